@@ -1,0 +1,3 @@
+module github.com/goretry/retry
+
+go 1.26
