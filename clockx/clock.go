@@ -1,0 +1,23 @@
+package clockx
+
+import (
+	"context"
+	"time"
+)
+
+// Clock tells the time, waits, and ends contexts. Implementations are safe for
+// concurrent use.
+type Clock interface {
+	// Now returns the current time on this clock.
+	Now() time.Time
+
+	// Sleep waits for d, or until ctx is done if that comes first, and returns
+	// ctx.Err(): nil when the wait was had in full. A ctx that is done wins over
+	// a d that has elapsed. With d zero or negative Sleep returns at once.
+	Sleep(ctx context.Context, d time.Duration) error
+
+	// WithTimeoutCause is [context.WithTimeoutCause] with d measured on this
+	// clock. The context must be canceled by its CancelFunc when it is no longer
+	// needed; until then the clock may keep a timer for it.
+	WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc)
+}

@@ -1,0 +1,163 @@
+package clockx
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/goretry/retry/clockx/internal/deadline"
+)
+
+// Virtual is a clock for one goroutine on which sleeping is advancing: Sleep
+// returns at once, and the time it was to take has passed. Deadlines and timers
+// that fall inside a sleep fire in order, each at its own instant, on the
+// goroutine that sleeps. Time never goes back, and stops at the end of what a
+// [time.Duration] holds, 292 years after the start.
+//
+// It is free of races when several goroutines use it, but each one's sleep then
+// moves the time of all. For goroutines that wait for one another take
+// [testing/synctest] and the system clock.
+//
+// Code that blocks on ctx.Done() instead of sleeping on this clock waits for
+// ever, since nothing else moves the time.
+type Virtual struct {
+	start   time.Time
+	now     atomic.Int64 // nanoseconds after start
+	pending atomic.Int64 // len(events), readable without the mutex
+
+	mu     sync.Mutex
+	events []*event // by time, then by age
+}
+
+type event struct {
+	at   int64
+	fire func()
+}
+
+// NewVirtual returns a virtual clock that shows start.
+func NewVirtual(start time.Time) *Virtual {
+	return &Virtual{start: start.Round(0)} // its monotonic reading belongs to another clock
+}
+
+// Now returns the virtual time.
+func (v *Virtual) Now() time.Time { return v.start.Add(time.Duration(v.now.Load())) }
+
+// Sleep advances the clock by d and returns nil, or advances it to the instant
+// at which ctx ended and returns ctx.Err(). With a ctx that is already done the
+// clock stays.
+func (v *Virtual) Sleep(ctx context.Context, d time.Duration) error {
+	if err := ctx.Err(); err != nil || d <= 0 {
+		return err
+	}
+	end := v.after(d)
+	for v.pending.Load() > 0 && v.fireNext(end) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	v.forward(end)
+	return ctx.Err()
+}
+
+// Advance moves the clock by d, firing what falls due on the way. A negative d
+// counts as zero.
+func (v *Virtual) Advance(d time.Duration) {
+	_ = v.Sleep(context.Background(), d)
+}
+
+// AfterFunc calls f when the clock has advanced by d, on the goroutine that
+// advances it; at once if d is not positive. stop reports whether it kept f from
+// being called.
+func (v *Virtual) AfterFunc(d time.Duration, f func()) (stop func() bool) {
+	if d <= 0 {
+		f()
+		return func() bool { return false }
+	}
+	e := v.schedule(d, f)
+	return func() bool { return v.unschedule(e) }
+}
+
+// WithTimeoutCause is [context.WithTimeoutCause] on this clock. The clock alone
+// decides when the deadline has passed: an earlier deadline of ctx on another
+// clock stays in force, but never replaces it. Below a cancelable ctx, contexts
+// that the standard library derives from the new one report Canceled, not
+// DeadlineExceeded, when the deadline passes; [context.Cause] tells the truth in
+// all of them.
+func (v *Virtual) WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
+	child, expire, cancel := deadline.New(ctx, v.Now().Add(d), cause)
+	if d <= 0 {
+		expire()
+		return child, cancel
+	}
+	e := v.schedule(d, expire)
+	return child, func() { v.unschedule(e); cancel() }
+}
+
+// Pending returns how many deadlines and timers have neither fired nor been
+// stopped: 0 when nothing leaks.
+func (v *Virtual) Pending() int { return int(v.pending.Load()) }
+
+// after returns the instant d from now, at most the last one.
+func (v *Virtual) after(d time.Duration) int64 {
+	now := v.now.Load()
+	if int64(d) > math.MaxInt64-now {
+		return math.MaxInt64
+	}
+	return now + int64(d)
+}
+
+// forward moves the time to end, unless it is there already.
+func (v *Virtual) forward(end int64) {
+	for now := v.now.Load(); now < end; now = v.now.Load() {
+		if v.now.CompareAndSwap(now, end) {
+			return
+		}
+	}
+}
+
+// fireNext moves to the first event up to end and fires it, without the mutex:
+// what it calls may use the clock.
+func (v *Virtual) fireNext(end int64) bool {
+	v.mu.Lock()
+	if len(v.events) == 0 || v.events[0].at > end {
+		v.mu.Unlock()
+		return false
+	}
+	e := v.events[0]
+	v.events = slices.Delete(v.events, 0, 1)
+	v.pending.Add(-1)
+	v.forward(e.at)
+	v.mu.Unlock()
+	e.fire()
+	return true
+}
+
+func (v *Virtual) schedule(d time.Duration, fire func()) *event {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	e := &event{at: v.after(d), fire: fire}
+	i, _ := slices.BinarySearchFunc(v.events, e.at, func(e *event, at int64) int {
+		if e.at <= at {
+			return -1 // behind those of the same instant: they are older
+		}
+		return 1
+	})
+	v.events = slices.Insert(v.events, i, e)
+	v.pending.Add(1)
+	return e
+}
+
+func (v *Virtual) unschedule(e *event) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	i := slices.Index(v.events, e)
+	if i < 0 {
+		return false
+	}
+	v.events = slices.Delete(v.events, i, i+1)
+	v.pending.Add(-1)
+	return true
+}
