@@ -1,0 +1,195 @@
+package retry
+
+import (
+	"math"
+	"time"
+)
+
+// Backoff tells how long to wait before a retry. It is pure: the same Step gives
+// the same delay, so one Backoff serves any number of runs at once. A negative
+// delay counts as zero. Where a server named a wait, that is added to it.
+type Backoff interface {
+	Delay(Step) time.Duration
+}
+
+// Step is what a [Backoff] may look at.
+type Step struct {
+	Retry int           // 1 for the first retry; less counts as 1
+	Prev  time.Duration // the wait before the previous retry; 0 before the first
+	Rand  float64       // uniform in [0,1); anything else counts as the nearest of it, NaN as 0
+}
+
+// BackoffFunc makes a function a [Backoff].
+type BackoffFunc func(Step) time.Duration
+
+// Delay calls f.
+func (f BackoffFunc) Delay(s Step) time.Duration { return f(s) }
+
+// Jitter spreads a delay d uniformly over [Low·d, High·d), so that those who
+// failed together do not come back together. The zero value is full jitter.
+// Where High·d would pass the backoff's Max, the window is scaled down until its
+// top is Max: the longest delays stay spread instead of piling up there.
+// Negative numbers and NaN count as zero, High below Low as Low.
+type Jitter struct{ Low, High float64 }
+
+// Full, equal and no jitter are the terms of "Exponential Backoff And Jitter"
+// (AWS Architecture Blog, 2015), which shows why full is the default: it makes
+// the fewest calls under contention.
+var (
+	FullJitter  = Jitter{0, 1}
+	EqualJitter = Jitter{.5, 1}
+	NoJitter    = Jitter{1, 1}
+)
+
+// PlusMinus spreads a delay by the fraction f to both sides: PlusMinus(.2) gives
+// 80 % to 120 % of it.
+func PlusMinus(f float64) Jitter { return Jitter{1 - f, 1 + f} }
+
+// Constant is a [Backoff] that waits exactly this long, every time.
+type Constant time.Duration
+
+// Delay returns the constant.
+func (c Constant) Delay(Step) time.Duration { return max(time.Duration(c), 0) }
+
+// Exponential is a [Backoff] with d = min(Max, Base·Factor^(Retry-1)), jittered.
+// Zero or negative: Base is DefaultBase, Max DefaultMax, Factor 2. A Max below
+// Base gives Max.
+type Exponential struct {
+	Base, Max time.Duration
+	Factor    float64
+	Jitter    Jitter
+}
+
+// Delay returns the jittered delay, in [0, Max].
+func (e Exponential) Delay(s Step) time.Duration {
+	base, top := limits(e.Base, e.Max)
+	factor := e.Factor
+	if !(factor > 0) {
+		factor = 2
+	}
+	d := base
+	if n := max(s.Retry, 1) - 1; factor == 2 {
+		d = math.Ldexp(base, n)
+	} else if n > 0 {
+		d = base * math.Pow(factor, float64(n))
+	}
+	return e.Jitter.spread(d, top, s.Rand)
+}
+
+// Linear is a [Backoff] with d = min(Max, Base·Retry), jittered. Zero or
+// negative: Base is DefaultBase, Max DefaultMax.
+type Linear struct {
+	Base, Max time.Duration
+	Jitter    Jitter
+}
+
+// Delay returns the jittered delay, in [0, Max].
+func (l Linear) Delay(s Step) time.Duration {
+	base, top := limits(l.Base, l.Max)
+	return l.Jitter.spread(base*float64(max(s.Retry, 1)), top, s.Rand)
+}
+
+// Fibonacci is a [Backoff] with d = min(Max, Base·F(Retry)) for F = 1, 1, 2, 3,
+// 5, …, jittered. Zero or negative: Base is DefaultBase, Max DefaultMax.
+type Fibonacci struct {
+	Base, Max time.Duration
+	Jitter    Jitter
+}
+
+// Delay returns the jittered delay, in [0, Max].
+func (f Fibonacci) Delay(s Step) time.Duration {
+	base, top := limits(f.Base, f.Max)
+	d, next := base, base
+	for n := 1; n < s.Retry && d < float64(top); n++ {
+		d, next = next, d+next
+	}
+	return f.Jitter.spread(d, top, s.Rand)
+}
+
+// Decorrelated is a [Backoff] with the delay min(Max, uniform[Base, 3·Prev)),
+// where a Prev of 0 counts as Base: the decorrelated jitter of the AWS article
+// named at [FullJitter]. Zero or negative: Base is DefaultBase, Max DefaultMax.
+type Decorrelated struct{ Base, Max time.Duration }
+
+// Delay returns the delay, in [min(Base, Max), Max].
+func (b Decorrelated) Delay(s Step) time.Duration {
+	base, top := limits(b.Base, b.Max)
+	prev := float64(s.Prev)
+	if s.Prev <= 0 {
+		prev = base
+	}
+	d := base + unit(s.Rand)*(max(3*prev, base)-base)
+	return min(duration(d), top)
+}
+
+// Schedule is a [Backoff] that waits as listed, and from the end of the list on
+// as its last entry says. Empty, it does not wait. It must not be changed while
+// in use.
+type Schedule []time.Duration
+
+// Delay returns the entry for the retry.
+func (l Schedule) Delay(s Step) time.Duration {
+	if len(l) == 0 {
+		return 0
+	}
+	return max(l[min(max(s.Retry, 1), len(l))-1], 0)
+}
+
+// limits returns a backoff's two durations with their defaults put in, the first
+// in nanoseconds.
+func limits(base, top time.Duration) (float64, time.Duration) {
+	if base <= 0 {
+		base = DefaultBase
+	}
+	if top <= 0 {
+		top = DefaultMax
+	}
+	return float64(base), top
+}
+
+// spread returns a point of the jittered window around min(d, top), in [0, top].
+func (j Jitter) spread(d float64, top time.Duration, random float64) time.Duration {
+	d = min(d, float64(top))
+	if d == 0 {
+		return 0
+	}
+	low, high := max(number(j.Low), 0), max(number(j.High), 0)
+	if low == 0 && high == 0 {
+		high = 1
+	}
+	low, high = low*d, max(low, high)*d
+	if high > float64(top) {
+		low, high = number(low/high)*float64(top), float64(top)
+	}
+	return min(duration(low+unit(random)*(high-low)), top)
+}
+
+// number returns x, or 0 for NaN.
+func number(x float64) float64 {
+	if math.IsNaN(x) {
+		return 0
+	}
+	return x
+}
+
+// unit returns x, or what in [0,1) is nearest to it: 0 for NaN.
+func unit(x float64) float64 {
+	return min(max(number(x), 0), 1-0x1p-53)
+}
+
+// duration converts nanoseconds, which must not be negative, and saturates: the
+// float64 nearest to the longest Duration is already beyond it.
+func duration(ns float64) time.Duration {
+	if ns >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return time.Duration(ns)
+}
+
+// sum adds two durations and saturates. Neither may be negative.
+func sum(a, b time.Duration) time.Duration {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}

@@ -1,0 +1,163 @@
+package retry
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Hooks are told what a run does, on its goroutine; they decide nothing. Nil
+// funcs are skipped. A run that has called Start calls Done, and one that has
+// called Attempt calls AttemptDone, also when op panics. Hooks that are shared
+// must be safe for concurrent use.
+type Hooks struct {
+	// Start is called once, before anything else. It returns the run's context,
+	// which op and the other hooks get from then on; nil stands for ctx.
+	Start func(ctx context.Context, p Policy) context.Context
+
+	// Attempt is called before each attempt, with Name, Number, Start and Elapsed
+	// set. It returns the attempt's context; nil stands for ctx.
+	Attempt func(ctx context.Context, a Attempt) context.Context
+
+	// AttemptDone is called after each attempt, with the attempt's context and
+	// all fields set.
+	AttemptDone func(ctx context.Context, a Attempt)
+
+	// Wait is called with the run's context before the sleep that precedes a
+	// retry, and only if that retry is going to be made. Elapsed is the run's so
+	// far.
+	Wait func(ctx context.Context, a Attempt)
+
+	// Done is called once, last, with the run's context.
+	Done func(ctx context.Context, s Summary)
+}
+
+// Attempt is what hooks learn about one attempt.
+type Attempt struct {
+	Name     string        // the policy's
+	Number   int           // 1 for the first
+	Start    time.Time     // on the policy's clock
+	Duration time.Duration // how long op took
+	Elapsed  time.Duration // since the run began
+	Err      error         // what op returned, without a mark on top; nil after a success
+	Class    Class         // what Err means; Unknown after a success, or if the caller's context has ended
+	Delay    time.Duration // the wait that is to follow, Hint included; 0 if no retry is
+	Hint     time.Duration // the wait the server asked for; 0 if none
+}
+
+// Summary is what hooks learn about a run at its end.
+type Summary struct {
+	Name     string // the policy's
+	Attempts int
+	Elapsed  time.Duration // the whole run, on the policy's clock
+	Waited   time.Duration // the part of it with no attempt running
+	Reason   Reason        // ReasonNone after a success
+	Err      error         // the *Error, nil after a success
+}
+
+// silent reports whether no hook needs to know about attempts and their times.
+func (h *Hooks) silent() bool {
+	return h.Attempt == nil && h.AttemptDone == nil && h.Wait == nil && h.Done == nil
+}
+
+// JoinHooks calls several hooks for each event, in order; Done and AttemptDone
+// in reverse, so that the first one encloses the others.
+func JoinHooks(hs ...Hooks) Hooks {
+	var all Hooks
+	for _, h := range hs {
+		all = Hooks{
+			Start:       chain(all.Start, h.Start),
+			Attempt:     chain(all.Attempt, h.Attempt),
+			AttemptDone: sequence(h.AttemptDone, all.AttemptDone),
+			Wait:        sequence(all.Wait, h.Wait),
+			Done:        sequence(h.Done, all.Done),
+		}
+	}
+	return all
+}
+
+// chain hands the context that first returns to second.
+func chain[E any](first, second func(context.Context, E) context.Context) func(context.Context, E) context.Context {
+	if first == nil {
+		return second
+	}
+	if second == nil {
+		return first
+	}
+	return func(ctx context.Context, e E) context.Context {
+		ctx = either(first(ctx, e), ctx)
+		return either(second(ctx, e), ctx)
+	}
+}
+
+func sequence[E any](first, second func(context.Context, E)) func(context.Context, E) {
+	if first == nil {
+		return second
+	}
+	if second == nil {
+		return first
+	}
+	return func(ctx context.Context, e E) {
+		first(ctx, e)
+		second(ctx, e)
+	}
+}
+
+// either returns what a hook returned, or the context it was given.
+func either(returned, given context.Context) context.Context {
+	if returned == nil {
+		return given
+	}
+	return returned
+}
+
+// SlogHooks logs runs to l, or to [slog.Default] as it is at the time if l is
+// nil: each attempt at DEBUG with the wait that follows it, and one line for a
+// run that gives up, at WARN, or at DEBUG if its caller canceled it.
+func SlogHooks(l *slog.Logger) Hooks {
+	logger := func() *slog.Logger {
+		if l == nil {
+			return slog.Default()
+		}
+		return l
+	}
+	return Hooks{
+		AttemptDone: func(ctx context.Context, a Attempt) {
+			l := logger()
+			if !l.Enabled(ctx, slog.LevelDebug) {
+				return
+			}
+			attrs := []slog.Attr{
+				slog.String("name", a.Name),
+				slog.Int("attempt", a.Number),
+				slog.Duration("duration", a.Duration),
+			}
+			if a.Err != nil {
+				attrs = append(attrs, slog.String("class", a.Class.String()), slog.Any("error", a.Err))
+			}
+			if a.Delay > 0 {
+				attrs = append(attrs, slog.Duration("delay", a.Delay))
+			}
+			if a.Hint > 0 {
+				attrs = append(attrs, slog.Duration("hint", a.Hint))
+			}
+			l.LogAttrs(ctx, slog.LevelDebug, "attempt", attrs...)
+		},
+		Done: func(ctx context.Context, s Summary) {
+			if s.Err == nil {
+				return
+			}
+			level := slog.LevelWarn
+			if s.Reason == ReasonCanceled {
+				level = slog.LevelDebug
+			}
+			logger().LogAttrs(ctx, level, "gave up",
+				slog.String("name", s.Name),
+				slog.String("reason", s.Reason.String()),
+				slog.Int("attempts", s.Attempts),
+				slog.Duration("elapsed", s.Elapsed),
+				slog.Duration("waited", s.Waited),
+				slog.Any("error", s.Err))
+		},
+	}
+}

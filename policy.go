@@ -1,0 +1,133 @@
+package retry
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/goretry/retry/clockx"
+)
+
+// Unlimited as [Policy].MaxAttempts sets no limit on attempts.
+const Unlimited = -1
+
+// What the zero values of a [Policy] and of the backoffs stand for.
+const (
+	DefaultMaxAttempts   = 3
+	DefaultBase          = 100 * time.Millisecond
+	DefaultMax           = 20 * time.Second
+	DefaultMaxRetryAfter = 5 * time.Minute
+)
+
+// Policy says when a failed call is made again. Write it as a keyed literal and
+// share it: a run never writes to it, so one Policy serves any number of
+// goroutines, and a second run behaves as the first did. The zero Policy makes
+// three attempts with full jitter. Every value of every field has a meaning;
+// negative durations count as zero.
+type Policy struct {
+	// Name names the operation in errors, logs, spans and metrics. Keep its
+	// cardinality low: "fetch-user", not the user's number.
+	Name string
+
+	// MaxAttempts limits the attempts, the first included. 0 means
+	// DefaultMaxAttempts, a negative number no limit.
+	MaxAttempts int
+
+	// MaxElapsed is how long after its start a run may still end a wait: a
+	// retry that would begin later is not made. Zero means no limit. It does not
+	// cut an attempt short; AttemptTimeout and the caller's context do.
+	MaxElapsed time.Duration
+
+	// AttemptTimeout is each attempt's own deadline, with the cause
+	// [ErrAttemptTimeout]. Zero means none.
+	AttemptTimeout time.Duration
+
+	// Backoff tells how long to wait before a retry. Nil means Exponential{}:
+	// full jitter between zero and 100 ms, 200 ms, 400 ms, … up to 20 s.
+	Backoff Backoff
+
+	// ThrottleBackoff takes Backoff's place after a Throttled error: a server
+	// that is too busy wants longer waits than one that hiccuped. Nil means
+	// Backoff.
+	ThrottleBackoff Backoff
+
+	// MaxRetryAfter is the longest wait a server may ask for. A longer one ends
+	// the run: to come back sooner than asked would be an attack. Zero means
+	// DefaultMaxRetryAfter.
+	MaxRetryAfter time.Duration
+
+	// Classify says what an error means, before [DefaultClassifier] is asked.
+	// Nil, or Unknown from it, leaves the answer to DefaultClassifier. Must be
+	// safe for concurrent use.
+	Classify Classifier
+
+	// NonIdempotent says that op must not run twice: only errors that prove it
+	// never ran are retried, which are the Unprocessed ones, and the Throttled
+	// ones that carry a server's hint.
+	NonIdempotent bool
+
+	// Budget limits the retries of all runs that share it, so that an outage is
+	// not made worse by those who wait for its end. Nil means none.
+	Budget Budget
+
+	// Hooks are told what happens. Nil funcs are skipped.
+	Hooks Hooks
+
+	// Clock is what waits and deadlines are measured on. Nil means
+	// clockx.System(). The deadline of the caller's context is compared with this
+	// clock's time.
+	Clock clockx.Clock
+
+	// Rand gives the random numbers for jitter, uniform in [0,1). Must be safe
+	// for concurrent use. Nil means math/rand/v2.
+	Rand func() float64
+}
+
+// Named returns the policy with another name.
+func (p Policy) Named(name string) Policy {
+	p.Name = name
+	return p
+}
+
+func (p *Policy) maxAttempts() int {
+	switch {
+	case p.MaxAttempts == 0:
+		return DefaultMaxAttempts
+	case p.MaxAttempts < 0:
+		return math.MaxInt
+	}
+	return p.MaxAttempts
+}
+
+func (p *Policy) maxRetryAfter() time.Duration {
+	if p.MaxRetryAfter <= 0 {
+		return DefaultMaxRetryAfter
+	}
+	return p.MaxRetryAfter
+}
+
+// backoff returns the wait before a retry that follows an error of class c.
+func (p *Policy) backoff(c Class, s Step) time.Duration {
+	b := p.Backoff
+	if c == Throttled && p.ThrottleBackoff != nil {
+		b = p.ThrottleBackoff
+	}
+	if b == nil {
+		return Exponential{}.Delay(s)
+	}
+	return max(b.Delay(s), 0)
+}
+
+func (p *Policy) random() float64 {
+	if p.Rand == nil {
+		return rand.Float64()
+	}
+	return unit(p.Rand())
+}
+
+func (p *Policy) clock() clockx.Clock {
+	if p.Clock == nil {
+		return clockx.System()
+	}
+	return p.Clock
+}

@@ -1,0 +1,364 @@
+package retry
+
+import (
+	"context"
+	"time"
+)
+
+// Do calls op until it succeeds or p says to stop, and returns op's value. When
+// it gives up it returns the last value op gave and an *[Error].
+//
+// op is called on the caller's goroutine, with a context that ends with ctx and,
+// if the policy has one, with the attempt's timeout: an op that ignores its
+// context is not cut short. A panic or runtime.Goexit in op passes through. The
+// package documentation lists the rules of a run. Do panics if ctx or op is nil.
+func Do[T any](ctx context.Context, p Policy, op func(context.Context) (T, error)) (v T, err error) {
+	if op == nil {
+		panic("retry: nil op")
+	}
+	r := run{ctx: ctx}
+	defer r.close(&p)
+	for more := r.begin(&p); more; more = r.next(&p, err) && r.wake(&p, p.clock().Sleep(r.ctx, r.pause())) {
+		v, err = op(r.attempt)
+	}
+	return v, r.err()
+}
+
+// Run is [Do] for an op without a value.
+func Run(ctx context.Context, p Policy, op func(context.Context) error) (err error) {
+	if op == nil {
+		panic("retry: nil op")
+	}
+	r := run{ctx: ctx}
+	defer r.close(&p)
+	for more := r.begin(&p); more; more = r.next(&p, err) && r.wake(&p, p.clock().Sleep(r.ctx, r.pause())) {
+		err = op(r.attempt)
+	}
+	return r.err()
+}
+
+// Until makes a call that succeeds with the wrong value fail: where accept says
+// no, the error is [ErrRejected], and the value is still returned beside it. Use
+// it to poll. A nil accept takes every value. Until panics if op is nil.
+func Until[T any](op func(context.Context) (T, error), accept func(T) bool) func(context.Context) (T, error) {
+	if op == nil {
+		panic("retry: nil op")
+	}
+	return func(ctx context.Context) (T, error) {
+		v, err := op(ctx)
+		if err == nil && accept != nil && !accept(v) {
+			err = ErrRejected
+		}
+		return v, err
+	}
+}
+
+// AttemptNumber returns the number of the attempt that ctx was made for: 1 for
+// the first, and outside of any run.
+func AttemptNumber(ctx context.Context) int {
+	if c, ok := ctx.Value(attemptKey{}).(*attemptContext); ok {
+		return c.number
+	}
+	return 1
+}
+
+type attemptKey struct{}
+
+// attemptContext carries an attempt's number: one allocation per retry, none for
+// a first attempt.
+type attemptContext struct {
+	context.Context
+	number int
+}
+
+func (c *attemptContext) Value(key any) any {
+	if _, ok := key.(attemptKey); ok {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// epoch.Add(time.Since(epoch)) is [time.Now] at half its price. What it says of
+// the wall clock does not follow later corrections, so it serves for differences.
+var epoch = time.Now()
+
+// run makes the attempts and the waits that a Loop decides on. All doors that
+// wait share it:
+//
+//	defer r.close(p)
+//	for more := r.begin(p); more; more = r.next(p, err) && r.wake(p, p.clock().Sleep(r.ctx, r.pause())) {
+//		err = op(r.attempt)
+//	}
+//	return r.err()
+//
+// Its shape comes from what it costs. p is handed to each method instead of being
+// kept: beside fields that end up on the heap it would end up there too. What
+// only a failed attempt needs is in failure. And hooks are called from functions
+// of their own, which are not inlined, so that a goroutine that waits gets by with
+// the 2 KiB of stack it began with.
+type run struct {
+	ctx     context.Context    // the caller's, or what Hooks.Start made of it
+	attempt context.Context    // for op
+	cancel  context.CancelFunc // ends the attempt's timeout; nil if it has none
+	failure *failure           // nil before the first
+	start   time.Time
+	number  int32 // of the attempt underway, or the last one
+	open    bool  // Hooks.Done and Budget.End are owed
+	running bool  // Hooks.AttemptDone is owed
+}
+
+// failure is what a run needs once an attempt has failed: one allocation.
+type failure struct {
+	loop   Loop
+	errs   [keep]error
+	second attemptContext
+	began  time.Duration // the attempt, after the run; 0 for the first
+	ended  time.Duration // the attempt, after the run
+}
+
+// begin starts the run and reports whether to make the first attempt.
+func (r *run) begin(p *Policy) bool {
+	if r.ctx == nil {
+		panic("retry: nil context")
+	}
+	if p.Clock == nil && p.Hooks.silent() {
+		r.start = epoch.Add(time.Since(epoch))
+	} else {
+		r.start = p.clock().Now()
+	}
+	if p.Hooks.Start != nil {
+		r.startHook(p)
+	}
+	r.open = true
+	if r.ctx.Err() != nil {
+		p.Budget = nil // it was not told of this run; p is a copy of the caller's
+		return r.canceled(p, nil)
+	}
+	if p.Budget != nil {
+		p.Budget.Begin()
+	}
+	return r.enter(p)
+}
+
+//go:noinline
+func (r *run) startHook(p *Policy) { r.ctx = either(p.Hooks.Start(r.ctx, *p), r.ctx) }
+
+// next takes what op returned, and reports whether a retry is to follow a wait.
+func (r *run) next(p *Policy, err error) bool {
+	r.running = false
+	if err == nil && r.failure == nil {
+		return r.succeed(p)
+	}
+	now, more := p.clock().Now(), false
+	loop := r.loop(p)
+	r.failure.ended = now.Sub(r.start)
+	if err != nil && r.ctx.Err() != nil {
+		loop.fail(err)
+		loop.cancel(now, r.ctx, nil)
+	} else {
+		_, more = loop.Next(now, err)
+	}
+	r.leave(p, r.failure.ended, err)
+	if !more {
+		return r.done(p, r.failure.ended)
+	}
+	if p.Hooks.Wait != nil && r.ctx.Err() == nil {
+		r.waitHook(p, err)
+	}
+	return true
+}
+
+// pause returns how long to wait now.
+func (r *run) pause() time.Duration { return r.failure.loop.prev }
+
+//go:noinline
+func (r *run) waitHook(p *Policy, err error) {
+	p.Hooks.Wait(r.ctx, r.describe(p, r.failure.ended, err))
+}
+
+// wake goes on after the wait, with what Sleep returned, and reports whether the
+// next attempt is still wanted.
+func (r *run) wake(p *Policy, err error) bool {
+	f := r.failure
+	f.began = p.clock().Now().Sub(r.start)
+	f.loop.slept(f.began - f.ended)
+	if err != nil || r.ctx.Err() != nil {
+		return r.canceled(p, err)
+	}
+	return r.enter(p)
+}
+
+// canceled ends the run because its context did, or the clock could not sleep.
+func (r *run) canceled(p *Policy, sleep error) bool {
+	now := p.clock().Now()
+	r.loop(p).cancel(now, r.ctx, sleep)
+	return r.done(p, now.Sub(r.start))
+}
+
+// succeed ends a run whose first attempt succeeded, without a Loop.
+func (r *run) succeed(p *Policy) bool {
+	if b := p.Budget; b != nil {
+		p.Budget = nil // told once, whatever hooks do; p is a copy of the caller's
+		b.End(Unknown, true)
+	}
+	if p.Hooks.silent() { // nobody wants to know the time
+		r.expire()
+		r.open = false
+		return false
+	}
+	elapsed := p.clock().Now().Sub(r.start)
+	r.leave(p, elapsed, nil)
+	return r.done(p, elapsed)
+}
+
+// enter prepares the next attempt, and reports whether it is still wanted.
+func (r *run) enter(p *Policy) bool {
+	r.number++
+	switch {
+	case r.number == 2:
+		r.failure.second = attemptContext{r.ctx, 2}
+		r.attempt = &r.failure.second
+	case r.number > 2 || AttemptNumber(r.ctx) != 1: // a first attempt, but within another run's retry
+		r.attempt = &attemptContext{r.ctx, int(r.number)}
+	default:
+		r.attempt = r.ctx
+	}
+	if p.Hooks.Attempt != nil && !r.enterHook(p) {
+		return false
+	}
+	if p.AttemptTimeout > 0 {
+		r.attempt, r.cancel = p.clock().WithTimeoutCause(r.attempt, p.AttemptTimeout, ErrAttemptTimeout)
+	}
+	r.running = true
+	return true
+}
+
+// enterHook calls Hooks.Attempt, and ends the run if its context ended in there.
+//
+//go:noinline
+func (r *run) enterHook(p *Policy) bool {
+	a := Attempt{Name: p.Name, Number: int(r.number), Start: r.start}
+	if r.failure != nil {
+		a.Start, a.Elapsed = r.start.Add(r.failure.began), r.failure.began
+	}
+	r.attempt = either(p.Hooks.Attempt(r.attempt, a), r.attempt)
+	if r.ctx.Err() == nil {
+		return true
+	}
+	now := p.clock().Now()
+	elapsed := now.Sub(r.start)
+	r.loop(p).cancel(now, r.ctx, nil)
+	r.leave(p, elapsed, context.Cause(r.ctx))
+	r.number--
+	return r.done(p, elapsed)
+}
+
+// leave closes the attempt that has ended.
+func (r *run) leave(p *Policy, elapsed time.Duration, err error) {
+	if p.Hooks.AttemptDone != nil {
+		r.leaveHook(p, elapsed, err)
+	}
+	r.expire()
+}
+
+//go:noinline
+func (r *run) leaveHook(p *Policy, elapsed time.Duration, err error) {
+	p.Hooks.AttemptDone(r.attempt, r.describe(p, elapsed, err))
+}
+
+// expire frees the attempt's timeout.
+func (r *run) expire() {
+	if r.cancel != nil {
+		r.cancel()
+		r.cancel = nil
+	}
+}
+
+// describe tells hooks of the attempt that ended with err, so long after the run
+// began.
+func (r *run) describe(p *Policy, elapsed time.Duration, err error) Attempt {
+	a := Attempt{
+		Name:     p.Name,
+		Number:   int(r.number),
+		Start:    r.start,
+		Duration: elapsed,
+		Elapsed:  elapsed,
+		Err:      unmarked(err),
+	}
+	if r.failure != nil {
+		a.Start, a.Duration = r.start.Add(r.failure.began), elapsed-r.failure.began
+	}
+	if err != nil {
+		loop := r.loop(p)
+		a.Class, a.Hint = loop.class, loop.hint
+		if !loop.ended {
+			a.Delay = loop.prev
+		}
+	}
+	return a
+}
+
+// done closes the run. It returns false: no attempt is to follow.
+func (r *run) done(p *Policy, elapsed time.Duration) bool {
+	r.open = false
+	if p.Hooks.Done != nil {
+		r.doneHook(p, elapsed)
+	}
+	return false
+}
+
+//go:noinline
+func (r *run) doneHook(p *Policy, elapsed time.Duration) {
+	s := Summary{Name: p.Name, Attempts: int(r.number), Elapsed: elapsed}
+	if r.failure != nil {
+		loop := r.loop(p)
+		s.Waited, s.Err = loop.waited, loop.Err()
+		if loop.err != nil {
+			s.Reason = loop.err.Reason
+		}
+	}
+	p.Hooks.Done(r.ctx, s)
+}
+
+// close makes up for what a panic or Goexit in op or in a hook has skipped.
+func (r *run) close(p *Policy) {
+	if r.open {
+		r.abort(p)
+	}
+}
+
+func (r *run) abort(p *Policy) {
+	now := p.clock().Now()
+	elapsed := now.Sub(r.start)
+	loop := r.loop(p)
+	defer r.done(p, elapsed)
+	if r.running {
+		loop.fail(errNoReturn)
+		defer r.leave(p, elapsed, errNoReturn)
+	}
+	if !loop.ended {
+		loop.stop(now, ReasonPanic, nil)
+	}
+	r.expire()
+}
+
+// err returns what Do returns: a nil interface after a success.
+func (r *run) err() error {
+	if r.failure == nil {
+		return nil
+	}
+	return r.failure.loop.Err()
+}
+
+// loop returns the run's Loop, which is made when an attempt first fails.
+func (r *run) loop(p *Policy) *Loop {
+	if r.failure == nil {
+		f := new(failure)
+		f.loop.policy = *p // field by field: as one literal it would pass over the stack
+		f.loop.start = r.start
+		f.loop.deadline, _ = r.ctx.Deadline()
+		f.loop.errs = f.errs[:0]
+		r.failure = f
+	}
+	return &r.failure.loop
+}

@@ -1,0 +1,74 @@
+package retry
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// Ticks is a run whose attempts are the iterations of a loop: it yields 1 at
+// once, and 2, 3, … after the waits that p asks for when an attempt fails, until
+// p or ctx ends it. To leave the loop early is the run's success.
+//
+//	for n := range retry.Ticks(ctx, policy) {
+//		if err := try(n); err == nil {
+//			break
+//		}
+//	}
+//
+// Every iteration but the last counts as Transient; Policy.Classify is not asked,
+// and Policy.AttemptTimeout not used. Each use of the sequence is a run of its
+// own. Ticks panics if ctx is nil.
+func Ticks(ctx context.Context, p Policy) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		p := p
+		p.AttemptTimeout = 0
+		r := run{ctx: ctx}
+		defer r.close(&p)
+		for more := r.begin(&p); more; more = r.next(&p, ErrRejected) && r.wake(&p, p.clock().Sleep(r.ctx, r.pause())) {
+			if !yield(int(r.number)) {
+				r.next(&p, nil)
+				return
+			}
+		}
+	}
+}
+
+// Ticker sends the time at which each attempt is due, as [Ticks] does: for loops
+// that select. A tick that nobody takes holds up those after it.
+type Ticker struct {
+	C <-chan time.Time // closed when the policy or the context ends
+
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// NewTicker starts a Ticker, whose first tick is due at once. Its goroutine ends
+// with the policy, with ctx or with Stop. NewTicker panics if ctx is nil.
+func NewTicker(ctx context.Context, p Policy) *Ticker {
+	if ctx == nil {
+		panic("retry: nil context")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	c := make(chan time.Time)
+	t := &Ticker{C: c, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(t.done)
+		defer close(c)
+		defer cancel()
+		for range Ticks(ctx, p) {
+			select {
+			case c <- p.clock().Now():
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return t
+}
+
+// Stop ends the ticker and waits until it has: no tick is sent after Stop, and C
+// is closed. The policy's hooks must not call it.
+func (t *Ticker) Stop() {
+	t.cancel()
+	<-t.done
+}
