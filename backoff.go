@@ -69,7 +69,7 @@ func (e Exponential) Delay(s Step) time.Duration {
 	}
 	d := base
 	if n := max(s.Retry, 1) - 1; factor == 2 {
-		d = math.Ldexp(base, n)
+		d = math.Ldexp(base, min(n, 64)) // from there on it is beyond any Max
 	} else if n > 0 {
 		d = base * math.Pow(factor, float64(n))
 	}

@@ -283,6 +283,6 @@ func (b *ConcurrencyBudget) allowed(n uint64) int64 {
 	if floor == 0 {
 		floor = 3
 	}
-	share := max(number(ratio), 0) * float64(n/oneRun)
-	return int64(max(min(share, math.MaxUint32), float64(floor), 0))
+	share := min(max(number(ratio), 0)*float64(n/oneRun), math.MaxUint32)
+	return max(int64(share), int64(floor), 0)
 }

@@ -269,6 +269,7 @@ func refusedByClient(err error) bool {
 var refusals = []string{
 	"unsupported protocol scheme", "stopped after 10 redirects", "http: no Host in request URL",
 	"net/http: invalid method", "net/http: invalid header", "net/http: invalid trailer",
+	"http: server gave HTTP response to HTTPS client",
 }
 
 func classifyErrno(e syscall.Errno) Class {

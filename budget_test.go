@@ -1,0 +1,506 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+)
+
+func TestTokenBudget(t *testing.T) {
+	b := &retry.TokenBudget{Capacity: 100, Cost: 10, ThrottleCost: 30, Reward: 2}
+	for _, step := range []struct {
+		name string
+		do   func() bool
+		ok   bool
+		left float64
+	}{
+		{"full at first", func() bool { b.Begin(); return true }, true, 1},
+		{"a success when full", func() bool { b.End(retry.Unknown, true); return true }, true, 1},
+		{"a retry", func() bool { return b.Withdraw(retry.Transient) }, true, .9},
+		{"a throttled retry", func() bool { return b.Withdraw(retry.Throttled) }, true, .6},
+		{"a failed run gives nothing back", func() bool { b.End(retry.Throttled, false); return true }, true, .6},
+		{"a first-try success", func() bool { b.End(retry.Unknown, true); return true }, true, .62},
+		{"a success after a retry gives its cost back", func() bool { b.End(retry.Transient, true); return true }, true, .72},
+		{"after a throttled one", func() bool { b.End(retry.Throttled, true); return true }, true, 1},
+		{"never above capacity", func() bool { b.End(retry.Throttled, true); return true }, true, 1},
+		{"down", func() bool {
+			return b.Withdraw(retry.Throttled) && b.Withdraw(retry.Throttled) && b.Withdraw(retry.Throttled)
+		}, true, .1},
+		{"not enough", func() bool { return b.Withdraw(retry.Throttled) }, false, .1},
+		{"just enough", func() bool { return b.Withdraw(retry.Unprocessed) }, true, 0},
+		{"empty", func() bool { return b.Withdraw(retry.Transient) }, false, 0},
+	} {
+		if ok := step.do(); ok != step.ok {
+			t.Errorf("%s: %v, want %v", step.name, ok, step.ok)
+		}
+		if left := b.Balance(); math.Abs(left-step.left) > 1e-9 {
+			t.Errorf("%s: the balance is %v, want %v", step.name, left, step.left)
+		}
+	}
+}
+
+func TestTokenBudgetDefaultsAndOddFields(t *testing.T) {
+	grants := func(b *retry.TokenBudget, c retry.Class) (n int) {
+		for n < 10_000 && b.Withdraw(c) {
+			n++
+		}
+		return n
+	}
+	for _, tt := range []struct {
+		b                    *retry.TokenBudget
+		transient, throttled int
+	}{
+		{&retry.TokenBudget{}, 500 / 14, (500 - 500/14*14) / 5},
+		{&retry.TokenBudget{Capacity: -1}, 0, 0},
+		{&retry.TokenBudget{Cost: -1}, 10_000, 100},
+		{&retry.TokenBudget{Cost: math.MaxInt, ThrottleCost: 250}, 0, 2},
+		{&retry.TokenBudget{Capacity: math.MaxInt, Cost: math.MaxInt}, 1, 0},
+	} {
+		if got := grants(tt.b, retry.Transient); got != tt.transient {
+			t.Errorf("%d retries are granted, want %d", got, tt.transient)
+		}
+		if got := grants(tt.b, retry.Throttled); got != tt.throttled {
+			t.Errorf("then %d throttled ones are granted, want %d", got, tt.throttled)
+		}
+		if b := tt.b.Balance(); b < 0 || b > 1 {
+			t.Errorf("the balance is %v, want it in [0,1]", b)
+		}
+	}
+	b := &retry.TokenBudget{Reward: -1}
+	b.Withdraw(retry.Transient)
+	before := b.Balance()
+	if b.End(retry.Unknown, true); b.Balance() != before {
+		t.Error("a negative reward changed the balance")
+	}
+}
+
+func TestTokenBudgetEndsAnOutageAndRefills(t *testing.T) {
+	p, _ := virtual()
+	p.MaxAttempts, p.Backoff = 3, nil
+	budget := &retry.TokenBudget{}
+	p.Budget = budget
+	calls := 0
+	for range 1000 {
+		_ = retry.Run(t.Context(), p, func(context.Context) error { calls++; return errDown })
+	}
+	if want := 1000 + 500/14; calls != want {
+		t.Errorf("1000 failing runs made %d calls, want %d", calls, want)
+	}
+	err := retry.Run(t.Context(), p, func(context.Context) error { return errDown })
+	if wantReason(t, err, retry.ReasonBudget); !errors.Is(err, errDown) {
+		t.Errorf("%v hides what failed", err)
+	}
+	for range 500 {
+		_ = retry.Run(t.Context(), p, func(context.Context) error { return nil })
+	}
+	if got := budget.Balance(); got != 1 {
+		t.Errorf("after 500 successes the balance is %v, want 1", got)
+	}
+}
+
+func TestRatioBudget(t *testing.T) {
+	v := clockx.NewVirtual(epoch)
+	b := &retry.RatioBudget{Ratio: .1, MinPerSecond: -1, Clock: v}
+	withdraw := func(want int) {
+		t.Helper()
+		n := 0
+		for b.Withdraw(retry.Transient) {
+			n++
+		}
+		if n != want {
+			t.Errorf("at %v %d retries are granted, want %d", v.Now().Sub(epoch), n, want)
+		}
+	}
+	if got := b.Balance(); got != 1 {
+		t.Errorf("nothing retried: the balance is %v, want 1", got)
+	}
+	withdraw(0)
+	for range 100 {
+		b.Begin()
+	}
+	b.Withdraw(retry.Transient)
+	if got := b.Balance(); math.Abs(got-.9) > 1e-6 {
+		t.Errorf("one of ten: the balance is %v, want .9", got)
+	}
+	withdraw(9)
+	v.Advance(10 * time.Second) // the last instant that these are in the window
+	for range 50 {
+		b.Begin()
+	}
+	withdraw(5)
+	v.Advance(time.Second) // now the 100 and their 10 are out of it
+	withdraw(0)
+	v.Advance(time.Hour)
+	withdraw(0)
+	if got := b.Balance(); got != 1 {
+		t.Errorf("all is over: the balance is %v, want 1", got)
+	}
+}
+
+func TestRatioBudgetDefaultsAndOddFields(t *testing.T) {
+	v := clockx.NewVirtual(epoch)
+	nan, inf := math.NaN(), math.Inf(1)
+	for _, tt := range []struct {
+		b    *retry.RatioBudget
+		want int // of at most 300, after 200 runs
+	}{
+		{&retry.RatioBudget{}, 20 + 100},
+		{&retry.RatioBudget{MinPerSecond: 5}, 20 + 50},
+		{&retry.RatioBudget{Ratio: .29, MinPerSecond: -1}, 58},
+		{&retry.RatioBudget{Ratio: -1}, 100},
+		{&retry.RatioBudget{Ratio: nan, MinPerSecond: nan}, 0},
+		{&retry.RatioBudget{Ratio: inf}, 300},
+		{&retry.RatioBudget{MinPerSecond: inf}, 300},
+		{&retry.RatioBudget{Window: time.Minute, MinPerSecond: 1}, 20 + 60},
+		{&retry.RatioBudget{Window: 1, MinPerSecond: -1}, 20},
+		{&retry.RatioBudget{Window: -1}, 20 + 100},
+		{&retry.RatioBudget{Window: math.MaxInt64, MinPerSecond: -1}, 20},
+	} {
+		tt.b.Clock = v
+		for range 200 {
+			tt.b.Begin()
+		}
+		n := 0
+		for n < 300 && tt.b.Withdraw(retry.Transient) {
+			n++
+			tt.b.End(retry.Transient, false)
+		}
+		if n != tt.want {
+			t.Errorf("Ratio %v, MinPerSecond %v, Window %v: %d retries are granted, want %d",
+				tt.b.Ratio, tt.b.MinPerSecond, tt.b.Window, n, tt.want)
+		}
+		if got := tt.b.Balance(); !(got >= 0 && got <= 1) {
+			t.Errorf("the balance is %v, want it in [0,1]", got)
+		}
+	}
+}
+
+// setBack is a clock that can be set back.
+type setBack struct {
+	clockx.Clock
+	now time.Time
+}
+
+func (c *setBack) Now() time.Time { return c.now }
+
+func TestRatioBudgetOnAClockThatIsSetBack(t *testing.T) {
+	c := &setBack{now: epoch}
+	b := &retry.RatioBudget{Ratio: 1, MinPerSecond: -1, Clock: c}
+	for _, at := range []time.Duration{0, -3 * time.Second, -time.Hour, time.Minute} {
+		c.now = epoch.Add(at)
+		b.Begin()
+		if !b.Withdraw(retry.Transient) {
+			t.Errorf("at %v a run has no retry, want one", at)
+		}
+	}
+	c.now = time.Unix(-1, 0)
+	for range 10 {
+		c.now = c.now.Add(time.Second / 3) // across the origin
+		b.Begin()
+		b.Withdraw(retry.Transient)
+	}
+}
+
+func TestRatioBudgetOnTheSystemClock(t *testing.T) {
+	b := &retry.RatioBudget{Ratio: .5, MinPerSecond: -1, Window: time.Hour}
+	b.Begin()
+	b.Begin()
+	if !b.Withdraw(retry.Transient) || b.Withdraw(retry.Transient) {
+		t.Error("two runs have not exactly one retry")
+	}
+}
+
+func TestConcurrencyBudget(t *testing.T) {
+	b := &retry.ConcurrencyBudget{Ratio: .5, Min: 1}
+	want := func(name string, got, want bool) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	b.Begin()
+	want("the minimum", b.Withdraw(retry.Transient), true)
+	b.Begin()
+	b.Begin()
+	want("1 of 3 is taken", b.Withdraw(retry.Transient), false)
+	b.Begin()
+	want("half of 4", b.Withdraw(retry.Transient), true)
+	want("the balance", b.Balance() == 0, true)
+	want("both may go on", b.Again(retry.Transient), true)
+	b.End(retry.Unknown, true)
+	want("half of 3 is 1, and 2 are taken", b.Again(retry.Transient), false)
+	b.End(retry.Transient, false)
+	want("one of them ended", b.Again(retry.Transient), true)
+	b.End(retry.Transient, true)
+	b.End(retry.Unknown, false)
+	want("nothing is left", b.Balance() == 1, true)
+}
+
+func TestConcurrencyBudgetDefaultsAndOddFields(t *testing.T) {
+	for _, tt := range []struct {
+		b    *retry.ConcurrencyBudget
+		want int // of 100 runs in flight
+	}{
+		{&retry.ConcurrencyBudget{}, 20},
+		{&retry.ConcurrencyBudget{Ratio: .01}, 3},
+		{&retry.ConcurrencyBudget{Ratio: .01, Min: -1}, 1},
+		{&retry.ConcurrencyBudget{Ratio: -1, Min: -1}, 0},
+		{&retry.ConcurrencyBudget{Ratio: math.NaN()}, 3},
+		{&retry.ConcurrencyBudget{Ratio: math.Inf(1)}, 100},
+		{&retry.ConcurrencyBudget{Min: math.MaxInt}, 100},
+	} {
+		for range 100 {
+			tt.b.Begin()
+		}
+		n := 0
+		for n < 100 && tt.b.Withdraw(retry.Transient) {
+			n++
+		}
+		if n != tt.want {
+			t.Errorf("Ratio %v, Min %v: %d of 100 runs may retry, want %d", tt.b.Ratio, tt.b.Min, n, tt.want)
+		}
+	}
+}
+
+// A run with several retries takes one place, and leaves none behind however it
+// ends.
+func TestConcurrencyBudgetLosesNoPlace(t *testing.T) {
+	b := &retry.ConcurrencyBudget{Ratio: -1, Min: 1}
+	p, _ := virtual()
+	p.Budget = b
+	ctx, cancel := context.WithCancel(t.Context())
+	for name, op := range map[string]func(ctx context.Context) error{
+		"fails":     func(context.Context) error { return errDown },
+		"permanent": func(ctx context.Context) error { return stopAt(ctx, 3) },
+		"succeeds": func(ctx context.Context) error {
+			if retry.AttemptNumber(ctx) == 4 {
+				return nil
+			}
+			return errDown
+		},
+		"panics": func(ctx context.Context) error {
+			if retry.AttemptNumber(ctx) == 3 {
+				panic("boom")
+			}
+			return errDown
+		},
+		"is canceled": func(ctx context.Context) error {
+			if retry.AttemptNumber(ctx) == 3 {
+				cancel()
+			}
+			return errDown
+		},
+	} {
+		func() {
+			defer func() { _ = recover() }()
+			_ = retry.Run(ctx, p, func(ctx context.Context) error {
+				if retry.AttemptNumber(ctx) == 3 && b.Balance() != 0 {
+					t.Errorf("%s: the balance is %v in the second retry, want 0", name, b.Balance())
+				}
+				return op(ctx)
+			})
+		}()
+		if got := b.Balance(); got != 1 {
+			t.Errorf("%s: the balance is %v after the run, want 1", name, got)
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+	}
+	cancel()
+}
+
+func stopAt(ctx context.Context, n int) error {
+	if retry.AttemptNumber(ctx) == n {
+		return retry.Stop(errDown)
+	}
+	return errDown
+}
+
+// At no instant are there more retries in flight than allowed.
+func TestConcurrencyBudgetUnderContention(t *testing.T) {
+	b := &retry.ConcurrencyBudget{Ratio: -1, Min: 5}
+	var inFlight, peak, granted atomic.Int64
+	var wg sync.WaitGroup
+	for range 32 {
+		wg.Go(func() {
+			for range 2000 {
+				b.Begin()
+				retried := retry.Unknown
+				if b.Withdraw(retry.Transient) {
+					retried = retry.Transient
+					granted.Add(1)
+					n := inFlight.Add(1)
+					for p := peak.Load(); n > p && !peak.CompareAndSwap(p, n); p = peak.Load() {
+					}
+					inFlight.Add(-1)
+				}
+				b.End(retried, true)
+			}
+		})
+	}
+	wg.Wait()
+	if peak.Load() > 5 || granted.Load() == 0 {
+		t.Errorf("%d retries in flight at once, %d in all, want at most 5 at once", peak.Load(), granted.Load())
+	}
+	if got := b.Balance(); got != 1 {
+		t.Errorf("the balance is %v in the end, want 1", got)
+	}
+}
+
+func TestBudgetsUnderContention(t *testing.T) {
+	v := clockx.NewVirtual(epoch)
+	ratio := &retry.RatioBudget{Ratio: .5, MinPerSecond: -1, Clock: v}
+	token := &retry.TokenBudget{Capacity: 1000, Cost: 1}
+	var ratioGrants, tokenGrants atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 500 {
+				ratio.Begin()
+				for range 3 {
+					if ratio.Withdraw(retry.Transient) {
+						ratioGrants.Add(1)
+					}
+				}
+				if token.Withdraw(retry.Transient) {
+					tokenGrants.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := ratioGrants.Load(); n > 2000 || n < 1900 {
+		t.Errorf("4000 runs had %d retries, want half as many", n)
+	}
+	if n := tokenGrants.Load(); n != 1000 {
+		t.Errorf("%d retries were granted for 1000 tokens", n)
+	}
+}
+
+// FuzzBudgets runs random operations against each budget and against a model of
+// it that is too simple to be wrong.
+func FuzzBudgets(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7}, 100, 10, 3, 2, .5)
+	f.Add([]byte{0, 0, 0, 0, 1, 1, 1, 9, 9, 9, 17, 25, 33}, 0, 0, 0, 0, 0.0)
+	f.Fuzz(func(t *testing.T, ops []byte, capacity, cost, throttle, reward int, ratio float64) {
+		v := clockx.NewVirtual(epoch)
+		token := &retry.TokenBudget{Capacity: capacity, Cost: cost, ThrottleCost: throttle, Reward: reward}
+		rate := &retry.RatioBudget{Ratio: ratio, MinPerSecond: -1, Clock: v}
+		places := &retry.ConcurrencyBudget{Ratio: ratio, Min: cost % 8}
+		orDefault := func(n, byDefault int) int64 {
+			if n == 0 {
+				n = byDefault
+			}
+			return int64(max(n, 0))
+		}
+		size, costs, back := orDefault(capacity, 500), map[bool]int64{false: orDefault(cost, 14), true: orDefault(throttle, 5)}, orDefault(reward, 1)
+		tokens := size
+		type instant struct {
+			tenth         int64
+			runs, retries int
+		}
+		var past []instant
+		var open []bool // the runs in flight: whether each holds a place
+		share := func(byDefault float64) float64 {
+			switch {
+			case ratio == 0:
+				return byDefault
+			case !(ratio > 0):
+				return 0
+			}
+			return ratio
+		}
+		for _, op := range ops {
+			tenth := v.Now().Unix()
+			throttled := op&8 != 0
+			class := retry.Transient
+			if throttled {
+				class = retry.Throttled
+			}
+			switch op % 8 {
+			case 0, 1:
+				token.Begin()
+				rate.Begin()
+				places.Begin()
+				past = append(past, instant{tenth, 1, 0})
+				open = append(open, false)
+			case 2, 3, 4:
+				want := costs[throttled] <= tokens
+				if got := token.Withdraw(class); got != want {
+					t.Fatalf("TokenBudget with %d tokens: Withdraw = %v", tokens, got)
+				}
+				if want {
+					tokens -= costs[throttled]
+				}
+				runs, retries := 0, 0
+				for _, i := range past {
+					if i.tenth > tenth-11 {
+						runs += i.runs
+						retries += i.retries
+					}
+				}
+				want = float64(retries+1) <= share(.1)*float64(runs)+1e-9
+				if got := rate.Withdraw(class); got != want {
+					t.Fatalf("RatioBudget with %d retries for %d runs: Withdraw = %v", retries, runs, got)
+				}
+				if want {
+					past = append(past, instant{tenth, 0, 1})
+				}
+				if len(open) == 0 {
+					continue
+				}
+				held, mine := 0, int(op)/16%len(open)
+				for _, h := range open {
+					if h {
+						held++
+					}
+				}
+				floor := cost % 8
+				if floor == 0 {
+					floor = 3
+				}
+				allowed := max(math.Floor(min(share(.2)*float64(len(open)), math.MaxUint32)), float64(floor), 0)
+				if open[mine] {
+					if got, want := places.Again(class), float64(held) <= allowed; got != want {
+						t.Fatalf("ConcurrencyBudget with %d of %v: Again = %v", held, allowed, got)
+					}
+					continue
+				}
+				want = float64(held+1) <= allowed
+				if got := places.Withdraw(class); got != want {
+					t.Fatalf("ConcurrencyBudget with %d of %v: Withdraw = %v", held, allowed, got)
+				}
+				open[mine] = want
+			case 5, 6:
+				ok := op%8 == 5
+				token.End(class, ok)
+				if ok {
+					tokens = min(tokens+costs[throttled], size)
+				}
+				if len(open) > 0 {
+					retried := retry.Unknown
+					if open[0] {
+						retried = class
+					}
+					places.End(retried, ok)
+					open = open[1:]
+				}
+			case 7:
+				token.End(retry.Unknown, true)
+				tokens = min(tokens+back, size)
+				v.Advance(time.Duration(op) * 50 * ms)
+			}
+			for _, b := range []interface{ Balance() float64 }{token, rate, places} {
+				if left := b.Balance(); !(left >= 0 && left <= 1) {
+					t.Fatalf("%T: the balance is %v, want it in [0,1]", b, left)
+				}
+			}
+		}
+	})
+}

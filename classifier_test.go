@@ -1,0 +1,406 @@
+package retry_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+// Errors of other libraries, by their methods.
+type (
+	safe       bool
+	sqlState   string
+	status     int
+	awsStatus  int
+	retryable  bool
+	retryable2 bool
+	timeout    bool
+	busy       struct{ status }
+)
+
+func (safe) Error() string              { return "safe" }
+func (e safe) SafeToRetry() bool        { return bool(e) }
+func (e sqlState) Error() string        { return string(e) }
+func (e sqlState) SQLState() string     { return string(e) }
+func (e status) Error() string          { return "status" }
+func (e status) StatusCode() int        { return int(e) }
+func (e awsStatus) Error() string       { return "status" }
+func (e awsStatus) HTTPStatusCode() int { return int(e) }
+func (retryable) Error() string         { return "aws" }
+func (e retryable) Retryable() bool     { return bool(e) }
+func (retryable2) Error() string        { return "aws" }
+func (e retryable2) RetryableError() bool {
+	return bool(e)
+}
+func (timeout) Error() string             { return "timeout" }
+func (e timeout) Timeout() bool           { return bool(e) }
+func (e busy) RetryAfter() time.Duration  { return time.Second }
+func (e typed) Error() string             { return "typed" }
+func (e typed) SafeToRetry() bool         { return e.safe }
+func (e typed) SQLState() string          { return e.state }
+func (e typed) RetryAfter() time.Duration { return e.after }
+
+// typed answers several questions.
+type typed struct {
+	safe  bool
+	state string
+	after time.Duration
+}
+
+// asFS is an error that says by its Is method what it is.
+type asFS struct{}
+
+func (asFS) Error() string        { return "gone" }
+func (asFS) Is(target error) bool { return target == fs.ErrNotExist }
+
+func dial(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+func read(err error) error { return &net.OpError{Op: "read", Net: "tcp", Err: err} }
+func viaSyscall(e syscall.Errno) error {
+	return os.NewSyscallError("connect", e)
+}
+
+func TestDefaultClassifier(t *testing.T) {
+	const (
+		unknown     = retry.Unknown
+		permanent   = retry.Permanent
+		transient   = retry.Transient
+		throttled   = retry.Throttled
+		unprocessed = retry.Unprocessed
+	)
+	notFound := &net.DNSError{Err: "no such host", IsNotFound: true}
+	for _, tt := range []struct {
+		err  error
+		want retry.Class
+	}{
+		{nil, unknown},
+		{errors.New("x"), unknown},
+		{errors.Join(), unknown},
+
+		{retry.ErrAttemptTimeout, transient},
+		{retry.ErrRejected, transient},
+		{context.DeadlineExceeded, transient},
+		{os.ErrDeadlineExceeded, transient},
+		{timeout(true), transient},
+		{timeout(false), unknown},
+		{context.Canceled, unknown},
+		{&url.Error{Op: "Get", Err: context.Canceled}, unknown},
+		{&url.Error{Op: "Get", Err: context.DeadlineExceeded}, transient},
+
+		{&retry.Error{Reason: retry.ReasonPermanent, Errs: []error{syscall.ECONNRESET}}, permanent},
+		{&retry.Error{Reason: retry.ReasonNotIdempotent, Errs: []error{syscall.ECONNRESET}}, permanent},
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Errs: []error{fs.ErrNotExist, syscall.ECONNREFUSED}}, unprocessed},
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Errs: []error{fs.ErrNotExist, errDown}}, transient},
+		{&retry.Error{Reason: retry.ReasonBudget}, transient},
+
+		{syscall.ECONNREFUSED, unprocessed},
+		{syscall.ENETUNREACH, unprocessed},
+		{syscall.EHOSTUNREACH, unprocessed},
+		{syscall.EHOSTDOWN, unprocessed},
+		{syscall.ENETDOWN, unprocessed},
+		{syscall.EADDRNOTAVAIL, unprocessed},
+		{dial(viaSyscall(syscall.ECONNREFUSED)), unprocessed},
+		{dial(viaSyscall(syscall.ETIMEDOUT)), unprocessed},
+		{dial(errors.New("x")), unprocessed},
+		{dial(context.DeadlineExceeded), unprocessed},
+		{dial(viaSyscall(syscall.EACCES)), permanent},
+		{dial(x509.HostnameError{}), permanent},
+		{dial(notFound), permanent},
+		{dial(&net.DNSError{}), unprocessed},
+		{read(errors.New("x")), unknown},
+		{read(os.ErrDeadlineExceeded), transient},
+		{read(timeout(true)), transient},
+
+		{syscall.ECONNRESET, transient},
+		{syscall.EPIPE, transient},
+		{syscall.ECONNABORTED, transient},
+		{read(viaSyscall(syscall.ECONNRESET)), transient},
+		{io.ErrUnexpectedEOF, transient},
+		{net.ErrClosed, transient},
+		{io.EOF, unknown},
+		{&url.Error{Op: "Get", Err: io.EOF}, unknown},
+		{syscall.ETIMEDOUT, transient},
+		{syscall.EAGAIN, transient},
+		{syscall.EINTR, transient},
+
+		{syscall.EMFILE, throttled},
+		{syscall.ENFILE, throttled},
+		{syscall.ENOBUFS, throttled},
+		{syscall.ENOMEM, throttled},
+		{&fs.PathError{Op: "open", Err: syscall.EMFILE}, throttled},
+		{syscall.EACCES, permanent},
+		{syscall.EPERM, permanent},
+		{syscall.EINVAL, permanent},
+		{syscall.EAFNOSUPPORT, permanent},
+		{syscall.EPROTOTYPE, permanent},
+		{syscall.EMSGSIZE, permanent},
+		{syscall.ENOSYS, permanent},
+		{syscall.ENOENT, permanent},
+		{syscall.EXDEV, unknown},
+
+		{notFound, permanent},
+		{&net.DNSError{IsTimeout: true}, unprocessed},
+		{&net.DNSError{IsTemporary: true}, unprocessed},
+		{&net.DNSError{}, unknown},
+
+		{x509.UnknownAuthorityError{}, permanent},
+		{x509.HostnameError{}, permanent},
+		{x509.CertificateInvalidError{}, permanent},
+		{&tls.CertificateVerificationError{Err: errors.New("x")}, permanent},
+		{tls.RecordHeaderError{Msg: "x"}, permanent},
+		{tls.AlertError(40), permanent},
+		{tls.AlertError(42), permanent},
+		{tls.AlertError(43), permanent},
+		{tls.AlertError(44), permanent},
+		{tls.AlertError(45), permanent},
+		{tls.AlertError(46), permanent},
+		{tls.AlertError(48), permanent},
+		{tls.AlertError(70), permanent},
+		{tls.AlertError(120), permanent},
+		{tls.AlertError(80), transient},
+		{tls.AlertError(10), unknown},
+		{&net.OpError{Op: "remote error", Err: tls.AlertError(48)}, permanent},
+
+		{&net.AddrError{Err: "x"}, permanent},
+		{&net.ParseError{Type: "x"}, permanent},
+		{net.InvalidAddrError("x"), permanent},
+		{net.UnknownNetworkError("x"), permanent},
+		{driver.ErrBadConn, unprocessed},
+		{sql.ErrNoRows, permanent},
+		{sql.ErrTxDone, permanent},
+		{fs.ErrNotExist, permanent},
+		{fs.ErrPermission, permanent},
+		{fs.ErrExist, permanent},
+		{fs.ErrInvalid, permanent},
+		{errors.ErrUnsupported, permanent},
+		{http.ErrNotSupported, permanent},
+		{asFS{}, permanent},
+		{&http.MaxBytesError{Limit: 1}, permanent},
+
+		{safe(true), unprocessed},
+		{safe(false), unknown},
+		{sqlState("40001"), transient},
+		{sqlState("40P01"), transient},
+		{sqlState("08001"), unprocessed},
+		{sqlState("08004"), unprocessed},
+		{sqlState("57P03"), unprocessed},
+		{sqlState("08006"), transient},
+		{sqlState("57P01"), transient},
+		{sqlState("55P03"), transient},
+		{sqlState("53300"), throttled},
+		{sqlState("08007"), transient},
+		{sqlState("40003"), transient},
+		{sqlState("57014"), unknown},
+		{sqlState("57P04"), permanent},
+		{sqlState("22012"), permanent},
+		{sqlState("23505"), permanent},
+		{sqlState("28P01"), permanent},
+		{sqlState("42P01"), permanent},
+		{sqlState("3D000"), permanent},
+		{sqlState("0A000"), permanent},
+		{sqlState("53"), unknown},
+		{sqlState(""), unknown},
+		{typed{state: "XX000"}, unknown},
+		{typed{state: "XX000", after: 1}, throttled},
+		{typed{safe: true, state: "42P01"}, unprocessed},
+		{typed{safe: false, state: "42P01"}, permanent},
+		{typed{after: -1}, unknown},
+		{retryable(true), transient},
+		{retryable(false), permanent},
+		{retryable2(true), transient},
+		{retryable2(false), permanent},
+		{hinted(time.Second), throttled},
+		{hinted(0), unknown},
+
+		{status(200), unknown},
+		{status(304), unknown},
+		{status(400), permanent},
+		{status(403), permanent},
+		{status(404), permanent},
+		{status(408), transient},
+		{status(409), permanent},
+		{status(421), unprocessed},
+		{status(425), transient},
+		{status(429), throttled},
+		{status(500), transient},
+		{status(501), permanent},
+		{status(502), transient},
+		{status(503), transient},
+		{status(504), transient},
+		{status(505), permanent},
+		{status(599), unknown},
+		{awsStatus(503), transient},
+		{busy{503}, throttled},
+		{busy{500}, throttled},
+		{busy{403}, throttled}, // GitHub's rate limit
+		{busy{404}, permanent},
+		{busy{501}, permanent},
+		{busy{0}, throttled},
+
+		{&json.SyntaxError{}, permanent},
+		{&json.UnmarshalTypeError{}, permanent},
+		{&json.InvalidUnmarshalError{}, permanent},
+		{&json.UnsupportedTypeError{}, permanent},
+		{&json.UnsupportedValueError{}, permanent},
+		{&json.MarshalerError{Err: errors.New("x")}, permanent},
+		{&xml.SyntaxError{}, permanent},
+		{xml.UnmarshalError("x"), permanent},
+		{&xml.UnsupportedTypeError{}, permanent},
+		{&xml.TagPathError{}, permanent},
+		{&strconv.NumError{Err: strconv.ErrSyntax}, permanent},
+
+		{fmt.Errorf("x: %w", status(404)), permanent},
+		{fmt.Errorf("%w: %w", errors.New("x"), syscall.ECONNREFUSED), unprocessed},
+		{errors.Join(syscall.ECONNRESET, fs.ErrNotExist), transient},
+		{errors.Join(syscall.ECONNREFUSED, syscall.ECONNRESET), transient}, // one of them may have run
+		{errors.Join(syscall.ECONNREFUSED, errors.New("x"), syscall.EHOSTUNREACH), unprocessed},
+	} {
+		if got := retry.DefaultClassifier(tt.err); got != tt.want {
+			t.Errorf("%T(%v) is %v, want %v", tt.err, tt.err, got, tt.want)
+		}
+	}
+}
+
+// What net/http and crypto/tls really return, as far as it has no type to go by.
+func TestDefaultClassifierOnRealClients(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.Handle("/loop", http.RedirectHandler("/loop", http.StatusFound))
+	mux.HandleFunc("/hang", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	mux.HandleFunc("/short", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "10")
+		_, _ = io.WriteString(w, "12345")
+	})
+	mux.HandleFunc("/json", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"a": nope}`) })
+	plain, secure := httptest.NewServer(mux), httptest.NewTLSServer(mux)
+	defer plain.Close()
+	defer secure.Close()
+	closed := httptest.NewServer(mux)
+	closed.Close()
+
+	get := func(url string, change func(*http.Request)) error {
+		req, err := http.NewRequest(http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		if change != nil {
+			change(req)
+		}
+		client := &http.Client{Timeout: 10 * time.Second}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		return json.NewDecoder(resp.Body).Decode(new(map[string]any))
+	}
+	for _, tt := range []struct {
+		name string
+		err  error
+		want retry.Class
+	}{
+		{"unsupported scheme", get("gopher://localhost/", nil), retry.Permanent},
+		{"too many redirects", get(plain.URL+"/loop", nil), retry.Permanent},
+		{"no host", get("http:///x", nil), retry.Permanent},
+		{"bad URL", get("http://local host/", nil), retry.Permanent},
+		{"bad port", get("http://[::1]:x/", nil), retry.Permanent},
+		{"bad method", get(plain.URL, func(r *http.Request) { r.Method = "BAD METHOD" }), retry.Permanent},
+		{"bad header", get(plain.URL, func(r *http.Request) { r.Header["A\n"] = []string{"b"} }), retry.Permanent},
+		{"bad trailer", get(plain.URL, func(r *http.Request) { r.Trailer = http.Header{"A\n": {"b"}} }), retry.Permanent},
+		{"unknown authority", get(secure.URL, nil), retry.Permanent},
+		{"TLS to a plain server", get(strings.Replace(plain.URL, "http:", "https:", 1), nil), retry.Permanent},
+		{"nobody listens", get(closed.URL, nil), retry.Unprocessed},
+		{"client timeout", func() error {
+			client := &http.Client{Timeout: 20 * time.Millisecond}
+			resp, err := client.Get(plain.URL + "/hang")
+			if err == nil {
+				resp.Body.Close()
+			}
+			return err
+		}(), retry.Transient},
+		{"body cut short", get(plain.URL+"/short", nil), retry.Transient},
+		{"not JSON", get(plain.URL+"/json", nil), retry.Permanent},
+		{"number out of range", func() error { _, err := strconv.Atoi("x"); return err }(), retry.Permanent},
+		{"no such file", func() error { _, err := os.Open("no such file"); return err }(), retry.Permanent},
+		{"unknown network", func() error { _, err := net.Dial("nope", "localhost:1"); return err }(), retry.Permanent},
+		{"missing port", func() error { _, err := net.Dial("tcp", "127.0.0.1"); return err }(), retry.Permanent},
+		{"closed connection", func() error {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				return err
+			}
+			l.Close()
+			_, err = l.Accept()
+			return err
+		}(), retry.Transient},
+	} {
+		if got := retry.DefaultClassifier(tt.err); got != tt.want {
+			t.Errorf("%s: %T(%v) is %v, want %v", tt.name, tt.err, tt.err, got, tt.want)
+		}
+	}
+}
+
+func TestClassifiers(t *testing.T) {
+	say := func(c retry.Class) retry.Classifier { return func(error) retry.Class { return c } }
+	for _, tt := range []struct {
+		cs   []retry.Classifier
+		want retry.Class
+	}{
+		{nil, retry.Unknown},
+		{[]retry.Classifier{nil, say(retry.Unknown)}, retry.Unknown},
+		{[]retry.Classifier{say(retry.Unknown), nil, say(retry.Throttled), say(retry.Permanent)}, retry.Throttled},
+	} {
+		if got := retry.Classifiers(tt.cs...)(errDown); got != tt.want {
+			t.Errorf("%d classifiers say %v, want %v", len(tt.cs), got, tt.want)
+		}
+	}
+}
+
+func TestClassifyComesBeforeDefaultClassifier(t *testing.T) {
+	for _, tt := range []struct {
+		say   retry.Class
+		calls int
+	}{
+		{retry.Transient, 2},
+		{retry.Unknown, 1}, // then the default knows: permanent
+		{retry.Class(99), 1},
+	} {
+		p, _ := virtual()
+		p.MaxAttempts = 2
+		p.Classify = func(error) retry.Class { return tt.say }
+		calls := 0
+		_ = retry.Run(t.Context(), p, func(context.Context) error { calls++; return fs.ErrNotExist })
+		if calls != tt.calls {
+			t.Errorf("Classify says %d: %d calls, want %d", tt.say, calls, tt.calls)
+		}
+	}
+}
+
+// An error that nests what must be looked into does not take exponential time.
+func TestDeepTreesAreJudgedOnce(t *testing.T) {
+	err := errDown
+	for range 200 {
+		err = &url.Error{Op: "Get", Err: &net.OpError{Op: "read", Err: err}}
+	}
+	if got := retry.DefaultClassifier(err); got != retry.Unknown {
+		t.Errorf("it is %v, want unknown", got)
+	}
+}

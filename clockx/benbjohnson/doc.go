@@ -1,0 +1,12 @@
+// Package benbjohnson runs retries on a clock of [github.com/benbjohnson/clock],
+// for code and tests that have one already. The module is archived; where there
+// is a choice take [testing/synctest] or [clockx.Virtual].
+//
+//	mock := clock.NewMock()
+//	policy := retry.Policy{Clock: benbjohnson.New(mock)}
+//	go client.Fetch(ctx, policy)
+//	mock.Add(time.Second) // whoever waits for no more than that goes on
+//
+// What may live here: the adapter for that module's interface, its real clock and
+// its Mock, and what is needed to keep the defects of the latter out.
+package benbjohnson

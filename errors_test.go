@@ -1,0 +1,281 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+func TestErrorText(t *testing.T) {
+	refused := errors.New("connection refused")
+	shutdown := errors.New("shutting down")
+	for _, tt := range []struct {
+		err  *retry.Error
+		want string
+	}{
+		{
+			&retry.Error{Name: "fetch-user", Reason: retry.ReasonMaxAttempts, Attempts: 4, Elapsed: 3200 * time.Millisecond, Errs: []error{errDown, refused}},
+			"fetch-user: gave up after 4 attempts in 3.2s (max_attempts): connection refused",
+		},
+		{
+			&retry.Error{Reason: retry.ReasonPermanent, Attempts: 1, Elapsed: 1234567, Errs: []error{refused}},
+			"retry: gave up after 1 attempt in 1.23ms (permanent): connection refused",
+		},
+		{
+			&retry.Error{Name: "fetch-user", Reason: retry.ReasonCanceled, Cause: context.Canceled},
+			"fetch-user: not attempted (canceled): context canceled",
+		},
+		{
+			&retry.Error{Reason: retry.ReasonCanceled, Attempts: 2, Elapsed: 90*time.Minute + 3*time.Second + 1, Errs: []error{refused}, Cause: shutdown},
+			"retry: gave up after 2 attempts in 1h30m3s (canceled): connection refused; cause: shutting down",
+		},
+		{
+			&retry.Error{Reason: retry.ReasonDeadline, Attempts: 2, Elapsed: 999, Errs: []error{refused}, Cause: context.DeadlineExceeded},
+			"retry: gave up after 2 attempts in 999ns (deadline): connection refused",
+		},
+		{
+			&retry.Error{Reason: retry.ReasonCanceled, Attempts: 1, Errs: []error{fmt.Errorf("get: %w", shutdown)}, Cause: shutdown},
+			"retry: gave up after 1 attempt in 0s (canceled): get: shutting down",
+		},
+		{&retry.Error{}, "retry: not attempted (none): <nil>"},
+	} {
+		if got := tt.err.Error(); got != tt.want {
+			t.Errorf("Error() =\n%s, want\n%s", got, tt.want)
+		}
+	}
+}
+
+func TestReasonAndClassWords(t *testing.T) {
+	var words, types []string
+	for r := retry.ReasonNone; r <= retry.ReasonPanic+1; r++ {
+		words = append(words, r.String())
+		types = append(types, (&retry.Error{Reason: r}).ErrorType())
+	}
+	want := []string{
+		"none", "permanent", "not_idempotent", "max_attempts", "max_elapsed", "deadline", "retry_after", "budget", "canceled",
+		"panic", "unknown",
+	}
+	if !slices.Equal(words, want) {
+		t.Errorf("reasons are %v, want %v", words, want)
+	}
+	for i := range want {
+		want[i] = "retry." + want[i]
+	}
+	if !slices.Equal(types, want) {
+		t.Errorf("error types are %v, want %v", types, want)
+	}
+	words = nil
+	for c := retry.Unknown; c <= retry.Unprocessed+1; c++ {
+		words = append(words, c.String())
+	}
+	if want := []string{"unknown", "permanent", "transient", "throttled", "unprocessed", "unknown"}; !slices.Equal(words, want) {
+		t.Errorf("classes are %v, want %v", words, want)
+	}
+}
+
+func TestErrorsOfALongRunAreBounded(t *testing.T) {
+	for _, attempts := range []int{7, 8, 9, 100} {
+		p, _ := virtual()
+		p.MaxAttempts, p.Backoff = attempts, retry.Constant(0)
+		n := 0
+		err := retry.Run(t.Context(), p, func(context.Context) error { n++; return classed(n) })
+		want := []error{classed(1)}
+		for i := max(2, attempts-6); i <= attempts; i++ {
+			want = append(want, classed(i))
+		}
+		e := gaveUp(t, err)
+		if !slices.Equal(e.Errs, want) || e.Attempts != attempts || e.Last() != classed(attempts) {
+			t.Errorf("after %d attempts Errs = %d, want %d: the first and the latest seven", attempts, e.Errs, want)
+		}
+	}
+}
+
+func TestUnwrapDoesNotShareErrs(t *testing.T) {
+	e := &retry.Error{Errs: make([]error, 1, 8), Cause: context.Canceled}
+	e.Errs[0] = errDown
+	if got := e.Unwrap(); !slices.Equal(got, []error{errDown, context.Canceled}) {
+		t.Errorf("Unwrap() = %v, want Errs and Cause", got)
+	}
+	if e.Errs[:2][1] != nil {
+		t.Error("Unwrap wrote behind Errs")
+	}
+	if got := new(retry.Error).Unwrap(); len(got) != 0 {
+		t.Errorf("Unwrap() = %v, want nothing", got)
+	}
+	if got := new(retry.Error).Last(); got != nil {
+		t.Errorf("Last() = %v, want nil", got)
+	}
+}
+
+// unhashable is an error whose values cannot be compared.
+type unhashable struct{ parts []string }
+
+func (u unhashable) Error() string { return fmt.Sprint(u.parts) }
+
+func TestUncomparableErrorsDoNotPanic(t *testing.T) {
+	p, _ := virtual()
+	bad := unhashable{[]string{"x"}}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	err := retry.Run(ctx, p, func(context.Context) error {
+		if retry.DefaultClassifier(bad) != retry.Unknown {
+			t.Error("DefaultClassifier knows it")
+		}
+		cancel(fmt.Errorf("cause: %w", bad))
+		return errors.Join(bad, bad)
+	})
+	if errors.Is(err, bad) || errors.Is(err, unhashable{}) {
+		t.Error("errors.Is says that uncomparable errors are equal")
+	}
+	if err.Error() == "" {
+		t.Error("no text")
+	}
+	if e, ok := errors.AsType[unhashable](err); !ok || e.parts[0] != "x" {
+		t.Error("errors.As does not find the error")
+	}
+}
+
+func TestMarksOfNil(t *testing.T) {
+	if retry.Stop(nil) != nil || retry.After(nil, time.Second) != nil {
+		t.Error("Stop(nil) or After(nil, d) is not nil")
+	}
+	p, _ := virtual()
+	if err := retry.Run(t.Context(), p, func(context.Context) error { return retry.Stop(nil) }); err != nil {
+		t.Errorf("an op that returns Stop(nil) gave up: %v", err)
+	}
+}
+
+func TestMarks(t *testing.T) {
+	stop := retry.Stop(errDown)
+	for _, tt := range []struct {
+		name string
+		err  error
+		last error // as Errs keep it, compared by text and identity where it is not nil
+	}{
+		{"plain", stop, errDown},
+		{"twice", retry.Stop(stop), errDown},
+		{"wrapped", fmt.Errorf("load: %w", stop), nil},
+		{"joined", errors.Join(errors.New("a"), stop), nil},
+		{"two %w", fmt.Errorf("%w and %w", errors.New("a"), stop), nil},
+		{"deep", fmt.Errorf("x: %w", errors.Join(errors.New("a"), fmt.Errorf("y: %w", stop))), nil},
+		{"before a hint", errors.Join(stop, hinted(time.Second)), nil},
+		{"after a hint", errors.Join(hinted(time.Second), stop), nil},
+		{"outside of After", retry.Stop(retry.After(errDown, time.Second)), errDown},
+		{"before what the classifier says", errors.Join(classed(retry.Transient), stop), nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, _ := virtual()
+			p.Classify = byClass
+			err := retry.Run(t.Context(), p, func(context.Context) error { return tt.err })
+			e := wantReason(t, err, retry.ReasonPermanent)
+			if e.Attempts != 1 {
+				t.Errorf("%d attempts, want 1", e.Attempts)
+			}
+			if e.Last().Error() != tt.err.Error() {
+				t.Errorf("the text is %q, want it unchanged: %q", e.Last(), tt.err)
+			}
+			want := tt.last
+			if want == nil {
+				want = tt.err // the caller's wrapping is kept
+			}
+			if e.Last() != want {
+				t.Errorf("Last() = %#v, want %#v", e.Last(), want)
+			}
+			if !errors.Is(err, errDown) {
+				t.Error("the marked error is lost")
+			}
+		})
+	}
+}
+
+func TestAfterOutsideOfStopWins(t *testing.T) {
+	p, v := virtual()
+	p.MaxAttempts = 2
+	err := retry.Run(t.Context(), p, func(context.Context) error { return retry.After(retry.Stop(errDown), time.Second) })
+	wantReason(t, err, retry.ReasonMaxAttempts)
+	wantElapsed(t, v, 2*time.Second)
+}
+
+// FuzzErrorTrees builds trees of marks, wrappers, joins and inner runs from bytes
+// and compares the run's end with what a walk of the same tree says.
+func FuzzErrorTrees(f *testing.F) {
+	f.Add([]byte{0})
+	f.Add([]byte{1, 0})
+	f.Add([]byte{4, 2, 0, 1, 0})
+	f.Add([]byte{5, 1, 0, 4, 0, 2, 0})
+	f.Add([]byte{4, 6, 3, 0})
+	f.Fuzz(func(t *testing.T, program []byte) {
+		if len(program) > 64 {
+			return
+		}
+		err, word, _ := buildTree(program, 0)
+		if err == nil {
+			return
+		}
+		p, v := virtual()
+		p.MaxAttempts = 2
+		p.Classify = func(error) retry.Class {
+			if word != "" {
+				t.Errorf("Classify was asked about a tree with the mark %s", word)
+			}
+			return retry.Transient
+		}
+		got := gaveUp(t, retry.Run(t.Context(), p, func(context.Context) error { return err }))
+		want := map[string]retry.Reason{
+			"": retry.ReasonMaxAttempts, "after": retry.ReasonMaxAttempts, "rejected": retry.ReasonMaxAttempts,
+			"stop": retry.ReasonPermanent,
+		}[word]
+		if got.Reason != want {
+			t.Errorf("%q (first word %q) ended with %v, want %v", err, word, got.Reason, want)
+		}
+		if got.Last().Error() != err.Error() {
+			t.Errorf("the text became %q, was %q", got.Last(), err)
+		}
+		if word == "after" && v.Now().Sub(epoch) != 3*time.Second {
+			t.Errorf("%q waited %v, want 3s", err, v.Now().Sub(epoch))
+		}
+		_ = retry.DefaultClassifier(err)
+	})
+}
+
+// buildTree reads a tree and returns it, the first word in it that a run heeds,
+// and what is left of the program.
+func buildTree(program []byte, depth int) (err error, word string, rest []byte) {
+	if len(program) == 0 || depth > 12 {
+		return errDown, "", nil
+	}
+	op, rest := program[0]%8, program[1:]
+	switch op {
+	case 1, 2, 3: // around one child
+		err, word, rest = buildTree(rest, depth+1)
+		switch op {
+		case 1:
+			return retry.Stop(err), "stop", rest
+		case 2:
+			return retry.After(err, 2*time.Second), "after", rest
+		}
+		return fmt.Errorf("wrap: %w", err), word, rest
+	case 4, 5: // around two
+		var other error
+		var second string
+		err, word, rest = buildTree(rest, depth+1)
+		other, second, rest = buildTree(rest, depth+1)
+		if word == "" {
+			word = second
+		}
+		if op == 4 {
+			return errors.Join(err, other), word, rest
+		}
+		return fmt.Errorf("%w + %w", err, other), word, rest
+	case 6: // an inner run: no word of it counts
+		err, _, rest = buildTree(rest, depth+1)
+		return &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{err}}, "", rest
+	case 7:
+		return retry.ErrRejected, "rejected", rest
+	}
+	return errDown, "", rest
+}

@@ -1,0 +1,284 @@
+// Quickstart makes a dozen calls to an HTTP server that fails in a dozen ways,
+// and shows what package retry makes of each: every attempt, what its error was
+// taken for, every wait and who wanted it, and why the run ended. From the root
+// of the repository:
+//
+//	go run ./examples/quickstart
+//
+// It takes three to four seconds, since the server, the sockets and the waits are
+// real. It exits with code 1 if a call ended for another reason than it should.
+//
+// main.go has the policy and the calls, client.go shows how to write an operation
+// for retry.Do, timeline.go how to watch it with retry.Hooks, and server.go fails.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+func main() {
+	if err := run(os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "quickstart:", err)
+		os.Exit(1)
+	}
+}
+
+// What the server's answers are decoded into.
+type (
+	User    struct{ Name string }
+	Quote   struct{ Cents int }
+	Page    struct{ Title string }
+	Job     struct{ Status string }
+	Order   struct{ Item string }
+	Receipt struct{ Number int }
+)
+
+// scenario is one call, and what it is to run into.
+type scenario struct {
+	name  string // of the policy, and the path on the server
+	about string
+	fails []step       // the server's script
+	ends  retry.Reason // why the run is to end
+	call  func(context.Context, target) (any, error)
+}
+
+// target is what a scenario is given for its call.
+type target struct {
+	client *http.Client
+	url    string
+	policy retry.Policy // the shared one, a copy: a scenario changes what it needs
+}
+
+func scenarios() []scenario {
+	budget := &retry.TokenBudget{Capacity: 3, Cost: 1} // three retries, for all who share it
+	return []scenario{{
+		name:  "get-user",
+		about: "A bad moment: an overload, half a body, a reset connection. Then it works.",
+		fails: []step{status(503), half, reset, ok(User{"Ada Lovelace"})},
+		call: func(ctx context.Context, t target) (any, error) {
+			return retry.Do(ctx, t.policy, func(ctx context.Context) (User, error) {
+				return get[User](ctx, t.client, t.url)
+			})
+		},
+	}, {
+		name:  "get-quote",
+		about: "The server says when to come back. The backoff is added, never subtracted.",
+		fails: []step{busy(503, 1), ok(Quote{4250})},
+		call:  getWith[Quote](nil),
+	}, {
+		name:  "get-report",
+		about: "The first answer never comes. Policy.AttemptTimeout gives up on it, not on the call.",
+		fails: []step{hang, ok(Page{"Annual report"})},
+		call:  getWith[Page](nil),
+	}, {
+		name:  "poll-job",
+		about: "No error, but not the answer yet: retry.Until polls, here with a Constant backoff.",
+		fails: []step{ok(Job{"pending"}), ok(Job{"pending"}), ok(Job{"done"})},
+		call: func(ctx context.Context, t target) (any, error) {
+			t.policy.Backoff = retry.Constant(100 * time.Millisecond)
+			return retry.Do(ctx, t.policy, retry.Until(func(ctx context.Context) (Job, error) {
+				return get[Job](ctx, t.client, t.url)
+			}, func(j Job) bool { return j.Status == "done" }))
+		},
+	}, {
+		name:  "edit-page",
+		about: "423 Locked would be permanent. Policy.Classify knows that this lock goes away.",
+		fails: []step{status(423), status(423), ok(Page{"Edited"})},
+		call: getWith[Page](func(p *retry.Policy) {
+			p.Classify = func(err error) retry.Class {
+				if e, ok := errors.AsType[*statusError](err); ok && e.code == http.StatusLocked {
+					return retry.Transient
+				}
+				return retry.Unknown // the default classifier knows the rest
+			}
+		}),
+	}, {
+		name:  "pay-order",
+		about: "Must not run twice (Policy.NonIdempotent), but a refused connection proves it never ran.",
+		fails: []step{ok(Receipt{1001})},
+		call: func(ctx context.Context, t target) (any, error) {
+			down, err := downURL()
+			if err != nil {
+				return nil, err
+			}
+			replicas := []string{down, t.url}
+			t.policy.NonIdempotent = true
+			return retry.Do(ctx, t.policy, func(ctx context.Context) (Receipt, error) {
+				url := replicas[(retry.AttemptNumber(ctx)-1)%len(replicas)]
+				return post[Receipt](ctx, t.client, url, Order{"one difference engine"})
+			})
+		},
+	}, {
+		name:  "pay-again",
+		about: "Must not run twice, and the connection broke: did it run? Nobody knows. No retry.",
+		fails: []step{reset},
+		ends:  retry.ReasonNotIdempotent,
+		call: func(ctx context.Context, t target) (any, error) {
+			t.policy.NonIdempotent = true
+			return retry.Do(ctx, t.policy, func(ctx context.Context) (Receipt, error) {
+				return post[Receipt](ctx, t.client, t.url, Order{"another one"})
+			})
+		},
+	}, {
+		name:  "get-page",
+		about: "What is not there will not be there in 80 ms either.",
+		fails: []step{status(404)},
+		ends:  retry.ReasonPermanent,
+		call:  getWith[Page](nil),
+	}, {
+		name:  "get-feed",
+		about: "The server wants two minutes. The policy allows five seconds, and sooner is no help.",
+		fails: []step{busy(429, 120)},
+		ends:  retry.ReasonRetryAfter,
+		call:  getWith[Page](nil),
+	}, {
+		name:  "get-stock",
+		about: "A server that never recovers gets the attempts it is allowed, here four.",
+		fails: []step{status(500), status(502), status(503), status(504)},
+		ends:  retry.ReasonMaxAttempts,
+		call: getWith[Quote](func(p *retry.Policy) {
+			p.MaxAttempts = 4
+			p.Budget = budget
+		}),
+	}, {
+		name:  "get-price",
+		about: "Shares a budget with get-stock, whose retries have emptied it: no storm in an outage.",
+		fails: []step{status(503)},
+		ends:  retry.ReasonBudget,
+		call:  getWith[Quote](func(p *retry.Policy) { p.Budget = budget }),
+	}, {
+		name:  "get-log",
+		about: "As many attempts as it likes (retry.Unlimited), but only for 400 ms.",
+		fails: []step{status(500)},
+		ends:  retry.ReasonMaxElapsed,
+		call: getWith[Page](func(p *retry.Policy) {
+			p.MaxAttempts = retry.Unlimited
+			p.MaxElapsed = 400 * time.Millisecond
+		}),
+	}, {
+		name:  "get-map",
+		about: "The caller has 300 ms, the server wants 1 s: the error comes now, not in 300 ms.",
+		fails: []step{busy(503, 1)},
+		ends:  retry.ReasonDeadline,
+		call: func(ctx context.Context, t target) (any, error) {
+			ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+			defer cancel()
+			return getWith[Page](nil)(ctx, t)
+		},
+	}, {
+		name:  "get-film",
+		about: "The caller cancels after 200 ms, in the middle of a wait, which ends there.",
+		fails: []step{busy(503, 1)},
+		ends:  retry.ReasonCanceled,
+		call: func(ctx context.Context, t target) (any, error) {
+			ctx, cancel := context.WithCancelCause(ctx)
+			defer cancel(nil)
+			defer time.AfterFunc(200*time.Millisecond, func() { cancel(errors.New("closed the tab")) }).Stop()
+			return getWith[Page](nil)(ctx, t)
+		},
+	}}
+}
+
+// getWith is the call of the scenarios that differ only in their policy.
+func getWith[T any](change func(*retry.Policy)) func(context.Context, target) (any, error) {
+	return func(ctx context.Context, t target) (any, error) {
+		if change != nil {
+			change(&t.policy)
+		}
+		return retry.Do(ctx, t.policy, func(ctx context.Context) (T, error) {
+			return get[T](ctx, t.client, t.url)
+		})
+	}
+}
+
+// run makes all calls and prints what happens to w. Its error names those that
+// did not end as they should.
+func run(w io.Writer) error { return play(w, scenarios()) }
+
+func play(w io.Writer, scenarios []scenario) error {
+	server, err := startFlaky(seeded(1))
+	if err != nil {
+		return err
+	}
+	defer server.close()
+	// Where it reuses a connection and finds it broken, net/http sends a GET
+	// again by itself. Here every attempt is to be seen.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+	t := timeline{w: w, style: styleOf(w)}
+	policy := retry.Policy{
+		MaxAttempts:    5,
+		AttemptTimeout: 500 * time.Millisecond,
+		Backoff:        retry.Exponential{Base: 80 * time.Millisecond, Max: time.Second},
+		MaxRetryAfter:  5 * time.Second,
+		Hooks:          t.hooks(),
+		Rand:           seeded(1),
+	}
+	fmt.Fprintf(w, "A server on %s fails on cue. Each call goes to it through retry.Do, with\n"+
+		"one policy unless it says otherwise: up to 5 attempts of at most 500 ms each, and waits that\n"+
+		"are random below 80, 160, 320, ... ms. Most of the calls are meant to fail.\n",
+		server.url)
+
+	var wrong []error
+	for _, s := range scenarios {
+		fmt.Fprintf(w, "\n%s  %s\n", t.style.paint(bold, fmt.Sprintf("%-9s", s.name)), s.about)
+		server.script("/"+s.name, s.fails...)
+		v, err := s.call(context.Background(), target{client, server.url + "/" + s.name, policy.Named(s.name)})
+		t.returned(v, err)
+		if err := s.check(err); err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	fmt.Fprintln(w)
+	t.summary()
+	if wrong != nil {
+		fmt.Fprintln(w, " Not all of them ended as they should.")
+		return errors.Join(wrong...)
+	}
+	fmt.Fprint(w, ` Each ended as it should.
+
+Next:  README.md      what the library promises, and when not to use it
+       go test work   every test of this repository, from its root
+       retrytest      the package that tests your own retries, without waiting for them
+`)
+	return nil
+}
+
+// check returns an error if the call, which returned err, ended for another
+// reason than it should.
+func (s scenario) check(err error) error {
+	got := retry.ReasonNone
+	if err != nil {
+		e, ok := errors.AsType[*retry.Error](err)
+		if !ok {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		got = e.Reason
+	}
+	if got != s.ends {
+		return fmt.Errorf("%s ended by %s, want %s", s.name, ending(got), ending(s.ends))
+	}
+	return nil
+}
+
+// seeded returns random numbers that are the same in each run of the program,
+// for any number of goroutines.
+func seeded(seed uint64) func() float64 {
+	r := rand.New(rand.NewPCG(seed, seed))
+	var mu sync.Mutex
+	return func() float64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return r.Float64()
+	}
+}

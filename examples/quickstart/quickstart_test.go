@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/goretry/retry"
+)
+
+// TestRun is the smoke test: the program as it is, sockets and waits included.
+func TestRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time")
+	}
+	var out bytes.Buffer
+	if err := run(&out); err != nil {
+		t.Errorf("run: %v", err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n >= 100 {
+			t.Errorf("a line of %d columns: %s", n, line)
+		}
+		if strings.ContainsAny(line, "\x1b█░▒") {
+			t.Errorf("colours or bars, but no terminal: %q", line)
+		}
+	}
+	_, rest, _ := strings.Cut(out.String(), "\n\n")
+	timelines, table, _ := strings.Cut(rest, "\ncall ")
+	blocks := strings.Split(timelines, "\n\n")
+	for i, s := range scenarios() {
+		if i >= len(blocks) || !strings.HasPrefix(blocks[i], s.name+" ") {
+			t.Errorf("no timeline of %s in its place", s.name)
+			continue
+		}
+		if want := "ended by  " + ending(s.ends); !strings.Contains(blocks[i], want) {
+			t.Errorf("timeline of %s lacks %q:\n%s", s.name, want, blocks[i])
+		}
+		if !strings.Contains(table, "\n"+s.name+" ") {
+			t.Errorf("no row of %s in the summary:\n%s", s.name, table)
+		}
+	}
+	if t.Failed() {
+		t.Logf("output:\n%s", out.String())
+	}
+}
+
+func TestUnintendedEnd(t *testing.T) {
+	err := play(io.Discard, []scenario{{
+		name:  "get-page",
+		fails: []step{status(404)},
+		ends:  retry.ReasonMaxAttempts,
+		call:  getWith[Page](nil),
+	}})
+	const want = "get-page ended by permanent, want max_attempts"
+	if err == nil || err.Error() != want {
+		t.Errorf("play = %v, want %s", err, want)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"":                              0,
+		"soon":                          0,
+		"-1":                            0,
+		"120":                           2 * time.Minute,
+		"99999999999999999999":          (1<<32 - 1) * time.Second,
+		"Sun, 06 Nov 1994 08:49:37 GMT": 0, // has passed
+	} {
+		h := http.Header{"Retry-After": {text}}
+		if got := retryAfter(h); got != want {
+			t.Errorf("retryAfter(%q) = %v, want %v", text, got, want)
+		}
+	}
+	in := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
+	if got := retryAfter(http.Header{"Retry-After": {in}}); got <= 59*time.Minute || got > time.Hour {
+		t.Errorf("retryAfter(an hour from now) = %v, want about 1h", got)
+	}
+}

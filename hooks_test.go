@@ -1,0 +1,236 @@
+package retry_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+func TestHooksSeeARun(t *testing.T) {
+	p, v := virtual()
+	p.MaxAttempts = 3
+	log := record(&p)
+	errs := []error{classed(retry.Transient), retry.After(errDown, 5*time.Second), nil}
+	p.Classify = byClass
+	n := 0
+	got, err := retry.Do(t.Context(), p, func(context.Context) (int, error) {
+		v.Advance(100 * ms)
+		n++
+		return n, errs[n-1]
+	})
+	if got != 3 || err != nil {
+		t.Fatalf("Do() = %v, %v", got, err)
+	}
+	want := "start attempt(1) attemptDone(1) wait(1s) attempt(2) attemptDone(2) wait(7s) attempt(3) attemptDone(3) done(none)"
+	if log.String() != want {
+		t.Errorf("hooks saw\n%s, want\n%s", log, want)
+	}
+	at := func(d time.Duration) time.Time { return epoch.Add(d) }
+	begun := []retry.Attempt{
+		{Name: "op", Number: 1, Start: at(0)},
+		{Name: "op", Number: 2, Start: at(1100 * ms), Elapsed: 1100 * ms},
+		{Name: "op", Number: 3, Start: at(8200 * ms), Elapsed: 8200 * ms},
+	}
+	if !slices.Equal(log.begun, begun) {
+		t.Errorf("Attempt saw\n%+v, want\n%+v", log.begun, begun)
+	}
+	done := []retry.Attempt{
+		{Name: "op", Number: 1, Start: at(0), Duration: 100 * ms, Elapsed: 100 * ms, Err: errs[0], Class: retry.Transient, Delay: time.Second},
+		{Name: "op", Number: 2, Start: at(1100 * ms), Duration: 100 * ms, Elapsed: 1200 * ms, Err: errDown, Class: retry.Throttled, Delay: 7 * time.Second, Hint: 5 * time.Second},
+		{Name: "op", Number: 3, Start: at(8200 * ms), Duration: 100 * ms, Elapsed: 8300 * ms},
+	}
+	if !slices.Equal(log.attempts, done) {
+		t.Errorf("AttemptDone saw\n%+v, want\n%+v", log.attempts, done)
+	}
+	if !slices.Equal(log.waits, done[:2]) {
+		t.Errorf("Wait saw\n%+v, want\n%+v", log.waits, done[:2])
+	}
+	if want := (retry.Summary{Name: "op", Attempts: 3, Elapsed: 8300 * ms, Waited: 8 * time.Second}); log.summary != want {
+		t.Errorf("Done saw %+v, want %+v", log.summary, want)
+	}
+}
+
+func TestHooksSeeAFirstTrySuccess(t *testing.T) {
+	p, v := virtual()
+	log := record(&p)
+	_ = retry.Run(t.Context(), p, func(context.Context) error { v.Advance(time.Second); return nil })
+	if want := (retry.Attempt{Name: "op", Number: 1, Start: epoch, Duration: time.Second, Elapsed: time.Second}); log.attempts[0] != want {
+		t.Errorf("AttemptDone saw %+v, want %+v", log.attempts[0], want)
+	}
+	if want := (retry.Summary{Name: "op", Attempts: 1, Elapsed: time.Second}); log.summary != want {
+		t.Errorf("Done saw %+v, want %+v", log.summary, want)
+	}
+}
+
+func TestHooksSeeARunGiveUp(t *testing.T) {
+	p, _ := virtual()
+	p.MaxAttempts = 2
+	log := record(&p)
+	err := retry.Run(t.Context(), p, func(context.Context) error { return errDown })
+	want := retry.Summary{
+		Name: "op", Attempts: 2, Elapsed: time.Second, Waited: time.Second, Reason: retry.ReasonMaxAttempts, Err: err,
+	}
+	if log.summary != want {
+		t.Errorf("Done saw %+v, want %+v", log.summary, want)
+	}
+	if got, want := log.String(), "start attempt(1) attemptDone(1) wait(1s) attempt(2) attemptDone(2) done(max_attempts)"; got != want {
+		t.Errorf("hooks saw\n%s, want no wait after the last attempt:\n%s", got, want)
+	}
+	if last := log.attempts[1]; last.Delay != 0 || last.Class != retry.Transient {
+		t.Errorf("the last AttemptDone saw %+v, want no delay and its class", last)
+	}
+}
+
+type key string
+
+// with returns hooks that leave their name in the contexts they return.
+func with(name string, trail *[]string) retry.Hooks {
+	note := func(ctx context.Context, event string) {
+		*trail = append(*trail, strings.Join([]string{name, event, value(ctx, "run"), value(ctx, "attempt")}, ":"))
+	}
+	add := func(ctx context.Context, k key) context.Context {
+		return context.WithValue(ctx, k, value(ctx, k)+name)
+	}
+	return retry.Hooks{
+		Start:       func(ctx context.Context, _ retry.Policy) context.Context { return add(ctx, "run") },
+		Attempt:     func(ctx context.Context, _ retry.Attempt) context.Context { return add(ctx, "attempt") },
+		AttemptDone: func(ctx context.Context, _ retry.Attempt) { note(ctx, "attemptDone") },
+		Wait:        func(ctx context.Context, _ retry.Attempt) { note(ctx, "wait") },
+		Done:        func(ctx context.Context, _ retry.Summary) { note(ctx, "done") },
+	}
+}
+
+func value(ctx context.Context, k key) string {
+	s, _ := ctx.Value(k).(string)
+	return s
+}
+
+func TestHooksPassContexts(t *testing.T) {
+	var trail []string
+	p, _ := virtual()
+	p.MaxAttempts = 2
+	p.Hooks = retry.JoinHooks(with("a", &trail), retry.Hooks{}, with("b", &trail))
+	_ = retry.Run(t.Context(), p, func(ctx context.Context) error {
+		trail = append(trail, "op:"+value(ctx, "run")+":"+value(ctx, "attempt"))
+		return errDown
+	})
+	want := []string{
+		"op:ab:ab", "b:attemptDone:ab:ab", "a:attemptDone:ab:ab", "a:wait:ab:", "b:wait:ab:",
+		"op:ab:ab", "b:attemptDone:ab:ab", "a:attemptDone:ab:ab", "b:done:ab:", "a:done:ab:",
+	}
+	if !slices.Equal(trail, want) {
+		t.Errorf("the trail is\n%q, want\n%q", trail, want)
+	}
+}
+
+func TestHooksThatReturnNoContextChangeNothing(t *testing.T) {
+	none := retry.Hooks{
+		Start:   func(context.Context, retry.Policy) context.Context { return nil },
+		Attempt: func(context.Context, retry.Attempt) context.Context { return nil },
+	}
+	for _, hooks := range []retry.Hooks{none, retry.JoinHooks(none, none)} {
+		p, _ := virtual()
+		p.Hooks = hooks
+		ctx := context.WithValue(t.Context(), key("x"), "kept")
+		if err := retry.Run(ctx, p, func(ctx context.Context) error {
+			if value(ctx, "x") != "kept" {
+				t.Error("the caller's context was lost")
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestStartSeesThePolicy(t *testing.T) {
+	p := retry.Policy{MaxAttempts: 7}.Named("orders")
+	p.Hooks.Start = func(ctx context.Context, got retry.Policy) context.Context {
+		if got.Name != "orders" || got.MaxAttempts != 7 {
+			t.Errorf("Start saw %q with %d attempts", got.Name, got.MaxAttempts)
+		}
+		return ctx
+	}
+	_ = retry.Run(t.Context(), p, func(context.Context) error { return nil })
+}
+
+func TestSlogHooks(t *testing.T) {
+	var out bytes.Buffer
+	handler := slog.NewTextHandler(&out, &slog.HandlerOptions{
+		Level: slog.LevelDebug,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	})
+	logged := func(level slog.Level, ctx context.Context, op func(context.Context) error) string {
+		t.Helper()
+		out.Reset()
+		p, _ := virtual()
+		p.MaxAttempts = 2
+		l := slog.New(minimum{handler, level})
+		p.Hooks = retry.SlogHooks(l)
+		_ = retry.Run(ctx, p, op)
+		return out.String()
+	}
+	busy := func(context.Context) error { return retry.After(errDown, time.Second) }
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		name  string
+		level slog.Level
+		ctx   context.Context
+		op    func(context.Context) error
+		want  string
+	}{
+		{"a success", slog.LevelDebug, t.Context(), func(context.Context) error { return nil }, `
+level=DEBUG msg=attempt name=op attempt=1 duration=0s
+`},
+		{"giving up", slog.LevelDebug, t.Context(), busy, `
+level=DEBUG msg=attempt name=op attempt=1 duration=0s class=throttled error=down delay=2s hint=1s
+level=DEBUG msg=attempt name=op attempt=2 duration=0s class=throttled error=down hint=1s
+level=WARN msg="gave up" name=op reason=max_attempts attempts=2 elapsed=2s waited=2s error="op: gave up after 2 attempts in 2s (max_attempts): down"
+`},
+		{"giving up, as most see it", slog.LevelInfo, t.Context(), busy, `
+level=WARN msg="gave up" name=op reason=max_attempts attempts=2 elapsed=2s waited=2s error="op: gave up after 2 attempts in 2s (max_attempts): down"
+`},
+		{"canceled", slog.LevelDebug, canceled, busy, `
+level=DEBUG msg="gave up" name=op reason=canceled attempts=0 elapsed=0s waited=0s error="op: not attempted (canceled): context canceled"
+`},
+		{"canceled, as most see it", slog.LevelInfo, canceled, busy, "\n"},
+	} {
+		if got := logged(tt.level, tt.ctx, tt.op); got != tt.want[1:] {
+			t.Errorf("%s logs\n%s, want\n%s", tt.name, got, tt.want[1:])
+		}
+	}
+}
+
+// minimum is a handler with a level of its own.
+type minimum struct {
+	slog.Handler
+	level slog.Level
+}
+
+func (m minimum) Enabled(_ context.Context, l slog.Level) bool { return l >= m.level }
+
+func TestSlogHooksWithoutALoggerUseTheDefault(t *testing.T) {
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	hooks := retry.SlogHooks(nil)
+	var out bytes.Buffer
+	slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil))) // after the hooks were built
+	p, _ := virtual()
+	p.Hooks = hooks
+	_ = retry.Run(t.Context(), p, func(context.Context) error { return retry.Stop(errDown) })
+	if !strings.Contains(out.String(), "reason=permanent") {
+		t.Errorf("the default logger got %q", &out)
+	}
+}

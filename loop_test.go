@@ -1,0 +1,143 @@
+package retry_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+func TestLoopDecidesWithoutAClock(t *testing.T) {
+	p := retry.Policy{
+		Name: "job", MaxAttempts: 3, MaxElapsed: time.Hour,
+		Backoff: retry.Linear{Base: time.Minute, Max: time.Hour, Jitter: retry.NoJitter},
+	}
+	now := epoch
+	loop := p.Start(now)
+	if loop.Attempts() != 0 || loop.Err() != nil {
+		t.Errorf("at first Attempts = %d, Err = %v", loop.Attempts(), loop.Err())
+	}
+	for i, want := range []time.Duration{time.Minute, 2 * time.Minute} {
+		now = now.Add(10 * time.Second) // the attempt
+		wait, ok := loop.Next(now, errDown)
+		if wait != want || !ok || loop.Attempts() != i+1 || loop.Err() != nil {
+			t.Fatalf("Next() = %v, %v after %d attempts (%v), want %v, true", wait, ok, loop.Attempts(), loop.Err(), want)
+		}
+		now = now.Add(wait)
+	}
+	if wait, ok := loop.Next(now, errDown); wait != 0 || ok {
+		t.Errorf("Next() = %v, %v after the last attempt, want 0, false", wait, ok)
+	}
+	e := wantReason(t, loop.Err(), retry.ReasonMaxAttempts)
+	if e.Name != "job" || e.Attempts != 3 || e.Elapsed != 3*time.Minute+20*time.Second || e.Waited != 3*time.Minute || len(e.Errs) != 3 {
+		t.Errorf("Error = %+v", e)
+	}
+	for _, err := range []error{nil, errDown} {
+		if wait, ok := loop.Next(now, err); wait != 0 || ok || loop.Err() != error(e) || loop.Attempts() != 3 {
+			t.Errorf("after the end Next(%v) = %v, %v, and Err = %v", err, wait, ok, loop.Err())
+		}
+	}
+}
+
+func TestLoopSuccess(t *testing.T) {
+	for _, fails := range []int{0, 2} {
+		loop := retry.Policy{}.Start(epoch)
+		for range fails {
+			if _, ok := loop.Next(epoch, errDown); !ok {
+				t.Fatal("the run ended")
+			}
+		}
+		if wait, ok := loop.Next(epoch, nil); wait != 0 || ok || loop.Err() != nil || loop.Attempts() != fails+1 {
+			t.Errorf("Next(nil) = %v, %v, Err = %v, %d attempts", wait, ok, loop.Err(), loop.Attempts())
+		}
+	}
+}
+
+func TestLoopCopiesArePlainValues(t *testing.T) {
+	loop := retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(1)}.Start(epoch)
+	before := loop
+	loop.Next(epoch, errDown)
+	loop.Next(epoch, errDown)
+	if wait, ok := before.Next(epoch, errDown); wait != 1 || !ok {
+		t.Errorf("Next() of the copy = %v, %v, want 1ns, true", wait, ok)
+	}
+}
+
+func TestResume(t *testing.T) {
+	p := retry.Policy{MaxAttempts: 4, MaxElapsed: time.Hour, Backoff: retry.Exponential{Base: time.Second, Jitter: retry.NoJitter}}
+	loop := p.Resume(epoch, 2, 3*time.Second)
+	if loop.Attempts() != 2 {
+		t.Errorf("Attempts = %d, want 2", loop.Attempts())
+	}
+	if wait, ok := loop.Next(epoch, errDown); wait != 4*time.Second || !ok {
+		t.Errorf("Next() = %v, %v, want the third wait: 4s, true", wait, ok)
+	}
+	now := epoch.Add(4 * time.Second)
+	loop.Next(now, errDown)
+	e := wantReason(t, loop.Err(), retry.ReasonMaxAttempts)
+	if e.Attempts != 4 || e.Waited != 7*time.Second || e.Elapsed != 7*time.Second || len(e.Errs) != 2 {
+		t.Errorf("Error = %+v, want 4 attempts and 7s waited", e)
+	}
+
+	for _, tt := range []struct {
+		name     string
+		attempts int
+		waited   time.Duration
+		want     retry.Reason
+	}{
+		{"too late", 1, time.Hour, retry.ReasonMaxElapsed},
+		{"too often", 9, 0, retry.ReasonMaxAttempts},
+		{"negative numbers count as zero", -9, -time.Hour, retry.ReasonNone},
+	} {
+		loop := p.Resume(epoch, tt.attempts, tt.waited)
+		_, ok := loop.Next(epoch, errDown)
+		if tt.want == retry.ReasonNone {
+			if !ok || loop.Attempts() != 1 {
+				t.Errorf("%s: Next() = %v after %d attempts, want true after 1", tt.name, ok, loop.Attempts())
+			}
+			continue
+		}
+		wantReason(t, loop.Err(), tt.want)
+	}
+}
+
+func TestLoopTellsTheBudget(t *testing.T) {
+	budget := &countingBudget{}
+	p := retry.Policy{Budget: budget, Classify: byClass, MaxAttempts: retry.Unlimited}
+	loop := p.Start(epoch)
+	loop.Next(epoch, classed(retry.Throttled))
+	loop.Next(epoch, classed(retry.Unprocessed))
+	loop.Next(epoch, nil)
+	loop.Next(epoch, nil)
+	if want := (countingBudget{begun: 1, asked: 2, ended: 1, retried: retry.Unprocessed, ok: true}); *budget != want {
+		t.Errorf("the budget saw %+v, want %+v", *budget, want)
+	}
+	*budget = countingBudget{refuse: true}
+	loop = p.Start(epoch)
+	loop.Next(epoch, errDown)
+	wantReason(t, loop.Err(), retry.ReasonBudget)
+	if want := (countingBudget{refuse: true, begun: 1, asked: 1, ended: 1}); *budget != want {
+		t.Errorf("the refusing budget saw %+v, want %+v", *budget, want)
+	}
+}
+
+// A message queue hands the message back between attempts: the loop ends early,
+// and its budget is told.
+func TestLoopGivenUpEarly(t *testing.T) {
+	budget := &retry.ConcurrencyBudget{Ratio: -1, Min: 1}
+	loop := retry.Policy{Budget: budget}.Start(epoch)
+	loop.Next(epoch, errDown)
+	loop.Next(epoch, retry.Stop(errors.New("handed back")))
+	if budget.Balance() != 1 {
+		t.Error("the place was not given back")
+	}
+}
+
+func TestLoopOnAClockThatGoesBack(t *testing.T) {
+	loop := retry.Policy{MaxAttempts: 1, MaxElapsed: time.Second}.Start(epoch)
+	loop.Next(epoch.Add(-time.Hour), errDown)
+	if e := gaveUp(t, loop.Err()); e.Elapsed != 0 {
+		t.Errorf("Elapsed = %v, want no negative time", e.Elapsed)
+	}
+}

@@ -1,0 +1,1006 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+)
+
+var (
+	errDown = errors.New("down")
+	epoch   = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+)
+
+// virtual returns a policy on a virtual clock, without jitter: waits of 1 s, 2 s,
+// 4 s, … up to five attempts.
+func virtual() (retry.Policy, *clockx.Virtual) {
+	v := clockx.NewVirtual(epoch)
+	return retry.Policy{
+		Name:        "op",
+		MaxAttempts: 5,
+		Backoff:     retry.Exponential{Base: time.Second, Max: time.Minute, Jitter: retry.NoJitter},
+		Clock:       v,
+	}, v
+}
+
+// failing returns an op that fails n times and then returns 42, and its counter.
+func failing(n int, err error) (func(context.Context) (int, error), *int) {
+	calls := new(int)
+	return func(context.Context) (int, error) {
+		*calls++
+		if *calls <= n {
+			return -*calls, err
+		}
+		return 42, nil
+	}, calls
+}
+
+// gaveUp returns err as the *retry.Error that it must be.
+func gaveUp(t *testing.T, err error) *retry.Error {
+	t.Helper()
+	e, ok := err.(*retry.Error)
+	if !ok {
+		t.Fatalf("the error is %T (%v), want *retry.Error", err, err)
+	}
+	return e
+}
+
+func wantReason(t *testing.T, err error, want retry.Reason) *retry.Error {
+	t.Helper()
+	e := gaveUp(t, err)
+	if e.Reason != want {
+		t.Errorf("Reason = %v, want %v (%v)", e.Reason, want, e)
+	}
+	return e
+}
+
+func wantElapsed(t *testing.T, v *clockx.Virtual, want time.Duration) {
+	t.Helper()
+	if got := v.Now().Sub(epoch); got != want {
+		t.Errorf("the run took %v, want %v", got, want)
+	}
+	if n := v.Pending(); n != 0 {
+		t.Errorf("%d timers are left on the clock, want 0", n)
+	}
+}
+
+func TestFirstTrySuccess(t *testing.T) {
+	p, v := virtual()
+	op, calls := failing(0, nil)
+	got, err := retry.Do(t.Context(), p, op)
+	if got != 42 || err != nil || *calls != 1 {
+		t.Errorf("Do() = %v, %v after %d calls, want 42, nil after 1", got, err, *calls)
+	}
+	wantElapsed(t, v, 0)
+}
+
+func TestSuccessAfterRetries(t *testing.T) {
+	p, v := virtual()
+	op, calls := failing(3, errDown)
+	got, err := retry.Do(t.Context(), p, op)
+	if got != 42 || err != nil || *calls != 4 {
+		t.Errorf("Do() = %v, %v after %d calls, want 42, nil after 4", got, err, *calls)
+	}
+	wantElapsed(t, v, (1+2+4)*time.Second)
+}
+
+func TestZeroPolicyMakesThreeAttempts(t *testing.T) {
+	v := clockx.NewVirtual(epoch)
+	op, calls := failing(9, errDown)
+	_, err := retry.Do(t.Context(), retry.Policy{Clock: v}, op)
+	e := wantReason(t, err, retry.ReasonMaxAttempts)
+	if *calls != 3 || e.Attempts != 3 {
+		t.Errorf("%d calls, %d attempts, want 3", *calls, e.Attempts)
+	}
+	if most := 300 * time.Millisecond; e.Elapsed >= most {
+		t.Errorf("full jitter waited %v, want less than %v", e.Elapsed, most)
+	}
+}
+
+func TestGivingUpReturnsTheLastValueAndEveryError(t *testing.T) {
+	p, v := virtual()
+	p.MaxAttempts = 3
+	errs := []error{errors.New("one"), errors.New("two"), errors.New("three")}
+	n := 0
+	got, err := retry.Do(t.Context(), p, func(context.Context) (string, error) {
+		n++
+		return fmt.Sprint("value ", n), errs[n-1]
+	})
+	if got != "value 3" {
+		t.Errorf("Do() = %q, want the last value", got)
+	}
+	e := wantReason(t, err, retry.ReasonMaxAttempts)
+	if e.Name != "op" || e.Attempts != 3 || e.Elapsed != 3*time.Second || e.Waited != 3*time.Second || e.Cause != nil {
+		t.Errorf("Error = %+v, want 3 attempts, all of 3s waited, no cause", e)
+	}
+	if !slices.Equal(e.Errs, errs) || e.Last() != errs[2] {
+		t.Errorf("Errs = %v, Last = %v, want %v", e.Errs, e.Last(), errs)
+	}
+	for _, want := range errs {
+		if !errors.Is(err, want) {
+			t.Errorf("errors.Is(err, %v) = false", want)
+		}
+	}
+	wantElapsed(t, v, 3*time.Second)
+}
+
+func TestOneAttemptStillGivesAnError(t *testing.T) {
+	p, _ := virtual()
+	p.MaxAttempts = 1
+	op, _ := failing(1, errDown)
+	_, err := retry.Do(t.Context(), p, op)
+	e := wantReason(t, err, retry.ReasonMaxAttempts)
+	if e.Attempts != 1 || e.Last() != errDown {
+		t.Errorf("Error = %+v, want one attempt with %v", e, errDown)
+	}
+}
+
+func TestNoCallOnADoneContext(t *testing.T) {
+	p, v := virtual()
+	cause := errors.New("shutting down")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	budget := &countingBudget{}
+	p.Budget = budget
+	log := record(&p)
+	op, calls := failing(0, nil)
+	_, err := retry.Do(ctx, p, op)
+	e := wantReason(t, err, retry.ReasonCanceled)
+	if *calls != 0 || e.Attempts != 0 || e.Last() != nil || e.Cause != cause {
+		t.Errorf("%d calls, Error = %+v, want no call and the cause", *calls, e)
+	}
+	if !errors.Is(err, cause) || !errors.Is(err, context.Canceled) {
+		t.Errorf("errors.Is finds cause: %v, Canceled: %v, want both", errors.Is(err, cause), errors.Is(err, context.Canceled))
+	}
+	if got, want := log.String(), "start done(canceled)"; got != want {
+		t.Errorf("hooks saw %q, want %q", got, want)
+	}
+	if *budget != (countingBudget{}) {
+		t.Errorf("the budget was told of a run that made no attempt: %+v", *budget)
+	}
+	wantElapsed(t, v, 0)
+}
+
+func TestSuccessIsKeptThoughTheContextEnded(t *testing.T) {
+	p, _ := virtual()
+	ctx, cancel := context.WithCancel(t.Context())
+	for _, fails := range []int{0, 2} {
+		op, calls := failing(fails, errDown)
+		got, err := retry.Do(ctx, p, func(ctx context.Context) (int, error) {
+			v, err := op(ctx)
+			if *calls == fails+1 {
+				cancel()
+			}
+			return v, err
+		})
+		if got != 42 || err != nil {
+			t.Errorf("after %d failures Do() = %v, %v, want 42, nil", fails, got, err)
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+	}
+	cancel()
+}
+
+func TestCancelDuringAttempt(t *testing.T) {
+	p, v := virtual()
+	cause := errors.New("user left")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	calls := 0
+	got, err := retry.Do(ctx, p, func(context.Context) (int, error) {
+		calls++
+		v.Advance(time.Second)
+		cancel(cause)
+		return 7, errDown // not the context's error: the context decides all the same
+	})
+	e := wantReason(t, err, retry.ReasonCanceled)
+	if calls != 1 || got != 7 || e.Last() != errDown || e.Cause != cause || e.Elapsed != time.Second || e.Waited != 0 {
+		t.Errorf("%d calls, value %d, Error = %+v", calls, got, e)
+	}
+	if !errors.Is(err, errDown) || !errors.Is(err, cause) || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v hides one of the op's error, the cause, and Canceled", err)
+	}
+	wantElapsed(t, v, time.Second)
+}
+
+// The classifier's word does not count against the context's.
+func TestDeadContextStopsWhateverTheClassifierSays(t *testing.T) {
+	p, v := virtual()
+	p.Classify = func(error) retry.Class { return retry.Transient }
+	ctx, cancel := v.WithTimeoutCause(context.Background(), time.Second, nil)
+	defer cancel()
+	calls := 0
+	_, err := retry.Do(ctx, p, func(ctx context.Context) (int, error) {
+		calls++
+		return 0, v.Sleep(ctx, time.Minute)
+	})
+	e := wantReason(t, err, retry.ReasonDeadline)
+	if calls != 1 || e.Elapsed != time.Second || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%d calls, Error = %+v, want one call and DeadlineExceeded after 1s", calls, e)
+	}
+}
+
+func TestCancelDuringWait(t *testing.T) {
+	p, v := virtual()
+	ctx, cancel := context.WithCancel(t.Context())
+	v.AfterFunc(2500*time.Millisecond, cancel) // in the second wait, which lasts from 1 s to 3 s
+	op, calls := failing(9, errDown)
+	_, err := retry.Do(ctx, p, op)
+	e := wantReason(t, err, retry.ReasonCanceled)
+	if *calls != 2 || e.Attempts != 2 || e.Last() != errDown || e.Cause != context.Canceled {
+		t.Errorf("%d calls, Error = %+v, want 2 calls and Canceled", *calls, e)
+	}
+	if e.Elapsed != 2500*time.Millisecond || e.Waited != e.Elapsed {
+		t.Errorf("Elapsed = %v, Waited = %v, want 2.5s, as it was cut", e.Elapsed, e.Waited)
+	}
+	wantElapsed(t, v, 2500*time.Millisecond)
+}
+
+func TestCancelAtTheInstantAWaitEnds(t *testing.T) {
+	p, v := virtual()
+	ctx, cancel := context.WithCancel(t.Context())
+	v.AfterFunc(time.Second, cancel)
+	op, calls := failing(9, errDown)
+	_, err := retry.Do(ctx, p, op)
+	wantReason(t, err, retry.ReasonCanceled)
+	if *calls != 1 {
+		t.Errorf("op was called %d times, want 1: not once more after the cancel", *calls)
+	}
+}
+
+func TestCancelInAHookIsSeenBeforeTheNextCall(t *testing.T) {
+	for _, hook := range []string{"start", "attempt", "second attempt", "attemptDone", "wait"} {
+		t.Run(hook, func(t *testing.T) {
+			p, v := virtual()
+			ctx, cancel := context.WithCancel(t.Context())
+			budget := &countingBudget{}
+			p.Budget = budget
+			at := func(name string) {
+				if name == hook {
+					cancel()
+				}
+			}
+			p.Hooks = retry.Hooks{
+				Start: func(ctx context.Context, _ retry.Policy) context.Context { at("start"); return ctx },
+				Attempt: func(ctx context.Context, a retry.Attempt) context.Context {
+					at("attempt")
+					if a.Number == 2 {
+						at("second attempt")
+					}
+					return ctx
+				},
+				AttemptDone: func(context.Context, retry.Attempt) { at("attemptDone") },
+				Wait:        func(context.Context, retry.Attempt) { at("wait") },
+			}
+			log := record(&p)
+			op, calls := failing(9, errDown)
+			_, err := retry.Do(ctx, p, op)
+			e := wantReason(t, err, retry.ReasonCanceled)
+			want := map[string]struct {
+				calls   int
+				events  string
+				elapsed time.Duration
+			}{
+				"start":          {0, "start done(canceled)", 0},
+				"attempt":        {0, "start attempt(1) attemptDone(1) done(canceled)", 0},
+				"second attempt": {1, "start attempt(1) attemptDone(1) wait(1s) attempt(2) attemptDone(2) done(canceled)", time.Second},
+				"attemptDone":    {1, "start attempt(1) attemptDone(1) done(canceled)", 0},
+				"wait":           {1, "start attempt(1) attemptDone(1) wait(1s) done(canceled)", 0},
+			}[hook]
+			if *calls != want.calls || e.Attempts != want.calls {
+				t.Errorf("%d calls, %d attempts, want %d", *calls, e.Attempts, want.calls)
+			}
+			if got := log.String(); got != want.events {
+				t.Errorf("hooks saw\n%s, want\n%s", got, want.events)
+			}
+			if budget.begun != budget.ended || budget.begun > 1 {
+				t.Errorf("the budget saw %d begin and %d end", budget.begun, budget.ended)
+			}
+			wantElapsed(t, v, want.elapsed)
+		})
+	}
+}
+
+// A wait that ends at the deadline or past it is not begun: nobody sleeps towards
+// an attempt that cannot follow.
+func TestNoWaitPastTheCallersDeadline(t *testing.T) {
+	for _, tt := range []struct {
+		timeout time.Duration
+		calls   int
+	}{
+		{time.Second - 1, 1},
+		{time.Second, 1},
+		{time.Second + 1, 2},
+		{3 * time.Second, 2},
+		{3*time.Second + 1, 3},
+	} {
+		p, v := virtual()
+		ctx, cancel := v.WithTimeoutCause(t.Context(), tt.timeout, errors.New("the caller's"))
+		op, calls := failing(9, errDown)
+		_, err := retry.Do(ctx, p, op)
+		cancel()
+		e := wantReason(t, err, retry.ReasonDeadline)
+		if *calls != tt.calls {
+			t.Errorf("with %v left: %d calls, want %d", tt.timeout, *calls, tt.calls)
+		}
+		if e.Cause != context.DeadlineExceeded || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, errDown) {
+			t.Errorf("with %v left: %v is not both DeadlineExceeded and op's error", tt.timeout, err)
+		}
+		wantElapsed(t, v, e.Elapsed)
+	}
+}
+
+func TestMaxElapsed(t *testing.T) {
+	for _, tt := range []struct {
+		limit time.Duration
+		calls int
+	}{
+		{time.Second - 1, 1},
+		{time.Second, 2}, // a wait may end at the limit, not later
+		{3*time.Second - 1, 2},
+		{3 * time.Second, 3},
+		{-1, 5}, // counts as zero: no limit
+	} {
+		p, v := virtual()
+		p.MaxElapsed = tt.limit
+		op, calls := failing(9, errDown)
+		_, err := retry.Do(t.Context(), p, op)
+		want := retry.ReasonMaxElapsed
+		if tt.calls == 5 {
+			want = retry.ReasonMaxAttempts
+		}
+		e := wantReason(t, err, want)
+		if *calls != tt.calls || e.Cause != nil {
+			t.Errorf("MaxElapsed %v: %d calls, cause %v, want %d calls", tt.limit, *calls, e.Cause, tt.calls)
+		}
+		wantElapsed(t, v, e.Waited)
+	}
+}
+
+func TestMaxElapsedCountsTheAttempts(t *testing.T) {
+	p, v := virtual()
+	p.MaxElapsed = 3 * time.Second
+	_, err := retry.Do(t.Context(), p, func(context.Context) (int, error) {
+		v.Advance(1500 * time.Millisecond)
+		return 0, errDown
+	})
+	e := wantReason(t, err, retry.ReasonMaxElapsed) // 1.5 s, wait to 2.5 s, 4 s: too late for another wait
+	if e.Attempts != 2 || e.Elapsed != 4*time.Second || e.Waited != time.Second {
+		t.Errorf("Error = %+v, want 2 attempts in 4s, 1s of it waited", e)
+	}
+}
+
+func TestElapsedPlusWaitDoesNotOverflow(t *testing.T) {
+	p, v := virtual()
+	p.MaxElapsed = math.MaxInt64
+	p.Backoff = retry.Constant(math.MaxInt64)
+	op, _ := failing(9, errDown)
+	v.Advance(time.Second)
+	_, err := retry.Do(t.Context(), p, func(ctx context.Context) (int, error) {
+		v.Advance(time.Second)
+		return op(ctx)
+	})
+	e := wantReason(t, err, retry.ReasonMaxAttempts) // the sum saturates at the limit
+	if e.Elapsed < 0 || e.Waited < 0 {
+		t.Errorf("Elapsed = %v, Waited = %v, want neither negative", e.Elapsed, e.Waited)
+	}
+}
+
+func TestUnlimitedAttempts(t *testing.T) {
+	for _, limit := range []int{retry.Unlimited, math.MinInt} {
+		p, _ := virtual()
+		p.MaxAttempts = limit
+		p.Backoff = retry.Constant(0)
+		op, calls := failing(1000, errDown)
+		if got, err := retry.Do(t.Context(), p, op); got != 42 || err != nil || *calls != 1001 {
+			t.Errorf("MaxAttempts %d: Do() = %v, %v after %d calls, want 42 after 1001", limit, got, err, *calls)
+		}
+	}
+}
+
+func TestAttemptTimeout(t *testing.T) {
+	p, v := virtual()
+	p.AttemptTimeout = 2 * time.Second
+	var contexts []context.Context
+	_, err := retry.Do(t.Context(), p, func(ctx context.Context) (int, error) {
+		contexts = append(contexts, ctx)
+		if at, ok := ctx.Deadline(); !ok || at != v.Now().Add(2*time.Second) {
+			t.Errorf("attempt %d: Deadline() = %v, %v, want 2s from now", len(contexts), at, ok)
+		}
+		return 0, v.Sleep(ctx, time.Hour)
+	})
+	e := wantReason(t, err, retry.ReasonMaxAttempts) // not mistaken for the caller's deadline
+	if e.Attempts != 5 || e.Elapsed != 5*2*time.Second+e.Waited || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Error = %+v, want five attempts of 2s each", e)
+	}
+	for i, ctx := range contexts {
+		if ctx.Err() != context.DeadlineExceeded || context.Cause(ctx) != retry.ErrAttemptTimeout {
+			t.Errorf("attempt %d ended with %v, cause %v", i+1, ctx.Err(), context.Cause(ctx))
+		}
+	}
+	wantElapsed(t, v, (5*2+1+2+4+8)*time.Second)
+}
+
+func TestAttemptTimeoutIsFreedAfterEachAttempt(t *testing.T) {
+	p, v := virtual()
+	p.AttemptTimeout = time.Hour
+	op, calls := failing(3, errDown)
+	var last context.Context
+	_, err := retry.Do(t.Context(), p, func(ctx context.Context) (int, error) {
+		if n := v.Pending(); n != 1 {
+			t.Errorf("attempt %d: %d deadlines on the clock, want 1", *calls+1, n)
+		}
+		last = ctx
+		return op(ctx)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last.Err() != context.Canceled {
+		t.Errorf("the last attempt's context has Err() = %v, want it canceled", last.Err())
+	}
+	wantElapsed(t, v, 7*time.Second)
+}
+
+func TestErrAttemptTimeoutIsATimeout(t *testing.T) {
+	if !errors.Is(retry.ErrAttemptTimeout, context.DeadlineExceeded) {
+		t.Error("ErrAttemptTimeout is not a DeadlineExceeded")
+	}
+	if e, ok := retry.ErrAttemptTimeout.(net.Error); !ok || !e.Timeout() || !e.Temporary() { //nolint:staticcheck // of the interface
+		t.Errorf("ErrAttemptTimeout is not a net.Error that timed out")
+	}
+}
+
+func TestFirstAttemptGetsTheCallersContext(t *testing.T) {
+	p, _ := virtual()
+	ctx := context.WithValue(t.Context(), epoch, "x")
+	n := 0
+	_ = retry.Run(ctx, p, func(got context.Context) error {
+		n++
+		if same := got == ctx; same != (n == 1) {
+			t.Errorf("attempt %d: the context is the caller's: %v", n, same)
+		}
+		if got.Value(epoch) != "x" || retry.AttemptNumber(got) != n {
+			t.Errorf("attempt %d: Value = %v, AttemptNumber = %d", n, got.Value(epoch), retry.AttemptNumber(got))
+		}
+		return errDown
+	})
+}
+
+func TestAttemptNumberOfNestedRuns(t *testing.T) {
+	if n := retry.AttemptNumber(t.Context()); n != 1 {
+		t.Errorf("outside any run AttemptNumber = %d, want 1", n)
+	}
+	p, _ := virtual()
+	p.MaxAttempts = 2
+	var got []string
+	_ = retry.Run(t.Context(), p, func(outer context.Context) error {
+		err := retry.Run(outer, p, func(inner context.Context) error {
+			ctx, cancel := context.WithCancel(inner)
+			defer cancel()
+			got = append(got, fmt.Sprint(retry.AttemptNumber(outer), ".", retry.AttemptNumber(ctx)))
+			return errDown
+		})
+		got = append(got, fmt.Sprint(retry.AttemptNumber(outer)))
+		return err
+	})
+	if want := []string{"1.1", "1.2", "1", "2.1", "2.2", "2"}; !slices.Equal(got, want) {
+		t.Errorf("AttemptNumbers = %v, want %v", got, want)
+	}
+}
+
+func TestNestedRunsMultiply(t *testing.T) {
+	p, _ := virtual()
+	p.MaxAttempts = 3
+	calls := 0
+	inner := func(ctx context.Context) error {
+		return retry.Run(ctx, p, func(context.Context) error { calls++; return errDown })
+	}
+	middle := func(ctx context.Context) error { return retry.Run(ctx, p, inner) }
+	if err := middle(t.Context()); !errors.Is(err, errDown) || calls != 9 {
+		t.Errorf("two layers of 3: %d calls (%v), want 9", calls, err)
+	}
+	calls = 0
+	outer := p
+	outer.Classify = retry.AlreadyRetried
+	err := retry.Run(t.Context(), outer, func(ctx context.Context) error { return retry.Run(ctx, outer, inner) })
+	if calls != 3 || !errors.Is(err, errDown) {
+		t.Errorf("three layers of 3 with AlreadyRetried: %d calls, want 3", calls)
+	}
+	wantReason(t, err, retry.ReasonPermanent)
+}
+
+func TestInnerRunsEndDecidesTheClass(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		inner retry.Policy
+		err   error
+		calls int
+	}{
+		{"inner permanent", retry.Policy{}, retry.Stop(errDown), 1},
+		{"inner not idempotent", retry.Policy{NonIdempotent: true}, errDown, 1},
+		{"inner ran out of attempts", retry.Policy{MaxAttempts: 2}, errDown, 6},
+		{"the inner mark is not the outer's", retry.Policy{MaxAttempts: 2}, retry.After(errDown, time.Second), 6},
+		{"inner hint too long", retry.Policy{MaxRetryAfter: time.Second}, retry.After(errDown, time.Minute), 3},
+		{"inner value rejected", retry.Policy{MaxAttempts: 2}, retry.ErrRejected, 6},
+		{"inner rejected, not idempotent", retry.Policy{NonIdempotent: true}, retry.ErrRejected, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			outer, v := virtual()
+			outer.MaxAttempts = 3
+			tt.inner.Clock = v
+			calls := 0
+			err := retry.Run(t.Context(), outer, func(ctx context.Context) error {
+				return fmt.Errorf("wrapped: %w", retry.Run(ctx, tt.inner, func(context.Context) error { calls++; return tt.err }))
+			})
+			if calls != tt.calls {
+				t.Errorf("%d calls, want %d (%v)", calls, tt.calls, err)
+			}
+		})
+	}
+}
+
+func TestNonIdempotent(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Err: errors.New("refused")}
+	for _, tt := range []struct {
+		name  string
+		err   error
+		calls int
+	}{
+		{"may have run", errDown, 1},
+		{"provably never ran", refused, 3},
+		{"the server refused it with a hint", retry.After(errDown, time.Second), 3},
+		{"throttled without a hint", classed(retry.Throttled), 1},
+		{"unprocessed by the caller's word", classed(retry.Unprocessed), 3},
+		{"an unaccepted value", retry.ErrRejected, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, _ := virtual()
+			p.NonIdempotent = true
+			p.MaxAttempts = 3
+			p.Classify = byClass
+			calls := 0
+			err := retry.Run(t.Context(), p, func(context.Context) error { calls++; return tt.err })
+			want := retry.ReasonMaxAttempts
+			if tt.calls == 1 {
+				want = retry.ReasonNotIdempotent
+			}
+			if e := wantReason(t, err, want); calls != tt.calls || e.Attempts != tt.calls {
+				t.Errorf("%d calls, want %d", calls, tt.calls)
+			}
+		})
+	}
+}
+
+// classed is an error of a class that byClass knows.
+type classed retry.Class
+
+func (c classed) Error() string { return retry.Class(c).String() + " error" }
+
+func byClass(err error) retry.Class {
+	if c, ok := errors.AsType[classed](err); ok {
+		return retry.Class(c)
+	}
+	return retry.Unknown
+}
+
+// The first limit that is reached gives the reason, in the documented order.
+func TestOrderOfLimits(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*retry.Policy)
+		want   retry.Reason
+	}{
+		{"permanent", func(p *retry.Policy) { p.Classify = func(error) retry.Class { return retry.Permanent } }, retry.ReasonPermanent},
+		{"not idempotent", func(p *retry.Policy) {
+			p.NonIdempotent = true
+			p.Classify = func(error) retry.Class { return retry.Transient }
+		}, retry.ReasonNotIdempotent},
+		{"attempts", func(p *retry.Policy) { p.MaxAttempts = 1 }, retry.ReasonMaxAttempts},
+		{"the server's wait", func(p *retry.Policy) { p.MaxRetryAfter = time.Second }, retry.ReasonRetryAfter},
+		{"elapsed", func(p *retry.Policy) { p.MaxElapsed = time.Second }, retry.ReasonMaxElapsed},
+		{"deadline", func(*retry.Policy) {}, retry.ReasonDeadline},
+		{"budget", nil, retry.ReasonBudget},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, v := virtual()
+			p.MaxAttempts = 2
+			budget := &countingBudget{refuse: true}
+			p.Budget = budget
+			ctx := t.Context()
+			if tt.change != nil {
+				tt.change(&p)
+				var cancel context.CancelFunc
+				ctx, cancel = v.WithTimeoutCause(ctx, time.Second, nil)
+				defer cancel()
+			}
+			err := retry.Run(ctx, p, func(context.Context) error { return hinted(time.Minute) })
+			wantReason(t, err, tt.want)
+			if asked := budget.asked > 0; asked != (tt.want == retry.ReasonBudget) {
+				t.Errorf("the budget was asked: %v, though the run ended with %v", asked, tt.want)
+			}
+			if got := v.Now().Sub(epoch); got != 0 {
+				t.Errorf("the run waited %v before it gave up, want 0", got)
+			}
+		})
+	}
+}
+
+// hinted is an error by whose method the server asks for a wait.
+type hinted time.Duration
+
+func (h hinted) Error() string             { return "busy" }
+func (h hinted) RetryAfter() time.Duration { return time.Duration(h) }
+
+func TestServerHint(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		err  error
+		want time.Duration
+	}{
+		{"mark", retry.After(errDown, 10*time.Second), 10*time.Second + time.Second},
+		{"method", hinted(10 * time.Second), 10*time.Second + time.Second},
+		{"method under wrapping", fmt.Errorf("x: %w", hinted(10*time.Second)), 10*time.Second + time.Second},
+		{"joined, the first hint", errors.Join(errDown, hinted(2*time.Second), hinted(9*time.Second)), 2*time.Second + time.Second},
+		{"mark before method", retry.After(hinted(time.Hour), 3*time.Second), 3*time.Second + time.Second},
+		{"of an inner run's last error", &retry.Error{Errs: []error{hinted(7), hinted(8)}}, 8 + time.Second},
+		{"negative mark", retry.After(errDown, -time.Second), time.Second},
+		{"negative method", hinted(-time.Second), time.Second},
+		{"longest allowed", hinted(retry.DefaultMaxRetryAfter), retry.DefaultMaxRetryAfter + time.Second},
+		{"too long", hinted(retry.DefaultMaxRetryAfter + 1), 0},
+		{"overflowing", hinted(math.MaxInt64), 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, v := virtual()
+			p.MaxAttempts = 2
+			err := retry.Run(t.Context(), p, func(context.Context) error { return tt.err })
+			want := retry.ReasonMaxAttempts
+			if tt.want == 0 {
+				want = retry.ReasonRetryAfter
+			}
+			wantReason(t, err, want)
+			wantElapsed(t, v, tt.want)
+		})
+	}
+}
+
+func TestJitterOnlyLengthensAHint(t *testing.T) {
+	for _, random := range []float64{0, .5, .999} {
+		p, v := virtual()
+		p.MaxAttempts = 2
+		p.Backoff = nil // full jitter of 100 ms
+		p.Rand = func() float64 { return random }
+		_ = retry.Run(t.Context(), p, func(context.Context) error { return hinted(time.Second) })
+		want := time.Second + time.Duration(random*1e8)
+		wantElapsed(t, v, want)
+	}
+}
+
+func TestHintPlusBackoffSaturates(t *testing.T) {
+	p, v := virtual()
+	p.MaxAttempts, p.MaxRetryAfter = 2, math.MaxInt64
+	p.Backoff = retry.Constant(math.MaxInt64)
+	_ = retry.Run(t.Context(), p, func(context.Context) error { return hinted(math.MaxInt64) })
+	wantElapsed(t, v, math.MaxInt64)
+}
+
+func TestThrottleBackoff(t *testing.T) {
+	p, v := virtual()
+	p.MaxAttempts = 4
+	p.Backoff = retry.Constant(time.Second)
+	p.ThrottleBackoff = retry.Constant(time.Minute)
+	p.Classify = byClass
+	errs := []error{classed(retry.Throttled), classed(retry.Transient), retry.After(errDown, 0), errDown}
+	n := 0
+	_ = retry.Run(t.Context(), p, func(context.Context) error { n++; return errs[n-1] })
+	wantElapsed(t, v, time.Minute+time.Second+time.Minute)
+}
+
+func TestBackoffSeesTheSteps(t *testing.T) {
+	p, _ := virtual()
+	p.MaxAttempts = 4
+	p.Rand = func() float64 { return .25 }
+	var got []retry.Step
+	p.Backoff = retry.BackoffFunc(func(s retry.Step) time.Duration {
+		got = append(got, s)
+		return time.Duration(s.Retry) * time.Second
+	})
+	op, _ := failing(9, errDown)
+	_, _ = retry.Do(t.Context(), p, op)
+	want := []retry.Step{{1, 0, .25}, {2, time.Second, .25}, {3, 2 * time.Second, .25}}
+	if !slices.Equal(got, want) {
+		t.Errorf("Delay saw %v, want %v", got, want)
+	}
+}
+
+func TestOddRandomNumbersAndDelays(t *testing.T) {
+	for _, random := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 1, 2} {
+		p, v := virtual()
+		p.MaxAttempts = 2
+		p.Rand = func() float64 { return random }
+		p.Backoff = retry.BackoffFunc(func(s retry.Step) time.Duration {
+			if !(s.Rand >= 0 && s.Rand < 1) {
+				t.Errorf("for %v Delay saw Rand = %v, want it in [0,1)", random, s.Rand)
+			}
+			return -time.Hour
+		})
+		op, _ := failing(9, errDown)
+		_, _ = retry.Do(t.Context(), p, op)
+		wantElapsed(t, v, 0)
+	}
+}
+
+func TestOnePolicyServesManyAndTwiceTheSame(t *testing.T) {
+	var wg sync.WaitGroup
+	p := retry.Policy{MaxAttempts: 4, Backoff: retry.Decorrelated{Base: 1, Max: 10}, Budget: &retry.TokenBudget{Capacity: 1 << 20}}
+	for range 16 {
+		wg.Go(func() {
+			for range 50 {
+				op, calls := failing(2, errDown)
+				if got, err := retry.Do(t.Context(), p, op); got != 42 || err != nil || *calls != 3 {
+					t.Errorf("Do() = %v, %v after %d calls, want 42 after 3", got, err, *calls)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestPanicPassesThrough(t *testing.T) {
+	for _, fails := range []int{0, 2} {
+		p, v := virtual()
+		p.AttemptTimeout = time.Hour
+		budget := &countingBudget{}
+		p.Budget = budget
+		log := record(&p)
+		op, calls := failing(fails, errDown)
+		func() {
+			defer func() {
+				if got := recover(); got != "boom" {
+					t.Errorf("recovered %v, want op's own value", got)
+				}
+			}()
+			_ = retry.Run(t.Context(), p, func(ctx context.Context) error {
+				_, err := op(ctx)
+				if *calls > fails {
+					panic("boom")
+				}
+				return err
+			})
+		}()
+		if !strings.HasSuffix(log.String(), fmt.Sprintf("attempt(%d) attemptDone(%d) done(panic)", fails+1, fails+1)) {
+			t.Errorf("hooks saw %q, want the attempt and the run closed", log)
+		}
+		if last := log.attempts[fails]; last.Err == nil || log.summary.Err == nil || log.summary.Attempts != fails+1 {
+			t.Errorf("AttemptDone saw error %v, Done saw %+v, want errors", last.Err, log.summary)
+		}
+		if budget.begun != 1 || budget.ended != 1 || budget.ok {
+			t.Errorf("budget = %+v, want one run begun and ended, not ok", budget)
+		}
+		if n := v.Pending(); n != 0 {
+			t.Errorf("%d timeouts are left on the clock", n)
+		}
+	}
+}
+
+func TestGoexitPassesThrough(t *testing.T) {
+	p, _ := virtual()
+	budget := &countingBudget{}
+	p.Budget = budget
+	log := record(&p)
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		_, _ = retry.Do(t.Context(), p, func(context.Context) (int, error) { runtime.Goexit(); return 0, nil })
+		t.Error("Do returned")
+	}()
+	<-done
+	if got, want := log.String(), "start attempt(1) attemptDone(1) done(panic)"; got != want {
+		t.Errorf("hooks saw %q, want %q", got, want)
+	}
+	if budget.begun != 1 || budget.ended != 1 {
+		t.Errorf("budget = %+v, want the run ended", budget)
+	}
+}
+
+// Whatever of the policy panics, the run is closed once.
+func TestPanicInThePolicyClosesTheRun(t *testing.T) {
+	boom := func() { panic("boom") }
+	for name, change := range map[string]func(*retry.Policy){
+		"classifier": func(p *retry.Policy) { p.Classify = func(error) retry.Class { boom(); return 0 } },
+		"backoff": func(p *retry.Policy) {
+			p.Backoff = retry.BackoffFunc(func(retry.Step) time.Duration { boom(); return 0 })
+		},
+		"attempt": func(p *retry.Policy) {
+			p.Hooks.Attempt = func(ctx context.Context, _ retry.Attempt) context.Context { boom(); return ctx }
+		},
+		"attemptDone": func(p *retry.Policy) { p.Hooks.AttemptDone = func(context.Context, retry.Attempt) { boom() } },
+		"wait":        func(p *retry.Policy) { p.Hooks.Wait = func(context.Context, retry.Attempt) { boom() } },
+	} {
+		for _, fails := range []int{0, 9} {
+			if fails == 0 && (name == "classifier" || name == "backoff" || name == "wait") {
+				continue
+			}
+			t.Run(fmt.Sprint(name, fails), func(t *testing.T) {
+				p, v := virtual()
+				p.AttemptTimeout = time.Hour
+				budget := &countingBudget{}
+				p.Budget = budget
+				done := 0
+				p.Hooks.Done = func(context.Context, retry.Summary) { done++ }
+				change(&p)
+				op, _ := failing(fails, errDown)
+				func() {
+					defer func() {
+						if recover() != "boom" {
+							t.Error("the panic was swallowed")
+						}
+					}()
+					_, _ = retry.Do(t.Context(), p, op)
+				}()
+				if done != 1 || budget.begun != 1 || budget.ended != 1 || v.Pending() != 0 {
+					t.Errorf("done %d times, budget %+v, %d timeouts left", done, budget, v.Pending())
+				}
+			})
+		}
+	}
+}
+
+func TestBadArgumentsPanicAtOnce(t *testing.T) {
+	var none context.Context
+	for name, tt := range map[string]struct {
+		call func()
+		want string
+	}{
+		"Do":          {func() { _, _ = retry.Do[int](t.Context(), retry.Policy{}, nil) }, "retry: nil op"},
+		"Run":         {func() { _ = retry.Run(t.Context(), retry.Policy{}, nil) }, "retry: nil op"},
+		"Until":       {func() { retry.Until[int](nil, nil) }, "retry: nil op"},
+		"nil context": {func() { _ = retry.Run(none, retry.Policy{}, func(context.Context) error { return nil }) }, "retry: nil context"},
+		"Ticks":       {func() { retry.Ticks(none, retry.Policy{})(nil) }, "retry: nil context"},
+		"NewTicker":   {func() { retry.NewTicker(none, retry.Policy{}) }, "retry: nil context"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if got := recover(); got != tt.want {
+					t.Errorf("panicked with %v, want %q", got, tt.want)
+				}
+			}()
+			tt.call()
+		})
+	}
+}
+
+func TestUntil(t *testing.T) {
+	p, v := virtual()
+	p.MaxAttempts = 3
+	p.Classify = func(err error) retry.Class {
+		if errors.Is(err, retry.ErrRejected) {
+			t.Error("Classify was asked about ErrRejected")
+		}
+		return retry.Permanent
+	}
+	n := 0
+	count := func(context.Context) (int, error) { n++; return n, nil }
+	got, err := retry.Do(t.Context(), p, retry.Until(count, func(v int) bool { return v == 3 }))
+	if got != 3 || err != nil {
+		t.Errorf("Do() = %v, %v, want 3, nil", got, err)
+	}
+	wantElapsed(t, v, 3*time.Second)
+
+	got, err = retry.Do(t.Context(), p, retry.Until(count, func(int) bool { return false }))
+	wantReason(t, err, retry.ReasonMaxAttempts)
+	if got != 6 || !errors.Is(err, retry.ErrRejected) {
+		t.Errorf("Do() = %v, %v, want the last value and ErrRejected", got, err)
+	}
+
+	n = 0
+	if got, err := retry.Until(count, nil)(t.Context()); got != 1 || err != nil {
+		t.Errorf("with a nil accept Until() = %v, %v, want 1, nil", got, err)
+	}
+	failed := retry.Until(func(context.Context) (int, error) { return 9, errDown }, func(int) bool { t.Error("accept was asked about an error"); return true })
+	if got, err := failed(t.Context()); got != 9 || err != errDown {
+		t.Errorf("Until() = %v, %v, want op's 9, %v", got, err, errDown)
+	}
+}
+
+// brokenClock cannot sleep.
+type brokenClock struct{ clockx.Clock }
+
+func (brokenClock) Sleep(context.Context, time.Duration) error { return errDown }
+
+func TestAClockThatCannotSleepEndsTheRun(t *testing.T) {
+	p, v := virtual()
+	p.Clock = brokenClock{v}
+	op, calls := failing(9, errors.New("x"))
+	_, err := retry.Do(t.Context(), p, op)
+	if e := wantReason(t, err, retry.ReasonCanceled); *calls != 1 || e.Cause != errDown {
+		t.Errorf("%d calls, cause %v, want 1 call and the clock's error", *calls, e.Cause)
+	}
+}
+
+// On the system clock every duration is exact too, in a bubble.
+func TestSystemClockInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := retry.Policy{Backoff: retry.Constant(time.Second), AttemptTimeout: 2 * time.Second}
+		start := time.Now()
+		calls := 0
+		got, err := retry.Do(t.Context(), p, func(ctx context.Context) (int, error) {
+			calls++
+			if calls == 3 {
+				return 42, nil
+			}
+			<-ctx.Done()
+			return 0, ctx.Err()
+		})
+		if got != 42 || err != nil || time.Since(start) != 6*time.Second {
+			t.Errorf("Do() = %v, %v after %v, want 42, nil after 6s", got, err, time.Since(start))
+		}
+		_, err = retry.Do(t.Context(), retry.Policy{Backoff: retry.Constant(time.Second)}, func(context.Context) (int, error) {
+			time.Sleep(250 * time.Millisecond)
+			return 0, errDown
+		})
+		e := wantReason(t, err, retry.ReasonMaxAttempts)
+		if e.Elapsed != 2750*time.Millisecond || e.Waited != 2*time.Second {
+			t.Errorf("Elapsed = %v, Waited = %v, want 2.75s and 2s", e.Elapsed, e.Waited)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		start = time.Now()
+		_, err = retry.Do(ctx, retry.Policy{Backoff: retry.Constant(time.Second)}, func(context.Context) (int, error) { return 0, errDown })
+		if wantReason(t, err, retry.ReasonDeadline); time.Since(start) != time.Second {
+			t.Errorf("stopped after %v, want 1s: the second wait would have passed the deadline", time.Since(start))
+		}
+	})
+}
+
+// Outside of a bubble the first attempt counts as well, whatever reads the clock.
+func TestElapsedIncludesTheFirstAttempt(t *testing.T) {
+	start := time.Now()
+	_, err := retry.Do(t.Context(), retry.Policy{MaxAttempts: 1}, func(context.Context) (int, error) {
+		start := time.Now()
+		for time.Since(start) < 5*time.Millisecond {
+			runtime.Gosched()
+		}
+		return 0, errDown
+	})
+	total := time.Since(start)
+	if e := gaveUp(t, err); e.Elapsed < 5*time.Millisecond || e.Elapsed > total || e.Waited != 0 {
+		t.Errorf("Elapsed = %v of %v, Waited = %v", e.Elapsed, total, e.Waited)
+	}
+}
+
+func TestCanceledWaitsLeaveNothing(t *testing.T) {
+	const n = 100_000
+	before := runtime.NumGoroutine()
+	ctx, cancel := context.WithCancel(t.Context())
+	p := retry.Policy{Backoff: retry.Constant(time.Hour)}
+	var wg, waiting sync.WaitGroup
+	p.Hooks.Wait = func(context.Context, retry.Attempt) { waiting.Done() }
+	waiting.Add(n)
+	for range n {
+		wg.Go(func() {
+			if err := retry.Run(ctx, p, func(context.Context) error { return errDown }); !errors.Is(err, context.Canceled) {
+				t.Errorf("Run() = %v, want it canceled", err)
+			}
+		})
+	}
+	waiting.Wait()
+	cancel()
+	wg.Wait()
+	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Now().After(end) { // wg.Go's goroutines end a moment after wg.Wait
+			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		}
+	}
+}

@@ -1,0 +1,18 @@
+// Package retrytest tests what a [retry.Policy] does to an operation, without
+// waiting: on a virtual clock, with known random numbers, and with every event
+// recorded.
+//
+//	h := retrytest.New(t, policy)
+//	op := retrytest.Script(h,
+//		retrytest.Fail[User](syscall.ECONNREFUSED),
+//		retrytest.Fail[User](retry.After(errBusy, time.Second)),
+//		retrytest.Return(User{Name: "ada"}).Taking(30*time.Millisecond),
+//	)
+//	user, err := retry.Do(t.Context(), h.Policy, op)
+//	h.AssertDelays(100*time.Millisecond, 1200*time.Millisecond)
+//	h.AssertReason(retry.ReasonNone)
+//
+// A failed assertion prints the run, attempt by attempt, in virtual time.
+//
+// What may live here: what a user's test needs, and only tests import.
+package retrytest

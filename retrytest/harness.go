@@ -1,0 +1,191 @@
+package retrytest
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+)
+
+// Harness makes one policy deterministic and records what its runs do. It
+// records one run at a time: a run that begins replaces the one before.
+type Harness struct {
+	Policy retry.Policy    // the policy given to New, on Clock: pass this one to Do
+	Clock  *clockx.Virtual // shows 2000-01-01 00:00 UTC at first
+
+	t  testing.TB
+	mu sync.Mutex
+	run
+}
+
+// run is the recorded one.
+type run struct {
+	begun, done bool
+	began       time.Time
+	attempts    []retry.Attempt
+	delays      []time.Duration
+	summary     retry.Summary
+	cancel      context.CancelCauseFunc
+	watchdog    *time.Timer // nil while no attempt runs
+}
+
+// Option changes how [New] sets up a Harness.
+type Option func(*retry.Policy)
+
+// WithRand makes every random number r, a number in [0,1). Without an option it
+// is 0: full jitter then waits not at all, and backoffs without jitter exactly
+// as long as they say.
+func WithRand(r float64) Option {
+	return func(p *retry.Policy) { p.Rand = func() float64 { return r } }
+}
+
+// WithSeed draws the random numbers from a generator with this seed: jittered
+// waits that are the same in every run of the test.
+func WithSeed(seed uint64) Option {
+	return func(p *retry.Policy) {
+		var mu sync.Mutex
+		source := rand.New(rand.NewPCG(seed, seed))
+		p.Rand = func() float64 {
+			mu.Lock()
+			defer mu.Unlock()
+			return source.Float64()
+		}
+	}
+}
+
+// New returns a Harness around p, whose Clock and Rand it replaces and whose
+// Hooks it calls as well. When the test ends it fails t if a deadline or timer on
+// the clock was left running. An attempt that blocks for two seconds of real time
+// while the virtual clock stands still fails t too, and its run is canceled:
+// nothing else would ever end it.
+func New(t testing.TB, p retry.Policy, opts ...Option) *Harness {
+	h := &Harness{
+		Clock: clockx.NewVirtual(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)),
+		t:     t,
+	}
+	p.Clock = h.Clock
+	WithRand(0)(&p)
+	for _, opt := range opts {
+		opt(&p)
+	}
+	p.Hooks = retry.JoinHooks(retry.Hooks{
+		Start:       h.start,
+		Attempt:     h.attempt,
+		AttemptDone: h.attemptDone,
+		Wait:        h.wait,
+		Done:        h.finish,
+	}, p.Hooks)
+	h.Policy = p
+	t.Cleanup(h.cleanup)
+	return h
+}
+
+// Attempts returns the attempts made so far, oldest first.
+func (h *Harness) Attempts() []retry.Attempt {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.attempts)
+}
+
+// Delays returns the waits begun so far, as they were planned, oldest first.
+func (h *Harness) Delays() []time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.delays)
+}
+
+// Summary returns what the run came to, and the zero Summary before its end.
+func (h *Harness) Summary() retry.Summary {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.summary
+}
+
+func (h *Harness) start(ctx context.Context, _ retry.Policy) context.Context {
+	ctx, cancel := context.WithCancelCause(ctx)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.run = run{begun: true, began: h.Clock.Now(), cancel: cancel}
+	return ctx
+}
+
+func (h *Harness) attempt(ctx context.Context, _ retry.Attempt) context.Context {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.watch()
+	return ctx
+}
+
+func (h *Harness) attemptDone(_ context.Context, a retry.Attempt) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.unwatch()
+	h.attempts = append(h.attempts, a)
+}
+
+func (h *Harness) wait(_ context.Context, a retry.Attempt) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.delays = append(h.delays, a.Delay)
+}
+
+func (h *Harness) finish(_ context.Context, s retry.Summary) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.summary = s
+	h.done = true
+	h.cancel(nil)
+}
+
+func (h *Harness) cleanup() {
+	h.t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.unwatch()
+	if n := h.Clock.Pending(); n > 0 {
+		h.t.Errorf("retrytest: %d deadlines or timers were left running on the virtual clock:"+
+			" call the CancelFunc of every WithTimeoutCause, and stop every AfterFunc", n)
+	}
+}
+
+// patience is how much real time an attempt may take without any virtual time.
+const patience = 2 * time.Second
+
+var errStalled = errors.New("retrytest: the attempt blocked, and the virtual clock stood still")
+
+// watch barks when an attempt blocks: a virtual clock moves only when somebody
+// sleeps on it, and an op that waits for its context to end does not.
+func (h *Harness) watch() {
+	h.unwatch()
+	seen := h.Clock.Now()
+	var dog *time.Timer
+	dog = time.AfterFunc(patience, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		switch {
+		case h.watchdog != dog: // that attempt is over
+		case h.Clock.Now().After(seen):
+			h.watch()
+		default:
+			h.t.Errorf("retrytest: an attempt has blocked for %v of real time while the virtual clock stood still."+
+				" If it waits for its context to end, nothing moves the clock there:"+
+				" let it sleep on h.Clock, as Script(h, ...) does with Step.Taking,"+
+				" or test it on the system clock in testing/synctest.\n%s", patience, h.story())
+			h.cancel(errStalled)
+		}
+	})
+	h.watchdog = dog
+}
+
+func (h *Harness) unwatch() {
+	if h.watchdog != nil {
+		h.watchdog.Stop()
+		h.watchdog = nil
+	}
+}

@@ -1,0 +1,53 @@
+package retrytest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+// Step is what one call of a scripted operation does.
+type Step[T any] struct {
+	value T
+	err   error
+	takes time.Duration
+}
+
+// Fail is a step that returns err.
+func Fail[T any](err error) Step[T] { return Step[T]{err: err} }
+
+// Return is a step that returns v.
+func Return[T any](v T) Step[T] { return Step[T]{value: v} }
+
+// Taking makes the step last d on the harness's clock. If its context ends
+// before, it returns the context's error then.
+func (s Step[T]) Taking(d time.Duration) Step[T] {
+	s.takes = d
+	return s
+}
+
+var errRanOut = errors.New("retrytest: the script ran out of steps")
+
+// Script returns an operation whose calls do one step after the other. A call
+// beyond the last step fails the test and ends the run.
+func Script[T any](h *Harness, steps ...Step[T]) func(context.Context) (T, error) {
+	calls := 0
+	return func(ctx context.Context) (T, error) {
+		h.t.Helper()
+		h.mu.Lock()
+		calls++
+		if calls > len(steps) {
+			defer h.mu.Unlock()
+			h.t.Errorf("retrytest: call %d of an operation with a script of %d steps\n%s", calls, len(steps), h.story())
+			return *new(T), retry.Stop(errRanOut)
+		}
+		s := steps[calls-1]
+		h.mu.Unlock()
+		if err := h.Clock.Sleep(ctx, s.takes); err != nil {
+			return *new(T), err
+		}
+		return s.value, s.err
+	}
+}

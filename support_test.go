@@ -1,0 +1,77 @@
+package retry_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/goretry/retry"
+)
+
+// events is what hooks saw, in order.
+type events struct {
+	mu       sync.Mutex
+	words    []string
+	attempts []retry.Attempt // as AttemptDone saw them
+	waits    []retry.Attempt
+	begun    []retry.Attempt // as Attempt saw them
+	summary  retry.Summary
+}
+
+func (e *events) add(format string, args ...any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.words = append(e.words, fmt.Sprintf(format, args...))
+}
+
+func (e *events) String() string { return strings.Join(e.words, " ") }
+
+// record makes p's hooks write down what they see, before those it has.
+func record(p *retry.Policy) *events {
+	e := new(events)
+	p.Hooks = retry.JoinHooks(retry.Hooks{
+		Start: func(ctx context.Context, _ retry.Policy) context.Context {
+			e.add("start")
+			return ctx
+		},
+		Attempt: func(ctx context.Context, a retry.Attempt) context.Context {
+			e.add("attempt(%d)", a.Number)
+			e.begun = append(e.begun, a)
+			return ctx
+		},
+		AttemptDone: func(_ context.Context, a retry.Attempt) {
+			e.add("attemptDone(%d)", a.Number)
+			e.attempts = append(e.attempts, a)
+		},
+		Wait: func(_ context.Context, a retry.Attempt) {
+			e.add("wait(%v)", a.Delay)
+			e.waits = append(e.waits, a)
+		},
+		Done: func(_ context.Context, s retry.Summary) {
+			e.add("done(%v)", s.Reason)
+			e.summary = s
+		},
+	}, p.Hooks)
+	return e
+}
+
+// countingBudget counts what it is told.
+type countingBudget struct {
+	refuse                     bool
+	begun, ended, asked, again int
+	retried                    retry.Class
+	ok                         bool
+}
+
+func (b *countingBudget) Begin() { b.begun++ }
+
+func (b *countingBudget) Withdraw(retry.Class) bool {
+	b.asked++
+	return !b.refuse
+}
+
+func (b *countingBudget) End(retried retry.Class, ok bool) {
+	b.ended++
+	b.retried, b.ok = retried, ok
+}

@@ -1,0 +1,144 @@
+package retry_test
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+func TestTicks(t *testing.T) {
+	p, v := virtual()
+	p.MaxAttempts = 4
+	p.AttemptTimeout = time.Millisecond // not the loop body's
+	p.Classify = func(error) retry.Class { t.Error("Classify was asked"); return 0 }
+	log := record(&p)
+	ticks := retry.Ticks(t.Context(), p)
+	for range 2 { // the sequence can be used again
+		var got []int
+		var at []time.Duration
+		start := v.Now()
+		for n := range ticks {
+			got, at = append(got, n), append(at, v.Now().Sub(start))
+		}
+		if want := []int{1, 2, 3, 4}; !slices.Equal(got, want) {
+			t.Errorf("ticks are %v, want %v", got, want)
+		}
+		if want := []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second}; !slices.Equal(at, want) {
+			t.Errorf("they come at %v, want %v", at, want)
+		}
+		if log.summary.Reason != retry.ReasonMaxAttempts {
+			t.Errorf("the run ended with %v", log.summary.Reason)
+		}
+	}
+	if v.Pending() != 0 {
+		t.Errorf("%d timers are left", v.Pending())
+	}
+}
+
+func TestBreakIsTheSuccessOfTicks(t *testing.T) {
+	p, _ := virtual()
+	budget := &countingBudget{}
+	p.Budget = budget
+	log := record(&p)
+	for n := range retry.Ticks(t.Context(), p) {
+		if n == 2 {
+			break
+		}
+	}
+	if got, want := log.String(), "start attempt(1) attemptDone(1) wait(1s) attempt(2) attemptDone(2) done(none)"; got != want {
+		t.Errorf("hooks saw\n%s, want\n%s", got, want)
+	}
+	if want := (countingBudget{begun: 1, asked: 1, ended: 1, retried: retry.Transient, ok: true}); *budget != want {
+		t.Errorf("the budget saw %+v, want %+v", *budget, want)
+	}
+}
+
+func TestTicksEndWithTheContext(t *testing.T) {
+	p, v := virtual()
+	ctx, cancel := context.WithCancel(t.Context())
+	v.AfterFunc(2*time.Second, cancel)
+	n := 0
+	for n = range retry.Ticks(ctx, p) {
+	}
+	if n != 2 {
+		t.Errorf("the last tick was %d, want 2", n)
+	}
+	for range retry.Ticks(ctx, p) {
+		t.Error("a tick on a done context")
+	}
+}
+
+func TestPanicInTheBodyOfTicks(t *testing.T) {
+	p, _ := virtual()
+	budget := &retry.ConcurrencyBudget{Ratio: -1, Min: 1}
+	p.Budget = budget
+	log := record(&p)
+	func() {
+		defer func() { _ = recover() }()
+		for n := range retry.Ticks(t.Context(), p) {
+			if n == 2 {
+				panic("boom")
+			}
+		}
+	}()
+	if budget.Balance() != 1 || log.summary.Reason != retry.ReasonPanic {
+		t.Errorf("the balance is %v, the run ended with %v", budget.Balance(), log.summary.Reason)
+	}
+}
+
+func TestTicker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		ticker := retry.NewTicker(t.Context(), retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(time.Second)})
+		var at []time.Duration
+		for tick := range ticker.C {
+			at = append(at, tick.Sub(start))
+		}
+		if want := []time.Duration{0, time.Second, 2 * time.Second}; !slices.Equal(at, want) {
+			t.Errorf("ticks came at %v, want %v", at, want)
+		}
+		ticker.Stop()
+		ticker.Stop()
+	})
+}
+
+func TestNoTickAfterStop(t *testing.T) {
+	for range 200 {
+		ticker := retry.NewTicker(t.Context(), retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(0)})
+		<-ticker.C
+		for range 3 {
+			runtime.Gosched()
+		}
+		ticker.Stop()
+		if tick, ok := <-ticker.C; ok {
+			t.Fatalf("a tick at %v came after Stop", tick)
+		}
+	}
+}
+
+func TestTickerEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+		ctx, cancel := context.WithCancel(t.Context())
+		ticker := retry.NewTicker(ctx, retry.Policy{Backoff: retry.Constant(time.Hour)})
+		<-ticker.C
+		cancel()
+		if _, ok := <-ticker.C; ok {
+			t.Error("a tick came after the cancel")
+		}
+	})
+}
+
+// Nobody takes the tick, and still nothing is left once the context is done.
+func TestUnreadTickerEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		retry.NewTicker(ctx, retry.Policy{})
+		synctest.Wait()
+		cancel()
+	})
+}
