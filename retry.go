@@ -17,22 +17,21 @@ func Do[T any](ctx context.Context, p Policy, op func(context.Context) (T, error
 		panic("retry: nil op")
 	}
 	r := run{ctx: ctx}
-	defer r.close(&p)
-	for more := r.begin(&p); more; more = r.next(&p, err) && r.wake(&p, p.clock().Sleep(r.ctx, r.pause())) {
-		v, err = op(r.attempt)
+	for attempt(&r, &p, op, &v) {
+		r.woke(p.clock().Sleep(r.ctx, r.pause()))
 	}
 	return v, r.err()
 }
 
 // Run is [Do] for an op without a value.
-func Run(ctx context.Context, p Policy, op func(context.Context) error) (err error) {
+func Run(ctx context.Context, p Policy, op func(context.Context) error) error {
 	if op == nil {
 		panic("retry: nil op")
 	}
+	valued := func(ctx context.Context) (struct{}, error) { return struct{}{}, op(ctx) }
 	r := run{ctx: ctx}
-	defer r.close(&p)
-	for more := r.begin(&p); more; more = r.next(&p, err) && r.wake(&p, p.clock().Sleep(r.ctx, r.pause())) {
-		err = op(r.attempt)
+	for attempt(&r, &p, valued, new(struct{})) {
+		r.woke(p.clock().Sleep(r.ctx, r.pause()))
 	}
 	return r.err()
 }
@@ -82,20 +81,33 @@ func (c *attemptContext) Value(key any) any {
 // the wall clock does not follow later corrections, so it serves for differences.
 var epoch = time.Now()
 
-// run makes the attempts and the waits that a Loop decides on. All doors that
-// wait share it:
+// attempt makes a run's next attempt, and reports whether another one is to
+// follow a wait. It is all that the doors which wait share:
 //
-//	defer r.close(p)
-//	for more := r.begin(p); more; more = r.next(p, err) && r.wake(p, p.clock().Sleep(r.ctx, r.pause())) {
-//		err = op(r.attempt)
+//	r := run{ctx: ctx}
+//	for attempt(&r, &p, op, &v) {
+//		r.woke(p.clock().Sleep(r.ctx, r.pause()))
 //	}
-//	return r.err()
+//	return v, r.err()
 //
-// Its shape comes from what it costs. p is handed to each method instead of being
-// kept: beside fields that end up on the heap it would end up there too. What
-// only a failed attempt needs is in failure. And hooks are called from functions
-// of their own, which are not inlined, so that a goroutine that waits gets by with
-// the 2 KiB of stack it began with.
+// Whatever can panic is called below attempt, which closes the run then. The
+// sleep is not: it shall be all that a waiting goroutine has on its stack, so
+// that the 2 KiB which it began with do.
+func attempt[T any](r *run, p *Policy, op func(context.Context) (T, error), v *T) (wait bool) {
+	defer r.close(p)
+	if !r.enter(p) {
+		return false
+	}
+	var err error
+	*v, err = op(r.attempt)
+	return r.leave(p, err)
+}
+
+// run is one run's state. Its shape comes from what it costs: p is handed to each
+// method instead of being kept, since beside fields that end up on the heap it
+// would end up there too; what only a failed attempt needs is in failure; and
+// hooks are called from functions of their own, to keep what they need off the
+// stack when there are none.
 type run struct {
 	ctx     context.Context    // the caller's, or what Hooks.Start made of it
 	attempt context.Context    // for op
@@ -105,6 +117,7 @@ type run struct {
 	number  int32 // of the attempt underway, or the last one
 	open    bool  // Hooks.Done and Budget.End are owed
 	running bool  // Hooks.AttemptDone is owed
+	asleep  bool  // between attempts
 }
 
 // failure is what a run needs once an attempt has failed: one allocation.
@@ -114,9 +127,46 @@ type failure struct {
 	second attemptContext
 	began  time.Duration // the attempt, after the run; 0 for the first
 	ended  time.Duration // the attempt, after the run
+	sleep  error         // what the latest sleep returned
 }
 
-// begin starts the run and reports whether to make the first attempt.
+// pause returns how long to sleep now.
+func (r *run) pause() time.Duration { return r.failure.loop.prev }
+
+// woke takes what the sleep returned.
+func (r *run) woke(err error) { r.failure.sleep = err }
+
+// enter begins the run, or goes on after a wait, and prepares the next attempt.
+// It reports whether that is to be made.
+func (r *run) enter(p *Policy) bool {
+	if r.failure == nil {
+		if !r.begin(p) {
+			return false
+		}
+	} else if !r.resume(p) {
+		return false
+	}
+	r.number++
+	switch {
+	case r.number == 2:
+		r.failure.second = attemptContext{r.ctx, 2}
+		r.attempt = &r.failure.second
+	case r.number > 2 || AttemptNumber(r.ctx) != 1: // a first attempt, but within another run's retry
+		r.attempt = &attemptContext{r.ctx, int(r.number)}
+	default:
+		r.attempt = r.ctx
+	}
+	if p.Hooks.Attempt != nil && !r.attemptHook(p) {
+		return false
+	}
+	if p.AttemptTimeout > 0 {
+		r.attempt, r.cancel = p.clock().WithTimeoutCause(r.attempt, p.AttemptTimeout, ErrAttemptTimeout)
+	}
+	r.running = true
+	return true
+}
+
+// begin starts the run.
 func (r *run) begin(p *Policy) bool {
 	if r.ctx == nil {
 		panic("retry: nil context")
@@ -137,14 +187,23 @@ func (r *run) begin(p *Policy) bool {
 	if p.Budget != nil {
 		p.Budget.Begin()
 	}
-	return r.enter(p)
+	return true
 }
 
-//go:noinline
-func (r *run) startHook(p *Policy) { r.ctx = either(p.Hooks.Start(r.ctx, *p), r.ctx) }
+// resume goes on after a wait.
+func (r *run) resume(p *Policy) bool {
+	r.asleep = false
+	f := r.failure
+	f.began = p.clock().Now().Sub(r.start)
+	f.loop.slept(f.began - f.ended)
+	if f.sleep != nil || r.ctx.Err() != nil {
+		return r.canceled(p, f.sleep)
+	}
+	return true
+}
 
-// next takes what op returned, and reports whether a retry is to follow a wait.
-func (r *run) next(p *Policy, err error) bool {
+// leave takes what op returned, and reports whether a retry is to follow a wait.
+func (r *run) leave(p *Policy, err error) bool {
 	r.running = false
 	if err == nil && r.failure == nil {
 		return r.succeed(p)
@@ -158,34 +217,23 @@ func (r *run) next(p *Policy, err error) bool {
 	} else {
 		_, more = loop.Next(now, err)
 	}
-	r.leave(p, r.failure.ended, err)
+	r.attemptDone(p, r.failure.ended, err)
 	if !more {
 		return r.done(p, r.failure.ended)
 	}
 	if p.Hooks.Wait != nil && r.ctx.Err() == nil {
 		r.waitHook(p, err)
 	}
+	r.asleep = true
 	return true
 }
 
-// pause returns how long to wait now.
-func (r *run) pause() time.Duration { return r.failure.loop.prev }
+//go:noinline
+func (r *run) startHook(p *Policy) { r.ctx = either(p.Hooks.Start(r.ctx, *p), r.ctx) }
 
 //go:noinline
 func (r *run) waitHook(p *Policy, err error) {
 	p.Hooks.Wait(r.ctx, r.describe(p, r.failure.ended, err))
-}
-
-// wake goes on after the wait, with what Sleep returned, and reports whether the
-// next attempt is still wanted.
-func (r *run) wake(p *Policy, err error) bool {
-	f := r.failure
-	f.began = p.clock().Now().Sub(r.start)
-	f.loop.slept(f.began - f.ended)
-	if err != nil || r.ctx.Err() != nil {
-		return r.canceled(p, err)
-	}
-	return r.enter(p)
 }
 
 // canceled ends the run because its context did, or the clock could not sleep.
@@ -207,36 +255,14 @@ func (r *run) succeed(p *Policy) bool {
 		return false
 	}
 	elapsed := p.clock().Now().Sub(r.start)
-	r.leave(p, elapsed, nil)
+	r.attemptDone(p, elapsed, nil)
 	return r.done(p, elapsed)
 }
 
-// enter prepares the next attempt, and reports whether it is still wanted.
-func (r *run) enter(p *Policy) bool {
-	r.number++
-	switch {
-	case r.number == 2:
-		r.failure.second = attemptContext{r.ctx, 2}
-		r.attempt = &r.failure.second
-	case r.number > 2 || AttemptNumber(r.ctx) != 1: // a first attempt, but within another run's retry
-		r.attempt = &attemptContext{r.ctx, int(r.number)}
-	default:
-		r.attempt = r.ctx
-	}
-	if p.Hooks.Attempt != nil && !r.enterHook(p) {
-		return false
-	}
-	if p.AttemptTimeout > 0 {
-		r.attempt, r.cancel = p.clock().WithTimeoutCause(r.attempt, p.AttemptTimeout, ErrAttemptTimeout)
-	}
-	r.running = true
-	return true
-}
-
-// enterHook calls Hooks.Attempt, and ends the run if its context ended in there.
+// attemptHook calls Hooks.Attempt, and ends the run if its context ended in there.
 //
 //go:noinline
-func (r *run) enterHook(p *Policy) bool {
+func (r *run) attemptHook(p *Policy) bool {
 	a := Attempt{Name: p.Name, Number: int(r.number), Start: r.start}
 	if r.failure != nil {
 		a.Start, a.Elapsed = r.start.Add(r.failure.began), r.failure.began
@@ -248,21 +274,22 @@ func (r *run) enterHook(p *Policy) bool {
 	now := p.clock().Now()
 	elapsed := now.Sub(r.start)
 	r.loop(p).cancel(now, r.ctx, nil)
-	r.leave(p, elapsed, context.Cause(r.ctx))
+	r.attemptDone(p, elapsed, context.Cause(r.ctx))
 	r.number--
 	return r.done(p, elapsed)
 }
 
-// leave closes the attempt that has ended.
-func (r *run) leave(p *Policy, elapsed time.Duration, err error) {
+// attemptDone closes the attempt that has ended with err, so long after the run
+// began.
+func (r *run) attemptDone(p *Policy, elapsed time.Duration, err error) {
 	if p.Hooks.AttemptDone != nil {
-		r.leaveHook(p, elapsed, err)
+		r.attemptDoneHook(p, elapsed, err)
 	}
 	r.expire()
 }
 
 //go:noinline
-func (r *run) leaveHook(p *Policy, elapsed time.Duration, err error) {
+func (r *run) attemptDoneHook(p *Policy, elapsed time.Duration, err error) {
 	p.Hooks.AttemptDone(r.attempt, r.describe(p, elapsed, err))
 }
 
@@ -322,7 +349,7 @@ func (r *run) doneHook(p *Policy, elapsed time.Duration) {
 
 // close makes up for what a panic or Goexit in op or in a hook has skipped.
 func (r *run) close(p *Policy) {
-	if r.open {
+	if r.open && !r.asleep {
 		r.abort(p)
 	}
 }
@@ -334,7 +361,7 @@ func (r *run) abort(p *Policy) {
 	defer r.done(p, elapsed)
 	if r.running {
 		loop.fail(errNoReturn)
-		defer r.leave(p, elapsed, errNoReturn)
+		defer r.attemptDone(p, elapsed, errNoReturn)
 	}
 	if !loop.ended {
 		loop.stop(now, ReasonPanic, nil)

@@ -24,12 +24,14 @@ func Ticks(ctx context.Context, p Policy) iter.Seq[int] {
 		p := p
 		p.AttemptTimeout = 0
 		r := run{ctx: ctx}
-		defer r.close(&p)
-		for more := r.begin(&p); more; more = r.next(&p, ErrRejected) && r.wake(&p, p.clock().Sleep(r.ctx, r.pause())) {
-			if !yield(int(r.number)) {
-				r.next(&p, nil)
-				return
+		tick := func(context.Context) (struct{}, error) {
+			if yield(int(r.number)) {
+				return struct{}{}, ErrRejected
 			}
+			return struct{}{}, nil
+		}
+		for attempt(&r, &p, tick, new(struct{})) {
+			r.woke(p.clock().Sleep(r.ctx, r.pause()))
 		}
 	}
 }
