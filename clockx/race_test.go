@@ -1,0 +1,5 @@
+//go:build race
+
+package clockx_test
+
+const raceEnabled = true
