@@ -15,7 +15,7 @@ type Backoff interface {
 // Step is what a [Backoff] may look at.
 type Step struct {
 	Retry int           // 1 for the first retry; less counts as 1
-	Prev  time.Duration // the wait before the previous retry; 0 before the first
+	Prev  time.Duration // what Delay returned for the previous retry; 0 before the first
 	Rand  float64       // uniform in [0,1); anything else counts as the nearest of it, NaN as 0
 }
 
@@ -119,7 +119,7 @@ func (b Decorrelated) Delay(s Step) time.Duration {
 		prev = base
 	}
 	d := base + unit(s.Rand)*(max(3*prev, base)-base)
-	return min(duration(d), top)
+	return min(max(duration(d), b.Base), top) // a float64 may be a little less than Base
 }
 
 // Schedule is a [Backoff] that waits as listed, and from the end of the list on

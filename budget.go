@@ -38,7 +38,8 @@ type Budget interface {
 // So retries stop when too many of them fail, and come back as calls succeed.
 //
 // The zero value is a full bucket: Capacity 500, Cost 14, ThrottleCost 5,
-// Reward 1; a negative field counts as zero tokens. Set the fields before the
+// Reward 1; a negative field counts as zero tokens. A bucket smaller than a cost
+// never grants that retry: with a small Capacity set both costs. Set the fields before the
 // first use and do not copy it after.
 type TokenBudget struct {
 	Capacity, Cost, ThrottleCost, Reward int
@@ -217,9 +218,9 @@ func (b *RatioBudget) count(number int64) (runs, retries int64) {
 	return runs, retries
 }
 
-// ConcurrencyBudget allows retries in flight ≤ max(Min, Ratio × runs in flight),
-// at every instant and under any contention. A run has a retry in flight from
-// its first granted one, the wait included, until it ends.
+// ConcurrencyBudget grants a retry while retries in flight ≤ max(Min, Ratio ×
+// runs in flight) holds with it, exactly and under any contention. A run has a
+// retry in flight from its first granted one, the wait included, until it ends.
 //
 // The zero value has Ratio 0.2 and Min 3; a negative field counts as zero. Set
 // the fields before the first use and do not copy it after. A type that wraps it

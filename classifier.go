@@ -51,6 +51,7 @@ type Classifier func(error) Class
 // Classifiers asks one classifier after the other and returns the first answer
 // that is not Unknown. Nil ones are skipped.
 func Classifiers(cs ...Classifier) Classifier {
+	cs = slices.Clone(cs)
 	return func(err error) Class {
 		for _, classify := range cs {
 			if classify == nil {
@@ -148,8 +149,8 @@ func inspect(err error) (word *mark, hint time.Duration) {
 // RetryAfter. It judges by type, interface and code; only where net/http gives a
 // permanent error nothing but a text, by that. The most specific knowledge wins:
 // a failed dial is Unprocessed, but Permanent if a bad certificate was the cause.
-// Of joined errors the first one it knows decides, except that all of them have
-// to be Unprocessed for that answer.
+// Of joined errors the first one it knows decides. But Unprocessed is only what
+// provably is: all of the errors joined, or all that an inner run had.
 func DefaultClassifier(err error) Class {
 	if err == nil {
 		return Unknown
@@ -162,11 +163,7 @@ func DefaultClassifier(err error) Class {
 	case interface{ Unwrap() error }:
 		inner = DefaultClassifier(e.Unwrap())
 	case interface{ Unwrap() []error }:
-		for _, err := range e.Unwrap() {
-			if c := DefaultClassifier(err); inner == Unknown || inner == Unprocessed && c != Unknown {
-				inner = c
-			}
-		}
+		inner = classifyAll(e.Unwrap())
 	default:
 		// This one type is not worth linking net/http into every program.
 		if t := reflect.TypeOf(err); t != plain && t.String() == "*http.MaxBytesError" {
@@ -178,15 +175,43 @@ func DefaultClassifier(err error) Class {
 		if e.Op == "dial" && inner != Permanent {
 			return Unprocessed
 		}
+		// crypto/tls has no exported name for the alerts that it returns: numbers of one byte.
+		if v := reflect.ValueOf(e.Err); v.Kind() == reflect.Uint8 && strings.HasSuffix(e.Op, " error") {
+			return classifyAlert(tls.AlertError(v.Uint()))
+		}
 	case *url.Error:
 		if e.Op == "parse" || inner == Unknown && refusedByClient(e.Err) {
 			return Permanent
 		}
 	}
-	if t, ok := err.(interface{ Timeout() bool }); ok && inner == Unknown && t.Timeout() {
+	if inner != Unknown {
+		return inner
+	}
+	if e, ok := err.(interface{ RetryAfter() time.Duration }); ok && e.RetryAfter() > 0 {
+		return Throttled
+	}
+	if e, ok := err.(interface{ Timeout() bool }); ok && e.Timeout() {
 		return Transient
 	}
-	return inner
+	return Unknown
+}
+
+// classifyAll judges what is joined.
+func classifyAll(errs []error) Class {
+	first, all := Unknown, true
+	for _, err := range errs {
+		c := DefaultClassifier(err)
+		if c != Unprocessed && err != nil {
+			all = false
+		}
+		if first == Unknown || first == Unprocessed && c != Unknown {
+			first = c
+		}
+	}
+	if first == Unprocessed && !all {
+		return Transient
+	}
+	return first
 }
 
 // classifyNode judges one error without what it wraps.
@@ -250,10 +275,14 @@ func (e *Error) class() Class {
 	case ReasonPermanent, ReasonNotIdempotent:
 		return Permanent
 	}
-	if c := DefaultClassifier(e.Last()); c != Unknown {
-		return c
+	c := DefaultClassifier(e.Last())
+	if c == Unprocessed && (e.Attempts > len(e.Errs) || classifyAll(e.Errs) != Unprocessed) {
+		return Transient // an earlier attempt may have run
 	}
-	return Transient
+	if c == Unknown {
+		return Transient
+	}
+	return c
 }
 
 // refusedByClient reports whether net/http refused to send such a request at
@@ -269,7 +298,8 @@ func refusedByClient(err error) bool {
 var refusals = []string{
 	"unsupported protocol scheme", "stopped after 10 redirects", "http: no Host in request URL",
 	"net/http: invalid method", "net/http: invalid header", "net/http: invalid trailer",
-	"http: server gave HTTP response to HTTPS client",
+	"http: server gave HTTP response to HTTPS client", "failed to parse Location header",
+	"http: nil Request.URL", "http: nil Request.Header", "http: Request.RequestURI can't be set",
 }
 
 func classifyErrno(e syscall.Errno) Class {
@@ -328,13 +358,7 @@ func classifyMethods(err error) Class {
 	case interface{ HTTPStatusCode() int }:
 		status = e.HTTPStatusCode()
 	}
-	if c := classifyStatus(status, hinted); c != Unknown {
-		return c
-	}
-	if hinted {
-		return Throttled
-	}
-	return Unknown
+	return classifyStatus(status, hinted)
 }
 
 func retryable(yes bool) Class {
@@ -344,10 +368,11 @@ func retryable(yes bool) Class {
 	return Permanent
 }
 
-// classifyStatus judges an HTTP status. A server that names a wait is throttling.
+// classifyStatus judges an HTTP status. 403 with a wait is what GitHub's rate limit
+// says.
 func classifyStatus(code int, hinted bool) Class {
 	switch {
-	case code == 429, hinted && (code == 403 || code == 408 || code == 425 || code >= 500 && code != 501 && code != 505):
+	case code == 429, hinted && (code == 503 || code == 403):
 		return Throttled
 	case code == 408, code == 425, code == 500, code == 502, code == 503, code == 504:
 		return Transient

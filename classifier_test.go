@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -67,6 +68,17 @@ type typed struct {
 	after time.Duration
 }
 
+// unnamedAlert is as crypto/tls has it.
+type unnamedAlert uint8
+
+func (unnamedAlert) Error() string { return "tls: alert" }
+
+// waits wraps an error and asks for a wait.
+type waits struct{ error }
+
+func (w waits) Unwrap() error           { return w.error }
+func (waits) RetryAfter() time.Duration { return time.Second }
+
 // asFS is an error that says by its Is method what it is.
 type asFS struct{}
 
@@ -108,7 +120,10 @@ func TestDefaultClassifier(t *testing.T) {
 
 		{&retry.Error{Reason: retry.ReasonPermanent, Errs: []error{syscall.ECONNRESET}}, permanent},
 		{&retry.Error{Reason: retry.ReasonNotIdempotent, Errs: []error{syscall.ECONNRESET}}, permanent},
-		{&retry.Error{Reason: retry.ReasonMaxAttempts, Errs: []error{fs.ErrNotExist, syscall.ECONNREFUSED}}, unprocessed},
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{syscall.EHOSTDOWN, syscall.ECONNREFUSED}}, unprocessed},
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{errDown, syscall.ECONNREFUSED}}, transient}, // the first may have run
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 9, Errs: []error{syscall.EHOSTDOWN, syscall.ECONNREFUSED}}, transient},
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{syscall.ECONNREFUSED, syscall.EMFILE}}, throttled},
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Errs: []error{fs.ErrNotExist, errDown}}, transient},
 		{&retry.Error{Reason: retry.ReasonBudget}, transient},
 
@@ -179,6 +194,9 @@ func TestDefaultClassifier(t *testing.T) {
 		{tls.AlertError(80), transient},
 		{tls.AlertError(10), unknown},
 		{&net.OpError{Op: "remote error", Err: tls.AlertError(48)}, permanent},
+		{&net.OpError{Op: "remote error", Err: unnamedAlert(70)}, permanent},
+		{&net.OpError{Op: "local error", Err: unnamedAlert(80)}, transient},
+		{&net.OpError{Op: "read", Err: unnamedAlert(70)}, unknown},
 
 		{&net.AddrError{Err: "x"}, permanent},
 		{&net.ParseError{Type: "x"}, permanent},
@@ -250,7 +268,7 @@ func TestDefaultClassifier(t *testing.T) {
 		{status(599), unknown},
 		{awsStatus(503), transient},
 		{busy{503}, throttled},
-		{busy{500}, throttled},
+		{busy{500}, transient}, // it may have run: the hint is obeyed all the same
 		{busy{403}, throttled}, // GitHub's rate limit
 		{busy{404}, permanent},
 		{busy{501}, permanent},
@@ -269,10 +287,15 @@ func TestDefaultClassifier(t *testing.T) {
 		{&strconv.NumError{Err: strconv.ErrSyntax}, permanent},
 
 		{fmt.Errorf("x: %w", status(404)), permanent},
-		{fmt.Errorf("%w: %w", errors.New("x"), syscall.ECONNREFUSED), unprocessed},
+		{fmt.Errorf("%w: %w", errors.New("x"), syscall.ECONNREFUSED), transient},
+		{waits{syscall.ECONNRESET}, transient},
+		{waits{retryable(false)}, permanent},
+		{waits{errDown}, throttled},
 		{errors.Join(syscall.ECONNRESET, fs.ErrNotExist), transient},
 		{errors.Join(syscall.ECONNREFUSED, syscall.ECONNRESET), transient}, // one of them may have run
-		{errors.Join(syscall.ECONNREFUSED, errors.New("x"), syscall.EHOSTUNREACH), unprocessed},
+		{errors.Join(syscall.ECONNREFUSED, errors.New("x"), syscall.EHOSTUNREACH), transient},
+		{errors.Join(syscall.ECONNREFUSED, syscall.EHOSTUNREACH), unprocessed},
+		{errors.Join(errors.New("x"), fs.ErrNotExist, syscall.ECONNRESET), permanent},
 	} {
 		if got := retry.DefaultClassifier(tt.err); got != tt.want {
 			t.Errorf("%T(%v) is %v, want %v", tt.err, tt.err, got, tt.want)
@@ -289,8 +312,14 @@ func TestDefaultClassifierOnRealClients(t *testing.T) {
 		w.Header().Set("Content-Length", "10")
 		_, _ = io.WriteString(w, "12345")
 	})
+	mux.HandleFunc("/nowhere", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "http://local host/")
+		w.WriteHeader(http.StatusFound)
+	})
 	mux.HandleFunc("/json", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"a": nope}`) })
-	plain, secure := httptest.NewServer(mux), httptest.NewTLSServer(mux)
+	plain, secure := httptest.NewServer(mux), httptest.NewUnstartedServer(mux)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
 	defer plain.Close()
 	defer secure.Close()
 	closed := httptest.NewServer(mux)
@@ -319,6 +348,16 @@ func TestDefaultClassifierOnRealClients(t *testing.T) {
 	}{
 		{"unsupported scheme", get("gopher://localhost/", nil), retry.Permanent},
 		{"too many redirects", get(plain.URL+"/loop", nil), retry.Permanent},
+		{"redirect to no URL", get(plain.URL+"/nowhere", nil), retry.Permanent},
+		{"no TLS version in common", func() error {
+			modern := httptest.NewUnstartedServer(mux)
+			modern.TLS = &tls.Config{MinVersion: tls.VersionTLS13}
+			modern.Config.ErrorLog = log.New(io.Discard, "", 0)
+			modern.StartTLS()
+			defer modern.Close()
+			_, err := tls.Dial("tcp", modern.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
+			return err
+		}(), retry.Permanent},
 		{"no host", get("http:///x", nil), retry.Permanent},
 		{"bad URL", get("http://local host/", nil), retry.Permanent},
 		{"bad port", get("http://[::1]:x/", nil), retry.Permanent},

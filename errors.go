@@ -25,8 +25,8 @@ func (attemptTimeout) Timeout() bool        { return true }
 func (attemptTimeout) Temporary() bool      { return true }
 func (attemptTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// errNoReturn stands for the error of an attempt that did not return.
-var errNoReturn = errors.New("op panicked or called runtime.Goexit")
+// errPanic stands for the error of an attempt that did not return.
+var errPanic = errors.New("retry: panic or runtime.Goexit during the run")
 
 // Reason says why a run ended.
 type Reason uint8
@@ -41,7 +41,7 @@ const (
 	ReasonRetryAfter                  // the server asked for more than Policy.MaxRetryAfter
 	ReasonBudget                      // Policy.Budget refused the retry
 	ReasonCanceled                    // the caller's context was canceled
-	ReasonPanic                       // op panicked or called runtime.Goexit: only hooks and budgets see it
+	ReasonPanic                       // op, or a func of the policy, panicked or called runtime.Goexit: only hooks see it
 )
 
 var reasons = [...]string{
@@ -74,8 +74,9 @@ type Error struct {
 	Waited   time.Duration // the part of it with no attempt running
 
 	// Errs are the attempts' errors, oldest first, at most eight: the first,
-	// then the latest seven. The last one is the final attempt's. Marks of Stop
-	// and After are taken off, other wrapping is kept.
+	// then the latest seven. The last one is the final attempt's. A mark of Stop or
+	// After is taken off unless something is wrapped around it: hand on the *Error
+	// to an outer run, which sees no marks in there, not one of these.
 	Errs []error
 
 	// Cause is [context.Cause] of the caller's context if that ended the run,
@@ -84,15 +85,15 @@ type Error struct {
 	Cause error
 }
 
-// Error returns one line: who gave up, after how much, why, and the last error.
-// A cause that neither the reason nor the last error tells follows.
+// Error tells who gave up, after how much, why, and the last error. A cause that
+// neither the reason nor the last error tells follows.
 func (e *Error) Error() string {
 	name := e.Name
 	if name == "" {
 		name = "retry"
 	}
 	last := e.Last()
-	if e.Attempts == 0 && last == nil {
+	if e.Attempts == 0 && e.Cause != nil {
 		return fmt.Sprintf("%s: not attempted (%s): %v", name, e.Reason, e.Cause)
 	}
 	s := fmt.Sprintf("%s: gave up after %s in %v (%s)", name, count(e.Attempts), brief(e.Elapsed), e.Reason)

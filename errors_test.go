@@ -42,7 +42,7 @@ func TestErrorText(t *testing.T) {
 			&retry.Error{Reason: retry.ReasonCanceled, Attempts: 1, Errs: []error{fmt.Errorf("get: %w", shutdown)}, Cause: shutdown},
 			"retry: gave up after 1 attempt in 0s (canceled): get: shutting down",
 		},
-		{&retry.Error{}, "retry: not attempted (none): <nil>"},
+		{&retry.Error{}, "retry: gave up after 0 attempts in 0s (none)"},
 	} {
 		if got := tt.err.Error(); got != tt.want {
 			t.Errorf("Error() =\n%s, want\n%s", got, tt.want)

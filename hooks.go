@@ -8,8 +8,8 @@ import (
 
 // Hooks are told what a run does, on its goroutine; they decide nothing. Nil
 // funcs are skipped. A run that has called Start calls Done, and one that has
-// called Attempt calls AttemptDone, also when op panics. Hooks that are shared
-// must be safe for concurrent use.
+// called Attempt calls AttemptDone, also when op panics; hooks themselves must
+// not panic. Hooks that are shared must be safe for concurrent use.
 type Hooks struct {
 	// Start is called once, before anything else. It returns the run's context,
 	// which op and the other hooks get from then on; nil stands for ctx.
@@ -37,7 +37,7 @@ type Attempt struct {
 	Name     string        // the policy's
 	Number   int           // 1 for the first
 	Start    time.Time     // on the policy's clock
-	Duration time.Duration // how long op took
+	Duration time.Duration // how long op took, and Hooks.Attempt before it
 	Elapsed  time.Duration // since the run began
 	Err      error         // what op returned, without a mark on top; nil after a success
 	Class    Class         // what Err means; Unknown after a success, or if the caller's context has ended

@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 )
 
@@ -22,8 +23,8 @@ import (
 //	}
 //
 // Policy.AttemptTimeout, Hooks and Clock are for doors that make the attempts
-// themselves; a Loop does not use them. A Loop is one run's and not safe for
-// concurrent use. With a Policy.Budget it must be brought to its end, since it
+// themselves; a Loop does not use them. A Loop is one run's: it is not safe for
+// concurrent use, and not to be copied once Next was called. With a Policy.Budget it must be brought to its end, since it
 // counts as a run until then: one that is given up early wants a last
 // Next(now, Stop(err)).
 type Loop struct {
@@ -31,7 +32,8 @@ type Loop struct {
 	start    time.Time
 	deadline time.Time     // the caller's, zero if none
 	waited   time.Duration // with no attempt running
-	prev     time.Duration // the wait before the latest attempt
+	wait     time.Duration // the one now asked for
+	prev     time.Duration // the backoff's part of it
 	hint     time.Duration // what the server asked for with the latest error
 	errs     []error       // see Error.Errs
 	err      *Error        // set once stopped
@@ -75,13 +77,13 @@ func (l *Loop) Next(now time.Time, err error) (wait time.Duration, ok bool) {
 		return 0, false
 	}
 	p := &l.policy
-	l.attempts++
 	if err == nil {
+		l.count()
 		l.end(true)
 		return 0, false
 	}
-	l.class, l.hint = p.judge(err)
 	l.record(err)
+	l.class, l.hint = p.judge(err)
 
 	switch {
 	case l.class == Permanent:
@@ -104,7 +106,7 @@ func (l *Loop) Next(now time.Time, err error) (wait time.Duration, ok bool) {
 		return l.stop(now, ReasonBudget, nil)
 	}
 	l.retried = l.class
-	l.prev = wait
+	l.prev, l.wait = delay, wait
 	l.waited = sum(l.waited, wait)
 	return wait, true
 }
@@ -136,13 +138,17 @@ func (l *Loop) cancel(now time.Time, ctx context.Context, sleep error) {
 
 // fail counts an attempt whose error is not judged, because the run ends anyway.
 func (l *Loop) fail(err error) {
-	l.attempts++
-	l.class, l.hint = Unknown, 0
 	l.record(err)
+	l.class, l.hint = Unknown, 0
 }
 
-// record keeps the first error and the latest, without marks on top.
+// count counts an attempt.
+func (l *Loop) count() { l.attempts += min(1, math.MaxInt-l.attempts) }
+
+// record counts a failed attempt and keeps the first error and the latest,
+// without marks on top.
 func (l *Loop) record(err error) {
+	l.count()
 	err = unmarked(err)
 	if len(l.errs) < keep {
 		l.errs = append(l.errs, err)
@@ -153,7 +159,7 @@ func (l *Loop) record(err error) {
 }
 
 // slept puts what the latest wait took in the place of what was planned.
-func (l *Loop) slept(took time.Duration) { l.waited = sum(l.waited-l.prev, max(took, 0)) }
+func (l *Loop) slept(took time.Duration) { l.waited = sum(l.waited-l.wait, max(took, 0)) }
 
 func unmarked(err error) error {
 	for {

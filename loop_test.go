@@ -2,6 +2,7 @@ package retry_test
 
 import (
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -88,6 +89,7 @@ func TestResume(t *testing.T) {
 	}{
 		{"too late", 1, time.Hour, retry.ReasonMaxElapsed},
 		{"too often", 9, 0, retry.ReasonMaxAttempts},
+		{"more often than an int counts", math.MaxInt, 0, retry.ReasonMaxAttempts},
 		{"negative numbers count as zero", -9, -time.Hour, retry.ReasonNone},
 	} {
 		loop := p.Resume(epoch, tt.attempts, tt.waited)

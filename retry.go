@@ -3,6 +3,8 @@ package retry
 import (
 	"context"
 	"time"
+
+	"github.com/goretry/retry/clockx"
 )
 
 // Do calls op until it succeeds or p says to stop, and returns op's value. When
@@ -18,7 +20,7 @@ func Do[T any](ctx context.Context, p Policy, op func(context.Context) (T, error
 	}
 	r := run{ctx: ctx}
 	for attempt(&r, &p, op, &v) {
-		r.woke(p.clock().Sleep(r.ctx, r.pause()))
+		r.woke(clockx.System().Sleep(r.ctx, r.pause()))
 	}
 	return v, r.err()
 }
@@ -31,7 +33,7 @@ func Run(ctx context.Context, p Policy, op func(context.Context) error) error {
 	valued := func(ctx context.Context) (struct{}, error) { return struct{}{}, op(ctx) }
 	r := run{ctx: ctx}
 	for attempt(&r, &p, valued, new(struct{})) {
-		r.woke(p.clock().Sleep(r.ctx, r.pause()))
+		r.woke(clockx.System().Sleep(r.ctx, r.pause()))
 	}
 	return r.err()
 }
@@ -81,26 +83,35 @@ func (c *attemptContext) Value(key any) any {
 // the wall clock does not follow later corrections, so it serves for differences.
 var epoch = time.Now()
 
-// attempt makes a run's next attempt, and reports whether another one is to
-// follow a wait. It is all that the doors which wait share:
+// attempt makes a run's attempts, until it has ended or must wait on the system
+// clock: then it returns true, and the caller sleeps. It is all that the doors
+// which wait share:
 //
 //	r := run{ctx: ctx}
 //	for attempt(&r, &p, op, &v) {
-//		r.woke(p.clock().Sleep(r.ctx, r.pause()))
+//		r.woke(clockx.System().Sleep(r.ctx, r.pause()))
 //	}
 //	return v, r.err()
 //
 // Whatever can panic is called below attempt, which closes the run then. The
-// sleep is not: it shall be all that a waiting goroutine has on its stack, so
-// that the 2 KiB which it began with do.
-func attempt[T any](r *run, p *Policy, op func(context.Context) (T, error), v *T) (wait bool) {
+// system's sleep cannot, and shall be all that a waiting goroutine has on its
+// stack, so that the 2 KiB which it began with do. On another clock, where timers
+// may run anything, attempt sleeps itself.
+func attempt[T any](r *run, p *Policy, op func(context.Context) (T, error), v *T) (sleep bool) {
 	defer r.close(p)
-	if !r.enter(p) {
-		return false
+	for r.enter(p) {
+		var err error
+		*v, err = op(r.attempt)
+		if !r.leave(p, err) {
+			return false
+		}
+		if p.Clock == nil || p.Clock == clockx.System() {
+			r.asleep = true
+			return true
+		}
+		r.woke(p.Clock.Sleep(r.ctx, r.pause()))
 	}
-	var err error
-	*v, err = op(r.attempt)
-	return r.leave(p, err)
+	return false
 }
 
 // run is one run's state. Its shape comes from what it costs: p is handed to each
@@ -117,7 +128,8 @@ type run struct {
 	number  int32 // of the attempt underway, or the last one
 	open    bool  // Hooks.Done and Budget.End are owed
 	running bool  // Hooks.AttemptDone is owed
-	asleep  bool  // between attempts
+	waiting bool  // the wait after the latest attempt is not over
+	asleep  bool  // the same, and the door sleeps
 }
 
 // failure is what a run needs once an attempt has failed: one allocation.
@@ -131,7 +143,7 @@ type failure struct {
 }
 
 // pause returns how long to sleep now.
-func (r *run) pause() time.Duration { return r.failure.loop.prev }
+func (r *run) pause() time.Duration { return r.failure.loop.wait }
 
 // woke takes what the sleep returned.
 func (r *run) woke(err error) { r.failure.sleep = err }
@@ -192,8 +204,8 @@ func (r *run) begin(p *Policy) bool {
 
 // resume goes on after a wait.
 func (r *run) resume(p *Policy) bool {
-	r.asleep = false
 	f := r.failure
+	r.asleep, r.waiting = false, false
 	f.began = p.clock().Now().Sub(r.start)
 	f.loop.slept(f.began - f.ended)
 	if f.sleep != nil || r.ctx.Err() != nil {
@@ -204,7 +216,6 @@ func (r *run) resume(p *Policy) bool {
 
 // leave takes what op returned, and reports whether a retry is to follow a wait.
 func (r *run) leave(p *Policy, err error) bool {
-	r.running = false
 	if err == nil && r.failure == nil {
 		return r.succeed(p)
 	}
@@ -217,6 +228,7 @@ func (r *run) leave(p *Policy, err error) bool {
 	} else {
 		_, more = loop.Next(now, err)
 	}
+	r.waiting = more
 	r.attemptDone(p, r.failure.ended, err)
 	if !more {
 		return r.done(p, r.failure.ended)
@@ -224,7 +236,6 @@ func (r *run) leave(p *Policy, err error) bool {
 	if p.Hooks.Wait != nil && r.ctx.Err() == nil {
 		r.waitHook(p, err)
 	}
-	r.asleep = true
 	return true
 }
 
@@ -275,13 +286,13 @@ func (r *run) attemptHook(p *Policy) bool {
 	elapsed := now.Sub(r.start)
 	r.loop(p).cancel(now, r.ctx, nil)
 	r.attemptDone(p, elapsed, context.Cause(r.ctx))
-	r.number--
 	return r.done(p, elapsed)
 }
 
 // attemptDone closes the attempt that has ended with err, so long after the run
 // began.
 func (r *run) attemptDone(p *Policy, elapsed time.Duration, err error) {
+	r.running = false
 	if p.Hooks.AttemptDone != nil {
 		r.attemptDoneHook(p, elapsed, err)
 	}
@@ -319,7 +330,7 @@ func (r *run) describe(p *Policy, elapsed time.Duration, err error) Attempt {
 		loop := r.loop(p)
 		a.Class, a.Hint = loop.class, loop.hint
 		if !loop.ended {
-			a.Delay = loop.prev
+			a.Delay = loop.wait
 		}
 	}
 	return a
@@ -339,7 +350,7 @@ func (r *run) doneHook(p *Policy, elapsed time.Duration) {
 	s := Summary{Name: p.Name, Attempts: int(r.number), Elapsed: elapsed}
 	if r.failure != nil {
 		loop := r.loop(p)
-		s.Waited, s.Err = loop.waited, loop.Err()
+		s.Attempts, s.Waited, s.Err = loop.attempts, loop.waited, loop.Err()
 		if loop.err != nil {
 			s.Reason = loop.err.Reason
 		}
@@ -359,12 +370,17 @@ func (r *run) abort(p *Policy) {
 	elapsed := now.Sub(r.start)
 	loop := r.loop(p)
 	defer r.done(p, elapsed)
-	if r.running {
-		loop.fail(errNoReturn)
-		defer r.attemptDone(p, elapsed, errNoReturn)
+	if r.waiting {
+		loop.slept(elapsed - r.failure.ended)
+	}
+	if r.running && loop.attempts < int(r.number) {
+		loop.fail(errPanic)
 	}
 	if !loop.ended {
-		loop.stop(now, ReasonPanic, nil)
+		loop.stop(now, ReasonPanic, errPanic)
+	}
+	if r.running {
+		r.attemptDone(p, elapsed, errPanic)
 	}
 	r.expire()
 }

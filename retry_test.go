@@ -827,20 +827,21 @@ func TestPanicInThePolicyClosesTheRun(t *testing.T) {
 		},
 		"attemptDone": func(p *retry.Policy) { p.Hooks.AttemptDone = func(context.Context, retry.Attempt) { boom() } },
 		"wait":        func(p *retry.Policy) { p.Hooks.Wait = func(context.Context, retry.Attempt) { boom() } },
+		"random":      func(p *retry.Policy) { p.Rand = func() float64 { boom(); return 0 } },
+		"clock":       func(p *retry.Policy) { p.Clock.(*clockx.Virtual).AfterFunc(time.Millisecond, boom) },
 	} {
 		for _, fails := range []int{0, 9} {
-			if fails == 0 && (name == "classifier" || name == "backoff" || name == "wait") {
-				continue
+			if fails == 0 && name != "attempt" && name != "attemptDone" {
+				continue // these are needed only after a failure
 			}
 			t.Run(fmt.Sprint(name, fails), func(t *testing.T) {
 				p, v := virtual()
 				p.AttemptTimeout = time.Hour
 				budget := &countingBudget{}
 				p.Budget = budget
-				done := 0
-				p.Hooks.Done = func(context.Context, retry.Summary) { done++ }
 				change(&p)
-				op, _ := failing(fails, errDown)
+				log := record(&p)
+				op, calls := failing(fails, errDown)
 				func() {
 					defer func() {
 						if recover() != "boom" {
@@ -849,8 +850,20 @@ func TestPanicInThePolicyClosesTheRun(t *testing.T) {
 					}()
 					_, _ = retry.Do(t.Context(), p, op)
 				}()
-				if done != 1 || budget.begun != 1 || budget.ended != 1 || v.Pending() != 0 {
-					t.Errorf("done %d times, budget %+v, %d timeouts left", done, budget, v.Pending())
+				if budget.begun != 1 || budget.ended != 1 || v.Pending() != 0 {
+					t.Errorf("budget %+v, %d timeouts left", budget, v.Pending())
+				}
+				if strings.Count(log.String(), "done(") != 1 || log.summary.Waited > log.summary.Elapsed {
+					t.Errorf("hooks saw %q, and Done %+v", log, log.summary)
+				}
+				if name == "attempt" || name == "attemptDone" {
+					return // hooks must not panic: only what is above holds
+				}
+				if len(log.begun) != len(log.attempts) {
+					t.Errorf("hooks saw %q", log)
+				}
+				if s := log.summary; s.Attempts != *calls || gaveUp(t, s.Err).Attempts != *calls {
+					t.Errorf("Done saw %+v (%v) after %d calls", s, s.Err, *calls)
 				}
 			})
 		}
@@ -867,7 +880,7 @@ func TestBadArgumentsPanicAtOnce(t *testing.T) {
 		"Run":         {func() { _ = retry.Run(t.Context(), retry.Policy{}, nil) }, "retry: nil op"},
 		"Until":       {func() { retry.Until[int](nil, nil) }, "retry: nil op"},
 		"nil context": {func() { _ = retry.Run(none, retry.Policy{}, func(context.Context) error { return nil }) }, "retry: nil context"},
-		"Ticks":       {func() { retry.Ticks(none, retry.Policy{})(nil) }, "retry: nil context"},
+		"Ticks":       {func() { retry.Ticks(none, retry.Policy{}) }, "retry: nil context"},
 		"NewTicker":   {func() { retry.NewTicker(none, retry.Policy{}) }, "retry: nil context"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"iter"
 	"time"
+
+	"github.com/goretry/retry/clockx"
 )
 
 // Ticks is a run whose attempts are the iterations of a loop: it yields 1 at
@@ -20,6 +22,9 @@ import (
 // and Policy.AttemptTimeout not used. Each use of the sequence is a run of its
 // own. Ticks panics if ctx is nil.
 func Ticks(ctx context.Context, p Policy) iter.Seq[int] {
+	if ctx == nil {
+		panic("retry: nil context")
+	}
 	return func(yield func(int) bool) {
 		p := p
 		p.AttemptTimeout = 0
@@ -31,7 +36,7 @@ func Ticks(ctx context.Context, p Policy) iter.Seq[int] {
 			return struct{}{}, nil
 		}
 		for attempt(&r, &p, tick, new(struct{})) {
-			r.woke(p.clock().Sleep(r.ctx, r.pause()))
+			r.woke(clockx.System().Sleep(r.ctx, r.pause()))
 		}
 	}
 }
