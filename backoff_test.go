@@ -113,6 +113,20 @@ func TestNoPileUpAtTheCap(t *testing.T) {
 	}
 }
 
+func TestSmallJitterIsContinuous(t *testing.T) {
+	b := retry.Exponential{Base: 100, Max: 1000, Jitter: retry.PlusMinus(.01)} // of so short a wait only whole nanoseconds are left
+	long := retry.Exponential{Base: time.Second, Jitter: retry.PlusMinus(.01)}
+	short, seen := map[time.Duration]bool{}, map[time.Duration]bool{}
+	for i := range 1000 {
+		s := retry.Step{Retry: 1, Rand: float64(i) / 1000}
+		short[b.Delay(s)] = true
+		seen[long.Delay(s)] = true
+	}
+	if len(seen) != 1000 || len(short) < 2 {
+		t.Errorf("1000 random numbers give %d waits of about 1s, and %d of about 100ns", len(seen), len(short))
+	}
+}
+
 func TestOddJitters(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for _, tt := range []struct {

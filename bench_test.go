@@ -11,7 +11,12 @@ import (
 )
 
 // row is what a small typed call returns: 56 bytes.
-type row struct{ a, b, c, d, e, f, g int64 }
+type row struct {
+	id                 int64
+	name, street, city string
+}
+
+var ada = row{1, "Ada", "St James's Square", "London"}
 
 var (
 	errFlaky = errors.New("flaky")
@@ -19,7 +24,7 @@ var (
 )
 
 //go:noinline
-func fetch(context.Context) (row, error) { return row{a: 1}, nil }
+func fetch(context.Context) (row, error) { return ada, nil }
 
 // flaky fails three times, then succeeds.
 type flaky struct{ calls int }
@@ -30,7 +35,7 @@ func (f *flaky) fetch(context.Context) (row, error) {
 	if f.calls%4 != 0 {
 		return row{}, errFlaky
 	}
-	return row{a: 1}, nil
+	return ada, nil
 }
 
 // byHand is what people write instead: attempts, a check of the context, a wait.

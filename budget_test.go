@@ -30,9 +30,9 @@ func TestTokenBudget(t *testing.T) {
 		{"a success after a retry gives its cost back", func() bool { b.End(retry.Transient, true); return true }, true, .72},
 		{"after a throttled one", func() bool { b.End(retry.Throttled, true); return true }, true, 1},
 		{"never above capacity", func() bool { b.End(retry.Throttled, true); return true }, true, 1},
-		{"down", func() bool {
-			return b.Withdraw(retry.Throttled) && b.Withdraw(retry.Throttled) && b.Withdraw(retry.Throttled)
-		}, true, .1},
+		{"down", func() bool { return b.Withdraw(retry.Throttled) }, true, .7},
+		{"further", func() bool { return b.Withdraw(retry.Throttled) }, true, .4},
+		{"and further", func() bool { return b.Withdraw(retry.Throttled) }, true, .1},
 		{"not enough", func() bool { return b.Withdraw(retry.Throttled) }, false, .1},
 		{"just enough", func() bool { return b.Withdraw(retry.Unprocessed) }, true, 0},
 		{"empty", func() bool { return b.Withdraw(retry.Transient) }, false, 0},

@@ -212,10 +212,8 @@ func FuzzErrorTrees(f *testing.F) {
 		if len(program) > 64 {
 			return
 		}
-		err, word, _ := buildTree(program, 0)
-		if err == nil {
-			return
-		}
+		tree, _ := buildTree(program, 0)
+		err, word := tree.err, tree.word
 		p, v := virtual()
 		p.MaxAttempts = 2
 		p.Classify = func(error) retry.Class {
@@ -242,40 +240,42 @@ func FuzzErrorTrees(f *testing.F) {
 	})
 }
 
-// buildTree reads a tree and returns it, the first word in it that a run heeds,
-// and what is left of the program.
-func buildTree(program []byte, depth int) (err error, word string, rest []byte) {
+// tree is an error, and the first word in it that a run heeds.
+type tree struct {
+	err  error
+	word string
+}
+
+// buildTree reads a tree, and returns what is left of the program.
+func buildTree(program []byte, depth int) (tree, []byte) {
 	if len(program) == 0 || depth > 12 {
-		return errDown, "", nil
+		return tree{errDown, ""}, nil
 	}
 	op, rest := program[0]%8, program[1:]
-	switch op {
-	case 1, 2, 3: // around one child
-		err, word, rest = buildTree(rest, depth+1)
-		switch op {
-		case 1:
-			return retry.Stop(err), "stop", rest
-		case 2:
-			return retry.After(err, 2*time.Second), "after", rest
-		}
-		return fmt.Errorf("wrap: %w", err), word, rest
-	case 4, 5: // around two
-		var other error
-		var second string
-		err, word, rest = buildTree(rest, depth+1)
-		other, second, rest = buildTree(rest, depth+1)
-		if word == "" {
-			word = second
-		}
-		if op == 4 {
-			return errors.Join(err, other), word, rest
-		}
-		return fmt.Errorf("%w + %w", err, other), word, rest
-	case 6: // an inner run: no word of it counts
-		err, _, rest = buildTree(rest, depth+1)
-		return &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{err}}, "", rest
-	case 7:
-		return retry.ErrRejected, "rejected", rest
+	if op == 0 {
+		return tree{errDown, ""}, rest
 	}
-	return errDown, "", rest
+	if op == 7 {
+		return tree{retry.ErrRejected, "rejected"}, rest
+	}
+	first, rest := buildTree(rest, depth+1)
+	switch op {
+	case 1:
+		return tree{retry.Stop(first.err), "stop"}, rest
+	case 2:
+		return tree{retry.After(first.err, 2*time.Second), "after"}, rest
+	case 3:
+		return tree{fmt.Errorf("wrap: %w", first.err), first.word}, rest
+	case 6: // an inner run: no word of it counts
+		return tree{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{first.err}}, ""}, rest
+	}
+	second, rest := buildTree(rest, depth+1)
+	word := first.word
+	if word == "" {
+		word = second.word
+	}
+	if op == 4 {
+		return tree{errors.Join(first.err, second.err), word}, rest
+	}
+	return tree{fmt.Errorf("%w + %w", first.err, second.err), word}, rest
 }

@@ -401,12 +401,24 @@ func TestUnlimitedAttempts(t *testing.T) {
 	for _, limit := range []int{retry.Unlimited, math.MinInt} {
 		p, _ := virtual()
 		p.MaxAttempts = limit
-		p.Backoff = retry.Constant(0)
+		p.Backoff = retry.Constant(24 * time.Hour) // nor is there a hidden limit of time
 		op, calls := failing(1000, errDown)
 		if got, err := retry.Do(t.Context(), p, op); got != 42 || err != nil || *calls != 1001 {
 			t.Errorf("MaxAttempts %d: Do() = %v, %v after %d calls, want 42 after 1001", limit, got, err, *calls)
 		}
 	}
+}
+
+func TestTheCapLimitsWaitsOnly(t *testing.T) {
+	p, v := virtual()
+	p.Backoff = retry.Exponential{Base: time.Second, Max: 2 * time.Second, Jitter: retry.NoJitter}
+	p.MaxAttempts = 10_000 // nor is this clamped
+	op, calls := failing(math.MaxInt, errDown)
+	_, err := retry.Do(t.Context(), p, op)
+	if wantReason(t, err, retry.ReasonMaxAttempts); *calls != 10_000 {
+		t.Errorf("%d calls, want 10000", *calls)
+	}
+	wantElapsed(t, v, time.Second+9998*2*time.Second)
 }
 
 func TestAttemptTimeout(t *testing.T) {
@@ -457,7 +469,7 @@ func TestErrAttemptTimeoutIsATimeout(t *testing.T) {
 	if !errors.Is(retry.ErrAttemptTimeout, context.DeadlineExceeded) {
 		t.Error("ErrAttemptTimeout is not a DeadlineExceeded")
 	}
-	if e, ok := retry.ErrAttemptTimeout.(net.Error); !ok || !e.Timeout() || !e.Temporary() { //nolint:staticcheck // of the interface
+	if e, ok := retry.ErrAttemptTimeout.(net.Error); !ok || !e.Timeout() {
 		t.Errorf("ErrAttemptTimeout is not a net.Error that timed out")
 	}
 }

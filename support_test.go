@@ -58,10 +58,10 @@ func record(p *retry.Policy) *events {
 
 // countingBudget counts what it is told.
 type countingBudget struct {
-	refuse                     bool
-	begun, ended, asked, again int
-	retried                    retry.Class
-	ok                         bool
+	refuse              bool
+	begun, ended, asked int
+	retried             retry.Class
+	ok                  bool
 }
 
 func (b *countingBudget) Begin() { b.begun++ }
