@@ -10,15 +10,20 @@ import (
 	"github.com/goretry/retry/clockx"
 )
 
+// The rows of one benchmark run the same operation and are to be compared with
+// each other, medians of one run: times of two runs say nothing. "hand" is what
+// people write instead, with the checks of the context that a run makes. Of a
+// first try, "hand, timed" also knows how long it took, as an Error does: on the
+// system clock half of what Do costs is the one reading that this takes.
+
 // row is what a small typed call returns: 56 bytes.
 type row struct {
 	id                 int64
 	name, street, city string
 }
 
-var ada = row{1, "Ada", "St James's Square", "London"}
-
 var (
+	ada      = row{1, "Ada", "St James's Square", "London"}
 	errFlaky = errors.New("flaky")
 	sink     row
 )
@@ -38,8 +43,6 @@ func (f *flaky) fetch(context.Context) (row, error) {
 	return ada, nil
 }
 
-// byHand is what people write instead: attempts, a check of the context, a wait.
-//
 //go:noinline
 func byHand(ctx context.Context, clock clockx.Clock, op func(context.Context) (row, error)) (v row, err error) {
 	wait := 100 * time.Millisecond
@@ -58,49 +61,100 @@ func byHand(ctx context.Context, clock clockx.Clock, op func(context.Context) (r
 	return v, err
 }
 
-var shared = retry.Policy{MaxAttempts: 4}
+//go:noinline
+func byHandTimed(ctx context.Context, clock clockx.Clock, op func(context.Context) (row, error)) (row, error) {
+	start := clock.Now()
+	v, err := byHand(ctx, clock, op)
+	if err != nil {
+		err = errors.Join(err, errors.New(clock.Now().Sub(start).String()))
+	}
+	return v, err
+}
 
-func BenchmarkFirstTry(b *testing.B) {
-	ctx := context.Background()
-	b.Run("hand", func(b *testing.B) {
+type benchmark struct {
+	name string
+	call func(context.Context) (row, error)
+}
+
+func (bm benchmark) run(b *testing.B) {
+	b.Run(bm.name, func(b *testing.B) {
+		ctx := context.Background()
 		b.ReportAllocs()
 		for b.Loop() {
-			sink, _ = byHand(ctx, clockx.System(), fetch)
+			sink, _ = bm.call(ctx)
 		}
 	})
-	virtual := shared
-	virtual.Clock = clockx.NewVirtual(time.Time{})
-	budget := shared
-	budget.Budget = &retry.TokenBudget{}
-	hooks := shared
-	hooks.Hooks = retry.Hooks{Start: func(ctx context.Context, _ retry.Policy) context.Context { return ctx }}
-	for name, p := range map[string]retry.Policy{"do": shared, "virtual": virtual, "budget": budget, "hooks": hooks} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				sink, _ = retry.Do(ctx, p, fetch)
-			}
-		})
+}
+
+// doing returns a Do of op under p.
+func doing(p retry.Policy, op func(context.Context) (row, error)) func(context.Context) (row, error) {
+	return func(ctx context.Context) (row, error) { return retry.Do(ctx, p, op) }
+}
+
+func BenchmarkFirstTry(b *testing.B) {
+	system, virtual := clockx.System(), clockx.NewVirtual(epoch)
+	for _, bm := range []benchmark{
+		{"hand", func(ctx context.Context) (row, error) { return byHand(ctx, system, fetch) }},
+		{"hand, timed", func(ctx context.Context) (row, error) { return byHandTimed(ctx, system, fetch) }},
+		{"Do", doing(retry.Policy{}, fetch)},
+		{"Do, virtual clock", doing(retry.Policy{Clock: virtual}, fetch)},
+		{"Do, token budget", doing(retry.Policy{Budget: &retry.TokenBudget{}}, fetch)},
+		{"Do, ratio budget", doing(retry.Policy{Budget: &retry.RatioBudget{}}, fetch)},
+		{"Do, empty hooks", doing(retry.Policy{Hooks: emptyHooks}, fetch)},
+		{"Do, attempt timeout", doing(retry.Policy{AttemptTimeout: time.Minute}, fetch)},
+	} {
+		bm.run(b)
 	}
 }
 
 func BenchmarkThreeFailures(b *testing.B) {
-	ctx := context.Background()
-	clock := clockx.NewVirtual(time.Time{})
-	p := shared
-	p.Clock = clock
-	b.Run("hand", func(b *testing.B) {
-		b.ReportAllocs()
-		f := new(flaky)
-		for b.Loop() {
-			sink, _ = byHand(ctx, clock, f.fetch)
-		}
-	})
-	b.Run("do", func(b *testing.B) {
-		b.ReportAllocs()
-		f := new(flaky)
-		for b.Loop() {
-			sink, _ = retry.Do(ctx, p, f.fetch)
-		}
-	})
+	virtual := clockx.NewVirtual(epoch)
+	p := retry.Policy{MaxAttempts: 4, Clock: virtual}
+	hooked := p
+	hooked.Hooks = emptyHooks
+	for _, bm := range []benchmark{
+		{"hand", func() func(context.Context) (row, error) {
+			op := new(flaky).fetch
+			return func(ctx context.Context) (row, error) { return byHand(ctx, virtual, op) }
+		}()},
+		{"Do", doing(p, new(flaky).fetch)},
+		{"Do, empty hooks", doing(hooked, new(flaky).fetch)},
+	} {
+		bm.run(b)
+	}
+}
+
+// BenchmarkShared has all cores succeed at once on one policy and one budget.
+func BenchmarkShared(b *testing.B) {
+	for name, budget := range map[string]retry.Budget{
+		"no budget": nil, "token": &retry.TokenBudget{}, "ratio": &retry.RatioBudget{}, "concurrency": &retry.ConcurrencyBudget{},
+	} {
+		p := retry.Policy{Budget: budget}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					_, _ = retry.Do(context.Background(), p, fetch)
+				}
+			})
+		})
+	}
+}
+
+func BenchmarkDefaultClassifier(b *testing.B) {
+	for _, bm := range []struct {
+		name string
+		err  error
+	}{
+		{"plain", errFlaky},
+		{"refused", dial(viaSyscall(111))},
+		{"status", status(503)},
+	} {
+		b.Run(bm.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = retry.DefaultClassifier(bm.err)
+			}
+		})
+	}
 }

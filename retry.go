@@ -79,8 +79,8 @@ func (c *attemptContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// epoch.Add(time.Since(epoch)) is [time.Now] at half its price. What it says of
-// the wall clock does not follow later corrections, so it serves for differences.
+// epoch is what [time.Since] counts from where only differences matter: at half
+// the price of [time.Now].
 var epoch = time.Now()
 
 // attempt makes a run's attempts, until it has ended or must wait on the system
@@ -106,7 +106,7 @@ func attempt[T any](r *run, p *Policy, op func(context.Context) (T, error), v *T
 			return false
 		}
 		if p.Clock == nil || p.Clock == clockx.System() {
-			r.asleep = true
+			r.failure.asleep = true
 			return true
 		}
 		r.woke(p.Clock.Sleep(r.ctx, r.pause()))
@@ -124,12 +124,12 @@ type run struct {
 	attempt context.Context    // for op
 	cancel  context.CancelFunc // ends the attempt's timeout; nil if it has none
 	failure *failure           // nil before the first
-	start   time.Time
-	number  int32 // of the attempt underway, or the last one
-	open    bool  // Hooks.Done and Budget.End are owed
-	running bool  // Hooks.AttemptDone is owed
-	waiting bool  // the wait after the latest attempt is not over
-	asleep  bool  // the same, and the door sleeps
+	start   time.Time          // unless mark counts
+	mark    time.Duration      // time.Since(epoch) at the start
+	number  int32              // of the attempt underway, or the last one
+	open    bool               // Hooks.Done and Budget.End are owed
+	running bool               // Hooks.AttemptDone is owed
+	marked  bool               // start is not known yet: see now
 }
 
 // failure is what a run needs once an attempt has failed: one allocation.
@@ -140,6 +140,9 @@ type failure struct {
 	began  time.Duration // the attempt, after the run; 0 for the first
 	ended  time.Duration // the attempt, after the run
 	sleep  error         // what the latest sleep returned
+
+	waiting bool // the wait after the latest attempt is not over
+	asleep  bool // the same, and the door sleeps
 }
 
 // pause returns how long to sleep now.
@@ -183,8 +186,8 @@ func (r *run) begin(p *Policy) bool {
 	if r.ctx == nil {
 		panic("retry: nil context")
 	}
-	if p.Clock == nil && p.Hooks.silent() {
-		r.start = epoch.Add(time.Since(epoch))
+	if r.marked = p.Clock == nil && p.Hooks.silent(); r.marked {
+		r.mark = time.Since(epoch)
 	} else {
 		r.start = p.clock().Now()
 	}
@@ -205,8 +208,8 @@ func (r *run) begin(p *Policy) bool {
 // resume goes on after a wait.
 func (r *run) resume(p *Policy) bool {
 	f := r.failure
-	r.asleep, r.waiting = false, false
-	f.began = p.clock().Now().Sub(r.start)
+	f.asleep, f.waiting = false, false
+	f.began = r.now(p).Sub(r.start)
 	f.loop.slept(f.began - f.ended)
 	if f.sleep != nil || r.ctx.Err() != nil {
 		return r.canceled(p, f.sleep)
@@ -219,7 +222,7 @@ func (r *run) leave(p *Policy, err error) bool {
 	if err == nil && r.failure == nil {
 		return r.succeed(p)
 	}
-	now, more := p.clock().Now(), false
+	now, more := r.now(p), false
 	loop := r.loop(p)
 	r.failure.ended = now.Sub(r.start)
 	if err != nil && r.ctx.Err() != nil {
@@ -228,7 +231,7 @@ func (r *run) leave(p *Policy, err error) bool {
 	} else {
 		_, more = loop.Next(now, err)
 	}
-	r.waiting = more
+	r.failure.waiting = more
 	r.attemptDone(p, r.failure.ended, err)
 	if !more {
 		return r.done(p, r.failure.ended)
@@ -249,7 +252,7 @@ func (r *run) waitHook(p *Policy, err error) {
 
 // canceled ends the run because its context did, or the clock could not sleep.
 func (r *run) canceled(p *Policy, sleep error) bool {
-	now := p.clock().Now()
+	now := r.now(p)
 	r.loop(p).cancel(now, r.ctx, sleep)
 	return r.done(p, now.Sub(r.start))
 }
@@ -265,7 +268,7 @@ func (r *run) succeed(p *Policy) bool {
 		r.open = false
 		return false
 	}
-	elapsed := p.clock().Now().Sub(r.start)
+	elapsed := r.now(p).Sub(r.start)
 	r.attemptDone(p, elapsed, nil)
 	return r.done(p, elapsed)
 }
@@ -282,7 +285,7 @@ func (r *run) attemptHook(p *Policy) bool {
 	if r.ctx.Err() == nil {
 		return true
 	}
-	now := p.clock().Now()
+	now := r.now(p)
 	elapsed := now.Sub(r.start)
 	r.loop(p).cancel(now, r.ctx, nil)
 	r.attemptDone(p, elapsed, context.Cause(r.ctx))
@@ -360,17 +363,17 @@ func (r *run) doneHook(p *Policy, elapsed time.Duration) {
 
 // close makes up for what a panic or Goexit in op or in a hook has skipped.
 func (r *run) close(p *Policy) {
-	if r.open && !r.asleep {
+	if r.open && (r.failure == nil || !r.failure.asleep) {
 		r.abort(p)
 	}
 }
 
 func (r *run) abort(p *Policy) {
-	now := p.clock().Now()
+	now := r.now(p)
 	elapsed := now.Sub(r.start)
 	loop := r.loop(p)
 	defer r.done(p, elapsed)
-	if r.waiting {
+	if r.failure.waiting {
 		loop.slept(elapsed - r.failure.ended)
 	}
 	if r.running && loop.attempts < int(r.number) {
@@ -391,6 +394,16 @@ func (r *run) err() error {
 		return nil
 	}
 	return r.failure.loop.Err()
+}
+
+// now reads the clock. From the first reading on, start is known.
+func (r *run) now(p *Policy) time.Time {
+	now := p.clock().Now()
+	if r.marked {
+		r.marked = false
+		r.start = now.Add(r.mark - time.Since(epoch))
+	}
+	return now
 }
 
 // loop returns the run's Loop, which is made when an attempt first fails.
