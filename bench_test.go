@@ -12,9 +12,9 @@ import (
 
 // The rows of one benchmark run the same operation and are to be compared with
 // each other, medians of one run: times of two runs say nothing. "hand" is what
-// people write instead, with the checks of the context that a run makes. Of a
-// first try, "hand, timed" also knows how long it took, as an Error does: on the
-// system clock half of what Do costs is the one reading that this takes.
+// people write instead, with the checks of the context that a run makes. "hand,
+// timed" also knows how long it took, as an Error does: of a Do that succeeds at
+// once on the system clock, half is the one reading that this takes.
 
 // row is what a small typed call returns: 56 bytes.
 type row struct {
@@ -71,56 +71,59 @@ func byHandTimed(ctx context.Context, clock clockx.Clock, op func(context.Contex
 	return v, err
 }
 
-type benchmark struct {
-	name string
-	call func(context.Context) (row, error)
-}
-
-func (bm benchmark) run(b *testing.B) {
-	b.Run(bm.name, func(b *testing.B) {
-		ctx := context.Background()
+func BenchmarkFirstTry(b *testing.B) {
+	ctx, clock := context.Background(), clockx.System()
+	b.Run("hand", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			sink, _ = bm.call(ctx)
+			sink, _ = byHand(ctx, clock, fetch)
 		}
 	})
-}
-
-// doing returns a Do of op under p.
-func doing(p retry.Policy, op func(context.Context) (row, error)) func(context.Context) (row, error) {
-	return func(ctx context.Context) (row, error) { return retry.Do(ctx, p, op) }
-}
-
-func BenchmarkFirstTry(b *testing.B) {
-	system, virtual := clockx.System(), clockx.NewVirtual(epoch)
-	for _, bm := range []benchmark{
-		{"hand", func(ctx context.Context) (row, error) { return byHand(ctx, system, fetch) }},
-		{"hand, timed", func(ctx context.Context) (row, error) { return byHandTimed(ctx, system, fetch) }},
-		{"Do", doing(retry.Policy{}, fetch)},
-		{"Do, virtual clock", doing(retry.Policy{Clock: virtual}, fetch)},
-		{"Do, token budget", doing(retry.Policy{Budget: &retry.TokenBudget{}}, fetch)},
-		{"Do, ratio budget", doing(retry.Policy{Budget: &retry.RatioBudget{}}, fetch)},
-		{"Do, empty hooks", doing(retry.Policy{Hooks: emptyHooks}, fetch)},
-		{"Do, attempt timeout", doing(retry.Policy{AttemptTimeout: time.Minute}, fetch)},
+	b.Run("hand, timed", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			sink, _ = byHandTimed(ctx, clock, fetch)
+		}
+	})
+	for _, row := range []struct {
+		name   string
+		policy retry.Policy
+	}{
+		{"Do", retry.Policy{}},
+		{"Do, virtual clock", retry.Policy{Clock: clockx.NewVirtual(epoch)}},
+		{"Do, token budget", retry.Policy{Budget: &retry.TokenBudget{}}},
+		{"Do, ratio budget", retry.Policy{Budget: &retry.RatioBudget{}}},
+		{"Do, empty hooks", retry.Policy{Hooks: emptyHooks}},
+		{"Do, attempt timeout", retry.Policy{AttemptTimeout: time.Minute}},
 	} {
-		bm.run(b)
+		b.Run(row.name, func(b *testing.B) {
+			p := row.policy
+			b.ReportAllocs()
+			for b.Loop() {
+				sink, _ = retry.Do(ctx, p, fetch)
+			}
+		})
 	}
 }
 
 func BenchmarkThreeFailures(b *testing.B) {
-	virtual := clockx.NewVirtual(epoch)
-	p := retry.Policy{MaxAttempts: 4, Clock: virtual}
-	hooked := p
-	hooked.Hooks = emptyHooks
-	for _, bm := range []benchmark{
-		{"hand", func() func(context.Context) (row, error) {
-			op := new(flaky).fetch
-			return func(ctx context.Context) (row, error) { return byHand(ctx, virtual, op) }
-		}()},
-		{"Do", doing(p, new(flaky).fetch)},
-		{"Do, empty hooks", doing(hooked, new(flaky).fetch)},
-	} {
-		bm.run(b)
+	ctx, clock := context.Background(), clockx.NewVirtual(epoch)
+	b.Run("hand", func(b *testing.B) {
+		op := new(flaky)
+		b.ReportAllocs()
+		for b.Loop() {
+			sink, _ = byHand(ctx, clock, op.fetch)
+		}
+	})
+	for name, hooks := range map[string]retry.Hooks{"Do": {}, "Do, empty hooks": emptyHooks} {
+		b.Run(name, func(b *testing.B) {
+			op := new(flaky)
+			p := retry.Policy{MaxAttempts: 4, Clock: clock, Hooks: hooks}
+			b.ReportAllocs()
+			for b.Loop() {
+				sink, _ = retry.Do(ctx, p, op.fetch)
+			}
+		})
 	}
 }
 

@@ -1,7 +1,6 @@
 package retry
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"database/sql"
@@ -13,7 +12,6 @@ import (
 	"io/fs"
 	"net"
 	"net/url"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -155,6 +153,9 @@ func DefaultClassifier(err error) Class {
 	if err == nil {
 		return Unknown
 	}
+	if reflect.TypeOf(err) == plain {
+		return classifySentinel(err)
+	}
 	if c := classifyNode(err); c != Unknown {
 		return c
 	}
@@ -166,7 +167,7 @@ func DefaultClassifier(err error) Class {
 		inner = classifyAll(e.Unwrap())
 	default:
 		// This one type is not worth linking net/http into every program.
-		if t := reflect.TypeOf(err); t != plain && t.String() == "*http.MaxBytesError" {
+		if reflect.TypeOf(err).String() == "*http.MaxBytesError" {
 			return Permanent
 		}
 	}
@@ -240,33 +241,49 @@ func classifyNode(err error) Class {
 		*strconv.NumError:
 		return Permanent
 	}
-	switch err {
-	case ErrAttemptTimeout, context.DeadlineExceeded, os.ErrDeadlineExceeded, io.ErrUnexpectedEOF, net.ErrClosed, ErrRejected:
+	if err == net.ErrClosed {
 		return Transient
-	case context.Canceled, io.EOF:
-		return Unknown
-	case driver.ErrBadConn:
-		return Unprocessed
 	}
-	if reflect.TypeOf(err) != plain {
-		if c := classifyMethods(err); c != Unknown {
-			return c
-		}
+	if c := classifyMethods(err); c != Unknown {
+		return c
 	}
-	is, _ := err.(interface{ Is(error) bool })
-	for _, target := range permanent {
-		if err == target || is != nil && is.Is(target) {
-			return Permanent
+	if e, ok := err.(interface{ Is(error) bool }); ok {
+		for _, s := range sentinels {
+			if s.class == Permanent && e.Is(s.err) {
+				return Permanent
+			}
 		}
 	}
 	return Unknown
 }
 
-// plain is the type of errors that errors.New makes: they tell nothing but who they are.
+// plain is the type of the errors that errors.New makes. They say nothing but who
+// they are: those that are known are sentinels.
 var plain = reflect.TypeOf(io.EOF)
 
-var permanent = []error{
-	sql.ErrNoRows, sql.ErrTxDone, fs.ErrNotExist, fs.ErrPermission, fs.ErrExist, fs.ErrInvalid, errors.ErrUnsupported,
+var sentinels = []struct {
+	err   error
+	class Class
+}{
+	{ErrRejected, Transient},
+	{io.ErrUnexpectedEOF, Transient},
+	{driver.ErrBadConn, Unprocessed},
+	{sql.ErrNoRows, Permanent},
+	{sql.ErrTxDone, Permanent},
+	{fs.ErrNotExist, Permanent},
+	{fs.ErrPermission, Permanent},
+	{fs.ErrExist, Permanent},
+	{fs.ErrInvalid, Permanent},
+	{errors.ErrUnsupported, Permanent},
+}
+
+func classifySentinel(err error) Class {
+	for i := range sentinels {
+		if sentinels[i].err == err {
+			return sentinels[i].class
+		}
+	}
+	return Unknown
 }
 
 // class returns what an inner run's end means for an outer one.
