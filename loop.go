@@ -125,7 +125,7 @@ func (l *Loop) granted() bool {
 
 // cancel ends the run because the caller's context did, or else because the
 // clock could not sleep.
-func (l *Loop) cancel(now time.Time, ctx context.Context, sleep error) {
+func (l *Loop) cancel(ctx context.Context, now time.Time, sleep error) {
 	reason, cause := ReasonCanceled, context.Cause(ctx)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		reason = ReasonDeadline

@@ -227,7 +227,7 @@ func (r *run) leave(p *Policy, err error) bool {
 	r.failure.ended = now.Sub(r.start)
 	if err != nil && r.ctx.Err() != nil {
 		loop.fail(err)
-		loop.cancel(now, r.ctx, nil)
+		loop.cancel(r.ctx, now, nil)
 	} else {
 		_, more = loop.Next(now, err)
 	}
@@ -253,7 +253,7 @@ func (r *run) waitHook(p *Policy, err error) {
 // canceled ends the run because its context did, or the clock could not sleep.
 func (r *run) canceled(p *Policy, sleep error) bool {
 	now := r.now(p)
-	r.loop(p).cancel(now, r.ctx, sleep)
+	r.loop(p).cancel(r.ctx, now, sleep)
 	return r.done(p, now.Sub(r.start))
 }
 
@@ -287,7 +287,7 @@ func (r *run) attemptHook(p *Policy) bool {
 	}
 	now := r.now(p)
 	elapsed := now.Sub(r.start)
-	r.loop(p).cancel(now, r.ctx, nil)
+	r.loop(p).cancel(r.ctx, now, nil)
 	r.attemptDone(p, elapsed, context.Cause(r.ctx))
 	return r.done(p, elapsed)
 }
