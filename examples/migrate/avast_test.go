@@ -18,24 +18,28 @@ func TestAvastRetryGo(t *testing.T) {
 		policy := retry.Policy{Backoff: retry.Constant(time.Second)}
 
 		theirs, ours := failing(errDown, errDown)
-		oldErr := avast.New(avast.Delay(time.Second), avast.DelayType(avast.FixedDelay)).Do(func() error {
+		oldErr := avast.New(
+			avast.Delay(time.Second), avast.DelayType(avast.FixedDelay),
+		).Do(func() error {
 			return theirs.ping()
 		})
 		err := retry.Run(t.Context(), policy, func(context.Context) error {
 			return ours.ping()
 		})
 		same(t, "outcome", theirs.outcome("ok", oldErr), ours.outcome("ok", err),
-			"ok after 3 calls, waits [1s 1s]")
+			"ok; calls 3, waits [1s 1s]")
 
 		theirs, ours = failing(errDown, errDown)
-		old, oldErr := avast.NewWithData[string](avast.Delay(time.Second), avast.DelayType(avast.FixedDelay)).Do(func() (string, error) {
+		old, oldErr := avast.NewWithData[string](
+			avast.Delay(time.Second), avast.DelayType(avast.FixedDelay),
+		).Do(func() (string, error) {
 			return theirs.get()
 		})
 		user, err := retry.Do(t.Context(), policy, func(context.Context) (string, error) {
 			return ours.get()
 		})
 		same(t, "outcome", theirs.outcome(old, oldErr), ours.outcome(user, err),
-			"ada after 3 calls, waits [1s 1s]")
+			"ada; calls 3, waits [1s 1s]")
 	})
 
 	row("Attempts(n) (10 unless set), UntilSucceeded()", func(t *testing.T) {
@@ -46,7 +50,7 @@ func TestAvastRetryGo(t *testing.T) {
 			Backoff:     retry.Constant(0),
 		}, func(context.Context) (string, error) { return ours.get() })
 		same(t, "outcome", theirs.outcome(old, oldErr), ours.outcome(user, err),
-			"server is down after 4 calls, waits [0s 0s 0s]")
+			"server is down; calls 4, waits [0s 0s 0s]")
 		// Here the value that came with the last error is not lost.
 		equal(t, "their value", old, "")
 		equal(t, "our value", user, "call 4")
@@ -82,7 +86,7 @@ func TestAvastRetryGo(t *testing.T) {
 		}, func(context.Context) (string, error) { return ours.get() })
 
 		same(t, "outcome", theirs.outcome(old, oldErr), ours.outcome(user, err),
-			"ada after 6 calls, waits [1s 2s 4s 5s 5s]")
+			"ada; calls 6, waits [1s 2s 4s 5s 5s]")
 
 		// Without a maximum theirs grows on; here it is 20 s unless set.
 		retrier := avast.New(avast.Delay(time.Second))
@@ -110,7 +114,7 @@ func TestAvastRetryGo(t *testing.T) {
 		}, func(context.Context) (string, error) { return ours.get() })
 
 		same(t, "outcome", theirs.outcome(old, oldErr), ours.outcome(user, err),
-			"ada after 4 calls, waits [1s 1s 1s]")
+			"ada; calls 4, waits [1s 1s 1s]")
 	})
 
 	row("FullJitterBackoffDelay", func(t *testing.T) {
@@ -159,7 +163,7 @@ func TestAvastRetryGo(t *testing.T) {
 		user, err := retry.Do(t.Context(), policy, func(context.Context) (string, error) { return ours.get() })
 
 		same(t, "outcome", theirs.outcome(old, oldErr), ours.outcome(user, err),
-			"server is down, no such user after 2 calls, waits [1s]")
+			"server is down, no such user; calls 2, waits [1s]")
 
 		theirs, ours = failing(errDown, errGone)
 		old, oldErr = avast.NewWithData[string](
@@ -183,7 +187,7 @@ func TestAvastRetryGo(t *testing.T) {
 		})
 
 		same(t, "outcome", theirs.outcome(old, oldErr), ours.outcome(user, err),
-			"server is down, no such user after 2 calls, waits [1s]")
+			"server is down, no such user; calls 2, waits [1s]")
 
 		// Their RetryIf overrules Unrecoverable, here Stop overrules Classify.
 		theirs, ours = failing(down(9)...)
@@ -244,19 +248,23 @@ func TestAvastRetryGo(t *testing.T) {
 		}, func(context.Context) (string, error) { return ours.get() })
 
 		same(t, "outcome", theirs.outcome(old, oldErr), ours.outcome(user, err),
-			"server is down, context canceled after 2 calls, waits [1s]")
+			"server is down, context canceled; calls 2, waits [1s]")
 	})
 
 	row("LastErrorOnly(true)", func(t *testing.T) {
 		theirs, ours := failing(errDown, errGone)
 
-		last := avast.New(avast.Attempts(2), avast.LastErrorOnly(true)).Do(theirs.ping)
+		oldErr := avast.New(avast.Attempts(2), avast.LastErrorOnly(true)).Do(theirs.ping)
 
 		err := retry.Run(t.Context(), retry.Policy{
 			MaxAttempts: 2,
 		}, func(context.Context) error { return ours.ping() })
 
-		same(t, "last error", last, err.(*retry.Error).Last(), errGone)
+		var ourLast error
+		if e, ok := errors.AsType[*retry.Error](err); ok {
+			ourLast = e.Last()
+		}
+		same(t, "last error", oldErr, ourLast, errGone)
 	})
 
 	row("WithFixedTokenBucketThrottle", func(t *testing.T) {
@@ -282,7 +290,9 @@ func TestAvastRetryGo(t *testing.T) {
 		same(t, "calls", len(theirs.calls), len(ours.calls), 21)
 		same(t, "error found", errors.Is(oldErr, errDown), errors.Is(err, errDown), true)
 		equal(t, "they were throttled", errors.Is(oldErr, avast.ErrThrottled), true)
-		equal(t, "our reason", err.(*retry.Error).Reason, retry.ReasonBudget)
+		if e, ok := errors.AsType[*retry.Error](err); !ok || e.Reason != retry.ReasonBudget {
+			t.Errorf("our error = %v, want the reason %v", err, retry.ReasonBudget)
+		}
 
 		// Five calls that succeed at once pay for one retry.
 		for range 5 {

@@ -30,10 +30,10 @@ func TestCenkaltiBackoff(t *testing.T) {
 		})
 
 		same(t, "outcome", theirs.outcome(old, oldErr), ours.outcome(user, err),
-			"ada after 3 calls, waits [1s 1s]")
+			"ada; calls 3, waits [1s 1s]")
 	})
 
-	row("RetryNotify, WithNotify(f)", func(t *testing.T) {
+	row("WithNotify(f) (RetryNotify up to v4)", func(t *testing.T) {
 		type notice struct {
 			err  error
 			wait time.Duration
@@ -81,10 +81,10 @@ func TestCenkaltiBackoff(t *testing.T) {
 			return v, err
 		})
 
-		equal(t, "their outcome", theirs.outcome(old, oldErr), "no such user after 2 calls, waits [1s]")
+		equal(t, "their outcome", theirs.outcome(old, oldErr), "no such user; calls 2, waits [1s]")
 		// Here the earlier errors are found as well.
-		equal(t, "our outcome", ours.outcome(user, err), "server is down, no such user after 2 calls, waits [1s]")
-		same(t, "last error", backoff.AsRetryError(oldErr).LastErr, err.(*retry.Error).Last(), errGone)
+		equal(t, "our outcome", ours.outcome(user, err), "server is down, no such user; calls 2, waits [1s]")
+		same(t, "last error", backoff.AsRetryError(oldErr).LastErr, last(err), errGone)
 		// Both hand on the value that came with the error.
 		same(t, "value", old, user, "call 2")
 	})
@@ -117,14 +117,14 @@ func TestCenkaltiBackoff(t *testing.T) {
 
 		// Theirs waits as told and starts its backoff again; here the backoff is
 		// added, so that not all come back at once, and goes on.
-		equal(t, "their outcome", theirs.outcome(old, oldErr), "ada after 5 calls, waits [1s 10s 1s 2s]")
-		equal(t, "our outcome", ours.outcome(user, err), "ada after 5 calls, waits [1s 12s 4s 8s]")
+		equal(t, "their outcome", theirs.outcome(old, oldErr), "ada; calls 5, waits [1s 10s 1s 2s]")
+		equal(t, "our outcome", ours.outcome(user, err), "ada; calls 5, waits [1s 12s 4s 8s]")
 
 		// To wait no longer than told:
 		policy.ThrottleBackoff = retry.Constant(0)
 		ours.calls = nil
 		user, err = retry.Do(t.Context(), policy, get)
-		equal(t, "our outcome", ours.outcome(user, err), "ada after 5 calls, waits [1s 10s 4s 8s]")
+		equal(t, "our outcome", ours.outcome(user, err), "ada; calls 5, waits [1s 10s 4s 8s]")
 	})
 
 	row("WithMaxTries(n)", func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestCenkaltiBackoff(t *testing.T) {
 		}, func(context.Context) (string, error) { return ours.get() })
 
 		same(t, "outcome", theirs.outcome(old, oldErr), ours.outcome(user, err),
-			"server is down after 4 calls, waits [0s 0s 0s]")
+			"server is down; calls 4, waits [0s 0s 0s]")
 		same(t, "value", old, user, "call 4")
 	})
 
@@ -158,7 +158,7 @@ func TestCenkaltiBackoff(t *testing.T) {
 
 		// A wait that ends just at the limit is still begun.
 		same(t, "outcome", theirs.outcome(old, oldErr), ours.outcome(user, err),
-			"server is down after 3 calls, waits [1s 1s]")
+			"server is down; calls 3, waits [1s 1s]")
 
 		// Unless set, theirs ends in a quarter of an hour.
 		theirs, ours = failing(down(99)...)
@@ -227,7 +227,7 @@ func TestCenkaltiBackoff(t *testing.T) {
 		}, func(context.Context) (string, error) { return ours.get() })
 
 		same(t, "outcome", theirs.outcome(old, oldErr), ours.outcome(user, err),
-			"server is down after 1 calls, waits []")
+			"server is down; calls 1, waits []")
 	})
 
 	row("NewTicker(b)", func(t *testing.T) {
@@ -258,7 +258,7 @@ func TestCenkaltiBackoff(t *testing.T) {
 		}
 
 		same(t, "outcome", theirs.outcome("ok", oldErr), ours.outcome("ok", err),
-			"ok after 4 calls, waits [1s 2s 4s]")
+			"ok; calls 4, waits [1s 2s 4s]")
 
 		// Without select there is no need for a channel.
 		ours.calls = nil
@@ -267,10 +267,10 @@ func TestCenkaltiBackoff(t *testing.T) {
 				break
 			}
 		}
-		equal(t, "our outcome", ours.outcome("ok", err), "ok after 4 calls, waits [1s 2s 4s]")
+		equal(t, "our outcome", ours.outcome("ok", err), "ok; calls 4, waits [1s 2s 4s]")
 	})
 
-	row("Clock, WithTimer (older versions)", func(t *testing.T) {
+	row("WithClockProvider, RetryNotifyWithTimer (v4)", func(t *testing.T) {
 		// Version 7 has neither and is tested in a bubble.
 		start := time.Now()
 		theirs, ours := failing(down(2)...)
@@ -285,7 +285,7 @@ func TestCenkaltiBackoff(t *testing.T) {
 		}, func(context.Context) (string, error) { return ours.get() })
 
 		same(t, "time slept", slept, clock.Now().Sub(start), 2*time.Second)
-		equal(t, "our outcome", ours.outcome(user, err), "ada after 3 calls, waits [0s 0s]")
+		equal(t, "our outcome", ours.outcome(user, err), "ada; calls 3, waits [0s 0s]")
 	})
 }
 

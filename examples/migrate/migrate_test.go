@@ -51,8 +51,8 @@ func (s *service) ping() error {
 	return err
 }
 
-// outcome tells what a library made of the service: the value, or which of the
-// known errors errors.Is finds, and the waits between the calls.
+// outcome tells what a library made of the service: the value, or those of the
+// known errors that errors.Is finds, and the calls with the waits between them.
 func (s *service) outcome(value string, err error) string {
 	if err != nil {
 		var found []string
@@ -67,7 +67,15 @@ func (s *service) outcome(value string, err error) string {
 	for i := 1; i < len(s.calls); i++ {
 		waits = append(waits, s.calls[i].Sub(s.calls[i-1]))
 	}
-	return strings.TrimSpace(fmt.Sprintf("%s after %d calls, waits %v", value, len(s.calls), waits))
+	return fmt.Sprintf("%s; calls %d, waits %v", value, len(s.calls), waits)
+}
+
+// last returns the final attempt's error from one of our runs.
+func last(err error) error {
+	if e, ok := errors.AsType[*retry.Error](err); ok {
+		return e.Last()
+	}
+	return nil
 }
 
 // same fails the test unless both sides did what is wanted.

@@ -15,20 +15,21 @@ func TestSethvargoGoRetry(t *testing.T) {
 	row := table(t, "sethvargo/go-retry")
 
 	row("Do(ctx, b, f), DoValue(ctx, b, f)", func(t *testing.T) {
+		backoff := sethvargo.NewConstant(time.Second)
 		policy := retry.Policy{Backoff: retry.Constant(time.Second)}
 
 		theirs, ours := failing(errDown, errDown)
-		oldErr := sethvargo.Do(t.Context(), sethvargo.NewConstant(time.Second), func(context.Context) error {
+		oldErr := sethvargo.Do(t.Context(), backoff, func(context.Context) error {
 			return sethvargo.RetryableError(theirs.ping())
 		})
 		err := retry.Run(t.Context(), policy, func(context.Context) error {
 			return ours.ping()
 		})
 		same(t, "outcome", theirs.outcome("ok", oldErr), ours.outcome("ok", err),
-			"ok after 3 calls, waits [1s 1s]")
+			"ok; calls 3, waits [1s 1s]")
 
 		theirs, ours = failing(errDown, errDown)
-		old, oldErr := sethvargo.DoValue(t.Context(), sethvargo.NewConstant(time.Second), func(context.Context) (string, error) {
+		old, oldErr := sethvargo.DoValue(t.Context(), backoff, func(context.Context) (string, error) {
 			v, err := theirs.get()
 			return v, sethvargo.RetryableError(err)
 		})
@@ -36,13 +37,15 @@ func TestSethvargoGoRetry(t *testing.T) {
 			return ours.get()
 		})
 		same(t, "outcome", theirs.outcome(old, oldErr), ours.outcome(user, err),
-			"ada after 3 calls, waits [1s 1s]")
+			"ada; calls 3, waits [1s 1s]")
 	})
 
 	row("RetryableError(err): others are not retried", func(t *testing.T) {
-		theirs, ours := failing(errDown, errGone)
+		backoff := sethvargo.NewConstant(time.Second)
+		policy := retry.Policy{Backoff: retry.Constant(time.Second)}
 
-		old, oldErr := sethvargo.DoValue(t.Context(), sethvargo.NewConstant(time.Second), func(context.Context) (string, error) {
+		theirs, ours := failing(errDown, errGone)
+		old, oldErr := sethvargo.DoValue(t.Context(), backoff, func(context.Context) (string, error) {
 			v, err := theirs.get()
 			if errors.Is(err, errDown) {
 				return v, sethvargo.RetryableError(err)
@@ -50,9 +53,7 @@ func TestSethvargoGoRetry(t *testing.T) {
 			return v, err
 		})
 
-		user, err := retry.Do(t.Context(), retry.Policy{
-			Backoff: retry.Constant(time.Second),
-		}, func(context.Context) (string, error) {
+		user, err := retry.Do(t.Context(), policy, func(context.Context) (string, error) {
 			v, err := ours.get()
 			if err != nil && !errors.Is(err, errDown) {
 				return v, retry.Stop(err)
@@ -60,31 +61,29 @@ func TestSethvargoGoRetry(t *testing.T) {
 			return v, err
 		})
 
-		equal(t, "their outcome", theirs.outcome(old, oldErr), "no such user after 2 calls, waits [1s]")
-		equal(t, "our outcome", ours.outcome(user, err), "server is down, no such user after 2 calls, waits [1s]")
-		same(t, "last error", oldErr, err.(*retry.Error).Last(), errGone)
+		equal(t, "their outcome", theirs.outcome(old, oldErr), "no such user; calls 2, waits [1s]")
+		equal(t, "our outcome", ours.outcome(user, err), "server is down, no such user; calls 2, waits [1s]")
+		same(t, "last error", oldErr, last(err), errGone)
 		equal(t, "their value", old, "")
 		equal(t, "our value", user, "call 2")
 
 		// Without a mark.
 		theirs, ours = failing(down(2)...)
-		oldErr = sethvargo.Do(t.Context(), sethvargo.NewConstant(time.Second), func(context.Context) error { return theirs.ping() })
-		err = retry.Run(t.Context(), retry.Policy{Backoff: retry.Constant(time.Second)}, func(context.Context) error { return ours.ping() })
-		equal(t, "their outcome", theirs.outcome("ok", oldErr), "server is down after 1 calls, waits []")
-		equal(t, "our outcome", ours.outcome("ok", err), "ok after 3 calls, waits [1s 1s]")
+		oldErr = sethvargo.Do(t.Context(), backoff, func(context.Context) error { return theirs.ping() })
+		err = retry.Run(t.Context(), policy, func(context.Context) error { return ours.ping() })
+		equal(t, "their outcome", theirs.outcome("ok", oldErr), "server is down; calls 1, waits []")
+		equal(t, "our outcome", ours.outcome("ok", err), "ok; calls 3, waits [1s 1s]")
 
 		// Their way round: nothing is retried but what Classify knows.
 		ours.calls, ours.errs = nil, []error{errDown, errGone, errDown}
-		user, err = retry.Do(t.Context(), retry.Policy{
-			Backoff: retry.Constant(time.Second),
-			Classify: func(err error) retry.Class {
-				if errors.Is(err, errDown) {
-					return retry.Transient
-				}
-				return retry.Permanent
-			},
-		}, func(context.Context) (string, error) { return ours.get() })
-		equal(t, "our outcome", ours.outcome(user, err), "server is down, no such user after 2 calls, waits [1s]")
+		policy.Classify = func(err error) retry.Class {
+			if errors.Is(err, errDown) {
+				return retry.Transient
+			}
+			return retry.Permanent
+		}
+		user, err = retry.Do(t.Context(), policy, func(context.Context) (string, error) { return ours.get() })
+		equal(t, "our outcome", ours.outcome(user, err), "server is down, no such user; calls 2, waits [1s]")
 	})
 
 	row("NewConstant(d), NewExponential(d), NewFibonacci(d)", func(t *testing.T) {
@@ -121,7 +120,7 @@ func TestSethvargoGoRetry(t *testing.T) {
 			return ours.get()
 		})
 		same(t, "outcome", theirs.outcome(old, oldErr), ours.outcome(user, err),
-			"server is down after 4 calls, waits [1s 1s 1s]")
+			"server is down; calls 4, waits [1s 1s 1s]")
 
 		// Their backoff is used up by one call, a policy is not.
 		theirs, ours = failing(down(9)...)
@@ -162,8 +161,8 @@ func TestSethvargoGoRetry(t *testing.T) {
 
 		// Theirs cuts the last wait short for one more call; here a wait that
 		// would end later is not begun.
-		equal(t, "their outcome", theirs.outcome(old, oldErr), "server is down after 4 calls, waits [2s 2s 1s]")
-		equal(t, "our outcome", ours.outcome(user, err), "server is down after 3 calls, waits [2s 2s]")
+		equal(t, "their outcome", theirs.outcome(old, oldErr), "server is down; calls 4, waits [2s 2s 1s]")
+		equal(t, "our outcome", ours.outcome(user, err), "server is down; calls 3, waits [2s 2s]")
 	})
 
 	row("WithFullJitter(b), WithJitterPercent(p, b)", func(t *testing.T) {
@@ -182,11 +181,13 @@ func TestSethvargoGoRetry(t *testing.T) {
 			return sethvargo.WithJitterPercent(p, b)
 		}), 3*time.Second, 5*time.Second)
 		window(t, "our waits ± 25 %",
-			draw(retry.Exponential{Base: time.Second, Jitter: retry.PlusMinus(float64(p) / 100)}, 3), 3*time.Second, 5*time.Second)
+			draw(retry.Exponential{Base: time.Second, Jitter: retry.PlusMinus(float64(p) / 100)}, 3),
+			3*time.Second, 5*time.Second)
 
 		// A wait that is always the same has no Jitter field: Factor 1 is that.
 		window(t, "our constant waits ± 25 %",
-			draw(retry.Exponential{Base: 4 * time.Second, Factor: 1, Jitter: retry.PlusMinus(.25)}, 3), 3*time.Second, 5*time.Second)
+			draw(retry.Exponential{Base: 4 * time.Second, Factor: 1, Jitter: retry.PlusMinus(.25)}, 3),
+			3*time.Second, 5*time.Second)
 
 		// Jitter around a cap passes it; here Max is the top.
 		window(t, "their waits ± 25 % around a cap", third(func(b sethvargo.Backoff) sethvargo.Backoff {
