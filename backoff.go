@@ -7,7 +7,8 @@ import (
 
 // Backoff tells how long to wait before a retry. It is pure: the same Step gives
 // the same delay, so one Backoff serves any number of runs at once. A negative
-// delay counts as zero. Where a server named a wait, that is added to it.
+// delay counts as zero. If the server asked for a wait, the run adds that to the
+// delay.
 type Backoff interface {
 	Delay(Step) time.Duration
 }
@@ -16,7 +17,7 @@ type Backoff interface {
 type Step struct {
 	Retry int           // 1 for the first retry; less counts as 1
 	Prev  time.Duration // what Delay returned for the previous retry; 0 before the first
-	Rand  float64       // uniform in [0,1); anything else counts as the nearest of it, NaN as 0
+	Rand  float64       // uniform in [0,1); other values are clamped to it, NaN counts as 0
 }
 
 // BackoffFunc makes a function a [Backoff].
@@ -42,10 +43,11 @@ var (
 )
 
 // PlusMinus spreads a delay by the fraction f to both sides: PlusMinus(.2) gives
-// 80 % to 120 % of it.
+// 80 % to 120 % of it. f is meant to be in [0,1].
 func PlusMinus(f float64) Jitter { return Jitter{1 - f, 1 + f} }
 
-// Constant is a [Backoff] that waits exactly this long, every time.
+// Constant is a [Backoff] that waits exactly this long, every time. Negative, it
+// does not wait.
 type Constant time.Duration
 
 // Delay returns the constant.
@@ -69,7 +71,7 @@ func (e Exponential) Delay(s Step) time.Duration {
 	}
 	d := base
 	if n := max(s.Retry, 1) - 1; factor == 2 {
-		d = math.Ldexp(base, min(n, 64)) // from there on it is beyond any Max
+		d = math.Ldexp(base, min(n, 64)) // at a third of Pow's price; 2^64 is beyond any Max
 	} else if n > 0 {
 		d = base * math.Pow(factor, float64(n))
 	}
@@ -77,7 +79,7 @@ func (e Exponential) Delay(s Step) time.Duration {
 }
 
 // Linear is a [Backoff] with d = min(Max, Base·Retry), jittered. Zero or
-// negative: Base is DefaultBase, Max DefaultMax.
+// negative: Base is DefaultBase, Max DefaultMax. A Max below Base gives Max.
 type Linear struct {
 	Base, Max time.Duration
 	Jitter    Jitter
@@ -90,7 +92,8 @@ func (l Linear) Delay(s Step) time.Duration {
 }
 
 // Fibonacci is a [Backoff] with d = min(Max, Base·F(Retry)) for F = 1, 1, 2, 3,
-// 5, …, jittered. Zero or negative: Base is DefaultBase, Max DefaultMax.
+// 5, …, jittered. Zero or negative: Base is DefaultBase, Max DefaultMax. A Max
+// below Base gives Max.
 type Fibonacci struct {
 	Base, Max time.Duration
 	Jitter    Jitter
@@ -109,6 +112,8 @@ func (f Fibonacci) Delay(s Step) time.Duration {
 // Decorrelated is a [Backoff] with the delay min(Max, uniform[Base, 3·Prev)),
 // where a Prev of 0 counts as Base: the decorrelated jitter of the AWS article
 // named at [FullJitter]. Zero or negative: Base is DefaultBase, Max DefaultMax.
+// Once at Max, two waits of three are exactly Max: where that matters take
+// [Exponential].
 type Decorrelated struct{ Base, Max time.Duration }
 
 // Delay returns the delay, in [min(Base, Max), Max].
@@ -118,13 +123,13 @@ func (b Decorrelated) Delay(s Step) time.Duration {
 	if s.Prev <= 0 {
 		prev = base
 	}
-	d := base + unit(s.Rand)*(max(3*prev, base)-base)
+	d := base + clampUnit(s.Rand)*(max(3*prev, base)-base)
 	return min(max(duration(d), b.Base), top) // a float64 may be a little less than Base
 }
 
-// Schedule is a [Backoff] that waits as listed, and from the end of the list on
-// as its last entry says. Empty, it does not wait. It must not be changed while
-// in use.
+// Schedule is a [Backoff] that waits the listed durations in order, then repeats
+// the last one. Empty, it does not wait; negative entries count as zero. It must
+// not be changed while in use.
 type Schedule []time.Duration
 
 // Delay returns the entry for the retry.
@@ -153,28 +158,28 @@ func (j Jitter) spread(d float64, top time.Duration, random float64) time.Durati
 	if d == 0 {
 		return 0
 	}
-	low, high := max(number(j.Low), 0), max(number(j.High), 0)
+	low, high := max(orZero(j.Low), 0), max(orZero(j.High), 0)
 	if low == 0 && high == 0 {
 		high = 1
 	}
 	low, high = low*d, max(low, high)*d
 	if high > float64(top) {
-		low, high = number(low/high)*float64(top), float64(top)
+		low, high = orZero(low/high)*float64(top), float64(top)
 	}
-	return min(duration(low+unit(random)*(high-low)), top)
+	return min(duration(low+clampUnit(random)*(high-low)), top)
 }
 
-// number returns x, or 0 for NaN.
-func number(x float64) float64 {
+// orZero returns x, or 0 for NaN.
+func orZero(x float64) float64 {
 	if math.IsNaN(x) {
 		return 0
 	}
 	return x
 }
 
-// unit returns x, or what in [0,1) is nearest to it: 0 for NaN.
-func unit(x float64) float64 {
-	return min(max(number(x), 0), 1-0x1p-53)
+// clampUnit returns x, or what in [0,1) is nearest to it: 0 for NaN.
+func clampUnit(x float64) float64 {
+	return min(max(orZero(x), 0), 1-0x1p-53)
 }
 
 // duration converts nanoseconds, which must not be negative, and saturates: the

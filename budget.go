@@ -8,17 +8,18 @@ import (
 	"github.com/goretry/retry/clockx"
 )
 
-// Budget limits the retries of all the runs that share it. Attempts that are
-// first are never refused. Implementations are safe for concurrent use.
+// Budget limits the retries of all the runs that share it. First attempts are
+// never refused. Implementations are safe for concurrent use.
 //
 // A run calls Begin once, Withdraw before each retry, and End once, whatever
-// becomes of op. A Budget in which a retry takes up a place until its run ends
-// also has the method
+// becomes of op. A retry that was granted is spent, also if the run is canceled in
+// the wait before it. A Budget in which a retry takes up a place until its run
+// ends, as in [ConcurrencyBudget], also has the method
 //
 //	Again(c Class) bool
 //
 // which is then called instead of Withdraw from a run's second retry on: the run
-// has its place already.
+// has its place already. A type that wraps such a Budget must have it too.
 type Budget interface {
 	// Begin says that a run starts.
 	Begin()
@@ -110,7 +111,8 @@ func tokens(n, byDefault int) int64 {
 // RatioBudget allows retries ≤ Ratio × runs + MinPerSecond × Window, both counted
 // over the last Window, as Finagle's retry budget does. So retries never add more
 // than the fraction Ratio to the load, and a service with little traffic still
-// has MinPerSecond of them.
+// has MinPerSecond of them. Goroutines that ask at the very turn of a tenth of the
+// window may each be granted the last retry.
 //
 // The zero value has Ratio 0.1, MinPerSecond 10 and Window 10 s. A negative
 // Ratio counts as zero, a negative MinPerSecond gives no floor. The window moves
@@ -121,13 +123,12 @@ type RatioBudget struct {
 	Window              time.Duration
 	Clock               clockx.Clock
 
-	slices [11]atomic.Pointer[slice] // a ring: the last Window, and the tenth underway
+	ring [11]atomic.Pointer[tenth] // the last Window, and the tenth of it underway
 }
 
-// slice counts what happened in one tenth of a window. It is replaced, not
-// emptied, when its place in the ring is needed: nothing is counted twice or
-// lost in between.
-type slice struct {
+// tenth counts what happened in a tenth of a window. It is replaced, not emptied,
+// when its place in the ring is needed again: then no count is ever half done.
+type tenth struct {
 	number        int64 // which tenth since the clock's origin
 	runs, retries atomic.Int64
 }
@@ -141,7 +142,7 @@ func (b *RatioBudget) Begin() {
 func (b *RatioBudget) Withdraw(Class) bool {
 	for {
 		s := b.current()
-		granted := s.retries.Load() // before the sum: if it still stands after, so does the sum
+		granted := s.retries.Load() // before the sum: if it still stands after, no other retry came in between
 		runs, retries := b.count(s.number)
 		if float64(retries+1) > b.allowed(runs) {
 			return false
@@ -172,8 +173,7 @@ func (b *RatioBudget) allowed(runs int64) float64 {
 	if floor == 0 {
 		floor = 10
 	}
-	const rounding = 1e-9 // .29 × 100 is a hair below 29
-	return max(number(ratio), 0)*float64(runs) + max(number(floor), 0)*b.window().Seconds() + rounding
+	return share(ratio, runs) + max(orZero(floor), 0)*b.window().Seconds()
 }
 
 func (b *RatioBudget) window() time.Duration {
@@ -183,34 +183,34 @@ func (b *RatioBudget) window() time.Duration {
 	return b.Window
 }
 
-// current returns the slice underway. A clock that is set back finds its old
-// slices, as far as they are still there.
-func (b *RatioBudget) current() *slice {
-	const ring = int64(len(b.slices))
+// current returns the tenth underway. A clock that is set back finds its old
+// ones, as far as they are still there.
+func (b *RatioBudget) current() *tenth {
+	const size = int64(len(b.ring))
 	var t time.Duration
 	if b.Clock == nil {
 		t = time.Since(epoch)
 	} else {
 		t = time.Duration(b.Clock.Now().UnixNano())
 	}
-	number := int64(t / max(b.window()/time.Duration(ring-1), 1))
-	place := &b.slices[(number%ring+ring)%ring]
+	number := int64(t / max(b.window()/time.Duration(size-1), 1))
+	place := &b.ring[(number%size+size)%size]
 	for {
 		s := place.Load()
 		if s != nil && s.number == number {
 			return s
 		}
-		if fresh := (&slice{number: number}); place.CompareAndSwap(s, fresh) {
+		if fresh := (&tenth{number: number}); place.CompareAndSwap(s, fresh) {
 			return fresh
 		}
 	}
 }
 
-// count sums up the slices of the window that ends with the numbered one.
+// count sums up the window that ends with the numbered tenth.
 func (b *RatioBudget) count(number int64) (runs, retries int64) {
-	for i := range b.slices {
-		s := b.slices[i].Load()
-		if s != nil && s.number <= number && s.number > number-int64(len(b.slices)) {
+	for i := range b.ring {
+		s := b.ring[i].Load()
+		if s != nil && s.number <= number && s.number > number-int64(len(b.ring)) {
 			runs += s.runs.Load()
 			retries += s.retries.Load()
 		}
@@ -218,9 +218,18 @@ func (b *RatioBudget) count(number int64) (runs, retries int64) {
 	return runs, retries
 }
 
+// share returns ratio × runs, at most what 32 bits hold, and a little more than
+// the product of floats: .29 × 100 is a hair below 29.
+func share(ratio float64, runs int64) float64 {
+	const rounding = 1e-9
+	return min(max(orZero(ratio*float64(runs)), 0)+rounding, math.MaxUint32)
+}
+
 // ConcurrencyBudget grants a retry while retries in flight ≤ max(Min, Ratio ×
 // runs in flight) holds with it, exactly and under any contention. A run has a
 // retry in flight from its first granted one, the wait included, until it ends.
+// When runs end and too many of the others hold a place, those keep it for the
+// retry they are in, and are refused the next.
 //
 // The zero value has Ratio 0.2 and Min 3; a negative field counts as zero. Set
 // the fields before the first use and do not copy it after. A type that wraps it
@@ -284,6 +293,5 @@ func (b *ConcurrencyBudget) allowed(n uint64) int64 {
 	if floor == 0 {
 		floor = 3
 	}
-	share := min(max(number(ratio), 0)*float64(n/oneRun), math.MaxUint32)
-	return max(int64(share), int64(floor), 0)
+	return max(int64(share(ratio, int64(n/oneRun))), int64(floor))
 }

@@ -101,8 +101,8 @@ func (p *Policy) judge(err error) (c Class, hint time.Duration) {
 // rejected is what inspect finds for ErrRejected, as if Until had marked it.
 var rejected = &mark{err: ErrRejected}
 
-// inspect looks through the tree of err, as errors.As does, for the first mark
-// and for the first wait a server asked for. Below the *Error of an inner run it
+// inspect looks through the tree of err, as errors.As does, for the first mark,
+// else for ErrRejected, and for the first wait a server asked for. Below the *Error of an inner run it
 // sees only that run's last error, and no marks: they were for the inner run.
 func inspect(err error) (word *mark, hint time.Duration) {
 	for err != nil {
@@ -110,15 +110,17 @@ func inspect(err error) (word *mark, hint time.Duration) {
 		case *mark:
 			return e, 0
 		case *Error:
-			_, hint = inspect(e.Last())
-			return nil, hint
+			if hint == 0 {
+				_, hint = inspect(e.Last())
+			}
+			return word, hint
 		case interface{ RetryAfter() time.Duration }:
 			if hint == 0 {
 				hint = max(e.RetryAfter(), 0)
 			}
 		}
 		if err == ErrRejected {
-			return rejected, 0
+			word = rejected // unless a mark follows
 		}
 		switch e := err.(type) {
 		case interface{ Unwrap() error }:
@@ -126,19 +128,22 @@ func inspect(err error) (word *mark, hint time.Duration) {
 		case interface{ Unwrap() []error }:
 			for _, err := range e.Unwrap() {
 				w, h := inspect(err)
-				if w != nil {
+				if w != nil && w != rejected {
 					return w, 0
+				}
+				if w != nil {
+					word = w
 				}
 				if hint == 0 {
 					hint = h
 				}
 			}
-			return nil, hint
+			return word, hint
 		default:
-			return nil, hint
+			return word, hint
 		}
 	}
-	return nil, hint
+	return word, hint
 }
 
 // DefaultClassifier knows the errors of the standard library, and the methods by
@@ -219,6 +224,9 @@ func classifyAll(errs []error) Class {
 func classifyNode(err error) Class {
 	switch e := err.(type) {
 	case *Error:
+		if e == nil {
+			return Unknown // the nil that became an error on its way through an interface
+		}
 		return e.class()
 	case syscall.Errno:
 		return classifyErrno(e)

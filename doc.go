@@ -1,4 +1,4 @@
-// Package retry makes a call that failed for a moment again.
+// Package retry repeats calls that fail temporarily.
 //
 // [Do] calls an operation until it succeeds or a [Policy] says to stop, and
 // returns the operation's own type:

@@ -65,7 +65,8 @@ const keep = 8
 // Error is what every run that gave up returns, also after a single attempt. It
 // tells why, and holds what the attempts returned: [errors.Is] and [errors.As]
 // find all of it. With ReasonCanceled it is also a [context.Canceled], with
-// ReasonDeadline a [context.DeadlineExceeded].
+// ReasonDeadline a [context.DeadlineExceeded]. Hooks.Done gets the same one that
+// the caller does: do not change it.
 type Error struct {
 	Name     string // the policy's
 	Reason   Reason
@@ -75,8 +76,9 @@ type Error struct {
 
 	// Errs are the attempts' errors, oldest first, at most eight: the first,
 	// then the latest seven. The last one is the final attempt's. A mark of Stop or
-	// After is taken off unless something is wrapped around it: hand on the *Error
-	// to an outer run, which sees no marks in there, not one of these.
+	// After is taken off unless something is wrapped around it. So return the *Error
+	// itself to an outer run, not one of these: it ignores marks inside an *Error,
+	// but heeds those in a bare error.
 	Errs []error
 
 	// Cause is [context.Cause] of the caller's context if that ended the run,
@@ -108,7 +110,7 @@ func (e *Error) Error() string {
 
 // Last returns the final attempt's error, nil if there was none.
 func (e *Error) Last() error {
-	if len(e.Errs) == 0 {
+	if e == nil || len(e.Errs) == 0 {
 		return nil
 	}
 	return e.Errs[len(e.Errs)-1]

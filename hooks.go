@@ -12,7 +12,8 @@ import (
 // not panic. Hooks that are shared must be safe for concurrent use.
 type Hooks struct {
 	// Start is called once, before anything else. It returns the run's context,
-	// which op and the other hooks get from then on; nil stands for ctx.
+	// which op and the other hooks get from then on; nil stands for ctx. It must be
+	// derived from ctx: when it ends, so does the run.
 	Start func(ctx context.Context, p Policy) context.Context
 
 	// Attempt is called before each attempt, with Name, Number, Start and Elapsed
@@ -37,9 +38,9 @@ type Attempt struct {
 	Name     string        // the policy's
 	Number   int           // 1 for the first
 	Start    time.Time     // on the policy's clock
-	Duration time.Duration // how long op took, and Hooks.Attempt before it
+	Duration time.Duration // how long op took, hooks called since Start included
 	Elapsed  time.Duration // since the run began
-	Err      error         // what op returned, without a mark on top; nil after a success
+	Err      error         // what op returned, without a mark on top, or why it was not called; nil after a success
 	Class    Class         // what Err means; Unknown after a success, or if the caller's context has ended
 	Delay    time.Duration // the wait that is to follow, Hint included; 0 if no retry is
 	Hint     time.Duration // the wait the server asked for; 0 if none

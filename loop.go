@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -12,21 +13,21 @@ import (
 // is none. It never sleeps, reads a clock or starts a goroutine. [Do] is a Loop
 // that sleeps; a message queue or a simulator drives one its own way:
 //
-//	loop := policy.Start(now)
+//	loop := policy.Start(time.Now())
 //	for {
 //		err := attempt()
-//		wait, ok := loop.Next(now, err)
+//		wait, ok := loop.Next(time.Now(), err)
 //		if !ok {
 //			return loop.Err() // nil after a success
 //		}
-//		// come back after wait
+//		comeBackAfter(wait)
 //	}
 //
 // Policy.AttemptTimeout, Hooks and Clock are for doors that make the attempts
-// themselves; a Loop does not use them. A Loop is one run's: it is not safe for
-// concurrent use, and not to be copied once Next was called. With a Policy.Budget it must be brought to its end, since it
-// counts as a run until then: one that is given up early wants a last
-// Next(now, Stop(err)).
+// themselves; a Loop does not use them. The waits it counts in Error.Waited are
+// the planned ones. A Loop is one run's: it is not safe for concurrent use, and
+// must not be copied once Next was called. With a Policy.Budget, end every Loop:
+// to abandon one early, call Next(now, Stop(err)).
 type Loop struct {
 	policy   Policy
 	start    time.Time
@@ -46,9 +47,9 @@ type Loop struct {
 // Start begins a run at now. The first attempt needs no permission.
 func (p Policy) Start(now time.Time) Loop { return p.Resume(now, 0, 0) }
 
-// Resume begins at now what continues a run begun elsewhere, with so many
-// attempts made and so much time waited; the waits count as elapsed. Negative
-// numbers count as zero.
+// Resume continues at now a run that began elsewhere and has made so many
+// attempts and waited for so long. The waits count as elapsed time, the attempts'
+// own time is not known. Negative numbers count as zero.
 func (p Policy) Resume(now time.Time, attempts int, waited time.Duration) Loop {
 	if p.Budget != nil {
 		p.Budget.Begin()
@@ -126,6 +127,7 @@ func (l *Loop) granted() bool {
 // cancel ends the run because the caller's context did, or else because the
 // clock could not sleep.
 func (l *Loop) cancel(ctx context.Context, now time.Time, sleep error) {
+	l.class, l.hint = Unknown, 0
 	reason, cause := ReasonCanceled, context.Cause(ctx)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		reason = ReasonDeadline
@@ -136,19 +138,15 @@ func (l *Loop) cancel(ctx context.Context, now time.Time, sleep error) {
 	l.stop(now, reason, cause)
 }
 
-// fail counts an attempt whose error is not judged, because the run ends anyway.
-func (l *Loop) fail(err error) {
-	l.record(err)
-	l.class, l.hint = Unknown, 0
-}
-
 // count counts an attempt.
 func (l *Loop) count() { l.attempts += min(1, math.MaxInt-l.attempts) }
 
 // record counts a failed attempt and keeps the first error and the latest,
-// without marks on top.
+// without marks on top. By itself it is for errors that need no judgement, because
+// the run ends anyway.
 func (l *Loop) record(err error) {
 	l.count()
+	l.class, l.hint = Unknown, 0 // until it is judged
 	err = unmarked(err)
 	if len(l.errs) < keep {
 		l.errs = append(l.errs, err)
@@ -158,7 +156,7 @@ func (l *Loop) record(err error) {
 	l.errs[keep-1] = err
 }
 
-// slept puts what the latest wait took in the place of what was planned.
+// slept replaces the planned wait by the time it really took.
 func (l *Loop) slept(took time.Duration) { l.waited = sum(l.waited-l.wait, max(took, 0)) }
 
 func unmarked(err error) error {
@@ -178,7 +176,7 @@ func (l *Loop) stop(now time.Time, reason Reason, cause error) (time.Duration, b
 		Attempts: l.attempts,
 		Elapsed:  l.elapsed(now),
 		Waited:   l.waited,
-		Errs:     l.errs,
+		Errs:     slices.Clone(l.errs), // which may lie in something larger: an error can live long
 		Cause:    cause,
 	}
 	l.end(false)

@@ -33,13 +33,15 @@ type Policy struct {
 	// DefaultMaxAttempts, a negative number no limit.
 	MaxAttempts int
 
-	// MaxElapsed is how long after its start a run may still end a wait: a
-	// retry that would begin later is not made. Zero means no limit. It does not
-	// cut an attempt short; AttemptTimeout and the caller's context do.
+	// MaxElapsed limits the run: a retry is not made if its wait would end more
+	// than MaxElapsed after the run began. Zero means no limit. It does not cut an
+	// attempt short; AttemptTimeout and the caller's context do.
 	MaxElapsed time.Duration
 
 	// AttemptTimeout is each attempt's own deadline, with the cause
-	// [ErrAttemptTimeout]. Zero means none.
+	// [ErrAttemptTimeout]. Zero means none. When op returns, its context is
+	// canceled, also after a success: with a timeout, op must not return what
+	// still depends on it, such as a response body that has not been read.
 	AttemptTimeout time.Duration
 
 	// Backoff tells how long to wait before a retry. Nil means Exponential{}:
@@ -66,8 +68,8 @@ type Policy struct {
 	// ones that carry a server's hint.
 	NonIdempotent bool
 
-	// Budget limits the retries of all runs that share it, so that an outage is
-	// not made worse by those who wait for its end. Nil means none.
+	// Budget limits the retries of all runs that share it, so that they do not make
+	// an outage worse. Nil means none; a nil pointer in it is not nil.
 	Budget Budget
 
 	// Hooks are told what happens. Nil funcs are skipped.
@@ -122,7 +124,7 @@ func (p *Policy) random() float64 {
 	if p.Rand == nil {
 		return rand.Float64()
 	}
-	return unit(p.Rand())
+	return clampUnit(p.Rand())
 }
 
 func (p *Policy) clock() clockx.Clock {

@@ -38,9 +38,9 @@ func Run(ctx context.Context, p Policy, op func(context.Context) error) error {
 	return r.err()
 }
 
-// Until makes a call that succeeds with the wrong value fail: where accept says
-// no, the error is [ErrRejected], and the value is still returned beside it. Use
-// it to poll. A nil accept takes every value. Until panics if op is nil.
+// Until turns a value that accept refuses into a failed attempt with the error
+// [ErrRejected]; the value is still returned beside it. Use it to poll. A nil
+// accept takes every value. Until panics if op is nil.
 func Until[T any](op func(context.Context) (T, error), accept func(T) bool) func(context.Context) (T, error) {
 	if op == nil {
 		panic("retry: nil op")
@@ -83,9 +83,9 @@ func (c *attemptContext) Value(key any) any {
 // the price of [time.Now].
 var epoch = time.Now()
 
-// attempt makes a run's attempts, until it has ended or must wait on the system
-// clock: then it returns true, and the caller sleeps. It is all that the doors
-// which wait share:
+// attempt makes a run's attempts. It returns true when the caller must sleep on
+// the system clock and call it again, and false when the run has ended. It is all
+// that the doors which wait share:
 //
 //	r := run{ctx: ctx}
 //	for attempt(&r, &p, op, &v) {
@@ -93,10 +93,10 @@ var epoch = time.Now()
 //	}
 //	return v, r.err()
 //
-// Whatever can panic is called below attempt, which closes the run then. The
-// system's sleep cannot, and shall be all that a waiting goroutine has on its
-// stack, so that the 2 KiB which it began with do. On another clock, where timers
-// may run anything, attempt sleeps itself.
+// Whatever may panic is called below attempt, which then closes the run. The
+// system's Sleep cannot panic. The door calls it directly, so that a waiting
+// goroutine still fits its initial stack of 2 KiB. On any other clock attempt
+// sleeps itself: there a timer may run anything.
 func attempt[T any](r *run, p *Policy, op func(context.Context) (T, error), v *T) (sleep bool) {
 	defer r.close(p)
 	for r.enter(p) {
@@ -124,12 +124,11 @@ type run struct {
 	attempt context.Context    // for op
 	cancel  context.CancelFunc // ends the attempt's timeout; nil if it has none
 	failure *failure           // nil before the first
-	start   time.Time          // unless mark counts
-	mark    time.Duration      // time.Since(epoch) at the start
-	number  int32              // of the attempt underway, or the last one
+	start   time.Time          // not known while lazy
+	since   time.Duration      // time.Since(epoch) at the start, if lazy
+	lazy    bool               // start has not been needed yet: see now
 	open    bool               // Hooks.Done and Budget.End are owed
 	running bool               // Hooks.AttemptDone is owed
-	marked  bool               // start is not known yet: see now
 }
 
 // failure is what a run needs once an attempt has failed: one allocation.
@@ -137,9 +136,10 @@ type failure struct {
 	loop   Loop
 	errs   [keep]error
 	second attemptContext
-	began  time.Duration // the attempt, after the run; 0 for the first
-	ended  time.Duration // the attempt, after the run
-	sleep  error         // what the latest sleep returned
+	number int           // of the attempt underway, or the last one
+	began  time.Duration // when that attempt began, since the run did; 0 for the first
+	ended  time.Duration // when it ended
+	sleep  error         // what the latest Sleep returned
 
 	waiting bool // the wait after the latest attempt is not over
 	asleep  bool // the same, and the door sleeps
@@ -161,23 +161,22 @@ func (r *run) enter(p *Policy) bool {
 	} else if !r.resume(p) {
 		return false
 	}
-	r.number++
-	switch {
-	case r.number == 2:
+	switch n := r.number(); {
+	case n == 2:
 		r.failure.second = attemptContext{r.ctx, 2}
 		r.attempt = &r.failure.second
-	case r.number > 2 || AttemptNumber(r.ctx) != 1: // a first attempt, but within another run's retry
-		r.attempt = &attemptContext{r.ctx, int(r.number)}
+	case n > 2 || AttemptNumber(r.ctx) != 1: // a first attempt, but within another run's retry
+		r.attempt = &attemptContext{r.ctx, n}
 	default:
 		r.attempt = r.ctx
 	}
 	if p.Hooks.Attempt != nil && !r.attemptHook(p) {
 		return false
 	}
+	r.running = true
 	if p.AttemptTimeout > 0 {
 		r.attempt, r.cancel = p.clock().WithTimeoutCause(r.attempt, p.AttemptTimeout, ErrAttemptTimeout)
 	}
-	r.running = true
 	return true
 }
 
@@ -186,8 +185,8 @@ func (r *run) begin(p *Policy) bool {
 	if r.ctx == nil {
 		panic("retry: nil context")
 	}
-	if r.marked = p.Clock == nil && p.Hooks.silent(); r.marked {
-		r.mark = time.Since(epoch)
+	if r.lazy = p.Clock == nil && p.Hooks.silent(); r.lazy {
+		r.since = time.Since(epoch)
 	} else {
 		r.start = p.clock().Now()
 	}
@@ -208,6 +207,7 @@ func (r *run) begin(p *Policy) bool {
 // resume goes on after a wait.
 func (r *run) resume(p *Policy) bool {
 	f := r.failure
+	f.number++
 	f.asleep, f.waiting = false, false
 	f.began = r.now(p).Sub(r.start)
 	f.loop.slept(f.began - f.ended)
@@ -226,7 +226,7 @@ func (r *run) leave(p *Policy, err error) bool {
 	loop := r.loop(p)
 	r.failure.ended = now.Sub(r.start)
 	if err != nil && r.ctx.Err() != nil {
-		loop.fail(err)
+		loop.record(err)
 		loop.cancel(r.ctx, now, nil)
 	} else {
 		_, more = loop.Next(now, err)
@@ -277,7 +277,7 @@ func (r *run) succeed(p *Policy) bool {
 //
 //go:noinline
 func (r *run) attemptHook(p *Policy) bool {
-	a := Attempt{Name: p.Name, Number: int(r.number), Start: r.start}
+	a := Attempt{Name: p.Name, Number: r.number(), Start: r.start}
 	if r.failure != nil {
 		a.Start, a.Elapsed = r.start.Add(r.failure.began), r.failure.began
 	}
@@ -292,8 +292,7 @@ func (r *run) attemptHook(p *Policy) bool {
 	return r.done(p, elapsed)
 }
 
-// attemptDone closes the attempt that has ended with err, so long after the run
-// began.
+// attemptDone closes the attempt that ended with err when the run was elapsed old.
 func (r *run) attemptDone(p *Policy, elapsed time.Duration, err error) {
 	r.running = false
 	if p.Hooks.AttemptDone != nil {
@@ -311,16 +310,15 @@ func (r *run) attemptDoneHook(p *Policy, elapsed time.Duration, err error) {
 func (r *run) expire() {
 	if r.cancel != nil {
 		r.cancel()
-		r.cancel = nil
 	}
 }
 
-// describe tells hooks of the attempt that ended with err, so long after the run
-// began.
+// describe returns what hooks are told of the attempt that ended with err when
+// the run was elapsed old.
 func (r *run) describe(p *Policy, elapsed time.Duration, err error) Attempt {
 	a := Attempt{
 		Name:     p.Name,
-		Number:   int(r.number),
+		Number:   r.number(),
 		Start:    r.start,
 		Duration: elapsed,
 		Elapsed:  elapsed,
@@ -350,7 +348,7 @@ func (r *run) done(p *Policy, elapsed time.Duration) bool {
 
 //go:noinline
 func (r *run) doneHook(p *Policy, elapsed time.Duration) {
-	s := Summary{Name: p.Name, Attempts: int(r.number), Elapsed: elapsed}
+	s := Summary{Name: p.Name, Attempts: 1, Elapsed: elapsed}
 	if r.failure != nil {
 		loop := r.loop(p)
 		s.Attempts, s.Waited, s.Err = loop.attempts, loop.waited, loop.Err()
@@ -376,8 +374,8 @@ func (r *run) abort(p *Policy) {
 	if r.failure.waiting {
 		loop.slept(elapsed - r.failure.ended)
 	}
-	if r.running && loop.attempts < int(r.number) {
-		loop.fail(errPanic)
+	if r.running && loop.attempts < r.failure.number {
+		loop.record(errPanic)
 	}
 	if !loop.ended {
 		loop.stop(now, ReasonPanic, errPanic)
@@ -396,12 +394,20 @@ func (r *run) err() error {
 	return r.failure.loop.Err()
 }
 
-// now reads the clock. From the first reading on, start is known.
+// number returns the number of the attempt underway, or of the last one.
+func (r *run) number() int {
+	if r.failure == nil {
+		return 1
+	}
+	return r.failure.number
+}
+
+// now reads the clock. Once it was called, start is known.
 func (r *run) now(p *Policy) time.Time {
 	now := p.clock().Now()
-	if r.marked {
-		r.marked = false
-		r.start = now.Add(r.mark - time.Since(epoch))
+	if r.lazy {
+		r.lazy = false
+		r.start = now.Add(r.since - time.Since(epoch))
 	}
 	return now
 }
@@ -409,7 +415,7 @@ func (r *run) now(p *Policy) time.Time {
 // loop returns the run's Loop, which is made when an attempt first fails.
 func (r *run) loop(p *Policy) *Loop {
 	if r.failure == nil {
-		f := new(failure)
+		f := &failure{number: 1}
 		f.loop.policy = *p // field by field: as one literal it would pass over the stack
 		f.loop.start = r.start
 		f.loop.deadline, _ = r.ctx.Deadline()

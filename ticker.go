@@ -18,9 +18,9 @@ import (
 //		}
 //	}
 //
-// Every iteration but the last counts as Transient; Policy.Classify is not asked,
-// and Policy.AttemptTimeout not used. Each use of the sequence is a run of its
-// own. Ticks panics if ctx is nil.
+// An iteration that does not leave the loop counts as a Transient failure:
+// Policy.Classify is not asked. Policy.AttemptTimeout is not used. Each use of the
+// sequence is a run of its own. Ticks panics if ctx is nil.
 func Ticks(ctx context.Context, p Policy) iter.Seq[int] {
 	if ctx == nil {
 		panic("retry: nil context")
@@ -30,7 +30,7 @@ func Ticks(ctx context.Context, p Policy) iter.Seq[int] {
 		p.AttemptTimeout = 0
 		r := run{ctx: ctx}
 		tick := func(context.Context) (struct{}, error) {
-			if yield(int(r.number)) {
+			if yield(r.number()) {
 				return struct{}{}, ErrRejected
 			}
 			return struct{}{}, nil
@@ -73,8 +73,9 @@ func NewTicker(ctx context.Context, p Policy) *Ticker {
 	return t
 }
 
-// Stop ends the ticker and waits until it has: no tick is sent after Stop, and C
-// is closed. The policy's hooks must not call it.
+// Stop ends the ticker and waits for its goroutine: no tick is sent after Stop,
+// and C is closed. It may be called more than once and from several goroutines,
+// but not by the policy's hooks.
 func (t *Ticker) Stop() {
 	t.cancel()
 	<-t.done

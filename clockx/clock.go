@@ -12,7 +12,7 @@ type Clock interface {
 	Now() time.Time
 
 	// Sleep waits for d, or until ctx is done if that comes first, and returns
-	// ctx.Err(): nil when the wait was had in full. A ctx that is done wins over
+	// ctx.Err(): nil after the full wait. A ctx that is done wins over
 	// a d that has elapsed. With d zero or negative Sleep returns at once.
 	Sleep(ctx context.Context, d time.Duration) error
 

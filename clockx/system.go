@@ -9,7 +9,7 @@ import (
 // System returns the real clock, the one package time shows. Inside a
 // [testing/synctest] bubble it follows the bubble's time.
 //
-// A Sleep that is cut short leaves nothing behind: no goroutine, no timer.
+// A Sleep that is cut short leaves no goroutine and no running timer behind.
 func System() Clock { return system{} }
 
 type system struct{}
@@ -68,7 +68,9 @@ func recycle(ctx context.Context, t *time.Timer) error {
 }
 
 // inBubble reports whether the caller runs in a synctest bubble: there
-// [time.Now] carries no monotonic reading, which Round(0) would strip.
+// [time.Now] carries no monotonic reading, which Round(0) would strip. So it is
+// from Go 1.24 to 1.26, undocumented; TestTimersDoNotCrossABubblesBorder tells if
+// that changes.
 func inBubble() bool {
 	now := time.Now()
 	return now == now.Round(0)

@@ -13,8 +13,9 @@ import (
 	"github.com/goretry/retry/clockx"
 )
 
-// Harness makes one policy deterministic and records what its runs do. It
-// records one run at a time: a run that begins replaces the one before.
+// Harness makes one policy deterministic and records what its runs do. It is free
+// of races, but records one run at a time: a run that begins replaces the one
+// before.
 type Harness struct {
 	Policy retry.Policy    // the policy given to New, on Clock: pass this one to Do
 	Clock  *clockx.Virtual // shows 2000-01-01 00:00 UTC at first
@@ -108,11 +109,35 @@ func (h *Harness) Summary() retry.Summary {
 }
 
 func (h *Harness) start(ctx context.Context, _ retry.Policy) context.Context {
-	ctx, cancel := context.WithCancelCause(ctx)
+	inner, cancel := context.WithCancelCause(ctx)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.release()
 	h.run = run{begun: true, began: h.Clock.Now(), cancel: cancel}
-	return ctx
+	return &cancelable{inner, ctx}
+}
+
+// cancelable is the caller's context, which the watchdog can cancel. Of what ended
+// the caller's it reports the caller's own error: below a deadline of the virtual
+// clock the standard library's would be Canceled.
+type cancelable struct {
+	context.Context
+	caller context.Context
+}
+
+func (c *cancelable) Err() error {
+	if err := c.Context.Err(); err == nil || c.caller.Err() == nil {
+		return err
+	}
+	return c.caller.Err()
+}
+
+// release frees the context of the last run. Its end does not: op may have
+// returned what still needs it.
+func (h *Harness) release() {
+	if h.cancel != nil {
+		h.cancel(nil)
+	}
 }
 
 func (h *Harness) attempt(ctx context.Context, _ retry.Attempt) context.Context {
@@ -140,7 +165,6 @@ func (h *Harness) finish(_ context.Context, s retry.Summary) {
 	defer h.mu.Unlock()
 	h.summary = s
 	h.done = true
-	h.cancel(nil)
 }
 
 func (h *Harness) cleanup() {
@@ -148,6 +172,7 @@ func (h *Harness) cleanup() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.unwatch()
+	h.release()
 	if n := h.Clock.Pending(); n > 0 {
 		h.t.Errorf("retrytest: %d deadlines or timers were left running on the virtual clock:"+
 			" call the CancelFunc of every WithTimeoutCause, and stop every AfterFunc", n)

@@ -21,8 +21,8 @@ func Fail[T any](err error) Step[T] { return Step[T]{err: err} }
 // Return is a step that returns v.
 func Return[T any](v T) Step[T] { return Step[T]{value: v} }
 
-// Taking makes the step last d on the harness's clock. If its context ends
-// before, it returns the context's error then.
+// Taking makes the step last d on the harness's clock; zero or negative, no time.
+// If its context ends before, it returns the context's error then.
 func (s Step[T]) Taking(d time.Duration) Step[T] {
 	s.takes = d
 	return s
