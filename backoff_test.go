@@ -127,6 +127,19 @@ func TestSmallJitterIsContinuous(t *testing.T) {
 	}
 }
 
+func TestDeepDelaysAreExact(t *testing.T) {
+	b := retry.Exponential{Base: 1, Max: 1 << 62, Jitter: retry.NoJitter}
+	if d := b.Delay(retry.Step{Retry: 61}); d != 1<<60 {
+		t.Errorf("Delay(61) = %d, want 2^60", d)
+	}
+	if d := (retry.Decorrelated{}).Delay(retry.Step{Prev: 1, Rand: .9}); d != retry.DefaultBase {
+		t.Errorf("after a very short wait the next is %v, want no less than Base", d)
+	}
+	if d := (retry.Decorrelated{Base: 3074457345618258602, Max: 3074457345618258602}).Delay(retry.Step{}); d != 3074457345618258602 {
+		t.Errorf("Delay = %d, want Base, though no float64 has it", d)
+	}
+}
+
 func TestOddJitters(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for _, tt := range []struct {
@@ -136,6 +149,7 @@ func TestOddJitters(t *testing.T) {
 		{retry.Jitter{}, 0, time.Second},
 		{retry.Jitter{Low: nan, High: nan}, 0, time.Second},
 		{retry.Jitter{Low: -1, High: 1}, 0, time.Second},
+		{retry.Jitter{High: -1}, 0, time.Second},
 		{retry.Jitter{Low: 2, High: 1}, 2 * time.Second, 2 * time.Second},
 		{retry.Jitter{Low: 2, High: inf}, 0, 4 * time.Second},
 		{retry.Jitter{Low: 2, High: 8}, time.Second, 4 * time.Second},

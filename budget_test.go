@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -69,9 +70,12 @@ func TestTokenBudgetDefaultsAndOddFields(t *testing.T) {
 		if got := grants(tt.b, retry.Throttled); got != tt.throttled {
 			t.Errorf("then %d throttled ones are granted, want %d", got, tt.throttled)
 		}
-		if b := tt.b.Balance(); b < 0 || b > 1 {
+		if b := tt.b.Balance(); !(b >= 0 && b <= 1) {
 			t.Errorf("the balance is %v, want it in [0,1]", b)
 		}
+	}
+	if b := (&retry.TokenBudget{Capacity: -1}).Balance(); b != 0 {
+		t.Errorf("the balance of no tokens is %v, want 0", b)
 	}
 	b := &retry.TokenBudget{Reward: -1}
 	b.Withdraw(retry.Transient)
@@ -144,6 +148,55 @@ func TestRatioBudget(t *testing.T) {
 	}
 }
 
+func TestRatioBudgetsWindow(t *testing.T) {
+	for after, want := range map[time.Duration]bool{0: true, 10 * time.Second: true, 11 * time.Second: false} {
+		v := clockx.NewVirtual(time.Unix(1000, 0))
+		b := &retry.RatioBudget{Ratio: 1, MinPerSecond: -1, Clock: v}
+		b.Begin()
+		v.Advance(after)
+		if got := b.Withdraw(retry.Transient); got != want {
+			t.Errorf("a retry for a run %v ago is granted: %v, want %v", after, got, want)
+		}
+	}
+}
+
+func TestRatioBudgetWithNoRunsAndNoLimit(t *testing.T) {
+	b := &retry.RatioBudget{Ratio: math.Inf(1), MinPerSecond: -1, Clock: clockx.NewVirtual(epoch)}
+	if b.Withdraw(retry.Transient) || b.Balance() != 1 {
+		t.Error("no runs have a retry")
+	}
+	if b := (&retry.ConcurrencyBudget{Ratio: math.Inf(1), Min: -1}); b.Withdraw(retry.Transient) || b.Balance() != 1 {
+		t.Error("no runs have a place")
+	}
+}
+
+func TestBalanceIsNotNegative(t *testing.T) {
+	places := &retry.ConcurrencyBudget{Ratio: .5, Min: -1}
+	for range 4 {
+		places.Begin()
+	}
+	places.Withdraw(retry.Transient)
+	places.Withdraw(retry.Transient)
+	places.End(retry.Unknown, true)
+	places.End(retry.Unknown, true)
+	if got := places.Balance(); got != 0 {
+		t.Errorf("2 of 1 places are taken: the balance is %v, want 0", got)
+	}
+	v := clockx.NewVirtual(epoch)
+	rate := &retry.RatioBudget{Ratio: 1, MinPerSecond: -1, Clock: v}
+	for range 4 {
+		rate.Begin()
+	}
+	v.Advance(9 * time.Second)
+	rate.Begin()
+	for rate.Withdraw(retry.Transient) {
+	}
+	v.Advance(3 * time.Second)
+	if got := rate.Balance(); got != 0 {
+		t.Errorf("5 of 1 retries are made: the balance is %v, want 0", got)
+	}
+}
+
 func TestRatioBudgetDefaultsAndOddFields(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
 	nan, inf := math.NaN(), math.Inf(1)
@@ -200,11 +253,13 @@ func TestRatioBudgetOnAClockThatIsSetBack(t *testing.T) {
 			t.Errorf("at %v a run has no retry, want one", at)
 		}
 	}
-	c.now = time.Unix(-1, 0)
-	for range 10 {
-		c.now = c.now.Add(time.Second / 3) // across the origin
+	for sec := range int64(10) { // across the origin
+		b := &retry.RatioBudget{Ratio: 1, MinPerSecond: -1, Clock: c}
+		c.now = time.Unix(sec-5, 0)
 		b.Begin()
-		b.Withdraw(retry.Transient)
+		if !b.Withdraw(retry.Transient) {
+			t.Errorf("at %v a run has no retry, want one", c.now)
+		}
 	}
 }
 
@@ -251,6 +306,7 @@ func TestConcurrencyBudgetDefaultsAndOddFields(t *testing.T) {
 		{&retry.ConcurrencyBudget{}, 20},
 		{&retry.ConcurrencyBudget{Ratio: .01}, 3},
 		{&retry.ConcurrencyBudget{Ratio: .01, Min: -1}, 1},
+		{&retry.ConcurrencyBudget{Ratio: .29}, 29}, // a hair less, as a product of floats
 		{&retry.ConcurrencyBudget{Ratio: -1, Min: -1}, 0},
 		{&retry.ConcurrencyBudget{Ratio: math.NaN()}, 3},
 		{&retry.ConcurrencyBudget{Ratio: math.Inf(1)}, 100},
@@ -338,6 +394,7 @@ func TestConcurrencyBudgetUnderContention(t *testing.T) {
 					n := inFlight.Add(1)
 					for p := peak.Load(); n > p && !peak.CompareAndSwap(p, n); p = peak.Load() {
 					}
+					runtime.Gosched() // let the others in, if they may
 					inFlight.Add(-1)
 				}
 				b.End(retried, true)
@@ -465,7 +522,7 @@ func FuzzBudgets(f *testing.F) {
 				if floor == 0 {
 					floor = 3
 				}
-				allowed := max(math.Floor(min(share(.2)*float64(len(open)), math.MaxUint32)), float64(floor), 0)
+				allowed := max(math.Floor(min(share(.2)*float64(len(open))+1e-9, math.MaxUint32)), float64(floor), 0)
 				if open[mine] {
 					if got, want := places.Again(class), float64(held) <= allowed; got != want {
 						t.Fatalf("ConcurrencyBudget with %d of %v: Again = %v", held, allowed, got)

@@ -224,9 +224,6 @@ func classifyAll(errs []error) Class {
 func classifyNode(err error) Class {
 	switch e := err.(type) {
 	case *Error:
-		if e == nil {
-			return Unknown // the nil that became an error on its way through an interface
-		}
 		return e.class()
 	case syscall.Errno:
 		return classifyErrno(e)
@@ -296,8 +293,10 @@ func classifySentinel(err error) Class {
 
 // class returns what an inner run's end means for an outer one.
 func (e *Error) class() Class {
-	switch e.Reason {
-	case ReasonPermanent, ReasonNotIdempotent:
+	switch {
+	case e == nil:
+		return Transient
+	case e.Reason == ReasonPermanent, e.Reason == ReasonNotIdempotent:
 		return Permanent
 	}
 	c := DefaultClassifier(e.Last())

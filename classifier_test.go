@@ -413,6 +413,15 @@ func TestClassifiers(t *testing.T) {
 	}
 }
 
+func TestClassifiersKeepsItsOwnList(t *testing.T) {
+	cs := []retry.Classifier{func(error) retry.Class { return retry.Permanent }}
+	classify := retry.Classifiers(cs...)
+	cs[0] = nil
+	if got := classify(errDown); got != retry.Permanent {
+		t.Errorf("after the caller's list changed it says %v, want permanent", got)
+	}
+}
+
 func TestClassifyComesBeforeDefaultClassifier(t *testing.T) {
 	for _, tt := range []struct {
 		say   retry.Class

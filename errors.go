@@ -90,6 +90,9 @@ type Error struct {
 // Error tells who gave up, after how much, why, and the last error. A cause that
 // neither the reason nor the last error tells follows.
 func (e *Error) Error() string {
+	if e == nil {
+		return "retry: nil *Error" // one that became an error on its way through an interface
+	}
 	name := e.Name
 	if name == "" {
 		name = "retry"
@@ -118,6 +121,9 @@ func (e *Error) Last() error {
 
 // Unwrap returns Errs and Cause.
 func (e *Error) Unwrap() []error {
+	if e == nil {
+		return nil
+	}
 	errs := slices.Clip(e.Errs)
 	if e.Cause != nil {
 		errs = append(errs, e.Cause)
@@ -128,10 +134,12 @@ func (e *Error) Unwrap() []error {
 // Is reports whether target is the context's error that the reason stands for,
 // whatever cause the context was given.
 func (e *Error) Is(target error) bool {
-	switch e.Reason {
-	case ReasonCanceled:
+	switch {
+	case e == nil:
+		return false
+	case e.Reason == ReasonCanceled:
 		return target == context.Canceled
-	case ReasonDeadline:
+	case e.Reason == ReasonDeadline:
 		return target == context.DeadlineExceeded
 	}
 	return false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -95,6 +96,39 @@ func TestErrorsOfALongRunAreBounded(t *testing.T) {
 	}
 }
 
+// An error that is kept does not keep its run's context and policy.
+func TestErrorHoldsNothingOfItsRun(t *testing.T) {
+	type payload struct{ bytes [1 << 16]byte }
+	held := &payload{}
+	freed := make(chan bool)
+	runtime.AddCleanup(held, func(freed chan bool) { close(freed) }, freed)
+	p, _ := virtual()
+	err := retry.Run(context.WithValue(t.Context(), held, 1), p, func(context.Context) error { return errDown })
+	held = nil
+	for range 100 {
+		runtime.GC()
+		select {
+		case <-freed:
+			runtime.KeepAlive(err)
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	t.Error("the context's value is still alive")
+}
+
+func TestNilErrorInAnInterface(t *testing.T) {
+	var none *retry.Error
+	if none.Last() != nil || retry.DefaultClassifier(none) != retry.Transient {
+		t.Error("a nil *Error has an error or a class of its own")
+	}
+	p, _ := virtual()
+	p.MaxAttempts = 2
+	if e := gaveUp(t, retry.Run(t.Context(), p, func(context.Context) error { return none })); e.Attempts != 2 || errors.Is(e, errDown) || e.Error() == "" {
+		t.Errorf("%v, want 2 attempts: it is an error like any other", e)
+	}
+}
+
 func TestUnwrapDoesNotShareErrs(t *testing.T) {
 	e := &retry.Error{Errs: make([]error, 1, 8), Cause: context.Canceled}
 	e.Errs[0] = errDown
@@ -166,6 +200,7 @@ func TestMarks(t *testing.T) {
 		{"after a hint", errors.Join(hinted(time.Second), stop), nil},
 		{"outside of After", retry.Stop(retry.After(errDown, time.Second)), errDown},
 		{"before what the classifier says", errors.Join(classed(retry.Transient), stop), nil},
+		{"after a rejected value", errors.Join(retry.ErrRejected, stop), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p, _ := virtual()
@@ -271,7 +306,7 @@ func buildTree(program []byte, depth int) (tree, []byte) {
 	}
 	second, rest := buildTree(rest, depth+1)
 	word := first.word
-	if word == "" {
+	if word == "" || word == "rejected" && second.word != "" { // a mark anywhere comes before ErrRejected
 		word = second.word
 	}
 	if op == 4 {

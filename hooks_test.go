@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/goretry/retry"
@@ -84,6 +85,100 @@ func TestHooksSeeARunGiveUp(t *testing.T) {
 	}
 	if last := log.attempts[1]; last.Delay != 0 || last.Class != retry.Transient {
 		t.Errorf("the last AttemptDone saw %+v, want no delay and its class", last)
+	}
+}
+
+func TestEachHookIsCalledAlone(t *testing.T) {
+	calls := 0
+	for name, hooks := range map[string]retry.Hooks{
+		"Start": {Start: func(ctx context.Context, _ retry.Policy) context.Context { calls++; return ctx }},
+		"Attempt": {Attempt: func(ctx context.Context, a retry.Attempt) context.Context {
+			calls++
+			if time.Since(a.Start) > time.Hour {
+				t.Errorf("Attempt saw Start = %v", a.Start)
+			}
+			return ctx
+		}},
+		"AttemptDone": {AttemptDone: func(_ context.Context, a retry.Attempt) {
+			calls++
+			if time.Since(a.Start) > time.Hour || a.Duration < 0 || a.Duration > time.Hour {
+				t.Errorf("AttemptDone saw %+v", a)
+			}
+		}},
+		"Done": {Done: func(_ context.Context, s retry.Summary) {
+			calls++
+			if s.Attempts != 1 || s.Elapsed < 0 || s.Elapsed > time.Hour {
+				t.Errorf("Done saw %+v", s)
+			}
+		}},
+	} {
+		calls = 0
+		_ = retry.Run(t.Context(), retry.Policy{Hooks: hooks}, func(context.Context) error { return nil })
+		if calls != 1 {
+			t.Errorf("%s was called %d times, want once", name, calls)
+		}
+	}
+}
+
+func TestHooksSeeTheSystemClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := retry.Policy{Name: "x"}
+		log := record(&p)
+		start := time.Now()
+		_ = retry.Run(t.Context(), p, func(context.Context) error { time.Sleep(time.Second); return nil })
+		want := retry.Attempt{Name: "x", Number: 1, Start: start, Duration: time.Second, Elapsed: time.Second}
+		if log.attempts[0] != want || !log.begun[0].Start.Equal(start) {
+			t.Errorf("hooks saw %+v, want %+v", log.attempts[0], want)
+		}
+	})
+}
+
+// What an attempt's error means is not told of the next one.
+func TestHooksSeeNoOldClass(t *testing.T) {
+	for name, end := range map[string]func(p *retry.Policy, cancel func()) (op func(context.Context) error){
+		"canceled in op": func(_ *retry.Policy, cancel func()) func(context.Context) error {
+			return func(ctx context.Context) error {
+				if retry.AttemptNumber(ctx) == 2 {
+					cancel()
+				}
+				return hinted(time.Second)
+			}
+		},
+		"canceled in a hook": func(p *retry.Policy, cancel func()) func(context.Context) error {
+			p.Hooks.Attempt = func(ctx context.Context, a retry.Attempt) context.Context {
+				if a.Number == 2 {
+					cancel()
+				}
+				return ctx
+			}
+			return func(context.Context) error { return hinted(time.Second) }
+		},
+		"panic in the classifier": func(p *retry.Policy, _ func()) func(context.Context) error {
+			p.Classify = func(err error) retry.Class {
+				if err == errDown {
+					panic("boom")
+				}
+				return retry.Unknown
+			}
+			return func(ctx context.Context) error {
+				if retry.AttemptNumber(ctx) == 2 {
+					return errDown
+				}
+				return hinted(time.Second)
+			}
+		},
+	} {
+		p, _ := virtual()
+		ctx, cancel := context.WithCancel(t.Context())
+		op := end(&p, cancel)
+		log := record(&p)
+		func() {
+			defer func() { _ = recover() }()
+			_ = retry.Run(ctx, p, op)
+		}()
+		if a := log.attempts[1]; a.Class != retry.Unknown || a.Hint != 0 || a.Err == nil {
+			t.Errorf("%s: AttemptDone saw %+v, want no class and no hint", name, a)
+		}
 	}
 }
 

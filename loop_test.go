@@ -3,6 +3,7 @@ package retry_test
 import (
 	"errors"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -98,6 +99,10 @@ func TestResume(t *testing.T) {
 			if !ok || loop.Attempts() != 1 {
 				t.Errorf("%s: Next() = %v after %d attempts, want true after 1", tt.name, ok, loop.Attempts())
 			}
+			loop.Next(epoch, retry.Stop(errDown))
+			if e := gaveUp(t, loop.Err()); e.Elapsed != 0 || e.Waited != time.Second {
+				t.Errorf("%s: Error = %+v, want only the second wait's 1s", tt.name, e)
+			}
 			continue
 		}
 		wantReason(t, loop.Err(), tt.want)
@@ -133,6 +138,46 @@ func TestLoopGivenUpEarly(t *testing.T) {
 	loop.Next(epoch, retry.Stop(errors.New("handed back")))
 	if budget.Balance() != 1 {
 		t.Error("the place was not given back")
+	}
+}
+
+// holding is a budget that is asked again.
+type holding struct {
+	countingBudget
+	again []retry.Class
+}
+
+func (h *holding) Again(c retry.Class) bool {
+	h.again = append(h.again, c)
+	return true
+}
+
+func TestLoopAsksAgainFromTheSecondRetryOn(t *testing.T) {
+	budget := &holding{}
+	loop := retry.Policy{Budget: budget, Classify: byClass, MaxAttempts: 4}.Start(epoch)
+	loop.Next(epoch, classed(retry.Throttled))
+	loop.Next(epoch, classed(retry.Unprocessed))
+	loop.Next(epoch, errDown)
+	if budget.asked != 1 || !slices.Equal(budget.again, []retry.Class{retry.Unprocessed, retry.Transient}) {
+		t.Errorf("asked %d times, again for %v, want once, and for the classes of the later errors", budget.asked, budget.again)
+	}
+}
+
+// The backoff's own delay is what it builds on, not the server's wish.
+func TestPrevLeavesTheHintOut(t *testing.T) {
+	var prev []time.Duration
+	p := retry.Policy{MaxAttempts: 4, Backoff: retry.BackoffFunc(func(s retry.Step) time.Duration {
+		prev = append(prev, s.Prev)
+		return time.Second
+	})}
+	loop := p.Start(epoch)
+	for range 3 {
+		if wait, _ := loop.Next(epoch, hinted(time.Minute)); wait != time.Minute+time.Second {
+			t.Errorf("wait = %v, want hint and backoff", wait)
+		}
+	}
+	if want := []time.Duration{0, time.Second, time.Second}; !slices.Equal(prev, want) {
+		t.Errorf("Prev was %v, want %v", prev, want)
 	}
 }
 

@@ -382,18 +382,20 @@ func TestMaxElapsedCountsTheAttempts(t *testing.T) {
 }
 
 func TestElapsedPlusWaitDoesNotOverflow(t *testing.T) {
-	p, v := virtual()
-	p.MaxElapsed = math.MaxInt64
-	p.Backoff = retry.Constant(math.MaxInt64)
-	op, _ := failing(9, errDown)
-	v.Advance(time.Second)
-	_, err := retry.Do(t.Context(), p, func(ctx context.Context) (int, error) {
-		v.Advance(time.Second)
-		return op(ctx)
-	})
-	e := wantReason(t, err, retry.ReasonMaxAttempts) // the sum saturates at the limit
-	if e.Elapsed < 0 || e.Waited < 0 {
-		t.Errorf("Elapsed = %v, Waited = %v, want neither negative", e.Elapsed, e.Waited)
+	for limit, want := range map[time.Duration]retry.Reason{
+		time.Hour:     retry.ReasonMaxElapsed,
+		math.MaxInt64: retry.ReasonMaxAttempts, // the sum saturates at the limit
+	} {
+		p, v := virtual()
+		p.MaxElapsed = limit
+		p.Backoff = retry.Constant(math.MaxInt64)
+		_, err := retry.Do(t.Context(), p, func(context.Context) (int, error) {
+			v.Advance(time.Second)
+			return 0, errDown
+		})
+		if e := wantReason(t, err, want); e.Elapsed < 0 || e.Waited < 0 {
+			t.Errorf("Elapsed = %v, Waited = %v, want neither negative", e.Elapsed, e.Waited)
+		}
 	}
 }
 
@@ -463,6 +465,37 @@ func TestAttemptTimeoutIsFreedAfterEachAttempt(t *testing.T) {
 		t.Errorf("the last attempt's context has Err() = %v, want it canceled", last.Err())
 	}
 	wantElapsed(t, v, 7*time.Second)
+}
+
+func TestAttemptTimeoutKeepsTheContextsValues(t *testing.T) {
+	p, v := virtual()
+	p.AttemptTimeout = time.Hour
+	var trail []string
+	p.Hooks = with("a", &trail)
+	n := 0
+	_ = retry.Run(t.Context(), p, func(ctx context.Context) error {
+		n++
+		if retry.AttemptNumber(ctx) != n || value(ctx, "attempt") != "a" {
+			t.Errorf("attempt %d: AttemptNumber = %d, the hook's value is %q", n, retry.AttemptNumber(ctx), value(ctx, "attempt"))
+		}
+		return errDown
+	})
+	_ = retry.Run(t.Context(), p, func(context.Context) error { return nil })
+	if v.Pending() != 0 {
+		t.Errorf("%d timeouts are left, also of a first-try success", v.Pending())
+	}
+}
+
+func TestNegativeDurationsCountAsZero(t *testing.T) {
+	p, _ := virtual()
+	p.AttemptTimeout, p.MaxRetryAfter, p.MaxAttempts = -1, -1, 2
+	err := retry.Run(t.Context(), p, func(ctx context.Context) error {
+		if ctx.Err() != nil {
+			t.Error("the attempt has timed out before it began")
+		}
+		return retry.After(errDown, time.Second)
+	})
+	wantReason(t, err, retry.ReasonMaxAttempts)
 }
 
 func TestErrAttemptTimeoutIsATimeout(t *testing.T) {
@@ -607,6 +640,16 @@ func byClass(err error) retry.Class {
 	return retry.Unknown
 }
 
+// Where two rules would end the run, the earlier one gives the reason.
+func TestOrderOfRules(t *testing.T) {
+	p, _ := virtual()
+	p.MaxAttempts = 1
+	wantReason(t, retry.Run(t.Context(), p, func(context.Context) error { return hinted(time.Hour) }), retry.ReasonMaxAttempts)
+	p.NonIdempotent = true
+	wantReason(t, retry.Run(t.Context(), p, func(context.Context) error { return errDown }), retry.ReasonNotIdempotent)
+	wantReason(t, retry.Run(t.Context(), p, func(context.Context) error { return retry.Stop(errDown) }), retry.ReasonPermanent)
+}
+
 // The first limit that is reached gives the reason, in the documented order.
 func TestOrderOfLimits(t *testing.T) {
 	for _, tt := range []struct {
@@ -670,6 +713,8 @@ func TestServerHint(t *testing.T) {
 		{"negative mark", retry.After(errDown, -time.Second), time.Second},
 		{"negative method", hinted(-time.Second), time.Second},
 		{"longest allowed", hinted(retry.DefaultMaxRetryAfter), retry.DefaultMaxRetryAfter + time.Second},
+		{"around an inner run", waits{&retry.Error{Errs: []error{hinted(time.Minute)}}}, time.Second + time.Second},
+		{"of two, the outer one", waits{hinted(time.Minute)}, time.Second + time.Second},
 		{"too long", hinted(retry.DefaultMaxRetryAfter + 1), 0},
 		{"overflowing", hinted(math.MaxInt64), 0},
 	} {
@@ -806,6 +851,60 @@ func TestPanicPassesThrough(t *testing.T) {
 	}
 }
 
+// On the system clock the door sleeps, and the next attempt can panic all the same.
+func TestPanicInARetryOnTheSystemClock(t *testing.T) {
+	for _, clock := range []clockx.Clock{nil, clockx.System()} {
+		budget := &countingBudget{}
+		p := retry.Policy{Backoff: retry.Constant(1), Budget: budget, Clock: clock}
+		log := record(&p)
+		func() {
+			defer func() { _ = recover() }()
+			_ = retry.Run(t.Context(), p, func(ctx context.Context) error {
+				if retry.AttemptNumber(ctx) == 2 {
+					panic("boom")
+				}
+				return errDown
+			})
+		}()
+		if budget.ended != 1 || log.summary.Reason != retry.ReasonPanic || log.summary.Attempts != 2 {
+			t.Errorf("the budget saw %+v, hooks %q", *budget, log)
+		}
+	}
+}
+
+func TestPanicDoesNotChangeWhatWasWaited(t *testing.T) {
+	p, v := virtual()
+	log := record(&p)
+	func() {
+		defer func() { _ = recover() }()
+		_ = retry.Run(t.Context(), p, func(ctx context.Context) error {
+			if retry.AttemptNumber(ctx) == 2 {
+				v.Advance(5 * time.Second)
+				panic("boom")
+			}
+			return errDown
+		})
+	}()
+	if s := log.summary; s.Waited != time.Second || s.Elapsed != 6*time.Second {
+		t.Errorf("Done saw %+v, want 1s of 6s waited", s)
+	}
+}
+
+func TestPanicInTheLastAttemptDoneEndsTheRunOnce(t *testing.T) {
+	p, _ := virtual()
+	p.MaxAttempts = 1
+	budget := &countingBudget{}
+	p.Budget = budget
+	p.Hooks.AttemptDone = func(context.Context, retry.Attempt) { panic("boom") }
+	func() {
+		defer func() { _ = recover() }()
+		_ = retry.Run(t.Context(), p, func(context.Context) error { return errDown })
+	}()
+	if budget.ended != 1 {
+		t.Errorf("the budget was told %d times of the end", budget.ended)
+	}
+}
+
 func TestGoexitPassesThrough(t *testing.T) {
 	p, _ := virtual()
 	budget := &countingBudget{}
@@ -841,9 +940,10 @@ func TestPanicInThePolicyClosesTheRun(t *testing.T) {
 		"wait":        func(p *retry.Policy) { p.Hooks.Wait = func(context.Context, retry.Attempt) { boom() } },
 		"random":      func(p *retry.Policy) { p.Rand = func() float64 { boom(); return 0 } },
 		"clock":       func(p *retry.Policy) { p.Clock.(*clockx.Virtual).AfterFunc(time.Millisecond, boom) },
+		"timeout":     func(p *retry.Policy) { p.Clock = noTimeouts{p.Clock, boom} },
 	} {
 		for _, fails := range []int{0, 9} {
-			if fails == 0 && name != "attempt" && name != "attemptDone" {
+			if fails == 0 && name != "attempt" && name != "attemptDone" && name != "timeout" {
 				continue // these are needed only after a failure
 			}
 			t.Run(fmt.Sprint(name, fails), func(t *testing.T) {
@@ -873,6 +973,9 @@ func TestPanicInThePolicyClosesTheRun(t *testing.T) {
 				}
 				if len(log.begun) != len(log.attempts) {
 					t.Errorf("hooks saw %q", log)
+				}
+				if name == "timeout" {
+					*calls++ // the attempt had begun
 				}
 				if s := log.summary; s.Attempts != *calls || gaveUp(t, s.Err).Attempts != *calls {
 					t.Errorf("Done saw %+v (%v) after %d calls", s, s.Err, *calls)
@@ -936,6 +1039,37 @@ func TestUntil(t *testing.T) {
 	failed := retry.Until(func(context.Context) (int, error) { return 9, errDown }, func(int) bool { t.Error("accept was asked about an error"); return true })
 	if got, err := failed(t.Context()); got != 9 || err != errDown {
 		t.Errorf("Until() = %v, %v, want op's 9, %v", got, err, errDown)
+	}
+}
+
+// noTimeouts panics where a timeout is wanted.
+type noTimeouts struct {
+	clockx.Clock
+	panic func()
+}
+
+func (c noTimeouts) WithTimeoutCause(ctx context.Context, _ time.Duration, _ error) (context.Context, context.CancelFunc) {
+	c.panic()
+	return ctx, func() {}
+}
+
+// forgetful is a clock that does not say that the context ended.
+type forgetful struct{ *clockx.Virtual }
+
+func (c forgetful) Sleep(ctx context.Context, d time.Duration) error {
+	_ = c.Virtual.Sleep(ctx, d)
+	return nil
+}
+
+func TestTheContextIsLookedAtAfterTheSleep(t *testing.T) {
+	p, v := virtual()
+	p.Clock = forgetful{v}
+	ctx, cancel := context.WithCancel(t.Context())
+	v.AfterFunc(time.Millisecond, cancel)
+	op, calls := failing(9, errDown)
+	_, err := retry.Do(ctx, p, op)
+	if wantReason(t, err, retry.ReasonCanceled); *calls != 1 {
+		t.Errorf("%d calls, want 1", *calls)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 func TestTicks(t *testing.T) {
 	p, v := virtual()
 	p.MaxAttempts = 4
-	p.AttemptTimeout = time.Millisecond // not the loop body's
+	p.AttemptTimeout = time.Millisecond // not for a loop's body
 	p.Classify = func(error) retry.Class { t.Error("Classify was asked"); return 0 }
 	log := record(&p)
 	ticks := retry.Ticks(t.Context(), p)
@@ -23,6 +23,9 @@ func TestTicks(t *testing.T) {
 		var at []time.Duration
 		start := v.Now()
 		for n := range ticks {
+			if v.Pending() != 0 {
+				t.Error("the body has a timeout")
+			}
 			got, at = append(got, n), append(at, v.Now().Sub(start))
 		}
 		if want := []int{1, 2, 3, 4}; !slices.Equal(got, want) {

@@ -109,6 +109,30 @@ func TestTimersFireInOrderAtTheirInstants(t *testing.T) {
 	}
 }
 
+func TestAllThatIsDueAtOneInstantFires(t *testing.T) {
+	v := clockx.NewVirtual(start)
+	first, cancel := v.WithTimeoutCause(t.Context(), time.Second, nil)
+	defer cancel()
+	second, cancel := v.WithTimeoutCause(t.Context(), time.Second, nil)
+	defer cancel()
+	if err := v.Sleep(first, time.Minute); err != context.DeadlineExceeded || second.Err() != context.DeadlineExceeded {
+		t.Errorf("Sleep() = %v, and the other context ended with %v, want both past their deadline", err, second.Err())
+	}
+	if got := v.Now().Sub(start); got != time.Second || v.Pending() != 0 {
+		t.Errorf("it is %v, and %d timers are left, want 1s and none", got, v.Pending())
+	}
+}
+
+func TestAfterFuncAtOnce(t *testing.T) {
+	v := clockx.NewVirtual(start)
+	for _, d := range []time.Duration{0, -1} {
+		calls := 0
+		if stop := v.AfterFunc(d, func() { calls++ }); calls != 1 || stop() || v.Pending() != 0 {
+			t.Errorf("AfterFunc(%v) called %d times at once, and %d timers are left", d, calls, v.Pending())
+		}
+	}
+}
+
 func TestTimeGoesOnFromATimerThatSleeps(t *testing.T) {
 	v := clockx.NewVirtual(start)
 	v.AfterFunc(time.Second, func() { v.Advance(time.Minute) })
@@ -255,6 +279,30 @@ func TestParentsDeadlineOnTheSameClock(t *testing.T) {
 		if f.ctx.Err() != context.DeadlineExceeded || context.Cause(f.ctx) != errCause || f.nested.Err() != context.DeadlineExceeded {
 			t.Errorf("Err() = %v, Cause() = %v, nested %v, want the parent's", f.ctx.Err(), context.Cause(f.ctx), f.nested.Err())
 		}
+	}
+}
+
+func TestTheEarlierDeadlineIsShown(t *testing.T) {
+	v := clockx.NewVirtual(start)
+	parent, cancel := v.WithTimeoutCause(context.Background(), time.Hour, nil)
+	defer cancel()
+	ctx, cancel := v.WithTimeoutCause(parent, time.Minute, nil)
+	defer cancel()
+	if at, ok := ctx.Deadline(); !ok || at != start.Add(time.Minute) {
+		t.Errorf("Deadline() = %v, %v, want its own, in a minute", at, ok)
+	}
+}
+
+// What ended it first counts, also if nobody has looked in between.
+func TestTheFirstEndCounts(t *testing.T) {
+	v := clockx.NewVirtual(start)
+	parent, cancelParent := context.WithCancel(t.Context())
+	ctx, cancel := v.WithTimeoutCause(parent, time.Second, errCause)
+	defer cancel()
+	cancelParent()
+	v.Advance(time.Minute)
+	if ctx.Err() != context.Canceled || context.Cause(ctx) != context.Canceled {
+		t.Errorf("Err() = %v, Cause() = %v, want Canceled", ctx.Err(), context.Cause(ctx))
 	}
 }
 

@@ -234,6 +234,26 @@ func TestBlockedAttemptFailsTheTest(t *testing.T) {
 	})
 }
 
+// What the harness puts around the context changes nothing that a run sees.
+func TestDeadlineOnTheHarnessClock(t *testing.T) {
+	h := retrytest.New(t, policy())
+	ctx, cancel := h.Clock.WithTimeoutCause(t.Context(), time.Second, errDown)
+	defer cancel()
+	_, err := retry.Do(ctx, h.Policy, retrytest.Script(h, retrytest.Return(1).Taking(time.Minute)))
+	h.AssertReason(retry.ReasonDeadline)
+	if !errors.Is(err, errDown) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Do() = %v, want the deadline and its cause", err)
+	}
+}
+
+func TestContextOutlivesTheRun(t *testing.T) {
+	h := retrytest.New(t, policy())
+	ctx, err := retry.Do(t.Context(), h.Policy, func(ctx context.Context) (context.Context, error) { return ctx, nil })
+	if err != nil || ctx.Err() != nil {
+		t.Errorf("after the run the attempt's context has ended with %v: a body could not be read", ctx.Err())
+	}
+}
+
 func TestSlowButMovingAttemptIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := retrytest.New(t, policy())
