@@ -18,6 +18,12 @@ import (
 // now is a clock for examples: they do not wait.
 func now() *clockx.Virtual { return clockx.NewVirtual(epoch) }
 
+// An answer other than 200. By its method DefaultClassifier knows 404 from 503.
+type statusError int
+
+func (e statusError) Error() string   { return fmt.Sprintf("status %d", int(e)) }
+func (e statusError) StatusCode() int { return int(e) }
+
 // The example of the README: a typed call over HTTP to a server that is not well.
 func Example() {
 	server := httptest.NewServer(unwell(2))
@@ -45,7 +51,7 @@ func Example() {
 		}
 		defer resp.Body.Close()
 		if resp.StatusCode != http.StatusOK {
-			return "", fmt.Errorf("status %d", resp.StatusCode) // unknown errors are retried
+			return "", statusError(resp.StatusCode)
 		}
 		body, err := io.ReadAll(resp.Body)
 		return string(body), err

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The README's code is what Example and retrytest's Example compile and run, and
-// the tests that it names exist.
+// The README's code stands, line after line, in examples that are compiled and
+// run, and the tests that it names exist.
 func TestREADME(t *testing.T) {
 	read := func(name string) string {
 		b, err := os.ReadFile(name)
@@ -18,12 +18,20 @@ func TestREADME(t *testing.T) {
 		return string(b)
 	}
 	readme := read("README.md")
-	_, code, _ := strings.Cut(readme, "```go\n")
-	code, _, _ = strings.Cut(code, "```\n")
-	example := read("example_test.go")
-	for line := range strings.Lines(code) {
-		if line = strings.TrimSpace(line); !strings.Contains(example, line) {
-			t.Errorf("the README's example has %q, Example has not", line)
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readme, -1)
+	examples := []string{"example_test.go", "retrytest/example_test.go"}
+	if len(blocks) != len(examples) {
+		t.Fatalf("the README has %d pieces of code, want %d", len(blocks), len(examples))
+	}
+	for i, name := range examples {
+		rest := read(name)
+		for line := range strings.Lines(blocks[i][1]) {
+			line = strings.TrimSpace(line)
+			_, after, ok := strings.Cut(rest, line)
+			if !ok {
+				t.Fatalf("the README has %q, %s has not, or not there", line, name)
+			}
+			rest = after
 		}
 	}
 	named := regexp.MustCompile(`\[((?:Test|Fuzz)\w+)\]\(([\w/.]+)\)`).FindAllStringSubmatch(readme, -1)
