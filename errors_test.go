@@ -98,8 +98,7 @@ func TestErrorsOfALongRunAreBounded(t *testing.T) {
 
 // An error that is kept does not keep its run's context and policy.
 func TestErrorHoldsNothingOfItsRun(t *testing.T) {
-	type payload struct{ bytes [1 << 16]byte }
-	held := &payload{}
+	held := new([1 << 16]byte)
 	freed := make(chan bool)
 	runtime.AddCleanup(held, func(freed chan bool) { close(freed) }, freed)
 	p, _ := virtual()
