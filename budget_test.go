@@ -282,6 +282,13 @@ func TestConcurrencyBudget(t *testing.T) {
 	}
 	b.Begin()
 	want("the minimum", b.Withdraw(retry.Transient), true)
+	for range 7 {
+		b.Begin()
+	}
+	want("one of 4 places is taken", b.Balance() == .75, true)
+	for range 7 {
+		b.End(retry.Unknown, true)
+	}
 	b.Begin()
 	b.Begin()
 	want("1 of 3 is taken", b.Withdraw(retry.Transient), false)

@@ -128,11 +128,12 @@ func inspect(err error) (word *mark, hint time.Duration) {
 		case interface{ Unwrap() []error }:
 			for _, err := range e.Unwrap() {
 				w, h := inspect(err)
-				if w != nil && w != rejected {
-					return w, 0
-				}
-				if w != nil {
+				switch w {
+				case nil:
+				case rejected:
 					word = w
+				default:
+					return w, 0
 				}
 				if hint == 0 {
 					hint = h

@@ -73,6 +73,12 @@ type unnamedAlert uint8
 
 func (unnamedAlert) Error() string { return "tls: alert" }
 
+// several joins errors, some of which are none.
+type several []error
+
+func (several) Error() string     { return "several" }
+func (s several) Unwrap() []error { return s }
+
 // waits wraps an error and asks for a wait.
 type waits struct{ error }
 
@@ -296,6 +302,7 @@ func TestDefaultClassifier(t *testing.T) {
 		{errors.Join(syscall.ECONNREFUSED, errors.New("x"), syscall.EHOSTUNREACH), transient},
 		{errors.Join(syscall.ECONNREFUSED, syscall.EHOSTUNREACH), unprocessed},
 		{errors.Join(errors.New("x"), fs.ErrNotExist, syscall.ECONNRESET), permanent},
+		{several{nil, syscall.ECONNREFUSED}, unprocessed},
 	} {
 		if got := retry.DefaultClassifier(tt.err); got != tt.want {
 			t.Errorf("%T(%v) is %v, want %v", tt.err, tt.err, got, tt.want)

@@ -242,6 +242,9 @@ func FuzzErrorTrees(f *testing.F) {
 	f.Add([]byte{4, 2, 0, 1, 0})
 	f.Add([]byte{5, 1, 0, 4, 0, 2, 0})
 	f.Add([]byte{4, 6, 3, 0})
+	f.Add([]byte{4, 7, 0})
+	f.Add([]byte{5, 0, 3, 7})
+	f.Add([]byte{4, 7, 1, 0})
 	f.Fuzz(func(t *testing.T, program []byte) {
 		if len(program) > 64 {
 			return
