@@ -153,8 +153,8 @@ func inspect(err error) (word *mark, hint time.Duration) {
 // RetryAfter. It judges by type, interface and code; only where net/http gives a
 // permanent error nothing but a text, by that. The most specific knowledge wins:
 // a failed dial is Unprocessed, but Permanent if a bad certificate was the cause.
-// Of joined errors the first one it knows decides. But Unprocessed is only what
-// provably is: all of the errors joined, or all that an inner run had.
+// Of joined errors the first one it knows decides, but all of them have to be
+// Unprocessed for that answer.
 func DefaultClassifier(err error) Class {
 	if err == nil {
 		return Unknown
@@ -300,14 +300,10 @@ func (e *Error) class() Class {
 	case e.Reason == ReasonPermanent, e.Reason == ReasonNotIdempotent:
 		return Permanent
 	}
-	c := DefaultClassifier(e.Last())
-	if c == Unprocessed && (e.Attempts > len(e.Errs) || classifyAll(e.Errs) != Unprocessed) {
-		return Transient // an earlier attempt may have run
+	if c := DefaultClassifier(e.Last()); c != Unknown {
+		return c
 	}
-	if c == Unknown {
-		return Transient
-	}
-	return c
+	return Transient
 }
 
 // refusedByClient reports whether net/http refused to send such a request at

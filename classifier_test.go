@@ -127,8 +127,7 @@ func TestDefaultClassifier(t *testing.T) {
 		{&retry.Error{Reason: retry.ReasonPermanent, Errs: []error{syscall.ECONNRESET}}, permanent},
 		{&retry.Error{Reason: retry.ReasonNotIdempotent, Errs: []error{syscall.ECONNRESET}}, permanent},
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{syscall.EHOSTDOWN, syscall.ECONNREFUSED}}, unprocessed},
-		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{errDown, syscall.ECONNREFUSED}}, transient}, // the first may have run
-		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 9, Errs: []error{syscall.EHOSTDOWN, syscall.ECONNREFUSED}}, transient},
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{fs.ErrNotExist, syscall.ECONNREFUSED}}, unprocessed},
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{syscall.ECONNREFUSED, syscall.EMFILE}}, throttled},
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Errs: []error{fs.ErrNotExist, errDown}}, transient},
 		{&retry.Error{Reason: retry.ReasonBudget}, transient},
