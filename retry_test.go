@@ -465,6 +465,11 @@ func TestAttemptTimeoutIsFreedAfterEachAttempt(t *testing.T) {
 		t.Errorf("the last attempt's context has Err() = %v, want it canceled", last.Err())
 	}
 	wantElapsed(t, v, 7*time.Second)
+
+	_ = retry.Run(t.Context(), p, func(ctx context.Context) error { last = ctx; return nil })
+	if last.Err() != context.Canceled || v.Pending() != 0 {
+		t.Errorf("after a first-try success the context has Err() = %v, and %d deadlines are left", last.Err(), v.Pending())
+	}
 }
 
 func TestAttemptTimeoutKeepsTheContextsValues(t *testing.T) {
@@ -967,6 +972,9 @@ func TestPanicInThePolicyClosesTheRun(t *testing.T) {
 				}
 				if strings.Count(log.String(), "done(") != 1 || log.summary.Waited > log.summary.Elapsed {
 					t.Errorf("hooks saw %q, and Done %+v", log, log.summary)
+				}
+				if name == "attempt" && log.summary.Attempts != *calls {
+					t.Errorf("Done saw %d attempts after %d calls", log.summary.Attempts, *calls)
 				}
 				if name == "attempt" || name == "attemptDone" {
 					return // hooks must not panic: only what is above holds
