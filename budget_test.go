@@ -447,6 +447,48 @@ func TestBudgetsUnderContention(t *testing.T) {
 	}
 }
 
+// What is taken and given back by many at once adds up.
+func TestTokensAddUp(t *testing.T) {
+	b := &retry.TokenBudget{Capacity: 1 << 40, Cost: 3}
+	b.Withdraw(retry.Transient) // so that it is never full, and every End writes
+	before := b.Balance()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 20_000 {
+				b.Withdraw(retry.Transient)
+				b.End(retry.Transient, true)
+			}
+		})
+	}
+	wg.Wait()
+	if got := b.Balance(); got != before {
+		t.Errorf("the balance is %v, was %v", got, before)
+	}
+}
+
+// One run has one retry, whoever asks first.
+func TestRatioBudgetGrantsTheLastRetryOnce(t *testing.T) {
+	v := clockx.NewVirtual(epoch)
+	for range 5000 {
+		b := &retry.RatioBudget{Ratio: 1, MinPerSecond: -1, Clock: v}
+		b.Begin()
+		var granted atomic.Int64
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				if b.Withdraw(retry.Transient) {
+					granted.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if n := granted.Load(); n != 1 {
+			t.Fatalf("%d retries were granted for one run", n)
+		}
+	}
+}
+
 // FuzzBudgets runs random operations against each budget and against a model of
 // it that is too simple to be wrong.
 func FuzzBudgets(f *testing.F) {
