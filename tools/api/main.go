@@ -1,6 +1,8 @@
-// Api prints the exported API of the packages named as arguments, one line for
-// each name, sorted: what api.txt holds, so that a change of the surface shows in
-// review.
+// Api prints the exported API of the library, one line for each name, sorted: what
+// api.txt holds, so that a change of the surface shows in review. From the root of
+// the repository:
+//
+//	go run ./tools/api
 package main
 
 import (
@@ -13,8 +15,11 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
+// library are the packages that users import.
+var library = []string{"./...", "./clockx/benbjohnson"}
+
 func main() {
-	pkgs, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedDeps | packages.NeedSyntax | packages.NeedTypesInfo}, os.Args[1:]...)
+	pkgs, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedDeps | packages.NeedSyntax | packages.NeedTypesInfo}, library...)
 	if err != nil || packages.PrintErrors(pkgs) > 0 {
 		fmt.Fprintln(os.Stderr, "api:", err)
 		os.Exit(1)
