@@ -69,13 +69,11 @@ func (e Exponential) Delay(s Step) time.Duration {
 	if !(factor > 0) {
 		factor = 2
 	}
-	d := base
-	if n := max(s.Retry, 1) - 1; factor == 2 {
-		d = math.Ldexp(base, min(n, 64)) // at a third of Pow's price; 2^64 is beyond any Max
-	} else if n > 0 {
-		d = base * math.Pow(factor, float64(n))
+	n := max(s.Retry, 1) - 1
+	if factor == 2 { // Ldexp costs a fifth of what Pow does; 2^64 is beyond any Max
+		return e.Jitter.spread(math.Ldexp(base, min(n, 64)), top, s.Rand)
 	}
-	return e.Jitter.spread(d, top, s.Rand)
+	return e.Jitter.spread(base*math.Pow(factor, float64(n)), top, s.Rand)
 }
 
 // Linear is a [Backoff] with d = min(Max, Base·Retry), jittered. Zero or

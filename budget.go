@@ -40,8 +40,8 @@ type Budget interface {
 //
 // The zero value is a full bucket: Capacity 500, Cost 14, ThrottleCost 5,
 // Reward 1; a negative field counts as zero tokens. A bucket smaller than a cost
-// never grants that retry: with a small Capacity set both costs. Set the fields before the
-// first use and do not copy it after.
+// never grants that retry: with a small Capacity set both costs. Set the fields
+// before the first use and do not copy it after.
 type TokenBudget struct {
 	Capacity, Cost, ThrottleCost, Reward int
 

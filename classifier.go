@@ -102,8 +102,9 @@ func (p *Policy) judge(err error) (c Class, hint time.Duration) {
 var rejected = &mark{err: ErrRejected}
 
 // inspect looks through the tree of err, as errors.As does, for the first mark,
-// else for ErrRejected, and for the first wait a server asked for. Below the *Error of an inner run it
-// sees only that run's last error, and no marks: they were for the inner run.
+// else for ErrRejected, and for the first wait a server asked for. Below the
+// *Error of an inner run it sees only that run's last error, and no marks: they
+// were for the inner run.
 func inspect(err error) (word *mark, hint time.Duration) {
 	for err != nil {
 		switch e := err.(type) {
@@ -114,10 +115,9 @@ func inspect(err error) (word *mark, hint time.Duration) {
 				_, hint = inspect(e.Last())
 			}
 			return word, hint
-		case interface{ RetryAfter() time.Duration }:
-			if hint == 0 {
-				hint = max(e.RetryAfter(), 0)
-			}
+		}
+		if hint == 0 {
+			hint = askedWait(err)
 		}
 		if err == ErrRejected {
 			word = rejected // unless a mark follows
@@ -145,6 +145,14 @@ func inspect(err error) (word *mark, hint time.Duration) {
 		}
 	}
 	return word, hint
+}
+
+// askedWait returns the wait that err itself says the server asked for, or 0.
+func askedWait(err error) time.Duration {
+	if e, ok := err.(interface{ RetryAfter() time.Duration }); ok {
+		return max(e.RetryAfter(), 0)
+	}
+	return 0
 }
 
 // DefaultClassifier knows the errors of the standard library, and the methods by
@@ -194,7 +202,7 @@ func DefaultClassifier(err error) Class {
 	if inner != Unknown {
 		return inner
 	}
-	if e, ok := err.(interface{ RetryAfter() time.Duration }); ok && e.RetryAfter() > 0 {
+	if askedWait(err) > 0 {
 		return Throttled
 	}
 	if e, ok := err.(interface{ Timeout() bool }); ok && e.Timeout() {
@@ -370,8 +378,6 @@ func classifyMethods(err error) Class {
 	if e, ok := err.(interface{ RetryableError() bool }); ok {
 		return retryable(e.RetryableError())
 	}
-	e, ok := err.(interface{ RetryAfter() time.Duration })
-	hinted := ok && e.RetryAfter() > 0
 	status := 0
 	switch e := err.(type) {
 	case interface{ StatusCode() int }:
@@ -379,7 +385,7 @@ func classifyMethods(err error) Class {
 	case interface{ HTTPStatusCode() int }:
 		status = e.HTTPStatusCode()
 	}
-	return classifyStatus(status, hinted)
+	return classifyStatus(status, askedWait(err) > 0)
 }
 
 func retryable(yes bool) Class {

@@ -56,9 +56,10 @@ type Summary struct {
 	Err      error         // the *Error, nil after a success
 }
 
-// silent reports whether no hook needs to know about attempts and their times.
+// silent reports whether no hook needs to know the time of a first try. Wait does
+// not: a failure has had the clock read.
 func (h *Hooks) silent() bool {
-	return h.Attempt == nil && h.AttemptDone == nil && h.Wait == nil && h.Done == nil
+	return h.Attempt == nil && h.AttemptDone == nil && h.Done == nil
 }
 
 // JoinHooks calls several hooks for each event, in order; Done and AttemptDone

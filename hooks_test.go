@@ -105,6 +105,12 @@ func TestEachHookIsCalledAlone(t *testing.T) {
 				t.Errorf("AttemptDone saw %+v", a)
 			}
 		}},
+		"Wait": {Wait: func(_ context.Context, a retry.Attempt) {
+			calls++
+			if time.Since(a.Start) > time.Hour || a.Duration < 0 || a.Duration > time.Hour {
+				t.Errorf("Wait saw %+v", a)
+			}
+		}},
 		"Done": {Done: func(_ context.Context, s retry.Summary) {
 			calls++
 			if s.Attempts != 1 || s.Elapsed < 0 || s.Elapsed > time.Hour {
@@ -113,7 +119,12 @@ func TestEachHookIsCalledAlone(t *testing.T) {
 		}},
 	} {
 		calls = 0
-		_ = retry.Run(t.Context(), retry.Policy{Hooks: hooks}, func(context.Context) error { return nil })
+		_ = retry.Run(t.Context(), retry.Policy{Hooks: hooks, Backoff: retry.Constant(1)}, func(ctx context.Context) error {
+			if name == "Wait" && retry.AttemptNumber(ctx) == 1 {
+				return errDown
+			}
+			return nil
+		})
 		if calls != 1 {
 			t.Errorf("%s was called %d times, want once", name, calls)
 		}

@@ -196,7 +196,7 @@ func (r *run) begin(p *Policy) bool {
 	r.open = true
 	if r.ctx.Err() != nil {
 		p.Budget = nil // it was not told of this run; p is a copy of the caller's
-		return r.canceled(p, nil)
+		return r.canceled(p, r.now(p), nil)
 	}
 	if p.Budget != nil {
 		p.Budget.Begin()
@@ -206,13 +206,13 @@ func (r *run) begin(p *Policy) bool {
 
 // resume goes on after a wait.
 func (r *run) resume(p *Policy) bool {
-	f := r.failure
+	f, now := r.failure, r.now(p)
 	f.number++
 	f.asleep, f.waiting = false, false
-	f.began = r.now(p).Sub(r.start)
+	f.began = now.Sub(r.start)
 	f.loop.slept(f.began - f.ended)
 	if f.sleep != nil || r.ctx.Err() != nil {
-		return r.canceled(p, f.sleep)
+		return r.canceled(p, now, f.sleep)
 	}
 	return true
 }
@@ -251,10 +251,13 @@ func (r *run) waitHook(p *Policy, err error) {
 }
 
 // canceled ends the run because its context did, or the clock could not sleep.
-func (r *run) canceled(p *Policy, sleep error) bool {
-	now := r.now(p)
+func (r *run) canceled(p *Policy, now time.Time, sleep error) bool {
+	elapsed := now.Sub(r.start)
 	r.loop(p).cancel(r.ctx, now, sleep)
-	return r.done(p, now.Sub(r.start))
+	if r.running {
+		r.attemptDone(p, elapsed, context.Cause(r.ctx))
+	}
+	return r.done(p, elapsed)
 }
 
 // succeed ends a run whose first attempt succeeded, without a Loop.
@@ -263,12 +266,10 @@ func (r *run) succeed(p *Policy) bool {
 		p.Budget = nil // told once, whatever hooks do; p is a copy of the caller's
 		b.End(Unknown, true)
 	}
-	if p.Hooks.silent() { // nobody wants to know the time
-		r.expire()
-		r.open = false
-		return false
+	var elapsed time.Duration
+	if !p.Hooks.silent() { // else nobody wants to know the time
+		elapsed = r.now(p).Sub(r.start)
 	}
-	elapsed := r.now(p).Sub(r.start)
 	r.attemptDone(p, elapsed, nil)
 	return r.done(p, elapsed)
 }
@@ -282,14 +283,8 @@ func (r *run) attemptHook(p *Policy) bool {
 		a.Start, a.Elapsed = r.start.Add(r.failure.began), r.failure.began
 	}
 	r.attempt = either(p.Hooks.Attempt(r.attempt, a), r.attempt)
-	if r.ctx.Err() == nil {
-		return true
-	}
-	now := r.now(p)
-	elapsed := now.Sub(r.start)
-	r.loop(p).cancel(r.ctx, now, nil)
-	r.attemptDone(p, elapsed, context.Cause(r.ctx))
-	return r.done(p, elapsed)
+	r.running = true
+	return r.ctx.Err() == nil || r.canceled(p, r.now(p), nil)
 }
 
 // attemptDone closes the attempt that ended with err when the run was elapsed old.
@@ -374,10 +369,10 @@ func (r *run) abort(p *Policy) {
 	if r.failure.waiting {
 		loop.slept(elapsed - r.failure.ended)
 	}
-	if r.running && loop.attempts < r.failure.number {
-		loop.record(errPanic)
-	}
 	if !loop.ended {
+		if r.running && loop.attempts < r.failure.number {
+			loop.record(errPanic)
+		}
 		loop.stop(now, ReasonPanic, errPanic)
 	}
 	if r.running {

@@ -68,9 +68,9 @@ func recycle(ctx context.Context, t *time.Timer) error {
 }
 
 // inBubble reports whether the caller runs in a synctest bubble: there
-// [time.Now] carries no monotonic reading, which Round(0) would strip. So it is
-// from Go 1.24 to 1.26, undocumented; TestTimersDoNotCrossABubblesBorder tells if
-// that changes.
+// [time.Now] carries no monotonic reading, which Round(0) would strip. That is so
+// in Go 1.26, and undocumented; TestTimersDoNotCrossABubblesBorder tells if it
+// changes.
 func inBubble() bool {
 	now := time.Now()
 	return now == now.Round(0)
