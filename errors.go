@@ -145,6 +145,16 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
+// Timeout reports whether it was time that ran out: the caller's deadline, or the
+// last attempt's own. It is how [net/url.Error] and os.IsTimeout ask.
+func (e *Error) Timeout() bool {
+	if e == nil || e.Reason == ReasonCanceled {
+		return false
+	}
+	var last interface{ Timeout() bool }
+	return e.Reason == ReasonDeadline || errors.As(e.Last(), &last) && last.Timeout()
+}
+
 // ErrorType returns the reason as an error.type for spans and metrics, of low
 // cardinality: "retry.max_attempts".
 func (e *Error) ErrorType() string { return e.Reason.errorType() }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"runtime"
 	"slices"
 	"testing"
@@ -315,4 +316,21 @@ func buildTree(program []byte, depth int) (tree, []byte) {
 		return tree{errors.Join(first.err, second.err), word}, rest
 	}
 	return tree{fmt.Errorf("%w + %w", first.err, second.err), word}, rest
+}
+
+func TestErrorSaysWhetherItTimedOut(t *testing.T) {
+	for _, c := range []struct {
+		err  *retry.Error
+		want bool
+	}{
+		{nil, false},
+		{&retry.Error{Reason: retry.ReasonDeadline}, true},
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Errs: []error{fmt.Errorf("read: %w", retry.ErrAttemptTimeout)}}, true},
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Errs: []error{retry.ErrAttemptTimeout, errDown}}, false},
+		{&retry.Error{Reason: retry.ReasonCanceled, Errs: []error{retry.ErrAttemptTimeout}}, false},
+	} {
+		if got := (&url.Error{Err: c.err}).Timeout(); got != c.want {
+			t.Errorf("url.Error around %v: Timeout() = %v, want %v", c.err, got, c.want)
+		}
+	}
 }
