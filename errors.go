@@ -157,7 +157,12 @@ func (e *Error) Timeout() bool {
 
 // ErrorType returns the reason as an error.type for spans and metrics, of low
 // cardinality: "retry.max_attempts".
-func (e *Error) ErrorType() string { return e.Reason.errorType() }
+func (e *Error) ErrorType() string {
+	if e == nil {
+		return "retry.unknown"
+	}
+	return e.Reason.errorType()
+}
 
 func count(attempts int) string {
 	if attempts == 1 {

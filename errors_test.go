@@ -119,7 +119,7 @@ func TestErrorHoldsNothingOfItsRun(t *testing.T) {
 
 func TestNilErrorInAnInterface(t *testing.T) {
 	var none *retry.Error
-	if none.Last() != nil || retry.DefaultClassifier(none) != retry.Transient {
+	if none.Last() != nil || none.ErrorType() != "retry.unknown" || retry.DefaultClassifier(none) != retry.Transient {
 		t.Error("a nil *Error has an error or a class of its own")
 	}
 	p, _ := virtual()

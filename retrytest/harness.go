@@ -112,7 +112,9 @@ func (h *Harness) start(ctx context.Context, _ retry.Policy) context.Context {
 	inner, cancel := context.WithCancelCause(ctx)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.release()
+	if h.done {
+		h.release() // else this run is inside of that one, or beside it
+	}
 	h.run = run{begun: true, began: h.Clock.Now(), cancel: cancel}
 	return &cancelable{inner, ctx}
 }

@@ -270,3 +270,19 @@ func TestSlowButMovingAttemptIsLeftAlone(t *testing.T) {
 		time.Sleep(time.Minute) // nothing barks after the attempt
 	})
 }
+
+func TestRunInsideOfARun(t *testing.T) {
+	h := retrytest.New(t, retry.Policy{MaxAttempts: 2})
+	calls := 0
+	err := retry.Run(t.Context(), h.Policy, func(ctx context.Context) error {
+		return retry.Run(ctx, h.Policy, func(context.Context) error {
+			if calls++; calls < 4 {
+				return errDown
+			}
+			return nil
+		})
+	})
+	if err != nil || calls != 4 {
+		t.Errorf("%d calls, %v; want 4 and no error", calls, err)
+	}
+}

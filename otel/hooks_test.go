@@ -1,0 +1,510 @@
+package otelretry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	otelretry "github.com/goretry/retry/otel"
+	"github.com/goretry/retry/retrytest"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	oteltrace "go.opentelemetry.io/otel/trace"
+)
+
+func fails(d time.Duration) retrytest.Step[int]    { return retrytest.Fail[int](errDown).Taking(d) }
+func succeeds(d time.Duration) retrytest.Step[int] { return retrytest.Return(1).Taking(d) }
+
+const ms = time.Millisecond
+
+func TestFirstTrySuccess(t *testing.T) {
+	v := view(t, retry.Policy{Name: "fetch"})
+	v.run(t.Context(), succeeds(30*ms))
+	v.wantSpans(`
+		retry fetch 0s-30ms name=fetch max_attempts=3 attempts=1 outcome=success_first_try
+		  attempt fetch 0s-30ms name=fetch attempt=1`)
+	v.wantMetrics(`
+		retry.attempt.duration [s] name=fetch: 1 runs, sum 0.03
+		retry.operation.attempts [{attempt}] name=fetch outcome=success_first_try: 1 runs, sum 1
+		retry.operation.duration [s] name=fetch outcome=success_first_try: 1 runs, sum 0.03`)
+}
+
+func TestSuccessAfterRetries(t *testing.T) {
+	v := view(t, retry.Policy{Name: "fetch", MaxAttempts: 4})
+	v.run(t.Context(),
+		fails(50*ms),
+		retrytest.Fail[int](retry.After(errDown, 300*ms)).Taking(10*ms),
+		succeeds(30*ms))
+	v.wantSpans(`
+		retry fetch 0s-690ms name=fetch max_attempts=4 attempts=3 outcome=success_after_retry
+		  @50ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+		  @160ms retry.wait attempt=2 delay=0.5 class=throttled error.type=*errors.errorString hint=0.3
+		  attempt fetch 0s-50ms name=fetch attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+		  attempt fetch 150ms-160ms name=fetch attempt=2 class=throttled error.type=*errors.errorString Error "connection refused"
+		  attempt fetch 660ms-690ms name=fetch attempt=3`)
+	v.wantMetrics(`
+		retry.attempt.duration [s] class=throttled name=fetch: 1 runs, sum 0.01
+		retry.attempt.duration [s] class=transient name=fetch: 1 runs, sum 0.05
+		retry.attempt.duration [s] name=fetch: 1 runs, sum 0.03
+		retry.delay [s] name=fetch: 1 runs, sum 0.6
+		retry.operation.attempts [{attempt}] name=fetch outcome=success_after_retry: 1 runs, sum 3
+		retry.operation.duration [s] name=fetch outcome=success_after_retry: 1 runs, sum 0.69`)
+}
+
+type refuse struct{}
+
+func (refuse) Begin()                    {}
+func (refuse) Withdraw(retry.Class) bool { return false }
+func (refuse) End(retry.Class, bool)     {}
+
+func TestEachReason(t *testing.T) {
+	for _, tt := range []struct {
+		reason   retry.Reason
+		policy   retry.Policy
+		err      error
+		attempts int
+	}{
+		{retry.ReasonPermanent, retry.Policy{}, retry.Stop(errDown), 1},
+		{retry.ReasonNotIdempotent, retry.Policy{NonIdempotent: true}, errDown, 1},
+		{retry.ReasonMaxAttempts, retry.Policy{}, errDown, 3},
+		{retry.ReasonMaxElapsed, retry.Policy{MaxElapsed: 200 * ms}, errDown, 2},
+		{retry.ReasonRetryAfter, retry.Policy{}, retry.After(errDown, time.Hour), 1},
+		{retry.ReasonBudget, retry.Policy{Budget: refuse{}}, errDown, 1},
+		{retry.ReasonDeadline, retry.Policy{}, errDown, 2},
+	} {
+		t.Run(tt.reason.String(), func(t *testing.T) {
+			v := view(t, tt.policy)
+			ctx := t.Context()
+			if tt.reason == retry.ReasonDeadline {
+				var cancel context.CancelFunc
+				ctx, cancel = v.h.Clock.WithTimeoutCause(ctx, 200*ms, nil)
+				defer cancel()
+			}
+			err := v.run(ctx, retrytest.Fail[int](tt.err), retrytest.Fail[int](tt.err), retrytest.Fail[int](tt.err))
+			outcome := "failure_first_try"
+			if tt.attempts > 1 {
+				outcome = "failure_after_retry"
+			}
+			tree := v.tree()
+			run := fmt.Sprintf(" max_attempts=3 attempts=%d outcome=%s reason=%s error.type=retry.%[3]s Error %q\n", tt.attempts, outcome, tt.reason, err)
+			gaveUp := fmt.Sprintf(" retry.gave_up reason=%s attempts=%d\n", tt.reason, tt.attempts)
+			if !strings.Contains(tree, run) || !strings.Contains(tree, gaveUp) || strings.Count(tree, "retry.wait") != tt.attempts-1 {
+				t.Errorf("spans:\n%swant %d waits and\n%s%s", tree, tt.attempts-1, run, gaveUp)
+			}
+			got := metrics(t, v.reader)
+			for _, want := range []string{
+				fmt.Sprintf("retry.gave_up [{operation}] reason=%s: 1\n", tt.reason),
+				fmt.Sprintf("retry.operation.duration [s] error.type=retry.%s outcome=%s: 1 runs", tt.reason, outcome),
+				fmt.Sprintf("retry.operation.attempts [{attempt}] outcome=%s: 1 runs, sum %d\n", outcome, tt.attempts),
+			} {
+				if !strings.Contains(got, want) {
+					t.Errorf("metrics:\n%swant %s", got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestGivingUpTellsWhen(t *testing.T) {
+	v := view(t, retry.Policy{MaxAttempts: 2})
+	v.run(t.Context(), fails(10*ms), fails(20*ms))
+	v.wantSpans(`
+		retry 0s-130ms max_attempts=2 attempts=2 outcome=failure_after_retry reason=max_attempts error.type=retry.max_attempts Error "retry: gave up after 2 attempts in 130ms (max_attempts): connection refused"
+		  @10ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+		  @130ms retry.gave_up reason=max_attempts attempts=2
+		  attempt 0s-10ms attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+		  attempt 110ms-130ms attempt=2 class=transient error.type=*errors.errorString Error "connection refused"`)
+}
+
+func TestCanceledByItsCaller(t *testing.T) {
+	t.Run("during an attempt", func(t *testing.T) {
+		v := view(t, retry.Policy{MaxAttempts: retry.Unlimited})
+		ctx, cancel := context.WithCancel(t.Context())
+		v.h.Clock.AfterFunc(20*ms, cancel)
+		v.run(ctx, fails(50*ms))
+		v.wantSpans(`
+			retry 0s-20ms attempts=1 outcome=canceled
+			  @20ms retry.gave_up reason=canceled attempts=1
+			  attempt 0s-20ms attempt=1 class=unknown error.type=*errors.errorString Error "context canceled"`)
+		v.wantMetrics(`
+			retry.attempt.duration [s] class=unknown: 1 runs, sum 0.02
+			retry.gave_up [{operation}] reason=canceled: 1
+			retry.operation.attempts [{attempt}] outcome=canceled: 1 runs, sum 1
+			retry.operation.duration [s] outcome=canceled: 1 runs, sum 0.02`)
+	})
+	t.Run("during a wait", func(t *testing.T) {
+		v := view(t, retry.Policy{})
+		ctx, cancel := context.WithCancel(t.Context())
+		v.h.Clock.AfterFunc(60*ms, cancel)
+		v.run(ctx, fails(0))
+		v.wantSpans(`
+			retry 0s-60ms max_attempts=3 attempts=1 outcome=canceled
+			  @0s retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+			  @60ms retry.gave_up reason=canceled attempts=1
+			  attempt 0s-0s attempt=1 class=transient error.type=*errors.errorString Error "connection refused"`)
+	})
+	t.Run("before the run", func(t *testing.T) {
+		v := view(t, retry.Policy{})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		v.run(ctx)
+		v.wantSpans(`
+			retry 0s-0s max_attempts=3 attempts=0 outcome=canceled
+			  @0s retry.gave_up reason=canceled attempts=0`)
+	})
+}
+
+func TestPanicAndGoexitEndTheSpans(t *testing.T) {
+	for name, leave := range map[string]func(){
+		"panic":  func() { panic("boom") },
+		"Goexit": runtime.Goexit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := view(t, retry.Policy{})
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				defer func() { _ = recover() }()
+				_ = retry.Run(context.Background(), v.h.Policy, func(context.Context) error {
+					v.h.Clock.Advance(10 * ms)
+					leave()
+					return nil
+				})
+			}()
+			<-done
+			v.wantSpans(`
+				retry 0s-10ms max_attempts=3 attempts=1 outcome=failure_first_try reason=panic error.type=retry.panic Error "retry: gave up after 1 attempt in 10ms (panic): retry: panic or runtime.Goexit during the run"
+				  @10ms retry.gave_up reason=panic attempts=1
+				  attempt 0s-10ms attempt=1 class=unknown error.type=*errors.errorString Error "retry: panic or runtime.Goexit during the run"`)
+		})
+	}
+}
+
+func TestPanicInAnotherHookLosesNoSpan(t *testing.T) {
+	v := view(t, retry.Policy{})
+	v.h.Policy.Hooks = retry.JoinHooks(v.h.Policy.Hooks, retry.Hooks{
+		Attempt: func(context.Context, retry.Attempt) context.Context { panic("boom") },
+	})
+	func() {
+		defer func() { _ = recover() }()
+		v.run(t.Context(), succeeds(0))
+	}()
+	if got := len(v.spans.Ended()); got != 2 {
+		t.Errorf("%d spans ended, want 2", got)
+	}
+}
+
+func TestWhatTheOperationTracesIsBelowItsAttempt(t *testing.T) {
+	v := view(t, retry.Policy{})
+	tracer := v.traces.Tracer("client")
+	_ = retry.Run(t.Context(), v.h.Policy, func(ctx context.Context) error {
+		_, span := tracer.Start(ctx, fmt.Sprint("GET ", retry.AttemptNumber(ctx)),
+			oteltrace.WithTimestamp(v.h.Clock.Now()), oteltrace.WithSpanKind(oteltrace.SpanKindClient))
+		span.End(oteltrace.WithTimestamp(v.h.Clock.Now()))
+		if retry.AttemptNumber(ctx) == 2 {
+			return nil
+		}
+		return errDown
+	})
+	v.wantSpans(`
+		retry 0s-100ms max_attempts=3 attempts=2 outcome=success_after_retry
+		  @0s retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+		  attempt 0s-0s attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+		    GET 1 0s-0s kind client
+		  attempt 100ms-100ms attempt=2
+		    GET 2 100ms-100ms kind client`)
+}
+
+func TestNestedRuns(t *testing.T) {
+	v := view(t, retry.Policy{Name: "outer", MaxAttempts: 2})
+	calls := 0
+	_ = retry.Run(t.Context(), v.h.Policy, func(ctx context.Context) error {
+		return retry.Run(ctx, v.h.Policy.Named("inner"), func(context.Context) error {
+			v.h.Clock.Advance(10 * ms)
+			if calls++; calls < 4 {
+				return errDown
+			}
+			return nil
+		})
+	})
+	v.wantSpans(`
+		retry outer 0s-340ms name=outer max_attempts=2 attempts=2 outcome=success_after_retry
+		  @120ms retry.wait attempt=1 delay=0.1 class=transient error.type=retry.max_attempts
+		  attempt outer 0s-120ms name=outer attempt=1 class=transient error.type=retry.max_attempts Error "inner: gave up after 2 attempts in 120ms (max_attempts): connection refused"
+		    retry inner 0s-120ms name=inner max_attempts=2 attempts=2 outcome=failure_after_retry reason=max_attempts error.type=retry.max_attempts Error "inner: gave up after 2 attempts in 120ms (max_attempts): connection refused"
+		      @10ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+		      @120ms retry.gave_up reason=max_attempts attempts=2
+		      attempt inner 0s-10ms name=inner attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+		      attempt inner 110ms-120ms name=inner attempt=2 class=transient error.type=*errors.errorString Error "connection refused"
+		  attempt outer 220ms-340ms name=outer attempt=2
+		    retry inner 220ms-340ms name=inner max_attempts=2 attempts=2 outcome=success_after_retry
+		      @230ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+		      attempt inner 220ms-230ms name=inner attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+		      attempt inner 330ms-340ms name=inner attempt=2`)
+}
+
+// dropping samples all but runs named inner, and what is below them.
+type dropping struct{ trace.Sampler }
+
+func (d dropping) ShouldSample(p trace.SamplingParameters) trace.SamplingResult {
+	if p.Name == "retry inner" {
+		return trace.NeverSample().ShouldSample(p)
+	}
+	return d.Sampler.ShouldSample(p)
+}
+
+func TestAnUnsampledInnerRunLeavesTheOuterOnesSpansAlone(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	sampler := dropping{trace.ParentBased(trace.AlwaysSample())}
+	v := view(t, retry.Policy{Name: "outer"}, otelretry.WithTracerProvider(
+		trace.NewTracerProvider(trace.WithSampler(sampler), trace.WithSpanProcessor(spans))))
+	v.spans = spans
+	_ = retry.Run(t.Context(), v.h.Policy, func(ctx context.Context) error {
+		err := retry.Run(ctx, v.h.Policy.Named("inner"), func(context.Context) error { return errDown })
+		v.h.Clock.Advance(10 * ms)
+		return retry.Stop(err)
+	})
+	v.wantSpans(`
+		retry outer 0s-310ms name=outer max_attempts=3 attempts=1 outcome=failure_first_try reason=permanent error.type=retry.permanent Error "outer: gave up after 1 attempt in 310ms (permanent): inner: gave up after 3 attempts in 300ms (max_attempts): connection refused"
+		  @310ms retry.gave_up reason=permanent attempts=1
+		  attempt outer 0s-310ms name=outer attempt=1 class=permanent error.type=retry.max_attempts Error "inner: gave up after 3 attempts in 300ms (max_attempts): connection refused"`)
+}
+
+func TestConcurrentRunsShareHooks(t *testing.T) {
+	v := view(t, retry.Policy{Name: "fetch", Backoff: retry.Constant(0)})
+	p := v.h.Policy
+	p.Clock = nil
+	p.Hooks = otelretry.Hooks(otelretry.WithTracerProvider(v.traces), otelretry.WithAttributes(attribute.String("region", "eu")))
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for range 50 {
+				_ = retry.Run(t.Context(), p, func(ctx context.Context) error {
+					if retry.AttemptNumber(ctx) < 3 {
+						return errDown
+					}
+					return nil
+				})
+			}
+		})
+	}
+	wg.Wait()
+	if got := len(v.spans.Ended()); got != 16*50*4 {
+		t.Fatalf("%d spans, want %d", got, 16*50*4)
+	}
+	runs := map[oteltrace.SpanID]string{}
+	for _, s := range v.spans.Ended() {
+		if strings.HasPrefix(s.Name(), "attempt") {
+			runs[s.Parent().SpanID()] += fmt.Sprintln(attributes(s.Attributes()))
+			continue
+		}
+		if want := " region=eu name=fetch max_attempts=3 attempts=3 outcome=success_after_retry"; attributes(s.Attributes()) != want || len(s.Events()) != 2 {
+			t.Fatalf("run has%s and %d events, want%s and 2", attributes(s.Attributes()), len(s.Events()), want)
+		}
+	}
+	failed := " region=eu name=fetch attempt=%d class=transient error.type=*errors.errorString\n"
+	want := fmt.Sprintf(failed+failed+" region=eu name=fetch attempt=3\n", 1, 2)
+	for _, got := range runs {
+		if got != want {
+			t.Fatalf("attempts:\n%swant:\n%s", got, want)
+		}
+	}
+}
+
+// inSpan calls f below a span of the caller.
+func (v *viewer) inSpan(ctx context.Context, f func(context.Context)) {
+	ctx, span := v.traces.Tracer("caller").Start(ctx, "caller", oteltrace.WithTimestamp(v.start))
+	f(ctx)
+	span.End(oteltrace.WithTimestamp(v.h.Clock.Now()))
+}
+
+func TestRetriedRuns(t *testing.T) {
+	option := otelretry.WithAttempts(otelretry.RetriedRuns)
+	t.Run("first-try success", func(t *testing.T) {
+		v := view(t, retry.Policy{}, option)
+		v.inSpan(t.Context(), func(ctx context.Context) { v.run(ctx, succeeds(ms)) })
+		v.wantSpans(`caller 0s-1ms`)
+	})
+	t.Run("retried", func(t *testing.T) {
+		v := view(t, retry.Policy{}, option)
+		v.inSpan(t.Context(), func(ctx context.Context) {
+			v.h.Clock.Advance(5 * ms)
+			v.run(ctx, fails(10*ms), fails(20*ms), succeeds(30*ms))
+		})
+		v.wantSpans(`
+			caller 0s-365ms
+			  retry 5ms-365ms max_attempts=3 attempts=3 outcome=success_after_retry
+			    @15ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+			    @135ms retry.wait attempt=2 delay=0.2 class=transient error.type=*errors.errorString
+			    attempt 5ms-15ms attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+			    attempt 115ms-135ms attempt=2 class=transient error.type=*errors.errorString Error "connection refused"
+			    attempt 335ms-365ms attempt=3`)
+	})
+	t.Run("without a span of the caller", func(t *testing.T) {
+		v := view(t, retry.Policy{}, option)
+		v.run(t.Context(), fails(10*ms), succeeds(30*ms))
+		v.wantSpans(`
+			retry 0s-140ms max_attempts=3 attempts=2 outcome=success_after_retry
+			  @10ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+			  attempt 110ms-140ms attempt=2`)
+	})
+	t.Run("first-try failure", func(t *testing.T) {
+		v := view(t, retry.Policy{MaxAttempts: 1}, option)
+		v.inSpan(t.Context(), func(ctx context.Context) { v.run(ctx, fails(10*ms)) })
+		v.wantSpans(`
+			caller 0s-10ms
+			  retry 0s-10ms max_attempts=1 attempts=1 outcome=failure_first_try reason=max_attempts error.type=retry.max_attempts Error "retry: gave up after 1 attempt in 10ms (max_attempts): connection refused"
+			    @10ms retry.gave_up reason=max_attempts attempts=1`)
+	})
+	t.Run("unsampled", func(t *testing.T) {
+		v := view(t, retry.Policy{}, option)
+		v.run(unsampled(), fails(10*ms), succeeds(0))
+		v.wantSpans(``)
+	})
+	t.Run("on the system clock", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			v := view(t, retry.Policy{}, option)
+			v.start = time.Now()
+			p := v.h.Policy
+			p.Clock = nil
+			_ = retry.Run(t.Context(), p, func(context.Context) error {
+				time.Sleep(10 * ms)
+				return retry.Stop(errDown)
+			})
+			v.wantSpans(`
+				retry 0s-10ms max_attempts=3 attempts=1 outcome=failure_first_try reason=permanent error.type=retry.permanent Error "retry: gave up after 1 attempt in 10ms (permanent): connection refused"
+				  @10ms retry.gave_up reason=permanent attempts=1`)
+		})
+	})
+}
+
+func TestSystemClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := view(t, retry.Policy{})
+		v.start = time.Now()
+		p := v.h.Policy
+		p.Clock = nil
+		_ = retry.Run(t.Context(), p, func(ctx context.Context) error {
+			time.Sleep(10 * ms)
+			if retry.AttemptNumber(ctx) == 1 {
+				return errDown
+			}
+			return nil
+		})
+		v.wantSpans(`
+			retry 0s-120ms max_attempts=3 attempts=2 outcome=success_after_retry
+			  @10ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+			  attempt 0s-10ms attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+			  attempt 110ms-120ms attempt=2`)
+	})
+}
+
+func TestNoAttempts(t *testing.T) {
+	v := view(t, retry.Policy{}, otelretry.WithAttempts(otelretry.NoAttempts))
+	v.run(t.Context(), fails(10*ms), succeeds(30*ms))
+	v.wantSpans(`
+		retry 0s-140ms max_attempts=3 attempts=2 outcome=success_after_retry
+		  @10ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString`)
+}
+
+func TestNoEvents(t *testing.T) {
+	v := view(t, retry.Policy{MaxAttempts: 2}, otelretry.WithEvents(false), otelretry.WithAttempts(otelretry.NoAttempts))
+	v.run(t.Context(), fails(0), fails(0))
+	v.wantSpans(`
+		retry 0s-100ms max_attempts=2 attempts=2 outcome=failure_after_retry reason=max_attempts error.type=retry.max_attempts Error "retry: gave up after 2 attempts in 100ms (max_attempts): connection refused"`)
+}
+
+func TestUnsampledCaller(t *testing.T) {
+	v := view(t, retry.Policy{})
+	var below oteltrace.SpanContext
+	_ = retry.Run(unsampled(), v.h.Policy, func(ctx context.Context) error {
+		below = oteltrace.SpanContextFromContext(ctx)
+		return nil
+	})
+	if want := oteltrace.SpanContextFromContext(unsampled()).TraceID(); below.TraceID() != want || below.IsSampled() {
+		t.Errorf("op is in trace %v, sampled: %v; want %v, unsampled", below.TraceID(), below.IsSampled(), want)
+	}
+	v.wantSpans(``)
+}
+
+// A typedError says its own type.
+type typedError struct{ kind string }
+
+func (e typedError) Error() string     { return "typed" }
+func (e typedError) ErrorType() string { return e.kind }
+
+// A brokenError panics when it is asked anything.
+type brokenError struct{ p *string }
+
+func (e *brokenError) Error() string     { return *e.p }
+func (e *brokenError) ErrorType() string { return *e.p }
+
+func TestErrorType(t *testing.T) {
+	var none *retry.Error
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{errDown, "*errors.errorString"},
+		{fmt.Errorf("get: %w", errDown), "*errors.errorString"},
+		{fmt.Errorf("get: %w", context.DeadlineExceeded), "context.deadlineExceededError"},
+		{fmt.Errorf("get: %w", typedError{"timeout"}), "timeout"},
+		{typedError{"timeout"}, "timeout"},
+		{typedError{""}, "github.com/goretry/retry/otel_test.typedError"},
+		{context.DeadlineExceeded, "context.deadlineExceededError"},
+		{none, "retry.unknown"},
+		{&brokenError{}, "*otelretry_test.brokenError"},
+	} {
+		v := view(t, retry.Policy{MaxAttempts: 1}, otelretry.WithEvents(false))
+		v.h.Policy.Classify = func(error) retry.Class { return retry.Transient }
+		func() {
+			defer func() { _ = recover() }() // of the broken error's text, in whoever prints the *Error
+			v.run(t.Context(), retrytest.Fail[int](tt.err))
+		}()
+		if got := v.tree(); !strings.Contains(got, " class=transient error.type="+tt.want+" Error ") {
+			t.Errorf("%T: spans:\n%swant error.type=%s", tt.err, got, tt.want)
+		}
+	}
+}
+
+func TestAttributesThatCollide(t *testing.T) {
+	v := view(t, retry.Policy{Name: "fetch"}, otelretry.WithAttributes(
+		attribute.String("retry.name", "theirs"), attribute.Int("retry.outcome", 1),
+		attribute.String("region", "eu"), attribute.String("region", "us")))
+	v.run(t.Context(), succeeds(0))
+	v.wantSpans(`
+		retry fetch 0s-0s name=fetch outcome=success_first_try region=us max_attempts=3 attempts=1
+		  attempt fetch 0s-0s name=fetch outcome=1 region=us attempt=1`)
+	v.wantMetrics(`
+		retry.attempt.duration [s] region=us name=fetch outcome=1: 1 runs, sum 0
+		retry.operation.attempts [{attempt}] region=us name=fetch outcome=success_first_try: 1 runs, sum 1
+		retry.operation.duration [s] region=us name=fetch outcome=success_first_try: 1 runs, sum 0`)
+}
+
+func TestContextsOfARunEndWithTheCallers(t *testing.T) {
+	v := view(t, retry.Policy{})
+	type key struct{}
+	ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "kept"))
+	_ = retry.Run(ctx, v.h.Policy, func(ctx context.Context) error {
+		before := runtime.NumGoroutine()
+		below, stop := context.WithCancel(ctx)
+		defer stop()
+		if got := runtime.NumGoroutine(); got != before {
+			t.Errorf("a context below the attempt's started %d goroutines", got-before)
+		}
+		shutdown := errors.New("shutdown")
+		cancel(shutdown)
+		if context.Cause(below) != shutdown || below.Value(key{}) != "kept" {
+			t.Errorf("cause %v, value %v", context.Cause(below), below.Value(key{}))
+		}
+		return nil
+	})
+}

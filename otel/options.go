@@ -1,0 +1,100 @@
+package otelretry
+
+import (
+	"runtime/debug"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// ScopeName is the instrumentation scope of all spans and metrics of this package.
+const ScopeName = "github.com/goretry/retry/otel"
+
+// Version returns the version of this module in the running program, "(devel)" if
+// it was not built from a released one. It is the version of the scope.
+func Version() string { return version() }
+
+var version = sync.OnceValue(func() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if m.Path == ScopeName && m.Replace == nil {
+				return m.Version
+			}
+		}
+	}
+	return "(devel)"
+})
+
+// Option sets what [Hooks] and [ObserveBudget] use. A nil Option is skipped.
+type Option func(*config)
+
+type config struct {
+	tracers  trace.TracerProvider // nil: the global one
+	meters   metric.MeterProvider // nil: the global one
+	attempts Attempts
+	silent   bool // no events
+	attrs    []attribute.KeyValue
+}
+
+func configured(opts []Option) config {
+	var c config
+	for _, opt := range opts {
+		if opt != nil {
+			opt(&c)
+		}
+	}
+	return c
+}
+
+// WithTracerProvider sets where spans go. Nil is ignored. The default is the
+// global provider, the one that is set when a run starts.
+func WithTracerProvider(p trace.TracerProvider) Option {
+	return func(c *config) {
+		if p != nil {
+			c.tracers = p
+		}
+	}
+}
+
+// WithMeterProvider sets where measurements go. Nil is ignored. The default is the
+// global provider, the one that is set when the measurement is made; for
+// [ObserveBudget], when it is called.
+func WithMeterProvider(p metric.MeterProvider) Option {
+	return func(c *config) {
+		if p != nil {
+			c.meters = p
+		}
+	}
+}
+
+// Attempts says which attempts have spans.
+type Attempts uint8
+
+const (
+	// AllAttempts gives a span to each run and to each of its attempts.
+	AllAttempts Attempts = iota
+
+	// RetriedRuns gives spans only to runs that do not succeed at once. They are
+	// made after the first attempt, with its true times; what that attempt traced
+	// itself hangs below the caller's span. Without a span of the caller the first
+	// attempt has none either. Samplers see such runs alone.
+	RetriedRuns
+
+	// NoAttempts gives a span to each run and none to attempts.
+	NoAttempts
+)
+
+// WithAttempts says which attempts have spans. The default is [AllAttempts], which
+// also stands for unknown values.
+func WithAttempts(a Attempts) Option { return func(c *config) { c.attempts = a } }
+
+// WithEvents turns the events of spans on, which is the default, or off.
+func WithEvents(on bool) Option { return func(c *config) { c.silent = !on } }
+
+// WithAttributes adds attributes to every span and every measurement. Keep their
+// values few. Where a key is one of this package's, the package's value wins.
+func WithAttributes(kv ...attribute.KeyValue) Option {
+	return func(c *config) { c.attrs = append(c.attrs, kv...) }
+}
