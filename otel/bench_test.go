@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/clockx"
 	otelretry "github.com/goretry/retry/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -166,5 +165,3 @@ func BenchmarkTwoRetriesSampled(b *testing.B) {
 	m := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
 	measure(b, "ours, with metrics", ctx, ours(p, otelretry.WithMeterProvider(m)), new(flaky).call)
 }
-
-var _ clockx.Clock

@@ -1,0 +1,55 @@
+package otelretry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+	otelretry "github.com/goretry/retry/otel"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+)
+
+func ExampleHooks() {
+	spans := tracetest.NewInMemoryExporter()
+	provider := trace.NewTracerProvider(trace.WithSyncer(spans)) // a program sets its global provider instead
+
+	policy := retry.Policy{
+		Name:    "fetch-user",
+		Backoff: retry.Constant(100 * time.Millisecond),
+		Hooks:   otelretry.Hooks(otelretry.WithTracerProvider(provider)),
+		Clock:   clockx.NewVirtual(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)),
+	}
+	_ = retry.Run(context.Background(), policy, func(ctx context.Context) error {
+		if retry.AttemptNumber(ctx) == 1 {
+			return errors.New("connection reset")
+		}
+		return nil
+	})
+	for _, s := range spans.GetSpans() {
+		fmt.Println(s.Name, s.EndTime.Sub(s.StartTime), s.Status.Code)
+		for _, e := range s.Events {
+			fmt.Println(" ", e.Name)
+		}
+	}
+	// Output:
+	// attempt fetch-user 0s Error
+	// attempt fetch-user 0s Unset
+	// retry fetch-user 100ms Unset
+	//   retry.wait
+}
+
+func ExampleObserveBudget() {
+	budget := &retry.TokenBudget{} // shared by all policies for one server
+	unregister, err := otelretry.ObserveBudget("users-api", budget)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer unregister()
+	fmt.Println(budget.Balance())
+	// Output: 1
+}

@@ -1,0 +1,108 @@
+package otelretry_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/goretry/retry"
+	otelretry "github.com/goretry/retry/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+)
+
+func TestBounds(t *testing.T) {
+	v := view(t, retry.Policy{})
+	v.run(t.Context(), fails(0), succeeds(0))
+	seconds := []float64{.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 30, 60}
+	want := map[string][]float64{
+		"retry.operation.duration": seconds,
+		"retry.attempt.duration":   seconds,
+		"retry.delay":              seconds,
+		"retry.operation.attempts": {1, 2, 3, 4, 5, 10, 20},
+	}
+	var got metricdata.ResourceMetrics
+	if err := v.reader.Collect(t.Context(), &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range got.ScopeMetrics[0].Metrics {
+		var bounds []float64
+		switch data := m.Data.(type) {
+		case metricdata.Histogram[float64]:
+			bounds = data.DataPoints[0].Bounds
+		case metricdata.Histogram[int64]:
+			bounds = data.DataPoints[0].Bounds
+		}
+		if !slices.Equal(bounds, want[m.Name]) {
+			t.Errorf("%s has the bounds %v, want %v", m.Name, bounds, want[m.Name])
+		}
+		if m.Description == "" {
+			t.Errorf("%s has no description", m.Name)
+		}
+		delete(want, m.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("not measured: %v", want)
+	}
+}
+
+func TestObserveBudget(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	opts := []otelretry.Option{
+		otelretry.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))),
+		otelretry.WithAttributes(attribute.String("retry.budget", "theirs"), attribute.String("region", "eu")),
+	}
+	users, orders := &retry.TokenBudget{Capacity: 100, Cost: 25}, &retry.ConcurrencyBudget{}
+	unregister, err := otelretry.ObserveBudget("users", users, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := otelretry.ObserveBudget("orders", orders, opts...); err != nil {
+		t.Fatal(err)
+	}
+	users.Withdraw(retry.Transient)
+	compare(t, "metrics", metrics(t, reader), `
+		retry.budget.balance [1] region=eu budget=orders: 1
+		retry.budget.balance [1] region=eu budget=users: 0.75`)
+	if err := unregister(); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, "metrics", metrics(t, reader), `
+		retry.budget.balance [1] region=eu budget=orders: 1`)
+}
+
+// failing gives a meter that gives no instruments.
+type failing struct{ noop.MeterProvider }
+
+type failingMeter struct{ noop.Meter }
+
+var errMeter = errors.New("no instruments here")
+
+func (failing) Meter(string, ...metric.MeterOption) metric.Meter { return failingMeter{} }
+
+func (failingMeter) Float64Histogram(string, ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	return nil, errMeter
+}
+func (failingMeter) Int64Histogram(string, ...metric.Int64HistogramOption) (metric.Int64Histogram, error) {
+	return nil, errMeter
+}
+func (failingMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return nil, errMeter
+}
+func (failingMeter) Float64ObservableGauge(string, ...metric.Float64ObservableGaugeOption) (metric.Float64ObservableGauge, error) {
+	return nil, errMeter
+}
+
+func TestObserveBudgetSaysWhatFailed(t *testing.T) {
+	unregister, err := otelretry.ObserveBudget("users", nil)
+	if err == nil || unregister() != nil {
+		t.Errorf("nil budget: %v", err)
+	}
+	unregister, err = otelretry.ObserveBudget("users", &retry.TokenBudget{}, otelretry.WithMeterProvider(failing{}))
+	if !errors.Is(err, errMeter) || unregister() != nil {
+		t.Errorf("failing meter: %v", err)
+	}
+}

@@ -1,0 +1,86 @@
+//go:build !race
+
+package otelretry_test
+
+// What takes too long under the race detector, or counts what it adds.
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	otelretry "github.com/goretry/retry/otel"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+func TestAllocationsOfHooks(t *testing.T) {
+	sampled, meters := sampling(sdktrace.AlwaysSample()), sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+	withMetrics := otelretry.WithMeterProvider(meters)
+	flaky := new(flaky).call
+	for _, tt := range []struct {
+		name  string
+		ctx   context.Context
+		hooks retry.Hooks
+		op    func(context.Context) error
+		most  float64
+	}{
+		{"no-op provider", context.Background(), ours(noop.NewTracerProvider()), succeed, 1},
+		{"no-op provider, with metrics", context.Background(), ours(noop.NewTracerProvider(), withMetrics), succeed, 1},
+		{"unsampled caller", unsampled(), ours(sampling(sdktrace.ParentBased(sdktrace.AlwaysSample()))), succeed, 3},
+		{"sampled", context.Background(), ours(sampled), succeed, 12},
+		{"sampled, with metrics", context.Background(), ours(sampled, withMetrics), succeed, 12},
+		{"sampled, retried runs", context.Background(), ours(sampled, otelretry.WithAttempts(otelretry.RetriedRuns)), succeed, 1},
+		{"sampled, two retries", context.Background(), ours(sampled), flaky, 37},
+		{"sampled, two retries, with metrics", context.Background(), ours(sampled, withMetrics), flaky, 37},
+	} {
+		p := retry.Policy{Name: "fetch", Hooks: tt.hooks, Backoff: retry.Constant(time.Nanosecond)}
+		if got := testing.AllocsPerRun(300, func() { _ = retry.Run(tt.ctx, p, tt.op) }); got > tt.most {
+			t.Errorf("%s: %v allocations, want at most %v", tt.name, got, tt.most)
+		}
+	}
+}
+
+func TestCardinalityIsBounded(t *testing.T) {
+	t.Cleanup(otelretry.Forget)
+	v := view(t, retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}, otelretry.WithEvents(false))
+	p := v.h.Policy
+	p.Clock = nil
+	names, types := map[string]bool{}, map[string]bool{}
+	for i := range 100_000 {
+		_ = retry.Run(context.Background(), p.Named(fmt.Sprintf("user-%d", i)), func(context.Context) error {
+			return typedError{fmt.Sprintf("type-%d", i)}
+		})
+		for _, s := range v.spans.Ended() {
+			names[s.Name()] = true
+			for _, a := range s.Attributes() {
+				switch a.Key {
+				case "error.type":
+					types[a.Value.AsString()] = true
+				case "retry.name":
+					if want := fmt.Sprintf("user-%d", i); a.Value.AsString() != want {
+						t.Fatalf("span of %s is %s", want, a.Value.AsString())
+					}
+				}
+			}
+		}
+		v.spans.Reset()
+	}
+	if len(names) > 2*257 || !names["retry other"] || !names["attempt other"] {
+		t.Errorf("%d names of spans", len(names))
+	}
+	if len(types) > 258 || !types["other"] {
+		t.Errorf("%d error types", len(types))
+	}
+	lines := strings.Split(metrics(t, v.reader), "\n")
+	if len(lines) > 5*257+1 {
+		t.Errorf("%d measurements:\n%s", len(lines), strings.Join(lines[:10], "\n"))
+	}
+	if want := "name=other outcome=failure_after_retry: 99"; !strings.Contains(strings.Join(lines, "\n"), want) {
+		t.Errorf("metrics hold no %q", want)
+	}
+}

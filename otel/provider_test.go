@@ -1,0 +1,100 @@
+package otelretry_test
+
+import (
+	"context"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/goretry/retry"
+	otelretry "github.com/goretry/retry/otel"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// uncomparable is a provider that == cannot compare.
+type uncomparable struct {
+	trace.TracerProvider
+	_ []int
+}
+
+func TestGlobalProvidersAreFollowed(t *testing.T) {
+	p := retry.Policy{Hooks: otelretry.Hooks()}
+	run := func() { _ = retry.Run(context.Background(), p, succeed) }
+	run() // nobody listens yet
+	for i := range 3 {
+		spans, reader := tracetest.NewSpanRecorder(), sdkmetric.NewManualReader()
+		var tp trace.TracerProvider = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
+		if i == 2 {
+			tp = uncomparable{TracerProvider: tp}
+		}
+		otel.SetTracerProvider(tp)
+		otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
+		run()
+		run()
+		if got := len(spans.Ended()); got != 4 {
+			t.Errorf("global provider %d got %d spans, want 4", i, got)
+		}
+		if got, want := metrics(t, reader), "attempts [{attempt}] outcome=success_first_try: 2 runs"; !strings.Contains(got, want) {
+			t.Errorf("global provider %d got\n%swant %s", i, got, want)
+		}
+	}
+	otel.SetTracerProvider(noop.NewTracerProvider())
+	otel.SetMeterProvider(metricnoop.NewMeterProvider())
+}
+
+// noTracer and noMeter give nothing.
+type (
+	noTracer struct{ noop.TracerProvider }
+	noMeter  struct{ metricnoop.MeterProvider }
+)
+
+func (noTracer) Tracer(string, ...trace.TracerOption) trace.Tracer { return nil }
+func (noMeter) Meter(string, ...metric.MeterOption) metric.Meter   { return nil }
+
+func TestProvidersThatFail(t *testing.T) {
+	var reported []error
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { reported = append(reported, err) }))
+	defer otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
+	for _, opts := range [][]otelretry.Option{
+		{nil, otelretry.WithTracerProvider(nil), otelretry.WithMeterProvider(nil), otelretry.WithAttributes()},
+		{otelretry.WithTracerProvider(noTracer{}), otelretry.WithMeterProvider(noMeter{})},
+		{otelretry.WithMeterProvider(failing{})},
+	} {
+		p := retry.Policy{Hooks: otelretry.Hooks(opts...), Backoff: retry.Constant(0)}
+		if err := retry.Run(t.Context(), p, new(flaky).call); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(reported) != 5 || reported[0] != errMeter {
+		t.Errorf("reported %v, want 5 times %v", reported, errMeter)
+	}
+}
+
+func TestTheSDKIsNotImported(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	deps := strings.Fields(string(out))
+	for _, dep := range deps {
+		if strings.HasPrefix(dep, "go.opentelemetry.io/otel/sdk") || strings.HasPrefix(dep, "go.opentelemetry.io/otel/exporters") {
+			t.Errorf("imports %s", dep)
+		}
+	}
+	if len(deps) < 20 {
+		t.Errorf("go list found only %v", deps)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	if got := otelretry.Version(); got == "" {
+		t.Error("no version")
+	}
+}
