@@ -59,9 +59,7 @@ func errorType(err error) string {
 	case interface{ ErrorType() string }, interface{ As(any) bool }, interface{ Unwrap() error }, interface{ Unwrap() []error }:
 		return name
 	}
-	if name != other {
-		typed.Store(t, name)
-	}
+	typed.Store(t, name)
 	return name
 }
 

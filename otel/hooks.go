@@ -75,7 +75,7 @@ func newTracer(p trace.TracerProvider) trace.Tracer {
 // spanStart is what a span begins with.
 type spanStart struct {
 	name string
-	opts []trace.SpanStartOption // clipped: append copies
+	opts []trace.SpanStartOption // shared and full, so that append copies
 }
 
 // spanKey tells such beginnings apart: of runs' spans, number is the limit on
@@ -102,8 +102,8 @@ func (t *telemetry) buildSpan(kind, name string, kv ...attribute.KeyValue) spanS
 		kv = append([]attribute.KeyValue{nameKey.String(name)}, kv...)
 	}
 	kv = slices.Concat(t.attrs, kv)
-	opts := []trace.SpanStartOption{trace.WithAttributes(slices.Clip(kv)...)}
-	return spanStart{kind, slices.Clip(opts)}
+	opts := []trace.SpanStartOption{trace.WithAttributes(kv...)}
+	return spanStart{kind, opts}
 }
 
 // failure is what an attempt's span tells of an error.
@@ -127,7 +127,7 @@ func buildEnding(e ending) []attribute.KeyValue {
 	if failed(e.reason) {
 		kv = append(kv, reasonKey.String(e.reason.String()), semconv.ErrorTypeKey.String(runErrorType(e.reason)))
 	}
-	return slices.Clip(kv)
+	return kv
 }
 
 // begin starts a span, at the given time or, if that is zero, now.

@@ -251,22 +251,27 @@ func TestNestedRuns(t *testing.T) {
 		      attempt inner 330ms-340ms name=inner attempt=2`)
 }
 
-// dropping samples all but runs named inner, and what is below them.
-type dropping struct{ trace.Sampler }
+// dropping samples everything but runs named inner.
+type dropping struct{}
 
-func (d dropping) ShouldSample(p trace.SamplingParameters) trace.SamplingResult {
+func (dropping) Description() string { return "dropping" }
+func (dropping) ShouldSample(p trace.SamplingParameters) trace.SamplingResult {
 	if p.Name == "retry inner" {
 		return trace.NeverSample().ShouldSample(p)
 	}
-	return d.Sampler.ShouldSample(p)
+	return trace.AlwaysSample().ShouldSample(p)
+}
+
+func viewDropping(t *testing.T, name string, opts ...otelretry.Option) *viewer {
+	spans := tracetest.NewSpanRecorder()
+	provider := trace.NewTracerProvider(trace.WithSampler(dropping{}), trace.WithSpanProcessor(spans))
+	v := view(t, retry.Policy{Name: name}, append(opts, otelretry.WithTracerProvider(provider))...)
+	v.spans = spans
+	return v
 }
 
 func TestAnUnsampledInnerRunLeavesTheOuterOnesSpansAlone(t *testing.T) {
-	spans := tracetest.NewSpanRecorder()
-	sampler := dropping{trace.ParentBased(trace.AlwaysSample())}
-	v := view(t, retry.Policy{Name: "outer"}, otelretry.WithTracerProvider(
-		trace.NewTracerProvider(trace.WithSampler(sampler), trace.WithSpanProcessor(spans))))
-	v.spans = spans
+	v := viewDropping(t, "outer")
 	_ = retry.Run(t.Context(), v.h.Policy, func(ctx context.Context) error {
 		err := retry.Run(ctx, v.h.Policy.Named("inner"), func(context.Context) error { return errDown })
 		v.h.Clock.Advance(10 * ms)
@@ -367,6 +372,11 @@ func TestRetriedRuns(t *testing.T) {
 	t.Run("unsampled", func(t *testing.T) {
 		v := view(t, retry.Policy{}, option)
 		v.run(unsampled(), fails(10*ms), succeeds(0))
+		v.wantSpans(``)
+	})
+	t.Run("its own span is not sampled", func(t *testing.T) {
+		v := viewDropping(t, "inner", option)
+		v.run(t.Context(), fails(10*ms), succeeds(0))
 		v.wantSpans(``)
 	})
 	t.Run("on the system clock", func(t *testing.T) {
