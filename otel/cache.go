@@ -32,9 +32,7 @@ func (c *cache[K, V]) get(key K) V {
 	if kept := c.kept.Load(); kept != nil {
 		grown = maps.Clone(*kept)
 	}
-	if len(grown) < cached {
-		grown[key] = v
-		c.kept.Store(&grown)
-	}
+	grown[key] = v
+	c.kept.Store(&grown)
 	return v
 }

@@ -486,9 +486,10 @@ func TestErrorType(t *testing.T) {
 }
 
 func TestAttributesThatCollide(t *testing.T) {
-	v := view(t, retry.Policy{Name: "fetch"}, otelretry.WithAttributes(
-		attribute.String("retry.name", "theirs"), attribute.Int("retry.outcome", 1),
-		attribute.String("region", "eu"), attribute.String("region", "us")))
+	v := view(t, retry.Policy{Name: "fetch"},
+		otelretry.WithAttributes(attribute.String("retry.name", "theirs"), attribute.Int("retry.outcome", 1)),
+		otelretry.WithAttributes(attribute.String("region", "eu"), attribute.String("region", "us")),
+		otelretry.WithTracerProvider(nil), otelretry.WithMeterProvider(nil))
 	v.run(t.Context(), succeeds(0))
 	v.wantSpans(`
 		retry fetch 0s-0s name=fetch outcome=success_first_try region=us max_attempts=3 attempts=1

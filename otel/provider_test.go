@@ -18,21 +18,27 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// uncomparable is a provider that == cannot compare.
+// uncomparable is a provider that == cannot compare. It counts its tracers.
 type uncomparable struct {
 	trace.TracerProvider
-	_ []int
+	tracers []int
+}
+
+func (p uncomparable) Tracer(name string, opts ...trace.TracerOption) trace.Tracer {
+	p.tracers[0]++
+	return p.TracerProvider.Tracer(name, opts...)
 }
 
 func TestGlobalProvidersAreFollowed(t *testing.T) {
 	p := retry.Policy{Hooks: otelretry.Hooks()}
 	run := func() { _ = retry.Run(context.Background(), p, succeed) }
 	run() // nobody listens yet
+	tracers := []int{0}
 	for i := range 3 {
 		spans, reader := tracetest.NewSpanRecorder(), sdkmetric.NewManualReader()
 		var tp trace.TracerProvider = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
 		if i == 2 {
-			tp = uncomparable{TracerProvider: tp}
+			tp = uncomparable{tp, tracers}
 		}
 		otel.SetTracerProvider(tp)
 		otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
@@ -44,6 +50,9 @@ func TestGlobalProvidersAreFollowed(t *testing.T) {
 		if got, want := metrics(t, reader), "attempts [{attempt}] outcome=success_first_try: 2 runs"; !strings.Contains(got, want) {
 			t.Errorf("global provider %d got\n%swant %s", i, got, want)
 		}
+	}
+	if tracers[0] != 1 {
+		t.Errorf("%d tracers for two runs, want 1", tracers[0])
 	}
 	otel.SetTracerProvider(noop.NewTracerProvider())
 	otel.SetMeterProvider(metricnoop.NewMeterProvider())
