@@ -1,6 +1,7 @@
 package otelretry
 
 import (
+	"errors"
 	"reflect"
 	"sync"
 
@@ -23,6 +24,7 @@ var names, errorTypes limit
 
 // admit returns value, or other if there were too many before it.
 func (l *limit) admit(value string) string {
+	value = valid(value)
 	l.mu.RLock()
 	known, full := l.seen[value], len(l.seen) >= distinct
 	l.mu.RUnlock()
@@ -72,5 +74,21 @@ func typeName(err error) (name string) {
 			name = reflect.TypeOf(err).String()
 		}
 	}()
-	return semconv.ErrorType(err).Value.AsString()
+	name = semconv.ErrorType(err).Value.AsString()
+	if name == mark {
+		name = typeName(unmarked(err))
+	}
+	return name
 }
+
+// unmarked returns what is below the first mark of an error.
+func unmarked(err error) error {
+	for reflect.TypeOf(err).String() != mark {
+		err = errors.Unwrap(err)
+	}
+	return errors.Unwrap(err)
+}
+
+// mark is the type of what retry.Stop and retry.After put around an error, which
+// nobody wants to see.
+const mark = "*retry.mark"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/goretry/retry"
@@ -32,7 +33,8 @@ const (
 
 // Hooks returns hooks that trace and measure the runs of the policies they are in.
 // Build them once and share them; they are safe for concurrent use. To add others,
-// use [retry.JoinHooks], these first: they then enclose the others.
+// use [retry.JoinHooks], these first: they then enclose the others. They must not
+// be in a policy twice.
 func Hooks(opts ...Option) retry.Hooks {
 	t := &telemetry{config: configured(opts)}
 	t.tracer.init(t.tracers, otel.GetTracerProvider, newTracer)
@@ -65,11 +67,13 @@ type telemetry struct {
 	measured     cache[labels, options]
 }
 
+// newTracer returns nil where there is nothing to trace with.
 func newTracer(p trace.TracerProvider) trace.Tracer {
-	if t := p.Tracer(ScopeName, trace.WithInstrumentationVersion(Version())); t != nil {
-		return t
+	t := p.Tracer(ScopeName, trace.WithInstrumentationVersion(Version()))
+	if _, ok := t.(noop.Tracer); ok {
+		return nil
 	}
-	return noop.Tracer{}
+	return t
 }
 
 // spanStart is what a span begins with.
@@ -99,7 +103,7 @@ func (t *telemetry) buildAttemptSpan(k spanKey) spanStart {
 func (t *telemetry) buildSpan(kind, name string, kv ...attribute.KeyValue) spanStart {
 	if name != "" {
 		kind += " " + names.admit(name)
-		kv = append([]attribute.KeyValue{nameKey.String(name)}, kv...)
+		kv = append([]attribute.KeyValue{nameKey.String(valid(name))}, kv...)
 	}
 	kv = slices.Concat(t.attrs, kv)
 	opts := []trace.SpanStartOption{trace.WithAttributes(kv...)}
@@ -136,7 +140,11 @@ func (s spanStart) begin(ctx context.Context, tracer trace.Tracer, at time.Time)
 	if !at.IsZero() {
 		opts = append(opts, trace.WithTimestamp(at))
 	}
-	return tracer.Start(ctx, s.name, opts...)
+	spanned, span := tracer.Start(ctx, s.name, opts...)
+	if spanned == nil || span == nil { // a tracer that fails
+		return ctx, noop.Span{}
+	}
+	return spanned, span
 }
 
 // run is one run as its context knows it. A run whose span is not recorded needs
@@ -166,12 +174,15 @@ func (t *telemetry) run(ctx context.Context) *run {
 }
 
 func (t *telemetry) start(ctx context.Context, p retry.Policy) context.Context {
+	tracer := t.tracer.get()
+	if tracer == nil {
+		return t.unrecorded(ctx)
+	}
 	limit := max(p.MaxAttempts, 0)
 	if p.MaxAttempts == 0 {
 		limit = retry.DefaultMaxAttempts
 	}
 	start := t.runSpans.get(spanKey{p.Name, limit})
-	tracer := t.tracer.get()
 	var began time.Time
 	if p.Clock != nil && p.Clock != clockx.System() {
 		began = p.Clock.Now()
@@ -181,12 +192,18 @@ func (t *telemetry) start(ctx context.Context, p retry.Policy) context.Context {
 	}
 	spanned, span := start.begin(ctx, tracer, began)
 	if !span.IsRecording() {
-		if t.run(ctx) == nil {
-			return spanned
-		}
-		span = nil
+		return t.unrecorded(spanned)
 	}
 	return &run{Context: spanned, t: t, tracer: tracer, span: span, began: began}
+}
+
+// unrecorded returns ctx for a run that has no span, changed only if hooks would
+// find the run around it in there.
+func (t *telemetry) unrecorded(ctx context.Context) context.Context {
+	if t.run(ctx) == nil {
+		return ctx
+	}
+	return &run{Context: ctx, t: t}
 }
 
 func (t *telemetry) attempt(ctx context.Context, a retry.Attempt) context.Context {
@@ -229,15 +246,21 @@ func (t *telemetry) fail(span trace.Span, a retry.Attempt) {
 	span.SetStatus(codes.Error, text(a.Err))
 }
 
-// text returns what err says, or what fmt makes of an Error method that panics.
+// text returns what err says, at most 4 KiB of it, or what fmt makes of an Error
+// method that panics.
 func text(err error) (s string) {
 	defer func() {
 		if recover() != nil {
 			s = fmt.Sprint(err)
 		}
+		s = valid(s[:min(len(s), 4<<10)])
 	}()
 	return err.Error()
 }
+
+// valid returns s as exporters need it: with a text that is not UTF-8 they lose
+// all that is sent together with it.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // end ends a span at the given time of the policy's clock.
 func (r *run) end(span trace.Span, at time.Time) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/goretry/retry"
 	otelretry "github.com/goretry/retry/otel"
@@ -468,6 +469,8 @@ func TestErrorType(t *testing.T) {
 		{fmt.Errorf("get: %w", context.DeadlineExceeded), "context.deadlineExceededError"},
 		{fmt.Errorf("get: %w", typedError{"timeout"}), "timeout"},
 		{typedError{"timeout"}, "timeout"},
+		{typedError{"t\xff"}, "t\uFFFD"},
+		{fmt.Errorf("get: %w", retry.Stop(fmt.Errorf("get: %w", retry.Stop(context.DeadlineExceeded)))), "context.deadlineExceededError"},
 		{typedError{""}, "github.com/goretry/retry/otel_test.typedError"},
 		{context.DeadlineExceeded, "context.deadlineExceededError"},
 		{none, "retry.unknown"},
@@ -479,25 +482,42 @@ func TestErrorType(t *testing.T) {
 			defer func() { _ = recover() }() // of the broken error's text, in whoever prints the *Error
 			v.run(t.Context(), retrytest.Fail[int](tt.err))
 		}()
-		if got := v.tree(); !strings.Contains(got, " class=transient error.type="+tt.want+" Error ") {
+		if got := v.tree(); !strings.Contains(got, " attempt=1 class=") || !strings.Contains(got, " error.type="+tt.want+" Error ") {
 			t.Errorf("%T: spans:\n%swant error.type=%s", tt.err, got, tt.want)
 		}
 	}
 }
 
 func TestAttributesThatCollide(t *testing.T) {
-	v := view(t, retry.Policy{Name: "fetch"},
-		otelretry.WithAttributes(attribute.String("retry.name", "theirs"), attribute.Int("retry.outcome", 1)),
-		otelretry.WithAttributes(attribute.String("region", "eu"), attribute.String("region", "us")),
-		otelretry.WithTracerProvider(nil), otelretry.WithMeterProvider(nil))
+	theirs := []attribute.KeyValue{attribute.String("region", "eu"), attribute.String("region", "us")}
+	option := otelretry.WithAttributes(theirs...)
+	theirs[1] = attribute.String("changed", "later")
+	v := view(t, retry.Policy{Name: "fetch"}, option, otelretry.WithAttributes(
+		attribute.String("retry.name", "theirs"), attribute.Int("retry.outcome", 1), attribute.String("error.type", "none"), attribute.String("", "empty")))
 	v.run(t.Context(), succeeds(0))
 	v.wantSpans(`
-		retry fetch 0s-0s name=fetch outcome=success_first_try region=us max_attempts=3 attempts=1
-		  attempt fetch 0s-0s name=fetch outcome=1 region=us attempt=1`)
+		retry fetch 0s-0s region=us name=fetch max_attempts=3 attempts=1 outcome=success_first_try
+		  attempt fetch 0s-0s region=us name=fetch attempt=1`)
 	v.wantMetrics(`
-		retry.attempt.duration [s] region=us name=fetch outcome=1: 1 runs, sum 0
+		retry.attempt.duration [s] region=us name=fetch: 1 runs, sum 0
 		retry.operation.attempts [{attempt}] region=us name=fetch outcome=success_first_try: 1 runs, sum 1
 		retry.operation.duration [s] region=us name=fetch outcome=success_first_try: 1 runs, sum 0`)
+}
+
+func TestTextsAreWhatExportersTake(t *testing.T) {
+	v := view(t, retry.Policy{Name: "f\xff", MaxAttempts: 1}, otelretry.WithEvents(false))
+	v.run(t.Context(), retrytest.Fail[int](errors.New("a\xff"+strings.Repeat("é", 1<<20))))
+	for _, s := range v.spans.Ended() {
+		if text := s.Status().Description; !utf8.ValidString(text) || len(text) > 5000 || !strings.Contains(text, "a\uFFFDé") {
+			t.Errorf("the status of %s has %d bytes: %.60q", s.Name(), len(text), text)
+		}
+		if name := attributes(s.Attributes()[:1]); s.Name() != "retry f\uFFFD" && s.Name() != "attempt f\uFFFD" || name != " name=f\uFFFD" {
+			t.Errorf("span %q,%s", s.Name(), name)
+		}
+	}
+	if got := metrics(t, v.reader); !strings.Contains(got, "name=f\uFFFD") {
+		t.Errorf("metrics:\n%s", got)
+	}
 }
 
 func TestContextsOfARunEndWithTheCallers(t *testing.T) {

@@ -139,7 +139,7 @@ func (t *telemetry) measureRun(ctx context.Context, s retry.Summary) {
 // unregister may be called in any case.
 func ObserveBudget(name string, b interface{ Balance() float64 }, opts ...Option) (unregister func() error, err error) {
 	none := func() error { return nil }
-	if b == nil {
+	if absent(b) {
 		return none, errors.New("otelretry: nil budget")
 	}
 	c := configured(opts)
@@ -149,10 +149,13 @@ func ObserveBudget(name string, b interface{ Balance() float64 }, opts ...Option
 	m := meter(c.meters)
 	gauge, err := m.Float64ObservableGauge("retry.budget.balance", metric.WithUnit("1"),
 		metric.WithDescription("Share of a retry budget that is left."))
+	if err == nil && gauge == nil {
+		err = errors.New("otelretry: the meter gave no gauge")
+	}
 	if err != nil {
 		return none, err
 	}
-	attrs := metric.WithAttributes(append(c.attrs, budgetKey.String(name))...)
+	attrs := metric.WithAttributes(append(c.attrs, budgetKey.String(valid(name)))...)
 	registration, err := m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		o.ObserveFloat64(gauge, b.Balance(), attrs)
 		return nil

@@ -97,12 +97,29 @@ func (failingMeter) Float64ObservableGauge(string, ...metric.Float64ObservableGa
 }
 
 func TestObserveBudgetSaysWhatFailed(t *testing.T) {
-	unregister, err := otelretry.ObserveBudget("users", nil)
-	if err == nil || unregister() != nil {
-		t.Errorf("nil budget: %v", err)
+	for _, none := range []interface{ Balance() float64 }{nil, (*retry.TokenBudget)(nil)} {
+		unregister, err := otelretry.ObserveBudget("users", none)
+		if err == nil || unregister() != nil {
+			t.Errorf("nil budget: %v", err)
+		}
 	}
-	unregister, err = otelretry.ObserveBudget("users", &retry.TokenBudget{}, otelretry.WithMeterProvider(failing{}))
+	unregister, err := otelretry.ObserveBudget("users", &retry.TokenBudget{}, otelretry.WithMeterProvider(failing{}))
 	if !errors.Is(err, errMeter) || unregister() != nil {
 		t.Errorf("failing meter: %v", err)
 	}
+	unregister, err = otelretry.ObserveBudget("users", &retry.TokenBudget{}, otelretry.WithMeterProvider(gaugeless{}))
+	if err == nil || unregister() != nil {
+		t.Errorf("meter without gauges: %v", err)
+	}
+}
+
+// gaugeless gives a meter that gives no gauge, and says nothing about it.
+type gaugeless struct{ noop.MeterProvider }
+
+type gaugelessMeter struct{ noop.Meter }
+
+func (gaugeless) Meter(string, ...metric.MeterOption) metric.Meter { return gaugelessMeter{} }
+
+func (gaugelessMeter) Float64ObservableGauge(string, ...metric.Float64ObservableGaugeOption) (metric.Float64ObservableGauge, error) {
+	return nil, nil
 }

@@ -1,11 +1,15 @@
 package otelretry
 
 import (
+	"reflect"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -48,11 +52,22 @@ func configured(opts []Option) config {
 	return c
 }
 
+// absent reports whether p is nil, or a nil pointer.
+func absent(p any) bool {
+	v := reflect.ValueOf(p)
+	return p == nil || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// ours reports whether an attribute's key is this package's to set, or empty.
+func ours(kv attribute.KeyValue) bool {
+	return kv.Key == "" || kv.Key == semconv.ErrorTypeKey || strings.HasPrefix(string(kv.Key), "retry.")
+}
+
 // WithTracerProvider sets where spans go. Nil is ignored. The default is the
 // global provider, the one that is set when a run starts.
 func WithTracerProvider(p trace.TracerProvider) Option {
 	return func(c *config) {
-		if p != nil {
+		if !absent(p) {
 			c.tracers = p
 		}
 	}
@@ -63,7 +78,7 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 // [ObserveBudget], when it is called.
 func WithMeterProvider(p metric.MeterProvider) Option {
 	return func(c *config) {
-		if p != nil {
+		if !absent(p) {
 			c.meters = p
 		}
 	}
@@ -94,7 +109,9 @@ func WithAttempts(a Attempts) Option { return func(c *config) { c.attempts = a }
 func WithEvents(on bool) Option { return func(c *config) { c.silent = !on } }
 
 // WithAttributes adds attributes to every span and every measurement. Keep their
-// values few. Where a key is one of this package's, the package's value wins.
+// values few. Keys that begin with "retry." and error.type are this package's:
+// attributes with such a key are dropped.
 func WithAttributes(kv ...attribute.KeyValue) Option {
+	kv = slices.DeleteFunc(slices.Clone(kv), ours)
 	return func(c *config) { c.attrs = append(c.attrs, kv...) }
 }

@@ -58,14 +58,20 @@ func TestGlobalProvidersAreFollowed(t *testing.T) {
 	otel.SetMeterProvider(metricnoop.NewMeterProvider())
 }
 
-// noTracer and noMeter give nothing.
+// noTracer, noSpan and noMeter give nothing.
 type (
 	noTracer struct{ noop.TracerProvider }
+	noSpan   struct{ noop.TracerProvider }
+	spanless struct{ noop.Tracer }
 	noMeter  struct{ metricnoop.MeterProvider }
 )
 
 func (noTracer) Tracer(string, ...trace.TracerOption) trace.Tracer { return nil }
-func (noMeter) Meter(string, ...metric.MeterOption) metric.Meter   { return nil }
+func (noSpan) Tracer(string, ...trace.TracerOption) trace.Tracer   { return spanless{} }
+func (spanless) Start(context.Context, string, ...trace.SpanStartOption) (context.Context, trace.Span) {
+	return nil, nil
+}
+func (noMeter) Meter(string, ...metric.MeterOption) metric.Meter { return nil }
 
 func TestProvidersThatFail(t *testing.T) {
 	var reported []error
@@ -74,7 +80,9 @@ func TestProvidersThatFail(t *testing.T) {
 	for _, opts := range [][]otelretry.Option{
 		{nil, otelretry.WithTracerProvider(nil), otelretry.WithMeterProvider(nil), otelretry.WithAttributes()},
 		{otelretry.WithTracerProvider(noTracer{}), otelretry.WithMeterProvider(noMeter{})},
-		{otelretry.WithMeterProvider(failing{})},
+		{otelretry.WithTracerProvider(noSpan{}), otelretry.WithMeterProvider(failing{})},
+		{otelretry.WithTracerProvider(noSpan{}), otelretry.WithAttempts(otelretry.RetriedRuns)},
+		{otelretry.WithTracerProvider((*sdktrace.TracerProvider)(nil)), otelretry.WithMeterProvider((*sdkmetric.MeterProvider)(nil))},
 	} {
 		p := retry.Policy{Hooks: otelretry.Hooks(opts...), Backoff: retry.Constant(0)}
 		if err := retry.Run(t.Context(), p, new(flaky).call); err != nil {
