@@ -1,4 +1,4 @@
-.PHONY: check api fuzz bench
+.PHONY: check api dashboard fuzz bench
 
 # All that CI runs.
 check:
@@ -7,6 +7,10 @@ check:
 # Writes down the exported API after a change of it.
 api:
 	go run ./tools/api >api.txt
+
+# Writes the dashboard after a change of its program.
+dashboard:
+	go build -o /tmp/dashboards ./dashboards && /tmp/dashboards >dashboards/grafana.json
 
 # Ten minutes of fuzzing; what it finds lands in testdata.
 fuzz:

@@ -24,9 +24,15 @@ func (attemptTimeout) Error() string        { return "retry: attempt timed out" 
 func (attemptTimeout) Timeout() bool        { return true }
 func (attemptTimeout) Temporary() bool      { return true }
 func (attemptTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
+func (attemptTimeout) ErrorType() string    { return "retry.attempt_timeout" } // the error.type of telemetry
 
 // errPanic stands for the error of an attempt that did not return.
-var errPanic = errors.New("retry: panic or runtime.Goexit during the run")
+var errPanic error = panicked{}
+
+type panicked struct{}
+
+func (panicked) Error() string     { return "retry: panic or runtime.Goexit during the run" }
+func (panicked) ErrorType() string { return ReasonPanic.errorType() }
 
 // Reason says why a run ended.
 type Reason uint8

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"runtime"
 	"strings"
 	"sync"
@@ -184,7 +185,7 @@ func TestPanicAndGoexitEndTheSpans(t *testing.T) {
 			v.wantSpans(`
 				retry 0s-10ms max_attempts=3 attempts=1 outcome=failure_first_try reason=panic error.type=retry.panic Error "retry: gave up after 1 attempt in 10ms (panic): retry: panic or runtime.Goexit during the run"
 				  @10ms retry.gave_up reason=panic attempts=1
-				  attempt 0s-10ms attempt=1 class=unknown error.type=*errors.errorString Error "retry: panic or runtime.Goexit during the run"`)
+				  attempt 0s-10ms attempt=1 class=unknown error.type=retry.panic Error "retry: panic or runtime.Goexit during the run"`)
 		})
 	}
 }
@@ -469,6 +470,7 @@ func TestErrorType(t *testing.T) {
 		{fmt.Errorf("get: %w", context.DeadlineExceeded), "context.deadlineExceededError"},
 		{fmt.Errorf("get: %w", typedError{"timeout"}), "timeout"},
 		{typedError{"timeout"}, "timeout"},
+		{&url.Error{Op: "Get", Err: retry.ErrAttemptTimeout}, "retry.attempt_timeout"},
 		{typedError{"t\xff"}, "t\uFFFD"},
 		{fmt.Errorf("get: %w", retry.Stop(fmt.Errorf("get: %w", retry.Stop(context.DeadlineExceeded)))), "context.deadlineExceededError"},
 		{typedError{""}, "github.com/goretry/retry/otel_test.typedError"},
