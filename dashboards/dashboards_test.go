@@ -1,0 +1,337 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+	otelretry "github.com/goretry/retry/otel"
+	"github.com/grafana/grafana-foundation-sdk/go/bargauge"
+	"github.com/grafana/grafana-foundation-sdk/go/cog"
+	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+	grafana "github.com/grafana/grafana-foundation-sdk/go/prometheus"
+	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
+	client "github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.yaml.in/yaml/v3"
+)
+
+func TestDashboardIsGenerated(t *testing.T) {
+	want, err := generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, "grafana.json"); !bytes.Equal(got, want) {
+		t.Error("grafana.json is not what the program prints: go run ./dashboards >dashboards/grafana.json")
+	}
+}
+
+// TestDashboardIsOneForGrafana has Grafana's own types read it: no field may be
+// unknown or missing.
+func TestDashboardIsOneForGrafana(t *testing.T) {
+	runtime := cog.NewRuntime()
+	runtime.RegisterDataqueryVariant(grafana.VariantConfig())
+	runtime.RegisterPanelcfgVariant(timeseries.VariantConfig())
+	runtime.RegisterPanelcfgVariant(bargauge.VariantConfig())
+	var d dashboard.Dashboard
+	if err := d.UnmarshalJSONStrict(read(t, "grafana.json")); err != nil {
+		t.Error(err)
+	}
+	if err := d.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDashboardQueries holds every query of the dashboard against real metrics.
+func TestDashboardQueries(t *testing.T) {
+	var d struct {
+		Templating struct {
+			List []struct{ Name, Type, Query string }
+		}
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr, LegendFormat string }
+		}
+	}
+	if err := json.Unmarshal(read(t, "grafana.json"), &d); err != nil {
+		t.Fatal(err)
+	}
+	c := checker{t, scrape(t)}
+	fill := []string{"$__rate_interval", "5m"} // what Grafana puts in
+	for _, v := range d.Templating.List {
+		fill = append(fill, "$"+v.Name, ".*")
+	}
+	variables := 0
+	for _, v := range d.Templating.List {
+		if v.Type != "query" {
+			continue
+		}
+		variables++
+		m := regexp.MustCompile(`^label_values\((.+), (\w+)\)$`).FindStringSubmatch(v.Query)
+		if m == nil {
+			t.Errorf("variable %s: query %s", v.Name, v.Query)
+			continue
+		}
+		if c.labels(v.Name, strings.NewReplacer(fill...).Replace(m[1]))[m[2]] == nil {
+			t.Errorf("variable %s: no label %s in %s", v.Name, m[2], m[1])
+		}
+	}
+	if variables != 2 || len(d.Panels) != 8 {
+		t.Errorf("%d variables and %d panels, want 2 and 8", variables, len(d.Panels))
+	}
+	for _, p := range d.Panels {
+		if len(p.Targets) == 0 {
+			t.Errorf("panel %s has no query", p.Title)
+		}
+		for _, target := range p.Targets {
+			got := c.labels(p.Title, strings.NewReplacer(fill...).Replace(target.Expr))
+			c.mentions(p.Title, target.LegendFormat, `{{(\w+)}}`, got)
+		}
+	}
+}
+
+// TestRules does the same with the rules, and with the series that their own test
+// makes up.
+func TestRules(t *testing.T) {
+	var rules struct {
+		Groups []struct {
+			Rules []struct {
+				Record, Alert, Expr string
+				Annotations         map[string]string
+			}
+		}
+	}
+	var made struct {
+		Tests []struct {
+			Input []struct{ Series string } `yaml:"input_series"`
+			Rules []struct {
+				Alertname string
+				Alerts    []any `yaml:"exp_alerts"`
+			} `yaml:"alert_rule_test"`
+		}
+	}
+	unmarshal(t, "rules.yml", &rules)
+	unmarshal(t, "rules_test.yml", &made)
+	c := checker{t, scrape(t)}
+	fires, rests := make(map[string]bool), make(map[string]bool)
+	for _, test := range made.Tests {
+		for _, in := range test.Input {
+			c.labels("rules_test.yml", in.Series)
+		}
+		for _, rule := range test.Rules {
+			if len(rule.Alerts) > 0 {
+				fires[rule.Alertname] = true
+			} else {
+				rests[rule.Alertname] = true
+			}
+		}
+	}
+	alerts := 0
+	for _, group := range rules.Groups {
+		for _, rule := range group.Rules {
+			got := c.labels(rule.Record+rule.Alert, rule.Expr)
+			if rule.Record != "" {
+				c.series[rule.Record] = got
+				continue
+			}
+			alerts++
+			for _, key := range []string{"summary", "description"} {
+				if rule.Annotations[key] == "" {
+					t.Errorf("%s has no %s", rule.Alert, key)
+				}
+				c.mentions(rule.Alert, rule.Annotations[key], `\$labels\.(\w+)`, got)
+			}
+			if !fires[rule.Alert] || !rests[rule.Alert] {
+				t.Errorf("in rules_test.yml %s fires: %t, and does not: %t; want both", rule.Alert, fires[rule.Alert], rests[rule.Alert])
+			}
+		}
+	}
+	if alerts != 4 {
+		t.Errorf("%d alerts, want 4", alerts)
+	}
+}
+
+// TestDocumentedQueries does it with the queries of the manual.
+func TestDocumentedQueries(t *testing.T) {
+	c := checker{t, scrape(t)}
+	found := regexp.MustCompile("(?m)^\\| .*\\? \\| `(.+)` \\|$").FindAllSubmatch(read(t, "../docs/observability.md"), -1)
+	if len(found) != 8 {
+		t.Errorf("%d queries, want 8", len(found))
+	}
+	for _, m := range found {
+		c.labels("observability.md", string(m[1]))
+	}
+}
+
+// checker knows the labels of each series, and the values of each label.
+type checker struct {
+	t      *testing.T
+	series map[string]labelSet
+}
+
+type labelSet map[string]map[string]bool
+
+// labels parses an expression and returns the labels that its result can have. It
+// is an error if the expression asks for a metric, a label or a value that there
+// is not.
+func (c *checker) labels(where, expr string) labelSet {
+	c.t.Helper()
+	e, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
+	if err != nil {
+		c.t.Errorf("%s: %s: %v", where, expr, err)
+		return nil
+	}
+	return c.visit(where, e)
+}
+
+func (c *checker) visit(where string, n parser.Node) labelSet {
+	c.t.Helper()
+	all := labelSet{}
+	for child := range parser.ChildrenIter(n) {
+		maps.Copy(all, c.visit(where, child))
+	}
+	known := func(names []string) labelSet {
+		kept := labelSet{}
+		for _, name := range names {
+			if kept[name] = all[name]; kept[name] == nil {
+				c.t.Errorf("%s: no label %s in %s", where, name, n)
+			}
+		}
+		return kept
+	}
+	switch e := n.(type) {
+	case *parser.VectorSelector:
+		all = c.series[e.Name]
+		if all == nil {
+			c.t.Errorf("%s: no metric %s", where, e.Name)
+		}
+		for _, m := range e.LabelMatchers {
+			if m.Name != "__name__" && !matches(m, all[m.Name]) {
+				c.t.Errorf("%s: no series has %s", where, m)
+			}
+		}
+	case *parser.AggregateExpr:
+		if e.Without {
+			c.t.Errorf("%s: %s: this test only knows by", where, n)
+		}
+		if e.Op != parser.TOPK {
+			return known(e.Grouping)
+		}
+	case *parser.BinaryExpr:
+		if e.VectorMatching != nil {
+			known(e.VectorMatching.MatchingLabels)
+		}
+	}
+	return all
+}
+
+// matches reports whether there is such a value. Names are free, but not their labels.
+func matches(m *labels.Matcher, values map[string]bool) bool {
+	switch m.Name {
+	case "job", "instance", "retry_name", "retry_budget":
+		return values != nil
+	}
+	for value := range values {
+		if m.Matches(value) {
+			return true
+		}
+	}
+	return false
+}
+
+// mentions checks that the labels in a text are those of its expression.
+func (c *checker) mentions(where, text, pattern string, got labelSet) {
+	c.t.Helper()
+	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		if got[m[1]] == nil {
+			c.t.Errorf("%s: %q mentions a label that its query does not have", where, text)
+		}
+	}
+}
+
+// scrape runs the library until each of its metrics has been made in each way, and
+// returns what Prometheus would then have.
+func scrape(t *testing.T) map[string]labelSet {
+	registry := client.NewRegistry()
+	reader, err := prometheus.New(prometheus.WithRegisterer(registry))
+	if err != nil {
+		t.Fatal(err)
+	}
+	meters := otelretry.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(reader)))
+	budget := &retry.TokenBudget{Capacity: 28}
+	unregister, err := otelretry.ObserveBudget("dependency", budget, meters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unregister()
+	fails := func(ctx context.Context) error { return errors.New("down") }
+	policy := retry.Policy{Name: "search", Budget: budget, Hooks: otelretry.Hooks(meters), Clock: clockx.NewVirtual(time.Now())}
+	for _, op := range []func(context.Context) error{
+		func(context.Context) error { return nil },
+		func(ctx context.Context) error {
+			if retry.AttemptNumber(ctx) == 1 {
+				return retry.After(errors.New("busy"), time.Second)
+			}
+			return nil
+		},
+		fails, // three times, and takes the budget's two retries
+		fails, // once
+	} {
+		_ = retry.Run(t.Context(), policy, op)
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = retry.Run(canceled, policy, fails)
+
+	page := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
+	series := make(map[string]labelSet)
+	for line := range strings.Lines(page.Body.String()) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		ls, err := parser.NewParser(parser.Options{}).ParseMetric(line[:strings.LastIndex(line, " ")])
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := ls.Get("__name__")
+		if series[name] == nil { // with what Prometheus adds itself
+			series[name] = labelSet{"job": {"observed": true}, "instance": {"a": true}}
+		}
+		ls.Range(func(l labels.Label) {
+			if series[name][l.Name] == nil {
+				series[name][l.Name] = make(map[string]bool)
+			}
+			series[name][l.Name][l.Value] = true
+		})
+	}
+	return series
+}
+
+func read(t *testing.T, name string) []byte {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func unmarshal(t *testing.T, name string, v any) {
+	if err := yaml.Unmarshal(read(t, name), v); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,16 @@
+// Dashboards has what an operator wants of the metrics of package otelretry: a
+// Grafana dashboard, grafana.json, and rules for Prometheus, rules.yml. They take the
+// names that the OpenTelemetry exporter for Prometheus gives by default. The
+// program prints the dashboard; from the root of the repository:
+//
+//	go run ./dashboards >dashboards/grafana.json
+//	promtool check rules dashboards/rules.yml
+//	promtool test rules dashboards/rules_test.yml
+//
+// A test runs the library, scrapes it and holds every query against what was
+// there: metrics, labels and their values. docs/observability.md says which query
+// answers which question.
+//
+// What may live here: queries on otelretry's metrics, and what proves them. It is a
+// module of its own because Prometheus' parser is no one else's business.
+package main

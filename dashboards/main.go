@@ -1,0 +1,186 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+)
+
+func main() {
+	dashboard, err := generate()
+	if err == nil {
+		_, err = os.Stdout.Write(dashboard)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "dashboards:", err)
+		os.Exit(1)
+	}
+}
+
+// What the queries select: the series of the jobs and operations that are chosen.
+const chosen = `job=~"$job", retry_name=~"$operation"`
+
+// rate returns the rate of a counter, summed by labels; match is a further matcher.
+func rate(by, counter, match string) string {
+	if match != "" {
+		match = ", " + match
+	}
+	return fmt.Sprintf(`sum by (%s) (rate(%s{%s%s}[$__rate_interval]))`, by, counter, chosen, match)
+}
+
+// share returns which part of the operations that match is, of those that were not
+// canceled: 0 if no such operation has been seen yet, nothing without traffic.
+func share(match string) string {
+	all := rate("retry_name", "retry_operation_attempts_count", `retry_outcome!="canceled"`)
+	part := rate("retry_name", "retry_operation_attempts_count", match)
+	return fmt.Sprintf("(%s or 0 * %s) / (%s > 0)", part, all, all)
+}
+
+func quantiles(histogram string) []target {
+	var ts []target
+	for _, q := range []string{"0.5", "0.9", "0.99"} {
+		ts = append(ts, target{fmt.Sprintf("histogram_quantile(%s, %s)", q, rate("le", histogram+"_bucket", "")), q})
+	}
+	return ts
+}
+
+// target is a query and what its series are called.
+type target struct{ expr, legend string }
+
+type panel struct {
+	title       string
+	description string
+	unit        string
+	width       int // of 24
+	targets     []target
+	look        look
+}
+
+type look uint8
+
+const (
+	lines look = iota
+	stacked
+	bars // of the moment, not over time
+)
+
+var panels = []panel{{
+	title:       "Traffic by outcome",
+	description: "Operations per second, by how they ended. success_after_retry is what callers do not see and the dependency does.",
+	unit:        "ops", width: 8, look: stacked,
+	targets: []target{{rate("retry_outcome", "retry_operation_attempts_count", ""), "{{retry_outcome}}"}},
+}, {
+	title:       "First-try success",
+	description: "Share of operations, without the canceled ones, that succeeded at once, and with retries. A gap that opens is an outage that retries hide.",
+	unit:        "percentunit", width: 8,
+	targets: []target{
+		{share(`retry_outcome="success_first_try"`), "{{retry_name}}, first try"},
+		{share(`retry_outcome=~"success_.*"`), "{{retry_name}}, with retries"},
+	},
+}, {
+	title:       "Retry amplification",
+	description: "Attempts per operation: 1 without retries. It multiplies the load on the dependency.",
+	unit:        "none", width: 8,
+	targets: []target{{fmt.Sprintf("%s / (%s > 0)", rate("retry_name", "retry_operation_attempts_sum", ""),
+		rate("retry_name", "retry_operation_attempts_count", "")), "{{retry_name}}"}},
+}, {
+	title:       "Give-ups by reason",
+	description: "Operations per second that ended without a success, by why no further retry was made.",
+	unit:        "ops", width: 8, look: stacked,
+	targets: []target{{rate("retry_reason", "retry_gave_up_total", ""), "{{retry_reason}}"}},
+}, {
+	title:       "Operation duration",
+	description: "All attempts and waits of an operation together.",
+	unit:        "s", width: 8,
+	targets: quantiles("retry_operation_duration_seconds"),
+}, {
+	title:       "Delay",
+	description: "What operations that waited spent with no attempt running.",
+	unit:        "s", width: 8,
+	targets: quantiles("retry_delay_seconds"),
+}, {
+	title:       "Budget balance",
+	description: "Share of each retry budget that is left, in the process that has least. At 0 no retries are made.",
+	unit:        "percentunit", width: 12,
+	targets: []target{{`min by (job, retry_budget) (retry_budget_balance_ratio{job=~"$job"})`, "{{job}} {{retry_budget}}"}},
+}, {
+	title:       "Operations living on retries",
+	description: "The ten with the largest share of operations that succeeded, but not at once.",
+	unit:        "percentunit", width: 12, look: bars,
+	targets: []target{{fmt.Sprintf("topk(10, %s)", share(`retry_outcome="success_after_retry"`)), "{{retry_name}}"}},
+}}
+
+type object = map[string]any
+
+var datasource = object{"type": "prometheus", "uid": "${datasource}"}
+
+func generate() ([]byte, error) {
+	var all []object
+	x, y := 0, 0
+	for i, p := range panels {
+		if x+p.width > 24 {
+			x, y = 0, y+8
+		}
+		all = append(all, p.object(i+1, object{"x": x, "y": y, "w": p.width, "h": 8}))
+		x += p.width
+	}
+	dashboard, err := json.MarshalIndent(object{
+		"title":         "Retries",
+		"uid":           "goretry",
+		"description":   "Metrics of github.com/goretry/retry/otel. Generated: see dashboards/doc.go.",
+		"tags":          []string{"retry"},
+		"schemaVersion": 39,
+		"editable":      true,
+		"refresh":       "30s",
+		"time":          object{"from": "now-1h", "to": "now"},
+		"templating": object{"list": []object{
+			{"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"},
+			variable("job", "Job", "label_values(retry_operation_attempts_count, job)"),
+			variable("operation", "Operation", `label_values(retry_operation_attempts_count{job=~"$job"}, retry_name)`),
+		}},
+		"annotations": object{"list": []object{}},
+		"panels":      all,
+	}, "", "  ")
+	return append(dashboard, '\n'), err
+}
+
+// variable is a choice above the dashboard, at first of everything: also of
+// operations without a name.
+func variable(name, label, query string) object {
+	return object{
+		"name": name, "label": label, "type": "query", "query": query, "definition": query, "datasource": datasource,
+		"multi": true, "includeAll": true, "allValue": ".*", "current": object{"text": "All", "value": "$__all"},
+		"refresh": 2, // when the time range changes
+		"sort":    1, // by name
+	}
+}
+
+func (p panel) object(id int, pos object) object {
+	var targets []object
+	for i, t := range p.targets {
+		targets = append(targets, object{
+			"refId": string(rune('A' + i)), "datasource": datasource,
+			"expr": t.expr, "legendFormat": t.legend, "instant": p.look == bars, "range": p.look != bars,
+		})
+	}
+	defaults := object{"unit": p.unit, "min": 0}
+	if p.unit == "percentunit" {
+		defaults["max"] = 1
+	}
+	kind, options := "timeseries", object{"legend": object{"displayMode": "list", "placement": "bottom", "showLegend": p.look != bars}}
+	switch p.look {
+	case lines:
+		options["tooltip"] = object{"mode": "multi", "sort": "desc"}
+	case stacked:
+		options["tooltip"] = object{"mode": "multi", "sort": "desc"}
+		defaults["custom"] = object{"fillOpacity": 30, "stacking": object{"mode": "normal", "group": "A"}}
+	case bars:
+		kind = "bargauge"
+		maps.Copy(options, object{"orientation": "horizontal", "displayMode": "basic", "reduceOptions": object{"calcs": []string{"lastNotNull"}}})
+	}
+	return object{
+		"id": id, "type": kind, "title": p.title, "description": p.description, "gridPos": pos, "datasource": datasource,
+		"targets": targets, "fieldConfig": object{"defaults": defaults, "overrides": []object{}}, "options": options,
+	}
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// brief draws every trace and not one a second.
+var brief = config{rate: 200, failures: 0.4, duration: 3 * time.Second, metrics: "127.0.0.1:0"}
+
+// output calls done when the program is about to print its last line.
+type output struct {
+	bytes.Buffer
+	done func()
+}
+
+func (w *output) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(" calls: ")) {
+		w.done()
+	}
+	return w.Buffer.Write(p)
+}
+
+// TestRun is what a reader sees who runs the program, and what Prometheus does.
+func TestRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time")
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "")
+	var metrics string
+	var out output
+	out.done = func() { metrics = scrape(t, out.String()) }
+	if err := run(t.Context(), brief, &out); err != nil {
+		t.Fatalf("run: %v", err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 100 {
+			t.Errorf("a line of %d columns: %s", n, line)
+		}
+	}
+	for _, want := range []string{
+		`(?m)^retry (get-user|search) +\d\S*s  success_after_retry$`,
+		`(?m)^├ attempt 1 █+ +\d+ms  [\w ]+, (transient|throttled)$`,
+		`(?m)^├ wait +░+ +\d\S*s  backoff$`,
+		`(?m)^├ wait +░+ +1\.\d+s  the server asked for 1s, \+ backoff$`,
+		`(?m)^└ attempt 2 +█+ +\d+ms  ok$`,
+		`(?m)^\d+ more since the last one, 0 of them retried or failed$`,
+		`(?m)^\d+ calls: \d+ succeeded at once, \d+ after retries, \d+ failed.\n\z`,
+	} {
+		if !regexp.MustCompile(want).MatchString(out.String()) {
+			t.Errorf("no match of %s", want)
+		}
+	}
+	for _, want := range []string{
+		`retry_operation_duration_seconds_bucket{.*retry_name="get-user",retry_outcome="success_after_retry",le="0.5"}`,
+		`retry_operation_attempts_sum{.*retry_name="search",retry_outcome="success_after_retry"}`,
+		`retry_attempt_duration_seconds_count{.*retry_class="throttled",retry_name="get-user"}`,
+		`retry_delay_seconds_sum{.*retry_name="get-user"}`,
+		`retry_gave_up_total{.*retry_name="place-order",retry_reason="not_idempotent"}`,
+		`retry_budget_balance_ratio{.*retry_budget="dependency"}`,
+		`http_client_request_duration_seconds_count{.*http_response_status_code="503"`,
+	} {
+		if !regexp.MustCompile(`(?m)^` + want).MatchString(metrics) {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+	if t.Failed() {
+		t.Logf("it printed:\n%s\nand served:\n%s", out.String(), metrics)
+	}
+}
+
+// scrape gets the metrics from where the program says that they are.
+func scrape(t *testing.T, printed string) string {
+	resp, err := http.Get(regexp.MustCompile(`http://[^,]+`).FindString(printed))
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(body)
+}
+
+// TestExport gives the program a collector, which has to get all calls.
+func TestExport(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time")
+	}
+	var received atomic.Int64
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if body, err := io.ReadAll(r.Body); err == nil && r.URL.Path == "/v1/traces" {
+			received.Add(int64(len(regexp.MustCompile(`retry (get-user|search|place-order)`).FindAll(body, -1))))
+		}
+	}))
+	defer collector.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	var out bytes.Buffer
+	if err := run(t.Context(), brief, &out); err != nil {
+		t.Fatalf("run: %v", err)
+	}
+	if want := fmt.Sprintf("\n%d calls: ", received.Load()); !strings.Contains(out.String(), want) || strings.Contains(out.String(), "█") {
+		t.Errorf("the collector got %d calls, and it printed, want no drawings:\n%s", received.Load(), &out)
+	}
+}
+
+// TestNoCollector is a run whose traces cannot be sent.
+func TestNoCollector(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+	once := brief
+	once.duration = 500 * time.Millisecond
+	if err := run(t.Context(), once, io.Discard); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("run: %v, want connection refused", err)
+	}
+}
+
+// TestNothingToSee is a run that shows no retries: it must not pass for a success.
+func TestNothingToSee(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := run(ctx, brief, io.Discard); err == nil || !strings.Contains(err.Error(), "nothing to see") {
+		t.Errorf("run: %v, want an error that says that there is nothing to see", err)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var ended atomic.Int64
+		load(t.Context(), config{rate: 10, duration: 1050 * time.Millisecond}, func(context.Context) {
+			time.Sleep(5 * time.Second)
+			ended.Add(1)
+		})
+		if took := time.Since(start); ended.Load() != 10 || took != 6*time.Second {
+			t.Errorf("%d calls in %v, want 10 in 6s", ended.Load(), took)
+		}
+	})
+}
+
+// TestDraw shows a drawing to the last cell.
+func TestDraw(t *testing.T) {
+	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	at := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
+	failed := func(number, from, to int, class, text string) tracetest.SpanStub {
+		return tracetest.SpanStub{
+			Name: "attempt search", StartTime: at(from), EndTime: at(to),
+			Attributes: []attribute.KeyValue{attribute.Int("retry.attempt", number), attribute.String("retry.class", class)},
+			Status:     sdktrace.Status{Code: codes.Error, Description: text},
+		}
+	}
+	wait := func(from int, kv ...attribute.KeyValue) sdktrace.Event {
+		return sdktrace.Event{Name: "retry.wait", Time: at(from), Attributes: kv}
+	}
+	run := func(id byte, outcome string, ended int) tracetest.SpanStub {
+		return tracetest.SpanStub{
+			SpanContext: trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{id}}),
+			Name:        "retry search", StartTime: begin, EndTime: at(ended),
+			Attributes: []attribute.KeyValue{attribute.String("retry.outcome", outcome)},
+		}
+	}
+	drawn := run(1, "failure_after_retry", 2000)
+	drawn.Attributes = append(drawn.Attributes, attribute.String("retry.reason", "deadline"))
+	drawn.Events = []sdktrace.Event{
+		wait(100, attribute.Float64("retry.delay", 0.4)),
+		wait(510, attribute.Float64("retry.delay", 2.2), attribute.Float64("retry.hint", 2)),
+	}
+	first, second := failed(1, 0, 100, "transient", `Get "http://x": EOF`), failed(2, 500, 510, "throttled", "429")
+	first.SpanContext, second.SpanContext = drawn.SpanContext, drawn.SpanContext
+
+	var out bytes.Buffer
+	e := traces{w: &out, every: time.Second}
+	spans := tracetest.SpanStubs{run(2, "success_first_try", 5), first, second, drawn, run(3, "success_after_retry", 2500)}
+	if err := e.ExportSpans(t.Context(), spans.Snapshots()); err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Join([]string{
+		"retry search                                              2s  failure_after_retry: deadline",
+		"├ attempt 1 ██                                         100ms  EOF, transient",
+		"├ wait        ░░░░░░░░                                 400ms  backoff",
+		"├ attempt 2           █                                 10ms  429, throttled",
+		"└ wait                ░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░   1.49s  the server asked for 2s, + backoff",
+		"1 more since the last one, 0 of them retried or failed",
+		"", "",
+	}, "\n")
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", &out, want)
+	}
+	if got := fmt.Sprint(e.since, e.hidden, len(e.attempts)); got != "1 1 0" {
+		t.Errorf("since, hidden and kept = %s, want 1 1 0", got)
+	}
+}
