@@ -29,9 +29,14 @@ import (
 // must not be copied once Next was called. With a Policy.Budget, end every Loop:
 // to abandon one early, call Next(now, Stop(err)).
 type Loop struct {
-	policy   Policy
-	start    time.Time
-	deadline time.Time     // the caller's, zero if none
+	policy Policy
+	start  time.Time
+	state
+}
+
+// state is a Loop without its policy, which is handed to each method: a run has
+// the policy already.
+type state struct {
 	waited   time.Duration // with no attempt running
 	wait     time.Duration // the one now asked for
 	prev     time.Duration // the backoff's part of it
@@ -55,14 +60,16 @@ func (p Policy) Resume(now time.Time, attempts int, waited time.Duration) Loop {
 		p.Budget.Begin()
 	}
 	waited = max(waited, 0)
-	return Loop{policy: p, start: now.Add(-waited), waited: waited, attempts: max(attempts, 0)}
+	return Loop{p, now.Add(-waited), state{waited: waited, attempts: max(attempts, 0)}}
 }
 
 // Attempts returns how many attempts have been made.
-func (l *Loop) Attempts() int { return l.attempts }
+func (l *Loop) Attempts() int { return l.state.attempts }
 
 // Err returns the *[Error] once the run has given up, else nil.
-func (l *Loop) Err() error {
+func (l *Loop) Err() error { return l.result() }
+
+func (l *state) result() error {
 	if l.err == nil {
 		return nil
 	}
@@ -74,13 +81,18 @@ func (l *Loop) Err() error {
 // is a success, and when the run gives up. After the end it keeps returning
 // false.
 func (l *Loop) Next(now time.Time, err error) (wait time.Duration, ok bool) {
+	return l.next(&l.policy, now.Sub(l.start), math.MaxInt64, err)
+}
+
+// next is Next when the run is elapsed old and its caller will wait for less than
+// left, math.MaxInt64 for as long as it takes.
+func (l *state) next(p *Policy, elapsed, left time.Duration, err error) (wait time.Duration, ok bool) {
 	if l.ended {
 		return 0, false
 	}
-	p := &l.policy
 	if err == nil {
 		l.count()
-		l.end(true)
+		l.end(p, true)
 		return 0, false
 	}
 	l.record(err)
@@ -88,23 +100,23 @@ func (l *Loop) Next(now time.Time, err error) (wait time.Duration, ok bool) {
 
 	switch {
 	case l.class == Permanent:
-		return l.stop(now, ReasonPermanent, nil)
+		return l.stop(p, elapsed, ReasonPermanent, nil)
 	case p.NonIdempotent && l.class != Unprocessed && !(l.class == Throttled && l.hint > 0):
-		return l.stop(now, ReasonNotIdempotent, nil)
+		return l.stop(p, elapsed, ReasonNotIdempotent, nil)
 	case l.attempts >= p.maxAttempts():
-		return l.stop(now, ReasonMaxAttempts, nil)
+		return l.stop(p, elapsed, ReasonMaxAttempts, nil)
 	case l.hint > p.maxRetryAfter():
-		return l.stop(now, ReasonRetryAfter, nil)
+		return l.stop(p, elapsed, ReasonRetryAfter, nil)
 	}
 	delay := p.backoff(l.class, Step{Retry: l.attempts, Prev: l.prev, Rand: p.random()})
 	wait = sum(l.hint, delay) // added, so that jitter never shortens what the server asked for
 	switch {
-	case p.MaxElapsed > 0 && sum(l.elapsed(now), wait) > p.MaxElapsed:
-		return l.stop(now, ReasonMaxElapsed, nil)
-	case !l.deadline.IsZero() && wait >= l.deadline.Sub(now):
-		return l.stop(now, ReasonDeadline, context.DeadlineExceeded)
-	case !l.granted():
-		return l.stop(now, ReasonBudget, nil)
+	case p.MaxElapsed > 0 && sum(max(elapsed, 0), wait) > p.MaxElapsed:
+		return l.stop(p, elapsed, ReasonMaxElapsed, nil)
+	case left < math.MaxInt64 && wait >= left:
+		return l.stop(p, elapsed, ReasonDeadline, context.DeadlineExceeded)
+	case !l.granted(p):
+		return l.stop(p, elapsed, ReasonBudget, nil)
 	}
 	l.retried = l.class
 	l.prev, l.wait = delay, wait
@@ -113,8 +125,8 @@ func (l *Loop) Next(now time.Time, err error) (wait time.Duration, ok bool) {
 }
 
 // granted asks the budget, last of all: a retry that is not made costs nothing.
-func (l *Loop) granted() bool {
-	b := l.policy.Budget
+func (l *state) granted(p *Policy) bool {
+	b := p.Budget
 	if b == nil {
 		return true
 	}
@@ -126,7 +138,7 @@ func (l *Loop) granted() bool {
 
 // cancel ends the run because the caller's context did, or else because the
 // clock could not sleep.
-func (l *Loop) cancel(ctx context.Context, now time.Time, sleep error) {
+func (l *state) cancel(p *Policy, ctx context.Context, elapsed time.Duration, sleep error) {
 	l.class, l.hint = Unknown, 0
 	reason, cause := ReasonCanceled, context.Cause(ctx)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -135,16 +147,16 @@ func (l *Loop) cancel(ctx context.Context, now time.Time, sleep error) {
 	if cause == nil {
 		cause = sleep
 	}
-	l.stop(now, reason, cause)
+	l.stop(p, elapsed, reason, cause)
 }
 
 // count counts an attempt.
-func (l *Loop) count() { l.attempts += min(1, math.MaxInt-l.attempts) }
+func (l *state) count() { l.attempts += min(1, math.MaxInt-l.attempts) }
 
 // record counts a failed attempt and keeps the first error and the latest,
 // without marks on top. By itself it is for errors that need no judgement, because
 // the run ends anyway.
-func (l *Loop) record(err error) {
+func (l *state) record(err error) {
 	l.count()
 	l.class, l.hint = Unknown, 0 // until it is judged
 	err = unmarked(err)
@@ -157,7 +169,7 @@ func (l *Loop) record(err error) {
 }
 
 // slept replaces the planned wait by the time it really took.
-func (l *Loop) slept(took time.Duration) { l.waited = sum(l.waited-l.wait, max(took, 0)) }
+func (l *state) slept(took time.Duration) { l.waited = sum(l.waited-l.wait, max(took, 0)) }
 
 func unmarked(err error) error {
 	for {
@@ -169,25 +181,23 @@ func unmarked(err error) error {
 	}
 }
 
-func (l *Loop) stop(now time.Time, reason Reason, cause error) (time.Duration, bool) {
+func (l *state) stop(p *Policy, elapsed time.Duration, reason Reason, cause error) (time.Duration, bool) {
 	l.err = &Error{
-		Name:     l.policy.Name,
+		Name:     p.Name,
 		Reason:   reason,
 		Attempts: l.attempts,
-		Elapsed:  l.elapsed(now),
+		Elapsed:  max(elapsed, 0),
 		Waited:   l.waited,
 		Errs:     slices.Clone(l.errs), // which may lie in something larger: an error can live long
 		Cause:    cause,
 	}
-	l.end(false)
+	l.end(p, false)
 	return 0, false
 }
 
-func (l *Loop) end(ok bool) {
+func (l *state) end(p *Policy, ok bool) {
 	l.ended = true
-	if l.policy.Budget != nil {
-		l.policy.Budget.End(l.retried, ok)
+	if p.Budget != nil {
+		p.Budget.End(l.retried, ok)
 	}
 }
-
-func (l *Loop) elapsed(now time.Time) time.Duration { return max(now.Sub(l.start), 0) }

@@ -2,6 +2,7 @@ package retry
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/goretry/retry/clockx"
@@ -124,16 +125,16 @@ type run struct {
 	attempt context.Context    // for op
 	cancel  context.CancelFunc // ends the attempt's timeout; nil if it has none
 	failure *failure           // nil before the first
-	start   time.Time          // not known while lazy
+	start   time.Time          // not known if lazy
 	since   time.Duration      // time.Since(epoch) at the start, if lazy
-	lazy    bool               // start has not been needed yet: see now
+	lazy    bool               // nobody wants to know when it is, only how long it takes
 	open    bool               // Hooks.Done and Budget.End are owed
 	running bool               // Hooks.AttemptDone is owed
 }
 
 // failure is what a run needs once an attempt has failed: one allocation.
 type failure struct {
-	loop   Loop
+	loop   state
 	errs   [keep]error
 	second attemptContext
 	number int           // of the attempt underway, or the last one
@@ -185,7 +186,7 @@ func (r *run) begin(p *Policy) bool {
 	if r.ctx == nil {
 		panic("retry: nil context")
 	}
-	if r.lazy = p.Clock == nil && p.Hooks.silent(); r.lazy {
+	if r.lazy = p.Clock == nil && p.Hooks.Wait == nil && p.Hooks.silent(); r.lazy {
 		r.since = time.Since(epoch)
 	} else {
 		r.start = p.clock().Now()
@@ -196,7 +197,7 @@ func (r *run) begin(p *Policy) bool {
 	r.open = true
 	if r.ctx.Err() != nil {
 		p.Budget = nil // it was not told of this run; p is a copy of the caller's
-		return r.canceled(p, r.now(p), nil)
+		return r.canceled(p, r.elapsed(p), nil)
 	}
 	if p.Budget != nil {
 		p.Budget.Begin()
@@ -206,13 +207,16 @@ func (r *run) begin(p *Policy) bool {
 
 // resume goes on after a wait.
 func (r *run) resume(p *Policy) bool {
-	f, now := r.failure, r.now(p)
+	f := r.failure
+	f.began = f.ended
+	if f.loop.wait > 0 || p.Hooks.Wait != nil { // else no time has passed
+		f.began = r.elapsed(p)
+	}
 	f.number++
 	f.asleep, f.waiting = false, false
-	f.began = now.Sub(r.start)
 	f.loop.slept(f.began - f.ended)
 	if f.sleep != nil || r.ctx.Err() != nil {
-		return r.canceled(p, now, f.sleep)
+		return r.canceled(p, f.began, f.sleep)
 	}
 	return true
 }
@@ -222,14 +226,15 @@ func (r *run) leave(p *Policy, err error) bool {
 	if err == nil && r.failure == nil {
 		return r.succeed(p)
 	}
-	now, more := r.now(p), false
-	loop := r.loop(p)
-	r.failure.ended = now.Sub(r.start)
+	loop, more := r.loop(), false
+	if err != nil || !p.Hooks.silent() { // else nobody wants to know the time
+		r.failure.ended = r.elapsed(p)
+	}
 	if err != nil && r.ctx.Err() != nil {
 		loop.record(err)
-		loop.cancel(r.ctx, now, nil)
+		loop.cancel(p, r.ctx, r.failure.ended, nil)
 	} else {
-		_, more = loop.Next(now, err)
+		_, more = loop.next(p, r.failure.ended, r.left(p), err)
 	}
 	r.failure.waiting = more
 	r.attemptDone(p, r.failure.ended, err)
@@ -251,9 +256,8 @@ func (r *run) waitHook(p *Policy, err error) {
 }
 
 // canceled ends the run because its context did, or the clock could not sleep.
-func (r *run) canceled(p *Policy, now time.Time, sleep error) bool {
-	elapsed := now.Sub(r.start)
-	r.loop(p).cancel(r.ctx, now, sleep)
+func (r *run) canceled(p *Policy, elapsed time.Duration, sleep error) bool {
+	r.loop().cancel(p, r.ctx, elapsed, sleep)
 	if r.running {
 		r.attemptDone(p, elapsed, context.Cause(r.ctx))
 	}
@@ -268,7 +272,7 @@ func (r *run) succeed(p *Policy) bool {
 	}
 	var elapsed time.Duration
 	if !p.Hooks.silent() { // else nobody wants to know the time
-		elapsed = r.now(p).Sub(r.start)
+		elapsed = r.elapsed(p)
 	}
 	r.attemptDone(p, elapsed, nil)
 	return r.done(p, elapsed)
@@ -284,7 +288,7 @@ func (r *run) attemptHook(p *Policy) bool {
 	}
 	r.attempt = either(p.Hooks.Attempt(r.attempt, a), r.attempt)
 	r.running = true
-	return r.ctx.Err() == nil || r.canceled(p, r.now(p), nil)
+	return r.ctx.Err() == nil || r.canceled(p, r.elapsed(p), nil)
 }
 
 // attemptDone closes the attempt that ended with err when the run was elapsed old.
@@ -323,7 +327,7 @@ func (r *run) describe(p *Policy, elapsed time.Duration, err error) Attempt {
 		a.Start, a.Duration = r.start.Add(r.failure.began), elapsed-r.failure.began
 	}
 	if err != nil {
-		loop := r.loop(p)
+		loop := r.loop()
 		a.Class, a.Hint = loop.class, loop.hint
 		if !loop.ended {
 			a.Delay = loop.wait
@@ -345,8 +349,8 @@ func (r *run) done(p *Policy, elapsed time.Duration) bool {
 func (r *run) doneHook(p *Policy, elapsed time.Duration) {
 	s := Summary{Name: p.Name, Attempts: 1, Elapsed: elapsed}
 	if r.failure != nil {
-		loop := r.loop(p)
-		s.Attempts, s.Waited, s.Err = loop.attempts, loop.waited, loop.Err()
+		loop := r.loop()
+		s.Attempts, s.Waited, s.Err = loop.attempts, loop.waited, loop.result()
 		if loop.err != nil {
 			s.Reason = loop.err.Reason
 		}
@@ -362,9 +366,8 @@ func (r *run) close(p *Policy) {
 }
 
 func (r *run) abort(p *Policy) {
-	now := r.now(p)
-	elapsed := now.Sub(r.start)
-	loop := r.loop(p)
+	elapsed := r.elapsed(p)
+	loop := r.loop()
 	defer r.done(p, elapsed)
 	if r.failure.waiting {
 		loop.slept(elapsed - r.failure.ended)
@@ -373,7 +376,7 @@ func (r *run) abort(p *Policy) {
 		if r.running && loop.attempts < r.failure.number {
 			loop.record(errPanic)
 		}
-		loop.stop(now, ReasonPanic, errPanic)
+		loop.stop(p, elapsed, ReasonPanic, errPanic)
 	}
 	if r.running {
 		r.attemptDone(p, elapsed, errPanic)
@@ -386,7 +389,7 @@ func (r *run) err() error {
 	if r.failure == nil {
 		return nil
 	}
-	return r.failure.loop.Err()
+	return r.failure.loop.result()
 }
 
 // number returns the number of the attempt underway, or of the last one.
@@ -397,23 +400,33 @@ func (r *run) number() int {
 	return r.failure.number
 }
 
-// now reads the clock. Once it was called, start is known.
-func (r *run) now(p *Policy) time.Time {
-	now := p.clock().Now()
-	if r.lazy {
-		r.lazy = false
-		r.start = now.Add(r.since - time.Since(epoch))
+// elapsed reads the clock, and returns how old the run is.
+func (r *run) elapsed(p *Policy) time.Duration {
+	switch {
+	case r.lazy:
+		return time.Since(epoch) - r.since
+	case p.Clock == nil:
+		return time.Since(r.start) // at half the price of time.Now
 	}
-	return now
+	return p.Clock.Now().Sub(r.start)
+}
+
+// left returns how long it is to the caller's deadline.
+func (r *run) left(p *Policy) time.Duration {
+	deadline, ok := r.ctx.Deadline()
+	switch {
+	case !ok:
+		return math.MaxInt64
+	case p.Clock == nil:
+		return time.Until(deadline)
+	}
+	return deadline.Sub(p.Clock.Now())
 }
 
 // loop returns the run's Loop, which is made when an attempt first fails.
-func (r *run) loop(p *Policy) *Loop {
+func (r *run) loop() *state {
 	if r.failure == nil {
 		f := &failure{number: 1}
-		f.loop.policy = *p // field by field: as one literal it would pass over the stack
-		f.loop.start = r.start
-		f.loop.deadline, _ = r.ctx.Deadline()
 		f.loop.errs = f.errs[:0]
 		r.failure = f
 	}
