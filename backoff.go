@@ -121,7 +121,7 @@ func (b Decorrelated) Delay(s Step) time.Duration {
 	if s.Prev <= 0 {
 		prev = base
 	}
-	d := base + clampUnit(s.Rand)*(max(3*prev, base)-base)
+	d := base + unfused(clampUnit(s.Rand)*(max(3*prev, base)-base))
 	return min(max(duration(d), b.Base), top) // a float64 may be a little less than Base
 }
 
@@ -164,8 +164,12 @@ func (j Jitter) spread(d float64, top time.Duration, random float64) time.Durati
 	if high > float64(top) {
 		low, high = orZero(low/high)*float64(top), float64(top)
 	}
-	return min(duration(low+clampUnit(random)*(high-low)), top)
+	return min(duration(low+unfused(clampUnit(random)*(high-low))), top)
 }
+
+// unfused keeps a product from being fused with the sum that it is a part of, as
+// some processors would, in order that all machines wait equally long.
+func unfused(product float64) float64 { return float64(product) }
 
 // orZero returns x, or 0 for NaN.
 func orZero(x float64) float64 {

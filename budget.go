@@ -173,7 +173,7 @@ func (b *RatioBudget) allowed(runs int64) float64 {
 	if floor == 0 {
 		floor = 10
 	}
-	return share(ratio, runs) + max(orZero(floor), 0)*b.window().Seconds()
+	return share(ratio, runs) + unfused(max(orZero(floor), 0)*b.window().Seconds())
 }
 
 func (b *RatioBudget) window() time.Duration {

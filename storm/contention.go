@@ -1,0 +1,130 @@
+package storm
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+// Contention is the experiment of "Exponential Backoff And Jitter" (AWS
+// Architecture Blog, 2015): clients that start together and each want to write
+// the same row, whose version must not have changed since they read it. A message
+// takes |Normal(Delay, Spread)|, the server no time. A client whose write failed
+// waits for one message's time and its policy's backoff, then reads again.
+//
+// Zero values stand for the published experiment.
+type Contention struct {
+	Clients       []int          // nil: 10, 20, 50 and 100
+	Trials        int            // whose mean the rows give; 0: 100
+	Delay, Spread time.Duration  // of a message; 0: 10 ms and 2 ms; negative: none
+	Base, Max     time.Duration  // of the backoffs; 0: 5 ms and 2 s
+	Policies      []retry.Policy // nil: the five of the article
+	Seed          uint64
+	Progress      func(done float64) // told the share that is done, now and then; may be nil
+}
+
+// ContentionRow is one policy's result with so many clients.
+type ContentionRow struct {
+	Policy  string  `json:"policy"`
+	Clients int     `json:"clients"`
+	Calls   float64 `json:"calls"`   // writes until each client had one succeed
+	TimeMS  float64 `json:"time_ms"` // until the last of them knew
+}
+
+// Run returns a row for each number of clients and policy.
+func (x Contention) Run() []ContentionRow {
+	x = x.withDefaults()
+	var rows []ContentionRow
+	step := steps(x.Progress, len(x.Clients)*len(x.Policies)*x.Trials)
+	for _, n := range x.Clients {
+		for _, p := range x.Policies {
+			var calls int
+			var total time.Duration
+			for trial := range x.Trials {
+				c, t := x.trial(p, n, x.Seed+uint64(trial))
+				calls += c
+				total += t
+				step()
+			}
+			trials := float64(x.Trials)
+			rows = append(rows, ContentionRow{p.Name, n, float64(calls) / trials, total.Seconds() * 1000 / trials})
+		}
+	}
+	return rows
+}
+
+func (x Contention) withDefaults() Contention {
+	if x.Clients == nil {
+		x.Clients = []int{10, 20, 50, 100}
+	}
+	x.Trials = cmp.Or(x.Trials, 100)
+	x.Delay, x.Spread = cmp.Or(x.Delay, 10*time.Millisecond), cmp.Or(x.Spread, 2*time.Millisecond)
+	x.Base, x.Max = cmp.Or(x.Base, 5*time.Millisecond), cmp.Or(x.Max, 2*time.Second)
+	if x.Policies == nil {
+		// The article's windows are Base·2ⁿ with n from 1.
+		window := func(j retry.Jitter) retry.Backoff {
+			return retry.Exponential{Base: 2 * x.Base, Max: x.Max, Jitter: j}
+		}
+		x.Policies = []retry.Policy{
+			{Name: "none", Backoff: retry.Constant(0)},
+			{Name: "exponential", Backoff: window(retry.NoJitter)},
+			{Name: "equal", Backoff: window(retry.EqualJitter)},
+			{Name: "full", Backoff: window(retry.FullJitter)},
+			{Name: "decorrelated", Backoff: retry.Decorrelated{Base: x.Base, Max: x.Max}},
+		}
+		for i := range x.Policies {
+			x.Policies[i].MaxAttempts = retry.Unlimited
+		}
+	}
+	return x
+}
+
+// What happens under contention, to the client of the event's index.
+const (
+	atRead  kind = iota // its read reaches the server
+	atWrite             // its write does
+	written             // it learns that its write succeeded
+	stale               // it learns that it failed
+)
+
+// trial lets n clients compete once.
+func (x Contention) trial(p retry.Policy, n int, seed uint64) (calls int, total time.Duration) {
+	type client struct {
+		loop retry.Loop
+		read int // the version it knows
+	}
+	k := newKernel(seed)
+	p = k.ready(p)
+	message := func() time.Duration {
+		return (max(x.Delay, 0) + times(max(x.Spread, 0), normal(k.rand))).Abs()
+	}
+	clients, version := make([]client, n), 0
+	for i := range clients {
+		clients[i].loop = p.Start(k.time())
+		k.schedule(message(), atRead, i)
+	}
+	for e, ok := k.next(); ok; e, ok = k.next() {
+		c := &clients[e.index]
+		switch e.kind {
+		case atRead:
+			c.read = version
+			k.schedule(message()+message(), atWrite, int(e.index))
+		case atWrite:
+			calls++
+			outcome := stale
+			if c.read == version {
+				version++
+				outcome = written
+			}
+			k.schedule(message(), outcome, int(e.index))
+		case written:
+			c.loop.Next(k.time(), nil)
+		case stale:
+			if wait, ok := c.loop.Next(k.time(), errFailed); ok {
+				k.schedule(wait+message(), atRead, int(e.index))
+			}
+		}
+	}
+	return calls, k.now
+}

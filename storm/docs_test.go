@@ -1,0 +1,126 @@
+package storm_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry/storm"
+)
+
+var update = flag.Bool("update", false, "write the tables of docs/storms.md")
+
+const storms = "../docs/storms.md"
+
+// The tables of docs/storms.md are these experiments, beside what was published.
+func TestTablesOfTheDocumentation(t *testing.T) {
+	notUnderRace(t)
+	contention := [][]string{{"clients", "policy", "calls", "ms"}}
+	for _, row := range (storm.Contention{Seed: 1}).Run() {
+		p := publishedContention[row.Policy][row.Clients]
+		contention = append(contention, cells(row.Clients, row.Policy, fmt.Sprintf("%.1f / %v", row.Calls, p.calls), fmt.Sprintf("%.0f / %v", row.TimeMS, p.ms)))
+	}
+
+	amplification := [][]string{{"failure", "policy", "load", "success"}}
+	for _, row := range (storm.Amplification{Seed: 1}).Run() {
+		f := row.Failure
+		want := map[string]string{
+			"none":       fmt.Sprintf("1 | %.3f", 1-f),
+			"unbudgeted": fmt.Sprintf("%.3f | %.3f", 1+f+f*f+f*f*f, 1-f*f*f*f),
+			"ratio":      "≤ 1.11 | ",
+		}[row.Policy]
+		load, success, _ := strings.Cut(want, " | ")
+		amplification = append(amplification, cells(f, row.Policy, fmt.Sprintf("%.3f / %s", row.Load, load), strings.TrimSuffix(fmt.Sprintf("%.3f / %s", row.Success, success), " / ")))
+	}
+
+	collapse := [][]string{{"goodput"}}
+	for i, row := range (storm.Collapse{Seed: 1}).Run() {
+		line := []string{row.Policy}
+		for j, w := range row.Windows {
+			if i == 0 {
+				collapse[0] = append(collapse[0], fmt.Sprintf("%v–%v s", w.FromS, w.ToS))
+			}
+			published := fmt.Sprint(publishedCollapse[row.Policy][j])
+			if row.Policy == "token" && j > 1 {
+				published = "≥ " + published
+			}
+			line = append(line, fmt.Sprintf("%.2f / %s", w.Goodput, published))
+		}
+		collapse = append(collapse, append(line, fmt.Sprintf("%.0f %%", 100*row.Down)))
+	}
+	collapse[0] = append(collapse[0], "trials that stay down")
+
+	herd := [][]string{{"policy", "1st retry", "2nd", "3rd", "4th", "5th"}}
+	for _, row := range (storm.Herd{Seed: 1}).Run() {
+		if row.Retry == 1 {
+			herd = append(herd, cells(row.Policy, fmt.Sprintf("%.0f / %v", row.Peak, publishedHerd[row.Policy])))
+			continue
+		}
+		herd[len(herd)-1] = append(herd[len(herd)-1], fmt.Sprintf("%.0f", row.Peak))
+	}
+
+	layers := [][]string{{"attempts", "layers", "guarded", "calls"}}
+	for _, row := range (storm.Layers{}).Run() {
+		layers = append(layers, cells(row.Attempts, row.Depth, row.Guarded, row.Calls))
+	}
+
+	doc, err := os.ReadFile(storms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(doc)
+	for name, table := range map[string][][]string{"contention": contention, "amplification": amplification, "collapse": collapse, "herd": herd, "layers": layers} {
+		before, rest, ok := strings.Cut(text, "<!-- "+name+" -->\n")
+		old, after, found := strings.Cut(rest, "<!-- end -->")
+		if !ok || !found {
+			t.Fatalf("%s has no place for the table %q", storms, name)
+		}
+		if old != markdown(table) {
+			if !*update {
+				t.Errorf("%s: the table %q is not what the experiment gives: run go test ./storm -update", storms, name)
+			}
+			text = before + "<!-- " + name + " -->\n" + markdown(table) + "<!-- end -->" + after
+		}
+	}
+	if *update {
+		if err := os.WriteFile(storms, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func cells(values ...any) (line []string) {
+	for _, v := range values {
+		line = append(line, fmt.Sprint(v))
+	}
+	return line
+}
+
+func markdown(table [][]string) string {
+	var b strings.Builder
+	for i, line := range table {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(line, " | "))
+		if i == 0 {
+			fmt.Fprintf(&b, "|%s\n", strings.Repeat("---|", len(line)))
+		}
+	}
+	return b.String()
+}
+
+// What docs/storms.md says in words.
+func TestWordsOfTheDocumentation(t *testing.T) {
+	notUnderRace(t)
+	for _, row := range (storm.Collapse{Base: 10 * time.Millisecond, Seed: 1}).Run() {
+		if row.Policy == "backoff" && row.Down < .5 {
+			t.Errorf("with a base of 10 ms the backoff is down in %v of the trials", row.Down)
+		}
+	}
+	rows := storm.Contention{Clients: []int{100}, Seed: 1}.Run()
+	if least := slices.MinFunc(rows, func(a, b storm.ContentionRow) int { return int(a.Calls - b.Calls) }); least.Policy != "full" {
+		t.Errorf("%s makes the fewest calls, want full", least.Policy)
+	}
+}

@@ -1,0 +1,201 @@
+package storm
+
+import (
+	"math/bits"
+	"math/rand/v2"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+)
+
+// kernel is a simulation's time: a queue of events, and a clock that jumps from
+// one to the next. What happens at the same instant happens in the order in which
+// it was scheduled.
+//
+// The queue is a radix heap, which no event enters that is earlier than the last
+// one taken. An event lies in the level of the highest digit in which its time
+// differs from the last one's, in the slot of that digit. It moves down a level or
+// more when its slot is the first that is not empty. So nothing is ever compared,
+// and a million events are moved in bulk, where a binary heap would miss the cache
+// at every step.
+type kernel struct {
+	now    time.Duration // the last event's, since the start
+	base   time.Duration // what levels are relative to: now, or on the way to the next event
+	levels [levels][1 << digit][]event
+	filled [levels]uint64 // a bit for each slot
+	taken  int            // of the events in the first slot of the lowest level
+	spare  [][]event      // memory of slots that were emptied
+
+	fetch    func(index int) // told of several events that come soon; may be nil
+	arrivals *rand.Rand      // when clients call: apart, so that every policy meets the same calls
+	rand     *rand.Rand      // all else
+}
+
+const (
+	digit  = 6 // bits
+	levels = 64/digit + 1
+	retain = 64  // events; the memory of a slot that held more is not kept
+	few    = 8   // events; less are not worth a look
+	many   = 512 // events, whose calls still fit a processor's cache
+)
+
+type event struct {
+	at    time.Duration
+	index int32
+	kind  kind
+}
+
+// kind says what an event is; each model has its own.
+type kind uint8
+
+var epoch = time.Unix(0, 0).UTC()
+
+func newKernel(seed uint64) *kernel {
+	return &kernel{
+		arrivals: rand.New(rand.NewPCG(seed, 1)),
+		rand:     rand.New(rand.NewPCG(seed, 2)),
+	}
+}
+
+// schedule adds an event that happens after d, to the call or client of that
+// index. One that a Duration cannot tell the time of never happens.
+func (k *kernel) schedule(d time.Duration, what kind, index int) {
+	if at := k.now + d; at >= k.now {
+		k.add(event{at, int32(index), what})
+	}
+}
+
+func (k *kernel) add(e event) {
+	level := max(bits.Len64(uint64(e.at^k.base))-1, 0) / digit
+	n := e.at >> (level * digit) % (1 << digit)
+	slot := &k.levels[level][n]
+	if last := len(k.spare) - 1; *slot == nil && last >= 0 {
+		*slot, k.spare = k.spare[last], k.spare[:last]
+	}
+	*slot = append(*slot, e)
+	k.filled[level] |= 1 << n
+}
+
+// next takes the earliest event and moves the time to it. It reports false when
+// there is none.
+func (k *kernel) next() (event, bool) {
+	for level := 0; k.filled[0] == 0; level++ {
+		if level == levels {
+			return event{}, false
+		}
+		if k.filled[level] != 0 {
+			k.lower(level)
+			break
+		}
+	}
+	n := bits.TrailingZeros64(k.filled[0])
+	e := k.levels[0][n][k.taken]
+	if k.taken++; k.taken == len(k.levels[0][n]) {
+		k.taken = 0
+		k.empty(0, n)
+	}
+	k.now, k.base = e.at, e.at
+	return e, true
+}
+
+// lower moves the events in the first slot of a level down, the earliest of them
+// to the lowest level.
+func (k *kernel) lower(level int) {
+	n := bits.TrailingZeros64(k.filled[level])
+	events := k.levels[level][n]
+	k.base = events[0].at
+	for _, e := range events {
+		k.base = min(k.base, e.at)
+	}
+	for _, e := range events {
+		k.add(e)
+	}
+	if few < len(events) && len(events) < many && k.fetch != nil {
+		for _, e := range events {
+			k.fetch(int(e.index))
+		}
+	}
+	k.empty(level, n)
+}
+
+// empty keeps a slot's memory for another slot.
+func (k *kernel) empty(level, n int) {
+	if slot := k.levels[level][n]; cap(slot) <= retain {
+		k.spare = append(k.spare, slot[:0])
+	}
+	k.levels[level][n] = nil
+	k.filled[level] &^= 1 << n
+}
+
+// clock shows a kernel's time to the policies that want to know. Its Clock is nil:
+// nothing in a simulation sleeps.
+type clock struct {
+	clockx.Clock
+	*kernel
+}
+
+// Now returns the time.
+func (c clock) Now() time.Time { return c.time() }
+
+// time returns the time as a Loop wants it.
+func (k *kernel) time() time.Time { return epoch.Add(k.now) }
+
+// ready returns p as a simulation runs it: on its clock, with its random numbers,
+// and with a budget of its own that nobody has drawn from. A Budget that is not
+// this library's is used as it is.
+func (k *kernel) ready(p retry.Policy) retry.Policy {
+	p.Clock, p.Rand = clock{nil, k}, k.rand.Float64
+	switch b := p.Budget.(type) {
+	case *retry.TokenBudget:
+		p.Budget = &retry.TokenBudget{Capacity: b.Capacity, Cost: b.Cost, ThrottleCost: b.ThrottleCost, Reward: b.Reward}
+	case *retry.RatioBudget:
+		p.Budget = &retry.RatioBudget{Ratio: b.Ratio, MinPerSecond: b.MinPerSecond, Window: b.Window, Clock: p.Clock}
+	case *retry.ConcurrencyBudget:
+		p.Budget = &retry.ConcurrencyBudget{Ratio: b.Ratio, Min: b.Min}
+	}
+	return p
+}
+
+// exponential returns an exponentially distributed number with mean 1, by von
+// Neumann's method. It compares and adds, and nothing else: math.Log, and products
+// that some processors fuse with a sum, may differ in the last bit from machine to
+// machine.
+func exponential(r *rand.Rand) float64 {
+	for whole := 0.0; ; whole++ {
+		first := r.Float64()
+		odd := true
+		for u := first; ; odd = !odd {
+			next := r.Float64()
+			if next >= u {
+				break
+			}
+			u = next
+		}
+		if odd {
+			return whole + first
+		}
+	}
+}
+
+// normal returns a normally distributed number with mean 0 and deviation 1, by
+// rejection from the exponential distribution.
+func normal(r *rand.Rand) float64 {
+	for {
+		x, y := exponential(r), exponential(r)
+		if d := x - 1; d*d <= 2*y {
+			if r.Uint64()&1 == 0 {
+				return -x
+			}
+			return x
+		}
+	}
+}
+
+// times returns d·x, and the longest Duration where that is more.
+func times(d time.Duration, x float64) time.Duration {
+	if ns := float64(d) * x; ns < 1<<63 {
+		return time.Duration(ns)
+	}
+	return 1<<63 - 1
+}

@@ -1,0 +1,152 @@
+package storm_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/goretry/retry/storm"
+)
+
+// What was published, and what docs/storms.md sets beside our numbers.
+
+type measured struct{ calls, ms float64 }
+
+var publishedContention = map[string]map[int]measured{
+	"none":         {10: {51, 383}, 20: {153, 607}, 50: {688, 1134}, 100: {2421, 2028}},
+	"exponential":  {10: {51, 3527}, 20: {150, 14662}, 50: {625, 36666}, 100: {1850, 63064}},
+	"equal":        {10: {42.5, 738}, 20: {108, 1600}, 50: {347, 4250}, 100: {812, 6557}},
+	"full":         {10: {38.9, 464}, 20: {100.5, 1045}, 50: {333, 2892}, 100: {796, 4935}},
+	"decorrelated": {10: {37.9, 438}, 20: {101, 836}, 50: {376, 2159}, 100: {1003, 4595}},
+}
+
+var publishedCollapse = map[string][]float64{
+	"none":    {1, .63, 1, 1, 1},
+	"naive":   {1, .64, .32, .10, .10},
+	"backoff": {1, .65, 1.1, 1.1, 1},
+	"token":   {1, .64, .95, .95, .95},
+}
+
+var publishedHerd = map[string]float64{"none": 1000, "plusminus20": 264, "equal": 216, "full": 115, "decorrelated": 64}
+
+// within reports whether got is as close to want as a share of it.
+func within(got, want, share float64) bool { return math.Abs(got-want) <= share*want }
+
+func TestContentionAsPublished(t *testing.T) {
+	for _, seed := range []uint64{1, 1_000_000} { // trials have the seeds that follow
+		if raceEnabled && seed > 1 {
+			break // it takes ten times as long
+		}
+		rows := storm.Contention{Seed: seed}.Run()
+		if len(rows) != 20 {
+			t.Fatalf("%d rows, want 20", len(rows))
+		}
+		at100 := map[string]measured{}
+		for _, row := range rows {
+			want := publishedContention[row.Policy][row.Clients]
+			if !within(row.Calls, want.calls, .03) || !within(row.TimeMS, want.ms, .08) {
+				t.Errorf("seed %d: %+v, published %+v", seed, row, want)
+			}
+			if row.Clients == 100 {
+				at100[row.Policy] = measured{row.Calls, row.TimeMS}
+			}
+		}
+		full, plain, decorrelated := at100["full"], at100["exponential"], at100["decorrelated"]
+		if full.calls*2 >= plain.calls || plain.ms <= 10*full.ms {
+			t.Errorf("seed %d: full jitter %v, none %v: want less than half the calls in less than a tenth of the time", seed, full, plain)
+		}
+		if decorrelated.calls <= full.calls || decorrelated.ms >= full.ms {
+			t.Errorf("seed %d: decorrelated %v, full %v: want more calls in less time", seed, decorrelated, full)
+		}
+	}
+}
+
+func TestAmplificationAsPublished(t *testing.T) {
+	for _, row := range (storm.Amplification{Seed: 1}).Run() {
+		f, load, success := row.Failure, 1., 1-row.Failure
+		switch row.Policy {
+		case "unbudgeted":
+			load, success = 1+f+f*f+f*f*f, 1-f*f*f*f
+		case "ratio":
+			if row.Load > 1.11 || row.Load < 1.09 {
+				t.Errorf("%+v, want a load of 1.1", row)
+			}
+			continue
+		}
+		if !within(row.Load, load, .01) || math.Abs(row.Success-success) > .01 {
+			t.Errorf("%+v, want a load of %.3f and a success of %.3f", row, load, success)
+		}
+	}
+}
+
+func TestCollapseAsPublished(t *testing.T) {
+	for _, seed := range []uint64{1, 2_000_000} {
+		for _, row := range (storm.Collapse{Seed: seed}).Run() {
+			last := row.Windows[4].Goodput
+			if row.Policy == "naive" {
+				if last >= .2 || row.Down < .5 {
+					t.Errorf("seed %d: naive retries end with a goodput of %.2f, and down in %.2f of the trials", seed, last, row.Down)
+				}
+			} else if last <= .95 || row.Down > 0 {
+				t.Errorf("seed %d: %s ends with a goodput of %.2f, and down in %.2f of the trials", seed, row.Policy, last, row.Down)
+			}
+			for i, want := range publishedCollapse[row.Policy] {
+				tolerance := .06
+				if row.Policy == "naive" && i > 1 { // theirs is a mean, of ten trials of which one got away
+					tolerance = .2
+				}
+				if got := row.Windows[i].Goodput; math.Abs(got-want) > tolerance {
+					t.Errorf("seed %d: %s, window %d: goodput %.2f, published %.2f", seed, row.Policy, i, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestHerdAsPublished(t *testing.T) {
+	for _, seed := range []uint64{1, 3_000_000} {
+		rows := storm.Herd{Seed: seed}.Run()
+		if len(rows) != 25 {
+			t.Fatalf("%d rows, want 25", len(rows))
+		}
+		for _, row := range rows {
+			if want := publishedHerd[row.Policy]; row.Retry == 1 && !within(row.Peak, want, .15) {
+				t.Errorf("seed %d: %+v, published %v", seed, row, want)
+			}
+		}
+	}
+}
+
+func TestLayersMultiplyUnlessGuarded(t *testing.T) {
+	depths := []int{1, 2, 3, 4}
+	attempts := []int{1, 2, 3, 4, 6}
+	rows := storm.Layers{Attempts: attempts, Depths: depths}.Run()
+	var want []storm.LayersRow
+	for _, k := range attempts {
+		for _, n := range depths {
+			want = append(want, storm.LayersRow{k, n, false, int(math.Pow(float64(k), float64(n)))}, storm.LayersRow{k, n, true, k})
+		}
+	}
+	if !slices.Equal(rows, want) {
+		t.Errorf("rows %v, want %v", rows, want)
+	}
+	if rows := (storm.Layers{}).Run(); rows[10] != (storm.LayersRow{4, 3, false, 64}) {
+		t.Errorf("3 layers of 4: %v, want 64 calls", rows[10])
+	}
+}
+
+// The same on every machine: these numbers change only if the models do.
+func TestSameSeedSameResultOnEveryMachine(t *testing.T) {
+	contention := storm.Contention{Clients: []int{30}, Trials: 3, Seed: 7}
+	herd := storm.Herd{Clients: 300, Trials: 2, Seed: 7}
+	collapse := storm.Collapse{Trials: 3, Seed: 7}
+	got := fmt.Sprint(contention.Run(), herd.Run()[12].Peak)
+	for _, row := range collapse.Run() {
+		got += fmt.Sprintf(" %d/%d", row.Result.Sent, row.Result.Succeeded)
+	}
+	const want = `[{none 30 288.6666666666667 772.4209486666667} {exponential 30 279.3333333333333 21961.748866666665} {equal 30 178.33333333333334 2241.942140333333} {full 30 172.33333333333334 1569.5408066666669} {decorrelated 30 181 1232.9874376666667}] 21 10114/9712 16089/2190 10524/10114 10290/9765`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

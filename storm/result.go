@@ -1,0 +1,188 @@
+package storm
+
+import (
+	"maps"
+	"math"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+// Result is what became of the calls to a [Service].
+type Result struct {
+	Policy    string // its name
+	Asked     int    // calls that clients began
+	Sent      int    // attempts they made: the load
+	Succeeded int
+	Ended     map[retry.Reason]int // calls by why they ended, ReasonNone for success; some may still run
+	Bucket    time.Duration        // how long each bucket is
+	Buckets   []Bucket             // from the start; as long as calls began
+	Runs      int                  // that this is the sum of
+
+	last  int    // how many buckets there may be
+	late  Bucket // what happened after them, or later than a Duration can tell
+	times quantiles
+}
+
+// maxBuckets are a day of the default ones.
+const maxBuckets = 24 * 60 * 60 * 10
+
+// Bucket counts what happened in a short time.
+type Bucket struct {
+	Asked     int32 // calls that began
+	Sent      int32 // attempts
+	Done      int32 // requests that the server was done with, whether or not anyone still waited
+	Succeeded int32 // calls that ended in success
+	Good      int32 // calls that began here and succeeded, whenever that was
+}
+
+// Load returns attempts per call: 1 without retries.
+func (r *Result) Load() float64 { return ratio(r.Sent, r.Asked) }
+
+// Success returns the share of the calls that succeeded.
+func (r *Result) Success() float64 { return ratio(r.Succeeded, r.Asked) }
+
+// Goodput returns the calls that succeeded between two instants, whenever they
+// began, as a share of those that began there.
+func (r *Result) Goodput(from, to time.Duration) float64 {
+	b := r.sum(from, to)
+	return ratio(b.Succeeded, b.Asked)
+}
+
+// Rate returns the attempts per second between two instants, and how many of them
+// were retries.
+func (r *Result) Rate(from, to time.Duration) (sent, retries float64) {
+	b := r.sum(from, to)
+	seconds := max((to-from).Seconds()*float64(r.Runs), 1e-9)
+	return float64(b.Sent) / seconds, float64(b.Sent-b.Asked) / seconds
+}
+
+// Peak returns the most attempts made within a time as long as span, in a mean
+// run.
+func (r *Result) Peak(span time.Duration) float64 {
+	n := max(int(span/r.Bucket), 1)
+	var most, sent int32
+	for i, b := range r.Buckets {
+		sent += b.Sent
+		if i >= n {
+			sent -= r.Buckets[i-n].Sent
+		}
+		most = max(most, sent)
+	}
+	return float64(most) / float64(r.Runs)
+}
+
+// Held returns how many requests were on their way or with the server at an
+// instant, in a mean run.
+func (r *Result) Held(at time.Duration) float64 {
+	b := r.sum(0, at)
+	return float64(b.Sent-b.Done) / float64(r.Runs)
+}
+
+// Quantile returns the time within which the share q of the calls that succeeded
+// had done so, to a precision of 1 %.
+func (r *Result) Quantile(q float64) time.Duration { return r.times.at(q) }
+
+// Recovery returns how long after a disturbance, which lasted from from to to,
+// calls again succeeded as they did before it, to the bucket: of those that begin
+// in any second from then on, a share succeeds that is lower by a tenth at most,
+// or by what chance explains. Zero means as soon as it was over, or sooner. It
+// returns false if that has not happened by the end.
+func (r *Result) Recovery(from, to time.Duration) (after time.Duration, ok bool) {
+	before := r.sum(0, from/2) // later ones may have been caught by it
+	p := ratio(before.Good, before.Asked)
+	second := max(time.Second, r.Bucket)
+	for at := time.Duration(len(r.Buckets))*r.Bucket - second; at >= from; at -= r.Bucket {
+		b := r.sum(at, at+second)
+		n := float64(b.Asked)
+		if chance := float64(3 * math.Sqrt(p*(1-p)*n)); float64(b.Good) < float64(.9*p*n)-chance {
+			if at+second >= time.Duration(len(r.Buckets))*r.Bucket {
+				return 0, false
+			}
+			return max(at+r.Bucket-to, 0), true
+		}
+	}
+	return 0, true
+}
+
+// at returns the bucket of an instant.
+func (r *Result) at(t time.Duration) *Bucket {
+	i := int(t / r.Bucket)
+	if i < 0 || i >= r.last {
+		return &r.late
+	}
+	for len(r.Buckets) <= i {
+		r.Buckets = append(r.Buckets, Bucket{})
+	}
+	return &r.Buckets[i]
+}
+
+// sum adds up the buckets that begin between two instants.
+func (r *Result) sum(from, to time.Duration) (s Bucket) {
+	n := time.Duration(len(r.Buckets))
+	index := func(t time.Duration) time.Duration { return min((max(t, 0)+r.Bucket-1)/r.Bucket, n) }
+	for _, b := range r.Buckets[index(from):index(to)] {
+		s.add(b)
+	}
+	return s
+}
+
+func (b *Bucket) add(c Bucket) {
+	b.Asked += c.Asked
+	b.Sent += c.Sent
+	b.Done += c.Done
+	b.Succeeded += c.Succeeded
+	b.Good += c.Good
+}
+
+// quantiles counts durations by their leading seven bits: in steps of less than
+// 2 %, of which the middle is given.
+type quantiles struct {
+	counts [64 * 64]uint32
+	n      int
+}
+
+func (q *quantiles) add(d time.Duration) {
+	drop := max(bits.Len64(uint64(d))-7, 0)
+	q.counts[drop*64+int(d>>drop)]++
+	q.n++
+}
+
+func (q *quantiles) at(share float64) time.Duration {
+	rank := int(math.Ceil(share * float64(q.n)))
+	for i, n := range q.counts {
+		if rank -= int(n); rank <= 0 && n > 0 {
+			drop := max(i/64-1, 0)
+			return time.Duration(i-drop*64)<<drop + time.Duration(1)<<drop/2
+		}
+	}
+	return 0
+}
+
+// ratio returns a/b, 0 where that is not defined.
+func ratio[T int | int32](a, b T) float64 { return float64(a) / max(float64(b), 1) }
+
+// merge adds up the results of several runs.
+func merge(results []*Result) *Result {
+	sum := *results[0]
+	sum.Ended, sum.Buckets = maps.Clone(sum.Ended), slices.Clone(sum.Buckets)
+	for _, r := range results[1:] {
+		sum.Asked += r.Asked
+		sum.Sent += r.Sent
+		sum.Succeeded += r.Succeeded
+		sum.Runs += r.Runs
+		for reason, n := range r.Ended {
+			sum.Ended[reason] += n
+		}
+		for i, b := range r.Buckets {
+			sum.at(time.Duration(i) * r.Bucket).add(b)
+		}
+		for i, n := range r.times.counts {
+			sum.times.counts[i] += n
+		}
+		sum.times.n += r.times.n
+	}
+	return &sum
+}

@@ -1,0 +1,108 @@
+package storm_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/storm"
+)
+
+// history is a result of so many calls in each 100 ms, of which good(i) succeed.
+func history(buckets int, asked int32, good func(i int) int32) *storm.Result {
+	r := &storm.Result{Bucket: 100 * ms, Runs: 1}
+	for i := range buckets {
+		n := good(i)
+		r.Buckets = append(r.Buckets, storm.Bucket{Asked: asked, Sent: 3*asked - 2*n, Done: asked, Succeeded: n, Good: n})
+		r.Asked += int(asked)
+		r.Sent += int(3*asked - 2*n)
+		r.Succeeded += int(n)
+	}
+	return r
+}
+
+func TestRecovery(t *testing.T) {
+	bad := func(from, to int) func(int) int32 { // in tenths of a second
+		return func(i int) int32 {
+			if from <= i && i < to {
+				return 0
+			}
+			return 20
+		}
+	}
+	for name, tt := range map[string]struct {
+		good  func(int) int32
+		after time.Duration
+		ok    bool
+	}{
+		"nothing happened":         {bad(0, 0), 0, true},
+		"over when it is over":     {bad(50, 70), 0, true},
+		"over before":              {bad(50, 60), 0, true},
+		"later":                    {bad(50, 99), 2800 * ms, true},
+		"a relapse":                {func(i int) int32 { return min(bad(50, 60)(i), bad(150, 152)(i)) }, 8100 * ms, true},
+		"not by the end":           {bad(50, 300), 0, false},
+		"only in the last second":  {bad(50, 298), 0, false},
+		"barely":                   {bad(50, 290), 21900 * ms, true},
+		"a tenth fewer is well":    {func(i int) int32 { return 20 - 2*int32(min(i/50, 1)) }, 0, true},
+		"a little more is not":     {func(i int) int32 { return 20 - 3*int32(min(i/50, 1)) }, 0, false},
+		"half fail, as ever":       {func(i int) int32 { return int32(20 * (i % 2)) }, 0, true},
+		"half fail, with bad luck": {func(i int) int32 { return 10 - int32(i%50/40) - int32(i%50/40) }, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			after, ok := history(300, 20, tt.good).Recovery(5*s, 7*s)
+			if ok != tt.ok || after != tt.after {
+				t.Errorf("Recovery() = %v, %v, want %v, %v", after, ok, tt.after, tt.ok)
+			}
+		})
+	}
+}
+
+func TestResultSumsUp(t *testing.T) {
+	r := history(100, 10, func(i int) int32 { return int32(10 * min(i/50, 1)) }) // nothing succeeds in the first half
+	if r.Load() != 2 || r.Success() != .5 {
+		t.Errorf("load %v, success %v; want 2 and .5", r.Load(), r.Success())
+	}
+	for _, tt := range []struct{ from, to time.Duration }{{4 * s, 6 * s}, {3950 * ms, 5950 * ms}} {
+		if got := r.Goodput(tt.from, tt.to); got != .5 {
+			t.Errorf("goodput from %v to %v is %v, want .5", tt.from, tt.to, got)
+		}
+		if sent, retries := r.Rate(tt.from, tt.to); sent != 200 || retries != 100 {
+			t.Errorf("%v sent and %v retries per second, want 200 and 100", sent, retries)
+		}
+	}
+	if r.Goodput(-s, -1) != 0 || r.Goodput(20*s, 30*s) != 0 {
+		t.Error("goodput where there are no calls, want 0")
+	}
+	if sent, retries := r.Rate(s, s); sent != 0 || retries != 0 {
+		t.Errorf("%v sent and %v retries per second in no time, want 0", sent, retries)
+	}
+	for span, want := range map[time.Duration]float64{0: 30, 100 * ms: 30, s: 300, time.Hour: 2000} {
+		if got := r.Peak(span); got != want {
+			t.Errorf("the peak of %v is %v, want %v", span, got, want)
+		}
+	}
+	if got := r.Held(time.Hour); got != 1000 {
+		t.Errorf("%v held at the end, want 1000", got)
+	}
+	r.Runs = 2
+	if sent, _ := r.Rate(0, s); sent != 150 || r.Peak(s) != 150 || r.Held(s) != 100 {
+		t.Errorf("of two runs: %v sent per second, a peak of %v, %v held; want 150, 150 and 100", sent, r.Peak(s), r.Held(s))
+	}
+}
+
+func TestQuantiles(t *testing.T) {
+	if got := (storm.Service{Failure: 1}.Run(retry.Policy{})).Quantile(.5); got != 0 {
+		t.Errorf("the median of no calls is %v, want 0", got)
+	}
+	for _, unit := range []time.Duration{1, 100, 10_000, ms, 77 * s, 1000 * time.Hour} {
+		// A queue: the n-th call takes n units.
+		r := storm.Service{Clients: 1000, Capacity: float64(s) / float64(unit), Bucket: math.MaxInt64}.Run(retry.Policy{})
+		for _, q := range []float64{.001, .01, .5, .9, 1} {
+			want := float64(unit) * q * 1000
+			if got := float64(r.Quantile(q)); math.Abs(got-want) > max(.01*want, 1) {
+				t.Errorf("unit %v: quantile %v is %v, want %v", unit, q, time.Duration(got), time.Duration(want))
+			}
+		}
+	}
+}

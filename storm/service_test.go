@@ -1,0 +1,315 @@
+package storm_test
+
+import (
+	"maps"
+	"reflect"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/storm"
+)
+
+const (
+	ms = time.Millisecond
+	s  = time.Second
+)
+
+// atOnce retries without waiting.
+func atOnce(attempts int) retry.Policy {
+	return retry.Policy{MaxAttempts: attempts, Backoff: retry.Constant(0)}
+}
+
+// What becomes of a few calls is known to the nanosecond. A Service without a Rate
+// has each client call once, at the start, one after the other.
+func TestServiceExactly(t *testing.T) {
+	outage := func(from, to time.Duration) []storm.Outage { return []storm.Outage{{From: from, To: to}} }
+	for name, tt := range map[string]struct {
+		service storm.Service
+		policy  retry.Policy
+		sent    int
+		took    []time.Duration // of the calls that succeeded
+		ended   map[retry.Reason]int
+	}{
+		"a perfect server": {
+			storm.Service{}, retry.Policy{}, 1, []time.Duration{0}, map[retry.Reason]int{retry.ReasonNone: 1},
+		},
+		"latency": {
+			storm.Service{Clients: 2, Latency: 3 * s}, retry.Policy{}, 2, []time.Duration{3 * s, 3 * s}, map[retry.Reason]int{retry.ReasonNone: 2},
+		},
+		"slowdown counts the request itself": {
+			storm.Service{Clients: 3, Latency: s, Slowdown: 100 * ms}, retry.Policy{}, 3, []time.Duration{1100 * ms, 1200 * ms, 1300 * ms}, map[retry.Reason]int{retry.ReasonNone: 3},
+		},
+		"capacity": {
+			storm.Service{Clients: 3, Capacity: 10, Latency: s}, retry.Policy{}, 3, []time.Duration{1100 * ms, 1200 * ms, 1300 * ms}, map[retry.Reason]int{retry.ReasonNone: 3},
+		},
+		"a full queue": { // one is begun and two wait, the others are Throttled
+			storm.Service{Clients: 5, Capacity: 10, Queue: 2}, retry.Policy{MaxAttempts: 2, ThrottleBackoff: retry.Constant(150 * ms), Backoff: retry.Constant(time.Hour)},
+			7, []time.Duration{100 * ms, 200 * ms, 300 * ms, 400 * ms}, map[retry.Reason]int{retry.ReasonNone: 4, retry.ReasonMaxAttempts: 1},
+		},
+		"a timeout": { // the second attempt gets its answer at 3 s, behind the work of the first
+			storm.Service{Capacity: .5, Timeout: 1500 * ms}, atOnce(3), 3, nil, map[retry.Reason]int{retry.ReasonMaxAttempts: 1},
+		},
+		"the policy's own timeout is the one": {
+			storm.Service{Latency: 2 * s, Timeout: s}, retry.Policy{AttemptTimeout: 2 * s}, 1, []time.Duration{2 * s}, map[retry.Reason]int{retry.ReasonNone: 1},
+		},
+		"an outage": {
+			storm.Service{Latency: s, Outages: outage(0, 2*s)}, retry.Policy{}, 1, []time.Duration{3 * s}, map[retry.Reason]int{retry.ReasonNone: 1},
+		},
+		"an outage in the midst of the work": {
+			storm.Service{Latency: s, Outages: outage(400*ms, 2*s)}, retry.Policy{}, 1, []time.Duration{2600 * ms}, map[retry.Reason]int{retry.ReasonNone: 1},
+		},
+		"two outages": {
+			storm.Service{Latency: s, Outages: append(outage(400*ms, 2*s), outage(2100*ms, 3*s)...)}, retry.Policy{}, 1, []time.Duration{3500 * ms}, map[retry.Reason]int{retry.ReasonNone: 1},
+		},
+		"an outage that is over": { // at 1 s, when the retry comes
+			storm.Service{Latency: s, Outages: []storm.Outage{{From: 0, To: 500 * ms, Refuse: true}}}, retry.Policy{Backoff: retry.Constant(s)},
+			2, []time.Duration{2 * s}, map[retry.Reason]int{retry.ReasonNone: 1},
+		},
+		"what an outage holds up keeps its order": {
+			storm.Service{Clients: 2, Capacity: 10, Outages: outage(150*ms, s)}, retry.Policy{}, 2, []time.Duration{100 * ms, 1050 * ms}, map[retry.Reason]int{retry.ReasonNone: 2},
+		},
+		"a refusal proves that nothing ran": {
+			storm.Service{Outages: []storm.Outage{{To: s, Refuse: true}}}, retry.Policy{NonIdempotent: true, Backoff: retry.Constant(s)},
+			2, []time.Duration{s}, map[retry.Reason]int{retry.ReasonNone: 1},
+		},
+		"a timeout proves nothing": {
+			storm.Service{Latency: s, Timeout: s / 2}, retry.Policy{NonIdempotent: true}, 1, nil, map[retry.Reason]int{retry.ReasonNotIdempotent: 1},
+		},
+		"a failure proves nothing": {
+			storm.Service{Failure: 1}, retry.Policy{NonIdempotent: true}, 1, nil, map[retry.Reason]int{retry.ReasonNotIdempotent: 1},
+		},
+		"the policy's limit": { // fails at 1 s, 2 s and 3 s
+			storm.Service{Latency: s, Failure: 1}, retry.Policy{MaxAttempts: 9, MaxElapsed: 2500 * ms, Backoff: retry.Constant(0)}, 3, nil, map[retry.Reason]int{retry.ReasonMaxElapsed: 1},
+		},
+		"a budget": {
+			storm.Service{Clients: 10, Failure: 1}, retry.Policy{MaxAttempts: 2, Budget: &retry.TokenBudget{Capacity: 30, Cost: 10}},
+			13, nil, map[retry.Reason]int{retry.ReasonMaxAttempts: 3, retry.ReasonBudget: 7},
+		},
+		"a budget each": {
+			storm.Service{Clients: 10, Failure: 1, BudgetEach: true}, retry.Policy{MaxAttempts: 9, Budget: &retry.TokenBudget{Capacity: 30, Cost: 10}},
+			40, nil, map[retry.Reason]int{retry.ReasonBudget: 10},
+		},
+		"a server that never gets there": {
+			storm.Service{Clients: 3, Capacity: 1e-9, Timeout: s}, atOnce(1), 3, nil, map[retry.Reason]int{retry.ReasonMaxAttempts: 3},
+		},
+		"negative numbers": {
+			storm.Service{Clients: -1, Rate: -1, Latency: -1, Slowdown: -1, Capacity: -1, Queue: -1, Failure: -1, Network: -1, Timeout: -1, Bucket: -1, Duration: -1},
+			retry.Policy{}, 1, []time.Duration{0}, map[retry.Reason]int{retry.ReasonNone: 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := tt.service.Run(tt.policy)
+			if r.Sent != tt.sent || r.Asked != max(tt.service.Clients, 1) || r.Succeeded != len(tt.took) || !maps.Equal(r.Ended, tt.ended) {
+				t.Errorf("asked %d, sent %d, succeeded %d, ended %v; want %d sent, %v", r.Asked, r.Sent, r.Succeeded, r.Ended, tt.sent, tt.ended)
+			}
+			for i, want := range tt.took {
+				got := r.Quantile(float64(i+1) / float64(len(tt.took)))
+				if !within(float64(got), float64(want), .01) {
+					t.Errorf("call %d took %v, want %v", i+1, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestAbandonedWorkIsStillDone(t *testing.T) {
+	r := storm.Service{Clients: 4, Capacity: 1, Timeout: s}.Run(atOnce(2))
+	var done []int32
+	for i := 0; i < len(r.Buckets); i += 10 {
+		done = append(done, r.Buckets[i].Done)
+	}
+	// All four at 0; the first is answered at 1 s, when the other three send again.
+	if want := []int32{0, 1, 1, 1, 1, 1, 1, 1}; !slices.Equal(done, want) || r.Succeeded != 1 || r.Sent != 7 {
+		t.Errorf("done each second %v, want %v; %d succeeded of %d sent, want 1 of 7", done, want, r.Succeeded, r.Sent)
+	}
+	if got := r.Held(1100 * ms); got != 6 {
+		t.Errorf("after a second %v are held, want 6", got)
+	}
+	// Nobody waits for a message that is this slow, and it does arrive.
+	r = storm.Service{Network: time.Hour, Timeout: 1}.Run(retry.Policy{MaxAttempts: 1})
+	if last := r.Buckets[len(r.Buckets)-1]; r.Succeeded != 0 || last.Done != 1 {
+		t.Errorf("a request that comes late: %+v, %+v, want it to be done", r.Ended, last)
+	}
+}
+
+func TestAnAnswerInTimeIsAnAnswer(t *testing.T) {
+	for timeout, want := range map[time.Duration]int{s - 1: 0, s: 1, s + 1: 1} {
+		if r := (storm.Service{Latency: s, Timeout: timeout}).Run(atOnce(1)); r.Succeeded != want {
+			t.Errorf("an answer after 1 s and a timeout of %v: %d succeeded, want %d", timeout, r.Succeeded, want)
+		}
+	}
+}
+
+// counting is a Budget, and a Backoff, that this package does not know.
+type counting struct {
+	begun, asked, ended, again, delays int
+	retried                            map[retry.Class]int
+}
+
+func (c *counting) Begin()                    { c.begun++ }
+func (c *counting) Withdraw(retry.Class) bool { c.asked++; return true }
+func (c *counting) Again(retry.Class) bool    { c.again++; return c.again%2 == 1 }
+func (c *counting) End(r retry.Class, ok bool) {
+	c.ended++
+	c.retried[r]++
+}
+func (c *counting) Delay(step retry.Step) time.Duration {
+	c.delays++
+	return time.Duration(step.Retry) * s
+}
+
+func TestPolicysOwnBackoffAndBudgetAreUsed(t *testing.T) {
+	for _, each := range []bool{false, true} {
+		c := &counting{retried: map[retry.Class]int{}}
+		r := storm.Service{Clients: 10, Failure: 1, BudgetEach: each, Bucket: s}.Run(retry.Policy{MaxAttempts: 9, Backoff: c, Budget: c})
+		// All retry after 1 s, the first, the third and so on 2 s later; every second one that asks for more gets it.
+		var sent []int32
+		for _, b := range r.Buckets {
+			sent = append(sent, b.Sent)
+		}
+		if want := []int32{10, 10, 0, 5, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 1}; !slices.Equal(sent, want) {
+			t.Errorf("sent each second %v, want %v", sent, want)
+		}
+		want := counting{10, 10, 10, 20, 30, map[retry.Class]int{retry.Transient: 10}}
+		if !reflect.DeepEqual(*c, want) {
+			t.Errorf("budget and backoff saw %+v, want %+v", *c, want)
+		}
+	}
+	// The same in the experiments.
+	c := &counting{retried: map[retry.Class]int{}}
+	p := retry.Policy{Name: "mine", MaxAttempts: retry.Unlimited, Backoff: c, Budget: c}
+	rows := storm.Contention{Clients: []int{2}, Trials: 1, Spread: -1, Policies: []retry.Policy{p}}.Run()
+	if want := (storm.ContentionRow{"mine", 2, 3, 1080}); len(rows) != 1 || rows[0] != want || c.delays != 1 {
+		t.Errorf("%+v and %d delays, want %+v and 1", rows, c.delays, want)
+	}
+	if c.begun != 2 || c.ended != 2 || c.asked != 1 {
+		t.Errorf("the budget saw %+v, want 2 runs and 1 retry", c)
+	}
+	p.MaxAttempts, p.Budget = 3, nil
+	herd := storm.Herd{Clients: 7, Retries: 4, Policies: []retry.Policy{p}}.Run()
+	if herd[1].Peak != 7 || herd[2].Peak != 0 || herd[1].Result.Buckets[300].Sent != 20*7 {
+		t.Errorf("%+v, want all 7 in the second retry, at 3 s, in 20 trials", herd)
+	}
+}
+
+func TestPolicyIsLeftAsItWas(t *testing.T) {
+	for _, b := range []interface {
+		retry.Budget
+		Balance() float64
+	}{&retry.TokenBudget{Capacity: 20}, &retry.RatioBudget{MinPerSecond: -1}, &retry.ConcurrencyBudget{}} {
+		p := retry.Policy{MaxAttempts: 5, Budget: b}
+		first := crowd(100).Run(p)
+		if b.Balance() != 1 {
+			t.Errorf("%T has %v left after a simulation, want 1: it has a copy", b, b.Balance())
+		}
+		if second := crowd(100).Run(p); !reflect.DeepEqual(first, second) {
+			t.Errorf("%T: the second run differs from the first", b)
+		}
+		if first.Ended[retry.ReasonBudget] == 0 {
+			t.Errorf("%T refused nothing: %v", b, first.Ended)
+		}
+	}
+}
+
+// A ratio budget must count time as it passes here, or it would see all calls at once.
+func TestRatioBudgetRunsOnSimulatedTime(t *testing.T) {
+	// 10 calls per second for 100 s, all failing: windows of 1 s with 1 retry per second each.
+	r := storm.Service{Rate: 10, Failure: 1, Duration: 100 * s}.Run(retry.Policy{
+		MaxAttempts: 2, Backoff: retry.Constant(0), Budget: &retry.RatioBudget{Ratio: -1, MinPerSecond: 1, Window: s},
+	})
+	if _, retries := r.Rate(0, 100*s); retries < .8 || retries > 1 {
+		t.Errorf("%.2f retries per second, want almost 1", retries)
+	}
+}
+
+func TestSeedsDecide(t *testing.T) {
+	a, b, c := crowd(50), crowd(50), crowd(50)
+	c.Seed++
+	p := retry.Policy{MaxAttempts: 4}
+	if !reflect.DeepEqual(a.Run(p), b.Run(p)) {
+		t.Error("the same seed gives two results")
+	}
+	if reflect.DeepEqual(a.Run(p), c.Run(p)) {
+		t.Error("two seeds give the same result")
+	}
+	open := storm.Service{Rate: 100, Failure: .5}
+	asked := func(r *storm.Result) (n []int32) {
+		for _, b := range r.Buckets {
+			n = append(n, b.Asked)
+		}
+		return n
+	}
+	if x, y := open.Run(p), open.Run(atOnce(9)); !slices.Equal(asked(x), asked(y)) || x.Sent == y.Sent {
+		t.Error("two policies do not meet the same calls")
+	}
+}
+
+func TestCallsAreFollowedForAsLongAgain(t *testing.T) {
+	service := storm.Service{Rate: 10, Duration: 10 * s, Latency: 15 * s}
+	r := service.Run(retry.Policy{})
+	if n := r.Ended[retry.ReasonNone]; n == r.Asked || n < r.Asked/4 || n != r.Succeeded {
+		t.Errorf("%d of %d calls of 15 s ended within 20 s", n, r.Asked)
+	}
+	if got := r.Goodput(0, 10*s); got != 0 {
+		t.Errorf("goodput %v, want none before the end", got)
+	}
+	good := 0
+	for _, b := range r.Buckets {
+		good += int(b.Good)
+	}
+	if good != r.Succeeded {
+		t.Errorf("%d calls are counted as good where they began, want %d", good, r.Succeeded)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	var told []float64
+	progress := func(done float64) { told = append(told, done) }
+	run := map[string]func(){
+		"service":       func() { x := crowd(5000); x.Progress = progress; x.Run(retry.Policy{}) },
+		"contention":    func() { storm.Contention{Clients: []int{1, 2}, Trials: 2, Progress: progress}.Run() },
+		"amplification": func() { storm.Amplification{Duration: 10 * s, Progress: progress}.Run() },
+		"collapse":      func() { storm.Collapse{Trials: 2, Progress: progress}.Run() },
+		"herd":          func() { storm.Herd{Trials: 2, Clients: 10, Progress: progress}.Run() },
+	}
+	for name, f := range run {
+		told = nil
+		f()
+		if len(told) < 2 || !slices.IsSorted(told) || told[0] < 0 || told[len(told)-1] > 1 || told[len(told)-1] < .5 {
+			t.Errorf("%s: told %v, want numbers that grow up to about 1", name, told)
+		}
+	}
+}
+
+// 400 bytes for each client that is in a call: its Loop is 304 of them.
+func TestMemoryOfClients(t *testing.T) {
+	notUnderRace(t)
+	for attempts, failure := range map[int]float64{3: .5, 4: .5, 6: 1} {
+		clients := crowd(50_000)
+		clients.Failure = failure
+		if got := bytesPerClient(clients, retry.Policy{MaxAttempts: attempts}); got < 300 || got > 400 {
+			t.Errorf("with %d attempts, of which %v fail, a client takes %.0f bytes, want at most 400", attempts, failure, got)
+		}
+	}
+}
+
+func TestCallsThatAreOverMakePlaceForOthers(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r := storm.Service{Rate: 100_000, Latency: ms, Duration: s}.Run(retry.Policy{})
+	runtime.ReadMemStats(&after)
+	if bytes := after.TotalAlloc - before.TotalAlloc; r.Succeeded < 90_000 || bytes > 4<<20 {
+		t.Errorf("%d calls of which 100 run at once took %d bytes, want less than 4 MiB", r.Succeeded, bytes)
+	}
+}
+
+func TestMillionsOfClients(t *testing.T) {
+	notUnderRace(t)
+	r := storm.Service{Clients: 2_000_000, Latency: ms, Failure: .5}.Run(atOnce(2))
+	if r.Asked != 2_000_000 || !within(r.Load(), 1.5, .01) || !within(r.Success(), .75, .01) {
+		t.Errorf("asked %d, load %.3f, success %.3f; want 2 million, 1.5 and 0.75", r.Asked, r.Load(), r.Success())
+	}
+}

@@ -1,0 +1,258 @@
+package storm_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/storm"
+)
+
+var texts = []struct {
+	text   string
+	policy retry.Policy
+}{
+	{"", retry.Policy{}},
+	{"name=fetch-user", retry.Policy{Name: "fetch-user"}},
+	{`name="fetch \"user\" \xff ü"`, retry.Policy{Name: "fetch \"user\" \xff ü"}},
+	{`name="fetch user"`, retry.Policy{Name: "fetch user"}},
+	{`name="a(b,c)=d"`, retry.Policy{Name: "a(b,c)=d"}},
+	{"name=true", retry.Policy{Name: "true"}},
+	{"attempts=4", retry.Policy{MaxAttempts: 4}},
+	{"attempts=unlimited", retry.Policy{MaxAttempts: retry.Unlimited}},
+	{"max_elapsed=1h attempt_timeout=1m30s max_retry_after=1.5ms", retry.Policy{MaxElapsed: time.Hour, AttemptTimeout: 90 * s, MaxRetryAfter: 1500 * time.Microsecond}},
+	{"non_idempotent", retry.Policy{NonIdempotent: true}},
+	{"backoff=constant(2m)", retry.Policy{Backoff: retry.Constant(2 * time.Minute)}},
+	{"backoff=constant(0)", retry.Policy{Backoff: retry.Constant(0)}},
+	{"backoff=exponential", retry.Policy{Backoff: retry.Exponential{}}},
+	{"backoff=exponential(100ms,10s) jitter=full", retry.Policy{Backoff: retry.Exponential{Base: 100 * ms, Max: 10 * s, Jitter: retry.FullJitter}}},
+	{"backoff=exponential(0,0,1.5) jitter=equal", retry.Policy{Backoff: retry.Exponential{Factor: 1.5, Jitter: retry.EqualJitter}}},
+	{"backoff=linear(1s) jitter=none", retry.Policy{Backoff: retry.Linear{Base: s, Jitter: retry.NoJitter}}},
+	{"backoff=fibonacci(0,1h1m) jitter=plusminus(0.2)", retry.Policy{Backoff: retry.Fibonacci{Max: time.Hour + time.Minute, Jitter: retry.PlusMinus(.2)}}},
+	{"backoff=decorrelated(5ms,2s)", retry.Policy{Backoff: retry.Decorrelated{Base: 5 * ms, Max: 2 * s}}},
+	{"backoff=schedule(1s,0,2s,0)", retry.Policy{Backoff: retry.Schedule{s, 0, 2 * s, 0}}},
+	{"backoff=constant(1s) throttle=exponential throttle_jitter=between(0.25,3)", retry.Policy{Backoff: retry.Constant(s), ThrottleBackoff: retry.Exponential{Jitter: retry.Jitter{Low: .25, High: 3}}}},
+	{"budget=token", retry.Policy{Budget: &retry.TokenBudget{}}},
+	{"budget=token(500,14,-5,1)", retry.Policy{Budget: &retry.TokenBudget{Capacity: 500, Cost: 14, ThrottleCost: -5, Reward: 1}}},
+	{"budget=ratio(0.1,-1,10s)", retry.Policy{Budget: &retry.RatioBudget{Ratio: .1, MinPerSecond: -1, Window: 10 * s}}},
+	{"budget=concurrency(0.25,7)", retry.Policy{Budget: &retry.ConcurrencyBudget{Ratio: .25, Min: 7}}},
+	{"attempts=4 backoff=exponential(100ms,10s) jitter=full budget=ratio(0.1)", retry.Policy{
+		MaxAttempts: 4,
+		Backoff:     retry.Exponential{Base: 100 * ms, Max: 10 * s, Jitter: retry.FullJitter},
+		Budget:      &retry.RatioBudget{Ratio: .1},
+	}},
+}
+
+func TestPolicyText(t *testing.T) {
+	for _, tt := range texts {
+		p, err := storm.ParsePolicy(tt.text)
+		if err != nil || !reflect.DeepEqual(p, tt.policy) {
+			t.Errorf("ParsePolicy(%q) = %+v, %v, want %+v", tt.text, p, err, tt.policy)
+		}
+		if got := storm.FormatPolicy(tt.policy); got != tt.text {
+			t.Errorf("FormatPolicy(%+v) = %q, want %q", tt.policy, got, tt.text)
+		}
+	}
+}
+
+func TestPolicyTextIsReadAsPeopleWriteIt(t *testing.T) {
+	for text, want := range map[string]string{
+		"  attempts=4\t name=x  ":             "name=x attempts=4",
+		"jitter=none attempts=2":              "attempts=2 backoff=exponential jitter=none",
+		"throttle_jitter=equal":               "throttle=exponential throttle_jitter=equal",
+		"jitter=equal backoff=linear(1s)":     "backoff=linear(1s) jitter=equal",
+		"backoff=exponential( 1s , 60s )":     "backoff=exponential(1s,1m)",
+		"backoff=exponential(1s,0s,0)":        "backoff=exponential(1s)",
+		"jitter=between(0.8,1.2)":             "backoff=exponential jitter=plusminus(0.2)",
+		"jitter=between(0,1)":                 "backoff=exponential jitter=full",
+		"budget=ratio(1e-1,+Inf)":             "budget=ratio(0.1,+Inf)",
+		`name="plain"`:                        "name=plain",
+		"name=é max_elapsed=0s":               "name=é",
+		"backoff=schedule":                    "backoff=schedule",
+		"backoff=constant(0) non_idempotent ": "backoff=constant(0) non_idempotent",
+	} {
+		p, err := storm.ParsePolicy(text)
+		if got := storm.FormatPolicy(p); err != nil || got != want {
+			t.Errorf("ParsePolicy(%q) is %q, %v; want %q", text, got, err, want)
+		}
+	}
+}
+
+// In each text the error is at the bar.
+func TestPolicyTextErrorsPointAtTheColumn(t *testing.T) {
+	for _, tt := range []struct{ text, says string }{
+		{"|tries=3", `unknown field "tries": want one of name, attempts,`},
+		{"name=ü |=3", `unknown field ""`},
+		{"attempts|", "want = and a value after attempts"},
+		{"attempts|(3)", "want = and a value after attempts"},
+		{"attempts=|0", `"0": want attempts, 1 or more or unlimited`},
+		{"attempts=|-1", `"-1": want`},
+		{"attempts=|many", `"many": want`},
+		{"attempts=1 |attempts=2", "attempts is here twice"},
+		{"name=|", `want a name, such as fetch-user or "fetch user"`},
+		{`name=|"x`, "no end"},
+		{`name="x"|y`, "want a space here, or the end"},
+		{"max_elapsed=|5", `"5": want a duration, such as`},
+		{"attempt_timeout=|-5s", `"-5s": want a duration`},
+		{"attempt_timeout=|-1ns", `"-1ns": want a duration`},
+		{"max_retry_after=|", `"": want a duration`},
+		{"non_idempotent|=true", "want a space here, or the end"},
+		{"backoff=|expo(1s)", `unknown backoff "expo": want one of exponential, linear, fibonacci, decorrelated, constant, schedule`},
+		{"backoff=exponential(1s,|2)", `"2": want a duration`},
+		{"backoff=exponential(1s,2s,|x)", `"x": want a number`},
+		{"backoff=exponential(1s,2s,|nan)", `"nan": want a number`},
+		{"backoff=exponential(1s,2s,3,|4)", "too many arguments: want at most 3"},
+		{"backoff=exponential(1s|", "want , or ) here"},
+		{"backoff=exponential(1s |2s)", "want , or ) here"},
+		{"backoff=exponential(|)", `"": want a duration`},
+		{"backoff=exponential(1s)|)", "want a space here"},
+		{"backoff=schedule(1s,|)", `"": want a duration`},
+		{"throttle=|x", `unknown backoff "x"`},
+		{"jitter=|half", `unknown jitter "half": want full, equal, none, plusminus(0.2) or between(0.5,1.5)`},
+		{"jitter=plusminus(|a)", `"a": want a number`},
+		{"jitter=|equal backoff=constant(1s)", "only exponential, linear and fibonacci backoffs have a jitter"},
+		{"throttle=schedule throttle_jitter=|full", "only exponential"},
+		{"budget=|bucket", `unknown budget "bucket": want one of token, ratio, concurrency`},
+		{"budget=token(|1.5)", `"1.5": want a whole number`},
+		{"name=\"ü ü\" budget=|x", `unknown budget`},
+	} {
+		before, after, _ := strings.Cut(tt.text, "|")
+		p, err := storm.ParsePolicy(before + after)
+		e, ok := errors.AsType[*storm.SyntaxError](err)
+		if !ok || !reflect.DeepEqual(p, retry.Policy{}) {
+			t.Errorf("ParsePolicy(%q) = %v, %v, want an error", before+after, p, err)
+			continue
+		}
+		if column := len([]rune(before)) + 1; e.Column != column || !strings.Contains(e.Message, tt.says) || e.Text != before+after {
+			t.Errorf("ParsePolicy(%q): %v, want column %d: %s", before+after, e, column, tt.says)
+		}
+		if strings.Contains(e.Error(), "\n") || !strings.HasPrefix(e.Error(), "column ") {
+			t.Errorf("error %q, want one line that begins with the column", e)
+		}
+	}
+}
+
+func TestCustomPartsHaveNoText(t *testing.T) {
+	p := retry.Policy{Name: "x", Backoff: retry.BackoffFunc(nil), ThrottleBackoff: &retry.Exponential{}, Budget: &counting{}, Classify: retry.AlreadyRetried}
+	text := storm.FormatPolicy(p)
+	if want := "name=x backoff=retry.BackoffFunc throttle=*retry.Exponential budget=*storm_test.counting"; text != want {
+		t.Errorf("FormatPolicy() = %q, want %q", text, want)
+	}
+	if _, err := storm.ParsePolicy(text); err == nil {
+		t.Error("ParsePolicy takes the names of types")
+	}
+}
+
+// What can be read is written so that it is read again.
+func FuzzParsePolicy(f *testing.F) {
+	for _, tt := range texts {
+		f.Add(tt.text)
+	}
+	f.Add("backoff=exponential( 1s , 0 ) jitter=between(0.1,.2)")
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := storm.ParsePolicy(text)
+		if err != nil {
+			if e, ok := errors.AsType[*storm.SyntaxError](err); !ok || e.Column < 1 || e.Column > len([]rune(text))+1 || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("ParsePolicy(%q): %v", text, err)
+			}
+			return
+		}
+		written := storm.FormatPolicy(p)
+		again, err := storm.ParsePolicy(written)
+		if err != nil || storm.FormatPolicy(again) != written {
+			t.Fatalf("%q is written as %q, which is %q, %v", text, written, storm.FormatPolicy(again), err)
+		}
+		same(t, p, again)
+	})
+}
+
+// A policy of any numbers is written as one that decides the same.
+func FuzzFormatPolicy(f *testing.F) {
+	f.Add("name", []byte("\x01\x02some bytes to make numbers of, twice eight of them"))
+	f.Add("", []byte{})
+	f.Add("fetch user", []byte{255: 9})
+	f.Fuzz(func(t *testing.T, name string, b []byte) {
+		next := func() uint64 {
+			var word [8]byte
+			b = b[copy(word[:], b):]
+			return binary.LittleEndian.Uint64(word[:])
+		}
+		dur := func() time.Duration { return time.Duration(next()) }
+		num := func() float64 { return math.Float64frombits(next()) }
+		jitter := func() retry.Jitter {
+			return []retry.Jitter{{}, retry.FullJitter, retry.EqualJitter, retry.NoJitter, retry.PlusMinus(num()), {Low: num(), High: num()}}[next()%6]
+		}
+		backoff := func() retry.Backoff {
+			j := jitter()
+			return []retry.Backoff{nil, retry.Exponential{Base: dur(), Max: dur(), Factor: num(), Jitter: j}, retry.Linear{Base: dur(), Max: dur(), Jitter: j}, retry.Fibonacci{Base: dur(), Max: dur(), Jitter: j},
+				retry.Decorrelated{Base: dur(), Max: dur()}, retry.Constant(dur()), retry.Schedule{dur(), dur()}, retry.Schedule{}}[next()%8]
+		}
+		p := retry.Policy{
+			Name: name, MaxAttempts: int(next()), MaxElapsed: dur(), AttemptTimeout: dur(), MaxRetryAfter: dur(),
+			NonIdempotent: next()%2 == 1, Backoff: backoff(), ThrottleBackoff: backoff(),
+		}
+		p.Budget = []retry.Budget{nil, &retry.TokenBudget{Capacity: int(next()), Cost: int(next()), ThrottleCost: int(next()), Reward: int(next())},
+			&retry.RatioBudget{Ratio: num(), MinPerSecond: num(), Window: dur()}, &retry.ConcurrencyBudget{Ratio: num(), Min: int(next())}}[next()%4]
+		text := storm.FormatPolicy(p)
+		again, err := storm.ParsePolicy(text)
+		if err != nil {
+			t.Fatalf("FormatPolicy(%+v) = %q: %v", p, text, err)
+		}
+		same(t, p, again)
+	})
+}
+
+// same fails unless two policies decide the same.
+func same(t *testing.T, p, q retry.Policy) {
+	t.Helper()
+	positive := func(d time.Duration) time.Duration { return max(d, 0) }
+	if p.Name != q.Name || max(p.MaxAttempts, -1) != q.MaxAttempts || p.NonIdempotent != q.NonIdempotent ||
+		positive(p.MaxElapsed) != q.MaxElapsed || positive(p.AttemptTimeout) != q.AttemptTimeout || positive(p.MaxRetryAfter) != q.MaxRetryAfter {
+		t.Fatalf("%+v became %+v", p, q)
+	}
+	if (p.ThrottleBackoff == nil) != (q.ThrottleBackoff == nil) || reflect.TypeOf(p.Budget) != reflect.TypeOf(q.Budget) {
+		t.Fatalf("%+v became %+v", p, q)
+	}
+	for _, b := range [][2]retry.Backoff{{p.Backoff, q.Backoff}, {p.ThrottleBackoff, q.ThrottleBackoff}} {
+		for i := range b {
+			if b[i] == nil {
+				b[i] = retry.Exponential{}
+			}
+		}
+		for n := range 20 {
+			for _, r := range []float64{0, .3, .999} {
+				step := retry.Step{Retry: n, Prev: time.Duration(n) * s, Rand: r}
+				if want, got := b[0].Delay(step), b[1].Delay(step); got != want {
+					t.Fatalf("%#v became %#v: %+v gives %v, want %v", b[0], b[1], step, got, want)
+				}
+			}
+		}
+	}
+	if p.Budget == nil {
+		return
+	}
+	if r, ok := p.Budget.(*retry.RatioBudget); ok {
+		other := q.Budget.(*retry.RatioBudget)
+		if positive(r.Window) != other.Window {
+			t.Fatalf("a window of %v became %v", r.Window, other.Window)
+		}
+		r.Window, other.Window = time.Hour, time.Hour // so that no turn of the clock comes in between
+	}
+	for i := range 200 {
+		class := []retry.Class{retry.Transient, retry.Throttled}[i%2]
+		p.Budget.Begin()
+		q.Budget.Begin()
+		if want, got := p.Budget.Withdraw(class), q.Budget.Withdraw(class); got != want {
+			t.Fatalf("%+v became %+v: Withdraw %d is %v, want %v", p.Budget, q.Budget, i, got, want)
+		}
+		if i%3 == 0 {
+			p.Budget.End(retry.Unknown, true)
+			q.Budget.End(retry.Unknown, true)
+		}
+	}
+}
