@@ -8,8 +8,9 @@
 // It takes three to four seconds, since the server, the sockets and the waits are
 // real. It exits with code 1 if a call ended for another reason than it should.
 //
-// main.go has the policy and the calls, client.go shows how to write an operation
-// for retry.Do, timeline.go how to watch it with retry.Hooks, and server.go fails.
+// main.go has the policy and the calls, client.go shows how to make them with
+// package retryhttp and how to write an operation for retry.Do, timeline.go how to
+// watch it with retry.Hooks, and server.go fails.
 package main
 
 import (
@@ -24,6 +25,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/retryhttp"
 )
 
 func main() {
@@ -67,7 +69,7 @@ func scenarios() []scenario {
 		fails: []step{status(503), half, reset, ok(User{"Ada Lovelace"})},
 		call: func(ctx context.Context, t target) (any, error) {
 			return retry.Do(ctx, t.policy, func(ctx context.Context) (User, error) {
-				return get[User](ctx, t.client, t.url)
+				return send[User](ctx, t.client, http.MethodGet, t.url, nil)
 			})
 		},
 	}, {
@@ -87,7 +89,7 @@ func scenarios() []scenario {
 		call: func(ctx context.Context, t target) (any, error) {
 			t.policy.Backoff = retry.Constant(100 * time.Millisecond)
 			return retry.Do(ctx, t.policy, retry.Until(func(ctx context.Context) (Job, error) {
-				return get[Job](ctx, t.client, t.url)
+				return send[Job](ctx, t.client, http.MethodGet, t.url, nil)
 			}, func(j Job) bool { return j.Status == "done" }))
 		},
 	}, {
@@ -96,7 +98,7 @@ func scenarios() []scenario {
 		fails: []step{status(423), status(423), ok(Page{"Edited"})},
 		call: getWith[Page](func(p *retry.Policy) {
 			p.Classify = func(err error) retry.Class {
-				if e, ok := errors.AsType[*statusError](err); ok && e.code == http.StatusLocked {
+				if e, ok := errors.AsType[*retryhttp.StatusError](err); ok && e.Code == http.StatusLocked {
 					return retry.Transient
 				}
 				return retry.Unknown // the default classifier knows the rest
@@ -115,19 +117,16 @@ func scenarios() []scenario {
 			t.policy.NonIdempotent = true
 			return retry.Do(ctx, t.policy, func(ctx context.Context) (Receipt, error) {
 				url := replicas[(retry.AttemptNumber(ctx)-1)%len(replicas)]
-				return post[Receipt](ctx, t.client, url, Order{"one difference engine"})
+				return send[Receipt](ctx, t.client, http.MethodPost, url, Order{"one difference engine"})
 			})
 		},
 	}, {
 		name:  "pay-again",
-		about: "Must not run twice, and the connection broke: did it run? Nobody knows. No retry.",
+		about: "A POST, and the connection broke: did it run? Nobody knows. retryhttp does not retry.",
 		fails: []step{reset},
 		ends:  retry.ReasonNotIdempotent,
 		call: func(ctx context.Context, t target) (any, error) {
-			t.policy.NonIdempotent = true
-			return retry.Do(ctx, t.policy, func(ctx context.Context) (Receipt, error) {
-				return post[Receipt](ctx, t.client, t.url, Order{"another one"})
-			})
+			return call[Receipt](ctx, t, http.MethodPost, Order{"another one"})
 		},
 	}, {
 		name:  "get-page",
@@ -195,9 +194,7 @@ func getWith[T any](change func(*retry.Policy)) func(context.Context, target) (a
 		if change != nil {
 			change(&t.policy)
 		}
-		return retry.Do(ctx, t.policy, func(ctx context.Context) (T, error) {
-			return get[T](ctx, t.client, t.url)
-		})
+		return call[T](ctx, t, http.MethodGet, nil)
 	}
 }
 
@@ -224,7 +221,7 @@ func play(w io.Writer, scenarios []scenario) error {
 		Hooks:          t.hooks(),
 		Rand:           seeded(1),
 	}
-	fmt.Fprintf(w, "A server on %s fails on cue. Each call goes to it through retry.Do, with\n"+
+	fmt.Fprintf(w, "A server on %s fails on cue. Each call goes to it with\n"+
 		"one policy unless it says otherwise: up to 5 attempts of at most 500 ms each, and waits that\n"+
 		"are random below 80, 160, 320, ... ms. Most of the calls are meant to fail.\n",
 		server.url)

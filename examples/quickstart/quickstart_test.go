@@ -3,10 +3,8 @@ package main
 import (
 	"bytes"
 	"io"
-	"net/http"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/goretry/retry"
@@ -59,25 +57,5 @@ func TestUnintendedEnd(t *testing.T) {
 	const want = "get-page ended by permanent, want max_attempts"
 	if err == nil || err.Error() != want {
 		t.Errorf("play = %v, want %s", err, want)
-	}
-}
-
-func TestRetryAfter(t *testing.T) {
-	for text, want := range map[string]time.Duration{
-		"":                              0,
-		"soon":                          0,
-		"-1":                            0,
-		"120":                           2 * time.Minute,
-		"99999999999999999999":          (1<<32 - 1) * time.Second,
-		"Sun, 06 Nov 1994 08:49:37 GMT": 0, // has passed
-	} {
-		h := http.Header{"Retry-After": {text}}
-		if got := retryAfter(h); got != want {
-			t.Errorf("retryAfter(%q) = %v, want %v", text, got, want)
-		}
-	}
-	in := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
-	if got := retryAfter(http.Header{"Retry-After": {in}}); got <= 59*time.Minute || got > time.Hour {
-		t.Errorf("retryAfter(an hour from now) = %v, want about 1h", got)
 	}
 }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/retryhttp"
 )
 
 // timeline prints runs while they happen. All it knows it is told by its hooks.
@@ -253,6 +255,13 @@ func (s style) paint(colour, text string) string {
 // plain returns what went wrong without the addresses, which tell little and are
 // others each time.
 func plain(err error) string {
+	if e, ok := errors.AsType[*retryhttp.StatusError](err); ok {
+		s := fmt.Sprintf("%d %s", e.Code, http.StatusText(e.Code))
+		if e.Hint > 0 {
+			s += fmt.Sprintf(", Retry-After %v", e.Hint)
+		}
+		return s
+	}
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
 	}

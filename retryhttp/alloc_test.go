@@ -1,0 +1,38 @@
+package retryhttp_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retryhttp"
+)
+
+// canned answers without a network: what remains is the price of a Transport.
+var canned = tripper(func(req *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: 200, Body: http.NoBody, Request: req}, nil
+})
+
+func TestFirstTryAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	for name, tt := range map[string]struct {
+		rt   *retryhttp.Transport
+		want float64
+	}{
+		"zero value": {&retryhttp.Transport{Base: canned}, 3},
+		"all set": {&retryhttp.Transport{Base: canned, AttemptHeader: "Attempt", Policy: retry.Policy{
+			Name: "x", Budget: &retry.TokenBudget{}, Hooks: retry.SlogHooks(nil)}}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := request(t, "GET", "http://example.com/", nil)
+			measure := func(rt http.RoundTripper) float64 {
+				return testing.AllocsPerRun(1000, func() { _, _ = rt.RoundTrip(req) })
+			}
+			if got := measure(tt.rt) - measure(canned); got > tt.want {
+				t.Errorf("%v allocations more than without, want at most %v", got, tt.want)
+			}
+		})
+	}
+}

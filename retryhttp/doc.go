@@ -1,0 +1,56 @@
+// Package retryhttp retries HTTP requests, for any user of [http.Client]:
+//
+//	client := &http.Client{Transport: &retryhttp.Transport{Policy: policy}}
+//
+// and makes a typed call of one:
+//
+//	user, err := retryhttp.JSON[User](ctx, http.DefaultClient, policy, req)
+//
+// # Which requests are retried
+//
+// A run of package retry decides, with what is known about HTTP:
+//
+//   - GET, HEAD, OPTIONS, TRACE, PUT and DELETE, and any request with an
+//     Idempotency-Key or X-Idempotency-Key, after an answer of 408, 425, 429 or
+//     5xx but 501 and 505, and after an error of the transport that
+//     [retry.DefaultClassifier] does not call permanent. A 409 too, if there is a
+//     key: the first request is still underway.
+//   - Any other request, if it provably did nothing: it never got a connection; the
+//     server refused it with 421, refused its HTTP/2 stream, or turned it away with
+//     429 or 503 and a time to come back.
+//   - None whose body cannot be sent again ([ErrNotReplayable]), after 101
+//     Switching Protocols, and once its response is the caller's.
+//   - What the header Stripe-Should-Retry says goes before the status.
+//
+// The wait is what the server asks for ([ParseRetryAfter]) plus the policy's backoff.
+// If the server asks for more than Policy.MaxRetryAfter, there is no retry.
+//
+// # What the caller gets
+//
+// The last response as it came, with its body unread and no error, whatever its
+// status: what net/http alone would have returned. [http.Response].Request is the
+// request in the context of its attempt: [retry.AttemptNumber] tells which. If
+// there was no response, or if the request's context has ended, a *[retry.Error].
+// Responses that are not returned are drained and closed before the wait.
+//
+// A request that succeeds at once goes out as the caller made it, but in a shallow
+// copy. Later attempts send a deep copy.
+//
+// # Beside other layers
+//
+// Timeouts, redirects and cookies of http.Client work as ever. Each hop of a
+// redirect is a run of its own; Client.Timeout is over all of them. The deprecated
+// Request.Cancel ends an attempt and with it the run, but not a wait.
+//
+// [http.Transport] itself sends a request again when a reused connection turns out
+// to be dead before any of the response came: GET, HEAD, OPTIONS, TRACE and what has
+// a key, or anything of which no byte was written; and over HTTP/2 up to seven times
+// when the server refused the stream or is shutting down. A policy does not see
+// these. What net/http could not repeat arrives here as an error.
+//
+// Put Transport outside of otelhttp.Transport, so that each attempt has a span of
+// its own.
+//
+// What may live here: what only HTTP knows about retries, on the standard library
+// alone. Deciding and waiting are package retry's.
+package retryhttp

@@ -1,0 +1,307 @@
+package retryhttp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retryhttp"
+)
+
+type user struct{ Name string }
+
+// script answers the n-th request with the n-th func, the last one from then on.
+func script(fs ...func(http.ResponseWriter)) func(int, http.ResponseWriter, *http.Request) {
+	return func(n int, w http.ResponseWriter, _ *http.Request) { fs[min(n, len(fs))-1](w) }
+}
+
+func text(code int, body string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func half(w http.ResponseWriter) {
+	w.Header().Set("Content-Length", "100")
+	_, _ = io.WriteString(w, `{"Name": "A`)
+}
+
+func location(code int, to string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		w.Header().Set("Location", to)
+		w.WriteHeader(code)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	ada := text(200, `{"Name": "Ada"}`)
+	hinted := func(w http.ResponseWriter) {
+		w.Header().Set("Retry-After-Ms", "1")
+		w.WriteHeader(503)
+	}
+	for _, tt := range []struct {
+		name, method string
+		answers      []func(http.ResponseWriter)
+		want         string
+		requests     int
+		reason       retry.Reason
+		status       int
+		wantErr      error
+	}{
+		{name: "at once", method: "GET", answers: []func(http.ResponseWriter){ada}, want: "Ada", requests: 1},
+		{name: "created", method: "POST", answers: []func(http.ResponseWriter){text(201, `{"Name": "Ada"}`)}, want: "Ada", requests: 1},
+		{name: "no content", method: "DELETE", answers: []func(http.ResponseWriter){text(204, "")}, requests: 1},
+		{name: "empty", method: "GET", answers: []func(http.ResponseWriter){text(200, "\n")}, requests: 1},
+		{name: "truncated", method: "GET", answers: []func(http.ResponseWriter){half, half, ada}, want: "Ada", requests: 3},
+		{name: "truncated POST", method: "POST", answers: []func(http.ResponseWriter){half}, requests: 1, reason: retry.ReasonNotIdempotent, wantErr: io.ErrUnexpectedEOF},
+		{name: "busy", method: "GET", answers: []func(http.ResponseWriter){text(503, ""), ada}, want: "Ada", requests: 2},
+		{name: "busy POST", method: "POST", answers: []func(http.ResponseWriter){text(503, "")}, requests: 1, reason: retry.ReasonNotIdempotent, status: 503},
+		{name: "POST turned away", method: "POST", answers: []func(http.ResponseWriter){hinted, ada}, want: "Ada", requests: 2},
+		{name: "down", method: "GET", answers: []func(http.ResponseWriter){text(500, "sorry")}, requests: 3, reason: retry.ReasonMaxAttempts, status: 500},
+		{name: "not found", method: "GET", answers: []func(http.ResponseWriter){text(404, "sorry")}, requests: 1, reason: retry.ReasonPermanent, status: 404},
+		{name: "not modified", method: "GET", answers: []func(http.ResponseWriter){text(304, "")}, requests: 1, reason: retry.ReasonPermanent, status: 304},
+		{name: "no JSON", method: "GET", answers: []func(http.ResponseWriter){text(200, "<html>")}, requests: 1, reason: retry.ReasonPermanent},
+		{name: "half a JSON", method: "GET", answers: []func(http.ResponseWriter){text(200, `{"Name": "A`)}, requests: 1, reason: retry.ReasonPermanent},
+		{name: "redirect", method: "GET", answers: []func(http.ResponseWriter){location(302, "/b"), text(503, ""), location(302, "/b"), ada}, want: "Ada", requests: 4},
+		{name: "redirect away from a POST", method: "POST", answers: []func(http.ResponseWriter){location(303, "/b"), hinted}, requests: 2, reason: retry.ReasonNotIdempotent, status: 503},
+		{name: "redirect of a POST to nowhere", method: "POST", answers: []func(http.ResponseWriter){location(303, "http://127.0.0.1:1/")}, requests: 1, reason: retry.ReasonNotIdempotent},
+		{name: "redirect to what is gone", method: "POST", answers: []func(http.ResponseWriter){location(303, "/b"), text(404, "")}, requests: 2, reason: retry.ReasonPermanent, status: 404},
+		{name: "redirect to what is none", method: "POST", answers: []func(http.ResponseWriter){location(303, "ftp://example.com/")}, requests: 1, reason: retry.ReasonPermanent},
+		{name: "endless redirect", method: "GET", answers: []func(http.ResponseWriter){location(302, "/b")}, requests: 10, reason: retry.ReasonPermanent},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := serve(t, script(tt.answers...))
+			got, err := retryhttp.JSON[user](t.Context(), s.Client(), quick, request(t, tt.method, s.URL+"/a", nil))
+			if got.Name != tt.want {
+				t.Errorf("got %+v, want %q", got, tt.want)
+			}
+			s.wantRequests(t, tt.requests)
+			if tt.reason == retry.ReasonNone {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			wantReason(t, err, tt.reason)
+			status, ok := errors.AsType[*retryhttp.StatusError](err)
+			if ok != (tt.status != 0) || ok && status.Code != tt.status || tt.wantErr != nil && !errors.Is(err, tt.wantErr) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+func TestJSONErrorsTellWhatWasWrong(t *testing.T) {
+	s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/busy":
+			w.Header().Set("Retry-After", "3600")
+			text(429, strings.Repeat("x", 5000))(w)
+		case "/odd":
+			text(200, `{"Name": 7}`)(w)
+		default:
+			half(w)
+		}
+	})
+	get := func(path string) error {
+		_, err := retryhttp.JSON[user](t.Context(), s.Client(), quick, request(t, "", s.URL+path+"?key=secret", nil))
+		if strings.Contains(err.Error(), "secret") {
+			t.Errorf("the error shows the query: %v", err)
+		}
+		return err
+	}
+	err := get("/busy")
+	wantReason(t, err, retry.ReasonRetryAfter)
+	if e, ok := errors.AsType[*retryhttp.StatusError](err); !ok || e.Code != 429 || e.Hint != time.Hour || string(e.Body) != strings.Repeat("x", 4096) ||
+		e.Method != "GET" || e.URL != s.URL+"/busy?key=REDACTED" {
+		t.Errorf("error %+v", e)
+	}
+	err = get("/odd")
+	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok || !strings.Contains(err.Error(), "GET "+s.URL+"/odd?key=REDACTED: ") {
+		t.Errorf("error %v, want a *json.UnmarshalTypeError and the URL", err)
+	}
+	if err = get("/half"); !strings.Contains(err.Error(), "GET "+s.URL+"/half?key=REDACTED: reading the body: unexpected EOF") {
+		t.Errorf("error %v, want the URL", err)
+	}
+	down := request(t, "GET", "http://127.0.0.1:1/?key=secret", nil)
+	if _, err = retryhttp.JSON[user](t.Context(), nil, quick, down); err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "key=REDACTED") {
+		t.Errorf("error %v, want it without the query", err)
+	}
+	if _, err = retryhttp.JSON[user](t.Context(), nil, quick, &http.Request{}); err == nil {
+		t.Error("no error for a request without a URL")
+	}
+}
+
+// Whatever is in the client, the policy of the call decides, once.
+func TestJSONDoesNotMultiply(t *testing.T) {
+	fivefold := retry.Policy{MaxAttempts: 5, Backoff: retry.Constant(1)}
+	for name, wrap := range map[string]func(*retryhttp.Transport) http.RoundTripper{
+		"its Transport":            func(rt *retryhttp.Transport) http.RoundTripper { return rt },
+		"a Transport further down": func(rt *retryhttp.Transport) http.RoundTripper { return tripper(rt.RoundTrip) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, statuses(503))
+			rt := s.transport(fivefold)
+			_, err := retryhttp.JSON[user](t.Context(), client(wrap(rt)), quick, request(t, "GET", s.URL, nil))
+			wantReason(t, err, retry.ReasonMaxAttempts)
+			s.wantRequests(t, 3)
+		})
+	}
+	t.Run("other fields are heeded", func(t *testing.T) {
+		s := serve(t, statuses(503, 503, 204))
+		rt := s.transport(fivefold)
+		rt.AttemptHeader, rt.IdempotencyKey = "Attempt", func(*http.Request) string { return "k" }
+		hosts := 0
+		rt.Budget = func(string) retry.Budget {
+			hosts++
+			return nil
+		}
+		if _, err := retryhttp.JSON[user](t.Context(), client(rt), quick, request(t, "POST", s.URL, stream("body"))); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range s.requests() {
+			got = append(got, r.header.Get("Attempt")+r.header.Get("Idempotency-Key")+r.body)
+		}
+		if want := []string{`"k"body`, `2"k"body`, `3"k"body`}; !slices.Equal(got, want) || hosts != 1 {
+			t.Errorf("requests %q, want %q; budget asked for %d times", got, want, hosts)
+		}
+	})
+}
+
+func TestJSONBody(t *testing.T) {
+	t.Run("sent again and closed", func(t *testing.T) {
+		s := serve(t, statuses(503, 204))
+		body := stream("body")
+		if _, err := retryhttp.JSON[user](t.Context(), s.Client(), quick, request(t, "PUT", s.URL, body)); err != nil {
+			t.Fatal(err)
+		}
+		body.wantClosedOnce(t)
+		if sent := s.requests(); len(sent) != 2 || sent[1].body != "body" {
+			t.Errorf("the server saw %+v", sent)
+		}
+	})
+	t.Run("not replayable", func(t *testing.T) {
+		s := serve(t, statuses(503))
+		body := stream(strings.Repeat("x", 70_000))
+		_, err := retryhttp.JSON[user](t.Context(), s.Client(), quick, request(t, "PUT", s.URL, body))
+		if wantReason(t, err, retry.ReasonPermanent); !errors.Is(err, retryhttp.ErrNotReplayable) {
+			t.Errorf("error %v", err)
+		}
+		s.wantRequests(t, 1)
+		body.wantClosedOnce(t)
+	})
+	t.Run("canceled before", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		body := stream("body")
+		_, err := retryhttp.JSON[user](ctx, nil, quick, request(t, "PUT", "http://127.0.0.1:1/", body))
+		wantReason(t, err, retry.ReasonCanceled)
+		body.wantClosedOnce(t)
+	})
+	for name, protocol := range protocols {
+		for _, code := range []int{503, 200} {
+			t.Run(fmt.Sprintf("blocks, %s, %d", name, code), func(t *testing.T) {
+				body := &blocking{blocked: make(chan struct{}), closed: make(chan struct{})}
+				s := serveAs(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+					_ = http.NewResponseController(w).EnableFullDuplex()
+					<-body.blocked
+					text(code, `{"Name": "Ada"}`)(w)
+				}, protocol)
+				req := request(t, "PUT", s.URL, body)
+				req.Header.Set("Test-Unread", "1")
+				u, err := retryhttp.JSON[user](t.Context(), s.Client(), quick, req)
+				if code == 200 && (err != nil || u.Name != "Ada") {
+					t.Errorf("%+v, %v", u, err)
+				}
+				if code == 503 && !errors.Is(err, retryhttp.ErrNotReplayable) {
+					t.Errorf("error %v", err)
+				}
+				s.wantRequests(t, 1)
+				<-body.closed
+			})
+		}
+	}
+	t.Run("no longer read when the response is closed, before the wait", func(t *testing.T) {
+		closed := 0
+		p := quick
+		p.Hooks.Wait = func(_ context.Context, a retry.Attempt) {
+			if closed != a.Number {
+				t.Errorf("%d responses closed after %d attempts", closed, a.Number)
+			}
+		}
+		base := tripper(func(req *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 503, Request: req, Body: bodyFunc(func() {
+				if _, err := req.Body.Read(make([]byte, 1)); err == nil || err == io.EOF {
+					t.Errorf("the request's body can still be read: %v", err)
+				}
+				req.Body.Close()
+				closed++
+			})}, nil
+		})
+		_, err := retryhttp.JSON[user](t.Context(), client(base), p, request(t, "PUT", "http://example.com/", stream("body")))
+		if wantReason(t, err, retry.ReasonMaxAttempts); closed != 3 {
+			t.Errorf("%d responses closed, want 3", closed)
+		}
+	})
+}
+
+// The attempt's timeout covers the body too, and the client's its whole attempt.
+func TestJSONTimeouts(t *testing.T) {
+	slow := func(n int, w http.ResponseWriter, r *http.Request) {
+		half(w)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}
+	t.Run("attempt", func(t *testing.T) {
+		s := serve(t, slow)
+		p := quick
+		p.AttemptTimeout = 50 * time.Millisecond
+		_, err := retryhttp.JSON[user](t.Context(), s.Client(), p, request(t, "GET", s.URL, nil))
+		if wantReason(t, err, retry.ReasonMaxAttempts); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v", err)
+		}
+		s.wantRequests(t, 3)
+	})
+	t.Run("client", func(t *testing.T) {
+		s := serve(t, slow)
+		c := *s.Client()
+		c.Timeout = 50 * time.Millisecond
+		_, err := retryhttp.JSON[user](t.Context(), &c, quick, request(t, "GET", s.URL, nil))
+		wantReason(t, err, retry.ReasonMaxAttempts)
+		s.wantRequests(t, 3)
+	})
+}
+
+func TestJSONUsesItsOwnContext(t *testing.T) {
+	s := serve(t, statuses(204))
+	dead, cancel := context.WithCancel(t.Context())
+	cancel()
+	traced := 0
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { traced++ }})
+	if _, err := retryhttp.JSON[user](ctx, s.Client(), quick, request(t, "POST", s.URL, nil).WithContext(dead)); err != nil || traced != 1 {
+		t.Errorf("%v; the caller's trace saw %d connections", err, traced)
+	}
+}
+
+func ExampleJSON() {
+	server := flakyServer()
+	defer server.Close()
+	req, err := http.NewRequest("GET", server.URL+"/users/1?key=secret", nil)
+	if err != nil {
+		panic(err)
+	}
+	u, err := retryhttp.JSON[user](context.Background(), http.DefaultClient, retry.Policy{Name: "get-user"}, req)
+	fmt.Println(u.Name, err)
+	// Output: Ada <nil>
+}
