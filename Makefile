@@ -1,4 +1,4 @@
-.PHONY: check api dashboard fuzz bench
+.PHONY: check api dashboard fuzz bench table
 
 # All that CI runs.
 check:
@@ -13,13 +13,21 @@ dashboard:
 	go run ./dashboards >dashboards/grafana.new
 	mv dashboards/grafana.new dashboards/grafana.json
 
-# Ten minutes of fuzzing; what it finds lands in testdata.
+# Twenty minutes of fuzzing; what it finds lands in testdata.
 fuzz:
 	go test -run '^$$' -fuzz FuzzBackoffs -fuzztime 3m .
 	go test -run '^$$' -fuzz FuzzBudgets -fuzztime 3m .
 	go test -run '^$$' -fuzz FuzzErrorTrees -fuzztime 3m .
 	go test -run '^$$' -fuzz FuzzVirtual -fuzztime 1m ./clockx
+	go test -run '^$$' -fuzz FuzzParseRetryAfter -fuzztime 3m ./retryhttp
+	go test -run '^$$' -fuzz FuzzParsePolicy -fuzztime 3m ./storm
+	go test -run '^$$' -fuzz FuzzFormatPolicy -fuzztime 3m ./storm
 
 # Compare the rows of one run with each other; times of two runs say nothing.
 bench:
 	go test -run '^$$' -bench . -count 6 ./...
+
+# Writes bench/RESULTS.md, bench/BEHAVIOUR.md and the README's rows, in some minutes of
+# an otherwise idle machine.
+table:
+	go run ./bench/cmd/table

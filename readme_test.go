@@ -19,7 +19,7 @@ func TestREADME(t *testing.T) {
 	}
 	readme := read("README.md")
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readme, -1)
-	examples := []string{"example_test.go", "retrytest/example_test.go"}
+	examples := []string{"example_test.go", "retryhttp/example_test.go", "retrytest/example_test.go"}
 	if len(blocks) != len(examples) {
 		t.Fatalf("the README has %d pieces of code, want %d", len(blocks), len(examples))
 	}

@@ -1,0 +1,86 @@
+// Command table runs this library beside the others and writes down what it saw:
+//
+//	go run ./bench/cmd/table
+//
+// It writes bench/RESULTS.md and bench/BEHAVIOUR.md, and puts five rows between the
+// markers in README.md. That takes some minutes, on a machine with nothing else to
+// do. With -behaviour it writes only bench/BEHAVIOUR.md; with -short it does all of
+// it in seconds, with figures that mean little.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/goretry/retry/bench"
+)
+
+func main() {
+	bench.WaitIfAsked()
+	short := flag.Bool("short", false, "only a few rounds")
+	behaviour := flag.Bool("behaviour", false, "only BEHAVIOUR.md")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	err := error(nil)
+	if !*behaviour {
+		err = measure(ctx, *short)
+	}
+	if err == nil {
+		err = behave(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "table:", err)
+		os.Exit(1)
+	}
+}
+
+const module = "github.com/goretry/retry/bench"
+
+func measure(ctx context.Context, short bool) error {
+	out, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return fmt.Errorf("looking for %s: %w", module, err)
+	}
+	dir := strings.TrimSpace(string(out))
+
+	rounds, batch, waits := 15, 20*time.Millisecond, 5
+	if short {
+		rounds, batch, waits = 2, time.Millisecond, 1
+	}
+	report := bench.Report{Date: time.Now(), Rounds: rounds}
+	for _, items := range [][]bench.Item{bench.Items(), bench.Telemetry(), bench.HTTP()} {
+		for _, item := range items {
+			fmt.Fprintln(os.Stderr, item.Name)
+			report.Items = append(report.Items, bench.Measured{Item: item, Results: item.Measure(rounds, batch)})
+		}
+	}
+	fmt.Fprintln(os.Stderr, "100 000 calls that wait")
+	if report.Waiting, err = bench.MeasureWaiting(ctx, waits); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "RESULTS.md"), []byte(report.Markdown()), 0o644); err != nil {
+		return err
+	}
+	readme := filepath.Join(dir, "..", "README.md")
+	doc, err := os.ReadFile(readme)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(readme, []byte(bench.Replace(string(doc), report.Readme())), 0o644)
+}
+
+// behave runs the scenarios in a test: only tests have synctest bubbles.
+func behave(ctx context.Context) error {
+	fmt.Fprintln(os.Stderr, "behaviour")
+	test := exec.CommandContext(ctx, "go", "test", "-race", "-count=1", "-run", "^TestBehaviour$", module, "-args", "-write")
+	test.Stdout, test.Stderr = os.Stderr, os.Stderr
+	return test.Run()
+}

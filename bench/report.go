@@ -1,0 +1,213 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Report is one run of everything.
+type Report struct {
+	Date    time.Time
+	Rounds  int
+	Items   []Measured
+	Waiting []Waiting
+}
+
+// Measured is an item with its results, in the order of its cases.
+type Measured struct {
+	Item
+	Results []Result
+}
+
+// Markdown returns the whole report.
+func (r Report) Markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `# Beside the others
+
+Written by `+"`go run ./bench/cmd/table`"+` on %s: %s, GOMAXPROCS %d, %s/%s, %s.
+Medians of %d rounds, in which all take turns. “×” is the time as a multiple of that of the row with 1.00 in the same round.
+“±” is half the distance between the quartiles: where it is large, the machine was busy. Compare rows of one table with each
+other; times of two runs say nothing. What the libraries do beside being fast is in [BEHAVIOUR.md](BEHAVIOUR.md).
+
+`, r.Date.Format(time.DateOnly), processor(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, runtime.Version(), r.Rounds)
+	for _, v := range versions() {
+		fmt.Fprintf(&b, "- %s\n", v)
+	}
+	fmt.Fprintf(&b, "\n## Goals\n\n| goal | measured | |\n|---|---|---|\n")
+	for _, g := range r.goals() {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", g.text, g.measured, g.verdict())
+	}
+	for _, m := range r.Items {
+		m.write(&b)
+	}
+	r.writeWaiting(&b)
+	return b.String()
+}
+
+func (m Measured) write(b *strings.Builder) {
+	fmt.Fprintf(b, "\n## %s\n\n%s\n\n| | ns | ± | × | B | allocs |\n|---|--:|--:|--:|--:|--:|\n", title(m.Name), m.About)
+	byTime := slices.SortedStableFunc(slices.Values(m.Results), func(a, b Result) int {
+		if a.Run == nil || b.Run == nil {
+			return cmp.Compare(len(a.Missing), len(b.Missing)) // those that cannot come last
+		}
+		return cmp.Compare(a.NS, b.NS)
+	})
+	var notes []string
+	for _, r := range byTime {
+		if r.Run == nil {
+			notes = append(notes, fmt.Sprintf("%s: — %s", r.Name, r.Missing))
+			continue
+		}
+		name := r.Name
+		if name == ours.Name {
+			name = "**" + name + "**"
+		}
+		if r.Note != "" {
+			notes = append(notes, fmt.Sprintf("%s: %s", r.Name, r.Note))
+		}
+		fmt.Fprintf(b, "| %s | %s | %.0f %% | %.2f | %.0f | %.0f |\n", name, number(r.NS), 100*r.Spread, r.Ratio, r.Bytes, r.Allocs)
+	}
+	if len(notes) > 0 {
+		fmt.Fprintf(b, "\n- %s\n", strings.Join(notes, "\n- "))
+	}
+}
+
+func (r Report) writeWaiting(b *strings.Builder) {
+	fmt.Fprintf(b, `
+## 100 000 calls that wait
+
+Each in a goroutine of its own, called from its first function, waiting an hour for its first retry; each library in
+a process of its own. Memory is the stack and heap in use, time that from the cancel to the end of the last call, both for one call.
+A goroutine begins with a stack of 2 KiB and gets 4 KiB when those are not enough; a server's goroutine, which calls from deeper
+in, has left the 2 KiB behind with any of them.
+
+| | B | of stack | of heap | ns to cancel |
+|---|--:|--:|--:|--:|
+`)
+	for _, w := range slices.SortedFunc(slices.Values(r.Waiting), func(a, b Waiting) int { return cmp.Compare(a.Bytes(), b.Bytes()) }) {
+		name := w.Name
+		if name == ours.Name {
+			name = "**" + name + "**"
+		}
+		fmt.Fprintf(b, "| %s | %.0f | %.0f | %.0f | %s |\n", name, w.Bytes(), w.Stack, w.Heap, number(w.Cancel))
+	}
+}
+
+// Readme returns five rows for the README.
+func (r Report) Readme() string {
+	show := []Peer{hand, ours, cenkalti, avast, failsafeGo, sethvargo, eapache, retryV1, k8s}
+	var b strings.Builder
+	for _, p := range show {
+		name := p.Name
+		if name == ours.Name {
+			name = "**this**"
+		}
+		fmt.Fprintf(&b, "| %s ", name)
+	}
+	fmt.Fprintf(&b, "|\n|---%s|\n", strings.Repeat("|--:", len(show)))
+	line := func(name string, cell func(Peer) string) {
+		fmt.Fprintf(&b, "| %s ", name)
+		for _, p := range show {
+			fmt.Fprintf(&b, "| %s ", cell(p))
+		}
+		fmt.Fprintln(&b, "|")
+	}
+	for _, name := range []string{"first try, policy built in the call", "three failures", "giving up"} {
+		line(name+", ns", func(p Peer) string { return r.cell(name, p.Name, func(x Result) float64 { return x.NS }) })
+	}
+	line("three failures, allocations", func(p Peer) string {
+		return r.cell("three failures", p.Name, func(x Result) float64 { return math.Round(x.Allocs) })
+	})
+	line("100 000 waiting calls, B each", func(p Peer) string {
+		for _, w := range r.Waiting {
+			if w.Name == p.Name {
+				return fmt.Sprintf("%.0f", w.Bytes())
+			}
+		}
+		return "—"
+	})
+	return "| " + b.String()
+}
+
+func (r Report) cell(item, peer string, of func(Result) float64) string {
+	if x, ok := r.find(item, peer); ok {
+		return number(of(x))
+	}
+	return "—"
+}
+
+func (r Report) find(item, peer string) (Result, bool) {
+	for _, m := range r.Items {
+		for _, x := range m.Results {
+			if m.Name == item && x.Name == peer && x.Run != nil {
+				return x, true
+			}
+		}
+	}
+	return Result{}, false
+}
+
+// Replace puts text between the two markers that are in doc, which is left as it
+// is without them.
+func Replace(doc, text string) string {
+	const begin, end = "<!-- bench:begin -->\n", "<!-- bench:end -->"
+	before, rest, found := strings.Cut(doc, begin)
+	_, after, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		return doc
+	}
+	return before + begin + text + end + after
+}
+
+func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+func number(x float64) string {
+	switch {
+	case x >= 100 || x == float64(int(x)):
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.1f", x)
+}
+
+// processor returns what the system calls the machine.
+func processor() string {
+	data, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(data)) {
+		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "processor unknown"
+}
+
+// versions returns the modules that were measured.
+func versions() []string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return nil
+	}
+	var all []string
+	measured := []string{"go.opentelemetry.io/otel"}
+	for _, p := range Peers {
+		measured = append(measured, p.Module)
+	}
+	for _, p := range HTTPPeers {
+		measured = append(measured, p.Module)
+	}
+	for _, m := range info.Deps {
+		switch {
+		case m.Path == ours.Module:
+			all = append(all, m.Path+" as it is in this repository")
+		case slices.Contains(measured, m.Path):
+			all = append(all, m.Path+" "+m.Version)
+		}
+	}
+	return all
+}

@@ -1,0 +1,115 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Waiting is what 100 000 calls take that all wait for their first retry.
+type Waiting struct {
+	Name        string
+	Stack, Heap float64 // bytes in use for each call
+	Cancel      float64 // nanoseconds from the cancel to the end of the last one, for each call
+}
+
+// Bytes returns all of the memory.
+func (w Waiting) Bytes() float64 { return w.Stack + w.Heap }
+
+const waiting = 100_000
+
+// waitingFor is set in a process that measures one library: a process of its own,
+// because the runtime learns from the stacks it has seen and keeps the goroutines
+// it has made.
+const waitingFor = "BENCH_WAITING_FOR"
+
+// MeasureWaiting returns the median, by the time to cancel, of so many rounds in
+// which the libraries take turns. The program that calls it must call
+// [WaitIfAsked] first.
+func MeasureWaiting(ctx context.Context, rounds int) ([]Waiting, error) {
+	samples := make([][]Waiting, len(Peers))
+	for range rounds {
+		for i, p := range Peers {
+			cmd := exec.CommandContext(ctx, os.Args[0])
+			cmd.Env = append(os.Environ(), waitingFor+"="+p.Name)
+			cmd.Stderr = os.Stderr
+			out, err := cmd.Output()
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", p.Name, err)
+			}
+			var w Waiting
+			if err := json.Unmarshal(out, &w); err != nil {
+				return nil, fmt.Errorf("%s: %w", p.Name, err)
+			}
+			samples[i] = append(samples[i], w)
+		}
+	}
+	var all []Waiting
+	for _, same := range samples {
+		slices.SortFunc(same, func(a, b Waiting) int { return cmp.Compare(a.Cancel, b.Cancel) })
+		all = append(all, same[len(same)/2])
+	}
+	return all, nil
+}
+
+// WaitIfAsked does nothing, except in the processes that MeasureWaiting starts.
+func WaitIfAsked() {
+	name := os.Getenv(waitingFor)
+	for _, p := range Peers {
+		if p.Name == name {
+			_ = json.NewEncoder(os.Stdout).Encode(callsThatWait(p))
+			os.Exit(0)
+		}
+	}
+}
+
+func callsThatWait(p Peer) Waiting {
+	ctx, cancel := context.WithCancel(context.Background())
+	spec := Spec{Attempts: 4, Wait: time.Hour, Max: time.Hour}
+	call := p.New(spec)
+	if p.Name == avastReused.Name {
+		call = avastWithin(ctx, spec)
+	}
+	var all sync.WaitGroup
+	all.Add(waiting)
+	before := inUse()
+	for range waiting {
+		go func() { // with a small frame: it is a part of what is measured
+			call(ctx, fail)
+			all.Done()
+		}()
+	}
+	now, last := inUse(), before
+	for now != last { // until all of them sleep
+		now, last = inUse(), now
+	}
+	start := time.Now()
+	cancel()
+	all.Wait()
+	took := time.Since(start)
+	return Waiting{
+		Name:   p.Name,
+		Stack:  float64(now.stack-before.stack) / waiting,
+		Heap:   float64(now.heap-before.heap) / waiting,
+		Cancel: float64(took) / waiting,
+	}
+}
+
+type memory struct{ stack, heap uint64 }
+
+func inUse() memory {
+	var m runtime.MemStats
+	for range 100 {
+		runtime.Gosched()
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return memory{m.StackInuse, m.HeapAlloc}
+}
