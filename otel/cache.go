@@ -25,14 +25,19 @@ func (c *cache[K, V]) get(key K) V {
 			return c.build(key)
 		}
 	}
-	v := c.build(key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	grown := map[K]V{}
-	if kept := c.kept.Load(); kept != nil {
+	if kept := c.kept.Load(); kept != nil { // maybe grown since
+		if v, ok := (*kept)[key]; ok {
+			return v
+		}
 		grown = maps.Clone(*kept)
 	}
-	grown[key] = v
-	c.kept.Store(&grown)
+	v := c.build(key)
+	if len(grown) < cached {
+		grown[key] = v
+		c.kept.Store(&grown)
+	}
 	return v
 }

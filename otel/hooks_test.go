@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 	otelretry "github.com/goretry/retry/otel"
 	"github.com/goretry/retry/retrytest"
 	"go.opentelemetry.io/otel/attribute"
@@ -152,6 +154,12 @@ func TestCanceledByItsCaller(t *testing.T) {
 			  @0s retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
 			  @60ms retry.gave_up reason=canceled attempts=1
 			  attempt 0s-0s attempt=1 class=transient error.type=*errors.errorString Error "connection refused"`)
+		v.wantMetrics(`
+			retry.attempt.duration [s] class=transient: 1 runs, sum 0
+			retry.delay [s]: 1 runs, sum 0.06
+			retry.gave_up [{operation}] reason=canceled: 1
+			retry.operation.attempts [{attempt}] outcome=canceled: 1 runs, sum 1
+			retry.operation.duration [s] outcome=canceled: 1 runs, sum 0.06`)
 	})
 	t.Run("before the run", func(t *testing.T) {
 		v := view(t, retry.Policy{})
@@ -161,7 +169,20 @@ func TestCanceledByItsCaller(t *testing.T) {
 		v.wantSpans(`
 			retry 0s-0s max_attempts=3 attempts=0 outcome=canceled
 			  @0s retry.gave_up reason=canceled attempts=0`)
+		v.wantMetrics(`
+			retry.gave_up [{operation}] reason=canceled: 1
+			retry.operation.attempts [{attempt}] outcome=canceled: 1 runs, sum 0
+			retry.operation.duration [s] outcome=canceled: 1 runs, sum 0`)
 	})
+}
+
+func TestDeadlineBeforeTheRun(t *testing.T) {
+	v := view(t, retry.Policy{}, otelretry.WithEvents(false))
+	ctx, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
+	v.run(ctx)
+	v.wantSpans(`
+		retry 0s-0s max_attempts=3 attempts=0 outcome=failure_first_try reason=deadline error.type=retry.deadline Error "retry: not attempted (deadline): context deadline exceeded"`)
 }
 
 func TestPanicAndGoexitEndTheSpans(t *testing.T) {
@@ -186,6 +207,11 @@ func TestPanicAndGoexitEndTheSpans(t *testing.T) {
 				retry 0s-10ms max_attempts=3 attempts=1 outcome=failure_first_try reason=panic error.type=retry.panic Error "retry: gave up after 1 attempt in 10ms (panic): retry: panic or runtime.Goexit during the run"
 				  @10ms retry.gave_up reason=panic attempts=1
 				  attempt 0s-10ms attempt=1 class=unknown error.type=retry.panic Error "retry: panic or runtime.Goexit during the run"`)
+			v.wantMetrics(`
+				retry.attempt.duration [s] class=unknown: 1 runs, sum 0.01
+				retry.gave_up [{operation}] reason=panic: 1
+				retry.operation.attempts [{attempt}] outcome=failure_first_try: 1 runs, sum 1
+				retry.operation.duration [s] error.type=retry.panic outcome=failure_first_try: 1 runs, sum 0.01`)
 		})
 	}
 }
@@ -199,8 +225,37 @@ func TestPanicInAnotherHookLosesNoSpan(t *testing.T) {
 		defer func() { _ = recover() }()
 		v.run(t.Context(), succeeds(0))
 	}()
-	if got := len(v.spans.Ended()); got != 2 {
-		t.Errorf("%d spans ended, want 2", got)
+	v.wantSpans(`
+		retry 0s-0s max_attempts=3 attempts=0 outcome=failure_first_try reason=panic error.type=retry.panic Error "retry: not attempted (panic): retry: panic or runtime.Goexit during the run"
+		  @0s retry.gave_up reason=panic attempts=0
+		  attempt 0s-0s attempt=1 Error "retry: not attempted (panic): retry: panic or runtime.Goexit during the run"`)
+}
+
+func TestOtherHooksFindTheAttemptsSpan(t *testing.T) {
+	v := view(t, retry.Policy{MaxAttempts: 2})
+	var found []string
+	find := func(ctx context.Context, _ retry.Attempt) {
+		found = append(found, oteltrace.SpanFromContext(ctx).(trace.ReadOnlySpan).Name())
+	}
+	v.h.Policy.Hooks = retry.JoinHooks(v.h.Policy.Hooks, retry.Hooks{AttemptDone: find, Wait: find})
+	v.run(t.Context(), fails(0), fails(0))
+	if want := []string{"attempt", "retry", "attempt"}; !slices.Equal(found, want) {
+		t.Errorf("other hooks are called in %q, want %q", found, want)
+	}
+}
+
+func TestTwoHooksInOneRun(t *testing.T) {
+	v, w := view(t, retry.Policy{}), view(t, retry.Policy{})
+	v.h.Policy.Hooks = retry.JoinHooks(v.h.Policy.Hooks, w.hooks)
+	v.run(t.Context(), fails(10*ms), succeeds(0))
+	want := `
+		retry 0s-110ms max_attempts=3 attempts=2 outcome=success_after_retry
+		  @10ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+		  attempt 0s-10ms attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+		  attempt 110ms-110ms attempt=2`
+	v.wantSpans(want)
+	if got := len(w.spans.Ended()); got != 3 {
+		t.Errorf("%d spans of the second, want 3", got)
 	}
 }
 
@@ -286,10 +341,11 @@ func TestAnUnsampledInnerRunLeavesTheOuterOnesSpansAlone(t *testing.T) {
 }
 
 func TestConcurrentRunsShareHooks(t *testing.T) {
-	v := view(t, retry.Policy{Name: "fetch", Backoff: retry.Constant(0)})
+	v := view(t, retry.Policy{Name: "fetch", Backoff: retry.Constant(0)}, otelretry.WithAttributes(attribute.String("region", "eu")))
 	p := v.h.Policy
 	p.Clock = nil
-	p.Hooks = otelretry.Hooks(otelretry.WithTracerProvider(v.traces), otelretry.WithAttributes(attribute.String("region", "eu")))
+	other := view(t, retry.Policy{}, otelretry.WithAttempts(otelretry.RetriedRuns))
+	p.Hooks = retry.JoinHooks(v.hooks, other.hooks)
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
@@ -304,6 +360,13 @@ func TestConcurrentRunsShareHooks(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	want := "attempts [{attempt}] region=eu name=fetch outcome=success_after_retry: 800 runs, sum 2400\n"
+	if got := metrics(t, v.reader); !strings.Contains(got, want) {
+		t.Errorf("metrics:\n%swant %s", got, want)
+	}
+	if got := len(other.spans.Ended()); got != 16*50*4 {
+		t.Errorf("%d spans of retried runs, want %d", got, 16*50*4)
+	}
 	if got := len(v.spans.Ended()); got != 16*50*4 {
 		t.Fatalf("%d spans, want %d", got, 16*50*4)
 	}
@@ -318,7 +381,7 @@ func TestConcurrentRunsShareHooks(t *testing.T) {
 		}
 	}
 	failed := " region=eu name=fetch attempt=%d class=transient error.type=*errors.errorString\n"
-	want := fmt.Sprintf(failed+failed+" region=eu name=fetch attempt=3\n", 1, 2)
+	want = fmt.Sprintf(failed+failed+" region=eu name=fetch attempt=3\n", 1, 2)
 	for _, got := range runs {
 		if got != want {
 			t.Fatalf("attempts:\n%swant:\n%s", got, want)
@@ -328,7 +391,7 @@ func TestConcurrentRunsShareHooks(t *testing.T) {
 
 // inSpan calls f below a span of the caller.
 func (v *viewer) inSpan(ctx context.Context, f func(context.Context)) {
-	ctx, span := v.traces.Tracer("caller").Start(ctx, "caller", oteltrace.WithTimestamp(v.start))
+	ctx, span := v.traces.Tracer("caller").Start(ctx, "caller", oteltrace.WithTimestamp(v.start), oteltrace.WithSpanKind(oteltrace.SpanKindServer))
 	f(ctx)
 	span.End(oteltrace.WithTimestamp(v.h.Clock.Now()))
 }
@@ -338,7 +401,7 @@ func TestRetriedRuns(t *testing.T) {
 	t.Run("first-try success", func(t *testing.T) {
 		v := view(t, retry.Policy{}, option)
 		v.inSpan(t.Context(), func(ctx context.Context) { v.run(ctx, succeeds(ms)) })
-		v.wantSpans(`caller 0s-1ms`)
+		v.wantSpans(`caller 0s-1ms kind server`)
 	})
 	t.Run("retried", func(t *testing.T) {
 		v := view(t, retry.Policy{}, option)
@@ -347,7 +410,7 @@ func TestRetriedRuns(t *testing.T) {
 			v.run(ctx, fails(10*ms), fails(20*ms), succeeds(30*ms))
 		})
 		v.wantSpans(`
-			caller 0s-365ms
+			caller 0s-365ms kind server
 			  retry 5ms-365ms max_attempts=3 attempts=3 outcome=success_after_retry
 			    @15ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
 			    @135ms retry.wait attempt=2 delay=0.2 class=transient error.type=*errors.errorString
@@ -367,7 +430,7 @@ func TestRetriedRuns(t *testing.T) {
 		v := view(t, retry.Policy{MaxAttempts: 1}, option)
 		v.inSpan(t.Context(), func(ctx context.Context) { v.run(ctx, fails(10*ms)) })
 		v.wantSpans(`
-			caller 0s-10ms
+			caller 0s-10ms kind server
 			  retry 0s-10ms max_attempts=1 attempts=1 outcome=failure_first_try reason=max_attempts error.type=retry.max_attempts Error "retry: gave up after 1 attempt in 10ms (max_attempts): connection refused"
 			    @10ms retry.gave_up reason=max_attempts attempts=1`)
 	})
@@ -381,19 +444,51 @@ func TestRetriedRuns(t *testing.T) {
 		v.run(t.Context(), fails(10*ms), succeeds(0))
 		v.wantSpans(``)
 	})
-	t.Run("on the system clock", func(t *testing.T) {
+	t.Run("what the first attempt traces is below the caller", func(t *testing.T) {
+		v := view(t, retry.Policy{}, option)
+		v.inSpan(t.Context(), func(ctx context.Context) {
+			_ = retry.Run(ctx, v.h.Policy, func(ctx context.Context) error {
+				_, span := v.traces.Tracer("client").Start(ctx, "GET", oteltrace.WithTimestamp(v.h.Clock.Now()), oteltrace.WithSpanKind(oteltrace.SpanKindClient))
+				span.End(oteltrace.WithTimestamp(v.h.Clock.Now()))
+				if retry.AttemptNumber(ctx) == 1 {
+					return errDown
+				}
+				return nil
+			})
+		})
+		v.wantSpans(`
+			caller 0s-100ms kind server
+			  GET 0s-0s kind client
+			  retry 0s-100ms max_attempts=3 attempts=2 outcome=success_after_retry
+			    @0s retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+			    attempt 0s-0s attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+			    attempt 100ms-100ms attempt=2
+			      GET 100ms-100ms kind client`)
+	})
+	t.Run("panic", func(t *testing.T) {
+		v := view(t, retry.Policy{}, option)
+		func() {
+			defer func() { _ = recover() }()
+			_ = retry.Run(t.Context(), v.h.Policy, func(context.Context) error { panic("boom") })
+		}()
+		v.wantSpans(`
+			retry 0s-0s max_attempts=3 attempts=1 outcome=failure_first_try reason=panic error.type=retry.panic Error "retry: gave up after 1 attempt in 0s (panic): retry: panic or runtime.Goexit during the run"
+			  @0s retry.gave_up reason=panic attempts=1`)
+	})
+	t.Run("on the system clock, with a slow hook", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			v := view(t, retry.Policy{}, option)
 			v.start = time.Now()
 			p := v.h.Policy
 			p.Clock = nil
+			p.Hooks = retry.JoinHooks(p.Hooks, retry.Hooks{Done: func(context.Context, retry.Summary) { time.Sleep(time.Second) }})
 			_ = retry.Run(t.Context(), p, func(context.Context) error {
 				time.Sleep(10 * ms)
 				return retry.Stop(errDown)
 			})
 			v.wantSpans(`
-				retry 0s-10ms max_attempts=3 attempts=1 outcome=failure_first_try reason=permanent error.type=retry.permanent Error "retry: gave up after 1 attempt in 10ms (permanent): connection refused"
-				  @10ms retry.gave_up reason=permanent attempts=1`)
+				retry 0s-1.01s max_attempts=3 attempts=1 outcome=failure_first_try reason=permanent error.type=retry.permanent Error "retry: gave up after 1 attempt in 10ms (permanent): connection refused"
+				  @1.01s retry.gave_up reason=permanent attempts=1`)
 		})
 	})
 }
@@ -419,6 +514,40 @@ func TestSystemClock(t *testing.T) {
 	})
 }
 
+// ticking is a clock that moves on when it is read, as real ones do.
+type ticking struct{ *clockx.Virtual }
+
+func (c ticking) Now() time.Time {
+	c.Advance(ms)
+	return c.Virtual.Now()
+}
+
+func TestNoAttemptBeginsBeforeItsRun(t *testing.T) {
+	for _, mode := range []otelretry.Attempts{otelretry.AllAttempts, otelretry.RetriedRuns, 99} {
+		v := view(t, retry.Policy{}, otelretry.WithAttempts(mode))
+		p := v.h.Policy
+		p.Clock = ticking{v.h.Clock}
+		v.inSpan(t.Context(), func(ctx context.Context) {
+			_ = retry.Run(ctx, p, func(ctx context.Context) error {
+				if retry.AttemptNumber(ctx) == 1 {
+					return errDown
+				}
+				return nil
+			})
+		})
+		spans := v.spans.Ended()
+		run := spans[len(spans)-2]
+		for _, s := range spans[:len(spans)-2] {
+			if s.StartTime().Before(run.StartTime()) || s.EndTime().After(run.EndTime()) || s.EndTime().Before(s.StartTime()) {
+				t.Errorf("%s is at %v-%v, its run at %v-%v", s.Name(), s.StartTime(), s.EndTime(), run.StartTime(), run.EndTime())
+			}
+		}
+		if len(spans) != 4 || run.Name() != "retry" {
+			t.Errorf("mode %d: %d spans, want 4", mode, len(spans))
+		}
+	}
+}
+
 func TestNoAttempts(t *testing.T) {
 	v := view(t, retry.Policy{}, otelretry.WithAttempts(otelretry.NoAttempts))
 	v.run(t.Context(), fails(10*ms), succeeds(30*ms))
@@ -428,7 +557,7 @@ func TestNoAttempts(t *testing.T) {
 }
 
 func TestNoEvents(t *testing.T) {
-	v := view(t, retry.Policy{MaxAttempts: 2}, otelretry.WithEvents(false), otelretry.WithAttempts(otelretry.NoAttempts))
+	v := view(t, retry.Policy{MaxAttempts: 2}, otelretry.WithEvents(true), otelretry.WithEvents(false), otelretry.WithAttempts(otelretry.NoAttempts))
 	v.run(t.Context(), fails(0), fails(0))
 	v.wantSpans(`
 		retry 0s-100ms max_attempts=2 attempts=2 outcome=failure_after_retry reason=max_attempts error.type=retry.max_attempts Error "retry: gave up after 2 attempts in 100ms (max_attempts): connection refused"`)
@@ -476,6 +605,8 @@ func TestErrorType(t *testing.T) {
 		{typedError{""}, "github.com/goretry/retry/otel_test.typedError"},
 		{context.DeadlineExceeded, "context.deadlineExceededError"},
 		{none, "retry.unknown"},
+		{errors.Join(errDown, typedError{"first"}), "first"},
+		{errors.Join(errDown, typedError{"second"}), "second"},
 		{&brokenError{}, "*otelretry_test.brokenError"},
 	} {
 		v := view(t, retry.Policy{MaxAttempts: 1}, otelretry.WithEvents(false))

@@ -51,6 +51,9 @@ func newInstruments(p metric.MeterProvider) *instruments {
 }
 
 func meter(p metric.MeterProvider) metric.Meter {
+	if absent(p) {
+		return noop.Meter{}
+	}
 	if m := p.Meter(ScopeName, metric.WithInstrumentationVersion(Version())); m != nil {
 		return m
 	}
@@ -68,10 +71,9 @@ func usable[I any](i I, err error, none I) I {
 	return i
 }
 
-// labels are the attributes of a measurement; what is empty is left out.
-type labels struct {
-	name, outcome, errorType, class, reason string
-}
+// labels are the attributes of a measurement beside the name; what is empty is
+// left out.
+type labels struct{ outcome, errorType, class, reason string }
 
 // options are what a measurement with some labels is made with.
 type options struct {
@@ -79,15 +81,15 @@ type options struct {
 	add    []metric.AddOption
 }
 
-func (t *telemetry) buildOptions(l labels) options {
+func (t *telemetry) newOptions(name string, l labels) options {
 	kv := slices.Clone(t.attrs)
 	add := func(key attribute.Key, value string) {
 		if value != "" {
 			kv = append(kv, key.String(value))
 		}
 	}
-	if l.name != "" {
-		add(nameKey, names.admit(l.name))
+	if name != "" {
+		add(nameKey, names.admit(name))
 	}
 	add(outcomeKey, l.outcome)
 	add(semconv.ErrorTypeKey, l.errorType)
@@ -103,32 +105,37 @@ func (t *telemetry) measureAttempt(ctx context.Context, a retry.Attempt) {
 	if !m.attempt.Enabled(ctx) {
 		return
 	}
-	l := labels{name: a.Name}
+	var l labels
 	if a.Err != nil {
 		l.class = a.Class.String()
 	}
-	m.attempt.Record(ctx, a.Duration.Seconds(), t.measured.get(l).record...)
+	m.attempt.Record(ctx, a.Duration.Seconds(), t.operations.get(a.Name).measured.get(l).record...)
 }
 
 // measureRun records a run at its end.
 func (t *telemetry) measureRun(ctx context.Context, s retry.Summary) {
 	m := t.instruments.get()
-	l := labels{name: s.Name, outcome: outcome(s.Attempts, s.Reason)}
-	if m.attempts.Enabled(ctx) {
-		m.attempts.Record(ctx, int64(s.Attempts), t.measured.get(l).record...)
+	if !m.enabled(ctx) {
+		return
 	}
-	if m.operation.Enabled(ctx) {
-		if failed(s.Reason) {
-			l.errorType = runErrorType(s.Reason)
-		}
-		m.operation.Record(ctx, s.Elapsed.Seconds(), t.measured.get(l).record...)
+	measured := &t.operations.get(s.Name).measured
+	l := labels{outcome: outcome(s.Attempts, s.Reason)}
+	m.attempts.Record(ctx, int64(s.Attempts), measured.get(l).record...)
+	if failed(s.Reason) {
+		l.errorType = runErrorType(s.Reason)
 	}
-	if s.Waited > 0 && m.delay.Enabled(ctx) {
-		m.delay.Record(ctx, s.Waited.Seconds(), t.measured.get(labels{name: s.Name}).record...)
+	m.operation.Record(ctx, s.Elapsed.Seconds(), measured.get(l).record...)
+	if s.Waited > 0 {
+		m.delay.Record(ctx, s.Waited.Seconds(), measured.get(labels{}).record...)
 	}
-	if s.Reason != retry.ReasonNone && m.gaveUp.Enabled(ctx) {
-		m.gaveUp.Add(ctx, 1, t.measured.get(labels{name: s.Name, reason: s.Reason.String()}).add...)
+	if s.Reason != retry.ReasonNone {
+		m.gaveUp.Add(ctx, 1, measured.get(labels{reason: s.Reason.String()}).add...)
 	}
+}
+
+// enabled reports whether anyone wants to know how a run ended.
+func (m *instruments) enabled(ctx context.Context) bool {
+	return m.operation.Enabled(ctx) || m.attempts.Enabled(ctx) || m.delay.Enabled(ctx) || m.gaveUp.Enabled(ctx)
 }
 
 // ObserveBudget reports the balance of b, such as a [retry.TokenBudget], as the
@@ -160,6 +167,9 @@ func ObserveBudget(name string, b interface{ Balance() float64 }, opts ...Option
 		o.ObserveFloat64(gauge, b.Balance(), attrs)
 		return nil
 	}, gauge)
+	if err == nil && registration == nil {
+		err = errors.New("otelretry: the meter did not take the callback")
+	}
 	if err != nil {
 		return none, err
 	}

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/trace"
 )
 
 func TestBounds(t *testing.T) {
@@ -107,9 +108,38 @@ func TestObserveBudgetSaysWhatFailed(t *testing.T) {
 	if !errors.Is(err, errMeter) || unregister() != nil {
 		t.Errorf("failing meter: %v", err)
 	}
-	unregister, err = otelretry.ObserveBudget("users", &retry.TokenBudget{}, otelretry.WithMeterProvider(gaugeless{}))
-	if err == nil || unregister() != nil {
-		t.Errorf("meter without gauges: %v", err)
+	for _, p := range []metric.MeterProvider{gaugeless{}, deaf{}} {
+		unregister, err = otelretry.ObserveBudget("users", &retry.TokenBudget{}, otelretry.WithMeterProvider(p))
+		if err == nil || unregister() != nil {
+			t.Errorf("%T: %v", p, err)
+		}
+	}
+}
+
+// An exemplar leads from a measurement to the trace behind it.
+func TestMeasurementsAreMadeInTheirSpans(t *testing.T) {
+	v := view(t, retry.Policy{})
+	v.run(t.Context(), succeeds(10*ms))
+	var got metricdata.ResourceMetrics
+	if err := v.reader.Collect(t.Context(), &got); err != nil {
+		t.Fatal(err)
+	}
+	spans := v.spans.Ended() // the attempt's, then the run's
+	want := map[string]trace.SpanID{
+		"retry.attempt.duration":   spans[0].SpanContext().SpanID(),
+		"retry.operation.duration": spans[1].SpanContext().SpanID(),
+	}
+	for _, m := range got.ScopeMetrics[0].Metrics {
+		if id, ok := want[m.Name]; ok {
+			e := m.Data.(metricdata.Histogram[float64]).DataPoints[0].Exemplars
+			if len(e) != 1 || trace.SpanID(e[0].SpanID) != id {
+				t.Errorf("%s has the exemplars %v, want one of span %s", m.Name, e, id)
+			}
+			delete(want, m.Name)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("not measured: %v", want)
 	}
 }
 
@@ -121,5 +151,16 @@ type gaugelessMeter struct{ noop.Meter }
 func (gaugeless) Meter(string, ...metric.MeterOption) metric.Meter { return gaugelessMeter{} }
 
 func (gaugelessMeter) Float64ObservableGauge(string, ...metric.Float64ObservableGaugeOption) (metric.Float64ObservableGauge, error) {
+	return nil, nil
+}
+
+// deaf gives a meter that takes no callback, and says nothing about it.
+type deaf struct{ noop.MeterProvider }
+
+type deafMeter struct{ noop.Meter }
+
+func (deaf) Meter(string, ...metric.MeterOption) metric.Meter { return deafMeter{} }
+
+func (deafMeter) RegisterCallback(metric.Callback, ...metric.Observable) (metric.Registration, error) {
 	return nil, nil
 }

@@ -21,6 +21,18 @@ import (
 func TestAllocationsOfHooks(t *testing.T) {
 	sampled, meters := sampling(sdktrace.AlwaysSample()), sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
 	withMetrics := otelretry.WithMeterProvider(meters)
+	wrapping := func(op func(context.Context) error) func(context.Context) error {
+		wrapped := fmt.Errorf("get: %w", errDown)
+		return func(ctx context.Context) error {
+			if op(ctx) != nil {
+				return wrapped
+			}
+			return nil
+		}
+	}
+	poisoned := ours(sampled) // by a run of very many attempts
+	_ = retry.Run(context.Background(), retry.Policy{MaxAttempts: 2000, Backoff: retry.Constant(0), Hooks: poisoned},
+		func(context.Context) error { return errDown })
 	flaky := new(flaky).call
 	for _, tt := range []struct {
 		name  string
@@ -36,11 +48,39 @@ func TestAllocationsOfHooks(t *testing.T) {
 		{"sampled, with metrics", context.Background(), ours(sampled, withMetrics), succeed, 12},
 		{"sampled, retried runs", context.Background(), ours(sampled, otelretry.WithAttempts(otelretry.RetriedRuns)), succeed, 1},
 		{"sampled, two retries", context.Background(), ours(sampled), flaky, 37},
+		{"sampled, two retries after wrapped errors", context.Background(), ours(sampled), wrapping(flaky), 39},
+		{"sampled, two retries after a long run", context.Background(), poisoned, flaky, 37},
 		{"sampled, two retries, with metrics", context.Background(), ours(sampled, withMetrics), flaky, 37},
 	} {
 		p := retry.Policy{Name: "fetch", Hooks: tt.hooks, Backoff: retry.Constant(time.Nanosecond)}
 		if got := testing.AllocsPerRun(300, func() { _ = retry.Run(tt.ctx, p, tt.op) }); got > tt.most {
 			t.Errorf("%s: %v allocations, want at most %v", tt.name, got, tt.most)
+		}
+	}
+}
+
+func TestAllocationsOfManyNames(t *testing.T) {
+	t.Cleanup(otelretry.Forget)
+	p := retry.Policy{Backoff: retry.Constant(0), Hooks: ours(noop.NewTracerProvider(),
+		otelretry.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))))}
+	var policies []retry.Policy
+	for i := range 250 {
+		policies = append(policies, p.Named(fmt.Sprint("operation", i)))
+	}
+	kinds := []func(context.Context) error{
+		succeed,
+		new(flaky).call,
+		func(context.Context) error { return errDown },
+		func(context.Context) error { return retry.Stop(errDown) },
+	}
+	for _, op := range kinds {
+		for _, p := range policies {
+			_ = retry.Run(context.Background(), p, op)
+		}
+	}
+	for _, p := range policies {
+		if got := testing.AllocsPerRun(10, func() { _ = retry.Run(context.Background(), p, succeed) }); got > 0 {
+			t.Fatalf("%s: %v allocations, want 0", p.Name, got)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package otelretry
 
 import (
-	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -35,11 +34,11 @@ var version = sync.OnceValue(func() string {
 type Option func(*config)
 
 type config struct {
-	tracers  trace.TracerProvider // nil: the global one
-	meters   metric.MeterProvider // nil: the global one
-	attempts Attempts
-	silent   bool // no events
-	attrs    []attribute.KeyValue
+	tracers trace.TracerProvider // nil: the global one
+	meters  metric.MeterProvider // nil: the global one
+	mode    Attempts
+	silent  bool // no events
+	attrs   []attribute.KeyValue
 }
 
 func configured(opts []Option) config {
@@ -50,12 +49,6 @@ func configured(opts []Option) config {
 		}
 	}
 	return c
-}
-
-// absent reports whether p is nil, or a nil pointer.
-func absent(p any) bool {
-	v := reflect.ValueOf(p)
-	return p == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // ours reports whether an attribute's key is this package's to set, or empty.
@@ -103,13 +96,13 @@ const (
 
 // WithAttempts says which attempts have spans. The default is [AllAttempts], which
 // also stands for unknown values.
-func WithAttempts(a Attempts) Option { return func(c *config) { c.attempts = a } }
+func WithAttempts(a Attempts) Option { return func(c *config) { c.mode = a } }
 
 // WithEvents turns the events of spans on, which is the default, or off.
 func WithEvents(on bool) Option { return func(c *config) { c.silent = !on } }
 
 // WithAttributes adds attributes to every span and every measurement. Keep their
-// values few. Keys that begin with "retry." and error.type are this package's:
+// values few, and valid UTF-8. Keys that begin with "retry." and error.type are this package's:
 // attributes with such a key are dropped.
 func WithAttributes(kv ...attribute.KeyValue) Option {
 	kv = slices.DeleteFunc(slices.Clone(kv), ours)

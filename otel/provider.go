@@ -5,37 +5,37 @@ import (
 	"sync/atomic"
 )
 
-// source gives what was made from a provider: the one of an option, or else the
+// source gives what was built from a provider: the one of an option, or else the
 // global one. That may be set, and set again, after Hooks was called.
 type source[P, T any] struct {
 	global func() P // nil if an option gave a provider
-	make   func(P) T
-	latest atomic.Pointer[made[P, T]]
+	build  func(P) T
+	latest atomic.Pointer[built[P, T]]
 }
 
-type made[P, T any] struct {
-	from P
-	it   T
+type built[P, T any] struct {
+	from  P
+	value T
 }
 
-func (s *source[P, T]) init(option P, global func() P, make func(P) T) {
+func (s *source[P, T]) init(option P, global func() P, build func(P) T) {
 	if any(option) == nil {
-		s.global, s.make = global, make
+		s.global, s.build = global, build
 		option = global()
 	}
-	s.latest.Store(&made[P, T]{option, make(option)})
+	s.latest.Store(&built[P, T]{option, build(option)})
 }
 
 func (s *source[P, T]) get() T {
-	m := s.latest.Load()
+	b := s.latest.Load()
 	if s.global == nil {
-		return m.it
+		return b.value
 	}
-	if p := s.global(); !same(m.from, p) {
-		m = &made[P, T]{p, s.make(p)}
-		s.latest.Store(m)
+	if p := s.global(); !same(b.from, p) {
+		b = &built[P, T]{p, s.build(p)}
+		s.latest.Store(b)
 	}
-	return m.it
+	return b.value
 }
 
 // same compares two providers. Of two that cannot be compared it knows the type.
@@ -44,5 +44,14 @@ func same(a, b any) bool {
 	if t != reflect.TypeOf(b) {
 		return false
 	}
-	return t.Kind() != reflect.Pointer && !reflect.ValueOf(a).Comparable() || a == b
+	if t != nil && t.Kind() != reflect.Pointer && !reflect.ValueOf(a).Comparable() {
+		return true
+	}
+	return a == b
+}
+
+// absent reports whether p is nil, or a nil pointer.
+func absent(p any) bool {
+	v := reflect.ValueOf(p)
+	return p == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }

@@ -54,7 +54,18 @@ func TestGlobalProvidersAreFollowed(t *testing.T) {
 	if tracers[0] != 1 {
 		t.Errorf("%d tracers for two runs, want 1", tracers[0])
 	}
-	otel.SetTracerProvider(noop.NewTracerProvider())
+	reader := sdkmetric.NewManualReader()
+	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
+	if _, err := otelretry.ObserveBudget("b\xff", &retry.TokenBudget{}); err != nil {
+		t.Error(err)
+	}
+	compare(t, "metrics", metrics(t, reader), "retry.budget.balance [1] budget=b\uFFFD: 1")
+	for _, none := range []trace.TracerProvider{(*sdktrace.TracerProvider)(nil), noop.NewTracerProvider()} {
+		otel.SetTracerProvider(none)
+		otel.SetMeterProvider((*sdkmetric.MeterProvider)(nil))
+		run()
+		_ = retry.Run(context.Background(), retry.Policy{Hooks: otelretry.Hooks()}, succeed)
+	}
 	otel.SetMeterProvider(metricnoop.NewMeterProvider())
 }
 
@@ -111,7 +122,22 @@ func TestTheSDKIsNotImported(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	if got := otelretry.Version(); got == "" {
-		t.Error("no version")
+	if got := otelretry.Version(); got != "(devel)" {
+		t.Errorf("in its own tests the module has the version %s, want (devel)", got)
+	}
+}
+
+func TestARunKeepsItsTracer(t *testing.T) {
+	p := retry.Policy{Hooks: otelretry.Hooks()}
+	before, after := tracetest.NewSpanRecorder(), tracetest.NewSpanRecorder()
+	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(before)))
+	defer otel.SetTracerProvider(noop.NewTracerProvider())
+	p.Backoff = retry.Constant(0)
+	_ = retry.Run(t.Context(), p, func(ctx context.Context) error {
+		otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(after)))
+		return errDown
+	})
+	if len(before.Ended()) != 4 || len(after.Ended()) != 0 {
+		t.Errorf("%d spans go to the provider of the start, %d to the new one; want 4 and 0", len(before.Ended()), len(after.Ended()))
 	}
 }

@@ -30,6 +30,7 @@ type viewer struct {
 	spans  *tracetest.SpanRecorder
 	traces *trace.TracerProvider
 	reader *metric.ManualReader
+	hooks  retry.Hooks
 	start  time.Time
 }
 
@@ -43,7 +44,8 @@ func view(t *testing.T, p retry.Policy, opts ...otelretry.Option) *viewer {
 		otelretry.WithTracerProvider(v.traces),
 		otelretry.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(v.reader))),
 	}, opts...)
-	p.Hooks = otelretry.Hooks(opts...)
+	v.hooks = otelretry.Hooks(opts...)
+	p.Hooks = v.hooks
 	if p.Backoff == nil {
 		p.Backoff = retry.Exponential{Jitter: retry.NoJitter}
 	}
@@ -81,6 +83,9 @@ func (v *viewer) tree() string {
 }
 
 func (v *viewer) write(b *strings.Builder, spans []trace.ReadOnlySpan, s trace.ReadOnlySpan, indent string) {
+	if scope := s.InstrumentationScope(); s.SpanKind() == oteltrace.SpanKindInternal && (scope.Name != otelretry.ScopeName || scope.Version != otelretry.Version()) {
+		v.t.Errorf("%s has the scope %s %s", s.Name(), scope.Name, scope.Version)
+	}
 	fmt.Fprintf(b, "%s%s %v-%v%s", indent, s.Name(), s.StartTime().Sub(v.start), s.EndTime().Sub(v.start), attributes(s.Attributes()))
 	if s.Status().Code != codes.Unset {
 		fmt.Fprintf(b, " %v %q", s.Status().Code, s.Status().Description)
@@ -102,7 +107,7 @@ func (v *viewer) write(b *strings.Builder, spans []trace.ReadOnlySpan, s trace.R
 func attributes(kv []attribute.KeyValue) string {
 	var b strings.Builder
 	for _, a := range kv {
-		fmt.Fprintf(&b, " %s=%s", strings.TrimPrefix(string(a.Key), "retry."), a.Value.Emit())
+		fmt.Fprintf(&b, " %s=%s", strings.TrimPrefix(string(a.Key), "retry."), a.Value.String())
 	}
 	return b.String()
 }
