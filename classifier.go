@@ -190,6 +190,9 @@ func DefaultClassifier(err error) Class {
 		if e.Op == "dial" && inner != Permanent {
 			return Unprocessed
 		}
+		if inner == Unprocessed && (e.Op == "read" || e.Op == "write") {
+			return Transient // "no route to host" on an established connection proves nothing
+		}
 		// crypto/tls has no exported name for the alerts that it returns: numbers of one byte.
 		if v := reflect.ValueOf(e.Err); v.Kind() == reflect.Uint8 && strings.HasSuffix(e.Op, " error") {
 			return classifyAlert(tls.AlertError(v.Uint()))

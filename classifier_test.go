@@ -202,6 +202,8 @@ func TestDefaultClassifier(t *testing.T) {
 		{&net.OpError{Op: "remote error", Err: unnamedAlert(70)}, permanent},
 		{&net.OpError{Op: "local error", Err: unnamedAlert(80)}, transient},
 		{&net.OpError{Op: "read", Err: unnamedAlert(70)}, unknown},
+		{read(os.NewSyscallError("read", syscall.EHOSTUNREACH)), transient},
+		{&net.OpError{Op: "write", Err: syscall.ENETDOWN}, transient},
 
 		{&net.AddrError{Err: "x"}, permanent},
 		{&net.ParseError{Type: "x"}, permanent},

@@ -3,7 +3,10 @@ package retryhttp
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -24,11 +27,14 @@ type call struct {
 	keyed   bool                                 // the request has a key, its own or that one
 	prove   bool                                 // no second attempt without proof that nothing was sent
 
-	attempts int
-	ctx      context.Context // the latest attempt's
-	wire     *wire           // what it was seen to do, if prove
-	body     *replay         // the request's, nil if it has none or has GetBody
-	resp     *http.Response  // to be discarded if a retry follows
+	attempts   int
+	redirected bool            // the latest attempt was; only JSON sees it
+	ctx        context.Context // the latest attempt's
+	wire       *wire           // what it was seen to do, if prove
+	body       *replay         // the request's, nil if it has none or has GetBody
+	copied     io.ReadCloser   // what GetBody gave for the next attempt
+	lost       error           // why it gave nothing
+	resp       *http.Response  // to be discarded if a retry follows
 }
 
 // attempt is the op of a Transport's run. Beside the error for a response that is
@@ -42,6 +48,7 @@ func (c *call) attempt(ctx context.Context) (*http.Response, error) {
 	if c.attempts > 1 {
 		resp.Request = c.req.WithContext(ctx)
 	}
+	c.resp = resp
 	if resp.StatusCode < 400 {
 		return resp, nil
 	}
@@ -49,7 +56,6 @@ func (c *call) attempt(ctx context.Context) (*http.Response, error) {
 	if retry.Classifiers(c.Policy.Classify, retry.DefaultClassifier)(err) == retry.Permanent {
 		return resp, nil
 	}
-	c.resp = resp
 	return resp, c.again(err)
 }
 
@@ -65,7 +71,7 @@ func (c *call) url() string {
 // send makes one attempt, up to the response headers.
 func (c *call) send(ctx context.Context) (*http.Response, error) {
 	c.attempts++
-	c.ctx = ctx
+	c.ctx, c.redirected = ctx, false
 	if c.prove {
 		c.wire = new(wire)
 		ctx = c.wire.watch(ctx)
@@ -105,8 +111,10 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 	switch {
 	case c.body != nil:
 		req.Body, err = c.body.next()
-	case c.attempts > 1 && hasBody(req):
-		req.Body, err = req.GetBody()
+	case c.lost != nil:
+		err = &unreplayable{c.lost, ErrNotReplayable}
+	case c.copied != nil:
+		req.Body, c.copied = c.copied, nil
 	}
 	return req, err
 }
@@ -124,8 +132,12 @@ func (c *call) explain(err error) error {
 	select {
 	//lint:ignore SA1019 a caller may still use it
 	case <-c.req.Cancel:
+		c.awaitDeadline()
 		return retry.Stop(err)
 	default:
+	}
+	if e, ok := err.(tls.RecordHeaderError); ok && string(e.RecordHeader[:]) == "HTTP/" {
+		err = fmt.Errorf("%w: %w", http.ErrSchemeMismatch, err) // http.Client would say so, but sees a *retry.Error
 	}
 	// net/http's refusals are known by their text, which is only looked at where
 	// http.Client puts it.
@@ -134,8 +146,25 @@ func (c *call) explain(err error) error {
 		return &judged{err, retry.Permanent}
 	case refused(err), c.wire.idle():
 		return &judged{err, retry.Unprocessed}
+	case c.wire.sent() && class == retry.Unprocessed: // a Base that tried twice tells of its last try alone
+		return &judged{err, retry.Transient}
 	}
 	return err
+}
+
+// awaitDeadline waits for the context to end if its deadline has passed. The Timeout
+// of http.Client closes Request.Cancel a moment before it ends the context, which
+// is what the run should see.
+func (c *call) awaitDeadline() {
+	if deadline, ok := c.ctx.Deadline(); !ok || time.Until(deadline) > 0 {
+		return
+	}
+	timer := time.NewTimer(patience) // a deadline of a virtual clock may be long past
+	defer timer.Stop()
+	select {
+	case <-c.ctx.Done():
+	case <-timer.C:
+	}
 }
 
 // again stops the sending of the request's body and returns err, marked if that
@@ -152,11 +181,14 @@ func (c *call) again(err error) error {
 
 // discard is the run's Hooks.Wait: a retry will follow.
 func (c *call) discard(ctx context.Context, a retry.Attempt) {
-	if c.body != nil {
+	switch {
+	case c.body != nil:
 		c.body.detach()
+	case hasBody(c.req):
+		c.copied, c.lost = c.req.GetBody()
 	}
-	if c.resp != nil {
-		drain(c.resp.Body)
+	if c.resp != nil && c.lost == nil {
+		drain(c.resp.Body, io.Discard)
 		c.resp = nil
 	}
 	if c.wait != nil {
@@ -171,8 +203,10 @@ func (c *call) end(returned bool) {
 		c.req.Body.Close()
 	case c.body != nil:
 		c.body.finish(returned)
+	case c.copied != nil:
+		c.copied.Close()
 	}
-	if c.resp != nil && !returned {
+	if c.resp != nil && c.resp.Body != nil && !returned {
 		c.resp.Body.Close()
 	}
 }
@@ -194,6 +228,7 @@ func (w *wire) watch(ctx context.Context) context.Context {
 }
 
 func (w *wire) idle() bool { return w != nil && w.asked.Load() && !w.got.Load() }
+func (w *wire) sent() bool { return w != nil && w.got.Load() }
 
 // refused reports whether an HTTP/2 server has refused the stream: it guarantees
 // that it has not processed the request (RFC 9113, section 8.7). The type in

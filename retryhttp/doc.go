@@ -27,11 +27,12 @@
 //
 // # What the caller gets
 //
-// The last response as it came, with its body unread and no error, whatever its
-// status: what net/http alone would have returned. [http.Response].Request is the
-// request in the context of its attempt: [retry.AttemptNumber] tells which. If
-// there was no response, or if the request's context has ended, a *[retry.Error].
-// Responses that are not returned are drained and closed before the wait.
+// The last attempt's response as it came, with its body unread and no error,
+// whatever its status: what net/http alone would have returned. Its Request is the
+// caller's, in the context of its attempt if that was not the first:
+// [retry.AttemptNumber] tells which. If it had no response, or if the request's
+// context has ended, a *[retry.Error]. Responses that are not returned are drained
+// and closed before the wait.
 //
 // A request that succeeds at once goes out as the caller made it, but in a shallow
 // copy. Later attempts send a deep copy.

@@ -27,11 +27,11 @@ import (
 // multiply: p decides, and that Transport only passes on what it is given. If it is
 // c.Transport itself, its fields other than Policy are heeded too.
 func JSON[T any](ctx context.Context, c *http.Client, p retry.Policy, req *http.Request) (T, error) {
-	call, p := newJSON(c, p, req)
+	call := newJSON(c, p, req)
 	defer call.end(false)
-	ctx = context.WithValue(ctx, insideJSON{}, true)
+	p = call.begin()
 	return retry.Do(ctx, p, func(ctx context.Context) (v T, err error) {
-		err = call.receive(ctx, &v)
+		err = call.receive(context.WithValue(ctx, insideJSON{}, true), &v)
 		return v, err
 	})
 }
@@ -39,7 +39,7 @@ func JSON[T any](ctx context.Context, c *http.Client, p retry.Policy, req *http.
 // insideJSON is a context's key for requests that JSON makes.
 type insideJSON struct{}
 
-func newJSON(c *http.Client, p retry.Policy, req *http.Request) (*call, retry.Policy) {
+func newJSON(c *http.Client, p retry.Policy, req *http.Request) *call {
 	if c == nil {
 		c = http.DefaultClient
 	}
@@ -47,34 +47,56 @@ func newJSON(c *http.Client, p retry.Policy, req *http.Request) (*call, retry.Po
 	if own, ok := c.Transport.(*Transport); ok {
 		t = *own
 	}
-	t.Base, t.Policy = redirecting{c}, p
-	return t.begin(req)
+	call := &call{Transport: &t, req: req}
+	following := *c
+	following.CheckRedirect = func(next *http.Request, via []*http.Request) error {
+		call.redirected = true
+		switch {
+		case c.CheckRedirect != nil:
+			return c.CheckRedirect(next, via)
+		case len(via) >= 10: // as http.Client does
+			return errors.New("stopped after 10 redirects")
+		}
+		return nil
+	}
+	t.Base, t.Policy = redirecting{&following}, p
+	return call
+}
+
+// unproved returns err, without what it proves if there was a redirect: nothing
+// about a later request tells that the first one did nothing.
+func (c *call) unproved(err error) error {
+	if c.prove && c.redirected && retry.DefaultClassifier(err) != retry.Permanent {
+		return &judged{err, retry.Transient}
+	}
+	return err
 }
 
 // receive makes one attempt and decodes the body into v.
 func (c *call) receive(ctx context.Context, v any) error {
 	resp, err := c.send(ctx)
 	if err != nil {
-		// After a redirect, nothing about a later request proves that the first
-		// one did nothing.
-		if c.wire != nil && c.wire.got.Load() && retry.DefaultClassifier(err) != retry.Permanent {
-			err = &judged{err, retry.Transient}
-		}
-		return c.again(err)
+		return c.again(c.unproved(err))
 	}
-	if resp.StatusCode >= 200 && resp.StatusCode <= 299 {
-		err = decode(resp.Body, v)
-		if err != nil {
+	switch {
+	case resp.StatusCode >= 200 && resp.StatusCode <= 299:
+		if err = decode(resp.Body, v); err != nil {
 			err = fmt.Errorf("%s %s: %w", c.method(), c.url(), err)
 		}
-	} else {
-		err = c.rejected(resp)
+	case resp.StatusCode < 400:
+		err = retry.Stop(c.failure(resp))
+	default:
+		err = c.unproved(c.failure(resp))
 	}
 	err = c.again(err)
 	if c.body != nil {
 		c.body.detach() // first, since a Close over HTTP/2 waits for the request's body
 	}
-	drain(resp.Body)
+	var rest excerpt
+	drain(resp.Body, &rest)
+	if e, ok := errors.AsType[*StatusError](err); ok {
+		e.Body = rest
+	}
 	return err
 }
 
@@ -91,32 +113,32 @@ func decode(body io.Reader, v any) error {
 	return json.Unmarshal(b, v)
 }
 
-// rejected returns the error for a status other than 2xx.
-func (c *call) rejected(resp *http.Response) error {
-	err := c.failure(resp)
-	status, _ := errors.AsType[*StatusError](err)
-	status.Body, _ = io.ReadAll(io.LimitReader(resp.Body, 4<<10))
-	switch {
-	case resp.StatusCode < 400:
-		return retry.Stop(err)
-	case c.prove && resp.Request.Response != nil && retry.DefaultClassifier(err) != retry.Permanent:
-		return &judged{err, retry.Transient} // redirected, see receive
-	}
-	return err
+// excerpt keeps the first 4 KiB of what is written to it.
+type excerpt []byte
+
+func (e *excerpt) Write(p []byte) (int, error) {
+	*e = append(*e, p[:min(len(p), 4<<10-len(*e))]...)
+	return len(p), nil
 }
 
 // redirecting is a client as a RoundTripper that follows redirects.
 type redirecting struct{ *http.Client }
 
 func (c redirecting) RoundTrip(req *http.Request) (*http.Response, error) {
+	req.Header = req.Header.Clone() // a Jar adds to it
 	resp, err := c.Do(req)
 	if err == nil {
 		return resp, nil
 	}
 	if e, ok := err.(*url.Error); ok { // Do's own, which shows the query
-		if u, err := url.Parse(e.URL); err == nil {
-			e.URL = redact(u)
+		u, err := url.Parse(e.URL)
+		if err != nil {
+			u = req.URL
 		}
+		e.URL = redact(u)
 	}
-	return nil, err // a response beside it is closed
+	if resp != nil { // closed, and CheckRedirect's word
+		err = retry.Stop(err)
+	}
+	return nil, err
 }

@@ -188,8 +188,11 @@ func TestPoint2BodyIsSentAgain(t *testing.T) {
 		req := request(t, "PUT", s.URL, strings.NewReader("x"))
 		errGone := errors.New("gone")
 		req.GetBody = func() (io.ReadCloser, error) { return nil, errGone }
-		_, err := s.transport(quick).RoundTrip(req)
-		if wantReason(t, err, retry.ReasonPermanent); !errors.Is(err, errGone) {
+		if resp := mustDo(t, s.transport(quick), req); resp.StatusCode != 503 {
+			t.Errorf("status %d, want that of the only response", resp.StatusCode)
+		}
+		_, err := (&retryhttp.Transport{Policy: quick, Base: closer(errors.New("flaky"))}).RoundTrip(req)
+		if wantReason(t, err, retry.ReasonPermanent); !errors.Is(err, errGone) || !errors.Is(err, retryhttp.ErrNotReplayable) {
 			t.Errorf("error %v, want it to hold %v", err, errGone)
 		}
 	})

@@ -12,20 +12,20 @@ import (
 	"github.com/goretry/retry/clockx"
 )
 
-// drain reads what is left of a body, so that its connection can be used again,
-// and closes it. It gives up on one that is long or slow.
+// drain reads what is left of a body into w, so that its connection can be used
+// again, and closes it. It gives up on one that is long or slow.
 //
 // A Read that blocks is ended by a Close beside it. The bodies of net/http allow
 // that: bodyEOFSignal and the pipe of HTTP/2 hold no lock while they read, and
 // gzipReader keeps its buffers until the Read is back. To cancel the attempt's
 // context instead would need a context of its own for every attempt.
-func drain(body io.ReadCloser) {
+func drain(body io.ReadCloser, w io.Writer) {
 	if body == nil {
 		return
 	}
 	closeOnce := sync.OnceFunc(func() { body.Close() })
 	timer := time.AfterFunc(patience, closeOnce)
-	_, _ = io.CopyN(io.Discard, body, 64<<10)
+	_, _ = io.CopyN(w, body, 64<<10)
 	timer.Stop()
 	closeOnce()
 }
@@ -82,7 +82,7 @@ func (l *headerLimit) reached(resp *http.Response, err error) (*http.Response, e
 		return resp, nil
 	case err == nil:
 		err = context.Cause(l.timer)
-		drain(resp.Body)
+		drain(resp.Body, io.Discard)
 	case !inTime && l.caller.Err() == nil:
 		err = context.Cause(l.timer) // for HTTP/2 it was context.Canceled
 	}

@@ -49,9 +49,11 @@ func (c *call) failure(resp *http.Response) error {
 	}
 	e.Hint, _ = ParseRetryAfter(resp.Header, now())
 	switch word := resp.Header.Get("Stripe-Should-Retry"); {
-	case word == "false":
+	case word == "false", word == "" && e.Code > 599:
 		return &judged{e, retry.Permanent}
-	case word == "true", e.Code == http.StatusConflict && c.keyed: // the first attempt with this key is underway
+	case word == "true",
+		e.Code == http.StatusConflict && c.keyed,    // the first attempt with this key is underway
+		e.Code > http.StatusHTTPVersionNotSupported: // with a hint too: unlike 503 they do not turn a request away
 		return &judged{e, retry.Transient}
 	}
 	return e

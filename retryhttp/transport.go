@@ -16,13 +16,14 @@ import (
 // gets in the end.
 type Transport struct {
 	// Base sends the requests: one call of its RoundTrip per attempt. Nil means
-	// http.DefaultTransport.
+	// http.DefaultTransport; a Transport that takes the place of that one needs a
+	// Base. The body of a response that is retried may be closed while it is read.
 	Base http.RoundTripper
 
 	// Policy decides. Its AttemptTimeout covers an attempt up to its response
 	// headers; reading the body is under the request's own context. With
 	// NonIdempotent set no method counts as idempotent, whatever the key. Classify
-	// is asked about *[StatusError] as well, from status 400 on. Where the answer
+	// is asked, maybe twice, about *[StatusError] as well, from status 400 on. Where the answer
 	// is Permanent the response is no failure to hooks and budgets: it is what
 	// the caller wanted to know.
 	Policy retry.Policy
@@ -40,8 +41,8 @@ type Transport struct {
 	// use and must not change the request.
 	IdempotencyKey func(*http.Request) string
 
-	// Budget returns the budget that limits the retries to a host, "example.com" or
-	// "example.com:8080". Nil, or nil from it, means Policy.Budget. It must be
+	// Budget returns the budget that limits the retries to a host, in lower case:
+	// "example.com" or "example.com:8080". Nil, or nil from it, means Policy.Budget. It must be
 	// safe for concurrent use, and give the same host the same budget.
 	Budget func(host string) retry.Budget
 
@@ -57,9 +58,10 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	if req.Context().Value(insideJSON{}) != nil {
 		return t.base().RoundTrip(req) // JSON makes the retries
 	}
-	c, p := t.begin(req)
-	c.timeout, p.AttemptTimeout = p.AttemptTimeout, 0 // Do's would end with the attempt, and the body with it
+	c := &call{Transport: t, req: req}
 	defer func() { c.end(resp != nil) }()
+	p := c.begin()
+	c.timeout, p.AttemptTimeout = p.AttemptTimeout, 0 // Do's would end with the attempt, and the body with it
 	resp, err = retry.Do(req.Context(), p, c.attempt)
 	switch {
 	case err == nil:
@@ -84,22 +86,25 @@ func (t *Transport) base() http.RoundTripper {
 	return t.Base
 }
 
-// begin prepares a call, and the policy for it.
-func (t *Transport) begin(req *http.Request) (*call, retry.Policy) {
-	c, p := &call{Transport: t, req: req, keyed: hasKey(req.Header), wait: t.Policy.Hooks.Wait}, t.Policy
-	if !c.keyed && !idempotent(req.Method) && t.IdempotencyKey != nil {
-		c.key = quoted(t.IdempotencyKey(req))
+// begin returns the policy for a call.
+func (c *call) begin() retry.Policy {
+	p := c.Policy
+	c.wait = p.Hooks.Wait
+	p.Hooks.Wait = c.discard
+	safe := idempotent(c.req.Method)
+	c.keyed = hasKey(c.req.Header)
+	if !c.keyed && !safe && c.IdempotencyKey != nil {
+		c.key = quoted(c.IdempotencyKey(c.req))
 		c.keyed = c.key != ""
 	}
-	p.NonIdempotent = p.NonIdempotent || !c.keyed && !idempotent(req.Method)
+	p.NonIdempotent = p.NonIdempotent || !c.keyed && !safe
 	c.prove = p.NonIdempotent
-	if t.Budget != nil && req.URL != nil {
-		if b := t.Budget(req.URL.Host); b != nil {
+	if c.Budget != nil && c.req.URL != nil {
+		if b := c.Budget(strings.ToLower(c.req.URL.Host)); b != nil {
 			p.Budget = b
 		}
 	}
-	p.Hooks.Wait = c.discard
-	return c, p
+	return p
 }
 
 // idempotent reports whether a method may run twice (RFC 9110, section 9.2.2).
@@ -122,7 +127,7 @@ func hasKey(h http.Header) bool {
 // quoted returns a key as a string of structured fields (RFC 9651), as
 // draft-ietf-httpapi-idempotency-key-header wants it.
 func quoted(key string) string {
-	if key == "" || key[0] == '"' {
+	if key == "" || len(key) > 1 && key[0] == '"' && key[len(key)-1] == '"' {
 		return key
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`

@@ -1,0 +1,245 @@
+package retryhttp_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retryhttp"
+)
+
+// What proves that a POST did nothing, and what only looks like it.
+func TestNoProofNoSecondPOST(t *testing.T) {
+	answer := func(code int, header ...string) http.RoundTripper {
+		return tripper(func(req *http.Request) (*http.Response, error) {
+			h := http.Header{}
+			for _, name := range header {
+				h.Set(name, "1")
+			}
+			return &http.Response{StatusCode: code, Header: h, Body: http.NoBody, Request: req}, nil
+		})
+	}
+	noRoute := &net.OpError{Op: "read", Net: "tcp", Err: syscall.EHOSTUNREACH}
+	dead := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	for _, tt := range []struct {
+		name string
+		base http.RoundTripper
+		want int32
+	}{
+		{"507 with a hint", answer(507, "Retry-After-Ms"), 1},
+		{"520 with a hint", answer(520, "Retry-After-Ms"), 1},
+		{"503 with a hint", answer(503, "Retry-After-Ms"), 3},
+		{"no route on a connection", tripper(func(*http.Request) (*http.Response, error) { return nil, noRoute }), 1},
+		{"body of a 200 that breaks off so", tripper(func(req *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Request: req, Body: io.NopCloser(errReader{noRoute})}, nil
+		}), 1},
+		{"redirect to a dead host, no trace", tripper(func(req *http.Request) (*http.Response, error) {
+			if req.Method == http.MethodPost {
+				return &http.Response{StatusCode: 303, Header: http.Header{"Location": {"/next"}}, Body: http.NoBody, Request: req}, nil
+			}
+			return nil, dead
+		}), 1},
+		{"response without its request", tripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 503, Body: http.NoBody}, nil
+		}), 1},
+		{"dead host", tripper(func(*http.Request) (*http.Response, error) { return nil, dead }), 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var posts atomic.Int32
+			c := client(tripper(func(req *http.Request) (*http.Response, error) {
+				if req.Method == http.MethodPost {
+					posts.Add(1)
+				}
+				return tt.base.RoundTrip(req)
+			}))
+			_, err := retryhttp.JSON[user](t.Context(), c, quick, request(t, "POST", "http://example.com/", nil))
+			if got := posts.Load(); got != tt.want {
+				t.Errorf("JSON sent %d POSTs, want %d: %v", got, tt.want, err)
+			}
+		})
+	}
+	t.Run("a Base that fails over", func(t *testing.T) {
+		s := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) })
+		base := tripper(func(req *http.Request) (*http.Response, error) {
+			if resp, err := s.base.RoundTrip(req); err == nil {
+				return resp, nil
+			}
+			return nil, dead // of the second host
+		})
+		_, err := (&retryhttp.Transport{Base: base, Policy: quick}).RoundTrip(request(t, "POST", s.URL, strings.NewReader("order")))
+		wantReason(t, err, retry.ReasonNotIdempotent)
+		s.wantRequests(t, 1)
+	})
+}
+
+func TestStatusesThatThereAreNot(t *testing.T) {
+	calls := 0
+	rt := &retryhttp.Transport{Policy: quick, Base: tripper(func(*http.Request) (*http.Response, error) {
+		calls++
+		return &http.Response{StatusCode: 999, Body: http.NoBody}, nil
+	})}
+	if resp := mustDo(t, rt, request(t, "GET", "http://example.com/", nil)); resp.StatusCode != 999 || calls != 1 {
+		t.Errorf("status %d after %d requests, want 999 after one", resp.StatusCode, calls)
+	}
+}
+
+func TestClientTimeoutIsADeadline(t *testing.T) {
+	s := serve(t, func(_ int, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	for range 50 { // Cancel and the context end one after the other, in any order
+		p, events := recorded(quick)
+		_, err := (&http.Client{Transport: s.transport(p), Timeout: 5 * time.Millisecond}).Get(s.URL)
+		if events.summary.Reason != retry.ReasonDeadline {
+			t.Fatalf("ended by %v: %v", events.summary.Reason, err)
+		}
+	}
+}
+
+func TestHTTPServerOnAnHTTPSPort(t *testing.T) {
+	s := serve(t, statuses(200))
+	target := "https" + strings.TrimPrefix(s.URL, "http")
+	if _, err := client(s.transport(quick)).Get(target); !errors.Is(err, http.ErrSchemeMismatch) {
+		t.Errorf("Get: %v, want %v", err, http.ErrSchemeMismatch)
+	}
+	if _, err := retryhttp.JSON[user](t.Context(), s.Client(), quick, request(t, "GET", target, nil)); !errors.Is(err, http.ErrSchemeMismatch) {
+		t.Errorf("JSON: %v, want %v", err, http.ErrSchemeMismatch)
+	}
+}
+
+func TestPanicsLeaveNoBodyOpen(t *testing.T) {
+	boom := func() { panic("boom") }
+	for name, spoil := range map[string]func(*retryhttp.Transport){
+		"AttemptDone": func(rt *retryhttp.Transport) {
+			rt.Policy.Hooks.AttemptDone = func(context.Context, retry.Attempt) { boom() }
+		},
+		"Classify": func(rt *retryhttp.Transport) {
+			rt.Policy.Classify = func(error) retry.Class { boom(); return retry.Unknown }
+		},
+		"IdempotencyKey": func(rt *retryhttp.Transport) { rt.IdempotencyKey = func(*http.Request) string { boom(); return "" } },
+		"Budget":         func(rt *retryhttp.Transport) { rt.Budget = func(string) retry.Budget { boom(); return nil } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			opened, closed := 0, 0
+			rt := &retryhttp.Transport{Policy: quick, Base: tripper(func(req *http.Request) (*http.Response, error) {
+				opened++
+				req.Body.Close()
+				return &http.Response{StatusCode: 503, Body: bodyFunc(func() { closed++ })}, nil
+			})}
+			spoil(rt)
+			body := &closing{Reader: strings.NewReader("x")}
+			func() {
+				defer func() { _ = recover() }()
+				resp, err := rt.RoundTrip(request(t, "POST", "http://example.com/", body))
+				t.Errorf("no panic: %v, %v", resp, err)
+			}()
+			body.wantClosedOnce(t)
+			if opened != closed {
+				t.Errorf("%d responses, of which %d were closed", opened, closed)
+			}
+		})
+	}
+}
+
+func TestResponseWithoutABodyAndACancel(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	rt := &retryhttp.Transport{Policy: quick, Base: tripper(func(*http.Request) (*http.Response, error) {
+		cancel()
+		return &http.Response{StatusCode: 503}, nil
+	})}
+	_, err := rt.RoundTrip(request(t, "GET", "http://example.com/", nil).WithContext(ctx))
+	wantReason(t, err, retry.ReasonCanceled)
+}
+
+func TestJSONWithAJarLeavesTheRequestAlone(t *testing.T) {
+	s := serve(t, statuses(503, 503, 204))
+	jar, _ := cookiejar.New(nil)
+	u, _ := url.Parse(s.URL)
+	jar.SetCookies(u, []*http.Cookie{{Name: "a", Value: "b"}})
+	c := *s.Client()
+	c.Jar = jar
+	req := request(t, "GET", s.URL, nil)
+	if _, err := retryhttp.JSON[user](t.Context(), &c, quick, req); err != nil {
+		t.Error(err)
+	}
+	for i, r := range s.requests() {
+		if got := r.header.Get("Cookie"); got != "a=b" {
+			t.Errorf("attempt %d sends the cookies %q, want a=b", i+1, got)
+		}
+	}
+	if len(req.Header) != 0 {
+		t.Errorf("the caller's request has the header %v", req.Header)
+	}
+	s.wantRequests(t, 3)
+}
+
+func TestJSONDoesNotWaitForTheBodyOfAnError(t *testing.T) {
+	s := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
+		if n == 2 {
+			_, _ = io.WriteString(w, `{"Name": "Ada"}`)
+			return
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, "busy")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	if _, err := retryhttp.JSON[user](t.Context(), s.Client(), quick, request(t, "GET", s.URL, nil)); err != nil {
+		t.Error(err)
+	}
+	s.wantRequests(t, 2)
+}
+
+func TestJSONTakesCheckRedirectsWord(t *testing.T) {
+	s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/next", http.StatusFound) })
+	errNo := errors.New("no redirects here")
+	c := *s.Client()
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return errNo }
+	_, err := retryhttp.JSON[user](t.Context(), &c, quick, request(t, "GET", s.URL, nil))
+	if wantReason(t, err, retry.ReasonPermanent); !errors.Is(err, errNo) {
+		t.Errorf("error %v, want %v", err, errNo)
+	}
+	s.wantRequests(t, 1)
+	c.CheckRedirect = nil
+	_, err = retryhttp.JSON[user](t.Context(), &c, quick, request(t, "GET", s.URL, nil))
+	if wantReason(t, err, retry.ReasonPermanent); !strings.Contains(err.Error(), "stopped after 10 redirects") {
+		t.Errorf("error %v", err)
+	}
+	s.wantRequests(t, 11)
+}
+
+// What a hook of JSON's calls through a Transport is its own call.
+func TestHooksOfJSONRetryByThemselves(t *testing.T) {
+	side, api := serve(t, statuses(503, 200)), serve(t, statuses(204))
+	p, got := quick, 0
+	p.Hooks.Attempt = func(ctx context.Context, _ retry.Attempt) context.Context {
+		got = mustDo(t, side.transport(quick), request(t, "GET", side.URL, nil).WithContext(ctx)).StatusCode
+		return ctx
+	}
+	_, err := retryhttp.JSON[user](t.Context(), api.Client(), p, request(t, "GET", api.URL, nil))
+	if err != nil || got != 200 {
+		t.Errorf("the hook's call got %d, the outer one %v; want 200 and no error", got, err)
+	}
+}
+
+func TestHostOfABudgetIsInLowerCase(t *testing.T) {
+	var host string
+	rt := &retryhttp.Transport{
+		Base: tripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+		}),
+		Budget: func(h string) retry.Budget { host = h; return nil },
+	}
+	mustDo(t, rt, request(t, "GET", "http://Example.COM:8080/", nil))
+	if host != "example.com:8080" {
+		t.Errorf("the budget is asked for by the host %q", host)
+	}
+}
