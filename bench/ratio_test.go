@@ -14,9 +14,9 @@ import (
 var ratios = map[string]float64{
 	"first try":                           6,
 	"first try, policy built in the call": 6,
-	"three failures":                      35,
-	"three failures, a listener":          39,
-	"giving up":                           44,
+	"three failures":                      22,
+	"three failures, a listener":          32,
+	"giving up":                           30,
 	"three failures, virtual clock":       16,
 }
 

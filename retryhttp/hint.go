@@ -22,7 +22,7 @@ import (
 // is missing. What is negative, garbled or more than a [time.Duration] holds is
 // ignored, and the next one is asked.
 func ParseRetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
-	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+	if date, ok := date(h.Get("Date")); ok {
 		now = date
 	}
 	for _, name := range []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
@@ -34,7 +34,7 @@ func ParseRetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool)
 	if wait, ok := count(after, time.Second); ok {
 		return wait, true
 	}
-	if at, err := http.ParseTime(after); err == nil {
+	if at, ok := date(after); ok {
 		if wait, ok := until(at, now); ok {
 			return wait, true
 		}
@@ -52,8 +52,20 @@ func ParseRetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool)
 	return 0, false
 }
 
+// date reads a date of HTTP. Most headers are not there: no error is made of that.
+func date(s string) (time.Time, bool) {
+	if s == "" {
+		return time.Time{}, false
+	}
+	t, err := http.ParseTime(s)
+	return t, err == nil
+}
+
 // count reads a number of units: digits and nothing else.
 func count(s string, unit time.Duration) (time.Duration, bool) {
+	if s == "" {
+		return 0, false
+	}
 	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 63)
 	if err != nil || n > uint64(math.MaxInt64/unit) {
 		return 0, false
