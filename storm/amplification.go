@@ -17,7 +17,7 @@ type Amplification struct {
 	Rate       float64        // of each client's calls, per second; 0: 10
 	Failures   []float64      // nil: 0.1, 0.5 and 1
 	Attempts   int            // of the policies with retries; 0: 4
-	Ratio      float64        // of the budget, which has no floor; 0: 0.1
+	Ratio      float64        // of the budget, which has no floor; 0: 0.1; negative: none
 	BudgetEach bool           // each client has a budget of its own, else all share one
 	Duration   time.Duration  // 0: a minute
 	Policies   []retry.Policy // nil: none, unbudgeted and ratio

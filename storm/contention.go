@@ -36,16 +36,16 @@ type ContentionRow struct {
 func (x Contention) Run() []ContentionRow {
 	x = x.withDefaults()
 	var rows []ContentionRow
-	step := steps(x.Progress, len(x.Clients)*len(x.Policies)*x.Trials)
-	for _, n := range x.Clients {
-		for _, p := range x.Policies {
+	for i, n := range x.Clients {
+		for j, p := range x.Policies {
+			progress := part(x.Progress, i*len(x.Policies)+j, len(x.Clients)*len(x.Policies))
 			var calls int
 			var total time.Duration
 			for trial := range x.Trials {
 				c, t := x.trial(p, n, x.Seed+uint64(trial))
 				calls += c
 				total += t
-				step()
+				progress(float64(trial+1) / float64(x.Trials))
 			}
 			trials := float64(x.Trials)
 			rows = append(rows, ContentionRow{p.Name, n, float64(calls) / trials, total.Seconds() * 1000 / trials})

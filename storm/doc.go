@@ -23,22 +23,3 @@
 // of them. What decides about a retry belongs to package retry, what draws a
 // picture to cmd/retrysim.
 package storm
-
-// steps returns a function to call after each of n steps.
-func steps(progress func(float64), n int) func() {
-	done := 0
-	return func() {
-		done++
-		if progress != nil {
-			progress(float64(done) / float64(n))
-		}
-	}
-}
-
-// part returns the progress of the i-th of n parts.
-func part(progress func(float64), i, n int) func(float64) {
-	if progress == nil {
-		return nil
-	}
-	return func(done float64) { progress((float64(i) + done) / float64(n)) }
-}

@@ -48,8 +48,8 @@ func (x Herd) Run() []HerdRow {
 		}
 	}
 	var rows []HerdRow
-	step := steps(x.Progress, len(x.Policies)*x.Trials)
-	for _, p := range x.Policies {
+	for i, p := range x.Policies {
+		progress := part(x.Progress, i, len(x.Policies))
 		results, peaks := make([]*Result, x.Trials), make([]int, x.Retries)
 		for i := range results {
 			arrivals := make([]map[time.Duration]int, x.Retries)
@@ -72,7 +72,7 @@ func (x Herd) Run() []HerdRow {
 			for r, n := range most {
 				peaks[r] += n
 			}
-			step()
+			progress(float64(i+1) / float64(x.Trials))
 		}
 		sum := merge(results)
 		for r, n := range peaks {

@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"time"
@@ -27,17 +28,14 @@ type kernel struct {
 	taken  int            // of the events in the first slot of the lowest level
 	spare  [][]event      // memory of slots that were emptied
 
-	fetch    func(index int) // told of several events that come soon; may be nil
-	arrivals *rand.Rand      // when clients call: apart, so that every policy meets the same calls
-	rand     *rand.Rand      // all else
+	arrivals *rand.Rand // when clients call: apart, so that every policy meets the same calls
+	rand     *rand.Rand // all else
 }
 
 const (
 	digit  = 6 // bits
 	levels = 64/digit + 1
-	retain = 64  // events; the memory of a slot that held more is not kept
-	few    = 8   // events; less are not worth a look
-	many   = 512 // events, whose calls still fit a processor's cache
+	retain = 64 // events; the memory of a slot that held more is not kept
 )
 
 type event struct {
@@ -59,9 +57,9 @@ func newKernel(seed uint64) *kernel {
 }
 
 // schedule adds an event that happens after d, to the call or client of that
-// index. One that a Duration cannot tell the time of never happens.
+// index. One at the end of time, or later than a Duration can tell, never happens.
 func (k *kernel) schedule(d time.Duration, what kind, index int) {
-	if at := k.now + d; at >= k.now {
+	if at := later(k.now, d); at < math.MaxInt64 {
 		k.add(event{at, int32(index), what})
 	}
 }
@@ -110,11 +108,6 @@ func (k *kernel) lower(level int) {
 	}
 	for _, e := range events {
 		k.add(e)
-	}
-	if few < len(events) && len(events) < many && k.fetch != nil {
-		for _, e := range events {
-			k.fetch(int(e.index))
-		}
 	}
 	k.empty(level, n)
 }
@@ -197,5 +190,13 @@ func times(d time.Duration, x float64) time.Duration {
 	if ns := float64(d) * x; ns < 1<<63 {
 		return time.Duration(ns)
 	}
-	return 1<<63 - 1
+	return math.MaxInt64
+}
+
+// later returns t+d, and the longest Duration where that is more.
+func later(t, d time.Duration) time.Duration {
+	if d > math.MaxInt64-t {
+		return math.MaxInt64
+	}
+	return t + d
 }

@@ -160,26 +160,33 @@ func TestAmplificationFollowsItsFormula(t *testing.T) {
 	}
 }
 
-// The fewer calls a budget sees, the more of its floor and of its grain is left.
-func TestOneBudgetEachProtectsLess(t *testing.T) {
-	load := func(clients int, each bool) float64 {
+// The more clients share the same traffic, the less the budget of each allows if it
+// has no floor, and the more if it has.
+func TestOneBudgetEach(t *testing.T) {
+	load := func(clients int, each bool, floor float64) float64 {
 		x := storm.Amplification{
 			Clients:    clients,
 			Rate:       1000 / float64(clients),
 			Failures:   []float64{.5},
 			BudgetEach: each,
-			Policies:   []retry.Policy{{MaxAttempts: 4, Budget: &retry.RatioBudget{MinPerSecond: .1}}},
+			Policies:   []retry.Policy{{MaxAttempts: 4, Budget: &retry.RatioBudget{MinPerSecond: floor}}},
 			Duration:   20 * time.Second,
 		}
 		return x.Run()[0].Load
 	}
-	shared10, shared1000 := load(10, false), load(1000, false)
-	if math.Abs(shared10-shared1000) > .01 || shared10 > 1.11 {
-		t.Errorf("with one budget the load is %.3f with 10 clients and %.3f with 1000, want 1.1 in both", shared10, shared1000)
+	for _, floor := range []float64{-1, .1} {
+		few, many := load(10, false, floor), load(1000, false, floor)
+		if math.Abs(few-1.1) > .01 || math.Abs(many-1.1) > .01 {
+			t.Errorf("floor %v: with one budget the load is %.3f with 10 clients and %.3f with 1000, want 1.1 in both", floor, few, many)
+		}
 	}
-	each10, each100, each1000 := load(10, true), load(100, true), load(1000, true)
-	if !(shared10 < each10 && each10 < each100 && each100 < each1000-.02) {
-		t.Errorf("with a budget each the load is %.3f, %.3f and %.3f with 10, 100 and 1000 clients; want it to grow", each10, each100, each1000)
+	few, some, many := load(10, true, -1), load(1000, true, -1), load(20_000, true, -1)
+	if few > 1.11 || some > few-.02 || many > some-.02 || many > 1.01 {
+		t.Errorf("with a budget each and no floor the load is %.3f, %.3f and %.3f with 10, 1000 and 20,000 clients; want it to fall from 1.1 to 1", few, some, many)
+	}
+	few, some, many = load(10, true, .1), load(1000, true, .1), load(20_000, true, .1)
+	if few < 1.095 || some < few+.02 || many < some+.1 {
+		t.Errorf("with a budget each and a floor the load is %.3f, %.3f and %.3f with 10, 1000 and 20,000 clients; want it to grow from 1.1", few, some, many)
 	}
 }
 

@@ -31,11 +31,11 @@ const maxBuckets = 24 * 60 * 60 * 10
 
 // Bucket counts what happened in a short time.
 type Bucket struct {
-	Asked     int32 // calls that began
-	Sent      int32 // attempts
-	Done      int32 // requests that the server was done with, whether or not anyone still waited
-	Succeeded int32 // calls that ended in success
-	Good      int32 // calls that began here and succeeded, whenever that was
+	Asked     int // calls that began
+	Sent      int // attempts
+	Done      int // requests that the server was done with, whether or not anyone still waited
+	Succeeded int // calls that ended in success
+	Good      int // calls that began here and succeeded, whenever that was
 }
 
 // Load returns attempts per call: 1 without retries.
@@ -63,7 +63,7 @@ func (r *Result) Rate(from, to time.Duration) (sent, retries float64) {
 // run.
 func (r *Result) Peak(span time.Duration) float64 {
 	n := max(int(span/r.Bucket), 1)
-	var most, sent int32
+	var most, sent int
 	for i, b := range r.Buckets {
 		sent += b.Sent
 		if i >= n {
@@ -86,19 +86,26 @@ func (r *Result) Held(at time.Duration) float64 {
 func (r *Result) Quantile(q float64) time.Duration { return r.times.at(q) }
 
 // Recovery returns how long after a disturbance, which lasted from from to to,
-// calls again succeeded as they did before it, to the bucket: of those that begin
-// in any second from then on, a share succeeds that is lower by a tenth at most,
-// or by what chance explains. Zero means as soon as it was over, or sooner. It
-// returns false if that has not happened by the end.
+// calls again succeeded as they did in the first half of the time before it: of
+// those that begin in any second from then on, a share succeeds that is lower by a
+// tenth at most, or by what chance explains. Where calls are fewer than 200 per
+// second it takes more seconds to tell: as many as 200 calls take, but a quarter of
+// the time after the disturbance at most. Zero means as soon as it was over, or
+// sooner. It returns false if that has not happened by the end.
 func (r *Result) Recovery(from, to time.Duration) (after time.Duration, ok bool) {
 	before := r.sum(0, from/2) // later ones may have been caught by it
-	p := ratio(before.Good, before.Asked)
-	second := max(time.Second, r.Bucket)
-	for at := time.Duration(len(r.Buckets))*r.Bucket - second; at >= from; at -= r.Bucket {
-		b := r.sum(at, at+second)
+	known := max(float64(before.Asked), 1)
+	fails := float64(before.Asked-before.Good+1) / float64(before.Asked+2) // a few calls without a failure do not show that there is none
+	end := time.Duration(len(r.Buckets)) * r.Bucket
+	window := min(times(from/2, 200/known), (end-to)/4)
+	window = max(window, time.Second) / r.Bucket * r.Bucket
+	window = max(window, r.Bucket)
+	for at := end - window; at >= from; at -= r.Bucket {
+		b := r.sum(at, at+window)
 		n := float64(b.Asked)
-		if chance := float64(3 * math.Sqrt(p*(1-p)*n)); float64(b.Good) < float64(.9*p*n)-chance {
-			if at+second >= time.Duration(len(r.Buckets))*r.Bucket {
+		chance := 4 * math.Sqrt(fails*(1-fails)*n*(1+float64(n/known)))
+		if float64(b.Good) < float64(.9*(1-fails)*n)-chance {
+			if at == end-window {
 				return 0, false
 			}
 			return max(at+r.Bucket-to, 0), true
@@ -121,9 +128,11 @@ func (r *Result) at(t time.Duration) *Bucket {
 
 // sum adds up the buckets that begin between two instants.
 func (r *Result) sum(from, to time.Duration) (s Bucket) {
-	n := time.Duration(len(r.Buckets))
-	index := func(t time.Duration) time.Duration { return min((max(t, 0)+r.Bucket-1)/r.Bucket, n) }
-	for _, b := range r.Buckets[index(from):index(to)] {
+	index := func(t time.Duration) int { // rounded up
+		t = max(t, 0)
+		return min(int(t/r.Bucket+min(t%r.Bucket, 1)), len(r.Buckets))
+	}
+	for _, b := range r.Buckets[index(from):max(index(from), index(to))] {
 		s.add(b)
 	}
 	return s
@@ -151,7 +160,7 @@ func (q *quantiles) add(d time.Duration) {
 }
 
 func (q *quantiles) at(share float64) time.Duration {
-	rank := int(math.Ceil(share * float64(q.n)))
+	rank := int(math.Ceil(min(share, 1) * float64(q.n)))
 	for i, n := range q.counts {
 		if rank -= int(n); rank <= 0 && n > 0 {
 			drop := max(i/64-1, 0)
@@ -162,7 +171,7 @@ func (q *quantiles) at(share float64) time.Duration {
 }
 
 // ratio returns a/b, 0 where that is not defined.
-func ratio[T int | int32](a, b T) float64 { return float64(a) / max(float64(b), 1) }
+func ratio(a, b int) float64 { return float64(a) / max(float64(b), 1) }
 
 // merge adds up the results of several runs.
 func merge(results []*Result) *Result {

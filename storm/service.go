@@ -16,7 +16,8 @@ import (
 // waits for an answer; the server still does the work that nobody waits for any
 // more. To the policy an answer that does not come is [retry.ErrAttemptTimeout],
 // a failure is Transient, a request that finds the queue full is Throttled, and
-// one that an outage refuses Unprocessed.
+// one that an outage refuses Unprocessed. Where these take no time, a policy with
+// neither waits nor limits retries for ever at one instant: Run does not return.
 type Service struct {
 	Clients int     // 0: 1
 	Rate    float64 // calls per second of all clients together; 0: each client makes one call, at once
@@ -86,8 +87,8 @@ const (
 // call is a client's call: little more than its Loop, since there may be millions.
 type call struct {
 	began time.Duration
-	loop  retry.Loop    // in between, so that to look at the others fetches it too
 	sent  time.Duration // its latest attempt
+	loop  retry.Loop
 }
 
 // chunk is how many calls are allocated at once: a Loop must not be moved.
@@ -104,8 +105,6 @@ type service struct {
 	held  int           // requests at the server; counted only for Slowdown
 	begun time.Duration // when the server has begun all that waits
 	out   *Result
-
-	looked int // keeps look from being optimized away
 }
 
 // Run lets the clients call with policy p and returns what became of it. The same
@@ -122,13 +121,14 @@ func (s Service) Run(p retry.Policy) *Result {
 	if s.Duration <= 0 {
 		s.Duration = time.Minute
 	}
+	s.Closed = s.Closed && s.Rate > 0
 	r := &service{Service: s, kernel: newKernel(s.Seed), timeout: p.AttemptTimeout}
 	r.out = &Result{Policy: p.Name, Bucket: s.Bucket, Runs: 1, Ended: map[retry.Reason]int{}}
 	r.out.last = maxBuckets
 	end := time.Duration(math.MaxInt64)
 	if s.Rate > 0 {
-		end = 2 * s.Duration
-		r.out.last = int((s.Duration + s.Bucket - 1) / s.Bucket)
+		end = later(s.Duration, s.Duration)
+		r.out.last = int((s.Duration-1)/s.Bucket) + 1
 	}
 	if r.timeout <= 0 {
 		r.timeout = s.Timeout
@@ -140,7 +140,6 @@ func (s Service) Run(p retry.Policy) *Result {
 	for i := range r.policies {
 		r.policies[i] = r.ready(p)
 	}
-	r.fetch = r.look
 	r.open()
 	r.loop(end)
 	return r.out
@@ -297,8 +296,8 @@ func (s *service) leg() time.Duration {
 // learn, and when, is known from here on.
 func (s *service) arrive(i int, sent time.Duration) {
 	done, outcome := s.serve()
-	answer := done + s.leg() - s.now
-	if left := sent + s.timeout - s.now; s.timeout > 0 && answer > left {
+	answer := later(done, s.leg()) - s.now
+	if left := later(sent, s.timeout) - s.now; s.timeout > 0 && answer > left {
 		answer, outcome = left, timesOut
 	}
 	s.schedule(answer, outcome, i)
@@ -322,7 +321,7 @@ func (s *service) admit() (done time.Duration, outcome kind) {
 	if s.Capacity > 0 {
 		turn := times(time.Second, 1/s.Capacity)
 		s.begun = max(s.begun, s.now)
-		if s.Queue > 0 && s.begun-s.now > time.Duration(s.Queue)*turn {
+		if s.Queue > 0 && s.backlog() > times(turn, float64(s.Queue)) {
 			return s.now, busy
 		}
 		s.begun = s.work(s.begun, turn)
@@ -331,7 +330,7 @@ func (s *service) admit() (done time.Duration, outcome kind) {
 	takes := max(s.Latency, 0)
 	if s.Slowdown > 0 {
 		s.held++
-		takes += time.Duration(s.held) * s.Slowdown
+		takes = later(takes, times(s.Slowdown, float64(s.held)))
 	}
 	done = s.work(begins, takes)
 	if s.Slowdown > 0 {
@@ -347,12 +346,21 @@ func (s *service) admit() (done time.Duration, outcome kind) {
 // is time to work.
 func (s *service) work(at, d time.Duration) time.Duration {
 	for _, o := range s.Outages {
-		if o.From <= at+d && at < o.To {
+		if at < o.To && (o.From <= at || o.From < later(at, d)) {
 			d -= max(o.From-at, 0)
 			at = o.To
 		}
 	}
-	return at + d
+	return later(at, d)
+}
+
+// backlog returns how long the server will work until it has begun all that waits.
+func (s *service) backlog() time.Duration {
+	d := s.begun - s.now
+	for _, o := range s.Outages {
+		d -= max(min(o.To, s.begun)-max(o.From, s.now), 0)
+	}
+	return d
 }
 
 // end takes how a call's attempt ended.
@@ -383,11 +391,11 @@ func (s *service) end(i int, err error) {
 	}
 }
 
-// look reads a call that is about to be needed. A million of them do not fit a
-// cache; but those that are read in a row are waited for all at once.
-func (s *service) look(i int) {
-	if i/chunk < len(s.calls) {
-		c := s.call(i)
-		s.looked += int(c.began) + c.loop.Attempts() + int(c.sent)
+// part returns the progress of the i-th of n parts.
+func part(progress func(float64), i, n int) func(float64) {
+	return func(done float64) {
+		if progress != nil {
+			progress((float64(i) + done) / float64(n))
+		}
 	}
 }

@@ -2,6 +2,7 @@ package storm_test
 
 import (
 	"maps"
+	"math"
 	"reflect"
 	"runtime"
 	"slices"
@@ -95,6 +96,35 @@ func TestServiceExactly(t *testing.T) {
 		"a server that never gets there": {
 			storm.Service{Clients: 3, Capacity: 1e-9, Timeout: s}, atOnce(1), 3, nil, map[retry.Reason]int{retry.ReasonMaxAttempts: 3},
 		},
+		"a queue in an outage": { // one is begun and five wait, and the outage is no place in the queue
+			storm.Service{Clients: 10, Capacity: 10, Queue: 5, Outages: outage(0, 10*s)}, atOnce(1),
+			10, []time.Duration{10100 * ms, 10200 * ms, 10300 * ms, 10400 * ms, 10500 * ms, 10600 * ms}, map[retry.Reason]int{retry.ReasonNone: 6, retry.ReasonMaxAttempts: 4},
+		},
+		"a queue that is never full": {
+			storm.Service{Clients: 3, Capacity: 10, Queue: math.MaxInt64}, atOnce(1), 3, []time.Duration{100 * ms, 200 * ms, 300 * ms}, map[retry.Reason]int{retry.ReasonNone: 3},
+		},
+		"an outage that begins as the work is done": {
+			storm.Service{Latency: s, Outages: outage(s, 2*s)}, atOnce(1), 1, []time.Duration{s}, map[retry.Reason]int{retry.ReasonNone: 1},
+		},
+		"an outage for ever": {
+			storm.Service{Clients: 2, Latency: s, Timeout: s, Outages: outage(500*ms, math.MaxInt64)}, atOnce(2), 4, nil, map[retry.Reason]int{retry.ReasonMaxAttempts: 2},
+		},
+		"an outage for ever, with a network": {
+			storm.Service{Capacity: 1, Network: ms, Timeout: s, Outages: outage(0, math.MaxInt64)}, atOnce(2), 2, nil, map[retry.Reason]int{retry.ReasonMaxAttempts: 1},
+		},
+		"an outage for ever, and patience": {
+			storm.Service{Latency: s, Outages: outage(0, math.MaxInt64)}, atOnce(2), 1, nil, map[retry.Reason]int{},
+		},
+		"a slowdown for ever": {
+			storm.Service{Clients: 3, Latency: 1, Slowdown: math.MaxInt64, Timeout: s}, atOnce(1), 3, nil, map[retry.Reason]int{retry.ReasonMaxAttempts: 3},
+		},
+		"a timeout of for ever": { // the first attempt is refused
+			storm.Service{Latency: s, Timeout: math.MaxInt64, Outages: []storm.Outage{{To: ms, Refuse: true}}}, retry.Policy{Backoff: retry.Constant(s)},
+			2, []time.Duration{2 * s}, map[retry.Reason]int{retry.ReasonNone: 1},
+		},
+		"closed clients without a rate": {
+			storm.Service{Clients: 2, Closed: true, Latency: s}, atOnce(1), 2, []time.Duration{s, s}, map[retry.Reason]int{retry.ReasonNone: 2},
+		},
 		"negative numbers": {
 			storm.Service{Clients: -1, Rate: -1, Latency: -1, Slowdown: -1, Capacity: -1, Queue: -1, Failure: -1, Network: -1, Timeout: -1, Bucket: -1, Duration: -1},
 			retry.Policy{}, 1, []time.Duration{0}, map[retry.Reason]int{retry.ReasonNone: 1},
@@ -117,12 +147,12 @@ func TestServiceExactly(t *testing.T) {
 
 func TestAbandonedWorkIsStillDone(t *testing.T) {
 	r := storm.Service{Clients: 4, Capacity: 1, Timeout: s}.Run(atOnce(2))
-	var done []int32
+	var done []int
 	for i := 0; i < len(r.Buckets); i += 10 {
 		done = append(done, r.Buckets[i].Done)
 	}
 	// All four at 0; the first is answered at 1 s, when the other three send again.
-	if want := []int32{0, 1, 1, 1, 1, 1, 1, 1}; !slices.Equal(done, want) || r.Succeeded != 1 || r.Sent != 7 {
+	if want := []int{0, 1, 1, 1, 1, 1, 1, 1}; !slices.Equal(done, want) || r.Succeeded != 1 || r.Sent != 7 {
 		t.Errorf("done each second %v, want %v; %d succeeded of %d sent, want 1 of 7", done, want, r.Succeeded, r.Sent)
 	}
 	if got := r.Held(1100 * ms); got != 6 {
@@ -166,11 +196,11 @@ func TestPolicysOwnBackoffAndBudgetAreUsed(t *testing.T) {
 		c := &counting{retried: map[retry.Class]int{}}
 		r := storm.Service{Clients: 10, Failure: 1, BudgetEach: each, Bucket: s}.Run(retry.Policy{MaxAttempts: 9, Backoff: c, Budget: c})
 		// All retry after 1 s, the first, the third and so on 2 s later; every second one that asks for more gets it.
-		var sent []int32
+		var sent []int
 		for _, b := range r.Buckets {
 			sent = append(sent, b.Sent)
 		}
-		if want := []int32{10, 10, 0, 5, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 1}; !slices.Equal(sent, want) {
+		if want := []int{10, 10, 0, 5, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 1}; !slices.Equal(sent, want) {
 			t.Errorf("sent each second %v, want %v", sent, want)
 		}
 		want := counting{10, 10, 10, 20, 30, map[retry.Class]int{retry.Transient: 10}}
@@ -236,7 +266,7 @@ func TestSeedsDecide(t *testing.T) {
 		t.Error("two seeds give the same result")
 	}
 	open := storm.Service{Rate: 100, Failure: .5}
-	asked := func(r *storm.Result) (n []int32) {
+	asked := func(r *storm.Result) (n []int) {
 		for _, b := range r.Buckets {
 			n = append(n, b.Asked)
 		}
@@ -262,6 +292,14 @@ func TestCallsAreFollowedForAsLongAgain(t *testing.T) {
 	}
 	if good != r.Succeeded {
 		t.Errorf("%d calls are counted as good where they began, want %d", good, r.Succeeded)
+	}
+}
+
+// A call in thirty years or so, until the end of time.
+func TestLongestDuration(t *testing.T) {
+	r := storm.Service{Rate: 1e-9, Duration: math.MaxInt64, Bucket: math.MaxInt64, Seed: 1}.Run(atOnce(1))
+	if r.Asked < 3 || r.Asked > 20 || r.Succeeded != r.Asked || len(r.Buckets) != 1 || r.Buckets[0].Good != r.Asked {
+		t.Errorf("asked %d, succeeded %d, buckets %v; want about 9 calls in one bucket", r.Asked, r.Succeeded, r.Buckets)
 	}
 }
 

@@ -412,6 +412,12 @@ func (r *reader) jitter() *retry.Jitter {
 	}
 	var j retry.Jitter
 	switch word {
+	case "plusminus", "between":
+		if !strings.HasPrefix(r.text[r.pos:], "(") {
+			r.fail(r.pos, "want ( and a number after %s", word)
+		}
+	}
+	switch word {
 	case "plusminus":
 		var f float64
 		r.arguments(&f)

@@ -114,6 +114,8 @@ func TestPolicyTextErrorsPointAtTheColumn(t *testing.T) {
 		{"backoff=schedule(1s,|)", `"": want a duration`},
 		{"throttle=|x", `unknown backoff "x"`},
 		{"jitter=|half", `unknown jitter "half": want full, equal, none, plusminus(0.2) or between(0.5,1.5)`},
+		{"jitter=plusminus|", "want ( and a number after plusminus"},
+		{"jitter=between| attempts=2", "want ( and a number after between"},
 		{"jitter=plusminus(|a)", `"a": want a number`},
 		{"jitter=|equal backoff=constant(1s)", "only exponential, linear and fibonacci backoffs have a jitter"},
 		{"throttle=schedule throttle_jitter=|full", "only exponential"},

@@ -57,7 +57,7 @@ func overTime(duration, from, to time.Duration, band string) chart {
 func (c *chart) result(name string, r *storm.Result) {
 	n := int(time.Second / r.Bucket)
 	for i := 0; i+n <= len(r.Buckets); i += n {
-		var asked, sent, good int32
+		var asked, sent, good int
 		for _, b := range r.Buckets[i : i+n] {
 			asked, sent, good = asked+b.Asked, sent+b.Sent, good+b.Good
 		}
@@ -85,9 +85,18 @@ func (c *chart) text(w io.Writer) {
 	fmt.Fprintf(w, "\n%s, up to %.4g, over %s up to %.4g\n\n", p.y, top, c.x, right)
 	for i, line := range p.lines {
 		heights := make([]float64, columns)
-		for _, q := range line {
-			column := min(int(q.x/right*columns), columns-1)
-			heights[column] = max(heights[column], q.y)
+		column := func(q point) int { return min(int(q.x/right*columns), columns-1) }
+		for i, q := range line {
+			n := column(q)
+			heights[n] = max(heights[n], q.y)
+			if i == 0 {
+				continue
+			}
+			before := line[i-1]
+			first := column(before)
+			for m := first + 1; m < n; m++ { // between two points, a straight line
+				heights[m] = before.y + (q.y-before.y)*float64(m-first)/float64(n-first)
+			}
 		}
 		var bar strings.Builder
 		for _, h := range heights {
@@ -102,28 +111,29 @@ const (
 	width  = 860
 	height = 230 // of a panel
 	left   = 56
-	right  = 160 // for the names
+	right  = 170 // for the names
 	above  = 30
 	below  = 46
 )
 
 const style = `<style>
-.storm { --ink: #1f2328; --faint: #d0d7de; --band: #fff1c2; font: 13px system-ui, sans-serif; fill: var(--ink) }
+.storm { --paper: #ffffff; --ink: #1f2328; --faint: #d0d7de; --band: #fff1c2; font: 13px system-ui, sans-serif; fill: var(--ink) }
 .storm polyline { fill: none; stroke-width: 2; stroke-linejoin: round }
-.storm .axis { stroke: var(--faint) } .storm .band { fill: var(--band) } .storm .name { font-weight: 600 }
+.storm .axis { stroke: var(--faint) } .storm .paper { fill: var(--paper) } .storm .band { fill: var(--band) } .storm .name { font-weight: 600 }
 .c0 { --c: #57606a } .c1 { --c: #cf222e } .c2 { --c: #0969da } .c3 { --c: #1a7f37 } .c4 { --c: #8250df } .c5 { --c: #9a6700 }
 .storm polyline, .storm circle { stroke: var(--c) } .storm .name, .storm circle { fill: var(--c) }
 @media (prefers-color-scheme: dark) {
-.storm { --ink: #e6edf3; --faint: #30363d; --band: #3a3014 }
+.storm { --paper: #0d1117; --ink: #e6edf3; --faint: #30363d; --band: #3a3014 }
 .c0 { --c: #8b949e } .c1 { --c: #ff7b72 } .c2 { --c: #79c0ff } .c3 { --c: #56d364 } .c4 { --c: #d2a8ff } .c5 { --c: #e3b341 }
 }
 </style>
 `
 
 // svg draws the chart. Its colors follow the reader's light or dark scheme.
-func (c *chart) svg(w io.Writer) {
+func (c *chart) svg(w io.Writer, title string) {
 	total := len(c.panels) * (above + height + below)
-	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" class="storm" viewBox="0 0 %d %d" role="img">`+"\n"+style, width, total)
+	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" class="storm" viewBox="0 0 %d %d" role="img">`+"\n<title>%s</title>\n"+style, width, total, html.EscapeString(title))
+	fmt.Fprintf(w, `<rect class="paper" width="%d" height="%d"/>`+"\n", width, total)
 	for i, p := range c.panels {
 		c.draw(w, p, float64(i*(above+height+below)+above))
 	}
@@ -136,7 +146,7 @@ func (c *chart) draw(w io.Writer, p panel, top float64) {
 	maxY = math.Ceil(maxY/stepY) * stepY
 	x := func(v float64) float64 { return left + float64(v/maxX*(width-left-right)) }
 	y := func(v float64) float64 { return top + height - float64(v/maxY*height) }
-	fmt.Fprintf(w, `<text x="4" y="%.0f">%s</text>`+"\n", top-12, html.EscapeString(p.y))
+	fmt.Fprintf(w, `<text x="14" y="%.0f">%s</text>`+"\n", top-12, html.EscapeString(p.y))
 	if c.band != "" {
 		fmt.Fprintf(w, `<rect class="band" x="%.1f" y="%.0f" width="%.1f" height="%d"/>`, x(c.from), top, x(c.to)-x(c.from), height)
 		if top == above {

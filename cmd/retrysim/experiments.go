@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -47,7 +46,7 @@ func amplification(o *options) func() (*report, error) {
 	value(o, &x.Clients, "clients", "`number` of clients (default 100)", count)
 	value(o, &x.Rate, "rate", "calls of each, a `rate` (default 10/s)", rate)
 	value(o, &x.Attempts, "attempts", "`number` of attempts with retries (default 4)", count)
-	value(o, &x.Ratio, "ratio", "of the budget, a `share` (default 0.1)", share)
+	value(o, &x.Ratio, "ratio", "of the budget, a `share` (default 0.1)", shareOrNone)
 	value(o, &x.Duration, "duration", "`time` simulated (default 1m)", duration)
 	o.BoolVar(&x.BudgetEach, "each", false, "each client has a budget of its own, else all share one")
 	return func() (*report, error) {
@@ -66,7 +65,7 @@ func amplification(o *options) func() (*report, error) {
 
 func collapse(o *options) func() (*report, error) {
 	const s = time.Second
-	x := storm.Collapse{Duration: 80 * s, Windows: []time.Duration{5 * s, 20 * s, 25 * s, 40 * s, 60 * s, 80 * s}}
+	x := storm.Collapse{Duration: 80 * s, Base: 20 * s}
 	x.Spike = storm.Spike{From: 20 * s, To: 5 * s, Rate: 80} // To is how long, until all flags are read
 	value(o, &x.Rate, "rate", "calls, a `rate` (default 40/s)", rate)
 	value(o, &x.Spike.Rate, "spike", "calls in the spike, a `rate` (default 80/s)", rate)
@@ -79,15 +78,32 @@ func collapse(o *options) func() (*report, error) {
 	value(o, &x.Timeout, "timeout", "`time` that a client waits for an answer (default 3s)", duration)
 	value(o, &x.Attempts, "attempts", "`number` of attempts with retries (default 3)", count)
 	value(o, &x.Base, "base", "`time` that the backoff starts from (default 20s)", duration)
-	value(o, &x.Windows, "windows", "`times` between which to measure (default 5s,20s,25s,40s,60s,80s)", list(instant))
+	value(o, &x.Windows, "windows", "`times` between which to measure (default 5s,20s,25s,40s,60s,80s, up to -duration)", list(instant))
 	value(o, &x.Trials, "trials", "`number` of trials to take the median of (default 51)", count)
 	return func() (*report, error) {
+		if x.Spike.From >= x.Duration {
+			return nil, fmt.Errorf("-at: want a spike that begins before the end after %v", x.Duration)
+		}
 		x.Spike.To += x.Spike.From
+		if x.Windows == nil {
+			for _, border := range []time.Duration{5 * s, 20 * s, 25 * s, 40 * s, 60 * s, 80 * s} {
+				if border < x.Duration {
+					x.Windows = append(x.Windows, border)
+				}
+			}
+			x.Windows = append(x.Windows, x.Duration)
+		}
 		if ordered := slices.Compact(slices.Sorted(slices.Values(x.Windows))); len(ordered) < 2 || !slices.Equal(ordered, x.Windows) || slices.Max(ordered) > x.Duration {
 			return nil, errors.New("-windows: want two times or more, in order, up to -duration, such as 5s,20s,80s")
 		}
 		x.Seed, x.Progress = o.seed, o.progress
 		rows := x.Run()
+		labels := map[string]string{ // which say more than the names of the rows
+			"none":    "no retries",
+			"naive":   "retries at once",
+			"backoff": fmt.Sprintf("backoff of %g s", x.Base.Seconds()),
+			"token":   "at once + budget",
+		}
 		r := &report{Rows: rows, title: "Collapse: a spike, and what retries make of it", header: []string{"goodput"}}
 		r.chart = overTime(x.Duration, x.Spike.From, x.Spike.To, "spike")
 		for _, w := range rows[0].Windows {
@@ -100,22 +116,14 @@ func collapse(o *options) func() (*report, error) {
 				cells = append(cells, fmt.Sprintf("%.2f", w.Goodput))
 			}
 			r.add(append(cells, fmt.Sprintf("%.0f %%", 100*row.Down))...)
-			r.chart.result(cmp.Or(labels[row.Policy], row.Policy), row.Result)
+			r.chart.result(labels[row.Policy], row.Result)
 		}
 		return r, nil
 	}
 }
 
-// labels say more in a picture than the names of the rows.
-var labels = map[string]string{
-	"none":    "no retries",
-	"naive":   "retries at once",
-	"backoff": "backoff of 20 s",
-	"token":   "at once + budget",
-}
-
 func herd(o *options) func() (*report, error) {
-	var x storm.Herd
+	x := storm.Herd{Base: 100 * time.Millisecond}
 	value(o, &x.Clients, "clients", "`number` of clients (default 1000)", count)
 	value(o, &x.Retries, "retries", "`number` of retries of each (default 5)", count)
 	value(o, &x.Base, "base", "`time` that backoffs start from (default 100ms)", duration)
@@ -132,7 +140,7 @@ func herd(o *options) func() (*report, error) {
 			if row.Retry > 1 {
 				continue
 			}
-			for at := bucket; at < 100*bucket; at += bucket { // the first attempts are all at once
+			for at := bucket; at < max(10*x.Base, 2*bucket); at += bucket { // the first attempts are all at once
 				sent, _ := row.Result.Rate(at, at+bucket)
 				r.chart.point(0, row.Policy, at.Seconds(), sent*bucket.Seconds())
 			}
@@ -148,8 +156,8 @@ func layers(o *options) func() (*report, error) {
 	return func() (*report, error) {
 		for _, k := range x.Attempts {
 			for _, n := range x.Depths {
-				if calls := math.Pow(float64(k), float64(n)); calls > 1e8 {
-					return nil, fmt.Errorf("-depth: %d layers of %d attempts are %.0e calls, want fewer", n, k, calls)
+				if calls := math.Pow(float64(k), float64(n)); n > 30 || calls > 1e6 {
+					return nil, fmt.Errorf("-depth: %d layers of %d attempts are %.2g calls, want at most 30 layers and 1e6 calls", n, k, calls)
 				}
 			}
 		}

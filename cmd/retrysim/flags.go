@@ -27,11 +27,11 @@ func seed(s string) (uint64, error) {
 	return n, nil
 }
 
-// count reads a whole number that is not zero.
+// count reads a whole number that is not zero, and not more than a machine can hold.
 func count(s string) (int, error) {
 	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 {
-		return 0, fmt.Errorf("want a whole number from 1, such as 100")
+	if err != nil || n < 1 || n > 1e7 {
+		return 0, fmt.Errorf("want a whole number from 1 to 10000000, such as 100")
 	}
 	return n, nil
 }
@@ -43,6 +43,15 @@ func share(s string) (float64, error) {
 		return 0, fmt.Errorf("want a number from 0 to 1, such as 0.1")
 	}
 	return f, nil
+}
+
+// shareOrNone is share, but zero means none: to package storm that is a negative one.
+func shareOrNone(s string) (float64, error) {
+	f, err := share(s)
+	if err == nil && f == 0 {
+		f = -1
+	}
+	return f, err
 }
 
 // rate reads a number per second: 200 or 200/s.

@@ -33,9 +33,18 @@ const usage = `usage: retrysim run contention|amplification|collapse|herd|layers
 `
 
 func main() {
-	info, err := os.Stdout.Stat()
-	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, terminal))
+	os.Exit(run(os.Args[1:], open(os.Stdout), open(os.Stderr)))
+}
+
+// stream is something to write to, and whether a person watches.
+type stream struct {
+	io.Writer
+	terminal bool
+}
+
+func open(f *os.File) stream {
+	info, err := f.Stat()
+	return stream{f, err == nil && info.Mode()&os.ModeCharDevice != 0}
 }
 
 // command is a thing to run: define adds its flags to a set, and returns what to
@@ -53,8 +62,8 @@ type options struct {
 }
 
 // run is the program. It returns the exit code.
-func run(args []string, stdout, stderr io.Writer, terminal bool) int {
-	err := execute(args, stdout, stderr, terminal)
+func run(args []string, stdout, stderr stream) int {
+	err := execute(args, stdout, stderr)
 	if wrong, ok := errors.AsType[usageError](err); ok {
 		fmt.Fprintf(stderr, "retrysim: %v; for example: retrysim %s\n", wrong.err, wrong.example)
 		return 2
@@ -75,17 +84,18 @@ type usageError struct {
 func (e usageError) Error() string { return e.err.Error() }
 
 // execute runs one command.
-func execute(args []string, stdout, stderr io.Writer, terminal bool) error {
+func execute(args []string, stdout, stderr stream) error {
 	if len(args) == 0 {
 		args = []string{""}
 	}
 	name, args := args[0], args[1:]
-	if slices.Contains([]string{"-h", "-help", "--help", "help"}, name) {
+	help := []string{"-h", "-help", "--help", "help"}
+	if slices.Contains(help, name) || name == "run" && (len(args) == 0 || slices.Contains(help, args[0])) {
 		_, err := io.WriteString(stdout, usage)
 		return err
 	}
 	c, known := tryCommand, name == "try"
-	if name == "run" && len(args) > 0 {
+	if name == "run" {
 		name, args = args[0], args[1:]
 		c, known = experiments[name]
 	}
@@ -110,6 +120,13 @@ func execute(args []string, stdout, stderr io.Writer, terminal bool) error {
 	case o.NArg() > 0:
 		return usageError{fmt.Errorf("want flags only, not %q", o.Arg(0)), c.example}
 	}
+	if file != "" { // rather now than after the simulation
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644)
+		if err != nil {
+			return err
+		}
+		f.Close()
+	}
 	finish := o.showProgress(stderr, name)
 	r, err := do()
 	finish()
@@ -122,11 +139,11 @@ func execute(args []string, stdout, stderr io.Writer, terminal bool) error {
 	case "json":
 		err = r.json(&out)
 	case "svg":
-		r.chart.svg(&out)
+		r.chart.svg(&out, r.title)
 	case "html":
 		r.html(&out)
 	default:
-		r.text(&out, terminal && file == "")
+		r.text(&out, stdout.terminal && file == "")
 	}
 	if err != nil {
 		return err
@@ -138,13 +155,24 @@ func execute(args []string, stdout, stderr io.Writer, terminal bool) error {
 	return err
 }
 
-// showProgress writes how much is done twice a second, from the first second on.
-func (o *options) showProgress(w io.Writer, name string) (finish func()) {
-	next, shown := time.Now().Add(time.Second), false
+// showProgress writes how much is done, from the first second on: twice a second
+// to a terminal, in a line that it removes in the end, else each time that twice as
+// long has passed.
+func (o *options) showProgress(w stream, name string) (finish func()) {
+	start := time.Now()
+	next, shown := start.Add(time.Second), false
 	o.progress = func(done float64) {
-		if now := time.Now(); now.After(next) {
-			fmt.Fprintf(w, "\rretrysim: %s %3.0f %%", name, 100*done)
+		now := time.Now()
+		if !now.After(next) {
+			return
+		}
+		line := fmt.Sprintf("retrysim: %s %3.0f %%", name, 100*done)
+		if w.terminal {
+			fmt.Fprint(w, "\r"+line)
 			next, shown = now.Add(time.Second/2), true
+		} else {
+			fmt.Fprintln(w, line)
+			next = now.Add(now.Sub(start))
 		}
 	}
 	return func() {

@@ -65,7 +65,7 @@ table { border-collapse: collapse } th, td { text-align: left; padding: .2em 1.2
 </style>
 <h1>%[1]s</h1>
 `, html.EscapeString(r.title))
-	r.chart.svg(w)
+	r.chart.svg(w, r.title)
 	fmt.Fprintln(w, "<table>")
 	for i, line := range append([][]string{r.header}, r.table...) {
 		cell := "td"

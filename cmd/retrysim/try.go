@@ -1,7 +1,7 @@
 package main
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,12 +15,12 @@ var tryCommand = command{tryPolicy, "try -policy '" + policyExample + "' -client
 
 // tryRow is one policy's result.
 type tryRow struct {
-	Policy    string         `json:"policy"` // none, naive, unbudgeted, or the user's: its name or yours
+	Policy    string         `json:"policy"` // none, naive, unbudgeted or yours
 	Text      string         `json:"text"`
 	Load      float64        `json:"load"`       // attempts per call
 	Success   float64        `json:"success"`    // the share of the calls that succeed
 	Lost      int            `json:"lost"`       // calls that do not
-	Peak      float64        `json:"peak"`       // the most attempts in a second, to those of a normal one
+	Peak      float64        `json:"peak"`       // the most attempts in a second, to those of a normal one; 0 if that has none
 	RecoveryS *float64       `json:"recovery_s"` // null if that is not before the end
 	P50MS     float64        `json:"p50_ms"`     // of the calls that succeed
 	P99MS     float64        `json:"p99_ms"`
@@ -42,7 +42,7 @@ func tryPolicy(o *options) func() (*report, error) {
 	o.BoolVar(&s.BudgetEach, "each", false, "each client has a budget of its own, else all share one")
 	value(o, &s.Capacity, "capacity", "requests that the server can do, a `rate` (default 250/s)", rate)
 	value(o, &s.Queue, "queue", "`number` of requests that may wait for it; more are refused (default no limit)", count)
-	value(o, &s.Latency, "latency", "`time` that a request takes besides (default 10ms)", duration)
+	value(o, &s.Latency, "latency", "`time` that a request takes besides (default 10ms)", instant)
 	value(o, &s.Slowdown, "slowdown", "`time` added for each request that the server holds (default 0)", orNone)
 	value(o, &s.Network, "network", "mean `time` of a message, each way (default 0)", orNone)
 	value(o, &s.Failure, "failure", "`share` of requests that fail at any time (default 0)", share)
@@ -72,10 +72,15 @@ func tryPolicy(o *options) func() (*report, error) {
 			s.Spikes = []storm.Spike{{From: at, To: at + spikeFor, Rate: spike}}
 			until, band, what = max(until, at+spikeFor), "spike", fmt.Sprintf("a spike to %g for %v", spike, spikeFor)
 		}
-		if until >= s.Duration {
-			return nil, fmt.Errorf("-duration: want more than the %v after which the %s is over", until, band)
+		switch enough := until + 10_000*ms; {
+		case at < 2000*ms:
+			return nil, errors.New("-at: want at least 2s, to see what is normal before it")
+		case s.Duration < enough:
+			return nil, fmt.Errorf("-duration: want at least %v, 10s more than it takes until the %s is over", enough, band)
+		case endless(p) && s.Network < ms && (s.Queue > 0 || refuse && outage > 0):
+			return nil, errors.New("-policy: unlimited attempts without waits never end where a refusal takes no time, want -network 1ms or more")
 		}
-		r := &report{title: fmt.Sprintf("%g calls per second meet %s", s.Rate, what), header: []string{"policy", "load", "lost calls", "p50", "p99", "verdict"}}
+		r := &report{title: fmt.Sprintf("%g calls per second meet %s", s.Rate, what), header: []string{"policy", "load", "lost calls", "success p50", "success p99", "verdict"}}
 		r.chart = overTime(s.Duration, at, until, band)
 		var rows []tryRow
 		policies := variants(p)
@@ -93,12 +98,22 @@ func tryPolicy(o *options) func() (*report, error) {
 	}
 }
 
+// endless reports whether a policy would retry for ever at one instant.
+func endless(p retry.Policy) bool {
+	for _, b := range []retry.Backoff{p.Backoff, p.ThrottleBackoff} {
+		if b != nil && p.MaxAttempts < 0 && b.Delay(retry.Step{Retry: 100, Prev: time.Hour, Rand: .5}) < time.Millisecond {
+			return true
+		}
+	}
+	return false
+}
+
 // variants returns a policy and what it is compared with.
 func variants(p retry.Policy) []retry.Policy {
 	none := retry.Policy{Name: "none", MaxAttempts: 1, AttemptTimeout: p.AttemptTimeout}
 	naive := p.Named("naive")
 	naive.Backoff, naive.ThrottleBackoff, naive.Budget = retry.Constant(0), nil, nil
-	if naive.MaxAttempts == 1 {
+	if naive.MaxAttempts == 1 || naive.MaxAttempts < 0 {
 		naive.MaxAttempts = retry.DefaultMaxAttempts
 	}
 	all := []retry.Policy{none, naive}
@@ -107,7 +122,7 @@ func variants(p retry.Policy) []retry.Policy {
 		unbudgeted.Budget = nil
 		all = append(all, unbudgeted)
 	}
-	return append(all, p.Named(cmp.Or(p.Name, "yours")))
+	return append(all, p.Named("yours"))
 }
 
 // judge sums up a result in which something was wrong from from to to.
@@ -120,7 +135,6 @@ func judge(p retry.Policy, r *storm.Result, from, to time.Duration) tryRow {
 		Load:    r.Load(),
 		Success: r.Success(),
 		Lost:    r.Asked - r.Succeeded,
-		Peak:    r.Peak(time.Second) / max(normal, 1),
 		P50MS:   float64(r.Quantile(.5)) / ms,
 		P99MS:   float64(r.Quantile(.99)) / ms,
 		Ended:   map[string]int{},
@@ -137,13 +151,20 @@ func judge(p retry.Policy, r *storm.Result, from, to time.Duration) tryRow {
 	if running > 0 {
 		row.Ended["running"] = running
 	}
+	if normal > 0 {
+		row.Peak = r.Peak(time.Second) / normal
+	}
 	end := time.Duration(len(r.Buckets)) * r.Bucket
+	quarter := (end - to) / 4
 	after, recovered := r.Recovery(from, to)
 	switch {
-	case !recovered && r.Held(end) >= r.Held((to+end)/2):
+	case failsAnyway(r, from/2):
+		row.Verdict = "fails most calls even before it"
+		recovered = false
+	case !recovered && held(r, end-quarter, end) > .9*held(r, end-2*quarter, end-quarter):
 		row.Verdict = "would stay down for good"
 	case !recovered:
-		row.Verdict = fmt.Sprintf("is not back %.0f s later, but gets there", (end - to).Seconds())
+		row.Verdict = fmt.Sprintf("is still down %.0f s later", (end - to).Seconds())
 	case after == 0:
 		row.Verdict = "is back as soon as it is over"
 	default:
@@ -153,6 +174,26 @@ func judge(p retry.Policy, r *storm.Result, from, to time.Duration) tryRow {
 		seconds := after.Seconds()
 		row.RecoveryS = &seconds
 	}
-	row.Verdict += fmt.Sprintf("; peak %.1f × normal", row.Peak)
+	if normal > 0 {
+		row.Verdict += fmt.Sprintf("; peak %.1f × normal", row.Peak)
+	}
 	return row
+}
+
+// failsAnyway reports whether most calls that begin before an instant fail.
+func failsAnyway(r *storm.Result, before time.Duration) bool {
+	asked, good := 0, 0
+	for _, b := range r.Buckets[:min(int(before/r.Bucket), len(r.Buckets))] {
+		asked, good = asked+b.Asked, good+b.Good
+	}
+	return 2*good < asked
+}
+
+// held returns how many requests are held between two instants, on average: at one
+// instant it may be chance.
+func held(r *storm.Result, from, to time.Duration) (mean float64) {
+	for i := range 64 {
+		mean += r.Held(from+time.Duration(i)*(to-from)/64) / 64
+	}
+	return mean
 }
