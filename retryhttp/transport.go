@@ -23,9 +23,9 @@ type Transport struct {
 	// Policy decides. Its AttemptTimeout covers an attempt up to its response
 	// headers; reading the body is under the request's own context. With
 	// NonIdempotent set no method counts as idempotent, whatever the key. Classify
-	// is asked, maybe twice, about *[StatusError] as well, from status 400 on. Where the answer
-	// is Permanent the response is no failure to hooks and budgets: it is what
-	// the caller wanted to know.
+	// is asked, maybe twice, about *[StatusError] as well, from status 400 on. Where
+	// the answer is Permanent the response is no failure to hooks and budgets: it is
+	// what the caller wanted to know.
 	Policy retry.Policy
 
 	// MaxBuffer is how many bytes of a request body that has neither GetBody nor

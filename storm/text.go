@@ -21,6 +21,7 @@ type SyntaxError struct {
 	Message string // what was found there, and what was expected
 }
 
+// Error tells the column and the message.
 func (e *SyntaxError) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e.Message) }
 
 // ParsePolicy reads a policy from a line of text, such as
