@@ -18,6 +18,7 @@ type Step struct {
 	Retry int           // 1 for the first retry; less counts as 1
 	Prev  time.Duration // what Delay returned for the previous retry; 0 before the first
 	Rand  float64       // uniform in [0,1); other values are clamped to it, NaN counts as 0
+	Hint  time.Duration // what the server asked for, which the run adds to the delay; 0 if nothing
 }
 
 // BackoffFunc makes a function a [Backoff].

@@ -13,20 +13,15 @@ import (
 //
 // A run calls Begin once, Withdraw before each retry, and End once, whatever
 // becomes of op. A retry that was granted is spent, also if the run is canceled in
-// the wait before it. A Budget in which a retry takes up a place until its run
-// ends, as in [ConcurrencyBudget], also has the method
-//
-//	Again(c Class) bool
-//
-// which is then called instead of Withdraw from a run's second retry on: the run
-// has its place already. A type that wraps such a Budget must have it too.
+// the wait before it.
 type Budget interface {
 	// Begin says that a run starts.
 	Begin()
 
 	// Withdraw reports whether a retry may follow an error of class c, and
-	// accounts for it if so.
-	Withdraw(c Class) bool
+	// accounts for it if so. retry is 1 for the first retry that a run asks for, 2
+	// for the next: a budget in which a run holds one place takes it when retry is 1.
+	Withdraw(c Class, retry int) bool
 
 	// End says that a run is over. retried is the class that its last granted
 	// retry followed, Unknown if it had none; ok says that op succeeded.
@@ -52,7 +47,7 @@ type TokenBudget struct {
 func (b *TokenBudget) Begin() {}
 
 // Withdraw takes the cost of a retry, if the bucket holds it.
-func (b *TokenBudget) Withdraw(c Class) bool {
+func (b *TokenBudget) Withdraw(c Class, _ int) bool {
 	cost, capacity := b.cost(c), b.capacity()
 	for {
 		used := b.used.Load()
@@ -139,7 +134,7 @@ func (b *RatioBudget) Begin() {
 }
 
 // Withdraw counts a retry, if the window has room for it.
-func (b *RatioBudget) Withdraw(Class) bool {
+func (b *RatioBudget) Withdraw(Class, int) bool {
 	for {
 		s := b.current()
 		granted := s.retries.Load() // before the sum: if it still stands after, no other retry came in between
@@ -232,8 +227,7 @@ func share(ratio float64, runs int64) float64 {
 // retry they are in, and are refused the next.
 //
 // The zero value has Ratio 0.2 and Min 3; a negative field counts as zero. Set
-// the fields before the first use and do not copy it after. A type that wraps it
-// must embed it or pass Again on.
+// the fields before the first use and do not copy it after.
 type ConcurrencyBudget struct {
 	Ratio float64
 	Min   int
@@ -246,10 +240,14 @@ const oneRun = 1 << 32
 // Begin counts a run in flight.
 func (b *ConcurrencyBudget) Begin() { b.inFlight.Add(oneRun) }
 
-// Withdraw takes a place for a run's first retry.
-func (b *ConcurrencyBudget) Withdraw(Class) bool {
+// Withdraw takes a place for a run's first retry. A later one keeps that place
+// while the limit allows it.
+func (b *ConcurrencyBudget) Withdraw(_ Class, retry int) bool {
 	for {
 		n := b.inFlight.Load()
+		if retry > 1 {
+			return retries(n) <= b.allowed(n)
+		}
 		if retries(n)+1 > b.allowed(n) {
 			return false
 		}
@@ -257,12 +255,6 @@ func (b *ConcurrencyBudget) Withdraw(Class) bool {
 			return true
 		}
 	}
-}
-
-// Again reports whether a run that has a place may keep it for one more retry.
-func (b *ConcurrencyBudget) Again(Class) bool {
-	n := b.inFlight.Load()
-	return retries(n) <= b.allowed(n)
 }
 
 // End gives back what the run took.

@@ -24,19 +24,19 @@ func TestTokenBudget(t *testing.T) {
 	}{
 		{"full at first", func() bool { b.Begin(); return true }, true, 1},
 		{"a success when full", func() bool { b.End(retry.Unknown, true); return true }, true, 1},
-		{"a retry", func() bool { return b.Withdraw(retry.Transient) }, true, .9},
-		{"a throttled retry", func() bool { return b.Withdraw(retry.Throttled) }, true, .6},
+		{"a retry", func() bool { return b.Withdraw(retry.Transient, 1) }, true, .9},
+		{"a throttled retry", func() bool { return b.Withdraw(retry.Throttled, 1) }, true, .6},
 		{"a failed run gives nothing back", func() bool { b.End(retry.Throttled, false); return true }, true, .6},
 		{"a first-try success", func() bool { b.End(retry.Unknown, true); return true }, true, .62},
 		{"a success after a retry gives its cost back", func() bool { b.End(retry.Transient, true); return true }, true, .72},
 		{"after a throttled one", func() bool { b.End(retry.Throttled, true); return true }, true, 1},
 		{"never above capacity", func() bool { b.End(retry.Throttled, true); return true }, true, 1},
-		{"down", func() bool { return b.Withdraw(retry.Throttled) }, true, .7},
-		{"further", func() bool { return b.Withdraw(retry.Throttled) }, true, .4},
-		{"and further", func() bool { return b.Withdraw(retry.Throttled) }, true, .1},
-		{"not enough", func() bool { return b.Withdraw(retry.Throttled) }, false, .1},
-		{"just enough", func() bool { return b.Withdraw(retry.Unprocessed) }, true, 0},
-		{"empty", func() bool { return b.Withdraw(retry.Transient) }, false, 0},
+		{"down", func() bool { return b.Withdraw(retry.Throttled, 1) }, true, .7},
+		{"further", func() bool { return b.Withdraw(retry.Throttled, 1) }, true, .4},
+		{"and further", func() bool { return b.Withdraw(retry.Throttled, 1) }, true, .1},
+		{"not enough", func() bool { return b.Withdraw(retry.Throttled, 1) }, false, .1},
+		{"just enough", func() bool { return b.Withdraw(retry.Unprocessed, 1) }, true, 0},
+		{"empty", func() bool { return b.Withdraw(retry.Transient, 1) }, false, 0},
 	} {
 		if ok := step.do(); ok != step.ok {
 			t.Errorf("%s: %v, want %v", step.name, ok, step.ok)
@@ -49,7 +49,7 @@ func TestTokenBudget(t *testing.T) {
 
 func TestTokenBudgetDefaultsAndOddFields(t *testing.T) {
 	grants := func(b *retry.TokenBudget, c retry.Class) (n int) {
-		for n < 10_000 && b.Withdraw(c) {
+		for n < 10_000 && b.Withdraw(c, 1) {
 			n++
 		}
 		return n
@@ -78,7 +78,7 @@ func TestTokenBudgetDefaultsAndOddFields(t *testing.T) {
 		t.Errorf("the balance of no tokens is %v, want 0", b)
 	}
 	b := &retry.TokenBudget{Reward: -1}
-	b.Withdraw(retry.Transient)
+	b.Withdraw(retry.Transient, 1)
 	before := b.Balance()
 	if b.End(retry.Unknown, true); b.Balance() != before {
 		t.Error("a negative reward changed the balance")
@@ -115,7 +115,7 @@ func TestRatioBudget(t *testing.T) {
 	withdraw := func(want int) {
 		t.Helper()
 		n := 0
-		for b.Withdraw(retry.Transient) {
+		for b.Withdraw(retry.Transient, 1) {
 			n++
 		}
 		if n != want {
@@ -129,7 +129,7 @@ func TestRatioBudget(t *testing.T) {
 	for range 100 {
 		b.Begin()
 	}
-	b.Withdraw(retry.Transient)
+	b.Withdraw(retry.Transient, 1)
 	if got := b.Balance(); math.Abs(got-.9) > 1e-6 {
 		t.Errorf("one of ten: the balance is %v, want .9", got)
 	}
@@ -154,7 +154,7 @@ func TestRatioBudgetsWindow(t *testing.T) {
 		b := &retry.RatioBudget{Ratio: 1, MinPerSecond: -1, Clock: v}
 		b.Begin()
 		v.Advance(after)
-		if got := b.Withdraw(retry.Transient); got != want {
+		if got := b.Withdraw(retry.Transient, 1); got != want {
 			t.Errorf("a retry for a run %v ago is granted: %v, want %v", after, got, want)
 		}
 	}
@@ -162,10 +162,10 @@ func TestRatioBudgetsWindow(t *testing.T) {
 
 func TestRatioBudgetWithNoRunsAndNoLimit(t *testing.T) {
 	b := &retry.RatioBudget{Ratio: math.Inf(1), MinPerSecond: -1, Clock: clockx.NewVirtual(epoch)}
-	if b.Withdraw(retry.Transient) || b.Balance() != 1 {
+	if b.Withdraw(retry.Transient, 1) || b.Balance() != 1 {
 		t.Error("no runs have a retry")
 	}
-	if b := (&retry.ConcurrencyBudget{Ratio: math.Inf(1), Min: -1}); b.Withdraw(retry.Transient) || b.Balance() != 1 {
+	if b := (&retry.ConcurrencyBudget{Ratio: math.Inf(1), Min: -1}); b.Withdraw(retry.Transient, 1) || b.Balance() != 1 {
 		t.Error("no runs have a place")
 	}
 }
@@ -175,8 +175,8 @@ func TestBalanceIsNotNegative(t *testing.T) {
 	for range 4 {
 		places.Begin()
 	}
-	places.Withdraw(retry.Transient)
-	places.Withdraw(retry.Transient)
+	places.Withdraw(retry.Transient, 1)
+	places.Withdraw(retry.Transient, 1)
 	places.End(retry.Unknown, true)
 	places.End(retry.Unknown, true)
 	if got := places.Balance(); got != 0 {
@@ -189,7 +189,7 @@ func TestBalanceIsNotNegative(t *testing.T) {
 	}
 	v.Advance(9 * time.Second)
 	rate.Begin()
-	for rate.Withdraw(retry.Transient) {
+	for rate.Withdraw(retry.Transient, 1) {
 	}
 	v.Advance(3 * time.Second)
 	if got := rate.Balance(); got != 0 {
@@ -221,7 +221,7 @@ func TestRatioBudgetDefaultsAndOddFields(t *testing.T) {
 			tt.b.Begin()
 		}
 		n := 0
-		for n < 300 && tt.b.Withdraw(retry.Transient) {
+		for n < 300 && tt.b.Withdraw(retry.Transient, 1) {
 			n++
 			tt.b.End(retry.Transient, false)
 		}
@@ -249,7 +249,7 @@ func TestRatioBudgetOnAClockThatIsSetBack(t *testing.T) {
 	for _, at := range []time.Duration{0, -3 * time.Second, -time.Hour, time.Minute} {
 		c.now = epoch.Add(at)
 		b.Begin()
-		if !b.Withdraw(retry.Transient) {
+		if !b.Withdraw(retry.Transient, 1) {
 			t.Errorf("at %v a run has no retry, want one", at)
 		}
 	}
@@ -257,7 +257,7 @@ func TestRatioBudgetOnAClockThatIsSetBack(t *testing.T) {
 		b := &retry.RatioBudget{Ratio: 1, MinPerSecond: -1, Clock: c}
 		c.now = time.Unix(sec-5, 0)
 		b.Begin()
-		if !b.Withdraw(retry.Transient) {
+		if !b.Withdraw(retry.Transient, 1) {
 			t.Errorf("at %v a run has no retry, want one", c.now)
 		}
 	}
@@ -267,7 +267,7 @@ func TestRatioBudgetOnTheSystemClock(t *testing.T) {
 	b := &retry.RatioBudget{Ratio: .5, MinPerSecond: -1, Window: time.Hour}
 	b.Begin()
 	b.Begin()
-	if !b.Withdraw(retry.Transient) || b.Withdraw(retry.Transient) {
+	if !b.Withdraw(retry.Transient, 1) || b.Withdraw(retry.Transient, 1) {
 		t.Error("two runs have not exactly one retry")
 	}
 }
@@ -281,7 +281,7 @@ func TestConcurrencyBudget(t *testing.T) {
 		}
 	}
 	b.Begin()
-	want("the minimum", b.Withdraw(retry.Transient), true)
+	want("the minimum", b.Withdraw(retry.Transient, 1), true)
 	for range 7 {
 		b.Begin()
 	}
@@ -291,15 +291,15 @@ func TestConcurrencyBudget(t *testing.T) {
 	}
 	b.Begin()
 	b.Begin()
-	want("1 of 3 is taken", b.Withdraw(retry.Transient), false)
+	want("1 of 3 is taken", b.Withdraw(retry.Transient, 1), false)
 	b.Begin()
-	want("half of 4", b.Withdraw(retry.Transient), true)
+	want("half of 4", b.Withdraw(retry.Transient, 1), true)
 	want("the balance", b.Balance() == 0, true)
-	want("both may go on", b.Again(retry.Transient), true)
+	want("both may go on", b.Withdraw(retry.Transient, 2), true)
 	b.End(retry.Unknown, true)
-	want("half of 3 is 1, and 2 are taken", b.Again(retry.Transient), false)
+	want("half of 3 is 1, and 2 are taken", b.Withdraw(retry.Transient, 2), false)
 	b.End(retry.Transient, false)
-	want("one of them ended", b.Again(retry.Transient), true)
+	want("one of them ended", b.Withdraw(retry.Transient, 2), true)
 	b.End(retry.Transient, true)
 	b.End(retry.Unknown, false)
 	want("nothing is left", b.Balance() == 1, true)
@@ -323,7 +323,7 @@ func TestConcurrencyBudgetDefaultsAndOddFields(t *testing.T) {
 			tt.b.Begin()
 		}
 		n := 0
-		for n < 100 && tt.b.Withdraw(retry.Transient) {
+		for n < 100 && tt.b.Withdraw(retry.Transient, 1) {
 			n++
 		}
 		if n != tt.want {
@@ -395,7 +395,7 @@ func TestConcurrencyBudgetUnderContention(t *testing.T) {
 			for range 2000 {
 				b.Begin()
 				retried := retry.Unknown
-				if b.Withdraw(retry.Transient) {
+				if b.Withdraw(retry.Transient, 1) {
 					retried = retry.Transient
 					granted.Add(1)
 					n := inFlight.Add(1)
@@ -428,11 +428,11 @@ func TestBudgetsUnderContention(t *testing.T) {
 			for range 500 {
 				ratio.Begin()
 				for range 3 {
-					if ratio.Withdraw(retry.Transient) {
+					if ratio.Withdraw(retry.Transient, 1) {
 						ratioGrants.Add(1)
 					}
 				}
-				if token.Withdraw(retry.Transient) {
+				if token.Withdraw(retry.Transient, 1) {
 					tokenGrants.Add(1)
 				}
 			}
@@ -450,13 +450,13 @@ func TestBudgetsUnderContention(t *testing.T) {
 // What is taken and given back by many at once adds up.
 func TestTokensAddUp(t *testing.T) {
 	b := &retry.TokenBudget{Capacity: 1 << 40, Cost: 3}
-	b.Withdraw(retry.Transient) // so that it is never full, and every End writes
+	b.Withdraw(retry.Transient, 1) // so that it is never full, and every End writes
 	before := b.Balance()
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			for range 20_000 {
-				b.Withdraw(retry.Transient)
+				b.Withdraw(retry.Transient, 1)
 				b.End(retry.Transient, true)
 			}
 		})
@@ -477,7 +477,7 @@ func TestRatioBudgetGrantsTheLastRetryOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
-				if b.Withdraw(retry.Transient) {
+				if b.Withdraw(retry.Transient, 1) {
 					granted.Add(1)
 				}
 			})
@@ -538,7 +538,7 @@ func FuzzBudgets(f *testing.F) {
 				open = append(open, false)
 			case 2, 3, 4:
 				want := costs[throttled] <= tokens
-				if got := token.Withdraw(class); got != want {
+				if got := token.Withdraw(class, 1); got != want {
 					t.Fatalf("TokenBudget with %d tokens: Withdraw = %v", tokens, got)
 				}
 				if want {
@@ -552,7 +552,7 @@ func FuzzBudgets(f *testing.F) {
 					}
 				}
 				want = float64(retries+1) <= share(.1)*float64(runs)+1e-9
-				if got := rate.Withdraw(class); got != want {
+				if got := rate.Withdraw(class, 1); got != want {
 					t.Fatalf("RatioBudget with %d retries for %d runs: Withdraw = %v", retries, runs, got)
 				}
 				if want {
@@ -573,13 +573,13 @@ func FuzzBudgets(f *testing.F) {
 				}
 				allowed := max(math.Floor(min(share(.2)*float64(len(open))+1e-9, math.MaxUint32)), float64(floor), 0)
 				if open[mine] {
-					if got, want := places.Again(class), float64(held) <= allowed; got != want {
+					if got, want := places.Withdraw(class, 2), float64(held) <= allowed; got != want {
 						t.Fatalf("ConcurrencyBudget with %d of %v: Again = %v", held, allowed, got)
 					}
 					continue
 				}
 				want = float64(held+1) <= allowed
-				if got := places.Withdraw(class); got != want {
+				if got := places.Withdraw(class, 1); got != want {
 					t.Fatalf("ConcurrencyBudget with %d of %v: Withdraw = %v", held, allowed, got)
 				}
 				open[mine] = want

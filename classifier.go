@@ -73,6 +73,18 @@ func AlreadyRetried(err error) Class {
 	return Unknown
 }
 
+// Judge returns what a run with this policy would make of err: its class, by a
+// mark of [Stop] or [After], Classify or [DefaultClassifier], and the wait that a
+// server asked for, 0 if none, which is not cut to MaxRetryAfter. The class is
+// Unknown only for a nil err. It is for code that wraps an op and must know what
+// an error means.
+func (p Policy) Judge(err error) (c Class, hint time.Duration) {
+	if err == nil {
+		return Unknown, 0
+	}
+	return p.judge(err)
+}
+
 // judge returns what err means for this policy, and the wait the server asked
 // for, 0 if none. It is the one place where an error gets its class.
 func (p *Policy) judge(err error) (c Class, hint time.Duration) {

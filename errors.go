@@ -125,12 +125,16 @@ func (e *Error) Last() error {
 	return e.Errs[len(e.Errs)-1]
 }
 
-// Unwrap returns Errs and Cause.
+// Unwrap returns Errs, the newest first, and then Cause. So errors.As finds the
+// latest error of a type.
 func (e *Error) Unwrap() []error {
 	if e == nil {
 		return nil
 	}
-	errs := slices.Clip(e.Errs)
+	errs := make([]error, 0, len(e.Errs)+1)
+	for _, err := range slices.Backward(e.Errs) {
+		errs = append(errs, err)
+	}
 	if e.Cause != nil {
 		errs = append(errs, e.Cause)
 	}

@@ -129,6 +129,23 @@ func TestNilErrorInAnInterface(t *testing.T) {
 	}
 }
 
+// What an attempt said last is what errors.As should find: its hint, its status.
+func TestErrorsAsFindsTheNewestError(t *testing.T) {
+	first, last := coded{503}, coded{429}
+	err := error(&retry.Error{Errs: []error{first, errDown, last}, Cause: coded{408}})
+	if got, ok := errors.AsType[coded](err); !ok || got != last {
+		t.Errorf("errors.As finds %v, want the newest, %v", got, last)
+	}
+	want := []error{last, errDown, first, coded{408}}
+	if got := err.(*retry.Error).Unwrap(); !slices.Equal(got, want) {
+		t.Errorf("Unwrap() = %v, want %v", got, want)
+	}
+}
+
+type coded struct{ code int }
+
+func (c coded) Error() string { return fmt.Sprint("status ", c.code) }
+
 func TestUnwrapDoesNotShareErrs(t *testing.T) {
 	e := &retry.Error{Errs: make([]error, 1, 8), Cause: context.Canceled}
 	e.Errs[0] = errDown

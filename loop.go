@@ -47,6 +47,7 @@ type state struct {
 	class    Class // of the latest error
 	retried  Class // the class that the last granted retry followed, Unknown before the first
 	ended    bool
+	granted  int32 // retries so far; with those above in one word
 }
 
 // Start begins a run at now. The first attempt needs no permission.
@@ -103,37 +104,31 @@ func (l *state) next(p *Policy, elapsed, left time.Duration, err error) (wait ti
 		return l.stop(p, elapsed, ReasonPermanent, nil)
 	case p.NonIdempotent && l.class != Unprocessed && !(l.class == Throttled && l.hint > 0):
 		return l.stop(p, elapsed, ReasonNotIdempotent, nil)
-	case l.attempts >= p.maxAttempts():
+	case l.attempts >= p.attemptLimit():
 		return l.stop(p, elapsed, ReasonMaxAttempts, nil)
 	case l.hint > p.maxRetryAfter():
 		return l.stop(p, elapsed, ReasonRetryAfter, nil)
 	}
-	delay := p.backoff(l.class, Step{Retry: l.attempts, Prev: l.prev, Rand: p.random()})
+	delay := p.backoff(l.class, Step{Retry: l.attempts, Prev: l.prev, Rand: p.random(), Hint: l.hint})
 	wait = sum(l.hint, delay) // added, so that jitter never shortens what the server asked for
 	switch {
 	case p.MaxElapsed > 0 && sum(max(elapsed, 0), wait) > p.MaxElapsed:
 		return l.stop(p, elapsed, ReasonMaxElapsed, nil)
 	case left < math.MaxInt64 && wait >= left:
 		return l.stop(p, elapsed, ReasonDeadline, context.DeadlineExceeded)
-	case !l.granted(p):
+	case !l.withdraw(p):
 		return l.stop(p, elapsed, ReasonBudget, nil)
 	}
 	l.retried = l.class
+	l.granted += min(1, math.MaxInt32-1-l.granted)
 	l.prev, l.wait = delay, wait
 	l.waited = sum(l.waited, wait)
 	return wait, true
 }
 
-// granted asks the budget, last of all: a retry that is not made costs nothing.
-func (l *state) granted(p *Policy) bool {
-	b := p.Budget
-	if b == nil {
-		return true
-	}
-	if b, ok := b.(interface{ Again(Class) bool }); ok && l.retried != Unknown {
-		return b.Again(l.class)
-	}
-	return b.Withdraw(l.class)
+// withdraw asks the budget, last of all: a retry that is not made costs nothing.
+func (l *state) withdraw(p *Policy) bool {
+	return p.Budget == nil || p.Budget.Withdraw(l.class, int(l.granted)+1)
 }
 
 // cancel ends the run because the caller's context did, or else because the

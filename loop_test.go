@@ -2,6 +2,7 @@ package retry_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -141,25 +142,27 @@ func TestLoopGivenUpEarly(t *testing.T) {
 	}
 }
 
-// holding is a budget that is asked again.
-type holding struct {
+// asked is a budget that notes what it is asked.
+type asked struct {
 	countingBudget
-	again []retry.Class
+	questions []string
 }
 
-func (h *holding) Again(c retry.Class) bool {
-	h.again = append(h.again, c)
+func (a *asked) Withdraw(c retry.Class, retry int) bool {
+	a.questions = append(a.questions, fmt.Sprint(retry, c))
 	return true
 }
 
-func TestLoopAsksAgainFromTheSecondRetryOn(t *testing.T) {
-	budget := &holding{}
-	loop := retry.Policy{Budget: budget, Classify: byClass, MaxAttempts: 4}.Start(epoch)
-	loop.Next(epoch, classed(retry.Throttled))
-	loop.Next(epoch, classed(retry.Unprocessed))
-	loop.Next(epoch, errDown)
-	if budget.asked != 1 || !slices.Equal(budget.again, []retry.Class{retry.Unprocessed, retry.Transient}) {
-		t.Errorf("asked %d times, again for %v, want once, and for the classes of the later errors", budget.asked, budget.again)
+func TestLoopNumbersTheRetriesThatItAsksFor(t *testing.T) {
+	for _, made := range []int{0, 7} { // a run that is resumed counts its own
+		budget := &asked{}
+		loop := retry.Policy{Budget: budget, Classify: byClass, MaxAttempts: made + 4}.Resume(epoch, made, 0)
+		loop.Next(epoch, classed(retry.Throttled))
+		loop.Next(epoch, classed(retry.Unprocessed))
+		loop.Next(epoch, errDown)
+		if want := []string{"1 throttled", "2 unprocessed", "3 transient"}; !slices.Equal(budget.questions, want) {
+			t.Errorf("asked %q, want %q", budget.questions, want)
+		}
 	}
 }
 

@@ -30,7 +30,8 @@ type Policy struct {
 	Name string
 
 	// MaxAttempts limits the attempts, the first included. 0 means
-	// DefaultMaxAttempts, a negative number no limit.
+	// DefaultMaxAttempts, or no limit if MaxElapsed is set. A negative number means
+	// no limit.
 	MaxAttempts int
 
 	// MaxElapsed limits the run: a retry is not made if its wait would end more
@@ -91,14 +92,18 @@ func (p Policy) Named(name string) Policy {
 	return p
 }
 
-func (p *Policy) maxAttempts() int {
+// AttemptLimit returns how many attempts a run makes at most, which is what
+// MaxAttempts means beside MaxElapsed; math.MaxInt means no limit.
+func (p Policy) AttemptLimit() int { return p.attemptLimit() }
+
+func (p *Policy) attemptLimit() int {
 	switch {
-	case p.MaxAttempts == 0:
+	case p.MaxAttempts > 0:
+		return p.MaxAttempts
+	case p.MaxAttempts == 0 && p.MaxElapsed <= 0:
 		return DefaultMaxAttempts
-	case p.MaxAttempts < 0:
-		return math.MaxInt
 	}
-	return p.MaxAttempts
+	return math.MaxInt
 }
 
 func (p *Policy) maxRetryAfter() time.Duration {

@@ -780,7 +780,7 @@ func TestBackoffSeesTheSteps(t *testing.T) {
 	})
 	op, _ := failing(9, errDown)
 	_, _ = retry.Do(t.Context(), p, op)
-	want := []retry.Step{{1, 0, .25}, {2, time.Second, .25}, {3, 2 * time.Second, .25}}
+	want := []retry.Step{{1, 0, .25, 0}, {2, time.Second, .25, 0}, {3, 2 * time.Second, .25, 0}}
 	if !slices.Equal(got, want) {
 		t.Errorf("Delay saw %v, want %v", got, want)
 	}

@@ -66,7 +66,7 @@ type countingBudget struct {
 
 func (b *countingBudget) Begin() { b.begun++ }
 
-func (b *countingBudget) Withdraw(retry.Class) bool {
+func (b *countingBudget) Withdraw(retry.Class, int) bool {
 	b.asked++
 	return !b.refuse
 }

@@ -2,6 +2,7 @@ package otelretry
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/goretry/retry"
@@ -91,9 +92,9 @@ func (t *telemetry) start(ctx context.Context, p retry.Policy) context.Context {
 	if tracer == nil {
 		return t.unrecorded(ctx)
 	}
-	limit := max(p.MaxAttempts, 0)
-	if p.MaxAttempts == 0 {
-		limit = retry.DefaultMaxAttempts
+	limit := p.AttemptLimit()
+	if limit == math.MaxInt {
+		limit = 0 // none
 	}
 	var began time.Time
 	if p.Clock != nil && p.Clock != clockx.System() {

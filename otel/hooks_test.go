@@ -65,9 +65,9 @@ func TestSuccessAfterRetries(t *testing.T) {
 
 type refuse struct{}
 
-func (refuse) Begin()                    {}
-func (refuse) Withdraw(retry.Class) bool { return false }
-func (refuse) End(retry.Class, bool)     {}
+func (refuse) Begin()                         {}
+func (refuse) Withdraw(retry.Class, int) bool { return false }
+func (refuse) End(retry.Class, bool)          {}
 
 func TestEachReason(t *testing.T) {
 	for _, tt := range []struct {
@@ -79,7 +79,7 @@ func TestEachReason(t *testing.T) {
 		{retry.ReasonPermanent, retry.Policy{}, retry.Stop(errDown), 1},
 		{retry.ReasonNotIdempotent, retry.Policy{NonIdempotent: true}, errDown, 1},
 		{retry.ReasonMaxAttempts, retry.Policy{}, errDown, 3},
-		{retry.ReasonMaxElapsed, retry.Policy{MaxElapsed: 200 * ms}, errDown, 2},
+		{retry.ReasonMaxElapsed, retry.Policy{MaxAttempts: 3, MaxElapsed: 200 * ms}, errDown, 2},
 		{retry.ReasonRetryAfter, retry.Policy{}, retry.After(errDown, time.Hour), 1},
 		{retry.ReasonBudget, retry.Policy{Budget: refuse{}}, errDown, 1},
 		{retry.ReasonDeadline, retry.Policy{}, errDown, 2},

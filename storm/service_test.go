@@ -179,9 +179,15 @@ type counting struct {
 	retried                            map[retry.Class]int
 }
 
-func (c *counting) Begin()                    { c.begun++ }
-func (c *counting) Withdraw(retry.Class) bool { c.asked++; return true }
-func (c *counting) Again(retry.Class) bool    { c.again++; return c.again%2 == 1 }
+func (c *counting) Begin() { c.begun++ }
+func (c *counting) Withdraw(_ retry.Class, retry int) bool {
+	if retry == 1 {
+		c.asked++
+		return true
+	}
+	c.again++
+	return c.again%2 == 1
+}
 func (c *counting) End(r retry.Class, ok bool) {
 	c.ended++
 	c.retried[r]++

@@ -249,7 +249,7 @@ func same(t *testing.T, p, q retry.Policy) {
 		class := []retry.Class{retry.Transient, retry.Throttled}[i%2]
 		p.Budget.Begin()
 		q.Budget.Begin()
-		if want, got := p.Budget.Withdraw(class), q.Budget.Withdraw(class); got != want {
+		if want, got := p.Budget.Withdraw(class, 1), q.Budget.Withdraw(class, 1); got != want {
 			t.Fatalf("%+v became %+v: Withdraw %d is %v, want %v", p.Budget, q.Budget, i, got, want)
 		}
 		if i%3 == 0 {

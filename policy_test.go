@@ -1,0 +1,97 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+func TestAttemptLimit(t *testing.T) {
+	for _, tt := range []struct {
+		attempts int
+		elapsed  time.Duration
+		want     int
+	}{
+		{0, 0, retry.DefaultMaxAttempts},
+		{0, -time.Second, retry.DefaultMaxAttempts}, // counts as zero
+		{0, time.Nanosecond, math.MaxInt},
+		{5, time.Minute, 5},
+		{1, 0, 1},
+		{retry.Unlimited, 0, math.MaxInt},
+		{math.MinInt, time.Minute, math.MaxInt},
+	} {
+		p := retry.Policy{MaxAttempts: tt.attempts, MaxElapsed: tt.elapsed}
+		if got := p.AttemptLimit(); got != tt.want {
+			t.Errorf("AttemptLimit() of %d attempts in %v = %d, want %d", tt.attempts, tt.elapsed, got, tt.want)
+		}
+	}
+}
+
+// A policy that says fifteen minutes is not over after three attempts.
+func TestMaxElapsedAloneSetsNoLimitOnAttempts(t *testing.T) {
+	p, v := virtual()
+	p.MaxAttempts, p.MaxElapsed = 0, 15*time.Minute
+	p.Backoff = retry.Constant(time.Minute)
+	began := v.Now()
+	op, calls := failing(99, errDown)
+	_, err := retry.Do(t.Context(), p, op)
+	wantReason(t, err, retry.ReasonMaxElapsed)
+	if took := v.Now().Sub(began); *calls != 16 || took != 15*time.Minute {
+		t.Errorf("%d calls in %v, want 16 in 15m", *calls, took)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	p := retry.Policy{Classify: byClass, MaxRetryAfter: time.Second}
+	for _, tt := range []struct {
+		err  error
+		want retry.Class
+		hint time.Duration
+	}{
+		{nil, retry.Unknown, 0},
+		{errors.New("never seen"), retry.Transient, 0},
+		{classed(retry.Unprocessed), retry.Unprocessed, 0},
+		{retry.Stop(classed(retry.Throttled)), retry.Permanent, 0},
+		{fmt.Errorf("busy: %w", retry.After(errDown, time.Hour)), retry.Throttled, time.Hour}, // not cut to MaxRetryAfter
+		{context.DeadlineExceeded, retry.Transient, 0},
+	} {
+		if c, hint := p.Judge(tt.err); c != tt.want || hint != tt.hint {
+			t.Errorf("Judge(%v) = %v, %v, want %v, %v", tt.err, c, hint, tt.want, tt.hint)
+		}
+	}
+}
+
+func TestWithAttemptNumber(t *testing.T) {
+	for n, want := range map[int]int{-1: 1, 0: 1, 1: 1, 2: 2, 7: 7} {
+		if got := retry.AttemptNumber(retry.WithAttemptNumber(t.Context(), n)); got != want {
+			t.Errorf("AttemptNumber() in attempt %d = %d, want %d", n, got, want)
+		}
+	}
+	defer func() {
+		if got := recover(); got != "retry: nil context" {
+			t.Errorf("a nil context gives %v, want a clear panic", got)
+		}
+	}()
+	var none context.Context
+	retry.WithAttemptNumber(none, 2)
+}
+
+// A backoff that wants the larger of the two, and not the sum.
+func TestBackoffSeesTheHint(t *testing.T) {
+	p := retry.Policy{
+		MaxRetryAfter: time.Hour,
+		Backoff:       retry.BackoffFunc(func(s retry.Step) time.Duration { return max(time.Minute-s.Hint, 0) }),
+	}
+	for _, hint := range []time.Duration{0, time.Second, time.Hour} {
+		loop := p.Start(epoch)
+		wait, ok := loop.Next(epoch, retry.After(errDown, hint))
+		if want := max(hint, time.Minute); !ok || wait != want {
+			t.Errorf("with a hint of %v the wait is %v, want %v", hint, wait, want)
+		}
+	}
+}
