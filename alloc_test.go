@@ -49,9 +49,9 @@ func TestFirstTrySuccessAllocatesNothing(t *testing.T) {
 	}
 }
 
-// One allocation for each retry: the context that carries the attempt's number.
-// The first also holds all that the run needs from then on.
-func TestRetriesAllocateOnceEach(t *testing.T) {
+// One allocation for the first retry, which holds all that a run needs from then
+// on, and one for each from the fourth on: the context that carries the number.
+func TestThreeRetriesAllocateOnce(t *testing.T) {
 	ctx := t.Context()
 	v := clockx.NewVirtual(epoch)
 	for name, p := range map[string]retry.Policy{
@@ -72,7 +72,11 @@ func TestRetriesAllocateOnceEach(t *testing.T) {
 				}
 				return row{}, nil
 			}
-			wantAllocs(t, float64(failures), func() { sink, _ = retry.Do(ctx, p, op) })
+			want := max(1, failures-2)
+			if failures > 4 {
+				want++ // the errors move out
+			}
+			wantAllocs(t, float64(want), func() { sink, _ = retry.Do(ctx, p, op) })
 		}
 	}
 }
@@ -114,12 +118,21 @@ var waiting = map[string]func(context.Context) func(){
 			_, _ = retry.Do(ctx, hourly, func(context.Context) (row, error) { return row{}, errFlaky })
 		}
 	},
+	"Do with 56 bytes below a larger frame": func(ctx context.Context) func() {
+		return func() {
+			var more [32]byte
+			_, _ = retry.Do(ctx, hourly, func(context.Context) (row, error) { return row{}, errFlaky })
+			runtime.KeepAlive(&more)
+		}
+	},
 }
 
 var hourly = retry.Policy{Backoff: retry.Constant(time.Hour)}
 
-// 100 000 calls that wait take at most 1.5 times the memory of as many goroutines
-// on a bare timer: they fit the stack that a goroutine begins with. Each is
+// 100 000 calls that wait take at most 1.25 times the memory of as many goroutines
+// on a bare timer: they fit the stack that a goroutine begins with, also if the
+// caller's frame is 32 bytes larger. An op that does I/O has grown its stack before
+// it fails: what its goroutine takes then is not ours. Each is
 // measured in a process of its own, because the runtime learns from the stacks it
 // has seen and keeps the goroutines it has made.
 func TestMemoryOfWaitingCalls(t *testing.T) {
@@ -143,7 +156,7 @@ func TestMemoryOfWaitingCalls(t *testing.T) {
 	}
 	t.Logf("bytes per goroutine that waits: %v", bytes)
 	for name, n := range bytes {
-		if limit := bytes["bare timer"] * 3 / 2; n > limit {
+		if limit := bytes["bare timer"] * 5 / 4; n > limit {
 			t.Errorf("a waiting %s takes %d bytes, want at most %d", name, n, limit)
 		}
 	}

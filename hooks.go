@@ -56,10 +56,9 @@ type Summary struct {
 	Err      error         // the *Error, nil after a success
 }
 
-// silent reports whether no hook needs to know the time of a first try. Wait does
-// not: a failure has had the clock read.
-func (h *Hooks) silent() bool {
-	return h.Attempt == nil && h.AttemptDone == nil && h.Done == nil
+// timesFirstTry reports whether a hook sees how long a first try took.
+func (h *Hooks) timesFirstTry() bool {
+	return h.Attempt != nil || h.AttemptDone != nil || h.Done != nil
 }
 
 // JoinHooks calls several hooks for each event, in order; Done and AttemptDone
@@ -111,6 +110,55 @@ func either(returned, given context.Context) context.Context {
 		return given
 	}
 	return returned
+}
+
+// The run calls its hooks in functions of their own, so that their frames are gone
+// when it waits.
+
+//go:noinline
+func (r *run) startHook(p *Policy) { r.ctx = either(p.Hooks.Start(r.ctx, *p), r.ctx) }
+
+// attemptHook reports whether the attempt is to be made: not if the run's context
+// has ended meanwhile.
+//
+//go:noinline
+func (r *run) attemptHook(p *Policy) bool {
+	a := Attempt{Name: p.Name, Number: r.number, Start: r.start.Add(r.began), Elapsed: r.began}
+	r.attempt = either(p.Hooks.Attempt(r.attempt, a), r.attempt)
+	r.phase = attempting
+	return r.ctx.Err() == nil || r.canceled(p)
+}
+
+//go:noinline
+func (r *run) attemptDoneHook(p *Policy, err error) {
+	p.Hooks.AttemptDone(r.attempt, r.describe(p, err))
+}
+
+//go:noinline
+func (r *run) waitHook(p *Policy, err error) { p.Hooks.Wait(r.ctx, r.describe(p, err)) }
+
+//go:noinline
+func (r *run) doneHook(p *Policy) {
+	s := Summary{Name: p.Name, Attempts: r.attempts, Elapsed: r.ended, Waited: r.waited, Err: r.result()}
+	if r.err != nil {
+		s.Reason = r.err.Reason
+	}
+	p.Hooks.Done(r.ctx, s)
+}
+
+// describe returns what hooks learn about the attempt that ended with err.
+func (r *run) describe(p *Policy, err error) Attempt {
+	a := Attempt{
+		Name: p.Name, Number: r.number, Start: r.start.Add(r.began),
+		Duration: r.ended - r.began, Elapsed: r.ended, Err: unmarked(err),
+	}
+	if err != nil {
+		a.Class, a.Hint = r.class, r.hint
+	}
+	if !r.over {
+		a.Delay = r.wait
+	}
+	return a
 }
 
 // SlogHooks logs runs to l, or to [slog.Default] as it is at the time if l is

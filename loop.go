@@ -31,23 +31,30 @@ import (
 type Loop struct {
 	policy Policy
 	start  time.Time
-	state
+	decisions
 }
 
-// state is a Loop without its policy, which is handed to each method: a run has
-// the policy already.
-type state struct {
+// decisions is a Loop without its policy, which is handed to each method.
+type decisions struct {
 	waited   time.Duration // with no attempt running
 	wait     time.Duration // the one now asked for
 	prev     time.Duration // the backoff's part of it
 	hint     time.Duration // what the server asked for with the latest error
 	errs     []error       // see Error.Errs
-	err      *Error        // set once stopped
+	err      *Error        // set once the run gives up; fail completes it
 	attempts int
+	granted  int32 // retries so far
 	class    Class // of the latest error
 	retried  Class // the class that the last granted retry followed, Unknown before the first
-	ended    bool
-	granted  int32 // retries so far; with those above in one word
+	budgeted bool  // Budget.End is owed
+	over     bool
+}
+
+// moment is when an attempt failed.
+type moment struct {
+	elapsed time.Duration // since the run began; not needed without Policy.MaxElapsed
+	left    time.Duration // how long the caller will wait, math.MaxInt64 for as long as it takes
+	healthy bool          // op was up for long enough: its error ends a run that did its work
 }
 
 // Start begins a run at now. The first attempt needs no permission.
@@ -57,84 +64,83 @@ func (p Policy) Start(now time.Time) Loop { return p.Resume(now, 0, 0) }
 // attempts and waited for so long. The waits count as elapsed time, the attempts'
 // own time is not known. Negative numbers count as zero.
 func (p Policy) Resume(now time.Time, attempts int, waited time.Duration) Loop {
-	if p.Budget != nil {
-		p.Budget.Begin()
-	}
 	waited = max(waited, 0)
-	return Loop{p, now.Add(-waited), state{waited: waited, attempts: max(attempts, 0)}}
+	l := Loop{p, now.Add(-waited), decisions{waited: waited, attempts: max(attempts, 0)}}
+	l.open(&p)
+	return l
 }
 
 // Attempts returns how many attempts have been made.
-func (l *Loop) Attempts() int { return l.state.attempts }
+func (l *Loop) Attempts() int { return l.attempts }
 
 // Err returns the *[Error] once the run has given up, else nil.
 func (l *Loop) Err() error { return l.result() }
-
-func (l *state) result() error {
-	if l.err == nil {
-		return nil
-	}
-	return l.err
-}
 
 // Next takes what the attempt that ended at now returned, and returns how long
 // to wait before the next one, or false if there is none: after a nil err, which
 // is a success, and when the run gives up. After the end it keeps returning
 // false.
 func (l *Loop) Next(now time.Time, err error) (wait time.Duration, ok bool) {
-	return l.next(&l.policy, now.Sub(l.start), math.MaxInt64, err)
-}
-
-// next is Next when the run is elapsed old and its caller will wait for less than
-// left, math.MaxInt64 for as long as it takes.
-func (l *state) next(p *Policy, elapsed, left time.Duration, err error) (wait time.Duration, ok bool) {
-	if l.ended {
+	elapsed := now.Sub(l.start)
+	switch {
+	case l.over:
 		return 0, false
-	}
-	if err == nil {
-		l.count()
-		l.end(p, true)
+	case err == nil:
+		l.succeed(&l.policy)
 		return 0, false
 	}
 	l.record(err)
-	l.class, l.hint = p.judge(err)
-
-	switch {
-	case l.class == Permanent:
-		return l.stop(p, elapsed, ReasonPermanent, nil)
-	case p.NonIdempotent && l.class != Unprocessed && !(l.class == Throttled && l.hint > 0):
-		return l.stop(p, elapsed, ReasonNotIdempotent, nil)
-	case l.attempts >= p.attemptLimit():
-		return l.stop(p, elapsed, ReasonMaxAttempts, nil)
-	case l.hint > p.maxRetryAfter():
-		return l.stop(p, elapsed, ReasonRetryAfter, nil)
+	l.class, l.hint = l.policy.judge(err)
+	if !l.next(&l.policy, moment{elapsed: elapsed, left: math.MaxInt64}) {
+		l.fail(&l.policy, elapsed)
+		return 0, false
 	}
-	delay := p.backoff(l.class, Step{Retry: l.attempts, Prev: l.prev, Rand: p.random(), Hint: l.hint})
-	wait = sum(l.hint, delay) // added, so that jitter never shortens what the server asked for
-	switch {
-	case p.MaxElapsed > 0 && sum(max(elapsed, 0), wait) > p.MaxElapsed:
-		return l.stop(p, elapsed, ReasonMaxElapsed, nil)
-	case left < math.MaxInt64 && wait >= left:
-		return l.stop(p, elapsed, ReasonDeadline, context.DeadlineExceeded)
-	case !l.withdraw(p):
-		return l.stop(p, elapsed, ReasonBudget, nil)
-	}
-	l.retried = l.class
-	l.granted += min(1, math.MaxInt32-1-l.granted)
-	l.prev, l.wait = delay, wait
-	l.waited = sum(l.waited, wait)
-	return wait, true
+	return l.wait, true
 }
 
-// withdraw asks the budget, last of all: a retry that is not made costs nothing.
-func (l *state) withdraw(p *Policy) bool {
-	return p.Budget == nil || p.Budget.Withdraw(l.class, int(l.granted)+1)
+// next decides what follows an attempt whose error is of d.class: it reports
+// whether another one does, after d.wait. It is the only place where that is decided.
+func (d *decisions) next(p *Policy, now moment) bool {
+	step := Step{Retry: d.attempts, Prev: d.prev, Hint: d.hint}
+	switch {
+	case d.class == Permanent:
+		return d.stop(p, ReasonPermanent, nil)
+	case p.NonIdempotent && d.class != Unprocessed && !(d.class == Throttled && d.hint > 0):
+		return d.stop(p, ReasonNotIdempotent, nil)
+	case now.healthy:
+		step.Retry, step.Prev = 1, 0
+	case d.attempts >= p.attemptLimit():
+		return d.stop(p, ReasonMaxAttempts, nil)
+	}
+	if d.hint > p.maxRetryAfter() {
+		return d.stop(p, ReasonRetryAfter, nil)
+	}
+	step.Rand = p.random()
+	delay := max(p.backoff(d.class).Delay(step), 0)
+	wait := sum(d.hint, delay) // added, so that jitter never shortens what the server asked for
+	switch {
+	case p.MaxElapsed > 0 && !now.healthy && sum(max(now.elapsed, 0), wait) > p.MaxElapsed:
+		return d.stop(p, ReasonMaxElapsed, nil)
+	case now.left < math.MaxInt64 && wait >= now.left:
+		return d.stop(p, ReasonDeadline, context.DeadlineExceeded)
+	case now.healthy:
+		d.wait = wait
+		d.end(p, true)
+		return true
+	case p.Budget != nil && !p.Budget.Withdraw(d.class, int(d.granted)+1): // last: a retry that is not made costs nothing
+		return d.stop(p, ReasonBudget, nil)
+	}
+	d.retried = d.class
+	d.granted += min(1, math.MaxInt32-1-d.granted)
+	d.prev, d.wait = delay, wait
+	d.waited = sum(d.waited, wait)
+	return true
 }
 
-// cancel ends the run because the caller's context did, or else because the
+// stopCanceled ends the run because the caller's context did, or else because the
 // clock could not sleep.
-func (l *state) cancel(p *Policy, ctx context.Context, elapsed time.Duration, sleep error) {
-	l.class, l.hint = Unknown, 0
+func (d *decisions) stopCanceled(p *Policy, ctx context.Context, sleep error) {
+	d.class, d.hint = Unknown, 0
 	reason, cause := ReasonCanceled, context.Cause(ctx)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		reason = ReasonDeadline
@@ -142,29 +148,27 @@ func (l *state) cancel(p *Policy, ctx context.Context, elapsed time.Duration, sl
 	if cause == nil {
 		cause = sleep
 	}
-	l.stop(p, elapsed, reason, cause)
+	d.stop(p, reason, cause)
 }
-
-// count counts an attempt.
-func (l *state) count() { l.attempts += min(1, math.MaxInt-l.attempts) }
 
 // record counts a failed attempt and keeps the first error and the latest,
-// without marks on top. By itself it is for errors that need no judgement, because
-// the run ends anyway.
-func (l *state) record(err error) {
-	l.count()
-	l.class, l.hint = Unknown, 0 // until it is judged
+// without marks on top.
+//
+//go:noinline
+func (d *decisions) record(err error) {
+	d.attempts += min(1, math.MaxInt-d.attempts)
+	d.class, d.hint = Unknown, 0 // until it is judged
 	err = unmarked(err)
-	if len(l.errs) < keep {
-		l.errs = append(l.errs, err)
+	if len(d.errs) < keep {
+		d.errs = append(d.errs, err)
 		return
 	}
-	copy(l.errs[1:], l.errs[2:])
-	l.errs[keep-1] = err
+	copy(d.errs[1:], d.errs[2:])
+	d.errs[keep-1] = err
 }
 
-// slept replaces the planned wait by the time it really took.
-func (l *state) slept(took time.Duration) { l.waited = sum(l.waited-l.wait, max(took, 0)) }
+// correctWait replaces the planned wait by the time it really took.
+func (d *decisions) correctWait(took time.Duration) { d.waited = sum(d.waited-d.wait, max(took, 0)) }
 
 func unmarked(err error) error {
 	for {
@@ -176,23 +180,46 @@ func unmarked(err error) error {
 	}
 }
 
-func (l *state) stop(p *Policy, elapsed time.Duration, reason Reason, cause error) (time.Duration, bool) {
-	l.err = &Error{
-		Name:     p.Name,
-		Reason:   reason,
-		Attempts: l.attempts,
-		Elapsed:  max(elapsed, 0),
-		Waited:   l.waited,
-		Errs:     slices.Clone(l.errs), // which may lie in something larger: an error can live long
-		Cause:    cause,
+// open tells the budget that the run begins.
+func (d *decisions) open(p *Policy) {
+	if p.Budget != nil {
+		p.Budget.Begin()
+		d.budgeted = true
 	}
-	l.end(p, false)
-	return 0, false
 }
 
-func (l *state) end(p *Policy, ok bool) {
-	l.ended = true
-	if p.Budget != nil {
-		p.Budget.End(l.retried, ok)
+// stop ends the run as one that gives up. It returns false: nothing follows.
+func (d *decisions) stop(p *Policy, reason Reason, cause error) bool {
+	d.err = &Error{Reason: reason, Cause: cause}
+	d.end(p, false)
+	return false
+}
+
+// succeed ends the run after an attempt that succeeded.
+func (d *decisions) succeed(p *Policy) {
+	d.attempts += min(1, math.MaxInt-d.attempts)
+	d.end(p, true)
+}
+
+func (d *decisions) end(p *Policy, ok bool) {
+	d.over = true
+	if d.budgeted {
+		d.budgeted = false
+		p.Budget.End(d.retried, ok)
 	}
+}
+
+// fail completes the error of a run that gave up when it was elapsed old.
+func (d *decisions) fail(p *Policy, elapsed time.Duration) {
+	if e := d.err; e != nil {
+		e.Name, e.Attempts, e.Elapsed, e.Waited = p.Name, d.attempts, max(elapsed, 0), d.waited
+		e.Errs = slices.Clone(d.errs) // which may lie in something larger: an error can live long
+	}
+}
+
+func (d *decisions) result() error {
+	if d.err == nil {
+		return nil
+	}
+	return d.err
 }

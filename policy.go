@@ -113,23 +113,33 @@ func (p *Policy) maxRetryAfter() time.Duration {
 	return p.MaxRetryAfter
 }
 
-// backoff returns the wait before a retry that follows an error of class c.
-func (p *Policy) backoff(c Class, s Step) time.Duration {
-	b := p.Backoff
-	if c == Throttled && p.ThrottleBackoff != nil {
-		b = p.ThrottleBackoff
+// backoff returns what tells the wait before a retry that follows an error of
+// class c.
+func (p *Policy) backoff(c Class) Backoff {
+	switch {
+	case c == Throttled && p.ThrottleBackoff != nil:
+		return p.ThrottleBackoff
+	case p.Backoff != nil:
+		return p.Backoff
 	}
-	if b == nil {
-		return Exponential{}.Delay(s)
-	}
-	return max(b.Delay(s), 0)
+	return defaultBackoff
 }
+
+var defaultBackoff Backoff = Exponential{}
 
 func (p *Policy) random() float64 {
 	if p.Rand == nil {
 		return rand.Float64()
 	}
 	return clampUnit(p.Rand())
+}
+
+// plain reports whether a run has nothing to tell and nothing to close, whatever
+// op does.
+func (p *Policy) plain() bool {
+	h := &p.Hooks
+	return p.Budget == nil && p.AttemptTimeout <= 0 && p.Clock == nil &&
+		h.Start == nil && h.Attempt == nil && h.AttemptDone == nil && h.Wait == nil && h.Done == nil
 }
 
 func (p *Policy) clock() clockx.Clock {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"iter"
 	"time"
-
-	"github.com/goretry/retry/clockx"
 )
 
 // Ticks is a run whose attempts are the iterations of a loop: it yields 1 at
@@ -28,16 +26,15 @@ func Ticks(ctx context.Context, p Policy) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		p := p
 		p.AttemptTimeout = 0
-		r := run{ctx: ctx}
-		tick := func(context.Context) (struct{}, error) {
-			if yield(r.number()) {
-				return struct{}{}, ErrRejected
+		n := 0
+		tick := func(context.Context) error {
+			n++
+			if yield(n) {
+				return ErrRejected
 			}
-			return struct{}{}, nil
+			return nil
 		}
-		for attempt(&r, &p, tick, new(struct{})) {
-			r.woke(clockx.System().Sleep(r.ctx, r.pause()))
-		}
+		_ = watched(ctx, &p, 0, tick).finish(&p, tick)
 	}
 }
 
@@ -59,16 +56,19 @@ func NewTicker(ctx context.Context, p Policy) *Ticker {
 	ctx, cancel := context.WithCancel(ctx)
 	c := make(chan time.Time)
 	t := &Ticker{C: c, cancel: cancel, done: make(chan struct{})}
+	p.AttemptTimeout = 0
 	go func() {
 		defer close(t.done)
 		defer close(c)
 		defer cancel()
-		for range Ticks(ctx, p) {
+		tick := func(ctx context.Context) error {
 			select {
 			case c <- p.clock().Now():
 			case <-ctx.Done():
 			}
+			return ErrRejected
 		}
+		_ = watched(ctx, &p, 0, tick).finish(&p, tick)
 	}()
 	return t
 }

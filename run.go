@@ -1,0 +1,348 @@
+package retry
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/goretry/retry/clockx"
+)
+
+// run is one run of Do, Run, Supervise, Ticks or a Ticker: its decisions, and what
+// it takes to make attempts and to wait. Its life, with what is called on the way:
+//
+//	unbegun ── Hooks.Start, Budget.Begin ──▶ between ── Hooks.Attempt ──▶ attempting ── op
+//	attempting ── Budget.Withdraw, Hooks.AttemptDone, Hooks.Wait ──▶ waiting ──▶ between, and so on
+//	attempting ── Budget.End, Hooks.AttemptDone, Hooks.Done ──▶ over
+//
+// Three rules keep a run cheap. The policy is handed to each method: a pointer to
+// it in a run would move it to the heap. A run lives on the stack until an attempt
+// fails. And while a run sleeps, its goroutine's stack holds nothing of what it
+// takes to make an attempt or to judge an error, so that it still fits the 2 KiB
+// it began with: functions marked noinline are for that.
+type run struct {
+	decisions
+	stopwatch
+	caller  context.Context    // as it was given
+	ctx     context.Context    // the caller's, or what Hooks.Start made of it
+	attempt context.Context    // for op
+	expire  context.CancelFunc // ends the attempt's timeout; nil if it has none
+	home    *home              // nil before the first failure
+	healthy time.Duration      // how long op must be up for its failure to begin a new run; 0: it never does
+	number  int                // of the attempt underway or the last one; 0 before the first
+	began   time.Duration      // when that attempt began
+	ended   time.Duration      // when it ended, if anybody can see it
+	slept   error              // what the latest sleep returned
+	phase   phase
+}
+
+// phase says what a run owes when a panic or Goexit passes through it.
+type phase uint8
+
+const (
+	unbegun    phase = iota // nothing
+	between                 // Hooks.Done, Budget.End
+	attempting              // and Hooks.AttemptDone
+	waiting                 // Hooks.Done, Budget.End, and to count the wait as it was
+	asleep                  // nothing: nothing can panic now
+	over
+)
+
+// home is what outlives the stack frame of a run once an attempt has failed: one
+// allocation, with room for the first errors and for the contexts of the first
+// retries.
+type home struct {
+	run
+	errs     [4]error
+	contexts [3]attemptContext
+}
+
+// finish sleeps on the system clock and makes attempts until the run is over, and
+// returns its error. A nil r is a run that is over, and succeeded.
+func (r *run) finish(p *Policy, op func(context.Context) error) error {
+	for r.sleeps() {
+		_ = clockx.System().Sleep(r.ctx, r.wait) // r looks at ctx afterwards
+		r.proceed(p, op)
+	}
+	if r == nil {
+		return nil
+	}
+	return r.result()
+}
+
+// unnumbered reports whether a first attempt may have ctx itself: it has not
+// ended, and is not that of another run's retry.
+func unnumbered(ctx context.Context) bool {
+	return ctx != nil && ctx.Err() == nil && AttemptNumber(ctx) == 1
+}
+
+// failed returns the run whose first attempt has failed with err.
+//
+//go:noinline
+func failed(ctx context.Context, p *Policy, since time.Duration, err error) *run {
+	h := new(home)
+	r := &h.run
+	r.home, r.caller, r.ctx, r.attempt = h, ctx, ctx, ctx
+	r.since, r.relative, r.number, r.phase = since, true, 1, attempting
+	r.errs = h.errs[:0]
+	if r.settle(p, err) {
+		r.phase = asleep
+	}
+	return r
+}
+
+// watched makes attempts, and returns the run if it must sleep or has given up.
+//
+//go:noinline
+func watched(ctx context.Context, p *Policy, healthy time.Duration, op func(context.Context) error) *run {
+	var r run
+	r.caller, r.ctx, r.healthy = ctx, ctx, healthy
+	r.proceed(p, op)
+	if r.phase != asleep && r.err == nil {
+		return nil
+	}
+	h := r.home
+	if h == nil {
+		h = new(home)
+	}
+	h.run = r
+	return &h.run
+}
+
+func (r *run) sleeps() bool { return r != nil && r.phase == asleep }
+
+// proceed makes attempts until the run is over or must sleep on the system
+// clock. Whatever may panic is called below it. A clock that is not the system's
+// is slept on here: its timers may run anything.
+//
+//go:noinline
+func (r *run) proceed(p *Policy, op func(context.Context) error) {
+	defer r.close(p)
+	for r.ready(p) {
+		err := op(r.attempt)
+		if !r.settle(p, err) {
+			return
+		}
+		if p.Clock != nil && p.Clock != clockx.System() {
+			r.slept = p.Clock.Sleep(r.ctx, r.wait)
+		} else if r.wait > 0 {
+			r.phase = asleep
+			return
+		}
+	}
+}
+
+// ready begins the run or ends its wait, and prepares the next attempt. It
+// reports whether that attempt is to be made.
+func (r *run) ready(p *Policy) bool {
+	if r.number == 0 {
+		r.begin(p)
+	} else {
+		r.resume(p)
+	}
+	if r.slept != nil || r.ctx.Err() != nil {
+		return r.canceled(p)
+	}
+	if r.number == 0 {
+		r.errs = nil // what ended the run before, had the pause been cut short
+		r.open(p)
+	}
+	r.number++
+	r.attempt = r.numbered()
+	if p.Hooks.Attempt != nil && !r.attemptHook(p) {
+		return false
+	}
+	r.phase = attempting
+	if p.AttemptTimeout > 0 {
+		r.attempt, r.expire = p.clock().WithTimeoutCause(r.attempt, p.AttemptTimeout, ErrAttemptTimeout)
+	}
+	return true
+}
+
+func (r *run) begin(p *Policy) {
+	if r.ctx == nil {
+		panic("retry: nil context")
+	}
+	r.stopwatch.begin(p)
+	if p.Hooks.Start != nil {
+		r.startHook(p)
+	}
+	r.phase = between
+}
+
+// resume goes on after a wait, and counts it as it was.
+func (r *run) resume(p *Policy) {
+	r.began = r.ended
+	if r.wait > 0 || p.Hooks.Wait != nil { // else no time has passed
+		r.began = r.elapsed(p)
+	}
+	r.correctWait(r.began - r.ended)
+	r.phase = between
+}
+
+// numbered returns the context for the attempt underway.
+func (r *run) numbered() context.Context {
+	n := r.number
+	switch {
+	case n == 1 && AttemptNumber(r.ctx) == 1:
+		return r.ctx
+	case n == 1 || n-2 >= len(r.home.contexts):
+		return &attemptContext{r.ctx, n}
+	}
+	c := &r.home.contexts[n-2]
+	*c = attemptContext{r.ctx, n}
+	return c
+}
+
+// settle takes what op returned, and reports whether another attempt is to follow
+// after r.wait.
+func (r *run) settle(p *Policy, err error) bool {
+	if err == nil {
+		if p.Hooks.timesFirstTry() {
+			r.ended = r.elapsed(p)
+		}
+		r.succeed(p)
+		r.attemptDone(p, nil)
+		return r.done(p)
+	}
+	if r.home == nil {
+		r.home = new(home)
+		r.errs = r.home.errs[:0]
+	}
+	timed := p.MaxElapsed > 0 || r.healthy > 0 || p.Hooks.timesFirstTry()
+	if timed {
+		r.ended = r.elapsed(p)
+	}
+	r.record(err)
+	more := false
+	if r.ctx.Err() != nil {
+		r.stopCanceled(p, r.ctx, nil)
+	} else {
+		r.class, r.hint = p.judge(err)
+		healthy := r.healthy > 0 && r.ended-r.began >= r.healthy
+		more = r.next(p, moment{r.ended, r.left(p), healthy})
+	}
+	if !timed && (!more || r.wait > 0 || p.Hooks.Wait != nil) {
+		r.ended = r.elapsed(p) // not sooner: nobody sees the time of a retry without a wait
+	}
+	r.attemptDone(p, err)
+	switch {
+	case !more:
+		return r.done(p)
+	case r.over: // op was up for long enough: a pause follows, and then a new run
+		r.done(p)
+		r.renew(err)
+	case p.Hooks.Wait != nil && r.ctx.Err() == nil:
+		r.waitHook(p, err)
+	}
+	return true
+}
+
+// canceled ends the run because its context did, or because the clock could not
+// sleep. It returns false: no attempt follows.
+func (r *run) canceled(p *Policy) bool {
+	r.ended = r.elapsed(p)
+	r.stopCanceled(p, r.ctx, r.slept)
+	if r.phase == attempting {
+		r.attemptDone(p, context.Cause(r.ctx))
+	}
+	return r.done(p)
+}
+
+// attemptDone closes the attempt that ended with err.
+func (r *run) attemptDone(p *Policy, err error) {
+	r.phase = between
+	if !r.over {
+		r.phase = waiting
+	}
+	if p.Hooks.AttemptDone != nil {
+		r.attemptDoneHook(p, err)
+	}
+	r.endTimeout()
+}
+
+func (r *run) endTimeout() {
+	if r.expire != nil {
+		r.expire()
+	}
+}
+
+// done ends the run. It returns false: no attempt follows.
+func (r *run) done(p *Policy) bool {
+	r.phase = over
+	r.fail(p, r.ended)
+	if p.Hooks.Done != nil {
+		r.doneHook(p)
+	}
+	return false
+}
+
+// close makes up for what a panic or Goexit in op, in a hook or in another func
+// of the policy has skipped.
+func (r *run) close(p *Policy) {
+	if r.phase > unbegun && r.phase < asleep {
+		r.abort(p)
+	}
+}
+
+func (r *run) abort(p *Policy) {
+	now := r.elapsed(p)
+	if r.phase == waiting {
+		r.correctWait(now - r.ended)
+	}
+	r.ended = now
+	defer r.done(p)
+	defer r.endTimeout()
+	underway := r.phase == attempting
+	if !r.over {
+		if underway && r.attempts < r.number {
+			r.record(errPanic)
+		}
+		r.stop(p, ReasonPanic, errPanic)
+	}
+	if underway {
+		r.attemptDone(p, errPanic)
+	}
+}
+
+// stopwatch tells how old a run is. If nobody can see when it began, it counts
+// from epoch: that is half the price of time.Now.
+type stopwatch struct {
+	start    time.Time
+	since    time.Duration // since epoch, if relative
+	relative bool
+}
+
+var epoch = time.Now()
+
+func (s *stopwatch) begin(p *Policy) {
+	s.relative = p.Clock == nil && p.Hooks.Wait == nil && !p.Hooks.timesFirstTry()
+	if s.relative {
+		s.since = time.Since(epoch)
+	} else {
+		s.start = p.clock().Now()
+	}
+}
+
+func (s *stopwatch) elapsed(p *Policy) time.Duration {
+	switch {
+	case s.relative:
+		return time.Since(epoch) - s.since
+	case p.Clock == nil:
+		return time.Since(s.start)
+	}
+	return p.Clock.Now().Sub(s.start)
+}
+
+// left returns how long it is to the caller's deadline, math.MaxInt64 if there is
+// none.
+func (r *run) left(p *Policy) time.Duration {
+	deadline, ok := r.ctx.Deadline()
+	switch {
+	case !ok:
+		return math.MaxInt64
+	case p.Clock == nil:
+		return time.Until(deadline)
+	}
+	return deadline.Sub(p.Clock.Now())
+}

@@ -1,0 +1,46 @@
+package retry
+
+import (
+	"context"
+	"time"
+)
+
+// Supervise keeps a long-lived op running, such as one that connects and then
+// consumes. It calls op again whenever op fails, after the policy's wait. It
+// returns nil when op does, and an *[Error] when ctx ends or the policy gives up.
+// A MaxAttempts of 0 means no limit here.
+//
+// An op that fails after it was up for healthy or longer has done its work. Its run
+// ends as a success, and that failure costs the budget nothing. After the
+// backoff's first wait a new run begins, which counts attempts, elapsed time and
+// waits from zero. An op that fails sooner stays within its run, and the waits
+// grow: choose healthy longer than a broken op usually stays up. Zero or less
+// means a minute, on Policy.Clock.
+//
+// The failure of a healthy op is judged as any other: a [Permanent] one, one that
+// Policy.NonIdempotent forbids to repeat, a server that asks for more than
+// Policy.MaxRetryAfter, and a wait that would outlast the caller's deadline end
+// Supervise. Policy.AttemptTimeout limits how long op may stay up, which is hardly
+// ever meant. Supervise panics if ctx or op is nil.
+func Supervise(ctx context.Context, p Policy, healthy time.Duration, op func(context.Context) error) error {
+	if op == nil {
+		panic("retry: nil op")
+	}
+	if p.MaxAttempts == 0 {
+		p.MaxAttempts = Unlimited
+	}
+	if healthy <= 0 {
+		healthy = time.Minute
+	}
+	return watched(ctx, &p, healthy, op).finish(&p, op)
+}
+
+// renew makes r the run after one that err has ended. Until its pause is over, err
+// is all that is known about it.
+//
+//go:noinline
+func (r *run) renew(err error) {
+	wait := r.wait
+	*r = run{caller: r.caller, ctx: r.caller, healthy: r.healthy}
+	r.wait, r.errs = wait, []error{unmarked(err)}
+}
