@@ -108,9 +108,10 @@ func (f Fibonacci) Delay(s Step) time.Duration {
 	return f.Jitter.spread(d, top, s.Rand)
 }
 
-// Decorrelated is a [Backoff] with the delay min(Max, uniform[Base, 3·Prev)),
-// where a Prev of 0 counts as Base: the decorrelated jitter of the AWS article
-// named at [FullJitter]. Zero or negative: Base is DefaultBase, Max DefaultMax.
+// Decorrelated is a [Backoff] with the delay min(Max, uniform[Base, 3·Prev)): the
+// decorrelated jitter of the AWS article named at [FullJitter]. A Prev of 0 counts
+// as min(Max, Base·3^(Retry-1)), so that a run that is resumed elsewhere does not
+// start over. Zero or negative: Base is DefaultBase, Max DefaultMax.
 // Once at Max, two waits of three are exactly Max: where that matters take
 // [Exponential].
 type Decorrelated struct{ Base, Max time.Duration }
@@ -120,7 +121,7 @@ func (b Decorrelated) Delay(s Step) time.Duration {
 	base, top := limits(b.Base, b.Max)
 	prev := float64(s.Prev)
 	if s.Prev <= 0 {
-		prev = base
+		prev = min(base*math.Pow(3, float64(max(s.Retry, 1)-1)), float64(top))
 	}
 	d := base + unfused(clampUnit(s.Rand)*(max(3*prev, base)-base))
 	return min(max(duration(d), b.Base), top) // a float64 may be a little less than Base

@@ -51,6 +51,14 @@ func TestGoldenSchedules(t *testing.T) {
 		{"± 20 %, middle", retry.Exponential{Jitter: retry.PlusMinus(.2)}, .5, []time.Duration{100 * ms, 200 * ms}},
 		{"± 50 % at the cap, least", retry.Linear{Base: time.Second, Max: time.Second, Jitter: retry.PlusMinus(.5)}, 0,
 			[]time.Duration{time.Second / 3, time.Second / 3}}, // [.5, 1.5) scaled to end at Max
+		{"a window below the delay", retry.Exponential{Jitter: retry.Jitter{High: .5}}, .5, []time.Duration{25 * ms, 50 * ms}},
+		{"± 100 %, least", retry.Exponential{Jitter: retry.PlusMinus(1)}, 0, []time.Duration{0, 0}},
+		{"± 100 %, middle", retry.Exponential{Jitter: retry.PlusMinus(1)}, .5, []time.Duration{100 * ms, 200 * ms}},
+		{"± 100 %, high", retry.Exponential{Jitter: retry.PlusMinus(1)}, .75, []time.Duration{150 * ms, 300 * ms}},
+		{"an endless window", retry.Exponential{Base: ms, Max: time.Second, Jitter: retry.Jitter{High: math.Inf(1)}}, .5,
+			[]time.Duration{time.Second / 2, time.Second / 2}},
+		{"an endless window from 0·∞", retry.Exponential{Base: ms, Max: time.Second, Jitter: retry.Jitter{Low: math.Inf(1), High: math.Inf(1)}}, .5,
+			[]time.Duration{time.Second / 2, time.Second / 2}},
 		{"linear", retry.Linear{Base: 100 * ms, Max: 350 * ms, Jitter: no}, .5, []time.Duration{100 * ms, 200 * ms, 300 * ms, 350 * ms}},
 		{"fibonacci", retry.Fibonacci{Base: 100 * ms, Max: time.Second, Jitter: no}, .5,
 			[]time.Duration{100 * ms, 100 * ms, 200 * ms, 300 * ms, 500 * ms, 800 * ms, time.Second}},
@@ -124,6 +132,22 @@ func TestSmallJitterIsContinuous(t *testing.T) {
 	}
 	if len(seen) != 1000 || len(short) < 2 {
 		t.Errorf("1000 random numbers give %d waits of about 1s, and %d of about 100ns", len(seen), len(short))
+	}
+}
+
+// A run that was resumed does not know its last wait: it goes on from what that
+// was about.
+func TestDecorrelatedAfterResume(t *testing.T) {
+	b := retry.Decorrelated{Base: ms, Max: time.Second}
+	for _, tt := range []struct {
+		made int
+		want time.Duration // in the middle of [1, 3·prev)
+	}{{0, 2 * ms}, {1, 5 * ms}, {2, 14 * ms}, {3, 41 * ms}, {40, time.Second}, {math.MaxInt - 2, time.Second}} {
+		p := retry.Policy{MaxAttempts: retry.Unlimited, Backoff: b, Rand: func() float64 { return .5 }}
+		loop := p.Resume(epoch, tt.made, 0)
+		if wait, _ := loop.Next(epoch, errDown); wait != tt.want {
+			t.Errorf("after %d attempts elsewhere the wait is %v, want %v", tt.made, wait, tt.want)
+		}
 	}
 }
 

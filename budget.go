@@ -9,10 +9,12 @@ import (
 )
 
 // Budget limits the retries of all the runs that share it. First attempts are
-// never refused. Implementations are safe for concurrent use.
+// never refused. Share one budget among all calls to the same dependency: a budget
+// that each call makes anew limits nothing. Implementations are safe for
+// concurrent use.
 //
 // A run calls Begin once, Withdraw before each retry, and End once, whatever
-// becomes of op. A retry that was granted is spent, also if the run is canceled in
+// becomes of op. A retry that was granted is spent, even if the run is canceled in
 // the wait before it.
 type Budget interface {
 	// Begin says that a run starts.
@@ -34,9 +36,10 @@ type Budget interface {
 // So retries stop when too many of them fail, and come back as calls succeed.
 //
 // The zero value is a full bucket: Capacity 500, Cost 14, ThrottleCost 5,
-// Reward 1; a negative field counts as zero tokens. A bucket smaller than a cost
-// never grants that retry: with a small Capacity set both costs. Set the fields
-// before the first use and do not copy it after.
+// Reward 1. A negative field counts as zero tokens, and a negative Capacity grants
+// nothing. A cost above Capacity counts as Capacity, so that a full bucket always
+// grants a retry. A nil *TokenBudget grants everything. Set the fields before the
+// first use and do not copy it after.
 type TokenBudget struct {
 	Capacity, Cost, ThrottleCost, Reward int
 
@@ -48,7 +51,13 @@ func (b *TokenBudget) Begin() {}
 
 // Withdraw takes the cost of a retry, if the bucket holds it.
 func (b *TokenBudget) Withdraw(c Class, _ int) bool {
+	if b == nil {
+		return true
+	}
 	cost, capacity := b.cost(c), b.capacity()
+	if capacity == 0 {
+		return false
+	}
 	for {
 		used := b.used.Load()
 		if cost > capacity-used {
@@ -62,7 +71,7 @@ func (b *TokenBudget) Withdraw(c Class, _ int) bool {
 
 // End puts tokens back after a success.
 func (b *TokenBudget) End(retried Class, ok bool) {
-	if !ok {
+	if b == nil || !ok {
 		return
 	}
 	back := tokens(b.Reward, 1)
@@ -79,6 +88,9 @@ func (b *TokenBudget) End(retried Class, ok bool) {
 
 // Balance returns the share of Capacity that is left, in [0,1].
 func (b *TokenBudget) Balance() float64 {
+	if b == nil {
+		return 1
+	}
 	capacity := b.capacity()
 	if capacity == 0 {
 		return 0
@@ -89,10 +101,11 @@ func (b *TokenBudget) Balance() float64 {
 func (b *TokenBudget) capacity() int64 { return tokens(b.Capacity, 500) }
 
 func (b *TokenBudget) cost(c Class) int64 {
+	cost := tokens(b.Cost, 14)
 	if c == Throttled {
-		return tokens(b.ThrottleCost, 5)
+		cost = tokens(b.ThrottleCost, 5)
 	}
-	return tokens(b.Cost, 14)
+	return min(cost, b.capacity())
 }
 
 // tokens returns n, its default for 0, and 0 for a negative number.
@@ -104,45 +117,51 @@ func tokens(n, byDefault int) int64 {
 }
 
 // RatioBudget allows retries ≤ Ratio × runs + MinPerSecond × Window, both counted
-// over the last Window, as Finagle's retry budget does. So retries never add more
-// than the fraction Ratio to the load, and a service with little traffic still
-// has MinPerSecond of them. Goroutines that ask at the very turn of a tenth of the
-// window may each be granted the last retry.
+// over the last Window, as Finagle's retry budget does. So retries add no more than
+// the fraction Ratio to the load, and a service with little traffic still has
+// MinPerSecond of them. When one tenth of the window gives way to the next,
+// concurrent callers may each get the last retry.
 //
 // The zero value has Ratio 0.1, MinPerSecond 10 and Window 10 s. A negative
 // Ratio counts as zero, a negative MinPerSecond gives no floor. The window moves
-// in tenths. Clock nil means clockx.System(). Set the fields before the first
-// use and do not copy it after.
+// in tenths, and never back. Clock nil means clockx.System(). A nil *RatioBudget
+// grants everything. Set the fields before the first use and do not copy it after.
 type RatioBudget struct {
 	Ratio, MinPerSecond float64
 	Window              time.Duration
 	Clock               clockx.Clock
 
-	ring [11]atomic.Pointer[tenth] // the last Window, and the tenth of it underway
+	newest atomic.Uint64             // the index of the tenth underway
+	ring   [11]atomic.Pointer[tenth] // the last Window, and the tenth of it underway
 }
 
 // tenth counts what happened in a tenth of a window. It is replaced, not emptied,
 // when its place in the ring is needed again: then no count is ever half done.
 type tenth struct {
-	number        int64 // which tenth since the clock's origin
+	index         uint64 // which tenth it is, counted from long before any
 	runs, retries atomic.Int64
 }
 
 // Begin counts a run.
 func (b *RatioBudget) Begin() {
-	b.current().runs.Add(1)
+	if b != nil {
+		b.current().runs.Add(1)
+	}
 }
 
 // Withdraw counts a retry, if the window has room for it.
 func (b *RatioBudget) Withdraw(Class, int) bool {
+	if b == nil {
+		return true
+	}
 	for {
-		s := b.current()
-		granted := s.retries.Load() // before the sum: if it still stands after, no other retry came in between
-		runs, retries := b.count(s.number)
+		t := b.current()
+		granted := t.retries.Load() // before the sum: if it still stands after, no other retry came in between
+		runs, retries := b.sum(t.index)
 		if float64(retries+1) > b.allowed(runs) {
 			return false
 		}
-		if s.retries.CompareAndSwap(granted, granted+1) {
+		if t.retries.CompareAndSwap(granted, granted+1) {
 			return true
 		}
 	}
@@ -153,7 +172,10 @@ func (b *RatioBudget) End(Class, bool) {}
 
 // Balance returns the share of the retries now allowed that is left, in [0,1].
 func (b *RatioBudget) Balance() float64 {
-	runs, retries := b.count(b.current().number)
+	if b == nil {
+		return 1
+	}
+	runs, retries := b.sum(b.current().index)
 	if retries == 0 {
 		return 1
 	}
@@ -168,7 +190,7 @@ func (b *RatioBudget) allowed(runs int64) float64 {
 	if floor == 0 {
 		floor = 10
 	}
-	return share(ratio, runs) + unfused(max(orZero(floor), 0)*b.window().Seconds())
+	return allowance(ratio, runs) + unfused(max(orZero(floor), 0)*b.window().Seconds())
 }
 
 func (b *RatioBudget) window() time.Duration {
@@ -178,80 +200,107 @@ func (b *RatioBudget) window() time.Duration {
 	return b.Window
 }
 
-// current returns the tenth underway. A clock that is set back finds its old
-// ones, as far as they are still there.
+// current returns the tenth underway. A goroutine or a clock that is late gets the
+// newest one: it must not take away what others have counted since.
 func (b *RatioBudget) current() *tenth {
-	const size = int64(len(b.ring))
-	var t time.Duration
-	if b.Clock == nil {
-		t = time.Since(epoch)
-	} else {
-		t = time.Duration(b.Clock.Now().UnixNano())
-	}
-	number := int64(t / max(b.window()/time.Duration(size-1), 1))
-	place := &b.ring[(number%size+size)%size]
+	index := b.advance()
+	place := &b.ring[index%uint64(len(b.ring))]
 	for {
-		s := place.Load()
-		if s != nil && s.number == number {
-			return s
+		t := place.Load()
+		if t != nil && t.index >= index {
+			return t
 		}
-		if fresh := (&tenth{number: number}); place.CompareAndSwap(s, fresh) {
+		if fresh := (&tenth{index: index}); place.CompareAndSwap(t, fresh) {
 			return fresh
 		}
 	}
 }
 
-// count sums up the window that ends with the numbered tenth.
-func (b *RatioBudget) count(number int64) (runs, retries int64) {
+// advance reads the clock, and returns the index of the tenth underway.
+func (b *RatioBudget) advance() uint64 {
+	var now time.Duration
+	if b.Clock == nil {
+		now = time.Since(epoch)
+	} else {
+		now = time.Duration(b.Clock.Now().UnixNano())
+	}
+	index := uint64(now/max(b.window()/time.Duration(len(b.ring)-1), 1)) + 1<<63 // in order from the past on
+	for {
+		newest := b.newest.Load()
+		if index <= newest {
+			return newest
+		}
+		if b.newest.CompareAndSwap(newest, index) {
+			return index
+		}
+	}
+}
+
+// sum adds up the window that ends with the indexed tenth.
+func (b *RatioBudget) sum(index uint64) (runs, retries int64) {
 	for i := range b.ring {
-		s := b.ring[i].Load()
-		if s != nil && s.number <= number && s.number > number-int64(len(b.ring)) {
-			runs += s.runs.Load()
-			retries += s.retries.Load()
+		t := b.ring[i].Load()
+		if t != nil && t.index <= index && index-t.index < uint64(len(b.ring)) {
+			runs += t.runs.Load()
+			retries += t.retries.Load()
 		}
 	}
 	return runs, retries
 }
 
-// share returns ratio × runs, at most what 32 bits hold, and a little more than
+// allowance returns ratio × runs, at most what 32 bits hold, and a little more than
 // the product of floats: .29 × 100 is a hair below 29.
-func share(ratio float64, runs int64) float64 {
+func allowance(ratio float64, runs int64) float64 {
 	const rounding = 1e-9
 	return min(max(orZero(ratio*float64(runs)), 0)+rounding, math.MaxUint32)
 }
 
-// ConcurrencyBudget grants a retry while retries in flight ≤ max(Min, Ratio ×
-// runs in flight) holds with it, exactly and under any contention. A run has a
-// retry in flight from its first granted one, the wait included, until it ends.
-// When runs end and too many of the others hold a place, those keep it for the
-// retry they are in, and are refused the next.
+// ConcurrencyBudget grants a retry if at most max(Min, Ratio × runs in flight)
+// retries, this one included, would be in flight. The limit is exact under
+// contention. A run has a retry in flight from its first granted one, the wait
+// included, until it ends. If runs end and the limit falls below the retries in
+// flight, those retries finish, but their runs get no more.
 //
-// The zero value has Ratio 0.2 and Min 3; a negative field counts as zero. Set
-// the fields before the first use and do not copy it after.
+// The zero value has Ratio 0.2 and Min 3. A negative field counts as zero. A nil
+// *ConcurrencyBudget grants everything. Set the fields before the first use and do
+// not copy it after.
 type ConcurrencyBudget struct {
 	Ratio float64
 	Min   int
 
-	inFlight atomic.Uint64 // runs in the upper half, retries in the lower: one word, so that they change together
+	state atomic.Uint64 // an inFlight: one word, so that both numbers change together
 }
+
+// inFlight has the number of runs in its upper half, and that of retries in its
+// lower.
+type inFlight uint64
 
 const oneRun = 1 << 32
 
+func (n inFlight) runs() int64    { return int64(n / oneRun) }
+func (n inFlight) retries() int64 { return int64(n % oneRun) }
+
 // Begin counts a run in flight.
-func (b *ConcurrencyBudget) Begin() { b.inFlight.Add(oneRun) }
+func (b *ConcurrencyBudget) Begin() {
+	if b != nil {
+		b.state.Add(oneRun)
+	}
+}
 
 // Withdraw takes a place for a run's first retry. A later one keeps that place
 // while the limit allows it.
 func (b *ConcurrencyBudget) Withdraw(_ Class, retry int) bool {
+	if b == nil {
+		return true
+	}
 	for {
-		n := b.inFlight.Load()
-		if retry > 1 {
-			return retries(n) <= b.allowed(n)
-		}
-		if retries(n)+1 > b.allowed(n) {
+		n := inFlight(b.state.Load())
+		switch {
+		case retry > 1:
+			return n.retries() <= b.allowed(n)
+		case n.retries()+1 > b.allowed(n):
 			return false
-		}
-		if b.inFlight.CompareAndSwap(n, n+1) {
+		case b.state.CompareAndSwap(uint64(n), uint64(n+1)):
 			return true
 		}
 	}
@@ -259,25 +308,29 @@ func (b *ConcurrencyBudget) Withdraw(_ Class, retry int) bool {
 
 // End gives back what the run took.
 func (b *ConcurrencyBudget) End(retried Class, _ bool) {
+	if b == nil {
+		return
+	}
 	n := uint64(oneRun)
 	if retried != Unknown {
 		n++
 	}
-	b.inFlight.Add(-n)
+	b.state.Add(-n)
 }
 
 // Balance returns the share of the places now allowed that is free, in [0,1].
 func (b *ConcurrencyBudget) Balance() float64 {
-	n := b.inFlight.Load()
-	if retries(n) == 0 {
+	if b == nil {
 		return 1
 	}
-	return max(1-float64(retries(n))/float64(b.allowed(n)), 0)
+	n := inFlight(b.state.Load())
+	if n.retries() == 0 {
+		return 1
+	}
+	return max(1-float64(n.retries())/float64(b.allowed(n)), 0)
 }
 
-func retries(n uint64) int64 { return int64(n % oneRun) }
-
-func (b *ConcurrencyBudget) allowed(n uint64) int64 {
+func (b *ConcurrencyBudget) allowed(n inFlight) int64 {
 	ratio, floor := b.Ratio, b.Min
 	if ratio == 0 {
 		ratio = .2
@@ -285,5 +338,5 @@ func (b *ConcurrencyBudget) allowed(n uint64) int64 {
 	if floor == 0 {
 		floor = 3
 	}
-	return max(int64(share(ratio, int64(n/oneRun))), int64(floor))
+	return max(int64(allowance(ratio, n.runs())), int64(floor))
 }

@@ -61,7 +61,10 @@ func TestTokenBudgetDefaultsAndOddFields(t *testing.T) {
 		{&retry.TokenBudget{}, 500 / 14, (500 - 500/14*14) / 5},
 		{&retry.TokenBudget{Capacity: -1}, 0, 0},
 		{&retry.TokenBudget{Cost: -1}, 10_000, 100},
-		{&retry.TokenBudget{Cost: math.MaxInt, ThrottleCost: 250}, 0, 2},
+		{&retry.TokenBudget{Cost: math.MaxInt, ThrottleCost: 250}, 1, 0}, // a cost above Capacity is all of it
+		{&retry.TokenBudget{Capacity: 10}, 1, 0},
+		{&retry.TokenBudget{Capacity: 4, Cost: -1}, 10_000, 1},
+		{&retry.TokenBudget{Capacity: -1, Cost: -1, ThrottleCost: -1}, 0, 0},
 		{&retry.TokenBudget{Capacity: math.MaxInt, Cost: math.MaxInt}, 1, 0},
 	} {
 		if got := grants(tt.b, retry.Transient); got != tt.transient {
@@ -259,6 +262,87 @@ func TestRatioBudgetOnAClockThatIsSetBack(t *testing.T) {
 		b.Begin()
 		if !b.Withdraw(retry.Transient, 1) {
 			t.Errorf("at %v a run has no retry, want one", c.now)
+		}
+	}
+}
+
+// The clock of a goroutine that was stopped for a window shows a tenth that lies in
+// the ring where the newest one does.
+func TestRatioBudgetOnALateClock(t *testing.T) {
+	for late := time.Duration(1); late < 30; late++ {
+		c := &setBack{now: epoch}
+		b := &retry.RatioBudget{Ratio: 1, MinPerSecond: -1, Clock: c}
+		b.Begin()
+		if !b.Withdraw(retry.Transient, 1) {
+			t.Fatal("the run has no retry")
+		}
+		for _, at := range []time.Duration{-late * time.Second, 0} {
+			c.now = epoch.Add(at)
+			if b.Withdraw(retry.Transient, 1) {
+				t.Errorf("the retry is granted again at %v, by a clock that was %d s late", at, late)
+			}
+		}
+		if b.Balance() > 1e-6 { // a rounding above what the product of floats gives
+			t.Errorf("the balance is %v, want 0", b.Balance())
+		}
+	}
+}
+
+func TestRatioBudgetRefills(t *testing.T) {
+	v := clockx.NewVirtual(epoch)
+	b := &retry.RatioBudget{Clock: v} // 10 a second for 10 s
+	for range 3 {
+		n := 0
+		for n < 1000 && b.Withdraw(retry.Transient, 1) {
+			n++
+		}
+		if n != 100 {
+			t.Errorf("%d retries are granted, want 100", n)
+		}
+		v.Advance(10 * time.Second)
+		if b.Withdraw(retry.Transient, 1) {
+			t.Error("a retry is granted before the window has passed")
+		}
+		v.Advance(time.Second)
+		if b.Balance() != 1 {
+			t.Errorf("after a window the balance is %v, want 1", b.Balance())
+		}
+	}
+}
+
+func TestNilBudgetsGrantEverything(t *testing.T) {
+	for _, b := range []interface {
+		retry.Budget
+		Balance() float64
+	}{(*retry.TokenBudget)(nil), (*retry.RatioBudget)(nil), (*retry.ConcurrencyBudget)(nil)} {
+		p, _ := virtual()
+		p.Budget = b
+		op, calls := failing(9, errDown)
+		_, err := retry.Do(t.Context(), p, op)
+		wantReason(t, err, retry.ReasonMaxAttempts)
+		if *calls != 5 || b.Balance() != 1 {
+			t.Errorf("%T: %d calls, balance %v, want 5 and 1", b, *calls, b.Balance())
+		}
+	}
+}
+
+// named is a budget that adds a name to another, as people write it.
+type named struct {
+	retry.Budget
+	name string
+}
+
+func TestABudgetThatEmbedsAnotherLosesNoPlace(t *testing.T) {
+	places := &retry.ConcurrencyBudget{Ratio: -1, Min: 1}
+	p, _ := virtual()
+	p.Budget = named{places, "database"}
+	for range 3 {
+		op, calls := failing(3, errDown)
+		if _, err := retry.Do(t.Context(), p, op); err != nil || *calls != 4 {
+			t.Errorf("%v after %d calls, want a success after 4: all retries of a run take one place", err, *calls)
+		}
+		if places.Balance() != 1 {
+			t.Errorf("the balance is %v after the run, want 1", places.Balance())
 		}
 	}
 }

@@ -40,9 +40,8 @@ type Policy struct {
 	MaxElapsed time.Duration
 
 	// AttemptTimeout is each attempt's own deadline, with the cause
-	// [ErrAttemptTimeout]. Zero means none. When op returns, its context is
-	// canceled, also after a success: with a timeout, op must not return what
-	// still depends on it, such as a response body that has not been read.
+	// [ErrAttemptTimeout]. Zero means none. op's context is canceled as soon as op
+	// returns, even on success: do not return an unread resp.Body or open sql.Rows.
 	AttemptTimeout time.Duration
 
 	// Backoff tells how long to wait before a retry. Nil means Exponential{}:
@@ -55,7 +54,7 @@ type Policy struct {
 	ThrottleBackoff Backoff
 
 	// MaxRetryAfter is the longest wait a server may ask for. A longer one ends
-	// the run: to come back sooner than asked would be an attack. Zero means
+	// the run, since retrying sooner than asked would only add load. Zero means
 	// DefaultMaxRetryAfter.
 	MaxRetryAfter time.Duration
 
@@ -69,8 +68,10 @@ type Policy struct {
 	// ones that carry a server's hint.
 	NonIdempotent bool
 
-	// Budget limits the retries of all runs that share it, so that they do not make
-	// an outage worse. Nil means none; a nil pointer in it is not nil.
+	// Budget limits the retries of all runs that share it, so that retries do not
+	// make an outage worse. Make it once per dependency, in a package variable say: a
+	// budget made for each call limits nothing. Nil means no limit, and so does a nil
+	// pointer to one of this package's budgets.
 	Budget Budget
 
 	// Hooks are told what happens. Nil funcs are skipped.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,4 +145,48 @@ func TestUnreadTickerEndsWithTheContext(t *testing.T) {
 		synctest.Wait()
 		cancel()
 	})
+}
+
+func TestUnreadTickerEndsWithTheContextOfAHook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+		var end context.CancelFunc
+		p := retry.Policy{Hooks: retry.Hooks{Start: func(ctx context.Context, _ retry.Policy) context.Context {
+			ctx, end = context.WithCancel(ctx)
+			return ctx
+		}}}
+		ticker := retry.NewTicker(context.WithoutCancel(t.Context()), p)
+		synctest.Wait()
+		end()
+		synctest.Wait()
+		if _, ok := <-ticker.C; ok {
+			t.Error("a tick came after the end of the run's context")
+		}
+	})
+}
+
+// counted counts the contexts that are registered with it.
+type counted struct {
+	context.Context
+	children atomic.Int32
+}
+
+func (c *counted) Done() <-chan struct{} { return make(chan struct{}) }
+
+func (c *counted) AfterFunc(func()) (stop func() bool) {
+	c.children.Add(1)
+	return func() bool { c.children.Add(-1); return true }
+}
+
+func TestTickerThatEndsByItsPolicyLeavesItsParent(t *testing.T) {
+	parent := &counted{Context: context.Background()}
+	ticker := retry.NewTicker(parent, retry.Policy{Backoff: retry.Constant(0)})
+	ticks := 0
+	for range ticker.C {
+		if ticks++; ticks == 1 && parent.children.Load() != 1 {
+			t.Error("the ticker's context is not registered: the test sees nothing")
+		}
+	}
+	if n := parent.children.Load(); ticks != 3 || n != 0 {
+		t.Errorf("after %d ticks %d contexts are registered, want 3 and none", ticks, n)
+	}
 }

@@ -15,8 +15,16 @@ func (h *Harness) AssertDelays(want ...time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !slices.Equal(h.delays, want) {
-		h.t.Errorf("retrytest: the waits were %v, want %v\n%s", h.delays, want, h.story())
+		h.t.Errorf("retrytest: the waits were %v, want %v%s\n%s", h.delays, want, h.randomness(), h.story())
 	}
+}
+
+// randomness explains waits of 0 that nobody has asked for.
+func (h *Harness) randomness() string {
+	if !h.unset || !slices.Contains(h.delays, 0) {
+		return ""
+	}
+	return "\nThe random numbers are all 0, with which full jitter does not wait: choose others with WithRand or WithSeed, or a backoff with NoJitter."
 }
 
 // AssertAttempts fails the test unless the run made exactly n attempts.

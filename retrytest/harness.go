@@ -20,8 +20,9 @@ type Harness struct {
 	Policy retry.Policy    // the policy given to New, on Clock: pass this one to Do
 	Clock  *clockx.Virtual // shows 2000-01-01 00:00 UTC at first
 
-	t  testing.TB
-	mu sync.Mutex
+	t     testing.TB
+	unset bool // neither WithRand nor WithSeed was given
+	mu    sync.Mutex
 	run
 }
 
@@ -37,26 +38,30 @@ type run struct {
 }
 
 // Option changes how [New] sets up a Harness.
-type Option func(*retry.Policy)
+type Option func(*Harness)
 
 // WithRand makes every random number r, a number in [0,1). Without an option it
-// is 0: full jitter then waits not at all, and backoffs without jitter exactly
-// as long as they say.
+// is 0: the default backoff, with its full jitter, then does not wait at all, and
+// backoffs without jitter wait exactly as long as they say.
 func WithRand(r float64) Option {
-	return func(p *retry.Policy) { p.Rand = func() float64 { return r } }
+	return func(h *Harness) {
+		h.Policy.Rand = func() float64 { return r }
+		h.unset = false
+	}
 }
 
 // WithSeed draws the random numbers from a generator with this seed: jittered
 // waits that are the same in every run of the test.
 func WithSeed(seed uint64) Option {
-	return func(p *retry.Policy) {
+	return func(h *Harness) {
 		var mu sync.Mutex
 		source := rand.New(rand.NewPCG(seed, seed))
-		p.Rand = func() float64 {
+		h.Policy.Rand = func() float64 {
 			mu.Lock()
 			defer mu.Unlock()
 			return source.Float64()
 		}
+		h.unset = false
 	}
 }
 
@@ -67,22 +72,27 @@ func WithSeed(seed uint64) Option {
 // nothing else would ever end it.
 func New(t testing.TB, p retry.Policy, opts ...Option) *Harness {
 	h := &Harness{
-		Clock: clockx.NewVirtual(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)),
-		t:     t,
+		Policy: p,
+		Clock:  clockx.NewVirtual(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)),
+		t:      t,
 	}
-	p.Clock = h.Clock
-	WithRand(0)(&p)
+	h.Policy.Clock = h.Clock
+	WithRand(0)(h)
+	h.unset = true
 	for _, opt := range opts {
-		opt(&p)
+		opt(h)
 	}
-	p.Hooks = retry.JoinHooks(retry.Hooks{
+	h.Policy.Hooks = retry.JoinHooks(retry.Hooks{
 		Start:       h.start,
 		Attempt:     h.attempt,
 		AttemptDone: h.attemptDone,
 		Wait:        h.wait,
 		Done:        h.finish,
 	}, p.Hooks)
-	h.Policy = p
+	if b, ok := p.Budget.(*retry.RatioBudget); ok && b != nil && b.Clock == nil {
+		t.Log("retrytest: the policy's RatioBudget counts on the system's clock:" +
+			" to have it follow the virtual one, set its Clock to h.Clock before the first run")
+	}
 	t.Cleanup(h.cleanup)
 	return h
 }
@@ -128,10 +138,10 @@ type cancelable struct {
 }
 
 func (c *cancelable) Err() error {
-	if err := c.Context.Err(); err == nil || c.caller.Err() == nil {
-		return err
+	if err := c.caller.Err(); err != nil {
+		return err // at once, also if it takes the standard library a goroutine to learn of it
 	}
-	return c.caller.Err()
+	return c.Context.Err()
 }
 
 // release frees the context of the last run. Its end does not: op may have

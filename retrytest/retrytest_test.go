@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/retrytest"
 )
 
@@ -22,6 +23,7 @@ const ms = time.Millisecond
 type fake struct {
 	testing.TB
 	failures []string
+	logs     []string
 	cleanups []func()
 }
 
@@ -30,6 +32,8 @@ func (f *fake) Cleanup(c func()) { f.cleanups = append(f.cleanups, c) }
 func (f *fake) Errorf(format string, args ...any) {
 	f.failures = append(f.failures, fmt.Sprintf(format, args...))
 }
+
+func (f *fake) Log(args ...any) { f.logs = append(f.logs, fmt.Sprint(args...)) }
 
 func (f *fake) end() {
 	for _, c := range slices.Backward(f.cleanups) {
@@ -284,5 +288,66 @@ func TestRunInsideOfARun(t *testing.T) {
 	})
 	if err != nil || calls != 4 {
 		t.Errorf("%d calls, %v; want 4 and no error", calls, err)
+	}
+}
+
+// foreign is a context that is not the standard library's: it takes that a
+// goroutine to learn of its end.
+type foreign struct {
+	context.Context
+	done chan struct{}
+	err  error
+}
+
+func (f *foreign) Done() <-chan struct{} { return f.done }
+func (f *foreign) Err() error            { return f.err }
+
+func TestCancelOfAForeignContext(t *testing.T) {
+	for range 500 {
+		ctx := &foreign{Context: context.Background(), done: make(chan struct{})}
+		h := retrytest.New(t, policy())
+		err := retry.Run(ctx, h.Policy, func(context.Context) error {
+			close(ctx.done)
+			ctx.err = context.Canceled
+			return errDown
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("Run() = %v, want Canceled", err)
+		}
+		h.AssertAttempts(1)
+		h.AssertReason(retry.ReasonCanceled)
+	}
+}
+
+func TestWaitsOfZeroAreExplained(t *testing.T) {
+	const advice = "choose others with WithRand or WithSeed"
+	for _, tt := range []struct {
+		policy retry.Policy
+		opts   []retrytest.Option
+		want   bool
+	}{
+		{retry.Policy{}, nil, true},
+		{retry.Policy{}, []retrytest.Option{retrytest.WithRand(0)}, false},
+		{retry.Policy{}, []retrytest.Option{retrytest.WithSeed(1)}, false},
+		{policy(), nil, false},
+	} {
+		f := &fake{}
+		h := retrytest.New(f, tt.policy, tt.opts...)
+		_ = retry.Run(t.Context(), h.Policy, func(context.Context) error { return errDown })
+		h.AssertDelays(time.Hour)
+		if len(f.failures) != 1 || strings.Contains(f.failures[0], advice) != tt.want {
+			t.Errorf("with %d options the failures are %q, want advice: %v", len(tt.opts), f.failures, tt.want)
+		}
+	}
+}
+
+func TestRatioBudgetOnRealTimeIsTold(t *testing.T) {
+	var none *retry.RatioBudget
+	for budget, want := range map[retry.Budget]int{&retry.RatioBudget{}: 1, &retry.RatioBudget{Clock: clockx.System()}: 0, &retry.TokenBudget{}: 0, none: 0} {
+		f := &fake{}
+		retrytest.New(f, retry.Policy{Budget: budget})
+		if len(f.logs) != want {
+			t.Errorf("%T: the log is %q, want %d lines", budget, f.logs, want)
+		}
 	}
 }

@@ -1,0 +1,298 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+)
+
+// life is what a supervised op does each time: how long it is up, and how it ends.
+type life struct {
+	up  time.Duration
+	err error
+}
+
+// lives returns an op that lives them one after the other on clock, and then ends
+// well, and the times at which it was called.
+func lives(clock clockx.Clock, ls ...life) (op func(context.Context) error, at *[]time.Duration) {
+	start := clock.Now()
+	at = new([]time.Duration)
+	return func(ctx context.Context) error {
+		*at = append(*at, clock.Now().Sub(start))
+		if len(ls) == 0 {
+			return nil
+		}
+		l := ls[0]
+		ls = ls[1:]
+		if err := clock.Sleep(ctx, l.up); err != nil {
+			return err
+		}
+		return l.err
+	}, at
+}
+
+const minute = time.Minute
+
+// The waits grow within a run: 1 s, 2 s, 4 s. A life of a minute ends it.
+func TestSuperviseBeginsANewRunAfterAHealthyLife(t *testing.T) {
+	p, v := virtual()
+	p.MaxAttempts = 0
+	budget := &asked{}
+	p.Budget = budget
+	log := record(&p)
+	var summaries []retry.Summary
+	p.Hooks = retry.JoinHooks(p.Hooks, retry.Hooks{Done: func(_ context.Context, s retry.Summary) { summaries = append(summaries, s) }})
+	op, at := lives(v, life{0, errDown}, life{10 * time.Second, errDown}, life{minute, errDown}, life{0, errDown})
+	if err := retry.Supervise(t.Context(), p, 0, op); err != nil {
+		t.Fatal(err)
+	}
+	want := []time.Duration{0, 1 * time.Second, 13 * time.Second, 74 * time.Second, 75 * time.Second}
+	if !slices.Equal(*at, want) {
+		t.Errorf("op was called at %v, want %v", *at, want)
+	}
+	const events = "start attempt(1) attemptDone(1) wait(1s) attempt(2) attemptDone(2) wait(2s) attempt(3) attemptDone(3) done(none) " +
+		"start attempt(1) attemptDone(1) wait(1s) attempt(2) attemptDone(2) done(none)"
+	if log.String() != events {
+		t.Errorf("hooks saw %s, want %s", log, events)
+	}
+	if a := log.attempts[2]; a.Err != errDown || a.Class != retry.Transient || a.Delay != 0 || a.Duration != minute {
+		t.Errorf("the healthy life is told as %+v, want its error and no wait", a)
+	}
+	if want := []retry.Summary{
+		{Name: "op", Attempts: 3, Elapsed: 73 * time.Second, Waited: 3 * time.Second},
+		{Name: "op", Attempts: 2, Elapsed: time.Second, Waited: time.Second},
+	}; !slices.Equal(summaries, want) {
+		t.Errorf("the runs came to %+v, want %+v", summaries, want)
+	}
+	if want := []string{"1 transient", "2 transient", "1 transient"}; !slices.Equal(budget.questions, want) {
+		t.Errorf("the budget was asked %q, want %q: a pause between runs needs no permission", budget.questions, want)
+	}
+	if budget.begun != 2 || budget.ended != 2 || !budget.ok {
+		t.Errorf("the budget saw %+v, want two runs that succeeded", budget.countingBudget)
+	}
+}
+
+// A feed that breaks faster than healthy keeps backing off.
+func TestSuperviseNeverSpins(t *testing.T) {
+	p, v := virtual()
+	p.MaxAttempts = 6
+	op, at := lives(v, slices.Repeat([]life{{minute - 1, errDown}}, 9)...)
+	e := wantReason(t, retry.Supervise(t.Context(), p, minute, op), retry.ReasonMaxAttempts)
+	if e.Waited != 31*time.Second || len(*at) != 6 {
+		t.Errorf("%d calls with %v of waits, want 6 with 1+2+4+8+16 s", len(*at), e.Waited)
+	}
+}
+
+func TestSuperviseHasNoLimitOnAttempts(t *testing.T) {
+	p, v := virtual()
+	p.MaxAttempts, p.Backoff = 0, retry.Constant(time.Second)
+	var limit int
+	p.Hooks.Start = func(ctx context.Context, p retry.Policy) context.Context {
+		limit = p.MaxAttempts
+		return ctx
+	}
+	op, at := lives(v, slices.Repeat([]life{{0, errDown}}, 1000)...)
+	if err := retry.Supervise(t.Context(), p, 0, op); err != nil || len(*at) != 1001 {
+		t.Errorf("%v after %d calls, want success after 1001", err, len(*at))
+	}
+	if limit != retry.Unlimited {
+		t.Errorf("Hooks.Start got MaxAttempts %d, want Unlimited", limit)
+	}
+}
+
+// The failure of a healthy life is judged as any other, but for the limits on
+// attempts, elapsed time and the budget: those are of the run that has ended.
+func TestWhatEndsSuperviseAfterAHealthyLife(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		edit   func(*retry.Policy)
+		err    error
+		want   retry.Reason // ReasonNone: it goes on
+		before time.Duration
+	}{
+		{"a mark", nil, retry.Stop(errDown), retry.ReasonPermanent, 0},
+		{"a class", func(p *retry.Policy) { p.Classify = byClass }, classed(retry.Permanent), retry.ReasonPermanent, 0},
+		{"not idempotent", func(p *retry.Policy) { p.NonIdempotent = true }, errDown, retry.ReasonNotIdempotent, 0},
+		{"not idempotent, but refused", func(p *retry.Policy) { p.NonIdempotent = true }, retry.After(errDown, 1), retry.ReasonNone, 0},
+		{"a long hint", nil, retry.After(errDown, time.Hour), retry.ReasonRetryAfter, 0},
+		{"a pause that would pass the deadline", nil, errDown, retry.ReasonDeadline, minute + time.Second},
+		{"a pause that ends before the deadline", nil, errDown, retry.ReasonNone, minute + time.Second + 1},
+		{"one attempt", func(p *retry.Policy) { p.MaxAttempts = 1 }, errDown, retry.ReasonNone, 0},
+		{"elapsed time", func(p *retry.Policy) { p.MaxElapsed = time.Second }, errDown, retry.ReasonNone, 0},
+		{"an empty budget", func(p *retry.Policy) { p.Budget = &retry.TokenBudget{Capacity: -1} }, errDown, retry.ReasonNone, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, v := virtual()
+			p.MaxAttempts = 0
+			if tt.edit != nil {
+				tt.edit(&p)
+			}
+			log := record(&p)
+			ctx := t.Context()
+			if tt.before > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = v.WithTimeoutCause(ctx, tt.before, nil)
+				defer cancel()
+			}
+			op, at := lives(v, life{minute, tt.err})
+			err := retry.Supervise(ctx, p, minute, op)
+			if tt.want == retry.ReasonNone {
+				if err != nil || len(*at) != 2 {
+					t.Errorf("%v after %d calls, want a second life", err, len(*at))
+				}
+				return
+			}
+			e := wantReason(t, err, tt.want)
+			if len(*at) != 1 || e.Attempts != 1 || log.summary.Reason != tt.want || log.summary.Err != error(e) {
+				t.Errorf("%d calls, %+v, and Done saw %+v", len(*at), e, log.summary)
+			}
+		})
+	}
+}
+
+func TestPauseOfSuperviseIsHintAndFirstWait(t *testing.T) {
+	p, v := virtual()
+	op, at := lives(v, life{0, errDown}, life{0, errDown}, life{minute, retry.After(errDown, 10*time.Second)})
+	if err := retry.Supervise(t.Context(), p, minute, op); err != nil {
+		t.Fatal(err)
+	}
+	if want := []time.Duration{0, time.Second, 3 * time.Second, 74 * time.Second}; !slices.Equal(*at, want) {
+		t.Errorf("op was called at %v, want %v", *at, want)
+	}
+}
+
+// The run that would have begun after the pause is told of, and has the error that
+// led to it.
+func TestCancelInThePauseOfSupervise(t *testing.T) {
+	for _, clock := range []string{"virtual", "system"} {
+		t.Run(clock, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, v := virtual()
+				var c clockx.Clock = v
+				if clock == "system" {
+					c, p.Clock = clockx.System(), nil
+				}
+				p.MaxAttempts = 0
+				budget := &countingBudget{}
+				p.Budget = budget
+				log := record(&p)
+				cause := errors.New("shutdown")
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				if clock == "system" {
+					time.AfterFunc(minute+time.Second/2, func() { cancel(cause) })
+				} else {
+					v.AfterFunc(minute+time.Second/2, func() { cancel(cause) })
+				}
+				start := c.Now()
+				op, at := lives(c, life{minute, errDown})
+				e := wantReason(t, retry.Supervise(ctx, p, minute, op), retry.ReasonCanceled)
+				if took := c.Now().Sub(start); took != minute+time.Second/2 || len(*at) != 1 {
+					t.Errorf("%d calls, and Supervise took %v", len(*at), took)
+				}
+				if e.Attempts != 0 || !slices.Equal(e.Errs, []error{errDown}) || e.Cause != cause || e.Elapsed != 0 || e.Waited != 0 {
+					t.Errorf("the error is %+v, want no attempts, the last error and the cause", e)
+				}
+				const want = "start attempt(1) attemptDone(1) done(none) start done(canceled)"
+				if log.String() != want {
+					t.Errorf("hooks saw %s, want %s", log, want)
+				}
+				if budget.begun != 1 || budget.ended != 1 || !budget.ok {
+					t.Errorf("the budget saw %+v, want one run that succeeded", *budget)
+				}
+			})
+		})
+	}
+}
+
+func TestCancelDuringALifeEndsSupervise(t *testing.T) {
+	p, v := virtual()
+	ctx, cancel := context.WithCancel(t.Context())
+	v.AfterFunc(2*minute, cancel)
+	op, at := lives(v, life{5 * minute, errDown})
+	e := wantReason(t, retry.Supervise(ctx, p, minute, op), retry.ReasonCanceled)
+	if len(*at) != 1 || e.Attempts != 1 {
+		t.Errorf("%d calls, %+v", len(*at), e)
+	}
+}
+
+// Each run has a context of its own from Hooks.Start, and contexts of attempts
+// that an earlier run's op has kept do not change.
+func TestRunsOfSuperviseShareNothing(t *testing.T) {
+	p, v := virtual()
+	type key struct{}
+	runs := 0
+	p.Hooks.Start = func(ctx context.Context, _ retry.Policy) context.Context {
+		if ctx.Value(key{}) != nil {
+			t.Error("Hooks.Start got the context of another run")
+		}
+		runs++
+		return context.WithValue(ctx, key{}, runs)
+	}
+	var kept []context.Context
+	op, _ := lives(v, life{0, errDown}, life{minute, errDown}, life{0, errDown}, life{minute, errDown}, life{0, errDown})
+	err := retry.Supervise(t.Context(), p, minute, func(ctx context.Context) error {
+		kept = append(kept, ctx)
+		return op(ctx)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, ctx := range kept {
+		got = append(got, fmt.Sprintf("%v/%d", ctx.Value(key{}), retry.AttemptNumber(ctx)))
+	}
+	if want := "1/1 1/2 2/1 2/2 3/1 3/2"; strings.Join(got, " ") != want {
+		t.Errorf("the attempts were %v, want %s", got, want)
+	}
+}
+
+func TestPanicInALaterRunOfSuperviseClosesIt(t *testing.T) {
+	p, v := virtual()
+	budget := &countingBudget{}
+	p.Budget = budget
+	log := record(&p)
+	op, _ := lives(v, life{minute, errDown})
+	calls := 0
+	func() {
+		defer func() {
+			if got := recover(); got != "boom" {
+				t.Errorf("recovered %v, want boom", got)
+			}
+		}()
+		_ = retry.Supervise(t.Context(), p, minute, func(ctx context.Context) error {
+			if calls++; calls == 2 {
+				panic("boom")
+			}
+			return op(ctx)
+		})
+	}()
+	if want := (countingBudget{begun: 2, ended: 2}); *budget != want || log.summary.Reason != retry.ReasonPanic || log.summary.Attempts != 1 {
+		t.Errorf("the budget saw %+v, Done %+v", *budget, log.summary)
+	}
+}
+
+func TestSupervisePanicsForNil(t *testing.T) {
+	var none context.Context
+	for want, f := range map[string]func(){
+		"retry: nil op":      func() { _ = retry.Supervise(t.Context(), retry.Policy{}, 0, nil) },
+		"retry: nil context": func() { _ = retry.Supervise(none, retry.Policy{}, 0, func(context.Context) error { return nil }) },
+	} {
+		func() {
+			defer func() {
+				if got := recover(); got != want {
+					t.Errorf("recovered %v, want %s", got, want)
+				}
+			}()
+			f()
+		}()
+	}
+}
