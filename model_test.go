@@ -1,0 +1,507 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+)
+
+// This file holds the rules of a run a second time: written from the package
+// documentation, for one goroutine, as plainly as they can be, and sharing nothing
+// with the engine. TestEveryRun compares the two on every run of up to four attempts.
+
+// outcome is what op does in one attempt.
+type outcome int
+
+const (
+	succeeds outcome = iota
+	permanent
+	transient
+	throttled
+	unprocessed
+	hintOfOne  // After(err, 1 s)
+	hintOfHour // After(err, 1 h)
+	rejected
+	slow // takes 5 s, or until its context ends
+	panics
+	cancels         // the caller's context, and fails
+	cancelsSucceeds // the caller's context, and succeeds
+	outcomes
+)
+
+// setup is what one run is made with.
+type setup struct {
+	maxAttempts   int
+	maxElapsed    time.Duration
+	deadline      time.Duration // of the caller, 0: none
+	timeout       time.Duration
+	nonIdempotent bool
+	budget        string // "", "tokens", "ratio" or "places"
+	hooks         string // "", "all", or the event that cancels
+}
+
+// story is what is seen of a run.
+type story struct {
+	calls, attempts int
+	value           int
+	reason          retry.Reason
+	errs            []error
+	elapsed, waited time.Duration
+	waits           []time.Duration
+	events          []string
+	balance         float64
+	panicked        bool
+}
+
+const (
+	sec     = time.Second
+	hour    = time.Hour
+	least   = 2 * sec // the wait after a throttled error
+	slowFor = 5 * sec
+)
+
+var (
+	errModel    = errors.New("model")
+	errShutdown = errors.New("shutdown")
+)
+
+// model is one run by the rules.
+type model struct {
+	setup
+	script   []outcome
+	now      time.Duration
+	canceled bool
+	story
+}
+
+func (m *model) event(format string, args ...any) {
+	if m.hooks == "" {
+		return
+	}
+	e := fmt.Sprintf(format, args...)
+	m.events = append(m.events, e)
+	if e == m.hooks {
+		m.canceled = true
+	}
+}
+
+// ended says why the caller's context has ended.
+func (m *model) ended() (retry.Reason, bool) {
+	switch {
+	case m.deadline > 0 && m.now >= m.deadline && !m.canceled:
+		return retry.ReasonDeadline, true
+	case m.canceled:
+		return retry.ReasonCanceled, true
+	}
+	return retry.ReasonNone, false
+}
+
+func (m *model) run() {
+	tokens, places, retries, lastCost := 30, 1, 0, 0
+	m.reason = func() retry.Reason {
+		m.event("start")
+		if why, yes := m.ended(); yes {
+			return why
+		}
+		for n := 1; ; n++ {
+			m.event("attempt %d", n)
+			if why, yes := m.ended(); yes {
+				m.event("attemptDone %d", n)
+				return why
+			}
+			m.calls++
+			m.attempts, m.value = n, -n
+			class, hint, err := retry.Transient, time.Duration(0), errModel
+			did := m.script[n-1]
+			switch did {
+			case succeeds, cancelsSucceeds:
+				m.value, m.canceled = n, m.canceled || did == cancelsSucceeds
+				m.event("attemptDone %d", n)
+				switch {
+				case retries == 0:
+					tokens = min(tokens+1, 30)
+				default:
+					tokens = min(tokens+lastCost, 30)
+				}
+				return retry.ReasonNone
+			case panics:
+				m.panicked, m.value = true, 0
+				m.errs = append(m.errs, errAny)
+				m.event("attemptDone %d", n)
+				return retry.ReasonPanic
+			case permanent:
+				class = retry.Permanent
+			case throttled:
+				class, err = retry.Throttled, classed(retry.Throttled)
+			case unprocessed:
+				class, err = retry.Unprocessed, classed(retry.Unprocessed)
+			case hintOfOne:
+				class, hint = retry.Throttled, sec
+			case hintOfHour:
+				class, hint = retry.Throttled, hour
+			case rejected:
+				err = retry.ErrRejected
+			case cancels:
+				m.canceled = true
+			case slow:
+				end := m.now + slowFor
+				if m.timeout > 0 && m.now+m.timeout <= end {
+					end, err = m.now+m.timeout, context.DeadlineExceeded
+				}
+				if m.deadline > 0 && m.deadline <= end {
+					end, err = m.deadline, context.DeadlineExceeded
+				}
+				m.now = end
+			}
+			m.errs = append(m.errs, err)
+			why, over := m.ended()
+			if !over {
+				why, over = func() (retry.Reason, bool) {
+					wait := []time.Duration{sec, 2 * sec, 4 * sec, 8 * sec}[n-1]
+					cost := 10
+					if class == retry.Throttled {
+						wait, cost = least, 20
+					}
+					wait += hint
+					limit := m.maxAttempts
+					if limit == 0 && m.maxElapsed == 0 {
+						limit = 3
+					}
+					switch {
+					case class == retry.Permanent:
+						return retry.ReasonPermanent, true
+					case m.nonIdempotent && class != retry.Unprocessed && hint == 0:
+						return retry.ReasonNotIdempotent, true
+					case limit > 0 && n >= limit:
+						return retry.ReasonMaxAttempts, true
+					case hint > 5*time.Minute:
+						return retry.ReasonRetryAfter, true
+					case m.maxElapsed > 0 && m.now+wait > m.maxElapsed:
+						return retry.ReasonMaxElapsed, true
+					case m.deadline > 0 && m.now+wait >= m.deadline:
+						return retry.ReasonDeadline, true
+					case m.budget == "tokens" && tokens < cost, m.budget == "ratio" && retries == 2, m.budget == "places" && places == 0 && retries == 0:
+						return retry.ReasonBudget, true
+					}
+					tokens, places, lastCost = tokens-cost, 0, cost
+					retries++
+					m.waits = append(m.waits, wait)
+					return retry.ReasonNone, false
+				}()
+			}
+			m.event("attemptDone %d", n)
+			if over {
+				return why
+			}
+			wait := m.waits[len(m.waits)-1]
+			if _, yes := m.ended(); !yes {
+				m.event("wait %v", wait)
+			}
+			if _, yes := m.ended(); !yes {
+				m.now += wait
+				m.waited += wait
+			}
+			if why, yes := m.ended(); yes {
+				return why
+			}
+		}
+	}()
+	m.event("done %v", m.reason)
+	m.elapsed = m.now
+	switch m.balance = 1; m.budget {
+	case "tokens":
+		m.balance = float64(tokens) / 30
+	case "ratio":
+		m.balance = 1 - float64(retries)/2
+		if m.calls == 0 {
+			m.balance = 1
+		}
+	}
+}
+
+var errAny = errors.New("any")
+
+// policy returns the policy of a run, its clock and the balance of its budget.
+func (s setup) policy() (p retry.Policy, v *clockx.Virtual, balance func() float64) {
+	v, balance = clockx.NewVirtual(epoch), func() float64 { return 1 }
+	p = retry.Policy{
+		MaxAttempts: s.maxAttempts, MaxElapsed: s.maxElapsed, AttemptTimeout: s.timeout, NonIdempotent: s.nonIdempotent, Clock: v,
+		Backoff: retry.Exponential{Base: sec, Jitter: retry.NoJitter}, ThrottleBackoff: retry.Constant(least),
+		Classify: byClass, Rand: func() float64 { return .5 },
+	}
+	switch s.budget {
+	case "tokens":
+		b := &retry.TokenBudget{Capacity: 30, Cost: 10, ThrottleCost: 20}
+		p.Budget, balance = b, b.Balance
+	case "ratio":
+		b := &retry.RatioBudget{Ratio: 2, MinPerSecond: -1, Window: 24 * hour, Clock: v}
+		p.Budget, balance = b, b.Balance
+	case "places":
+		b := &retry.ConcurrencyBudget{Ratio: -1, Min: 1}
+		p.Budget, balance = b, b.Balance
+	}
+	return p, v, balance
+}
+
+// failure is the error of an attempt that fails at once.
+func (o outcome) failure() error {
+	switch o {
+	case permanent:
+		return retry.Stop(errModel)
+	case throttled:
+		return classed(retry.Throttled)
+	case unprocessed:
+		return classed(retry.Unprocessed)
+	case hintOfOne:
+		return retry.After(errModel, sec)
+	case hintOfHour:
+		return retry.After(errModel, hour)
+	case rejected:
+		return retry.ErrRejected
+	}
+	return errModel
+}
+
+// observe returns hooks that write down what they see, and cancel at one event.
+func (s setup) observe(seen *story, cancel context.CancelCauseFunc) retry.Hooks {
+	if s.hooks == "" {
+		return retry.Hooks{}
+	}
+	event := func(format string, args ...any) {
+		e := fmt.Sprintf(format, args...)
+		seen.events = append(seen.events, e)
+		if e == s.hooks {
+			cancel(errShutdown)
+		}
+	}
+	return retry.Hooks{
+		Start:       func(ctx context.Context, _ retry.Policy) context.Context { event("start"); return ctx },
+		Attempt:     func(ctx context.Context, a retry.Attempt) context.Context { event("attempt %d", a.Number); return ctx },
+		AttemptDone: func(_ context.Context, a retry.Attempt) { event("attemptDone %d", a.Number) },
+		Wait:        func(_ context.Context, a retry.Attempt) { event("wait %v", a.Delay) },
+		Done: func(_ context.Context, d retry.Summary) {
+			event("done %v", d.Reason)
+			seen.attempts, seen.reason, seen.elapsed, seen.waited = d.Attempts, d.Reason, d.Elapsed, d.Waited
+		},
+	}
+}
+
+// gaveUp takes what the error of the run tells.
+func (seen *story) gaveUp(err error) {
+	if e, ok := err.(*retry.Error); ok {
+		seen.attempts, seen.reason, seen.errs = e.Attempts, e.Reason, e.Errs
+		seen.elapsed, seen.waited = e.Elapsed, e.Waited
+	}
+}
+
+// done is the same run made by Do.
+func (s setup) done(script []outcome) (seen story) {
+	p, v, balance := s.policy()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	if s.deadline > 0 {
+		var stop context.CancelFunc
+		ctx, stop = v.WithTimeoutCause(ctx, s.deadline, nil)
+		defer stop()
+	}
+	p.Hooks = s.observe(&seen, cancel)
+	op := func(ctx context.Context) (int, error) {
+		seen.calls++
+		n := seen.calls
+		switch script[n-1] {
+		case succeeds:
+			return n, nil
+		case cancelsSucceeds:
+			cancel(errShutdown)
+			return n, nil
+		case panics:
+			panic(errModel)
+		case cancels:
+			cancel(errShutdown)
+		case slow:
+			if err := v.Sleep(ctx, slowFor); err != nil {
+				return -n, err
+			}
+		}
+		return -n, script[n-1].failure()
+	}
+	func() {
+		defer func() { seen.panicked = recover() != nil }()
+		var err error
+		seen.value, err = retry.Do(ctx, p, op)
+		seen.gaveUp(err)
+	}()
+	seen.balance = balance()
+	return seen
+}
+
+// looped is the same run made by a Loop, as a message queue would.
+func (s setup) looped(script []outcome) (seen story) {
+	p, v, balance := s.policy()
+	loop := p.Start(v.Now())
+	for {
+		did := script[seen.calls]
+		seen.calls++
+		if seen.value = -seen.calls; did == succeeds {
+			seen.value = seen.calls
+			loop.Next(v.Now(), nil)
+			break
+		}
+		if did == slow {
+			v.Advance(slowFor)
+		}
+		wait, ok := loop.Next(v.Now(), did.failure())
+		if !ok {
+			break
+		}
+		v.Advance(wait)
+	}
+	seen.attempts = loop.Attempts()
+	seen.gaveUp(loop.Err())
+	seen.balance = balance()
+	return seen
+}
+
+// ticked is the same run made by Ticks, of which the errors are not seen.
+func (s setup) ticked(script []outcome) (seen story) {
+	p, v, balance := s.policy()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	if s.deadline > 0 {
+		var stop context.CancelFunc
+		ctx, stop = v.WithTimeoutCause(ctx, s.deadline, nil)
+		defer stop()
+	}
+	p.Hooks = s.observe(&seen, cancel)
+	func() {
+		defer func() { seen.panicked = recover() != nil }()
+		for n := range retry.Ticks(ctx, p) {
+			seen.calls++
+			seen.value = -n
+			switch script[n-1] {
+			case succeeds:
+				seen.value = n
+				return
+			case cancelsSucceeds:
+				cancel(errShutdown)
+				seen.value = n
+				return
+			case panics:
+				seen.value = 0
+				panic(errModel)
+			case cancels:
+				cancel(errShutdown)
+			case slow:
+				_ = v.Sleep(ctx, slowFor)
+			}
+		}
+	}()
+	seen.balance = balance()
+	return seen
+}
+
+// differ names what is not as the model says. Without hooks nobody sees the waits
+// and the times of a run that did not give up.
+func (m *model) differ(got story) string {
+	want := m.story
+	var all []string
+	check := func(what string, same bool, got, want any) {
+		if !same {
+			all = append(all, fmt.Sprintf("%s %v, want %v", what, got, want))
+		}
+	}
+	check("calls", got.calls == want.calls, got.calls, want.calls)
+	check("panicked", got.panicked == want.panicked, got.panicked, want.panicked)
+	check("value", got.value == want.value, got.value, want.value)
+	check("balance", got.balance-want.balance < 1e-6 && want.balance-got.balance < 1e-6, got.balance, want.balance)
+	check("events", slices.Equal(got.events, want.events), got.events, want.events)
+	if m.hooks == "" && (want.reason == retry.ReasonNone || want.panicked) {
+		return strings.Join(all, "; ")
+	}
+	check("attempts", got.attempts == want.attempts, got.attempts, want.attempts)
+	check("reason", got.reason == want.reason, got.reason, want.reason)
+	check("elapsed", got.elapsed == want.elapsed, got.elapsed, want.elapsed)
+	check("waited", got.waited == want.waited, got.waited, want.waited)
+	if got.errs != nil {
+		check("errors", slices.Equal(got.errs, want.errs), got.errs, want.errs)
+	}
+	return strings.Join(all, "; ")
+}
+
+// scripts calls each for all scripts of length four, but only once for those that
+// differ after the attempts that each says were made.
+func scripts(each func([]outcome) (made int)) {
+	script := make([]outcome, 4)
+	for {
+		last := max(each(script), 1) - 1
+		clear(script[last+1:])
+		for script[last]++; script[last] == outcomes; script[last]++ {
+			script[last] = 0
+			if last--; last < 0 {
+				return
+			}
+		}
+	}
+}
+
+func setups() (all []setup) {
+	for _, attempts := range []int{0, 1, 2, 4} {
+		for _, elapsed := range []time.Duration{0, 3 * sec, 6 * sec} {
+			for _, deadline := range []time.Duration{0, 4 * sec, 5 * sec} {
+				for _, timeout := range []time.Duration{0, 2 * sec} {
+					for _, nonIdempotent := range []bool{false, true} {
+						for _, budget := range []string{"", "tokens", "ratio", "places"} {
+							for _, hooks := range []string{"", "all", "start", "attempt 1", "attempt 2", "attemptDone 1", "attemptDone 2", "wait 1s", "wait 2s"} {
+								all = append(all, setup{attempts, elapsed, deadline, timeout, nonIdempotent, budget, hooks})
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+func TestEveryRun(t *testing.T) {
+	done, looped, ticked := 0, 0, 0
+	for i, s := range setups() {
+		if raceEnabled && i%16 != 0 {
+			continue // there is one goroutine
+		}
+		scripts(func(script []outcome) int {
+			m := &model{setup: s, script: script}
+			m.run()
+			made := script[:max(m.calls, 1)]
+			fail := func(by, diff string) {
+				if diff != "" {
+					t.Fatalf("%s, %+v, script %v: %s", by, s, made, diff)
+				}
+			}
+			done++
+			fail("Do", m.differ(s.done(script)))
+			if s.hooks == "" && s.deadline == 0 && s.timeout == 0 &&
+				!slices.ContainsFunc(made, func(o outcome) bool { return o >= panics }) {
+				looped++
+				fail("Loop", m.differ(s.looped(script)))
+			}
+			if s.hooks != "" && s.timeout == 0 &&
+				!slices.ContainsFunc(made, func(o outcome) bool { return o > succeeds && o < rejected }) {
+				ticked++
+				fail("Ticks", m.differ(s.ticked(script)))
+			}
+			return m.calls
+		})
+	}
+	t.Logf("compared: Do %d times, Loop %d, Ticks %d", done, looped, ticked)
+	if done < 200_000 && !raceEnabled || looped == 0 || ticked == 0 {
+		t.Errorf("compared: Do %d times, Loop %d, Ticks %d: too few", done, looped, ticked)
+	}
+}
