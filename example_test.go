@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/goretry/retry"
@@ -150,18 +153,18 @@ func ExampleError() {
 }
 
 func ExampleClassifier() {
-	errQuota := errors.New("daily quota used up")
+	quotaUsedUp := errors.New("daily quota used up")
 	policy := retry.Policy{
 		Name: "report",
 		Classify: func(err error) retry.Class {
-			if errors.Is(err, errQuota) {
+			if errors.Is(err, quotaUsedUp) {
 				return retry.Permanent
 			}
 			return retry.Unknown // DefaultClassifier knows the rest
 		},
 		Clock: now(),
 	}
-	err := retry.Run(context.Background(), policy, func(context.Context) error { return errQuota })
+	err := retry.Run(context.Background(), policy, func(context.Context) error { return quotaUsedUp })
 	fmt.Println(err)
 	// Output: report: gave up after 1 attempt in 0s (permanent): daily quota used up
 }
@@ -335,4 +338,180 @@ func ExampleNewTicker() {
 	// tick
 	// tick
 	// over
+}
+
+// A feed is connected to and read, for days. What breaks after a good while is
+// connected to again soon; a server that is down is not hurried.
+func ExampleSupervise() {
+	clock := now()
+	start := clock.Now()
+	policy := retry.Policy{
+		Name:    "prices",
+		Backoff: retry.Exponential{Base: time.Second, Max: time.Minute, Jitter: retry.NoJitter},
+		Clock:   clock,
+	}
+	lives := []time.Duration{0, 0, time.Hour, 0}
+	err := retry.Supervise(context.Background(), policy, 5*time.Minute, func(ctx context.Context) error {
+		fmt.Println("connect at", clock.Now().Sub(start))
+		if len(lives) == 0 {
+			return retry.Stop(errors.New("this version is no longer served"))
+		}
+		up := lives[0]
+		lives = lives[1:]
+		_ = clock.Sleep(ctx, up) // here messages are read
+		return io.ErrUnexpectedEOF
+	})
+	fmt.Println(err)
+	// Output:
+	// connect at 0s
+	// connect at 1s
+	// connect at 3s
+	// connect at 1h0m4s
+	// connect at 1h0m5s
+	// prices: gave up after 2 attempts in 1s (permanent): this version is no longer served
+}
+
+// Poll a job over HTTP until it is done. Answers that are errors are retried as
+// anywhere.
+func ExampleUntil_http() {
+	states := []string{"queued", "running", "done"}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, states[0])
+		states = states[1:]
+	}))
+	defer server.Close()
+
+	policy := retry.Policy{MaxElapsed: time.Minute, Backoff: retry.Constant(time.Second), Clock: now()}
+	state := func(ctx context.Context) (string, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
+		if err != nil {
+			return "", retry.Stop(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return "", err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return "", statusError(resp.StatusCode)
+		}
+		body, err := io.ReadAll(resp.Body)
+		return string(body), err
+	}
+	fmt.Println(retry.Do(context.Background(), policy, retry.Until(state, func(s string) bool { return s == "done" })))
+	// Output: done <nil>
+}
+
+// A handler whose own call has failed answers with a status that says whose fault
+// it was, and when to come back.
+func ExampleError_handler() {
+	policy := retry.Policy{Name: "stock", MaxAttempts: 2, Clock: now()}
+	handler := func(call func(context.Context) (int, error)) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			n, err := retry.Do(r.Context(), policy, call)
+			var gaveUp *retry.Error
+			switch {
+			case err == nil:
+				fmt.Fprint(w, n)
+			case !errors.As(err, &gaveUp):
+				http.Error(w, "internal error", http.StatusInternalServerError)
+			case gaveUp.Reason == retry.ReasonCanceled:
+				return // the caller has gone
+			case gaveUp.Reason == retry.ReasonPermanent:
+				http.Error(w, gaveUp.Last().Error(), http.StatusUnprocessableEntity)
+			case gaveUp.Timeout():
+				http.Error(w, "the stock service is slow", http.StatusGatewayTimeout)
+			default:
+				w.Header().Set("Retry-After", "5")
+				http.Error(w, "the stock service is down", http.StatusServiceUnavailable)
+			}
+		}
+	}
+	for _, err := range []error{nil, retry.Stop(errors.New("no such item")), errors.New("down"), context.DeadlineExceeded} {
+		w := httptest.NewRecorder()
+		handler(func(context.Context) (int, error) { return 7, err })(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		fmt.Println(w.Code, strings.TrimSpace(w.Body.String()))
+	}
+	// Output:
+	// 200 7
+	// 422 no such item
+	// 503 the stock service is down
+	// 504 the stock service is slow
+}
+
+// atLeast waits as b says, or as the server says if that is longer: not the sum of
+// both, as the run would without it.
+type atLeast struct{ b retry.Backoff }
+
+func (a atLeast) Delay(s retry.Step) time.Duration { return max(a.b.Delay(s)-s.Hint, 0) }
+
+func ExampleBackoff() {
+	policy := retry.Policy{Backoff: atLeast{retry.Constant(3 * time.Second)}}
+	loop := policy.Start(epoch)
+	fmt.Println(loop.Next(epoch, errors.New("down")))
+	fmt.Println(loop.Next(epoch, retry.After(errors.New("busy"), 10*time.Second)))
+	// Output:
+	// 3s true
+	// 10s true
+}
+
+// errQuota is an error of the service's own, with what it means for a retry.
+type errQuota struct{ daily bool }
+
+func (e errQuota) Error() string { return "quota used up" }
+
+func ExampleClassifiers() {
+	quota := func(err error) retry.Class {
+		switch e, ok := errors.AsType[errQuota](err); {
+		case !ok:
+			return retry.Unknown // the next one's turn
+		case e.daily:
+			return retry.Permanent
+		}
+		return retry.Throttled
+	}
+	policy := retry.Policy{Classify: retry.Classifiers(quota, retry.AlreadyRetried)}
+	for _, err := range []error{errQuota{}, errQuota{daily: true}, &retry.Error{Reason: retry.ReasonMaxAttempts}, io.ErrUnexpectedEOF} {
+		c, _ := policy.Judge(err)
+		fmt.Println(c)
+	}
+	// Output:
+	// throttled
+	// permanent
+	// permanent
+	// transient
+}
+
+// A policy that is changed while the service runs: each call takes the latest.
+func ExamplePolicy_hotSwap() {
+	var policy atomic.Pointer[retry.Policy]
+	policy.Store(&retry.Policy{MaxAttempts: 3, Clock: now()})
+	call := func() (attempts int) {
+		_ = retry.Run(context.Background(), *policy.Load(), func(context.Context) error {
+			attempts++
+			return errors.New("down")
+		})
+		return attempts
+	}
+	fmt.Println(call())
+	policy.Store(&retry.Policy{MaxAttempts: 1, Clock: now()}) // from a configuration, say
+	fmt.Println(call())
+	// Output:
+	// 3
+	// 1
+}
+
+func ExamplePolicy_AttemptLimit() {
+	fmt.Println(retry.Policy{}.AttemptLimit())
+	fmt.Println(retry.Policy{MaxElapsed: time.Minute}.AttemptLimit() == math.MaxInt)
+	// Output:
+	// 3
+	// true
+}
+
+// A consumer that makes the attempts itself tells its handler which one it is.
+func ExampleWithAttemptNumber() {
+	handle := func(ctx context.Context) { fmt.Println("delivery", retry.AttemptNumber(ctx)) }
+	handle(retry.WithAttemptNumber(context.Background(), 4))
+	// Output: delivery 4
 }

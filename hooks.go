@@ -163,7 +163,8 @@ func (r *run) describe(p *Policy, err error) Attempt {
 
 // SlogHooks logs runs to l, or to [slog.Default] as it is at the time if l is
 // nil: each attempt at DEBUG with the wait that follows it, and one line for a
-// run that gives up, at WARN, or at DEBUG if its caller canceled it.
+// run that gives up. That line is at WARN, at INFO if the reason is a [Permanent]
+// error, which is an answer and no outage, and at DEBUG if the caller canceled.
 func SlogHooks(l *slog.Logger) Hooks {
 	logger := func() *slog.Logger {
 		if l == nil {
@@ -198,7 +199,10 @@ func SlogHooks(l *slog.Logger) Hooks {
 				return
 			}
 			level := slog.LevelWarn
-			if s.Reason == ReasonCanceled {
+			switch s.Reason {
+			case ReasonPermanent:
+				level = slog.LevelInfo
+			case ReasonCanceled:
 				level = slog.LevelDebug
 			}
 			logger().LogAttrs(ctx, level, "gave up",

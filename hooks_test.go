@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 )
 
 func TestHooksSeeARun(t *testing.T) {
@@ -308,6 +309,10 @@ level=WARN msg="gave up" name=op reason=max_attempts attempts=2 elapsed=2s waite
 		{"giving up, as most see it", slog.LevelInfo, t.Context(), busy, `
 level=WARN msg="gave up" name=op reason=max_attempts attempts=2 elapsed=2s waited=2s error="op: gave up after 2 attempts in 2s (max_attempts): down"
 `},
+		{"an answer", slog.LevelInfo, t.Context(), func(context.Context) error { return retry.Stop(errDown) }, `
+level=INFO msg="gave up" name=op reason=permanent attempts=1 elapsed=0s waited=0s error="op: gave up after 1 attempt in 0s (permanent): down"
+`},
+		{"an answer, where only warnings are seen", slog.LevelWarn, t.Context(), func(context.Context) error { return retry.Stop(errDown) }, "\n"},
 		{"canceled", slog.LevelDebug, canceled, busy, `
 level=DEBUG msg="gave up" name=op reason=canceled attempts=0 elapsed=0s waited=0s error="op: not attempted (canceled): context canceled"
 `},
@@ -338,5 +343,59 @@ func TestSlogHooksWithoutALoggerUseTheDefault(t *testing.T) {
 	_ = retry.Run(t.Context(), p, func(context.Context) error { return retry.Stop(errDown) })
 	if !strings.Contains(out.String(), "reason=permanent") {
 		t.Errorf("the default logger got %q", &out)
+	}
+}
+
+// Each hook works alone: what one needs is there though the others are nil.
+func TestHooksAlone(t *testing.T) {
+	run := func(hooks retry.Hooks, op func(context.Context, *clockx.Virtual) error) {
+		p, v := virtual()
+		p.MaxAttempts, p.Backoff, p.Hooks = 2, retry.Constant(0), hooks
+		defer func() { _ = recover() }()
+		_ = retry.Run(t.Context(), p, func(ctx context.Context) error {
+			v.Advance(time.Second)
+			return op(ctx, v)
+		})
+	}
+	t.Run("AttemptDone after a panic", func(t *testing.T) {
+		var got []retry.Attempt
+		run(retry.Hooks{AttemptDone: func(_ context.Context, a retry.Attempt) { got = append(got, a) }},
+			func(context.Context, *clockx.Virtual) error { panic("boom") })
+		if len(got) != 1 || got[0].Err == nil || got[0].Number != 1 || got[0].Duration != time.Second {
+			t.Errorf("AttemptDone got %+v, want the attempt that panicked", got)
+		}
+	})
+	t.Run("Done has the time", func(t *testing.T) {
+		var got retry.Summary
+		done := retry.Hooks{Done: func(_ context.Context, s retry.Summary) { got = s }}
+		run(done, func(context.Context, *clockx.Virtual) error { return nil })
+		if got.Elapsed != time.Second || got.Attempts != 1 {
+			t.Errorf("Done got %+v, want 1 attempt in 1s", got)
+		}
+		run(done, func(context.Context, *clockx.Virtual) error { return errDown })
+		if got.Elapsed != 2*time.Second || got.Attempts != 2 {
+			t.Errorf("Done got %+v, want 2 attempts in 2s", got)
+		}
+	})
+	t.Run("AttemptDone after a retry without a wait", func(t *testing.T) {
+		var got []time.Time
+		run(retry.Hooks{AttemptDone: func(_ context.Context, a retry.Attempt) { got = append(got, a.Start) }},
+			func(context.Context, *clockx.Virtual) error { return errDown })
+		if want := []time.Time{epoch, epoch.Add(time.Second)}; !slices.Equal(got, want) {
+			t.Errorf("the attempts began at %v, want %v", got, want)
+		}
+	})
+}
+
+func TestSummaryAfterAPanicInAttemptDoneCountsTheAttempt(t *testing.T) {
+	p, _ := virtual()
+	log := record(&p)
+	p.Hooks = retry.JoinHooks(p.Hooks, retry.Hooks{AttemptDone: func(context.Context, retry.Attempt) { panic("boom") }})
+	func() {
+		defer func() { _ = recover() }()
+		_ = retry.Run(t.Context(), p, func(context.Context) error { return nil })
+	}()
+	if log.summary.Attempts != 1 {
+		t.Errorf("Done got %+v, want 1 attempt", log.summary)
 	}
 }

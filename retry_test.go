@@ -1171,3 +1171,33 @@ func TestCanceledWaitsLeaveNothing(t *testing.T) {
 		}
 	}
 }
+
+// Run, Do and Supervise sleep on the system clock, and all of it.
+func TestRunSleepsOnTheSystemClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := retry.Policy{Backoff: retry.Constant(time.Hour)}
+		for name, run := range map[string]func() error{
+			"Run": func() error { return retry.Run(t.Context(), p, func(context.Context) error { return errDown }) },
+			"Run with hooks": func() error {
+				p := p
+				record(&p)
+				return retry.Run(t.Context(), p, func(context.Context) error { return errDown })
+			},
+			"Do": func() error {
+				_, err := retry.Do(t.Context(), p, func(context.Context) (int, error) { return 0, errDown })
+				return err
+			},
+			"Supervise": func() error {
+				p := p
+				p.MaxAttempts = 3
+				return retry.Supervise(t.Context(), p, 0, func(context.Context) error { return errDown })
+			},
+		} {
+			start := time.Now()
+			e := wantReason(t, run(), retry.ReasonMaxAttempts)
+			if took := time.Since(start); took != 2*time.Hour || e.Waited != took || e.Elapsed != took {
+				t.Errorf("%s took %v, its error says %v with %v of waits, want 2h", name, took, e.Elapsed, e.Waited)
+			}
+		}
+	})
+}
