@@ -15,6 +15,16 @@
 // A [Policy] is a plain struct whose zero value is safe: three attempts, waits
 // with full jitter. It holds no state and is shared freely.
 //
+// # Terms
+//
+//   - A run is one call of Do: its attempts and the waits between them. An attempt is
+//     one call of the operation. A retry is an attempt after the first.
+//   - A [Class] is what an error means for a retry: [Permanent], [Transient],
+//     [Throttled] or [Unprocessed].
+//   - A mark, of [Stop] or [After], is the operation's own word on its error.
+//   - A hint is how long a server asks to wait. It is a floor: the backoff is added.
+//   - A [Reason] is why a run gave up.
+//
 // # The rules of a run
 //
 //  1. If the context is already done, the operation is not called at all.
@@ -22,34 +32,36 @@
 //     the attempt's own deadline if Policy.AttemptTimeout is set.
 //  3. If it returns no error, its value is returned, even if the context has
 //     ended meanwhile: a success is never thrown away.
-//  4. If the context is done now, the run stops. It is the context that is asked,
-//     not the error: an attempt's own timeout is no reason to stop. Otherwise the
-//     error gets a [Class]: from a mark of [Stop] or [After] anywhere in its tree,
-//     from Policy.Classify, or from [DefaultClassifier]. What none of them knows
-//     is [Transient].
+//  4. If the context is done now, the run stops. The run looks at the context, not
+//     the error, so an attempt's own timeout does not stop it. Otherwise the error
+//     gets a [Class]: from a mark anywhere in its tree, from Policy.Classify, or from
+//     [DefaultClassifier]. An error that none of them recognizes is [Transient].
 //  5. A [Permanent] error stops the run. With Policy.NonIdempotent, so does every
 //     error that does not prove that the operation never ran.
 //  6. Then the limits are asked, in this order: the attempts; the wait the server
-//     wants; the time elapsed; the caller's deadline, since a wait that would end
-//     past it is not begun; and the [Budget] last, so that a retry that is not
-//     made costs nothing.
-//  7. The run waits: what the server asked for, plus the [Backoff]. The context is
-//     looked at again after hooks and after the wait: the operation is never
+//     wants; the time elapsed; the caller's deadline; and the [Budget]. Do never
+//     starts a wait that would outlast the caller's deadline. The Budget is asked
+//     last, so a retry that another limit refuses costs nothing.
+//  7. The run waits: what the server asked for, plus the [Backoff]. The run looks at
+//     the context again after hooks and after the wait: the operation is never
 //     called once it is done.
 //
-// A run that gives up returns the last value the operation gave and an [*Error],
-// whose [Reason] tells which of these rules ended it and which holds what the
-// attempts returned.
+// A run that gives up returns the last value the operation returned and an
+// [*Error]. Its [Reason] tells which of these rules ended the run.
+//
+// A deadline of [github.com/goretry/retry/clockx.Virtual] is seen as a cancel by
+// contexts that the standard library derives from it below a cancelable parent: see
+// Virtual.WithTimeoutCause.
 //
 // # One engine
 //
-// [Loop] decides and never waits. [Do], [Run], [Ticks] and [Ticker] are Loops
-// that wait on a [github.com/goretry/retry/clockx.Clock]; queues and simulators
-// drive one their own way. [Hooks] are told what happens and change nothing.
-// Tests run on a virtual clock: see package
+// [Loop] decides and never waits. [Do], [Run], [Supervise], [Ticks] and [Ticker]
+// are Loops that wait on a [github.com/goretry/retry/clockx.Clock]. Queues and
+// simulators drive one their own way. [Hooks] are told what happens and change
+// nothing. Tests run on a virtual clock: see package
 // [github.com/goretry/retry/retrytest].
 //
-// What may live here: deciding, waiting and telling, on the standard library
-// alone. What knows a protocol, a clock or a telemetry system of someone else
-// has a package of its own.
+// This package decides, waits and reports, using only the standard library. Code
+// that knows a protocol, another clock or a telemetry system belongs in its own
+// package.
 package retry
