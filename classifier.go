@@ -1,22 +1,13 @@
 package retry
 
 import (
-	"crypto/tls"
-	"crypto/x509"
-	"database/sql"
-	"database/sql/driver"
-	"encoding/json"
-	"encoding/xml"
+	"cmp"
 	"errors"
-	"io"
-	"io/fs"
 	"net"
 	"net/url"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -88,15 +79,14 @@ func (p Policy) Judge(err error) (c Class, hint time.Duration) {
 // judge returns what err means for this policy, and the wait the server asked
 // for, 0 if none. It is the one place where an error gets its class.
 func (p *Policy) judge(err error) (c Class, hint time.Duration) {
-	word, hint := inspect(err)
+	m, rejected, hint := inspect(err)
 	switch {
-	case word == nil:
-	case word == rejected:
-		return Transient, 0
-	case word.stop:
+	case m != nil && m.stop:
 		return Permanent, 0
-	default:
-		return Throttled, word.hint
+	case m != nil:
+		return Throttled, m.hint
+	case rejected:
+		return Transient, hint
 	}
 	if p.Classify != nil {
 		c = p.Classify(err)
@@ -110,146 +100,204 @@ func (p *Policy) judge(err error) (c Class, hint time.Duration) {
 	return c, hint
 }
 
-// rejected is what inspect finds for ErrRejected, as if Until had marked it.
-var rejected = &mark{err: ErrRejected}
-
-// inspect looks through the tree of err, as errors.As does, for the first mark,
-// else for ErrRejected, and for the first wait a server asked for. Below the
-// *Error of an inner run it sees only that run's last error, and no marks: they
-// were for the inner run.
-func inspect(err error) (word *mark, hint time.Duration) {
-	for err != nil {
+// inspect walks the tree of err as errors.As does. It returns the first mark; or
+// else whether ErrRejected is there, and the first wait that a server asked for.
+// Of an inner run's *Error only the wait in its last error counts: marks and
+// ErrRejected were for the inner run.
+func inspect(err error) (m *mark, rejected bool, hint time.Duration) {
+	for {
+		switch reflect.TypeOf(err) {
+		case plain:
+			return nil, rejected || err == ErrRejected, hint
+		case wrapped:
+			err = errors.Unwrap(err)
+			continue
+		}
+		if isNil(err) {
+			return nil, rejected, hint
+		}
 		switch e := err.(type) {
 		case *mark:
-			return e, 0
+			return e, false, 0
 		case *Error:
-			if hint == 0 {
-				_, hint = inspect(e.Last())
+			_, _, asked := inspect(e.Last())
+			return nil, rejected, cmp.Or(hint, asked)
+		}
+		hint = cmp.Or(hint, askedWait(err))
+		if e, ok := err.(asMethod); ok {
+			m, asked := inspectBehind(e)
+			if m != nil {
+				return m, false, 0
 			}
-			return word, hint
+			hint = cmp.Or(hint, asked)
 		}
-		if hint == 0 {
-			hint = askedWait(err)
-		}
-		if err == ErrRejected {
-			word = rejected // unless a mark follows
+		if e, ok := err.(isMethod); ok && e.Is(ErrRejected) && !holdsRun(err) {
+			rejected = true
 		}
 		switch e := err.(type) {
 		case interface{ Unwrap() error }:
 			err = e.Unwrap()
 		case interface{ Unwrap() []error }:
 			for _, err := range e.Unwrap() {
-				w, h := inspect(err)
-				switch w {
-				case nil:
-				case rejected:
-					word = w
-				default:
-					return w, 0
+				m, r, h := inspect(err)
+				if m != nil {
+					return m, false, 0
 				}
-				if hint == 0 {
-					hint = h
-				}
+				rejected, hint = rejected || r, cmp.Or(hint, h)
 			}
-			return word, hint
+			return nil, rejected, hint
 		default:
-			return word, hint
+			return nil, rejected, hint
 		}
 	}
-	return word, hint
+}
+
+// inspectBehind is inspect for what only the method As of an error shows. A mark
+// counts only if there is no *Error, since it may be inside that.
+func inspectBehind(e asMethod) (m *mark, hint time.Duration) {
+	if inner, ok := find[*Error](e); ok {
+		within(inner.Last(), func(err error) bool {
+			hint = askedWait(err)
+			return hint > 0
+		})
+		return nil, hint
+	}
+	m, _ = find[*mark](e)
+	if asks, ok := find[asksWait](e); ok {
+		hint = askedWait(asks)
+	}
+	return m, hint
+}
+
+// holdsRun reports whether the method As of err, if it has one, finds an *Error.
+func holdsRun(err error) bool {
+	e, ok := err.(asMethod)
+	if ok {
+		_, ok = find[*Error](e)
+	}
+	return ok
+}
+
+type asksWait interface {
+	error
+	RetryAfter() time.Duration
 }
 
 // askedWait returns the wait that err itself says the server asked for, or 0.
 func askedWait(err error) time.Duration {
-	if e, ok := err.(interface{ RetryAfter() time.Duration }); ok {
+	if e, ok := err.(asksWait); ok {
 		return max(e.RetryAfter(), 0)
 	}
 	return 0
 }
 
 // DefaultClassifier knows the errors of the standard library, and the methods by
-// which others tell about themselves: StatusCode and HTTPStatusCode (HTTP),
-// SQLState (SQL drivers), SafeToRetry (pgx), Retryable and RetryableError (AWS),
-// RetryAfter. It judges by type, interface and code; only where net/http gives a
-// permanent error nothing but a text, by that. The most specific knowledge wins:
-// a failed dial is Unprocessed, but Permanent if a bad certificate was the cause.
-// Of joined errors the first one it knows decides, but all of them have to be
-// Unprocessed for that answer.
+// which other errors say what they are: ErrorCode (AWS), StatusCode and
+// HTTPStatusCode (HTTP), SQLState (SQL drivers), SafeToRetry (pgx), Retryable and
+// RetryableError (AWS), RetryAfter. It decides by type, interface and code. Only
+// where net/http gives a permanent error nothing but a text, it decides by that.
+//
+// The most specific knowledge wins: a failed dial is Unprocessed, but Permanent if
+// a bad certificate was the cause. Of joined errors the first known one decides.
+// An error is Unprocessed only if everything joined in it is. It is Transient
+// instead below a [*url.Error], since http.Client may have followed a redirect
+// after it had sent the request, and where only a method As or Is shows it. An
+// [*Error] of an inner run is Unprocessed only if all of its attempts were.
+//
+// A nil pointer in err is Unknown, and its methods are not called. A panic in a
+// method of err passes through.
 func DefaultClassifier(err error) Class {
-	if err == nil {
-		return Unknown
-	}
-	if reflect.TypeOf(err) == plain {
-		return classifySentinel(err)
-	}
-	if c := classifyNode(err); c != Unknown {
+	switch c := classify(err, true); c {
+	case refused:
+		return Throttled
+	case Throttled:
+		// Exhausted, which proves nothing. Together with a hint Throttled would mean
+		// that a server refused.
+		if _, _, hint := inspect(err); hint > 0 {
+			return Transient
+		}
+		return c
+	default:
 		return c
 	}
-	inner := Unknown
-	switch e := err.(type) {
-	case interface{ Unwrap() error }:
-		inner = DefaultClassifier(e.Unwrap())
-	case interface{ Unwrap() []error }:
-		inner = classifyAll(e.Unwrap())
-	default:
-		// This one type is not worth linking net/http into every program.
-		if reflect.TypeOf(err).String() == "*http.MaxBytesError" {
-			return Permanent
-		}
-	}
-	switch e := err.(type) {
-	case *net.OpError:
-		if e.Op == "dial" && inner != Permanent {
-			return Unprocessed
-		}
-		if inner == Unprocessed && (e.Op == "read" || e.Op == "write") {
-			return Transient // "no route to host" on an established connection proves nothing
-		}
-		// crypto/tls has no exported name for the alerts that it returns: numbers of one byte.
-		if v := reflect.ValueOf(e.Err); v.Kind() == reflect.Uint8 && strings.HasSuffix(e.Op, " error") {
-			return classifyAlert(tls.AlertError(v.Uint()))
-		}
-	case *url.Error:
-		if e.Op == "parse" || inner == Unknown && refusedByClient(e.Err) {
-			return Permanent
-		}
-	}
-	if inner != Unknown {
-		return inner
-	}
-	if askedWait(err) > 0 {
-		return Throttled
-	}
-	if e, ok := err.(interface{ Timeout() bool }); ok && e.Timeout() {
-		return Transient
-	}
-	return Unknown
 }
 
-// classifyAll judges what is joined.
-func classifyAll(errs []error) Class {
-	first, all := Unknown, true
-	for _, err := range errs {
-		c := DefaultClassifier(err)
-		if c != Unprocessed && err != nil {
-			all = false
-		}
-		if first == Unknown || first == Unprocessed && c != Unknown {
-			first = c
-		}
-	}
-	if first == Unprocessed && !all {
+// refused is what classify calls an error that is Throttled and proves that op did
+// nothing: a server has refused, and said how long to wait.
+const refused = Unprocessed + 1
+
+// proves reports whether an error of class c proves that op did nothing.
+func proves(c Class) bool { return c == Unprocessed || c == refused }
+
+// doubted is what c becomes where something else may have happened as well.
+func doubted(c Class) Class {
+	switch c {
+	case Unprocessed:
 		return Transient
+	case refused:
+		return Throttled
 	}
-	return first
+	return c
+}
+
+// classify judges the tree of err. It walks down a chain in a loop, so that a long
+// one costs no stack. With behind it asks methods As and Is; what these show is
+// judged without, for an As may return an error that wraps its own.
+func classify(err error, behind bool) Class {
+	otherwise, hinted := Unknown, false
+	for {
+		switch reflect.TypeOf(err) {
+		case plain:
+			return cmp.Or(classifySentinel(err), otherwise)
+		case wrapped:
+			err = errors.Unwrap(err)
+			continue
+		}
+		if e, ok := err.(*Error); ok {
+			return e.class(behind)
+		}
+		if isNil(err) {
+			return otherwise
+		}
+		if askedWait(err) > 0 {
+			otherwise, hinted = Transient, true
+		}
+		c := classifyNode(err, hinted)
+		if c == Unknown && behind {
+			c = classifyBehind(err)
+		}
+		if c != Unknown {
+			return c
+		}
+		switch e := err.(type) {
+		case *net.OpError:
+			return cmp.Or(classifyOp(e, behind), otherwise)
+		case *url.Error:
+			return cmp.Or(doubted(classify(e.Err, behind)), otherwise)
+		case interface{ Unwrap() []error }:
+			return cmp.Or(classifyAll(e.Unwrap(), behind), otherwise)
+		}
+		if timedOut(err) {
+			otherwise = Transient
+		}
+		e, ok := err.(interface{ Unwrap() error })
+		if !ok {
+			return otherwise
+		}
+		err = e.Unwrap()
+	}
+}
+
+// timedOut reports whether err itself says that it timed out.
+func timedOut(err error) bool {
+	e, ok := err.(interface{ Timeout() bool })
+	return ok && e.Timeout()
 }
 
 // classifyNode judges one error without what it wraps.
-func classifyNode(err error) Class {
+func classifyNode(err error, hinted bool) Class {
 	switch e := err.(type) {
-	case *Error:
-		return e.class()
-	case syscall.Errno:
+	case errno:
 		return classifyErrno(e)
 	case *net.DNSError:
 		switch {
@@ -259,193 +307,138 @@ func classifyNode(err error) Class {
 			return Unprocessed
 		}
 		return Unknown
-	case tls.AlertError:
-		return classifyAlert(e)
-	case x509.UnknownAuthorityError, x509.HostnameError, x509.CertificateInvalidError,
-		*tls.CertificateVerificationError, tls.RecordHeaderError,
-		*net.AddrError, *net.ParseError, net.InvalidAddrError, net.UnknownNetworkError,
-		*json.SyntaxError, *json.UnmarshalTypeError, *json.InvalidUnmarshalError, *json.MarshalerError,
-		*json.UnsupportedTypeError, *json.UnsupportedValueError,
-		*xml.SyntaxError, *xml.TagPathError, *xml.UnsupportedTypeError, xml.UnmarshalError,
-		*strconv.NumError:
-		return Permanent
+	case *url.Error:
+		if e.Op == "parse" || refusedByClient(e.Err) {
+			return Permanent
+		}
+		return Unknown
 	}
 	if err == net.ErrClosed {
 		return Transient
 	}
-	if c := classifyMethods(err); c != Unknown {
+	if c := classifyMethods(err, hinted); c != Unknown {
 		return c
 	}
-	if e, ok := err.(interface{ Is(error) bool }); ok {
-		for _, s := range sentinels {
-			if s.class == Permanent && e.Is(s.err) {
-				return Permanent
-			}
-		}
-	}
-	return Unknown
+	return classifyType(err)
 }
 
-// plain is the type of the errors that errors.New makes. They say nothing but who
-// they are: those that are known are sentinels.
-var plain = reflect.TypeOf(io.EOF)
-
-var sentinels = []struct {
-	err   error
-	class Class
-}{
-	{ErrRejected, Transient},
-	{io.ErrUnexpectedEOF, Transient},
-	{driver.ErrBadConn, Unprocessed},
-	{sql.ErrNoRows, Permanent},
-	{sql.ErrTxDone, Permanent},
-	{fs.ErrNotExist, Permanent},
-	{fs.ErrPermission, Permanent},
-	{fs.ErrExist, Permanent},
-	{fs.ErrInvalid, Permanent},
-	{errors.ErrUnsupported, Permanent},
+// classifyOp judges what package net and crypto/tls say of an operation.
+func classifyOp(e *net.OpError, behind bool) Class {
+	// crypto/tls has no exported name for the alerts that it returns: numbers of one byte.
+	if v := reflect.ValueOf(e.Err); v.Kind() == reflect.Uint8 && strings.HasSuffix(e.Op, " error") {
+		return classifyAlert(v.Uint())
+	}
+	c := classify(e.Err, behind)
+	switch {
+	case e.Op == "dial" && c != Permanent:
+		return Unprocessed
+	case e.Op == "read", e.Op == "write":
+		return doubted(c) // "no route to host" on an established connection proves nothing
+	}
+	return c
 }
 
-func classifySentinel(err error) Class {
-	for i := range sentinels {
-		if sentinels[i].err == err {
-			return sentinels[i].class
+// classifyAll judges what is joined.
+func classifyAll(errs []error, behind bool) Class {
+	first, all := Unknown, true
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		c := classify(err, behind)
+		all = all && proves(c)
+		if first == Unknown || first == Unprocessed && c != Unknown {
+			first = c
 		}
 	}
-	return Unknown
+	if !all {
+		return doubted(first)
+	}
+	return first
 }
 
 // class returns what an inner run's end means for an outer one.
-func (e *Error) class() Class {
+func (e *Error) class(behind bool) Class {
 	switch {
 	case e == nil:
 		return Transient
 	case e.Reason == ReasonPermanent, e.Reason == ReasonNotIdempotent:
 		return Permanent
 	}
-	if c := DefaultClassifier(e.Last()); c != Unknown {
+	c := cmp.Or(classify(e.Last(), behind), Transient)
+	if !proves(c) {
 		return c
 	}
-	return Transient
-}
-
-// refusedByClient reports whether net/http refused to send such a request at
-// all. Its refusals have no type: a test has net/http produce these texts.
-func refusedByClient(err error) bool {
-	if err == nil {
-		return false
+	if e.Attempts != len(e.Errs) {
+		return Transient // Errs does not hold every attempt's error
 	}
-	text := err.Error()
-	return slices.ContainsFunc(refusals, func(refusal string) bool { return strings.HasPrefix(text, refusal) })
-}
-
-var refusals = []string{
-	"unsupported protocol scheme", "stopped after 10 redirects", "http: no Host in request URL",
-	"net/http: invalid method", "net/http: invalid header", "net/http: invalid trailer",
-	"http: server gave HTTP response to HTTPS client", "failed to parse Location header",
-	"http: nil Request.URL", "http: nil Request.Header", "http: Request.RequestURI can't be set",
-}
-
-func classifyErrno(e syscall.Errno) Class {
-	switch e {
-	case syscall.ECONNREFUSED, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EHOSTDOWN, syscall.ENETDOWN,
-		syscall.EADDRNOTAVAIL:
-		return Unprocessed
-	case syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED, syscall.ETIMEDOUT, syscall.EAGAIN, syscall.EINTR:
-		return Transient
-	case syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM:
-		return Throttled
-	case syscall.EACCES, syscall.EPERM, syscall.EINVAL, syscall.EAFNOSUPPORT, syscall.EPROTOTYPE, syscall.EMSGSIZE,
-		syscall.ENOSYS, syscall.ENOENT, syscall.EEXIST, syscall.ENOTEMPTY:
-		return Permanent
-	}
-	return Unknown
-}
-
-// classifyAlert judges what the peer said when it ended the TLS handshake, by
-// the codes of RFC 8446, section 6.
-func classifyAlert(e tls.AlertError) Class {
-	switch e {
-	case 40, 42, 43, 44, 45, 46, 48, 70, 120:
-		// handshake_failure, bad_certificate, unsupported_certificate, certificate_revoked, certificate_expired,
-		// certificate_unknown, unknown_ca, protocol_version, no_application_protocol
-		return Permanent
-	case 80: // internal_error
-		return Transient
-	}
-	return Unknown
-}
-
-// classifyMethods asks an error what it says of itself. Each question is an
-// interface of its own: an error may answer several, and shrug at the first.
-func classifyMethods(err error) Class {
-	if e, ok := err.(interface{ SafeToRetry() bool }); ok && e.SafeToRetry() {
-		return Unprocessed
-	}
-	if e, ok := err.(interface{ SQLState() string }); ok {
-		if c := classifySQLState(e.SQLState()); c != Unknown {
-			return c
+	for _, err := range e.Errs[:len(e.Errs)-1] {
+		if !proves(classify(err, behind)) {
+			return Transient
 		}
 	}
-	if e, ok := err.(interface{ Retryable() bool }); ok {
-		return retryable(e.Retryable())
-	}
-	if e, ok := err.(interface{ RetryableError() bool }); ok {
-		return retryable(e.RetryableError())
-	}
-	status := 0
-	switch e := err.(type) {
-	case interface{ StatusCode() int }:
-		status = e.StatusCode()
-	case interface{ HTTPStatusCode() int }:
-		status = e.HTTPStatusCode()
-	}
-	return classifyStatus(status, askedWait(err) > 0)
+	return c
 }
 
-func retryable(yes bool) Class {
-	if yes {
-		return Transient
-	}
-	return Permanent
+// The methods that hide a part of a tree: go-multierror of hashicorp shows all but
+// its first error by these alone.
+type (
+	asMethod = interface{ As(target any) bool }
+	isMethod = interface{ Is(target error) bool }
+)
+
+// find returns what the method As of e finds. It takes no nil for an answer: there
+// are methods that return true and set nothing.
+func find[T error](e asMethod) (target T, ok bool) {
+	ok = e.As(&target) && !isNil(target)
+	return target, ok
 }
 
-// classifyStatus judges an HTTP status. 403 with a wait is what GitHub's rate limit
-// says.
-func classifyStatus(code int, hinted bool) Class {
-	switch {
-	case code == 429, hinted && (code == 503 || code == 403):
-		return Throttled
-	case code == 408, code == 425, code == 500, code == 502, code == 503, code == 504:
-		return Transient
-	case code == 421:
-		return Unprocessed
-	case code == 501, code == 505, code >= 400 && code < 500:
-		return Permanent
+// classifyBehind judges what only the methods As and Is of err show. They do not
+// show everything, so it proves nothing.
+func classifyBehind(err error) Class {
+	if e, ok := err.(asMethod); ok {
+		for _, find := range behindAs {
+			if found := find(e); found != nil {
+				if c := classify(found, false); c != Unknown {
+					return doubted(c)
+				}
+			}
+		}
+	}
+	if e, ok := err.(isMethod); ok {
+		for _, known := range behindIs {
+			if e.Is(known.err) {
+				return doubted(known.class)
+			}
+		}
 	}
 	return Unknown
 }
 
-// classifySQLState judges a five-character SQLSTATE code (ISO/IEC 9075; the
-// PostgreSQL manual, appendix A).
-func classifySQLState(code string) Class {
-	switch code {
-	case "08001", "08004", "57P03":
-		return Unprocessed
-	case "40001", "40P01", "08000", "08003", "08006", "08007", "40003", "57P01", "57P02", "57P05", "55P03", "55006",
-		"25006", "58000", "58030":
-		return Transient
-	case "57P04":
-		return Permanent
+// isNil reports whether err is nil, or a nil pointer.
+func isNil(err error) bool {
+	v := reflect.ValueOf(err)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// within reports whether is says yes to an error in the tree of err. It does not
+// look into an *Error, nor behind the methods As and Is.
+func within(err error, is func(error) bool) bool {
+	for !isNil(err) {
+		if is(err) {
+			return true
+		}
+		switch e := err.(type) {
+		case *Error:
+			return false
+		case interface{ Unwrap() error }:
+			err = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			return slices.ContainsFunc(e.Unwrap(), func(err error) bool { return within(err, is) })
+		default:
+			return false
+		}
 	}
-	if len(code) != 5 {
-		return Unknown
-	}
-	switch code[:2] {
-	case "53":
-		return Throttled
-	case "22", "23", "28", "42", "3D", "0A":
-		return Permanent
-	}
-	return Unknown
+	return false
 }

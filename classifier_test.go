@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/pgconn"
 )
 
 // Errors of other libraries, by their methods.
@@ -60,6 +61,28 @@ func (e typed) Error() string             { return "typed" }
 func (e typed) SafeToRetry() bool         { return e.safe }
 func (e typed) SQLState() string          { return e.state }
 func (e typed) RetryAfter() time.Duration { return e.after }
+
+// As the AWS SDK for Go has them: an operation's error wraps a response's, which
+// wraps the service's.
+type (
+	code      string
+	operation struct{ err error }
+	responded struct {
+		awsStatus
+		err error
+	}
+	statusAndCode struct {
+		awsStatus
+		code string
+	}
+)
+
+func (e code) Error() string              { return string(e) }
+func (e code) ErrorCode() string          { return string(e) }
+func (e operation) Error() string         { return "operation error" }
+func (e operation) Unwrap() error         { return e.err }
+func (e responded) Unwrap() error         { return e.err }
+func (e statusAndCode) ErrorCode() string { return e.code }
 
 // typed answers several questions.
 type typed struct {
@@ -127,7 +150,15 @@ func TestDefaultClassifier(t *testing.T) {
 		{&retry.Error{Reason: retry.ReasonPermanent, Errs: []error{syscall.ECONNRESET}}, permanent},
 		{&retry.Error{Reason: retry.ReasonNotIdempotent, Errs: []error{syscall.ECONNRESET}}, permanent},
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{syscall.EHOSTDOWN, syscall.ECONNREFUSED}}, unprocessed},
-		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{fs.ErrNotExist, syscall.ECONNREFUSED}}, unprocessed},
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{errDown, syscall.ECONNREFUSED}}, transient}, // the first attempt may have run
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 3, Errs: []error{syscall.EHOSTDOWN, errDown, syscall.ECONNREFUSED}}, transient},
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 3, Errs: []error{syscall.EHOSTDOWN, syscall.ECONNREFUSED}}, transient}, // and so may one that is not kept
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{busy{429}, syscall.ECONNREFUSED}}, unprocessed},
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{syscall.ECONNREFUSED, busy{429}}}, throttled},
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{busy{503}, busy{429}}}, transient},
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{busy{503}, status(429)}}, throttled}, // proves nothing, having no hint
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{fs.ErrNotExist}}, permanent},
+		{&retry.Error{Reason: retry.ReasonCanceled, Errs: []error{syscall.ECONNREFUSED}}, transient}, // of an earlier run of Supervise
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{syscall.ECONNREFUSED, syscall.EMFILE}}, throttled},
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Errs: []error{fs.ErrNotExist, errDown}}, transient},
 		{&retry.Error{Reason: retry.ReasonBudget}, transient},
@@ -176,6 +207,10 @@ func TestDefaultClassifier(t *testing.T) {
 		{syscall.ENOSYS, permanent},
 		{syscall.ENOENT, permanent},
 		{syscall.EXDEV, unknown},
+		{syscall.EEXIST, permanent},
+		{syscall.ENOTEMPTY, permanent},
+		{syscall.EOPNOTSUPP, permanent},
+		{syscall.ENOTSUP, permanent},
 
 		{notFound, permanent},
 		{&net.DNSError{IsTimeout: true}, unprocessed},
@@ -209,6 +244,14 @@ func TestDefaultClassifier(t *testing.T) {
 		{&net.ParseError{Type: "x"}, permanent},
 		{net.InvalidAddrError("x"), permanent},
 		{net.UnknownNetworkError("x"), permanent},
+		{&url.Error{Op: "Post", Err: dial(viaSyscall(syscall.ECONNREFUSED))}, transient}, // after a redirect, perhaps
+		{&url.Error{Op: "Post", Err: dial(notFound)}, permanent},
+		{&url.Error{Op: "Post", Err: dial(x509.HostnameError{})}, permanent},
+		{&url.Error{Op: "Post", Err: syscall.EMFILE}, throttled},
+		{&url.Error{Op: "Post", Err: busy{429}}, transient},
+		{&url.Error{Op: "Get"}, unknown},
+		{&url.Error{Op: "parse"}, permanent},
+		{&net.OpError{Op: "read"}, unknown},
 		{driver.ErrBadConn, unprocessed},
 		{sql.ErrNoRows, permanent},
 		{sql.ErrTxDone, permanent},
@@ -245,7 +288,10 @@ func TestDefaultClassifier(t *testing.T) {
 		{sqlState("53"), unknown},
 		{sqlState(""), unknown},
 		{typed{state: "XX000"}, unknown},
-		{typed{state: "XX000", after: 1}, throttled},
+		{typed{state: "XX000", after: 1}, transient},
+		{typed{state: "53300", after: 1}, transient}, // a hint would make it a refusal
+		{pgconn.ConnClosed(), transient},
+		{fmt.Errorf("exec: %w", pgconn.ConnClosed()), transient},
 		{typed{safe: true, state: "42P01"}, unprocessed},
 		{typed{safe: false, state: "42P01"}, permanent},
 		{typed{after: -1}, unknown},
@@ -253,7 +299,7 @@ func TestDefaultClassifier(t *testing.T) {
 		{retryable(false), permanent},
 		{retryable2(true), transient},
 		{retryable2(false), permanent},
-		{hinted(time.Second), throttled},
+		{hinted(time.Second), transient},
 		{hinted(0), unknown},
 
 		{status(200), unknown},
@@ -274,12 +320,32 @@ func TestDefaultClassifier(t *testing.T) {
 		{status(505), permanent},
 		{status(599), unknown},
 		{awsStatus(503), transient},
-		{busy{503}, throttled},
+		{busy{503}, transient}, // a gateway may say it of a request that ran
+		{busy{429}, throttled},
+		{busy{421}, unprocessed},
 		{busy{500}, transient}, // it may have run: the hint is obeyed all the same
 		{busy{403}, throttled}, // GitHub's rate limit
 		{busy{404}, permanent},
 		{busy{501}, permanent},
-		{busy{0}, throttled},
+		{busy{0}, transient},
+
+		{code("ThrottlingException"), throttled},
+		{code("SlowDown"), throttled},
+		{code("RequestTimeout"), transient},
+		{code("PriorRequestNotComplete"), transient},
+		{code("AccessDenied"), unknown},
+		{waits{code("Throttling")}, throttled},
+		{operation{responded{400, code("ThrottlingException")}}, throttled},
+		{operation{responded{400, code("RequestTimeout")}}, transient},
+		{operation{responded{503, code("SlowDown")}}, throttled},
+		{operation{responded{400, code("ValidationException")}}, permanent},
+		{operation{responded{500, code("InternalServerError")}}, transient},
+		{operation{responded{200, code("SlowDown")}}, throttled},
+		{operation{responded{429, hinted(time.Second)}}, throttled},
+		{responded{400, errors.Join(code("x"), code("SlowDown"))}, throttled},
+		{responded{400, nil}, permanent},
+		{statusAndCode{400, "ThrottledException"}, throttled},
+		{statusAndCode{400, "x"}, permanent},
 
 		{&json.SyntaxError{}, permanent},
 		{&json.UnmarshalTypeError{}, permanent},
@@ -297,13 +363,24 @@ func TestDefaultClassifier(t *testing.T) {
 		{fmt.Errorf("%w: %w", errors.New("x"), syscall.ECONNREFUSED), transient},
 		{waits{syscall.ECONNRESET}, transient},
 		{waits{retryable(false)}, permanent},
-		{waits{errDown}, throttled},
+		{waits{errDown}, transient},
+		{waits{status(429)}, throttled},
+		{waits{syscall.EMFILE}, transient}, // the host is exhausted, not the server that said when
 		{errors.Join(syscall.ECONNRESET, fs.ErrNotExist), transient},
 		{errors.Join(syscall.ECONNREFUSED, syscall.ECONNRESET), transient}, // one of them may have run
 		{errors.Join(syscall.ECONNREFUSED, errors.New("x"), syscall.EHOSTUNREACH), transient},
 		{errors.Join(syscall.ECONNREFUSED, syscall.EHOSTUNREACH), unprocessed},
 		{errors.Join(errors.New("x"), fs.ErrNotExist, syscall.ECONNRESET), permanent},
 		{several{nil, syscall.ECONNREFUSED}, unprocessed},
+		{several{syscall.ECONNREFUSED, nil}, unprocessed},
+		{errors.Join(syscall.ECONNREFUSED, fs.ErrNotExist), permanent},
+		{errors.Join(syscall.ECONNREFUSED, errors.New("x")), transient},
+		{errors.Join(errors.New("x"), syscall.ECONNREFUSED), transient},
+		{errors.Join(busy{429}, syscall.ECONNREFUSED), throttled},
+		{errors.Join(syscall.ECONNREFUSED, busy{429}), throttled},
+		{errors.Join(busy{429}, syscall.ECONNRESET), transient},   // a hint would make it a refusal
+		{errors.Join(status(429), busy{503}), transient},          // and so would another's hint
+		{errors.Join(status(429), syscall.ECONNRESET), throttled}, // no hint: no refusal
 	} {
 		if got := retry.DefaultClassifier(tt.err); got != tt.want {
 			t.Errorf("%T(%v) is %v, want %v", tt.err, tt.err, got, tt.want)
@@ -374,7 +451,18 @@ func TestDefaultClassifierOnRealClients(t *testing.T) {
 		{"bad trailer", get(plain.URL, func(r *http.Request) { r.Trailer = http.Header{"A\n": {"b"}} }), retry.Permanent},
 		{"unknown authority", get(secure.URL, nil), retry.Permanent},
 		{"TLS to a plain server", get(strings.Replace(plain.URL, "http:", "https:", 1), nil), retry.Permanent},
-		{"nobody listens", get(closed.URL, nil), retry.Unprocessed},
+		{"nobody listens", get(closed.URL, nil), retry.Transient}, // http.Client may have followed a redirect
+		{"nobody listens, without http.Client", func() error {
+			req, err := http.NewRequest(http.MethodGet, closed.URL, nil)
+			if err != nil {
+				return err
+			}
+			resp, err := http.DefaultTransport.RoundTrip(req)
+			if err == nil {
+				resp.Body.Close()
+			}
+			return err
+		}(), retry.Unprocessed},
 		{"client timeout", func() error {
 			client := &http.Client{Timeout: 20 * time.Millisecond}
 			resp, err := client.Get(plain.URL + "/hang")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -14,8 +15,8 @@ import (
 var ErrRejected = errors.New("retry: value not accepted")
 
 // ErrAttemptTimeout is the cause ([context.Cause]) of an attempt's context once
-// Policy.AttemptTimeout has passed. It is a [context.DeadlineExceeded], and a
-// net.Error that timed out.
+// Policy.AttemptTimeout has passed. errors.Is says that it is a
+// [context.DeadlineExceeded], and its method Timeout returns true.
 var ErrAttemptTimeout error = attemptTimeout{}
 
 type attemptTimeout struct{}
@@ -68,33 +69,34 @@ func (r Reason) errorType() string {
 // keep is how many of a run's errors an Error holds.
 const keep = 8
 
-// Error is what every run that gave up returns, also after a single attempt. It
-// tells why, and holds what the attempts returned: [errors.Is] and [errors.As]
-// find all of it. With ReasonCanceled it is also a [context.Canceled], with
-// ReasonDeadline a [context.DeadlineExceeded]. Hooks.Done gets the same one that
-// the caller does: do not change it.
+// Error is what a run returns when it gives up, also after a single attempt. It
+// says why, and it wraps what the attempts returned: [errors.Is] and [errors.As]
+// search all of Errs and Cause. With ReasonCanceled it is also a
+// [context.Canceled], with ReasonDeadline a [context.DeadlineExceeded]. The caller
+// and Hooks.Done get the same *Error: do not change it.
 type Error struct {
-	Name     string // the policy's
+	Name     string // Policy.Name
 	Reason   Reason
-	Attempts int           // how often op was called
-	Elapsed  time.Duration // the whole run, on the policy's clock
-	Waited   time.Duration // the part of it with no attempt running
+	Attempts int           // how many times op was called
+	Elapsed  time.Duration // how long the run took, on the policy's clock
+	Waited   time.Duration // the part of Elapsed in which no attempt was running
 
-	// Errs are the attempts' errors, oldest first, at most eight: the first,
-	// then the latest seven. The last one is the final attempt's. A mark of Stop or
-	// After is taken off unless something is wrapped around it. So return the *Error
-	// itself to an outer run, not one of these: it ignores marks inside an *Error,
-	// but heeds those in a bare error.
+	// Errs holds the attempts' errors, oldest first, and the final attempt's last.
+	// It holds at most eight: the first, and the latest seven. Outermost Stop and
+	// After marks are removed; marks below other wrapping remain. Return the *Error
+	// itself to an outer run: it ignores marks inside an *Error but obeys marks in a
+	// bare error.
 	Errs []error
 
-	// Cause is [context.Cause] of the caller's context if that ended the run,
-	// context.DeadlineExceeded for a wait that was not begun because the deadline
-	// would pass in it, else nil.
+	// Cause is [context.Cause] of the caller's context if that context ended the
+	// run. It is context.DeadlineExceeded if the run ended because the deadline
+	// would have passed during the next wait. Else it is nil.
 	Cause error
 }
 
-// Error tells who gave up, after how much, why, and the last error. A cause that
-// neither the reason nor the last error tells follows.
+// Error says what gave up, after how many attempts and how long, why, and the last
+// error. It ends with the cause, unless the reason or the last error already says
+// it.
 func (e *Error) Error() string {
 	if e == nil {
 		return "retry: nil *Error" // one that became an error on its way through an interface
@@ -107,9 +109,9 @@ func (e *Error) Error() string {
 	if e.Attempts == 0 && e.Cause != nil {
 		return fmt.Sprintf("%s: not attempted (%s): %v", name, e.Reason, e.Cause)
 	}
-	s := fmt.Sprintf("%s: gave up after %s in %v (%s)", name, count(e.Attempts), brief(e.Elapsed), e.Reason)
+	s := fmt.Sprintf("%s: gave up after %s in %v (%s)", name, attemptsText(e.Attempts), brief(e.Elapsed), e.Reason)
 	if last != nil {
-		s += ": " + last.Error()
+		s += ": " + fmt.Sprint(last) // which survives a nil pointer
 	}
 	if e.Cause != nil && !e.Is(e.Cause) && !strings.Contains(s, e.Cause.Error()) {
 		s += "; cause: " + e.Cause.Error()
@@ -125,8 +127,8 @@ func (e *Error) Last() error {
 	return e.Errs[len(e.Errs)-1]
 }
 
-// Unwrap returns Errs, the newest first, and then Cause. So errors.As finds the
-// latest error of a type.
+// Unwrap returns a new slice of Errs, the newest first, and then Cause if there is
+// one. So errors.As finds the latest error of a type.
 func (e *Error) Unwrap() []error {
 	if e == nil {
 		return nil
@@ -141,8 +143,10 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// Is reports whether target is the context's error that the reason stands for,
-// whatever cause the context was given.
+// Is reports whether target is the context's error that the reason stands for:
+// context.Canceled for ReasonCanceled, context.DeadlineExceeded for
+// ReasonDeadline. Other reasons stand for none. The cause of the context does not
+// matter.
 func (e *Error) Is(target error) bool {
 	switch {
 	case e == nil:
@@ -155,18 +159,18 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// Timeout reports whether it was time that ran out: the caller's deadline, or the
-// last attempt's own. It is how [net/url.Error] and os.IsTimeout ask.
+// Timeout reports whether time ran out: the caller's deadline passed, or would have
+// during the next wait, or the last attempt's error says that it timed out.
+// [net/url.Error] and os.IsTimeout call it.
 func (e *Error) Timeout() bool {
 	if e == nil || e.Reason == ReasonCanceled {
 		return false
 	}
-	var last interface{ Timeout() bool }
-	return e.Reason == ReasonDeadline || errors.As(e.Last(), &last) && last.Timeout()
+	return e.Reason == ReasonDeadline || within(e.Last(), timedOut)
 }
 
-// ErrorType returns the reason as an error.type for spans and metrics, of low
-// cardinality: "retry.max_attempts".
+// ErrorType returns the reason as an error.type for spans and metrics, such as
+// "retry.max_attempts". There are as many values as reasons.
 func (e *Error) ErrorType() string {
 	if e == nil {
 		return "retry.unknown"
@@ -174,7 +178,7 @@ func (e *Error) ErrorType() string {
 	return e.Reason.errorType()
 }
 
-func count(attempts int) string {
+func attemptsText(attempts int) string {
 	if attempts == 1 {
 		return "1 attempt"
 	}
@@ -190,7 +194,7 @@ func brief(d time.Duration) time.Duration {
 	return d.Round(unit)
 }
 
-// mark is an error with the caller's own word on it.
+// mark is what Stop and After put around an error.
 type mark struct {
 	err  error
 	stop bool
@@ -200,9 +204,36 @@ type mark struct {
 func (m *mark) Error() string { return m.err.Error() }
 func (m *mark) Unwrap() error { return m.err }
 
-// Stop marks err: the run that sees it ends, with ReasonPermanent. The text of
-// err stays as it is, and so does any wrapping around the mark; outer runs do not
-// see the mark. Stop(nil) is nil.
+// ErrorType returns the error.type of what is marked: a mark changes no text and no
+// metric. Without a method ErrorType below it that is the name of the type below
+// what fmt.Errorf wrapped around it, as OpenTelemetry's conventions say.
+func (m *mark) ErrorType() (name string) {
+	if within(m.err, func(err error) bool {
+		e, ok := err.(interface{ ErrorType() string })
+		if ok {
+			name = e.ErrorType()
+		}
+		return ok
+	}) && name != "" {
+		return name
+	}
+	err := m.err
+	for next := err; reflect.TypeOf(err) == wrapped; err = next {
+		if next = errors.Unwrap(err); next == nil {
+			break
+		}
+	}
+	t := reflect.TypeOf(err)
+	if t.PkgPath() != "" && t.Name() != "" {
+		return t.PkgPath() + "." + t.Name()
+	}
+	return t.String()
+}
+
+// Stop marks err as permanent: the run that op returns it to ends, with
+// ReasonPermanent. The mark does not change the text of err. It counts wherever it
+// is in the error that op returns, unless it is inside an *[Error]: those marks
+// were for an inner run. Stop(nil) is nil.
 func Stop(err error) error {
 	if err == nil {
 		return nil
@@ -210,12 +241,13 @@ func Stop(err error) error {
 	return &mark{err: err, stop: true}
 }
 
-// After marks err as Throttled by a server that asks not to be called again for
-// d. The wait before the retry is d and the backoff; with d above
-// Policy.MaxRetryAfter the run ends. Zero or negative, d asks for no wait beyond
-// the backoff. After(nil, d) is nil.
+// After marks err as Throttled, by a server that asks not to be called again for
+// d. The wait before the retry is d plus the backoff. If d is above
+// Policy.MaxRetryAfter, the run ends. Zero or negative, d asks for no wait beyond
+// the backoff. The mark counts where a mark of [Stop] would. After(nil, d) is nil.
 //
-// An error with a method RetryAfter() time.Duration needs no mark.
+// An error with a method RetryAfter() time.Duration needs no mark for its hint to
+// be obeyed.
 func After(err error, d time.Duration) error {
 	if err == nil {
 		return nil

@@ -1,0 +1,329 @@
+package retry
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// What single errors mean. The walk through their trees is in classifier.go.
+
+// Errors of these two types say nothing of themselves: that is most errors, and
+// they get by without the questions below.
+var (
+	plain   = reflect.TypeOf(errors.New(""))           // what is known of it is in sentinels
+	wrapped = reflect.TypeOf(fmt.Errorf("%w", io.EOF)) // shows its one error by Unwrap
+)
+
+type known struct {
+	err   error
+	class Class
+}
+
+var sentinels = []known{
+	{ErrRejected, Transient},
+	{io.ErrUnexpectedEOF, Transient},
+	{driver.ErrBadConn, Unprocessed},
+	{sql.ErrNoRows, Permanent},
+	{sql.ErrTxDone, Permanent},
+	{fs.ErrNotExist, Permanent},
+	{fs.ErrPermission, Permanent},
+	{fs.ErrExist, Permanent},
+	{fs.ErrInvalid, Permanent},
+	{errors.ErrUnsupported, Permanent},
+}
+
+func classifySentinel(err error) Class {
+	for i := range sentinels {
+		if sentinels[i].err == err {
+			return sentinels[i].class
+		}
+	}
+	return Unknown
+}
+
+// behindIs is what a method Is is asked, in this order.
+var behindIs = func() []known {
+	all := append(slices.Clone(sentinels),
+		known{net.ErrClosed, Transient}, known{context.DeadlineExceeded, Transient}, known{os.ErrDeadlineExceeded, Transient})
+	for _, e := range errnos {
+		all = append(all, known{e.errno, e.class})
+	}
+	return all
+}()
+
+// behindAs is what a method As is asked, in this order. One that hands the question
+// on to errors.As answers the first; others know some types.
+var behindAs = []func(asMethod) error{
+	target[error],
+	target[*Error],
+	target[*net.DNSError],
+	target[*net.OpError],
+	target[*url.Error],
+	target[errno],
+	target[interface {
+		error
+		SafeToRetry() bool
+	}],
+	target[interface {
+		error
+		ErrorCode() string
+	}],
+	target[interface {
+		error
+		SQLState() string
+	}],
+	target[interface {
+		error
+		Retryable() bool
+	}],
+	target[interface {
+		error
+		RetryableError() bool
+	}],
+	target[interface {
+		error
+		StatusCode() int
+	}],
+	target[interface {
+		error
+		HTTPStatusCode() int
+	}],
+	target[asksWait],
+	target[net.Error],
+}
+
+func target[T error](e asMethod) error {
+	if found, ok := find[T](e); ok {
+		return found
+	}
+	return nil
+}
+
+type errnoClass struct {
+	errno errno
+	class Class
+}
+
+// classifyErrno judges a number of the system: by errnos, else by what its own Is
+// method says, which knows the numbers that mean "no such file" and the like.
+func classifyErrno(e errno) Class {
+	for i := range errnos {
+		if errnos[i].errno == e {
+			return errnos[i].class
+		}
+	}
+	for _, s := range sentinels {
+		if s.class == Permanent && e.Is(s.err) {
+			return Permanent
+		}
+	}
+	return Unknown
+}
+
+// permanentTypes are types whose errors stay what they are, by package. Names are
+// as exact as the types, and link neither crypto/tls nor net/http into a program
+// that has no use for them: a third of a small program.
+var permanentTypes = map[string][]string{
+	"crypto/tls":  {"CertificateVerificationError", "RecordHeaderError"},
+	"crypto/x509": {"UnknownAuthorityError", "HostnameError", "CertificateInvalidError"},
+	"encoding/json": {
+		"SyntaxError", "UnmarshalTypeError", "InvalidUnmarshalError", "MarshalerError", "UnsupportedTypeError",
+		"UnsupportedValueError",
+	},
+	"encoding/xml": {"SyntaxError", "TagPathError", "UnsupportedTypeError", "UnmarshalError"},
+	"net":          {"AddrError", "ParseError", "InvalidAddrError", "UnknownNetworkError"},
+	"net/http":     {"MaxBytesError"},
+	"strconv":      {"NumError"},
+}
+
+// classifyType judges err by the name of its type, or of what it points to.
+func classifyType(err error) Class {
+	t := reflect.TypeOf(err)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	names, ok := permanentTypes[t.PkgPath()]
+	switch {
+	case !ok:
+		return Unknown
+	case slices.Contains(names, t.Name()):
+		return Permanent
+	case t.Kind() == reflect.Uint8 && t.Name() == "AlertError": // of crypto/tls
+		return classifyAlert(reflect.ValueOf(err).Uint())
+	}
+	return Unknown
+}
+
+// classifyAlert judges what the peer said when it ended the TLS handshake, by
+// the codes of RFC 8446, section 6.
+func classifyAlert(code uint64) Class {
+	switch code {
+	case 40, 42, 43, 44, 45, 46, 48, 70, 120:
+		// handshake_failure, bad_certificate, unsupported_certificate, certificate_revoked, certificate_expired,
+		// certificate_unknown, unknown_ca, protocol_version, no_application_protocol
+		return Permanent
+	case 80: // internal_error
+		return Transient
+	}
+	return Unknown
+}
+
+// refusedByClient reports whether net/http refused to send such a request at
+// all. Its refusals have no type: a test has net/http produce these texts.
+func refusedByClient(err error) bool {
+	if reflect.TypeOf(err) != plain {
+		return false
+	}
+	text := err.Error()
+	return slices.ContainsFunc(refusals, func(refusal string) bool { return strings.HasPrefix(text, refusal) })
+}
+
+var refusals = []string{
+	"unsupported protocol scheme", "stopped after 10 redirects", "http: no Host in request URL",
+	"net/http: invalid method", "net/http: invalid header", "net/http: invalid trailer",
+	"http: server gave HTTP response to HTTPS client", "failed to parse Location header",
+	"http: nil Request.URL", "http: nil Request.Header", "http: Request.RequestURI can't be set",
+}
+
+// classifyMethods asks an error what it says of itself. Each question is an
+// interface of its own: an error may answer several, and have no opinion on the
+// first. With hinted something around err asks for a wait.
+func classifyMethods(err error, hinted bool) Class {
+	if e, ok := err.(interface{ SafeToRetry() bool }); ok && e.SafeToRetry() {
+		// pgx returns this one also after a statement whose answer was lost.
+		if reflect.TypeOf(err).String() == "*pgconn.connLockError" {
+			return Transient
+		}
+		return Unprocessed
+	}
+	if c := classifyErrorCode(err); c != Unknown {
+		return answered(err, c, hinted)
+	}
+	if e, ok := err.(interface{ SQLState() string }); ok {
+		if c := classifySQLState(e.SQLState()); c != Unknown {
+			return c
+		}
+	}
+	if e, ok := err.(interface{ Retryable() bool }); ok {
+		return retryable(e.Retryable())
+	}
+	if e, ok := err.(interface{ RetryableError() bool }); ok {
+		return retryable(e.RetryableError())
+	}
+	status := 0
+	switch e := err.(type) {
+	case interface{ StatusCode() int }:
+		status = e.StatusCode()
+	case interface{ HTTPStatusCode() int }:
+		status = e.HTTPStatusCode()
+	}
+	c := classifyStatus(status, askedWait(err) > 0)
+	if c != Unknown {
+		// What a code below says is more exact: AWS sends ThrottlingException as a 400.
+		within(err, func(err error) bool {
+			code := classifyErrorCode(err)
+			c = cmp.Or(code, c)
+			return code != Unknown
+		})
+	}
+	return answered(err, c, hinted)
+}
+
+// answered returns what a server's answer of class c is: a refusal, if it is
+// Throttled and err or what is around it asks for a wait.
+func answered(err error, c Class, hinted bool) Class {
+	if c != Throttled {
+		return c
+	}
+	if _, _, hint := inspect(err); hinted || hint > 0 {
+		return refused
+	}
+	return c
+}
+
+func retryable(yes bool) Class {
+	if yes {
+		return Transient
+	}
+	return Permanent
+}
+
+// classifyErrorCode judges the code that err itself has from an AWS service. The
+// SDK for Go takes the same ones for throttling and for failures that pass.
+func classifyErrorCode(err error) Class {
+	if e, ok := err.(interface{ ErrorCode() string }); ok {
+		return errorCodes[e.ErrorCode()]
+	}
+	return Unknown
+}
+
+var errorCodes = map[string]Class{
+	"Throttling":                             Throttled,
+	"ThrottlingException":                    Throttled,
+	"ThrottledException":                     Throttled,
+	"RequestThrottled":                       Throttled,
+	"RequestThrottledException":              Throttled,
+	"TooManyRequestsException":               Throttled,
+	"ProvisionedThroughputExceededException": Throttled,
+	"RequestLimitExceeded":                   Throttled,
+	"SlowDown":                               Throttled,
+	"BandwidthLimitExceeded":                 Throttled,
+	"EC2ThrottledException":                  Throttled,
+	"RequestTimeout":                         Transient,
+	"RequestTimeoutException":                Transient,
+	"TransactionInProgressException":         Transient,
+	"PriorRequestNotComplete":                Transient,
+}
+
+// classifyStatus judges an HTTP status. 403 with a wait is what GitHub's rate limit
+// says. A 503 with a wait proves nothing: a gateway may say it of a request that
+// ran.
+func classifyStatus(code int, hinted bool) Class {
+	switch {
+	case code == 429, code == 403 && hinted:
+		return Throttled
+	case code == 408, code == 425, code == 500, code == 502, code == 503, code == 504:
+		return Transient
+	case code == 421:
+		return Unprocessed
+	case code == 501, code == 505, code >= 400 && code < 500:
+		return Permanent
+	}
+	return Unknown
+}
+
+// classifySQLState judges a five-character SQLSTATE code (ISO/IEC 9075; the
+// PostgreSQL manual, appendix A).
+func classifySQLState(code string) Class {
+	switch code {
+	case "08001", "08004", "57P03":
+		return Unprocessed
+	case "40001", "40P01", "08000", "08003", "08006", "08007", "40003", "57P01", "57P02", "57P05", "55P03", "55006",
+		"25006", "58000", "58030":
+		return Transient
+	case "57P04":
+		return Permanent
+	}
+	if len(code) != 5 {
+		return Unknown
+	}
+	switch code[:2] {
+	case "53":
+		return Throttled
+	case "22", "23", "28", "42", "3D", "0A":
+		return Permanent
+	}
+	return Unknown
+}

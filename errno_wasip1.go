@@ -1,0 +1,6 @@
+package retry
+
+import "syscall"
+
+// WASI has no name for a host that is down.
+const hostDown = syscall.EHOSTUNREACH
