@@ -533,7 +533,7 @@ func TestBudgetsUnderContention(t *testing.T) {
 
 // What is taken and given back by many at once adds up.
 func TestTokensAddUp(t *testing.T) {
-	b := &retry.TokenBudget{Capacity: 1 << 40, Cost: 3}
+	b := &retry.TokenBudget{Capacity: 1 << 30, Cost: 3}
 	b.Withdraw(retry.Transient, 1) // so that it is never full, and every End writes
 	before := b.Balance()
 	var wg sync.WaitGroup

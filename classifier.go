@@ -105,16 +105,18 @@ func (p *Policy) judge(err error) (c Class, hint time.Duration) {
 // Of an inner run's *Error only the wait in its last error counts: marks and
 // ErrRejected were for the inner run.
 func inspect(err error) (m *mark, rejected bool, hint time.Duration) {
+	var last reflect.Type // the latest that is silent: chains are often of one type
 	for {
-		switch reflect.TypeOf(err) {
-		case plain:
+		t := reflect.TypeOf(err)
+		if t == plain {
 			return nil, rejected || err == ErrRejected, hint
-		case wrapped:
-			err = errors.Unwrap(err)
-			continue
 		}
 		if isNil(err) {
 			return nil, rejected, hint
+		}
+		if t == last || silent(t) {
+			last, err = t, errors.Unwrap(err)
+			continue
 		}
 		switch e := err.(type) {
 		case *mark:
@@ -245,19 +247,27 @@ func doubted(c Class) Class {
 // judged without, for an As may return an error that wraps its own.
 func classify(err error, behind bool) Class {
 	otherwise, hinted := Unknown, false
+	var last reflect.Type // as in inspect
 	for {
-		switch reflect.TypeOf(err) {
-		case plain:
+		t := reflect.TypeOf(err)
+		if t == plain {
 			return cmp.Or(classifySentinel(err), otherwise)
-		case wrapped:
-			err = errors.Unwrap(err)
-			continue
 		}
 		if e, ok := err.(*Error); ok {
 			return e.class(behind)
 		}
 		if isNil(err) {
 			return otherwise
+		}
+		if t == last || silent(t) {
+			last, err = t, errors.Unwrap(err)
+			continue
+		}
+		switch e := err.(type) {
+		case *url.Error:
+			return cmp.Or(classifyURL(e, behind), otherwise)
+		case *net.OpError:
+			return cmp.Or(classifyOp(e, behind), otherwise)
 		}
 		if askedWait(err) > 0 {
 			otherwise, hinted = Transient, true
@@ -269,22 +279,17 @@ func classify(err error, behind bool) Class {
 		if c != Unknown {
 			return c
 		}
-		switch e := err.(type) {
-		case *net.OpError:
-			return cmp.Or(classifyOp(e, behind), otherwise)
-		case *url.Error:
-			return cmp.Or(doubted(classify(e.Err, behind)), otherwise)
-		case interface{ Unwrap() []error }:
-			return cmp.Or(classifyAll(e.Unwrap(), behind), otherwise)
-		}
 		if timedOut(err) {
 			otherwise = Transient
 		}
-		e, ok := err.(interface{ Unwrap() error })
-		if !ok {
+		switch e := err.(type) {
+		case interface{ Unwrap() error }:
+			err = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			return cmp.Or(classifyAll(e.Unwrap(), behind), otherwise)
+		default:
 			return otherwise
 		}
-		err = e.Unwrap()
 	}
 }
 
@@ -307,11 +312,6 @@ func classifyNode(err error, hinted bool) Class {
 			return Unprocessed
 		}
 		return Unknown
-	case *url.Error:
-		if e.Op == "parse" || refusedByClient(e.Err) {
-			return Permanent
-		}
-		return Unknown
 	}
 	if err == net.ErrClosed {
 		return Transient
@@ -320,6 +320,15 @@ func classifyNode(err error, hinted bool) Class {
 		return c
 	}
 	return classifyType(err)
+}
+
+// classifyURL judges what http.Client and url.Parse say. The client may have
+// followed a redirect after it had sent the request, so it proves nothing.
+func classifyURL(e *url.Error, behind bool) Class {
+	if e.Op == "parse" || refusedByClient(e.Err) {
+		return Permanent
+	}
+	return doubted(classify(e.Err, behind))
 }
 
 // classifyOp judges what package net and crypto/tls say of an operation.
@@ -398,11 +407,14 @@ func find[T error](e asMethod) (target T, ok bool) {
 // show everything, so it proves nothing.
 func classifyBehind(err error) Class {
 	if e, ok := err.(asMethod); ok {
-		for _, find := range behindAs {
-			if found := find(e); found != nil {
-				if c := classify(found, false); c != Unknown {
-					return doubted(c)
-				}
+		for _, t := range behindAs {
+			target := reflect.New(t)
+			if !e.As(target.Interface()) {
+				continue
+			}
+			found, _ := target.Elem().Interface().(error) // nil if the method set nothing
+			if c := classify(found, false); c != Unknown {
+				return doubted(c)
 			}
 		}
 	}

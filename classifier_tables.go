@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -15,16 +14,14 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // What single errors mean. The walk through their trees is in classifier.go.
 
-// Errors of these two types say nothing of themselves: that is most errors, and
-// they get by without the questions below.
-var (
-	plain   = reflect.TypeOf(errors.New(""))           // what is known of it is in sentinels
-	wrapped = reflect.TypeOf(fmt.Errorf("%w", io.EOF)) // shows its one error by Unwrap
-)
+// plain is the type of the errors that errors.New makes: most errors. They say
+// nothing but who they are, and those that are known are sentinels.
+var plain = reflect.TypeOf(io.EOF)
 
 type known struct {
 	err   error
@@ -63,52 +60,54 @@ var behindIs = func() []known {
 	return all
 }()
 
-// behindAs is what a method As is asked, in this order. One that hands the question
-// on to errors.As answers the first; others know some types.
-var behindAs = []func(asMethod) error{
-	target[error],
-	target[*Error],
-	target[*net.DNSError],
-	target[*net.OpError],
-	target[*url.Error],
-	target[errno],
-	target[interface {
-		error
-		SafeToRetry() bool
-	}],
-	target[interface {
-		error
-		ErrorCode() string
-	}],
-	target[interface {
-		error
-		SQLState() string
-	}],
-	target[interface {
-		error
-		Retryable() bool
-	}],
-	target[interface {
-		error
-		RetryableError() bool
-	}],
-	target[interface {
-		error
-		StatusCode() int
-	}],
-	target[interface {
-		error
-		HTTPStatusCode() int
-	}],
-	target[asksWait],
-	target[net.Error],
+// methods are all that an error may be asked, beside Unwrap for one error.
+var methods = []reflect.Type{
+	reflect.TypeFor[asMethod](),
+	reflect.TypeFor[isMethod](),
+	reflect.TypeFor[interface{ Unwrap() []error }](),
+	reflect.TypeFor[interface{ SafeToRetry() bool }](),
+	reflect.TypeFor[interface{ ErrorCode() string }](),
+	reflect.TypeFor[interface{ SQLState() string }](),
+	reflect.TypeFor[interface{ Retryable() bool }](),
+	reflect.TypeFor[interface{ RetryableError() bool }](),
+	reflect.TypeFor[interface{ StatusCode() int }](),
+	reflect.TypeFor[interface{ HTTPStatusCode() int }](),
+	reflect.TypeFor[asksWait](),
+	reflect.TypeFor[interface{ Timeout() bool }](),
 }
 
-func target[T error](e asMethod) error {
-	if found, ok := find[T](e); ok {
-		return found
+// behindAs is what a method As is asked, in this order. One that hands the question
+// on to errors.As answers the first; others know some types.
+var behindAs = append([]reflect.Type{
+	reflect.TypeFor[error](),
+	reflect.TypeFor[*Error](),
+	reflect.TypeFor[*net.DNSError](),
+	reflect.TypeFor[*net.OpError](),
+	reflect.TypeFor[*url.Error](),
+	reflect.TypeFor[errno](),
+}, methods...)
+
+// silentTypes remembers what silent found out, since it is asked about every error
+// in a chain.
+var silentTypes sync.Map // reflect.Type → bool
+
+// silent reports whether an error of type t says nothing but what it wraps, and is
+// no mark.
+func silent(t reflect.Type) bool {
+	if known, ok := silentTypes.Load(t); ok {
+		return known.(bool)
 	}
-	return nil
+	says := t == reflect.TypeFor[*mark]() || slices.ContainsFunc(methods, t.Implements) || permanentTypes[home(t).PkgPath()] != nil
+	silentTypes.Store(t, !says)
+	return !says
+}
+
+// home returns the type whose name t has, or whose pointer it is.
+func home(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Pointer {
+		return t.Elem()
+	}
+	return t
 }
 
 type errnoClass struct {
@@ -150,10 +149,7 @@ var permanentTypes = map[string][]string{
 
 // classifyType judges err by the name of its type, or of what it points to.
 func classifyType(err error) Class {
-	t := reflect.TypeOf(err)
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
+	t := home(reflect.TypeOf(err))
 	names, ok := permanentTypes[t.PkgPath()]
 	switch {
 	case !ok:

@@ -218,10 +218,8 @@ func (m *mark) ErrorType() (name string) {
 		return name
 	}
 	err := m.err
-	for next := err; reflect.TypeOf(err) == wrapped; err = next {
-		if next = errors.Unwrap(err); next == nil {
-			break
-		}
+	for reflect.TypeOf(err) == wrapError && errors.Unwrap(err) != nil {
+		err = errors.Unwrap(err)
 	}
 	t := reflect.TypeOf(err)
 	if t.PkgPath() != "" && t.Name() != "" {
@@ -229,6 +227,9 @@ func (m *mark) ErrorType() (name string) {
 	}
 	return t.String()
 }
+
+// wrapError is the type of what fmt.Errorf makes of one %w.
+var wrapError = reflect.TypeOf(fmt.Errorf("%w", context.Canceled))
 
 // Stop marks err as permanent: the run that op returns it to ends, with
 // ReasonPermanent. The mark does not change the text of err. It counts wherever it
