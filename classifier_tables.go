@@ -97,13 +97,13 @@ func silent(t reflect.Type) bool {
 	if known, ok := silentTypes.Load(t); ok {
 		return known.(bool)
 	}
-	says := t == reflect.TypeFor[*mark]() || slices.ContainsFunc(methods, t.Implements) || permanentTypes[home(t).PkgPath()] != nil
+	says := t == reflect.TypeFor[*mark]() || slices.ContainsFunc(methods, t.Implements) || permanentTypes[named(t).PkgPath()] != nil
 	silentTypes.Store(t, !says)
 	return !says
 }
 
-// home returns the type whose name t has, or whose pointer it is.
-func home(t reflect.Type) reflect.Type {
+// named returns the type whose name t has, or whose pointer it is.
+func named(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Pointer {
 		return t.Elem()
 	}
@@ -149,7 +149,7 @@ var permanentTypes = map[string][]string{
 
 // classifyType judges err by the name of its type, or of what it points to.
 func classifyType(err error) Class {
-	t := home(reflect.TypeOf(err))
+	t := named(reflect.TypeOf(err))
 	names, ok := permanentTypes[t.PkgPath()]
 	switch {
 	case !ok:
