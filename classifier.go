@@ -396,8 +396,7 @@ type (
 	isMethod = interface{ Is(target error) bool }
 )
 
-// find returns what the method As of e finds. It takes no nil for an answer: there
-// are methods that return true and set nothing.
+// find returns what the method As of e finds, if that is not nil.
 func find[T error](e asMethod) (target T, ok bool) {
 	ok = e.As(&target) && !isNil(target)
 	return target, ok
@@ -412,7 +411,10 @@ func classifyBehind(err error) Class {
 			if !e.As(target.Interface()) {
 				continue
 			}
-			found, _ := target.Elem().Interface().(error) // nil if the method set nothing
+			found, _ := target.Elem().Interface().(error)
+			if isNil(found) {
+				continue // there are methods that return true and set nothing
+			}
 			if c := classify(found, false); c != Unknown {
 				return doubted(c)
 			}

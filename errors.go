@@ -166,7 +166,10 @@ func (e *Error) Timeout() bool {
 	if e == nil || e.Reason == ReasonCanceled {
 		return false
 	}
-	return e.Reason == ReasonDeadline || within(e.Last(), timedOut)
+	return e.Reason == ReasonDeadline || within(e.Last(), func(err error) bool {
+		is, ok := err.(isMethod)
+		return timedOut(err) || ok && is.Is(context.DeadlineExceeded)
+	})
 }
 
 // ErrorType returns the reason as an error.type for spans and metrics, such as

@@ -1,12 +1,14 @@
 package retry_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
 	"runtime"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -146,6 +148,54 @@ type coded struct{ code int }
 
 func (c coded) Error() string { return fmt.Sprint("status ", c.code) }
 
+// An *Error is its context's error for two reasons, and for no other.
+func TestErrorIsTheContextsErrorOfItsReason(t *testing.T) {
+	for r := retry.ReasonNone; r <= retry.ReasonPanic; r++ {
+		e := &retry.Error{Reason: r, Errs: []error{errDown}}
+		for target, want := range map[error]bool{
+			context.Canceled:         r == retry.ReasonCanceled,
+			context.DeadlineExceeded: r == retry.ReasonDeadline,
+			errDown:                  true,
+			errors.New("other"):      false,
+		} {
+			if got := errors.Is(e, target); got != want {
+				t.Errorf("%v: errors.Is(e, %v) = %v, want %v", r, target, got, want)
+			}
+		}
+	}
+}
+
+// A mark is not an error of its own kind for those who count by type.
+func TestMarkHasTheErrorTypeOfWhatIsMarked(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{errDown, "*errors.errorString"},
+		{context.DeadlineExceeded, "context.deadlineExceededError"},
+		{hinted(1), "github.com/goretry/retry_test.hinted"},
+		{fmt.Errorf("x: %w", fmt.Errorf("y: %w", hinted(1))), "github.com/goretry/retry_test.hinted"},
+		{fmt.Errorf("x: %w", retry.ErrAttemptTimeout), "retry.attempt_timeout"},
+		{errors.Join(errDown, retry.ErrAttemptTimeout), "retry.attempt_timeout"},
+		{errors.Join(errDown), "*errors.joinError"},
+		{retry.After(errDown, 1), "*errors.errorString"},
+		{&retry.Error{Reason: retry.ReasonBudget}, "retry.budget"},
+		{typeless{}, "github.com/goretry/retry_test.typeless"},
+	} {
+		for _, mark := range []error{retry.Stop(tt.err), retry.After(tt.err, time.Second)} {
+			if got := mark.(interface{ ErrorType() string }).ErrorType(); got != tt.want {
+				t.Errorf("mark around %T: ErrorType() = %q, want %q", tt.err, got, tt.want)
+			}
+		}
+	}
+}
+
+// typeless has a method ErrorType and nothing to say.
+type typeless struct{}
+
+func (typeless) Error() string     { return "typeless" }
+func (typeless) ErrorType() string { return "" }
+
 func TestUnwrapDoesNotShareErrs(t *testing.T) {
 	e := &retry.Error{Errs: make([]error, 1, 8), Cause: context.Canceled}
 	e.Errs[0] = errDown
@@ -252,17 +302,16 @@ func TestAfterOutsideOfStopWins(t *testing.T) {
 	wantElapsed(t, v, 2*time.Second)
 }
 
-// FuzzErrorTrees builds trees of marks, wrappers, joins and inner runs from bytes
-// and compares the run's end with what a walk of the same tree says.
+// FuzzErrorTrees builds trees of marks, wrappers, joins, inner runs, methods and nil
+// pointers from bytes, and compares how a run ends with what a walk of the same
+// tree says.
 func FuzzErrorTrees(f *testing.F) {
-	f.Add([]byte{0})
-	f.Add([]byte{1, 0})
-	f.Add([]byte{4, 2, 0, 1, 0})
-	f.Add([]byte{5, 1, 0, 4, 0, 2, 0})
-	f.Add([]byte{4, 6, 3, 0})
-	f.Add([]byte{4, 7, 0})
-	f.Add([]byte{5, 0, 3, 7})
-	f.Add([]byte{4, 7, 1, 0})
+	for _, program := range [][]byte{
+		{0}, {1, 0}, {4, 2, 0, 1, 0}, {5, 1, 0, 4, 0, 2, 0}, {4, 6, 3, 0}, {4, 7, 0}, {5, 0, 3, 7}, {4, 7, 1, 0},
+		{9, 0, 1, 0}, {9, 6, 1, 0, 2, 0}, {10, 7, 0}, {11, 0}, {12, 13, 7}, {4, 8, 9, 0, 14, 2, 0}, {12, 9, 0, 1, 0},
+	} {
+		f.Add(program)
+	}
 	f.Fuzz(func(t *testing.T, program []byte) {
 		if len(program) > 64 {
 			return
@@ -288,52 +337,111 @@ func FuzzErrorTrees(f *testing.F) {
 		if got.Last().Error() != err.Error() {
 			t.Errorf("the text became %q, was %q", got.Last(), err)
 		}
-		if word == "after" && v.Now().Sub(epoch) != 3*time.Second {
-			t.Errorf("%q waited %v, want 3s", err, v.Now().Sub(epoch))
+		wait := map[string]time.Duration{"stop": 0, "after": 3 * time.Second}
+		if _, ok := wait[word]; !ok {
+			wait[word] = time.Second + tree.hint
 		}
-		_ = retry.DefaultClassifier(err)
+		if got := v.Now().Sub(epoch); got != wait[word] {
+			t.Errorf("%q (first word %q) waited %v, want %v", err, word, got, wait[word])
+		}
+		class := retry.DefaultClassifier(err)
+		if class == retry.Unprocessed && !tree.sent {
+			t.Errorf("%q is %v, but not every error in it proves that", err, class)
+		}
+		if class == retry.Throttled && tree.hint > 0 && !tree.sent {
+			t.Errorf("%q is %v with a hint, but not every error in it is a refusal", err, class)
+		}
+		if outer := retry.DefaultClassifier(got); outer == retry.Unprocessed && !tree.sent {
+			t.Errorf("after a run %q is %v", err, outer)
+		}
+		_ = got.Timeout()
 	})
 }
 
-// tree is an error, and the first word in it that a run heeds.
+// tree is an error, the first word in it that a run obeys, the first wait that it
+// asks for, and whether all in it proves that op did nothing.
 type tree struct {
 	err  error
 	word string
+	hint time.Duration
+	sent bool
+}
+
+// joins returns the tree of two errors that are joined to err. A mark anywhere
+// comes before ErrRejected.
+func (first tree) joins(second tree, err error) tree {
+	word := first.word
+	if word == "" || word == "rejected" && second.word != "" {
+		word = second.word
+	}
+	return tree{err, word, cmp.Or(first.hint, second.hint), first.sent && second.sent}
 }
 
 // buildTree reads a tree, and returns what is left of the program.
 func buildTree(program []byte, depth int) (tree, []byte) {
 	if len(program) == 0 || depth > 12 {
-		return tree{errDown, ""}, nil
+		return tree{err: errDown}, nil
 	}
-	op, rest := program[0]%8, program[1:]
-	if op == 0 {
-		return tree{errDown, ""}, rest
-	}
-	if op == 7 {
-		return tree{retry.ErrRejected, "rejected"}, rest
+	op, rest := program[0]%16, program[1:]
+	switch op {
+	case 0:
+		return tree{err: errDown}, rest
+	case 7:
+		return tree{err: retry.ErrRejected, word: "rejected"}, rest
+	case 8: // a nil pointer
+		return tree{err: (*unhurt)(nil)}, rest
+	case 11:
+		return tree{err: dial(syscall.ECONNREFUSED), sent: true}, rest
+	case 13:
+		return tree{err: hinted(time.Minute), hint: time.Minute}, rest
+	case 14:
+		return tree{err: throttle(429), hint: time.Hour / 60, sent: true}, rest
 	}
 	first, rest := buildTree(rest, depth+1)
 	switch op {
 	case 1:
-		return tree{retry.Stop(first.err), "stop"}, rest
+		first.err, first.word = retry.Stop(first.err), "stop"
+		return first, rest
 	case 2:
-		return tree{retry.After(first.err, 2*time.Second), "after"}, rest
+		first.err, first.word = retry.After(first.err, 2*time.Second), "after"
+		return first, rest
 	case 3:
-		return tree{fmt.Errorf("wrap: %w", first.err), first.word}, rest
-	case 6: // an inner run: no word of it counts
-		return tree{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{first.err}}, ""}, rest
+		first.err = fmt.Errorf("wrap: %w", first.err)
+		return first, rest
+	case 6: // an inner run: no word of it counts, and no hint beside a mark
+		if first.word == "stop" || first.word == "after" {
+			first.hint = 0
+		}
+		return tree{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{first.err}}, "", first.hint, first.sent}, rest
+	case 10: // as http.Client wraps: it may have sent something
+		first.err, first.sent = &url.Error{Op: "Get", Err: first.err}, false
+		return first, rest
+	case 12: // a type of one's own
+		first.err = &bare{first.err}
+		return first, rest
 	}
 	second, rest := buildTree(rest, depth+1)
-	word := first.word
-	if word == "" || word == "rejected" && second.word != "" { // a mark anywhere comes before ErrRejected
-		word = second.word
+	switch op {
+	case 4, 15:
+		return first.joins(second, errors.Join(first.err, second.err)), rest
+	case 9: // behind methods As and Is, which prove nothing
+		first.sent, second.sent = false, false
+		return first.joins(second, multi(first.err, second.err)), rest
 	}
-	if op == 4 {
-		return tree{errors.Join(first.err, second.err), word}, rest
-	}
-	return tree{fmt.Errorf("%w + %w", first.err, second.err), word}, rest
+	return first.joins(second, fmt.Errorf("%w + %w", first.err, second.err)), rest
 }
+
+// unhurt is an error whose nil pointer has a text.
+type unhurt struct{}
+
+func (*unhurt) Error() string { return "unhurt" }
+
+// throttle is a status with a time to come back, of a minute.
+type throttle int
+
+func (throttle) Error() string             { return "throttle" }
+func (e throttle) StatusCode() int         { return int(e) }
+func (throttle) RetryAfter() time.Duration { return time.Minute }
 
 func TestErrorSaysWhetherItTimedOut(t *testing.T) {
 	for _, c := range []struct {
@@ -345,6 +453,14 @@ func TestErrorSaysWhetherItTimedOut(t *testing.T) {
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Errs: []error{fmt.Errorf("read: %w", retry.ErrAttemptTimeout)}}, true},
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Errs: []error{retry.ErrAttemptTimeout, errDown}}, false},
 		{&retry.Error{Reason: retry.ReasonCanceled, Errs: []error{retry.ErrAttemptTimeout}}, false},
+		// Whoever wraps a timeout may have a Timeout method that looks at one error only.
+		{&retry.Error{Errs: []error{&url.Error{Err: fmt.Errorf("read: %w", retry.ErrAttemptTimeout)}}}, true},
+		{&retry.Error{Errs: []error{errors.Join(errDown, timeout(false), read(fmt.Errorf("x: %w", timeout(true))))}}, true},
+		{&retry.Error{Errs: []error{&retry.Error{Errs: []error{retry.ErrAttemptTimeout}}}}, true},
+		{&retry.Error{Errs: []error{&retry.Error{Errs: []error{retry.ErrAttemptTimeout, errDown}}}}, false}, // the last one's is what counts
+		{&retry.Error{Errs: []error{&retry.Error{Reason: retry.ReasonDeadline}}}, true},
+		{&retry.Error{Errs: []error{multi(errDown, context.DeadlineExceeded)}}, true},
+		{&retry.Error{Errs: []error{errDown}}, false},
 	} {
 		if got := (&url.Error{Err: c.err}).Timeout(); got != c.want {
 			t.Errorf("url.Error around %v: Timeout() = %v, want %v", c.err, got, c.want)

@@ -1,0 +1,410 @@
+package retry_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/pgconn"
+)
+
+// multi is go-multierror of hashicorp: all but the first error are behind the
+// methods of a chain.
+func multi(errs ...error) error { return top{errs} }
+
+type (
+	top   struct{ errs []error }
+	chain []error
+)
+
+func (top) Error() string            { return "several errors occurred" }
+func (e top) Unwrap() error          { return chain(e.errs) }
+func (e chain) Error() string        { return e[0].Error() }
+func (e chain) As(target any) bool   { return errors.As(e[0], target) }
+func (e chain) Is(target error) bool { return errors.Is(e[0], target) }
+func (e chain) Unwrap() error {
+	if len(e) == 1 {
+		return nil
+	}
+	return e[1:]
+}
+
+// aggregate is that of k8s.io/apimachinery: an Is method, and nothing else.
+type aggregate []error
+
+func (aggregate) Error() string { return "aggregate" }
+func (e aggregate) Is(target error) bool {
+	return slices.ContainsFunc(e, func(err error) bool { return errors.Is(err, target) })
+}
+
+// anyOf has an As method over all of its errors.
+type anyOf []error
+
+func (anyOf) Error() string { return "any of" }
+func (e anyOf) As(target any) bool {
+	return slices.ContainsFunc(e, func(err error) bool { return errors.As(err, target) })
+}
+
+// dialer says that it is a failed dial, whose cause is the dialer.
+type dialer struct{}
+
+func (dialer) Error() string { return "dialer" }
+func (e dialer) As(target any) bool {
+	p, ok := target.(**net.OpError)
+	if ok {
+		*p = &net.OpError{Op: "dial", Err: e}
+	}
+	return ok
+}
+
+// liar finds everything and sets nothing.
+type liar struct{}
+
+func (liar) Error() string { return "liar" }
+func (liar) As(any) bool   { return true }
+
+func TestTreesThatOnlyAsAndIsWalk(t *testing.T) {
+	const (
+		unknown   = retry.Unknown
+		permanent = retry.Permanent
+		transient = retry.Transient
+		throttled = retry.Throttled
+	)
+	for i, tt := range []struct {
+		err  error
+		want retry.Class
+	}{
+		{multi(errDown, errDown), unknown},
+		{multi(errDown, status(404)), permanent},
+		{multi(errDown, fmt.Errorf("x: %w", status(404))), permanent},
+		{multi(errDown, syscall.ECONNRESET, fs.ErrNotExist), transient}, // the first that is known
+		{multi(errDown, fs.ErrNotExist, syscall.ECONNRESET), permanent},
+		{multi(errDown, x509.HostnameError{}), permanent},
+		{multi(errDown, &json.SyntaxError{}), permanent},
+		{multi(errDown, status(429)), throttled},
+		{multi(errDown, busy{429}), transient}, // a hint would make it a refusal
+		{multi(errDown, hinted(time.Second)), transient},
+		{multi(errDown, timeout(true)), transient},
+		{multi(errDown, timeout(false)), unknown},
+		{multi(errDown, code("SlowDown")), throttled},
+		{multi(errDown, sqlState("40001")), transient},
+		{multi(errDown, context.DeadlineExceeded), transient},
+		{multi(errDown, net.ErrClosed), transient},
+		{multi(syscall.ECONNREFUSED, syscall.ECONNREFUSED), transient}, // proves nothing
+		{multi(dial(syscall.ECONNREFUSED)), transient},
+		{multi(errDown, safe(true)), transient},
+		{multi(errDown, errors.Join(errDown, status(404))), permanent},
+		{multi(errDown, multi(errDown, status(404))), permanent},
+		{multi(errDown, &retry.Error{Reason: retry.ReasonPermanent}), permanent},
+		{fmt.Errorf("x: %w", multi(errDown, status(404))), permanent},
+		{errors.Join(syscall.ECONNREFUSED, multi(errDown, errDown)), transient},
+
+		{aggregate{errDown}, unknown},
+		{aggregate{errDown, fs.ErrNotExist}, permanent},
+		{aggregate{errDown, syscall.ECONNREFUSED}, transient},
+		{aggregate{errDown, syscall.EMFILE}, throttled},
+		{aggregate{errDown, context.DeadlineExceeded}, transient},
+		{aggregate{errDown, os.ErrDeadlineExceeded}, transient},
+		{aggregate{errDown, net.ErrClosed}, transient},
+		{aggregate{errDown, io.ErrUnexpectedEOF}, transient},
+
+		{anyOf{errDown, status(404)}, permanent},
+		{anyOf{errDown, awsStatus(404)}, permanent},
+		{anyOf{errDown, retryable(false)}, permanent},
+		{anyOf{errDown, retryable2(false)}, permanent},
+		{anyOf{errDown, code("Throttling")}, throttled},
+		{anyOf{errDown, sqlState("42P01")}, permanent},
+		{anyOf{errDown, safe(true)}, transient},
+		{anyOf{errDown, timeout(true)}, transient},
+		{anyOf{errDown, hinted(1)}, transient},
+		{anyOf{errDown, syscall.EACCES}, permanent},
+		{anyOf{errDown, &net.DNSError{IsNotFound: true}}, permanent},
+		{anyOf{errDown, dial(errDown)}, transient},
+		{anyOf{errDown, &url.Error{Op: "parse"}}, permanent},
+		{anyOf{errDown, &retry.Error{Reason: retry.ReasonNotIdempotent}}, permanent},
+		{anyOf{errDown, errors.Join(errDown, fs.ErrNotExist)}, permanent},
+		{anyOf{errDown, asFS{}}, unknown}, // found by none of the questions
+		{dialer{}, transient},
+		{liar{}, unknown},
+	} {
+		if got := retry.DefaultClassifier(tt.err); got != tt.want {
+			t.Errorf("%d: %T(%v) is %v, want %v", i, tt.err, tt.err, got, tt.want)
+		}
+	}
+}
+
+func TestMarksBehindAs(t *testing.T) {
+	stop, after := retry.Stop(errDown), retry.After(errDown, time.Second)
+	inner := &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{fmt.Errorf("x: %w", stop)}}
+	for name, tt := range map[string]struct {
+		err  error
+		want retry.Class
+		hint time.Duration
+	}{
+		"Stop":                              {multi(errDown, stop), retry.Permanent, 0},
+		"Stop, wrapped":                     {fmt.Errorf("x: %w", multi(errDown, fmt.Errorf("y: %w", stop))), retry.Permanent, 0},
+		"After":                             {multi(errDown, after), retry.Throttled, time.Second},
+		"joined":                            {errors.Join(errDown, multi(errDown, after)), retry.Throttled, time.Second},
+		"for an inner run":                  {multi(errDown, inner), retry.Transient, 0},
+		"for an inner run, and one for us":  {multi(inner, stop), retry.Permanent, 0}, // each has an As method of its own
+		"of which only one As method tells": {anyOf{inner, stop}, retry.Transient, 0},
+		"a hint":                            {multi(errDown, hinted(time.Minute)), retry.Transient, time.Minute},
+		"an inner run's hint":               {multi(errDown, &retry.Error{Errs: []error{errDown, waits{errDown}}}), retry.Transient, time.Second},
+		"an inner run's older hint":         {multi(errDown, &retry.Error{Errs: []error{hinted(time.Hour), errDown}}), retry.Transient, 0},
+		"a negative hint":                   {multi(errDown, hinted(-1)), retry.Transient, 0},
+		"nothing":                           {liar{}, retry.Transient, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, hint := retry.Policy{}.Judge(tt.err)
+			if c != tt.want || hint != tt.hint {
+				t.Errorf("Judge = %v, %v, want %v, %v", c, hint, tt.want, tt.hint)
+			}
+		})
+	}
+}
+
+func TestRejectedBehindIs(t *testing.T) {
+	permanent := retry.Policy{Classify: func(error) retry.Class { return retry.Permanent }}
+	for _, tt := range []struct {
+		err  error
+		want retry.Class
+	}{
+		{multi(errDown, retry.ErrRejected), retry.Transient},
+		{aggregate{errDown, retry.ErrRejected}, retry.Transient},
+		{multi(errDown, &retry.Error{Errs: []error{retry.ErrRejected}}), retry.Permanent}, // an inner run's
+		{multi(errDown, errDown), retry.Permanent},
+	} {
+		if c, _ := permanent.Judge(tt.err); c != tt.want {
+			t.Errorf("Judge(%v) = %v, want %v", tt.err, c, tt.want)
+		}
+	}
+}
+
+// A server that says when to come back says so to one who polls, too.
+func TestHintBesideRejectedIsAFloor(t *testing.T) {
+	for _, err := range []error{
+		errors.Join(retry.ErrRejected, hinted(time.Minute)),
+		errors.Join(hinted(time.Minute), retry.ErrRejected),
+		fmt.Errorf("%w: %w", hinted(time.Minute), retry.ErrRejected),
+		waitsFor{time.Minute, retry.ErrRejected},
+		multi(retry.ErrRejected, hinted(time.Minute)),
+	} {
+		p, v := virtual()
+		p.MaxAttempts = 2
+		_ = retry.Run(t.Context(), p, func(context.Context) error { return err })
+		wantElapsed(t, v, time.Minute+time.Second)
+	}
+}
+
+// waitsFor wraps an error and asks for a wait.
+type waitsFor struct {
+	d   time.Duration
+	err error
+}
+
+func (w waitsFor) Error() string             { return w.err.Error() }
+func (w waitsFor) Unwrap() error             { return w.err }
+func (w waitsFor) RetryAfter() time.Duration { return w.d }
+
+// pays runs op, which must not run twice, and checks that it ran once.
+func pays(t *testing.T, pay func(context.Context) error) {
+	t.Helper()
+	p, _ := virtual()
+	p.NonIdempotent = true
+	calls := 0
+	err := retry.Run(t.Context(), p, func(ctx context.Context) error { calls++; return pay(ctx) })
+	if calls != 1 {
+		t.Errorf("paid %d times", calls)
+	}
+	wantReason(t, err, retry.ReasonNotIdempotent)
+}
+
+func TestNonIdempotentRepeatsNoInnerRunThatMayHaveRun(t *testing.T) {
+	refused := dial(syscall.ECONNREFUSED)
+	inner, _ := virtual()
+	for name, errs := range map[string][]error{
+		"at first":             {errDown, refused, refused},
+		"in between":           {refused, errDown, refused},
+		"at last":              {refused, refused, errDown},
+		"busy, no time given":  {status(429), refused, refused},
+		"in one that was lost": {refused, errDown, refused, refused, refused, refused, refused, refused, refused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pays(t, func(ctx context.Context) error {
+				inner.MaxAttempts = len(errs)
+				attempt := 0
+				return retry.Run(ctx, inner, func(context.Context) error { attempt++; return errs[attempt-1] })
+			})
+		})
+	}
+	t.Run("but one that never ran", func(t *testing.T) {
+		p, _ := virtual()
+		p.NonIdempotent, p.MaxAttempts = true, 2
+		inner.MaxAttempts = 2
+		calls := 0
+		err := retry.Run(t.Context(), p, func(ctx context.Context) error {
+			return retry.Run(ctx, inner, func(context.Context) error {
+				calls++
+				return []error{refused, busy{429}}[calls%2]
+			})
+		})
+		if wantReason(t, err, retry.ReasonMaxAttempts); calls != 4 {
+			t.Errorf("%d calls, want 2 × 2", calls)
+		}
+	})
+}
+
+func TestNonIdempotentRepeatsNoPostThatWasRedirected(t *testing.T) {
+	gone := httptest.NewServer(nil)
+	gone.Close() // nobody listens there now
+	payments := 0
+	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		payments++
+		http.Redirect(w, r, gone.URL+"/receipt", http.StatusSeeOther)
+	}))
+	defer shop.Close()
+	pays(t, func(context.Context) error {
+		resp, err := http.Post(shop.URL, "", nil)
+		if err == nil {
+			resp.Body.Close()
+		}
+		return err
+	})
+	if payments != 1 {
+		t.Errorf("the shop saw %d payments", payments)
+	}
+}
+
+// pgx's pool.Exec without arguments reads the answer on a connection that its own
+// failure has closed.
+func TestNonIdempotentRepeatsNoStatementWhoseAnswerWasLost(t *testing.T) {
+	pays(t, func(context.Context) error { return fmt.Errorf("exec: %w", pgconn.ConnClosed()) })
+}
+
+func TestNonIdempotentRepeatsNo503ThatSaysWhen(t *testing.T) {
+	pays(t, func(context.Context) error { return busy{503} })
+	pays(t, func(context.Context) error { return hinted(time.Second) })
+	pays(t, func(context.Context) error { return errors.Join(status(429), busy{503}) })
+}
+
+// Nil pointers that became errors on their way through an interface.
+func TestNilPointersAreUnknown(t *testing.T) {
+	for _, err := range []error{
+		(*net.OpError)(nil), (*net.DNSError)(nil), (*url.Error)(nil), (*fs.PathError)(nil), (*os.SyscallError)(nil),
+		(*os.LinkError)(nil), (*net.AddrError)(nil), (*net.ParseError)(nil), (*tls.CertificateVerificationError)(nil),
+		(*json.SyntaxError)(nil), (*json.UnmarshalTypeError)(nil), (*json.MarshalerError)(nil), (*strconv.NumError)(nil),
+		(*http.MaxBytesError)(nil), (*http.ProtocolError)(nil), (*x509.HostnameError)(nil), (*tls.RecordHeaderError)(nil),
+		(*busy)(nil), (*chain)(nil), (*operation)(nil),
+	} {
+		for _, tree := range []error{
+			err, fmt.Errorf("x: %w", err), errors.Join(err, errDown), &url.Error{Op: "Get", Err: err}, waitsFor{0, err},
+			responded{0, err},
+		} {
+			if c := retry.DefaultClassifier(tree); c != retry.Unknown {
+				t.Errorf("%T in %T is %v, want unknown", err, tree, c)
+			}
+			if c, hint := (retry.Policy{}).Judge(tree); c != retry.Transient || hint != 0 {
+				t.Errorf("Judge(%T in %T) = %v, %v, want transient", err, tree, c, hint)
+			}
+		}
+		e := &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{err}}
+		if e.Error() == "" || e.Timeout() || retry.DefaultClassifier(e) != retry.Transient {
+			t.Errorf("an *Error around %T: %v", err, e)
+		}
+		if got := retry.DefaultClassifier(responded{404, err}); got != retry.Permanent {
+			t.Errorf("a 404 around %T is %v, want permanent", err, got)
+		}
+		if got := retry.Stop(err).(interface{ ErrorType() string }).ErrorType(); got == "" {
+			t.Errorf("a mark around %T has no type", err)
+		}
+	}
+}
+
+// broken is an error with a defect.
+type broken struct{}
+
+func (broken) Error() string   { return "broken" }
+func (broken) StatusCode() int { panic("a defect") }
+
+// A panic in an error's method is somebody's defect, as one in op is: it must be
+// seen, and the run is closed all the same.
+func TestPanicInAnErrorsMethodPassesThrough(t *testing.T) {
+	p, _ := virtual()
+	seen := record(&p)
+	budget := new(countingBudget)
+	p.Budget = budget
+	func() {
+		defer func() {
+			if got := recover(); got != "a defect" {
+				t.Errorf("recovered %v, want the method's own panic", got)
+			}
+		}()
+		_ = retry.Run(t.Context(), p, func(context.Context) error { return broken{} })
+	}()
+	if want := "start attempt(1) attemptDone(1) done(panic)"; seen.String() != want {
+		t.Errorf("hooks saw %s, want %s", seen, want)
+	}
+	if budget.ended != 1 {
+		t.Errorf("the budget was told %d times that the run ended, want once", budget.ended)
+	}
+}
+
+// bare wraps an error, as a library's own type does.
+type bare struct{ err error }
+
+func (*bare) Error() string   { return "bare" }
+func (b *bare) Unwrap() error { return b.err }
+
+// To judge a chain takes no more than 12 times what errors.Is takes to walk it.
+func TestLongChainRatio(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector slows the two down unequally")
+	}
+	other := errors.New("other")
+	wrap := func(err error) error { return fmt.Errorf("%w", err) }
+	bare := func(err error) error { return &bare{err} }
+	for name, wraps := range map[string][]func(error) error{
+		"fmt.Errorf": {wrap}, "a type": {bare}, "both": {bare, wrap},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := errDown
+			for i := range 100_000 {
+				err = wraps[i%len(wraps)](err)
+			}
+			var got float64
+			for range 5 { // a machine that is busy can spoil a measurement
+				var is, judge []time.Duration
+				for range 11 {
+					start := time.Now()
+					_ = errors.Is(err, other)
+					is = append(is, time.Since(start))
+					start = time.Now()
+					_ = retry.DefaultClassifier(err)
+					judge = append(judge, time.Since(start))
+				}
+				slices.Sort(is)
+				slices.Sort(judge)
+				if got = float64(judge[len(judge)/2]) / float64(is[len(is)/2]); got <= 12 {
+					return
+				}
+			}
+			t.Errorf("DefaultClassifier takes %.1f times what errors.Is takes, want at most 12", got)
+		})
+	}
+}
