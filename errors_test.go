@@ -345,13 +345,13 @@ func FuzzErrorTrees(f *testing.F) {
 			t.Errorf("%q (first word %q) waited %v, want %v", err, word, got, wait[word])
 		}
 		class := retry.DefaultClassifier(err)
-		if class == retry.Unprocessed && !tree.sent {
+		if class == retry.Unprocessed && !tree.proves {
 			t.Errorf("%q is %v, but not every error in it proves that", err, class)
 		}
-		if class == retry.Throttled && tree.hint > 0 && !tree.sent {
+		if class == retry.Throttled && word == "" && tree.hint > 0 && !tree.proves {
 			t.Errorf("%q is %v with a hint, but not every error in it is a refusal", err, class)
 		}
-		if outer := retry.DefaultClassifier(got); outer == retry.Unprocessed && !tree.sent {
+		if outer := retry.DefaultClassifier(got); outer == retry.Unprocessed && !tree.proves {
 			t.Errorf("after a run %q is %v", err, outer)
 		}
 		_ = got.Timeout()
@@ -359,12 +359,14 @@ func FuzzErrorTrees(f *testing.F) {
 }
 
 // tree is an error, the first word in it that a run obeys, the first wait that it
-// asks for, and whether all in it proves that op did nothing.
+// asks for, whether it holds an inner run, and whether all in it proves that op did
+// nothing.
 type tree struct {
-	err  error
-	word string
-	hint time.Duration
-	sent bool
+	err    error
+	word   string
+	hint   time.Duration
+	run    bool
+	proves bool
 }
 
 // joins returns the tree of two errors that are joined to err. A mark anywhere
@@ -374,7 +376,7 @@ func (first tree) joins(second tree, err error) tree {
 	if word == "" || word == "rejected" && second.word != "" {
 		word = second.word
 	}
-	return tree{err, word, cmp.Or(first.hint, second.hint), first.sent && second.sent}
+	return tree{err, word, cmp.Or(first.hint, second.hint), first.run || second.run, first.proves && second.proves}
 }
 
 // buildTree reads a tree, and returns what is left of the program.
@@ -391,11 +393,11 @@ func buildTree(program []byte, depth int) (tree, []byte) {
 	case 8: // a nil pointer
 		return tree{err: (*unhurt)(nil)}, rest
 	case 11:
-		return tree{err: dial(syscall.ECONNREFUSED), sent: true}, rest
+		return tree{err: dial(syscall.ECONNREFUSED), proves: true}, rest
 	case 13:
 		return tree{err: hinted(time.Minute), hint: time.Minute}, rest
 	case 14:
-		return tree{err: throttle(429), hint: time.Hour / 60, sent: true}, rest
+		return tree{err: throttle(429), hint: time.Hour / 60, proves: true}, rest
 	}
 	first, rest := buildTree(rest, depth+1)
 	switch op {
@@ -412,9 +414,9 @@ func buildTree(program []byte, depth int) (tree, []byte) {
 		if first.word == "stop" || first.word == "after" {
 			first.hint = 0
 		}
-		return tree{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{first.err}}, "", first.hint, first.sent}, rest
+		return tree{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{first.err}}, "", first.hint, true, first.proves}, rest
 	case 10: // as http.Client wraps: it may have sent something
-		first.err, first.sent = &url.Error{Op: "Get", Err: first.err}, false
+		first.err, first.proves = &url.Error{Op: "Get", Err: first.err}, false
 		return first, rest
 	case 12: // a type of one's own
 		first.err = &bare{first.err}
@@ -425,7 +427,10 @@ func buildTree(program []byte, depth int) (tree, []byte) {
 	case 4, 15:
 		return first.joins(second, errors.Join(first.err, second.err)), rest
 	case 9: // behind methods As and Is, which prove nothing
-		first.sent, second.sent = false, false
+		if first.run || second.run { // an As that finds an inner run hides whose the marks are
+			return first.joins(second, errors.Join(first.err, second.err)), rest
+		}
+		first.proves, second.proves = false, false
 		return first.joins(second, multi(first.err, second.err)), rest
 	}
 	return first.joins(second, fmt.Errorf("%w + %w", first.err, second.err)), rest
