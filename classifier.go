@@ -3,8 +3,10 @@ package retry
 import (
 	"cmp"
 	"errors"
+	"io/fs"
 	"net"
 	"net/url"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -79,7 +81,11 @@ func (p Policy) Judge(err error) (c Class, hint time.Duration) {
 // judge returns what err means for this policy, and the wait the server asked
 // for, 0 if none. It is the one place where an error gets its class.
 func (p *Policy) judge(err error) (c Class, hint time.Duration) {
-	m, rejected, hint := inspect(err)
+	var m *mark
+	rejected := err == ErrRejected
+	if reflect.TypeOf(err) != plain { // most errors are, and need no walk
+		m, rejected, hint = inspect(err)
+	}
 	switch {
 	case m != nil && m.stop:
 		return Permanent, 0
@@ -111,19 +117,25 @@ func inspect(err error) (m *mark, rejected bool, hint time.Duration) {
 		if t == plain {
 			return nil, rejected || err == ErrRejected, hint
 		}
-		if isNil(err) {
-			return nil, rejected, hint
-		}
-		if t == last || silent(t) {
-			last, err = t, errors.Unwrap(err)
-			continue
-		}
 		switch e := err.(type) {
+		case nil, errno:
+			return nil, rejected, hint
 		case *mark:
 			return e, false, 0
 		case *Error:
 			_, _, asked := inspect(e.Last())
 			return nil, rejected, cmp.Or(hint, asked)
+		}
+		if isNil(err) {
+			return nil, rejected, hint
+		}
+		if inner, ok := systemError(err); ok {
+			err = inner
+			continue
+		}
+		if t == last || silent(t) {
+			last, err = t, errors.Unwrap(err)
+			continue
 		}
 		hint = cmp.Or(hint, askedWait(err))
 		if e, ok := err.(asMethod); ok {
@@ -152,6 +164,23 @@ func inspect(err error) (m *mark, rejected bool, hint time.Duration) {
 			return nil, rejected, hint
 		}
 	}
+}
+
+// systemError returns what the errors wrap that packages net, net/url and os put
+// around others. Of themselves they ask for no wait, and their Timeout methods only
+// hand the question on.
+func systemError(err error) (inner error, ok bool) {
+	switch e := err.(type) {
+	case *url.Error:
+		return e.Err, true
+	case *net.OpError:
+		return e.Err, true
+	case *os.SyscallError:
+		return e.Err, true
+	case *fs.PathError:
+		return e.Err, true
+	}
+	return nil, false
 }
 
 // inspectBehind is inspect for what only the method As of an error shows. A mark
@@ -209,6 +238,9 @@ func askedWait(err error) time.Duration {
 // A nil pointer in err is Unknown, and its methods are not called. A panic in a
 // method of err passes through.
 func DefaultClassifier(err error) Class {
+	if reflect.TypeOf(err) == plain {
+		return classifySentinel(err)
+	}
 	switch c := classify(err, true); c {
 	case refused:
 		return Throttled
@@ -253,21 +285,30 @@ func classify(err error, behind bool) Class {
 		if t == plain {
 			return cmp.Or(classifySentinel(err), otherwise)
 		}
-		if e, ok := err.(*Error); ok {
+		switch e := err.(type) {
+		case nil:
+			return otherwise
+		case errno:
+			return cmp.Or(classifyErrno(e), otherwise)
+		case *Error:
 			return e.class(behind)
 		}
 		if isNil(err) {
 			return otherwise
 		}
+		if inner, ok := systemError(err); ok {
+			switch e := err.(type) {
+			case *url.Error:
+				return cmp.Or(classifyURL(e, behind), otherwise)
+			case *net.OpError:
+				return cmp.Or(classifyOp(e, behind), otherwise)
+			}
+			err = inner
+			continue
+		}
 		if t == last || silent(t) {
 			last, err = t, errors.Unwrap(err)
 			continue
-		}
-		switch e := err.(type) {
-		case *url.Error:
-			return cmp.Or(classifyURL(e, behind), otherwise)
-		case *net.OpError:
-			return cmp.Or(classifyOp(e, behind), otherwise)
 		}
 		if askedWait(err) > 0 {
 			otherwise, hinted = Transient, true
@@ -302,8 +343,6 @@ func timedOut(err error) bool {
 // classifyNode judges one error without what it wraps.
 func classifyNode(err error, hinted bool) Class {
 	switch e := err.(type) {
-	case errno:
-		return classifyErrno(e)
 	case *net.DNSError:
 		switch {
 		case e.IsNotFound:
