@@ -111,7 +111,7 @@ func (p *Policy) judge(err error) (c Class, hint time.Duration) {
 // Of an inner run's *Error only the wait in its last error counts: marks and
 // ErrRejected were for the inner run.
 func inspect(err error) (m *mark, rejected bool, hint time.Duration) {
-	var last reflect.Type // the latest that is silent: chains are often of one type
+	var seen silentTypes
 	for {
 		t := reflect.TypeOf(err)
 		if t == plain {
@@ -133,8 +133,8 @@ func inspect(err error) (m *mark, rejected bool, hint time.Duration) {
 			err = inner
 			continue
 		}
-		if t == last || silent(t) {
-			last, err = t, errors.Unwrap(err)
+		if seen.has(t) {
+			err = errors.Unwrap(err)
 			continue
 		}
 		hint = cmp.Or(hint, askedWait(err))
@@ -279,7 +279,7 @@ func doubted(c Class) Class {
 // judged without, for an As may return an error that wraps its own.
 func classify(err error, behind bool) Class {
 	otherwise, hinted := Unknown, false
-	var last reflect.Type // as in inspect
+	var seen silentTypes
 	for {
 		t := reflect.TypeOf(err)
 		if t == plain {
@@ -306,8 +306,8 @@ func classify(err error, behind bool) Class {
 			err = inner
 			continue
 		}
-		if t == last || silent(t) {
-			last, err = t, errors.Unwrap(err)
+		if seen.has(t) {
+			err = errors.Unwrap(err)
 			continue
 		}
 		if askedWait(err) > 0 {

@@ -87,18 +87,39 @@ var behindAs = append([]reflect.Type{
 	reflect.TypeFor[errno](),
 }, methods...)
 
-// silentTypes remembers what silent found out, since it is asked about every error
-// in a chain.
-var silentTypes sync.Map // reflect.Type → bool
+// silentTypes are the latest silent types of a chain, which are seldom more: so a
+// long chain costs little more than to walk it.
+type silentTypes struct {
+	types [4]reflect.Type
+	next  uint
+}
+
+// has reports whether t is silent.
+func (s *silentTypes) has(t reflect.Type) bool {
+	for i := range s.types {
+		if s.types[i] == t {
+			return true
+		}
+	}
+	if !silent(t) {
+		return false
+	}
+	s.types[s.next%uint(len(s.types))] = t
+	s.next++
+	return true
+}
+
+// silence remembers what silent found out.
+var silence sync.Map // reflect.Type → bool
 
 // silent reports whether an error of type t says nothing but what it wraps, and is
 // no mark.
 func silent(t reflect.Type) bool {
-	if known, ok := silentTypes.Load(t); ok {
+	if known, ok := silence.Load(t); ok {
 		return known.(bool)
 	}
 	says := t == reflect.TypeFor[*mark]() || slices.ContainsFunc(methods, t.Implements) || permanentTypes[named(t).PkgPath()] != nil
-	silentTypes.Store(t, !says)
+	silence.Store(t, !says)
 	return !says
 }
 

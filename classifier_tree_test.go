@@ -309,7 +309,7 @@ func TestNilPointersAreUnknown(t *testing.T) {
 		(*net.OpError)(nil), (*net.DNSError)(nil), (*url.Error)(nil), (*fs.PathError)(nil), (*os.SyscallError)(nil),
 		(*os.LinkError)(nil), (*net.AddrError)(nil), (*net.ParseError)(nil), (*tls.CertificateVerificationError)(nil),
 		(*json.SyntaxError)(nil), (*json.UnmarshalTypeError)(nil), (*json.MarshalerError)(nil), (*strconv.NumError)(nil),
-		(*http.MaxBytesError)(nil), (*http.ProtocolError)(nil), (*x509.HostnameError)(nil), (*tls.RecordHeaderError)(nil),
+		(*http.MaxBytesError)(nil), (*x509.HostnameError)(nil), (*tls.RecordHeaderError)(nil),
 		(*busy)(nil), (*chain)(nil), (*operation)(nil),
 	} {
 		for _, tree := range []error{
