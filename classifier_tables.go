@@ -41,14 +41,17 @@ var sentinels = []known{
 	{errors.ErrUnsupported, Permanent},
 }
 
-func classifySentinel(err error) Class {
-	for i := range sentinels {
-		if sentinels[i].err == err {
-			return sentinels[i].class
-		}
+// bySentinel is sentinels for a look-up, which takes a third of ten comparisons.
+var bySentinel = func() map[error]Class {
+	m := make(map[error]Class, len(sentinels))
+	for _, s := range sentinels {
+		m[s.err] = s.class
 	}
-	return Unknown
-}
+	return m
+}()
+
+// classifySentinel judges an error of the plain type.
+func classifySentinel(err error) Class { return bySentinel[err] }
 
 // behindIs is what a method Is is asked, in this order.
 var behindIs = func() []known {
