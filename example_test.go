@@ -21,6 +21,19 @@ import (
 // now is a clock for examples: they do not wait.
 func now() *clockx.Virtual { return clockx.NewVirtual(epoch) }
 
+// One budget for all calls to this server: retries stop when too many of them
+// fail. A budget that each call makes anew limits nothing.
+var greetings = &retry.TokenBudget{}
+
+var policy = retry.Policy{
+	Name:           "fetch-greeting",
+	MaxAttempts:    4,
+	AttemptTimeout: 2 * time.Second,
+	MaxElapsed:     10 * time.Second,
+	Backoff:        retry.Exponential{Base: 20 * time.Millisecond, Max: time.Second},
+	Budget:         greetings,
+}
+
 // An answer other than 200. By its method DefaultClassifier knows 404 from 503.
 type statusError int
 
@@ -31,19 +44,9 @@ func (e statusError) StatusCode() int { return int(e) }
 func Example() {
 	server := httptest.NewServer(unwell(2))
 	defer server.Close()
+	ctx := context.Background()
 
-	// Shared by all calls to this server: retries stop when too many of them fail.
-	budget := &retry.TokenBudget{}
-
-	policy := retry.Policy{
-		Name:           "fetch-greeting",
-		MaxAttempts:    4,
-		AttemptTimeout: 2 * time.Second,
-		MaxElapsed:     10 * time.Second,
-		Backoff:        retry.Exponential{Base: 20 * time.Millisecond, Max: time.Second},
-		Budget:         budget,
-	}
-	greeting, err := retry.Do(context.Background(), policy, func(ctx context.Context) (string, error) {
+	greeting, err := retry.Do(ctx, policy, func(ctx context.Context) (string, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
 		if err != nil {
 			return "", retry.Stop(err) // asking again will not help

@@ -43,7 +43,7 @@ func TestREADME(t *testing.T) {
 			t.Errorf("%s has no %s", m[2], m[1])
 		}
 	}
-	for _, command := range []string{"    go run ./examples/quickstart\n", "    go test work\n"} {
+	for _, command := range []string{"    go run ./examples/quickstart\n", "    go test ./...\n"} {
 		if !strings.Contains(readme, command) {
 			t.Errorf("the README does not say %q", strings.TrimSpace(command))
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
 )
 
@@ -28,17 +29,43 @@ var hand = Peer{
 	},
 }
 
-// handTimed also knows how long it took, for the error of a call that fails.
-var handTimed = Peer{
-	Name: "by hand, timed",
+// promises is what a first try costs that keeps this library's promises: it is
+// handed a policy by value, looks at the context and at the attempt's number in it,
+// and reads the clock once, so that an error can tell how long the first attempt
+// took.
+var promises = Peer{
+	Name: "floor of our promises",
 	New: func(s Spec) Call {
-		call, now := hand.New(s), time.Now
-		if s.Clock != nil {
-			now = s.Clock.Now
+		if s.Wait == 0 {
+			return nil // it cannot retry
 		}
-		return func(ctx context.Context, op Op) (Row, error) { return timed(ctx, now, call, op) }
+		p := policy(s)
+		return func(ctx context.Context, op Op) (Row, error) { return once(ctx, p, op) }
 	},
-	Inline: func(ctx context.Context, op Op) (Row, error) { return timed(ctx, time.Now, hand.Inline, op) },
+	Inline: func(ctx context.Context, op Op) (Row, error) {
+		return once(ctx, retry.Policy{
+			MaxAttempts: 4,
+			Backoff:     retry.Exponential{Base: 100 * time.Millisecond, Max: 10 * time.Second},
+		}, op)
+	},
+	Note: "floor of our promises makes one attempt: it is handed a policy, looks at the context and reads the clock once",
+}
+
+var epoch = time.Now()
+
+//go:noinline
+func once(ctx context.Context, p retry.Policy, op Op) (v Row, err error) {
+	if ctx.Err() != nil {
+		return v, context.Cause(ctx)
+	}
+	if retry.AttemptNumber(ctx) != 1 {
+		ctx = retry.WithAttemptNumber(ctx, 1)
+	}
+	since := time.Since(epoch)
+	if v, err = op(ctx); err != nil {
+		err = fmt.Errorf("%s: gave up after %v: %w", p.Name, time.Since(epoch)-since, err)
+	}
+	return v, err
 }
 
 //go:noinline
@@ -75,15 +102,6 @@ func handSleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-func timed(ctx context.Context, now func() time.Time, call Call, op Op) (Row, error) {
-	start := now()
-	v, err := call(ctx, op)
-	if err != nil {
-		err = fmt.Errorf("after %v: %w", now().Sub(start), err)
-	}
-	return v, err
 }
 
 // clockOf returns a clock for this library and for the floor.

@@ -70,11 +70,12 @@ type Peer struct {
 var inline = Spec{Attempts: 4, Wait: 100 * time.Millisecond, Max: 10 * time.Second}
 
 // Peers are the libraries, the floor first and this one second.
-var Peers = []Peer{hand, ours, handTimed, cenkalti, avast, avastReused, failsafeGo, sethvargo, eapache, retryV1, k8s}
+var Peers = []Peer{hand, ours, promises, cenkalti, avast, avastReused, failsafeGo, sethvargo, eapache, retryV1, k8s}
 
 const (
-	floor   = 0
-	library = 1
+	floor    = 0
+	library  = 1
+	promised = 2
 )
 
 var (
