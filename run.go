@@ -60,7 +60,7 @@ type home struct {
 // finish sleeps on the system clock and makes attempts until the run is over, and
 // returns its error. A nil r is a run that is over, and succeeded.
 func (r *run) finish(p *Policy, op func(context.Context) error) error {
-	for r.sleeps() {
+	for r != nil && r.phase == asleep {
 		_ = clockx.System().Sleep(r.ctx, r.wait) // r looks at ctx afterwards
 		r.proceed(p, op)
 	}
@@ -108,8 +108,6 @@ func watched(ctx context.Context, p *Policy, healthy time.Duration, op func(cont
 	h.run = r
 	return &h.run
 }
-
-func (r *run) sleeps() bool { return r != nil && r.phase == asleep }
 
 // proceed makes attempts until the run is over or must sleep on the system
 // clock. Whatever may panic is called below it. A clock that is not the system's
@@ -303,35 +301,6 @@ func (r *run) abort(p *Policy) {
 	if underway {
 		r.attemptDone(p, errPanic)
 	}
-}
-
-// stopwatch tells how old a run is. If nobody can see when it began, it counts
-// from epoch: that is half the price of time.Now.
-type stopwatch struct {
-	start    time.Time
-	since    time.Duration // since epoch, if relative
-	relative bool
-}
-
-var epoch = time.Now()
-
-func (s *stopwatch) begin(p *Policy) {
-	s.relative = p.Clock == nil && p.Hooks.Wait == nil && !p.Hooks.timesFirstTry()
-	if s.relative {
-		s.since = time.Since(epoch)
-	} else {
-		s.start = p.clock().Now()
-	}
-}
-
-func (s *stopwatch) elapsed(p *Policy) time.Duration {
-	switch {
-	case s.relative:
-		return time.Since(epoch) - s.since
-	case p.Clock == nil:
-		return time.Since(s.start)
-	}
-	return p.Clock.Now().Sub(s.start)
 }
 
 // left returns how long it is to the caller's deadline, math.MaxInt64 if there is
