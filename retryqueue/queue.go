@@ -1,0 +1,157 @@
+package retryqueue
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+// Action is what to do with a message.
+type Action uint8
+
+const (
+	Ack   Action = iota // it is done: the queue forgets it
+	Retry               // the queue delivers it again, after Decision.Delay
+	Dead                // it is not delivered again: store it as a dead letter, then remove it from the queue
+)
+
+// String returns the action as one lower-case word.
+func (a Action) String() string {
+	switch a {
+	case Ack:
+		return "ack"
+	case Retry:
+		return "retry"
+	case Dead:
+		return "dead"
+	}
+	return "unknown"
+}
+
+// Decision says what becomes of a message.
+type Decision struct {
+	Action Action
+
+	// Delay is how long the queue is to wait before it delivers the message again:
+	// never negative, and zero unless Action is Retry.
+	Delay time.Duration
+
+	// Err tells why the message is Dead, or, with Retry and [retry.ReasonBudget], why
+	// it waits longer than the policy planned. Else it is nil. Its Attempts are
+	// deliveries, and its Elapsed and Waited are the message's age. Errs holds the last
+	// delivery's error only: queues keep no others.
+	Err *retry.Error
+}
+
+// ErrCrashed stands for the error of deliveries that nobody reported on: the process
+// died, the acknowledgement was lost, or the dead letter could not be stored. A
+// message that a queue delivers later than planned, and after MaxElapsed, has it too.
+var ErrCrashed = errors.New("retryqueue: a delivery ended without a report")
+
+// Before is asked before the handler runs. It returns false if the handler is not to
+// run: the message is Dead, as d says. Otherwise d is the zero Decision, to be
+// ignored. It stops the message whose handler kills the process and therefore never
+// reaches [After].
+//
+// Delivery number delivered is refused if the policy allows fewer, and any but the
+// first if the message is older than MaxElapsed. Its error has Attempts delivered-1
+// and holds [ErrCrashed]. The parameters mean what they mean for After. The budget is
+// not asked. Before is safe for concurrent use.
+func Before(p retry.Policy, delivered int, first, now time.Time) (d Decision, run bool) {
+	old := age(first, now)
+	reason := retry.ReasonNone
+	switch {
+	case delivered <= 1:
+	case delivered > p.AttemptLimit():
+		reason = retry.ReasonMaxAttempts
+	case p.MaxElapsed > 0 && old > p.MaxElapsed:
+		reason = retry.ReasonMaxElapsed
+	}
+	if reason == retry.ReasonNone {
+		return Decision{}, true
+	}
+	return Decision{Action: Dead, Err: &retry.Error{
+		Name:     p.Name,
+		Reason:   reason,
+		Attempts: delivered - 1,
+		Elapsed:  old,
+		Waited:   old,
+		Errs:     []error{ErrCrashed},
+	}}, false
+}
+
+// After is asked when delivery number delivered (1 for the first) of a message that
+// was first stored at first has ended with err, nil for a success. now is the
+// system's time. A first that is zero or later than now counts as now, a delivered
+// below 1 as 1.
+//
+//  1. A nil err is Ack.
+//  2. If the policy grants a retry, it is Retry after what the server asked for (see
+//     [retry.After]) and the backoff.
+//  3. If only the budget refuses it, it is Retry after twice that wait and a second
+//     more, with Err set: a message that is not retried now can be retried later.
+//  4. Everything else is Dead, with the policy's reason.
+//
+// The budget holds no place when After returns. After is safe for concurrent use.
+func After(p retry.Policy, delivered int, first, now time.Time, err error) Decision {
+	if err == nil {
+		if p.Budget != nil {
+			p.Budget.Begin()
+			p.Budget.End(retry.Unknown, true)
+		}
+		return Decision{}
+	}
+	if p.Budget != nil {
+		p.Rand = once(p.Rand)
+	}
+	old := age(first, now)
+	d := decide(p, delivered, old, now, err)
+	if d.Err == nil || d.Err.Reason != retry.ReasonBudget {
+		return d
+	}
+	p.Budget = nil
+	planned := decide(p, delivered, old, now, err).Delay
+	return Decision{Action: Retry, Delay: later(planned), Err: d.Err}
+}
+
+// decide asks a Loop that is resumed for this delivery and ends with it.
+func decide(p retry.Policy, delivered int, old time.Duration, now time.Time, err error) Decision {
+	loop := p.Resume(now, max(delivered, 1)-1, old)
+	defer loop.Next(now, handedBack) // a budget's place is freed after a grant or a panic; else it does nothing
+	if wait, ok := loop.Next(now, err); ok {
+		return Decision{Action: Retry, Delay: wait}
+	}
+	e, _ := errors.AsType[*retry.Error](loop.Err())
+	return Decision{Action: Dead, Err: e}
+}
+
+var handedBack = retry.Stop(errors.New("retryqueue: handed back to the queue"))
+
+// once returns a source whose first number is its only one, so that two Loops plan
+// the same wait.
+func once(random func() float64) func() float64 {
+	if random == nil {
+		random = rand.Float64
+	}
+	return sync.OnceValue(random)
+}
+
+// later returns 2·d + 1 s, saturated.
+func later(d time.Duration) time.Duration {
+	if d > (math.MaxInt64-time.Second)/2 {
+		return math.MaxInt64
+	}
+	return 2*d + time.Second
+}
+
+// age returns how long ago first was: zero if it is not known, or in the future.
+func age(first, now time.Time) time.Duration {
+	if first.IsZero() {
+		return 0
+	}
+	return max(now.Sub(first), 0)
+}

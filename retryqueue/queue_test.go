@@ -1,0 +1,465 @@
+package retryqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retryqueue"
+	"github.com/goretry/retry/retrytest"
+)
+
+var (
+	now     = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	errDown = errors.New("down")
+)
+
+const ms = time.Millisecond
+
+// judged is an error that says itself what it means.
+type judged struct {
+	class retry.Class
+	hint  time.Duration
+}
+
+func (e judged) Error() string             { return fmt.Sprint(e.class, " ", e.hint) }
+func (e judged) RetryAfter() time.Duration { return e.hint }
+
+func byItself(err error) retry.Class {
+	if e, ok := errors.AsType[judged](err); ok {
+		return e.class
+	}
+	return retry.Unknown
+}
+
+// ledger is a budget that notes what it is told.
+type ledger struct {
+	refuse       bool
+	begun, ended int
+	asked        []int
+	retried      retry.Class
+	ok           bool
+}
+
+func (b *ledger) Begin() { b.begun++ }
+func (b *ledger) Withdraw(_ retry.Class, retry int) bool {
+	b.asked = append(b.asked, retry)
+	return !b.refuse
+}
+func (b *ledger) End(retried retry.Class, ok bool) { b.ended, b.retried, b.ok = b.ended+1, retried, ok }
+
+// Every class of error meets every limit, alone and together. What has to come of
+// it is said here a second time, from the contract.
+func TestAfterOverAllClassesAndLimits(t *testing.T) {
+	const backoff = 7 * time.Second // times the retry's number
+	classes := []retry.Class{retry.Unknown, retry.Permanent, retry.Transient, retry.Throttled, retry.Unprocessed}
+	hints := []time.Duration{0, 20 * time.Second, time.Minute, time.Minute + 1, math.MaxInt64}
+	deliveries := []int{math.MinInt, -1, 0, 1, 2, 3, 4, 5, math.MaxInt}
+	ages := []time.Duration{math.MinInt64, -1, 0, 1, 30 * time.Second, time.Hour - 1, time.Hour, time.Hour + 1, math.MaxInt64}
+	limits := []int{math.MinInt, retry.Unlimited, 0, 1, 4, math.MaxInt}
+	elapses := []time.Duration{math.MinInt64, 0, 1, time.Hour, math.MaxInt64}
+	cases := 0
+	for _, class := range classes {
+		for _, hint := range hints {
+			for _, delivered := range deliveries {
+				for _, age := range ages {
+					for _, limit := range limits {
+						for _, elapsed := range elapses {
+							for _, nonIdempotent := range []bool{false, true} {
+								for _, budget := range []*ledger{nil, {}, {refuse: true}} {
+									cases++
+									p := retry.Policy{
+										Name: "job", MaxAttempts: limit, MaxElapsed: elapsed, MaxRetryAfter: time.Minute,
+										Classify: byItself, NonIdempotent: nonIdempotent,
+										Backoff: retry.Linear{Base: backoff, Max: math.MaxInt64, Jitter: retry.NoJitter},
+									}
+									if budget != nil {
+										p.Budget = budget
+									}
+									err := judged{class, hint}
+									got := retryqueue.After(p, delivered, now.Add(-age), now, err)
+
+									number, old := max(delivered, 1), max(now.Sub(now.Add(-age)), 0)
+									wait := saturated(float64(hint) + float64(backoff)*float64(number))
+									most := limit
+									switch {
+									case limit == 0 && elapsed <= 0:
+										most = retry.DefaultMaxAttempts
+									case limit <= 0:
+										most = math.MaxInt
+									}
+									meaning := class
+									if class == retry.Unknown { // DefaultClassifier's turn
+										meaning = retry.Transient
+										if hint > 0 {
+											meaning = retry.Throttled
+										}
+									}
+									safe := meaning == retry.Unprocessed || meaning == retry.Throttled && hint > 0
+									reason := retry.ReasonNone
+									switch {
+									case class == retry.Permanent:
+										reason = retry.ReasonPermanent
+									case nonIdempotent && !safe:
+										reason = retry.ReasonNotIdempotent
+									case number >= most:
+										reason = retry.ReasonMaxAttempts
+									case hint > time.Minute:
+										reason = retry.ReasonRetryAfter
+									case elapsed > 0 && float64(old)+float64(wait) > float64(elapsed) && elapsed < math.MaxInt64:
+										reason = retry.ReasonMaxElapsed
+									case budget != nil && budget.refuse:
+										reason = retry.ReasonBudget
+									}
+									want := retryqueue.Decision{Action: retryqueue.Dead}
+									switch reason {
+									case retry.ReasonNone:
+										want = retryqueue.Decision{Action: retryqueue.Retry, Delay: wait}
+									case retry.ReasonBudget:
+										want = retryqueue.Decision{Action: retryqueue.Retry, Delay: saturated(2*float64(wait) + float64(time.Second))}
+									}
+									say := func(format string, args ...any) {
+										t.Errorf("class %v, hint %v, delivery %d, age %v, limits %d and %v, nonIdempotent %v, budget %+v:\n%s", class, hint,
+											delivered, age, limit, elapsed, nonIdempotent, budget, fmt.Sprintf(format, args...))
+									}
+									if got.Action != want.Action || got.Delay != want.Delay {
+										say("After() = %v in %v, want %v in %v", got.Action, got.Delay, want.Action, want.Delay)
+									}
+									checkError(say, got.Err, reason, number, old, err)
+									checkLedger(say, budget, reason, meaning)
+									if t.Failed() {
+										return
+									}
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d cases", cases)
+}
+
+func checkError(say func(string, ...any), e *retry.Error, reason retry.Reason, attempts int, old time.Duration, last error) {
+	if reason == retry.ReasonNone {
+		if e != nil {
+			say("Err = %v, want none", e)
+		}
+		return
+	}
+	if e == nil || e.Reason != reason {
+		say("Err = %v, want reason %v", e, reason)
+		return
+	}
+	if e.Name != "job" || e.Attempts != attempts || e.Elapsed != old || e.Waited != old || len(e.Errs) != 1 || e.Errs[0] != last || e.Cause != nil {
+		say("Err = %+v, want job, %d attempts, age %v, only %v", e, attempts, old, last)
+	}
+}
+
+func checkLedger(say func(string, ...any), b *ledger, reason retry.Reason, meaning retry.Class) {
+	if b == nil {
+		return
+	}
+	asked, retried := 0, retry.Unknown
+	switch reason {
+	case retry.ReasonNone:
+		asked, retried = 1, meaning
+	case retry.ReasonBudget:
+		asked = 1
+	}
+	if b.begun != 1 || b.ended != 1 || len(b.asked) != asked || asked == 1 && b.asked[0] != 1 || b.retried != retried || b.ok {
+		say("the budget saw %+v, want one run, %d question about retry 1, and its end after %v", b, asked, retried)
+	}
+	*b = ledger{refuse: b.refuse}
+}
+
+func saturated(d float64) time.Duration {
+	if d >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return time.Duration(d)
+}
+
+func TestSuccessIsAckAndTheBudgetIsTold(t *testing.T) {
+	budget := &ledger{}
+	p := retry.Policy{Budget: budget, MaxAttempts: 1, MaxElapsed: 1}
+	for _, delivered := range []int{math.MinInt, 1, 9, math.MaxInt} {
+		*budget = ledger{}
+		if d := retryqueue.After(p, delivered, time.Time{}, now, nil); d != (retryqueue.Decision{}) || d.Action != retryqueue.Ack {
+			t.Errorf("After(delivery %d, nil) = %+v, want Ack alone", delivered, d)
+		}
+		if budget.begun != 1 || budget.ended != 1 || !budget.ok || budget.retried != retry.Unknown || budget.asked != nil {
+			t.Errorf("the budget saw %+v, want a run that succeeded", *budget)
+		}
+	}
+	if d := retryqueue.After(retry.Policy{}, 1, now, now, nil); d != (retryqueue.Decision{}) {
+		t.Errorf("without a budget After() = %+v, want Ack alone", d)
+	}
+}
+
+func TestMarksAreObeyed(t *testing.T) {
+	p := retry.Policy{Backoff: retry.Constant(time.Second)}
+	d := retryqueue.After(p, 1, now, now, retry.After(errDown, time.Minute))
+	if want := (retryqueue.Decision{Action: retryqueue.Retry, Delay: 61 * time.Second}); d != want {
+		t.Errorf("After(a hint of 1m) = %+v, want %+v", d, want)
+	}
+	d = retryqueue.After(p, 1, now, now, retry.Stop(errDown))
+	if d.Action != retryqueue.Dead || d.Err.Reason != retry.ReasonPermanent || d.Err.Last() != errDown {
+		t.Errorf("After(Stop) = %+v, want it dead, with the error as it was", d)
+	}
+}
+
+func TestThrottleBackoffPlansTheWait(t *testing.T) {
+	p := retry.Policy{Backoff: retry.Constant(time.Second), ThrottleBackoff: retry.Constant(time.Minute), Classify: byItself}
+	if d := retryqueue.After(p, 1, now, now, judged{class: retry.Throttled}); d.Delay != time.Minute {
+		t.Errorf("Delay = %v, want ThrottleBackoff's 1m", d.Delay)
+	}
+}
+
+// The second Loop must not draw another number: the wait would not be twice the
+// planned one.
+func TestRefusedRetryIsPlannedWithTheSameRandomNumber(t *testing.T) {
+	drawn := 0
+	p := retry.Policy{
+		Budget:  &ledger{refuse: true},
+		Backoff: retry.Exponential{Base: 800 * ms},
+		Rand: func() float64 {
+			drawn++
+			return float64(drawn) / 4
+		},
+	}
+	d := retryqueue.After(p, 1, now, now, errDown)
+	if want := 2*200*ms + time.Second; d.Action != retryqueue.Retry || d.Delay != want || drawn != 1 {
+		t.Errorf("After() = %v in %v with %d random numbers, want retry in %v with 1", d.Action, d.Delay, drawn, want)
+	}
+	p.Rand = nil
+	seen := map[time.Duration]bool{}
+	for range 20 {
+		d := retryqueue.After(p, 1, now, now, errDown)
+		if d.Delay < time.Second || d.Delay >= 2600*ms {
+			t.Errorf("Delay = %v, want it in [1s, 2.6s)", d.Delay)
+		}
+		seen[d.Delay] = true
+	}
+	if len(seen) < 2 {
+		t.Error("without Rand all waits are alike")
+	}
+}
+
+func TestDelayPassesMaxElapsedOnlyWhenTheBudgetRefuses(t *testing.T) {
+	p := retry.Policy{MaxElapsed: 10 * time.Second, Backoff: retry.Constant(10 * time.Second)}
+	if d := retryqueue.After(p, 1, now, now, errDown); d.Action != retryqueue.Retry || d.Delay != 10*time.Second {
+		t.Errorf("After() = %+v, want retry in 10s", d)
+	}
+	p.Budget = &ledger{refuse: true}
+	if d := retryqueue.After(p, 1, now, now, errDown); d.Action != retryqueue.Retry || d.Delay != 21*time.Second {
+		t.Errorf("After() = %+v, want retry in 21s", d)
+	}
+}
+
+func TestNoPlaceInABudgetIsHeldBetweenDeliveries(t *testing.T) {
+	budget := &retry.ConcurrencyBudget{Ratio: -1, Min: 1}
+	p := retry.Policy{Budget: budget, MaxAttempts: retry.Unlimited}
+	for i := range 100 {
+		if d := retryqueue.After(p, i, now, now, errDown); d.Err != nil || budget.Balance() != 1 {
+			t.Fatalf("after %d deliveries: %+v, and a balance of %v", i, d, budget.Balance())
+		}
+	}
+	boom := func(error) retry.Class { panic("boom") }
+	backoff := retry.BackoffFunc(func(retry.Step) time.Duration { panic("boom") })
+	exit := retry.BackoffFunc(func(retry.Step) time.Duration {
+		runtime.Goexit()
+		return 0
+	})
+	for name, p := range map[string]retry.Policy{
+		"a panic in Classify": {Classify: boom},
+		"a panic in Backoff":  {Backoff: backoff},
+		"Goexit in Backoff":   {Backoff: exit},
+	} {
+		seen := &ledger{}
+		p.Budget = seen
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			defer func() { _ = recover() }()
+			retryqueue.After(p, 1, now, now, errDown)
+		}()
+		<-ended
+		if seen.begun != 1 || seen.ended != 1 || seen.ok {
+			t.Errorf("%s: the budget saw %+v, want a run that ended", name, *seen)
+		}
+	}
+}
+
+func TestFirstUnknownOrInTheFutureCountsAsNow(t *testing.T) {
+	p := retry.Policy{MaxAttempts: 1}
+	for name, tt := range map[string]struct {
+		first, now time.Time
+		want       time.Duration
+	}{
+		"zero":                     {time.Time{}, now, 0},
+		"in the future":            {now.Add(time.Hour), now, 0},
+		"now":                      {now, now, 0},
+		"an hour ago":              {now.Add(-time.Hour), now, time.Hour},
+		"longer than can be said":  {time.Unix(-1<<60, 0), now, math.MaxInt64},
+		"now is zero":              {now, time.Time{}, 0},
+		"both zero":                {time.Time{}, time.Time{}, 0},
+		"now has a monotonic part": {time.Now().Round(0).Add(-time.Hour), time.Now(), -1},
+	} {
+		e := retryqueue.After(p, 1, tt.first, tt.now, errDown).Err
+		if tt.want < 0 {
+			if e.Elapsed < 59*time.Minute || e.Elapsed > 61*time.Minute {
+				t.Errorf("%s: Elapsed = %v, want about an hour", name, e.Elapsed)
+			}
+			continue
+		}
+		if e.Elapsed != tt.want {
+			t.Errorf("%s: Elapsed = %v, want %v", name, e.Elapsed, tt.want)
+		}
+	}
+}
+
+func TestBefore(t *testing.T) {
+	three := retry.Policy{Name: "job", MaxElapsed: time.Hour, MaxAttempts: 3}
+	for _, tt := range []struct {
+		name      string
+		p         retry.Policy
+		delivered int
+		age       time.Duration
+		want      retry.Reason
+	}{
+		{"the first", three, 1, 0, retry.ReasonNone},
+		{"the last", three, 3, 0, retry.ReasonNone},
+		{"one too many", three, 4, 0, retry.ReasonMaxAttempts},
+		{"many too many", three, math.MaxInt, 0, retry.ReasonMaxAttempts},
+		{"too many and too old", three, 4, 2 * time.Hour, retry.ReasonMaxAttempts},
+		{"as old as allowed", three, 2, time.Hour, retry.ReasonNone},
+		{"older than allowed", three, 2, time.Hour + 1, retry.ReasonMaxElapsed},
+		{"older than allowed at first", three, 1, math.MaxInt64, retry.ReasonNone},
+		{"older than allowed and not counted", three, math.MinInt, math.MaxInt64, retry.ReasonNone},
+		{"from the future", three, 2, -2 * time.Hour, retry.ReasonNone},
+		{"the zero policy's last", retry.Policy{}, 3, math.MaxInt64, retry.ReasonNone},
+		{"beyond the zero policy", retry.Policy{}, 4, 0, retry.ReasonMaxAttempts},
+		{"time alone sets no limit on attempts", retry.Policy{MaxElapsed: time.Hour}, math.MaxInt, time.Hour, retry.ReasonNone},
+		{"no limit at all", retry.Policy{MaxAttempts: retry.Unlimited}, math.MaxInt, math.MaxInt64, retry.ReasonNone},
+		{"once", retry.Policy{MaxAttempts: 1}, 1, time.Hour, retry.ReasonNone},
+		{"once, and it crashed", retry.Policy{MaxAttempts: 1}, 2, time.Hour, retry.ReasonMaxAttempts},
+		{"a crash is no error that NonIdempotent could judge", retry.Policy{NonIdempotent: true}, 2, 0, retry.ReasonNone},
+	} {
+		budget := &ledger{refuse: true}
+		tt.p.Budget = budget
+		first := now.Add(-tt.age)
+		d, run := retryqueue.Before(tt.p, tt.delivered, first, now)
+		if budget.begun != 0 || budget.asked != nil {
+			t.Errorf("%s: the budget was told %+v, want nothing", tt.name, *budget)
+		}
+		if tt.want == retry.ReasonNone {
+			if !run || d != (retryqueue.Decision{}) {
+				t.Errorf("%s: Before() = %+v, %v, want the handler to run", tt.name, d, run)
+			}
+			continue
+		}
+		if run || d.Action != retryqueue.Dead || d.Delay != 0 || d.Err == nil {
+			t.Errorf("%s: Before() = %+v, %v, want Dead", tt.name, d, run)
+			continue
+		}
+		e := d.Err
+		if e.Reason != tt.want || e.Name != tt.p.Name || e.Attempts != tt.delivered-1 || e.Elapsed != max(tt.age, 0) || e.Waited != e.Elapsed {
+			t.Errorf("%s: Err = %+v, want %v after %d attempts and %v", tt.name, e, tt.want, tt.delivered-1, tt.age)
+		}
+		if len(e.Errs) != 1 || e.Last() != retryqueue.ErrCrashed || !errors.Is(e, retryqueue.ErrCrashed) {
+			t.Errorf("%s: Errs = %v, want ErrCrashed", tt.name, e.Errs)
+		}
+	}
+	if d, run := retryqueue.Before(three, 9, time.Time{}, now); run || d.Err.Elapsed != 0 {
+		t.Errorf("Before(first unknown) = %+v, %v, want Dead with no age", d, run)
+	}
+}
+
+func TestActionString(t *testing.T) {
+	for a, want := range map[retryqueue.Action]string{retryqueue.Ack: "ack", retryqueue.Retry: "retry", retryqueue.Dead: "dead", 9: "unknown"} {
+		if a.String() != want {
+			t.Errorf("Action(%d) = %q, want %q", uint8(a), a.String(), want)
+		}
+	}
+}
+
+// A queue of one message, on the harness's clock: no server, no waiting.
+func TestHarnessDrivesAfter(t *testing.T) {
+	h := retrytest.New(t, retry.Policy{MaxAttempts: 4, Backoff: retry.Exponential{Base: 200 * ms, Jitter: retry.NoJitter}})
+	handle := retrytest.Script(h,
+		retrytest.Fail[int](errDown),
+		retrytest.Fail[int](retry.After(errDown, time.Second)).Taking(30*ms),
+		retrytest.Fail[int](errDown),
+		retrytest.Fail[int](errDown))
+	first := h.Clock.Now()
+	var at []time.Duration
+	for delivered := 1; ; delivered++ {
+		at = append(at, h.Clock.Now().Sub(first))
+		if _, run := retryqueue.Before(h.Policy, delivered, first, h.Clock.Now()); !run {
+			t.Fatalf("delivery %d was refused", delivered)
+		}
+		_, err := handle(context.Background())
+		d := retryqueue.After(h.Policy, delivered, first, h.Clock.Now(), err)
+		if d.Action == retryqueue.Dead {
+			if d.Err.Reason != retry.ReasonMaxAttempts || d.Err.Attempts != 4 {
+				t.Errorf("dead: %v, want max_attempts after 4", d.Err)
+			}
+			break
+		}
+		h.Clock.Advance(d.Delay)
+	}
+	if want := fmt.Sprint([]time.Duration{0, 200 * ms, 1630 * ms, 2430 * ms}); fmt.Sprint(at) != want {
+		t.Errorf("delivered at %v, want %v", at, want)
+	}
+}
+
+func FuzzAfter(f *testing.F) {
+	f.Add(1, int64(0), int64(0), uint8(2), 3, int64(0), false, false, uint64(0), int64(0), int64(time.Second), 2., .5)
+	f.Add(math.MaxInt, int64(math.MinInt64), int64(math.MaxInt64), uint8(3), -1, int64(1), true, true, uint64(7), int64(math.MaxInt64), int64(math.MaxInt64), math.Inf(1), math.NaN())
+	f.Fuzz(func(t *testing.T, delivered int, first, at int64, class uint8, limit int, elapsed int64, nonIdempotent, refuse bool, success uint64, hint, base int64, factor, random float64) {
+		budget := &ledger{refuse: refuse}
+		p := retry.Policy{
+			MaxAttempts: limit, MaxElapsed: time.Duration(elapsed), NonIdempotent: nonIdempotent, Classify: byItself, MaxRetryAfter: math.MaxInt64,
+			Backoff: retry.Exponential{Base: time.Duration(base), Max: math.MaxInt64, Factor: factor},
+			Rand:    func() float64 { return random }, Budget: budget,
+		}
+		var err error
+		if success%3 > 0 {
+			err = judged{retry.Class(class), time.Duration(hint)}
+		}
+		firstAt, nowAt := time.Unix(first, first), time.Unix(at, 0)
+		d := retryqueue.After(p, delivered, firstAt, nowAt, err)
+		if d.Delay < 0 || d.Delay > 0 && d.Action != retryqueue.Retry {
+			t.Errorf("%v in %v", d.Action, d.Delay)
+		}
+		if (d.Action == retryqueue.Ack) != (err == nil) || d.Action == retryqueue.Dead && d.Err == nil || d.Action > retryqueue.Dead {
+			t.Errorf("After(%v) = %+v", err, d)
+		}
+		if d.Action == retryqueue.Retry && (d.Err != nil) != refuse {
+			t.Errorf("After() = %+v, and the budget refused: %v", d, refuse)
+		}
+		if d.Action == retryqueue.Retry && d.Delay < time.Duration(hint) {
+			t.Errorf("Delay = %v, sooner than the server's %v", d.Delay, time.Duration(hint))
+		}
+		if budget.begun != 1 || budget.ended != 1 {
+			t.Errorf("the budget saw %+v", *budget)
+		}
+		before, run := retryqueue.Before(p, delivered, firstAt, nowAt)
+		if run != (before.Err == nil) || run && before != (retryqueue.Decision{}) || delivered <= 1 && !run {
+			t.Errorf("Before() = %+v, %v", before, run)
+		}
+		if !run && before.Err.Reason == retry.ReasonMaxAttempts {
+			// So the delivery before was the last, and After said so.
+			if last := retryqueue.After(p, delivered-1, firstAt, nowAt, errDown); last.Action != retryqueue.Dead {
+				t.Errorf("delivery %d was to follow, and is refused: %+v", delivered, last)
+			}
+		}
+	})
+}
