@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/goretry/retry"
@@ -106,7 +105,7 @@ func After(p retry.Policy, delivered int, first, now time.Time, err error) Decis
 		return Decision{}
 	}
 	if p.Budget != nil {
-		p.Rand = once(p.Rand)
+		p.Rand = pinned(p.Rand)
 	}
 	old := age(first, now)
 	d := decide(p, delivered, old, now, err)
@@ -121,7 +120,9 @@ func After(p retry.Policy, delivered int, first, now time.Time, err error) Decis
 // decide asks a Loop that is resumed for this delivery and ends with it.
 func decide(p retry.Policy, delivered int, old time.Duration, now time.Time, err error) Decision {
 	loop := p.Resume(now, max(delivered, 1)-1, old)
-	defer loop.Next(now, handedBack) // a budget's place is freed after a grant or a panic; else it does nothing
+	if p.Budget != nil {
+		defer loop.Next(now, handedBack) // frees the budget's place, after a panic too; does nothing once the Loop has ended
+	}
 	if wait, ok := loop.Next(now, err); ok {
 		return Decision{Action: Retry, Delay: wait}
 	}
@@ -131,13 +132,14 @@ func decide(p retry.Policy, delivered int, old time.Duration, now time.Time, err
 
 var handedBack = retry.Stop(errors.New("retryqueue: handed back to the queue"))
 
-// once returns a source whose first number is its only one, so that two Loops plan
-// the same wait.
-func once(random func() float64) func() float64 {
+// pinned returns a source of one of random's numbers, so that two Loops plan the
+// same wait.
+func pinned(random func() float64) func() float64 {
 	if random == nil {
 		random = rand.Float64
 	}
-	return sync.OnceValue(random)
+	number := random()
+	return func() float64 { return number }
 }
 
 // later returns 2·d + 1 s, saturated.
