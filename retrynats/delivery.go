@@ -1,0 +1,129 @@
+package retrynats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retryqueue"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// longest is the longest delay that a server is asked for: it adds the delay to its
+// time in nanoseconds, which end in the year 2262.
+const longest = 100 * 365 * 24 * time.Hour
+
+// deliver does all that one delivery needs, and tells the server what became of it. What
+// it tells may be lost on the way: then the message comes back after AckWait.
+func (s *session) deliver(msg jetstream.Msg) {
+	if s.ctx.Err() != nil { // nothing has begun
+		<-s.drained
+		_ = msg.Nak()
+		return
+	}
+	number, first := 1, time.Time{}
+	if meta, err := msg.Metadata(); err == nil {
+		number, first = int(min(meta.NumDelivered, math.MaxInt)), meta.Timestamp
+	}
+	r := start(s.ctx, s.Policy, number)
+	defer r.close()
+	quiet := s.keepAlive(msg)
+	defer quiet()
+
+	back := false // to another consumer, at once
+	d, run := retryqueue.Before(s.Policy, number, first, time.Now())
+	if run {
+		err := r.handle(s.Handle, msg)
+		if back = err != nil && s.ctx.Err() != nil; !back {
+			d = retryqueue.After(s.Policy, number, first, time.Now(), err)
+			d.Delay = min(d.Delay, longest)
+		}
+		r.handled(err, d, back)
+	}
+	if d.Action == retryqueue.Dead {
+		back = !s.store(r.ctx, msg, d.Err)
+	}
+	if back {
+		<-s.drained // else it would come back here
+	}
+	quiet() // in progress after the last word would take the delay's place
+	switch {
+	case back:
+		_ = msg.Nak()
+	case d.Action == retryqueue.Ack:
+		s.acknowledge(msg)
+	case d.Action == retryqueue.Retry:
+		_ = msg.NakWithDelay(max(d.Delay, 1)) // 0 would be a plain Nak
+	case knowsReasons(s.version()):
+		_ = msg.TermWithReason(d.Err.Reason.String())
+	default:
+		_ = msg.Term()
+	}
+	if d.Action != retryqueue.Dead || back {
+		d.Err = nil // it will be delivered again, or is done
+	}
+	r.done(d.Err)
+}
+
+// keepAlive tells the server every third of AckWait that msg is in progress, until stop
+// is called. It tells nothing after stop has returned.
+func (s *session) keepAlive(msg jetstream.Msg) (stop func()) {
+	every := max(s.ackWait/3, time.Millisecond)
+	var mu sync.Mutex
+	var timer *time.Timer // nil after stop
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(every, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if timer != nil {
+			_ = msg.InProgress()
+			timer.Reset(every)
+		}
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if timer != nil {
+			timer.Stop()
+			timer = nil
+		}
+	}
+}
+
+// store has Dead store msg, and reports whether it has. It gives up only when ctx ends.
+func (s *session) store(ctx context.Context, msg jetstream.Msg, e *retry.Error) bool {
+	if s.Dead == nil {
+		return true
+	}
+	p := retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(time.Second)}
+	return retry.Run(ctx, p, func(ctx context.Context) error {
+		if s.Dead(ctx, msg, e) != nil {
+			return errNotStored // in place of an error that may be permanent
+		}
+		return nil
+	}) == nil
+}
+
+var errNotStored = errors.New("retrynats: the dead letter was not stored")
+
+// acknowledge waits for the server's answer. It has to come within AckWait, also after
+// the context has ended: then the message is delivered again anyway.
+func (s *session) acknowledge(msg jetstream.Msg) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), s.ackWait)
+	defer cancel()
+	_ = msg.DoubleAck(ctx)
+}
+
+// knowsReasons reports whether a server of this version takes a reason with a Term.
+// Older ones ignore such a Term.
+func knowsReasons(version string) bool {
+	v := make([]int, 3)
+	n, _ := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2])
+	return n == 3 && slices.Compare(v, []int{2, 10, 4}) >= 0
+}

@@ -1,0 +1,423 @@
+package retrynats_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retrynats"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// play gives one delivery to a handler, in a bubble, and lets it end before the
+// context does.
+func play(t *testing.T, m fakeMsg, p retry.Policy, handle func(*journal, context.Context) error, dead func(*journal, *retry.Error) error) *journal {
+	t.Helper()
+	j := &journal{}
+	synctest.Test(t, func(t *testing.T) {
+		j.start = time.Now()
+		m.j = j
+		if m.stored.IsZero() {
+			m.stored = j.start
+		}
+		p.Name = "job"
+		h := &retrynats.Handler{Policy: p, Handle: func(ctx context.Context, _ jetstream.Msg) error { return handle(j, ctx) }}
+		if dead != nil {
+			h.Dead = func(_ context.Context, _ jetstream.Msg, e *retry.Error) error { return dead(j, e) }
+		}
+		q := newFakeQueue(j)
+		stop := q.consume(t, h)
+		q.give(&m)
+		time.Sleep(time.Minute)
+		q.Stop()
+		stop()
+	})
+	return j
+}
+
+func fails(err error) func(*journal, context.Context) error {
+	return func(*journal, context.Context) error { return err }
+}
+
+func TestSuccessIsAcknowledgedAndConfirmed(t *testing.T) {
+	j := play(t, fakeMsg{deliveries: 2, ackTakes: 10 * ms}, retry.Policy{Hooks: retry.Hooks{}}, fails(nil), nil)
+	j.want(t, "10ms ack")
+}
+
+func TestAckWaitsForItsAnswerNoLongerThanAckWait(t *testing.T) {
+	j := play(t, fakeMsg{deliveries: 1, ackTakes: -1}, retry.Policy{}, fails(nil), nil)
+	j.want(t, "3.9s the ack got no answer")
+}
+
+func TestRetryIsHandedBackWithTheDelay(t *testing.T) {
+	p := retry.Policy{MaxAttempts: 5, Backoff: retry.Exponential{Base: time.Second, Jitter: retry.NoJitter}}
+	j := play(t, fakeMsg{deliveries: 3}, p, fails(errDown), nil)
+	j.want(t, "0s nak with delay 4s")
+}
+
+func TestHintIsAFloor(t *testing.T) {
+	j := play(t, fakeMsg{deliveries: 1}, retry.Policy{Backoff: retry.Constant(time.Second)}, fails(retry.After(errDown, time.Minute)), nil)
+	j.want(t, "0s nak with delay 1m1s")
+}
+
+// A delay of 0 would be a plain Nak, and one that passes the end of the server's time
+// would be none.
+func TestDelayIsWhatTheServerUnderstands(t *testing.T) {
+	j := play(t, fakeMsg{deliveries: 1}, retry.Policy{Backoff: retry.Constant(0)}, fails(errDown), nil)
+	j.want(t, "0s nak with delay 1ns")
+	j = play(t, fakeMsg{deliveries: 1}, retry.Policy{Backoff: retry.Constant(math.MaxInt64)}, fails(errDown), nil)
+	j.want(t, "0s nak with delay 876000h0m0s")
+}
+
+func TestAgeCountsFromTheServersTimestamp(t *testing.T) {
+	p := retry.Policy{MaxElapsed: time.Hour, Backoff: retry.Constant(time.Minute)}
+	bubble := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // when time begins in there
+	j := play(t, fakeMsg{deliveries: 9, stored: bubble.Add(-59 * time.Minute)}, p, fails(errDown), nil)
+	j.want(t, "0s nak with delay 1m0s")
+	j = play(t, fakeMsg{deliveries: 9, stored: bubble.Add(-59*time.Minute - 1)}, p, fails(errDown), nil)
+	j.want(t, "0s term")
+}
+
+func TestMessageWithoutMetadataIsTheFirstDelivery(t *testing.T) {
+	j := play(t, fakeMsg{unbound: true}, retry.Policy{Backoff: retry.Linear{Base: time.Second, Jitter: retry.NoJitter}}, fails(errDown), nil)
+	j.want(t, "0s nak with delay 1s")
+}
+
+func TestMessageIsInProgressWhileHandleAndDeadRun(t *testing.T) {
+	j := play(t, fakeMsg{deliveries: 3, ackTakes: 10 * time.Second}, retry.Policy{},
+		func(j *journal, _ context.Context) error {
+			time.Sleep(2500 * ms)
+			j.note("Handle fails")
+			return errDown
+		},
+		func(j *journal, e *retry.Error) error {
+			time.Sleep(2 * time.Second)
+			j.note("Dead: %v", e)
+			return nil
+		})
+	j.want(t,
+		"1.3s in progress",
+		"2.5s Handle fails",
+		"2.6s in progress", "3.9s in progress",
+		"4.5s Dead: job: gave up after 3 attempts in 2.5s (max_attempts): down",
+		"4.5s term")
+}
+
+// In progress after a Nak with a delay would move the redelivery to AckWait.
+func TestNothingIsInProgressAfterTheLastWord(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  error
+		want string
+	}{
+		"ack":   {nil, "1.5s ack"},
+		"retry": {errDown, "1.5s nak with delay 1s"},
+		"dead":  {retry.Stop(errDown), "1.5s term"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := play(t, fakeMsg{deliveries: 1}, retry.Policy{Backoff: retry.Constant(time.Second)}, func(*journal, context.Context) error {
+				time.Sleep(1500 * ms)
+				return tt.err
+			}, nil)
+			j.want(t, "1.3s in progress", tt.want)
+		})
+	}
+}
+
+func TestGoexitStopsTheHeartbeatAndClosesTheHooks(t *testing.T) {
+	exit := func(*journal, context.Context) error {
+		time.Sleep(1500 * ms)
+		runtime.Goexit()
+		return nil
+	}
+	told := &journal{}
+	j := playTold(t, told, fakeMsg{deliveries: 2}, retry.Policy{}, exit, nil)
+	j.want(t, "1.3s in progress")
+	told.want(t, "0s Start job", "0s Attempt 2",
+		"1.5s AttemptDone 2 in 1.5s: retrynats: panic or runtime.Goexit during the delivery, unknown, delay 0s, hint 0s",
+		"1.5s Done 2 in 1.5s, waited 0s, panic: job: gave up after 2 attempts in 1.5s (panic): retrynats: panic or runtime.Goexit during the delivery")
+
+	told = &journal{}
+	j = playTold(t, told, fakeMsg{deliveries: 1}, retry.Policy{}, fails(retry.Stop(errDown)), func(*journal, *retry.Error) error {
+		return exit(nil, context.Background())
+	})
+	j.want(t, "1.3s in progress")
+	told.want(t, "0s Start job", "0s Attempt 1",
+		"0s AttemptDone 1 in 0s: down, permanent, delay 0s, hint 0s",
+		"1.5s Done 1 in 1.5s, waited 0s, panic: job: gave up after 1 attempt in 1.5s (panic): retrynats: panic or runtime.Goexit during the delivery")
+}
+
+// playTold is play with hooks that note in told.
+func playTold(t *testing.T, told *journal, m fakeMsg, p retry.Policy, handle func(*journal, context.Context) error, dead func(*journal, *retry.Error) error) *journal {
+	p.Hooks = telling(told)
+	return play(t, m, p, handle, dead)
+}
+
+func TestDeadIsAskedEverySecondUntilItHasStored(t *testing.T) {
+	asked, handled := 0, 0
+	j := play(t, fakeMsg{deliveries: 1}, retry.Policy{}, func(*journal, context.Context) error {
+		handled++
+		return retry.Stop(errDown)
+	}, func(j *journal, e *retry.Error) error {
+		j.note("Dead %v", e.Reason)
+		asked++
+		return []error{errDown, retry.Stop(errDown), retry.After(errDown, time.Hour), nil}[asked-1]
+	})
+	j.want(t, "0s Dead permanent", "1s Dead permanent", "1.3s in progress", "2s Dead permanent",
+		"2.6s in progress", "3s Dead permanent", "3s term")
+	if handled != 1 {
+		t.Errorf("Handle ran %d times, want once", handled)
+	}
+}
+
+func TestMessageOfACrashedHandlerIsDeadWithoutAnotherRun(t *testing.T) {
+	told := &journal{}
+	j := playTold(t, told, fakeMsg{deliveries: 4}, retry.Policy{},
+		func(*journal, context.Context) error { t.Error("Handle ran"); return nil },
+		func(j *journal, e *retry.Error) error { j.note("Dead: %v", e); return nil })
+	j.want(t, "0s Dead: job: gave up after 3 attempts in 0s (max_attempts): retryqueue: a delivery ended without a report", "0s term")
+	told.want(t, "0s Start job",
+		"0s Done 3 in 0s, waited 0s, max_attempts: job: gave up after 3 attempts in 0s (max_attempts): retryqueue: a delivery ended without a report")
+}
+
+func TestHooksSeeEachDelivery(t *testing.T) {
+	slow := func(err error) func(*journal, context.Context) error {
+		return func(*journal, context.Context) error {
+			time.Sleep(20 * ms)
+			return err
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		number uint64
+		p      retry.Policy
+		err    error
+		want   []string
+	}{
+		{"success", 2, retry.Policy{}, nil, []string{
+			"20ms AttemptDone 2 in 20ms: <nil>, unknown, delay 0s, hint 0s",
+			"25ms Done 2 in 25ms, waited 0s, none: <nil>"}},
+		{"retry", 1, retry.Policy{Backoff: retry.Constant(time.Second)}, retry.After(errDown, time.Minute), []string{
+			"20ms AttemptDone 1 in 20ms: down, throttled, delay 1m1s, hint 1m0s",
+			"20ms Wait 1m1s after 1",
+			"20ms Done 1 in 20ms, waited 0s, none: <nil>"}},
+		{"put off by the budget", 2, retry.Policy{Backoff: retry.Constant(time.Second), Budget: &retry.TokenBudget{Capacity: -1}}, errDown, []string{
+			"20ms AttemptDone 2 in 20ms: down, transient, delay 3s, hint 0s",
+			"20ms Wait 3s after 2",
+			"20ms Done 2 in 20ms, waited 0s, none: <nil>"}},
+		{"dead", 3, retry.Policy{}, errDown, []string{
+			"20ms AttemptDone 3 in 20ms: down, transient, delay 0s, hint 0s",
+			"20ms Done 3 in 20ms, waited 0s, max_attempts: job: gave up after 3 attempts in 20ms (max_attempts): down"}},
+		{"dead at once", 1, retry.Policy{}, retry.Stop(errDown), []string{
+			"20ms AttemptDone 1 in 20ms: down, permanent, delay 0s, hint 0s",
+			"20ms Done 1 in 20ms, waited 0s, permanent: job: gave up after 1 attempt in 20ms (permanent): down"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			told := &journal{}
+			playTold(t, told, fakeMsg{deliveries: tt.number, ackTakes: 5 * ms}, tt.p, slow(tt.err), nil)
+			begin := []string{"0s Start job", "0s Attempt " + string(rune('0'+tt.number))}
+			told.want(t, append(begin, tt.want...)...)
+		})
+	}
+}
+
+// A caller's own wrapping is kept; only a mark on top is taken off.
+func TestHooksSeeErrorsAsHandleReturnedThem(t *testing.T) {
+	for _, err := range []error{errDown, errors.Join(retry.Stop(errDown), errDown)} {
+		var seen error
+		p := retry.Policy{Hooks: retry.Hooks{AttemptDone: func(_ context.Context, a retry.Attempt) { seen = a.Err }}}
+		play(t, fakeMsg{deliveries: 1}, p, fails(retry.Stop(retry.After(err, 1))), nil)
+		if seen != err {
+			t.Errorf("AttemptDone saw %#v, want %#v", seen, err)
+		}
+	}
+}
+
+func TestStartsContextReachesHandleDeadAndHooks(t *testing.T) {
+	type key struct{}
+	seen := map[string]any{}
+	h := &retrynats.Handler{
+		Policy: retry.Policy{MaxAttempts: 1, Hooks: retry.Hooks{
+			Start: func(ctx context.Context, _ retry.Policy) context.Context { return context.WithValue(ctx, key{}, "run") },
+			Attempt: func(ctx context.Context, _ retry.Attempt) context.Context {
+				seen["Attempt"] = ctx.Value(key{})
+				return context.WithValue(ctx, key{}, "attempt")
+			},
+			AttemptDone: func(ctx context.Context, _ retry.Attempt) { seen["AttemptDone"] = ctx.Value(key{}) },
+			Done:        func(ctx context.Context, _ retry.Summary) { seen["Done"] = ctx.Value(key{}) },
+		}},
+		Handle: func(ctx context.Context, _ jetstream.Msg) error {
+			seen["Handle"] = ctx.Value(key{})
+			return errDown
+		},
+		Dead: func(ctx context.Context, _ jetstream.Msg, _ *retry.Error) error {
+			seen["Dead"] = ctx.Value(key{})
+			return nil
+		},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		q := newFakeQueue(&journal{})
+		stop := q.consume(t, h)
+		q.give(&fakeMsg{j: &journal{}, deliveries: 1})
+		synctest.Wait()
+		stop()
+	})
+	for where, want := range map[string]string{"Attempt": "run", "Handle": "attempt", "AttemptDone": "attempt", "Dead": "run", "Done": "run"} {
+		if seen[where] != want {
+			t.Errorf("%s saw the context of %v, want %v", where, seen[where], want)
+		}
+	}
+}
+
+func TestHandleKnowsItsAttempt(t *testing.T) {
+	j := play(t, fakeMsg{deliveries: 7}, retry.Policy{MaxAttempts: 9, AttemptTimeout: 2 * time.Second, Backoff: retry.Constant(1)},
+		func(j *journal, ctx context.Context) error {
+			<-ctx.Done()
+			j.note("attempt %d ended: %v, %v", retry.AttemptNumber(ctx), ctx.Err(), context.Cause(ctx))
+			return context.Cause(ctx)
+		}, nil)
+	j.want(t, "1.3s in progress",
+		"2s attempt 7 ended: context deadline exceeded, retry: attempt timed out", "2s nak with delay 1ns")
+}
+
+// What runs, and what arrives too late to run, goes to another consumer, once this one
+// cannot get it again.
+func TestShutdownHandsBackAfterTheDrain(t *testing.T) {
+	j, told := &journal{}, &journal{}
+	synctest.Test(t, func(t *testing.T) {
+		j.start, told.start = time.Now(), time.Now()
+		q := newFakeQueue(j)
+		q.buffer = []jetstream.Msg{&fakeMsg{j: j, deliveries: 1}}
+		h := &retrynats.Handler{
+			Policy: retry.Policy{Name: "job", MaxAttempts: 1, Hooks: telling(told)},
+			Handle: func(ctx context.Context, _ jetstream.Msg) error {
+				<-ctx.Done()
+				time.Sleep(10 * ms)
+				j.note("Handle fails")
+				return retry.Stop(ctx.Err())
+			},
+			Dead: func(context.Context, jetstream.Msg, *retry.Error) error { t.Error("Dead was asked"); return nil },
+		}
+		stop := q.consume(t, h)
+		q.give(&fakeMsg{j: j, deliveries: 1})
+		time.Sleep(500 * ms)
+		stop()
+		j.note("closed")
+	})
+	j.want(t, "500ms drain", "510ms Handle fails", "600ms drained", "600ms nak", "600ms nak", "600ms closed")
+	told.want(t, "0s Start job", "0s Attempt 1",
+		"510ms AttemptDone 1 in 510ms: context canceled, unknown, delay 0s, hint 0s",
+		"600ms Done 1 in 600ms, waited 0s, none: <nil>")
+}
+
+func TestSuccessDuringAShutdownIsKept(t *testing.T) {
+	j := &journal{}
+	synctest.Test(t, func(t *testing.T) {
+		j.start = time.Now()
+		q := newFakeQueue(j)
+		stop := q.consume(t, &retrynats.Handler{Handle: func(ctx context.Context, _ jetstream.Msg) error {
+			<-ctx.Done()
+			time.Sleep(4 * time.Second) // longer than AckWait
+			return nil
+		}})
+		q.give(&fakeMsg{j: j, deliveries: 1, ackTakes: time.Second})
+		time.Sleep(500 * ms)
+		stop()
+		j.note("closed")
+	})
+	j.want(t, "500ms drain", "600ms drained", "1.3s in progress", "2.6s in progress", "3.9s in progress", "5.5s ack", "5.5s closed")
+}
+
+func TestShutdownEndsTheRepeatsOfDead(t *testing.T) {
+	j, told := &journal{}, &journal{}
+	synctest.Test(t, func(t *testing.T) {
+		j.start, told.start = time.Now(), time.Now()
+		q := newFakeQueue(j)
+		stop := q.consume(t, &retrynats.Handler{
+			Policy: retry.Policy{Name: "job", MaxAttempts: 1, Hooks: telling(told)},
+			Handle: func(context.Context, jetstream.Msg) error { return errDown },
+			Dead:   func(context.Context, jetstream.Msg, *retry.Error) error { j.note("Dead"); return errDown },
+		})
+		q.give(&fakeMsg{j: j, deliveries: 1})
+		time.Sleep(1900 * ms)
+		stop()
+	})
+	j.want(t, "0s Dead", "1s Dead", "1.3s in progress", "1.9s drain", "2s drained", "2s nak")
+	told.want(t, "0s Start job", "0s Attempt 1",
+		"0s AttemptDone 1 in 0s: down, transient, delay 0s, hint 0s",
+		"2s Done 1 in 2s, waited 0s, none: <nil>")
+}
+
+// Hooks come between the look at the context and the handler.
+func TestHandleDoesNotRunOnceTheContextHasEnded(t *testing.T) {
+	j := &journal{}
+	synctest.Test(t, func(t *testing.T) {
+		q := newFakeQueue(j)
+		ctx, cancel := context.WithCancelCause(context.Background())
+		var seen error
+		consuming, err := (&retrynats.Handler{
+			Policy: retry.Policy{Hooks: retry.Hooks{
+				Attempt:     func(context.Context, retry.Attempt) context.Context { cancel(errDown); return nil },
+				AttemptDone: func(_ context.Context, a retry.Attempt) { seen = a.Err },
+			}},
+			Handle: func(context.Context, jetstream.Msg) error { t.Error("Handle ran"); return nil },
+		}).Consume(ctx, fakeJetStream{q: q}, fakeConsumer{q: q})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.give(&fakeMsg{j: j, deliveries: 1})
+		<-consuming.Closed()
+		if seen != errDown {
+			t.Errorf("AttemptDone saw %v, want the context's cause", seen)
+		}
+	})
+	j.want(t, "0s drain", "100ms drained", "100ms nak")
+}
+
+// Stop ends the delivery of messages, not those that were delivered.
+func TestStopLeavesRunningHandlersAlone(t *testing.T) {
+	j := &journal{}
+	synctest.Test(t, func(t *testing.T) {
+		j.start = time.Now()
+		q := newFakeQueue(j)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		consuming, err := (&retrynats.Handler{Handle: func(ctx context.Context, _ jetstream.Msg) error {
+			time.Sleep(500 * ms)
+			return ctx.Err()
+		}}).Consume(ctx, fakeJetStream{q: q}, fakeConsumer{q: q})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.give(&fakeMsg{j: j, deliveries: 1})
+		consuming.Stop()
+		<-consuming.Closed()
+		j.note("closed")
+	})
+	j.want(t, "500ms ack", "500ms closed")
+}
+
+func TestOneHandlerServesManyMessagesAtOnce(t *testing.T) {
+	j := &journal{}
+	synctest.Test(t, func(t *testing.T) {
+		j.start = time.Now()
+		h := &retrynats.Handler{Handle: func(context.Context, jetstream.Msg) error {
+			time.Sleep(500 * ms)
+			return nil
+		}}
+		first, second := newFakeQueue(j), newFakeQueue(j)
+		for _, q := range []*fakeQueue{first, second} {
+			stop := q.consume(t, h)
+			defer stop()
+			for range 2 {
+				q.give(&fakeMsg{j: j, deliveries: 1})
+			}
+		}
+		time.Sleep(time.Second)
+		j.want(t, "500ms ack", "500ms ack", "500ms ack", "500ms ack")
+	})
+}

@@ -1,0 +1,139 @@
+package retrynats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Handler consumes messages and retries them by a policy. It holds no state: one may
+// consume from several consumers at once. Do not change it after the first Consume.
+type Handler struct {
+	// Policy decides about each message. Its AttemptTimeout limits Handle, on its
+	// Clock; its Hooks see each delivery as a run.
+	Policy retry.Policy
+
+	// Handle does the message's work. Its context ends with that of Consume and with
+	// Policy.AttemptTimeout. nil is a success. It is called concurrently, for as many
+	// messages as the consumer's MaxAckPending allows, and may be called more than once
+	// for a message. It need not acknowledge the message; if it does, that stands.
+	Handle func(context.Context, jetstream.Msg) error
+
+	// Dead stores a message that will not be delivered again, and why. It must have
+	// stored it when it returns nil: the message is removed from the consumer then. If
+	// it fails, whatever the error, it is called again every second until it works or
+	// the context ends. It may be called more than once for a message, and is called
+	// concurrently. Nobody else tells of its errors. Nil: the message is only removed.
+	Dead func(context.Context, jetstream.Msg, *retry.Error) error
+}
+
+// Consume starts to consume from c until ctx ends. Then what runs is canceled and
+// what has not succeeded is handed back. Stop and Drain of the returned ConsumeContext
+// end only the delivery of further messages: Stop leaves messages that were not begun
+// to come back after AckWait, Drain begins them. Its channel Closed is closed once the
+// server was told of the last message.
+//
+// js must be what c was made from, and opts are those of c.Consume. Consume calls Check
+// first and returns its error. A nil Handle is an error.
+func (h *Handler) Consume(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, opts ...jetstream.PullConsumeOpt) (jetstream.ConsumeContext, error) {
+	if h.Handle == nil {
+		return nil, errors.New("retrynats: Handler.Handle is nil")
+	}
+	if err := h.Check(ctx, js, c); err != nil {
+		return nil, err
+	}
+	s := &session{
+		Handler: h,
+		ctx:     ctx,
+		ackWait: c.CachedInfo().Config.AckWait,
+		version: js.Conn().ConnectedServerVersion,
+		drained: make(chan struct{}),
+		closed:  make(chan struct{}),
+	}
+	consuming, err := c.Consume(func(msg jetstream.Msg) { s.running.Go(func() { s.deliver(msg) }) }, opts...)
+	if err != nil {
+		return nil, err
+	}
+	s.ConsumeContext = consuming
+	go s.end(consuming.Closed())
+	return s, nil
+}
+
+// session is one call of Consume.
+type session struct {
+	jetstream.ConsumeContext
+	*Handler
+	ctx     context.Context
+	ackWait time.Duration
+	version func() string // of the server
+
+	running sync.WaitGroup
+	drained chan struct{} // closed once no further message can arrive
+	closed  chan struct{}
+}
+
+// Closed returns a channel that is closed once no message will arrive, and the server
+// was told of the last one.
+func (s *session) Closed() <-chan struct{} { return s.closed }
+
+// end waits for the end of the subscription, which the context brings about, and then
+// for the messages.
+func (s *session) end(ended <-chan struct{}) {
+	stop := context.AfterFunc(s.ctx, s.Drain)
+	<-ended
+	stop()
+	close(s.drained)
+	s.running.Wait()
+	close(s.closed)
+}
+
+// Check returns what is wrong with c for this handler, all objections joined, each with
+// what to set; nil if nothing is. It asks the server about the consumer and its stream.
+// It refuses
+//
+//   - an AckPolicy other than explicit: others acknowledge messages that have failed;
+//   - a MaxDeliver that ends deliveries before the policy does;
+//   - a BackOff, which takes the place of AckWait;
+//   - a stream whose MaxAge may delete messages that the policy still retries;
+//   - an AckWait that is not positive.
+func (h *Handler) Check(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer) error {
+	info, err := c.Info(ctx)
+	if err != nil {
+		return fmt.Errorf("retrynats: consumer: %w", err)
+	}
+	stream, err := js.Stream(ctx, info.Stream)
+	if err != nil {
+		return fmt.Errorf("retrynats: stream %s: %w", info.Stream, err)
+	}
+	var objections []error
+	object := func(format string, args ...any) {
+		objections = append(objections, fmt.Errorf("retrynats: consumer %s of stream %s: "+format, append([]any{info.Name, info.Stream}, args...)...))
+	}
+	config, limit := info.Config, h.Policy.AttemptLimit()
+	if config.AckPolicy != jetstream.AckExplicitPolicy {
+		object("AckPolicy is %v: set AckExplicitPolicy", config.AckPolicy)
+	}
+	if unlimited := limit == math.MaxInt; config.MaxDeliver > 0 && (unlimited || config.MaxDeliver <= limit) {
+		allowed := fmt.Sprint(limit, " deliveries")
+		if unlimited {
+			allowed = "any number of them"
+		}
+		object("MaxDeliver is %d, and the policy allows %s: set MaxDeliver -1", config.MaxDeliver, allowed)
+	}
+	if len(config.BackOff) > 0 {
+		object("BackOff is set and takes the place of AckWait: set none, the policy has its own")
+	}
+	if age, old := stream.CachedInfo().Config.MaxAge, h.Policy.MaxElapsed; age > 0 && (old <= 0 || old >= age) {
+		object("the stream deletes messages after %v, also those that wait: set Policy.MaxElapsed below that, or MaxAge 0", age)
+	}
+	if config.AckWait <= 0 {
+		object("AckWait is %v: set the longest time in which a crash may go unnoticed, such as 30s", config.AckWait)
+	}
+	return errors.Join(objections...)
+}
