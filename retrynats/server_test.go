@@ -1,0 +1,308 @@
+package retrynats_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retrynats"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// consume starts h on c and ends it with the test.
+func consume(t *testing.T, h *retrynats.Handler, js jetstream.JetStream, c jetstream.Consumer) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	consuming, err := h.Consume(ctx, js, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop = func() {
+		cancel()
+		select {
+		case <-consuming.Closed():
+		case <-time.After(patience):
+			t.Error("Consume has not ended")
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func TestMessagesWaitAsThePolicySays(t *testing.T) {
+	js, _ := single(t)
+	c := jobs(t, js, 3, 1, 30*time.Second)
+	advisories := make(chan *nats.Msg, 9)
+	if _, err := js.Conn().ChanSubscribe("$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.>", advisories); err != nil {
+		t.Fatal(err)
+	}
+	l := &ledger{}
+	dead := make(chan *retry.Error, 9)
+	consume(t, &retrynats.Handler{
+		Policy: retry.Policy{Name: "job", MaxAttempts: 4, Backoff: retry.Exponential{Base: 200 * ms, Jitter: retry.NoJitter}},
+		Handle: l.handle(func(context.Context, jetstream.Msg) error { return errDown }),
+		Dead: func(_ context.Context, _ jetstream.Msg, e *retry.Error) error {
+			dead <- e
+			return nil
+		},
+	}, js, c)
+	eventually(t, "empty", func() bool { return empty(t, js) })
+	for msg := range 3 {
+		runs := l.of(fmt.Sprint(msg))
+		var at []string
+		for i, r := range runs {
+			at = append(at, r.start.Sub(runs[0].start).Round(ms).String())
+			if wait := 200 * ms << i >> 1; i > 0 && r.start.Sub(runs[i-1].end) < wait {
+				t.Errorf("message %d: run %d came %v after the one before, want %v at least", msg, i+1, r.start.Sub(runs[i-1].end), wait)
+			}
+			if r.delivery != uint64(i+1) {
+				t.Errorf("message %d: run %d is delivery %d", msg, i+1, r.delivery)
+			}
+		}
+		t.Logf("message %d ran at %s", msg, strings.Join(at, ", "))
+		if len(runs) != 4 {
+			t.Fatalf("message %d ran %d times, want 4", msg, len(runs))
+		}
+		if last := runs[3].start.Sub(runs[0].start); last > 1400*ms+10*time.Second {
+			t.Errorf("message %d ran last at %v, want 1.4s and a little", msg, last)
+		}
+	}
+	if len(dead) != 3 {
+		t.Fatalf("%d dead letters, want 3", len(dead))
+	}
+	if e := <-dead; e.Reason != retry.ReasonMaxAttempts || e.Attempts != 4 || e.Last() != errDown || e.Elapsed < 1400*ms {
+		t.Errorf("the dead letter says %+v, want max_attempts after 4 and at least 1.4s", e)
+	}
+	var advisory struct{ Reason string }
+	if err := json.Unmarshal((<-advisories).Data, &advisory); err != nil || advisory.Reason != "max_attempts" {
+		t.Errorf("the server was told %q (%v), want max_attempts", advisory.Reason, err)
+	}
+}
+
+// The heartbeat runs on real timers: on a machine that stalls for longer than AckWait
+// the second run is right, and the test is repeated.
+func TestHandlerLongerThanAckWaitRunsOnce(t *testing.T) {
+	const ackWait = 500 * ms
+	for range 5 {
+		js, s := single(t)
+		c := jobs(t, js, 1, 1, ackWait)
+		l := &ledger{}
+		stalled := atomic.Bool{}
+		stop := consume(t, &retrynats.Handler{Handle: l.handle(func(ctx context.Context, _ jetstream.Msg) error {
+			last := time.Now()
+			for end := last.Add(1800 * ms); time.Now().Before(end); time.Sleep(10 * ms) {
+				if now := time.Now(); now.Sub(last) > ackWait/4 {
+					stalled.Store(true)
+				} else {
+					last = now
+				}
+			}
+			return nil
+		})}, js, c)
+		eventually(t, "empty", func() bool { return empty(t, js) })
+		stop()
+		runs := l.of("0")
+		js.Conn().Close()
+		s.Shutdown()
+		if len(runs) == 1 {
+			return
+		}
+		if !stalled.Load() {
+			t.Fatalf("the handler ran %d times, want once", len(runs))
+		}
+	}
+	t.Skip("this machine stalls too often")
+}
+
+func TestDeadLetterThatCannotBeStoredIsStoredLater(t *testing.T) {
+	js, _ := single(t)
+	c := jobs(t, js, 1, 1, 30*time.Second)
+	l := &ledger{}
+	var asked []time.Time
+	stored := 0
+	stop := consume(t, &retrynats.Handler{
+		Handle: l.handle(func(context.Context, jetstream.Msg) error { return retry.Stop(errDown) }),
+		Dead: func(context.Context, jetstream.Msg, *retry.Error) error {
+			if asked = append(asked, time.Now()); len(asked) == 1 {
+				return errDown
+			}
+			stored++
+			return nil
+		},
+	}, js, c)
+	eventually(t, "empty", func() bool { return empty(t, js) })
+	stop()
+	if len(asked) != 2 || stored != 1 || asked[1].Sub(asked[0]) < time.Second || len(l.of("0")) != 1 {
+		t.Errorf("asked at %v, %d dead letters, and the handler ran %d times; want 2 a second apart, 1, 1", asked, stored, len(l.of("0")))
+	}
+}
+
+// Three processes die of the message; the fourth does not run it.
+func TestHandlerThatPanicsEachTimeEndsAsADeadLetter(t *testing.T) {
+	js, s := single(t)
+	jobs(t, js, 1, 1, time.Second)
+	var said []string
+	for range 5 {
+		_, lines := child(t, "crashing consumer", "RETRYNATS_TEST_URL="+s.ClientURL())
+		for line := range lines {
+			said = append(said, line)
+		}
+		if empty(t, js) {
+			break
+		}
+	}
+	want := []string{"ran 1", "ran 2", "ran 3",
+		"dead: max_attempts after 3: retryqueue: a delivery ended without a report", "closed"}
+	if !slices.Equal(said, want) {
+		t.Errorf("the processes said %q, want %q", said, want)
+	}
+}
+
+// crash is the process that the message kills.
+func crash() {
+	nc, err := nats.Connect(os.Getenv("RETRYNATS_TEST_URL"))
+	if err != nil {
+		panic(err)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c, err := js.Consumer(ctx, "JOBS", "worker")
+	if err != nil {
+		panic(err)
+	}
+	consuming, err := (&retrynats.Handler{
+		Policy: retry.Policy{MaxAttempts: 3},
+		Handle: func(ctx context.Context, _ jetstream.Msg) error {
+			fmt.Println("ran", retry.AttemptNumber(ctx))
+			panic("boom")
+		},
+		Dead: func(_ context.Context, _ jetstream.Msg, e *retry.Error) error {
+			fmt.Printf("dead: %v after %d: %v\n", e.Reason, e.Attempts, e.Last())
+			time.AfterFunc(100*ms, cancel) // the word to the server goes out first, or at the shutdown
+			return nil
+		},
+	}).Consume(ctx, js, c)
+	if err != nil {
+		panic(err)
+	}
+	<-consuming.Closed()
+	fmt.Println("closed")
+	nc.Close()
+}
+
+func TestShutdownGivesMessagesToAnotherConsumerAtOnce(t *testing.T) {
+	js, _ := single(t)
+	c := jobs(t, js, 20, 1, patience) // so that AckWait does not help
+	l := &ledger{}
+	running := make(chan struct{}, 20)
+	stop := consume(t, &retrynats.Handler{Handle: l.handle(func(ctx context.Context, _ jetstream.Msg) error {
+		running <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	})}, js, c)
+	for range 20 {
+		<-running
+	}
+	stop()
+	ended := time.Now()
+	js2 := connect(t, js.Conn().ConnectedUrl())
+	c2, err := js2.Consumer(t.Context(), "JOBS", "worker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	consume(t, &retrynats.Handler{Handle: l.handle(func(context.Context, jetstream.Msg) error { return nil })}, js2, c2)
+	eventually(t, "empty", func() bool { return empty(t, js2) })
+	for i := range 20 {
+		runs := l.of(fmt.Sprint(i))
+		if len(runs) != 2 || runs[1].delivery != 2 || runs[1].start.Before(ended) {
+			t.Errorf("message %d: %+v, want a second run, as delivery 2, after the first consumer has ended", i, runs)
+		}
+	}
+}
+
+func TestHandleThatAcknowledgesItselfIsNoFailure(t *testing.T) {
+	js, _ := single(t)
+	c := jobs(t, js, 3, 1, patience)
+	l := &ledger{}
+	done := atomic.Int64{}
+	stop := consume(t, &retrynats.Handler{
+		Policy: retry.Policy{Hooks: retry.Hooks{Done: func(_ context.Context, s retry.Summary) {
+			if s.Err != nil {
+				t.Errorf("Done has %v", s.Err)
+			}
+			done.Add(1)
+		}}},
+		Handle: l.handle(func(ctx context.Context, msg jetstream.Msg) error {
+			switch string(msg.Data()) {
+			case "0":
+				return msg.DoubleAck(ctx)
+			case "1":
+				return msg.Term()
+			}
+			if retry.AttemptNumber(ctx) == 1 {
+				return msg.Nak()
+			}
+			return nil
+		}),
+	}, js, c)
+	eventually(t, "empty", func() bool { return empty(t, js) })
+	stop()
+	if n := []int{len(l.of("0")), len(l.of("1")), len(l.of("2"))}; !slices.Equal(n, []int{1, 1, 2}) || done.Load() != 4 {
+		t.Errorf("the messages ran %v times, and %d deliveries ended, want [1 1 2] and 4", n, done.Load())
+	}
+}
+
+// The server computes in nanoseconds since 1970. An endless delay must not be none.
+func TestEndlessDelayIsNotNone(t *testing.T) {
+	js, _ := single(t)
+	c := jobs(t, js, 1, 1, time.Second)
+	l := &ledger{}
+	consume(t, &retrynats.Handler{
+		Policy: retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(math.MaxInt64)},
+		Handle: l.handle(func(context.Context, jetstream.Msg) error { return errDown }),
+	}, js, c)
+	eventually(t, "run", func() bool { return len(l.of("0")) > 0 })
+	time.Sleep(3 * time.Second) // of silence: a server that got it wrong delivers at once, or after AckWait
+	if runs := l.of("0"); len(runs) != 1 {
+		t.Errorf("the message ran %d times, want once", len(runs))
+	}
+}
+
+func TestDrainBeginsWhatWasDelivered(t *testing.T) {
+	js, _ := single(t)
+	c := jobs(t, js, 5, 1, patience)
+	l := &ledger{}
+	consuming, err := (&retrynats.Handler{Handle: l.handle(func(context.Context, jetstream.Msg) error {
+		time.Sleep(50 * ms)
+		return nil
+	})}).Consume(context.Background(), js, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "run", func() bool { return len(l.of("0")) > 0 })
+	consuming.Drain()
+	<-consuming.Closed()
+	s, err := js.Stream(t.Context(), "JOBS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := c.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.NumAckPending != 0 || info.NumPending != s.CachedInfo().State.Msgs {
+		t.Errorf("%d messages were delivered and not acknowledged, want 0", info.NumAckPending)
+	}
+}
