@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
@@ -28,9 +29,15 @@ const patience = 2 * time.Minute
 const role = "RETRYNATS_TEST_ROLE"
 
 func TestMain(m *testing.M) {
-	switch os.Getenv(role) {
-	case "":
+	as := os.Getenv(role)
+	if as == "" {
 		os.Exit(m.Run())
+	}
+	go func() { // ends with its parent, whatever ends that
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
+	switch as {
 	case "server":
 		serve()
 	case "crashing consumer":
@@ -48,6 +55,9 @@ func child(t *testing.T, as string, env ...string) (p *os.Process, lines <-chan 
 		cmd.Stderr = nil // its panics
 	}
 	out, err := cmd.StdoutPipe()
+	if err == nil {
+		_, err = cmd.StdinPipe() // open as long as this process lives
+	}
 	if err == nil {
 		err = cmd.Start()
 	}
