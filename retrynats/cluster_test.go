@@ -74,7 +74,7 @@ func TestNothingIsLostOrEarlyWhenServerAndConsumerDie(t *testing.T) {
 	time.Sleep(300 * ms) // in which nobody leads, and words are lost
 	stop()
 	js2 := connect(t, servers.urls...)
-	c2, err := retry.Do(t.Context(), retry.Policy{MaxElapsed: patience, AttemptTimeout: 5 * time.Second}, func(ctx context.Context) (jetstream.Consumer, error) {
+	c2, err := retry.Do(t.Context(), leaderless, func(ctx context.Context) (jetstream.Consumer, error) {
 		return js2.Consumer(ctx, "JOBS", "worker")
 	})
 	if err != nil {

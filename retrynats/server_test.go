@@ -22,7 +22,9 @@ import (
 func consume(t *testing.T, h *retrynats.Handler, js jetstream.JetStream, c jetstream.Consumer) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	consuming, err := h.Consume(ctx, js, c)
+	consuming, err := retry.Do(ctx, leaderless, func(context.Context) (jetstream.ConsumeContext, error) {
+		return h.Consume(ctx, js, c) // not with the attempt's context, which ends with the attempt
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -101,26 +102,39 @@ func single(t *testing.T) (jetstream.JetStream, *server.Server) {
 
 func connect(t *testing.T, urls ...string) jetstream.JetStream {
 	t.Helper()
-	nc, err := nats.Connect(strings.Join(urls, ","), nats.MaxReconnects(-1), nats.ReconnectWait(50*ms), nats.Timeout(10*time.Second))
+	nc, err := nats.Connect(strings.Join(urls, ","), nats.MaxReconnects(-1), nats.ReconnectWait(50*ms), nats.Timeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(patience))
+	// A request to a cluster that has no leader gets no answer: then ask again.
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(10*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return js
 }
 
-// jobs makes a work queue of n messages, "0", "1" and so on, and a consumer for it. It
-// repeats what fails: a cluster needs a while to elect.
+// leaderless asks a cluster until it answers.
+var leaderless = retry.Policy{
+	MaxElapsed:     patience,
+	AttemptTimeout: 10 * time.Second,
+	Backoff:        retry.Constant(200 * ms),
+	Classify: func(err error) retry.Class {
+		if _, ok := errors.AsType[*jetstream.APIError](err); ok || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) {
+			return retry.Transient
+		}
+		return retry.Permanent
+	},
+}
+
+// jobs makes a work queue of n messages, "0", "1" and so on, and a consumer for it. A
+// cluster needs a while to elect.
 func jobs(t *testing.T, js jetstream.JetStream, n, replicas int, ackWait time.Duration) jetstream.Consumer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	p := retry.Policy{MaxAttempts: retry.Unlimited, AttemptTimeout: 5 * time.Second, Backoff: retry.Constant(200 * ms), Classify: func(error) retry.Class { return retry.Transient }}
-	c, err := retry.Do(ctx, p, func(ctx context.Context) (jetstream.Consumer, error) {
+	c, err := retry.Do(ctx, leaderless, func(ctx context.Context) (jetstream.Consumer, error) {
 		if _, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: "JOBS", Subjects: []string{"jobs"}, Retention: jetstream.WorkQueuePolicy, Replicas: replicas}); err != nil {
 			return nil, err
 		}
@@ -128,7 +142,7 @@ func jobs(t *testing.T, js jetstream.JetStream, n, replicas int, ackWait time.Du
 			Durable: "worker", AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1, MaxAckPending: 1000})
 	})
 	for i := 0; i < n && err == nil; i++ {
-		err = retry.Run(ctx, p, func(ctx context.Context) error {
+		err = retry.Run(ctx, leaderless, func(ctx context.Context) error {
 			_, err := js.Publish(ctx, "jobs", fmt.Append(nil, i), jetstream.WithMsgID(fmt.Sprint(i)))
 			return err
 		})

@@ -32,15 +32,15 @@ func consume(urls string) error {
 	if err != nil {
 		return err
 	}
-	ctx := context.Background()
-	consumer, err := retry.Do(ctx, patient, func(ctx context.Context) (jetstream.Consumer, error) {
-		return js.Consumer(ctx, "JOBS", "worker")
-	})
-	if err != nil {
-		return err
-	}
+	life := context.Background()
 	handler := &retrynats.Handler{Policy: policy, Handle: handle, Dead: bury}
-	consuming, err := handler.Consume(ctx, js, consumer)
+	consuming, err := retry.Do(life, patient, func(ctx context.Context) (jetstream.ConsumeContext, error) {
+		consumer, err := js.Consumer(ctx, "JOBS", "worker")
+		if err != nil {
+			return nil, err
+		}
+		return handler.Consume(life, js, consumer) // not with ctx, which ends with the attempt
+	})
 	if err != nil {
 		return err
 	}
