@@ -114,12 +114,12 @@ func TestNothingIsInProgressAfterTheLastWord(t *testing.T) {
 		err  error
 		want string
 	}{
-		"ack":   {nil, "1.5s ack"},
+		"ack":   {nil, "4.5s ack"},
 		"retry": {errDown, "1.5s nak with delay 1s"},
 		"dead":  {retry.Stop(errDown), "1.5s term"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			j := play(t, fakeMsg{deliveries: 1}, retry.Policy{Backoff: retry.Constant(time.Second)}, func(*journal, context.Context) error {
+			j := play(t, fakeMsg{deliveries: 1, ackTakes: 3 * time.Second, slow: 3 * time.Second}, retry.Policy{Backoff: retry.Constant(time.Second)}, func(*journal, context.Context) error {
 				time.Sleep(1500 * ms)
 				return tt.err
 			}, nil)

@@ -58,6 +58,7 @@ type fakeMsg struct {
 	stored     time.Time
 	unbound    bool          // it has no metadata
 	ackTakes   time.Duration // an answer to DoubleAck; -1: none comes
+	slow       time.Duration // how long each other word takes
 }
 
 func (m *fakeMsg) Metadata() (*jetstream.MsgMetadata, error) {
@@ -82,12 +83,18 @@ func (m *fakeMsg) DoubleAck(ctx context.Context) error {
 	}
 }
 
-func (m *fakeMsg) Nak() error                    { m.j.note("nak"); return nil }
-func (m *fakeMsg) InProgress() error             { m.j.note("in progress"); return nil }
-func (m *fakeMsg) Term() error                   { m.j.note("term"); return nil }
-func (m *fakeMsg) TermWithReason(r string) error { m.j.note("term %s", r); return nil }
-func (m *fakeMsg) NakWithDelay(d time.Duration) error {
-	m.j.note("nak with delay %v", d)
+func (m *fakeMsg) tell(word string, args ...any) error {
+	m.j.note(word, args...)
+	time.Sleep(m.slow)
+	return nil
+}
+
+func (m *fakeMsg) Nak() error                         { return m.tell("nak") }
+func (m *fakeMsg) NakWithDelay(d time.Duration) error { return m.tell("nak with delay %v", d) }
+func (m *fakeMsg) Term() error                        { return m.tell("term") }
+func (m *fakeMsg) TermWithReason(reason string) error { return m.tell("term %s", reason) }
+func (m *fakeMsg) InProgress() error {
+	m.j.note("in progress")
 	return nil
 }
 

@@ -121,7 +121,7 @@ var leaderless = retry.Policy{
 	AttemptTimeout: 10 * time.Second,
 	Backoff:        retry.Constant(200 * ms),
 	Classify: func(err error) retry.Class {
-		if _, ok := errors.AsType[*jetstream.APIError](err); ok || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) {
+		if _, ok := errors.AsType[*jetstream.APIError](err); ok || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) {
 			return retry.Transient
 		}
 		return retry.Permanent
@@ -268,6 +268,7 @@ type handled struct {
 	err        error
 	word       string // what the server was told
 	lost       error  // why it may not have heard
+	delay      time.Duration
 }
 
 func (l *ledger) begin(msg jetstream.Msg) *handled {
@@ -330,6 +331,7 @@ func (m *watchedMsg) told(word string, err error) error {
 func (m *watchedMsg) DoubleAck(ctx context.Context) error { return m.told("ack", m.Msg.DoubleAck(ctx)) }
 func (m *watchedMsg) Nak() error                          { return m.told("nak", m.Msg.Nak()) }
 func (m *watchedMsg) NakWithDelay(d time.Duration) error {
+	m.l.set(func() { m.run.delay = d })
 	return m.told("retry", m.Msg.NakWithDelay(d))
 }
 func (m *watchedMsg) TermWithReason(reason string) error {
