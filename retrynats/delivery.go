@@ -15,7 +15,7 @@ import (
 )
 
 // longest is the longest delay that a server is asked for: it adds the delay to its
-// time in nanoseconds, which end in the year 2262.
+// time in nanoseconds, which overflow in the year 2262.
 const longest = 100 * 365 * 24 * time.Hour
 
 // deliver does all that one delivery needs, and tells the server what became of it. What
@@ -30,17 +30,18 @@ func (s *session) deliver(msg jetstream.Msg) {
 	if meta, err := msg.Metadata(); err == nil {
 		number, first = int(min(meta.NumDelivered, math.MaxInt)), meta.Timestamp
 	}
-	r := start(s.ctx, s.Policy, number)
+	policy := s.handler.Policy
+	r := start(s.ctx, policy, number)
 	defer r.close()
 	quiet := s.keepAlive(msg)
 	defer quiet()
 
 	back := false // to another consumer, at once
-	d, run := retryqueue.Before(s.Policy, number, first, time.Now())
+	d, run := retryqueue.Before(policy, number, first, time.Now())
 	if run {
-		err := r.handle(s.Handle, msg)
+		err := r.handle(s.handler.Handle, msg)
 		if back = err != nil && s.ctx.Err() != nil; !back {
-			d = retryqueue.After(s.Policy, number, first, time.Now(), err)
+			d = retryqueue.After(policy, number, first, time.Now(), err)
 			d.Delay = min(d.Delay, longest)
 		}
 		r.handled(err, d, back)
@@ -98,12 +99,12 @@ func (s *session) keepAlive(msg jetstream.Msg) (stop func()) {
 
 // store has Dead store msg, and reports whether it has. It gives up only when ctx ends.
 func (s *session) store(ctx context.Context, msg jetstream.Msg, e *retry.Error) bool {
-	if s.Dead == nil {
+	if s.handler.Dead == nil {
 		return true
 	}
 	p := retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(time.Second)}
 	return retry.Run(ctx, p, func(ctx context.Context) error {
-		if s.Dead(ctx, msg, e) != nil {
+		if s.handler.Dead(ctx, msg, e) != nil {
 			return errNotStored // in place of an error that may be permanent
 		}
 		return nil

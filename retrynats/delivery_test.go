@@ -65,8 +65,7 @@ func TestHintIsAFloor(t *testing.T) {
 	j.want(t, "0s nak with delay 1m1s")
 }
 
-// A delay of 0 would be a plain Nak, and one that passes the end of the server's time
-// would be none.
+// A delay of 0 would be a plain Nak, and a very long one would overflow.
 func TestDelayIsWhatTheServerUnderstands(t *testing.T) {
 	j := play(t, fakeMsg{deliveries: 1}, retry.Policy{Backoff: retry.Constant(0)}, fails(errDown), nil)
 	j.want(t, "0s nak with delay 1ns")

@@ -28,8 +28,9 @@ type Handler struct {
 	// Dead stores a message that will not be delivered again, and why. It must have
 	// stored it when it returns nil: the message is removed from the consumer then. If
 	// it fails, whatever the error, it is called again every second until it works or
-	// the context ends. It may be called more than once for a message, and is called
-	// concurrently. Nobody else tells of its errors. Nil: the message is only removed.
+	// the context ends; [retry.AttemptNumber] tells it how often. It may be called again
+	// for a message that it has stored, and is called concurrently. Nobody else tells of
+	// its errors. Nil: the message is only removed.
 	Dead func(context.Context, jetstream.Msg, *retry.Error) error
 }
 
@@ -49,7 +50,7 @@ func (h *Handler) Consume(ctx context.Context, js jetstream.JetStream, c jetstre
 		return nil, err
 	}
 	s := &session{
-		Handler: h,
+		handler: h,
 		ctx:     ctx,
 		ackWait: c.CachedInfo().Config.AckWait,
 		version: js.Conn().ConnectedServerVersion,
@@ -68,7 +69,7 @@ func (h *Handler) Consume(ctx context.Context, js jetstream.JetStream, c jetstre
 // session is one call of Consume.
 type session struct {
 	jetstream.ConsumeContext
-	*Handler
+	handler *Handler
 	ctx     context.Context
 	ackWait time.Duration
 	version func() string // of the server

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -263,22 +262,6 @@ func TestHandleThatAcknowledgesItselfIsNoFailure(t *testing.T) {
 	stop()
 	if n := []int{len(l.of("0")), len(l.of("1")), len(l.of("2"))}; !slices.Equal(n, []int{1, 1, 2}) || done.Load() != 4 {
 		t.Errorf("the messages ran %v times, and %d deliveries ended, want [1 1 2] and 4", n, done.Load())
-	}
-}
-
-// The server computes in nanoseconds since 1970. An endless delay must not be none.
-func TestEndlessDelayIsNotNone(t *testing.T) {
-	js, _ := single(t)
-	c := jobs(t, js, 1, 1, time.Second)
-	l := &ledger{}
-	consume(t, &retrynats.Handler{
-		Policy: retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(math.MaxInt64)},
-		Handle: l.handle(func(context.Context, jetstream.Msg) error { return errDown }),
-	}, js, c)
-	eventually(t, "run", func() bool { return len(l.of("0")) > 0 })
-	time.Sleep(3 * time.Second) // of silence: a server that got it wrong delivers at once, or after AckWait
-	if runs := l.of("0"); len(runs) != 1 {
-		t.Errorf("the message ran %d times, want once", len(runs))
 	}
 }
 

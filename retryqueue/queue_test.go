@@ -263,6 +263,18 @@ func TestDelayPassesMaxElapsedOnlyWhenTheBudgetRefuses(t *testing.T) {
 	}
 }
 
+func TestPutOffWaitSaturates(t *testing.T) {
+	const most = (math.MaxInt64 - time.Second) / 2
+	for planned, want := range map[time.Duration]time.Duration{
+		0: time.Second, most: 2*most + time.Second, most + 1: math.MaxInt64, math.MaxInt64 / 2: math.MaxInt64, math.MaxInt64: math.MaxInt64,
+	} {
+		d := retryqueue.After(retry.Policy{Budget: &ledger{refuse: true}, Backoff: retry.Constant(planned)}, 1, now, now, errDown)
+		if d.Delay != want {
+			t.Errorf("twice %v and a second is %v, want %v", planned, d.Delay, want)
+		}
+	}
+}
+
 func TestNoPlaceInABudgetIsHeldBetweenDeliveries(t *testing.T) {
 	budget := &retry.ConcurrencyBudget{Ratio: -1, Min: 1}
 	p := retry.Policy{Budget: budget, MaxAttempts: retry.Unlimited}
@@ -341,6 +353,7 @@ func TestBefore(t *testing.T) {
 		{"too many and too old", three, 4, 2 * time.Hour, retry.ReasonMaxAttempts},
 		{"as old as allowed", three, 2, time.Hour, retry.ReasonNone},
 		{"older than allowed", three, 2, time.Hour + 1, retry.ReasonMaxElapsed},
+		{"too many, from the future", three, 4, -2 * time.Hour, retry.ReasonMaxAttempts},
 		{"older than allowed at first", three, 1, math.MaxInt64, retry.ReasonNone},
 		{"older than allowed and not counted", three, math.MinInt, math.MaxInt64, retry.ReasonNone},
 		{"from the future", three, 2, -2 * time.Hour, retry.ReasonNone},
