@@ -38,7 +38,11 @@ type Handler struct {
 // what has not succeeded is handed back. Stop and Drain of the returned ConsumeContext
 // end only the delivery of further messages: Stop leaves messages that were not begun
 // to come back after AckWait, Drain begins them. Its channel Closed is closed once the
-// server was told of the last message.
+// server was told of the last message, which takes as long as handlers do.
+//
+// A cluster that elects a leader does not answer: then Consume fails, and may be called
+// again by retry.Do. Give it the ctx around that, not an attempt's, which ends with the
+// attempt.
 //
 // js must be what c was made from, and opts are those of c.Consume. Consume calls Check
 // first and returns its error. A nil Handle is an error.

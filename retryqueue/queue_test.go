@@ -95,10 +95,7 @@ func TestAfterOverAllClassesAndLimits(t *testing.T) {
 									}
 									meaning := class
 									if class == retry.Unknown { // DefaultClassifier's turn
-										meaning = retry.Transient
-										if hint > 0 {
-											meaning = retry.Throttled
-										}
+										meaning, _ = p.Judge(err)
 									}
 									safe := meaning == retry.Unprocessed || meaning == retry.Throttled && hint > 0
 									reason := retry.ReasonNone
