@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -262,6 +264,55 @@ func TestHandleThatAcknowledgesItselfIsNoFailure(t *testing.T) {
 	stop()
 	if n := []int{len(l.of("0")), len(l.of("1")), len(l.of("2"))}; !slices.Equal(n, []int{1, 1, 2}) || done.Load() != 4 {
 		t.Errorf("the messages ran %v times, and %d deliveries ended, want [1 1 2] and 4", n, done.Load())
+	}
+}
+
+// A single server writes times down in whole seconds, so that its restart may shorten a
+// delay by less than one. It loses no message and no count.
+func TestMessagesOutliveTheRestartOfASingleServer(t *testing.T) {
+	const (
+		messages = 20
+		wait     = 3 * time.Second
+	)
+	dir := t.TempDir()
+	s := startServer(t, -1, dir)
+	js := connect(t, s.ClientURL())
+	c := jobs(t, js, messages, 1, 30*time.Second)
+	l := &ledger{}
+	consume(t, &retrynats.Handler{
+		Policy: retry.Policy{Backoff: retry.Constant(wait)},
+		Handle: l.handle(func(ctx context.Context, _ jetstream.Msg) error {
+			if retry.AttemptNumber(ctx) == 1 {
+				return errDown
+			}
+			return nil
+		}),
+	}, js, watched{c, l})
+	eventually(t, "waiting", func() bool {
+		for i := range messages {
+			if runs := l.of(fmt.Sprint(i)); len(runs) == 0 || runs[0].word == "" {
+				return false
+			}
+		}
+		return js.Conn().Flush() == nil // the server has heard of it
+	})
+	port := s.Addr().(*net.TCPAddr).Port
+	s.Shutdown()
+	s.WaitForShutdown()
+	startServer(t, port, dir)
+	eventually(t, "empty", func() bool { return empty(t, js) })
+	shortest := time.Duration(math.MaxInt64)
+	for i := range messages {
+		runs := l.of(fmt.Sprint(i))
+		if len(runs) != 2 || runs[1].delivery != 2 {
+			t.Errorf("message %d: %+v, want a first and a second delivery", i, runs)
+			continue
+		}
+		shortest = min(shortest, runs[1].start.Sub(runs[0].end))
+	}
+	t.Logf("the shortest wait of %v took %v", wait, shortest)
+	if shortest <= wait-time.Second {
+		t.Errorf("a message came back after %v, want more than %v", shortest, wait-time.Second)
 	}
 }
 

@@ -85,7 +85,13 @@ func child(t *testing.T, as string, env ...string) (p *os.Process, lines <-chan 
 // single starts a server in this process, and returns a connection to it.
 func single(t *testing.T) (jetstream.JetStream, *server.Server) {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true})
+	s := startServer(t, -1, t.TempDir())
+	return connect(t, s.ClientURL()), s
+}
+
+func startServer(t *testing.T, port int, dir string) *server.Server {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoSigs: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +103,7 @@ func single(t *testing.T) (jetstream.JetStream, *server.Server) {
 	if !s.ReadyForConnections(patience) {
 		t.Fatal("the server does not start")
 	}
-	return connect(t, s.ClientURL()), s
+	return s
 }
 
 func connect(t *testing.T, urls ...string) jetstream.JetStream {
