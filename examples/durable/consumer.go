@@ -10,7 +10,6 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/retrynats"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -24,11 +23,7 @@ var policy = retry.Policy{
 
 // consume is the consumer's process: it runs until it is killed.
 func consume(urls string) error {
-	nc, err := nats.Connect(urls, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))
-	if err != nil {
-		return err
-	}
-	js, err := jetstream.New(nc)
+	js, err := connect(urls)
 	if err != nil {
 		return err
 	}

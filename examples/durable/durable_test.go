@@ -21,7 +21,7 @@ func TestEveryJobOutlivesTheDeaths(t *testing.T) {
 	if err := run(&out); err != nil {
 		t.Errorf("run() = %v", err)
 	}
-	_, drawing, _ := strings.Cut(out.String(), "0 s  ")
+	_, drawing, _ := strings.Cut(out.String(), "\n               0 s ")
 	for _, j := range jobs {
 		_, row, _ := strings.Cut(drawing, "\n"+j.name+" ")
 		row, _, _ = strings.Cut(row, "\n")

@@ -132,11 +132,7 @@ var patient = retry.Policy{
 
 // publish makes a work queue on all servers, with a consumer, and puts the jobs in.
 func publish(ctx context.Context, servers servers) (jetstream.JetStream, jetstream.Stream, error) {
-	nc, err := nats.Connect(servers.urls(), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))
-	if err != nil {
-		return nil, nil, err
-	}
-	js, err := jetstream.New(nc)
+	js, err := connect(servers.urls())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -161,4 +157,14 @@ func publish(ctx context.Context, servers servers) (jetstream.JetStream, jetstre
 		}
 	}
 	return js, stream, err
+}
+
+// connect looks for another server whenever one is lost, which is no error here.
+func connect(urls string) (jetstream.JetStream, error) {
+	nc, err := nats.Connect(urls, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	if err != nil {
+		return nil, err
+	}
+	return jetstream.New(nc)
 }
