@@ -222,11 +222,6 @@ func (c *chart) check() error {
 		if h.ending != j.ends {
 			wrong = append(wrong, fmt.Errorf("%s ended with %s, want %s", j.name, h.ending, j.ends))
 		}
-		for i, d := range h.deliveries {
-			if i > 0 && d.number <= h.deliveries[i-1].number {
-				wrong = append(wrong, fmt.Errorf("%s: delivery %d follows %d", j.name, d.number, h.deliveries[i-1].number))
-			}
-		}
 	}
 	return errors.Join(wrong...)
 }
