@@ -20,7 +20,7 @@ const longest = 100 * 365 * 24 * time.Hour
 
 // deliver does all that one delivery needs, and tells the server what became of it. What
 // it tells may be lost on the way: then the message comes back after AckWait.
-func (s *session) deliver(msg jetstream.Msg) {
+func (s *subscription) deliver(msg jetstream.Msg) {
 	if s.ctx.Err() != nil { // nothing has begun
 		<-s.drained
 		_ = msg.Nak()
@@ -73,7 +73,7 @@ func (s *session) deliver(msg jetstream.Msg) {
 
 // keepAlive tells the server every third of AckWait that msg is in progress, until stop
 // is called. It tells nothing after stop has returned.
-func (s *session) keepAlive(msg jetstream.Msg) (stop func()) {
+func (s *subscription) keepAlive(msg jetstream.Msg) (stop func()) {
 	every := max(s.ackWait/3, time.Millisecond)
 	var mu sync.Mutex
 	var timer *time.Timer // nil after stop
@@ -98,7 +98,7 @@ func (s *session) keepAlive(msg jetstream.Msg) (stop func()) {
 }
 
 // store has Dead store msg, and reports whether it has. It gives up only when ctx ends.
-func (s *session) store(ctx context.Context, msg jetstream.Msg, e *retry.Error) bool {
+func (s *subscription) store(ctx context.Context, msg jetstream.Msg, e *retry.Error) bool {
 	if s.handler.Dead == nil {
 		return true
 	}
@@ -115,7 +115,7 @@ var errNotStored = errors.New("retrynats: the dead letter was not stored")
 
 // acknowledge waits for the server's answer. It has to come within AckWait, also after
 // the context has ended: then the message is delivered again anyway.
-func (s *session) acknowledge(msg jetstream.Msg) {
+func (s *subscription) acknowledge(msg jetstream.Msg) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), s.ackWait)
 	defer cancel()
 	_ = msg.DoubleAck(ctx)

@@ -53,7 +53,7 @@ func (h *Handler) Consume(ctx context.Context, js jetstream.JetStream, c jetstre
 	if err := h.Check(ctx, js, c); err != nil {
 		return nil, err
 	}
-	s := &session{
+	s := &subscription{
 		handler: h,
 		ctx:     ctx,
 		ackWait: c.CachedInfo().Config.AckWait,
@@ -70,8 +70,8 @@ func (h *Handler) Consume(ctx context.Context, js jetstream.JetStream, c jetstre
 	return s, nil
 }
 
-// session is one call of Consume.
-type session struct {
+// subscription is one call of Consume.
+type subscription struct {
 	jetstream.ConsumeContext
 	handler *Handler
 	ctx     context.Context
@@ -85,11 +85,11 @@ type session struct {
 
 // Closed returns a channel that is closed once no message will arrive, and the server
 // was told of the last one.
-func (s *session) Closed() <-chan struct{} { return s.closed }
+func (s *subscription) Closed() <-chan struct{} { return s.closed }
 
 // end waits for the end of the subscription, which the context brings about, and then
 // for the messages.
-func (s *session) end(ended <-chan struct{}) {
+func (s *subscription) end(ended <-chan struct{}) {
 	stop := context.AfterFunc(s.ctx, s.Drain)
 	<-ended
 	stop()

@@ -18,7 +18,7 @@ var errPanic = errors.New("retrynats: panic or runtime.Goexit during the deliver
 type run struct {
 	policy  retry.Policy
 	clock   clockx.Clock
-	ctx     context.Context // the session's, or what Hooks.Start made of it
+	ctx     context.Context // Consume's, or what Hooks.Start made of it
 	attempt context.Context // Handle's
 	told    retry.Attempt   // so far
 	start   time.Time
@@ -61,7 +61,7 @@ func (r *run) handle(handle func(context.Context, jetstream.Msg) error, msg jets
 }
 
 // handled tells what Handle returned, and what was decided; back says that the message
-// goes back because the session has ended, whatever the error means.
+// goes back because the context has ended, whatever the error means.
 func (r *run) handled(err error, d retryqueue.Decision, back bool) {
 	r.told.Err = bare(err)
 	if err != nil && !back {
