@@ -18,6 +18,7 @@ fuzz:
 	go test -run '^$$' -fuzz FuzzBackoffs -fuzztime 3m .
 	go test -run '^$$' -fuzz FuzzBudgets -fuzztime 3m .
 	go test -run '^$$' -fuzz FuzzErrorTrees -fuzztime 3m .
+	go test -run '^$$' -fuzz FuzzAfter -fuzztime 1m ./retryqueue
 	go test -run '^$$' -fuzz FuzzVirtual -fuzztime 1m ./clockx
 	go test -run '^$$' -fuzz FuzzParseRetryAfter -fuzztime 3m ./retryhttp
 	go test -run '^$$' -fuzz FuzzParsePolicy -fuzztime 3m ./storm
