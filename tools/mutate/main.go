@@ -1,0 +1,339 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"go/token"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// selector is the file that every mutant's condition asks.
+const selector = `package %s
+
+import (
+	"os"
+	"strconv"
+	"sync"
+)
+
+var (
+	mutantChosen, _ = strconv.Atoi(os.Getenv("MUTANT"))
+	mutantTrace     = os.Getenv("MUTANT_TRACE")
+	mutantSeen      sync.Map
+)
+
+func mutant_(id int) bool {
+	if mutantTrace != "" {
+		if _, seen := mutantSeen.LoadOrStore(id, true); !seen {
+			f, err := os.OpenFile(mutantTrace, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
+			if err != nil {
+				panic(err)
+			}
+			f.WriteString(strconv.Itoa(id) + "\n")
+			f.Close()
+		}
+	}
+	return id == mutantChosen
+}
+`
+
+// test is one of the package's tests.
+type test struct {
+	name    string
+	took    time.Duration
+	reaches map[int]bool
+}
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("mutate: ")
+	files := flag.String("files", "", "the `names` of the files to change, with commas between; empty: all")
+	skip := flag.String("skip", "Memory|Alloc|Ratio|README|Leak", "tests not to run, a regular `expression`")
+	least := flag.Float64("min", 0, "the least score in `percent`; below it the exit status is 1")
+	parallel := flag.Int("parallel", runtime.NumCPU(), "how many mutants to try at once")
+	flag.Parse()
+	dir := "."
+	if flag.NArg() > 0 {
+		dir = flag.Arg(0)
+	}
+	if err := run(dir, *files, *skip, *least, *parallel); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(dir, files, skip string, least float64, parallel int) error {
+	began := time.Now()
+	work, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	binary := filepath.Join(work, "mutants.test")
+	mutants, err := build(dir, work, binary, strings.FieldsFunc(files, func(r rune) bool { return r == ',' }))
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d mutants, built in %v\n", len(mutants), time.Since(began).Round(time.Second))
+	tests, err := reach(dir, work, binary, regexp.MustCompile(skip), parallel)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d tests, each run by itself after %v\n", len(tests), time.Since(began).Round(time.Second))
+
+	survived := make([]bool, len(mutants)+1)
+	each(parallel, len(mutants), func(i int) {
+		if mutants[i].what != "" {
+			survived[i+1] = !killed(dir, binary, i+1, tests)
+		}
+	})
+	all, alive := 0, 0
+	for i, m := range mutants {
+		if m.what == "" {
+			continue
+		}
+		all++
+		if !survived[i+1] {
+			continue
+		}
+		alive++
+		reached := ""
+		if !slices.ContainsFunc(tests, func(t *test) bool { return t.reaches[i+1] }) {
+			reached = " (no test gets here)"
+		}
+		fmt.Printf("%s:%d:%d: %s%s\n", filepath.Base(m.pos.Filename), m.pos.Line, m.pos.Column, short(m.what), reached)
+	}
+	score := 100 * float64(all-alive) / float64(max(all, 1))
+	fmt.Printf("%d of %d mutants survive: %.1f %%, in %v\n", alive, all, score, time.Since(began).Round(time.Second))
+	if score < least {
+		return fmt.Errorf("the score is below %v %%", least)
+	}
+	return nil
+}
+
+// each calls f with 0 to n-1, so many at once.
+func each(parallel, n int, f func(i int)) {
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range parallel {
+		wg.Go(func() {
+			for i := range next {
+				f(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+}
+
+// build compiles the tests of the package in dir with all its mutants. Mutants that
+// do not compile are dropped: their what is empty.
+func build(dir, work, binary string, files []string) ([]mutant, error) {
+	fset := token.NewFileSet()
+	pkgs, err := packages.Load(&packages.Config{
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo |
+			packages.NeedImports | packages.NeedDeps,
+		Dir: dir, Fset: fset,
+	}, ".")
+	if err != nil {
+		return nil, err
+	}
+	if len(pkgs) != 1 || len(pkgs[0].Errors) > 0 {
+		return nil, fmt.Errorf("cannot load the package in %s: %v", dir, pkgs[0].Errors)
+	}
+	pkg := pkgs[0]
+	dropped := map[int]bool{}
+	for {
+		var mutants []mutant
+		overlay := struct{ Replace map[string]string }{map[string]string{}}
+		origin := map[string]string{} // base name → rewritten text
+		write := func(path, text string) error {
+			name := filepath.Base(path)
+			origin[name] = text
+			overlay.Replace[path] = filepath.Join(work, name)
+			return os.WriteFile(overlay.Replace[path], []byte(text), 0o600)
+		}
+		for _, f := range pkg.Syntax {
+			path := fset.Position(f.FileStart).Filename
+			if len(files) > 0 && !slices.Contains(files, filepath.Base(path)) {
+				continue
+			}
+			src, err := os.ReadFile(path)
+			if err != nil {
+				return nil, err
+			}
+			w := &writer{pkg: pkg, src: string(src), base: int(f.FileStart), mutants: &mutants, dropped: dropped}
+			if err := write(path, w.rewrite(f)); err != nil {
+				return nil, err
+			}
+		}
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, err
+		}
+		if err := write(filepath.Join(abs, "mutant_selector.go"), fmt.Sprintf(selector, pkg.Name)); err != nil {
+			return nil, err
+		}
+		config, err := json.Marshal(overlay)
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(work, "overlay.json"), config, 0o600); err != nil {
+			return nil, err
+		}
+		cmd := exec.Command("go", "test", "-c", "-vet=off", "-gcflags=-e", "-overlay", filepath.Join(work, "overlay.json"), "-o", binary, ".")
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			for id := range dropped {
+				mutants[id-1].what = ""
+			}
+			return mutants, nil
+		}
+		before := len(dropped)
+		for _, id := range culprits(string(out), origin) {
+			dropped[id] = true
+		}
+		if len(dropped) == before {
+			return nil, fmt.Errorf("the mutants do not compile:\n%s", out)
+		}
+	}
+}
+
+var (
+	place  = regexp.MustCompile(`(?m)([a-z0-9_]+\.go):(\d+):(\d+): `)
+	number = regexp.MustCompile(`mutant_\((\d+)\)`)
+)
+
+// culprits returns the mutants that the compiler's errors are about: of each the
+// nearest before the place, else after it.
+func culprits(out string, origin map[string]string) (ids []int) {
+	for _, m := range place.FindAllStringSubmatch(out, -1) {
+		lines := strings.Split(origin[m[1]], "\n")
+		line, _ := strconv.Atoi(m[2])
+		column, _ := strconv.Atoi(m[3])
+		if line > len(lines) {
+			continue
+		}
+		text := lines[line-1]
+		column = min(column, len(text))
+		found := number.FindAllStringSubmatch(text[:column], -1)
+		if len(found) > 0 {
+			found = found[len(found)-1:]
+		} else {
+			found = number.FindAllStringSubmatch(text, 1)
+		}
+		for _, f := range found {
+			id, _ := strconv.Atoi(f[1])
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// reach runs every test by itself, and returns them with the mutants they reach,
+// the quickest first. Tests that fail by themselves are left out.
+func reach(dir, work, binary string, skip *regexp.Regexp, parallel int) ([]*test, error) {
+	cmd := exec.Command(binary, "-test.list", ".")
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for name := range strings.FieldsSeq(string(out)) {
+		if !strings.HasPrefix(name, "Benchmark") && !skip.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	tests := make([]*test, len(names))
+	each(parallel, len(names), func(i int) {
+		trace := filepath.Join(work, names[i]+".trace")
+		start := time.Now()
+		if err := try(dir, binary, names[i:i+1], 5*time.Minute, "MUTANT_TRACE="+trace); err != nil {
+			log.Printf("%s fails by itself and is left out: %v", names[i], err)
+			return
+		}
+		t := &test{name: names[i], took: time.Since(start), reaches: map[int]bool{}}
+		text, _ := os.ReadFile(trace) // a test that reaches none has no trace
+		for id := range bytes.FieldsSeq(text) {
+			n, _ := strconv.Atoi(string(id))
+			t.reaches[n] = true
+		}
+		tests[i] = t
+	})
+	tests = slices.DeleteFunc(tests, func(t *test) bool { return t == nil })
+	sort.Slice(tests, func(i, j int) bool { return tests[i].took < tests[j].took })
+	return tests, nil
+}
+
+// killed reports whether a test notices the mutant. The quick ones are tried
+// together, then each of the others.
+func killed(dir, binary string, id int, tests []*test) bool {
+	var batch []string
+	var took time.Duration
+	flush := func() bool {
+		if len(batch) == 0 {
+			return false
+		}
+		err := try(dir, binary, batch, 10*time.Second+5*took, "MUTANT="+strconv.Itoa(id))
+		batch, took = nil, 0
+		return err != nil
+	}
+	for _, t := range tests {
+		if !t.reaches[id] {
+			continue
+		}
+		batch, took = append(batch, t.name), took+t.took
+		if took > time.Second && flush() {
+			return true
+		}
+	}
+	return flush()
+}
+
+// try runs tests, and returns an error if they fail or take too long. A mutant may
+// allocate without end: it gets 4 GB of addresses.
+func try(dir, binary string, names []string, limit time.Duration, env string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", `ulimit -v 4000000; exec "$@"`, "sh",
+		binary, "-test.failfast", "-test.run", "^("+strings.Join(names, "|")+")$")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env)
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return errors.New("it takes too long")
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+// short cuts a mutant's text to one line.
+func short(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if runes := []rune(s); len(runes) > 160 {
+		return string(runes[:160]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,364 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// A mutant is one change of the code.
+type mutant struct {
+	pos  token.Position
+	what string
+}
+
+// writer rewrites one file so that each of its mutants can be chosen at run time.
+type writer struct {
+	pkg     *packages.Package
+	src     string
+	base    int // the file's first token.Pos
+	imports map[string]string
+	mutants *[]mutant // of all files; a mutant's number is its index + 1
+	dropped map[int]bool
+	fixed   map[ast.Node]bool // must stay as they are
+	inBlock map[ast.Node]bool // statements that may become several
+	results map[ast.Node]bool // of return statements
+	tests   map[ast.Node]bool // conditions of if, for and switch
+}
+
+// edit replaces a piece of the source.
+type edit struct {
+	from, to int
+	text     string
+}
+
+// rewrite returns the source of f with all of its mutants.
+func (w *writer) rewrite(f *ast.File) string {
+	w.fixed, w.inBlock = map[ast.Node]bool{}, map[ast.Node]bool{}
+	w.results, w.tests = map[ast.Node]bool{}, map[ast.Node]bool{}
+	w.imports = map[string]string{w.pkg.PkgPath: ""}
+	for _, spec := range f.Imports {
+		path := strings.Trim(spec.Path.Value, `"`)
+		w.imports[path] = path[strings.LastIndex(path, "/")+1:]
+		if p := w.pkg.Imports[path]; p != nil {
+			w.imports[path] = p.Name
+		}
+		if spec.Name != nil {
+			w.imports[path] = spec.Name.Name
+		}
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GenDecl:
+			if n.Tok == token.CONST || n.Tok == token.IMPORT || n.Tok == token.TYPE {
+				w.fixed[n] = true
+			}
+		case *ast.ArrayType:
+			w.fix(n.Len)
+		case *ast.KeyValueExpr:
+			w.fix(n.Key)
+		case *ast.CommClause:
+			if n.Comm != nil {
+				w.fixed[n.Comm] = true
+			}
+			w.block(n.Body)
+		case *ast.BlockStmt:
+			w.block(n.List)
+		case *ast.CaseClause:
+			w.block(n.Body)
+		case *ast.ReturnStmt:
+			for _, r := range n.Results {
+				w.results[r] = true
+			}
+		case *ast.IfStmt:
+			w.tests[n.Cond] = true
+		case *ast.ForStmt:
+			if n.Cond != nil {
+				w.tests[n.Cond] = true
+			}
+		case *ast.SwitchStmt:
+			if n.Tag == nil {
+				for _, c := range n.Body.List {
+					for _, e := range c.(*ast.CaseClause).List {
+						w.tests[e] = true
+					}
+				}
+			}
+		}
+		return true
+	})
+	return w.render(f)
+}
+
+func (w *writer) fix(e ast.Expr) {
+	if e != nil {
+		w.fixed[e] = true
+	}
+}
+
+func (w *writer) block(list []ast.Stmt) {
+	for _, s := range list {
+		w.inBlock[s] = true
+	}
+}
+
+func (w *writer) original(n ast.Node) string {
+	if f, ok := n.(*ast.File); ok {
+		return w.src[:int(f.FileEnd)-w.base]
+	}
+	return w.src[int(n.Pos())-w.base : int(n.End())-w.base]
+}
+
+// render returns the text of n with the mutants below it.
+func (w *writer) render(n ast.Node) string {
+	from := int(n.Pos()) - w.base
+	if _, ok := n.(*ast.File); ok {
+		from = 0
+	}
+	var edits []edit
+	ast.Inspect(n, func(c ast.Node) bool {
+		if c == nil || c == n {
+			return true
+		}
+		if w.fixed[c] {
+			return false
+		}
+		text, ok := w.site(c)
+		if ok {
+			edits = append(edits, edit{int(c.Pos()) - w.base - from, int(c.End()) - w.base - from, text})
+		}
+		return !ok
+	})
+	text, out, done := w.original(n), new(strings.Builder), 0
+	for _, e := range edits {
+		out.WriteString(text[done:e.from])
+		out.WriteString(e.text)
+		done = e.to
+	}
+	out.WriteString(text[done:])
+	return out.String()
+}
+
+// add returns the number of a new mutant, and false if it is not to be had.
+func (w *writer) add(n ast.Node, what string) (id int, ok bool) {
+	*w.mutants = append(*w.mutants, mutant{w.pkg.Fset.Position(n.Pos()), what})
+	id = len(*w.mutants)
+	return id, !w.dropped[id]
+}
+
+// site returns the text of n with its own mutants and those below it, if it has any
+// of its own. A mutant's text is made of the original: only one is chosen at a
+// time.
+func (w *writer) site(n ast.Node) (text string, ok bool) {
+	switch n := n.(type) {
+	case ast.Expr:
+		return w.expr(n)
+	case ast.Stmt:
+		if w.inBlock[n] {
+			return w.stmt(n)
+		}
+	}
+	return "", false
+}
+
+// stmt leaves statements out, and changes the operators of assignments.
+func (w *writer) stmt(n ast.Stmt) (text string, ok bool) {
+	change := ""
+	switch n := n.(type) {
+	case *ast.ExprStmt:
+		call, isCall := n.X.(*ast.CallExpr)
+		if !isCall || w.never(call) {
+			return "", false
+		}
+	case *ast.AssignStmt:
+		if n.Tok == token.DEFINE {
+			return "", false
+		}
+		if op, ok := operators[assigned[n.Tok]]; ok && w.arithmetic(n.Lhs[0], op) {
+			change = w.original(n.Lhs[0]) + " " + op.String() + "= " + w.original(n.Rhs[0])
+		}
+	case *ast.IncDecStmt:
+		change = w.original(n.X) + map[token.Token]string{token.INC: "--", token.DEC: "++"}[n.Tok]
+	case *ast.DeferStmt, *ast.GoStmt, *ast.SendStmt:
+	default:
+		return "", false
+	}
+	text = w.render(n)
+	if change != "" {
+		if id, ok := w.add(n, w.original(n)+" → "+change); ok {
+			text = fmt.Sprintf("if mutant_(%d) { %s } else { %s }", id, change, text)
+		}
+	}
+	if id, ok := w.add(n, "without "+w.original(n)); ok {
+		text = fmt.Sprintf("if !mutant_(%d) { %s }", id, text)
+	}
+	return text, true
+}
+
+// never reports whether a call does not return: what follows it may rely on that.
+func (w *writer) never(call *ast.CallExpr) bool {
+	f, ok := call.Fun.(*ast.Ident)
+	return ok && f.Name == "panic"
+}
+
+var (
+	negated    = map[token.Token]token.Token{token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR}
+	assigned   = map[token.Token]token.Token{token.ADD_ASSIGN: token.ADD, token.SUB_ASSIGN: token.SUB, token.MUL_ASSIGN: token.MUL, token.QUO_ASSIGN: token.QUO, token.AND_ASSIGN: token.AND, token.OR_ASSIGN: token.OR}
+	operators  = map[token.Token]token.Token{token.ADD: token.SUB, token.SUB: token.ADD, token.MUL: token.QUO, token.QUO: token.MUL, token.REM: token.MUL, token.SHL: token.SHR, token.SHR: token.SHL, token.AND: token.OR, token.OR: token.AND, token.XOR: token.AND, token.AND_NOT: token.AND}
+	connective = map[token.Token]token.Token{token.LAND: token.LOR, token.LOR: token.LAND}
+)
+
+// arithmetic reports whether e is a number, so that op is defined on it.
+func (w *writer) arithmetic(e ast.Expr, op token.Token) bool {
+	t := w.pkg.TypesInfo.TypeOf(e)
+	if t == nil {
+		return false
+	}
+	b, ok := t.Underlying().(*types.Basic)
+	return ok && b.Info()&types.IsNumeric != 0
+}
+
+func (w *writer) expr(n ast.Expr) (text string, ok bool) {
+	tv, known := w.pkg.TypesInfo.Types[n]
+	if !known || tv.IsType() || tv.IsVoid() {
+		return "", false
+	}
+	if tv.Value != nil {
+		return w.constant(n, tv)
+	}
+	if paren, ok := n.(*ast.ParenExpr); ok && w.tests[n] {
+		w.tests[paren.X] = true
+		return "", false
+	}
+	boolean := types.Identical(tv.Type.Underlying(), types.Typ[types.Bool]) || types.Identical(tv.Type, types.Typ[types.UntypedBool])
+	binary, isBinary := n.(*ast.BinaryExpr)
+	choices := []struct{ what, text string }{}
+	choose := func(text string) {
+		choices = append(choices, struct{ what, text string }{w.original(n) + " → " + text, text})
+	}
+	if isBinary {
+		with := func(op token.Token) string {
+			return w.original(binary.X) + " " + op.String() + " " + w.original(binary.Y)
+		}
+		if op, ok := negated[binary.Op]; ok {
+			choose(with(op))
+		}
+		if op, ok := connective[binary.Op]; ok {
+			choose(with(op))
+		}
+		if op, ok := operators[binary.Op]; ok && w.arithmetic(n, op) {
+			choose(with(op))
+		}
+	}
+	_, compares := map[token.Token]bool{token.EQL: true, token.NEQ: true, token.LSS: true, token.LEQ: true, token.GTR: true, token.GEQ: true}[opOf(binary)]
+	switch {
+	case boolean && (w.tests[n] || w.results[n] || compares):
+		choose("!(" + w.original(n) + ")")
+	case w.results[n] && !isTuple(tv.Type):
+		if zero := zeroOf(tv.Type); zero != "" && zero != w.original(n) {
+			choose(zero)
+		}
+	}
+	if len(choices) == 0 {
+		return "", false
+	}
+	typ, nameable := w.typeName(tv.Type)
+	if !nameable || strings.Contains(w.original(n), "recover()") {
+		return "", false
+	}
+	text = w.render(n)
+	var ifs strings.Builder
+	for _, c := range choices {
+		if id, ok := w.add(n, c.what); ok {
+			fmt.Fprintf(&ifs, "if mutant_(%d) { return %s }; ", id, c.text)
+		}
+	}
+	if ifs.Len() == 0 {
+		return text, true
+	}
+	return fmt.Sprintf("func() %s { %sreturn %s }()", typ, ifs.String(), text), true
+}
+
+func opOf(b *ast.BinaryExpr) token.Token {
+	if b == nil {
+		return token.ILLEGAL
+	}
+	return b.Op
+}
+
+func isTuple(t types.Type) bool { _, ok := t.(*types.Tuple); return ok }
+
+// zeroOf returns the text of the zero of t, "" if a mutant with it says little.
+func zeroOf(t types.Type) string {
+	if _, ok := t.(*types.TypeParam); ok {
+		return ""
+	}
+	switch u := t.Underlying().(type) {
+	case *types.Pointer, *types.Interface, *types.Slice, *types.Map, *types.Signature, *types.Chan:
+		return "nil"
+	case *types.Basic:
+		switch {
+		case u.Info()&types.IsNumeric != 0:
+			return "0"
+		case u.Info()&types.IsString != 0:
+			return `""`
+		}
+	}
+	return ""
+}
+
+// constant makes a constant one more and one less, or not true. A name alone is
+// changed only where it is returned.
+func (w *writer) constant(n ast.Expr, tv types.TypeAndValue) (text string, ok bool) {
+	literal := false
+	ast.Inspect(n, func(n ast.Node) bool {
+		_, is := n.(*ast.BasicLit)
+		literal = literal || is
+		return true
+	})
+	basic, isBasic := tv.Type.Underlying().(*types.Basic)
+	typ, nameable := w.typeName(types.Default(tv.Type))
+	if !isBasic || !nameable {
+		return "", false
+	}
+	original := w.original(n)
+	var changes []string
+	switch {
+	case basic.Info()&types.IsBoolean != 0:
+		changes = []string{"!v"}
+	case basic.Info()&types.IsNumeric != 0 && literal:
+		changes = []string{"v + 1", "v - 1"}
+	case basic.Info()&types.IsNumeric != 0 && w.results[n]:
+		changes = []string{"v + 1"}
+	default:
+		return "", false
+	}
+	var ifs strings.Builder
+	for _, change := range changes {
+		if id, ok := w.add(n, original+" → "+strings.Replace(change, "v", "("+original+")", 1)); ok {
+			fmt.Fprintf(&ifs, "if mutant_(%d) { return %s }; ", id, change)
+		}
+	}
+	if ifs.Len() == 0 {
+		return original, true
+	}
+	return fmt.Sprintf("func() %s { v := %s(%s); %sreturn v }()", typ, typ, original, ifs.String()), true
+}
+
+// typeName returns how t is written in this file, and false if it cannot be.
+func (w *writer) typeName(t types.Type) (name string, ok bool) {
+	ok = true
+	name = types.TypeString(types.Default(t), func(p *types.Package) string {
+		name, imported := w.imports[p.Path()]
+		ok = ok && imported
+		return name
+	})
+	if basic, is := t.(*types.Basic); is && basic.Kind() == types.UntypedNil {
+		ok = false
+	}
+	return name, ok
+}
