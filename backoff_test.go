@@ -229,3 +229,42 @@ func FuzzBackoffs(f *testing.F) {
 		}
 	})
 }
+
+// The edges of jitter's windows, of d = 8 s unless it says otherwise.
+func TestJitterWindows(t *testing.T) {
+	const d = 8 * time.Second
+	wait := func(base time.Duration, factor float64, j retry.Jitter, retryNumber int, random float64) time.Duration {
+		return retry.Exponential{Base: base, Max: time.Hour, Factor: factor, Jitter: j}.Delay(retry.Step{Retry: retryNumber, Rand: random})
+	}
+	for _, tt := range []struct {
+		name      string
+		j         retry.Jitter
+		low, high time.Duration // at the ends of Rand's range
+	}{
+		{"full", retry.FullJitter, 0, d},
+		{"equal", retry.EqualJitter, d / 2, d},
+		{"none", retry.NoJitter, d, d},
+		{"zero value", retry.Jitter{}, 0, d},
+		{"lower half", retry.Jitter{High: .5}, 0, d / 2},
+		{"no window", retry.Jitter{Low: .5}, d / 2, d / 2},
+		{"around d", retry.PlusMinus(.25), d * 3 / 4, d * 5 / 4},
+		{"all around d", retry.PlusMinus(1), 0, 2 * d},
+	} {
+		if got := wait(d, 2, tt.j, 1, 0); got != tt.low {
+			t.Errorf("%s: the least wait is %v, want %v", tt.name, got, tt.low)
+		}
+		if got := wait(d, 2, tt.j, 1, most); got < tt.high-1 || got > tt.high {
+			t.Errorf("%s: the longest wait is %v, want nearly %v", tt.name, got, tt.high)
+		}
+	}
+	if got := wait(d, 1, retry.NoJitter, 5, 0); got != d {
+		t.Errorf("Factor 1: the fifth wait is %v, want the first one's %v", got, d)
+	}
+	if got := wait(1, 2, retry.NoJitter, 1, 0); got != 1 {
+		t.Errorf("Base 1ns: the wait is %v, want 1ns", got)
+	}
+	// 0 · Inf is no number.
+	if got := wait(d, 1e-300, retry.Jitter{High: math.Inf(1)}, 3, .5); got != 0 {
+		t.Errorf("a delay of 0 in a window without end is %v, want 0", got)
+	}
+}
