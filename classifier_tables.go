@@ -115,13 +115,13 @@ func (s *silentTypes) has(t reflect.Type) bool {
 // silence remembers what silent found out.
 var silence sync.Map // reflect.Type → bool
 
-// silent reports whether an error of type t says nothing but what it wraps, and is
-// no mark.
+// silent reports whether an error of type t says nothing but what it wraps. A mark
+// does, to those who do not look for marks.
 func silent(t reflect.Type) bool {
 	if known, ok := silence.Load(t); ok {
 		return known.(bool)
 	}
-	says := t == reflect.TypeFor[*mark]() || slices.ContainsFunc(methods, t.Implements) || permanentTypes[named(t).PkgPath()] != nil
+	says := slices.ContainsFunc(methods, t.Implements) || permanentTypes[named(t).PkgPath()] != nil
 	silence.Store(t, !says)
 	return !says
 }
@@ -180,7 +180,7 @@ func classifyType(err error) Class {
 		return Unknown
 	case slices.Contains(names, t.Name()):
 		return Permanent
-	case t.Kind() == reflect.Uint8 && t.Name() == "AlertError": // of crypto/tls
+	case t.Kind() == reflect.Uint8: // AlertError of crypto/tls, or its type without a name for us
 		return classifyAlert(reflect.ValueOf(err).Uint())
 	}
 	return Unknown

@@ -304,7 +304,9 @@ func TestDefaultClassifier(t *testing.T) {
 
 		{status(200), unknown},
 		{status(304), unknown},
+		{status(399), unknown},
 		{status(400), permanent},
+		{status(499), permanent},
 		{status(403), permanent},
 		{status(404), permanent},
 		{status(408), transient},
@@ -365,7 +367,10 @@ func TestDefaultClassifier(t *testing.T) {
 		{waits{retryable(false)}, permanent},
 		{waits{errDown}, transient},
 		{waits{status(429)}, throttled},
-		{waits{syscall.EMFILE}, transient}, // the host is exhausted, not the server that said when
+		{waits{nil}, transient},
+		{waits{(*url.Error)(nil)}, transient},
+		{fmt.Errorf("x: %w", retry.Stop(syscall.EMFILE)), throttled}, // a mark is for runs, and is no hint
+		{waits{syscall.EMFILE}, transient},                           // the host is exhausted, not the server that said when
 		{errors.Join(syscall.ECONNRESET, fs.ErrNotExist), transient},
 		{errors.Join(syscall.ECONNREFUSED, syscall.ECONNRESET), transient}, // one of them may have run
 		{errors.Join(syscall.ECONNREFUSED, errors.New("x"), syscall.EHOSTUNREACH), transient},

@@ -79,6 +79,14 @@ type liar struct{}
 func (liar) Error() string { return "liar" }
 func (liar) As(any) bool   { return true }
 
+// rejects is a liar that says it is ErrRejected.
+type rejects struct{ err error }
+
+func (rejects) Error() string        { return "rejects" }
+func (e rejects) Unwrap() error      { return e.err }
+func (rejects) As(any) bool          { return true }
+func (rejects) Is(target error) bool { return target == retry.ErrRejected }
+
 func TestTreesThatOnlyAsAndIsWalk(t *testing.T) {
 	const (
 		unknown   = retry.Unknown
@@ -168,7 +176,15 @@ func TestMarksBehindAs(t *testing.T) {
 		"an inner run's hint":               {multi(errDown, &retry.Error{Errs: []error{errDown, waits{errDown}}}), retry.Transient, time.Second},
 		"an inner run's older hint":         {multi(errDown, &retry.Error{Errs: []error{hinted(time.Hour), errDown}}), retry.Transient, 0},
 		"a negative hint":                   {multi(errDown, hinted(-1)), retry.Transient, 0},
+		"an inner run's hint, deeper":       {multi(errDown, &retry.Error{Errs: []error{fmt.Errorf("x: %w", hinted(1))}}), retry.Transient, 1},
+		"an inner run's hint, around more":  {multi(errDown, &retry.Error{Errs: []error{waitsFor{1, errDown}}}), retry.Transient, 1},
 		"nothing":                           {liar{}, retry.Transient, 0},
+		"a hint in a url.Error":             {&url.Error{Err: hinted(1)}, retry.Transient, 1},
+		"a hint in a net.OpError":           {read(hinted(1)), retry.Transient, 1},
+		"a hint in a SyscallError":          {os.NewSyscallError("x", hinted(1)), retry.Transient, 1},
+		"a hint in a PathError":             {&fs.PathError{Err: hinted(1)}, retry.Transient, 1},
+		"a hint around a nil pointer":       {waitsFor{1, (*url.Error)(nil)}, retry.Transient, 1},
+		"Stop in a PathError":               {&fs.PathError{Err: stop}, retry.Permanent, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, hint := retry.Policy{}.Judge(tt.err)
@@ -189,6 +205,8 @@ func TestRejectedBehindIs(t *testing.T) {
 		{aggregate{errDown, retry.ErrRejected}, retry.Transient},
 		{multi(errDown, &retry.Error{Errs: []error{retry.ErrRejected}}), retry.Permanent}, // an inner run's
 		{multi(errDown, errDown), retry.Permanent},
+		{rejects{nil}, retry.Transient},
+		{rejects{(*url.Error)(nil)}, retry.Transient},
 	} {
 		if c, _ := permanent.Judge(tt.err); c != tt.want {
 			t.Errorf("Judge(%v) = %v, want %v", tt.err, c, tt.want)

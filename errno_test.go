@@ -10,9 +10,11 @@ func TestWindowsSocketErrors(t *testing.T) {
 	errnos = errnosOf("windows")
 	for number, want := range map[errno]Class{
 		10061: Unprocessed, 10051: Unprocessed, 10065: Unprocessed, 10049: Unprocessed, // refused, unreachable, no address
+		10050: Unprocessed, 10064: Unprocessed, // network or host is down
 		10054: Transient, 10053: Transient, 10060: Transient, // reset, aborted, timed out
+		10004: Transient, 10035: Transient, // interrupted, would block
 		10024: Throttled, 10055: Throttled, // sockets, buffers
-		10013: Permanent, 10022: Permanent, 10047: Permanent, 10040: Permanent, // access, argument, family, size
+		10013: Permanent, 10022: Permanent, 10047: Permanent, 10040: Permanent, 10041: Permanent, // access, argument, family, size, type
 		10057: Unknown,
 	} {
 		if got := DefaultClassifier(number); got != want {

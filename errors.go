@@ -225,7 +225,7 @@ func (m *mark) ErrorType() (name string) {
 		err = errors.Unwrap(err)
 	}
 	t := reflect.TypeOf(err)
-	if t.PkgPath() != "" && t.Name() != "" {
+	if t.Name() != "" {
 		return t.PkgPath() + "." + t.Name()
 	}
 	return t.String()

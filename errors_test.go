@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"runtime"
 	"slices"
@@ -47,6 +48,8 @@ func TestErrorText(t *testing.T) {
 			"retry: gave up after 1 attempt in 0s (canceled): get: shutting down",
 		},
 		{&retry.Error{}, "retry: gave up after 0 attempts in 0s (none)"},
+		{&retry.Error{Elapsed: 10_006}, "retry: gave up after 0 attempts in 10µs (none)"},
+		{&retry.Error{Elapsed: 9_994}, "retry: gave up after 0 attempts in 9.99µs (none)"},
 	} {
 		if got := tt.err.Error(); got != tt.want {
 			t.Errorf("Error() =\n%s, want\n%s", got, tt.want)
@@ -447,6 +450,24 @@ type throttle int
 func (throttle) Error() string             { return "throttle" }
 func (e throttle) StatusCode() int         { return int(e) }
 func (throttle) RetryAfter() time.Duration { return time.Minute }
+
+// What is asked of a net.Error, and of the error that hooks get for a panic.
+func TestOwnErrorsSayWhatTheyAre(t *testing.T) {
+	timeout, ok := retry.ErrAttemptTimeout.(net.Error)
+	//lint:ignore SA1019 there are callers who ask
+	if !ok || !timeout.Timeout() || !timeout.Temporary() {
+		t.Error("ErrAttemptTimeout is no net.Error that timed out")
+	}
+	p, _ := virtual()
+	seen := record(&p)
+	func() {
+		defer func() { _ = recover() }()
+		_ = retry.Run(t.Context(), p, func(context.Context) error { panic("x") })
+	}()
+	if e, ok := seen.attempts[0].Err.(interface{ ErrorType() string }); !ok || e.ErrorType() != "retry.panic" {
+		t.Errorf("the attempt that panicked has the error %v, want one of type retry.panic", seen.attempts[0].Err)
+	}
+}
 
 func TestErrorSaysWhetherItTimedOut(t *testing.T) {
 	for _, c := range []struct {
