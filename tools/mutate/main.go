@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"go/token"
+	"io"
 	"log"
 	"os"
 	"os/exec"
@@ -73,12 +74,13 @@ func main() {
 	if flag.NArg() > 0 {
 		dir = flag.Arg(0)
 	}
-	if err := run(dir, *files, *skip, *least, *parallel); err != nil {
+	if err := run(os.Stdout, dir, *files, *skip, *least, *parallel); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(dir, files, skip string, least float64, parallel int) error {
+// run tries all mutants, and writes to out which survived.
+func run(out io.Writer, dir, files, skip string, least float64, parallel int) error {
 	began := time.Now()
 	work, err := os.MkdirTemp("", "mutate")
 	if err != nil {
@@ -90,12 +92,12 @@ func run(dir, files, skip string, least float64, parallel int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d mutants, built in %v\n", len(mutants), time.Since(began).Round(time.Second))
+	fmt.Fprintf(out, "%d mutants, built in %v\n", len(mutants), time.Since(began).Round(time.Second))
 	tests, err := reach(dir, work, binary, regexp.MustCompile(skip), parallel)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d tests, each run by itself after %v\n", len(tests), time.Since(began).Round(time.Second))
+	fmt.Fprintf(out, "%d tests, each run by itself after %v\n", len(tests), time.Since(began).Round(time.Second))
 
 	survived := make([]bool, len(mutants)+1)
 	each(parallel, len(mutants), func(i int) {
@@ -117,10 +119,10 @@ func run(dir, files, skip string, least float64, parallel int) error {
 		if !slices.ContainsFunc(tests, func(t *test) bool { return t.reaches[i+1] }) {
 			reached = " (no test gets here)"
 		}
-		fmt.Printf("%s:%d:%d: %s%s\n", filepath.Base(m.pos.Filename), m.pos.Line, m.pos.Column, short(m.what), reached)
+		fmt.Fprintf(out, "%s:%d:%d: %s%s\n", filepath.Base(m.pos.Filename), m.pos.Line, m.pos.Column, short(m.what), reached)
 	}
 	score := 100 * float64(all-alive) / float64(max(all, 1))
-	fmt.Printf("%d of %d mutants survive: %.1f %%, in %v\n", alive, all, score, time.Since(began).Round(time.Second))
+	fmt.Fprintf(out, "%d of %d mutants survive: %.1f %%, in %v\n", alive, all, score, time.Since(began).Round(time.Second))
 	if score < least {
 		return fmt.Errorf("the score is below %v %%", least)
 	}

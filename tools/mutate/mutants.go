@@ -27,7 +27,7 @@ type writer struct {
 	fixed   map[ast.Node]bool // must stay as they are
 	inBlock map[ast.Node]bool // statements that may become several
 	results map[ast.Node]bool // of return statements
-	tests   map[ast.Node]bool // conditions of if, for and switch
+	conds   map[ast.Node]bool // conditions of if, for and switch
 }
 
 // edit replaces a piece of the source.
@@ -39,7 +39,7 @@ type edit struct {
 // rewrite returns the source of f with all of its mutants.
 func (w *writer) rewrite(f *ast.File) string {
 	w.fixed, w.inBlock = map[ast.Node]bool{}, map[ast.Node]bool{}
-	w.results, w.tests = map[ast.Node]bool{}, map[ast.Node]bool{}
+	w.results, w.conds = map[ast.Node]bool{}, map[ast.Node]bool{}
 	w.imports = map[string]string{w.pkg.PkgPath: ""}
 	for _, spec := range f.Imports {
 		path := strings.Trim(spec.Path.Value, `"`)
@@ -75,16 +75,16 @@ func (w *writer) rewrite(f *ast.File) string {
 				w.results[r] = true
 			}
 		case *ast.IfStmt:
-			w.tests[n.Cond] = true
+			w.conds[n.Cond] = true
 		case *ast.ForStmt:
 			if n.Cond != nil {
-				w.tests[n.Cond] = true
+				w.conds[n.Cond] = true
 			}
 		case *ast.SwitchStmt:
 			if n.Tag == nil {
 				for _, c := range n.Body.List {
 					for _, e := range c.(*ast.CaseClause).List {
-						w.tests[e] = true
+						w.conds[e] = true
 					}
 				}
 			}
@@ -178,7 +178,7 @@ func (w *writer) stmt(n ast.Stmt) (text string, ok bool) {
 		if n.Tok == token.DEFINE {
 			return "", false
 		}
-		if op, ok := operators[assigned[n.Tok]]; ok && w.arithmetic(n.Lhs[0], op) {
+		if op, ok := operators[assigned[n.Tok]]; ok && w.number(n.Lhs[0]) {
 			change = w.original(n.Lhs[0]) + " " + op.String() + "= " + w.original(n.Rhs[0])
 		}
 	case *ast.IncDecStmt:
@@ -205,15 +205,31 @@ func (w *writer) never(call *ast.CallExpr) bool {
 	return ok && f.Name == "panic"
 }
 
+// What becomes of operators.
 var (
-	negated    = map[token.Token]token.Token{token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR}
-	assigned   = map[token.Token]token.Token{token.ADD_ASSIGN: token.ADD, token.SUB_ASSIGN: token.SUB, token.MUL_ASSIGN: token.MUL, token.QUO_ASSIGN: token.QUO, token.AND_ASSIGN: token.AND, token.OR_ASSIGN: token.OR}
-	operators  = map[token.Token]token.Token{token.ADD: token.SUB, token.SUB: token.ADD, token.MUL: token.QUO, token.QUO: token.MUL, token.REM: token.MUL, token.SHL: token.SHR, token.SHR: token.SHL, token.AND: token.OR, token.OR: token.AND, token.XOR: token.AND, token.AND_NOT: token.AND}
+	boundary = map[token.Token]token.Token{
+		token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR,
+	}
 	connective = map[token.Token]token.Token{token.LAND: token.LOR, token.LOR: token.LAND}
+	operators  = map[token.Token]token.Token{
+		token.ADD: token.SUB, token.SUB: token.ADD, token.MUL: token.QUO, token.QUO: token.MUL, token.REM: token.MUL,
+		token.SHL: token.SHR, token.SHR: token.SHL, token.AND: token.OR, token.OR: token.AND, token.XOR: token.AND,
+		token.AND_NOT: token.AND,
+	}
+	assigned = map[token.Token]token.Token{
+		token.ADD_ASSIGN: token.ADD, token.SUB_ASSIGN: token.SUB, token.MUL_ASSIGN: token.MUL,
+		token.QUO_ASSIGN: token.QUO, token.AND_ASSIGN: token.AND, token.OR_ASSIGN: token.OR,
+	}
 )
 
-// arithmetic reports whether e is a number, so that op is defined on it.
-func (w *writer) arithmetic(e ast.Expr, op token.Token) bool {
+// compares reports whether e is a comparison.
+func compares(e ast.Expr) bool {
+	b, ok := e.(*ast.BinaryExpr)
+	return ok && (b.Op == token.EQL || b.Op == token.NEQ || boundary[b.Op] != 0)
+}
+
+// number reports whether e is one: + is defined on texts too, - is not.
+func (w *writer) number(e ast.Expr) bool {
 	t := w.pkg.TypesInfo.TypeOf(e)
 	if t == nil {
 		return false
@@ -222,6 +238,7 @@ func (w *writer) arithmetic(e ast.Expr, op token.Token) bool {
 	return ok && b.Info()&types.IsNumeric != 0
 }
 
+// expr changes operators, negates conditions and replaces results.
 func (w *writer) expr(n ast.Expr) (text string, ok bool) {
 	tv, known := w.pkg.TypesInfo.Types[n]
 	if !known || tv.IsType() || tv.IsVoid() {
@@ -230,64 +247,51 @@ func (w *writer) expr(n ast.Expr) (text string, ok bool) {
 	if tv.Value != nil {
 		return w.constant(n, tv)
 	}
-	if paren, ok := n.(*ast.ParenExpr); ok && w.tests[n] {
-		w.tests[paren.X] = true
+	if paren, ok := n.(*ast.ParenExpr); ok {
+		w.conds[paren.X] = w.conds[n]
 		return "", false
 	}
-	boolean := types.Identical(tv.Type.Underlying(), types.Typ[types.Bool]) || types.Identical(tv.Type, types.Typ[types.UntypedBool])
-	binary, isBinary := n.(*ast.BinaryExpr)
-	choices := []struct{ what, text string }{}
-	choose := func(text string) {
-		choices = append(choices, struct{ what, text string }{w.original(n) + " → " + text, text})
-	}
-	if isBinary {
-		with := func(op token.Token) string {
-			return w.original(binary.X) + " " + op.String() + " " + w.original(binary.Y)
+	var changes []string
+	if binary, ok := n.(*ast.BinaryExpr); ok {
+		with := func(op token.Token) {
+			changes = append(changes, w.original(binary.X)+" "+op.String()+" "+w.original(binary.Y))
 		}
-		if op, ok := negated[binary.Op]; ok {
-			choose(with(op))
+		if op, ok := boundary[binary.Op]; ok {
+			with(op)
 		}
 		if op, ok := connective[binary.Op]; ok {
-			choose(with(op))
+			with(op)
 		}
-		if op, ok := operators[binary.Op]; ok && w.arithmetic(n, op) {
-			choose(with(op))
+		if op, ok := operators[binary.Op]; ok && w.number(n) {
+			with(op)
 		}
 	}
-	_, compares := map[token.Token]bool{token.EQL: true, token.NEQ: true, token.LSS: true, token.LEQ: true, token.GTR: true, token.GEQ: true}[opOf(binary)]
+	basic, _ := tv.Type.Underlying().(*types.Basic)
 	switch {
-	case boolean && (w.tests[n] || w.results[n] || compares):
-		choose("!(" + w.original(n) + ")")
+	case basic != nil && basic.Info()&types.IsBoolean != 0:
+		if w.conds[n] || w.results[n] || compares(n) {
+			changes = append(changes, "!("+w.original(n)+")")
+		}
 	case w.results[n] && !isTuple(tv.Type):
 		if zero := zeroOf(tv.Type); zero != "" && zero != w.original(n) {
-			choose(zero)
+			changes = append(changes, zero)
 		}
 	}
-	if len(choices) == 0 {
-		return "", false
-	}
 	typ, nameable := w.typeName(tv.Type)
-	if !nameable || strings.Contains(w.original(n), "recover()") {
+	if len(changes) == 0 || !nameable || strings.Contains(w.original(n), "recover()") {
 		return "", false
 	}
 	text = w.render(n)
 	var ifs strings.Builder
-	for _, c := range choices {
-		if id, ok := w.add(n, c.what); ok {
-			fmt.Fprintf(&ifs, "if mutant_(%d) { return %s }; ", id, c.text)
+	for _, change := range changes {
+		if id, ok := w.add(n, w.original(n)+" → "+change); ok {
+			fmt.Fprintf(&ifs, "if mutant_(%d) { return %s }; ", id, change)
 		}
 	}
 	if ifs.Len() == 0 {
 		return text, true
 	}
 	return fmt.Sprintf("func() %s { %sreturn %s }()", typ, ifs.String(), text), true
-}
-
-func opOf(b *ast.BinaryExpr) token.Token {
-	if b == nil {
-		return token.ILLEGAL
-	}
-	return b.Op
 }
 
 func isTuple(t types.Type) bool { _, ok := t.(*types.Tuple); return ok }
