@@ -28,6 +28,80 @@ const patience = 50 * time.Millisecond
 
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
 
+// body is the body of a call's request, to be sent as often as needed: next for
+// each attempt; after one that failed hold and, if a retry follows, drop; in the
+// end finish.
+type body struct {
+	req    *http.Request
+	taken  bool          // by the first attempt, which closes it unless there is a replay
+	held   bool          // hold has succeeded, for the next attempt
+	copied io.ReadCloser // what GetBody gave for that
+	replay *replay       // nil if there is no body, or GetBody
+}
+
+// next returns the body for one more attempt. limit is Transport.MaxBuffer.
+func (b *body) next(limit int64) (body io.ReadCloser) {
+	b.held = false
+	switch {
+	case !b.taken:
+		b.taken = true
+		if b.replay = newReplay(b.req, limit); b.replay == nil {
+			return b.req.Body
+		}
+	case !hasBody(b.req):
+		return b.req.Body
+	case b.replay == nil:
+		body, b.copied = b.copied, nil
+		return body
+	}
+	return b.replay.next()
+}
+
+// hold makes sure of the body for another attempt, or returns why there cannot be
+// one. Nothing is read for the latest attempt until drop or finish.
+func (b *body) hold() (err error) {
+	switch {
+	case b.replay != nil:
+		err = b.replay.hold()
+	case hasBody(b.req):
+		b.copied, err = b.req.GetBody()
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNotReplayable, err)
+	}
+	b.held = true
+	return nil
+}
+
+// drop ends the latest attempt's reading, since another attempt follows. Its error
+// is that of hold if that was not called, because a policy said one thing when
+// asked and then another.
+func (b *body) drop() error {
+	if !b.held {
+		if err := b.hold(); err != nil {
+			return err
+		}
+	}
+	if b.replay != nil {
+		b.replay.detach()
+	}
+	return nil
+}
+
+// finish ends the call. Beside a response that is returned the base transport may
+// still be reading.
+func (b *body) finish(returned bool) {
+	switch {
+	case b.replay != nil:
+		b.replay.finish(returned)
+	case b.copied != nil:
+		b.copied.Close()
+		b.copied = nil
+	case !b.taken && b.req.Body != nil:
+		b.req.Body.Close()
+	}
+}
+
 // replay sends a body without GetBody as often as needed. Each attempt gets a
 // view of it. The base transport closes that, and may go on reading it when the
 // next attempt begins; the body itself is read by one view at a time and closed
@@ -43,6 +117,7 @@ type replay struct {
 
 	latest *view
 	held   bool          // the call has the turn
+	at     int64         // where the latest view had read to when the seeker went back
 	turn   chan struct{} // has a token while somebody reads src, or nobody may
 
 	// For who has the turn:
@@ -70,18 +145,13 @@ func newReplay(req *http.Request, limit int64) *replay {
 }
 
 // next returns a view for one more attempt.
-func (b *replay) next() (io.ReadCloser, error) {
-	if b.latest != nil && b.seeker != nil {
-		if _, err := b.seeker.Seek(b.start, io.SeekStart); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrNotReplayable, err)
-		}
-	}
+func (b *replay) next() io.ReadCloser {
 	b.latest = &view{body: b}
-	return b.latest, nil
+	return b.latest
 }
 
-// hold stops the reading until detach or finish, and returns nil if the body can
-// be sent again.
+// hold stops the reading until detach or finish, and goes back to the start. It
+// returns why the body cannot be sent again.
 func (b *replay) hold() error {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -90,15 +160,21 @@ func (b *replay) hold() error {
 		b.held = true
 	case <-timer.C:
 		b.last()
-		return fmt.Errorf("%w: its Read blocks", ErrNotReplayable)
+		return errors.New("its Read blocks")
 	}
 	switch {
 	case b.seeker != nil:
-		return nil
+		at, err := b.seeker.Seek(0, io.SeekCurrent)
+		if err != nil {
+			return err
+		}
+		b.at = at
+		_, err = b.seeker.Seek(b.start, io.SeekStart)
+		return err
 	case b.over:
-		return fmt.Errorf("%w: it is larger than Transport.MaxBuffer", ErrNotReplayable)
+		return errors.New("it is larger than Transport.MaxBuffer")
 	case b.end != nil && b.end != io.EOF:
-		return fmt.Errorf("%w: %w", ErrNotReplayable, b.end)
+		return b.end
 	}
 	return nil
 }
@@ -129,13 +205,22 @@ func (b *replay) last() {
 // still be reading.
 func (b *replay) finish(returned bool) {
 	if b.held {
+		if b.seeker != nil && returned { // the latest view goes on where it was
+			_, _ = b.seeker.Seek(b.at, io.SeekStart)
+		}
 		b.release()
 	}
 	if returned {
 		b.last()
-	} else {
-		_ = b.close()
+		return
 	}
+	select {
+	case b.turn <- struct{}{}:
+		b.latest.dead = true
+		<-b.turn
+	default: // a Read that blocks is ended by Close
+	}
+	_ = b.close()
 }
 
 // view is the body of one attempt.

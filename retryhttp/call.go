@@ -11,119 +11,229 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/goretry/retry"
 )
 
-// call is one RoundTrip, or one JSON.
+// call is one RoundTrip, one JSON, or the first or a later response of a Download.
 type call struct {
 	*Transport
 	req     *http.Request                        // the caller's, never written to
-	timeout time.Duration                        // of an attempt, up to its response headers
-	wait    func(context.Context, retry.Attempt) // Policy.Hooks.Wait
+	client  bool                                 // the base is an http.Client, which follows redirects
+	policy  retry.Policy                         // the Transport's, for this call
+	timeout time.Duration                        // of an attempt, up to its response headers; JSON's is the policy's
+	wait    func(context.Context, retry.Attempt) // the caller's Hooks.Wait
 	key     string                               // the Idempotency-Key to be added
-	keyed   bool                                 // the request has a key, its own or that one
+	refusal error                                // why nothing more is sent
 	prove   bool                                 // no second attempt without proof that nothing was sent
 
 	attempts   int
-	redirected bool            // the latest attempt was; only JSON sees it
+	handed     bool            // the latest attempt's request is the base's
+	redirected bool            // it was; only a client does that
 	ctx        context.Context // the latest attempt's
 	wire       *wire           // what it was seen to do, if prove
-	body       *replay         // the request's, nil if it has none or has GetBody
-	copied     io.ReadCloser   // what GetBody gave for the next attempt
-	lost       error           // why it gave nothing
-	resp       *http.Response  // to be discarded if a retry follows
+	limit      *headerLimit    // of the latest attempt, until its headers are there
+	body       body
+	resp       *http.Response // to be discarded if a retry follows
+	shown      string         // the URL for errors
 }
 
-// attempt is the op of a Transport's run. Beside the error for a response that is
-// worth a retry it returns that response.
+// roundTrip makes the run of a Transport or a Download.
+func (c *call) roundTrip(ctx context.Context) (resp *http.Response, err error) {
+	c.body.req = c.req
+	defer func() { c.end(resp != nil) }()
+	c.plan(ctx)
+	c.timeout, c.policy.AttemptTimeout = c.policy.AttemptTimeout, 0 // Do's would end with the attempt, and the body with it
+	got, err := retry.Do(ctx, c.policy, c.attempt)
+	if err != nil {
+		if got = c.resp; got == nil || c.ctx.Err() != nil {
+			return nil, err
+		}
+	}
+	c.label(got, err)
+	return got, nil
+}
+
+// label sets the request of a response that is returned: the caller's, or the
+// latest of a client's redirects.
+func (c *call) label(resp *http.Response, err error) {
+	req, ctx := c.req, c.ctx
+	if c.client && resp.Request != nil {
+		req = resp.Request
+	} else if err == nil && c.attempts == 1 {
+		resp.Request = req
+		return
+	}
+	var why *gaveUp
+	if e, ok := errors.AsType[*retry.Error](err); ok {
+		why = &gaveUp{Context: ctx, err: e}
+		ctx = why
+	}
+	resp.Request = req.WithContext(ctx)
+	if why != nil {
+		why.req = resp.Request
+	}
+}
+
+// attempt is the op of the run. Beside the error for a response that is worth a
+// retry, or that Check objected to, it returns that response.
 func (c *call) attempt(ctx context.Context) (*http.Response, error) {
 	resp, err := c.send(ctx)
-	if err != nil {
-		return nil, c.again(err)
+	if resp != nil && err == nil {
+		if resp.StatusCode < 400 {
+			return resp, nil
+		}
+		err = c.failure(resp)
+		if class, _ := c.policy.Judge(err); class == retry.Permanent {
+			return resp, nil
+		}
 	}
-	resp.Request = c.req
-	if c.attempts > 1 {
-		resp.Request = c.req.WithContext(ctx)
-	}
-	c.resp = resp
-	if resp.StatusCode < 400 {
-		return resp, nil
-	}
-	err = c.failure(resp)
-	if retry.Classifiers(c.Policy.Classify, retry.DefaultClassifier)(err) == retry.Permanent {
-		return resp, nil
-	}
-	return resp, c.again(err)
+	return resp, c.holdBody(err)
 }
 
 func (c *call) method() string { return cmp.Or(c.req.Method, http.MethodGet) }
 
 func (c *call) url() string {
-	if c.req.URL == nil {
-		return ""
+	if c.shown == "" && c.req.URL != nil {
+		c.shown = redact(c.req.URL)
 	}
-	return redact(c.req.URL)
+	return c.shown
 }
 
-// send makes one attempt, up to the response headers.
+// send makes one attempt, up to the response headers and what Check says of them.
+// Beside Check's error it returns the response.
 func (c *call) send(ctx context.Context) (*http.Response, error) {
 	c.attempts++
-	c.ctx, c.redirected = ctx, false
+	c.ctx, c.handed, c.redirected, c.resp = ctx, false, false, nil
+	if c.refusal != nil {
+		return nil, retry.Stop(c.refusal)
+	}
 	if c.prove {
 		c.wire = new(wire)
 		ctx = c.wire.watch(ctx)
 	}
-	ctx, limit := limitHeaders(ctx, c.Policy.Clock, c.timeout)
-	req, err := c.request(ctx)
-	if err != nil {
-		limit.end()
-		return nil, retry.Stop(err)
+	var expires time.Time
+	if c.TimeoutHeader != "" && c.timeout > 0 {
+		expires = c.now().Add(c.timeout)
 	}
-	resp, err := limit.reached(c.base().RoundTrip(req))
+	if c.client {
+		ctx = context.WithValue(ctx, outerKey{}, &outer{c, expires})
+	}
+	ctx, c.limit = limitHeaders(ctx, c.policy.Clock, c.timeout)
+	resp, objection, err := c.exchange(ctx, expires)
+	resp, err = c.limit.reached(resp, err)
+	c.limit, c.resp = nil, resp
 	if err != nil {
 		return nil, c.explain(err)
 	}
-	return resp, nil
+	return resp, objection
+}
+
+// outer is what a Transport below a client needs to know of the call.
+type outer struct {
+	call    *call
+	expires time.Time
+}
+
+// exchange sends the request once.
+func (c *call) exchange(ctx context.Context, expires time.Time) (resp *http.Response, objection, err error) {
+	req, err := c.request(ctx, expires)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.handed = true
+	resp, err = c.base().RoundTrip(req)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case resp == nil:
+		return nil, nil, retry.Stop(errors.New("retryhttp: Base returned neither a response nor an error"))
+	case c.Check == nil, resp.StatusCode == http.StatusSwitchingProtocols:
+		return resp, nil, nil
+	}
+	c.resp = resp // to be closed if Check panics
+	if resp.Request == nil {
+		resp.Request = req
+	}
+	return resp, c.Check(resp), nil
 }
 
 // request returns what the attempt sends: the caller's request with no more
 // changed than must be.
-func (c *call) request(ctx context.Context) (*http.Request, error) {
+func (c *call) request(ctx context.Context, expires time.Time) (*http.Request, error) {
+	prepared := !c.client && (c.Prepare != nil || c.TimeoutHeader != "") // a client's hops are prepared one by one
 	req := c.req
-	if c.attempts == 1 {
+	if c.attempts == 1 && !prepared {
 		req = req.WithContext(ctx)
-		c.body = newReplay(req, c.MaxBuffer)
 	} else {
-		req = req.Clone(ctx)
-		req.Trailer = c.req.Trailer // the caller fills it in while the body is read
-		if c.AttemptHeader != "" {
-			setHeader(req, c.AttemptHeader, strconv.Itoa(c.attempts))
-		}
+		req = clone(ctx, req)
+	}
+	if c.attempts > 1 && c.AttemptHeader != "" {
+		setHeader(req, c.AttemptHeader, strconv.Itoa(c.attempts))
 	}
 	if c.key != "" {
-		req.Header = req.Header.Clone()
-		setHeader(req, "Idempotency-Key", c.key)
+		setKey(req, c.key)
 	}
-	var err error
-	switch {
-	case c.body != nil:
-		req.Body, err = c.body.next()
-	case c.lost != nil:
-		err = &unreplayable{c.lost, ErrNotReplayable}
-	case c.copied != nil:
-		req.Body, c.copied = c.copied, nil
+	req.Body = c.body.next(c.MaxBuffer)
+	if prepared {
+		return req, c.prepare(c.Transport, req, expires)
 	}
-	return req, err
+	return req, nil
 }
 
-func setHeader(req *http.Request, name, value string) {
-	if req.Header == nil {
-		req.Header = make(http.Header)
+// clone returns a deep copy of req.
+func clone(ctx context.Context, req *http.Request) *http.Request {
+	trailer := req.Trailer
+	req = req.Clone(ctx)
+	req.Trailer = trailer // the caller fills it in while the body is read
+	return req
+}
+
+// prepare adds t's TimeoutHeader to a clone of a request, and lets t.Prepare have
+// it. An attempt expires at a time of the policy's clock, or never.
+func (c *call) prepare(t *Transport, req *http.Request, expires time.Time) error {
+	if t.TimeoutHeader != "" {
+		if deadline, ok := req.Context().Deadline(); ok && (expires.IsZero() || deadline.Before(expires)) {
+			expires = deadline
+		}
+		if !expires.IsZero() {
+			left := max(expires.Sub(c.now()), 0)
+			setHeader(req, t.TimeoutHeader, strconv.FormatInt(left.Milliseconds(), 10))
+		}
 	}
-	req.Header.Set(name, value)
+	if t.Prepare == nil {
+		return nil
+	}
+	ready := false
+	defer func() {
+		if !ready && req.Body != nil {
+			req.Body.Close() // as a RoundTripper must
+		}
+	}()
+	if err := t.Prepare(req); err != nil {
+		return c.unsent(err)
+	}
+	ready = true
+	return nil
+}
+
+// unsent returns the error of a request that was not sent: unless it is permanent,
+// there may be another.
+func (c *call) unsent(err error) error {
+	if class, _ := c.policy.Judge(err); class == retry.Permanent {
+		return err
+	}
+	return &judged{error: err, class: retry.Unprocessed, unsent: true}
+}
+
+func (c *call) now() time.Time {
+	if c.policy.Clock == nil {
+		return time.Now()
+	}
+	return c.policy.Clock.Now()
 }
 
 // explain adds to the error of an attempt without a response what only HTTP knows
@@ -136,20 +246,60 @@ func (c *call) explain(err error) error {
 		return retry.Stop(err)
 	default:
 	}
+	if !c.handed {
+		return c.unsent(err)
+	}
 	if e, ok := err.(tls.RecordHeaderError); ok && string(e.RecordHeader[:]) == "HTTP/" {
 		err = fmt.Errorf("%w: %w", http.ErrSchemeMismatch, err) // http.Client would say so, but sees a *retry.Error
 	}
-	// net/http's refusals are known by their text, which is only looked at where
-	// http.Client puts it.
-	switch class := retry.DefaultClassifier(&url.Error{Err: err}); {
-	case class == retry.Permanent:
-		return &judged{err, retry.Permanent}
+	cause := err
+	if e, ok := err.(*url.Error); ok && c.client {
+		cause = e.Err
+	}
+	class := retry.DefaultClassifier(cause)
+	switch e, _ := cause.(*judged); {
+	case refusedByClient(cause):
+		return &judged{error: err, class: retry.Permanent}
+	case c.redirected:
+		return c.unproved(err)
+	case e != nil && e.unsent:
+		return &judged{error: err, class: retry.Unprocessed, unsent: true}
 	case refused(err), c.wire.idle():
-		return &judged{err, retry.Unprocessed}
-	case c.wire.sent() && class == retry.Unprocessed: // a Base that tried twice tells of its last try alone
-		return &judged{err, retry.Transient}
+		return &judged{error: err, class: retry.Unprocessed}
+	case class != retry.Unprocessed:
+	case c.wire.sent(): // a Base that tried twice tells of its last try alone
+		return &judged{error: err, class: retry.Transient}
+	case cause != err: // below a *url.Error it proves nothing to those who do not see each hop
+		return &judged{error: err, class: retry.Unprocessed}
 	}
 	return err
+}
+
+// unproved returns err, without what it proves if there was a redirect: nothing
+// about a later request tells that the first one did nothing.
+func (c *call) unproved(err error) error {
+	if c.prove && c.redirected && retry.DefaultClassifier(err) != retry.Permanent {
+		return &judged{error: err, class: retry.Transient}
+	}
+	return err
+}
+
+// refusedByClient reports whether net/http has found fault with the request, or a
+// proxy with the client. These errors have nothing but a text: a test has net/http
+// produce each of them. [retry.DefaultClassifier] knows others, but looks at texts
+// only where http.Client puts them.
+func refusedByClient(err error) bool {
+	if retry.DefaultClassifier(&url.Error{Err: err}) == retry.Permanent {
+		return true
+	}
+	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
+		err = next
+	}
+	text := err.Error()
+	return strings.HasPrefix(text, "http: ContentLength=") ||
+		strings.HasPrefix(text, "http: Request.ContentLength=") ||
+		text == "http2: request body larger than specified content length" ||
+		text == http.StatusText(http.StatusProxyAuthRequired) // to CONNECT
 }
 
 // awaitDeadline waits for the context to end if its deadline has passed. The Timeout
@@ -167,27 +317,35 @@ func (c *call) awaitDeadline() {
 	}
 }
 
-// again stops the sending of the request's body and returns err, marked if that
-// cannot be sent again.
-func (c *call) again(err error) error {
-	if c.body == nil {
+// holdBody makes sure, before the run decides, that the request's body can be sent
+// again, and marks err if it cannot. It takes no time where no retry can follow.
+func (c *call) holdBody(err error) error {
+	if !hasBody(c.req) || !c.mayFollow(err) {
 		return err
 	}
-	if lost := c.body.hold(); lost != nil && err != nil {
+	if lost := c.body.hold(); lost != nil {
 		return retry.Stop(&unreplayable{err, lost})
 	}
 	return err
 }
 
-// discard is the run's Hooks.Wait: a retry will follow.
-func (c *call) discard(ctx context.Context, a retry.Attempt) {
-	switch {
-	case c.body != nil:
-		c.body.detach()
-	case hasBody(c.req):
-		c.copied, c.lost = c.req.GetBody()
+// mayFollow reports whether a retry may follow err. It asks a [retry.Loop] with
+// this call's policy, but without what time and the budget decide.
+func (c *call) mayFollow(err error) bool {
+	p := c.policy
+	p.MaxAttempts, p.MaxElapsed, p.Budget = p.AttemptLimit(), 0, nil
+	p.Backoff, p.ThrottleBackoff, p.Rand = retry.Constant(0), nil, func() float64 { return 0 }
+	loop := p.Resume(time.Time{}, c.attempts-1, 0)
+	_, ok := loop.Next(time.Time{}, err)
+	return ok
+}
+
+// beforeRetry is the run's Hooks.Wait: a retry will follow.
+func (c *call) beforeRetry(ctx context.Context, a retry.Attempt) {
+	if err := c.body.drop(); err != nil {
+		c.refusal = err
 	}
-	if c.resp != nil && c.lost == nil {
+	if c.resp != nil {
 		drain(c.resp.Body, io.Discard)
 		c.resp = nil
 	}
@@ -198,14 +356,8 @@ func (c *call) discard(ctx context.Context, a retry.Attempt) {
 
 // end frees what the caller does not get.
 func (c *call) end(returned bool) {
-	switch {
-	case c.attempts == 0 && c.req.Body != nil:
-		c.req.Body.Close()
-	case c.body != nil:
-		c.body.finish(returned)
-	case c.copied != nil:
-		c.copied.Close()
-	}
+	c.limit.end()
+	c.body.finish(returned)
 	if c.resp != nil && c.resp.Body != nil && !returned {
 		c.resp.Body.Close()
 	}

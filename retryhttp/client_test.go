@@ -252,9 +252,16 @@ func TestZeroTransport(t *testing.T) {
 func TestFileThatCannotBeRewound(t *testing.T) {
 	errGone := errors.New("gone")
 	s := serve(t, statuses(503))
-	_, err := s.transport(quick).RoundTrip(request(t, "PUT", s.URL, &onceSeeker{stream("body"), errGone}))
-	if wantReason(t, err, retry.ReasonPermanent); !errors.Is(err, errGone) || !errors.Is(err, retryhttp.ErrNotReplayable) {
-		t.Errorf("error %v", err)
+	resp, err := s.transport(quick).RoundTrip(request(t, "PUT", s.URL, &onceSeeker{stream("body"), errGone}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body := read(t, resp); body != "answer 1" {
+		t.Errorf("the response has the body %q", body)
+	}
+	why := retryhttp.GaveUp(resp)
+	if wantReason(t, why, retry.ReasonPermanent); !errors.Is(why, errGone) || !errors.Is(why, retryhttp.ErrNotReplayable) {
+		t.Errorf("GaveUp: %v", why)
 	}
 	s.wantRequests(t, 1)
 }

@@ -38,7 +38,13 @@ func TestNoProofNoSecondPOST(t *testing.T) {
 	}{
 		{"507 with a hint", answer(507, "Retry-After-Ms"), 1},
 		{"520 with a hint", answer(520, "Retry-After-Ms"), 1},
-		{"503 with a hint", answer(503, "Retry-After-Ms"), 3},
+		{"503 with a hint", answer(503, "Retry-After-Ms"), 1},
+		{"503 of a server that limits rates", answer(503, "Retry-After-Ms", "X-Ratelimit-Remaining"), 1},
+		{"429 with a hint", answer(429, "Retry-After-Ms"), 3},
+		{"429 without", answer(429), 1},
+		{"403 with a hint", answer(403, "Retry-After-Ms"), 3},
+		{"403 without", answer(403), 1},
+		{"421", answer(421), 3},
 		{"no route on a connection", tripper(func(*http.Request) (*http.Response, error) { return nil, noRoute }), 1},
 		{"body of a 200 that breaks off so", tripper(func(req *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, Request: req, Body: io.NopCloser(errReader{noRoute})}, nil

@@ -340,7 +340,9 @@ func (c *counted) Close() error {
 }
 
 // Whatever happens, no server runs a POST without a key twice. It may see it
-// again only if it has turned it away with a time to come back.
+// again only if it has turned it away: with 421, or with 429 or the 403 of a rate
+// limit and a time to come back. A 503 is no such word: a gateway may say it, with a
+// time and beside headers of rate limits, of a request that ran.
 func TestPostWithoutKeyNeverRunsTwice(t *testing.T) {
 	type post struct{ seen, turnedAway int }
 	var mu sync.Mutex
@@ -354,18 +356,35 @@ func TestPostWithoutKeyNeverRunsTwice(t *testing.T) {
 		}
 		p.seen++
 		mu.Unlock()
-		switch rand.IntN(12) {
+		turnAway := func(code int) {
+			mu.Lock()
+			p.turnedAway++
+			mu.Unlock()
+			w.WriteHeader(code)
+		}
+		switch rand.IntN(15) {
 		case 0:
 			w.WriteHeader(500)
 		case 1:
 			w.WriteHeader(503)
 		case 2:
 			w.WriteHeader(429)
-		case 3, 4:
-			mu.Lock()
-			p.turnedAway++
-			mu.Unlock()
+		case 3:
 			w.Header().Set("Retry-After-Ms", "1")
+			turnAway(429)
+		case 4:
+			w.Header().Set("X-RateLimit-Remaining", "0")
+			w.Header().Set("X-RateLimit-Reset", fmt.Sprint(time.Now().Add(5*time.Millisecond).UnixMilli()))
+			w.Header()["Date"] = nil
+			turnAway(403)
+		case 10:
+			turnAway(421)
+		case 11:
+			w.Header().Set("Retry-After-Ms", "1")
+			w.WriteHeader(503)
+		case 12:
+			w.Header().Set("X-RateLimit-Remaining", "0")
+			w.Header().Set("X-RateLimit-Reset", "0")
 			w.WriteHeader(503)
 		case 5, 6:
 			abort(w)

@@ -15,41 +15,73 @@ import (
 //   - Retry-After, in seconds or as any of the three dates of HTTP
 //   - RateLimit (draft-ietf-httpapi-ratelimit-headers-10), the longest t of the
 //     policies that have r=0
-//   - X-RateLimit-Reset, if X-RateLimit-Remaining is 0: the seconds of an epoch if
-//     above 10⁹, else seconds from now
+//   - X-RateLimit-Reset, if X-RateLimit-Remaining is 0: an epoch in milliseconds
+//     if above 10¹², in seconds if above 10⁹, else seconds from now
 //
 // Points in time are compared with the response's own Date, or with now if that
-// is missing. What is negative, garbled or more than a [time.Duration] holds is
+// is missing. A number or a date that is more than a [time.Duration] holds gives
+// the longest Duration, which no policy waits for. What is negative or garbled is
 // ignored, and the next one is asked.
+//
+// A [Transport] reads the last two on 429 and 403 only: they stand on every response
+// of a server that limits rates, and say nothing about a 503.
 func ParseRetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
+	return parseRetryAfter(h, now, true)
+}
+
+// hinted reports whether there may be a hint. Most failures have none.
+func hinted(h http.Header, limits bool) bool {
+	return len(h["Retry-After"]) > 0 || len(h["Retry-After-Ms"]) > 0 || len(h["X-Ms-Retry-After-Ms"]) > 0 ||
+		limits && (len(h["Ratelimit"]) > 0 || len(h["X-Ratelimit-Remaining"]) > 0)
+}
+
+// parseRetryAfter leaves out the headers of rate limits unless limits is true.
+func parseRetryAfter(h http.Header, now time.Time, limits bool) (wait time.Duration, ok bool) {
 	if date, ok := date(h.Get("Date")); ok {
 		now = date
 	}
-	for _, name := range []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
-		if wait, ok := count(h.Get(name), time.Millisecond); ok {
+	for _, name := range [...]string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
+		if wait, ok := parseUnits(h.Get(name), time.Millisecond); ok {
 			return wait, true
 		}
 	}
 	after := h.Get("Retry-After")
-	if wait, ok := count(after, time.Second); ok {
+	if wait, ok := parseUnits(after, time.Second); ok {
 		return wait, true
 	}
-	if at, ok := date(after); ok {
-		if wait, ok := until(at, now); ok {
-			return wait, true
-		}
+	if at, ok := date(after); ok && !at.Before(now) {
+		return at.Sub(now), true // saturates
+	}
+	if !limits {
+		return 0, false
 	}
 	if wait, ok := rateLimit(strings.Join(h.Values("RateLimit"), ",")); ok {
 		return wait, true
 	}
-	if left, ok := count(h.Get("X-RateLimit-Remaining"), 1); ok && left == 0 {
-		reset, ok := count(h.Get("X-RateLimit-Reset"), time.Second)
-		if ok && reset > 1e9*time.Second {
-			return until(time.Unix(int64(reset/time.Second), 0), now)
-		}
-		return reset, ok
+	if left, ok := parseUnits(h.Get("X-RateLimit-Remaining"), 1); ok && left == 0 {
+		return reset(h.Get("X-RateLimit-Reset"), now)
 	}
 	return 0, false
+}
+
+// reset reads an X-RateLimit-Reset. Servers do not agree on what it is.
+func reset(s string, now time.Time) (time.Duration, bool) {
+	n, ok := parseUnits(s, 1)
+	at := now
+	switch {
+	case !ok, n == math.MaxInt64:
+		return n, ok
+	case n > 1e12:
+		at = time.UnixMilli(int64(n))
+	case n > 1e9:
+		at = time.Unix(int64(n), 0)
+	default:
+		return n * time.Second, true
+	}
+	if at.Before(now) {
+		return 0, false
+	}
+	return at.Sub(now), true // saturates
 }
 
 // date reads a date of HTTP. Most headers are not there: no error is made of that.
@@ -61,25 +93,22 @@ func date(s string) (time.Time, bool) {
 	return t, err == nil
 }
 
-// count reads a number of units: digits and nothing else.
-func count(s string, unit time.Duration) (time.Duration, bool) {
-	if s == "" {
+// parseUnits reads a number of units: digits and nothing else. A number that is
+// too large gives the longest Duration.
+func parseUnits(s string, unit time.Duration) (time.Duration, bool) {
+	if s = strings.TrimSpace(s); s == "" {
 		return 0, false
 	}
-	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 63)
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseUint(s, 10, 63)
 	if err != nil || n > uint64(math.MaxInt64/unit) {
-		return 0, false
+		return math.MaxInt64, true
 	}
 	return time.Duration(n) * unit, true
-}
-
-// until returns the time from now to at, unless at has passed or is too far away.
-func until(at, now time.Time) (time.Duration, bool) {
-	wait := at.Sub(now) // saturates
-	if wait < 0 || wait == math.MaxInt64 {
-		return 0, false
-	}
-	return wait, true
 }
 
 // rateLimit reads a list such as
@@ -93,7 +122,7 @@ func rateLimit(list string) (longest time.Duration, ok bool) {
 			case "r":
 				exhausted = value == "0"
 			case "t":
-				wait, known = count(value, time.Second)
+				wait, known = parseUnits(value, time.Second)
 			}
 		}
 		if exhausted && known {

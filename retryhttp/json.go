@@ -2,13 +2,16 @@ package retryhttp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/textproto"
 	"net/url"
+	"strings"
 
 	"github.com/goretry/retry"
 )
@@ -20,26 +23,26 @@ import (
 // their bodies are, is as with a [Transport].
 //
 // Any error is a *[retry.Error]; for an answer with another status it holds a
-// *[StatusError]. ctx takes the place of the request's own context. A nil c means
-// http.DefaultClient. Its Timeout and its redirects are part of each attempt.
+// *[StatusError]. Texts of errors show no userinfo and no query values. ctx takes the
+// place of the request's own context. A nil c means http.DefaultClient. Its Timeout
+// and its redirects are part of each attempt.
 //
 // With a [Transport] in c, alone or below other RoundTrippers, attempts do not
-// multiply: p decides, and that Transport only passes on what it is given. If it is
-// c.Transport itself, its fields other than Policy are heeded too.
+// multiply: p decides, and that Transport only passes on what it is given, with its
+// Prepare and TimeoutHeader. If it is c.Transport itself, its fields other than
+// Policy are used too.
 func JSON[T any](ctx context.Context, c *http.Client, p retry.Policy, req *http.Request) (T, error) {
-	call := newJSON(c, p, req)
+	call := newCall(c, p, req)
 	defer call.end(false)
-	p = call.begin()
-	return retry.Do(ctx, p, func(ctx context.Context) (v T, err error) {
-		err = call.receive(context.WithValue(ctx, insideJSON{}, true), &v)
+	call.plan(ctx)
+	return retry.Do(ctx, call.policy, func(ctx context.Context) (v T, err error) {
+		err = call.receive(ctx, &v)
 		return v, err
 	})
 }
 
-// insideJSON is a context's key for requests that JSON makes.
-type insideJSON struct{}
-
-func newJSON(c *http.Client, p retry.Policy, req *http.Request) *call {
+// newCall returns a call whose base is a client.
+func newCall(c *http.Client, p retry.Policy, req *http.Request) *call {
 	if c == nil {
 		c = http.DefaultClient
 	}
@@ -47,7 +50,7 @@ func newJSON(c *http.Client, p retry.Policy, req *http.Request) *call {
 	if own, ok := c.Transport.(*Transport); ok {
 		t = *own
 	}
-	call := &call{Transport: &t, req: req}
+	call := &call{Transport: &t, req: req, client: true, body: body{req: req}}
 	following := *c
 	following.CheckRedirect = func(next *http.Request, via []*http.Request) error {
 		call.redirected = true
@@ -63,54 +66,100 @@ func newJSON(c *http.Client, p retry.Policy, req *http.Request) *call {
 	return call
 }
 
-// unproved returns err, without what it proves if there was a redirect: nothing
-// about a later request tells that the first one did nothing.
-func (c *call) unproved(err error) error {
-	if c.prove && c.redirected && retry.DefaultClassifier(err) != retry.Permanent {
-		return &judged{err, retry.Transient}
-	}
-	return err
-}
-
 // receive makes one attempt and decodes the body into v.
 func (c *call) receive(ctx context.Context, v any) error {
 	resp, err := c.send(ctx)
-	if err != nil {
-		return c.again(c.unproved(err))
+	if resp == nil {
+		return c.holdBody(err)
 	}
 	switch {
+	case err != nil: // Check's
 	case resp.StatusCode >= 200 && resp.StatusCode <= 299:
-		if err = decode(resp.Body, v); err != nil {
-			err = fmt.Errorf("%s %s: %w", c.method(), c.url(), err)
-		}
+		err = c.decode(resp, v)
 	case resp.StatusCode < 400:
 		err = retry.Stop(c.failure(resp))
 	default:
-		err = c.unproved(c.failure(resp))
+		err = c.failure(resp)
 	}
-	err = c.again(err)
-	if c.body != nil {
-		c.body.detach() // first, since a Close over HTTP/2 waits for the request's body
+	if err != nil {
+		err = c.holdBody(c.unproved(err))
+	}
+	// First the request's body, since a Close over HTTP/2 waits for it.
+	if c.body.held {
+		_ = c.body.drop()
+	} else {
+		c.body.finish(false)
 	}
 	var rest excerpt
 	drain(resp.Body, &rest)
+	c.resp = nil
 	if e, ok := errors.AsType[*StatusError](err); ok {
 		e.Body = rest
 	}
 	return err
 }
 
-// decode reads all of body first: one that breaks off is an io.ErrUnexpectedEOF,
-// and half a JSON that is whole a *json.SyntaxError.
-func decode(body io.Reader, v any) error {
+// decode reads all of the body first: one that breaks off is an
+// io.ErrUnexpectedEOF, and half a JSON that is whole a *json.SyntaxError.
+func (c *call) decode(resp *http.Response, v any) error {
+	limit := cmp.Or(c.MaxResponse, 64<<20)
+	body := io.Reader(resp.Body)
+	if limit > 0 && limit+1 > 0 {
+		body = io.LimitReader(body, limit+1)
+	}
 	b, err := io.ReadAll(body)
 	switch {
+	case limit > 0 && int64(len(b)) > limit:
+		err = retry.Stop(fmt.Errorf("the body is longer than Transport.MaxResponse, %d bytes", limit))
 	case err != nil:
-		return fmt.Errorf("reading the body: %w", err)
+		err = fmt.Errorf("reading the body: %w", err)
 	case len(bytes.TrimSpace(b)) == 0:
 		return nil
+	default:
+		if err = json.Unmarshal(b, v); err == nil {
+			return nil
+		}
+		if _, ok := errors.AsType[*json.SyntaxError](err); ok {
+			text := c.hideSecrets(resp, string(b[:min(len(b), 4<<10)]))
+			err = fmt.Errorf("%w: %q", err, text[:min(len(text), 256)])
+		}
 	}
-	return json.Unmarshal(b, v)
+	kind := cmp.Or(resp.Header.Get("Content-Type"), "no Content-Type")
+	return fmt.Errorf("%s %s: %d %s, %s: %w", c.method(), c.url(), resp.StatusCode, http.StatusText(resp.StatusCode), kind, err)
+}
+
+// hideSecrets returns text without the values of the URL that was asked for, and of
+// the one that redirects led to: a page may repeat them.
+func (c *call) hideSecrets(resp *http.Response, text string) string {
+	urls := []*url.URL{c.req.URL}
+	if resp.Request != nil {
+		urls = append(urls, resp.Request.URL)
+	}
+	for _, u := range urls {
+		if u == nil {
+			continue
+		}
+		var secrets []string
+		if password, ok := u.User.Password(); ok {
+			secrets = append(secrets, password)
+		}
+		for pair := range strings.SplitSeq(u.RawQuery, "&") {
+			name, raw, found := strings.Cut(pair, "=")
+			if !found {
+				raw = name
+			}
+			secrets = append(secrets, raw)
+			if value, err := url.QueryUnescape(raw); err == nil {
+				secrets = append(secrets, value)
+			}
+		}
+		for _, s := range append(secrets, u.User.Username()) {
+			if s != "" {
+				text = strings.ReplaceAll(text, s, "REDACTED")
+			}
+		}
+	}
+	return text
 }
 
 // excerpt keeps the first 4 KiB of what is written to it.
@@ -135,10 +184,26 @@ func (c redirecting) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err != nil {
 			u = req.URL
 		}
-		e.URL = redact(u)
+		e.URL, e.Err = redact(u), unquoted(e.Err)
 	}
 	if resp != nil { // closed, and CheckRedirect's word
 		err = retry.Stop(err)
 	}
 	return nil, err
+}
+
+// unquoted returns an error of net/http without what it quotes of a response: a
+// malformed line, or a Location, may hold a secret. Such errors wrap nothing that
+// is known.
+func unquoted(err error) error {
+	text, _, quotes := strings.Cut(err.Error(), `"`)
+	if !quotes {
+		return err
+	}
+	_, malformed := errors.AsType[textproto.ProtocolError](err)
+	if malformed || strings.HasPrefix(text, "failed to parse Location header") ||
+		strings.HasPrefix(text, "net/http: HTTP/1.x transport connection broken: ") {
+		return errors.New(text + "REDACTED")
+	}
+	return err
 }

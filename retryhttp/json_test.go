@@ -49,6 +49,10 @@ func TestJSON(t *testing.T) {
 		w.Header().Set("Retry-After-Ms", "1")
 		w.WriteHeader(503)
 	}
+	limited := func(w http.ResponseWriter) {
+		w.Header().Set("Retry-After-Ms", "1")
+		w.WriteHeader(429)
+	}
 	for _, tt := range []struct {
 		name, method string
 		answers      []func(http.ResponseWriter)
@@ -66,7 +70,8 @@ func TestJSON(t *testing.T) {
 		{name: "truncated POST", method: "POST", answers: []func(http.ResponseWriter){half}, requests: 1, reason: retry.ReasonNotIdempotent, wantErr: io.ErrUnexpectedEOF},
 		{name: "busy", method: "GET", answers: []func(http.ResponseWriter){text(503, ""), ada}, want: "Ada", requests: 2},
 		{name: "busy POST", method: "POST", answers: []func(http.ResponseWriter){text(503, "")}, requests: 1, reason: retry.ReasonNotIdempotent, status: 503},
-		{name: "POST turned away", method: "POST", answers: []func(http.ResponseWriter){hinted, ada}, want: "Ada", requests: 2},
+		{name: "POST turned away", method: "POST", answers: []func(http.ResponseWriter){limited, ada}, want: "Ada", requests: 2},
+		{name: "busy POST with a time to come back", method: "POST", answers: []func(http.ResponseWriter){hinted}, requests: 1, reason: retry.ReasonNotIdempotent, status: 503},
 		{name: "down", method: "GET", answers: []func(http.ResponseWriter){text(500, "sorry")}, requests: 3, reason: retry.ReasonMaxAttempts, status: 500},
 		{name: "not found", method: "GET", answers: []func(http.ResponseWriter){text(404, "sorry")}, requests: 1, reason: retry.ReasonPermanent, status: 404},
 		{name: "not modified", method: "GET", answers: []func(http.ResponseWriter){text(304, "")}, requests: 1, reason: retry.ReasonPermanent, status: 304},
@@ -127,10 +132,10 @@ func TestJSONErrorsTellWhatWasWrong(t *testing.T) {
 		t.Errorf("error %+v", e)
 	}
 	err = get("/odd")
-	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok || !strings.Contains(err.Error(), "GET "+s.URL+"/odd?key=REDACTED: ") {
+	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok || !strings.Contains(err.Error(), "GET "+s.URL+"/odd?key=REDACTED: 200 OK, text/plain; charset=utf-8: ") {
 		t.Errorf("error %v, want a *json.UnmarshalTypeError and the URL", err)
 	}
-	if err = get("/half"); !strings.Contains(err.Error(), "GET "+s.URL+"/half?key=REDACTED: reading the body: unexpected EOF") {
+	if err = get("/half"); !strings.Contains(err.Error(), "GET "+s.URL+"/half?key=REDACTED: 200 OK, text/plain; charset=utf-8: reading the body: unexpected EOF") {
 		t.Errorf("error %v, want the URL", err)
 	}
 	down := request(t, "GET", "http://127.0.0.1:1/?key=secret", nil)

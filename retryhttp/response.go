@@ -3,6 +3,7 @@ package retryhttp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -20,26 +21,34 @@ import (
 // gzipReader keeps its buffers until the Read is back. To cancel the attempt's
 // context instead would need a context of its own for every attempt.
 func drain(body io.ReadCloser, w io.Writer) {
-	if body == nil {
+	if body == nil || body == http.NoBody {
 		return
 	}
-	closeOnce := sync.OnceFunc(func() { body.Close() })
-	timer := time.AfterFunc(patience, closeOnce)
-	_, _ = io.CopyN(w, body, 64<<10)
+	d := &draining{LimitedReader: io.LimitedReader{R: body, N: 64 << 10}, body: body}
+	timer := time.AfterFunc(patience, d.close) // not kept for the next one: it may be in another synctest bubble
+	_, _ = io.Copy(w, &d.LimitedReader)
 	timer.Stop()
-	closeOnce()
+	d.close()
 }
+
+type draining struct {
+	io.LimitedReader
+	body io.Closer
+	once sync.Once
+}
+
+func (d *draining) close() { d.once.Do(func() { d.body.Close() }) }
 
 // headerLimit is the context of an attempt whose response headers must come in
 // time. The body is read under it too: it ends when that is closed. No goroutine
 // waits for any of this.
 type headerLimit struct {
 	context.Context
-	cancel context.CancelCauseFunc
-	caller context.Context
-	timer  context.Context
-	disarm func() bool // reports whether the timer has not run out, and no longer matters
-	free   func()
+	cancel   context.CancelCauseFunc
+	caller   context.Context
+	timer    interface{ Stop() bool } // reports whether it has not run out
+	deadline context.Context          // on another clock than the system's, what the timer waits for
+	body     io.ReadCloser            // the response's, once it is bound
 }
 
 // limitHeaders returns nil and ctx itself if there is no limit.
@@ -47,77 +56,96 @@ func limitHeaders(ctx context.Context, clock clockx.Clock, d time.Duration) (con
 	if d <= 0 {
 		return ctx, nil
 	}
-	if clock == nil {
-		clock = clockx.System()
-	}
 	l := &headerLimit{caller: ctx}
 	l.Context, l.cancel = context.WithCancelCause(ctx)
-	l.timer, l.free = clock.WithTimeoutCause(ctx, d, retry.ErrAttemptTimeout)
-	l.disarm = context.AfterFunc(l.timer, l.expire)
+	if clock == nil || clock == clockx.System() {
+		l.timer = time.AfterFunc(d, l.expire)
+		return l, l
+	}
+	deadline, free := clock.WithTimeoutCause(ctx, d, retry.ErrAttemptTimeout)
+	l.deadline, l.timer = deadline, &clockTimer{context.AfterFunc(deadline, l.expire), free}
 	return l, l
 }
 
-func (l *headerLimit) expire() { l.cancel(context.Cause(l.timer)) }
+// clockTimer waits on a clock of the policy.
+type clockTimer struct {
+	stop func() bool
+	free func()
+}
+
+func (t *clockTimer) Stop() bool {
+	defer t.free()
+	return t.stop()
+}
+
+func (l *headerLimit) expire() {
+	if l.deadline != nil {
+		l.cancel(context.Cause(l.deadline)) // maybe the caller's
+		return
+	}
+	l.cancel(retry.ErrAttemptTimeout)
+}
 
 // Err does not wait for AfterFunc's goroutine: on a virtual clock time would pass.
 func (l *headerLimit) Err() error {
-	if l.timer.Err() == context.DeadlineExceeded {
+	if l.deadline != nil && l.deadline.Err() == context.DeadlineExceeded {
 		l.expire()
 	}
 	return l.Context.Err()
 }
 
-// reached takes what RoundTrip returned.
+// reached takes what the exchange ended with.
 func (l *headerLimit) reached(resp *http.Response, err error) (*http.Response, error) {
-	if resp == nil && err == nil {
-		err = retry.Stop(errors.New("retryhttp: Base returned neither a response nor an error"))
-	}
 	if l == nil {
 		return resp, err
 	}
-	defer l.free()
-	switch inTime := l.disarm(); {
-	case inTime && err == nil:
+	inTime := l.timer.Stop()
+	if inTime && err == nil {
 		l.bind(resp)
 		return resp, nil
-	case err == nil:
-		err = context.Cause(l.timer)
-		drain(resp.Body, io.Discard)
-	case !inTime && l.caller.Err() == nil:
-		err = context.Cause(l.timer) // for HTTP/2 it was context.Canceled
+	}
+	if !inTime {
+		l.expire()
+		if err == nil || l.caller.Err() == nil { // for HTTP/2 it was context.Canceled
+			err = context.Cause(l.Context)
+		}
 	}
 	l.cancel(nil)
+	if resp != nil && resp.Body != nil {
+		resp.Body.Close()
+	}
 	return nil, err
 }
 
-// bind ends the context with the body. With 101 the connection is the caller's,
-// and its body can be written to: it is left as it is.
+// bind ends the context with the body.
 func (l *headerLimit) bind(resp *http.Response) {
-	switch {
-	case resp.StatusCode == http.StatusSwitchingProtocols:
-	case resp.Body == nil, resp.Body == http.NoBody:
+	switch l.body = resp.Body; {
+	case l.body == nil, l.body == http.NoBody:
 		l.cancel(nil)
+	case resp.StatusCode == http.StatusSwitchingProtocols:
+		if conn, ok := l.body.(io.ReadWriteCloser); ok {
+			resp.Body = &boundConn{conn, l.cancel}
+			return
+		}
+		fallthrough
 	default:
-		resp.Body = &boundBody{resp.Body, l.cancel}
+		resp.Body = (*boundBody)(l)
 	}
 }
 
-// end frees what an attempt holds that was not made.
+// end frees what an attempt holds that has not come to its response.
 func (l *headerLimit) end() {
 	if l != nil {
-		l.free()
+		l.timer.Stop()
 		l.cancel(nil)
 	}
 }
 
 // boundBody ends its attempt's context when it has been read or is closed.
-type boundBody struct {
-	io.ReadCloser
-	cancel context.CancelCauseFunc
-}
+type boundBody headerLimit
 
 func (b *boundBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
+	n, err := b.body.Read(p)
 	if err != nil {
 		b.cancel(nil)
 	}
@@ -125,7 +153,28 @@ func (b *boundBody) Read(p []byte) (int, error) {
 }
 
 func (b *boundBody) Close() error {
-	err := b.ReadCloser.Close()
+	err := b.body.Close()
 	b.cancel(nil)
 	return err
+}
+
+// boundConn is the connection of a 101, and ends its attempt's context when it is
+// closed: after the end of what is read, there may still be something to write.
+type boundConn struct {
+	io.ReadWriteCloser
+	cancel context.CancelCauseFunc
+}
+
+func (c *boundConn) Close() error {
+	err := c.ReadWriteCloser.Close()
+	c.cancel(nil)
+	return err
+}
+
+// CloseWrite is what net/http's own has, if the connection can do it.
+func (c *boundConn) CloseWrite() error {
+	if conn, ok := c.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
+		return conn.CloseWrite()
+	}
+	return fmt.Errorf("CloseWrite: %w", errors.ErrUnsupported)
 }

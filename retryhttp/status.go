@@ -39,30 +39,47 @@ func (e *StatusError) RetryAfter() time.Duration { return e.Hint }
 // ErrorType returns the code as the error.type of spans and metrics: "503".
 func (e *StatusError) ErrorType() string { return strconv.Itoa(e.Code) }
 
-// failure returns the error for resp. Where more than its status decides, it comes
-// wrapped.
+// failure returns the error for resp, whose status is no success. It comes wrapped
+// where HTTP knows more than [retry.DefaultClassifier], which sees a status and
+// maybe a hint. Only 429, 421 and the 403 of rate limits prove that the request did
+// nothing. A 503 does not, not even with a time to come back: a gateway may give it
+// for a request that ran.
 func (c *call) failure(resp *http.Response) error {
 	e := &StatusError{Code: resp.StatusCode, Method: c.method(), URL: c.url()}
-	now := time.Now
-	if c.Policy.Clock != nil {
-		now = c.Policy.Clock.Now
+	limited := e.Code == http.StatusTooManyRequests || e.Code == http.StatusForbidden
+	if hinted(resp.Header, limited) {
+		e.Hint, _ = parseRetryAfter(resp.Header, c.now(), limited)
 	}
-	e.Hint, _ = ParseRetryAfter(resp.Header, now())
-	switch word := resp.Header.Get("Stripe-Should-Retry"); {
-	case word == "false", word == "" && e.Code > 599:
-		return &judged{e, retry.Permanent}
-	case word == "true",
-		e.Code == http.StatusConflict && c.keyed,    // the first attempt with this key is underway
-		e.Code > http.StatusHTTPVersionNotSupported: // with a hint too: unlike 503 they do not turn a request away
-		return &judged{e, retry.Transient}
+	class := retry.Unknown // leave it to DefaultClassifier
+	switch {
+	case e.Code == http.StatusConflict && (c.key != "" || hasKey(c.req.Header)):
+		class = retry.Transient // the first attempt with this key is underway
+	case e.Code == http.StatusServiceUnavailable && e.Hint > 0:
+		class = retry.Transient
+	case e.Code > 599:
+		class = retry.Permanent
+	case e.Code > http.StatusHTTPVersionNotSupported:
+		class = retry.Transient
 	}
-	return e
+	switch resp.Header.Get("Stripe-Should-Retry") {
+	case "false":
+		class = retry.Permanent
+	case "true":
+		if class == retry.Permanent || class == retry.Unknown && retry.DefaultClassifier(e) == retry.Permanent {
+			class = retry.Transient
+		}
+	}
+	if class == retry.Unknown {
+		return e
+	}
+	return &judged{error: e, class: class}
 }
 
 // judged is an error of which HTTP knows more than its type tells.
 type judged struct {
 	error
-	class retry.Class
+	class  retry.Class
+	unsent bool // nothing was sent, whatever Policy.Classify thinks, unless that is Permanent
 }
 
 func (e *judged) Unwrap() error     { return e.error }

@@ -32,9 +32,9 @@ func TestStatusErrorIsClassifiedByTheCore(t *testing.T) {
 			t.Errorf("%d is %v, want %v", code, got, want)
 		}
 	}
-	e := &retryhttp.StatusError{Code: 503, Hint: time.Second}
-	if got := retry.DefaultClassifier(e); got != retry.Throttled || e.StatusCode() != 503 || e.RetryAfter() != time.Second || e.ErrorType() != "503" {
-		t.Errorf("503 with a hint is %v, want throttled", got)
+	e := &retryhttp.StatusError{Code: 429, Hint: time.Second}
+	if got := retry.DefaultClassifier(e); got != retry.Throttled || e.StatusCode() != 429 || e.RetryAfter() != time.Second || e.ErrorType() != "429" {
+		t.Errorf("429 with a hint is %v, want throttled", got)
 	}
 }
 

@@ -1,7 +1,9 @@
 package retryhttp
 
 import (
+	"context"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/goretry/retry"
@@ -10,7 +12,9 @@ import (
 // Transport is an [http.RoundTripper] that sends a request again when that may
 // help and does no harm. The zero value retries through
 // [http.DefaultTransport] with the zero [retry.Policy]. Write it as a keyed literal
-// and set its fields before the first use. It is safe for concurrent use.
+// and set its fields before the first use. It is safe for concurrent use, and calls
+// its funcs concurrently. When one of them panics, the bodies of the request and
+// of the response are closed, and the panic passes through.
 //
 // The package documentation says which requests are retried, and what the caller
 // gets in the end.
@@ -20,56 +24,86 @@ type Transport struct {
 	// Base. The body of a response that is retried may be closed while it is read.
 	Base http.RoundTripper
 
-	// Policy decides. Its AttemptTimeout covers an attempt up to its response
-	// headers; reading the body is under the request's own context. With
-	// NonIdempotent set no method counts as idempotent, whatever the key. Classify
-	// is asked, maybe twice, about *[StatusError] as well, from status 400 on. Where
-	// the answer is Permanent the response is no failure to hooks and budgets: it is
-	// what the caller wanted to know.
+	// Policy decides; see also [WithPolicy]. Its AttemptTimeout covers an attempt
+	// up to its response headers, with Prepare and Check; reading the body is under
+	// the request's own context. With NonIdempotent set no request counts as
+	// idempotent, whatever its method, its key or [Idempotent] say. Classify is
+	// asked, maybe more than once, about *[StatusError] as well, from status 400 on.
+	// Where the answer is Permanent the response is no failure to hooks and budgets:
+	// it is what the caller wanted to know.
 	Policy retry.Policy
+
+	// Name returns the name of the run in errors, logs, spans and metrics: a route
+	// pattern such as "GET /users/{id}", never the path, since there must be few
+	// different names. Nil, or "" from it, means Policy.Name. It must not change the
+	// request.
+	Name func(*http.Request) string
 
 	// MaxBuffer is how many bytes of a request body that has neither GetBody nor
 	// Seek are kept while it is sent, so that it can be sent again. A longer one is
 	// sent once: see [ErrNotReplayable]. Zero means 64 KiB, a negative number none.
 	MaxBuffer int64
 
+	// MaxResponse is how many bytes of a 2xx body [JSON] reads, after
+	// decompression. A longer body is a permanent error. Zero means 64 MiB, a
+	// negative number no limit.
+	MaxResponse int64
+
 	// IdempotencyKey returns the key by which the server recognizes a request
-	// that it has seen. It is called once for a request that is not idempotent and
-	// has no key, and its key goes with every attempt, in the header
-	// Idempotency-Key as a quoted string: quotes are added unless it has them. Nil,
-	// or "" from it, leaves the request without. It must be safe for concurrent
-	// use and must not change the request.
+	// that it has seen. It is called once for a request that has no key and needs
+	// one to be retried. Its key goes with every attempt, in the header
+	// Idempotency-Key as a string of structured fields (RFC 9651): quotes are added
+	// unless it has them. A key with a character that is not printable ASCII is a
+	// permanent error, and nothing is sent. Nil, or "" from it, leaves the request
+	// without a key. It must not change the request.
+	//
+	// With a key, requests of every method are retried. A server that does not know
+	// the header runs them again: set this only where the server documents it.
 	IdempotencyKey func(*http.Request) string
 
-	// Budget returns the budget that limits the retries to a host, in lower case:
-	// "example.com" or "example.com:8080". Nil, or nil from it, means Policy.Budget. It must be
-	// safe for concurrent use, and give the same host the same budget.
+	// Budget returns the budget that limits the retries to a host: "example.com" or
+	// "example.com:8080", in lower case, without a trailing dot and without the
+	// default port of the scheme. Nil, or nil from it, means Policy.Budget. It must
+	// give the same host the same budget: see [BudgetPerHost].
 	Budget func(host string) retry.Budget
+
+	// Check is asked about every response before its status is, 2xx included, for
+	// servers that put failures into bodies. An error from it makes the attempt a
+	// failed one and is judged as any error is, with its marks, hints, and the rule
+	// for requests that are not idempotent. When the run ends so, the caller still
+	// gets the response, and [GaveUp] has the error. Nil, or nil from it, leaves
+	// the decision to the status. Check may read the body if it puts an equal one in
+	// its place. It is not asked about a 101.
+	Check func(*http.Response) error
+
+	// Prepare gets the clone of the request that an attempt sends, the first
+	// attempt included, and may change it: to sign it, or to put in a fresh token. It
+	// is called last, when all other headers are set. An error from it is the
+	// attempt's. Nothing was sent then, so any request is retried unless the error
+	// is permanent. Nil means none.
+	Prepare func(*http.Request) error
 
 	// AttemptHeader names a request header that tells the server the attempt's
 	// number, from the second attempt on. Empty means none.
 	AttemptHeader string
+
+	// TimeoutHeader names a request header that tells the server for how many
+	// milliseconds anybody still waits for the response: until the attempt's
+	// deadline or the caller's, whichever is sooner, rounded down. Empty, or a
+	// request without either deadline, means none.
+	TimeoutHeader string
 }
 
 // RoundTrip sends req until an answer or the policy ends it. It returns the last
 // real response, whatever its status, with its body unread; without one, a
 // *[retry.Error]. If the request's context has ended, it returns the error.
-func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error) {
-	if req.Context().Value(insideJSON{}) != nil {
-		return t.base().RoundTrip(req) // JSON makes the retries
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	if outer, ok := ctx.Value(outerKey{}).(*outer); ok { // JSON or Download makes the retries
+		return t.pass(outer, req)
 	}
 	c := &call{Transport: t, req: req}
-	defer func() { c.end(resp != nil) }()
-	p := c.begin()
-	c.timeout, p.AttemptTimeout = p.AttemptTimeout, 0 // Do's would end with the attempt, and the body with it
-	resp, err = retry.Do(req.Context(), p, c.attempt)
-	switch {
-	case err == nil:
-		return resp, nil
-	case c.resp != nil && c.ctx.Err() == nil:
-		return c.resp, nil
-	}
-	return nil, err
+	return c.roundTrip(ctx)
 }
 
 // CloseIdleConnections does what [http.Client.CloseIdleConnections] asks for.
@@ -86,25 +120,66 @@ func (t *Transport) base() http.RoundTripper {
 	return t.Base
 }
 
-// begin returns the policy for a call.
-func (c *call) begin() retry.Policy {
-	p := c.Policy
-	c.wait = p.Hooks.Wait
-	p.Hooks.Wait = c.discard
-	safe := idempotent(c.req.Method)
-	c.keyed = hasKey(c.req.Header)
-	if !c.keyed && !safe && c.IdempotencyKey != nil {
-		c.key = quoted(c.IdempotencyKey(c.req))
-		c.keyed = c.key != ""
+// outerKey is a context's key for what JSON and Download send.
+type outerKey struct{}
+
+// pass sends a request of JSON or Download, which may be a hop of a redirect.
+func (t *Transport) pass(o *outer, req *http.Request) (*http.Response, error) {
+	if t.Prepare != nil || t.TimeoutHeader != "" {
+		req = clone(req.Context(), req)
+		if err := o.call.prepare(t, req, o.expires); err != nil {
+			return nil, err
+		}
 	}
-	p.NonIdempotent = p.NonIdempotent || !c.keyed && !safe
-	c.prove = p.NonIdempotent
+	return t.base().RoundTrip(req)
+}
+
+// plan sets what a call does: its policy and its idempotency key.
+func (c *call) plan(ctx context.Context) {
+	c.policy = c.Policy
+	p := &c.policy
+	if c.Name != nil {
+		if name := c.Name(c.req); name != "" {
+			p.Name = name
+		}
+	}
 	if c.Budget != nil && c.req.URL != nil {
-		if b := c.Budget(strings.ToLower(c.req.URL.Host)); b != nil {
+		if b := c.Budget(host(c.req.URL)); b != nil {
 			p.Budget = b
 		}
 	}
-	return p
+	edits, _ := ctx.Value(editKey{}).(*edit)
+	edits.apply(p)
+
+	safe, given := ctx.Value(idempotentKey{}).(bool)
+	switch {
+	case p.NonIdempotent:
+	case given:
+		p.NonIdempotent = !safe
+	case !idempotent(c.req.Method) && !hasKey(c.req.Header):
+		if c.IdempotencyKey != nil {
+			c.key, c.refusal = quote(c.IdempotencyKey(c.req))
+		}
+		p.NonIdempotent = c.key == ""
+	}
+	c.prove = p.NonIdempotent
+
+	c.wait, p.Hooks.Wait = p.Hooks.Wait, c.beforeRetry
+	if p.Classify != nil && (c.Prepare != nil || c.client) {
+		p.Classify = beforehand(p.Classify)
+	}
+}
+
+// beforehand returns classify, but what [Transport.Prepare] returned proves that
+// nothing was sent, unless it is permanent.
+func beforehand(classify retry.Classifier) retry.Classifier {
+	return func(err error) retry.Class {
+		class := classify(err)
+		if e, ok := err.(*judged); ok && e.unsent && class != retry.Permanent {
+			return retry.Unprocessed
+		}
+		return class
+	}
 }
 
 // idempotent reports whether a method may run twice (RFC 9110, section 9.2.2).
@@ -116,19 +191,14 @@ func idempotent(method string) bool {
 	return false
 }
 
-// hasKey asks as net/http does: a key without a value says that the request is
-// idempotent, and is not sent.
-func hasKey(h http.Header) bool {
-	_, ok := h["Idempotency-Key"]
-	_, x := h["X-Idempotency-Key"]
-	return ok || x
-}
-
-// quoted returns a key as a string of structured fields (RFC 9651), as
-// draft-ietf-httpapi-idempotency-key-header wants it.
-func quoted(key string) string {
-	if key == "" || len(key) > 1 && key[0] == '"' && key[len(key)-1] == '"' {
-		return key
+// host returns u's host as one name: in lower case, without a trailing dot and
+// without the default port of u's scheme.
+func host(u *url.URL) string {
+	h, port := strings.ToLower(u.Host), u.Port()
+	name := strings.TrimSuffix(strings.TrimSuffix(h, port), ":")
+	name = strings.TrimSuffix(name, ".")
+	if port == "" || u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
+		return name
 	}
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
+	return name + ":" + port
 }

@@ -1,0 +1,75 @@
+package retryhttp
+
+import (
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"strings"
+)
+
+// hasKey reports whether a request has an idempotency key that counts: a value that
+// is not empty or, as for net/http, a header without any value, which is not sent.
+// Names are compared as they are on the wire, where case does not matter.
+func hasKey(h http.Header) bool {
+	for name, values := range h {
+		switch textproto.CanonicalMIMEHeaderKey(name) {
+		case "Idempotency-Key", "X-Idempotency-Key":
+			if len(values) == 0 || strings.TrimSpace(values[0]) != "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// setKey sets the key, in place of an empty one under whatever name.
+func setKey(req *http.Request, key string) {
+	req.Header = req.Header.Clone()
+	for name := range req.Header {
+		if textproto.CanonicalMIMEHeaderKey(name) == "Idempotency-Key" {
+			delete(req.Header, name)
+		}
+	}
+	setHeader(req, "Idempotency-Key", key)
+}
+
+func setHeader(req *http.Request, name, value string) {
+	if req.Header == nil {
+		req.Header = make(http.Header)
+	}
+	req.Header.Set(name, value)
+}
+
+// quote returns a key as a string of structured fields (RFC 9651, section 3.3.3),
+// as draft-ietf-httpapi-idempotency-key-header wants it. A key that is one already
+// stays as it is.
+func quote(key string) (string, error) {
+	for i := range len(key) {
+		if key[i] < ' ' || key[i] > '~' {
+			return "", fmt.Errorf("retryhttp: IdempotencyKey: byte %d, %#02x, is not printable ASCII", i, key[i])
+		}
+	}
+	if key == "" || isQuoted(key) {
+		return key, nil
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`, nil
+}
+
+// isQuoted reports whether printable ASCII is a string of structured fields.
+func isQuoted(s string) bool {
+	if len(s) < 2 || s[0] != '"' || s[len(s)-1] != '"' {
+		return false
+	}
+	s = s[1 : len(s)-1]
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '"':
+			return false
+		case '\\':
+			if i++; i == len(s) || s[i] != '"' && s[i] != '\\' {
+				return false
+			}
+		}
+	}
+	return true
+}
