@@ -38,14 +38,15 @@ type call struct {
 	limit      *headerLimit    // of the latest attempt, until its headers are there
 	body       body
 	resp       *http.Response // to be discarded if a retry follows
+	draining   *draining      // what the latest drain needed
 	shown      string         // the URL for errors
 }
 
 // roundTrip makes the run of a Transport or a Download.
-func (c *call) roundTrip(ctx context.Context) (resp *http.Response, err error) {
+func (c *call) roundTrip(ctx context.Context, s *settings) (resp *http.Response, err error) {
 	c.body.req = c.req
 	defer func() { c.end(resp != nil) }()
-	c.plan(ctx)
+	c.plan(s)
 	c.timeout, c.policy.AttemptTimeout = c.policy.AttemptTimeout, 0 // Do's would end with the attempt, and the body with it
 	got, err := retry.Do(ctx, c.policy, c.attempt)
 	if err != nil {
@@ -86,8 +87,12 @@ func (c *call) attempt(ctx context.Context) (*http.Response, error) {
 		if resp.StatusCode < 400 {
 			return resp, nil
 		}
-		err = c.failure(resp)
-		if class, _ := c.policy.Judge(err); class == retry.Permanent {
+		var class retry.Class
+		err, class = c.failure(resp)
+		if c.policy.Classify != nil {
+			class, _ = c.policy.Judge(err)
+		}
+		if class == retry.Permanent {
 			return resp, nil
 		}
 	}
@@ -120,7 +125,7 @@ func (c *call) send(ctx context.Context) (*http.Response, error) {
 		expires = c.now().Add(c.timeout)
 	}
 	if c.client {
-		ctx = context.WithValue(ctx, outerKey{}, &outer{c, expires})
+		ctx = settingsOf(ctx).with(ctx, func(s *settings) { s.call, s.expires = c, expires })
 	}
 	ctx, c.limit = limitHeaders(ctx, c.policy.Clock, c.timeout)
 	resp, objection, err := c.exchange(ctx, expires)
@@ -130,12 +135,6 @@ func (c *call) send(ctx context.Context) (*http.Response, error) {
 		return nil, c.explain(err)
 	}
 	return resp, objection
-}
-
-// outer is what a Transport below a client needs to know of the call.
-type outer struct {
-	call    *call
-	expires time.Time
 }
 
 // exchange sends the request once.
@@ -346,7 +345,7 @@ func (c *call) beforeRetry(ctx context.Context, a retry.Attempt) {
 		c.refusal = err
 	}
 	if c.resp != nil {
-		drain(c.resp.Body, io.Discard)
+		c.drain(c.resp.Body, io.Discard)
 		c.resp = nil
 	}
 	if c.wait != nil {

@@ -34,7 +34,7 @@ import (
 func JSON[T any](ctx context.Context, c *http.Client, p retry.Policy, req *http.Request) (T, error) {
 	call := newCall(c, p, req)
 	defer call.end(false)
-	call.plan(ctx)
+	call.plan(settingsOf(ctx))
 	return retry.Do(ctx, call.policy, func(ctx context.Context) (v T, err error) {
 		err = call.receive(ctx, &v)
 		return v, err
@@ -76,10 +76,10 @@ func (c *call) receive(ctx context.Context, v any) error {
 	case err != nil: // Check's
 	case resp.StatusCode >= 200 && resp.StatusCode <= 299:
 		err = c.decode(resp, v)
-	case resp.StatusCode < 400:
-		err = retry.Stop(c.failure(resp))
 	default:
-		err = c.failure(resp)
+		if err, _ = c.failure(resp); resp.StatusCode < 400 {
+			err = retry.Stop(err)
+		}
 	}
 	if err != nil {
 		err = c.holdBody(c.unproved(err))
@@ -91,7 +91,7 @@ func (c *call) receive(ctx context.Context, v any) error {
 		c.body.finish(false)
 	}
 	var rest excerpt
-	drain(resp.Body, &rest)
+	c.drain(resp.Body, &rest)
 	c.resp = nil
 	if e, ok := errors.AsType[*StatusError](err); ok {
 		e.Body = rest

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strings"
 )
 
@@ -14,7 +15,7 @@ func hasKey(h http.Header) bool {
 	for name, values := range h {
 		switch textproto.CanonicalMIMEHeaderKey(name) {
 		case "Idempotency-Key", "X-Idempotency-Key":
-			if len(values) == 0 || strings.TrimSpace(values[0]) != "" {
+			if len(values) == 0 || slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) != "" }) {
 				return true
 			}
 		}

@@ -20,24 +20,51 @@ import (
 // that: bodyEOFSignal and the pipe of HTTP/2 hold no lock while they read, and
 // gzipReader keeps its buffers until the Read is back. To cancel the attempt's
 // context instead would need a context of its own for every attempt.
-func drain(body io.ReadCloser, w io.Writer) {
+func (c *call) drain(body io.ReadCloser, w io.Writer) {
 	if body == nil || body == http.NoBody {
 		return
 	}
-	d := &draining{LimitedReader: io.LimitedReader{R: body, N: 64 << 10}, body: body}
-	timer := time.AfterFunc(patience, d.close) // not kept for the next one: it may be in another synctest bubble
-	_, _ = io.Copy(w, &d.LimitedReader)
-	timer.Stop()
+	d := c.draining
+	if d == nil {
+		d = new(draining)
+		d.open(body)
+		d.timer = time.AfterFunc(patience, d.close)
+	} else {
+		d.open(body)
+		d.timer.Reset(patience)
+	}
+	_, _ = io.Copy(w, &d.rest)
+	c.draining = d
+	if !d.timer.Stop() { // its func may still run, and must not close the next body
+		c.draining = nil
+	}
 	d.close()
 }
 
+// draining is what a drain needs. It serves one call: its timer must not get into
+// another synctest bubble.
 type draining struct {
-	io.LimitedReader
-	body io.Closer
-	once sync.Once
+	rest  io.LimitedReader
+	timer *time.Timer
+	mu    sync.Mutex
+	body  io.Closer // nil: it is closed
 }
 
-func (d *draining) close() { d.once.Do(func() { d.body.Close() }) }
+func (d *draining) open(body io.ReadCloser) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.body, d.rest = body, io.LimitedReader{R: body, N: 64 << 10}
+}
+
+func (d *draining) close() {
+	d.mu.Lock()
+	body := d.body
+	d.body = nil
+	d.mu.Unlock()
+	if body != nil {
+		body.Close()
+	}
+}
 
 // headerLimit is the context of an attempt whose response headers must come in
 // time. The body is read under it too: it ends when that is closed. No goroutine

@@ -39,40 +39,58 @@ func (e *StatusError) RetryAfter() time.Duration { return e.Hint }
 // ErrorType returns the code as the error.type of spans and metrics: "503".
 func (e *StatusError) ErrorType() string { return strconv.Itoa(e.Code) }
 
-// failure returns the error for resp, whose status is no success. It comes wrapped
-// where HTTP knows more than [retry.DefaultClassifier], which sees a status and
-// maybe a hint. Only 429, 421 and the 403 of rate limits prove that the request did
-// nothing. A 503 does not, not even with a time to come back: a gateway may give it
-// for a request that ran.
-func (c *call) failure(resp *http.Response) error {
+// failure returns the error for resp, whose status is no success, and what it
+// means. The error comes wrapped where HTTP knows more than
+// [retry.DefaultClassifier], which sees a status and maybe a hint.
+func (c *call) failure(resp *http.Response) (error, retry.Class) {
 	e := &StatusError{Code: resp.StatusCode, Method: c.method(), URL: c.url()}
 	limited := e.Code == http.StatusTooManyRequests || e.Code == http.StatusForbidden
 	if hinted(resp.Header, limited) {
 		e.Hint, _ = parseRetryAfter(resp.Header, c.now(), limited)
 	}
-	class := retry.Unknown // leave it to DefaultClassifier
-	switch {
-	case e.Code == http.StatusConflict && (c.key != "" || hasKey(c.req.Header)):
-		class = retry.Transient // the first attempt with this key is underway
-	case e.Code == http.StatusServiceUnavailable && e.Hint > 0:
-		class = retry.Transient
-	case e.Code > 599:
-		class = retry.Permanent
-	case e.Code > http.StatusHTTPVersionNotSupported:
-		class = retry.Transient
-	}
-	switch resp.Header.Get("Stripe-Should-Retry") {
-	case "false":
-		class = retry.Permanent
-	case "true":
-		if class == retry.Permanent || class == retry.Unknown && retry.DefaultClassifier(e) == retry.Permanent {
-			class = retry.Transient
+	keyed := e.Code == http.StatusConflict && (c.key != "" || hasKey(c.req.Header))
+	class := statusClass(e.Code, e.Hint > 0, keyed)
+	wrap := keyed || e.Code > http.StatusHTTPVersionNotSupported || e.Code == http.StatusServiceUnavailable && e.Hint > 0
+	if word := resp.Header["Stripe-Should-Retry"]; len(word) > 0 {
+		switch {
+		case word[0] == "false":
+			class, wrap = retry.Permanent, true
+		case word[0] == "true" && class == retry.Permanent:
+			class, wrap = retry.Transient, true
 		}
 	}
-	if class == retry.Unknown {
-		return e
+	if wrap {
+		return &judged{error: e, class: class}, class
 	}
-	return &judged{error: e, class: class}
+	return e, class
+}
+
+// statusClass judges a status that is no success. Only 429, 421 and the 403 of rate
+// limits tell that the request did nothing. A 503 does not, not even with a time to
+// come back: a gateway may give it for a request that ran.
+func statusClass(code int, hinted, keyed bool) retry.Class {
+	switch code {
+	case http.StatusTooManyRequests:
+		return retry.Throttled
+	case http.StatusForbidden:
+		if hinted { // GitHub's rate limit
+			return retry.Throttled
+		}
+	case http.StatusMisdirectedRequest:
+		return retry.Unprocessed
+	case http.StatusConflict:
+		if keyed { // the first attempt with this key is underway
+			return retry.Transient
+		}
+	case http.StatusRequestTimeout, http.StatusTooEarly:
+		return retry.Transient
+	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
+		return retry.Permanent
+	}
+	if code >= 500 && code <= 599 {
+		return retry.Transient
+	}
+	return retry.Permanent
 }
 
 // judged is an error of which HTTP knows more than its type tells.

@@ -1,7 +1,6 @@
 package retryhttp
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -98,12 +97,12 @@ type Transport struct {
 // real response, whatever its status, with its body unread; without one, a
 // *[retry.Error]. If the request's context has ended, it returns the error.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx := req.Context()
-	if outer, ok := ctx.Value(outerKey{}).(*outer); ok { // JSON or Download makes the retries
-		return t.pass(outer, req)
+	s := settingsOf(req.Context())
+	if s != nil && s.call != nil { // JSON or Download makes the retries
+		return t.pass(s, req)
 	}
 	c := &call{Transport: t, req: req}
-	return c.roundTrip(ctx)
+	return c.roundTrip(req.Context(), s)
 }
 
 // CloseIdleConnections does what [http.Client.CloseIdleConnections] asks for.
@@ -120,14 +119,11 @@ func (t *Transport) base() http.RoundTripper {
 	return t.Base
 }
 
-// outerKey is a context's key for what JSON and Download send.
-type outerKey struct{}
-
 // pass sends a request of JSON or Download, which may be a hop of a redirect.
-func (t *Transport) pass(o *outer, req *http.Request) (*http.Response, error) {
+func (t *Transport) pass(s *settings, req *http.Request) (*http.Response, error) {
 	if t.Prepare != nil || t.TimeoutHeader != "" {
 		req = clone(req.Context(), req)
-		if err := o.call.prepare(t, req, o.expires); err != nil {
+		if err := s.call.prepare(t, req, s.expires); err != nil {
 			return nil, err
 		}
 	}
@@ -135,7 +131,7 @@ func (t *Transport) pass(o *outer, req *http.Request) (*http.Response, error) {
 }
 
 // plan sets what a call does: its policy and its idempotency key.
-func (c *call) plan(ctx context.Context) {
+func (c *call) plan(s *settings) {
 	c.policy = c.Policy
 	p := &c.policy
 	if c.Name != nil {
@@ -148,14 +144,11 @@ func (c *call) plan(ctx context.Context) {
 			p.Budget = b
 		}
 	}
-	edits, _ := ctx.Value(editKey{}).(*edit)
-	edits.apply(p)
-
-	safe, given := ctx.Value(idempotentKey{}).(bool)
+	s.apply(p)
 	switch {
 	case p.NonIdempotent:
-	case given:
-		p.NonIdempotent = !safe
+	case s != nil && s.idempotent != nil:
+		p.NonIdempotent = !*s.idempotent
 	case !idempotent(c.req.Method) && !hasKey(c.req.Header):
 		if c.IdempotencyKey != nil {
 			c.key, c.refusal = quote(c.IdempotencyKey(c.req))

@@ -1,0 +1,290 @@
+package retryhttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+// Download sends a GET through c and returns its response as a [Transport] would,
+// but when the Body breaks off, its Read goes on: it asks for the rest, with Range
+// from the bytes already given and If-Range with the strong ETag, or else with
+// Last-Modified. What follows must be a 206 that fits. Anything else, such as the 200
+// or 412 of a server whose file has changed, another total or another ETag, ends
+// the Body with an error that says so.
+//
+// Each break is a run of its own by the policy, in which the break is the first
+// attempt: it waits before it asks for the rest, and only a status that the policy
+// would retry is retried. An attempt that brings no new byte has failed; one that
+// does ends the run. When a run gives up, Read returns its *[retry.Error].
+// AttemptTimeout covers each attempt up to its response headers.
+//
+// A response is a plain one, which does not go on, without such a validator, with
+// Accept-Ranges: none, with a status other than 200, when net/http has uncompressed
+// it, and when the request has a body or a Range of its own. To keep net/http from
+// that the request says Accept-Encoding: identity, unless it has the header. A
+// method other than GET is an error.
+//
+// ctx takes the place of the request's own context; c is used as by [JSON]. Close
+// the Body in any case: that ends a wait too.
+func Download(ctx context.Context, c *http.Client, p retry.Policy, req *http.Request) (*http.Response, error) {
+	own := req.WithContext(ctx)
+	if _, ok := req.Header["Accept-Encoding"]; !ok {
+		own.Header = req.Header.Clone()
+		setHeader(own, "Accept-Encoding", "identity")
+	}
+	call := newCall(c, p, own)
+	if call.method() != http.MethodGet {
+		call.refusal = fmt.Errorf("retryhttp: Download makes no %s requests", call.method())
+	}
+	resp, err := call.roundTrip(ctx, settingsOf(ctx))
+	if err != nil {
+		return nil, err
+	}
+	if goesOn(own, resp) {
+		d := &download{client: c, policy: p, req: own, first: resp.Header, body: resp.Body, total: resp.ContentLength}
+		d.ctx, d.cancel = context.WithCancelCause(ctx)
+		resp.Body = d
+	}
+	return resp, nil
+}
+
+// goesOn reports whether the rest of a response can be asked for.
+func goesOn(req *http.Request, resp *http.Response) bool {
+	return resp.StatusCode == http.StatusOK && !resp.Uncompressed && resp.Body != http.NoBody &&
+		!hasBody(req) && len(req.Header["Range"]) == 0 && validator(resp.Header) != "" &&
+		!strings.EqualFold(strings.TrimSpace(resp.Header.Get("Accept-Ranges")), "none")
+}
+
+// validator returns what If-Range may name: an ETag if it is strong, else a
+// Last-Modified that is at least a second older than the response, since a file may
+// change twice within one (RFC 9110, sections 13.1.5 and 8.8.2.2).
+func validator(h http.Header) string {
+	if etag := h.Get("ETag"); len(etag) > 1 && etag[0] == '"' {
+		return etag
+	}
+	modified, known := date(h.Get("Last-Modified"))
+	sent, dated := date(h.Get("Date"))
+	if known && dated && sent.Sub(modified) >= time.Second {
+		return h.Get("Last-Modified")
+	}
+	return ""
+}
+
+// download is a Body that goes on after a break. Close may be called beside Read.
+type download struct {
+	ctx    context.Context // ends with the Body
+	cancel context.CancelCauseFunc
+	client *http.Client
+	policy retry.Policy
+	req    *http.Request
+	first  http.Header // of the first response
+
+	given  int64 // bytes so far
+	total  int64 // bytes in all, -1 if not known yet
+	broken error // what the latest body ended with
+	err    error // what Read ends with
+
+	mu     sync.Mutex
+	body   io.ReadCloser
+	closed bool
+}
+
+func (d *download) Read(p []byte) (n int, err error) {
+	if d.err != nil || len(p) == 0 {
+		return 0, d.err
+	}
+	if d.broken == nil {
+		n = d.read(d.current(), p)
+	}
+	if n == 0 && d.broken != nil && d.broken != io.EOF {
+		n = d.resume(p)
+	}
+	if d.broken == io.EOF {
+		d.err = io.EOF
+		d.cancel(nil)
+	}
+	if n > 0 {
+		return n, nil
+	}
+	return 0, d.err
+}
+
+// read reads from a body and counts. It sets broken to what that ended with, which
+// is io.EOF only at the end of all.
+func (d *download) read(body io.Reader, p []byte) int {
+	n, err := body.Read(p)
+	d.given += int64(n)
+	switch {
+	case err == nil:
+	case d.given == d.total, d.total < 0 && err == io.EOF:
+		d.broken = io.EOF
+	case err == io.EOF:
+		d.broken = io.ErrUnexpectedEOF
+	default:
+		d.broken = err
+	}
+	return n
+}
+
+// resume makes a run that asks for the rest until the first of its bytes is in p.
+// If it gives up, it sets err.
+func (d *download) resume(p []byte) int {
+	if d.isClosed() {
+		d.err = d.broken
+		return 0
+	}
+	d.current().Close() // nothing is held in a wait
+	rest := d.req.Clone(d.ctx)
+	rest.Header.Set("Range", "bytes="+strconv.FormatInt(d.given, 10)+"-")
+	rest.Header.Set("If-Range", validator(d.first))
+	c := newCall(d.client, d.policy, rest)
+	defer c.end(false)
+	c.plan(settingsOf(d.ctx))
+	c.timeout, c.policy.AttemptTimeout = c.policy.AttemptTimeout, 0
+	n, err := retry.Do(d.ctx, c.policy, func(ctx context.Context) (int, error) {
+		if c.attempts == 0 { // it was the one that broke off
+			c.attempts, c.ctx = 1, ctx
+			return 0, d.broken
+		}
+		return d.again(ctx, c, p)
+	})
+	if err != nil {
+		d.err = err
+		d.cancel(nil)
+	}
+	return n
+}
+
+// again makes one attempt at the rest.
+func (d *download) again(ctx context.Context, c *call, p []byte) (int, error) {
+	resp, err := c.send(ctx)
+	if resp == nil {
+		return 0, err
+	}
+	if err == nil {
+		err = d.fit(c, resp)
+	}
+	if err != nil {
+		return 0, err // beforeRetry drains the response, or end closes it
+	}
+	d.broken = nil
+	n := 0
+	for n == 0 && d.broken == nil {
+		n = d.read(resp.Body, p)
+	}
+	if n == 0 && d.broken != io.EOF {
+		return 0, d.broken
+	}
+	c.resp = nil
+	d.replace(resp.Body)
+	return n, nil
+}
+
+// fit returns why resp is not the rest.
+func (d *download) fit(c *call, resp *http.Response) error {
+	if resp.StatusCode >= 400 {
+		err, _ := c.failure(resp)
+		return err
+	}
+	misfit := func(format string, args ...any) error {
+		return retry.Stop(fmt.Errorf("%s %s: cannot go on at byte %d: %s", c.method(), c.url(), d.given, fmt.Sprintf(format, args...)))
+	}
+	if resp.StatusCode != http.StatusPartialContent {
+		return misfit("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+	}
+	content := resp.Header.Get("Content-Range")
+	start, end, total, ok := parseContentRange(content)
+	switch {
+	case !ok || start != d.given:
+		return misfit("Content-Range %q", content)
+	case total < 0 && d.total < 0:
+		return misfit("Content-Range %q does not say where the end is", content)
+	case total >= 0 && d.total >= 0 && total != d.total, total < 0 && end >= d.total:
+		return misfit("Content-Range %q, but there were %d bytes in all", content, d.total)
+	case resp.ContentLength >= 0 && resp.ContentLength != end-start+1:
+		return misfit("Content-Range %q, but %d bytes", content, resp.ContentLength)
+	case resp.Uncompressed:
+		return misfit("it was compressed")
+	}
+	for _, name := range []string{"ETag", "Last-Modified", "Content-Encoding"} {
+		was, is := d.first.Get(name), resp.Header.Get(name)
+		if was != is && (is != "" && was != "" || name == "Content-Encoding" && is != "") {
+			return misfit("%s is %q, and was %q", name, is, was)
+		}
+	}
+	if total >= 0 {
+		d.total = total
+	}
+	resp.Body = &part{io.LimitReader(resp.Body, end-start+1), resp.Body}
+	return nil
+}
+
+// part is the body of a 206, of which no more is read than it promised.
+type part struct {
+	io.Reader
+	io.Closer
+}
+
+// parseContentRange reads "bytes 5-9/10", or with a total of -1 "bytes 5-9/*".
+func parseContentRange(s string) (start, end, total int64, ok bool) {
+	s, bytes := strings.CutPrefix(s, "bytes ")
+	s, all, slash := strings.Cut(s, "/")
+	from, to, dash := strings.Cut(s, "-")
+	start, ok1 := parseCount(from)
+	end, ok2 := parseCount(to)
+	total, ok3 := parseCount(all)
+	if all == "*" {
+		total, ok3 = -1, true
+	}
+	ok = bytes && slash && dash && ok1 && ok2 && ok3 && start <= end && (total < 0 || end < total)
+	return start, end, total, ok
+}
+
+// parseCount reads digits and nothing else.
+func parseCount(s string) (int64, bool) {
+	n, err := strconv.ParseUint(s, 10, 63)
+	return int64(n), err == nil && n < math.MaxInt64
+}
+
+func (d *download) current() io.ReadCloser {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.body
+}
+
+func (d *download) isClosed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.closed
+}
+
+// replace puts the rest in the place of the body that broke off.
+func (d *download) replace(rest io.ReadCloser) {
+	d.mu.Lock()
+	d.body = rest
+	closed := d.closed
+	d.mu.Unlock()
+	if closed {
+		rest.Close()
+	}
+}
+
+// Close closes the current body, and ends a run that is underway.
+func (d *download) Close() error {
+	d.mu.Lock()
+	d.closed = true
+	body := d.body
+	d.mu.Unlock()
+	d.cancel(errors.New("the body was closed"))
+	return body.Close()
+}
