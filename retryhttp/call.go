@@ -21,14 +21,13 @@ import (
 // call is one RoundTrip, one JSON, or the first or a later response of a Download.
 type call struct {
 	*Transport
-	req     *http.Request                        // the caller's, never written to
-	client  bool                                 // the base is an http.Client, which follows redirects
-	policy  retry.Policy                         // the Transport's, for this call
-	timeout time.Duration                        // of an attempt, up to its response headers; JSON's is the policy's
-	wait    func(context.Context, retry.Attempt) // the caller's Hooks.Wait
-	key     string                               // the Idempotency-Key to be added
-	refusal error                                // why nothing more is sent
-	prove   bool                                 // no second attempt without proof that nothing was sent
+	req     *http.Request // the caller's, never written to
+	client  bool          // the base is an http.Client, which follows redirects
+	policy  *retry.Policy // the Transport's, for this call; not to be written to
+	timeout time.Duration // of an attempt, up to its response headers; JSON's is the policy's
+	key     string        // the Idempotency-Key to be added
+	refusal error         // why nothing more is sent
+	prove   bool          // no second attempt without proof that nothing was sent
 
 	attempts   int
 	handed     bool            // the latest attempt's request is the base's
@@ -36,6 +35,7 @@ type call struct {
 	ctx        context.Context // the latest attempt's
 	wire       *wire           // what it was seen to do, if prove
 	limit      *headerLimit    // of the latest attempt, until its headers are there
+	first      http.Request    // what the first attempt sends, unless it is prepared
 	body       body
 	resp       *http.Response // to be discarded if a retry follows
 	draining   *draining      // what the latest drain needed
@@ -47,8 +47,7 @@ func (c *call) roundTrip(ctx context.Context, s *settings) (resp *http.Response,
 	c.body.req = c.req
 	defer func() { c.end(resp != nil) }()
 	c.plan(s)
-	c.timeout, c.policy.AttemptTimeout = c.policy.AttemptTimeout, 0 // Do's would end with the attempt, and the body with it
-	got, err := retry.Do(ctx, c.policy, c.attempt)
+	got, err := retry.Do(ctx, c.headersOnly(), c.attempt)
 	if err != nil {
 		if got = c.resp; got == nil || c.ctx.Err() != nil {
 			return nil, err
@@ -56,6 +55,47 @@ func (c *call) roundTrip(ctx context.Context, s *settings) (resp *http.Response,
 	}
 	c.label(got, err)
 	return got, nil
+}
+
+// headersOnly returns the policy for a run whose attempts last until the response
+// headers: Do's timeout would end with the attempt, and the body with it.
+func (c *call) headersOnly() retry.Policy {
+	p := c.run()
+	c.timeout, p.AttemptTimeout = p.AttemptTimeout, 0
+	return p
+}
+
+// run returns the policy for the call's run.
+func (c *call) run() retry.Policy {
+	p := *c.policy
+	p.NonIdempotent, p.Budget = c.prove, (*gate)(c)
+	return p
+}
+
+// gate is a call as the budget of its own run, around the budget that it has. A run
+// asks its budget last, and only when a retry will follow: that is the time to give
+// up what the attempt holds. A Hooks.Wait would tell the same, but costs an
+// allocation and a reading of the clock when there is no retry.
+type gate call
+
+func (g *gate) Begin() {
+	if b := g.policy.Budget; b != nil {
+		b.Begin()
+	}
+}
+
+func (g *gate) Withdraw(class retry.Class, n int) bool {
+	if b := g.policy.Budget; b != nil && !b.Withdraw(class, n) {
+		return false
+	}
+	(*call)(g).beforeRetry()
+	return true
+}
+
+func (g *gate) End(retried retry.Class, ok bool) {
+	if b := g.policy.Budget; b != nil {
+		b.End(retried, ok)
+	}
 }
 
 // label sets the request of a response that is returned: the caller's, or the
@@ -164,11 +204,11 @@ func (c *call) exchange(ctx context.Context, expires time.Time) (resp *http.Resp
 // changed than must be.
 func (c *call) request(ctx context.Context, expires time.Time) (*http.Request, error) {
 	prepared := !c.client && (c.Prepare != nil || c.TimeoutHeader != "") // a client's hops are prepared one by one
-	req := c.req
+	req := &c.first
 	if c.attempts == 1 && !prepared {
-		req = req.WithContext(ctx)
+		*req = *c.req.WithContext(ctx)
 	} else {
-		req = clone(ctx, req)
+		req = clone(ctx, c.req)
 	}
 	if c.attempts > 1 && c.AttemptHeader != "" {
 		setHeader(req, c.AttemptHeader, strconv.Itoa(c.attempts))
@@ -331,7 +371,7 @@ func (c *call) holdBody(err error) error {
 // mayFollow reports whether a retry may follow err. It asks a [retry.Loop] with
 // this call's policy, but without what time and the budget decide.
 func (c *call) mayFollow(err error) bool {
-	p := c.policy
+	p := c.run()
 	p.MaxAttempts, p.MaxElapsed, p.Budget = p.AttemptLimit(), 0, nil
 	p.Backoff, p.ThrottleBackoff, p.Rand = retry.Constant(0), nil, func() float64 { return 0 }
 	loop := p.Resume(time.Time{}, c.attempts-1, 0)
@@ -339,17 +379,14 @@ func (c *call) mayFollow(err error) bool {
 	return ok
 }
 
-// beforeRetry is the run's Hooks.Wait: a retry will follow.
-func (c *call) beforeRetry(ctx context.Context, a retry.Attempt) {
+// beforeRetry frees what the latest attempt holds, before the wait.
+func (c *call) beforeRetry() {
 	if err := c.body.drop(); err != nil {
 		c.refusal = err
 	}
 	if c.resp != nil {
 		c.drain(c.resp.Body, io.Discard)
 		c.resp = nil
-	}
-	if c.wait != nil {
-		c.wait(ctx, a)
 	}
 }
 

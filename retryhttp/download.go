@@ -150,8 +150,7 @@ func (d *download) resume(p []byte) int {
 	c := newCall(d.client, d.policy, rest)
 	defer c.end(false)
 	c.plan(settingsOf(d.ctx))
-	c.timeout, c.policy.AttemptTimeout = c.policy.AttemptTimeout, 0
-	n, err := retry.Do(d.ctx, c.policy, func(ctx context.Context) (int, error) {
+	n, err := retry.Do(d.ctx, c.headersOnly(), func(ctx context.Context) (int, error) {
 		if c.attempts == 0 { // it was the one that broke off
 			c.attempts, c.ctx = 1, ctx
 			return 0, d.broken

@@ -35,7 +35,7 @@ func JSON[T any](ctx context.Context, c *http.Client, p retry.Policy, req *http.
 	call := newCall(c, p, req)
 	defer call.end(false)
 	call.plan(settingsOf(ctx))
-	return retry.Do(ctx, call.policy, func(ctx context.Context) (v T, err error) {
+	return retry.Do(ctx, call.run(), func(ctx context.Context) (v T, err error) {
 		err = call.receive(ctx, &v)
 		return v, err
 	})

@@ -130,10 +130,30 @@ func (t *Transport) pass(s *settings, req *http.Request) (*http.Response, error)
 	return t.base().RoundTrip(req)
 }
 
-// plan sets what a call does: its policy and its idempotency key.
+// plan sets the call's policy, its idempotency key, and whether it may run twice.
 func (c *call) plan(s *settings) {
-	c.policy = c.Policy
-	p := &c.policy
+	c.policy = &c.Policy
+	classify := c.Policy.Classify != nil && (c.Prepare != nil || c.client)
+	if c.Name != nil || c.Budget != nil || s != nil || classify {
+		p := c.Policy
+		c.adapt(&p, s)
+		c.policy = &p
+	}
+	switch {
+	case c.policy.NonIdempotent:
+		c.prove = true
+	case s != nil && s.idempotent != nil:
+		c.prove = !*s.idempotent
+	case !idempotent(c.req.Method) && !hasKey(c.req.Header):
+		if c.IdempotencyKey != nil {
+			c.key, c.refusal = quote(c.IdempotencyKey(c.req))
+		}
+		c.prove = c.key == ""
+	}
+}
+
+// adapt makes the Transport's policy this call's.
+func (c *call) adapt(p *retry.Policy, s *settings) {
 	if c.Name != nil {
 		if name := c.Name(c.req); name != "" {
 			p.Name = name
@@ -145,19 +165,6 @@ func (c *call) plan(s *settings) {
 		}
 	}
 	s.apply(p)
-	switch {
-	case p.NonIdempotent:
-	case s != nil && s.idempotent != nil:
-		p.NonIdempotent = !*s.idempotent
-	case !idempotent(c.req.Method) && !hasKey(c.req.Header):
-		if c.IdempotencyKey != nil {
-			c.key, c.refusal = quote(c.IdempotencyKey(c.req))
-		}
-		p.NonIdempotent = c.key == ""
-	}
-	c.prove = p.NonIdempotent
-
-	c.wait, p.Hooks.Wait = p.Hooks.Wait, c.beforeRetry
 	if p.Classify != nil && (c.Prepare != nil || c.client) {
 		p.Classify = beforehand(p.Classify)
 	}
