@@ -132,11 +132,23 @@ func TestPanicsLeaveNoBodyOpen(t *testing.T) {
 		},
 		"IdempotencyKey": func(rt *retryhttp.Transport) { rt.IdempotencyKey = func(*http.Request) string { boom(); return "" } },
 		"Budget":         func(rt *retryhttp.Transport) { rt.Budget = func(string) retry.Budget { boom(); return nil } },
+		"Name":           func(rt *retryhttp.Transport) { rt.Name = func(*http.Request) string { boom(); return "" } },
+		"Check":          func(rt *retryhttp.Transport) { rt.Check = func(*http.Response) error { boom(); return nil } },
+		"Prepare":        func(rt *retryhttp.Transport) { rt.Prepare = func(*http.Request) error { boom(); return nil } },
+		"Check, in time": func(rt *retryhttp.Transport) {
+			rt.Check, rt.Policy.AttemptTimeout = func(*http.Response) error { boom(); return nil }, time.Minute
+		},
+		"Withdraw": func(rt *retryhttp.Transport) {
+			rt.Budget = func(string) retry.Budget { return &spoiled{boom: boom} }
+			rt.IdempotencyKey = func(*http.Request) string { return "k" }
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			opened, closed := 0, 0
+			var ctx context.Context
 			rt := &retryhttp.Transport{Policy: quick, Base: tripper(func(req *http.Request) (*http.Response, error) {
 				opened++
+				ctx = req.Context()
 				req.Body.Close()
 				return &http.Response{StatusCode: 503, Body: bodyFunc(func() { closed++ })}, nil
 			})}
@@ -151,9 +163,43 @@ func TestPanicsLeaveNoBodyOpen(t *testing.T) {
 			if opened != closed {
 				t.Errorf("%d responses, of which %d were closed", opened, closed)
 			}
+			if rt.Policy.AttemptTimeout > 0 && ctx.Err() == nil {
+				t.Error("the attempt's context lives on")
+			}
 		})
 	}
 }
+
+// spoiled panics when it is asked.
+type spoiled struct {
+	retry.TokenBudget
+	boom func()
+}
+
+func (s *spoiled) Withdraw(retry.Class, int) bool { s.boom(); return false }
+
+func TestPanicInUnmarshalLeavesNoBodyOpen(t *testing.T) {
+	closed := 0
+	base := tripper(func(req *http.Request) (*http.Response, error) {
+		body := struct {
+			io.Reader
+			io.Closer
+		}{strings.NewReader("{}"), bodyFunc(func() { closed++ })}
+		return &http.Response{StatusCode: 200, Body: body, Request: req}, nil
+	})
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = retryhttp.JSON[explosive](t.Context(), client(base), quick, request(t, "GET", "http://example.com/", nil))
+		t.Error("no panic")
+	}()
+	if closed != 1 {
+		t.Errorf("body closed %d times", closed)
+	}
+}
+
+type explosive struct{}
+
+func (*explosive) UnmarshalJSON([]byte) error { panic("boom") }
 
 func TestResponseWithoutABodyAndACancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -196,6 +196,113 @@ func TestPoint2BodyIsSentAgain(t *testing.T) {
 			t.Errorf("error %v, want it to hold %v", err, errGone)
 		}
 	})
+	t.Run("error of GetBody is known before the decision", func(t *testing.T) {
+		errGone := errors.New("gone")
+		for method, want := range map[string]retry.Reason{"PUT": retry.ReasonPermanent, "POST": retry.ReasonNotIdempotent} {
+			h := retrytest.New(t, retry.Policy{})
+			base := &answers{codes: []int{503}}
+			budget := &retry.TokenBudget{}
+			p := h.Policy
+			p.Budget = budget
+			req := request(t, method, "http://example.com/", strings.NewReader("x"))
+			asked := 0
+			req.GetBody = func() (io.ReadCloser, error) { asked++; return nil, errGone }
+			resp := mustDo(t, &retryhttp.Transport{Base: base, Policy: p}, req)
+			if e := retryhttp.GaveUp(resp); e == nil || e.Reason != want || errors.Is(e, errGone) != (method == "PUT") || e != h.Summary().Err {
+				t.Errorf("%s: GaveUp: %v, Summary.Err: %v", method, e, h.Summary().Err)
+			}
+			if base.open.Load() != 1 || read(t, resp) != "answer 1" || budget.Balance() != 1 || asked != map[string]int{"PUT": 1}[method] {
+				t.Errorf("%s: balance %v; GetBody called %d times; or the response is not open", method, budget.Balance(), asked)
+			}
+			h.AssertDelays()
+			req.Body = io.NopCloser(strings.NewReader("x"))
+			_, err := retryhttp.JSON[user](t.Context(), client(base), quick, req)
+			if wantReason(t, err, want); base.open.Load() != 0 {
+				t.Errorf("JSON, %s: %v; %d bodies open", method, err, base.open.Load())
+			}
+		}
+	})
+	t.Run("GetBody's copy is closed if no retry follows", func(t *testing.T) {
+		copied := &closing{Reader: strings.NewReader("x")}
+		req := request(t, "PUT", "http://example.com/", strings.NewReader("x"))
+		req.GetBody = func() (io.ReadCloser, error) { return copied, nil }
+		p := quick
+		p.Budget = &retry.TokenBudget{Capacity: -1}
+		resp := mustDo(t, &retryhttp.Transport{Base: &answers{codes: []int{503}}, Policy: p}, req)
+		wantReason(t, retryhttp.GaveUp(resp), retry.ReasonBudget)
+		copied.wantClosedOnce(t)
+	})
+	t.Run("no time for a body where no retry can follow", func(t *testing.T) {
+		for name, tt := range map[string]struct {
+			method string
+			code   int
+			header http.Header
+			change func(*retry.Policy)
+			want   retry.Reason
+			took   time.Duration
+		}{
+			"success":       {"PUT", 200, nil, func(*retry.Policy) {}, retry.ReasonNone, 0},
+			"an answer":     {"PUT", 404, nil, func(*retry.Policy) {}, retry.ReasonNone, 0},
+			"keyless POST":  {"POST", 503, nil, func(*retry.Policy) {}, retry.ReasonNotIdempotent, 0},
+			"last attempt":  {"PUT", 503, nil, func(p *retry.Policy) { p.MaxAttempts = 1 }, retry.ReasonMaxAttempts, 0},
+			"a hint":        {"PUT", 503, http.Header{"Retry-After": {"3600"}}, func(*retry.Policy) {}, retry.ReasonRetryAfter, 0},
+			"one may":       {"PUT", 503, nil, func(*retry.Policy) {}, retry.ReasonPermanent, 50 * time.Millisecond},
+			"one may, 421":  {"POST", 421, nil, func(*retry.Policy) {}, retry.ReasonPermanent, 50 * time.Millisecond},
+			"no limit":      {"PUT", 503, nil, func(p *retry.Policy) { p.MaxElapsed = time.Hour }, retry.ReasonPermanent, 50 * time.Millisecond},
+			"its class":     {"PUT", 503, nil, func(p *retry.Policy) { p.Classify = func(error) retry.Class { return retry.Permanent } }, retry.ReasonNone, 0},
+			"not the class": {"PUT", 404, nil, func(p *retry.Policy) { p.Classify = func(error) retry.Class { return retry.Transient } }, retry.ReasonPermanent, 50 * time.Millisecond},
+		} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					body := &blocking{blocked: make(chan struct{}), closed: make(chan struct{})}
+					p := retry.Policy{}
+					tt.change(&p)
+					rt := &retryhttp.Transport{Policy: p, Base: tripper(func(req *http.Request) (*http.Response, error) {
+						go func() {
+							_, _ = io.Copy(io.Discard, req.Body)
+							req.Body.Close()
+						}()
+						<-body.blocked
+						return &http.Response{StatusCode: tt.code, Header: tt.header, Body: http.NoBody}, nil
+					})}
+					start := time.Now()
+					resp := mustDo(t, rt, request(t, tt.method, "http://example.com/", body))
+					if took := time.Since(start); took != tt.took {
+						t.Errorf("took %v, want %v", took, tt.took)
+					}
+					if e := retryhttp.GaveUp(resp); e == nil && tt.want != retry.ReasonNone || e != nil && e.Reason != tt.want {
+						t.Errorf("GaveUp: %v, want %v", e, tt.want)
+					}
+					body.Close()
+				})
+			})
+		}
+	})
+	t.Run("a file goes on where it was if no retry follows", func(t *testing.T) {
+		p := quick
+		p.Budget = &retry.TokenBudget{Capacity: -1}
+		var rest []byte
+		done := make(chan struct{})
+		returned := make(chan struct{})
+		rt := &retryhttp.Transport{Policy: p, Base: tripper(func(req *http.Request) (*http.Response, error) {
+			_, _ = io.ReadFull(req.Body, make([]byte, 4))
+			go func() {
+				defer close(done)
+				<-returned
+				rest, _ = io.ReadAll(req.Body)
+				req.Body.Close()
+			}()
+			return &http.Response{StatusCode: 503, Body: http.NoBody}, nil
+		})}
+		mustDo(t, rt, request(t, "PUT", "http://example.com/", struct {
+			io.ReadSeeker
+			io.Closer
+		}{strings.NewReader("0123456789"), io.NopCloser(nil)}))
+		close(returned)
+		if <-done; string(rest) != "456789" {
+			t.Errorf("the base goes on with %q, want 456789", rest)
+		}
+	})
 	t.Run("error of GetBody under a timeout", func(t *testing.T) {
 		h := retrytest.New(t, retry.Policy{AttemptTimeout: time.Second}) // fails if a timer is left
 		req := request(t, "PUT", "http://example.com/", strings.NewReader("x"))
@@ -785,6 +892,31 @@ func TestPoint8NothingMoreOnceTheCallerHasTheResponse(t *testing.T) {
 		}
 		s.wantRequests(t, 1)
 	})
+	t.Run("switching protocols leaves nothing in a long-lived parent", func(t *testing.T) {
+		for name, body := range map[string]io.ReadCloser{"connection": &duplex{}, "that can half close": &halfDuplex{}, "no connection": io.NopCloser(strings.NewReader(""))} {
+			var ctx context.Context
+			rt := &retryhttp.Transport{Policy: retry.Policy{AttemptTimeout: time.Minute}, Base: tripper(func(req *http.Request) (*http.Response, error) {
+				ctx = req.Context()
+				return &http.Response{StatusCode: 101, Body: body}, nil
+			})}
+			resp := mustDo(t, rt, request(t, "GET", "http://example.com/", nil))
+			if conn, ok := resp.Body.(io.ReadWriteCloser); ok != (name != "no connection") {
+				t.Errorf("%s: the body is a %T", name, resp.Body)
+			} else if ok {
+				_, _ = io.ReadAll(conn)
+				if n, err := conn.Write([]byte("late")); n != 4 || err != nil || ctx.Err() != nil {
+					t.Errorf("%s: writing after the end of what is read: %d, %v, context %v", name, n, err, ctx.Err())
+				}
+				err := conn.(interface{ CloseWrite() error }).CloseWrite()
+				if errors.Is(err, errors.ErrUnsupported) != (name == "connection") {
+					t.Errorf("%s: CloseWrite: %v", name, err)
+				}
+			}
+			if resp.Body.Close(); ctx.Err() == nil {
+				t.Errorf("%s: the attempt's context lives on", name)
+			}
+		}
+	})
 	for name, protocol := range protocols {
 		t.Run("request body still blocks, "+name, func(t *testing.T) {
 			body := &blocking{blocked: make(chan struct{}), closed: make(chan struct{})}
@@ -811,6 +943,17 @@ func TestPoint8NothingMoreOnceTheCallerHasTheResponse(t *testing.T) {
 		})
 	}
 }
+
+// duplex is a connection that has ended for reading.
+type duplex struct{}
+
+func (*duplex) Read([]byte) (int, error)    { return 0, io.EOF }
+func (*duplex) Write(p []byte) (int, error) { return len(p), nil }
+func (*duplex) Close() error                { return nil }
+
+type halfDuplex struct{ duplex }
+
+func (*halfDuplex) CloseWrite() error { return nil }
 
 // blocking is a request body whose second Read blocks until it is closed.
 type blocking struct {
