@@ -128,7 +128,7 @@ func (c *call) attempt(ctx context.Context) (*http.Response, error) {
 			return resp, nil
 		}
 		var class retry.Class
-		err, class = c.failure(resp)
+		class, err = c.failure(resp)
 		if c.policy.Classify != nil {
 			class, _ = c.policy.Judge(err)
 		}

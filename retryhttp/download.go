@@ -192,7 +192,7 @@ func (d *download) again(ctx context.Context, c *call, p []byte) (int, error) {
 // fit returns why resp is not the rest.
 func (d *download) fit(c *call, resp *http.Response) error {
 	if resp.StatusCode >= 400 {
-		err, _ := c.failure(resp)
+		_, err := c.failure(resp)
 		return err
 	}
 	misfit := func(format string, args ...any) error {

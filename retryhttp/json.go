@@ -77,7 +77,7 @@ func (c *call) receive(ctx context.Context, v any) error {
 	case resp.StatusCode >= 200 && resp.StatusCode <= 299:
 		err = c.decode(resp, v)
 	default:
-		if err, _ = c.failure(resp); resp.StatusCode < 400 {
+		if _, err = c.failure(resp); resp.StatusCode < 400 {
 			err = retry.Stop(err)
 		}
 	}

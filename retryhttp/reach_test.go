@@ -513,7 +513,8 @@ func TestBudgetPerHost(t *testing.T) {
 		t.Errorf("%d budgets for 2002 hosts, want 1024 and one that the others share", made)
 	}
 	none := retryhttp.BudgetPerHost(func() retry.Budget { return nil })
-	if none("a") != nil || none("a") != nil || retryhttp.BudgetPerHost(nil)("a") != nil {
+	none("a")
+	if none("a") != nil || retryhttp.BudgetPerHost(nil)("a") != nil {
 		t.Error("a budget from nothing")
 	}
 	var all sync.WaitGroup

@@ -39,10 +39,9 @@ func (e *StatusError) RetryAfter() time.Duration { return e.Hint }
 // ErrorType returns the code as the error.type of spans and metrics: "503".
 func (e *StatusError) ErrorType() string { return strconv.Itoa(e.Code) }
 
-// failure returns the error for resp, whose status is no success, and what it
-// means. The error comes wrapped where HTTP knows more than
+// failure returns what resp means, whose status is no success, and the error for it. The error comes wrapped where HTTP knows more than
 // [retry.DefaultClassifier], which sees a status and maybe a hint.
-func (c *call) failure(resp *http.Response) (error, retry.Class) {
+func (c *call) failure(resp *http.Response) (retry.Class, error) {
 	e := &StatusError{Code: resp.StatusCode, Method: c.method(), URL: c.url()}
 	limited := e.Code == http.StatusTooManyRequests || e.Code == http.StatusForbidden
 	if hinted(resp.Header, limited) {
@@ -60,9 +59,9 @@ func (c *call) failure(resp *http.Response) (error, retry.Class) {
 		}
 	}
 	if wrap {
-		return &judged{error: e, class: class}, class
+		return class, &judged{error: e, class: class}
 	}
-	return e, class
+	return class, e
 }
 
 // statusClass judges a status that is no success. Only 429, 421 and the 403 of rate
