@@ -57,7 +57,7 @@ func TestReverseProxysOwnTests(t *testing.T) {
 			write(filepath.Join(to, name), strings.ReplaceAll(s, transport, "transport := retrying(p.Transport)\n"))
 		}
 	}
-	copyPackage("net/http/httputil", "httputil", "dump.go", "reverseproxy.go", "reverseproxy_test.go")
+	copyPackage("net/http/httputil", "httputil", "reverseproxy.go", "reverseproxy_test.go")
 	copyPackage("net/http/internal/ascii", "ascii", "print.go")
 	if wrapped != 1 {
 		t.Fatalf("ReverseProxy takes its Transport at %d places, want one: this test must learn where", wrapped)
@@ -86,10 +86,18 @@ func HeaderValuesContainsToken(values []string, token string) bool {
 	write("httputil/retrying_test.go", `package httputil
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"testing"
 )
+
+// neverEnding is a reader that the tests use and another file has.
+type neverEnding byte
+
+func (b neverEnding) Read(p []byte) (int, error) {
+	return copy(p, bytes.Repeat([]byte{byte(b)}, len(p))), nil
+}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
