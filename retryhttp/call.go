@@ -69,7 +69,22 @@ func (c *call) headersOnly() retry.Policy {
 func (c *call) run() retry.Policy {
 	p := *c.policy
 	p.NonIdempotent, p.Budget = c.prove, (*gate)(c)
+	if p.Classify == nil {
+		p.Classify = known
+	}
 	return p
+}
+
+// known is a classifier for what this package has judged already. For others the
+// errors tell [retry.DefaultClassifier] the same.
+func known(err error) retry.Class {
+	switch e := err.(type) {
+	case *StatusError:
+		return e.class
+	case *judged:
+		return e.class
+	}
+	return retry.Unknown
 }
 
 // gate is a call as the budget of its own run, around the budget that it has. A run

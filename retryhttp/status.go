@@ -19,6 +19,8 @@ type StatusError struct {
 	URL    string        // without userinfo and fragment, and REDACTED for each query value
 	Body   []byte        // the beginning, at most 4 KiB; from [JSON] only: from a [Transport] the response itself has it
 	Hint   time.Duration // how long the server asked to wait, by ParseRetryAfter; 0 if it did not
+
+	class retry.Class // Unknown if made by others
 }
 
 // Error is one line, without the body.
@@ -58,6 +60,7 @@ func (c *call) failure(resp *http.Response) (retry.Class, error) {
 			class, wrap = retry.Transient, true
 		}
 	}
+	e.class = class
 	if wrap {
 		return class, &judged{error: e, class: class}
 	}
