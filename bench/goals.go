@@ -52,7 +52,7 @@ func (r Report) goals() (all []goal) {
 	for _, p := range contextual {
 		add("a waiting call takes less memory than one of "+p.Name, mine < waits(p), whyMemory, "%.0f B; %.0f B", mine, waits(p))
 	}
-	return all
+	return append(all, r.httpGoals()...)
 }
 
 // best returns the shortest time among other libraries.
