@@ -3,6 +3,7 @@ package retryhttp_test
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/retryhttp"
@@ -21,9 +22,10 @@ func TestFirstTryAllocations(t *testing.T) {
 		rt   *retryhttp.Transport
 		want float64
 	}{
-		"zero value": {&retryhttp.Transport{Base: canned}, 3},
+		"zero value":     {&retryhttp.Transport{Base: canned}, 1},
+		"AttemptTimeout": {&retryhttp.Transport{Base: canned, Policy: retry.Policy{AttemptTimeout: time.Minute}}, 6},
 		"all set": {&retryhttp.Transport{Base: canned, AttemptHeader: "Attempt", Policy: retry.Policy{
-			Name: "x", Budget: &retry.TokenBudget{}, Hooks: retry.SlogHooks(nil)}}, 3},
+			Name: "x", Budget: &retry.TokenBudget{}, Hooks: retry.SlogHooks(nil)}}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := request(t, "GET", "http://example.com/", nil)

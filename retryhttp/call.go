@@ -267,11 +267,9 @@ func (c *call) prepare(t *Transport, req *http.Request, expires time.Time) error
 			req.Body.Close() // as a RoundTripper must
 		}
 	}()
-	if err := t.Prepare(req); err != nil {
-		return c.unsent(err)
-	}
-	ready = true
-	return nil
+	err := t.Prepare(req)
+	ready = err == nil
+	return err
 }
 
 // unsent returns the error of a request that was not sent: unless it is permanent,

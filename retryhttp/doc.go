@@ -2,25 +2,31 @@
 //
 //	client := &http.Client{Transport: &retryhttp.Transport{Policy: policy}}
 //
-// and makes a typed call of one:
+// makes a typed call of one, and a download that goes on after a break:
 //
 //	user, err := retryhttp.JSON[User](ctx, http.DefaultClient, policy, req)
+//	resp, err := retryhttp.Download(ctx, http.DefaultClient, policy, req)
 //
 // # Which requests are retried
 //
 // A run of package retry decides, with what is known about HTTP:
 //
-//   - GET, HEAD, OPTIONS, TRACE, PUT and DELETE, and any request with an
-//     Idempotency-Key or X-Idempotency-Key, after an answer of 408, 425, 429 or
-//     5xx but 501 and 505, and after an error of the transport that
+//   - GET, HEAD, OPTIONS, TRACE, PUT and DELETE, any request with an
+//     Idempotency-Key or X-Idempotency-Key, and what [Idempotent] says may run
+//     twice, after an answer of 408, 425, 429, 5xx but 501 and 505, or 403 with a time
+//     to come back, and after an error of the transport that
 //     [retry.DefaultClassifier] does not call permanent. A 409 too, if there is a
 //     key: the first request is still underway.
 //   - Any other request, if it provably did nothing: it never got a connection; the
 //     server refused it with 421, refused its HTTP/2 stream, or turned it away with
-//     429 or 503 and a time to come back.
+//     429, or the 403 of a rate limit, and a time to come back. A 503 proves
+//     nothing, whatever it says: a gateway gives it for requests that ran.
 //   - None whose body cannot be sent again ([ErrNotReplayable]), after 101
-//     Switching Protocols, and once its response is the caller's.
-//   - What the header Stripe-Should-Retry says goes before the status.
+//     Switching Protocols, and once its response is the caller's. [Download] goes
+//     on where its body broke off.
+//   - The header Stripe-Should-Retry overrides the status, but proves nothing.
+//   - What [Transport.Check] says of a response goes before the status and that
+//     header.
 //
 // The wait is what the server asks for ([ParseRetryAfter]) plus the policy's backoff.
 // If the server asks for more than Policy.MaxRetryAfter, there is no retry.
@@ -30,7 +36,8 @@
 // The last attempt's response as it came, with its body unread and no error,
 // whatever its status: what net/http alone would have returned. Its Request is the
 // caller's, in the context of its attempt if that was not the first:
-// [retry.AttemptNumber] tells which. If it had no response, or if the request's
+// [retry.AttemptNumber] tells which, and [GaveUp] why there was no further one. If
+// it had no response, or if the request's
 // context has ended, a *[retry.Error]. Responses that are not returned are drained
 // and closed before the wait.
 //

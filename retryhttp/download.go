@@ -51,7 +51,7 @@ func Download(ctx context.Context, c *http.Client, p retry.Policy, req *http.Req
 		return nil, err
 	}
 	if goesOn(own, resp) {
-		d := &download{client: c, policy: p, req: own, first: resp.Header, body: resp.Body, total: resp.ContentLength}
+		d := &download{client: c, policy: p, req: own, first: resp.Header.Clone(), body: resp.Body, total: resp.ContentLength}
 		d.ctx, d.cancel = context.WithCancelCause(ctx)
 		resp.Body = d
 	}

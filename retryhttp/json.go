@@ -112,7 +112,7 @@ func (c *call) decode(resp *http.Response, v any) error {
 	case limit > 0 && int64(len(b)) > limit:
 		err = retry.Stop(fmt.Errorf("the body is longer than Transport.MaxResponse, %d bytes", limit))
 	case err != nil:
-		err = fmt.Errorf("reading the body: %w", err)
+		err = fmt.Errorf("reading the body: %w", unquoted(err)) // a trailer may be malformed
 	case len(bytes.TrimSpace(b)) == 0:
 		return nil
 	default:

@@ -94,6 +94,7 @@ func TestJSONErrorsKeepSecrets(t *testing.T) {
 		"header in the first line":     "Set-Cookie: SECRET\r\n\r\n",
 		"odd status":                   "HTTP/1.1 SECRET OK\r\n\r\n",
 		"odd encoding":                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: SECRET\r\n\r\n",
+		"trailer without a colon":      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nSECRET\r\n\r\n",
 		"no JSON":                      "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n<html>SECRET</html>\n",
 		"not found":                    "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
 	} {

@@ -18,7 +18,7 @@ type StatusError struct {
 	Method string
 	URL    string        // without userinfo and fragment, and REDACTED for each query value
 	Body   []byte        // the beginning, at most 4 KiB; from [JSON] only: from a [Transport] the response itself has it
-	Hint   time.Duration // how long the server asked to wait, by ParseRetryAfter; 0 if it did not
+	Hint   time.Duration // how long the server asked to wait, as a Transport reads it (see ParseRetryAfter); 0 if it did not
 
 	class retry.Class // Unknown if made by others
 }

@@ -124,7 +124,7 @@ func (t *Transport) pass(s *settings, req *http.Request) (*http.Response, error)
 	if t.Prepare != nil || t.TimeoutHeader != "" {
 		req = clone(req.Context(), req)
 		if err := s.call.prepare(t, req, s.expires); err != nil {
-			return nil, err
+			return nil, s.call.unsent(err)
 		}
 	}
 	return t.base().RoundTrip(req)
