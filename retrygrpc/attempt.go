@@ -1,0 +1,114 @@
+package retrygrpc
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+)
+
+// attempt is one attempt of a call.
+type attempt struct {
+	*call
+	evidence
+	limit
+	run  context.Context   // the run's for this attempt
+	ctx  context.Context   // grpc's: derived from it
+	opts []grpc.CallOption // the caller's, and those that gather evidence
+}
+
+// begin prepares an attempt whose context is to be derived from ctx.
+func (k *call) begin(ctx context.Context) *attempt {
+	a := &attempt{call: k, run: ctx}
+	a.peer.Addr = nobody{}
+	if n := retry.AttemptNumber(ctx); n > 1 {
+		md, _ := metadata.FromOutgoingContext(ctx)
+		if md == nil {
+			md = metadata.MD{}
+		}
+		md.Set("grpc-previous-rpc-attempts", strconv.Itoa(n-1))
+		ctx = metadata.NewOutgoingContext(ctx, md)
+	}
+	a.ctx = ctx
+	if k.timeout > 0 {
+		a.ctx = a.limit.start(ctx, k.policy.Clock, k.timeout)
+	}
+	a.opts = append(slices.Clip(k.opts), grpc.Header(&a.header), grpc.Trailer(&a.trailer), grpc.Peer(&a.peer))
+	return a
+}
+
+// end takes what grpc returned for what a stream began with, or a unary call's error.
+// It returns what the run is to know of it.
+func (a *attempt) end(err error) error {
+	inTime := a.limit.stop()
+	if err == nil && inTime {
+		return nil
+	}
+	defer a.release()
+	if err == nil { // the context ends just now, and the stream with it
+		a.class = retry.Transient
+		return &failure{error: timeout{}, status: timeout{}.GRPCStatus()}
+	}
+	if context.Cause(a.ctx) == retry.ErrAttemptTimeout {
+		err = timeout{err}
+	}
+	return a.judge(err)
+}
+
+// drop ends an attempt that needs its context no more.
+func (a *attempt) drop() {
+	a.limit.stop()
+	a.release()
+}
+
+// closed reports whether the program has closed the connection: no attempt will
+// ever succeed again.
+func (k *call) closed() bool { return k.cc.GetState() == connectivity.Shutdown }
+
+// limit ends the context of an attempt that takes too long, on any clock, without
+// showing it a deadline: a stream may go on after its first message.
+type limit struct {
+	timer  context.Context
+	cancel context.CancelCauseFunc // nil without a limit
+	disarm func() bool
+	free   context.CancelFunc
+}
+
+func (l *limit) start(ctx context.Context, clock clockx.Clock, d time.Duration) context.Context {
+	if clock == nil {
+		clock = clockx.System()
+	}
+	limited, cancel := context.WithCancelCause(ctx)
+	timer, free := clock.WithTimeoutCause(ctx, d, retry.ErrAttemptTimeout)
+	*l = limit{timer, cancel, context.AfterFunc(timer, func() { cancel(context.Cause(timer)) }), free}
+	return limited
+}
+
+// stop takes the limit off, and reports whether it was kept.
+func (l *limit) stop() bool {
+	if l.cancel == nil {
+		return true
+	}
+	late := !l.disarm() && context.Cause(l.timer) == retry.ErrAttemptTimeout
+	if late {
+		l.cancel(retry.ErrAttemptTimeout) // AfterFunc's goroutine may not have come to it
+	}
+	l.free()
+	return !late
+}
+
+// release ends the attempt's context.
+func (l *limit) release() {
+	if l.cancel != nil {
+		l.cancel(nil)
+	}
+}
+
+func system(c clockx.Clock) bool { return c == nil || c == clockx.System() }

@@ -1,0 +1,200 @@
+package retrygrpc
+
+import (
+	"errors"
+	"math"
+	"net"
+	"strconv"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/goretry/retry"
+)
+
+// Classify is a [retry.Classifier] for calls that a plain [retry.Do] makes. It knows
+// no more than the code of a status error: UNAVAILABLE and DEADLINE_EXCEEDED are
+// Transient, RESOURCE_EXHAUSTED is Throttled, all others are Permanent. Nothing is
+// ever Unprocessed: a code is no proof. It has no opinion on nil, on errors without
+// a status, and on those that hold a *[retry.Error], about which package retry has
+// rules.
+func Classify(err error) retry.Class {
+	st, ok := statusOf(err)
+	if !ok {
+		return retry.Unknown
+	}
+	switch st.Code() {
+	case codes.Unavailable, codes.DeadlineExceeded:
+		return retry.Transient
+	case codes.ResourceExhausted:
+		return retry.Throttled
+	}
+	return retry.Permanent
+}
+
+// statusOf returns the status of err, unless that belongs to a run inside of it.
+func statusOf(err error) (*status.Status, bool) {
+	if err == nil {
+		return nil, false
+	}
+	if _, ok := errors.AsType[*retry.Error](err); ok {
+		return nil, false
+	}
+	return status.FromError(err)
+}
+
+// judge returns the run's error for an attempt that ended with err, and leaves its
+// class in the call. A Permanent answer is no error to the run: the caller gets it
+// from the call.
+func (a *attempt) judge(err error) error {
+	st, ok := statusOf(err)
+	if !ok {
+		a.class, _ = retry.Policy{Classify: a.ask}.Judge(err)
+		return err
+	}
+	f := &failure{error: err, status: st}
+	marked, answered := true, false
+	a.class, _ = retry.Policy{Classify: func(error) retry.Class { // is not asked about marked errors
+		marked = false
+		wait, pushed, refused := a.pushback()
+		f.hint = max(wait, retryInfo(st))
+		answered = a.answered() && !refused
+		if refused {
+			return retry.Permanent
+		}
+		if a.ask != nil {
+			if c := a.ask(err); c != retry.Unknown && c <= retry.Unprocessed {
+				return c
+			}
+		}
+		return a.classify(st.Code(), f.hint, pushed && wait == 0)
+	}}.Judge(f)
+	switch canceled := st.Code() == codes.Canceled && a.run.Err() != nil; {
+	case marked:
+		return err
+	case a.class == retry.Permanent && answered && !canceled:
+		a.answer = err
+		return nil
+	}
+	return f
+}
+
+// classify returns the class of an attempt that ended with a code. hint is what
+// the server asked for; now says that it asked for a retry without a wait.
+func (a *attempt) classify(c codes.Code, hint time.Duration, now bool) retry.Class {
+	class := retry.Permanent
+	switch c {
+	case codes.Unavailable, codes.DeadlineExceeded:
+		class = retry.Transient
+	case codes.ResourceExhausted: // which is also grpc's own word for a message that is too large
+		if a.trailersOnly() {
+			class = retry.Throttled
+		}
+	case codes.Internal, codes.Unknown, codes.Canceled: // a broken stream, a proxy's page; without a stream, bad metadata
+		if !a.answered() && (a.sent() || c != codes.Internal) {
+			class = retry.Transient
+		}
+	}
+	asks := c == codes.Unavailable || c == codes.ResourceExhausted || c == codes.Aborted
+	switch {
+	case asks && now:
+		return retry.Unprocessed
+	case asks && hint > 0:
+		return retry.Throttled // with its hint: the server asks for this very call again
+	case hint > 0 && (c == codes.Internal || c == codes.Unknown || c == codes.DeadlineExceeded):
+		return retry.Transient
+	case class == retry.Permanent, a.closed() && !a.answered():
+		return retry.Permanent
+	case !a.sent():
+		return retry.Unprocessed
+	}
+	return class
+}
+
+// evidence is what grpc tells of an attempt beside its error. It is complete when
+// grpc has returned the error.
+type evidence struct {
+	header, trailer metadata.MD
+	peer            peer.Peer
+}
+
+// nobody is the address of the peer until grpc has created a stream.
+type nobody struct{ net.Addr }
+
+// sent reports whether there was a stream: without one the server knows nothing of
+// the attempt.
+func (e *evidence) sent() bool { return e.peer.Addr != nobody{} }
+
+// answered reports whether the server has said anything that is gRPC.
+func (e *evidence) answered() bool { return len(e.header) > 0 || len(e.trailer) > 0 }
+
+// trailersOnly reports whether the answer was an error and nothing else. Only then
+// are a response's first headers its trailer.
+func (e *evidence) trailersOnly() bool {
+	return len(e.header) == 0 && len(e.trailer["content-type"]) > 0
+}
+
+// pushback returns the wait that the server asks for by grpc-retry-pushback-ms, and
+// whether it said so at all. What is not one number that is neither negative nor
+// too large is a refusal (gRFC A6, "Pushback").
+func (e *evidence) pushback() (wait time.Duration, ok, refused bool) {
+	values := e.trailer["grpc-retry-pushback-ms"]
+	if len(values) == 0 {
+		return 0, false, false
+	}
+	ms, err := strconv.ParseInt(values[0], 10, 64)
+	if len(values) > 1 || err != nil || ms < 0 {
+		return 0, false, true
+	}
+	if ms > math.MaxInt64/int64(time.Millisecond) {
+		return math.MaxInt64, true, false
+	}
+	return time.Duration(ms) * time.Millisecond, true, false
+}
+
+// retryInfo returns the longest wait that the details of a status ask for.
+func retryInfo(st *status.Status) (wait time.Duration) {
+	for _, detail := range st.Details() {
+		if info, ok := detail.(*errdetails.RetryInfo); ok {
+			wait = max(wait, info.GetRetryDelay().AsDuration())
+		}
+	}
+	return wait
+}
+
+// failure is an attempt's error with a status, as runs and hooks see it.
+type failure struct {
+	error
+	status *status.Status
+	hint   time.Duration
+}
+
+func (f *failure) Unwrap() error              { return f.error }
+func (f *failure) GRPCStatus() *status.Status { return f.status }
+func (f *failure) RetryAfter() time.Duration  { return f.hint }
+
+// ErrorType returns the code as the error.type of spans and metrics, as the semantic
+// conventions of RPCs want it: "UNAVAILABLE".
+func (f *failure) ErrorType() string { return code.Code(f.status.Code()).String() }
+
+// timeout is the error of an attempt that its own timeout has ended, whatever grpc
+// made of that.
+type timeout struct{ cause error }
+
+func (t timeout) Error() string { return t.GRPCStatus().String() }
+
+func (t timeout) Unwrap() []error {
+	if t.cause == nil {
+		return []error{retry.ErrAttemptTimeout}
+	}
+	return []error{retry.ErrAttemptTimeout, t.cause}
+}
+
+func (t timeout) GRPCStatus() *status.Status {
+	return status.New(codes.DeadlineExceeded, retry.ErrAttemptTimeout.Error())
+}

@@ -1,0 +1,216 @@
+package retrygrpc
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/goretry/retry"
+)
+
+// Client is what the calls of one [grpc.ClientConn] share. The zero value retries
+// with the zero [retry.Policy], and so does a nil pointer. Set the fields before
+// the first use; a Client is safe for concurrent use, and its funcs must be.
+//
+// The package documentation says which calls are retried, and what the caller
+// sees.
+type Client struct {
+	// Policy decides. A run is named after the method, "pkg.Service/Method", unless
+	// Name is set. AttemptTimeout, on Policy.Clock, covers all of a unary call; of
+	// a server stream what comes before its first message, or before its header
+	// if the caller waits for that; of other streams the opening. Classify goes
+	// before the rules of this package, but not before a server that refuses a
+	// retry by pushback. NonIdempotent is ignored: the method says it.
+	Policy retry.Policy
+
+	// ForMethod returns the policy for a method, "/pkg.Service/Method", given
+	// Policy. NonIdempotent is not set in what it gets; if it is in what it returns,
+	// the method is not idempotent. Nil means Policy for all.
+	ForMethod func(method string, p retry.Policy) retry.Policy
+
+	// Idempotent reports whether a method may run twice. Nil, or false from it,
+	// leaves the answer to the option idempotency_level of the method's proto
+	// file, if that is linked into the program.
+	Idempotent func(method string) bool
+
+	// Budget returns the budget that limits the retries to a target, which is
+	// grpc.ClientConn.Target. Nil, or nil from it, means the policy's. It must give
+	// one target the same budget.
+	Budget func(target string) retry.Budget
+}
+
+// DialOptions returns what goes to [grpc.NewClient], at the place in the chain of
+// interceptors where retries belong: interceptors that are given earlier see a
+// call, later ones each attempt. Among the options is [grpc.WithDisableRetry]:
+// retries that a service config asks for would multiply with these.
+func (c *Client) DialOptions() []grpc.DialOption {
+	if c == nil {
+		c = &Client{}
+	}
+	return []grpc.DialOption{
+		grpc.WithDisableRetry(),
+		grpc.WithChainUnaryInterceptor(c.unary),
+		grpc.WithChainStreamInterceptor(c.stream),
+	}
+}
+
+// WithPolicy makes a call with p, in place of Client.Policy, ForMethod and Budget.
+// Whether the method may run twice is decided as ever, but with p.NonIdempotent it
+// may not. Of several, the last one counts.
+func WithPolicy(p retry.Policy) grpc.CallOption { return policyOption{policy: &p} }
+
+// Idempotent says of one call whether it may run twice, whatever is known of its
+// method. Of several, the last one counts.
+func Idempotent(yes bool) grpc.CallOption { return idempotentOption{yes: yes} }
+
+type policyOption struct {
+	grpc.EmptyCallOption
+	policy *retry.Policy
+}
+
+type idempotentOption struct {
+	grpc.EmptyCallOption
+	yes bool
+}
+
+// unary is a [grpc.UnaryClientInterceptor].
+func (c *Client) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+	invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	k := c.call(cc, method, opts)
+	if system(k.policy.Clock) {
+		k.timeout = 0 // Do sets it as the context's deadline, which grpc tells the server
+	} else {
+		k.policy.AttemptTimeout = 0 // a deadline by another clock means nothing to grpc
+	}
+	err := retry.Run(ctx, k.policy, func(ctx context.Context) error {
+		a := k.begin(ctx)
+		if err := invoke(a.ctx, method, req, reply, cc, a.opts...); err != nil {
+			return a.end(err)
+		}
+		a.drop()
+		return nil
+	})
+	return k.result(ctx, err)
+}
+
+// call is what the attempts of one call share.
+type call struct {
+	cc      *grpc.ClientConn
+	opts    []grpc.CallOption
+	policy  retry.Policy     // of the run
+	ask     retry.Classifier // the user's Policy.Classify
+	timeout time.Duration    // of an attempt, where it is not the run that sets it
+	class   retry.Class      // of the latest attempt's error
+	answer  error            // the server's, which the run takes for a success
+}
+
+// call gathers what is known of a call before its first attempt.
+func (c *Client) call(cc *grpc.ClientConn, method string, opts []grpc.CallOption) *call {
+	var own *retry.Policy
+	var said *bool
+	for _, opt := range opts {
+		switch opt := opt.(type) {
+		case policyOption:
+			own = opt.policy
+		case idempotentOption:
+			said = &opt.yes
+		}
+	}
+	k := &call{cc: cc, opts: opts}
+	p := &k.policy
+	if own != nil {
+		*p = *own
+	} else {
+		*p = c.Policy
+		p.NonIdempotent = false
+		if c.ForMethod != nil {
+			*p = c.ForMethod(method, *p)
+		}
+		if c.Budget != nil {
+			if b := c.Budget(cc.Target()); b != nil {
+				p.Budget = b
+			}
+		}
+	}
+	if p.Name == "" {
+		p.Name = strings.TrimPrefix(method, "/")
+	}
+	switch {
+	case p.NonIdempotent:
+	case said != nil:
+		p.NonIdempotent = !*said
+	default:
+		p.NonIdempotent = !(c.Idempotent != nil && c.Idempotent(method)) && !declaredIdempotent(method)
+	}
+	k.ask, p.Classify = p.Classify, k.latest
+	k.timeout = p.AttemptTimeout
+	return k
+}
+
+// latest is the run's Policy.Classify: the error has been judged already.
+func (k *call) latest(error) retry.Class { return k.class }
+
+// result returns what the caller gets for the run's error.
+func (k *call) result(ctx context.Context, err error) error {
+	e, ok := errors.AsType[*retry.Error](err)
+	if !ok {
+		return k.answer // nil after a success
+	}
+	last := e.Last()
+	st, _ := status.FromError(last)
+	switch {
+	case e.Reason == retry.ReasonCanceled:
+		st = status.FromContextError(context.Canceled)
+	case e.Reason == retry.ReasonDeadline && ctx.Err() != nil:
+		st = status.FromContextError(context.DeadlineExceeded)
+	case e.Reason == retry.ReasonPermanent:
+		if f, ok := last.(*failure); ok {
+			return f.error
+		}
+		if _, ok := statusOf(last); ok { // it was marked
+			return last
+		}
+	}
+	return &gaveUp{e, st}
+}
+
+// gaveUp is a *[retry.Error] with a status.
+type gaveUp struct {
+	err    *retry.Error
+	status *status.Status
+}
+
+func (g *gaveUp) Error() string              { return g.err.Error() }
+func (g *gaveUp) Unwrap() error              { return g.err }
+func (g *gaveUp) GRPCStatus() *status.Status { return g.status }
+
+// declaredIdempotent reports whether the method's proto file, if it is linked, has
+// an idempotency_level that allows a second time. Nothing is kept: a proxy may
+// pass on methods without end.
+func declaredIdempotent(method string) bool {
+	service, name, ok := strings.Cut(strings.TrimPrefix(method, "/"), "/")
+	if !ok {
+		return false
+	}
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
+	if err != nil {
+		return false
+	}
+	s, ok := d.(protoreflect.ServiceDescriptor)
+	if !ok {
+		return false
+	}
+	m := s.Methods().ByName(protoreflect.Name(name))
+	if m == nil {
+		return false
+	}
+	o, _ := m.Options().(*descriptorpb.MethodOptions)
+	return o.GetIdempotencyLevel() != descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN
+}

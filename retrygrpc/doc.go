@@ -1,0 +1,2 @@
+// Package retrygrpc retries gRPC calls.
+package retrygrpc

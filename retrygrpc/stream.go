@@ -1,0 +1,279 @@
+package retrygrpc
+
+import (
+	"context"
+	"io"
+	"runtime"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/goretry/retry"
+)
+
+// stream is a [grpc.StreamClientInterceptor].
+func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+	open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	k := c.call(cc, method, opts)
+	k.policy.AttemptTimeout = 0 // Do's would end with the attempt, and the stream with it
+	if !desc.ClientStreams {
+		s := &serverStream{call: k, ctx: ctx}
+		s.open = func(a *attempt) (grpc.ClientStream, error) { return open(a.ctx, desc, cc, method, a.opts...) }
+		return s.start()
+	}
+	k.policy.NonIdempotent = true // what will be sent is not kept
+	cs, err := retry.Do(ctx, k.policy, func(ctx context.Context) (grpc.ClientStream, error) {
+		a := k.begin(ctx)
+		a.opts = append(a.opts, grpc.OnFinish(func(error) { a.release() }))
+		cs, err := open(a.ctx, desc, cc, method, a.opts...)
+		return cs, a.end(err)
+	})
+	if err = k.result(ctx, err); err != nil {
+		return nil, err
+	}
+	return cs, nil
+}
+
+// serverStream is a stream with one request, which begins anew while its caller has
+// seen nothing of it. Its run is in a coroutine, which pauses once: after the first
+// stream opened, until somebody wants something of it. Then the run goes on to its
+// end: the caller has seen something, or the run gives up.
+type serverStream struct {
+	*call
+	ctx  context.Context
+	open func(*attempt) (grpc.ClientStream, error)
+	run  *coroutine
+
+	turn  sync.Mutex                    // is held by who lets the run go on
+	want  func(grpc.ClientStream) error // what the run is to do with a stream; nil before it pauses
+	over  bool                          // the run is
+	ended bool                          // by a stream without a message
+	err   error                         // by giving up
+
+	mu         sync.Mutex        // is held by who sends
+	stream     grpc.ClientStream // of the latest attempt, nil if it has none; once the run is over, for good
+	request    any               // by pointer, as grpc keeps it
+	sent       bool              // there is a request
+	sendClosed bool
+}
+
+// start begins the run, and returns when a stream is open.
+func (s *serverStream) start() (grpc.ClientStream, error) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	s.run = newCoroutine(func() {
+		defer func() { s.over = true }()
+		s.err = status.Error(codes.Internal, "retrygrpc: a func of the policy did not return") // unless they all do
+		s.err = s.result(s.ctx, retry.Run(s.ctx, s.policy, s.attempt))
+	})
+	s.run.resume()
+	if s.over {
+		return nil, s.err
+	}
+	return s, nil
+}
+
+// proceed lets the run go on to its end, with what somebody wants of a stream. It
+// reports false if the run was over.
+func (s *serverStream) proceed(want func(grpc.ClientStream) error) bool {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if s.over {
+		return false
+	}
+	s.want = want
+	s.run.resume()
+	return true
+}
+
+// abandon ends the run if nobody has wanted anything yet.
+func (s *serverStream) abandon(err error) {
+	s.proceed(func(grpc.ClientStream) error { return retry.Stop(err) })
+}
+
+// attempt is the run's op.
+func (s *serverStream) attempt(ctx context.Context) error {
+	a := s.begin(ctx)
+	a.opts = append(a.opts, grpc.OnFinish(func(err error) {
+		a.release()
+		if err != nil && s.closed() {
+			go s.abandon(err) // a closed connection ends a stream, but not its context
+		}
+	}))
+	s.mu.Lock()
+	s.stream = nil
+	s.mu.Unlock()
+	cs, err := s.open(a)
+	if err != nil {
+		return a.end(err)
+	}
+	if err := s.replay(cs); err != nil {
+		return a.end(retry.Stop(err))
+	}
+	if s.want == nil {
+		stop := context.AfterFunc(ctx, func() { s.abandon(status.FromContextError(ctx.Err()).Err()) })
+		s.run.pause()
+		stop()
+	}
+	err = s.want(cs)
+	if s.ended = err == io.EOF; s.ended {
+		a.drop()
+		return nil
+	}
+	return a.end(err)
+}
+
+// replay makes cs the stream that the caller sends on, and sends what the caller has.
+func (s *serverStream) replay(cs grpc.ClientStream) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stream = cs
+	if s.sent {
+		if err := cs.SendMsg(s.request); err != nil && err != io.EOF {
+			return err
+		}
+	}
+	if s.sendClosed {
+		return cs.CloseSend()
+	}
+	return nil
+}
+
+// RecvMsg is where a stream begins anew: while no message has come.
+func (s *serverStream) RecvMsg(m any) error {
+	first := s.proceed(func(cs grpc.ClientStream) error { return cs.RecvMsg(m) })
+	switch {
+	case s.err != nil:
+		return s.err
+	case first && s.ended:
+		return io.EOF
+	case first:
+		return nil
+	}
+	return s.stream.RecvMsg(m)
+}
+
+// Header waits for the first attempt that has one. Like grpc's it leaves errors to
+// RecvMsg.
+func (s *serverStream) Header() (md metadata.MD, err error) {
+	first := s.proceed(func(cs grpc.ClientStream) error {
+		if md, err = cs.Header(); md == nil && err == nil {
+			err = cs.RecvMsg(new(emptypb.Empty)) // there is no message: this tells how the stream ended
+		}
+		return err
+	})
+	switch {
+	case s.err != nil:
+		return nil, nil
+	case first:
+		return md, nil
+	}
+	return s.stream.Header()
+}
+
+// Context commits the stream: what the caller makes of it would outlive the attempt.
+func (s *serverStream) Context() context.Context {
+	s.proceed(func(grpc.ClientStream) error { return nil })
+	if s.stream == nil {
+		return s.ctx
+	}
+	return s.stream.Context()
+}
+
+// Trailer is the latest attempt's.
+func (s *serverStream) Trailer() metadata.MD {
+	s.mu.Lock()
+	cs := s.stream
+	s.mu.Unlock()
+	if cs == nil {
+		return nil
+	}
+	return cs.Trailer()
+}
+
+// SendMsg keeps the request for later attempts. Its errors are the client's own: no
+// attempt would do better.
+func (s *serverStream) SendMsg(m any) error {
+	err := s.send(m)
+	if err != nil && err != io.EOF {
+		s.abandon(err)
+	}
+	return err
+}
+
+func (s *serverStream) send(m any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.stream != nil:
+		if !s.sent {
+			s.request, s.sent = m, true
+		}
+		return s.stream.SendMsg(m) // a second time, grpc says Internal and ends the stream
+	case s.sent:
+		return status.Error(codes.Internal, "retrygrpc: a second request on a server stream")
+	}
+	s.request, s.sent = m, true
+	return nil
+}
+
+// CloseSend is repeated by later attempts too.
+func (s *serverStream) CloseSend() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sendClosed = true
+	if s.stream == nil {
+		return nil
+	}
+	return s.stream.CloseSend()
+}
+
+// coroutine is a function that runs only while somebody waits in resume.
+//
+// [iter.Pull] would do, but the runtime ends a program in which goroutines take
+// turns of which one is locked to its thread. Here any may be: the caller's, or the
+// one in which a context ends.
+type coroutine struct {
+	resumed, paused chan struct{}
+	panicked        any  // what f panicked with
+	exited          bool // f called runtime.Goexit
+}
+
+func newCoroutine(f func()) *coroutine {
+	c := &coroutine{resumed: make(chan struct{}), paused: make(chan struct{}), exited: true}
+	go func() {
+		defer close(c.paused)
+		defer func() {
+			if c.exited {
+				c.panicked = recover()
+			}
+		}()
+		<-c.resumed
+		f()
+		c.exited = false
+	}()
+	return c
+}
+
+// resume lets f run until it pauses or returns. A panic in f, or runtime.Goexit,
+// passes through.
+func (c *coroutine) resume() {
+	c.resumed <- struct{}{}
+	if _, paused := <-c.paused; paused || !c.exited {
+		return
+	}
+	if c.panicked != nil {
+		panic(c.panicked)
+	}
+	runtime.Goexit()
+}
+
+// pause is for f.
+func (c *coroutine) pause() {
+	c.paused <- struct{}{}
+	<-c.resumed
+}
