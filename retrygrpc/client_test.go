@@ -526,7 +526,7 @@ func TestAttemptTimeout(t *testing.T) {
 	var r told
 	p := four()
 	p.AttemptTimeout, p.Hooks = 100*time.Millisecond, r.hooks()
-	cc := dial(t, s.addr, &retrygrpc.Client{Policy: p})
+	cc := ready(t, dial(t, s.addr, &retrygrpc.Client{Policy: p}))
 	if got, err := call(within(t), cc, get); got != "hello" || err != nil {
 		t.Fatal(got, err)
 	}
@@ -589,7 +589,8 @@ func TestCallersContext(t *testing.T) {
 		<-s.Context().Done()
 		return s.Context().Err()
 	})
-	cc = dial(t, hang.addr, &retrygrpc.Client{Policy: four()})
+	p.Backoff = retry.Constant(time.Second) // or an attempt that the server ended first would be repeated
+	cc = dial(t, hang.addr, &retrygrpc.Client{Policy: p})
 	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer stop()
 	_, err = call(ctx, cc, get)

@@ -3,15 +3,16 @@ package retrygrpc_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"sync"
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -20,10 +21,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
-
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/retrygrpc"
@@ -142,6 +140,18 @@ func dial(t testing.TB, addr string, c *retrygrpc.Client, opts ...grpc.DialOptio
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cc.Close() })
+	return cc
+}
+
+// ready waits until cc is connected.
+func ready(t testing.TB, cc *grpc.ClientConn) *grpc.ClientConn {
+	t.Helper()
+	cc.Connect()
+	for state := cc.GetState(); state != connectivity.Ready; state = cc.GetState() {
+		if !cc.WaitForStateChange(within(t), state) {
+			t.Fatalf("the connection is still %v", state)
+		}
+	}
 	return cc
 }
 
@@ -312,6 +322,3 @@ func eventually(t testing.TB, what string, holds func() bool) {
 		}
 	}
 }
-
-var _ = fmt.Sprint
-var _ = emptypb.Empty{}
