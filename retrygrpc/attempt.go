@@ -2,7 +2,6 @@ package retrygrpc
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"time"
 
@@ -22,11 +21,16 @@ type attempt struct {
 	run  context.Context   // the run's for this attempt
 	ctx  context.Context   // grpc's: derived from it
 	opts []grpc.CallOption // the caller's, and those that gather evidence
+	room [4]grpc.CallOption
 }
 
 // begin prepares an attempt whose context is to be derived from ctx.
 func (k *call) begin(ctx context.Context) *attempt {
-	a := &attempt{call: k, run: ctx}
+	a := &k.first
+	if a.call != nil {
+		a = new(attempt)
+	}
+	a.call, a.run = k, ctx
 	a.peer.Addr = nobody{}
 	if n := retry.AttemptNumber(ctx); n > 1 {
 		md, _ := metadata.FromOutgoingContext(ctx)
@@ -40,7 +44,7 @@ func (k *call) begin(ctx context.Context) *attempt {
 	if k.timeout > 0 {
 		a.ctx = a.limit.start(ctx, k.policy.Clock, k.timeout)
 	}
-	a.opts = append(slices.Clip(k.opts), grpc.Header(&a.header), grpc.Trailer(&a.trailer), grpc.Peer(&a.peer))
+	a.opts = append(append(a.room[:0], k.opts...), grpc.Header(&a.header), grpc.Trailer(&a.trailer), grpc.Peer(&a.peer))
 	return a
 }
 

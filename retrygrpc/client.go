@@ -89,13 +89,13 @@ func (c *Client) unary(ctx context.Context, method string, req, reply any, cc *g
 	} else {
 		k.policy.AttemptTimeout = 0 // a deadline by another clock means nothing to grpc
 	}
-	err := retry.Run(ctx, k.policy, func(ctx context.Context) error {
+	_, err := retry.Do(ctx, k.policy, func(ctx context.Context) (none struct{}, _ error) { // Run would make another func
 		a := k.begin(ctx)
 		if err := invoke(a.ctx, method, req, reply, cc, a.opts...); err != nil {
-			return a.end(err)
+			return none, a.end(err)
 		}
 		a.drop()
-		return nil
+		return none, nil
 	})
 	return k.result(ctx, err)
 }
@@ -109,6 +109,7 @@ type call struct {
 	timeout time.Duration    // of an attempt, where it is not the run that sets it
 	class   retry.Class      // of the latest attempt's error
 	answer  error            // the server's, which the run takes for a success
+	first   attempt          // with the rest, most calls are one allocation
 }
 
 // call gathers what is known of a call before its first attempt.
