@@ -1,0 +1,122 @@
+package retrygrpc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retrygrpc"
+)
+
+// starting is a health server that is unavailable for so many calls.
+type starting struct {
+	grpc_health_v1.UnimplementedHealthServer
+	fails atomic.Int32
+}
+
+func (s *starting) Check(context.Context, *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+	if s.fails.Add(-1) >= 0 {
+		return nil, status.Error(codes.Unavailable, "starting")
+	}
+	return &grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_SERVING}, nil
+}
+
+// connect starts such a server and connects to it.
+func connect(fails int32, c *retrygrpc.Client) (client grpc_health_v1.HealthClient, stop func()) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	g, s := grpc.NewServer(), &starting{}
+	s.fails.Store(fails)
+	grpc_health_v1.RegisterHealthServer(g, s)
+	go g.Serve(l)
+	cc, err := grpc.NewClient(l.Addr().String(),
+		append(c.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		panic(err)
+	}
+	return grpc_health_v1.NewHealthClient(cc), func() { cc.Close(); g.Stop() }
+}
+
+func ExampleClient() {
+	health, stop := connect(2, &retrygrpc.Client{
+		Policy: retry.Policy{
+			MaxAttempts:    4,
+			AttemptTimeout: 2 * time.Second,
+			Backoff:        retry.Exponential{Base: 10 * time.Millisecond},
+		},
+		// The proto file of the health service has no idempotency_level.
+		Idempotent: func(method string) bool { return method == grpc_health_v1.Health_Check_FullMethodName },
+	})
+	defer stop()
+	resp, err := health.Check(context.Background(), nil)
+	fmt.Println(resp.GetStatus(), err)
+	// Output: SERVING <nil>
+}
+
+func ExampleIdempotent() {
+	health, stop := connect(1, &retrygrpc.Client{})
+	defer stop()
+	_, err := health.Check(context.Background(), nil)
+	fmt.Println(status.Code(err))
+	if e, ok := errors.AsType[*retry.Error](err); ok {
+		fmt.Println(e.Name, e.Reason)
+	}
+
+	health, stop = connect(1, &retrygrpc.Client{})
+	defer stop()
+	_, err = health.Check(context.Background(), nil, retrygrpc.Idempotent(true))
+	fmt.Println(status.Code(err))
+	// Output:
+	// Unavailable
+	// grpc.health.v1.Health/Check not_idempotent
+	// OK
+}
+
+func ExampleWithPolicy() {
+	health, stop := connect(10, &retrygrpc.Client{})
+	defer stop()
+	once := retry.Policy{Name: "probe", MaxAttempts: 1} // no retry for this call
+	_, err := health.Check(context.Background(), nil, retrygrpc.WithPolicy(once), retrygrpc.Idempotent(true))
+	if e, ok := errors.AsType[*retry.Error](err); ok {
+		fmt.Println(e.Name, e.Reason, e.Attempts)
+	}
+	// Output: probe max_attempts 1
+}
+
+func ExampleClassify() {
+	p := retry.Policy{Classify: retrygrpc.Classify}
+	calls := 0
+	err := retry.Run(context.Background(), p, func(ctx context.Context) error {
+		calls++ // a call that somebody else's client makes
+		return status.Error(codes.NotFound, "no such user")
+	})
+	fmt.Println(calls, status.Code(err))
+	// Output: 1 NotFound
+}
+
+func ExampleThrottle() {
+	throttle := &retrygrpc.Throttle{MaxTokens: 4} // for all who call this target
+	health, stop := connect(10, &retrygrpc.Client{
+		Policy:     retry.Policy{MaxAttempts: 5, Backoff: retry.Constant(time.Millisecond)},
+		Idempotent: func(string) bool { return true },
+		Budget:     func(target string) retry.Budget { return throttle },
+	})
+	defer stop()
+	_, err := health.Check(context.Background(), nil)
+	if e, ok := errors.AsType[*retry.Error](err); ok {
+		fmt.Println(e.Attempts, e.Reason, throttle.Balance())
+	}
+	// Output: 2 budget 0.5
+}
