@@ -21,9 +21,15 @@ import (
 	"github.com/failsafe-go/failsafe-go/budget"
 	"github.com/failsafe-go/failsafe-go/bulkhead"
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/bench"
+	"github.com/goretry/retry/retrygrpc"
 )
 
 var write = flag.Bool("write", false, "write BEHAVIOUR.md anew")
@@ -79,6 +85,14 @@ var httpScenarios = []scenario[bench.HTTPPeer]{
 	{"Bodies of discarded responses are closed.", "503 twice, then 200.", true, bodiesClosed},
 }
 
+var grpcScenarios = []scenario[bench.GRPCPeer]{
+	{"Four attempts are four calls beside a service config of four.", "UNAVAILABLE; both layers are on.", false, bothLayers},
+	{"What may have run is not run again.", "UNAVAILABLE, of a method of which nothing is known.", false, mayHaveRun},
+	{"An answer that is too large is fetched once.", "5 MiB, over the limit of 4 MiB, of any method.", false, oversize},
+	{"A server that says not to come back is left alone.", "UNAVAILABLE with grpc-retry-pushback-ms: -1.", false, pushedBack},
+	{"Headers do not use up the retries.", "UNAVAILABLE after a header that nobody looked at.", false, afterHeader},
+}
+
 // TestBehaviour produces BEHAVIOUR.md, cell by cell. Each of ours must hold.
 func TestBehaviour(t *testing.T) {
 	var libraries []bench.Peer
@@ -94,6 +108,7 @@ Each cell is what a library did when ` + "`go test -race -run TestBehaviour ./be
 “—” stands for what a library does not have. The versions are those of [RESULTS.md](RESULTS.md).
 `)
 	table(t, &doc, "Calls", libraries, func(p bench.Peer) string { return p.Name }, scenarios)
+	table(t, &doc, "gRPC", bench.GRPCPeers[1:], func(p bench.GRPCPeer) string { return p.Name }, grpcScenarios)
 	table(t, &doc, "HTTP", bench.HTTPPeers[1:], func(p bench.HTTPPeer) string { return p.Name }, httpScenarios)
 	switch {
 	case t.Failed() || !raceEnabled: // which finds fewer things
@@ -409,4 +424,66 @@ func bodiesClosed(t *testing.T, p bench.HTTPPeer) cell {
 	s := &server{status: []int{503, 503, 200}}
 	s.ask(t, p, http.MethodGet)
 	return yesOr(len(s.calls) == 3 && s.bodies == 0, "%d of %d left open", s.bodies, len(s.calls))
+}
+
+// grpcCalls returns how many calls a server sees that answers one of p by a func.
+func grpcCalls(t *testing.T, answer func(grpc.ServerStream) error, opts []grpc.DialOption) int {
+	var calls atomic.Int64
+	server := bench.NewGRPCServer(func(s grpc.ServerStream) error {
+		calls.Add(1)
+		return answer(s)
+	})
+	defer server.Stop()
+	cc := server.Dial(opts...)
+	defer cc.Close()
+	if err := cc.Invoke(t.Context(), "/bench.Service/Get", wrapperspb.String("hello"), new(wrapperspb.StringValue)); err == nil {
+		t.Error("the call succeeded")
+	}
+	return int(calls.Load())
+}
+
+var errUnavailable = status.Error(codes.Unavailable, "no")
+
+func unavailable(grpc.ServerStream) error { return errUnavailable }
+
+func bothLayers(t *testing.T, p bench.GRPCPeer) cell {
+	if p.Module == "" {
+		return notAsked
+	}
+	n := grpcCalls(t, unavailable, append(p.Options(), grpc.WithDefaultServiceConfig(bench.ServiceConfig)))
+	return yesOr(n == 4, "%d calls", n)
+}
+
+func mayHaveRun(t *testing.T, p bench.GRPCPeer) cell {
+	opts := p.Options()
+	if p.Name == "goretry/retrygrpc" { // the others' options say nothing of methods
+		opts = (&retrygrpc.Client{Policy: retry.Policy{MaxAttempts: 4, Backoff: retry.Constant(0)}}).DialOptions()
+	}
+	n := grpcCalls(t, unavailable, opts)
+	return yesOr(n == 1, "%d calls", n)
+}
+
+func oversize(t *testing.T, p bench.GRPCPeer) cell {
+	n := grpcCalls(t, func(s grpc.ServerStream) error {
+		return s.SendMsg(wrapperspb.String(strings.Repeat("x", 5<<20)))
+	}, p.Options())
+	return yesOr(n == 1, "%d times", n)
+}
+
+func pushedBack(t *testing.T, p bench.GRPCPeer) cell {
+	n := grpcCalls(t, func(s grpc.ServerStream) error {
+		s.SetTrailer(metadata.Pairs("grpc-retry-pushback-ms", "-1"))
+		return errUnavailable
+	}, p.Options())
+	return yesOr(n == 1, "%d calls", n)
+}
+
+func afterHeader(t *testing.T, p bench.GRPCPeer) cell {
+	n := grpcCalls(t, func(s grpc.ServerStream) error {
+		if err := s.SendHeader(metadata.Pairs("request-id", "7")); err != nil {
+			return err
+		}
+		return errUnavailable
+	}, p.Options())
+	return yesOr(n == 4, "%d call", n)
 }

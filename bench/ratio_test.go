@@ -50,7 +50,7 @@ func TestRatiosToTheFloor(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	r := bench.Report{Rounds: 1}
-	for _, item := range slices.Concat(bench.Items(), bench.Telemetry(), bench.HTTP()) {
+	for _, item := range slices.Concat(bench.Items(), bench.Telemetry(), bench.HTTP(), bench.GRPC()) {
 		item.N = min(item.N, 10)
 		r.Items = append(r.Items, bench.Measured{Item: item, Results: item.Measure(1, time.Microsecond)})
 	}

@@ -201,6 +201,9 @@ func versions() []string {
 	for _, p := range HTTPPeers {
 		measured = append(measured, p.Module)
 	}
+	for _, p := range GRPCPeers {
+		measured = append(measured, p.Module)
+	}
 	for _, m := range info.Deps {
 		switch {
 		case m.Path == ours.Module:

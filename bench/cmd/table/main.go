@@ -56,7 +56,7 @@ func measure(ctx context.Context, short bool) error {
 		rounds, batch, waits = 2, time.Millisecond, 1
 	}
 	report := bench.Report{Date: time.Now(), Rounds: rounds}
-	for _, items := range [][]bench.Item{bench.Items(), bench.Telemetry(), bench.HTTP()} {
+	for _, items := range [][]bench.Item{bench.Items(), bench.Telemetry(), bench.HTTP(), bench.GRPC()} {
 		for _, item := range items {
 			fmt.Fprintln(os.Stderr, item.Name)
 			report.Items = append(report.Items, bench.Measured{Item: item, Results: item.Measure(rounds, batch)})
