@@ -18,10 +18,10 @@ type attempt struct {
 	*call
 	evidence
 	limit
-	run  context.Context   // the run's for this attempt
-	ctx  context.Context   // grpc's: derived from it
-	opts []grpc.CallOption // the caller's, and those that gather evidence
-	room [4]grpc.CallOption
+	run  context.Context    // the run's for this attempt
+	ctx  context.Context    // grpc's: derived from it
+	opts []grpc.CallOption  // the caller's, and those that gather evidence
+	room [6]grpc.CallOption // for opts, mostly
 }
 
 // begin prepares an attempt whose context is to be derived from ctx.
@@ -48,8 +48,8 @@ func (k *call) begin(ctx context.Context) *attempt {
 	return a
 }
 
-// end takes what grpc returned for what a stream began with, or a unary call's error.
-// It returns what the run is to know of it.
+// end takes a unary call's error, or what became of the beginning of a stream, and
+// returns what the run is to know of it.
 func (a *attempt) end(err error) error {
 	inTime := a.limit.stop()
 	if err == nil && inTime {

@@ -61,9 +61,9 @@ func (c *Client) DialOptions() []grpc.DialOption {
 	}
 }
 
-// WithPolicy makes a call with p, in place of Client.Policy, ForMethod and Budget.
-// Whether the method may run twice is decided as ever, but with p.NonIdempotent it
-// may not. Of several, the last one counts.
+// WithPolicy makes a call with p, in place of Client.Policy, its Hooks included, of
+// ForMethod and of Budget. Whether the method may run twice is decided as ever, but
+// with p.NonIdempotent it may not. Of several, the last one counts.
 func WithPolicy(p retry.Policy) grpc.CallOption { return policyOption{policy: &p} }
 
 // Idempotent says of one call whether it may run twice, whatever is known of its
@@ -91,10 +91,10 @@ func (c *Client) unary(ctx context.Context, method string, req, reply any, cc *g
 	}
 	_, err := retry.Do(ctx, k.policy, func(ctx context.Context) (none struct{}, _ error) { // Run would make another func
 		a := k.begin(ctx)
+		defer a.drop()
 		if err := invoke(a.ctx, method, req, reply, cc, a.opts...); err != nil {
 			return none, a.end(err)
 		}
-		a.drop()
 		return none, nil
 	})
 	return k.result(ctx, err)

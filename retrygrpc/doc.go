@@ -32,7 +32,8 @@
 // no failure to hooks and budgets, unless a pushback made it final. A run that gave up
 // returns an error that is a *[retry.Error] to [errors.As] and has the status of the last
 // attempt, so that status.Code is what it would be; or CANCELLED or DEADLINE_EXCEEDED if
-// the caller's context has ended.
+// the caller's context has ended. Each attempt gets the caller's call options: what
+// they collect is the last one's, and a grpc.OnFinish is called for each.
 //
 // # Streams
 //

@@ -66,7 +66,7 @@ func (s *serverStream) start() (grpc.ClientStream, error) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	s.run = newCoroutine(func() {
-		defer func() { s.over = true }()
+		defer s.end()
 		s.err = status.Error(codes.Internal, "retrygrpc: a func of the policy did not return") // unless they all do
 		s.err = s.result(s.ctx, retry.Run(s.ctx, s.policy, s.attempt))
 	})
@@ -75,6 +75,13 @@ func (s *serverStream) start() (grpc.ClientStream, error) {
 		return nil, s.err
 	}
 	return s, nil
+}
+
+// end is called when the run is over.
+func (s *serverStream) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over, s.request = true, nil // which may be large, and the stream long
 }
 
 // proceed lets the run go on to its end, with what somebody wants of a stream. It
@@ -99,7 +106,7 @@ func (s *serverStream) abandon(err error) {
 func (s *serverStream) attempt(ctx context.Context) error {
 	a := s.begin(ctx)
 	a.opts = append(a.opts, grpc.OnFinish(func(err error) {
-		a.release()
+		a.release() // or the context would stay with its parent
 		if err != nil && s.closed() {
 			go s.abandon(err) // a closed connection ends a stream, but not its context
 		}
@@ -239,22 +246,18 @@ func (s *serverStream) CloseSend() error {
 // one in which a context ends.
 type coroutine struct {
 	resumed, paused chan struct{}
-	panicked        any  // what f panicked with
-	exited          bool // f called runtime.Goexit
+	returned        bool // f did
+	panicked        any  // what f panicked with; if nil, it called runtime.Goexit
 }
 
 func newCoroutine(f func()) *coroutine {
-	c := &coroutine{resumed: make(chan struct{}), paused: make(chan struct{}), exited: true}
+	c := &coroutine{resumed: make(chan struct{}), paused: make(chan struct{})}
 	go func() {
 		defer close(c.paused)
-		defer func() {
-			if c.exited {
-				c.panicked = recover()
-			}
-		}()
+		defer func() { c.panicked = recover() }()
 		<-c.resumed
 		f()
-		c.exited = false
+		c.returned = true
 	}()
 	return c
 }
@@ -263,13 +266,13 @@ func newCoroutine(f func()) *coroutine {
 // passes through.
 func (c *coroutine) resume() {
 	c.resumed <- struct{}{}
-	if _, paused := <-c.paused; paused || !c.exited {
-		return
-	}
-	if c.panicked != nil {
+	switch _, paused := <-c.paused; {
+	case paused, c.returned:
+	case c.panicked != nil:
 		panic(c.panicked)
+	default:
+		runtime.Goexit()
 	}
-	runtime.Goexit()
 }
 
 // pause is for f.
