@@ -7,7 +7,6 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -16,7 +15,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/goretry/retry"
 	"github.com/goretry/retry/retrygrpc"
 )
 
@@ -206,6 +204,3 @@ func TestFrames(t *testing.T) {
 		})
 	}
 }
-
-var _ = time.Second
-var _ = retry.Unknown

@@ -205,27 +205,29 @@ func (s *serverStream) Trailer() metadata.MD {
 // SendMsg keeps the request for later attempts. Its errors are the client's own: no
 // attempt would do better.
 func (s *serverStream) SendMsg(m any) error {
-	err := s.send(m)
-	if err != nil && err != io.EOF {
+	err, dead := s.send(m)
+	if dead {
 		s.abandon(err)
 	}
 	return err
 }
 
-func (s *serverStream) send(m any) error {
+// send reports whether the stream has come to its end by err.
+func (s *serverStream) send(m any) (err error, dead bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	again := s.sent
+	if !again {
+		s.request, s.sent = m, true
+	}
 	switch {
 	case s.stream != nil:
-		if !s.sent {
-			s.request, s.sent = m, true
-		}
-		return s.stream.SendMsg(m) // a second time, grpc says Internal and ends the stream
-	case s.sent:
-		return status.Error(codes.Internal, "retrygrpc: a second request on a server stream")
+		err = s.stream.SendMsg(m) // again, grpc says Internal and ends the stream
+		return err, err != nil && err != io.EOF
+	case again:
+		return status.Error(codes.Internal, "retrygrpc: a second request on a server stream"), false
 	}
-	s.request, s.sent = m, true
-	return nil
+	return nil, false
 }
 
 // CloseSend is repeated by later attempts too.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -310,6 +311,71 @@ func TestReceiveBeforeSend(t *testing.T) {
 		}
 	})
 	all.Wait()
+}
+
+// TestRequestBetweenAttempts: what is sent while there is no stream goes to the next
+// one, and if it cannot, the run ends.
+func TestRequestBetweenAttempts(t *testing.T) {
+	for name, tt := range map[string]struct {
+		request any
+		code    codes.Code
+	}{"a message": {wrapperspb.String("late"), codes.OK}, "no message": {7, codes.Internal}} {
+		t.Run(name, func(t *testing.T) {
+			f := serveFrames(t, func(w wire, id uint32, n int) {
+				if n == 1 {
+					w.WriteRSTStream(id, http2.ErrCodeCancel)
+					return
+				}
+				w.headers(id, false, ":status", "200", "content-type", "application/grpc")
+				w.message(id, "hello")
+				w.headers(id, true, "grpc-status", "0")
+			})
+			var stream grpc.ClientStream
+			opens := 0
+			var r told
+			p := four()
+			p.Hooks = r.hooks()
+			c := &retrygrpc.Client{Policy: p}
+			cc := dial(t, f.addr, nil, append(c.DialOptions(), grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc,
+				cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+				if opens++; opens == 2 {
+					if err := stream.SendMsg(tt.request); err != nil {
+						t.Errorf("SendMsg = %v", err)
+					}
+					if err := stream.SendMsg(tt.request); status.Code(err) != codes.Internal {
+						t.Errorf("the second SendMsg = %v, want Internal", err)
+					}
+				}
+				return open(ctx, desc, cc, method, opts...)
+			}))...)
+			var err error
+			if stream, err = cc.NewStream(within(t), &grpc.StreamDesc{ServerStreams: true}, list); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := recv(stream); status.Code(err) != tt.code {
+				t.Errorf("RecvMsg = %v, want %v", err, tt.code)
+			}
+			if len(r.attempts) != 2 {
+				t.Errorf("%d attempts, want 2", len(r.attempts))
+			}
+		})
+	}
+}
+
+// TestNoRequest: a stream that is half-closed without a request stays so.
+func TestNoRequest(t *testing.T) {
+	s := serve(t, failing(1, fail(codes.Unavailable)))
+	cc := dial(t, s.addr, &retrygrpc.Client{Policy: four()})
+	stream, err := cc.NewStream(within(t), &grpc.StreamDesc{ServerStreams: true}, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := all(stream); !slices.Equal(got, []string{""}) || err != nil || s.calls() != 2 {
+		t.Errorf("got %q, %v after %d calls", got, err, s.calls())
+	}
 }
 
 // TestClientStreams: only the opening is retried, and the stream is grpc's own.
