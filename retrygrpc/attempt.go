@@ -60,10 +60,21 @@ func (a *attempt) end(err error) error {
 		a.class = retry.Transient
 		return &failure{error: timeout{}, status: timeout{}.GRPCStatus()}
 	}
-	if context.Cause(a.ctx) == retry.ErrAttemptTimeout {
+	if a.timedOut() {
 		err = timeout{err}
 	}
 	return a.judge(err)
+}
+
+// timedOut reports whether the attempt's own timeout has passed. A server that was
+// told of the deadline may notice before the context does.
+func (a *attempt) timedOut() bool {
+	if context.Cause(a.ctx) == retry.ErrAttemptTimeout {
+		return true
+	}
+	deadline, ok := a.ctx.Deadline()
+	own := a.until.IsZero() || deadline.Before(a.until)
+	return a.policy.AttemptTimeout > 0 && ok && own && time.Until(deadline) <= 0
 }
 
 // drop ends an attempt that needs its context no more.

@@ -86,6 +86,7 @@ func (c *Client) unary(ctx context.Context, method string, req, reply any, cc *g
 	k := c.call(cc, method, opts)
 	if system(k.policy.Clock) {
 		k.timeout = 0 // Do sets it as the context's deadline, which grpc tells the server
+		k.until, _ = ctx.Deadline()
 	} else {
 		k.policy.AttemptTimeout = 0 // a deadline by another clock means nothing to grpc
 	}
@@ -107,6 +108,7 @@ type call struct {
 	policy  retry.Policy     // of the run
 	ask     retry.Classifier // the user's Policy.Classify
 	timeout time.Duration    // of an attempt, where it is not the run that sets it
+	until   time.Time        // the caller's deadline, where it is the run
 	class   retry.Class      // of the latest attempt's error
 	answer  error            // the server's, which the run takes for a success
 	first   attempt          // with the rest, most calls are one allocation

@@ -534,6 +534,9 @@ func TestAttemptTimeout(t *testing.T) {
 	if status.Code(first.Err) != codes.DeadlineExceeded || !errors.Is(first.Err, retry.ErrAttemptTimeout) || first.Class != retry.Transient {
 		t.Errorf("first attempt: %v, %v", first.Err, first.Class)
 	}
+	if got, want := first.Err.Error(), "rpc error: code = DeadlineExceeded desc = retry: attempt timed out"; got != want {
+		t.Errorf("text = %q, want %q", got, want)
+	}
 }
 
 // TestAttemptTimeoutOnAnotherClock: that clock's time counts, and grpc is not shown a
@@ -584,27 +587,31 @@ func TestCallersContext(t *testing.T) {
 		t.Errorf("error = %v", err)
 	}
 
+	arrived := make(chan struct{}, 8)
 	hang := serve(t, func(_ int, s grpc.ServerStream, _ string) error {
-		s.SendHeader(nil)
+		if err := s.SendHeader(nil); err != nil {
+			return err
+		}
+		arrived <- struct{}{}
 		<-s.Context().Done()
 		return s.Context().Err()
 	})
 	p.Backoff = retry.Constant(time.Second) // or an attempt that the server ended first would be repeated
-	cc = dial(t, hang.addr, &retrygrpc.Client{Policy: p})
-	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer stop()
-	_, err = call(ctx, cc, get)
-	if status.Code(err) != codes.DeadlineExceeded || reason(err) != "deadline" {
-		t.Errorf("after the deadline: error = %v", err)
-	}
+	cc = ready(t, dial(t, hang.addr, &retrygrpc.Client{Policy: p}))
 	ctx, cancel = context.WithCancelCause(within(t))
 	go func() {
-		eventually(t, "the call is there", func() bool { return hang.calls() > 1 })
+		<-arrived
 		cancel(nil)
 	}()
 	_, err = call(ctx, cc, get)
 	if status.Code(err) != codes.Canceled || reason(err) != "canceled" {
 		t.Errorf("canceled after headers: error = %v", err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
+	_, err = call(ctx, cc, get)
+	if status.Code(err) != codes.DeadlineExceeded || reason(err) != "deadline" {
+		t.Errorf("after the deadline: error = %v", err)
 	}
 }
 

@@ -241,6 +241,65 @@ func TestStreamAttemptTimeoutOnAnotherClock(t *testing.T) {
 	}
 }
 
+// advancing moves a clock when it has received.
+type advancing struct {
+	grpc.ClientStream
+	clock *clockx.Virtual
+}
+
+func (s advancing) RecvMsg(m any) error {
+	defer s.clock.Advance(time.Minute)
+	return s.ClientStream.RecvMsg(m)
+}
+
+// TestStreamMessageTooLate: a message whose stream has just been cut is not the first
+// one, but the end of a stream is an end.
+func TestStreamMessageTooLate(t *testing.T) {
+	for name, tt := range map[string]struct {
+		messages bool
+		calls    int
+	}{"message": {true, 2}, "end": {false, 1}} {
+		t.Run(name, func(t *testing.T) {
+			clock := clockx.NewVirtual(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))
+			s := serve(t, func(_ int, s grpc.ServerStream, in string) error {
+				if !tt.messages {
+					return nil
+				}
+				return reply(s, in)
+			})
+			var r told
+			p := four()
+			p.AttemptTimeout, p.Clock, p.Hooks = time.Minute, clock, r.hooks()
+			c := &retrygrpc.Client{Policy: p}
+			opens := 0
+			cc := dial(t, s.addr, nil, append(c.DialOptions(), grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc,
+				cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+				cs, err := open(ctx, desc, cc, method, opts...)
+				if opens++; err == nil && opens == 1 {
+					cs = advancing{cs, clock}
+				}
+				return cs, err
+			}))...)
+			stream, err := open(within(t), cc, list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := all(stream); err != nil || len(got) != tt.calls-1 {
+				t.Errorf("got %q, %v", got, err)
+			}
+			if s.calls() != tt.calls || len(r.attempts) != tt.calls {
+				t.Errorf("%d calls, want %d", s.calls(), tt.calls)
+			}
+			if first := r.attempts[0].Err; tt.messages && (status.Code(first) != codes.DeadlineExceeded || !errors.Is(first, retry.ErrAttemptTimeout)) {
+				t.Errorf("first attempt: %v", first)
+			}
+			if clock.Pending() != 0 {
+				t.Errorf("%d timers are left", clock.Pending())
+			}
+		})
+	}
+}
+
 // TestSecondRequest: a server stream has one.
 func TestSecondRequest(t *testing.T) {
 	s := serve(t, func(_ int, s grpc.ServerStream, in string) error { return reply(s, in) })
@@ -305,7 +364,9 @@ func TestReceiveBeforeSend(t *testing.T) {
 		}
 	})
 	all.Go(func() {
-		eventually(t, "the server has the call", func() bool { return s.calls() > 0 })
+		for s.calls() == 0 {
+			time.Sleep(time.Millisecond)
+		}
 		if err := errors.Join(stream.SendMsg(wrapperspb.String("late")), stream.CloseSend()); err != nil {
 			t.Error(err)
 		}
