@@ -22,9 +22,11 @@ type attempt struct {
 	ctx  context.Context    // grpc's: derived from it
 	opts []grpc.CallOption  // the caller's, and those that gather evidence
 	room [6]grpc.CallOption // for opts, mostly
+	kept bool               // a stream goes on in ctx
 }
 
-// begin prepares an attempt whose context is to be derived from ctx.
+// begin prepares an attempt whose context is to be derived from ctx. It must be
+// closed.
 func (k *call) begin(ctx context.Context) *attempt {
 	a := &k.first
 	if a.call != nil {
@@ -53,9 +55,9 @@ func (k *call) begin(ctx context.Context) *attempt {
 func (a *attempt) end(err error) error {
 	inTime := a.limit.stop()
 	if err == nil && inTime {
+		a.kept = true
 		return nil
 	}
-	defer a.release()
 	if err == nil { // the context ends just now, and the stream with it
 		a.class = retry.Transient
 		return &failure{error: timeout{}, status: timeout{}.GRPCStatus()}
@@ -77,10 +79,12 @@ func (a *attempt) timedOut() bool {
 	return a.policy.AttemptTimeout > 0 && ok && own && time.Until(deadline) <= 0
 }
 
-// drop ends an attempt that needs its context no more.
-func (a *attempt) drop() {
-	a.limit.stop()
-	a.release()
+// close ends the attempt's context, unless a stream goes on in it.
+func (a *attempt) close() {
+	if !a.kept {
+		a.limit.stop()
+		a.release()
+	}
 }
 
 // closed reports whether the program has closed the connection: no attempt will

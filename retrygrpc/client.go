@@ -92,7 +92,7 @@ func (c *Client) unary(ctx context.Context, method string, req, reply any, cc *g
 	}
 	_, err := retry.Do(ctx, k.policy, func(ctx context.Context) (none struct{}, _ error) { // Run would make another func
 		a := k.begin(ctx)
-		defer a.drop()
+		defer a.close()
 		if err := invoke(a.ctx, method, req, reply, cc, a.opts...); err != nil {
 			return none, a.end(err)
 		}

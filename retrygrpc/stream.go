@@ -28,6 +28,7 @@ func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	k.policy.NonIdempotent = true // what will be sent is not kept
 	cs, err := retry.Do(ctx, k.policy, func(ctx context.Context) (grpc.ClientStream, error) {
 		a := k.begin(ctx)
+		defer a.close()
 		a.opts = append(a.opts, grpc.OnFinish(func(error) { a.release() }))
 		cs, err := open(a.ctx, desc, cc, method, a.opts...)
 		return cs, a.end(err)
@@ -105,6 +106,7 @@ func (s *serverStream) abandon(err error) {
 // attempt is the run's op.
 func (s *serverStream) attempt(ctx context.Context) error {
 	a := s.begin(ctx)
+	defer a.close()
 	a.opts = append(a.opts, grpc.OnFinish(func(err error) {
 		a.release() // or the context would stay with its parent
 		if err != nil && s.closed() {
@@ -128,7 +130,6 @@ func (s *serverStream) attempt(ctx context.Context) error {
 	}
 	err = s.want(cs)
 	if s.ended = err == io.EOF; s.ended {
-		a.drop()
 		return nil
 	}
 	return a.end(err)

@@ -584,6 +584,32 @@ func TestPanicInHook(t *testing.T) {
 	<-exited
 }
 
+// TestPanicBelow: a panic of an interceptor below reaches the caller, and leaves no
+// timer.
+func TestPanicBelow(t *testing.T) {
+	for name, desc := range map[string]*grpc.StreamDesc{"server stream": {ServerStreams: true}, "client stream": {ClientStreams: true}} {
+		t.Run(name, func(t *testing.T) {
+			clock := clockx.NewVirtual(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))
+			p := four()
+			p.AttemptTimeout, p.Clock = time.Minute, clock
+			c := &retrygrpc.Client{Policy: p}
+			cc := dial(t, "127.0.0.1:1", nil, append(c.DialOptions(), grpc.WithChainStreamInterceptor(func(context.Context, *grpc.StreamDesc,
+				*grpc.ClientConn, string, grpc.Streamer, ...grpc.CallOption) (grpc.ClientStream, error) {
+				panic("below")
+			}))...)
+			defer func() {
+				if x := recover(); x != "below" {
+					t.Errorf("recovered %v", x)
+				}
+				if clock.Pending() != 0 {
+					t.Errorf("%d timers are left", clock.Pending())
+				}
+			}()
+			cc.NewStream(within(t), desc, chat)
+		})
+	}
+}
+
 // TestNoGoroutineIsLeft abandons streams at every stage.
 func TestNoGoroutineIsLeft(t *testing.T) {
 	n := 2000 // of each
