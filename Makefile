@@ -1,4 +1,4 @@
-.PHONY: check api dashboard fuzz bench table
+.PHONY: check api dashboard fuzz mutate bench table
 
 # All that CI runs.
 check:
@@ -21,8 +21,15 @@ fuzz:
 	go test -run '^$$' -fuzz FuzzAfter -fuzztime 1m ./retryqueue
 	go test -run '^$$' -fuzz FuzzVirtual -fuzztime 1m ./clockx
 	go test -run '^$$' -fuzz FuzzParseRetryAfter -fuzztime 3m ./retryhttp
+	go test -run '^$$' -fuzz FuzzDownload -fuzztime 1m ./retryhttp
+	go test -run '^$$' -fuzz FuzzPushback -fuzztime 1m ./retrygrpc
+	go test -run '^$$' -fuzz FuzzThrottle -fuzztime 1m ./retrygrpc
 	go test -run '^$$' -fuzz FuzzParsePolicy -fuzztime 3m ./storm
 	go test -run '^$$' -fuzz FuzzFormatPolicy -fuzztime 3m ./storm
+
+# Says which changes of the root package no test notices: minutes on an idle machine.
+mutate:
+	go run ./tools/mutate -min 98 .
 
 # Compare the rows of one run with each other; times of two runs say nothing.
 bench:
