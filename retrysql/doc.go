@@ -1,0 +1,2 @@
+// Package retrysql repeats transactions.
+package retrysql

@@ -1,0 +1,222 @@
+package retrysql
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+
+	"github.com/goretry/retry"
+)
+
+// CommitError says that COMMIT failed and that nobody knows whether the transaction
+// happened: the connection may have been lost after the server had committed. It is
+// Permanent unless Policy.Classify says otherwise, as [Repeatable] does.
+//
+// It does not unwrap. Err is for people: not even a driver.ErrBadConn in it proves
+// that nothing happened.
+type CommitError struct{ Err error }
+
+// Error tells what is known.
+func (e *CommitError) Error() string {
+	return fmt.Sprintf("retrysql: COMMIT failed, the transaction may have happened: %v", e.Err)
+}
+
+// Retryable returns false, so that runs around Tx do not repeat it either.
+func (e *CommitError) Retryable() bool { return false }
+
+// Repeatable is a [retry.Classifier] for transactions that may happen twice:
+// Transient for a [CommitError], else Unknown. Of an inner run it looks at the last
+// error only. Put it into Policy.Classify. It does not overrule
+// Policy.NonIdempotent.
+func Repeatable(err error) retry.Class {
+	for e := range tree(err) {
+		if _, ok := e.(*CommitError); ok {
+			return retry.Transient
+		}
+	}
+	return retry.Unknown
+}
+
+// Classify is a [retry.Classifier] that knows the numbers of
+// github.com/go-sql-driver/mysql, github.com/mattn/go-sqlite3 and
+// modernc.org/sqlite, whose errors it tells by the name of their type. It returns
+// Unknown for all others: a SQLSTATE is known to [retry.DefaultClassifier]. [Tx] and
+// [TxOf] ask it after Policy.Classify; it is good in any policy.
+func Classify(err error) retry.Class {
+	for e := range tree(err) {
+		switch e := e.(type) {
+		case *undone: // says for itself that it is Unprocessed
+			return retry.Unknown
+		case *retry.Error:
+			if retry.DefaultClassifier(e) == retry.Permanent {
+				return retry.Unknown
+			}
+		}
+		switch system, number := code(e); system {
+		case mysql:
+			switch number {
+			case 1213, 1205, 1053, 1290, 1792, 1836, 3572:
+				// deadlock, lock wait timeout, shutdown, read-only (three ways), NOWAIT
+				return retry.Transient
+			case 1040, 1203, 1226: // too many connections, of all, of a user, a user's limit
+				return retry.Throttled
+			case 1062, 1064, 1146, 1451, 1452: // duplicate key, syntax, no such table, foreign key (two ways)
+				return retry.Permanent
+			}
+		case sqlite:
+			switch number {
+			case 5, 6: // BUSY, LOCKED
+				return retry.Transient
+			case 1, 8, 19, 20: // ERROR, READONLY, CONSTRAINT, MISMATCH
+				return retry.Permanent
+			}
+		}
+	}
+	return retry.Unknown
+}
+
+// rolledBack returns the server's error in one of COMMIT if it says that the
+// transaction was rolled back, and nothing in there says otherwise, else nil.
+func rolledBack(err error) (answer error) {
+	for e := range tree(err) {
+		var is bool
+		switch system, number := code(e); system {
+		case mysql:
+			is = number == 1213 || number == 1205
+		case sqlite:
+			is = number == 5 || number == 6 || number == 19
+		default:
+			s, ok := e.(interface{ SQLState() string })
+			if !ok {
+				if _, inner := e.(*retry.Error); inner { // it has tried COMMIT more than once
+					return nil
+				}
+				continue
+			}
+			state := s.SQLState()
+			is = len(state) == 5 && (state[:2] == "40" && state != "40003" || state[:2] == "23" || state == "25P02")
+		}
+		if !is {
+			return nil
+		}
+		if answer == nil {
+			answer = e
+		}
+	}
+	return answer
+}
+
+// The database systems whose drivers have numbers of their own.
+const (
+	mysql = iota + 1
+	sqlite
+)
+
+// code returns the number that err itself has, without what it wraps, and whose
+// it is: 0 for no known system's.
+func code(err error) (system int, number int64) {
+	v := reflect.ValueOf(err)
+	if v.Kind() == reflect.Pointer && v.IsNil() {
+		return 0, 0
+	}
+	switch v.Type().String() {
+	case "*mysql.MySQLError":
+		if v = field(v.Elem(), "Number"); v.CanUint() {
+			return mysql, int64(v.Uint())
+		}
+	case "sqlite3.Error": // of mattn
+		if v = field(v, "Code"); v.CanInt() {
+			return sqlite, v.Int() & 0xff
+		}
+	case "*sqlite.Error": // of modernc
+		if e, ok := err.(interface{ Code() int }); ok {
+			return sqlite, int64(e.Code()) & 0xff
+		}
+	}
+	return 0, 0
+}
+
+// field returns the invalid Value if v has no such field.
+func field(v reflect.Value, name string) reflect.Value {
+	if v.Kind() != reflect.Struct {
+		return reflect.Value{}
+	}
+	return v.FieldByName(name)
+}
+
+// tree returns err and what it wraps, depth first, as errors.As walks it; of an
+// inner run, only the last error.
+func tree(err error) iter.Seq[error] {
+	return func(yield func(error) bool) { walk(err, yield) }
+}
+
+func walk(err error, visit func(error) bool) bool {
+	for err != nil {
+		if !visit(err) {
+			return false
+		}
+		switch e := err.(type) {
+		case *retry.Error:
+			err = e.Last()
+		case interface{ Unwrap() error }:
+			err = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			for _, err := range e.Unwrap() {
+				if !walk(err, visit) {
+					return false
+				}
+			}
+			return true
+		default:
+			return true
+		}
+	}
+	return true
+}
+
+// informed returns the classifier of the policy that Do gets. Do asks it about what
+// settled returns.
+func informed(own retry.Classifier) retry.Classifier {
+	return func(err error) retry.Class {
+		if _, ok := err.(*undone); ok {
+			return retry.Unprocessed
+		}
+		if own != nil {
+			if c := own(err); c != retry.Unknown {
+				return c
+			}
+		}
+		return Classify(err)
+	}
+}
+
+// undone is the error of a transaction that was rolled back and is worth another
+// attempt. Its own class goes before that of what it wraps.
+type undone struct{ error }
+
+func (e *undone) Unwrap() error     { return e.error }
+func (e *undone) SafeToRetry() bool { return true }
+
+// ErrorType returns the error.type of what is wrapped, by the rule of
+// OpenTelemetry's conventions, so that telemetry does not show this type instead.
+func (e *undone) ErrorType() string {
+	if own, ok := errors.AsType[interface {
+		error
+		ErrorType() string
+	}](e.error); ok {
+		return own.ErrorType()
+	}
+	err := e.error
+	for wrapped := errors.Unwrap(err); wrapped != nil && reflect.TypeOf(err) == wrapper; wrapped = errors.Unwrap(err) {
+		err = wrapped
+	}
+	t := reflect.TypeOf(err)
+	if t.PkgPath() == "" {
+		return t.String()
+	}
+	return t.PkgPath() + "." + t.Name()
+}
+
+var wrapper = reflect.TypeOf(fmt.Errorf("%w", sql.ErrTxDone))

@@ -1,0 +1,183 @@
+package retrysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+// Tx runs fn in a transaction of db, which is a *[sql.DB], a *[sql.Conn] or what
+// wraps one, and commits it. After an error that is worth a retry it does all of it
+// again, from BEGIN. It returns fn's value, or the zero T and a *[retry.Error]. Nil
+// opts means the driver's default isolation level.
+//
+// fn may run several times: keep other side effects out of it. It must not end tx,
+// and must not keep it. Its context is the attempt's: a Tx in that context makes
+// one attempt, since only the outermost transaction can be repeated. The package
+// documentation lists the rules.
+//
+// Tx may be called concurrently if db may. It panics if fn, db, or the *sql.DB or
+// *sql.Conn in db is nil.
+func Tx[T any](ctx context.Context, db interface {
+	BeginTx(context.Context, *sql.TxOptions) (*sql.Tx, error)
+}, p retry.Policy, opts *sql.TxOptions, fn func(context.Context, *sql.Tx) (T, error)) (T, error) {
+	if db == nil || db == (*sql.DB)(nil) || db == (*sql.Conn)(nil) {
+		panic("retrysql: nil db")
+	}
+	if fn == nil {
+		panic("retrysql: nil fn")
+	}
+	return TxOf(ctx, p, func(ctx context.Context) (stdTx, error) {
+		tx, err := db.BeginTx(ctx, opts)
+		return stdTx{tx}, err
+	}, func(ctx context.Context, tx stdTx) (T, error) { return fn(ctx, tx.Tx) })
+}
+
+// stdTx ignores the contexts: database/sql has that of BeginTx.
+type stdTx struct{ *sql.Tx }
+
+func (t stdTx) Commit(context.Context) error   { return t.Tx.Commit() }
+func (t stdTx) Rollback(context.Context) error { return t.Tx.Rollback() }
+
+// TxOf is [Tx] for the transactions of other packages, such as pgx.Tx. Pass
+// pool.Begin as begin, or a func that calls BeginTx. For a type whose Commit and
+// Rollback take no context, write one around it that adds them: see the example.
+//
+// Rollback is called after any error, also Commit's. Its context has the caller's
+// values and ends after 5 s of real time. TxOf panics if begin or fn is nil.
+func TxOf[X interface {
+	Commit(context.Context) error
+	Rollback(context.Context) error
+}, T any](ctx context.Context, p retry.Policy, begin func(context.Context) (X, error), fn func(context.Context, X) (T, error)) (T, error) {
+	if begin == nil {
+		panic("retrysql: nil begin")
+	}
+	if fn == nil {
+		panic("retrysql: nil fn")
+	}
+	if ctx != nil && ctx.Value(within{}) != nil {
+		p.MaxAttempts = 1
+	}
+	p.Classify = informed(p.Classify)
+	var forbidden *bool // a second time, of what may have happened; nil where that is allowed
+	if p.NonIdempotent {
+		forbidden = new(bool)
+		p.NonIdempotent = false // for all else: what was rolled back did not happen
+		p.Hooks.Done = explained(p.Hooks.Done, forbidden)
+	}
+	return retry.Do(ctx, p, func(ctx context.Context) (T, error) {
+		v, err := once(context.WithValue(ctx, within{}, true), begin, fn)
+		if err != nil {
+			return *new(T), settled(&p, forbidden, err)
+		}
+		return v, nil
+	})
+}
+
+// within is the key of a context in which a transaction is open.
+type within struct{}
+
+// transaction is the X of TxOf.
+type transaction interface {
+	Commit(context.Context) error
+	Rollback(context.Context) error
+}
+
+// once makes one attempt. Beside an error its value is of no use.
+func once[X transaction, T any](ctx context.Context, begin func(context.Context) (X, error), fn func(context.Context, X) (T, error)) (v T, err error) {
+	tx, err := begin(ctx)
+	if err != nil {
+		return v, because(ctx, err)
+	}
+	committed, failed := false, false
+	defer func() { // also after a panic or Goexit
+		if committed {
+			return
+		}
+		late := rollback(ctx, tx.Rollback)
+		if failed && errors.Is(late, sql.ErrTxDone) && ctx.Err() == nil { // for all we know by a COMMIT
+			err = retry.Stop(fmt.Errorf("%w (fn ended the transaction: %w)", err, late))
+		}
+	}()
+	if v, err = fn(ctx, tx); err != nil || ctx.Err() != nil {
+		failed = true
+		return v, because(ctx, err)
+	}
+	if err = tx.Commit(ctx); err != nil {
+		return v, uncommitted(err)
+	}
+	committed = true
+	return v, nil
+}
+
+// because adds to an attempt's error why its context has ended, if it has. The
+// cause comes first: it is what classifies an ErrTxDone that it has led to.
+func because(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	switch {
+	case err == nil:
+		return cause
+	case cause == nil || errors.Is(err, cause):
+		return err
+	}
+	return fmt.Errorf("%w: %w", cause, err)
+}
+
+// rollback ends a transaction that was not committed. Should that fail, the server
+// rolls back when it misses the connection.
+func rollback(ctx context.Context, end func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return end(ctx)
+}
+
+// uncommitted returns what an error of COMMIT means.
+func uncommitted(err error) error {
+	if errors.Is(err, sql.ErrTxDone) {
+		return retry.Stop(err)
+	}
+	answer := rolledBack(err)
+	if answer == nil {
+		return &CommitError{err}
+	}
+	heard := false
+	retry.Policy{Classify: func(error) retry.Class { heard = true; return retry.Permanent }}.Judge(err)
+	if !heard { // a mark would be judged instead
+		return answer
+	}
+	return err
+}
+
+// settled returns what Do is told of an attempt's error. What was rolled back did
+// not happen. What may have happened sets forbidden, unless that is nil, and ends
+// the run where it would be repeated.
+func settled(p *retry.Policy, forbidden *bool, err error) error {
+	class, _ := p.Judge(err)
+	_, maybe := errors.AsType[*CommitError](err)
+	switch {
+	case maybe && forbidden != nil && (class == retry.Transient || class == retry.Throttled):
+		*forbidden = true
+		return retry.Stop(err)
+	case maybe, class == retry.Permanent, class == retry.Throttled, errors.Is(err, retry.ErrRejected):
+		return err
+	}
+	return &undone{err}
+}
+
+// explained puts right the reason for which such a run has ended, before anyone
+// gets to see it, and then calls done.
+func explained(done func(context.Context, retry.Summary), forbidden *bool) func(context.Context, retry.Summary) {
+	return func(ctx context.Context, s retry.Summary) {
+		if e, ok := s.Err.(*retry.Error); ok && *forbidden {
+			s.Reason = retry.ReasonNotIdempotent
+			e.Reason = s.Reason
+		}
+		if done != nil {
+			done(ctx, s)
+		}
+	}
+}
