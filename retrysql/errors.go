@@ -82,20 +82,21 @@ func Classify(err error) retry.Class {
 func rolledBack(err error) (answer error) {
 	for e := range tree(err) {
 		var is bool
+		var state string
 		switch system, number := code(e); system {
 		case mysql:
 			is = number == 1213 || number == 1205
 		case sqlite:
 			is = number == 5 || number == 6 || number == 19
 		default:
-			s, ok := e.(interface{ SQLState() string })
-			if !ok {
-				if _, inner := e.(*retry.Error); inner { // it has tried COMMIT more than once
-					return nil
-				}
+			switch e := e.(type) {
+			case *retry.Error, *CommitError: // of a COMMIT that itself is a run
+				return nil
+			case interface{ SQLState() string }:
+				state = e.SQLState()
+			default:
 				continue
 			}
-			state := s.SQLState()
 			is = len(state) == 5 && (state[:2] == "40" && state != "40003" || state[:2] == "23" || state == "25P02")
 		}
 		if !is {

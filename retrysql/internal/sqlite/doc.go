@@ -1,0 +1,13 @@
+// Package sqlite stands in tests for modernc.org/sqlite, whose errors are told by the
+// name of their type.
+//
+// What may live here: what retrysql reads of that driver's error.
+package sqlite
+
+// Error has the driver's method.
+type Error struct{ Extended int }
+
+func (e *Error) Error() string { return "sqlite" }
+
+// Code returns the extended code.
+func (e *Error) Code() int { return e.Extended }

@@ -1,0 +1,54 @@
+package retrysql_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retrysql"
+)
+
+// state is an error with a SQLSTATE, as pgx and lib/pq have them.
+type state string
+
+func (s state) Error() string    { return "SQLSTATE " + string(s) }
+func (s state) SQLState() string { return string(s) }
+
+// unsent is an error that claims that nothing was sent, as pgx's do.
+type unsent struct{}
+
+func (unsent) Error() string     { return "unsent" }
+func (unsent) SafeToRetry() bool { return true }
+
+var errFlaky = errors.New("flaky")
+
+// fake is a database whose transactions return these errors, and say when they end.
+type fake struct {
+	begin, commit, rollback error
+	calls                   []string
+}
+
+func (f *fake) call(name string, err error) error {
+	f.calls = append(f.calls, name)
+	return err
+}
+
+func (f *fake) Begin(context.Context) (*fake, error) { return f, f.call("begin", f.begin) }
+func (f *fake) Commit(context.Context) error         { return f.call("commit", f.commit) }
+func (f *fake) Rollback(context.Context) error       { return f.call("rollback", f.rollback) }
+
+// tx runs a transaction whose fn returns 7 and err.
+func (f *fake) tx(ctx context.Context, p retry.Policy, err error) (int, error) {
+	return retrysql.TxOf(ctx, p, f.Begin, func(context.Context, *fake) (int, error) { return 7, f.call("fn", err) })
+}
+
+// end returns the *retry.Error that every failure is.
+func end(t *testing.T, err error) *retry.Error {
+	t.Helper()
+	e, ok := err.(*retry.Error)
+	if !ok {
+		t.Fatalf("%v (%T), want a *retry.Error", err, err)
+	}
+	return e
+}

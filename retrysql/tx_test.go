@@ -1,0 +1,552 @@
+package retrysql_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retrysql"
+	"github.com/goretry/retry/retrysql/internal/mysql"
+	"github.com/goretry/retry/retrysql/internal/sqlite"
+	"github.com/goretry/retry/retrysql/internal/sqlite3"
+	"github.com/goretry/retry/retrytest"
+)
+
+// What comes of each error, for every policy: what was rolled back may be repeated
+// though it must not happen twice.
+func TestWhatWasRolledBackIsRepeated(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	lost := &retrysql.CommitError{Err: driver.ErrBadConn}
+	for _, tt := range []struct {
+		name  string
+		where place
+		err   error
+		class retry.Class // which the hooks see, of the first attempt
+		again bool
+	}{
+		{"BEGIN, unknown", atBegin, errFlaky, retry.Unprocessed, true},
+		{"BEGIN, refused", atBegin, refused, retry.Unprocessed, true},
+		{"BEGIN, too many connections", atBegin, state("53300"), retry.Throttled, true},
+		{"BEGIN, no such database", atBegin, state("3D000"), retry.Permanent, false},
+
+		{"fn, unknown", atFn, errFlaky, retry.Unprocessed, true},
+		{"fn, serialization failure", atFn, state("40001"), retry.Unprocessed, true},
+		{"fn, deadlock of MySQL", atFn, &mysql.MySQLError{Number: 1213}, retry.Unprocessed, true},
+		{"fn, connection lost", atFn, state("08006"), retry.Unprocessed, true},
+		{"fn, nothing sent", atFn, unsent{}, retry.Unprocessed, true},
+		{"fn, bad connection", atFn, driver.ErrBadConn, retry.Unprocessed, true},
+		{"fn, rejected", atFn, retry.ErrRejected, retry.Transient, true},
+		{"fn, rejected, wrapped", atFn, fmt.Errorf("%w", retry.ErrRejected), retry.Transient, true},
+		{"fn, throttled", atFn, state("53200"), retry.Throttled, true},
+		{"fn, After", atFn, retry.After(errFlaky, time.Second), retry.Throttled, true},
+		{"fn, Stop", atFn, retry.Stop(state("40001")), retry.Permanent, false},
+		{"fn, unique violation", atFn, state("23505"), retry.Permanent, false},
+		{"fn, no rows", atFn, sql.ErrNoRows, retry.Permanent, false},
+		{"fn, COMMIT of another transaction", atFn, lost, retry.Permanent, false},
+		{"fn, COMMIT of another transaction, wrapped", atFn, fmt.Errorf("%w", lost), retry.Permanent, false},
+		{"fn, another run that gave up", atFn, &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{errFlaky}}, retry.Unprocessed, true},
+		{"fn, another run that must not repeat", atFn, &retry.Error{Reason: retry.ReasonNotIdempotent, Attempts: 1, Errs: []error{errFlaky}}, retry.Permanent, false},
+
+		{"COMMIT, serialization failure", atCommit, state("40001"), retry.Unprocessed, true},
+		{"COMMIT, deadlock", atCommit, state("40P01"), retry.Unprocessed, true},
+		{"COMMIT, 40000", atCommit, state("40000"), retry.Unprocessed, true},
+		{"COMMIT, aborted transaction", atCommit, state("25P02"), retry.Unprocessed, true},
+		{"COMMIT, deferred constraint", atCommit, state("23503"), retry.Permanent, false},
+		{"COMMIT, wrapped", atCommit, fmt.Errorf("x: %w", fmt.Errorf("%w: %w", errFlaky, state("40001"))), retry.Unprocessed, true},
+		{"COMMIT, Stop", atCommit, retry.Stop(state("40001")), retry.Unprocessed, true},
+		{"COMMIT, After of a deferred constraint", atCommit, fmt.Errorf("x: %w", retry.After(state("23505"), time.Hour)), retry.Permanent, false},
+		{"COMMIT, deadlock of MySQL", atCommit, &mysql.MySQLError{Number: 1213}, retry.Unprocessed, true},
+		{"COMMIT, lock wait timeout of MySQL", atCommit, &mysql.MySQLError{Number: 1205}, retry.Unprocessed, true},
+		{"COMMIT, SQLite is busy", atCommit, &sqlite.Error{Extended: 5}, retry.Unprocessed, true},
+		{"COMMIT, SQLite's snapshot is busy", atCommit, &sqlite.Error{Extended: 517}, retry.Unprocessed, true},
+		{"COMMIT, SQLite is locked", atCommit, sqlite3.Error{Code: 6}, retry.Unprocessed, true},
+		{"COMMIT, constraint of SQLite", atCommit, &sqlite.Error{Extended: 787}, retry.Permanent, false},
+		{"COMMIT, fn ended it", atCommit, sql.ErrTxDone, retry.Permanent, false},
+		{"COMMIT, fn ended it, wrapped", atCommit, fmt.Errorf("x: %w", sql.ErrTxDone), retry.Permanent, false},
+	} {
+		for _, nonIdempotent := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/%v", tt.name, nonIdempotent), func(t *testing.T) {
+				h := retrytest.New(t, retry.Policy{NonIdempotent: nonIdempotent})
+				var f fake
+				var inFn error
+				switch tt.where {
+				case atBegin:
+					f.begin = tt.err
+				case atFn:
+					inFn = tt.err
+				case atCommit:
+					f.commit = tt.err
+				}
+				v, err := f.tx(t.Context(), h.Policy, inFn)
+				if _, ok := errors.AsType[*retrysql.CommitError](err); ok && tt.where == atCommit {
+					t.Errorf("%v is a CommitError", err)
+				}
+				if v != 0 {
+					t.Errorf("value %d of a transaction that did not happen, want 0", v)
+				}
+				if got := h.Attempts()[0].Class; got != tt.class {
+					t.Errorf("%v is %v, want %v", tt.err, got, tt.class)
+				}
+				if tt.again {
+					h.AssertAttempts(3)
+					h.AssertReason(retry.ReasonMaxAttempts)
+				} else {
+					h.AssertAttempts(1)
+					h.AssertReason(retry.ReasonPermanent)
+				}
+			})
+		}
+	}
+}
+
+type place int
+
+const (
+	atBegin place = iota
+	atFn
+	atCommit
+)
+
+// Nothing that COMMIT says is believed, but that the transaction was rolled back.
+func TestCommitError(t *testing.T) {
+	for name, says := range map[string]error{
+		"bad connection":            driver.ErrBadConn,
+		"nothing sent":              unsent{},
+		"refused":                   &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
+		"outcome unknown":           state("40003"),
+		"connection lost":           state("08006"),
+		"transaction unknown":       state("08007"),
+		"not connected":             state("08001"),
+		"server starting":           state("57P03"),
+		"too many connections":      state("53300"),
+		"serialization, cut short":  state("4000"),
+		"no SQLSTATE":               state(""),
+		"canceled":                  context.Canceled,
+		"timeout":                   context.DeadlineExceeded,
+		"EOF":                       fmt.Errorf("unexpected EOF"),
+		"duplicate key of MySQL":    &mysql.MySQLError{Number: 1062},
+		"shutdown of MySQL":         &mysql.MySQLError{Number: 1053},
+		"too many at MySQL":         &mysql.MySQLError{Number: 1040},
+		"I/O of SQLite":             &sqlite.Error{Extended: 10},
+		"full SQLite":               sqlite3.Error{Code: 13},
+		"Stop":                      retry.Stop(errFlaky),
+		"After":                     retry.After(driver.ErrBadConn, time.Second),
+		"rejected":                  retry.ErrRejected,
+		"two answers":               errors.Join(state("40001"), state("40003")),
+		"two systems":               errors.Join(&mysql.MySQLError{Number: 1213}, &sqlite.Error{Extended: 10}),
+		"attempts of its own":       &retry.Error{Reason: retry.ReasonMaxAttempts, Errs: []error{driver.ErrBadConn, state("40001")}},
+		"a nil error of the driver": (*mysql.MySQLError)(nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, tt := range []struct {
+				policy   retry.Policy
+				reason   retry.Reason
+				attempts int
+			}{
+				{retry.Policy{}, retry.ReasonPermanent, 1},
+				{retry.Policy{NonIdempotent: true}, retry.ReasonPermanent, 1},
+				{retry.Policy{Classify: retrysql.Repeatable}, retry.ReasonMaxAttempts, 3},
+				{retry.Policy{Classify: retrysql.Repeatable, NonIdempotent: true}, retry.ReasonNotIdempotent, 1},
+				{retry.Policy{Classify: always(retry.Throttled), NonIdempotent: true}, retry.ReasonNotIdempotent, 1},
+				{retry.Policy{Classify: always(retry.Unprocessed), NonIdempotent: true}, retry.ReasonMaxAttempts, 3}, // who says so knows
+			} {
+				h := retrytest.New(t, tt.policy)
+				v, err := (&fake{commit: says}).tx(t.Context(), h.Policy, nil)
+				e := end(t, err)
+				commit, ok := e.Last().(*retrysql.CommitError)
+				if v != 0 || !ok || !same(commit.Err, says) {
+					t.Errorf("%d, %v, want 0 and a CommitError of %v", v, err, says)
+				}
+				if e.Reason != tt.reason || h.Summary().Reason != tt.reason || h.Summary().Err != err {
+					t.Errorf("ended by %v, with hooks told %v, want %v", e.Reason, h.Summary().Reason, tt.reason)
+				}
+				h.AssertAttempts(tt.attempts)
+			}
+		})
+	}
+}
+
+func same(a, b error) bool {
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && fmt.Sprintf("%#v", a) == fmt.Sprintf("%#v", b)
+}
+
+func always(c retry.Class) retry.Classifier { return func(error) retry.Class { return c } }
+
+func TestCommitErrorIsPermanentInOuterRuns(t *testing.T) {
+	runs := 0
+	err := retry.Run(t.Context(), retry.Policy{}, func(ctx context.Context) error {
+		runs++
+		_, err := (&fake{commit: driver.ErrBadConn}).tx(ctx, retry.Policy{}, nil)
+		return err
+	})
+	if e := end(t, err); e.Reason != retry.ReasonPermanent || runs != 1 {
+		t.Errorf("%d runs, then %v", runs, err)
+	}
+	if errors.Is(err, driver.ErrBadConn) {
+		t.Errorf("%v wraps what proves nothing", err)
+	}
+}
+
+// An outer run that must not repeat may repeat a transaction that did not happen.
+func TestOuterRunRepeatsWhatWasRolledBack(t *testing.T) {
+	for _, classify := range []retry.Classifier{nil, retrysql.Classify} {
+		runs := 0
+		_ = retry.Run(t.Context(), retry.Policy{NonIdempotent: true, Backoff: retry.Constant(0), Classify: classify}, func(ctx context.Context) error {
+			runs++
+			_, err := (&fake{}).tx(ctx, retry.Policy{MaxAttempts: 1}, &mysql.MySQLError{Number: 1213})
+			return err
+		})
+		if runs != 3 {
+			t.Errorf("%d runs, want 3", runs)
+		}
+	}
+}
+
+func TestPolicyClassifyGoesFirst(t *testing.T) {
+	for _, tt := range []struct {
+		says     retry.Class
+		attempts int
+	}{{retry.Permanent, 1}, {retry.Transient, 3}, {retry.Throttled, 3}, {retry.Unprocessed, 3}, {retry.Unknown, 3}} {
+		h := retrytest.New(t, retry.Policy{Classify: func(err error) retry.Class {
+			if _, ok := errors.AsType[*mysql.MySQLError](err); !ok {
+				t.Errorf("asked about %v", err)
+			}
+			return tt.says
+		}})
+		_, _ = (&fake{}).tx(t.Context(), h.Policy, fmt.Errorf("debit: %w", &mysql.MySQLError{Number: 1213}))
+		h.AssertAttempts(tt.attempts)
+	}
+}
+
+func TestThrottledTransactionWaitsAsThrottled(t *testing.T) {
+	h := retrytest.New(t, retry.Policy{
+		NonIdempotent: true, Backoff: retry.Constant(time.Second), ThrottleBackoff: retry.Constant(time.Minute),
+	})
+	_, _ = (&fake{begin: &mysql.MySQLError{Number: 1040}}).tx(t.Context(), h.Policy, nil)
+	h.AssertDelays(time.Minute, time.Minute)
+}
+
+func TestOrderOfCalls(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		fake fake
+		fn   error
+		want string
+	}{
+		{"success", fake{}, nil, "begin fn commit"},
+		{"BEGIN fails", fake{begin: errFlaky}, nil, "begin begin"},
+		{"fn fails", fake{}, errFlaky, "begin fn rollback begin fn rollback"},
+		{"COMMIT fails", fake{commit: state("40001")}, nil, "begin fn commit rollback begin fn commit rollback"},
+		{"COMMIT is lost", fake{commit: errFlaky}, nil, "begin fn commit rollback"},
+		{"ROLLBACK fails too", fake{rollback: errors.New("rollback")}, errFlaky, "begin fn rollback begin fn rollback"},
+		{"fn ended it and failed", fake{rollback: sql.ErrTxDone}, errFlaky, "begin fn rollback"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := retrytest.New(t, retry.Policy{MaxAttempts: 2})
+			v, err := tt.fake.tx(t.Context(), h.Policy, tt.fn)
+			if got := strings.Join(tt.fake.calls, " "); got != tt.want {
+				t.Errorf("calls: %s\nwant:  %s", got, tt.want)
+			}
+			if ok := err == nil; ok != (v == 7) {
+				t.Errorf("%d, %v", v, err)
+			}
+			if tt.fn != nil && !errors.Is(err, tt.fn) {
+				t.Errorf("%v lacks %v", err, tt.fn)
+			}
+			if tt.fake.rollback == sql.ErrTxDone && (!errors.Is(err, sql.ErrTxDone) || end(t, err).Reason != retry.ReasonPermanent) {
+				t.Errorf("%v, want sql.ErrTxDone, permanent", err)
+			}
+		})
+	}
+}
+
+type key struct{}
+
+// hooked is a transaction of funcs.
+type hooked struct {
+	commit, rollback func(context.Context) error
+}
+
+func (h hooked) Commit(ctx context.Context) error   { return h.commit(ctx) }
+func (h hooked) Rollback(ctx context.Context) error { return h.rollback(ctx) }
+
+func TestRollbackOutlivesTheCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+		tx := hooked{rollback: func(ctx context.Context) error {
+			if ctx.Value(key{}) != "value" || ctx.Err() != nil {
+				t.Errorf("rolled back in a context with %v and %v", ctx.Value(key{}), ctx.Err())
+			}
+			start := time.Now()
+			<-ctx.Done()
+			if took := time.Since(start); took != 5*time.Second {
+				t.Errorf("a rollback that hangs ends after %v, want 5s", took)
+			}
+			return ctx.Err()
+		}}
+		_, err := retrysql.TxOf(ctx, retry.Policy{}, func(context.Context) (hooked, error) { return tx, nil },
+			func(context.Context, hooked) (int, error) {
+				cancel()
+				return 7, errFlaky
+			})
+		if e := end(t, err); e.Reason != retry.ReasonCanceled || !errors.Is(err, errFlaky) {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+func TestNoCommitAfterTheCallersEnd(t *testing.T) {
+	cause := errors.New("shutting down")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var f fake
+	v, err := retrysql.TxOf(ctx, retry.Policy{}, f.Begin, func(context.Context, *fake) (int, error) {
+		cancel(cause)
+		return 7, nil
+	})
+	if got := strings.Join(f.calls, " "); got != "begin rollback" {
+		t.Errorf("calls: %s", got)
+	}
+	if e := end(t, err); v != 0 || e.Reason != retry.ReasonCanceled || !errors.Is(e.Last(), cause) {
+		t.Errorf("%d, %v, want 0 and %v", v, err, cause)
+	}
+}
+
+// database/sql rolls back when the context ends. fn may see no more than that, which
+// by itself would be permanent.
+func TestAttemptTimeoutIsTheCause(t *testing.T) {
+	for name, sees := range map[string]error{"nothing": nil, "ErrTxDone": sql.ErrTxDone, "the timeout": context.DeadlineExceeded} {
+		t.Run(name, func(t *testing.T) {
+			h := retrytest.New(t, retry.Policy{AttemptTimeout: time.Second, NonIdempotent: true})
+			f := fake{rollback: sql.ErrTxDone}
+			v, err := retrysql.TxOf(t.Context(), h.Policy, f.Begin, func(ctx context.Context, _ *fake) (int, error) {
+				if retry.AttemptNumber(ctx) < 3 {
+					_ = h.Clock.Sleep(ctx, time.Minute)
+					return 7, sees
+				}
+				return 7, nil
+			})
+			if v != 7 || err != nil {
+				t.Fatalf("%d, %v, want 7", v, err)
+			}
+			h.AssertAttempts(3)
+			first := h.Attempts()[0].Err
+			if first == nil || !errors.Is(first, retry.ErrAttemptTimeout) || sees != nil && !errors.Is(first, sees) {
+				t.Errorf("%v, want the timeout and %v", first, sees)
+			}
+		})
+	}
+}
+
+func TestPanicAndGoexitRollBack(t *testing.T) {
+	for name, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
+		for _, at := range []string{"fn", "commit"} {
+			t.Run(name+" in "+at, func(t *testing.T) {
+				var rolledBack, attempts, ends int
+				p := retry.Policy{Budget: &retry.ConcurrencyBudget{}, Hooks: retry.Hooks{
+					AttemptDone: func(context.Context, retry.Attempt) { attempts++ },
+					Done:        func(context.Context, retry.Summary) { ends++ },
+				}}
+				tx := hooked{
+					commit:   func(context.Context) error { leave(); return nil },
+					rollback: func(context.Context) error { rolledBack++; return nil },
+				}
+				var recovered any
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					defer func() { recovered = recover() }()
+					_, _ = retrysql.TxOf(t.Context(), p, func(context.Context) (hooked, error) { return tx, nil },
+						func(context.Context, hooked) (int, error) {
+							if at == "fn" {
+								leave()
+							}
+							return 7, nil
+						})
+					t.Error("it returned")
+				})
+				wg.Wait()
+				if want := name == "panic"; (recovered == "boom") != want || rolledBack != 1 || attempts != 1 || ends != 1 {
+					t.Errorf("recovered %v; %d rollbacks, %d attempts and %d ends, want 1 of each", recovered, rolledBack, attempts, ends)
+				}
+			})
+		}
+	}
+}
+
+func TestNestedTransactionMakesOneAttempt(t *testing.T) {
+	var outer, inner int
+	p := retry.Policy{MaxAttempts: 4, Backoff: retry.Constant(0), NonIdempotent: true}
+	var f fake
+	v, err := retrysql.TxOf(t.Context(), p, f.Begin, func(ctx context.Context, _ *fake) (int, error) {
+		outer++
+		var savepoint fake
+		return retrysql.TxOf(ctx, p, savepoint.Begin, func(context.Context, *fake) (int, error) {
+			if inner++; inner < 3 {
+				return 0, state("40001")
+			}
+			return 7, nil
+		})
+	})
+	if v != 7 || err != nil || outer != 3 || inner != 3 {
+		t.Errorf("%d, %v after %d outer and %d inner runs, want 7 after 3 and 3", v, err, outer, inner)
+	}
+}
+
+// A nested COMMIT whose answer was lost may have happened, though the outer
+// transaction was rolled back.
+func TestNestedCommitErrorIsNotRepeated(t *testing.T) {
+	for _, tt := range []struct {
+		policy retry.Policy
+		reason retry.Reason
+		runs   int
+	}{
+		{retry.Policy{}, retry.ReasonPermanent, 1},
+		{retry.Policy{Classify: retrysql.Repeatable}, retry.ReasonMaxAttempts, 3},
+		{retry.Policy{Classify: retrysql.Repeatable, NonIdempotent: true}, retry.ReasonNotIdempotent, 1},
+	} {
+		runs := 0
+		var f fake
+		tt.policy.Backoff = retry.Constant(0)
+		_, err := retrysql.TxOf(t.Context(), tt.policy, f.Begin, func(ctx context.Context, _ *fake) (int, error) {
+			runs++
+			return (&fake{commit: driver.ErrBadConn}).tx(ctx, tt.policy, nil)
+		})
+		if e := end(t, err); e.Reason != tt.reason || runs != tt.runs {
+			t.Errorf("%v after %d runs, want %v after %d", e.Reason, runs, tt.reason, tt.runs)
+		}
+	}
+}
+
+// One attempt of hooks is one transaction, with fn's own error.
+func TestHooksSeeTransactions(t *testing.T) {
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == "time" || a.Key == "duration" || a.Key == "elapsed" || a.Key == "waited" {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+	h := retrytest.New(t, retry.Policy{Name: "transfer", NonIdempotent: true, Hooks: retry.SlogHooks(logger)})
+	f := fake{commit: state("40001")}
+	_, _ = f.tx(t.Context(), h.Policy, nil)
+	const attempt = "level=DEBUG msg=attempt name=transfer attempt=%d class=unprocessed error=\"SQLSTATE 40001\"\n"
+	want := fmt.Sprintf(attempt+attempt+attempt, 1, 2, 3) + "level=WARN msg=\"gave up\" name=transfer reason=max_attempts attempts=3 error="
+	if got := log.String(); !strings.HasPrefix(got, want) {
+		t.Errorf("logged\n%swant\n%s…", got, want)
+	}
+	if n := strings.Count(strings.Join(f.calls, " "), "begin"); n != len(h.Attempts()) {
+		t.Errorf("%d transactions were %d attempts", n, len(h.Attempts()))
+	}
+}
+
+type typed struct{ error }
+
+func (typed) ErrorType() string { return "my.type" }
+
+// What marks a transaction as rolled back has no type of its own in telemetry.
+func TestErrorType(t *testing.T) {
+	for want, err := range map[string]error{
+		"my.type":               fmt.Errorf("x: %w", typed{errFlaky}),
+		"*errors.errorString":   fmt.Errorf("x: %w", fmt.Errorf("y: %w", errFlaky)),
+		"*mysql.MySQLError":     &mysql.MySQLError{Number: 1213},
+		"syscall.Errno":         syscall.ECONNRESET,
+		"*fmt.wrapErrors":       fmt.Errorf("%w, %w", errFlaky, errFlaky),
+		"retry.attempt_timeout": retry.ErrAttemptTimeout,
+	} {
+		h := retrytest.New(t, retry.Policy{})
+		_, _ = (&fake{}).tx(t.Context(), h.Policy, err)
+		e, ok := h.Attempts()[0].Err.(interface{ ErrorType() string })
+		if !ok || e.ErrorType() != want {
+			t.Errorf("%v has the type %v, want %s", err, e, want)
+		}
+	}
+}
+
+// witness is a budget that grants all and remembers what it was asked.
+type witness struct{ told []string }
+
+func (w *witness) Begin() { w.told = append(w.told, "begin") }
+func (w *witness) Withdraw(c retry.Class, n int) bool {
+	w.told = append(w.told, fmt.Sprintf("%v %d", c, n))
+	return n < 2
+}
+func (w *witness) End(c retry.Class, ok bool) {
+	w.told = append(w.told, fmt.Sprintf("end %v %v", c, ok))
+}
+
+func TestBudgetLimitsTransactions(t *testing.T) {
+	var w witness
+	_, err := (&fake{}).tx(t.Context(), retry.Policy{MaxAttempts: 9, Backoff: retry.Constant(0), Budget: &w}, state("40001"))
+	if e := end(t, err); e.Reason != retry.ReasonBudget || e.Attempts != 2 {
+		t.Errorf("ended with %v, want budget after 2 attempts", err)
+	}
+	if want := []string{"begin", "unprocessed 1", "unprocessed 2", "end unprocessed false"}; !slices.Equal(w.told, want) {
+		t.Errorf("the budget was told %q, want %q", w.told, want)
+	}
+}
+
+// A policy is not written to: a second run is like the first.
+func TestOnePolicyServesManyTransactions(t *testing.T) {
+	var mu sync.Mutex
+	ends := 0
+	p := retry.Policy{NonIdempotent: true, Classify: retrysql.Repeatable, Backoff: retry.Constant(0), Hooks: retry.Hooks{
+		Done: func(_ context.Context, s retry.Summary) {
+			mu.Lock()
+			defer mu.Unlock()
+			if ends++; s.Reason != retry.ReasonNotIdempotent {
+				t.Errorf("ended by %v", s.Reason)
+			}
+		},
+	}}
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() { _, _ = (&fake{commit: errFlaky}).tx(t.Context(), p, nil) })
+	}
+	wg.Wait()
+	if ends != 50 || !p.NonIdempotent {
+		t.Errorf("%d ends, want 50", ends)
+	}
+}
+
+func TestNilPanics(t *testing.T) {
+	fn := func(context.Context, *sql.Tx) (int, error) { return 0, nil }
+	var f fake
+	var none context.Context
+	for want, call := range map[string]func(){
+		"retrysql: nil db":   func() { _, _ = retrysql.Tx(t.Context(), nil, retry.Policy{}, nil, fn) },
+		"retrysql: nil db ":  func() { _, _ = retrysql.Tx(t.Context(), (*sql.DB)(nil), retry.Policy{}, nil, fn) },
+		"retrysql: nil db  ": func() { _, _ = retrysql.Tx(t.Context(), (*sql.Conn)(nil), retry.Policy{}, nil, fn) },
+		"retrysql: nil fn":   func() { _, _ = retrysql.Tx[int](t.Context(), new(sql.DB), retry.Policy{}, nil, nil) },
+		"retrysql: nil fn ":  func() { _, _ = retrysql.TxOf[*fake, int](t.Context(), retry.Policy{}, f.Begin, nil) },
+		"retrysql: nil begin": func() {
+			_, _ = retrysql.TxOf(t.Context(), retry.Policy{}, nil, func(context.Context, *fake) (int, error) { return 0, nil })
+		},
+		"retry: nil context": func() { _, _ = f.tx(none, retry.Policy{}, nil) },
+	} {
+		func() {
+			defer func() {
+				if got := recover(); got != strings.TrimSpace(want) {
+					t.Errorf("panics with %v, want %s", got, want)
+				}
+			}()
+			call()
+		}()
+	}
+	if len(f.calls) != 0 {
+		t.Errorf("called %v", f.calls)
+	}
+}
