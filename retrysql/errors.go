@@ -78,28 +78,26 @@ func Classify(err error) retry.Class {
 }
 
 // rolledBack returns the server's error in one of COMMIT if it says that the
-// transaction was rolled back, and nothing in there says otherwise, else nil.
+// transaction was rolled back, and nothing beside it says otherwise, else nil.
 func rolledBack(err error) (answer error) {
 	for e := range tree(err) {
-		var is bool
-		var state string
+		yes := false
 		switch system, number := code(e); system {
 		case mysql:
-			is = number == 1213 || number == 1205
+			yes = number == 1213 || number == 1205
 		case sqlite:
-			is = number == 5 || number == 6 || number == 19
+			yes = number == 5 || number == 6 || number == 19
 		default:
 			switch e := e.(type) {
-			case *retry.Error, *CommitError: // of a COMMIT that itself is a run
-				return nil
+			case *retry.Error, *CommitError: // of a COMMIT that is a run of its own
 			case interface{ SQLState() string }:
-				state = e.SQLState()
+				state := e.SQLState()
+				yes = len(state) == 5 && (state[:2] == "40" && state != "40003" || state[:2] == "23" || state == "25P02")
 			default:
 				continue
 			}
-			is = len(state) == 5 && (state[:2] == "40" && state != "40003" || state[:2] == "23" || state == "25P02")
 		}
-		if !is {
+		if !yes {
 			return nil
 		}
 		if answer == nil {
@@ -177,14 +175,14 @@ func walk(err error, visit func(error) bool) bool {
 	return true
 }
 
-// informed returns the classifier of the policy that Do gets. Do asks it about what
-// settled returns.
+// informed returns the classifier of the policy that Do gets. Of what is undone
+// the caller's has been asked already.
 func informed(own retry.Classifier) retry.Classifier {
+	if own == nil {
+		return Classify
+	}
 	return func(err error) retry.Class {
-		if _, ok := err.(*undone); ok {
-			return retry.Unprocessed
-		}
-		if own != nil {
+		if _, ok := err.(*undone); !ok {
 			if c := own(err); c != retry.Unknown {
 				return c
 			}

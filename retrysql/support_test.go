@@ -2,6 +2,8 @@ package retrysql_test
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"testing"
 
@@ -51,4 +53,39 @@ func end(t *testing.T, err error) *retry.Error {
 		t.Fatalf("%v (%T), want a *retry.Error", err, err)
 	}
 	return e
+}
+
+// idle is a driver whose transactions do nothing.
+type idle struct {
+	commit func() error           // nil: no error
+	begun  func(driver.TxOptions) // nil: nobody wants to know
+}
+
+func (d idle) Connect(context.Context) (driver.Conn, error)       { return d, nil }
+func (d idle) Driver() driver.Driver                              { return nil }
+func (d idle) Prepare(string) (driver.Stmt, error)                { return nil, errors.ErrUnsupported }
+func (d idle) Exec(string, []driver.Value) (driver.Result, error) { return driver.RowsAffected(1), nil }
+func (d idle) Close() error                                       { return nil }
+func (d idle) Begin() (driver.Tx, error)                          { return d, nil }
+func (d idle) Rollback() error                                    { return nil }
+
+func (d idle) BeginTx(_ context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	if d.begun != nil {
+		d.begun(opts)
+	}
+	return d, nil
+}
+
+func (d idle) Commit() error {
+	if d.commit != nil {
+		return d.commit()
+	}
+	return nil
+}
+
+// openIdle returns a database of that driver.
+func openIdle(t testing.TB, d idle) *sql.DB {
+	db := sql.OpenDB(d)
+	t.Cleanup(func() { db.Close() })
+	return db
 }

@@ -108,7 +108,7 @@ func once[X transaction, T any](ctx context.Context, begin func(context.Context)
 		return v, because(ctx, err)
 	}
 	if err = tx.Commit(ctx); err != nil {
-		return v, uncommitted(err)
+		return v, uncommitted(ctx, err)
 	}
 	committed = true
 	return v, nil
@@ -136,9 +136,9 @@ func rollback(ctx context.Context, end func(context.Context) error) error {
 }
 
 // uncommitted returns what an error of COMMIT means.
-func uncommitted(err error) error {
-	if errors.Is(err, sql.ErrTxDone) {
-		return retry.Stop(err)
+func uncommitted(ctx context.Context, err error) error {
+	if errors.Is(err, sql.ErrTxDone) { // fn has ended it
+		return retry.Stop(because(ctx, err))
 	}
 	answer := rolledBack(err)
 	if answer == nil {
@@ -172,9 +172,9 @@ func settled(p *retry.Policy, forbidden *bool, err error) error {
 // gets to see it, and then calls done.
 func explained(done func(context.Context, retry.Summary), forbidden *bool) func(context.Context, retry.Summary) {
 	return func(ctx context.Context, s retry.Summary) {
-		if e, ok := s.Err.(*retry.Error); ok && *forbidden {
-			s.Reason = retry.ReasonNotIdempotent
-			e.Reason = s.Reason
+		if e, ok := s.Err.(*retry.Error); ok && *forbidden && e.Reason == retry.ReasonPermanent {
+			e.Reason = retry.ReasonNotIdempotent
+			s.Reason = e.Reason
 		}
 		if done != nil {
 			done(ctx, s)

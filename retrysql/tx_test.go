@@ -550,3 +550,70 @@ func TestNilPanics(t *testing.T) {
 		t.Errorf("called %v", f.calls)
 	}
 }
+
+func TestTxOnDatabaseSQL(t *testing.T) {
+	var options []driver.TxOptions
+	commits := 0
+	db := openIdle(t, idle{
+		begun: func(o driver.TxOptions) { options = append(options, o) },
+		commit: func() error {
+			if commits++; commits%2 == 1 {
+				return state("40001")
+			}
+			return nil
+		},
+	})
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, beginner := range []interface {
+		BeginTx(context.Context, *sql.TxOptions) (*sql.Tx, error)
+	}{db, conn} {
+		options = nil
+		p := retry.Policy{Backoff: retry.Constant(0), NonIdempotent: true}
+		v, err := retrysql.Tx(t.Context(), beginner, p, &sql.TxOptions{ReadOnly: true}, func(ctx context.Context, tx *sql.Tx) (int, error) {
+			_, err := tx.ExecContext(ctx, "UPDATE")
+			return 7, err
+		})
+		if v != 7 || err != nil || len(options) != 2 || !options[1].ReadOnly {
+			t.Errorf("%d, %v with %v, want 7 after two read-only transactions", v, err, options)
+		}
+	}
+	conn.Close()
+	if n := db.Stats().InUse; n != 0 {
+		t.Errorf("%d connections in use", n)
+	}
+}
+
+// Whether fn committed or rolled back cannot be told, so it is not called again.
+func TestFnEndsTheTransaction(t *testing.T) {
+	for name, finish := range map[string]func(*sql.Tx) error{"COMMIT": (*sql.Tx).Commit, "ROLLBACK": (*sql.Tx).Rollback} {
+		for _, fails := range []error{nil, errFlaky} {
+			t.Run(fmt.Sprint(name, " then ", fails), func(t *testing.T) {
+				runs := 0
+				v, err := retrysql.Tx(t.Context(), openIdle(t, idle{}), retry.Policy{Classify: always(retry.Transient)}, nil, func(_ context.Context, tx *sql.Tx) (int, error) {
+					runs++
+					return 7, errors.Join(finish(tx), fails)
+				})
+				if e := end(t, err); v != 0 || runs != 1 || e.Reason != retry.ReasonPermanent || !errors.Is(err, sql.ErrTxDone) || fails != nil && !errors.Is(err, fails) {
+					t.Errorf("%d, %v after %d runs, want sql.ErrTxDone after 1", v, err, runs)
+				}
+			})
+		}
+	}
+}
+
+// A run that ends as its caller does has that reason, whatever COMMIT said.
+func TestCancelInCommit(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	tx := hooked{
+		commit:   func(context.Context) error { cancel(); return driver.ErrBadConn },
+		rollback: func(context.Context) error { return nil },
+	}
+	_, err := retrysql.TxOf(ctx, retry.Policy{NonIdempotent: true, Classify: retrysql.Repeatable},
+		func(context.Context) (hooked, error) { return tx, nil }, func(context.Context, hooked) (int, error) { return 7, nil })
+	if _, ok := errors.AsType[*retrysql.CommitError](err); !ok || end(t, err).Reason != retry.ReasonCanceled {
+		t.Errorf("%v, want a CommitError, canceled", err)
+	}
+}

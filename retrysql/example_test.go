@@ -1,0 +1,116 @@
+package retrysql_test
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retrysql"
+	"github.com/goretry/retry/retrysql/internal/mysql"
+)
+
+// openBank returns a toy database whose COMMITs return these errors, then none.
+func openBank(commits ...error) *sql.DB {
+	return sql.OpenDB(idle{commit: func() (err error) {
+		if len(commits) > 0 {
+			err, commits = commits[0], commits[1:]
+		}
+		return err
+	}})
+}
+
+func ExampleTx() {
+	db := openBank(state("40001")) // a serialization failure at the first COMMIT
+	policy := retry.Policy{
+		Name:        "transfer",
+		MaxAttempts: 10, // each attempt may lose to another transaction
+		Backoff:     retry.Exponential{Base: time.Millisecond, Max: 100 * time.Millisecond},
+	}
+	runs := 0
+	moved, err := retrysql.Tx(context.Background(), db, policy, &sql.TxOptions{Isolation: sql.LevelSerializable},
+		func(ctx context.Context, tx *sql.Tx) (int, error) {
+			runs++
+			if _, err := tx.ExecContext(ctx, "UPDATE account SET balance = balance - 10 WHERE name = 'ada'"); err != nil {
+				return 0, err
+			}
+			_, err := tx.ExecContext(ctx, "UPDATE account SET balance = balance + 10 WHERE name = 'grace'")
+			return 10, err
+		})
+	fmt.Println(moved, err, "after", runs, "runs")
+	// Output: 10 <nil> after 2 runs
+}
+
+// plainTx is a transaction whose methods take no context, such as *sqlx.Tx, bun.Tx
+// or *ent.Tx. Here it is *sql.Tx, whose place any of them can take.
+type plainTx struct{ *sql.Tx }
+
+func (t plainTx) Commit(context.Context) error   { return t.Tx.Commit() }
+func (t plainTx) Rollback(context.Context) error { return t.Tx.Rollback() }
+
+// With pgx no such type is needed:
+//
+//	user, err := retrysql.TxOf(ctx, policy, pool.Begin, func(ctx context.Context, tx pgx.Tx) (User, error) { … })
+func ExampleTxOf() {
+	db := openBank()
+	begin := func(ctx context.Context) (plainTx, error) {
+		tx, err := db.BeginTx(ctx, nil) // or sqlxDB.BeginTxx, bunDB.BeginTx, entClient.BeginTx
+		return plainTx{tx}, err
+	}
+	name, err := retrysql.TxOf(context.Background(), retry.Policy{}, begin, func(ctx context.Context, tx plainTx) (string, error) {
+		_, err := tx.ExecContext(ctx, "INSERT INTO account VALUES ('ada', 0)")
+		return "ada", err
+	})
+	fmt.Println(name, err)
+	// Output: ada <nil>
+}
+
+func ExampleCommitError() {
+	db := openBank(driver.ErrBadConn) // the connection was lost in COMMIT
+	id := "f3b1"                      // the caller's, one for each payment
+	_, err := retrysql.Tx(context.Background(), db, retry.Policy{}, nil, func(ctx context.Context, tx *sql.Tx) (int, error) {
+		res, err := tx.ExecContext(ctx, "INSERT INTO payment (id, amount) VALUES ('f3b1', 10)")
+		if err != nil {
+			return 0, err
+		}
+		n, err := res.RowsAffected()
+		return int(n), err
+	})
+	if lost, ok := errors.AsType[*retrysql.CommitError](err); ok {
+		fmt.Printf("did payment %s happen? %v\n", id, lost.Err)
+		// SELECT count(*) FROM payment WHERE id = 'f3b1' tells.
+	}
+	// Output: did payment f3b1 happen? driver: bad connection
+}
+
+// A transaction that sets a value may happen twice.
+func ExampleRepeatable() {
+	db := openBank(driver.ErrBadConn)
+	policy := retry.Policy{Classify: retrysql.Repeatable}
+	_, err := retrysql.Tx(context.Background(), db, policy, nil, func(ctx context.Context, tx *sql.Tx) (struct{}, error) {
+		_, err := tx.ExecContext(ctx, "UPDATE account SET name = 'ada' WHERE id = 1")
+		return struct{}{}, err
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+// In a policy of another run, Classify tells what a single statement's error means.
+func ExampleClassify() {
+	policy := retry.Policy{Classify: retrysql.Classify}
+	for _, err := range []error{
+		&mysql.MySQLError{Number: 1213}, // a deadlock
+		&mysql.MySQLError{Number: 1040}, // too many connections
+		&mysql.MySQLError{Number: 1062}, // a duplicate key
+	} {
+		class, _ := policy.Judge(err)
+		fmt.Println(class)
+	}
+	// Output:
+	// transient
+	// throttled
+	// permanent
+}

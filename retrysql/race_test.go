@@ -1,0 +1,5 @@
+//go:build race
+
+package retrysql_test
+
+const raceEnabled = true
