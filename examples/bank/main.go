@@ -34,6 +34,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/retrysql"
 )
 
@@ -102,6 +103,7 @@ func run(ctx context.Context, w io.Writer, source string) error {
 	row("transfers lost", once.lost, again.lost)
 	row("transactions", once.transactions, again.transactions)
 	row("of them repeated", once.repeated(), again.repeated())
+	row("most for a transfer", once.most, again.most)
 	row("sum before", before, once.sum)
 	row("sum after", once.sum, again.sum)
 	fmt.Fprint(w, "\nwhy they were repeated\n")
@@ -151,6 +153,9 @@ func (b bank) transfer(ctx context.Context, p retry.Policy, from, to, amount int
 		if err != nil {
 			return 0, err
 		}
+		if err := clockx.System().Sleep(ctx, time.Millisecond); err != nil { // as if there were more to do
+			return 0, err
+		}
 		_, err = change(ctx, tx, to, amount)
 		return balance, err
 	})
@@ -167,9 +172,12 @@ func change(ctx context.Context, tx *sql.Tx, account, by int) (balance int, err 
 
 // outcome is what became of all transfers.
 type outcome struct {
-	done, lost, transactions, sum int
-	why                           map[string]int // for which error how many transactions were repeated
-	err                           error          // of a transfer that was lost
+	done, lost   int
+	transactions int
+	most         int            // transactions for a transfer
+	why          map[string]int // for which error how many transactions were repeated
+	err          error          // of a transfer that was lost
+	sum          int            // of all balances in the end
 }
 
 func (o *outcome) repeated() (n int) {
@@ -193,6 +201,7 @@ func (b bank) work(ctx context.Context, p retry.Policy) (outcome, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			o.transactions += s.Attempts
+			o.most = max(o.most, s.Attempts)
 			if s.Err == nil {
 				o.done++
 				return
@@ -212,7 +221,7 @@ func (b bank) work(ctx context.Context, p retry.Policy) (outcome, error) {
 		})
 	}
 	all.Wait()
-	sum, err := b.sum(ctx)
-	o.sum = sum
+	var err error
+	o.sum, err = b.sum(ctx)
 	return o, err
 }
