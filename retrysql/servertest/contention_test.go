@@ -225,10 +225,11 @@ func (b *barrier) wait(ctx context.Context) {
 	}
 }
 
-// eventually waits until something is so.
+// eventually waits until something is so. It asks seldom: MariaDB's innodb_trx shows
+// what it was a moment ago as long as someone asks more than ten times a second.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	err := retry.Run(t.Context(), retry.Policy{MaxElapsed: 30 * time.Second, Backoff: retry.Constant(5 * time.Millisecond)}, func(context.Context) error {
+	err := retry.Run(t.Context(), retry.Policy{MaxElapsed: 30 * time.Second, Backoff: retry.Schedule{5 * time.Millisecond, 150 * time.Millisecond}}, func(context.Context) error {
 		if !so() {
 			return retry.ErrRejected
 		}

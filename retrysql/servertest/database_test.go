@@ -30,6 +30,7 @@ type database struct {
 	admin *sql.DB // another way to the same one, beside the proxy
 	proxy *proxy  // nil for SQLite
 	inUse func() int
+	begun string // counts the server's open transactions, "" if it cannot
 
 	// tx is retrysql.Tx or TxOf, at the strictest isolation level.
 	tx func(context.Context, retry.Policy, func(context.Context, tx) (int, error)) (int, error)
@@ -120,6 +121,7 @@ func onPostgreSQL(t *testing.T, test func(*testing.T, *database)) {
 			_, source := postgres.dsn(p.Addr().String())
 			db := open(t, source)
 			db.proxy, db.admin = p, postgres.admin(t)
+			db.begun = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'"
 			run(t, db, test)
 		})
 	}
@@ -131,6 +133,7 @@ func onMariaDB(t *testing.T, test func(*testing.T, *database)) {
 		driver, source := mariadb.dsn(p.Addr().String())
 		db := standard(t, "MariaDB", driver, source)
 		db.proxy, db.admin = p, mariadb.admin(t)
+		db.begun = "SELECT count(*) FROM information_schema.innodb_trx"
 		run(t, db, test)
 	})
 }
@@ -154,6 +157,9 @@ func run(t *testing.T, db *database, test func(*testing.T, *database)) {
 	}
 	test(t, db)
 	eventually(t, "no connection in use", func() bool { return db.inUse() == 0 }) // pgxpool closes in the background
+	if db.begun != "" {
+		eventually(t, "no open transaction", func() bool { return db.number(t, db.begun) == 0 })
+	}
 }
 
 // setUp runs a query beside the transactions.

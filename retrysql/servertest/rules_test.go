@@ -67,7 +67,7 @@ func TestCancelInFnRollsBack(t *testing.T) {
 func TestAttemptTimeoutRollsBackAndRepeats(t *testing.T) {
 	onAll(t, func(t *testing.T, db *database) {
 		p := quick
-		p.MaxAttempts, p.AttemptTimeout = retry.Unlimited, time.Second
+		p.MaxAttempts, p.AttemptTimeout = retry.Unlimited, 300*time.Millisecond
 		runs := 0
 		_, err := db.tx(t.Context(), p, func(ctx context.Context, t tx) (int, error) {
 			v, err := insert(ctx, t)
@@ -104,21 +104,12 @@ func TestErrorOfFnRollsBackAndRepeats(t *testing.T) {
 
 func TestBackendKilledInFn(t *testing.T) {
 	onServers(t, func(t *testing.T, db *database) {
-		session, kill, alive := "SELECT pg_backend_pid()", "SELECT pg_terminate_backend(%d)", "SELECT count(*) FROM pg_stat_activity WHERE pid = %d"
-		if db.name == "MariaDB" {
-			session, kill, alive = "SELECT connection_id()", "KILL %d", "SELECT count(*) FROM information_schema.processlist WHERE id = %d"
-		}
 		p := quick
 		p.NonIdempotent = true
 		runs := 0
 		v, err := db.tx(t.Context(), p, func(ctx context.Context, tx tx) (int, error) {
 			if runs++; runs == 1 {
-				id, err := tx.number(ctx, session)
-				if err != nil {
-					return 0, err
-				}
-				db.setUp(t, fmt.Sprintf(kill, id))
-				eventually(t, "the backend has ended", func() bool { return db.number(t, fmt.Sprintf(alive, id)) == 0 })
+				db.kill(t, ctx, tx)
 			}
 			return insert(ctx, tx)
 		})
@@ -127,6 +118,21 @@ func TestBackendKilledInFn(t *testing.T) {
 		}
 		db.wantRows(t, 1)
 	})
+}
+
+// kill has the server end the session of tx.
+func (db *database) kill(t *testing.T, ctx context.Context, tx tx) {
+	t.Helper()
+	session, kill, alive := "SELECT pg_backend_pid()", "SELECT pg_terminate_backend(%d)", "SELECT count(*) FROM pg_stat_activity WHERE pid = %d"
+	if db.name == "MariaDB" {
+		session, kill, alive = "SELECT connection_id()", "KILL %d", "SELECT count(*) FROM information_schema.processlist WHERE id = %d"
+	}
+	id, err := tx.number(ctx, session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.setUp(t, fmt.Sprintf(kill, id))
+	eventually(t, "the session has ended", func() bool { return db.number(t, fmt.Sprintf(alive, id)) == 0 })
 }
 
 // A constraint that is checked at COMMIT: an answer, and no value.
@@ -265,7 +271,7 @@ func TestNestedSerializationFailure(t *testing.T) {
 			}
 			p := quick
 			p.MaxAttempts = 5
-			return retrysql.TxOf(ctx, p, savepoint(tx), func(ctx context.Context, s savepoint_) (int, error) {
+			return retrysql.TxOf(ctx, p, savepoint(tx), func(ctx context.Context, s point) (int, error) {
 				inner++
 				return n, s.exec(ctx, fmt.Sprintf("UPDATE counter SET n = %d WHERE id = 1", n+1))
 			})
@@ -279,14 +285,45 @@ func TestNestedSerializationFailure(t *testing.T) {
 	})
 }
 
-// savepoint_ is a savepoint as a transaction.
-type savepoint_ struct{ tx }
+// point is a savepoint as a transaction.
+type point struct{ tx }
 
-func savepoint(t tx) func(context.Context) (savepoint_, error) {
-	return func(ctx context.Context) (savepoint_, error) { return savepoint_{t}, t.exec(ctx, "SAVEPOINT s") }
+func (p point) Commit(ctx context.Context) error   { return p.exec(ctx, "RELEASE SAVEPOINT s") }
+func (p point) Rollback(ctx context.Context) error { return p.exec(ctx, "ROLLBACK TO SAVEPOINT s") }
+
+func savepoint(t tx) func(context.Context) (point, error) {
+	return func(ctx context.Context) (point, error) { return point{t}, t.exec(ctx, "SAVEPOINT s") }
 }
 
-func (s savepoint_) Commit(ctx context.Context) error { return s.exec(ctx, "RELEASE SAVEPOINT s") }
-func (s savepoint_) Rollback(ctx context.Context) error {
-	return s.exec(ctx, "ROLLBACK TO SAVEPOINT s")
+// Of a RELEASE whose answer was lost nobody knows either. But the transaction around
+// it is rolled back: a fn that returns what is in the CommitError has it repeated.
+func TestReleaseOfASavepointIsLost(t *testing.T) {
+	for _, unpack := range []bool{false, true} {
+		onPostgreSQL(t, func(t *testing.T, db *database) {
+			runs := 0
+			_, err := db.tx(t.Context(), quick, func(ctx context.Context, tx tx) (int, error) {
+				runs++
+				v, err := retrysql.TxOf(ctx, quick, savepoint(tx), func(ctx context.Context, s point) (int, error) {
+					v, err := insert(ctx, s)
+					if runs == 1 {
+						db.kill(t, ctx, s)
+					}
+					return v, err
+				})
+				if lost, ok := errors.AsType[*retrysql.CommitError](err); ok && unpack {
+					err = lost.Err
+				}
+				return v, err
+			})
+			if unpack {
+				db.wantRows(t, 1)
+			} else {
+				db.wantRows(t, 0)
+				wantEnd(t, err, retry.ReasonPermanent, 1)
+			}
+			if want := map[bool]int{false: 1, true: 2}[unpack]; runs != want || (err == nil) != unpack {
+				t.Errorf("%d runs, then %v, want %d", runs, err, want)
+			}
+		})
+	}
 }
