@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -223,6 +224,37 @@ func TestFnSwallowsAnError(t *testing.T) {
 	})
 }
 
+// What the documentation warns of: after a deadlock the transaction is no more, and
+// what fn does then stays, though fn fails.
+func TestFnSwallowsADeadlock(t *testing.T) {
+	onMariaDB(t, func(t *testing.T, db *database) {
+		locked := newBarrier(2)
+		var deadlocks atomic.Int32
+		var all sync.WaitGroup
+		for i := range 2 {
+			all.Go(func() {
+				_, _ = db.tx(t.Context(), retry.Policy{MaxAttempts: 1}, func(ctx context.Context, tx tx) (int, error) {
+					if err := tx.exec(ctx, fmt.Sprintf("UPDATE counter SET n = 1 WHERE id = %d", 1+i)); err != nil {
+						return 0, err
+					}
+					locked.wait(ctx)
+					if err := tx.exec(ctx, fmt.Sprintf("UPDATE counter SET n = 1 WHERE id = %d", 2-i)); err != nil {
+						deadlocks.Add(1)
+						_, _ = insert(ctx, tx)
+						return 0, err
+					}
+					return 0, nil
+				})
+			})
+		}
+		all.Wait()
+		db.wantRows(t, int(deadlocks.Load()))
+		if deadlocks.Load() != 1 {
+			t.Errorf("%d deadlocks, want 1", deadlocks.Load())
+		}
+	})
+}
+
 // A connection that PostgreSQL refuses at BEGIN has done nothing.
 func TestTooManyConnections(t *testing.T) {
 	admin := postgres.admin(t)
@@ -235,9 +267,7 @@ func TestTooManyConnections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			source := "postgres://lonely@" + postgres.addr + "/postgres?sslmode=disable"
 			holder := open(t, driver, source)
-			if err := holder.Ping(); err != nil { // and keeps the connection
-				t.Fatal(err)
-			}
+			eventually(t, "the role's only connection", func() bool { return holder.Ping() == nil }) // and keeps it
 			var first retry.Attempt
 			p := stubborn
 			p.NonIdempotent = true
