@@ -11,6 +11,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/retrysql"
 	"github.com/goretry/retry/retrysql/internal/mysql"
+	odd "github.com/goretry/retry/retrysql/internal/odd"
 	"github.com/goretry/retry/retrysql/internal/sqlite"
 	"github.com/goretry/retry/retrysql/internal/sqlite3"
 )
@@ -30,10 +31,11 @@ func TestClassify(t *testing.T) {
 		{&mysql.MySQLError{Number: 1}, retry.Unknown},
 		{(*mysql.MySQLError)(nil), retry.Unknown},
 		{(*sqlite.Error)(nil), retry.Unknown},
-		{mysqlByValue{}, retry.Unknown},
 		{sqlite3.Error{Code: 5}, retry.Transient},
 		{&sqlite3.Error{Code: 5}, retry.Unknown}, // not mattn's
 		{sqlite3.Error{Code: 20}, retry.Permanent},
+		{sqlite3.Error{Code: 5 | 2<<8}, retry.Transient},
+		{odd.Error(5), retry.Unknown},
 		{&sqlite.Error{Extended: 6 | 1<<8}, retry.Transient},
 		{&sqlite.Error{Extended: 19 | 8<<8}, retry.Permanent},
 		{&sqlite.Error{Extended: 13}, retry.Unknown},
@@ -52,10 +54,6 @@ func TestClassify(t *testing.T) {
 		}
 	}
 }
-
-type mysqlByValue struct{}
-
-func (mysqlByValue) Error() string { return "" }
 
 func TestRepeatable(t *testing.T) {
 	lost := &retrysql.CommitError{Err: driver.ErrBadConn}

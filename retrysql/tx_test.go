@@ -202,26 +202,38 @@ func TestCommitErrorIsPermanentInOuterRuns(t *testing.T) {
 	}
 }
 
-// An outer run that must not repeat may repeat a transaction that did not happen.
+// An outer run that must not repeat may repeat a transaction that did not happen. A
+// rejected value stays one, which such a run does not repeat.
 func TestOuterRunRepeatsWhatWasRolledBack(t *testing.T) {
-	for _, classify := range []retry.Classifier{nil, retrysql.Classify} {
-		runs := 0
-		_ = retry.Run(t.Context(), retry.Policy{NonIdempotent: true, Backoff: retry.Constant(0), Classify: classify}, func(ctx context.Context) error {
-			runs++
-			_, err := (&fake{}).tx(ctx, retry.Policy{MaxAttempts: 1}, &mysql.MySQLError{Number: 1213})
-			return err
-		})
-		if runs != 3 {
-			t.Errorf("%d runs, want 3", runs)
+	for _, tt := range []struct {
+		err  error
+		want int
+	}{{&mysql.MySQLError{Number: 1213}, 3}, {retry.ErrRejected, 1}} {
+		for _, classify := range []retry.Classifier{nil, retrysql.Classify} {
+			runs := 0
+			_ = retry.Run(t.Context(), retry.Policy{NonIdempotent: true, Backoff: retry.Constant(0), Classify: classify}, func(ctx context.Context) error {
+				runs++
+				_, err := (&fake{}).tx(ctx, retry.Policy{MaxAttempts: 1}, tt.err)
+				return err
+			})
+			if runs != tt.want {
+				t.Errorf("%v: %d runs, want %d", tt.err, runs, tt.want)
+			}
 		}
 	}
 }
 
 func TestPolicyClassifyGoesFirst(t *testing.T) {
 	for _, tt := range []struct {
-		says     retry.Class
-		attempts int
-	}{{retry.Permanent, 1}, {retry.Transient, 3}, {retry.Throttled, 3}, {retry.Unprocessed, 3}, {retry.Unknown, 3}} {
+		says, told retry.Class
+		attempts   int
+	}{
+		{retry.Permanent, retry.Permanent, 1},
+		{retry.Throttled, retry.Throttled, 3},
+		{retry.Transient, retry.Unprocessed, 3},
+		{retry.Unprocessed, retry.Unprocessed, 3},
+		{retry.Unknown, retry.Unprocessed, 3},
+	} {
 		h := retrytest.New(t, retry.Policy{Classify: func(err error) retry.Class {
 			if _, ok := errors.AsType[*mysql.MySQLError](err); !ok {
 				t.Errorf("asked about %v", err)
@@ -230,6 +242,9 @@ func TestPolicyClassifyGoesFirst(t *testing.T) {
 		}})
 		_, _ = (&fake{}).tx(t.Context(), h.Policy, fmt.Errorf("debit: %w", &mysql.MySQLError{Number: 1213}))
 		h.AssertAttempts(tt.attempts)
+		if got := h.Attempts()[0].Class; got != tt.told {
+			t.Errorf("called %v the error is %v, want %v", tt.says, got, tt.told)
+		}
 	}
 }
 
@@ -460,10 +475,11 @@ func (typed) ErrorType() string { return "my.type" }
 // What marks a transaction as rolled back has no type of its own in telemetry.
 func TestErrorType(t *testing.T) {
 	for want, err := range map[string]error{
-		"my.type":               fmt.Errorf("x: %w", typed{errFlaky}),
-		"*errors.errorString":   fmt.Errorf("x: %w", fmt.Errorf("y: %w", errFlaky)),
-		"*mysql.MySQLError":     &mysql.MySQLError{Number: 1213},
-		"syscall.Errno":         syscall.ECONNRESET,
+		"my.type":             fmt.Errorf("x: %w", typed{errFlaky}),
+		"*errors.errorString": fmt.Errorf("x: %w", fmt.Errorf("y: %w", errFlaky)),
+		"*mysql.MySQLError":   &mysql.MySQLError{Number: 1213},
+		"syscall.Errno":       syscall.ECONNRESET,
+		"github.com/goretry/retry/retrysql/internal/sqlite3.Error": sqlite3.Error{Code: 5},
 		"*fmt.wrapErrors":       fmt.Errorf("%w, %w", errFlaky, errFlaky),
 		"retry.attempt_timeout": retry.ErrAttemptTimeout,
 	} {
