@@ -65,6 +65,7 @@ func (t pgxTx) commit(ctx context.Context) error { return t.Commit(ctx) }
 // standard is a database that is reached by database/sql.
 func standard(t *testing.T, name, driver, source string) *database {
 	db := open(t, driver, source)
+	db.SetMaxOpenConns(16) // as in pool; to open one takes SQLite long under the race detector
 	return &database{name: name, inUse: func() int { return db.Stats().InUse },
 		tx: func(ctx context.Context, p retry.Policy, fn func(context.Context, tx) (int, error)) (int, error) {
 			return retrysql.Tx(ctx, db, p, &sql.TxOptions{Isolation: sql.LevelSerializable}, func(ctx context.Context, t *sql.Tx) (int, error) {
