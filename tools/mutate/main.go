@@ -99,28 +99,27 @@ func run(out io.Writer, dir, files, skip string, least float64, parallel int) er
 	}
 	fmt.Fprintf(out, "%d tests, each run by itself after %v\n", len(tests), time.Since(began).Round(time.Second))
 
-	survived := make([]bool, len(mutants)+1)
-	each(parallel, len(mutants), func(i int) {
-		if mutants[i].what != "" {
-			survived[i+1] = !killed(dir, binary, i+1, tests)
-		}
-	})
 	all, alive := 0, 0
-	for i, m := range mutants {
+	var mu sync.Mutex // guards those, and out
+	each(parallel, len(mutants), func(i int) {
+		m := mutants[i]
 		if m.what == "" {
-			continue
+			return
 		}
+		dead := killed(dir, binary, i+1, tests)
+		mu.Lock()
+		defer mu.Unlock()
 		all++
-		if !survived[i+1] {
-			continue
+		if dead {
+			return
 		}
 		alive++
-		reached := ""
+		missed := ""
 		if !slices.ContainsFunc(tests, func(t *test) bool { return t.reaches[i+1] }) {
-			reached = " (no test gets here)"
+			missed = " (no test gets here)"
 		}
-		fmt.Fprintf(out, "%s:%d:%d: %s%s\n", filepath.Base(m.pos.Filename), m.pos.Line, m.pos.Column, short(m.what), reached)
-	}
+		fmt.Fprintf(out, "%s:%d:%d: %s%s\n", filepath.Base(m.pos.Filename), m.pos.Line, m.pos.Column, short(m.what), missed)
+	})
 	score := 100 * float64(all-alive) / float64(max(all, 1))
 	fmt.Fprintf(out, "%d of %d mutants survive: %.1f %%, in %v\n", alive, all, score, time.Since(began).Round(time.Second))
 	if score < least {
