@@ -342,8 +342,7 @@ func timedOut(err error) bool {
 
 // classifyNode judges one error without what it wraps.
 func classifyNode(err error, hinted bool) Class {
-	switch e := err.(type) {
-	case *net.DNSError:
+	if e, ok := err.(*net.DNSError); ok {
 		switch {
 		case e.IsNotFound:
 			return Permanent
