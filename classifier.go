@@ -155,7 +155,7 @@ func inspect(err error) (m *mark, rejected bool, hint time.Duration) {
 			for _, err := range e.Unwrap() {
 				m, r, h := inspect(err)
 				if m != nil {
-					return m, false, 0
+					return m, r, h
 				}
 				rejected, hint = rejected || r, cmp.Or(hint, h)
 			}

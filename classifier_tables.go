@@ -242,7 +242,7 @@ func classifyMethods(err error, hinted bool) Class {
 	if e, ok := err.(interface{ RetryableError() bool }); ok {
 		return retryable(e.RetryableError())
 	}
-	status := 0
+	var status int
 	switch e := err.(type) {
 	case interface{ StatusCode() int }:
 		status = e.StatusCode()
@@ -318,7 +318,7 @@ func classifyStatus(code int, hinted bool) Class {
 		return Transient
 	case code == 421:
 		return Unprocessed
-	case code == 501, code == 505, code >= 400 && code < 500:
+	case code == 501, code == 505, code/100 == 4:
 		return Permanent
 	}
 	return Unknown

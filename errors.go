@@ -133,10 +133,8 @@ func (e *Error) Unwrap() []error {
 	if e == nil {
 		return nil
 	}
-	errs := make([]error, 0, len(e.Errs)+1)
-	for _, err := range slices.Backward(e.Errs) {
-		errs = append(errs, err)
-	}
+	errs := slices.Clone(e.Errs)
+	slices.Reverse(errs)
 	if e.Cause != nil {
 		errs = append(errs, e.Cause)
 	}
