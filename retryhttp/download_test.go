@@ -371,6 +371,24 @@ func TestCloseOfADownloadEndsItsWait(t *testing.T) {
 }
 
 func TestDownloadHoldsNoConnectionWhileItWaits(t *testing.T) {
+	t.Run("whatever the body is", func(t *testing.T) {
+		closed, waits := 0, 0
+		p := retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(1), Hooks: retry.Hooks{Wait: func(context.Context, retry.Attempt) {
+			if waits++; closed != waits {
+				t.Errorf("%d bodies closed before wait %d", closed, waits)
+			}
+		}}}
+		rt := tripper(func(req *http.Request) (*http.Response, error) {
+			body := struct {
+				io.Reader
+				io.Closer
+			}{errReader{io.ErrUnexpectedEOF}, bodyFunc(func() { closed++ })}
+			return &http.Response{StatusCode: 200, Header: tagged(), ContentLength: 10, Body: body, Request: req}, nil
+		})
+		if _, _, err := download(t, client(rt), p, "http://example.com/"); err == nil || waits != 1 {
+			t.Errorf("%d waits, %v", waits, err)
+		}
+	})
 	s := serve(t, (&library{strings.Repeat("x", 1000), tagged(), time.Time{}, []int{400, 300}}).answer)
 	p, waits := quick, 0
 	p.Hooks.Wait = func(context.Context, retry.Attempt) {
