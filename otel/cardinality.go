@@ -2,48 +2,34 @@ package otelretry
 
 import (
 	"errors"
+	"io/fs"
+	"net/url"
+	"os"
 	"reflect"
 	"sync"
 
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// other stands for the values that came after a limit was reached.
-const other = "other"
+const (
+	// distinct is how many names, and how many values of error.type, a process tells
+	// apart, and longest how many bytes each of them has.
+	distinct = 256
+	longest  = 128
 
-// limit admits the first 256 distinct values that it is shown, and other.
-type limit struct {
-	mu   sync.RWMutex
-	seen map[string]bool
-}
-
-const distinct = 256
+	// other stands for those that come later.
+	other = "other"
+)
 
 // The values that this process tells apart.
-var names, errorTypes limit
+var names, errorTypes = cache[string, string]{most: distinct, build: valid}, cache[string, string]{most: distinct, build: valid}
 
-// admit returns value, or other if there were too many before it.
-func (l *limit) admit(value string) string {
-	value = valid(value)
-	l.mu.RLock()
-	known, full := l.seen[value], len(l.seen) >= distinct
-	l.mu.RUnlock()
-	if known {
-		return value
+// admit returns value as exporters need it, or other if too many came before it.
+func admit(known *cache[string, string], value string) (admitted string, ok bool) {
+	if admitted, ok = known.find(clip(value, longest)); !ok {
+		admitted = other
 	}
-	if full {
-		return other
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.seen) >= distinct && !l.seen[value] {
-		return other
-	}
-	if l.seen == nil {
-		l.seen = make(map[string]bool)
-	}
-	l.seen[value] = true
-	return value
+	return admitted, ok
 }
 
 // typed holds the names of types whose errors wrap nothing and say nothing of
@@ -56,7 +42,7 @@ func errorType(err error) string {
 	if name, ok := typed.Load(t); ok {
 		return name.(string)
 	}
-	name := errorTypes.admit(typeName(err))
+	name, _ := admit(&errorTypes, typeName(err))
 	switch err.(type) {
 	case interface{ ErrorType() string }, interface{ As(any) bool }, interface{ Unwrap() error }, interface{ Unwrap() []error }:
 		return name
@@ -66,27 +52,35 @@ func errorType(err error) string {
 }
 
 // typeName follows the rule of the semantic conventions: what a method ErrorType in
-// the chain says, else the name of the type below what fmt.Errorf wrapped around
-// it. The method is someone else's and may panic.
+// the chain says, else the name of the type below what only tells where it
+// happened. The method is someone else's and may panic.
 func typeName(err error) (name string) {
 	defer func() {
 		if recover() != nil {
 			name = reflect.TypeOf(err).String()
 		}
 	}()
-	name = semconv.ErrorType(err).Value.AsString()
-	if name == mark {
-		name = typeName(unmarked(err))
-	}
-	return name
+	return semconv.ErrorType(bare(err)).Value.AsString()
 }
 
-// unmarked returns what is below the first mark of an error.
-func unmarked(err error) error {
-	for reflect.TypeOf(err).String() != mark {
-		err = errors.Unwrap(err)
+// bare takes off what tells where an error happened and not what it is. A
+// *net.OpError stays: below it are only numbers of the system.
+func bare(err error) error {
+	for {
+		var inner error
+		switch err.(type) {
+		case *url.Error, *fs.PathError, *os.LinkError, *os.SyscallError:
+			inner = errors.Unwrap(err)
+		default:
+			if t := reflect.TypeOf(err).String(); t == "*fmt.wrapError" || t == mark {
+				inner = errors.Unwrap(err)
+			}
+		}
+		if inner == nil {
+			return err
+		}
+		err = inner
 	}
-	return errors.Unwrap(err)
 }
 
 // mark is the type of what retry.Stop and retry.After put around an error, which

@@ -36,9 +36,10 @@ func ExampleHooks() {
 		}
 	}
 	// Output:
-	// attempt fetch-user 0s Error
-	// attempt fetch-user 0s Unset
-	// retry fetch-user 100ms Unset
+	// fetch-user attempt 1 0s Error
+	// fetch-user wait 100ms Unset
+	// fetch-user attempt 2 0s Unset
+	// fetch-user 100ms Unset
 	//   retry.wait
 }
 

@@ -2,6 +2,7 @@ package otelretry
 
 // Forget makes room for new names and error types.
 func Forget() {
-	names.seen, errorTypes.seen = nil, nil
+	names.kept.Store(nil)
+	errorTypes.kept.Store(nil)
 	typed.Clear()
 }

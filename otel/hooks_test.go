@@ -33,8 +33,8 @@ func TestFirstTrySuccess(t *testing.T) {
 	v := view(t, retry.Policy{Name: "fetch"})
 	v.run(t.Context(), succeeds(30*ms))
 	v.wantSpans(`
-		retry fetch 0s-30ms name=fetch max_attempts=3 attempts=1 outcome=success_first_try
-		  attempt fetch 0s-30ms name=fetch attempt=1`)
+		fetch 0s-30ms name=fetch max_attempts=3 attempts=1 outcome=success_first_try
+		  fetch attempt 1 0s-30ms name=fetch attempt=1`)
 	v.wantMetrics(`
 		retry.attempt.duration [s] name=fetch: 1 runs, sum 0.03
 		retry.operation.attempts [{attempt}] name=fetch outcome=success_first_try: 1 runs, sum 1
@@ -48,19 +48,21 @@ func TestSuccessAfterRetries(t *testing.T) {
 		retrytest.Fail[int](retry.After(errDown, 300*ms)).Taking(10*ms),
 		succeeds(30*ms))
 	v.wantSpans(`
-		retry fetch 0s-690ms name=fetch max_attempts=4 attempts=3 outcome=success_after_retry
+		fetch 0s-690ms name=fetch max_attempts=4 attempts=3 outcome=success_after_retry waited=0.6
 		  @50ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
 		  @160ms retry.wait attempt=2 delay=0.5 class=throttled error.type=*errors.errorString hint=0.3
-		  attempt fetch 0s-50ms name=fetch attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
-		  attempt fetch 150ms-160ms name=fetch attempt=2 class=throttled error.type=*errors.errorString Error "connection refused"
-		  attempt fetch 660ms-690ms name=fetch attempt=3`)
+		  fetch attempt 1 0s-50ms name=fetch attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+		  fetch wait 50ms-150ms name=fetch attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+		  fetch attempt 2 150ms-160ms name=fetch attempt=2 class=throttled error.type=*errors.errorString hint=0.3 Error "connection refused"
+		  fetch wait 160ms-660ms name=fetch attempt=2 delay=0.5 class=throttled error.type=*errors.errorString hint=0.3
+		  fetch attempt 3 660ms-690ms name=fetch attempt=3`)
 	v.wantMetrics(`
-		retry.attempt.duration [s] class=throttled name=fetch: 1 runs, sum 0.01
-		retry.attempt.duration [s] class=transient name=fetch: 1 runs, sum 0.05
+		retry.attempt.duration [s] error.type=*errors.errorString class=throttled name=fetch: 1 runs, sum 0.01
+		retry.attempt.duration [s] error.type=*errors.errorString class=transient name=fetch: 1 runs, sum 0.05
 		retry.attempt.duration [s] name=fetch: 1 runs, sum 0.03
-		retry.delay [s] name=fetch: 1 runs, sum 0.6
 		retry.operation.attempts [{attempt}] name=fetch outcome=success_after_retry: 1 runs, sum 3
-		retry.operation.duration [s] name=fetch outcome=success_after_retry: 1 runs, sum 0.69`)
+		retry.operation.duration [s] name=fetch outcome=success_after_retry: 1 runs, sum 0.69
+		retry.operation.waited [s] name=fetch: 1 runs, sum 0.6`)
 }
 
 type refuse struct{}
@@ -92,14 +94,19 @@ func TestEachReason(t *testing.T) {
 				ctx, cancel = v.h.Clock.WithTimeoutCause(ctx, 200*ms, nil)
 				defer cancel()
 			}
-			err := v.run(ctx, retrytest.Fail[int](tt.err), retrytest.Fail[int](tt.err), retrytest.Fail[int](tt.err))
+			v.run(ctx, retrytest.Fail[int](tt.err), retrytest.Fail[int](tt.err), retrytest.Fail[int](tt.err))
 			outcome := "failure_first_try"
 			if tt.attempts > 1 {
 				outcome = "failure_after_retry"
 			}
 			tree := v.tree()
-			run := fmt.Sprintf(" max_attempts=3 attempts=%d outcome=%s reason=%s error.type=retry.%[3]s Error %q\n", tt.attempts, outcome, tt.reason, err)
+			waited := []string{"", "", " waited=0.1", " waited=0.3"}[tt.attempts]
+			run := fmt.Sprintf(" max_attempts=3 attempts=%d outcome=%s reason=%s error.type=retry.%[3]s%s Error %q\n",
+				tt.attempts, outcome, tt.reason, waited, tt.reason.String()+": connection refused")
 			gaveUp := fmt.Sprintf(" retry.gave_up reason=%s attempts=%d\n", tt.reason, tt.attempts)
+			if tt.reason == retry.ReasonRetryAfter {
+				gaveUp = strings.TrimSuffix(gaveUp, "\n") + " hint=3600\n"
+			}
 			if !strings.Contains(tree, run) || !strings.Contains(tree, gaveUp) || strings.Count(tree, "retry.wait") != tt.attempts-1 {
 				t.Errorf("spans:\n%swant %d waits and\n%s%s", tree, tt.attempts-1, run, gaveUp)
 			}
@@ -121,11 +128,12 @@ func TestGivingUpTellsWhen(t *testing.T) {
 	v := view(t, retry.Policy{MaxAttempts: 2})
 	v.run(t.Context(), fails(10*ms), fails(20*ms))
 	v.wantSpans(`
-		retry 0s-130ms max_attempts=2 attempts=2 outcome=failure_after_retry reason=max_attempts error.type=retry.max_attempts Error "retry: gave up after 2 attempts in 130ms (max_attempts): connection refused"
+		retry 0s-130ms max_attempts=2 attempts=2 outcome=failure_after_retry reason=max_attempts error.type=retry.max_attempts waited=0.1 Error "max_attempts: connection refused"
 		  @10ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
 		  @130ms retry.gave_up reason=max_attempts attempts=2
-		  attempt 0s-10ms attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
-		  attempt 110ms-130ms attempt=2 class=transient error.type=*errors.errorString Error "connection refused"`)
+		  attempt 1 0s-10ms attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+		  wait 10ms-110ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+		  attempt 2 110ms-130ms attempt=2 class=transient error.type=*errors.errorString Error "connection refused"`)
 }
 
 func TestCanceledByItsCaller(t *testing.T) {
@@ -137,7 +145,7 @@ func TestCanceledByItsCaller(t *testing.T) {
 		v.wantSpans(`
 			retry 0s-20ms attempts=1 outcome=canceled
 			  @20ms retry.gave_up reason=canceled attempts=1
-			  attempt 0s-20ms attempt=1 class=unknown error.type=*errors.errorString Error "context canceled"`)
+			  attempt 1 0s-20ms attempt=1 class=unknown`)
 		v.wantMetrics(`
 			retry.attempt.duration [s] class=unknown: 1 runs, sum 0.02
 			retry.gave_up [{operation}] reason=canceled: 1
@@ -150,16 +158,17 @@ func TestCanceledByItsCaller(t *testing.T) {
 		v.h.Clock.AfterFunc(60*ms, cancel)
 		v.run(ctx, fails(0))
 		v.wantSpans(`
-			retry 0s-60ms max_attempts=3 attempts=1 outcome=canceled
+			retry 0s-60ms max_attempts=3 attempts=1 outcome=canceled waited=0.06
 			  @0s retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
 			  @60ms retry.gave_up reason=canceled attempts=1
-			  attempt 0s-0s attempt=1 class=transient error.type=*errors.errorString Error "connection refused"`)
+			  attempt 1 0s-0s attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+			  wait 0s-60ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString`)
 		v.wantMetrics(`
-			retry.attempt.duration [s] class=transient: 1 runs, sum 0
-			retry.delay [s]: 1 runs, sum 0.06
+			retry.attempt.duration [s] error.type=*errors.errorString class=transient: 1 runs, sum 0
 			retry.gave_up [{operation}] reason=canceled: 1
 			retry.operation.attempts [{attempt}] outcome=canceled: 1 runs, sum 1
-			retry.operation.duration [s] outcome=canceled: 1 runs, sum 0.06`)
+			retry.operation.duration [s] outcome=canceled: 1 runs, sum 0.06
+			retry.operation.waited [s]: 1 runs, sum 0.06`)
 	})
 	t.Run("before the run", func(t *testing.T) {
 		v := view(t, retry.Policy{})
@@ -182,7 +191,7 @@ func TestDeadlineBeforeTheRun(t *testing.T) {
 	defer cancel()
 	v.run(ctx)
 	v.wantSpans(`
-		retry 0s-0s max_attempts=3 attempts=0 outcome=failure_first_try reason=deadline error.type=retry.deadline Error "retry: not attempted (deadline): context deadline exceeded"`)
+		retry 0s-0s max_attempts=3 attempts=0 outcome=failure_first_try reason=deadline error.type=retry.deadline Error "deadline: context deadline exceeded"`)
 }
 
 func TestPanicAndGoexitEndTheSpans(t *testing.T) {
@@ -204,11 +213,11 @@ func TestPanicAndGoexitEndTheSpans(t *testing.T) {
 			}()
 			<-done
 			v.wantSpans(`
-				retry 0s-10ms max_attempts=3 attempts=1 outcome=failure_first_try reason=panic error.type=retry.panic Error "retry: gave up after 1 attempt in 10ms (panic): retry: panic or runtime.Goexit during the run"
+				retry 0s-10ms max_attempts=3 attempts=1 outcome=failure_first_try reason=panic error.type=retry.panic Error "panic: retry: panic or runtime.Goexit during the run"
 				  @10ms retry.gave_up reason=panic attempts=1
-				  attempt 0s-10ms attempt=1 class=unknown error.type=retry.panic Error "retry: panic or runtime.Goexit during the run"`)
+				  attempt 1 0s-10ms attempt=1 class=unknown error.type=retry.panic Error "retry: panic or runtime.Goexit during the run"`)
 			v.wantMetrics(`
-				retry.attempt.duration [s] class=unknown: 1 runs, sum 0.01
+				retry.attempt.duration [s] error.type=retry.panic class=unknown: 1 runs, sum 0.01
 				retry.gave_up [{operation}] reason=panic: 1
 				retry.operation.attempts [{attempt}] outcome=failure_first_try: 1 runs, sum 1
 				retry.operation.duration [s] error.type=retry.panic outcome=failure_first_try: 1 runs, sum 0.01`)
@@ -226,9 +235,9 @@ func TestPanicInAnotherHookLosesNoSpan(t *testing.T) {
 		v.run(t.Context(), succeeds(0))
 	}()
 	v.wantSpans(`
-		retry 0s-0s max_attempts=3 attempts=0 outcome=failure_first_try reason=panic error.type=retry.panic Error "retry: not attempted (panic): retry: panic or runtime.Goexit during the run"
+		retry 0s-0s max_attempts=3 attempts=0 outcome=failure_first_try reason=panic error.type=retry.panic Error "panic: retry: panic or runtime.Goexit during the run"
 		  @0s retry.gave_up reason=panic attempts=0
-		  attempt 0s-0s attempt=1 Error "retry: not attempted (panic): retry: panic or runtime.Goexit during the run"`)
+		  attempt 1 0s-0s attempt=1 class=unknown error.type=retry.panic Error "panic: retry: panic or runtime.Goexit during the run"`)
 }
 
 func TestOtherHooksFindTheAttemptsSpan(t *testing.T) {
@@ -239,7 +248,7 @@ func TestOtherHooksFindTheAttemptsSpan(t *testing.T) {
 	}
 	v.h.Policy.Hooks = retry.JoinHooks(v.h.Policy.Hooks, retry.Hooks{AttemptDone: find, Wait: find})
 	v.run(t.Context(), fails(0), fails(0))
-	if want := []string{"attempt", "retry", "attempt"}; !slices.Equal(found, want) {
+	if want := []string{"attempt 1", "retry", "attempt 2"}; !slices.Equal(found, want) {
 		t.Errorf("other hooks are called in %q, want %q", found, want)
 	}
 }
@@ -249,13 +258,14 @@ func TestTwoHooksInOneRun(t *testing.T) {
 	v.h.Policy.Hooks = retry.JoinHooks(v.h.Policy.Hooks, w.hooks)
 	v.run(t.Context(), fails(10*ms), succeeds(0))
 	want := `
-		retry 0s-110ms max_attempts=3 attempts=2 outcome=success_after_retry
+		retry 0s-110ms max_attempts=3 attempts=2 outcome=success_after_retry waited=0.1
 		  @10ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
-		  attempt 0s-10ms attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
-		  attempt 110ms-110ms attempt=2`
+		  attempt 1 0s-10ms attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+		  wait 10ms-110ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+		  attempt 2 110ms-110ms attempt=2`
 	v.wantSpans(want)
-	if got := len(w.spans.Ended()); got != 3 {
-		t.Errorf("%d spans of the second, want 3", got)
+	if got := len(w.spans.Ended()); got != 4 {
+		t.Errorf("%d spans of the second, want 4", got)
 	}
 }
 
@@ -272,11 +282,12 @@ func TestWhatTheOperationTracesIsBelowItsAttempt(t *testing.T) {
 		return errDown
 	})
 	v.wantSpans(`
-		retry 0s-100ms max_attempts=3 attempts=2 outcome=success_after_retry
+		retry 0s-100ms max_attempts=3 attempts=2 outcome=success_after_retry waited=0.1
 		  @0s retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
-		  attempt 0s-0s attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+		  attempt 1 0s-0s attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
 		    GET 1 0s-0s kind client
-		  attempt 100ms-100ms attempt=2
+		  wait 0s-100ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+		  attempt 2 100ms-100ms attempt=2
 		    GET 2 100ms-100ms kind client`)
 }
 
@@ -293,19 +304,22 @@ func TestNestedRuns(t *testing.T) {
 		})
 	})
 	v.wantSpans(`
-		retry outer 0s-340ms name=outer max_attempts=2 attempts=2 outcome=success_after_retry
+		outer 0s-340ms name=outer max_attempts=2 attempts=2 outcome=success_after_retry waited=0.1
 		  @120ms retry.wait attempt=1 delay=0.1 class=transient error.type=retry.max_attempts
-		  attempt outer 0s-120ms name=outer attempt=1 class=transient error.type=retry.max_attempts Error "inner: gave up after 2 attempts in 120ms (max_attempts): connection refused"
-		    retry inner 0s-120ms name=inner max_attempts=2 attempts=2 outcome=failure_after_retry reason=max_attempts error.type=retry.max_attempts Error "inner: gave up after 2 attempts in 120ms (max_attempts): connection refused"
+		  outer attempt 1 0s-120ms name=outer attempt=1 class=transient error.type=retry.max_attempts Error "max_attempts: connection refused"
+		    inner 0s-120ms name=inner max_attempts=2 attempts=2 outcome=failure_after_retry reason=max_attempts error.type=retry.max_attempts waited=0.1 Error "max_attempts: connection refused"
 		      @10ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
 		      @120ms retry.gave_up reason=max_attempts attempts=2
-		      attempt inner 0s-10ms name=inner attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
-		      attempt inner 110ms-120ms name=inner attempt=2 class=transient error.type=*errors.errorString Error "connection refused"
-		  attempt outer 220ms-340ms name=outer attempt=2
-		    retry inner 220ms-340ms name=inner max_attempts=2 attempts=2 outcome=success_after_retry
+		      inner attempt 1 0s-10ms name=inner attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+		      inner wait 10ms-110ms name=inner attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+		      inner attempt 2 110ms-120ms name=inner attempt=2 class=transient error.type=*errors.errorString Error "connection refused"
+		  outer wait 120ms-220ms name=outer attempt=1 delay=0.1 class=transient error.type=retry.max_attempts
+		  outer attempt 2 220ms-340ms name=outer attempt=2
+		    inner 220ms-340ms name=inner max_attempts=2 attempts=2 outcome=success_after_retry waited=0.1
 		      @230ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
-		      attempt inner 220ms-230ms name=inner attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
-		      attempt inner 330ms-340ms name=inner attempt=2`)
+		      inner attempt 1 220ms-230ms name=inner attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+		      inner wait 230ms-330ms name=inner attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+		      inner attempt 2 330ms-340ms name=inner attempt=2`)
 }
 
 // dropping samples everything but runs named inner.
@@ -313,7 +327,7 @@ type dropping struct{}
 
 func (dropping) Description() string { return "dropping" }
 func (dropping) ShouldSample(p trace.SamplingParameters) trace.SamplingResult {
-	if p.Name == "retry inner" {
+	if p.Name == "inner" {
 		return trace.NeverSample().ShouldSample(p)
 	}
 	return trace.AlwaysSample().ShouldSample(p)
@@ -335,9 +349,9 @@ func TestAnUnsampledInnerRunLeavesTheOuterOnesSpansAlone(t *testing.T) {
 		return retry.Stop(err)
 	})
 	v.wantSpans(`
-		retry outer 0s-310ms name=outer max_attempts=3 attempts=1 outcome=failure_first_try reason=permanent error.type=retry.permanent Error "outer: gave up after 1 attempt in 310ms (permanent): inner: gave up after 3 attempts in 300ms (max_attempts): connection refused"
+		outer 0s-310ms name=outer max_attempts=3 attempts=1 outcome=failure_first_try reason=permanent error.type=retry.permanent Error "permanent: max_attempts: connection refused"
 		  @310ms retry.gave_up reason=permanent attempts=1
-		  attempt outer 0s-310ms name=outer attempt=1 class=permanent error.type=retry.max_attempts Error "inner: gave up after 3 attempts in 300ms (max_attempts): connection refused"`)
+		  outer attempt 1 0s-310ms name=outer attempt=1 class=permanent error.type=retry.max_attempts Error "max_attempts: connection refused"`)
 }
 
 func TestConcurrentRunsShareHooks(t *testing.T) {
@@ -364,24 +378,25 @@ func TestConcurrentRunsShareHooks(t *testing.T) {
 	if got := metrics(t, v.reader); !strings.Contains(got, want) {
 		t.Errorf("metrics:\n%swant %s", got, want)
 	}
-	if got := len(other.spans.Ended()); got != 16*50*4 {
-		t.Errorf("%d spans of retried runs, want %d", got, 16*50*4)
+	if got := len(other.spans.Ended()); got != 16*50*6 {
+		t.Errorf("%d spans of retried runs, want %d", got, 16*50*6)
 	}
-	if got := len(v.spans.Ended()); got != 16*50*4 {
-		t.Fatalf("%d spans, want %d", got, 16*50*4)
+	if got := len(v.spans.Ended()); got != 16*50*6 {
+		t.Fatalf("%d spans, want %d", got, 16*50*6)
 	}
 	runs := map[oteltrace.SpanID]string{}
 	for _, s := range v.spans.Ended() {
-		if strings.HasPrefix(s.Name(), "attempt") {
-			runs[s.Parent().SpanID()] += fmt.Sprintln(attributes(s.Attributes()))
+		if s.Name() != "fetch" {
+			runs[s.Parent().SpanID()] += fmt.Sprintln(s.Name() + attributes(s.Attributes()))
 			continue
 		}
-		if want := " region=eu name=fetch max_attempts=3 attempts=3 outcome=success_after_retry"; attributes(s.Attributes()) != want || len(s.Events()) != 2 {
+		if want := " region=eu name=fetch max_attempts=3 attempts=3 outcome=success_after_retry"; !strings.HasPrefix(attributes(s.Attributes()), want+" waited=") || len(s.Events()) != 2 {
 			t.Fatalf("run has%s and %d events, want%s and 2", attributes(s.Attributes()), len(s.Events()), want)
 		}
 	}
-	failed := " region=eu name=fetch attempt=%d class=transient error.type=*errors.errorString\n"
-	want = fmt.Sprintf(failed+failed+" region=eu name=fetch attempt=3\n", 1, 2)
+	failed := "fetch attempt %d region=eu name=fetch attempt=%[1]d class=transient error.type=*errors.errorString\n" +
+		"fetch wait region=eu name=fetch attempt=%[1]d delay=0 class=transient error.type=*errors.errorString\n"
+	want = fmt.Sprintf(failed, 1) + fmt.Sprintf(failed, 2) + "fetch attempt 3 region=eu name=fetch attempt=3\n"
 	for _, got := range runs {
 		if got != want {
 			t.Fatalf("attempts:\n%swant:\n%s", got, want)
@@ -411,27 +426,30 @@ func TestRetriedRuns(t *testing.T) {
 		})
 		v.wantSpans(`
 			caller 0s-365ms kind server
-			  retry 5ms-365ms max_attempts=3 attempts=3 outcome=success_after_retry
+			  retry 5ms-365ms max_attempts=3 attempts=3 outcome=success_after_retry waited=0.3
 			    @15ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
 			    @135ms retry.wait attempt=2 delay=0.2 class=transient error.type=*errors.errorString
-			    attempt 5ms-15ms attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
-			    attempt 115ms-135ms attempt=2 class=transient error.type=*errors.errorString Error "connection refused"
-			    attempt 335ms-365ms attempt=3`)
+			    attempt 1 5ms-15ms attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+			    wait 15ms-115ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+			    attempt 2 115ms-135ms attempt=2 class=transient error.type=*errors.errorString Error "connection refused"
+			    wait 135ms-335ms attempt=2 delay=0.2 class=transient error.type=*errors.errorString
+			    attempt 3 335ms-365ms attempt=3`)
 	})
 	t.Run("without a span of the caller", func(t *testing.T) {
 		v := view(t, retry.Policy{}, option)
 		v.run(t.Context(), fails(10*ms), succeeds(30*ms))
 		v.wantSpans(`
-			retry 0s-140ms max_attempts=3 attempts=2 outcome=success_after_retry
+			retry 0s-140ms max_attempts=3 attempts=2 outcome=success_after_retry waited=0.1
 			  @10ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
-			  attempt 110ms-140ms attempt=2`)
+			  wait 10ms-110ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+			  attempt 2 110ms-140ms attempt=2`)
 	})
 	t.Run("first-try failure", func(t *testing.T) {
 		v := view(t, retry.Policy{MaxAttempts: 1}, option)
 		v.inSpan(t.Context(), func(ctx context.Context) { v.run(ctx, fails(10*ms)) })
 		v.wantSpans(`
 			caller 0s-10ms kind server
-			  retry 0s-10ms max_attempts=1 attempts=1 outcome=failure_first_try reason=max_attempts error.type=retry.max_attempts Error "retry: gave up after 1 attempt in 10ms (max_attempts): connection refused"
+			  retry 0s-10ms max_attempts=1 attempts=1 outcome=failure_first_try reason=max_attempts error.type=retry.max_attempts Error "max_attempts: connection refused"
 			    @10ms retry.gave_up reason=max_attempts attempts=1`)
 	})
 	t.Run("unsampled", func(t *testing.T) {
@@ -459,10 +477,11 @@ func TestRetriedRuns(t *testing.T) {
 		v.wantSpans(`
 			caller 0s-100ms kind server
 			  GET 0s-0s kind client
-			  retry 0s-100ms max_attempts=3 attempts=2 outcome=success_after_retry
+			  retry 0s-100ms max_attempts=3 attempts=2 outcome=success_after_retry waited=0.1
 			    @0s retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
-			    attempt 0s-0s attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
-			    attempt 100ms-100ms attempt=2
+			    attempt 1 0s-0s attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+			    wait 0s-100ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+			    attempt 2 100ms-100ms attempt=2
 			      GET 100ms-100ms kind client`)
 	})
 	t.Run("panic", func(t *testing.T) {
@@ -472,7 +491,7 @@ func TestRetriedRuns(t *testing.T) {
 			_ = retry.Run(t.Context(), v.h.Policy, func(context.Context) error { panic("boom") })
 		}()
 		v.wantSpans(`
-			retry 0s-0s max_attempts=3 attempts=1 outcome=failure_first_try reason=panic error.type=retry.panic Error "retry: gave up after 1 attempt in 0s (panic): retry: panic or runtime.Goexit during the run"
+			retry 0s-0s max_attempts=3 attempts=1 outcome=failure_first_try reason=panic error.type=retry.panic Error "panic: retry: panic or runtime.Goexit during the run"
 			  @0s retry.gave_up reason=panic attempts=1`)
 	})
 	t.Run("on the system clock, with a slow hook", func(t *testing.T) {
@@ -487,7 +506,7 @@ func TestRetriedRuns(t *testing.T) {
 				return retry.Stop(errDown)
 			})
 			v.wantSpans(`
-				retry 0s-1.01s max_attempts=3 attempts=1 outcome=failure_first_try reason=permanent error.type=retry.permanent Error "retry: gave up after 1 attempt in 10ms (permanent): connection refused"
+				retry 0s-1.01s max_attempts=3 attempts=1 outcome=failure_first_try reason=permanent error.type=retry.permanent Error "permanent: connection refused"
 				  @1.01s retry.gave_up reason=permanent attempts=1`)
 		})
 	})
@@ -507,10 +526,11 @@ func TestSystemClock(t *testing.T) {
 			return nil
 		})
 		v.wantSpans(`
-			retry 0s-120ms max_attempts=3 attempts=2 outcome=success_after_retry
+			retry 0s-120ms max_attempts=3 attempts=2 outcome=success_after_retry waited=0.1
 			  @10ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
-			  attempt 0s-10ms attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
-			  attempt 110ms-120ms attempt=2`)
+			  attempt 1 0s-10ms attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+			  wait 10ms-110ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+			  attempt 2 110ms-120ms attempt=2`)
 	})
 }
 
@@ -542,8 +562,8 @@ func TestNoAttemptBeginsBeforeItsRun(t *testing.T) {
 				t.Errorf("%s is at %v-%v, its run at %v-%v", s.Name(), s.StartTime(), s.EndTime(), run.StartTime(), run.EndTime())
 			}
 		}
-		if len(spans) != 4 || run.Name() != "retry" {
-			t.Errorf("mode %d: %d spans, want 4", mode, len(spans))
+		if len(spans) != 5 || run.Name() != "retry" {
+			t.Errorf("mode %d: %d spans, want 5", mode, len(spans))
 		}
 	}
 }
@@ -552,15 +572,17 @@ func TestNoAttempts(t *testing.T) {
 	v := view(t, retry.Policy{}, otelretry.WithAttempts(otelretry.NoAttempts))
 	v.run(t.Context(), fails(10*ms), succeeds(30*ms))
 	v.wantSpans(`
-		retry 0s-140ms max_attempts=3 attempts=2 outcome=success_after_retry
-		  @10ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString`)
+		retry 0s-140ms max_attempts=3 attempts=2 outcome=success_after_retry waited=0.1
+		  @10ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+		  wait 10ms-110ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString`)
 }
 
 func TestNoEvents(t *testing.T) {
 	v := view(t, retry.Policy{MaxAttempts: 2}, otelretry.WithEvents(true), otelretry.WithEvents(false), otelretry.WithAttempts(otelretry.NoAttempts))
 	v.run(t.Context(), fails(0), fails(0))
 	v.wantSpans(`
-		retry 0s-100ms max_attempts=2 attempts=2 outcome=failure_after_retry reason=max_attempts error.type=retry.max_attempts Error "retry: gave up after 2 attempts in 100ms (max_attempts): connection refused"`)
+		retry 0s-100ms max_attempts=2 attempts=2 outcome=failure_after_retry reason=max_attempts error.type=retry.max_attempts waited=0.1 Error "max_attempts: connection refused"
+		  wait 0s-100ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString`)
 }
 
 func TestUnsampledCaller(t *testing.T) {
@@ -629,8 +651,8 @@ func TestAttributesThatCollide(t *testing.T) {
 		attribute.String("retry.name", "theirs"), attribute.Int("retry.outcome", 1), attribute.String("error.type", "none"), attribute.String("", "empty")))
 	v.run(t.Context(), succeeds(0))
 	v.wantSpans(`
-		retry fetch 0s-0s region=us name=fetch max_attempts=3 attempts=1 outcome=success_first_try
-		  attempt fetch 0s-0s region=us name=fetch attempt=1`)
+		fetch 0s-0s region=us name=fetch max_attempts=3 attempts=1 outcome=success_first_try
+		  fetch attempt 1 0s-0s region=us name=fetch attempt=1`)
 	v.wantMetrics(`
 		retry.attempt.duration [s] region=us name=fetch: 1 runs, sum 0
 		retry.operation.attempts [{attempt}] region=us name=fetch outcome=success_first_try: 1 runs, sum 1
@@ -644,7 +666,7 @@ func TestTextsAreWhatExportersTake(t *testing.T) {
 		if text := s.Status().Description; !utf8.ValidString(text) || len(text) > 5000 || !strings.Contains(text, "a\uFFFDé") {
 			t.Errorf("the status of %s has %d bytes: %.60q", s.Name(), len(text), text)
 		}
-		if name := attributes(s.Attributes()[:1]); s.Name() != "retry f\uFFFD" && s.Name() != "attempt f\uFFFD" || name != " name=f\uFFFD" {
+		if name := attributes(s.Attributes()[:1]); s.Name() != "f\uFFFD" && s.Name() != "f\uFFFD attempt 1" || name != " name=f\uFFFD" {
 			t.Errorf("span %q,%s", s.Name(), name)
 		}
 	}

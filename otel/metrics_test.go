@@ -18,11 +18,11 @@ import (
 func TestBounds(t *testing.T) {
 	v := view(t, retry.Policy{})
 	v.run(t.Context(), fails(0), succeeds(0))
-	seconds := []float64{.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 30, 60}
+	seconds := []float64{.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 1.5, 2, 2.5, 3, 4, 5, 7.5, 10, 15, 30, 60, 120, 300}
 	want := map[string][]float64{
 		"retry.operation.duration": seconds,
 		"retry.attempt.duration":   seconds,
-		"retry.delay":              seconds,
+		"retry.operation.waited":   seconds,
 		"retry.operation.attempts": {1, 2, 3, 4, 5, 10, 20},
 	}
 	var got metricdata.ResourceMetrics

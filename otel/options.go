@@ -34,11 +34,12 @@ var version = sync.OnceValue(func() string {
 type Option func(*config)
 
 type config struct {
-	tracers trace.TracerProvider // nil: the global one
-	meters  metric.MeterProvider // nil: the global one
-	mode    Attempts
-	silent  bool // no events
-	attrs   []attribute.KeyValue
+	tracers  trace.TracerProvider // nil: the global one
+	meters   metric.MeterProvider // nil: the global one
+	mode     Attempts
+	silent   bool // no events
+	waitless bool // no spans of waits
+	attrs    []attribute.KeyValue
 }
 
 func configured(opts []Option) config {
@@ -49,6 +50,11 @@ func configured(opts []Option) config {
 		}
 	}
 	return c
+}
+
+// with returns the attributes of the options and more, in a slice of its own.
+func (c *config) with(kv ...attribute.KeyValue) []attribute.KeyValue {
+	return slices.Concat(c.attrs, kv)
 }
 
 // ours reports whether an attribute's key is this package's to set, or empty.
@@ -100,6 +106,9 @@ func WithAttempts(a Attempts) Option { return func(c *config) { c.mode = a } }
 
 // WithEvents turns the events of spans on, which is the default, or off.
 func WithEvents(on bool) Option { return func(c *config) { c.silent = !on } }
+
+// WithWaits turns the spans of waits on, which is the default, or off.
+func WithWaits(on bool) Option { return func(c *config) { c.waitless = !on } }
 
 // WithAttributes adds attributes to every span and every measurement. Keep their
 // values few, and valid UTF-8. Keys that begin with "retry." and error.type are this package's:

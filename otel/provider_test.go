@@ -137,7 +137,7 @@ func TestARunKeepsItsTracer(t *testing.T) {
 		otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(after)))
 		return errDown
 	})
-	if len(before.Ended()) != 4 || len(after.Ended()) != 0 {
-		t.Errorf("%d spans go to the provider of the start, %d to the new one; want 4 and 0", len(before.Ended()), len(after.Ended()))
+	if len(before.Ended()) != 6 || len(after.Ended()) != 0 {
+		t.Errorf("%d spans go to the provider of the start, %d to the new one; want 6 and 0", len(before.Ended()), len(after.Ended()))
 	}
 }

@@ -2,7 +2,7 @@ package otelretry
 
 import (
 	"context"
-	"slices"
+	"fmt"
 	"time"
 
 	"github.com/goretry/retry"
@@ -18,11 +18,22 @@ const (
 	attemptsKey    = attribute.Key("retry.attempts")
 	attemptKey     = attribute.Key("retry.attempt")
 	outcomeKey     = attribute.Key("retry.outcome")
+	waitedKey      = attribute.Key("retry.waited")
 	reasonKey      = attribute.Key("retry.reason")
 	classKey       = attribute.Key("retry.class")
 	delayKey       = attribute.Key("retry.delay")
 	hintKey        = attribute.Key("retry.hint")
+	stateKey       = attribute.Key("retry.state")
 	budgetKey      = attribute.Key("retry.budget")
+)
+
+const (
+	// shown is how many attempts of a run have spans, and how many waits. A poll that
+	// runs for days must not fill the memory of who keeps its trace.
+	shown = 32
+
+	// numbered is how many attempts have their number in the span's name.
+	numbered = 16
 )
 
 // newTracer returns nil where there is nothing to trace with.
@@ -43,14 +54,6 @@ type spanStart struct {
 	opts []trace.SpanStartOption // shared and full, so that append copies
 }
 
-func (t *telemetry) newSpanStart(kind, name string, kv ...attribute.KeyValue) spanStart {
-	if name != "" {
-		kind += " " + names.admit(name)
-		kv = append([]attribute.KeyValue{nameKey.String(valid(name))}, kv...)
-	}
-	return spanStart{kind, []trace.SpanStartOption{trace.WithAttributes(slices.Concat(t.attrs, kv)...)}}
-}
-
 // begin starts a span, at the given time or, if that is zero, now.
 func (s spanStart) begin(ctx context.Context, tracer trace.Tracer, at time.Time) (context.Context, trace.Span) {
 	opts := s.opts
@@ -64,65 +67,66 @@ func (s spanStart) begin(ctx context.Context, tracer trace.Tracer, at time.Time)
 	return spanned, span
 }
 
-// operation has what the runs of one name have in common, so that nothing of it
-// is made for each of them.
-type operation struct {
-	limited  cache[int, spanStart] // of runs, by the limit on attempts; 0 for none
-	numbered cache[int, spanStart] // of attempts, by their number
-	measured cache[labels, options]
-}
-
-// numbers is how many attempts are prepared for. There may be any number of them,
-// and hardly one of those comes twice.
-const numbers = 16
-
-func (t *telemetry) newOperation(name string) *operation {
-	o := &operation{}
-	o.limited.build = func(limit int) spanStart {
-		if limit == 0 {
-			return t.newSpanStart("retry", name)
-		}
-		return t.newSpanStart("retry", name, maxAttemptsKey.Int(limit))
+// end ends a span, at the given time or, if that is zero, now.
+func end(span trace.Span, at time.Time) {
+	if at.IsZero() {
+		span.End()
+		return
 	}
-	o.numbered.build = func(number int) spanStart { return t.newSpanStart("attempt", name, attemptKey.Int(number)) }
-	o.measured.build = func(l labels) options { return t.newOptions(name, l) }
-	return o
+	span.End(trace.WithTimestamp(at))
 }
 
-func (o *operation) attempt(number int) spanStart {
-	if number > numbers {
-		return o.numbered.build(number)
+// start returns how a span of this operation begins; kind says which, empty for
+// the run's.
+func (o *operation) start(kind string, kv ...attribute.KeyValue) spanStart {
+	name := o.name
+	switch {
+	case name == "" && kind == "":
+		name = "retry"
+	case name == "":
+		name = kind
+	case kind != "":
+		name += " " + kind
 	}
-	return o.numbered.get(number)
+	return spanStart{name, []trace.SpanStartOption{trace.WithAttributes(append(o.attrs[:len(o.attrs):len(o.attrs)], kv...)...)}}
 }
 
-// failure is what an attempt's span tells of an error.
-type failure struct {
-	class     retry.Class
-	errorType string
+func (o *operation) runStart(limit int) spanStart {
+	if limit == 0 {
+		return o.start("")
+	}
+	return o.start("", maxAttemptsKey.Int(limit))
 }
 
+func (o *operation) attemptStart(number int) spanStart {
+	if number < 1 || number > numbered {
+		return o.start("attempt", attemptKey.Int(number))
+	}
+	return o.attempts[number-1].get(func() spanStart {
+		return o.start(fmt.Sprint("attempt ", number), attemptKey.Int(number))
+	})
+}
+
+// attributes are what an attempt's span and its measurement tell of a failure.
 func (f failure) attributes() []attribute.KeyValue {
-	return []attribute.KeyValue{classKey.String(f.class.String()), semconv.ErrorTypeKey.String(f.errorType)}
-}
-
-// ending is what a run's span tells at its end.
-type ending struct {
-	attempts int
-	reason   retry.Reason
-}
-
-func (e ending) attributes() []attribute.KeyValue {
-	kv := []attribute.KeyValue{attemptsKey.Int(e.attempts), outcomeKey.String(outcome(e.attempts, e.reason))}
-	if failed(e.reason) {
-		kv = append(kv, reasonKey.String(e.reason.String()), semconv.ErrorTypeKey.String(runErrorType(e.reason)))
+	kv := []attribute.KeyValue{classKey.String(f.class.String()), semconv.ErrorTypeKey.String(f.errorType)}
+	if f.errorType == "" {
+		kv = kv[:1:1]
 	}
 	return kv
 }
 
-func (t *telemetry) ending(e ending) []attribute.KeyValue {
-	if e.attempts > numbers {
-		return e.attributes()
+// summary is what a run's span tells at its end, beside the time that it waited.
+type summary struct {
+	attempts int
+	reason   retry.Reason
+}
+
+func (s summary) attributes() []attribute.KeyValue {
+	e := ending{s.attempts > 1, s.reason}
+	kv := []attribute.KeyValue{attemptsKey.Int(s.attempts), outcomeKey.String(e.outcome())}
+	if kind := e.errorType(); kind != "" {
+		kv = append(kv, reasonKey.String(s.reason.String()), semconv.ErrorTypeKey.String(kind))
 	}
-	return t.endings.get(e)
+	return kv
 }

@@ -1,0 +1,302 @@
+package otelretry
+
+import (
+	"context"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// run is one run as its context knows it. A run whose span is not recorded needs
+// none, unless it is nested in one that has. Its hooks are called on one goroutine;
+// what the operation left running may still ask it for values.
+type run struct {
+	context.Context
+	t         *telemetry
+	tracer    trace.Tracer
+	operation *operation
+	span      trace.Span // nil if there is none, or none yet
+	attempt   trace.Span // the one underway, nil if there is none
+	made      int        // attempts so far
+	failure   failure    // of the latest attempt
+	hint      time.Duration
+	began     time.Time            // zero if not known
+	clocked   bool                 // times are those of the policy's own clock, else spans read the system's
+	waitBegan time.Time            // zero if none is underway
+	wait      []attribute.KeyValue // what is told of it
+	late      *late                // see RetriedRuns
+}
+
+// late is what a run needs whose span is made once it has not succeeded at once.
+type late struct {
+	limit   int            // on attempts
+	sampled bool           // a sampler was asked
+	first   *retry.Attempt // if it failed, until its span is made
+	spanned atomic.Pointer[context.Context]
+}
+
+func (r *run) Value(key any) any {
+	if t, ok := key.(*telemetry); ok && t == r.t {
+		return r
+	}
+	if r.late != nil {
+		if ctx := r.late.spanned.Load(); ctx != nil {
+			return (*ctx).Value(key)
+		}
+	}
+	return r.Context.Value(key)
+}
+
+// runOf returns the run that ctx belongs to, or nil.
+func (t *telemetry) runOf(ctx context.Context) *run {
+	r, _ := ctx.Value(t).(*run)
+	return r
+}
+
+// begin returns the context of a run.
+func (t *telemetry) begin(ctx context.Context, o *operation, p *retry.Policy) context.Context {
+	tracer := t.tracer.get()
+	if tracer == nil {
+		return t.unrecorded(ctx)
+	}
+	limit := p.AttemptLimit()
+	if limit == math.MaxInt {
+		limit = 0 // none
+	}
+	var began time.Time
+	if p.Clock != nil && p.Clock != clockx.System() {
+		began = p.Clock.Now()
+	}
+	if t.mode == RetriedRuns {
+		r := &struct {
+			run
+			rest late
+		}{run: run{Context: ctx, t: t, tracer: tracer, operation: o, began: began, clocked: !began.IsZero()}, rest: late{limit: limit}}
+		r.late = &r.rest
+		return &r.run
+	}
+	spanned, span := o.limited.get(limit).begin(ctx, tracer, began)
+	if !span.IsRecording() {
+		return t.unrecorded(spanned)
+	}
+	return &run{Context: spanned, t: t, tracer: tracer, operation: o, span: span, began: began, clocked: !began.IsZero()}
+}
+
+// unrecorded returns ctx for a run that has no span, changed only if hooks would
+// find the run around it in there.
+func (t *telemetry) unrecorded(ctx context.Context) context.Context {
+	if t.runOf(ctx) == nil {
+		return ctx
+	}
+	return &run{Context: ctx, t: t}
+}
+
+// at returns when the run was elapsed old as spans want to be told, which is the
+// zero time if they read the clock themselves.
+func (r *run) at(elapsed time.Duration) time.Time {
+	if !r.clocked {
+		return time.Time{}
+	}
+	return r.began.Add(elapsed)
+}
+
+// beginAttempt returns the context of an attempt. What the operation traces is
+// below the attempt's span, or else the run's.
+func (r *run) beginAttempt(ctx context.Context, a retry.Attempt) context.Context {
+	r.made++
+	r.endWait(a.Elapsed)
+	if r.span == nil {
+		return ctx
+	}
+	if trace.SpanContextFromContext(ctx).SpanID() != r.span.SpanContext().SpanID() { // beside other hooks
+		ctx = trace.ContextWithSpan(ctx, r.span)
+	}
+	if r.t.mode == NoAttempts || r.made > shown {
+		return ctx
+	}
+	ctx, r.attempt = r.operation.attemptStart(a.Number).begin(ctx, r.tracer, r.at(a.Elapsed))
+	return ctx
+}
+
+// attempted takes what an attempt ended with, before it is measured.
+func (r *run) attempted(a retry.Attempt, f failure) {
+	r.failure, r.hint = f, a.Hint
+	if r.late == nil || r.late.sampled {
+		return
+	}
+	if !r.clocked {
+		r.began = a.Start
+	}
+	if a.Err != nil {
+		r.appear()
+		first := a // or every call would move a to the heap
+		r.late.first = &first
+	}
+}
+
+// endAttempt ends the span of an attempt.
+func (r *run) endAttempt(a retry.Attempt) {
+	if r.attempt == nil {
+		return
+	}
+	r.fail(r.attempt, a)
+	end(r.attempt, r.at(a.Elapsed))
+	r.attempt = nil
+}
+
+// fail tells an attempt's span what went wrong, if anything did.
+func (r *run) fail(span trace.Span, a retry.Attempt) {
+	if a.Err == nil || !span.IsRecording() {
+		return
+	}
+	span.SetAttributes(r.t.failures.get(r.failure)...)
+	if a.Hint > 0 {
+		span.SetAttributes(hintKey.Float64(a.Hint.Seconds()))
+	}
+	if r.failure.errorType != "" {
+		span.SetStatus(codes.Error, described(a.Err))
+	}
+}
+
+// beginWait notes a wait, and tells of it in an event. Its span is made at its
+// end: until then nobody knows whether this process waits at all.
+func (r *run) beginWait(a retry.Attempt) {
+	r.firstAttempt()
+	if r.span == nil || r.made > shown || r.t.silent && r.t.waitless {
+		return
+	}
+	o := r.operation
+	kv := make([]attribute.KeyValue, len(o.attrs), len(o.attrs)+5)
+	copy(kv, o.attrs)
+	kv = append(kv, attemptKey.Int(a.Number), delayKey.Float64(a.Delay.Seconds()), classKey.String(a.Class.String()))
+	if r.failure.errorType != "" {
+		kv = append(kv, semconv.ErrorTypeKey.String(r.failure.errorType))
+	}
+	if a.Hint > 0 {
+		kv = append(kv, hintKey.Float64(a.Hint.Seconds()))
+	}
+	at := r.at(a.Elapsed)
+	if !r.t.silent {
+		r.event("retry.wait", at, kv[len(o.attrs):])
+	}
+	if !r.t.waitless {
+		if at.IsZero() {
+			at = time.Now()
+		}
+		r.waitBegan, r.wait = at, kv
+	}
+}
+
+// endWait makes the span of the wait that is over, if there was one.
+func (r *run) endWait(elapsed time.Duration) {
+	if r.waitBegan.IsZero() {
+		return
+	}
+	wait := spanStart{r.operation.waitName, []trace.SpanStartOption{trace.WithAttributes(r.wait...)}}
+	_, span := wait.begin(r.below(), r.tracer, r.waitBegan)
+	end(span, r.at(elapsed))
+	r.waitBegan = time.Time{}
+}
+
+// appear makes the span of a run that has not succeeded at once. From then on it
+// is in the run's context.
+func (r *run) appear() {
+	r.late.sampled = true
+	spanned, span := r.operation.limited.get(r.late.limit).begin(r.Context, r.tracer, r.began)
+	if span.IsRecording() {
+		r.span = span
+		r.late.spanned.Store(&spanned)
+	}
+}
+
+// firstAttempt makes the span of a late run's first attempt, after the fact: unless
+// what that attempt traced itself hangs below no span at all.
+func (r *run) firstAttempt() {
+	if r.late == nil || r.late.first == nil {
+		return
+	}
+	a := *r.late.first
+	r.late.first = nil
+	if r.span == nil || r.began.IsZero() || !trace.SpanContextFromContext(r.Context).IsValid() {
+		return
+	}
+	_, span := r.operation.attemptStart(a.Number).begin(r.below(), r.tracer, r.began)
+	r.fail(span, a)
+	end(span, r.began.Add(a.Duration))
+}
+
+// below returns a context for the spans that hang below the run's and that nothing
+// is called in.
+func (r *run) below() context.Context {
+	if r.late != nil {
+		return trace.ContextWithSpan(r.Context, r.span)
+	}
+	return r.Context
+}
+
+func (r *run) event(name string, at time.Time, kv []attribute.KeyValue) {
+	if at.IsZero() {
+		r.span.AddEvent(name, trace.WithAttributes(kv...))
+		return
+	}
+	r.span.AddEvent(name, trace.WithAttributes(kv...), trace.WithTimestamp(at))
+}
+
+// ending takes a run's end, before it is measured.
+func (r *run) ending(s retry.Summary) {
+	if r.late != nil && !r.late.sampled && s.Err != nil { // no attempt was made
+		r.appear()
+	}
+}
+
+// end ends the span of a run.
+func (r *run) end(s retry.Summary) {
+	if r.span == nil {
+		return
+	}
+	now := r.at(s.Elapsed)
+	if s.Err == nil {
+		r.firstAttempt() // of a life, or a delivery, that another one is to follow
+	} else {
+		r.endWait(s.Elapsed) // which was cut short
+	}
+	if r.attempt != nil { // a panic in another hook has skipped its end
+		r.attempt.SetAttributes(r.t.failures.get(failure{retry.Unknown, panicType})...)
+		r.attempt.SetStatus(codes.Error, describedRun(s.Reason, s.Err))
+		end(r.attempt, now)
+	}
+	r.span.SetAttributes(r.summary(s)...)
+	if failed := endingOf(s).errorType() != ""; failed {
+		r.span.SetStatus(codes.Error, describedRun(s.Reason, s.Err))
+	}
+	if s.Err != nil && !r.t.silent {
+		kv := []attribute.KeyValue{reasonKey.String(s.Reason.String()), attemptsKey.Int(s.Attempts), hintKey.Float64(r.hint.Seconds())}
+		if r.hint == 0 {
+			kv = kv[:2]
+		}
+		r.event("retry.gave_up", now, kv)
+	}
+	end(r.span, now)
+}
+
+// summary returns what the run's span tells at its end.
+func (r *run) summary(s retry.Summary) []attribute.KeyValue {
+	key := summary{s.Attempts, s.Reason}
+	var kv []attribute.KeyValue
+	if s.Attempts <= shown {
+		kv = r.t.summaries.get(key)
+	} else {
+		kv = key.attributes()
+	}
+	if s.Waited > 0 {
+		kv = append(kv[:len(kv):len(kv)], waitedKey.Float64(s.Waited.Seconds()))
+	}
+	return kv
+}
