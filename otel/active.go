@@ -2,7 +2,6 @@ package otelretry
 
 import (
 	"context"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -59,8 +58,10 @@ func activityOf(p metric.MeterProvider, m metric.Meter) *activity {
 	defer activities.Unlock()
 	activities.all = slices.DeleteFunc(activities.all, func(w weak.Pointer[activity]) bool { return w.Value() == nil })
 	for _, w := range activities.all {
-		if a := w.Value(); a != nil && reflect.ValueOf(p).Comparable() && a.provider == p {
-			return a
+		if a := w.Value(); a != nil {
+			if equal, known := same(a.provider, p); equal && known {
+				return a
+			}
 		}
 	}
 	a := &activity{provider: p}

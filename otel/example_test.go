@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
 	otelretry "github.com/goretry/retry/otel"
+	"github.com/goretry/retry/retryhttp"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
@@ -53,4 +55,25 @@ func ExampleObserveBudget() {
 	defer unregister()
 	fmt.Println(budget.Balance())
 	// Output: 1
+}
+
+func ExampleResendCount() {
+	client := &http.Client{Transport: &retryhttp.Transport{
+		Policy: retry.Policy{Name: "get-user", Hooks: otelretry.Hooks()},
+		Base:   otelhttp(otelretry.ResendCount(nil)), // otelhttp.NewTransport in a program
+	}}
+	fmt.Println(client.Timeout)
+	// Output: 0s
+}
+
+// otelhttp stands for otelhttp.NewTransport of OpenTelemetry's contributions.
+func otelhttp(base http.RoundTripper) http.RoundTripper { return base }
+
+func ExampleWithAttempts() {
+	hooks := otelretry.Hooks(
+		otelretry.WithAttempts(otelretry.RetriedRuns), // no span for a run that succeeds at once
+		otelretry.WithWaits(false),                    // waits as events alone
+	)
+	fmt.Println(hooks.Wait != nil)
+	// Output: true
 }

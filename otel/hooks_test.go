@@ -4,11 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net"
 	"net/url"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -183,6 +189,199 @@ func TestCanceledByItsCaller(t *testing.T) {
 			retry.operation.attempts [{attempt}] outcome=canceled: 1 runs, sum 0
 			retry.operation.duration [s] outcome=canceled: 1 runs, sum 0`)
 	})
+}
+
+// stopped is a context that says in its own words that it was canceled.
+type stopped struct{ context.Context }
+
+func (c stopped) Err() error {
+	if c.Context.Err() != nil {
+		return errors.New("stopped")
+	}
+	return nil
+}
+
+// The cancel ends an attempt whose own error says otherwise.
+func TestWhatACancelEndsIsNoError(t *testing.T) {
+	for name, cancelled := range map[string]func(context.Context) context.Context{
+		"by context": func(ctx context.Context) context.Context { return ctx },
+		"by another": func(ctx context.Context) context.Context { return stopped{ctx} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := view(t, retry.Policy{AttemptTimeout: time.Second}, otelretry.WithEvents(false))
+			ctx, cancel := context.WithCancel(t.Context())
+			_ = retry.Run(cancelled(ctx), v.h.Policy, func(context.Context) error {
+				cancel()
+				return errDown
+			})
+			v.wantSpans(`
+				retry 0s-0s max_attempts=3 attempts=1 outcome=canceled
+				  attempt 1 0s-0s attempt=1 class=unknown`)
+			if got, want := metrics(t, v.reader), "retry.attempt.duration [s] class=unknown: 1 runs"; !strings.Contains(got, want) {
+				t.Errorf("metrics:\n%swant %s", got, want)
+			}
+		})
+	}
+	t.Run("but not a panic", func(t *testing.T) {
+		v := view(t, retry.Policy{}, otelretry.WithEvents(false))
+		ctx, cancel := context.WithCancel(t.Context())
+		func() {
+			defer func() { _ = recover() }()
+			_ = retry.Run(ctx, v.h.Policy, func(context.Context) error {
+				cancel()
+				panic("boom")
+			})
+		}()
+		v.wantSpans(`
+			retry 0s-0s max_attempts=3 attempts=1 outcome=failure_first_try reason=panic error.type=retry.panic Error "panic: retry: panic or runtime.Goexit during the run"
+			  attempt 1 0s-0s attempt=1 class=unknown error.type=retry.panic Error "retry: panic or runtime.Goexit during the run"`)
+	})
+	t.Run("nor a deadline", func(t *testing.T) {
+		v := view(t, retry.Policy{}, otelretry.WithEvents(false))
+		ctx, cancel := v.h.Clock.WithTimeoutCause(t.Context(), 10*ms, nil)
+		defer cancel()
+		v.run(ctx, fails(time.Second))
+		v.wantSpans(`
+			retry 0s-10ms max_attempts=3 attempts=1 outcome=failure_first_try reason=deadline error.type=retry.deadline Error "deadline: context deadline exceeded"
+			  attempt 1 0s-10ms attempt=1 class=unknown error.type=context.deadlineExceededError Error "context deadline exceeded"`)
+	})
+}
+
+// A poll is no outage: what Until did not accept is no error. That it gave up is one.
+func TestAPollIsNoOutage(t *testing.T) {
+	v := view(t, retry.Policy{MaxAttempts: 4})
+	answers := []error{retry.ErrRejected, fmt.Errorf("pending: %w", retry.ErrRejected), errors.Join(errDown, retry.ErrRejected),
+		retry.Run(t.Context(), retry.Policy{MaxAttempts: 1}, func(context.Context) error { return retry.ErrRejected })}
+	_ = retry.Run(t.Context(), v.h.Policy, func(ctx context.Context) error { return answers[retry.AttemptNumber(ctx)-1] })
+	v.wantSpans(`
+		retry 0s-700ms max_attempts=4 attempts=4 outcome=failure_after_retry reason=max_attempts error.type=retry.max_attempts waited=0.7 Error "max_attempts: max_attempts: retry: value not accepted"
+		  @0s retry.wait attempt=1 delay=0.1 class=transient
+		  @100ms retry.wait attempt=2 delay=0.2 class=transient
+		  @300ms retry.wait attempt=3 delay=0.4 class=transient
+		  @700ms retry.gave_up reason=max_attempts attempts=4
+		  attempt 1 0s-0s attempt=1 class=transient
+		  wait 0s-100ms attempt=1 delay=0.1 class=transient
+		  attempt 2 100ms-100ms attempt=2 class=transient
+		  wait 100ms-300ms attempt=2 delay=0.2 class=transient
+		  attempt 3 300ms-300ms attempt=3 class=transient
+		  wait 300ms-700ms attempt=3 delay=0.4 class=transient
+		  attempt 4 700ms-700ms attempt=4 class=transient error.type=retry.max_attempts Error "max_attempts: retry: value not accepted"`)
+	for _, want := range []string{
+		"retry.attempt.duration [s] class=transient: 3 runs",
+		"retry.attempt.duration [s] error.type=retry.max_attempts class=transient: 1 runs",
+	} {
+		if got := metrics(t, v.reader); !strings.Contains(got, want) {
+			t.Errorf("metrics:\n%swant %s", got, want)
+		}
+	}
+}
+
+// A poll that takes days must not fill anyone's memory with its spans.
+func TestALongRunShows32Attempts(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		opts  []otelretry.Option
+		spans string
+	}{
+		{"all", nil, "32 attempts, 32 waits"},
+		{"retried runs", []otelretry.Option{otelretry.WithAttempts(otelretry.RetriedRuns)}, "32 attempts, 32 waits"},
+		{"no attempts", []otelretry.Option{otelretry.WithAttempts(otelretry.NoAttempts)}, "0 attempts, 32 waits"},
+		{"no waits", []otelretry.Option{otelretry.WithWaits(false)}, "32 attempts, 0 waits"},
+		{"neither", []otelretry.Option{otelretry.WithAttempts(otelretry.NoAttempts), otelretry.WithWaits(false)}, "0 attempts, 0 waits"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			v := view(t, retry.Policy{Name: "poll", MaxAttempts: 40, Backoff: retry.Constant(time.Second)}, tt.opts...)
+			var above []string // the spans that the last attempts are called in
+			v.inSpan(t.Context(), func(ctx context.Context) {
+				_ = retry.Run(ctx, v.h.Policy, func(ctx context.Context) error {
+					if retry.AttemptNumber(ctx) > 32 {
+						above = append(above, oteltrace.SpanFromContext(ctx).(trace.ReadOnlySpan).Name())
+					}
+					return errDown
+				})
+			})
+			if want := slices.Repeat([]string{"poll"}, 8); !slices.Equal(above, want) {
+				t.Errorf("attempts 33 to 40 are called in %q, want %q", above, want)
+			}
+			attempts, waits := 0, 0
+			for _, s := range v.spans.Ended() {
+				number := 0
+				for _, kv := range s.Attributes() {
+					if kv.Key == "retry.attempt" {
+						number = int(kv.Value.AsInt64())
+					}
+				}
+				name := "poll attempt"
+				switch {
+				case s.Name() == "poll wait":
+					waits++
+				case s.Name() == "poll":
+					if len(s.Events()) != 33 { // 32 waits, and that it gave up
+						t.Errorf("%d events, want 33", len(s.Events()))
+					}
+					if got, want := attributes(s.Attributes()), " name=poll max_attempts=40 attempts=40 outcome=failure_after_retry reason=max_attempts error.type=retry.max_attempts waited=39"; got != want {
+						t.Errorf("the run has%s, want%s", got, want)
+					}
+				case s.SpanKind() == oteltrace.SpanKindInternal:
+					attempts++
+					if number <= 16 {
+						name = fmt.Sprint("poll attempt ", number)
+					}
+					if s.Name() != name {
+						t.Errorf("attempt %d is called %s, want %s", number, s.Name(), name)
+					}
+				}
+			}
+			if got := fmt.Sprintf("%d attempts, %d waits", attempts, waits); got != tt.spans {
+				t.Errorf("spans of %s, want %s", got, tt.spans)
+			}
+		})
+	}
+}
+
+// deliver makes one delivery of a message as a queue does: Done says success for a
+// delivery that another one is to follow.
+func (v *viewer) deliver(ctx context.Context, number int, delay time.Duration) {
+	h, p := v.h.Policy.Hooks, v.h.Policy
+	ctx = h.Start(ctx, p)
+	a := retry.Attempt{Name: p.Name, Number: number, Start: v.h.Clock.Now()}
+	actx := h.Attempt(ctx, a)
+	v.h.Clock.Advance(10 * ms)
+	a.Duration, a.Elapsed, a.Err, a.Class, a.Delay = 10*ms, 10*ms, errDown, retry.Transient, delay
+	h.AttemptDone(actx, a)
+	if delay > 0 {
+		h.Wait(ctx, a)
+	}
+	h.Done(ctx, retry.Summary{Name: p.Name, Attempts: number, Elapsed: 10 * ms})
+}
+
+// Its wait is the queue's: no span of this process is as long.
+func TestADeliveryThatAnotherOneFollows(t *testing.T) {
+	for _, mode := range []otelretry.Attempts{otelretry.AllAttempts, otelretry.RetriedRuns} {
+		v := view(t, retry.Policy{Name: "job"}, otelretry.WithAttempts(mode))
+		v.inSpan(t.Context(), func(ctx context.Context) { v.deliver(ctx, 40, time.Hour) })
+		v.wantSpans(`
+			caller 0s-10ms kind server
+			  job 0s-10ms name=job max_attempts=3 attempts=40 outcome=success_after_retry
+			    @10ms retry.wait attempt=40 delay=3600 class=transient error.type=*errors.errorString
+			    job attempt 0s-10ms name=job attempt=40 class=transient error.type=*errors.errorString Error "connection refused"`)
+		v.wantMetrics(`
+			retry.attempt.duration [s] error.type=*errors.errorString class=transient name=job: 1 runs, sum 0.01
+			retry.operation.attempts [{attempt}] name=job outcome=success_after_retry: 1 runs, sum 40
+			retry.operation.duration [s] name=job outcome=success_after_retry: 1 runs, sum 0.01`)
+	}
+}
+
+// A life that another one is to follow has no wait either.
+func TestALifeThatAnotherOneFollows(t *testing.T) {
+	for _, mode := range []otelretry.Attempts{otelretry.AllAttempts, otelretry.RetriedRuns} {
+		v := view(t, retry.Policy{Name: "feed"}, otelretry.WithAttempts(mode))
+		v.inSpan(t.Context(), func(ctx context.Context) { v.deliver(ctx, 1, 0) })
+		v.wantSpans(`
+			caller 0s-10ms kind server
+			  feed 0s-10ms name=feed max_attempts=3 attempts=1 outcome=success_first_try
+			    feed attempt 1 0s-10ms name=feed attempt=1 class=transient error.type=*errors.errorString Error "connection refused"`)
+	}
 }
 
 func TestDeadlineBeforeTheRun(t *testing.T) {
@@ -435,6 +634,26 @@ func TestRetriedRuns(t *testing.T) {
 			    wait 135ms-335ms attempt=2 delay=0.2 class=transient error.type=*errors.errorString
 			    attempt 3 335ms-365ms attempt=3`)
 	})
+	t.Run("later hooks and measurements are in its span", func(t *testing.T) {
+		v := view(t, retry.Policy{MaxAttempts: 2}, option)
+		var found []string
+		find := func(ctx context.Context) {
+			found = append(found, oteltrace.SpanFromContext(ctx).(trace.ReadOnlySpan).Name())
+		}
+		v.h.Policy.Hooks = retry.JoinHooks(v.h.Policy.Hooks, retry.Hooks{
+			AttemptDone: func(ctx context.Context, _ retry.Attempt) { find(ctx) },
+			Wait:        func(ctx context.Context, _ retry.Attempt) { find(ctx) },
+			Done:        func(ctx context.Context, _ retry.Summary) { find(ctx) },
+		})
+		v.inSpan(t.Context(), func(ctx context.Context) { v.run(ctx, fails(ms), fails(20*ms)) })
+		if want := []string{"caller", "retry", "attempt 2", "retry"}; !slices.Equal(found, want) {
+			t.Errorf("other hooks are called in %q, want %q", found, want)
+		}
+		want := map[string]string{"retry.attempt.duration": "retry, attempt 2", "retry.operation.duration": "retry", "retry.operation.attempts": "retry", "retry.operation.waited": "retry", "retry.gave_up": "retry"}
+		if got := exemplars(t, v); !maps.Equal(got, want) {
+			t.Errorf("exemplars lead to %v, want %v", got, want)
+		}
+	})
 	t.Run("without a span of the caller", func(t *testing.T) {
 		v := view(t, retry.Policy{}, option)
 		v.run(t.Context(), fails(10*ms), succeeds(30*ms))
@@ -612,6 +831,7 @@ func (e *brokenError) ErrorType() string { return *e.p }
 
 func TestErrorType(t *testing.T) {
 	var none *retry.Error
+	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	for _, tt := range []struct {
 		err  error
 		want string
@@ -622,6 +842,15 @@ func TestErrorType(t *testing.T) {
 		{fmt.Errorf("get: %w", typedError{"timeout"}), "timeout"},
 		{typedError{"timeout"}, "timeout"},
 		{&url.Error{Op: "Get", Err: retry.ErrAttemptTimeout}, "retry.attempt_timeout"},
+		{&url.Error{Op: "Get", Err: context.DeadlineExceeded}, "context.deadlineExceededError"},
+		{&url.Error{Op: "Get", Err: refused}, "*net.OpError"},
+		{&url.Error{Op: "Get", Err: fmt.Errorf("redirect: %w", &url.Error{Err: fmt.Errorf("get: %w", io.ErrUnexpectedEOF)})}, "*errors.errorString"},
+		{&url.Error{Op: "Get"}, "*url.Error"},
+		{refused, "*net.OpError"},
+		{fmt.Errorf("get: %w", refused), "*net.OpError"},
+		{&fs.PathError{Op: "open", Err: syscall.ENOENT}, "syscall.Errno"},
+		{&os.LinkError{Op: "link", Err: syscall.ENOENT}, "syscall.Errno"},
+		{os.NewSyscallError("connect", syscall.ECONNREFUSED), "syscall.Errno"},
 		{typedError{"t\xff"}, "t\uFFFD"},
 		{fmt.Errorf("get: %w", retry.Stop(fmt.Errorf("get: %w", retry.Stop(context.DeadlineExceeded)))), "context.deadlineExceededError"},
 		{typedError{""}, "github.com/goretry/retry/otel_test.typedError"},
@@ -672,6 +901,19 @@ func TestTextsAreWhatExportersTake(t *testing.T) {
 	}
 	if got := metrics(t, v.reader); !strings.Contains(got, "name=f\uFFFD") {
 		t.Errorf("metrics:\n%s", got)
+	}
+}
+
+func TestLongNamesAreCut(t *testing.T) {
+	t.Cleanup(otelretry.Forget)
+	v := view(t, retry.Policy{Name: strings.Repeat("é", 1<<19) + "x", MaxAttempts: 1}, otelretry.WithEvents(false))
+	v.run(t.Context(), retrytest.Fail[int](typedError{strings.Repeat("a", 127) + "é" + strings.Repeat("b", 1<<20)}))
+	name, kind := strings.Repeat("é", 64), strings.Repeat("a", 127) // no half a character
+	v.wantSpans(fmt.Sprintf(`
+		%[1]s 0s-0s name=%[1]s max_attempts=1 attempts=1 outcome=failure_first_try reason=max_attempts error.type=retry.max_attempts Error "max_attempts: typed"
+		  %[1]s attempt 1 0s-0s name=%[1]s attempt=1 class=transient error.type=%[2]s Error "typed"`, name, kind))
+	if got, want := metrics(t, v.reader), fmt.Sprintf("retry.attempt.duration [s] error.type=%s class=transient name=%s: 1 runs", kind, name); !strings.Contains(got, want) {
+		t.Errorf("metrics:\n%swant %s", got, want)
 	}
 }
 

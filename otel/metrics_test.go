@@ -2,7 +2,9 @@ package otelretry_test
 
 import (
 	"errors"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/goretry/retry"
@@ -12,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -93,6 +96,9 @@ func (failingMeter) Int64Histogram(string, ...metric.Int64HistogramOption) (metr
 func (failingMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
 	return nil, errMeter
 }
+func (failingMeter) Int64ObservableUpDownCounter(string, ...metric.Int64ObservableUpDownCounterOption) (metric.Int64ObservableUpDownCounter, error) {
+	return nil, errMeter
+}
 func (failingMeter) Float64ObservableGauge(string, ...metric.Float64ObservableGaugeOption) (metric.Float64ObservableGauge, error) {
 	return nil, errMeter
 }
@@ -116,30 +122,65 @@ func TestObserveBudgetSaysWhatFailed(t *testing.T) {
 	}
 }
 
-// An exemplar leads from a measurement to the trace behind it.
-func TestMeasurementsAreMadeInTheirSpans(t *testing.T) {
-	v := view(t, retry.Policy{})
-	v.run(t.Context(), succeeds(10*ms))
+// exemplars returns the names of the spans that the exemplars of each instrument
+// lead to, in the order of their start.
+func exemplars(t *testing.T, v *viewer) map[string]string {
+	t.Helper()
 	var got metricdata.ResourceMetrics
 	if err := v.reader.Collect(t.Context(), &got); err != nil {
 		t.Fatal(err)
 	}
-	spans := v.spans.Ended() // the attempt's, then the run's
-	want := map[string]trace.SpanID{
-		"retry.attempt.duration":   spans[0].SpanContext().SpanID(),
-		"retry.operation.duration": spans[1].SpanContext().SpanID(),
+	found := map[string]map[trace.SpanID]bool{}
+	note := func(name string, id []byte) {
+		if found[name] == nil {
+			found[name] = map[trace.SpanID]bool{}
+		}
+		found[name][trace.SpanID(id)] = true
 	}
 	for _, m := range got.ScopeMetrics[0].Metrics {
-		if id, ok := want[m.Name]; ok {
-			e := m.Data.(metricdata.Histogram[float64]).DataPoints[0].Exemplars
-			if len(e) != 1 || trace.SpanID(e[0].SpanID) != id {
-				t.Errorf("%s has the exemplars %v, want one of span %s", m.Name, e, id)
+		switch data := m.Data.(type) {
+		case metricdata.Histogram[float64]:
+			for _, p := range data.DataPoints {
+				for _, e := range p.Exemplars {
+					note(m.Name, e.SpanID)
+				}
 			}
-			delete(want, m.Name)
+		case metricdata.Histogram[int64]:
+			for _, p := range data.DataPoints {
+				for _, e := range p.Exemplars {
+					note(m.Name, e.SpanID)
+				}
+			}
+		case metricdata.Sum[int64]:
+			for _, p := range data.DataPoints {
+				for _, e := range p.Exemplars {
+					note(m.Name, e.SpanID)
+				}
+			}
 		}
 	}
-	if len(want) > 0 {
-		t.Errorf("not measured: %v", want)
+	spans := v.spans.Ended()
+	slices.SortStableFunc(spans, func(a, b sdktrace.ReadOnlySpan) int { return a.StartTime().Compare(b.StartTime()) })
+	names := map[string]string{}
+	for name, ids := range found {
+		var of []string
+		for _, s := range spans {
+			if ids[s.SpanContext().SpanID()] {
+				of = append(of, s.Name())
+			}
+		}
+		names[name] = strings.Join(of, ", ")
+	}
+	return names
+}
+
+// An exemplar leads from a measurement to the trace behind it.
+func TestMeasurementsAreMadeInTheirSpans(t *testing.T) {
+	v := view(t, retry.Policy{})
+	v.run(t.Context(), succeeds(10*ms))
+	want := map[string]string{"retry.attempt.duration": "attempt 1", "retry.operation.duration": "retry", "retry.operation.attempts": "retry"}
+	if got := exemplars(t, v); !maps.Equal(got, want) {
+		t.Errorf("exemplars lead to %v, want %v", got, want)
 	}
 }
 

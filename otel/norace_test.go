@@ -52,7 +52,7 @@ func TestAllocationsOfHooks(t *testing.T) {
 		{"sampled, two retries after wrapped errors", context.Background(), ours(sampled, plain), wrapping(flaky), 39},
 		{"sampled, two retries after a long run", context.Background(), poisoned, flaky, 37},
 		{"sampled, two retries, with metrics", context.Background(), ours(sampled, withMetrics, plain), flaky, 37},
-		{"sampled, two retries with their waits", context.Background(), ours(sampled), flaky, 50},
+		{"sampled, two retries with their waits", context.Background(), ours(sampled), flaky, 54},
 	} {
 		p := retry.Policy{Name: "fetch", Hooks: tt.hooks, Backoff: retry.Constant(time.Nanosecond)}
 		if got := testing.AllocsPerRun(300, func() { _ = retry.Run(tt.ctx, p, tt.op) }); got > tt.most {
@@ -87,13 +87,50 @@ func TestAllocationsOfManyNames(t *testing.T) {
 	}
 }
 
+// Names that come too late, and long ones, cost what others do.
+func TestAllocationsOfNamesAboveTheCap(t *testing.T) {
+	t.Cleanup(otelretry.Forget)
+	meters := otelretry.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())))
+	for name, hooks := range map[string]retry.Hooks{
+		"metrics": ours(noop.NewTracerProvider(), meters),
+		"sampled": ours(sampling(sdktrace.AlwaysSample()), meters),
+	} {
+		p := retry.Policy{Backoff: retry.Constant(0), Hooks: hooks}
+		cost := func(name string, op func(context.Context) error) float64 {
+			p := p.Named(name)
+			return testing.AllocsPerRun(100, func() { _ = retry.Run(context.Background(), p, op) })
+		}
+		want, wantFlaky := cost("first", succeed), cost("first", new(flaky).call)
+		for i := range 300 {
+			_ = retry.Run(context.Background(), p.Named(fmt.Sprint("operation", i)), succeed)
+		}
+		for _, late := range []string{"late", strings.Repeat("long", 1<<18), "operation5"} {
+			if got := cost(late, succeed); got != want {
+				t.Errorf("%s: %.10s: %v allocations, want %v", name, late, got, want)
+			}
+			if got := cost(late, new(flaky).call); got != wantFlaky {
+				t.Errorf("%s: %.10s, two retries: %v allocations, want %v", name, late, got, wantFlaky)
+			}
+		}
+		// New ones all the time, each of them once.
+		names := make([]string, 101)
+		for i := range names {
+			names[i] = fmt.Sprint("once", i)
+		}
+		i := 0
+		if got := testing.AllocsPerRun(100, func() { _ = retry.Run(context.Background(), p.Named(names[i]), succeed); i++ }); got != want {
+			t.Errorf("%s, names that come once: %v allocations, want %v", name, got, want)
+		}
+	}
+}
+
 func TestCardinalityIsBounded(t *testing.T) {
 	t.Cleanup(otelretry.Forget)
 	v := view(t, retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}, otelretry.WithEvents(false))
 	p := v.h.Policy
 	p.Clock = nil
 	names, types := map[string]bool{}, map[string]bool{}
-	for i := range 100_000 {
+	for i := range 20_000 {
 		_ = retry.Run(context.Background(), p.Named(fmt.Sprintf("user-%d", i)), func(context.Context) error {
 			return typedError{fmt.Sprintf("type-%d", i)}
 		})
@@ -122,7 +159,7 @@ func TestCardinalityIsBounded(t *testing.T) {
 	if len(lines) > 5*2*257+1 {
 		t.Errorf("%d measurements:\n%s", len(lines), strings.Join(lines[:10], "\n"))
 	}
-	if want := "name=other outcome=failure_after_retry: 99"; !strings.Contains(strings.Join(lines, "\n"), want) {
+	if want := "name=other outcome=failure_after_retry: 197"; !strings.Contains(strings.Join(lines, "\n"), want) {
 		t.Errorf("metrics hold no %q", want)
 	}
 }

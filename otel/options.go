@@ -92,8 +92,9 @@ const (
 
 	// RetriedRuns gives spans only to runs that do not succeed at once. They are
 	// made after the first attempt, with its true times; what that attempt traced
-	// itself hangs below the caller's span. Without a span of the caller the first
-	// attempt has none either. Samplers see such runs alone.
+	// itself hangs below the caller's span. From then on measurements and other hooks
+	// are in the run's span. The first attempt has a span if it is retried and the
+	// caller has a span. Samplers see such runs alone.
 	RetriedRuns
 
 	// NoAttempts gives a span to each run and none to attempts.
@@ -107,7 +108,8 @@ func WithAttempts(a Attempts) Option { return func(c *config) { c.mode = a } }
 // WithEvents turns the events of spans on, which is the default, or off.
 func WithEvents(on bool) Option { return func(c *config) { c.silent = !on } }
 
-// WithWaits turns the spans of waits on, which is the default, or off.
+// WithWaits turns the spans of waits on, which is the default, or off. Their begin
+// is an event too, unless [WithEvents] says otherwise.
 func WithWaits(on bool) Option { return func(c *config) { c.waitless = !on } }
 
 // WithAttributes adds attributes to every span and every measurement. Keep their

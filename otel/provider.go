@@ -31,23 +31,23 @@ func (s *source[P, T]) get() T {
 	if s.global == nil {
 		return b.value
 	}
-	if p := s.global(); !same(b.from, p) {
+	p := s.global()
+	if equal, _ := same(b.from, p); !equal {
 		b = &built[P, T]{p, s.build(p)}
 		s.latest.Store(b)
 	}
 	return b.value
 }
 
-// same compares two providers. Of two that cannot be compared it knows the type.
-func same(a, b any) bool {
-	t := reflect.TypeOf(a)
-	if t != reflect.TypeOf(b) {
-		return false
-	}
-	if t != nil && t.Kind() != reflect.Pointer && !reflect.ValueOf(a).Comparable() {
-		return true
-	}
-	return a == b
+// same compares two providers. Of two that cannot be compared it only knows that
+// they have one type; known is false then.
+func same(a, b any) (equal, known bool) {
+	defer func() {
+		if recover() != nil {
+			equal = true
+		}
+	}()
+	return a == b, true
 }
 
 // absent reports whether p is nil, or a nil pointer.

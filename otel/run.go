@@ -31,6 +31,7 @@ type run struct {
 	clocked   bool                 // times are those of the policy's own clock, else spans read the system's
 	waitBegan time.Time            // zero if none is underway
 	wait      []attribute.KeyValue // what is told of it
+	option    [1]trace.EventOption // what events are made with, here to save an allocation
 	late      *late                // see RetriedRuns
 }
 
@@ -243,7 +244,8 @@ func (r *run) below() context.Context {
 
 func (r *run) event(name string, at time.Time, kv []attribute.KeyValue) {
 	if at.IsZero() {
-		r.span.AddEvent(name, trace.WithAttributes(kv...))
+		r.option[0] = trace.WithAttributes(kv...)
+		r.span.AddEvent(name, r.option[:]...)
 		return
 	}
 	r.span.AddEvent(name, trace.WithAttributes(kv...), trace.WithTimestamp(at))

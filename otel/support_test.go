@@ -30,6 +30,7 @@ type viewer struct {
 	spans  *tracetest.SpanRecorder
 	traces *trace.TracerProvider
 	reader *metric.ManualReader
+	meters *metric.MeterProvider
 	hooks  retry.Hooks
 	start  time.Time
 }
@@ -40,9 +41,10 @@ func view(t *testing.T, p retry.Policy, opts ...otelretry.Option) *viewer {
 	t.Helper()
 	v := &viewer{t: t, spans: tracetest.NewSpanRecorder(), reader: metric.NewManualReader()}
 	v.traces = trace.NewTracerProvider(trace.WithSpanProcessor(v.spans))
+	v.meters = metric.NewMeterProvider(metric.WithReader(v.reader))
 	opts = append([]otelretry.Option{
 		otelretry.WithTracerProvider(v.traces),
-		otelretry.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(v.reader))),
+		otelretry.WithMeterProvider(v.meters),
 	}, opts...)
 	v.hooks = otelretry.Hooks(opts...)
 	p.Hooks = v.hooks

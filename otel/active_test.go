@@ -1,0 +1,198 @@
+package otelretry_test
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	otelretry "github.com/goretry/retry/otel"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+)
+
+// active returns what retry.operation.active reports, without what stands at 0
+// unless zeros is set, a line for each set of attributes.
+func active(t *testing.T, reader sdkmetric.Reader, zeros bool) string {
+	t.Helper()
+	if !zeros {
+		var lines []string
+		for line := range strings.Lines(metrics(t, reader)) {
+			if rest, ok := strings.CutPrefix(line, "retry.operation.active [{operation}]"); ok {
+				lines = append(lines, strings.TrimSpace(rest))
+			}
+		}
+		return strings.Join(lines, "\n")
+	}
+	var got metricdata.ResourceMetrics
+	if err := reader.Collect(context.Background(), &got); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, scope := range got.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if m.Name != "retry.operation.active" {
+				continue
+			}
+			for _, p := range m.Data.(metricdata.Sum[int64]).DataPoints {
+				if p.Value != 0 || seen[attributes(p.Attributes.ToSlice())] {
+					t.Errorf("%v: %d", p.Attributes, p.Value)
+				}
+				seen[attributes(p.Attributes.ToSlice())] = true
+			}
+			if m.Data.(metricdata.Sum[int64]).IsMonotonic {
+				t.Error("it is monotonic")
+			}
+		}
+	}
+	return strings.Repeat("0 ", len(seen))
+}
+
+func TestRunsUnderwayAreSeen(t *testing.T) {
+	for name, opts := range map[string][]otelretry.Option{
+		"sampled":      nil,
+		"retried runs": {otelretry.WithAttempts(otelretry.RetriedRuns)},
+		"no attempts":  {otelretry.WithAttempts(otelretry.NoAttempts)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := view(t, retry.Policy{Name: "fetch"}, append(opts, otelretry.WithAttributes(attribute.String("region", "eu")))...)
+			var seen []string
+			look := func() { seen = append(seen, active(t, v.reader, false)) }
+			p := v.h.Policy
+			p.Hooks = retry.JoinHooks(p.Hooks, retry.Hooks{Wait: func(context.Context, retry.Attempt) { look() }})
+			_ = retry.Run(t.Context(), p, func(ctx context.Context) error {
+				look()
+				if retry.AttemptNumber(ctx) == 1 {
+					return errDown
+				}
+				return retry.Run(ctx, v.h.Policy.Named("inner"), func(context.Context) error { look(); return nil })
+			})
+			want := []string{
+				"region=eu name=fetch state=attempting: 1",
+				"region=eu name=fetch state=waiting: 1",
+				"region=eu name=fetch state=attempting: 1",
+				"region=eu name=fetch state=attempting: 1\nregion=eu name=inner state=attempting: 1",
+			}
+			compare(t, "active", strings.Join(seen, "\n--\n"), strings.Join(want, "\n--\n"))
+			if got := active(t, v.reader, true); got != "0 0 0 0 " { // both states of both names
+				t.Errorf("after the end %q, want four zeros", got)
+			}
+		})
+	}
+}
+
+// Whatever ends a run, nothing of it stays.
+func TestRunsThatEndBadlyAreNotSeen(t *testing.T) {
+	v := view(t, retry.Policy{})
+	p := v.h.Policy
+	run := func(p retry.Policy, ctx context.Context, op func(context.Context) error) {
+		defer func() { _ = recover() }()
+		_ = retry.Run(ctx, p, op)
+	}
+	fail := func(context.Context) error { return errDown }
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	run(p, canceled, fail)
+	inWait, cancel := context.WithCancel(t.Context())
+	v.h.Clock.AfterFunc(50*ms, cancel)
+	run(p, inWait, fail)
+	run(p, t.Context(), fail)
+	run(p, t.Context(), func(context.Context) error { panic("boom") })
+	boom := func(context.Context, retry.Attempt) { panic("boom") }
+	var stop func()
+	for _, hooks := range []retry.Hooks{
+		{Attempt: func(context.Context, retry.Attempt) context.Context { panic("boom") }},
+		{AttemptDone: boom},
+		{Wait: boom},
+		{Start: func(ctx context.Context, _ retry.Policy) context.Context {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			return ctx
+		}},
+		{Attempt: func(ctx context.Context, _ retry.Attempt) context.Context { stop(); return ctx }},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		stop = cancel
+		p.Hooks = retry.JoinHooks(v.hooks, hooks)
+		run(p, ctx, fail)
+	}
+	v.deliver(t.Context(), 3, time.Second)
+	if got := active(t, v.reader, true); got != "0 0 " {
+		t.Errorf("after all ended %q, want two zeros", got)
+	}
+}
+
+// Several Hooks of one provider report together, and one instrument is told of
+// each set of attributes once.
+func TestAllHooksOfAProviderAreSeen(t *testing.T) {
+	v := view(t, retry.Policy{Name: "fetch"})
+	other := retry.Policy{Name: "fetch", Hooks: otelretry.Hooks(otelretry.WithMeterProvider(v.meters))}
+	third := retry.Policy{Name: "fetch", Hooks: otelretry.Hooks(otelretry.WithMeterProvider(v.meters), otelretry.WithAttributes(attribute.String("region", "eu")))}
+	_ = retry.Run(t.Context(), v.h.Policy, func(ctx context.Context) error {
+		return retry.Run(ctx, other, func(ctx context.Context) error {
+			return retry.Run(ctx, third, func(ctx context.Context) error {
+				compare(t, "active", active(t, v.reader, false), "name=fetch state=attempting: 2\nregion=eu name=fetch state=attempting: 1")
+				return nil
+			})
+		})
+	})
+	runtime.KeepAlive(v.hooks)
+	if got := active(t, v.reader, true); got != "0 0 0 0 " {
+		t.Errorf("after the end %q, want four zeros", got)
+	}
+}
+
+// A run belongs to the provider that its Hooks use when someone looks.
+func TestRunsUnderwayFollowTheGlobalProvider(t *testing.T) {
+	defer otel.SetMeterProvider(metricnoop.NewMeterProvider())
+	p := retry.Policy{Name: "fetch", Hooks: otelretry.Hooks()}
+	before, after := sdkmetric.NewManualReader(), sdkmetric.NewManualReader()
+	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(before)))
+	_ = retry.Run(t.Context(), p, func(ctx context.Context) error {
+		return retry.Run(ctx, p, func(ctx context.Context) error {
+			if got, want := active(t, before, false), "name=fetch state=attempting: 2"; got != want {
+				t.Errorf("active: %s, want %s", got, want)
+			}
+			otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(after)))
+			_ = retry.Run(ctx, p, succeed)
+			if got, want := active(t, after, false), "name=fetch state=attempting: 2"; got != want {
+				t.Errorf("active: %s, want %s", got, want)
+			}
+			if got := active(t, before, false); got != "" {
+				t.Errorf("the old provider still reports %s", got)
+			}
+			return nil
+		})
+	})
+	if got := active(t, after, true); got != "0 0 " {
+		t.Errorf("after the end %q, want two zeros", got)
+	}
+}
+
+// Hooks that nobody has any longer, and their providers, are not kept.
+func TestHooksAndProvidersAreNotKept(t *testing.T) {
+	freed := make(chan string, 2)
+	func() {
+		meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+		hooks := otelretry.Hooks(otelretry.WithMeterProvider(meters))
+		_ = retry.Run(t.Context(), retry.Policy{Hooks: hooks}, succeed)
+		runtime.AddCleanup(meters, func(string) { freed <- "provider" }, "")
+	}()
+	deadline := time.After(30 * time.Second)
+	for {
+		runtime.GC()
+		select {
+		case <-freed:
+			return
+		case <-deadline:
+			t.Fatal("the provider is still there")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
