@@ -63,8 +63,8 @@ func TestDashboardQueries(t *testing.T) {
 			List []struct{ Name, Type, Query string }
 		}
 		Panels []struct {
-			Title   string
-			Targets []struct{ Expr, LegendFormat string }
+			Title, Description string
+			Targets            []struct{ Expr, LegendFormat string }
 		}
 	}
 	if err := json.Unmarshal(read(t, "grafana.json"), &d); err != nil {
@@ -90,12 +90,12 @@ func TestDashboardQueries(t *testing.T) {
 			t.Errorf("variable %s: no label %s in %s", v.Name, m[2], m[1])
 		}
 	}
-	if variables != 2 || len(d.Panels) != 8 {
-		t.Errorf("%d variables and %d panels, want 2 and 8", variables, len(d.Panels))
+	if variables != 3 || len(d.Panels) != 11 {
+		t.Errorf("%d variables and %d panels, want 3 and 11", variables, len(d.Panels))
 	}
 	for _, p := range d.Panels {
-		if len(p.Targets) == 0 {
-			t.Errorf("panel %s has no query", p.Title)
+		if len(p.Targets) == 0 || p.Description == "" {
+			t.Errorf("panel %s has %d queries and the description %q", p.Title, len(p.Targets), p.Description)
 		}
 		for _, target := range p.Targets {
 			got := c.labels(p.Title, strings.NewReplacer(fill...).Replace(target.Expr))
@@ -120,24 +120,36 @@ func TestRules(t *testing.T) {
 			Input []struct{ Series string } `yaml:"input_series"`
 			Rules []struct {
 				Alertname string
-				Alerts    []any `yaml:"exp_alerts"`
+				Time      string `yaml:"eval_time"`
+				Alerts    []any  `yaml:"exp_alerts"`
 			} `yaml:"alert_rule_test"`
 		}
 	}
 	unmarshal(t, "rules.yml", &rules)
 	unmarshal(t, "rules_test.yml", &made)
 	c := checker{t, scrape(t)}
-	fires, rests := make(map[string]bool), make(map[string]bool)
+	const rests, fires, clears = "rests", "fires", "clears"
+	seen := make(map[[2]string]bool)
 	for _, test := range made.Tests {
 		for _, in := range test.Input {
 			c.labels("rules_test.yml", in.Series)
 		}
+		state, last := make(map[string]string), time.Duration(0)
 		for _, rule := range test.Rules {
-			if len(rule.Alerts) > 0 {
-				fires[rule.Alertname] = true
-			} else {
-				rests[rule.Alertname] = true
+			at, err := time.ParseDuration(rule.Time)
+			if err != nil || at < last {
+				t.Errorf("%s at %s, after %v: %v", rule.Alertname, rule.Time, last, err)
 			}
+			last = at
+			switch {
+			case len(rule.Alerts) > 0:
+				state[rule.Alertname] = fires
+			case state[rule.Alertname] == fires:
+				state[rule.Alertname] = clears
+			case state[rule.Alertname] == "":
+				state[rule.Alertname] = rests
+			}
+			seen[[2]string{rule.Alertname, state[rule.Alertname]}] = true
 		}
 	}
 	alerts := 0
@@ -155,8 +167,10 @@ func TestRules(t *testing.T) {
 				}
 				c.mentions(rule.Alert, rule.Annotations[key], `\$labels\.(\w+)`, got)
 			}
-			if !fires[rule.Alert] || !rests[rule.Alert] {
-				t.Errorf("in rules_test.yml %s fires: %t, and does not: %t; want both", rule.Alert, fires[rule.Alert], rests[rule.Alert])
+			for _, state := range []string{rests, fires, clears} {
+				if !seen[[2]string{rule.Alert, state}] {
+					t.Errorf("in rules_test.yml there is no case in which %s %s", rule.Alert, state)
+				}
 			}
 		}
 	}
@@ -296,9 +310,13 @@ func scrape(t *testing.T) map[string]labelSet {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	_ = retry.Run(canceled, policy, fails)
+	var page *httptest.ResponseRecorder
+	_ = retry.Run(t.Context(), policy, func(context.Context) error { // while it is underway
+		page = httptest.NewRecorder()
+		promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
+		return nil
+	})
 
-	page := httptest.NewRecorder()
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
 	series := make(map[string]labelSet)
 	for line := range strings.Lines(page.Body.String()) {
 		if strings.HasPrefix(line, "#") {

@@ -18,8 +18,12 @@ func main() {
 	}
 }
 
-// What the queries select: the series of the jobs and operations that are chosen.
-const chosen = `job=~"$job", retry_name=~"$operation"`
+// What the queries select: the series of the processes and operations that are
+// chosen.
+const (
+	process = `job=~"$job", instance=~"$instance"`
+	chosen  = process + `, retry_name=~"$operation"`
+)
 
 // rate returns the rate of a counter, summed by labels; match is a further matcher.
 func rate(by, counter, match string) string {
@@ -66,48 +70,73 @@ const (
 )
 
 var panels = []panel{{
-	title:       "Traffic by outcome",
-	description: "Operations per second, by how they ended. success_after_retry is what callers do not see and the dependency does.",
-	unit:        "ops", width: 8, look: stacked,
+	title: "Traffic by outcome",
+	description: "Operations per second, by how they ended. In an outage success_first_try gives way to success_after_retry, " +
+		"which callers do not see and the dependency does, and then to failure_after_retry. Once the budget is empty, failure_first_try grows.",
+	unit: "ops", width: 8, look: stacked,
 	targets: []target{{rate("retry_outcome", "retry_operation_attempts_count", ""), "{{retry_outcome}}"}},
 }, {
-	title:       "First-try success",
-	description: "Share of operations, without the canceled ones, that succeeded at once, and with retries. A gap that opens is an outage that retries hide.",
-	unit:        "percentunit", width: 8,
+	title: "First-try success",
+	description: "Share of operations, without the canceled ones, that succeeded at once, and with retries. The first falls as soon as something " +
+		"fails. While the second stays up, retries hide it. When both fall, callers see it.",
+	unit: "percentunit", width: 8,
 	targets: []target{
 		{share(`retry_outcome="success_first_try"`), "{{retry_name}}, first try"},
 		{share(`retry_outcome=~"success_.*"`), "{{retry_name}}, with retries"},
 	},
 }, {
-	title:       "Retry amplification",
-	description: "Attempts per operation: 1 without retries. It multiplies the load on the dependency.",
-	unit:        "none", width: 8,
+	title: "Retry amplification",
+	description: "Attempts per operation: 1 without retries. It multiplies the load on the dependency. In an outage it rises at first, " +
+		"and falls back to 1 once the budget is empty: then a fall is no recovery.",
+	unit: "none", width: 8,
 	targets: []target{{fmt.Sprintf("%s / (%s > 0)", rate("retry_name", "retry_operation_attempts_sum", ""),
 		rate("retry_name", "retry_operation_attempts_count", "")), "{{retry_name}}"}},
 }, {
-	title:       "Give-ups by reason",
-	description: "Operations per second that ended without a success, by why no further retry was made.",
-	unit:        "ops", width: 8, look: stacked,
+	title: "Attempt failures",
+	description: "Failed attempts per second, by what they failed with, retried or not: what is wrong. In an outage one line stands out; " +
+		"which one tells a dependency that is gone from one that is slow or throttles. Polls that were not accepted and attempts that their caller canceled are left out.",
+	unit: "ops", width: 8, look: stacked,
+	targets: []target{{rate("retry_class, error_type", "retry_attempt_duration_seconds_count", `error_type!=""`), "{{error_type}}, {{retry_class}}"}},
+}, {
+	title: "Give-ups by reason",
+	description: "Operations per second that ended without a success, by why no further retry was made. In an outage max_attempts comes first, " +
+		"then budget takes its place: retries that a struggling server is spared. permanent is an answer, not an outage.",
+	unit: "ops", width: 8, look: stacked,
 	targets: []target{{rate("retry_reason", "retry_gave_up_total", ""), "{{retry_reason}}"}},
 }, {
-	title:       "Operation duration",
-	description: "All attempts and waits of an operation together.",
+	title: "Budget balance",
+	description: "Share of each retry budget that is left, in the process that has least. In an outage it falls within seconds and stays at 0, " +
+		"where no retries are made, until calls succeed again.",
+	unit: "percentunit", width: 8,
+	targets: []target{{`min by (job, retry_budget) (retry_budget_balance_ratio{` + process + `})`, "{{job}} {{retry_budget}}"}},
+}, {
+	title: "Active operations",
+	description: "Operations that have begun and not ended. attempting has an attempt underway: it rises while calls hang, before any of them has " +
+		"failed. waiting has none: it rises while servers ask for waits.",
+	unit: "none", width: 8, look: stacked,
+	targets: []target{{`sum by (retry_state) (retry_operation_active{` + chosen + `})`, "{{retry_state}}"}},
+}, {
+	title:       "Attempt duration",
+	description: "One attempt. In an outage it falls if the dependency refuses at once, and rises to the attempt's timeout if it hangs.",
 	unit:        "s", width: 8,
+	targets: quantiles("retry_attempt_duration_seconds"),
+}, {
+	title: "Operation duration",
+	description: "All attempts and waits of an operation together: what callers feel. In an outage the upper lines rise first; when the budget is empty " +
+		"they fall again, since failures come at once.",
+	unit: "s", width: 8,
 	targets: quantiles("retry_operation_duration_seconds"),
 }, {
-	title:       "Delay",
-	description: "What operations that waited spent with no attempt running.",
-	unit:        "s", width: 8,
-	targets: quantiles("retry_delay_seconds"),
+	title: "Waits",
+	description: "What operations that waited spent with no attempt underway. The difference between a slow operation and its slow attempts. Whole " +
+		"seconds are what servers asked for.",
+	unit: "s", width: 12,
+	targets: quantiles("retry_operation_waited_seconds"),
 }, {
-	title:       "Budget balance",
-	description: "Share of each retry budget that is left, in the process that has least. At 0 no retries are made.",
-	unit:        "percentunit", width: 12,
-	targets: []target{{`min by (job, retry_budget) (retry_budget_balance_ratio{job=~"$job"})`, "{{job}} {{retry_budget}}"}},
-}, {
-	title:       "Operations living on retries",
-	description: "The ten with the largest share of operations that succeeded, but not at once.",
-	unit:        "percentunit", width: 12, look: bars,
+	title: "Operations living on retries",
+	description: "The ten with the largest share of operations that succeeded, but not at once, right now. In an outage it names those that will fail next; " +
+		"on a good day it should be empty.",
+	unit: "percentunit", width: 12, look: bars,
 	targets: []target{{fmt.Sprintf("topk(10, %s)", share(`retry_outcome="success_after_retry"`)), "{{retry_name}}"}},
 }}
 
@@ -137,7 +166,8 @@ func generate() ([]byte, error) {
 		"templating": object{"list": []object{
 			{"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"},
 			variable("job", "Job", "label_values(retry_operation_attempts_count, job)"),
-			variable("operation", "Operation", `label_values(retry_operation_attempts_count{job=~"$job"}, retry_name)`),
+			variable("instance", "Instance", `label_values(retry_operation_attempts_count{job=~"$job"}, instance)`),
+			variable("operation", "Operation", `label_values(retry_operation_attempts_count{`+process+`}, retry_name)`),
 		}},
 		"annotations": object{"list": []object{}},
 		"panels":      all,
