@@ -74,7 +74,9 @@ func run(ctx context.Context, c config, w io.Writer) (err error) {
 		return err
 	}
 	defer s.close()
-	fmt.Fprintf(w, "%v calls a second for %v, metrics on %s, traces %s.\n\n", c.rate, c.duration, t.url, t.traces)
+	fmt.Fprintf(w, "%v calls a second for %v, metrics on %s, traces %s.\n", c.rate, c.duration, t.url, t.traces)
+	fmt.Fprintf(w, "The dependency is as good as down from %s to %s.\n\n",
+		began.Add(2*c.duration/5).Format(time.TimeOnly), began.Add(3*c.duration/5).Format(time.TimeOnly))
 	load(ctx, c, s.call)
 	return s.report(w)
 }

@@ -17,8 +17,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	otelretry "github.com/goretry/retry/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/instrumentation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
@@ -58,7 +60,7 @@ func TestRun(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		`(?m)^retry (get-user|search) +\d\S*s  success_after_retry$`,
+		`(?m)^(get-user|search) +\d\S*s  success_after_retry$`,
 		`(?m)^├ attempt 1 █+ +\d+ms  [\w ]+, (transient|throttled)$`,
 		`(?m)^├ wait +░+ +\d\S*s  backoff$`,
 		`(?m)^├ wait +░+ +1\.\d+s  the server asked for 1s, \+ backoff$`,
@@ -73,8 +75,9 @@ func TestRun(t *testing.T) {
 	for _, want := range []string{
 		`retry_operation_duration_seconds_bucket{.*retry_name="get-user",retry_outcome="success_after_retry",le="0.5"}`,
 		`retry_operation_attempts_sum{.*retry_name="search",retry_outcome="success_after_retry"}`,
-		`retry_attempt_duration_seconds_count{.*retry_class="throttled",retry_name="get-user"}`,
-		`retry_delay_seconds_sum{.*retry_name="get-user"}`,
+		`retry_attempt_duration_seconds_count{error_type="429",.*retry_class="throttled",retry_name="get-user"}`,
+		`retry_operation_active{.*retry_name="get-user",retry_state="waiting"}`,
+		`retry_operation_waited_seconds_sum{.*retry_name="get-user"}`,
 		`retry_gave_up_total{.*retry_name="place-order",retry_reason="not_idempotent"}`,
 		`retry_budget_balance_ratio{.*retry_budget="dependency"}`,
 		`http_client_request_duration_seconds_count{.*http_response_status_code="503"`,
@@ -111,7 +114,7 @@ func TestExport(t *testing.T) {
 	var received atomic.Int64
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if body, err := io.ReadAll(r.Body); err == nil && r.URL.Path == "/v1/traces" {
-			received.Add(int64(len(regexp.MustCompile(`retry (get-user|search|place-order)`).FindAll(body, -1))))
+			received.Add(int64(len(regexp.MustCompile(`retry\.outcome`).FindAll(body, -1))))
 		}
 	}))
 	defer collector.Close()
@@ -163,40 +166,43 @@ func TestLoad(t *testing.T) {
 func TestDraw(t *testing.T) {
 	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	at := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
-	failed := func(number, from, to int, class, text string) tracetest.SpanStub {
+	span := func(name string, from, to int, kv ...attribute.KeyValue) tracetest.SpanStub {
 		return tracetest.SpanStub{
-			Name: "attempt search", StartTime: at(from), EndTime: at(to),
-			Attributes: []attribute.KeyValue{attribute.Int("retry.attempt", number), attribute.String("retry.class", class)},
-			Status:     sdktrace.Status{Code: codes.Error, Description: text},
+			SpanContext: trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}}),
+			Name:        name, StartTime: at(from), EndTime: at(to), Attributes: kv,
+			InstrumentationScope: instrumentation.Scope{Name: otelretry.ScopeName},
 		}
 	}
-	wait := func(from int, kv ...attribute.KeyValue) sdktrace.Event {
-		return sdktrace.Event{Name: "retry.wait", Time: at(from), Attributes: kv}
+	failed := func(number, from, to int, class, text string) tracetest.SpanStub {
+		s := span(fmt.Sprint("search attempt ", number), from, to, attribute.Int("retry.attempt", number), attribute.String("retry.class", class))
+		s.Status = sdktrace.Status{Code: codes.Error, Description: text}
+		return s
 	}
 	run := func(id byte, outcome string, ended int) tracetest.SpanStub {
-		return tracetest.SpanStub{
-			SpanContext: trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{id}}),
-			Name:        "retry search", StartTime: begin, EndTime: at(ended),
-			Attributes: []attribute.KeyValue{attribute.String("retry.outcome", outcome)},
-		}
+		s := span("search", 0, ended, attribute.String("retry.outcome", outcome))
+		s.SpanContext = trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{id}})
+		return s
 	}
 	drawn := run(1, "failure_after_retry", 2000)
 	drawn.Attributes = append(drawn.Attributes, attribute.String("retry.reason", "deadline"))
-	drawn.Events = []sdktrace.Event{
-		wait(100, attribute.Float64("retry.delay", 0.4)),
-		wait(510, attribute.Float64("retry.delay", 2.2), attribute.Float64("retry.hint", 2)),
-	}
-	first, second := failed(1, 0, 100, "transient", `Get "http://x": EOF`), failed(2, 500, 510, "throttled", "429")
-	first.SpanContext, second.SpanContext = drawn.SpanContext, drawn.SpanContext
+	wire := span("GET", 0, 90)
+	wire.InstrumentationScope.Name = "otelhttp"
 
 	var out bytes.Buffer
 	e := traces{w: &out, every: time.Second}
-	spans := tracetest.SpanStubs{run(2, "success_first_try", 5), first, second, drawn, run(3, "success_after_retry", 2500)}
+	spans := tracetest.SpanStubs{
+		run(2, "success_first_try", 5),
+		wire, failed(1, 0, 100, "transient", `Get "http://x": EOF`),
+		span("search wait", 100, 500, attribute.Int("retry.attempt", 1), attribute.Float64("retry.delay", .4)),
+		failed(2, 500, 510, "throttled", "429"),
+		span("search wait", 510, 2000, attribute.Int("retry.attempt", 2), attribute.Float64("retry.delay", 2.2), attribute.Float64("retry.hint", 2)),
+		drawn, run(3, "success_after_retry", 2500),
+	}
 	if err := e.ExportSpans(t.Context(), spans.Snapshots()); err != nil {
 		t.Fatal(err)
 	}
 	want := strings.Join([]string{
-		"retry search                                              2s  failure_after_retry: deadline",
+		"search                                                    2s  failure_after_retry: deadline",
 		"├ attempt 1 ██                                         100ms  EOF, transient",
 		"├ wait        ░░░░░░░░                                 400ms  backoff",
 		"├ attempt 2           █                                 10ms  429, throttled",
@@ -207,7 +213,7 @@ func TestDraw(t *testing.T) {
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", &out, want)
 	}
-	if got := fmt.Sprint(e.since, e.hidden, len(e.attempts)); got != "1 1 0" {
+	if got := fmt.Sprint(e.since, e.hidden, len(e.parts)); got != "1 1 0" {
 		t.Errorf("since, hidden and kept = %s, want 1 1 0", got)
 	}
 }

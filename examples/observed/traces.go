@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	otelretry "github.com/goretry/retry/otel"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -20,11 +21,11 @@ type traces struct {
 	w     io.Writer
 	every time.Duration // at most one is drawn in this time
 
-	mu       sync.Mutex
-	attempts map[trace.TraceID][]sdktrace.ReadOnlySpan // of the runs underway
-	drawn    time.Time                                 // when the last one ended that was drawn
-	since    int                                       // traces since then
-	hidden   int                                       // those of them that were retried or failed
+	mu     sync.Mutex
+	parts  map[trace.TraceID][]sdktrace.ReadOnlySpan // attempts and waits of the runs underway
+	drawn  time.Time                                 // when the last one ended that was drawn
+	since  int                                       // traces since then
+	hidden int                                       // those of them that were retried or failed
 }
 
 func (*traces) Shutdown(context.Context) error { return nil }
@@ -33,23 +34,25 @@ func (*traces) Shutdown(context.Context) error { return nil }
 func (t *traces) ExportSpans(_ context.Context, spans []sdktrace.ReadOnlySpan) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.attempts == nil {
-		t.attempts = make(map[trace.TraceID][]sdktrace.ReadOnlySpan)
+	if t.parts == nil {
+		t.parts = make(map[trace.TraceID][]sdktrace.ReadOnlySpan)
 	}
 	for _, span := range spans {
-		id := span.SpanContext().TraceID()
-		switch {
-		case strings.HasPrefix(span.Name(), "attempt "):
-			t.attempts[id] = append(t.attempts[id], span)
-		case strings.HasPrefix(span.Name(), "retry "):
-			t.ended(span, t.attempts[id])
-			delete(t.attempts, id)
+		if span.InstrumentationScope().Name != otelretry.ScopeName {
+			continue
 		}
+		id := span.SpanContext().TraceID()
+		if has(span, "retry.outcome") {
+			t.ended(span, t.parts[id])
+			delete(t.parts, id)
+			continue
+		}
+		t.parts[id] = append(t.parts[id], span)
 	}
 	return nil
 }
 
-func (t *traces) ended(run sdktrace.ReadOnlySpan, attempts []sdktrace.ReadOnlySpan) {
+func (t *traces) ended(run sdktrace.ReadOnlySpan, parts []sdktrace.ReadOnlySpan) {
 	t.since++
 	if value(run.Attributes(), "retry.outcome").AsString() == "success_first_try" {
 		return
@@ -58,7 +61,7 @@ func (t *traces) ended(run sdktrace.ReadOnlySpan, attempts []sdktrace.ReadOnlySp
 		t.hidden++
 		return
 	}
-	draw(t.w, run, attempts)
+	draw(t.w, run, parts)
 	if others := t.since - 1; others > 0 {
 		fmt.Fprintf(t.w, "%d more since the last one, %d of them retried or failed\n", others, t.hidden)
 	}
@@ -75,26 +78,23 @@ type row struct {
 }
 
 // draw draws one trace, its attempts and waits on one axis of time.
-func draw(w io.Writer, run sdktrace.ReadOnlySpan, attempts []sdktrace.ReadOnlySpan) {
+func draw(w io.Writer, run sdktrace.ReadOnlySpan, parts []sdktrace.ReadOnlySpan) {
 	var rows []row
-	for _, a := range attempts {
-		what := fmt.Sprintf("attempt %d", value(a.Attributes(), "retry.attempt").AsInt64())
-		note := "ok"
-		if class := value(a.Attributes(), "retry.class").AsString(); class != "" {
-			parts := strings.Split(a.Status().Description, ": ") // the last one is what is wrong, the others are where
-			note = parts[len(parts)-1] + ", " + class
+	for _, p := range parts {
+		r := row{from: p.StartTime(), to: p.EndTime()}
+		if has(p, "retry.delay") {
+			r.what, r.cell, r.note = "wait", "░", "backoff"
+			if hint := seconds(value(p.Attributes(), "retry.hint")); hint > 0 {
+				r.note = fmt.Sprintf("the server asked for %v, + backoff", hint)
+			}
+		} else {
+			r.what, r.cell, r.note = fmt.Sprintf("attempt %d", value(p.Attributes(), "retry.attempt").AsInt64()), "█", "ok"
+			if class := value(p.Attributes(), "retry.class").AsString(); class != "" {
+				texts := strings.Split(p.Status().Description, ": ") // the last one is what is wrong, the others are where
+				r.note = texts[len(texts)-1] + ", " + class
+			}
 		}
-		rows = append(rows, row{what, a.StartTime(), a.EndTime(), "█", note})
-	}
-	for _, e := range run.Events() {
-		if e.Name != "retry.wait" {
-			continue
-		}
-		note := "backoff"
-		if hint := seconds(value(e.Attributes, "retry.hint")); hint > 0 {
-			note = fmt.Sprintf("the server asked for %v, + backoff", hint)
-		}
-		rows = append(rows, row{"wait", e.Time, e.Time.Add(seconds(value(e.Attributes, "retry.delay"))), "░", note})
+		rows = append(rows, r)
 	}
 	slices.SortFunc(rows, func(a, b row) int { return a.from.Compare(b.from) })
 
@@ -110,14 +110,15 @@ func draw(w io.Writer, run sdktrace.ReadOnlySpan, attempts []sdktrace.ReadOnlySp
 		if i == len(rows)-1 {
 			branch = "└"
 		}
-		if r.to.After(end) {
-			r.to = end // a wait that was cut short
-		}
 		at := func(x time.Time) int { return int(cells * x.Sub(begin) / max(end.Sub(begin), 1)) }
 		from := min(at(r.from), cells-1)
 		bar := strings.Repeat(" ", from) + strings.Repeat(r.cell, max(at(r.to)-from, 1))
 		fmt.Fprintf(w, "%s %-9s %-*s%8v  %s\n", branch, r.what, cells, bar, r.to.Sub(r.from).Round(time.Millisecond), r.note)
 	}
+}
+
+func has(span sdktrace.ReadOnlySpan, key attribute.Key) bool {
+	return value(span.Attributes(), key).Type() != attribute.INVALID
 }
 
 // value returns an attribute's, the zero Value if there is none.

@@ -21,17 +21,6 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// resends goes innermost: it puts on the span that otelhttp has begun what the
-// request's context knows.
-type resends struct{ http.RoundTripper }
-
-func (r resends) RoundTrip(req *http.Request) (*http.Response, error) {
-	if n := retry.AttemptNumber(req.Context()); n > 1 {
-		oteltrace.SpanFromContext(req.Context()).SetAttributes(semconv.HTTPRequestResendCount(n - 1))
-	}
-	return r.RoundTripper.RoundTrip(req)
-}
-
 func TestEachAttemptHasItsClientSpan(t *testing.T) {
 	var parents []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +39,7 @@ func TestEachAttemptHasItsClientSpan(t *testing.T) {
 			Backoff:        retry.Constant(time.Millisecond),
 			Hooks:          otelretry.Hooks(otelretry.WithTracerProvider(provider)),
 		},
-		Base: otelhttp.NewTransport(resends{server.Client().Transport},
+		Base: otelhttp.NewTransport(otelretry.ResendCount(server.Client().Transport),
 			otelhttp.WithTracerProvider(provider), otelhttp.WithPropagators(propagation.TraceContext{})),
 	}}
 	resp, err := client.Get(server.URL)
@@ -76,9 +65,9 @@ func TestEachAttemptHasItsClientSpan(t *testing.T) {
 		}
 	}
 	want := []string{
-		"HTTP GET below attempt get-user, resend 0 false",
-		"HTTP GET below attempt get-user, resend 1 true",
-		"HTTP GET below attempt get-user, resend 2 true",
+		"HTTP GET below get-user attempt 1, resend 0 false",
+		"HTTP GET below get-user attempt 2, resend 1 true",
+		"HTTP GET below get-user attempt 3, resend 2 true",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("client spans\n%q, want\n%q", got, want)
