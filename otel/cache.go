@@ -55,11 +55,11 @@ func (c *cache[K, V]) get(key K) V {
 // either may stay.
 type slot[V any] struct{ kept atomic.Pointer[V] }
 
-func (s *slot[V]) get(build func() V) V {
+func (s *slot[V]) get(build func() V) *V {
 	if v := s.kept.Load(); v != nil {
-		return *v
+		return v
 	}
 	v := build()
 	s.kept.Store(&v)
-	return v
+	return &v
 }

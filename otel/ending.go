@@ -60,7 +60,7 @@ type ending struct {
 	reason  retry.Reason
 }
 
-func endingOf(s retry.Summary) ending { return ending{s.Attempts > 1, s.Reason} }
+func endingOf(s *retry.Summary) ending { return ending{s.Attempts > 1, s.Reason} }
 
 // endings is how many there are: each reason twice.
 const endings = 2 * (int(retry.ReasonPanic) + 2)

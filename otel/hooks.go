@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/goretry/retry"
 	"go.opentelemetry.io/otel"
@@ -42,7 +43,9 @@ type telemetry struct {
 	config
 	tracer      source[trace.TracerProvider, trace.Tracer]
 	instruments source[metric.MeterProvider, *instruments]
-	operations  cache[string, *operation] // by name
+	recording   atomic.Bool               // some run has had a span: look for it
+	first       atomic.Pointer[operation] // mostly the only one
+	operations  cache[string, *operation] // by name, cut
 	others      *operation                // for the names that there is no room for
 	failures    cache[failure, []attribute.KeyValue]
 	summaries   cache[summary, []attribute.KeyValue]
@@ -51,7 +54,8 @@ type telemetry struct {
 // operation has what the runs of one name have in common, so that nothing of it
 // is made for each of them.
 type operation struct {
-	name     string
+	key      string
+	name     string                    // the key as exporters need it
 	waitName string                    // of the spans of waits
 	attrs    []attribute.KeyValue      // of all spans: those of the options, and the name
 	limited  cache[int, spanStart]     // of runs, by the limit on attempts; 0 for none
@@ -61,8 +65,7 @@ type operation struct {
 }
 
 func (t *telemetry) newOperation(name string) *operation {
-	o := &operation{}
-	o.name, o.attrs = valid(name), t.with()
+	o := &operation{key: name, name: valid(name), attrs: t.with()}
 	if name != "" {
 		o.attrs = t.with(nameKey.String(o.name))
 	}
@@ -76,12 +79,18 @@ func (t *telemetry) newOperation(name string) *operation {
 // operation returns that of a name. Names are cut, and those for which this
 // process has no room share one: they cost what others do.
 func (t *telemetry) operation(name string) *operation {
-	name = clip(name, longest)
+	if len(name) > longest {
+		name = clip(name, longest)
+	}
+	if o := t.first.Load(); o != nil && o.key == name {
+		return o
+	}
 	if o, ok := t.operations.values()[name]; ok {
 		return o
 	}
 	if _, ok := admit(&names, name); ok || name == "" {
 		if o, ok := t.operations.find(name); ok {
+			t.first.CompareAndSwap(nil, o)
 			return o
 		}
 	}
@@ -114,14 +123,18 @@ func (t *telemetry) attempt(ctx context.Context, a retry.Attempt) context.Contex
 func (t *telemetry) attemptDone(ctx context.Context, a retry.Attempt) {
 	o, r := t.operation(a.Name), t.runOf(ctx)
 	o.underway.attemptDone()
+	m := t.instruments.get()
+	measured := m.attempt.Enabled(ctx)
 	var f failure
-	if a.Err != nil && (r != nil || t.instruments.get().attempt.Enabled(ctx)) {
+	if a.Err != nil && (r != nil || measured) {
 		f = failureOf(ctx, a)
 	}
 	if r != nil {
 		r.attempted(a, f)
 	}
-	t.measureAttempt(ctx, o, a, f)
+	if measured {
+		m.attempt.Record(ctx, a.Duration.Seconds(), o.measured.attempt(a.Err != nil, f)...)
+	}
 	if r != nil {
 		r.endAttempt(a)
 	}
@@ -139,7 +152,7 @@ func (t *telemetry) done(ctx context.Context, s retry.Summary) {
 	if r != nil {
 		r.ending(s)
 	}
-	t.measureRun(ctx, o, s)
+	t.measureRun(ctx, o, &s)
 	if r != nil {
 		r.end(s)
 	}

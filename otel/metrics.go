@@ -113,23 +113,20 @@ func (m *measured) summary(e ending) summaryOptions {
 	return o
 }
 
-// measureAttempt records one attempt.
-func (t *telemetry) measureAttempt(ctx context.Context, o *operation, a retry.Attempt, f failure) {
-	m := t.instruments.get()
-	if !m.attempt.Enabled(ctx) {
-		return
+// attempt returns what an attempt is measured with.
+func (m *measured) attempt(failed bool, f failure) []metric.RecordOption {
+	if failed {
+		return m.failures.get(f)
 	}
-	var options []metric.RecordOption
-	if a.Err == nil {
-		options = o.measured.plain.get(func() []metric.RecordOption { return o.measured.record() })
-	} else {
-		options = o.measured.failures.get(f)
-	}
-	m.attempt.Record(ctx, a.Duration.Seconds(), options...)
+	return m.nameOnly()
+}
+
+func (m *measured) nameOnly() []metric.RecordOption {
+	return *m.plain.get(func() []metric.RecordOption { return m.record() })
 }
 
 // measureRun records a run at its end.
-func (t *telemetry) measureRun(ctx context.Context, o *operation, s retry.Summary) {
+func (t *telemetry) measureRun(ctx context.Context, o *operation, s *retry.Summary) {
 	m := t.instruments.get()
 	if !m.enabled(ctx) {
 		return
@@ -139,7 +136,7 @@ func (t *telemetry) measureRun(ctx context.Context, o *operation, s retry.Summar
 	m.attempts.Record(ctx, int64(s.Attempts), options.attempts...)
 	m.operation.Record(ctx, s.Elapsed.Seconds(), options.duration...)
 	if s.Waited > 0 {
-		m.waited.Record(ctx, s.Waited.Seconds(), o.measured.plain.get(func() []metric.RecordOption { return o.measured.record() })...)
+		m.waited.Record(ctx, s.Waited.Seconds(), o.measured.nameOnly()...)
 	}
 	if options.gaveUp != nil {
 		m.gaveUp.Add(ctx, 1, options.gaveUp...)

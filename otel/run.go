@@ -27,12 +27,13 @@ type run struct {
 	made      int        // attempts so far
 	failure   failure    // of the latest attempt
 	hint      time.Duration
-	began     time.Time            // zero if not known
-	clocked   bool                 // times are those of the policy's own clock, else spans read the system's
-	waitBegan time.Time            // zero if none is underway
-	wait      []attribute.KeyValue // what is told of it
-	option    [1]trace.EventOption // what events are made with, here to save an allocation
-	late      *late                // see RetriedRuns
+	began     time.Time                // zero if not known
+	clocked   bool                     // times are those of the policy's own clock, else spans read the system's
+	waitBegan time.Time                // zero if none is underway
+	wait      []attribute.KeyValue     // what is told of it
+	option    [1]trace.EventOption     // of events, and those of waits' spans:
+	options   [2]trace.SpanStartOption // here to save allocations
+	late      *late                    // see RetriedRuns
 }
 
 // late is what a run needs whose span is made once it has not succeeded at once.
@@ -55,8 +56,12 @@ func (r *run) Value(key any) any {
 	return r.Context.Value(key)
 }
 
-// runOf returns the run that ctx belongs to, or nil.
+// runOf returns the run that ctx belongs to, or nil. A program that only measures
+// does not pay for the search.
 func (t *telemetry) runOf(ctx context.Context) *run {
+	if !t.recording.Load() {
+		return nil
+	}
 	r, _ := ctx.Value(t).(*run)
 	return r
 }
@@ -76,6 +81,7 @@ func (t *telemetry) begin(ctx context.Context, o *operation, p *retry.Policy) co
 		began = p.Clock.Now()
 	}
 	if t.mode == RetriedRuns {
+		t.record()
 		r := &struct {
 			run
 			rest late
@@ -87,7 +93,14 @@ func (t *telemetry) begin(ctx context.Context, o *operation, p *retry.Policy) co
 	if !span.IsRecording() {
 		return t.unrecorded(spanned)
 	}
+	t.record()
 	return &run{Context: spanned, t: t, tracer: tracer, operation: o, span: span, began: began, clocked: !began.IsZero()}
+}
+
+func (t *telemetry) record() {
+	if !t.recording.Load() { // else every run would take its cache line
+		t.recording.Store(true)
+	}
 }
 
 // unrecorded returns ctx for a run that has no span, changed only if hooks would
@@ -200,8 +213,8 @@ func (r *run) endWait(elapsed time.Duration) {
 	if r.waitBegan.IsZero() {
 		return
 	}
-	wait := spanStart{r.operation.waitName, []trace.SpanStartOption{trace.WithAttributes(r.wait...)}}
-	_, span := wait.begin(r.below(), r.tracer, r.waitBegan)
+	r.options = [2]trace.SpanStartOption{trace.WithAttributes(r.wait...), trace.WithTimestamp(r.waitBegan)}
+	_, span := spanStart{r.operation.waitName, r.options[:]}.begin(r.below(), r.tracer, time.Time{})
 	end(span, r.at(elapsed))
 	r.waitBegan = time.Time{}
 }
@@ -275,7 +288,7 @@ func (r *run) end(s retry.Summary) {
 		end(r.attempt, now)
 	}
 	r.span.SetAttributes(r.summary(s)...)
-	if failed := endingOf(s).errorType() != ""; failed {
+	if failed := endingOf(&s).errorType() != ""; failed {
 		r.span.SetStatus(codes.Error, describedRun(s.Reason, s.Err))
 	}
 	if s.Err != nil && !r.t.silent {

@@ -102,7 +102,7 @@ func (o *operation) attemptStart(number int) spanStart {
 	if number < 1 || number > numbered {
 		return o.start("attempt", attemptKey.Int(number))
 	}
-	return o.attempts[number-1].get(func() spanStart {
+	return *o.attempts[number-1].get(func() spanStart {
 		return o.start(fmt.Sprint("attempt ", number), attemptKey.Int(number))
 	})
 }
