@@ -83,6 +83,6 @@ func bare(err error) error {
 	}
 }
 
-// mark is the type of what retry.Stop and retry.After put around an error, which
-// nobody wants to see.
+// mark is the type of what retry.Stop and retry.After put around an error. It has
+// an ErrorType, which does not look below a *url.Error.
 const mark = "*retry.mark"

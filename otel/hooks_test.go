@@ -846,6 +846,7 @@ func TestErrorType(t *testing.T) {
 		{&url.Error{Op: "Get", Err: refused}, "*net.OpError"},
 		{&url.Error{Op: "Get", Err: fmt.Errorf("redirect: %w", &url.Error{Err: fmt.Errorf("get: %w", io.ErrUnexpectedEOF)})}, "*errors.errorString"},
 		{&url.Error{Op: "Get"}, "*url.Error"},
+		{fmt.Errorf("get: %w", retry.Stop(&url.Error{Op: "Get", Err: refused})), "*net.OpError"},
 		{refused, "*net.OpError"},
 		{fmt.Errorf("get: %w", refused), "*net.OpError"},
 		{&fs.PathError{Op: "open", Err: syscall.ENOENT}, "syscall.Errno"},

@@ -29,7 +29,7 @@ type instruments struct {
 	activity  *activity
 }
 
-func (t *telemetry) newInstruments(p metric.MeterProvider) *instruments {
+func (t *telemetry) newInstruments(p metric.MeterProvider, _ bool) *instruments {
 	m := meter(p)
 	seconds := func(name, description string) metric.Float64Histogram {
 		h, err := m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description),

@@ -42,6 +42,7 @@ func TestAllocationsOfHooks(t *testing.T) {
 		op    func(context.Context) error
 		most  float64
 	}{
+		{"no provider set", context.Background(), otelretry.Hooks(), succeed, 0},
 		{"no-op provider", context.Background(), ours(noop.NewTracerProvider()), succeed, 0},
 		{"no-op provider, with metrics", context.Background(), ours(noop.NewTracerProvider(), withMetrics), succeed, 0},
 		{"unsampled caller", unsampled(), ours(sampling(sdktrace.ParentBased(sdktrace.AlwaysSample()))), succeed, 3},

@@ -9,7 +9,7 @@ import (
 // global one. That may be set, and set again, after Hooks was called.
 type source[P, T any] struct {
 	global func() P // nil if an option gave a provider
-	build  func(P) T
+	build  func(p P, global bool) T
 	latest atomic.Pointer[built[P, T]]
 }
 
@@ -18,12 +18,13 @@ type built[P, T any] struct {
 	value T
 }
 
-func (s *source[P, T]) init(option P, global func() P, build func(P) T) {
+func (s *source[P, T]) init(option P, global func() P, build func(p P, global bool) T) {
+	s.build = build
 	if any(option) == nil {
-		s.global, s.build = global, build
+		s.global = global
 		option = global()
 	}
-	s.latest.Store(&built[P, T]{option, build(option)})
+	s.latest.Store(&built[P, T]{option, build(option, s.global != nil)})
 }
 
 func (s *source[P, T]) get() T {
@@ -33,7 +34,7 @@ func (s *source[P, T]) get() T {
 	}
 	p := s.global()
 	if equal, _ := same(b.from, p); !equal {
-		b = &built[P, T]{p, s.build(p)}
+		b = &built[P, T]{p, s.build(p, true)}
 		s.latest.Store(b)
 	}
 	return b.value
