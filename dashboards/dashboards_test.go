@@ -183,8 +183,8 @@ func TestRules(t *testing.T) {
 func TestDocumentedQueries(t *testing.T) {
 	c := checker{t, scrape(t)}
 	found := regexp.MustCompile("(?m)^\\| .*\\? \\| `(.+)` \\|$").FindAllSubmatch(read(t, "../docs/observability.md"), -1)
-	if len(found) != 8 {
-		t.Errorf("%d queries, want 8", len(found))
+	if len(found) != 10 {
+		t.Errorf("%d queries, want 10", len(found))
 	}
 	for _, m := range found {
 		c.labels("observability.md", string(m[1]))
