@@ -2,14 +2,11 @@ package otelretry_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/goretry/retry"
 	otelretry "github.com/goretry/retry/otel"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -17,9 +14,8 @@ import (
 )
 
 // The rows of one benchmark make the same call and are to be compared with each
-// other in one run. "bare span" is a span around the call and nothing else.
-// "naive" is what people write: the same spans, attributes and events, made anew
-// for each call, with RecordError.
+// other in one run. "bare span" is a span around the call and nothing else. What
+// the same spans cost when they are made by hand is in bench.
 
 // cheapest is a processor that exports nothing.
 type cheapest struct{}
@@ -41,46 +37,6 @@ func empty() retry.Hooks {
 		AttemptDone: func(context.Context, retry.Attempt) {},
 		Wait:        func(context.Context, retry.Attempt) {},
 		Done:        func(context.Context, retry.Summary) {},
-	}
-}
-
-// naive are hooks as people write them.
-func naive(p trace.TracerProvider) retry.Hooks {
-	tracer := p.Tracer("naive")
-	return retry.Hooks{
-		Start: func(ctx context.Context, p retry.Policy) context.Context {
-			ctx, span := tracer.Start(ctx, "retry "+p.Name)
-			span.SetAttributes(attribute.String("retry.name", p.Name), attribute.Int("retry.max_attempts", p.MaxAttempts))
-			return ctx
-		},
-		Attempt: func(ctx context.Context, a retry.Attempt) context.Context {
-			ctx, span := tracer.Start(ctx, "attempt "+a.Name)
-			span.SetAttributes(attribute.String("retry.name", a.Name), attribute.Int("retry.attempt", a.Number))
-			return ctx
-		},
-		AttemptDone: func(ctx context.Context, a retry.Attempt) {
-			span := trace.SpanFromContext(ctx)
-			if a.Err != nil {
-				span.RecordError(a.Err)
-				span.SetStatus(codes.Error, a.Err.Error())
-				span.SetAttributes(attribute.String("retry.class", a.Class.String()),
-					attribute.String("error.type", fmt.Sprintf("%T", a.Err)))
-			}
-			span.End()
-		},
-		Wait: func(ctx context.Context, a retry.Attempt) {
-			trace.SpanFromContext(ctx).AddEvent("retry.wait", trace.WithAttributes(
-				attribute.Int("retry.attempt", a.Number), attribute.Float64("retry.delay", a.Delay.Seconds()),
-				attribute.String("retry.class", a.Class.String()), attribute.String("error.type", fmt.Sprintf("%T", a.Err))))
-		},
-		Done: func(ctx context.Context, s retry.Summary) {
-			span := trace.SpanFromContext(ctx)
-			span.SetAttributes(attribute.Int("retry.attempts", s.Attempts))
-			if s.Err != nil {
-				span.SetStatus(codes.Error, s.Err.Error())
-			}
-			span.End()
-		},
 	}
 }
 
@@ -141,7 +97,6 @@ func BenchmarkFirstTryNoop(b *testing.B) {
 func BenchmarkFirstTryUnsampled(b *testing.B) {
 	p := sampling(sdktrace.ParentBased(sdktrace.AlwaysSample()))
 	bareSpan(b, unsampled(), p)
-	measure(b, "naive", unsampled(), naive(p), succeed)
 	measure(b, "ours", unsampled(), ours(p), succeed)
 	measure(b, "ours, retried runs", unsampled(), ours(p, otelretry.WithAttempts(otelretry.RetriedRuns)), succeed)
 }
@@ -149,7 +104,6 @@ func BenchmarkFirstTryUnsampled(b *testing.B) {
 func BenchmarkFirstTrySampled(b *testing.B) {
 	p, ctx := sampling(sdktrace.AlwaysSample()), context.Background()
 	bareSpan(b, ctx, p)
-	measure(b, "naive", ctx, naive(p), succeed)
 	measure(b, "ours", ctx, ours(p), succeed)
 	measure(b, "ours, no attempts", ctx, ours(p, otelretry.WithAttempts(otelretry.NoAttempts)), succeed)
 	measure(b, "ours, retried runs", ctx, ours(p, otelretry.WithAttempts(otelretry.RetriedRuns)), succeed)
@@ -160,7 +114,6 @@ func BenchmarkFirstTrySampled(b *testing.B) {
 func BenchmarkTwoRetriesSampled(b *testing.B) {
 	p, ctx := sampling(sdktrace.AlwaysSample()), context.Background()
 	measure(b, "no hooks", ctx, retry.Hooks{}, new(flaky).call)
-	measure(b, "naive", ctx, naive(p), new(flaky).call)
 	measure(b, "ours", ctx, ours(p), new(flaky).call)
 	m := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
 	measure(b, "ours, with metrics", ctx, ours(p, otelretry.WithMeterProvider(m)), new(flaky).call)

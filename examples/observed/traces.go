@@ -118,7 +118,7 @@ func draw(w io.Writer, run sdktrace.ReadOnlySpan, parts []sdktrace.ReadOnlySpan)
 }
 
 func has(span sdktrace.ReadOnlySpan, key attribute.Key) bool {
-	return value(span.Attributes(), key).Type() != attribute.INVALID
+	return value(span.Attributes(), key).Type() != attribute.EMPTY
 }
 
 // value returns an attribute's, the zero Value if there is none.
