@@ -276,6 +276,15 @@ func TestAPollIsNoOutage(t *testing.T) {
 	}
 }
 
+// A mark says more: what is stopped is an error, also with a value that was refused.
+func TestAPollThatIsStoppedIsAnError(t *testing.T) {
+	v := view(t, retry.Policy{}, otelretry.WithEvents(false))
+	v.run(t.Context(), retrytest.Fail[int](retry.Stop(fmt.Errorf("gone: %w", retry.ErrRejected))))
+	v.wantSpans(`
+		retry 0s-0s max_attempts=3 attempts=1 outcome=failure_first_try reason=permanent error.type=retry.permanent Error "permanent: gone: retry: value not accepted"
+		  attempt 1 0s-0s attempt=1 class=permanent error.type=*errors.errorString Error "gone: retry: value not accepted"`)
+}
+
 // A poll that takes days must not fill anyone's memory with its spans.
 func TestALongRunShows32Attempts(t *testing.T) {
 	for _, tt := range []struct {
@@ -670,6 +679,18 @@ func TestRetriedRuns(t *testing.T) {
 			caller 0s-10ms kind server
 			  retry 0s-10ms max_attempts=1 attempts=1 outcome=failure_first_try reason=max_attempts error.type=retry.max_attempts Error "max_attempts: connection refused"
 			    @10ms retry.gave_up reason=max_attempts attempts=1`)
+	})
+	t.Run("canceled before the run", func(t *testing.T) {
+		v := view(t, retry.Policy{}, option)
+		v.inSpan(t.Context(), func(ctx context.Context) {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			v.run(ctx)
+		})
+		v.wantSpans(`
+			caller 0s-0s kind server
+			  retry 0s-0s max_attempts=3 attempts=0 outcome=canceled
+			    @0s retry.gave_up reason=canceled attempts=0`)
 	})
 	t.Run("unsampled", func(t *testing.T) {
 		v := view(t, retry.Policy{}, option)
