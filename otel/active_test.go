@@ -153,7 +153,8 @@ func TestRunsUnderwayFollowTheGlobalProvider(t *testing.T) {
 	defer otel.SetMeterProvider(metricnoop.NewMeterProvider())
 	p := retry.Policy{Name: "fetch", Hooks: otelretry.Hooks()}
 	before, after := sdkmetric.NewManualReader(), sdkmetric.NewManualReader()
-	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(before)))
+	old := sdkmetric.NewMeterProvider(sdkmetric.WithReader(before))
+	otel.SetMeterProvider(old)
 	_ = retry.Run(t.Context(), p, func(ctx context.Context) error {
 		return retry.Run(ctx, p, func(ctx context.Context) error {
 			if got, want := active(t, before, false), "name=fetch state=attempting: 2"; got != want {
@@ -167,10 +168,15 @@ func TestRunsUnderwayFollowTheGlobalProvider(t *testing.T) {
 			if got := active(t, before, false); got != "" {
 				t.Errorf("the old provider still reports %s", got)
 			}
+			otel.SetMeterProvider(old) // and back
+			_ = retry.Run(ctx, p, succeed)
+			if got, want := active(t, before, false), "name=fetch state=attempting: 2"; got != want {
+				t.Errorf("active: %s, want %s", got, want)
+			}
 			return nil
 		})
 	})
-	if got := active(t, after, true); got != "0 0 " {
+	if got := active(t, before, true); got != "0 0 " {
 		t.Errorf("after the end %q, want two zeros", got)
 	}
 }
