@@ -1,0 +1,56 @@
+package hedge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ErrLost is the cause ([context.Cause]) of the context of an attempt that is not
+// needed any more: another one has decided the call, or has panicked.
+var ErrLost error = lost{}
+
+type lost struct{}
+
+func (lost) Error() string     { return "hedge: another attempt was faster" }
+func (lost) ErrorType() string { return "hedge.lost" } // the error.type of telemetry
+
+// PanicValue is what a panic in a hedge becomes on the caller's goroutine.
+type PanicValue struct {
+	Recovered any    // what the hedge panicked with
+	Stack     []byte // of the hedge's goroutine, as [runtime/debug.Stack] writes it
+}
+
+// Error tells what the hedge panicked with, and where: it is what a program that
+// crashes prints.
+func (p *PanicValue) Error() string {
+	return fmt.Sprintf("hedge: panic in a hedge: %v\n\n%s", p.Recovered, p.Stack)
+}
+
+// Unwrap returns Recovered if it is an error, else nil.
+func (p *PanicValue) Unwrap() error {
+	err, _ := p.Recovered.(error)
+	return err
+}
+
+// failures are the errors of a call of which every attempt failed, in the order in
+// which they came.
+type failures []error
+
+func (f failures) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "hedge: %d attempts failed", len(f))
+	separator := ": "
+	for _, err := range slices.Backward(f) {
+		b.WriteString(separator + err.Error())
+		separator = "; "
+	}
+	return b.String()
+}
+
+// Unwrap returns them all, the newest first, as [retry.Error] does.
+func (f failures) Unwrap() []error {
+	errs := slices.Clone(f)
+	slices.Reverse(errs)
+	return errs
+}

@@ -1,0 +1,174 @@
+package hedge
+
+import (
+	"context"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/hedging"
+)
+
+// Never as [Hedge].Delay starts no hedges.
+const Never = -1
+
+// Hedge says when a slow attempt gets a second one beside it, called a hedge. It
+// measures the calls that share it: use one Hedge, by pointer, for all calls of one
+// kind to one dependency. The zero value is ready. Set the fields before the first
+// use, and do not copy it after. It is safe for concurrent use.
+type Hedge struct {
+	// Delay is how long an attempt runs alone. Zero means that it is measured; a
+	// negative one, as Never, means no hedges.
+	Delay time.Duration
+
+	// Quantile of the calls' times that is measured as the delay. Zero, and what
+	// is not in (0,1), means .95: every twentieth call is slower. Only calls that
+	// end well, or are slower than the delay, are counted.
+	Quantile float64
+
+	// MinDelay and MaxDelay limit the measured delay. Until a first call has
+	// succeeded the delay is MaxDelay. Zero or negative they mean 1 ms and 10 s. A
+	// MaxDelay below MinDelay counts as MinDelay.
+	MinDelay, MaxDelay time.Duration
+
+	// MaxInFlight is how many attempts one call has at a time, the first included.
+	// Zero means 2. One, or a negative number, means no hedges. With 3 and more,
+	// the call asks for another hedge each time that the delay has passed again.
+	MaxInFlight int
+
+	// Budget limits the hedges of all calls that share it. Nil means a budget of
+	// this Hedge's own, on the clock of the first policy it is used with:
+	// retry.RatioBudget{Ratio: .05, MinPerSecond: 1}. A hedge never earns its cost
+	// back: a retry.TokenBudget{} grants one hedge for 14 calls that succeed
+	// without.
+	Budget retry.Budget
+
+	// Hedged is told of each call that was not over when its delay had passed. It
+	// runs on the caller's goroutine, with the context that the call was given,
+	// after all attempts have ended. Nil is skipped.
+	Hedged func(ctx context.Context, s Summary)
+
+	shared hedging.Shared
+}
+
+// Summary is what [Hedge].Hedged learns about a call.
+type Summary struct {
+	Name    string // the policy's
+	Started int    // attempts, the first included
+	Winner  int    // which attempt succeeded first, from 1; 0 if none did, also after a Permanent error or a panic
+
+	// Refused is the first reason why a hedge was not started, or "":
+	//   - "pushback": a server's hint asked for a pause, and it is not over
+	//   - "budget": Hedge.Budget refused
+	//   - "policy_budget": Policy.Budget refused
+	//   - "failed": an attempt failed after the delay, while another ran
+	Refused string
+
+	Delay   time.Duration // after which the call was hedged
+	Elapsed time.Duration // the whole call, on the policy's clock
+}
+
+// Wait returns how long a call that starts now runs alone: Delay, or what is
+// measured in its place. For a nil Hedge it returns Never.
+func (h *Hedge) Wait() time.Duration {
+	if h == nil {
+		return Never
+	}
+	rules := h.rules()
+	return rules.Wait()
+}
+
+// rules returns what internal/hedging decides by.
+func (h *Hedge) rules() hedging.Hedger {
+	return hedging.Hedger{
+		Delay:       h.Delay,
+		Quantile:    h.Quantile,
+		MinDelay:    h.MinDelay,
+		MaxDelay:    h.MaxDelay,
+		MaxInFlight: h.MaxInFlight,
+		Budget:      h.Budget,
+		Shared:      &h.shared,
+	}.Resolve()
+}
+
+// Number returns which attempt of a hedged call ctx was made for: 1 for the first,
+// 2 for the first hedge, and 1 outside of any. Of nested hedged calls the innermost
+// counts. With it op can send a hedge to another replica.
+func Number(ctx context.Context) int {
+	if a, ok := ctx.Value(numberKey{}).(interface{ attemptNumber() int }); ok {
+		return a.attemptNumber()
+	}
+	return 1
+}
+
+type numberKey struct{}
+
+// Do is [retry.Do] with hedged attempts: each attempt of the run is a race. The
+// contexts that op gets end when the race does, so a value that needs its context,
+// as *http.Response and *sql.Rows do, is better made by [Op] with Value.Hold. Values
+// that lose are closed as Value.Discard says. Do panics if ctx or op is nil, or if
+// [Op] does.
+func Do[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(context.Context) (T, error)) (T, error) {
+	o := newHedged(&p, h, op, Value[T]{})
+	if o == nil {
+		return retry.Do(ctx, p, op)
+	}
+	return retry.Do(ctx, p, func(ctx context.Context) (T, error) { return o.call(ctx) })
+}
+
+// Op returns op hedged: for [retry.Do] with the same policy, or to be called by
+// itself. Of the policy it uses Name, NonIdempotent, Budget, Clock, and what says
+// which class an error has. It returns op itself, and costs nothing, if the policy
+// is NonIdempotent, or if h starts no hedges: it is nil, its Delay is negative or
+// its MaxInFlight is 1. The func is safe for concurrent use if op is.
+//
+// If the caller's deadline comes before the hedge could, or with it, the call does
+// without a timer. A panic or runtime.Goexit in the first attempt passes through
+// when the others have ended. One in a hedge is repeated on the caller's goroutine,
+// the panic as a [*PanicValue].
+//
+// Op panics if op is nil. It panics on a *clockx.Virtual as well, where nobody moves
+// the time while a goroutine waits for op: test with testing/synctest, or with
+// Never.
+func Op[T any](p retry.Policy, h *Hedge, op func(context.Context) (T, error), v Value[T]) func(context.Context) (T, error) {
+	o := newHedged(&p, h, op, v)
+	if o == nil {
+		return op
+	}
+	return o.call
+}
+
+// hedged is an op with all that its calls share.
+type hedged[T any] struct {
+	hedging.Hedger
+	policy retry.Policy
+	hook   func(context.Context, Summary)
+	op     func(context.Context) (T, error)
+	value  Value[T]
+}
+
+// newHedged returns nil for an op that is not to be hedged.
+func newHedged[T any](p *retry.Policy, h *Hedge, op func(context.Context) (T, error), v Value[T]) *hedged[T] {
+	if op == nil {
+		panic("hedge: nil op")
+	}
+	if p.NonIdempotent || h == nil || h.Delay < 0 || h.MaxInFlight == 1 || h.MaxInFlight < 0 {
+		return nil
+	}
+	if _, ok := p.Clock.(*clockx.Virtual); ok {
+		panic("hedge: Policy.Clock is a *clockx.Virtual, on which no delay passes while op runs: use the system's clock in testing/synctest, or Delay: hedge.Never")
+	}
+	o := &hedged[T]{Hedger: h.rules(), policy: *p, hook: h.Hedged, op: op, value: v}
+	o.Policy = p.Budget
+	if o.Budget == nil {
+		o.Budget = h.shared.Budget(p.Clock)
+	}
+	return o
+}
+
+func (o *hedged[T]) now() time.Time {
+	if o.policy.Clock == nil {
+		return time.Now()
+	}
+	return o.policy.Clock.Now()
+}

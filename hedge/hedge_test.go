@@ -1,0 +1,779 @@
+package hedge_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/hedge"
+)
+
+var (
+	errHiccup = errors.New("hiccup")
+	errCough  = errors.New("cough")
+	errGone   = errors.New("gone")
+)
+
+const ms = time.Millisecond
+
+// step is what one call of a script's op does.
+type step struct {
+	takes time.Duration
+	err   error
+	deaf  bool // to its context
+	then  func()
+}
+
+// script is an op whose n-th call takes the n-th step and returns n. It writes down
+// what became of the contexts of the calls.
+type script struct {
+	steps []step
+
+	mu      sync.Mutex
+	calls   int
+	numbers []int   // hedge.Number in each call
+	causes  []error // why each call was cut short, nil if it was not
+	ctxs    []context.Context
+}
+
+func (s *script) op(ctx context.Context) (int, error) {
+	s.mu.Lock()
+	n := s.calls
+	if s.calls++; n >= len(s.steps) {
+		s.mu.Unlock()
+		panic("the script has run out")
+	}
+	s.numbers = append(s.numbers, hedge.Number(ctx))
+	s.causes = append(s.causes, nil)
+	s.ctxs = append(s.ctxs, ctx)
+	s.mu.Unlock()
+	do := s.steps[n]
+	if do.deaf {
+		time.Sleep(do.takes)
+	} else {
+		select {
+		case <-ctx.Done():
+			s.mu.Lock()
+			s.causes[n] = context.Cause(ctx)
+			s.mu.Unlock()
+			return 0, ctx.Err()
+		case <-time.After(do.takes):
+		}
+	}
+	if do.then != nil {
+		do.then()
+	}
+	return n + 1, do.err
+}
+
+// ok and fails are steps.
+func ok(takes time.Duration) step               { return step{takes: takes} }
+func fails(takes time.Duration, err error) step { return step{takes: takes, err: err} }
+
+// told is a Hedge that writes down what it tells.
+type told struct {
+	hedge.Hedge
+	got []hedge.Summary
+}
+
+func after100ms() *told {
+	h := &told{Hedge: hedge.Hedge{Delay: 100 * ms}}
+	h.Hedged = func(_ context.Context, s hedge.Summary) { h.got = append(h.got, s) }
+	return h
+}
+
+func TestRaces(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		most  int
+		steps []step
+		value int
+		err   error
+		at    time.Duration
+		want  *hedge.Summary // without Name, Delay and Elapsed; nil: not told
+	}{
+		{name: "quick", steps: []step{ok(99 * ms)}, value: 1, at: 99 * ms},
+		{name: "the hedge is faster", steps: []step{ok(time.Second), ok(50 * ms)},
+			value: 2, at: 150 * ms, want: &hedge.Summary{Started: 2, Winner: 2}},
+		{name: "the first is faster", steps: []step{ok(120 * ms), ok(50 * ms)},
+			value: 1, at: 120 * ms, want: &hedge.Summary{Started: 2, Winner: 1}},
+		{name: "three", most: 3, steps: []step{ok(time.Second), ok(time.Second), ok(10 * ms)},
+			value: 3, at: 210 * ms, want: &hedge.Summary{Started: 3, Winner: 3}},
+		{name: "a failure before the delay", steps: []step{fails(10*ms, errHiccup)},
+			value: 1, err: errHiccup, at: 10 * ms},
+		{name: "a failure after the delay", steps: []step{fails(110*ms, errHiccup), ok(50 * ms)},
+			value: 2, at: 150 * ms, want: &hedge.Summary{Started: 2, Winner: 2, Refused: "failed"}},
+		{name: "no hedge after a failure", most: 3, steps: []step{fails(110*ms, errHiccup), ok(500 * ms)},
+			value: 2, at: 600 * ms, want: &hedge.Summary{Started: 2, Winner: 2, Refused: "failed"}},
+		{name: "a hedge fails, the first is waited for", most: 4, steps: []step{ok(time.Second), fails(50*ms, errHiccup)},
+			value: 1, at: time.Second, want: &hedge.Summary{Started: 2, Winner: 1, Refused: "failed"}},
+		{name: "a Permanent error is an answer", steps: []step{ok(time.Second), fails(50*ms, retry.Stop(errGone))},
+			value: 2, err: errGone, at: 150 * ms, want: &hedge.Summary{Started: 2}},
+		{name: "a Permanent error of the first", steps: []step{fails(120*ms, retry.Stop(errGone)), ok(50 * ms)},
+			value: 1, err: errGone, at: 120 * ms, want: &hedge.Summary{Started: 2}},
+		{name: "a Permanent error after a failure", steps: []step{fails(110*ms, errHiccup), fails(50*ms, retry.Stop(errGone))},
+			value: 2, err: errGone, at: 150 * ms, want: &hedge.Summary{Started: 2, Refused: "failed"}},
+		{name: "both fail", steps: []step{fails(120*ms, errHiccup), fails(50*ms, errCough)},
+			value: 2, err: errCough, at: 150 * ms, want: &hedge.Summary{Started: 2, Refused: "failed"}},
+		{name: "both fail, the first last", steps: []step{fails(170*ms, errHiccup), fails(50*ms, errCough)},
+			value: 1, err: errHiccup, at: 170 * ms, want: &hedge.Summary{Started: 2, Refused: "failed"}},
+		{name: "a deaf loser is waited for", steps: []step{{takes: time.Second, deaf: true}, ok(50 * ms)},
+			value: 2, at: time.Second, want: &hedge.Summary{Started: 2, Winner: 2}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := after100ms()
+				h.MaxInFlight = tt.most
+				s := script{steps: tt.steps}
+				start := time.Now()
+				v, err := hedge.Op(retry.Policy{Name: "fetch"}, &h.Hedge, s.op, hedge.Value[int]{})(t.Context())
+				took := time.Since(start)
+				if v != tt.value || !errors.Is(err, tt.err) || took != tt.at {
+					t.Errorf("Op = %d, %v after %v, want %d, %v after %v", v, err, took, tt.value, tt.err, tt.at)
+				}
+				if s.calls != len(tt.steps) {
+					t.Errorf("%d calls, want %d", s.calls, len(tt.steps))
+				}
+				for i, n := range s.numbers {
+					if n != i+1 {
+						t.Errorf("Number = %d in call %d", n, i+1)
+					}
+				}
+				for i, ctx := range s.ctxs {
+					if ctx.Err() == nil {
+						t.Errorf("the context of attempt %d is open after the call", i+1)
+					}
+				}
+				if tt.want == nil {
+					if len(h.got) != 0 {
+						t.Errorf("Hedged was told %+v, want nothing", h.got)
+					}
+					return
+				}
+				tt.want.Name, tt.want.Delay, tt.want.Elapsed = "fetch", 100*ms, tt.at
+				if len(h.got) != 1 || h.got[0] != *tt.want {
+					t.Errorf("Hedged was told %+v, want %+v", h.got, *tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestLosersContextEndsWithErrLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3}
+		s := script{steps: []step{ok(time.Second), ok(time.Second), ok(50 * ms)}}
+		_, _ = hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{})(t.Context())
+		if want := []error{hedge.ErrLost, hedge.ErrLost, nil}; !slices.Equal(s.causes, want) {
+			t.Errorf("causes %v, want %v", s.causes, want)
+		}
+	})
+}
+
+func TestAllErrorsAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hedge.Hedge{Delay: 100 * ms}
+		s := script{steps: []step{fails(120*ms, errHiccup), fails(50*ms, errCough)}}
+		v, err := hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{})(t.Context())
+		if v != 2 || !errors.Is(err, errHiccup) || !errors.Is(err, errCough) {
+			t.Errorf("Op = %d, %v, want the last value and both errors", v, err)
+		}
+		if want := "hedge: 2 attempts failed: cough; hiccup"; err.Error() != want {
+			t.Errorf("Error() = %q, want %q", err, want)
+		}
+		errs := err.(interface{ Unwrap() []error }).Unwrap()
+		if !slices.Equal(errs, []error{errCough, errHiccup}) {
+			t.Errorf("Unwrap() = %v, want the newest first", errs)
+		}
+	})
+}
+
+// A quick failure is the retry policy's; the race begins again with each attempt.
+func TestRetryAroundRaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := after100ms()
+		s := script{steps: []step{
+			fails(200*ms, errHiccup), fails(200*ms, errCough), // at 0 and 100 ms
+			ok(time.Second), ok(0), // at 1.3 s and 1.4 s
+		}}
+		var attempts []retry.Attempt
+		p := retry.Policy{
+			Backoff: retry.Constant(time.Second),
+			Hooks:   retry.Hooks{AttemptDone: func(_ context.Context, a retry.Attempt) { attempts = append(attempts, a) }},
+		}
+		start := time.Now()
+		v, err := hedge.Do(t.Context(), p, &h.Hedge, s.op)
+		if took := time.Since(start); v != 4 || err != nil || took != 1400*ms || s.calls != 4 {
+			t.Errorf("Do = %d, %v after %v and %d calls, want 4, nil after 1.4s and 4", v, err, took, s.calls)
+		}
+		if len(attempts) != 2 || attempts[0].Duration != 300*ms || attempts[1].Duration != 100*ms {
+			t.Errorf("attempts %+v, want two, of 300ms and 100ms", attempts)
+		}
+		if !slices.Equal(s.numbers, []int{1, 2, 1, 2}) {
+			t.Errorf("Number was %v, want 1 2 1 2", s.numbers)
+		}
+	})
+}
+
+func TestServersHintKeepsHedgesOff(t *testing.T) {
+	for name, first := range map[string][]step{
+		"from a hedge":               {ok(150 * ms), fails(20*ms, retry.After(errHiccup, 5*time.Second))},
+		"from a loser":               {{takes: 120 * ms, err: retry.After(errHiccup, 5*time.Second), deaf: true}, ok(10 * ms)},
+		"in an error before a delay": {fails(10*ms, retry.After(errHiccup, 5*time.Second))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := after100ms()
+				s := script{steps: append(first, ok(150*ms), ok(150*ms), ok(time.Second), ok(10*ms))}
+				op := hedge.Op(retry.Policy{}, &h.Hedge, s.op, hedge.Value[int]{})
+				_, _ = op(t.Context())
+				hinted := time.Now()
+				if len(first) == 2 {
+					hinted = hinted.Add(-30 * ms) // the first attempt ended at 150 ms, the hint was there at 120
+					if name == "from a loser" {
+						hinted = time.Now()
+					}
+				}
+				h.got = nil
+				_, _ = op(t.Context())
+				time.Sleep(time.Until(hinted.Add(4900*ms - 1)))
+				_, _ = op(t.Context()) // asks for a hedge at 5 s - 1 ns
+				time.Sleep(time.Until(hinted.Add(5 * time.Second)))
+				_, _ = op(t.Context())
+				var refused []string
+				for _, s := range h.got {
+					refused = append(refused, s.Refused)
+				}
+				if !slices.Equal(refused, []string{"pushback", "pushback", ""}) || s.calls != len(s.steps) {
+					t.Errorf("refused %q, %d calls, want pushback twice, then a hedge", refused, s.calls)
+				}
+			})
+		})
+	}
+}
+
+// A shorter hint does not end a longer one.
+func TestLongestHintCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := after100ms()
+		s := script{steps: []step{
+			fails(0, retry.After(errHiccup, time.Minute)), fails(0, retry.After(errHiccup, time.Second)), ok(150 * ms),
+		}}
+		op := hedge.Op(retry.Policy{}, &h.Hedge, s.op, hedge.Value[int]{})
+		for range 2 {
+			_, _ = op(t.Context())
+		}
+		time.Sleep(10 * time.Second)
+		_, _ = op(t.Context())
+		if len(h.got) != 1 || h.got[0].Refused != "pushback" {
+			t.Errorf("told %+v, want one pushback", h.got)
+		}
+	})
+}
+
+func TestDeadlineWithinTheDelayNeedsNoTimer(t *testing.T) {
+	for _, tt := range []struct {
+		deadline time.Duration
+		calls    int
+	}{{99 * ms, 1}, {100 * ms, 1}, {101 * ms, 2}} {
+		synctest.Test(t, func(t *testing.T) {
+			h := after100ms()
+			s := script{steps: []step{{takes: 200 * ms, deaf: true}, ok(0)}}
+			ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
+			defer cancel()
+			_, _ = hedge.Op(retry.Policy{}, &h.Hedge, s.op, hedge.Value[int]{})(ctx)
+			if s.calls != tt.calls || len(h.got) != tt.calls-1 {
+				t.Errorf("deadline after %v: %d calls, told %+v, want %d calls", tt.deadline, s.calls, h.got, tt.calls)
+			}
+		})
+	}
+}
+
+func TestNoHedgeOnceTheCallerHasGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := after100ms()
+		s := script{steps: []step{{takes: 200 * ms, deaf: true}}}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(50*ms, cancel)
+		v, err := hedge.Op(retry.Policy{}, &h.Hedge, s.op, hedge.Value[int]{})(ctx)
+		if v != 1 || err != nil || s.calls != 1 {
+			t.Errorf("Op = %d, %v with %d calls, want the late success and one call", v, err, s.calls)
+		}
+		if len(h.got) != 1 || h.got[0].Started != 1 || h.got[0].Refused != "" {
+			t.Errorf("told %+v, want one attempt, nothing refused", h.got)
+		}
+	})
+}
+
+// The caller's cancel is not a failed attempt.
+func TestCancelEndsAllAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := after100ms()
+		h.MaxInFlight = 3
+		s := script{steps: []step{ok(time.Hour), ok(time.Hour)}}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(150*ms, func() { cancel(errGone) })
+		start := time.Now()
+		_, err := hedge.Op(retry.Policy{}, &h.Hedge, s.op, hedge.Value[int]{})(ctx)
+		if took := time.Since(start); !errors.Is(err, context.Canceled) || took != 150*ms {
+			t.Errorf("Op = %v after %v, want canceled after 150ms", err, took)
+		}
+		if !slices.Equal(s.causes, []error{errGone, errGone}) {
+			t.Errorf("causes %v, want the caller's", s.causes)
+		}
+		if len(h.got) != 1 || h.got[0].Refused != "" || h.got[0].Winner != 0 {
+			t.Errorf("told %+v, want no winner, nothing refused", h.got)
+		}
+	})
+}
+
+func TestOpItselfWhereNothingCanBeHedged(t *testing.T) {
+	op := func(context.Context) (int, error) { return 1, nil }
+	same := func(got func(context.Context) (int, error)) bool {
+		return reflect.ValueOf(got).Pointer() == reflect.ValueOf(op).Pointer()
+	}
+	virtual := clockx.NewVirtual(time.Now())
+	for name, tt := range map[string]struct {
+		p retry.Policy
+		h *hedge.Hedge
+	}{
+		"not idempotent":     {retry.Policy{NonIdempotent: true}, &hedge.Hedge{}},
+		"nil":                {retry.Policy{}, nil},
+		"never":              {retry.Policy{}, &hedge.Hedge{Delay: hedge.Never}},
+		"negative delay":     {retry.Policy{}, &hedge.Hedge{Delay: -time.Hour}},
+		"one in flight":      {retry.Policy{}, &hedge.Hedge{MaxInFlight: 1}},
+		"negative in flight": {retry.Policy{}, &hedge.Hedge{MaxInFlight: -2}},
+		"never, virtual":     {retry.Policy{Clock: virtual}, &hedge.Hedge{Delay: hedge.Never}},
+	} {
+		if !same(hedge.Op(tt.p, tt.h, op, hedge.Value[int]{})) {
+			t.Errorf("%s: not op itself", name)
+		}
+		if v, err := hedge.Do(t.Context(), tt.p, tt.h, op); v != 1 || err != nil {
+			t.Errorf("%s: Do = %d, %v", name, v, err)
+		}
+	}
+	if same(hedge.Op(retry.Policy{}, &hedge.Hedge{}, op, hedge.Value[int]{})) {
+		t.Error("the zero Hedge returns op itself")
+	}
+}
+
+func TestWrongUsePanics(t *testing.T) {
+	op := func(context.Context) (int, error) { return 1, nil }
+	virtual := retry.Policy{Clock: clockx.NewVirtual(time.Now())}
+	for name, tt := range map[string]struct {
+		f    func()
+		want []string
+	}{
+		"nil op":               {func() { hedge.Op[int](retry.Policy{}, nil, nil, hedge.Value[int]{}) }, []string{"hedge: nil op"}},
+		"Do, nil op":           {func() { _, _ = hedge.Do[int](t.Context(), retry.Policy{}, nil, nil) }, []string{"hedge: nil op"}},
+		"a virtual clock":      {func() { hedge.Op(virtual, &hedge.Hedge{}, op, hedge.Value[int]{}) }, []string{"testing/synctest", "Never"}},
+		"Do, on virtual clock": {func() { _, _ = hedge.Do(t.Context(), virtual, &hedge.Hedge{}, op) }, []string{"testing/synctest", "Never"}},
+	} {
+		func() {
+			defer func() {
+				got, _ := recover().(string)
+				for _, want := range tt.want {
+					if !strings.Contains(got, want) {
+						t.Errorf("%s: panicked with %q, want %q in it", name, got, want)
+					}
+				}
+			}()
+			tt.f()
+		}()
+	}
+}
+
+// Whatever ends an attempt or the call: both budgets get back what they gave.
+func TestPanicAndGoexitReachTheCaller(t *testing.T) {
+	boom := func() { panic(errGone) }
+	for _, tt := range []struct {
+		name   string
+		steps  []step
+		at     time.Duration
+		exits  bool
+		bare   bool // the panic's own value, not a PanicValue
+		values []int
+	}{
+		{name: "panic in a hedge", steps: []step{ok(time.Hour), {takes: 50 * ms, then: boom}}, at: 150 * ms, values: []int{}},
+		{name: "panic in a hedge over a success", steps: []step{ok(120 * ms), {takes: 50 * ms, deaf: true, then: boom}}, at: 150 * ms, values: []int{1}},
+		{name: "Goexit in a hedge", steps: []step{ok(time.Hour), {takes: 50 * ms, then: runtime.Goexit}}, at: 150 * ms, exits: true},
+		{name: "Goexit in a hedge over a success", steps: []step{ok(120 * ms), {takes: 50 * ms, deaf: true, then: runtime.Goexit}}, at: 150 * ms, exits: true, values: []int{1}},
+		{name: "panic in the first", steps: []step{{takes: 50 * ms, then: boom}}, at: 50 * ms, bare: true},
+		{name: "panic in the first beside a hedge", steps: []step{{takes: 120 * ms, then: boom}, ok(time.Hour)}, at: 120 * ms, bare: true},
+		{name: "panic in the first over a success", steps: []step{{takes: 200 * ms, deaf: true, then: boom}, ok(10 * ms)}, at: 200 * ms, bare: true, values: []int{2}},
+		{name: "Goexit in the first beside a hedge", steps: []step{{takes: 120 * ms, then: runtime.Goexit}, ok(time.Hour)}, at: 120 * ms, exits: true},
+		{name: "panic in both", steps: []step{{takes: 120 * ms, then: boom}, {takes: 30 * ms, deaf: true, then: func() { panic("other") }}}, at: 130 * ms, bare: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				own, theirs := &retry.ConcurrencyBudget{}, &retry.ConcurrencyBudget{}
+				h := after100ms()
+				h.Budget = own
+				s := script{steps: tt.steps}
+				var discarded []int
+				op := hedge.Op(retry.Policy{Budget: theirs}, &h.Hedge, s.op, hedge.Value[int]{Discard: func(v int) { discarded = append(discarded, v) }})
+				start := time.Now()
+				var recovered any
+				exited := true
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					defer func() {
+						if recovered = recover(); recovered != nil {
+							exited = false
+						}
+					}()
+					_, _ = op(t.Context())
+					exited = false
+				})
+				wg.Wait()
+				if took := time.Since(start); took != tt.at || exited != tt.exits {
+					t.Errorf("exited: %v, after %v, want %v after %v", exited, took, tt.exits, tt.at)
+				}
+				p, wrapped := recovered.(*hedge.PanicValue)
+				switch {
+				case tt.exits:
+					if recovered != nil {
+						t.Errorf("panicked with %v", recovered)
+					}
+				case tt.bare:
+					if recovered != errGone {
+						t.Errorf("panicked with %v, want what the first attempt did", recovered)
+					}
+				case !wrapped || p.Recovered != errGone || !errors.Is(p, errGone) || !strings.Contains(string(p.Stack), "script).op"):
+					t.Errorf("panicked with %v, want a PanicValue with the hedge's stack", recovered)
+				}
+				if own.Balance() != 1 || theirs.Balance() != 1 {
+					t.Errorf("balances %v and %v, want 1", own.Balance(), theirs.Balance())
+				}
+				if !slices.Equal(discarded, tt.values) {
+					t.Errorf("discarded %v, want %v", discarded, tt.values)
+				}
+				if len(h.got) != len(tt.steps)-1 || len(h.got) == 1 && h.got[0].Winner != 0 {
+					t.Errorf("told %+v, want it for a hedged call, without a winner", h.got)
+				}
+				for i, ctx := range s.ctxs {
+					if ctx.Err() == nil {
+						t.Errorf("the context of attempt %d is open", i+1)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestPanicInTheClassifier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		own := &retry.ConcurrencyBudget{}
+		p := retry.Policy{Budget: own, Classify: func(err error) retry.Class {
+			if err == errHiccup {
+				panic("classify")
+			}
+			return retry.Unknown
+		}}
+		h := hedge.Hedge{Delay: 100 * ms, Budget: own}
+		s := script{steps: []step{ok(time.Second), fails(50*ms, errHiccup)}}
+		var discarded []int
+		defer func() {
+			v, ok := recover().(*hedge.PanicValue)
+			if !ok || v.Recovered != "classify" || v.Unwrap() != nil || !strings.HasPrefix(v.Error(), "hedge: panic in a hedge: classify\n") {
+				t.Errorf("recovered %v, want the classifier's panic", v)
+			}
+			if own.Balance() != 1 || !slices.Equal(discarded, []int{2}) {
+				t.Errorf("balance %v, discarded %v, want 1 and the value beside the error", own.Balance(), discarded)
+			}
+		}()
+		_, _ = hedge.Op(p, &h, s.op, hedge.Value[int]{Discard: func(v int) { discarded = append(discarded, v) }})(t.Context())
+	})
+}
+
+func TestNumberOfTheInnermostCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h hedge.Hedge
+		h.Delay = 100 * ms
+		var got []int
+		inner := hedge.Op(retry.Policy{}, &h, func(ctx context.Context) (int, error) {
+			got = append(got, hedge.Number(ctx))
+			return 0, nil
+		}, hedge.Value[int]{})
+		outer := hedge.Op(retry.Policy{}, &h, func(ctx context.Context) (int, error) {
+			if n := hedge.Number(ctx); n == 1 {
+				<-ctx.Done()
+				return 0, ctx.Err()
+			}
+			return inner(ctx)
+		}, hedge.Value[int]{})
+		_, _ = outer(t.Context())
+		if !slices.Equal(got, []int{1}) || hedge.Number(t.Context()) != 1 {
+			t.Errorf("Number = %v in the inner call of a hedge, %d outside, want 1 and 1", got, hedge.Number(t.Context()))
+		}
+	})
+}
+
+func TestOtherClocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := &countingClock{Clock: clockx.System()}
+		h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3}
+		s := script{steps: []step{ok(10 * ms), ok(time.Second), ok(time.Second), ok(10 * ms), ok(time.Second), ok(50 * ms)}}
+		op := hedge.Op(retry.Policy{Clock: clock}, &h, s.op, hedge.Value[int]{})
+		start := time.Now()
+		for range 3 {
+			_, _ = op(t.Context())
+		}
+		if took := time.Since(start); took != 370*ms || s.calls != 6 {
+			t.Errorf("%d calls in %v, want 6 in 370ms", s.calls, took)
+		}
+		if clock.open != 0 || clock.made != 5 {
+			t.Errorf("%d of %d timeouts are open, want none of 5", clock.open, clock.made)
+		}
+	})
+}
+
+// countingClock counts the timeouts that were not canceled.
+type countingClock struct {
+	clockx.Clock
+	mu         sync.Mutex
+	made, open int
+}
+
+func (c *countingClock) WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
+	ctx, cancel := c.Clock.WithTimeoutCause(ctx, d, cause)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.made++
+	c.open++
+	once := sync.OnceFunc(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.open--
+	})
+	return ctx, func() { cancel(); once() }
+}
+
+// closer counts how often it was closed.
+type closer struct{ closed int }
+
+func (c *closer) Close() error { c.closed++; return nil }
+
+func TestLosersAreClosedOnceBeforeTheCallReturns(t *testing.T) {
+	type body struct{ Body io.ReadCloser }
+	for name, test := range map[string]func(*testing.T){
+		"Close":             closes(func(c *closer) *closer { return c }),
+		"an interface":      closes(func(c *closer) io.Closer { return c }),
+		"Body":              closes(func(c *closer) *http.Response { return &http.Response{Body: readCloser{c}} }),
+		"Body of a struct":  closes(func(c *closer) body { return body{readCloser{c}} }),
+		"Body of a pointer": closes(func(c *closer) **body { b := &body{readCloser{c}}; return &b }),
+		"an embedded Body":  closes(func(c *closer) struct{ *body } { return struct{ *body }{&body{readCloser{c}}} }),
+	} {
+		t.Run(name, test)
+	}
+}
+
+type readCloser struct{ *closer }
+
+func (readCloser) Read([]byte) (int, error) { return 0, io.EOF }
+
+// closes tests with values of type T that a first attempt returns too late, beside
+// an error or not.
+func closes[T any](wrap func(*closer) T) func(*testing.T) {
+	return func(t *testing.T) {
+		for _, err := range []error{nil, errHiccup} {
+			synctest.Test(t, func(t *testing.T) {
+				var winner, loser closer
+				h := hedge.Hedge{Delay: 100 * ms}
+				_, _ = hedge.Do(t.Context(), retry.Policy{}, &h, func(ctx context.Context) (T, error) {
+					if hedge.Number(ctx) == 1 {
+						time.Sleep(time.Second)
+						return wrap(&loser), err
+					}
+					return wrap(&winner), nil
+				})
+				if winner.closed != 0 || loser.closed != 1 {
+					t.Errorf("winner closed %d times, loser %d, want 0 and 1", winner.closed, loser.closed)
+				}
+			})
+		}
+	}
+}
+
+// What cannot be closed is left alone.
+func TestValuesWithoutAClose(t *testing.T) {
+	type embedded struct{ *http.Response }
+	type hidden struct{ body io.Closer }
+	_ = hidden{}.body
+	loses(t, 1)
+	loses(t, (*closer)(nil))
+	loses(t, io.Closer(nil))
+	loses(t, io.Closer((*closer)(nil)))
+	loses(t, (*http.Response)(nil))
+	loses(t, &http.Response{})
+	loses(t, embedded{})
+	loses(t, hidden{})
+	loses(t, struct{ Body string }{"text"})
+	loses(t, struct{ Body *closer }{})
+	loses(t, any(nil))
+}
+
+func loses[T any](t *testing.T, v T) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := hedge.Hedge{Delay: 100 * ms}
+		_, err := hedge.Do(t.Context(), retry.Policy{}, &h, func(ctx context.Context) (T, error) {
+			if hedge.Number(ctx) == 1 {
+				time.Sleep(time.Second)
+			}
+			return v, nil
+		})
+		if err != nil {
+			t.Errorf("%T: %v", v, err)
+		}
+	})
+}
+
+func TestDiscardGetsWhatIsNotReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 4}
+		var discarded []int
+		goroutine := ""
+		v := hedge.Value[int]{Discard: func(v int) { discarded = append(discarded, v); goroutine = here() }}
+		s := script{steps: []step{
+			{takes: time.Second, deaf: true}, // 1, too late
+			ok(time.Hour),                    // canceled: 0 beside an error is no value
+			ok(10 * ms),                      // 3 wins
+		}}
+		got, err := hedge.Op(retry.Policy{}, &h, s.op, v)(t.Context())
+		if got != 3 || err != nil || !slices.Equal(discarded, []int{1}) {
+			t.Errorf("Op = %d, %v, discarded %v, want 3, nil, [1]", got, err, discarded)
+		}
+		if goroutine != here() {
+			t.Errorf("Discard ran on %s, the caller on %s", goroutine, here())
+		}
+		s = script{steps: []step{fails(120*ms, errHiccup), fails(50*ms, errCough)}}
+		discarded = nil
+		got, _ = hedge.Op(retry.Policy{}, &h, s.op, v)(t.Context())
+		if got != 2 || !slices.Equal(discarded, []int{1}) {
+			t.Errorf("both failed: Op = %d, discarded %v, want 2 and [1]", got, discarded)
+		}
+	})
+}
+
+// here names the goroutine.
+func here() string {
+	buf := make([]byte, 64)
+	name, _, _ := strings.Cut(string(buf[:runtime.Stack(buf, false)]), " [")
+	return name
+}
+
+func TestHoldKeepsTheWinnersContext(t *testing.T) {
+	for name, steps := range map[string][]step{
+		"without a hedge": {ok(10 * ms)},
+		"a hedge":         {ok(time.Second), ok(10 * ms)},
+		"the first":       {ok(110 * ms), ok(time.Second)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := hedge.Hedge{Delay: 100 * ms}
+				s := script{steps: steps}
+				var release context.CancelFunc
+				held := 0
+				v, err := hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{Hold: func(v int, cancel context.CancelFunc) int {
+					held++
+					release = cancel
+					return v + 10
+				}})(t.Context())
+				if v < 11 || err != nil || held != 1 {
+					t.Fatalf("Op = %d, %v, held %d times, want what Hold returned", v, err, held)
+				}
+				winner := v - 10 - 1
+				for i, ctx := range s.ctxs {
+					if open := ctx.Err() == nil; open != (i == winner) {
+						t.Errorf("the context of attempt %d is open: %v", i+1, open)
+					}
+				}
+				release()
+				release()
+				if s.ctxs[winner].Err() == nil {
+					t.Error("the winner's context is open after its release")
+				}
+			})
+		})
+	}
+}
+
+func TestHoldIsForSuccesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hedge.Hedge{Delay: 100 * ms}
+		s := script{steps: []step{fails(10*ms, errHiccup)}}
+		_, err := hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{Hold: func(int, context.CancelFunc) int {
+			t.Error("Hold was called")
+			return 0
+		}})(t.Context())
+		if err != errHiccup || s.ctxs[0].Err() == nil {
+			t.Errorf("Op = %v, context ended: %v, want hiccup and an end", err, s.ctxs[0].Err() != nil)
+		}
+	})
+}
+
+// Delays of a nanosecond make hedge and first attempt end in any order, and timers
+// fire while the call ends.
+func TestManyCallsLeaveNothing(t *testing.T) {
+	before := runtime.NumGoroutine()
+	own, theirs := &retry.ConcurrencyBudget{Ratio: 1, Min: 1000}, &retry.ConcurrencyBudget{Ratio: 1, Min: 1000}
+	var mu sync.Mutex
+	opened, closed, hedges := 0, 0, 0
+	h := hedge.Hedge{Delay: 1, MaxInFlight: 3, Budget: own, Hedged: func(_ context.Context, s hedge.Summary) {
+		mu.Lock()
+		defer mu.Unlock()
+		hedges += s.Started - 1
+	}}
+	op := hedge.Op(retry.Policy{Budget: theirs}, &h, func(context.Context) (*int, error) {
+		time.Sleep(time.Duration(rand.IntN(50)) * time.Microsecond)
+		mu.Lock()
+		defer mu.Unlock()
+		opened++
+		v := opened
+		if v%7 == 0 {
+			return &v, errHiccup
+		}
+		return &v, nil
+	}, hedge.Value[*int]{Discard: func(*int) {
+		mu.Lock()
+		defer mu.Unlock()
+		closed++
+	}})
+	var wg sync.WaitGroup
+	const goroutines, calls = 8, 500
+	for range goroutines {
+		wg.Go(func() {
+			for range calls {
+				if v, _ := op(t.Context()); v == nil {
+					t.Error("a nil value")
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if opened-closed != goroutines*calls || hedges == 0 || opened-goroutines*calls != hedges {
+		t.Errorf("%d opened, %d closed, %d hedges, want all but %d closed", opened, closed, hedges, goroutines*calls)
+	}
+	if own.Balance() != 1 || theirs.Balance() != 1 {
+		t.Errorf("balances %v and %v, want 1", own.Balance(), theirs.Balance())
+	}
+	// wg's own goroutines may take a moment to go; those of hedges have gone.
+	for deadline := time.Now().Add(30 * time.Second); runtime.NumGoroutine() > before; time.Sleep(ms) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package hedge
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/hedging"
+)
+
+// race is one call. The first attempt runs on the caller's goroutine, each further
+// one on that of the timer which started it: a goroutine begins when a delay has
+// passed, not before.
+type race[T any] struct {
+	*hedged[T]
+	ctx  context.Context
+	open sync.WaitGroup // timers that may still fire, and what they have begun
+
+	mu       sync.Mutex // of what follows
+	call     hedging.Call
+	timer    timer // nil if there is none
+	first    attempt[T]
+	hedges   []*attempt[T]
+	chosen   *attempt[T] // that has decided the call, or else failed last
+	errs     []error     // of those that failed before any decided, in that order
+	panicked *PanicValue // of a hedge
+	exited   bool        // a hedge has called runtime.Goexit
+}
+
+// attempt is one attempt, and the context it gets.
+type attempt[T any] struct {
+	context.Context
+	cancel   context.CancelCauseFunc
+	number   int
+	value    T
+	err      error
+	returned bool // op has, with value and err
+	judged   bool // and the policy knows what err means: nothing has panicked
+}
+
+func (a *attempt[T]) attemptNumber() int { return a.number }
+
+func (a *attempt[T]) Value(key any) any {
+	if _, ok := key.(numberKey); ok {
+		return a
+	}
+	return a.Context.Value(key)
+}
+
+// call makes one call.
+func (o *hedged[T]) call(ctx context.Context) (value T, err error) {
+	r := &race[T]{hedged: o, ctx: ctx, call: o.Begin(now(o.policy.Clock))}
+	defer r.settle(&value, &err) // a panic or Goexit in the first attempt comes by here as well
+	r.begin(&r.first, 1)
+	if deadline, ok := ctx.Deadline(); !ok || !r.call.Within(deadline) {
+		r.mu.Lock()
+		r.arm()
+		r.mu.Unlock()
+	}
+	r.run(&r.first)
+	return value, err // which settle sets
+}
+
+func (r *race[T]) begin(a *attempt[T], number int) {
+	a.Context, a.cancel = context.WithCancelCause(r.ctx)
+	a.number = number
+}
+
+// arm starts the timer for the next hedge, with the mutex held.
+func (r *race[T]) arm() {
+	r.open.Add(1)
+	r.timer = after(r.policy.Clock, r.call.Delay, r.hedge)
+}
+
+// hedge is what the timer calls. A panic in here becomes the caller's.
+func (r *race[T]) hedge() {
+	ended := false
+	defer r.open.Done()
+	defer func() {
+		if !ended {
+			r.catch(recover())
+		}
+	}()
+	if a := r.next(); a != nil {
+		r.run(a)
+	}
+	ended = true
+}
+
+// next returns the attempt to make now that the delay has passed, or nil.
+func (r *race[T]) next() *attempt[T] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.timer.Stop() // it has fired; a clock may want to know that it is not needed any more
+	start, again := r.call.Passed(now(r.policy.Clock), r.ctx.Err() != nil)
+	if again {
+		r.arm()
+	}
+	if !start {
+		return nil
+	}
+	a := new(attempt[T])
+	r.begin(a, r.call.Started)
+	r.hedges = append(r.hedges, a)
+	return a
+}
+
+// run makes an attempt and takes what it returns.
+func (r *race[T]) run(a *attempt[T]) {
+	defer func() {
+		if !a.judged {
+			r.abort(a)
+		}
+	}()
+	a.value, a.err = r.op(a)
+	a.returned = true
+	class, hint := r.policy.Judge(a.err)
+	a.judged = true
+	r.done(a, class, hint)
+}
+
+// done takes the class of what an attempt has returned.
+func (r *race[T]) done(a *attempt[T], class retry.Class, hint time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	open := !r.call.Decided
+	decides := r.call.Done(a.number, now(r.policy.Clock), class, hint, r.ctx.Err() != nil)
+	switch {
+	case decides:
+		r.chosen = a
+		r.end(a)
+	case open:
+		r.chosen = a
+		r.errs = append(r.errs, a.err)
+	}
+}
+
+// abort ends the call because an attempt has panicked or exited.
+func (r *race[T]) abort(a *attempt[T]) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.call.Abort(a.number)
+	r.chosen = nil
+	r.end(nil)
+}
+
+// end ends the contexts of all attempts but one, with the mutex held.
+func (r *race[T]) end(winner *attempt[T]) {
+	if &r.first != winner {
+		r.first.cancel(ErrLost)
+	}
+	for _, a := range r.hedges {
+		if a != winner {
+			a.cancel(ErrLost)
+		}
+	}
+}
+
+// catch keeps what a hedge has panicked with for the caller's goroutine; nil stands
+// for runtime.Goexit.
+func (r *race[T]) catch(recovered any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if recovered == nil {
+		r.exited = true
+	} else if r.panicked == nil {
+		r.panicked = &PanicValue{recovered, debug.Stack()}
+	}
+}
+
+// settle waits for all attempts, closes what the call has opened, and makes its
+// result of what is chosen. The panic of a hedge starts again here; one of the first
+// attempt just goes on.
+func (r *race[T]) settle(value *T, err *error) {
+	r.mu.Lock()
+	if r.timer != nil && r.timer.Stop() {
+		r.open.Done()
+	}
+	r.mu.Unlock()
+	r.open.Wait()
+
+	r.call.End()
+	if !r.first.judged || r.panicked != nil || r.exited {
+		r.chosen, r.call.Winner = nil, 0
+	}
+	r.drop(&r.first)
+	for _, a := range r.hedges {
+		r.drop(a)
+	}
+	if r.call.Hedged && r.hook != nil {
+		r.hook(r.ctx, r.summary())
+	}
+	switch a := r.chosen; {
+	case !r.first.judged:
+	case r.panicked != nil:
+		panic(r.panicked)
+	case r.exited:
+		runtime.Goexit()
+	case a.err == nil && r.value.Hold != nil:
+		*value = r.value.Hold(a.value, func() { a.cancel(nil) })
+	default:
+		a.cancel(nil)
+		*value, *err = a.value, a.err
+		if !r.call.Decided && len(r.errs) > 1 {
+			*err = failures(r.errs)
+		}
+	}
+}
+
+// drop frees what an attempt holds that is not chosen.
+func (r *race[T]) drop(a *attempt[T]) {
+	if a == r.chosen || a.cancel == nil {
+		return
+	}
+	a.cancel(ErrLost)
+	if a.returned {
+		r.value.discard(a.value, a.err)
+	}
+}
+
+func (r *race[T]) summary() Summary {
+	return Summary{
+		Name:    r.policy.Name,
+		Started: r.call.Started,
+		Winner:  r.call.Winner,
+		Refused: r.call.Refused,
+		Delay:   r.call.Delay,
+		Elapsed: r.call.Elapsed(now(r.policy.Clock)),
+	}
+}

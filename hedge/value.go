@@ -1,0 +1,75 @@
+package hedge
+
+import (
+	"context"
+	"io"
+	"reflect"
+)
+
+// Value says how to treat the values that attempts return. The zero Value suits
+// most: those that lose are closed. Its funcs run on the caller's goroutine, after
+// all attempts have ended.
+type Value[T any] struct {
+	// Discard is called with each value that the call does not return, also one
+	// beside an error unless it is T's zero value. Nil means to call its
+	// Close() error method, else that of its field Body, if it has either; a nil
+	// pointer is not closed.
+	Discard func(T)
+
+	// Hold lets the value that the call returns with a nil error keep its attempt's
+	// context. It is called with that value and with a func that ends the context,
+	// and returns the value with that func built in, in a Close method say. The
+	// func must be called once the value is done with, and may be called more
+	// often. Nil means that the context ends when the call returns.
+	Hold func(T, context.CancelFunc) T
+}
+
+// discard does away with a value that an attempt has returned beside err.
+func (v *Value[T]) discard(value T, err error) {
+	switch {
+	case err != nil && reflect.ValueOf(&value).Elem().IsZero():
+	case v.Discard != nil:
+		v.Discard(value)
+	default:
+		closeAny(reflect.ValueOf(value))
+	}
+}
+
+// closeAny closes v, else its field Body. What Close returns is of no use to anyone.
+func closeAny(v reflect.Value) {
+	if closeIt(v) {
+		return
+	}
+	for v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Struct {
+		return
+	}
+	field, ok := v.Type().FieldByName("Body")
+	if !ok || !field.IsExported() {
+		return
+	}
+	if body, err := v.FieldByIndexErr(field.Index); err == nil && body.CanInterface() {
+		closeIt(body)
+	}
+}
+
+// closeIt reports whether v has a Close method, which it calls unless v is a nil
+// pointer.
+func closeIt(v reflect.Value) bool {
+	if !v.IsValid() {
+		return false
+	}
+	closer, ok := v.Interface().(io.Closer)
+	if !ok {
+		return false
+	}
+	for v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Pointer || !v.IsNil() {
+		_ = closer.Close()
+	}
+	return true
+}

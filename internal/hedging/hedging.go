@@ -1,0 +1,239 @@
+package hedging
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+)
+
+// Hedger is what all calls of one op have in common: the settings of a
+// hedge.Hedge, whose fields explain them, and what its calls share.
+type Hedger struct {
+	Delay              time.Duration
+	Quantile           float64
+	MinDelay, MaxDelay time.Duration
+	MaxInFlight        int
+	Budget             retry.Budget // of hedges
+	Policy             retry.Budget // of the retry policy; nil: none
+	Shared             *Shared
+}
+
+// Shared is what all calls of one hedge.Hedge share. The zero value is ready. It
+// must not be copied after the first use.
+type Shared struct {
+	estimate estimate
+	quiet    atomic.Pointer[time.Time] // no hedges before; nil: no server asked for that
+	budget   atomic.Pointer[retry.RatioBudget]
+}
+
+// Resolve returns h with a meaning for every zero and every bad number. It leaves
+// Budget as it is: see [Shared.Budget].
+func (h Hedger) Resolve() Hedger {
+	if !(h.Quantile > 0 && h.Quantile < 1) {
+		h.Quantile = .95
+	}
+	if h.MinDelay <= 0 {
+		h.MinDelay = time.Millisecond
+	}
+	if h.MaxDelay <= 0 {
+		h.MaxDelay = 10 * time.Second
+	}
+	h.MaxDelay = max(h.MaxDelay, h.MinDelay)
+	if h.MaxInFlight == 0 {
+		h.MaxInFlight = 2
+	}
+	return h
+}
+
+// Budget returns the budget for a Hedge that was given none. It measures time on
+// the clock of whoever asks first.
+func (s *Shared) Budget(clock clockx.Clock) retry.Budget {
+	if b := s.budget.Load(); b != nil {
+		return b
+	}
+	s.budget.CompareAndSwap(nil, &retry.RatioBudget{Ratio: .05, MinPerSecond: 1, Clock: clock})
+	return s.budget.Load()
+}
+
+// Wait returns how long a call that starts now runs alone. h must be resolved.
+func (h *Hedger) Wait() time.Duration {
+	if h.Delay != 0 {
+		return h.Delay
+	}
+	if d, ok := h.Shared.estimate.delay(); ok {
+		return min(max(d, h.MinDelay), h.MaxDelay)
+	}
+	return h.MaxDelay
+}
+
+// pushback keeps all hedges off until then.
+func (s *Shared) pushback(until time.Time) {
+	for {
+		old := s.quiet.Load()
+		if old != nil && !old.Before(until) || s.quiet.CompareAndSwap(old, &until) {
+			return
+		}
+	}
+}
+
+func (s *Shared) pushedBack(now time.Time) bool {
+	until := s.quiet.Load()
+	return until != nil && now.Before(*until)
+}
+
+// Why a hedge was not started.
+const (
+	RefusedPushback     = "pushback"      // a server asked to be left alone, and the time is not over
+	RefusedBudget       = "budget"        // the budget of hedges
+	RefusedPolicyBudget = "policy_budget" // the budget of the retry policy
+	RefusedFailed       = "failed"        // an attempt failed while another ran
+)
+
+// Call is one call: a race of attempts that are numbered from 1. Whoever makes the
+// attempts asks Begin for one, tells it when the delay has passed (again) and when
+// an attempt has ended, and ends it once with End. It is not safe for concurrent
+// use.
+type Call struct {
+	hedger *Hedger
+	start  time.Time
+
+	Delay   time.Duration // how long the first attempt runs alone, and as long again before each further one
+	Refused string        // the first reason why a hedge was not started
+	Started int           // attempts so far, the first included
+	Winner  int           // the attempt that succeeded, 0 if none
+	Hedged  bool          // the delay has passed while the call was open
+	Decided bool          // an attempt has succeeded, or failed for good
+
+	running int // attempts that have not ended
+	asked   int // how often the delay has passed
+	granted int // hedges by the budget of hedges
+	failed  bool
+}
+
+// Begin starts a call and its first attempt. h must be resolved and have a Budget.
+func (h *Hedger) Begin(now time.Time) Call {
+	h.Budget.Begin()
+	return Call{hedger: h, start: now, Delay: h.Wait(), Started: 1, running: 1}
+}
+
+// Within reports whether the deadline comes before the first hedge could, or with
+// it: then the delay needs no timer.
+func (c *Call) Within(deadline time.Time) bool { return deadline.Sub(c.start) <= c.Delay }
+
+// Elapsed returns how old the call is.
+func (c *Call) Elapsed(now time.Time) time.Duration { return now.Sub(c.start) }
+
+// Passed says that the delay has passed, since the start or since the last time.
+// canceled says that the caller's context has ended. It reports whether to start
+// attempt number Started, which it has counted then, and whether to come back
+// after the same delay.
+func (c *Call) Passed(now time.Time, canceled bool) (start, again bool) {
+	if c.Decided || c.running == 0 {
+		return false, false
+	}
+	if !c.Hedged {
+		c.Hedged = true
+		c.learn(true, 0)
+	}
+	if canceled || c.failed {
+		return false, false
+	}
+	c.asked++
+	start = c.withdraw(now)
+	if start {
+		c.Started++
+		c.running++
+	}
+	return start, c.asked < c.hedger.MaxInFlight-1
+}
+
+// withdraw asks all who may refuse a hedge. Each budget that grants one is told
+// its end, also if the next refuses it.
+func (c *Call) withdraw(now time.Time) bool {
+	switch h := c.hedger; {
+	case h.Shared.pushedBack(now):
+		c.refuse(RefusedPushback)
+	case !h.Budget.Withdraw(retry.Transient, c.granted+1):
+		c.refuse(RefusedBudget)
+	default:
+		c.granted++
+		if h.Policy == nil {
+			return true
+		}
+		h.Policy.Begin()
+		if h.Policy.Withdraw(retry.Transient, 1) {
+			return true
+		}
+		h.Policy.End(retry.Unknown, false)
+		c.refuse(RefusedPolicyBudget)
+	}
+	return false
+}
+
+func (c *Call) refuse(why string) {
+	if c.Refused == "" {
+		c.Refused = why
+	}
+}
+
+// Done says that attempt n has ended with an error of that class, Unknown for a
+// success, and the wait that a server asked for. canceled says that the caller's
+// context has ended. It reports whether this attempt decides the call: then the
+// others are to be ended.
+func (c *Call) Done(n int, now time.Time, class retry.Class, hint time.Duration, canceled bool) bool {
+	c.ended(n)
+	if hint > 0 {
+		c.hedger.Shared.pushback(now.Add(hint))
+	}
+	if c.Decided {
+		return false
+	}
+	if took := now.Sub(c.start); !c.Hedged && (took >= c.Delay || class == retry.Unknown) {
+		c.learn(took >= c.Delay, took)
+	}
+	switch class {
+	case retry.Unknown:
+		c.Decided, c.Winner = true, n
+	case retry.Permanent:
+		c.Decided = true
+	default:
+		c.failed = true
+		if c.running > 0 && !canceled {
+			c.refuse(RefusedFailed)
+		}
+	}
+	return c.Decided
+}
+
+// Abort says that attempt n has ended without an answer: it panicked. The call is
+// over.
+func (c *Call) Abort(n int) {
+	c.ended(n)
+	c.Decided, c.Winner = true, 0
+}
+
+// ended takes attempt n off the count, and out of the policy's budget, where each
+// hedge is a run of its own. A hedge does not earn its cost back.
+func (c *Call) ended(n int) {
+	c.running--
+	if n > 1 && c.hedger.Policy != nil {
+		c.hedger.Policy.End(retry.Transient, false)
+	}
+}
+
+// End says that all attempts have ended.
+func (c *Call) End() {
+	if c.granted > 0 {
+		c.hedger.Budget.End(retry.Transient, false)
+		return
+	}
+	c.hedger.Budget.End(retry.Unknown, c.Winner > 0)
+}
+
+func (c *Call) learn(slower bool, took time.Duration) {
+	if c.hedger.Delay == 0 {
+		c.hedger.Shared.estimate.learn(c.hedger, slower, took)
+	}
+}

@@ -1,0 +1,190 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync/atomic"
+
+	"github.com/goretry/retry"
+)
+
+// ErrLimited is the error of an attempt that found no place free: op was not
+// called. To [retry.DefaultClassifier] it is Unprocessed, so that also an op that
+// must not run twice may be retried.
+var ErrLimited error = limited{}
+
+type limited struct{}
+
+func (limited) Error() string     { return "limit: too many attempts in flight" }
+func (limited) SafeToRetry() bool { return true }            // nothing was sent
+func (limited) ErrorType() string { return "limit.limited" } // the error.type of telemetry
+
+// Limit bounds the attempts in flight to one dependency, first attempts included.
+// It begins with Start places, and never has fewer than Min or more than Max. Zero
+// means 20, 1 and 1000. A Min below 1 is 1, a Max below Min is Min, and Start counts
+// as the nearest bound that these two allow; no Max is above 16 million.
+//
+// Use it by pointer, one for all attempts to one dependency. The zero value is
+// ready. Set the fields before the first use, and do not copy it after. It is safe
+// for concurrent use. A nil Limit limits nothing.
+type Limit struct {
+	Start, Min, Max int
+
+	word atomic.Uint64
+}
+
+// A word holds the attempts in flight in its lowest 24 bits, and above them the
+// bound in units of 1/65536. A bound of zero is one that was not used yet.
+const (
+	flightBits = 24
+	most       = 1<<flightBits - 1
+	unit       = 1 << 16
+)
+
+// Acquire takes a place, and reports whether one was free. Whoever gets one must
+// give it back with one call of Release, best in a defer.
+func (l *Limit) Acquire() bool {
+	if l == nil {
+		return true
+	}
+	for {
+		word, flight, bound := l.load()
+		if flight >= bound/unit {
+			return false
+		}
+		if l.word.CompareAndSwap(word, bound<<flightBits|flight+1) {
+			return true
+		}
+	}
+}
+
+// Release gives a place back and says how the attempt ended. overload says that the
+// dependency has too much to do: the bound falls by a tenth. ok says that it has
+// answered: the bound grows by 1/bound, if at least half of the places were in use,
+// this one included. So it grows by about one place while as many attempts as it
+// allows succeed. overload wins over ok; with neither the bound stays. Release
+// panics without an Acquire.
+func (l *Limit) Release(ok, overload bool) {
+	if l == nil {
+		return
+	}
+	for {
+		word, flight, bound := l.load()
+		if flight == 0 {
+			panic("limit: Release without Acquire")
+		}
+		least, greatest := l.limits()
+		switch {
+		case overload:
+			bound = max(bound-bound/10, least)
+		case ok && 2*flight >= bound/unit:
+			bound = min(bound+max(unit*unit/bound, 1), greatest)
+		}
+		if l.word.CompareAndSwap(word, bound<<flightBits|flight-1) {
+			return
+		}
+	}
+}
+
+// InFlight returns how many places are taken; 0 for a nil Limit.
+func (l *Limit) InFlight() int {
+	if l == nil {
+		return 0
+	}
+	_, flight, _ := l.load()
+	return int(flight)
+}
+
+// Places returns how many places there are now, the whole ones; [math.MaxInt] for a
+// nil Limit.
+func (l *Limit) Places() int {
+	if l == nil {
+		return math.MaxInt
+	}
+	_, _, bound := l.load()
+	return int(bound / unit)
+}
+
+// load returns the word and what it says.
+func (l *Limit) load() (word, flight, bound uint64) {
+	word = l.word.Load()
+	flight, bound = word&most, word>>flightBits
+	if bound == 0 {
+		start := l.Start
+		if start == 0 {
+			start = 20
+		}
+		least, greatest := l.limits()
+		bound = min(max(places(start), least), greatest)
+	}
+	return word, flight, bound
+}
+
+// limits returns what the bound stays between.
+func (l *Limit) limits() (least, greatest uint64) {
+	highest := l.Max
+	if highest == 0 {
+		highest = 1000
+	}
+	least = places(l.Min)
+	return least, max(places(highest), least)
+}
+
+// places returns n whole places as a bound, at least one.
+func places(n int) uint64 { return uint64(min(max(n, 1), most)) * unit }
+
+// Op returns op under l: an attempt that finds no place free fails with
+// [ErrLimited], and the place is given back when op returns, panics or exits. What
+// the end of an attempt says of the load is read from its error's class under p, and
+// from ctx:
+//
+//   - an overload: a Throttled error, one that timed out, or any error once the
+//     deadline of ctx has passed
+//   - an answer: no error, or a Permanent one
+//   - neither: any other error; and whatever op returns once ctx is canceled, by the
+//     caller, or because another attempt of a hedged call was faster
+//
+// Op returns op itself for a nil Limit, and panics if op is nil. It allocates
+// nothing per call.
+func Op[T any](l *Limit, p retry.Policy, op func(context.Context) (T, error)) func(context.Context) (T, error) {
+	if op == nil {
+		panic("limit: nil op")
+	}
+	if l == nil {
+		return op
+	}
+	return func(ctx context.Context) (v T, err error) {
+		if !l.Acquire() {
+			return v, ErrLimited
+		}
+		var ok, overload bool
+		defer func() { l.Release(ok, overload) }()
+		v, err = op(ctx)
+		ok, overload = judge(ctx, &p, err)
+		return v, err
+	}
+}
+
+// judge returns what the end of an attempt says of the load.
+func judge(ctx context.Context, p *retry.Policy, err error) (ok, overload bool) {
+	switch {
+	case ctx.Err() == context.Canceled:
+		return false, false
+	case err == nil:
+		return true, false
+	case ctx.Err() != nil, timedOut(err):
+		return false, true
+	}
+	class, _ := p.Judge(err)
+	return class == retry.Permanent, class == retry.Throttled
+}
+
+// timedOut reports whether err holds an error that timed out.
+func timedOut(err error) bool {
+	timeout, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err)
+	return ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded)
+}

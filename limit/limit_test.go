@@ -1,0 +1,361 @@
+package limit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/limit"
+)
+
+var (
+	errHiccup = errors.New("hiccup")
+	errBusy   = retry.After(errors.New("busy"), time.Second)
+)
+
+// returns is an op that fails with err.
+func returns(err error) func(context.Context) (int, error) {
+	return func(context.Context) (int, error) { return 1, err }
+}
+
+func call(l *limit.Limit, op func(context.Context) (int, error)) error {
+	_, err := limit.Op(l, retry.Policy{}, op)(context.Background())
+	return err
+}
+
+func TestBoundFollowsTheSigns(t *testing.T) {
+	l := limit.Limit{Start: 10}
+	for _, step := range []struct {
+		name  string
+		err   error
+		times int
+		want  int
+	}{
+		{"throttled", errBusy, 1, 9},
+		{"timed out", context.DeadlineExceeded, 1, 8},
+		{"transient, and one at a time", errHiccup, 100, 8},
+		{"success, one at a time", nil, 100, 8},
+	} {
+		for range step.times {
+			_ = call(&l, returns(step.err))
+		}
+		if got := l.Places(); got != step.want {
+			t.Errorf("after %s: Places() = %d, want %d", step.name, got, step.want)
+		}
+	}
+	for range 8 {
+		if !l.Acquire() {
+			t.Fatalf("Acquire() = false with %d of %d places taken", l.InFlight(), l.Places())
+		}
+	}
+	called := false
+	v, err := limit.Op(&l, retry.Policy{}, func(context.Context) (int, error) { called = true; return 1, nil })(t.Context())
+	if v != 0 || err != limit.ErrLimited || called {
+		t.Errorf("Op = %d, %v, op called: %v; want 0, ErrLimited, not called", v, err, called)
+	}
+	l.Release(false, false)
+	if err := call(&l, returns(nil)); err != nil {
+		t.Errorf("Op = %v with a place free, want nil", err)
+	}
+}
+
+// Every ending of an attempt, and what the bound of ten becomes: with the caller's
+// place five of ten are in use.
+func TestWhatEndsMean(t *testing.T) {
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
+	lost, lose := context.WithCancelCause(t.Context())
+	lose(hedge.ErrLost)
+	const down, stay, up = 9, 10, 11 // 10.1 is 10, until ten more
+	for _, tt := range []struct {
+		name string
+		ctx  context.Context
+		err  error
+		want int
+	}{
+		{"success", t.Context(), nil, up},
+		{"permanent", t.Context(), retry.Stop(errHiccup), up},
+		{"transient", t.Context(), errHiccup, stay},
+		{"unprocessed", t.Context(), limit.ErrLimited, stay},
+		{"throttled", t.Context(), fmt.Errorf("call: %w", errBusy), down},
+		{"attempt's timeout", t.Context(), retry.ErrAttemptTimeout, down},
+		{"a timeout far below", t.Context(), errors.Join(errHiccup, fmt.Errorf("read: %w", os.ErrDeadlineExceeded)), down},
+		{"a timeout beside what did not", t.Context(), errors.Join(inTime{}, context.DeadlineExceeded), down},
+		{"did not time out", t.Context(), inTime{}, stay},
+		{"a timeout that will not go away", t.Context(), retry.Stop(context.DeadlineExceeded), down},
+		{"caller's deadline", late, errHiccup, down},
+		{"success after the caller's deadline", late, nil, up},
+		{"canceled", canceled, errHiccup, stay},
+		{"canceled, and timed out", canceled, context.DeadlineExceeded, stay},
+		{"canceled, and success", canceled, nil, stay},
+		{"lost to a hedge", lost, context.Canceled, stay},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := limit.Limit{Start: 10}
+			for range 4 {
+				l.Acquire()
+			}
+			op := limit.Op(&l, retry.Policy{}, returns(tt.err))
+			v, err := op(tt.ctx)
+			if v != 1 || err != tt.err {
+				t.Errorf("Op = %d, %v, want what op returned", v, err)
+			}
+			if tt.want == up {
+				for range 9 { // up by a tenth, then by a little less
+					if l.Places() != 10 {
+						t.Errorf("Places() = %d too early", l.Places())
+					}
+					_, _ = op(tt.ctx)
+				}
+				_, _ = op(tt.ctx)
+			}
+			if got := l.Places(); got != tt.want {
+				t.Errorf("Places() = %d, want %d", got, tt.want)
+			}
+			if got := l.InFlight(); got != 4 {
+				t.Errorf("InFlight() = %d, want 4", got)
+			}
+		})
+	}
+}
+
+type inTime struct{}
+
+func (inTime) Error() string { return "a network's error" }
+func (inTime) Timeout() bool { return false }
+
+func TestPolicySaysWhatAnErrorMeans(t *testing.T) {
+	l := limit.Limit{Start: 10}
+	p := retry.Policy{Classify: func(error) retry.Class { return retry.Throttled }}
+	_, _ = limit.Op(&l, p, returns(errHiccup))(t.Context())
+	if got := l.Places(); got != 9 {
+		t.Errorf("Places() = %d, want 9: the policy calls it Throttled", got)
+	}
+}
+
+func TestOverloadWinsOverOK(t *testing.T) {
+	l := limit.Limit{Start: 2}
+	l.Acquire()
+	l.Release(true, true)
+	if got := l.Places(); got != 1 {
+		t.Errorf("Places() = %d, want 1: 1.8", got)
+	}
+}
+
+func TestGrowsOnlyWhenHalfOfThePlacesAreInUse(t *testing.T) {
+	for inUse, want := range map[int]int{4: 10, 5: 11} {
+		l := limit.Limit{Start: 10}
+		for range inUse - 1 {
+			l.Acquire()
+		}
+		for range 11 {
+			l.Acquire()
+			l.Release(true, false)
+		}
+		if got := l.Places(); got != want {
+			t.Errorf("%d of 10 in use: Places() = %d, want %d", inUse, got, want)
+		}
+	}
+}
+
+func TestZeroAndBadNumbersHaveAMeaning(t *testing.T) {
+	for _, tt := range []struct {
+		start, low, high   int
+		want, least, great int
+	}{
+		{0, 0, 0, 20, 1, 1000},
+		{-1, -1, -1, 1, 1, 1},
+		{5, 10, 0, 10, 10, 1000},
+		{50, 0, 30, 30, 1, 30},
+		{5, 10, 3, 10, 10, 10},
+		{math.MaxInt, math.MaxInt, math.MaxInt, 1<<24 - 1, 1<<24 - 1, 1<<24 - 1},
+		{math.MinInt, math.MinInt, math.MinInt, 1, 1, 1},
+	} {
+		l := limit.Limit{Start: tt.start, Min: tt.low, Max: tt.high}
+		if got := l.Places(); got != tt.want {
+			t.Errorf("%+v: Places() = %d, want %d", tt, got, tt.want)
+		}
+		for range 200 {
+			l.Acquire()
+			l.Release(false, true)
+		}
+		if got := l.Places(); got != tt.least {
+			t.Errorf("%+v: Places() = %d after overloads, want %d", tt, got, tt.least)
+		}
+		if tt.great > 1000 {
+			continue
+		}
+		for range 3 * tt.great { // a round adds up to a place
+			taken := 0
+			for l.Acquire() {
+				taken++
+			}
+			for range taken {
+				l.Release(true, false)
+			}
+		}
+		if got := l.Places(); got != tt.great {
+			t.Errorf("%+v: Places() = %d after successes, want %d", tt, got, tt.great)
+		}
+	}
+}
+
+func TestNilLimitLimitsNothing(t *testing.T) {
+	var l *limit.Limit
+	for range 3 {
+		if !l.Acquire() {
+			t.Error("Acquire() = false")
+		}
+	}
+	if l.InFlight() != 0 || l.Places() != math.MaxInt {
+		t.Errorf("InFlight() = %d, Places() = %d, want 0 and no bound", l.InFlight(), l.Places())
+	}
+	for range 5 {
+		l.Release(false, true)
+	}
+	if err := call(l, returns(nil)); err != nil {
+		t.Errorf("Op = %v, want nil", err)
+	}
+}
+
+func TestWrongUsePanics(t *testing.T) {
+	for want, f := range map[string]func(){
+		"limit: Release without Acquire": func() { new(limit.Limit).Release(true, false) },
+		"limit: nil op":                  func() { limit.Op[int](&limit.Limit{}, retry.Policy{}, nil) },
+	} {
+		func() {
+			defer func() {
+				if got := recover(); got != want {
+					t.Errorf("panicked with %v, want %q", got, want)
+				}
+			}()
+			f()
+		}()
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic with a nil op and a nil Limit")
+		}
+	}()
+	limit.Op[int](nil, retry.Policy{}, nil)
+}
+
+func TestPlaceComesBackAfterAPanicAndGoexit(t *testing.T) {
+	l := limit.Limit{Start: 10}
+	for name, leave := range map[string]func(){"panic": func() { panic("x") }, "Goexit": runtime.Goexit} {
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			defer func() { _ = recover() }()
+			_ = call(&l, func(context.Context) (int, error) { leave(); return 0, nil })
+		})
+		wg.Wait()
+		if l.InFlight() != 0 || l.Places() != 10 {
+			t.Errorf("after %s: %d in flight, %d places, want 0 and 10", name, l.InFlight(), l.Places())
+		}
+	}
+}
+
+// No more attempts run at a time than there are places, and all places come back.
+func TestBoundHoldsUnderContention(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limit.Limit{Start: 7, Max: 7}
+		running, most, refused := 0, 0, 0
+		var mu sync.Mutex
+		op := limit.Op(&l, retry.Policy{}, func(context.Context) (int, error) {
+			mu.Lock()
+			running++
+			most = max(most, running)
+			mu.Unlock()
+			time.Sleep(time.Second)
+			mu.Lock()
+			running--
+			mu.Unlock()
+			return 0, nil
+		})
+		var wg sync.WaitGroup
+		for i := range 1000 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i%10) * time.Second)
+				if _, err := op(t.Context()); err != nil {
+					mu.Lock()
+					refused++
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		if most != 7 || l.InFlight() != 0 || l.Places() != 7 {
+			t.Errorf("at most %d at a time, then %d in flight of %d, want 7, 0, 7", most, l.InFlight(), l.Places())
+		}
+		if refused == 0 || refused == 1000 {
+			t.Errorf("%d of 1000 refused", refused)
+		}
+	})
+}
+
+func TestErrLimitedIsSafeToRetry(t *testing.T) {
+	if c := retry.DefaultClassifier(limit.ErrLimited); c != retry.Unprocessed {
+		t.Errorf("DefaultClassifier(ErrLimited) = %v, want unprocessed", c)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		l := limit.Limit{Start: 1}
+		l.Acquire()
+		time.AfterFunc(150*time.Millisecond, func() { l.Release(true, false) })
+		p := retry.Policy{NonIdempotent: true, Backoff: retry.Constant(100 * time.Millisecond)}
+		start := time.Now()
+		v, err := retry.Do(t.Context(), p, limit.Op(&l, p, returns(nil)))
+		if v != 1 || err != nil || time.Since(start) != 200*time.Millisecond {
+			t.Errorf("Do = %d, %v after %v, want 1, nil after 200ms", v, err, time.Since(start))
+		}
+	})
+}
+
+func TestOpAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	full := &limit.Limit{Start: 1}
+	full.Acquire()
+	p := retry.Policy{Name: "x", Budget: &retry.TokenBudget{}}
+	for name, op := range map[string]func(context.Context) (int, error){
+		"success":   limit.Op(&limit.Limit{}, p, returns(nil)),
+		"transient": limit.Op(&limit.Limit{}, p, returns(errHiccup)),
+		"throttled": limit.Op(&limit.Limit{}, p, returns(errBusy)),
+		"timed out": limit.Op(&limit.Limit{}, p, returns(retry.ErrAttemptTimeout)),
+		"limited":   limit.Op(full, p, returns(nil)),
+	} {
+		if got := testing.AllocsPerRun(1000, func() { _, _ = op(context.Background()) }); got != 0 {
+			t.Errorf("%s: %v allocations, want 0", name, got)
+		}
+	}
+}
+
+func BenchmarkOp(b *testing.B) {
+	l := limit.Limit{Start: 1000}
+	op := limit.Op(&l, retry.Policy{}, returns(nil))
+	b.Run("alone", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_, _ = op(context.Background())
+		}
+	})
+	b.Run("parallel", func(b *testing.B) {
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				_, _ = op(context.Background())
+			}
+		})
+	})
+}
