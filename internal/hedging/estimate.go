@@ -25,13 +25,18 @@ const (
 	scale     = float64(1 << 48) // of the logarithm of nanoseconds, so that it is an integer
 )
 
-// delay returns the estimate, or false before the first sample.
-func (e *estimate) delay() (time.Duration, bool) {
+// delay returns the estimate within the limits of h, and MaxDelay before the first
+// sample.
+func (e *estimate) delay(h *Hedger) time.Duration {
 	word := e.word.Load()
 	if word == 0 {
-		return 0, false
+		return h.MaxDelay
 	}
-	return time.Duration(math.Round(math.Exp(float64(word>>countBits) / scale))), true
+	d := math.Round(math.Exp(float64(word>>countBits) / scale))
+	if d >= float64(h.MaxDelay) { // which may be more than a Duration holds
+		return h.MaxDelay
+	}
+	return max(time.Duration(d), h.MinDelay)
 }
 
 // learn takes a sample: a call that was slower than the delay it was given, or one

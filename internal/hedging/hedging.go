@@ -62,10 +62,7 @@ func (h *Hedger) Wait() time.Duration {
 	if h.Delay != 0 {
 		return h.Delay
 	}
-	if d, ok := h.Shared.estimate.delay(); ok {
-		return min(max(d, h.MinDelay), h.MaxDelay)
-	}
-	return h.MaxDelay
+	return h.Shared.estimate.delay(h)
 }
 
 // pushback keeps all hedges off until then.

@@ -1,0 +1,193 @@
+package hedge_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/hedge"
+)
+
+// ledger is a budget that writes down what it is told, and refuses what it is told
+// to.
+type ledger struct {
+	refuse []bool // the first Withdraw, the second, …
+	start  time.Time
+
+	mu  sync.Mutex
+	got []string
+}
+
+func (l *ledger) note(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.got = append(l.got, fmt.Sprintf(format, args...)+" "+time.Since(l.start).String())
+}
+
+func (l *ledger) Begin()                           { l.note("begin") }
+func (l *ledger) End(retried retry.Class, ok bool) { l.note("end(%v,%v)", retried, ok) }
+
+func (l *ledger) Withdraw(c retry.Class, n int) bool {
+	l.note("withdraw(%v,%d)", c, n)
+	if len(l.refuse) == 0 {
+		return true
+	}
+	refused := l.refuse[0]
+	l.refuse = l.refuse[1:]
+	return !refused
+}
+
+func TestWhatBudgetsAreTold(t *testing.T) {
+	for _, tt := range []struct {
+		name                 string
+		steps                []step
+		most                 int
+		deadline             time.Duration
+		refuse, policyRefuse []bool
+		refused              string
+		own, policy          []string
+	}{
+		{name: "no hedge", steps: []step{ok(10 * ms)},
+			own: []string{"begin 0s", "end(unknown,true) 10ms"}},
+		{name: "no hedge, a failure", steps: []step{fails(10*ms, errHiccup)},
+			own: []string{"begin 0s", "end(unknown,false) 10ms"}},
+		{name: "the deadline comes first", steps: []step{ok(10 * ms)}, deadline: 50 * ms,
+			own: []string{"begin 0s", "end(unknown,true) 10ms"}},
+		{name: "a hedge wins", steps: []step{ok(time.Second), ok(50 * ms)},
+			own:    []string{"begin 0s", "withdraw(transient,1) 100ms", "end(transient,false) 150ms"},
+			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(transient,false) 150ms"}},
+		{name: "a hedge fails early", steps: []step{ok(time.Second), fails(50*ms, errHiccup)}, refused: "failed",
+			own:    []string{"begin 0s", "withdraw(transient,1) 100ms", "end(transient,false) 1s"},
+			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(transient,false) 150ms"}},
+		{name: "two hedges", most: 3, steps: []step{ok(time.Second), ok(time.Second), ok(50 * ms)},
+			own: []string{"begin 0s", "withdraw(transient,1) 100ms", "withdraw(transient,2) 200ms", "end(transient,false) 250ms"},
+			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "begin 200ms", "withdraw(transient,1) 200ms",
+				"end(transient,false) 250ms", "end(transient,false) 250ms"}},
+		{name: "refused", steps: []step{ok(150 * ms)}, refuse: []bool{true}, refused: "budget",
+			own: []string{"begin 0s", "withdraw(transient,1) 100ms", "end(unknown,true) 150ms"}},
+		{name: "the policy's refuses", steps: []step{ok(150 * ms)}, policyRefuse: []bool{true}, refused: "policy_budget",
+			own:    []string{"begin 0s", "withdraw(transient,1) 100ms", "end(transient,false) 150ms"},
+			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(unknown,false) 100ms"}},
+		{name: "refused, then granted", most: 3, steps: []step{ok(time.Second), ok(50 * ms)}, refuse: []bool{true}, refused: "budget",
+			own:    []string{"begin 0s", "withdraw(transient,1) 100ms", "withdraw(transient,1) 200ms", "end(transient,false) 250ms"},
+			policy: []string{"begin 200ms", "withdraw(transient,1) 200ms", "end(transient,false) 250ms"}},
+		{name: "the policy's refuses, then grants", most: 3, steps: []step{ok(time.Second), ok(50 * ms)}, policyRefuse: []bool{true}, refused: "policy_budget",
+			own: []string{"begin 0s", "withdraw(transient,1) 100ms", "withdraw(transient,2) 200ms", "end(transient,false) 250ms"},
+			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(unknown,false) 100ms",
+				"begin 200ms", "withdraw(transient,1) 200ms", "end(transient,false) 250ms"}},
+		{name: "two are refused, the first reason is told", most: 3, steps: []step{ok(250 * ms)}, refuse: []bool{false, true}, policyRefuse: []bool{true}, refused: "policy_budget",
+			own:    []string{"begin 0s", "withdraw(transient,1) 100ms", "withdraw(transient,2) 200ms", "end(transient,false) 250ms"},
+			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(unknown,false) 100ms"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				if tt.deadline > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, tt.deadline)
+					defer cancel()
+				}
+				own := &ledger{refuse: tt.refuse, start: time.Now()}
+				policy := &ledger{refuse: tt.policyRefuse, start: time.Now()}
+				h := after100ms()
+				h.Budget, h.MaxInFlight = own, tt.most
+				s := script{steps: tt.steps}
+				_, _ = hedge.Op(retry.Policy{Budget: policy}, &h.Hedge, s.op, hedge.Value[int]{})(ctx)
+				if !slices.Equal(own.got, tt.own) {
+					t.Errorf("the hedge's budget was told\n%q, want\n%q", own.got, tt.own)
+				}
+				if !slices.Equal(policy.got, tt.policy) {
+					t.Errorf("the policy's budget was told\n%q, want\n%q", policy.got, tt.policy)
+				}
+				if len(h.got) == 1 && h.got[0].Refused != tt.refused || len(h.got) == 0 && tt.refused != "" {
+					t.Errorf("told %+v, want refused %q", h.got, tt.refused)
+				}
+			})
+		})
+	}
+}
+
+// slow makes calls whose hedge would win at once, until one is refused, and returns
+// how many were hedged.
+func slow(t *testing.T, op func(context.Context) (int, error), h *told) (hedged int) {
+	for range 1000 {
+		h.got = nil
+		_, _ = op(t.Context())
+		if h.got[0].Started == 1 {
+			return hedged
+		}
+		hedged++
+	}
+	return hedged
+}
+
+// sleepy is an op that hangs for a second if it is told to, unless it is a hedge.
+func sleepy(hang *bool) func(context.Context) (int, error) {
+	return func(ctx context.Context) (int, error) {
+		if *hang && hedge.Number(ctx) == 1 {
+			select {
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			case <-time.After(time.Second):
+			}
+		}
+		return 0, nil
+	}
+}
+
+func TestTokenBudgetGrantsAHedgeForFourteenCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := after100ms()
+		h.Budget = &retry.TokenBudget{}
+		hang := true
+		op := hedge.Op(retry.Policy{}, &h.Hedge, sleepy(&hang), hedge.Value[int]{})
+		if got := slow(t, op, h); got != 500/14 {
+			t.Errorf("a full bucket grants %d hedges, want %d", got, 500/14)
+		}
+		// 10 tokens are left, and the call that was refused has earned one.
+		for range 14 - 11 {
+			hang = false
+			_, _ = op(t.Context())
+		}
+		hang = true
+		if got := slow(t, op, h); got != 1 {
+			t.Errorf("%d hedges, want the one that was earned", got)
+		}
+		for range 13 - 1 {
+			hang = false
+			_, _ = op(t.Context())
+		}
+		hang = true
+		if got := slow(t, op, h); got != 0 {
+			t.Errorf("%d hedges after 13 calls, want none", got)
+		}
+	})
+}
+
+// Five hundred calls in ten seconds allow 5 % of them and 1/s: 35 hedges.
+func TestOwnBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := after100ms()
+		hang := false
+		op := hedge.Op(retry.Policy{}, &h.Hedge, sleepy(&hang), hedge.Value[int]{})
+		for range 500 {
+			_, _ = op(t.Context())
+		}
+		hang = true
+		if got, want := slow(t, op, h), 35+1; got != want { // one more for what the hedged calls add themselves
+			t.Errorf("%d hedges, want %d", got, want)
+		}
+		if h.got[0].Refused != "budget" {
+			t.Errorf("refused %q, want budget", h.got[0].Refused)
+		}
+		time.Sleep(time.Minute)
+		if got := slow(t, op, h); got != 10 {
+			t.Errorf("%d hedges a minute later, want the ten that 1/s allow", got)
+		}
+	})
+}
