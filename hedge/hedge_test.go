@@ -378,6 +378,7 @@ func TestWrongUsePanics(t *testing.T) {
 	}{
 		"nil op":               {func() { hedge.Op[int](retry.Policy{}, nil, nil, hedge.Value[int]{}) }, []string{"hedge: nil op"}},
 		"Do, nil op":           {func() { _, _ = hedge.Do[int](t.Context(), retry.Policy{}, nil, nil) }, []string{"hedge: nil op"}},
+		"nil context":          {func() { _, _ = hedge.Op(retry.Policy{}, &hedge.Hedge{}, op, hedge.Value[int]{})(nil) }, []string{"hedge: nil context"}}, //nolint:staticcheck
 		"a virtual clock":      {func() { hedge.Op(virtual, &hedge.Hedge{}, op, hedge.Value[int]{}) }, []string{"testing/synctest", "Never"}},
 		"Do, on virtual clock": {func() { _, _ = hedge.Do(t.Context(), virtual, &hedge.Hedge{}, op) }, []string{"testing/synctest", "Never"}},
 	} {

@@ -23,25 +23,24 @@ type race[T any] struct {
 	call     hedging.Call
 	timer    timer // nil if there is none
 	first    attempt[T]
-	hedges   []*attempt[T]
 	chosen   *attempt[T] // that has decided the call, or else failed last
 	errs     []error     // of those that failed before any decided, in that order
-	panicked *PanicValue // of a hedge
-	exited   bool        // a hedge has called runtime.Goexit
+	panicked *PanicValue // of a hedge; with Recovered nil it has called runtime.Goexit
 }
 
 // attempt is one attempt, and the context it gets.
 type attempt[T any] struct {
 	context.Context
 	cancel   context.CancelCauseFunc
-	number   int
+	next     *attempt[T] // of the call, in no order
 	value    T
 	err      error
+	number   int32
 	returned bool // op has, with value and err
 	judged   bool // and the policy knows what err means: nothing has panicked
 }
 
-func (a *attempt[T]) attemptNumber() int { return a.number }
+func (a *attempt[T]) attemptNumber() int { return int(a.number) }
 
 func (a *attempt[T]) Value(key any) any {
 	if _, ok := key.(numberKey); ok {
@@ -52,6 +51,9 @@ func (a *attempt[T]) Value(key any) any {
 
 // call makes one call.
 func (o *hedged[T]) call(ctx context.Context) (value T, err error) {
+	if ctx == nil {
+		panic("hedge: nil context")
+	}
 	r := &race[T]{hedged: o, ctx: ctx, call: o.Begin(now(o.policy.Clock))}
 	defer r.settle(&value, &err) // a panic or Goexit in the first attempt comes by here as well
 	r.begin(&r.first, 1)
@@ -66,7 +68,7 @@ func (o *hedged[T]) call(ctx context.Context) (value T, err error) {
 
 func (r *race[T]) begin(a *attempt[T], number int) {
 	a.Context, a.cancel = context.WithCancelCause(r.ctx)
-	a.number = number
+	a.number = int32(number)
 }
 
 // arm starts the timer for the next hedge, with the mutex held.
@@ -104,7 +106,7 @@ func (r *race[T]) next() *attempt[T] {
 	}
 	a := new(attempt[T])
 	r.begin(a, r.call.Started)
-	r.hedges = append(r.hedges, a)
+	a.next, r.first.next = r.first.next, a
 	return a
 }
 
@@ -127,7 +129,7 @@ func (r *race[T]) done(a *attempt[T], class retry.Class, hint time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	open := !r.call.Decided
-	decides := r.call.Done(a.number, now(r.policy.Clock), class, hint, r.ctx.Err() != nil)
+	decides := r.call.Done(int(a.number), now(r.policy.Clock), class, hint, r.ctx.Err() != nil)
 	switch {
 	case decides:
 		r.chosen = a
@@ -142,17 +144,14 @@ func (r *race[T]) done(a *attempt[T], class retry.Class, hint time.Duration) {
 func (r *race[T]) abort(a *attempt[T]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.call.Abort(a.number)
+	r.call.Abort(int(a.number))
 	r.chosen = nil
 	r.end(nil)
 }
 
 // end ends the contexts of all attempts but one, with the mutex held.
 func (r *race[T]) end(winner *attempt[T]) {
-	if &r.first != winner {
-		r.first.cancel(ErrLost)
-	}
-	for _, a := range r.hedges {
+	for a := &r.first; a != nil; a = a.next {
 		if a != winner {
 			a.cancel(ErrLost)
 		}
@@ -164,9 +163,7 @@ func (r *race[T]) end(winner *attempt[T]) {
 func (r *race[T]) catch(recovered any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if recovered == nil {
-		r.exited = true
-	} else if r.panicked == nil {
+	if r.panicked == nil || r.panicked.Recovered == nil {
 		r.panicked = &PanicValue{recovered, debug.Stack()}
 	}
 }
@@ -183,22 +180,23 @@ func (r *race[T]) settle(value *T, err *error) {
 	r.open.Wait()
 
 	r.call.End()
-	if !r.first.judged || r.panicked != nil || r.exited {
+	if !r.first.judged || r.panicked != nil {
 		r.chosen, r.call.Winner = nil, 0
 	}
-	r.drop(&r.first)
-	for _, a := range r.hedges {
-		r.drop(a)
+	for a := &r.first; a != nil; a = a.next {
+		if a != r.chosen {
+			r.drop(a)
+		}
 	}
 	if r.call.Hedged && r.hook != nil {
 		r.hook(r.ctx, r.summary())
 	}
 	switch a := r.chosen; {
 	case !r.first.judged:
+	case r.panicked != nil && r.panicked.Recovered == nil:
+		runtime.Goexit()
 	case r.panicked != nil:
 		panic(r.panicked)
-	case r.exited:
-		runtime.Goexit()
 	case a.err == nil && r.value.Hold != nil:
 		*value = r.value.Hold(a.value, func() { a.cancel(nil) })
 	default:
@@ -212,9 +210,6 @@ func (r *race[T]) settle(value *T, err *error) {
 
 // drop frees what an attempt holds that is not chosen.
 func (r *race[T]) drop(a *attempt[T]) {
-	if a == r.chosen || a.cancel == nil {
-		return
-	}
 	a.cancel(ErrLost)
 	if a.returned {
 		r.value.discard(a.value, a.err)
@@ -226,7 +221,7 @@ func (r *race[T]) summary() Summary {
 		Name:    r.policy.Name,
 		Started: r.call.Started,
 		Winner:  r.call.Winner,
-		Refused: r.call.Refused,
+		Refused: r.call.Refused.String(),
 		Delay:   r.call.Delay,
 		Elapsed: r.call.Elapsed(now(r.policy.Clock)),
 	}

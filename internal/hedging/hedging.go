@@ -80,13 +80,21 @@ func (s *Shared) pushedBack(now time.Time) bool {
 	return until != nil && now.Before(*until)
 }
 
-// Why a hedge was not started.
+// Refusal is why a hedge was not started.
+type Refusal uint8
+
 const (
-	RefusedPushback     = "pushback"      // a server asked to be left alone, and the time is not over
-	RefusedBudget       = "budget"        // the budget of hedges
-	RefusedPolicyBudget = "policy_budget" // the budget of the retry policy
-	RefusedFailed       = "failed"        // an attempt failed while another ran
+	NotRefused          Refusal = iota
+	RefusedPushback             // a server asked to be left alone, and the time is not over
+	RefusedBudget               // the budget of hedges
+	RefusedPolicyBudget         // the budget of the retry policy
+	RefusedFailed               // an attempt failed while another ran
 )
+
+var refusals = [...]string{"", "pushback", "budget", "policy_budget", "failed"}
+
+// String returns the reason as a word, "" for none.
+func (r Refusal) String() string { return refusals[r] }
 
 // Call is one call: a race of attempts that are numbered from 1. Whoever makes the
 // attempts asks Begin for one, tells it when the delay has passed (again) and when
@@ -97,16 +105,16 @@ type Call struct {
 	start  time.Time
 
 	Delay   time.Duration // how long the first attempt runs alone, and as long again before each further one
-	Refused string        // the first reason why a hedge was not started
 	Started int           // attempts so far, the first included
 	Winner  int           // the attempt that succeeded, 0 if none
+	Refused Refusal       // the first reason why a hedge was not started
 	Hedged  bool          // the delay has passed while the call was open
 	Decided bool          // an attempt has succeeded, or failed for good
+	failed  bool          // an attempt has failed otherwise
 
-	running int // attempts that have not ended
-	asked   int // how often the delay has passed
-	granted int // hedges by the budget of hedges
-	failed  bool
+	running int32 // attempts that have not ended
+	asked   int32 // how often a hedge was asked for
+	granted int32 // hedges by the budget of hedges
 }
 
 // Begin starts a call and its first attempt. h must be resolved and have a Budget.
@@ -143,7 +151,7 @@ func (c *Call) Passed(now time.Time, canceled bool) (start, again bool) {
 		c.Started++
 		c.running++
 	}
-	return start, c.asked < c.hedger.MaxInFlight-1
+	return start, int(c.asked) < c.hedger.MaxInFlight-1
 }
 
 // withdraw asks all who may refuse a hedge. Each budget that grants one is told
@@ -152,7 +160,7 @@ func (c *Call) withdraw(now time.Time) bool {
 	switch h := c.hedger; {
 	case h.Shared.pushedBack(now):
 		c.refuse(RefusedPushback)
-	case !h.Budget.Withdraw(retry.Transient, c.granted+1):
+	case !h.Budget.Withdraw(retry.Transient, int(c.granted)+1):
 		c.refuse(RefusedBudget)
 	default:
 		c.granted++
@@ -169,8 +177,8 @@ func (c *Call) withdraw(now time.Time) bool {
 	return false
 }
 
-func (c *Call) refuse(why string) {
-	if c.Refused == "" {
+func (c *Call) refuse(why Refusal) {
+	if c.Refused == NotRefused {
 		c.Refused = why
 	}
 }

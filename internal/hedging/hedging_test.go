@@ -246,7 +246,7 @@ func TestNothingStartsOnceTheCallIsOver(t *testing.T) {
 		h := measured()
 		c := h.Begin(start)
 		end(&c)
-		if ask, again := c.Passed(start, false); ask || again || c.Hedged || c.Refused != "" {
+		if ask, again := c.Passed(start, false); ask || again || c.Hedged || c.Refused != NotRefused {
 			t.Errorf("%s: Passed() = %v, %v, %+v, want nothing", name, ask, again, c)
 		}
 	}

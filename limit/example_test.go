@@ -1,0 +1,43 @@
+package limit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/limit"
+)
+
+// One Limit for all calls to a dependency, around what a run retries.
+func ExampleOp() {
+	users := &limit.Limit{}
+	policy := retry.Policy{Name: "fetch-user"}
+
+	fetchUser := limit.Op(users, policy, func(context.Context) (string, error) { return "ada", nil })
+
+	user, err := retry.Do(context.Background(), policy, fetchUser)
+	fmt.Println(user, err)
+	// Output: ada <nil>
+}
+
+// Around code that is no op: take a place, give it back, and say how it went.
+func ExampleLimit_Acquire() {
+	jobs := &limit.Limit{Start: 1}
+	run := func(job func() error) (err error) {
+		if !jobs.Acquire() {
+			return limit.ErrLimited
+		}
+		defer func() { jobs.Release(err == nil, errors.Is(err, context.DeadlineExceeded)) }()
+		return job()
+	}
+
+	err := run(func() error {
+		fmt.Println(jobs.InFlight(), "of", jobs.Places())
+		return run(func() error { return nil }) // the only place is taken
+	})
+	fmt.Println(err)
+	// Output:
+	// 1 of 1
+	// limit: too many attempts in flight
+}
