@@ -165,10 +165,3 @@ func newHedged[T any](p *retry.Policy, h *Hedge, op func(context.Context) (T, er
 	}
 	return o
 }
-
-func (o *hedged[T]) now() time.Time {
-	if o.policy.Clock == nil {
-		return time.Now()
-	}
-	return o.policy.Clock.Now()
-}

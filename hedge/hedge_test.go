@@ -499,6 +499,69 @@ func TestPanicInTheClassifier(t *testing.T) {
 	})
 }
 
+// panickyBudget panics where a hedge is asked for.
+type panickyBudget struct{ retry.TokenBudget }
+
+func (*panickyBudget) Withdraw(retry.Class, int) bool { panic("no budget") }
+
+func TestPanicInABudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hedge.Hedge{Delay: 100 * ms, Budget: new(panickyBudget)}
+		s := script{steps: []step{{takes: 120 * ms, deaf: true}}}
+		var discarded []int
+		defer func() {
+			if v, ok := recover().(*hedge.PanicValue); !ok || v.Recovered != "no budget" {
+				t.Errorf("recovered %v, want the budget's panic", v)
+			}
+			if s.ctxs[0].Err() == nil || !slices.Equal(discarded, []int{1}) {
+				t.Errorf("discarded %v, want the first attempt's value", discarded)
+			}
+		}()
+		_, _ = hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{Discard: func(v int) { discarded = append(discarded, v) }})(t.Context())
+	})
+}
+
+func TestNoHedgeAfterAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3}
+		s := script{steps: []step{{takes: time.Second, deaf: true}, {takes: 50 * ms, then: func() { panic(errGone) }}}}
+		defer func() {
+			if recover() == nil || s.calls != 2 {
+				t.Errorf("%d calls, want two and a panic", s.calls)
+			}
+		}()
+		_, _ = hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{})(t.Context())
+	})
+}
+
+// An answer is no failure: the errors of those that failed before it are dropped.
+func TestPermanentErrorStandsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3}
+		s := script{steps: []step{fails(250*ms, errHiccup), fails(200*ms, errCough), fails(150*ms, retry.Stop(errGone))}}
+		v, err := hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{})(t.Context())
+		if v != 3 || !errors.Is(err, errGone) || errors.Is(err, errHiccup) || errors.Is(err, errCough) {
+			t.Errorf("Op = %d, %v, want 3 and only the permanent error", v, err)
+		}
+	})
+}
+
+func TestZeroValueOfASuccessIsAValue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hedge.Hedge{Delay: 100 * ms}
+		discarded := 0
+		_, _ = hedge.Op(retry.Policy{}, &h, func(ctx context.Context) (int, error) {
+			if hedge.Number(ctx) == 1 {
+				time.Sleep(time.Second)
+			}
+			return 0, nil
+		}, hedge.Value[int]{Discard: func(int) { discarded++ }})(t.Context())
+		if discarded != 1 {
+			t.Errorf("Discard was called %d times, want once", discarded)
+		}
+	})
+}
+
 func TestNumberOfTheInnermostCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h hedge.Hedge

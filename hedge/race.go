@@ -158,11 +158,14 @@ func (r *race[T]) end(winner *attempt[T]) {
 	}
 }
 
-// catch keeps what a hedge has panicked with for the caller's goroutine; nil stands
-// for runtime.Goexit.
+// catch keeps what a hedge, or a budget before it, has panicked with for the
+// caller's goroutine; nil stands for runtime.Goexit.
 func (r *race[T]) catch(recovered any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.call.Decided, r.call.Winner = true, 0
+	r.chosen = nil
+	r.end(nil)
 	if r.panicked == nil || r.panicked.Recovered == nil {
 		r.panicked = &PanicValue{recovered, debug.Stack()}
 	}
@@ -180,9 +183,6 @@ func (r *race[T]) settle(value *T, err *error) {
 	r.open.Wait()
 
 	r.call.End()
-	if !r.first.judged || r.panicked != nil {
-		r.chosen, r.call.Winner = nil, 0
-	}
 	for a := &r.first; a != nil; a = a.next {
 		if a != r.chosen {
 			r.drop(a)

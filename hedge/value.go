@@ -47,10 +47,10 @@ func closeAny(v reflect.Value) {
 		return
 	}
 	field, ok := v.Type().FieldByName("Body")
-	if !ok || !field.IsExported() {
+	if !ok {
 		return
 	}
-	if body, err := v.FieldByIndexErr(field.Index); err == nil && body.CanInterface() {
+	if body, err := v.FieldByIndexErr(field.Index); err == nil { // else it is behind a nil pointer
 		closeIt(body)
 	}
 }

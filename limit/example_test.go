@@ -28,8 +28,11 @@ func ExampleLimit_Acquire() {
 		if !jobs.Acquire() {
 			return limit.ErrLimited
 		}
-		defer func() { jobs.Release(err == nil, errors.Is(err, context.DeadlineExceeded)) }()
-		return job()
+		ok := false
+		defer func() { jobs.Release(ok, errors.Is(err, context.DeadlineExceeded)) }()
+		err = job()
+		ok = err == nil // not if job panics
+		return err
 	}
 
 	err := run(func() error {
