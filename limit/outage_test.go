@@ -1,0 +1,221 @@
+package limit_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/limit"
+)
+
+// service has 10 workers that take 50 ms each, and a queue in which requests wait in
+// their order. It does what it was asked also if nobody waits any more, hangs for some
+// time, and fails some of its requests at random.
+type service struct {
+	workers chan struct{}
+	hangs   func() bool
+	failure float64
+	busy    sync.WaitGroup
+}
+
+func (s *service) serve(ctx context.Context) (int, error) {
+	done := make(chan struct{})
+	s.busy.Go(func() {
+		s.workers <- struct{}{}
+		for s.hangs() {
+			time.Sleep(50 * time.Millisecond)
+		}
+		time.Sleep(50 * time.Millisecond)
+		<-s.workers
+		close(done)
+	})
+	select {
+	case <-done:
+		if rand.Float64() < s.failure {
+			return 0, errors.New("failed")
+		}
+		return 200, nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// guard stands before each attempt, and is told how it went.
+type guard interface {
+	Acquire() bool
+	Release(ok, overload bool)
+}
+
+// throttling is what Google's SRE book calls client-side throttling ("Handling
+// Overload", K = 2): it refuses with the probability by which requests are more than
+// twice those that were accepted, in the last two minutes.
+type throttling struct {
+	mu    sync.Mutex
+	calls []outcome
+}
+
+type outcome struct {
+	at time.Time
+	ok bool
+}
+
+func (g *throttling) Acquire() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for len(g.calls) > 0 && time.Since(g.calls[0].at) > 2*time.Minute {
+		g.calls = g.calls[1:]
+	}
+	accepted := 0
+	for _, c := range g.calls {
+		if c.ok {
+			accepted++
+		}
+	}
+	requests := float64(len(g.calls))
+	if rand.Float64() < max(0, (requests-2*float64(accepted))/(requests+1)) {
+		g.calls = append(g.calls, outcome{time.Now(), false}) // a refused one is a request as well
+		return false
+	}
+	return true
+}
+
+func (g *throttling) Release(ok, _ bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.calls = append(g.calls, outcome{time.Now(), ok})
+}
+
+// breaker opens for 10 s after five failures in a row, and then lets one call try.
+type breaker struct {
+	mu     sync.Mutex
+	row    int
+	until  time.Time
+	trying bool
+}
+
+func (g *breaker) Acquire() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.row < 5 {
+		return true
+	}
+	if g.trying || time.Now().Before(g.until) {
+		return false
+	}
+	g.trying = true
+	return true
+}
+
+func (g *breaker) Release(ok, _ bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.trying = false
+	if ok {
+		g.row = 0
+		return
+	}
+	g.row++
+	g.until = time.Now().Add(10 * time.Second)
+}
+
+// storm is calls a second, for a minute, with a timeout of a second and up to three
+// attempts within a TokenBudget. It returns which of the calls of the last 20 seconds
+// succeeded.
+func storm(g guard, rate float64, hang time.Duration, failure float64) (goodput float64) {
+	start := time.Now()
+	s := &service{workers: make(chan struct{}, 10), failure: failure}
+	s.hangs = func() bool { d := time.Since(start) - 10*time.Second; return d >= 0 && d < hang }
+	p := retry.Policy{MaxAttempts: 3, AttemptTimeout: time.Second, Budget: &retry.TokenBudget{}}
+	op := s.serve
+	if g != nil {
+		op = guarded(g, s.serve)
+	}
+	if l, ok := g.(*limit.Limit); ok {
+		op = limit.Op(l, p, s.serve)
+	}
+	arrivals := rand.New(rand.NewPCG(1, 2))
+	calls, good := 0, 0
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for time.Since(start) < time.Minute {
+		late := time.Since(start) > 40*time.Second
+		wg.Go(func() {
+			_, err := retry.Do(context.Background(), p, op)
+			mu.Lock()
+			defer mu.Unlock()
+			if late {
+				calls++
+			}
+			if late && err == nil {
+				good++
+			}
+		})
+		time.Sleep(time.Duration(arrivals.ExpFloat64() / rate * float64(time.Second)))
+	}
+	wg.Wait()
+	s.busy.Wait()
+	return float64(good) / float64(calls)
+}
+
+func guarded(g guard, op func(context.Context) (int, error)) func(context.Context) (int, error) {
+	return func(ctx context.Context) (int, error) {
+		if !g.Acquire() {
+			return 0, limit.ErrLimited
+		}
+		v, err := op(ctx)
+		g.Release(err == nil, errors.Is(err, context.DeadlineExceeded))
+		return v, err
+	}
+}
+
+// What ends an outage in which the queue is older than the timeout, what is left of a
+// server that gets half more than it can do, and what a guard costs when failures are
+// random. With -v it prints the table of docs/tail.md.
+func TestOutages(t *testing.T) {
+	if raceEnabled {
+		t.Skip("simulates minutes, with a goroutine for each request")
+	}
+	guards := []struct {
+		name  string
+		fresh func() guard
+	}{
+		{"none", func() guard { return nil }},
+		{"limit", func() guard { return new(limit.Limit) }},
+		{"throttling", func() guard { return new(throttling) }},
+		{"breaker", func() guard { return new(breaker) }},
+	}
+	got := make(map[string][3]float64)
+	for _, g := range guards {
+		var row [3]float64
+		for i, run := range []func() float64{
+			func() float64 { return storm(g.fresh(), 190, 10*time.Second, 0) },
+			func() float64 { return storm(g.fresh(), 300, 0, 0) },
+			func() float64 { return storm(g.fresh(), 100, 0, .6) },
+		} {
+			synctest.Test(t, func(*testing.T) { row[i] = run() })
+		}
+		got[g.name] = row
+		t.Logf("%-11s  after an outage %.2f  150 %% load %.2f  60 %% fail %.2f", g.name, row[0], row[1], row[2])
+	}
+	const outage, overload, random = 0, 1, 2
+	none, limited := got["none"], got["limit"]
+	if none[outage] > .1 || limited[outage] < .99 {
+		t.Errorf("after an outage %.2f with a limit and %.2f without, want all and nothing", limited[outage], none[outage])
+	}
+	if none[overload] > .1 || limited[overload] < .6 {
+		t.Errorf("under 150 %% load %.2f with a limit and %.2f without, want two thirds and nothing", limited[overload], none[overload])
+	}
+	if limited[random] < none[random]-.1 {
+		t.Errorf("%.2f succeed with a limit where %.2f do without", limited[random], none[random])
+	}
+	for _, name := range []string{"throttling", "breaker"} {
+		if got[name][random] > .75*none[random] {
+			t.Errorf("%s lets %.2f succeed: docs/tail.md says that it starves the server", name, got[name][random])
+		}
+	}
+}
