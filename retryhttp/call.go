@@ -139,19 +139,26 @@ func (c *call) label(resp *http.Response, err error) {
 func (c *call) attempt(ctx context.Context) (*http.Response, error) {
 	resp, err := c.send(ctx)
 	if resp != nil && err == nil {
-		if resp.StatusCode < 400 {
-			return resp, nil
-		}
-		var class retry.Class
-		class, err = c.failure(resp)
-		if c.policy.Classify != nil {
-			class, _ = c.policy.Judge(err)
-		}
-		if class == retry.Permanent {
+		if err = c.objection(resp); err == nil {
 			return resp, nil
 		}
 	}
 	return resp, c.holdBody(err)
+}
+
+// objection returns what makes a response worth a retry, nil if it is an answer.
+func (c *call) objection(resp *http.Response) error {
+	if resp.StatusCode < 400 {
+		return nil
+	}
+	class, err := c.failure(resp)
+	if c.policy.Classify != nil {
+		class, _ = c.policy.Judge(err)
+	}
+	if class == retry.Permanent {
+		return nil
+	}
+	return err
 }
 
 func (c *call) method() string { return cmp.Or(c.req.Method, http.MethodGet) }
@@ -199,7 +206,7 @@ func (c *call) exchange(ctx context.Context, expires time.Time) (resp *http.Resp
 		return nil, nil, err
 	}
 	c.handed = true
-	resp, err = c.base().RoundTrip(req)
+	resp, err = c.dispatch(c.Transport, req)
 	switch {
 	case err != nil:
 		return nil, nil, err

@@ -62,7 +62,7 @@ func newCall(c *http.Client, p retry.Policy, req *http.Request) *call {
 		}
 		return nil
 	}
-	t.Base, t.Policy = redirecting{&following}, p
+	t.Base, t.Policy, t.Hedge = redirecting{&following}, p, nil // hedged below, where the headers are
 	return call
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/hedge"
 )
 
 // Transport is an [http.RoundTripper] that sends a request again when that may
@@ -86,6 +87,23 @@ type Transport struct {
 	// number, from the second attempt on. Empty means none.
 	AttemptHeader string
 
+	// Hedge returns the hedge for a host, which is written as for Budget: a slow
+	// attempt gets a second copy of its request beside it, and the first response
+	// headers with an answer decide. A status that the policy would retry is no
+	// answer: a quick 503 does not win over a slow 200. Nil, or nil from it, means no
+	// hedges. It must give the same host the same one, since a Hedge measures.
+	//
+	// Only GET, HEAD and OPTIONS are hedged, without a body and without the headers
+	// Upgrade and Expect. PUT and DELETE are not: they may run twice, but not at the
+	// same time. AttemptTimeout covers both copies, which are equal: Prepare and
+	// AttemptHeader know of retries alone. In Base [hedge.Number] of the request's
+	// context tells them apart. The loser is canceled and closed, not drained: over
+	// HTTP/1 that costs a connection. Over HTTP/2 two copies on one connection go to
+	// the same server: give the second a Transport of its own, by its number. With a
+	// *clockx.Virtual in Policy.Clock only hedges with hedge.Never work, see
+	// [hedge.Op].
+	Hedge func(host string) *hedge.Hedge
+
 	// TimeoutHeader names a request header that tells the server for how many
 	// milliseconds anybody still waits for the response: until the attempt's
 	// deadline or the caller's, whichever is sooner, rounded down. Empty, or a
@@ -127,7 +145,7 @@ func (t *Transport) pass(s *settings, req *http.Request) (*http.Response, error)
 			return nil, s.call.unsent(err)
 		}
 	}
-	return t.base().RoundTrip(req)
+	return s.call.dispatch(t, req)
 }
 
 // plan sets the call's policy, its idempotency key, and whether it may run twice.

@@ -1,0 +1,136 @@
+package retryhttp
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/hedge"
+)
+
+// dispatch sends req through t's Base, with hedges if t has any for its host, and if
+// two copies of it may run at the same time.
+func (c *call) dispatch(t *Transport, req *http.Request) (*http.Response, error) {
+	if t.Hedge == nil || c.prove || !raceable(req) {
+		return t.base().RoundTrip(req)
+	}
+	h := t.Hedge(host(req.URL))
+	if h == nil {
+		return t.base().RoundTrip(req)
+	}
+	c.url() // which attempts that fail would write, at the same time
+	r := &race{call: c, base: t.base(), req: req}
+	return r.run(h)
+}
+
+// raceable reports whether copies of req may run at the same time. To be idempotent
+// is not enough: a DELETE that comes second finds nothing, and its quick 404 would
+// beat the success; a PUT that lost may overwrite what came after the one that won.
+func raceable(req *http.Request) bool {
+	switch req.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
+		return req.URL != nil && !hasBody(req) && req.Header.Get("Upgrade") == "" && req.Header.Get("Expect") == ""
+	}
+	return false
+}
+
+// race is an attempt that is sent with hedges.
+type race struct {
+	*call
+	base http.RoundTripper
+	req  *http.Request
+
+	mu   sync.Mutex
+	last *http.Response // that was a failure
+}
+
+// run returns the first answer. If there is none, it returns the last response that
+// came, whatever came after it, and else the error.
+func (r *race) run(h *hedge.Hedge) (resp *http.Response, err error) {
+	defer func() {
+		if r.last != nil && r.last != resp {
+			closeBody(r.last)
+		}
+	}()
+	op := hedge.Op(*r.policy, h, r.attempt, hedge.Value[*http.Response]{Discard: r.discard})
+	got, err := op(r.req.Context())
+	if class, _ := r.policy.Judge(err); got == nil && r.last != nil && class != retry.Permanent {
+		got = r.last
+	}
+	if got == nil {
+		return nil, err
+	}
+	got.Request = r.req
+	return got, nil
+}
+
+// attempt sends a copy. A status that is worth a retry is a failure, so that it does
+// not win over a later success.
+//
+// The copy's context ends with the race's only until the headers are there. Then the
+// body keeps it: the caller reads the body of a failure as well.
+func (r *race) attempt(ctx context.Context) (*http.Response, error) {
+	sent, cancel := context.WithCancelCause(carried{r.req.Context(), ctx})
+	detach := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	ready := false
+	defer func() {
+		detach()
+		if !ready {
+			cancel(nil)
+		}
+	}()
+	resp, err := r.base.RoundTrip(r.req.WithContext(sent))
+	if err != nil || resp == nil {
+		return nil, err
+	}
+	if resp.Body != nil && resp.Body != http.NoBody {
+		resp.Body = &held{resp.Body, cancel}
+		ready = true
+	}
+	if err = r.objection(resp); err != nil {
+		r.mu.Lock()
+		r.last = resp
+		r.mu.Unlock()
+	}
+	return resp, err
+}
+
+// discard closes what is not returned, without draining it. The last failure may be
+// returned yet.
+func (r *race) discard(resp *http.Response) {
+	if resp != nil && resp != r.last {
+		closeBody(resp)
+	}
+}
+
+func closeBody(resp *http.Response) {
+	if resp.Body != nil {
+		resp.Body.Close()
+	}
+}
+
+// carried is the context of a request with the values of a race's, so that
+// [hedge.Number] works in Base.
+type carried struct {
+	context.Context
+	race context.Context
+}
+
+func (c carried) Value(key any) any { return c.race.Value(key) }
+
+// AfterFunc is what [context.WithCancelCause] asks for instead of starting a
+// goroutine: by its values c looks like a child of the race's context.
+func (c carried) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(c.Context, f) }
+
+// held is a body that keeps its request's context until it is closed.
+type held struct {
+	io.ReadCloser
+	cancel context.CancelCauseFunc
+}
+
+func (b *held) Close() error {
+	defer b.cancel(nil)
+	return b.ReadCloser.Close()
+}
