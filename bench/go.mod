@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/avast/retry-go/v5 v5.1.1
 	github.com/cenkalti/backoff/v7 v7.0.3
+	github.com/cristalhq/hedgedhttp v0.9.1
 	github.com/eapache/go-resiliency v1.7.0
 	github.com/failsafe-go/failsafe-go v0.9.8
 	github.com/goretry/retry v0.0.0

@@ -4,8 +4,9 @@
 //
 // It writes bench/RESULTS.md and bench/BEHAVIOUR.md, and puts five rows between the
 // markers in README.md. That takes some minutes, on a machine with nothing else to
-// do. With -behaviour it writes only bench/BEHAVIOUR.md; with -short it does all of
-// it in seconds, with figures that mean little.
+// do. With -behaviour it writes only bench/BEHAVIOUR.md, with -tail only
+// bench/TAIL.md, which is not written otherwise; with -short it does all of it in
+// seconds, with figures that mean little.
 package main
 
 import (
@@ -26,15 +27,20 @@ func main() {
 	bench.WaitIfAsked()
 	short := flag.Bool("short", false, "only a few rounds")
 	behaviour := flag.Bool("behaviour", false, "only BEHAVIOUR.md")
+	tail := flag.Bool("tail", false, "only TAIL.md")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	err := error(nil)
-	if !*behaviour {
-		err = measure(ctx, *short)
-	}
-	if err == nil {
+	var err error
+	switch {
+	case *tail:
+		err = tails(ctx, *short)
+	case *behaviour:
 		err = behave(ctx)
+	default:
+		if err = measure(ctx, *short); err == nil {
+			err = behave(ctx)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "table:", err)
@@ -44,13 +50,37 @@ func main() {
 
 const module = "github.com/goretry/retry/bench"
 
-func measure(ctx context.Context, short bool) error {
+// folder returns where the files are written.
+func folder(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", module).Output()
 	if err != nil {
-		return fmt.Errorf("looking for %s: %w", module, err)
+		return "", fmt.Errorf("looking for %s: %w", module, err)
 	}
-	dir := strings.TrimSpace(string(out))
+	return strings.TrimSpace(string(out)), nil
+}
 
+// tails measures what hedging does to slow answers, in some minutes.
+func tails(ctx context.Context, short bool) error {
+	dir, err := folder(ctx)
+	if err != nil {
+		return err
+	}
+	rounds, phase := 3, 8*time.Second
+	if short {
+		rounds, phase = 1, time.Second
+	}
+	rows, err := bench.Tail(ctx, rounds, phase, func(peer string) { fmt.Fprintln(os.Stderr, peer) })
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "TAIL.md"), []byte(bench.TailMarkdown(rows, rounds, phase)), 0o644)
+}
+
+func measure(ctx context.Context, short bool) error {
+	dir, err := folder(ctx)
+	if err != nil {
+		return err
+	}
 	rounds, batch, waits := 15, 20*time.Millisecond, 5
 	if short {
 		rounds, batch, waits = 2, time.Millisecond, 1
