@@ -15,6 +15,8 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/limit"
 	otelretry "github.com/goretry/retry/otel"
 	"github.com/grafana/grafana-foundation-sdk/go/bargauge"
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
@@ -90,8 +92,8 @@ func TestDashboardQueries(t *testing.T) {
 			t.Errorf("variable %s: no label %s in %s", v.Name, m[2], m[1])
 		}
 	}
-	if variables != 3 || len(d.Panels) != 11 {
-		t.Errorf("%d variables and %d panels, want 3 and 11", variables, len(d.Panels))
+	if variables != 3 || len(d.Panels) != 14 {
+		t.Errorf("%d variables and %d panels, want 3 and 14", variables, len(d.Panels))
 	}
 	for _, p := range d.Panels {
 		if len(p.Targets) == 0 || p.Description == "" {
@@ -183,8 +185,8 @@ func TestRules(t *testing.T) {
 func TestDocumentedQueries(t *testing.T) {
 	c := checker{t, scrape(t)}
 	found := regexp.MustCompile("(?m)^\\| .*\\? \\| `(.+)` \\|$").FindAllSubmatch(read(t, "../docs/observability.md"), -1)
-	if len(found) != 10 {
-		t.Errorf("%d queries, want 10", len(found))
+	if len(found) != 12 {
+		t.Errorf("%d queries, want 12", len(found))
 	}
 	for _, m := range found {
 		c.labels("observability.md", string(m[1]))
@@ -306,6 +308,24 @@ func scrape(t *testing.T) map[string]labelSet {
 		fails, // once
 	} {
 		_ = retry.Run(t.Context(), policy, op)
+	}
+	hedged := &hedge.Hedge{Delay: 1, Hedged: otelretry.HedgeHook(meters)}
+	slow := retry.Policy{Name: policy.Name} // the policy's clock would not move
+	_, _ = hedge.Do(t.Context(), slow, hedged, func(ctx context.Context) (int, error) {
+		if hedge.Number(ctx) == 1 {
+			<-ctx.Done()
+		}
+		return 0, ctx.Err()
+	})
+	for name, observe := range map[string]func() (func() error, error){
+		"hedge": func() (func() error, error) { return otelretry.ObserveHedge("dependency", hedged, meters) },
+		"limit": func() (func() error, error) { return otelretry.ObserveLimit("dependency", new(limit.Limit), meters) },
+	} {
+		unregister, err := observe()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		defer unregister()
 	}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()

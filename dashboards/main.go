@@ -138,6 +138,27 @@ var panels = []panel{{
 		"on a good day it should be empty.",
 	unit: "percentunit", width: 12, look: bars,
 	targets: []target{{fmt.Sprintf("topk(10, %s)", share(`retry_outcome="success_after_retry"`)), "{{retry_name}}"}},
+}, {
+	title: "Slow calls and their hedges",
+	description: "Calls per second that were not over when their hedge's delay had passed, by what became of the second attempt: it won, it lost, or who refused it. " +
+		"On a good day it is a twentieth of the calls. When the dependency slows down refused_budget rises for as long as the delay needs to follow.",
+	unit: "ops", width: 8, look: stacked,
+	targets: []target{{rate("retry_hedge_result", "retry_hedges_total", ""), "{{retry_hedge_result}}"}},
+}, {
+	title: "Hedge delay",
+	description: "How long an attempt runs before it is hedged, in the process where it is longest: 19 of 20 calls are faster. It follows the dependency: in an outage " +
+		"it rises before any attempt has timed out.",
+	unit: "s", width: 8,
+	targets: []target{{`max by (job, retry_hedge) (retry_hedge_delay_seconds{` + process + `})`, "{{job}} {{retry_hedge}}"}},
+}, {
+	title: "Places under limits",
+	description: "Attempts that may be in flight, and those that are, of all processes. In an overload the places fall until the dependency answers in time; " +
+		"where both lines meet, calls are turned away.",
+	unit: "none", width: 8,
+	targets: []target{
+		{`sum by (job, retry_limit) (retry_limit_places{` + process + `})`, "{{job}} {{retry_limit}}, places"},
+		{`sum by (job, retry_limit) (retry_limit_in_flight{` + process + `})`, "{{job}} {{retry_limit}}, in flight"},
+	},
 }}
 
 type object = map[string]any

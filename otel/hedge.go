@@ -1,0 +1,126 @@
+package otelretry
+
+import (
+	"context"
+	"errors"
+
+	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/limit"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/trace"
+)
+
+const (
+	hedgeKey        = attribute.Key("retry.hedge")
+	hedgeStartedKey = attribute.Key("retry.hedge.started")
+	hedgeWinnerKey  = attribute.Key("retry.hedge.winner")
+	hedgeRefusedKey = attribute.Key("retry.hedge.refused")
+	hedgeDelayKey   = attribute.Key("retry.hedge.delay")
+	hedgeResultKey  = attribute.Key("retry.hedge.result")
+	limitKey        = attribute.Key("retry.limit")
+)
+
+// HedgeHook returns a func for [hedge.Hedge].Hedged. For each call that was slow it
+// adds the event retry.hedge to the span in the context, which is that of the attempt
+// if the policy has the [Hooks] of this package, and counts the call in retry.hedges
+// by its name and result: won if a hedge succeeded first, lost if not, refused_ and the
+// reason if there was no hedge. A call whose caller had gone by then has no result. Of
+// the options [WithMeterProvider], [WithEvents] and [WithAttributes] apply. Build it
+// once and share it; it is safe for concurrent use.
+func HedgeHook(opts ...Option) func(context.Context, hedge.Summary) {
+	h := &hedges{config: configured(opts)}
+	h.counted.most, h.counted.build = cached, h.options
+	h.counter.init(h.meters, otel.GetMeterProvider, newHedgeCounter)
+	return h.hedged
+}
+
+// hedges is behind one call of HedgeHook.
+type hedges struct {
+	config
+	counter source[metric.MeterProvider, metric.Int64Counter]
+	counted cache[hedged, []metric.AddOption]
+}
+
+// hedged is what a call is counted by.
+type hedged struct{ name, result string }
+
+func newHedgeCounter(p metric.MeterProvider, _ bool) metric.Int64Counter {
+	c, err := meter(p).Int64Counter("retry.hedges", metric.WithUnit("{call}"),
+		metric.WithDescription("Calls that were slow, by what became of their hedges."))
+	return usable[metric.Int64Counter](c, err, noop.Int64Counter{})
+}
+
+func (h *hedges) options(c hedged) []metric.AddOption {
+	attrs := h.with(hedgeResultKey.String(c.result))
+	if c.name != "" {
+		attrs = append(attrs, nameKey.String(c.name))
+	}
+	return []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(attrs...))}
+}
+
+func (h *hedges) hedged(ctx context.Context, s hedge.Summary) {
+	if span := trace.SpanFromContext(ctx); !h.silent && span.IsRecording() {
+		attrs := h.with(hedgeStartedKey.Int(s.Started), hedgeWinnerKey.Int(s.Winner), hedgeDelayKey.Float64(s.Delay.Seconds()))
+		if s.Refused != "" {
+			attrs = append(attrs, hedgeRefusedKey.String(s.Refused))
+		}
+		span.AddEvent("retry.hedge", trace.WithAttributes(attrs...))
+	}
+	counter := h.counter.get()
+	if result := resultOf(s); result != "" && counter.Enabled(ctx) {
+		name := s.Name
+		if name != "" {
+			name, _ = admit(&names, name)
+		}
+		counter.Add(ctx, 1, h.counted.get(hedged{name, result})...)
+	}
+}
+
+// resultOf returns what became of the hedges of a call, "" if it wanted none.
+func resultOf(s hedge.Summary) string {
+	switch {
+	case s.Started > 1 && s.Winner > 1:
+		return "won"
+	case s.Started > 1:
+		return "lost"
+	case s.Refused != "":
+		return "refused_" + s.Refused
+	}
+	return ""
+}
+
+// ObserveHedge reports the delay of h as the gauge retry.hedge.delay, in seconds, with
+// the attribute retry.hedge set to name, until unregister is called. A Hedge that
+// never hedges has no delay and is not reported. Names and errors are as with
+// [ObserveBudget].
+func ObserveHedge(name string, h *hedge.Hedge, opts ...Option) (unregister func() error, err error) {
+	if h == nil {
+		return func() error { return nil }, errors.New("otelretry: nil hedge")
+	}
+	if h.Wait() < 0 {
+		return func() error { return nil }, nil
+	}
+	c := configured(opts)
+	attrs := metric.WithAttributes(c.with(hedgeKey.String(brief(name)))...)
+	return c.observe([]gauge{{"retry.hedge.delay", "s", "How long an attempt runs before it is hedged.",
+		func() float64 { return h.Wait().Seconds() }}}, attrs)
+}
+
+// ObserveLimit reports how many places l has, and how many of them are taken, as the
+// gauges retry.limit.places and retry.limit.in_flight with the attribute retry.limit
+// set to name, until unregister is called. Names and errors are as with
+// [ObserveBudget].
+func ObserveLimit(name string, l *limit.Limit, opts ...Option) (unregister func() error, err error) {
+	if l == nil {
+		return func() error { return nil }, errors.New("otelretry: nil limit")
+	}
+	c := configured(opts)
+	attrs := metric.WithAttributes(c.with(limitKey.String(brief(name)))...)
+	return c.observe([]gauge{
+		{"retry.limit.places", "{attempt}", "Attempts that may be in flight.", func() float64 { return float64(l.Places()) }},
+		{"retry.limit.in_flight", "{attempt}", "Attempts in flight under a limit.", func() float64 { return float64(l.InFlight()) }},
+	}, attrs)
+}
