@@ -16,8 +16,7 @@
 // seed gives the same result on every machine.
 //
 // [Contention], [Amplification], [Collapse], [Herd] and [Layers] are experiments
-// with known results; docs/storms.md compares. [ParsePolicy] reads a policy from a
-// line of text. The command retrysim is all of this in a terminal.
+// with known results; docs/storms.md compares. The command retrysim is all of this in a terminal.
 //
 // What may live here: models of who calls and who is called, and what is measured
 // of them. What decides about a retry belongs to package retry, what draws a

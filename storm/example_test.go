@@ -37,25 +37,6 @@ func ExampleService() {
 	// with a budget: 1.00 requests per call, back after 3.8s
 }
 
-func ExampleParsePolicy() {
-	p, err := storm.ParsePolicy("attempts=4 backoff=exponential(100ms,10s) jitter=equal budget=ratio(0.1)")
-	fmt.Println(p.MaxAttempts, err)
-	_, err = storm.ParsePolicy("attempts=4 backoff=fast")
-	fmt.Println(err)
-	// Output:
-	// 4 <nil>
-	// column 20: unknown backoff "fast": want one of exponential, linear, fibonacci, decorrelated, constant, schedule
-}
-
-func ExampleFormatPolicy() {
-	fmt.Println(storm.FormatPolicy(retry.Policy{
-		Name:    "fetch-user",
-		Backoff: retry.Linear{Base: time.Second, Jitter: retry.PlusMinus(.1)},
-		Budget:  &retry.TokenBudget{},
-	}))
-	// Output: name=fetch-user backoff=linear(1s) jitter=plusminus(0.1) budget=token
-}
-
 func ExampleLayers() {
 	for _, row := range (storm.Layers{Attempts: []int{4}, Depths: []int{3}}).Run() {
 		fmt.Printf("guarded %v: %d calls\n", row.Guarded, row.Calls)

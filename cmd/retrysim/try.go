@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/retryconf"
 	"github.com/goretry/retry/storm"
 )
 
@@ -54,7 +55,7 @@ func tryPolicy(o *options) func() (*report, error) {
 	value(o, &at, "at", "`time` at which outage and spike begin (default 10s)", duration)
 	value(o, &s.Duration, "duration", "`time` simulated (default 1m30s)", duration)
 	return func() (*report, error) {
-		p, err := storm.ParsePolicy(text)
+		p, err := retryconf.Parse(text)
 		switch {
 		case text == "":
 			return nil, fmt.Errorf("-policy: want a policy")
@@ -131,7 +132,7 @@ func judge(p retry.Policy, r *storm.Result, from, to time.Duration) tryRow {
 	normal, _ := r.Rate(0, from)
 	row := tryRow{
 		Policy:  p.Name,
-		Text:    storm.FormatPolicy(p.Named("")),
+		Text:    retryconf.Format(p.Named("")),
 		Load:    r.Load(),
 		Success: r.Success(),
 		Lost:    r.Asked - r.Succeeded,

@@ -1,4 +1,4 @@
-package storm
+package retryconf
 
 import (
 	"cmp"
@@ -14,55 +14,12 @@ import (
 	"github.com/goretry/retry"
 )
 
-// SyntaxError says what [ParsePolicy] could not read.
-type SyntaxError struct {
-	Text    string // all of it
-	Column  int    // where, in characters from 1
-	Message string // what was found there, and what was expected
-}
-
-// Error tells the column and the message.
-func (e *SyntaxError) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e.Message) }
-
-// ParsePolicy reads a policy from a line of text, such as
-//
-//	attempts=4 backoff=exponential(100ms,10s) jitter=full budget=ratio(0.1)
-//
-// Every field is optional and means what it does in [retry.Policy]. Arguments may
-// be left out from the right, or be 0, for their defaults:
-//
-//	name=fetch-user            or a Go string: name="fetch user"
-//	attempts=4                 or unlimited
-//	max_elapsed=10s
-//	attempt_timeout=2s
-//	backoff=exponential(base,max,factor)
-//	        linear(base,max)  fibonacci(base,max)  decorrelated(base,max)
-//	        constant(wait)    schedule(wait,wait,…)
-//	jitter=full                or equal, none, plusminus(0.2), between(low,high)
-//	throttle=…                 the backoff after a Throttled error
-//	throttle_jitter=…
-//	max_retry_after=5m
-//	non_idempotent
-//	budget=token(capacity,cost,throttle_cost,reward)
-//	       ratio(ratio,min_per_second,window)
-//	       concurrency(ratio,min)
-//
-// Each call makes a new budget. The error is a *[SyntaxError].
-func ParsePolicy(text string) (retry.Policy, error) {
-	r := reader{text: text}
-	var l line
-	l.read(&r)
-	if r.err != nil {
-		return retry.Policy{}, r.err
+// format writes a policy, and returns an error if a part of it has no text.
+func format(p retry.Policy) (text string, err error) {
+	switch p.Budget {
+	case (*retry.TokenBudget)(nil), (*retry.RatioBudget)(nil), (*retry.ConcurrencyBudget)(nil):
+		p.Budget = nil // which decides the same: it grants everything
 	}
-	return l.policy, nil
-}
-
-// FormatPolicy writes a policy as the text from which [ParsePolicy] makes one
-// that decides the same. Classify, Hooks, Clock and Rand are code, and left out. A
-// Backoff or Budget that is not this library's is written as its type, which
-// ParsePolicy refuses.
-func FormatPolicy(p retry.Policy) string {
 	l := line{policy: p}
 	for i, b := range l.backoffs() {
 		if _, _, jitter := parts(pointerTo(*b)); jitter != nil {
@@ -72,6 +29,9 @@ func FormatPolicy(p retry.Policy) string {
 	var words []string
 	for _, f := range l.fields() {
 		word := write(f.value)
+		if err == nil && foreign(f.value) {
+			err = fmt.Errorf("retryconf: a %s of type %s has no text", f.name, word)
+		}
 		switch _, flag := f.value.(*bool); {
 		case flag && word != "":
 			words = append(words, f.name)
@@ -79,7 +39,7 @@ func FormatPolicy(p retry.Policy) string {
 			words = append(words, f.name+"="+word)
 		}
 	}
-	return strings.Join(words, " ")
+	return strings.Join(words, " "), err
 }
 
 // line is a policy as its text has it: with the jitters apart from the backoffs.
@@ -197,7 +157,27 @@ func write(pointer any) string {
 	case **retry.Jitter:
 		return writeJitter(*x)
 	}
-	panic(fmt.Sprintf("storm: %T", pointer))
+	panic(fmt.Sprintf("retryconf: %T", pointer))
+}
+
+// foreign reports whether a pointer points to a backoff or budget without a text.
+func foreign(pointer any) bool {
+	var name string
+	switch x := pointer.(type) {
+	case *retry.Backoff:
+		if *x == nil {
+			return false
+		}
+		name, _, _ = parts(pointerTo(*x))
+	case *retry.Budget:
+		if *x == nil {
+			return false
+		}
+		name, _, _ = parts(*x)
+	default:
+		return false
+	}
+	return name == ""
 }
 
 func unless(unset bool, text string) string {

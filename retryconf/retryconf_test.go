@@ -1,7 +1,9 @@
-package storm_test
+package retryconf_test
 
 import (
+	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"math"
 	"reflect"
@@ -10,8 +12,21 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/storm"
+	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/retryconf"
 )
+
+const (
+	ms = time.Millisecond
+	s  = time.Second
+)
+
+// unlimited is a Budget that package retry does not know.
+type unlimited struct{}
+
+func (*unlimited) Begin()                         {}
+func (*unlimited) Withdraw(retry.Class, int) bool { return true }
+func (*unlimited) End(retry.Class, bool)          {}
 
 var texts = []struct {
 	text   string
@@ -50,12 +65,12 @@ var texts = []struct {
 
 func TestPolicyText(t *testing.T) {
 	for _, tt := range texts {
-		p, err := storm.ParsePolicy(tt.text)
+		p, err := retryconf.Parse(tt.text)
 		if err != nil || !reflect.DeepEqual(p, tt.policy) {
-			t.Errorf("ParsePolicy(%q) = %+v, %v, want %+v", tt.text, p, err, tt.policy)
+			t.Errorf("Parse(%q) = %+v, %v, want %+v", tt.text, p, err, tt.policy)
 		}
-		if got := storm.FormatPolicy(tt.policy); got != tt.text {
-			t.Errorf("FormatPolicy(%+v) = %q, want %q", tt.policy, got, tt.text)
+		if got := retryconf.Format(tt.policy); got != tt.text {
+			t.Errorf("Format(%+v) = %q, want %q", tt.policy, got, tt.text)
 		}
 	}
 }
@@ -76,9 +91,9 @@ func TestPolicyTextIsReadAsPeopleWriteIt(t *testing.T) {
 		"backoff=schedule":                    "backoff=schedule",
 		"backoff=constant(0) non_idempotent ": "backoff=constant(0) non_idempotent",
 	} {
-		p, err := storm.ParsePolicy(text)
-		if got := storm.FormatPolicy(p); err != nil || got != want {
-			t.Errorf("ParsePolicy(%q) is %q, %v; want %q", text, got, err, want)
+		p, err := retryconf.Parse(text)
+		if got := retryconf.Format(p); err != nil || got != want {
+			t.Errorf("Parse(%q) is %q, %v; want %q", text, got, err, want)
 		}
 	}
 }
@@ -124,14 +139,14 @@ func TestPolicyTextErrorsPointAtTheColumn(t *testing.T) {
 		{"name=\"ü ü\" budget=|x", `unknown budget`},
 	} {
 		before, after, _ := strings.Cut(tt.text, "|")
-		p, err := storm.ParsePolicy(before + after)
-		e, ok := errors.AsType[*storm.SyntaxError](err)
+		p, err := retryconf.Parse(before + after)
+		e, ok := errors.AsType[*retryconf.SyntaxError](err)
 		if !ok || !reflect.DeepEqual(p, retry.Policy{}) {
-			t.Errorf("ParsePolicy(%q) = %v, %v, want an error", before+after, p, err)
+			t.Errorf("Parse(%q) = %v, %v, want an error", before+after, p, err)
 			continue
 		}
 		if column := len([]rune(before)) + 1; e.Column != column || !strings.Contains(e.Message, tt.says) || e.Text != before+after {
-			t.Errorf("ParsePolicy(%q): %v, want column %d: %s", before+after, e, column, tt.says)
+			t.Errorf("Parse(%q): %v, want column %d: %s", before+after, e, column, tt.says)
 		}
 		if strings.Contains(e.Error(), "\n") || !strings.HasPrefix(e.Error(), "column ") {
 			t.Errorf("error %q, want one line that begins with the column", e)
@@ -140,13 +155,22 @@ func TestPolicyTextErrorsPointAtTheColumn(t *testing.T) {
 }
 
 func TestCustomPartsHaveNoText(t *testing.T) {
-	p := retry.Policy{Name: "x", Backoff: retry.BackoffFunc(nil), ThrottleBackoff: &retry.Exponential{}, Budget: &counting{}, Classify: retry.AlreadyRetried}
-	text := storm.FormatPolicy(p)
-	if want := "name=x backoff=retry.BackoffFunc throttle=*retry.Exponential budget=*storm_test.counting"; text != want {
-		t.Errorf("FormatPolicy() = %q, want %q", text, want)
+	p := retry.Policy{Name: "x", Backoff: retry.BackoffFunc(nil), ThrottleBackoff: &retry.Exponential{}, Budget: &unlimited{}, Classify: retry.AlreadyRetried}
+	text := retryconf.Format(p)
+	if want := "name=x backoff=retry.BackoffFunc throttle=*retry.Exponential budget=*retryconf_test.unlimited"; text != want {
+		t.Errorf("Format() = %q, want %q", text, want)
 	}
-	if _, err := storm.ParsePolicy(text); err == nil {
-		t.Error("ParsePolicy takes the names of types")
+	if _, err := retryconf.Parse(text); err == nil {
+		t.Error("Parse takes the names of types")
+	}
+	for want, p := range map[string]retry.Policy{
+		"a backoff of type *retry.Exponential has no text":       {Backoff: &retry.Exponential{}},
+		"a throttle of type retry.BackoffFunc has no text":       {ThrottleBackoff: retry.BackoffFunc(nil)},
+		"a budget of type *retryconf_test.unlimited has no text": {Budget: &unlimited{}},
+	} {
+		if b, err := (retryconf.Policy{Policy: p}).MarshalText(); b != nil || err == nil || err.Error() != "retryconf: "+want {
+			t.Errorf("MarshalText() = %q, %v, want an error: %s", b, err, want)
+		}
 	}
 }
 
@@ -157,17 +181,17 @@ func FuzzParsePolicy(f *testing.F) {
 	}
 	f.Add("backoff=exponential( 1s , 0 ) jitter=between(0.1,.2)")
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := storm.ParsePolicy(text)
+		p, err := retryconf.Parse(text)
 		if err != nil {
-			if e, ok := errors.AsType[*storm.SyntaxError](err); !ok || e.Column < 1 || e.Column > len([]rune(text))+1 || strings.Contains(err.Error(), "\n") {
-				t.Fatalf("ParsePolicy(%q): %v", text, err)
+			if e, ok := errors.AsType[*retryconf.SyntaxError](err); !ok || e.Column < 1 || e.Column > len([]rune(text))+1 || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("Parse(%q): %v", text, err)
 			}
 			return
 		}
-		written := storm.FormatPolicy(p)
-		again, err := storm.ParsePolicy(written)
-		if err != nil || storm.FormatPolicy(again) != written {
-			t.Fatalf("%q is written as %q, which is %q, %v", text, written, storm.FormatPolicy(again), err)
+		written := retryconf.Format(p)
+		again, err := retryconf.Parse(written)
+		if err != nil || retryconf.Format(again) != written {
+			t.Fatalf("%q is written as %q, which is %q, %v", text, written, retryconf.Format(again), err)
 		}
 		same(t, p, again)
 	})
@@ -200,10 +224,10 @@ func FuzzFormatPolicy(f *testing.F) {
 		}
 		p.Budget = []retry.Budget{nil, &retry.TokenBudget{Capacity: int(next()), Cost: int(next()), ThrottleCost: int(next()), Reward: int(next())},
 			&retry.RatioBudget{Ratio: num(), MinPerSecond: num(), Window: dur()}, &retry.ConcurrencyBudget{Ratio: num(), Min: int(next())}}[next()%4]
-		text := storm.FormatPolicy(p)
-		again, err := storm.ParsePolicy(text)
+		text := retryconf.Format(p)
+		again, err := retryconf.Parse(text)
 		if err != nil {
-			t.Fatalf("FormatPolicy(%+v) = %q: %v", p, text, err)
+			t.Fatalf("Format(%+v) = %q: %v", p, text, err)
 		}
 		same(t, p, again)
 	})
@@ -256,5 +280,61 @@ func same(t *testing.T, p, q retry.Policy) {
 			p.Budget.End(retry.Unknown, true)
 			q.Budget.End(retry.Unknown, true)
 		}
+	}
+}
+
+// A nil pointer to a budget grants everything, as no budget does, and is written so.
+func TestNilBudgetIsNone(t *testing.T) {
+	for _, b := range []retry.Budget{(*retry.TokenBudget)(nil), (*retry.RatioBudget)(nil), (*retry.ConcurrencyBudget)(nil)} {
+		p := retryconf.Policy{Policy: retry.Policy{MaxAttempts: 2, Budget: b}}
+		if text, err := p.MarshalText(); string(text) != "attempts=2" || err != nil {
+			t.Errorf("%T: MarshalText() = %q, %v, want attempts=2", b, text, err)
+		}
+	}
+}
+
+// What code sets in a policy is not the text's: it stays. All else is replaced.
+func TestSetKeepsWhatIsCode(t *testing.T) {
+	random := func() float64 { return .25 }
+	p := retryconf.Policy{Policy: retry.Policy{
+		Name: "a", MaxAttempts: 9, NonIdempotent: true, Budget: &retry.TokenBudget{},
+		Classify: retry.AlreadyRetried, Rand: random, Clock: clockx.System(), Hooks: retry.Hooks{Done: func(context.Context, retry.Summary) {}},
+	}}
+	if err := p.Set("attempts=4 backoff=fast"); err == nil || p.Name != "a" || p.MaxAttempts != 9 {
+		t.Errorf("after an error, %v, the policy is %v, want what it was", err, p)
+	}
+	if err := p.UnmarshalText([]byte("max_elapsed=1s")); err != nil {
+		t.Fatal(err)
+	}
+	if p.Classify == nil || p.Rand == nil || p.Clock == nil || p.Hooks.Done == nil {
+		t.Error("reading a text drops what is code")
+	}
+	if got := p.String(); got != "max_elapsed=1s" {
+		t.Errorf("the policy is %q, want max_elapsed=1s alone", got)
+	}
+}
+
+// Two texts, two budgets: a budget is shared by sharing the policy.
+func TestEachParseMakesABudget(t *testing.T) {
+	p, _ := retryconf.Parse("budget=token(20)")
+	q, _ := retryconf.Parse("budget=token(20)")
+	p.Budget.Begin()
+	if !p.Budget.Withdraw(retry.Transient, 1) || p.Budget.Withdraw(retry.Transient, 1) || !q.Budget.Withdraw(retry.Transient, 1) {
+		t.Error("want one retry of each budget")
+	}
+}
+
+func TestPolicyInAMap(t *testing.T) {
+	var policies map[string]retryconf.Policy
+	const text = `{"orders":"attempts=4 budget=ratio(0.1)","users":""}`
+	if err := json.Unmarshal([]byte(text), &policies); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := json.Marshal(policies); string(again) != text || err != nil {
+		t.Errorf("%s, %v, want %s", again, err, text)
+	}
+	err := json.Unmarshal([]byte(`{"orders":"attempts=0"}`), &policies)
+	if e, ok := errors.AsType[*retryconf.SyntaxError](err); !ok || e.Column != 10 {
+		t.Errorf("%v, want a *SyntaxError at column 10", err)
 	}
 }

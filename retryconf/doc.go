@@ -1,0 +1,38 @@
+// Package retryconf reads and writes a [retry.Policy] as a line of text, for flags,
+// environment variables and configuration files:
+//
+//	attempts=4 backoff=exponential(100ms,10s) jitter=full budget=ratio(0.1)
+//
+// [Parse] makes a policy of a text and [Format] a text of a policy. [Policy] does
+// both where a program reads its configuration: it is a [flag.Value], an
+// [encoding.TextMarshaler] and an [encoding.TextUnmarshaler], so that a field of
+// that type is a string in JSON, in YAML and for loaders of environment variables.
+//
+// # The text
+//
+// Fields stand in any order, separated by spaces or tabs. Each is optional and
+// means what it does in [retry.Policy]; an empty text is the zero Policy:
+//
+//	name=fetch-user            or a Go string: name="fetch user"
+//	attempts=4                 or unlimited
+//	max_elapsed=10s
+//	attempt_timeout=2s
+//	backoff=exponential(base,max,factor)
+//	        linear(base,max)  fibonacci(base,max)  decorrelated(base,max)
+//	        constant(wait)    schedule(wait,wait,…)
+//	jitter=full                or equal, none, plusminus(0.2), between(low,high)
+//	throttle=…                 the backoff after a Throttled error
+//	throttle_jitter=…
+//	max_retry_after=5m
+//	non_idempotent
+//	budget=token(capacity,cost,throttle_cost,reward)
+//	       ratio(ratio,min_per_second,window)
+//	       concurrency(ratio,min)
+//
+// Arguments may be left out from the right, or be 0, for their defaults. Durations
+// are written as Go writes them. A jitter without a backoff is that of the default
+// backoff.
+//
+// What may live here: the text, and how configuration gets at it. What a policy
+// means is package retry's.
+package retryconf

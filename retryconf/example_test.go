@@ -1,0 +1,80 @@
+package retryconf_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retryconf"
+)
+
+func ExampleParse() {
+	p, err := retryconf.Parse("attempts=4 backoff=exponential(100ms,10s) jitter=equal budget=ratio(0.1)")
+	fmt.Println(p.MaxAttempts, err)
+	_, err = retryconf.Parse("attempts=4 backoff=fast")
+	fmt.Println(err)
+	// Output:
+	// 4 <nil>
+	// column 20: unknown backoff "fast": want one of exponential, linear, fibonacci, decorrelated, constant, schedule
+}
+
+func ExampleFormat() {
+	fmt.Println(retryconf.Format(retry.Policy{
+		Name:    "fetch-user",
+		Backoff: retry.Linear{Base: time.Second, Jitter: retry.PlusMinus(.1)},
+		Budget:  &retry.TokenBudget{},
+	}))
+	// Output: name=fetch-user backoff=linear(1s) jitter=plusminus(0.1) budget=token
+}
+
+// A policy in a configuration file.
+func ExamplePolicy() {
+	var config struct {
+		Server string
+		Retry  retryconf.Policy
+	}
+	err := json.Unmarshal([]byte(`{
+		"Server": "https://api.example.com",
+		"Retry":  "name=fetch-user attempts=4 backoff=exponential(100ms,10s) budget=token"
+	}`), &config)
+	fmt.Println(config.Retry.MaxAttempts, err)
+
+	// The embedded Policy is what calls take: retry.Do(ctx, config.Retry.Policy, op).
+	config.Retry.Hooks = retry.Hooks{} // and what is code stays code
+	b, err := json.Marshal(config)
+	fmt.Println(string(b), err)
+	// Output:
+	// 4 <nil>
+	// {"Server":"https://api.example.com","Retry":"name=fetch-user attempts=4 backoff=exponential(100ms,10s) budget=token"} <nil>
+}
+
+// A policy as a flag of a command, with a default.
+func ExamplePolicy_Set() {
+	p := retryconf.Policy{Policy: retry.Policy{MaxAttempts: 3, Classify: retry.AlreadyRetried}}
+	flags := flag.NewFlagSet("fetch", flag.ContinueOnError)
+	flags.SetOutput(os.Stdout)
+	flags.Var(&p, "retry", "retry `policy` of calls to the server")
+	flags.PrintDefaults()
+	err := flags.Parse([]string{"-retry", "attempts=5 max_elapsed=10s"})
+	fmt.Println(p, err)
+
+	err = p.Set("attempts=many")
+	_, isSyntax := err.(*retryconf.SyntaxError)
+	fmt.Println(err, isSyntax)
+	// Output:
+	//   -retry policy
+	//     	retry policy of calls to the server (default attempts=3)
+	// attempts=5 max_elapsed=10s <nil>
+	// column 10: "many": want attempts, 1 or more or unlimited true
+}
+
+// What has no text is an error to encoders.
+func ExamplePolicy_MarshalText() {
+	half := retry.BackoffFunc(func(s retry.Step) time.Duration { return s.Prev / 2 })
+	_, err := retryconf.Policy{Policy: retry.Policy{Backoff: half}}.MarshalText()
+	fmt.Println(err)
+	// Output: retryconf: a backoff of type retry.BackoffFunc has no text
+}
