@@ -7,186 +7,259 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/goretry/retry/storm"
+	"github.com/goretry/retry/internal/storm"
 )
 
-// chart is one or more panels over the same axis.
-type chart struct {
-	x      string
-	panels []panel
-	from   float64 // of a band with a name
-	to     float64
-	band   string // "": none
-	names  []string
+// figure is panels in a grid, above each other if it has one column.
+type figure struct {
+	title   string
+	footer  string // small print
+	columns int    // 0: 1
+	height  float64
+	legend  []series
+	panels  []panel
 }
 
-// panel has a line for each of the chart's names.
+// panel is lines over the same axes.
 type panel struct {
-	y     string
-	lines [][]point
+	title, x, y string
+	lines       []series
+	top         float64 // of the y axis; 0: as high as the highest line
+	rule        float64 // a dashed line across; 0: none
+	ruleName    string
+	from, to    float64 // of a band with a name
+	band        string  // "": none
+	names       bool    // beside the ends of the lines
+	cells       []cell  // instead of lines
+	columns     []string
+	rows        []string
 }
 
-type point struct{ x, y float64 }
+// series is a line, or an area.
+type series struct {
+	name   string
+	color  int
+	style  string // "": a line; area; wide: a line that shows behind another; dash
+	points []point
+}
 
-// point adds a point to a panel's line of that name.
-func (c *chart) point(panel int, name string, x, y float64) {
-	i := slices.Index(c.names, name)
+type point struct{ x, y, base float64 }
+
+// cell is a place in a map, in percent.
+type cell struct {
+	column, row int
+	value       float64
+}
+
+// point adds a point to a panel's line of that name, for lines with names.
+func (f *figure) point(n int, name string, x, y float64) {
+	p := &f.panels[n]
+	i := slices.IndexFunc(p.lines, func(s series) bool { return s.name == name })
 	if i < 0 {
-		i = len(c.names)
-		c.names = append(c.names, name)
+		i = len(p.lines)
+		p.lines = append(p.lines, series{name: name, color: i})
+		p.names = true
 	}
-	p := &c.panels[panel]
-	for len(p.lines) <= i {
-		p.lines = append(p.lines, nil)
-	}
-	p.lines[i] = append(p.lines[i], point{x, y})
-}
-
-// overTime returns a chart of load and success.
-func overTime(duration, from, to time.Duration, band string) chart {
-	return chart{
-		x:      "seconds",
-		panels: []panel{{y: "requests sent per second"}, {y: "share of the calls begun in that second that succeed"}},
-		from:   from.Seconds(), to: to.Seconds(), band: band,
-	}
-}
-
-// result adds what happened in each second.
-func (c *chart) result(name string, r *storm.Result) {
-	n := int(time.Second / r.Bucket)
-	for i := 0; i+n <= len(r.Buckets); i += n {
-		var asked, sent, good int
-		for _, b := range r.Buckets[i : i+n] {
-			asked, sent, good = asked+b.Asked, sent+b.Sent, good+b.Good
-		}
-		middle := (float64(i) + float64(n)/2) * r.Bucket.Seconds()
-		c.point(0, name, middle, float64(sent)/float64(r.Runs))
-		c.point(1, name, middle, float64(good)/float64(max(asked, 1)))
-	}
+	p.lines[i].points = append(p.lines[i].points, point{x: x, y: y})
 }
 
 // extent returns the greatest coordinates of a panel.
 func (p panel) extent() (x, y float64) {
+	y = p.rule
 	for _, line := range p.lines {
-		for _, q := range line {
+		for _, q := range line.points {
 			x, y = max(x, q.x), max(y, q.y)
 		}
+	}
+	if p.top > 0 {
+		y = p.top
 	}
 	return max(x, 1e-9), max(y, 1e-9)
 }
 
-// text draws the first panel with blocks: a row for each name.
-func (c *chart) text(w io.Writer) {
-	const columns = 64
-	p := c.panels[0]
-	right, top := p.extent()
-	fmt.Fprintf(w, "\n%s, up to %.4g, over %s up to %.4g\n\n", p.y, top, c.x, right)
-	for i, line := range p.lines {
-		heights := make([]float64, columns)
-		column := func(q point) int { return min(int(q.x/right*columns), columns-1) }
-		for i, q := range line {
-			n := column(q)
-			heights[n] = max(heights[n], q.y)
-			if i == 0 {
-				continue
-			}
-			before := line[i-1]
-			first := column(before)
-			for m := first + 1; m < n; m++ { // between two points, a straight line
-				heights[m] = before.y + (q.y-before.y)*float64(m-first)/float64(n-first)
-			}
+// perSecond returns a number for each second of a result, in a mean run, at the
+// second's middle.
+func perSecond(r *storm.Result, number func(storm.Bucket) int) (points []point) {
+	n := max(int(1e9/r.Bucket), 1)
+	for i := 0; i+n <= len(r.Buckets); i += n {
+		sum := 0
+		for _, b := range r.Buckets[i : i+n] {
+			sum += number(b)
 		}
-		var bar strings.Builder
-		for _, h := range heights {
-			bar.WriteRune([]rune(" ▁▂▃▄▅▆▇█")[int(math.Ceil(h/top*8))])
-		}
-		fmt.Fprintf(w, "%-20s %s\n", c.names[i], bar.String())
+		middle := (float64(i) + float64(n)/2) * r.Bucket.Seconds()
+		points = append(points, point{x: middle, y: float64(sum) / (float64(n) * r.Bucket.Seconds() * float64(r.Runs))})
 	}
+	return points
 }
 
-// Sizes in a picture.
+// held returns how many requests are held at the end of each second.
+func held(r *storm.Result) (points []point) {
+	sum := 0
+	n := max(int(1e9/r.Bucket), 1)
+	for i, b := range r.Buckets {
+		if sum += b.Sent - b.Done; i%n == n-1 {
+			points = append(points, point{x: float64(i+1) * r.Bucket.Seconds(), y: float64(sum) / float64(r.Runs)})
+		}
+	}
+	return points
+}
+
 const (
-	width  = 860
-	height = 230 // of a panel
-	left   = 56
-	right  = 170 // for the names
-	above  = 30
-	below  = 46
+	width  = 860.0
+	left   = 52.0
+	right  = 20.0
+	names  = 130.0 // beside lines
+	above  = 34.0
+	below  = 40.0
+	legend = 26.0
 )
 
 const style = `<style>
 .storm { --paper: #ffffff; --ink: #1f2328; --faint: #d0d7de; --band: #fff1c2; font: 13px system-ui, sans-serif; fill: var(--ink) }
-.storm polyline { fill: none; stroke-width: 2; stroke-linejoin: round }
-.storm .axis { stroke: var(--faint) } .storm .paper { fill: var(--paper) } .storm .band { fill: var(--band) } .storm .name { font-weight: 600 }
-.c0 { --c: #57606a } .c1 { --c: #cf222e } .c2 { --c: #0969da } .c3 { --c: #1a7f37 } .c4 { --c: #8250df } .c5 { --c: #9a6700 }
-.storm polyline, .storm circle { stroke: var(--c) } .storm .name, .storm circle { fill: var(--c) }
+.storm polyline { fill: none; stroke-width: 2; stroke-linejoin: round; stroke: var(--c) }
+.storm .wide { stroke-width: 7; opacity: .45 } .storm .dash, .storm .rule { stroke-dasharray: 6 4; stroke: var(--ink); fill: none }
+.storm .area { fill: var(--c); opacity: .75 } .storm .axis { stroke: var(--faint) } .storm .paper { fill: var(--paper) } .storm .band { fill: var(--band) }
+.storm .small { font-size: 11px } .storm .mono { font: 10.5px ui-monospace, monospace } .storm .name, .storm .head { font-weight: 600 }
+.c0 { --c: #57606a } .c1 { --c: #cf222e } .c2 { --c: #0969da } .c3 { --c: #1a7f37 } .c4 { --c: #8250df } .c5 { --c: #9a6700 } .c6 { --c: #1f2328 }
+.storm circle, .storm .name, .storm .key, .storm .cell { fill: var(--c) }
 @media (prefers-color-scheme: dark) {
 .storm { --paper: #0d1117; --ink: #e6edf3; --faint: #30363d; --band: #3a3014 }
-.c0 { --c: #8b949e } .c1 { --c: #ff7b72 } .c2 { --c: #79c0ff } .c3 { --c: #56d364 } .c4 { --c: #d2a8ff } .c5 { --c: #e3b341 }
+.c0 { --c: #8b949e } .c1 { --c: #ff7b72 } .c2 { --c: #79c0ff } .c3 { --c: #56d364 } .c4 { --c: #d2a8ff } .c5 { --c: #e3b341 } .c6 { --c: #e6edf3 }
 }
 </style>
 `
 
-// svg draws the chart. Its colors follow the reader's light or dark scheme.
-func (c *chart) svg(w io.Writer, title string) {
-	total := len(c.panels) * (above + height + below)
-	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" class="storm" viewBox="0 0 %d %d" role="img">`+"\n<title>%s</title>\n"+style, width, total, html.EscapeString(title))
-	fmt.Fprintf(w, `<rect class="paper" width="%d" height="%d"/>`+"\n", width, total)
-	for i, p := range c.panels {
-		c.draw(w, p, float64(i*(above+height+below)+above))
+// svg draws the figure. Its colors follow the reader's light or dark scheme.
+func (f *figure) svg(w io.Writer) {
+	columns := max(f.columns, 1)
+	step := above + f.height + below
+	footer := wrap(f.footer, 128)
+	head := 0.0
+	if len(f.legend) > 0 {
+		head = legend
+	}
+	rows := (len(f.panels) + columns - 1) / columns
+	total := head + float64(rows)*step + float64(len(footer))*15 + 8
+	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" class="storm" viewBox="0 0 %.0f %.0f" role="img">`+"\n<title>%s</title>\n"+style, width, total, html.EscapeString(f.title))
+	fmt.Fprintf(w, `<rect class="paper" width="%.0f" height="%.0f"/>`+"\n", width, total)
+	at := left
+	for _, s := range f.legend {
+		switch s.style {
+		case "area":
+			fmt.Fprintf(w, `<rect class="area c%d" x="%.1f" y="9" width="22" height="10"/>`, s.color, at)
+		default:
+			fmt.Fprintf(w, `<polyline class="%s c%d" points="%.1f,14 %.1f,14"/>`, s.style, s.color, at, at+22)
+		}
+		fmt.Fprintf(w, `<text x="%.1f" y="18">%s</text>`+"\n", at+28, html.EscapeString(s.name))
+		at += 50 + 7*float64(len(s.name))
+	}
+	for i, p := range f.panels {
+		span := width / float64(columns)
+		x0, x1 := float64(i%columns)*span+left, float64(i%columns+1)*span-right
+		if p.names {
+			x1 -= names
+		}
+		y0 := head + float64(i/columns)*step + above
+		if p.cells != nil {
+			p.drawMap(w, x0+40, x1, y0, y0+f.height)
+		} else {
+			p.draw(w, x0, x1, y0, y0+f.height)
+		}
+	}
+	for i, line := range footer {
+		fmt.Fprintf(w, `<text class="mono" x="14" y="%.0f">%s</text>`+"\n", head+float64(rows)*step+float64(i)*15+8, html.EscapeString(line))
 	}
 	fmt.Fprintln(w, "</svg>")
 }
 
-func (c *chart) draw(w io.Writer, p panel, top float64) {
+// draw draws lines between x0 and x1, and between y0, the top, and y1.
+func (p panel) draw(w io.Writer, x0, x1, y0, y1 float64) {
 	maxX, maxY := p.extent()
-	stepX, stepY := step(maxX, 8), step(maxY, 4)
-	maxY = math.Ceil(maxY/stepY) * stepY
-	x := func(v float64) float64 { return left + float64(v/maxX*(width-left-right)) }
-	y := func(v float64) float64 { return top + height - float64(v/maxY*height) }
-	fmt.Fprintf(w, `<text x="14" y="%.0f">%s</text>`+"\n", top-12, html.EscapeString(p.y))
-	if c.band != "" {
-		fmt.Fprintf(w, `<rect class="band" x="%.1f" y="%.0f" width="%.1f" height="%d"/>`, x(c.from), top, x(c.to)-x(c.from), height)
-		if top == above {
-			fmt.Fprintf(w, `<text x="%.1f" y="%.0f">%s</text>`, x(c.to)+5, top+14, c.band)
-		}
+	stepX, stepY := step(maxX, max(int((x1-x0)/70), 2)), step(maxY, max(int((y1-y0)/34), 2))
+	maxY = math.Ceil(maxY/stepY-1e-9) * stepY
+	x := func(v float64) float64 { return x0 + float64(v/maxX*(x1-x0)) }
+	y := func(v float64) float64 { return y1 - float64(min(v, maxY)/maxY*(y1-y0)) }
+	fmt.Fprintf(w, `<text x="%.1f" y="%.1f"><tspan class="head">%s</tspan> <tspan class="small">%s</tspan></text>`+"\n", x0-38, y0-11, html.EscapeString(p.title), html.EscapeString(p.y))
+	if p.band != "" {
+		fmt.Fprintf(w, `<rect class="band" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/><text class="small" x="%.1f" y="%.1f">%s</text>`+"\n", x(p.from), y0, x(p.to)-x(p.from), y1-y0, x(p.to)+4, y0+11, p.band)
 	}
 	for i := range int(maxY/stepY+1e-9) + 1 {
 		v := float64(i) * stepY
-		fmt.Fprintf(w, `<path class="axis" d="M%d %.1fH%d"/><text x="%d" y="%.1f" text-anchor="end">%.4g</text>`+"\n", left, y(v), width-right, left-8, y(v)+4, v)
+		fmt.Fprintf(w, `<path class="axis" d="M%.1f %.1fH%.1f"/><text class="small" x="%.1f" y="%.1f" text-anchor="end">%.4g</text>`+"\n", x0, y(v), x1, x0-6, y(v)+4, v)
 	}
 	for i := range int(maxX/stepX+1e-9) + 1 {
 		v := float64(i) * stepX
-		fmt.Fprintf(w, `<text x="%.1f" y="%.0f" text-anchor="middle">%.4g</text>`+"\n", x(v), top+height+18, v)
+		fmt.Fprintf(w, `<text class="small" x="%.1f" y="%.1f" text-anchor="middle">%.4g</text>`+"\n", x(v), y1+15, v)
 	}
-	fmt.Fprintf(w, `<text x="%d" y="%.0f" text-anchor="middle">%s</text>`+"\n", (left+width-right)/2, top+height+35, html.EscapeString(c.x))
+	fmt.Fprintf(w, `<text class="small" x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", (x0+x1)/2, y1+29, html.EscapeString(p.x))
 	for i, line := range p.lines {
-		fmt.Fprintf(w, `<polyline class="c%d" points="`, i%6)
-		for _, q := range line {
-			fmt.Fprintf(w, "%.1f,%.1f ", x(q.x), y(q.y))
-		}
-		fmt.Fprintln(w, `"/>`)
-		if len(line) < 5 {
-			for _, q := range line {
-				fmt.Fprintf(w, `<circle class="c%d" cx="%.1f" cy="%.1f" r="3"/>`+"\n", i%6, x(q.x), y(q.y))
-			}
+		p.drawLine(w, i, line, x, y)
+	}
+	if p.rule > 0 {
+		fmt.Fprintf(w, `<path class="rule" d="M%.1f %.1fH%.1f"/><text class="small" x="%.1f" y="%.1f" text-anchor="end">%s</text>`+"\n", x0, y(p.rule), x1, x1, y(p.rule)-4, html.EscapeString(p.ruleName))
+	}
+	if p.names {
+		for i, at := range p.labelPlaces(y, y1) {
+			fmt.Fprintf(w, `<text class="name c%d" x="%.1f" y="%.1f">%s</text>`+"\n", p.lines[i].color%7, x1+10, at+4, html.EscapeString(p.lines[i].name))
 		}
 	}
-	for i, at := range labelPlaces(p, y, top) {
-		fmt.Fprintf(w, `<text class="name c%d" x="%d" y="%.1f">%s</text>`+"\n", i%6, width-right+10, at+4, html.EscapeString(c.names[i]))
+}
+
+func (p panel) drawLine(w io.Writer, i int, line series, x, y func(float64) float64) {
+	var b strings.Builder
+	for _, q := range line.points {
+		fmt.Fprintf(&b, "%.1f,%.1f ", x(q.x), y(q.y))
 	}
+	if line.style == "area" {
+		for _, q := range slices.Backward(line.points) {
+			fmt.Fprintf(&b, "%.1f,%.1f ", x(q.x), y(q.base))
+		}
+		fmt.Fprintf(w, `<polygon class="area c%d" points="%s"/>`+"\n", line.color, b.String())
+		return
+	}
+	thick := ""
+	if p.names { // the earlier the wider, so that none hides behind a later one
+		thick = fmt.Sprintf(` style="stroke-width:%.1f"`, 1.5+1.8*float64(len(p.lines)-1-i))
+	}
+	fmt.Fprintf(w, `<polyline class="%s c%d"%s points="%s"/>`+"\n", line.style, line.color%7, thick, b.String())
+	if len(line.points) < 5 {
+		for _, q := range line.points {
+			fmt.Fprintf(w, `<circle class="c%d" cx="%.1f" cy="%.1f" r="%.1f"/>`+"\n", line.color%7, x(q.x), y(q.y), 3+.9*float64(len(p.lines)-1-i))
+		}
+	}
+}
+
+// drawMap draws cells with their values, in percent.
+func (p panel) drawMap(w io.Writer, x0, x1, y0, y1 float64) {
+	fmt.Fprintf(w, `<text x="14" y="%.1f"><tspan class="head">%s</tspan> <tspan class="small">%s</tspan></text>`+"\n", y0-11, html.EscapeString(p.title), html.EscapeString(p.y))
+	wide, high := (x1-x0)/float64(len(p.columns)), (y1-y0)/float64(len(p.rows))
+	for _, c := range p.cells {
+		x, y := x0+float64(c.column)*wide, y1-float64(c.row+1)*high
+		color := 2
+		if c.value < 95 {
+			color = 1
+		}
+		fmt.Fprintf(w, `<rect class="cell c%d" style="opacity:%.2f" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, color, .15+.6*math.Abs(c.value-50)/50, x+1, y+1, wide-2, high-2)
+		fmt.Fprintf(w, `<text x="%.1f" y="%.1f" text-anchor="middle">%.0f %%</text>`+"\n", x+wide/2, y+high/2+5, c.value)
+	}
+	for i, name := range p.columns {
+		fmt.Fprintf(w, `<text class="small" x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", x0+(float64(i)+.5)*wide, y1+15, html.EscapeString(name))
+	}
+	for i, name := range p.rows {
+		fmt.Fprintf(w, `<text class="small" x="%.1f" y="%.1f" text-anchor="end">%s</text>`+"\n", x0-6, y1-(float64(i)+.5)*high+4, html.EscapeString(name))
+	}
+	fmt.Fprintf(w, `<text class="small" x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", (x0+x1)/2, y1+29, html.EscapeString(p.x))
 }
 
 // labelPlaces returns where the names stand: beside the ends of their lines, and
 // apart.
-func labelPlaces(p panel, y func(float64) float64, top float64) []float64 {
+func (p panel) labelPlaces(y func(float64) float64, bottom float64) []float64 {
 	const apart = 16
 	places, order := make([]float64, len(p.lines)), make([]int, len(p.lines))
 	for i, line := range p.lines {
 		order[i] = i
-		tail := line[len(line)-max(len(line)/16, 1):] // the last point may be a fluctuation
+		tail := line.points[len(line.points)-max(len(line.points)/16, 1):] // the last point may be a fluctuation
 		for _, q := range tail {
 			places[i] += y(q.y) / float64(len(tail))
 		}
@@ -195,10 +268,9 @@ func labelPlaces(p panel, y func(float64) float64, top float64) []float64 {
 	for n, i := range order[1:] {
 		places[i] = max(places[i], places[order[n]]+apart)
 	}
-	limit := top + height
 	for _, i := range slices.Backward(order) {
-		places[i] = min(places[i], limit)
-		limit = places[i] - apart
+		places[i] = min(places[i], bottom)
+		bottom = places[i] - apart
 	}
 	return places
 }
@@ -212,4 +284,16 @@ func step(length float64, n int) float64 {
 		}
 	}
 	return 10 * unit
+}
+
+// wrap breaks a text into lines.
+func wrap(text string, columns int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(word) > columns {
+			lines, line = append(lines, line), "   "
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return append(lines, line)
 }

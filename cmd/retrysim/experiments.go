@@ -1,13 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"time"
 
-	"github.com/goretry/retry/storm"
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/storm"
 )
 
 var experiments = map[string]command{
@@ -18,160 +20,200 @@ var experiments = map[string]command{
 	"layers":        {layers, "run layers -attempts 3,4 -depth 1,2,3"},
 }
 
-func contention(o *options) func() (*report, error) {
-	var x storm.Contention
-	value(o, &x.Clients, "clients", "`numbers` of clients (default 10,20,50,100)", list(count))
-	value(o, &x.Trials, "trials", "`number` of trials to take the mean of (default 100)", count)
-	value(o, &x.Delay, "delay", "mean `time` of a message (default 10ms)", orNone)
-	value(o, &x.Spread, "spread", "its standard deviation, a `time` (default 2ms)", orNone)
-	value(o, &x.Base, "base", "`time` that backoffs start from (default 5ms)", duration)
-	value(o, &x.Max, "max", "longest backoff, a `time` (default 2s)", duration)
-	return func() (*report, error) {
-		x.Seed, x.Progress = o.seed, o.progress
-		rows := x.Run()
-		r := &report{Rows: rows, title: "Contention: N clients update the same row", header: []string{"clients", "policy", "calls", "time"}}
-		r.chart = chart{x: "clients", panels: []panel{{y: "calls until all have written"}, {y: "seconds until then"}}}
-		for _, row := range rows {
-			r.add(row.Clients, row.Policy, fmt.Sprintf("%.1f", row.Calls), fmt.Sprintf("%.0f ms", row.TimeMS))
-			r.chart.point(0, row.Policy, float64(row.Clients), row.Calls)
-			r.chart.point(1, row.Policy, float64(row.Clients), row.TimeMS/1000)
-		}
-		return r, nil
+// experiment returns the report of an experiment.
+func experiment(name, title string, rows any, header ...string) *report {
+	return &report{title: title, header: header, doc: map[string]any{"experiment": name, "rows": rows}, figure: figure{height: 230}}
+}
+
+func contention(o *options) func() (job, error) {
+	x := storm.PublishedContention
+	o.add(
+		param{"clients", &x.Clients, 1, many, "", "`numbers` of clients"},
+		param{"trials", &x.Trials, 1, many, "", "`number` of trials to take the mean of"},
+		param{"delay", &x.Delay, 0, forever, "", "mean `time` of a message"},
+		param{"spread", &x.Spread, 0, forever, "", "its standard deviation, a `time`"},
+		param{"base", &x.Base, 1e-9, forever, "", "`time` that backoffs start from"},
+		param{"max", &x.Max, 1e-9, forever, "", "longest backoff, a `time`"},
+		param{"seed", &x.Seed, 0, 0, "", "`number` that all chance follows from"},
+	)
+	return func() (job, error) {
+		return func(context.Context) (*report, error) {
+			x.Progress = o.progress
+			rows := x.Run()
+			r := experiment("contention", "Contention: N clients update the same row", rows, "clients", "policy", "calls", "time")
+			r.figure.panels = []panel{{y: "calls until all have written", x: "clients"}, {y: "seconds until then", x: "clients"}}
+			for _, row := range rows {
+				r.add(row.Clients, row.Policy, fmt.Sprintf("%.1f", row.Calls), fmt.Sprintf("%.0f ms", row.TimeMS))
+				r.figure.point(0, row.Policy, float64(row.Clients), row.Calls)
+				r.figure.point(1, row.Policy, float64(row.Clients), row.TimeMS/1000)
+			}
+			return r, nil
+		}, nil
 	}
 }
 
-func amplification(o *options) func() (*report, error) {
-	var x storm.Amplification
-	value(o, &x.Failures, "failure", "`shares` of requests that fail (default 0.1,0.5,1)", list(share))
-	value(o, &x.Clients, "clients", "`number` of clients (default 100)", count)
-	value(o, &x.Rate, "rate", "calls of each, a `rate` (default 10/s)", rate)
-	value(o, &x.Attempts, "attempts", "`number` of attempts with retries (default 4)", count)
-	value(o, &x.Ratio, "ratio", "of the budget, a `share` (default 0.1)", shareOrNone)
-	value(o, &x.Duration, "duration", "`time` simulated (default 1m)", duration)
-	o.BoolVar(&x.BudgetEach, "each", false, "each client has a budget of its own, else all share one")
-	return func() (*report, error) {
-		x.Seed, x.Progress = o.seed, o.progress
-		rows := x.Run()
-		r := &report{Rows: rows, title: "Amplification: a share of all requests fails", header: []string{"failure", "policy", "load", "success"}}
-		r.chart = chart{x: "share of requests that fail", panels: []panel{{y: "requests sent per call"}, {y: "share of calls that succeed"}}}
-		for _, row := range rows {
-			r.add(row.Failure, row.Policy, fmt.Sprintf("%.3f", row.Load), fmt.Sprintf("%.3f", row.Success))
-			r.chart.point(0, row.Policy, row.Failure, row.Load)
-			r.chart.point(1, row.Policy, row.Failure, row.Success)
-		}
-		return r, nil
+func amplification(o *options) func() (job, error) {
+	s, each := storm.PublishedAmplification, 10.0
+	failures, attempts, ratio, apart := []float64{.1, .5, 1}, 4, .1, false
+	s.Duration = time.Minute
+	o.add(
+		param{"failure", &failures, 0, 1, "", "`shares` of requests that fail"},
+		param{"clients", &s.Processes, 1, 1e6, "", "`number` of clients"},
+		param{"rate", &each, 1e-6, fast, "", "calls of each, a `rate`"},
+		param{"attempts", &attempts, 1, 100, "", "`number` of attempts with retries"},
+		param{"ratio", &ratio, 1e-9, 1, "", "of the budget, a `share`"},
+		param{"duration", &s.Duration, 1e-3, forever, "", "`time` simulated"},
+		param{"each", &apart, 0, 0, "", "each client has a budget of its own, else all share one"},
+		param{"seed", &s.Seed, 0, 0, "", "`number` that all chance follows from"},
+	)
+	return func() (job, error) {
+		s.Rate, s.Shared = each*float64(s.Processes), !apart
+		return func(context.Context) (*report, error) {
+			s.Progress = o.progress
+			rows := storm.Amplification(s, failures, attempts, ratio)
+			r := experiment("amplification", "Amplification: a share of all requests fails", rows, "failure", "policy", "load", "success")
+			const x = "share of requests that fail"
+			r.figure.panels = []panel{{y: "requests sent per call", x: x}, {y: "share of calls that succeed", x: x}}
+			for _, row := range rows {
+				r.add(row.Failure, row.Policy, fmt.Sprintf("%.3f", row.Load), fmt.Sprintf("%.3f", row.Success))
+				r.figure.point(0, row.Policy, row.Failure, row.Load)
+				r.figure.point(1, row.Policy, row.Failure, row.Success)
+			}
+			return r, nil
+		}, nil
 	}
 }
 
-func collapse(o *options) func() (*report, error) {
-	const s = time.Second
-	x := storm.Collapse{Duration: 80 * s, Base: 20 * s}
-	x.Spike = storm.Spike{From: 20 * s, To: 5 * s, Rate: 80} // To is how long, until all flags are read
-	value(o, &x.Rate, "rate", "calls, a `rate` (default 40/s)", rate)
-	value(o, &x.Spike.Rate, "spike", "calls in the spike, a `rate` (default 80/s)", rate)
-	value(o, &x.Spike.From, "at", "`time` at which the spike begins (default 20s)", instant)
-	value(o, &x.Spike.To, "for", "`time` that it lasts (default 5s)", duration)
-	value(o, &x.Duration, "duration", "`time` simulated (default 1m20s)", duration)
-	value(o, &x.Latency, "latency", "the server's `time` for a request (default 1s)", orNone)
-	value(o, &x.Slowdown, "slowdown", "`time` added for each request it holds (default 10ms)", orNone)
-	value(o, &x.Network, "network", "mean `time` of a message, each way (default 100ms)", orNone)
-	value(o, &x.Timeout, "timeout", "`time` that a client waits for an answer (default 3s)", duration)
-	value(o, &x.Attempts, "attempts", "`number` of attempts with retries (default 3)", count)
-	value(o, &x.Base, "base", "`time` that the backoff starts from (default 20s)", duration)
-	value(o, &x.Windows, "windows", "`times` between which to measure (default 5s,20s,25s,40s,60s,80s, up to -duration)", list(instant))
-	value(o, &x.Trials, "trials", "`number` of trials to take the median of (default 51)", count)
-	return func() (*report, error) {
+func collapse(o *options) func() (job, error) {
+	x := storm.PublishedCollapse
+	lasts := x.Spike.To - x.Spike.From
+	o.add(
+		param{"rate", &x.Rate, 1e-6, fast, "", "calls, a `rate`"},
+		param{"spike", &x.Spike.Rate, 1e-6, fast, "", "calls in the spike, a `rate`"},
+		param{"at", &x.Spike.From, 0, forever, "", "`time` at which the spike begins"},
+		param{"for", &lasts, 1e-9, forever, "", "`time` that it lasts"},
+		param{"duration", &x.Duration, 1, forever, "", "`time` simulated"},
+		param{"latency", &x.Latency, 0, forever, "", "the server's `time` for a request"},
+		param{"slowdown", &x.Slowdown, 0, forever, "", "`time` added for each request it holds"},
+		param{"network", &x.Network, 0, forever, "", "mean `time` of a message, each way"},
+		param{"timeout", &x.Timeout, 1e-9, forever, "", "`time` that a client waits for an answer"},
+		param{"attempts", &x.Attempts, 1, 100, "", "`number` of attempts with retries"},
+		param{"base", &x.Base, 1e-9, forever, "", "`time` that the backoff starts from"},
+		param{"windows", &x.Windows, 0, forever, "", "`times` between which to measure, up to -duration"},
+		param{"trials", &x.Trials, 1, many, "", "`number` of trials to take the median of"},
+		param{"seed", &x.Seed, 0, 0, "", "`number` that all chance follows from"},
+	)
+	return func() (job, error) {
 		if x.Spike.From >= x.Duration {
 			return nil, fmt.Errorf("-at: want a spike that begins before the end after %v", x.Duration)
 		}
-		x.Spike.To += x.Spike.From
-		if x.Windows == nil {
-			for _, border := range []time.Duration{5 * s, 20 * s, 25 * s, 40 * s, 60 * s, 80 * s} {
-				if border < x.Duration {
-					x.Windows = append(x.Windows, border)
-				}
-			}
+		x.Spike.To = x.Spike.From + lasts
+		if !o.given("windows") {
+			x.Windows = slices.DeleteFunc(slices.Clone(x.Windows), func(d time.Duration) bool { return d >= x.Duration })
 			x.Windows = append(x.Windows, x.Duration)
 		}
 		if ordered := slices.Compact(slices.Sorted(slices.Values(x.Windows))); len(ordered) < 2 || !slices.Equal(ordered, x.Windows) || slices.Max(ordered) > x.Duration {
 			return nil, errors.New("-windows: want two times or more, in order, up to -duration, such as 5s,20s,80s")
 		}
-		x.Seed, x.Progress = o.seed, o.progress
-		rows := x.Run()
-		labels := map[string]string{ // which say more than the names of the rows
-			"none":    "no retries",
-			"naive":   "retries at once",
-			"backoff": fmt.Sprintf("backoff of %g s", x.Base.Seconds()),
-			"token":   "at once + budget",
-		}
-		r := &report{Rows: rows, title: "Collapse: a spike, and what retries make of it", header: []string{"goodput"}}
-		r.chart = overTime(x.Duration, x.Spike.From, x.Spike.To, "spike")
-		for _, w := range rows[0].Windows {
-			r.header = append(r.header, fmt.Sprintf("%g–%g s", w.FromS, w.ToS))
-		}
-		r.header = append(r.header, "trials that stay down")
-		for _, row := range rows {
-			cells := []any{row.Policy}
-			for _, w := range row.Windows {
-				cells = append(cells, fmt.Sprintf("%.2f", w.Goodput))
+		return func(context.Context) (*report, error) {
+			x.Progress = o.progress
+			rows := x.Run()
+			r := experiment("collapse", "Collapse: a spike, and what retries make of it", rows, "goodput")
+			for _, w := range rows[0].Windows {
+				r.header = append(r.header, fmt.Sprintf("%g–%g s", w.FromS, w.ToS))
 			}
-			r.add(append(cells, fmt.Sprintf("%.0f %%", 100*row.Down))...)
-			r.chart.result(labels[row.Policy], row.Result)
-		}
-		return r, nil
+			r.header = append(r.header, "trials that stay down")
+			sent := panel{y: "requests sent per second", x: "seconds", from: x.Spike.From.Seconds(), to: x.Spike.To.Seconds(), band: "spike", names: true}
+			good := sent
+			good.y = "calls begun in that second that succeed, per second"
+			for i, row := range rows {
+				cells := []any{row.Policy}
+				for _, w := range row.Windows {
+					cells = append(cells, fmt.Sprintf("%.2f", w.Goodput))
+				}
+				r.add(append(cells, fmt.Sprintf("%.0f %%", 100*row.Down))...)
+				name := map[string]string{"none": "no retries", "naive": "retries at once", "backoff": fmt.Sprintf("backoff of %g s", x.Base.Seconds()), "token": "at once + budget"}[row.Policy]
+				sent.lines = append(sent.lines, series{name: name, color: i, points: perSecond(row.Result, func(b storm.Bucket) int { return b.Sent })})
+				good.lines = append(good.lines, series{name: name, color: i, points: perSecond(row.Result, func(b storm.Bucket) int { return b.Good })})
+			}
+			r.figure.panels = []panel{sent, good}
+			return r, nil
+		}, nil
 	}
 }
 
-func herd(o *options) func() (*report, error) {
-	x := storm.Herd{Base: 100 * time.Millisecond}
-	value(o, &x.Clients, "clients", "`number` of clients (default 1000)", count)
-	value(o, &x.Retries, "retries", "`number` of retries of each (default 5)", count)
-	value(o, &x.Base, "base", "`time` that backoffs start from (default 100ms)", duration)
-	value(o, &x.Bucket, "bucket", "`time` in which arrivals are counted (default 10ms)", duration)
-	value(o, &x.Trials, "trials", "`number` of trials to take the mean of (default 20)", count)
-	return func() (*report, error) {
-		x.Seed, x.Progress = o.seed, o.progress
-		rows := x.Run()
-		r := &report{Rows: rows, title: "Herd: all clients fail at the same instant", header: []string{"policy", "retry", "peak"}}
-		bucket := rows[0].Result.Bucket
-		r.chart = chart{x: "seconds after the failure", panels: []panel{{y: fmt.Sprintf("arrivals in %v", bucket)}}}
-		for _, row := range rows {
-			r.add(row.Policy, row.Retry, fmt.Sprintf("%.1f", row.Peak))
-			if row.Retry > 1 {
-				continue
-			}
-			for at := bucket; at < max(10*x.Base, 2*bucket); at += bucket { // the first attempts are all at once
-				sent, _ := row.Result.Rate(at, at+bucket)
-				r.chart.point(0, row.Policy, at.Seconds(), sent*bucket.Seconds())
-			}
-		}
-		return r, nil
-	}
-}
-
-func layers(o *options) func() (*report, error) {
-	var x storm.Layers
-	value(o, &x.Attempts, "attempts", "`numbers` of attempts in each layer (default 3,4)", list(count))
-	value(o, &x.Depths, "depth", "`numbers` of layers (default 1,2,3)", list(count))
-	return func() (*report, error) {
-		for _, k := range x.Attempts {
-			for _, n := range x.Depths {
-				if calls := math.Pow(float64(k), float64(n)); n > 30 || calls > 1e6 {
-					return nil, fmt.Errorf("-depth: %d layers of %d attempts are %.2g calls, want at most 30 layers and 1e6 calls", n, k, calls)
+func herd(o *options) func() (job, error) {
+	x := storm.DocumentedHerd
+	o.add(
+		param{"clients", &x.Clients, 1, many, "", "`number` of clients"},
+		param{"retries", &x.Retries, 1, 100, "", "`number` of retries of each"},
+		param{"base", &x.Base, 1e-6, 3600, "", "`time` that backoffs start from"},
+		param{"bucket", &x.Bucket, 1e-3, 3600, "", "`time` in which arrivals are counted"},
+		param{"trials", &x.Trials, 1, many, "", "`number` of trials to take the mean of"},
+		param{"seed", &x.Seed, 0, 0, "", "`number` that all chance follows from"},
+	)
+	return func() (job, error) {
+		return func(context.Context) (*report, error) {
+			rows := x.Run()
+			r := experiment("herd", "Herd: all clients fail at the same instant", rows, "policy", "retry", "peak")
+			r.figure.panels = []panel{{x: "seconds after the failure", y: fmt.Sprintf("first retries that arrive in %v; the policy without jitter is not drawn", x.Bucket)}}
+			for _, row := range rows {
+				r.add(row.Policy, row.Retry, fmt.Sprintf("%.1f", row.Peak))
+				if row.Retry > 1 || row.Policy == "none" { // which is one point, ten times as high
+					continue
+				}
+				for i := range int(max(4*x.Base, 2*x.Bucket) / x.Bucket) {
+					n := 0.0
+					if i < len(row.Arrivals) {
+						n = row.Arrivals[i]
+					}
+					r.figure.point(0, row.Policy, (float64(i)+.5)*x.Bucket.Seconds(), n)
 				}
 			}
+			return r, nil
+		}, nil
+	}
+}
+
+// layersRow is the result for one stack of layers.
+type layersRow struct {
+	Attempts int  `json:"attempts"`
+	Depth    int  `json:"depth"`
+	Guarded  bool `json:"guarded"` // the layers have Classify: retry.AlreadyRetried
+	Calls    int  `json:"calls"`   // requests that reach the server
+}
+
+func layers(o *options) func() (job, error) {
+	attempts, depths := []int{3, 4}, []int{1, 2, 3}
+	o.add(
+		param{"attempts", &attempts, 1, 100, "", "`numbers` of attempts in each layer"},
+		param{"depth", &depths, 1, 20, "", "`numbers` of layers"},
+	)
+	return func() (job, error) {
+		if calls := math.Pow(float64(slices.Max(attempts)), float64(slices.Max(depths))); calls > 1e6 {
+			return nil, fmt.Errorf("-depth: %d layers of %d attempts are %.2g calls, want at most 1e6", slices.Max(depths), slices.Max(attempts), calls)
 		}
-		rows := x.Run()
-		r := &report{Rows: rows, title: "Layers: every one of them retries", header: []string{"attempts", "layers", "guarded", "calls"}}
-		r.chart = chart{x: "layers", panels: []panel{{y: "calls that reach the server"}}}
-		for _, row := range rows {
-			r.add(row.Attempts, row.Depth, row.Guarded, row.Calls)
-			name := fmt.Sprintf("%d attempts", row.Attempts)
-			if row.Guarded {
-				name += ", guarded"
+		return func(context.Context) (*report, error) {
+			var rows []layersRow
+			for _, k := range attempts {
+				for _, n := range depths {
+					p := retry.Policy{MaxAttempts: k}
+					rows = append(rows, layersRow{k, n, false, storm.Layers(p, n)})
+					p.Classify = retry.AlreadyRetried
+					rows = append(rows, layersRow{k, n, true, storm.Layers(p, n)})
+				}
 			}
-			r.chart.point(0, name, float64(row.Depth), float64(row.Calls))
-		}
-		return r, nil
+			r := experiment("layers", "Layers: every one of them retries", rows, "attempts", "layers", "guarded", "calls")
+			r.figure.panels = []panel{{x: "layers", y: "calls that reach the server"}}
+			for _, row := range rows {
+				r.add(row.Attempts, row.Depth, row.Guarded, row.Calls)
+				name := fmt.Sprintf("%d attempts", row.Attempts)
+				if row.Guarded {
+					name = fmt.Sprintf("%d, guarded", row.Attempts)
+				}
+				r.figure.point(0, name, float64(row.Depth), float64(row.Calls))
+			}
+			return r, nil
+		}, nil
 	}
 }

@@ -1,113 +1,198 @@
 package main
 
 import (
+	"flag"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// value adds a flag. Whatever parse cannot read it refuses in one line that says
-// what is wanted.
-func value[T any](o *options, p *T, name, usage string, parse func(string) (T, error)) {
-	o.Func(name, usage, func(s string) error {
-		v, err := parse(s)
-		if err == nil {
-			*p = v
+// param is a line of a command's table of flags. What value points to says how the
+// flag is read and written, and holds its default until then.
+type param struct {
+	name  string
+	value any     // *bool, *string, *int, *uint64, *float64, *time.Duration, *[]string, or a list of numbers or times
+	least float64 // of a number, or of a time in seconds
+	most  float64
+	words string // that a *string may be; "": any
+	usage string // with the unit in back quotes
+}
+
+// options are a command's flags, and what all commands share.
+type options struct {
+	*flag.FlagSet
+	params   []param
+	progress func(done float64)
+}
+
+// most numbers of something, and most per second: a machine holds no more.
+const many, fast = 1e7, 1e9
+
+// forever is the longest time that a flag takes, in seconds.
+const forever = 1e9
+
+// add adds the lines of a table.
+func (o *options) add(table ...param) {
+	for _, p := range table {
+		o.params = append(o.params, p)
+		usage := p.usage
+		switch text := p.text(); {
+		case p.words != "":
+			usage += fmt.Sprintf(": %s (default %s)", strings.ReplaceAll(p.words, " ", ", "), text)
+		case text != "" && text != "0" && text != "0s" && text != "false":
+			usage += fmt.Sprintf(" (default %s)", text)
 		}
-		return err
-	})
-}
-
-func seed(s string) (uint64, error) {
-	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("want a whole number, such as 1")
+		if on, ok := p.value.(*bool); ok {
+			o.BoolVar(on, p.name, *on, usage)
+			continue
+		}
+		o.Func(p.name, usage, p.set)
 	}
-	return n, nil
 }
 
-// count reads a whole number that is not zero, and not more than a machine can hold.
-func count(s string) (int, error) {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 || n > 1e7 {
-		return 0, fmt.Errorf("want a whole number from 1 to 10000000, such as 100")
+// given reports whether a flag stands on the command line.
+func (o *options) given(name string) (given bool) {
+	o.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	return given
+}
+
+// set reads a flag's value. What it cannot read it refuses in one line that says
+// what is wanted.
+func (p param) set(text string) (err error) {
+	switch x := p.value.(type) {
+	case *string:
+		if p.words != "" && !contains(p.words, text) {
+			return fmt.Errorf("want one of %s", strings.ReplaceAll(p.words, " ", ", "))
+		}
+		*x = text
+	case *[]string:
+		*x = append(*x, text)
+	case *int:
+		*x, err = one(p.number(true))(text)
+	case *uint64:
+		*x, err = strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			err = fmt.Errorf("want a whole number, such as 1")
+		}
+	case *float64:
+		*x, err = p.number(false)(text)
+	case *time.Duration:
+		*x, err = p.time(text)
+	case *[]int:
+		*x, err = list(text, one(p.number(true)))
+	case *[]float64:
+		*x, err = list(text, p.number(false))
+	case *[]time.Duration:
+		*x, err = list(text, p.time)
 	}
-	return n, nil
+	return err
 }
 
-// share reads a number between 0 and 1.
-func share(s string) (float64, error) {
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(f >= 0 && f <= 1) {
-		return 0, fmt.Errorf("want a number from 0 to 1, such as 0.1")
+func contains(words, word string) bool {
+	return word != "" && strings.Contains(" "+words+" ", " "+word+" ")
+}
+
+// number reads a number within the bounds: 200, or 200/s.
+func (p param) number(whole bool) func(string) (float64, error) {
+	return func(text string) (float64, error) {
+		f, err := strconv.ParseFloat(strings.TrimSuffix(text, "/s"), 64)
+		if err != nil || !(f >= p.least && f <= p.most) || whole && f != float64(int(f)) {
+			what := "a number"
+			if whole {
+				what = "a whole number"
+			}
+			return 0, fmt.Errorf("want %s from %v to %v", what, plain(p.least), plain(p.most))
+		}
+		return f, nil
 	}
-	return f, nil
 }
 
-// shareOrNone is share, but zero means none: to package storm that is a negative one.
-func shareOrNone(s string) (float64, error) {
-	f, err := share(s)
-	if err == nil && f == 0 {
-		f = -1
+func one(read func(string) (float64, error)) func(string) (int, error) {
+	return func(text string) (int, error) {
+		f, err := read(text)
+		return int(f), err
 	}
-	return f, err
 }
 
-// rate reads a number per second: 200 or 200/s.
-func rate(s string) (float64, error) {
-	f, err := strconv.ParseFloat(strings.TrimSuffix(s, "/s"), 64)
-	if err != nil || !(f > 0 && f <= 1e9) {
-		return 0, fmt.Errorf("want a number per second, such as 200/s")
-	}
-	return f, nil
-}
+func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// duration reads a time that is not zero.
-func duration(s string) (time.Duration, error) {
-	d, err := time.ParseDuration(s)
-	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("want a time longer than zero, such as 100ms or 2s")
+// time reads a time within the bounds.
+func (p param) time(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d.Seconds() < p.least || d.Seconds() > p.most {
+		least := time.Duration(p.least * float64(time.Second))
+		return 0, fmt.Errorf("want a time of %v or more, such as 100ms or 2s", least)
 	}
 	return d, nil
 }
 
-// orNone is duration, but zero means none: to package storm that is a negative one.
-func orNone(s string) (time.Duration, error) {
-	if d, err := time.ParseDuration(s); err == nil && d == 0 {
-		return -1, nil
-	}
-	return duration(s)
-}
-
-// instant reads a time since the start.
-func instant(s string) (time.Duration, error) {
-	d, err := orNone(s)
-	return max(d, 0), err
-}
-
-// list reads what parse does, separated by commas.
-func list[T any](parse func(string) (T, error)) func(string) ([]T, error) {
-	return func(s string) ([]T, error) {
-		var all []T
-		for word := range strings.SplitSeq(s, ",") {
-			v, err := parse(strings.TrimSpace(word))
-			if err != nil {
-				return nil, fmt.Errorf("%w, or several separated by commas", err)
-			}
-			all = append(all, v)
+// list reads words that are separated by commas.
+func list[T any](text string, read func(string) (T, error)) (all []T, err error) {
+	for word := range strings.SplitSeq(text, ",") {
+		v, err := read(strings.TrimSpace(word))
+		if err != nil {
+			return nil, fmt.Errorf("%w, or several separated by commas", err)
 		}
-		return all, nil
+		all = append(all, v)
 	}
+	return all, nil
 }
 
-func oneOf(words ...string) func(string) (string, error) {
-	return func(s string) (string, error) {
-		for _, word := range words {
-			if s == word {
-				return s, nil
+// text writes a flag's value as set reads it.
+func (p param) text() string {
+	v := reflect.ValueOf(p.value).Elem()
+	if v.Kind() != reflect.Slice {
+		return fmt.Sprint(v)
+	}
+	var words []string
+	for i := range v.Len() {
+		words = append(words, fmt.Sprint(v.Index(i)))
+	}
+	return strings.Join(words, ",")
+}
+
+// inputs returns all flags and their values, times as texts.
+func (o *options) inputs() map[string]any {
+	all := map[string]any{}
+	for _, p := range o.params {
+		switch x := p.value.(type) {
+		case *time.Duration, *[]time.Duration:
+			all[p.name] = p.text()
+		default:
+			all[p.name] = reflect.ValueOf(x).Elem().Interface()
+		}
+	}
+	return all
+}
+
+// line returns the flags as a command line has them, without those that are zero.
+func (o *options) line() string {
+	var words []string
+	for _, p := range o.params {
+		switch x := p.value.(type) {
+		case *bool:
+			if *x {
+				words = append(words, "-"+p.name)
+			}
+		case *[]string:
+			for _, text := range *x {
+				words = append(words, "-"+p.name+" "+quote(text))
+			}
+		default:
+			if text := p.text(); text != "" && text != "0" && text != "0s" {
+				words = append(words, "-"+p.name+" "+quote(text))
 			}
 		}
-		return "", fmt.Errorf("want one of %s", strings.Join(words, ", "))
 	}
+	return strings.Join(words, " ")
+}
+
+// quote writes a word for a shell.
+func quote(word string) string {
+	if strings.ContainsAny(word, " ()'\"\\$&|;<>*?#~\t") || word == "" {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return word
 }

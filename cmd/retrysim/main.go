@@ -1,39 +1,57 @@
 // Retrysim shows what a retry policy does to a service, in virtual time:
 //
-//	retrysim run contention|amplification|collapse|herd|layers [flags]
 //	retrysim try -policy 'attempts=4 backoff=exponential(100ms,10s) budget=ratio(0.1)' [flags]
+//	retrysim find -policy … [flags]
+//	retrysim live -policy … [flags]
+//	retrysim fit -log access.log
+//	retrysim run contention|amplification|collapse|herd|layers [flags]
 //
-// run repeats an experiment whose results are known; try has clients of yours meet
-// an outage or a spike, with your policy, without retries, with retries at once
-// and without the budget. Each has its own flags: see retrysim run collapse -help.
-// It writes a table, JSON, a picture (SVG) or a page (HTML), to -o or to standard
-// output. The same seed gives the same output on every machine.
+// try has your processes meet an outage or a spike, with your policies, without
+// retries and with each budget, over twenty seeds, and says which policy to choose.
+// find searches for the largest outage, load or ratio that a policy survives. live
+// does in real time, against a real server, what try simulates, and draws both. fit
+// reads the flags that try wants from an access log. run repeats an experiment whose
+// results are published.
+//
+// Each has its own flags: see retrysim help try. It writes a table, JSON, a picture
+// (SVG) or a page (HTML), to -o or to standard output, always with all inputs. The
+// same seed gives the same output on every machine, but for live. An interrupt ends
+// try, find and live early: they write what is done by then.
 //
 // It exits with code 2 if it cannot read its arguments.
 //
-// What may live here: flags, tables and pictures. What is simulated is in package
-// storm.
+// What may live here: flags, tables and pictures, and a real server to compare with;
+// one file a command. What is simulated is in internal/storm.
 package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
-const usage = `usage: retrysim run contention|amplification|collapse|herd|layers [flags]
-       retrysim try -policy 'attempts=4 backoff=exponential(100ms,10s) jitter=full budget=ratio(0.1)' [flags]
+const usage = `usage: retrysim try -policy 'attempts=4 backoff=exponential(100ms,10s) budget=ratio(0.1)' [flags]
+       retrysim find -policy … [flags]
+       retrysim live -policy … [flags]
+       retrysim fit -log access.log
+       retrysim run contention|amplification|collapse|herd|layers [flags]
        add -help for the flags of each
 `
 
 func main() {
-	os.Exit(run(os.Args[1:], open(os.Stdout), open(os.Stderr)))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	code := run(ctx, os.Args[1:], open(os.Stdout), open(os.Stderr))
+	stop()
+	os.Exit(code)
 }
 
 // stream is something to write to, and whether a person watches.
@@ -47,23 +65,26 @@ func open(f *os.File) stream {
 	return stream{f, err == nil && info.Mode()&os.ModeCharDevice != 0}
 }
 
-// command is a thing to run: define adds its flags to a set, and returns what to
-// do once they are read.
+// command is a thing to run: define adds its flags to a set, and returns what checks
+// them once they are read. That returns what to do.
 type command struct {
-	define  func(o *options) func() (*report, error)
+	define  func(o *options) func() (job, error)
 	example string
 }
 
-// options are what all commands share.
-type options struct {
-	*flag.FlagSet
-	seed     uint64
-	progress func(done float64)
+// job does what a command is for.
+type job func(ctx context.Context) (*report, error)
+
+var commands = map[string]command{
+	"try":  tryCommand,
+	"find": findCommand,
+	"live": liveCommand,
+	"fit":  fitCommand,
 }
 
 // run is the program. It returns the exit code.
-func run(args []string, stdout, stderr stream) int {
-	err := execute(args, stdout, stderr)
+func run(ctx context.Context, args []string, stdout, stderr stream) int {
+	err := execute(ctx, args, stdout, stderr)
 	if wrong, ok := errors.AsType[usageError](err); ok {
 		fmt.Fprintf(stderr, "retrysim: %v; for example: retrysim %s\n", wrong.err, wrong.example)
 		return 2
@@ -84,31 +105,37 @@ type usageError struct {
 func (e usageError) Error() string { return e.err.Error() }
 
 // execute runs one command.
-func execute(args []string, stdout, stderr stream) error {
-	if len(args) == 0 {
-		args = []string{""}
-	}
-	name, args := args[0], args[1:]
+func execute(ctx context.Context, args []string, stdout, stderr stream) error {
 	help := []string{"-h", "-help", "--help", "help"}
+	if len(args) > 1 && slices.Contains(help, args[0]) {
+		args = append(args[1:], "-help") // help try is try -help
+	}
+	name, path := "", ""
+	if len(args) > 0 {
+		name, args = args[0], args[1:]
+	}
 	if slices.Contains(help, name) || name == "run" && (len(args) == 0 || slices.Contains(help, args[0])) {
 		_, err := io.WriteString(stdout, usage)
 		return err
 	}
-	c, known := tryCommand, name == "try"
-	if name == "run" {
+	c, known := commands[name]
+	if path = name; name == "run" {
 		name, args = args[0], args[1:]
+		path = "run " + name
 		c, known = experiments[name]
 	}
 	if !known {
-		return usageError{fmt.Errorf("want run and an experiment, or try, not %q", name), "run collapse"}
+		return usageError{fmt.Errorf("want try, find, live, fit, or run and an experiment, not %q", path), tryCommand.example}
 	}
-	o := &options{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError), seed: 1}
+	if len(args) > 0 && args[0] == "help" {
+		args = []string{"-help"}
+	}
+	o := &options{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError), progress: func(float64) {}}
 	o.SetOutput(io.Discard)
-	var format, file string
-	value(o, &o.seed, "seed", "`number` that all chance follows from (default 1)", seed)
-	value(o, &format, "format", "`kind` of output: text, json, svg or html (default text)", oneOf("text", "json", "svg", "html"))
+	check := c.define(o)
+	format, file := "text", ""
+	o.Func("format", "`kind` of output: text, json, svg, html (default text)", param{value: &format, words: "text json svg html"}.set)
 	o.StringVar(&file, "o", "", "`file` to write to instead of standard output")
-	do := c.define(o)
 	switch err := o.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprintf(stdout, "for example: retrysim %s\n", c.example)
@@ -120,40 +147,60 @@ func execute(args []string, stdout, stderr stream) error {
 	case o.NArg() > 0:
 		return usageError{fmt.Errorf("want flags only, not %q", o.Arg(0)), c.example}
 	}
-	if file != "" { // rather now than after the simulation
-		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644)
-		if err != nil {
-			return err
-		}
-		f.Close()
-	}
-	finish := o.showProgress(stderr, name)
-	r, err := do()
-	finish()
+	do, err := check()
 	if err != nil {
 		return usageError{err, c.example}
 	}
-	r.Experiment, r.Seed = name, o.seed
-	var out bytes.Buffer
-	switch format {
-	case "json":
-		err = r.json(&out)
-	case "svg":
-		r.chart.svg(&out, r.title)
-	case "html":
-		r.html(&out)
-	default:
-		r.text(&out, stdout.terminal && file == "")
+	out, done := stdout.Writer, func(bool) error { return nil }
+	if file != "" { // rather now than after the simulation
+		if out, done, err = create(file); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
+	finish := o.showProgress(stderr, name)
+	r, err := do(ctx)
+	finish()
+	var b bytes.Buffer
+	if err == nil {
+		r.command = "retrysim " + path + " " + o.line()
+		if r.inputs == nil {
+			r.inputs = o.inputs()
+		}
+		err = r.write(&b, format)
 	}
-	if file != "" {
-		return os.WriteFile(file, out.Bytes(), 0o644)
+	if err == nil {
+		_, err = out.Write(b.Bytes())
 	}
-	_, err = stdout.Write(out.Bytes())
-	return err
+	return errors.Join(err, done(err == nil))
 }
+
+// create opens a file to write to. done closes it: it removes a new file that got
+// nothing.
+func create(file string) (w io.Writer, done func(ok bool) error, err error) {
+	_, exists := os.Stat(file)
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, nil, err
+	}
+	return writer(func(b []byte) (int, error) {
+			if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+				if err := f.Truncate(0); err != nil {
+					return 0, err
+				}
+			}
+			return f.Write(b)
+		}), func(ok bool) error {
+			err := f.Close()
+			if !ok && exists != nil {
+				err = errors.Join(err, os.Remove(file))
+			}
+			return err
+		}, nil
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }
 
 // showProgress writes how much is done, from the first second on: twice a second
 // to a terminal, in a line that it removes in the end, else each time that twice as
@@ -161,7 +208,10 @@ func execute(args []string, stdout, stderr stream) error {
 func (o *options) showProgress(w stream, name string) (finish func()) {
 	start := time.Now()
 	next, shown := start.Add(time.Second), false
+	var lock sync.Mutex
 	o.progress = func(done float64) {
+		lock.Lock()
+		defer lock.Unlock()
 		now := time.Now()
 		if !now.After(next) {
 			return

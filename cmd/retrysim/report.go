@@ -3,7 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"html"
+	"html/template"
 	"io"
 	"strings"
 	"text/tabwriter"
@@ -11,15 +11,16 @@ import (
 
 // report is what a command has found out, for people and for programs.
 type report struct {
-	Experiment string `json:"experiment"`
-	Seed       uint64 `json:"seed"`
-	Rows       any    `json:"rows"`
-
 	title  string
 	header []string
 	table  [][]string
-	notes  []string
-	chart  chart
+	notes  []string // below the table
+	figure figure
+
+	command string         // all inputs, as a command line that repeats them
+	inputs  map[string]any // the same for programs
+	doc     map[string]any // the fields of the JSON, beside the inputs
+	bare    bool           // JSON without the inputs
 }
 
 // add adds a line to the table.
@@ -31,56 +32,59 @@ func (r *report) add(cells ...any) {
 	r.table = append(r.table, line)
 }
 
-func (r *report) json(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
-}
-
-// text writes the table and, if chart, a picture in characters.
-func (r *report) text(w io.Writer, chart bool) {
-	fmt.Fprintf(w, "%s (seed %d)\n\n", r.title, r.Seed)
+// write writes the report as text, json, svg or html.
+func (r *report) write(w io.Writer, format string) error {
+	r.figure.title, r.figure.footer = r.title, r.command
+	switch format {
+	case "json":
+		if !r.bare {
+			r.doc["inputs"] = r.inputs
+		}
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		return e.Encode(r.doc)
+	case "svg":
+		r.figure.svg(w)
+		return nil
+	case "html":
+		var b strings.Builder
+		r.figure.svg(&b)
+		return page.Execute(w, map[string]any{
+			"Title": r.title, "SVG": template.HTML(b.String()), "Header": r.header, "Table": r.table, "Notes": r.notes, "Command": r.command,
+		})
+	}
+	fmt.Fprintf(w, "%s\n\n", r.title)
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	for _, line := range append([][]string{r.header}, r.table...) {
 		fmt.Fprintln(t, strings.Join(line, "\t"))
 	}
-	t.Flush()
-	if len(r.notes) > 0 {
-		fmt.Fprintf(w, "\n%s\n", strings.Join(r.notes, "\n"))
+	if err := t.Flush(); err != nil {
+		return err
 	}
-	if chart {
-		r.chart.text(w)
+	for _, note := range r.notes {
+		fmt.Fprintf(w, "\n%s\n", note)
 	}
+	_, err := fmt.Fprintf(w, "\n%s\n", r.command)
+	return err
 }
 
-// html writes a page that needs nothing else.
-func (r *report) html(w io.Writer) {
-	fmt.Fprintf(w, `<!DOCTYPE html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>%[1]s</title>
+// page needs nothing else.
+var page = template.Must(template.New("page").Parse(`<!DOCTYPE html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{{.Title}}</title>
 <style>
 :root { color-scheme: light dark }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 900px; margin: 2em auto; padding: 0 1em }
-svg { width: 100%%; height: auto }
-table { border-collapse: collapse } th, td { text-align: left; padding: .2em 1.2em .2em 0; border-bottom: 1px solid #8884 }
+svg { width: 100%; height: auto } code { overflow-wrap: anywhere }
+table { border-collapse: collapse } th, td { text-align: left; padding: .2em 1.2em .2em 0; border-bottom: 1px solid #8884; vertical-align: top }
 </style>
-<h1>%[1]s</h1>
-`, html.EscapeString(r.title))
-	r.chart.svg(w, r.title)
-	fmt.Fprintln(w, "<table>")
-	for i, line := range append([][]string{r.header}, r.table...) {
-		cell := "td"
-		if i == 0 {
-			cell = "th"
-		}
-		fmt.Fprint(w, "<tr>")
-		for _, c := range line {
-			fmt.Fprintf(w, "<%s>%s</%[1]s>", cell, html.EscapeString(c))
-		}
-		fmt.Fprintln(w, "</tr>")
-	}
-	fmt.Fprintf(w, "</table>\n")
-	for _, note := range r.notes {
-		fmt.Fprintf(w, "<p><code>%s</code></p>\n", html.EscapeString(note))
-	}
-	fmt.Fprintf(w, "<p>Seed %d. The same seed gives the same page.</p>\n</html>\n", r.Seed)
-}
+<h1>{{.Title}}</h1>
+{{.SVG}}
+<table>
+<tr>{{range .Header}}<th>{{.}}</th>{{end}}</tr>
+{{range .Table}}<tr>{{range .}}<td>{{.}}</td>{{end}}</tr>
+{{end}}</table>
+{{range .Notes}}<p>{{.}}</p>
+{{end}}<p>All inputs: <code>{{.Command}}</code></p>
+</html>
+`))

@@ -1,200 +1,333 @@
 package main
 
 import (
-	"errors"
+	"cmp"
+	"context"
 	"fmt"
+	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/storm"
 	"github.com/goretry/retry/retryconf"
-	"github.com/goretry/retry/storm"
 )
 
-const policyExample = "attempts=4 backoff=exponential(100ms,10s) jitter=full budget=ratio(0.1)"
+const (
+	policyDefault = "attempts=4 backoff=exponential(100ms,10s)"
+	policyExample = policyDefault + " budget=ratio(0.1)"
+)
 
-var tryCommand = command{tryPolicy, "try -policy '" + policyExample + "' -clients 1000 -rate 200/s -capacity 250/s -outage 2s"}
+var tryCommand = command{try, "try -policy '" + policyExample + "' -processes 30 -rate 150/s -workers 10 -service 50ms -outage 3s"}
 
-// tryRow is one policy's result.
+// tryRow is one policy's result over all seeds.
 type tryRow struct {
-	Policy    string         `json:"policy"` // none, naive, unbudgeted or yours
-	Text      string         `json:"text"`
-	Load      float64        `json:"load"`       // attempts per call
-	Success   float64        `json:"success"`    // the share of the calls that succeed
-	Lost      int            `json:"lost"`       // calls that do not
-	Peak      float64        `json:"peak"`       // the most attempts in a second, to those of a normal one; 0 if that has none
-	RecoveryS *float64       `json:"recovery_s"` // null if that is not before the end
-	P50MS     float64        `json:"p50_ms"`     // of the calls that succeed
-	P99MS     float64        `json:"p99_ms"`
-	Ended     map[string]int `json:"ended"` // calls by why they ended
-	Verdict   string         `json:"verdict"`
+	Policy    string     `json:"policy"`
+	Text      string     `json:"text"`
+	Seeds     int        `json:"seeds"`
+	StaysDown float64    `json:"stays_down"` // the share of the seeds
+	Recovery  *quantiles `json:"recovery_s"` // of those that recover; null if none
+	Lost      float64    `json:"lost"`       // calls that fail, in a mean run
+	LostShare float64    `json:"lost_share"`
+	Load      float64    `json:"load"` // attempts per call
+	Peak      float64    `json:"peak"` // the most attempts in a second, to calls in a normal one
+	P50MS     float64    `json:"p50_ms"`
+	P99MS     float64    `json:"p99_ms"`
+	Verdict   string     `json:"verdict"`
+
+	results []*storm.Result
+	endings map[storm.Ending]int
 }
 
-func tryPolicy(o *options) func() (*report, error) {
-	const ms = time.Millisecond
-	s := storm.Service{Clients: 1000, Rate: 200, Capacity: 250, Latency: 10 * ms, Timeout: 1000 * ms, Duration: 90_000 * ms}
-	var text string
-	var outage, spikeFor, at time.Duration = -1, 2000 * ms, 10_000 * ms
-	var spike float64
-	var refuse bool
-	o.StringVar(&text, "policy", "", "the `policy`, such as '"+policyExample+"'")
-	value(o, &s.Clients, "clients", "`number` of clients (default 1000)", count)
-	value(o, &s.Rate, "rate", "calls of all clients together, a `rate` (default 200/s)", rate)
-	o.BoolVar(&s.Closed, "closed", false, "each client makes one call at a time and thinks in between")
-	o.BoolVar(&s.BudgetEach, "each", false, "each client has a budget of its own, else all share one")
-	value(o, &s.Capacity, "capacity", "requests that the server can do, a `rate` (default 250/s)", rate)
-	value(o, &s.Queue, "queue", "`number` of requests that may wait for it; more are refused (default no limit)", count)
-	value(o, &s.Latency, "latency", "`time` that a request takes besides (default 10ms)", instant)
-	value(o, &s.Slowdown, "slowdown", "`time` added for each request that the server holds (default 0)", orNone)
-	value(o, &s.Network, "network", "mean `time` of a message, each way (default 0)", orNone)
-	value(o, &s.Failure, "failure", "`share` of requests that fail at any time (default 0)", share)
-	value(o, &s.Timeout, "timeout", "`time` that a client waits if the policy has no attempt_timeout (default 1s)", duration)
-	value(o, &outage, "outage", "`time` for which the server does no work, 0 for none (default 2s, or none with -spike)", instant)
-	o.BoolVar(&refuse, "refuse", false, "requests in the outage are refused at once instead of kept waiting")
-	value(o, &spike, "spike", "calls in a spike, a `rate` (default no spike)", rate)
-	value(o, &spikeFor, "spike-for", "`time` that it lasts (default 2s)", duration)
-	value(o, &at, "at", "`time` at which outage and spike begin (default 10s)", duration)
-	value(o, &s.Duration, "duration", "`time` simulated (default 1m30s)", duration)
-	return func() (*report, error) {
-		p, err := retryconf.Parse(text)
-		switch {
-		case text == "":
-			return nil, fmt.Errorf("-policy: want a policy")
-		case err != nil:
-			return nil, fmt.Errorf("-policy: %w", err)
+type quantiles struct {
+	P5  float64 `json:"p5"`
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+}
+
+func try(o *options) func() (job, error) {
+	x := newScenario(o)
+	return func() (job, error) {
+		if err := x.check(o); err != nil {
+			return nil, err
 		}
-		s.Seed = o.seed
-		if outage < 0 && spike == 0 {
-			outage = 2000 * ms
+		return func(ctx context.Context) (*report, error) { return x.try(ctx, o) }, nil
+	}
+}
+
+// variants returns the policies to compare: none, those that were given, and the
+// first of them with each budget at its defaults.
+func (x *scenario) variants() []retry.Policy {
+	first := x.policies[0]
+	none := retry.Policy{Name: "none", MaxAttempts: 1, AttemptTimeout: first.AttemptTimeout}
+	all := append([]retry.Policy{none}, x.policies...)
+	if first.AttemptLimit() == 1 {
+		first.MaxAttempts = retry.DefaultMaxAttempts
+	}
+	for _, b := range []struct {
+		name string
+		retry.Budget
+	}{{"token", &retry.TokenBudget{}}, {"ratio", &retry.RatioBudget{}}, {"concurrency", &retry.ConcurrencyBudget{}}} {
+		p := first.Named(b.name)
+		p.Budget = b.Budget
+		text := func(p retry.Policy) string { return retryconf.Format(p.Named("")) }
+		if !slices.ContainsFunc(all, func(q retry.Policy) bool { return text(q) == text(p) }) {
+			all = append(all, p)
 		}
-		outage = max(outage, 0)
-		until, band, what := at+outage, "outage", fmt.Sprintf("an outage of %v", outage)
-		s.Outages = []storm.Outage{{From: at, To: at + outage, Refuse: refuse}}
-		if spike > 0 {
-			s.Spikes = []storm.Spike{{From: at, To: at + spikeFor, Rate: spike}}
-			until, band, what = max(until, at+spikeFor), "spike", fmt.Sprintf("a spike to %g for %v", spike, spikeFor)
-		}
-		switch enough := until + 10_000*ms; {
-		case at < 2000*ms:
-			return nil, errors.New("-at: want at least 2s, to see what is normal before it")
-		case s.Duration < enough:
-			return nil, fmt.Errorf("-duration: want at least %v, 10s more than it takes until the %s is over", enough, band)
-		case endless(p) && s.Network < ms && (s.Queue > 0 || refuse && outage > 0):
-			return nil, errors.New("-policy: unlimited attempts without waits never end where a refusal takes no time, want -network 1ms or more")
-		}
-		r := &report{title: fmt.Sprintf("%g calls per second meet %s", s.Rate, what), header: []string{"policy", "load", "lost calls", "success p50", "success p99", "verdict"}}
-		r.chart = overTime(s.Duration, at, until, band)
+	}
+	return all
+}
+
+func (x *scenario) try(ctx context.Context, o *options) (*report, error) {
+	policies := x.variants()
+	rows := x.compare(ctx, policies, o.progress)
+	if len(rows) == 0 {
+		return nil, ctx.Err()
+	}
+	choose := x.choose(rows)
+	r := &report{
+		title:  fmt.Sprintf("%d processes make %g calls per second of a server that can do %s, and meet %s", x.Processes, x.Rate, x.capacity(), x.what),
+		header: []string{"policy", "stays down", "recovery", "lost", "load", "peak", "p50", "p99", ""},
+		notes:  append(x.remarks(rows), "choose "+choose),
+		doc:    map[string]any{"rows": rows, "choose": choose},
+		figure: x.picture(rows),
+		inputs: o.inputs(),
+	}
+	if limit := x.MaxRate(); !math.IsInf(limit, 0) {
+		r.inputs["capacity"] = limit
+	}
+	for _, row := range rows {
+		r.add(row.cells(row.Policy)...)
+	}
+	return r, nil
+}
+
+// cells returns the row's line in a table.
+func (row *tryRow) cells(name string) []any {
+	recovery := "–"
+	if q := row.Recovery; q != nil {
+		recovery = fmt.Sprintf("%.1f s (%.1f–%.1f)", q.P50, q.P5, q.P95)
+	}
+	ms := func(f float64) time.Duration { return time.Duration(math.Round(f)) * time.Millisecond }
+	return []any{name, fmt.Sprintf("%d of %d", row.endings[storm.Down], row.Seeds), recovery, fmt.Sprintf("%.0f (%.1f %%)", row.Lost, 100*row.LostShare),
+		fmt.Sprintf("%.2f", row.Load), fmt.Sprintf("%.1f ×", row.Peak), ms(row.P50MS), ms(row.P99MS), row.Verdict}
+}
+
+func (x *scenario) capacity() string {
+	if limit := x.MaxRate(); !math.IsInf(limit, 0) {
+		return fmt.Sprintf("%.4g/s", limit)
+	}
+	return "any"
+}
+
+// compare runs all policies with all seeds. Where the duration is not given and some
+// run was too short to tell, all are made twice as long, twice at most: rows of one
+// table are equally long.
+func (x *scenario) compare(ctx context.Context, policies []retry.Policy, progress func(float64)) []tryRow {
+	for round := 0; ; round++ {
+		x.Progress = func(done float64) { progress((float64(round) + done) / float64(round+1)) }
 		var rows []tryRow
-		policies := variants(p)
-		for i, p := range policies {
-			s.Progress = func(done float64) { o.progress((float64(i) + done) / float64(len(policies))) }
-			result := s.Run(p)
-			row := judge(p, result, at, until)
-			rows = append(rows, row)
-			r.add(row.Policy, fmt.Sprintf("%.2f", row.Load), row.Lost, result.Quantile(.5).Round(ms), result.Quantile(.99).Round(ms), row.Verdict)
-			r.notes = append(r.notes, fmt.Sprintf("%s: %s", row.Policy, row.Text))
-			r.chart.result(row.Policy, result)
+		unclear := 0
+		for i, results := range x.Trials(ctx, policies, x.seeds) {
+			if results = slices.DeleteFunc(results, func(r *storm.Result) bool { return r == nil }); len(results) > 0 {
+				rows = append(rows, x.sum(policies[i], results))
+				unclear += rows[len(rows)-1].endings[storm.Unclear]
+			}
 		}
-		r.Rows = rows
-		return r, nil
+		if unclear == 0 || !x.extended || round == 2 || 2*x.Duration > longest || ctx.Err() != nil {
+			return rows
+		}
+		x.Duration *= 2
 	}
 }
 
-// endless reports whether a policy would retry for ever at one instant.
-func endless(p retry.Policy) bool {
-	for _, b := range []retry.Backoff{p.Backoff, p.ThrottleBackoff} {
-		if b != nil && p.MaxAttempts < 0 && b.Delay(retry.Step{Retry: 100, Prev: time.Hour, Rand: .5}) < time.Millisecond {
-			return true
+// sum sums up a policy's runs.
+func (x *scenario) sum(p retry.Policy, results []*storm.Result) tryRow {
+	text := p
+	if slices.Contains(x.texts, p.Name) {
+		text.Name = ""
+	}
+	row := tryRow{Policy: p.Name, Text: retryconf.Format(text), Seeds: len(results), results: results, endings: map[storm.Ending]int{}}
+	all := storm.Merge(results)
+	n := float64(len(results))
+	row.Lost, row.LostShare, row.Load = float64(all.Asked-all.Succeeded)/n, 1-all.Success(), all.Load()
+	row.P50MS, row.P99MS = all.Quantile(.5).Seconds()*1000, all.Quantile(.99).Seconds()*1000
+	var recoveries []float64
+	for _, r := range results {
+		ending, after := r.Ending(x.at, x.end)
+		if ending == storm.Down && p.AttemptLimit() == 1 && x.spare() > 0 {
+			ending = storm.Unclear // without retries what has piled up gets less, however slowly
+		}
+		row.endings[ending]++
+		if ending == storm.Recovered {
+			recoveries = append(recoveries, after.Seconds())
+		}
+		if normal, _ := r.Rate(0, x.at); normal > 0 {
+			row.Peak += r.Peak(time.Second) / normal / n
 		}
 	}
-	return false
-}
-
-// variants returns a policy and what it is compared with.
-func variants(p retry.Policy) []retry.Policy {
-	none := retry.Policy{Name: "none", MaxAttempts: 1, AttemptTimeout: p.AttemptTimeout}
-	naive := p.Named("naive")
-	naive.Backoff, naive.ThrottleBackoff, naive.Budget = retry.Constant(0), nil, nil
-	if naive.MaxAttempts == 1 || naive.MaxAttempts < 0 {
-		naive.MaxAttempts = retry.DefaultMaxAttempts
+	row.StaysDown = float64(row.endings[storm.Down]) / n
+	if len(recoveries) > 0 {
+		slices.Sort(recoveries)
+		at := func(q float64) float64 { return recoveries[int(math.Round(q*float64(len(recoveries)-1)))] }
+		row.Recovery = &quantiles{at(.05), at(.5), at(.95)}
 	}
-	all := []retry.Policy{none, naive}
-	if p.Budget != nil {
-		unbudgeted := p.Named("unbudgeted")
-		unbudgeted.Budget = nil
-		all = append(all, unbudgeted)
-	}
-	return append(all, p.Named("yours"))
-}
-
-// judge sums up a result in which something was wrong from from to to.
-func judge(p retry.Policy, r *storm.Result, from, to time.Duration) tryRow {
-	const ms = float64(time.Millisecond)
-	normal, _ := r.Rate(0, from)
-	row := tryRow{
-		Policy:  p.Name,
-		Text:    retryconf.Format(p.Named("")),
-		Load:    r.Load(),
-		Success: r.Success(),
-		Lost:    r.Asked - r.Succeeded,
-		P50MS:   float64(r.Quantile(.5)) / ms,
-		P99MS:   float64(r.Quantile(.99)) / ms,
-		Ended:   map[string]int{},
-	}
-	running := r.Asked
-	for reason, n := range r.Ended {
-		name := reason.String()
-		if reason == retry.ReasonNone {
-			name = "success"
-		}
-		row.Ended[name] = n
-		running -= n
-	}
-	if running > 0 {
-		row.Ended["running"] = running
-	}
-	if normal > 0 {
-		row.Peak = r.Peak(time.Second) / normal
-	}
-	end := time.Duration(len(r.Buckets)) * r.Bucket
-	quarter := (end - to) / 4
-	after, recovered := r.Recovery(from, to)
-	switch {
-	case failsAnyway(r, from/2):
-		row.Verdict = "fails most calls even before it"
-		recovered = false
-	case !recovered && held(r, end-quarter, end) > .9*held(r, end-2*quarter, end-quarter):
-		row.Verdict = "would stay down for good"
-	case !recovered:
-		row.Verdict = fmt.Sprintf("is still down %.0f s later", (end - to).Seconds())
-	case after == 0:
-		row.Verdict = "is back as soon as it is over"
-	default:
-		row.Verdict = fmt.Sprintf("recovers after %.1f s", after.Seconds())
-	}
-	if recovered {
-		seconds := after.Seconds()
-		row.RecoveryS = &seconds
-	}
-	if normal > 0 {
-		row.Verdict += fmt.Sprintf("; peak %.1f × normal", row.Peak)
-	}
+	row.Verdict = x.verdict(&row)
 	return row
 }
 
-// failsAnyway reports whether most calls that begin before an instant fail.
-func failsAnyway(r *storm.Result, before time.Duration) bool {
-	asked, good := 0, 0
-	for _, b := range r.Buckets[:min(int(before/r.Bucket), len(r.Buckets))] {
-		asked, good = asked+b.Asked, good+b.Good
+// verdict says in words what a row shows, and nothing that it does not.
+func (x *scenario) verdict(row *tryRow) string {
+	n, down, unclear := row.Seeds, row.endings[storm.Down], row.endings[storm.Unclear]
+	var words []string
+	switch {
+	case x.spare() <= 0:
+		return fmt.Sprintf("a load of %g/s is above the capacity of %s", x.Rate, x.capacity())
+	case row.endings[storm.Failing] > n/2:
+		return "most calls fail even before it"
+	case row.endings[storm.Flooded] > 0:
+		return "retries so fast that the run was given up after 100 attempts per call"
+	case down == n:
+		words = append(words, "stays down")
+	case down > 0:
+		words = append(words, fmt.Sprintf("stays down in %d of %d", down, n))
 	}
-	return 2*good < asked
+	if unclear > 0 {
+		words = append(words, fmt.Sprintf("not yet back %.0f s later in %d of %d", (x.Duration-x.end).Seconds(), unclear, n))
+	}
+	if q := row.Recovery; q != nil && len(words) == 0 {
+		if q.P95 == 0 {
+			words = append(words, "is back as soon as it is over")
+		} else {
+			words = append(words, fmt.Sprintf("recovers in %.1f s", q.P50))
+		}
+	}
+	return strings.Join(words, "; ")
 }
 
-// held returns how many requests are held between two instants, on average: at one
-// instant it may be chance.
-func held(r *storm.Result, from, to time.Duration) (mean float64) {
-	for i := range 64 {
-		mean += r.Held(from+time.Duration(i)*(to-from)/64) / 64
+// choose returns which policy to choose, and why: the one that stays down in the
+// fewest seeds, then loses the fewest calls. What differs by less than a hundredth
+// of the calls counts as equal, and then the first of the given ones is as good.
+func (x *scenario) choose(rows []tryRow) string {
+	if x.spare() <= 0 {
+		return "more capacity or less load: no policy helps a server that is asked for more than it can do"
 	}
-	return mean
+	if rows[0].endings[storm.Failing] > 0 {
+		return "a longer timeout or a faster server: most calls fail even without a disturbance"
+	}
+	bad := func(r tryRow) float64 { return 1 - float64(r.endings[storm.Recovered])/float64(r.Seeds) }
+	better := func(a, b tryRow) int {
+		if c := cmp.Compare(bad(a), bad(b)); c != 0 {
+			return c
+		}
+		if d := a.LostShare - b.LostShare; math.Abs(d) > .002+.02*min(a.LostShare, b.LostShare) {
+			return cmp.Compare(d, 0)
+		}
+		return 0
+	}
+	candidates := append(slices.Clone(rows[1:]), rows[0]) // none comes last: it helps against no failure
+	best := candidates[0]
+	for _, row := range candidates[1:] {
+		if better(row, best) < 0 {
+			best = row
+		}
+	}
+	why := fmt.Sprintf("%s: it stays down in %d of %d, and loses %.2f %% of the calls", best.Policy, best.endings[storm.Down], best.Seeds, 100*best.LostShare)
+	if bad(best) > .05 {
+		return fmt.Sprintf("none of these: even %s is not back in %.0f of %d; retry less, or have the server drop what nobody waits for (-abandoned dropped), serve the newest first, or hold a shorter queue (-queue)", best.Policy, bad(best)*float64(best.Seeds), best.Seeds)
+	}
+	var beside []string
+	for _, row := range candidates {
+		if row.Policy != best.Policy && (row.Policy == "none" || row.endings[storm.Down] > 0) {
+			beside = append(beside, fmt.Sprintf("%s in %d and %.2f %%", row.Policy, row.endings[storm.Down], 100*row.LostShare))
+		}
+	}
+	if len(beside) > 0 {
+		why += " (" + strings.Join(beside, "; ") + ")"
+	}
+	return why
+}
+
+// remarks returns what to know of these inputs.
+func (x *scenario) remarks(rows []tryRow) (all []string) {
+	if x.extended {
+		all = append(all, fmt.Sprintf("%v are simulated, which is as long as it takes to tell.", x.Duration))
+	}
+	budgets, spare := float64(x.Processes), x.spare()
+	if x.Shared {
+		budgets = 1
+	}
+	for _, p := range x.variants() {
+		if b, ok := p.Budget.(*retry.RatioBudget); ok && spare > 0 {
+			if floor := cmp.Or(b.MinPerSecond, 10); floor*budgets > spare {
+				all = append(all, fmt.Sprintf("%s: its floor of %g retries per second, times %g budgets, is %g/s, and the server has %.4g/s to spare: it does not protect the server.", p.Name, floor, budgets, floor*budgets, spare))
+			}
+		}
+	}
+	if wait := float64(x.Queue) / x.MaxRate(); x.Queue > 0 && wait > x.Timeout.Seconds() {
+		all = append(all, fmt.Sprintf("A full queue of %d takes %.1f s, longer than the timeout of %v: then every answer comes too late.", x.Queue, wait, x.Timeout))
+	}
+	if rows[0].Seeds < x.seeds {
+		all = append(all, "Interrupted: not all seeds were run.")
+	}
+	return all
+}
+
+// picture draws each policy apart, so that no line hides another: what the server
+// worked for, and how long it would take for what it holds.
+func (x *scenario) picture(rows []tryRow) figure {
+	f := figure{height: 110, columns: 2, legend: []series{
+		{name: "useful work", color: 2, style: "area"}, {name: "work nobody waits for", color: 1, style: "area"},
+		{name: "requests sent", color: 6}, {name: "capacity, timeout", style: "dash"}, {name: "backlog", color: 4, style: "area"},
+	}}
+	limit := x.MaxRate()
+	if math.IsInf(limit, 0) {
+		limit = 0
+	}
+	top, late := 0.0, x.Timeout.Seconds()
+	for _, row := range rows {
+		most := row.typical(x)
+		work := panel{title: row.Policy, y: "requests per second", x: "seconds", rule: limit, from: x.at.Seconds(), to: x.end.Seconds(), band: x.band()}
+		useful := perSecond(most, func(b storm.Bucket) int { return b.Worked - b.Wasted })
+		wasted := perSecond(most, func(b storm.Bucket) int { return b.Worked })
+		for i := range wasted {
+			wasted[i].base = useful[i].y
+		}
+		sent := perSecond(most, func(b storm.Bucket) int { return b.Sent })
+		work.lines = []series{{color: 2, style: "area", points: useful}, {color: 1, style: "area", points: wasted}, {color: 6, points: sent}}
+		_, y := work.extent()
+		top = max(top, y)
+		backlog := panel{y: row.Verdict, x: "seconds", from: work.from, to: work.to, band: work.band, rule: late, ruleName: "timeout"}
+		points := held(most)
+		for i := range points {
+			points[i].y /= cmp.Or(limit, x.Rate)
+		}
+		backlog.y = "backlog, in seconds of work: " + row.Verdict
+		backlog.lines = []series{{color: 4, style: "area", points: points}}
+		f.panels = append(f.panels, work, backlog)
+	}
+	for i := range f.panels {
+		if i%2 == 0 {
+			f.panels[i].top = min(top, 5*max(limit, x.Rate))
+		}
+	}
+	return f
+}
+
+// typical returns the sum of the runs that ended as most did.
+func (row *tryRow) typical(x *scenario) *storm.Result {
+	most := storm.Recovered
+	for ending, n := range row.endings {
+		if n > row.endings[most] || n == row.endings[most] && ending < most {
+			most = ending
+		}
+	}
+	var same []*storm.Result
+	for _, r := range row.results {
+		if ending, _ := r.Ending(x.at, x.end); ending == most || most == storm.Unclear && ending == storm.Down {
+			same = append(same, r)
+		}
+	}
+	return storm.Merge(same)
 }

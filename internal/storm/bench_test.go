@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/storm"
+	"github.com/goretry/retry/internal/storm"
 )
 
 // crowd is clients that make one call after the other to a server that fails half

@@ -1,7 +1,6 @@
 package storm
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -12,25 +11,31 @@ import (
 // simulator_example: a server that gets slower with each request it holds, a spike
 // that overloads it for a few seconds, and clients that stop waiting. Retries at
 // once keep it overloaded for good.
-//
-// Zero values stand for the published experiment.
+// [PublishedCollapse] is that one.
 type Collapse struct {
-	Rate     float64       // calls per second; 0: 40
-	Spike    Spike         // 0: 80 calls per second from 20 s to 25 s
-	Duration time.Duration // 0: 80 s
+	Rate     float64 // calls per second
+	Spike    Spike
+	Duration time.Duration
 
-	Latency  time.Duration // 0: 1 s
-	Slowdown time.Duration // 0: 10 ms for each request that the server holds
-	Network  time.Duration // 0: 100 ms for each message on average
-	Timeout  time.Duration // 0: 3 s
+	Latency  time.Duration
+	Slowdown time.Duration // for each request that the server holds
+	Network  time.Duration // for each message, on average
+	Timeout  time.Duration
 
-	Attempts int             // of the policies with retries; 0: 3
-	Base     time.Duration   // of the backoff; 0: 20 s
-	Windows  []time.Duration // borders of the rows' windows; nil: 5, 20, 25, 40, 60 and 80 s
+	Attempts int             // of the policies with retries
+	Base     time.Duration   // of the backoff
+	Windows  []time.Duration // borders of the rows' windows
 	Policies []retry.Policy  // nil: none, naive, backoff and token
-	Trials   int             // whose median the rows give; 0: 51
+	Trials   int             // whose median the rows give
 	Seed     uint64
 	Progress func(done float64) // told the share that is done, now and then; may be nil
+}
+
+var PublishedCollapse = Collapse{
+	Rate: 40, Spike: Spike{20 * time.Second, 25 * time.Second, 80}, Duration: 80 * time.Second,
+	Latency: time.Second, Slowdown: 10 * time.Millisecond, Network: 100 * time.Millisecond, Timeout: 3 * time.Second,
+	Attempts: 3, Base: 20 * time.Second, Trials: 51, Seed: 1,
+	Windows: []time.Duration{5 * time.Second, 20 * time.Second, 25 * time.Second, 40 * time.Second, 60 * time.Second, 80 * time.Second},
 }
 
 // CollapseRow is one policy's result. A trial ends up or down and hardly ever in
@@ -52,7 +57,9 @@ type CollapseWindow struct {
 
 // Run returns a row for each policy.
 func (x Collapse) Run() []CollapseRow {
-	x = x.withDefaults()
+	if x.Policies == nil {
+		x.Policies = x.policies()
+	}
 	var rows []CollapseRow
 	for i, p := range x.Policies {
 		results := make([]*Result, x.Trials)
@@ -95,7 +102,7 @@ func (x Collapse) row(p retry.Policy, trials []*Result) CollapseRow {
 	if len(down) > len(up) {
 		up = down
 	}
-	row.Result = merge(up)
+	row.Result = Merge(up)
 	return row
 }
 
@@ -109,23 +116,12 @@ func median(results []*Result, number func(*Result) float64) float64 {
 	return all[len(all)/2]
 }
 
-func (x Collapse) withDefaults() Collapse {
-	const s = time.Second
-	x.Rate, x.Spike = cmp.Or(x.Rate, 40), cmp.Or(x.Spike, Spike{20 * s, 25 * s, 80})
-	x.Duration, x.Timeout = cmp.Or(x.Duration, 80*s), cmp.Or(x.Timeout, 3*s)
-	x.Latency, x.Slowdown = cmp.Or(x.Latency, s), cmp.Or(x.Slowdown, s/100)
-	x.Network, x.Base = cmp.Or(x.Network, s/10), cmp.Or(x.Base, 20*s)
-	x.Attempts, x.Trials = cmp.Or(x.Attempts, 3), cmp.Or(x.Trials, 51)
-	if len(x.Windows) < 2 {
-		x.Windows = []time.Duration{5 * s, 20 * s, 25 * s, 40 * s, 60 * s, 80 * s}
-	}
-	if x.Policies == nil {
-		at := retry.Policy{MaxAttempts: x.Attempts, Backoff: retry.Constant(0)}
-		backoff := at.Named("backoff")
-		backoff.Backoff = retry.Exponential{Base: x.Base, Max: time.Hour}
-		token := at.Named("token")
-		token.Budget = &retry.TokenBudget{}
-		x.Policies = []retry.Policy{{Name: "none", MaxAttempts: 1}, at.Named("naive"), backoff, token}
-	}
-	return x
+// policies returns none, retries at once, a backoff, and retries at once with a
+// budget that all clients share.
+func (x Collapse) policies() []retry.Policy {
+	at := retry.Policy{MaxAttempts: x.Attempts, Backoff: retry.Constant(0)}
+	backoff, token := at.Named("backoff"), at.Named("token")
+	backoff.Backoff = retry.Exponential{Base: x.Base, Max: time.Hour}
+	token.Budget = &retry.TokenBudget{}
+	return []retry.Policy{{Name: "none", MaxAttempts: 1}, at.Named("naive"), backoff, token}
 }

@@ -3,10 +3,10 @@ package storm_test
 import (
 	"fmt"
 	"math"
-	"slices"
 	"testing"
 
-	"github.com/goretry/retry/storm"
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/storm"
 )
 
 // What was published, and what docs/storms.md sets beside our numbers.
@@ -38,7 +38,9 @@ func TestContentionAsPublished(t *testing.T) {
 		if raceEnabled && seed > 1 {
 			break // it takes ten times as long
 		}
-		rows := storm.Contention{Seed: seed}.Run()
+		x := storm.PublishedContention
+		x.Seed = seed
+		rows := x.Run()
 		if len(rows) != 20 {
 			t.Fatalf("%d rows, want 20", len(rows))
 		}
@@ -63,7 +65,7 @@ func TestContentionAsPublished(t *testing.T) {
 }
 
 func TestAmplificationAsPublished(t *testing.T) {
-	for _, row := range (storm.Amplification{Seed: 1}).Run() {
+	for _, row := range storm.Amplification(storm.PublishedAmplification, []float64{.1, .5, 1}, 4, .1) {
 		f, load, success := row.Failure, 1., 1-row.Failure
 		switch row.Policy {
 		case "unbudgeted":
@@ -82,7 +84,9 @@ func TestAmplificationAsPublished(t *testing.T) {
 
 func TestCollapseAsPublished(t *testing.T) {
 	for _, seed := range []uint64{1, 2_000_000} {
-		for _, row := range (storm.Collapse{Seed: seed}).Run() {
+		x := storm.PublishedCollapse
+		x.Seed = seed
+		for _, row := range x.Run() {
 			last := row.Windows[4].Goodput
 			if row.Policy == "naive" {
 				if last >= .2 || row.Down < .5 {
@@ -106,7 +110,9 @@ func TestCollapseAsPublished(t *testing.T) {
 
 func TestHerdAsPublished(t *testing.T) {
 	for _, seed := range []uint64{1, 3_000_000} {
-		rows := storm.Herd{Seed: seed}.Run()
+		x := storm.DocumentedHerd
+		x.Seed = seed
+		rows := x.Run()
 		if len(rows) != 25 {
 			t.Fatalf("%d rows, want 25", len(rows))
 		}
@@ -119,33 +125,31 @@ func TestHerdAsPublished(t *testing.T) {
 }
 
 func TestLayersMultiplyUnlessGuarded(t *testing.T) {
-	depths := []int{1, 2, 3, 4}
-	attempts := []int{1, 2, 3, 4, 6}
-	rows := storm.Layers{Attempts: attempts, Depths: depths}.Run()
-	var want []storm.LayersRow
-	for _, k := range attempts {
-		for _, n := range depths {
-			want = append(want, storm.LayersRow{k, n, false, int(math.Pow(float64(k), float64(n)))}, storm.LayersRow{k, n, true, k})
+	for _, k := range []int{1, 2, 3, 4, 6} {
+		for n := range 5 {
+			p := retry.Policy{MaxAttempts: k}
+			if got, want := storm.Layers(p, n), int(math.Pow(float64(k), float64(n))); got != want {
+				t.Errorf("%d layers of %d attempts: %d requests, want %d", n, k, got, want)
+			}
+			p.Classify = retry.AlreadyRetried
+			if got, want := storm.Layers(p, n), []int{1, k}[min(n, 1)]; got != want {
+				t.Errorf("%d guarded layers of %d attempts: %d requests, want %d", n, k, got, want)
+			}
 		}
-	}
-	if !slices.Equal(rows, want) {
-		t.Errorf("rows %v, want %v", rows, want)
-	}
-	if rows := (storm.Layers{}).Run(); rows[10] != (storm.LayersRow{4, 3, false, 64}) {
-		t.Errorf("3 layers of 4: %v, want 64 calls", rows[10])
 	}
 }
 
 // The same on every machine: these numbers change only if the models do.
 func TestSameSeedSameResultOnEveryMachine(t *testing.T) {
-	contention := storm.Contention{Clients: []int{30}, Trials: 3, Seed: 7}
-	herd := storm.Herd{Clients: 300, Trials: 2, Seed: 7}
-	collapse := storm.Collapse{Trials: 3, Seed: 7}
+	contention, herd, collapse := storm.PublishedContention, storm.DocumentedHerd, storm.PublishedCollapse
+	contention.Clients, contention.Trials, contention.Seed = []int{30}, 3, 7
+	herd.Clients, herd.Trials, herd.Seed = 300, 2, 7
+	collapse.Trials, collapse.Seed = 3, 7
 	got := fmt.Sprint(contention.Run(), herd.Run()[12].Peak)
 	for _, row := range collapse.Run() {
 		got += fmt.Sprintf(" %d/%d", row.Result.Sent, row.Result.Succeeded)
 	}
-	const want = `[{none 30 288.6666666666667 772.4209486666667} {exponential 30 279.3333333333333 21961.748866666665} {equal 30 178.33333333333334 2241.942140333333} {full 30 172.33333333333334 1569.5408066666669} {decorrelated 30 181 1232.9874376666667}] 21 10114/9712 16089/2190 10524/10114 10290/9765`
+	const want = `[{none 30 288.6666666666667 772.4209486666667} {exponential 30 279.3333333333333 21961.748866666665} {equal 30 178.33333333333334 2241.942140333333} {full 30 172.33333333333334 1569.5408066666669} {decorrelated 30 181 1232.9874376666667}] 20.5 10114/9712 16089/2190 10524/10114 10290/9765`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

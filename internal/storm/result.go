@@ -20,10 +20,17 @@ type Result struct {
 	Bucket    time.Duration        // how long each bucket is
 	Buckets   []Bucket             // from the start; as long as calls began
 	Runs      int                  // that this is the sum of
+	Flooded   bool                 // the run was given up: more than 100 attempts per call, and 200 000 besides
 
 	last  int    // how many buckets there may be
 	late  Bucket // what happened after them, or later than a Duration can tell
 	times quantiles
+}
+
+// NewResult returns one in which nothing has happened, of calls that begin within
+// such a time: for those who measure a real server.
+func NewResult(policy string, bucket, duration time.Duration) *Result {
+	return &Result{Policy: policy, Bucket: bucket, Runs: 1, Ended: map[retry.Reason]int{}, last: int((duration-1)/bucket) + 1}
 }
 
 // maxBuckets are a day of the default ones.
@@ -33,7 +40,9 @@ const maxBuckets = 24 * 60 * 60 * 10
 type Bucket struct {
 	Asked     int // calls that began
 	Sent      int // attempts
-	Done      int // requests that the server was done with, whether or not anyone still waited
+	Done      int // requests that the server was rid of: worked on, refused or dropped
+	Worked    int // those that it worked on
+	Wasted    int // of these, the ones whose answer nobody waited for any more
 	Succeeded int // calls that ended in success
 	Good      int // calls that began here and succeeded, whenever that was
 }
@@ -81,8 +90,9 @@ func (r *Result) Held(at time.Duration) float64 {
 	return float64(b.Sent-b.Done) / float64(r.Runs)
 }
 
-// Quantile returns the time within which the share q of the calls that succeeded
-// had done so, to a precision of 1 %.
+// Quantile returns the time within which the share q of the calls had ended, in
+// success or not, to a precision of 1 %. One that still runs counts with its time
+// so far.
 func (r *Result) Quantile(q float64) time.Duration { return r.times.at(q) }
 
 // Recovery returns how long after a disturbance, which lasted from from to to,
@@ -114,8 +124,59 @@ func (r *Result) Recovery(from, to time.Duration) (after time.Duration, ok bool)
 	return 0, true
 }
 
-// at returns the bucket of an instant.
-func (r *Result) at(t time.Duration) *Bucket {
+// Ending says how a disturbance ended.
+type Ending uint8
+
+const (
+	Recovered Ending = iota // calls succeed as before
+	Down                    // they do not, and what the server holds does not get less
+	Unclear                 // they do not by the end of the run, which was too short to tell
+	Failing                 // most calls failed even before
+	Flooded                 // the run was given up, see Result.Flooded
+)
+
+// Ending returns how a disturbance ended, which lasted from from to to, and after
+// how long if calls have Recovered.
+func (r *Result) Ending(from, to time.Duration) (e Ending, after time.Duration) {
+	end := time.Duration(len(r.Buckets)) * r.Bucket
+	before, quarter := r.sum(0, from/2), (end-to)/4
+	after, recovered := r.Recovery(from, to)
+	switch {
+	case r.Flooded:
+		return Flooded, 0
+	case 2*before.Good < before.Asked:
+		return Failing, 0
+	case recovered:
+		return Recovered, after
+	case r.held(end-quarter, end) > .9*r.held(end-2*quarter, end-quarter):
+		return Down, 0
+	}
+	return Unclear, 0
+}
+
+// held returns how many requests are held between two instants, on average: at one
+// instant it may be chance.
+func (r *Result) held(from, to time.Duration) (mean float64) {
+	for i := range 64 {
+		mean += r.Held(from+time.Duration(i)*(to-from)/64) / 64
+	}
+	return mean
+}
+
+// End counts the end of a call that began at an instant: in success if reason is
+// ReasonNone.
+func (r *Result) End(began, now time.Duration, reason retry.Reason) {
+	if reason == retry.ReasonNone {
+		r.Succeeded++
+		r.At(now).Succeeded++
+		r.At(began).Good++
+	}
+	r.times.add(now - began)
+	r.Ended[reason]++
+}
+
+// At returns the bucket of an instant, to count in.
+func (r *Result) At(t time.Duration) *Bucket {
 	i := int(t / r.Bucket)
 	if i < 0 || i >= r.last {
 		return &r.late
@@ -142,6 +203,8 @@ func (b *Bucket) add(c Bucket) {
 	b.Asked += c.Asked
 	b.Sent += c.Sent
 	b.Done += c.Done
+	b.Worked += c.Worked
+	b.Wasted += c.Wasted
 	b.Succeeded += c.Succeeded
 	b.Good += c.Good
 }
@@ -173,8 +236,8 @@ func (q *quantiles) at(share float64) time.Duration {
 // ratio returns a/b, 0 where that is not defined.
 func ratio(a, b int) float64 { return float64(a) / max(float64(b), 1) }
 
-// merge adds up the results of several runs.
-func merge(results []*Result) *Result {
+// Merge adds up the results of several runs.
+func Merge(results []*Result) *Result {
 	sum := *results[0]
 	sum.Ended, sum.Buckets = maps.Clone(sum.Ended), slices.Clone(sum.Buckets)
 	for _, r := range results[1:] {
@@ -182,11 +245,12 @@ func merge(results []*Result) *Result {
 		sum.Sent += r.Sent
 		sum.Succeeded += r.Succeeded
 		sum.Runs += r.Runs
+		sum.Flooded = sum.Flooded || r.Flooded
 		for reason, n := range r.Ended {
 			sum.Ended[reason] += n
 		}
 		for i, b := range r.Buckets {
-			sum.at(time.Duration(i) * r.Bucket).add(b)
+			sum.At(time.Duration(i) * r.Bucket).add(b)
 		}
 		for i, n := range r.times.counts {
 			sum.times.counts[i] += n

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/storm"
+	"github.com/goretry/retry/internal/storm"
 )
 
 const (
@@ -31,7 +31,7 @@ func TestServiceExactly(t *testing.T) {
 		service storm.Service
 		policy  retry.Policy
 		sent    int
-		took    []time.Duration // of the calls that succeeded
+		took    []time.Duration // of all calls; nil if none succeeded
 		ended   map[retry.Reason]int
 	}{
 		"a perfect server": {
@@ -47,8 +47,8 @@ func TestServiceExactly(t *testing.T) {
 			storm.Service{Clients: 3, Capacity: 10, Latency: s}, retry.Policy{}, 3, []time.Duration{1100 * ms, 1200 * ms, 1300 * ms}, map[retry.Reason]int{retry.ReasonNone: 3},
 		},
 		"a full queue": { // one is begun and two wait, the others are Throttled
-			storm.Service{Clients: 5, Capacity: 10, Queue: 2}, retry.Policy{MaxAttempts: 2, ThrottleBackoff: retry.Constant(150 * ms), Backoff: retry.Constant(time.Hour)},
-			7, []time.Duration{100 * ms, 200 * ms, 300 * ms, 400 * ms}, map[retry.Reason]int{retry.ReasonNone: 4, retry.ReasonMaxAttempts: 1},
+			storm.Service{Clients: 5, Capacity: 10, Queue: 2, Full: storm.TooMany}, retry.Policy{MaxAttempts: 2, ThrottleBackoff: retry.Constant(150 * ms), Backoff: retry.Constant(time.Hour)},
+			7, []time.Duration{100 * ms, 150 * ms, 200 * ms, 300 * ms, 400 * ms}, map[retry.Reason]int{retry.ReasonNone: 4, retry.ReasonMaxAttempts: 1},
 		},
 		"a timeout": { // the second attempt gets its answer at 3 s, behind the work of the first
 			storm.Service{Capacity: .5, Timeout: 1500 * ms}, atOnce(3), 3, nil, map[retry.Reason]int{retry.ReasonMaxAttempts: 1},
@@ -66,14 +66,14 @@ func TestServiceExactly(t *testing.T) {
 			storm.Service{Latency: s, Outages: append(outage(400*ms, 2*s), outage(2100*ms, 3*s)...)}, retry.Policy{}, 1, []time.Duration{3500 * ms}, map[retry.Reason]int{retry.ReasonNone: 1},
 		},
 		"an outage that is over": { // at 1 s, when the retry comes
-			storm.Service{Latency: s, Outages: []storm.Outage{{From: 0, To: 500 * ms, Refuse: true}}}, retry.Policy{Backoff: retry.Constant(s)},
+			storm.Service{Latency: s, Outages: []storm.Outage{{From: 0, To: 500 * ms, Answer: storm.Refused}}}, retry.Policy{Backoff: retry.Constant(s)},
 			2, []time.Duration{2 * s}, map[retry.Reason]int{retry.ReasonNone: 1},
 		},
 		"what an outage holds up keeps its order": {
 			storm.Service{Clients: 2, Capacity: 10, Outages: outage(150*ms, s)}, retry.Policy{}, 2, []time.Duration{100 * ms, 1050 * ms}, map[retry.Reason]int{retry.ReasonNone: 2},
 		},
 		"a refusal proves that nothing ran": {
-			storm.Service{Outages: []storm.Outage{{To: s, Refuse: true}}}, retry.Policy{NonIdempotent: true, Backoff: retry.Constant(s)},
+			storm.Service{Outages: []storm.Outage{{To: s, Answer: storm.Refused}}}, retry.Policy{NonIdempotent: true, Backoff: retry.Constant(s)},
 			2, []time.Duration{s}, map[retry.Reason]int{retry.ReasonNone: 1},
 		},
 		"a timeout proves nothing": {
@@ -90,7 +90,7 @@ func TestServiceExactly(t *testing.T) {
 			13, nil, map[retry.Reason]int{retry.ReasonMaxAttempts: 3, retry.ReasonBudget: 7},
 		},
 		"a budget each": {
-			storm.Service{Clients: 10, Failure: 1, BudgetEach: true}, retry.Policy{MaxAttempts: 9, Budget: &retry.TokenBudget{Capacity: 30, Cost: 10}},
+			storm.Service{Clients: 10, Processes: 10, Failure: 1}, retry.Policy{MaxAttempts: 9, Budget: &retry.TokenBudget{Capacity: 30, Cost: 10}},
 			40, nil, map[retry.Reason]int{retry.ReasonBudget: 10},
 		},
 		"a server that never gets there": {
@@ -98,7 +98,7 @@ func TestServiceExactly(t *testing.T) {
 		},
 		"a queue in an outage": { // one is begun and five wait, and the outage is no place in the queue
 			storm.Service{Clients: 10, Capacity: 10, Queue: 5, Outages: outage(0, 10*s)}, atOnce(1),
-			10, []time.Duration{10100 * ms, 10200 * ms, 10300 * ms, 10400 * ms, 10500 * ms, 10600 * ms}, map[retry.Reason]int{retry.ReasonNone: 6, retry.ReasonMaxAttempts: 4},
+			10, []time.Duration{0, 0, 0, 0, 10100 * ms, 10200 * ms, 10300 * ms, 10400 * ms, 10500 * ms, 10600 * ms}, map[retry.Reason]int{retry.ReasonNone: 6, retry.ReasonMaxAttempts: 4},
 		},
 		"a queue that is never full": {
 			storm.Service{Clients: 3, Capacity: 10, Queue: math.MaxInt64}, atOnce(1), 3, []time.Duration{100 * ms, 200 * ms, 300 * ms}, map[retry.Reason]int{retry.ReasonNone: 3},
@@ -119,7 +119,7 @@ func TestServiceExactly(t *testing.T) {
 			storm.Service{Clients: 3, Latency: 1, Slowdown: math.MaxInt64, Timeout: s}, atOnce(1), 3, nil, map[retry.Reason]int{retry.ReasonMaxAttempts: 3},
 		},
 		"a timeout of for ever": { // the first attempt is refused
-			storm.Service{Latency: s, Timeout: math.MaxInt64, Outages: []storm.Outage{{To: ms, Refuse: true}}}, retry.Policy{Backoff: retry.Constant(s)},
+			storm.Service{Latency: s, Timeout: math.MaxInt64, Outages: []storm.Outage{{To: ms, Answer: storm.Refused}}}, retry.Policy{Backoff: retry.Constant(s)},
 			2, []time.Duration{2 * s}, map[retry.Reason]int{retry.ReasonNone: 1},
 		},
 		"closed clients without a rate": {
@@ -132,7 +132,7 @@ func TestServiceExactly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := tt.service.Run(tt.policy)
-			if r.Sent != tt.sent || r.Asked != max(tt.service.Clients, 1) || r.Succeeded != len(tt.took) || !maps.Equal(r.Ended, tt.ended) {
+			if r.Sent != tt.sent || r.Asked != max(tt.service.Clients, 1) || r.Succeeded != tt.ended[retry.ReasonNone] || !maps.Equal(r.Ended, tt.ended) {
 				t.Errorf("asked %d, sent %d, succeeded %d, ended %v; want %d sent, %v", r.Asked, r.Sent, r.Succeeded, r.Ended, tt.sent, tt.ended)
 			}
 			for i, want := range tt.took {
@@ -198,9 +198,9 @@ func (c *counting) Delay(step retry.Step) time.Duration {
 }
 
 func TestPolicysOwnBackoffAndBudgetAreUsed(t *testing.T) {
-	for _, each := range []bool{false, true} {
+	for _, processes := range []int{1, 10} {
 		c := &counting{retried: map[retry.Class]int{}}
-		r := storm.Service{Clients: 10, Failure: 1, BudgetEach: each, Bucket: s}.Run(retry.Policy{MaxAttempts: 9, Backoff: c, Budget: c})
+		r := storm.Service{Clients: 10, Failure: 1, Processes: processes, Bucket: s}.Run(retry.Policy{MaxAttempts: 9, Backoff: c, Budget: c})
 		// All retry after 1 s, the first, the third and so on 2 s later; every second one that asks for more gets it.
 		var sent []int
 		for _, b := range r.Buckets {
@@ -214,20 +214,17 @@ func TestPolicysOwnBackoffAndBudgetAreUsed(t *testing.T) {
 			t.Errorf("budget and backoff saw %+v, want %+v", *c, want)
 		}
 	}
-	// The same in the experiments.
+	// The same in an experiment.
 	c := &counting{retried: map[retry.Class]int{}}
-	p := retry.Policy{Name: "mine", MaxAttempts: retry.Unlimited, Backoff: c, Budget: c}
-	rows := storm.Contention{Clients: []int{2}, Trials: 1, Spread: -1, Policies: []retry.Policy{p}}.Run()
+	x := storm.PublishedContention
+	x.Clients, x.Trials, x.Spread = []int{2}, 1, 0
+	x.Policies = []retry.Policy{{Name: "mine", MaxAttempts: retry.Unlimited, Backoff: c, Budget: c}}
+	rows := x.Run()
 	if want := (storm.ContentionRow{"mine", 2, 3, 1080}); len(rows) != 1 || rows[0] != want || c.delays != 1 {
 		t.Errorf("%+v and %d delays, want %+v and 1", rows, c.delays, want)
 	}
 	if c.begun != 2 || c.ended != 2 || c.asked != 1 {
 		t.Errorf("the budget saw %+v, want 2 runs and 1 retry", c)
-	}
-	p.MaxAttempts, p.Budget = 3, nil
-	herd := storm.Herd{Clients: 7, Retries: 4, Policies: []retry.Policy{p}}.Run()
-	if herd[1].Peak != 7 || herd[2].Peak != 0 || herd[1].Result.Buckets[300].Sent != 20*7 {
-		t.Errorf("%+v, want all 7 in the second retry, at 3 s, in 20 trials", herd)
 	}
 }
 
@@ -312,12 +309,16 @@ func TestLongestDuration(t *testing.T) {
 func TestProgress(t *testing.T) {
 	var told []float64
 	progress := func(done float64) { told = append(told, done) }
+	contention, collapse, amplification := storm.PublishedContention, storm.PublishedCollapse, storm.PublishedAmplification
+	contention.Clients, contention.Trials, contention.Progress = []int{1, 2}, 2, progress
+	collapse.Trials, collapse.Progress = 2, progress
+	amplification.Duration, amplification.Progress = 10*s, progress
 	run := map[string]func(){
 		"service":       func() { x := crowd(5000); x.Progress = progress; x.Run(retry.Policy{}) },
-		"contention":    func() { storm.Contention{Clients: []int{1, 2}, Trials: 2, Progress: progress}.Run() },
-		"amplification": func() { storm.Amplification{Duration: 10 * s, Progress: progress}.Run() },
-		"collapse":      func() { storm.Collapse{Trials: 2, Progress: progress}.Run() },
-		"herd":          func() { storm.Herd{Trials: 2, Clients: 10, Progress: progress}.Run() },
+		"trials":        func() { x := crowd(10); x.Progress = progress; x.Trials(t.Context(), make([]retry.Policy, 2), 3) },
+		"contention":    func() { contention.Run() },
+		"amplification": func() { storm.Amplification(amplification, []float64{.1, .5}, 4, .1) },
+		"collapse":      func() { collapse.Run() },
 	}
 	for name, f := range run {
 		told = nil

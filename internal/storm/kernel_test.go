@@ -24,17 +24,17 @@ func TestEventsComeInOrder(t *testing.T) {
 		schedule := func() {
 			d := time.Duration(r.Int64N(int64(spans[r.IntN(len(spans))])))
 			if d > math.MaxInt64-k.now {
-				k.schedule(d, 1, -1) // never
+				k.schedule(d, 1, -1, 0) // never
 				return
 			}
 			want = append(want, due{k.now + d, len(want)})
-			k.schedule(d, kind(len(want)%9), len(want)-1)
+			k.schedule(d, kind(len(want)%9), int32(len(want)-1), 0)
 		}
 		for range 3000 {
 			schedule()
 		}
 		for e, ok := k.next(); ok; e, ok = k.next() {
-			if e.at != k.now || int(e.kind) != (int(e.index)+1)%9 {
+			if e.at != k.now || int(e.kind()) != (int(e.index)+1)%9 {
 				t.Fatalf("event %+v at %v", e, k.now)
 			}
 			got = append(got, due{e.at, int(e.index)})

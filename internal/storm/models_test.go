@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/storm"
+	"github.com/goretry/retry/internal/storm"
 )
 
 // The models of this package are compared with others here: the article's
@@ -102,7 +102,9 @@ func TestContentionIsTheArticlesModel(t *testing.T) {
 		},
 	}
 	for n, trials := range map[int]int{15: 400, 35: 150, 70: 60, 150: 25, 200: 20} {
-		for _, row := range (storm.Contention{Clients: []int{n}, Trials: trials, Seed: 5}).Run() {
+		x := storm.PublishedContention
+		x.Clients, x.Trials, x.Seed = []int{n}, trials, 5
+		for _, row := range x.Run() {
 			calls, ms := articleContention(n, trials, backoffs[row.Policy])
 			if !within(row.Calls, calls, .03) || !within(row.TimeMS, ms, .08) {
 				t.Errorf("%+v, the article's model has %.1f calls in %.0f ms", row, calls, ms)
@@ -113,8 +115,10 @@ func TestContentionIsTheArticlesModel(t *testing.T) {
 
 func TestContentionWithParametersOfOnesOwn(t *testing.T) {
 	// Alone, a client reads and writes: four messages.
-	for _, tt := range []struct{ delay, spread, want time.Duration }{{0, -1, 40 * time.Millisecond}, {25 * time.Millisecond, -1, 100 * time.Millisecond}, {-1, -1, 0}} {
-		rows := storm.Contention{Clients: []int{1}, Trials: 1, Delay: tt.delay, Spread: tt.spread}.Run()
+	for _, tt := range []struct{ delay, spread, want time.Duration }{{10 * time.Millisecond, 0, 40 * time.Millisecond}, {25 * time.Millisecond, 0, 100 * time.Millisecond}, {0, 0, 0}} {
+		x := storm.PublishedContention
+		x.Clients, x.Trials, x.Delay, x.Spread = []int{1}, 1, tt.delay, tt.spread
+		rows := x.Run()
 		if got := rows[0]; got.Calls != 1 || got.TimeMS != tt.want.Seconds()*1000 {
 			t.Errorf("delay %v: %+v, want 1 call in %v", tt.delay, got, tt.want)
 		}
@@ -123,8 +127,10 @@ func TestContentionWithParametersOfOnesOwn(t *testing.T) {
 	for _, tt := range []struct {
 		base, max time.Duration
 		want      float64
-	}{{5 * time.Millisecond, 0, 90}, {time.Second, 0, 2080}, {time.Second, 3 * time.Second, 2080}, {time.Second, time.Second, 1080}} {
-		rows := storm.Contention{Clients: []int{2}, Trials: 1, Spread: -1, Base: tt.base, Max: tt.max}.Run()
+	}{{5 * time.Millisecond, 2 * time.Second, 90}, {time.Second, 2 * time.Second, 2080}, {time.Second, 3 * time.Second, 2080}, {time.Second, time.Second, 1080}} {
+		x := storm.PublishedContention
+		x.Clients, x.Trials, x.Spread, x.Base, x.Max = []int{2}, 1, 0, tt.base, tt.max
+		rows := x.Run()
 		if got := rows[1]; got.Calls != 3 || got.TimeMS != tt.want {
 			t.Errorf("base %v, max %v: %+v, want 3 calls in %v ms", tt.base, tt.max, got, tt.want)
 		}
@@ -133,22 +139,21 @@ func TestContentionWithParametersOfOnesOwn(t *testing.T) {
 
 func TestAmplificationFollowsItsFormula(t *testing.T) {
 	notUnderRace(t)
-	for _, x := range []storm.Amplification{
-		{Clients: 10, Rate: 100, Attempts: 2, Ratio: .1},
-		{Clients: 200, Rate: 5, Attempts: 6, Ratio: .3},
-		{Clients: 50, Rate: 40, Attempts: 4, Ratio: .05},
-	} {
-		x.Failures, x.Seed, x.Duration = []float64{0, .03, .25, .7, .9, 1}, 11, 40*time.Second
-		for _, row := range x.Run() {
-			load, success := 0., 1-math.Pow(row.Failure, float64(x.Attempts))
-			for i := range x.Attempts {
+	for _, x := range []struct {
+		processes, attempts int
+		ratio               float64
+	}{{10, 2, .1}, {200, 6, .3}, {50, 4, .05}} {
+		s := storm.Service{Processes: x.processes, Shared: true, Rate: 1000, Seed: 11, Duration: 40 * time.Second}
+		for _, row := range storm.Amplification(s, []float64{0, .03, .25, .7, .9, 1}, x.attempts, x.ratio) {
+			load, success := 0., 1-math.Pow(row.Failure, float64(x.attempts))
+			for i := range x.attempts {
 				load += math.Pow(row.Failure, float64(i))
 			}
 			switch row.Policy {
 			case "none":
 				load, success = 1, 1-row.Failure
 			case "ratio":
-				if most := min(load*1.01, 1+x.Ratio*1.1); row.Load > most {
+				if most := min(load*1.01, 1+x.ratio*1.1); row.Load > most {
 					t.Errorf("%+v: %+v, want a load of at most %.3f", x, row, most)
 				}
 				continue
@@ -164,15 +169,8 @@ func TestAmplificationFollowsItsFormula(t *testing.T) {
 // has no floor, and the more if it has.
 func TestOneBudgetEach(t *testing.T) {
 	load := func(clients int, each bool, floor float64) float64 {
-		x := storm.Amplification{
-			Clients:    clients,
-			Rate:       1000 / float64(clients),
-			Failures:   []float64{.5},
-			BudgetEach: each,
-			Policies:   []retry.Policy{{MaxAttempts: 4, Budget: &retry.RatioBudget{MinPerSecond: floor}}},
-			Duration:   20 * time.Second,
-		}
-		return x.Run()[0].Load
+		x := storm.Service{Rate: 1000, Processes: clients, Shared: !each, Failure: .5, Duration: 20 * time.Second}
+		return x.Run(retry.Policy{MaxAttempts: 4, Budget: &retry.RatioBudget{MinPerSecond: floor}}).Load()
 	}
 	for _, floor := range []float64{-1, .1} {
 		few, many := load(10, false, floor), load(1000, false, floor)
@@ -284,7 +282,7 @@ func TestHerdIsBallsInBins(t *testing.T) {
 					want[name] += float64(most) / float64(trials)
 				}
 			}
-			for _, row := range (storm.Herd{Clients: clients, Base: base, Retries: 1, Trials: trials, Seed: 9}).Run() {
+			for _, row := range (storm.Herd{Clients: clients, Base: base, Bucket: 10 * ms, Retries: 1, Trials: trials, Seed: 9}).Run() {
 				if !within(row.Peak, want[row.Policy], .06) {
 					t.Errorf("%d clients, base %v: %+v, want a peak of %.1f", clients, base, row, want[row.Policy])
 				}
@@ -356,14 +354,20 @@ func TestCollapseIsThePublishedModel(t *testing.T) {
 	notUnderRace(t)
 	const trials = 100
 	naive := atOnce(3)
-	ours, published := storm.Collapse{Policies: []retry.Policy{naive}, Trials: trials, Seed: 12}.Run()[0].Down, articleCollapse(trials)
+	x := storm.PublishedCollapse
+	x.Policies, x.Trials, x.Seed = []retry.Policy{naive}, trials, 12
+	ours, published := x.Run()[0].Down, articleCollapse(trials)
 	if chance := 3 * math.Sqrt(2*.75*.25/trials); math.Abs(ours-published) > chance {
 		t.Errorf("%.3f of the trials end down, and %.3f of those of the published model", ours, published)
 	}
 }
 
 func TestTrialsAreSummedUp(t *testing.T) {
-	one, three := storm.Collapse{Trials: 1}.Run()[0].Result, storm.Collapse{Trials: 3}.Run()[0].Result
+	x := storm.PublishedCollapse
+	x.Seed, x.Trials = 0, 1
+	one := x.Run()[0].Result
+	x.Trials = 3
+	three := x.Run()[0].Result
 	if three.Runs != 3 || three.Asked < 2*one.Asked || three.Sent != three.Asked || three.Ended[retry.ReasonNone] != three.Succeeded ||
 		three.Ended[retry.ReasonNone]+three.Ended[retry.ReasonMaxAttempts] != three.Asked {
 		t.Errorf("three trials: %d runs, asked %d, sent %d, ended %v; one: asked %d", three.Runs, three.Asked, three.Sent, three.Ended, one.Asked)
@@ -376,29 +380,31 @@ func TestTrialsAreSummedUp(t *testing.T) {
 func TestCollapseWithParametersOfOnesOwn(t *testing.T) {
 	notUnderRace(t)
 	const s = time.Second
-	for _, tt := range []struct {
-		x    storm.Collapse
+	for name, tt := range map[string]struct {
+		edit func(x *storm.Collapse)
 		want string // of the policies that are down at the end
 	}{
-		{storm.Collapse{}, "[naive]"},
-		{storm.Collapse{Rate: 20}, "[]"},                               // a request takes 2.5 s at 60/s
-		{storm.Collapse{Spike: storm.Spike{20 * s, 21 * s, 45}}, "[]"}, // nothing to speak of
-		{storm.Collapse{Attempts: 2}, "[naive]"},                       // and 5 s at 80/s, which is longer than clients wait
-		{storm.Collapse{Attempts: 6, Rate: 35}, "[naive]"},
-		{storm.Collapse{Timeout: 20 * s}, "[]"},                                      // nobody gives up
-		{storm.Collapse{Latency: s / 10, Slowdown: s / 1000}, "[]"},                  // ten times the capacity
-		{storm.Collapse{Base: 10 * time.Millisecond}, "[naive backoff]"},             // a short backoff is none
-		{storm.Collapse{Spike: storm.Spike{20 * s, 25 * s, 120}}, "[naive backoff]"}, // 600 calls come back within 20 s
+		"as published":                          {func(*storm.Collapse) {}, "[naive]"},
+		"a request takes 2.5 s at 60/s":         {func(x *storm.Collapse) { x.Rate = 20 }, "[]"},
+		"nothing to speak of":                   {func(x *storm.Collapse) { x.Spike = storm.Spike{20 * s, 21 * s, 45} }, "[]"},
+		"5 s at 80/s, longer than clients wait": {func(x *storm.Collapse) { x.Attempts = 2 }, "[naive]"},
+		"more attempts":                         {func(x *storm.Collapse) { x.Attempts, x.Rate = 6, 35 }, "[naive]"},
+		"nobody gives up":                       {func(x *storm.Collapse) { x.Timeout = 20 * s }, "[]"},
+		"ten times the capacity":                {func(x *storm.Collapse) { x.Latency, x.Slowdown = s/10, s/1000 }, "[]"},
+		"a short backoff is none":               {func(x *storm.Collapse) { x.Base = 10 * time.Millisecond }, "[naive backoff]"},
+		"600 calls come back in 20 s":           {func(x *storm.Collapse) { x.Spike = storm.Spike{20 * s, 25 * s, 120} }, "[naive backoff]"},
 	} {
-		tt.x.Trials, tt.x.Seed = 15, 4
+		x := storm.PublishedCollapse
+		tt.edit(&x)
+		x.Trials, x.Seed = 15, 4
 		var down []string
-		for _, row := range tt.x.Run() {
+		for _, row := range x.Run() {
 			if row.Windows[len(row.Windows)-1].Goodput < .5 {
 				down = append(down, row.Policy)
 			}
 		}
 		if got := fmt.Sprint(down); got != tt.want {
-			t.Errorf("%+v: %v stay down, want %v", tt.x, got, tt.want)
+			t.Errorf("%s: %v stay down, want %v", name, got, tt.want)
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/storm"
+	"github.com/goretry/retry/internal/storm"
 )
 
 // A service at 80 % of its capacity stops for two seconds, and clients wait one.
@@ -37,11 +37,13 @@ func ExampleService() {
 	// with a budget: 1.00 requests per call, back after 3.8s
 }
 
+// Three layers of four attempts are 64 requests, unless they know of each other.
 func ExampleLayers() {
-	for _, row := range (storm.Layers{Attempts: []int{4}, Depths: []int{3}}).Run() {
-		fmt.Printf("guarded %v: %d calls\n", row.Guarded, row.Calls)
-	}
+	p := retry.Policy{MaxAttempts: 4}
+	fmt.Println(storm.Layers(p, 3))
+	p.Classify = retry.AlreadyRetried
+	fmt.Println(storm.Layers(p, 3))
 	// Output:
-	// guarded false: 64 calls
-	// guarded true: 4 calls
+	// 64
+	// 4
 }

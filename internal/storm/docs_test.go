@@ -9,24 +9,25 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goretry/retry/storm"
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/storm"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/storms.md")
 
-const storms = "../docs/storms.md"
+const storms = "../../docs/storms.md"
 
 // The tables of docs/storms.md are these experiments, beside what was published.
 func TestTablesOfTheDocumentation(t *testing.T) {
 	notUnderRace(t)
 	contention := [][]string{{"clients", "policy", "calls", "ms"}}
-	for _, row := range (storm.Contention{Seed: 1}).Run() {
+	for _, row := range storm.PublishedContention.Run() {
 		p := publishedContention[row.Policy][row.Clients]
 		contention = append(contention, cells(row.Clients, row.Policy, fmt.Sprintf("%.1f / %v", row.Calls, p.calls), fmt.Sprintf("%.0f / %v", row.TimeMS, p.ms)))
 	}
 
 	amplification := [][]string{{"failure", "policy", "load", "success"}}
-	for _, row := range (storm.Amplification{Seed: 1}).Run() {
+	for _, row := range storm.Amplification(storm.PublishedAmplification, []float64{.1, .5, 1}, 4, .1) {
 		f := row.Failure
 		want := map[string]string{
 			"none":       fmt.Sprintf("1 | %.3f", 1-f),
@@ -38,7 +39,7 @@ func TestTablesOfTheDocumentation(t *testing.T) {
 	}
 
 	collapse := [][]string{{"goodput"}}
-	for i, row := range (storm.Collapse{Seed: 1}).Run() {
+	for i, row := range storm.PublishedCollapse.Run() {
 		line := []string{row.Policy}
 		for j, w := range row.Windows {
 			if i == 0 {
@@ -55,7 +56,7 @@ func TestTablesOfTheDocumentation(t *testing.T) {
 	collapse[0] = append(collapse[0], "trials that stay down")
 
 	herd := [][]string{{"policy", "1st retry", "2nd", "3rd", "4th", "5th"}}
-	for _, row := range (storm.Herd{Seed: 1}).Run() {
+	for _, row := range storm.DocumentedHerd.Run() {
 		if row.Retry == 1 {
 			herd = append(herd, cells(row.Policy, fmt.Sprintf("%.0f / %v", row.Peak, publishedHerd[row.Policy])))
 			continue
@@ -63,9 +64,11 @@ func TestTablesOfTheDocumentation(t *testing.T) {
 		herd[len(herd)-1] = append(herd[len(herd)-1], fmt.Sprintf("%.0f", row.Peak))
 	}
 
-	layers := [][]string{{"attempts", "layers", "guarded", "calls"}}
-	for _, row := range (storm.Layers{}).Run() {
-		layers = append(layers, cells(row.Attempts, row.Depth, row.Guarded, row.Calls))
+	layers := [][]string{{"attempts", "layers", "requests", "guarded"}}
+	for _, k := range []int{3, 4} {
+		for n := 1; n <= 3; n++ {
+			layers = append(layers, cells(k, n, storm.Layers(retry.Policy{MaxAttempts: k}, n), storm.Layers(retry.Policy{MaxAttempts: k, Classify: retry.AlreadyRetried}, n)))
+		}
 	}
 
 	doc, err := os.ReadFile(storms)
@@ -81,7 +84,7 @@ func TestTablesOfTheDocumentation(t *testing.T) {
 		}
 		if old != markdown(table) {
 			if !*update {
-				t.Errorf("%s: the table %q is not what the experiment gives: run go test ./storm -update", storms, name)
+				t.Errorf("%s: the table %q is not what the experiment gives: run go test ./internal/storm -update", storms, name)
 			}
 			text = before + "<!-- " + name + " -->\n" + markdown(table) + "<!-- end -->" + after
 		}
@@ -114,12 +117,16 @@ func markdown(table [][]string) string {
 // What docs/storms.md says in words.
 func TestWordsOfTheDocumentation(t *testing.T) {
 	notUnderRace(t)
-	for _, row := range (storm.Collapse{Base: 10 * time.Millisecond, Seed: 1}).Run() {
+	x := storm.PublishedCollapse
+	x.Base = 10 * time.Millisecond
+	for _, row := range x.Run() {
 		if row.Policy == "backoff" && row.Down < .5 {
 			t.Errorf("with a base of 10 ms the backoff is down in %v of the trials", row.Down)
 		}
 	}
-	rows := storm.Contention{Clients: []int{100}, Seed: 1}.Run()
+	y := storm.PublishedContention
+	y.Clients = []int{100}
+	rows := y.Run()
 	if least := slices.MinFunc(rows, func(a, b storm.ContentionRow) int { return int(a.Calls - b.Calls) }); least.Policy != "full" {
 		t.Errorf("%s makes the fewest calls, want full", least.Policy)
 	}

@@ -1,7 +1,6 @@
 package storm
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/goretry/retry"
@@ -12,16 +11,22 @@ import (
 // the same row, whose version must not have changed since they read it. A message
 // takes |Normal(Delay, Spread)|, the server no time. A client whose write failed
 // waits for one message's time and its policy's backoff, then reads again.
-//
-// Zero values stand for the published experiment.
+// [PublishedContention] is the article's.
 type Contention struct {
-	Clients       []int          // nil: 10, 20, 50 and 100
-	Trials        int            // whose mean the rows give; 0: 100
-	Delay, Spread time.Duration  // of a message; 0: 10 ms and 2 ms; negative: none
-	Base, Max     time.Duration  // of the backoffs; 0: 5 ms and 2 s
+	Clients       []int
+	Trials        int            // whose mean the rows give
+	Delay, Spread time.Duration  // of a message
+	Base, Max     time.Duration  // of the backoffs
 	Policies      []retry.Policy // nil: the five of the article
 	Seed          uint64
 	Progress      func(done float64) // told the share that is done, now and then; may be nil
+}
+
+var PublishedContention = Contention{
+	Clients: []int{10, 20, 50, 100}, Trials: 100,
+	Delay: 10 * time.Millisecond, Spread: 2 * time.Millisecond,
+	Base: 5 * time.Millisecond, Max: 2 * time.Second,
+	Seed: 1,
 }
 
 // ContentionRow is one policy's result with so many clients.
@@ -34,7 +39,9 @@ type ContentionRow struct {
 
 // Run returns a row for each number of clients and policy.
 func (x Contention) Run() []ContentionRow {
-	x = x.withDefaults()
+	if x.Policies == nil {
+		x.Policies = x.policies()
+	}
 	var rows []ContentionRow
 	for i, n := range x.Clients {
 		for j, p := range x.Policies {
@@ -54,30 +61,19 @@ func (x Contention) Run() []ContentionRow {
 	return rows
 }
 
-func (x Contention) withDefaults() Contention {
-	if x.Clients == nil {
-		x.Clients = []int{10, 20, 50, 100}
+// policies returns the five of the article, whose windows are Base·2ⁿ with n from 1.
+func (x Contention) policies() []retry.Policy {
+	policies := []retry.Policy{
+		{Name: "none", Backoff: retry.Constant(0)},
+		{Name: "exponential", Backoff: retry.Exponential{Base: 2 * x.Base, Max: x.Max, Jitter: retry.NoJitter}},
+		{Name: "equal", Backoff: retry.Exponential{Base: 2 * x.Base, Max: x.Max, Jitter: retry.EqualJitter}},
+		{Name: "full", Backoff: retry.Exponential{Base: 2 * x.Base, Max: x.Max, Jitter: retry.FullJitter}},
+		{Name: "decorrelated", Backoff: retry.Decorrelated{Base: x.Base, Max: x.Max}},
 	}
-	x.Trials = cmp.Or(x.Trials, 100)
-	x.Delay, x.Spread = cmp.Or(x.Delay, 10*time.Millisecond), cmp.Or(x.Spread, 2*time.Millisecond)
-	x.Base, x.Max = cmp.Or(x.Base, 5*time.Millisecond), cmp.Or(x.Max, 2*time.Second)
-	if x.Policies == nil {
-		// The article's windows are Base·2ⁿ with n from 1.
-		window := func(j retry.Jitter) retry.Backoff {
-			return retry.Exponential{Base: 2 * x.Base, Max: x.Max, Jitter: j}
-		}
-		x.Policies = []retry.Policy{
-			{Name: "none", Backoff: retry.Constant(0)},
-			{Name: "exponential", Backoff: window(retry.NoJitter)},
-			{Name: "equal", Backoff: window(retry.EqualJitter)},
-			{Name: "full", Backoff: window(retry.FullJitter)},
-			{Name: "decorrelated", Backoff: retry.Decorrelated{Base: x.Base, Max: x.Max}},
-		}
-		for i := range x.Policies {
-			x.Policies[i].MaxAttempts = retry.Unlimited
-		}
+	for i := range policies {
+		policies[i].MaxAttempts = retry.Unlimited
 	}
-	return x
+	return policies
 }
 
 // What happens under contention, to the client of the event's index.
@@ -97,19 +93,19 @@ func (x Contention) trial(p retry.Policy, n int, seed uint64) (calls int, total 
 	k := newKernel(seed)
 	p = k.ready(p)
 	message := func() time.Duration {
-		return (max(x.Delay, 0) + times(max(x.Spread, 0), normal(k.rand))).Abs()
+		return (x.Delay + times(x.Spread, normal(k.rand))).Abs()
 	}
 	clients, version := make([]client, n), 0
 	for i := range clients {
 		clients[i].loop = p.Start(k.time())
-		k.schedule(message(), atRead, i)
+		k.schedule(message(), atRead, int32(i), 0)
 	}
 	for e, ok := k.next(); ok; e, ok = k.next() {
 		c := &clients[e.index]
-		switch e.kind {
+		switch e.kind() {
 		case atRead:
 			c.read = version
-			k.schedule(message()+message(), atWrite, int(e.index))
+			k.schedule(message()+message(), atWrite, e.index, 0)
 		case atWrite:
 			calls++
 			outcome := stale
@@ -117,12 +113,12 @@ func (x Contention) trial(p retry.Policy, n int, seed uint64) (calls int, total 
 				version++
 				outcome = written
 			}
-			k.schedule(message(), outcome, int(e.index))
+			k.schedule(message(), outcome, e.index, 0)
 		case written:
 			c.loop.Next(k.time(), nil)
 		case stale:
-			if wait, ok := c.loop.Next(k.time(), errFailed); ok {
-				k.schedule(wait+message(), atRead, int(e.index))
+			if wait, ok := c.loop.Next(k.time(), errs[fails]); ok {
+				k.schedule(wait+message(), atRead, e.index, 0)
 			}
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/storm"
+	"github.com/goretry/retry/internal/storm"
 )
 
 // history is a result of so many calls in each 100 ms, of which good(i) succeed.
@@ -135,8 +135,17 @@ func TestResultSumsUp(t *testing.T) {
 }
 
 func TestQuantiles(t *testing.T) {
-	if got := (storm.Service{Failure: 1}.Run(retry.Policy{})).Quantile(.5); got != 0 {
+	if got := (storm.Service{Rate: 1e-9}.Run(retry.Policy{})).Quantile(.5); got != 0 {
 		t.Errorf("the median of no calls is %v, want 0", got)
+	}
+	// A third fails after 2 s, and one still runs when calls are followed no more, after 20 s or nearly.
+	r := storm.Service{Rate: 10, Duration: 10 * s, Latency: time.Hour, Timeout: 2 * s}.Run(retry.Policy{MaxAttempts: 1})
+	if got := r.Quantile(.5); !within(got.Seconds(), 2, .01) {
+		t.Errorf("the median of calls that fail after 2 s is %v", got)
+	}
+	r = storm.Service{Clients: 1, Closed: true, Rate: 100, Duration: 10 * s, Latency: time.Hour}.Run(retry.Policy{})
+	if got := r.Quantile(.5); r.Asked != 1 || !within(got.Seconds(), 20, .01) {
+		t.Errorf("the call of %d that still runs took %v, want almost 20 s", r.Asked, got)
 	}
 	for _, unit := range []time.Duration{1, 100, 10_000, ms, 77 * s, 1000 * time.Hour} {
 		// A queue: the n-th call takes n units.

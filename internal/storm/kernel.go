@@ -38,11 +38,19 @@ const (
 	retain = 64 // events; the memory of a slot that held more is not kept
 )
 
+// event is 16 bytes: half of what a simulation of many clients touches.
 type event struct {
 	at    time.Duration
 	index int32
-	kind  kind
+	what  uint32 // the kind in the lowest 4 bits, and the try
 }
+
+func (e event) kind() kind  { return kind(e.what % (1 << 4)) }
+func (e event) try() uint32 { return e.what >> 4 }
+
+// following returns the try after another one. It wraps before an event could not
+// hold it.
+func following(try uint32) uint32 { return (try + 1) % (1 << 28) }
 
 // kind says what an event is; each model has its own.
 type kind uint8
@@ -57,10 +65,10 @@ func newKernel(seed uint64) *kernel {
 }
 
 // schedule adds an event that happens after d, to the call or client of that
-// index. One at the end of time, or later than a Duration can tell, never happens.
-func (k *kernel) schedule(d time.Duration, what kind, index int) {
+// index, and to its try where a model counts these. One at the end of time, or later than a Duration can tell, never happens.
+func (k *kernel) schedule(d time.Duration, what kind, index int32, try uint32) {
 	if at := later(k.now, d); at < math.MaxInt64 {
-		k.add(event{at, int32(index), what})
+		k.add(event{at, index, try<<4 | uint32(what)})
 	}
 }
 
@@ -135,20 +143,33 @@ func (c clock) Now() time.Time { return c.time() }
 func (k *kernel) time() time.Time { return epoch.Add(k.now) }
 
 // ready returns p as a simulation runs it: on its clock, with its random numbers,
-// and with a budget of its own that nobody has drawn from. A Budget that is not
-// this library's is used as it is.
+// and with a budget of its own that nobody has drawn from.
 func (k *kernel) ready(p retry.Policy) retry.Policy {
 	p.Clock, p.Rand = clock{nil, k}, k.rand.Float64
-	switch b := p.Budget.(type) {
-	case *retry.TokenBudget:
-		p.Budget = &retry.TokenBudget{Capacity: b.Capacity, Cost: b.Cost, ThrottleCost: b.ThrottleCost, Reward: b.Reward}
-	case *retry.RatioBudget:
-		p.Budget = &retry.RatioBudget{Ratio: b.Ratio, MinPerSecond: b.MinPerSecond, Window: b.Window, Clock: p.Clock}
-	case *retry.ConcurrencyBudget:
-		p.Budget = &retry.ConcurrencyBudget{Ratio: b.Ratio, Min: b.Min}
-	}
+	p.Budget = Fresh(p.Budget, p.Clock)
 	return p
 }
+
+// Fresh returns a budget like b from which nobody has drawn, on a clock. One that is
+// not this library's makes it itself, if it is a freshener; else it is returned as
+// it is.
+func Fresh(b retry.Budget, clock clockx.Clock) retry.Budget {
+	switch b := b.(type) {
+	case *retry.TokenBudget:
+		return &retry.TokenBudget{Capacity: b.Capacity, Cost: b.Cost, ThrottleCost: b.ThrottleCost, Reward: b.Reward}
+	case *retry.RatioBudget:
+		return &retry.RatioBudget{Ratio: b.Ratio, MinPerSecond: b.MinPerSecond, Window: b.Window, Clock: clock}
+	case *retry.ConcurrencyBudget:
+		return &retry.ConcurrencyBudget{Ratio: b.Ratio, Min: b.Min}
+	case freshener:
+		return b.Fresh()
+	}
+	return b
+}
+
+// freshener is a Budget that is not this library's, and can make another one of its
+// kind, from which nobody has drawn.
+type freshener interface{ Fresh() retry.Budget }
 
 // exponential returns an exponentially distributed number with mean 1, by von
 // Neumann's method. It compares and adds, and nothing else: math.Log, and products

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+)
+
+var fitCommand = command{fit, "fit -log access.log"}
+
+// entry is a request in an access log.
+type entry struct {
+	at     time.Time
+	took   time.Duration
+	status int
+}
+
+func fit(o *options) func() (job, error) {
+	var file string
+	o.add(param{"log", &file, 0, 0, "", "`file`: an access log, of JSON lines with time, duration and status, or in the common or combined format with the request's seconds behind; - for standard input"})
+	return func() (job, error) {
+		if file == "" {
+			return nil, errors.New("-log: want a file")
+		}
+		return func(context.Context) (*report, error) {
+			in := os.Stdin
+			if file != "-" {
+				f, err := os.Open(file)
+				if err != nil {
+					return nil, err
+				}
+				defer f.Close()
+				in = f
+			}
+			entries, unread, err := readLog(in)
+			if err != nil {
+				return nil, err
+			}
+			return fitted(entries, unread)
+		}, nil
+	}
+}
+
+// readLog reads all lines, and counts those that it cannot read.
+func readLog(r io.Reader) (entries []entry, unread int, err error) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if e, ok := readLine(lines.Bytes()); ok {
+			entries = append(entries, e)
+		} else if len(lines.Bytes()) > 0 {
+			unread++
+		}
+	}
+	slices.SortStableFunc(entries, func(a, b entry) int { return a.at.Compare(b.at) })
+	return entries, unread, lines.Err()
+}
+
+// common is the common log format, or the combined one, with a time behind: what
+// comes before the date may be anything, and quoted fields may hold escaped quotes.
+var common = regexp.MustCompile(`\[(\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\] "(?:[^"\\]|\\.)*" (\d{3}) (?:\d+|-)(?: "(?:[^"\\]|\\.)*" "(?:[^"\\]|\\.)*")? "?([0-9.]+)"?\s*$`)
+
+func readLine(line []byte) (e entry, ok bool) {
+	if len(line) > 0 && line[0] == '{' {
+		var fields struct {
+			Time     time.Time
+			Duration any
+			Status   int
+		}
+		if json.Unmarshal(line, &fields) != nil || fields.Time.IsZero() {
+			return e, false
+		}
+		e.at, e.status = fields.Time, fields.Status
+		switch d := fields.Duration.(type) {
+		case float64:
+			e.took, ok = seconds(d)
+		case string:
+			if f, err := strconv.ParseFloat(d, 64); err == nil {
+				e.took, ok = seconds(f)
+			} else {
+				e.took, err = time.ParseDuration(d)
+				ok = err == nil && e.took >= 0
+			}
+		}
+		return e, ok
+	}
+	m := common.FindSubmatch(line)
+	if m == nil {
+		return e, false
+	}
+	at, err := time.Parse("02/Jan/2006:15:04:05 -0700", string(m[1]))
+	f, bad := strconv.ParseFloat(string(m[3]), 64)
+	e.at = at
+	e.status, _ = strconv.Atoi(string(m[2]))
+	e.took, ok = seconds(f)
+	return e, ok && err == nil && bad == nil
+}
+
+func seconds(f float64) (time.Duration, bool) {
+	return time.Duration(f * float64(time.Second)), f >= 0 && f < forever
+}
+
+// sustained is how long a rate must last to count as one that the server can do.
+const sustained = 10 * time.Second
+
+// fitted returns what a log tells of the server.
+func fitted(entries []entry, unread int) (*report, error) {
+	if len(entries) == 0 {
+		return nil, fmt.Errorf("-log: no line of %d is JSON with time, duration and status, or a common or combined one with the seconds behind", unread)
+	}
+	span := entries[len(entries)-1].at.Sub(entries[0].at)
+	if span < sustained {
+		return nil, fmt.Errorf("-log: the log spans %v, want %v or more", span, sustained)
+	}
+	var took []time.Duration
+	failed, most, first, served := 0, 0, 0, 0
+	for _, e := range entries {
+		took = append(took, e.took)
+		if e.status >= 500 {
+			failed++
+		}
+		for ; e.at.Sub(entries[first].at) >= sustained; first++ { // what is out of the window that ends here
+			if !turnedAway(entries[first]) {
+				served--
+			}
+		}
+		if !turnedAway(e) {
+			served++
+		}
+		most = max(most, served)
+	}
+	slices.Sort(took)
+	quantile := func(q float64) time.Duration { return took[min(int(q*float64(len(took))), len(took)-1)] }
+	// Times are in whole seconds, mostly: from the first to the last is one less than there are.
+	rate := float64(len(entries)) / (span + time.Second).Seconds()
+	capacity := float64(most) / sustained.Seconds()
+	failure := float64(failed) / float64(len(entries))
+	p50, p99 := quantile(.5), quantile(.99)
+	flags := fmt.Sprintf("-rate %.4g -capacity %.4g -latency %v -failure %.4g", rate, capacity, p50.Round(time.Microsecond), failure)
+	r := &report{
+		title:  fmt.Sprintf("%d requests in %v", len(entries), span.Round(time.Second)),
+		header: []string{"rate", "capacity, at least", "latency p50", "p99", "failure"},
+		notes: []string{
+			"The capacity is a lower bound: the highest rate of answers, other than 429 and 503, that the log shows for ten seconds. A load test may show more.",
+			"retrysim try " + flags,
+		},
+		bare: true,
+		doc: map[string]any{
+			"rate": rate, "capacity": capacity, "latency_p50_ms": p50.Seconds() * 1000, "latency_p99_ms": p99.Seconds() * 1000, "failure": failure, "flags": flags,
+		},
+		figure: figure{height: 200, panels: []panel{{title: "answers per second", x: "seconds", rule: capacity, ruleName: "capacity, at least"}}},
+	}
+	r.add(fmt.Sprintf("%.4g/s", rate), fmt.Sprintf("%.4g/s", capacity), p50, p99, fmt.Sprintf("%.4g", failure))
+	if unread > 0 {
+		r.notes = append(r.notes, fmt.Sprintf("%d lines could not be read, and count nowhere.", unread))
+	}
+	var points []point
+	for _, e := range entries {
+		for i := int(e.at.Sub(entries[0].at) / time.Second); len(points) <= i; {
+			points = append(points, point{x: float64(len(points)) + .5})
+		}
+		points[len(points)-1].y++
+	}
+	r.figure.panels[0].lines = []series{{color: 2, points: points}}
+	return r, nil
+}
+
+// turnedAway reports whether the server refused the request: that takes no capacity.
+func turnedAway(e entry) bool { return e.status == 429 || e.status == 503 }

@@ -1,0 +1,289 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/storm"
+	"github.com/goretry/retry/retryhttp"
+)
+
+var liveCommand = command{live, "live -policy 'attempts=4 budget=token' -processes 10 -rate 150/s -workers 10 -service 50ms -outage 3s -duration 40s"}
+
+func live(o *options) func() (job, error) {
+	x := newScenario(o)
+	return func() (job, error) {
+		for _, name := range []string{"capacity", "latency", "slowdown", "closed", "network", "spike"} {
+			if o.given(name) {
+				return nil, fmt.Errorf("-%s: live has an open load, -workers and -service, and the loopback for a network", name)
+			}
+		}
+		if x.full == "refused" || x.answer == "refused" {
+			return nil, errors.New("-full, -outage-answer: live can hang, or answer 503 or 429")
+		}
+		if err := x.check(o); err != nil {
+			return nil, err
+		}
+		if len(x.policies) > 1 || x.Workers == 0 {
+			return nil, errors.New("-policy, -workers: want one policy, and a worker or more")
+		}
+		return func(ctx context.Context) (*report, error) { return x.live(ctx, o) }, nil
+	}
+}
+
+// live measures what happens in real time, then simulates it.
+func (x *scenario) live(ctx context.Context, o *options) (*report, error) {
+	p := x.policies[0]
+	measured, err := x.measure(ctx, p, o.progress)
+	if err != nil {
+		return nil, err
+	}
+	simulated := x.Trials(context.WithoutCancel(ctx), []retry.Policy{p}, x.seeds)[0]
+	rows := []tryRow{x.sum(p, []*storm.Result{measured}), x.sum(p, simulated)}
+	r := &report{
+		title:  fmt.Sprintf("A real server and %d real clients meet %s, with %s; and the simulation of it", x.Processes, x.what, p.Name),
+		header: []string{"", "stays down", "recovery", "lost", "load", "peak", "p50", "p99", ""},
+		doc:    map[string]any{"measured": rows[0], "simulated": rows[1]},
+		figure: figure{height: 150, legend: []series{{name: "measured", color: 1}, {name: "simulated", color: 2, style: "wide"}, {name: "capacity, timeout", style: "dash"}}},
+	}
+	for i, row := range rows {
+		r.add(row.cells([]string{"measured", "simulated"}[i])...)
+	}
+	if ctx.Err() != nil {
+		r.notes = append(r.notes, "Interrupted: the measured run is shorter than the simulated ones.")
+	}
+	base := panel{x: "seconds", from: x.at.Seconds(), to: x.end.Seconds(), band: x.band()}
+	backlog := func(r *storm.Result) []point {
+		points := held(r)
+		for i := range points {
+			points[i].y /= x.MaxRate()
+		}
+		return points
+	}
+	good := func(r *storm.Result) []point { return perSecond(r, func(b storm.Bucket) int { return b.Good }) }
+	sent := func(r *storm.Result) []point { return perSecond(r, func(b storm.Bucket) int { return b.Sent }) }
+	for _, y := range []struct {
+		name  string
+		rule  float64
+		words string
+		of    func(*storm.Result) []point
+	}{
+		{"requests sent per second", x.MaxRate(), "capacity", sent},
+		{"calls begun in that second that succeed", 0, "", good},
+		{"backlog, in seconds of work", x.Timeout.Seconds(), "timeout", backlog},
+	} {
+		q := base
+		q.y, q.rule, q.ruleName = y.name, y.rule, y.words
+		q.lines = []series{{color: 2, style: "wide", points: y.of(rows[1].typical(x))}, {color: 1, points: y.of(measured)}}
+		r.figure.panels = append(r.figure.panels, q)
+	}
+	return r, nil
+}
+
+// meter counts what happens in real time.
+type meter struct {
+	sync.Mutex
+	*storm.Result
+	start time.Time
+}
+
+func (m *meter) now() time.Duration { return time.Since(m.start) }
+
+// count adds to the bucket that it is now.
+func (m *meter) count(add func(b *storm.Bucket)) {
+	m.Lock()
+	defer m.Unlock()
+	add(m.At(m.now()))
+}
+
+// measure lets real clients call a real server on the loopback, in this process.
+func (x *scenario) measure(ctx context.Context, p retry.Policy, progress func(float64)) (*storm.Result, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	m := &meter{Result: storm.NewResult(p.Name, 100*time.Millisecond, x.Duration), start: time.Now()}
+	server := &http.Server{Handler: &worker{scenario: x, meter: m}}
+	go server.Serve(listener)
+	defer server.Close()
+	if p.AttemptTimeout <= 0 {
+		p.AttemptTimeout = x.Timeout
+	}
+	clients := make([]*http.Client, x.Processes)
+	shared := storm.Fresh(p.Budget, nil)
+	for i := range clients {
+		if p.Budget = shared; !x.Shared {
+			p.Budget = storm.Fresh(p.Budget, nil)
+		}
+		t := &http.Transport{MaxIdleConnsPerHost: 100}
+		defer t.CloseIdleConnections()
+		clients[i] = &http.Client{Transport: &retryhttp.Transport{Policy: p, Base: &counted{t, m}}}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var calls sync.WaitGroup
+	r := rand.New(rand.NewPCG(x.Seed, 1))
+	for next := time.Duration(0); ; next += time.Duration(r.ExpFloat64() / x.Rate * float64(time.Second)) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(next - m.now()):
+		}
+		if m.now() >= x.Duration || ctx.Err() != nil {
+			break
+		}
+		progress(m.now().Seconds() / x.Duration.Seconds())
+		client := clients[r.IntN(len(clients))]
+		calls.Go(func() { m.call(ctx, client, "http://"+listener.Addr().String()) })
+	}
+	calls.Wait()
+	return m.Result, nil
+}
+
+// call makes one call and counts it.
+func (m *meter) call(ctx context.Context, client *http.Client, url string) {
+	began := m.now()
+	m.count(func(b *storm.Bucket) { m.Asked++; b.Asked++ })
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	reason := retry.ReasonMaxAttempts // stands for any
+	if err == nil {
+		var resp *http.Response
+		if resp, err = client.Do(req); err == nil {
+			_, err = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			if err == nil && resp.StatusCode == http.StatusOK {
+				reason = retry.ReasonNone
+			}
+		}
+	}
+	m.Lock()
+	defer m.Unlock()
+	m.End(began, m.now(), reason)
+}
+
+// counted counts the attempts that are sent.
+type counted struct {
+	http.RoundTripper
+	*meter
+}
+
+func (c *counted) RoundTrip(req *http.Request) (*http.Response, error) {
+	c.count(func(b *storm.Bucket) { c.Sent++; b.Sent++ })
+	return c.RoundTripper.RoundTrip(req)
+}
+
+// worker is a server with the scenario's workers and queue.
+type worker struct {
+	*scenario
+	*meter
+	lock    sync.Mutex
+	waiting []chan struct{} // closed when it is the request's turn
+	busy    int
+}
+
+func (s *worker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	status, worked := s.serve(r)
+	s.count(func(b *storm.Bucket) {
+		b.Done++
+		if worked {
+			b.Worked++
+		}
+		if worked && r.Context().Err() != nil {
+			b.Wasted++
+		}
+	})
+	w.WriteHeader(status)
+}
+
+// serve does a request's work, and returns its status and whether work was done.
+func (s *worker) serve(r *http.Request) (status int, worked bool) {
+	statuses := map[storm.Answer]int{storm.Hang: 503, storm.Unavailable: 503, storm.TooMany: 429}
+	for _, o := range s.Outages {
+		if now := s.now(); o.Answer != storm.Hang && o.From <= now && now < o.To {
+			return statuses[o.Answer], false
+		}
+	}
+	var gone <-chan struct{} // nil: nobody looks
+	if s.Drop {
+		gone = r.Context().Done()
+	}
+	turn, ok := s.enter()
+	if !ok {
+		return statuses[s.Full], false
+	}
+	select {
+	case <-turn:
+	case <-gone:
+		if s.drop(turn) {
+			return 503, false
+		}
+	}
+	defer s.leave()
+	takes := s.Latency
+	if s.Exponential {
+		takes = time.Duration(float64(takes) * rand.ExpFloat64())
+	}
+	now := s.now()
+	select {
+	case <-time.After(s.Work(now, takes) - now):
+	case <-gone:
+	}
+	if rand.Float64() < s.Failure {
+		return 500, true
+	}
+	return 200, true
+}
+
+// enter takes a worker, or a place in the queue: turn is closed when there is a
+// worker.
+func (s *worker) enter() (turn chan struct{}, ok bool) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	turn = make(chan struct{})
+	switch {
+	case s.busy < s.Workers:
+		s.busy++
+		close(turn)
+	case s.Queue > 0 && len(s.waiting) >= s.Queue:
+		return nil, false
+	default:
+		s.waiting = append(s.waiting, turn)
+	}
+	return turn, true
+}
+
+// drop takes a request out of the queue. It reports false if it has a worker
+// already.
+func (s *worker) drop(turn chan struct{}) bool {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	i := slices.Index(s.waiting, turn)
+	if i >= 0 {
+		s.waiting = slices.Delete(s.waiting, i, i+1)
+	}
+	return i >= 0
+}
+
+// leave gives the worker to the next request.
+func (s *worker) leave() {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if len(s.waiting) == 0 {
+		s.busy--
+		return
+	}
+	i := 0
+	if s.LIFO {
+		i = len(s.waiting) - 1
+	}
+	close(s.waiting[i])
+	s.waiting = slices.Delete(s.waiting, i, i+1)
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/storm"
+	"github.com/goretry/retry/retryconf"
+)
+
+// scenario is what try, find and live have in common: who calls, which server
+// answers, and what goes wrong.
+type scenario struct {
+	storm.Service
+	texts    []string // of the policies
+	policies []retry.Policy
+
+	service, latency        time.Duration
+	outage, at, spikeFor    time.Duration
+	spike                   float64
+	spread, discipline      string
+	abandoned, full, answer string
+	seeds                   int
+	end                     time.Duration // of the disturbance
+	what                    string        // it is
+	extended                bool          // the duration is chosen, not given
+}
+
+var answers = map[string]storm.Answer{"hang": storm.Hang, "503": storm.Unavailable, "429": storm.TooMany, "refused": storm.Refused}
+
+// newScenario adds the flags of a scenario, which has outages like this one.
+func newScenario(o *options) *scenario {
+	x := &scenario{
+		Service: storm.Service{Processes: 30, Rate: 150, Failure: .01, Workers: 10, Timeout: time.Second, Clients: 1000, Seed: 1},
+		service: 50 * time.Millisecond,
+		outage:  3 * time.Second, at: 10 * time.Second, spikeFor: 2 * time.Second,
+		spread: "fixed", discipline: "fifo", abandoned: "served", full: "503", answer: "hang",
+		seeds: 20,
+	}
+	o.add(
+		param{"policy", &x.texts, 0, 0, "", "a `policy`, such as '" + policyExample + "'; may be repeated"},
+		param{"processes", &x.Processes, 1, 1e6, "", "`number` of processes that call, with a budget each"},
+		param{"shared", &x.Shared, 0, 0, "", "all processes share one budget"},
+		param{"rate", &x.Rate, 1e-3, fast, "", "calls per second of all processes, a `rate`"},
+		param{"closed", &x.Closed, 0, 0, "", "clients make one call at a time and think in between"},
+		param{"clients", &x.Clients, 1, many, "", "`number` of clients, with -closed"},
+		param{"failure", &x.Failure, 0, 1, "", "`share` of requests that fail at any time"},
+		param{"workers", &x.Workers, 0, 1e6, "", "`number` of requests that the server works on at once"},
+		param{"service", &x.service, 0, 3600, "", "`time` that a worker takes for one"},
+		param{"capacity", &x.Capacity, 0, fast, "", "in place of workers: requests that the server can do, a `rate`"},
+		param{"latency", &x.latency, 0, 3600, "", "with -capacity: `time` that a request takes besides"},
+		param{"spread", &x.spread, 0, 0, "fixed exponential", "`kind` of the server's times"},
+		param{"slowdown", &x.Slowdown, 0, 3600, "", "`time` added for each request that the server works on"},
+		param{"discipline", &x.discipline, 0, 0, "fifo lifo", "which of the waiting requests is next, a `word`"},
+		param{"abandoned", &x.abandoned, 0, 0, "served dropped", "what becomes of requests that nobody waits for, a `word`"},
+		param{"queue", &x.Queue, 0, many, "", "`number` of requests that may wait; 0: no limit"},
+		param{"full", &x.full, 0, 0, "503 429 refused", "`answer` of a full queue"},
+		param{"outage", &x.outage, 0, 86400, "", "`time` for which the server does no work; 0: none"},
+		param{"outage-answer", &x.answer, 0, 0, "hang 503 429 refused", "`answer` in the outage"},
+		param{"at", &x.at, 2, 86400, "", "`time` at which outage and spike begin"},
+		param{"spike", &x.spike, 0, fast, "", "calls in a spike, a `rate`; 0: no spike"},
+		param{"spike-for", &x.spikeFor, 1e-3, 86400, "", "`time` that it lasts"},
+		param{"timeout", &x.Timeout, 1e-6, 86400, "", "`time` that a client waits if its policy has no attempt_timeout"},
+		param{"network", &x.Network, 0, 3600, "", "mean `time` of a message, each way"},
+		param{"duration", &x.Duration, 0, 86400, "", "`time` simulated; 0: as long as it takes to tell"},
+		param{"seeds", &x.seeds, 1, 1e6, "", "`number` of runs that chance decides apart"},
+		param{"seed", &x.Seed, 0, 0, "", "`number` of the first of them"},
+	)
+	return x
+}
+
+// check makes the flags a Service.
+func (x *scenario) check(o *options) error {
+	switch {
+	case o.given("clients") && !x.Closed:
+		return errors.New("-clients: wants -closed: without it calls come at -rate, whoever makes them")
+	case o.given("capacity") && (o.given("workers") || o.given("service")):
+		return errors.New("-capacity: want it or -workers and -service, from which it follows")
+	case o.given("latency") && !o.given("capacity"):
+		return errors.New("-latency: wants -capacity; with -workers it is -service")
+	case x.spike > 0 && !o.given("outage"):
+		x.outage = 0
+	}
+	x.Latency = x.service
+	if x.Capacity > 0 {
+		x.Workers, x.service, x.Latency = 0, 0, x.latency
+	}
+	if !x.Closed {
+		x.Clients = 0
+	}
+	x.Exponential, x.LIFO, x.Drop = x.spread == "exponential", x.discipline == "lifo", x.abandoned == "dropped"
+	x.Full = answers[x.full]
+	if len(x.texts) == 0 {
+		x.texts = []string{policyDefault}
+	}
+	for _, text := range x.texts {
+		p, err := retryconf.Parse(text)
+		if err != nil {
+			return fmt.Errorf("-policy: %w", err)
+		}
+		if p.Name == "" {
+			p.Name = text
+		}
+		x.policies = append(x.policies, p)
+	}
+	x.disturb(x.outage)
+	if x.Duration > 0 && x.Duration < x.end+10*time.Second {
+		return fmt.Errorf("-duration: want at least %v, 10s more than it takes until the %s is over", x.end+10*time.Second, x.band())
+	}
+	if x.Duration == 0 {
+		x.Duration, x.extended = x.enough(), true
+	}
+	return nil
+}
+
+// disturb sets what goes wrong, with an outage as long as this.
+func (x *scenario) disturb(outage time.Duration) {
+	x.outage = outage
+	x.Outages, x.Spikes = nil, nil
+	x.end, x.what = x.at+outage, fmt.Sprintf("an outage of %v", outage)
+	if outage > 0 {
+		x.Outages = []storm.Outage{{From: x.at, To: x.at + outage, Answer: answers[x.answer]}}
+	}
+	if x.spike > 0 {
+		x.Spikes = []storm.Spike{{From: x.at, To: x.at + x.spikeFor, Rate: x.spike}}
+		x.end, x.what = max(x.end, x.at+x.spikeFor), fmt.Sprintf("a spike to %g/s for %v", x.spike, x.spikeFor)
+	}
+}
+
+func (x *scenario) band() string {
+	if x.spike > 0 {
+		return "spike"
+	}
+	return "outage"
+}
+
+// spare returns what the server can do beyond the calls, per second.
+func (x *scenario) spare() float64 { return x.MaxRate() - x.Rate }
+
+// longest is how long a run is made at most where -duration does not say it.
+const longest = 10 * time.Minute
+
+// enough returns how long a run without retries takes until it has recovered: what
+// has piled up is worked off by what the server has to spare. Half of that and 30 s
+// more are left to see it.
+func (x *scenario) enough() time.Duration {
+	backlog := x.Rate * x.outage.Seconds()
+	if x.spike > 0 {
+		backlog += max(x.spike-x.MaxRate(), 0) * x.spikeFor.Seconds()
+	}
+	drain := 0.0
+	if spare := x.spare(); spare > 0 {
+		drain = backlog / spare
+	}
+	seconds := x.end.Seconds() + 30 + 1.5*drain
+	return time.Duration(math.Ceil(min(seconds, longest.Seconds())/10)) * 10 * time.Second
+}

@@ -1,0 +1,394 @@
+package storm
+
+import (
+	"cmp"
+	"math"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+// Service is clients, a server, and what lies between them. The zero value is
+// one client that calls a perfect server once. Negative numbers count as zero.
+//
+// Each call is a [retry.Loop]. A policy's AttemptTimeout is how long its client
+// waits for an answer. To the policy an answer that does not come is
+// [retry.ErrAttemptTimeout], a failure is Transient, and a refusal what its
+// [Answer] says.
+type Service struct {
+	Processes int  // that call, with a budget each; 0: 1
+	Shared    bool // all processes share one budget
+
+	Rate   float64 // calls per second of all processes together; 0: each client makes one call, at once
+	Spikes []Spike // when the rate is another; they must not overlap
+
+	// Closed clients make one call at a time, and think in between: for a random
+	// time, Clients/Rate on average. If not closed, calls come at random times,
+	// whatever has become of the earlier ones, and Clients counts only without a
+	// Rate.
+	Closed  bool
+	Clients int // who belong to the processes in turn; 0: 1
+
+	// Duration is how long calls begin, with a Rate; 0 means a minute. Calls that
+	// have begun are followed for as long again.
+	Duration time.Duration
+
+	Workers     int           // requests that the server works on at once; 0: no limit but Capacity
+	Latency     time.Duration // the time that a request takes to be worked on
+	Exponential bool          // that time, and the one between two beginnings, are random, with these means
+	Capacity    float64       // requests that a server without Workers begins per second, one after the other; 0: no limit
+	Slowdown    time.Duration // is added to Latency for each request that the server works on, this one included
+	LIFO        bool          // of the requests that wait the newest is begun first, else the oldest
+	Drop        bool          // what nobody waits for any more is dropped, waiting or half done; else it is served
+	Queue       int           // requests that may wait to begin; 0: no limit
+	Full        Answer        // to one more; Hang counts as Unavailable
+	Failure     float64       // the share of the requests that fail, at random
+	Outages     []Outage      // in order; they must not overlap
+
+	Network time.Duration // the mean of a message's time, each way; exponentially distributed
+	Timeout time.Duration // the AttemptTimeout of policies that have none; 0: they wait for ever
+
+	Bucket   time.Duration // of the result; 0: 100 ms
+	Seed     uint64
+	Progress func(done float64) // told the share that is done, now and then; may be nil
+}
+
+// Spike is a time in which clients call at another rate.
+type Spike struct {
+	From, To time.Duration
+	Rate     float64
+}
+
+// Outage is a time in which the server does no work. What it was doing waits until
+// the end, and so does what comes in, unless that gets an Answer.
+type Outage struct {
+	From, To time.Duration
+	Answer   Answer
+}
+
+// Answer is what a server does with a request that it cannot take.
+type Answer uint8
+
+// Hang keeps the request waiting. The others answer at once: Unavailable as a 503
+// does, which is Transient; TooMany as a 429 does, which is Throttled; and Refused
+// as a closed port does, which is Unprocessed.
+const (
+	Hang Answer = iota
+	Unavailable
+	TooMany
+	Refused
+)
+
+// MaxRate returns how many requests per second the server can do for good, +Inf if
+// there is no limit.
+func (s Service) MaxRate() float64 {
+	most := math.Inf(1)
+	if s.Workers > 0 {
+		most = float64(s.Workers) / max(s.Latency+time.Duration(s.Workers)*max(s.Slowdown, 0), 1).Seconds()
+	} else {
+		if s.Capacity > 0 {
+			most = s.Capacity
+		}
+		if s.Slowdown > 0 {
+			most = min(most, 1/s.Slowdown.Seconds())
+		}
+	}
+	return most
+}
+
+// What happens in a service.
+const (
+	calls       kind = iota // a client calls: the one of the event's index if Closed, else any
+	sends                   // the call's wait is over
+	arrives                 // its request reaches the server
+	departs                 // the server is done with a stage of the request of the event's index
+	succeeds                // the call learns that its request succeeded; this and the rest end an attempt
+	fails                   // that it failed
+	unavailable             // that it was answered with a 503
+	tooMany                 // with a 429
+	refused                 // that nobody listens
+	timesOut                // the call waits no longer for an answer
+)
+
+// call is a client's call: little more than its Loop, since there may be millions.
+// What stands in an event, or at the server, of another of its tries is out of date.
+type call struct {
+	began   time.Duration
+	sent    time.Duration // its latest attempt
+	loop    retry.Loop
+	try     uint32 // counts the attempts that were made in this place
+	request int32  // its latest at the server's workers or queue; none, or over
+}
+
+// over as a call's request says that the call has ended, or not begun.
+const over = -2
+
+// chunk is how many calls are allocated at once: a Loop must not be moved.
+const chunk = 1024
+
+// A run of more attempts is given up, see Result.Flooded.
+const floodStart, floodPerCall = 200_000, 100
+
+type service struct {
+	Service
+	*kernel
+	server
+	policies []retry.Policy // one for each budget
+	timeout  time.Duration
+	calls    []*[chunk]call
+	free     []int32 // indices of calls that are over
+	attempts int
+	out      *Result
+}
+
+// Run lets the clients call with policy p and returns what became of it. The same
+// Service gives the same Result, whatever the machine.
+//
+// The run has p's clock, random numbers and budget replaced by its own: each
+// process has a fresh budget with the same fields. A Budget that is not this
+// library's is asked for a fresh one by its method Fresh() retry.Budget; without
+// that it is used as it is, and shared by all. Hooks are not called.
+func (s Service) Run(p retry.Policy) *Result {
+	s.Clients, s.Processes = max(s.Clients, 1), max(s.Processes, 1)
+	s.Bucket = cmp.Or(max(s.Bucket, 0), 100*time.Millisecond)
+	s.Duration = cmp.Or(max(s.Duration, 0), time.Minute)
+	s.Closed = s.Closed && s.Rate > 0
+	r := &service{Service: s, kernel: newKernel(s.Seed), server: newServer(), timeout: p.AttemptTimeout}
+	r.out = NewResult(p.Name, s.Bucket, s.Duration)
+	end := later(s.Duration, s.Duration)
+	if s.Rate <= 0 {
+		end, r.out.last = math.MaxInt64, maxBuckets
+	}
+	if r.timeout <= 0 {
+		r.timeout = max(s.Timeout, 0)
+	}
+	r.policies = make([]retry.Policy, s.Processes)
+	if s.Shared {
+		r.policies = r.policies[:1]
+	}
+	for i := range r.policies {
+		r.policies[i] = r.ready(p)
+	}
+	r.open()
+	r.loop(end)
+	r.close(end)
+	return r.out
+}
+
+// open schedules the first calls.
+func (s *service) open() {
+	if s.Rate > 0 && !s.Closed {
+		s.think(0)
+		return
+	}
+	for i := range int32(s.Clients) {
+		if i%chunk == 0 {
+			s.grow()
+		}
+		if s.Closed {
+			s.think(i)
+		} else {
+			s.schedule(0, calls, i, 0)
+		}
+	}
+}
+
+func (s *service) loop(end time.Duration) {
+	for n := 0; ; n++ {
+		e, ok := s.next()
+		if !ok || e.at > end {
+			return
+		}
+		if n%(1<<16) == 0 && s.Progress != nil && s.Rate > 0 {
+			s.Progress(min(float64(s.now)/float64(s.Duration), 1))
+		}
+		switch e.kind() {
+		case calls:
+			s.begin(e.index)
+		case sends:
+			s.send(e.index)
+		case arrives:
+			s.arrive(e.index, e.try())
+		case departs:
+			s.depart(e.index, e.try())
+		default:
+			if s.call(e.index).try == e.try() {
+				s.end(e.index, e.kind())
+			}
+		}
+		if s.attempts > floodStart+floodPerCall*s.out.Asked {
+			s.out.Flooded = true
+			return
+		}
+	}
+}
+
+// close counts the time of the calls that still run.
+func (s *service) close(end time.Duration) {
+	if s.Rate <= 0 || s.out.Flooded {
+		end = s.now
+	}
+	for _, calls := range s.calls {
+		for i := range calls {
+			if c := &calls[i]; c.request != over {
+				s.out.times.add(end - c.began)
+			}
+		}
+	}
+}
+
+// think schedules the next call of a client, or of all of them if they are not
+// closed. A wait that would pass a change of the rate is drawn anew from there:
+// the exponential distribution has no memory.
+func (s *service) think(client int32) {
+	clients := 1.0
+	if s.Closed {
+		clients = float64(s.Clients)
+	}
+	for at := s.now; at < s.Duration; {
+		rate, until := s.rate(at)
+		if rate > 0 {
+			wait := times(time.Second, exponential(s.arrivals)*clients/rate)
+			if wait < until-at {
+				s.schedule(at+wait-s.now, calls, client, 0)
+				return
+			}
+		}
+		at = until
+	}
+}
+
+// rate returns the calls per second at an instant, and until when they hold.
+func (s *service) rate(at time.Duration) (rate float64, until time.Duration) {
+	until = s.Duration
+	for _, spike := range s.Spikes {
+		if spike.From <= at && at < spike.To {
+			return spike.Rate, min(spike.To, s.Duration)
+		}
+		if spike.From > at {
+			until = min(until, spike.From)
+		}
+	}
+	return s.Rate, until
+}
+
+// begin starts a call of a client.
+func (s *service) begin(i int32) {
+	process := int(i)
+	if s.Rate > 0 && !s.Closed {
+		s.think(0)
+		process, i = s.arrivals.IntN(s.Processes), s.place()
+	}
+	c := s.call(i)
+	c.loop = s.policies[process%len(s.policies)].Start(s.time())
+	c.began, c.request = s.now, none
+	s.out.Asked++
+	s.out.At(s.now).Asked++
+	s.send(i)
+}
+
+// place returns the index of a call that is not in use.
+func (s *service) place() int32 {
+	if len(s.free) == 0 {
+		s.grow()
+		for i := range chunk {
+			s.free = append(s.free, int32(len(s.calls)*chunk-1-i))
+		}
+	}
+	i := s.free[len(s.free)-1]
+	s.free = s.free[:len(s.free)-1]
+	return i
+}
+
+// grow makes places for more calls.
+func (s *service) grow() {
+	calls := new([chunk]call)
+	for i := range calls {
+		calls[i].request = over
+	}
+	s.calls = append(s.calls, calls)
+}
+
+func (s *service) call(i int32) *call { return &s.calls[i/chunk][i%chunk] }
+
+// send sends a call's request on its way.
+func (s *service) send(i int32) {
+	s.attempts++
+	s.out.Sent++
+	s.out.At(s.now).Sent++
+	c := s.call(i)
+	c.sent = s.now
+	leg := s.leg()
+	if leg == 0 {
+		s.arrive(i, c.try)
+		return
+	}
+	if s.timeout > 0 && leg > s.timeout {
+		s.schedule(s.timeout, timesOut, i, c.try)
+	}
+	s.schedule(leg, arrives, i, c.try)
+}
+
+// leg returns how long a message takes.
+func (s *service) leg() time.Duration {
+	if s.Network <= 0 {
+		return 0
+	}
+	return times(s.Network, exponential(s.rand))
+}
+
+// answer lets a call learn what has become, or will have become at an instant, of
+// its request, unless it stops waiting before. The timeout's own event may be
+// scheduled already.
+func (s *service) answer(i int32, try uint32, at time.Duration, outcome kind, timed bool) (late bool) {
+	c := s.call(i)
+	if c.try != try {
+		return true
+	}
+	at = later(at, s.leg())
+	if deadline := later(c.sent, s.timeout); s.timeout > 0 && at > deadline {
+		if !timed {
+			s.schedule(deadline-s.now, timesOut, i, try)
+		}
+		return true
+	}
+	s.schedule(at-s.now, outcome, i, try)
+	return false
+}
+
+// end takes how a call's attempt ended.
+func (s *service) end(i int32, outcome kind) {
+	c := s.call(i)
+	c.try = following(c.try)
+	if s.Drop && outcome == timesOut && c.request >= 0 {
+		s.abandon(c.request)
+	}
+	c.request = none
+	wait, more := c.loop.Next(s.time(), errs[outcome])
+	if more {
+		s.schedule(wait, sends, i, c.try)
+		return
+	}
+	reason := retry.ReasonNone
+	if e, ok := c.loop.Err().(*retry.Error); ok {
+		reason = e.Reason
+	}
+	s.out.End(c.began, s.now, reason)
+	c.loop, c.request = retry.Loop{}, over // a Loop holds on to its errors
+	switch {
+	case s.Rate <= 0:
+	case s.Closed:
+		s.think(i)
+	default:
+		s.free = append(s.free, i)
+	}
+}
+
+// part returns the progress of the i-th of n parts.
+func part(progress func(float64), i, n int) func(float64) {
+	return func(done float64) {
+		if progress != nil {
+			progress((float64(i) + done) / float64(n))
+		}
+	}
+}
