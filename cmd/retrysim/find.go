@@ -67,6 +67,9 @@ func find(o *options) func() (job, error) {
 		case len(x.policies) > 1:
 			return nil, errors.New("-policy: want one")
 		}
+		for _, g := range x.guards {
+			g.set(&x.Service)
+		}
 		return func(ctx context.Context) (*report, error) {
 			return x.find(ctx, o, x.findings()[what], steps, loads, outages)
 		}, nil

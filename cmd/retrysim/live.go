@@ -22,9 +22,9 @@ var liveCommand = command{live, "live -policy 'attempts=4 budget=token' -process
 func live(o *options) func() (job, error) {
 	x := newScenario(o)
 	return func() (job, error) {
-		for _, name := range []string{"capacity", "latency", "slowdown", "closed", "network", "spike"} {
+		for _, name := range []string{"capacity", "latency", "slowdown", "closed", "network", "spike", "limit", "hedge"} {
 			if o.given(name) {
-				return nil, fmt.Errorf("-%s: live has an open load, -workers and -service, and the loopback for a network", name)
+				return nil, fmt.Errorf("-%s: live has an open load without guards, -workers and -service, and the loopback for a network", name)
 			}
 		}
 		if x.full == "refused" || x.answer == "refused" {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/internal/storm"
+	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/retryconf"
 )
 
@@ -27,6 +28,14 @@ type scenario struct {
 	end                     time.Duration // of the disturbance
 	what                    string        // it is
 	extended                bool          // the duration is chosen, not given
+	limitText, hedgeText    string
+	guards                  []guard
+}
+
+// guard is something around each attempt beside the policy.
+type guard struct {
+	name string
+	set  func(s *storm.Service)
 }
 
 var answers = map[string]storm.Answer{"hang": storm.Hang, "503": storm.Unavailable, "429": storm.TooMany, "refused": storm.Refused}
@@ -65,6 +74,8 @@ func newScenario(o *options) *scenario {
 		param{"spike-for", &x.spikeFor, 1e-3, 86400, "", "`time` that it lasts"},
 		param{"timeout", &x.Timeout, 1e-6, 86400, "", "`time` that a client waits if its policy has no attempt_timeout"},
 		param{"network", &x.Network, 0, 3600, "", "mean `time` of a message, each way"},
+		param{"limit", &x.limitText, 0, 0, "", "each process has a limit.Limit around its attempts: `START,MIN,MAX` places"},
+		param{"hedge", &x.hedgeText, 0, 0, "", "attempts are hedged after a `delay`, or adaptive"},
 		param{"duration", &x.Duration, 0, 86400, "", "`time` simulated; 0: as long as it takes to tell"},
 		param{"seeds", &x.seeds, 1, 1e6, "", "`number` of runs that chance decides apart"},
 		param{"seed", &x.Seed, 0, 0, "", "`number` of the first of them"},
@@ -90,6 +101,20 @@ func (x *scenario) check(o *options) error {
 	}
 	if !x.Closed {
 		x.Clients = 0
+	}
+	if x.limitText != "" {
+		bounds, err := list(x.limitText, one(param{least: 1, most: many}.number(true)))
+		if err != nil || len(bounds) != 3 {
+			return errors.New("-limit: want START,MIN,MAX places, such as 20,1,1000")
+		}
+		x.guards = append(x.guards, guard{"limit", func(s *storm.Service) { s.Limit = &limit.Limit{Start: bounds[0], Min: bounds[1], Max: bounds[2]} }})
+	}
+	if x.hedgeText != "" {
+		delay, err := time.ParseDuration(x.hedgeText)
+		if x.hedgeText != "adaptive" && (err != nil || delay <= 0) {
+			return errors.New("-hedge: want a delay, such as 200ms, or adaptive")
+		}
+		x.guards = append(x.guards, guard{"hedge", func(s *storm.Service) { s.Hedge, s.HedgeDelay = true, delay }})
 	}
 	x.Exponential, x.LIFO, x.Drop = x.spread == "exponential", x.discipline == "lifo", x.abandoned == "dropped"
 	x.Full = answers[x.full]

@@ -82,6 +82,16 @@ func (x *scenario) variants() []retry.Policy {
 func (x *scenario) try(ctx context.Context, o *options) (*report, error) {
 	policies := x.variants()
 	rows := x.compare(ctx, policies, o.progress)
+	for _, g := range x.guards { // beside each guard: none, and the given policies
+		y := *x
+		y.extended = false
+		g.set(&y.Service)
+		guarded := slices.Clone(policies[:1+len(x.policies)])
+		for i := range guarded {
+			guarded[i].Name += " + " + g.name
+		}
+		rows = append(rows, y.compare(ctx, guarded, o.progress)...)
+	}
 	if len(rows) == 0 {
 		return nil, ctx.Err()
 	}
@@ -144,8 +154,8 @@ func (x *scenario) compare(ctx context.Context, policies []retry.Policy, progres
 
 // sum sums up a policy's runs.
 func (x *scenario) sum(p retry.Policy, results []*storm.Result) tryRow {
-	text := p
-	if slices.Contains(x.texts, p.Name) {
+	text := p.Named(strings.TrimSuffix(strings.TrimSuffix(p.Name, " + limit"), " + hedge"))
+	if slices.Contains(x.texts, text.Name) {
 		text.Name = ""
 	}
 	row := tryRow{Policy: p.Name, Text: retryconf.Format(text), Seeds: len(results), results: results, endings: map[storm.Ending]int{}}

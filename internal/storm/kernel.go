@@ -48,9 +48,9 @@ type event struct {
 func (e event) kind() kind  { return kind(e.what % (1 << 4)) }
 func (e event) try() uint32 { return e.what >> 4 }
 
-// following returns the try after another one. It wraps before an event could not
-// hold it.
-func following(try uint32) uint32 { return (try + 1) % (1 << 28) }
+// following returns the try after another one. It leaves one out, for a hedge, and
+// wraps before an event could not hold it.
+func following(try uint32) uint32 { return (try + 2) % (1 << 28) }
 
 // kind says what an event is; each model has its own.
 type kind uint8

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/limit"
 )
 
 // What an attempt returns, by how it ends.
@@ -14,6 +15,7 @@ var errs = [...]error{
 	unavailable: errors.New("storm: 503"),
 	tooMany:     retry.After(errors.New("storm: 429"), 0),
 	refused:     &net.OpError{Op: "dial", Net: "storm", Err: errors.New("refused")},
+	limited:     limit.ErrLimited,
 	timesOut:    retry.ErrAttemptTimeout,
 }
 
@@ -77,7 +79,7 @@ func (s *service) arrive(i int32, try uint32) {
 	case outcome != 0:
 		s.out.At(s.now).Done++
 		s.answer(i, try, s.now, outcome, false)
-	case s.Drop && s.call(i).try != try:
+	case s.Drop && !s.current(i, try):
 		s.out.At(s.now).Done++
 	case !queued && s.Slowdown <= 0:
 		done := s.Work(s.now, s.takes())
@@ -147,18 +149,25 @@ func (s *service) enter(i int32, try uint32) int32 {
 	}
 	q := &s.requests[n]
 	*q = request{call: i, try: try, next: none, previous: none, departure: following(q.departure)}
-	if c := s.call(i); c.try == try {
-		c.request = n
-	}
+	s.remember(i, try, n)
 	return n
+}
+
+// remember notes for a call that waits for it where its request is.
+func (s *service) remember(i int32, try uint32, n int32) {
+	switch {
+	case !s.current(i, try):
+	case try&1 == 1:
+		s.races[i].second = n
+	default:
+		s.call(i).request = n
+	}
 }
 
 // leave frees a request's place.
 func (s *service) leave(n int32) {
 	q := &s.requests[n]
-	if c := s.call(q.call); c.try == q.try {
-		c.request = none
-	}
+	s.remember(q.call, q.try, none)
 	q.departure = following(q.departure)
 	q.next, s.unused = s.unused, n
 }
@@ -174,7 +183,7 @@ func (s *service) wait(n int32) {
 		s.requests[s.newest].next = n
 	}
 	s.newest = n
-	if c := s.call(q.call); c.try == q.try && s.timeout > 0 {
+	if c := s.call(q.call); s.timeout > 0 && s.hedgers == nil && s.current(q.call, q.try) {
 		s.schedule(later(c.sent, s.timeout)-s.now, timesOut, q.call, q.try)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/limit"
 )
 
 // Service is clients, a server, and what lies between them. The zero value is
@@ -47,6 +48,10 @@ type Service struct {
 
 	Network time.Duration // the mean of a message's time, each way; exponentially distributed
 	Timeout time.Duration // the AttemptTimeout of policies that have none; 0: they wait for ever
+
+	Limit      *limit.Limit  // each process has one with the same fields around its requests; nil: none
+	Hedge      bool          // an attempt that has taken HedgeDelay gets a second request, as package hedge does
+	HedgeDelay time.Duration // 0: measured, so that every twentieth attempt gets one
 
 	Bucket   time.Duration // of the result; 0: 100 ms
 	Seed     uint64
@@ -101,13 +106,16 @@ const (
 	calls       kind = iota // a client calls: the one of the event's index if Closed, else any
 	sends                   // the call's wait is over
 	arrives                 // its request reaches the server
+	passes                  // the attempt may be hedged
 	departs                 // the server is done with a stage of the request of the event's index
 	succeeds                // the call learns that its request succeeded; this and the rest end an attempt
 	fails                   // that it failed
 	unavailable             // that it was answered with a 503
 	tooMany                 // with a 429
 	refused                 // that nobody listens
+	limited                 // that there is no place for it
 	timesOut                // the call waits no longer for an answer
+	lost                    // another request of the attempt was faster; never an event
 )
 
 // call is a client's call: little more than its Loop, since there may be millions.
@@ -133,6 +141,7 @@ type service struct {
 	Service
 	*kernel
 	server
+	guards
 	policies []retry.Policy // one for each budget
 	timeout  time.Duration
 	calls    []*[chunk]call
@@ -169,6 +178,7 @@ func (s Service) Run(p retry.Policy) *Result {
 	for i := range r.policies {
 		r.policies[i] = r.ready(p)
 	}
+	r.guard()
 	r.open()
 	r.loop(end)
 	r.close(end)
@@ -212,7 +222,15 @@ func (s *service) loop(end time.Duration) {
 		case departs:
 			s.depart(e.index, e.try())
 		default:
-			if s.call(e.index).try == e.try() {
+			if !s.current(e.index, e.try()) {
+				continue
+			}
+			if e.kind() == passes {
+				s.pass(e.index, e.try())
+			} else if s.hedgers == nil {
+				s.release(e.index, e.kind())
+				s.end(e.index, e.kind())
+			} else if s.raced(e.index, e.try(), e.kind()) {
 				s.end(e.index, e.kind())
 			}
 		}
@@ -272,6 +290,10 @@ func (s *service) rate(at time.Duration) (rate float64, until time.Duration) {
 	return s.Rate, until
 }
 
+// current reports whether a call still waits for what has this try: a hedge's is
+// odd, the attempt's own one less.
+func (s *service) current(i int32, try uint32) bool { return s.call(i).try == try&^1 }
+
 // begin starts a call of a client.
 func (s *service) begin(i int32) {
 	process := int(i)
@@ -282,6 +304,9 @@ func (s *service) begin(i int32) {
 	c := s.call(i)
 	c.loop = s.policies[process%len(s.policies)].Start(s.time())
 	c.began, c.request = s.now, none
+	if s.limits != nil || s.hedgers != nil {
+		s.processes[i] = int32(process % s.Processes)
+	}
 	s.out.Asked++
 	s.out.At(s.now).Asked++
 	s.send(i)
@@ -307,26 +332,41 @@ func (s *service) grow() {
 		calls[i].request = over
 	}
 	s.calls = append(s.calls, calls)
+	if s.limits != nil || s.hedgers != nil {
+		s.processes = append(s.processes, make([]int32, chunk)...)
+		s.races = append(s.races, make([]race, chunk)...)
+	}
 }
 
 func (s *service) call(i int32) *call { return &s.calls[i/chunk][i%chunk] }
 
-// send sends a call's request on its way.
+// send makes a call's next attempt.
 func (s *service) send(i int32) {
-	s.attempts++
-	s.out.Sent++
-	s.out.At(s.now).Sent++
 	c := s.call(i)
 	c.sent = s.now
-	leg := s.leg()
-	if leg == 0 {
-		s.arrive(i, c.try)
+	if s.hedgers != nil {
+		s.race(i, c.try)
+	}
+	s.launch(i, c.try)
+}
+
+// launch sends a request on its way.
+func (s *service) launch(i int32, try uint32) {
+	s.attempts++
+	if !s.admitted(i, try) {
 		return
 	}
-	if s.timeout > 0 && leg > s.timeout {
-		s.schedule(s.timeout, timesOut, i, c.try)
+	s.out.Sent++
+	s.out.At(s.now).Sent++
+	leg := s.leg()
+	if leg == 0 {
+		s.arrive(i, try)
+		return
 	}
-	s.schedule(leg, arrives, i, c.try)
+	if s.timeout > 0 && leg > s.timeout && s.hedgers == nil {
+		s.schedule(s.timeout, timesOut, i, try)
+	}
+	s.schedule(leg, arrives, i, try)
 }
 
 // leg returns how long a message takes.
@@ -342,12 +382,12 @@ func (s *service) leg() time.Duration {
 // scheduled already.
 func (s *service) answer(i int32, try uint32, at time.Duration, outcome kind, timed bool) (late bool) {
 	c := s.call(i)
-	if c.try != try {
+	if !s.current(i, try) {
 		return true
 	}
 	at = later(at, s.leg())
 	if deadline := later(c.sent, s.timeout); s.timeout > 0 && at > deadline {
-		if !timed {
+		if !timed && s.hedgers == nil {
 			s.schedule(deadline-s.now, timesOut, i, try)
 		}
 		return true

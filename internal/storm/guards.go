@@ -1,0 +1,122 @@
+package storm
+
+import (
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/hedging"
+	"github.com/goretry/retry/limit"
+)
+
+// guards are what stands around each attempt, in every process one, and what a call
+// must remember of it: beside the calls, since most runs have none.
+type guards struct {
+	limits    []*limit.Limit
+	hedgers   []*hedging.Hedger
+	processes []int32 // of the calls
+	races     []race  // of the calls
+}
+
+// race is an attempt with hedges.
+type race struct {
+	hedging.Call
+	running [2]bool
+	second  int32 // the hedge's request at the server, or none
+}
+
+func (s *service) guard() {
+	for i := range s.Processes {
+		if s.Limit != nil {
+			s.limits = append(s.limits, &limit.Limit{Start: s.Limit.Start, Min: s.Limit.Min, Max: s.Limit.Max})
+		}
+		if s.Hedge {
+			h := hedging.Hedger{Delay: max(s.HedgeDelay, 0), Shared: new(hedging.Shared), Policy: s.policies[i%len(s.policies)].Budget}.Resolve()
+			h.Budget = h.Shared.Budget(clock{nil, s.kernel})
+			s.hedgers = append(s.hedgers, &h)
+		}
+	}
+}
+
+// admitted asks the process's limit for a place for a request. If there is none it
+// lets the call know.
+func (s *service) admitted(i int32, try uint32) bool {
+	if s.limits == nil || s.limits[s.processes[i]].Acquire() {
+		return true
+	}
+	s.schedule(0, limited, i, try)
+	return false
+}
+
+// release gives the place of a request back that has ended so.
+func (s *service) release(i int32, outcome kind) {
+	if s.limits != nil && outcome != limited {
+		s.limits[s.processes[i]].Release(outcome == succeeds, outcome == timesOut || outcome == tooMany)
+	}
+}
+
+// race begins an attempt that may be hedged.
+func (s *service) race(i int32, try uint32) {
+	r := &s.races[i]
+	*r = race{Call: s.hedgers[s.processes[i]].Begin(s.time()), running: [2]bool{true}, second: none}
+	s.schedule(r.Delay, passes, i, try)
+	if s.timeout > 0 {
+		s.schedule(s.timeout, timesOut, i, try)
+	}
+}
+
+// pass starts a hedge, if it may.
+func (s *service) pass(i int32, try uint32) {
+	if start, _ := s.races[i].Passed(s.time(), false); start {
+		s.races[i].running[1] = true
+		s.launch(i, try|1)
+	}
+}
+
+// raced takes how a request of a race ended, and reports whether the attempt has
+// ended with it. The requests that have not are lost.
+func (s *service) raced(i int32, try uint32, outcome kind) bool {
+	r := &s.races[i]
+	if outcome == timesOut {
+		for n, running := range r.running {
+			if running {
+				r.Done(n+1, s.time(), retry.Transient, 0, false)
+				s.release(i, timesOut)
+			}
+		}
+		r.End()
+		s.lose(r.second)
+		return true
+	}
+	n := int(try & 1)
+	r.running[n] = false
+	class := retry.Transient
+	if outcome == succeeds {
+		class = retry.Unknown
+	}
+	decided := r.Done(n+1, s.time(), class, 0, false)
+	if other := 1 - n; r.running[other] {
+		if !decided {
+			s.release(i, outcome)
+			return false
+		}
+		r.Done(other+1, s.time(), retry.Transient, 0, true)
+		s.release(i, lost)
+		if other == 1 {
+			s.lose(r.second)
+		} else {
+			s.lose(s.call(i).request)
+		}
+	}
+	s.release(i, outcome)
+	r.End()
+	return true
+}
+
+// lose lets the server know that nobody waits for a request any more.
+func (s *service) lose(n int32) {
+	if n < 0 {
+		return
+	}
+	s.requests[n].wasted = true
+	if s.Drop {
+		s.abandon(n)
+	}
+}

@@ -1,0 +1,106 @@
+package storm_test
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/storm"
+	"github.com/goretry/retry/limit"
+)
+
+// Ten places for thirty calls that begin together: twenty attempts are not sent.
+func TestLimitBoundsWhatIsSent(t *testing.T) {
+	r := storm.Service{Clients: 30, Latency: s, Limit: &limit.Limit{Start: 10}}.Run(atOnce(1))
+	if want := map[retry.Reason]int{retry.ReasonNone: 10, retry.ReasonMaxAttempts: 20}; r.Sent != 10 || !maps.Equal(r.Ended, want) {
+		t.Errorf("%d sent, ended %v; want 10 and %v", r.Sent, r.Ended, want)
+	}
+	// Each process has its own, and a place is free again when an attempt has timed out, one
+	// fewer for each ten: the bound falls by a tenth with each.
+	r = storm.Service{Clients: 30, Processes: 3, Latency: time10, Timeout: s, Limit: &limit.Limit{Start: 10}}.Run(retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(2 * s)})
+	if r.Sent != 30+3*3 { // 10 × .9¹⁰ = 3.48
+		t.Errorf("%d sent, want 30 and then 3 of each process", r.Sent)
+	}
+}
+
+const time10 = 10 * s
+
+// One attempt of 1 s gets a second request after 100 ms, which is slower; one of
+// 50 ms none.
+func TestHedge(t *testing.T) {
+	x := storm.Service{Clients: 20, Processes: 20, Latency: s, Hedge: true, HedgeDelay: 100 * ms}
+	r := x.Run(atOnce(1))
+	if r.Sent != 40 || r.Succeeded != 20 || !within(r.Quantile(1).Seconds(), 1, .01) || r.Held(2*s) != 0 {
+		t.Errorf("%d sent, %d succeeded by %v, %v held; want 40, 20, 1 s and none", r.Sent, r.Succeeded, r.Quantile(1), r.Held(2*s))
+	}
+	x.Latency = 50 * ms
+	if r := x.Run(atOnce(1)); r.Sent != 20 {
+		t.Errorf("%d sent where none is slow, want 20", r.Sent)
+	}
+	// All time out, and then all hedges are lost: each attempt ends once.
+	x.Latency, x.Timeout = 5*s, s
+	for _, workers := range []int{0, 3} {
+		for _, drop := range []bool{false, true} {
+			x.Workers, x.Drop, x.Limit = workers, drop, &limit.Limit{}
+			r := x.Run(retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0), Budget: &retry.ConcurrencyBudget{}})
+			if r.Ended[retry.ReasonMaxAttempts] != 20 || r.Sent < 40 || r.Sent > 80 || r.Held(1000*s) != 0 {
+				t.Errorf("%d workers, drop %v: %d sent, ended %v, %v held", workers, drop, r.Sent, r.Ended, r.Held(1000*s))
+			}
+		}
+	}
+}
+
+// Measured, every twentieth attempt is hedged and the slowest calls are faster.
+func TestAdaptiveHedgeCutsTheTail(t *testing.T) {
+	x := storm.Service{Rate: 500, Workers: 1000, Latency: 10 * ms, Exponential: true, Failure: .01, Seed: 1}
+	plain := x.Run(atOnce(1))
+	for _, drop := range []bool{false, true} {
+		x.Hedge, x.Drop = true, drop
+		hedged := x.Run(atOnce(1))
+		if load := hedged.Load(); load < 1.03 || load > 1.06 {
+			t.Errorf("the load is %.3f, want about 1.05", load)
+		}
+		if got, limit := hedged.Quantile(.999), plain.Quantile(.999); got > limit*8/10 || hedged.Held(x.Duration) > 50 {
+			t.Errorf("p99.9 is %v, and %v without; want it a fifth lower", got, limit)
+		}
+		wasted := 0
+		for _, b := range hedged.Buckets {
+			wasted += b.Wasted
+		}
+		if share := float64(wasted) / float64(hedged.Sent-hedged.Asked); share < .9 || share > 1.1 {
+			t.Errorf("drop %v: %.2f of the hedges are wasted work, or made the first so; want all", drop, share)
+		}
+	}
+}
+
+// An experiment: the queue is older than the timeout for good, with retries and a
+// small budget or none. A limit ends it, and costs little when failures are random.
+func TestLimitEndsWhatBudgetsCannot(t *testing.T) {
+	notUnderRace(t)
+	x := storm.Service{
+		Processes: 30, Rate: 150, Workers: 10, Latency: 50 * ms, Timeout: s, Failure: .01, Duration: 60 * s, Seed: 1,
+		Outages: []storm.Outage{{From: 10 * s, To: 13 * s}},
+	}
+	p := retry.Policy{MaxAttempts: 4, Budget: &retry.RatioBudget{}}
+	down := func(x storm.Service) (n int) {
+		for _, r := range x.Trials(t.Context(), []retry.Policy{p}, 10)[0] {
+			if ending, _ := r.Ending(10*s, 13*s); ending != storm.Recovered {
+				n++
+			}
+		}
+		return n
+	}
+	if n := down(x); n < 10 {
+		t.Errorf("without a limit %d of 10 stay down, want all", n)
+	}
+	limited := x
+	limited.Limit = &limit.Limit{}
+	if n := down(limited); n > 0 {
+		t.Errorf("with a limit %d of 10 stay down, want none", n)
+	}
+	x.Outages, limited.Outages = nil, nil
+	without, with := x.Run(p), limited.Run(p)
+	if with.Success() < without.Success()-.001 {
+		t.Errorf("random failures: %.4f succeed with a limit, %.4f without", with.Success(), without.Success())
+	}
+}
