@@ -67,6 +67,9 @@ func find(o *options) func() (job, error) {
 		case len(x.policies) > 1:
 			return nil, errors.New("-policy: want one")
 		}
+		if x.extended {
+			x.Duration = 0 // it is another for each value
+		}
 		for _, g := range x.guards {
 			g.set(&x.Service)
 		}

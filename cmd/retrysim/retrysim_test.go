@@ -125,14 +125,7 @@ func TestEveryFlagIsAnInput(t *testing.T) {
 	// And as a command line they give the same result.
 	out := output(t, "try", "-seeds", "1", "-duration", "23s", "-policy", "attempts=2 budget=token")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	var args []string
-	for i, word := range strings.Split(strings.TrimPrefix(lines[len(lines)-1], "retrysim "), "'") {
-		if i%2 == 1 {
-			args = append(args, word)
-		} else {
-			args = append(args, strings.Fields(word)...)
-		}
-	}
+	args := split(strings.TrimPrefix(lines[len(lines)-1], "retrysim "))
 	if again := output(t, args...); again != out {
 		t.Errorf("%s\nis not what %q gives:\n%s", out, args, again)
 	}
@@ -613,4 +606,62 @@ func TestProgressIsShownFromTheFirstSecondOn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What docs/storms.md shows is what the command writes: each block names its command
+// in a comment, and so does each picture. The recorded one of live is not repeated.
+func TestCheckedInOutput(t *testing.T) {
+	notUnderRace(t)
+	const storms = "../../docs/storms.md"
+	doc, err := os.ReadFile(storms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile(`(?s)<!-- retrysim ([^\n]*) -->\n(.*?)<!-- end -->`)
+	blocks := block.FindAllStringSubmatch(string(doc), -1)
+	if len(blocks) < 4 {
+		t.Fatalf("%s has %d outputs, want 4 or more", storms, len(blocks))
+	}
+	text := string(doc)
+	for _, m := range blocks {
+		args := split(m[1])
+		got := ""
+		if i := slices.Index(args, "-o"); i >= 0 {
+			file := filepath.Join("../../docs", filepath.Base(args[i+1]))
+			svg := output(t, slices.Delete(slices.Clone(args), i, i+2)...)
+			got = m[2]
+			if old, _ := os.ReadFile(file); string(old) != svg {
+				if !*update {
+					t.Errorf("%s is not what the command writes: run go test ./cmd/retrysim -update", file)
+				} else if err := os.WriteFile(file, []byte(svg), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		} else {
+			for line := range strings.Lines(output(t, args...)) {
+				got += strings.TrimRight("    "+line, " \n") + "\n"
+			}
+		}
+		if got != m[2] && !*update {
+			t.Errorf("%s: the output of retrysim %s is not what the command writes: run go test ./cmd/retrysim -update", storms, m[1])
+		}
+		text = strings.Replace(text, m[0], "<!-- retrysim "+m[1]+" -->\n"+got+"<!-- end -->", 1)
+	}
+	if *update {
+		if err := os.WriteFile(storms, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// split takes a command line apart, as a shell does one with single quotes.
+func split(line string) (words []string) {
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			words = append(words, part)
+		} else {
+			words = append(words, strings.Fields(part)...)
+		}
+	}
+	return words
 }

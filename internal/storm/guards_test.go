@@ -17,13 +17,11 @@ func TestLimitBoundsWhatIsSent(t *testing.T) {
 	}
 	// Each process has its own, and a place is free again when an attempt has timed out, one
 	// fewer for each ten: the bound falls by a tenth with each.
-	r = storm.Service{Clients: 30, Processes: 3, Latency: time10, Timeout: s, Limit: &limit.Limit{Start: 10}}.Run(retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(2 * s)})
+	r = storm.Service{Clients: 30, Processes: 3, Latency: 10 * s, Timeout: s, Limit: &limit.Limit{Start: 10}}.Run(retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(2 * s)})
 	if r.Sent != 30+3*3 { // 10 × .9¹⁰ = 3.48
 		t.Errorf("%d sent, want 30 and then 3 of each process", r.Sent)
 	}
 }
-
-const time10 = 10 * s
 
 // One attempt of 1 s gets a second request after 100 ms, which is slower; one of
 // 50 ms none.
