@@ -86,11 +86,12 @@ func amplification(o *options) func() (job, error) {
 
 func collapse(o *options) func() (job, error) {
 	x := storm.PublishedCollapse
-	lasts := x.Spike.To - x.Spike.From
+	spike := x.Spikes[0]
+	lasts := spike.To - spike.From
 	o.add(
 		param{"rate", &x.Rate, 1e-6, fast, "", "calls, a `rate`"},
-		param{"spike", &x.Spike.Rate, 1e-6, fast, "", "calls in the spike, a `rate`"},
-		param{"at", &x.Spike.From, 0, forever, "", "`time` at which the spike begins"},
+		param{"spike", &spike.Rate, 1e-6, fast, "", "calls in the spike, a `rate`"},
+		param{"at", &spike.From, 0, forever, "", "`time` at which the spike begins"},
 		param{"for", &lasts, 1e-9, forever, "", "`time` that it lasts"},
 		param{"duration", &x.Duration, 1, forever, "", "`time` simulated"},
 		param{"latency", &x.Latency, 0, forever, "", "the server's `time` for a request"},
@@ -104,10 +105,11 @@ func collapse(o *options) func() (job, error) {
 		param{"seed", &x.Seed, 0, 0, "", "`number` that all chance follows from"},
 	)
 	return func() (job, error) {
-		if x.Spike.From >= x.Duration {
+		if spike.From >= x.Duration {
 			return nil, fmt.Errorf("-at: want a spike that begins before the end after %v", x.Duration)
 		}
-		x.Spike.To = x.Spike.From + lasts
+		spike.To = spike.From + lasts
+		x.Spikes = []storm.Spike{spike}
 		if !o.given("windows") {
 			x.Windows = slices.DeleteFunc(slices.Clone(x.Windows), func(d time.Duration) bool { return d >= x.Duration })
 			x.Windows = append(x.Windows, x.Duration)
@@ -123,7 +125,7 @@ func collapse(o *options) func() (job, error) {
 				r.header = append(r.header, fmt.Sprintf("%g–%g s", w.FromS, w.ToS))
 			}
 			r.header = append(r.header, "trials that stay down")
-			sent := panel{y: "requests sent per second", x: "seconds", from: x.Spike.From.Seconds(), to: x.Spike.To.Seconds(), band: "spike", names: true}
+			sent := panel{y: "requests sent per second", x: "seconds", from: spike.From.Seconds(), to: spike.To.Seconds(), band: "spike", names: true}
 			good := sent
 			good.y = "calls begun in that second that succeed, per second"
 			for i, row := range rows {

@@ -145,8 +145,9 @@ func (x *scenario) check(o *options) error {
 func (x *scenario) disturb(outage time.Duration) {
 	x.outage = outage
 	x.Outages, x.Spikes = nil, nil
-	x.end, x.what = x.at+outage, fmt.Sprintf("an outage of %v", outage)
+	x.end, x.what = x.at+outage, "no outage"
 	if outage > 0 {
+		x.what = fmt.Sprintf("an outage of %v", outage)
 		x.Outages = []storm.Outage{{From: x.at, To: x.at + outage, Answer: answers[x.answer]}}
 	}
 	if x.spike > 0 {

@@ -207,7 +207,9 @@ func (x *scenario) verdict(row *tryRow) string {
 		words = append(words, fmt.Sprintf("not yet back %.0f s later in %d of %d", (x.Duration-x.end).Seconds(), unclear, n))
 	}
 	if q := row.Recovery; q != nil && len(words) == 0 {
-		if q.P95 == 0 {
+		if x.end == x.at {
+			words = append(words, "nothing to recover from")
+		} else if q.P95 == 0 {
 			words = append(words, "is back as soon as it is over")
 		} else {
 			words = append(words, fmt.Sprintf("recovers in %.1f s", q.P50))
