@@ -171,7 +171,7 @@ func TestVerdictsClaimNoMoreThanIsShown(t *testing.T) {
 		"-rate 199.9 -outage 20s":  `^not yet back 570 s later in 1 of 1$`,
 		"-rate 250":                `^a load of 250/s is above the capacity of 200/s$`,
 		"-timeout 40ms":            `^most calls fail even before it$`,
-		"-outage 0":                `^is back as soon as it is over$`,
+		"-outage 0":                `^nothing to recover from$`,
 		"-spike 600 -spike-for 1s": `^recovers in \d+\.\d s$`,
 		"-abandoned dropped -discipline lifo -rate 1": `^is back as soon as it is over$`,
 	} {

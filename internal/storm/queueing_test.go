@@ -65,7 +65,7 @@ func TestWorkersAreAnMMcQueue(t *testing.T) {
 	for _, workers := range []int{1, 4, 16} {
 		for load, tolerance := range map[float64]float64{.5: .03, .8: .05, .95: .15} { // at .95 one busy period may be a minute
 			rate := load * float64(workers) / .01
-			seconds := int(2e5 / rate)
+			seconds := int(1.5e5 / rate)
 			s := storm.Service{Rate: rate, Workers: workers, Latency: 10 * ms, Exponential: true, Duration: time.Duration(seconds) * s, Seed: 5}
 			r := s.Run(atOnce(1))
 			_, want, quantile := mmc(workers, load)
@@ -140,9 +140,9 @@ func TestAFullQueueLosesAsMMcK(t *testing.T) {
 				}
 				want := weight / sum
 				x := storm.Service{Rate: load * float64(workers) / .01, Workers: workers, Latency: 10 * ms, Exponential: true, Queue: queue, Seed: 3}
-				x.Duration = time.Duration(3e5/x.Rate) * s
+				x.Duration = time.Duration(1e5/x.Rate) * s
 				r := x.Run(atOnce(1))
-				if got := 1 - r.Success(); math.Abs(got-want) > .04*want+4*math.Sqrt(want/3e5) {
+				if got := 1 - r.Success(); math.Abs(got-want) > .04*want+4*math.Sqrt(want/1e5) {
 					t.Errorf("%d workers and a queue of %d at a load of %v: %.5f are lost, want %.5f", workers, queue, load, got, want)
 				}
 			}
