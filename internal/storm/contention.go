@@ -22,6 +22,7 @@ type Contention struct {
 	Progress      func(done float64) // told the share that is done, now and then; may be nil
 }
 
+// PublishedContention is the article's experiment.
 var PublishedContention = Contention{
 	Clients: []int{10, 20, 50, 100}, Trials: 100,
 	Delay: 10 * time.Millisecond, Spread: 2 * time.Millisecond,
