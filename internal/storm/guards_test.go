@@ -3,6 +3,7 @@ package storm_test
 import (
 	"maps"
 	"testing"
+	"time"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/internal/storm"
@@ -100,5 +101,26 @@ func TestLimitEndsWhatBudgetsCannot(t *testing.T) {
 	without, with := x.Run(p), limited.Run(p)
 	if with.Success() < without.Success()-.001 {
 		t.Errorf("random failures: %.4f succeed with a limit, %.4f without", with.Success(), without.Success())
+	}
+}
+
+// What is lost, hedge or first request, gives its place back.
+func TestLostHedgesKeepNoPlace(t *testing.T) {
+	x := storm.Service{
+		Rate: 200, Duration: 20 * s, Workers: 1000, Latency: 10 * ms, Exponential: true, Hedge: true, HedgeDelay: 10 * ms,
+		Limit: &limit.Limit{Start: 50, Min: 50, Max: 50}, Seed: 1,
+	}
+	if r := x.Run(atOnce(1)); r.Succeeded != r.Asked || r.Sent < r.Asked+150 {
+		t.Errorf("%d of %d succeed, with %d sent; want all, and 150 hedges or more", r.Succeeded, r.Asked, r.Sent)
+	}
+}
+
+// A request that arrives when its client has given up is served, or dropped at once.
+func TestLateArrivals(t *testing.T) {
+	for drop, want := range map[bool]int{false: 1, true: 0} {
+		r := storm.Service{Network: time.Hour, Timeout: 1, Workers: 1, Latency: ms, Drop: drop}.Run(atOnce(1))
+		if last := r.Buckets[len(r.Buckets)-1]; last.Done != 1 || last.Worked != want || last.Wasted != want {
+			t.Errorf("drop %v: %+v, want %d worked on for nothing", drop, last, want)
+		}
 	}
 }
