@@ -65,7 +65,7 @@ func TestWorkersAreAnMMcQueue(t *testing.T) {
 	for _, workers := range []int{1, 4, 16} {
 		for load, tolerance := range map[float64]float64{.5: .03, .8: .05, .95: .15} { // at .95 one busy period may be a minute
 			rate := load * float64(workers) / .01
-			seconds := int(1.5e5 / rate)
+			seconds := int(4e5 / rate)
 			s := storm.Service{Rate: rate, Workers: workers, Latency: 10 * ms, Exponential: true, Duration: time.Duration(seconds) * s, Seed: 5}
 			r := s.Run(atOnce(1))
 			_, want, quantile := mmc(workers, load)
