@@ -1,4 +1,4 @@
-.PHONY: check api dashboard fuzz mutate bench table
+.PHONY: check api dashboard fuzz mutate bench table tail
 
 # All that CI runs.
 check:
@@ -13,7 +13,7 @@ dashboard:
 	go run ./dashboards >dashboards/grafana.new
 	mv dashboards/grafana.new dashboards/grafana.json
 
-# Twenty minutes of fuzzing; what it finds lands in testdata.
+# Half an hour of fuzzing; what it finds lands in testdata.
 fuzz:
 	go test -run '^$$' -fuzz FuzzBackoffs -fuzztime 3m .
 	go test -run '^$$' -fuzz FuzzBudgets -fuzztime 3m .
@@ -21,11 +21,13 @@ fuzz:
 	go test -run '^$$' -fuzz FuzzAfter -fuzztime 1m ./retryqueue
 	go test -run '^$$' -fuzz FuzzVirtual -fuzztime 1m ./clockx
 	go test -run '^$$' -fuzz FuzzParseRetryAfter -fuzztime 3m ./retryhttp
+	go test -run '^$$' -fuzz FuzzClassify -fuzztime 1m ./retrysql
+	go test -run '^$$' -fuzz FuzzEstimate -fuzztime 1m ./internal/hedging
 	go test -run '^$$' -fuzz FuzzDownload -fuzztime 1m ./retryhttp
 	go test -run '^$$' -fuzz FuzzPushback -fuzztime 1m ./retrygrpc
 	go test -run '^$$' -fuzz FuzzThrottle -fuzztime 1m ./retrygrpc
-	go test -run '^$$' -fuzz FuzzParsePolicy -fuzztime 3m ./storm
-	go test -run '^$$' -fuzz FuzzFormatPolicy -fuzztime 3m ./storm
+	go test -run '^$$' -fuzz FuzzParsePolicy -fuzztime 3m ./retryconf
+	go test -run '^$$' -fuzz FuzzFormatPolicy -fuzztime 3m ./retryconf
 
 # Says which changes of the root package no test notices: minutes on an idle machine.
 mutate:
@@ -39,3 +41,7 @@ bench:
 # an otherwise idle machine.
 table:
 	go run ./bench/cmd/table
+
+# Writes bench/TAIL.md, in seven minutes of an otherwise idle machine.
+tail:
+	go run ./bench/cmd/table -tail

@@ -32,29 +32,29 @@ var hand = Peer{
 // promises is what a first try costs that keeps this library's promises: it is
 // handed a policy by value, looks at the context and at the attempt's number in it,
 // and reads the clock once, so that an error can tell how long the first attempt
-// took.
+// took. After a failure it goes on by hand.
 var promises = Peer{
 	Name: "floor of our promises",
 	New: func(s Spec) Call {
-		if s.Wait == 0 {
-			return nil // it cannot retry
+		p, sleep := policy(s), handSleep
+		if s.Clock != nil {
+			sleep = clockOf(s.Clock).Sleep
 		}
-		p := policy(s)
-		return func(ctx context.Context, op Op) (Row, error) { return once(ctx, p, op) }
+		return func(ctx context.Context, op Op) (Row, error) { return promised(ctx, p, s, sleep, op) }
 	},
 	Inline: func(ctx context.Context, op Op) (Row, error) {
-		return once(ctx, retry.Policy{
+		return promised(ctx, retry.Policy{
 			MaxAttempts: 4,
 			Backoff:     retry.Exponential{Base: 100 * time.Millisecond, Max: 10 * time.Second},
-		}, op)
+		}, inline, handSleep, op)
 	},
-	Note: "floor of our promises makes one attempt: it is handed a policy, looks at the context and reads the clock once",
+	Note: "floor of our promises is a loop by hand that is handed a policy, looks at the context and reads the clock before the first attempt",
 }
 
 var epoch = time.Now()
 
 //go:noinline
-func once(ctx context.Context, p retry.Policy, op Op) (v Row, err error) {
+func promised(ctx context.Context, p retry.Policy, s Spec, sleep func(context.Context, time.Duration) error, op Op) (v Row, err error) {
 	if ctx.Err() != nil {
 		return v, context.Cause(ctx)
 	}
@@ -62,10 +62,32 @@ func once(ctx context.Context, p retry.Policy, op Op) (v Row, err error) {
 		ctx = retry.WithAttemptNumber(ctx, 1)
 	}
 	since := time.Since(epoch)
-	if v, err = op(ctx); err != nil {
+	if v, err = op(ctx); err == nil {
+		return v, nil
+	}
+	if v, err = goOn(ctx, s, sleep, op); err != nil {
 		err = fmt.Errorf("%s: gave up after %v: %w", p.Name, time.Since(epoch)-since, err)
 	}
 	return v, err
+}
+
+// goOn is byHand after the first attempt has failed.
+//
+//go:noinline
+func goOn(ctx context.Context, s Spec, sleep func(context.Context, time.Duration) error, op Op) (v Row, err error) {
+	if s.Listener != nil {
+		s.Listener()
+	}
+	wait := s.Wait
+	if wait > 0 {
+		if err := sleep(ctx, wait); err != nil {
+			return v, err
+		}
+		if s.Max > 0 {
+			wait = min(2*wait, s.Max)
+		}
+	}
+	return byHand(ctx, max(s.Attempts-1, 0), wait, s.Max, sleep, s.Listener, op)
 }
 
 //go:noinline

@@ -73,9 +73,8 @@ var inline = Spec{Attempts: 4, Wait: 100 * time.Millisecond, Max: 10 * time.Seco
 var Peers = []Peer{hand, ours, promises, cenkalti, avast, avastReused, failsafeGo, sethvargo, eapache, retryV1, k8s}
 
 const (
-	floor    = 0
-	library  = 1
-	promised = 2
+	floor   = 0
+	library = 1
 )
 
 var (
