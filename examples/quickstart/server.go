@@ -122,11 +122,11 @@ func reset(w http.ResponseWriter, _ *http.Request) {
 	conn.Close()
 }
 
-// downURL returns an address at which nobody listens (any more).
-func downURL() (string, error) {
+// downHost returns an address at which nobody listens (any more).
+func downHost() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}
-	return "http://" + l.Addr().String(), l.Close()
+	return l.Addr().String(), l.Close()
 }
