@@ -1201,3 +1201,46 @@ func TestRunSleepsOnTheSystemClock(t *testing.T) {
 		}
 	})
 }
+
+// exhausted is a clock that tells the time so many times, and then panics.
+type exhausted struct {
+	*clockx.Virtual
+	left *int
+}
+
+func (c exhausted) Now() time.Time {
+	if *c.left--; *c.left < 0 {
+		panic("boom")
+	}
+	return c.Virtual.Now()
+}
+
+// Wherever a clock panics that cannot tell the time, the run is closed.
+func TestPanicInNowClosesTheRun(t *testing.T) {
+	for left := range 12 {
+		p, v := virtual()
+		p.Clock = exhausted{v, &left}
+		p.AttemptTimeout = time.Hour
+		budget := &countingBudget{}
+		p.Budget = budget
+		log := record(&p)
+		readings := left
+		op, _ := failing(1, errDown)
+		var got any
+		func() {
+			defer func() { got = recover() }()
+			_, _ = retry.Do(t.Context(), p, op)
+		}()
+		if readings < 4 && got != "boom" {
+			t.Errorf("after %d readings: recovered %v, want the clock's panic", readings, got)
+		}
+		if budget.begun != budget.ended || v.Pending() != 0 {
+			t.Errorf("after %d readings: budget %+v, %d timeouts left", readings, *budget, v.Pending())
+		}
+		for _, pair := range [][2]string{{"start", "done("}, {"attempt(", "attemptDone("}} {
+			if opened, closed := strings.Count(log.String(), pair[0]), strings.Count(log.String(), pair[1]); opened != closed {
+				t.Errorf("after %d readings: hooks saw %q", readings, log)
+			}
+		}
+	}
+}

@@ -283,24 +283,25 @@ func (r *run) close(p *Policy) {
 	}
 }
 
+// abort defers what is owed: the clock, the budget and the hooks may panic again.
 func (r *run) abort(p *Policy) {
+	defer r.done(p)
+	defer r.endTimeout()
+	waited := r.phase == waiting
+	if r.phase == attempting {
+		if !r.over && r.attempts < r.number {
+			r.record(errPanic)
+		}
+		defer r.attemptDone(p, errPanic)
+	}
+	if !r.over {
+		r.stop(p, ReasonPanic, errPanic)
+	}
 	now := r.elapsed(p)
-	if r.phase == waiting {
+	if waited {
 		r.correctWait(now - r.ended)
 	}
 	r.ended = now
-	defer r.done(p)
-	defer r.endTimeout()
-	underway := r.phase == attempting
-	if !r.over {
-		if underway && r.attempts < r.number {
-			r.record(errPanic)
-		}
-		r.stop(p, ReasonPanic, errPanic)
-	}
-	if underway {
-		r.attemptDone(p, errPanic)
-	}
 }
 
 // left returns how long it is to the caller's deadline, math.MaxInt64 if there is
