@@ -123,7 +123,7 @@ func (r *run) startHook(p *Policy) { r.ctx = either(p.Hooks.Start(r.ctx, *p), r.
 //
 //go:noinline
 func (r *run) attemptHook(p *Policy) bool {
-	a := Attempt{Name: p.Name, Number: r.number, Start: r.start.Add(r.began), Elapsed: r.began}
+	a := Attempt{Name: p.Name, Number: r.number, Start: r.start.Add(r.began), Elapsed: max(r.began, 0)}
 	r.attempt = either(p.Hooks.Attempt(r.attempt, a), r.attempt)
 	r.phase = attempting
 	return r.ctx.Err() == nil || r.canceled(p)
@@ -139,7 +139,7 @@ func (r *run) waitHook(p *Policy, err error) { p.Hooks.Wait(r.ctx, r.describe(p,
 
 //go:noinline
 func (r *run) doneHook(p *Policy) {
-	s := Summary{Name: p.Name, Attempts: r.attempts, Elapsed: r.ended, Waited: r.waited, Err: r.result()}
+	s := Summary{Name: p.Name, Attempts: r.attempts, Elapsed: max(r.ended, 0), Waited: r.waited, Err: r.result()}
 	if r.err != nil {
 		s.Reason = r.err.Reason
 	}
@@ -150,7 +150,7 @@ func (r *run) doneHook(p *Policy) {
 func (r *run) describe(p *Policy, err error) Attempt {
 	a := Attempt{
 		Name: p.Name, Number: r.number, Start: r.start.Add(r.began),
-		Duration: r.ended - r.began, Elapsed: r.ended, Err: unmarked(err),
+		Duration: max(r.ended-r.began, 0), Elapsed: max(r.ended, 0), Err: unmarked(err), // the clock may have been set back
 	}
 	if err != nil {
 		a.Class, a.Hint = r.class, r.hint

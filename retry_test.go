@@ -1244,3 +1244,29 @@ func TestPanicInNowClosesTheRun(t *testing.T) {
 		}
 	}
 }
+
+// backward is a clock that is set back by an hour each time it is read.
+type backward struct {
+	clockx.Clock
+	read *time.Duration
+}
+
+func (c backward) Now() time.Time {
+	*c.read++
+	return c.Clock.Now().Add(-*c.read * time.Hour)
+}
+
+func TestHooksSeeNoNegativeTime(t *testing.T) {
+	p, v := virtual()
+	p.Clock = backward{v, new(time.Duration)}
+	log := record(&p)
+	_ = retry.Run(t.Context(), p, func(context.Context) error { return errDown })
+	for _, a := range slices.Concat(log.begun, log.attempts, log.waits) {
+		if a.Duration < 0 || a.Elapsed < 0 {
+			t.Errorf("a hook saw %+v", a)
+		}
+	}
+	if s := log.summary; s.Elapsed != 0 || s.Elapsed != gaveUp(t, s.Err).Elapsed || s.Waited != 0 {
+		t.Errorf("Done saw %+v, the error says %v", s, gaveUp(t, s.Err).Elapsed)
+	}
+}
