@@ -102,6 +102,7 @@ func (l *Loop) Next(now time.Time, err error) (wait time.Duration, ok bool) {
 // whether another one does, after d.wait. It is the only place where that is decided.
 func (d *decisions) next(p *Policy, now moment) bool {
 	step := Step{Retry: d.attempts, Prev: d.prev, Hint: d.hint}
+	limit := p.attemptLimit()
 	switch {
 	case d.class == Permanent:
 		return d.stop(p, ReasonPermanent, nil)
@@ -109,7 +110,7 @@ func (d *decisions) next(p *Policy, now moment) bool {
 		return d.stop(p, ReasonNotIdempotent, nil)
 	case now.healthy:
 		step.Retry, step.Prev = 1, 0
-	case d.attempts >= p.attemptLimit():
+	case d.attempts >= limit && limit < math.MaxInt:
 		return d.stop(p, ReasonMaxAttempts, nil)
 	}
 	if d.hint > p.maxRetryAfter() {

@@ -110,6 +110,16 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// On a machine of 32 bits a fast loop reaches the end of an int within days.
+func TestUnlimitedGoesOnPastTheLastInt(t *testing.T) {
+	loop := retry.Policy{MaxAttempts: retry.Unlimited}.Resume(epoch, math.MaxInt-1, 0)
+	for range 3 {
+		if _, ok := loop.Next(epoch, errDown); !ok || loop.Attempts() != math.MaxInt {
+			t.Errorf("Next() = %v (%v) after %d attempts, want true", ok, loop.Err(), loop.Attempts())
+		}
+	}
+}
+
 func TestLoopTellsTheBudget(t *testing.T) {
 	budget := &countingBudget{}
 	p := retry.Policy{Budget: budget, Classify: byClass, MaxAttempts: retry.Unlimited}

@@ -145,7 +145,7 @@ func (r *run) ready(p *Policy) bool {
 		r.errs = nil // what ended the run before, had the pause been cut short
 		r.open(p)
 	}
-	r.number++
+	r.number += min(1, math.MaxInt-r.number)
 	r.attempt = r.numbered()
 	if p.Hooks.Attempt != nil && !r.attemptHook(p) {
 		return false

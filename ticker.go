@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 	"iter"
+	"math"
 	"time"
 )
 
@@ -28,7 +29,7 @@ func Ticks(ctx context.Context, p Policy) iter.Seq[int] {
 		p.AttemptTimeout = 0
 		n := 0
 		tick := func(context.Context) error {
-			n++
+			n += min(1, math.MaxInt-n)
 			if yield(n) {
 				return ErrRejected
 			}

@@ -104,7 +104,7 @@ func TestAfterOverAllClassesAndLimits(t *testing.T) {
 										reason = retry.ReasonPermanent
 									case nonIdempotent && !safe:
 										reason = retry.ReasonNotIdempotent
-									case number >= most:
+									case number >= most && most < math.MaxInt: // which means no limit
 										reason = retry.ReasonMaxAttempts
 									case hint > time.Minute:
 										reason = retry.ReasonRetryAfter
