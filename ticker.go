@@ -58,14 +58,19 @@ func NewTicker(ctx context.Context, p Policy) *Ticker {
 	c := make(chan time.Time)
 	t := &Ticker{C: c, cancel: cancel, done: make(chan struct{})}
 	p.AttemptTimeout = 0
+	var whole context.Context
+	p.Hooks = JoinHooks(Hooks{Attempt: func(ctx context.Context, _ Attempt) context.Context {
+		whole = ctx // the run's; that of an attempt is for op, and may end sooner or never
+		return ctx
+	}}, p.Hooks)
 	go func() {
 		defer close(t.done)
 		defer close(c)
 		defer cancel()
-		tick := func(ctx context.Context) error {
+		tick := func(context.Context) error {
 			select {
 			case c <- p.clock().Now():
-			case <-ctx.Done():
+			case <-whole.Done():
 			}
 			return ErrRejected
 		}

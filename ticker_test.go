@@ -190,3 +190,22 @@ func TestTickerThatEndsByItsPolicyLeavesItsParent(t *testing.T) {
 		t.Errorf("after %d ticks %d contexts are registered, want 3 and none", ticks, n)
 	}
 }
+
+// The context of an attempt is for op, and a Ticker has none: as with Ticks, the
+// run's context alone takes a tick away.
+func TestTickerHeedsNoContextOfAnAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // which fails if Stop hangs
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for name, returned := range map[string]context.Context{"ended": ended, "another": context.Background()} {
+			p := retry.Policy{MaxAttempts: 3, Hooks: retry.Hooks{Attempt: func(context.Context, retry.Attempt) context.Context { return returned }}}
+			ticker := retry.NewTicker(t.Context(), p)
+			time.Sleep(time.Hour)
+			if _, ok := <-ticker.C; !ok {
+				t.Errorf("%s: the first tick was lost", name)
+			}
+			time.Sleep(time.Hour) // the next one is due
+			ticker.Stop()
+		}
+	})
+}
