@@ -278,6 +278,9 @@ func TestPanicInALaterRunOfSuperviseClosesIt(t *testing.T) {
 	if want := (countingBudget{begun: 2, ended: 2}); *budget != want || log.summary.Reason != retry.ReasonPanic || log.summary.Attempts != 1 {
 		t.Errorf("the budget saw %+v, Done %+v", *budget, log.summary)
 	}
+	if e := gaveUp(t, log.summary.Err); len(e.Errs) != 1 || e.Last() == errDown {
+		t.Errorf("Errs are %v, want none of the run before", e.Errs)
+	}
 }
 
 func TestSupervisePanicsForNil(t *testing.T) {

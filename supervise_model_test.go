@@ -1,0 +1,276 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+)
+
+// This file holds the rules of Supervise a second time, as model_test.go does those
+// of a run. TestEverySupervise compares the two.
+
+// healthy is how long an op must be up.
+const healthy = 10 * sec
+
+// supervision is what one call of Supervise is made with.
+type supervision struct {
+	maxAttempts   int
+	maxElapsed    time.Duration
+	deadline      time.Duration // of the caller, 0: none
+	cancel        time.Duration // when the caller cancels, 0: never
+	nonIdempotent bool
+	refuse        bool // the budget refuses every retry
+	lives         [3]life
+}
+
+// diary is what is seen of a call of Supervise, line by line. Errs are written with
+// %#v: their addresses tell a mark from what it marks.
+type diary struct{ lines []string }
+
+func (d *diary) add(format string, args ...any) {
+	d.lines = append(d.lines, fmt.Sprintf(format, args...))
+}
+
+// expected is the call by the rules.
+func (s supervision) expected() *diary {
+	d := new(diary)
+	now, called := time.Duration(0), 0
+	ended := func() retry.Reason {
+		switch {
+		case s.cancel > 0 && now >= s.cancel && (s.deadline == 0 || s.cancel < s.deadline):
+			return retry.ReasonCanceled
+		case s.deadline > 0 && now >= s.deadline:
+			return retry.ReasonDeadline
+		}
+		return retry.ReasonNone
+	}
+	sleep := func(took time.Duration) (whole bool) {
+		end := now + took
+		for _, at := range []time.Duration{s.cancel, s.deadline} {
+			if at > 0 && at <= end {
+				end, whole = min(end, max(at, now)), true
+			}
+		}
+		now = end
+		return !whole
+	}
+	var last []error
+	for {
+		began, waited, errs, retried := now, time.Duration(0), last, retry.Unknown
+		finish := func(n int, why retry.Reason) {
+			d.add("done %v: %d attempts, %v elapsed, %v waited", why, n, now-began, waited)
+			if why != retry.ReasonNone {
+				d.add("%v: %d attempts, %v elapsed, %v waited, %#v", why, n, now-began, waited, errs)
+			}
+		}
+		d.add("%v start", now)
+		if why := ended(); why != retry.ReasonNone {
+			finish(0, why)
+			return d
+		}
+		d.add("begin")
+		errs = nil
+		again := false
+		for n := 1; !again; n++ {
+			d.add("attempt %d", n)
+			l, up := life{}, now
+			if called < len(s.lives) {
+				l = s.lives[called]
+			}
+			called++
+			d.add("%v op %d", now, n)
+			if !sleep(l.up) {
+				l.err = errEnded
+			}
+			if l.err == nil {
+				d.add("end %v true", retried)
+				d.add("attemptDone %d after %v: <nil>, then %v", n, now-up, time.Duration(0))
+				finish(n, retry.ReasonNone)
+				return d
+			}
+			class, hint, first := retry.Transient, time.Duration(0), sec
+			err := l.err
+			switch {
+			case errors.Is(err, errHint):
+				class, hint, first, err = retry.Throttled, sec, least, errHint
+			case errors.Is(err, errLongHint):
+				class, hint, first, err = retry.Throttled, hour, least, errLongHint
+			case errors.Is(err, errStop):
+				class, err = retry.Permanent, errStop
+			}
+			errs = append(errs, err)
+			live := now-up >= healthy
+			wait := hint + first
+			if !live && class != retry.Throttled {
+				wait = sec << (n - 1)
+			}
+			why := ended()
+			switch {
+			case why != retry.ReasonNone:
+			case class == retry.Permanent:
+				why = retry.ReasonPermanent
+			case s.nonIdempotent && hint == 0:
+				why = retry.ReasonNotIdempotent
+			case !live && s.maxAttempts > 0 && n >= s.maxAttempts:
+				why = retry.ReasonMaxAttempts
+			case hint == hour:
+				why = retry.ReasonRetryAfter
+			case !live && s.maxElapsed > 0 && now-began+wait > s.maxElapsed:
+				why = retry.ReasonMaxElapsed
+			case s.deadline > 0 && now+wait >= s.deadline:
+				why = retry.ReasonDeadline
+			case live:
+			default:
+				if d.add("withdraw %v", class); s.refuse {
+					why = retry.ReasonBudget
+				}
+			}
+			told := wait
+			if live || why != retry.ReasonNone {
+				d.add("end %v %v", retried, why == retry.ReasonNone)
+				told = 0
+			}
+			d.add("attemptDone %d after %v: %v, then %v", n, now-up, err, told)
+			switch {
+			case why != retry.ReasonNone:
+				finish(n, why)
+				return d
+			case live:
+				finish(n, why)
+				sleep(wait)
+				last, again = []error{err}, true
+			default:
+				d.add("wait %v", wait)
+				retried = class
+				before := now
+				sleep(wait)
+				waited += now - before
+				if why := ended(); why != retry.ReasonNone {
+					d.add("end %v false", retried)
+					finish(n, why)
+					return d
+				}
+			}
+		}
+	}
+}
+
+var (
+	errEnded    = errors.New("the context ended")
+	errHint     = errors.New("come back in a second")
+	errLongHint = errors.New("come back in an hour")
+	errStop     = errors.New("never")
+)
+
+// ledger is a budget that writes down what it is told.
+type ledger struct {
+	*diary
+	refuse bool
+}
+
+func (l ledger) Begin() { l.add("begin") }
+
+func (l ledger) Withdraw(c retry.Class, _ int) bool {
+	l.add("withdraw %v", c)
+	return !l.refuse
+}
+
+func (l ledger) End(retried retry.Class, ok bool) { l.add("end %v %v", retried, ok) }
+
+// seen is the call itself, on clock.
+func (s supervision) seen(clock clockx.Clock, after func(time.Duration, func())) *diary {
+	d := new(diary)
+	start := clock.Now()
+	now := func() time.Duration { return clock.Now().Sub(start) }
+	p := retry.Policy{
+		MaxAttempts: s.maxAttempts, MaxElapsed: s.maxElapsed, NonIdempotent: s.nonIdempotent, Clock: clock, Budget: ledger{d, s.refuse},
+		Backoff: retry.Exponential{Base: sec, Jitter: retry.NoJitter}, ThrottleBackoff: retry.Constant(least),
+		Hooks: retry.Hooks{
+			Start:   func(ctx context.Context, _ retry.Policy) context.Context { d.add("%v start", now()); return ctx },
+			Attempt: func(ctx context.Context, a retry.Attempt) context.Context { d.add("attempt %d", a.Number); return ctx },
+			AttemptDone: func(_ context.Context, a retry.Attempt) {
+				d.add("attemptDone %d after %v: %v, then %v", a.Number, a.Duration, a.Err, a.Delay)
+			},
+			Wait: func(_ context.Context, a retry.Attempt) { d.add("wait %v", a.Delay) },
+			Done: func(_ context.Context, s retry.Summary) {
+				d.add("done %v: %d attempts, %v elapsed, %v waited", s.Reason, s.Attempts, s.Elapsed, s.Waited)
+			},
+		},
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if s.cancel > 0 {
+		after(s.cancel, cancel)
+	}
+	if s.deadline > 0 {
+		ctx, cancel = clock.WithTimeoutCause(ctx, s.deadline, nil)
+		defer cancel()
+	}
+	called := 0
+	err := retry.Supervise(ctx, p, healthy, func(ctx context.Context) error {
+		d.add("%v op %d", now(), retry.AttemptNumber(ctx))
+		l := life{}
+		if called < len(s.lives) {
+			l = s.lives[called]
+		}
+		called++
+		if clock.Sleep(ctx, l.up) != nil {
+			return errEnded
+		}
+		return l.err
+	})
+	if e, ok := err.(*retry.Error); ok {
+		d.add("%v: %d attempts, %v elapsed, %v waited, %#v", e.Reason, e.Attempts, e.Elapsed, e.Waited, e.Errs)
+	}
+	return d
+}
+
+func TestEverySupervise(t *testing.T) {
+	var all []life
+	for _, up := range []time.Duration{0, healthy - 1, healthy} {
+		for _, err := range []error{errDown, retry.After(errHint, sec), retry.After(errLongHint, hour), retry.Stop(errStop)} {
+			all = append(all, life{up, err})
+		}
+	}
+	compared := 0
+	compare := func(s supervision, clock clockx.Clock, after func(time.Duration, func())) {
+		compared++
+		got, want := s.seen(clock, after).lines, s.expected().lines
+		if !slices.Equal(got, want) {
+			t.Fatalf("%+v on %T gave\n\t%s\nwant\n\t%s", s, clock, strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+		}
+	}
+	for i := range len(all) * len(all) * len(all) {
+		if raceEnabled && i%16 != 0 {
+			continue // there is one goroutine
+		}
+		s := supervision{lives: [3]life{all[i%len(all)], all[i/len(all)%len(all)], all[i/len(all)/len(all)]}}
+		for _, s.maxAttempts = range []int{0, 1, 2} {
+			for _, s.maxElapsed = range []time.Duration{0, 3 * sec} {
+				for _, end := range [][2]time.Duration{{}, {healthy + sec/2, 0}, {0, healthy + sec/2}, {0, healthy + sec}, {0, 2*healthy + 2*sec + sec/2}, {2*healthy + 5*sec, 0}, {healthy + 3*sec, 0}} {
+					s.deadline, s.cancel = end[0], end[1]
+					s.nonIdempotent, s.refuse = i%5 == 4, i%7 == 6
+					v := clockx.NewVirtual(epoch)
+					compare(s, v, func(d time.Duration, f func()) { v.AfterFunc(d, f) })
+				}
+			}
+		}
+		s.deadline = 0
+		if i%16 == 0 {
+			synctest.Test(t, func(t *testing.T) {
+				for _, s.cancel = range []time.Duration{0, healthy + sec/2, 2*healthy + sec/4} {
+					compare(s, clockx.System(), func(d time.Duration, f func()) { time.AfterFunc(d, f) })
+				}
+			})
+		}
+	}
+	t.Logf("compared %d calls", compared)
+}
