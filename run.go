@@ -218,7 +218,11 @@ func (r *run) settle(p *Policy, err error) bool {
 	} else {
 		r.class, r.hint = p.judge(err)
 		healthy := r.healthy > 0 && r.ended-r.began >= r.healthy
-		more = r.next(p, moment{r.ended, r.left(p), healthy})
+		ctx := r.ctx
+		if healthy {
+			ctx = r.caller // as in renew: the pause is no part of this run
+		}
+		more = r.next(p, moment{r.ended, left(ctx, p), healthy})
 	}
 	if !timed && (!more || r.wait > 0 || p.Hooks.Wait != nil) {
 		r.ended = r.elapsed(p) // not sooner: nobody sees the time of a retry without a wait
@@ -304,10 +308,10 @@ func (r *run) abort(p *Policy) {
 	r.ended = now
 }
 
-// left returns how long it is to the caller's deadline, math.MaxInt64 if there is
+// left returns how long it is to the deadline of ctx, math.MaxInt64 if there is
 // none.
-func (r *run) left(p *Policy) time.Duration {
-	deadline, ok := r.ctx.Deadline()
+func left(ctx context.Context, p *Policy) time.Duration {
+	deadline, ok := ctx.Deadline()
 	switch {
 	case !ok:
 		return math.MaxInt64

@@ -158,6 +158,21 @@ func TestWhatEndsSuperviseAfterAHealthyLife(t *testing.T) {
 	}
 }
 
+// The pause is the caller's time: a deadline that Hooks.Start gave the run before
+// does not count.
+func TestPauseOfSuperviseHeedsTheCallersDeadlineAlone(t *testing.T) {
+	p, v := virtual()
+	p.Hooks.Start = func(ctx context.Context, _ retry.Policy) context.Context {
+		ctx, cancel := v.WithTimeoutCause(ctx, minute+time.Second/2, nil)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	op, at := lives(v, life{minute, errDown}, life{minute, errDown})
+	if err := retry.Supervise(t.Context(), p, minute, op); err != nil || len(*at) != 3 {
+		t.Errorf("%v after %d calls, want success after 3", err, len(*at))
+	}
+}
+
 func TestPauseOfSuperviseIsHintAndFirstWait(t *testing.T) {
 	p, v := virtual()
 	op, at := lives(v, life{0, errDown}, life{0, errDown}, life{minute, retry.After(errDown, 10*time.Second)})
