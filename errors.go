@@ -82,15 +82,17 @@ type Error struct {
 	Waited   time.Duration // the part of Elapsed in which no attempt was running
 
 	// Errs holds the attempts' errors, oldest first, and the final attempt's last.
-	// It holds at most eight: the first, and the latest seven. Outermost Stop and
-	// After marks are removed; marks below other wrapping remain. Return the *Error
-	// itself to an outer run: it ignores marks inside an *Error but obeys marks in a
-	// bare error.
+	// It holds at most eight: the first, and the latest seven. If [Supervise] ended in
+	// the pause between two runs, it holds the error before the pause. Outermost Stop
+	// and After marks are removed; marks below other wrapping remain. Return the
+	// *Error itself to an outer run: it ignores marks inside an *Error but obeys marks
+	// in a bare error.
 	Errs []error
 
 	// Cause is [context.Cause] of the caller's context if that context ended the
 	// run. It is context.DeadlineExceeded if the run ended because the deadline
-	// would have passed during the next wait. Else it is nil.
+	// would have passed during the next wait. If the clock returned an error from
+	// Sleep though the context had not ended, it is that error. Else it is nil.
 	Cause error
 }
 

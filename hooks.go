@@ -17,7 +17,8 @@ type Hooks struct {
 	Start func(ctx context.Context, p Policy) context.Context
 
 	// Attempt is called before each attempt, with Name, Number, Start and Elapsed
-	// set. It returns the attempt's context; nil stands for ctx.
+	// set. It returns the attempt's context, which must be derived from ctx; nil stands
+	// for ctx.
 	Attempt func(ctx context.Context, a Attempt) context.Context
 
 	// AttemptDone is called after each attempt, with the attempt's context and
@@ -38,7 +39,7 @@ type Attempt struct {
 	Name     string        // the policy's
 	Number   int           // 1 for the first
 	Start    time.Time     // on the policy's clock
-	Duration time.Duration // how long op took, hooks called since Start included
+	Duration time.Duration // from Start until op returned, with the hooks called in between
 	Elapsed  time.Duration // since the run began
 	Err      error         // what op returned, without a mark on top, or why it was not called; nil after a success
 	Class    Class         // what Err means; Unknown after a success, or if the caller's context has ended

@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// Loop is the engine of this package, one run's decisions: it is told when an
-// attempt ended and how, and tells how long to wait for the next or that there
-// is none. It never sleeps, reads a clock or starts a goroutine. [Do] is a Loop
-// that sleeps; a message queue or a simulator drives one its own way:
+// Loop makes one run's decisions, and is the engine of this package. Tell it when an
+// attempt ended, and with which error: it returns how long to wait before the next
+// attempt, or that there is none. It never sleeps, reads a clock or starts a
+// goroutine. [Do] is a Loop that sleeps; a message queue or a simulator drives one
+// its own way:
 //
 //	loop := policy.Start(time.Now())
 //	for {
@@ -23,11 +24,10 @@ import (
 //		comeBackAfter(wait)
 //	}
 //
-// Policy.AttemptTimeout, Hooks and Clock are for doors that make the attempts
-// themselves; a Loop does not use them. The waits it counts in Error.Waited are
-// the planned ones. A Loop is one run's: it is not safe for concurrent use, and
-// must not be copied once Next was called. With a Policy.Budget, end every Loop:
-// to abandon one early, call Next(now, Stop(err)).
+// A Loop ignores Policy.AttemptTimeout, Hooks and Clock: it makes no attempts
+// itself. Error.Waited counts the waits as it asked for them. A Loop is not safe for
+// concurrent use, and must not be copied once Next was called. With a Policy.Budget,
+// end every Loop: to abandon one early, call Next(now, Stop(err)).
 type Loop struct {
 	policy Policy
 	start  time.Time
@@ -60,9 +60,9 @@ type moment struct {
 // Start begins a run at now. The first attempt needs no permission.
 func (p Policy) Start(now time.Time) Loop { return p.Resume(now, 0, 0) }
 
-// Resume continues at now a run that began elsewhere and has made so many
-// attempts and waited for so long. The waits count as elapsed time, the attempts'
-// own time is not known. Negative numbers count as zero.
+// Resume continues a run that began elsewhere. Up to now it has made the given
+// number of attempts and spent the given time waiting. The waits count as elapsed
+// time; the attempts' own time is not known. Negative numbers count as zero.
 func (p Policy) Resume(now time.Time, attempts int, waited time.Duration) Loop {
 	waited = max(waited, 0)
 	l := Loop{p, now.Add(-waited), decisions{waited: waited, attempts: max(attempts, 0)}}

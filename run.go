@@ -14,6 +14,7 @@ import (
 //	unbegun ── Hooks.Start, Budget.Begin ──▶ between ── Hooks.Attempt ──▶ attempting ── op
 //	attempting ── Budget.Withdraw, Hooks.AttemptDone, Hooks.Wait ──▶ waiting ──▶ between, and so on
 //	attempting ── Budget.End, Hooks.AttemptDone, Hooks.Done ──▶ over
+//	over ── op was up for long enough ──▶ unbegun, to wait and to begin anew (Supervise)
 //
 // Three rules keep a run cheap. The policy is handed to each method: a pointer to
 // it in a run would move it to the heap. A run lives on the stack until an attempt

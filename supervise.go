@@ -13,8 +13,9 @@ import (
 // An op that fails after it was up for healthy or longer has done its work. Its run
 // ends as a success, and that failure costs the budget nothing. After the
 // backoff's first wait a new run begins, which counts attempts, elapsed time and
-// waits from zero. An op that fails sooner stays within its run, and the waits
-// grow: choose healthy longer than a broken op usually stays up. Zero or less
+// waits from zero. If ctx ends before that, the *Error has no attempts, and its
+// Errs hold that failure. An op that fails sooner stays within its run, and the
+// waits grow: choose healthy longer than a broken op usually stays up. Zero or less
 // means a minute, on Policy.Clock.
 //
 // The failure of a healthy op is judged as any other: a [Permanent] one, one that

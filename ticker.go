@@ -40,7 +40,7 @@ func Ticks(ctx context.Context, p Policy) iter.Seq[int] {
 }
 
 // Ticker sends the time at which each attempt is due, as [Ticks] does: for loops
-// that select. A tick that nobody takes holds up those after it.
+// that select. No tick is dropped: one that is not received delays the next ones.
 type Ticker struct {
 	C <-chan time.Time // closed when the policy or the context ends
 
