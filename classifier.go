@@ -411,6 +411,8 @@ func (e *Error) class(behind bool) Class {
 		return Transient
 	case e.Reason == ReasonPermanent, e.Reason == ReasonNotIdempotent:
 		return Permanent
+	case e.Attempts == 0: // an error that Supervise had before its pause is not this run's
+		return Transient
 	}
 	c := cmp.Or(classify(e.Last(), behind), Transient)
 	if !proves(c) {

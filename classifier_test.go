@@ -159,6 +159,7 @@ func TestDefaultClassifier(t *testing.T) {
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{busy{503}, status(429)}}, throttled}, // proves nothing, having no hint
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{fs.ErrNotExist}}, permanent},
 		{&retry.Error{Reason: retry.ReasonCanceled, Errs: []error{syscall.ECONNREFUSED}}, transient}, // of an earlier run of Supervise
+		{&retry.Error{Reason: retry.ReasonCanceled, Errs: []error{errors.ErrUnsupported}}, transient},
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{syscall.ECONNREFUSED, syscall.EMFILE}}, throttled},
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Errs: []error{fs.ErrNotExist, errDown}}, transient},
 		{&retry.Error{Reason: retry.ReasonBudget}, transient},
