@@ -856,7 +856,7 @@ func TestPanicPassesThrough(t *testing.T) {
 	}
 }
 
-// On the system clock the door sleeps, and the next attempt can panic all the same.
+// On the system clock Do sleeps by itself, and the next attempt can panic all the same.
 func TestPanicInARetryOnTheSystemClock(t *testing.T) {
 	for _, clock := range []clockx.Clock{nil, clockx.System()} {
 		budget := &countingBudget{}

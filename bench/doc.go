@@ -14,7 +14,4 @@
 // never imitated. The cases of an [Item] take turns, so that what drifts hits all
 // alike, and figures are medians; ratios are taken within a round. A goal that is
 // missed is printed as missed.
-//
-// What may live here: other libraries' ways of doing this one's work, and what
-// measures and compares them. Nothing that this library's users import.
 package bench

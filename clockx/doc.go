@@ -4,8 +4,4 @@
 // A [Clock] sleeps in one call instead of handing out timers. So a clock knows
 // who waits and until when, a wait needs no allocation, and a test clock can
 // make sleeping and advancing the same thing.
-//
-// What may live here: the Clock interface and clocks that need nothing beyond
-// the standard library. Adapters for other people's clocks are nested modules
-// below, as benbjohnson is.
 package clockx

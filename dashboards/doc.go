@@ -10,7 +10,4 @@
 // A test runs the library, scrapes it and holds every query against what was
 // there: metrics, labels and their values. docs/observability.md says which query
 // answers which question.
-//
-// What may live here: queries on otelretry's metrics, and what proves them. It is a
-// module of its own because Prometheus' parser is no one else's business.
 package main

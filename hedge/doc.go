@@ -27,8 +27,4 @@
 //
 // It is a decorator of op: to [retry.Do] a race of attempts is one attempt. So
 // hooks and the retry policy see one attempt after the other, as always.
-//
-// What may live here: what racing the attempts of one call takes. When to hedge is
-// decided in internal/hedging, which a simulator drives as well. What to do after a
-// failure is package retry's.
 package hedge

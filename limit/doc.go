@@ -14,6 +14,4 @@
 // The bound grows with successes while it is in use, and falls by a tenth with each
 // sign of an overload: a Throttled error or a timeout. Errors of other kinds say
 // nothing about the load and do not change it.
-//
-// What may live here: what bounds attempts. What they cost is a retry.Budget's.
 package limit

@@ -46,7 +46,4 @@
 // No text of an error is ever an attribute of a metric. A process tells at most 256
 // values of retry.name and of error.type apart, by their first 128 bytes; later
 // ones are "other", in spans too.
-//
-// What may live here: what hooks learn, in OpenTelemetry's words. It imports the
-// OpenTelemetry API and never its SDK.
 package otelretry

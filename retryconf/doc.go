@@ -32,7 +32,4 @@
 // Arguments may be left out from the right, or be 0, for their defaults. Durations
 // are written as Go writes them. A jitter without a backoff is that of the default
 // backoff.
-//
-// What may live here: the text, and how configuration gets at it. What a policy
-// means is package retry's.
 package retryconf

@@ -58,7 +58,4 @@
 // An HTTP/2 stream that is reset with ENHANCE_YOUR_CALM cannot be told from a message that
 // is too large, and is not retried. A request that cannot be marshalled cannot be told from
 // a broken stream, and is tried again in vain if the method is idempotent.
-//
-// What may live here: what only gRPC knows about retries, on grpc and genproto alone.
-// Deciding and waiting are package retry's.
 package retrygrpc

@@ -58,7 +58,4 @@
 //
 // Put Transport outside of otelhttp.Transport, so that each attempt has a span of
 // its own.
-//
-// What may live here: what only HTTP knows about retries, on the standard library
-// alone. Deciding and waiting are package retry's.
 package retryhttp

@@ -58,6 +58,4 @@
 // delivered again, and the reason for a dead one, once its dead letter is stored. So
 // one gave_up stands for one dead message. For a message that [retryqueue.Before]
 // refuses there are only Start and Done. After a panic Done has ReasonPanic.
-//
-// What may live here: what only JetStream knows about retries.
 package retrynats

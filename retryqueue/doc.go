@@ -36,7 +36,4 @@
 //
 // Package retrynats does all of this on NATS JetStream. The repository's
 // docs/queues.md maps other queues.
-//
-// What may live here: the decision about one delivery, on the standard library alone.
-// What knows a queue's client has a module of its own.
 package retryqueue

@@ -49,8 +49,4 @@
 // ErrTxClosed for a fn that has ended the transaction, arrive in a CommitError:
 // without importing the drivers they cannot be told from a lost connection. Nor can
 // be seen that a fn has committed a pgx.Tx and then failed: it would run again.
-//
-// What may live here: what only transactions know about retries, on the standard
-// library alone. Deciding and waiting are package retry's. Tests on real databases
-// are a module of their own, servertest.
 package retrysql

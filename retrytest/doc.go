@@ -13,6 +13,4 @@
 //	h.AssertReason(retry.ReasonNone)
 //
 // A failed assertion prints the run, attempt by attempt, in virtual time.
-//
-// What may live here: what a user's test needs, and only tests import.
 package retrytest

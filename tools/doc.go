@@ -1,6 +1,4 @@
 // Package tools is the module of what builds and checks the library: the
 // versions of the tools that .ci/run uses, and small programs of our own, each in
 // a directory of its own.
-//
-// What may live here: nothing that the library or its users import.
 package tools

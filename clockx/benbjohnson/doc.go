@@ -6,7 +6,4 @@
 //	policy := retry.Policy{Clock: benbjohnson.New(mock)}
 //	go client.Fetch(ctx, policy)
 //	mock.Add(time.Second) // whoever waits for no more than that goes on
-//
-// What may live here: the adapter for that module's interface, its real clock and
-// its Mock, and what is needed to keep the defects of the latter out.
 package benbjohnson

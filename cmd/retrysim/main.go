@@ -19,9 +19,6 @@
 // try, find and live early: they write what is done by then.
 //
 // It exits with code 2 if it cannot read its arguments.
-//
-// What may live here: flags, tables and pictures, and a real server to compare with;
-// one file a command. What is simulated is in internal/storm.
 package main
 
 import (

@@ -6,7 +6,4 @@
 //
 // It starts the server itself, on a loopback port, and compares checksums. The bytes
 // are made when they are read, on both sides: a gibibyte takes no memory.
-//
-// What may live here: one server that is bad at its work, and one client that does not
-// mind.
 package main

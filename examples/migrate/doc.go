@@ -7,8 +7,4 @@
 // the old call and the new one on the same failing operation, and compares what
 // both did. They run in testing/synctest bubbles, so waits are exact and cost
 // nothing. What differs whichever library one comes from is in every_test.go.
-//
-// What may live here: one test file per library, and what those share. A row of
-// README.md without a subtest fails the tests. The packages named retry are
-// imported under other names, as they must be where old calls and new ones meet.
 package migrate

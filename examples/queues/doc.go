@@ -6,6 +6,4 @@
 //
 // Its tests are tests of the mappings on fakes of the clients. One more shows what
 // OpenTelemetry sees of package retrynats.
-//
-// What may live here: a file for each queue, of about thirty lines, and its test.
 package queues

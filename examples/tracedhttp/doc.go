@@ -4,6 +4,4 @@
 // HTTP want it, with the number of resends on it.
 //
 //	go test ./examples/tracedhttp
-//
-// What may live here: one test, and what it needs.
 package tracedhttp

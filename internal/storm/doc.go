@@ -21,8 +21,4 @@
 // [Contention], [Amplification], [Collapse], [Herd] and [Layers] are experiments
 // with known results; docs/storms.md compares. The command retrysim is all of this
 // in a terminal.
-//
-// What may live here: models of who calls and who is called, and what is measured
-// of them. What decides about a retry belongs to package retry, what draws a
-// picture to cmd/retrysim.
 package storm

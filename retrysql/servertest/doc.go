@@ -6,7 +6,4 @@
 //	go test ./retrysql/servertest
 //
 // Without these packages their tests are skipped, but fail where CI=true is set.
-//
-// What may live here: tests of retrysql that need a database or a driver. It is a
-// module of its own so that the drivers stay out of the library's go.mod.
 package servertest

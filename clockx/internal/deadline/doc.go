@@ -1,5 +1,3 @@
 // Package deadline makes contexts that end when a clock of ours says so, and
 // that otherwise behave as those of [context.WithDeadlineCause].
-//
-// What may live here: nothing but that.
 package deadline

@@ -1,7 +1,5 @@
 // Package mysql stands in tests for github.com/go-sql-driver/mysql, whose errors are
 // told by the name of their type.
-//
-// What may live here: what retrysql reads of that driver's error.
 package mysql
 
 // MySQLError has the driver's field.

@@ -1,7 +1,5 @@
 // Package sqlite3, in a folder of another name, has an error that is told from
 // mattn's only by what it is.
-//
-// What may live here: that error.
 package sqlite3
 
 // Error has mattn's name, and no field.

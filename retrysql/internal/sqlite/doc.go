@@ -1,7 +1,5 @@
 // Package sqlite stands in tests for modernc.org/sqlite, whose errors are told by the
 // name of their type.
-//
-// What may live here: what retrysql reads of that driver's error.
 package sqlite
 
 // Error has the driver's method.

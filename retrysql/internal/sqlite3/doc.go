@@ -1,7 +1,5 @@
 // Package sqlite3 stands in tests for github.com/mattn/go-sqlite3, whose errors are
 // told by the name of their type.
-//
-// What may live here: what retrysql reads of that driver's error.
 package sqlite3
 
 // ErrNo is a primary code.
