@@ -1,0 +1,213 @@
+package retryvet
+
+import (
+	"go/ast"
+	"go/token"
+	"time"
+
+	"golang.org/x/tools/go/ast/inspector"
+)
+
+// shortWait is the longest constant wait that loopctx lets pass: nobody notices a
+// cancel that is so little late.
+const shortWait = 100 * time.Millisecond
+
+// loopctx finds retry loops written by hand that sleep through the end of their
+// context.
+func loopctx(p *pass) {
+	for c := range p.root.Preorder((*ast.ForStmt)(nil), (*ast.RangeStmt)(nil)) {
+		loop := c.Node()
+		var loopBody *ast.BlockStmt
+		var cond ast.Expr
+		switch loop := loop.(type) {
+		case *ast.ForStmt:
+			loopBody, cond = loop.Body, loop.Cond
+		case *ast.RangeStmt:
+			loopBody = loop.Body
+		}
+		ctx := p.contextAt(c)
+		if ctx == "" {
+			continue
+		}
+		for _, wait := range p.waits(c, loopBody) {
+			if p.afterFailure(c, wait, loopBody, cond) {
+				p.report(wait.Node(), "this wait goes on after "+ctx+" has ended: let retry.Run or retry.Ticks wait, or select on "+ctx+".Done() as well")
+			}
+		}
+	}
+}
+
+// contextAt returns the name of a context that the functions around c get, "" if
+// there is none.
+func (p *pass) contextAt(c inspector.Cursor) string {
+	for f := range c.Enclosing((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
+		var params *ast.FieldList
+		switch f := f.Node().(type) {
+		case *ast.FuncDecl:
+			params = f.Type.Params
+		case *ast.FuncLit:
+			params = f.Type.Params
+		}
+		for _, param := range params.List {
+			if !isContext(p.TypesInfo.TypeOf(param.Type)) {
+				continue
+			}
+			for _, name := range param.Names {
+				if name.Name != "_" {
+					return name.Name
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// waits returns the statements of a loop's body, but not of loops and literals in
+// it, that do nothing but wait for longer than shortWait.
+func (p *pass) waits(loop inspector.Cursor, loopBody *ast.BlockStmt) []inspector.Cursor {
+	var found []inspector.Cursor
+	all := []ast.Node{(*ast.ForStmt)(nil), (*ast.RangeStmt)(nil), (*ast.FuncLit)(nil), (*ast.DeferStmt)(nil), (*ast.GoStmt)(nil),
+		(*ast.ExprStmt)(nil), (*ast.SelectStmt)(nil)}
+	loop.Inspect(all, func(c inspector.Cursor) bool {
+		if c == loop {
+			return true
+		}
+		if !within(c.Node(), loopBody) {
+			return false
+		}
+		switch n := c.Node().(type) {
+		case *ast.ExprStmt:
+			if p.isLongWait(n.X) {
+				found = append(found, c)
+			}
+		case *ast.SelectStmt:
+			if len(n.Body.List) == 1 {
+				if comm, ok := n.Body.List[0].(*ast.CommClause).Comm.(*ast.ExprStmt); ok && p.isLongWait(comm.X) {
+					found = append(found, c)
+				}
+			}
+			return false
+		default:
+			return false
+		}
+		return true
+	})
+	return found
+}
+
+// isLongWait reports whether e is time.Sleep(d) or <-time.After(d).
+func (p *pass) isLongWait(e ast.Expr) bool {
+	e = ast.Unparen(e)
+	if u, ok := e.(*ast.UnaryExpr); ok && u.Op == token.ARROW {
+		if !p.isCall(u.X, "time", "After") {
+			return false
+		}
+		e = ast.Unparen(u.X)
+	} else if !p.isCall(e, "time", "Sleep") {
+		return false
+	}
+	d, constant := p.number(e.(*ast.CallExpr).Args[0])
+	return !constant || time.Duration(d) > shortWait
+}
+
+// afterFailure reports whether wait comes after a failure of what the loop tries,
+// and a success leaves the loop.
+func (p *pass) afterFailure(loop, wait inspector.Cursor, loopBody *ast.BlockStmt, cond ast.Expr) bool {
+	last := loopBody.List[len(loopBody.List)-1]
+	leavesAtEnd := terminates(last)
+	for c := wait; c != loop; c = c.Parent() {
+		var list []ast.Stmt
+		switch n := c.Parent().Node().(type) {
+		case *ast.BlockStmt:
+			list = n.List
+		case *ast.CaseClause:
+			list = n.Body
+		}
+		// if err == nil { return } before.
+		for _, s := range list {
+			if s == c.Node() {
+				break
+			}
+			if i, ok := s.(*ast.IfStmt); ok && p.compares(i.Cond, token.EQL) && blockLeaves(i.Body) {
+				return true
+			}
+		}
+		i, ok := c.Parent().Node().(*ast.IfStmt)
+		if !ok {
+			continue
+		}
+		switch {
+		case i.Body == c.Node() && p.compares(i.Cond, token.NEQ):
+			// if err != nil { wait } and then, or else, out.
+			if cond != nil && p.compares(cond, token.NEQ) {
+				return true
+			}
+			if block, ok := i.Else.(*ast.BlockStmt); ok && blockLeaves(block) {
+				return true
+			}
+			if leavesAtEnd && last != ast.Stmt(i) && blockContinues(i.Body) {
+				return true
+			}
+			if leavesLater(p, loopBody, i) {
+				return true
+			}
+		case i.Else == c.Node() && p.compares(i.Cond, token.EQL) && blockLeaves(i.Body):
+			return true
+		}
+	}
+	return cond != nil && p.compares(cond, token.NEQ) && p.onlyAfterFailure(loopBody, wait)
+}
+
+// onlyAfterFailure is for loops such as for err != nil { wait; err = try() }.
+func (p *pass) onlyAfterFailure(loopBody *ast.BlockStmt, wait inspector.Cursor) bool {
+	return wait.Parent().Node() == loopBody
+}
+
+// compares reports whether cond compares an error with nil by op, alone or as a
+// part of && (for !=: err != nil && more) .
+func (p *pass) compares(cond ast.Expr, op token.Token) bool {
+	switch e := ast.Unparen(cond).(type) {
+	case *ast.BinaryExpr:
+		if e.Op == token.LAND {
+			return p.compares(e.X, op) || p.compares(e.Y, op)
+		}
+		return e.Op == op && p.isNil(e.Y) && isError(p.TypesInfo.TypeOf(e.X))
+	}
+	return false
+}
+
+// leavesLater reports whether if err == nil { return }, or the same as an else,
+// stands beside or after i in the loop's body.
+func leavesLater(p *pass, loopBody *ast.BlockStmt, i *ast.IfStmt) bool {
+	for _, s := range loopBody.List {
+		other, ok := s.(*ast.IfStmt)
+		if ok && other != i && p.compares(other.Cond, token.EQL) && blockLeaves(other.Body) {
+			return true
+		}
+	}
+	return false
+}
+
+func blockLeaves(block *ast.BlockStmt) bool {
+	return len(block.List) > 0 && terminates(block.List[len(block.List)-1])
+}
+
+func blockContinues(block *ast.BlockStmt) bool {
+	if len(block.List) == 0 {
+		return false
+	}
+	b, ok := block.List[len(block.List)-1].(*ast.BranchStmt)
+	return ok && b.Tok == token.CONTINUE
+}
+
+// terminates reports whether s leaves the loop it is in.
+func terminates(s ast.Stmt) bool {
+	switch s := s.(type) {
+	case *ast.ReturnStmt:
+		return true
+	case *ast.BranchStmt:
+		return s.Tok == token.BREAK || s.Tok == token.GOTO
+	}
+	return false
+}
+

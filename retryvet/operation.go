@@ -1,0 +1,218 @@
+package retryvet
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+)
+
+// outerctx finds operations that use the context around them. The attempt's own
+// context carries its timeout, its number and its span.
+func outerctx(p *pass) {
+	told := map[token.Pos]bool{}
+	for _, r := range p.runs() {
+		op := p.opLiteral(r.op)
+		if op == nil {
+			continue
+		}
+		outer := func(e ast.Expr) *types.Var {
+			v := p.variable(e)
+			if v == nil || !isContext(v.Type()) || op.Pos() <= v.Pos() && v.Pos() < op.End() {
+				return nil
+			}
+			if v.Kind() == types.ParamVar || v.Kind() == types.LocalVar && v == p.variable(r.ctx) {
+				return v
+			}
+			return nil
+		}
+		flag := func(e ast.Expr) {
+			if v := outer(e); v != nil && !told[e.Pos()] {
+				told[e.Pos()] = true
+				p.report(e, fmt.Sprintf("the operation uses %s from outside, which knows no attempt: name a parameter of the operation %s and use that", v.Name(), v.Name()))
+			}
+		}
+		ast.Inspect(op.Body, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.DeferStmt:
+				return false // it cleans up when the attempt's context may have ended
+			case *ast.CallExpr:
+				for _, arg := range n.Args {
+					flag(arg)
+				}
+				if sel, ok := n.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Done" {
+					flag(sel.X)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// sleepinop finds operations that sleep: the policy waits between attempts. In
+// tests a sleep stands for work.
+func sleepinop(p *pass) {
+	for _, r := range p.runs() {
+		op := p.opLiteral(r.op)
+		if op == nil || p.inTest(op) {
+			continue
+		}
+		ast.Inspect(op.Body, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncLit:
+				return false
+			case *ast.CallExpr:
+				if p.isCall(n, "time", "Sleep") {
+					p.report(n, "the operation sleeps, which no context ends and no hook sees: return the error and let the policy's Backoff wait")
+				}
+			}
+			return true
+		})
+	}
+}
+
+// nested finds retries around retries.
+func nested(p *pass) {
+	runs := p.runs()
+	for _, outer := range runs {
+		op := p.opLiteral(outer.op)
+		if op == nil || outer.name == "Supervise" || !p.multiplies(outer.policy) {
+			continue
+		}
+		ast.Inspect(op.Body, func(n ast.Node) bool {
+			if _, ok := n.(*ast.FuncLit); ok {
+				return false // who knows when it runs
+			}
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			for _, inner := range runs {
+				if inner.call == call && inner.op != nil && inner.name != "Supervise" && p.mayRetry(inner.policy) {
+					p.report(call, "retries within retries multiply: let one of the two retry, or give the outer policy Classify: retry.AlreadyRetried")
+				}
+			}
+			if p.usesRetryingClient(call) {
+				p.report(call, "this client's retryhttp.Transport retries, and so does the run around it: use one of the two, or give the outer policy Classify: retry.AlreadyRetried")
+			}
+			return true
+		})
+	}
+}
+
+// multiplies reports whether a policy is known to retry what an inner run gave up.
+func (p *pass) multiplies(policy ast.Expr) bool {
+	lit := p.policyLiteral(policy)
+	return lit != nil && field(lit, "Classify") == nil && p.mayRetry(policy) && keyed(lit)
+}
+
+// mayRetry reports whether a policy is not known to make one attempt only.
+func (p *pass) mayRetry(policy ast.Expr) bool {
+	lit := p.policyLiteral(policy)
+	if lit == nil {
+		return true
+	}
+	n, known := p.number(field(lit, "MaxAttempts"))
+	return !known || n != 1
+}
+
+// keyed reports whether lit has no elements without keys.
+func keyed(lit *ast.CompositeLit) bool {
+	for _, e := range lit.Elts {
+		if _, ok := e.(*ast.KeyValueExpr); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// usesRetryingClient reports whether call is a method of an http.Client that has a
+// retryhttp.Transport.
+func (p *pass) usesRetryingClient(call *ast.CallExpr) bool {
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || p.TypesInfo.Selections[sel] == nil {
+		return false
+	}
+	client := p.literal(p.value(sel.X), "net/http", "Client")
+	if client == nil {
+		return false
+	}
+	transport := p.literal(p.value(field(client, "Transport")), retryhttpPath, "Transport")
+	if transport == nil {
+		return false
+	}
+	policy := field(transport, "Policy")
+	return policy == nil || p.mayRetry(policy)
+}
+
+// timeoutbody finds values that need the context of the attempt they come from.
+// Policy.AttemptTimeout ends that context when op returns.
+func timeoutbody(p *pass) {
+	for _, r := range p.runs() {
+		if r.name != "Do" {
+			continue
+		}
+		lit := p.policyLiteral(r.policy)
+		if lit == nil {
+			continue
+		}
+		timeout := field(lit, "AttemptTimeout")
+		if n, known := p.number(timeout); timeout == nil || known && n <= 0 {
+			continue
+		}
+		tuple, ok := p.TypesInfo.TypeOf(r.call).(*types.Tuple)
+		if !ok || tuple.Len() != 2 || !holdsContext(tuple.At(0).Type()) {
+			continue
+		}
+		if op := p.opLiteral(r.op); op != nil && setsBody(op) {
+			continue
+		}
+		p.report(r.call, fmt.Sprintf("AttemptTimeout ends the context of this %s as soon as the operation returns: read all of it within the operation",
+			types.TypeString(tuple.At(0).Type(), types.RelativeTo(p.Pkg))))
+	}
+}
+
+// holdsContext reports whether a value of type t is of no use after its context.
+func holdsContext(t types.Type) bool {
+	if isNamed(t, "io", "ReadCloser") {
+		return true
+	}
+	pointer, ok := types.Unalias(t).(*types.Pointer)
+	if ok {
+		t = pointer.Elem()
+	}
+	if isNamed(t, "database/sql", "Rows") {
+		return true
+	}
+	s, ok := t.Underlying().(*types.Struct)
+	if !ok {
+		return false
+	}
+	for f := range s.Fields() {
+		if f.Name() == "Body" && isNamed(f.Type(), "io", "ReadCloser") {
+			return true
+		}
+	}
+	return false
+}
+
+// setsBody reports whether op replaces a body: by what it has read, as a rule.
+func setsBody(op *ast.FuncLit) bool {
+	found := false
+	ast.Inspect(op.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			for _, left := range n.Lhs {
+				if sel, ok := left.(*ast.SelectorExpr); ok && sel.Sel.Name == "Body" {
+					found = true
+				}
+			}
+		case *ast.KeyValueExpr:
+			if id, ok := n.Key.(*ast.Ident); ok && id.Name == "Body" {
+				found = true
+			}
+		}
+		return !found
+	})
+	return found
+}
