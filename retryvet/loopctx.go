@@ -210,4 +210,3 @@ func terminates(s ast.Stmt) bool {
 	}
 	return false
 }
-

@@ -51,9 +51,11 @@ const (
 	retrytestPath = retryPath + "/retrytest"
 )
 
-func ours(path string) bool       { return path == retryPath || strings.HasPrefix(path, retryPath+"/") }
-func contextual(path string) bool { return path == "context" || path == "net/http" || path == "testing" }
-func theirs(path string) bool     { return libraryOf(path) != nil }
+func ours(path string) bool { return path == retryPath || strings.HasPrefix(path, retryPath+"/") }
+func contextual(path string) bool {
+	return path == "context" || path == "net/http" || path == "testing"
+}
+func theirs(path string) bool { return libraryOf(path) != nil }
 
 func newAnalyzer() *analysis.Analyzer {
 	a := &analysis.Analyzer{

@@ -1,0 +1,161 @@
+package loopctx
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+func try(context.Context) error           { return nil }
+func get(context.Context) (string, error) { return "", nil }
+
+func sleeps(ctx context.Context) error {
+	for {
+		if err := try(ctx); err != nil {
+			time.Sleep(time.Second) // want `this wait goes on after ctx has ended: let retry.Run`
+			continue
+		}
+		return nil
+	}
+}
+
+func afterSuccessLeft(ctx context.Context, wait time.Duration) (err error) {
+	for range 5 {
+		if err = try(ctx); err == nil {
+			return nil
+		}
+		time.Sleep(wait) // want `this wait goes on`
+	}
+	return err
+}
+
+func after(ctx context.Context, wait time.Duration) string {
+	for i := 0; i < 3; i++ {
+		s, err := get(ctx)
+		if err == nil {
+			return s
+		}
+		<-time.After(wait << i) // want `this wait goes on`
+	}
+	return ""
+}
+
+func selected(ctx context.Context) {
+	for {
+		err := try(ctx)
+		if err == nil {
+			break
+		}
+		select { // want `this wait goes on`
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func alternative(ctx context.Context) {
+	for {
+		err := try(ctx)
+		if err != nil {
+			time.Sleep(time.Second) // want `this wait goes on`
+		} else {
+			break
+		}
+	}
+}
+
+func otherAlternative(ctx context.Context) {
+	for {
+		if err := try(ctx); err == nil {
+			return
+		} else {
+			time.Sleep(time.Second) // want `this wait goes on`
+		}
+	}
+}
+
+func condition(ctx context.Context) {
+	err := try(ctx)
+	for err != nil {
+		time.Sleep(time.Second) // want `this wait goes on`
+		err = try(ctx)
+	}
+}
+
+func literal(ctx context.Context) func() {
+	return func() {
+		for {
+			if err := try(ctx); err != nil && !errors.Is(err, errGone) {
+				time.Sleep(time.Second) // want `this wait goes on`
+				continue
+			}
+			return
+		}
+	}
+}
+
+var errGone = errors.New("gone")
+
+func right(ctx context.Context) error {
+	for {
+		err := try(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func short(ctx context.Context) {
+	for {
+		if try(ctx) == nil {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+func noContext() {
+	for {
+		if err := try(context.Background()); err != nil {
+			time.Sleep(time.Second)
+			continue
+		}
+		return
+	}
+}
+
+func periodic(ctx context.Context) {
+	for {
+		if err := try(ctx); err != nil {
+			println(err.Error())
+		}
+		time.Sleep(time.Minute)
+	}
+}
+
+func worker(ctx context.Context) {
+	for { // a success does not leave it: no retry loop
+		if err := try(ctx); err != nil {
+			time.Sleep(time.Second)
+			continue
+		}
+		println("done one")
+	}
+}
+
+func elsewhere(ctx context.Context) error {
+	for {
+		err := try(ctx)
+		if err == nil {
+			return nil
+		}
+		go func() { time.Sleep(time.Second) }()
+		for range 3 {
+			time.Sleep(time.Second)
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package copied
+
+import (
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+type job struct{ loop retry.Loop }
+
+func use(retry.Loop) {}
+
+func wrong(p retry.Policy, jobs []job, loops []retry.Loop) retry.Loop {
+	loop := p.Start(time.Now())
+	again := loop // want `this assignment copies a retry.Loop`
+	_, _ = again.Next(time.Now(), nil)
+	use(loop)                 // want `this call copies`
+	_ = job{loop: loop}       // want `this literal copies`
+	for _, l := range loops { // want `this range copies`
+		_, _ = l.Next(time.Now(), nil)
+	}
+	pointer := &loop
+	var third = *pointer // want `this declaration copies`
+	_, _ = third.Next(time.Now(), nil)
+	return jobs[0].loop // want `this return copies`
+}
+
+func right(p retry.Policy, loops []retry.Loop) retry.Loop {
+	loop := p.Start(time.Now())
+	pointer := &loop
+	_, _ = pointer.Next(time.Now(), nil)
+	_ = job{loop: p.Start(time.Now())}
+	use(p.Start(time.Now()))
+	for i := range loops {
+		_, _ = loops[i].Next(time.Now(), nil)
+	}
+	loop = p.Start(time.Now())
+	return loop
+}

@@ -1,0 +1,70 @@
+package freshbudget
+
+import (
+	"context"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retryhttp"
+)
+
+func op(context.Context) error { return nil }
+
+func wrong(ctx context.Context) error {
+	return retry.Run(ctx, retry.Policy{Budget: &retry.TokenBudget{Capacity: 10}}, op) // want `this TokenBudget is made anew for each run`
+}
+
+func alsoWrong(ctx context.Context) error {
+	budget := &retry.RatioBudget{} // want `this RatioBudget is made anew`
+	p := retry.Policy{Budget: budget}
+	return retry.Run(ctx, p, op)
+}
+
+func withNew(ctx context.Context) error {
+	return retry.Run(ctx, retry.Policy{Budget: new(retry.ConcurrencyBudget)}, op) // want `this ConcurrencyBudget is made anew`
+}
+
+func inLoop(ctx context.Context) {
+	for range 10 {
+		_ = retry.Run(ctx, retry.Policy{Budget: &retry.TokenBudget{}}, op) // want `made anew`
+	}
+}
+
+var wrongPerHost = retryhttp.Transport{
+	Budget: func(string) retry.Budget { return &retry.TokenBudget{} }, // want `new each time: use retryhttp.BudgetPerHost`
+}
+
+var shared = &retry.TokenBudget{}
+
+func right(ctx context.Context) error {
+	return retry.Run(ctx, retry.Policy{Budget: shared}, op)
+}
+
+func loop(ctx context.Context) {
+	budget := &retry.TokenBudget{}
+	for range 10 {
+		_ = retry.Run(ctx, retry.Policy{Budget: budget}, op)
+	}
+}
+
+func literal(ctx context.Context) func() error {
+	p := retry.Policy{Budget: &retry.TokenBudget{}}
+	return func() error { return retry.Run(ctx, p, op) }
+}
+
+func several(ctx context.Context) {
+	p := retry.Policy{Budget: &retry.TokenBudget{}}
+	_ = retry.Run(ctx, p, op)
+	_ = retry.Run(ctx, p, op)
+}
+
+func handedOn(ctx context.Context, use func(retry.Budget)) error {
+	budget := &retry.TokenBudget{}
+	use(budget)
+	return retry.Run(ctx, retry.Policy{Budget: budget}, op)
+}
+
+func made() retry.Policy { return retry.Policy{Budget: &retry.TokenBudget{}} }
+
+var rightPerHost = retryhttp.Transport{
+	Budget: func(string) retry.Budget { return shared },
+}

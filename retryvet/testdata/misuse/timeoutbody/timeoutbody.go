@@ -1,0 +1,50 @@
+package timeoutbody
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+var policy = retry.Policy{AttemptTimeout: time.Second}
+
+type object struct{ Body io.ReadCloser }
+type text struct{ Body string }
+
+func get(context.Context) (*http.Response, error) { return nil, nil }
+
+func wrong(ctx context.Context, db *sql.DB) {
+	_, _ = retry.Do(ctx, policy, get)            // want `AttemptTimeout ends the context of this \*net/http.Response`
+	_, _ = retry.Do(ctx, policy.Named("x"), get) // want `AttemptTimeout ends`
+	p := retry.Policy{AttemptTimeout: time.Second}
+	_, _ = retry.Do(ctx, p, func(ctx context.Context) (*sql.Rows, error) { // want `context of this \*database/sql.Rows`
+		return db.QueryContext(ctx, "select 1")
+	})
+	_, _ = retry.Do(ctx, p, func(context.Context) (io.ReadCloser, error) { return nil, nil }) // want `io.ReadCloser`
+	_, _ = retry.Do(ctx, p, func(context.Context) (*object, error) { return nil, nil })       // want `\*object`
+	_, _ = retry.Do(ctx, p, func(context.Context) (object, error) { return object{}, nil })   // want `object`
+}
+
+func right(ctx context.Context) {
+	_, _ = retry.Do(ctx, retry.Policy{}, get)
+	_, _ = retry.Do(ctx, retry.Policy{AttemptTimeout: 0}, get)
+	_, _ = retry.Do(ctx, policy, func(context.Context) (text, error) { return text{}, nil })
+	_, _ = retry.Do(ctx, policy, func(context.Context) ([]byte, error) { return nil, nil })
+	_, _ = retry.Do(ctx, policy, func(ctx context.Context) (*http.Response, error) {
+		resp, err := get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all, err := io.ReadAll(resp.Body)
+		resp.Body = io.NopCloser(bytes.NewReader(all))
+		return resp, err
+	})
+	p := retry.Policy{AttemptTimeout: time.Second}
+	p.AttemptTimeout = 0
+	_, _ = retry.Do(ctx, p, get)
+}
