@@ -1,5 +1,571 @@
 package retryvet
 
-// libraryOf returns what is known of a retry library, nil of other packages.
-func libraryOf(path string) *int { return nil }
-func foreign(p *pass)            {}
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/ast/inspector"
+	"golang.org/x/tools/go/types/typeutil"
+)
+
+// A library is another retry library.
+type library struct {
+	title   string
+	version int
+	entries []string // functions and methods that run something
+	marks   []string // what makes an error permanent; with a counterpart here
+	errors  []string // what tells its errors apart; without a counterpart
+	plan    func(m *migration) string
+}
+
+// libraryOf returns what is known of the package at path, nil if that is no retry
+// library.
+func libraryOf(path string) *library {
+	if path == "github.com/sethvargo/go-retry" {
+		return &library{
+			title: "sethvargo/go-retry", entries: []string{"Do", "DoValue", "Constant", "Exponential", "Fibonacci"},
+			plan: func(*migration) string { return "there errors are not retried unless marked, here unless permanent" },
+		}
+	}
+	if v, ok := strings.CutPrefix(path, "github.com/cenkalti/backoff/v"); ok && slices.Contains([]string{"4", "5", "6", "7"}, v) {
+		return &library{
+			title: "cenkalti/backoff", version: int(v[0] - '0'),
+			entries: []string{"Retry", "RetryNotify", "RetryWithData", "RetryNotifyWithData", "RetryNotifyWithTimer",
+				"RetryNotifyWithTimerAndData", "NewTicker", "NewTickerWithTimer"},
+			marks:  []string{"Permanent"},
+			errors: []string{"PermanentError", "RetryError", "AsRetryError", "RetryAfterError", "RetryAfter", "ErrPermanent", "ErrExhausted", "ErrMaxElapsedTime"},
+			plan:   planBackoff,
+		}
+	}
+	if v, ok := strings.CutPrefix(path, "github.com/avast/retry-go/v"); ok && (v == "4" || v == "5") {
+		return &library{
+			title: "avast/retry-go", version: int(v[0] - '0'), entries: []string{"Do", "DoWithData"},
+			marks:  []string{"Unrecoverable"},
+			errors: []string{"Error", "IsRecoverable", "ErrThrottled"},
+			plan:   planAvast,
+		}
+	}
+	return nil
+}
+
+// migration is one call of another library on its way here.
+type migration struct {
+	*pass
+	lib     *library
+	file    *ast.File
+	cursor  inspector.Cursor
+	call    *ast.CallExpr
+	name    string // of the function called
+	refusal string // why there is no fix; "": there is one
+
+	// The plan fills these. Text uses qualifier for the name of package retry.
+	ctx      ast.Expr // nil: none given
+	op       ast.Expr
+	attempts string // "": none set
+	elapsed  string // "": none set
+	backoff  string
+	wait     string // the body of Hooks.Wait, with the attempt a
+	told     []string
+	removed  []ast.Stmt // go with the call
+	kept     []ast.Node // parts of the call, and others, whose text stays
+
+	literal *ast.FuncLit // op, if it is rewritten
+	renamed bool         // literal gets a context parameter named as ctx
+	edits   []analysis.TextEdit
+}
+
+// qualifier stands for the name of package retry until it is known.
+const qualifier = "\x00"
+
+// foreign reports calls of other retry libraries. Those that are understood are
+// rewritten, all of a file in one fix: what the import becomes depends on all.
+func foreign(p *pass) {
+	var all []*migration
+	for _, file := range p.Files {
+		cursor, _ := p.root.FindNode(file)
+		for c := range cursor.Preorder((*ast.CallExpr)(nil)) {
+			call := c.Node().(*ast.CallExpr)
+			f, ok := typeutil.Callee(p.TypesInfo, call).(*types.Func)
+			if !ok || f.Pkg() == nil {
+				continue
+			}
+			lib := libraryOf(f.Pkg().Path())
+			if lib != nil && slices.Contains(lib.entries, f.Name()) && f.Pkg() != p.Pkg && p.entry(call, f, lib) {
+				all = append(all, &migration{pass: p, lib: lib, file: file, cursor: c, call: call, name: f.Name()})
+			}
+		}
+	}
+	blocked := p.blocked(all)
+	for _, m := range all {
+		m.refusal = blocked
+		if reason := m.lib.plan(m); m.refusal == "" {
+			m.refusal = reason
+		}
+		if m.refusal == "" {
+			m.refusal = m.check(all)
+		}
+		if m.refusal == "" && p.ignores(m.call.Pos()) {
+			m.refusal = "ignored"
+		}
+	}
+	p.marksElsewhere(all)
+	for _, file := range p.Files {
+		var fixed []*migration
+		for _, m := range all {
+			if m.file == file && m.refusal == "" {
+				fixed = append(fixed, m)
+			}
+		}
+		var fix []analysis.SuggestedFix
+		if len(fixed) > 0 {
+			edits, reason := p.rewrite(file, fixed)
+			if reason != "" {
+				for _, m := range fixed {
+					m.refusal = reason
+				}
+			} else {
+				fix = []analysis.SuggestedFix{{Message: "Rewrite this file's calls with package retry", TextEdits: edits}}
+			}
+		}
+		for _, m := range all {
+			if m.file != file {
+				continue
+			}
+			what := fmt.Sprintf("%s v%d: ", m.lib.title, m.lib.version)
+			if m.lib.version == 0 {
+				what = m.lib.title + ": "
+			}
+			if m.refusal != "" {
+				p.report(m.call, what+"not rewritten: "+m.refusal)
+				continue
+			}
+			message := what + "-fix makes this a retry." + m.verb()
+			if len(m.told) > 0 {
+				message += "; " + strings.Join(m.told, "; ")
+			}
+			p.report(m.call, message, fix...)
+			fix = nil
+		}
+	}
+}
+
+// entry reports whether call, of f, runs something: a method must be that of a
+// retrier.
+func (p *pass) entry(call *ast.CallExpr, f *types.Func, lib *library) bool {
+	recv := f.Signature().Recv()
+	if recv == nil {
+		return lib.version != 5 || lib.title != "avast/retry-go"
+	}
+	return lib.title == "avast/retry-go" && lib.version == 5
+}
+
+// of returns the library and the name of the thing that id names, nil if it is not
+// a library's.
+func (p *pass) of(id *ast.Ident) (*library, string) {
+	obj := p.TypesInfo.Uses[id]
+	if obj == nil || obj.Pkg() == nil || obj.Pkg() == p.Pkg || obj.Parent() != obj.Pkg().Scope() {
+		return nil, ""
+	}
+	return libraryOf(obj.Pkg().Path()), obj.Name()
+}
+
+// blocked returns why no call of the package can be rewritten, "" if they can.
+func (p *pass) blocked(all []*migration) string {
+	for c := range p.root.Preorder((*ast.Ident)(nil)) {
+		if lib, name := p.of(c.Node().(*ast.Ident)); lib != nil && slices.Contains(lib.errors, name) {
+			return "the package uses " + name + ", which has no exact counterpart"
+		}
+	}
+	return ""
+}
+
+// marksElsewhere refuses all if an error is marked as permanent anywhere but in
+// an operation that is written in its call: a run here would not know that mark.
+func (p *pass) marksElsewhere(all []*migration) {
+	for c := range p.root.Preorder((*ast.Ident)(nil)) {
+		id := c.Node().(*ast.Ident)
+		lib, name := p.of(id)
+		if lib == nil || !slices.Contains(lib.marks, name) {
+			continue
+		}
+		if slices.ContainsFunc(all, func(m *migration) bool { return m.literal != nil && within(id, m.literal) }) {
+			continue
+		}
+		for _, m := range all {
+			if m.refusal == "" {
+				m.refusal = name + " is called outside of an operation that is written in its call: the error would be retried for ever"
+			}
+		}
+	}
+}
+
+// verb returns the function that takes the place of the call.
+func (m *migration) verb() string {
+	if _, ok := m.TypesInfo.TypeOf(m.call).(*types.Tuple); ok {
+		return "Do"
+	}
+	return "Run"
+}
+
+// check looks for what a rewritten call would do differently, or what this package
+// would report about it. It fills in literal and the context.
+func (m *migration) check(all []*migration) string {
+	p := m.pass
+	for _, other := range all {
+		if other != m && (within(other.call, m.call) || within(m.call, other.call)) {
+			return "it is within another retry, or has one in its operation"
+		}
+	}
+	for _, r := range p.runs() {
+		if op := p.opLiteral(r.op); op != nil && within(m.call, op) {
+			return "it is within a run of package retry"
+		}
+	}
+	switch m.cursor.Parent().Node().(type) {
+	case *ast.GoStmt, *ast.DeferStmt:
+		return "go and defer drop its error"
+	}
+	if reason := m.comparesError(); reason != "" {
+		return reason
+	}
+	if m.ctx == nil {
+		if name := p.contextAt(m.cursor); name != "" {
+			_, obj := p.Pkg.Scope().Innermost(m.call.Pos()).LookupParent(name, m.call.Pos())
+			if v, ok := obj.(*types.Var); ok && isContext(v.Type()) {
+				m.ctx = &ast.Ident{NamePos: token.NoPos, Name: name}
+				m.told = append(m.told, "it ends with "+name+" now")
+			}
+		}
+	}
+	if m.attempts == "" && m.elapsed == "" && (m.ctx == nil || m.ctx.Pos().IsValid() && p.endless(m.ctx)) {
+		return "nothing would end it: set a limit, or pass a context"
+	}
+	if reason := m.checkOp(); reason != "" {
+		return reason
+	}
+	for _, group := range m.file.Comments {
+		if m.loses(group) {
+			return "a comment in it would be lost"
+		}
+	}
+	m.told = append(m.told, "errors that are permanent by their type end it")
+	return ""
+}
+
+// loses reports whether the fix would delete a comment.
+func (m *migration) loses(group *ast.CommentGroup) bool {
+	for _, node := range m.kept {
+		if within(group, node) {
+			return false
+		}
+	}
+	if within(group, m.call) {
+		return true
+	}
+	line := func(pos token.Pos) int { return m.Fset.Position(pos).Line }
+	for _, s := range m.removed {
+		if line(s.Pos()) <= line(group.Pos()) && line(group.Pos()) <= line(s.End()) {
+			return true
+		}
+	}
+	return false
+}
+
+// comparesError tells if the caller does with the error what works on the
+// operation's own error only.
+func (m *migration) comparesError() string {
+	assign, ok := m.cursor.Parent().Node().(*ast.AssignStmt)
+	if !ok {
+		return ""
+	}
+	v := m.variable(assign.Lhs[len(assign.Lhs)-1])
+	around := body(m.cursor)
+	if v == nil || around == nil {
+		return ""
+	}
+	reason := ""
+	is := func(e ast.Expr) bool { return m.variable(e) == v }
+	ast.Inspect(around, func(n ast.Node) bool {
+		found := false
+		switch n := n.(type) {
+		case *ast.BinaryExpr:
+			found = (n.Op == token.EQL || n.Op == token.NEQ) && (is(n.X) && !m.isNil(n.Y) || is(n.Y) && !m.isNil(n.X))
+		case *ast.TypeAssertExpr:
+			found = is(n.X)
+		case *ast.SwitchStmt:
+			found = n.Tag != nil && is(n.Tag)
+		case *ast.CallExpr:
+			found = m.isCall(n, "os", "IsExist", "IsNotExist", "IsPermission", "IsTimeout") && is(n.Args[0]) ||
+				m.isCall(n, "errors", "Unwrap") && is(n.Args[0])
+		}
+		if found {
+			reason = fmt.Sprintf("the caller compares or asserts %s, which will wrap the operation's error", v.Name())
+		}
+		return reason == ""
+	})
+	return reason
+}
+
+// checkOp finds the operation and what must not be in it.
+func (m *migration) checkOp() string {
+	p := m.pass
+	e := ast.Unparen(m.op)
+	if call, ok := e.(*ast.CallExpr); ok && len(call.Args) == 1 && p.TypesInfo.Types[call.Fun].IsType() {
+		e = ast.Unparen(call.Args[0]) // backoff.Operation(op)
+	}
+	m.op = e
+	lit, isLiteral := e.(*ast.FuncLit)
+	if v := p.variable(e); v != nil {
+		lit, isLiteral = p.value(e).(*ast.FuncLit)
+		if !isLiteral {
+			return "the operation cannot be read"
+		}
+		if v.Parent() == p.Pkg.Scope() || p.uses(e) > 1 || !p.defined(lit) {
+			if p.mentionsLibrary(lit) {
+				return "the operation is used elsewhere too, and uses " + m.lib.title
+			}
+			m.kept = append(m.kept, e)
+			return p.sleeps(lit)
+		}
+	}
+	if !isLiteral {
+		var f *types.Func
+		switch x := e.(type) {
+		case *ast.Ident:
+			f, _ = p.TypesInfo.Uses[x].(*types.Func)
+		case *ast.SelectorExpr:
+			f, _ = p.TypesInfo.Uses[x.Sel].(*types.Func)
+		}
+		if f == nil || f.Pkg() != p.Pkg {
+			return "the operation cannot be read"
+		}
+		if recv := f.Signature().Recv(); recv != nil && types.IsInterface(recv.Type()) {
+			return "the operation cannot be read"
+		}
+		m.kept = append(m.kept, e)
+		return ""
+	}
+	if reason := p.sleeps(lit); reason != "" {
+		return reason
+	}
+	m.literal = lit
+	m.kept = append(m.kept, lit)
+	var given *types.Var
+	if m.ctx != nil {
+		given = p.variable(m.ctx)
+		if id, ok := m.ctx.(*ast.Ident); ok && !id.Pos().IsValid() {
+			_, obj := p.Pkg.Scope().Innermost(m.call.Pos()).LookupParent(id.Name, m.call.Pos())
+			given, _ = obj.(*types.Var)
+		}
+	}
+	reason := ""
+	ast.Inspect(lit.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Ident:
+			v := p.variable(n)
+			if v == nil || !isContext(v.Type()) || v.IsField() {
+				break
+			}
+			switch {
+			case v == given:
+				m.renamed = true
+			case p.TypesInfo.Defs[n] == v && v.Parent() == p.TypesInfo.Scopes[lit.Type] && given != nil && v.Name() == given.Name():
+				reason = "the operation declares a " + v.Name() + " of its own"
+			case v.Pos() < lit.Pos() || v.Pos() > lit.End():
+				reason = "the operation uses " + v.Name() + ", which is not the context of the run"
+			}
+		case *ast.AssignStmt:
+			for _, left := range n.Lhs {
+				if n.Tok != token.DEFINE && given != nil && p.variable(left) == given {
+					reason = "the operation sets " + given.Name()
+				}
+			}
+		}
+		return reason == ""
+	})
+	return reason
+}
+
+// defined reports whether lit is the value of a := statement.
+func (p *pass) defined(lit *ast.FuncLit) bool {
+	c, ok := p.root.FindNode(lit)
+	if !ok {
+		return false
+	}
+	assign, ok := c.Parent().Node().(*ast.AssignStmt)
+	return ok && assign.Tok == token.DEFINE
+}
+
+func (p *pass) mentionsLibrary(n ast.Node) bool {
+	found := false
+	ast.Inspect(n, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			lib, _ := p.of(id)
+			found = found || lib != nil
+		}
+		return !found
+	})
+	return found
+}
+
+func (p *pass) sleeps(lit *ast.FuncLit) string {
+	reason := ""
+	ast.Inspect(lit.Body, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && p.isCall(call, "time", "Sleep") {
+			reason = "the operation sleeps"
+		}
+		_, inner := n.(*ast.FuncLit)
+		return reason == "" && !inner
+	})
+	return reason
+}
+
+// rewrite returns the edits of a file, or why there are none.
+func (p *pass) rewrite(file *ast.File, fixed []*migration) ([]analysis.TextEdit, string) {
+	tokens := p.Fset.File(file.FileStart)
+	source, err := p.ReadFile(tokens.Name())
+	if err != nil || len(source) != tokens.Size() {
+		return nil, "its file cannot be read"
+	}
+	im := &importer{pass: p, file: file, gone: func(id *ast.Ident) bool { return p.goes(id, fixed) }}
+	if reason := im.choose(); reason != "" {
+		return nil, reason
+	}
+	var edits []analysis.TextEdit
+	for _, m := range fixed {
+		m.inner(im)
+	}
+	for _, m := range fixed {
+		s := &sources{tokens, source, m.edits}
+		text, reason := m.text(im, s)
+		if reason != "" {
+			return nil, reason
+		}
+		edits = append(edits, analysis.TextEdit{Pos: m.call.Pos(), End: m.call.End(), NewText: []byte(text)})
+		for _, e := range m.edits {
+			if e.Pos < m.call.Pos() || e.Pos >= m.call.End() {
+				edits = append(edits, e)
+			}
+		}
+		for _, stmt := range m.removed {
+			edits = append(edits, s.line(stmt))
+		}
+	}
+	edits = append(edits, im.edits()...)
+	for i := range edits {
+		edits[i].NewText = []byte(strings.ReplaceAll(string(edits[i].NewText), qualifier, im.retry))
+	}
+	slices.SortFunc(edits, func(a, b analysis.TextEdit) int { return cmp.Compare(a.Pos, b.Pos) })
+	return edits, ""
+}
+
+// goes reports whether the use of a library is gone after the fix.
+func (p *pass) goes(id *ast.Ident, fixed []*migration) bool {
+	for _, m := range fixed {
+		for _, n := range m.kept {
+			if within(id, n) {
+				return m.literal == n && p.isMark(id)
+			}
+		}
+		if within(id, m.call) {
+			return true
+		}
+		for _, s := range m.removed {
+			if within(id, s) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isMark reports whether id is the package name in a call that marks an error.
+func (p *pass) isMark(id *ast.Ident) bool {
+	c, ok := p.root.FindNode(id)
+	if !ok {
+		return false
+	}
+	sel, ok := c.Parent().Node().(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	lib, name := p.of(sel.Sel)
+	return lib != nil && slices.Contains(lib.marks, name)
+}
+
+// inner fills in the edits within the operation.
+func (m *migration) inner(im *importer) {
+	if m.literal == nil {
+		return
+	}
+	params := im.context + ".Context"
+	if m.renamed {
+		params = ast.Unparen(m.ctx).(*ast.Ident).Name + " " + params
+	}
+	list := m.literal.Type.Params
+	m.edits = append(m.edits, analysis.TextEdit{Pos: list.Opening + 1, End: list.Closing, NewText: []byte(params)})
+	ast.Inspect(m.literal.Body, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok {
+			if lib, name := m.of(sel.Sel); lib != nil && slices.Contains(lib.marks, name) {
+				m.edits = append(m.edits, analysis.TextEdit{Pos: sel.Pos(), End: sel.End(), NewText: []byte(qualifier + ".Stop")})
+			}
+		}
+		return true
+	})
+}
+
+// text returns the call that takes the place of the old one.
+func (m *migration) text(im *importer, s *sources) (string, string) {
+	ctx := im.context + ".Background()"
+	if m.ctx != nil {
+		if ctx = s.text(m.ctx); !m.ctx.Pos().IsValid() {
+			ctx = m.ctx.(*ast.Ident).Name
+		}
+	}
+	var fields []string
+	switch {
+	case m.attempts != "":
+		fields = append(fields, "MaxAttempts: "+m.attempts)
+	case m.elapsed == "":
+		fields = append(fields, "MaxAttempts: "+qualifier+".Unlimited")
+	}
+	if m.elapsed != "" {
+		fields = append(fields, "MaxElapsed: "+m.elapsed)
+	}
+	if m.backoff != "" {
+		fields = append(fields, "Backoff: "+m.backoff)
+	}
+	if m.wait != "" {
+		fields = append(fields, fmt.Sprintf("Hooks: %s.Hooks{Wait: func(_ %s.Context, a %s.Attempt) { %s }}", qualifier, im.context, qualifier, m.wait))
+	}
+	op := s.text(m.op)
+	if m.literal == nil {
+		results, ok := im.results(m.TypesInfo.TypeOf(m.op))
+		if !ok {
+			return "", "the type of its value has no name in this file"
+		}
+		op = fmt.Sprintf("func(%s.Context) %s { return %s() }", im.context, results, op)
+	}
+	text := fmt.Sprintf("%s.%s(%s, %s.Policy{%s}, %s)", qualifier, m.verb(), ctx, qualifier, strings.Join(fields, ", "), op)
+	if strings.Contains(text, timeQualifier) {
+		if im.time == "" {
+			return "", "something else is named time here"
+		}
+		im.needsTime = true
+		text = strings.ReplaceAll(text, timeQualifier, im.time)
+	}
+	if _, ok := m.cursor.Parent().Node().(*ast.ExprStmt); ok {
+		if m.verb() == "Do" {
+			text = "_, _ = " + text
+		} else {
+			text = "_ = " + text
+		}
+	}
+	return text, ""
+}

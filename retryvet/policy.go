@@ -114,7 +114,7 @@ func (p *pass) uses(e ast.Expr) int {
 	return n
 }
 
-// neverstops finds runs that nothing ends.
+// neverstops finds runs that nothing ends. Tests count ticks.
 func neverstops(p *pass) {
 	for _, r := range p.runs() {
 		switch r.name {
@@ -124,7 +124,7 @@ func neverstops(p *pass) {
 			}
 		case "Ticks":
 			loop, ok := r.cursor.Parent().Node().(*ast.RangeStmt)
-			if ok && loop.X == r.call && !p.unlimited(r.policy) && !leaves(p, loop) {
+			if ok && loop.X == r.call && !p.inTest(loop) && !p.unlimited(r.policy) && !leaves(p, loop) {
 				p.report(r.call, "this loop goes on after a success, until the policy gives up: break or return when the work is done")
 			}
 		}
@@ -203,9 +203,13 @@ var durations = map[string][]string{
 	"RatioBudget":  {"Window"},
 }
 
-// nanoseconds finds durations without a unit: Constant(5) waits for 5 ns.
+// nanoseconds finds durations without a unit: Constant(5) waits for 5 ns. Tests
+// write such waits when they want them short.
 func nanoseconds(p *pass) {
 	flag := func(e ast.Expr, what string) {
+		if e == nil || p.inTest(e) {
+			return
+		}
 		if n, ok := p.number(e); ok && 1 <= n && n <= 999 && p.untyped(e) {
 			p.report(e, fmt.Sprintf("%s is %d ns here: write the unit, such as %d*time.Millisecond", what, n, n))
 		}

@@ -1,0 +1,186 @@
+package retryvet
+
+import (
+	"fmt"
+	"go/ast"
+	"strconv"
+	"time"
+)
+
+// planAvast understands a call of avast/retry-go, or says why not.
+func planAvast(m *migration) string {
+	options := m.call.Args
+	if m.lib.version == 4 {
+		m.op, options = options[0], options[1:]
+	} else {
+		m.op = options[0]
+		sel, ok := ast.Unparen(m.call.Fun).(*ast.SelectorExpr)
+		if !ok {
+			return "the retrier is made elsewhere"
+		}
+		made, ok := ast.Unparen(sel.X).(*ast.CallExpr)
+		if !ok {
+			return "the retrier is made elsewhere"
+		}
+		if path, name := m.callee(made); libraryOf(path) == nil || name != "New" && name != "NewWithData" {
+			return "the retrier is made elsewhere"
+		}
+		options = made.Args
+		if made.Ellipsis.IsValid() {
+			return "its options are not written in the call"
+		}
+	}
+	if m.call.Ellipsis.IsValid() {
+		return "its options are not written in the call"
+	}
+	attempts := int64(10)
+	delay, most, jitter := 100*time.Millisecond, time.Duration(0), 100*time.Millisecond
+	kind := "default"
+	for _, option := range options {
+		call, ok := ast.Unparen(option).(*ast.CallExpr)
+		if !ok {
+			return "an option is not written in the call"
+		}
+		path, name := m.callee(call)
+		if libraryOf(path) == nil {
+			return "an option comes from another function"
+		}
+		reason := ""
+		switch name {
+		case "Attempts":
+			if attempts, ok = m.number(call.Args[0]); !ok {
+				reason = "its limit is no constant"
+			}
+		case "UntilSucceeded":
+			attempts = 0
+		case "Delay":
+			delay, reason = m.wanted(call.Args[0])
+		case "MaxDelay":
+			most, reason = m.wanted(call.Args[0])
+		case "MaxJitter":
+			jitter, reason = m.wanted(call.Args[0])
+		case "DelayType":
+			kind = m.delayType(call.Args[0])
+		case "Context":
+			m.ctx = call.Args[0]
+			m.kept = append(m.kept, m.ctx)
+		case "OnRetry":
+			if m.isNil(call.Args[0]) {
+				break
+			}
+			var text string
+			text, reason = m.function(call.Args[0])
+			m.wait = text + "(uint(a.Number-1), a.Err)"
+			m.told = append(m.told, "OnRetry is not told of the last failure any more")
+		case "LastErrorOnly":
+			m.told = append(m.told, "the error is a *retry.Error, whose method Last returns the last error")
+		default:
+			reason = name + " has no exact counterpart"
+		}
+		if reason != "" {
+			return reason
+		}
+	}
+	if attempts < 0 || attempts > 1<<30 {
+		return "its limit is negative, or very large"
+	}
+	if attempts > 0 {
+		m.attempts = strconv.FormatInt(attempts, 10)
+	}
+	return m.delays(kind, attempts, delay, most, jitter)
+}
+
+// wanted returns the value of a constant duration, which arithmetic needs.
+func (m *migration) wanted(e ast.Expr) (time.Duration, string) {
+	n, ok := m.number(e)
+	if !ok || n < 0 {
+		return 0, "a duration is no constant, or negative"
+	}
+	return time.Duration(n), ""
+}
+
+// delayType returns the name of the library's function that e is, "" if it is
+// something else.
+func (m *migration) delayType(e ast.Expr) string {
+	var id *ast.Ident
+	switch e := ast.Unparen(e).(type) {
+	case *ast.Ident:
+		id = e
+	case *ast.SelectorExpr:
+		id = e.Sel
+	default:
+		return ""
+	}
+	if lib, name := m.of(id); lib != nil {
+		return name
+	}
+	return ""
+}
+
+// delays writes the backoff. The first wait of version 4 is twice the delay where
+// it doubles.
+func (m *migration) delays(kind string, attempts int64, delay, most, jitter time.Duration) string {
+	if kind == "FixedDelay" {
+		if most > 0 {
+			delay = min(delay, most)
+		}
+		m.backoff = qualifier + ".Constant(" + zeroOr(delay) + ")"
+		return ""
+	}
+	if delay == 0 {
+		if kind != "default" || jitter > 0 || m.lib.version == 4 {
+			return "its delay is zero"
+		}
+		m.backoff = qualifier + ".Constant(0)"
+		return ""
+	}
+	base := delay
+	if m.lib.version == 4 || kind == "FullJitterBackoffDelay" {
+		base = 2 * delay
+	}
+	// The cap of Exponential is 20 s unless set; theirs is none.
+	limit := ""
+	largest, known := base, attempts > 0
+	for i := int64(2); i < attempts && known; i++ {
+		largest *= 2
+		known = largest < 24*time.Hour
+	}
+	switch {
+	case most > 0:
+		limit = ", Max: " + duration(most)
+	case !known:
+		limit = ", Max: 1 << 62"
+	case largest > 20*time.Second:
+		limit = ", Max: " + duration(largest)
+	}
+	exponential := fmt.Sprintf("%s.Exponential{Base: %s%s, Jitter: %s.NoJitter}", qualifier, duration(base), limit, qualifier)
+	switch kind {
+	case "BackOffDelay":
+		m.backoff = exponential
+	case "FullJitterBackoffDelay":
+		m.backoff = fmt.Sprintf("%s.Exponential{Base: %s%s}", qualifier, duration(base), limit)
+	case "default":
+		if jitter == 0 {
+			if m.lib.version == 4 {
+				return "its MaxJitter is zero, which panics there"
+			}
+			m.backoff = exponential
+			break
+		}
+		wait := fmt.Sprintf("%s.Delay(s) + %s.Duration(s.Rand*float64(%s))", exponential, timeQualifier, duration(jitter))
+		if most > 0 {
+			wait = fmt.Sprintf("min(%s, %s)", wait, duration(most))
+		}
+		m.backoff = fmt.Sprintf("%s.BackoffFunc(func(s %s.Step) %s.Duration { return %s })", qualifier, qualifier, timeQualifier, wait)
+	default:
+		return "its DelayType is not understood"
+	}
+	return ""
+}
+
+func zeroOr(d time.Duration) string {
+	if d == 0 {
+		return "0"
+	}
+	return duration(d)
+}

@@ -1,0 +1,392 @@
+package retryvet
+
+import (
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/token"
+	"go/types"
+	"strconv"
+	"time"
+)
+
+// planBackoff understands a call of cenkalti/backoff, or says why not.
+func planBackoff(m *migration) string {
+	args := m.call.Args
+	if m.call.Ellipsis.IsValid() {
+		return "its options are not written in the call"
+	}
+	switch m.name {
+	case "NewTicker", "NewTickerWithTimer":
+		return "a ticker has other rules here: see retry.Ticks"
+	case "RetryNotifyWithTimer", "RetryNotifyWithTimerAndData":
+		return "it has a timer of its own: see Policy.Clock"
+	}
+	if m.lib.version == 4 {
+		m.op = args[0]
+		if reason := m.backOff(args[1]); reason != "" {
+			return reason
+		}
+		if len(args) == 3 && !m.isNil(args[2]) {
+			return m.notify(args[2])
+		}
+		return ""
+	}
+	m.ctx, m.op = args[0], args[1]
+	m.kept = append(m.kept, m.ctx)
+	m.elapsed = duration(15 * time.Minute)
+	m.exponential(nil)
+	for _, option := range args[2:] {
+		call, ok := ast.Unparen(option).(*ast.CallExpr)
+		if !ok || len(call.Args) != 1 {
+			return "an option is not written in the call"
+		}
+		reason := ""
+		switch _, name := m.callee(call); name {
+		case "WithBackOff":
+			reason = m.backOff(call.Args[0])
+		case "WithMaxTries":
+			if m.attempts != "" {
+				return "it limits retries twice"
+			}
+			m.attempts, reason = m.count(call.Args[0], 0)
+		case "WithMaxElapsedTime":
+			if m.elapsed, reason = m.duration(call.Args[0]); m.elapsed == "0" {
+				m.elapsed = ""
+			}
+		case "WithNotify":
+			if !m.isNil(call.Args[0]) {
+				reason = m.notify(call.Args[0])
+			}
+		default:
+			reason = "an option is not understood"
+		}
+		if reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+// backOff understands the making of a BackOff.
+func (m *migration) backOff(e ast.Expr) string {
+	e = ast.Unparen(e)
+	if m.variable(e) != nil {
+		return m.backOffVariable(e)
+	}
+	if u, ok := e.(*ast.UnaryExpr); ok && u.Op == token.AND {
+		lit, ok := u.X.(*ast.CompositeLit)
+		if !ok {
+			return "the backoff is not made here"
+		}
+		path := m.path()
+		switch t := m.TypesInfo.TypeOf(lit); {
+		case isNamed(t, path, "ZeroBackOff"):
+			m.backoff, m.told = qualifier+".Constant(0)", nil
+			return ""
+		case isNamed(t, path, "StopBackOff"):
+			if m.attempts != "" {
+				return "it limits retries twice"
+			}
+			m.backoff, m.attempts, m.told = "", "1", nil
+			return ""
+		case isNamed(t, path, "ConstantBackOff") && keyed(lit) && field(lit, "Interval") != nil:
+			return m.constant(field(lit, "Interval"))
+		}
+		return "the backoff is a literal that may leave fields zero"
+	}
+	call, ok := e.(*ast.CallExpr)
+	if !ok || call.Ellipsis.IsValid() {
+		return "the backoff is not made here"
+	}
+	path, name := m.callee(call)
+	if path != m.path() {
+		return "the backoff comes from another function"
+	}
+	switch name {
+	case "NewConstantBackOff":
+		return m.constant(call.Args[0])
+	case "NewExponentialBackOff":
+		fields := map[string]ast.Expr{}
+		for _, option := range call.Args {
+			with, ok := ast.Unparen(option).(*ast.CallExpr)
+			if !ok || len(with.Args) != 1 {
+				return "an option of the backoff is not written in the call"
+			}
+			_, name := m.callee(with)
+			names := map[string]string{"WithInitialInterval": "InitialInterval", "WithMaxInterval": "MaxInterval", "WithMultiplier": "Multiplier",
+				"WithRandomizationFactor": "RandomizationFactor", "WithMaxElapsedTime": "MaxElapsedTime"}
+			if names[name] == "" {
+				return "clocks and timers, and other options of the backoff, are not understood"
+			}
+			fields[names[name]] = with.Args[0]
+		}
+		return m.exponential(fields)
+	case "WithMaxRetries":
+		if reason := m.backOff(call.Args[0]); reason != "" {
+			return reason
+		}
+		if m.attempts != "" {
+			return "it limits retries twice"
+		}
+		var reason string
+		m.attempts, reason = m.count(call.Args[1], 1)
+		return reason
+	case "WithContext":
+		if m.ctx != nil {
+			return "it has two contexts"
+		}
+		m.ctx = call.Args[1]
+		m.kept = append(m.kept, m.ctx)
+		return m.backOff(call.Args[0])
+	}
+	return "the backoff is not understood"
+}
+
+// path returns the import path of the library.
+func (m *migration) path() string {
+	return "github.com/cenkalti/backoff/v" + strconv.Itoa(m.lib.version)
+}
+
+// backOffVariable understands a variable that only this call uses, with the
+// assignments to its fields. All of it goes with the call.
+func (m *migration) backOffVariable(e ast.Expr) string {
+	v := m.variable(e)
+	const passed = "the backoff is used elsewhere too, or comes from there"
+	if v.Kind() != types.LocalVar {
+		return passed
+	}
+	var made ast.Expr
+	var list []ast.Stmt
+	fields := map[string]ast.Expr{}
+	for c := range m.root.Preorder((*ast.Ident)(nil)) {
+		id := c.Node().(*ast.Ident)
+		if m.variable(id) != v || id == e {
+			continue
+		}
+		stmtCursor := c.Parent()
+		sel, isField := stmtCursor.Node().(*ast.SelectorExpr)
+		if isField {
+			stmtCursor = stmtCursor.Parent()
+		}
+		assign, ok := stmtCursor.Node().(*ast.AssignStmt)
+		if !ok || len(assign.Lhs) != 1 || assign.Pos() > m.call.Pos() {
+			return passed
+		}
+		block, ok := stmtCursor.Parent().Node().(*ast.BlockStmt)
+		switch {
+		case !ok:
+			return passed
+		case assign.Tok == token.DEFINE && assign.Lhs[0] == id:
+			made, list = assign.Rhs[0], block.List
+		case isField && assign.Tok == token.ASSIGN && assign.Lhs[0] == sel:
+			found := false
+			for _, s := range list {
+				found = found || s == assign
+			}
+			if !found {
+				return passed
+			}
+			fields[sel.Sel.Name] = assign.Rhs[0]
+		default:
+			return passed
+		}
+		m.removed = append(m.removed, assign)
+	}
+	if made == nil {
+		return passed
+	}
+	if len(fields) == 0 {
+		return m.backOff(made)
+	}
+	call, ok := ast.Unparen(made).(*ast.CallExpr)
+	if !ok {
+		return "the backoff is not made here"
+	}
+	if path, name := m.callee(call); path != m.path() || name != "NewExponentialBackOff" || len(call.Args) > 0 {
+		return "fields are set on a backoff that is not understood"
+	}
+	return m.exponential(fields)
+}
+
+// constant understands a constant wait.
+func (m *migration) constant(e ast.Expr) string {
+	d, reason := m.duration(e)
+	m.backoff, m.told = qualifier+".Constant("+d+")", nil
+	return reason
+}
+
+// exponential understands the fields of an ExponentialBackOff.
+func (m *migration) exponential(fields map[string]ast.Expr) string {
+	base, most := duration(500*time.Millisecond), duration(time.Minute)
+	factor, jitter := "1.5", qualifier+".PlusMinus(0.5)"
+	if m.lib.version == 4 {
+		m.elapsed = duration(15 * time.Minute)
+	}
+	capped := "waits at the cap may be shorter: theirs exceed it"
+	for name, e := range fields {
+		reason := ""
+		switch name {
+		case "InitialInterval":
+			if base, reason = m.duration(e); base == "0" {
+				reason = "its first wait is zero"
+			}
+		case "MaxInterval":
+			if most, reason = m.duration(e); most == "0" {
+				reason = "its longest wait is zero"
+			}
+		case "MaxElapsedTime":
+			if m.lib.version != 4 {
+				reason = "the backoff has a field that is not understood"
+			} else if m.elapsed, reason = m.duration(e); m.elapsed == "0" {
+				m.elapsed = ""
+			}
+		case "Multiplier":
+			f, ok := m.float(e)
+			if !ok || f < 1 {
+				reason = "its multiplier is no constant of at least 1"
+			}
+			factor = strconv.FormatFloat(f, 'g', -1, 64)
+		case "RandomizationFactor":
+			f, ok := m.float(e)
+			if !ok || f < 0 || f > 1 {
+				reason = "its randomization factor is no constant from 0 to 1"
+			}
+			jitter = qualifier + ".PlusMinus(" + strconv.FormatFloat(f, 'g', -1, 64) + ")"
+			if f == 0 {
+				jitter, capped = qualifier+".NoJitter", ""
+			}
+		default:
+			reason = "the backoff has a field that is not understood: clocks and timers are Policy.Clock here"
+		}
+		if reason != "" {
+			return reason
+		}
+	}
+	m.backoff = fmt.Sprintf("%s.Exponential{Base: %s, Max: %s, Factor: %s, Jitter: %s}", qualifier, base, most, factor, jitter)
+	m.told = nil
+	if capped != "" {
+		m.told = []string{capped}
+	}
+	return ""
+}
+
+// notify understands a func(error, time.Duration).
+func (m *migration) notify(f ast.Expr) string {
+	text, reason := m.function(f)
+	m.wait = text + "(a.Err, a.Delay)"
+	return reason
+}
+
+// function returns the text of a function that becomes a part of a hook.
+func (m *migration) function(f ast.Expr) (text, reason string) {
+	f = ast.Unparen(f)
+	if m.mentionsLibrary(f) {
+		return "", "what it notifies uses " + m.lib.title
+	}
+	hides := false
+	ast.Inspect(f, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		hides = hides || ok && id.Name == "a" && m.TypesInfo.Defs[id] == nil
+		return true
+	})
+	if hides {
+		return "", "what it notifies uses a variable named a"
+	}
+	switch x := f.(type) {
+	case *ast.FuncLit, *ast.Ident, *ast.SelectorExpr:
+		if sel, ok := x.(*ast.SelectorExpr); ok && m.rootVariable(sel.X) == nil && m.TypesInfo.Selections[sel] != nil {
+			return "", "what it notifies is not understood"
+		}
+		m.kept = append(m.kept, f)
+		return m.sourceOf(f)
+	}
+	return "", "what it notifies is not understood"
+}
+
+// sourceOf returns the text of e as it stands.
+func (m *migration) sourceOf(e ast.Expr) (text, reason string) {
+	tokens := m.Fset.File(e.Pos())
+	source, err := m.ReadFile(tokens.Name())
+	if err != nil || len(source) != tokens.Size() {
+		return "", "its file cannot be read"
+	}
+	return (&sources{tokens: tokens, source: source}).text(e), ""
+}
+
+// duration returns the text of a duration: a constant or a variable of a package.
+func (m *migration) duration(e ast.Expr) (text, reason string) {
+	const unknown = "a duration is neither a constant nor a variable of the package"
+	tv := m.TypesInfo.Types[e]
+	if tv.Value == nil {
+		v := m.rootVariable(e)
+		switch ast.Unparen(e).(type) {
+		case *ast.Ident, *ast.SelectorExpr:
+			if v != nil && v.Parent() == v.Pkg().Scope() {
+				return m.sourceOf(e)
+			}
+		}
+		return "", unknown
+	}
+	n, exact := constant.Int64Val(constant.ToInt(tv.Value))
+	switch {
+	case !exact || n < 0:
+		return "", "a duration is negative"
+	case n == 0:
+		return "0", ""
+	case m.mentionsLibrary(e) || m.untyped(e):
+		return duration(time.Duration(n)), ""
+	}
+	return m.sourceOf(e)
+}
+
+// count returns the text of a number of attempts: e and more. Zero stands for no
+// limit if more is zero.
+func (m *migration) count(e ast.Expr, more int64) (text, reason string) {
+	n, ok := m.number(e)
+	if !ok || n < 0 || n > 1<<30 {
+		return "", "its limit is no constant"
+	}
+	if n+more == 0 {
+		return "", ""
+	}
+	if _, isLiteral := ast.Unparen(e).(*ast.BasicLit); !isLiteral {
+		text, reason = m.sourceOf(e)
+		if b, ok := m.TypesInfo.TypeOf(e).(*types.Basic); !ok || b.Kind() != types.UntypedInt {
+			text = "int(" + text + ")"
+		}
+		if more > 0 {
+			text += fmt.Sprintf(" + %d", more)
+		}
+		return text, reason
+	}
+	return strconv.FormatInt(n+more, 10), ""
+}
+
+// float returns the value of a constant.
+func (m *migration) float(e ast.Expr) (float64, bool) {
+	v := m.TypesInfo.Types[e].Value
+	if v == nil {
+		return 0, false
+	}
+	f, _ := constant.Float64Val(constant.ToFloat(v))
+	return f, true
+}
+
+// duration writes d as a person would.
+func duration(d time.Duration) string {
+	for _, unit := range []struct {
+		d    time.Duration
+		name string
+	}{{time.Hour, "Hour"}, {time.Minute, "Minute"}, {time.Second, "Second"}, {time.Millisecond, "Millisecond"},
+		{time.Microsecond, "Microsecond"}, {1, "Nanosecond"}} {
+		if d%unit.d != 0 {
+			continue
+		}
+		if d == unit.d {
+			return timeQualifier + "." + unit.name
+		}
+		return fmt.Sprintf("%d * %s.%s", d/unit.d, timeQualifier, unit.name)
+	}
+	panic("unreachable: every duration is so many nanoseconds")
+}

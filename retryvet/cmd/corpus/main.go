@@ -1,0 +1,200 @@
+// Command corpus runs the checks over modules of other people and prints a table of
+// what they find, and the findings to read.
+//
+//	go run ./retryvet/cmd/corpus > findings.md
+//
+// The modules are those that the workspace depends on and that the module cache
+// holds; nothing is downloaded. A package is loaded only if its text has something
+// that a check could report: a wait, or an import of a retry library. Test files are
+// left out.
+//
+// What may live here: the program, and nothing about any one module.
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/checker"
+	"golang.org/x/tools/go/packages"
+
+	"github.com/goretry/retry/retryvet"
+)
+
+// A module as go list describes it.
+type module struct {
+	Path, Version, Dir string
+	Main               bool
+}
+
+// A result is what became of one module.
+type result struct {
+	module
+	candidates, loaded int
+	findings           map[string]int
+	lines              []string
+}
+
+// candidate matches the text of files that a check could report something in.
+var candidate = regexp.MustCompile(`time\.Sleep\(|time\.After\(|"github.com/(?:cenkalti/backoff|avast/retry-go|sethvargo/go-retry|goretry/retry)`)
+
+func main() {
+	log.SetFlags(0)
+	modules, err := list()
+	if err != nil {
+		log.Fatal(err)
+	}
+	var all []result
+	for _, m := range modules {
+		if m.Main || m.Dir == "" {
+			continue
+		}
+		r, err := look(m)
+		if err != nil {
+			log.Printf("%s: %v", m.Path, err)
+		}
+		if r.candidates > 0 {
+			all = append(all, r)
+			log.Printf("%s: %d of %d packages, %v", m.Path, r.loaded, r.candidates, r.findings)
+		}
+	}
+	write(os.Stdout, all)
+}
+
+// list returns the modules of the workspace's build list.
+func list() ([]module, error) {
+	out, err := exec.Command("go", "list", "-m", "-e", "-json=Path,Version,Dir,Main", "all").Output()
+	if err != nil {
+		return nil, err
+	}
+	var all []module
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var m module
+		if err := d.Decode(&m); err == io.EOF {
+			return all, nil
+		} else if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+}
+
+// look runs the checks over one module.
+func look(m module) (result, error) {
+	r := result{module: m, findings: map[string]int{}}
+	patterns, err := candidates(m)
+	if r.candidates = len(patterns); err != nil || len(patterns) == 0 {
+		return r, err
+	}
+	pkgs, err := packages.Load(&packages.Config{
+		Mode: packages.LoadSyntax | packages.NeedModule,
+		Env:  append(os.Environ(), "GOPROXY=off"),
+	}, patterns...)
+	if err != nil {
+		return r, err
+	}
+	pkgs = slices.DeleteFunc(pkgs, func(p *packages.Package) bool { return len(p.Errors) > 0 || p.Types == nil || len(p.Syntax) == 0 })
+	r.loaded = len(pkgs)
+	graph, err := checker.Analyze([]*analysis.Analyzer{retryvet.Analyzer}, pkgs, nil)
+	if err != nil {
+		return r, err
+	}
+	for _, action := range graph.Roots {
+		for _, d := range action.Diagnostics {
+			r.findings[d.Category]++
+			at := action.Package.Fset.Position(d.Pos)
+			name, err := filepath.Rel(m.Dir, at.Filename)
+			if err != nil {
+				name = at.Filename
+			}
+			r.lines = append(r.lines, fmt.Sprintf("%s@%s/%s:%d: %s: %s", m.Path, m.Version, name, at.Line, d.Category, d.Message))
+		}
+	}
+	slices.Sort(r.lines)
+	return r, nil
+}
+
+// candidates returns the paths of the packages of m that are worth loading.
+func candidates(m module) ([]string, error) {
+	found := map[string]bool{}
+	err := filepath.WalkDir(m.Dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			base := d.Name()
+			_, nested := os.Stat(filepath.Join(name, "go.mod"))
+			if name != m.Dir && (base == "testdata" || base == "vendor" || base[0] == '.' || base[0] == '_' || nested == nil) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err == nil && candidate.Match(text) {
+			rel, err := filepath.Rel(m.Dir, filepath.Dir(name))
+			if err != nil {
+				return err
+			}
+			found[strings.TrimSuffix(m.Path+"/"+filepath.ToSlash(rel), "/.")] = true
+		}
+		return err
+	})
+	var all []string
+	for path := range found {
+		all = append(all, path)
+	}
+	slices.Sort(all)
+	return all, err
+}
+
+// write prints the table, and after it every finding.
+func write(w io.Writer, all []result) {
+	columns := map[string]bool{}
+	var candidates, loaded int
+	for _, r := range all {
+		candidates += r.candidates
+		loaded += r.loaded
+		for check := range r.findings {
+			columns[check] = true
+		}
+	}
+	fmt.Fprintf(w, "%d modules have packages to look at: %d, of which %d loaded.\n\n", len(all), candidates, loaded)
+	var checks []string
+	for check := range columns {
+		checks = append(checks, check)
+	}
+	slices.Sort(checks)
+	fmt.Fprintf(w, "| module | version | packages | %s |\n|---|---|--:|%s\n", strings.Join(checks, " | "), strings.Repeat("--:|", len(checks)))
+	slices.SortStableFunc(all, func(a, b result) int { return cmp.Compare(a.Path, b.Path) })
+	for _, r := range all {
+		if len(r.lines) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "| %s | %s | %d |", r.Path, r.Version, r.loaded)
+		for _, check := range checks {
+			fmt.Fprintf(w, " %d |", r.findings[check])
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintln(w)
+	for _, r := range all {
+		for _, line := range r.lines {
+			fmt.Fprintln(w, line)
+		}
+	}
+}

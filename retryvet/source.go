@@ -1,0 +1,249 @@
+package retryvet
+
+import (
+	"cmp"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+// sources gives the text of a file with edits made.
+type sources struct {
+	tokens *token.File
+	source []byte
+	edits  []analysis.TextEdit
+}
+
+// text returns the text of n, with the edits that are within it.
+func (s *sources) text(n ast.Node) string {
+	if !n.Pos().IsValid() {
+		return ""
+	}
+	var b strings.Builder
+	at := n.Pos()
+	edits := slices.Clone(s.edits)
+	slices.SortFunc(edits, func(a, b analysis.TextEdit) int { return cmp.Compare(a.Pos, b.Pos) })
+	for _, e := range edits {
+		if n.Pos() <= e.Pos && e.End <= n.End() {
+			b.Write(s.source[s.tokens.Offset(at):s.tokens.Offset(e.Pos)])
+			b.Write(e.NewText)
+			at = e.End
+		}
+	}
+	b.Write(s.source[s.tokens.Offset(at):s.tokens.Offset(n.End())])
+	return b.String()
+}
+
+// line returns the edit that deletes a statement and, if nothing else is on it, its
+// line.
+func (s *sources) line(stmt ast.Stmt) analysis.TextEdit {
+	from, to := s.tokens.Offset(stmt.Pos()), s.tokens.Offset(stmt.End())
+	start, end := from, to
+	for start > 0 && (s.source[start-1] == ' ' || s.source[start-1] == '\t') {
+		start--
+	}
+	for end < len(s.source) && (s.source[end] == ' ' || s.source[end] == '\t' || s.source[end] == '\r') {
+		end++
+	}
+	if (start == 0 || s.source[start-1] == '\n') && end < len(s.source) && s.source[end] == '\n' {
+		from, to = start, end+1
+	}
+	return analysis.TextEdit{Pos: s.tokens.Pos(from), End: s.tokens.Pos(to)}
+}
+
+// timeQualifier stands for the name of package time until it is known.
+const timeQualifier = "\x01"
+
+// importer decides how a file names the packages that a fix needs, and what
+// becomes of its imports.
+type importer struct {
+	*pass
+	file *ast.File
+	gone func(use *ast.Ident) bool // whether the fix removes this use of a library
+
+	retry, context, time string // names in the file; time is "" if there is none
+	needsTime            bool
+	has                  map[string]bool   // paths that the file imports
+	libraries            []*ast.ImportSpec // that are used still
+	old                  []*ast.ImportSpec // that nothing uses any more
+}
+
+// choose fills in the names, or says why there are none.
+func (im *importer) choose() string {
+	declared := map[string]bool{} // in the file, or in the package
+	for _, file := range im.Files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			id, ok := n.(*ast.Ident)
+			if !ok {
+				return true
+			}
+			obj := im.TypesInfo.Defs[id]
+			_, isImport := obj.(*types.PkgName)
+			if v, ok := obj.(*types.Var); obj == nil || isImport || ok && v.IsField() {
+				return true
+			}
+			if file == im.file || obj.Parent() == im.Pkg.Scope() {
+				declared[id.Name] = true
+			}
+			return true
+		})
+	}
+	names := map[string]string{} // of what the file imports, by path
+	taken := map[string]bool{}
+	im.has = map[string]bool{}
+	for _, spec := range im.file.Imports {
+		path, _ := strconv.Unquote(spec.Path.Value)
+		name := im.TypesInfo.PkgNameOf(spec)
+		if name == nil || name.Name() == "." || name.Name() == "_" {
+			if libraryOf(path) != nil || path == "time" || path == "context" || path == retryPath {
+				return "an import has no name"
+			}
+			continue
+		}
+		if libraryOf(path) != nil {
+			if im.unused(name) {
+				im.old = append(im.old, spec)
+				continue
+			}
+			im.libraries = append(im.libraries, spec)
+		}
+		im.has[path] = true
+		names[path] = name.Name()
+		taken[name.Name()] = true
+	}
+	std := func(path string) string {
+		name := names[path]
+		if name == "" && !taken[path] {
+			name = path
+		}
+		if declared[name] {
+			return ""
+		}
+		return name
+	}
+	im.time = std("time")
+	if im.context = std("context"); im.context == "" {
+		return "something else is named context here"
+	}
+	if im.retry = names[retryPath]; im.retry != "" {
+		if declared[im.retry] {
+			return "something else is named " + im.retry + " here"
+		}
+		return ""
+	}
+	for _, name := range []string{"retry", "goretry"} {
+		if !declared[name] && !taken[name] {
+			im.retry = name
+			return ""
+		}
+	}
+	return "there is no free name for package retry"
+}
+
+// unused reports whether the fix removes all uses of an import.
+func (im *importer) unused(name *types.PkgName) bool {
+	used := false
+	ast.Inspect(im.file, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok && im.TypesInfo.Uses[id] == name && !im.gone(id) {
+			used = true
+		}
+		return !used
+	})
+	return !used
+}
+
+// edits returns what becomes of the imports. One of something else that loses its
+// last use, such as time, is removed by the driver that applies the fix.
+func (im *importer) edits() []analysis.TextEdit {
+	var edits []analysis.TextEdit
+	if !im.has[retryPath] {
+		spec := strconv.Quote(retryPath)
+		if im.retry != "retry" {
+			spec = im.retry + " " + spec
+		}
+		if len(im.old) > 0 {
+			edits = append(edits, analysis.TextEdit{Pos: im.old[0].Pos(), End: im.old[0].End(), NewText: []byte(spec)})
+			im.old = im.old[1:]
+		} else {
+			edits = append(edits, im.beside(im.libraries[0].End(), im.libraries[0], "\n\t"+spec, "\nimport "+spec))
+		}
+	}
+	for _, old := range im.old {
+		edits = append(edits, im.drop(old))
+	}
+	first := im.file.Imports[0]
+	for _, path := range []string{"context", "time"} {
+		if !im.has[path] && (path == "context" || im.needsTime) {
+			spec := strconv.Quote(path)
+			edits = append(edits, im.beside(im.start(first), first, spec+"\n\t", "import "+spec+"\n"))
+		}
+	}
+	return edits
+}
+
+// beside inserts one of two texts at pos: the first if spec is in parentheses.
+func (im *importer) beside(pos token.Pos, spec *ast.ImportSpec, inside, outside string) analysis.TextEdit {
+	text := inside
+	if d := im.declaration(spec); !d.Lparen.IsValid() {
+		text = outside
+	}
+	return analysis.TextEdit{Pos: pos, End: pos, NewText: []byte(text)}
+}
+
+// start returns where an import begins, its keyword included if it has its own.
+func (im *importer) start(spec *ast.ImportSpec) token.Pos {
+	if d := im.declaration(spec); !d.Lparen.IsValid() {
+		return d.Pos()
+	}
+	return spec.Pos()
+}
+
+// declaration returns the declaration that spec is a part of.
+func (im *importer) declaration(spec *ast.ImportSpec) *ast.GenDecl {
+	for _, decl := range im.file.Decls {
+		if d, ok := decl.(*ast.GenDecl); ok && within(spec, d) {
+			return d
+		}
+	}
+	return nil
+}
+
+// drop deletes an import.
+func (im *importer) drop(spec *ast.ImportSpec) analysis.TextEdit {
+	return analysis.TextEdit{Pos: im.start(spec), End: spec.End()}
+}
+
+// results returns the results of a function of type t as they are written in the
+// file.
+func (im *importer) results(t types.Type) (text string, ok bool) {
+	sig, isFunc := t.Underlying().(*types.Signature)
+	if !isFunc {
+		return "", false
+	}
+	ok = true
+	qualify := func(pkg *types.Package) string {
+		if pkg == im.Pkg {
+			return ""
+		}
+		for _, spec := range im.file.Imports {
+			if name := im.TypesInfo.PkgNameOf(spec); name != nil && name.Imported() == pkg && name.Name() != "." && name.Name() != "_" {
+				return name.Name()
+			}
+		}
+		ok = false
+		return pkg.Name()
+	}
+	if sig.Results().Len() == 1 {
+		return types.TypeString(sig.Results().At(0).Type(), qualify), ok
+	}
+	var all []string
+	for v := range sig.Results().Variables() {
+		all = append(all, types.TypeString(v.Type(), qualify))
+	}
+	return "(" + strings.Join(all, ", ") + ")", ok
+}

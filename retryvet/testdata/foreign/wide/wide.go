@@ -1,0 +1,15 @@
+package wide
+
+import (
+	"errors"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+func ping() error { return nil }
+
+func refused() bool {
+	err := backoff.Retry(ping, &backoff.StopBackOff{}) // want `not rewritten: the package uses PermanentError, which has no exact counterpart`
+	var permanent *backoff.PermanentError
+	return errors.As(err, &permanent)
+}
