@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"go/types"
 	"regexp"
+	"strings"
 )
 
 var verbs = regexp.MustCompile(`%(?:%|[-+# 0]*[0-9]*(?:\.[0-9]*)?([a-zA-Z]))`)
@@ -46,13 +47,19 @@ func lostmark(p *pass) {
 // errorignored finds runs whose error nobody looks at. In tests hooks and counts
 // may be all that matters.
 func errorignored(p *pass) {
-	for _, r := range p.runs() {
-		if r.op == nil || p.inTest(r.call) {
+	for c := range p.root.Preorder((*ast.CallExpr)(nil)) {
+		call := c.Node().(*ast.CallExpr)
+		path, name := p.callee(call)
+		switch path + "." + name {
+		case retryPath + ".Do", retryPath + ".Run", retryPath + ".Supervise", hedgePath + ".Do", retrysqlPath + ".Tx", retrysqlPath + ".TxOf":
+		default:
 			continue
 		}
-		switch r.cursor.Parent().Node().(type) {
+		switch c.Parent().Node().(type) {
 		case *ast.ExprStmt, *ast.GoStmt, *ast.DeferStmt:
-			p.report(r.call, fmt.Sprintf("nobody learns that retry.%s gave up: look at its error, or write _ = if that is meant", r.name))
+			if !p.inTest(call) {
+				p.report(call, fmt.Sprintf("nobody learns that %s.%s gave up: look at its error, or write _ = if that is meant", path[strings.LastIndex(path, "/")+1:], name))
+			}
 		}
 	}
 }
@@ -139,7 +146,7 @@ func (p *pass) errorsOfRuns() map[*types.Var][]assignment {
 	holds := map[*types.Var]bool{}
 	for c := range p.root.Preorder((*ast.AssignStmt)(nil)) {
 		n := c.Node().(*ast.AssignStmt)
-		isRun := len(n.Rhs) == 1 && p.isCall(n.Rhs[0], retryPath, "Do", "Run", "Supervise")
+		isRun := len(n.Rhs) == 1 && (p.isCall(n.Rhs[0], retryPath, "Do", "Run", "Supervise") || p.isCall(n.Rhs[0], hedgePath, "Do"))
 		for i, left := range n.Lhs {
 			v := p.variable(left)
 			if v == nil || !isError(v.Type()) {

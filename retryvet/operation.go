@@ -146,29 +146,44 @@ func (p *pass) usesRetryingClient(call *ast.CallExpr) bool {
 }
 
 // timeoutbody finds values that need the context of the attempt they come from.
-// Policy.AttemptTimeout ends that context when op returns.
+// Policy.AttemptTimeout ends that context when op returns, and package hedge when
+// the race is over.
 func timeoutbody(p *pass) {
+	flag := func(call *ast.CallExpr, results *types.Tuple, op ast.Expr, what, instead string) {
+		if results == nil || results.Len() != 2 || !holdsContext(results.At(0).Type()) {
+			return
+		}
+		if lit := p.opLiteral(op); lit != nil && setsBody(lit) {
+			return
+		}
+		p.report(call, fmt.Sprintf("%s ends the context of this %s as soon as the operation returns: %s",
+			what, types.TypeString(results.At(0).Type(), types.RelativeTo(p.Pkg)), instead))
+	}
 	for _, r := range p.runs() {
-		if r.name != "Do" {
+		results, _ := p.TypesInfo.TypeOf(r.call).(*types.Tuple)
+		switch {
+		case r.pkg == "hedge":
+			flag(r.call, results, r.op, "hedge.Do", "read all of it within the operation, or use hedge.Op with Hold")
+		case r.name == "Do":
+			lit := p.policyLiteral(r.policy)
+			if lit == nil {
+				continue
+			}
+			timeout := field(lit, "AttemptTimeout")
+			if n, known := p.number(timeout); timeout != nil && (!known || n > 0) {
+				flag(r.call, results, r.op, "AttemptTimeout", "read all of it within the operation")
+			}
+		}
+	}
+	for c := range p.root.Preorder((*ast.CallExpr)(nil)) {
+		call := c.Node().(*ast.CallExpr)
+		if !p.isCall(call, hedgePath, "Op") || len(call.Args) != 4 {
 			continue
 		}
-		lit := p.policyLiteral(r.policy)
-		if lit == nil {
-			continue
+		value := p.literal(p.value(call.Args[3]), hedgePath, "Value")
+		if sig, ok := p.TypesInfo.TypeOf(call).(*types.Signature); ok && value != nil && keyed(value) && field(value, "Hold") == nil {
+			flag(call, sig.Results(), call.Args[2], "hedge.Op without Hold", "read all of it within the operation, or set Hold")
 		}
-		timeout := field(lit, "AttemptTimeout")
-		if n, known := p.number(timeout); timeout == nil || known && n <= 0 {
-			continue
-		}
-		tuple, ok := p.TypesInfo.TypeOf(r.call).(*types.Tuple)
-		if !ok || tuple.Len() != 2 || !holdsContext(tuple.At(0).Type()) {
-			continue
-		}
-		if op := p.opLiteral(r.op); op != nil && setsBody(op) {
-			continue
-		}
-		p.report(r.call, fmt.Sprintf("AttemptTimeout ends the context of this %s as soon as the operation returns: read all of it within the operation",
-			types.TypeString(tuple.At(0).Type(), types.RelativeTo(p.Pkg))))
 	}
 }
 

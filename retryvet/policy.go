@@ -193,14 +193,15 @@ func (p *pass) exits(call *ast.CallExpr) bool {
 	return false
 }
 
-// durations are the fields and parameters that take a duration.
-var durations = map[string][]string{
-	"Policy":       {"MaxElapsed", "AttemptTimeout", "MaxRetryAfter"},
-	"Exponential":  {"Base", "Max"},
-	"Linear":       {"Base", "Max"},
-	"Fibonacci":    {"Base", "Max"},
-	"Decorrelated": {"Base", "Max"},
-	"RatioBudget":  {"Window"},
+// durations are the fields that take a duration, by type.
+var durations = map[[2]string][]string{
+	{retryPath, "Policy"}:       {"MaxElapsed", "AttemptTimeout", "MaxRetryAfter"},
+	{retryPath, "Exponential"}:  {"Base", "Max"},
+	{retryPath, "Linear"}:       {"Base", "Max"},
+	{retryPath, "Fibonacci"}:    {"Base", "Max"},
+	{retryPath, "Decorrelated"}: {"Base", "Max"},
+	{retryPath, "RatioBudget"}:  {"Window"},
+	{hedgePath, "Hedge"}:        {"Delay", "MinDelay", "MaxDelay"},
 }
 
 // nanoseconds finds durations without a unit: Constant(5) waits for 5 ns. Tests
@@ -218,7 +219,7 @@ func nanoseconds(p *pass) {
 		switch n := c.Node().(type) {
 		case *ast.CompositeLit:
 			for name, fields := range durations {
-				if isNamed(p.TypesInfo.TypeOf(n), retryPath, name) {
+				if isNamed(p.TypesInfo.TypeOf(n), name[0], name[1]) {
 					for _, f := range fields {
 						flag(field(n, f), f)
 					}

@@ -14,6 +14,7 @@ import (
 type run struct {
 	cursor inspector.Cursor
 	call   *ast.CallExpr
+	pkg    string // retry or hedge
 	name   string // Do, Run, Supervise, Ticks or NewTicker
 	ctx    ast.Expr
 	policy ast.Expr
@@ -29,14 +30,17 @@ func (p *pass) runs() []run {
 	for c := range p.root.Preorder((*ast.CallExpr)(nil)) {
 		call := c.Node().(*ast.CallExpr)
 		path, name := p.callee(call)
-		if path != retryPath || len(call.Args) < 2 {
+		if path != retryPath && path != hedgePath || len(call.Args) < 2 {
 			continue
 		}
-		switch r := (run{cursor: c, call: call, name: name, ctx: call.Args[0], policy: call.Args[1]}); name {
-		case "Do", "Run", "Supervise":
+		switch r := (run{cursor: c, call: call, pkg: "retry", name: name, ctx: call.Args[0], policy: call.Args[1]}); {
+		case path == hedgePath && name == "Do":
+			r.pkg = "hedge"
+			fallthrough
+		case path == retryPath && (name == "Do" || name == "Run" || name == "Supervise"):
 			r.op = call.Args[len(call.Args)-1]
 			p.calls = append(p.calls, r)
-		case "Ticks", "NewTicker":
+		case path == retryPath && (name == "Ticks" || name == "NewTicker"):
 			p.calls = append(p.calls, r)
 		}
 	}
@@ -53,7 +57,7 @@ func (p *pass) callee(call *ast.CallExpr) (path, name string) {
 	return f.Pkg().Path(), f.Name()
 }
 
-// calls reports whether e is a call of the function.
+// isCall reports whether e is a call of one of the functions.
 func (p *pass) isCall(e ast.Expr, path string, names ...string) bool {
 	call, ok := ast.Unparen(e).(*ast.CallExpr)
 	if !ok {
@@ -212,6 +216,9 @@ func (p *pass) opLiteral(e ast.Expr) *ast.FuncLit {
 	e = p.value(e)
 	if p.isCall(e, retryPath, "Until") {
 		return p.opLiteral(e.(*ast.CallExpr).Args[0])
+	}
+	if p.isCall(e, hedgePath, "Op") || p.isCall(e, limitPath, "Op") {
+		return p.opLiteral(e.(*ast.CallExpr).Args[2])
 	}
 	lit, _ := e.(*ast.FuncLit)
 	return lit

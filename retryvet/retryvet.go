@@ -38,7 +38,7 @@ func checks() []check {
 		{"errorignored", "find runs whose error nobody looks at", ours, errorignored},
 		{"compared", "find errors of a run compared with ==, or asserted", ours, compared},
 		{"harness", "find tests that run the policy they gave to retrytest.New", ours, harness},
-		{"copied", "find copies of a Loop", ours, copied},
+		{"copied", "find copies of a Loop, a Hedge or a Limit", ours, copied},
 		{"loopctx", "find retry loops that sleep through the end of their context", contextual, loopctx},
 		{"foreign", "find calls of other retry libraries, and rewrite those that are understood", theirs, foreign},
 	}
@@ -49,6 +49,9 @@ const (
 	retryPath     = "github.com/goretry/retry"
 	retryhttpPath = retryPath + "/retryhttp"
 	retrytestPath = retryPath + "/retrytest"
+	retrysqlPath  = retryPath + "/retrysql"
+	hedgePath     = retryPath + "/hedge"
+	limitPath     = retryPath + "/limit"
 )
 
 func ours(path string) bool { return path == retryPath || strings.HasPrefix(path, retryPath+"/") }

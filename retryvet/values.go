@@ -56,17 +56,29 @@ func (p *pass) setBetween(v *types.Var, from, to token.Pos) bool {
 	return false
 }
 
-// copied finds copies of a Loop: each of the two decides without the other.
+// copied finds copies of what has state: each of the two goes on without the other.
+// Tests keep copies to try a Loop twice.
 func copied(p *pass) {
 	flag := func(e ast.Expr, how string) {
-		if !isNamed(p.TypesInfo.TypeOf(e), retryPath, "Loop") {
+		t, name := p.TypesInfo.TypeOf(e), ""
+		switch {
+		case isNamed(t, retryPath, "Loop"):
+			name = "retry.Loop"
+		case isNamed(t, hedgePath, "Hedge"):
+			name = "hedge.Hedge"
+		case isNamed(t, limitPath, "Limit"):
+			name = "limit.Limit"
+		default:
+			return
+		}
+		if p.inTest(e) || p.TypesInfo.Types[e].IsType() {
 			return
 		}
 		switch e := ast.Unparen(e).(type) {
 		case *ast.CompositeLit, *ast.CallExpr:
 			return // a new one
 		default:
-			p.report(e, fmt.Sprintf("%s copies a retry.Loop, whose copies do not know of each other: use a pointer", how))
+			p.report(e, fmt.Sprintf("%s copies a %s, and the copies do not know of each other: use a pointer", how, name))
 		}
 	}
 	for c := range p.root.Preorder((*ast.AssignStmt)(nil), (*ast.ValueSpec)(nil), (*ast.CallExpr)(nil), (*ast.ReturnStmt)(nil),
