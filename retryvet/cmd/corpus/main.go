@@ -42,7 +42,8 @@ type module struct {
 // A result is what became of one module.
 type result struct {
 	module
-	candidates, loaded int
+	candidates, looked int // packages
+	partly             int // of those looked at: an import is missing
 	findings           map[string]int
 	lines              []string
 }
@@ -67,7 +68,7 @@ func main() {
 		}
 		if r.candidates > 0 {
 			all = append(all, r)
-			log.Printf("%s: %d of %d packages, %v", m.Path, r.loaded, r.candidates, r.findings)
+			log.Printf("%s: %d of %d packages, %v", m.Path, r.looked, r.candidates, r.findings)
 		}
 	}
 	write(os.Stdout, all)
@@ -105,9 +106,16 @@ func look(m module) (result, error) {
 	if err != nil {
 		return r, err
 	}
-	pkgs = slices.DeleteFunc(pkgs, func(p *packages.Package) bool { return len(p.Errors) > 0 || p.Types == nil || len(p.Syntax) == 0 })
-	r.loaded = len(pkgs)
-	graph, err := checker.Analyze([]*analysis.Analyzer{retryvet.Analyzer}, pkgs, nil)
+	pkgs = slices.DeleteFunc(pkgs, func(p *packages.Package) bool { return p.Types == nil || len(p.Syntax) == 0 })
+	r.looked = len(pkgs)
+	for _, p := range pkgs {
+		if len(p.Errors) > 0 {
+			r.partly++
+		}
+	}
+	despite := *retryvet.Analyzer // an import that is missing leaves most types known
+	despite.RunDespiteErrors = true
+	graph, err := checker.Analyze([]*analysis.Analyzer{&despite}, pkgs, nil)
 	if err != nil {
 		return r, err
 	}
@@ -165,15 +173,16 @@ func candidates(m module) ([]string, error) {
 // write prints the table, and after it every finding.
 func write(w io.Writer, all []result) {
 	columns := map[string]bool{}
-	var candidates, loaded int
+	var candidates, looked, partly int
 	for _, r := range all {
 		candidates += r.candidates
-		loaded += r.loaded
+		looked += r.looked
+		partly += r.partly
 		for check := range r.findings {
 			columns[check] = true
 		}
 	}
-	fmt.Fprintf(w, "%d modules have packages to look at: %d, of which %d loaded.\n\n", len(all), candidates, loaded)
+	fmt.Fprintf(w, "%d modules have packages that a check could report something in: %d. %d were looked at, %d of them with imports missing.\n\n", len(all), candidates, looked, partly)
 	var checks []string
 	for check := range columns {
 		checks = append(checks, check)
@@ -185,7 +194,7 @@ func write(w io.Writer, all []result) {
 		if len(r.lines) == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "| %s | %s | %d |", r.Path, r.Version, r.loaded)
+		fmt.Fprintf(w, "| %s | %s | %d |", r.Path, r.Version, r.looked)
 		for _, check := range checks {
 			fmt.Fprintf(w, " %d |", r.findings[check])
 		}

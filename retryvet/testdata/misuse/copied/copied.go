@@ -4,7 +4,20 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/limit"
 )
+
+var slow hedge.Hedge
+var places = limit.Limit{Start: 5}
+
+func state() {
+	h := slow   // want `this assignment copies a hedge.Hedge`
+	l := places // want `this assignment copies a limit.Limit`
+	_, _ = &h, &l
+	p := &slow
+	_ = p.Wait()
+}
 
 type job struct{ loop retry.Loop }
 

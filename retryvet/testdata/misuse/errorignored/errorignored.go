@@ -2,9 +2,18 @@ package errorignored
 
 import (
 	"context"
+	"database/sql"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/retrysql"
 )
+
+func hedged(ctx context.Context, p retry.Policy, h *hedge.Hedge, db *sql.DB) {
+	hedge.Do(ctx, p, h, func(context.Context) (int, error) { return 1, nil })                   // want `nobody learns that hedge.Do gave up`
+	retrysql.Tx(ctx, db, p, nil, func(context.Context, *sql.Tx) (int, error) { return 1, nil }) // want `nobody learns that retrysql.Tx gave up`
+	_, _ = retrysql.Tx(ctx, db, p, nil, func(context.Context, *sql.Tx) (int, error) { return 1, nil })
+}
 
 func op(context.Context) error { return nil }
 

@@ -4,7 +4,13 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/hedge"
 )
+
+var hedges = []hedge.Hedge{
+	{Delay: 20}, // want `Delay is 20 ns here`
+	{Delay: hedge.Never},
+}
 
 const five = 5
 

@@ -9,7 +9,17 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/hedge"
 )
+
+func hedged(ctx context.Context, p retry.Policy, h *hedge.Hedge) {
+	_, _ = hedge.Do(ctx, p, h, get)                                   // want `hedge.Do ends the context of this \*net/http.Response`
+	_ = hedge.Op(p, h, get, hedge.Value[*http.Response]{})            // want `hedge.Op without Hold ends the context`
+	_ = hedge.Op(p, h, get, hedge.Value[*http.Response]{Hold: holds}) // it keeps the context
+	_, _ = hedge.Do(ctx, p, h, func(context.Context) (text, error) { return text{}, nil })
+}
+
+func holds(r *http.Response, _ context.CancelFunc) *http.Response { return r }
 
 var policy = retry.Policy{AttemptTimeout: time.Second}
 
