@@ -54,6 +54,10 @@ func libraryOf(path string) *library {
 	return nil
 }
 
+func (l *library) is(other *library) bool {
+	return l != nil && l.title == other.title && l.version == other.version
+}
+
 // migration is one call of another library on its way here.
 type migration struct {
 	*pass
@@ -101,9 +105,8 @@ func foreign(p *pass) {
 			}
 		}
 	}
-	blocked := p.blocked(all)
 	for _, m := range all {
-		m.refusal = blocked
+		m.refusal = p.blocked(m.lib)
 		if reason := m.lib.plan(m); m.refusal == "" {
 			m.refusal = reason
 		}
@@ -175,17 +178,18 @@ func (p *pass) of(id *ast.Ident) (*library, string) {
 	return libraryOf(obj.Pkg().Path()), obj.Name()
 }
 
-// blocked returns why no call of the package can be rewritten, "" if they can.
-func (p *pass) blocked(all []*migration) string {
+// blocked returns why no call of the library can be rewritten in this package, ""
+// if they can.
+func (p *pass) blocked(lib *library) string {
 	for c := range p.root.Preorder((*ast.Ident)(nil)) {
-		if lib, name := p.of(c.Node().(*ast.Ident)); lib != nil && slices.Contains(lib.errors, name) {
+		if other, name := p.of(c.Node().(*ast.Ident)); other.is(lib) && slices.Contains(lib.errors, name) {
 			return "the package uses " + name + ", which has no exact counterpart"
 		}
 	}
 	return ""
 }
 
-// marksElsewhere refuses all if an error is marked as permanent anywhere but in
+// marksElsewhere refuses all of a library if an error is marked as permanent anywhere but in
 // an operation that is written in its call: a run here would not know that mark.
 func (p *pass) marksElsewhere(all []*migration) {
 	for c := range p.root.Preorder((*ast.Ident)(nil)) {
@@ -198,7 +202,7 @@ func (p *pass) marksElsewhere(all []*migration) {
 			continue
 		}
 		for _, m := range all {
-			if m.refusal == "" {
+			if m.refusal == "" && m.lib.is(lib) {
 				m.refusal = name + " is called outside of an operation that is written in its call: the error would be retried for ever"
 			}
 		}

@@ -37,6 +37,9 @@ func outerctx(p *pass) {
 			case *ast.DeferStmt:
 				return false // it cleans up when the attempt's context may have ended
 			case *ast.CallExpr:
+				if p.isCall(n, retryPath, "AttemptNumber") {
+					break // it asks about the run around this one
+				}
 				for _, arg := range n.Args {
 					flag(arg)
 				}
@@ -71,12 +74,12 @@ func sleepinop(p *pass) {
 	}
 }
 
-// nested finds retries around retries.
+// nested finds retries around retries. Tests nest them to see what happens.
 func nested(p *pass) {
 	runs := p.runs()
 	for _, outer := range runs {
 		op := p.opLiteral(outer.op)
-		if op == nil || outer.name == "Supervise" || !p.multiplies(outer.policy) {
+		if op == nil || outer.name == "Supervise" || p.inTest(op) || !p.multiplies(outer.policy) {
 			continue
 		}
 		ast.Inspect(op.Body, func(n ast.Node) bool {
@@ -162,7 +165,7 @@ func timeoutbody(p *pass) {
 	for _, r := range p.runs() {
 		results, _ := p.TypesInfo.TypeOf(r.call).(*types.Tuple)
 		switch {
-		case r.pkg == "hedge":
+		case r.pkg == "hedge" && p.opLiteral(r.op) != nil: // another may give the value a context of its own
 			flag(r.call, results, r.op, "hedge.Do", "read all of it within the operation, or use hedge.Op with Hold")
 		case r.name == "Do":
 			lit := p.policyLiteral(r.policy)
@@ -181,7 +184,7 @@ func timeoutbody(p *pass) {
 			continue
 		}
 		value := p.literal(p.value(call.Args[3]), hedgePath, "Value")
-		if sig, ok := p.TypesInfo.TypeOf(call).(*types.Signature); ok && value != nil && keyed(value) && field(value, "Hold") == nil {
+		if sig, ok := p.TypesInfo.TypeOf(call).(*types.Signature); ok && value != nil && keyed(value) && field(value, "Hold") == nil && p.opLiteral(call.Args[2]) != nil {
 			flag(call, sig.Results(), call.Args[2], "hedge.Op without Hold", "read all of it within the operation, or set Hold")
 		}
 	}

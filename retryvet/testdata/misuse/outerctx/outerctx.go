@@ -69,6 +69,10 @@ func right(ctx context.Context, p retry.Policy) error {
 		}
 		call(other)  // meant, it seems: another one than the run's
 		call(shared) // the package's
+		_ = retry.Run(ctx, p, func(context.Context) error {
+			println(retry.AttemptNumber(ctx)) // of the run around this one
+			return nil
+		})
 		return nil
 	})
 }
