@@ -251,15 +251,6 @@ func (p *pass) number(e ast.Expr) (value int64, ok bool) {
 	return constant.Int64Val(constant.ToInt(tv.Value))
 }
 
-// function returns the innermost function around c, itself included: a FuncDecl or
-// a FuncLit, nil outside of any.
-func function(c inspector.Cursor) ast.Node {
-	for f := range c.Enclosing((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
-		return f.Node()
-	}
-	return nil
-}
-
 // body returns the body of the outermost function around c, nil outside of any.
 func body(c inspector.Cursor) *ast.BlockStmt {
 	var outer *ast.BlockStmt
