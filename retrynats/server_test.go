@@ -24,7 +24,8 @@ func consume(t *testing.T, h *retrynats.Handler, js jetstream.JetStream, c jetst
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	consuming, err := retry.Do(ctx, leaderless, func(context.Context) (jetstream.ConsumeContext, error) {
-		return h.Consume(ctx, js, c) // not with the attempt's context, which ends with the attempt
+		//retryvet:ignore outerctx: the consumer outlives the attempt that starts it
+		return h.Consume(ctx, js, c)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -34,7 +34,8 @@ func consume(urls string) error {
 		if err != nil {
 			return nil, err
 		}
-		return handler.Consume(life, js, consumer) // not with ctx, which ends with the attempt
+		//retryvet:ignore outerctx: the consumer outlives the attempt that starts it
+		return handler.Consume(life, js, consumer)
 	})
 	if err != nil {
 		return err

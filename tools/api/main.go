@@ -16,7 +16,7 @@ import (
 )
 
 // library are the packages that users import.
-var library = []string{"./...", "./clockx/benbjohnson", "./otel", "./retrygrpc", "./retrynats"}
+var library = []string{"./...", "./clockx/benbjohnson", "./otel", "./retrygrpc", "./retrynats", "./retryvet"}
 
 func main() {
 	pkgs, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedDeps | packages.NeedSyntax | packages.NeedTypesInfo}, library...)
