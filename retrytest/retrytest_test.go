@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -296,19 +297,29 @@ func TestRunInsideOfARun(t *testing.T) {
 type foreign struct {
 	context.Context
 	done chan struct{}
-	err  error
+	over atomic.Bool
 }
 
 func (f *foreign) Done() <-chan struct{} { return f.done }
-func (f *foreign) Err() error            { return f.err }
+
+func (f *foreign) Err() error {
+	if f.over.Load() {
+		return context.Canceled
+	}
+	return nil
+}
+
+func (f *foreign) cancel() {
+	f.over.Store(true)
+	close(f.done)
+}
 
 func TestCancelOfAForeignContext(t *testing.T) {
 	for range 500 {
 		ctx := &foreign{Context: context.Background(), done: make(chan struct{})}
 		h := retrytest.New(t, policy())
 		err := retry.Run(ctx, h.Policy, func(context.Context) error {
-			close(ctx.done)
-			ctx.err = context.Canceled
+			ctx.cancel()
 			return errDown
 		})
 		if !errors.Is(err, context.Canceled) {
