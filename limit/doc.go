@@ -5,7 +5,7 @@
 //
 //	user, err := retry.Do(ctx, policy, limit.Op(&users, policy, fetchUser))
 //
-// It ends the outages that no retry budget can: those in which the server's queue
+// It ends outages that a retry budget cannot: those in which the server's queue
 // is longer than the clients' timeout, so that every answer comes too late, also
 // the answers to first attempts. Fewer calls in flight make the queue shorter. An
 // attempt over the bound fails at once with [ErrLimited], which the policy may

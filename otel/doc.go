@@ -1,6 +1,6 @@
 // Package otelretry shows retried calls in OpenTelemetry: traces in which the
 // attempts and the waits between them can be seen, and metrics that tell which
-// operations live on retries. Put [Hooks] into the policies of a program:
+// operations depend on retries. Put [Hooks] into the policies of a program:
 //
 //	policy.Hooks = otelretry.Hooks()
 //
