@@ -13,7 +13,7 @@ dashboard:
 	go run ./dashboards >dashboards/grafana.new
 	mv dashboards/grafana.new dashboards/grafana.json
 
-# Half an hour of fuzzing; what it finds lands in testdata.
+# 25 minutes of fuzzing; what it finds lands in testdata.
 fuzz:
 	go test -run '^$$' -fuzz FuzzBackoffs -fuzztime 3m .
 	go test -run '^$$' -fuzz FuzzBudgets -fuzztime 3m .
