@@ -49,8 +49,8 @@ type Policy struct {
 	Backoff Backoff
 
 	// ThrottleBackoff takes Backoff's place after a Throttled error: a server
-	// that is too busy wants longer waits than one that hiccuped. Nil means
-	// Backoff.
+	// that is too busy needs longer waits than one that failed for a moment. Nil
+	// means Backoff.
 	ThrottleBackoff Backoff
 
 	// MaxRetryAfter is the longest wait a server may ask for. A longer one ends

@@ -10,19 +10,19 @@ import (
 // returns nil when op does, and an *[Error] when ctx ends or the policy gives up.
 // A MaxAttempts of 0 means no limit here.
 //
-// An op that fails after it was up for healthy or longer has done its work. Its run
+// healthy is how long op must be up to count as healthy. Zero or less means a
+// minute, on Policy.Clock. If op fails after it was up for healthy or longer, its run
 // ends as a success, and that failure costs the budget nothing. After the
 // backoff's first wait a new run begins, which counts attempts, elapsed time and
 // waits from zero. If ctx ends before that, the *Error has no attempts, and its
 // Errs hold that failure. An op that fails sooner stays within its run, and the
-// waits grow: choose healthy longer than a broken op usually stays up. Zero or less
-// means a minute, on Policy.Clock.
+// waits grow: choose healthy longer than a broken op usually stays up.
 //
 // The failure of a healthy op is judged as any other: a [Permanent] one, one that
 // Policy.NonIdempotent forbids to repeat, a server that asks for more than
 // Policy.MaxRetryAfter, and a wait that would outlast the caller's deadline end
-// Supervise. Policy.AttemptTimeout limits how long op may stay up, which is hardly
-// ever meant. Supervise panics if ctx or op is nil.
+// Supervise. Policy.AttemptTimeout limits how long op may stay up: leave it
+// zero unless you want that. Supervise panics if ctx or op is nil.
 func Supervise(ctx context.Context, p Policy, healthy time.Duration, op func(context.Context) error) error {
 	if op == nil {
 		panic("retry: nil op")

@@ -84,7 +84,7 @@ func (v *Virtual) AfterFunc(d time.Duration, f func()) (stop func() bool) {
 // decides when the deadline has passed: an earlier deadline of ctx on another
 // clock stays in force, but never replaces it. Below a cancelable ctx, contexts
 // that the standard library derives from the new one report Canceled, not
-// DeadlineExceeded, when the deadline passes; [context.Cause] tells the truth in
+// DeadlineExceeded, when the deadline passes; [context.Cause] returns cause in
 // all of them.
 func (v *Virtual) WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
 	child, expire, cancel := deadline.New(ctx, v.Now().Add(d), cause)

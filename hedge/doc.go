@@ -16,7 +16,7 @@
 //   - The first attempt runs on the caller's goroutine. If it ends before the
 //     delay, that is all: success or failure, which is the retry policy's business.
 //   - After the delay the second attempt starts, unless the caller's context has
-//     ended, a server has asked to be left alone, or a budget refuses it. See
+//     ended, a server has asked for a pause, or a budget refuses it. See
 //     [Summary].Refused.
 //   - The first success is the call's result, and so is the first error that is
 //     Permanent to the policy. The contexts of the other attempts end with the

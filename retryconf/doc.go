@@ -14,7 +14,7 @@
 // means what it does in [retry.Policy]; an empty text is the zero Policy:
 //
 //	name=fetch-user            or a Go string: name="fetch user"
-//	attempts=4                 or unlimited
+//	attempts=4                 1 or more, or unlimited
 //	max_elapsed=10s
 //	attempt_timeout=2s
 //	backoff=exponential(base,max,factor)

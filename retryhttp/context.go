@@ -62,7 +62,7 @@ func Idempotent(ctx context.Context, yes bool) context.Context {
 	return settingsOf(ctx).with(ctx, func(s *settings) { s.idempotent = &yes })
 }
 
-// GaveUp returns why the retries that a response ended were given up. It returns
+// GaveUp returns why no further attempt followed the one that got resp. It returns
 // nil if the response is an answer, which is one that the policy would not retry
 // and that [Transport.Check] did not object to, and if it is not from a [Transport]
 // or [Download].

@@ -2,7 +2,7 @@
 //
 //	client := &http.Client{Transport: &retryhttp.Transport{Policy: policy}}
 //
-// makes a typed call of one, and a download that goes on after a break:
+// It also has a typed call, and a download that continues after a break:
 //
 //	user, err := retryhttp.JSON[User](ctx, http.DefaultClient, policy, req)
 //	resp, err := retryhttp.Download(ctx, http.DefaultClient, policy, req)
@@ -21,8 +21,8 @@
 //     server refused it with 421, refused its HTTP/2 stream, or turned it away with
 //     429, or the 403 of a rate limit, and a time to come back. A 503 proves
 //     nothing, whatever it says: a gateway gives it for requests that ran.
-//   - None whose body cannot be sent again ([ErrNotReplayable]), after 101
-//     Switching Protocols, and once its response is the caller's. [Download] goes
+//   - No request whose body cannot be sent again ([ErrNotReplayable]), none after 101
+//     Switching Protocols, and none once the caller has its response. [Download] goes
 //     on where its body broke off.
 //   - The header Stripe-Should-Retry overrides the status, but proves nothing.
 //   - What [Transport.Check] says of a response goes before the status and that
@@ -36,9 +36,9 @@
 // The last attempt's response as it came, with its body unread and no error,
 // whatever its status: what net/http alone would have returned. Its Request is the
 // caller's, in the context of its attempt if that was not the first:
-// [retry.AttemptNumber] tells which, and [GaveUp] why there was no further one. If
-// it had no response, or if the request's
-// context has ended, a *[retry.Error]. Responses that are not returned are drained
+// [retry.AttemptNumber] tells which, and [GaveUp] why there was no further one. The
+// caller gets a *[retry.Error] if the last attempt had no response, or if the
+// request's context has ended. Responses that are not returned are drained
 // and closed before the wait.
 //
 // A request that succeeds at once goes out as the caller made it, but in a shallow

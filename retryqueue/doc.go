@@ -27,7 +27,7 @@
 //     [retry.Do]. A Backoff is told the retry's number, and never the wait before.
 //   - NonIdempotent judges errors only. A message whose handler crashed, or whose
 //     acknowledgement was lost, is delivered again all the same. So a handler must
-//     bear to see a message twice.
+//     be idempotent.
 //   - Budget is asked by each delivery that failed, as a run of its own that asks for
 //     its first retry. It holds no place while the message waits. A refused retry is
 //     put off and not given up.

@@ -24,8 +24,8 @@
 //  4. If COMMIT fails, the error decides. The server's word that it rolled back is
 //     believed: SQLSTATE classes 40 (without 40003) and 23 and 25P02, MySQL's 1213
 //     and 1205, SQLite's BUSY, LOCKED and CONSTRAINT. Then rule 2 holds. After
-//     [database/sql.ErrTxDone], by which a fn is found out that has ended the
-//     transaction itself, the run stops. Anything else is a [CommitError]: the
+//     [database/sql.ErrTxDone], which says that fn has ended the transaction
+//     itself, the run stops. Anything else is a [CommitError]: the
 //     transaction may have happened. Marks of [retry.Stop] and [retry.After] in an
 //     error of COMMIT count for nothing.
 //  5. With an error comes the zero value: what fn returned did not happen.
