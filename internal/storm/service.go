@@ -423,12 +423,3 @@ func (s *service) end(i int32, outcome kind) {
 		s.free = append(s.free, i)
 	}
 }
-
-// part returns the progress of the i-th of n parts.
-func part(progress func(float64), i, n int) func(float64) {
-	return func(done float64) {
-		if progress != nil {
-			progress((float64(i) + done) / float64(n))
-		}
-	}
-}
