@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/goretry/retry/internal/storm"
 )
@@ -78,29 +79,24 @@ func (p panel) extent() (x, y float64) {
 	return max(x, 1e-9), max(y, 1e-9)
 }
 
+func attempts(b storm.Bucket) int  { return b.Sent }
+func successes(b storm.Bucket) int { return b.Good }
+
 // perSecond returns a number for each second of a result, in a mean run, at the
 // second's middle.
 func perSecond(r *storm.Result, number func(storm.Bucket) int) (points []point) {
-	n := max(int(1e9/r.Bucket), 1)
-	for i := 0; i+n <= len(r.Buckets); i += n {
-		sum := 0
-		for _, b := range r.Buckets[i : i+n] {
-			sum += number(b)
-		}
-		middle := (float64(i) + float64(n)/2) * r.Bucket.Seconds()
-		points = append(points, point{x: middle, y: float64(sum) / (float64(n) * r.Bucket.Seconds() * float64(r.Runs))})
+	for at := time.Second; int(at/r.Bucket) <= len(r.Buckets); at += time.Second {
+		n := number(r.Sum(at-time.Second, at))
+		points = append(points, point{x: at.Seconds() - .5, y: float64(n) / float64(r.Runs)})
 	}
 	return points
 }
 
-// held returns how many requests are held at the end of each second.
-func held(r *storm.Result) (points []point) {
-	sum := 0
-	n := max(int(1e9/r.Bucket), 1)
-	for i, b := range r.Buckets {
-		if sum += b.Sent - b.Done; i%n == n-1 {
-			points = append(points, point{x: float64(i+1) * r.Bucket.Seconds(), y: float64(sum) / float64(r.Runs)})
-		}
+// backlog returns how many seconds of work a server that does so much per second
+// holds, at the end of each second.
+func backlog(r *storm.Result, capacity float64) (points []point) {
+	for at := time.Second; int(at/r.Bucket) <= len(r.Buckets); at += time.Second {
+		points = append(points, point{x: at.Seconds(), y: r.Held(at) / capacity})
 	}
 	return points
 }

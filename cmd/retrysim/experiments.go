@@ -25,7 +25,7 @@ func experiment(name, title string, rows any, header ...string) *report {
 	return &report{title: title, header: header, doc: map[string]any{"experiment": name, "rows": rows}, figure: figure{height: 230}}
 }
 
-func contention(o *options) func() (job, error) {
+func contention(o *options) (check func() error, do job) {
 	x := storm.PublishedContention
 	o.add(
 		param{"clients", &x.Clients, 1, many, "", "`numbers` of clients"},
@@ -36,23 +36,21 @@ func contention(o *options) func() (job, error) {
 		param{"max", &x.Max, 1e-9, forever, "", "longest backoff, a `time`"},
 		param{"seed", &x.Seed, 0, 0, "", "`number` that all chance follows from"},
 	)
-	return func() (job, error) {
-		return func(context.Context) (*report, error) {
-			x.Progress = o.progress
-			rows := x.Run()
-			r := experiment("contention", "Contention: N clients update the same row", rows, "clients", "policy", "calls", "time")
-			r.figure.panels = []panel{{y: "calls until all have written", x: "clients"}, {y: "seconds until then", x: "clients"}}
-			for _, row := range rows {
-				r.add(row.Clients, row.Policy, fmt.Sprintf("%.1f", row.Calls), fmt.Sprintf("%.0f ms", row.TimeMS))
-				r.figure.point(0, row.Policy, float64(row.Clients), row.Calls)
-				r.figure.point(1, row.Policy, float64(row.Clients), row.TimeMS/1000)
-			}
-			return r, nil
-		}, nil
+	return nil, func(context.Context) (*report, error) {
+		x.Progress = o.progress
+		rows := x.Run()
+		r := experiment("contention", "Contention: N clients update the same row", rows, "clients", "policy", "calls", "time")
+		r.figure.panels = []panel{{y: "calls until all have written", x: "clients"}, {y: "seconds until then", x: "clients"}}
+		for _, row := range rows {
+			r.add(row.Clients, row.Policy, fmt.Sprintf("%.1f", row.Calls), fmt.Sprintf("%.0f ms", row.TimeMS))
+			r.figure.point(0, row.Policy, float64(row.Clients), row.Calls)
+			r.figure.point(1, row.Policy, float64(row.Clients), row.TimeMS/1000)
+		}
+		return r, nil
 	}
 }
 
-func amplification(o *options) func() (job, error) {
+func amplification(o *options) (check func() error, do job) {
 	s, each := storm.PublishedAmplification, 10.0
 	failures, attempts, ratio, apart := []float64{.1, .5, 1}, 4, .1, false
 	s.Duration = time.Minute
@@ -66,25 +64,22 @@ func amplification(o *options) func() (job, error) {
 		param{"each", &apart, 0, 0, "", "each client has a budget of its own, else all share one"},
 		param{"seed", &s.Seed, 0, 0, "", "`number` that all chance follows from"},
 	)
-	return func() (job, error) {
-		s.Rate, s.Shared = each*float64(s.Processes), !apart
-		return func(context.Context) (*report, error) {
-			s.Progress = o.progress
-			rows := storm.Amplification(s, failures, attempts, ratio)
-			r := experiment("amplification", "Amplification: a share of all requests fails", rows, "failure", "policy", "load", "success")
-			const x = "share of requests that fail"
-			r.figure.panels = []panel{{y: "requests sent per call", x: x}, {y: "share of calls that succeed", x: x}}
-			for _, row := range rows {
-				r.add(row.Failure, row.Policy, fmt.Sprintf("%.3f", row.Load), fmt.Sprintf("%.3f", row.Success))
-				r.figure.point(0, row.Policy, row.Failure, row.Load)
-				r.figure.point(1, row.Policy, row.Failure, row.Success)
-			}
-			return r, nil
-		}, nil
+	return nil, func(context.Context) (*report, error) {
+		s.Rate, s.Shared, s.Progress = each*float64(s.Processes), !apart, o.progress
+		rows := storm.Amplification(s, failures, attempts, ratio)
+		r := experiment("amplification", "Amplification: a share of all requests fails", rows, "failure", "policy", "load", "success")
+		const x = "share of requests that fail"
+		r.figure.panels = []panel{{y: "requests sent per call", x: x}, {y: "share of calls that succeed", x: x}}
+		for _, row := range rows {
+			r.add(row.Failure, row.Policy, fmt.Sprintf("%.3f", row.Load), fmt.Sprintf("%.3f", row.Success))
+			r.figure.point(0, row.Policy, row.Failure, row.Load)
+			r.figure.point(1, row.Policy, row.Failure, row.Success)
+		}
+		return r, nil
 	}
 }
 
-func collapse(o *options) func() (job, error) {
+func collapse(o *options) (check func() error, do job) {
 	x := storm.PublishedCollapse
 	spike := x.Spikes[0]
 	lasts := spike.To - spike.From
@@ -104,20 +99,21 @@ func collapse(o *options) func() (job, error) {
 		param{"trials", &x.Trials, 1, many, "", "`number` of trials to take the median of"},
 		param{"seed", &x.Seed, 0, 0, "", "`number` that all chance follows from"},
 	)
-	return func() (job, error) {
-		if spike.From >= x.Duration {
-			return nil, fmt.Errorf("-at: want a spike that begins before the end after %v", x.Duration)
-		}
-		spike.To = spike.From + lasts
-		x.Spikes = []storm.Spike{spike}
-		if !o.given("windows") {
-			x.Windows = slices.DeleteFunc(slices.Clone(x.Windows), func(d time.Duration) bool { return d >= x.Duration })
-			x.Windows = append(x.Windows, x.Duration)
-		}
-		if ordered := slices.Compact(slices.Sorted(slices.Values(x.Windows))); len(ordered) < 2 || !slices.Equal(ordered, x.Windows) || slices.Max(ordered) > x.Duration {
-			return nil, errors.New("-windows: want two times or more, in order, up to -duration, such as 5s,20s,80s")
-		}
-		return func(context.Context) (*report, error) {
+	return func() error {
+			if spike.From >= x.Duration {
+				return fmt.Errorf("-at: want a spike that begins before the end after %v", x.Duration)
+			}
+			spike.To = spike.From + lasts
+			x.Spikes = []storm.Spike{spike}
+			if !o.given("windows") {
+				x.Windows = slices.DeleteFunc(slices.Clone(x.Windows), func(d time.Duration) bool { return d >= x.Duration })
+				x.Windows = append(x.Windows, x.Duration)
+			}
+			if ordered := slices.Compact(slices.Sorted(slices.Values(x.Windows))); len(ordered) < 2 || !slices.Equal(ordered, x.Windows) || slices.Max(ordered) > x.Duration {
+				return errors.New("-windows: want two times or more, in order, up to -duration, such as 5s,20s,80s")
+			}
+			return nil
+		}, func(context.Context) (*report, error) {
 			x.Progress = o.progress
 			rows := x.Run()
 			r := experiment("collapse", "Collapse: a spike, and what retries make of it", rows, "goodput")
@@ -128,23 +124,22 @@ func collapse(o *options) func() (job, error) {
 			sent := panel{y: "requests sent per second", x: "seconds", from: spike.From.Seconds(), to: spike.To.Seconds(), band: "spike", names: true}
 			good := sent
 			good.y = "calls begun in that second that succeed, per second"
+			names := []string{"no retries", "retries at once", fmt.Sprintf("backoff of %g s", x.Base.Seconds()), "at once + budget"}
 			for i, row := range rows {
 				cells := []any{row.Policy}
 				for _, w := range row.Windows {
 					cells = append(cells, fmt.Sprintf("%.2f", w.Goodput))
 				}
 				r.add(append(cells, fmt.Sprintf("%.0f %%", 100*row.Down))...)
-				name := map[string]string{"none": "no retries", "naive": "retries at once", "backoff": fmt.Sprintf("backoff of %g s", x.Base.Seconds()), "token": "at once + budget"}[row.Policy]
-				sent.lines = append(sent.lines, series{name: name, color: i, points: perSecond(row.Result, func(b storm.Bucket) int { return b.Sent })})
-				good.lines = append(good.lines, series{name: name, color: i, points: perSecond(row.Result, func(b storm.Bucket) int { return b.Good })})
+				sent.lines = append(sent.lines, series{name: names[i], color: i, points: perSecond(row.Result, attempts)})
+				good.lines = append(good.lines, series{name: names[i], color: i, points: perSecond(row.Result, successes)})
 			}
 			r.figure.panels = []panel{sent, good}
 			return r, nil
-		}, nil
-	}
+		}
 }
 
-func herd(o *options) func() (job, error) {
+func herd(o *options) (check func() error, do job) {
 	x := storm.DocumentedHerd
 	o.add(
 		param{"clients", &x.Clients, 1, many, "", "`number` of clients"},
@@ -154,68 +149,63 @@ func herd(o *options) func() (job, error) {
 		param{"trials", &x.Trials, 1, many, "", "`number` of trials to take the mean of"},
 		param{"seed", &x.Seed, 0, 0, "", "`number` that all chance follows from"},
 	)
-	return func() (job, error) {
-		return func(context.Context) (*report, error) {
-			rows := x.Run()
-			r := experiment("herd", "Herd: all clients fail at the same instant", rows, "policy", "retry", "peak")
-			r.figure.panels = []panel{{x: "seconds after the failure", y: fmt.Sprintf("first retries that arrive in %v; the policy without jitter is not drawn", x.Bucket)}}
-			for _, row := range rows {
-				r.add(row.Policy, row.Retry, fmt.Sprintf("%.1f", row.Peak))
-				if row.Retry > 1 || row.Policy == "none" { // which is one point, ten times as high
-					continue
-				}
-				for i := range int(max(4*x.Base, 2*x.Bucket) / x.Bucket) {
-					n := 0.0
-					if i < len(row.Arrivals) {
-						n = row.Arrivals[i]
-					}
-					r.figure.point(0, row.Policy, (float64(i)+.5)*x.Bucket.Seconds(), n)
-				}
+	return nil, func(context.Context) (*report, error) {
+		rows := x.Run()
+		r := experiment("herd", "Herd: all clients fail at the same instant", rows, "policy", "retry", "peak")
+		r.figure.panels = []panel{{x: "seconds after the failure", y: fmt.Sprintf("first retries that arrive in %v; the policy without jitter is not drawn", x.Bucket)}}
+		for _, row := range rows {
+			r.add(row.Policy, row.Retry, fmt.Sprintf("%.1f", row.Peak))
+			if row.Retry > 1 || row.Policy == "none" { // which is one point, ten times as high
+				continue
 			}
-			return r, nil
-		}, nil
+			for i := range int(max(4*x.Base, 2*x.Bucket) / x.Bucket) {
+				n := 0.0
+				if i < len(row.Arrivals) {
+					n = row.Arrivals[i]
+				}
+				r.figure.point(0, row.Policy, (float64(i)+.5)*x.Bucket.Seconds(), n)
+			}
+		}
+		return r, nil
 	}
 }
 
-// layersRow is the result for one stack of layers.
-type layersRow struct {
-	Attempts int  `json:"attempts"`
-	Depth    int  `json:"depth"`
-	Guarded  bool `json:"guarded"` // the layers have Classify: retry.AlreadyRetried
-	Calls    int  `json:"calls"`   // requests that reach the server
-}
-
-func layers(o *options) func() (job, error) {
+func layers(o *options) (check func() error, do job) {
 	attempts, depths := []int{3, 4}, []int{1, 2, 3}
 	o.add(
 		param{"attempts", &attempts, 1, 100, "", "`numbers` of attempts in each layer"},
 		param{"depth", &depths, 1, 20, "", "`numbers` of layers"},
 	)
-	return func() (job, error) {
-		if calls := math.Pow(float64(slices.Max(attempts)), float64(slices.Max(depths))); calls > 1e6 {
-			return nil, fmt.Errorf("-depth: %d layers of %d attempts are %.2g calls, want at most 1e6", slices.Max(depths), slices.Max(attempts), calls)
-		}
-		return func(context.Context) (*report, error) {
-			var rows []layersRow
+	return func() error {
+			if calls := math.Pow(float64(slices.Max(attempts)), float64(slices.Max(depths))); calls > 1e6 {
+				return fmt.Errorf("-depth: %d layers of %d attempts are %.2g calls, want at most 1e6", slices.Max(depths), slices.Max(attempts), calls)
+			}
+			return nil
+		}, func(context.Context) (*report, error) {
+			type row struct {
+				Attempts int  `json:"attempts"`
+				Depth    int  `json:"depth"`
+				Guarded  bool `json:"guarded"` // the layers have Classify: retry.AlreadyRetried
+				Calls    int  `json:"calls"`   // requests that reach the server
+			}
+			var rows []row
+			r := experiment("layers", "Layers: every one of them retries", nil, "attempts", "layers", "guarded", "calls")
+			r.figure.panels = []panel{{x: "layers", y: "calls that reach the server"}}
 			for _, k := range attempts {
 				for _, n := range depths {
-					p := retry.Policy{MaxAttempts: k}
-					rows = append(rows, layersRow{k, n, false, storm.Layers(p, n)})
-					p.Classify = retry.AlreadyRetried
-					rows = append(rows, layersRow{k, n, true, storm.Layers(p, n)})
+					p, name := retry.Policy{MaxAttempts: k}, fmt.Sprintf("%d attempts", k)
+					for _, guarded := range []bool{false, true} {
+						if guarded {
+							p.Classify, name = retry.AlreadyRetried, fmt.Sprintf("%d, guarded", k)
+						}
+						calls := storm.Layers(p, n)
+						rows = append(rows, row{k, n, guarded, calls})
+						r.add(k, n, guarded, calls)
+						r.figure.point(0, name, float64(n), float64(calls))
+					}
 				}
 			}
-			r := experiment("layers", "Layers: every one of them retries", rows, "attempts", "layers", "guarded", "calls")
-			r.figure.panels = []panel{{x: "layers", y: "calls that reach the server"}}
-			for _, row := range rows {
-				r.add(row.Attempts, row.Depth, row.Guarded, row.Calls)
-				name := fmt.Sprintf("%d attempts", row.Attempts)
-				if row.Guarded {
-					name = fmt.Sprintf("%d, guarded", row.Attempts)
-				}
-				r.figure.point(0, name, float64(row.Depth), float64(row.Calls))
-			}
+			r.doc["rows"] = rows
 			return r, nil
-		}, nil
-	}
+		}
 }

@@ -45,7 +45,7 @@ func (x *scenario) findings() map[string]finding {
 // survives is the share of the seeds in which a policy must recover: 19 of 20.
 const survives = .95
 
-func find(o *options) func() (job, error) {
+func find(o *options) (check func() error, do job) {
 	what, steps := "outage", 7
 	loads, outages := []float64{.5, .6, .7, .8, .9}, []float64{.5, 1, 2, 4, 8}
 	o.add(
@@ -55,28 +55,27 @@ func find(o *options) func() (job, error) {
 		param{"outages", &outages, .1, 3600, "", "of the map: outages, in `seconds`"},
 	)
 	x := newScenario(o)
-	return func() (job, error) {
-		if err := x.check(o); err != nil {
-			return nil, err
-		}
-		switch {
-		case math.IsInf(x.MaxRate(), 0):
-			return nil, errors.New("-capacity: want one, or -workers: a server without a limit survives everything")
-		case x.spike > 0:
-			return nil, errors.New("-spike: find searches among outages")
-		case len(x.policies) > 1:
-			return nil, errors.New("-policy: want one")
-		}
-		if x.extended {
-			x.Duration = 0 // it is another for each value
-		}
-		for _, g := range x.guards {
-			g.set(&x.Service)
-		}
-		return func(ctx context.Context) (*report, error) {
+	return func() error {
+			switch err := x.check(o); {
+			case err != nil:
+				return err
+			case math.IsInf(x.MaxRate(), 0):
+				return errors.New("-capacity: want one, or -workers: a server without a limit survives everything")
+			case x.spike > 0:
+				return errors.New("-spike: find searches among outages")
+			case len(x.policies) > 1:
+				return errors.New("-policy: want one")
+			}
+			if x.extended {
+				x.Duration = 0 // it is another for each value
+			}
+			for _, g := range x.guards {
+				g.set(&x.Service)
+			}
+			return nil
+		}, func(ctx context.Context) (*report, error) {
 			return x.find(ctx, o, x.findings()[what], steps, loads, outages)
-		}, nil
-	}
+		}
 }
 
 // share returns in how many of the seeds the policy recovers, with a value set, and

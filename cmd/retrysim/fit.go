@@ -23,14 +23,15 @@ type entry struct {
 	status int
 }
 
-func fit(o *options) func() (job, error) {
+func fit(o *options) (check func() error, do job) {
 	var file string
 	o.add(param{"log", &file, 0, 0, "", "`file`: an access log, of JSON lines with time, duration and status, or in the common or combined format with the request's seconds behind; - for standard input"})
-	return func() (job, error) {
-		if file == "" {
-			return nil, errors.New("-log: want a file")
-		}
-		return func(context.Context) (*report, error) {
+	return func() error {
+			if file == "" {
+				return errors.New("-log: want a file")
+			}
+			return nil
+		}, func(context.Context) (*report, error) {
 			in := os.Stdin
 			if file != "-" {
 				f, err := os.Open(file)
@@ -45,8 +46,7 @@ func fit(o *options) func() (job, error) {
 				return nil, err
 			}
 			return fitted(entries, unread)
-		}, nil
-	}
+		}
 }
 
 // readLog reads all lines, and counts those that it cannot read.

@@ -19,25 +19,23 @@ import (
 
 var liveCommand = command{live, "live -policy 'attempts=4 budget=token' -processes 10 -rate 150/s -workers 10 -service 50ms -outage 3s -duration 40s"}
 
-func live(o *options) func() (job, error) {
+func live(o *options) (check func() error, do job) {
 	x := newScenario(o)
-	return func() (job, error) {
+	return func() error {
 		for _, name := range []string{"capacity", "latency", "slowdown", "closed", "network", "spike", "limit", "hedge"} {
 			if o.given(name) {
-				return nil, fmt.Errorf("-%s: live has an open load without guards, -workers and -service, and the loopback for a network", name)
+				return fmt.Errorf("-%s: live has an open load without guards, -workers and -service, and the loopback for a network", name)
 			}
 		}
 		if x.full == "refused" || x.answer == "refused" {
-			return nil, errors.New("-full, -outage-answer: live can hang, or answer 503 or 429")
+			return errors.New("-full, -outage-answer: live can hang, or answer 503 or 429")
 		}
-		if err := x.check(o); err != nil {
-			return nil, err
+		err := x.check(o)
+		if err == nil && (len(x.policies) > 1 || x.Workers == 0) {
+			err = errors.New("-policy, -workers: want one policy, and a worker or more")
 		}
-		if len(x.policies) > 1 || x.Workers == 0 {
-			return nil, errors.New("-policy, -workers: want one policy, and a worker or more")
-		}
-		return func(ctx context.Context) (*report, error) { return x.live(ctx, o) }, nil
-	}
+		return err
+	}, func(ctx context.Context) (*report, error) { return x.live(ctx, o) }
 }
 
 // live measures what happens in real time, then simulates it.
@@ -61,31 +59,19 @@ func (x *scenario) live(ctx context.Context, o *options) (*report, error) {
 	if ctx.Err() != nil {
 		r.notes = append(r.notes, "Interrupted: the measured run is shorter than the simulated ones.")
 	}
-	base := panel{x: "seconds", from: x.at.Seconds(), to: x.end.Seconds(), band: x.band()}
-	backlog := func(r *storm.Result) []point {
-		points := held(r)
-		for i := range points {
-			points[i].y /= x.MaxRate()
+	sent, good := x.panel("requests sent per second", x.MaxRate(), "capacity"), x.panel("calls begun in that second that succeed", 0, "")
+	waits := x.panel("backlog, in seconds of work", x.Timeout.Seconds(), "timeout")
+	for i, of := range []*storm.Result{rows[1].typical(x), measured} {
+		line := series{color: 2 - i, style: []string{"wide", ""}[i]}
+		for _, p := range []struct {
+			*panel
+			points []point
+		}{{&sent, perSecond(of, attempts)}, {&good, perSecond(of, successes)}, {&waits, backlog(of, x.MaxRate())}} {
+			line.points = p.points
+			p.lines = append(p.lines, line)
 		}
-		return points
 	}
-	good := func(r *storm.Result) []point { return perSecond(r, func(b storm.Bucket) int { return b.Good }) }
-	sent := func(r *storm.Result) []point { return perSecond(r, func(b storm.Bucket) int { return b.Sent }) }
-	for _, y := range []struct {
-		name  string
-		rule  float64
-		words string
-		of    func(*storm.Result) []point
-	}{
-		{"requests sent per second", x.MaxRate(), "capacity", sent},
-		{"calls begun in that second that succeed", 0, "", good},
-		{"backlog, in seconds of work", x.Timeout.Seconds(), "timeout", backlog},
-	} {
-		q := base
-		q.y, q.rule, q.ruleName = y.name, y.rule, y.words
-		q.lines = []series{{color: 2, style: "wide", points: y.of(rows[1].typical(x))}, {color: 1, points: y.of(measured)}}
-		r.figure.panels = append(r.figure.panels, q)
-	}
+	r.figure.panels = []panel{sent, good, waits}
 	return r, nil
 }
 

@@ -63,73 +63,62 @@ func open(f *os.File) stream {
 }
 
 // command is a thing to run: define adds its flags to a set, and returns what checks
-// them once they are read. That returns what to do.
+// them once they are read, and what to do then. check may be nil.
 type command struct {
-	define  func(o *options) func() (job, error)
+	define  func(o *options) (check func() error, do job)
 	example string
 }
 
 // job does what a command is for.
 type job func(ctx context.Context) (*report, error)
 
-var commands = map[string]command{
-	"try":  tryCommand,
-	"find": findCommand,
-	"live": liveCommand,
-	"fit":  fitCommand,
-}
+var commands = map[string]command{"try": tryCommand, "find": findCommand, "live": liveCommand, "fit": fitCommand}
 
 // run is the program. It returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr stream) int {
-	err := execute(ctx, args, stdout, stderr)
-	if wrong, ok := errors.AsType[usageError](err); ok {
-		fmt.Fprintf(stderr, "retrysim: %v; for example: retrysim %s\n", wrong.err, wrong.example)
-		return 2
-	}
+	code, err := execute(ctx, args, stdout, stderr)
 	if err != nil {
 		fmt.Fprintln(stderr, "retrysim:", err)
-		return 1
 	}
-	return 0
+	return code
 }
 
-// usageError is an argument that cannot be used, and how it is done right.
-type usageError struct {
-	err     error
-	example string
+// wrong says of an argument that cannot be used how it is done right.
+func (c command) wrong(err error) (code int, _ error) {
+	return 2, fmt.Errorf("%w; for example: retrysim %s", err, c.example)
 }
-
-func (e usageError) Error() string { return e.err.Error() }
 
 // execute runs one command.
-func execute(ctx context.Context, args []string, stdout, stderr stream) error {
+func execute(ctx context.Context, args []string, stdout, stderr stream) (code int, err error) {
 	help := []string{"-h", "-help", "--help", "help"}
 	if len(args) > 1 && slices.Contains(help, args[0]) {
 		args = append(args[1:], "-help") // help try is try -help
 	}
-	name, path := "", ""
+	path, table := "", commands
+	if len(args) > 0 && args[0] == "run" {
+		if path, table, args = "run ", experiments, args[1:]; len(args) == 0 {
+			args = help[:1]
+		}
+	}
+	name := ""
 	if len(args) > 0 {
 		name, args = args[0], args[1:]
 	}
-	if slices.Contains(help, name) || name == "run" && (len(args) == 0 || slices.Contains(help, args[0])) {
+	if slices.Contains(help, name) {
 		_, err := io.WriteString(stdout, usage)
-		return err
+		return 0, err
 	}
-	c, known := commands[name]
-	if path = name; name == "run" {
-		name, args = args[0], args[1:]
-		path = "run " + name
-		c, known = experiments[name]
-	}
+	path += name
+	c, known := table[name]
 	if !known {
-		return usageError{fmt.Errorf("want try, find, live, fit, or run and an experiment, not %q", path), tryCommand.example}
+		return tryCommand.wrong(fmt.Errorf("want try, find, live, fit, or run and an experiment, not %q", path))
 	}
 	if len(args) > 0 && args[0] == "help" {
 		args = []string{"-help"}
 	}
-	o := &options{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError), progress: func(float64) {}}
+	o := &options{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError)}
 	o.SetOutput(io.Discard)
-	check := c.define(o)
+	check, do := c.define(o)
 	format, file := "text", ""
 	o.Func("format", "`kind` of output: text, json, svg, html (default text)", param{value: &format, words: "text json svg html"}.set)
 	o.StringVar(&file, "o", "", "`file` to write to instead of standard output")
@@ -138,66 +127,51 @@ func execute(ctx context.Context, args []string, stdout, stderr stream) error {
 		fmt.Fprintf(stdout, "for example: retrysim %s\n", c.example)
 		o.SetOutput(stdout)
 		o.PrintDefaults()
-		return nil
+		return 0, nil
 	case err != nil:
-		return usageError{err, c.example}
+		return c.wrong(err)
 	case o.NArg() > 0:
-		return usageError{fmt.Errorf("want flags only, not %q", o.Arg(0)), c.example}
+		return c.wrong(fmt.Errorf("want flags only, not %q", o.Arg(0)))
 	}
-	do, err := check()
-	if err != nil {
-		return usageError{err, c.example}
-	}
-	out, done := stdout.Writer, func(bool) error { return nil }
-	if file != "" { // rather now than after the simulation
-		if out, done, err = create(file); err != nil {
-			return err
+	if check != nil {
+		if err := check(); err != nil {
+			return c.wrong(err)
 		}
+	}
+	if file != "" { // rather now than after the simulation
+		_, missing := os.Stat(file)
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644)
+		if err != nil {
+			return 1, err
+		}
+		defer func() {
+			f.Close()
+			if code != 0 && missing != nil { // nothing was written to it
+				os.Remove(file)
+			}
+		}()
 	}
 	finish := o.showProgress(stderr, name)
 	r, err := do(ctx)
 	finish()
-	var b bytes.Buffer
-	if err == nil {
-		r.command = "retrysim " + path + " " + o.line()
-		if r.inputs == nil {
-			r.inputs = o.inputs()
-		}
-		err = r.write(&b, format)
-	}
-	if err == nil {
-		_, err = out.Write(b.Bytes())
-	}
-	return errors.Join(err, done(err == nil))
-}
-
-// create opens a file to write to. done closes it: it removes a new file that got
-// nothing.
-func create(file string) (w io.Writer, done func(ok bool) error, err error) {
-	_, exists := os.Stat(file)
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644)
 	if err != nil {
-		return nil, nil, err
+		return 1, err
 	}
-	return writer(func(b []byte) (int, error) {
-			if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-				if err := f.Truncate(0); err != nil {
-					return 0, err
-				}
-			}
-			return f.Write(b)
-		}), func(ok bool) error {
-			err := f.Close()
-			if !ok && exists != nil {
-				err = errors.Join(err, os.Remove(file))
-			}
-			return err
-		}, nil
+	r.command = "retrysim " + path + " " + o.line()
+	if r.inputs == nil {
+		r.inputs = o.inputs()
+	}
+	var b bytes.Buffer
+	if err = r.write(&b, format); err == nil && file != "" {
+		err = os.WriteFile(file, b.Bytes(), 0o644)
+	} else if err == nil {
+		_, err = stdout.Write(b.Bytes())
+	}
+	if err != nil {
+		return 1, err
+	}
+	return 0, nil
 }
-
-type writer func([]byte) (int, error)
-
-func (w writer) Write(b []byte) (int, error) { return w(b) }
 
 // showProgress writes how much is done, from the first second on: twice a second
 // to a terminal, in a line that it removes in the end, else each time that twice as

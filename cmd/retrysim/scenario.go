@@ -156,6 +156,11 @@ func (x *scenario) disturb(outage time.Duration) {
 	}
 }
 
+// panel returns one without lines, over the seconds of a run.
+func (x *scenario) panel(y string, rule float64, ruleName string) panel {
+	return panel{y: y, x: "seconds", rule: rule, ruleName: ruleName, from: x.at.Seconds(), to: x.end.Seconds(), band: x.band()}
+}
+
 func (x *scenario) band() string {
 	if x.spike > 0 {
 		return "spike"

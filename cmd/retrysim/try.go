@@ -46,14 +46,9 @@ type quantiles struct {
 	P95 float64 `json:"p95"`
 }
 
-func try(o *options) func() (job, error) {
+func try(o *options) (check func() error, do job) {
 	x := newScenario(o)
-	return func() (job, error) {
-		if err := x.check(o); err != nil {
-			return nil, err
-		}
-		return func(ctx context.Context) (*report, error) { return x.try(ctx, o) }, nil
-	}
+	return func() error { return x.check(o) }, func(ctx context.Context) (*report, error) { return x.try(ctx, o) }
 }
 
 // variants returns the policies to compare: none, those that were given, and the
@@ -297,32 +292,24 @@ func (x *scenario) picture(rows []tryRow) figure {
 	if math.IsInf(limit, 0) {
 		limit = 0
 	}
-	top, late := 0.0, x.Timeout.Seconds()
+	top := 0.0
 	for _, row := range rows {
 		most := row.typical(x)
-		work := panel{title: row.Policy, y: "requests per second", x: "seconds", rule: limit, from: x.at.Seconds(), to: x.end.Seconds(), band: x.band()}
 		useful := perSecond(most, func(b storm.Bucket) int { return b.Worked - b.Wasted })
 		wasted := perSecond(most, func(b storm.Bucket) int { return b.Worked })
 		for i := range wasted {
 			wasted[i].base = useful[i].y
 		}
-		sent := perSecond(most, func(b storm.Bucket) int { return b.Sent })
-		work.lines = []series{{color: 2, style: "area", points: useful}, {color: 1, style: "area", points: wasted}, {color: 6, points: sent}}
+		work, waits := x.panel("requests per second", limit, ""), x.panel("backlog, in seconds of work: "+row.Verdict, x.Timeout.Seconds(), "timeout")
+		work.title = row.Policy
+		work.lines = []series{{color: 2, style: "area", points: useful}, {color: 1, style: "area", points: wasted}, {color: 6, points: perSecond(most, attempts)}}
+		waits.lines = []series{{color: 4, style: "area", points: backlog(most, cmp.Or(limit, x.Rate))}}
 		_, y := work.extent()
 		top = max(top, y)
-		backlog := panel{y: row.Verdict, x: "seconds", from: work.from, to: work.to, band: work.band, rule: late, ruleName: "timeout"}
-		points := held(most)
-		for i := range points {
-			points[i].y /= cmp.Or(limit, x.Rate)
-		}
-		backlog.y = "backlog, in seconds of work: " + row.Verdict
-		backlog.lines = []series{{color: 4, style: "area", points: points}}
-		f.panels = append(f.panels, work, backlog)
+		f.panels = append(f.panels, work, waits)
 	}
-	for i := range f.panels {
-		if i%2 == 0 {
-			f.panels[i].top = min(top, 5*max(limit, x.Rate))
-		}
+	for i := 0; i < len(f.panels); i += 2 { // all work on one scale
+		f.panels[i].top = min(top, 5*max(limit, x.Rate))
 	}
 	return f
 }

@@ -56,14 +56,14 @@ func (r *Result) Success() float64 { return ratio(r.Succeeded, r.Asked) }
 // Goodput returns the calls that succeeded between two instants, whenever they
 // began, as a share of those that began there.
 func (r *Result) Goodput(from, to time.Duration) float64 {
-	b := r.sum(from, to)
+	b := r.Sum(from, to)
 	return ratio(b.Succeeded, b.Asked)
 }
 
 // Rate returns the attempts per second between two instants, and how many of them
 // were retries.
 func (r *Result) Rate(from, to time.Duration) (sent, retries float64) {
-	b := r.sum(from, to)
+	b := r.Sum(from, to)
 	seconds := max((to-from).Seconds()*float64(r.Runs), 1e-9)
 	return float64(b.Sent) / seconds, float64(b.Sent-b.Asked) / seconds
 }
@@ -86,7 +86,7 @@ func (r *Result) Peak(span time.Duration) float64 {
 // Held returns how many requests were on their way or with the server at an
 // instant, in a mean run.
 func (r *Result) Held(at time.Duration) float64 {
-	b := r.sum(0, at)
+	b := r.Sum(0, at)
 	return float64(b.Sent-b.Done) / float64(r.Runs)
 }
 
@@ -103,7 +103,7 @@ func (r *Result) Quantile(q float64) time.Duration { return r.times.at(q) }
 // the time after the disturbance at most. Zero means as soon as it was over, or
 // sooner. It returns false if that has not happened by the end.
 func (r *Result) Recovery(from, to time.Duration) (after time.Duration, ok bool) {
-	before := r.sum(0, from/2) // later ones may have been caught by it
+	before := r.Sum(0, from/2) // later ones may have been caught by it
 	known := max(float64(before.Asked), 1)
 	fails := float64(before.Asked-before.Good+1) / float64(before.Asked+2) // a few calls without a failure do not show that there is none
 	end := time.Duration(len(r.Buckets)) * r.Bucket
@@ -111,7 +111,7 @@ func (r *Result) Recovery(from, to time.Duration) (after time.Duration, ok bool)
 	window = max(window, time.Second) / r.Bucket * r.Bucket
 	window = max(window, r.Bucket)
 	for at := end - window; at >= from; at -= r.Bucket {
-		b := r.sum(at, at+window)
+		b := r.Sum(at, at+window)
 		n := float64(b.Asked)
 		chance := 4 * math.Sqrt(fails*(1-fails)*n*(1+float64(n/known)))
 		if float64(b.Good) < float64(.9*(1-fails)*n)-chance {
@@ -139,7 +139,7 @@ const (
 // how long if calls have Recovered.
 func (r *Result) Ending(from, to time.Duration) (e Ending, after time.Duration) {
 	end := time.Duration(len(r.Buckets)) * r.Bucket
-	before, quarter := r.sum(0, from/2), (end-to)/4
+	before, quarter := r.Sum(0, from/2), (end-to)/4
 	after, recovered := r.Recovery(from, to)
 	switch {
 	case r.Flooded:
@@ -187,8 +187,8 @@ func (r *Result) At(t time.Duration) *Bucket {
 	return &r.Buckets[i]
 }
 
-// sum adds up the buckets that begin between two instants.
-func (r *Result) sum(from, to time.Duration) (s Bucket) {
+// Sum adds up the buckets that begin between two instants.
+func (r *Result) Sum(from, to time.Duration) (s Bucket) {
 	index := func(t time.Duration) int { // rounded up
 		t = max(t, 0)
 		return min(int(t/r.Bucket+min(t%r.Bucket, 1)), len(r.Buckets))
