@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,7 +44,7 @@ func (o *options) add(table ...param) {
 		switch text := p.text(); {
 		case p.words != "":
 			usage += fmt.Sprintf(": %s (default %s)", strings.ReplaceAll(p.words, " ", ", "), text)
-		case text != "" && text != "0" && text != "0s" && text != "false":
+		case !zero(text):
 			usage += fmt.Sprintf(" (default %s)", text)
 		}
 		if on, ok := p.value.(*bool); ok {
@@ -60,84 +63,58 @@ func (o *options) given(name string) (given bool) {
 
 // set reads a flag's value. What it cannot read it refuses in one line that says
 // what is wanted.
-func (p param) set(text string) (err error) {
-	switch x := p.value.(type) {
-	case *string:
-		if p.words != "" && !contains(p.words, text) {
+func (p param) set(text string) error {
+	v := reflect.ValueOf(p.value).Elem()
+	if _, words := p.value.(*[]string); v.Kind() != reflect.Slice || words {
+		return p.read(v, text)
+	}
+	all := reflect.Zero(v.Type())
+	for word := range strings.SplitSeq(text, ",") {
+		one := reflect.New(v.Type().Elem()).Elem()
+		if err := p.read(one, strings.TrimSpace(word)); err != nil {
+			return fmt.Errorf("%w, or several separated by commas", err)
+		}
+		all = reflect.Append(all, one)
+	}
+	v.Set(all)
+	return nil
+}
+
+// read reads one value, within the bounds.
+func (p param) read(v reflect.Value, text string) error {
+	switch v.Interface().(type) {
+	case string:
+		if p.words != "" && !slices.Contains(strings.Fields(p.words), text) {
 			return fmt.Errorf("want one of %s", strings.ReplaceAll(p.words, " ", ", "))
 		}
-		*x = text
-	case *[]string:
-		*x = append(*x, text)
-	case *int:
-		*x, err = one(p.number(true))(text)
-	case *uint64:
-		*x, err = strconv.ParseUint(text, 10, 64)
+		v.SetString(text)
+	case []string:
+		v.Set(reflect.Append(v, reflect.ValueOf(text)))
+	case uint64:
+		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			err = fmt.Errorf("want a whole number, such as 1")
+			return errors.New("want a whole number, such as 1")
 		}
-	case *float64:
-		*x, err = p.number(false)(text)
-	case *time.Duration:
-		*x, err = p.time(text)
-	case *[]int:
-		*x, err = list(text, one(p.number(true)))
-	case *[]float64:
-		*x, err = list(text, p.number(false))
-	case *[]time.Duration:
-		*x, err = list(text, p.time)
-	}
-	return err
-}
-
-func contains(words, word string) bool {
-	return word != "" && strings.Contains(" "+words+" ", " "+word+" ")
-}
-
-// number reads a number within the bounds: 200, or 200/s.
-func (p param) number(whole bool) func(string) (float64, error) {
-	return func(text string) (float64, error) {
+		v.SetUint(n)
+	case time.Duration:
+		d, err := time.ParseDuration(text)
+		if err != nil || d.Seconds() < p.least || d.Seconds() > p.most {
+			return fmt.Errorf("want a time of %v or more, such as 100ms or 2s", time.Duration(p.least*float64(time.Second)))
+		}
+		v.SetInt(int64(d))
+	default: // 200, or 200/s
 		f, err := strconv.ParseFloat(strings.TrimSuffix(text, "/s"), 64)
-		if err != nil || !(f >= p.least && f <= p.most) || whole && f != float64(int(f)) {
-			what := "a number"
-			if whole {
-				what = "a whole number"
-			}
-			return 0, fmt.Errorf("want %s from %v to %v", what, plain(p.least), plain(p.most))
+		what := "a number"
+		if v.CanInt() {
+			what = "a whole number"
 		}
-		return f, nil
-	}
-}
-
-func one(read func(string) (float64, error)) func(string) (int, error) {
-	return func(text string) (int, error) {
-		f, err := read(text)
-		return int(f), err
-	}
-}
-
-func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
-
-// time reads a time within the bounds.
-func (p param) time(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if err != nil || d.Seconds() < p.least || d.Seconds() > p.most {
-		least := time.Duration(p.least * float64(time.Second))
-		return 0, fmt.Errorf("want a time of %v or more, such as 100ms or 2s", least)
-	}
-	return d, nil
-}
-
-// list reads words that are separated by commas.
-func list[T any](text string, read func(string) (T, error)) (all []T, err error) {
-	for word := range strings.SplitSeq(text, ",") {
-		v, err := read(strings.TrimSpace(word))
-		if err != nil {
-			return nil, fmt.Errorf("%w, or several separated by commas", err)
+		if err != nil || !(f >= p.least && f <= p.most) || v.CanInt() && f != math.Trunc(f) {
+			plain := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+			return fmt.Errorf("want %s from %s to %s", what, plain(p.least), plain(p.most))
 		}
-		all = append(all, v)
+		v.Set(reflect.ValueOf(f).Convert(v.Type()))
 	}
-	return all, nil
+	return nil
 }
 
 // text writes a flag's value as set reads it.
@@ -171,23 +148,27 @@ func (o *options) inputs() map[string]any {
 func (o *options) line() string {
 	var words []string
 	for _, p := range o.params {
+		texts := []string{p.text()}
 		switch x := p.value.(type) {
 		case *bool:
 			if *x {
 				words = append(words, "-"+p.name)
 			}
+			continue
 		case *[]string:
-			for _, text := range *x {
-				words = append(words, "-"+p.name+" "+quote(text))
-			}
+			texts = *x
 		default:
-			if text := p.text(); text != "" && text != "0" && text != "0s" {
-				words = append(words, "-"+p.name+" "+quote(text))
-			}
+			texts = slices.DeleteFunc(texts, zero)
+		}
+		for _, text := range texts {
+			words = append(words, "-"+p.name+" "+quote(text))
 		}
 	}
 	return strings.Join(words, " ")
 }
+
+// zero reports whether a flag's text says no more than that it is not given.
+func zero(text string) bool { return text == "" || text == "0" || text == "0s" || text == "false" }
 
 // quote writes a word for a shell.
 func quote(word string) string {

@@ -103,8 +103,8 @@ func (x *scenario) check(o *options) error {
 		x.Clients = 0
 	}
 	if x.limitText != "" {
-		bounds, err := list(x.limitText, one(param{least: 1, most: many}.number(true)))
-		if err != nil || len(bounds) != 3 {
+		var bounds []int
+		if err := (param{value: &bounds, least: 1, most: many}).set(x.limitText); err != nil || len(bounds) != 3 {
 			return errors.New("-limit: want START,MIN,MAX places, such as 20,1,1000")
 		}
 		x.guards = append(x.guards, guard{"limit", func(s *storm.Service) { s.Limit = &limit.Limit{Start: bounds[0], Min: bounds[1], Max: bounds[2]} }})
