@@ -176,7 +176,6 @@ func (c *counted) RoundTrip(req *http.Request) (*http.Response, error) {
 type worker struct {
 	*scenario
 	*meter
-	lock    sync.Mutex
 	waiting []chan struct{} // closed when it is the request's turn
 	busy    int
 }
@@ -184,12 +183,10 @@ type worker struct {
 func (s *worker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, worked := s.serve(r)
 	s.count(func(b *storm.Bucket) {
-		b.Done++
 		if worked {
-			b.Worked++
-		}
-		if worked && r.Context().Err() != nil {
-			b.Wasted++
+			b.Work(r.Context().Err() != nil)
+		} else {
+			b.Done++
 		}
 	})
 	w.WriteHeader(status)
@@ -198,10 +195,8 @@ func (s *worker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve does a request's work, and returns its status and whether work was done.
 func (s *worker) serve(r *http.Request) (status int, worked bool) {
 	statuses := map[storm.Answer]int{storm.Hang: 503, storm.Unavailable: 503, storm.TooMany: 429}
-	for _, o := range s.Outages {
-		if now := s.now(); o.Answer != storm.Hang && o.From <= now && now < o.To {
-			return statuses[o.Answer], false
-		}
+	if a := s.Refusal(s.now()); a != storm.Hang {
+		return statuses[a], false
 	}
 	var gone <-chan struct{} // nil: nobody looks
 	if s.Drop {
@@ -237,8 +232,8 @@ func (s *worker) serve(r *http.Request) (status int, worked bool) {
 // enter takes a worker, or a place in the queue: turn is closed when there is a
 // worker.
 func (s *worker) enter() (turn chan struct{}, ok bool) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	turn = make(chan struct{})
 	switch {
 	case s.busy < s.Workers:
@@ -255,8 +250,8 @@ func (s *worker) enter() (turn chan struct{}, ok bool) {
 // drop takes a request out of the queue. It reports false if it has a worker
 // already.
 func (s *worker) drop(turn chan struct{}) bool {
-	s.lock.Lock()
-	defer s.lock.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	i := slices.Index(s.waiting, turn)
 	if i >= 0 {
 		s.waiting = slices.Delete(s.waiting, i, i+1)
@@ -266,8 +261,8 @@ func (s *worker) drop(turn chan struct{}) bool {
 
 // leave gives the worker to the next request.
 func (s *worker) leave() {
-	s.lock.Lock()
-	defer s.lock.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	if len(s.waiting) == 0 {
 		s.busy--
 		return

@@ -2,15 +2,6 @@
 // does: how many requests thirty processes make of a three-second outage, and
 // whether the server survives them.
 //
-//	r := storm.Service{
-//		Processes: 30,
-//		Rate:      150,
-//		Workers:   10,
-//		Latency:   50 * time.Millisecond,
-//		Timeout:   time.Second,
-//		Outages:   []storm.Outage{{From: 10 * time.Second, To: 13 * time.Second}},
-//	}.Run(policy)
-//
 // A [Service] is clients, a network and a server, simulated as discrete events in
 // virtual time. The policies are the library's own: each call is a [retry.Loop],
 // and limits and hedges are decided by packages limit and internal/hedging. This

@@ -199,6 +199,15 @@ func (r *Result) Sum(from, to time.Duration) (s Bucket) {
 	return s
 }
 
+// Work counts a request that the server worked on.
+func (b *Bucket) Work(wasted bool) {
+	b.Done++
+	b.Worked++
+	if wasted {
+		b.Wasted++
+	}
+}
+
 func (b *Bucket) add(c Bucket) {
 	b.Asked += c.Asked
 	b.Sent += c.Sent

@@ -28,10 +28,8 @@ var errs = [...]error{
 // slows down no other, is not here at all: what becomes of it is known when it
 // arrives.
 type server struct {
-	requests []request
-	unused   int32 // the first of a list
-	oldest   int32 // of those that wait
-	newest   int32
+	requests []request // the first is none: those that wait are a ring from it, the oldest next
+	unused   int32     // the first of a list
 	waiting  int
 	busy     int // workers, or the turn
 	held     int // requests that are worked on
@@ -42,7 +40,7 @@ type server struct {
 type request struct {
 	done      time.Duration // when it will be, once it is worked on
 	call      int32
-	next      int32 // in the list
+	next      int32 // that waits, the newer one
 	previous  int32
 	try       uint32
 	departure uint32 // counts the requests in this place: an event of another is out of date
@@ -60,16 +58,11 @@ const (
 
 const none = -1
 
-func newServer() server { return server{unused: none, oldest: none, newest: none} }
+func newServer() server { return server{unused: none, requests: make([]request, 1)} }
 
 // arrive has the server take a request of a call.
 func (s *service) arrive(i int32, try uint32) {
-	outcome := kind(0)
-	for _, o := range s.Outages {
-		if o.Answer != Hang && o.From <= s.now && s.now < o.To {
-			outcome = answers[o.Answer]
-		}
-	}
+	outcome := answers[s.Refusal(s.now)]
 	queued := s.Workers > 0 || s.Capacity > 0
 	crowded := queued && s.busy >= max(s.Workers, 1)
 	if outcome == 0 && crowded && s.Queue > 0 && s.waiting >= s.Queue {
@@ -83,12 +76,7 @@ func (s *service) arrive(i int32, try uint32) {
 		s.out.At(s.now).Done++
 	case !queued && s.Slowdown <= 0:
 		done := s.Work(s.now, s.takes())
-		b := s.out.At(done)
-		b.Done++
-		b.Worked++
-		if s.answer(i, try, done, s.luck(), false) {
-			b.Wasted++
-		}
+		s.out.At(done).Work(s.answer(i, try, done, s.luck(), false))
 	default:
 		n := s.enter(i, try)
 		if crowded {
@@ -97,6 +85,17 @@ func (s *service) arrive(i int32, try uint32) {
 			s.start(n, false)
 		}
 	}
+}
+
+// Refusal returns what the server answers at an instant because of an outage; Hang
+// if nothing.
+func (s Service) Refusal(at time.Duration) (a Answer) {
+	for _, o := range s.Outages {
+		if o.From <= at && at < o.To {
+			a = o.Answer
+		}
+	}
+	return a
 }
 
 // answers has how the attempt ends that gets an Answer.
@@ -148,7 +147,7 @@ func (s *service) enter(i int32, try uint32) int32 {
 		s.unused = s.requests[n].next
 	}
 	q := &s.requests[n]
-	*q = request{call: i, try: try, next: none, previous: none, departure: following(q.departure)}
+	*q = request{call: i, try: try, departure: following(q.departure)}
 	s.remember(i, try, n)
 	return n
 }
@@ -175,14 +174,9 @@ func (s *service) leave(n int32) {
 // wait puts a request behind those that wait. Its call may stop waiting meanwhile.
 func (s *service) wait(n int32) {
 	s.waiting++
-	q := &s.requests[n]
-	q.stage, q.previous = waits, s.newest
-	if s.newest == none {
-		s.oldest = n
-	} else {
-		s.requests[s.newest].next = n
-	}
-	s.newest = n
+	q, ring := &s.requests[n], &s.requests[0]
+	q.stage, q.previous, q.next = waits, ring.previous, 0
+	s.requests[q.previous].next, ring.previous = n, n
 	if c := s.call(q.call); s.timeout > 0 && s.hedgers == nil && s.current(q.call, q.try) {
 		s.schedule(later(c.sent, s.timeout)-s.now, timesOut, q.call, q.try)
 	}
@@ -191,17 +185,8 @@ func (s *service) wait(n int32) {
 // unlink takes a request from those that wait.
 func (s *service) unlink(n int32) {
 	s.waiting--
-	q := &s.requests[n]
-	if q.previous == none {
-		s.oldest = q.next
-	} else {
-		s.requests[q.previous].next = q.next
-	}
-	if q.next == none {
-		s.newest = q.previous
-	} else {
-		s.requests[q.next].previous = q.previous
-	}
+	q := s.requests[n]
+	s.requests[q.previous].next, s.requests[q.next].previous = q.next, q.previous
 }
 
 // start begins a request; timed says that its timeout is scheduled.
@@ -242,12 +227,7 @@ func (s *service) depart(n int32, departure uint32) {
 
 // finish ends the work on a request.
 func (s *service) finish(n int32, wasted bool) {
-	b := s.out.At(s.now)
-	b.Done++
-	b.Worked++
-	if wasted {
-		b.Wasted++
-	}
+	s.out.At(s.now).Work(wasted)
 	s.held--
 	free := s.requests[n].stage == turns || s.Workers > 0
 	s.leave(n)
@@ -259,11 +239,11 @@ func (s *service) finish(n int32, wasted bool) {
 // proceed frees a worker, or the turn, for one of the requests that wait.
 func (s *service) proceed() {
 	s.busy--
-	n := s.oldest
+	n := s.requests[0].next
 	if s.LIFO {
-		n = s.newest
+		n = s.requests[0].previous
 	}
-	if n != none {
+	if n != 0 {
 		s.unlink(n)
 		s.start(n, true)
 	}

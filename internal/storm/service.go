@@ -87,16 +87,15 @@ const (
 // MaxRate returns how many requests per second the server can do for good, +Inf if
 // there is no limit.
 func (s Service) MaxRate() float64 {
-	most := math.Inf(1)
 	if s.Workers > 0 {
-		most = float64(s.Workers) / max(s.Latency+time.Duration(s.Workers)*max(s.Slowdown, 0), 1).Seconds()
-	} else {
-		if s.Capacity > 0 {
-			most = s.Capacity
-		}
-		if s.Slowdown > 0 {
-			most = min(most, 1/s.Slowdown.Seconds())
-		}
+		return float64(s.Workers) / max(s.Latency+time.Duration(s.Workers)*max(s.Slowdown, 0), 1).Seconds()
+	}
+	most := math.Inf(1)
+	if s.Capacity > 0 {
+		most = s.Capacity
+	}
+	if s.Slowdown > 0 {
+		most = min(most, 1/s.Slowdown.Seconds())
 	}
 	return most
 }

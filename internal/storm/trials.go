@@ -3,6 +3,7 @@ package storm
 import (
 	"context"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/goretry/retry"
 )
@@ -13,43 +14,30 @@ import (
 //
 // When ctx ends it returns at once what is done by then; the others are nil.
 func (s Service) Trials(ctx context.Context, policies []retry.Policy, seeds int) [][]*Result {
-	type job struct{ policy, seed int }
+	all := make([][]*Result, len(policies))
+	for i := range all {
+		all[i] = make([]*Result, seeds)
+	}
 	type outcome struct {
-		job
+		policy, seed int
 		*Result
 	}
-	jobs, outcomes := make(chan job), make(chan outcome)
-	run := s
-	run.Progress = nil
-	for range min(runtime.GOMAXPROCS(0), seeds*len(policies)) {
+	runs, outcomes := seeds*len(policies), make(chan outcome)
+	var begun atomic.Int64
+	for range min(runtime.GOMAXPROCS(0), runs) {
 		go func() {
-			for j := range jobs {
-				run := run
-				run.Seed += uint64(j.seed)
+			for n := int(begun.Add(1)) - 1; n < runs && ctx.Err() == nil; n = int(begun.Add(1)) - 1 {
+				policy, seed := n%len(policies), n/len(policies) // what is done early compares all policies
+				run := s
+				run.Progress, run.Seed = nil, s.Seed+uint64(seed)
 				select {
-				case outcomes <- outcome{j, run.Run(policies[j.policy])}:
+				case outcomes <- outcome{policy, seed, run.Run(policies[policy])}:
 				case <-ctx.Done():
 				}
 			}
 		}()
 	}
-	go func() {
-		defer close(jobs)
-		for seed := range seeds { // each seed with all policies: what is done early compares them
-			for policy := range policies {
-				select {
-				case jobs <- job{policy, seed}:
-				case <-ctx.Done():
-					return
-				}
-			}
-		}
-	}()
-	all := make([][]*Result, len(policies))
-	for i := range all {
-		all[i] = make([]*Result, seeds)
-	}
-	for n := range seeds * len(policies) {
+	for n := range runs {
 		select {
 		case o := <-outcomes:
 			all[o.policy][o.seed] = o.Result
@@ -57,7 +45,7 @@ func (s Service) Trials(ctx context.Context, policies []retry.Policy, seeds int)
 			return all
 		}
 		if s.Progress != nil {
-			s.Progress(float64(n+1) / float64(seeds*len(policies)))
+			s.Progress(float64(n+1) / float64(runs))
 		}
 	}
 	return all
