@@ -58,9 +58,8 @@ func (f *figure) point(n int, name string, x, y float64) {
 	p := &f.panels[n]
 	i := slices.IndexFunc(p.lines, func(s series) bool { return s.name == name })
 	if i < 0 {
-		i = len(p.lines)
+		i, p.names = len(p.lines), true
 		p.lines = append(p.lines, series{name: name, color: i})
-		p.names = true
 	}
 	p.lines[i].points = append(p.lines[i].points, point{x: x, y: y})
 }
@@ -128,23 +127,17 @@ const style = `<style>
 
 // svg draws the figure. Its colors follow the reader's light or dark scheme.
 func (f *figure) svg(w io.Writer) {
-	columns := max(f.columns, 1)
-	step := above + f.height + below
-	footer := wrap(f.footer, 128)
-	head := 0.0
-	if len(f.legend) > 0 {
-		head = legend
-	}
-	rows := (len(f.panels) + columns - 1) / columns
-	total := head + float64(rows)*step + float64(len(footer))*15 + 8
+	columns, step, footer := max(f.columns, 1), above+f.height+below, wrap(f.footer, 128)
+	head := legend * float64(min(len(f.legend), 1))
+	bottom := head + float64((len(f.panels)+columns-1)/columns)*step
+	total := bottom + float64(len(footer))*15 + 8
 	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" class="storm" viewBox="0 0 %.0f %.0f" role="img">`+"\n<title>%s</title>\n"+style, width, total, html.EscapeString(f.title))
 	fmt.Fprintf(w, `<rect class="paper" width="%.0f" height="%.0f"/>`+"\n", width, total)
 	at := left
 	for _, s := range f.legend {
-		switch s.style {
-		case "area":
+		if s.style == "area" {
 			fmt.Fprintf(w, `<rect class="area c%d" x="%.1f" y="9" width="22" height="10"/>`, s.color, at)
-		default:
+		} else {
 			fmt.Fprintf(w, `<polyline class="%s c%d" points="%.1f,14 %.1f,14"/>`, s.style, s.color, at, at+22)
 		}
 		fmt.Fprintf(w, `<text x="%.1f" y="18">%s</text>`+"\n", at+28, html.EscapeString(s.name))
@@ -164,7 +157,7 @@ func (f *figure) svg(w io.Writer) {
 		}
 	}
 	for i, line := range footer {
-		fmt.Fprintf(w, `<text class="mono" x="14" y="%.0f">%s</text>`+"\n", head+float64(rows)*step+float64(i)*15+8, html.EscapeString(line))
+		fmt.Fprintf(w, `<text class="mono" x="14" y="%.0f">%s</text>`+"\n", bottom+float64(i)*15+8, html.EscapeString(line))
 	}
 	fmt.Fprintln(w, "</svg>")
 }

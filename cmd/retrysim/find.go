@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,24 +23,20 @@ type finding struct {
 	set         func(x *scenario, p *retry.Policy, value float64)
 }
 
-func (x *scenario) findings() map[string]finding {
-	limit := x.MaxRate()
-	return map[string]finding{
-		"outage": {"the longest outage", "s", .1, 60, true, func(x *scenario, _ *retry.Policy, v float64) {
-			x.disturb(time.Duration(v * float64(time.Second)))
-		}},
-		"spare": {"the smallest spare capacity", "of the capacity", .01, .9, false, func(x *scenario, _ *retry.Policy, v float64) {
-			x.Rate = limit * (1 - v)
-		}},
-		"ratio": {"the largest ratio", "of a RatioBudget", .001, 1, true, func(x *scenario, p *retry.Policy, v float64) {
-			b := retry.RatioBudget{}
-			if given, ok := p.Budget.(*retry.RatioBudget); ok {
-				b.MinPerSecond, b.Window = given.MinPerSecond, given.Window
-			}
-			b.Ratio = v
-			p.Budget = &b
-		}},
-	}
+var findings = map[string]finding{
+	"outage": {"the longest outage", "s", .1, 60, true, func(x *scenario, _ *retry.Policy, v float64) {
+		x.disturb(time.Duration(v * float64(time.Second)))
+	}},
+	"spare": {"the smallest spare capacity", "of the capacity", .01, .9, false, func(x *scenario, _ *retry.Policy, v float64) {
+		x.Rate = x.MaxRate() * (1 - v)
+	}},
+	"ratio": {"the largest ratio", "of a RatioBudget", .001, 1, true, func(_ *scenario, p *retry.Policy, v float64) {
+		b := retry.RatioBudget{Ratio: v}
+		if given, ok := p.Budget.(*retry.RatioBudget); ok {
+			b.MinPerSecond, b.Window = given.MinPerSecond, given.Window
+		}
+		p.Budget = &b
+	}},
 }
 
 // survives is the share of the seeds in which a policy must recover: 19 of 20.
@@ -74,34 +71,29 @@ func find(o *options) (check func() error, do job) {
 			}
 			return nil
 		}, func(ctx context.Context) (*report, error) {
-			return x.find(ctx, o, x.findings()[what], steps, loads, outages)
+			return x.find(ctx, o, findings[what], steps, loads, outages)
 		}
-}
-
-// share returns in how many of the seeds the policy recovers, with a value set, and
-// how many of them were run.
-func (x *scenario) share(ctx context.Context, set func(x *scenario, p *retry.Policy)) (share float64, ok bool) {
-	y, p := *x, x.policies[0]
-	set(&y, &p)
-	if y.spare() <= 0 {
-		return 0, true
-	}
-	if y.extended {
-		y.Duration = y.enough()
-	}
-	rows := y.compare(ctx, []retry.Policy{p}, func(float64) {})
-	if ctx.Err() != nil || len(rows) == 0 {
-		return 0, false
-	}
-	return float64(rows[0].endings[storm.Recovered]) / float64(rows[0].Seeds), true
 }
 
 func (x *scenario) find(ctx context.Context, o *options, f finding, steps int, loads, outages []float64) (*report, error) {
 	parts, done := steps+2+len(loads)*len(outages), 0
-	tell := func() { done++; o.progress(float64(done) / float64(parts)) }
-	try := func(v float64) (share float64, ok bool) {
-		defer tell()
-		return x.share(ctx, func(x *scenario, p *retry.Policy) { f.set(x, p, v) })
+	// share returns in how many of the seeds the policy recovers, with a value set. It
+	// reports false after an interrupt.
+	share := func(set func(x *scenario, p *retry.Policy)) (share float64, ok bool) {
+		defer func() { done++; o.progress(float64(done) / float64(parts)) }()
+		y, p := *x, x.policies[0]
+		set(&y, &p)
+		if y.spare() <= 0 {
+			return 0, true
+		}
+		if y.extended {
+			y.Duration = y.enough()
+		}
+		rows := y.compare(ctx, []retry.Policy{p}, func(float64) {})
+		if ctx.Err() != nil || len(rows) == 0 {
+			return 0, false
+		}
+		return float64(rows[0].endings[storm.Recovered]) / float64(rows[0].Seeds), true
 	}
 	low, high := f.least, f.most // the policy survives low, and not high
 	if !f.rising {
@@ -120,24 +112,21 @@ func (x *scenario) find(ctx context.Context, o *options, f finding, steps int, l
 	found := math.NaN()
 	for i := range steps + 2 {
 		v := math.Sqrt(low * high) // halved in ratio: a second is to ten as ten to a hundred
-		switch i {
-		case 0:
-			v = low
-		case 1:
-			v = high
+		if i < 2 {
+			v = []float64{low, high}[i]
 		}
-		share, ok := try(v)
+		part, ok := share(func(x *scenario, p *retry.Policy) { f.set(x, p, v) })
 		if !ok {
 			break
 		}
-		tried = append(tried, step{v, share})
-		r.add(fmt.Sprintf("%.3g %s", v, f.unit), fmt.Sprintf("%.0f %%", 100*share))
-		if share >= survives {
+		tried = append(tried, step{v, part})
+		r.add(fmt.Sprintf("%.3g %s", v, f.unit), fmt.Sprintf("%.0f %%", 100*part))
+		if part >= survives {
 			found, low = v, v
 		} else {
 			high = v
 		}
-		if i == 0 && share < survives || i == 1 && share >= survives {
+		if i < 2 && (i == 0) == (part < survives) {
 			break // none, or all
 		}
 	}
@@ -146,7 +135,7 @@ func (x *scenario) find(ctx context.Context, o *options, f finding, steps int, l
 	if math.IsNaN(found) {
 		answer, value = fmt.Sprintf("%s: it survives none between %.3g and %.3g %s", f.what, f.least, f.most, f.unit), nil
 	}
-	cells := []map[string]any{}
+	cells, words := []map[string]any{}, map[[2]int]string{}
 	p := panel{title: "runs that recover", y: "of " + x.policies[0].Name, x: "load, as a share of the capacity"}
 	for i, load := range loads {
 		p.columns = append(p.columns, fmt.Sprint(load))
@@ -154,13 +143,14 @@ func (x *scenario) find(ctx context.Context, o *options, f finding, steps int, l
 			if i == 0 {
 				p.rows = append(p.rows, fmt.Sprintf("outage %g s", outage))
 			}
-			share, ok := x.share(ctx, func(x *scenario, _ *retry.Policy) {
+			part, ok := share(func(x *scenario, _ *retry.Policy) {
 				x.Rate = load * x.MaxRate()
 				x.disturb(time.Duration(outage * float64(time.Second)))
 			})
-			if tell(); ok {
-				p.cells = append(p.cells, cell{i, j, 100 * share})
-				cells = append(cells, map[string]any{"load": load, "outage_s": outage, "recovers": share})
+			if ok {
+				p.cells = append(p.cells, cell{i, j, 100 * part})
+				words[[2]int{i, j}] = fmt.Sprintf("%.0f %%", 100*part)
+				cells = append(cells, map[string]any{"load": load, "outage_s": outage, "recovers": part})
 			}
 		}
 	}
@@ -170,13 +160,7 @@ func (x *scenario) find(ctx context.Context, o *options, f finding, steps int, l
 	for j := len(outages) - 1; j >= 0; j-- {
 		text += fmt.Sprintf("\n%8.3g s", outages[j])
 		for i := range loads {
-			word := "–"
-			for _, c := range p.cells {
-				if c.column == i && c.row == j {
-					word = fmt.Sprintf("%.0f %%", c.value)
-				}
-			}
-			text += fmt.Sprintf("%8s", word)
+			text += fmt.Sprintf("%8s", cmp.Or(words[[2]int{i, j}], "–"))
 		}
 	}
 	text += "\n      load"

@@ -69,43 +69,25 @@ func readLog(r io.Reader) (entries []entry, unread int, err error) {
 var common = regexp.MustCompile(`\[(\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\] "(?:[^"\\]|\\.)*" (\d{3}) (?:\d+|-)(?: "(?:[^"\\]|\\.)*" "(?:[^"\\]|\\.)*")? "?([0-9.]+)"?\s*$`)
 
 func readLine(line []byte) (e entry, ok bool) {
+	var fields struct {
+		Time     time.Time
+		Duration any
+		Status   int
+	}
+	var err error
 	if len(line) > 0 && line[0] == '{' {
-		var fields struct {
-			Time     time.Time
-			Duration any
-			Status   int
-		}
-		if json.Unmarshal(line, &fields) != nil || fields.Time.IsZero() {
-			return e, false
-		}
-		e.at, e.status = fields.Time, fields.Status
-		switch d := fields.Duration.(type) {
-		case float64:
-			e.took, ok = seconds(d)
-		case string:
-			if f, err := strconv.ParseFloat(d, 64); err == nil {
-				e.took, ok = seconds(f)
-			} else {
-				e.took, err = time.ParseDuration(d)
-				ok = err == nil && e.took >= 0
-			}
-		}
-		return e, ok
+		err = json.Unmarshal(line, &fields)
+	} else if m := common.FindSubmatch(line); m != nil {
+		fields.Time, err = time.Parse("02/Jan/2006:15:04:05 -0700", string(m[1]))
+		fields.Status, _ = strconv.Atoi(string(m[2]))
+		fields.Duration = string(m[3])
 	}
-	m := common.FindSubmatch(line)
-	if m == nil {
-		return e, false
+	text := fmt.Sprint(fields.Duration)
+	if f, err := strconv.ParseFloat(text, 64); err == nil {
+		text = strconv.FormatFloat(f, 'f', -1, 64) + "s"
 	}
-	at, err := time.Parse("02/Jan/2006:15:04:05 -0700", string(m[1]))
-	f, bad := strconv.ParseFloat(string(m[3]), 64)
-	e.at = at
-	e.status, _ = strconv.Atoi(string(m[2]))
-	e.took, ok = seconds(f)
-	return e, ok && err == nil && bad == nil
-}
-
-func seconds(f float64) (time.Duration, bool) {
-	return time.Duration(f * float64(time.Second)), f >= 0 && f < forever
+	took, bad := time.ParseDuration(text)
+	return entry{fields.Time, took, fields.Status}, err == nil && bad == nil && took >= 0 && !fields.Time.IsZero()
 }
 
 // sustained is how long a rate must last to count as one that the server can do.
@@ -128,13 +110,9 @@ func fitted(entries []entry, unread int) (*report, error) {
 			failed++
 		}
 		for ; e.at.Sub(entries[first].at) >= sustained; first++ { // what is out of the window that ends here
-			if !turnedAway(entries[first]) {
-				served--
-			}
+			served -= entries[first].served()
 		}
-		if !turnedAway(e) {
-			served++
-		}
+		served += e.served()
 		most = max(most, served)
 	}
 	slices.Sort(took)
@@ -162,16 +140,21 @@ func fitted(entries []entry, unread int) (*report, error) {
 	if unread > 0 {
 		r.notes = append(r.notes, fmt.Sprintf("%d lines could not be read, and count nowhere.", unread))
 	}
-	var points []point
+	points := make([]point, span/time.Second+1)
+	for i := range points {
+		points[i].x = float64(i) + .5
+	}
 	for _, e := range entries {
-		for i := int(e.at.Sub(entries[0].at) / time.Second); len(points) <= i; {
-			points = append(points, point{x: float64(len(points)) + .5})
-		}
-		points[len(points)-1].y++
+		points[e.at.Sub(entries[0].at)/time.Second].y++
 	}
 	r.figure.panels[0].lines = []series{{color: 2, points: points}}
 	return r, nil
 }
 
-// turnedAway reports whether the server refused the request: that takes no capacity.
-func turnedAway(e entry) bool { return e.status == 429 || e.status == 503 }
+// served is 1, but 0 if the server refused the request: that takes no capacity.
+func (e entry) served() int {
+	if e.status == 429 || e.status == 503 {
+		return 0
+	}
+	return 1
+}

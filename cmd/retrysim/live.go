@@ -100,6 +100,10 @@ func (x *scenario) measure(ctx context.Context, p retry.Policy, progress func(fl
 	if err != nil {
 		return nil, err
 	}
+	req, err := http.NewRequest(http.MethodGet, "http://"+listener.Addr().String(), nil)
+	if err != nil {
+		return nil, err
+	}
 	m := &meter{Result: storm.NewResult(p.Name, 100*time.Millisecond, x.Duration), start: time.Now()}
 	server := &http.Server{Handler: &worker{scenario: x, meter: m}}
 	go server.Serve(listener)
@@ -131,7 +135,7 @@ func (x *scenario) measure(ctx context.Context, p retry.Policy, progress func(fl
 		}
 		progress(m.now().Seconds() / x.Duration.Seconds())
 		client := clients[r.IntN(len(clients))]
-		calls.Go(func() { m.call(ctx, client, "http://"+listener.Addr().String()) })
+		calls.Go(func() { m.call(client, req.Clone(ctx)) })
 	}
 	calls.Wait()
 	m.Lock()
@@ -141,19 +145,15 @@ func (x *scenario) measure(ctx context.Context, p retry.Policy, progress func(fl
 }
 
 // call makes one call and counts it.
-func (m *meter) call(ctx context.Context, client *http.Client, url string) {
+func (m *meter) call(client *http.Client, req *http.Request) {
 	began := m.now()
 	m.count(func(b *storm.Bucket) { m.Asked++; b.Asked++ })
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	reason := retry.ReasonMaxAttempts // stands for any
-	if err == nil {
-		var resp *http.Response
-		if resp, err = client.Do(req); err == nil {
-			_, err = io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-			if err == nil && resp.StatusCode == http.StatusOK {
-				reason = retry.ReasonNone
-			}
+	if resp, err := client.Do(req); err == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if err == nil && resp.StatusCode == http.StatusOK {
+			reason = retry.ReasonNone
 		}
 	}
 	m.Lock()
@@ -214,11 +214,10 @@ func (s *worker) serve(r *http.Request) (status int, worked bool) {
 		}
 	}
 	defer s.leave()
-	takes := s.Latency
+	takes, now := s.Latency, s.now()
 	if s.Exponential {
 		takes = time.Duration(float64(takes) * rand.ExpFloat64())
 	}
-	now := s.now()
 	select {
 	case <-time.After(s.Work(now, takes) - now):
 	case <-gone:

@@ -116,8 +116,7 @@ func (x *scenario) check(o *options) error {
 		}
 		x.guards = append(x.guards, guard{"hedge", func(s *storm.Service) { s.Hedge, s.HedgeDelay = true, delay }})
 	}
-	x.Exponential, x.LIFO, x.Drop = x.spread == "exponential", x.discipline == "lifo", x.abandoned == "dropped"
-	x.Full = answers[x.full]
+	x.Exponential, x.LIFO, x.Drop, x.Full = x.spread == "exponential", x.discipline == "lifo", x.abandoned == "dropped", answers[x.full]
 	if len(x.texts) == 0 {
 		x.texts = []string{policyDefault}
 	}
@@ -132,11 +131,10 @@ func (x *scenario) check(o *options) error {
 		x.policies = append(x.policies, p)
 	}
 	x.disturb(x.outage)
-	if x.Duration > 0 && x.Duration < x.end+10*time.Second {
-		return fmt.Errorf("-duration: want at least %v, 10s more than it takes until the %s is over", x.end+10*time.Second, x.band())
-	}
-	if x.Duration == 0 {
+	if least := x.end + 10*time.Second; x.Duration == 0 {
 		x.Duration, x.extended = x.enough(), true
+	} else if x.Duration < least {
+		return fmt.Errorf("-duration: want at least %v, 10s more than it takes until the %s is over", least, x.band())
 	}
 	return nil
 }
@@ -182,10 +180,9 @@ func (x *scenario) enough() time.Duration {
 	if x.spike > 0 {
 		backlog += max(x.spike-x.MaxRate(), 0) * x.spikeFor.Seconds()
 	}
-	drain := 0.0
+	seconds := x.end.Seconds() + 30
 	if spare := x.spare(); spare > 0 {
-		drain = backlog / spare
+		seconds += 1.5 * (backlog / spare)
 	}
-	seconds := x.end.Seconds() + 30 + 1.5*drain
 	return time.Duration(math.Ceil(min(seconds, longest.Seconds())/10)) * 10 * time.Second
 }

@@ -202,13 +202,13 @@ func (x *scenario) verdict(row *tryRow) string {
 		words = append(words, fmt.Sprintf("not yet back %.0f s later in %d of %d", (x.Duration-x.end).Seconds(), unclear, n))
 	}
 	if q := row.Recovery; q != nil && len(words) == 0 {
-		if x.end == x.at {
-			words = append(words, "nothing to recover from")
-		} else if q.P95 == 0 {
-			words = append(words, "is back as soon as it is over")
-		} else {
-			words = append(words, fmt.Sprintf("recovers in %.1f s", q.P50))
+		switch {
+		case x.end == x.at:
+			return "nothing to recover from"
+		case q.P95 == 0:
+			return "is back as soon as it is over"
 		}
+		return fmt.Sprintf("recovers in %.1f s", q.P50)
 	}
 	return strings.Join(words, "; ")
 }
@@ -224,19 +224,14 @@ func (x *scenario) choose(rows []tryRow) string {
 		return "a longer timeout or a faster server: most calls fail even without a disturbance"
 	}
 	bad := func(r tryRow) float64 { return 1 - float64(r.endings[storm.Recovered])/float64(r.Seeds) }
-	better := func(a, b tryRow) int {
-		if c := cmp.Compare(bad(a), bad(b)); c != 0 {
-			return c
-		}
-		if d := a.LostShare - b.LostShare; math.Abs(d) > .002+.02*min(a.LostShare, b.LostShare) {
-			return cmp.Compare(d, 0)
-		}
-		return 0
+	better := func(a, b tryRow) bool {
+		d := a.LostShare - b.LostShare
+		return bad(a) < bad(b) || bad(a) == bad(b) && d < -(.002+.02*min(a.LostShare, b.LostShare))
 	}
 	candidates := append(slices.Clone(rows[1:]), rows[0]) // none comes last: it helps against no failure
 	best := candidates[0]
 	for _, row := range candidates[1:] {
-		if better(row, best) < 0 {
+		if better(row, best) {
 			best = row
 		}
 	}
@@ -322,11 +317,8 @@ func (row *tryRow) typical(x *scenario) *storm.Result {
 			most = ending
 		}
 	}
-	var same []*storm.Result
-	for _, r := range row.results {
-		if ending, _ := r.Ending(x.at, x.end); ending == most || most == storm.Unclear && ending == storm.Down {
-			same = append(same, r)
-		}
-	}
-	return storm.Merge(same)
+	return storm.Merge(slices.DeleteFunc(slices.Clone(row.results), func(r *storm.Result) bool {
+		ending, _ := r.Ending(x.at, x.end)
+		return ending != most && (most != storm.Unclear || ending != storm.Down)
+	}))
 }
