@@ -9,14 +9,14 @@ import (
 // guards are what stands around each attempt, in every process one, and what a call
 // must remember of it: beside the calls, since most runs have none.
 type guards struct {
-	limits    []*limit.Limit
-	hedgers   []*hedging.Hedger
-	processes []int32 // of the calls
-	races     []race  // of the calls
+	limits  []*limit.Limit
+	hedgers []*hedging.Hedger
+	guarded []guarded // the calls; nil without guards
 }
 
-// race is an attempt with hedges.
-type race struct {
+// guarded is what a call's attempt is, with hedges.
+type guarded struct {
+	process int
 	hedging.Call
 	running [2]bool
 	second  int32 // the hedge's request at the server, or none
@@ -35,27 +35,17 @@ func (s *service) guard() {
 	}
 }
 
-// admitted asks the process's limit for a place for a request. If there is none it
-// lets the call know.
-func (s *service) admitted(i int32, try uint32) bool {
-	if s.limits == nil || s.limits[s.processes[i]].Acquire() {
-		return true
-	}
-	s.schedule(0, limited, i, try)
-	return false
-}
-
 // release gives the place of a request back that has ended so.
 func (s *service) release(i int32, outcome kind) {
 	if s.limits != nil && outcome != limited {
-		s.limits[s.processes[i]].Release(outcome == succeeds, outcome == timesOut || outcome == tooMany)
+		s.limits[s.guarded[i].process].Release(outcome == succeeds, outcome == timesOut || outcome == tooMany)
 	}
 }
 
 // race begins an attempt that may be hedged.
 func (s *service) race(i int32, try uint32) {
-	r := &s.races[i]
-	*r = race{Call: s.hedgers[s.processes[i]].Begin(s.time()), running: [2]bool{true}, second: none}
+	r := &s.guarded[i]
+	*r = guarded{r.process, s.hedgers[r.process].Begin(s.time()), [2]bool{true}, none}
 	s.schedule(r.Delay, passes, i, try)
 	if s.timeout > 0 {
 		s.schedule(s.timeout, timesOut, i, try)
@@ -64,16 +54,20 @@ func (s *service) race(i int32, try uint32) {
 
 // pass starts a hedge, if it may.
 func (s *service) pass(i int32, try uint32) {
-	if start, _ := s.races[i].Passed(s.time(), false); start {
-		s.races[i].running[1] = true
+	if start, _ := s.guarded[i].Passed(s.time(), false); start {
+		s.guarded[i].running[1] = true
 		s.launch(i, try|1)
 	}
 }
 
-// raced takes how a request of a race ended, and reports whether the attempt has
-// ended with it. The requests that have not are lost.
-func (s *service) raced(i int32, try uint32, outcome kind) bool {
-	r := &s.races[i]
+// settled takes how a request ended, and reports whether the attempt has ended with it.
+// The requests of the attempt that have not are lost.
+func (s *service) settled(i int32, try uint32, outcome kind) bool {
+	if s.hedgers == nil {
+		s.release(i, outcome)
+		return true
+	}
+	r := &s.guarded[i]
 	if outcome == timesOut {
 		for n, running := range r.running {
 			if running {

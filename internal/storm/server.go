@@ -157,7 +157,7 @@ func (s *service) remember(i int32, try uint32, n int32) {
 	switch {
 	case !s.current(i, try):
 	case try&1 == 1:
-		s.races[i].second = n
+		s.guarded[i].second = n
 	default:
 		s.call(i).request = n
 	}

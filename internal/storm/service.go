@@ -190,11 +190,8 @@ func (s *service) open() {
 		s.think(0)
 		return
 	}
-	for i := range int32(s.Clients) {
-		if i%chunk == 0 {
-			s.grow()
-		}
-		if s.Closed {
+	for range s.Clients {
+		if i := s.place(); s.Closed {
 			s.think(i)
 		} else {
 			s.schedule(0, calls, i, 0)
@@ -221,16 +218,12 @@ func (s *service) loop(end time.Duration) {
 		case departs:
 			s.depart(e.index, e.try())
 		default:
-			if !s.current(e.index, e.try()) {
-				continue
-			}
-			if e.kind() == passes {
-				s.pass(e.index, e.try())
-			} else if s.hedgers == nil {
-				s.release(e.index, e.kind())
-				s.end(e.index, e.kind())
-			} else if s.raced(e.index, e.try(), e.kind()) {
-				s.end(e.index, e.kind())
+			switch i, try, outcome := e.index, e.try(), e.kind(); {
+			case !s.current(i, try):
+			case outcome == passes:
+				s.pass(i, try)
+			case s.settled(i, try, outcome):
+				s.end(i, outcome)
 			}
 		}
 		if s.attempts > floodStart+floodPerCall*s.out.Asked {
@@ -303,8 +296,8 @@ func (s *service) begin(i int32) {
 	c := s.call(i)
 	c.loop = s.policies[process%len(s.policies)].Start(s.time())
 	c.began, c.request = s.now, none
-	if s.limits != nil || s.hedgers != nil {
-		s.processes[i] = int32(process % s.Processes)
+	if s.guarded != nil {
+		s.guarded[i].process = process % s.Processes
 	}
 	s.out.Asked++
 	s.out.At(s.now).Asked++
@@ -314,27 +307,20 @@ func (s *service) begin(i int32) {
 // place returns the index of a call that is not in use.
 func (s *service) place() int32 {
 	if len(s.free) == 0 {
-		s.grow()
-		for i := range chunk {
-			s.free = append(s.free, int32(len(s.calls)*chunk-1-i))
+		calls := new([chunk]call)
+		for i := range calls {
+			calls[i].request = over
+			s.free = append(s.free, int32((len(s.calls)+1)*chunk-1-i))
+		}
+		s.calls = append(s.calls, calls)
+		if s.limits != nil || s.hedgers != nil {
+			s.guarded = append(s.guarded, make([]guarded, chunk)...)
 		}
 	}
-	i := s.free[len(s.free)-1]
-	s.free = s.free[:len(s.free)-1]
+	last := len(s.free) - 1
+	i := s.free[last]
+	s.free = s.free[:last]
 	return i
-}
-
-// grow makes places for more calls.
-func (s *service) grow() {
-	calls := new([chunk]call)
-	for i := range calls {
-		calls[i].request = over
-	}
-	s.calls = append(s.calls, calls)
-	if s.limits != nil || s.hedgers != nil {
-		s.processes = append(s.processes, make([]int32, chunk)...)
-		s.races = append(s.races, make([]race, chunk)...)
-	}
 }
 
 func (s *service) call(i int32) *call { return &s.calls[i/chunk][i%chunk] }
@@ -352,7 +338,8 @@ func (s *service) send(i int32) {
 // launch sends a request on its way.
 func (s *service) launch(i int32, try uint32) {
 	s.attempts++
-	if !s.admitted(i, try) {
+	if s.limits != nil && !s.limits[s.guarded[i].process].Acquire() {
+		s.schedule(0, limited, i, try)
 		return
 	}
 	s.out.Sent++
