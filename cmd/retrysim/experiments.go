@@ -99,44 +99,45 @@ func collapse(o *options) (check func() error, do job) {
 		param{"trials", &x.Trials, 1, many, "", "`number` of trials to take the median of"},
 		param{"seed", &x.Seed, 0, 0, "", "`number` that all chance follows from"},
 	)
-	return func() error {
-			if spike.From >= x.Duration {
-				return fmt.Errorf("-at: want a spike that begins before the end after %v", x.Duration)
-			}
-			spike.To = spike.From + lasts
-			x.Spikes = []storm.Spike{spike}
-			if !o.given("windows") {
-				x.Windows = slices.DeleteFunc(slices.Clone(x.Windows), func(d time.Duration) bool { return d >= x.Duration })
-				x.Windows = append(x.Windows, x.Duration)
-			}
-			if ordered := slices.Compact(slices.Sorted(slices.Values(x.Windows))); len(ordered) < 2 || !slices.Equal(ordered, x.Windows) || slices.Max(ordered) > x.Duration {
-				return errors.New("-windows: want two times or more, in order, up to -duration, such as 5s,20s,80s")
-			}
-			return nil
-		}, func(context.Context) (*report, error) {
-			x.Progress = o.progress
-			rows := x.Run()
-			r := experiment("collapse", "Collapse: a spike, and what retries make of it", rows, "goodput")
-			for _, w := range rows[0].Windows {
-				r.header = append(r.header, fmt.Sprintf("%g–%g s", w.FromS, w.ToS))
-			}
-			r.header = append(r.header, "trials that stay down")
-			sent := panel{y: "requests sent per second", x: "seconds", from: spike.From.Seconds(), to: spike.To.Seconds(), band: "spike", names: true}
-			good := sent
-			good.y = "calls begun in that second that succeed, per second"
-			names := []string{"no retries", "retries at once", fmt.Sprintf("backoff of %g s", x.Base.Seconds()), "at once + budget"}
-			for i, row := range rows {
-				cells := []any{row.Policy}
-				for _, w := range row.Windows {
-					cells = append(cells, fmt.Sprintf("%.2f", w.Goodput))
-				}
-				r.add(append(cells, fmt.Sprintf("%.0f %%", 100*row.Down))...)
-				sent.lines = append(sent.lines, series{name: names[i], color: i, points: perSecond(row.Result, attempts)})
-				good.lines = append(good.lines, series{name: names[i], color: i, points: perSecond(row.Result, successes)})
-			}
-			r.figure.panels = []panel{sent, good}
-			return r, nil
+	check = func() error {
+		if spike.From >= x.Duration {
+			return fmt.Errorf("-at: want a spike that begins before the end after %v", x.Duration)
 		}
+		spike.To = spike.From + lasts
+		x.Spikes = []storm.Spike{spike}
+		if !o.given("windows") {
+			x.Windows = slices.DeleteFunc(slices.Clone(x.Windows), func(d time.Duration) bool { return d >= x.Duration })
+			x.Windows = append(x.Windows, x.Duration)
+		}
+		if ordered := slices.Compact(slices.Sorted(slices.Values(x.Windows))); len(ordered) < 2 || !slices.Equal(ordered, x.Windows) || slices.Max(ordered) > x.Duration {
+			return errors.New("-windows: want two times or more, in order, up to -duration, such as 5s,20s,80s")
+		}
+		return nil
+	}
+	return check, func(context.Context) (*report, error) {
+		x.Progress = o.progress
+		rows := x.Run()
+		r := experiment("collapse", "Collapse: a spike, and what retries make of it", rows, "goodput")
+		for _, w := range rows[0].Windows {
+			r.header = append(r.header, fmt.Sprintf("%g–%g s", w.FromS, w.ToS))
+		}
+		r.header = append(r.header, "trials that stay down")
+		sent := panel{y: "requests sent per second", x: "seconds", from: spike.From.Seconds(), to: spike.To.Seconds(), band: "spike", names: true}
+		good := sent
+		good.y = "calls begun in that second that succeed, per second"
+		names := []string{"no retries", "retries at once", fmt.Sprintf("backoff of %g s", x.Base.Seconds()), "at once + budget"}
+		for i, row := range rows {
+			cells := []any{row.Policy}
+			for _, w := range row.Windows {
+				cells = append(cells, fmt.Sprintf("%.2f", w.Goodput))
+			}
+			r.add(append(cells, fmt.Sprintf("%.0f %%", 100*row.Down))...)
+			sent.lines = append(sent.lines, series{name: names[i], color: i, points: perSecond(row.Result, attempts)})
+			good.lines = append(good.lines, series{name: names[i], color: i, points: perSecond(row.Result, successes)})
+		}
+		r.figure.panels = []panel{sent, good}
+		return r, nil
+	}
 }
 
 func herd(o *options) (check func() error, do job) {
@@ -176,36 +177,37 @@ func layers(o *options) (check func() error, do job) {
 		param{"attempts", &attempts, 1, 100, "", "`numbers` of attempts in each layer"},
 		param{"depth", &depths, 1, 20, "", "`numbers` of layers"},
 	)
-	return func() error {
-			if calls := math.Pow(float64(slices.Max(attempts)), float64(slices.Max(depths))); calls > 1e6 {
-				return fmt.Errorf("-depth: %d layers of %d attempts are %.2g calls, want at most 1e6", slices.Max(depths), slices.Max(attempts), calls)
-			}
-			return nil
-		}, func(context.Context) (*report, error) {
-			type row struct {
-				Attempts int  `json:"attempts"`
-				Depth    int  `json:"depth"`
-				Guarded  bool `json:"guarded"` // the layers have Classify: retry.AlreadyRetried
-				Calls    int  `json:"calls"`   // requests that reach the server
-			}
-			var rows []row
-			r := experiment("layers", "Layers: every one of them retries", nil, "attempts", "layers", "guarded", "calls")
-			r.figure.panels = []panel{{x: "layers", y: "calls that reach the server"}}
-			for _, k := range attempts {
-				for _, n := range depths {
-					p, name := retry.Policy{MaxAttempts: k}, fmt.Sprintf("%d attempts", k)
-					for _, guarded := range []bool{false, true} {
-						if guarded {
-							p.Classify, name = retry.AlreadyRetried, fmt.Sprintf("%d, guarded", k)
-						}
-						calls := storm.Layers(p, n)
-						rows = append(rows, row{k, n, guarded, calls})
-						r.add(k, n, guarded, calls)
-						r.figure.point(0, name, float64(n), float64(calls))
+	check = func() error {
+		if calls := math.Pow(float64(slices.Max(attempts)), float64(slices.Max(depths))); calls > 1e6 {
+			return fmt.Errorf("-depth: %d layers of %d attempts are %.2g calls, want at most 1e6", slices.Max(depths), slices.Max(attempts), calls)
+		}
+		return nil
+	}
+	return check, func(context.Context) (*report, error) {
+		type row struct {
+			Attempts int  `json:"attempts"`
+			Depth    int  `json:"depth"`
+			Guarded  bool `json:"guarded"` // the layers have Classify: retry.AlreadyRetried
+			Calls    int  `json:"calls"`   // requests that reach the server
+		}
+		var rows []row
+		r := experiment("layers", "Layers: every one of them retries", nil, "attempts", "layers", "guarded", "calls")
+		r.figure.panels = []panel{{x: "layers", y: "calls that reach the server"}}
+		for _, k := range attempts {
+			for _, n := range depths {
+				p, name := retry.Policy{MaxAttempts: k}, fmt.Sprintf("%d attempts", k)
+				for _, guarded := range []bool{false, true} {
+					if guarded {
+						p.Classify, name = retry.AlreadyRetried, fmt.Sprintf("%d, guarded", k)
 					}
+					calls := storm.Layers(p, n)
+					rows = append(rows, row{k, n, guarded, calls})
+					r.add(k, n, guarded, calls)
+					r.figure.point(0, name, float64(n), float64(calls))
 				}
 			}
-			r.doc["rows"] = rows
-			return r, nil
 		}
+		r.doc["rows"] = rows
+		return r, nil
+	}
 }

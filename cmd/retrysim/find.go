@@ -52,27 +52,28 @@ func find(o *options) (check func() error, do job) {
 		param{"outages", &outages, .1, 3600, "", "of the map: outages, in `seconds`"},
 	)
 	x := newScenario(o)
-	return func() error {
-			switch err := x.check(o); {
-			case err != nil:
-				return err
-			case math.IsInf(x.MaxRate(), 0):
-				return errors.New("-capacity: want one, or -workers: a server without a limit survives everything")
-			case x.spike > 0:
-				return errors.New("-spike: find searches among outages")
-			case len(x.policies) > 1:
-				return errors.New("-policy: want one")
-			}
-			if x.extended {
-				x.Duration = 0 // it is another for each value
-			}
-			for _, g := range x.guards {
-				g.set(&x.Service)
-			}
-			return nil
-		}, func(ctx context.Context) (*report, error) {
-			return x.find(ctx, o, findings[what], steps, loads, outages)
+	check = func() error {
+		switch err := x.check(o); {
+		case err != nil:
+			return err
+		case math.IsInf(x.MaxRate(), 0):
+			return errors.New("-capacity: want one, or -workers: a server without a limit survives everything")
+		case x.spike > 0:
+			return errors.New("-spike: find searches among outages")
+		case len(x.policies) > 1:
+			return errors.New("-policy: want one")
 		}
+		if x.extended {
+			x.Duration = 0 // it is another for each value
+		}
+		for _, g := range x.guards {
+			g.set(&x.Service)
+		}
+		return nil
+	}
+	return check, func(ctx context.Context) (*report, error) {
+		return x.find(ctx, o, findings[what], steps, loads, outages)
+	}
 }
 
 func (x *scenario) find(ctx context.Context, o *options, f finding, steps int, loads, outages []float64) (*report, error) {

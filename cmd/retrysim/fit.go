@@ -26,27 +26,28 @@ type entry struct {
 func fit(o *options) (check func() error, do job) {
 	var file string
 	o.add(param{"log", &file, 0, 0, "", "`file`: an access log, of JSON lines with time, duration and status, or in the common or combined format with the request's seconds behind; - for standard input"})
-	return func() error {
-			if file == "" {
-				return errors.New("-log: want a file")
-			}
-			return nil
-		}, func(context.Context) (*report, error) {
-			in := os.Stdin
-			if file != "-" {
-				f, err := os.Open(file)
-				if err != nil {
-					return nil, err
-				}
-				defer f.Close()
-				in = f
-			}
-			entries, unread, err := readLog(in)
+	check = func() error {
+		if file == "" {
+			return errors.New("-log: want a file")
+		}
+		return nil
+	}
+	return check, func(context.Context) (*report, error) {
+		in := os.Stdin
+		if file != "-" {
+			f, err := os.Open(file)
 			if err != nil {
 				return nil, err
 			}
-			return fitted(entries, unread)
+			defer f.Close()
+			in = f
 		}
+		entries, unread, err := readLog(in)
+		if err != nil {
+			return nil, err
+		}
+		return fitted(entries, unread)
+	}
 }
 
 // readLog reads all lines, and counts those that it cannot read.

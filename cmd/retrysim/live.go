@@ -21,7 +21,7 @@ var liveCommand = command{live, "live -policy 'attempts=4 budget=token' -process
 
 func live(o *options) (check func() error, do job) {
 	x := newScenario(o)
-	return func() error {
+	check = func() error {
 		for _, name := range []string{"capacity", "latency", "slowdown", "closed", "network", "spike", "limit", "hedge"} {
 			if o.given(name) {
 				return fmt.Errorf("-%s: live has an open load without guards, -workers and -service, and the loopback for a network", name)
@@ -35,7 +35,8 @@ func live(o *options) (check func() error, do job) {
 			err = errors.New("-policy, -workers: want one policy, and a worker or more")
 		}
 		return err
-	}, func(ctx context.Context) (*report, error) { return x.live(ctx, o) }
+	}
+	return check, func(ctx context.Context) (*report, error) { return x.live(ctx, o) }
 }
 
 // live measures what happens in real time, then simulates it.
