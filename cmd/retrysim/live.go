@@ -101,14 +101,14 @@ func (x *scenario) measure(ctx context.Context, p retry.Policy, progress func(fl
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequest(http.MethodGet, "http://"+listener.Addr().String(), nil)
-	if err != nil {
-		return nil, err
-	}
 	m := &meter{Result: storm.NewResult(p.Name, 100*time.Millisecond, x.Duration), start: time.Now()}
 	server := &http.Server{Handler: &worker{scenario: x, meter: m}}
 	go server.Serve(listener)
 	defer server.Close()
+	req, err := http.NewRequest(http.MethodGet, "http://"+listener.Addr().String(), nil)
+	if err != nil {
+		return nil, err
+	}
 	if p.AttemptTimeout <= 0 {
 		p.AttemptTimeout = x.Timeout
 	}

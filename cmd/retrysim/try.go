@@ -136,8 +136,8 @@ func (x *scenario) compare(ctx context.Context, policies []retry.Policy, progres
 		unclear := 0
 		for i, results := range x.Trials(ctx, policies, x.seeds) {
 			if results = slices.DeleteFunc(results, func(r *storm.Result) bool { return r == nil }); len(results) > 0 {
-				rows = append(rows, x.sum(policies[i], results))
-				unclear += rows[len(rows)-1].endings[storm.Unclear]
+				row := x.sum(policies[i], results)
+				rows, unclear = append(rows, row), unclear+row.endings[storm.Unclear]
 			}
 		}
 		if unclear == 0 || !x.extended || round == 2 || 2*x.Duration > longest || ctx.Err() != nil {

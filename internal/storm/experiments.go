@@ -76,12 +76,11 @@ func (x Contention) policies() []retry.Policy {
 	return policies
 }
 
-// What happens under contention, to the client of the event's index.
+// What happens under contention, to the client of the event's index, before it
+// learns that its write succeeds or fails.
 const (
-	atRead  kind = iota // its read reaches the server
-	atWrite             // its write does
-	written             // it learns that its write succeeded
-	stale               // it learns that it failed
+	atRead  = sends   // its read reaches the server
+	atWrite = arrives // its write does
 )
 
 // trial lets n clients compete once.
@@ -108,16 +107,14 @@ func (x Contention) trial(p retry.Policy, n int, seed uint64) (calls int, total 
 			k.schedule(message()+message(), atWrite, e.index, 0)
 		case atWrite:
 			calls++
-			outcome := stale
+			outcome := fails
 			if c.read == version {
 				version++
-				outcome = written
+				outcome = succeeds
 			}
 			k.schedule(message(), outcome, e.index, 0)
-		case written:
-			c.loop.Next(k.time(), nil)
-		case stale:
-			if wait, ok := c.loop.Next(k.time(), errs[fails]); ok {
+		default:
+			if wait, ok := c.loop.Next(k.time(), errs[e.kind()]); ok {
 				k.schedule(wait+message(), atRead, e.index, 0)
 			}
 		}

@@ -58,14 +58,12 @@ type kind uint8
 var epoch = time.Unix(0, 0).UTC()
 
 func newKernel(seed uint64) *kernel {
-	return &kernel{
-		arrivals: rand.New(rand.NewPCG(seed, 1)),
-		rand:     rand.New(rand.NewPCG(seed, 2)),
-	}
+	return &kernel{arrivals: rand.New(rand.NewPCG(seed, 1)), rand: rand.New(rand.NewPCG(seed, 2))}
 }
 
 // schedule adds an event that happens after d, to the call or client of that
-// index, and to its try where a model counts these. One at the end of time, or later than a Duration can tell, never happens.
+// index, and to its try where a model counts these. One at the end of time, or
+// later than a Duration can tell, never happens.
 func (k *kernel) schedule(d time.Duration, what kind, index int32, try uint32) {
 	if at := later(k.now, d); at < math.MaxInt64 {
 		k.add(event{at, index, try<<4 | uint32(what)})
@@ -136,7 +134,6 @@ type clock struct {
 	*kernel
 }
 
-// Now returns the time.
 func (c clock) Now() time.Time { return c.time() }
 
 // time returns the time as a Loop wants it.
@@ -151,7 +148,7 @@ func (k *kernel) ready(p retry.Policy) retry.Policy {
 }
 
 // Fresh returns a budget like b from which nobody has drawn, on a clock. One that is
-// not this library's makes it itself, if it is a freshener; else it is returned as
+// not this library's makes it by its method Fresh; without that it is returned as
 // it is.
 func Fresh(b retry.Budget, clock clockx.Clock) retry.Budget {
 	switch b := b.(type) {
@@ -161,15 +158,11 @@ func Fresh(b retry.Budget, clock clockx.Clock) retry.Budget {
 		return &retry.RatioBudget{Ratio: b.Ratio, MinPerSecond: b.MinPerSecond, Window: b.Window, Clock: clock}
 	case *retry.ConcurrencyBudget:
 		return &retry.ConcurrencyBudget{Ratio: b.Ratio, Min: b.Min}
-	case freshener:
+	case interface{ Fresh() retry.Budget }:
 		return b.Fresh()
 	}
 	return b
 }
-
-// freshener is a Budget that is not this library's, and can make another one of its
-// kind, from which nobody has drawn.
-type freshener interface{ Fresh() retry.Budget }
 
 // exponential returns an exponentially distributed number with mean 1, by von
 // Neumann's method. It compares and adds, and nothing else: math.Log, and products
