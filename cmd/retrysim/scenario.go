@@ -26,7 +26,7 @@ type scenario struct {
 	abandoned, full, answer string
 	seeds                   int
 	end                     time.Duration // of the disturbance
-	what                    string        // it is
+	what, band              string        // it is, in words and in one
 	extended                bool          // the duration is chosen, not given
 	limitText, hedgeText    string
 	guards                  []guard
@@ -134,7 +134,7 @@ func (x *scenario) check(o *options) error {
 	if least := x.end + 10*time.Second; x.Duration == 0 {
 		x.Duration, x.extended = x.enough(), true
 	} else if x.Duration < least {
-		return fmt.Errorf("-duration: want at least %v, 10s more than it takes until the %s is over", least, x.band())
+		return fmt.Errorf("-duration: want at least %v, 10s more than it takes until the %s is over", least, x.band)
 	}
 	return nil
 }
@@ -143,27 +143,21 @@ func (x *scenario) check(o *options) error {
 func (x *scenario) disturb(outage time.Duration) {
 	x.outage = outage
 	x.Outages, x.Spikes = nil, nil
-	x.end, x.what = x.at+outage, "no outage"
+	x.end, x.what, x.band = x.at+outage, "no outage", "outage"
 	if outage > 0 {
 		x.what = fmt.Sprintf("an outage of %v", outage)
 		x.Outages = []storm.Outage{{From: x.at, To: x.at + outage, Answer: answers[x.answer]}}
 	}
 	if x.spike > 0 {
 		x.Spikes = []storm.Spike{{From: x.at, To: x.at + x.spikeFor, Rate: x.spike}}
-		x.end, x.what = max(x.end, x.at+x.spikeFor), fmt.Sprintf("a spike to %g/s for %v", x.spike, x.spikeFor)
+		x.end, x.band = max(x.end, x.at+x.spikeFor), "spike"
+		x.what = fmt.Sprintf("a spike to %g/s for %v", x.spike, x.spikeFor)
 	}
 }
 
 // panel returns one without lines, over the seconds of a run.
 func (x *scenario) panel(y string, rule float64, ruleName string) panel {
-	return panel{y: y, x: "seconds", rule: rule, ruleName: ruleName, from: x.at.Seconds(), to: x.end.Seconds(), band: x.band()}
-}
-
-func (x *scenario) band() string {
-	if x.spike > 0 {
-		return "spike"
-	}
-	return "outage"
+	return panel{y: y, x: "seconds", rule: rule, ruleName: ruleName, from: x.at.Seconds(), to: x.end.Seconds(), band: x.band}
 }
 
 // spare returns what the server can do beyond the calls, per second.

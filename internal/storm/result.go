@@ -27,8 +27,8 @@ type Result struct {
 	times quantiles
 }
 
-// NewResult returns one in which nothing has happened, of calls that begin within
-// such a time: for those who measure a real server.
+// NewResult returns an empty one, of calls that begin within such a time: for those
+// who measure a real server.
 func NewResult(policy string, bucket, duration time.Duration) *Result {
 	return &Result{Policy: policy, Bucket: bucket, Runs: 1, Ended: map[retry.Reason]int{}, last: int((duration-1)/bucket) + 1}
 }
@@ -107,9 +107,8 @@ func (r *Result) Recovery(from, to time.Duration) (after time.Duration, ok bool)
 	known := max(float64(before.Asked), 1)
 	fails := float64(before.Asked-before.Good+1) / float64(before.Asked+2) // a few calls without a failure do not show that there is none
 	end := time.Duration(len(r.Buckets)) * r.Bucket
-	window := min(times(from/2, 200/known), (end-to)/4)
-	window = max(window, time.Second) / r.Bucket * r.Bucket
-	window = max(window, r.Bucket)
+	window := max(min(times(from/2, 200/known), (end-to)/4), time.Second)
+	window = max(window/r.Bucket*r.Bucket, r.Bucket)
 	for at := end - window; at >= from; at -= r.Bucket {
 		b := r.Sum(at, at+window)
 		n := float64(b.Asked)
