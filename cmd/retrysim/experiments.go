@@ -159,11 +159,8 @@ func herd(o *options) (check func() error, do job) {
 			if row.Retry > 1 || row.Policy == "none" { // which is one point, ten times as high
 				continue
 			}
-			for i := range int(max(4*x.Base, 2*x.Bucket) / x.Bucket) {
-				n := 0.0
-				if i < len(row.Arrivals) {
-					n = row.Arrivals[i]
-				}
+			buckets := int(max(4*x.Base, 2*x.Bucket) / x.Bucket)
+			for i, n := range append(row.Arrivals, make([]float64, buckets)...)[:buckets] {
 				r.figure.point(0, row.Policy, (float64(i)+.5)*x.Bucket.Seconds(), n)
 			}
 		}
