@@ -79,6 +79,7 @@ func run(ctx context.Context, args []string, stdout, stderr stream) int {
 	code, err := execute(ctx, args, stdout, stderr)
 	if err != nil {
 		fmt.Fprintln(stderr, "retrysim:", err)
+		code = max(code, 1)
 	}
 	return code
 }
@@ -88,7 +89,7 @@ func (c command) wrong(err error) (code int, _ error) {
 	return 2, fmt.Errorf("%w; for example: retrysim %s", err, c.example)
 }
 
-// execute runs one command.
+// execute runs one command. Its code is 2 if the arguments cannot be used, else 0.
 func execute(ctx context.Context, args []string, stdout, stderr stream) (code int, err error) {
 	help := []string{"-h", "-help", "--help", "help"}
 	if len(args) > 1 && slices.Contains(help, args[0]) {
@@ -140,13 +141,13 @@ func execute(ctx context.Context, args []string, stdout, stderr stream) (code in
 	}
 	if file != "" { // rather now than after the simulation
 		_, missing := os.Stat(file)
-		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644)
-		if err != nil {
-			return 1, err
+		f, failed := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644)
+		if failed != nil {
+			return 0, failed
 		}
 		defer func() {
 			f.Close()
-			if code != 0 && missing != nil { // nothing was written to it
+			if err != nil && missing != nil { // it would stay empty, or half written
 				os.Remove(file)
 			}
 		}()
@@ -155,7 +156,7 @@ func execute(ctx context.Context, args []string, stdout, stderr stream) (code in
 	r, err := do(ctx)
 	finish()
 	if err != nil {
-		return 1, err
+		return 0, err
 	}
 	r.command = "retrysim " + path + " " + o.line()
 	if r.inputs == nil {
@@ -167,10 +168,7 @@ func execute(ctx context.Context, args []string, stdout, stderr stream) (code in
 	} else if err == nil {
 		_, err = stdout.Write(b.Bytes())
 	}
-	if err != nil {
-		return 1, err
-	}
-	return 0, nil
+	return 0, err
 }
 
 // showProgress writes how much is done, from the first second on: twice a second
