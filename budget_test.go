@@ -80,7 +80,13 @@ func TestTokenBudgetDefaultsAndOddFields(t *testing.T) {
 	if b := (&retry.TokenBudget{Capacity: -1}).Balance(); b != 0 {
 		t.Errorf("the balance of no tokens is %v, want 0", b)
 	}
-	b := &retry.TokenBudget{Reward: -1}
+	b := &retry.TokenBudget{}
+	b.Withdraw(retry.Transient, 1)
+	b.End(retry.Unknown, true)
+	if got, want := b.Balance(), (500-14+1)/500.; got != want {
+		t.Errorf("after a retry and a success the balance is %v, want %v", got, want)
+	}
+	b = &retry.TokenBudget{Reward: -1}
 	b.Withdraw(retry.Transient, 1)
 	before := b.Balance()
 	if b.End(retry.Unknown, true); b.Balance() != before {
