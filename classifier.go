@@ -82,9 +82,12 @@ func (p Policy) Judge(err error) (c Class, hint time.Duration) {
 // for, 0 if none. It is the one place where an error gets its class.
 func (p *Policy) judge(err error) (c Class, hint time.Duration) {
 	var m *mark
-	rejected := err == ErrRejected
-	if reflect.TypeOf(err) != plain { // most errors are, and need no walk
+	rejected := false
+	switch {
+	case reflect.TypeOf(err) != plain: // most errors are, and need no walk
 		m, rejected, hint = inspect(err)
+	case p.Classify != nil: // else DefaultClassifier says what ErrRejected is
+		rejected = err == ErrRejected
 	}
 	switch {
 	case m != nil && m.stop:

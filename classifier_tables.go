@@ -50,8 +50,22 @@ var bySentinel = func() map[error]Class {
 	return m
 }()
 
+// lengths has a bit for the length of each sentinel's text, modulo 64. Most errors
+// have another one, and need no look-up.
+var lengths = func() (bits uint64) {
+	for _, s := range sentinels {
+		bits |= 1 << (len(s.err.Error()) % 64)
+	}
+	return bits
+}()
+
 // classifySentinel judges an error of the plain type.
-func classifySentinel(err error) Class { return bySentinel[err] }
+func classifySentinel(err error) Class {
+	if lengths>>(len(err.Error())%64)&1 == 0 {
+		return Unknown
+	}
+	return bySentinel[err]
+}
 
 // behindIs is what a method Is is asked, in this order.
 var behindIs = func() []known {

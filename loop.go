@@ -116,8 +116,11 @@ func (d *decisions) next(p *Policy, now moment) bool {
 	if d.hint > p.maxRetryAfter() {
 		return d.stop(p, ReasonRetryAfter, nil)
 	}
-	step.Rand = p.random()
-	delay := max(p.backoff(d.class).Delay(step), 0)
+	backoff := p.backoff(d.class)
+	if _, fixed := backoff.(Constant); !fixed { // which needs no random number, a tenth of a retry's time
+		step.Rand = p.random()
+	}
+	delay := max(backoff.Delay(step), 0)
 	wait := sum(d.hint, delay) // added, so that jitter never shortens what the server asked for
 	switch {
 	case p.MaxElapsed > 0 && !now.healthy && sum(max(now.elapsed, 0), wait) > p.MaxElapsed:

@@ -16,26 +16,37 @@ func Do[T any](ctx context.Context, p Policy, op func(context.Context) (T, error
 	if op == nil {
 		panic("retry: nil op")
 	}
-	each := func(ctx context.Context) error { return call(ctx, op, &v) }
 	var r *run
-	if p.plain() && unnumbered(ctx) { // nobody to tell and nothing to close: no run unless op fails
-		since := time.Since(epoch)
-		if err = call(ctx, op, &v); err == nil {
+	if p.plain() && live(ctx) && AttemptNumber(ctx) == 1 { // nobody to tell and nothing to close: no run unless op fails
+		if r = first(ctx, &p, op, &v); r == nil {
 			return v, nil
 		}
-		r = failed(ctx, &p, since, err)
-	} else {
+	}
+	each := func(ctx context.Context) (err error) {
+		v, err = op(ctx)
+		return err
+	}
+	if r == nil {
 		r = watched(ctx, &p, 0, each)
 	}
-	return v, r.finish(&p, each)
+	for r.asleep() { // finish, without its stack frame below the sleep
+		r.sleep()
+		r.proceed(&p, each)
+	}
+	return v, r.outcome()
 }
 
-// call is a stack frame that is gone when Do waits: it has room for another T.
+// first makes a plain first attempt, and returns nil if it succeeds. Its stack frame,
+// which has room for another T, is gone when Do waits.
 //
 //go:noinline
-func call[T any](ctx context.Context, op func(context.Context) (T, error), v *T) (err error) {
-	*v, err = op(ctx)
-	return err
+func first[T any](ctx context.Context, p *Policy, op func(context.Context) (T, error), v *T) *run {
+	since := time.Since(epoch)
+	var err error
+	if *v, err = op(ctx); err == nil {
+		return nil
+	}
+	return failed(ctx, p, since, err)
 }
 
 // Run is [Do] for an op without a value.
@@ -44,7 +55,7 @@ func Run(ctx context.Context, p Policy, op func(context.Context) error) error {
 		panic("retry: nil op")
 	}
 	var r *run
-	if p.plain() && unnumbered(ctx) { // as in Do
+	if p.plain() && live(ctx) && AttemptNumber(ctx) == 1 { // as in Do
 		since := time.Since(epoch)
 		err := op(ctx)
 		if err == nil {

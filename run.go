@@ -59,23 +59,32 @@ type home struct {
 }
 
 // finish sleeps on the system clock and makes attempts until the run is over, and
-// returns its error. A nil r is a run that is over, and succeeded.
+// returns its error.
 func (r *run) finish(p *Policy, op func(context.Context) error) error {
-	for r != nil && r.phase == asleep {
-		_ = clockx.System().Sleep(r.ctx, r.wait) // r looks at ctx afterwards
+	for r.asleep() {
+		r.sleep()
 		r.proceed(p, op)
 	}
+	return r.outcome()
+}
+
+// asleep reports whether r must sleep before it goes on. A nil r is a run that
+// succeeded at once.
+func (r *run) asleep() bool { return r != nil && r.phase == asleep }
+
+// sleep sleeps on the system clock, where nothing can panic. r looks at its context
+// afterwards.
+func (r *run) sleep() { _ = clockx.System().Sleep(r.ctx, r.wait) }
+
+func (r *run) outcome() error {
 	if r == nil {
 		return nil
 	}
 	return r.result()
 }
 
-// unnumbered reports whether a first attempt may have ctx itself: it has not
-// ended, and is not that of another run's retry.
-func unnumbered(ctx context.Context) bool {
-	return ctx != nil && ctx.Err() == nil && AttemptNumber(ctx) == 1
-}
+// live reports whether a run may begin in ctx.
+func live(ctx context.Context) bool { return ctx != nil && ctx.Err() == nil }
 
 // failed returns the run whose first attempt has failed with err.
 //

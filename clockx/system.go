@@ -23,8 +23,12 @@ var timers sync.Pool
 func (system) Now() time.Time { return time.Now() }
 
 func (system) Sleep(ctx context.Context, d time.Duration) error {
-	if ctx.Done() == nil || ctx.Err() != nil || d <= 0 {
-		return sleepWhole(ctx, d)
+	if d <= 0 || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if ctx.Done() == nil {
+		time.Sleep(d)
+		return ctx.Err()
 	}
 	t := timer(d)
 	select {
@@ -32,13 +36,6 @@ func (system) Sleep(ctx context.Context, d time.Duration) error {
 	case <-t.C:
 	}
 	return recycle(ctx, t)
-}
-
-func sleepWhole(ctx context.Context, d time.Duration) error {
-	if ctx.Err() == nil {
-		time.Sleep(d)
-	}
-	return ctx.Err()
 }
 
 func (system) WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
