@@ -54,18 +54,14 @@ func Run(ctx context.Context, p Policy, op func(context.Context) error) error {
 	if op == nil {
 		panic("retry: nil op")
 	}
-	var r *run
 	if p.plain() && live(ctx) && AttemptNumber(ctx) == 1 { // as in Do
 		since := time.Since(epoch)
-		err := op(ctx)
-		if err == nil {
-			return nil
+		if err := op(ctx); err != nil {
+			return failed(ctx, &p, since, err).finish(&p, op)
 		}
-		r = failed(ctx, &p, since, err)
-	} else {
-		r = watched(ctx, &p, 0, op)
+		return nil
 	}
-	return r.finish(&p, op)
+	return watched(ctx, &p, 0, op).finish(&p, op)
 }
 
 // Until turns a value that accept refuses into a failed attempt with the error
