@@ -59,14 +59,16 @@ func TestHooksSeeARun(t *testing.T) {
 }
 
 func TestHooksSeeAFirstTrySuccess(t *testing.T) {
-	p, v := virtual()
-	log := record(&p)
-	_ = retry.Run(t.Context(), p, func(context.Context) error { v.Advance(time.Second); return nil })
-	if want := (retry.Attempt{Name: "op", Number: 1, Start: epoch, Duration: time.Second, Elapsed: time.Second}); log.attempts[0] != want {
-		t.Errorf("AttemptDone saw %+v, want %+v", log.attempts[0], want)
-	}
-	if want := (retry.Summary{Name: "op", Attempts: 1, Elapsed: time.Second}); log.summary != want {
-		t.Errorf("Done saw %+v, want %+v", log.summary, want)
+	for _, took := range []time.Duration{0, time.Second} {
+		p, v := virtual()
+		log := record(&p)
+		_ = retry.Run(t.Context(), p, func(context.Context) error { v.Advance(took); return nil })
+		if want := (retry.Attempt{Name: "op", Number: 1, Start: epoch, Duration: took, Elapsed: took}); log.attempts[0] != want {
+			t.Errorf("AttemptDone saw %+v, want %+v", log.attempts[0], want)
+		}
+		if want := (retry.Summary{Name: "op", Attempts: 1, Elapsed: took}); log.summary != want {
+			t.Errorf("Done saw %+v, want %+v", log.summary, want)
+		}
 	}
 }
 
@@ -321,6 +323,17 @@ level=DEBUG msg="gave up" name=op reason=canceled attempts=0 elapsed=0s waited=0
 		if got := logged(tt.level, tt.ctx, tt.op); got != tt.want[1:] {
 			t.Errorf("%s logs\n%s, want\n%s", tt.name, got, tt.want[1:])
 		}
+	}
+}
+
+// The least wait is one: it is logged, and none is not.
+func TestSlogHooksLogTheShortestWait(t *testing.T) {
+	var out strings.Builder
+	hooks := retry.SlogHooks(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	hooks.AttemptDone(t.Context(), retry.Attempt{Err: errDown, Delay: 1, Hint: 1})
+	hooks.AttemptDone(t.Context(), retry.Attempt{Err: errDown})
+	if logged := out.String(); strings.Count(logged, "delay=1ns hint=1ns") != 1 || strings.Count(logged, "delay=") != 1 {
+		t.Errorf("logged\n%s, want one wait", logged)
 	}
 }
 

@@ -208,7 +208,6 @@ func (d *decisions) succeed(p *Policy) {
 func (d *decisions) end(p *Policy, ok bool) {
 	d.over = true
 	if d.budgeted {
-		d.budgeted = false
 		p.Budget.End(d.retried, ok)
 	}
 }

@@ -201,3 +201,25 @@ func TestLoopOnAClockThatGoesBack(t *testing.T) {
 		t.Errorf("Elapsed = %v, want no negative time", e.Elapsed)
 	}
 }
+
+// A wait may end just at the limit, and a clock that goes back gives no time more.
+func TestLastNanosecondOfMaxElapsed(t *testing.T) {
+	for _, tt := range []struct {
+		limit, elapsed, wait time.Duration
+		want                 bool
+	}{
+		{time.Second, 0, time.Second, true},
+		{time.Second, 0, time.Second + 1, false},
+		{time.Second, 1, time.Second - 1, true},
+		{time.Second, 1, time.Second, false},
+		{time.Second, -time.Hour, time.Second, true},
+		{time.Second, -time.Hour, time.Second + 1, false},
+		{1, 0, 1, true},
+		{1, 0, 2, false},
+	} {
+		loop := retry.Policy{MaxElapsed: tt.limit, Backoff: retry.Constant(tt.wait)}.Start(epoch)
+		if _, ok := loop.Next(epoch.Add(tt.elapsed), errDown); ok != tt.want {
+			t.Errorf("of %v %v have passed: a wait of %v is granted: %v, want %v", tt.limit, tt.elapsed, tt.wait, ok, tt.want)
+		}
+	}
+}

@@ -446,6 +446,15 @@ func TestAttemptTimeout(t *testing.T) {
 	wantElapsed(t, v, (5*2+1+2+4+8)*time.Second)
 }
 
+func TestShortestAttemptTimeout(t *testing.T) {
+	_ = retry.Run(t.Context(), retry.Policy{AttemptTimeout: 1}, func(ctx context.Context) error {
+		if _, ok := ctx.Deadline(); !ok {
+			t.Error("a timeout of a nanosecond is none")
+		}
+		return nil
+	})
+}
+
 func TestAttemptTimeoutIsFreedAfterEachAttempt(t *testing.T) {
 	p, v := virtual()
 	p.AttemptTimeout = time.Hour

@@ -184,6 +184,23 @@ func TestPauseOfSuperviseIsHintAndFirstWait(t *testing.T) {
 	}
 }
 
+// A backoff is asked for the pause as for the wait after a first attempt.
+func TestPauseOfSuperviseIsAFirstWait(t *testing.T) {
+	p, v := virtual()
+	var steps []retry.Step
+	p.Backoff = retry.BackoffFunc(func(s retry.Step) time.Duration {
+		steps = append(steps, retry.Step{Retry: s.Retry, Prev: s.Prev})
+		return time.Second
+	})
+	op, _ := lives(v, life{0, errDown}, life{minute, errDown}, life{0, errDown})
+	if err := retry.Supervise(t.Context(), p, minute, op); err != nil {
+		t.Fatal(err)
+	}
+	if want := []retry.Step{{Retry: 1}, {Retry: 1}, {Retry: 1}}; !slices.Equal(steps, want) {
+		t.Errorf("asked with %v, want %v", steps, want)
+	}
+}
+
 // The run that would have begun after the pause is told of, and has the error that
 // led to it.
 func TestCancelInThePauseOfSupervise(t *testing.T) {

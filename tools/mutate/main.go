@@ -296,7 +296,7 @@ func killed(dir, binary string, id int, tests []*test) bool {
 		if len(batch) == 0 {
 			return false
 		}
-		err := try(dir, binary, batch, 10*time.Second+5*took, "MUTANT="+strconv.Itoa(id))
+		err := try(dir, binary, batch, 5*time.Second+5*took, "MUTANT="+strconv.Itoa(id))
 		batch, took = nil, 0
 		return err != nil
 	}
