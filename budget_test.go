@@ -700,3 +700,28 @@ func FuzzBudgets(f *testing.F) {
 		}
 	})
 }
+
+// Also on the system clock and without hooks, where a run is cheapest.
+func TestRunTellsTheBudgetAlone(t *testing.T) {
+	for failures, want := range map[int]countingBudget{
+		0: {begun: 1, ended: 1, ok: true},
+		2: {begun: 1, asked: 2, ended: 1, ok: true, retried: retry.Transient},
+		3: {begun: 1, asked: 2, ended: 1, retried: retry.Transient},
+	} {
+		var budget countingBudget
+		op, _ := failing(failures, errDown)
+		_, _ = retry.Do(t.Context(), retry.Policy{Budget: &budget, Backoff: retry.Constant(0)}, op)
+		if budget != want {
+			t.Errorf("after %d failures the budget of Do saw %+v, want %+v", failures, budget, want)
+		}
+		budget = countingBudget{}
+		op, _ = failing(failures, errDown)
+		_ = retry.Run(t.Context(), retry.Policy{Budget: &budget, Backoff: retry.Constant(0)}, func(ctx context.Context) error {
+			_, err := op(ctx)
+			return err
+		})
+		if budget != want {
+			t.Errorf("after %d failures the budget of Run saw %+v, want %+v", failures, budget, want)
+		}
+	}
+}

@@ -446,6 +446,26 @@ func TestAttemptTimeout(t *testing.T) {
 	wantElapsed(t, v, (5*2+1+2+4+8)*time.Second)
 }
 
+// Also where nobody watches the inner run, on the system clock and without hooks.
+func TestInnerRunCountsItsOwnAttempts(t *testing.T) {
+	p := retry.Policy{Backoff: retry.Constant(0)}
+	_ = retry.Run(t.Context(), p, func(outer context.Context) error {
+		_, _ = retry.Do(outer, p, func(ctx context.Context) (int, error) {
+			if n := retry.AttemptNumber(ctx); n != 1 {
+				t.Errorf("in attempt %d, Do numbers its first attempt %d", retry.AttemptNumber(outer), n)
+			}
+			return 0, nil
+		})
+		_ = retry.Run(outer, p, func(ctx context.Context) error {
+			if n := retry.AttemptNumber(ctx); n != 1 {
+				t.Errorf("in attempt %d, Run numbers its first attempt %d", retry.AttemptNumber(outer), n)
+			}
+			return nil
+		})
+		return errDown
+	})
+}
+
 func TestShortestAttemptTimeout(t *testing.T) {
 	_ = retry.Run(t.Context(), retry.Policy{AttemptTimeout: 1}, func(ctx context.Context) error {
 		if _, ok := ctx.Deadline(); !ok {
