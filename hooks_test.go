@@ -359,6 +359,67 @@ func TestSlogHooksWithoutALoggerUseTheDefault(t *testing.T) {
 	}
 }
 
+// oversleeper sleeps three times as long as it is asked to.
+type oversleeper struct{ *clockx.Virtual }
+
+func (o oversleeper) Sleep(ctx context.Context, d time.Duration) error {
+	return o.Virtual.Sleep(ctx, 3*d)
+}
+
+// A wait counts once, as it was, also if the hook after it panics.
+func TestWaitBeforeAPanicCountsOnce(t *testing.T) {
+	p, v := virtual()
+	p.Clock = oversleeper{v}
+	log := record(&p)
+	p.Hooks = retry.JoinHooks(p.Hooks, retry.Hooks{Attempt: func(ctx context.Context, a retry.Attempt) context.Context {
+		if a.Number == 2 {
+			panic("hook")
+		}
+		return ctx
+	}})
+	func() {
+		defer func() { _ = recover() }()
+		_ = retry.Run(t.Context(), p, func(context.Context) error { return errDown })
+	}()
+	if log.summary.Waited != 3*time.Second || log.summary.Attempts != 1 {
+		t.Errorf("Done saw %v of waits and %d attempts, want 3s and 1", log.summary.Waited, log.summary.Attempts)
+	}
+}
+
+// Time that the hook Wait takes is no part of the next attempt.
+func TestTimeOfTheWaitHookIsAWait(t *testing.T) {
+	p, v := virtual()
+	p.MaxAttempts, p.Backoff = 2, retry.Constant(0)
+	log := record(&p)
+	p.Hooks = retry.JoinHooks(p.Hooks, retry.Hooks{Wait: func(context.Context, retry.Attempt) { v.Advance(time.Second) }})
+	_ = retry.Run(t.Context(), p, func(context.Context) error { return errDown })
+	second := log.attempts[1]
+	if second.Start != epoch.Add(time.Second) || second.Duration != 0 || log.summary.Waited != time.Second {
+		t.Errorf("the second attempt began at %v and took %v after waits of %v, want one of 1s before it", second.Start, second.Duration, log.summary.Waited)
+	}
+}
+
+// What takes time is measured also where one hook alone, or none, can see it.
+func TestTimesAroundTheShortestWaits(t *testing.T) {
+	p, v := virtual()
+	op := func(context.Context) error { v.Advance(time.Second); return errDown }
+	p.MaxAttempts, p.Backoff = 3, retry.Constant(1)
+	if e := gaveUp(t, retry.Run(t.Context(), p, op)); e.Waited != 2 || e.Elapsed != 3*time.Second+2 {
+		t.Errorf("waited %v of %v, want 2ns of 3.000000002s", e.Waited, e.Elapsed)
+	}
+	p.Backoff = retry.Constant(0)
+	var took, elapsed []time.Duration
+	p.Hooks.Wait = func(_ context.Context, a retry.Attempt) {
+		took, elapsed = append(took, a.Duration), append(elapsed, a.Elapsed)
+	}
+	if e := gaveUp(t, retry.Run(t.Context(), p, op)); e.Waited != 0 || e.Elapsed != 3*time.Second {
+		t.Errorf("waited %v of %v, want none of 3s", e.Waited, e.Elapsed)
+	}
+	if !slices.Equal(took, []time.Duration{time.Second, time.Second}) || !slices.Equal(elapsed, []time.Duration{time.Second, 2 * time.Second}) {
+		t.Errorf("the hook Wait saw attempts of %v that ended after %v, want 1s each", took, elapsed)
+	}
+}
+
 // Each hook works alone: what one needs is there though the others are nil.
 func TestHooksAlone(t *testing.T) {
 	run := func(hooks retry.Hooks, op func(context.Context, *clockx.Virtual) error) {

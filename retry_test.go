@@ -466,6 +466,47 @@ func TestInnerRunCountsItsOwnAttempts(t *testing.T) {
 	})
 }
 
+// Where nobody watches, a run is written for speed: its rules are the same.
+func TestUnwatchedRuns(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	p := retry.Policy{Backoff: retry.Constant(0)}
+	errs := []error{errors.New("first"), errors.New("second"), errors.New("third")}
+	for name, run := range map[string]func(context.Context, func(context.Context) error) error{
+		"Run": func(ctx context.Context, op func(context.Context) error) error { return retry.Run(ctx, p, op) },
+		"Do": func(ctx context.Context, op func(context.Context) error) error {
+			_, err := retry.Do(ctx, p, func(ctx context.Context) (int, error) { return 0, op(ctx) })
+			return err
+		},
+	} {
+		err := run(over, func(context.Context) error {
+			t.Errorf("%s calls op though its context has ended", name)
+			return nil
+		})
+		wantReason(t, err, retry.ReasonCanceled)
+
+		var numbers []int
+		err = run(t.Context(), func(ctx context.Context) error {
+			numbers = append(numbers, retry.AttemptNumber(ctx))
+			return errs[len(numbers)-1]
+		})
+		e := wantReason(t, err, retry.ReasonMaxAttempts)
+		if !slices.Equal(e.Errs, errs) || e.Attempts != 3 || !slices.Equal(numbers, []int{1, 2, 3}) {
+			t.Errorf("%s made attempts %v and kept %d errors %v, want 3 of each", name, numbers, e.Attempts, e.Errs)
+		}
+	}
+}
+
+// The shortest limits there are.
+func TestMaxElapsedOfANanosecond(t *testing.T) {
+	p, v := virtual()
+	p.MaxElapsed, p.Backoff = 1, retry.Constant(0)
+	err := retry.Run(t.Context(), p, func(context.Context) error { v.Advance(2); return errDown })
+	if e := wantReason(t, err, retry.ReasonMaxElapsed); e.Attempts != 1 {
+		t.Errorf("%d attempts, want 1: the first took two nanoseconds", e.Attempts)
+	}
+}
+
 func TestShortestAttemptTimeout(t *testing.T) {
 	_ = retry.Run(t.Context(), retry.Policy{AttemptTimeout: 1}, func(ctx context.Context) error {
 		if _, ok := ctx.Deadline(); !ok {

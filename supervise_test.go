@@ -91,6 +91,16 @@ func TestSuperviseNeverSpins(t *testing.T) {
 	}
 }
 
+func TestShortestHealthyLife(t *testing.T) {
+	p, v := virtual()
+	p.MaxAttempts = 2
+	op, at := lives(v, life{1, errDown}, life{1, errDown}, life{1, errDown}, life{0, errDown}, life{0, errDown})
+	wantReason(t, retry.Supervise(t.Context(), p, 1, op), retry.ReasonMaxAttempts)
+	if len(*at) != 5 {
+		t.Errorf("%d calls, want 5: three lives of a nanosecond, and a run of two attempts", len(*at))
+	}
+}
+
 func TestSuperviseHasNoLimitOnAttempts(t *testing.T) {
 	p, v := virtual()
 	p.MaxAttempts, p.Backoff = 0, retry.Constant(time.Second)
