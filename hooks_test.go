@@ -472,4 +472,7 @@ func TestSummaryAfterAPanicInAttemptDoneCountsTheAttempt(t *testing.T) {
 	if log.summary.Attempts != 1 {
 		t.Errorf("Done got %+v, want 1 attempt", log.summary)
 	}
+	if n := len(log.attempts); n != 1 {
+		t.Errorf("AttemptDone was called %d times for one attempt", n)
+	}
 }
