@@ -464,15 +464,30 @@ func TestHooksAlone(t *testing.T) {
 func TestSummaryAfterAPanicInAttemptDoneCountsTheAttempt(t *testing.T) {
 	p, _ := virtual()
 	log := record(&p)
-	p.Hooks = retry.JoinHooks(p.Hooks, retry.Hooks{AttemptDone: func(context.Context, retry.Attempt) { panic("boom") }})
+	calls := 0
+	p.Hooks = retry.JoinHooks(p.Hooks, retry.Hooks{AttemptDone: func(context.Context, retry.Attempt) { calls++; panic("boom") }})
 	func() {
 		defer func() { _ = recover() }()
 		_ = retry.Run(t.Context(), p, func(context.Context) error { return nil })
 	}()
-	if log.summary.Attempts != 1 {
-		t.Errorf("Done got %+v, want 1 attempt", log.summary)
+	if log.summary.Attempts != 1 || calls != 1 {
+		t.Errorf("Done got %+v after %d calls of AttemptDone, want 1 attempt and 1 call", log.summary, calls)
 	}
-	if n := len(log.attempts); n != 1 {
-		t.Errorf("AttemptDone was called %d times for one attempt", n)
+}
+
+// The wait that the hook Wait has cut short by a panic is as long as it was.
+func TestSummaryAfterAPanicInWaitCountsTheWaitAsItWas(t *testing.T) {
+	p, v := virtual()
+	log := record(&p)
+	p.Hooks = retry.JoinHooks(p.Hooks, retry.Hooks{Wait: func(context.Context, retry.Attempt) {
+		v.Advance(time.Minute)
+		panic("boom")
+	}})
+	func() {
+		defer func() { _ = recover() }()
+		_ = retry.Run(t.Context(), p, func(context.Context) error { v.Advance(time.Hour); return errDown })
+	}()
+	if log.summary.Waited != time.Minute || log.summary.Elapsed != time.Hour+time.Minute {
+		t.Errorf("Done got %v of waits in %v, want 1m of 1h1m", log.summary.Waited, log.summary.Elapsed)
 	}
 }

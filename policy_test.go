@@ -95,3 +95,22 @@ func TestBackoffSeesTheHint(t *testing.T) {
 		}
 	}
 }
+
+// Without Rand the waits differ from run to run, and fill the backoff's range.
+func TestJitterIsRandomByDefault(t *testing.T) {
+	var least, most time.Duration = time.Hour, 0
+	for range 1000 {
+		loop := retry.Policy{}.Start(epoch)
+		wait, _ := loop.Next(epoch, errDown)
+		least, most = min(least, wait), max(most, wait)
+	}
+	if least < 0 || least > 10*time.Millisecond || most < 90*time.Millisecond || most >= 100*time.Millisecond {
+		t.Errorf("1000 first waits lie between %v and %v, want them between 0 and 100ms", least, most)
+	}
+}
+
+func TestShortestMaxRetryAfter(t *testing.T) {
+	loop := retry.Policy{MaxRetryAfter: 1}.Start(epoch)
+	loop.Next(epoch, retry.After(errDown, 2))
+	wantReason(t, loop.Err(), retry.ReasonRetryAfter)
+}

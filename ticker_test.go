@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 )
 
 func TestTicks(t *testing.T) {
@@ -208,4 +209,30 @@ func TestTickerHeedsNoContextOfAnAttempt(t *testing.T) {
 			ticker.Stop()
 		}
 	})
+}
+
+// timeless is a clock that must not be asked for a timeout.
+type timeless struct {
+	clockx.Clock
+	t *testing.T
+}
+
+func (c timeless) WithTimeoutCause(ctx context.Context, _ time.Duration, _ error) (context.Context, context.CancelFunc) {
+	c.t.Error("asked for a timeout")
+	return context.WithCancel(ctx)
+}
+
+func TestTicksUseNoAttemptTimeout(t *testing.T) {
+	p, v := virtual()
+	p.MaxAttempts, p.AttemptTimeout, p.Clock = 2, time.Second, timeless{v, t}
+	n := 0
+	for range retry.Ticks(t.Context(), p) {
+		n++
+	}
+	for range retry.NewTicker(t.Context(), p).C {
+		n++
+	}
+	if n != 4 {
+		t.Errorf("%d ticks, want 2 and 2", n)
+	}
 }
