@@ -268,3 +268,22 @@ func TestJitterWindows(t *testing.T) {
 		t.Errorf("a delay of 0 in a window without end is %v, want 0", got)
 	}
 }
+
+// The shortest durations are not taken for defaults, and a Retry of 0 counts as 1.
+func TestShortestBackoffs(t *testing.T) {
+	for _, tt := range []struct {
+		backoff retry.Backoff
+		step    retry.Step
+		want    time.Duration
+	}{
+		{retry.Exponential{Base: 1, Jitter: retry.NoJitter}, retry.Step{Retry: 1}, 1},
+		{retry.Exponential{Base: 1, Jitter: retry.NoJitter}, retry.Step{Retry: 2}, 2},
+		{retry.Exponential{Max: 1, Jitter: retry.NoJitter}, retry.Step{Retry: 1}, 1},
+		{retry.Decorrelated{Base: time.Second}, retry.Step{Retry: 0, Rand: .5}, 2 * time.Second},
+		{retry.Decorrelated{Base: time.Second}, retry.Step{Retry: 1, Rand: .5}, 2 * time.Second},
+	} {
+		if got := tt.backoff.Delay(tt.step); got != tt.want {
+			t.Errorf("%#v.Delay(%+v) = %v, want %v", tt.backoff, tt.step, got, tt.want)
+		}
+	}
+}

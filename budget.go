@@ -176,9 +176,6 @@ func (b *RatioBudget) Balance() float64 {
 		return 1
 	}
 	runs, retries := b.sum(b.current().index)
-	if retries == 0 {
-		return 1
-	}
 	return max(1-float64(retries)/b.allowed(runs), 0)
 }
 
@@ -210,9 +207,7 @@ func (b *RatioBudget) current() *tenth {
 		if t != nil && t.index >= index {
 			return t
 		}
-		if fresh := (&tenth{index: index}); place.CompareAndSwap(t, fresh) {
-			return fresh
-		}
+		place.CompareAndSwap(t, &tenth{index: index}) // or another goroutine was quicker
 	}
 }
 
@@ -230,9 +225,7 @@ func (b *RatioBudget) advance() uint64 {
 		if index <= newest {
 			return newest
 		}
-		if b.newest.CompareAndSwap(newest, index) {
-			return index
-		}
+		b.newest.CompareAndSwap(newest, index) // as above
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/goretry/retry"
@@ -313,6 +314,49 @@ func TestRatioBudgetRefills(t *testing.T) {
 		if b.Balance() != 1 {
 			t.Errorf("after a window the balance is %v, want 1", b.Balance())
 		}
+	}
+}
+
+func TestRatioBudgetRefillsOnTheSystemClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &retry.RatioBudget{Ratio: -1, MinPerSecond: .1} // one in 10 s
+		for range 3 {
+			if !b.Withdraw(retry.Transient, 1) || b.Withdraw(retry.Transient, 1) {
+				t.Error("a window has not exactly one retry")
+			}
+			time.Sleep(11 * time.Second)
+		}
+	})
+}
+
+// The limit itself is granted, however it is made up.
+func TestLastRetryOfARatioBudget(t *testing.T) {
+	v := clockx.NewVirtual(epoch)
+	for _, tt := range []struct {
+		b    *retry.RatioBudget
+		want int
+	}{
+		{&retry.RatioBudget{Ratio: -1, MinPerSecond: .3}, 3},
+		{&retry.RatioBudget{Ratio: -1, MinPerSecond: 1, Window: 4 * time.Second}, 4},
+		{&retry.RatioBudget{Ratio: -1, MinPerSecond: 2e9, Window: 1}, 2},
+		{&retry.RatioBudget{Ratio: 3, MinPerSecond: -1}, 3},
+	} {
+		tt.b.Clock = v
+		tt.b.Begin()
+		n := 0
+		for n < 100 && tt.b.Withdraw(retry.Transient, 1) {
+			n++
+		}
+		if n != tt.want {
+			t.Errorf("RatioBudget%+v grants %d retries, want %d", []any{tt.b.Ratio, tt.b.MinPerSecond, tt.b.Window}, n, tt.want)
+		}
+	}
+	short := &retry.RatioBudget{Ratio: -1, MinPerSecond: 1e9, Window: 1, Clock: v}
+	for range 3 {
+		if !short.Withdraw(retry.Transient, 1) || short.Withdraw(retry.Transient, 1) {
+			t.Error("a window of a nanosecond has not exactly one retry")
+		}
+		v.Advance(time.Second)
 	}
 }
 

@@ -256,7 +256,7 @@ func (w *writer) expr(n ast.Expr) (text string, ok bool) {
 		with := func(op token.Token) {
 			changes = append(changes, w.original(binary.X)+" "+op.String()+" "+w.original(binary.Y))
 		}
-		if op, ok := boundary[binary.Op]; ok {
+		if op, ok := boundary[binary.Op]; ok && !w.changes(binary.X) && !w.changes(binary.Y) {
 			with(op)
 		}
 		if op, ok := connective[binary.Op]; ok {
@@ -294,6 +294,26 @@ func (w *writer) expr(n ast.Expr) (text string, ok bool) {
 	return fmt.Sprintf("func() %s { %sreturn %s }()", typ, ifs.String(), text), true
 }
 
+// changes reports whether e is an integer that becomes one more and one less: beside
+// it another boundary is the same change.
+func (w *writer) changes(e ast.Expr) bool {
+	tv := w.pkg.TypesInfo.Types[e]
+	if tv.Value == nil || !hasLiteral(e) {
+		return false
+	}
+	b, ok := tv.Type.Underlying().(*types.Basic)
+	return ok && b.Info()&types.IsInteger != 0
+}
+
+func hasLiteral(e ast.Expr) (has bool) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		_, is := n.(*ast.BasicLit)
+		has = has || is
+		return true
+	})
+	return has
+}
+
 func isTuple(t types.Type) bool { _, ok := t.(*types.Tuple); return ok }
 
 // zeroOf returns the text of the zero of t, "" if a mutant with it says little.
@@ -318,12 +338,7 @@ func zeroOf(t types.Type) string {
 // constant makes a constant one more and one less, or not true. A name alone is
 // changed only where it is returned.
 func (w *writer) constant(n ast.Expr, tv types.TypeAndValue) (text string, ok bool) {
-	literal := false
-	ast.Inspect(n, func(n ast.Node) bool {
-		_, is := n.(*ast.BasicLit)
-		literal = literal || is
-		return true
-	})
+	literal := hasLiteral(n)
 	basic, isBasic := tv.Type.Underlying().(*types.Basic)
 	typ, nameable := w.typeName(types.Default(tv.Type))
 	if !isBasic || !nameable {
