@@ -424,7 +424,7 @@ func (e *Error) class(behind bool) Class {
 	if e.Attempts != len(e.Errs) {
 		return Transient // Errs does not hold every attempt's error
 	}
-	for _, err := range e.Errs[:len(e.Errs)-1] {
+	for _, err := range e.Errs {
 		if !proves(classify(err, behind)) {
 			return Transient
 		}

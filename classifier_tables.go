@@ -50,18 +50,21 @@ var bySentinel = func() map[error]Class {
 	return m
 }()
 
-// lengths has a bit for the length of each sentinel's text, modulo 64. Most errors
-// have another one, and need no look-up.
-var lengths = func() (bits uint64) {
+// lengths has the lengths of the sentinels' texts. Most errors have another one, and
+// need no look-up.
+var lengths = func() (all uint64) {
 	for _, s := range sentinels {
-		bits |= 1 << (len(s.err.Error()) % 64)
+		all |= length(s.err)
 	}
-	return bits
+	return all
 }()
+
+// length returns the length of what err says as a bit, of 64.
+func length(err error) uint64 { return 1 << (len(err.Error()) % 64) }
 
 // classifySentinel judges an error of the plain type.
 func classifySentinel(err error) Class {
-	if lengths>>(len(err.Error())%64)&1 == 0 {
+	if lengths&length(err) == 0 {
 		return Unknown
 	}
 	return bySentinel[err]

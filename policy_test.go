@@ -2,6 +2,7 @@ package retry_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -59,6 +60,8 @@ func TestJudge(t *testing.T) {
 		{retry.Stop(classed(retry.Throttled)), retry.Permanent, 0},
 		{fmt.Errorf("busy: %w", retry.After(errDown, time.Hour)), retry.Throttled, time.Hour}, // not cut to MaxRetryAfter
 		{context.DeadlineExceeded, retry.Transient, 0},
+		{sql.ErrNoRows, retry.Permanent, 0},
+		{retry.ErrRejected, retry.Transient, 0},
 	} {
 		if c, hint := p.Judge(tt.err); c != tt.want || hint != tt.hint {
 			t.Errorf("Judge(%v) = %v, %v, want %v, %v", tt.err, c, hint, tt.want, tt.hint)
@@ -79,6 +82,16 @@ func TestWithAttemptNumber(t *testing.T) {
 	}()
 	var none context.Context
 	retry.WithAttemptNumber(none, 2)
+}
+
+func TestJudgeWithoutClassify(t *testing.T) {
+	for err, want := range map[error]retry.Class{
+		errors.New("never seen"): retry.Transient, sql.ErrNoRows: retry.Permanent, retry.ErrRejected: retry.Transient,
+	} {
+		if c, hint := (retry.Policy{}).Judge(err); c != want || hint != 0 {
+			t.Errorf("Judge(%v) = %v, %v, want %v and no hint", err, c, hint, want)
+		}
+	}
 }
 
 // A backoff that wants the larger of the two, and not the sum.

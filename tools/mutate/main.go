@@ -67,6 +67,7 @@ func main() {
 	log.SetPrefix("mutate: ")
 	files := flag.String("files", "", "the `names` of the files to change, with commas between; empty: all")
 	skip := flag.String("skip", "Memory|Alloc|ChainRatio|README|Leak", "tests not to run, a regular `expression`")
+	known := flag.String("known", "", "a `file` of survivors that no test can notice, as they are printed")
 	least := flag.Float64("min", 0, "the least score in `percent`; below it the exit status is 1")
 	parallel := flag.Int("parallel", runtime.NumCPU(), "how many mutants to try at once")
 	flag.Parse()
@@ -74,14 +75,18 @@ func main() {
 	if flag.NArg() > 0 {
 		dir = flag.Arg(0)
 	}
-	if err := run(os.Stdout, dir, *files, *skip, *least, *parallel); err != nil {
+	if err := run(os.Stdout, dir, *files, *skip, *known, *least, *parallel); err != nil {
 		log.Fatal(err)
 	}
 }
 
 // run tries all mutants, and writes to out which survived.
-func run(out io.Writer, dir, files, skip string, least float64, parallel int) error {
+func run(out io.Writer, dir, files, skip, known string, least float64, parallel int) error {
 	began := time.Now()
+	expected, err := survivors(known)
+	if err != nil {
+		return err
+	}
 	work, err := os.MkdirTemp("", "mutate")
 	if err != nil {
 		return err
@@ -99,8 +104,8 @@ func run(out io.Writer, dir, files, skip string, least float64, parallel int) er
 	}
 	fmt.Fprintf(out, "%d tests, each run by itself after %v\n", len(tests), time.Since(began).Round(time.Second))
 
-	all, alive := 0, 0
-	var mu sync.Mutex // guards those, and out
+	all, alive, equivalent := 0, 0, 0
+	var mu sync.Mutex // guards those, expected and out
 	each(parallel, len(mutants), func(i int) {
 		m := mutants[i]
 		if m.what == "" {
@@ -110,6 +115,14 @@ func run(out io.Writer, dir, files, skip string, least float64, parallel int) er
 		mu.Lock()
 		defer mu.Unlock()
 		all++
+		name := m.String()
+		if _, ok := expected[name]; ok {
+			expected[name] = expected[name] || !dead
+			if !dead {
+				equivalent++
+				return
+			}
+		}
 		if dead {
 			return
 		}
@@ -118,14 +131,40 @@ func run(out io.Writer, dir, files, skip string, least float64, parallel int) er
 		if !slices.ContainsFunc(tests, func(t *test) bool { return t.reaches[i+1] }) {
 			missed = " (no test gets here)"
 		}
-		fmt.Fprintf(out, "%s:%d:%d: %s%s\n", filepath.Base(m.pos.Filename), m.pos.Line, m.pos.Column, short(m.what), missed)
+		fmt.Fprintf(out, "%s%s\n", name, missed)
 	})
-	score := 100 * float64(all-alive) / float64(max(all, 1))
-	fmt.Fprintf(out, "%d of %d mutants survive: %.1f %%, in %v\n", alive, all, score, time.Since(began).Round(time.Second))
+	died := all - alive - equivalent
+	score := 100 * float64(died) / float64(max(died+alive, 1))
+	fmt.Fprintf(out, "of %d mutants %d die, %d are known to change nothing, %d survive: %.1f %% of the rest die, in %v\n",
+		all, died, equivalent, alive, score, time.Since(began).Round(time.Second))
+	for name, found := range expected {
+		if !found && files == "" {
+			fmt.Fprintf(out, "no survivor any more: %s\n", name)
+		}
+	}
 	if score < least {
 		return fmt.Errorf("the score is below %v %%", least)
 	}
 	return nil
+}
+
+// survivors reads the names of mutants, one a line. Empty lines, and those that begin
+// with #, say why.
+func survivors(file string) (map[string]bool, error) {
+	names := map[string]bool{}
+	if file == "" {
+		return names, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			names[line] = false
+		}
+	}
+	return names, nil
 }
 
 // each calls f with 0 to n-1, so many at once.
@@ -330,11 +369,5 @@ func try(dir, binary string, names []string, limit time.Duration, env string) er
 	return nil
 }
 
-// short cuts a mutant's text to one line.
-func short(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if runes := []rune(s); len(runes) > 160 {
-		return string(runes[:160]) + "…"
-	}
-	return s
-}
+// oneLine takes the line breaks out of a piece of code.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

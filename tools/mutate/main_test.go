@@ -63,17 +63,30 @@ func TestSaysWhichChangesNoTestNotices(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	if err := run(&out, dir, "", "Memory", 50, 2); err != nil {
+	if err := run(&out, dir, "", "Memory", "", 50, 2); err != nil {
 		t.Errorf("with a score of 50 %% wanted: %v\n%s", err, &out)
-	}
-	if err := run(new(strings.Builder), dir, "shop.go", "Memory", 99.9, 2); err == nil {
-		t.Error("with a score of 99.9 % wanted: no error")
 	}
 	var survivors []string
 	for line := range strings.Lines(out.String()) {
-		if where, what, ok := strings.Cut(line, ": "); ok && strings.HasPrefix(where, "shop.go:") {
-			survivors = append(survivors, strings.TrimSpace(what))
+		if strings.HasPrefix(line, "shop.go: ") {
+			survivors = append(survivors, line)
 		}
+	}
+	if err := run(new(strings.Builder), dir, "shop.go", "Memory", "", 99.9, 2); err == nil {
+		t.Error("with a score of 99.9 % wanted: no error")
+	}
+	known := filepath.Join(dir, "known")
+	list := "# nobody asks for them\n\n" + strings.Join(survivors, "") + "shop.go: gone: 1 → 2\n"
+	if err := os.WriteFile(known, []byte(list), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var second strings.Builder
+	if err := run(&second, dir, "", "Memory", known, 100, 2); err != nil {
+		t.Errorf("with all survivors known: %v", err)
+	}
+	if !strings.Contains(second.String(), "no survivor any more: shop.go: gone: 1 → 2\n") ||
+		strings.Count(second.String(), "shop.go") != 1 {
+		t.Errorf("with all survivors known it says\n%s, want one that is gone", &second)
 	}
 	for _, want := range []string{"n < 0 → n <= 0", "n > 10 → n >= 10"} {
 		if !strings.Contains(strings.Join(survivors, "\n"), want) {

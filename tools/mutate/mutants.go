@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/tools/go/packages"
@@ -12,9 +13,12 @@ import (
 
 // A mutant is one change of the code.
 type mutant struct {
-	pos  token.Position
-	what string
+	file, line string // the file's name, and the line's text
+	what       string
 }
+
+// String names the mutant. Two changes of one line may have one name.
+func (m mutant) String() string { return m.file + ": " + m.line + ": " + oneLine(m.what) }
 
 // writer rewrites one file so that each of its mutants can be chosen at run time.
 type writer struct {
@@ -145,7 +149,11 @@ func (w *writer) render(n ast.Node) string {
 
 // add returns the number of a new mutant, and false if it is not to be had.
 func (w *writer) add(n ast.Node, what string) (id int, ok bool) {
-	*w.mutants = append(*w.mutants, mutant{w.pkg.Fset.Position(n.Pos()), what})
+	at := int(n.Pos()) - w.base
+	line := w.src[strings.LastIndexByte(w.src[:at], '\n')+1:]
+	line, _, _ = strings.Cut(line, "\n")
+	file := filepath.Base(w.pkg.Fset.Position(n.Pos()).Filename)
+	*w.mutants = append(*w.mutants, mutant{file, strings.TrimSpace(line), what})
 	id = len(*w.mutants)
 	return id, !w.dropped[id]
 }
