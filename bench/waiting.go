@@ -11,6 +11,14 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	avastretry "github.com/avast/retry-go/v5"
+	"github.com/cenkalti/backoff/v7"
+	"github.com/failsafe-go/failsafe-go"
+	sethretry "github.com/sethvargo/go-retry"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/goretry/retry"
 )
 
 // Waiting is what 100 000 calls take that all wait for their first retry.
@@ -72,17 +80,13 @@ func WaitIfAsked() {
 
 func callsThatWait(p Peer) Waiting {
 	ctx, cancel := context.WithCancel(context.Background())
-	spec := Spec{Attempts: 4, Wait: time.Hour, Max: time.Hour}
-	call := p.New(spec)
-	if p.Name == avastReused.Name {
-		call = avastWithin(ctx, spec)
-	}
+	call := patient(ctx)[p.Name]
 	var all sync.WaitGroup
 	all.Add(waiting)
 	before := inUse()
 	for range waiting {
 		go func() { // with a small frame: it is a part of what is measured
-			call(ctx, fail)
+			call()
 			all.Done()
 		}()
 	}
@@ -99,6 +103,43 @@ func callsThatWait(p Peer) Waiting {
 		Stack:  float64(now.stack-before.stack) / waiting,
 		Heap:   float64(now.heap-before.heap) / waiting,
 		Cancel: float64(took) / waiting,
+	}
+}
+
+// patient returns a call of each library that waits for an hour, with what can be
+// made once in variables. Nobody uses the value: a caller that hands it on has a
+// larger frame, and the frames decide whether a call still fits the 2 KiB of stack
+// that a goroutine begins with.
+func patient(ctx context.Context) map[string]func() {
+	spec := Spec{Attempts: 4, Wait: time.Hour, Max: time.Hour}
+	p := policy(spec)
+	tries := cenkaltiOptions(spec)
+	options, reused := avastOptions(spec), avastWithin(ctx, spec)
+	executor := failsafe.With[Row](failsafePolicy(spec))
+	retrier, strategy := eapacheRetrier(spec), retryV1Strategy(spec)
+	plain := func() (Row, error) { return fail(ctx) }
+	return map[string]func(){
+		hand.Name:     func() { _, _ = byHand(ctx, spec.Attempts, spec.Wait, spec.Max, handSleep, nil, fail) },
+		promises.Name: func() { _, _ = promised(ctx, p, spec, handSleep, fail) },
+		ours.Name:     func() { _, _ = retry.Do(ctx, p, fail) },
+		cenkalti.Name: func() {
+			_, _ = backoff.Retry(ctx, plain, append(tries, backoff.WithBackOff(cenkaltiWaits(spec)))...)
+		},
+		avast.Name:       func() { _, _ = avastretry.NewWithData[Row](append(options, avastretry.Context(ctx))...).Do(plain) },
+		avastReused.Name: func() { _, _ = reused(ctx, fail) },
+		failsafeGo.Name:  func() { _, _ = executor.WithContext(ctx).Get(plain) },
+		sethvargo.Name:   func() { _, _ = sethretry.DoValue(ctx, sethvargoWaits(spec), retryable(fail)) },
+		eapache.Name: func() {
+			_ = retrier.RunCtx(ctx, func(ctx context.Context) error {
+				_, err := fail(ctx)
+				return err
+			})
+		},
+		retryV1.Name: func() { _, _ = retryV1Loop(ctx, strategy, nil, fail) },
+		k8s.Name: func() {
+			_ = wait.ExponentialBackoffWithContext(ctx, wait.Backoff{Duration: spec.Wait, Factor: 2, Steps: spec.Attempts, Cap: spec.Max},
+				condition(new(Row), fail))
+		},
 	}
 }
 
