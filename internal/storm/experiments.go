@@ -96,7 +96,7 @@ func (x Contention) trial(p retry.Policy, n int, seed uint64) (calls int, total 
 	}
 	clients, version := make([]client, n), 0
 	for i := range clients {
-		clients[i].loop = p.Start(k.time())
+		clients[i].loop = p.Start(k.Now())
 		k.schedule(message(), atRead, int32(i), 0)
 	}
 	for e, ok := k.next(); ok; e, ok = k.next() {
@@ -114,7 +114,7 @@ func (x Contention) trial(p retry.Policy, n int, seed uint64) (calls int, total 
 			}
 			k.schedule(message(), outcome, e.index, 0)
 		default:
-			if wait, ok := c.loop.Next(k.time(), errs[e.kind()]); ok {
+			if wait, ok := c.loop.Next(k.Now(), errs[e.kind()]); ok {
 				k.schedule(wait+message(), atRead, e.index, 0)
 			}
 		}
@@ -214,7 +214,7 @@ func (x Collapse) Run() (rows []CollapseRow) {
 				_, n := r.Rate(from, to)
 				goodputs, retries = append(goodputs, r.Goodput(from, to)), append(retries, n)
 			}
-			row.Windows = append(row.Windows, CollapseWindow{from.Seconds(), to.Seconds(), median(goodputs), median(retries)})
+			row.Windows = append(row.Windows, CollapseWindow{from.Seconds(), to.Seconds(), Quantile(goodputs, .5), Quantile(retries, .5)})
 		}
 		ends := func(r *Result) bool { return r.Goodput(x.Windows[len(x.Windows)-2], x.Windows[len(x.Windows)-1]) < .5 }
 		up := slices.DeleteFunc(slices.Clone(trials), ends)
@@ -226,12 +226,6 @@ func (x Collapse) Run() (rows []CollapseRow) {
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-// median returns the middle one of some numbers, of two the upper.
-func median(all []float64) float64 {
-	slices.Sort(all)
-	return all[len(all)/2]
 }
 
 // Herd has clients fail at the same instant, and go on failing: how many of them
@@ -250,10 +244,9 @@ var DocumentedHerd = Herd{Clients: 1000, Retries: 5, Base: 100 * time.Millisecon
 
 // HerdRow is one policy's result for one retry.
 type HerdRow struct {
-	Policy   string    `json:"policy"`
-	Retry    int       `json:"retry"` // 1 for the first
-	Peak     float64   `json:"peak"`  // the most of these retries that arrive in one bucket
-	Arrivals []float64 `json:"-"`     // of them in each bucket
+	Policy string  `json:"policy"`
+	Retry  int     `json:"retry"` // 1 for the first
+	Peak   float64 `json:"peak"`  // the most of these retries that arrive in one bucket
 }
 
 // Run returns a row for each policy and retry. There is no server: when a client
@@ -271,31 +264,26 @@ func (x Herd) Run() (rows []HerdRow) {
 	} {
 		k := newKernel(x.Seed + uint64(i))
 		p := k.ready(retry.Policy{Name: b.name, MaxAttempts: x.Retries + 1, Backoff: b.Backoff})
-		own := make([]HerdRow, x.Retries)
+		peaks := make([]int, x.Retries) // sums of all trials
 		for range x.Trials {
-			arrived, peaks := map[[2]int]int{}, make([]int, x.Retries) // by retry and bucket
+			arrived, most := map[[2]int]int{}, make([]int, x.Retries) // by retry and bucket
 			for range x.Clients {
 				at, loop := time.Duration(0), p.Start(epoch)
-				for n := range own {
+				for n := range peaks {
 					wait, _ := loop.Next(epoch.Add(at), errs[fails])
 					at += wait
-					arrived[[2]int{n, int(at / x.Bucket)}]++
+					bucket := [2]int{n, int(at / x.Bucket)}
+					arrived[bucket]++
+					most[n] = max(most[n], arrived[bucket])
 				}
 			}
-			for at, clients := range arrived {
-				n, bucket := at[0], at[1]
-				peaks[n] = max(peaks[n], clients)
-				for len(own[n].Arrivals) <= bucket {
-					own[n].Arrivals = append(own[n].Arrivals, 0)
-				}
-				own[n].Arrivals[bucket] += float64(clients) / float64(x.Trials)
-			}
-			for n, peak := range peaks {
-				own[n].Policy, own[n].Retry = b.name, n+1
-				own[n].Peak += float64(peak) / float64(x.Trials)
+			for n := range peaks {
+				peaks[n] += most[n]
 			}
 		}
-		rows = append(rows, own...)
+		for n, peak := range peaks {
+			rows = append(rows, HerdRow{b.name, n + 1, float64(peak) / float64(x.Trials)})
+		}
 	}
 	return rows
 }

@@ -29,7 +29,7 @@ func (s *service) guard() {
 		}
 		if s.Hedge {
 			h := hedging.Hedger{Delay: max(s.HedgeDelay, 0), Shared: new(hedging.Shared), Policy: s.policies[i%len(s.policies)].Budget}.Resolve()
-			h.Budget = h.Shared.Budget(clock{nil, s.kernel})
+			h.Budget = h.Shared.Budget(s.kernel)
 			s.hedgers = append(s.hedgers, &h)
 		}
 	}
@@ -45,7 +45,7 @@ func (s *service) release(i int32, outcome kind) {
 // race begins an attempt that may be hedged.
 func (s *service) race(i int32, try uint32) {
 	r := &s.guarded[i]
-	*r = guarded{r.process, s.hedgers[r.process].Begin(s.time()), [2]bool{true}, none}
+	*r = guarded{r.process, s.hedgers[r.process].Begin(s.Now()), [2]bool{true}, none}
 	s.schedule(r.Delay, passes, i, try)
 	if s.timeout > 0 {
 		s.schedule(s.timeout, timesOut, i, try)
@@ -54,52 +54,42 @@ func (s *service) race(i int32, try uint32) {
 
 // pass starts a hedge, if it may.
 func (s *service) pass(i int32, try uint32) {
-	if start, _ := s.guarded[i].Passed(s.time(), false); start {
+	if start, _ := s.guarded[i].Passed(s.Now(), false); start {
 		s.guarded[i].running[1] = true
 		s.launch(i, try|1)
 	}
 }
 
-// settled takes how a request ended, and reports whether the attempt has ended with it.
-// The requests of the attempt that have not are lost.
+// settled takes how a request ended, and reports whether the attempt has ended with
+// it. The other request of the attempt is lost then, if it still runs.
 func (s *service) settled(i int32, try uint32, outcome kind) bool {
+	s.release(i, outcome)
 	if s.hedgers == nil {
-		s.release(i, outcome)
 		return true
 	}
-	r := &s.guarded[i]
-	if outcome == timesOut {
-		for n, running := range r.running {
-			if running {
-				r.Done(n+1, s.time(), retry.Transient, 0, false)
-				s.release(i, timesOut)
-			}
-		}
-		r.End()
-		s.lose(r.second)
-		return true
+	r, n, class := &s.guarded[i], int(try&1), retry.Transient
+	if !r.running[n] {
+		n = 1 // a timeout is the attempt's: of the hedge, if no other request runs
 	}
-	n := int(try & 1)
-	r.running[n] = false
-	class := retry.Transient
 	if outcome == succeeds {
 		class = retry.Unknown
 	}
-	decided := r.Done(n+1, s.time(), class, 0, false)
+	r.running[n] = false
+	decided := r.Done(n+1, s.Now(), class, 0, false) || outcome == timesOut
 	if other := 1 - n; r.running[other] {
 		if !decided {
-			s.release(i, outcome)
 			return false
 		}
-		r.Done(other+1, s.time(), retry.Transient, 0, true)
-		s.release(i, lost)
-		if other == 1 {
-			s.lose(r.second)
-		} else {
+		if outcome != timesOut {
+			outcome = lost
+		}
+		r.Done(other+1, s.Now(), retry.Transient, 0, outcome == lost)
+		s.release(i, outcome)
+		if other == 0 {
 			s.lose(s.call(i).request)
 		}
 	}
-	s.release(i, outcome)
+	s.lose(r.second)
 	r.End()
 	return true
 }

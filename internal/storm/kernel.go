@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/goretry/retry"
@@ -15,28 +16,23 @@ import (
 // it was scheduled.
 //
 // The queue is a radix heap, which no event enters that is earlier than the last
-// one taken. An event lies in the level of the highest digit in which its time
-// differs from the last one's, in the slot of that digit. It moves down a level or
-// more when its slot is the first that is not empty. So nothing is ever compared,
-// and a million events are moved in bulk, where a binary heap would miss the cache
-// at every step.
+// one taken. An event lies in the level of the highest bit in which its time
+// differs from now, and moves down when its level is the first that is not empty.
+// So events are never sorted, and a million of them are moved in bulk, where a
+// binary heap would miss the cache at every step.
 type kernel struct {
+	clockx.Clock // the policies'. nil: nothing in a simulation sleeps
+
 	now    time.Duration // the last event's, since the start
-	base   time.Duration // what levels are relative to: now, or on the way to the next event
-	levels [levels][1 << digit][]event
-	filled [levels]uint64 // a bit for each slot
-	taken  int            // of the events in the first slot of the lowest level
-	spare  [][]event      // memory of slots that were emptied
+	levels [64][]event
+	taken  int // of the events in the lowest level, which happen now
 
 	arrivals *rand.Rand // when clients call: apart, so that every policy meets the same calls
 	rand     *rand.Rand // all else
 }
 
-const (
-	digit  = 6 // bits
-	levels = 64/digit + 1
-	retain = 64 // events; the memory of a slot that held more is not kept
-)
+// retain is how many events' memory a level keeps.
+const retain = 1024
 
 // event is 16 bytes: half of what a simulation of many clients touches.
 type event struct {
@@ -71,78 +67,43 @@ func (k *kernel) schedule(d time.Duration, what kind, index int32, try uint32) {
 }
 
 func (k *kernel) add(e event) {
-	level := max(bits.Len64(uint64(e.at^k.base))-1, 0) / digit
-	n := e.at >> (level * digit) % (1 << digit)
-	slot := &k.levels[level][n]
-	if last := len(k.spare) - 1; *slot == nil && last >= 0 {
-		*slot, k.spare = k.spare[last], k.spare[:last]
-	}
-	*slot = append(*slot, e)
-	k.filled[level] |= 1 << n
+	level := &k.levels[bits.Len64(uint64(e.at^k.now))]
+	*level = append(*level, e)
 }
 
 // next takes the earliest event and moves the time to it. It reports false when
 // there is none.
 func (k *kernel) next() (event, bool) {
-	for level := 0; k.filled[0] == 0; level++ {
-		if level == levels {
+	if lowest := &k.levels[0]; k.taken == len(*lowest) {
+		k.taken, *lowest = 0, (*lowest)[:0]
+		level := slices.IndexFunc(k.levels[:], func(events []event) bool { return len(events) > 0 })
+		if level < 0 {
 			return event{}, false
 		}
-		if k.filled[level] != 0 {
-			k.lower(level)
-			break
+		events := k.levels[level]
+		k.now = events[0].at
+		for _, e := range events {
+			k.now = min(k.now, e.at)
+		}
+		for _, e := range events { // each to a lower level, and the earliest to the lowest
+			k.add(e)
+		}
+		k.levels[level] = events[:0]
+		if cap(events) > retain {
+			k.levels[level] = nil
 		}
 	}
-	n := bits.TrailingZeros64(k.filled[0])
-	e := k.levels[0][n][k.taken]
-	if k.taken++; k.taken == len(k.levels[0][n]) {
-		k.taken = 0
-		k.empty(0, n)
-	}
-	k.now, k.base = e.at, e.at
-	return e, true
+	k.taken++
+	return k.levels[0][k.taken-1], true
 }
 
-// lower moves the events in the first slot of a level down, the earliest of them
-// to the lowest level.
-func (k *kernel) lower(level int) {
-	n := bits.TrailingZeros64(k.filled[level])
-	events := k.levels[level][n]
-	k.base = events[0].at
-	for _, e := range events {
-		k.base = min(k.base, e.at)
-	}
-	for _, e := range events {
-		k.add(e)
-	}
-	k.empty(level, n)
-}
-
-// empty keeps a slot's memory for another slot.
-func (k *kernel) empty(level, n int) {
-	if slot := k.levels[level][n]; cap(slot) <= retain {
-		k.spare = append(k.spare, slot[:0])
-	}
-	k.levels[level][n] = nil
-	k.filled[level] &^= 1 << n
-}
-
-// clock shows a kernel's time to the policies that want to know. Its Clock is nil:
-// nothing in a simulation sleeps.
-type clock struct {
-	clockx.Clock
-	*kernel
-}
-
-func (c clock) Now() time.Time { return c.time() }
-
-// time returns the time as a Loop wants it.
-func (k *kernel) time() time.Time { return epoch.Add(k.now) }
+// Now returns the time as policies want it.
+func (k *kernel) Now() time.Time { return epoch.Add(k.now) }
 
 // ready returns p as a simulation runs it: on its clock, with its random numbers,
 // and with a budget of its own that nobody has drawn from.
 func (k *kernel) ready(p retry.Policy) retry.Policy {
-	p.Clock, p.Rand = clock{nil, k}, k.rand.Float64
+	p.Clock, p.Rand = k, k.rand.Float64
 	p.Budget = Fresh(p.Budget, p.Clock)
 	return p
 }

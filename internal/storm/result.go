@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"math/bits"
@@ -94,6 +95,13 @@ func (r *Result) Held(at time.Duration) float64 {
 // success or not, to a precision of 1 %. One that still runs counts with its time
 // so far.
 func (r *Result) Quantile(q float64) time.Duration { return r.times.at(q) }
+
+// Quantile returns the one of some values that the share q of the others is below.
+// It sorts them.
+func Quantile[T cmp.Ordered](all []T, q float64) T {
+	slices.Sort(all)
+	return all[int(math.Round(q*float64(len(all)-1)))]
+}
 
 // Recovery returns how long after a disturbance, which lasted from from to to,
 // calls again succeeded as they did in the first half of the time before it: of

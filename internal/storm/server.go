@@ -23,38 +23,29 @@ var errs = [...]error{
 // the oldest to the newest, and those that it works on.
 //
 // A request waits until a worker is free, or until it is its turn at a server with
-// a Capacity. It leaves the worker when it is done, but its turn before that: then
-// it is worked on beside the others. A request that no other has to wait for, and
-// slows down no other, is not here at all: what becomes of it is known when it
-// arrives.
+// a Capacity. It has the worker until it is done. Its turn is over before that:
+// then the next one begins, and both are worked on. A request that no other has to
+// wait for, and slows down no other, is not here at all: what becomes of it is
+// known when it arrives.
 type server struct {
 	requests []request // the first is none: those that wait are a ring from it, the oldest next
 	unused   int32     // the first of a list
 	waiting  int
-	busy     int // workers, or the turn
+	busy     int // workers, or 1 in a turn
 	held     int // requests that are worked on
 }
 
 // request is one at the server. try is out of date once its call has ended that
 // attempt: then nobody waits for it.
 type request struct {
-	done      time.Duration // when it will be, once it is worked on
 	call      int32
 	next      int32 // that waits, the newer one
 	previous  int32
 	try       uint32
 	departure uint32 // counts the requests in this place: an event of another is out of date
-	stage     stage
+	begun     bool
 	wasted    bool // its answer comes too late
 }
-
-type stage uint8
-
-const (
-	waits stage = iota
-	turns       // it is its turn to begin
-	works
-)
 
 const none = -1
 
@@ -65,7 +56,7 @@ func (s *service) arrive(i int32, try uint32) {
 	outcome := answers[s.Refusal(s.now)]
 	queued := s.Workers > 0 || s.Capacity > 0
 	crowded := queued && s.busy >= max(s.Workers, 1)
-	if outcome == 0 && crowded && s.Queue > 0 && s.waiting >= s.Queue {
+	if outcome == 0 && crowded && s.Queue != 0 && s.waiting >= s.Queue {
 		outcome = answers[max(s.Full, Unavailable)]
 	}
 	switch {
@@ -111,11 +102,7 @@ func (s *service) luck() kind {
 
 // takes returns how long a request is worked on.
 func (s *service) takes() time.Duration {
-	d := s.spread(max(s.Latency, 0))
-	if s.Slowdown > 0 {
-		d = later(d, times(s.Slowdown, float64(s.held)))
-	}
-	return d
+	return later(s.spread(max(s.Latency, 0)), times(max(s.Slowdown, 0), float64(s.held)))
 }
 
 func (s *service) spread(d time.Duration) time.Duration {
@@ -175,7 +162,7 @@ func (s *service) leave(n int32) {
 func (s *service) wait(n int32) {
 	s.waiting++
 	q, ring := &s.requests[n], &s.requests[0]
-	q.stage, q.previous, q.next = waits, ring.previous, 0
+	q.previous, q.next = ring.previous, 0
 	s.requests[q.previous].next, ring.previous = n, n
 	if c := s.call(q.call); s.timeout > 0 && s.hedgers == nil && s.current(q.call, q.try) {
 		s.schedule(later(c.sent, s.timeout)-s.now, timesOut, q.call, q.try)
@@ -191,47 +178,28 @@ func (s *service) unlink(n int32) {
 
 // start begins a request; timed says that its timeout is scheduled.
 func (s *service) start(n int32, timed bool) {
-	q := &s.requests[n]
-	at := s.now
-	q.stage = works
-	if s.Workers > 0 {
-		s.busy++
-	} else if s.Capacity > 0 {
-		s.busy++
-		q.stage = turns
-		at = s.Work(at, s.spread(times(time.Second, 1/s.Capacity)))
-	}
+	q, at := &s.requests[n], s.now
+	q.begun = true
+	s.busy++
 	s.held++
-	q.done = s.Work(at, s.takes())
-	if q.stage == works {
-		at = q.done
+	if s.inTurns() {
+		at = s.Work(at, s.spread(times(time.Second, 1/s.Capacity)))
+		s.schedule(at-s.now, proceeds, none, 0)
 	}
-	s.schedule(at-s.now, departs, n, q.departure)
-	q.wasted = s.answer(q.call, q.try, q.done, s.luck(), timed)
+	done := s.Work(at, s.takes())
+	s.schedule(done-s.now, departs, n, q.departure)
+	q.wasted = s.answer(q.call, q.try, done, s.luck(), timed)
 }
 
-// depart ends a stage of a request, if it is still there.
-func (s *service) depart(n int32, departure uint32) {
-	q := &s.requests[n]
-	if q.departure != departure {
-		return
-	}
-	if q.stage == turns {
-		q.stage = works
-		s.schedule(q.done-s.now, departs, n, departure)
-		s.proceed()
-		return
-	}
-	s.finish(n, q.wasted)
-}
+// inTurns reports whether requests begin one after the other.
+func (s *service) inTurns() bool { return s.Workers <= 0 && s.Capacity > 0 }
 
 // finish ends the work on a request.
 func (s *service) finish(n int32, wasted bool) {
 	s.out.At(s.now).Work(wasted)
 	s.held--
-	free := s.requests[n].stage == turns || s.Workers > 0
 	s.leave(n)
-	if free {
+	if !s.inTurns() {
 		s.proceed()
 	}
 }
@@ -251,11 +219,11 @@ func (s *service) proceed() {
 
 // abandon drops a request that nobody waits for any more.
 func (s *service) abandon(n int32) {
-	if s.requests[n].stage == waits {
-		s.unlink(n)
-		s.out.At(s.now).Done++
-		s.leave(n)
+	if s.requests[n].begun {
+		s.finish(n, true)
 		return
 	}
-	s.finish(n, true)
+	s.unlink(n)
+	s.out.At(s.now).Done++
+	s.leave(n)
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // Service is clients, a server, and what lies between them. The zero value is
-// one client that calls a perfect server once. Negative numbers count as zero.
+// one client that calls a perfect server once. Negative numbers count as zero, but
+// for Queue.
 //
 // Each call is a [retry.Loop]. A policy's AttemptTimeout is how long its client
 // waits for an answer. To the policy an answer that does not come is
@@ -41,7 +42,7 @@ type Service struct {
 	Slowdown    time.Duration // is added to Latency for each request that the server works on, this one included
 	LIFO        bool          // of the requests that wait the newest is begun first, else the oldest
 	Drop        bool          // what nobody waits for any more is dropped, waiting or half done; else it is served
-	Queue       int           // requests that may wait to begin; 0: no limit
+	Queue       int           // requests that may wait to begin; 0: no limit; negative: none may wait
 	Full        Answer        // to one more; Hang counts as Unavailable
 	Failure     float64       // the share of the requests that fail, at random
 	Outages     []Outage      // in order; they must not overlap
@@ -106,7 +107,8 @@ const (
 	sends                   // the call's wait is over
 	arrives                 // its request reaches the server
 	passes                  // the attempt may be hedged
-	departs                 // the server is done with a stage of the request of the event's index
+	departs                 // the server is done with the request of the event's index
+	proceeds                // a turn is over at a server with a Capacity
 	succeeds                // the call learns that its request succeeded; this and the rest end an attempt
 	fails                   // that it failed
 	unavailable             // that it was answered with a 503
@@ -191,11 +193,7 @@ func (s *service) open() {
 		return
 	}
 	for range s.Clients {
-		if i := s.place(); s.Closed {
-			s.think(i)
-		} else {
-			s.schedule(0, calls, i, 0)
-		}
+		s.think(s.place())
 	}
 }
 
@@ -216,7 +214,11 @@ func (s *service) loop(end time.Duration) {
 		case arrives:
 			s.arrive(e.index, e.try())
 		case departs:
-			s.depart(e.index, e.try())
+			if q := &s.requests[e.index]; q.departure == e.try() { // else it was dropped
+				s.finish(e.index, q.wasted)
+			}
+		case proceeds:
+			s.proceed()
 		default:
 			switch i, try, outcome := e.index, e.try(), e.kind(); {
 			case !s.current(i, try):
@@ -249,11 +251,15 @@ func (s *service) close(end time.Duration) {
 
 // think schedules the next call of a client, or of all of them if they are not
 // closed. A wait that would pass a change of the rate is drawn anew from there:
-// the exponential distribution has no memory.
+// the exponential distribution has no memory. Without a rate the call is at once.
 func (s *service) think(client int32) {
 	clients := 1.0
 	if s.Closed {
 		clients = float64(s.Clients)
+	}
+	if s.Rate <= 0 {
+		s.schedule(0, calls, client, 0)
+		return
 	}
 	for at := s.now; at < s.Duration; {
 		rate, until := s.rate(at)
@@ -294,7 +300,7 @@ func (s *service) begin(i int32) {
 		process, i = s.arrivals.IntN(s.Processes), s.place()
 	}
 	c := s.call(i)
-	c.loop = s.policies[process%len(s.policies)].Start(s.time())
+	c.loop = s.policies[process%len(s.policies)].Start(s.Now())
 	c.began, c.request = s.now, none
 	if s.guarded != nil {
 		s.guarded[i].process = process % s.Processes
@@ -390,7 +396,7 @@ func (s *service) end(i int32, outcome kind) {
 		s.abandon(c.request)
 	}
 	c.request = none
-	wait, more := c.loop.Next(s.time(), errs[outcome])
+	wait, more := c.loop.Next(s.Now(), errs[outcome])
 	if more {
 		s.schedule(wait, sends, i, c.try)
 		return
@@ -401,11 +407,9 @@ func (s *service) end(i int32, outcome kind) {
 	}
 	s.out.End(c.began, s.now, reason)
 	c.loop, c.request = retry.Loop{}, over // a Loop holds on to its errors
-	switch {
-	case s.Rate <= 0:
-	case s.Closed:
+	if s.Closed {
 		s.think(i)
-	default:
+	} else {
 		s.free = append(s.free, i)
 	}
 }
