@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"io"
@@ -22,17 +23,17 @@ type figure struct {
 	panels  []panel
 }
 
-// panel is lines over the same axes.
+// panel is lines over the same axes, or a map.
 type panel struct {
 	title, x, y string
 	lines       []series
 	top         float64 // of the y axis; 0: as high as the highest line
 	rule        float64 // a dashed line across; 0: none
 	ruleName    string
-	from, to    float64 // of a band with a name
-	band        string  // "": none
-	names       bool    // beside the ends of the lines
-	cells       []cell  // instead of lines
+	from, to    float64   // of a band with a name
+	band        string    // "": none
+	names       bool      // beside the ends of the lines
+	cells       []float64 // of a map, in percent: the first column from below, then the next
 	columns     []string
 	rows        []string
 }
@@ -47,21 +48,17 @@ type series struct {
 
 type point struct{ x, y, base float64 }
 
-// cell is a place in a map, in percent.
-type cell struct {
-	column, row int
-	value       float64
-}
-
-// point adds a point to a panel's line of that name, for lines with names.
-func (f *figure) point(n int, name string, x, y float64) {
-	p := &f.panels[n]
-	i := slices.IndexFunc(p.lines, func(s series) bool { return s.name == name })
-	if i < 0 {
-		i, p.names = len(p.lines), true
-		p.lines = append(p.lines, series{name: name, color: i})
+// point adds a point to the line of that name in each panel.
+func (f *figure) point(name string, x float64, ys ...float64) {
+	for n, y := range ys {
+		p := &f.panels[n]
+		i := slices.IndexFunc(p.lines, func(s series) bool { return s.name == name })
+		if i < 0 {
+			i, p.names = len(p.lines), true
+			p.lines = append(p.lines, series{name: name, color: i})
+		}
+		p.lines[i].points = append(p.lines[i].points, point{x: x, y: y})
 	}
-	p.lines[i].points = append(p.lines[i].points, point{x: x, y: y})
 }
 
 // extent returns the greatest coordinates of a panel.
@@ -72,14 +69,8 @@ func (p panel) extent() (x, y float64) {
 			x, y = max(x, q.x), max(y, q.y)
 		}
 	}
-	if p.top > 0 {
-		y = p.top
-	}
-	return max(x, 1e-9), max(y, 1e-9)
+	return max(x, 1e-9), cmp.Or(p.top, max(y, 1e-9))
 }
-
-func attempts(b storm.Bucket) int  { return b.Sent }
-func successes(b storm.Bucket) int { return b.Good }
 
 // perSecond returns a number for each second of a result, in a mean run, at the
 // second's middle.
@@ -90,6 +81,9 @@ func perSecond(r *storm.Result, number func(storm.Bucket) int) (points []point) 
 	}
 	return points
 }
+
+func attempts(b storm.Bucket) int  { return b.Sent }
+func successes(b storm.Bucket) int { return b.Good }
 
 // backlog returns how many seconds of work a server that does so much per second
 // holds, at the end of each second.
@@ -115,7 +109,8 @@ const style = `<style>
 .storm polyline { fill: none; stroke-width: 2; stroke-linejoin: round; stroke: var(--c) }
 .storm .wide { stroke-width: 7; opacity: .45 } .storm .dash, .storm .rule { stroke-dasharray: 6 4; stroke: var(--ink); fill: none }
 .storm .area { fill: var(--c); opacity: .75 } .storm .axis { stroke: var(--faint) } .storm .paper { fill: var(--paper) } .storm .band { fill: var(--band) }
-.storm .small { font-size: 11px } .storm .mono { font: 10.5px ui-monospace, monospace } .storm .name, .storm .head { font-weight: 600 }
+.storm .small { font-size: 11px } .storm .middle { text-anchor: middle } .storm .end { text-anchor: end }
+.storm .mono { font: 10.5px ui-monospace, monospace } .storm .name, .storm .head { font-weight: 600 }
 .c0 { --c: #57606a } .c1 { --c: #cf222e } .c2 { --c: #0969da } .c3 { --c: #1a7f37 } .c4 { --c: #8250df } .c5 { --c: #9a6700 } .c6 { --c: #1f2328 }
 .storm circle, .storm .name, .storm .key, .storm .cell { fill: var(--c) }
 @media (prefers-color-scheme: dark) {
@@ -123,16 +118,21 @@ const style = `<style>
 .c0 { --c: #8b949e } .c1 { --c: #ff7b72 } .c2 { --c: #79c0ff } .c3 { --c: #56d364 } .c4 { --c: #d2a8ff } .c5 { --c: #e3b341 } .c6 { --c: #e6edf3 }
 }
 </style>
+<rect class="paper" width="100%" height="100%"/>
 `
+
+// label writes a text at a place.
+func label(w io.Writer, class string, x, y float64, text string) {
+	fmt.Fprintf(w, `<text class="%s" x="%.1f" y="%.1f">%s</text>`+"\n", class, x, y, html.EscapeString(text))
+}
 
 // svg draws the figure. Its colors follow the reader's light or dark scheme.
 func (f *figure) svg(w io.Writer) {
 	columns, step, footer := max(f.columns, 1), above+f.height+below, wrap(f.footer, 128)
 	head := legend * float64(min(len(f.legend), 1))
 	bottom := head + float64((len(f.panels)+columns-1)/columns)*step
-	total := bottom + float64(len(footer))*15 + 8
-	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" class="storm" viewBox="0 0 %.0f %.0f" role="img">`+"\n<title>%s</title>\n"+style, width, total, html.EscapeString(f.title))
-	fmt.Fprintf(w, `<rect class="paper" width="%.0f" height="%.0f"/>`+"\n", width, total)
+	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" class="storm" viewBox="0 0 %.0f %.0f" role="img">`+"\n<title>%s</title>\n%s",
+		width, bottom+float64(len(footer))*15+8, html.EscapeString(f.title), style)
 	at := left
 	for _, s := range f.legend {
 		if s.style == "area" {
@@ -140,59 +140,73 @@ func (f *figure) svg(w io.Writer) {
 		} else {
 			fmt.Fprintf(w, `<polyline class="%s c%d" points="%.1f,14 %.1f,14"/>`, s.style, s.color, at, at+22)
 		}
-		fmt.Fprintf(w, `<text x="%.1f" y="18">%s</text>`+"\n", at+28, html.EscapeString(s.name))
+		label(w, "", at+28, 18, s.name)
 		at += 50 + 7*float64(len(s.name))
 	}
 	for i, p := range f.panels {
 		span := width / float64(columns)
-		x0, x1 := float64(i%columns)*span+left, float64(i%columns+1)*span-right
-		if p.names {
-			x1 -= names
-		}
-		y0 := head + float64(i/columns)*step + above
-		if p.cells != nil {
-			p.drawMap(w, x0+40, x1, y0, y0+f.height)
-		} else {
-			p.draw(w, x0, x1, y0, y0+f.height)
-		}
+		x0, y0 := float64(i%columns)*span+left, head+float64(i/columns)*step+above
+		p.draw(w, x0, x0+span-left-right, y0, y0+f.height)
 	}
 	for i, line := range footer {
-		fmt.Fprintf(w, `<text class="mono" x="14" y="%.0f">%s</text>`+"\n", bottom+float64(i)*15+8, html.EscapeString(line))
+		label(w, "mono", 14, bottom+float64(i)*15+8, line)
 	}
 	fmt.Fprintln(w, "</svg>")
 }
 
-// draw draws lines between x0 and x1, and between y0, the top, and y1.
+// draw draws between x0 and x1, and between y0, the top, and y1.
 func (p panel) draw(w io.Writer, x0, x1, y0, y1 float64) {
+	fmt.Fprintf(w, `<text x="%.1f" y="%.1f"><tspan class="head">%s</tspan> <tspan class="small">%s</tspan></text>`+"\n",
+		x0-38, y0-11, html.EscapeString(p.title), html.EscapeString(p.y))
+	if p.names {
+		x1 -= names
+	}
+	label(w, "small middle", (x0+x1)/2, y1+29, p.x)
+	if p.cells != nil {
+		p.drawMap(w, x0+40, x1, y0, y1)
+		return
+	}
 	maxX, maxY := p.extent()
 	stepX, stepY := step(maxX, max(int((x1-x0)/70), 2)), step(maxY, max(int((y1-y0)/34), 2))
 	maxY = math.Ceil(maxY/stepY-1e-9) * stepY
 	x := func(v float64) float64 { return x0 + float64(v/maxX*(x1-x0)) }
 	y := func(v float64) float64 { return y1 - float64(min(v, maxY)/maxY*(y1-y0)) }
-	fmt.Fprintf(w, `<text x="%.1f" y="%.1f"><tspan class="head">%s</tspan> <tspan class="small">%s</tspan></text>`+"\n", x0-38, y0-11, html.EscapeString(p.title), html.EscapeString(p.y))
 	if p.band != "" {
-		fmt.Fprintf(w, `<rect class="band" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/><text class="small" x="%.1f" y="%.1f">%s</text>`+"\n", x(p.from), y0, x(p.to)-x(p.from), y1-y0, x(p.to)+4, y0+11, p.band)
+		fmt.Fprintf(w, `<rect class="band" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, x(p.from), y0, x(p.to)-x(p.from), y1-y0)
+		label(w, "small", x(p.to)+4, y0+11, p.band)
 	}
-	for i := range int(maxY/stepY+1e-9) + 1 {
-		v := float64(i) * stepY
-		fmt.Fprintf(w, `<path class="axis" d="M%.1f %.1fH%.1f"/><text class="small" x="%.1f" y="%.1f" text-anchor="end">%.4g</text>`+"\n", x0, y(v), x1, x0-6, y(v)+4, v)
+	for v := 0.0; v <= maxY+stepY/2; v += stepY {
+		fmt.Fprintf(w, `<path class="axis" d="M%.1f %.1fH%.1f"/>`, x0, y(v), x1)
+		label(w, "small end", x0-6, y(v)+4, fmt.Sprintf("%.4g", v))
 	}
-	for i := range int(maxX/stepX+1e-9) + 1 {
-		v := float64(i) * stepX
-		fmt.Fprintf(w, `<text class="small" x="%.1f" y="%.1f" text-anchor="middle">%.4g</text>`+"\n", x(v), y1+15, v)
+	for v := 0.0; v <= maxX*(1+1e-9); v += stepX {
+		label(w, "small middle", x(v), y1+15, fmt.Sprintf("%.4g", v))
 	}
-	fmt.Fprintf(w, `<text class="small" x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", (x0+x1)/2, y1+29, html.EscapeString(p.x))
 	for i, line := range p.lines {
 		p.drawLine(w, i, line, x, y)
 	}
 	if p.rule > 0 {
-		fmt.Fprintf(w, `<path class="rule" d="M%.1f %.1fH%.1f"/><text class="small" x="%.1f" y="%.1f" text-anchor="end">%s</text>`+"\n", x0, y(p.rule), x1, x1, y(p.rule)-4, html.EscapeString(p.ruleName))
+		fmt.Fprintf(w, `<path class="rule" d="M%.1f %.1fH%.1f"/>`, x0, y(p.rule), x1)
+		label(w, "small end", x1, y(p.rule)-4, p.ruleName)
 	}
-	if p.names {
-		for i, at := range p.labelPlaces(y, y1) {
-			fmt.Fprintf(w, `<text class="name c%d" x="%.1f" y="%.1f">%s</text>`+"\n", p.lines[i].color%7, x1+10, at+4, html.EscapeString(p.lines[i].name))
+	if p.names { // beside the ends of the lines, and apart
+		slices.SortStableFunc(p.lines, func(a, b series) int { return cmp.Compare(b.end(), a.end()) })
+		place := 0.0
+		for i, line := range p.lines {
+			place = min(max(y(line.end()), place+16), y1-16*float64(len(p.lines)-1-i))
+			label(w, fmt.Sprintf("name c%d", line.color%7), x1+10, place+4, line.name)
 		}
 	}
+}
+
+// end returns where a line ends: on average, since the last point may be a
+// fluctuation.
+func (s series) end() (y float64) {
+	tail := s.points[len(s.points)-max(len(s.points)/16, 1):]
+	for _, q := range tail {
+		y += q.y / float64(len(tail))
+	}
+	return y
 }
 
 func (p panel) drawLine(w io.Writer, i int, line series, x, y func(float64) float64) {
@@ -207,61 +221,37 @@ func (p panel) drawLine(w io.Writer, i int, line series, x, y func(float64) floa
 		fmt.Fprintf(w, `<polygon class="area c%d" points="%s"/>`+"\n", line.color, b.String())
 		return
 	}
-	thick := ""
+	thick, later := "", float64(len(p.lines)-1-i)
 	if p.names { // the earlier the wider, so that none hides behind a later one
-		thick = fmt.Sprintf(` style="stroke-width:%.1f"`, 1.5+1.8*float64(len(p.lines)-1-i))
+		thick = fmt.Sprintf(` style="stroke-width:%.1f"`, 1.5+1.8*later)
 	}
 	fmt.Fprintf(w, `<polyline class="%s c%d"%s points="%s"/>`+"\n", line.style, line.color%7, thick, b.String())
 	if len(line.points) < 5 {
 		for _, q := range line.points {
-			fmt.Fprintf(w, `<circle class="c%d" cx="%.1f" cy="%.1f" r="%.1f"/>`+"\n", line.color%7, x(q.x), y(q.y), 3+.9*float64(len(p.lines)-1-i))
+			fmt.Fprintf(w, `<circle class="c%d" cx="%.1f" cy="%.1f" r="%.1f"/>`+"\n", line.color%7, x(q.x), y(q.y), 3+.9*later)
 		}
 	}
 }
 
-// drawMap draws cells with their values, in percent.
+// drawMap draws cells with their values.
 func (p panel) drawMap(w io.Writer, x0, x1, y0, y1 float64) {
-	fmt.Fprintf(w, `<text x="14" y="%.1f"><tspan class="head">%s</tspan> <tspan class="small">%s</tspan></text>`+"\n", y0-11, html.EscapeString(p.title), html.EscapeString(p.y))
 	wide, high := (x1-x0)/float64(len(p.columns)), (y1-y0)/float64(len(p.rows))
-	for _, c := range p.cells {
-		x, y := x0+float64(c.column)*wide, y1-float64(c.row+1)*high
+	for i, value := range p.cells {
+		x, y := x0+float64(i/len(p.rows))*wide, y1-float64(i%len(p.rows)+1)*high
 		color := 2
-		if c.value < 95 {
+		if value < 95 {
 			color = 1
 		}
-		fmt.Fprintf(w, `<rect class="cell c%d" style="opacity:%.2f" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, color, .15+.6*math.Abs(c.value-50)/50, x+1, y+1, wide-2, high-2)
-		fmt.Fprintf(w, `<text x="%.1f" y="%.1f" text-anchor="middle">%.0f %%</text>`+"\n", x+wide/2, y+high/2+5, c.value)
+		fmt.Fprintf(w, `<rect class="cell c%d" style="opacity:%.2f" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`,
+			color, .15+.6*math.Abs(value-50)/50, x+1, y+1, wide-2, high-2)
+		label(w, "middle", x+wide/2, y+high/2+5, fmt.Sprintf("%.0f %%", value))
 	}
 	for i, name := range p.columns {
-		fmt.Fprintf(w, `<text class="small" x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", x0+(float64(i)+.5)*wide, y1+15, html.EscapeString(name))
+		label(w, "small middle", x0+(float64(i)+.5)*wide, y1+15, name)
 	}
 	for i, name := range p.rows {
-		fmt.Fprintf(w, `<text class="small" x="%.1f" y="%.1f" text-anchor="end">%s</text>`+"\n", x0-6, y1-(float64(i)+.5)*high+4, html.EscapeString(name))
+		label(w, "small end", x0-6, y1-(float64(i)+.5)*high+4, name)
 	}
-	fmt.Fprintf(w, `<text class="small" x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", (x0+x1)/2, y1+29, html.EscapeString(p.x))
-}
-
-// labelPlaces returns where the names stand: beside the ends of their lines, and
-// apart.
-func (p panel) labelPlaces(y func(float64) float64, bottom float64) []float64 {
-	const apart = 16
-	places, order := make([]float64, len(p.lines)), make([]int, len(p.lines))
-	for i, line := range p.lines {
-		order[i] = i
-		tail := line.points[len(line.points)-max(len(line.points)/16, 1):] // the last point may be a fluctuation
-		for _, q := range tail {
-			places[i] += y(q.y) / float64(len(tail))
-		}
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return int(places[a] - places[b]) })
-	for n, i := range order[1:] {
-		places[i] = max(places[i], places[order[n]]+apart)
-	}
-	for _, i := range slices.Backward(order) {
-		places[i] = min(places[i], bottom)
-		bottom = places[i] - apart
-	}
-	return places
 }
 
 // step returns a round number of which at most n fit into a length.

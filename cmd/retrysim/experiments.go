@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -12,20 +11,12 @@ import (
 	"github.com/goretry/retry/internal/storm"
 )
 
-var experiments = map[string]command{
-	"contention":    {contention, "run contention -clients 10,100 -trials 100 -seed 1"},
-	"amplification": {amplification, "run amplification -failure 0.1,0.5 -clients 100 -rate 10"},
-	"collapse":      {collapse, "run collapse -spike 80/s -format svg -o collapse.svg"},
-	"herd":          {herd, "run herd -clients 1000 -base 100ms"},
-	"layers":        {layers, "run layers -attempts 3,4 -depth 1,2,3"},
-}
-
 // experiment returns the report of an experiment.
 func experiment(name, title string, rows any, header ...string) *report {
 	return &report{title: title, header: header, doc: map[string]any{"experiment": name, "rows": rows}, figure: figure{height: 230}}
 }
 
-func contention(o *options) (check func() error, do job) {
+func contention(o *options) job {
 	x := storm.PublishedContention
 	o.add(
 		param{"clients", &x.Clients, 1, many, "", "`numbers` of clients"},
@@ -36,21 +27,20 @@ func contention(o *options) (check func() error, do job) {
 		param{"max", &x.Max, 1e-9, forever, "", "longest backoff, a `time`"},
 		param{"seed", &x.Seed, 0, 0, "", "`number` that all chance follows from"},
 	)
-	return nil, func(context.Context) (*report, error) {
+	return func(context.Context) (*report, error) {
 		x.Progress = o.progress
 		rows := x.Run()
 		r := experiment("contention", "Contention: N clients update the same row", rows, "clients", "policy", "calls", "time")
 		r.figure.panels = []panel{{y: "calls until all have written", x: "clients"}, {y: "seconds until then", x: "clients"}}
 		for _, row := range rows {
 			r.add(row.Clients, row.Policy, fmt.Sprintf("%.1f", row.Calls), fmt.Sprintf("%.0f ms", row.TimeMS))
-			r.figure.point(0, row.Policy, float64(row.Clients), row.Calls)
-			r.figure.point(1, row.Policy, float64(row.Clients), row.TimeMS/1000)
+			r.figure.point(row.Policy, float64(row.Clients), row.Calls, row.TimeMS/1000)
 		}
 		return r, nil
 	}
 }
 
-func amplification(o *options) (check func() error, do job) {
+func amplification(o *options) job {
 	s, each := storm.PublishedAmplification, 10.0
 	failures, attempts, ratio, apart := []float64{.1, .5, 1}, 4, .1, false
 	s.Duration = time.Minute
@@ -64,7 +54,7 @@ func amplification(o *options) (check func() error, do job) {
 		param{"each", &apart, 0, 0, "", "each client has a budget of its own, else all share one"},
 		param{"seed", &s.Seed, 0, 0, "", "`number` that all chance follows from"},
 	)
-	return nil, func(context.Context) (*report, error) {
+	return func(context.Context) (*report, error) {
 		s.Rate, s.Shared, s.Progress = each*float64(s.Processes), !apart, o.progress
 		rows := storm.Amplification(s, failures, attempts, ratio)
 		r := experiment("amplification", "Amplification: a share of all requests fails", rows, "failure", "policy", "load", "success")
@@ -72,14 +62,13 @@ func amplification(o *options) (check func() error, do job) {
 		r.figure.panels = []panel{{y: "requests sent per call", x: x}, {y: "share of calls that succeed", x: x}}
 		for _, row := range rows {
 			r.add(row.Failure, row.Policy, fmt.Sprintf("%.3f", row.Load), fmt.Sprintf("%.3f", row.Success))
-			r.figure.point(0, row.Policy, row.Failure, row.Load)
-			r.figure.point(1, row.Policy, row.Failure, row.Success)
+			r.figure.point(row.Policy, row.Failure, row.Load, row.Success)
 		}
 		return r, nil
 	}
 }
 
-func collapse(o *options) (check func() error, do job) {
+func collapse(o *options) job {
 	x := storm.PublishedCollapse
 	spike := x.Spikes[0]
 	lasts := spike.To - spike.From
@@ -99,9 +88,9 @@ func collapse(o *options) (check func() error, do job) {
 		param{"trials", &x.Trials, 1, many, "", "`number` of trials to take the median of"},
 		param{"seed", &x.Seed, 0, 0, "", "`number` that all chance follows from"},
 	)
-	check = func() error {
+	return func(context.Context) (*report, error) {
 		if spike.From >= x.Duration {
-			return fmt.Errorf("-at: want a spike that begins before the end after %v", x.Duration)
+			return nil, wrong("-at: want a spike that begins before the end after %v", x.Duration)
 		}
 		spike.To = spike.From + lasts
 		x.Spikes = []storm.Spike{spike}
@@ -109,12 +98,10 @@ func collapse(o *options) (check func() error, do job) {
 			x.Windows = slices.DeleteFunc(slices.Clone(x.Windows), func(d time.Duration) bool { return d >= x.Duration })
 			x.Windows = append(x.Windows, x.Duration)
 		}
-		if ordered := slices.Compact(slices.Sorted(slices.Values(x.Windows))); len(ordered) < 2 || !slices.Equal(ordered, x.Windows) || slices.Max(ordered) > x.Duration {
-			return errors.New("-windows: want two times or more, in order, up to -duration, such as 5s,20s,80s")
+		ordered := slices.Compact(slices.Sorted(slices.Values(x.Windows)))
+		if len(ordered) < 2 || !slices.Equal(ordered, x.Windows) || slices.Max(ordered) > x.Duration {
+			return nil, wrong("-windows: want two times or more, in order, up to -duration, such as 5s,20s,80s")
 		}
-		return nil
-	}
-	return check, func(context.Context) (*report, error) {
 		x.Progress = o.progress
 		rows := x.Run()
 		r := experiment("collapse", "Collapse: a spike, and what retries make of it", rows, "goodput")
@@ -140,7 +127,7 @@ func collapse(o *options) (check func() error, do job) {
 	}
 }
 
-func herd(o *options) (check func() error, do job) {
+func herd(o *options) job {
 	x := storm.DocumentedHerd
 	o.add(
 		param{"clients", &x.Clients, 1, many, "", "`number` of clients"},
@@ -150,37 +137,30 @@ func herd(o *options) (check func() error, do job) {
 		param{"trials", &x.Trials, 1, many, "", "`number` of trials to take the mean of"},
 		param{"seed", &x.Seed, 0, 0, "", "`number` that all chance follows from"},
 	)
-	return nil, func(context.Context) (*report, error) {
+	return func(context.Context) (*report, error) {
 		rows := x.Run()
 		r := experiment("herd", "Herd: all clients fail at the same instant", rows, "policy", "retry", "peak")
-		r.figure.panels = []panel{{x: "seconds after the failure", y: fmt.Sprintf("first retries that arrive in %v; the policy without jitter is not drawn", x.Bucket)}}
+		r.figure.panels = []panel{{x: "retry", y: fmt.Sprintf("most that arrive in %v; the policy without jitter is not drawn", x.Bucket)}}
 		for _, row := range rows {
 			r.add(row.Policy, row.Retry, fmt.Sprintf("%.1f", row.Peak))
-			if row.Retry > 1 || row.Policy == "none" { // which is one point, ten times as high
-				continue
-			}
-			buckets := int(max(4*x.Base, 2*x.Bucket) / x.Bucket)
-			for i, n := range append(row.Arrivals, make([]float64, buckets)...)[:buckets] {
-				r.figure.point(0, row.Policy, (float64(i)+.5)*x.Bucket.Seconds(), n)
+			if row.Policy != "none" { // of whom all do
+				r.figure.point(row.Policy, float64(row.Retry), row.Peak)
 			}
 		}
 		return r, nil
 	}
 }
 
-func layers(o *options) (check func() error, do job) {
+func layers(o *options) job {
 	attempts, depths := []int{3, 4}, []int{1, 2, 3}
 	o.add(
 		param{"attempts", &attempts, 1, 100, "", "`numbers` of attempts in each layer"},
 		param{"depth", &depths, 1, 20, "", "`numbers` of layers"},
 	)
-	check = func() error {
+	return func(context.Context) (*report, error) {
 		if calls := math.Pow(float64(slices.Max(attempts)), float64(slices.Max(depths))); calls > 1e6 {
-			return fmt.Errorf("-depth: %d layers of %d attempts are %.2g calls, want at most 1e6", slices.Max(depths), slices.Max(attempts), calls)
+			return nil, wrong("-depth: %d layers of %d attempts are %.2g calls, want at most 1e6", slices.Max(depths), slices.Max(attempts), calls)
 		}
-		return nil
-	}
-	return check, func(context.Context) (*report, error) {
 		type row struct {
 			Attempts int  `json:"attempts"`
 			Depth    int  `json:"depth"`
@@ -200,7 +180,7 @@ func layers(o *options) (check func() error, do job) {
 					calls := storm.Layers(p, n)
 					rows = append(rows, row{k, n, guarded, calls})
 					r.add(k, n, guarded, calls)
-					r.figure.point(0, name, float64(n), float64(calls))
+					r.figure.point(name, float64(n), float64(calls))
 				}
 			}
 		}

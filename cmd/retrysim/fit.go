@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,9 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"time"
-)
 
-var fitCommand = command{fit, "fit -log access.log"}
+	"github.com/goretry/retry/internal/storm"
+)
 
 // entry is a request in an access log.
 type entry struct {
@@ -23,18 +22,16 @@ type entry struct {
 	status int
 }
 
-func fit(o *options) (check func() error, do job) {
+func fit(o *options) job {
 	var file string
 	o.add(param{"log", &file, 0, 0, "", "`file`: an access log, of JSON lines with time, duration and status, or in the common or combined format with the request's seconds behind; - for standard input"})
-	check = func() error {
-		if file == "" {
-			return errors.New("-log: want a file")
-		}
-		return nil
-	}
-	return check, func(context.Context) (*report, error) {
+	return func(context.Context) (*report, error) {
 		in := os.Stdin
-		if file != "-" {
+		switch file {
+		case "":
+			return nil, wrong("-log: want a file")
+		case "-":
+		default:
 			f, err := os.Open(file)
 			if err != nil {
 				return nil, err
@@ -104,9 +101,11 @@ func fitted(entries []entry, unread int) (*report, error) {
 		return nil, fmt.Errorf("-log: the log spans %v, want %v or more", span, sustained)
 	}
 	var took []time.Duration
+	points := make([]point, span/time.Second+1)
 	failed, most, first, served := 0, 0, 0, 0
 	for _, e := range entries {
 		took = append(took, e.took)
+		points[e.at.Sub(entries[0].at)/time.Second].y++
 		if e.status >= 500 {
 			failed++
 		}
@@ -116,13 +115,14 @@ func fitted(entries []entry, unread int) (*report, error) {
 		served += e.served()
 		most = max(most, served)
 	}
-	slices.Sort(took)
-	quantile := func(q float64) time.Duration { return took[min(int(q*float64(len(took))), len(took)-1)] }
+	for i := range points {
+		points[i].x = float64(i) + .5
+	}
 	// Times are in whole seconds, mostly: from the first to the last is one less than there are.
 	rate := float64(len(entries)) / (span + time.Second).Seconds()
 	capacity := float64(most) / sustained.Seconds()
 	failure := float64(failed) / float64(len(entries))
-	p50, p99 := quantile(.5), quantile(.99)
+	p50, p99 := storm.Quantile(took, .5), storm.Quantile(took, .99)
 	flags := fmt.Sprintf("-rate %.4g -capacity %.4g -latency %v -failure %.4g", rate, capacity, p50.Round(time.Microsecond), failure)
 	r := &report{
 		title:  fmt.Sprintf("%d requests in %v", len(entries), span.Round(time.Second)),
@@ -135,20 +135,15 @@ func fitted(entries []entry, unread int) (*report, error) {
 		doc: map[string]any{
 			"rate": rate, "capacity": capacity, "latency_p50_ms": p50.Seconds() * 1000, "latency_p99_ms": p99.Seconds() * 1000, "failure": failure, "flags": flags,
 		},
-		figure: figure{height: 200, panels: []panel{{title: "answers per second", x: "seconds", rule: capacity, ruleName: "capacity, at least"}}},
+		figure: figure{height: 200, panels: []panel{{
+			title: "answers per second", x: "seconds", rule: capacity, ruleName: "capacity, at least",
+			lines: []series{{color: 2, points: points}},
+		}}},
 	}
 	r.add(fmt.Sprintf("%.4g/s", rate), fmt.Sprintf("%.4g/s", capacity), p50, p99, fmt.Sprintf("%.4g", failure))
 	if unread > 0 {
 		r.notes = append(r.notes, fmt.Sprintf("%d lines could not be read, and count nowhere.", unread))
 	}
-	points := make([]point, span/time.Second+1)
-	for i := range points {
-		points[i].x = float64(i) + .5
-	}
-	for _, e := range entries {
-		points[e.at.Sub(entries[0].at)/time.Second].y++
-	}
-	r.figure.panels[0].lines = []series{{color: 2, points: points}}
 	return r, nil
 }
 

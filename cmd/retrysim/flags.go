@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// param is a line of a command's table of flags. What value points to says how the
-// flag is read and written, and holds its default until then.
+// param is a line of a command's table of flags, and the flag's value. What value
+// points to says how the flag is read and written, and holds its default until then.
 type param struct {
 	name  string
 	value any     // *bool, *string, *int, *uint64, *float64, *time.Duration, *[]string, or a list of numbers or times
@@ -38,21 +38,29 @@ const forever = 1e9
 
 // add adds the lines of a table.
 func (o *options) add(table ...param) {
+	o.params = append(o.params, table...)
 	for _, p := range table {
-		o.params = append(o.params, p)
-		usage := p.usage
-		switch text := p.text(); {
-		case p.words != "":
-			usage += fmt.Sprintf(": %s (default %s)", strings.ReplaceAll(p.words, " ", ", "), text)
-		case !zero(text):
-			usage += fmt.Sprintf(" (default %s)", text)
+		if p.words != "" {
+			p.usage += ": " + p.choices()
 		}
-		if on, ok := p.value.(*bool); ok {
-			o.BoolVar(on, p.name, *on, usage)
-			continue
-		}
-		o.Func(p.name, usage, p.set)
+		o.Var(p, p.name, p.usage)
 	}
+}
+
+func (p param) choices() string { return strings.ReplaceAll(p.words, " ", ", ") }
+
+// IsBoolFlag reports whether the flag stands without a value.
+func (p param) IsBoolFlag() bool {
+	_, ok := p.value.(*bool)
+	return ok
+}
+
+// String returns the default for the flag's usage; "" where it says nothing.
+func (p param) String() string {
+	if p.value == nil || zero(p.text()) {
+		return ""
+	}
+	return p.text()
 }
 
 // given reports whether a flag stands on the command line.
@@ -61,47 +69,38 @@ func (o *options) given(name string) (given bool) {
 	return given
 }
 
-// set reads a flag's value. What it cannot read it refuses in one line that says
+// Set reads a flag's value. What it cannot read it refuses in one line that says
 // what is wanted.
-func (p param) set(text string) error {
+func (p param) Set(text string) (err error) {
 	v := reflect.ValueOf(p.value).Elem()
-	if _, words := p.value.(*[]string); v.Kind() != reflect.Slice || words {
-		return p.read(v, text)
-	}
-	all := reflect.Zero(v.Type())
-	for word := range strings.SplitSeq(text, ",") {
-		one := reflect.New(v.Type().Elem()).Elem()
-		if err := p.read(one, strings.TrimSpace(word)); err != nil {
-			return fmt.Errorf("%w, or several separated by commas", err)
+	switch x := p.value.(type) {
+	case *bool:
+		*x, err = strconv.ParseBool(text)
+	case *[]string:
+		*x = append(*x, text)
+	case *string:
+		if *x = text; p.words != "" && !slices.Contains(strings.Fields(p.words), text) {
+			return fmt.Errorf("want one of %s", p.choices())
 		}
-		all = reflect.Append(all, one)
-	}
-	v.Set(all)
-	return nil
-}
-
-// read reads one value, within the bounds.
-func (p param) read(v reflect.Value, text string) error {
-	switch v.Interface().(type) {
-	case string:
-		if p.words != "" && !slices.Contains(strings.Fields(p.words), text) {
-			return fmt.Errorf("want one of %s", strings.ReplaceAll(p.words, " ", ", "))
-		}
-		v.SetString(text)
-	case []string:
-		v.Set(reflect.Append(v, reflect.ValueOf(text)))
-	case uint64:
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
+	case *uint64:
+		if *x, err = strconv.ParseUint(text, 10, 64); err != nil {
 			return errors.New("want a whole number, such as 1")
 		}
-		v.SetUint(n)
-	case time.Duration:
-		d, err := time.ParseDuration(text)
-		if err != nil || d.Seconds() < p.least || d.Seconds() > p.most {
+	case *time.Duration:
+		*x, err = time.ParseDuration(text)
+		if err != nil || x.Seconds() < p.least || x.Seconds() > p.most {
 			return fmt.Errorf("want a time of %v or more, such as 100ms or 2s", time.Duration(p.least*float64(time.Second)))
 		}
-		v.SetInt(int64(d))
+	case *[]int, *[]float64, *[]time.Duration:
+		v.SetZero()
+		for word := range strings.SplitSeq(text, ",") {
+			one := reflect.New(v.Type().Elem())
+			p.value = one.Interface()
+			if err := p.Set(strings.TrimSpace(word)); err != nil {
+				return fmt.Errorf("%w, or several separated by commas", err)
+			}
+			v.Set(reflect.Append(v, one.Elem()))
+		}
 	default: // 200, or 200/s
 		f, err := strconv.ParseFloat(strings.TrimSuffix(text, "/s"), 64)
 		what := "a number"
@@ -109,36 +108,30 @@ func (p param) read(v reflect.Value, text string) error {
 			what = "a whole number"
 		}
 		if err != nil || !(f >= p.least && f <= p.most) || v.CanInt() && f != math.Trunc(f) {
-			plain := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
-			return fmt.Errorf("want %s from %s to %s", what, plain(p.least), plain(p.most))
+			return fmt.Errorf("want %s from %.10g to %.10g", what, p.least, p.most)
 		}
 		v.Set(reflect.ValueOf(f).Convert(v.Type()))
 	}
-	return nil
+	return err
 }
 
-// text writes a flag's value as set reads it.
+// text writes a flag's value as Set reads it, if it is not a *[]string.
 func (p param) text() string {
-	v := reflect.ValueOf(p.value).Elem()
-	if v.Kind() != reflect.Slice {
-		return fmt.Sprint(v)
+	text := fmt.Sprint(reflect.ValueOf(p.value).Elem())
+	if strings.HasPrefix(text, "[") {
+		text = strings.ReplaceAll(strings.Trim(text, "[]"), " ", ",")
 	}
-	var words []string
-	for i := range v.Len() {
-		words = append(words, fmt.Sprint(v.Index(i)))
-	}
-	return strings.Join(words, ",")
+	return text
 }
 
 // inputs returns all flags and their values, times as texts.
 func (o *options) inputs() map[string]any {
 	all := map[string]any{}
 	for _, p := range o.params {
-		switch x := p.value.(type) {
+		all[p.name] = reflect.ValueOf(p.value).Elem().Interface()
+		switch p.value.(type) {
 		case *time.Duration, *[]time.Duration:
 			all[p.name] = p.text()
-		default:
-			all[p.name] = reflect.ValueOf(x).Elem().Interface()
 		}
 	}
 	return all
@@ -148,20 +141,16 @@ func (o *options) inputs() map[string]any {
 func (o *options) line() string {
 	var words []string
 	for _, p := range o.params {
-		texts := []string{p.text()}
-		switch x := p.value.(type) {
-		case *bool:
-			if *x {
-				words = append(words, "-"+p.name)
-			}
-			continue
-		case *[]string:
-			texts = *x
-		default:
-			texts = slices.DeleteFunc(texts, zero)
+		texts := slices.DeleteFunc([]string{p.text()}, zero)
+		if several, ok := p.value.(*[]string); ok {
+			texts = *several
 		}
 		for _, text := range texts {
-			words = append(words, "-"+p.name+" "+quote(text))
+			word := "-" + p.name
+			if !p.IsBoolFlag() {
+				word += " " + quote(text)
+			}
+			words = append(words, word)
 		}
 	}
 	return strings.Join(words, " ")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -17,32 +16,31 @@ import (
 	"github.com/goretry/retry/retryhttp"
 )
 
-var liveCommand = command{live, "live -policy 'attempts=4 budget=token' -processes 10 -rate 150/s -workers 10 -service 50ms -outage 3s -duration 40s"}
-
-func live(o *options) (check func() error, do job) {
+func live(o *options) job {
 	x := newScenario(o)
-	check = func() error {
+	return func(ctx context.Context) (*report, error) {
 		for _, name := range []string{"capacity", "latency", "slowdown", "closed", "network", "spike", "limit", "hedge"} {
 			if o.given(name) {
-				return fmt.Errorf("-%s: live has an open load without guards, -workers and -service, and the loopback for a network", name)
+				return nil, wrong("-%s: live has an open load without guards, -workers and -service, and the loopback for a network", name)
 			}
 		}
 		if x.full == "refused" || x.answer == "refused" {
-			return errors.New("-full, -outage-answer: live can hang, or answer 503 or 429")
+			return nil, wrong("-full, -outage-answer: live can hang, or answer 503 or 429")
 		}
-		err := x.check(o)
-		if err == nil && (len(x.policies) > 1 || x.Workers == 0) {
-			err = errors.New("-policy, -workers: want one policy, and a worker or more")
+		if err := x.check(o); err != nil {
+			return nil, err
 		}
-		return err
+		if len(x.policies) > 1 || x.Workers == 0 {
+			return nil, wrong("-policy, -workers: want one policy, and a worker or more")
+		}
+		return x.live(ctx, o.progress)
 	}
-	return check, func(ctx context.Context) (*report, error) { return x.live(ctx, o) }
 }
 
 // live measures what happens in real time, then simulates it.
-func (x *scenario) live(ctx context.Context, o *options) (*report, error) {
+func (x *scenario) live(ctx context.Context, progress func(float64)) (*report, error) {
 	p := x.policies[0]
-	measured, err := x.measure(ctx, p, o.progress)
+	measured, err := x.measure(ctx, p, progress)
 	if err != nil {
 		return nil, err
 	}
@@ -50,9 +48,11 @@ func (x *scenario) live(ctx context.Context, o *options) (*report, error) {
 	rows := []tryRow{x.sum(p, []*storm.Result{measured}), x.sum(p, simulated)}
 	r := &report{
 		title:  fmt.Sprintf("A real server and %d real clients meet %s, with %s; and the simulation of it", x.Processes, x.what, p.Name),
-		header: []string{"", "stays down", "recovery", "lost", "load", "peak", "p50", "p99", ""},
+		header: append([]string{""}, measures...),
 		doc:    map[string]any{"measured": rows[0], "simulated": rows[1]},
-		figure: figure{height: 150, legend: []series{{name: "measured", color: 1}, {name: "simulated", color: 2, style: "wide"}, {name: "capacity, timeout", style: "dash"}}},
+		figure: figure{height: 150, legend: []series{
+			{name: "measured", color: 1}, {name: "simulated", color: 2, style: "wide"}, {name: "capacity, timeout", style: "dash"},
+		}},
 	}
 	for i, row := range rows {
 		r.add(row.cells([]string{"measured", "simulated"}[i])...)
@@ -62,15 +62,13 @@ func (x *scenario) live(ctx context.Context, o *options) (*report, error) {
 	}
 	sent, good := x.panel("requests sent per second", x.MaxRate(), "capacity"), x.panel("calls begun in that second that succeed", 0, "")
 	waits := x.panel("backlog, in seconds of work", x.Timeout.Seconds(), "timeout")
-	for i, of := range []*storm.Result{rows[1].typical(x), measured} {
-		line := series{color: 2 - i, style: []string{"wide", ""}[i]}
-		for _, p := range []struct {
-			*panel
-			points []point
-		}{{&sent, perSecond(of, attempts)}, {&good, perSecond(of, successes)}, {&waits, backlog(of, x.MaxRate())}} {
-			line.points = p.points
-			p.lines = append(p.lines, line)
+	for i, of := range []*storm.Result{rows[1].typical(), measured} {
+		add := func(p *panel, points []point) {
+			p.lines = append(p.lines, series{color: 2 - i, style: []string{"wide", ""}[i], points: points})
 		}
+		add(&sent, perSecond(of, attempts))
+		add(&good, perSecond(of, successes))
+		add(&waits, backlog(of, x.MaxRate()))
 	}
 	r.figure.panels = []panel{sent, good, waits}
 	return r, nil
@@ -203,18 +201,16 @@ func (s *worker) serve(r *http.Request) (status int, worked bool) {
 	if s.Drop {
 		gone = r.Context().Done()
 	}
-	turn, ok := s.enter()
-	if !ok {
+	turn := make(chan struct{})
+	if !s.enter(turn) {
 		return statuses[s.Full], false
 	}
+	defer s.leave(turn)
 	select {
 	case <-turn:
 	case <-gone:
-		if s.drop(turn) {
-			return 503, false
-		}
+		return 503, false
 	}
-	defer s.leave()
 	takes, now := s.Latency, s.now()
 	if s.Exponential {
 		takes = time.Duration(float64(takes) * rand.ExpFloat64())
@@ -229,48 +225,39 @@ func (s *worker) serve(r *http.Request) (status int, worked bool) {
 	return 200, true
 }
 
-// enter takes a worker, or a place in the queue: turn is closed when there is a
-// worker.
-func (s *worker) enter() (turn chan struct{}, ok bool) {
+// enter puts a request into the queue, if it has a worker or a place there.
+func (s *worker) enter(turn chan struct{}) (ok bool) {
 	s.Lock()
 	defer s.Unlock()
-	turn = make(chan struct{})
-	switch {
-	case s.busy < s.Workers:
-		s.busy++
-		close(turn)
-	case s.Queue > 0 && len(s.waiting) >= s.Queue:
-		return nil, false
-	default:
-		s.waiting = append(s.waiting, turn)
+	if s.busy >= s.Workers && s.Queue != 0 && len(s.waiting) >= s.Queue {
+		return false
 	}
-	return turn, true
+	s.waiting = append(s.waiting, turn)
+	s.proceed()
+	return true
 }
 
-// drop takes a request out of the queue. It reports false if it has a worker
-// already.
-func (s *worker) drop(turn chan struct{}) bool {
+// leave takes a request out of the queue, or off its worker.
+func (s *worker) leave(turn chan struct{}) {
 	s.Lock()
 	defer s.Unlock()
-	i := slices.Index(s.waiting, turn)
-	if i >= 0 {
+	if i := slices.Index(s.waiting, turn); i >= 0 {
+		s.waiting = slices.Delete(s.waiting, i, i+1)
+	} else {
+		s.busy--
+		s.proceed()
+	}
+}
+
+// proceed gives a worker that is free to one of the requests that wait.
+func (s *worker) proceed() {
+	if s.busy < s.Workers && len(s.waiting) > 0 {
+		i := 0
+		if s.LIFO {
+			i = len(s.waiting) - 1
+		}
+		s.busy++
+		close(s.waiting[i])
 		s.waiting = slices.Delete(s.waiting, i, i+1)
 	}
-	return i >= 0
-}
-
-// leave gives the worker to the next request.
-func (s *worker) leave() {
-	s.Lock()
-	defer s.Unlock()
-	if len(s.waiting) == 0 {
-		s.busy--
-		return
-	}
-	i := 0
-	if s.LIFO {
-		i = len(s.waiting) - 1
-	}
-	close(s.waiting[i])
-	s.waiting = slices.Delete(s.waiting, i, i+1)
 }

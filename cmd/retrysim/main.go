@@ -32,7 +32,6 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -46,104 +45,100 @@ const usage = `usage: retrysim try -policy 'attempts=4 backoff=exponential(100ms
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	code := run(ctx, os.Args[1:], open(os.Stdout), open(os.Stderr))
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-// stream is something to write to, and whether a person watches.
-type stream struct {
-	io.Writer
-	terminal bool
-}
-
-func open(f *os.File) stream {
-	info, err := f.Stat()
-	return stream{f, err == nil && info.Mode()&os.ModeCharDevice != 0}
-}
-
-// command is a thing to run: define adds its flags to a set, and returns what checks
-// them once they are read, and what to do then. check may be nil.
+// command is a thing to run: define adds its flags to a set, and returns what to do
+// once they are read.
 type command struct {
-	define  func(o *options) (check func() error, do job)
+	define  func(o *options) job
 	example string
 }
 
-// job does what a command is for.
+// job does what a command is for. It returns a usageError if the flags cannot be used.
 type job func(ctx context.Context) (*report, error)
 
-var commands = map[string]command{"try": tryCommand, "find": findCommand, "live": liveCommand, "fit": fitCommand}
+var commands = map[string]command{
+	"try":               {try, "try -policy '" + policyExample + "' -processes 30 -rate 150/s -workers 10 -service 50ms -outage 3s"},
+	"find":              {find, "find -for outage -policy 'attempts=4 budget=token' -rate 150/s -workers 10 -service 50ms"},
+	"live":              {live, "live -policy 'attempts=4 budget=token' -processes 10 -rate 150/s -workers 10 -service 50ms -outage 3s -duration 40s"},
+	"fit":               {fit, "fit -log access.log"},
+	"run contention":    {contention, "run contention -clients 10,100 -trials 100 -seed 1"},
+	"run amplification": {amplification, "run amplification -failure 0.1,0.5 -clients 100 -rate 10"},
+	"run collapse":      {collapse, "run collapse -spike 80/s -format svg -o collapse.svg"},
+	"run herd":          {herd, "run herd -clients 1000 -base 100ms"},
+	"run layers":        {layers, "run layers -attempts 3,4 -depth 1,2,3"},
+}
+
+// usageError says what is wrong with an argument.
+type usageError struct{ error }
+
+func wrong(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // run is the program. It returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr stream) int {
-	code, err := execute(ctx, args, stdout, stderr)
-	if err != nil {
-		fmt.Fprintln(stderr, "retrysim:", err)
-		code = max(code, 1)
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
+	example, err := execute(ctx, args, stdout, stderr)
+	if err == nil {
+		return 0
 	}
+	code = 1
+	if _, ok := errors.AsType[usageError](err); ok {
+		code, err = 2, fmt.Errorf("%w; for example: retrysim %s", err, example)
+	}
+	fmt.Fprintln(stderr, "retrysim:", err)
 	return code
 }
 
-// wrong says of an argument that cannot be used how it is done right.
-func (c command) wrong(err error) (code int, _ error) {
-	return 2, fmt.Errorf("%w; for example: retrysim %s", err, c.example)
-}
-
-// execute runs one command. Its code is 2 if the arguments cannot be used, else 0.
-func execute(ctx context.Context, args []string, stdout, stderr stream) (code int, err error) {
-	help := []string{"-h", "-help", "--help", "help"}
-	if len(args) > 1 && slices.Contains(help, args[0]) {
-		args = append(args[1:], "-help") // help try is try -help
-	}
-	path, table := "", commands
-	if len(args) > 0 && args[0] == "run" {
-		if path, table, args = "run ", experiments, args[1:]; len(args) == 0 {
-			args = help[:1]
+// execute runs one command, and returns an example of it.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) (example string, err error) {
+	help := false // a word before or behind the command asks for it
+	next := func() (word string) {
+		for len(args) > 0 && word == "" {
+			word, args = args[0], args[1:]
+			if slices.Contains([]string{"-h", "-help", "--help", "help"}, word) {
+				help, word = true, ""
+			}
 		}
+		return word
 	}
-	name := ""
-	if len(args) > 0 {
-		name, args = args[0], args[1:]
+	name := next()
+	if name == "run" {
+		name = strings.TrimSpace("run " + next())
 	}
-	if slices.Contains(help, name) {
-		_, err := io.WriteString(stdout, usage)
-		return 0, err
-	}
-	path += name
-	c, known := table[name]
-	if !known {
-		return tryCommand.wrong(fmt.Errorf("want try, find, live, fit, or run and an experiment, not %q", path))
-	}
-	if len(args) > 0 && args[0] == "help" {
+	c, known := commands[name]
+	switch {
+	case name == "run" || name == "" && help:
+		_, err = io.WriteString(stdout, usage)
+		return "", err
+	case !known:
+		return commands["try"].example, wrong("want try, find, live, fit, or run and an experiment, not %q", name)
+	case help || len(args) > 0 && args[0] == "help":
 		args = []string{"-help"}
 	}
 	o := &options{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError)}
 	o.SetOutput(io.Discard)
-	check, do := c.define(o)
+	do := c.define(o)
 	format, file := "text", ""
-	o.Func("format", "`kind` of output: text, json, svg, html (default text)", param{value: &format, words: "text json svg html"}.set)
+	o.Var(param{value: &format, words: "text json svg html"}, "format", "`kind` of output: text, json, svg, html")
 	o.StringVar(&file, "o", "", "`file` to write to instead of standard output")
 	switch err := o.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprintf(stdout, "for example: retrysim %s\n", c.example)
 		o.SetOutput(stdout)
 		o.PrintDefaults()
-		return 0, nil
+		return "", nil
 	case err != nil:
-		return c.wrong(err)
+		return c.example, usageError{err}
 	case o.NArg() > 0:
-		return c.wrong(fmt.Errorf("want flags only, not %q", o.Arg(0)))
-	}
-	if check != nil {
-		if err := check(); err != nil {
-			return c.wrong(err)
-		}
+		return c.example, wrong("want flags only, not %q", o.Arg(0))
 	}
 	if file != "" { // rather now than after the simulation
 		_, missing := os.Stat(file)
 		f, failed := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644)
 		if failed != nil {
-			return 0, failed
+			return "", failed
 		}
 		defer func() {
 			f.Close()
@@ -152,13 +147,12 @@ func execute(ctx context.Context, args []string, stdout, stderr stream) (code in
 			}
 		}()
 	}
-	finish := o.showProgress(stderr, name)
+	o.showProgress(stderr, name)
 	r, err := do(ctx)
-	finish()
 	if err != nil {
-		return 0, err
+		return c.example, err
 	}
-	r.command = "retrysim " + path + " " + o.line()
+	r.command = "retrysim " + name + " " + o.line()
 	if r.inputs == nil {
 		r.inputs = o.inputs()
 	}
@@ -168,35 +162,18 @@ func execute(ctx context.Context, args []string, stdout, stderr stream) (code in
 	} else if err == nil {
 		_, err = stdout.Write(b.Bytes())
 	}
-	return 0, err
+	return "", err
 }
 
-// showProgress writes how much is done, from the first second on: twice a second
-// to a terminal, in a line that it removes in the end, else each time that twice as
-// long has passed.
-func (o *options) showProgress(w stream, name string) (finish func()) {
+// showProgress has progress write how much is done, after the first second and each
+// time that twice as long has passed.
+func (o *options) showProgress(w io.Writer, name string) {
 	start := time.Now()
-	next, shown := start.Add(time.Second), false
-	var lock sync.Mutex
+	next := start.Add(time.Second)
 	o.progress = func(done float64) {
-		lock.Lock()
-		defer lock.Unlock()
-		now := time.Now()
-		if !now.After(next) {
-			return
-		}
-		line := fmt.Sprintf("retrysim: %s %3.0f %%", name, 100*done)
-		if w.terminal {
-			fmt.Fprint(w, "\r"+line)
-			next, shown = now.Add(time.Second/2), true
-		} else {
-			fmt.Fprintln(w, line)
+		if now := time.Now(); now.After(next) {
+			fmt.Fprintf(w, "retrysim: %s %3.0f %%\n", name, 100*done)
 			next = now.Add(now.Sub(start))
-		}
-	}
-	return func() {
-		if shown {
-			fmt.Fprintf(w, "\r%s\r", strings.Repeat(" ", 40))
 		}
 	}
 }

@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write what is checked in of the command
 // retrysim runs the command and returns what it writes.
 func retrysim(ctx context.Context, args ...string) (stdout, stderr string, code int) {
 	var out, errs bytes.Buffer
-	code = run(ctx, args, stream{Writer: &out}, stream{Writer: &errs})
+	code = run(ctx, args, &out, &errs)
 	return out.String(), errs.String(), code
 }
 
@@ -115,7 +115,7 @@ func TestTryTellsAStory(t *testing.T) {
 
 func TestEveryFlagIsAnInput(t *testing.T) {
 	o := &options{FlagSet: flag.NewFlagSet("", flag.ContinueOnError)}
-	tryCommand.define(o)
+	commands["try"].define(o)
 	inputs := decode[tried](t, "try", "-seeds", "1", "-duration", "23s").Inputs
 	o.VisitAll(func(f *flag.Flag) {
 		if _, ok := inputs[f.Name]; !ok {
@@ -422,9 +422,12 @@ func TestHelp(t *testing.T) {
 func TestExperimentsWork(t *testing.T) {
 	notUnderRace(t)
 	t.Chdir(t.TempDir())
-	for name, c := range experiments {
+	for name, c := range commands {
+		if !strings.HasPrefix(name, "run ") {
+			continue
+		}
 		output(t, strings.Fields(c.example)...)
-		if name == "collapse" {
+		if name == "run collapse" {
 			if _, err := os.Stat("collapse.svg"); err != nil {
 				t.Error(err)
 			}
@@ -588,24 +591,18 @@ func TestPictures(t *testing.T) {
 }
 
 func TestProgressIsShownFromTheFirstSecondOn(t *testing.T) {
-	for terminal, want := range map[bool]string{
-		true:  "\rretrysim: herd  30 %\rretrysim: herd  50 %\rretrysim: herd  70 %\r" + strings.Repeat(" ", 40) + "\r",
-		false: "retrysim: herd  30 %\nretrysim: herd  70 %\n",
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			var errs bytes.Buffer
-			o := &options{}
-			finish := o.showProgress(stream{&errs, terminal}, "herd")
-			for i := range 8 { // at 0, .4, .8, 1.2 s and so on
-				o.progress(float64(i) / 10)
-				time.Sleep(400 * time.Millisecond)
-			}
-			finish()
-			if got := errs.String(); got != want {
-				t.Errorf("terminal %v: it shows %q, want %q", terminal, got, want)
-			}
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var errs bytes.Buffer
+		o := &options{}
+		o.showProgress(&errs, "herd")
+		for i := range 8 { // at 0, .4, .8, 1.2 s and so on
+			o.progress(float64(i) / 10)
+			time.Sleep(400 * time.Millisecond)
+		}
+		if got, want := errs.String(), "retrysim: herd  30 %\nretrysim: herd  70 %\n"; got != want {
+			t.Errorf("it shows %q, want %q", got, want)
+		}
+	})
 }
 
 // What docs/storms.md shows is what the command writes: each block names its command

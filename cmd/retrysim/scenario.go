@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -28,7 +27,8 @@ type scenario struct {
 	end                     time.Duration // of the disturbance
 	what, band              string        // it is, in words and in one
 	extended                bool          // the duration is chosen, not given
-	limitText, hedgeText    string
+	limits                  []int         // START,MIN,MAX
+	hedge                   string        // a time, or adaptive
 	guards                  []guard
 }
 
@@ -65,7 +65,7 @@ func newScenario(o *options) *scenario {
 		param{"slowdown", &x.Slowdown, 0, 3600, "", "`time` added for each request that the server works on"},
 		param{"discipline", &x.discipline, 0, 0, "fifo lifo", "which of the waiting requests is next, a `word`"},
 		param{"abandoned", &x.abandoned, 0, 0, "served dropped", "what becomes of requests that nobody waits for, a `word`"},
-		param{"queue", &x.Queue, 0, many, "", "`number` of requests that may wait; 0: no limit"},
+		param{"queue", &x.Queue, -1, many, "", "`number` of requests that may wait; 0: no limit; -1: none may"},
 		param{"full", &x.full, 0, 0, "503 429 refused", "`answer` of a full queue"},
 		param{"outage", &x.outage, 0, 86400, "", "`time` for which the server does no work; 0: none"},
 		param{"outage-answer", &x.answer, 0, 0, "hang 503 429 refused", "`answer` in the outage"},
@@ -74,8 +74,8 @@ func newScenario(o *options) *scenario {
 		param{"spike-for", &x.spikeFor, 1e-3, 86400, "", "`time` that it lasts"},
 		param{"timeout", &x.Timeout, 1e-6, 86400, "", "`time` that a client waits if its policy has no attempt_timeout"},
 		param{"network", &x.Network, 0, 3600, "", "mean `time` of a message, each way"},
-		param{"limit", &x.limitText, 0, 0, "", "each process has a limit.Limit around its attempts: `START,MIN,MAX` places"},
-		param{"hedge", &x.hedgeText, 0, 0, "", "attempts are hedged after a `delay`, or adaptive"},
+		param{"limit", &x.limits, 1, many, "", "each process has a limit.Limit around its attempts: `START,MIN,MAX` places"},
+		param{"hedge", &x.hedge, 0, 0, "", "attempts are hedged after a `delay`, or adaptive"},
 		param{"duration", &x.Duration, 0, 86400, "", "`time` simulated; 0: as long as it takes to tell"},
 		param{"seeds", &x.seeds, 1, 1e6, "", "`number` of runs that chance decides apart"},
 		param{"seed", &x.Seed, 0, 0, "", "`number` of the first of them"},
@@ -87,11 +87,11 @@ func newScenario(o *options) *scenario {
 func (x *scenario) check(o *options) error {
 	switch {
 	case o.given("clients") && !x.Closed:
-		return errors.New("-clients: wants -closed: without it calls come at -rate, whoever makes them")
+		return wrong("-clients: wants -closed: without it calls come at -rate, whoever makes them")
 	case o.given("capacity") && (o.given("workers") || o.given("service")):
-		return errors.New("-capacity: want it or -workers and -service, from which it follows")
+		return wrong("-capacity: want it or -workers and -service, from which it follows")
 	case o.given("latency") && !o.given("capacity"):
-		return errors.New("-latency: wants -capacity; with -workers it is -service")
+		return wrong("-latency: wants -capacity; with -workers it is -service")
 	case x.spike > 0 && !o.given("outage"):
 		x.outage = 0
 	}
@@ -102,17 +102,17 @@ func (x *scenario) check(o *options) error {
 	if !x.Closed {
 		x.Clients = 0
 	}
-	if x.limitText != "" {
-		var bounds []int
-		if err := (param{value: &bounds, least: 1, most: many}).set(x.limitText); err != nil || len(bounds) != 3 {
-			return errors.New("-limit: want START,MIN,MAX places, such as 20,1,1000")
+	if len(x.limits) > 0 {
+		if len(x.limits) != 3 {
+			return wrong("-limit: want START,MIN,MAX places, such as 20,1,1000")
 		}
-		x.guards = append(x.guards, guard{"limit", func(s *storm.Service) { s.Limit = &limit.Limit{Start: bounds[0], Min: bounds[1], Max: bounds[2]} }})
+		l := limit.Limit{Start: x.limits[0], Min: x.limits[1], Max: x.limits[2]}
+		x.guards = append(x.guards, guard{"limit", func(s *storm.Service) { s.Limit = &l }})
 	}
-	if x.hedgeText != "" {
-		delay, err := time.ParseDuration(x.hedgeText)
-		if x.hedgeText != "adaptive" && (err != nil || delay <= 0) {
-			return errors.New("-hedge: want a delay, such as 200ms, or adaptive")
+	if x.hedge != "" {
+		delay, err := time.ParseDuration(x.hedge)
+		if x.hedge != "adaptive" && (err != nil || delay <= 0) {
+			return wrong("-hedge: want a delay, such as 200ms, or adaptive")
 		}
 		x.guards = append(x.guards, guard{"hedge", func(s *storm.Service) { s.Hedge, s.HedgeDelay = true, delay }})
 	}
@@ -123,7 +123,7 @@ func (x *scenario) check(o *options) error {
 	for _, text := range x.texts {
 		p, err := retryconf.Parse(text)
 		if err != nil {
-			return fmt.Errorf("-policy: %w", err)
+			return wrong("-policy: %w", err)
 		}
 		if p.Name == "" {
 			p.Name = text
@@ -134,7 +134,7 @@ func (x *scenario) check(o *options) error {
 	if least := x.end + 10*time.Second; x.Duration == 0 {
 		x.Duration, x.extended = x.enough(), true
 	} else if x.Duration < least {
-		return fmt.Errorf("-duration: want at least %v, 10s more than it takes until the %s is over", least, x.band)
+		return wrong("-duration: want at least %v, 10s more than it takes until the %s is over", least, x.band)
 	}
 	return nil
 }
@@ -158,6 +158,14 @@ func (x *scenario) disturb(outage time.Duration) {
 // panel returns one without lines, over the seconds of a run.
 func (x *scenario) panel(y string, rule float64, ruleName string) panel {
 	return panel{y: y, x: "seconds", rule: rule, ruleName: ruleName, from: x.at.Seconds(), to: x.end.Seconds(), band: x.band}
+}
+
+// limit returns how many requests per second the server can do; 0 if there is no limit.
+func (x *scenario) limit() float64 {
+	if math.IsInf(x.MaxRate(), 0) {
+		return 0
+	}
+	return x.MaxRate()
 }
 
 // spare returns what the server can do beyond the calls, per second.

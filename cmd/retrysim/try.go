@@ -19,8 +19,6 @@ const (
 	policyExample = policyDefault + " budget=ratio(0.1)"
 )
 
-var tryCommand = command{try, "try -policy '" + policyExample + "' -processes 30 -rate 150/s -workers 10 -service 50ms -outage 3s"}
-
 // tryRow is one policy's result over all seeds.
 type tryRow struct {
 	Policy    string     `json:"policy"`
@@ -36,9 +34,11 @@ type tryRow struct {
 	P99MS     float64    `json:"p99_ms"`
 	Verdict   string     `json:"verdict"`
 
-	results []*storm.Result
-	endings map[storm.Ending]int
+	runs [storm.Flooded + 1][]*storm.Result // by their ending
 }
+
+// ended returns how many runs ended so.
+func (row *tryRow) ended(e storm.Ending) int { return len(row.runs[e]) }
 
 type quantiles struct {
 	P5  float64 `json:"p5"`
@@ -46,9 +46,44 @@ type quantiles struct {
 	P95 float64 `json:"p95"`
 }
 
-func try(o *options) (check func() error, do job) {
+func try(o *options) job {
 	x := newScenario(o)
-	return func() error { return x.check(o) }, func(ctx context.Context) (*report, error) { return x.try(ctx, o) }
+	return func(ctx context.Context) (*report, error) {
+		if err := x.check(o); err != nil {
+			return nil, err
+		}
+		policies := x.variants()
+		rows := x.compare(ctx, policies, o.progress)
+		for _, g := range x.guards { // beside each guard: none, and the given policies
+			y := *x
+			y.extended = false
+			g.set(&y.Service)
+			guarded := slices.Clone(policies[:1+len(x.policies)])
+			for i := range guarded {
+				guarded[i].Name += " + " + g.name
+			}
+			rows = append(rows, y.compare(ctx, guarded, o.progress)...)
+		}
+		if len(rows) == 0 {
+			return nil, ctx.Err()
+		}
+		choose, can := x.choose(rows), "any"
+		r := &report{
+			header: append([]string{"policy"}, measures...),
+			doc:    map[string]any{"rows": rows, "choose": choose},
+			notes:  append(x.remarks(rows), "choose "+choose),
+			figure: x.picture(rows),
+			inputs: o.inputs(),
+		}
+		if limit := x.limit(); limit > 0 {
+			r.inputs["capacity"], can = limit, fmt.Sprintf("%.4g/s", limit)
+		}
+		r.title = fmt.Sprintf("%d processes make %g calls per second of a server that can do %s, and meet %s", x.Processes, x.Rate, can, x.what)
+		for _, row := range rows {
+			r.add(row.cells(row.Policy)...)
+		}
+		return r, nil
+	}
 }
 
 // variants returns the policies to compare: none, those that were given, and the
@@ -74,39 +109,8 @@ func (x *scenario) variants() []retry.Policy {
 	return all
 }
 
-func (x *scenario) try(ctx context.Context, o *options) (*report, error) {
-	policies := x.variants()
-	rows := x.compare(ctx, policies, o.progress)
-	for _, g := range x.guards { // beside each guard: none, and the given policies
-		y := *x
-		y.extended = false
-		g.set(&y.Service)
-		guarded := slices.Clone(policies[:1+len(x.policies)])
-		for i := range guarded {
-			guarded[i].Name += " + " + g.name
-		}
-		rows = append(rows, y.compare(ctx, guarded, o.progress)...)
-	}
-	if len(rows) == 0 {
-		return nil, ctx.Err()
-	}
-	choose := x.choose(rows)
-	r := &report{
-		title:  fmt.Sprintf("%d processes make %g calls per second of a server that can do %s, and meet %s", x.Processes, x.Rate, x.capacity(), x.what),
-		header: []string{"policy", "stays down", "recovery", "lost", "load", "peak", "p50", "p99", ""},
-		notes:  append(x.remarks(rows), "choose "+choose),
-		doc:    map[string]any{"rows": rows, "choose": choose},
-		figure: x.picture(rows),
-		inputs: o.inputs(),
-	}
-	if limit := x.MaxRate(); !math.IsInf(limit, 0) {
-		r.inputs["capacity"] = limit
-	}
-	for _, row := range rows {
-		r.add(row.cells(row.Policy)...)
-	}
-	return r, nil
-}
+// measures are the columns of a row in a table, behind its name.
+var measures = []string{"stays down", "recovery", "lost", "load", "peak", "p50", "p99", ""}
 
 // cells returns the row's line in a table.
 func (row *tryRow) cells(name string) []any {
@@ -115,15 +119,9 @@ func (row *tryRow) cells(name string) []any {
 		recovery = fmt.Sprintf("%.1f s (%.1f–%.1f)", q.P50, q.P5, q.P95)
 	}
 	ms := func(f float64) time.Duration { return time.Duration(math.Round(f)) * time.Millisecond }
-	return []any{name, fmt.Sprintf("%d of %d", row.endings[storm.Down], row.Seeds), recovery, fmt.Sprintf("%.0f (%.1f %%)", row.Lost, 100*row.LostShare),
-		fmt.Sprintf("%.2f", row.Load), fmt.Sprintf("%.1f ×", row.Peak), ms(row.P50MS), ms(row.P99MS), row.Verdict}
-}
-
-func (x *scenario) capacity() string {
-	if limit := x.MaxRate(); !math.IsInf(limit, 0) {
-		return fmt.Sprintf("%.4g/s", limit)
-	}
-	return "any"
+	return []any{name, fmt.Sprintf("%d of %d", row.ended(storm.Down), row.Seeds), recovery,
+		fmt.Sprintf("%.0f (%.1f %%)", row.Lost, 100*row.LostShare), fmt.Sprintf("%.2f", row.Load), fmt.Sprintf("%.1f ×", row.Peak),
+		ms(row.P50MS), ms(row.P99MS), row.Verdict}
 }
 
 // compare runs all policies with all seeds. Where the duration is not given and some
@@ -137,7 +135,7 @@ func (x *scenario) compare(ctx context.Context, policies []retry.Policy, progres
 		for i, results := range x.Trials(ctx, policies, x.seeds) {
 			if results = slices.DeleteFunc(results, func(r *storm.Result) bool { return r == nil }); len(results) > 0 {
 				row := x.sum(policies[i], results)
-				rows, unclear = append(rows, row), unclear+row.endings[storm.Unclear]
+				rows, unclear = append(rows, row), unclear+row.ended(storm.Unclear)
 			}
 		}
 		if unclear == 0 || !x.extended || round == 2 || 2*x.Duration > longest || ctx.Err() != nil {
@@ -153,30 +151,29 @@ func (x *scenario) sum(p retry.Policy, results []*storm.Result) tryRow {
 	if slices.Contains(x.texts, text.Name) {
 		text.Name = ""
 	}
-	row := tryRow{Policy: p.Name, Text: retryconf.Format(text), Seeds: len(results), results: results, endings: map[storm.Ending]int{}}
-	all := storm.Merge(results)
-	n := float64(len(results))
-	row.Lost, row.LostShare, row.Load = float64(all.Asked-all.Succeeded)/n, 1-all.Success(), all.Load()
-	row.P50MS, row.P99MS = all.Quantile(.5).Seconds()*1000, all.Quantile(.99).Seconds()*1000
-	var recoveries []float64
+	all, n := storm.Merge(results), float64(len(results))
+	row := tryRow{
+		Policy: p.Name, Text: retryconf.Format(text), Seeds: len(results),
+		Lost: float64(all.Asked-all.Succeeded) / n, LostShare: 1 - all.Success(), Load: all.Load(),
+		P50MS: all.Quantile(.5).Seconds() * 1000, P99MS: all.Quantile(.99).Seconds() * 1000,
+	}
+	var took []float64
 	for _, r := range results {
 		ending, after := r.Ending(x.at, x.end)
 		if ending == storm.Down && p.AttemptLimit() == 1 && x.spare() > 0 {
 			ending = storm.Unclear // without retries what has piled up gets less, however slowly
 		}
-		row.endings[ending]++
+		row.runs[ending] = append(row.runs[ending], r)
 		if ending == storm.Recovered {
-			recoveries = append(recoveries, after.Seconds())
+			took = append(took, after.Seconds())
 		}
 		if normal, _ := r.Rate(0, x.at); normal > 0 {
 			row.Peak += r.Peak(time.Second) / normal / n
 		}
 	}
-	row.StaysDown = float64(row.endings[storm.Down]) / n
-	if len(recoveries) > 0 {
-		slices.Sort(recoveries)
-		at := func(q float64) float64 { return recoveries[int(math.Round(q*float64(len(recoveries)-1)))] }
-		row.Recovery = &quantiles{at(.05), at(.5), at(.95)}
+	row.StaysDown = float64(row.ended(storm.Down)) / n
+	if len(took) > 0 {
+		row.Recovery = &quantiles{storm.Quantile(took, .05), storm.Quantile(took, .5), storm.Quantile(took, .95)}
 	}
 	row.Verdict = x.verdict(&row)
 	return row
@@ -184,31 +181,28 @@ func (x *scenario) sum(p retry.Policy, results []*storm.Result) tryRow {
 
 // verdict says in words what a row shows, and nothing that it does not.
 func (x *scenario) verdict(row *tryRow) string {
-	n, down, unclear := row.Seeds, row.endings[storm.Down], row.endings[storm.Unclear]
+	n, down, unclear := row.Seeds, row.ended(storm.Down), row.ended(storm.Unclear)
 	var words []string
-	switch {
+	switch q := row.Recovery; {
 	case x.spare() <= 0:
-		return fmt.Sprintf("a load of %g/s is above the capacity of %s", x.Rate, x.capacity())
-	case row.endings[storm.Failing] > n/2:
+		return fmt.Sprintf("a load of %g/s is above the capacity of %.4g/s", x.Rate, x.limit())
+	case row.ended(storm.Failing) > n/2:
 		return "most calls fail even before it"
-	case row.endings[storm.Flooded] > 0:
+	case row.ended(storm.Flooded) > 0:
 		return "retries so fast that the run was given up after 100 attempts per call"
+	case q != nil && down+unclear == 0 && x.end == x.at:
+		return "nothing to recover from"
+	case q != nil && down+unclear == 0 && q.P95 == 0:
+		return "is back as soon as it is over"
+	case q != nil && down+unclear == 0:
+		return fmt.Sprintf("recovers in %.1f s", q.P50)
 	case down == n:
-		words = append(words, "stays down")
+		return "stays down"
 	case down > 0:
 		words = append(words, fmt.Sprintf("stays down in %d of %d", down, n))
 	}
 	if unclear > 0 {
 		words = append(words, fmt.Sprintf("not yet back %.0f s later in %d of %d", (x.Duration-x.end).Seconds(), unclear, n))
-	}
-	if q := row.Recovery; q != nil && len(words) == 0 {
-		switch {
-		case x.end == x.at:
-			return "nothing to recover from"
-		case q.P95 == 0:
-			return "is back as soon as it is over"
-		}
-		return fmt.Sprintf("recovers in %.1f s", q.P50)
 	}
 	return strings.Join(words, "; ")
 }
@@ -220,31 +214,29 @@ func (x *scenario) choose(rows []tryRow) string {
 	if x.spare() <= 0 {
 		return "more capacity or less load: no policy helps a server that is asked for more than it can do"
 	}
-	if rows[0].endings[storm.Failing] > 0 {
+	if rows[0].ended(storm.Failing) > 0 {
 		return "a longer timeout or a faster server: most calls fail even without a disturbance"
 	}
-	bad := func(r tryRow) float64 { return 1 - float64(r.endings[storm.Recovered])/float64(r.Seeds) }
-	better := func(a, b tryRow) bool {
-		d := a.LostShare - b.LostShare
-		return bad(a) < bad(b) || bad(a) == bad(b) && d < -(.002+.02*min(a.LostShare, b.LostShare))
-	}
+	bad := func(r tryRow) int { return r.Seeds - r.ended(storm.Recovered) }
 	candidates := append(slices.Clone(rows[1:]), rows[0]) // none comes last: it helps against no failure
-	best := candidates[0]
-	for _, row := range candidates[1:] {
-		if better(row, best) {
-			best = row
+	best := slices.MinFunc(candidates, func(a, b tryRow) int {
+		lost := a.LostShare - b.LostShare
+		if math.Abs(lost) <= .002+.02*min(a.LostShare, b.LostShare) {
+			lost = 0
 		}
-	}
-	why := fmt.Sprintf("%s: it stays down in %d of %d, and loses %.2f %% of the calls", best.Policy, best.endings[storm.Down], best.Seeds, 100*best.LostShare)
-	if bad(best) > .05 {
-		return fmt.Sprintf("none of these: even %s is not back in %.0f of %d; retry less, or have the server drop what nobody waits for (-abandoned dropped), serve the newest first, or hold a shorter queue (-queue)", best.Policy, bad(best)*float64(best.Seeds), best.Seeds)
+		return cmp.Or(cmp.Compare(bad(a)*b.Seeds, bad(b)*a.Seeds), cmp.Compare(lost, 0))
+	})
+	if 20*bad(best) > best.Seeds {
+		return fmt.Sprintf("none of these: even %s is not back in %d of %d; retry less, or have the server drop what nobody waits for "+
+			"(-abandoned dropped), serve the newest first, or hold a shorter queue (-queue)", best.Policy, bad(best), best.Seeds)
 	}
 	var beside []string
 	for _, row := range candidates {
-		if row.Policy != best.Policy && (row.Policy == "none" || row.endings[storm.Down] > 0) {
-			beside = append(beside, fmt.Sprintf("%s in %d and %.2f %%", row.Policy, row.endings[storm.Down], 100*row.LostShare))
+		if row.Policy != best.Policy && (row.Policy == "none" || row.ended(storm.Down) > 0) {
+			beside = append(beside, fmt.Sprintf("%s in %d and %.2f %%", row.Policy, row.ended(storm.Down), 100*row.LostShare))
 		}
 	}
+	why := fmt.Sprintf("%s: it stays down in %d of %d, and loses %.2f %% of the calls", best.Policy, best.ended(storm.Down), best.Seeds, 100*best.LostShare)
 	if len(beside) > 0 {
 		why += " (" + strings.Join(beside, "; ") + ")"
 	}
@@ -283,22 +275,19 @@ func (x *scenario) picture(rows []tryRow) figure {
 		{name: "useful work", color: 2, style: "area"}, {name: "work nobody waits for", color: 1, style: "area"},
 		{name: "requests sent", color: 6}, {name: "capacity, timeout", style: "dash"}, {name: "backlog", color: 4, style: "area"},
 	}}
-	limit := x.MaxRate()
-	if math.IsInf(limit, 0) {
-		limit = 0
-	}
-	top := 0.0
+	limit, top := x.limit(), 0.0
 	for _, row := range rows {
-		most := row.typical(x)
-		useful := perSecond(most, func(b storm.Bucket) int { return b.Worked - b.Wasted })
-		wasted := perSecond(most, func(b storm.Bucket) int { return b.Worked })
+		r := row.typical()
+		useful := perSecond(r, func(b storm.Bucket) int { return b.Worked - b.Wasted })
+		wasted := perSecond(r, func(b storm.Bucket) int { return b.Worked })
 		for i := range wasted {
 			wasted[i].base = useful[i].y
 		}
-		work, waits := x.panel("requests per second", limit, ""), x.panel("backlog, in seconds of work: "+row.Verdict, x.Timeout.Seconds(), "timeout")
+		work := x.panel("requests per second", limit, "")
 		work.title = row.Policy
-		work.lines = []series{{color: 2, style: "area", points: useful}, {color: 1, style: "area", points: wasted}, {color: 6, points: perSecond(most, attempts)}}
-		waits.lines = []series{{color: 4, style: "area", points: backlog(most, cmp.Or(limit, x.Rate))}}
+		work.lines = []series{{color: 2, style: "area", points: useful}, {color: 1, style: "area", points: wasted}, {color: 6, points: perSecond(r, attempts)}}
+		waits := x.panel("backlog, in seconds of work: "+row.Verdict, x.Timeout.Seconds(), "timeout")
+		waits.lines = []series{{color: 4, style: "area", points: backlog(r, cmp.Or(limit, x.Rate))}}
 		_, y := work.extent()
 		top = max(top, y)
 		f.panels = append(f.panels, work, waits)
@@ -310,15 +299,6 @@ func (x *scenario) picture(rows []tryRow) figure {
 }
 
 // typical returns the sum of the runs that ended as most did.
-func (row *tryRow) typical(x *scenario) *storm.Result {
-	most := storm.Recovered
-	for ending, n := range row.endings {
-		if n > row.endings[most] || n == row.endings[most] && ending < most {
-			most = ending
-		}
-	}
-	return storm.Merge(slices.DeleteFunc(slices.Clone(row.results), func(r *storm.Result) bool {
-		ending, _ := r.Ending(x.at, x.end)
-		return ending != most && (most != storm.Unclear || ending != storm.Down)
-	}))
+func (row *tryRow) typical() *storm.Result {
+	return storm.Merge(slices.MaxFunc(row.runs[:], func(a, b []*storm.Result) int { return len(a) - len(b) }))
 }
