@@ -28,7 +28,6 @@ func contention(o *options) job {
 		param{"seed", &x.Seed, 0, 0, "", "`number` that all chance follows from"},
 	)
 	return func(context.Context) (*report, error) {
-		x.Progress = o.progress
 		rows := x.Run()
 		r := experiment("contention", "Contention: N clients update the same row", rows, "clients", "policy", "calls", "time")
 		r.figure.panels = []panel{{y: "calls until all have written", x: "clients"}, {y: "seconds until then", x: "clients"}}
@@ -55,7 +54,7 @@ func amplification(o *options) job {
 		param{"seed", &s.Seed, 0, 0, "", "`number` that all chance follows from"},
 	)
 	return func(context.Context) (*report, error) {
-		s.Rate, s.Shared, s.Progress = each*float64(s.Processes), !apart, o.progress
+		s.Rate, s.Shared = each*float64(s.Processes), !apart
 		rows := storm.Amplification(s, failures, attempts, ratio)
 		r := experiment("amplification", "Amplification: a share of all requests fails", rows, "failure", "policy", "load", "success")
 		const x = "share of requests that fail"

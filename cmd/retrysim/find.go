@@ -85,9 +85,9 @@ func find(o *options) job {
 			}
 			return float64(rows[0].ended(storm.Recovered)) / float64(rows[0].Seeds), true
 		}
-		name := x.policies[0].Name
+		policy := name(x.policies[0])
 		r := &report{
-			title:  fmt.Sprintf("Which outages %s survives, in %.0f of %d seeds", name, math.Ceil(survives*float64(x.seeds)), x.seeds),
+			title:  fmt.Sprintf("Which outages %s survives, in %.0f of %d seeds", policy, math.Ceil(survives*float64(x.seeds)-1e-9), x.seeds),
 			header: []string{"tried", "recovers"},
 			figure: figure{height: 260},
 		}
@@ -100,7 +100,7 @@ func find(o *options) job {
 			answer = fmt.Sprintf("%s that it survives: %.3g %s", f.what, *found, f.unit)
 		}
 		cells := []map[string]any{}
-		p := panel{title: "runs that recover", y: "of " + name, x: "load, as a share of the capacity"}
+		p := panel{title: "runs that recover", y: "of " + policy, x: "load, as a share of the capacity"}
 		for _, outage := range outages {
 			p.rows = append(p.rows, fmt.Sprintf("outage %g s", outage))
 		}

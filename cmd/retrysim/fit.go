@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -39,27 +38,22 @@ func fit(o *options) job {
 			defer f.Close()
 			in = f
 		}
-		entries, unread, err := readLog(in)
-		if err != nil {
+		var entries []entry
+		unread, lines := 0, bufio.NewScanner(in)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			if e, ok := readLine(lines.Bytes()); ok {
+				entries = append(entries, e)
+			} else if len(lines.Bytes()) > 0 {
+				unread++
+			}
+		}
+		if err := lines.Err(); err != nil {
 			return nil, err
 		}
+		slices.SortStableFunc(entries, func(a, b entry) int { return a.at.Compare(b.at) })
 		return fitted(entries, unread)
 	}
-}
-
-// readLog reads all lines, and counts those that it cannot read.
-func readLog(r io.Reader) (entries []entry, unread int, err error) {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		if e, ok := readLine(lines.Bytes()); ok {
-			entries = append(entries, e)
-		} else if len(lines.Bytes()) > 0 {
-			unread++
-		}
-	}
-	slices.SortStableFunc(entries, func(a, b entry) int { return a.at.Compare(b.at) })
-	return entries, unread, lines.Err()
 }
 
 // common is the common log format, or the combined one, with a time behind: what
@@ -101,19 +95,22 @@ func fitted(entries []entry, unread int) (*report, error) {
 		return nil, fmt.Errorf("-log: the log spans %v, want %v or more", span, sustained)
 	}
 	var took []time.Duration
+	var done []time.Time // of requests that the server did not refuse: that takes no capacity
 	points := make([]point, span/time.Second+1)
-	failed, most, first, served := 0, 0, 0, 0
+	failed, most, first := 0, 0, 0
 	for _, e := range entries {
 		took = append(took, e.took)
 		points[e.at.Sub(entries[0].at)/time.Second].y++
 		if e.status >= 500 {
 			failed++
 		}
-		for ; e.at.Sub(entries[first].at) >= sustained; first++ { // what is out of the window that ends here
-			served -= entries[first].served()
+		if e.status != 429 && e.status != 503 {
+			done = append(done, e.at)
+			for e.at.Sub(done[first]) >= sustained {
+				first++ // is out of the window that ends here
+			}
+			most = max(most, len(done)-first)
 		}
-		served += e.served()
-		most = max(most, served)
 	}
 	for i := range points {
 		points[i].x = float64(i) + .5
@@ -145,12 +142,4 @@ func fitted(entries []entry, unread int) (*report, error) {
 		r.notes = append(r.notes, fmt.Sprintf("%d lines could not be read, and count nowhere.", unread))
 	}
 	return r, nil
-}
-
-// served is 1, but 0 if the server refused the request: that takes no capacity.
-func (e entry) served() int {
-	if e.status == 429 || e.status == 503 {
-		return 0
-	}
-	return 1
 }

@@ -1,12 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"sync"
 	"time"
@@ -33,21 +34,18 @@ func live(o *options) job {
 		if len(x.policies) > 1 || x.Workers == 0 {
 			return nil, wrong("-policy, -workers: want one policy, and a worker or more")
 		}
-		return x.live(ctx, o.progress)
+		return x.live(ctx, o.progress), nil
 	}
 }
 
 // live measures what happens in real time, then simulates it.
-func (x *scenario) live(ctx context.Context, progress func(float64)) (*report, error) {
+func (x *scenario) live(ctx context.Context, progress func(float64)) *report {
 	p := x.policies[0]
-	measured, err := x.measure(ctx, p, progress)
-	if err != nil {
-		return nil, err
-	}
+	measured := x.measure(ctx, p, progress)
 	simulated := x.Trials(context.WithoutCancel(ctx), []retry.Policy{p}, x.seeds)[0]
 	rows := []tryRow{x.sum(p, []*storm.Result{measured}), x.sum(p, simulated)}
 	r := &report{
-		title:  fmt.Sprintf("A real server and %d real clients meet %s, with %s; and the simulation of it", x.Processes, x.what, p.Name),
+		title:  fmt.Sprintf("A real server and %d real clients meet %s, with %s; and the simulation of it", x.Processes, x.what, name(p)),
 		header: append([]string{""}, measures...),
 		doc:    map[string]any{"measured": rows[0], "simulated": rows[1]},
 		figure: figure{height: 150, legend: []series{
@@ -71,7 +69,7 @@ func (x *scenario) live(ctx context.Context, progress func(float64)) (*report, e
 		add(&waits, backlog(of, x.MaxRate()))
 	}
 	r.figure.panels = []panel{sent, good, waits}
-	return r, nil
+	return r
 }
 
 // meter counts what happens in real time.
@@ -94,21 +92,14 @@ func (m *meter) count(add func(b *storm.Bucket)) {
 }
 
 // measure lets real clients call a real server on the loopback, in this process.
-func (x *scenario) measure(ctx context.Context, p retry.Policy, progress func(float64)) (*storm.Result, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
+func (x *scenario) measure(ctx context.Context, p retry.Policy, progress func(float64)) *storm.Result {
 	m := &meter{Result: storm.NewResult(p.Name, 100*time.Millisecond, x.Duration), start: time.Now()}
-	server := &http.Server{Handler: &worker{scenario: x, meter: m}}
-	go server.Serve(listener)
-	defer server.Close()
-	req, err := http.NewRequest(http.MethodGet, "http://"+listener.Addr().String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	if p.AttemptTimeout <= 0 {
-		p.AttemptTimeout = x.Timeout
+	server := httptest.NewServer(&worker{scenario: x, meter: m})
+	defer server.Config.Close() // without waiting for requests that nobody waits for
+	p.AttemptTimeout = cmp.Or(max(p.AttemptTimeout, 0), x.Timeout)
+	p.Hooks.Attempt = func(context.Context, retry.Attempt) context.Context {
+		m.count(func(b *storm.Bucket) { m.Sent++; b.Sent++ })
+		return nil
 	}
 	clients := make([]*http.Client, x.Processes)
 	shared := storm.Fresh(p.Budget, nil)
@@ -118,7 +109,7 @@ func (x *scenario) measure(ctx context.Context, p retry.Policy, progress func(fl
 		}
 		t := &http.Transport{MaxIdleConnsPerHost: 100}
 		defer t.CloseIdleConnections()
-		clients[i] = &http.Client{Transport: &retryhttp.Transport{Policy: p, Base: &counted{t, m}}}
+		clients[i] = &http.Client{Transport: &retryhttp.Transport{Policy: p, Base: t}}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -134,20 +125,18 @@ func (x *scenario) measure(ctx context.Context, p retry.Policy, progress func(fl
 		}
 		progress(m.now().Seconds() / x.Duration.Seconds())
 		client := clients[r.IntN(len(clients))]
-		calls.Go(func() { m.call(client, req.Clone(ctx)) })
+		calls.Go(func() { m.call(ctx, client, server.URL) })
 	}
 	calls.Wait()
-	m.Lock()
-	defer m.Unlock()
-	m.over = true
-	return m.Result, nil
+	m.count(func(*storm.Bucket) { m.over = true })
+	return m.Result
 }
 
 // call makes one call and counts it.
-func (m *meter) call(client *http.Client, req *http.Request) {
-	began := m.now()
+func (m *meter) call(ctx context.Context, client *http.Client, url string) {
+	began, reason := m.now(), retry.ReasonMaxAttempts // which stands for any
 	m.count(func(b *storm.Bucket) { m.Asked++; b.Asked++ })
-	reason := retry.ReasonMaxAttempts // stands for any
+	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if resp, err := client.Do(req); err == nil {
 		_, err = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
@@ -155,20 +144,7 @@ func (m *meter) call(client *http.Client, req *http.Request) {
 			reason = retry.ReasonNone
 		}
 	}
-	m.Lock()
-	defer m.Unlock()
-	m.End(began, m.now(), reason)
-}
-
-// counted counts the attempts that are sent.
-type counted struct {
-	http.RoundTripper
-	*meter
-}
-
-func (c *counted) RoundTrip(req *http.Request) (*http.Response, error) {
-	c.count(func(b *storm.Bucket) { c.Sent++; b.Sent++ })
-	return c.RoundTripper.RoundTrip(req)
+	m.count(func(*storm.Bucket) { m.End(began, m.now(), reason) })
 }
 
 // worker is a server with the scenario's workers and queue.

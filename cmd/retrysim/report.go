@@ -13,7 +13,7 @@ import (
 type report struct {
 	title  string
 	header []string
-	table  [][]string
+	table  [][]any
 	notes  []string // below the table
 	figure figure
 
@@ -24,13 +24,7 @@ type report struct {
 }
 
 // add adds a line to the table.
-func (r *report) add(cells ...any) {
-	line := make([]string, len(cells))
-	for i, c := range cells {
-		line[i] = fmt.Sprint(c)
-	}
-	r.table = append(r.table, line)
-}
+func (r *report) add(cells ...any) { r.table = append(r.table, cells) }
 
 // write writes the report as text, json, svg or html.
 func (r *report) write(w io.Writer, format string) error {
@@ -56,8 +50,9 @@ func (r *report) write(w io.Writer, format string) error {
 	}
 	fmt.Fprintf(w, "%s\n\n", r.title)
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	for _, line := range append([][]string{r.header}, r.table...) {
-		fmt.Fprintln(t, strings.Join(line, "\t"))
+	fmt.Fprintln(t, strings.Join(r.header, "\t"))
+	for _, line := range r.table {
+		fmt.Fprintf(t, strings.Repeat("%v\t", len(line)-1)+"%v\n", line...)
 	}
 	if err := t.Flush(); err != nil {
 		return err

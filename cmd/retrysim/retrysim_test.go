@@ -141,7 +141,7 @@ func TestFlagsHaveAnEffect(t *testing.T) {
 		"run herd -trials 1":                                           "-clients 999;-retries 4;-base 90ms;-bucket 11ms;-trials 2;-seed 2",
 		"run layers":                                                   "-attempts 5;-depth 4",
 		"try -duration 23s -seeds 1 -policy attempts=3+non_idempotent": "-outage-answer 503;-outage-answer refused",
-		"try -duration 40s -seeds 1 -policy attempts=3+budget=ratio": "-policy attempts=2;-closed;-closed -clients 9;-rate 140/s;-capacity 210/s;-capacity 210/s -latency 20ms;-queue 20;-queue 20 -full 429;-workers 11;-service 55ms;-slowdown 1ms;-network 5ms;" +
+		"try -duration 40s -seeds 1 -policy attempts=3+budget=ratio": "-policy attempts=2;-closed;-closed -clients 9;-rate 140/s;-capacity 210/s;-capacity 210/s -latency 20ms;-queue 20;-queue 20 -full 429;-queue -1;-workers 11;-service 55ms;-slowdown 1ms;-network 5ms;" +
 			"-failure 0.02;-timeout 2s;-outage 1s;-outage 0;-outage-answer 503;-outage-answer 429;-spike 400/s;-spike 400/s -spike-for 3s;-at 9s;-duration 30s;-seed 2;-seeds 2;-processes 2;-shared;" +
 			"-spread exponential;-discipline lifo;-abandoned dropped",
 	} {
@@ -234,7 +234,7 @@ func TestFind(t *testing.T) {
 	if ratio := decode[found](t, append(base, "-for", "ratio", "-shared", "-policy", "attempts=4 budget=ratio(0.1,-1)")...); ratio.Value == nil || *ratio.Value < .05 || *ratio.Value > .7 {
 		t.Errorf("the largest ratio is %v, want between .05 and .7: a quarter of the capacity is to spare", ratio.Value)
 	}
-	if out := output(t, append(base, "-policy", "attempts=4")...); !strings.Contains(out, "survival map") || !strings.Contains(out, "the longest outage that it survives") {
+	if out := output(t, append(base, "-policy", "attempts=4")...); !strings.Contains(out, "survival map") || !strings.Contains(out, "the longest outage that it survives") || !strings.Contains(out, "in 2 of 2 seeds") {
 		t.Error(out)
 	}
 }

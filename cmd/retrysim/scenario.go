@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -30,7 +31,11 @@ type scenario struct {
 	limits                  []int         // START,MIN,MAX
 	hedge                   string        // a time, or adaptive
 	guards                  []guard
+	beside                  string // a guard's name behind the rows', if there is one
 }
+
+// name returns what a policy is called: by its text if it has no name.
+func name(p retry.Policy) string { return cmp.Or(p.Name, retryconf.Format(p)) }
 
 // guard is something around each attempt beside the policy.
 type guard struct {
@@ -124,9 +129,6 @@ func (x *scenario) check(o *options) error {
 		p, err := retryconf.Parse(text)
 		if err != nil {
 			return wrong("-policy: %w", err)
-		}
-		if p.Name == "" {
-			p.Name = text
 		}
 		x.policies = append(x.policies, p)
 	}

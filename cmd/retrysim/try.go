@@ -56,13 +56,9 @@ func try(o *options) job {
 		rows := x.compare(ctx, policies, o.progress)
 		for _, g := range x.guards { // beside each guard: none, and the given policies
 			y := *x
-			y.extended = false
+			y.extended, y.beside = false, " + "+g.name
 			g.set(&y.Service)
-			guarded := slices.Clone(policies[:1+len(x.policies)])
-			for i := range guarded {
-				guarded[i].Name += " + " + g.name
-			}
-			rows = append(rows, y.compare(ctx, guarded, o.progress)...)
+			rows = append(rows, y.compare(ctx, policies[:1+len(x.policies)], o.progress)...)
 		}
 		if len(rows) == 0 {
 			return nil, ctx.Err()
@@ -95,12 +91,10 @@ func (x *scenario) variants() []retry.Policy {
 	if first.AttemptLimit() == 1 {
 		first.MaxAttempts = retry.DefaultMaxAttempts
 	}
-	for _, b := range []struct {
-		name string
-		retry.Budget
-	}{{"token", &retry.TokenBudget{}}, {"ratio", &retry.RatioBudget{}}, {"concurrency", &retry.ConcurrencyBudget{}}} {
-		p := first.Named(b.name)
-		p.Budget = b.Budget
+	for _, budget := range []string{"token", "ratio", "concurrency"} {
+		defaults, _ := retryconf.Parse("budget=" + budget)
+		p := first.Named(budget)
+		p.Budget = defaults.Budget
 		text := func(p retry.Policy) string { return retryconf.Format(p.Named("")) }
 		if !slices.ContainsFunc(all, func(q retry.Policy) bool { return text(q) == text(p) }) {
 			all = append(all, p)
@@ -147,13 +141,9 @@ func (x *scenario) compare(ctx context.Context, policies []retry.Policy, progres
 
 // sum sums up a policy's runs.
 func (x *scenario) sum(p retry.Policy, results []*storm.Result) tryRow {
-	text := p.Named(strings.TrimSuffix(strings.TrimSuffix(p.Name, " + limit"), " + hedge"))
-	if slices.Contains(x.texts, text.Name) {
-		text.Name = ""
-	}
 	all, n := storm.Merge(results), float64(len(results))
 	row := tryRow{
-		Policy: p.Name, Text: retryconf.Format(text), Seeds: len(results),
+		Policy: name(p) + x.beside, Text: retryconf.Format(p), Seeds: len(results),
 		Lost: float64(all.Asked-all.Succeeded) / n, LostShare: 1 - all.Success(), Load: all.Load(),
 		P50MS: all.Quantile(.5).Seconds() * 1000, P99MS: all.Quantile(.99).Seconds() * 1000,
 	}
@@ -255,7 +245,7 @@ func (x *scenario) remarks(rows []tryRow) (all []string) {
 	for _, p := range x.variants() {
 		if b, ok := p.Budget.(*retry.RatioBudget); ok && spare > 0 {
 			if floor := cmp.Or(b.MinPerSecond, 10); floor*budgets > spare {
-				all = append(all, fmt.Sprintf("%s: its floor of %g retries per second, times %g budgets, is %g/s, and the server has %.4g/s to spare: it does not protect the server.", p.Name, floor, budgets, floor*budgets, spare))
+				all = append(all, fmt.Sprintf("%s: its floor of %g retries per second, times %g budgets, is %g/s, and the server has %.4g/s to spare: it does not protect the server.", name(p), floor, budgets, floor*budgets, spare))
 			}
 		}
 	}

@@ -20,7 +20,6 @@ type Contention struct {
 	Base, Max     time.Duration  // of the backoffs
 	Policies      []retry.Policy // nil: the five of the article
 	Seed          uint64
-	Progress      func(done float64) // told the share that is done, now and then; may be nil
 }
 
 // PublishedContention is the article's experiment.
@@ -47,14 +46,11 @@ func (x Contention) Run() (rows []ContentionRow) {
 		for _, p := range x.Policies {
 			var calls int
 			var total time.Duration
-			trials := float64(x.Trials)
 			for trial := range x.Trials {
 				c, t := x.trial(p, n, x.Seed+uint64(trial))
 				calls, total = calls+c, total+t
-				if x.Progress != nil {
-					x.Progress((float64(len(rows)) + float64(trial+1)/trials) / float64(len(x.Clients)*len(x.Policies)))
-				}
 			}
+			trials := float64(x.Trials)
 			rows = append(rows, ContentionRow{p.Name, n, float64(calls) / trials, total.Seconds() * 1000 / trials})
 		}
 	}
@@ -140,14 +136,10 @@ func Amplification(s Service, failures []float64, attempts int, ratio float64) (
 		{Name: "unbudgeted", MaxAttempts: attempts},
 		{Name: "ratio", MaxAttempts: attempts, Budget: &retry.RatioBudget{Ratio: ratio, MinPerSecond: -1}},
 	}
-	progress, runs := s.Progress, float64(len(failures)*len(policies))
 	for _, f := range failures {
-		for _, p := range policies {
-			if s.Failure = f; progress != nil {
-				s.Progress = func(done float64) { progress((float64(len(rows)) + done) / runs) }
-			}
-			r := s.Run(p)
-			rows = append(rows, AmplificationRow{p.Name, f, r.Load(), r.Success()})
+		s.Failure = f
+		for i, r := range s.Trials(context.Background(), policies, 1) {
+			rows = append(rows, AmplificationRow{policies[i].Name, f, r[0].Load(), r[0].Success()})
 		}
 	}
 	return rows

@@ -126,15 +126,15 @@ func TestQuantilesOfMD1(t *testing.T) {
 }
 
 // A queue of K-c places for c workers loses the share of the requests that finds it
-// full (M/M/c/K).
+// full (M/M/c/K). Without a place it is a loss system (M/M/c/c, Erlang's B formula).
 func TestAFullQueueLosesAsMMcK(t *testing.T) {
 	notUnderRace(t)
 	for _, workers := range []int{1, 5, 20} {
-		for _, queue := range []int{1, 10} {
+		for _, queue := range []int{-1, 1, 10} {
 			for _, load := range []float64{.5, .8, .95} {
 				// The share of the time in which k requests are there is proportional to its weight.
 				weight, sum := 1.0, 1.0
-				for k := 1; k <= workers+queue; k++ {
+				for k := 1; k <= workers+max(queue, 0); k++ {
 					weight *= load * float64(workers) / float64(min(k, workers))
 					sum += weight
 				}

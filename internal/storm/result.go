@@ -261,7 +261,6 @@ func Merge(results []*Result) *Result {
 		sum.Sent += r.Sent
 		sum.Succeeded += r.Succeeded
 		sum.Runs += r.Runs
-		sum.Flooded = sum.Flooded || r.Flooded
 		for reason, n := range r.Ended {
 			sum.Ended[reason] += n
 		}

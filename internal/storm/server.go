@@ -29,7 +29,7 @@ var errs = [...]error{
 // known when it arrives.
 type server struct {
 	requests []request // the first is none: those that wait are a ring from it, the oldest next
-	unused   int32     // the first of a list
+	unused   []int32
 	waiting  int
 	busy     int // workers, or 1 in a turn
 	held     int // requests that are worked on
@@ -48,8 +48,6 @@ type request struct {
 }
 
 const none = -1
-
-func newServer() server { return server{unused: none, requests: make([]request, 1)} }
 
 // arrive has the server take a request of a call.
 func (s *service) arrive(i int32, try uint32) {
@@ -126,13 +124,13 @@ func (s Service) Work(at, d time.Duration) time.Duration {
 
 // enter makes a place for a request of a call.
 func (s *service) enter(i int32, try uint32) int32 {
-	n := s.unused
-	if n == none {
-		n = int32(len(s.requests))
+	if len(s.unused) == 0 {
+		s.unused = append(s.unused, int32(len(s.requests)))
 		s.requests = append(s.requests, request{})
-	} else {
-		s.unused = s.requests[n].next
 	}
+	last := len(s.unused) - 1
+	n := s.unused[last]
+	s.unused = s.unused[:last]
 	q := &s.requests[n]
 	*q = request{call: i, try: try, departure: following(q.departure)}
 	s.remember(i, try, n)
@@ -155,7 +153,7 @@ func (s *service) leave(n int32) {
 	q := &s.requests[n]
 	s.remember(q.call, q.try, none)
 	q.departure = following(q.departure)
-	q.next, s.unused = s.unused, n
+	s.unused = append(s.unused, n)
 }
 
 // wait puts a request behind those that wait. Its call may stop waiting meanwhile.

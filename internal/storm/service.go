@@ -56,7 +56,7 @@ type Service struct {
 
 	Bucket   time.Duration // of the result; 0: 100 ms
 	Seed     uint64
-	Progress func(done float64) // told the share that is done, now and then; may be nil
+	Progress func(done float64) // told the share of Trials that is done; may be nil
 }
 
 // Spike is a time in which clients call at another rate.
@@ -91,12 +91,9 @@ func (s Service) MaxRate() float64 {
 	if s.Workers > 0 {
 		return float64(s.Workers) / max(s.Latency+time.Duration(s.Workers)*max(s.Slowdown, 0), 1).Seconds()
 	}
-	most := math.Inf(1)
+	most := 1 / max(s.Slowdown, 0).Seconds()
 	if s.Capacity > 0 {
-		most = s.Capacity
-	}
-	if s.Slowdown > 0 {
-		most = min(most, 1/s.Slowdown.Seconds())
+		most = min(most, s.Capacity)
 	}
 	return most
 }
@@ -163,7 +160,7 @@ func (s Service) Run(p retry.Policy) *Result {
 	s.Bucket = cmp.Or(max(s.Bucket, 0), 100*time.Millisecond)
 	s.Duration = cmp.Or(max(s.Duration, 0), time.Minute)
 	s.Closed = s.Closed && s.Rate > 0
-	r := &service{Service: s, kernel: newKernel(s.Seed), server: newServer(), timeout: p.AttemptTimeout}
+	r := &service{Service: s, kernel: newKernel(s.Seed), server: server{requests: make([]request, 1)}, timeout: p.AttemptTimeout}
 	r.out = NewResult(p.Name, s.Bucket, s.Duration)
 	end := later(s.Duration, s.Duration)
 	if s.Rate <= 0 {
@@ -180,32 +177,20 @@ func (s Service) Run(p retry.Policy) *Result {
 		r.policies[i] = r.ready(p)
 	}
 	r.guard()
-	r.open()
+	if s.Rate > 0 && !s.Closed {
+		r.think(0)
+	} else {
+		for range s.Clients {
+			r.think(r.place())
+		}
+	}
 	r.loop(end)
 	r.close(end)
 	return r.out
 }
 
-// open schedules the first calls.
-func (s *service) open() {
-	if s.Rate > 0 && !s.Closed {
-		s.think(0)
-		return
-	}
-	for range s.Clients {
-		s.think(s.place())
-	}
-}
-
 func (s *service) loop(end time.Duration) {
-	for n := 0; ; n++ {
-		e, ok := s.next()
-		if !ok || e.at > end {
-			return
-		}
-		if n%(1<<16) == 0 && s.Progress != nil && s.Rate > 0 {
-			s.Progress(min(float64(s.now)/float64(s.Duration), 1))
-		}
+	for e, ok := s.next(); ok && e.at <= end; e, ok = s.next() {
 		switch e.kind() {
 		case calls:
 			s.begin(e.index)

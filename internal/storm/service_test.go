@@ -309,16 +309,11 @@ func TestLongestDuration(t *testing.T) {
 func TestProgress(t *testing.T) {
 	var told []float64
 	progress := func(done float64) { told = append(told, done) }
-	contention, collapse, amplification := storm.PublishedContention, storm.PublishedCollapse, storm.PublishedAmplification
-	contention.Clients, contention.Trials, contention.Progress = []int{1, 2}, 2, progress
+	collapse := storm.PublishedCollapse
 	collapse.Trials, collapse.Progress = 2, progress
-	amplification.Duration, amplification.Progress = 10*s, progress
 	run := map[string]func(){
-		"service":       func() { x := crowd(5000); x.Progress = progress; x.Run(retry.Policy{}) },
-		"trials":        func() { x := crowd(10); x.Progress = progress; x.Trials(t.Context(), make([]retry.Policy, 2), 3) },
-		"contention":    func() { contention.Run() },
-		"amplification": func() { storm.Amplification(amplification, []float64{.1, .5}, 4, .1) },
-		"collapse":      func() { collapse.Run() },
+		"trials":   func() { x := crowd(10); x.Progress = progress; x.Trials(t.Context(), make([]retry.Policy, 2), 3) },
+		"collapse": func() { collapse.Run() },
 	}
 	for name, f := range run {
 		told = nil
