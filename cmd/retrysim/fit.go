@@ -23,23 +23,19 @@ type entry struct {
 
 func fit(o *options) job {
 	var file string
-	o.add(param{"log", &file, 0, 0, "", "`file`: an access log, of JSON lines with time, duration and status, or in the common or combined format with the request's seconds behind; - for standard input"})
+	o.add(param{"log", &file, 0, 0, "", "`file`: an access log, of JSON lines with time, duration and status, " +
+		"or in the common or combined format with the request's seconds behind"})
 	return func(context.Context) (*report, error) {
-		in := os.Stdin
-		switch file {
-		case "":
+		if file == "" {
 			return nil, wrong("-log: want a file")
-		case "-":
-		default:
-			f, err := os.Open(file)
-			if err != nil {
-				return nil, err
-			}
-			defer f.Close()
-			in = f
 		}
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
 		var entries []entry
-		unread, lines := 0, bufio.NewScanner(in)
+		unread, lines := 0, bufio.NewScanner(f)
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
 			if e, ok := readLine(lines.Bytes()); ok {

@@ -93,7 +93,7 @@ func (m *meter) count(add func(b *storm.Bucket)) {
 
 // measure lets real clients call a real server on the loopback, in this process.
 func (x *scenario) measure(ctx context.Context, p retry.Policy, progress func(float64)) *storm.Result {
-	m := &meter{Result: storm.NewResult(p.Name, 100*time.Millisecond, x.Duration), start: time.Now()}
+	m := &meter{Result: storm.NewResult(100*time.Millisecond, x.Duration), start: time.Now()}
 	server := httptest.NewServer(&worker{scenario: x, meter: m})
 	defer server.Config.Close() // without waiting for requests that nobody waits for
 	p.AttemptTimeout = cmp.Or(max(p.AttemptTimeout, 0), x.Timeout)

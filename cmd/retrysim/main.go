@@ -30,6 +30,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -134,18 +135,8 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) (exam
 	case o.NArg() > 0:
 		return c.example, wrong("want flags only, not %q", o.Arg(0))
 	}
-	if file != "" { // rather now than after the simulation
-		_, missing := os.Stat(file)
-		f, failed := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644)
-		if failed != nil {
-			return "", failed
-		}
-		defer func() {
-			f.Close()
-			if err != nil && missing != nil { // it would stay empty, or half written
-				os.Remove(file)
-			}
-		}()
+	if _, err := os.Stat(filepath.Dir(file) + "/."); err != nil { // rather now than after the simulation
+		return "", fmt.Errorf("-o %s: %w", file, err)
 	}
 	o.showProgress(stderr, name)
 	r, err := do(ctx)
@@ -157,11 +148,13 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) (exam
 		r.inputs = o.inputs()
 	}
 	var b bytes.Buffer
-	if err = r.write(&b, format); err == nil && file != "" {
-		err = os.WriteFile(file, b.Bytes(), 0o644)
-	} else if err == nil {
-		_, err = stdout.Write(b.Bytes())
+	if err := r.write(&b, format); err != nil {
+		return "", err
 	}
+	if file != "" {
+		return "", os.WriteFile(file, b.Bytes(), 0o644)
+	}
+	_, err = stdout.Write(b.Bytes())
 	return "", err
 }
 

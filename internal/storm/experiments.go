@@ -15,10 +15,9 @@ import (
 // waits for one message's time and its policy's backoff, then reads again.
 type Contention struct {
 	Clients       []int
-	Trials        int            // whose mean the rows give
-	Delay, Spread time.Duration  // of a message
-	Base, Max     time.Duration  // of the backoffs
-	Policies      []retry.Policy // nil: the five of the article
+	Trials        int           // whose mean the rows give
+	Delay, Spread time.Duration // of a message
+	Base, Max     time.Duration // of the backoffs
 	Seed          uint64
 }
 
@@ -39,11 +38,8 @@ type ContentionRow struct {
 
 // Run returns a row for each number of clients and policy.
 func (x Contention) Run() (rows []ContentionRow) {
-	if x.Policies == nil {
-		x.Policies = x.policies()
-	}
 	for _, n := range x.Clients {
-		for _, p := range x.Policies {
+		for _, p := range x.policies() {
 			var calls int
 			var total time.Duration
 			for trial := range x.Trials {

@@ -13,9 +13,8 @@ import (
 
 // Result is what became of the calls to a [Service].
 type Result struct {
-	Policy    string // its name
-	Asked     int    // calls that clients began
-	Sent      int    // attempts they made: the load
+	Asked     int // calls that clients began
+	Sent      int // attempts they made: the load
 	Succeeded int
 	Ended     map[retry.Reason]int // calls by why they ended, ReasonNone for success; some may still run
 	Bucket    time.Duration        // how long each bucket is
@@ -30,8 +29,8 @@ type Result struct {
 
 // NewResult returns an empty one, of calls that begin within such a time: for those
 // who measure a real server.
-func NewResult(policy string, bucket, duration time.Duration) *Result {
-	return &Result{Policy: policy, Bucket: bucket, Runs: 1, Ended: map[retry.Reason]int{}, last: int((duration-1)/bucket) + 1}
+func NewResult(bucket, duration time.Duration) *Result {
+	return &Result{Bucket: bucket, Runs: 1, Ended: map[retry.Reason]int{}, last: int((duration-1)/bucket) + 1}
 }
 
 // maxBuckets are a day of the default ones.

@@ -161,7 +161,7 @@ func (s Service) Run(p retry.Policy) *Result {
 	s.Duration = cmp.Or(max(s.Duration, 0), time.Minute)
 	s.Closed = s.Closed && s.Rate > 0
 	r := &service{Service: s, kernel: newKernel(s.Seed), server: server{requests: make([]request, 1)}, timeout: p.AttemptTimeout}
-	r.out = NewResult(p.Name, s.Bucket, s.Duration)
+	r.out = NewResult(s.Bucket, s.Duration)
 	end := later(s.Duration, s.Duration)
 	if s.Rate <= 0 {
 		end, r.out.last = math.MaxInt64, maxBuckets

@@ -214,18 +214,6 @@ func TestPolicysOwnBackoffAndBudgetAreUsed(t *testing.T) {
 			t.Errorf("budget and backoff saw %+v, want %+v", *c, want)
 		}
 	}
-	// The same in an experiment.
-	c := &counting{retried: map[retry.Class]int{}}
-	x := storm.PublishedContention
-	x.Clients, x.Trials, x.Spread = []int{2}, 1, 0
-	x.Policies = []retry.Policy{{Name: "mine", MaxAttempts: retry.Unlimited, Backoff: c, Budget: c}}
-	rows := x.Run()
-	if want := (storm.ContentionRow{"mine", 2, 3, 1080}); len(rows) != 1 || rows[0] != want || c.delays != 1 {
-		t.Errorf("%+v and %d delays, want %+v and 1", rows, c.delays, want)
-	}
-	if c.begun != 2 || c.ended != 2 || c.asked != 1 {
-		t.Errorf("the budget saw %+v, want 2 runs and 1 retry", c)
-	}
 }
 
 func TestPolicyIsLeftAsItWas(t *testing.T) {
