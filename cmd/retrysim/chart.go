@@ -190,23 +190,14 @@ func (p panel) draw(w io.Writer, x0, x1, y0, y1 float64) {
 		label(w, "small end", x1, y(p.rule)-4, p.ruleName)
 	}
 	if p.names { // beside the ends of the lines, and apart
-		slices.SortStableFunc(p.lines, func(a, b series) int { return cmp.Compare(b.end(), a.end()) })
+		end := func(s series) float64 { return s.points[len(s.points)-1].y }
+		slices.SortStableFunc(p.lines, func(a, b series) int { return cmp.Compare(end(b), end(a)) })
 		place := 0.0
 		for i, line := range p.lines {
-			place = min(max(y(line.end()), place+16), y1-16*float64(len(p.lines)-1-i))
+			place = min(max(y(end(line)), place+16), y1-16*float64(len(p.lines)-1-i))
 			label(w, fmt.Sprintf("name c%d", line.color%7), x1+10, place+4, line.name)
 		}
 	}
-}
-
-// end returns where a line ends: on average, since the last point may be a
-// fluctuation.
-func (s series) end() (y float64) {
-	tail := s.points[len(s.points)-max(len(s.points)/16, 1):]
-	for _, q := range tail {
-		y += q.y / float64(len(tail))
-	}
-	return y
 }
 
 func (p panel) drawLine(w io.Writer, i int, line series, x, y func(float64) float64) {

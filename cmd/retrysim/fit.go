@@ -48,9 +48,66 @@ func fit(o *options) job {
 			return nil, err
 		}
 		slices.SortStableFunc(entries, func(a, b entry) int { return a.at.Compare(b.at) })
-		return fitted(entries, unread)
+		if len(entries) == 0 {
+			return nil, fmt.Errorf("-log: no line of %d is JSON with time, duration and status, or a common or combined one with the seconds behind", unread)
+		}
+		span := entries[len(entries)-1].at.Sub(entries[0].at)
+		if span < sustained {
+			return nil, fmt.Errorf("-log: the log spans %v, want %v or more", span, sustained)
+		}
+		var took []time.Duration
+		var done []time.Time // of requests that the server did not refuse: that takes no capacity
+		points := make([]point, span/time.Second+1)
+		failed, most, first := 0, 0, 0
+		for _, e := range entries {
+			took = append(took, e.took)
+			points[e.at.Sub(entries[0].at)/time.Second].y++
+			if e.status >= 500 {
+				failed++
+			}
+			if e.status != 429 && e.status != 503 {
+				done = append(done, e.at)
+				for e.at.Sub(done[first]) >= sustained {
+					first++ // is out of the window that ends here
+				}
+				most = max(most, len(done)-first)
+			}
+		}
+		for i := range points {
+			points[i].x = float64(i) + .5
+		}
+		// Times are in whole seconds, mostly: from the first to the last is one less than there are.
+		rate := float64(len(entries)) / (span + time.Second).Seconds()
+		capacity := float64(most) / sustained.Seconds()
+		failure := float64(failed) / float64(len(entries))
+		p50, p99 := storm.Quantile(took, .5), storm.Quantile(took, .99)
+		flags := fmt.Sprintf("-rate %.4g -capacity %.4g -latency %v -failure %.4g", rate, capacity, p50.Round(time.Microsecond), failure)
+		r := &report{
+			title:  fmt.Sprintf("%d requests in %v", len(entries), span.Round(time.Second)),
+			header: []string{"rate", "capacity, at least", "latency p50", "p99", "failure"},
+			notes: []string{
+				"The capacity is a lower bound: the highest rate of answers, other than 429 and 503, that the log shows for ten seconds. A load test may show more.",
+				"retrysim try " + flags,
+			},
+			bare: true,
+			doc: map[string]any{
+				"rate": rate, "capacity": capacity, "latency_p50_ms": p50.Seconds() * 1000, "latency_p99_ms": p99.Seconds() * 1000, "failure": failure, "flags": flags,
+			},
+			figure: figure{height: 200, panels: []panel{{
+				title: "answers per second", x: "seconds", rule: capacity, ruleName: "capacity, at least",
+				lines: []series{{color: 2, points: points}},
+			}}},
+		}
+		r.add(fmt.Sprintf("%.4g/s", rate), fmt.Sprintf("%.4g/s", capacity), p50, p99, fmt.Sprintf("%.4g", failure))
+		if unread > 0 {
+			r.notes = append(r.notes, fmt.Sprintf("%d lines could not be read, and count nowhere.", unread))
+		}
+		return r, nil
 	}
 }
+
+// sustained is how long a rate must last to count as one that the server can do.
+const sustained = 10 * time.Second
 
 // common is the common log format, or the combined one, with a time behind: what
 // comes before the date may be anything, and quoted fields may hold escaped quotes.
@@ -76,66 +133,4 @@ func readLine(line []byte) (e entry, ok bool) {
 	}
 	took, bad := time.ParseDuration(text)
 	return entry{fields.Time, took, fields.Status}, err == nil && bad == nil && took >= 0 && !fields.Time.IsZero()
-}
-
-// sustained is how long a rate must last to count as one that the server can do.
-const sustained = 10 * time.Second
-
-// fitted returns what a log tells of the server.
-func fitted(entries []entry, unread int) (*report, error) {
-	if len(entries) == 0 {
-		return nil, fmt.Errorf("-log: no line of %d is JSON with time, duration and status, or a common or combined one with the seconds behind", unread)
-	}
-	span := entries[len(entries)-1].at.Sub(entries[0].at)
-	if span < sustained {
-		return nil, fmt.Errorf("-log: the log spans %v, want %v or more", span, sustained)
-	}
-	var took []time.Duration
-	var done []time.Time // of requests that the server did not refuse: that takes no capacity
-	points := make([]point, span/time.Second+1)
-	failed, most, first := 0, 0, 0
-	for _, e := range entries {
-		took = append(took, e.took)
-		points[e.at.Sub(entries[0].at)/time.Second].y++
-		if e.status >= 500 {
-			failed++
-		}
-		if e.status != 429 && e.status != 503 {
-			done = append(done, e.at)
-			for e.at.Sub(done[first]) >= sustained {
-				first++ // is out of the window that ends here
-			}
-			most = max(most, len(done)-first)
-		}
-	}
-	for i := range points {
-		points[i].x = float64(i) + .5
-	}
-	// Times are in whole seconds, mostly: from the first to the last is one less than there are.
-	rate := float64(len(entries)) / (span + time.Second).Seconds()
-	capacity := float64(most) / sustained.Seconds()
-	failure := float64(failed) / float64(len(entries))
-	p50, p99 := storm.Quantile(took, .5), storm.Quantile(took, .99)
-	flags := fmt.Sprintf("-rate %.4g -capacity %.4g -latency %v -failure %.4g", rate, capacity, p50.Round(time.Microsecond), failure)
-	r := &report{
-		title:  fmt.Sprintf("%d requests in %v", len(entries), span.Round(time.Second)),
-		header: []string{"rate", "capacity, at least", "latency p50", "p99", "failure"},
-		notes: []string{
-			"The capacity is a lower bound: the highest rate of answers, other than 429 and 503, that the log shows for ten seconds. A load test may show more.",
-			"retrysim try " + flags,
-		},
-		bare: true,
-		doc: map[string]any{
-			"rate": rate, "capacity": capacity, "latency_p50_ms": p50.Seconds() * 1000, "latency_p99_ms": p99.Seconds() * 1000, "failure": failure, "flags": flags,
-		},
-		figure: figure{height: 200, panels: []panel{{
-			title: "answers per second", x: "seconds", rule: capacity, ruleName: "capacity, at least",
-			lines: []series{{color: 2, points: points}},
-		}}},
-	}
-	r.add(fmt.Sprintf("%.4g/s", rate), fmt.Sprintf("%.4g/s", capacity), p50, p99, fmt.Sprintf("%.4g", failure))
-	if unread > 0 {
-		r.notes = append(r.notes, fmt.Sprintf("%d lines could not be read, and count nowhere.", unread))
-	}
-	return r, nil
 }

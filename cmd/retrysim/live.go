@@ -34,42 +34,37 @@ func live(o *options) job {
 		if len(x.policies) > 1 || x.Workers == 0 {
 			return nil, wrong("-policy, -workers: want one policy, and a worker or more")
 		}
-		return x.live(ctx, o.progress), nil
-	}
-}
-
-// live measures what happens in real time, then simulates it.
-func (x *scenario) live(ctx context.Context, progress func(float64)) *report {
-	p := x.policies[0]
-	measured := x.measure(ctx, p, progress)
-	simulated := x.Trials(context.WithoutCancel(ctx), []retry.Policy{p}, x.seeds)[0]
-	rows := []tryRow{x.sum(p, []*storm.Result{measured}), x.sum(p, simulated)}
-	r := &report{
-		title:  fmt.Sprintf("A real server and %d real clients meet %s, with %s; and the simulation of it", x.Processes, x.what, name(p)),
-		header: append([]string{""}, measures...),
-		doc:    map[string]any{"measured": rows[0], "simulated": rows[1]},
-		figure: figure{height: 150, legend: []series{
-			{name: "measured", color: 1}, {name: "simulated", color: 2, style: "wide"}, {name: "capacity, timeout", style: "dash"},
-		}},
-	}
-	for i, row := range rows {
-		r.add(row.cells([]string{"measured", "simulated"}[i])...)
-	}
-	if ctx.Err() != nil {
-		r.notes = append(r.notes, "Interrupted: the measured run is shorter than the simulated ones.")
-	}
-	sent, good := x.panel("requests sent per second", x.MaxRate(), "capacity"), x.panel("calls begun in that second that succeed", 0, "")
-	waits := x.panel("backlog, in seconds of work", x.Timeout.Seconds(), "timeout")
-	for i, of := range []*storm.Result{rows[1].typical(), measured} {
-		add := func(p *panel, points []point) {
-			p.lines = append(p.lines, series{color: 2 - i, style: []string{"wide", ""}[i], points: points})
+		p := x.policies[0]
+		measured := x.measure(ctx, p, o.progress)
+		simulated := x.Trials(context.WithoutCancel(ctx), []retry.Policy{p}, x.seeds)[0]
+		rows := []tryRow{x.sum(p, []*storm.Result{measured}), x.sum(p, simulated)}
+		r := &report{
+			title:  fmt.Sprintf("A real server and %d real clients meet %s, with %s; and the simulation of it", x.Processes, x.what, name(p)),
+			header: append([]string{""}, measures...),
+			doc:    map[string]any{"measured": rows[0], "simulated": rows[1]},
+			figure: figure{height: 150, legend: []series{
+				{name: "measured", color: 1}, {name: "simulated", color: 2, style: "wide"}, {name: "capacity, timeout", style: "dash"},
+			}},
 		}
-		add(&sent, perSecond(of, attempts))
-		add(&good, perSecond(of, successes))
-		add(&waits, backlog(of, x.MaxRate()))
+		for i, row := range rows {
+			r.add(row.cells([]string{"measured", "simulated"}[i])...)
+		}
+		if ctx.Err() != nil {
+			r.notes = append(r.notes, "Interrupted: the measured run is shorter than the simulated ones.")
+		}
+		sent, good := x.panel("requests sent per second", x.MaxRate(), "capacity"), x.panel("calls begun in that second that succeed", 0, "")
+		waits := x.panel("backlog, in seconds of work", x.Timeout.Seconds(), "timeout")
+		for i, of := range []*storm.Result{rows[1].typical(), measured} {
+			add := func(p *panel, points []point) {
+				p.lines = append(p.lines, series{color: 2 - i, style: []string{"wide", ""}[i], points: points})
+			}
+			add(&sent, perSecond(of, attempts))
+			add(&good, perSecond(of, successes))
+			add(&waits, backlog(of, x.MaxRate()))
+		}
+		r.figure.panels = []panel{sent, good, waits}
+		return r, nil
 	}
-	r.figure.panels = []panel{sent, good, waits}
-	return r
 }
 
 // meter counts what happens in real time.

@@ -160,14 +160,12 @@ func (s Service) Run(p retry.Policy) *Result {
 	s.Bucket = cmp.Or(max(s.Bucket, 0), 100*time.Millisecond)
 	s.Duration = cmp.Or(max(s.Duration, 0), time.Minute)
 	s.Closed = s.Closed && s.Rate > 0
-	r := &service{Service: s, kernel: newKernel(s.Seed), server: server{requests: make([]request, 1)}, timeout: p.AttemptTimeout}
+	r := &service{Service: s, kernel: newKernel(s.Seed), server: server{requests: make([]request, 1)}}
+	r.timeout = cmp.Or(max(p.AttemptTimeout, 0), max(s.Timeout, 0))
 	r.out = NewResult(s.Bucket, s.Duration)
 	end := later(s.Duration, s.Duration)
 	if s.Rate <= 0 {
 		end, r.out.last = math.MaxInt64, maxBuckets
-	}
-	if r.timeout <= 0 {
-		r.timeout = max(s.Timeout, 0)
 	}
 	r.policies = make([]retry.Policy, s.Processes)
 	if s.Shared {

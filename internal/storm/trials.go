@@ -19,7 +19,7 @@ func (s Service) Trials(ctx context.Context, policies []retry.Policy, seeds int)
 		all[i] = make([]*Result, seeds)
 	}
 	type outcome struct {
-		policy, seed int
+		of int
 		*Result
 	}
 	runs, outcomes := seeds*len(policies), make(chan outcome)
@@ -27,11 +27,10 @@ func (s Service) Trials(ctx context.Context, policies []retry.Policy, seeds int)
 	for range min(runtime.GOMAXPROCS(0), runs) {
 		go func() {
 			for n := int(begun.Add(1)) - 1; n < runs && ctx.Err() == nil; n = int(begun.Add(1)) - 1 {
-				policy, seed := n%len(policies), n/len(policies) // what is done early compares all policies
 				run := s
-				run.Progress, run.Seed = nil, s.Seed+uint64(seed)
+				run.Seed += uint64(n / len(policies)) // what is done early compares all policies
 				select {
-				case outcomes <- outcome{policy, seed, run.Run(policies[policy])}:
+				case outcomes <- outcome{n, run.Run(policies[n%len(policies)])}:
 				case <-ctx.Done():
 				}
 			}
@@ -40,7 +39,7 @@ func (s Service) Trials(ctx context.Context, policies []retry.Policy, seeds int)
 	for n := range runs {
 		select {
 		case o := <-outcomes:
-			all[o.policy][o.seed] = o.Result
+			all[o.of%len(policies)][o.of/len(policies)] = o.Result
 		case <-ctx.Done():
 			return all
 		}
