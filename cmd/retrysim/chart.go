@@ -48,19 +48,6 @@ type series struct {
 
 type point struct{ x, y, base float64 }
 
-// point adds a point to the line of that name in each panel.
-func (f *figure) point(name string, x float64, ys ...float64) {
-	for n, y := range ys {
-		p := &f.panels[n]
-		i := slices.IndexFunc(p.lines, func(s series) bool { return s.name == name })
-		if i < 0 {
-			i, p.names = len(p.lines), true
-			p.lines = append(p.lines, series{name: name, color: i})
-		}
-		p.lines[i].points = append(p.lines[i].points, point{x: x, y: y})
-	}
-}
-
 // extent returns the greatest coordinates of a panel.
 func (p panel) extent() (x, y float64) {
 	y = p.rule
@@ -72,8 +59,7 @@ func (p panel) extent() (x, y float64) {
 	return max(x, 1e-9), cmp.Or(p.top, max(y, 1e-9))
 }
 
-// perSecond returns a number for each second of a result, in a mean run, at the
-// second's middle.
+// perSecond returns a number for each second of a mean run, at its middle.
 func perSecond(r *storm.Result, number func(storm.Bucket) int) (points []point) {
 	for at := time.Second; int(at/r.Bucket) <= len(r.Buckets); at += time.Second {
 		n := number(r.Sum(at-time.Second, at))
@@ -112,7 +98,7 @@ const style = `<style>
 .storm .small { font-size: 11px } .storm .middle { text-anchor: middle } .storm .end { text-anchor: end }
 .storm .mono { font: 10.5px ui-monospace, monospace } .storm .name, .storm .head { font-weight: 600 }
 .c0 { --c: #57606a } .c1 { --c: #cf222e } .c2 { --c: #0969da } .c3 { --c: #1a7f37 } .c4 { --c: #8250df } .c5 { --c: #9a6700 } .c6 { --c: #1f2328 }
-.storm circle, .storm .name, .storm .key, .storm .cell { fill: var(--c) }
+.storm .name, .storm .key, .storm .cell { fill: var(--c) }
 @media (prefers-color-scheme: dark) {
 .storm { --paper: #0d1117; --ink: #e6edf3; --faint: #30363d; --band: #3a3014 }
 .c0 { --c: #8b949e } .c1 { --c: #ff7b72 } .c2 { --c: #79c0ff } .c3 { --c: #56d364 } .c4 { --c: #d2a8ff } .c5 { --c: #e3b341 } .c6 { --c: #e6edf3 }
@@ -217,11 +203,6 @@ func (p panel) drawLine(w io.Writer, i int, line series, x, y func(float64) floa
 		thick = fmt.Sprintf(` style="stroke-width:%.1f"`, 1.5+1.8*later)
 	}
 	fmt.Fprintf(w, `<polyline class="%s c%d"%s points="%s"/>`+"\n", line.style, line.color%7, thick, b.String())
-	if len(line.points) < 5 {
-		for _, q := range line.points {
-			fmt.Fprintf(w, `<circle class="c%d" cx="%.1f" cy="%.1f" r="%.1f"/>`+"\n", line.color%7, x(q.x), y(q.y), 3+.9*later)
-		}
-	}
 }
 
 // drawMap draws cells with their values.

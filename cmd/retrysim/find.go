@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/goretry/retry"
@@ -66,11 +67,10 @@ func find(o *options) job {
 		for _, g := range x.guards {
 			g.set(&x.Service)
 		}
-		f, parts, done := findings[what], steps+2+len(loads)*len(outages), 0
+		f := findings[what]
 		// share returns in how many of the seeds the policy recovers, with a value set. It
 		// reports false after an interrupt.
 		share := func(set func(x *scenario, p *retry.Policy)) (share float64, ok bool) {
-			defer func() { done++; o.progress(float64(done) / float64(parts)) }()
 			y, p := *x, x.policies[0]
 			set(&y, &p)
 			if y.spare() <= 0 {
@@ -79,7 +79,7 @@ func find(o *options) job {
 			if y.extended {
 				y.Duration = y.enough()
 			}
-			rows := y.compare(ctx, []retry.Policy{p}, func(float64) {})
+			rows := y.compare(ctx, []retry.Policy{p})
 			if ctx.Err() != nil || len(rows) == 0 {
 				return 0, false
 			}
@@ -121,13 +121,10 @@ func find(o *options) job {
 		for j, outage := range slices.Backward(outages) {
 			text += fmt.Sprintf("\n%8.3g s", outage)
 			for i := j; i < len(p.cells); i += len(outages) {
-				text += fmt.Sprintf("%6.0f %%", p.cells[i])
+				text += fmt.Sprintf("%7.0f %%", p.cells[i])
 			}
 		}
-		text += "\n      load"
-		for _, load := range loads {
-			text += fmt.Sprintf("%8g", load)
-		}
+		text += "\n      load " + strings.Trim(fmt.Sprintf("%8g", loads), "[]")
 		r.figure.panels = []panel{p}
 		r.notes = []string{answer + ". The search takes for granted that what is between two values fares between them.", text}
 		r.doc = map[string]any{"for": f.what, "unit": f.unit, "value": found, "tried": tried, "map": cells}

@@ -89,7 +89,6 @@ func fit(o *options) job {
 				"The capacity is a lower bound: the highest rate of answers, other than 429 and 503, that the log shows for ten seconds. A load test may show more.",
 				"retrysim try " + flags,
 			},
-			bare: true,
 			doc: map[string]any{
 				"rate": rate, "capacity": capacity, "latency_p50_ms": p50.Seconds() * 1000, "latency_p99_ms": p99.Seconds() * 1000, "failure": failure, "flags": flags,
 			},

@@ -26,28 +26,23 @@ type param struct {
 // options are a command's flags, and what all commands share.
 type options struct {
 	*flag.FlagSet
-	params   []param
-	progress func(done float64)
+	params []param
 }
 
-// most numbers of something, and most per second: a machine holds no more.
-const many, fast = 1e7, 1e9
-
-// forever is the longest time that a flag takes, in seconds.
-const forever = 1e9
+// The most of something and the most per second, which is what a machine holds, and
+// the longest time in seconds.
+const many, fast, forever = 1e7, 1e9, 1e9
 
 // add adds the lines of a table.
 func (o *options) add(table ...param) {
 	o.params = append(o.params, table...)
 	for _, p := range table {
 		if p.words != "" {
-			p.usage += ": " + p.choices()
+			p.usage += ": " + strings.ReplaceAll(p.words, " ", ", ")
 		}
 		o.Var(p, p.name, p.usage)
 	}
 }
-
-func (p param) choices() string { return strings.ReplaceAll(p.words, " ", ", ") }
 
 // IsBoolFlag reports whether the flag stands without a value.
 func (p param) IsBoolFlag() bool {
@@ -80,7 +75,7 @@ func (p param) Set(text string) (err error) {
 		*x = append(*x, text)
 	case *string:
 		if *x = text; p.words != "" && !slices.Contains(strings.Fields(p.words), text) {
-			return fmt.Errorf("want one of %s", p.choices())
+			return fmt.Errorf("want one of %s", strings.ReplaceAll(p.words, " ", ", "))
 		}
 	case *uint64:
 		if *x, err = strconv.ParseUint(text, 10, 64); err != nil {

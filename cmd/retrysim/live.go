@@ -35,7 +35,7 @@ func live(o *options) job {
 			return nil, wrong("-policy, -workers: want one policy, and a worker or more")
 		}
 		p := x.policies[0]
-		measured := x.measure(ctx, p, o.progress)
+		measured := x.measure(ctx, p)
 		simulated := x.Trials(context.WithoutCancel(ctx), []retry.Policy{p}, x.seeds)[0]
 		rows := []tryRow{x.sum(p, []*storm.Result{measured}), x.sum(p, simulated)}
 		r := &report{
@@ -46,9 +46,8 @@ func live(o *options) job {
 				{name: "measured", color: 1}, {name: "simulated", color: 2, style: "wide"}, {name: "capacity, timeout", style: "dash"},
 			}},
 		}
-		for i, row := range rows {
-			r.add(row.cells([]string{"measured", "simulated"}[i])...)
-		}
+		r.add(rows[0].cells("measured")...)
+		r.add(rows[1].cells("simulated")...)
 		if ctx.Err() != nil {
 			r.notes = append(r.notes, "Interrupted: the measured run is shorter than the simulated ones.")
 		}
@@ -87,7 +86,7 @@ func (m *meter) count(add func(b *storm.Bucket)) {
 }
 
 // measure lets real clients call a real server on the loopback, in this process.
-func (x *scenario) measure(ctx context.Context, p retry.Policy, progress func(float64)) *storm.Result {
+func (x *scenario) measure(ctx context.Context, p retry.Policy) *storm.Result {
 	m := &meter{Result: storm.NewResult(100*time.Millisecond, x.Duration), start: time.Now()}
 	server := httptest.NewServer(&worker{scenario: x, meter: m})
 	defer server.Config.Close() // without waiting for requests that nobody waits for
@@ -118,7 +117,6 @@ func (x *scenario) measure(ctx context.Context, p retry.Policy, progress func(fl
 		if m.now() >= x.Duration || ctx.Err() != nil {
 			break
 		}
-		progress(m.now().Seconds() / x.Duration.Seconds())
 		client := clients[r.IntN(len(clients))]
 		calls.Go(func() { m.call(ctx, client, server.URL) })
 	}

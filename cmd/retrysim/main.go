@@ -10,15 +10,13 @@
 // retries and with each budget, over twenty seeds, and says which policy to choose.
 // find searches for the largest outage, load or ratio that a policy survives. live
 // does in real time, against a real server, what try simulates, and draws both. fit
-// reads the flags that try wants from an access log. run repeats an experiment whose
-// results are published.
+// reads the flags that try wants from an access log. run repeats a published
+// experiment. Each has its own flags: see retrysim help try.
 //
-// Each has its own flags: see retrysim help try. It writes a table, JSON, a picture
-// (SVG) or a page (HTML), to -o or to standard output, always with all inputs. The
-// same seed gives the same output on every machine, but for live. An interrupt ends
-// try, find and live early: they write what is done by then.
-//
-// It exits with code 2 if it cannot read its arguments.
+// It writes a table, JSON, a picture (SVG) or a page (HTML), to -o or to standard
+// output, always with all inputs. The same seed gives the same output, but for live.
+// An interrupt ends try, find and live early: they write what is done by then. The
+// exit code is 2 if the arguments cannot be read.
 package main
 
 import (
@@ -28,21 +26,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 )
-
-const usage = `usage: retrysim try -policy 'attempts=4 backoff=exponential(100ms,10s) budget=ratio(0.1)' [flags]
-       retrysim find -policy … [flags]
-       retrysim live -policy … [flags]
-       retrysim fit -log access.log
-       retrysim run contention|amplification|collapse|herd|layers [flags]
-       add -help for the flags of each
-`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -80,7 +70,7 @@ func wrong(format string, args ...any) error { return usageError{fmt.Errorf(form
 
 // run is the program. It returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
-	example, err := execute(ctx, args, stdout, stderr)
+	example, err := execute(ctx, args, stdout)
 	if err == nil {
 		return 0
 	}
@@ -93,29 +83,27 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 }
 
 // execute runs one command, and returns an example of it.
-func execute(ctx context.Context, args []string, stdout, stderr io.Writer) (example string, err error) {
-	help := false // a word before or behind the command asks for it
-	next := func() (word string) {
-		for len(args) > 0 && word == "" {
-			word, args = args[0], args[1:]
-			if slices.Contains([]string{"-h", "-help", "--help", "help"}, word) {
-				help, word = true, ""
-			}
-		}
-		return word
+func execute(ctx context.Context, args []string, stdout io.Writer) (example string, err error) {
+	isHelp := func(word string) bool { return strings.TrimLeft(word, "-") == "help" || word == "-h" }
+	if len(args) > 1 && isHelp(args[0]) { // help try
+		args = append(slices.Clone(args[1:]), "-help")
 	}
-	name := next()
-	if name == "run" {
-		name = strings.TrimSpace("run " + next())
+	n := min(1, len(args))
+	if n > 0 && args[0] == "run" {
+		n = min(2, len(args))
 	}
+	name := strings.Join(args[:n], " ")
 	c, known := commands[name]
-	switch {
-	case name == "run" || name == "" && help:
-		_, err = io.WriteString(stdout, usage)
+	switch args = slices.Clone(args[n:]); {
+	case name == "run" || isHelp(strings.TrimPrefix(name, "run ")):
+		for _, name := range slices.Sorted(maps.Keys(commands)) {
+			fmt.Fprintln(stdout, "retrysim", commands[name].example)
+		}
+		_, err = io.WriteString(stdout, "add -help for the flags of each\n")
 		return "", err
 	case !known:
 		return commands["try"].example, wrong("want try, find, live, fit, or run and an experiment, not %q", name)
-	case help || len(args) > 0 && args[0] == "help":
+	case len(args) > 0 && isHelp(args[0]):
 		args = []string{"-help"}
 	}
 	o := &options{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError)}
@@ -138,7 +126,6 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) (exam
 	if _, err := os.Stat(filepath.Dir(file) + "/."); err != nil { // rather now than after the simulation
 		return "", fmt.Errorf("-o %s: %w", file, err)
 	}
-	o.showProgress(stderr, name)
 	r, err := do(ctx)
 	if err != nil {
 		return c.example, err
@@ -149,24 +136,11 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) (exam
 	}
 	var b bytes.Buffer
 	if err := r.write(&b, format); err != nil {
-		return "", err
+		return c.example, err
 	}
 	if file != "" {
 		return "", os.WriteFile(file, b.Bytes(), 0o644)
 	}
 	_, err = stdout.Write(b.Bytes())
 	return "", err
-}
-
-// showProgress has progress write how much is done, after the first second and each
-// time that twice as long has passed.
-func (o *options) showProgress(w io.Writer, name string) {
-	start := time.Now()
-	next := start.Add(time.Second)
-	o.progress = func(done float64) {
-		if now := time.Now(); now.After(next) {
-			fmt.Fprintf(w, "retrysim: %s %3.0f %%\n", name, 100*done)
-			next = now.Add(now.Sub(start))
-		}
-	}
 }

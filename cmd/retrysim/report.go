@@ -20,7 +20,6 @@ type report struct {
 	command string         // all inputs, as a command line that repeats them
 	inputs  map[string]any // the same for programs
 	doc     map[string]any // the fields of the JSON, beside the inputs
-	bare    bool           // JSON without the inputs
 }
 
 // add adds a line to the table.
@@ -31,19 +30,22 @@ func (r *report) write(w io.Writer, format string) error {
 	r.figure.title, r.figure.footer = r.title, r.command
 	switch format {
 	case "json":
-		if !r.bare {
-			r.doc["inputs"] = r.inputs
-		}
+		r.doc["inputs"] = r.inputs
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		e.SetEscapeHTML(false)
 		return e.Encode(r.doc)
 	case "svg":
+		if len(r.figure.panels) == 0 {
+			return wrong("-format: this has no picture: want text, json or html")
+		}
 		r.figure.svg(w)
 		return nil
 	case "html":
 		var b strings.Builder
-		r.figure.svg(&b)
+		if len(r.figure.panels) > 0 {
+			r.figure.svg(&b)
+		}
 		return page.Execute(w, map[string]any{
 			"Title": r.title, "SVG": template.HTML(b.String()), "Header": r.header, "Table": r.table, "Notes": r.notes, "Command": r.command,
 		})
@@ -68,8 +70,7 @@ func (r *report) write(w io.Writer, format string) error {
 var page = template.Must(template.New("page").Parse(`<!DOCTYPE html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{{.Title}}</title>
 <style>
-:root { color-scheme: light dark }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 900px; margin: 2em auto; padding: 0 1em }
+:root { color-scheme: light dark } body { font: 16px/1.5 system-ui, sans-serif; max-width: 900px; margin: 2em auto; padding: 0 1em }
 svg { width: 100%; height: auto } code { overflow-wrap: anywhere }
 table { border-collapse: collapse } th, td { text-align: left; padding: .2em 1.2em .2em 0; border-bottom: 1px solid #8884; vertical-align: top }
 </style>

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -90,10 +89,10 @@ func TestTryTellsAStory(t *testing.T) {
 	if got, want := strings.Join(names, ","), "none,mine,attempts=4,ratio,concurrency"; got != want { // mine is the token budget already
 		t.Errorf("rows %s, want %s", got, want)
 	}
-	if r := each.row("none"); r.StaysDown != 0 || r.Recovery == nil || math.Abs(r.Recovery.P50-5.6) > 1 {
+	if r := each.row("none"); r.StaysDown != 0 || r.Recovery == nil || math.Abs(r.Recovery["p50"]-5.6) > 1 {
 		t.Errorf("none: %+v, want recovery in 5.6 s", r)
 	}
-	if r := each.row("mine"); r.StaysDown != 0 || r.Recovery == nil || math.Abs(r.Recovery.P50-12.3) > 1 || r.Text != policy {
+	if r := each.row("mine"); r.StaysDown != 0 || r.Recovery == nil || math.Abs(r.Recovery["p50"]-12.3) > 1 || r.Text != policy {
 		t.Errorf("token, a budget each: %+v, want recovery in 12.3 s", r)
 	}
 	if r := each.row("ratio"); r.StaysDown != 1 || r.Recovery != nil || r.Verdict != "stays down" {
@@ -102,7 +101,7 @@ func TestTryTellsAStory(t *testing.T) {
 	if r := each.row("attempts=4"); r.StaysDown != 1 || r.LostShare < .5 {
 		t.Errorf("without a budget: %+v, want it to stay down", r)
 	}
-	if r := shared.row("ratio"); r.StaysDown != 0 || r.Recovery == nil || math.Abs(r.Recovery.P50-15.8) > 1.5 {
+	if r := shared.row("ratio"); r.StaysDown != 0 || r.Recovery == nil || math.Abs(r.Recovery["p50"]-15.8) > 1.5 {
 		t.Errorf("ratio, one budget: %+v, want recovery in 15.8 s", r)
 	}
 	if !strings.HasPrefix(each.Choose, "none: ") || !strings.Contains(each.Choose, "ratio in 5") {
@@ -136,8 +135,8 @@ func TestFlagsHaveAnEffect(t *testing.T) {
 	notUnderRace(t)
 	for command, flags := range map[string]string{
 		"run contention -clients 6 -trials 2":                          "-clients 7;-trials 3;-delay 11ms;-delay 0;-spread 3ms;-spread 0s;-base 6ms;-max 12ms;-seed 2",
-		"run amplification -duration 5s -failure 0.5":                  "-failure 0.6;-clients 90;-rate 8;-attempts 3;-ratio 0.2;-duration 6s;-seed 2;-each",
-		"run collapse -trials 1 -seed 4":                               "-rate 30/s;-spike 90/s;-at 19s;-for 4s;-duration 90s;-latency 900ms;-slowdown 0;-network 0;-timeout 4s;-attempts 4;-base 5s;-windows 5s,20s;-trials 3;-seed 2",
+		"run amplification -duration 5s -failure 0.5":                  "-failure 0.6;-clients 90;-rate 8;-attempts 3;-ratio 0.2;-duration 6s;-seed 2",
+		"run collapse -trials 1 -seed 5":                               "-rate 30/s;-spike 90/s;-at 19s;-for 4s;-duration 90s;-latency 900ms;-slowdown 0;-network 0;-timeout 4s;-attempts 4;-base 5s;-trials 3;-seed 2",
 		"run herd -trials 1":                                           "-clients 999;-retries 4;-base 90ms;-bucket 11ms;-trials 2;-seed 2",
 		"run layers":                                                   "-attempts 5;-depth 4",
 		"try -duration 23s -seeds 1 -policy attempts=3+non_idempotent": "-outage-answer 503;-outage-answer refused",
@@ -282,6 +281,7 @@ func TestFit(t *testing.T) {
 			P50                     float64 `json:"latency_p50_ms"`
 			P99                     float64 `json:"latency_p99_ms"`
 			Flags                   string
+			Inputs                  map[string]any
 		}](t, "fit", "-log", file)
 		if math.Abs(got.Rate-13.2) > .3 || got.Capacity != 20 || math.Abs(got.P50-20) > 1e-6 || math.Abs(got.P99-520) > 1e-6 || math.Abs(got.Failure-.02) > 1e-9 {
 			t.Errorf("%s: %+v", name, got)
@@ -374,11 +374,9 @@ func TestBadArgumentsGetOneLineAndAnExample(t *testing.T) {
 		"run amplification -failure 1.5":             `want a number from 0 to 1, or several`,
 		"run amplification -failure nan":             `want a number from 0 to 1`,
 		"run amplification -rate 10/h":               `want a number from`,
-		"run collapse -windows 5s":                   `-windows: want two times or more`,
-		"run collapse -windows 9s,5s":                `-windows: want two times or more`,
-		"run collapse -windows 5s,99s":               `-windows: want two times or more, in order, up to -duration`,
 		"run collapse -at 2m":                        `-at: want a spike that begins before the end after 1m20s`,
 		"run layers -attempts 9 -depth 6,7":          `-depth: 7 layers of 9 attempts are 4.8e+06 calls, want at most 1e6`,
+		"run layers -format svg":                     `-format: this has no picture`,
 		"run layers -depth 40":                       `want a whole number from 1 to 20`,
 		"run layers -attempts 1000":                  `want a whole number from 1 to 100`,
 		"try -policy attempts=0":                     `-policy: column 10: "0": want attempts`,
@@ -407,8 +405,11 @@ func TestBadArgumentsGetOneLineAndAnExample(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"help"}, {"-h"}, {"run"}, {"run", "-h"}} {
-		if out := output(t, args...); out != usage {
-			t.Errorf("retrysim %q: %s", args, out)
+		out := output(t, args...)
+		for name, c := range commands {
+			if !strings.HasPrefix(c.example, name+" ") || !strings.Contains(out, "retrysim "+c.example+"\n") {
+				t.Errorf("retrysim %q does not show an example of %s: %s", args, name, out)
+			}
 		}
 	}
 	for _, args := range []string{"try -help", "try help", "help try", "run herd -h", "help run herd", "find -help", "live help", "help fit"} {
@@ -467,7 +468,7 @@ retrysim run layers -attempts 3 -depth 1,2,3
 	for _, w := range doc.Rows[0].Windows {
 		ends = append(ends, w.ToS)
 	}
-	if !slices.Equal(ends, []float64{20, 25, 40, 60}) || doc.Experiment != "collapse" || doc.Inputs["windows"] != "5s,20s,25s,40s,1m0s" {
+	if !slices.Equal(ends, []float64{20, 25, 40, 60}) || doc.Experiment != "collapse" || doc.Inputs["duration"] != "1m0s" {
 		t.Errorf("windows end at %v, inputs %v", ends, doc.Inputs)
 	}
 }
@@ -541,12 +542,7 @@ func TestPictures(t *testing.T) {
 	notUnderRace(t)
 	text := regexp.MustCompile(`<text class="name c\d" x="[\d.]+" y="([\d.]+)">([^<]*)</text>`)
 	for args, want := range map[string]string{
-		"run contention -trials 1":                    "none exponential equal full decorrelated",
-		"run contention -trials 1 -clients 5":         "none exponential equal full decorrelated",
-		"run amplification -duration 1s":              "none unbudgeted ratio",
 		"run collapse -trials 1":                      "no retries retries at once backoff of 20 s at once + budget",
-		"run herd -trials 1":                          "plusminus20 equal full decorrelated",
-		"run layers":                                  "3 attempts 3, guarded 4 attempts 4, guarded",
 		"try -seeds 1 -duration 23s -policy name=<&>": ">capacity, timeout<,>useful work<,>work nobody waits for<,>&lt;&amp;&gt;<,>outage<,>timeout<",
 		"find -seeds 1 -steps 1 -outages 1 -loads .5": "outage 1 s,>0.5<, %<",
 	} {
@@ -588,21 +584,6 @@ func TestPictures(t *testing.T) {
 			t.Errorf("%s: the page lacks the picture, or loads something: %.300s", args, page)
 		}
 	}
-}
-
-func TestProgressIsShownFromTheFirstSecondOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var errs bytes.Buffer
-		o := &options{}
-		o.showProgress(&errs, "herd")
-		for i := range 8 { // at 0, .4, .8, 1.2 s and so on
-			o.progress(float64(i) / 10)
-			time.Sleep(400 * time.Millisecond)
-		}
-		if got, want := errs.String(), "retrysim: herd  30 %\nretrysim: herd  70 %\n"; got != want {
-			t.Errorf("it shows %q, want %q", got, want)
-		}
-	})
 }
 
 // What docs/storms.md shows is what the command writes: each block names its command

@@ -21,30 +21,24 @@ const (
 
 // tryRow is one policy's result over all seeds.
 type tryRow struct {
-	Policy    string     `json:"policy"`
-	Text      string     `json:"text"`
-	Seeds     int        `json:"seeds"`
-	StaysDown float64    `json:"stays_down"` // the share of the seeds
-	Recovery  *quantiles `json:"recovery_s"` // of those that recover; null if none
-	Lost      float64    `json:"lost"`       // calls that fail, in a mean run
-	LostShare float64    `json:"lost_share"`
-	Load      float64    `json:"load"` // attempts per call
-	Peak      float64    `json:"peak"` // the most attempts in a second, to calls in a normal one
-	P50MS     float64    `json:"p50_ms"`
-	P99MS     float64    `json:"p99_ms"`
-	Verdict   string     `json:"verdict"`
+	Policy    string             `json:"policy"`
+	Text      string             `json:"text"`
+	Seeds     int                `json:"seeds"`
+	StaysDown float64            `json:"stays_down"` // the share of the seeds
+	Recovery  map[string]float64 `json:"recovery_s"` // of those that recover: p5, p50 and p95; null if none
+	Lost      float64            `json:"lost"`       // calls that fail, in a mean run
+	LostShare float64            `json:"lost_share"`
+	Load      float64            `json:"load"` // attempts per call
+	Peak      float64            `json:"peak"` // the most attempts in a second, to calls in a normal one
+	P50MS     float64            `json:"p50_ms"`
+	P99MS     float64            `json:"p99_ms"`
+	Verdict   string             `json:"verdict"`
 
 	runs [storm.Flooded + 1][]*storm.Result // by their ending
 }
 
 // ended returns how many runs ended so.
 func (row *tryRow) ended(e storm.Ending) int { return len(row.runs[e]) }
-
-type quantiles struct {
-	P5  float64 `json:"p5"`
-	P50 float64 `json:"p50"`
-	P95 float64 `json:"p95"`
-}
 
 func try(o *options) job {
 	x := newScenario(o)
@@ -53,12 +47,12 @@ func try(o *options) job {
 			return nil, err
 		}
 		policies := x.variants()
-		rows := x.compare(ctx, policies, o.progress)
+		rows := x.compare(ctx, policies)
 		for _, g := range x.guards { // beside each guard: none, and the given policies
 			y := *x
 			y.extended, y.beside = false, " + "+g.name
 			g.set(&y.Service)
-			rows = append(rows, y.compare(ctx, policies[:1+len(x.policies)], o.progress)...)
+			rows = append(rows, y.compare(ctx, policies[:1+len(x.policies)])...)
 		}
 		if len(rows) == 0 {
 			return nil, ctx.Err()
@@ -110,7 +104,7 @@ var measures = []string{"stays down", "recovery", "lost", "load", "peak", "p50",
 func (row *tryRow) cells(name string) []any {
 	recovery := "–"
 	if q := row.Recovery; q != nil {
-		recovery = fmt.Sprintf("%.1f s (%.1f–%.1f)", q.P50, q.P5, q.P95)
+		recovery = fmt.Sprintf("%.1f s (%.1f–%.1f)", q["p50"], q["p5"], q["p95"])
 	}
 	ms := func(f float64) time.Duration { return time.Duration(math.Round(f)) * time.Millisecond }
 	return []any{name, fmt.Sprintf("%d of %d", row.ended(storm.Down), row.Seeds), recovery,
@@ -121,9 +115,8 @@ func (row *tryRow) cells(name string) []any {
 // compare runs all policies with all seeds. Where the duration is not given and some
 // run was too short to tell, all are made twice as long, twice at most: rows of one
 // table are equally long.
-func (x *scenario) compare(ctx context.Context, policies []retry.Policy, progress func(float64)) []tryRow {
+func (x *scenario) compare(ctx context.Context, policies []retry.Policy) []tryRow {
 	for round := 0; ; round++ {
-		x.Progress = func(done float64) { progress((float64(round) + done) / float64(round+1)) }
 		var rows []tryRow
 		unclear := 0
 		for i, results := range x.Trials(ctx, policies, x.seeds) {
@@ -163,7 +156,7 @@ func (x *scenario) sum(p retry.Policy, results []*storm.Result) tryRow {
 	}
 	row.StaysDown = float64(row.ended(storm.Down)) / n
 	if len(took) > 0 {
-		row.Recovery = &quantiles{storm.Quantile(took, .05), storm.Quantile(took, .5), storm.Quantile(took, .95)}
+		row.Recovery = map[string]float64{"p5": storm.Quantile(took, .05), "p50": storm.Quantile(took, .5), "p95": storm.Quantile(took, .95)}
 	}
 	row.Verdict = x.verdict(&row)
 	return row
@@ -182,10 +175,10 @@ func (x *scenario) verdict(row *tryRow) string {
 		return "retries so fast that the run was given up after 100 attempts per call"
 	case q != nil && down+unclear == 0 && x.end == x.at:
 		return "nothing to recover from"
-	case q != nil && down+unclear == 0 && q.P95 == 0:
+	case q != nil && down+unclear == 0 && q["p95"] == 0:
 		return "is back as soon as it is over"
 	case q != nil && down+unclear == 0:
-		return fmt.Sprintf("recovers in %.1f s", q.P50)
+		return fmt.Sprintf("recovers in %.1f s", q["p50"])
 	case down == n:
 		return "stays down"
 	case down > 0:

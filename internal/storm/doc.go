@@ -6,10 +6,8 @@
 // virtual time. The policies are the library's own: each call is a [retry.Loop],
 // and limits and hedges are decided by packages limit and internal/hedging. This
 // package has no formula for a backoff, a budget or a decision. The same seed gives
-// the same result on every machine. [Service.Trials] runs many seeds, and
-// [Result.Ending] says how a run ended.
+// the same result.
 //
 // [Contention], [Amplification], [Collapse], [Herd] and [Layers] are experiments
-// with known results; docs/storms.md compares. The command retrysim is all of this
-// in a terminal.
+// with known results; docs/storms.md compares.
 package storm

@@ -32,9 +32,9 @@ func ExampleService() {
 		}
 	}
 	// Output:
-	// no retries: 1.00 requests per call, back after 3.3s
+	// no retries: 1.00 requests per call, back after 2.8s
 	// four attempts: 3.50 requests per call, never back
-	// with a budget: 1.00 requests per call, back after 3.8s
+	// with a budget: 1.00 requests per call, back after 3.4s
 }
 
 // Three layers of four attempts are 64 requests, unless they know of each other.

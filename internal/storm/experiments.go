@@ -55,17 +55,13 @@ func (x Contention) Run() (rows []ContentionRow) {
 
 // policies returns the five of the article, whose windows are Base·2ⁿ with n from 1.
 func (x Contention) policies() []retry.Policy {
-	policies := []retry.Policy{
+	return []retry.Policy{
 		{Name: "none", Backoff: retry.Constant(0)},
 		{Name: "exponential", Backoff: retry.Exponential{Base: 2 * x.Base, Max: x.Max, Jitter: retry.NoJitter}},
 		{Name: "equal", Backoff: retry.Exponential{Base: 2 * x.Base, Max: x.Max, Jitter: retry.EqualJitter}},
 		{Name: "full", Backoff: retry.Exponential{Base: 2 * x.Base, Max: x.Max, Jitter: retry.FullJitter}},
 		{Name: "decorrelated", Backoff: retry.Decorrelated{Base: x.Base, Max: x.Max}},
 	}
-	for i := range policies {
-		policies[i].MaxAttempts = retry.Unlimited
-	}
-	return policies
 }
 
 // What happens under contention, to the client of the event's index, before it
@@ -83,8 +79,9 @@ func (x Contention) trial(p retry.Policy, n int, seed uint64) (calls int, total 
 	}
 	k := newKernel(seed)
 	p = k.ready(p)
+	p.MaxAttempts = retry.Unlimited
 	message := func() time.Duration {
-		return (x.Delay + times(x.Spread, normal(k.rand))).Abs()
+		return (x.Delay + times(x.Spread, k.rand.NormFloat64())).Abs()
 	}
 	clients, version := make([]client, n), 0
 	for i := range clients {
@@ -280,18 +277,12 @@ func (x Herd) Run() (rows []HerdRow) {
 // which all retry with policy p: kⁿ for k attempts in n layers, but k if p's
 // Classify is retry.AlreadyRetried.
 func Layers(p retry.Policy, depth int) (requests int) {
-	var call func(depth int) error
-	call = func(depth int) error {
-		if depth <= 0 {
-			requests++
-			return errs[fails]
-		}
-		for loop := p.Start(epoch); ; {
-			if _, ok := loop.Next(epoch, call(depth-1)); !ok {
-				return loop.Err()
-			}
-		}
+	p.Backoff = retry.Constant(0)
+	call := func(context.Context) error { requests++; return errs[fails] }
+	for range depth {
+		below := call
+		call = func(ctx context.Context) error { return retry.Run(ctx, p, below) }
 	}
-	_ = call(depth)
+	_ = call(context.Background())
 	return requests
 }

@@ -15,11 +15,10 @@ import (
 // one to the next. What happens at the same instant happens in the order in which
 // it was scheduled.
 //
-// The queue is a radix heap, which no event enters that is earlier than the last
-// one taken. An event lies in the level of the highest bit in which its time
-// differs from now, and moves down when its level is the first that is not empty.
-// So events are never sorted, and a million of them are moved in bulk, where a
-// binary heap would miss the cache at every step.
+// The queue is a radix heap: an event lies in the level of the highest bit in which
+// its time differs from now, and moves down when its level is the first that is not
+// empty. So a million events are moved in bulk, where a binary heap would miss the
+// cache at every step.
 type kernel struct {
 	clockx.Clock // the policies'. nil: nothing in a simulation sleeps
 
@@ -30,9 +29,6 @@ type kernel struct {
 	arrivals *rand.Rand // when clients call: apart, so that every policy meets the same calls
 	rand     *rand.Rand // all else
 }
-
-// retain is how many events' memory a level keeps.
-const retain = 1024
 
 // event is 16 bytes: half of what a simulation of many clients touches.
 type event struct {
@@ -89,7 +85,7 @@ func (k *kernel) next() (event, bool) {
 			k.add(e)
 		}
 		k.levels[level] = events[:0]
-		if cap(events) > retain {
+		if cap(events) > 1024 { // memory that may never be needed again
 			k.levels[level] = nil
 		}
 	}
@@ -123,41 +119,6 @@ func Fresh(b retry.Budget, clock clockx.Clock) retry.Budget {
 		return b.Fresh()
 	}
 	return b
-}
-
-// exponential returns an exponentially distributed number with mean 1, by von
-// Neumann's method. It compares and adds, and nothing else: math.Log, and products
-// that some processors fuse with a sum, may differ in the last bit from machine to
-// machine.
-func exponential(r *rand.Rand) float64 {
-	for whole := 0.0; ; whole++ {
-		first := r.Float64()
-		odd := true
-		for u := first; ; odd = !odd {
-			next := r.Float64()
-			if next >= u {
-				break
-			}
-			u = next
-		}
-		if odd {
-			return whole + first
-		}
-	}
-}
-
-// normal returns a normally distributed number with mean 0 and deviation 1, by
-// rejection from the exponential distribution.
-func normal(r *rand.Rand) float64 {
-	for {
-		x, y := exponential(r), exponential(r)
-		if d := x - 1; d*d <= 2*y {
-			if r.Uint64()&1 == 0 {
-				return -x
-			}
-			return x
-		}
-	}
 }
 
 // times returns d·x, and the longest Duration where that is more.

@@ -52,44 +52,6 @@ func TestEventsComeInOrder(t *testing.T) {
 	}
 }
 
-// Moments of the distributions, and shares beyond a few points.
-func TestDistributions(t *testing.T) {
-	const n = 2_000_000
-	for name, tt := range map[string]struct {
-		draw    func(*rand.Rand) float64
-		moments [4]float64
-		above   map[float64]float64
-	}{
-		"exponential": {exponential, [4]float64{1, 2, 6, 24}, map[float64]float64{.1: .904837, 1: .367879, 3: .049787}},
-		"normal":      {normal, [4]float64{0, 1, 0, 3}, map[float64]float64{-1: .841345, 0: .5, .5: .308538, 2: .02275}},
-	} {
-		r := rand.New(rand.NewPCG(1, 2))
-		var sums [4]float64
-		above := map[float64]int{}
-		for range n {
-			x := tt.draw(r)
-			for i, p := 0, x; i < 4; i, p = i+1, p*x {
-				sums[i] += p / n
-			}
-			for limit := range tt.above {
-				if x > limit {
-					above[limit]++
-				}
-			}
-		}
-		for i, want := range tt.moments {
-			if math.Abs(sums[i]-want) > .01*math.Pow(2.4, float64(i))*max(want/6, 1) {
-				t.Errorf("%s: moment %d is %.4f, want %v", name, i+1, sums[i], want)
-			}
-		}
-		for limit, want := range tt.above {
-			if got := float64(above[limit]) / n; math.Abs(got-want) > 4*math.Sqrt(want*(1-want)/n) {
-				t.Errorf("%s: %.5f are above %v, want %.5f", name, got, limit, want)
-			}
-		}
-	}
-}
-
 func TestTimesSaturates(t *testing.T) {
 	for _, tt := range []struct {
 		d    time.Duration

@@ -71,14 +71,10 @@ func (r *Result) Rate(from, to time.Duration) (sent, retries float64) {
 // Peak returns the most attempts made within a time as long as span, in a mean
 // run.
 func (r *Result) Peak(span time.Duration) float64 {
-	n := max(int(span/r.Bucket), 1)
-	var most, sent int
-	for i, b := range r.Buckets {
-		sent += b.Sent
-		if i >= n {
-			sent -= r.Buckets[i-n].Sent
-		}
-		most = max(most, sent)
+	most := 0
+	for i := range r.Buckets {
+		at := time.Duration(i) * r.Bucket
+		most = max(most, r.Sum(at, at+max(span, r.Bucket)).Sent)
 	}
 	return float64(most) / float64(r.Runs)
 }

@@ -105,7 +105,7 @@ func (s *service) takes() time.Duration {
 
 func (s *service) spread(d time.Duration) time.Duration {
 	if s.Exponential {
-		return times(d, exponential(s.rand))
+		return times(d, s.rand.ExpFloat64())
 	}
 	return d
 }

@@ -54,9 +54,8 @@ type Service struct {
 	Hedge      bool          // an attempt that has taken HedgeDelay gets a second request, as package hedge does
 	HedgeDelay time.Duration // 0: measured, so that every twentieth attempt gets one
 
-	Bucket   time.Duration // of the result; 0: 100 ms
-	Seed     uint64
-	Progress func(done float64) // told the share of Trials that is done; may be nil
+	Bucket time.Duration // of the result; 0: 100 ms
+	Seed   uint64
 }
 
 // Spike is a time in which clients call at another rate.
@@ -149,12 +148,8 @@ type service struct {
 }
 
 // Run lets the clients call with policy p and returns what became of it. The same
-// Service gives the same Result, whatever the machine.
-//
-// The run has p's clock, random numbers and budget replaced by its own: each
-// process has a fresh budget with the same fields. A Budget that is not this
-// library's is asked for a fresh one by its method Fresh() retry.Budget; without
-// that it is used as it is, and shared by all. Hooks are not called.
+// Service gives the same Result: the run has a clock and random numbers of its own,
+// and each process a fresh budget, see [Fresh]. Hooks are not called.
 func (s Service) Run(p retry.Policy) *Result {
 	s.Clients, s.Processes = max(s.Clients, 1), max(s.Processes, 1)
 	s.Bucket = cmp.Or(max(s.Bucket, 0), 100*time.Millisecond)
@@ -247,7 +242,7 @@ func (s *service) think(client int32) {
 	for at := s.now; at < s.Duration; {
 		rate, until := s.rate(at)
 		if rate > 0 {
-			wait := times(time.Second, exponential(s.arrivals)*clients/rate)
+			wait := times(time.Second, s.arrivals.ExpFloat64()*clients/rate)
 			if wait < until-at {
 				s.schedule(at+wait-s.now, calls, client, 0)
 				return
@@ -349,7 +344,7 @@ func (s *service) leg() time.Duration {
 	if s.Network <= 0 {
 		return 0
 	}
-	return times(s.Network, exponential(s.rand))
+	return times(s.Network, s.rand.ExpFloat64())
 }
 
 // answer lets a call learn what has become, or will have become at an instant, of

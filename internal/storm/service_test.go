@@ -294,24 +294,6 @@ func TestLongestDuration(t *testing.T) {
 	}
 }
 
-func TestProgress(t *testing.T) {
-	var told []float64
-	progress := func(done float64) { told = append(told, done) }
-	collapse := storm.PublishedCollapse
-	collapse.Trials, collapse.Progress = 2, progress
-	run := map[string]func(){
-		"trials":   func() { x := crowd(10); x.Progress = progress; x.Trials(t.Context(), make([]retry.Policy, 2), 3) },
-		"collapse": func() { collapse.Run() },
-	}
-	for name, f := range run {
-		told = nil
-		f()
-		if len(told) < 2 || !slices.IsSorted(told) || told[0] < 0 || told[len(told)-1] > 1 || told[len(told)-1] < .5 {
-			t.Errorf("%s: told %v, want numbers that grow up to about 1", name, told)
-		}
-	}
-}
-
 // 400 bytes for each client that is in a call: its Loop is 304 of them.
 func TestMemoryOfClients(t *testing.T) {
 	notUnderRace(t)

@@ -8,11 +8,9 @@ import (
 	"github.com/goretry/retry"
 )
 
-// Trials lets each policy run with as many seeds, from s.Seed on, on all
-// processors, and returns what became of each by policy and seed. Chance decides
-// much in an overload: one run says little.
-//
-// When ctx ends it returns at once what is done by then; the others are nil.
+// Trials lets each policy run with as many seeds, from s.Seed on, on all processors,
+// and returns what became of each by policy and seed. When ctx ends it returns at
+// once what is done by then; the others are nil.
 func (s Service) Trials(ctx context.Context, policies []retry.Policy, seeds int) [][]*Result {
 	all := make([][]*Result, len(policies))
 	for i := range all {
@@ -36,15 +34,12 @@ func (s Service) Trials(ctx context.Context, policies []retry.Policy, seeds int)
 			}
 		}()
 	}
-	for n := range runs {
+	for range runs {
 		select {
 		case o := <-outcomes:
 			all[o.of%len(policies)][o.of/len(policies)] = o.Result
 		case <-ctx.Done():
 			return all
-		}
-		if s.Progress != nil {
-			s.Progress(float64(n+1) / float64(runs))
 		}
 	}
 	return all
