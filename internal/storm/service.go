@@ -120,9 +120,9 @@ const (
 type call struct {
 	began   time.Duration
 	sent    time.Duration // its latest attempt
+	try     uint32        // counts the attempts that were made in this place
+	request int32         // its latest at the server's workers or queue; none, or over
 	loop    retry.Loop
-	try     uint32 // counts the attempts that were made in this place
-	request int32  // its latest at the server's workers or queue; none, or over
 }
 
 // over as a call's request says that the call has ended, or not begun.
