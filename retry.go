@@ -17,7 +17,7 @@ func Do[T any](ctx context.Context, p Policy, op func(context.Context) (T, error
 		panic("retry: nil op")
 	}
 	var r *run
-	if p.plain() && live(ctx) && AttemptNumber(ctx) == 1 { // nobody to tell and nothing to close: no run unless op fails
+	if p.plain() && ctx != nil && ctx.Err() == nil && AttemptNumber(ctx) == 1 { // nobody to tell and nothing to close: no run unless op fails
 		if r = first(ctx, &p, op, &v); r == nil {
 			return v, nil
 		}
@@ -54,7 +54,7 @@ func Run(ctx context.Context, p Policy, op func(context.Context) error) error {
 	if op == nil {
 		panic("retry: nil op")
 	}
-	if p.plain() && live(ctx) && AttemptNumber(ctx) == 1 { // as in Do
+	if p.plain() && ctx != nil && ctx.Err() == nil && AttemptNumber(ctx) == 1 { // as in Do
 		since := time.Since(epoch)
 		if err := op(ctx); err != nil {
 			return failed(ctx, &p, since, err).finish(&p, op)

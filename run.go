@@ -83,9 +83,6 @@ func (r *run) outcome() error {
 	return r.result()
 }
 
-// live reports whether a run may begin in ctx.
-func live(ctx context.Context) bool { return ctx != nil && ctx.Err() == nil }
-
 // failed returns the run whose first attempt has failed with err.
 //
 //go:noinline

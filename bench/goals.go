@@ -23,19 +23,19 @@ func (r Report) goals() (all []goal) {
 	for _, item := range []string{"first try", "first try, policy built in the call", "first try, no limit on attempts"} {
 		own, _ := r.find(item, ours.Name)
 		least, _ := r.find(item, promises.Name)
-		best, name := r.best(item, contextual)
-		add("“"+item+"” takes at most 1.15 × the floor of its promises", own.NS <= 1.15*least.NS, whyFirst,
-			"%.1f ns, %.2f ×", own.NS, own.NS/least.NS)
+		best := r.best(item, contextual)
+		add("“"+item+"” takes at most 1.15 × the floor of its promises", own.over(least) <= 1.15, whyFirst,
+			"%.1f ns, %.2f ×", own.NS, own.over(least))
 		add("“"+item+"” is no slower than any library that hands on a context and returns a value",
-			own.NS <= best, whyClock, "%.1f ns; %s %.1f ns", own.NS, name, best)
+			own.over(best) <= 1, whyClock, "%.1f ns; %s %.1f ns, %.1f ×", own.NS, best.Name, best.NS, best.over(own))
 	}
 	own, _ := r.find("three failures", ours.Name)
-	best, name := r.best("three failures", callers)
+	best := r.best("three failures", callers)
 	iterator, _ := r.find("three failures", retryV1.Name)
-	add("“three failures” is 3 × faster than the best library that calls the operation", 3*own.NS <= best, whyRetries,
-		"%.0f ns; %s %.0f ns, %.1f ×", own.NS, name, best, best/own.NS)
-	add("“three failures” is 1.5 × faster than "+retryV1.Name, 1.5*own.NS <= iterator.NS, whyRetries,
-		"%.0f ns; %.0f ns, %.1f ×", own.NS, iterator.NS, iterator.NS/own.NS)
+	add("“three failures” is 3 × faster than the best library that calls the operation", best.over(own) >= 3, whyRetries,
+		"%.0f ns; %s %.0f ns, %.1f ×", own.NS, best.Name, best.NS, best.over(own))
+	add("“three failures” is 1.5 × faster than "+retryV1.Name, iterator.over(own) >= 1.5, whyRetries,
+		"%.0f ns; %.0f ns, %.2f ×", own.NS, iterator.NS, iterator.over(own))
 	add("“three failures” takes one allocation", own.Allocs < 1.5, whyRetries, "%.0f", own.Allocs)
 
 	waits := func(p Peer) (bytes float64) {
@@ -55,14 +55,14 @@ func (r Report) goals() (all []goal) {
 	return append(all, r.httpGoals()...)
 }
 
-// best returns the shortest time among other libraries.
-func (r Report) best(item string, among []Peer) (ns float64, name string) {
+// best returns the quickest of other libraries.
+func (r Report) best(item string, among []Peer) (best Result) {
 	for _, p := range among {
-		if x, ok := r.find(item, p.Name); ok && (ns == 0 || x.NS < ns) {
-			ns, name = x.NS, x.Name
+		if x, ok := r.find(item, p.Name); ok && (best.NS == 0 || x.NS < best.NS) {
+			best = x
 		}
 	}
-	return ns, name
+	return best
 }
 
 var (

@@ -30,6 +30,18 @@ type Result struct {
 	NS, Bytes, Allocs float64
 	Ratio             float64 // to the floor of the same round
 	Spread            float64 // half the distance between the quartiles of NS, as a part of it
+
+	rounds []float64 // NS of each
+}
+
+// over returns r's time as a multiple of another case's, the median over all rounds:
+// the two of a round are nearer to each other than the medians of all.
+func (r Result) over(other Result) float64 {
+	var ratios []float64
+	for i, ns := range r.rounds {
+		ratios = append(ratios, ns/other.rounds[i])
+	}
+	return median(ratios)
 }
 
 // Measure runs the cases in turns, so that whatever drifts hits all alike, in
@@ -73,6 +85,7 @@ func (it Item) Measure(rounds int, batch time.Duration) []Result {
 				ratios = append(ratios, s.ns/samples[floor][round].ns)
 			}
 			r.NS, r.Bytes, r.Allocs, r.Ratio = median(ns), median(bytes), median(allocs), median(ratios)
+			r.rounds = ns
 			r.Spread = (quantile(ns, .75) - quantile(ns, .25)) / 2 / r.NS
 		}
 		results[i] = r

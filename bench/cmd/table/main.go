@@ -81,7 +81,7 @@ func measure(ctx context.Context, short bool) error {
 	if err != nil {
 		return err
 	}
-	rounds, batch, waits := 15, 20*time.Millisecond, 5
+	rounds, batch, waits := 61, 5*time.Millisecond, 5
 	if short {
 		rounds, batch, waits = 2, time.Millisecond, 1
 	}
