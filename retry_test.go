@@ -1073,8 +1073,11 @@ func TestBadArgumentsPanicAtOnce(t *testing.T) {
 		"Run":         {func() { _ = retry.Run(t.Context(), retry.Policy{}, nil) }, "retry: nil op"},
 		"Until":       {func() { retry.Until[int](nil, nil) }, "retry: nil op"},
 		"nil context": {func() { _ = retry.Run(none, retry.Policy{}, func(context.Context) error { return nil }) }, "retry: nil context"},
-		"Ticks":       {func() { retry.Ticks(none, retry.Policy{}) }, "retry: nil context"},
-		"NewTicker":   {func() { retry.NewTicker(none, retry.Policy{}) }, "retry: nil context"},
+		"nil context of Do": {func() {
+			_, _ = retry.Do(none, retry.Policy{}, func(context.Context) (int, error) { return 0, nil })
+		}, "retry: nil context"},
+		"Ticks":     {func() { retry.Ticks(none, retry.Policy{}) }, "retry: nil context"},
+		"NewTicker": {func() { retry.NewTicker(none, retry.Policy{}) }, "retry: nil context"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
