@@ -76,7 +76,6 @@ const (
 		"and a copy of the value"
 	whyClock   = "the floor itself takes longer: it reads the clock, so that an error can say how long the run took"
 	whyRetries = "an error is judged, its text kept and its attempt numbered; an iterator does none of it"
-	whyMemory  = "the frames of this table, which hand a row of 56 bytes through two functions, leave too little of the 2 KiB that a goroutine begins " +
-		"with; TestMemoryOfWaitingCalls of the root has callers that return no value, at most 1.25 × a bare timer"
-	whyRun = "a run that waits keeps 384 bytes beside its stack: its errors, its numbers and the contexts of the first retries"
+	whyMemory  = "a Policy passed by value and the frames that judge an error must fit into 2 KiB with the caller's above them"
+	whyRun     = "a run that waits keeps 384 bytes beside its stack: its errors, its numbers and the contexts of the first retries"
 )

@@ -10,6 +10,7 @@ import (
 	"go/token"
 	"io"
 	"log"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -115,15 +116,13 @@ func run(out io.Writer, dir, files, skip, known string, least float64, parallel 
 		mu.Lock()
 		defer mu.Unlock()
 		all++
-		name := m.String()
-		if _, ok := expected[name]; ok {
-			expected[name] = expected[name] || !dead
-			if !dead {
-				equivalent++
-				return
-			}
-		}
 		if dead {
+			return
+		}
+		name := m.String()
+		if _, listed := expected[name]; listed {
+			expected[name] = true
+			equivalent++
 			return
 		}
 		alive++
@@ -137,8 +136,8 @@ func run(out io.Writer, dir, files, skip, known string, least float64, parallel 
 	score := 100 * float64(died) / float64(max(died+alive, 1))
 	fmt.Fprintf(out, "of %d mutants %d die, %d are known to change nothing, %d survive: %.1f %% of the rest die, in %v\n",
 		all, died, equivalent, alive, score, time.Since(began).Round(time.Second))
-	for name, found := range expected {
-		if !found && files == "" {
+	for _, name := range slices.Sorted(maps.Keys(expected)) {
+		if files == "" && !expected[name] {
 			fmt.Fprintf(out, "no survivor any more: %s\n", name)
 		}
 	}
