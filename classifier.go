@@ -79,8 +79,15 @@ func (p Policy) Judge(err error) (c Class, hint time.Duration) {
 }
 
 // judge returns what err means for this policy, and the wait the server asked
-// for, 0 if none. It is the one place where an error gets its class.
+// for, 0 if none.
 func (p *Policy) judge(err error) (c Class, hint time.Duration) {
+	c, hint, _ = p.verdict(err)
+	return c, hint
+}
+
+// verdict is judge, and reports whether a mark decided. It is the one place where
+// an error gets its class.
+func (p *Policy) verdict(err error) (c Class, hint time.Duration, marked bool) {
 	var m *mark
 	rejected := false
 	switch {
@@ -91,11 +98,11 @@ func (p *Policy) judge(err error) (c Class, hint time.Duration) {
 	}
 	switch {
 	case m != nil && m.stop:
-		return Permanent, 0
+		return Permanent, 0, true
 	case m != nil:
-		return Throttled, m.hint
+		return Throttled, m.hint, true
 	case rejected:
-		return Transient, hint
+		return Transient, hint, false
 	}
 	if p.Classify != nil {
 		c = p.Classify(err)
@@ -106,7 +113,7 @@ func (p *Policy) judge(err error) (c Class, hint time.Duration) {
 	if c == Unknown {
 		c = Transient
 	}
-	return c, hint
+	return c, hint, false
 }
 
 // inspect walks the tree of err as errors.As does. It returns the first mark; or

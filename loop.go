@@ -103,18 +103,17 @@ func (l *Loop) Next(now time.Time, err error) (wait time.Duration, ok bool) {
 func (d *decisions) next(p *Policy, now moment) bool {
 	step := Step{Retry: d.attempts, Prev: d.prev, Hint: d.hint}
 	limit := p.attemptLimit()
+	end := p.ends(d.class, d.hint)
 	switch {
-	case d.class == Permanent:
-		return d.stop(p, ReasonPermanent, nil)
-	case p.NonIdempotent && d.class != Unprocessed && !(d.class == Throttled && d.hint > 0):
-		return d.stop(p, ReasonNotIdempotent, nil)
+	case end == ReasonPermanent, end == ReasonNotIdempotent:
+		return d.stop(p, end, nil)
 	case now.healthy:
 		step.Retry, step.Prev = 1, 0
 	case d.attempts >= limit && limit < math.MaxInt:
 		return d.stop(p, ReasonMaxAttempts, nil)
 	}
-	if d.hint > p.maxRetryAfter() {
-		return d.stop(p, ReasonRetryAfter, nil)
+	if end != ReasonNone {
+		return d.stop(p, end, nil)
 	}
 	backoff := p.backoff(d.class)
 	if _, fixed := backoff.(Constant); !fixed { // which needs no random number, a tenth of a retry's time
@@ -139,6 +138,20 @@ func (d *decisions) next(p *Policy, now moment) bool {
 	d.prev, d.wait = delay, wait
 	d.waited = sum(d.waited, wait)
 	return true
+}
+
+// ends returns why an error of class c ends a run, whatever else has happened in it;
+// ReasonNone if it does not.
+func (p *Policy) ends(c Class, hint time.Duration) Reason {
+	switch {
+	case c == Permanent:
+		return ReasonPermanent
+	case p.NonIdempotent && c != Unprocessed && !(c == Throttled && hint > 0):
+		return ReasonNotIdempotent
+	case hint > p.maxRetryAfter():
+		return ReasonRetryAfter
+	}
+	return ReasonNone
 }
 
 // stopCanceled ends the run because the caller's context did, or else because the
