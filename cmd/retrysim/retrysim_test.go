@@ -63,12 +63,6 @@ func (d tried) row(policy string) tryRow {
 	return d.Rows[i]
 }
 
-func notUnderRace(t *testing.T) {
-	if raceEnabled {
-		t.Skip("takes long, and shows what the shorter tests show")
-	}
-}
-
 // few seeds are enough where nothing is a matter of chance.
 var few = []string{"-seeds", "1"}
 
@@ -165,6 +159,7 @@ func TestFlagsHaveAnEffect(t *testing.T) {
 // No claim where it cannot be true.
 func TestVerdictsClaimNoMoreThanIsShown(t *testing.T) {
 	notUnderRace(t)
+	long(t)
 	for args, want := range map[string]string{
 		"-rate 195 -outage 5s":     `^recovers in \d+\.\d s$`, // in 195 s, which is simulated
 		"-rate 199.9 -outage 20s":  `^not yet back 570 s later in 1 of 1$`,
@@ -215,6 +210,7 @@ type found struct {
 
 func TestFind(t *testing.T) {
 	notUnderRace(t)
+	long(t)
 	base := []string{"find", "-steps", "3", "-seeds", "2", "-failure", "0", "-loads", "0.5,0.9", "-outages", "0.1,4"}
 	outage := decode[found](t, append(base, "-policy", "attempts=4")...)
 	if outage.Value == nil || *outage.Value < .2 || *outage.Value > 3 || len(outage.Tried) != 5 {
@@ -314,6 +310,7 @@ func TestFit(t *testing.T) {
 // A real server in real time: so nothing is asserted that a slow machine could
 // change. It hangs for a second, and each call is counted once.
 func TestLive(t *testing.T) {
+	long(t)
 	type measured struct {
 		Inputs              map[string]any
 		Measured, Simulated tryRow
@@ -347,6 +344,7 @@ func TestLive(t *testing.T) {
 }
 
 func TestLivePicturesBothOnOneAxis(t *testing.T) {
+	long(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // an interrupt in the midst of it
 	defer cancel()
 	svg, errs, code := retrysim(ctx, "live", "-outage-answer", "429", "-processes", "2", "-rate", "40", "-workers", "4", "-service", "10ms", "-at", "2s", "-outage", "500ms", "-duration", "13s", "-seeds", "2", "-format", "svg")
@@ -524,9 +522,8 @@ func TestInterrupt(t *testing.T) {
 	if _, err := os.Stat(file); err == nil {
 		t.Error("a file is left")
 	}
-	if raceEnabled {
-		return
-	}
+	notUnderRace(t)
+	long(t)
 	ctx, cancel = context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	out, errs, code := retrysim(ctx, "try", "-seeds", "1000000", "-duration", "25s", "-format", "json")
@@ -590,6 +587,7 @@ func TestPictures(t *testing.T) {
 // in a comment, and so does each picture. The recorded one of live is not repeated.
 func TestCheckedInOutput(t *testing.T) {
 	notUnderRace(t)
+	long(t)
 	const storms = "../../docs/storms.md"
 	doc, err := os.ReadFile(storms)
 	if err != nil {

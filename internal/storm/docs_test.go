@@ -20,6 +20,7 @@ const storms = "../../docs/storms.md"
 // The tables of docs/storms.md are these experiments, beside what was published.
 func TestTablesOfTheDocumentation(t *testing.T) {
 	notUnderRace(t)
+	long(t)
 	contention := [][]string{{"clients", "policy", "calls", "ms"}}
 	for _, row := range storm.PublishedContention.Run() {
 		p := publishedContention[row.Policy][row.Clients]
@@ -117,6 +118,7 @@ func markdown(table [][]string) string {
 // What docs/storms.md says in words.
 func TestWordsOfTheDocumentation(t *testing.T) {
 	notUnderRace(t)
+	long(t)
 	x := storm.PublishedCollapse
 	x.Base = 10 * time.Millisecond
 	for _, row := range x.Run() {

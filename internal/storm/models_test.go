@@ -15,14 +15,6 @@ import (
 // The models of this package are compared with others here: the article's
 // simulation written down once more, and formulas of queueing theory.
 
-// notUnderRace skips what takes ten times as long under the race detector and could
-// show nothing there: a simulation is one goroutine.
-func notUnderRace(t *testing.T) {
-	if raceEnabled {
-		t.Skip("a simulation is one goroutine")
-	}
-}
-
 // message is one of the article's: at the server or the client that it is for.
 type message struct {
 	at     float64 // ms
@@ -90,6 +82,7 @@ func articleContention(n, trials int, backoff func(r *rand.Rand, attempt int, sl
 
 func TestContentionIsTheArticlesModel(t *testing.T) {
 	notUnderRace(t)
+	long(t)
 	window := func(attempt int) float64 { return min(2000, 5*math.Pow(2, float64(attempt))) }
 	backoffs := map[string]func(r *rand.Rand, attempt int, sleep *float64) float64{
 		"none":        func(*rand.Rand, int, *float64) float64 { return 0 },
@@ -139,6 +132,7 @@ func TestContentionWithParametersOfOnesOwn(t *testing.T) {
 
 func TestAmplificationFollowsItsFormula(t *testing.T) {
 	notUnderRace(t)
+	long(t)
 	for _, x := range []struct {
 		processes, attempts int
 		ratio               float64
@@ -352,6 +346,7 @@ func articleCollapse(trials int) (down float64) {
 
 func TestCollapseIsThePublishedModel(t *testing.T) {
 	notUnderRace(t)
+	long(t)
 	const trials = 100
 	x := storm.PublishedCollapse
 	x.Trials, x.Seed = trials, 12
@@ -378,6 +373,7 @@ func TestTrialsAreSummedUp(t *testing.T) {
 
 func TestCollapseWithParametersOfOnesOwn(t *testing.T) {
 	notUnderRace(t)
+	long(t)
 	const s = time.Second
 	for name, tt := range map[string]struct {
 		edit func(x *storm.Collapse)

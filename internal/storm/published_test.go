@@ -34,10 +34,9 @@ var publishedHerd = map[string]float64{"none": 1000, "plusminus20": 264, "equal"
 func within(got, want, share float64) bool { return math.Abs(got-want) <= share*want }
 
 func TestContentionAsPublished(t *testing.T) {
+	notUnderRace(t)
+	long(t)
 	for _, seed := range []uint64{1, 1_000_000} { // trials have the seeds that follow
-		if raceEnabled && seed > 1 {
-			break // it takes ten times as long
-		}
 		x := storm.PublishedContention
 		x.Seed = seed
 		rows := x.Run()
@@ -83,6 +82,8 @@ func TestAmplificationAsPublished(t *testing.T) {
 }
 
 func TestCollapseAsPublished(t *testing.T) {
+	notUnderRace(t)
+	long(t)
 	for _, seed := range []uint64{1, 2_000_000} {
 		x := storm.PublishedCollapse
 		x.Seed = seed

@@ -63,6 +63,7 @@ func meanTime(r *storm.Result, rate float64) float64 {
 
 func TestWorkersAreAnMMcQueue(t *testing.T) {
 	notUnderRace(t)
+	long(t)
 	for _, workers := range []int{1, 4, 16} {
 		for load, tolerance := range map[float64]float64{.5: .03, .8: .05, .95: .15} { // at .95 one busy period may be a minute
 			rate := load * float64(workers) / .01
@@ -83,6 +84,7 @@ func TestWorkersAreAnMMcQueue(t *testing.T) {
 // (Pollaczek and Khinchine). One worker and a Capacity are the same.
 func TestOneServerIsAnMD1Queue(t *testing.T) {
 	notUnderRace(t)
+	long(t)
 	for load, tolerance := range map[float64]float64{.5: .02, .8: .03, .95: .12} {
 		want := 1 + load/(2*(1-load))
 		for name, s := range map[string]storm.Service{
@@ -130,6 +132,7 @@ func TestQuantilesOfMD1(t *testing.T) {
 // full (M/M/c/K). Without a place it is a loss system (M/M/c/c, Erlang's B formula).
 func TestAFullQueueLosesAsMMcK(t *testing.T) {
 	notUnderRace(t)
+	long(t)
 	for _, workers := range []int{1, 5, 20} {
 		for _, queue := range []int{-1, 1, 10} {
 			for _, load := range []float64{.5, .8, .95} {

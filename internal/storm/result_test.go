@@ -62,6 +62,7 @@ func TestRecovery(t *testing.T) {
 // however many of them fail.
 func TestRecoveryIsNoFalseAlarm(t *testing.T) {
 	notUnderRace(t)
+	long(t)
 	for _, tt := range []struct{ rate, failure float64 }{{1, 0}, {1, .1}, {5, .01}, {5, .1}, {10, .05}, {20, .01}, {20, .1}, {20, .3}, {50, .01}, {50, .3}, {200, .01}, {200, .3}} {
 		alarms := 0
 		for seed := range uint64(200) {

@@ -297,6 +297,7 @@ func TestLongestDuration(t *testing.T) {
 // 400 bytes for each client that is in a call: its Loop is 304 of them.
 func TestMemoryOfClients(t *testing.T) {
 	notUnderRace(t)
+	long(t)
 	for attempts, failure := range map[int]float64{3: .5, 4: .5, 6: 1} {
 		clients := crowd(50_000)
 		clients.Failure = failure
@@ -318,6 +319,7 @@ func TestCallsThatAreOverMakePlaceForOthers(t *testing.T) {
 
 func TestMillionsOfClients(t *testing.T) {
 	notUnderRace(t)
+	long(t)
 	r := storm.Service{Clients: 2_000_000, Latency: ms, Failure: .5}.Run(atOnce(2))
 	if r.Asked != 2_000_000 || !within(r.Load(), 1.5, .01) || !within(r.Success(), .75, .01) {
 		t.Errorf("asked %d, load %.3f, success %.3f; want 2 million, 1.5 and 0.75", r.Asked, r.Load(), r.Success())
