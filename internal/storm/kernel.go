@@ -70,7 +70,11 @@ func (k *kernel) add(e event) {
 // next takes the earliest event and moves the time to it. It reports false when
 // there is none.
 func (k *kernel) next() (event, bool) {
-	if lowest := &k.levels[0]; k.taken == len(*lowest) {
+	lowest := &k.levels[0]
+	if k.taken > 1024 && 2*k.taken > len(*lowest) { // retries without a wait all happen now: they must not pile up
+		k.taken, *lowest = 0, append((*lowest)[:0], (*lowest)[k.taken:]...)
+	}
+	if k.taken == len(*lowest) {
 		k.taken, *lowest = 0, (*lowest)[:0]
 		level := slices.IndexFunc(k.levels[:], func(events []event) bool { return len(events) > 0 })
 		if level < 0 {
@@ -90,7 +94,7 @@ func (k *kernel) next() (event, bool) {
 		}
 	}
 	k.taken++
-	return k.levels[0][k.taken-1], true
+	return (*lowest)[k.taken-1], true
 }
 
 // Now returns the time as policies want it.

@@ -52,6 +52,23 @@ func TestEventsComeInOrder(t *testing.T) {
 	}
 }
 
+// Events that happen now and schedule others that happen now do not pile up.
+func TestAnInstantTakesBoundedMemory(t *testing.T) {
+	k := newKernel(0)
+	for range 1000 {
+		k.schedule(time.Second, 0, 0, 0)
+	}
+	for i := range int32(1_000_000) {
+		if e, ok := k.next(); !ok || e.index != max(i-999, 0) {
+			t.Fatalf("event %d is %+v", i, e)
+		}
+		k.schedule(0, 0, i+1, 0)
+	}
+	if n := cap(k.levels[0]); n > 10_000 {
+		t.Errorf("the queue has room for %d events, want at most ten times the 1000 that are due", n)
+	}
+}
+
 func TestTimesSaturates(t *testing.T) {
 	for _, tt := range []struct {
 		d    time.Duration

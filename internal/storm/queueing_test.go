@@ -353,6 +353,7 @@ func TestEnding(t *testing.T) {
 		want    storm.Ending
 	}{
 		"no harm":          {waits(ms), atOnce(1), 10 * s, storm.Recovered},
+		"cut short":        {storm.Service{Rate: 90, Duration: 5 * s}, atOnce(1), 12 * s, storm.Unclear},
 		"recovers":         {waits(2 * s), atOnce(1), 12 * s, storm.Recovered},
 		"too short":        {waits(9 * s), atOnce(1), 19 * s, storm.Unclear},
 		"stays down":       {waits(9 * s), atOnce(3), 19 * s, storm.Down},

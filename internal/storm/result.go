@@ -146,6 +146,8 @@ func (r *Result) Ending(from, to time.Duration) (e Ending, after time.Duration) 
 	switch {
 	case r.Flooded:
 		return Flooded, 0
+	case end <= to:
+		return Unclear, 0 // nobody has called since
 	case 2*before.Good < before.Asked:
 		return Failing, 0
 	case recovered:

@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"cmp"
 	"errors"
 	"net"
 	"time"
@@ -55,7 +56,7 @@ func (s *service) arrive(i int32, try uint32) {
 	queued := s.Workers > 0 || s.Capacity > 0
 	crowded := queued && s.busy >= max(s.Workers, 1)
 	if outcome == 0 && crowded && s.Queue != 0 && s.waiting >= s.Queue {
-		outcome = answers[max(s.Full, Unavailable)]
+		outcome = cmp.Or(answers[s.Full], unavailable)
 	}
 	switch {
 	case outcome != 0:
@@ -77,7 +78,7 @@ func (s *service) arrive(i int32, try uint32) {
 }
 
 // Refusal returns what the server answers at an instant because of an outage; Hang
-// if nothing.
+// or Slow if nothing.
 func (s Service) Refusal(at time.Duration) (a Answer) {
 	for _, o := range s.Outages {
 		if o.From <= at && at < o.To {
@@ -87,8 +88,8 @@ func (s Service) Refusal(at time.Duration) (a Answer) {
 	return a
 }
 
-// answers has how the attempt ends that gets an Answer.
-var answers = [...]kind{Unavailable: unavailable, TooMany: tooMany, Refused: refused}
+// answers has how the attempt ends that gets an Answer; 0: the server takes it.
+var answers = [...]kind{Unavailable: unavailable, TooMany: tooMany, Refused: refused, Slow: 0}
 
 // luck returns how a request ends that is worked on.
 func (s *service) luck() kind {
@@ -111,13 +112,22 @@ func (s *service) spread(d time.Duration) time.Duration {
 }
 
 // Work returns when work that begins at an instant and takes d is done: no outage
-// is time to work.
+// is time to work, and a Slow one is worth less.
 func (s Service) Work(at, d time.Duration) time.Duration {
 	for _, o := range s.Outages {
-		if at < o.To && (o.From <= at || o.From < later(at, d)) {
-			d -= max(o.From-at, 0)
-			at = o.To
+		if at >= o.To || o.From > at && o.From >= later(at, d) {
+			continue
 		}
+		d -= max(o.From-at, 0)
+		at = max(at, o.From)
+		if o.Answer == Slow {
+			factor := max(o.Factor, 1)
+			if slowly := times(d, factor); slowly <= o.To-at {
+				return at + slowly
+			}
+			d -= times(o.To-at, 1/factor)
+		}
+		at = o.To
 	}
 	return later(at, d)
 }

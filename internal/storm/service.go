@@ -43,7 +43,7 @@ type Service struct {
 	LIFO        bool          // of the requests that wait the newest is begun first, else the oldest
 	Drop        bool          // what nobody waits for any more is dropped, waiting or half done; else it is served
 	Queue       int           // requests that may wait to begin; 0: no limit; negative: none may wait
-	Full        Answer        // to one more; Hang counts as Unavailable
+	Full        Answer        // to one more; Hang and Slow count as Unavailable
 	Failure     float64       // the share of the requests that fail, at random
 	Outages     []Outage      // in order; they must not overlap
 
@@ -64,24 +64,27 @@ type Spike struct {
 	Rate     float64
 }
 
-// Outage is a time in which the server does no work. What it was doing waits until
-// the end, and so does what comes in, unless that gets an Answer.
+// Outage is a time in which the server does no work, or works slowly. What it was
+// doing waits until the end, and so does what comes in, unless that gets an Answer.
 type Outage struct {
 	From, To time.Duration
 	Answer   Answer
+	Factor   float64 // of a Slow one: how many times as long work takes; below 1: 1
 }
 
 // Answer is what a server does with a request that it cannot take.
 type Answer uint8
 
-// Hang keeps the request waiting. The others answer at once: Unavailable as a 503
-// does, which is Transient; TooMany as a 429 does, which is Throttled; and Refused
-// as a closed port does, which is Unprocessed.
+// Hang keeps the request waiting. Unavailable, TooMany and Refused answer at once: as
+// a 503 does, which is Transient; as a 429 does, which is Throttled; and as a closed
+// port does, which is Unprocessed. Slow is for outages only: it takes the request, and
+// works slowly.
 const (
 	Hang Answer = iota
 	Unavailable
 	TooMany
 	Refused
+	Slow
 )
 
 // MaxRate returns how many requests per second the server can do for good, +Inf if

@@ -27,6 +27,9 @@ func atOnce(attempts int) retry.Policy {
 // has each client call once, at the start, one after the other.
 func TestServiceExactly(t *testing.T) {
 	outage := func(from, to time.Duration) []storm.Outage { return []storm.Outage{{From: from, To: to}} }
+	slow := func(factor float64, from, to time.Duration) []storm.Outage {
+		return []storm.Outage{{From: from, To: to, Answer: storm.Slow, Factor: factor}}
+	}
 	for name, tt := range map[string]struct {
 		service storm.Service
 		policy  retry.Policy
@@ -71,6 +74,27 @@ func TestServiceExactly(t *testing.T) {
 		},
 		"what an outage holds up keeps its order": {
 			storm.Service{Clients: 2, Capacity: 10, Outages: outage(150*ms, s)}, retry.Policy{}, 2, []time.Duration{100 * ms, 1050 * ms}, map[retry.Reason]int{retry.ReasonNone: 2},
+		},
+		"a brown-out takes the rest of the work three times as long": {
+			storm.Service{Latency: s, Outages: slow(3, 400*ms, time.Minute)}, retry.Policy{}, 1, []time.Duration{2200 * ms}, map[retry.Reason]int{retry.ReasonNone: 1},
+		},
+		"a brown-out that is over before the work": {
+			storm.Service{Latency: s, Outages: slow(3, 0, 1500*ms)}, retry.Policy{}, 1, []time.Duration{2 * s}, map[retry.Reason]int{retry.ReasonNone: 1},
+		},
+		"a brown-out that ends with the work": {
+			storm.Service{Latency: s, Outages: slow(2, 0, 2*s)}, retry.Policy{}, 1, []time.Duration{2 * s}, map[retry.Reason]int{retry.ReasonNone: 1},
+		},
+		"a brown-out, and then an outage": { // 200 ms are done by 400 ms, and the rest takes 800 ms from 1 s on
+			storm.Service{Latency: s, Outages: append(slow(2, 0, 400*ms), outage(400*ms, s)...)}, retry.Policy{}, 1, []time.Duration{1800 * ms}, map[retry.Reason]int{retry.ReasonNone: 1},
+		},
+		"a brown-out of a capacity": {
+			storm.Service{Clients: 4, Capacity: 10, Outages: slow(2, 150*ms, 350*ms)}, retry.Policy{}, 4, []time.Duration{100 * ms, 250 * ms, 400 * ms, 500 * ms}, map[retry.Reason]int{retry.ReasonNone: 4},
+		},
+		"a brown-out by a factor below 1": {
+			storm.Service{Latency: s, Outages: slow(.1, 0, time.Minute)}, retry.Policy{}, 1, []time.Duration{s}, map[retry.Reason]int{retry.ReasonNone: 1},
+		},
+		"a queue that is full cannot be slow": {
+			storm.Service{Clients: 3, Workers: 1, Latency: s, Queue: 1, Full: storm.Slow}, atOnce(1), 3, []time.Duration{0, s, 2 * s}, map[retry.Reason]int{retry.ReasonNone: 2, retry.ReasonMaxAttempts: 1},
 		},
 		"a refusal proves that nothing ran": {
 			storm.Service{Outages: []storm.Outage{{To: s, Answer: storm.Refused}}}, retry.Policy{NonIdempotent: true, Backoff: retry.Constant(s)},
