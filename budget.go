@@ -14,7 +14,8 @@ import (
 // concurrent use.
 //
 // A run calls Begin once, Withdraw before each retry, and End once, whatever
-// becomes of op. A retry that was granted is spent, even if the run is canceled in
+// becomes of op. It does not call Withdraw before a retry that follows [ErrRejected]:
+// the dependency has answered, and the poll that follows is no extra load. A retry that was granted is spent, even if the run is canceled in
 // the wait before it.
 type Budget interface {
 	// Begin says that a run starts.

@@ -371,7 +371,7 @@ func ExampleSupervise() {
 	// connect at 3s
 	// connect at 1h0m4s
 	// connect at 1h0m5s
-	// prices: gave up after 2 attempts in 1s (permanent): this version is no longer served
+	// prices: gave up after 2 attempts in 2s (permanent): this version is no longer served
 }
 
 // Poll a job over HTTP until it is done. Answers that are errors are retried as

@@ -27,7 +27,8 @@ type Hooks struct {
 
 	// Wait is called with the run's context before the sleep that precedes a
 	// retry, and only if that retry is going to be made. Elapsed is the run's so
-	// far.
+	// far. Wait is also called before the pause with which a run of [Supervise]
+	// begins: with Number 0, and with Err, Class and Hint of the attempt before.
 	Wait func(ctx context.Context, a Attempt)
 
 	// Done is called once, last, with the run's context.
@@ -63,12 +64,14 @@ func (h *Hooks) timesFirstTry() bool {
 }
 
 // JoinHooks calls several hooks for each event, in order; Done and AttemptDone
-// in reverse, so that the first one encloses the others.
+// in reverse, so that the first one encloses the others. If a Start panics, JoinHooks
+// calls Done of the hooks before it, with [ReasonPanic] and an *[Error] without
+// attempts: what they have begun has an end. A nil Start counts as one that returned.
 func JoinHooks(hs ...Hooks) Hooks {
 	var all Hooks
 	for _, h := range hs {
 		all = Hooks{
-			Start:       chain(all.Start, h.Start),
+			Start:       chain(all.Start, undone(h.Start, all.Done)),
 			Attempt:     chain(all.Attempt, h.Attempt),
 			AttemptDone: sequence(h.AttemptDone, all.AttemptDone),
 			Wait:        sequence(all.Wait, h.Wait),
@@ -76,6 +79,25 @@ func JoinHooks(hs ...Hooks) Hooks {
 		}
 	}
 	return all
+}
+
+// undone returns start as it is after hooks that have a Done: if start does not
+// return, it calls done.
+func undone(start func(context.Context, Policy) context.Context, done func(context.Context, Summary)) func(context.Context, Policy) context.Context {
+	if start == nil || done == nil {
+		return start
+	}
+	return func(ctx context.Context, p Policy) context.Context {
+		returned := false
+		defer func() {
+			if !returned { // a panic, or runtime.Goexit
+				done(ctx, Summary{Name: p.Name, Reason: ReasonPanic, Err: &Error{Name: p.Name, Reason: ReasonPanic, Cause: errPanic}})
+			}
+		}()
+		started := start(ctx, p)
+		returned = true
+		return started
+	}
 }
 
 // chain hands the context that first returns to second.
@@ -127,7 +149,7 @@ func (r *run) attemptHook(p *Policy) bool {
 	a := Attempt{Name: p.Name, Number: r.number, Start: r.start.Add(r.began), Elapsed: max(r.began, 0)}
 	r.attempt = either(p.Hooks.Attempt(r.attempt, a), r.attempt)
 	r.phase = attempting
-	return r.ctx.Err() == nil || r.canceled(p)
+	return r.ctx.Err() == nil || r.canceled(p, nil)
 }
 
 //go:noinline

@@ -3,7 +3,9 @@ package retry_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -235,6 +237,76 @@ func TestHooksPassContexts(t *testing.T) {
 	}
 	if !slices.Equal(trail, want) {
 		t.Errorf("the trail is\n%q, want\n%q", trail, want)
+	}
+}
+
+// If a Start does not return, what the hooks before it have begun has an end: each of
+// their Dones is called once, in reverse, with a context that one of them returned.
+func TestStartThatPanicsClosesTheHooksBeforeIt(t *testing.T) {
+	do := map[string]func(context.Context, retry.Policy){
+		"Run": func(ctx context.Context, p retry.Policy) {
+			_ = retry.Run(ctx, p, func(context.Context) error { return nil })
+		},
+		"Supervise": func(ctx context.Context, p retry.Policy) {
+			_ = retry.Supervise(ctx, p, 0, func(context.Context) error { return nil })
+		},
+		"Ticks": func(ctx context.Context, p retry.Policy) {
+			for range retry.Ticks(ctx, p) {
+				t.Error("an iteration")
+			}
+		},
+	}
+	for by, call := range do {
+		for end, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
+			for _, nested := range []bool{false, true} {
+				t.Run(fmt.Sprint(by, " ", end, " nested:", nested), func(t *testing.T) {
+					var trail []string
+					told := func(name string) retry.Hooks {
+						return retry.Hooks{
+							Start: func(ctx context.Context, _ retry.Policy) context.Context {
+								trail = append(trail, name)
+								return context.WithValue(ctx, key("run"), value(ctx, "run")+name)
+							},
+							Done: func(ctx context.Context, s retry.Summary) {
+								e, _ := s.Err.(*retry.Error)
+								if s.Name != "op" || s.Attempts != 0 || s.Reason != retry.ReasonPanic || e == nil || e.Attempts != 0 || e.Reason != retry.ReasonPanic || e.Name != "op" {
+									t.Errorf("Done of %s got %+v", name, s)
+								}
+								trail = append(trail, name+":"+value(ctx, "run"))
+							},
+						}
+					}
+					bad := retry.Hooks{
+						Start: func(context.Context, retry.Policy) context.Context { leave(); return nil },
+						Done:  func(context.Context, retry.Summary) { trail = append(trail, "bad") },
+					}
+					a, b, c := told("a"), told("b"), told("c")
+					b.Start = nil // counts as one that returned
+					p, _ := virtual()
+					if p.Hooks = retry.JoinHooks(a, b, c, bad, told("d")); nested {
+						p.Hooks = retry.JoinHooks(retry.JoinHooks(a, b), retry.JoinHooks(c, retry.JoinHooks(bad, told("d"))))
+					}
+					var got any
+					done := make(chan struct{})
+					go func() {
+						defer close(done)
+						defer func() { got = recover() }()
+						call(t.Context(), p)
+					}()
+					<-done
+					want := []string{"a", "c", "c:ac", "b:ac", "a:ac"}
+					if nested {
+						want = []string{"a", "c", "c:ac", "b:a", "a:a"}
+					}
+					if !slices.Equal(trail, want) {
+						t.Errorf("the trail is %v, want %v", trail, want)
+					}
+					if end == "panic" && got != "boom" {
+						t.Errorf("recovered %v, want boom", got)
+					}
+				})
+			}
+		}
 	}
 }
 

@@ -43,7 +43,7 @@ type decisions struct {
 	errs     []error       // see Error.Errs
 	err      *Error        // set once the run gives up; fail completes it
 	attempts int
-	granted  int32 // retries so far
+	granted  int32 // retries that the budget has granted so far
 	class    Class // of the latest error
 	retried  Class // the class that the last granted retry followed, Unknown before the first
 	budgeted bool  // Budget.End is owed
@@ -130,11 +130,15 @@ func (d *decisions) next(p *Policy, now moment) bool {
 		d.wait = wait
 		d.end(p, true)
 		return true
-	case p.Budget != nil && !p.Budget.Withdraw(d.class, int(d.granted)+1): // last: a retry that is not made costs nothing
+	case p.Budget == nil || d.rejected():
+	case !p.Budget.Withdraw(d.class, int(d.granted)+1): // last: a retry that is not made costs nothing
 		return d.stop(p, ReasonBudget, nil)
+	default:
+		d.retried = d.class
+		if d.granted < math.MaxInt32-1 {
+			d.granted++
+		}
 	}
-	d.retried = d.class
-	d.granted += min(1, math.MaxInt32-1-d.granted)
 	d.prev, d.wait = delay, wait
 	d.waited = sum(d.waited, wait)
 	return true
@@ -152,6 +156,13 @@ func (p *Policy) ends(c Class, hint time.Duration) Reason {
 		return ReasonRetryAfter
 	}
 	return ReasonNone
+}
+
+// rejected reports whether the latest error holds ErrRejected: the dependency has
+// answered, and a budget does not count the next attempt as a retry. That of an inner
+// run was for the inner run, and is a failure here.
+func (d *decisions) rejected() bool {
+	return within(d.errs[len(d.errs)-1], func(err error) bool { return err == ErrRejected })
 }
 
 // stopCanceled ends the run because the caller's context did, or else because the

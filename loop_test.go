@@ -1,6 +1,7 @@
 package retry_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -175,6 +176,83 @@ func TestLoopNumbersTheRetriesThatItAsksFor(t *testing.T) {
 		}
 	}
 }
+
+// A poll that was answered "not yet" adds no load that a failure causes: its budget is
+// not checked, and does not count it.
+func TestRetryAfterErrRejectedAsksNoBudget(t *testing.T) {
+	inner := &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{retry.ErrRejected}}
+	for _, tt := range []struct {
+		name string
+		err  error
+		asks bool
+	}{
+		{"bare", retry.ErrRejected, false},
+		{"wrapped", fmt.Errorf("pending: %w", retry.ErrRejected), false},
+		{"joined", errors.Join(errDown, retry.ErrRejected), false},
+		{"with a hint", retry.After(retry.ErrRejected, time.Second), false},
+		{"wrapped, with a hint", fmt.Errorf("pending: %w", retry.After(retry.ErrRejected, time.Second)), false},
+		{"with a hint, wrapped", retry.After(fmt.Errorf("pending: %w", retry.ErrRejected), time.Second), false},
+		{"joined with a hint", errors.Join(hinted(time.Second), retry.ErrRejected), false},
+		{"beside an inner run", errors.Join(inner, retry.ErrRejected), false},
+		{"inside an inner run", inner, true},
+		{"inside an inner run, wrapped", fmt.Errorf("poll: %w", inner), true},
+		{"a failure", errDown, true},
+		{"a hint", hinted(time.Second), true},
+		{"as method Is says", isRejected{}, true},
+	} {
+		p, v := virtual()
+		script := []error{classed(retry.Throttled), tt.err, tt.err, errDown, nil}
+		p.Classify = byClass
+		want := []string{"1 throttled", "2 transient"}
+		if tt.asks {
+			class, _ := p.Judge(tt.err)
+			want = []string{"1 throttled", "2 " + class.String(), "3 " + class.String(), "4 transient"}
+		}
+		check := func(by string, budget *asked) {
+			t.Helper()
+			if !slices.Equal(budget.questions, want) || budget.retried != retry.Transient || !budget.ok || budget.ended != 1 {
+				t.Errorf("%s, %s: the budget saw %q, and %v at the end, want %q and transient", tt.name, by, budget.questions, budget.retried, want)
+			}
+		}
+		budget := &asked{}
+		p.Budget = budget
+		calls := 0
+		if err := retry.Run(t.Context(), p, func(context.Context) error { calls++; return script[calls-1] }); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		check("by Do", budget)
+		budget = &asked{}
+		p.Budget = budget
+		loop := p.Start(v.Now())
+		for _, err := range script {
+			loop.Next(v.Now(), err)
+		}
+		check("by Loop", budget)
+	}
+}
+
+// The class of the last retry that was granted is what a budget gives back for.
+func TestEndHasTheClassOfTheLastGrantedRetry(t *testing.T) {
+	for want, errs := range map[retry.Class][]error{
+		retry.Unknown:   {retry.ErrRejected, retry.ErrRejected},
+		retry.Throttled: {classed(retry.Throttled), retry.ErrRejected},
+	} {
+		budget := &countingBudget{refuse: want == retry.Unknown}
+		loop := retry.Policy{Budget: budget, Classify: byClass, Backoff: retry.Constant(0)}.Start(epoch)
+		for _, err := range append(errs, nil) {
+			loop.Next(epoch, err)
+		}
+		if budget.retried != want || !budget.ok || loop.Err() != nil {
+			t.Errorf("after %v End got %v, %v, and the run %v", errs, budget.retried, budget.ok, loop.Err())
+		}
+	}
+}
+
+// isRejected is an ErrRejected by its method Is alone.
+type isRejected struct{}
+
+func (isRejected) Error() string        { return "not yet" }
+func (isRejected) Is(target error) bool { return target == retry.ErrRejected }
 
 // The backoff's own delay is what it builds on, not the server's wish.
 func TestPrevLeavesTheHintOut(t *testing.T) {

@@ -77,6 +77,7 @@ var (
 type model struct {
 	setup
 	script   []outcome
+	ticks    bool // made by Ticks, which does not know what rejected a value
 	now      time.Duration
 	canceled bool
 	story
@@ -121,6 +122,7 @@ func (m *model) run() {
 			m.attempts, m.value = n, -n
 			class, hint, err := retry.Transient, time.Duration(0), errModel
 			did := m.script[n-1]
+			answered := did == rejected && !m.ticks // the next attempt is no retry to a budget
 			switch did {
 			case succeeds, cancelsSucceeds:
 				m.value, m.canceled = n, m.canceled || did == cancelsSucceeds
@@ -188,6 +190,9 @@ func (m *model) run() {
 						return retry.ReasonMaxElapsed, true
 					case m.deadline > 0 && m.now+wait >= m.deadline:
 						return retry.ReasonDeadline, true
+					case answered:
+						m.waits = append(m.waits, wait)
+						return retry.ReasonNone, false
 					case m.budget == "tokens" && tokens < cost, m.budget == "ratio" && retries == 2, m.budget == "places" && places == 0 && retries == 0:
 						return retry.ReasonBudget, true
 					}
@@ -496,6 +501,8 @@ func TestEveryRun(t *testing.T) {
 			if s.hooks != "" && s.timeout == 0 &&
 				!slices.ContainsFunc(made, func(o outcome) bool { return o > succeeds && o < rejected }) {
 				ticked++
+				m := &model{setup: s, script: script, ticks: true}
+				m.run()
 				fail("Ticks", m.differ(s.ticked(script)))
 			}
 			return m.calls

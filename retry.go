@@ -65,8 +65,10 @@ func Run(ctx context.Context, p Policy, op func(context.Context) error) error {
 }
 
 // Until turns a value that accept refuses into a failed attempt with the error
-// [ErrRejected]. The value is still returned beside it. Use it to poll. A nil
-// accept takes every value. Until panics if op is nil.
+// [ErrRejected]. The value is still returned beside it. Use it to poll. An answer
+// that means failure must be an error instead: the retry after ErrRejected is not
+// charged to Policy.Budget, and no alert counts it. A nil accept takes every value.
+// Until panics if op is nil.
 func Until[T any](op func(context.Context) (T, error), accept func(T) bool) func(context.Context) (T, error) {
 	if op == nil {
 		panic("retry: nil op")

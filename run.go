@@ -14,7 +14,10 @@ import (
 //	unbegun ── Hooks.Start, Budget.Begin ──▶ between ── Hooks.Attempt ──▶ attempting ── op
 //	attempting ── Budget.Withdraw, Hooks.AttemptDone, Hooks.Wait ──▶ waiting ──▶ between, and so on
 //	attempting ── Budget.End, Hooks.AttemptDone, Hooks.Done ──▶ over
-//	over ── op was up for long enough ──▶ unbegun, to wait and to begin anew (Supervise)
+//
+// Supervise goes on after a run in which op was up for long enough, with a pause:
+//
+//	over ──▶ unbegun ── Hooks.Start, Hooks.Wait ──▶ waiting ── Budget.Begin ──▶ between, and so on
 //
 // Three rules keep a run cheap. The policy is handed to each method: a pointer to
 // it in a run would move it to the heap. A run lives on the stack until an attempt
@@ -31,9 +34,9 @@ type run struct {
 	home    *home              // nil before the first failure
 	healthy time.Duration      // how long op must be up for its failure to begin a new run; 0: it never does
 	number  int                // of the attempt underway or the last one; 0 before the first
+	paused  time.Duration      // how long the pause before the first attempt took (Supervise)
 	began   time.Duration      // when that attempt began
 	ended   time.Duration      // when it ended, if anybody can see it
-	slept   error              // what the latest sleep returned
 	phase   phase
 }
 
@@ -123,13 +126,14 @@ func watched(ctx context.Context, p *Policy, healthy time.Duration, op func(cont
 //go:noinline
 func (r *run) proceed(p *Policy, op func(context.Context) error) {
 	defer r.close(p)
-	for r.ready(p) {
+	var slept error
+	for r.ready(p, slept) {
 		err := op(r.attempt)
 		if !r.settle(p, err) {
 			return
 		}
 		if p.Clock != nil && p.Clock != clockx.System() {
-			r.slept = p.Clock.Sleep(r.ctx, r.wait)
+			slept = p.Clock.Sleep(r.ctx, r.wait)
 		} else if r.wait > 0 {
 			r.phase = asleep
 			return
@@ -137,19 +141,20 @@ func (r *run) proceed(p *Policy, op func(context.Context) error) {
 	}
 }
 
-// ready begins the run or ends its wait, and prepares the next attempt. It
-// reports whether that attempt is to be made.
-func (r *run) ready(p *Policy) bool {
-	if r.number == 0 {
+// ready begins the run or ends its wait, for which slept is what the clock
+// returned, and prepares the next attempt. It reports whether that attempt is to be
+// made.
+func (r *run) ready(p *Policy, slept error) bool {
+	if r.phase == unbegun {
 		r.begin(p)
 	} else {
 		r.resume(p)
 	}
-	if r.slept != nil || r.ctx.Err() != nil {
-		return r.canceled(p)
+	if slept != nil || r.ctx.Err() != nil {
+		return r.canceled(p, slept)
 	}
 	if r.number == 0 {
-		r.errs = nil // what ended the run before, had the pause been cut short
+		r.paused, r.errs = r.began, nil // what ended the run before is not this run's
 		r.open(p)
 	}
 	r.number += min(1, math.MaxInt-r.number)
@@ -229,7 +234,7 @@ func (r *run) settle(p *Policy, err error) bool {
 		if healthy {
 			ctx = r.caller // as in renew: the pause is no part of this run
 		}
-		more = r.next(p, moment{r.ended, left(ctx, p), healthy})
+		more = r.next(p, moment{r.ended - r.paused, left(ctx, p), healthy})
 	}
 	if !timed && (!more || r.wait > 0 || p.Hooks.Wait != nil) {
 		r.ended = r.elapsed(p) // not sooner: nobody sees the time of a retry without a wait
@@ -238,9 +243,9 @@ func (r *run) settle(p *Policy, err error) bool {
 	switch {
 	case !more:
 		return r.done(p)
-	case r.over: // op was up for long enough: a pause follows, and then a new run
+	case r.over: // op was up for long enough: a new run follows, which begins with a pause
 		r.done(p)
-		r.renew(err)
+		return r.renew(p, err)
 	case p.Hooks.Wait != nil && r.ctx.Err() == nil:
 		r.waitHook(p, err)
 	}
@@ -248,10 +253,10 @@ func (r *run) settle(p *Policy, err error) bool {
 }
 
 // canceled ends the run because its context did, or because the clock could not
-// sleep. It returns false: no attempt follows.
-func (r *run) canceled(p *Policy) bool {
+// sleep and returned slept. It returns false: no attempt follows.
+func (r *run) canceled(p *Policy, slept error) bool {
 	r.ended = r.elapsed(p)
-	r.stopCanceled(p, r.ctx, r.slept)
+	r.stopCanceled(p, r.ctx, slept)
 	if r.phase == attempting {
 		r.attemptDone(p, context.Cause(r.ctx))
 	}

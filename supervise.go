@@ -12,10 +12,10 @@ import (
 //
 // healthy is how long op must be up to count as healthy. Zero or less means a
 // minute, on Policy.Clock. If op fails after it was up for healthy or longer, its run
-// ends as a success, and that failure costs the budget nothing. After the
-// backoff's first wait a new run begins, which counts attempts, elapsed time and
-// waits from zero. If ctx ends before that, the *Error has no attempts, and its
-// Errs hold that failure. An op that fails sooner stays within its run, and the
+// ends as a success, and that failure costs the budget nothing. A new run begins,
+// which counts attempts, elapsed time and waits from zero. Its first part is a pause,
+// the backoff's first wait, for which MaxElapsed does not count. If ctx ends in that
+// pause, the *Error has no attempts, and its Errs hold that failure. An op that fails sooner stays within its run, and the
 // waits grow: choose healthy longer than a broken op usually stays up.
 //
 // The failure of a healthy op is judged as any other: a [Permanent] one, one that
@@ -36,12 +36,24 @@ func Supervise(ctx context.Context, p Policy, healthy time.Duration, op func(con
 	return watched(ctx, &p, healthy, op).finish(&p, op)
 }
 
-// renew makes r the run after one that err has ended. Until its pause is over, err
-// is all that is known about it.
+// renew makes r the run after the one that err has ended, and begins it. It reports
+// whether its pause is to follow. Until that is over, err is all that is known about
+// the run.
 //
 //go:noinline
-func (r *run) renew(err error) {
-	wait := r.wait
+func (r *run) renew(p *Policy, err error) bool {
+	before := r.decisions
 	*r = run{caller: r.caller, ctx: r.caller, healthy: r.healthy}
-	r.wait, r.errs = wait, []error{unmarked(err)}
+	r.errs = []error{unmarked(err)}
+	r.begin(p)
+	if r.ctx.Err() != nil {
+		return r.canceled(p, nil)
+	}
+	r.class, r.hint = before.class, before.hint
+	r.wait, r.waited = before.wait, before.wait
+	r.phase = waiting
+	if p.Hooks.Wait != nil {
+		r.waitHook(p, err)
+	}
+	return true
 }

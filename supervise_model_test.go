@@ -63,6 +63,7 @@ func (s supervision) expected() *diary {
 		return !whole
 	}
 	var last []error
+	pause, pauseFor := time.Duration(0), ""
 	for {
 		began, waited, errs, retried := now, time.Duration(0), last, retry.Unknown
 		finish := func(n int, why retry.Reason) {
@@ -76,6 +77,16 @@ func (s supervision) expected() *diary {
 			finish(0, why)
 			return d
 		}
+		if last != nil {
+			d.add("wait after 0 of %v: %s", pause, pauseFor)
+			sleep(pause)
+			waited = now - began
+			if why := ended(); why != retry.ReasonNone {
+				finish(0, why)
+				return d
+			}
+		}
+		paused := waited
 		d.add("begin")
 		errs = nil
 		again := false
@@ -123,7 +134,7 @@ func (s supervision) expected() *diary {
 				why = retry.ReasonMaxAttempts
 			case hint == hour:
 				why = retry.ReasonRetryAfter
-			case !live && s.maxElapsed > 0 && now-began+wait > s.maxElapsed:
+			case !live && s.maxElapsed > 0 && now-began-paused+wait > s.maxElapsed:
 				why = retry.ReasonMaxElapsed
 			case s.deadline > 0 && now+wait >= s.deadline:
 				why = retry.ReasonDeadline
@@ -145,10 +156,10 @@ func (s supervision) expected() *diary {
 				return d
 			case live:
 				finish(n, why)
-				sleep(wait)
 				last, again = []error{err}, true
+				pause, pauseFor = wait, fmt.Sprintf("%v, %v, %v", err, class, hint)
 			default:
-				d.add("wait %v", wait)
+				d.add("wait after %d of %v: %v, %v, %v", n, wait, err, class, hint)
 				retried = class
 				before := now
 				sleep(wait)
@@ -199,7 +210,9 @@ func (s supervision) seen(clock clockx.Clock, after func(time.Duration, func()))
 			AttemptDone: func(_ context.Context, a retry.Attempt) {
 				d.add("attemptDone %d after %v: %v, then %v", a.Number, a.Duration, a.Err, a.Delay)
 			},
-			Wait: func(_ context.Context, a retry.Attempt) { d.add("wait %v", a.Delay) },
+			Wait: func(_ context.Context, a retry.Attempt) {
+				d.add("wait after %d of %v: %v, %v, %v", a.Number, a.Delay, a.Err, a.Class, a.Hint)
+			},
 			Done: func(_ context.Context, s retry.Summary) {
 				d.add("done %v: %d attempts, %v elapsed, %v waited", s.Reason, s.Attempts, s.Elapsed, s.Waited)
 			},

@@ -59,7 +59,7 @@ func TestSuperviseBeginsANewRunAfterAHealthyLife(t *testing.T) {
 		t.Errorf("op was called at %v, want %v", *at, want)
 	}
 	const events = "start attempt(1) attemptDone(1) wait(1s) attempt(2) attemptDone(2) wait(2s) attempt(3) attemptDone(3) done(none) " +
-		"start attempt(1) attemptDone(1) wait(1s) attempt(2) attemptDone(2) done(none)"
+		"start wait(1s) attempt(1) attemptDone(1) wait(1s) attempt(2) attemptDone(2) done(none)"
 	if log.String() != events {
 		t.Errorf("hooks saw %s, want %s", log, events)
 	}
@@ -68,7 +68,7 @@ func TestSuperviseBeginsANewRunAfterAHealthyLife(t *testing.T) {
 	}
 	if want := []retry.Summary{
 		{Name: "op", Attempts: 3, Elapsed: 73 * time.Second, Waited: 3 * time.Second},
-		{Name: "op", Attempts: 2, Elapsed: time.Second, Waited: time.Second},
+		{Name: "op", Attempts: 2, Elapsed: 2 * time.Second, Waited: 2 * time.Second},
 	}; !slices.Equal(summaries, want) {
 		t.Errorf("the runs came to %+v, want %+v", summaries, want)
 	}
@@ -168,13 +168,15 @@ func TestWhatEndsSuperviseAfterAHealthyLife(t *testing.T) {
 	}
 }
 
-// The pause is the caller's time: a deadline that Hooks.Start gave the run before
-// does not count.
+// A deadline that Hooks.Start gave the run before does not count for the pause, which
+// is the next run's.
 func TestPauseOfSuperviseHeedsTheCallersDeadlineAlone(t *testing.T) {
 	p, v := virtual()
+	limit := minute + time.Second/2
 	p.Hooks.Start = func(ctx context.Context, _ retry.Policy) context.Context {
-		ctx, cancel := v.WithTimeoutCause(ctx, minute+time.Second/2, nil)
+		ctx, cancel := v.WithTimeoutCause(ctx, limit, nil)
 		t.Cleanup(cancel)
+		limit += time.Second // the pause
 		return ctx
 	}
 	op, at := lives(v, life{minute, errDown}, life{minute, errDown})
@@ -211,8 +213,7 @@ func TestPauseOfSuperviseIsAFirstWait(t *testing.T) {
 	}
 }
 
-// The run that would have begun after the pause is told of, and has the error that
-// led to it.
+// The run that began with the pause is reported, with the error that led to it.
 func TestCancelInThePauseOfSupervise(t *testing.T) {
 	for _, clock := range []string{"virtual", "system"} {
 		t.Run(clock, func(t *testing.T) {
@@ -240,10 +241,10 @@ func TestCancelInThePauseOfSupervise(t *testing.T) {
 				if took := c.Now().Sub(start); took != minute+time.Second/2 || len(*at) != 1 {
 					t.Errorf("%d calls, and Supervise took %v", len(*at), took)
 				}
-				if e.Attempts != 0 || !slices.Equal(e.Errs, []error{errDown}) || e.Cause != cause || e.Elapsed != 0 || e.Waited != 0 {
-					t.Errorf("the error is %+v, want no attempts, the last error and the cause", e)
+				if e.Attempts != 0 || !slices.Equal(e.Errs, []error{errDown}) || e.Cause != cause || e.Elapsed != time.Second/2 || e.Waited != time.Second/2 {
+					t.Errorf("the error is %+v, want no attempts, the last error, the cause, and half a second of the pause", *e)
 				}
-				const want = "start attempt(1) attemptDone(1) done(none) start done(canceled)"
+				const want = "start attempt(1) attemptDone(1) done(none) start wait(1s) done(canceled)"
 				if log.String() != want {
 					t.Errorf("hooks saw %s, want %s", log, want)
 				}
@@ -252,6 +253,130 @@ func TestCancelInThePauseOfSupervise(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// The pause is a wait of the run that it begins: the hooks see it as one, with what
+// led to it, and MaxElapsed leaves it out.
+func TestPauseOfSuperviseBelongsToTheRunThatFollows(t *testing.T) {
+	p, v := virtual()
+	p.MaxAttempts, p.MaxElapsed = 0, 2*time.Second
+	log := record(&p)
+	var summaries []retry.Summary
+	p.Hooks = retry.JoinHooks(p.Hooks, retry.Hooks{Done: func(_ context.Context, s retry.Summary) { summaries = append(summaries, s) }})
+	op, at := lives(v, life{minute, retry.After(errDown, 9*time.Second)}, life{0, errDown}, life{0, errDown})
+	e := wantReason(t, retry.Supervise(t.Context(), p, minute, op), retry.ReasonMaxElapsed)
+	if want := []time.Duration{0, 70 * time.Second, 71 * time.Second}; !slices.Equal(*at, want) {
+		t.Errorf("op was called at %v, want %v", *at, want)
+	}
+	const events = "start attempt(1) attemptDone(1) done(none) start wait(10s) attempt(1) attemptDone(1) wait(1s) attempt(2) attemptDone(2) done(max_elapsed)"
+	if log.String() != events {
+		t.Errorf("hooks saw %s, want %s", log, events)
+	}
+	pause := retry.Attempt{Name: "op", Start: epoch.Add(minute), Err: errDown, Class: retry.Throttled, Hint: 9 * time.Second, Delay: 10 * time.Second}
+	if log.waits[0] != pause {
+		t.Errorf("Wait got %+v, want %+v", log.waits[0], pause)
+	}
+	if a := log.begun[1]; a.Number != 1 || a.Start != epoch.Add(70*time.Second) || a.Elapsed != 10*time.Second {
+		t.Errorf("Attempt got %+v after the pause", a)
+	}
+	if want := []retry.Summary{
+		{Name: "op", Attempts: 1, Elapsed: minute},
+		{Name: "op", Attempts: 2, Elapsed: 11 * time.Second, Waited: 11 * time.Second, Reason: retry.ReasonMaxElapsed, Err: e},
+	}; !slices.Equal(summaries, want) {
+		t.Errorf("the runs came to %+v, want %+v", summaries, want)
+	}
+}
+
+// The budget's Begin comes after the pause: what waits does not call the dependency.
+func TestBudgetBeginsAfterThePauseOfSupervise(t *testing.T) {
+	p, v := virtual()
+	budget := &countingBudget{}
+	p.Budget = budget
+	var begun []int
+	p.Hooks.Start = func(ctx context.Context, _ retry.Policy) context.Context {
+		v.AfterFunc(time.Millisecond, func() { begun = append(begun, budget.begun) })
+		return ctx
+	}
+	op, _ := lives(v, life{minute, errDown})
+	if err := retry.Supervise(t.Context(), p, minute, op); err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{1, 1}; !slices.Equal(begun, want) || budget.begun != 2 {
+		t.Errorf("a millisecond after Start there were %v calls of Begin, %d in the end, want %v and 2", begun, budget.begun, want)
+	}
+}
+
+// Whatever ends the run that begins with a pause, before its first attempt, its Start
+// has a Done.
+func TestRunOfSuperviseThatEndsBeforeItsFirstAttempt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		edit   func(p *retry.Policy, cancel func())
+		want   string
+		waited time.Duration
+		panics bool
+	}{
+		"canceled in Start": {func(p *retry.Policy, cancel func()) {
+			p.Hooks.Start = second(func(ctx context.Context, _ retry.Policy) context.Context { cancel(); return ctx })
+		}, "start done(canceled)", 0, false},
+		"canceled in Wait": {func(p *retry.Policy, cancel func()) {
+			p.Hooks.Wait = func(context.Context, retry.Attempt) { cancel() }
+		}, "start wait(1s) done(canceled)", 0, false},
+		"a panic in Wait": {func(p *retry.Policy, _ func()) {
+			p.Hooks.Wait = func(context.Context, retry.Attempt) {
+				_ = p.Clock.Sleep(context.Background(), time.Millisecond)
+				panic("boom")
+			}
+		}, "start wait(1s) done(panic)", time.Millisecond, true},
+		"a panic in Start": {func(p *retry.Policy, _ func()) {
+			p.Hooks.Start = second(func(context.Context, retry.Policy) context.Context { panic("boom") })
+		}, "start done(panic)", 0, true},
+		"a panic in Begin": {func(p *retry.Policy, _ func()) {
+			p.Budget = &thatPanics{}
+		}, "start wait(1s) done(panic)", time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, v := virtual()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			tt.edit(&p, cancel)
+			log := record(&p)
+			op, at := lives(v, life{minute, errDown})
+			func() {
+				defer func() {
+					if panicked := recover() != nil; panicked != tt.panics {
+						t.Errorf("panicked: %v, want %v", panicked, tt.panics)
+					}
+				}()
+				_ = retry.Supervise(ctx, p, minute, op)
+			}()
+			if want := "start attempt(1) attemptDone(1) done(none) " + tt.want; log.String() != want {
+				t.Errorf("hooks saw %s, want %s", log, want)
+			}
+			if len(*at) != 1 || log.summary.Attempts != 0 || log.summary.Waited != tt.waited {
+				t.Errorf("%d calls, Done got %+v, want no attempts and %v of waits", len(*at), log.summary, tt.waited)
+			}
+		})
+	}
+}
+
+// second returns a Start hook that does nothing the first time.
+func second(start func(context.Context, retry.Policy) context.Context) func(context.Context, retry.Policy) context.Context {
+	calls := 0
+	return func(ctx context.Context, p retry.Policy) context.Context {
+		if calls++; calls == 1 {
+			return ctx
+		}
+		return start(ctx, p)
+	}
+}
+
+// thatPanics is a budget whose second Begin does.
+type thatPanics struct{ countingBudget }
+
+func (b *thatPanics) Begin() {
+	if b.countingBudget.Begin(); b.begun == 2 {
+		panic("boom")
 	}
 }
 

@@ -18,7 +18,9 @@ import (
 //	}
 //
 // An iteration that does not leave the loop counts as a Transient failure:
-// Policy.Classify is not asked. Policy.AttemptTimeout is not used. Each use of the
+// Policy.Classify is not called. The hooks see an error for it that is an
+// [ErrRejected] by errors.Is; but the budget is checked, since a failed call may be
+// why the loop goes on. Policy.AttemptTimeout is not used. Each use of the
 // sequence is a run of its own. Ticks panics if ctx is nil.
 func Ticks(ctx context.Context, p Policy) iter.Seq[int] {
 	if ctx == nil {
@@ -31,13 +33,23 @@ func Ticks(ctx context.Context, p Policy) iter.Seq[int] {
 		tick := func(context.Context) error {
 			n += min(1, math.MaxInt-n)
 			if yield(n) {
-				return ErrRejected
+				return errGoesOn
 			}
 			return nil
 		}
 		_ = watched(ctx, &p, 0, tick).finish(&p, tick)
 	}
 }
+
+// errGoesOn is the error of an iteration that did not leave the loop. A run that
+// polls says that its dependency has answered; here nobody knows, and so this is not
+// ErrRejected itself.
+var errGoesOn error = goesOn{}
+
+type goesOn struct{}
+
+func (goesOn) Error() string        { return ErrRejected.Error() }
+func (goesOn) Is(target error) bool { return target == ErrRejected }
 
 // Ticker sends the time at which each attempt is due, as [Ticks] does: for loops
 // that select. No tick is dropped: one that is not received delays the next ones.
@@ -72,7 +84,7 @@ func NewTicker(ctx context.Context, p Policy) *Ticker {
 			case c <- p.clock().Now():
 			case <-whole.Done():
 			}
-			return ErrRejected
+			return errGoesOn
 		}
 		_ = watched(ctx, &p, 0, tick).finish(&p, tick)
 	}()

@@ -2,6 +2,7 @@ package retry_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -60,6 +61,34 @@ func TestBreakIsTheSuccessOfTicks(t *testing.T) {
 	}
 	if want := (countingBudget{begun: 1, asked: 1, ended: 1, retried: retry.Transient, ok: true}); *budget != want {
 		t.Errorf("the budget saw %+v, want %+v", *budget, want)
+	}
+}
+
+// A loop goes on for reasons that nobody knows here: a failed call may be one. So the
+// budget is checked, though the error that hooks see is an ErrRejected.
+func TestTicksAndTickerCheckTheBudget(t *testing.T) {
+	for _, by := range []string{"Ticks", "Ticker"} {
+		budget := &asked{}
+		p, _ := virtual()
+		p.MaxAttempts, p.Budget = 3, budget
+		log := record(&p)
+		if by == "Ticks" {
+			for range retry.Ticks(t.Context(), p) {
+			}
+		} else {
+			ticker := retry.NewTicker(t.Context(), p)
+			for range ticker.C {
+			}
+			ticker.Stop()
+		}
+		if want := []string{"1 transient", "2 transient"}; !slices.Equal(budget.questions, want) || budget.retried != retry.Transient {
+			t.Errorf("%s: the budget saw %q and at the end %v, want %q and transient", by, budget.questions, budget.retried, want)
+		}
+		for _, a := range log.attempts {
+			if !errors.Is(a.Err, retry.ErrRejected) || a.Err == retry.ErrRejected || a.Class != retry.Transient {
+				t.Errorf("%s: AttemptDone got %#v, %v, want what is an ErrRejected, but not that value", by, a.Err, a.Class)
+			}
+		}
 	}
 }
 

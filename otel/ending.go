@@ -50,6 +50,8 @@ func rejected(err error) bool {
 				return true
 			}
 		}
+	case interface{ Is(error) bool }: // an iteration of Ticks
+		return e.Is(retry.ErrRejected)
 	}
 	return false
 }

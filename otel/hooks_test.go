@@ -276,6 +276,16 @@ func TestAPollIsNoOutage(t *testing.T) {
 	}
 }
 
+func TestAnIterationOfTicksIsNoError(t *testing.T) {
+	v := view(t, retry.Policy{MaxAttempts: 2}, otelretry.WithEvents(false), otelretry.WithWaits(false))
+	for range retry.Ticks(t.Context(), v.h.Policy) {
+	}
+	v.wantSpans(`
+		retry 0s-100ms max_attempts=2 attempts=2 outcome=failure_after_retry reason=max_attempts error.type=retry.max_attempts waited=0.1 Error "max_attempts: retry: value not accepted"
+		  attempt 1 0s-0s attempt=1 class=transient
+		  attempt 2 100ms-100ms attempt=2 class=transient`)
+}
+
 // A mark says more: what is stopped is an error, also with a value that was refused.
 func TestAPollThatIsStoppedIsAnError(t *testing.T) {
 	v := view(t, retry.Policy{}, otelretry.WithEvents(false))
