@@ -13,7 +13,7 @@ dashboard:
 	go run ./dashboards >dashboards/grafana.new
 	mv dashboards/grafana.new dashboards/grafana.json
 
-# 25 minutes of fuzzing; what it finds lands in testdata.
+# 28 minutes of fuzzing; what it finds lands in testdata.
 fuzz:
 	go test -run '^$$' -fuzz FuzzBackoffs -fuzztime 3m .
 	go test -run '^$$' -fuzz FuzzBudgets -fuzztime 3m .
@@ -23,6 +23,8 @@ fuzz:
 	go test -run '^$$' -fuzz FuzzParseRetryAfter -fuzztime 3m ./retryhttp
 	go test -run '^$$' -fuzz FuzzClassify -fuzztime 1m ./retrysql
 	go test -run '^$$' -fuzz FuzzEstimate -fuzztime 1m ./internal/hedging
+	go test -run '^$$' -fuzz FuzzReplacements -fuzztime 1m ./internal/errtext
+	go test -run '^$$' -fuzz FuzzSecrets -fuzztime 2m ./internal/errtext
 	go test -run '^$$' -fuzz FuzzDownload -fuzztime 1m ./retryhttp
 	go test -run '^$$' -fuzz FuzzPushback -fuzztime 1m ./retrygrpc
 	go test -run '^$$' -fuzz FuzzThrottle -fuzztime 1m ./retrygrpc

@@ -1,0 +1,169 @@
+package errtext
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/goretry/retry"
+)
+
+const (
+	// most is how many errors a tree may have. Of a larger one only the type is
+	// shown.
+	most = 1000
+
+	// looks is how many inner runs a description looks into. Of others it has the
+	// reason.
+	looks = 16
+)
+
+// Of returns what may be told of err, "" if err is nil.
+//
+// A [*url.Error] anywhere in its tree has its URL shown without userinfo, query and
+// fragment, wherever that URL stands in the text, and so has every other URL in the
+// text, which is what follows "://". An inner run is described as OfRun does it.
+// If more than 1 000 errors are in the tree, or if a method of one panics, the text
+// is the type of err.
+func Of(err error) (text string) {
+	if err == nil {
+		return ""
+	}
+	defer func() {
+		if recover() != nil {
+			text = fmt.Sprintf("%T: a method of it panics", err)
+		}
+	}()
+	d := description{looks: looks}
+	return withoutSecrets(d.of(err))
+}
+
+// OfRun is Of for the error of a run: its reason, and what its last attempt failed
+// with. So texts of the same kind are equal: they have no times and no counts. An
+// err that is no [*retry.Error] adds nothing to the reason.
+func OfRun(reason retry.Reason, err error) string {
+	if e, ok := err.(*retry.Error); ok {
+		if told := toldOf(e); told != nil {
+			return reason.String() + ": " + Of(told)
+		}
+	}
+	return reason.String()
+}
+
+// Failed reports whether an attempt failed; ctx is the attempt's, as AttemptDone
+// gets it. Two kinds of errors are no failures of what was called: a value that
+// Until did not accept, for a poll is no outage, and what an attempt returned
+// because the caller had canceled it.
+func Failed(ctx context.Context, a retry.Attempt) bool {
+	switch {
+	case a.Err == nil:
+		return false
+	case a.Class != retry.Permanent && rejected(a.Err):
+		return false
+	case a.Class == retry.Unknown && !panicked(a.Err):
+		err := ctx.Err()
+		return err == nil || errors.Is(err, context.DeadlineExceeded)
+	}
+	return true
+}
+
+// toldOf returns what the description of a run tells beside its reason, or nil.
+func toldOf(e *retry.Error) error {
+	if last := e.Last(); last != nil {
+		return last
+	}
+	if e != nil && e.Attempts == 0 {
+		return e.Cause
+	}
+	return nil
+}
+
+// rejected reports whether ErrRejected is in the tree of err, but not in an inner
+// run.
+func rejected(err error) (yes bool) {
+	if err == retry.ErrRejected { // a poll asks nothing more
+		return true
+	}
+	defer func() {
+		if recover() != nil {
+			yes = false
+		}
+	}()
+	return !large(err) && holdsRejected(err)
+}
+
+func holdsRejected(err error) bool {
+	if err == retry.ErrRejected {
+		return true
+	}
+	if _, ok := err.(*retry.Error); ok {
+		return false
+	}
+	found := false
+	below(err, func(err error) { found = found || holdsRejected(err) })
+	return found
+}
+
+// panicked reports whether err stands for an attempt that did not return.
+func panicked(err error) (yes bool) {
+	defer func() {
+		if recover() != nil {
+			yes = false
+		}
+	}()
+	e, ok := err.(interface{ ErrorType() string })
+	return ok && e.ErrorType() == panicType
+}
+
+var panicType = (&retry.Error{Reason: retry.ReasonPanic}).ErrorType()
+
+// below calls visit for what err wraps, and reports whether it wraps anything. Of an
+// inner run that is what its text tells of. A nil pointer wraps nothing.
+func below(err error, visit func(error)) (any bool) {
+	if isNil(err) {
+		return false
+	}
+	switch e := err.(type) {
+	case *retry.Error:
+		for _, err := range [...]error{e.Last(), e.Cause} {
+			if err != nil {
+				any = true
+				visit(err)
+			}
+		}
+	case interface{ Unwrap() error }:
+		if err := e.Unwrap(); err != nil {
+			any = true
+			visit(err)
+		}
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			if err != nil {
+				any = true
+				visit(err)
+			}
+		}
+	}
+	return any
+}
+
+func isNil(err error) bool {
+	v := reflect.ValueOf(err)
+	return v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// large reports whether more than most errors are in the tree of err. An error that
+// is there twice counts twice.
+func large(err error) bool {
+	left := most
+	count(err, &left)
+	return left < 0
+}
+
+func count(err error, left *int) {
+	if *left--; *left < 0 {
+		return
+	}
+	below(err, func(err error) { count(err, left) })
+}

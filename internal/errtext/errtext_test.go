@@ -1,0 +1,511 @@
+package errtext_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/errtext"
+)
+
+var errDown = errors.New("connection refused")
+
+// hiding is an error that shows others only through As, as some joined ones do.
+type hiding struct{ errs []error }
+
+func (h hiding) Error() string { return errors.Join(h.errs...).Error() }
+func (h hiding) As(target any) bool {
+	return errors.As(errors.Join(h.errs...), target)
+}
+
+// opaque has a text of its own.
+type opaque struct{ error }
+
+func (o opaque) Error() string { return "opaque: " + o.error.Error() }
+func (o opaque) Unwrap() error { return o.error }
+
+// inner returns the error of a run that op's errors have ended.
+func inner(t *testing.T, op func(context.Context) error) error {
+	t.Helper()
+	return retry.Run(t.Context(), retry.Policy{Name: "inner", MaxAttempts: 2, Backoff: retry.Constant(0)}, op)
+}
+
+func TestURLsAreShownWithoutSecrets(t *testing.T) {
+	get := func(raw string) error { return &url.Error{Op: "Get", URL: raw, Err: errDown} }
+	parse := func(raw string) error {
+		_, err := url.Parse(raw)
+		if err == nil {
+			t.Fatalf("%q is a URL", raw)
+		}
+		return err
+	}
+	run := inner(t, func(ctx context.Context) error { return get("http://u:secret@host/a?token=secret") })
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{get("http://host/a/b"), `Get "http://host/a/b": connection refused`},
+		{get("http://host/a?token=secret#secret"), `Get "http://host/a": connection refused`},
+		{get("http://user:secret@host:80/@a?x=@secret"), `Get "http://host:80/@a": connection refused`},
+		{get("//secret@host/a?"), `Get "//host/a": connection refused`},
+		{get("http://host/?secret=\"\n\xff"), `Get "http://host/": connection refused`}, // what the error's text quotes
+		{get("http:user:secret@host/a?secret"), `Get "host/a": connection refused`},     // opaque: no userinfo to a parser
+		{get("http://user:sec%zzret@host/a?secret"), `Get "http://host/a": connection refused`},
+		{get("http://us?er:secret@host/a"), `Get "http://us": connection refused`}, // the query begins in the name
+		{get("u:secret@x://user%zz@host?secret"), `Get "host": connection refused`},
+		{get("http://%zz?secret@secret"), `Get "http://": connection refused`}, // @ after the ?: nothing is safe
+		{parse("http://user:sec/ret@host/a?secret"), `parse "http://host/a": invalid port "…" after host`},
+		{fmt.Errorf("a: %w", get("http://host/?secret")), `a: Get "http://host/": connection refused`},
+		{opaque{get("http://host/?secret")}, `opaque: Get "http://host/": connection refused`},
+		{errors.Join(errDown, get("http://host/?secret=1"), get("http://host/?secret")), "connection refused\n" +
+			`Get "http://host/": connection refused` + "\n" + `Get "http://host/": connection refused`},
+		{fmt.Errorf("a: %w", hiding{[]error{get("http://host/?secret")}}), `a: Get "http://host/": connection refused`},
+		{fmt.Errorf("redirected from http://host/?secret: %w", get("http://host/?secret")), `redirected from http://host/: Get "http://host/": connection refused`},
+		{run, `max_attempts: Get "http://host/a": connection refused`},
+		{get("http://host/?secret\xff" + strings.Repeat("secret", 1<<10)), `Get "http://host/": connection refused`},
+		{&url.Error{Op: "Get", URL: "http://u:secret@host/b?secret", Err: fmt.Errorf("client: %w", run)},
+			`Get "http://host/b": client: max_attempts: Get "http://host/a": connection refused`},
+		{fmt.Errorf("a: %w", hiding{[]error{run}}), `a: max_attempts: Get "http://host/a": connection refused`},
+		// What only a run's last error names: where an outer text repeats it, and where
+		// it is no URL to a reader of texts.
+		{fmt.Errorf("/a b?token=secret: %w", inner(t, func(context.Context) error { return get("/a b?token=secret") })),
+			`/a%20b: max_attempts: Get "/a%20b": connection refused`},
+		{get("http://host/a b?secret 1"), `Get "http://host/a%20b": connection refused`},
+		{get("http://proxy/http://u:secret@host/"), `Get "http://proxy/http://host/": connection refused`},
+	} {
+		got := errtext.Of(tt.err)
+		if got != tt.want || strings.Contains(got, "secret") {
+			t.Errorf("Of:   %q\nwant  %q", got, tt.want)
+		}
+		of := &retry.Error{Reason: retry.ReasonBudget, Attempts: 1, Errs: []error{errors.New("first"), tt.err}}
+		if got, want := errtext.OfRun(retry.ReasonBudget, of), "budget: "+tt.want; got != want {
+			t.Errorf("OfRun: %q\nwant   %q", got, want)
+		}
+	}
+}
+
+func TestTextsAreShownWithoutSecrets(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"", ""},
+		{"user:pw@tcp(host)/db?x#y", "user:pw@tcp(host)/db?x#y"}, // no URL
+		{"dial postgres://user:secret@host/db?sslmode=secret failed", "dial postgres://host/db failed"},
+		{"a://h#secret\tb://h?secret\u00a0c://secret@h", "a://h\tb://h\u00a0c://h"},
+		{"x://u:secret@sec@h:80/a@b", "x://h:80/a@b"},
+		{"x://u@y://u:secret@h", "x://y://h"},
+		{"x://u:secret@h, https://u:secret@h.", "x://h, https://h."},
+		{"mongodb://u:secret@a:1,b:2/db", "mongodb://a:1,b:2/db"},
+		{"nats://u:secret@a:1,nats://u:secret@b:2", "nats://a:1,nats://b:2"},
+		{`Get "http://h?secret": EOF`, `Get "http://h EOF`},
+		{"://secret@h", "://h"},
+		{"://", "://"},
+		{"http://h://?://secret", "http://h://"},
+		// Half a URL.
+		{"http://user:secret", "http://…"},
+		{"http://user:1secret", "http://…"},
+		{"http://u:sec/ret@host/a b", "http://… b"},
+		{"http://u:sec/ret", "http://…"},
+		{"http://u:s:1234", "http://…"},
+		{"http://u:123456", "http://…"},
+		{"http://[::1secret", "http://…"},
+		{"http://[::1]secret", "http://…"},
+		{"http://user:#secret", "http://user:"},
+		{"http://user:secret://host", "http://…"},
+		// Hosts and what may follow them in a text.
+		{"http://h: refused", "http://h: refused"},
+		{"http://h:80: refused", "http://h:80: refused"},
+		{`"http://h:80": refused`, `"http://h:80": refused`},
+		{"(http://h:80), http://[::1]:80/a, http://[::1]: no", "(http://h:80), http://[::1]:80/a, http://[::1]: no"},
+		{"unix:///run/x.sock:1", "unix:///run/x.sock:1"},
+	} {
+		if got := errtext.Of(errors.New(tt.text)); got != tt.want {
+			t.Errorf("Of(%q) = %q, want %q", tt.text, got, tt.want)
+		}
+	}
+	long := strings.Repeat("x", 1<<20)
+	if got, want := errtext.Of(fmt.Errorf("%s http://u:secret@h/?secret", long)), long+" http://h/"; got != want {
+		t.Error("a long text is not shown whole")
+	}
+}
+
+// Texts of the same kind are the same text, so that they can be grouped.
+func TestRunsAreDescribedByReasonAndLastError(t *testing.T) {
+	deadline, cancel := context.WithTimeoutCause(t.Context(), 0, errors.New("too late"))
+	defer cancel()
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{nil, "budget"},
+		{(*retry.Error)(nil), "budget"},
+		{errDown, "budget"}, // not of a run
+		{&retry.Error{}, "budget"},
+		{&retry.Error{Attempts: 3, Errs: []error{errDown, context.Canceled}}, "budget: context canceled"},
+		{&retry.Error{Attempts: 3, Cause: errDown}, "budget"}, // the cause of no attempt's error
+		{&retry.Error{Cause: errDown}, "budget: connection refused"},
+		{&retry.Error{Errs: []error{errDown}, Cause: context.Canceled}, "budget: connection refused"},
+		{&retry.Error{Errs: []error{retry.Run(deadline, retry.Policy{}, succeed)}}, "budget: deadline: too late"},
+	} {
+		if got := errtext.OfRun(retry.ReasonBudget, tt.err); got != tt.want {
+			t.Errorf("OfRun(%v) = %q, want %q", tt.err, got, tt.want)
+		}
+	}
+	twice := inner(t, func(context.Context) error { return errDown })
+	err := fmt.Errorf("%w and %w", twice, fmt.Errorf("load: %w", twice))
+	if got, want := errtext.Of(err), "max_attempts: connection refused and load: max_attempts: connection refused"; got != want {
+		t.Errorf("Of = %q, want %q", got, want)
+	}
+	if got, want := errtext.Of(inner(t, func(context.Context) error { return err })), "max_attempts: "+errtext.Of(err); got != want {
+		t.Errorf("Of = %q, want %q", got, want)
+	}
+}
+
+func succeed(context.Context) error { return nil }
+
+// counted counts the calls of its methods, and hides nothing but has an As that
+// looks through what it wraps.
+type counted struct {
+	error
+	calls *int
+}
+
+func (c counted) Error() string { *c.calls++; return "counted: " + c.error.Error() }
+func (c counted) Unwrap() error { *c.calls++; return c.error }
+func (c counted) As(target any) bool {
+	*c.calls++
+	return errors.As(c.error, target)
+}
+
+func TestNestedRuns(t *testing.T) {
+	var calls int
+	nested := func(depth int) error {
+		var err error = errDown
+		for range depth {
+			err = counted{&retry.Error{Reason: retry.ReasonBudget, Attempts: 2, Errs: []error{errDown, err}}, &calls}
+		}
+		return err
+	}
+	for depth := range 16 {
+		want := strings.Repeat("counted: budget: ", depth) + "connection refused"
+		if got := errtext.Of(nested(depth)); got != want {
+			t.Fatalf("%d runs: %q, want %q", depth, got, want)
+		}
+	}
+	want := strings.Repeat("counted: budget: ", 16) + "counted: budget"
+	for _, depth := range []int{17, 100} {
+		if got := errtext.Of(nested(depth)); got != want {
+			t.Errorf("%d runs: %q, want %q", depth, got, want)
+		}
+	}
+	called := func(depth int) int {
+		calls = 0
+		errtext.Of(nested(depth))
+		return calls
+	}
+	for depth := 1; depth <= 64; depth *= 2 {
+		if once, twice := called(depth), called(2*depth); twice > 5*once {
+			t.Errorf("%d calls of methods for %d runs, %d for %d", once, depth, twice, 2*depth)
+		}
+	}
+
+	var joined []error
+	for range 20 {
+		joined = append(joined, &retry.Error{Reason: retry.ReasonBudget, Attempts: 1, Errs: []error{errDown}})
+	}
+	want = strings.Repeat("budget: connection refused\n", 16) + "budget\nbudget\nbudget\nbudget"
+	for i := range joined { // else their texts are equal, and the first one's description is that of all
+		joined[i].(*retry.Error).Name = fmt.Sprintf("run%02d", i)
+	}
+	if got := errtext.Of(errors.Join(joined...)); got != want {
+		t.Errorf("20 joined runs: %q, want %q", got, want)
+	}
+}
+
+// cyclic shows a run by As that it is itself an error of.
+type cyclic struct{ run *retry.Error }
+
+func (c *cyclic) Error() string { return "cyclic" }
+func (c *cyclic) As(target any) bool {
+	e, ok := target.(**retry.Error)
+	if ok {
+		*e = c.run
+	}
+	return ok
+}
+
+func TestLargeTreesAreShownByTheirType(t *testing.T) {
+	chain := func(n int, err error) error {
+		for range n - 1 {
+			err = opaque{err}
+		}
+		return err
+	}
+	if got, want := errtext.Of(chain(1000, errDown)), strings.Repeat("opaque: ", 999)+"connection refused"; got != want {
+		t.Errorf("1 000 errors: %q", got)
+	}
+	const want = "errtext_test.opaque"
+	if got := errtext.Of(chain(1001, errDown)); got != want {
+		t.Errorf("1 001 errors: %q, want %q", got, want)
+	}
+	if got := errtext.Of(chain(1e5, errDown)); got != want {
+		t.Errorf("100 000 errors: %q, want %q", got, want)
+	}
+	doubled := errDown // 2^60 ways through 60 errors: their text would never end
+	for range 60 {
+		doubled = joined{doubled, doubled}
+	}
+	if got, want := errtext.Of(opaque{doubled}), "errtext_test.opaque"; got != want {
+		t.Errorf("many ways: %q, want %q", got, want)
+	}
+	if got, want := errtext.OfRun(retry.ReasonBudget, &retry.Error{Errs: []error{doubled}}), "budget: errtext_test.joined"; got != want {
+		t.Errorf("many ways: %q, want %q", got, want)
+	}
+	if errtext.Failed(t.Context(), retry.Attempt{Err: doubled, Class: retry.Transient}) != true {
+		t.Error("what cannot be looked through is no failure")
+	}
+	c := &cyclic{&retry.Error{Reason: retry.ReasonBudget, Attempts: 1}}
+	c.run.Errs = []error{c}
+	if got := errtext.Of(c); got != "cyclic" {
+		t.Errorf("cyclic: %q", got)
+	}
+	self := &looped{}
+	if got, want := errtext.Of(self), "*errtext_test.looped"; got != want {
+		t.Errorf("a loop: %q, want %q", got, want)
+	}
+}
+
+// joined and looped have texts that never end.
+type joined []error
+
+func (j joined) Error() string   { return errors.Join(j...).Error() }
+func (j joined) Unwrap() []error { return j }
+
+type looped struct{}
+
+func (l *looped) Error() string { return l.Error() }
+func (l *looped) Unwrap() error { return l }
+
+// A text and what is looked for in it may be chosen by an attacker, so that they
+// nearly fit at each byte. By trying them one after the other this takes minutes.
+func TestTimeDoesNotDependOnTheTexts(t *testing.T) {
+	secret := strings.Repeat("h", 1<<20) + "?secret"
+	took := func(text string) time.Duration {
+		best := time.Duration(1<<63 - 1)
+		for range 3 {
+			begin := time.Now()
+			got := errtext.Of(fmt.Errorf("%s: %w", text, &url.Error{Op: "Get", URL: secret, Err: errDown}))
+			best = min(best, time.Since(begin))
+			if strings.Contains(got, "secret") || !strings.HasPrefix(got, text[:100]) {
+				t.Fatalf("shown: %.100q", got)
+			}
+		}
+		return best
+	}
+	easy, hard := took(strings.Repeat("x", 1<<20)), took(strings.Repeat("h", 1<<20))
+	if hard > 20*easy+time.Second {
+		t.Errorf("%v, and %v for a text that nearly fits", easy, hard)
+	}
+	var many []error
+	for i := range 900 {
+		many = append(many, &url.Error{Op: "Get", URL: fmt.Sprintf("/%d%s?secret", i, strings.Repeat("h", 1<<10)), Err: errDown})
+	}
+	if got, want := errtext.Of(errors.Join(many...)), "*errors.joinError"; got != want {
+		t.Errorf("900 URLs of 1 KiB: %.200q, want %q", got, want)
+	}
+	if got := errtext.Of(errors.Join(many[:200]...)); strings.Contains(got, "secret") || !strings.HasPrefix(got, `Get "/0hhh`) {
+		t.Errorf("200 URLs of 1 KiB: %.200q", got)
+	}
+}
+
+// broken panics in each of its methods.
+type broken struct{}
+
+func (*broken) Error() string     { panic("Error") }
+func (*broken) Unwrap() error     { panic("Unwrap") }
+func (*broken) As(any) bool       { panic("As") }
+func (*broken) Is(error) bool     { panic("Is") }
+func (*broken) ErrorType() string { panic("ErrorType") }
+
+// lost panics in Error alone.
+type lost struct{ error }
+
+func (lost) Error() string { panic("Error") }
+
+// strict needs a receiver.
+type strict struct{ text string }
+
+func (s *strict) Error() string     { return s.text }
+func (s *strict) Unwrap() error     { return errors.New(s.text) }
+func (s *strict) As(any) bool       { return s.text != "" }
+func (s *strict) ErrorType() string { return s.text }
+
+func TestPanicsAndNilPointers(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""},
+		{&broken{}, "*errtext_test.broken: a method of it panics"},
+		{lost{errDown}, "errtext_test.lost: a method of it panics"},
+		{fmt.Errorf("a: %w", lost{errDown}), "a: %!v(PANIC=Error method: Error)"},
+		{opaque{&broken{}}, "errtext_test.opaque: a method of it panics"},
+		{(*strict)(nil), "*errtext_test.strict: a method of it panics"},
+		{fmt.Errorf("a: %w", (*strict)(nil)), "a: <nil>"},
+		{errors.Join(errDown, (*strict)(nil)), "*errors.joinError: a method of it panics"},
+		{(*url.Error)(nil), "*url.Error: a method of it panics"},
+		{fmt.Errorf("a: %w", (*url.Error)(nil)), "a: <nil>"},
+		{(*retry.Error)(nil), "retry: nil *Error"},
+		{errors.Join(errDown, (*retry.Error)(nil)), "connection refused\nretry: nil *Error"},
+		{&url.Error{Op: "Get", URL: "http://h?secret"}, `Get "http://h": %!s(<nil>)`},
+		{&retry.Error{Reason: retry.ReasonBudget, Attempts: 1, Errs: []error{(*strict)(nil)}}, "*retry.Error: a method of it panics"},
+	} {
+		if got := errtext.Of(tt.err); got != tt.want {
+			t.Errorf("Of(%T) = %q, want %q", tt.err, got, tt.want)
+		}
+		if tt.err == nil {
+			continue
+		}
+		canceled, cancel := context.WithCancel(t.Context())
+		cancel()
+		if !errtext.Failed(t.Context(), retry.Attempt{Err: tt.err}) || errtext.Failed(canceled, retry.Attempt{Err: tt.err}) {
+			t.Errorf("%T: Failed depends on its methods", tt.err)
+		}
+	}
+}
+
+func TestFailed(t *testing.T) {
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	expired, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	run := func(err error) error { return &retry.Error{Attempts: 1, Errs: []error{err}} }
+	for _, tt := range []struct {
+		name  string
+		ctx   context.Context
+		err   error
+		class retry.Class
+		want  bool
+	}{
+		{"a success", t.Context(), nil, retry.Unknown, false},
+		{"an error", t.Context(), errDown, retry.Transient, true},
+		{"a permanent error", t.Context(), errDown, retry.Permanent, true},
+		{"a value not accepted", t.Context(), retry.ErrRejected, retry.Transient, false},
+		{"with a hint", t.Context(), retry.After(retry.ErrRejected, time.Second), retry.Throttled, false},
+		{"wrapped", t.Context(), fmt.Errorf("poll: %w", retry.After(retry.ErrRejected, 0)), retry.Throttled, false},
+		{"joined", t.Context(), errors.Join(errDown, retry.ErrRejected), retry.Transient, false},
+		{"stopped", t.Context(), retry.Stop(retry.ErrRejected), retry.Permanent, true},
+		{"of an inner run", t.Context(), fmt.Errorf("load: %w", run(retry.ErrRejected)), retry.Transient, true},
+		{"canceled meanwhile", canceled, retry.ErrRejected, retry.Unknown, false},
+		{"at the deadline", expired, retry.ErrRejected, retry.Unknown, false},
+		{"the caller's cancel", canceled, errDown, retry.Unknown, false},
+		{"the caller's deadline", expired, errDown, retry.Unknown, true},
+		{"a cancel after the error", canceled, errDown, retry.Transient, true},
+	} {
+		if got := errtext.Failed(tt.ctx, retry.Attempt{Err: tt.err, Class: tt.class}); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+
+	// A panic of op, as hooks see it, also after a cancel.
+	ctx, cancel := context.WithCancel(t.Context())
+	var got []bool
+	p := retry.Policy{Hooks: retry.Hooks{AttemptDone: func(ctx context.Context, a retry.Attempt) {
+		got = append(got, errtext.Failed(ctx, a))
+	}}}
+	func() {
+		defer func() { _ = recover() }()
+		_ = retry.Run(ctx, p, func(context.Context) error { cancel(); panic("op") })
+	}()
+	if len(got) != 1 || !got[0] {
+		t.Errorf("a panic: failed %v, want true", got)
+	}
+}
+
+func TestClip(t *testing.T) {
+	for _, tt := range []struct {
+		s    string
+		most int
+		want string
+	}{
+		{"", 4, ""}, {"four", 4, "four"}, {"fives", 4, "five"}, {"abé", 3, "ab"}, {"aé", 3, "aé"}, {"a€", 3, "a"},
+		{"\xff", 4, "\uFFFD"}, {"ab\xff", 4, "ab"}, {"\x80\x80\x80\x80\x80\x80", 4, ""}, {"a\nb", 4, "a\nb"},
+	} {
+		if got := errtext.Clip(tt.s, tt.most); got != tt.want {
+			t.Errorf("Clip(%q, %d) = %q, want %q", tt.s, tt.most, got, tt.want)
+		}
+	}
+}
+
+func TestLine(t *testing.T) {
+	for _, tt := range []struct {
+		s    string
+		most int
+		want string
+	}{
+		{"", 4, ""}, {"four", 4, "four"}, {"fives", 4, "f…"}, {"éé", 4, "éé"}, {"ééé", 4, "…"}, {"ééé", 5, "é…"}, {"€€", 5, "…"},
+		{"a\nb\r\nc\rd", 9, "a b c d"}, {"a\tb\vc\fd\u0085e\u2028f\u2029g", 20, "a b c d e f g"}, {"\n\r", 2, "  "},
+		{"\x00\x1b[31m\x7f\u009b", 40, "\uFFFD\uFFFD[31m\uFFFD\uFFFD"},
+		{"a\u202eb\u2066\u200f\u061cc", 40, "a\uFFFDb\uFFFD\uFFFD\uFFFDc"},
+		{"a\xff\xfeb", 40, "a\uFFFD\uFFFDb"}, {"\x00\x00", 5, "…"}, {"\x00\x00", 6, "\uFFFD\uFFFD"},
+	} {
+		if got := errtext.Line(tt.s, tt.most); got != tt.want {
+			t.Errorf("Line(%q, %d) = %q, want %q", tt.s, tt.most, got, tt.want)
+		}
+	}
+}
+
+// What is kept of a text must not keep the text.
+func TestNothingLargerIsKept(t *testing.T) {
+	for name, cut := range map[string]func(string) string{
+		"Clip":               func(s string) string { return errtext.Clip(s, 8) },
+		"Line":               func(s string) string { return errtext.Line(s, 8) },
+		"a part within Clip": func(s string) string { return errtext.Clip(s[:4], 8) },
+		"a part within Line": func(s string) string { return errtext.Line(s[:4], 8) },
+	} {
+		freed := make(chan bool)
+		large := make([]byte, 1<<20)
+		kept := cut(part(large))
+		runtime.AddCleanup(&large[0], func(c chan bool) { close(c) }, freed)
+		large = nil
+		for range 10 {
+			runtime.GC()
+			select {
+			case <-freed:
+			case <-time.After(2 * time.Second):
+				continue
+			}
+			break
+		}
+		select {
+		case <-freed:
+		default:
+			t.Errorf("%s: %d bytes keep 1 MiB", name, len(kept))
+		}
+		runtime.KeepAlive(kept)
+	}
+}
+
+// part returns the text that b holds, without a copy.
+func part(b []byte) string { return unsafe.String(&b[0], len(b)) }
+
+func TestPlainErrorsCostNoAllocation(t *testing.T) {
+	wrapped := fmt.Errorf("load: %w", errDown)
+	a := retry.Attempt{Err: wrapped, Class: retry.Transient}
+	for name, f := range map[string]func(){
+		"Of":     func() { errtext.Of(wrapped) },
+		"Failed": func() { errtext.Failed(context.Background(), a) },
+	} {
+		if got := testing.AllocsPerRun(100, f); got != 0 {
+			t.Errorf("%s: %v allocations, want 0", name, got)
+		}
+	}
+	if got := testing.AllocsPerRun(100, func() { errtext.Line("connection refused", 256) }); got != 1 {
+		t.Errorf("Line: %v allocations, want 1", got)
+	}
+}

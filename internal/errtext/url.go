@@ -1,0 +1,102 @@
+package errtext
+
+import (
+	"net/url"
+	"strings"
+	"unicode"
+)
+
+// public returns a URL without its userinfo, query and fragment, and whether it
+// could be parsed. Of one that could not, what precedes an @ and what follows a ?
+// or a # is cut, whatever it is.
+func public(raw string) (shown string, parsed bool) {
+	if u, err := url.Parse(raw); err == nil && u.Opaque == "" {
+		u.User, u.RawQuery, u.ForceQuery, u.Fragment, u.RawFragment = nil, "", false, "", ""
+		return u.String(), true
+	}
+	scheme, rest, ok := strings.Cut(raw, "://")
+	if !ok || strings.ContainsAny(scheme, ":@?#") {
+		return within(raw), false
+	}
+	return scheme + "://" + within(rest), false
+}
+
+func within(s string) string {
+	from, to := strings.LastIndex(s, "@")+1, strings.IndexAny(s, "?#")
+	if to < 0 {
+		to = len(s)
+	}
+	return s[min(from, to):to]
+}
+
+// separator is what a URL in a text is known by.
+const separator = "://"
+
+// withoutSecrets returns s without what follows a separator and is userinfo, or
+// begins with ? or #. White space ends a URL.
+func withoutSecrets(s string) string {
+	if !strings.Contains(s, separator) {
+		return s
+	}
+	var b strings.Builder
+	for s != "" {
+		word := s
+		if i := strings.IndexFunc(s, unicode.IsSpace); i >= 0 {
+			word = s[:i]
+		}
+		writePublic(&b, word)
+		s = s[len(word):]
+		rest := strings.TrimLeftFunc(s, unicode.IsSpace)
+		b.WriteString(s[:len(s)-len(rest)])
+		s = rest
+	}
+	return b.String()
+}
+
+// writePublic writes a word without the secrets of its URLs. A URL may hold others.
+func writePublic(b *strings.Builder, word string) {
+	before, rest, ok := strings.Cut(word, separator)
+	b.WriteString(before)
+	if i := strings.IndexAny(rest, "?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	for ok {
+		var piece string
+		piece, rest, ok = strings.Cut(rest, separator)
+		authority, path := piece, ""
+		if i := strings.IndexByte(piece, '/'); i >= 0 {
+			authority, path = piece[:i], piece[i:]
+		}
+		authority = authority[strings.LastIndexByte(authority, '@')+1:]
+		b.WriteString(separator)
+		if !hosts(authority) {
+			b.WriteString("…")
+			return
+		}
+		b.WriteString(authority)
+		b.WriteString(path)
+	}
+}
+
+// hosts reports whether s, which has no userinfo that ends with an @, is a list of
+// hosts, each with a port or none. Else it may be the half of a URL, which ends
+// within a password, or a password with a / in it. Marks that end a word in a text
+// do not matter.
+func hosts(s string) bool {
+	for host := range strings.SplitSeq(s, ",") {
+		if address, ok := strings.CutPrefix(host, "["); ok { // IPv6
+			if _, host, ok = strings.Cut(address, "]"); !ok {
+				return false
+			}
+		} else if i := strings.IndexByte(host, ':'); i >= 0 {
+			host = host[i:]
+		} else {
+			continue
+		}
+		host = strings.TrimRight(host, "\"'`.;:!)]}>")
+		if port, ok := strings.CutPrefix(host, ":"); host != "" && (!ok || len(port) > 5 || strings.Trim(port, "0123456789") != "") {
+			return false
+		}
+	}
+	return true
+}
