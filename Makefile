@@ -13,7 +13,7 @@ dashboard:
 	go run ./dashboards >dashboards/grafana.new
 	mv dashboards/grafana.new dashboards/grafana.json
 
-# 28 minutes of fuzzing; what it finds lands in testdata.
+# 30 minutes of fuzzing; what it finds lands in testdata.
 fuzz:
 	go test -run '^$$' -fuzz FuzzBackoffs -fuzztime 3m .
 	go test -run '^$$' -fuzz FuzzBudgets -fuzztime 3m .
@@ -21,6 +21,7 @@ fuzz:
 	go test -run '^$$' -fuzz FuzzAfter -fuzztime 1m ./retryqueue
 	go test -run '^$$' -fuzz FuzzVirtual -fuzztime 1m ./clockx
 	go test -run '^$$' -fuzz FuzzParseRetryAfter -fuzztime 3m ./retryhttp
+	for f in Date Timestamp Duration Number; do go test -run '^$$' -fuzz "Fuzz$$f\$$" -fuzztime 30s ./internal/hint || exit; done
 	go test -run '^$$' -fuzz FuzzClassify -fuzztime 1m ./retrysql
 	go test -run '^$$' -fuzz FuzzEstimate -fuzztime 1m ./internal/hedging
 	go test -run '^$$' -fuzz FuzzReplacements -fuzztime 1m ./internal/errtext

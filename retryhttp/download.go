@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/hint"
 )
 
 // Download sends a GET through c and returns its response as a [Transport] would,
@@ -72,8 +73,8 @@ func validator(h http.Header) string {
 	if etag := h.Get("ETag"); len(etag) > 1 && etag[0] == '"' {
 		return etag
 	}
-	modified, known := date(h.Get("Last-Modified"))
-	sent, dated := date(h.Get("Date"))
+	modified, known := hint.Date(h.Get("Last-Modified"))
+	sent, dated := hint.Date(h.Get("Date"))
 	if known && dated && sent.Sub(modified) >= time.Second {
 		return h.Get("Last-Modified")
 	}

@@ -34,7 +34,16 @@ func TestParseRetryAfter(t *testing.T) {
 		{"more than 64 bits", map[string]string{"Retry-After": "99999999999999999999999"}, longest},
 		{"negative", map[string]string{"Retry-After": "-1"}, none},
 		{"signed", map[string]string{"Retry-After": "+1"}, none},
-		{"fraction", map[string]string{"Retry-After": "1.5"}, none},
+		{"fraction", map[string]string{"Retry-After": "2.0"}, 2 * time.Second},
+		{"fraction, rounded up", map[string]string{"Retry-After": "1.0000000001"}, time.Second + 1},
+		{"fraction of the longest", map[string]string{"Retry-After": "9223372036.854775807"}, longest},
+		{"fraction of more than the longest", map[string]string{"Retry-After": "9223372036.8547758071"}, longest},
+		{"no digit before the dot", map[string]string{"Retry-After": ".5"}, none},
+		{"no digit after the dot", map[string]string{"Retry-After": "1."}, none},
+		{"two dots", map[string]string{"Retry-After": "1.2.3"}, none},
+		{"comma", map[string]string{"Retry-After": "1,5"}, none},
+		{"negative fraction", map[string]string{"Retry-After": "-1.5"}, none},
+		{"fraction with an exponent", map[string]string{"Retry-After": "1.5e3"}, none},
 		{"exponent", map[string]string{"Retry-After": "1e3"}, none},
 		{"unit", map[string]string{"Retry-After": "10s"}, none},
 		{"words", map[string]string{"Retry-After": "soon"}, none},
@@ -53,6 +62,9 @@ func TestParseRetryAfter(t *testing.T) {
 
 		{"milliseconds", map[string]string{"Retry-After-Ms": "1500"}, 1500 * time.Millisecond},
 		{"Azure's milliseconds", map[string]string{"X-Ms-Retry-After-Ms": "20"}, 20 * time.Millisecond},
+		{"a fraction of milliseconds", map[string]string{"Retry-After-Ms": "12.5"}, 12500 * time.Microsecond},
+		{"AWS's milliseconds", map[string]string{"X-Amz-Retry-After": "30", "Retry-After": "3"}, 30 * time.Millisecond},
+		{"Azure's before AWS's", map[string]string{"X-Amz-Retry-After": "30", "X-Ms-Retry-After-Ms": "20"}, 20 * time.Millisecond},
 		{"milliseconds go first", map[string]string{"Retry-After-Ms": "1", "X-Ms-Retry-After-Ms": "2", "Retry-After": "3"}, time.Millisecond},
 		{"then Azure's", map[string]string{"Retry-After-Ms": "x", "X-Ms-Retry-After-Ms": "2", "Retry-After": "3"}, 2 * time.Millisecond},
 		{"then seconds", map[string]string{"Retry-After-Ms": "-1", "X-Ms-Retry-After-Ms": "1 s", "Retry-After": "3"}, 3 * time.Second},
@@ -75,15 +87,51 @@ func TestParseRetryAfter(t *testing.T) {
 		{"reset at the border", map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "1000000000"}, 1e9 * time.Second},
 		{"reset of an epoch", map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "1772366460"}, time.Minute},
 		{"reset by the server's Date", map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "1772366460", "Date": at(30*time.Second, http.TimeFormat)}, 30 * time.Second},
-		{"reset that has passed", map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "1000000001"}, none},
+		{"reset that has passed", map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "1000000001"}, 0},
 		{"reset in milliseconds", map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "1772366460500"}, time.Minute + 500*time.Millisecond},
-		{"reset in milliseconds that has passed", map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "1000000000001"}, none},
+		{"reset in milliseconds that has passed", map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "1000000000001"}, 0},
 		{"reset in seconds, the last", map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "1000000000000"}, longest},
 		{"reset in milliseconds, beyond a Duration", map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "9223372036854775806"}, longest},
 		{"reset overflows", map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "9223372036854775808"}, longest},
 		{"rate limit overflows", map[string]string{"Ratelimit": `"a";r=0;t=99999999999999999999`}, longest},
 		{"reset, some remaining", map[string]string{"X-Ratelimit-Remaining": "1", "X-Ratelimit-Reset": "30"}, none},
 		{"reset, remaining unknown", map[string]string{"X-Ratelimit-Reset": "30"}, none},
+		{"reset with a fraction", map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "1.25"}, 1250 * time.Millisecond},
+		{"reset of an epoch with a fraction", map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "1772366460.123"}, time.Minute + 123*time.Millisecond},
+		{"reset in milliseconds with a fraction", map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "1772366460500.5"}, time.Minute + 500500*time.Microsecond},
+		{"Discord's", map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "1772366465.123", "X-Ratelimit-Reset-After": "1.456"}, 1456 * time.Millisecond},
+		{"Discord's, garbled", map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "1772366465", "X-Ratelimit-Reset-After": "-1"}, 65 * time.Second},
+		{"Discord's, some remaining", map[string]string{"X-Ratelimit-Remaining": "2", "X-Ratelimit-Reset-After": "1.456"}, none},
+		{"draft 06", map[string]string{"Ratelimit-Remaining": "0", "Ratelimit-Reset": "50"}, 50 * time.Second},
+		{"draft 06, some remaining", map[string]string{"Ratelimit-Remaining": "1", "Ratelimit-Reset": "50"}, none},
+		{"GitLab's", map[string]string{"Ratelimit-Remaining": "0", "Ratelimit-Reset": "1772366460"}, time.Minute},
+		{"GitLab's that has passed", map[string]string{"Ratelimit-Remaining": "0", "Ratelimit-Reset": "1772366340"}, 0},
+		{"Okta's", map[string]string{"X-Rate-Limit-Remaining": "0", "X-Rate-Limit-Reset": "1772366460"}, time.Minute},
+		{"Okta's, some remaining", map[string]string{"X-Rate-Limit-Remaining": "7", "X-Rate-Limit-Reset": "1772366460"}, none},
+		{"the second spelling, if the first is garbled", map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "?", "X-Rate-Limit-Remaining": "0", "X-Rate-Limit-Reset": "7"}, 7 * time.Second},
+		{"draft 07", map[string]string{"Ratelimit": "limit=100, remaining=0, reset=30"}, 30 * time.Second},
+		{"draft 07, some remaining", map[string]string{"Ratelimit": "limit=100, remaining=5, reset=30"}, none},
+		{"draft 07, no reset", map[string]string{"Ratelimit": "limit=100, remaining=0"}, none},
+		{"draft 07, no remaining", map[string]string{"Ratelimit": "limit=100, reset=30"}, none},
+		{"draft 07, garbled", map[string]string{"Ratelimit": "limit=100, remaining=0, reset=-30"}, none},
+		{"OpenAI's requests", map[string]string{"X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "1m30s"}, 90 * time.Second},
+		{"OpenAI's tokens", map[string]string{"X-Ratelimit-Remaining-Tokens": "0", "X-Ratelimit-Reset-Tokens": "6ms"}, 6 * time.Millisecond},
+		{"OpenAI's, with hours and fractions", map[string]string{"X-Ratelimit-Remaining-Tokens": "0", "X-Ratelimit-Reset-Tokens": "1h2m3.5s"}, time.Hour + 2*time.Minute + 3500*time.Millisecond},
+		{"OpenAI's, the longest of those exhausted", map[string]string{"X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "1s", "X-Ratelimit-Remaining-Tokens": "0", "X-Ratelimit-Reset-Tokens": "6m0s"}, 6 * time.Minute},
+		{"OpenAI's, one exhausted", map[string]string{"X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "1s", "X-Ratelimit-Remaining-Tokens": "9", "X-Ratelimit-Reset-Tokens": "6m0s"}, time.Second},
+		{"OpenAI's, one readable", map[string]string{"X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "1s", "X-Ratelimit-Remaining-Tokens": "0", "X-Ratelimit-Reset-Tokens": "6 min"}, time.Second},
+		{"OpenAI's, none exhausted", map[string]string{"X-Ratelimit-Remaining-Requests": "1", "X-Ratelimit-Reset-Requests": "1s"}, none},
+		{"OpenAI's, too long", map[string]string{"X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "2562047h47m17s"}, longest},
+		{"Azure's seconds", map[string]string{"X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "12"}, 12 * time.Second},
+		{"Anthropic's", map[string]string{"Anthropic-Ratelimit-Requests-Remaining": "0", "Anthropic-Ratelimit-Requests-Reset": "2026-03-01T12:00:30Z"}, 30 * time.Second},
+		{"Anthropic's that has passed", map[string]string{"Anthropic-Ratelimit-Requests-Remaining": "0", "Anthropic-Ratelimit-Requests-Reset": "2026-03-01T11:59:30Z"}, 0},
+		{"Anthropic's, the longest of those exhausted", map[string]string{
+			"Anthropic-Ratelimit-Tokens-Remaining": "0", "Anthropic-Ratelimit-Tokens-Reset": "2026-03-01T12:00:03Z",
+			"Anthropic-Ratelimit-Input-Tokens-Remaining": "0", "Anthropic-Ratelimit-Input-Tokens-Reset": "2026-03-01T14:00:05.25+02:00",
+			"Anthropic-Ratelimit-Output-Tokens-Remaining": "0", "Anthropic-Ratelimit-Output-Tokens-Reset": "2026-03-01T07:30:04-04:30",
+			"Anthropic-Ratelimit-Requests-Remaining": "8", "Anthropic-Ratelimit-Requests-Reset": "2026-03-01T13:00:00Z"}, 5250 * time.Millisecond},
+		{"Anthropic's by the server's Date", map[string]string{"Anthropic-Ratelimit-Requests-Remaining": "0", "Anthropic-Ratelimit-Requests-Reset": "2026-03-01T12:00:30Z", "Date": at(20*time.Second, http.TimeFormat)}, 10 * time.Second},
+		{"Anthropic's, no zone", map[string]string{"Anthropic-Ratelimit-Requests-Remaining": "0", "Anthropic-Ratelimit-Requests-Reset": "2026-03-01T12:00:30"}, none},
 		{"reset garbled", map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "later"}, none},
 	} {
 		h := http.Header{}
@@ -112,9 +160,14 @@ func FuzzParseRetryAfter(f *testing.F) {
 		f.Add(text, text, text, text, text, text, text)
 	}
 	f.Add("x", "x", "x", `"a";r=1;t=1`, "0", "1772366460", "Sun, 01 Mar 2026 12:00:00 GMT")
+	f.Add("x", "x", "x", "limit=9, remaining=0, reset=1", "0", "1m30s", "")
+	f.Add("x", "x", "x", "", "0", "2026-03-01T12:00:30Z", "")
 	f.Fuzz(func(t *testing.T, ms, azure, after, limit, remaining, reset, date string) {
 		h := http.Header{"Retry-After-Ms": {ms}, "X-Ms-Retry-After-Ms": {azure}, "Retry-After": {after}, "Ratelimit": {limit},
-			"X-Ratelimit-Remaining": {remaining}, "X-Ratelimit-Reset": {reset}, "Date": {date}}
+			"X-Ratelimit-Remaining": {remaining}, "X-Ratelimit-Reset": {reset}, "Date": {date},
+			"X-Amz-Retry-After": {azure}, "Ratelimit-Remaining": {remaining}, "Ratelimit-Reset": {reset}, "X-Ratelimit-Reset-After": {after},
+			"X-Ratelimit-Remaining-Tokens": {remaining}, "X-Ratelimit-Reset-Tokens": {reset},
+			"Anthropic-Ratelimit-Tokens-Remaining": {remaining}, "Anthropic-Ratelimit-Tokens-Reset": {reset}}
 		wait, ok := retryhttp.ParseRetryAfter(h, now)
 		if wait < 0 || !ok && wait != 0 {
 			t.Fatalf("ParseRetryAfter(%v) = %v, %v", h, wait, ok)

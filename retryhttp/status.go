@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/hint"
 )
 
 // StatusError is a response that was not the one wanted. [retry.DefaultClassifier]
@@ -46,9 +47,7 @@ func (e *StatusError) ErrorType() string { return strconv.Itoa(e.Code) }
 func (c *call) failure(resp *http.Response) (retry.Class, error) {
 	e := &StatusError{Code: resp.StatusCode, Method: c.method(), URL: c.url()}
 	limited := e.Code == http.StatusTooManyRequests || e.Code == http.StatusForbidden
-	if hinted(resp.Header, limited) {
-		e.Hint, _ = parseRetryAfter(resp.Header, c.now(), limited)
-	}
+	e.Hint, _ = hint.Parse(resp.Header, c.now, limited)
 	keyed := e.Code == http.StatusConflict && (c.key != "" || hasKey(c.req.Header))
 	class := statusClass(e.Code, e.Hint > 0, keyed)
 	wrap := keyed || e.Code > http.StatusHTTPVersionNotSupported || e.Code == http.StatusServiceUnavailable && e.Hint > 0

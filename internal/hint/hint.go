@@ -1,0 +1,213 @@
+package hint
+
+import (
+	"strings"
+	"time"
+)
+
+// Parse returns how long the response header h asks to wait, if it does. The first
+// hint that is there and readable decides. The keys of h are canonical, as those of an http.Header are.
+// now is called only if a point in time must be compared with a clock and h has no
+// Date. With limits false, Parse leaves out the headers of rate limits: they stand
+// on every response of some servers, and say something about 429 and 403 only.
+//
+// A wait of 0 with ok means that the server says: come back at once.
+func Parse(h map[string][]string, now func() time.Time, limits bool) (wait time.Duration, ok bool) {
+	if len(h) == 0 {
+		return 0, false
+	}
+	for _, name := range milliseconds {
+		if n, ok := parseNumber(get(h, name)); ok {
+			return n.times(time.Millisecond), true
+		}
+	}
+	if after := get(h, "Retry-After"); after != "" {
+		if n, ok := parseNumber(after); ok { // Shopify sends 2.0: shopify.dev/docs/api/admin-rest/usage/rate-limits
+			return n.times(time.Second), true
+		}
+		if at, ok := Date(after); ok {
+			if wait := until(at, h, now); wait >= 0 {
+				return wait, true
+			}
+		}
+	}
+	if !limits {
+		return 0, false
+	}
+	if wait, ok := parseRateLimit(h["Ratelimit"]); ok {
+		return wait, true
+	}
+	for i := range resets {
+		if wait, ok := resets[i].wait(h, now); ok {
+			return wait, true
+		}
+	}
+	for i := range quotas {
+		if wait, ok := longest(quotas[i], h, now); ok {
+			return wait, true
+		}
+	}
+	return 0, false
+}
+
+// milliseconds are the headers in milliseconds: OpenAI's and Anthropic's (both SDKs
+// for Go, internal/requestconfig, read fractions), Azure's, and that of AWS
+// (aws-sdk-go-v2, aws/retry/middleware.go).
+var milliseconds = [...]string{"Retry-After-Ms", "X-Ms-Retry-After-Ms", "X-Amz-Retry-After"}
+
+// A reset is a pair of headers: what remains of a limit, and when it begins anew.
+type reset struct{ remaining, after, at string }
+
+var resets = [...]reset{
+	// draft-ietf-httpapi-ratelimit-headers-06: seconds. GitLab
+	// (docs.gitlab.com/administration/settings/user_and_ip_rate_limits): an epoch.
+	{"Ratelimit-Remaining", "", "Ratelimit-Reset"},
+	// GitHub (docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api): an epoch. Discord
+	// (docs.discord.com/developers/topics/rate-limits): both, with fractions.
+	{"X-Ratelimit-Remaining", "X-Ratelimit-Reset-After", "X-Ratelimit-Reset"},
+	// X (docs.x.com/fundamentals/rate-limits) and Okta (developer.okta.com/docs/reference/rl-best-practices): an epoch.
+	{"X-Rate-Limit-Remaining", "", "X-Rate-Limit-Reset"},
+}
+
+// wait returns the time until r, if nothing remains.
+func (r *reset) wait(h map[string][]string, now func() time.Time) (time.Duration, bool) {
+	if !exhausted(get(h, r.remaining)) {
+		return 0, false
+	}
+	if r.after != "" {
+		if n, ok := parseNumber(get(h, r.after)); ok {
+			return n.times(time.Second), true
+		}
+	}
+	n, ok := parseNumber(get(h, r.at))
+	if !ok {
+		return 0, false
+	}
+	// Servers do not agree on what it is.
+	switch {
+	case n.whole == tooLarge:
+		return Longest, true
+	case n.whole > 1e12:
+		return max(until(time.UnixMilli(n.whole).Add(n.part(time.Millisecond)), h, now), 0), true
+	case n.whole > 1e9:
+		return max(until(time.Unix(n.whole, int64(n.part(time.Second))), h, now), 0), true
+	}
+	return n.times(time.Second), true
+}
+
+// A quota is one of several limits of a server: the longest wait of those that are exhausted counts.
+type quota struct{ remaining, reset string }
+
+var quotas = [...][]quota{
+	// OpenAI: platform.openai.com/docs/guides/rate-limits. A reset is 1m30s, or 6ms; Azure sends seconds.
+	{
+		{"X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"},
+		{"X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"},
+	},
+	// Anthropic: docs.claude.com/en/api/rate-limits. A reset is a date of RFC 3339.
+	{
+		{"Anthropic-Ratelimit-Requests-Remaining", "Anthropic-Ratelimit-Requests-Reset"},
+		{"Anthropic-Ratelimit-Tokens-Remaining", "Anthropic-Ratelimit-Tokens-Reset"},
+		{"Anthropic-Ratelimit-Input-Tokens-Remaining", "Anthropic-Ratelimit-Input-Tokens-Reset"},
+		{"Anthropic-Ratelimit-Output-Tokens-Remaining", "Anthropic-Ratelimit-Output-Tokens-Reset"},
+	},
+}
+
+// longest returns the longest wait of those quotas that are exhausted.
+func longest(qs []quota, h map[string][]string, now func() time.Time) (wait time.Duration, ok bool) {
+	for i := range qs {
+		if !exhausted(get(h, qs[i].remaining)) {
+			continue
+		}
+		text := get(h, qs[i].reset)
+		d, known := parseDuration(text)
+		if !known {
+			var at time.Time
+			if at, known = parseTimestamp(text); known {
+				d = until(at, h, now)
+			}
+		}
+		if known {
+			wait, ok = max(wait, d), true
+		}
+	}
+	return wait, ok
+}
+
+// parseRateLimit reads the header RateLimit: of
+// draft-ietf-httpapi-ratelimit-headers-10 a list of policies such as
+//
+//	"burst";r=0;t=2, "daily";r=4200;t=30000
+//
+// of which the longest wait of an exhausted one counts, and of draft 07
+//
+//	limit=100, remaining=0, reset=30
+func parseRateLimit(lines []string) (wait time.Duration, ok bool) {
+	if len(lines) == 0 {
+		return 0, false
+	}
+	var none, known bool // of draft 07, whose parts are members of the list
+	var reset time.Duration
+	for item := range strings.SplitSeq(unquote(strings.Join(lines, ",")), ",") {
+		var empty, timed bool
+		var t time.Duration
+		for param := range strings.SplitSeq(item, ";") {
+			switch name, value, _ := strings.Cut(strings.TrimSpace(param), "="); name {
+			case "r":
+				empty = exhausted(value)
+			case "t":
+				t, timed = parseSeconds(value)
+			case "remaining":
+				none = exhausted(value)
+			case "reset":
+				reset, known = parseSeconds(value)
+			}
+		}
+		if empty && timed {
+			wait, ok = max(wait, t), true
+		}
+	}
+	if !ok && none && known {
+		return reset, true
+	}
+	return wait, ok
+}
+
+// unquote drops quoted strings: a policy's name may hold anything.
+func unquote(s string) string {
+	if strings.IndexByte(s, '"') < 0 {
+		return s
+	}
+	var b strings.Builder
+	quoted, escaped := false, false
+	for i := range len(s) {
+		switch {
+		case escaped:
+			escaped = false
+		case quoted && s[i] == '\\':
+			escaped = true
+		case s[i] == '"':
+			quoted = !quoted
+		case !quoted:
+			b.WriteByte(s[i])
+		}
+	}
+	return b.String()
+}
+
+// get returns the first value of a header.
+func get(h map[string][]string, name string) string {
+	if v := h[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// until returns the time from the response's own Date, or else from now, to at. It
+// saturates.
+func until(at time.Time, h map[string][]string, now func() time.Time) time.Duration {
+	if sent, ok := Date(get(h, "Date")); ok {
+		return at.Sub(sent)
+	}
+	return at.Sub(now())
+}

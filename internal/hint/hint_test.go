@@ -1,0 +1,180 @@
+package hint
+
+import (
+	"math/big"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// A limit counts only if the status is one that says that it was exceeded.
+func TestLimitsAreLeftOut(t *testing.T) {
+	clock := func() time.Time { return now }
+	for name, h := range map[string]http.Header{
+		"draft 10":  {"Ratelimit": {`"a";r=0;t=4`}},
+		"draft 07":  {"Ratelimit": {"remaining=0, reset=4"}},
+		"draft 06":  {"Ratelimit-Remaining": {"0"}, "Ratelimit-Reset": {"4"}},
+		"GitHub":    {"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"4"}},
+		"Discord":   {"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset-After": {"4"}},
+		"Okta":      {"X-Rate-Limit-Remaining": {"0"}, "X-Rate-Limit-Reset": {"4"}},
+		"OpenAI":    {"X-Ratelimit-Remaining-Tokens": {"0"}, "X-Ratelimit-Reset-Tokens": {"4s"}},
+		"Anthropic": {"Anthropic-Ratelimit-Tokens-Remaining": {"0"}, "Anthropic-Ratelimit-Tokens-Reset": {"2026-03-01T12:00:04Z"}},
+	} {
+		if wait, ok := Parse(h, clock, true); !ok || wait != 4*time.Second {
+			t.Errorf("%s: %v, %v, want 4s", name, wait, ok)
+		}
+		if wait, ok := Parse(h, clock, false); ok {
+			t.Errorf("%s, without limits: %v", name, wait)
+		}
+	}
+}
+
+// The clock is read only if there is no other way.
+func TestClockIsReadWhenNeeded(t *testing.T) {
+	const date = "Sun, 01 Mar 2026 12:00:09 GMT"
+	for _, tt := range []struct {
+		name  string
+		h     http.Header
+		reads int
+	}{
+		{"seconds", http.Header{"Retry-After": {"9"}}, 0},
+		{"a date", http.Header{"Retry-After": {date}}, 1},
+		{"a date and the server's clock", http.Header{"Retry-After": {date}, "Date": {"Sun, 01 Mar 2026 12:00:00 GMT"}}, 0},
+		{"seconds to a reset", http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"9"}}, 0},
+		{"an epoch", http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"1772366409"}}, 1},
+	} {
+		reads := 0
+		wait, ok := Parse(tt.h, func() time.Time { reads++; return now }, true)
+		if wait != 9*time.Second || !ok || reads != tt.reads {
+			t.Errorf("%s: %v, %v, after %d readings, want 9s after %d", tt.name, wait, ok, reads, tt.reads)
+		}
+	}
+}
+
+func TestParseAllocatesNothing(t *testing.T) {
+	for name, h := range map[string]http.Header{
+		"no hint":   {"Content-Type": {"text/plain"}, "Date": {"Sun, 01 Mar 2026 12:00:00 GMT"}},
+		"seconds":   {"Retry-After": {"9"}, "Date": {"Sun, 01 Mar 2026 12:00:00 GMT"}},
+		"a date":    {"Retry-After": {"Sun, 01 Mar 2026 12:00:09 GMT"}, "Date": {"Sun, 01 Mar 2026 12:00:00 GMT"}},
+		"epoch":     {"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"1772366409"}},
+		"OpenAI":    {"X-Ratelimit-Remaining-Tokens": {"0"}, "X-Ratelimit-Reset-Tokens": {"4s"}},
+		"Anthropic": {"Anthropic-Ratelimit-Tokens-Remaining": {"0"}, "Anthropic-Ratelimit-Tokens-Reset": {"2026-03-01T12:00:04Z"}},
+	} {
+		if n := testing.AllocsPerRun(100, func() { Parse(h, time.Now, true) }); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for n, want := range map[uint64]time.Duration{0: 0, 90: 90 * time.Second, 9223372036: 9223372036 * time.Second,
+		9223372037: Longest, 1<<64 - 1: Longest} {
+		if got := Seconds(n); got != want {
+			t.Errorf("Seconds(%d) = %v, want %v", n, got, want)
+		}
+	}
+}
+
+// Date reads what http.ParseTime reads, of the forms that RFC 9110 has.
+func FuzzDate(f *testing.F) {
+	for _, s := range []string{"Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994",
+		"Thu, 29 Feb 2024 23:59:59 GMT", "Wed, 29 Feb 2023 23:59:59 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "Sun, 00 Jan 2026 00:00:00 GMT",
+		"Wednesday, 01-Jan-69 00:00:00 GMT", "Sunday, 31-Dec-68 23:59:60 GMT", "Sun Nov 16 24:00:00 1994", "Sun, 06 anF 1994 08:49:37 GMT", "", ","} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, ok := Date(s)
+		want, err := http.ParseTime(s)
+		for _, layout := range []string{http.TimeFormat, "Monday, 02-Jan-06 15:04:05 GMT", time.ANSIC} {
+			if err == nil && want.Format(layout) == s && !ok {
+				t.Errorf("Date(%q): none, http.ParseTime: %v", s, want)
+			}
+		}
+		// A wrong day of the week does not matter to Date, nor do blanks around.
+		_, rest, _ := strings.Cut(strings.TrimSpace(s), " ")
+		for _, day := range []string{"Sun, ", "Sunday, ", "Sun "} {
+			if want, err := http.ParseTime(day + rest); ok && err == nil {
+				if !got.Equal(want) {
+					t.Errorf("Date(%q) = %v, http.ParseTime: %v", s, got, want)
+				}
+				return
+			}
+		}
+		if ok {
+			t.Errorf("Date(%q) = %v, http.ParseTime: %v", s, got, err)
+		}
+	})
+}
+
+func FuzzTimestamp(f *testing.F) {
+	for _, s := range []string{"2026-03-01T12:00:30Z", "2026-03-01T12:00:30.123456789+02:00", "2024-02-29T00:00:00-11:59", "2026-02-29T00:00:00Z",
+		"2026-03-01T12:00:30.Z", "2026-03-01T12:00:30", "2026-03-01T12:00:30+24:00", "2026-03-01T12:00:30.", "2026-03-01T12:00:30,5Z"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, ok := parseTimestamp(s)
+		want, err := time.Parse(time.RFC3339, strings.TrimSpace(s))
+		if strings.Contains(s, ",") || strings.HasSuffix(s, ":60") || strings.Contains(s, "+24:") || strings.Contains(s, "-24:") {
+			return // RFC 3339 has no such fractions and offsets, but time.Parse reads them
+		}
+		if ok != (err == nil) {
+			t.Fatalf("parseTimestamp(%q): %v, time.Parse: %v", s, ok, err)
+		}
+		if d := got.Sub(want); ok && (d < 0 || d > 1) { // rounded up, where time.Parse cuts
+			t.Fatalf("parseTimestamp(%q) = %v, want %v", s, got, want)
+		}
+	})
+}
+
+func FuzzDuration(f *testing.F) {
+	for _, s := range []string{"1m30s", "6ms", "1h0m0.5s", "20", "2562047h47m16.854775807s", "1s1s", "s", "1", "", "1.5m", "1us"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, ok := parseDuration(s)
+		if got < 0 || !ok && got != 0 {
+			t.Fatalf("parseDuration(%q) = %v, %v", s, got, ok)
+		}
+		want, err := time.ParseDuration(s)
+		if ok && err == nil && (got < want || got-want > time.Duration(len(s))) { // each part is rounded up
+			t.Fatalf("parseDuration(%q) = %v, time.ParseDuration: %v", s, got, want)
+		}
+		if err == nil && want.String() == s && want%time.Millisecond == 0 && want >= 0 && !ok {
+			t.Fatalf("parseDuration(%q): none, time.ParseDuration: %v", s, want)
+		}
+	})
+}
+
+// A number is read exactly, and rounded up.
+func FuzzNumber(f *testing.F) {
+	for _, s := range []string{"0", "12.5", "9223372036.854775807", "9223372036.8547758071", "0.0000000001", "18446744073709551616", "1.", ".1", "1e3", "+1", "0x1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if len(s) > 1000 || strings.TrimSpace(s) != s {
+			return
+		}
+		n, ok := parseNumber(s)
+		if want := s != "" && strings.Trim(s, "0123456789.") == "" && strings.Count(s, ".") <= 1 && s[0] != '.' && s[len(s)-1] != '.'; ok != want {
+			t.Fatalf("parseNumber(%q): %v, want %v", s, ok, want)
+		}
+		if !ok {
+			return
+		}
+		exact, _ := new(big.Rat).SetString(s)
+		for _, unit := range []time.Duration{time.Second, time.Millisecond} {
+			ns := new(big.Rat).Mul(exact, big.NewRat(int64(unit), 1))
+			up := new(big.Int).Add(ns.Num(), new(big.Int).Sub(ns.Denom(), big.NewInt(1)))
+			want := Longest
+			if up.Quo(up, ns.Denom()); up.IsInt64() {
+				want = time.Duration(up.Int64())
+			}
+			if got := n.times(unit); got != want {
+				t.Fatalf("%q times %v = %d, want %d", s, unit, got, want)
+			}
+		}
+	})
+}
