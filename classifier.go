@@ -67,7 +67,7 @@ func AlreadyRetried(err error) Class {
 }
 
 // Judge returns what a run with this policy would make of err: its class, by a
-// mark of [Stop] or [After], Classify or [DefaultClassifier], and the wait that a
+// mark of [Stop], [Refuse] or [After], Classify or [DefaultClassifier], and the wait that a
 // server asked for, 0 if none, which is not cut to MaxRetryAfter. The class is
 // Unknown only for a nil err. It is for code that wraps an op and must know what
 // an error means.
@@ -75,69 +75,111 @@ func (p Policy) Judge(err error) (c Class, hint time.Duration) {
 	if err == nil {
 		return Unknown, 0
 	}
-	return p.judge(err)
+	v := p.judge(err)
+	return v.class, v.hint
 }
 
-// judge returns what err means for this policy, and the wait the server asked
-// for, 0 if none.
-func (p *Policy) judge(err error) (c Class, hint time.Duration) {
-	c, hint, _ = p.verdict(err)
-	return c, hint
+// verdict is what a single error means to a run.
+type verdict struct {
+	class  Class
+	hint   time.Duration // the wait that the server asked for; 0 if none
+	marked bool          // a mark decided, and not a classifier
+	end    Reason        // why no retry may follow, whatever else has happened; ReasonNone if one may
 }
 
-// verdict is judge, and reports whether a mark decided. It is the one place where
-// an error gets its class.
-func (p *Policy) verdict(err error) (c Class, hint time.Duration, marked bool) {
-	var m *mark
-	rejected := false
+// judge returns what err means for this policy. It is the one place where an error
+// gets its class.
+func (p *Policy) judge(err error) verdict {
+	var found finding
 	switch {
 	case reflect.TypeOf(err) != plain: // most errors are, and need no walk
-		m, rejected, hint = inspect(err)
+		found = inspect(err)
 	case p.Classify != nil: // else DefaultClassifier says what ErrRejected is
-		rejected = err == ErrRejected
+		found.rejected = err == ErrRejected
 	}
-	switch {
+	v := verdict{hint: found.hint}
+	switch m := found.mark; {
 	case m != nil && m.stop:
-		return Permanent, 0, true
+		v.class, v.hint, v.marked = Permanent, 0, true
 	case m != nil:
-		return Throttled, m.hint, true
-	case rejected:
-		return Transient, hint, false
+		v.class, v.hint, v.marked = Throttled, m.hint, true
+	case found.rejected:
+		v.class = Transient
+	default:
+		v.class = p.classify(err)
 	}
+	v.end = p.ends(v.class, v.hint)
+	if v.end == ReasonPermanent && found.isRefused() {
+		v.end = ReasonRefused
+	}
+	return v
+}
+
+// classify returns what the classifiers say of an error without a mark.
+func (p *Policy) classify(err error) (c Class) {
 	if p.Classify != nil {
 		c = p.Classify(err)
 	}
 	if c == Unknown || c > Unprocessed {
 		c = DefaultClassifier(err)
 	}
-	if c == Unknown {
-		c = Transient
-	}
-	return c, hint, false
+	return cmp.Or(c, Transient)
 }
 
-// inspect walks the tree of err as errors.As does. It returns the first mark; or
-// else whether ErrRejected is there, and the first wait that a server asked for.
-// Of an inner run's *Error only the wait in its last error counts: marks and
-// ErrRejected were for the inner run.
-func inspect(err error) (m *mark, rejected bool, hint time.Duration) {
+// finding is what stands in the tree of an error, whatever its class is.
+type finding struct {
+	mark     *mark         // the first; with it nothing else counts
+	rejected bool          // ErrRejected is there
+	refused  bool          // the first inner run to be found ended with ReasonRefused
+	run      bool          // there is an inner run
+	hint     time.Duration // the first wait that a server asked for
+}
+
+func (f *finding) isRefused() bool {
+	if f.mark != nil {
+		return f.mark.refused
+	}
+	return f.refused
+}
+
+// add takes what was found further on in the tree.
+func (f *finding) add(more finding) {
+	if more.mark != nil {
+		*f = more
+		return
+	}
+	if !f.run {
+		f.run, f.refused = more.run, more.refused
+	}
+	f.rejected, f.hint = f.rejected || more.rejected, cmp.Or(f.hint, more.hint)
+}
+
+// addRun takes an inner run's *Error. Only the wait in its last error counts: marks
+// and ErrRejected were for the inner run.
+func (f *finding) addRun(e *Error) {
+	f.add(finding{run: true, refused: e != nil && e.Reason == ReasonRefused, hint: inspect(e.Last()).hint})
+}
+
+// inspect walks the tree of err as errors.As does.
+func inspect(err error) (f finding) {
 	var seen silentTypes
 	for {
 		t := reflect.TypeOf(err)
 		if t == plain {
-			return nil, rejected || err == ErrRejected, hint
+			f.rejected = f.rejected || err == ErrRejected
+			return f
 		}
 		switch e := err.(type) {
 		case nil, errno:
-			return nil, rejected, hint
+			return f
 		case *mark:
-			return e, false, 0
+			return finding{mark: e}
 		case *Error:
-			_, _, asked := inspect(e.Last())
-			return nil, rejected, cmp.Or(hint, asked)
+			f.addRun(e)
+			return f
 		}
 		if isNil(err) {
-			return nil, rejected, hint
+			return f
 		}
 		if inner, ok := systemError(err); ok {
 			err = inner
@@ -147,31 +189,29 @@ func inspect(err error) (m *mark, rejected bool, hint time.Duration) {
 			err = errors.Unwrap(err)
 			continue
 		}
-		hint = cmp.Or(hint, askedWait(err))
+		f.hint = cmp.Or(f.hint, askedWait(err))
 		if e, ok := err.(asMethod); ok {
-			m, asked := inspectBehind(e)
-			if m != nil {
-				return m, false, 0
+			f.add(inspectBehind(e))
+			if f.mark != nil {
+				return f
 			}
-			hint = cmp.Or(hint, asked)
 		}
 		if e, ok := err.(isMethod); ok && e.Is(ErrRejected) && !holdsRun(err) {
-			rejected = true
+			f.rejected = true
 		}
 		switch e := err.(type) {
 		case interface{ Unwrap() error }:
 			err = e.Unwrap()
 		case interface{ Unwrap() []error }:
 			for _, err := range e.Unwrap() {
-				m, r, h := inspect(err)
-				if m != nil {
-					return m, r, h
+				f.add(inspect(err))
+				if f.mark != nil {
+					return f
 				}
-				rejected, hint = rejected || r, cmp.Or(hint, h)
 			}
-			return nil, rejected, hint
+			return f
 		default:
-			return nil, rejected, hint
+			return f
 		}
 	}
 }
@@ -195,19 +235,22 @@ func systemError(err error) (inner error, ok bool) {
 
 // inspectBehind is inspect for what only the method As of an error shows. A mark
 // counts only if there is no *Error, since it may be inside that.
-func inspectBehind(e asMethod) (m *mark, hint time.Duration) {
+func inspectBehind(e asMethod) (f finding) {
 	if inner, ok := find[*Error](e); ok {
+		f.run, f.refused = true, inner.Reason == ReasonRefused
 		within(inner.Last(), func(err error) bool {
-			hint = askedWait(err)
-			return hint > 0
+			f.hint = askedWait(err)
+			return f.hint > 0
 		})
-		return nil, hint
+		return f
 	}
-	m, _ = find[*mark](e)
+	if m, ok := find[*mark](e); ok {
+		return finding{mark: m}
+	}
 	if asks, ok := find[asksWait](e); ok {
-		hint = askedWait(asks)
+		f.hint = askedWait(asks)
 	}
-	return m, hint
+	return f
 }
 
 // holdsRun reports whether the method As of err, if it has one, finds an *Error.
@@ -257,7 +300,7 @@ func DefaultClassifier(err error) Class {
 	case Throttled:
 		// Exhausted, which proves nothing. Together with a hint Throttled would mean
 		// that a server refused.
-		if _, _, hint := inspect(err); hint > 0 {
+		if inspect(err).hint > 0 {
 			return Transient
 		}
 		return c
@@ -419,7 +462,7 @@ func (e *Error) class(behind bool) Class {
 	switch {
 	case e == nil:
 		return Transient
-	case e.Reason == ReasonPermanent, e.Reason == ReasonNotIdempotent:
+	case e.Reason == ReasonPermanent, e.Reason == ReasonRefused, e.Reason == ReasonNotIdempotent:
 		return Permanent
 	case e.Attempts == 0: // an error that Supervise had before its pause is not this run's
 		return Transient

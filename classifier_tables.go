@@ -284,7 +284,7 @@ func answered(err error, c Class, hinted bool) Class {
 	if c != Throttled {
 		return c
 	}
-	if _, _, hint := inspect(err); hinted || hint > 0 {
+	if hinted || inspect(err).hint > 0 {
 		return refused
 	}
 	return c

@@ -146,6 +146,7 @@ func TestTreesThatOnlyAsAndIsWalk(t *testing.T) {
 		{anyOf{errDown, dial(errDown)}, transient},
 		{anyOf{errDown, &url.Error{Op: "parse"}}, permanent},
 		{anyOf{errDown, &retry.Error{Reason: retry.ReasonNotIdempotent}}, permanent},
+		{anyOf{errDown, &retry.Error{Reason: retry.ReasonRefused}}, permanent},
 		{anyOf{errDown, errors.Join(errDown, fs.ErrNotExist)}, permanent},
 		{anyOf{errDown, asFS{}}, unknown}, // found by none of the questions
 		{dialer{}, transient},

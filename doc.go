@@ -21,7 +21,8 @@
 //     one call of the operation. A retry is an attempt after the first.
 //   - A [Class] is what an error means for a retry: [Permanent], [Transient],
 //     [Throttled] or [Unprocessed].
-//   - A mark, of [Stop] or [After], is the operation's own word on its error.
+//   - A mark, of [Stop], [Refuse] or [After], is the operation's own verdict on its
+//     error.
 //   - A hint is how long a server asks to wait. It is a floor: the backoff is added.
 //   - A [Reason] is why a run gave up.
 //
@@ -36,8 +37,9 @@
 //     the error, so an attempt's own timeout does not stop it. Otherwise the error
 //     gets a [Class]: from a mark anywhere in its tree, from Policy.Classify, or from
 //     [DefaultClassifier]. An error that none of them recognizes is [Transient].
-//  5. A [Permanent] error stops the run. With Policy.NonIdempotent, so does every
-//     error that does not prove that the operation never ran.
+//  5. A [Permanent] error stops the run, and so does a server that refuses a retry
+//     ([Refuse]). With Policy.NonIdempotent, so does every error that does not prove
+//     that the operation never ran.
 //  6. Then the limits are asked, in this order: the attempts; the wait the server
 //     wants; the time elapsed; the caller's deadline; and the [Budget]. Do never
 //     starts a wait that would outlast the caller's deadline. The Budget is checked

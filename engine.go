@@ -5,9 +5,7 @@ import "github.com/goretry/retry/internal/engine"
 func init() {
 	engine.Judge = func(policy any, err error) engine.Verdict {
 		p := policy.(*Policy)
-		class, hint, marked := p.verdict(err)
-		return engine.Verdict{
-			Err: unmarked(err), Marked: marked, Class: uint8(class), Hint: hint, End: uint8(p.ends(class, hint)),
-		}
+		v := p.judge(err)
+		return engine.Verdict{Err: unmarked(err), Marked: v.marked, Class: uint8(v.class), Hint: v.hint, End: uint8(v.end)}
 	}
 }

@@ -41,6 +41,7 @@ type Reason uint8
 const (
 	ReasonNone          Reason = iota // it has not ended, or it succeeded
 	ReasonPermanent                   // the error will not go away
+	ReasonRefused                     // the server asked for no retry
 	ReasonNotIdempotent               // op may have run, and Policy.NonIdempotent forbids a second time
 	ReasonMaxAttempts                 // Policy.MaxAttempts were made
 	ReasonMaxElapsed                  // the next wait would have passed Policy.MaxElapsed
@@ -52,7 +53,7 @@ const (
 )
 
 var reasons = [...]string{
-	"retry.none", "retry.permanent", "retry.not_idempotent", "retry.max_attempts", "retry.max_elapsed",
+	"retry.none", "retry.permanent", "retry.refused", "retry.not_idempotent", "retry.max_attempts", "retry.max_elapsed",
 	"retry.deadline", "retry.retry_after", "retry.budget", "retry.canceled", "retry.panic",
 }
 
@@ -83,8 +84,8 @@ type Error struct {
 
 	// Errs holds the attempts' errors, oldest first, and the final attempt's last.
 	// It holds at most eight: the first, and the latest seven. If [Supervise] ended in
-	// the pause between two runs, it holds the error before the pause. Outermost Stop
-	// and After marks are removed; marks below other wrapping remain. Return the
+	// the pause between two runs, it holds the error before the pause. Outermost Stop,
+	// Refuse and After marks are removed; marks below other wrapping remain. Return the
 	// *Error itself to an outer run: it ignores marks inside an *Error but obeys marks
 	// in a bare error.
 	Errs []error
@@ -197,11 +198,12 @@ func brief(d time.Duration) time.Duration {
 	return d.Round(unit)
 }
 
-// mark is what Stop and After put around an error.
+// mark is what Stop, Refuse and After put around an error.
 type mark struct {
-	err  error
-	stop bool
-	hint time.Duration
+	err     error
+	stop    bool // Stop or Refuse
+	refused bool // Refuse
+	hint    time.Duration
 }
 
 func (m *mark) Error() string { return m.err.Error() }
@@ -243,6 +245,21 @@ func Stop(err error) error {
 		return nil
 	}
 	return &mark{err: err, stop: true}
+}
+
+// Refuse marks err as that of a server that asked not to be called again: the run
+// that op returns it to ends, with ReasonRefused. That run has failed, while one
+// that [Stop] ends has its answer. The mark counts where a mark of Stop does, the
+// class of err is Permanent, and an outer run that gets the *[Error] of such a run
+// ends with ReasonRefused too. Refuse(nil) is nil.
+//
+// Use Stop for an error that would come again, and Refuse for a server that is
+// overloaded or has made its own retries.
+func Refuse(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &mark{err: err, stop: true, refused: true}
 }
 
 // After marks err as Throttled, by a server that asks not to be called again for

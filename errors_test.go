@@ -64,8 +64,8 @@ func TestReasonAndClassWords(t *testing.T) {
 		types = append(types, (&retry.Error{Reason: r}).ErrorType())
 	}
 	want := []string{
-		"none", "permanent", "not_idempotent", "max_attempts", "max_elapsed", "deadline", "retry_after", "budget", "canceled",
-		"panic", "unknown",
+		"none", "permanent", "refused", "not_idempotent", "max_attempts", "max_elapsed", "deadline", "retry_after", "budget",
+		"canceled", "panic", "unknown",
 	}
 	if !slices.Equal(words, want) {
 		t.Errorf("reasons are %v, want %v", words, want)
@@ -244,8 +244,8 @@ func TestUncomparableErrorsDoNotPanic(t *testing.T) {
 }
 
 func TestMarksOfNil(t *testing.T) {
-	if retry.Stop(nil) != nil || retry.After(nil, time.Second) != nil {
-		t.Error("Stop(nil) or After(nil, d) is not nil")
+	if retry.Stop(nil) != nil || retry.Refuse(nil) != nil || retry.After(nil, time.Second) != nil {
+		t.Error("Stop(nil), Refuse(nil) or After(nil, d) is not nil")
 	}
 	p, _ := virtual()
 	if err := retry.Run(t.Context(), p, func(context.Context) error { return retry.Stop(nil) }); err != nil {
@@ -254,21 +254,26 @@ func TestMarksOfNil(t *testing.T) {
 }
 
 func TestMarks(t *testing.T) {
-	stop := retry.Stop(errDown)
+	t.Run("Stop", func(t *testing.T) { testMark(t, retry.Stop, retry.ReasonPermanent) })
+	t.Run("Refuse", func(t *testing.T) { testMark(t, retry.Refuse, retry.ReasonRefused) })
+}
+
+func testMark(t *testing.T, mark func(error) error, reason retry.Reason) {
+	stop := mark(errDown)
 	for _, tt := range []struct {
 		name string
 		err  error
 		last error // as Errs keep it, compared by text and identity where it is not nil
 	}{
 		{"plain", stop, errDown},
-		{"twice", retry.Stop(stop), errDown},
+		{"twice", mark(stop), errDown},
 		{"wrapped", fmt.Errorf("load: %w", stop), nil},
 		{"joined", errors.Join(errors.New("a"), stop), nil},
 		{"two %w", fmt.Errorf("%w and %w", errors.New("a"), stop), nil},
 		{"deep", fmt.Errorf("x: %w", errors.Join(errors.New("a"), fmt.Errorf("y: %w", stop))), nil},
 		{"before a hint", errors.Join(stop, hinted(time.Second)), nil},
 		{"after a hint", errors.Join(hinted(time.Second), stop), nil},
-		{"outside of After", retry.Stop(retry.After(errDown, time.Second)), errDown},
+		{"outside of After", mark(retry.After(errDown, time.Second)), errDown},
 		{"before what the classifier says", errors.Join(classed(retry.Transient), stop), nil},
 		{"after a rejected value", errors.Join(retry.ErrRejected, stop), nil},
 	} {
@@ -276,7 +281,7 @@ func TestMarks(t *testing.T) {
 			p, _ := virtual()
 			p.Classify = byClass
 			err := retry.Run(t.Context(), p, func(context.Context) error { return tt.err })
-			e := wantReason(t, err, retry.ReasonPermanent)
+			e := wantReason(t, err, reason)
 			if e.Attempts != 1 {
 				t.Errorf("%d attempts, want 1", e.Attempts)
 			}
@@ -292,6 +297,58 @@ func TestMarks(t *testing.T) {
 			}
 			if !errors.Is(err, errDown) {
 				t.Error("the marked error is lost")
+			}
+		})
+	}
+}
+
+// A refused run has failed to all that watch it. An outer run ends so too: there is
+// one server, and it asked not to be called again.
+func TestRefusedEndsARun(t *testing.T) {
+	refusedRun := &retry.Error{Reason: retry.ReasonRefused, Attempts: 1, Errs: []error{errDown}}
+	stopped := &retry.Error{Reason: retry.ReasonPermanent, Attempts: 1, Errs: []error{errDown}}
+	inCanceled := &retry.Error{Reason: retry.ReasonCanceled, Attempts: 1, Errs: []error{fmt.Errorf("x: %w", retry.Refuse(errDown))}}
+	transient := func(error) retry.Class { return retry.Transient }
+	for _, tt := range []struct {
+		name     string
+		classify retry.Classifier
+		err      error
+		want     retry.Reason
+	}{
+		{"the mark", nil, retry.Refuse(errDown), retry.ReasonRefused},
+		{"the mark, whatever the classifier says", transient, retry.Refuse(errDown), retry.ReasonRefused},
+		{"around Stop", nil, retry.Refuse(retry.Stop(errDown)), retry.ReasonRefused},
+		{"inside of Stop", nil, retry.Stop(retry.Refuse(errDown)), retry.ReasonPermanent},
+		{"inside of After", nil, retry.After(retry.Refuse(errDown), 0), retry.ReasonMaxAttempts},
+		{"joined, the first mark", nil, errors.Join(retry.Refuse(errDown), retry.Stop(errDown)), retry.ReasonRefused},
+		{"joined, not the first mark", nil, errors.Join(retry.Stop(errDown), retry.Refuse(errDown)), retry.ReasonPermanent},
+		{"behind As", nil, multi(errDown, retry.Refuse(errDown)), retry.ReasonRefused},
+		{"an inner run", nil, fmt.Errorf("x: %w", refusedRun), retry.ReasonRefused},
+		{"an inner run, whatever it holds", nil, &retry.Error{Reason: retry.ReasonRefused}, retry.ReasonRefused},
+		{"an inner run behind As", nil, multi(errDown, refusedRun), retry.ReasonRefused},
+		{"an inner run, and a classifier that does not mind", transient, refusedRun, retry.ReasonMaxAttempts},
+		{"an inner run that was stopped", nil, stopped, retry.ReasonPermanent},
+		{"two inner runs", nil, errors.Join(refusedRun, stopped), retry.ReasonRefused},
+		{"two inner runs, the other first", nil, errors.Join(stopped, refusedRun), retry.ReasonPermanent},
+		{"an inner run beside a mark", nil, errors.Join(refusedRun, retry.Stop(errDown)), retry.ReasonPermanent},
+		{"an inner run beside a mark of Refuse", nil, errors.Join(stopped, retry.Refuse(errDown)), retry.ReasonRefused},
+		{"a mark inside of an inner run", nil, inCanceled, retry.ReasonMaxAttempts},
+		{"an inner run that was refused, in one that was not", nil, &retry.Error{Reason: retry.ReasonPermanent, Attempts: 1, Errs: []error{refusedRun}}, retry.ReasonPermanent},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, _ := virtual()
+			p.Classify = tt.classify
+			var class retry.Class
+			p.Hooks.AttemptDone = func(_ context.Context, a retry.Attempt) { class = a.Class }
+			e := wantReason(t, retry.Run(t.Context(), p, func(context.Context) error { return tt.err }), tt.want)
+			if tt.want == retry.ReasonMaxAttempts {
+				return
+			}
+			if judged, _ := p.Judge(tt.err); class != retry.Permanent || judged != retry.Permanent {
+				t.Errorf("hooks see %v, Judge says %v, want permanent", class, judged)
+			}
+			if e.Is(context.Canceled) || e.Timeout() {
+				t.Error("the error claims that a context ended")
 			}
 		})
 	}

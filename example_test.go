@@ -131,6 +131,16 @@ func ExampleStop() {
 	// Output: login: gave up after 1 attempt in 0s (permanent): wrong password
 }
 
+// A server that is overloaded may ask its callers not to try again. A run that ends
+// so has failed: logs, metrics and budgets count it.
+func ExampleRefuse() {
+	err := retry.Run(context.Background(), retry.Policy{Name: "orders"}, func(context.Context) error {
+		return retry.Refuse(errors.New("overloaded, do not retry"))
+	})
+	fmt.Println(err.(*retry.Error).Reason)
+	// Output: refused
+}
+
 func ExampleAfter() {
 	clock := now()
 	_ = retry.Run(context.Background(), retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Second), Clock: clock}, func(context.Context) error {

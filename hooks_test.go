@@ -386,6 +386,9 @@ level=WARN msg="gave up" name=op reason=max_attempts attempts=2 elapsed=2s waite
 		{"an answer", slog.LevelInfo, t.Context(), func(context.Context) error { return retry.Stop(errDown) }, `
 level=INFO msg="gave up" name=op reason=permanent attempts=1 elapsed=0s waited=0s error="op: gave up after 1 attempt in 0s (permanent): down"
 `},
+		{"refused", slog.LevelInfo, t.Context(), func(context.Context) error { return retry.Refuse(errDown) }, `
+level=WARN msg="gave up" name=op reason=refused attempts=1 elapsed=0s waited=0s error="op: gave up after 1 attempt in 0s (refused): down"
+`},
 		{"an answer, where only warnings are seen", slog.LevelWarn, t.Context(), func(context.Context) error { return retry.Stop(errDown) }, "\n"},
 		{"canceled", slog.LevelDebug, canceled, busy, `
 level=DEBUG msg="gave up" name=op reason=canceled attempts=0 elapsed=0s waited=0s error="op: not attempted (canceled): context canceled"

@@ -90,22 +90,29 @@ func (l *Loop) Next(now time.Time, err error) (wait time.Duration, ok bool) {
 		return 0, false
 	}
 	l.record(err)
-	l.class, l.hint = l.policy.judge(err)
-	if !l.next(&l.policy, moment{elapsed: elapsed, left: math.MaxInt64}) {
+	end := l.judge(&l.policy, err)
+	if !l.next(&l.policy, end, moment{elapsed: elapsed, left: math.MaxInt64}) {
 		l.fail(&l.policy, elapsed)
 		return 0, false
 	}
 	return l.wait, true
 }
 
-// next decides what follows an attempt whose error is of d.class: it reports
+// judge takes what err means, and returns why that ends the run, ReasonNone if it
+// does not.
+func (d *decisions) judge(p *Policy, err error) (end Reason) {
+	v := p.judge(err)
+	d.class, d.hint = v.class, v.hint
+	return v.end
+}
+
+// next decides what follows an attempt whose error judge has taken: it reports
 // whether another one does, after d.wait. It is the only place where that is decided.
-func (d *decisions) next(p *Policy, now moment) bool {
+func (d *decisions) next(p *Policy, end Reason, now moment) bool {
 	step := Step{Retry: d.attempts, Prev: d.prev, Hint: d.hint}
 	limit := p.attemptLimit()
-	end := p.ends(d.class, d.hint)
 	switch {
-	case end == ReasonPermanent, end == ReasonNotIdempotent:
+	case end == ReasonPermanent, end == ReasonRefused, end == ReasonNotIdempotent:
 		return d.stop(p, end, nil)
 	case now.healthy:
 		step.Retry, step.Prev = 1, 0

@@ -23,6 +23,7 @@ type outcome int
 const (
 	succeeds outcome = iota
 	permanent
+	refused
 	transient
 	throttled
 	unprocessed
@@ -139,7 +140,7 @@ func (m *model) run() {
 				m.errs = append(m.errs, errAny)
 				m.event("attemptDone %d", n)
 				return retry.ReasonPanic
-			case permanent:
+			case permanent, refused:
 				class = retry.Permanent
 			case throttled:
 				class, err = retry.Throttled, classed(retry.Throttled)
@@ -178,6 +179,8 @@ func (m *model) run() {
 						limit = 3
 					}
 					switch {
+					case did == refused:
+						return retry.ReasonRefused, true
 					case class == retry.Permanent:
 						return retry.ReasonPermanent, true
 					case m.nonIdempotent && class != retry.Unprocessed && hint == 0:
@@ -261,6 +264,8 @@ func (o outcome) failure() error {
 	switch o {
 	case permanent:
 		return retry.Stop(errModel)
+	case refused:
+		return retry.Refuse(errModel)
 	case throttled:
 		return classed(retry.Throttled)
 	case unprocessed:

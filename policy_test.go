@@ -58,6 +58,7 @@ func TestJudge(t *testing.T) {
 		{errors.New("never seen"), retry.Transient, 0},
 		{classed(retry.Unprocessed), retry.Unprocessed, 0},
 		{retry.Stop(classed(retry.Throttled)), retry.Permanent, 0},
+		{retry.Refuse(hinted(time.Second)), retry.Permanent, 0},
 		{fmt.Errorf("busy: %w", retry.After(errDown, time.Hour)), retry.Throttled, time.Hour}, // not cut to MaxRetryAfter
 		{context.DeadlineExceeded, retry.Transient, 0},
 		{sql.ErrNoRows, retry.Permanent, 0},

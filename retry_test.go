@@ -649,6 +649,7 @@ func TestInnerRunsEndDecidesTheClass(t *testing.T) {
 		calls int
 	}{
 		{"inner permanent", retry.Policy{}, retry.Stop(errDown), 1},
+		{"inner refused", retry.Policy{}, retry.Refuse(errDown), 1},
 		{"inner not idempotent", retry.Policy{NonIdempotent: true}, errDown, 1},
 		{"inner ran out of attempts", retry.Policy{MaxAttempts: 2}, errDown, 6},
 		{"the inner mark is not the outer's", retry.Policy{MaxAttempts: 2}, retry.After(errDown, time.Second), 6},

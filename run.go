@@ -228,13 +228,13 @@ func (r *run) settle(p *Policy, err error) bool {
 	if r.ctx.Err() != nil {
 		r.stopCanceled(p, r.ctx, nil)
 	} else {
-		r.class, r.hint = p.judge(err)
+		end := r.judge(p, err)
 		healthy := r.healthy > 0 && r.ended-r.began >= r.healthy
 		ctx := r.ctx
 		if healthy {
 			ctx = r.caller // as in renew: the pause is no part of this run
 		}
-		more = r.next(p, moment{r.ended - r.paused, left(ctx, p), healthy})
+		more = r.next(p, end, moment{r.ended - r.paused, left(ctx, p), healthy})
 	}
 	if !timed && (!more || r.wait > 0 || p.Hooks.Wait != nil) {
 		r.ended = r.elapsed(p) // not sooner: nobody sees the time of a retry without a wait

@@ -116,6 +116,8 @@ func (s supervision) expected() *diary {
 				class, hint, first, err = retry.Throttled, hour, least, errLongHint
 			case errors.Is(err, errStop):
 				class, err = retry.Permanent, errStop
+			case errors.Is(err, errRefused):
+				class, err = retry.Permanent, errRefused
 			}
 			errs = append(errs, err)
 			live := now-up >= healthy
@@ -126,6 +128,8 @@ func (s supervision) expected() *diary {
 			why := ended()
 			switch {
 			case why != retry.ReasonNone:
+			case err == errRefused:
+				why = retry.ReasonRefused
 			case class == retry.Permanent:
 				why = retry.ReasonPermanent
 			case s.nonIdempotent && hint == 0:
@@ -179,6 +183,7 @@ var (
 	errHint     = errors.New("come back in a second")
 	errLongHint = errors.New("come back in an hour")
 	errStop     = errors.New("never")
+	errRefused  = errors.New("not by you")
 )
 
 // ledger is a budget that writes down what it is told.
@@ -249,7 +254,7 @@ func (s supervision) seen(clock clockx.Clock, after func(time.Duration, func()))
 func TestEverySupervise(t *testing.T) {
 	var all []life
 	for _, up := range []time.Duration{0, healthy - 1, healthy} {
-		for _, err := range []error{errDown, retry.After(errHint, sec), retry.After(errLongHint, hour), retry.Stop(errStop)} {
+		for _, err := range []error{errDown, retry.After(errHint, sec), retry.After(errLongHint, hour), retry.Stop(errStop), retry.Refuse(errRefused)} {
 			all = append(all, life{up, err})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/engine"
 )
 
 // ErrLimited is the error of an attempt that found no place free: op was not
@@ -176,8 +177,8 @@ func judge(ctx context.Context, p *retry.Policy, err error) (ok, overload bool) 
 	case ctx.Err() != nil, timedOut(err):
 		return false, true
 	}
-	class, _ := p.Judge(err)
-	return class == retry.Permanent, class == retry.Throttled
+	v := engine.Judge(p, err)
+	return retry.Reason(v.End) == retry.ReasonPermanent, retry.Class(v.Class) == retry.Throttled
 }
 
 // timedOut reports whether err holds an error that timed out.

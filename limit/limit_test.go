@@ -94,6 +94,8 @@ func TestWhatEndsMean(t *testing.T) {
 		{"a timeout beside what did not", t.Context(), errors.Join(inTime{}, context.DeadlineExceeded), down},
 		{"did not time out", t.Context(), inTime{}, stay},
 		{"a timeout that will not go away", t.Context(), retry.Stop(context.DeadlineExceeded), down},
+		{"a refused retry", t.Context(), retry.Refuse(errHiccup), stay}, // a failure that says nothing of the load
+		{"a run that was refused", t.Context(), &retry.Error{Reason: retry.ReasonRefused, Attempts: 1}, stay},
 		{"caller's deadline", late, errHiccup, down},
 		{"success after the caller's deadline", late, nil, up},
 		{"canceled", canceled, errHiccup, stay},

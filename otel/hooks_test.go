@@ -85,6 +85,7 @@ func TestEachReason(t *testing.T) {
 		attempts int
 	}{
 		{retry.ReasonPermanent, retry.Policy{}, retry.Stop(errDown), 1},
+		{retry.ReasonRefused, retry.Policy{}, retry.Refuse(errDown), 1},
 		{retry.ReasonNotIdempotent, retry.Policy{NonIdempotent: true}, errDown, 1},
 		{retry.ReasonMaxAttempts, retry.Policy{}, errDown, 3},
 		{retry.ReasonMaxElapsed, retry.Policy{MaxAttempts: 3, MaxElapsed: 200 * ms}, errDown, 2},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/engine"
 )
 
 // Action is what to do with a message.
@@ -93,7 +94,9 @@ func Before(p retry.Policy, delivered int, first, now time.Time) (d Decision, ru
 //     [retry.After]) and the backoff.
 //  3. If only the budget refuses it, it is Retry after twice that wait and a second
 //     more, with Err set: a message that is not retried now can be retried later.
-//  4. Everything else is Dead, with the policy's reason.
+//  4. A server that refused a retry ([retry.Refuse]) did not mean a delivery minutes
+//     later: the error counts as Transient.
+//  5. Everything else is Dead, with the policy's reason.
 //
 // The budget holds no place when After returns. After is safe for concurrent use.
 func After(p retry.Policy, delivered int, first, now time.Time, err error) Decision {
@@ -123,12 +126,24 @@ func decide(p retry.Policy, delivered int, old time.Duration, now time.Time, err
 	if p.Budget != nil {
 		defer loop.Next(now, handedBack) // frees the budget's place, after a panic too; does nothing once the Loop has ended
 	}
+	verdict := engine.Judge(&p, err)
+	if retry.Reason(verdict.End) == retry.ReasonRefused {
+		err = refused{verdict.Hint}
+	}
 	if wait, ok := loop.Next(now, err); ok {
 		return Decision{Action: Retry, Delay: wait}
 	}
 	e, _ := errors.AsType[*retry.Error](loop.Err())
+	e.Errs[0] = verdict.Err
 	return Decision{Action: Dead, Err: e}
 }
+
+// refused stands for an error that is refused, and is Transient to any policy.
+type refused struct{ hint time.Duration }
+
+func (refused) Error() string               { return retry.ErrRejected.Error() }
+func (refused) Is(target error) bool        { return target == retry.ErrRejected }
+func (r refused) RetryAfter() time.Duration { return r.hint }
 
 var handedBack = retry.Stop(errors.New("retryqueue: handed back to the queue"))
 

@@ -212,6 +212,41 @@ func TestMarksAreObeyed(t *testing.T) {
 	}
 }
 
+// A server that wants no retry now says nothing about a delivery minutes later.
+func TestRefusedIsDeliveredAgainAsTransient(t *testing.T) {
+	never := func(error) retry.Class { return retry.Permanent } // a mark goes before it
+	inner := func(errs ...error) error {
+		return &retry.Error{Reason: retry.ReasonRefused, Attempts: 1, Errs: errs}
+	}
+	for name, p := range map[string]retry.Policy{
+		"plain":           {},
+		"one delivery":    {MaxAttempts: 1},
+		"not idempotent":  {NonIdempotent: true},
+		"too old":         {MaxElapsed: time.Second},
+		"an empty budget": {Budget: &ledger{refuse: true}},
+		"Classify":        {Classify: never},
+	} {
+		p.Name, p.Backoff, p.ThrottleBackoff = "job", retry.Constant(time.Minute), retry.Constant(time.Hour)
+		plain := p
+		plain.Classify = nil
+		want := retryqueue.After(plain, 2, now.Add(-time.Hour), now, errDown)
+		got := retryqueue.After(p, 2, now.Add(-time.Hour), now, retry.Refuse(errDown))
+		if got.Action != want.Action || got.Delay != want.Delay || fmt.Sprint(got.Err) != fmt.Sprint(want.Err) {
+			t.Errorf("%s: After(Refuse) = %+v, want it as for a Transient error: %+v", name, got, want)
+		}
+		if got.Err != nil && got.Err.Last() != errDown {
+			t.Errorf("%s: Last() = %#v, want what was marked", name, got.Err.Last())
+		}
+	}
+	p := retry.Policy{Backoff: retry.Constant(time.Minute)}
+	hint := judged{hint: time.Second}
+	for _, err := range []error{fmt.Errorf("orders: %w", inner(hint)), errors.Join(errDown, inner(errDown, hint))} {
+		if got, want := retryqueue.After(p, 1, now, now, err), time.Minute+time.Second; got.Action != retryqueue.Retry || got.Delay != want {
+			t.Errorf("After(%v) = %+v, want a retry in %v", err, got, want)
+		}
+	}
+}
+
 func TestThrottleBackoffPlansTheWait(t *testing.T) {
 	p := retry.Policy{Backoff: retry.Constant(time.Second), ThrottleBackoff: retry.Constant(time.Minute), Classify: byItself}
 	if d := retryqueue.After(p, 1, now, now, judged{class: retry.Throttled}); d.Delay != time.Minute {

@@ -36,7 +36,7 @@ func lostmark(p *pass) {
 			if m[1] == "w" {
 				continue
 			}
-			if mark := p.value(e); p.isCall(mark, retryPath, "Stop", "After") {
+			if mark := p.value(e); p.isCall(mark, retryPath, "Stop", "Refuse", "After") {
 				_, name := p.callee(mark.(*ast.CallExpr))
 				p.report(e, fmt.Sprintf("%%%s makes a text of what retry.%s marked, and the mark is gone: use %%w", m[1], name))
 			}

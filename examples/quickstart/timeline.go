@@ -148,6 +148,8 @@ func (t *timeline) why(s retry.Summary) string {
 		return fmt.Sprintf(" on attempt %d", s.Attempts)
 	case retry.ReasonPermanent:
 		return ": to ask again would change nothing"
+	case retry.ReasonRefused:
+		return ": the server asked for no retry"
 	case retry.ReasonNotIdempotent:
 		return ": the server may have done it, and must not do it twice"
 	case retry.ReasonMaxAttempts:

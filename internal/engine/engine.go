@@ -7,7 +7,7 @@ import "time"
 
 // Verdict is what one error means, whatever else has happened in its run.
 type Verdict struct {
-	Err    error // without marks of Stop and After on top
+	Err    error // without marks of Stop, Refuse and After on top
 	Marked bool  // a mark decided, and not a classifier
 	Class  uint8 // a retry.Class
 	Hint   time.Duration

@@ -1,0 +1,92 @@
+package relay_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/relay"
+)
+
+var errDown = errors.New("down")
+
+func ended(reason retry.Reason, attempts int, errs ...error) *retry.Error {
+	return &retry.Error{Reason: reason, Attempts: attempts, Errs: errs}
+}
+
+// Every reason, after no attempt, one and two, alone and in each kind of tree.
+func TestEveryEndOfARun(t *testing.T) {
+	wrap := map[string]func(error) error{
+		"alone":     func(err error) error { return err },
+		"wrapped":   func(err error) error { return fmt.Errorf("orders: %w", err) },
+		"joined":    func(err error) error { return errors.Join(errDown, err) },
+		"behind As": func(err error) error { return behindAs{err} },
+		"the last error of a run of one attempt": func(err error) error {
+			return ended(retry.ReasonMaxAttempts, 1, err)
+		},
+		"the last error of a run that no reason ended": func(err error) error { return ended(retry.ReasonNone, 1, err) },
+	}
+	hide := map[string]func(error) error{
+		"in a canceled run":             func(err error) error { return ended(retry.ReasonCanceled, 3, err) },
+		"in a run that had to wait":     func(err error) error { return ended(retry.ReasonRetryAfter, 3, err) },
+		"in a canceled run behind As":   func(err error) error { return behindAs{ended(retry.ReasonCanceled, 1, err)} },
+		"an older error of another run": func(err error) error { return ended(retry.ReasonMaxAttempts, 1, err, errDown) },
+		"beside nothing, as text":       func(err error) error { return errors.New(err.Error()) },
+	}
+	for reason := retry.ReasonNone; reason <= retry.ReasonPanic+1; reason++ {
+		for attempts := range 4 {
+			want := false
+			switch reason {
+			case retry.ReasonPermanent, retry.ReasonRefused, retry.ReasonNotIdempotent:
+				want = true
+			case retry.ReasonMaxAttempts, retry.ReasonMaxElapsed, retry.ReasonDeadline, retry.ReasonBudget:
+				want = attempts > 1
+			}
+			run := ended(reason, attempts, errDown)
+			for name, wrap := range wrap {
+				if got := relay.Refuses(wrap(run)); got != want {
+					t.Errorf("%v after %d attempts, %s: %v, want %v", reason, attempts, name, got, want)
+				}
+			}
+			for name, hide := range hide {
+				if relay.Refuses(hide(run)) {
+					t.Errorf("%v after %d attempts, %s: it says no", reason, attempts, name)
+				}
+			}
+		}
+	}
+}
+
+func TestMarks(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"nil":             {nil, false},
+		"a nil *Error":    {(*retry.Error)(nil), false},
+		"plain":           {errDown, false},
+		"permanent":       {context.Canceled, false}, // by itself no verdict of a layer that retries
+		"Stop":            {retry.Stop(errDown), true},
+		"Refuse":          {fmt.Errorf("x: %w", retry.Refuse(errDown)), true},
+		"behind As":       {behindAs{retry.Stop(errDown)}, true},
+		"After":           {retry.After(errDown, time.Second), false},
+		"After first":     {errors.Join(retry.After(errDown, 0), retry.Stop(errDown)), false}, // as a run takes it
+		"Stop in a run":   {ended(retry.ReasonMaxAttempts, 1, fmt.Errorf("x: %w", retry.Stop(errDown))), false},
+		"Stop around one": {retry.Stop(ended(retry.ReasonCanceled, 1, errDown)), true},
+		"Stop beside one": {errors.Join(ended(retry.ReasonCanceled, 1, errDown), retry.Stop(errDown)), true},
+		"two runs":        {errors.Join(ended(retry.ReasonCanceled, 1, errDown), ended(retry.ReasonBudget, 2, errDown)), true},
+	} {
+		if got := relay.Refuses(tt.err); got != tt.want {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+// behindAs shows an error by its method As alone.
+type behindAs struct{ err error }
+
+func (b behindAs) Error() string      { return b.err.Error() }
+func (b behindAs) As(target any) bool { return errors.As(b.err, target) }
