@@ -51,7 +51,8 @@ func errorignored(p *pass) {
 		call := c.Node().(*ast.CallExpr)
 		path, name := p.callee(call)
 		switch path + "." + name {
-		case retryPath + ".Do", retryPath + ".Run", retryPath + ".Supervise", hedgePath + ".Do", retrysqlPath + ".Tx", retrysqlPath + ".TxOf":
+		case retryPath + ".Do", retryPath + ".Run", retryPath + ".Supervise", hedgePath + ".Do",
+			retrybatchPath + ".Do", retrybatchPath + ".Run", retrysqlPath + ".Tx", retrysqlPath + ".TxOf":
 		default:
 			continue
 		}

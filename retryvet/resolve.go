@@ -5,6 +5,7 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
+	"strings"
 
 	"golang.org/x/tools/go/ast/inspector"
 	"golang.org/x/tools/go/types/typeutil"
@@ -14,7 +15,7 @@ import (
 type run struct {
 	cursor inspector.Cursor
 	call   *ast.CallExpr
-	pkg    string // retry or hedge
+	pkg    string // retry, retrybatch or hedge
 	name   string // Do, Run, Supervise, Ticks or NewTicker
 	ctx    ast.Expr
 	policy ast.Expr
@@ -30,17 +31,16 @@ func (p *pass) runs() []run {
 	for c := range p.root.Preorder((*ast.CallExpr)(nil)) {
 		call := c.Node().(*ast.CallExpr)
 		path, name := p.callee(call)
-		if path != retryPath && path != hedgePath || len(call.Args) < 2 {
+		if len(call.Args) < 2 {
 			continue
 		}
-		switch r := (run{cursor: c, call: call, pkg: "retry", name: name, ctx: call.Args[0], policy: call.Args[1]}); {
-		case path == hedgePath && name == "Do":
-			r.pkg = "hedge"
-			fallthrough
-		case path == retryPath && (name == "Do" || name == "Run" || name == "Supervise"):
+		r := run{cursor: c, call: call, pkg: path[strings.LastIndex(path, "/")+1:], name: name, ctx: call.Args[0], policy: call.Args[1]}
+		switch path + "." + name {
+		case retryPath + ".Do", retryPath + ".Run", retryPath + ".Supervise",
+			retrybatchPath + ".Do", retrybatchPath + ".Run", hedgePath + ".Do":
 			r.op = call.Args[len(call.Args)-1]
 			p.calls = append(p.calls, r)
-		case path == retryPath && (name == "Ticks" || name == "NewTicker"):
+		case retryPath + ".Ticks", retryPath + ".NewTicker":
 			p.calls = append(p.calls, r)
 		}
 	}

@@ -46,12 +46,13 @@ func checks() []check {
 
 // The paths of the packages that the checks know.
 const (
-	retryPath     = "github.com/goretry/retry"
-	retryhttpPath = retryPath + "/retryhttp"
-	retrytestPath = retryPath + "/retrytest"
-	retrysqlPath  = retryPath + "/retrysql"
-	hedgePath     = retryPath + "/hedge"
-	limitPath     = retryPath + "/limit"
+	retryPath      = "github.com/goretry/retry"
+	retryhttpPath  = retryPath + "/retryhttp"
+	retrytestPath  = retryPath + "/retrytest"
+	retrysqlPath   = retryPath + "/retrysql"
+	retrybatchPath = retryPath + "/retrybatch"
+	hedgePath      = retryPath + "/hedge"
+	limitPath      = retryPath + "/limit"
 )
 
 func ours(path string) bool { return path == retryPath || strings.HasPrefix(path, retryPath+"/") }

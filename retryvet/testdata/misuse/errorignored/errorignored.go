@@ -6,6 +6,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/retrybatch"
 	"github.com/goretry/retry/retrysql"
 )
 
@@ -13,6 +14,11 @@ func hedged(ctx context.Context, p retry.Policy, h *hedge.Hedge, db *sql.DB) {
 	hedge.Do(ctx, p, h, func(context.Context) (int, error) { return 1, nil })                   // want `nobody learns that hedge.Do gave up`
 	retrysql.Tx(ctx, db, p, nil, func(context.Context, *sql.Tx) (int, error) { return 1, nil }) // want `nobody learns that retrysql.Tx gave up`
 	_, _ = retrysql.Tx(ctx, db, p, nil, func(context.Context, *sql.Tx) (int, error) { return 1, nil })
+}
+
+func batch(ctx context.Context, p retry.Policy, items []string, send func(context.Context, []string) error) {
+	retrybatch.Run(ctx, p, items, send) // want `nobody learns that retrybatch.Run gave up`
+	_ = retrybatch.Run(ctx, p, items, send)
 }
 
 func op(context.Context) error { return nil }

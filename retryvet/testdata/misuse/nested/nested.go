@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/retrybatch"
 	"github.com/goretry/retry/retryhttp"
 )
 
@@ -15,6 +16,15 @@ var inner = retry.Policy{MaxAttempts: 4}
 func wrong(ctx context.Context) error {
 	return retry.Run(ctx, retry.Policy{}, func(ctx context.Context) error {
 		return retry.Run(ctx, inner, op) // want `retries within retries multiply`
+	})
+}
+
+func batches(ctx context.Context, items []int) error {
+	_ = retrybatch.Run(ctx, retry.Policy{}, items, func(ctx context.Context, open []int) error {
+		return retry.Run(ctx, inner, op) // want `retries within retries multiply`
+	})
+	return retry.Run(ctx, retry.Policy{}, func(ctx context.Context) error {
+		return retrybatch.Run(ctx, inner, items, func(context.Context, []int) error { return nil }) // want `retries within retries multiply`
 	})
 }
 

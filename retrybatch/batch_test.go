@@ -1,0 +1,483 @@
+package retrybatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retrybatch"
+	"github.com/goretry/retry/retrytest"
+)
+
+var errBusy = errors.New("busy")
+
+// failing returns a send that fails the items for which fails returns an error.
+func failing(fails func(call, item int) error) func(context.Context, []int) error {
+	return func(ctx context.Context, open []int) error {
+		failed := map[int]error{}
+		for i, item := range open {
+			failed[i] = fails(retry.AttemptNumber(ctx), item)
+		}
+		return retrybatch.Partial(failed)
+	}
+}
+
+func batchError(t *testing.T, err error) *retrybatch.Error {
+	t.Helper()
+	e, ok := errors.AsType[*retrybatch.Error](err)
+	if !ok {
+		t.Fatalf("err = %v, want an *Error", err)
+	}
+	return e
+}
+
+func TestOnlyFailedItemsAreSentAgain(t *testing.T) {
+	h := retrytest.New(t, retry.Policy{Backoff: retry.Constant(time.Second)})
+	var calls [][]int
+	err := retrybatch.Run(t.Context(), h.Policy, []int{10, 11, 12, 13}, func(ctx context.Context, open []int) error {
+		calls = append(calls, slices.Clone(open))
+		return failing(func(call, item int) error {
+			if call == 1 && item%2 == 1 || call == 2 && item == 13 {
+				return errBusy
+			}
+			return nil
+		})(ctx, open)
+	})
+	if want := [][]int{{10, 11, 12, 13}, {11, 13}, {13}}; err != nil || !reflect.DeepEqual(calls, want) {
+		t.Errorf("calls %v, error %v; want %v and none", calls, err, want)
+	}
+	h.AssertDelays(time.Second, time.Second)
+}
+
+func TestFirstSliceIsTheCallers(t *testing.T) {
+	items := []int{1, 2, 3}
+	_ = retrybatch.Run(t.Context(), retry.Policy{}, items, func(_ context.Context, open []int) error {
+		if &open[0] != &items[0] {
+			t.Error("the first call gets a copy")
+		}
+		return nil
+	})
+}
+
+func TestNoItems(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p := retry.Policy{Hooks: retry.Hooks{Done: func(context.Context, retry.Summary) { t.Error("a run was made") }}}
+	values, err := retrybatch.Do(ctx, p, nil, func(context.Context, []int) ([]int, error) {
+		t.Error("send was called")
+		return nil, nil
+	})
+	if values != nil || err != nil {
+		t.Errorf("Do() = %v, %v; want nil, nil", values, err)
+	}
+}
+
+func TestNilArguments(t *testing.T) {
+	send := func(context.Context, []int) error { return nil }
+	var none context.Context
+	for _, tt := range []struct {
+		name string
+		call func()
+		want string
+	}{
+		{"Run, nil send", func() { _ = retrybatch.Run(t.Context(), retry.Policy{}, []int{}, nil) }, "retrybatch: nil send"},
+		{"Do, nil send", func() { _, _ = retrybatch.Do[int, int](t.Context(), retry.Policy{}, nil, nil) }, "retrybatch: nil send"},
+		{"nil context", func() { _ = retrybatch.Run(none, retry.Policy{}, []int{}, send) }, "retrybatch: nil context"},
+	} {
+		func() {
+			defer func() {
+				if got := recover(); got != tt.want {
+					t.Errorf("%s: panic %v, want %q", tt.name, got, tt.want)
+				}
+			}()
+			tt.call()
+		}()
+	}
+}
+
+func TestValues(t *testing.T) {
+	t.Run("all done at once: send's own slice", func(t *testing.T) {
+		own := []string{"a", "b"}
+		values, err := retrybatch.Do(t.Context(), retry.Policy{}, []int{1, 2}, func(context.Context, []int) ([]string, error) { return own, nil })
+		if err != nil || &values[0] != &own[0] {
+			t.Errorf("Do() = %v, %v; want send's slice", values, err)
+		}
+	})
+	t.Run("send's slice is not written to", func(t *testing.T) {
+		h := retrytest.New(t, retry.Policy{})
+		own := []int{1, 2}
+		values, err := retrybatch.Do(t.Context(), h.Policy, []int{1, 2}, func(ctx context.Context, open []int) ([]int, error) {
+			if retry.AttemptNumber(ctx) == 1 {
+				return own, retrybatch.Partial(map[int]error{1: errBusy})
+			}
+			return []int{20}, nil
+		})
+		if want := []int{1, 20}; err != nil || !slices.Equal(values, want) || own[1] != 2 {
+			t.Errorf("Do() = %v, %v; want %v; send's first slice is now %v", values, err, want, own)
+		}
+	})
+	t.Run("none at all", func(t *testing.T) {
+		values, err := retrybatch.Do(t.Context(), retry.Policy{}, []int{1, 2}, func(context.Context, []int) ([]int, error) {
+			return nil, retry.Stop(errBusy)
+		})
+		if !slices.Equal(values, []int{0, 0}) || err == nil {
+			t.Errorf("Do() = %v, %v; want two zeros and an error", values, err)
+		}
+	})
+}
+
+// An answer that does not fit ends the run: a guess would lose items or send some
+// twice.
+func TestAnswersThatDoNotFit(t *testing.T) {
+	partial := func(positions ...int) error {
+		errs := map[int]error{}
+		for _, i := range positions {
+			errs[i] = errBusy
+		}
+		return retrybatch.Partial(errs)
+	}
+	for _, tt := range []struct {
+		name   string
+		items  int
+		values int
+		err    error
+		want   string
+	}{
+		{"too few values", 4, 3, nil, "retrybatch: send returned 3 values for 4 items"},
+		{"too many", 1, 2, nil, "retrybatch: send returned 2 values for 1 item"},
+		{"none", 2, 0, partial(0), "retrybatch: send returned 0 values for 2 items"},
+		{"one", 2, 1, partial(0), "retrybatch: send returned 1 value for 2 items"},
+		{"below", 4, 4, partial(2, -1), "retrybatch: send returned an error for item -1 of 4"},
+		{"the lowest", 4, 4, partial(9, -1, 8, -7), "retrybatch: send returned an error for item -7 of 4"},
+		{"just above", 4, 4, partial(0, 4), "retrybatch: send returned an error for item 4 of 4"},
+		{"under a mark", 4, 4, retry.After(partial(4), time.Second), "retrybatch: send returned an error for item 4 of 4"},
+	} {
+		h := retrytest.New(t, retry.Policy{Classify: func(err error) retry.Class {
+			t.Errorf("%s: Classify got %v", tt.name, err)
+			return retry.Transient
+		}})
+		_, err := retrybatch.Do(t.Context(), h.Policy, make([]int, tt.items), func(context.Context, []int) ([]int, error) {
+			return make([]int, tt.values), tt.err
+		})
+		e := batchError(t, err)
+		if len(e.Failed) != tt.items || len(h.Attempts()) != 1 {
+			t.Errorf("%s: %d items failed in %d calls, want all %d in one", tt.name, len(e.Failed), len(h.Attempts()), tt.items)
+		}
+		for _, f := range e.Failed {
+			if f.Err.Reason != retry.ReasonPermanent || f.Err.Last().Error() != tt.want {
+				t.Errorf("%s: item %d: %v, %v; want permanent, %s", tt.name, f.Index, f.Err.Reason, f.Err.Last(), tt.want)
+			}
+		}
+	}
+}
+
+// A nil error beside a bad position names no item.
+func TestNilErrorsNameNothing(t *testing.T) {
+	if err := retrybatch.Partial(map[int]error{-1: nil, 3: nil}); err != nil {
+		t.Errorf("Partial() = %v, want nil", err)
+	}
+	if err := retrybatch.Partial(nil); err != nil {
+		t.Errorf("Partial(nil) = %v", err)
+	}
+	h := retrytest.New(t, retry.Policy{})
+	err := retrybatch.Run(t.Context(), h.Policy, []int{1, 2}, func(ctx context.Context, open []int) error {
+		if retry.AttemptNumber(ctx) > 1 {
+			return nil
+		}
+		return retrybatch.Partial(map[int]error{-1: nil, 1: errBusy, 7: nil})
+	})
+	if err != nil || len(h.Attempts()) != 2 {
+		t.Errorf("err = %v after %d calls, want none after 2", err, len(h.Attempts()))
+	}
+}
+
+func TestPartialHidesItsErrors(t *testing.T) {
+	err := retrybatch.Partial(map[int]error{3: retry.Stop(errBusy), 1: errors.New("full"), 9: nil})
+	if errors.Is(err, errBusy) {
+		t.Error("errors.Is looks into a Partial")
+	}
+	for range 20 { // maps have no order
+		err := retrybatch.Partial(map[int]error{3: errBusy, 1: errors.New("full"), 9: nil, 2: errBusy})
+		if got, want := err.Error(), "3 items failed: item 1: full"; got != want {
+			t.Fatalf("text %q, want %q", got, want)
+		}
+	}
+	if got, want := retrybatch.Partial(map[int]error{3: errBusy}).Error(), "1 item failed: item 3: busy"; got != want {
+		t.Errorf("text %q, want %q", got, want)
+	}
+}
+
+func TestClassifyJudgesItemsAndWholeCalls(t *testing.T) {
+	p := retry.Policy{Classify: func(err error) retry.Class {
+		if err == errBusy {
+			return retry.Permanent
+		}
+		return retry.Unknown
+	}}
+	for name, send := range map[string]func(context.Context, []int) error{
+		"whole call": func(context.Context, []int) error { return errBusy },
+		"item":       failing(func(int, int) error { return errBusy }),
+	} {
+		h := retrytest.New(t, p)
+		_ = retrybatch.Run(t.Context(), h.Policy, []int{0}, send)
+		if n := len(h.Attempts()); n != 1 {
+			t.Errorf("%s: %d calls, want 1", name, n)
+		}
+		h.AssertReason(retry.ReasonPermanent)
+	}
+}
+
+func TestHooksSeeOneAttemptPerCall(t *testing.T) {
+	h := retrytest.New(t, retry.Policy{Name: "put", Backoff: retry.Constant(time.Second)})
+	errBad := errors.New("malformed")
+	err := retrybatch.Run(t.Context(), h.Policy, make([]int, 5), func(ctx context.Context, open []int) error {
+		switch retry.AttemptNumber(ctx) {
+		case 1:
+			return retrybatch.Partial(map[int]error{1: retry.Stop(errBad), 3: retry.After(errBusy, 2*time.Second), 4: errBusy})
+		case 2:
+			return errors.New("bad gateway")
+		}
+		return nil
+	})
+	var got []string
+	for _, a := range h.Attempts() {
+		got = append(got, fmt.Sprintf("%v: %v", a.Class, a.Err))
+		if typed, ok := a.Err.(interface{ ErrorType() string }); ok != (a.Number != 2) || ok && typed.ErrorType() != "retrybatch.partial" {
+			t.Errorf("attempt %d: %T has another error type", a.Number, a.Err)
+		}
+	}
+	want := []string{
+		"throttled: 3 of 5 items failed: item 3: busy",
+		"transient: bad gateway",
+		"permanent: 1 of 5 items failed: item 1: malformed",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("attempts\n%q\nwant\n%q", got, want)
+	}
+	h.AssertDelays(3*time.Second, time.Second)
+	h.AssertReason(retry.ReasonPermanent)
+	e := batchError(t, err)
+	if e.Err != h.Summary().Err {
+		t.Error("Err is not the error that Hooks.Done gets")
+	}
+	if got, want := err.Error(), "put: 1 of 5 items failed after 3 attempts (1 permanent): item 1: malformed"; got != want {
+		t.Errorf("text %q, want %q", got, want)
+	}
+}
+
+func TestErrorText(t *testing.T) {
+	text := func(name string, attempts int, e *retrybatch.Error) *retrybatch.Error {
+		e.Err = &retry.Error{Name: name, Attempts: attempts}
+		return e
+	}
+	failure := func(index int, reason retry.Reason, cause error, errs ...error) retrybatch.Failure {
+		return retrybatch.Failure{Index: index, Err: &retry.Error{Reason: reason, Cause: cause, Errs: errs}}
+	}
+	for _, tt := range []struct {
+		err  *retrybatch.Error
+		want string
+	}{
+		{nil, "retrybatch: nil *Error"},
+		{&retrybatch.Error{}, "retrybatch: 0 of 0 items failed after 0 attempts"},
+		{&retrybatch.Error{Items: 1, Failed: []retrybatch.Failure{{}}}, "retrybatch: 1 of 1 item failed after 0 attempts"},
+		{text("", 1, &retrybatch.Error{Items: 2, Failed: []retrybatch.Failure{failure(1, retry.ReasonPermanent, nil, errBusy)}}),
+			"retrybatch: 1 of 2 items failed after 1 attempt (1 permanent): item 1: busy"},
+		{text("send-orders", 4, &retrybatch.Error{Items: 25, Failed: []retrybatch.Failure{
+			failure(4, retry.ReasonMaxAttempts, nil, errors.New("SlowDown")),
+			failure(7, retry.ReasonPermanent, nil, errBusy),
+			failure(9, retry.ReasonMaxAttempts, nil, errBusy),
+		}}), "send-orders: 3 of 25 items failed after 4 attempts (1 permanent, 2 max_attempts): item 4: SlowDown"},
+		{text("x", 0, &retrybatch.Error{Items: 1, Failed: []retrybatch.Failure{failure(0, retry.ReasonCanceled, errBusy)}}),
+			"x: 1 of 1 item failed after 0 attempts (1 canceled): item 0: busy"},
+	} {
+		if got := tt.err.Error(); got != tt.want {
+			t.Errorf("text %q, want %q", got, tt.want)
+		}
+		_ = tt.err.Unwrap() // of a nil one too
+	}
+}
+
+func TestErrorsOfTheTree(t *testing.T) {
+	h := retrytest.New(t, retry.Policy{MaxAttempts: 2})
+	errFull := errors.New("full")
+	err := retrybatch.Run(t.Context(), h.Policy, []int{0, 1}, failing(func(call, item int) error {
+		return []error{errBusy, errFull}[item]
+	}))
+	if !errors.Is(err, errBusy) || !errors.Is(err, errFull) {
+		t.Error("errors.Is does not find the items' errors")
+	}
+	if run, _ := errors.AsType[*retry.Error](err); run != h.Summary().Err {
+		t.Error("errors.AsType does not find the run's error first")
+	}
+}
+
+func TestCanceledCallKeepsWhatItDecided(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	errLeft := errors.New("left")
+	h := retrytest.New(t, retry.Policy{})
+	err := retrybatch.Run(ctx, h.Policy, []int{0, 1, 2}, func(context.Context, []int) error {
+		cancel(errLeft)
+		return retrybatch.Partial(map[int]error{0: retry.Stop(errBusy), 2: errBusy})
+	})
+	e := batchError(t, err)
+	if len(e.Failed) != 2 || e.Err.Reason != retry.ReasonCanceled {
+		t.Fatalf("err = %v", err)
+	}
+	if f := e.Failed[0].Err; f.Reason != retry.ReasonPermanent || f.Cause != nil {
+		t.Errorf("item 0: %v, cause %v; want permanent and none", f.Reason, f.Cause)
+	}
+	if f := e.Failed[1].Err; f.Reason != retry.ReasonCanceled || f.Cause != errLeft || f.Last() != errBusy {
+		t.Errorf("item 2: %#v", f)
+	}
+}
+
+func TestCanceledBeforeTheFirstCall(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	values, err := retrybatch.Do(ctx, retry.Policy{}, []int{0, 1}, func(context.Context, []int) ([]int, error) {
+		t.Error("send was called")
+		return nil, nil
+	})
+	e := batchError(t, err)
+	if len(e.Failed) != 2 || len(values) != 2 || !errors.Is(err, context.Canceled) {
+		t.Fatalf("Do() = %v, %v", values, err)
+	}
+	for _, f := range e.Failed {
+		if f.Err.Attempts != 0 || f.Err.Errs != nil || f.Err.Cause != context.Canceled {
+			t.Errorf("item %d: %#v", f.Index, f.Err)
+		}
+	}
+}
+
+func TestCancelDuringTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		go func() {
+			time.Sleep(time.Second)
+			cancel()
+		}()
+		p := retry.Policy{Backoff: retry.Constant(10 * time.Second)}
+		e := batchError(t, retrybatch.Run(ctx, p, []int{0, 1}, failing(func(_, item int) error {
+			return []error{errBusy, nil}[item]
+		})))
+		if f := e.Failed[0].Err; len(e.Failed) != 1 || f.Reason != retry.ReasonCanceled || f.Last() != errBusy || f.Attempts != 1 || f.Elapsed != time.Second {
+			t.Errorf("failed: %v", e)
+		}
+	})
+}
+
+func TestAttemptTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := retry.Policy{AttemptTimeout: time.Second, Backoff: retry.Constant(0)}
+		err := retrybatch.Run(t.Context(), p, []int{0, 1}, func(ctx context.Context, open []int) error {
+			if retry.AttemptNumber(ctx) == 1 {
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("err = %v", err)
+		}
+	})
+}
+
+// What passes through send leaves a budget as it was.
+func TestPanicAndGoexit(t *testing.T) {
+	for name, leave := range map[string]func(){"panic": func() { panic("x") }, "Goexit": runtime.Goexit} {
+		budget := &retry.ConcurrencyBudget{Min: 1}
+		done := make(chan any)
+		go func() {
+			defer func() { done <- recover() }()
+			p := retry.Policy{Backoff: retry.Constant(0), Budget: budget}
+			_ = retrybatch.Run(t.Context(), p, []int{0}, func(ctx context.Context, _ []int) error {
+				if retry.AttemptNumber(ctx) == 2 {
+					leave()
+				}
+				return errBusy
+			})
+			t.Errorf("%s: Run returned", name)
+		}()
+		if got := <-done; (got == nil) != (name == "Goexit") {
+			t.Errorf("%s: recovered %v", name, got)
+		}
+		if got := budget.Balance(); got != 1 {
+			t.Errorf("%s: Balance() = %v, want 1", name, got)
+		}
+	}
+}
+
+type typedNil struct{}
+
+func (*typedNil) Error() string { return "nil" }
+func (*typedNil) Unwrap() error { panic("a method of a nil pointer was called") }
+
+func TestNilPointersAreErrors(t *testing.T) {
+	h := retrytest.New(t, retry.Policy{MaxAttempts: 1})
+	err := retrybatch.Run(t.Context(), h.Policy, []int{0, 1}, func(context.Context, []int) error { return (*typedNil)(nil) })
+	if e := batchError(t, err); len(e.Failed) != 2 {
+		t.Errorf("err = %v", err)
+	}
+	err = retrybatch.Run(t.Context(), h.Policy, []int{0, 1}, failing(func(_, item int) error {
+		return []error{nil, (*typedNil)(nil)}[item]
+	}))
+	if e := batchError(t, err); len(e.Failed) != 1 || e.Failed[0].Index != 1 {
+		t.Errorf("err = %v", err)
+	}
+}
+
+// An outer run must not take a batch of which a part is done for one that did nothing.
+func TestOuterRuns(t *testing.T) {
+	unprocessed := func(error) retry.Class { return retry.Unprocessed }
+	inner := retry.Policy{MaxAttempts: 1, Classify: unprocessed}
+	for _, tt := range []struct {
+		name   string
+		policy retry.Policy
+		send   func(context.Context, []int) error
+		want   retry.Class
+	}{
+		{"a part done, the rest unprocessed", inner, failing(func(_, item int) error { return []error{nil, errBusy}[item] }), retry.Transient},
+		{"the call refused", inner, func(context.Context, []int) error { return errBusy }, retry.Transient},
+		{"all permanent", retry.Policy{}, failing(func(_, item int) error { return []error{nil, retry.Stop(errBusy)}[item] }), retry.Permanent},
+		{"one permanent", retry.Policy{MaxAttempts: 1}, failing(func(_, item int) error {
+			return []error{retry.Stop(errBusy), retry.After(errBusy, 0)}[item]
+		}), retry.Transient},
+		{"a dial", retry.Policy{MaxAttempts: 1}, func(context.Context, []int) error { return &retry.Error{Reason: retry.ReasonPermanent} }, retry.Permanent},
+	} {
+		err := retrybatch.Run(t.Context(), tt.policy, []int{0, 1}, tt.send)
+		if got := retry.DefaultClassifier(err); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestSharedPolicy is for the race detector.
+func TestSharedPolicy(t *testing.T) {
+	p := retry.Policy{Backoff: retry.Constant(0), Budget: &retry.TokenBudget{Capacity: 1 << 20}}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				values, err := retrybatch.Do(t.Context(), p, []int{0, 1, 2, 3}, func(ctx context.Context, open []int) ([]int, error) {
+					if n := retry.AttemptNumber(ctx); n < 3 {
+						return slices.Clone(open), retrybatch.Partial(map[int]error{len(open) - 1: errBusy})
+					}
+					return slices.Clone(open), nil
+				})
+				if want := []int{0, 1, 2, 3}; err != nil || !slices.Equal(values, want) {
+					t.Errorf("Do() = %v, %v", values, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
