@@ -149,7 +149,7 @@ var panels = []panel{{
 	description: "How long an attempt runs before it is hedged, in the process where it is longest: 19 of 20 calls are faster. It follows the dependency: in an outage " +
 		"it rises before any attempt has timed out.",
 	unit: "s", width: 8,
-	targets: []target{{`max by (job, retry_hedge) (retry_hedge_delay_seconds{` + process + `})`, "{{job}} {{retry_hedge}}"}},
+	targets: []target{{`max by (job, retry_hedge_name) (retry_hedge_delay_seconds{` + process + `})`, "{{job}} {{retry_hedge_name}}"}},
 }, {
 	title: "Places under limits",
 	description: "Attempts that may be in flight, and those that are, of all processes. In an overload the places fall until the dependency answers in time; " +

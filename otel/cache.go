@@ -9,7 +9,8 @@ import (
 // cache keeps the values of the first keys that it is asked for. Reading takes no
 // lock.
 type cache[K comparable, V any] struct {
-	most  int // keys that are kept
+	most  int       // keys that are kept
+	own   func(K) K // copies a key that is to be kept; nil: it keeps nothing else alive
 	build func(K) V
 	mu    sync.Mutex
 	kept  atomic.Pointer[map[K]V] // replaced, never written to
@@ -37,6 +38,9 @@ func (c *cache[K, V]) find(key K) (v V, ok bool) {
 	}
 	grown := make(map[K]V, len(kept)+1)
 	maps.Copy(grown, kept)
+	if c.own != nil {
+		key = c.own(key)
+	}
 	v = c.build(key)
 	grown[key] = v
 	c.kept.Store(&grown)

@@ -6,8 +6,10 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"strings"
 	"sync"
 
+	"github.com/goretry/retry/internal/errtext"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
@@ -21,12 +23,18 @@ const (
 	other = "other"
 )
 
-// The values that this process tells apart.
-var names, errorTypes = cache[string, string]{most: distinct, build: valid}, cache[string, string]{most: distinct, build: valid}
+// The values that this process tells apart. They are copies: what a text was cut
+// from may be large.
+var names, errorTypes = cache[string, string]{most: distinct, own: strings.Clone, build: valid},
+	cache[string, string]{most: distinct, own: strings.Clone, build: valid}
+
+// valid returns s as exporters need it: with a text that is not UTF-8 they lose
+// all that is sent together with it.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // admit returns value as exporters need it, or other if too many came before it.
 func admit(known *cache[string, string], value string) (admitted string, ok bool) {
-	if admitted, ok = known.find(clip(value, longest)); !ok {
+	if admitted, ok = known.find(errtext.UpTo(value, longest)); !ok {
 		admitted = other
 	}
 	return admitted, ok

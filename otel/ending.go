@@ -2,9 +2,9 @@ package otelretry
 
 import (
 	"context"
-	"errors"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/errtext"
 )
 
 // What an attempt's end and a run's end mean to those who watch is decided here.
@@ -12,49 +12,20 @@ import (
 // failure is what is told of an attempt that returned an error.
 type failure struct {
 	class     retry.Class
-	errorType string // empty if it is no fault of what was called: see failureOf
+	errorType string // empty if it is no fault of what was called: see errtext.Failed
 }
 
-// failureOf judges a failed attempt; ctx is the attempt's. Two kinds have no
-// error.type, and are no errors: an attempt that the caller's cancel ended, and one
-// whose value Until did not accept, for a poll is no outage.
+// failureOf judges a failed attempt; ctx is the attempt's.
 func failureOf(ctx context.Context, a retry.Attempt) failure {
-	if a.Class == retry.Transient && rejected(a.Err) {
-		return failure{class: a.Class}
-	}
-	f := failure{a.Class, errorType(a.Err)}
-	if a.Class == retry.Unknown && f.errorType != panicType {
-		if err := ctx.Err(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			f.errorType = ""
-		}
+	f := failure{class: a.Class}
+	if errtext.Failed(ctx, a) {
+		f.errorType = errorType(a.Err)
 	}
 	return f
 }
 
 // panicType is the error.type of an attempt that did not return.
 var panicType = runErrorType(retry.ReasonPanic)
-
-// rejected reports whether err is ErrRejected, but not that of an inner run.
-func rejected(err error) bool {
-	if err == retry.ErrRejected {
-		return true
-	}
-	switch e := err.(type) {
-	case *retry.Error:
-		return false
-	case interface{ Unwrap() error }:
-		return rejected(e.Unwrap())
-	case interface{ Unwrap() []error }:
-		for _, err := range e.Unwrap() {
-			if rejected(err) {
-				return true
-			}
-		}
-	case interface{ Is(error) bool }: // an iteration of Ticks
-		return e.Is(retry.ErrRejected)
-	}
-	return false
-}
 
 // ending is what is told of a run at its end.
 type ending struct {
@@ -99,6 +70,32 @@ func (e ending) errorType() string {
 		return ""
 	}
 	return runErrorType(e.reason)
+}
+
+// givenUp is what a run that gave up is counted by.
+type givenUp struct {
+	reason    retry.Reason
+	errorType string // of its last attempt, empty if that was no fault: see lastFault
+}
+
+// lastFault returns the error.type of a run's last attempt as its span has it, ""
+// if there was no attempt or the caller canceled.
+func lastFault(s *retry.Summary) string {
+	switch s.Reason {
+	case retry.ReasonPanic:
+		return panicType
+	case retry.ReasonCanceled:
+		return "" // nothing here says whether an attempt or a wait was canceled
+	}
+	e, ok := s.Err.(*retry.Error)
+	if !ok || s.Attempts == 0 || e.Last() == nil {
+		return ""
+	}
+	last := retry.Attempt{Err: e.Last(), Class: retry.Transient}
+	if s.Reason == retry.ReasonPermanent {
+		last.Class = retry.Permanent
+	}
+	return failureOf(context.Background(), last).errorType
 }
 
 func runErrorType(reason retry.Reason) string { return (&retry.Error{Reason: reason}).ErrorType() }

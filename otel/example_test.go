@@ -33,16 +33,12 @@ func ExampleHooks() {
 	})
 	for _, s := range spans.GetSpans() {
 		fmt.Println(s.Name, s.EndTime.Sub(s.StartTime), s.Status.Code)
-		for _, e := range s.Events {
-			fmt.Println(" ", e.Name)
-		}
 	}
 	// Output:
-	// fetch-user attempt 1 0s Error
-	// fetch-user wait 100ms Unset
-	// fetch-user attempt 2 0s Unset
+	// attempt 1 fetch-user 0s Error
+	// wait fetch-user 100ms Unset
+	// attempt 2 fetch-user 0s Unset
 	// fetch-user 100ms Unset
-	//   retry.wait
 }
 
 func ExampleObserveBudget() {

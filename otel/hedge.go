@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/internal/errtext"
 	"github.com/goretry/retry/limit"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -14,7 +15,7 @@ import (
 )
 
 const (
-	hedgeKey        = attribute.Key("retry.hedge")
+	hedgeNameKey    = attribute.Key("retry.hedge.name")
 	hedgeStartedKey = attribute.Key("retry.hedge.started")
 	hedgeWinnerKey  = attribute.Key("retry.hedge.winner")
 	hedgeRefusedKey = attribute.Key("retry.hedge.refused")
@@ -93,7 +94,7 @@ func resultOf(s hedge.Summary) string {
 }
 
 // ObserveHedge reports the delay of h as the gauge retry.hedge.delay, in seconds, with
-// the attribute retry.hedge set to name, until unregister is called. A Hedge that
+// the attribute retry.hedge.name set to name, until unregister is called. A Hedge that
 // never hedges has no delay and is not reported. Names and errors are as with
 // [ObserveBudget].
 func ObserveHedge(name string, h *hedge.Hedge, opts ...Option) (unregister func() error, err error) {
@@ -104,7 +105,7 @@ func ObserveHedge(name string, h *hedge.Hedge, opts ...Option) (unregister func(
 		return func() error { return nil }, nil
 	}
 	c := configured(opts)
-	attrs := metric.WithAttributes(c.with(hedgeKey.String(brief(name)))...)
+	attrs := metric.WithAttributes(c.with(hedgeNameKey.String(errtext.Clip(name, brief)))...)
 	return c.observe([]gauge{{"retry.hedge.delay", "s", "How long an attempt runs before it is hedged.",
 		func() float64 { return h.Wait().Seconds() }}}, attrs)
 }
@@ -118,7 +119,7 @@ func ObserveLimit(name string, l *limit.Limit, opts ...Option) (unregister func(
 		return func() error { return nil }, errors.New("otelretry: nil limit")
 	}
 	c := configured(opts)
-	attrs := metric.WithAttributes(c.with(limitKey.String(brief(name)))...)
+	attrs := metric.WithAttributes(c.with(limitKey.String(errtext.Clip(name, brief)))...)
 	return c.observe([]gauge{
 		{"retry.limit.places", "{attempt}", "Attempts that may be in flight.", func() float64 { return float64(l.Places()) }},
 		{"retry.limit.in_flight", "{attempt}", "Attempts in flight under a limit.", func() float64 { return float64(l.InFlight()) }},

@@ -54,8 +54,8 @@ func TestHedgeHookTellsOfSlowCalls(t *testing.T) {
 			})
 		}
 		compare(t, "events", hedgeEvents(spans), `
-get-user attempt 1: retry.hedge tier=gold hedge.started=2 hedge.winner=1 hedge.delay=0.1
-get-user attempt 1: retry.hedge tier=gold hedge.started=2 hedge.winner=2 hedge.delay=0.1`)
+attempt 1 get-user: retry.hedge tier=gold hedge.started=2 hedge.winner=1 hedge.delay=0.1
+attempt 1 get-user: retry.hedge tier=gold hedge.started=2 hedge.winner=2 hedge.delay=0.1`)
 		compare(t, "metrics", metrics(t, reader), `
 retry.hedges [{call}] hedge.result=lost name=get-user tier=gold: 1
 retry.hedges [{call}] hedge.result=won name=get-user tier=gold: 1`)
@@ -144,8 +144,8 @@ func TestObserveHedgeAndLimit(t *testing.T) {
 		unregister = append(unregister, u)
 	}
 	compare(t, "metrics", metrics(t, reader), `
-retry.hedge.delay [s] hedge=orders: 0.02
-retry.hedge.delay [s] hedge=users: 10
+retry.hedge.delay [s] hedge.name=orders: 0.02
+retry.hedge.delay [s] hedge.name=users: 10
 retry.limit.in_flight [{attempt}] limit=users: 1
 retry.limit.places [{attempt}] limit=users: 7`)
 	for _, u := range unregister {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/errtext"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -19,7 +21,7 @@ import (
 // attempt's span in their context. They must not be in a policy twice.
 func Hooks(opts ...Option) retry.Hooks {
 	t := &telemetry{config: configured(opts)}
-	t.operations.most, t.operations.build = distinct, t.newOperation
+	t.operations.most, t.operations.own, t.operations.build = distinct, strings.Clone, t.newOperation
 	t.failures.most, t.failures.build = cached, failure.attributes
 	t.summaries.most, t.summaries.build = cached, summary.attributes
 	t.others = t.newOperation(other)
@@ -72,6 +74,7 @@ func (t *telemetry) newOperation(name string) *operation {
 	o.waitName = o.start("wait").name
 	o.measured.attrs = o.attrs
 	o.measured.failures.most, o.measured.failures.build = cached, o.measured.failure
+	o.measured.gaveUps.most, o.measured.gaveUps.build = cached, o.measured.gaveUp
 	o.limited.most, o.limited.build = cached, o.runStart
 	return o
 }
@@ -80,7 +83,7 @@ func (t *telemetry) newOperation(name string) *operation {
 // process has no room share one: they cost what others do.
 func (t *telemetry) operation(name string) *operation {
 	if len(name) > longest {
-		name = clip(name, longest)
+		name = errtext.UpTo(name, longest)
 	}
 	if o := t.first.Load(); o != nil && o.key == name {
 		return o

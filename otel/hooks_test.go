@@ -40,7 +40,7 @@ func TestFirstTrySuccess(t *testing.T) {
 	v.run(t.Context(), succeeds(30*ms))
 	v.wantSpans(`
 		fetch 0s-30ms name=fetch max_attempts=3 attempts=1 outcome=success_first_try
-		  fetch attempt 1 0s-30ms name=fetch attempt=1`)
+		  attempt 1 fetch 0s-30ms name=fetch attempt=1`)
 	v.wantMetrics(`
 		retry.attempt.duration [s] name=fetch: 1 runs, sum 0.03
 		retry.operation.attempts [{attempt}] name=fetch outcome=success_first_try: 1 runs, sum 1
@@ -55,13 +55,11 @@ func TestSuccessAfterRetries(t *testing.T) {
 		succeeds(30*ms))
 	v.wantSpans(`
 		fetch 0s-690ms name=fetch max_attempts=4 attempts=3 outcome=success_after_retry waited=0.6
-		  @50ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
-		  @160ms retry.wait attempt=2 delay=0.5 class=throttled error.type=*errors.errorString hint=0.3
-		  fetch attempt 1 0s-50ms name=fetch attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
-		  fetch wait 50ms-150ms name=fetch attempt=1 delay=0.1 class=transient error.type=*errors.errorString
-		  fetch attempt 2 150ms-160ms name=fetch attempt=2 class=throttled error.type=*errors.errorString hint=0.3 Error "connection refused"
-		  fetch wait 160ms-660ms name=fetch attempt=2 delay=0.5 class=throttled error.type=*errors.errorString hint=0.3
-		  fetch attempt 3 660ms-690ms name=fetch attempt=3`)
+		  attempt 1 fetch 0s-50ms name=fetch attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+		  wait fetch 50ms-150ms name=fetch attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+		  attempt 2 fetch 150ms-160ms name=fetch attempt=2 class=throttled error.type=*errors.errorString hint=0.3 Error "connection refused"
+		  wait fetch 160ms-660ms name=fetch attempt=2 delay=0.5 class=throttled error.type=*errors.errorString hint=0.3
+		  attempt 3 fetch 660ms-690ms name=fetch attempt=3`)
 	v.wantMetrics(`
 		retry.attempt.duration [s] error.type=*errors.errorString class=throttled name=fetch: 1 runs, sum 0.01
 		retry.attempt.duration [s] error.type=*errors.errorString class=transient name=fetch: 1 runs, sum 0.05
@@ -114,12 +112,12 @@ func TestEachReason(t *testing.T) {
 			if tt.reason == retry.ReasonRetryAfter {
 				gaveUp = strings.TrimSuffix(gaveUp, "\n") + " hint=3600\n"
 			}
-			if !strings.Contains(tree, run) || !strings.Contains(tree, gaveUp) || strings.Count(tree, "retry.wait") != tt.attempts-1 {
+			if !strings.Contains(tree, run) || !strings.Contains(tree, gaveUp) || strings.Count(tree, "\n  wait ") != tt.attempts-1 {
 				t.Errorf("spans:\n%swant %d waits and\n%s%s", tree, tt.attempts-1, run, gaveUp)
 			}
 			got := metrics(t, v.reader)
 			for _, want := range []string{
-				fmt.Sprintf("retry.gave_up [{operation}] reason=%s: 1\n", tt.reason),
+				fmt.Sprintf("retry.gave_up [{operation}] error.type=*errors.errorString reason=%s: 1\n", tt.reason),
 				fmt.Sprintf("retry.operation.duration [s] error.type=retry.%s outcome=%s: 1 runs", tt.reason, outcome),
 				fmt.Sprintf("retry.operation.attempts [{attempt}] outcome=%s: 1 runs, sum %d\n", outcome, tt.attempts),
 			} {
@@ -136,7 +134,6 @@ func TestGivingUpTellsWhen(t *testing.T) {
 	v.run(t.Context(), fails(10*ms), fails(20*ms))
 	v.wantSpans(`
 		retry 0s-130ms max_attempts=2 attempts=2 outcome=failure_after_retry reason=max_attempts error.type=retry.max_attempts waited=0.1 Error "max_attempts: connection refused"
-		  @10ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
 		  @130ms retry.gave_up reason=max_attempts attempts=2
 		  attempt 1 0s-10ms attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
 		  wait 10ms-110ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString
@@ -166,7 +163,6 @@ func TestCanceledByItsCaller(t *testing.T) {
 		v.run(ctx, fails(0))
 		v.wantSpans(`
 			retry 0s-60ms max_attempts=3 attempts=1 outcome=canceled waited=0.06
-			  @0s retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
 			  @60ms retry.gave_up reason=canceled attempts=1
 			  attempt 1 0s-0s attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
 			  wait 0s-60ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString`)
@@ -256,9 +252,6 @@ func TestAPollIsNoOutage(t *testing.T) {
 	_ = retry.Run(t.Context(), v.h.Policy, func(ctx context.Context) error { return answers[retry.AttemptNumber(ctx)-1] })
 	v.wantSpans(`
 		retry 0s-700ms max_attempts=4 attempts=4 outcome=failure_after_retry reason=max_attempts error.type=retry.max_attempts waited=0.7 Error "max_attempts: max_attempts: retry: value not accepted"
-		  @0s retry.wait attempt=1 delay=0.1 class=transient
-		  @100ms retry.wait attempt=2 delay=0.2 class=transient
-		  @300ms retry.wait attempt=3 delay=0.4 class=transient
 		  @700ms retry.gave_up reason=max_attempts attempts=4
 		  attempt 1 0s-0s attempt=1 class=transient
 		  wait 0s-100ms attempt=1 delay=0.1 class=transient
@@ -299,15 +292,16 @@ func TestAPollThatIsStoppedIsAnError(t *testing.T) {
 // A poll that takes days must not fill anyone's memory with its spans.
 func TestALongRunShows32Attempts(t *testing.T) {
 	for _, tt := range []struct {
-		name  string
-		opts  []otelretry.Option
-		spans string
+		name   string
+		opts   []otelretry.Option
+		spans  string
+		events int // waits that have no span, and that it gave up
 	}{
-		{"all", nil, "32 attempts, 32 waits"},
-		{"retried runs", []otelretry.Option{otelretry.WithAttempts(otelretry.RetriedRuns)}, "32 attempts, 32 waits"},
-		{"no attempts", []otelretry.Option{otelretry.WithAttempts(otelretry.NoAttempts)}, "0 attempts, 32 waits"},
-		{"no waits", []otelretry.Option{otelretry.WithWaits(false)}, "32 attempts, 0 waits"},
-		{"neither", []otelretry.Option{otelretry.WithAttempts(otelretry.NoAttempts), otelretry.WithWaits(false)}, "0 attempts, 0 waits"},
+		{"all", nil, "32 attempts, 32 waits", 1},
+		{"retried runs", []otelretry.Option{otelretry.WithAttempts(otelretry.RetriedRuns)}, "32 attempts, 32 waits", 1},
+		{"no attempts", []otelretry.Option{otelretry.WithAttempts(otelretry.NoAttempts)}, "0 attempts, 32 waits", 1},
+		{"no waits", []otelretry.Option{otelretry.WithWaits(false)}, "32 attempts, 0 waits", 33},
+		{"neither", []otelretry.Option{otelretry.WithAttempts(otelretry.NoAttempts), otelretry.WithWaits(false)}, "0 attempts, 0 waits", 33},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			v := view(t, retry.Policy{Name: "poll", MaxAttempts: 40, Backoff: retry.Constant(time.Second)}, tt.opts...)
@@ -331,13 +325,13 @@ func TestALongRunShows32Attempts(t *testing.T) {
 						number = int(kv.Value.AsInt64())
 					}
 				}
-				name := "poll attempt"
+				name := "attempt poll"
 				switch {
-				case s.Name() == "poll wait":
+				case s.Name() == "wait poll":
 					waits++
 				case s.Name() == "poll":
-					if len(s.Events()) != 33 { // 32 waits, and that it gave up
-						t.Errorf("%d events, want 33", len(s.Events()))
+					if len(s.Events()) != tt.events {
+						t.Errorf("%d events, want %d", len(s.Events()), tt.events)
 					}
 					if got, want := attributes(s.Attributes()), " name=poll max_attempts=40 attempts=40 outcome=failure_after_retry reason=max_attempts error.type=retry.max_attempts waited=39"; got != want {
 						t.Errorf("the run has%s, want%s", got, want)
@@ -345,7 +339,7 @@ func TestALongRunShows32Attempts(t *testing.T) {
 				case s.SpanKind() == oteltrace.SpanKindInternal:
 					attempts++
 					if number <= 16 {
-						name = fmt.Sprint("poll attempt ", number)
+						name = fmt.Sprintf("attempt %d poll", number)
 					}
 					if s.Name() != name {
 						t.Errorf("attempt %d is called %s, want %s", number, s.Name(), name)
@@ -383,8 +377,7 @@ func TestADeliveryThatAnotherOneFollows(t *testing.T) {
 		v.wantSpans(`
 			caller 0s-10ms kind server
 			  job 0s-10ms name=job max_attempts=3 attempts=40 outcome=success_after_retry
-			    @10ms retry.wait attempt=40 delay=3600 class=transient error.type=*errors.errorString
-			    job attempt 0s-10ms name=job attempt=40 class=transient error.type=*errors.errorString Error "connection refused"`)
+			    attempt job 0s-10ms name=job attempt=40 class=transient error.type=*errors.errorString Error "connection refused"`)
 		v.wantMetrics(`
 			retry.attempt.duration [s] error.type=*errors.errorString class=transient name=job: 1 runs, sum 0.01
 			retry.operation.attempts [{attempt}] name=job outcome=success_after_retry: 1 runs, sum 40
@@ -400,7 +393,7 @@ func TestALifeThatAnotherOneFollows(t *testing.T) {
 		v.wantSpans(`
 			caller 0s-10ms kind server
 			  feed 0s-10ms name=feed max_attempts=3 attempts=1 outcome=success_first_try
-			    feed attempt 1 0s-10ms name=feed attempt=1 class=transient error.type=*errors.errorString Error "connection refused"`)
+			    attempt 1 feed 0s-10ms name=feed attempt=1 class=transient error.type=*errors.errorString Error "connection refused"`)
 	}
 }
 
@@ -437,7 +430,7 @@ func TestPanicAndGoexitEndTheSpans(t *testing.T) {
 				  attempt 1 0s-10ms attempt=1 class=unknown error.type=retry.panic Error "retry: panic or runtime.Goexit during the run"`)
 			v.wantMetrics(`
 				retry.attempt.duration [s] error.type=retry.panic class=unknown: 1 runs, sum 0.01
-				retry.gave_up [{operation}] reason=panic: 1
+				retry.gave_up [{operation}] error.type=retry.panic reason=panic: 1
 				retry.operation.attempts [{attempt}] outcome=failure_first_try: 1 runs, sum 1
 				retry.operation.duration [s] error.type=retry.panic outcome=failure_first_try: 1 runs, sum 0.01`)
 		})
@@ -478,7 +471,6 @@ func TestTwoHooksInOneRun(t *testing.T) {
 	v.run(t.Context(), fails(10*ms), succeeds(0))
 	want := `
 		retry 0s-110ms max_attempts=3 attempts=2 outcome=success_after_retry waited=0.1
-		  @10ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
 		  attempt 1 0s-10ms attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
 		  wait 10ms-110ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString
 		  attempt 2 110ms-110ms attempt=2`
@@ -502,7 +494,6 @@ func TestWhatTheOperationTracesIsBelowItsAttempt(t *testing.T) {
 	})
 	v.wantSpans(`
 		retry 0s-100ms max_attempts=3 attempts=2 outcome=success_after_retry waited=0.1
-		  @0s retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
 		  attempt 1 0s-0s attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
 		    GET 1 0s-0s kind client
 		  wait 0s-100ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString
@@ -524,21 +515,18 @@ func TestNestedRuns(t *testing.T) {
 	})
 	v.wantSpans(`
 		outer 0s-340ms name=outer max_attempts=2 attempts=2 outcome=success_after_retry waited=0.1
-		  @120ms retry.wait attempt=1 delay=0.1 class=transient error.type=retry.max_attempts
-		  outer attempt 1 0s-120ms name=outer attempt=1 class=transient error.type=retry.max_attempts Error "max_attempts: connection refused"
+		  attempt 1 outer 0s-120ms name=outer attempt=1 class=transient error.type=retry.max_attempts Error "max_attempts: connection refused"
 		    inner 0s-120ms name=inner max_attempts=2 attempts=2 outcome=failure_after_retry reason=max_attempts error.type=retry.max_attempts waited=0.1 Error "max_attempts: connection refused"
-		      @10ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
 		      @120ms retry.gave_up reason=max_attempts attempts=2
-		      inner attempt 1 0s-10ms name=inner attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
-		      inner wait 10ms-110ms name=inner attempt=1 delay=0.1 class=transient error.type=*errors.errorString
-		      inner attempt 2 110ms-120ms name=inner attempt=2 class=transient error.type=*errors.errorString Error "connection refused"
-		  outer wait 120ms-220ms name=outer attempt=1 delay=0.1 class=transient error.type=retry.max_attempts
-		  outer attempt 2 220ms-340ms name=outer attempt=2
+		      attempt 1 inner 0s-10ms name=inner attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+		      wait inner 10ms-110ms name=inner attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+		      attempt 2 inner 110ms-120ms name=inner attempt=2 class=transient error.type=*errors.errorString Error "connection refused"
+		  wait outer 120ms-220ms name=outer attempt=1 delay=0.1 class=transient error.type=retry.max_attempts
+		  attempt 2 outer 220ms-340ms name=outer attempt=2
 		    inner 220ms-340ms name=inner max_attempts=2 attempts=2 outcome=success_after_retry waited=0.1
-		      @230ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
-		      inner attempt 1 220ms-230ms name=inner attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
-		      inner wait 230ms-330ms name=inner attempt=1 delay=0.1 class=transient error.type=*errors.errorString
-		      inner attempt 2 330ms-340ms name=inner attempt=2`)
+		      attempt 1 inner 220ms-230ms name=inner attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+		      wait inner 230ms-330ms name=inner attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+		      attempt 2 inner 330ms-340ms name=inner attempt=2`)
 }
 
 // dropping samples everything but runs named inner.
@@ -570,7 +558,7 @@ func TestAnUnsampledInnerRunLeavesTheOuterOnesSpansAlone(t *testing.T) {
 	v.wantSpans(`
 		outer 0s-310ms name=outer max_attempts=3 attempts=1 outcome=failure_first_try reason=permanent error.type=retry.permanent Error "permanent: max_attempts: connection refused"
 		  @310ms retry.gave_up reason=permanent attempts=1
-		  outer attempt 1 0s-310ms name=outer attempt=1 class=permanent error.type=retry.max_attempts Error "max_attempts: connection refused"`)
+		  attempt 1 outer 0s-310ms name=outer attempt=1 class=permanent error.type=retry.max_attempts Error "max_attempts: connection refused"`)
 }
 
 func TestConcurrentRunsShareHooks(t *testing.T) {
@@ -609,13 +597,13 @@ func TestConcurrentRunsShareHooks(t *testing.T) {
 			runs[s.Parent().SpanID()] += fmt.Sprintln(s.Name() + attributes(s.Attributes()))
 			continue
 		}
-		if want := " region=eu name=fetch max_attempts=3 attempts=3 outcome=success_after_retry"; !strings.HasPrefix(attributes(s.Attributes()), want+" waited=") || len(s.Events()) != 2 {
-			t.Fatalf("run has%s and %d events, want%s and 2", attributes(s.Attributes()), len(s.Events()), want)
+		if want := " region=eu name=fetch max_attempts=3 attempts=3 outcome=success_after_retry"; !strings.HasPrefix(attributes(s.Attributes()), want+" waited=") || len(s.Events()) != 0 {
+			t.Fatalf("run has%s and %d events, want%s and none", attributes(s.Attributes()), len(s.Events()), want)
 		}
 	}
-	failed := "fetch attempt %d region=eu name=fetch attempt=%[1]d class=transient error.type=*errors.errorString\n" +
-		"fetch wait region=eu name=fetch attempt=%[1]d delay=0 class=transient error.type=*errors.errorString\n"
-	want = fmt.Sprintf(failed, 1) + fmt.Sprintf(failed, 2) + "fetch attempt 3 region=eu name=fetch attempt=3\n"
+	failed := "attempt %d fetch region=eu name=fetch attempt=%[1]d class=transient error.type=*errors.errorString\n" +
+		"wait fetch region=eu name=fetch attempt=%[1]d delay=0 class=transient error.type=*errors.errorString\n"
+	want = fmt.Sprintf(failed, 1) + fmt.Sprintf(failed, 2) + "attempt 3 fetch region=eu name=fetch attempt=3\n"
 	for _, got := range runs {
 		if got != want {
 			t.Fatalf("attempts:\n%swant:\n%s", got, want)
@@ -646,8 +634,6 @@ func TestRetriedRuns(t *testing.T) {
 		v.wantSpans(`
 			caller 0s-365ms kind server
 			  retry 5ms-365ms max_attempts=3 attempts=3 outcome=success_after_retry waited=0.3
-			    @15ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
-			    @135ms retry.wait attempt=2 delay=0.2 class=transient error.type=*errors.errorString
 			    attempt 1 5ms-15ms attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
 			    wait 15ms-115ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString
 			    attempt 2 115ms-135ms attempt=2 class=transient error.type=*errors.errorString Error "connection refused"
@@ -679,7 +665,6 @@ func TestRetriedRuns(t *testing.T) {
 		v.run(t.Context(), fails(10*ms), succeeds(30*ms))
 		v.wantSpans(`
 			retry 0s-140ms max_attempts=3 attempts=2 outcome=success_after_retry waited=0.1
-			  @10ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
 			  wait 10ms-110ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString
 			  attempt 2 110ms-140ms attempt=2`)
 	})
@@ -729,7 +714,6 @@ func TestRetriedRuns(t *testing.T) {
 			caller 0s-100ms kind server
 			  GET 0s-0s kind client
 			  retry 0s-100ms max_attempts=3 attempts=2 outcome=success_after_retry waited=0.1
-			    @0s retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
 			    attempt 1 0s-0s attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
 			    wait 0s-100ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString
 			    attempt 2 100ms-100ms attempt=2
@@ -778,7 +762,6 @@ func TestSystemClock(t *testing.T) {
 		})
 		v.wantSpans(`
 			retry 0s-120ms max_attempts=3 attempts=2 outcome=success_after_retry waited=0.1
-			  @10ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
 			  attempt 1 0s-10ms attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
 			  wait 10ms-110ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString
 			  attempt 2 110ms-120ms attempt=2`)
@@ -824,8 +807,20 @@ func TestNoAttempts(t *testing.T) {
 	v.run(t.Context(), fails(10*ms), succeeds(30*ms))
 	v.wantSpans(`
 		retry 0s-140ms max_attempts=3 attempts=2 outcome=success_after_retry waited=0.1
-		  @10ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
 		  wait 10ms-110ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString`)
+}
+
+// A wait is told of once: by its span, or else by an event.
+func TestWaitsWithoutSpansAreEvents(t *testing.T) {
+	v := view(t, retry.Policy{}, otelretry.WithWaits(false))
+	v.run(t.Context(), fails(10*ms), retrytest.Fail[int](retry.After(errDown, 300*ms)), succeeds(0))
+	v.wantSpans(`
+		retry 0s-610ms max_attempts=3 attempts=3 outcome=success_after_retry waited=0.6
+		  @10ms retry.wait attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+		  @110ms retry.wait attempt=2 delay=0.5 class=throttled error.type=*errors.errorString hint=0.3
+		  attempt 1 0s-10ms attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+		  attempt 2 110ms-110ms attempt=2 class=throttled error.type=*errors.errorString hint=0.3 Error "connection refused"
+		  attempt 3 610ms-610ms attempt=3`)
 }
 
 func TestNoEvents(t *testing.T) {
@@ -910,11 +905,12 @@ func TestAttributesThatCollide(t *testing.T) {
 	option := otelretry.WithAttributes(theirs...)
 	theirs[1] = attribute.String("changed", "later")
 	v := view(t, retry.Policy{Name: "fetch"}, option, otelretry.WithAttributes(
-		attribute.String("retry.name", "theirs"), attribute.Int("retry.outcome", 1), attribute.String("error.type", "none"), attribute.String("", "empty")))
+		attribute.String("retry.name", "theirs"), attribute.Int("retry.outcome", 1), attribute.String("error.type", "none"), attribute.String("", "empty"),
+		attribute.String("retry", "theirs"), attribute.Bool("error", false), attribute.String("error.type.code", "theirs")))
 	v.run(t.Context(), succeeds(0))
 	v.wantSpans(`
 		fetch 0s-0s region=us name=fetch max_attempts=3 attempts=1 outcome=success_first_try
-		  fetch attempt 1 0s-0s region=us name=fetch attempt=1`)
+		  attempt 1 fetch 0s-0s region=us name=fetch attempt=1`)
 	v.wantMetrics(`
 		retry.attempt.duration [s] region=us name=fetch: 1 runs, sum 0
 		retry.operation.attempts [{attempt}] region=us name=fetch outcome=success_first_try: 1 runs, sum 1
@@ -928,7 +924,7 @@ func TestTextsAreWhatExportersTake(t *testing.T) {
 		if text := s.Status().Description; !utf8.ValidString(text) || len(text) > 5000 || !strings.Contains(text, "a\uFFFDé") {
 			t.Errorf("the status of %s has %d bytes: %.60q", s.Name(), len(text), text)
 		}
-		if name := attributes(s.Attributes()[:1]); s.Name() != "f\uFFFD" && s.Name() != "f\uFFFD attempt 1" || name != " name=f\uFFFD" {
+		if name := attributes(s.Attributes()[:1]); s.Name() != "f\uFFFD" && s.Name() != "attempt 1 f\uFFFD" || name != " name=f\uFFFD" {
 			t.Errorf("span %q,%s", s.Name(), name)
 		}
 	}
@@ -944,7 +940,7 @@ func TestLongNamesAreCut(t *testing.T) {
 	name, kind := strings.Repeat("é", 64), strings.Repeat("a", 127) // no half a character
 	v.wantSpans(fmt.Sprintf(`
 		%[1]s 0s-0s name=%[1]s max_attempts=1 attempts=1 outcome=failure_first_try reason=max_attempts error.type=retry.max_attempts Error "max_attempts: typed"
-		  %[1]s attempt 1 0s-0s name=%[1]s attempt=1 class=transient error.type=%[2]s Error "typed"`, name, kind))
+		  attempt 1 %[1]s 0s-0s name=%[1]s attempt=1 class=transient error.type=%[2]s Error "typed"`, name, kind))
 	if got, want := metrics(t, v.reader), fmt.Sprintf("retry.attempt.duration [s] error.type=%s class=transient name=%s: 1 runs", kind, name); !strings.Contains(got, want) {
 		t.Errorf("metrics:\n%swant %s", got, want)
 	}

@@ -81,13 +81,13 @@ type measured struct {
 	attrs     []attribute.KeyValue // of the options and the name
 	plain     slot[[]metric.RecordOption]
 	failures  cache[failure, []metric.RecordOption]
+	gaveUps   cache[givenUp, []metric.AddOption]
 	summaries [endings]slot[summaryOptions]
 }
 
 // summaryOptions are those of a run's end.
 type summaryOptions struct {
 	attempts, duration []metric.RecordOption
-	gaveUp             []metric.AddOption
 }
 
 func (m *measured) set(kv ...attribute.KeyValue) attribute.Set {
@@ -107,10 +107,15 @@ func (m *measured) summary(e ending) summaryOptions {
 	if kind := e.errorType(); kind != "" {
 		o.duration = m.record(outcome, semconv.ErrorTypeKey.String(kind))
 	}
-	if e.reason != retry.ReasonNone {
-		o.gaveUp = []metric.AddOption{metric.WithAttributeSet(m.set(reasonKey.String(e.reason.String())))}
-	}
 	return o
+}
+
+func (m *measured) gaveUp(g givenUp) []metric.AddOption {
+	kv := []attribute.KeyValue{reasonKey.String(g.reason.String()), semconv.ErrorTypeKey.String(g.errorType)}
+	if g.errorType == "" {
+		kv = kv[:1]
+	}
+	return []metric.AddOption{metric.WithAttributeSet(m.set(kv...))}
 }
 
 // attempt returns what an attempt is measured with.
@@ -138,8 +143,8 @@ func (t *telemetry) measureRun(ctx context.Context, o *operation, s *retry.Summa
 	if s.Waited > 0 {
 		m.waited.Record(ctx, s.Waited.Seconds(), o.measured.nameOnly()...)
 	}
-	if options.gaveUp != nil {
-		m.gaveUp.Add(ctx, 1, options.gaveUp...)
+	if s.Reason != retry.ReasonNone && m.gaveUp.Enabled(ctx) {
+		m.gaveUp.Add(ctx, 1, o.measured.gaveUps.get(givenUp{s.Reason, lastFault(s)})...)
 	}
 }
 

@@ -1,11 +1,14 @@
 package otelretry_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goretry/retry"
 	otelretry "github.com/goretry/retry/otel"
@@ -16,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
 )
 
 func TestBounds(t *testing.T) {
@@ -205,3 +209,84 @@ func (deaf) Meter(string, ...metric.MeterOption) metric.Meter { return deafMeter
 func (deafMeter) RegisterCallback(metric.Callback, ...metric.Observable) (metric.Registration, error) {
 	return nil, nil
 }
+
+// wantGaveUp checks with which attributes a run's end is in retry.gave_up.
+func wantGaveUp(t *testing.T, v *viewer, want string) {
+	t.Helper()
+	for line := range strings.Lines(metrics(t, v.reader)) {
+		if got, ok := strings.CutPrefix(line, "retry.gave_up [{operation}]"); ok {
+			if got != want+": 1\n" {
+				t.Errorf("retry.gave_up has%swant%s: 1", got, want)
+			}
+			return
+		}
+	}
+	t.Errorf("nothing in retry.gave_up, want%s", want)
+}
+
+// TestGivingUpIsCountedByTheLastFault has a row or more for each reason, and each row
+// once with spans and once without.
+func TestGivingUpIsCountedByTheLastFault(t *testing.T) {
+	busy := typedError{"busy"}
+	for _, tt := range []struct {
+		name   string
+		policy retry.Policy
+		errs   []error
+		limit  time.Duration // of the caller, 0 for none
+		cancel time.Duration // when the caller cancels, 0 for never
+		want   string
+	}{
+		{"permanent", retry.Policy{}, []error{retry.Stop(busy)}, 0, 0, " error.type=busy reason=permanent"},
+		{"permanent, a refused value", retry.Policy{}, []error{retry.Stop(retry.ErrRejected)}, 0, 0, " error.type=*errors.errorString reason=permanent"},
+		{"not idempotent", retry.Policy{NonIdempotent: true}, []error{busy}, 0, 0, " error.type=busy reason=not_idempotent"},
+		{"max attempts: the last one", retry.Policy{MaxAttempts: 2}, []error{errDown, busy}, 0, 0, " error.type=busy reason=max_attempts"},
+		{"max attempts: a refused value", retry.Policy{MaxAttempts: 2}, []error{busy, retry.ErrRejected}, 0, 0, " reason=max_attempts"},
+		{"max attempts: of an inner run", retry.Policy{MaxAttempts: 1}, []error{&retry.Error{Reason: retry.ReasonBudget, Errs: []error{retry.ErrRejected}}}, 0, 0, " error.type=retry.budget reason=max_attempts"},
+		{"max elapsed", retry.Policy{MaxElapsed: ms}, []error{busy}, 0, 0, " error.type=busy reason=max_elapsed"},
+		{"max elapsed, a refused value", retry.Policy{MaxElapsed: ms}, []error{retry.ErrRejected}, 0, 0, " reason=max_elapsed"},
+		{"deadline that a wait would pass", retry.Policy{}, []error{busy}, 50 * ms, 0, " error.type=busy reason=deadline"},
+		{"deadline of a poll", retry.Policy{}, []error{retry.ErrRejected}, 50 * ms, 0, " reason=deadline"},
+		{"deadline in an attempt", retry.Policy{}, []error{nil}, 50 * ms, 0, " error.type=context.deadlineExceededError reason=deadline"},
+		{"deadline before the run", retry.Policy{}, nil, -1, 0, " reason=deadline"},
+		{"retry after", retry.Policy{}, []error{retry.After(busy, time.Hour)}, 0, 0, " error.type=busy reason=retry_after"},
+		{"retry after a refused value", retry.Policy{}, []error{retry.After(retry.ErrRejected, time.Hour)}, 0, 0, " reason=retry_after"},
+		{"budget", retry.Policy{Budget: refuse{}}, []error{busy}, 0, 0, " error.type=busy reason=budget"},
+		{"canceled in an attempt", retry.Policy{}, []error{nil}, 0, 50 * ms, " reason=canceled"},
+		{"canceled before the run", retry.Policy{}, nil, 0, -1, " reason=canceled"},
+		{"panic", retry.Policy{}, []error{errPanics}, 0, 0, " error.type=retry.panic reason=panic"},
+		{"panic after a failure", retry.Policy{MaxAttempts: 2}, []error{busy, errPanics}, 0, 0, " error.type=retry.panic reason=panic"},
+	} {
+		for _, opts := range [][]otelretry.Option{nil, {otelretry.WithTracerProvider(tracenoop.NewTracerProvider())}} {
+			t.Run(fmt.Sprint(tt.name, len(opts)), func(t *testing.T) {
+				v := view(t, tt.policy, opts...)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if tt.limit != 0 {
+					ctx, cancel = v.h.Clock.WithTimeoutCause(ctx, tt.limit, nil)
+					defer cancel()
+				}
+				switch {
+				case tt.cancel < 0:
+					cancel()
+				case tt.cancel > 0:
+					v.h.Clock.AfterFunc(tt.cancel, cancel)
+				}
+				defer func() { wantGaveUp(t, v, tt.want) }()
+				defer func() { _ = recover() }()
+				_ = retry.Run(ctx, v.h.Policy, func(ctx context.Context) error {
+					err := tt.errs[retry.AttemptNumber(ctx)-1]
+					switch err {
+					case nil: // until the caller has had enough
+						return v.h.Clock.Sleep(ctx, time.Hour)
+					case errPanics:
+						panic("boom")
+					}
+					return err
+				})
+			})
+		}
+	}
+}
+
+// errPanics stands for a panic instead of an error.
+var errPanics = errors.New("panics")

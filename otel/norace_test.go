@@ -150,7 +150,7 @@ func TestCardinalityIsBounded(t *testing.T) {
 		}
 		v.spans.Reset()
 	}
-	if len(names) > 4*257 || !names["other"] || !names["other attempt 1"] || !names["other wait"] {
+	if len(names) > 4*257 || !names["other"] || !names["attempt 1 other"] || !names["wait other"] {
 		t.Errorf("%d names of spans", len(names))
 	}
 	if len(types) > 258 || !types["other"] {

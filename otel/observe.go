@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/goretry/retry/internal/errtext"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 )
@@ -19,7 +20,7 @@ func ObserveBudget(name string, b interface{ Balance() float64 }, opts ...Option
 		return func() error { return nil }, errors.New("otelretry: nil budget")
 	}
 	c := configured(opts)
-	attrs := metric.WithAttributes(c.with(budgetKey.String(brief(name)))...)
+	attrs := metric.WithAttributes(c.with(budgetKey.String(errtext.Clip(name, brief)))...)
 	return c.observe([]gauge{{"retry.budget.balance", "1", "Share of a retry budget that is left.", b.Balance}}, attrs)
 }
 

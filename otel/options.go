@@ -57,9 +57,14 @@ func (c *config) with(kv ...attribute.KeyValue) []attribute.KeyValue {
 	return slices.Concat(c.attrs, kv)
 }
 
-// ours reports whether an attribute's key is this package's to set, or empty.
+// ours reports whether an attribute's key is this package's to set, or a namespace
+// of one that is, or empty.
 func ours(kv attribute.KeyValue) bool {
-	return kv.Key == "" || kv.Key == semconv.ErrorTypeKey || strings.HasPrefix(string(kv.Key), "retry.")
+	switch kv.Key {
+	case "", "retry", "error", semconv.ErrorTypeKey:
+		return true
+	}
+	return strings.HasPrefix(string(kv.Key), "retry.") || strings.HasPrefix(string(kv.Key), string(semconv.ErrorTypeKey)+".")
 }
 
 // WithTracerProvider sets where spans go. Nil is ignored. The default is the
@@ -108,13 +113,14 @@ func WithAttempts(a Attempts) Option { return func(c *config) { c.mode = a } }
 // WithEvents turns the events of spans on, which is the default, or off.
 func WithEvents(on bool) Option { return func(c *config) { c.silent = !on } }
 
-// WithWaits turns the spans of waits on, which is the default, or off. Their begin
-// is an event too, unless [WithEvents] says otherwise.
+// WithWaits turns the spans of waits on, which is the default, or off. Without them
+// the start of a wait is an event of the run's span, unless [WithEvents] is off too.
 func WithWaits(on bool) Option { return func(c *config) { c.waitless = !on } }
 
 // WithAttributes adds attributes to every span and every measurement. Keep their
-// values few, and valid UTF-8. Keys that begin with "retry." and error.type are this package's:
-// attributes with such a key are dropped.
+// values few, and valid UTF-8. The keys error.type, retry and all that begin with
+// "retry." are this package's, and error would be a namespace of one: attributes with
+// such a key are dropped.
 func WithAttributes(kv ...attribute.KeyValue) Option {
 	kv = slices.DeleteFunc(slices.Clone(kv), ours)
 	return func(c *config) { c.attrs = append(c.attrs, kv...) }

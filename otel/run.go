@@ -8,6 +8,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/errtext"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
@@ -175,12 +176,12 @@ func (r *run) fail(span trace.Span, a retry.Attempt) {
 		span.SetAttributes(hintKey.Float64(a.Hint.Seconds()))
 	}
 	if r.failure.errorType != "" {
-		span.SetStatus(codes.Error, described(a.Err))
+		span.SetStatus(codes.Error, errtext.Clip(errtext.Of(a.Err), brief))
 	}
 }
 
-// beginWait notes a wait, and tells of it in an event. Its span is made at its
-// end: until then nobody knows whether this process waits at all.
+// beginWait notes a wait. Its span is made at its end: until then nobody knows
+// whether this process waits at all. Without spans of waits an event tells of it.
 func (r *run) beginWait(a retry.Attempt) {
 	r.firstAttempt()
 	if r.span == nil || r.made > shown || r.t.silent && r.t.waitless {
@@ -197,15 +198,14 @@ func (r *run) beginWait(a retry.Attempt) {
 		kv = append(kv, hintKey.Float64(a.Hint.Seconds()))
 	}
 	at := r.at(a.Elapsed)
-	if !r.t.silent {
+	if r.t.waitless {
 		r.event("retry.wait", at, kv[len(o.attrs):])
+		return
 	}
-	if !r.t.waitless {
-		if at.IsZero() {
-			at = time.Now()
-		}
-		r.waitBegan, r.wait = at, kv
+	if at.IsZero() {
+		at = time.Now()
 	}
+	r.waitBegan, r.wait = at, kv
 }
 
 // endWait makes the span of the wait that is over, if there was one.
@@ -284,12 +284,12 @@ func (r *run) end(s retry.Summary) {
 	}
 	if r.attempt != nil { // a panic in another hook has skipped its end
 		r.attempt.SetAttributes(r.t.failures.get(failure{retry.Unknown, panicType})...)
-		r.attempt.SetStatus(codes.Error, describedRun(s.Reason, s.Err))
+		r.attempt.SetStatus(codes.Error, describedRun(s))
 		end(r.attempt, now)
 	}
 	r.span.SetAttributes(r.summary(s)...)
 	if failed := endingOf(&s).errorType() != ""; failed {
-		r.span.SetStatus(codes.Error, describedRun(s.Reason, s.Err))
+		r.span.SetStatus(codes.Error, describedRun(s))
 	}
 	if s.Err != nil && !r.t.silent {
 		kv := []attribute.KeyValue{reasonKey.String(s.Reason.String()), attemptsKey.Int(s.Attempts), hintKey.Float64(r.hint.Seconds())}
@@ -299,6 +299,10 @@ func (r *run) end(s retry.Summary) {
 		r.event("retry.gave_up", now, kv)
 	}
 	end(r.span, now)
+}
+
+func describedRun(s retry.Summary) string {
+	return errtext.Clip(errtext.OfRun(s.Reason, s.Err), brief)
 }
 
 // summary returns what the run's span tells at its end.

@@ -37,6 +37,10 @@ const (
 	numbered = 16
 )
 
+// brief is how many bytes a description may have, or a name that this package does
+// not limit otherwise.
+const brief = 4 << 10
+
 // newTracer returns nil where there is nothing to trace with.
 func newTracer(p trace.TracerProvider, global bool) trace.Tracer {
 	if absent(p) || global && unset(p) {
@@ -86,7 +90,7 @@ func end(span trace.Span, at time.Time) {
 }
 
 // start returns how a span of this operation begins; kind says which, empty for
-// the run's.
+// the run's. The kind comes first: viewers cut the ends of long names.
 func (o *operation) start(kind string, kv ...attribute.KeyValue) spanStart {
 	name := o.name
 	switch {
@@ -95,7 +99,7 @@ func (o *operation) start(kind string, kv ...attribute.KeyValue) spanStart {
 	case name == "":
 		name = kind
 	case kind != "":
-		name += " " + kind
+		name = kind + " " + name
 	}
 	return spanStart{name, []trace.SpanStartOption{trace.WithAttributes(append(o.attrs[:len(o.attrs):len(o.attrs)], kv...)...)}}
 }

@@ -29,61 +29,22 @@ func described(t *testing.T, err error) (attempt, run string) {
 	return spans[0].Status().Description, spans[1].Status().Description
 }
 
-// hiding is an error that shows others only through As, as some joined ones do.
-type hiding struct{ errs []error }
-
-func (h hiding) Error() string { return errors.Join(h.errs...).Error() }
-func (h hiding) As(target any) bool {
-	return errors.As(errors.Join(h.errs...), target)
-}
-
-// opaque has a text of its own.
-type opaque struct{ error }
-
-func (o opaque) Error() string { return "opaque: " + o.error.Error() }
-func (o opaque) Unwrap() error { return o.error }
-
+// What a description shows is decided in internal/errtext, and tested there.
 func TestStatusesDoNotLeakWhatURLsHold(t *testing.T) {
-	get := func(raw string) error { return &url.Error{Op: "Get", URL: raw, Err: errDown} }
-	parse := func(raw string) error {
-		_, err := url.Parse(raw)
-		if err == nil {
-			t.Fatalf("%q is a URL", raw)
-		}
-		return err
-	}
-	inner := retry.Run(t.Context(), retry.Policy{Name: "inner", MaxAttempts: 1}, func(ctx context.Context) error {
-		return get("http://u:secret@host/a?token=secret")
+	inner := retry.Run(t.Context(), retry.Policy{Name: "inner", MaxAttempts: 1}, func(context.Context) error {
+		return &url.Error{Op: "Get", URL: "http://u:secret@host/a?token=secret", Err: errDown}
 	})
+	long := "http://host/?" + strings.Repeat("secret", 1<<10)
 	for _, tt := range []struct {
 		err  error
 		want string
 	}{
-		{get("http://host/a/b"), `Get "http://host/a/b": connection refused`},
-		{get("http://host/a?token=secret#secret"), `Get "http://host/a": connection refused`},
-		{get("http://user:secret@host:80/@a?x=@secret"), `Get "http://host:80/@a": connection refused`},
-		{get("//secret@host/a?"), `Get "//host/a": connection refused`},
-		{get("http://host/?secret=\"\n\xff"), `Get "http://host/": connection refused`}, // what the error's text quotes
-		{get("http:user:secret@host/a?secret"), `Get "host/a": connection refused`},     // opaque: no userinfo to a parser
-		{get("http://user:sec%zzret@host/a?secret"), `Get "http://host/a": connection refused`},
-		{get("http://us?er:secret@host/a"), `Get "http://us": connection refused`}, // the query begins in the name
-		{get("u:secret@x://user%zz@host?secret"), `Get "host": connection refused`},
-		{get("http://%zz?secret@secret"), `Get "http://": connection refused`}, // @ after the ?: nothing is safe
-		{parse("http://user:sec/ret@host/a?secret"), `parse "http://host/a": invalid port "…" after host`},
-		{fmt.Errorf("a: %w", get("http://host/?secret")), `a: Get "http://host/": connection refused`},
-		{opaque{get("http://host/?secret")}, `opaque: Get "http://host/": connection refused`},
-		{errors.Join(errDown, get("http://host/?secret=1"), get("http://host/?secret")), "connection refused\n" +
-			`Get "http://host/": connection refused` + "\n" + `Get "http://host/": connection refused`},
-		{fmt.Errorf("a: %w", hiding{[]error{get("http://host/?secret")}}), `a: Get "http://host/": connection refused`},
-		{fmt.Errorf("redirected from http://host/?secret: %w", get("http://host/?secret")), `redirected from http://host/: Get "http://host/": connection refused`},
-		{inner, `max_attempts: Get "http://host/a": connection refused`},
-		{get("http://host/?secret\xff" + strings.Repeat("secret", 1<<10)), `Get "http://host/": connection refused`},
-		{&url.Error{Op: "Get", URL: "http://u:secret@host/b?secret", Err: fmt.Errorf("client: %w", inner)},
-			`Get "http://host/b": client: max_attempts: Get "http://host/a": connection refused`},
-		{fmt.Errorf("a: %w", hiding{[]error{inner}}), `a: max_attempts: Get "http://host/a": connection refused`},
+		{errors.New("dial redis://u:secret@host/0?secret: refused"), "dial redis://host/0 refused"},
+		{fmt.Errorf("a: %w", inner), `a: max_attempts: Get "http://host/a": connection refused`},
+		{&url.Error{Op: "Get", URL: long, Err: errDown}, `Get "http://host/": connection refused`}, // cut before it is cut to size
 	} {
 		attempt, run := described(t, tt.err)
-		if attempt != tt.want || strings.Contains(attempt, "secret") {
+		if attempt != tt.want {
 			t.Errorf("attempt: %q\nwant     %q", attempt, tt.want)
 		}
 		if want := "max_attempts: " + tt.want; run != want {

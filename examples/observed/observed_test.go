@@ -174,7 +174,7 @@ func TestDraw(t *testing.T) {
 		}
 	}
 	failed := func(number, from, to int, class, text string) tracetest.SpanStub {
-		s := span(fmt.Sprint("search attempt ", number), from, to, attribute.Int("retry.attempt", number), attribute.String("retry.class", class))
+		s := span(fmt.Sprintf("attempt %d search", number), from, to, attribute.Int("retry.attempt", number), attribute.String("retry.class", class))
 		s.Status = sdktrace.Status{Code: codes.Error, Description: text}
 		return s
 	}
@@ -193,9 +193,9 @@ func TestDraw(t *testing.T) {
 	spans := tracetest.SpanStubs{
 		run(2, "success_first_try", 5),
 		wire, failed(1, 0, 100, "transient", `Get "http://x": EOF`),
-		span("search wait", 100, 500, attribute.Int("retry.attempt", 1), attribute.Float64("retry.delay", .4)),
+		span("wait search", 100, 500, attribute.Int("retry.attempt", 1), attribute.Float64("retry.delay", .4)),
 		failed(2, 500, 510, "throttled", "429"),
-		span("search wait", 510, 2000, attribute.Int("retry.attempt", 2), attribute.Float64("retry.delay", 2.2), attribute.Float64("retry.hint", 2)),
+		span("wait search", 510, 2000, attribute.Int("retry.attempt", 2), attribute.Float64("retry.delay", 2.2), attribute.Float64("retry.hint", 2)),
 		drawn, run(3, "success_after_retry", 2500),
 	}
 	if err := e.ExportSpans(t.Context(), spans.Snapshots()); err != nil {

@@ -65,9 +65,9 @@ func TestEachAttemptHasItsClientSpan(t *testing.T) {
 		}
 	}
 	want := []string{
-		"HTTP GET below get-user attempt 1, resend 0 false",
-		"HTTP GET below get-user attempt 2, resend 1 true",
-		"HTTP GET below get-user attempt 3, resend 2 true",
+		"HTTP GET below attempt 1 get-user, resend 0 false",
+		"HTTP GET below attempt 2 get-user, resend 1 true",
+		"HTTP GET below attempt 3 get-user, resend 2 true",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("client spans\n%q, want\n%q", got, want)

@@ -9,7 +9,7 @@ import (
 // Clip returns at most so many bytes of s and no part of a character, in valid
 // UTF-8, and keeps nothing of s.
 func Clip(s string, most int) string {
-	return strings.Clone(upTo(strings.ToValidUTF8(upTo(s, most), "\uFFFD"), most))
+	return strings.Clone(UpTo(strings.ToValidUTF8(UpTo(s, most), "\uFFFD"), most))
 }
 
 // Line returns s as one line of at most so many bytes in valid UTF-8, and keeps
@@ -50,8 +50,9 @@ func shown(r rune) rune {
 	return r
 }
 
-// upTo returns at most so many bytes of s, and no part of a character.
-func upTo(s string, most int) string {
+// UpTo returns at most so many bytes of s, and no part of a character. What it
+// returns keeps all of s alive.
+func UpTo(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}

@@ -101,7 +101,10 @@ func holdsRejected(err error) bool {
 		return false
 	}
 	found := false
-	below(err, func(err error) { found = found || holdsRejected(err) })
+	if !below(err, func(err error) { found = found || holdsRejected(err) }) && !isNil(err) {
+		e, ok := err.(interface{ Is(error) bool }) // as an iteration of Ticks has it
+		found = ok && e.Is(retry.ErrRejected)
+	}
 	return found
 }
 
