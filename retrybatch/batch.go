@@ -177,8 +177,8 @@ func (b *batch[T, R]) judge(err error, outer marks) item {
 	v := engine.Judge(&b.policy, err)
 	switch {
 	case retry.Class(v.Class) == retry.Permanent:
-	case outer.stop:
-		v = engine.Judge(&b.policy, retry.Stop(err))
+	case outer.stop != nil:
+		v = engine.Judge(&b.policy, outer.stop(err))
 	case outer.after:
 		v = engine.Judge(&b.policy, retry.After(err, max(v.Hint, outer.hint)))
 	}
@@ -201,6 +201,9 @@ func (b *batch[T, R]) outcome() error {
 			u.shown = b.failed[i]
 		}
 		u.class, u.hint = u.shown.class, u.shown.hint
+		if u.shown.reason == retry.ReasonRefused {
+			return retry.Refuse(u)
+		}
 		return u
 	}
 	u.shown = b.open[0]
@@ -289,8 +292,9 @@ func partialIn(err error) *partial {
 
 // marks is what the marks and methods around a Partial say of each of its items.
 type marks struct {
-	stop, after bool
-	hint        time.Duration
+	stop  func(error) error // Stop or Refuse, nil for neither
+	after bool
+	hint  time.Duration
 }
 
 // around returns what is around the Partial in err.
@@ -299,8 +303,13 @@ func around(err error) marks {
 		return marks{}
 	}
 	v := engine.Judge(&unopinionated, err)
-	stop := retry.Class(v.Class) == retry.Permanent
-	return marks{stop: stop, after: !stop && (v.Marked || v.Hint > 0), hint: v.Hint}
+	switch retry.Reason(v.End) {
+	case retry.ReasonPermanent:
+		return marks{stop: retry.Stop}
+	case retry.ReasonRefused:
+		return marks{stop: retry.Refuse}
+	}
+	return marks{after: v.Marked || v.Hint > 0, hint: v.Hint}
 }
 
 // unopinionated is a policy by which only marks and hints say what an error is.

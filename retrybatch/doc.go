@@ -34,8 +34,8 @@
 //   - A Partial with a position that the call does not have, or another number of
 //     values than items, is no answer that can be trusted: every item of that call
 //     fails, Permanent. Nothing is then called done, or sent twice.
-//   - Marks around a Partial hold for each item in it: [retry.Stop] ends them all,
-//     [retry.After] makes those that are not Permanent Throttled.
+//   - Marks around a Partial hold for each item in it: [retry.Stop] and
+//     [retry.Refuse] end them all, [retry.After] makes those that are not Permanent Throttled.
 //
 // An API limits how many items a call takes. Call Do for each chunk:
 //

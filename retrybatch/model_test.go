@@ -31,6 +31,7 @@ const (
 	unprocessed
 	timedOut
 	stopped     // a Stop mark
+	refused     // a Refuse mark
 	throttled   // an After mark without a wait
 	hintOfTwo   // an After mark of 2 s
 	hintOfHour  // an After mark of an hour, longer than any policy here allows
@@ -59,6 +60,8 @@ func (f fault) err(call, item int) (err, kept error) {
 		return nil, nil
 	case stopped:
 		return retry.Stop(e), e
+	case refused:
+		return retry.Refuse(e), e
 	case throttled:
 		return retry.After(e, 0), e
 	case hintOfTwo:
@@ -93,34 +96,39 @@ func classifyFault(err error) retry.Class {
 type meaning struct {
 	class retry.Class
 	hint  time.Duration
+	end   retry.Reason // which a mark has given
 }
 
 func (f fault) meaning(a answer) meaning {
 	var m meaning
 	switch f {
 	case permanent, stopped:
-		m = meaning{retry.Permanent, 0}
+		m = meaning{retry.Permanent, 0, retry.ReasonPermanent}
+	case refused:
+		m = meaning{retry.Permanent, 0, retry.ReasonRefused}
 	case transient:
-		m = meaning{retry.Transient, 0}
+		m = meaning{class: retry.Transient}
 	case unprocessed:
-		m = meaning{retry.Unprocessed, 0}
+		m = meaning{class: retry.Unprocessed}
 	case timedOut:
-		m = meaning{retry.Transient, 0}
+		m = meaning{class: retry.Transient}
 	case throttled:
-		m = meaning{retry.Throttled, 0}
+		m = meaning{class: retry.Throttled}
 	case hintOfTwo:
-		m = meaning{retry.Throttled, 2 * time.Second}
+		m = meaning{class: retry.Throttled, hint: 2 * time.Second}
 	case hintOfHour:
-		m = meaning{retry.Throttled, time.Hour}
+		m = meaning{class: retry.Throttled, hint: time.Hour}
 	case askingThree:
-		m = meaning{retry.Transient, 3 * time.Second}
+		m = meaning{class: retry.Transient, hint: 3 * time.Second}
 	}
 	switch {
 	case m.class == retry.Permanent:
 	case a == stopAround:
-		m = meaning{retry.Permanent, 0}
+		m = meaning{retry.Permanent, 0, retry.ReasonPermanent}
+	case a == refuseAround:
+		m = meaning{retry.Permanent, 0, retry.ReasonRefused}
 	case a == afterAround, a == askingAround:
-		m = meaning{retry.Throttled, max(m.hint, time.Second)}
+		m = meaning{class: retry.Throttled, hint: max(m.hint, time.Second)}
 	}
 	return m
 }
@@ -133,10 +141,12 @@ const (
 	wrapped
 	joinedAlone
 	stopAround
+	refuseAround
 	afterAround
 	askingAround
 	wholeTransient
 	wholeStopped
+	wholeRefused
 	wholeHint
 	joinedWithAnother // a Partial beside an error
 	innerRun          // a Partial inside an *Error of package retry
@@ -252,7 +262,7 @@ func play(t *testing.T, s script) tale {
 		partial, whole := retrybatch.Partial(failed), error(&errWhole{call})
 		if !s.values[call-1] {
 			switch s.answers[call-1] {
-			case wholeTransient, wholeStopped, wholeHint, joinedWithAnother, innerRun:
+			case wholeTransient, wholeStopped, wholeRefused, wholeHint, joinedWithAnother, innerRun:
 				values = nil
 			}
 		}
@@ -265,6 +275,8 @@ func play(t *testing.T, s script) tale {
 			return values, errors.Join(partial, nil)
 		case stopAround:
 			return values, retry.Stop(partial)
+		case refuseAround:
+			return values, retry.Refuse(partial)
 		case afterAround:
 			return values, retry.After(partial, time.Second)
 		case askingAround:
@@ -275,6 +287,8 @@ func play(t *testing.T, s script) tale {
 			return values, whole
 		case wholeStopped:
 			return values, retry.Stop(whole)
+		case wholeRefused:
+			return values, retry.Refuse(whole)
 		case wholeHint:
 			return values, retry.After(whole, 2*time.Second)
 		case joinedWithAnother:
@@ -346,8 +360,8 @@ func foretell(s script) tale {
 
 	ended := func(m meaning) retry.Reason {
 		switch {
-		case m.class == retry.Permanent:
-			return retry.ReasonPermanent
+		case m.end != retry.ReasonNone:
+			return m.end
 		case s.nonIdempotent && m.class != retry.Unprocessed && (m.class != retry.Throttled || m.hint == 0):
 			return retry.ReasonNotIdempotent
 		case m.hint > retry.DefaultMaxRetryAfter:
@@ -372,22 +386,24 @@ func foretell(s script) tale {
 			}
 		}
 		misfit := func(format string, args ...any) {
-			whole, m = fmt.Errorf("retrybatch: send returned "+format, args...), meaning{retry.Permanent, 0}
+			whole, m = fmt.Errorf("retrybatch: send returned "+format, args...), meaning{retry.Permanent, 0, retry.ReasonPermanent}
 			takeValues = false
 		}
 		switch n := len(open); a {
 		case wholeTransient:
-			whole, m = &errWhole{call}, meaning{retry.Transient, 0}
+			whole, m = &errWhole{call}, meaning{class: retry.Transient}
 		case wholeStopped:
-			whole, m = &errWhole{call}, meaning{retry.Permanent, 0}
+			whole, m = &errWhole{call}, meaning{retry.Permanent, 0, retry.ReasonPermanent}
+		case wholeRefused:
+			whole, m = &errWhole{call}, meaning{retry.Permanent, 0, retry.ReasonRefused}
 		case wholeHint:
-			whole, m = &errWhole{call}, meaning{retry.Throttled, 2 * time.Second}
+			whole, m = &errWhole{call}, meaning{class: retry.Throttled, hint: 2 * time.Second}
 		case joinedWithAnother:
 			whole = fmt.Errorf("1 item failed: item 0: call %d failed\ncall %d failed", call, call)
-			m = meaning{retry.Transient, 0}
+			m = meaning{class: retry.Transient}
 		case innerRun:
 			whole = fmt.Errorf("retry: gave up after 1 attempt in 0s (budget): 1 item failed: item 0: call %d failed", call)
-			m = meaning{retry.Transient, 0}
+			m = meaning{class: retry.Transient}
 		case tooFew:
 			misfit("%s for %s", plural(n-1, "value"), plural(n, "item"))
 		case tooMany:
@@ -471,7 +487,7 @@ func foretell(s script) tale {
 			want.reason, cause, m = retry.ReasonDeadline, context.DeadlineExceeded, meaning{}
 		case a == cancels:
 			want.reason, cause, m = retry.ReasonCanceled, errLeft, meaning{}
-		case ended(m) == retry.ReasonPermanent, ended(m) == retry.ReasonNotIdempotent:
+		case ended(m) == retry.ReasonPermanent, ended(m) == retry.ReasonRefused, ended(m) == retry.ReasonNotIdempotent:
 			want.reason = ended(m)
 		case call >= s.maxAttempts:
 			want.reason = retry.ReasonMaxAttempts
