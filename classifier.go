@@ -20,13 +20,14 @@ const (
 	Unknown     Class = iota // no opinion: the next classifier's turn, and in the end Transient
 	Permanent                // trying again gives the same error
 	Transient                // trying again may work
+	TimedOut                 // Transient, but no answer came in time: the other side may still be at work
 	Throttled                // trying again may work, later: the other side is too busy
 	Unprocessed              // trying again may work, and op provably did nothing: safe even if it must not run twice
 )
 
-var classes = [...]string{"unknown", "permanent", "transient", "throttled", "unprocessed"}
+var classes = [...]string{"unknown", "permanent", "transient", "timed_out", "throttled", "unprocessed"}
 
-// String returns the class as one lower-case word.
+// String returns the class as one lower-case word: "timed_out".
 func (c Class) String() string {
 	if int(c) >= len(classes) {
 		return classes[Unknown]
@@ -278,11 +279,11 @@ func askedWait(err error) time.Duration {
 // DefaultClassifier knows the errors of the standard library, and the methods by
 // which other errors say what they are: ErrorCode (AWS), StatusCode and
 // HTTPStatusCode (HTTP), SQLState (SQL drivers), SafeToRetry (pgx), Retryable and
-// RetryableError (AWS), RetryAfter. It decides by type, interface and code. Only
+// RetryableError (AWS), RetryAfter, Timeout. It decides by type, interface and code. Only
 // where net/http gives a permanent error nothing but a text, it decides by that.
 //
-// The most specific knowledge wins: a failed dial is Unprocessed, but Permanent if
-// a bad certificate was the cause. Of joined errors the first known one decides.
+// The most specific knowledge wins: a timeout is TimedOut, but that of a dial
+// Unprocessed, and a failed dial is Permanent if a bad certificate was the cause. Of joined errors the first known one decides.
 // An error is Unprocessed only if everything joined in it is. It is Transient
 // instead below a [*url.Error], since http.Client may have followed a redirect
 // after it had sent the request, and where only a method As or Is shows it. An
@@ -364,7 +365,7 @@ func classify(err error, behind bool) Class {
 			continue
 		}
 		if askedWait(err) > 0 {
-			otherwise, hinted = Transient, true
+			otherwise, hinted = cmp.Or(otherwise, Transient), true
 		}
 		c := classifyNode(err, hinted)
 		if c == Unknown && behind {
@@ -374,7 +375,7 @@ func classify(err error, behind bool) Class {
 			return c
 		}
 		if timedOut(err) {
-			otherwise = Transient
+			otherwise = TimedOut
 		}
 		switch e := err.(type) {
 		case interface{ Unwrap() error }:

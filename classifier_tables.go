@@ -73,7 +73,7 @@ func classifySentinel(err error) Class {
 // behindIs is what a method Is is asked, in this order.
 var behindIs = func() []known {
 	all := append(slices.Clone(sentinels),
-		known{net.ErrClosed, Transient}, known{context.DeadlineExceeded, Transient}, known{os.ErrDeadlineExceeded, Transient})
+		known{net.ErrClosed, Transient}, known{context.DeadlineExceeded, TimedOut}, known{os.ErrDeadlineExceeded, TimedOut})
 	for _, e := range errnos {
 		all = append(all, known{e.errno, e.class})
 	}
@@ -325,14 +325,17 @@ var errorCodes = map[string]Class{
 }
 
 // classifyStatus judges an HTTP status. 403 with a wait is what GitHub's rate limit
-// says. A 503 with a wait proves nothing: a gateway may say it of a request that
+// says. With 408 a server has waited for the request (RFC 9110, section 15.5.9), with
+// 504 a gateway for the server that may still work on it (15.6.5). A 503 with a wait proves nothing: a gateway may say it of a request that
 // ran.
 func classifyStatus(code int, hinted bool) Class {
 	switch {
 	case code == 429, code == 403 && hinted:
 		return Throttled
-	case code == 408, code == 425, code == 500, code == 502, code == 503, code == 504:
+	case code == 408, code == 425, code == 500, code == 502, code == 503:
 		return Transient
+	case code == 504:
+		return TimedOut
 	case code == 421:
 		return Unprocessed
 	case code == 501, code == 505, code/100 == 4:

@@ -26,6 +26,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/internal/pgconn"
+	"github.com/goretry/retry/limit"
 )
 
 // Errors of other libraries, by their methods.
@@ -91,6 +92,18 @@ type typed struct {
 	after time.Duration
 }
 
+// Errors that say they timed out, and something else.
+type (
+	hintedTimeout struct{ hinted }
+	slowStatus    struct{ status }
+	slowly        struct{ error }
+)
+
+func (hintedTimeout) Timeout() bool { return true }
+func (slowStatus) Timeout() bool    { return true }
+func (slowly) Timeout() bool        { return true }
+func (e slowly) Unwrap() error      { return e.error }
+
 // unnamedAlert is as crypto/tls has it.
 type unnamedAlert uint8
 
@@ -125,6 +138,7 @@ func TestDefaultClassifier(t *testing.T) {
 		unknown     = retry.Unknown
 		permanent   = retry.Permanent
 		transient   = retry.Transient
+		timedOut    = retry.TimedOut
 		throttled   = retry.Throttled
 		unprocessed = retry.Unprocessed
 	)
@@ -137,15 +151,15 @@ func TestDefaultClassifier(t *testing.T) {
 		{errors.New("x"), unknown},
 		{errors.Join(), unknown},
 
-		{retry.ErrAttemptTimeout, transient},
+		{retry.ErrAttemptTimeout, timedOut},
 		{retry.ErrRejected, transient},
-		{context.DeadlineExceeded, transient},
-		{os.ErrDeadlineExceeded, transient},
-		{timeout(true), transient},
+		{context.DeadlineExceeded, timedOut},
+		{os.ErrDeadlineExceeded, timedOut},
+		{timeout(true), timedOut},
 		{timeout(false), unknown},
 		{context.Canceled, unknown},
 		{&url.Error{Op: "Get", Err: context.Canceled}, unknown},
-		{&url.Error{Op: "Get", Err: context.DeadlineExceeded}, transient},
+		{&url.Error{Op: "Get", Err: context.DeadlineExceeded}, timedOut},
 
 		{&retry.Error{Reason: retry.ReasonPermanent, Errs: []error{syscall.ECONNRESET}}, permanent},
 		{&retry.Error{Reason: retry.ReasonNotIdempotent, Errs: []error{syscall.ECONNRESET}}, permanent},
@@ -179,8 +193,8 @@ func TestDefaultClassifier(t *testing.T) {
 		{dial(notFound), permanent},
 		{dial(&net.DNSError{}), unprocessed},
 		{read(errors.New("x")), unknown},
-		{read(os.ErrDeadlineExceeded), transient},
-		{read(timeout(true)), transient},
+		{read(os.ErrDeadlineExceeded), timedOut},
+		{read(timeout(true)), timedOut},
 
 		{syscall.ECONNRESET, transient},
 		{syscall.EPIPE, transient},
@@ -190,7 +204,7 @@ func TestDefaultClassifier(t *testing.T) {
 		{net.ErrClosed, transient},
 		{io.EOF, unknown},
 		{&url.Error{Op: "Get", Err: io.EOF}, unknown},
-		{syscall.ETIMEDOUT, transient},
+		{syscall.ETIMEDOUT, timedOut},
 		{syscall.EAGAIN, transient},
 		{syscall.EINTR, transient},
 
@@ -319,7 +333,7 @@ func TestDefaultClassifier(t *testing.T) {
 		{status(501), permanent},
 		{status(502), transient},
 		{status(503), transient},
-		{status(504), transient},
+		{status(504), timedOut},
 		{status(505), permanent},
 		{status(599), unknown},
 		{awsStatus(503), transient},
@@ -387,9 +401,77 @@ func TestDefaultClassifier(t *testing.T) {
 		{errors.Join(busy{429}, syscall.ECONNRESET), transient},   // a hint would make it a refusal
 		{errors.Join(status(429), busy{503}), transient},          // and so would another's hint
 		{errors.Join(status(429), syscall.ECONNRESET), throttled}, // no hint: no refusal
+		{errors.Join(syscall.ECONNREFUSED, context.DeadlineExceeded), timedOut},
+		{errors.Join(context.DeadlineExceeded, syscall.ECONNREFUSED), timedOut},
+		{errors.Join(context.DeadlineExceeded, syscall.ECONNRESET), timedOut},
+		{errors.Join(syscall.ECONNRESET, context.DeadlineExceeded), transient}, // the first that is known
+		{errors.Join(errDown, context.DeadlineExceeded), timedOut},
+		{errors.Join(busy{429}, context.DeadlineExceeded), transient}, // a hint would make it a refusal
 	} {
 		if got := retry.DefaultClassifier(tt.err); got != tt.want {
 			t.Errorf("%T(%v) is %v, want %v", tt.err, tt.err, got, tt.want)
+		}
+	}
+}
+
+// Which errors say that no answer came in time, and which look like it. The requests
+// of failed dials were never sent.
+func TestTimedOut(t *testing.T) {
+	const (
+		unknown     = retry.Unknown
+		transient   = retry.Transient
+		timedOut    = retry.TimedOut
+		unprocessed = retry.Unprocessed
+	)
+	dialTimeout, dnsTimeout := dial(os.NewSyscallError("connect", syscall.ETIMEDOUT)), &net.DNSError{IsTimeout: true}
+	for _, tt := range []struct {
+		name string
+		err  error
+		want retry.Class
+	}{
+		{"attempt's deadline", retry.ErrAttemptTimeout, timedOut},
+		{"context's deadline", context.DeadlineExceeded, timedOut},
+		{"deadline of a connection or file", os.ErrDeadlineExceeded, timedOut},
+		{"any Timeout method", timeout(true), timedOut},
+		{"Timeout method below others", fmt.Errorf("x: %w", waits{timeout(true)}), timedOut},
+		{"Timeout method, and a wait", hintedTimeout{hinted(time.Second)}, timedOut},
+		{"Timeout method above what is not known", slowly{errDown}, timedOut},
+		{"Timeout method above what asks for a wait", slowly{hinted(time.Second)}, timedOut},
+		{"Timeout method above what is known", slowly{fs.ErrNotExist}, retry.Permanent},
+		{"Timeout method above a refused connection", slowly{syscall.ECONNREFUSED}, unprocessed},
+		{"Timeout method of a status", slowStatus{408}, transient},
+		{"ETIMEDOUT", syscall.ETIMEDOUT, timedOut},
+		{"ETIMEDOUT of a read", read(os.NewSyscallError("read", syscall.ETIMEDOUT)), timedOut},
+		{"deadline of a write", &net.OpError{Op: "write", Err: os.ErrDeadlineExceeded}, timedOut},
+		{"file's deadline", &fs.PathError{Op: "read", Err: os.ErrDeadlineExceeded}, timedOut},
+		{"504", status(504), timedOut},
+		{"504 with a hint", busy{504}, timedOut},
+		{"504 with a hint around it", waits{status(504)}, timedOut},
+		{"AWS's 504", awsStatus(504), timedOut},
+		{"inner run", &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{context.DeadlineExceeded}}, timedOut},
+		{"inner run that ended with another error", &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{context.DeadlineExceeded, syscall.ECONNRESET}}, transient},
+		{"inner run without an attempt", &retry.Error{Reason: retry.ReasonDeadline, Cause: context.DeadlineExceeded}, transient},
+
+		{"dial", dialTimeout, unprocessed},
+		{"dial below a url.Error", &url.Error{Op: "Get", Err: dialTimeout}, transient},
+		{"DNS", dnsTimeout, unprocessed},
+		{"DNS below a url.Error", &url.Error{Op: "Get", Err: dial(dnsTimeout)}, transient},
+		{"EAGAIN", syscall.EAGAIN, transient}, // though its Timeout is true
+		{"EINTR", syscall.EINTR, transient},
+		{"408", status(408), transient}, // the server has waited for the request
+		{"500", status(500), transient},
+		{"502", status(502), transient},
+		{"503", busy{503}, transient},
+		{"AWS's RequestTimeout", code("RequestTimeout"), transient}, // a connection went silent, says S3
+		{"AWS's RequestTimeoutException", code("RequestTimeoutException"), transient},
+		{"AWS's RequestTimeout, in a 504", operation{responded{504, code("RequestTimeout")}}, transient},
+		{"statement canceled", sqlState("57014"), unknown}, // by whom is not said
+		{"transaction's resolution unknown", sqlState("08007"), transient},
+		{"statement's completion unknown", sqlState("40003"), transient},
+		{"no place", limit.ErrLimited, unprocessed},
+	} {
+		if got := retry.DefaultClassifier(tt.err); got != tt.want {
+			t.Errorf("%s: %T(%v) is %v, want %v", tt.name, tt.err, tt.err, got, tt.want)
 		}
 	}
 }
@@ -415,6 +497,11 @@ func TestDefaultClassifierOnRealClients(t *testing.T) {
 	defer secure.Close()
 	closed := httptest.NewServer(mux)
 	closed.Close()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the system accepts connections, and nobody says anything on them
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
 
 	get := func(url string, change func(*http.Request)) error {
 		req, err := http.NewRequest(http.MethodGet, url, nil)
@@ -476,7 +563,31 @@ func TestDefaultClassifierOnRealClients(t *testing.T) {
 				resp.Body.Close()
 			}
 			return err
-		}(), retry.Transient},
+		}(), retry.TimedOut},
+		{"TLS handshake's timeout", func() error {
+			client := &http.Client{Transport: &http.Transport{TLSHandshakeTimeout: 20 * time.Millisecond}}
+			resp, err := client.Get("https://" + silent.Addr().String())
+			if err == nil {
+				resp.Body.Close()
+			}
+			return err
+		}(), retry.TimedOut},
+		{"read deadline", func() error {
+			conn, err := net.Dial("tcp", silent.Addr().String())
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			if err := conn.SetDeadline(time.Now()); err != nil {
+				return err
+			}
+			_, err = conn.Read(make([]byte, 1))
+			return err
+		}(), retry.TimedOut},
+		{"dial's timeout", func() error {
+			_, err := net.DialTimeout("tcp", silent.Addr().String(), time.Nanosecond)
+			return err
+		}(), retry.Unprocessed},
 		{"body cut short", get(plain.URL+"/short", nil), retry.Transient},
 		{"not JSON", get(plain.URL+"/json", nil), retry.Permanent},
 		{"number out of range", func() error { _, err := strconv.Atoi("x"); return err }(), retry.Permanent},

@@ -92,6 +92,7 @@ func TestTreesThatOnlyAsAndIsWalk(t *testing.T) {
 		unknown   = retry.Unknown
 		permanent = retry.Permanent
 		transient = retry.Transient
+		timedOut  = retry.TimedOut
 		throttled = retry.Throttled
 	)
 	for i, tt := range []struct {
@@ -108,11 +109,11 @@ func TestTreesThatOnlyAsAndIsWalk(t *testing.T) {
 		{multi(errDown, status(429)), throttled},
 		{multi(errDown, busy{429}), transient}, // a hint would make it a refusal
 		{multi(errDown, hinted(time.Second)), transient},
-		{multi(errDown, timeout(true)), transient},
+		{multi(errDown, timeout(true)), timedOut},
 		{multi(errDown, timeout(false)), unknown},
 		{multi(errDown, code("SlowDown")), throttled},
 		{multi(errDown, sqlState("40001")), transient},
-		{multi(errDown, context.DeadlineExceeded), transient},
+		{multi(errDown, context.DeadlineExceeded), timedOut},
 		{multi(errDown, net.ErrClosed), transient},
 		{multi(syscall.ECONNREFUSED, syscall.ECONNREFUSED), transient}, // proves nothing
 		{multi(dial(syscall.ECONNREFUSED)), transient},
@@ -127,8 +128,8 @@ func TestTreesThatOnlyAsAndIsWalk(t *testing.T) {
 		{aggregate{errDown, fs.ErrNotExist}, permanent},
 		{aggregate{errDown, syscall.ECONNREFUSED}, transient},
 		{aggregate{errDown, syscall.EMFILE}, throttled},
-		{aggregate{errDown, context.DeadlineExceeded}, transient},
-		{aggregate{errDown, os.ErrDeadlineExceeded}, transient},
+		{aggregate{errDown, context.DeadlineExceeded}, timedOut},
+		{aggregate{errDown, os.ErrDeadlineExceeded}, timedOut},
 		{aggregate{errDown, net.ErrClosed}, transient},
 		{aggregate{errDown, io.ErrUnexpectedEOF}, transient},
 
@@ -139,7 +140,7 @@ func TestTreesThatOnlyAsAndIsWalk(t *testing.T) {
 		{anyOf{errDown, code("Throttling")}, throttled},
 		{anyOf{errDown, sqlState("42P01")}, permanent},
 		{anyOf{errDown, safe(true)}, transient},
-		{anyOf{errDown, timeout(true)}, transient},
+		{anyOf{errDown, timeout(true)}, timedOut},
 		{anyOf{errDown, hinted(1)}, transient},
 		{anyOf{errDown, syscall.EACCES}, permanent},
 		{anyOf{errDown, &net.DNSError{IsNotFound: true}}, permanent},

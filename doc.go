@@ -20,7 +20,7 @@
 //   - A run is one call of Do: its attempts and the waits between them. An attempt is
 //     one call of the operation. A retry is an attempt after the first.
 //   - A [Class] is what an error means for a retry: [Permanent], [Transient],
-//     [Throttled] or [Unprocessed].
+//     [TimedOut], [Throttled] or [Unprocessed].
 //   - A mark, of [Stop], [Refuse] or [After], is the operation's own verdict on its
 //     error.
 //   - A hint is how long a server asks to wait. It is a floor: the backoff is added.
@@ -36,7 +36,8 @@
 //  4. If the context is done now, the run stops. The run looks at the context, not
 //     the error, so an attempt's own timeout does not stop it. Otherwise the error
 //     gets a [Class]: from a mark anywhere in its tree, from Policy.Classify, or from
-//     [DefaultClassifier]. An error that none of them recognizes is [Transient].
+//     [DefaultClassifier]. An error that none of them recognizes is [Transient]. A
+//     Transient error is [TimedOut] if the attempt's own deadline has passed.
 //  5. A [Permanent] error stops the run, and so does a server that refuses a retry
 //     ([Refuse]). With Policy.NonIdempotent, so does every error that does not prove
 //     that the operation never ran.

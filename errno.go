@@ -21,7 +21,7 @@ var posix = []errnoClass{
 	{syscall.ECONNRESET, Transient},
 	{syscall.EPIPE, Transient},
 	{syscall.ECONNABORTED, Transient},
-	{syscall.ETIMEDOUT, Transient},
+	{syscall.ETIMEDOUT, TimedOut},
 	{syscall.EAGAIN, Transient},
 	{syscall.EINTR, Transient},
 	{syscall.EMFILE, Throttled},
@@ -54,7 +54,7 @@ var winsock = []errnoClass{
 	{10053, Transient},   // WSAECONNABORTED
 	{10054, Transient},   // WSAECONNRESET
 	{10055, Throttled},   // WSAENOBUFS
-	{10060, Transient},   // WSAETIMEDOUT
+	{10060, TimedOut},    // WSAETIMEDOUT
 	{10061, Unprocessed}, // WSAECONNREFUSED
 	{10064, Unprocessed}, // WSAEHOSTDOWN
 	{10065, Unprocessed}, // WSAEHOSTUNREACH

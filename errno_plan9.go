@@ -7,7 +7,7 @@ import "syscall"
 type errno = syscall.ErrorString
 
 var errnos = []errnoClass{
-	{syscall.ETIMEDOUT.(errno), Transient},
+	{syscall.ETIMEDOUT.(errno), TimedOut},
 	{syscall.EINTR.(errno), Transient},
 	{syscall.EMFILE.(errno), Throttled},
 	{syscall.EACCES.(errno), Permanent},

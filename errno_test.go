@@ -11,7 +11,7 @@ func TestWindowsSocketErrors(t *testing.T) {
 	for number, want := range map[errno]Class{
 		10061: Unprocessed, 10051: Unprocessed, 10065: Unprocessed, 10049: Unprocessed, // refused, unreachable, no address
 		10050: Unprocessed, 10064: Unprocessed, // network or host is down
-		10054: Transient, 10053: Transient, 10060: Transient, // reset, aborted, timed out
+		10054: Transient, 10053: Transient, 10060: TimedOut, // reset, aborted, timed out
 		10004: Transient, 10035: Transient, // interrupted, would block
 		10024: Throttled, 10055: Throttled, // sockets, buffers
 		10013: Permanent, 10022: Permanent, 10047: Permanent, 10040: Permanent, 10041: Permanent, // access, argument, family, size, type

@@ -80,7 +80,7 @@ func TestReasonAndClassWords(t *testing.T) {
 	for c := retry.Unknown; c <= retry.Unprocessed+1; c++ {
 		words = append(words, c.String())
 	}
-	if want := []string{"unknown", "permanent", "transient", "throttled", "unprocessed", "unknown"}; !slices.Equal(words, want) {
+	if want := []string{"unknown", "permanent", "transient", "timed_out", "throttled", "unprocessed", "unknown"}; !slices.Equal(words, want) {
 		t.Errorf("classes are %v, want %v", words, want)
 	}
 }

@@ -30,7 +30,7 @@ const (
 	hintOfOne  // After(err, 1 s)
 	hintOfHour // After(err, 1 h)
 	rejected
-	slow // takes 5 s, or until its context ends
+	slow // takes 5 s, or until its context ends, and does not say which
 	panics
 	cancels         // the caller's context, and fails
 	cancelsSucceeds // the caller's context, and succeeds
@@ -56,6 +56,7 @@ type story struct {
 	errs            []error
 	elapsed, waited time.Duration
 	waits           []time.Duration
+	classes         []retry.Class // as AttemptDone hooks see them
 	events          []string
 	balance         float64
 	panicked        bool
@@ -82,6 +83,14 @@ type model struct {
 	now      time.Duration
 	canceled bool
 	story
+}
+
+// attemptDone is the event that an attempt has ended.
+func (m *model) attemptDone(n int, class retry.Class) {
+	if m.hooks != "" {
+		m.classes = append(m.classes, class)
+	}
+	m.event("attemptDone %d", n)
 }
 
 func (m *model) event(format string, args ...any) {
@@ -116,7 +125,7 @@ func (m *model) run() {
 		for n := 1; ; n++ {
 			m.event("attempt %d", n)
 			if why, yes := m.ended(); yes {
-				m.event("attemptDone %d", n)
+				m.attemptDone(n, retry.Unknown)
 				return why
 			}
 			m.calls++
@@ -127,7 +136,7 @@ func (m *model) run() {
 			switch did {
 			case succeeds, cancelsSucceeds:
 				m.value, m.canceled = n, m.canceled || did == cancelsSucceeds
-				m.event("attemptDone %d", n)
+				m.attemptDone(n, retry.Unknown)
 				switch {
 				case retries == 0:
 					tokens = min(tokens+1, 30)
@@ -138,7 +147,7 @@ func (m *model) run() {
 			case panics:
 				m.panicked, m.value = true, 0
 				m.errs = append(m.errs, errAny)
-				m.event("attemptDone %d", n)
+				m.attemptDone(n, retry.Unknown)
 				return retry.ReasonPanic
 			case permanent, refused:
 				class = retry.Permanent
@@ -157,10 +166,10 @@ func (m *model) run() {
 			case slow:
 				end := m.now + slowFor
 				if m.timeout > 0 && m.now+m.timeout <= end {
-					end, err = m.now+m.timeout, context.DeadlineExceeded
+					end, class = m.now+m.timeout, retry.TimedOut
 				}
 				if m.deadline > 0 && m.deadline <= end {
-					end, err = m.deadline, context.DeadlineExceeded
+					end = m.deadline
 				}
 				m.now = end
 			}
@@ -205,7 +214,10 @@ func (m *model) run() {
 					return retry.ReasonNone, false
 				}()
 			}
-			m.event("attemptDone %d", n)
+			if _, yes := m.ended(); yes {
+				class = retry.Unknown
+			}
+			m.attemptDone(n, class)
 			if over {
 				return why
 			}
@@ -293,10 +305,13 @@ func (s setup) observe(seen *story, cancel context.CancelCauseFunc) retry.Hooks 
 		}
 	}
 	return retry.Hooks{
-		Start:       func(ctx context.Context, _ retry.Policy) context.Context { event("start"); return ctx },
-		Attempt:     func(ctx context.Context, a retry.Attempt) context.Context { event("attempt %d", a.Number); return ctx },
-		AttemptDone: func(_ context.Context, a retry.Attempt) { event("attemptDone %d", a.Number) },
-		Wait:        func(_ context.Context, a retry.Attempt) { event("wait %v", a.Delay) },
+		Start:   func(ctx context.Context, _ retry.Policy) context.Context { event("start"); return ctx },
+		Attempt: func(ctx context.Context, a retry.Attempt) context.Context { event("attempt %d", a.Number); return ctx },
+		AttemptDone: func(_ context.Context, a retry.Attempt) {
+			seen.classes = append(seen.classes, a.Class)
+			event("attemptDone %d", a.Number)
+		},
+		Wait: func(_ context.Context, a retry.Attempt) { event("wait %v", a.Delay) },
 		Done: func(_ context.Context, d retry.Summary) {
 			event("done %v", d.Reason)
 			seen.attempts, seen.reason, seen.elapsed, seen.waited = d.Attempts, d.Reason, d.Elapsed, d.Waited
@@ -337,9 +352,7 @@ func (s setup) done(script []outcome) (seen story) {
 		case cancels:
 			cancel(errShutdown)
 		case slow:
-			if err := v.Sleep(ctx, slowFor); err != nil {
-				return -n, err
-			}
+			_ = v.Sleep(ctx, slowFor)
 		}
 		return -n, script[n-1].failure()
 	}
@@ -432,6 +445,7 @@ func (m *model) differ(got story) string {
 	check("panicked", got.panicked == want.panicked, got.panicked, want.panicked)
 	check("value", got.value == want.value, got.value, want.value)
 	check("balance", got.balance-want.balance < 1e-6 && want.balance-got.balance < 1e-6, got.balance, want.balance)
+	check("classes", slices.Equal(got.classes, want.classes), got.classes, want.classes)
 	check("events", slices.Equal(got.events, want.events), got.events, want.events)
 	if m.hooks == "" && (want.reason == retry.ReasonNone || want.panicked) {
 		return strings.Join(all, "; ")

@@ -42,6 +42,7 @@ type Policy struct {
 	// AttemptTimeout is each attempt's own deadline, with the cause
 	// [ErrAttemptTimeout]. Zero means none. op's context is canceled as soon as op
 	// returns, even on success: do not return an unread resp.Body or open sql.Rows.
+	// Once it has passed, an error that is [Transient] counts as [TimedOut].
 	AttemptTimeout time.Duration
 
 	// Backoff tells how long to wait before a retry. Nil means Exponential{}:

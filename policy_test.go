@@ -60,7 +60,8 @@ func TestJudge(t *testing.T) {
 		{retry.Stop(classed(retry.Throttled)), retry.Permanent, 0},
 		{retry.Refuse(hinted(time.Second)), retry.Permanent, 0},
 		{fmt.Errorf("busy: %w", retry.After(errDown, time.Hour)), retry.Throttled, time.Hour}, // not cut to MaxRetryAfter
-		{context.DeadlineExceeded, retry.Transient, 0},
+		{context.DeadlineExceeded, retry.TimedOut, 0},
+		{classed(retry.TimedOut), retry.TimedOut, 0},
 		{sql.ErrNoRows, retry.Permanent, 0},
 		{retry.ErrRejected, retry.Transient, 0},
 	} {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"net"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -444,6 +446,90 @@ func TestAttemptTimeout(t *testing.T) {
 		}
 	}
 	wantElapsed(t, v, (5*2+1+2+4+8)*time.Second)
+}
+
+// An op may hide that its attempt's time ran out. What says more than that something
+// went wrong stays what it is.
+func TestTimeoutThatOpHides(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		err    error
+		policy retry.Policy
+		want   retry.Class
+	}{
+		{"unknown", errDown, retry.Policy{}, retry.TimedOut},
+		{"transient", syscall.ECONNRESET, retry.Policy{}, retry.TimedOut},
+		{"transient by Classify", fs.ErrNotExist, retry.Policy{Classify: func(error) retry.Class { return retry.Transient }}, retry.TimedOut},
+		{"timed out", context.DeadlineExceeded, retry.Policy{}, retry.TimedOut},
+		{"not accepted", retry.ErrRejected, retry.Policy{}, retry.TimedOut},
+		{"asks for a wait", hinted(time.Second), retry.Policy{}, retry.TimedOut},
+		{"throttled", retry.After(errDown, time.Second), retry.Policy{}, retry.Throttled},
+		{"unprocessed", syscall.ECONNREFUSED, retry.Policy{}, retry.Unprocessed},
+		{"permanent", retry.Stop(errDown), retry.Policy{}, retry.Permanent},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, v := virtual()
+			p.MaxAttempts, p.AttemptTimeout, p.Classify = 2, time.Second, tt.policy.Classify
+			var asked []retry.Class
+			p.Budget = asks(func(c retry.Class) bool { asked = append(asked, c); return true })
+			events := record(&p)
+			_ = retry.Run(t.Context(), p, func(ctx context.Context) error {
+				if retry.AttemptNumber(ctx) == 1 {
+					_ = v.Sleep(ctx, time.Hour)
+				} else {
+					v.Advance(time.Second - 1) // in time
+				}
+				return tt.err
+			})
+			if got := events.attempts[0].Class; got != tt.want {
+				t.Errorf("hooks see %v, want %v", got, tt.want)
+			}
+			if tt.want == retry.Permanent {
+				return
+			}
+			if tt.err != retry.ErrRejected && !slices.Equal(asked, []retry.Class{tt.want}) {
+				t.Errorf("the budget sees %v, want %v", asked, tt.want)
+			}
+			bare, _ := p.Judge(tt.err)
+			if got := events.attempts[1].Class; got != bare {
+				t.Errorf("of an attempt in time hooks see %v, want %v", got, bare)
+			}
+		})
+	}
+}
+
+// asks is a budget that is one func.
+type asks func(retry.Class) bool
+
+func (asks) Begin()                               {}
+func (a asks) Withdraw(c retry.Class, _ int) bool { return a(c) }
+func (asks) End(retry.Class, bool)                {}
+
+// TimedOut is Transient in all but its name.
+func TestTimedOutIsRetriedAsTransient(t *testing.T) {
+	p, v := virtual()
+	p.Classify, p.ThrottleBackoff = byClass, retry.Constant(time.Hour)
+	op, calls := failing(1, classed(retry.TimedOut))
+	if _, err := retry.Do(t.Context(), p, op); err != nil || *calls != 2 {
+		t.Errorf("%v after %d calls, want nil after 2", err, *calls)
+	}
+	wantElapsed(t, v, time.Second) // Backoff's wait, not ThrottleBackoff's
+	p.NonIdempotent = true
+	op, calls = failing(1, classed(retry.TimedOut))
+	_, err := retry.Do(t.Context(), p, op)
+	if wantReason(t, err, retry.ReasonNotIdempotent); *calls != 1 {
+		t.Errorf("%d calls, want 1: op may have run", *calls)
+	}
+	p.NonIdempotent = false
+	v.Advance(time.Hour)
+	began := v.Now()
+	op, _ = failing(1, errors.Join(classed(retry.TimedOut), hinted(time.Minute)))
+	if _, err := retry.Do(t.Context(), p, op); err != nil {
+		t.Error(err)
+	}
+	if took := v.Now().Sub(began); took != time.Minute+time.Second {
+		t.Errorf("it took %v, want the hint and the backoff", took)
+	}
 }
 
 // Also where nobody watches the inner run, on the system clock and without hooks.

@@ -229,6 +229,9 @@ func (r *run) settle(p *Policy, err error) bool {
 		r.stopCanceled(p, r.ctx, nil)
 	} else {
 		end := r.judge(p, err)
+		if r.class == Transient && r.late() {
+			r.class = TimedOut // whatever op made of it; it ends a run as Transient does
+		}
 		healthy := r.healthy > 0 && r.ended-r.began >= r.healthy
 		ctx := r.ctx
 		if healthy {
@@ -274,6 +277,9 @@ func (r *run) attemptDone(p *Policy, err error) {
 	}
 	r.endTimeout()
 }
+
+// late reports whether the attempt's own deadline has passed.
+func (r *run) late() bool { return r.expire != nil && context.Cause(r.attempt) == ErrAttemptTimeout }
 
 func (r *run) endTimeout() {
 	if r.expire != nil {

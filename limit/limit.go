@@ -178,7 +178,8 @@ func judge(ctx context.Context, p *retry.Policy, err error) (ok, overload bool) 
 		return false, true
 	}
 	v := engine.Judge(p, err)
-	return retry.Reason(v.End) == retry.ReasonPermanent, retry.Class(v.Class) == retry.Throttled
+	class := retry.Class(v.Class)
+	return retry.Reason(v.End) == retry.ReasonPermanent, class == retry.Throttled || class == retry.TimedOut
 }
 
 // timedOut reports whether err holds an error that timed out.

@@ -138,11 +138,13 @@ func (inTime) Error() string { return "a network's error" }
 func (inTime) Timeout() bool { return false }
 
 func TestPolicySaysWhatAnErrorMeans(t *testing.T) {
-	l := limit.Limit{Start: 10}
-	p := retry.Policy{Classify: func(error) retry.Class { return retry.Throttled }}
-	_, _ = limit.Op(&l, p, returns(errHiccup))(t.Context())
-	if got := l.Places(); got != 9 {
-		t.Errorf("Places() = %d, want 9: the policy calls it Throttled", got)
+	for _, class := range []retry.Class{retry.Throttled, retry.TimedOut} {
+		l := limit.Limit{Start: 10}
+		p := retry.Policy{Classify: func(error) retry.Class { return class }}
+		_, _ = limit.Op(&l, p, returns(errHiccup))(t.Context())
+		if got := l.Places(); got != 9 {
+			t.Errorf("Places() = %d, want 9: the policy calls it %v", got, class)
+		}
 	}
 }
 

@@ -280,6 +280,18 @@ func TestAnIterationOfTicksIsNoError(t *testing.T) {
 		  attempt 2 100ms-100ms attempt=2 class=transient`)
 }
 
+// Nor is a value that Until did not accept an error if it came too late.
+func TestALatePollIsNoOutage(t *testing.T) {
+	v := view(t, retry.Policy{MaxAttempts: 1, AttemptTimeout: time.Second}, otelretry.WithEvents(false))
+	_ = retry.Run(t.Context(), v.h.Policy, func(ctx context.Context) error {
+		_ = v.h.Clock.Sleep(ctx, time.Hour)
+		return retry.ErrRejected
+	})
+	v.wantSpans(`
+		retry 0s-1s max_attempts=1 attempts=1 outcome=failure_first_try reason=max_attempts error.type=retry.max_attempts Error "max_attempts: retry: value not accepted"
+		  attempt 1 0s-1s attempt=1 class=timed_out`)
+}
+
 // A mark says more: what is stopped is an error, also with a value that was refused.
 func TestAPollThatIsStoppedIsAnError(t *testing.T) {
 	v := view(t, retry.Policy{}, otelretry.WithEvents(false))

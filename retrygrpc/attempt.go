@@ -59,13 +59,18 @@ func (a *attempt) end(err error) error {
 		return nil
 	}
 	if err == nil { // the context ends just now, and the stream with it
-		a.class = retry.Transient
+		a.class = retry.TimedOut
 		return &failure{error: timeout{}, status: timeout{}.GRPCStatus()}
 	}
-	if a.timedOut() {
+	late := a.timedOut()
+	if late {
 		err = timeout{err}
 	}
-	return a.judge(err)
+	err = a.judge(err)
+	if late && a.class == retry.Transient {
+		a.class = retry.TimedOut // whatever the user's Classify says: the run does not know of the limit
+	}
+	return err
 }
 
 // timedOut reports whether the attempt's own timeout has passed. A server that was

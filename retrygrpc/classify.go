@@ -18,19 +18,21 @@ import (
 )
 
 // Classify is a [retry.Classifier] for calls that a plain [retry.Do] makes. It knows
-// no more than the code of a status error: UNAVAILABLE and DEADLINE_EXCEEDED are
-// Transient, RESOURCE_EXHAUSTED is Throttled, all others are Permanent. Nothing is
-// ever Unprocessed: a code is no proof. It has no opinion on nil, on errors without
-// a status, and on those that hold a *[retry.Error], about which package retry has
-// rules.
+// no more than the code of a status error: UNAVAILABLE is Transient,
+// DEADLINE_EXCEEDED is TimedOut, RESOURCE_EXHAUSTED is Throttled, all others are
+// Permanent. Nothing is ever Unprocessed: a code is no proof. It has no opinion on
+// nil, on errors without a status, and on those that hold a *[retry.Error], about
+// which package retry has rules.
 func Classify(err error) retry.Class {
 	st, ok := statusOf(err)
 	if !ok {
 		return retry.Unknown
 	}
 	switch st.Code() {
-	case codes.Unavailable, codes.DeadlineExceeded:
+	case codes.Unavailable:
 		return retry.Transient
+	case codes.DeadlineExceeded:
+		return retry.TimedOut
 	case codes.ResourceExhausted:
 		return retry.Throttled
 	}
@@ -89,8 +91,10 @@ func (a *attempt) judge(err error) error {
 func (a *attempt) classify(c codes.Code, hint time.Duration, now bool) retry.Class {
 	class := retry.Permanent
 	switch c {
-	case codes.Unavailable, codes.DeadlineExceeded:
+	case codes.Unavailable:
 		class = retry.Transient
+	case codes.DeadlineExceeded:
+		class = retry.TimedOut
 	case codes.ResourceExhausted: // which is also grpc's own word for a message that is too large
 		if a.trailersOnly() {
 			class = retry.Throttled
@@ -106,8 +110,10 @@ func (a *attempt) classify(c codes.Code, hint time.Duration, now bool) retry.Cla
 		return retry.Unprocessed
 	case asks && hint > 0:
 		return retry.Throttled // with its hint: the server asks for this very call again
-	case hint > 0 && (c == codes.Internal || c == codes.Unknown || c == codes.DeadlineExceeded):
+	case hint > 0 && (c == codes.Internal || c == codes.Unknown):
 		return retry.Transient
+	case hint > 0 && c == codes.DeadlineExceeded:
+		return class
 	case class == retry.Permanent, a.closed() && !a.answered():
 		return retry.Permanent
 	case !a.sent():

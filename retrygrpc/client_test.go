@@ -129,7 +129,7 @@ func TestHints(t *testing.T) {
 			return hinted(codes.Aborted, 2*time.Second)
 		}, pay, retry.Throttled, 3 * time.Second},
 		{"INTERNAL", always(hinted(codes.Internal, time.Second)), get, retry.Transient, time.Second},
-		{"DEADLINE_EXCEEDED", always(hinted(codes.DeadlineExceeded, time.Second)), get, retry.Transient, time.Second},
+		{"DEADLINE_EXCEEDED", always(hinted(codes.DeadlineExceeded, time.Second)), get, retry.TimedOut, time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := serve(t, tt.answer)
@@ -143,6 +143,24 @@ func TestHints(t *testing.T) {
 				t.Errorf("class %v, hint %v, want %v, %v", a.Class, a.Hint, tt.class, tt.hint)
 			}
 		})
+	}
+}
+
+// TestHintWithoutAStream: an interceptor below may answer for the server.
+func TestHintWithoutAStream(t *testing.T) {
+	for code, want := range map[codes.Code]retry.Class{codes.DeadlineExceeded: retry.TimedOut, codes.Internal: retry.Transient} {
+		h := retrytest.New(t, retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Second)})
+		c := &retrygrpc.Client{Policy: h.Policy}
+		cc := dial(t, serve(t, always(nil)).addr, nil, append(c.DialOptions(), grpc.WithChainUnaryInterceptor(
+			func(context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption) error {
+				return hinted(code, time.Second)
+			}))...)
+		if _, err := call(within(t), cc, get); reason(err) != "max_attempts" {
+			t.Errorf("%v: error = %v", code, err)
+		}
+		if got := h.Attempts()[0].Class; got != want {
+			t.Errorf("%v is %v, want %v", code, got, want)
+		}
 	}
 }
 
@@ -531,7 +549,7 @@ func TestAttemptTimeout(t *testing.T) {
 		t.Fatal(got, err)
 	}
 	first := r.attempts[0]
-	if status.Code(first.Err) != codes.DeadlineExceeded || !errors.Is(first.Err, retry.ErrAttemptTimeout) || first.Class != retry.Transient {
+	if status.Code(first.Err) != codes.DeadlineExceeded || !errors.Is(first.Err, retry.ErrAttemptTimeout) || first.Class != retry.TimedOut {
 		t.Errorf("first attempt: %v, %v", first.Err, first.Class)
 	}
 	if got, want := first.Err.Error(), "rpc error: code = DeadlineExceeded desc = retry: attempt timed out"; got != want {
@@ -662,8 +680,10 @@ func TestClassify(t *testing.T) {
 	for c := codes.Code(1); c < 20; c++ {
 		want := retry.Permanent
 		switch c {
-		case codes.Unavailable, codes.DeadlineExceeded:
+		case codes.Unavailable:
 			want = retry.Transient
+		case codes.DeadlineExceeded:
+			want = retry.TimedOut
 		case codes.ResourceExhausted:
 			want = retry.Throttled
 		}

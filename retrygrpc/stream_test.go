@@ -222,8 +222,10 @@ func TestStreamAttemptTimeoutOnAnotherClock(t *testing.T) {
 		<-later
 		return reply(s, "2")
 	})
+	var r told
 	p := four()
-	p.AttemptTimeout, p.Clock = time.Minute, clock
+	p.AttemptTimeout, p.Clock, p.Hooks = time.Minute, clock, r.hooks()
+	p.Classify = func(error) retry.Class { return retry.Transient } // it does not know of the timeout
 	cc := dial(t, s.addr, &retrygrpc.Client{Policy: p})
 	stream, err := open(within(t), cc, list)
 	if err != nil {
@@ -238,6 +240,9 @@ func TestStreamAttemptTimeoutOnAnotherClock(t *testing.T) {
 	}
 	if clock.Pending() != 0 {
 		t.Errorf("%d timers are left", clock.Pending())
+	}
+	if got := r.attempts[0].Class; got != retry.TimedOut {
+		t.Errorf("the first attempt is %v, want timed_out", got)
 	}
 }
 
@@ -290,8 +295,8 @@ func TestStreamMessageTooLate(t *testing.T) {
 			if s.calls() != tt.calls || len(r.attempts) != tt.calls {
 				t.Errorf("%d calls, want %d", s.calls(), tt.calls)
 			}
-			if first := r.attempts[0].Err; tt.messages && (status.Code(first) != codes.DeadlineExceeded || !errors.Is(first, retry.ErrAttemptTimeout)) {
-				t.Errorf("first attempt: %v", first)
+			if first := r.attempts[0]; tt.messages && (status.Code(first.Err) != codes.DeadlineExceeded || !errors.Is(first.Err, retry.ErrAttemptTimeout) || first.Class != retry.TimedOut) {
+				t.Errorf("first attempt: %v, %v", first.Err, first.Class)
 			}
 			if clock.Pending() != 0 {
 				t.Errorf("%d timers are left", clock.Pending())

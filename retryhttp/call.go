@@ -31,6 +31,7 @@ type call struct {
 
 	attempts   int
 	handed     bool            // the latest attempt's request is the base's
+	late       bool            // its headers have not come in time
 	redirected bool            // it was; only a client does that
 	ctx        context.Context // the latest attempt's
 	wire       *wire           // what it was seen to do, if prove
@@ -62,7 +63,22 @@ func (c *call) roundTrip(ctx context.Context, s *settings) (resp *http.Response,
 func (c *call) headersOnly() retry.Policy {
 	p := c.run()
 	c.timeout, p.AttemptTimeout = p.AttemptTimeout, 0
+	if c.timeout > 0 && c.policy.Classify != nil {
+		p.Classify = c.orTimedOut(p.Classify)
+	}
 	return p
+}
+
+// orTimedOut returns classify, but what it calls Transient is TimedOut if the headers
+// have come too late: the run does not know of their limit.
+func (c *call) orTimedOut(classify retry.Classifier) retry.Classifier {
+	return func(err error) retry.Class {
+		class := classify(err)
+		if class == retry.Transient && c.late {
+			return retry.TimedOut
+		}
+		return class
+	}
 }
 
 // run returns the policy for the call's run.
@@ -192,6 +208,7 @@ func (c *call) send(ctx context.Context) (*http.Response, error) {
 	ctx, c.limit = limitHeaders(ctx, c.policy.Clock, c.timeout)
 	resp, objection, err := c.exchange(ctx, expires)
 	resp, err = c.limit.reached(resp, err)
+	c.late = c.limit != nil && err == retry.ErrAttemptTimeout
 	c.limit, c.resp = nil, resp
 	if err != nil {
 		return nil, c.explain(err)
@@ -337,10 +354,14 @@ func (c *call) explain(err error) error {
 // unproved returns err, without what it proves if there was a redirect: nothing
 // about a later request tells that the first one did nothing.
 func (c *call) unproved(err error) error {
-	if c.prove && c.redirected && retry.DefaultClassifier(err) != retry.Permanent {
-		return &judged{error: err, class: retry.Transient}
+	if !c.prove || !c.redirected {
+		return err
 	}
-	return err
+	switch retry.DefaultClassifier(err) {
+	case retry.Permanent, retry.TimedOut: // which prove nothing, as they are
+		return err
+	}
+	return &judged{error: err, class: retry.Transient}
 }
 
 // refusedByClient reports whether net/http has found fault with the request, or a

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -589,7 +591,7 @@ func TestClassOfAStatus(t *testing.T) {
 		want retry.Class
 	}{
 		{408, false, retry.Transient}, {425, false, retry.Transient}, {500, false, retry.Transient}, {502, true, retry.Transient},
-		{503, false, retry.Transient}, {503, true, retry.Transient}, {504, false, retry.Transient}, {520, true, retry.Transient},
+		{503, false, retry.Transient}, {503, true, retry.Transient}, {504, false, retry.TimedOut}, {504, true, retry.TimedOut}, {520, true, retry.Transient},
 		{429, false, retry.Throttled}, {429, true, retry.Throttled}, {403, true, retry.Throttled}, {421, false, retry.Unprocessed},
 	} {
 		base := &answers{codes: []int{tt.code}, header: http.Header{}}
@@ -603,6 +605,72 @@ func TestClassOfAStatus(t *testing.T) {
 				t.Errorf("%d, hint %v: hooks were told %v and %v, want %v", tt.code, tt.hint, a.Class, a.Hint, tt.want)
 			}
 		}
+	}
+}
+
+// An attempt that takes too long is TimedOut, whatever Classify and redirects make of
+// it, and so is a 504. Neither proves anything.
+func TestTimedOut(t *testing.T) {
+	hang := func(req *http.Request) (*http.Response, error) {
+		<-req.Context().Done()
+		return nil, errors.New("hidden")
+	}
+	gateway := func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 504, Header: http.Header{}, Body: http.NoBody}, nil
+	}
+	refuse := func(*http.Request) (*http.Response, error) {
+		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	}
+	transient := func(error) retry.Class { return retry.Transient }
+	for _, tt := range []struct {
+		name     string
+		answer   tripper
+		classify retry.Classifier
+		want     retry.Class
+	}{
+		{"hangs", hang, nil, retry.TimedOut},
+		{"hangs, and Classify says Transient", hang, transient, retry.TimedOut},
+		{"504", gateway, nil, retry.TimedOut},
+		{"504 in time, and Classify says Transient", gateway, transient, retry.Transient},
+	} {
+		for _, door := range []string{"Transport", "JSON", "JSON behind a redirect"} {
+			t.Run(tt.name+", "+door, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					answer := tt.answer
+					if door == "JSON behind a redirect" {
+						answer = redirected(answer)
+					}
+					p, events := recorded(quick)
+					p.AttemptTimeout, p.Classify = time.Second, tt.classify
+					req := request(t, "POST", "http://example.com/a", strings.NewReader("body"))
+					if door == "Transport" {
+						if resp, err := (&retryhttp.Transport{Base: answer, Policy: p}).RoundTrip(req); err == nil {
+							resp.Body.Close()
+						}
+					} else {
+						_, _ = retryhttp.JSON[user](t.Context(), client(answer), p, req)
+					}
+					if len(events.attempts) != 1 || events.attempts[0].Class != tt.want || events.summary.Reason != retry.ReasonNotIdempotent {
+						t.Errorf("%d attempts, the first is %v; %v", len(events.attempts), events.attempts[0].Class, events.summary.Reason)
+					}
+				})
+			})
+		}
+	}
+	p, events := recorded(quick)
+	_, _ = retryhttp.JSON[user](t.Context(), client(redirected(refuse)), p, request(t, "POST", "http://example.com/a", strings.NewReader("body")))
+	if got := events.attempts[0].Class; got != retry.Transient {
+		t.Errorf("a failed dial behind a redirect is %v, want transient", got)
+	}
+}
+
+// redirected is a base where every path but /b redirects there.
+func redirected(base tripper) tripper {
+	return func(req *http.Request) (*http.Response, error) {
+		if req.URL.Path == "/b" {
+			return base(req)
+		}
+		return &http.Response{StatusCode: 307, Header: http.Header{"Location": {"/b"}}, Body: http.NoBody, Request: req}, nil
 	}
 }
 

@@ -88,6 +88,9 @@ func statusClass(code int, hinted, keyed bool) retry.Class {
 	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
 		return retry.Permanent
 	}
+	if code == http.StatusGatewayTimeout {
+		return retry.TimedOut
+	}
 	if code >= 500 && code <= 599 {
 		return retry.Transient
 	}

@@ -33,7 +33,7 @@
 //     savepoint cannot cure a serialization failure; the outer transaction is
 //     repeated.
 //  7. Waits, limits, budgets and hooks are those of [retry.Do]. Hooks and outer runs
-//     see a Transient error of what was rolled back as Unprocessed.
+//     see a Transient or TimedOut error of what was rolled back as Unprocessed.
 //
 // An error is judged by Policy.Classify, then [Classify], then
 // [retry.DefaultClassifier]. Policy.Classify may be asked twice about the same

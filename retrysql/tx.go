@@ -159,7 +159,7 @@ func settled(p *retry.Policy, forbidden *bool, err error) error {
 	class, _ := p.Judge(err)
 	_, maybe := errors.AsType[*CommitError](err)
 	switch {
-	case maybe && forbidden != nil && (class == retry.Transient || class == retry.Throttled):
+	case maybe && forbidden != nil && class != retry.Permanent && class != retry.Unprocessed:
 		*forbidden = true
 		return retry.Stop(err)
 	case maybe, class == retry.Permanent, class == retry.Throttled, errors.Is(err, retry.ErrRejected):

@@ -162,6 +162,8 @@ func TestCommitError(t *testing.T) {
 				{retry.Policy{NonIdempotent: true}, retry.ReasonPermanent, 1},
 				{retry.Policy{Classify: retrysql.Repeatable}, retry.ReasonMaxAttempts, 3},
 				{retry.Policy{Classify: retrysql.Repeatable, NonIdempotent: true}, retry.ReasonNotIdempotent, 1},
+				{retry.Policy{Classify: always(retry.TimedOut)}, retry.ReasonMaxAttempts, 3},
+				{retry.Policy{Classify: always(retry.TimedOut), NonIdempotent: true}, retry.ReasonNotIdempotent, 1},
 				{retry.Policy{Classify: always(retry.Throttled), NonIdempotent: true}, retry.ReasonNotIdempotent, 1},
 				{retry.Policy{Classify: always(retry.Unprocessed), NonIdempotent: true}, retry.ReasonMaxAttempts, 3}, // who says so knows
 			} {
