@@ -92,7 +92,7 @@ func lastFault(s *retry.Summary) string {
 		return ""
 	}
 	last := retry.Attempt{Err: e.Last(), Class: retry.Transient}
-	if s.Reason == retry.ReasonPermanent {
+	if s.Reason == retry.ReasonPermanent || s.Reason == retry.ReasonRefused {
 		last.Class = retry.Permanent
 	}
 	return failureOf(context.Background(), last).errorType

@@ -145,7 +145,7 @@ func (t *telemetry) attemptDone(ctx context.Context, a retry.Attempt) {
 
 func (t *telemetry) wait(ctx context.Context, a retry.Attempt) {
 	if r := t.runOf(ctx); r != nil {
-		r.beginWait(a)
+		r.beginWait(ctx, a)
 	}
 }
 

@@ -409,6 +409,63 @@ func TestALifeThatAnotherOneFollows(t *testing.T) {
 	}
 }
 
+// The pause after a healthy life belongs to the life that follows.
+func TestThePauseBetweenTwoLives(t *testing.T) {
+	for _, mode := range []otelretry.Attempts{otelretry.AllAttempts, otelretry.RetriedRuns} {
+		v := view(t, retry.Policy{Name: "feed", MaxAttempts: 5}, otelretry.WithAttempts(mode))
+		var paused string
+		v.h.Clock.AfterFunc(time.Minute+50*ms, func() { paused = metrics(t, v.reader) })
+		v.inSpan(t.Context(), func(ctx context.Context) {
+			lives := 0
+			_ = retry.Supervise(ctx, v.h.Policy, time.Minute, func(context.Context) error {
+				if lives++; lives == 1 {
+					v.h.Clock.Advance(time.Minute)
+					return retry.After(errDown, 300*ms)
+				}
+				v.h.Clock.Advance(10 * ms)
+				return nil
+			})
+		})
+		first := "\n  feed 0s-1m0s name=feed max_attempts=5 attempts=1 outcome=success_first_try" +
+			"\n    attempt 1 feed 0s-1m0s name=feed attempt=1 class=throttled error.type=*errors.errorString hint=0.3 Error \"connection refused\""
+		v.wantSpans("caller 0s-1m0.41s kind server" + first + `
+  feed 1m0s-1m0.41s name=feed max_attempts=5 attempts=1 outcome=success_first_try waited=0.4
+    wait feed 1m0s-1m0.4s name=feed attempt=0 delay=0.4 class=throttled error.type=*errors.errorString hint=0.3
+    attempt 1 feed 1m0.4s-1m0.41s name=feed attempt=1`)
+		if want := "retry.operation.active [{operation}] name=feed state=waiting: 1"; !strings.Contains(paused, want) {
+			t.Errorf("in the pause:\n%swant %s", paused, want)
+		}
+	}
+}
+
+// A pause that its caller cuts short.
+func TestAPauseThatIsCutShort(t *testing.T) {
+	for _, mode := range []otelretry.Attempts{otelretry.AllAttempts, otelretry.RetriedRuns} {
+		synctest.Test(t, func(t *testing.T) {
+			v := view(t, retry.Policy{}, otelretry.WithAttempts(mode))
+			v.start = time.Now()
+			p := v.h.Policy
+			p.Clock = nil
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			time.AfterFunc(time.Second+50*ms, cancel)
+			_ = retry.Supervise(ctx, p, time.Second, func(context.Context) error {
+				time.Sleep(time.Second)
+				return errDown
+			})
+			want := `
+  retry 1s-1.05s attempts=0 outcome=canceled waited=0.05
+    @1.05s retry.gave_up reason=canceled attempts=0
+    wait 1s-1.05s attempt=0 delay=0.1 class=transient error.type=*errors.errorString
+`
+			if got := "\n" + strings.ReplaceAll("  "+v.tree(), "\n", "\n  "); !strings.Contains(got, want) {
+				t.Errorf("spans:%swant%s", got, want)
+			}
+			wantGaveUp(t, v, " reason=canceled")
+		})
+	}
+}
+
 func TestDeadlineBeforeTheRun(t *testing.T) {
 	v := view(t, retry.Policy{}, otelretry.WithEvents(false))
 	ctx, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))

@@ -237,6 +237,7 @@ func TestGivingUpIsCountedByTheLastFault(t *testing.T) {
 		want   string
 	}{
 		{"permanent", retry.Policy{}, []error{retry.Stop(busy)}, 0, 0, " error.type=busy reason=permanent"},
+		{"refused", retry.Policy{}, []error{retry.Refuse(busy)}, 0, 0, " error.type=busy reason=refused"},
 		{"permanent, a refused value", retry.Policy{}, []error{retry.Stop(retry.ErrRejected)}, 0, 0, " error.type=*errors.errorString reason=permanent"},
 		{"not idempotent", retry.Policy{NonIdempotent: true}, []error{busy}, 0, 0, " error.type=busy reason=not_idempotent"},
 		{"max attempts: the last one", retry.Policy{MaxAttempts: 2}, []error{errDown, busy}, 0, 0, " error.type=busy reason=max_attempts"},

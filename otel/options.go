@@ -95,7 +95,8 @@ const (
 	// AllAttempts gives a span to each run and to each of its attempts.
 	AllAttempts Attempts = iota
 
-	// RetriedRuns gives spans only to runs that do not succeed at once. They are
+	// RetriedRuns gives spans only to runs that do not succeed at once, and to those
+	// that begin with the pause after a failure (see retry.Supervise). They are
 	// made after the first attempt, with its true times; what that attempt traced
 	// itself hangs below the caller's span. From then on measurements and other hooks
 	// are in the run's span. The first attempt has a span if it is retried and the

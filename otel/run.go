@@ -182,7 +182,10 @@ func (r *run) fail(span trace.Span, a retry.Attempt) {
 
 // beginWait notes a wait. Its span is made at its end: until then nobody knows
 // whether this process waits at all. Without spans of waits an event tells of it.
-func (r *run) beginWait(a retry.Attempt) {
+func (r *run) beginWait(ctx context.Context, a retry.Attempt) {
+	if r.made == 0 {
+		r.beginPause(ctx, a)
+	}
 	r.firstAttempt()
 	if r.span == nil || r.made > shown || r.t.silent && r.t.waitless {
 		return
@@ -206,6 +209,19 @@ func (r *run) beginWait(a retry.Attempt) {
 		at = time.Now()
 	}
 	r.waitBegan, r.wait = at, kv
+}
+
+// beginPause prepares for a wait before the run's first attempt. It follows a failure
+// that ended the run before: a is that run's.
+func (r *run) beginPause(ctx context.Context, a retry.Attempt) {
+	r.failure = failureOf(ctx, a)
+	if r.late == nil {
+		return
+	}
+	if !r.clocked {
+		r.began = time.Now().Add(-a.Elapsed)
+	}
+	r.appear()
 }
 
 // endWait makes the span of the wait that is over, if there was one.
