@@ -129,12 +129,13 @@ var waiting = map[string]func(context.Context) func(){
 
 var hourly = retry.Policy{Backoff: retry.Constant(time.Hour)}
 
-// 100 000 calls that wait take at most 1.25 times the memory of as many goroutines
-// on a bare timer: they fit the stack that a goroutine begins with, also if the
-// caller's frame is 32 bytes larger. An op that does I/O has grown its stack before
-// it fails: what its goroutine takes then is not ours. Each is
+// Calls that wait, 20 000 or with RETRY_LONG=1 100 000, take at most 1.25 times the
+// memory of as many goroutines on a bare timer: they fit the stack that a goroutine
+// begins with, also if the caller's frame is 32 bytes larger. An op that does I/O has
+// grown its stack before it fails: what its goroutine takes then is not ours. Each is
 // measured in a process of its own, because the runtime learns from the stacks it
-// has seen and keeps the goroutines it has made.
+// has seen and keeps the goroutines it has made. The collector runs only when the
+// process says so: at other moments it leaves spans that are half in use.
 func TestMemoryOfWaitingCalls(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector makes stack frames larger")
@@ -145,7 +146,7 @@ func TestMemoryOfWaitingCalls(t *testing.T) {
 	}
 	measure := func(name string) int {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemoryOfWaitingCalls$")
-		cmd.Env = append(os.Environ(), "RETRY_TEST_WAITING="+name)
+		cmd.Env = append(os.Environ(), "GOGC=off", "RETRY_TEST_WAITING="+name)
 		out, err := cmd.CombinedOutput()
 		n := 0
 		if _, scanErr := fmt.Sscanf(string(out), "bytes=%d", &n); err != nil || scanErr != nil {
@@ -157,8 +158,8 @@ func TestMemoryOfWaitingCalls(t *testing.T) {
 	limit := bare * 5 / 4
 	for name := range waiting {
 		n := measure(name)
-		if n > limit { // a busy machine leaves some more in use: it has a second chance
-			n = min(n, measure(name))
+		for try := 1; n > limit && try < 5; try++ { // a busy machine only adds to what is in use
+			n = measure(name)
 		}
 		t.Logf("a waiting %s takes %d bytes, %.2f times as many as a bare timer", name, n, float64(n)/float64(bare))
 		if n > limit {
@@ -170,7 +171,10 @@ func TestMemoryOfWaitingCalls(t *testing.T) {
 // memoryOf returns how many bytes of stack and heap a goroutine takes that is
 // blocked in f.
 func memoryOf(f func()) uint64 {
-	const n = 100_000
+	n := uint64(20_000)
+	if longTests {
+		n = 100_000
+	}
 	before := inUse()
 	for range n {
 		go f()

@@ -34,6 +34,7 @@ var sentinels = []known{
 	{driver.ErrBadConn, Unprocessed},
 	{sql.ErrNoRows, Permanent},
 	{sql.ErrTxDone, Permanent},
+	{sql.ErrConnDone, Permanent}, // a *sql.Conn that is gone does not come back
 	{fs.ErrNotExist, Permanent},
 	{fs.ErrPermission, Permanent},
 	{fs.ErrExist, Permanent},

@@ -270,6 +270,7 @@ func TestDefaultClassifier(t *testing.T) {
 		{driver.ErrBadConn, unprocessed},
 		{sql.ErrNoRows, permanent},
 		{sql.ErrTxDone, permanent},
+		{sql.ErrConnDone, permanent},
 		{fs.ErrNotExist, permanent},
 		{fs.ErrPermission, permanent},
 		{fs.ErrExist, permanent},

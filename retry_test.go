@@ -1430,3 +1430,150 @@ func TestHooksSeeNoNegativeTime(t *testing.T) {
 		t.Errorf("Done saw %+v, the error says %v", s, gaveUp(t, s.Err).Elapsed)
 	}
 }
+
+// endsIn returns a policy that calls end, once, in the named func before its attempt-th
+// attempt, and then passes it on.
+func endsIn(where string, attempt int, end func()) (retry.Policy, *clockx.Virtual, *countingBudget) {
+	p, v := virtual()
+	budget := &countingBudget{}
+	p.Budget = budget
+	p.AttemptTimeout = hour
+	switch where {
+	case "Begin":
+		p.Budget = endingBudget{budget, end}
+	case "WithTimeoutCause":
+		calls := 0
+		p.Clock = endingClock{v, func() {
+			if calls++; calls == attempt {
+				end()
+			}
+		}}
+	}
+	return p, v, budget
+}
+
+type endingBudget struct {
+	*countingBudget
+	end func()
+}
+
+func (b endingBudget) Begin() {
+	b.countingBudget.Begin()
+	b.end()
+}
+
+type endingClock struct {
+	*clockx.Virtual
+	end func()
+}
+
+func (c endingClock) WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
+	defer c.end()
+	return c.Virtual.WithTimeoutCause(ctx, d, cause)
+}
+
+// Whatever ends the context just before an attempt, op is not called.
+func TestOpIsNotCalledOnAContextThatHasJustEnded(t *testing.T) {
+	for _, tt := range []struct {
+		where   string
+		attempt int
+		want    string
+	}{
+		{"Begin", 1, "start done(canceled)"},
+		{"WithTimeoutCause", 1, "start attempt(1) attemptDone(1) done(canceled)"},
+		{"WithTimeoutCause", 2, "start attempt(1) attemptDone(1) wait(1s) attempt(2) attemptDone(2) done(canceled)"},
+	} {
+		cause := errors.New("shutdown")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		p, v, budget := endsIn(tt.where, tt.attempt, func() { cancel(cause) })
+		log := record(&p)
+		calls := 0
+		e := wantReason(t, retry.Run(ctx, p, func(ctx context.Context) error {
+			if calls++; ctx.Err() != nil {
+				t.Errorf("%s: op was called on a context that has ended", tt.where)
+			}
+			return errDown
+		}), retry.ReasonCanceled)
+		if calls != tt.attempt-1 || e.Attempts != calls || e.Cause != cause || log.String() != tt.want {
+			t.Errorf("%s: %d calls, %+v, hooks saw %s, want %s", tt.where, calls, e, log, tt.want)
+		}
+		if n := len(log.attempts); n > 0 && log.attempts[n-1].Err != cause {
+			t.Errorf("%s: AttemptDone got %v, want the cause", tt.where, log.attempts[n-1].Err)
+		}
+		if budget.begun != 1 || budget.ended != 1 || v.Pending() != 0 {
+			t.Errorf("%s: the budget saw %+v, and %d timeouts are left", tt.where, *budget, v.Pending())
+		}
+	}
+}
+
+// hostile is a context of which one method, at the given call, does what leave does.
+type hostile struct {
+	context.Context
+	method string
+	left   *int
+	leave  func()
+}
+
+func (h hostile) touch(method string) {
+	if method == h.method {
+		if *h.left--; *h.left == -1 {
+			h.leave()
+		}
+	}
+}
+
+func (h hostile) Done() <-chan struct{}       { h.touch("Done"); return h.Context.Done() }
+func (h hostile) Err() error                  { h.touch("Err"); return h.Context.Err() }
+func (h hostile) Value(key any) any           { h.touch("Value"); return h.Context.Value(key) }
+func (h hostile) Deadline() (time.Time, bool) { h.touch("Deadline"); return h.Context.Deadline() }
+
+// Wherever a method of the caller's context does not return, also while the run
+// sleeps, every place of the budget is given back and every hook has its end.
+func TestContextThatPanicsClosesTheRun(t *testing.T) {
+	for _, method := range []string{"Done", "Err", "Value", "Deadline"} {
+		for end, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
+			for _, by := range []string{"Run", "Do", "Supervise", "Ticks"} {
+				synctest.Test(t, func(t *testing.T) {
+					parent, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					for call := range 20 {
+						left := call
+						budget := &retry.ConcurrencyBudget{Ratio: -1, Min: 1}
+						p := retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(time.Second), Budget: budget}
+						log := record(&p)
+						done := make(chan struct{})
+						go func() {
+							defer close(done)
+							defer func() { _ = recover() }()
+							ctx := hostile{parent, method, &left, leave}
+							op := func(context.Context) error { return errDown }
+							switch by {
+							case "Run":
+								_ = retry.Run(ctx, p, op)
+							case "Do":
+								_, _ = retry.Do(ctx, p, func(context.Context) (int, error) { return 0, errDown })
+							case "Supervise":
+								_ = retry.Supervise(ctx, p, 0, op)
+							case "Ticks":
+								for range retry.Ticks(ctx, p) {
+								}
+							}
+						}()
+						<-done
+						if left >= 0 { // there are no more calls
+							return
+						}
+						if got := budget.Balance(); got != 1 {
+							t.Errorf("%s, %s in call %d of %s: the balance is %v, want 1", by, end, call+1, method, got)
+						}
+						for _, pair := range [][2]string{{"start", "done("}, {"attempt(", "attemptDone("}} {
+							if opened, closed := strings.Count(log.String(), pair[0]), strings.Count(log.String(), pair[1]); opened != closed {
+								t.Errorf("%s, %s in call %d of %s: hooks saw %s", by, end, call+1, method, log)
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/timers"
 )
 
 // run is one run of Do, Run, Supervise, Ticks or a Ticker: its decisions, and what
@@ -33,10 +34,12 @@ type run struct {
 	expire  context.CancelFunc // ends the attempt's timeout; nil if it has none
 	home    *home              // nil before the first failure
 	healthy time.Duration      // how long op must be up for its failure to begin a new run; 0: it never does
+	up      time.Duration      // when op was called, if healthy is set: the hooks before it may be slow
 	number  int                // of the attempt underway or the last one; 0 before the first
 	paused  time.Duration      // how long the pause before the first attempt took (Supervise)
 	began   time.Duration      // when that attempt began
 	ended   time.Duration      // when it ended, if anybody can see it
+	wake    <-chan struct{}    // ends the sleep early
 	phase   phase
 }
 
@@ -48,7 +51,7 @@ const (
 	between                 // Hooks.Done, Budget.End
 	attempting              // and Hooks.AttemptDone
 	waiting                 // Hooks.Done, Budget.End, and to count the wait as it was
-	asleep                  // nothing: nothing can panic now
+	asleep                  // nothing, for what follows calls no method of anybody
 	over
 )
 
@@ -75,9 +78,15 @@ func (r *run) finish(p *Policy, op func(context.Context) error) error {
 // succeeded at once.
 func (r *run) asleep() bool { return r != nil && r.phase == asleep }
 
-// sleep sleeps on the system clock, where nothing can panic. r looks at its context
-// afterwards.
-func (r *run) sleep() { _ = clockx.System().Sleep(r.ctx, r.wait) }
+// fallAsleep prepares the sleep on the system clock. The context is the caller's, and
+// its method Done may panic: not in sleep, where nothing would close the run.
+func (r *run) fallAsleep() {
+	r.wake = r.ctx.Done()
+	r.phase = asleep
+}
+
+// sleep sleeps on the system clock. r looks at its context afterwards.
+func (r *run) sleep() { timers.Sleep(r.wake, r.wait) }
 
 func (r *run) outcome() error {
 	if r == nil {
@@ -96,7 +105,7 @@ func failed(ctx context.Context, p *Policy, since time.Duration, err error) *run
 	r.since, r.relative, r.number, r.phase = since, true, 1, attempting
 	r.errs = h.errs[:0]
 	if r.settle(p, err) {
-		r.phase = asleep
+		r.fallAsleep()
 	}
 	return r
 }
@@ -135,7 +144,7 @@ func (r *run) proceed(p *Policy, op func(context.Context) error) {
 		if p.Clock != nil && p.Clock != clockx.System() {
 			slept = p.Clock.Sleep(r.ctx, r.wait)
 		} else if r.wait > 0 {
-			r.phase = asleep
+			r.fallAsleep()
 			return
 		}
 	}
@@ -156,6 +165,9 @@ func (r *run) ready(p *Policy, slept error) bool {
 	if r.number == 0 {
 		r.paused, r.errs = r.began, nil // what ended the run before is not this run's
 		r.open(p)
+		if p.Budget != nil && r.ctx.Err() != nil {
+			return r.canceled(p, nil)
+		}
 	}
 	r.number += min(1, math.MaxInt-r.number)
 	r.attempt = r.numbered()
@@ -165,6 +177,12 @@ func (r *run) ready(p *Policy, slept error) bool {
 	r.phase = attempting
 	if p.AttemptTimeout > 0 {
 		r.attempt, r.expire = p.clock().WithTimeoutCause(r.attempt, p.AttemptTimeout, ErrAttemptTimeout)
+		if r.ctx.Err() != nil {
+			return r.canceled(p, nil)
+		}
+	}
+	if r.healthy > 0 {
+		r.up = r.elapsed(p)
 	}
 	return true
 }
@@ -232,7 +250,7 @@ func (r *run) settle(p *Policy, err error) bool {
 		if r.class == Transient && r.late() {
 			r.class = TimedOut // whatever op made of it; it ends a run as Transient does
 		}
-		healthy := r.healthy > 0 && r.ended-r.began >= r.healthy
+		healthy := r.healthy > 0 && r.ended-r.up >= r.healthy
 		ctx := r.ctx
 		if healthy {
 			ctx = r.caller // as in renew: the pause is no part of this run

@@ -450,6 +450,56 @@ func TestPanicInALaterRunOfSuperviseClosesIt(t *testing.T) {
 	}
 }
 
+// Healthy is how long op was up, whatever else takes time around it.
+func TestSlowHooksAreNoHealthyLife(t *testing.T) {
+	const slow = 2 * minute
+	for name, delay := range map[string]func(p *retry.Policy, v *clockx.Virtual){
+		"Start": func(p *retry.Policy, v *clockx.Virtual) {
+			p.Hooks.Start = func(ctx context.Context, _ retry.Policy) context.Context { v.Advance(slow); return ctx }
+		},
+		"Attempt": func(p *retry.Policy, v *clockx.Virtual) {
+			p.Hooks.Attempt = func(ctx context.Context, _ retry.Attempt) context.Context { v.Advance(slow); return ctx }
+		},
+		"Begin":            func(p *retry.Policy, v *clockx.Virtual) { p.Budget = slowBudget{begin: func() { v.Advance(slow) }} },
+		"WithTimeoutCause": func(p *retry.Policy, v *clockx.Virtual) { p.Clock, p.AttemptTimeout = slowTimeouts{v, slow}, hour },
+	} {
+		p, v := virtual()
+		p.MaxAttempts = 4
+		delay(&p, v)
+		calls := 0
+		e := wantReason(t, retry.Supervise(t.Context(), p, minute, func(context.Context) error {
+			if calls++; calls > 9 {
+				return retry.Stop(errDown)
+			}
+			return errDown
+		}), retry.ReasonMaxAttempts)
+		if calls != 4 || e.Waited != 7*time.Second {
+			t.Errorf("slow %s: %d calls, %v of waits, want 4 calls with waits of 1+2+4 s", name, calls, e.Waited)
+		}
+	}
+}
+
+// slowBudget is a budget whose Begin does something.
+type slowBudget struct {
+	retry.Budget
+	begin func()
+}
+
+func (b slowBudget) Begin()                         { b.begin() }
+func (b slowBudget) Withdraw(retry.Class, int) bool { return true }
+func (b slowBudget) End(retry.Class, bool)          {}
+
+// slowTimeouts is a clock on which it takes time to set a timeout.
+type slowTimeouts struct {
+	*clockx.Virtual
+	takes time.Duration
+}
+
+func (c slowTimeouts) WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
+	c.Advance(c.takes)
+	return c.Virtual.WithTimeoutCause(ctx, d, cause)
+}
+
 func TestSupervisePanicsForNil(t *testing.T) {
 	var none context.Context
 	for want, f := range map[string]func(){

@@ -3,11 +3,15 @@ package retry_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 
 	"github.com/goretry/retry"
 )
+
+// longTests says that tests may take minutes: RETRY_LONG is 1, as CI sets it.
+var longTests = os.Getenv("RETRY_LONG") == "1"
 
 // events is what hooks saw, in order.
 type events struct {
