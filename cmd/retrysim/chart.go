@@ -104,12 +104,39 @@ const style = `<style>
 .c0 { --c: #8b949e } .c1 { --c: #ff7b72 } .c2 { --c: #79c0ff } .c3 { --c: #56d364 } .c4 { --c: #d2a8ff } .c5 { --c: #e3b341 } .c6 { --c: #e6edf3 }
 }
 </style>
-<rect class="paper" width="100%" height="100%"/>
+<rect class="paper" fill="#ffffff" width="100%" height="100%"/>
 `
+
+// The style's light colors, which elements have as attributes too: not every reader of
+// SVG knows CSS variables.
+const ink, faint, bright = "#1f2328", "#d0d7de", "#fff1c2"
+
+var colors = [...]string{"#57606a", "#cf222e", "#0969da", "#1a7f37", "#8250df", "#9a6700", ink}
+
+// filled returns the attributes of an area or a text of a color.
+func filled(class string, color int) string {
+	color %= len(colors)
+	return fmt.Sprintf(`class="%s c%d" fill="%s"`, class, color, colors[color])
+}
+
+// drawn returns the attributes of a line of a color.
+func drawn(class string, color int) string {
+	color %= len(colors)
+	stroke := colors[color]
+	if class == "dash" {
+		stroke = ink
+	}
+	return fmt.Sprintf(`class="%s c%d" fill="none" stroke="%s"`, class, color, stroke)
+}
 
 // label writes a text at a place.
 func label(w io.Writer, class string, x, y float64, text string) {
-	fmt.Fprintf(w, `<text class="%s" x="%.1f" y="%.1f">%s</text>`+"\n", class, x, y, html.EscapeString(text))
+	write(w, fmt.Sprintf(`class="%s"`, class), x, y, text)
+}
+
+// write is label with other attributes.
+func write(w io.Writer, attributes string, x, y float64, text string) {
+	fmt.Fprintf(w, `<text %s x="%.1f" y="%.1f">%s</text>`+"\n", attributes, x, y, html.EscapeString(text))
 }
 
 // svg draws the figure. Its colors follow the reader's light or dark scheme.
@@ -117,14 +144,14 @@ func (f *figure) svg(w io.Writer) {
 	columns, step, footer := max(f.columns, 1), above+f.height+below, wrap(f.footer, 128)
 	head := legend * float64(min(len(f.legend), 1))
 	bottom := head + float64((len(f.panels)+columns-1)/columns)*step
-	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" class="storm" viewBox="0 0 %.0f %.0f" role="img">`+"\n<title>%s</title>\n%s",
-		width, bottom+float64(len(footer))*15+8, html.EscapeString(f.title), style)
+	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" class="storm" fill="%s" viewBox="0 0 %.0f %.0f" role="img">`+"\n<title>%s</title>\n%s",
+		ink, width, bottom+float64(len(footer))*15+8, html.EscapeString(f.title), style)
 	at := left
 	for _, s := range f.legend {
 		if s.style == "area" {
-			fmt.Fprintf(w, `<rect class="area c%d" x="%.1f" y="9" width="22" height="10"/>`, s.color, at)
+			fmt.Fprintf(w, `<rect %s x="%.1f" y="9" width="22" height="10"/>`, filled("area", s.color), at)
 		} else {
-			fmt.Fprintf(w, `<polyline class="%s c%d" points="%.1f,14 %.1f,14"/>`, s.style, s.color, at, at+22)
+			fmt.Fprintf(w, `<polyline %s points="%.1f,14 %.1f,14"/>`, drawn(s.style, s.color), at, at+22)
 		}
 		label(w, "", at+28, 18, s.name)
 		at += 50 + 7*float64(len(s.name))
@@ -142,8 +169,8 @@ func (f *figure) svg(w io.Writer) {
 
 // draw draws between x0 and x1, and between y0, the top, and y1.
 func (p panel) draw(w io.Writer, x0, x1, y0, y1 float64) {
-	fmt.Fprintf(w, `<text x="%.1f" y="%.1f"><tspan class="head">%s</tspan> <tspan class="small">%s</tspan></text>`+"\n",
-		x0-38, y0-11, html.EscapeString(p.title), html.EscapeString(p.y))
+	fmt.Fprintf(w, `<text x="%.1f" y="%.1f"><title>%s</title><tspan class="head">%s</tspan> <tspan class="small">%s</tspan></text>`+"\n",
+		x0-38, y0-11, html.EscapeString(p.title), html.EscapeString(cut(p.title)), html.EscapeString(p.y))
 	if p.names {
 		x1 -= names
 	}
@@ -158,11 +185,11 @@ func (p panel) draw(w io.Writer, x0, x1, y0, y1 float64) {
 	x := func(v float64) float64 { return x0 + float64(v/maxX*(x1-x0)) }
 	y := func(v float64) float64 { return y1 - float64(min(v, maxY)/maxY*(y1-y0)) }
 	if p.band != "" {
-		fmt.Fprintf(w, `<rect class="band" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, x(p.from), y0, x(p.to)-x(p.from), y1-y0)
+		fmt.Fprintf(w, `<rect class="band" fill="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, bright, x(p.from), y0, x(p.to)-x(p.from), y1-y0)
 		label(w, "small", x(p.to)+4, y0+11, p.band)
 	}
 	for v := 0.0; v <= maxY+stepY/2; v += stepY {
-		fmt.Fprintf(w, `<path class="axis" d="M%.1f %.1fH%.1f"/>`, x0, y(v), x1)
+		fmt.Fprintf(w, `<path class="axis" stroke="%s" d="M%.1f %.1fH%.1f"/>`, faint, x0, y(v), x1)
 		label(w, "small end", x0-6, y(v)+4, fmt.Sprintf("%.4g", v))
 	}
 	for v := 0.0; v <= maxX*(1+1e-9); v += stepX {
@@ -172,7 +199,7 @@ func (p panel) draw(w io.Writer, x0, x1, y0, y1 float64) {
 		p.drawLine(w, i, line, x, y)
 	}
 	if p.rule > 0 {
-		fmt.Fprintf(w, `<path class="rule" d="M%.1f %.1fH%.1f"/>`, x0, y(p.rule), x1)
+		fmt.Fprintf(w, `<path class="rule" stroke="%s" d="M%.1f %.1fH%.1f"/>`, ink, x0, y(p.rule), x1)
 		label(w, "small end", x1, y(p.rule)-4, p.ruleName)
 	}
 	if p.names { // beside the ends of the lines, and apart
@@ -181,7 +208,7 @@ func (p panel) draw(w io.Writer, x0, x1, y0, y1 float64) {
 		place := 0.0
 		for i, line := range p.lines {
 			place = min(max(y(end(line)), place+16), y1-16*float64(len(p.lines)-1-i))
-			label(w, fmt.Sprintf("name c%d", line.color%7), x1+10, place+4, line.name)
+			write(w, filled("name", line.color), x1+10, place+4, line.name)
 		}
 	}
 }
@@ -195,14 +222,14 @@ func (p panel) drawLine(w io.Writer, i int, line series, x, y func(float64) floa
 		for _, q := range slices.Backward(line.points) {
 			fmt.Fprintf(&b, "%.1f,%.1f ", x(q.x), y(q.base))
 		}
-		fmt.Fprintf(w, `<polygon class="area c%d" points="%s"/>`+"\n", line.color, b.String())
+		fmt.Fprintf(w, `<polygon %s points="%s"/>`+"\n", filled("area", line.color), b.String())
 		return
 	}
 	thick, later := "", float64(len(p.lines)-1-i)
 	if p.names { // the earlier the wider, so that none hides behind a later one
 		thick = fmt.Sprintf(` style="stroke-width:%.1f"`, 1.5+1.8*later)
 	}
-	fmt.Fprintf(w, `<polyline class="%s c%d"%s points="%s"/>`+"\n", line.style, line.color%7, thick, b.String())
+	fmt.Fprintf(w, `<polyline %s%s points="%s"/>`+"\n", drawn(line.style, line.color), thick, b.String())
 }
 
 // drawMap draws cells with their values.
@@ -214,8 +241,8 @@ func (p panel) drawMap(w io.Writer, x0, x1, y0, y1 float64) {
 		if value < 95 {
 			color = 1
 		}
-		fmt.Fprintf(w, `<rect class="cell c%d" style="opacity:%.2f" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`,
-			color, .15+.6*math.Abs(value-50)/50, x+1, y+1, wide-2, high-2)
+		fmt.Fprintf(w, `<rect %s style="opacity:%.2f" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`,
+			filled("cell", color), .15+.6*math.Abs(value-50)/50, x+1, y+1, wide-2, high-2)
 		label(w, "middle", x+wide/2, y+high/2+5, fmt.Sprintf("%.0f %%", value))
 	}
 	for i, name := range p.columns {
@@ -224,6 +251,15 @@ func (p panel) drawMap(w io.Writer, x0, x1, y0, y1 float64) {
 	for i, name := range p.rows {
 		label(w, "small end", x0-6, y1-(float64(i)+.5)*high+4, name)
 	}
+}
+
+// cut shortens a heading that would run into the next panel's.
+func cut(heading string) string {
+	const most = 40
+	if runes := []rune(heading); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return heading
 }
 
 // step returns a round number of which at most n fit into a length.

@@ -52,6 +52,9 @@ func amplification(o *options) job {
 	)
 	return func(context.Context) (*report, error) {
 		s.Rate = each * float64(s.Processes)
+		if err := bounded("rate", s.Rate*s.Duration.Seconds()); err != nil {
+			return nil, err
+		}
 		rows := storm.Amplification(s, failures, attempts, ratio)
 		r := experiment("amplification", "Amplification: a share of all requests fails", rows, "failure", "policy", "load", "success")
 		for _, row := range rows {
@@ -83,6 +86,12 @@ func collapse(o *options) job {
 	return func(context.Context) (*report, error) {
 		if spike.From >= x.Duration {
 			return nil, wrong("-at: want a spike that begins before the end after %v", x.Duration)
+		}
+		if err := bounded("rate", x.Rate*x.Duration.Seconds()); err != nil {
+			return nil, err
+		}
+		if err := bounded("spike", spike.Rate*min(lasts, x.Duration).Seconds()); err != nil {
+			return nil, err
 		}
 		spike.To = spike.From + lasts
 		x.Spikes = []storm.Spike{spike}

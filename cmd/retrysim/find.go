@@ -67,51 +67,69 @@ func find(o *options) job {
 		for _, g := range x.guards {
 			g.set(&x.Service)
 		}
-		f := findings[what]
-		// share returns in how many of the seeds the policy recovers, with a value set. It
-		// reports false after an interrupt.
-		share := func(set func(x *scenario, p *retry.Policy)) (share float64, ok bool) {
+		f, policy := findings[what], name(x.policies[0])
+		at := func(value float64) (scenario, retry.Policy) {
 			y, p := *x, x.policies[0]
-			set(&y, &p)
-			if y.spare() <= 0 {
-				return 0, true
-			}
-			if y.extended {
-				y.Duration = y.enough()
+			f.set(&y, &p, value)
+			return y, p
+		}
+		cell := func(load, outage float64) (scenario, retry.Policy) {
+			y := *x
+			y.Rate = load * y.MaxRate()
+			y.disturb(time.Duration(outage * float64(time.Second)))
+			return y, y.policies[0]
+		}
+		// share returns in which share of the seeds a policy recovers.
+		share := func(y scenario, p retry.Policy) (share float64, err error) {
+			if err := y.settle(); err != nil || y.spare() <= 0 {
+				return 0, err
 			}
 			rows := y.compare(ctx, []retry.Policy{p})
-			if ctx.Err() != nil || len(rows) == 0 {
-				return 0, false
+			if ctx.Err() != nil {
+				return 0, ctx.Err()
 			}
-			return float64(rows[0].ended(storm.Recovered)) / float64(rows[0].Seeds), true
+			return float64(rows[0].ended(storm.Recovered)) / float64(rows[0].Seeds), nil
 		}
-		policy := name(x.policies[0])
+		for _, extreme := range []func() (scenario, retry.Policy){
+			func() (scenario, retry.Policy) { return at(f.least) },
+			func() (scenario, retry.Policy) { return at(f.most) },
+			func() (scenario, retry.Policy) { return cell(slices.Max(loads), slices.Max(outages)) },
+		} { // rather now than after half of the search
+			y, _ := extreme()
+			if err := y.settle(); err != nil {
+				return nil, err
+			}
+		}
 		r := &report{
 			title:  fmt.Sprintf("Which outages %s survives, in %.0f of %d seeds", policy, math.Ceil(survives*float64(x.seeds)-1e-9), x.seeds),
 			header: []string{"tried", "recovers"},
 			figure: figure{height: 260},
 		}
-		tried, found := f.search(steps, share)
+		tried, found, err := f.search(steps, func(value float64) (float64, error) { return share(at(value)) })
+		if len(tried) == 0 {
+			return nil, err
+		}
 		for _, t := range tried {
 			r.add(fmt.Sprintf("%.3g %s", t.Value, f.unit), fmt.Sprintf("%.0f %%", 100*t.Share))
 		}
-		answer := fmt.Sprintf("%s: it survives none between %.3g and %.3g %s", f.what, f.least, f.most, f.unit)
-		if found != nil {
+		var answer string
+		switch {
+		case err != nil:
+			answer = fmt.Sprintf("Interrupted: %s that it survives is not known", f.what)
+		case found == nil:
+			answer = fmt.Sprintf("%s: it survives none between %.3g and %.3g %s", f.what, f.least, f.most, f.unit)
+		default:
 			answer = fmt.Sprintf("%s that it survives: %.3g %s", f.what, *found, f.unit)
 		}
 		cells := []map[string]any{}
-		p := panel{title: "runs that recover", y: "of " + policy, x: "load, as a share of the capacity"}
+		p := panel{title: "runs that recover", y: "of " + policy, x: "load, as a share of the capacity", cells: []float64{}}
 		for _, outage := range outages {
 			p.rows = append(p.rows, fmt.Sprintf("outage %g s", outage))
 		}
 		for _, load := range loads {
 			p.columns = append(p.columns, fmt.Sprint(load))
 			for _, outage := range outages {
-				part, ok := share(func(x *scenario, _ *retry.Policy) {
-					x.Rate = load * x.MaxRate()
-					x.disturb(time.Duration(outage * float64(time.Second)))
-				})
-				if ok {
+				if part, err := share(cell(load, outage)); err == nil {
 					p.cells = append(p.cells, 100*part)
 					cells = append(cells, map[string]any{"load": load, "outage_s": outage, "recovers": part})
 				}
@@ -126,8 +144,12 @@ func find(o *options) job {
 		}
 		text += "\n      load " + strings.Trim(fmt.Sprintf("%8g", loads), "[]")
 		r.figure.panels = []panel{p}
-		r.notes = []string{answer + ". The search takes for granted that what is between two values fares between them.", text}
+		r.notes = []string{answer + ". The search assumes that survival changes monotonically with the value.", text}
 		r.doc = map[string]any{"for": f.what, "unit": f.unit, "value": found, "tried": tried, "map": cells}
+		if ctx.Err() != nil {
+			r.doc["interrupted"] = true
+			r.notes = append(r.notes, fmt.Sprintf("Interrupted: the map has %d of %d cells.", len(cells), len(loads)*len(outages)))
+		}
 		return r, nil
 	}
 }
@@ -139,8 +161,9 @@ type trial struct {
 }
 
 // search tries the least and the most, then halves what is between. It returns what
-// it tried, and the last value that the policy survives; nil if none.
-func (f finding) search(steps int, share func(set func(x *scenario, p *retry.Policy)) (float64, bool)) (tried []trial, found *float64) {
+// it tried, and the last value that the policy survives; nil if none. An error of
+// share ends it.
+func (f finding) search(steps int, share func(value float64) (float64, error)) (tried []trial, found *float64, err error) {
 	low, high := f.least, f.most // the policy survives low, and not high
 	if !f.rising {
 		low, high = high, low
@@ -150,9 +173,9 @@ func (f finding) search(steps int, share func(set func(x *scenario, p *retry.Pol
 		if i < 2 {
 			v = []float64{low, high}[i]
 		}
-		part, ok := share(func(x *scenario, p *retry.Policy) { f.set(x, p, v) })
-		if !ok {
-			break
+		part, err := share(v)
+		if err != nil {
+			return tried, nil, err
 		}
 		tried = append(tried, trial{v, part})
 		if part >= survives {
@@ -164,5 +187,5 @@ func (f finding) search(steps int, share func(set func(x *scenario, p *retry.Pol
 			break // none, or all
 		}
 	}
-	return tried, found
+	return tried, found, nil
 }

@@ -4,11 +4,15 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/goretry/retry/internal/storm"
@@ -55,6 +59,10 @@ func fit(o *options) job {
 		if span < sustained {
 			return nil, fmt.Errorf("-log: the log spans %v, want %v or more", span, sustained)
 		}
+		if span > readable {
+			return nil, fmt.Errorf("-log: the log spans more than %d days, from %s to %s: is one of these times broken?",
+				readable/(24*time.Hour), entries[0].at.Format(time.RFC3339), entries[len(entries)-1].at.Format(time.RFC3339))
+		}
 		var took []time.Duration
 		var done []time.Time // of requests that the server did not refuse: that takes no capacity
 		points := make([]point, span/time.Second+1)
@@ -81,7 +89,13 @@ func fit(o *options) job {
 		capacity := float64(most) / sustained.Seconds()
 		failure := float64(failed) / float64(len(entries))
 		p50, p99 := storm.Quantile(took, .5), storm.Quantile(took, .99)
+		if capacity == 0 {
+			return nil, errors.New("-log: every answer is 429 or 503: the log shows no capacity")
+		}
 		flags := fmt.Sprintf("-rate %.4g -capacity %.4g -latency %v -failure %.4g", rate, capacity, p50.Round(time.Microsecond), failure)
+		if err := usable(flags); err != nil {
+			return nil, fmt.Errorf("-log: try cannot simulate what the log shows: %w", err)
+		}
 		r := &report{
 			title:  fmt.Sprintf("%d requests in %v", len(entries), span.Round(time.Second)),
 			header: []string{"rate", "capacity, at least", "latency p50", "p99", "failure"},
@@ -105,8 +119,20 @@ func fit(o *options) job {
 	}
 }
 
-// sustained is how long a rate must last to count as one that the server can do.
-const sustained = 10 * time.Second
+// sustained is how long a rate must last to count as one that the server can do, and
+// readable how much time a log may span.
+const sustained, readable = 10 * time.Second, 31 * 24 * time.Hour
+
+// usable returns an error if try does not take flags.
+func usable(flags string) error {
+	o := &options{FlagSet: flag.NewFlagSet("try", flag.ContinueOnError)}
+	o.SetOutput(io.Discard)
+	x := newScenario(o)
+	if err := o.Parse(strings.Fields(flags)); err != nil {
+		return err
+	}
+	return x.check(o)
+}
 
 // common is the common log format, or the combined one, with a time behind: what
 // comes before the date may be anything, and quoted fields may hold escaped quotes.

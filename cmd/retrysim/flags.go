@@ -29,9 +29,18 @@ type options struct {
 	params []param
 }
 
-// The most of something and the most per second, which is what a machine holds, and
-// the longest time in seconds.
-const many, fast, forever = 1e7, 1e9, 1e9
+// The most of something, which is what a machine holds, the most per second, and the
+// longest time in seconds.
+const many, fast, forever = 5e6, 1e9, 1e9
+
+// bounded returns an error if a run has more calls than a machine holds. A flag says
+// how many.
+func bounded(flag string, calls float64) error {
+	if calls > many {
+		return wrong("-%s: a run would have %.2g calls, want at most %.0e", flag, calls, many)
+	}
+	return nil
+}
 
 // add adds the lines of a table.
 func (o *options) add(table ...param) {
@@ -132,26 +141,30 @@ func (o *options) inputs() map[string]any {
 	return all
 }
 
-// line returns the flags as a command line has them, without those that are zero.
+// line returns the flags as a command line that repeats the run. One that is zero
+// stands there only if it was given: its default may be another.
 func (o *options) line() string {
 	var words []string
 	for _, p := range o.params {
-		texts := slices.DeleteFunc([]string{p.text()}, zero)
-		if several, ok := p.value.(*[]string); ok {
-			texts = *several
-		}
-		for _, text := range texts {
-			word := "-" + p.name
-			if !p.IsBoolFlag() {
-				word += " " + quote(text)
+		switch value := p.value.(type) {
+		case *[]string:
+			for _, text := range *value {
+				words = append(words, "-"+p.name+" "+quote(text))
 			}
-			words = append(words, word)
+		case *bool:
+			if *value {
+				words = append(words, "-"+p.name)
+			}
+		default:
+			if text := p.text(); !zero(text) || o.given(p.name) {
+				words = append(words, "-"+p.name+" "+quote(text))
+			}
 		}
 	}
 	return strings.Join(words, " ")
 }
 
-// zero reports whether a flag's text says no more than that it is not given.
+// zero reports whether a flag's text is that of a zero value.
 func zero(text string) bool { return text == "" || text == "0" || text == "0s" || text == "false" }
 
 // quote writes a word for a shell.

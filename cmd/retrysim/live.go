@@ -35,9 +35,13 @@ func live(o *options) job {
 			return nil, wrong("-policy, -workers: want one policy, and a worker or more")
 		}
 		p := x.policies[0]
+		seen := *x
 		measured := x.measure(ctx, p)
+		if ctx.Err() != nil {
+			seen.Duration = time.Duration(len(measured.Buckets)) * measured.Bucket
+		}
 		simulated := x.Trials(context.WithoutCancel(ctx), []retry.Policy{p}, x.seeds)[0]
-		rows := []tryRow{x.sum(p, []*storm.Result{measured}), x.sum(p, simulated)}
+		rows := []tryRow{seen.sum(p, []*storm.Result{measured}), x.sum(p, simulated)}
 		r := &report{
 			title:  fmt.Sprintf("A real server and %d real clients meet %s, with %s; and the simulation of it", x.Processes, x.what, name(p)),
 			header: append([]string{""}, measures...),
@@ -125,7 +129,7 @@ func (x *scenario) measure(ctx context.Context, p retry.Policy) *storm.Result {
 	return m.Result
 }
 
-// call makes one call and counts it.
+// call makes one call and counts it, unless an interrupt ends it.
 func (m *meter) call(ctx context.Context, client *http.Client, url string) {
 	began, reason := m.now(), retry.ReasonMaxAttempts // which stands for any
 	m.count(func(b *storm.Bucket) { m.Asked++; b.Asked++ })
@@ -137,7 +141,14 @@ func (m *meter) call(ctx context.Context, client *http.Client, url string) {
 			reason = retry.ReasonNone
 		}
 	}
-	m.count(func(*storm.Bucket) { m.End(began, m.now(), reason) })
+	m.count(func(*storm.Bucket) {
+		if ctx.Err() != nil {
+			m.Asked--
+			m.At(began).Asked--
+			return
+		}
+		m.End(began, m.now(), reason)
+	})
 }
 
 // worker is a server with the scenario's workers and queue.

@@ -15,8 +15,8 @@
 //
 // It writes a table, JSON, a picture (SVG) or a page (HTML), to -o or to standard
 // output, always with all inputs. The same seed gives the same output, but for live.
-// An interrupt ends try, find and live early: they write what is done by then. The
-// exit code is 2 if the arguments cannot be read.
+// An interrupt ends try, find and live early: they write what is done by then. A
+// second one ends the program. The exit code is 2 if the arguments cannot be read.
 package main
 
 import (
@@ -36,6 +36,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)

@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -98,7 +99,7 @@ func TestTryTellsAStory(t *testing.T) {
 	if r := shared.row("ratio"); r.StaysDown != 0 || r.Recovery == nil || math.Abs(r.Recovery["p50"]-15.8) > 1.5 {
 		t.Errorf("ratio, one budget: %+v, want recovery in 15.8 s", r)
 	}
-	if !strings.HasPrefix(each.Choose, "none: ") || !strings.Contains(each.Choose, "ratio in 5") {
+	if !strings.HasPrefix(each.Choose, "none: ") || !strings.Contains(each.Choose, "ratio: 10, ") {
 		t.Errorf("choose %s", each.Choose)
 	}
 	if each.Inputs["capacity"] != 200. || each.Inputs["processes"] != 10. || each.Inputs["outage"] != "3s" || each.Inputs["shared"] != false || each.Inputs["duration"] != "1m0s" {
@@ -127,6 +128,7 @@ func TestEveryFlagIsAnInput(t *testing.T) {
 // Each flag of try must reach the model.
 func TestFlagsHaveAnEffect(t *testing.T) {
 	notUnderRace(t)
+	long(t)
 	for command, flags := range map[string]string{
 		"run contention -clients 6 -trials 2":                          "-clients 7;-trials 3;-delay 11ms;-delay 0;-spread 3ms;-spread 0s;-base 6ms;-max 12ms;-seed 2",
 		"run amplification -duration 5s -failure 0.5":                  "-failure 0.6;-clients 90;-rate 8;-attempts 3;-ratio 0.2;-duration 6s;-seed 2",
@@ -201,7 +203,9 @@ type found struct {
 	Unit   string
 	Value  *float64
 	Tried  []struct{ Value, Recovers float64 }
-	Map    []struct {
+
+	Interrupted bool
+	Map         []struct {
 		Load     float64
 		Outage   float64 `json:"outage_s"`
 		Recovers float64
@@ -359,8 +363,8 @@ func TestBadArgumentsGetOneLineAndAnExample(t *testing.T) {
 		"walk":                                       `not "walk"`,
 		"run -clients 5":                             `not "run -clients"`,
 		"run storms":                                 `not "run storms"`,
-		"run herd -clients 10000001":                 `want a whole number from 1 to 10000000; for example: retrysim run herd -clients 1000 -base 100ms`,
-		"run herd -clients x":                        `invalid value "x" for flag -clients: want a whole number from 1 to 10000000`,
+		"run herd -clients 5000001":                  `want a whole number from 1 to 5000000; for example: retrysim run herd -clients 1000 -base 100ms`,
+		"run herd -clients x":                        `invalid value "x" for flag -clients: want a whole number from 1 to 5000000`,
 		"run herd -clients 1.5":                      `want a whole number from 1`,
 		"run herd -base 0":                           `want a time of 1µs or more, such as`,
 		"run herd -base -5s":                         `want a time of`,
@@ -368,7 +372,7 @@ func TestBadArgumentsGetOneLineAndAnExample(t *testing.T) {
 		"run herd 1000":                              `want flags only, not "1000"`,
 		"run herd -seed -1":                          `want a whole number, such as 1`,
 		"run herd -format pdf":                       `want one of text, json, svg, html`,
-		"run contention -clients 10,ten":             `want a whole number from 1 to 10000000, or several separated by commas`,
+		"run contention -clients 10,ten":             `want a whole number from 1 to 5000000, or several separated by commas`,
 		"run amplification -failure 1.5":             `want a number from 0 to 1, or several`,
 		"run amplification -failure nan":             `want a number from 0 to 1`,
 		"run amplification -rate 10/h":               `want a number from`,
@@ -386,6 +390,22 @@ func TestBadArgumentsGetOneLineAndAnExample(t *testing.T) {
 		"try -spike 1e3 -spike-for 2m -duration 2m":  `-duration: want at least 2m20s, 10s more than it takes until the spike is over`,
 		"try -at 1999ms":                             `want a time of 2s or more`,
 		"try -discipline best":                       `want one of fifo, lifo`,
+		"try -rate 1e9":                              `-rate: a run would have 5e+10 calls, want at most 5e+06`,
+		"try -spike 1e9":                             `-spike: a run would have 2e+09 calls, want at most 5e+06`,
+		"run amplification -rate 1e9":                `-rate: a run would have 6e+12 calls, want at most 5e+06`,
+		"run collapse -rate 1e9":                     `-rate: a run would have 8e+10 calls, want at most 5e+06`,
+		"run collapse -spike 1e9":                    `-spike: a run would have 5e+09 calls, want at most 5e+06`,
+		"find -capacity 1e9":                         `-rate: a run would have`,
+		"try -limit 5,10,1":                          `-limit: want START,MIN,MAX places, with MIN ≤ START ≤ MAX`,
+		"try -limit 5,1":                             `-limit: want START,MIN,MAX places`,
+		"try -limit 5,1,65536":                       `want a whole number from 1 to 65535`,
+		"try -outage-factor 0.5":                     `want a number from 1`,
+		"try -outage 20m -rate 20":                   `-outage: it is over after 20m10s, and without a -duration it must be by 9m30s`,
+		"try -outage 24h -rate 1":                    `-outage: it is over after 24h0m10s`,
+		"try -spike 300 -spike-for 1h -rate 1":       `-spike: it is over after 1h0m10s`,
+		"find -outages 1,600":                        `-outage: it is over after 10m10s`,
+		"find -duration 40s":                         `-duration: want at least 1m20s`,
+		"live -outage 20m":                           `-outage: it is over after 20m10s`,
 		"find -policy attempts=1 -policy attempts=2": `-policy: want one`,
 		"find -workers 0":                            `-capacity: want one, or -workers`,
 		"find -spike 400":                            `-spike: find searches among outages`,
@@ -420,6 +440,7 @@ func TestHelp(t *testing.T) {
 
 func TestExperimentsWork(t *testing.T) {
 	notUnderRace(t)
+	long(t)
 	t.Chdir(t.TempDir())
 	for name, c := range commands {
 		if !strings.HasPrefix(name, "run ") {
@@ -537,7 +558,7 @@ func TestInterrupt(t *testing.T) {
 // nothing; a page holds the same picture. Names beside lines do not overlap.
 func TestPictures(t *testing.T) {
 	notUnderRace(t)
-	text := regexp.MustCompile(`<text class="name c\d" x="[\d.]+" y="([\d.]+)">([^<]*)</text>`)
+	text := regexp.MustCompile(`<text class="name c\d" fill="#\w+" x="[\d.]+" y="([\d.]+)">([^<]*)</text>`)
 	for args, want := range map[string]string{
 		"run collapse -trials 1":                      "no retries retries at once backoff of 20 s at once + budget",
 		"try -seeds 1 -duration 23s -policy name=<&>": ">capacity, timeout<,>useful work<,>work nobody waits for<,>&lt;&amp;&gt;<,>outage<,>timeout<",
@@ -640,4 +661,282 @@ func split(line string) (words []string) {
 		}
 	}
 	return words
+}
+
+// An outage of which the run shows nothing after its end has no answer; one that is
+// just visible, or that a given duration shows, has one.
+func TestOutagesThatTheRunDoesNotShowAreRefused(t *testing.T) {
+	for args, want := range map[string]string{
+		"-outage 9m20s -rate 1":                  "9m30s later",
+		"-outage 9m20s -rate 1 -at 11s":          "refused",
+		"-outage 12m -rate 1 -duration 12m20s":   "",
+		"-outage 12m -rate 1 -duration 12m19s":   "refused",
+		"-outage 9m20s -rate 1 -duration 10m10s": "",
+	} {
+		out, errs, code := retrysim(t.Context(), append([]string{"try", "-seeds", "1", "-format", "json"}, strings.Fields(args)...)...)
+		if want == "refused" {
+			if code != 2 {
+				t.Errorf("%s: code %d, want 2", args, code)
+			}
+			continue
+		}
+		var doc tried
+		if err := json.Unmarshal([]byte(out), &doc); err != nil || code != 0 {
+			t.Fatalf("%s: %v, code %d, %s", args, err, code, errs)
+		}
+		if row := doc.row("none"); row.Verdict != "is back as soon as it is over" || row.LostShare < .8 {
+			t.Errorf("%s: none %s, and %.2f are lost", args, row.Verdict, row.LostShare)
+		}
+	}
+}
+
+// The last line of the output repeats the run, also where a flag is 0 and its default
+// is not.
+func TestPrintedCommandRepeatsTheRun(t *testing.T) {
+	for _, args := range []string{
+		"try -seeds 1 -rate 20 -outage 0", "try -seeds 1 -rate 20 -failure 0", "try -seeds 1 -rate 20 -seed 0", "try -seeds 1 -rate 20 -spike 50 -outage 0",
+		"try -seeds 1 -rate 20 -workers 0 -outage 0 -failure 0 -seed 0", "try -seeds 1 -rate 20 -spike 50", "try -seeds 1 -capacity 30 -rate 20",
+		"try -seeds 1 -rate 20 -service 0", "try -seeds 1 -rate 20 -shared=false -closed -clients 5", "try -seeds 1 -rate 20 -outage-answer slow -outage-factor 9",
+		"run collapse -trials 1 -slowdown 0 -network 0 -seed 0", "run amplification -clients 2 -failure 0", "run contention -clients 3 -trials 1 -spread 0 -delay 0",
+		"find -seeds 1 -rate 20 -steps 1 -loads .1 -outages 1 -failure 0 -seed 0 -outage 0 -for spare",
+	} {
+		out := output(t, strings.Fields(args)...)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		command := lines[len(lines)-1]
+		again, errs, code := retrysim(t.Context(), split(strings.TrimPrefix(command, "retrysim "))...)
+		if again != out {
+			t.Errorf("retrysim %s prints\n%s\nwhich ends with code %d and %s, and gives\n%s\nnot\n%s", args, command, code, errs, again, out)
+		}
+	}
+}
+
+func TestFitRefusesWhatIsNoLogOfAService(t *testing.T) {
+	line := func(at string, status int) string {
+		return fmt.Sprintf(`{"time":%q,"duration":0.1,"status":%d}`+"\n", at, status)
+	}
+	many := func(status int) (lines string) {
+		for i := range 20 {
+			lines += line(fmt.Sprintf("2026-01-02T03:04:%02dZ", i), status)
+		}
+		return lines
+	}
+	slow := strings.ReplaceAll(many(200), `"duration":0.1`, `"duration":7200`)
+	for name, tt := range map[string]struct{ log, want string }{
+		"year 1":          {many(200) + line("0001-01-02T00:00:00Z", 200), "spans more than 31 days, from 0001-01-02T00:00:00Z to 2026-01-02T03:04:19Z: is one of these times broken?"},
+		"year 9999":       {many(200) + line("9999-01-01T00:00:00Z", 200), "to 9999-01-01T00:00:00Z: is one of these times broken?"},
+		"nothing but 503": {many(503), "every answer is 429 or 503: the log shows no capacity"},
+		"two in a month":  {line("2026-01-01T00:00:00Z", 200) + line("2026-01-30T00:00:00Z", 200), `invalid value "7.982e-07" for flag -rate: want a number from 0.001`},
+		"hours":           {slow, `invalid value "2h0m0s" for flag -latency: want a time of`},
+	} {
+		file := filepath.Join(t.TempDir(), "log")
+		if err := os.WriteFile(file, []byte(tt.log), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if out, errs, code := retrysim(t.Context(), "fit", "-log", file); code != 1 || out != "" || !strings.Contains(errs, tt.want) {
+			t.Errorf("%s: code %d, %s%s, want %s", name, code, out, errs, tt.want)
+		}
+	}
+}
+
+// interrupted is a context that ends after its Err has been called some times.
+type interrupted struct {
+	context.Context
+	left *atomic.Int64
+	end  func()
+}
+
+func (c interrupted) Err() error {
+	if c.left.Add(-1) < 0 {
+		c.end()
+	}
+	return c.Context.Err()
+}
+
+func TestInterruptedFindClaimsNothing(t *testing.T) {
+	for _, calls := range []int64{3, 25} { // in the search, and in the map
+		for _, format := range []string{"json", "text", "svg"} {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			left := new(atomic.Int64)
+			left.Store(calls)
+			out, errs, code := retrysim(interrupted{ctx, left, cancel}, "find", "-seeds", "1", "-rate", "20", "-workers", "2", "-steps", "5", "-policy", "attempts=1", "-format", format)
+			if code != 0 {
+				t.Fatalf("code %d, %s", code, errs)
+			}
+			var doc found
+			switch format {
+			case "json":
+				if err := json.Unmarshal([]byte(out), &doc); err != nil {
+					t.Fatal(err)
+				}
+				if search := calls < 20; !doc.Interrupted || len(doc.Tried) == 0 || len(doc.Map) >= 25 || search != (doc.Value == nil) || search != (len(doc.Map) == 0) {
+					t.Errorf("after %d calls: interrupted %v, value %v, %d tried, %d in the map", calls, doc.Interrupted, doc.Value, len(doc.Tried), len(doc.Map))
+				}
+			case "text":
+				if !strings.Contains(out, "Interrupted: the map has") || strings.Contains(out, "survives none") || calls < 20 && !strings.Contains(out, "the longest outage that it survives is not known") {
+					t.Error(out)
+				}
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if out, errs, code := retrysim(ctx, "find"); code != 1 || out != "" || !strings.Contains(errs, "canceled") {
+		t.Errorf("interrupted at once: code %d, %s%s", code, out, errs)
+	}
+}
+
+func TestInterruptedLiveClaimsNothing(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	out, errs, code := retrysim(ctx, "live", "-seeds", "1", "-rate", "50", "-format", "json")
+	var doc struct{ Measured tryRow }
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != 0 {
+		t.Fatalf("%v, code %d, %s", err, code, errs)
+	}
+	if m := doc.Measured; m.Verdict != "interrupted before the outage was over" || m.Recovery != nil || m.LostShare > .2 {
+		t.Errorf("interrupted before the outage: %+v", m)
+	}
+}
+
+// What choose recommends is nothing that a remark warns of, and budgets that do not
+// protect the server are warned of.
+func TestChooseDoesNotContradictItsRemarks(t *testing.T) {
+	notUnderRace(t)
+	for args, want := range map[string]string{ // of the remarks
+		"-failure 0.1 -outage 0 -rate 100 -policy|name=mine attempts=4 budget=ratio(0.1,10)": "mine: its floor of 10 retries per second, times 30 budgets, is 300/s",
+		"-outage 0 -failure 0.3 -policy|name=mine attempts=4":                                "mine: it has no budget. While all attempts fail it makes 600 requests per second, and the server can do 200/s",
+		"-queue 100 -policy|name=mine max_elapsed=1m":                                        "mine: it has no budget. While all attempts fail it makes requests without end, and the server can do 200/s",
+		"-outage-answer refused -policy|name=mine attempts=2 budget=ratio(0.1,5,1s)":         "mine: its floor of 5 retries per second, times 30 budgets, is 150/s",
+		"-spike 400 -shared -policy|name=mine attempts=3 budget=ratio(0.1,60)":               "mine: its floor of 60 retries per second, times 1 budgets, is 60/s",
+		"-rate 40 -policy|name=mine attempts=4":                                              "", // 160/s in the worst case
+		"-workers 0 -policy|name=mine attempts=4":                                            "", // no limit
+	} {
+		var all []string
+		for _, word := range strings.Fields(args) {
+			all = append(all, strings.Split(word, "|")...)
+		}
+		policy := strings.Split(args, "|")[1]
+		all = append(append([]string{"try", "-seeds", "2"}, all[:slices.Index(all, "-policy")+1]...), policy)
+		out := output(t, all...)
+		chosen := regexp.MustCompile(`(?m)^choose ([^:]*):`).FindStringSubmatch(out)
+		if chosen == nil || regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(chosen[1])+`: .* does not protect the server`).MatchString(out) {
+			t.Errorf("%s: chooses what it warns of, or nothing:\n%s", args, out)
+		}
+		if warned := strings.Contains(out, "mine: its") || strings.Contains(out, "mine: it has"); warned != (want != "") || !strings.Contains(out, want) {
+			t.Errorf("%s: want the remark %q:\n%s", args, want, out)
+		}
+	}
+}
+
+// A policy is judged by more than the one disturbance: each kind of outage as long,
+// and failures at random.
+func TestChooseLooksAtOtherDisturbances(t *testing.T) {
+	for args, want := range map[string]string{
+		"": "an outage of 3s in which it refuses connections; a brown-out of 3s in which work takes 3 times as long; no outage, and 10 % of the requests fail at random",
+		"-outage 5s -outage-answer refused -failure 0.2":   "an outage of 5s; a brown-out of 5s in which work takes 3 times as long; no outage, and 20 % of the requests fail at random",
+		"-outage-answer slow -outage-factor 5":             "an outage of 3s; an outage of 3s in which it refuses connections; no outage, and 10 % of the requests fail at random",
+		"-outage-answer 503":                               "an outage of 3s; an outage of 3s in which it refuses connections; a brown-out of 3s in which work takes 3 times as long; no outage, and 10 % of the requests fail at random",
+		"-outage 0 -failure 0.1":                           "an outage of 3s; an outage of 3s in which it refuses connections; a brown-out of 3s in which work takes 3 times as long",
+		"-spike 60 -outage 2s -outage-factor 2":            "an outage of 2s; an outage of 2s in which it refuses connections; a brown-out of 2s in which work takes 2 times as long; no outage, and 10 % of the requests fail at random",
+		"-outage 0 -duration 20s -at 9s -outage-factor 10": "an outage of 3s; an outage of 3s in which it refuses connections; a brown-out of 3s in which work takes 10 times as long; no outage, and 10 % of the requests fail at random",
+	} {
+		doc := decode[tried](t, append([]string{"try", "-seeds", "2", "-rate", "20"}, strings.Fields(args)...)...)
+		for _, row := range doc.Rows {
+			var got []string
+			for _, o := range row.Others {
+				got = append(got, o.Disturbance)
+				if o.Seeds != 2 || o.LostShare < 0 || o.LostShare > 1 {
+					t.Errorf("%s: %+v", args, o)
+				}
+			}
+			if strings.Join(got, "; ") != want {
+				t.Errorf("%s: %s meets %s, want %s", args, row.Policy, strings.Join(got, "; "), want)
+			}
+		}
+	}
+	doc := decode[tried](t, "try", "-seeds", "2", "-policy", "attempts=4 backoff=constant(1s)")
+	lost := func(policy string, i int) float64 { return doc.row(policy).Others[i].LostShare }
+	if refused, slow, random := lost("none", 0), lost("none", 1), lost("none", 2); refused < .05 || refused > .1 || slow < .03 || slow > .09 || random < .09 || random > .12 {
+		t.Errorf("without retries %.3f are lost where connections are refused, %.3f in a brown-out and %.3f at random; want 3 of 40 s, 1 to 3 of 40 s, and a tenth", refused, slow, random)
+	}
+	if random := lost("attempts=4 backoff=constant(1s)", 2); random > .001 {
+		t.Errorf("with four attempts %.3f are lost at random, want 1 in 10 000", random)
+	}
+}
+
+// Rows that stay down say why, in numbers of the last quarter; others do not.
+func TestRowsThatStayDownSayWhy(t *testing.T) {
+	doc := decode[tried](t, "try", "-seeds", "2", "-policy", "attempts=4")
+	for _, row := range doc.Rows {
+		if (row.Why != "") != (row.StaysDown > 0) {
+			t.Errorf("%s: %.1f stay down, and why is %q", row.Policy, row.StaysDown, row.Why)
+		}
+	}
+	why := regexp.MustCompile(`^it gets (6\d\d|5[89]\d)(\.\d)? requests per second and can do 200, a call makes (4\.0|3\.9) requests, and 100 % of the work comes too late$`)
+	if got := doc.row("attempts=4").Why; !why.MatchString(got) {
+		t.Errorf("attempts=4: %q", got)
+	}
+	if out := output(t, "try", "-seeds", "2", "-policy", "attempts=4"); !strings.Contains(out, "\nattempts=4 stays down: it gets ") {
+		t.Error(out)
+	}
+}
+
+// Readers of SVG that know no CSS variables see colors too.
+func TestPicturesHavePlainColors(t *testing.T) {
+	notUnderRace(t)
+	for _, args := range []string{"try -seeds 1 -rate 20", "find -seeds 1 -rate 20 -steps 1 -outages 1 -loads .5", "run collapse -trials 1"} {
+		d, drawn := xml.NewDecoder(strings.NewReader(output(t, append(strings.Fields(args), "-format", "svg")...))), 0
+		for {
+			token, err := d.Token()
+			if errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			e, ok := token.(xml.StartElement)
+			if !ok {
+				continue
+			}
+			attributes := map[string]string{}
+			for _, a := range e.Attr {
+				attributes[a.Name.Local] = a.Value
+			}
+			wants := map[string]string{"svg": "fill", "rect": "fill", "polygon": "fill", "polyline": "stroke", "path": "stroke"}[e.Name.Local]
+			if wants == "" {
+				continue
+			}
+			drawn++
+			if !strings.HasPrefix(attributes[wants], "#") || wants == "stroke" && e.Name.Local == "polyline" && attributes["fill"] != "none" {
+				t.Errorf("%s: <%s> has %v, want a plain %s", args, e.Name.Local, attributes, wants)
+			}
+		}
+		if drawn < 3 {
+			t.Errorf("%s: %d elements", args, drawn)
+		}
+	}
+}
+
+// A long name does not run into the next panel, and can be read in full.
+func TestLongNamesAreCutInPictures(t *testing.T) {
+	const policy = "attempts=4 backoff=exponential(100ms,10s) budget=token"
+	svg := output(t, "try", "-seeds", "1", "-rate", "20", "-policy", policy, "-format", "svg")
+	if !strings.Contains(svg, `<title>`+policy+`</title><tspan class="head">attempts=4 backoff=exponential(100ms,10…</tspan>`) {
+		t.Errorf("%.3000s", svg)
+	}
+}
+
+func TestABudgetWithItsDefaultsIsNoSecondRow(t *testing.T) {
+	for _, tt := range []struct{ budget, is string }{
+		{"ratio", "ratio"}, {"ratio(0.1)", "ratio"}, {"ratio(0.1,0,10s)", "ratio"}, {"ratio(0,0,0)", "ratio"}, {"ratio(0.2)", ""}, {"ratio(0.1,1)", ""}, {"ratio(0.1,0,5s)", ""},
+		{"token(500)", "token"}, {"token(500,14,5,1)", "token"}, {"token(0,14)", "token"}, {"token(499)", ""}, {"token(500,14,5,2)", ""}, {"token(500,-1)", ""},
+		{"concurrency(0.2)", "concurrency"}, {"concurrency(0.2,3)", "concurrency"}, {"concurrency(0.2,4)", ""},
+	} {
+		doc := decode[tried](t, "try", "-seeds", "1", "-rate", "20", "-duration", "25s", "-policy", "attempts=3 budget="+tt.budget)
+		for _, kind := range []string{"token", "ratio", "concurrency"} {
+			if got, want := doc.row(kind).Policy == "", tt.is == kind; got != want {
+				t.Errorf("budget=%s: row %s left out %v, want %v", tt.budget, kind, got, want)
+			}
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/goretry/retry"
@@ -24,10 +25,11 @@ type scenario struct {
 	spike                   float64
 	spread, discipline      string
 	abandoned, full, answer string
+	factor                  float64 // of a brown-out
 	seeds                   int
 	end                     time.Duration // of the disturbance
 	what, band              string        // it is, in words and in one
-	extended                bool          // the duration is chosen, not given
+	extended                bool          // the duration is chosen, and not given
 	limits                  []int         // START,MIN,MAX
 	hedge                   string        // a time, or adaptive
 	guards                  []guard
@@ -43,7 +45,7 @@ type guard struct {
 	set  func(s *storm.Service)
 }
 
-var answers = map[string]storm.Answer{"hang": storm.Hang, "503": storm.Unavailable, "429": storm.TooMany, "refused": storm.Refused}
+var answers = map[string]storm.Answer{"hang": storm.Hang, "503": storm.Unavailable, "429": storm.TooMany, "refused": storm.Refused, "slow": storm.Slow}
 
 // newScenario adds the flags of a scenario, which has outages like this one.
 func newScenario(o *options) *scenario {
@@ -51,7 +53,7 @@ func newScenario(o *options) *scenario {
 		Service: storm.Service{Processes: 30, Rate: 150, Failure: .01, Workers: 10, Timeout: time.Second, Clients: 1000, Seed: 1},
 		service: 50 * time.Millisecond,
 		outage:  3 * time.Second, at: 10 * time.Second, spikeFor: 2 * time.Second,
-		spread: "fixed", discipline: "fifo", abandoned: "served", full: "503", answer: "hang",
+		spread: "fixed", discipline: "fifo", abandoned: "served", full: "503", answer: "hang", factor: 3,
 		seeds: 20,
 	}
 	o.add(
@@ -72,14 +74,15 @@ func newScenario(o *options) *scenario {
 		param{"abandoned", &x.abandoned, 0, 0, "served dropped", "what becomes of requests that nobody waits for, a `word`"},
 		param{"queue", &x.Queue, -1, many, "", "`number` of requests that may wait; 0: no limit; -1: none may"},
 		param{"full", &x.full, 0, 0, "503 429 refused", "`answer` of a full queue"},
-		param{"outage", &x.outage, 0, 86400, "", "`time` for which the server does no work; 0: none"},
-		param{"outage-answer", &x.answer, 0, 0, "hang 503 429 refused", "`answer` in the outage"},
+		param{"outage", &x.outage, 0, 86400, "", "`time` for which the server does no work, or works slowly; 0: none"},
+		param{"outage-answer", &x.answer, 0, 0, "hang 503 429 refused slow", "`answer` in the outage"},
+		param{"outage-factor", &x.factor, 1, 1e6, "", "how many `times` as long work takes in a brown-out, which is -outage-answer slow"},
 		param{"at", &x.at, 2, 86400, "", "`time` at which outage and spike begin"},
 		param{"spike", &x.spike, 0, fast, "", "calls in a spike, a `rate`; 0: no spike"},
 		param{"spike-for", &x.spikeFor, 1e-3, 86400, "", "`time` that it lasts"},
 		param{"timeout", &x.Timeout, 1e-6, 86400, "", "`time` that a client waits if its policy has no attempt_timeout"},
 		param{"network", &x.Network, 0, 3600, "", "mean `time` of a message, each way"},
-		param{"limit", &x.limits, 1, many, "", "each process has a limit.Limit around its attempts: `START,MIN,MAX` places"},
+		param{"limit", &x.limits, 1, 65535, "", "each process has a limit.Limit around its attempts: `START,MIN,MAX` places"},
 		param{"hedge", &x.hedge, 0, 0, "", "attempts are hedged after a `delay`, or adaptive"},
 		param{"duration", &x.Duration, 0, 86400, "", "`time` simulated; 0: as long as it takes to tell"},
 		param{"seeds", &x.seeds, 1, 1e6, "", "`number` of runs that chance decides apart"},
@@ -108,8 +111,8 @@ func (x *scenario) check(o *options) error {
 		x.Clients = 0
 	}
 	if len(x.limits) > 0 {
-		if len(x.limits) != 3 {
-			return wrong("-limit: want START,MIN,MAX places, such as 20,1,1000")
+		if len(x.limits) != 3 || x.limits[1] > x.limits[0] || x.limits[0] > x.limits[2] {
+			return wrong("-limit: want START,MIN,MAX places, with MIN ≤ START ≤ MAX, such as 20,1,1000")
 		}
 		l := limit.Limit{Start: x.limits[0], Min: x.limits[1], Max: x.limits[2]}
 		x.guards = append(x.guards, guard{"limit", func(s *storm.Service) { s.Limit = &l }})
@@ -132,29 +135,50 @@ func (x *scenario) check(o *options) error {
 		}
 		x.policies = append(x.policies, p)
 	}
+	x.extended = x.Duration == 0
 	x.disturb(x.outage)
-	if least := x.end + 10*time.Second; x.Duration == 0 {
-		x.Duration, x.extended = x.enough(), true
-	} else if x.Duration < least {
-		return wrong("-duration: want at least %v, 10s more than it takes until the %s is over", least, x.band)
-	}
-	return nil
+	return x.settle()
 }
 
 // disturb sets what goes wrong, with an outage as long as this.
 func (x *scenario) disturb(outage time.Duration) {
-	x.outage = outage
-	x.Outages, x.Spikes = nil, nil
-	x.end, x.what, x.band = x.at+outage, "no outage", "outage"
+	var what []string
+	x.outage, x.Outages, x.Spikes = outage, nil, nil
+	x.end, x.band = x.at+outage, "outage"
 	if outage > 0 {
-		x.what = fmt.Sprintf("an outage of %v", outage)
-		x.Outages = []storm.Outage{{From: x.at, To: x.at + outage, Answer: answers[x.answer]}}
+		what = append(what, map[string]string{
+			"hang":    fmt.Sprintf("an outage of %v", outage),
+			"503":     fmt.Sprintf("an outage of %v in which it answers 503", outage),
+			"429":     fmt.Sprintf("an outage of %v in which it answers 429", outage),
+			"refused": fmt.Sprintf("an outage of %v in which it refuses connections", outage),
+			"slow":    fmt.Sprintf("a brown-out of %v in which work takes %g times as long", outage, x.factor),
+		}[x.answer])
+		x.Outages = []storm.Outage{{From: x.at, To: x.at + outage, Answer: answers[x.answer], Factor: x.factor}}
 	}
 	if x.spike > 0 {
 		x.Spikes = []storm.Spike{{From: x.at, To: x.at + x.spikeFor, Rate: x.spike}}
 		x.end, x.band = max(x.end, x.at+x.spikeFor), "spike"
-		x.what = fmt.Sprintf("a spike to %g/s for %v", x.spike, x.spikeFor)
+		what = append(what, fmt.Sprintf("a spike to %g/s for %v", x.spike, x.spikeFor))
 	}
+	x.what = cmp.Or(strings.Join(what, " and "), "no outage")
+}
+
+// settle chooses a duration, if none was given. It returns an error if the duration is
+// too short for the disturbance, or so long that there are too many calls.
+func (x *scenario) settle() error {
+	switch least := x.end + 10*time.Second; {
+	case x.extended && x.end > longest-visible:
+		return wrong("-%s: it is over after %v, and without a -duration it must be by %v", x.band, x.end, longest-visible)
+	case x.extended:
+		x.Duration = x.enough()
+	case x.Duration < least:
+		return wrong("-duration: want at least %v, 10s more than it takes until the %s is over", least, x.band)
+	}
+	flag, spike := "rate", x.spike*min(x.spikeFor, x.Duration).Seconds()
+	if spike > x.Rate*x.Duration.Seconds() {
+		flag = "spike"
+	}
+	return bounded(flag, x.Rate*x.Duration.Seconds()+spike)
 }
 
 // panel returns one without lines, over the seconds of a run.
@@ -173,18 +197,23 @@ func (x *scenario) limit() float64 {
 // spare returns what the server can do beyond the calls, per second.
 func (x *scenario) spare() float64 { return x.MaxRate() - x.Rate }
 
-// longest is how long a run is made at most where -duration does not say it.
-const longest = 10 * time.Minute
+// longest is how long a run is made at most where -duration does not say it, and
+// visible how much of that comes after the disturbance at least.
+const longest, visible = 10 * time.Minute, 30 * time.Second
 
 // enough returns how long a run without retries takes until it has recovered: what
 // has piled up is worked off by what the server has to spare. Half of that and 30 s
 // more are left to see it.
 func (x *scenario) enough() time.Duration {
-	backlog := x.Rate * x.outage.Seconds()
+	slow := 0.0 // what the server does in the outage, per second
+	if x.answer == "slow" {
+		slow = min(x.MaxRate()/x.factor, x.Rate)
+	}
+	backlog := (x.Rate - slow) * x.outage.Seconds()
 	if x.spike > 0 {
 		backlog += max(x.spike-x.MaxRate(), 0) * x.spikeFor.Seconds()
 	}
-	seconds := x.end.Seconds() + 30
+	seconds := (x.end + visible).Seconds()
 	if spare := x.spare(); spare > 0 {
 		seconds += 1.5 * (backlog / spare)
 	}
