@@ -96,6 +96,9 @@ func (s *service) luck() kind {
 	if s.Failure > 0 && s.rand.Float64() < s.Failure {
 		return fails
 	}
+	if s.Lost > 0 && s.rand.Float64() < s.Lost {
+		return vanishes
+	}
 	return succeeds
 }
 

@@ -45,6 +45,7 @@ type Service struct {
 	Queue       int           // requests that may wait to begin; 0: no limit; negative: none may wait
 	Full        Answer        // to one more; Hang and Slow count as Unavailable
 	Failure     float64       // the share of the requests that fail, at random
+	Lost        float64       // the share of the others whose answer gets lost, at random: the client waits until its timeout
 	Outages     []Outage      // in order; they must not overlap
 
 	Network time.Duration // the mean of a message's time, each way; exponentially distributed
@@ -116,6 +117,7 @@ const (
 	limited                 // that there is no place for it
 	timesOut                // the call waits no longer for an answer
 	lost                    // another request of the attempt was faster; never an event
+	vanishes                // its answer gets lost; never an event
 )
 
 // call is a client's call: little more than its Loop, since there may be millions.
@@ -359,6 +361,9 @@ func (s *service) answer(i int32, try uint32, at time.Duration, outcome kind, ti
 		return true
 	}
 	at = later(at, s.leg())
+	if outcome == vanishes {
+		at = math.MaxInt64
+	}
 	if deadline := later(c.sent, s.timeout); s.timeout > 0 && at > deadline {
 		if !timed && s.hedgers == nil {
 			s.schedule(deadline-s.now, timesOut, i, try)

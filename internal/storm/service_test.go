@@ -56,6 +56,12 @@ func TestServiceExactly(t *testing.T) {
 		"a timeout": { // the second attempt gets its answer at 3 s, behind the work of the first
 			storm.Service{Capacity: .5, Timeout: 1500 * ms}, atOnce(3), 3, nil, map[retry.Reason]int{retry.ReasonMaxAttempts: 1},
 		},
+		"a lost answer": { // each attempt is worked on, and waits for its timeout
+			storm.Service{Workers: 1, Latency: 100 * ms, Timeout: s, Lost: 1}, atOnce(3), 3, nil, map[retry.Reason]int{retry.ReasonMaxAttempts: 1},
+		},
+		"a lost answer without a timeout": { // for ever
+			storm.Service{Clients: 2, Workers: 1, Latency: s, Lost: 1}, retry.Policy{}, 2, nil, map[retry.Reason]int{},
+		},
 		"the policy's own timeout is the one": {
 			storm.Service{Latency: 2 * s, Timeout: s}, retry.Policy{AttemptTimeout: 2 * s}, 1, []time.Duration{2 * s}, map[retry.Reason]int{retry.ReasonNone: 1},
 		},
