@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -24,7 +25,7 @@ func (limited) ErrorType() string { return "limit.limited" } // the error.type o
 // Limit bounds the attempts in flight to one dependency, first attempts included.
 // It begins with Start places, and never has fewer than Min or more than Max. Zero
 // means 20, 1 and 1000. A Min below 1 is 1, a Max below Min is Min, and Start counts
-// as the nearest bound that these two allow; no Max is above 16 million.
+// as the nearest bound that these two allow. No bound is above 65 535.
 //
 // Use it by pointer, one for all attempts to one dependency. The zero value is
 // ready. Set the fields before the first use, and do not copy it after. It is safe
@@ -32,16 +33,45 @@ func (limited) ErrorType() string { return "limit.limited" } // the error.type o
 type Limit struct {
 	Start, Min, Max int
 
-	word atomic.Uint64
+	word atomic.Uint64 // a packed state
 }
 
-// A word holds the attempts in flight in its lowest 24 bits, and above them the
-// bound in units of 1/65536. A bound of zero is one that was not used yet.
+// state is what a Limit knows.
+type state struct {
+	bound  uint64 // in units of 1/65536 of a place; 0 in a Limit that was not used yet
+	recent uint64 // attempts that were in flight of late: see Release
+	flight uint64 // attempts in flight
+}
+
+// A word holds the attempts in flight in its lowest 16 bits, the recent ones above
+// them, and the bound in the highest 32.
 const (
-	flightBits = 24
-	most       = 1<<flightBits - 1
-	unit       = 1 << 16
+	countBits = 16
+	most      = 1<<countBits - 1
+	unit      = 1 << 16
 )
+
+func (s state) pack() uint64 { return s.bound<<(2*countBits) | s.recent<<countBits | s.flight }
+
+// load returns the word and what it says.
+func (l *Limit) load() (word uint64, s state) {
+	word = l.word.Load()
+	s = state{word >> (2 * countBits), word >> countBits & most, word & most}
+	if s.bound == 0 {
+		least, greatest := l.limits()
+		s.bound = min(max(places(cmp.Or(l.Start, 20)), least), greatest)
+	}
+	return word, s
+}
+
+// limits returns what the bound stays between.
+func (l *Limit) limits() (least, greatest uint64) {
+	least = places(l.Min)
+	return least, max(places(cmp.Or(l.Max, 1000)), least)
+}
+
+// places returns n whole places as a bound, at least one.
+func places(n int) uint64 { return uint64(min(max(n, 1), most)) * unit }
 
 // Acquire takes a place, and reports whether one was free. Whoever gets one must
 // give it back with one call of Release, best in a defer.
@@ -50,39 +80,53 @@ func (l *Limit) Acquire() bool {
 		return true
 	}
 	for {
-		word, flight, bound := l.load()
-		if flight >= bound/unit {
+		word, s := l.load()
+		if s.flight >= s.bound/unit {
 			return false
 		}
-		if l.word.CompareAndSwap(word, bound<<flightBits|flight+1) {
+		s.flight++
+		s.recent = max(s.recent, s.flight)
+		if l.word.CompareAndSwap(word, s.pack()) {
 			return true
 		}
 	}
 }
 
-// Release gives a place back and says how the attempt ended. overload says that the
-// dependency has too much to do: the bound falls by a tenth. ok says that it has
-// answered: the bound grows by 1/bound, if at least half of the places were in use,
-// this one included. So it grows by about one place while as many attempts as it
-// allows succeed. overload wins over ok; with neither the bound stays. Release
-// panics without an Acquire.
+// Release gives a place back and says how the attempt ended.
+//
+// overload says that the dependency has too much to do: the bound falls by bound/2n
+// places, where n is how many attempts were in flight recently. So if all of them
+// end with an overload the bound halves, however many they are. n is at least the
+// number in flight now, this attempt included. It remembers a higher number from
+// before, which falls by one with each attempt that ends without an overload, and to
+// the bound each time that the bound falls.
+//
+// ok says that the dependency has answered: the bound grows by 1/bound, if at least
+// half of the places were in use, this one included. So it grows by about one place
+// while as many attempts as it allows succeed. overload wins over ok; with neither
+// the bound stays. Release panics without an Acquire.
 func (l *Limit) Release(ok, overload bool) {
 	if l == nil {
 		return
 	}
+	least, greatest := l.limits()
 	for {
-		word, flight, bound := l.load()
-		if flight == 0 {
+		word, s := l.load()
+		if s.flight == 0 {
 			panic("limit: Release without Acquire")
 		}
-		least, greatest := l.limits()
-		switch {
-		case overload:
-			bound = max(bound-bound/10, least)
-		case ok && 2*flight >= bound/unit:
-			bound = min(bound+max(unit*unit/bound, 1), greatest)
+		s.recent = max(s.recent, s.flight) // a bound that fell may have made it less
+		if overload {
+			s.bound = max(s.bound-s.bound/(2*s.recent), least)
+			s.recent = min(s.recent, s.bound/unit)
+		} else {
+			s.recent--
+			if ok && 2*s.flight >= s.bound/unit {
+				s.bound = min(s.bound+unit*unit/s.bound, greatest)
+			}
 		}
-		if l.word.CompareAndSwap(word, bound<<flightBits|flight-1) {
+		s.flight--
+		if l.word.CompareAndSwap(word, s.pack()) {
 			return
 		}
 	}
@@ -93,8 +137,8 @@ func (l *Limit) InFlight() int {
 	if l == nil {
 		return 0
 	}
-	_, flight, _ := l.load()
-	return int(flight)
+	_, s := l.load()
+	return int(s.flight)
 }
 
 // Places returns how many places there are now, the whole ones; [math.MaxInt] for a
@@ -103,45 +147,17 @@ func (l *Limit) Places() int {
 	if l == nil {
 		return math.MaxInt
 	}
-	_, _, bound := l.load()
-	return int(bound / unit)
+	_, s := l.load()
+	return int(s.bound / unit)
 }
-
-// load returns the word and what it says.
-func (l *Limit) load() (word, flight, bound uint64) {
-	word = l.word.Load()
-	flight, bound = word&most, word>>flightBits
-	if bound == 0 {
-		start := l.Start
-		if start == 0 {
-			start = 20
-		}
-		least, greatest := l.limits()
-		bound = min(max(places(start), least), greatest)
-	}
-	return word, flight, bound
-}
-
-// limits returns what the bound stays between.
-func (l *Limit) limits() (least, greatest uint64) {
-	highest := l.Max
-	if highest == 0 {
-		highest = 1000
-	}
-	least = places(l.Min)
-	return least, max(places(highest), least)
-}
-
-// places returns n whole places as a bound, at least one.
-func places(n int) uint64 { return uint64(min(max(n, 1), most)) * unit }
 
 // Op returns op under l: an attempt that finds no place free fails with
 // [ErrLimited], and the place is given back when op returns, panics or exits. What
 // the end of an attempt says of the load is read from its error's class under p, and
 // from ctx:
 //
-//   - an overload: a Throttled error, one that timed out, or any error once the
-//     deadline of ctx has passed
+//   - an overload: a Throttled or TimedOut error, any other that says it timed out,
+//     and any error at all once the deadline of ctx has passed
 //   - an answer: no error, or a Permanent one
 //   - neither: any other error; and whatever op returns once ctx is canceled, by the
 //     caller, or because another attempt of a hedged call was faster

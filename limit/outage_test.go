@@ -123,10 +123,10 @@ func (g *breaker) Release(ok, _ bool) {
 	g.until = time.Now().Add(10 * time.Second)
 }
 
-// storm is calls a second, for a minute, with a timeout of a second and up to three
+// outage is calls a second, for a minute, with a timeout of a second and up to three
 // attempts within a TokenBudget. It returns which of the calls of the last 20 seconds
 // succeeded.
-func storm(g guard, rate float64, hang time.Duration, failure float64) (goodput float64) {
+func outage(g guard, rate float64, hang time.Duration, failure float64) (goodput float64) {
 	start := time.Now()
 	s := &service{workers: make(chan struct{}, 10), failure: failure}
 	s.hangs = func() bool { d := time.Since(start) - 10*time.Second; return d >= 0 && d < hang }
@@ -193,19 +193,19 @@ func TestOutages(t *testing.T) {
 	for _, g := range guards {
 		var row [3]float64
 		for i, run := range []func() float64{
-			func() float64 { return storm(g.fresh(), 190, 10*time.Second, 0) },
-			func() float64 { return storm(g.fresh(), 300, 0, 0) },
-			func() float64 { return storm(g.fresh(), 100, 0, .6) },
+			func() float64 { return outage(g.fresh(), 190, 10*time.Second, 0) },
+			func() float64 { return outage(g.fresh(), 300, 0, 0) },
+			func() float64 { return outage(g.fresh(), 100, 0, .6) },
 		} {
 			synctest.Test(t, func(*testing.T) { row[i] = run() })
 		}
 		got[g.name] = row
 		t.Logf("%-11s  after an outage %.2f  150 %% load %.2f  60 %% fail %.2f", g.name, row[0], row[1], row[2])
 	}
-	const outage, overload, random = 0, 1, 2
+	const hang, overload, random = 0, 1, 2
 	none, limited := got["none"], got["limit"]
-	if none[outage] > .1 || limited[outage] < .99 {
-		t.Errorf("after an outage %.2f with a limit and %.2f without, want all and nothing", limited[outage], none[outage])
+	if none[hang] > .1 || limited[hang] < .99 {
+		t.Errorf("after an outage %.2f with a limit and %.2f without, want all and nothing", limited[hang], none[hang])
 	}
 	if none[overload] > .1 || limited[overload] < .6 {
 		t.Errorf("under 150 %% load %.2f with a limit and %.2f without, want two thirds and nothing", limited[overload], none[overload])

@@ -16,11 +16,11 @@ func TestLimitBoundsWhatIsSent(t *testing.T) {
 	if want := map[retry.Reason]int{retry.ReasonNone: 10, retry.ReasonMaxAttempts: 20}; r.Sent != 10 || !maps.Equal(r.Ended, want) {
 		t.Errorf("%d sent, ended %v; want 10 and %v", r.Sent, r.Ended, want)
 	}
-	// Each process has its own, and a place is free again when an attempt has timed out, one
-	// fewer for each ten: the bound falls by a tenth with each.
+	// Each process has its own. A place is free again when an attempt has timed out; all
+	// ten of a process do, so that about half of its places are left.
 	r = storm.Service{Clients: 30, Processes: 3, Latency: 10 * s, Timeout: s, Limit: &limit.Limit{Start: 10}}.Run(retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(2 * s)})
-	if r.Sent != 30+3*3 { // 10 × .9¹⁰ = 3.48
-		t.Errorf("%d sent, want 30 and then 3 of each process", r.Sent)
+	if r.Sent != 30+3*4 { // 4.53
+		t.Errorf("%d sent, want 30 and then 4 of each process", r.Sent)
 	}
 }
 

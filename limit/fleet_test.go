@@ -1,0 +1,162 @@
+package limit_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/storm"
+	"github.com/goretry/retry/limit"
+)
+
+const ms = time.Millisecond
+
+// once makes one attempt: what a limit does shows best without retries.
+var once = retry.Policy{MaxAttempts: 1}
+
+// share returns which of the calls that began between two instants succeeded.
+func share(r *storm.Result, from, to time.Duration) float64 {
+	b := r.Sum(from, to)
+	return float64(b.Good) / float64(b.Asked)
+}
+
+// Timeouts that have nothing to do with the load do not starve calls that need fewer
+// places than the law of the package comment leaves.
+func TestLostAnswersRefuseFewCalls(t *testing.T) {
+	for seed := range uint64(3) {
+		r := storm.Service{
+			Rate: 1000, Latency: 100 * ms, Timeout: time.Second, Lost: .01, Duration: 2 * time.Minute,
+			Limit: &limit.Limit{}, Seed: seed,
+		}.Run(once)
+		whole, last := share(r, 0, 2*time.Minute), share(r, time.Minute, 2*time.Minute)
+		t.Logf("seed %d: %.3f, and %.3f in the second minute", seed, whole, last)
+		if last < .95 {
+			t.Errorf("seed %d: %.3f succeed where .99 get an answer, want .95", seed, last)
+		}
+	}
+}
+
+// A server with ten workers whose times are random, and calls at random: M/M/10.
+func TestLimitOfAQueue(t *testing.T) {
+	for _, tt := range []struct{ load, want float64 }{{.9, .995}, {1.5, .62}, {3, .31}} {
+		for seed := range uint64(3) {
+			r := storm.Service{
+				Rate: 200 * tt.load, Workers: 10, Latency: 50 * ms, Exponential: true, Timeout: time.Second,
+				Limit: &limit.Limit{}, Seed: seed,
+			}.Run(once)
+			t.Logf("load %v, seed %d: %.3f", tt.load, seed, r.Success())
+			if got := r.Success(); got < tt.want {
+				t.Errorf("load %v, seed %d: %.3f succeed, want %v", tt.load, seed, got, tt.want)
+			}
+		}
+	}
+}
+
+// A server at 90 % of what it can do hangs for ten seconds. Of the calls in the twenty
+// seconds after it the more fail the more processes there are: each has a place.
+func TestFleetAfterAHang(t *testing.T) {
+	for _, tt := range []struct {
+		processes int
+		want      float64
+	}{{1, .93}, {10, .85}, {100, .4}} {
+		for seed := range uint64(3) {
+			x := storm.Service{
+				Rate: 180, Processes: tt.processes, Workers: 10, Latency: 50 * ms, Timeout: time.Second, Failure: .01,
+				Outages: []storm.Outage{{From: 10 * time.Second, To: 20 * time.Second}}, Seed: seed,
+			}
+			without := share(x.Run(once), 20*time.Second, 40*time.Second)
+			x.Limit = &limit.Limit{}
+			r := x.Run(once)
+			got, last := share(r, 20*time.Second, 40*time.Second), share(r, 40*time.Second, time.Minute)
+			t.Logf("%d processes, seed %d: %.2f, %.2f without a limit; then %.2f", tt.processes, seed, got, without, last)
+			if got < tt.want || got < without || last < .985 {
+				t.Errorf("%d processes, seed %d: %.2f succeed in 20 s after a hang, and %.2f then; want %v, more than %.2f without a limit, and all",
+					tt.processes, seed, got, last, tt.want, without)
+			}
+		}
+	}
+}
+
+// A server with room for all stops once. The timeout is a second; so a stop of less
+// makes calls slower, and one of more has all that is in flight time out at once.
+func TestStop(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		start  int
+		before time.Duration // how long calls come before the stop
+		stop   time.Duration
+		frozen bool // the work stands still; else a stopped process, whose timers go on
+		want   float64
+	}{
+		{"longer than the timeout", 200, 3 * time.Second, 1200 * ms, false, .97},
+		{"longer than the timeout, the work stands still", 200, 3 * time.Second, 1200 * ms, true, .93},
+		{"longer, and the bound is little more than the calls in flight", 20, 11 * time.Second, 1200 * ms, false, .67},
+		{"shorter than the timeout", 200, 3 * time.Second, 850 * ms, false, 1},
+	} {
+		var places int
+		var got float64
+		l := &limit.Limit{Start: tt.start}
+		synctest.Test(t, func(t *testing.T) { places, got = stop(l, tt.before, tt.stop, tt.frozen) })
+		t.Logf("%s: %d places, and then %d; %.3f succeed", tt.name, places, l.Places(), got)
+		if got < tt.want {
+			t.Errorf("%s: %.3f succeed in the 1.7 s after, want %v", tt.name, got, tt.want)
+		}
+		if fell := l.Places() < places; fell != (tt.stop > time.Second) {
+			t.Errorf("%s: %d places, and %d after; a stop that is shorter than the timeout takes none", tt.name, places, l.Places())
+		}
+	}
+}
+
+// stop makes 1000 calls a second of 100 ms each to a server that stops after a while.
+// It returns the places at that time, and which of the calls in the 1.7 s after the
+// stop succeeded.
+func stop(l *limit.Limit, before, lasts time.Duration, frozen bool) (places int, succeed float64) {
+	start := time.Now()
+	from := start.Add(before)
+	to := from.Add(lasts)
+	op := limit.Op(l, once, func(ctx context.Context) (int, error) {
+		now := time.Now()
+		done := now.Add(100 * ms)
+		switch {
+		case !now.Before(to) || !done.After(from):
+		case frozen:
+			done = to.Add(min(100*ms, done.Sub(from)))
+		case done.Before(to):
+			done = to
+		}
+		select {
+		case <-time.After(time.Until(done)):
+			return 200, nil
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	})
+	p := once
+	p.AttemptTimeout = time.Second
+	calls, good := 0, 0
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for now := start; now.Before(to.Add(1700 * ms)); now = time.Now() {
+		if now.Before(from) {
+			places = l.Places()
+		}
+		after := !now.Before(to)
+		wg.Go(func() {
+			_, err := retry.Do(context.Background(), p, op)
+			mu.Lock()
+			defer mu.Unlock()
+			if after {
+				calls++
+				if err == nil {
+					good++
+				}
+			}
+		})
+		time.Sleep(ms + time.Microsecond) // not at the instants at which others end
+	}
+	wg.Wait()
+	return places, float64(good) / float64(calls)
+}

@@ -1,0 +1,162 @@
+package limit
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// model is a Limit written plainly, from its documentation: no atomic word, and all
+// in units of 1/65536 of a place.
+type model struct {
+	bound, least, greatest int
+	flight                 int
+	memory                 int // of how many were in flight
+}
+
+const place = 65536
+
+func newModel(start, low, high int) *model {
+	whole := func(n, zero int) int {
+		if n == 0 {
+			n = zero
+		}
+		if n < 1 {
+			n = 1
+		}
+		if n > 65535 {
+			n = 65535
+		}
+		return n * place
+	}
+	m := &model{bound: whole(start, 20), least: whole(low, 1), greatest: whole(high, 1000)}
+	if m.greatest < m.least {
+		m.greatest = m.least
+	}
+	m.clamp()
+	return m
+}
+
+func (m *model) clamp() {
+	if m.bound > m.greatest {
+		m.bound = m.greatest
+	}
+	if m.bound < m.least {
+		m.bound = m.least
+	}
+}
+
+func (m *model) acquire() bool {
+	if m.flight+1 > m.bound/place {
+		return false
+	}
+	m.flight++
+	if m.flight > m.memory {
+		m.memory = m.flight
+	}
+	return true
+}
+
+func (m *model) release(ok, overload bool) {
+	if m.memory < m.flight {
+		m.memory = m.flight
+	}
+	busy := 2*m.flight >= m.bound/place
+	switch {
+	case overload:
+		m.bound -= m.bound / (2 * m.memory)
+		m.clamp()
+		if whole := m.bound / place; m.memory > whole {
+			m.memory = whole
+		}
+	case ok && busy:
+		m.bound += place * place / m.bound
+		m.clamp()
+		m.memory--
+	default:
+		m.memory--
+	}
+	m.flight--
+}
+
+// step is what a byte makes happen: one of two is an Acquire.
+func step(b byte) (acquire, ok, overload bool) {
+	return b&1 == 0, b&2 != 0, b&12 == 12
+}
+
+// compare reports where a Limit and the model differ.
+func compare(t *testing.T, l *Limit, m *model, after string, i int) {
+	t.Helper()
+	_, s := l.load()
+	if s.recent != uint64(m.memory) || s.flight != uint64(m.flight) || s.bound != uint64(m.bound) {
+		t.Fatalf("after %s %d: bound %d/65536, recent %d, in flight %d; want %d, %d, %d",
+			after, i, s.bound, s.recent, s.flight, m.bound, m.memory, m.flight)
+	}
+	if s.bound < uint64(m.least) || s.bound > uint64(m.greatest) {
+		t.Fatalf("after %s %d: bound %d/65536 is not within %d and %d", after, i, s.bound, m.least, m.greatest)
+	}
+}
+
+func FuzzModel(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 0, 13, 13, 3, 1}, 10, 0, 0)
+	f.Add([]byte{0, 13, 0, 13, 0, 13, 0, 3, 0, 3}, -1, 2, 3)
+	f.Add([]byte("acegikmoqsuwy{}acegacegacegbdfhbdfh"), 65535, 65534, 1<<40)
+	f.Fuzz(func(t *testing.T, steps []byte, start, low, high int) {
+		l, m := &Limit{Start: start, Min: low, Max: high}, newModel(start, low, high)
+		for i, b := range steps {
+			acquire, ok, overload := step(b)
+			switch {
+			case acquire:
+				if got, want := l.Acquire(), m.acquire(); got != want {
+					t.Fatalf("step %d: Acquire() = %v, want %v", i, got, want)
+				}
+			case m.flight > 0:
+				l.Release(ok, overload)
+				m.release(ok, overload)
+			}
+			compare(t, l, m, "step", i)
+		}
+	})
+}
+
+// Goroutines do the same thing at once, as often as there are of them. In which order
+// they get there makes no difference, so the model knows the outcome.
+func TestModelUnderContention(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 20 {
+		start, low, high := r.IntN(200), r.IntN(20), r.IntN(300)
+		l, m := &Limit{Start: start, Min: low, Max: high}, newModel(start, low, high)
+		for i := range 200 {
+			acquire, ok, overload := step(byte(r.Uint32()))
+			times := 1 + r.IntN(64)
+			var granted atomic.Int64
+			do := func() {
+				if l.Acquire() {
+					granted.Add(1)
+				}
+			}
+			want := 0
+			if !acquire {
+				times = min(times, m.flight)
+				do = func() { l.Release(ok, overload) }
+			}
+			for range times {
+				if !acquire {
+					m.release(ok, overload)
+				} else if m.acquire() {
+					want++
+				}
+			}
+			var wg sync.WaitGroup
+			for range times {
+				wg.Go(do)
+			}
+			wg.Wait()
+			if int(granted.Load()) != want {
+				t.Fatalf("round %d: %d of %d got a place, want %d", i, granted.Load(), times, want)
+			}
+			compare(t, l, m, "round", i)
+		}
+	}
+}
