@@ -3,6 +3,7 @@ package retry_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -564,5 +565,66 @@ func TestSummaryAfterAPanicInWaitCountsTheWaitAsItWas(t *testing.T) {
 	}()
 	if log.summary.Waited != time.Minute || log.summary.Elapsed != time.Hour+time.Minute {
 		t.Errorf("Done got %v of waits in %v, want 1m of 1h1m", log.summary.Waited, log.summary.Elapsed)
+	}
+}
+
+// The attempt's context ends when all have seen the attempt, whatever ended it.
+func TestAttemptDoneGetsAContextThatHasNotEnded(t *testing.T) {
+	for name, op := range map[string]func(context.Context) error{
+		"success": func(context.Context) error { return nil },
+		"failure": func(context.Context) error { return errDown },
+		"panic":   func(context.Context) error { panic("boom") },
+	} {
+		p, v := virtual()
+		p.AttemptTimeout = time.Minute
+		done := 0
+		p.Hooks.AttemptDone = func(ctx context.Context, _ retry.Attempt) {
+			if done++; ctx.Err() != nil {
+				t.Errorf("%s: AttemptDone got a context that has ended: %v", name, ctx.Err())
+			}
+		}
+		func() {
+			defer func() { _ = recover() }()
+			_ = retry.Run(t.Context(), p, op)
+		}()
+		if done == 0 || v.Pending() != 0 {
+			t.Errorf("%s: AttemptDone was called %d times, and %d timeouts are left", name, done, v.Pending())
+		}
+	}
+}
+
+// After its last attempt a run waits for nothing: a panic in that attempt's hook
+// changes no wait.
+func TestSummaryAfterAPanicInTheLastAttemptDoneHasTheWaitsBefore(t *testing.T) {
+	for last, want := range map[int]time.Duration{1: minute, 2: time.Second} {
+		p, v := virtual()
+		p.MaxAttempts = 2
+		log := record(&p)
+		p.Hooks = retry.JoinHooks(p.Hooks, retry.Hooks{AttemptDone: func(_ context.Context, a retry.Attempt) {
+			if a.Number == last {
+				v.Advance(minute)
+				panic("boom")
+			}
+		}})
+		func() {
+			defer func() { _ = recover() }()
+			_ = retry.Run(t.Context(), p, func(context.Context) error { return errDown })
+		}()
+		if log.summary.Waited != want || log.summary.Attempts != last {
+			t.Errorf("after a panic in AttemptDone %d of 2 Done got %v of waits and %d attempts, want %v", last, log.summary.Waited, log.summary.Attempts, want)
+		}
+	}
+}
+
+// An attempt that the Attempt hook canceled has the cause as its error.
+func TestAttemptDoneGetsTheCauseOfACancelInTheAttemptHook(t *testing.T) {
+	p, _ := virtual()
+	cause := errors.New("shutdown")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	log := record(&p)
+	p.Hooks = retry.JoinHooks(p.Hooks, retry.Hooks{Attempt: func(ctx context.Context, _ retry.Attempt) context.Context { cancel(cause); return ctx }})
+	wantReason(t, retry.Run(ctx, p, func(context.Context) error { t.Error("op was called"); return nil }), retry.ReasonCanceled)
+	if len(log.attempts) != 1 || log.attempts[0].Err != cause {
+		t.Errorf("AttemptDone got %+v, want the cause", log.attempts)
 	}
 }

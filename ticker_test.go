@@ -155,6 +155,22 @@ func TestNoTickAfterStop(t *testing.T) {
 	}
 }
 
+// Who is back from Stop finds C closed, without a wait.
+func TestStopReturnsWithCClosed(t *testing.T) {
+	for range 20_000 {
+		ticker := retry.NewTicker(t.Context(), retry.Policy{})
+		ticker.Stop()
+		select {
+		case tick, ok := <-ticker.C:
+			if ok {
+				t.Fatalf("a tick at %v came after Stop", tick)
+			}
+		default:
+			t.Fatal("C is open after Stop")
+		}
+	}
+}
+
 func TestTickerEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
 		ctx, cancel := context.WithCancel(t.Context())
