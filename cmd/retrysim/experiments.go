@@ -143,22 +143,34 @@ func herd(o *options) job {
 
 func layers(o *options) job {
 	attempts, depths := []int{3, 4}, []int{1, 2, 3}
+	x := storm.Layers{Fails: 1, Calls: 10_000, Seed: 1}
 	o.add(
 		param{"attempts", &attempts, 1, 100, "", "`numbers` of attempts in each layer"},
 		param{"depth", &depths, 1, 20, "", "`numbers` of layers"},
+		param{"fails", &x.Fails, 0, 1, "", "`share` of the requests that fail at the bottom"},
+		param{"calls", &x.Calls, 1, many, "", "`number` of calls to take the mean of, if not all requests fail"},
+		param{"seed", &x.Seed, 0, 0, "", "`number` that all chance follows from"},
 	)
 	return func(context.Context) (*report, error) {
-		if calls := math.Pow(float64(slices.Max(attempts)), float64(slices.Max(depths))); calls > 1e6 {
-			return nil, wrong("-depth: %d layers of %d attempts are %.2g calls, want at most 1e6", slices.Max(depths), slices.Max(attempts), calls)
+		if x.Fails == 1 {
+			x.Calls = 1 // all are equal
+		}
+		deepest, most := slices.Max(depths), slices.Max(attempts)
+		if requests := math.Pow(float64(most), float64(deepest)) * float64(x.Calls); requests > many {
+			return nil, wrong("-depth: %d layers of %d attempts are up to %.2g requests for %d calls, want at most %.0e", deepest, most, requests, x.Calls, many)
 		}
 		rows := []map[string]any{}
-		r := experiment("layers", "Layers: every one of them retries", nil, "attempts", "layers", "guarded", "calls")
+		r := experiment("layers", "Layers: every one of them retries", nil, "attempts", "layers", "guarded", "relayed", "requests per call", "succeed")
 		for _, k := range attempts {
 			for _, n := range depths {
-				for _, classify := range []retry.Classifier{nil, retry.AlreadyRetried} {
-					guarded, calls := classify != nil, storm.Layers(retry.Policy{MaxAttempts: k, Classify: classify}, n)
-					rows = append(rows, map[string]any{"attempts": k, "depth": n, "guarded": guarded, "calls": calls})
-					r.add(k, n, guarded, calls)
+				for _, how := range []struct{ guarded, relayed bool }{{}, {guarded: true}, {relayed: true}} {
+					x.Policy, x.Depth, x.Relayed = retry.Policy{MaxAttempts: k}, n, how.relayed
+					if how.guarded {
+						x.Policy.Classify = retry.AlreadyRetried
+					}
+					requests, success := x.Run()
+					rows = append(rows, map[string]any{"attempts": k, "depth": n, "guarded": how.guarded, "relayed": how.relayed, "requests": requests, "success": success})
+					r.add(k, n, how.guarded, how.relayed, fmt.Sprintf("%.4g", requests), fmt.Sprintf("%.2f %%", 100*success))
 				}
 			}
 		}

@@ -134,7 +134,7 @@ func TestFlagsHaveAnEffect(t *testing.T) {
 		"run amplification -duration 5s -failure 0.5":                  "-failure 0.6;-clients 90;-rate 8;-attempts 3;-ratio 0.2;-duration 6s;-seed 2",
 		"run collapse -trials 1 -seed 5":                               "-rate 30/s;-spike 90/s;-at 19s;-for 4s;-duration 90s;-latency 900ms;-slowdown 0;-network 0;-timeout 4s;-attempts 4;-base 5s;-trials 3;-seed 2",
 		"run herd -trials 1":                                           "-clients 999;-retries 4;-base 90ms;-bucket 11ms;-trials 2;-seed 2",
-		"run layers":                                                   "-attempts 5;-depth 4",
+		"run layers":                                                   "-attempts 5;-depth 4;-fails 0.5;-fails 0.5 -calls 9;-fails 0.5 -seed 2",
 		"try -duration 23s -seeds 1 -policy attempts=3+non_idempotent": "-outage-answer 503;-outage-answer refused",
 		"try -duration 40s -seeds 1 -policy attempts=3+budget=ratio": "-policy attempts=2;-closed;-closed -clients 9;-rate 140/s;-capacity 210/s;-capacity 210/s -latency 20ms;-queue 20;-queue 20 -full 429;-queue -1;-workers 11;-service 55ms;-slowdown 1ms;-network 5ms;" +
 			"-failure 0.02;-timeout 2s;-outage 1s;-outage 0;-outage-answer 503;-outage-answer 429;-spike 400/s;-spike 400/s -spike-for 3s;-at 9s;-duration 30s;-seed 2;-seeds 2;-processes 2;-shared;" +
@@ -377,7 +377,7 @@ func TestBadArgumentsGetOneLineAndAnExample(t *testing.T) {
 		"run amplification -failure nan":             `want a number from 0 to 1`,
 		"run amplification -rate 10/h":               `want a number from`,
 		"run collapse -at 2m":                        `-at: want a spike that begins before the end after 1m20s`,
-		"run layers -attempts 9 -depth 6,7":          `-depth: 7 layers of 9 attempts are 4.8e+06 calls, want at most 1e6`,
+		"run layers -attempts 9 -depth 6,8":          `-depth: 8 layers of 9 attempts are up to 4.3e+07 requests for 1 calls, want at most 5e+06`,
 		"run layers -format svg":                     `-format: this has no picture`,
 		"run layers -depth 40":                       `want a whole number from 1 to 20`,
 		"run layers -attempts 1000":                  `want a whole number from 1 to 100`,
@@ -455,15 +455,18 @@ func TestExperimentsWork(t *testing.T) {
 	}
 	const table = `Layers: every one of them retries
 
-attempts   layers   guarded   calls
-3          1        false     3
-3          1        true      3
-3          2        false     9
-3          2        true      3
-3          3        false     27
-3          3        true      3
+attempts   layers   guarded   relayed   requests per call   succeed
+3          1        false     false     3                   0.00 %
+3          1        true      false     3                   0.00 %
+3          1        false     true      3                   0.00 %
+3          2        false     false     9                   0.00 %
+3          2        true      false     3                   0.00 %
+3          2        false     true      3                   0.00 %
+3          3        false     false     27                  0.00 %
+3          3        true      false     3                   0.00 %
+3          3        false     true      3                   0.00 %
 
-retrysim run layers -attempts 3 -depth 1,2,3
+retrysim run layers -attempts 3 -depth 1,2,3 -fails 1 -calls 1 -seed 1
 `
 	if out := output(t, "run", "layers", "-attempts", "3"); out != table {
 		t.Errorf("%s", out)

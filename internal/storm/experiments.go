@@ -2,10 +2,12 @@ package storm
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/relay"
 )
 
 // Contention is the experiment of "Exponential Backoff And Jitter" (AWS
@@ -273,16 +275,47 @@ func (x Herd) Run() (rows []HerdRow) {
 	return rows
 }
 
-// Layers returns the requests that reach a failing server below so many layers
-// which all retry with policy p: kⁿ for k attempts in n layers, but k if p's
-// Classify is retry.AlreadyRetried.
-func Layers(p retry.Policy, depth int) (requests int) {
-	p.Backoff = retry.Constant(0)
-	call := func(context.Context) error { requests++; return errs[fails] }
-	for range depth {
-		below := call
-		call = func(ctx context.Context) error { return retry.Run(ctx, p, below) }
+// Layers is calls through services that each call the next one, above a server of
+// whose requests a share fails. All of them retry, at once.
+type Layers struct {
+	Policy retry.Policy // of each service; its Backoff does not count
+	Depth  int          // services above the server
+	Fails  float64      // the share of the server's requests that fail
+	Calls  int          // of the first service; 0: 1
+	Seed   uint64
+
+	// Relayed services say no to a caller that must not ask again, as retryhttp.Relay
+	// and the server interceptors of retrygrpc do.
+	Relayed bool
+}
+
+// Run returns how many requests the server gets for a call, and the share of the calls
+// that succeed. If all requests fail, k attempts in n layers make kⁿ; but k if they are
+// relayed, or if the policy's Classify is retry.AlreadyRetried.
+func (x Layers) Run() (requests, success float64) {
+	calls, random := max(x.Calls, 1), rand.New(rand.NewPCG(x.Seed, 1))
+	x.Policy.Backoff = retry.Constant(0)
+	call := func(context.Context) error {
+		requests++
+		if random.Float64() < x.Fails {
+			return errs[fails]
+		}
+		return nil
 	}
-	_ = call(context.Background())
-	return requests
+	for range x.Depth {
+		below := call
+		call = func(ctx context.Context) error {
+			err := retry.Run(ctx, x.Policy, below)
+			if x.Relayed && relay.Refuses(err) {
+				return retry.Refuse(errs[fails])
+			}
+			return err
+		}
+	}
+	for range calls {
+		if call(context.Background()) == nil {
+			success++
+		}
+	}
+	return requests / float64(calls), success / float64(calls)
 }

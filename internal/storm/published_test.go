@@ -125,16 +125,46 @@ func TestHerdAsPublished(t *testing.T) {
 	}
 }
 
-func TestLayersMultiplyUnlessGuarded(t *testing.T) {
+func TestLayersMultiplyUnlessGuardedOrRelayed(t *testing.T) {
 	for _, k := range []int{1, 2, 3, 4, 6} {
 		for n := range 5 {
-			p := retry.Policy{MaxAttempts: k}
-			if got, want := storm.Layers(p, n), int(math.Pow(float64(k), float64(n))); got != want {
-				t.Errorf("%d layers of %d attempts: %d requests, want %d", n, k, got, want)
+			power, single := math.Pow(float64(k), float64(n)), math.Pow(float64(k), float64(min(n, 1)))
+			for name, tt := range map[string]struct {
+				x    storm.Layers
+				want float64
+			}{
+				"plain":   {storm.Layers{}, power},
+				"guarded": {storm.Layers{Policy: retry.Policy{Classify: retry.AlreadyRetried}}, single},
+				"relayed": {storm.Layers{Relayed: true}, single},
+			} {
+				tt.x.Policy.MaxAttempts, tt.x.Depth, tt.x.Fails = k, n, 1
+				if got, success := tt.x.Run(); got != tt.want || success != 0 {
+					t.Errorf("%d %s layers of %d attempts: %v requests, %v succeed; want %v and none", n, name, k, got, success, tt.want)
+				}
 			}
-			p.Classify = retry.AlreadyRetried
-			if got, want := storm.Layers(p, n), []int{1, k}[min(n, 1)]; got != want {
-				t.Errorf("%d guarded layers of %d attempts: %d requests, want %d", n, k, got, want)
+		}
+	}
+}
+
+// Where requests fail at random, retries happen in one layer if a no is passed on, and
+// in all if it is not: a call fails if kⁿ requests of its do, or k.
+func TestThePriceOfARelayedNo(t *testing.T) {
+	const k, calls = 3, 50_000
+	for _, fails := range []float64{0, .3, .7} {
+		for _, depth := range []int{1, 2, 3} {
+			for _, relayed := range []bool{false, true} {
+				attempts := math.Pow(k, float64(depth))
+				if relayed {
+					attempts = k
+				}
+				lost, requests := math.Pow(fails, attempts), 0.0
+				for i := range int(attempts) {
+					requests += math.Pow(fails, float64(i))
+				}
+				got, success := (storm.Layers{Policy: retry.Policy{MaxAttempts: k}, Depth: depth, Fails: fails, Calls: calls, Relayed: relayed, Seed: 3}).Run()
+				if chance := 4 * math.Sqrt(lost*(1-lost)/calls); math.Abs(1-success-lost) > chance || !within(got, requests, .02) {
+					t.Errorf("%v fail, %d layers, relayed %v: %.4f succeed with %.3f requests; want %.4f and %.3f", fails, depth, relayed, success, got, 1-lost, requests)
+				}
 			}
 		}
 	}

@@ -246,6 +246,21 @@ func TestPolicysOwnBackoffAndBudgetAreUsed(t *testing.T) {
 	}
 }
 
+// Budgets learn which attempts timed out: a server may still be at work on them.
+func TestBudgetsSeeTimeouts(t *testing.T) {
+	for class, x := range map[retry.Class]storm.Service{
+		retry.TimedOut:    {Latency: 2 * s, Timeout: s},
+		retry.Transient:   {Latency: s, Timeout: s, Failure: 1}, // the answer comes just in time
+		retry.Unprocessed: {Timeout: s, Outages: []storm.Outage{{To: time.Hour, Answer: storm.Refused}}},
+	} {
+		c := &counting{retried: map[retry.Class]int{}}
+		x.Clients = 3
+		if x.Run(retry.Policy{MaxAttempts: 2, Budget: c}); !maps.Equal(c.retried, map[retry.Class]int{class: 3}) {
+			t.Errorf("the budget saw retries after %v, want 3 after %v", c.retried, class)
+		}
+	}
+}
+
 func TestPolicyIsLeftAsItWas(t *testing.T) {
 	for _, b := range []interface {
 		retry.Budget
