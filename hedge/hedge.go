@@ -125,7 +125,8 @@ func Do[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(context.Co
 // If the caller's deadline comes before the hedge could, or with it, the call does
 // without a timer. A panic or runtime.Goexit in the first attempt passes through
 // when the others have ended. One in a hedge is repeated on the caller's goroutine,
-// the panic as a [*PanicValue].
+// the panic as a [*PanicValue]. If a budget, Hedged, Discard or Hold panics when the
+// attempts have ended, every value is discarded and every context ended.
 //
 // Op panics if op is nil. It panics on a *clockx.Virtual as well, where nobody moves
 // the time while a goroutine waits for op: test with testing/synctest, or with

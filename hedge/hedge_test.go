@@ -534,6 +534,66 @@ func TestNoHedgeAfterAPanic(t *testing.T) {
 	})
 }
 
+// Three attempts succeed, the third first. Whatever of the caller's own then panics or
+// exits, each value is discarded once, the winner's as well, and each context ends.
+func TestWhatAPanicLeavesIsFreed(t *testing.T) {
+	for end, leave := range map[string]func(){"panic": func() { panic(errGone) }, "Goexit": runtime.Goexit} {
+		for _, in := range []string{"Hedged", "Discard", "every Discard", "Hold", "Budget.End"} {
+			t.Run(end+" in "+in, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					at := func(name string) {
+						if in == name {
+							leave()
+						}
+					}
+					var discarded []int
+					h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3, Budget: endingBudget{func() { at("Budget.End") }}}
+					h.Hedged = func(context.Context, hedge.Summary) { at("Hedged") }
+					s := script{steps: []step{{takes: time.Second, deaf: true}, {takes: time.Second, deaf: true}, ok(10 * ms)}}
+					op := hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{
+						Discard: func(v int) {
+							discarded = append(discarded, v)
+							if len(discarded) == 1 {
+								at("Discard")
+							}
+							at("every Discard")
+						},
+						Hold: func(v int, _ context.CancelFunc) int { at("Hold"); return v },
+					})
+					var recovered any
+					returned := false
+					var wg sync.WaitGroup
+					wg.Go(func() {
+						defer func() { recovered = recover() }()
+						_, _ = op(t.Context())
+						returned = true
+					})
+					wg.Wait()
+					if want := map[string]any{"panic": errGone}[end]; recovered != want || returned {
+						t.Errorf("recovered %v, returned: %v, want %v and no return", recovered, returned, want)
+					}
+					slices.Sort(discarded)
+					if !slices.Equal(discarded, []int{1, 2, 3}) {
+						t.Errorf("discarded %v, want each value once", discarded)
+					}
+					for i, ctx := range s.ctxs {
+						if ctx.Err() == nil {
+							t.Errorf("the context of attempt %d is open", i+1)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// endingBudget grants everything, and calls a func at the end of a call.
+type endingBudget struct{ end func() }
+
+func (endingBudget) Begin()                         {}
+func (endingBudget) Withdraw(retry.Class, int) bool { return true }
+func (b endingBudget) End(retry.Class, bool)        { b.end() }
+
 // An answer is no failure: the errors of those that failed before it are dropped.
 func TestPermanentErrorStandsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

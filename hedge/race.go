@@ -38,6 +38,7 @@ type attempt[T any] struct {
 	number   int32
 	returned bool // op has, with value and err
 	judged   bool // and the policy knows what err means: nothing has panicked
+	freed    bool // its value is discarded, or being so
 }
 
 func (a *attempt[T]) attemptNumber() int { return int(a.number) }
@@ -173,7 +174,8 @@ func (r *race[T]) catch(recovered any) {
 
 // settle waits for all attempts, closes what the call has opened, and makes its
 // result of what is chosen. The panic of a hedge starts again here; one of the first
-// attempt just goes on.
+// attempt just goes on. If a budget or a func of the caller's panics here, nothing is
+// returned: the chosen value is freed as the others are.
 func (r *race[T]) settle(value *T, err *error) {
 	r.mu.Lock()
 	if r.timer != nil && r.timer.Stop() {
@@ -182,12 +184,15 @@ func (r *race[T]) settle(value *T, err *error) {
 	r.mu.Unlock()
 	r.open.Wait()
 
-	r.call.End()
-	for a := &r.first; a != nil; a = a.next {
-		if a != r.chosen {
-			r.drop(a)
+	returns := false
+	defer func() {
+		if !returns {
+			r.chosen = nil
+			r.free(&r.first)
 		}
-	}
+	}()
+	r.call.End()
+	r.free(&r.first)
 	if r.call.Hedged && r.hook != nil {
 		r.hook(r.ctx, r.summary())
 	}
@@ -206,10 +211,20 @@ func (r *race[T]) settle(value *T, err *error) {
 			*err = failures(r.errs)
 		}
 	}
+	returns = true
 }
 
-// drop frees what an attempt holds that is not chosen.
-func (r *race[T]) drop(a *attempt[T]) {
+// free frees what the attempts hold that are not chosen, from a on. If one panics the
+// rest are freed all the same.
+func (r *race[T]) free(a *attempt[T]) {
+	if a == nil {
+		return
+	}
+	defer r.free(a.next)
+	if a == r.chosen || a.freed {
+		return
+	}
+	a.freed = true
 	a.cancel(ErrLost)
 	if a.returned {
 		r.value.discard(a.value, a.err)
