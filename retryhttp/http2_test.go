@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/retryhttp"
 )
 
@@ -178,16 +179,22 @@ func TestHTTP2AttemptsShareAConnection(t *testing.T) {
 }
 
 // A POST that is canceled while it asks for a connection has not been sent, one
-// that is canceled later may have been.
+// that is canceled later may have been. The attempts time out on a virtual clock: the
+// first while it dials, the second once the server has its request.
 func TestHTTP2PostThatTimesOut(t *testing.T) {
-	s := serveAs(t, func(_ int, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, protocols["HTTP/2"])
+	v := clockx.NewVirtual(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	p := quick
-	p.AttemptTimeout = 50 * time.Millisecond
+	p.AttemptTimeout, p.Clock = time.Second, v
+	s := serveAs(t, func(_ int, _ http.ResponseWriter, r *http.Request) {
+		v.Advance(p.AttemptTimeout)
+		<-r.Context().Done()
+	}, protocols["HTTP/2"])
 	rt := s.transport(p)
 	dial := s.base.DialContext
 	var dials atomic.Int32
 	s.base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if dials.Add(1) == 1 {
+			v.Advance(p.AttemptTimeout)
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
