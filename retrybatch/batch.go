@@ -210,14 +210,18 @@ func (b *batch[T, R]) outcome() error {
 	u.class = retry.Unprocessed
 	for _, it := range b.open {
 		u.hint = max(u.hint, it.hint)
-		switch {
-		case it.class == retry.Throttled:
-			u.class = retry.Throttled
-		case it.class == retry.Transient && u.class == retry.Unprocessed:
-			u.class = retry.Transient
+		if rank(it.class) > rank(u.class) {
+			u.class = it.class
 		}
 	}
 	return u
+}
+
+// rank orders the classes of a call's open items: the highest is the call's. A call
+// is Unprocessed only if all items are, and its retry costs a budget as much as that
+// of the item which costs most to send again.
+func rank(c retry.Class) int {
+	return slices.Index([]retry.Class{retry.Unprocessed, retry.Transient, retry.TimedOut, retry.Throttled}, c)
 }
 
 // classify is the run's Policy.Classify.

@@ -82,7 +82,7 @@ func classifyFault(err error) retry.Class {
 		case unprocessed:
 			return retry.Unprocessed
 		case timedOut:
-			return retry.Transient
+			return retry.TimedOut
 		}
 		return retry.Transient
 	}
@@ -111,7 +111,7 @@ func (f fault) meaning(a answer) meaning {
 	case unprocessed:
 		m = meaning{class: retry.Unprocessed}
 	case timedOut:
-		m = meaning{class: retry.Transient}
+		m = meaning{class: retry.TimedOut}
 	case throttled:
 		m = meaning{class: retry.Throttled}
 	case hintOfTwo:
@@ -468,8 +468,8 @@ func foretell(s script) tale {
 				switch {
 				case slices.Contains(all, retry.Throttled):
 					m.class = retry.Throttled
-				case slices.Contains(all, retry.Transient):
-					m.class = retry.Transient
+				case slices.Contains(all, retry.TimedOut):
+					m.class = retry.TimedOut
 				case slices.Contains(all, retry.Transient):
 					m.class = retry.Transient
 				default:
