@@ -14,14 +14,14 @@ func (h *Harness) AssertDelays(want ...time.Duration) {
 	h.t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !slices.Equal(h.delays, want) {
-		h.t.Errorf("retrytest: the waits were %v, want %v%s\n%s", h.delays, want, h.randomness(), h.story())
+	if got := h.delays(); h.hasBegun() && !slices.Equal(got, want) {
+		h.t.Errorf("retrytest: the waits were %v, want %v%s\n%s", got, want, h.randomness(), h.story())
 	}
 }
 
 // randomness explains waits of 0 that nobody has asked for.
 func (h *Harness) randomness() string {
-	if !h.unset || !slices.Contains(h.delays, 0) {
+	if !h.unset || !slices.Contains(h.delays(), 0) {
 		return ""
 	}
 	return "\nThe random numbers are all 0, with which full jitter does not wait: choose others with WithRand or WithSeed, or a backoff with NoJitter."
@@ -32,8 +32,12 @@ func (h *Harness) AssertAttempts(n int) {
 	h.t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.attempts) != n {
-		h.t.Errorf("retrytest: there were %d attempts, want %d\n%s", len(h.attempts), n, h.story())
+	if got := len(h.attempts()); h.hasBegun() && got != n {
+		made := fmt.Sprintf("were %d attempts", got)
+		if got == 1 {
+			made = "was 1 attempt"
+		}
+		h.t.Errorf("retrytest: there %s, want %d\n%s", made, n, h.story())
 	}
 }
 
@@ -43,12 +47,26 @@ func (h *Harness) AssertReason(want retry.Reason) {
 	h.t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	r := h.latest()
 	switch {
-	case !h.done:
+	case !h.hasBegun():
+	case !r.done:
 		h.t.Errorf("retrytest: the run has not ended, want it ended with %s\n%s", word(want), h.story())
-	case h.summary.Reason != want:
-		h.t.Errorf("retrytest: the run ended with %s, want %s\n%s", word(h.summary.Reason), word(want), h.story())
+	case r.summary.Reason != want:
+		h.t.Errorf("retrytest: the run ended with %s, want %s\n%s", word(r.summary.Reason), word(want), h.story())
 	}
+}
+
+const notBegun = "no run has begun: was h.Policy given to Do?"
+
+// hasBegun reports whether there was a run at all, and fails the test otherwise: no
+// attempts and no waits of a policy that was not used prove nothing.
+func (h *Harness) hasBegun() bool {
+	h.t.Helper()
+	if len(h.runs) == 0 {
+		h.t.Errorf("retrytest: %s", notBegun)
+	}
+	return len(h.runs) > 0
 }
 
 func word(r retry.Reason) string {
@@ -58,10 +76,10 @@ func word(r retry.Reason) string {
 	return r.String()
 }
 
-// story tells the run line by line, each at its virtual time.
+// story tells the runs line by line, each at its virtual time.
 func (h *Harness) story() string {
-	if !h.begun {
-		return "no run has begun: was h.Policy given to Do?"
+	if len(h.runs) == 0 {
+		return notBegun
 	}
 	var b strings.Builder
 	name := h.Policy.Name
@@ -69,34 +87,50 @@ func (h *Harness) story() string {
 		name = "the run"
 	}
 	fmt.Fprintf(&b, "%s, in virtual time:", name)
-	line := func(at time.Duration, format string, args ...any) {
-		fmt.Fprintf(&b, "\n%10v  %s", at, fmt.Sprintf(format, args...))
+	for _, r := range h.runs {
+		line := func(at time.Duration, format string, args ...any) {
+			fmt.Fprintf(&b, "\n%10v  %s", r.began.Add(at).Sub(h.runs[0].began), fmt.Sprintf(format, args...))
+		}
+		r.tell(line)
+		switch {
+		case r.done && r != h.latest():
+			line(r.summary.Elapsed, "done: it was up for long enough, and a new run begins")
+		case r.done && r.summary.Err != nil:
+			line(r.summary.Elapsed, "gave up: %v", r.summary.Err)
+		case r.done:
+			line(r.summary.Elapsed, "done")
+		case h.watchdog != nil:
+			line(h.Clock.Now().Sub(r.began), "attempt %d is running", len(r.attempts)+1)
+		default:
+			b.WriteString("\n            the run goes on")
+		}
 	}
-	waits := h.delays
-	for _, a := range h.attempts {
+	return b.String()
+}
+
+// tell tells a run up to its end.
+func (r *run) tell(line func(at time.Duration, format string, args ...any)) {
+	waits := r.waits
+	wait := func(what string) {
+		a := waits[0]
+		asked := ""
+		if a.Hint > 0 {
+			asked = fmt.Sprintf(", of which the server asked for %v", a.Hint)
+		}
+		line(a.Elapsed, "%s %v%s", what, a.Delay, asked)
+		waits = waits[1:]
+	}
+	if len(waits) > 0 && waits[0].Number == 0 {
+		wait("pause")
+	}
+	for _, a := range r.attempts {
 		what := "succeeded"
 		if a.Err != nil {
 			what = fmt.Sprintf("failed, %s: %v", a.Class, a.Err)
 		}
 		line(a.Elapsed-a.Duration, "attempt %d took %v and %s", a.Number, a.Duration, what)
 		if len(waits) > 0 {
-			asked := ""
-			if a.Hint > 0 {
-				asked = fmt.Sprintf(", of which the server asked for %v", a.Hint)
-			}
-			line(a.Elapsed, "wait %v%s", waits[0], asked)
-			waits = waits[1:]
+			wait("wait")
 		}
 	}
-	switch {
-	case !h.done && h.watchdog != nil:
-		line(h.Clock.Now().Sub(h.began), "attempt %d is running", len(h.attempts)+1)
-	case !h.done:
-		b.WriteString("\n            the run goes on")
-	case h.summary.Err != nil:
-		line(h.summary.Elapsed, "gave up: %v", h.summary.Err)
-	default:
-		line(h.summary.Elapsed, "done")
-	}
-	return b.String()
 }

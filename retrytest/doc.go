@@ -12,5 +12,6 @@
 //	h.AssertDelays(100*time.Millisecond, 1200*time.Millisecond)
 //	h.AssertReason(retry.ReasonNone)
 //
-// A failed assertion prints the run, attempt by attempt, in virtual time.
+// A failed assertion prints the run, attempt by attempt, in virtual time. A step that
+// was not reached fails the test as well.
 package retrytest

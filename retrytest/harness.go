@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,27 +13,38 @@ import (
 )
 
 // Harness makes one policy deterministic and records what its runs do. It is free
-// of races, but records one run at a time: a run that begins replaces the one
-// before.
+// of races, but records one call at a time: the run of a call replaces what was
+// recorded before. Of a [retry.Supervise] it records all runs.
 type Harness struct {
 	Policy retry.Policy    // the policy given to New, on Clock: pass this one to Do
 	Clock  *clockx.Virtual // shows 2000-01-01 00:00 UTC at first
 
 	t     testing.TB
 	unset bool // neither WithRand nor WithSeed was given
-	mu    sync.Mutex
-	run
+
+	mu       sync.Mutex
+	runs     []*run // of the latest call: one, or those of a Supervise
+	cancel   context.CancelCauseFunc
+	watchdog *time.Timer // nil while no attempt runs
 }
 
-// run is the recorded one.
+// run is what one run did.
 type run struct {
-	begun, done bool
-	began       time.Time
-	attempts    []retry.Attempt
-	delays      []time.Duration
-	summary     retry.Summary
-	cancel      context.CancelCauseFunc
-	watchdog    *time.Timer // nil while no attempt runs
+	began    time.Time
+	attempts []retry.Attempt
+	waits    []retry.Attempt // as the hook got them; a pause of Supervise has Number 0
+	done     bool
+	summary  retry.Summary
+}
+
+// goesOn reports whether r is a run of Supervise that another one follows: only there
+// does a run succeed though its last attempt failed, and does not wait.
+func (r *run) goesOn() bool {
+	if !r.done || r.summary.Err != nil || len(r.attempts) == 0 {
+		return false
+	}
+	last := r.attempts[len(r.attempts)-1]
+	return last.Err != nil && last.Delay == 0
 }
 
 // Option changes how [New] sets up a Harness.
@@ -101,31 +111,62 @@ func New(t testing.TB, p retry.Policy, opts ...Option) *Harness {
 func (h *Harness) Attempts() []retry.Attempt {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.attempts)
+	return h.attempts()
 }
 
-// Delays returns the waits begun so far, as they were planned, oldest first.
+// Delays returns the waits begun so far, as they were planned, oldest first. The
+// pauses of [retry.Supervise] are among them.
 func (h *Harness) Delays() []time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.delays)
+	return h.delays()
 }
 
-// Summary returns what the run came to, and the zero Summary before its end.
+// Summary returns what the run came to, and the zero Summary before its end. Of a
+// [retry.Supervise] it is the latest run's.
 func (h *Harness) Summary() retry.Summary {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.summary
+	return h.latest().summary
+}
+
+func (h *Harness) attempts() (all []retry.Attempt) {
+	for _, r := range h.runs {
+		all = append(all, r.attempts...)
+	}
+	return all
+}
+
+func (h *Harness) delays() (all []time.Duration) {
+	for _, r := range h.runs {
+		for _, a := range r.waits {
+			all = append(all, a.Delay)
+		}
+	}
+	return all
+}
+
+// latest returns the latest run, or an empty one.
+func (h *Harness) latest() *run {
+	if len(h.runs) == 0 {
+		return new(run)
+	}
+	return h.runs[len(h.runs)-1]
 }
 
 func (h *Harness) start(ctx context.Context, _ retry.Policy) context.Context {
 	inner, cancel := context.WithCancelCause(ctx)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.done {
+	before := h.latest()
+	if before.done {
 		h.release() // else this run is inside of that one, or beside it
 	}
-	h.run = run{begun: true, began: h.Clock.Now(), cancel: cancel}
+	if !before.goesOn() {
+		h.runs = nil
+	}
+	h.runs = append(h.runs, &run{began: h.Clock.Now()})
+	h.cancel = cancel
 	return &cancelable{inner, ctx}
 }
 
@@ -163,20 +204,22 @@ func (h *Harness) attemptDone(_ context.Context, a retry.Attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.unwatch()
-	h.attempts = append(h.attempts, a)
+	r := h.latest()
+	r.attempts = append(r.attempts, a)
 }
 
 func (h *Harness) wait(_ context.Context, a retry.Attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.delays = append(h.delays, a.Delay)
+	r := h.latest()
+	r.waits = append(r.waits, a)
 }
 
 func (h *Harness) finish(_ context.Context, s retry.Summary) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.summary = s
-	h.done = true
+	r := h.latest()
+	r.summary, r.done = s, true
 }
 
 func (h *Harness) cleanup() {

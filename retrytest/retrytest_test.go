@@ -96,7 +96,6 @@ func TestARunIsRecorded(t *testing.T) {
 func TestFailuresTellTheStory(t *testing.T) {
 	f := &fake{}
 	h := retrytest.New(f, policy())
-	h.AssertAttempts(1)
 	op := retrytest.Script(h,
 		retrytest.Fail[int](errDown).Taking(30*ms),
 		retrytest.Fail[int](retry.After(errDown, time.Second)),
@@ -107,7 +106,7 @@ func TestFailuresTellTheStory(t *testing.T) {
 		v, err := op(ctx)
 		if retry.AttemptNumber(ctx) == 2 {
 			h.AssertReason(retry.ReasonNone)
-			inFlight, f.failures = f.failures[1], f.failures[:1]
+			inFlight, f.failures = f.failures[0], nil
 		}
 		return v, err
 	})
@@ -123,7 +122,6 @@ fetch, in virtual time:
      1.33s  attempt 3 took 5ms and failed, permanent: no such user
     1.335s  gave up: fetch: gave up after 3 attempts in 1.34s (permanent): no such user`
 	for i, want := range []string{
-		"retrytest: there were 0 attempts, want 1\nno run has begun: was h.Policy given to Do?",
 		"retrytest: the waits were [100ms 1.2s], want [100ms 200ms]" + story,
 		"retrytest: there were 3 attempts, want 4" + story,
 		"retrytest: the run ended with permanent, want budget" + story,
@@ -139,6 +137,195 @@ fetch, in virtual time:
      130ms  attempt 2 is running`
 	if inFlight != want {
 		t.Errorf("in mid-run the failure is\n%s, want\n%s", inFlight, want)
+	}
+}
+
+// No attempts and no waits of a policy that was not used prove nothing.
+func TestAssertionsOfAPolicyThatWasNotUsedFail(t *testing.T) {
+	for name, assert := range map[string]func(*retrytest.Harness){
+		"AssertDelays":   func(h *retrytest.Harness) { h.AssertDelays() },
+		"AssertAttempts": func(h *retrytest.Harness) { h.AssertAttempts(0) },
+		"AssertReason":   func(h *retrytest.Harness) { h.AssertReason(retry.ReasonNone) },
+	} {
+		f := &fake{}
+		assert(retrytest.New(f, policy()))
+		if want := []string{"retrytest: no run has begun: was h.Policy given to Do?"}; !slices.Equal(f.failures, want) {
+			t.Errorf("%s: the failures are %q, want %q", name, f.failures, want)
+		}
+	}
+}
+
+func TestOneAttemptIsSingular(t *testing.T) {
+	f := &fake{}
+	h := retrytest.New(f, policy())
+	_ = retry.Run(t.Context(), h.Policy, func(context.Context) error { return nil })
+	h.AssertAttempts(2)
+	if len(f.failures) != 1 || !strings.HasPrefix(f.failures[0], "retrytest: there was 1 attempt, want 2\n") {
+		t.Errorf("the failures are %q", f.failures)
+	}
+}
+
+// A Supervise is told from its begin, with the pauses between its runs.
+func TestAllRunsOfSuperviseAreRecorded(t *testing.T) {
+	f := &fake{}
+	p := policy()
+	p.MaxAttempts = 0
+	h := retrytest.New(f, p)
+	_ = retry.Run(t.Context(), h.Policy, func(context.Context) error { return nil }) // is replaced
+	op := retrytest.Script(h,
+		retrytest.Fail[int](errDown),
+		retrytest.Fail[int](retry.After(errDown, time.Second)).Taking(time.Minute),
+		retrytest.Fail[int](errDown),
+		retrytest.Fail[int](retry.Stop(errDown)).Taking(time.Minute),
+	)
+	supervise := func() error {
+		return retry.Supervise(t.Context(), h.Policy, time.Minute, func(ctx context.Context) error { _, err := op(ctx); return err })
+	}
+	err := supervise()
+	f.end()
+	h.AssertAttempts(4)
+	h.AssertDelays(100*ms, 1100*ms, 100*ms)
+	h.AssertReason(retry.ReasonPermanent)
+	if len(f.failures) != 0 {
+		t.Errorf("the failures are %q, want none", f.failures)
+	}
+	if got := h.Attempts(); len(got) != 4 || got[3].Number != 2 {
+		t.Errorf("Attempts() = %+v, want two of each run", got)
+	}
+	if got := h.Delays(); !slices.Equal(got, []time.Duration{100 * ms, 1100 * ms, 100 * ms}) {
+		t.Errorf("Delays() = %v, want the pause between the waits", got)
+	}
+	if s := h.Summary(); s.Err != err || s.Attempts != 2 || s.Elapsed != 61200*ms {
+		t.Errorf("Summary() = %+v, want the latest run's", s)
+	}
+	h.AssertAttempts(9)
+	want := `retrytest: there were 4 attempts, want 9
+fetch, in virtual time:
+        0s  attempt 1 took 0s and failed, transient: down
+        0s  wait 100ms
+     100ms  attempt 2 took 1m0s and failed, throttled: down
+    1m0.1s  done: it was up for long enough, and a new run begins
+    1m0.1s  pause 1.1s, of which the server asked for 1s
+    1m1.2s  attempt 1 took 0s and failed, transient: down
+    1m1.2s  wait 100ms
+    1m1.3s  attempt 2 took 1m0s and failed, permanent: down
+    2m1.3s  gave up: fetch: gave up after 2 attempts in 1m1.2s (permanent): down`
+	if len(f.failures) != 1 || f.failures[0] != want {
+		t.Errorf("the failure is\n%q, want\n%s", f.failures, want)
+	}
+	op = retrytest.Script(h, retrytest.Return(1)) // another Supervise replaces the first
+	_ = supervise()
+	h.AssertAttempts(1)
+	h.AssertDelays()
+	if len(f.failures) != 1 {
+		t.Errorf("the failures are %q, want one attempt and no waits", f.failures[1:])
+	}
+}
+
+// The pause is recorded as it begins, and where it ends the call so is that.
+func TestCancelInThePauseOfSuperviseIsRecorded(t *testing.T) {
+	f := &fake{}
+	h := retrytest.New(f, policy())
+	ctx, cancel := context.WithCancel(t.Context())
+	h.Clock.AfterFunc(time.Minute+50*ms, cancel)
+	_ = retry.Supervise(ctx, h.Policy, time.Minute, func(ctx context.Context) error {
+		_ = h.Clock.Sleep(ctx, time.Minute)
+		return errDown
+	})
+	h.AssertAttempts(1)
+	h.AssertDelays(100 * ms)
+	h.AssertReason(retry.ReasonCanceled)
+	if len(f.failures) != 0 {
+		t.Errorf("the failures are %q, want none", f.failures)
+	}
+	h.AssertAttempts(0)
+	const want = `retrytest: there was 1 attempt, want 0
+fetch, in virtual time:
+        0s  attempt 1 took 1m0s and failed, transient: down
+      1m0s  done: it was up for long enough, and a new run begins
+      1m0s  pause 100ms
+   1m0.05s  gave up: fetch: not attempted (canceled): context canceled`
+	if len(f.failures) != 1 || f.failures[0] != want {
+		t.Errorf("the failure is\n%q, want\n%s", f.failures, want)
+	}
+}
+
+// Each delivery of a queue's message is a run that succeeds though its attempt failed,
+// and a wait follows: here another process may make the next one.
+func TestDeliveryReplacesTheOneBefore(t *testing.T) {
+	h := retrytest.New(t, policy())
+	hooks := h.Policy.Hooks
+	for n := range 2 {
+		a := retry.Attempt{Number: n + 1}
+		ctx := hooks.Start(t.Context(), h.Policy)
+		hooks.Attempt(ctx, a)
+		a.Err, a.Delay = errDown, time.Second
+		hooks.AttemptDone(ctx, a)
+		hooks.Wait(ctx, a)
+		hooks.Done(ctx, retry.Summary{Attempts: a.Number})
+	}
+	h.AssertAttempts(1)
+	h.AssertDelays(time.Second)
+}
+
+func TestStepsThatWereNotReachedFailTheTest(t *testing.T) {
+	fail := retrytest.Fail[int](errDown)
+	for _, tt := range []struct {
+		name  string
+		steps []retrytest.Step[int]
+		want  string // how the failure begins, if there is one
+	}{
+		{"all reached", []retrytest.Step[int]{fail, retrytest.Return(1)}, ""},
+		{"one is left", []retrytest.Step[int]{fail, retrytest.Return(1), fail}, "retrytest: step 3 of a script of 3 steps was not reached: if that is meant, make it Optional\nfetch, in virtual time:"},
+		{"two are left", []retrytest.Step[int]{retrytest.Return(1), fail, fail}, "retrytest: step 2 of a script of 3 steps was not reached: "},
+		{"an optional one is left", []retrytest.Step[int]{retrytest.Return(1), fail.Optional()}, ""},
+		{"what follows an optional one is left", []retrytest.Step[int]{retrytest.Return(1), fail.Taking(ms).Optional(), fail}, ""},
+		{"an optional one was reached, the next is left", []retrytest.Step[int]{fail, retrytest.Return(1).Optional(), fail}, "retrytest: step 3 of a script of 3 steps was not reached: "},
+	} {
+		f := &fake{}
+		h := retrytest.New(f, policy())
+		if _, err := retry.Do(t.Context(), h.Policy, retrytest.Script(h, tt.steps...)); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		f.end()
+		if tt.want == "" && len(f.failures) > 0 || tt.want != "" && (len(f.failures) != 1 || !strings.HasPrefix(f.failures[0], tt.want)) {
+			t.Errorf("%s: the failures are %q, want %q", tt.name, f.failures, tt.want)
+		}
+	}
+}
+
+func TestScriptThatWasNotCalledFailsTheTest(t *testing.T) {
+	f := &fake{}
+	retrytest.Script(retrytest.New(f, policy()), retrytest.Return(1))
+	f.end()
+	const want = "retrytest: step 1 of a script of 1 steps was not reached: if that is meant, make it Optional\nno run has begun: was h.Policy given to Do?"
+	if !slices.Equal(f.failures, []string{want}) {
+		t.Errorf("the failures are %q, want %q", f.failures, want)
+	}
+}
+
+// A step that is cut short has not failed as it was going to.
+func TestStepThatIsCutShortReturnsItsContextsError(t *testing.T) {
+	p := policy()
+	p.AttemptTimeout, p.MaxAttempts = time.Second, 1
+	h := retrytest.New(t, p)
+	_, err := retry.Do(t.Context(), h.Policy, retrytest.Script(h, retrytest.Fail[int](errDown).Taking(10*time.Second)))
+	if got := h.Attempts()[0].Err; got != context.DeadlineExceeded || errors.Is(err, errDown) {
+		t.Errorf("the attempt ended with %v and the run with %v, want the context's error", got, err)
+	}
+}
+
+// What the last run's context holds is free when the test is over.
+func TestCleanupReleasesTheContextOfTheLastRun(t *testing.T) {
+	f := &fake{}
+	h := retrytest.New(f, policy())
+	ctx, _ := retry.Do(t.Context(), h.Policy, func(ctx context.Context) (context.Context, error) { return ctx, nil })
+	if ctx.Err() != nil {
+		t.Errorf("before the end of the test the context has ended with %v", ctx.Err())
+	}
+	f.end()
+	if ctx.Err() != context.Canceled {
+		t.Errorf("after the end of the test the context's error is %v, want Canceled", ctx.Err())
 	}
 }
 

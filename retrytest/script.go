@@ -10,9 +10,10 @@ import (
 
 // Step is what one call of a scripted operation does.
 type Step[T any] struct {
-	value T
-	err   error
-	takes time.Duration
+	value    T
+	err      error
+	takes    time.Duration
+	optional bool
 }
 
 // Fail is a step that returns err.
@@ -28,12 +29,27 @@ func (s Step[T]) Taking(d time.Duration) Step[T] {
 	return s
 }
 
+// Optional says that a test may end before the step, and then before those after it.
+func (s Step[T]) Optional() Step[T] {
+	s.optional = true
+	return s
+}
+
 var errRanOut = errors.New("retrytest: the script ran out of steps")
 
 // Script returns an operation whose calls do one step after the other. A call
-// beyond the last step fails the test and ends the run.
+// beyond the last step fails the test and ends the run. So does a step that was not
+// reached when the test ends, unless it is [Step.Optional].
 func Script[T any](h *Harness, steps ...Step[T]) func(context.Context) (T, error) {
 	calls := 0
+	h.t.Cleanup(func() {
+		h.t.Helper()
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if calls < len(steps) && !steps[calls].optional {
+			h.t.Errorf("retrytest: step %d of a script of %d steps was not reached: if that is meant, make it Optional\n%s", calls+1, len(steps), h.story())
+		}
+	})
 	return func(ctx context.Context) (T, error) {
 		h.t.Helper()
 		h.mu.Lock()
