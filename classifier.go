@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/goretry/retry/internal/engine"
 )
 
 // Class says what an error means for a retry.
@@ -109,7 +111,7 @@ func (p *Policy) judge(err error) verdict {
 	default:
 		v.class = p.classify(err)
 	}
-	v.end = p.ends(v.class, v.hint)
+	v.end = p.ends(v.class, v.hint, found.turnedAway)
 	if v.end == ReasonPermanent && found.isRefused() {
 		v.end = ReasonRefused
 	}
@@ -129,11 +131,12 @@ func (p *Policy) classify(err error) (c Class) {
 
 // finding is what stands in the tree of an error, whatever its class is.
 type finding struct {
-	mark     *mark         // the first; with it nothing else counts
-	rejected bool          // ErrRejected is there
-	refused  bool          // the first inner run to be found ended with ReasonRefused
-	run      bool          // there is an inner run
-	hint     time.Duration // the first wait that a server asked for
+	mark       *mark         // the first; with it nothing else counts
+	rejected   bool          // ErrRejected is there
+	refused    bool          // the first inner run to be found ended with ReasonRefused
+	run        bool          // there is an inner run
+	hint       time.Duration // the first wait that a server asked for
+	turnedAway bool          // a server named a time to come back, maybe now: engine.Refusal
 }
 
 func (f *finding) isRefused() bool {
@@ -152,13 +155,14 @@ func (f *finding) add(more finding) {
 	if !f.run {
 		f.run, f.refused = more.run, more.refused
 	}
-	f.rejected, f.hint = f.rejected || more.rejected, cmp.Or(f.hint, more.hint)
+	f.rejected, f.hint, f.turnedAway = f.rejected || more.rejected, cmp.Or(f.hint, more.hint), f.turnedAway || more.turnedAway
 }
 
 // addRun takes an inner run's *Error. Only the wait in its last error counts: marks
 // and ErrRejected were for the inner run.
 func (f *finding) addRun(e *Error) {
-	f.add(finding{run: true, refused: e != nil && e.Reason == ReasonRefused, hint: inspect(e.Last()).hint})
+	last := inspect(e.Last())
+	f.add(finding{run: true, refused: e != nil && e.Reason == ReasonRefused, hint: last.hint, turnedAway: last.turnedAway})
 }
 
 // inspect walks the tree of err as errors.As does.
@@ -190,7 +194,7 @@ func inspect(err error) (f finding) {
 			err = errors.Unwrap(err)
 			continue
 		}
-		f.hint = cmp.Or(f.hint, askedWait(err))
+		f.hint, f.turnedAway = cmp.Or(f.hint, askedWait(err)), f.turnedAway || turnedAway(err)
 		if e, ok := err.(asMethod); ok {
 			f.add(inspectBehind(e))
 			if f.mark != nil {
@@ -276,6 +280,12 @@ func askedWait(err error) time.Duration {
 	return 0
 }
 
+// turnedAway reports whether err itself says that a server turned the call away.
+func turnedAway(err error) bool {
+	e, ok := err.(engine.Refusal)
+	return ok && bool(e.TurnedAway())
+}
+
 // DefaultClassifier knows the errors of the standard library, and the methods by
 // which other errors say what they are: ErrorCode (AWS), StatusCode and
 // HTTPStatusCode (HTTP), SQLState (SQL drivers), SafeToRetry (pgx), Retryable and
@@ -303,7 +313,7 @@ func DefaultClassifier(err error) Class {
 	case Throttled:
 		// Exhausted, which proves nothing. Together with a hint Throttled would mean
 		// that a server refused.
-		if inspect(err).hint > 0 {
+		if f := inspect(err); f.hint > 0 || f.turnedAway {
 			return Transient
 		}
 		return c

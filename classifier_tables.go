@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/goretry/retry/internal/engine"
 )
 
 // What single errors mean. The walk through their trees is in classifier.go.
@@ -84,6 +86,7 @@ var behindIs = func() []known {
 // methods are all that an error may be asked, beside Unwrap for one error.
 var methods = []reflect.Type{
 	reflect.TypeFor[asMethod](),
+	reflect.TypeFor[engine.Refusal](),
 	reflect.TypeFor[isMethod](),
 	reflect.TypeFor[interface{ Unwrap() []error }](),
 	reflect.TypeFor[interface{ SafeToRetry() bool }](),
@@ -239,6 +242,9 @@ var refusals = []string{
 // interface of its own: an error may answer several, and have no opinion on the
 // first. With hinted something around err asks for a wait.
 func classifyMethods(err error, hinted bool) Class {
+	if turnedAway(err) {
+		return refused
+	}
 	if e, ok := err.(interface{ SafeToRetry() bool }); ok && e.SafeToRetry() {
 		// pgx returns this one also after a statement whose answer was lost.
 		if reflect.TypeOf(err).String() == "*pgconn.connLockError" {

@@ -153,11 +153,11 @@ func (d *decisions) next(p *Policy, end Reason, now moment) bool {
 
 // ends returns why an error of class c ends a run, whatever else has happened in it;
 // ReasonNone if it does not.
-func (p *Policy) ends(c Class, hint time.Duration) Reason {
+func (p *Policy) ends(c Class, hint time.Duration, turnedAway bool) Reason {
 	switch {
 	case c == Permanent:
 		return ReasonPermanent
-	case p.NonIdempotent && c != Unprocessed && !(c == Throttled && hint > 0):
+	case p.NonIdempotent && c != Unprocessed && !(c == Throttled && (hint > 0 || turnedAway)):
 		return ReasonNotIdempotent
 	case hint > p.maxRetryAfter():
 		return ReasonRetryAfter

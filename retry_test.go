@@ -18,6 +18,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/engine"
 )
 
 var (
@@ -758,6 +759,13 @@ func TestInnerRunsEndDecidesTheClass(t *testing.T) {
 	}
 }
 
+// turnedAway is what packages of this module say of a server that named a time to come
+// back, and that time is now.
+type turnedAway bool
+
+func (turnedAway) Error() string              { return "turned away" }
+func (t turnedAway) TurnedAway() engine.Proof { return engine.Proof(t) }
+
 func TestNonIdempotent(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Err: errors.New("refused")}
 	for _, tt := range []struct {
@@ -771,6 +779,11 @@ func TestNonIdempotent(t *testing.T) {
 		{"throttled without a hint", classed(retry.Throttled), 1},
 		{"unprocessed by the caller's word", classed(retry.Unprocessed), 3},
 		{"an unaccepted value", retry.ErrRejected, 1},
+		{"the server turned it away for no time", fmt.Errorf("x: %w", turnedAway(true)), 3},
+		{"the server did not turn it away", turnedAway(false), 1},
+		{"turned away, joined with what may have run", errors.Join(turnedAway(true), errDown), 1},
+		{"turned away in the last attempt of an inner run", &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{errDown, turnedAway(true)}}, 1},
+		{"turned away in each attempt of an inner run", &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{turnedAway(true), turnedAway(true)}}, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p, _ := virtual()

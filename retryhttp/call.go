@@ -167,11 +167,8 @@ func (c *call) objection(resp *http.Response) error {
 	if resp.StatusCode < 400 {
 		return nil
 	}
-	class, err := c.failure(resp)
-	if c.policy.Classify != nil {
-		class, _ = c.policy.Judge(err)
-	}
-	if class == retry.Permanent {
+	err, answer := c.failure(resp)
+	if answer {
 		return nil
 	}
 	return err

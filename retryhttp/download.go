@@ -193,7 +193,7 @@ func (d *download) again(ctx context.Context, c *call, p []byte) (int, error) {
 // fit returns why resp is not the rest.
 func (d *download) fit(c *call, resp *http.Response) error {
 	if resp.StatusCode >= 400 {
-		_, err := c.failure(resp)
+		err, _ := c.failure(resp)
 		return err
 	}
 	misfit := func(format string, args ...any) error {

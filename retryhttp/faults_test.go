@@ -140,7 +140,7 @@ func TestFaultsOnRealSockets(t *testing.T) {
 		{name: "hang in a TLS handshake", faults: []fault{unread(hang), unread(hangUp)}, scheme: "https", get: 0, post: 0, timeout: true},
 		{name: "garbage", faults: []fault{then("garbage\r\n\r\n", hangUp)}, get: 2, post: 1},
 		{name: "503 burst", faults: []fault{then(busy, hangUp), then(busy, hangUp)}, get: 3, post: 1},
-		{name: "429 with seconds", faults: []fault{limited("Retry-After: 0"), limited("Retry-After: 0")}, get: 3, post: 1},
+		{name: "429 with seconds", faults: []fault{limited("Retry-After: 0"), limited("Retry-After: 0")}, get: 3, post: 3},
 		{name: "429 with ms", faults: []fault{limited("Retry-After-Ms: 2")}, get: 3, post: 3},
 		{name: "429 with Azure's ms", faults: []fault{limited("X-Ms-Retry-After-Ms: 2")}, get: 3, post: 3},
 		{name: "429 with a date", faults: []fault{limited("Retry-After: Sunday, 09-Sep-01 01:46:42 GMT")}, get: 1, post: 1}, // a second, which MaxRetryAfter forbids

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/internal/engine"
 )
 
 // dispatch sends req through t's Base, with hedges if t has any for its host, and if
@@ -93,6 +94,7 @@ func (r *race) attempt(ctx context.Context) (*http.Response, error) {
 		r.mu.Lock()
 		r.last = resp
 		r.mu.Unlock()
+		err = engine.Judge(r.policy, err).Err // a server that refuses a retry does not end the other copy
 	}
 	return resp, err
 }

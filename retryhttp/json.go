@@ -77,7 +77,7 @@ func (c *call) receive(ctx context.Context, v any) error {
 	case resp.StatusCode >= 200 && resp.StatusCode <= 299:
 		err = c.decode(resp, v)
 	default:
-		if _, err = c.failure(resp); resp.StatusCode < 400 {
+		if err, _ = c.failure(resp); resp.StatusCode < 400 {
 			err = retry.Stop(err)
 		}
 	}
@@ -99,74 +99,65 @@ func (c *call) receive(ctx context.Context, v any) error {
 	return err
 }
 
-// decode reads all of the body first: one that breaks off is an
-// io.ErrUnexpectedEOF, and half a JSON that is whole a *json.SyntaxError.
+// decode reads the body into v. An error says what came instead.
 func (c *call) decode(resp *http.Response, v any) error {
-	limit := cmp.Or(c.MaxResponse, 64<<20)
-	body := io.Reader(resp.Body)
-	if limit > 0 && limit+1 > 0 {
-		body = io.LimitReader(body, limit+1)
-	}
-	b, err := io.ReadAll(body)
-	switch {
-	case limit > 0 && int64(len(b)) > limit:
-		err = retry.Stop(fmt.Errorf("the body is longer than Transport.MaxResponse, %d bytes", limit))
-	case err != nil:
-		err = fmt.Errorf("reading the body: %w", unquoted(err)) // a trailer may be malformed
-	case len(bytes.TrimSpace(b)) == 0:
-		return nil
-	default:
+	b, err := c.readAll(resp)
+	if err == nil {
+		if len(bytes.TrimSpace(b)) == 0 {
+			return nil
+		}
 		if err = json.Unmarshal(b, v); err == nil {
 			return nil
 		}
-		if _, ok := errors.AsType[*json.SyntaxError](err); ok {
-			text := c.hideSecrets(resp, string(b[:min(len(b), 4<<10)]))
-			err = fmt.Errorf("%w: %q", err, text[:min(len(text), 256)])
-		}
+		err = c.misfit(resp, b, err)
 	}
 	kind := cmp.Or(resp.Header.Get("Content-Type"), "no Content-Type")
 	return fmt.Errorf("%s %s: %d %s, %s: %w", c.method(), c.url(), resp.StatusCode, http.StatusText(resp.StatusCode), kind, err)
 }
 
-// hideSecrets returns text without the values of the URL that was asked for, and of
-// the one that redirects led to: a page may repeat them.
-func (c *call) hideSecrets(resp *http.Response, text string) string {
-	urls := []*url.URL{c.req.URL}
-	if resp.Request != nil {
-		urls = append(urls, resp.Request.URL)
+// readAll reads all of the body before any of it is decoded: one that breaks off is
+// an io.ErrUnexpectedEOF, and half a JSON that is whole a *json.SyntaxError.
+func (c *call) readAll(resp *http.Response) ([]byte, error) {
+	limit := cmp.Or(c.MaxResponse, 64<<20)
+	tooLong := func() error {
+		return retry.Stop(fmt.Errorf("the body is longer than Transport.MaxResponse, %d bytes", limit))
 	}
-	for _, u := range urls {
-		if u == nil {
-			continue
-		}
-		var secrets []string
-		if password, ok := u.User.Password(); ok {
-			secrets = append(secrets, password)
-		}
-		for pair := range strings.SplitSeq(u.RawQuery, "&") {
-			name, raw, found := strings.Cut(pair, "=")
-			if !found {
-				raw = name
-			}
-			secrets = append(secrets, raw)
-			if value, err := url.QueryUnescape(raw); err == nil {
-				secrets = append(secrets, value)
-			}
-		}
-		for _, s := range append(secrets, u.User.Username()) {
-			if s != "" {
-				text = strings.ReplaceAll(text, s, "REDACTED")
-			}
-		}
+	if limit > 0 && resp.ContentLength > limit && c.method() != http.MethodHead {
+		resp.Body.Close()
+		resp.Body = http.NoBody
+		return nil, tooLong()
 	}
-	return text
+	body := io.Reader(resp.Body)
+	if limit > 0 && limit+1 > 0 {
+		body = io.LimitReader(body, limit+1)
+	}
+	b, err := io.ReadAll(body)
+	if limit > 0 && int64(len(b)) > limit {
+		return nil, tooLong()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the body: %w", unquoted(err)) // a trailer may be malformed
+	}
+	return b, nil
 }
 
-// excerpt keeps the first 4 KiB of what is written to it.
+// misfit returns the error for a whole body that is no T, by json.Unmarshal or by a
+// method of T. The next one would be none either.
+func (c *call) misfit(resp *http.Response, body []byte, err error) error {
+	s := c.secrets(resp)
+	_, syntax := errors.AsType[*json.SyntaxError](err)
+	err = s.hideIn(err)
+	if syntax {
+		err = fmt.Errorf("%w: %q", err, s.hide(string(body[:min(len(body), quoted+s.longest())]), 256))
+	}
+	return &judged{error: err, class: retry.Permanent}
+}
+
+// excerpt keeps the beginning of what is written to it.
 type excerpt []byte
 
 func (e *excerpt) Write(p []byte) (int, error) {
-	*e = append(*e, p[:min(len(p), 4<<10-len(*e))]...)
+	*e = append(*e, p[:min(len(p), quoted-len(*e))]...)
 	return len(p), nil
 }
 

@@ -3,14 +3,18 @@ package retryhttp_test
 import (
 	"bufio"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/retryhttp"
@@ -149,5 +153,157 @@ func TestJSONErrorsKeepSecrets(t *testing.T) {
 				t.Errorf("error %v does not tell the request", err)
 			}
 		})
+	}
+}
+
+// One short value in the query, many times: what hides it must not be hidden again,
+// which would multiply the text each time.
+func TestJSONErrorOfAPageTakesLittleMemory(t *testing.T) {
+	base := tripper(func(req *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("<html>" + strings.Repeat("RED ", 2000)))}, nil
+	})
+	for _, n := range []int{1, 3, 100} {
+		req := request(t, "GET", "http://example.com/?"+strings.Repeat("tag=E&tag=D&", n)+"x=E&y=RED&z=RE", nil)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := retryhttp.JSON[user](t.Context(), client(base), quick, req)
+		runtime.ReadMemStats(&after)
+		wantReason(t, err, retry.ReasonPermanent)
+		if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20 {
+			t.Fatalf("%d values: %d bytes allocated", 2*n+3, used)
+		}
+		if !strings.Contains(err.Error(), `"<html>REDACTED REDACTED `) {
+			t.Errorf("%d values: %v", 2*n+3, err)
+		}
+	}
+}
+
+// A secret is hidden whole, wherever it is in the page, and so are those that overlap.
+func TestJSONErrorShowsNoPartOfASecret(t *testing.T) {
+	secret := ""
+	for i := range 300 {
+		secret += fmt.Sprintf("s3c%dr3t", i)
+	}
+	for name, tt := range map[string]struct{ userinfo, query, page string }{
+		"at 4 KiB":               {"", "token=" + secret, "<html>" + strings.Repeat(secret, 4) + "end"},
+		"at 256 bytes":           {"", "token=s3cr3t", "<" + strings.Repeat("x", 252) + "s3cr3t"},
+		"a password":             {"u:" + "s3cr3t" + "@", "", "<html>" + strings.Repeat("x", 246) + "s3cr3t"},
+		"a password, as it is":   {"u:s3cr%403t@", "", "<html>http://u:s3cr%403t@h s3cr@3t"},
+		"a name, as it is":       {"s3cr%403t:u@", "", "<html>http://s3cr%403t:u@h"},
+		"where redirects led to": {"", "elsewhere=1", "<html>s3cr3t"},
+		"a query, as it is":      {"", "q=s3cr%2B3t", "<html>q=s3cr%2B3t s3cr+3t"},
+		"overlapping itself":     {"", "q=s3cs3c", "<html>s3cs3cs3c s3cs3cs3cs3c"},
+		"overlapping each other": {"", "a=s3cr3t&b=t-s3cr", "<html>s3cr3t-s3cr t-s3cr3t"},
+		"one in the other":       {"", "a=s3&b=s3cr3t", "<html>s3cr3t s3 "},
+	} {
+		base := tripper(func(req *http.Request) (*http.Response, error) {
+			if req.URL.RawQuery == "elsewhere=1" {
+				return &http.Response{StatusCode: 302, Header: http.Header{"Location": {"/?token=s3cr3t"}}, Body: http.NoBody}, nil
+			}
+			return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(tt.page)), Request: req}, nil
+		})
+		_, err := retryhttp.JSON[user](t.Context(), client(base), quick, request(t, "GET", "http://"+tt.userinfo+"example.com/?"+tt.query, nil))
+		wantReason(t, err, retry.ReasonPermanent)
+		if text := err.Error(); strings.Contains(text, "s3c") || strings.Contains(text, "3t") || strings.Contains(text, "cr") || !strings.Contains(text, "RE") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+// A body that is whole and does not fit T will not fit it next time, whoever says so.
+func TestJSONBodyThatDoesNotFitIsPermanent(t *testing.T) {
+	get := func(query, body string, into func(context.Context, *http.Client, retry.Policy, *http.Request) error) (int, error) {
+		requests := 0
+		base := tripper(func(req *http.Request) (*http.Response, error) {
+			requests++
+			return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(body))}, nil
+		})
+		err := into(t.Context(), client(base), quick, request(t, "GET", "http://example.com/?"+query, nil))
+		return requests, err
+	}
+	for name, tt := range map[string]struct {
+		body string
+		into func(context.Context, *http.Client, retry.Policy, *http.Request) error
+	}{
+		"UnmarshalJSON of time":   {`{"At":"tok3n"}`, as[struct{ At time.Time }]},
+		"UnmarshalJSON of ours":   {`{"At":"tok3n"}`, as[struct{ At picky }]},
+		"UnmarshalText of ours":   {`{"tok3n":"x"}`, as[map[pickyText]string]},
+		"a number for a string":   {`{"At": 70331}`, as[struct{ At string }]},
+		"a number that overflows": {`{"At": 70331}`, as[struct{ At int8 }]},
+		"no JSON":                 {`{"At": tok3n}`, as[struct{ At string }]},
+	} {
+		n, err := get("token=tok3n&id=70331", tt.body, tt.into)
+		wantReason(t, err, retry.ReasonPermanent)
+		if n != 1 {
+			t.Errorf("%s: %d requests, want 1", name, n)
+		}
+		for e := err; e != nil; e = errors.Unwrap(e) {
+			if text := fmt.Sprintf("%v %+v", e, e); strings.Contains(text, "tok3n") || strings.Contains(text, "70331") {
+				t.Errorf("%s: %s", name, text)
+			}
+			if last, ok := e.(*retry.Error); ok {
+				e = fmt.Errorf("%w", last.Last())
+			}
+		}
+	}
+
+	_, err := get("token=tok3n", `{"At":"tok3n"}`, as[struct{ At time.Time }])
+	if e, ok := errors.AsType[*time.ParseError](err); !ok || e.Value != `"tok3n"` && e.Value != "tok3n" {
+		t.Errorf("errors.As finds %v in %v, want the *time.ParseError", e, err)
+	}
+	if _, err = get("", `{"At":"x"}`, as[struct{ At picky }]); !errors.Is(err, errPicky) {
+		t.Errorf("errors.Is does not find in %v what UnmarshalJSON returned", err)
+	}
+}
+
+func as[T any](ctx context.Context, c *http.Client, p retry.Policy, req *http.Request) error {
+	_, err := retryhttp.JSON[T](ctx, c, p, req)
+	return err
+}
+
+var errPicky = errors.New("picky")
+
+type picky struct{}
+
+func (*picky) UnmarshalJSON(b []byte) error { return fmt.Errorf("%w: %s", errPicky, b) }
+
+type pickyText string
+
+func (pickyText) UnmarshalText(b []byte) error { return fmt.Errorf("%w: %s", errPicky, b) }
+
+// peeked is a body that tells whether it was read.
+type peeked struct {
+	io.Reader
+	read   atomic.Bool
+	closed atomic.Int32
+}
+
+func (p *peeked) Read(b []byte) (int, error) {
+	p.read.Store(true)
+	return p.Reader.Read(b)
+}
+
+func (p *peeked) Close() error {
+	p.closed.Add(1)
+	return nil
+}
+
+// A body whose length is known to be too much is not read at all.
+func TestJSONReadsNothingOfABodyThatIsTooLong(t *testing.T) {
+	body := &peeked{Reader: strings.NewReader(strings.Repeat(" ", 1001))}
+	base := tripper(func(req *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, ContentLength: 1001, Body: body}, nil
+	})
+	rt := &retryhttp.Transport{Base: base, MaxResponse: 1000}
+	_, err := retryhttp.JSON[string](t.Context(), client(rt), quick, request(t, "GET", "http://example.com/", nil))
+	wantReason(t, err, retry.ReasonPermanent)
+	if !strings.Contains(err.Error(), "longer than Transport.MaxResponse, 1000 bytes") || body.read.Load() || body.closed.Load() == 0 {
+		t.Errorf("%v; read %v, closed %d times", err, body.read.Load(), body.closed.Load())
+	}
+
+	s := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "1001") })
+	rt.Base = s.base
+	if _, err := retryhttp.JSON[string](t.Context(), client(rt), quick, request(t, "HEAD", s.URL, nil)); err != nil {
+		t.Errorf("a HEAD, whose answer has a length and no body: %v", err)
 	}
 }

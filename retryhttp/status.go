@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/engine"
 	"github.com/goretry/retry/internal/hint"
 )
 
@@ -21,7 +22,8 @@ type StatusError struct {
 	Body   []byte        // the beginning, at most 4 KiB; from [JSON] only: from a [Transport] the response itself has it
 	Hint   time.Duration // how long the server asked to wait, as a Transport reads it (see ParseRetryAfter); 0 if it did not
 
-	class retry.Class // Unknown if made by others
+	class   retry.Class // Unknown if made by others
+	refused bool        // the server asked for no retry, and was heeded
 }
 
 // Error is one line, without the body.
@@ -29,6 +31,9 @@ func (e *StatusError) Error() string {
 	s := strings.TrimSpace(fmt.Sprintf("%s %s: %d %s", e.Method, e.URL, e.Code, http.StatusText(e.Code)))
 	if e.Hint > 0 {
 		s += fmt.Sprintf(", retry after %v", e.Hint)
+	}
+	if e.refused {
+		s += ", do not retry"
 	}
 	return s
 }
@@ -42,39 +47,51 @@ func (e *StatusError) RetryAfter() time.Duration { return e.Hint }
 // ErrorType returns the code as the error.type of spans and metrics: "503".
 func (e *StatusError) ErrorType() string { return strconv.Itoa(e.Code) }
 
-// failure returns what resp means, whose status is no success, and the error for it. The error comes wrapped where HTTP knows more than
-// [retry.DefaultClassifier], which sees a status and maybe a hint.
-func (c *call) failure(resp *http.Response) (retry.Class, error) {
+// failure returns the error for a response whose status is no success, and whether
+// it is an answer: what the caller wanted to know, and no failure. What
+// Policy.Classify says of it goes before the server's word on a retry, which goes
+// before the status.
+func (c *call) failure(resp *http.Response) (err error, answer bool) {
 	e := &StatusError{Code: resp.StatusCode, Method: c.method(), URL: c.url()}
 	limited := e.Code == http.StatusTooManyRequests || e.Code == http.StatusForbidden
-	e.Hint, _ = hint.Parse(resp.Header, c.now, limited)
+	timed := false
+	e.Hint, timed = hint.Parse(resp.Header, c.now, limited)
 	keyed := e.Code == http.StatusConflict && (c.key != "" || hasKey(c.req.Header))
-	class := statusClass(e.Code, e.Hint > 0, keyed)
-	wrap := keyed || e.Code > http.StatusHTTPVersionNotSupported || e.Code == http.StatusServiceUnavailable && e.Hint > 0
-	if word := resp.Header["Stripe-Should-Retry"]; len(word) > 0 {
-		switch {
-		case word[0] == "false":
-			class, wrap = retry.Permanent, true
-		case word[0] == "true" && class == retry.Permanent:
-			class, wrap = retry.Transient, true
+	e.class = statusClass(e.Code, timed, keyed)
+	word := shouldRetry(resp.Header)
+	asked := word == yes && e.class == retry.Permanent
+	if asked {
+		e.class = retry.Transient
+	}
+	turnedAway := e.class == retry.Throttled && timed
+	// The error comes wrapped where HTTP knows more than DefaultClassifier, which sees a
+	// status and maybe a hint.
+	err = e
+	if asked || keyed || turnedAway && e.Hint == 0 || e.Code > http.StatusHTTPVersionNotSupported ||
+		e.Code == http.StatusServiceUnavailable && e.Hint > 0 {
+		err = &judged{error: e, class: e.class, turnedAway: turnedAway}
+	}
+	if classify := c.policy.Classify; classify != nil {
+		if class := classify(err); class != retry.Unknown && class <= retry.Unprocessed {
+			return err, class == retry.Permanent
 		}
 	}
-	e.class = class
-	if wrap {
-		return class, &judged{error: e, class: class}
+	if word == no && e.class != retry.Permanent {
+		e.refused = true
+		return retry.Refuse(err), false
 	}
-	return class, e
+	return err, e.class == retry.Permanent
 }
 
 // statusClass judges a status that is no success. Only 429, 421 and the 403 of rate
 // limits tell that the request did nothing. A 503 does not, not even with a time to
 // come back: a gateway may give it for a request that ran.
-func statusClass(code int, hinted, keyed bool) retry.Class {
+func statusClass(code int, timed, keyed bool) retry.Class {
 	switch code {
 	case http.StatusTooManyRequests:
 		return retry.Throttled
 	case http.StatusForbidden:
-		if hinted { // GitHub's rate limit
+		if timed { // GitHub's rate limit
 			return retry.Throttled
 		}
 	case http.StatusMisdirectedRequest:
@@ -100,13 +117,17 @@ func statusClass(code int, hinted, keyed bool) retry.Class {
 // judged is an error of which HTTP knows more than its type tells.
 type judged struct {
 	error
-	class  retry.Class
-	unsent bool // nothing was sent, whatever Policy.Classify thinks, unless that is Permanent
+	class      retry.Class
+	unsent     bool // nothing was sent, whatever Policy.Classify thinks, unless that is Permanent
+	turnedAway bool // the server has done nothing, and named a time to come back, maybe now
 }
 
 func (e *judged) Unwrap() error     { return e.error }
 func (e *judged) SafeToRetry() bool { return e.class == retry.Unprocessed }
 func (e *judged) Retryable() bool   { return e.class != retry.Permanent }
+
+// TurnedAway tells package retry.
+func (e *judged) TurnedAway() engine.Proof { return engine.Proof(e.turnedAway) }
 
 // redact returns u without what may be secret.
 func redact(u *url.URL) string {

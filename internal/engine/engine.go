@@ -14,6 +14,18 @@ type Verdict struct {
 	End    uint8 // a retry.Reason: why no retry may follow, ReasonNone if one may
 }
 
+// A Refusal is an error of this module's packages that may say that the server turned
+// the call away without doing anything and named a time to come back, maybe now: it
+// is Throttled, and safe to repeat. A method RetryAfter that returns 0 cannot say so.
+// Other modules cannot have such a method.
+type Refusal interface {
+	error
+	TurnedAway() Proof
+}
+
+// Proof reports whether it is certain that nothing was done.
+type Proof bool
+
 // Judge returns what err means to a run of policy, a *retry.Policy. err must not be
 // nil.
 var Judge func(policy any, err error) Verdict
