@@ -1,0 +1,96 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/modfile"
+)
+
+const changelog = `# Changelog
+
+## [Unreleased]
+
+### Added
+
+- More.
+
+## [0.1.0] - 2026-01-02
+
+### Added
+
+- All.
+
+[Unreleased]: https://github.com/goretry/retry/compare/v0.1.0...HEAD
+[0.1.0]: https://github.com/goretry/retry/releases/tag/v0.1.0
+`
+
+func TestMoveUnreleased(t *testing.T) {
+	got, err := moveUnreleased(changelog, "v0.2.0", "v0.1.0", "2026-03-04")
+	want := `# Changelog
+
+## [Unreleased]
+
+## [0.2.0] - 2026-03-04
+
+### Added
+
+- More.
+
+## [0.1.0] - 2026-01-02
+
+### Added
+
+- All.
+
+[Unreleased]: https://github.com/goretry/retry/compare/v0.2.0...HEAD
+[0.2.0]: https://github.com/goretry/retry/compare/v0.1.0...v0.2.0
+[0.1.0]: https://github.com/goretry/retry/releases/tag/v0.1.0
+`
+	if err != nil || got != want {
+		t.Errorf("got\n%s\nerror %v, want\n%s", got, err, want)
+	}
+	if _, err := moveUnreleased(got, "v0.3.0", "v0.2.0", "2026-03-04"); err == nil {
+		t.Error("a release without changes passes")
+	}
+}
+
+func TestFirstRelease(t *testing.T) {
+	first := strings.Split(changelog, "\n## [0.1.0]")[0] + "\n[Unreleased]: https://github.com/goretry/retry/commits/main\n"
+	got, err := moveUnreleased(first, "v0.1.0", "", "2026-03-04")
+	if want := "[0.1.0]: https://github.com/goretry/retry/releases/tag/v0.1.0\n"; err != nil || !strings.HasSuffix(got, want) {
+		t.Errorf("got\n%s\nerror %v, want %s at the end", got, err, want)
+	}
+}
+
+// A module of the workspace that nobody decided about would be left out of releases.
+func TestEveryModuleIsPublicOrOurs(t *testing.T) {
+	ours := []string{
+		"bench", "clienttest", "dashboards", "examples", "tools",
+		"retrysql/servertest", "retryvet/behaviour",
+	}
+	data, err := os.ReadFile("../../go.work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	work, err := modfile.ParseWork("go.work", data, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, use := range work.Use {
+		folder := strings.TrimPrefix(use.Path, "./")
+		if slices.Contains(public, folder) == slices.Contains(ours, folder) {
+			t.Errorf("%s: say in public or in this test whether users import it", folder)
+		}
+	}
+}
+
+func TestReleaseRefuses(t *testing.T) {
+	for _, version := range []string{"", "0.1.0", "v1", "v0.1", "latest"} {
+		if err := release(t.TempDir(), version, t.TempDir()); err == nil {
+			t.Errorf("release(%q) succeeds", version)
+		}
+	}
+}
