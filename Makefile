@@ -1,4 +1,4 @@
-.PHONY: check api dashboard fuzz mutate bench table tail
+.PHONY: check api dashboard fuzz mutate bench table tail release rehearse
 
 # All that CI runs.
 check:
@@ -35,6 +35,15 @@ fuzz:
 # Says which changes of the root package no test notices, in half an hour.
 mutate:
 	go run ./tools/mutate -known tools/mutate/equivalent.txt -min 98 .
+
+# Makes a release up to its tags: make release VERSION=v0.1.0
+release:
+	go run ./tools/release $(VERSION)
+
+# Releases in a clone, and uses the modules as strangers do.
+rehearse: VERSION ?= v0.1.0
+rehearse:
+	go run ./tools/release -rehearse $(VERSION)
 
 # Compare the rows of one run with each other; times of two runs say nothing.
 bench:
