@@ -191,7 +191,7 @@ func (d *decisions) stopCanceled(p *Policy, ctx context.Context, sleep error) {
 //
 //go:noinline
 func (d *decisions) record(err error) {
-	d.attempts += min(1, math.MaxInt-d.attempts)
+	d.count()
 	d.class, d.hint = Unknown, 0 // until it is judged
 	err = unmarked(err)
 	if len(d.errs) < keep {
@@ -200,6 +200,13 @@ func (d *decisions) record(err error) {
 	}
 	copy(d.errs[1:], d.errs[2:])
 	d.errs[keep-1] = err
+}
+
+// count counts an attempt.
+func (d *decisions) count() {
+	if d.attempts < math.MaxInt {
+		d.attempts++
+	}
 }
 
 // correctWait replaces the planned wait by the time it really took.
@@ -232,7 +239,7 @@ func (d *decisions) stop(p *Policy, reason Reason, cause error) bool {
 
 // succeed ends the run after an attempt that succeeded.
 func (d *decisions) succeed(p *Policy) {
-	d.attempts += min(1, math.MaxInt-d.attempts)
+	d.count()
 	d.end(p, true)
 }
 

@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -136,12 +137,13 @@ func (p *Policy) random() float64 {
 	return clampUnit(p.Rand())
 }
 
-// plain reports whether a run has nothing to tell and nothing to close, whatever
-// op does.
-func (p *Policy) plain() bool {
+// plain reports whether a first attempt needs no run: nothing is called before it or
+// closed after it, whatever op does, and op gets ctx as it is.
+func (p *Policy) plain(ctx context.Context) bool {
 	h := &p.Hooks
 	return p.Budget == nil && p.AttemptTimeout <= 0 && p.Clock == nil &&
-		h.Start == nil && h.Attempt == nil && h.AttemptDone == nil && h.Wait == nil && h.Done == nil
+		h.Start == nil && h.Attempt == nil && h.AttemptDone == nil && h.Wait == nil && h.Done == nil &&
+		ctx != nil && ctx.Err() == nil && AttemptNumber(ctx) == 1
 }
 
 func (p *Policy) clock() clockx.Clock {

@@ -17,7 +17,7 @@ func Do[T any](ctx context.Context, p Policy, op func(context.Context) (T, error
 		panic("retry: nil op")
 	}
 	var r *run
-	if p.plain() && ctx != nil && ctx.Err() == nil && AttemptNumber(ctx) == 1 { // nobody to tell and nothing to close: no run unless op fails
+	if p.plain(ctx) { // no run unless op fails
 		if r = first(ctx, &p, op, &v); r == nil {
 			return v, nil
 		}
@@ -27,7 +27,7 @@ func Do[T any](ctx context.Context, p Policy, op func(context.Context) (T, error
 		return err
 	}
 	if r == nil {
-		r = watched(ctx, &p, 0, each)
+		r = newRun(ctx, &p, 0, each)
 	}
 	for r.asleep() { // finish, without its stack frame below the sleep
 		r.sleep()
@@ -46,7 +46,7 @@ func first[T any](ctx context.Context, p *Policy, op func(context.Context) (T, e
 	if *v, err = op(ctx); err == nil {
 		return nil
 	}
-	return failed(ctx, p, since, err)
+	return newFailedRun(ctx, p, since, err)
 }
 
 // Run is [Do] for an op without a value.
@@ -54,14 +54,14 @@ func Run(ctx context.Context, p Policy, op func(context.Context) error) error {
 	if op == nil {
 		panic("retry: nil op")
 	}
-	if p.plain() && ctx != nil && ctx.Err() == nil && AttemptNumber(ctx) == 1 { // as in Do
+	if p.plain(ctx) { // as in Do
 		since := time.Since(epoch)
 		if err := op(ctx); err != nil {
-			return failed(ctx, &p, since, err).finish(&p, op)
+			return newFailedRun(ctx, &p, since, err).finish(&p, op)
 		}
 		return nil
 	}
-	return watched(ctx, &p, 0, op).finish(&p, op)
+	return newRun(ctx, &p, 0, op).finish(&p, op)
 }
 
 // Until turns a value that accept refuses into a failed attempt with the error

@@ -95,10 +95,10 @@ func (r *run) outcome() error {
 	return r.result()
 }
 
-// failed returns the run whose first attempt has failed with err.
+// newFailedRun returns the run whose first attempt, a plain one, has failed with err.
 //
 //go:noinline
-func failed(ctx context.Context, p *Policy, since time.Duration, err error) *run {
+func newFailedRun(ctx context.Context, p *Policy, since time.Duration, err error) *run {
 	h := new(home)
 	r := &h.run
 	r.home, r.caller, r.ctx, r.attempt = h, ctx, ctx, ctx
@@ -110,10 +110,11 @@ func failed(ctx context.Context, p *Policy, since time.Duration, err error) *run
 	return r
 }
 
-// watched makes attempts, and returns the run if it must sleep or has given up.
+// newRun begins a run and makes attempts until it must sleep or is over. It returns
+// nil for one that has succeeded.
 //
 //go:noinline
-func watched(ctx context.Context, p *Policy, healthy time.Duration, op func(context.Context) error) *run {
+func newRun(ctx context.Context, p *Policy, healthy time.Duration, op func(context.Context) error) *run {
 	var r run
 	r.caller, r.ctx, r.healthy = ctx, ctx, healthy
 	r.proceed(p, op)
@@ -169,7 +170,9 @@ func (r *run) ready(p *Policy, slept error) bool {
 			return r.canceled(p, nil)
 		}
 	}
-	r.number += min(1, math.MaxInt-r.number)
+	if r.number < math.MaxInt {
+		r.number++
+	}
 	r.attempt = r.numbered()
 	if p.Hooks.Attempt != nil && !r.attemptHook(p) {
 		return false

@@ -33,7 +33,7 @@ func Supervise(ctx context.Context, p Policy, healthy time.Duration, op func(con
 	if healthy <= 0 {
 		healthy = time.Minute
 	}
-	return watched(ctx, &p, healthy, op).finish(&p, op)
+	return newRun(ctx, &p, healthy, op).finish(&p, op)
 }
 
 // renew makes r the run after the one that err has ended, and begins it. It reports

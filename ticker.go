@@ -31,13 +31,15 @@ func Ticks(ctx context.Context, p Policy) iter.Seq[int] {
 		p.AttemptTimeout = 0
 		n := 0
 		tick := func(context.Context) error {
-			n += min(1, math.MaxInt-n)
+			if n < math.MaxInt {
+				n++
+			}
 			if yield(n) {
 				return errGoesOn
 			}
 			return nil
 		}
-		_ = watched(ctx, &p, 0, tick).finish(&p, tick)
+		_ = newRun(ctx, &p, 0, tick).finish(&p, tick)
 	}
 }
 
@@ -86,7 +88,7 @@ func NewTicker(ctx context.Context, p Policy) *Ticker {
 			}
 			return errGoesOn
 		}
-		_ = watched(ctx, &p, 0, tick).finish(&p, tick)
+		_ = newRun(ctx, &p, 0, tick).finish(&p, tick)
 	}()
 	return t
 }

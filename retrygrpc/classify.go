@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/engine"
 )
 
 // Classify is a [retry.Classifier] for calls that a plain [retry.Do] makes. It knows
@@ -59,27 +60,24 @@ func (a *attempt) judge(err error) error {
 		a.class, _ = retry.Policy{Classify: a.ask}.Judge(err)
 		return err
 	}
-	f := &failure{error: err, status: st}
-	marked, answered := true, false
-	a.class, _ = retry.Policy{Classify: func(error) retry.Class { // is not asked about marked errors
-		marked = false
-		wait, pushed, refused := a.pushback()
-		f.hint = max(wait, retryInfo(st))
-		answered = a.answered() && !refused
-		if refused {
-			return retry.Permanent
-		}
-		if a.ask != nil {
-			if c := a.ask(err); c != retry.Unknown && c <= retry.Unprocessed {
-				return c
-			}
-		}
-		return a.classify(st.Code(), f.hint, pushed && wait == 0)
-	}}.Judge(f)
-	switch canceled := st.Code() == codes.Canceled && a.run.Err() != nil; {
-	case marked:
+	if v := engine.Judge(&retry.Policy{}, err); v.Marked || errors.Is(err, retry.ErrRejected) { // which no classifier sees
+		a.class = retry.Class(v.Class)
 		return err
-	case a.class == retry.Permanent && answered && !canceled:
+	}
+	wait, pushed, refused := a.pushback()
+	f := &failure{error: err, status: st, hint: max(wait, retryInfo(st))}
+	a.class = retry.Unknown
+	switch {
+	case refused:
+		a.class = retry.Permanent
+	case a.ask != nil:
+		a.class = a.ask(err)
+	}
+	if a.class == retry.Unknown || a.class > retry.Unprocessed {
+		a.class = a.classify(st.Code(), f.hint, pushed && wait == 0)
+	}
+	canceled := st.Code() == codes.Canceled && a.run.Err() != nil
+	if a.class == retry.Permanent && a.answered() && !refused && !canceled {
 		a.answer = err
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/engine"
 )
 
 // Tx runs fn in a transaction of db, which is a *[sql.DB], a *[sql.Conn] or what
@@ -144,9 +145,7 @@ func uncommitted(ctx context.Context, err error) error {
 	if answer == nil {
 		return &CommitError{err}
 	}
-	heard := false
-	retry.Policy{Classify: func(error) retry.Class { heard = true; return retry.Permanent }}.Judge(err)
-	if !heard { // a mark would be judged instead
+	if engine.Judge(&retry.Policy{}, err).Marked { // the mark would be judged instead
 		return answer
 	}
 	return err
