@@ -19,15 +19,19 @@
 //  2. If fn fails, panics or calls runtime.Goexit, the transaction is rolled back,
 //     even if the caller's context has ended. What was rolled back did not happen:
 //     it is repeated under Policy.NonIdempotent too, unless its error is Permanent.
+//     If a MySQL server refuses the ROLLBACK the run stops: the connection goes
+//     back to its pool with the transaction open, and the next BEGIN commits it.
+//     If the connection is lost the server rolls back, and the run goes on.
 //  3. If the attempt's context has ended, there is no COMMIT, and the error holds
 //     the context's cause.
 //  4. If COMMIT fails, the error decides. The server's word that it rolled back is
 //     believed: SQLSTATE classes 40 (without 40003) and 23 and 25P02, MySQL's 1213
 //     and 1205, SQLite's BUSY, LOCKED and CONSTRAINT. Then rule 2 holds. After
-//     [database/sql.ErrTxDone], which says that fn has ended the transaction
-//     itself, the run stops. Anything else is a [CommitError]: the
-//     transaction may have happened. Marks of [retry.Stop] and [retry.After] in an
-//     error of COMMIT count for nothing.
+//     [database/sql.ErrTxDone] the run stops, since fn has ended the transaction
+//     itself; but if the attempt's context has ended it is database/sql that has
+//     rolled back, and rule 3 holds. Anything else is a [CommitError]: the
+//     transaction may have happened, unless opts of [Tx] say that it is ReadOnly.
+//     Marks of [retry.Stop] and [retry.After] in an error of COMMIT are ignored.
 //  5. With an error comes the zero value: what fn returned did not happen.
 //  6. A transaction within the context of another one makes one attempt. A
 //     savepoint cannot cure a serialization failure; the outer transaction is
@@ -47,6 +51,17 @@
 // committed one by one; PostgreSQL refuses the COMMIT, which pgx tells as
 // ErrTxCommitRollback and lib/pq as ErrInFailedTransaction. Those two, and pgx's
 // ErrTxClosed for a fn that has ended the transaction, arrive in a CommitError:
-// without importing the drivers they cannot be told from a lost connection. Nor can
-// be seen that a fn has committed a pgx.Tx and then failed: it would run again.
+// without importing the drivers they cannot be told from a lost connection.
+//
+// A fn that commits by itself and then fails runs again in two cases, and what it
+// committed happens twice: if the transaction is a pgx.Tx, which does not say how it
+// has ended; and if the attempt's time is over, since database/sql has then ended
+// the transaction as well. In MySQL every statement that defines something, such as
+// CREATE TABLE, is such a commit.
+//
+// # What may take long
+//
+// The attempt's context ends the statements of fn. It does not end a COMMIT or
+// ROLLBACK in most drivers of database/sql: against a server that has gone silent
+// they need a limit of their own. docs/sql.md lists the settings.
 package retrysql

@@ -26,6 +26,12 @@ func (e *CommitError) Error() string {
 // Retryable returns false, so that runs around Tx do not repeat it either.
 func (e *CommitError) Retryable() bool { return false }
 
+// uncertain reports whether err says of a transaction that it may have happened.
+func uncertain(err error) bool {
+	_, ok := errors.AsType[*CommitError](err)
+	return ok
+}
+
 // Repeatable is a [retry.Classifier] for transactions that may happen twice:
 // Transient for a [CommitError], else Unknown. Of an inner run it looks at the last
 // error only. Put it into Policy.Classify. It does not overrule
@@ -42,8 +48,9 @@ func Repeatable(err error) retry.Class {
 // Classify is a [retry.Classifier] that knows the numbers of
 // github.com/go-sql-driver/mysql, github.com/mattn/go-sqlite3 and
 // modernc.org/sqlite, whose errors it tells by the name of their type. It returns
-// Unknown for all others: a SQLSTATE is known to [retry.DefaultClassifier]. [Tx] and
-// [TxOf] ask it after Policy.Classify; it is good in any policy.
+// Unknown for all others: a SQLSTATE is known to [retry.DefaultClassifier]. It knows
+// as well that a closed *sql.DB or pgxpool.Pool stays closed: Permanent. [Tx] and
+// [TxOf] call it after Policy.Classify; it is good in any policy.
 func Classify(err error) retry.Class {
 	for e := range tree(err) {
 		switch e := e.(type) {
@@ -73,8 +80,33 @@ func Classify(err error) retry.Class {
 				return retry.Permanent
 			}
 		}
+		if closedPool(e) {
+			return retry.Permanent
+		}
 	}
 	return retry.Unknown
+}
+
+// closedPool reports whether err itself is what a closed pool returns. Neither
+// database/sql nor pgxpool has a type for it, and only the latter exports the value.
+func closedPool(err error) bool {
+	if reflect.TypeOf(err) != plain {
+		return false
+	}
+	text := err.Error()
+	return text == "sql: database is closed" || text == "closed pool"
+}
+
+// refused reports whether a MySQL server has answered ROLLBACK with an error. Then the
+// connection lives, and is in its transaction for all we know. PostgreSQL refuses no
+// ROLLBACK, and SQLite only one without a transaction.
+func refused(err error) bool {
+	for e := range tree(err) {
+		if system, _ := code(e); system == mysql {
+			return true
+		}
+	}
+	return false
 }
 
 // rolledBack returns the server's error in one of COMMIT if it says that the
@@ -218,4 +250,8 @@ func (e *undone) ErrorType() string {
 	return t.PkgPath() + "." + t.Name()
 }
 
-var wrapper = reflect.TypeOf(fmt.Errorf("%w", sql.ErrTxDone))
+// The types of what errors.New and fmt.Errorf return.
+var (
+	plain   = reflect.TypeOf(sql.ErrTxDone)
+	wrapper = reflect.TypeOf(fmt.Errorf("%w", sql.ErrTxDone))
+)

@@ -19,7 +19,8 @@ import (
 // fn may run several times: keep other side effects out of it. It must not end tx,
 // and must not keep it. Its context is the attempt's: a Tx in that context makes
 // one attempt, since only the outermost transaction can be repeated. The package
-// documentation lists the rules.
+// documentation lists the rules. A transaction whose opts say ReadOnly did not happen
+// if its COMMIT fails, whatever the error: it may be repeated.
 //
 // Tx may be called concurrently if db may. It panics if fn, db, or the *sql.DB or
 // *sql.Conn in db is nil.
@@ -32,10 +33,11 @@ func Tx[T any](ctx context.Context, db interface {
 	if fn == nil {
 		panic("retrysql: nil fn")
 	}
-	return TxOf(ctx, p, func(ctx context.Context) (stdTx, error) {
+	begin := func(ctx context.Context) (stdTx, error) {
 		tx, err := db.BeginTx(ctx, opts)
 		return stdTx{tx}, err
-	}, func(ctx context.Context, tx stdTx) (T, error) { return fn(ctx, tx.Tx) })
+	}
+	return run(ctx, p, opts != nil && opts.ReadOnly, begin, func(ctx context.Context, tx stdTx) (T, error) { return fn(ctx, tx.Tx) })
 }
 
 // stdTx ignores the contexts: database/sql has that of BeginTx.
@@ -60,23 +62,7 @@ func TxOf[X interface {
 	if fn == nil {
 		panic("retrysql: nil fn")
 	}
-	if ctx != nil && ctx.Value(within{}) != nil {
-		p.MaxAttempts = 1
-	}
-	p.Classify = informed(p.Classify)
-	var forbidden *bool // a second time, of what may have happened; nil where that is allowed
-	if p.NonIdempotent {
-		forbidden = new(bool)
-		p.NonIdempotent = false // for all else: what was rolled back did not happen
-		p.Hooks.Done = explained(p.Hooks.Done, forbidden)
-	}
-	return retry.Do(ctx, p, func(ctx context.Context) (T, error) {
-		v, err := once(context.WithValue(ctx, within{}, true), begin, fn)
-		if err != nil {
-			return *new(T), settled(&p, forbidden, err)
-		}
-		return v, nil
-	})
+	return run(ctx, p, false, begin, fn)
 }
 
 // within is the key of a context in which a transaction is open.
@@ -88,8 +74,29 @@ type transaction interface {
 	Rollback(context.Context) error
 }
 
+// run is what Tx and TxOf are. readOnly transactions change nothing.
+func run[X transaction, T any](ctx context.Context, p retry.Policy, readOnly bool, begin func(context.Context) (X, error), fn func(context.Context, X) (T, error)) (T, error) {
+	if ctx != nil && ctx.Value(within{}) != nil {
+		p.MaxAttempts = 1
+	}
+	p.Classify = informed(p.Classify)
+	var forbidden *bool // a second time, of what may have happened; nil where that is allowed
+	if p.NonIdempotent {
+		forbidden = new(bool)
+		p.NonIdempotent = false // for all else: what was rolled back did not happen
+		p.Hooks.Done = explained(p.Hooks.Done, forbidden)
+	}
+	return retry.Do(ctx, p, func(ctx context.Context) (T, error) {
+		v, err := once(context.WithValue(ctx, within{}, true), readOnly, begin, fn)
+		if err != nil {
+			return *new(T), settled(&p, forbidden, err)
+		}
+		return v, nil
+	})
+}
+
 // once makes one attempt. Beside an error its value is of no use.
-func once[X transaction, T any](ctx context.Context, begin func(context.Context) (X, error), fn func(context.Context, X) (T, error)) (v T, err error) {
+func once[X transaction, T any](ctx context.Context, readOnly bool, begin func(context.Context) (X, error), fn func(context.Context, X) (T, error)) (v T, err error) {
 	tx, err := begin(ctx)
 	if err != nil {
 		return v, because(ctx, err)
@@ -99,9 +106,11 @@ func once[X transaction, T any](ctx context.Context, begin func(context.Context)
 		if committed {
 			return
 		}
-		late := rollback(ctx, tx.Rollback)
-		if failed && errors.Is(late, sql.ErrTxDone) && ctx.Err() == nil { // for all we know by a COMMIT
+		switch late := rollback(ctx, tx.Rollback); {
+		case failed && errors.Is(late, sql.ErrTxDone) && ctx.Err() == nil: // for all we know by a COMMIT
 			err = retry.Stop(fmt.Errorf("%w (fn ended the transaction: %w)", err, late))
+		case refused(late) && (failed || !uncertain(err)): // the next BEGIN on that connection would commit it
+			err = retry.Stop(fmt.Errorf("%w (the transaction may be open still: ROLLBACK: %w)", err, late))
 		}
 	}()
 	if v, err = fn(ctx, tx); err != nil || ctx.Err() != nil {
@@ -109,7 +118,7 @@ func once[X transaction, T any](ctx context.Context, begin func(context.Context)
 		return v, because(ctx, err)
 	}
 	if err = tx.Commit(ctx); err != nil {
-		return v, uncommitted(ctx, err)
+		return v, uncommitted(ctx, readOnly, err)
 	}
 	committed = true
 	return v, nil
@@ -137,9 +146,12 @@ func rollback(ctx context.Context, end func(context.Context) error) error {
 }
 
 // uncommitted returns what an error of COMMIT means.
-func uncommitted(ctx context.Context, err error) error {
-	if errors.Is(err, sql.ErrTxDone) { // fn has ended it
-		return retry.Stop(because(ctx, err))
+func uncommitted(ctx context.Context, readOnly bool, err error) error {
+	switch done := errors.Is(err, sql.ErrTxDone); {
+	case done && ctx.Err() == nil: // fn has ended it
+		return retry.Stop(err)
+	case done, readOnly: // database/sql has ended it with ctx, or there was nothing to commit
+		return because(ctx, err)
 	}
 	answer := rolledBack(err)
 	if answer == nil {
@@ -156,7 +168,7 @@ func uncommitted(ctx context.Context, err error) error {
 // the run where it would be repeated.
 func settled(p *retry.Policy, forbidden *bool, err error) error {
 	class, _ := p.Judge(err)
-	_, maybe := errors.AsType[*CommitError](err)
+	maybe := uncertain(err)
 	switch {
 	case maybe && forbidden != nil && class != retry.Permanent && class != retry.Unprocessed:
 		*forbidden = true

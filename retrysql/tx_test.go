@@ -272,6 +272,7 @@ func TestOrderOfCalls(t *testing.T) {
 		{"COMMIT is lost", fake{commit: errFlaky}, nil, "begin fn commit rollback"},
 		{"ROLLBACK fails too", fake{rollback: errors.New("rollback")}, errFlaky, "begin fn rollback begin fn rollback"},
 		{"fn ended it and failed", fake{rollback: sql.ErrTxDone}, errFlaky, "begin fn rollback"},
+		{"ROLLBACK finds the connection lost", fake{rollback: driver.ErrBadConn}, errFlaky, "begin fn rollback begin fn rollback"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := retrytest.New(t, retry.Policy{MaxAttempts: 2})
@@ -289,6 +290,130 @@ func TestOrderOfCalls(t *testing.T) {
 				t.Errorf("%v, want sql.ErrTxDone, permanent", err)
 			}
 		})
+	}
+}
+
+// A connection whose server has refused ROLLBACK lives, and its next BEGIN would commit
+// what it has open.
+func TestRefusedRollbackEndsTheRun(t *testing.T) {
+	refused := fmt.Errorf("rollback: %w", &mysql.MySQLError{Number: 1317})
+	for _, tt := range []struct {
+		name string
+		fake fake
+		fn   error
+		want string
+	}{
+		{"fn fails", fake{rollback: refused}, errFlaky, "begin fn rollback"},
+		{"COMMIT is answered", fake{commit: &mysql.MySQLError{Number: 1205}, rollback: refused}, nil, "begin fn commit rollback"},
+		{"fn fails for good", fake{rollback: refused}, retry.Stop(errFlaky), "begin fn rollback"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := retrytest.New(t, retry.Policy{NonIdempotent: true, Classify: always(retry.Transient)})
+			v, err := tt.fake.tx(t.Context(), h.Policy, tt.fn)
+			if got := strings.Join(tt.fake.calls, " "); got != tt.want {
+				t.Errorf("calls: %s, want %s", got, tt.want)
+			}
+			h.AssertReason(retry.ReasonPermanent)
+			if v != 0 || !errors.Is(err, refused) || tt.fn != nil && !errors.Is(err, errFlaky) {
+				t.Errorf("%d, %v, want 0 and both errors", v, err)
+			}
+		})
+	}
+}
+
+// Nobody knows more of a COMMIT that is lost if ROLLBACK is refused as well.
+func TestRefusedRollbackAfterALostCommit(t *testing.T) {
+	h := retrytest.New(t, retry.Policy{Classify: retrysql.Repeatable})
+	f := fake{commit: driver.ErrBadConn, rollback: &mysql.MySQLError{Number: 1317}}
+	_, err := f.tx(t.Context(), h.Policy, nil)
+	if _, ok := end(t, err).Last().(*retrysql.CommitError); !ok {
+		t.Errorf("%v, want a CommitError", err)
+	}
+	h.AssertAttempts(3)
+}
+
+// database/sql rolls back as soon as the context ends, so COMMIT finds a transaction
+// that is done.
+func TestTimeoutBetweenFnAndCommitIsRepeated(t *testing.T) {
+	h := retrytest.New(t, retry.Policy{AttemptTimeout: time.Second, NonIdempotent: true})
+	var commits int
+	tx := hooked{
+		commit: func(context.Context) error {
+			if commits++; commits == 1 {
+				h.Clock.Advance(time.Second)
+				return sql.ErrTxDone
+			}
+			return nil
+		},
+		rollback: func(context.Context) error { return sql.ErrTxDone },
+	}
+	v, err := retrysql.TxOf(t.Context(), h.Policy, func(context.Context) (hooked, error) { return tx, nil },
+		func(context.Context, hooked) (int, error) { return 7, nil })
+	if v != 7 || err != nil {
+		t.Fatalf("%d, %v, want 7", v, err)
+	}
+	h.AssertAttempts(2)
+	if first := h.Attempts()[0].Err; !errors.Is(first, retry.ErrAttemptTimeout) || !errors.Is(first, sql.ErrTxDone) {
+		t.Errorf("%v, want the timeout and sql.ErrTxDone", first)
+	}
+}
+
+// Nothing has happened in a read-only transaction, so that its COMMIT may be lost.
+func TestLostCommitOfAReadOnlyTransactionIsRepeated(t *testing.T) {
+	for _, opts := range []*sql.TxOptions{nil, {}, {ReadOnly: true}} {
+		commits := 0
+		db := openIdle(t, idle{commit: func() error {
+			if commits++; commits == 1 {
+				return fmt.Errorf("COMMIT: %w", driver.ErrBadConn)
+			}
+			return nil
+		}})
+		p := retry.Policy{Backoff: retry.Constant(0), NonIdempotent: true}
+		v, err := retrysql.Tx(t.Context(), db, p, opts, func(context.Context, *sql.Tx) (int, error) { return 7, nil })
+		if readOnly := opts != nil && opts.ReadOnly; (v == 7) != readOnly || (err == nil) != readOnly {
+			t.Errorf("%+v: %d, %v, want 7 only if read-only", opts, v, err)
+		}
+		if _, ok := errors.AsType[*retrysql.CommitError](err); err != nil && !ok {
+			t.Errorf("%+v: %v, want a CommitError", opts, err)
+		}
+	}
+}
+
+// A fn that has ended a read-only transaction itself is wrong all the same.
+func TestFnEndsAReadOnlyTransaction(t *testing.T) {
+	runs := 0
+	_, err := retrysql.Tx(t.Context(), openIdle(t, idle{}), retry.Policy{}, &sql.TxOptions{ReadOnly: true}, func(_ context.Context, tx *sql.Tx) (int, error) {
+		runs++
+		return 7, tx.Commit()
+	})
+	if e := end(t, err); runs != 1 || e.Reason != retry.ReasonPermanent || !errors.Is(err, sql.ErrTxDone) {
+		t.Errorf("%v after %d runs, want sql.ErrTxDone after 1", err, runs)
+	}
+}
+
+// What is closed stays closed.
+func TestClosedPoolEndsTheRun(t *testing.T) {
+	closed := openIdle(t, idle{})
+	closed.Close()
+	gone, err := openIdle(t, idle{}).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+	for name, db := range map[string]interface {
+		BeginTx(context.Context, *sql.TxOptions) (*sql.Tx, error)
+	}{"sql.DB": closed, "sql.Conn": gone} {
+		h := retrytest.New(t, retry.Policy{})
+		_, err := retrysql.Tx(t.Context(), db, h.Policy, nil, func(context.Context, *sql.Tx) (int, error) { return 7, nil })
+		if e := end(t, err); e.Reason != retry.ReasonPermanent || e.Attempts != 1 {
+			t.Errorf("%s: %v after %d attempts, want a permanent error after 1", name, err, e.Attempts)
+		}
+	}
+	h := retrytest.New(t, retry.Policy{})
+	f := fake{begin: fmt.Errorf("acquire: %w", errors.New("closed pool"))} // puddle.ErrClosedPool, which pgxpool returns
+	_, err = f.tx(t.Context(), h.Policy, nil)
+	if e := end(t, err); e.Reason != retry.ReasonPermanent || e.Attempts != 1 {
+		t.Errorf("pgxpool: %v after %d attempts, want a permanent error after 1", err, e.Attempts)
 	}
 }
 

@@ -2,8 +2,10 @@ package servertest_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -49,6 +51,96 @@ func TestCutAfterCommitOfARepeatableTransaction(t *testing.T) {
 		if v != 7 || err != nil {
 			t.Errorf("%d, %v, want 7 and no error", v, err)
 		}
+	})
+}
+
+// Nothing can have happened in a read-only transaction.
+func TestCutInCommitOfAReadOnlyTransaction(t *testing.T) {
+	onServers(t, func(t *testing.T, db *database) {
+		if db.std == nil {
+			t.Skip("TxOf does not know what is read-only")
+		}
+		p := quick
+		p.NonIdempotent = true
+		runs := 0
+		n, err := retrysql.Tx(t.Context(), db.std, p, &sql.TxOptions{ReadOnly: true}, func(ctx context.Context, t *sql.Tx) (int, error) {
+			n, err := sqlTx{t}.number(ctx, "SELECT count(*) FROM counter")
+			if runs++; runs == 1 {
+				db.proxy.cutNext()
+			}
+			return n, err
+		})
+		if n != 2 || err != nil || runs != 2 || db.proxy.cuts.Load() != 1 {
+			t.Errorf("%d, %v after %d runs and %d cuts, want 2 after 2 and 1", n, err, runs, db.proxy.cuts.Load())
+		}
+		_, err = retrysql.Tx(t.Context(), db.std, p, &sql.TxOptions{ReadOnly: true}, func(ctx context.Context, t *sql.Tx) (int, error) {
+			return insert(ctx, sqlTx{t})
+		})
+		if err == nil {
+			t.Error("a read-only transaction has written")
+		}
+		db.wantRows(t, 0)
+	})
+}
+
+// A server that has executed COMMIT or ROLLBACK and does not say so: how long it is
+// waited for is up to the driver. pgx looks at the context, go-sql-driver/mysql has a
+// setting, and lib/pq has none.
+func TestCommitThatIsNotAnswered(t *testing.T) {
+	onLimited(t, func(t *testing.T, db *database) {
+		err := unanswered(t, db, nil)
+		wantEnd(t, err, retry.ReasonPermanent, 1)
+		if _, ok := errors.AsType[*retrysql.CommitError](err); !ok {
+			t.Errorf("%v, want a CommitError", err)
+		}
+		db.wantRows(t, 1)
+	})
+}
+
+func TestRollbackThatIsNotAnswered(t *testing.T) {
+	if os.Getenv("RETRY_LONG") != "1" {
+		t.Skip("waits for ten seconds: RETRY_LONG=1 runs it")
+	}
+	onLimited(t, func(t *testing.T, db *database) {
+		fails := errors.New("no such account")
+		if err := unanswered(t, db, retry.Stop(fails)); !errors.Is(err, fails) {
+			t.Errorf("%v, want %v", err, fails)
+		}
+		db.wantRows(t, 0)
+	})
+}
+
+// unanswered makes a transaction whose fn returns err, and whose end is not answered.
+func unanswered(t *testing.T, db *database, fails error) error {
+	p := quick
+	p.AttemptTimeout = 2 * time.Second
+	start := time.Now()
+	_, err := db.tx(t.Context(), p, func(ctx context.Context, t tx) (int, error) {
+		v, err := insert(ctx, t)
+		db.proxy.silenceNext()
+		return v, errors.Join(err, fails)
+	})
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	return err
+}
+
+// onLimited runs test on the drivers that can limit COMMIT and ROLLBACK, with what
+// docs/sql.md says for it.
+func onLimited(t *testing.T, test func(*testing.T, *database)) {
+	onPostgreSQL(t, func(t *testing.T, db *database) {
+		if db.name == "pq" {
+			t.Skip("it would wait for as long as the connection lives")
+		}
+		test(t, db)
+	})
+	t.Run("MariaDB", func(t *testing.T) {
+		p := newProxy(t, mariadb.start(t))
+		driver, source := mariadb.dsn(p.Addr().String())
+		db := standard(t, "MariaDB", driver, source+"?readTimeout=2s")
+		db.proxy, db.admin = p, mariadb.admin(t)
+		run(t, db, test)
 	})
 }
 

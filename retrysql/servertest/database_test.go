@@ -30,6 +30,8 @@ type database struct {
 	admin *sql.DB // another way to the same one, beside the proxy
 	proxy *proxy  // nil for SQLite
 	inUse func() int
+	std   *sql.DB // nil for pgxpool
+	close func()
 	begun string // counts the server's open transactions, "" if it cannot
 
 	// tx is retrysql.Tx or TxOf, at the strictest isolation level.
@@ -66,7 +68,7 @@ func (t pgxTx) commit(ctx context.Context) error { return t.Commit(ctx) }
 func standard(t *testing.T, name, driver, source string) *database {
 	db := open(t, driver, source)
 	db.SetMaxOpenConns(16) // as in pool; to open one takes SQLite long under the race detector
-	return &database{name: name, inUse: func() int { return db.Stats().InUse },
+	return &database{name: name, std: db, close: func() { db.Close() }, inUse: func() int { return db.Stats().InUse },
 		tx: func(ctx context.Context, p retry.Policy, fn func(context.Context, tx) (int, error)) (int, error) {
 			return retrysql.Tx(ctx, db, p, &sql.TxOptions{Isolation: sql.LevelSerializable}, func(ctx context.Context, t *sql.Tx) (int, error) {
 				return fn(ctx, sqlTx{t})
@@ -84,7 +86,7 @@ func pool(t *testing.T, source string) *database {
 	begin := func(ctx context.Context) (pgx.Tx, error) {
 		return pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.Serializable})
 	}
-	return &database{name: "pgxpool", inUse: func() int { return int(pool.Stat().AcquiredConns()) },
+	return &database{name: "pgxpool", close: pool.Close, inUse: func() int { return int(pool.Stat().AcquiredConns()) },
 		tx: func(ctx context.Context, p retry.Policy, fn func(context.Context, tx) (int, error)) (int, error) {
 			return retrysql.TxOf(ctx, p, begin, func(ctx context.Context, t pgx.Tx) (int, error) { return fn(ctx, pgxTx{t}) })
 		}}

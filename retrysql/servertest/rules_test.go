@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/lib/pq"
 
@@ -203,6 +204,98 @@ func TestFnCommitsItselfAndFails(t *testing.T) {
 		}
 	}
 	onAll(t, test)
+}
+
+// What the documentation warns of: after a timeout nobody can tell that fn has ended
+// its transaction, since database/sql has done so by then as well.
+func TestFnCommitsItselfAndTakesTooLong(t *testing.T) {
+	onAll(t, func(t *testing.T, db *database) {
+		p := quick
+		p.AttemptTimeout = 2 * time.Second
+		runs := 0
+		_, _ = db.tx(t.Context(), p, func(ctx context.Context, t tx) (int, error) {
+			if runs++; runs > 2 {
+				return 7, nil
+			}
+			if _, err := insert(ctx, t); err != nil {
+				return 0, err
+			}
+			if err := t.commit(ctx); err != nil {
+				return 0, err
+			}
+			if runs == 1 {
+				<-ctx.Done()
+			}
+			return 7, nil
+		})
+		db.wantRows(t, 2)
+	})
+}
+
+// What the documentation warns of: a statement that defines something commits what
+// came before it.
+func TestDDLCommitsInMariaDB(t *testing.T) {
+	onMariaDB(t, func(t *testing.T, db *database) {
+		runs := 0
+		_, err := db.tx(t.Context(), quick, func(ctx context.Context, t tx) (int, error) {
+			runs++
+			_, err := insert(ctx, t)
+			if err == nil {
+				err = t.exec(ctx, "CREATE TABLE IF NOT EXISTS defined (n int)")
+			}
+			if runs == 1 {
+				return 0, errors.Join(err, errors.New("unavailable"))
+			}
+			return 7, err
+		})
+		if err != nil || runs != 2 {
+			t.Errorf("%v after %d runs", err, runs)
+		}
+		db.wantRows(t, 2)
+		db.setUp(t, "DROP TABLE defined")
+	})
+}
+
+// A connection that goes back to its pool with an open transaction: the next BEGIN
+// would commit what a second attempt does again.
+func TestRefusedRollback(t *testing.T) {
+	onMariaDB(t, func(t *testing.T, db *database) {
+		p := quick
+		p.NonIdempotent = true
+		runs, session := 0, 0
+		_, err := retrysql.Tx(t.Context(), db.std, p, nil, func(ctx context.Context, tx *sql.Tx) (v int, err error) {
+			t := sqlTx{tx}
+			if runs++; runs > 1 {
+				return insert(ctx, t)
+			}
+			if session, err = t.number(ctx, "SELECT connection_id()"); err != nil {
+				return 0, retry.Stop(err)
+			}
+			if _, err := insert(ctx, t); err != nil {
+				return 0, retry.Stop(err)
+			}
+			db.proxy.refuseRollback()
+			return 0, errors.New("unavailable")
+		})
+		wantEnd(t, err, retry.ReasonPermanent, 1)
+		if refused, ok := errors.AsType[*mysql.MySQLError](err); !ok || refused.Number != 1317 {
+			t.Errorf("%v, want the refusal in it", err)
+		}
+		db.wantRows(t, 0)
+		db.setUp(t, fmt.Sprintf("KILL %d", session)) // which is in its transaction still
+	})
+}
+
+func TestClosedPool(t *testing.T) {
+	onAll(t, func(t *testing.T, db *database) {
+		db.close()
+		runs := 0
+		_, err := db.tx(t.Context(), quick, func(context.Context, tx) (int, error) { runs++; return 7, nil })
+		wantEnd(t, err, retry.ReasonPermanent, 1)
+		if runs != 0 {
+			t.Errorf("%d runs", runs)
+		}
+	})
 }
 
 // In PostgreSQL a failed statement spoils its transaction. A fn that goes on as if
