@@ -22,6 +22,9 @@ type library struct {
 	marks   []string // what makes an error permanent; with a counterpart here
 	errors  []string // what tells its errors apart; without a counterpart
 	plan    func(m *migration) string
+
+	markType string // of marked errors, if its name is exported
+	marked   string // a condition that says that err is marked, with %s for the library's name
 }
 
 // libraryOf returns what is known of the package at path, nil if that is no retry
@@ -34,14 +37,19 @@ func libraryOf(path string) *library {
 		}
 	}
 	if v, ok := strings.CutPrefix(path, "github.com/cenkalti/backoff/v"); ok && slices.Contains([]string{"4", "5", "6", "7"}, v) {
-		return &library{
+		l := &library{
 			title: "cenkalti/backoff", version: int(v[0] - '0'),
 			entries: []string{"Retry", "RetryNotify", "RetryWithData", "RetryNotifyWithData", "RetryNotifyWithTimer",
 				"RetryNotifyWithTimerAndData", "NewTicker", "NewTickerWithTimer"},
 			marks:  []string{"Permanent"},
 			errors: []string{"PermanentError", "RetryError", "AsRetryError", "RetryAfterError", "RetryAfter", "ErrPermanent", "ErrExhausted", "ErrMaxElapsedTime"},
 			plan:   planBackoff,
+			marked: errorsQualifier + ".Is(err, %s.ErrPermanent)",
 		}
+		if l.version < 6 {
+			l.markType, l.marked = "PermanentError", "_, ok := "+errorsQualifier+".AsType[*%s.PermanentError](err); ok"
+		}
+		return l
 	}
 	if v, ok := strings.CutPrefix(path, "github.com/avast/retry-go/v"); ok && (v == "4" || v == "5") {
 		return &library{
@@ -49,6 +57,7 @@ func libraryOf(path string) *library {
 			marks:  []string{"Unrecoverable"},
 			errors: []string{"Error", "IsRecoverable", "ErrThrottled"},
 			plan:   planAvast,
+			marked: "!%s.IsRecoverable(err)",
 		}
 	}
 	return nil
@@ -75,6 +84,7 @@ type migration struct {
 	elapsed  string // "": none set
 	backoff  string
 	wait     string // the body of Hooks.Wait, with the attempt a
+	repeats  repeats
 	told     []string
 	removed  []ast.Stmt // go with the call
 	kept     []ast.Node // parts of the call, and others, whose text stays
@@ -83,6 +93,15 @@ type migration struct {
 	renamed bool         // literal gets a context parameter named as ctx
 	edits   []analysis.TextEdit
 }
+
+// repeats says which errors the old library repeats and DefaultClassifier does not.
+type repeats int
+
+const (
+	same     repeats = iota // none
+	more                    // some: all errors must be repeated
+	unmarked                // all but those that the old library marks, outside of what is rewritten
+)
 
 // qualifier stands for the name of package retry until it is known.
 const qualifier = "\x00"
@@ -106,10 +125,9 @@ func foreign(p *pass) {
 		}
 	}
 	for _, m := range all {
-		m.refusal = p.blocked(m.lib)
-		if reason := m.lib.plan(m); m.refusal == "" {
-			m.refusal = reason
-		}
+		m.refusal = m.lib.plan(m)
+	}
+	for _, m := range all {
 		if m.refusal == "" {
 			m.refusal = m.check(all)
 		}
@@ -117,7 +135,6 @@ func foreign(p *pass) {
 			m.refusal = "ignored"
 		}
 	}
-	p.marksElsewhere(all)
 	for _, file := range p.Files {
 		var fixed []*migration
 		for _, m := range all {
@@ -178,37 +195,6 @@ func (p *pass) of(id *ast.Ident) (*library, string) {
 	return libraryOf(obj.Pkg().Path()), obj.Name()
 }
 
-// blocked returns why no call of the library can be rewritten in this package, ""
-// if they can.
-func (p *pass) blocked(lib *library) string {
-	for c := range p.root.Preorder((*ast.Ident)(nil)) {
-		if other, name := p.of(c.Node().(*ast.Ident)); other.is(lib) && slices.Contains(lib.errors, name) {
-			return "the package uses " + name + ", which has no exact counterpart"
-		}
-	}
-	return ""
-}
-
-// marksElsewhere refuses all of a library if an error is marked as permanent anywhere but in
-// an operation that is written in its call: a run here would not know that mark.
-func (p *pass) marksElsewhere(all []*migration) {
-	for c := range p.root.Preorder((*ast.Ident)(nil)) {
-		id := c.Node().(*ast.Ident)
-		lib, name := p.of(id)
-		if lib == nil || !slices.Contains(lib.marks, name) {
-			continue
-		}
-		if slices.ContainsFunc(all, func(m *migration) bool { return m.literal != nil && within(id, m.literal) }) {
-			continue
-		}
-		for _, m := range all {
-			if m.refusal == "" && m.lib.is(lib) {
-				m.refusal = name + " is called outside of an operation that is written in its call: the error would be retried for ever"
-			}
-		}
-	}
-}
-
 // verb returns the function that takes the place of the call.
 func (m *migration) verb() string {
 	if _, ok := m.TypesInfo.TypeOf(m.call).(*types.Tuple); ok {
@@ -258,7 +244,18 @@ func (m *migration) check(all []*migration) string {
 			return "a comment in it would be lost"
 		}
 	}
-	m.told = append(m.told, "errors that are permanent by their type end it")
+	if reason := m.blocked(all); reason != "" {
+		return reason
+	}
+	switch {
+	case m.attempts == "1": // nothing is repeated
+	case m.mayReturnMarks(all):
+		m.repeats = unmarked
+		m.told = append(m.told, "Classify repeats every error that "+m.lib.marks[0]+" has not marked, as before")
+	case !m.repeatsAnyway():
+		m.repeats = more
+		m.told = append(m.told, "Classify repeats every error, as before: delete it to let retry.DefaultClassifier decide")
+	}
 	return ""
 }
 
@@ -331,9 +328,6 @@ func (m *migration) checkOp() string {
 			return "the operation cannot be read"
 		}
 		if v.Parent() == p.Pkg.Scope() || p.uses(e) > 1 || !p.defined(lit) {
-			if p.mentionsLibrary(lit) {
-				return "the operation is used elsewhere too, and uses " + m.lib.title
-			}
 			m.kept = append(m.kept, e)
 			return p.sleeps(lit)
 		}
@@ -437,7 +431,7 @@ func (p *pass) rewrite(file *ast.File, fixed []*migration) ([]analysis.TextEdit,
 	if err != nil || len(source) != tokens.Size() {
 		return nil, "its file cannot be read"
 	}
-	im := &importer{pass: p, file: file, gone: func(id *ast.Ident) bool { return p.goes(id, fixed) }}
+	im := &importer{pass: p, file: file, fixed: fixed, needs: map[string]bool{"context": true}, gone: func(id *ast.Ident) bool { return p.goes(id, fixed) }}
 	if reason := im.choose(); reason != "" {
 		return nil, reason
 	}
@@ -545,6 +539,13 @@ func (m *migration) text(im *importer, s *sources) (string, string) {
 	if m.backoff != "" {
 		fields = append(fields, "Backoff: "+m.backoff)
 	}
+	switch m.repeats {
+	case more:
+		fields = append(fields, fmt.Sprintf("Classify: func(error) %s.Class { return %s.Transient }", qualifier, qualifier))
+	case unmarked:
+		fields = append(fields, fmt.Sprintf("Classify: func(err error) %s.Class {\nif %s {\nreturn %s.Permanent\n}\nreturn %s.Transient\n}",
+			qualifier, fmt.Sprintf(m.lib.marked, im.libraryName(m.lib)), qualifier, qualifier))
+	}
 	if m.wait != "" {
 		fields = append(fields, fmt.Sprintf("Hooks: %s.Hooks{Wait: func(_ %s.Context, a %s.Attempt) { %s }}", qualifier, im.context, qualifier, m.wait))
 	}
@@ -556,12 +557,23 @@ func (m *migration) text(im *importer, s *sources) (string, string) {
 		}
 		op = fmt.Sprintf("func(%s.Context) %s { return %s() }", im.context, results, op)
 	}
-	text := fmt.Sprintf("%s.%s(%s, %s.Policy{%s}, %s)", qualifier, m.verb(), ctx, qualifier, strings.Join(fields, ", "), op)
+	policy := qualifier + ".Policy{" + strings.Join(fields, ", ") + "}"
+	if line := fmt.Sprintf("%s.%s(%s, %s, ", im.retry, m.verb(), ctx, strings.ReplaceAll(policy, qualifier, im.retry)); s.column(m.call)+len(line) > 100 || strings.Contains(policy, "\n") {
+		policy = qualifier + ".Policy{\n" + strings.Join(fields, ",\n") + ",\n}"
+	}
+	text := fmt.Sprintf("%s.%s(%s, %s, %s)", qualifier, m.verb(), ctx, policy, op)
+	if strings.Contains(text, errorsQualifier) {
+		if im.errors == "" {
+			return "", "something else is named errors here"
+		}
+		im.needs["errors"] = true
+		text = strings.ReplaceAll(text, errorsQualifier, im.errors)
+	}
 	if strings.Contains(text, timeQualifier) {
 		if im.time == "" {
 			return "", "something else is named time here"
 		}
-		im.needsTime = true
+		im.needs["time"] = true
 		text = strings.ReplaceAll(text, timeQualifier, im.time)
 	}
 	if _, ok := m.cursor.Parent().Node().(*ast.ExprStmt); ok {

@@ -114,6 +114,7 @@ type pass struct {
 	calls   []run
 	scanned bool // calls is filled
 	vars    *variables
+	funcs   *functions
 }
 
 // ignore is a place where a comment turns off a check.

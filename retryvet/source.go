@@ -1,6 +1,7 @@
 package retryvet
 
 import (
+	"bytes"
 	"cmp"
 	"go/ast"
 	"go/token"
@@ -39,6 +40,13 @@ func (s *sources) text(n ast.Node) string {
 	return b.String()
 }
 
+// column returns how far n stands from the start of its line, a tab as four columns.
+func (s *sources) column(n ast.Node) int {
+	at := s.tokens.Offset(n.Pos())
+	line := s.source[bytes.LastIndexByte(s.source[:at], '\n')+1 : at]
+	return len(line) + 3*bytes.Count(line, []byte("\t"))
+}
+
 // line returns the edit that deletes a statement and, if nothing else is on it, its
 // line.
 func (s *sources) line(stmt ast.Stmt) analysis.TextEdit {
@@ -59,18 +67,23 @@ func (s *sources) line(stmt ast.Stmt) analysis.TextEdit {
 // timeQualifier stands for the name of package time until it is known.
 const timeQualifier = "\x01"
 
+// errorsQualifier stands for the name of package errors until it is known.
+const errorsQualifier = "\x02"
+
 // importer decides how a file names the packages that a fix needs, and what
 // becomes of its imports.
 type importer struct {
 	*pass
-	file *ast.File
-	gone func(use *ast.Ident) bool // whether the fix removes this use of a library
+	file  *ast.File
+	fixed []*migration
+	gone  func(use *ast.Ident) bool // whether the fix removes this use of a library
 
-	retry, context, time string // names in the file; time is "" if there is none
-	needsTime            bool
-	has                  map[string]bool   // paths that the file imports
-	libraries            []*ast.ImportSpec // that are used still
-	old                  []*ast.ImportSpec // that nothing uses any more
+	retry, context, time, errors string            // names in the file; time and errors are "" if there is none
+	needs                        map[string]bool   // standard packages that the fix uses
+	names                        map[string]string // of what the file imports, by path
+	has                          map[string]bool   // paths that the file imports
+	libraries                    []*ast.ImportSpec // that are used still
+	old                          []*ast.ImportSpec // that nothing uses any more
 }
 
 // choose fills in the names, or says why there are none.
@@ -106,7 +119,7 @@ func (im *importer) choose() string {
 			continue
 		}
 		if libraryOf(path) != nil {
-			if im.unused(name) {
+			if im.unused(name) && !im.asks(libraryOf(path)) {
 				im.old = append(im.old, spec)
 				continue
 			}
@@ -126,7 +139,7 @@ func (im *importer) choose() string {
 		}
 		return name
 	}
-	im.time = std("time")
+	im.time, im.errors, im.names = std("time"), std("errors"), names
 	if im.context = std("context"); im.context == "" {
 		return "something else is named context here"
 	}
@@ -143,6 +156,21 @@ func (im *importer) choose() string {
 		}
 	}
 	return "there is no free name for package retry"
+}
+
+// asks reports whether a rewritten call asks the library about marks.
+func (im *importer) asks(lib *library) bool {
+	return slices.ContainsFunc(im.fixed, func(m *migration) bool { return m.lib.is(lib) && m.repeats == unmarked })
+}
+
+// libraryName returns what the file calls a library that it imports still.
+func (im *importer) libraryName(lib *library) string {
+	for path, name := range im.names {
+		if libraryOf(path).is(lib) {
+			return name
+		}
+	}
+	panic("unreachable: a call of the library stands in the file")
 }
 
 // unused reports whether the fix removes all uses of an import.
@@ -177,8 +205,8 @@ func (im *importer) edits() []analysis.TextEdit {
 		edits = append(edits, im.drop(old))
 	}
 	first := im.file.Imports[0]
-	for _, path := range []string{"context", "time"} {
-		if !im.has[path] && (path == "context" || im.needsTime) {
+	for _, path := range []string{"context", "errors", "time"} {
+		if !im.has[path] && im.needs[path] {
 			spec := strconv.Quote(path)
 			edits = append(edits, im.beside(im.start(first), first, spec+"\n\t", "import "+spec+"\n"))
 		}

@@ -3,17 +3,26 @@ package behaviour_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"flag"
 	"fmt"
 	"go/format"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	avast4 "github.com/avast/retry-go/v4"
+	avast5 "github.com/avast/retry-go/v5"
+	backoff4 "github.com/cenkalti/backoff/v4"
+	backoff5 "github.com/cenkalti/backoff/v5"
+	backoff6 "github.com/cenkalti/backoff/v6"
+	backoff7 "github.com/cenkalti/backoff/v7"
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/checker"
 	"golang.org/x/tools/go/packages"
@@ -30,6 +39,11 @@ var update = flag.Bool("update", false, "write package after")
 type call = func(context.Context, *behaviour.Service) error
 
 func TestSameCallsAtTheSameTimes(t *testing.T) {
+	marks := map[string]func(error) error{ // by which another package says that an error is permanent
+		"Backoff4": backoff4.Permanent, "Backoff5": backoff5.Permanent,
+		"Backoff6": backoff6.Permanent, "Backoff7": backoff7.Permanent,
+		"Avast4": avast4.Unrecoverable, "Avast5": avast5.Unrecoverable,
+	}
 	for name, c := range map[string]struct{ before, after call }{
 		"Backoff4Limited":  {before.Backoff4Limited, after.Backoff4Limited},
 		"Backoff4Elapsed":  {before.Backoff4Elapsed, after.Backoff4Elapsed},
@@ -46,6 +60,8 @@ func TestSameCallsAtTheSameTimes(t *testing.T) {
 			"works":              nil,
 			"fails twice":        {behaviour.ErrDown, behaviour.ErrDown},
 			"permanent":          {behaviour.ErrDown, behaviour.ErrGone, behaviour.ErrDown},
+			"no such file yet":   {fs.ErrNotExist, sql.ErrNoRows, context.Canceled},
+			"marked elsewhere":   {behaviour.ErrDown, marks[name[:strings.IndexAny(name, "4567")+1]](fs.ErrNotExist), behaviour.ErrDown},
 			"fails many times":   slices.Repeat([]error{behaviour.ErrDown}, 30),
 			"canceled in a wait": slices.Repeat([]error{behaviour.ErrDown}, forEver),
 		} {

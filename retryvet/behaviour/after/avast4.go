@@ -5,17 +5,27 @@ import (
 	"errors"
 	"time"
 
-	"github.com/goretry/retry"
+	"github.com/avast/retry-go/v4"
+	goretry "github.com/goretry/retry"
 
 	"github.com/goretry/retry/retryvet/behaviour"
 )
 
 // Avast4Doubling gives up after six attempts, or on an error marked as permanent.
 func Avast4Doubling(ctx context.Context, s *behaviour.Service) error {
-	return retry.Run(ctx, retry.Policy{MaxAttempts: 6, Backoff: retry.Exponential{Base: 200 * time.Millisecond, Max: time.Second, Jitter: retry.NoJitter}}, func(context.Context) error {
+	return goretry.Run(ctx, goretry.Policy{
+		MaxAttempts: 6,
+		Backoff:     goretry.Exponential{Base: 200 * time.Millisecond, Max: time.Second, Jitter: goretry.NoJitter},
+		Classify: func(err error) goretry.Class {
+			if !retry.IsRecoverable(err) {
+				return goretry.Permanent
+			}
+			return goretry.Transient
+		},
+	}, func(context.Context) error {
 		err := s.Ping()
 		if errors.Is(err, behaviour.ErrGone) {
-			return retry.Stop(err)
+			return goretry.Stop(err)
 		}
 		return err
 	})
@@ -23,6 +33,15 @@ func Avast4Doubling(ctx context.Context, s *behaviour.Service) error {
 
 // Avast4Fixed waits for a second, as often as it takes.
 func Avast4Fixed(ctx context.Context, s *behaviour.Service) error {
-	_, err := retry.Do(ctx, retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(time.Second)}, func(context.Context) (string, error) { return s.Get() })
+	_, err := goretry.Do(ctx, goretry.Policy{
+		MaxAttempts: goretry.Unlimited,
+		Backoff:     goretry.Constant(time.Second),
+		Classify: func(err error) goretry.Class {
+			if !retry.IsRecoverable(err) {
+				return goretry.Permanent
+			}
+			return goretry.Transient
+		},
+	}, func(context.Context) (string, error) { return s.Get() })
 	return err
 }

@@ -5,17 +5,27 @@ import (
 	"errors"
 	"time"
 
-	"github.com/goretry/retry"
+	"github.com/avast/retry-go/v5"
+	goretry "github.com/goretry/retry"
 
 	"github.com/goretry/retry/retryvet/behaviour"
 )
 
 // Avast5Doubling gives up after nine attempts, or on an error marked as permanent.
 func Avast5Doubling(ctx context.Context, s *behaviour.Service) error {
-	return retry.Run(ctx, retry.Policy{MaxAttempts: 9, Backoff: retry.Exponential{Base: time.Second, Max: 128 * time.Second, Jitter: retry.NoJitter}}, func(context.Context) error {
+	return goretry.Run(ctx, goretry.Policy{
+		MaxAttempts: 9,
+		Backoff:     goretry.Exponential{Base: time.Second, Max: 128 * time.Second, Jitter: goretry.NoJitter},
+		Classify: func(err error) goretry.Class {
+			if !retry.IsRecoverable(err) {
+				return goretry.Permanent
+			}
+			return goretry.Transient
+		},
+	}, func(context.Context) error {
 		err := s.Ping()
 		if errors.Is(err, behaviour.ErrGone) {
-			return retry.Stop(err)
+			return goretry.Stop(err)
 		}
 		return err
 	})
@@ -23,7 +33,16 @@ func Avast5Doubling(ctx context.Context, s *behaviour.Service) error {
 
 // Avast5Fixed waits for a second, and gives up after ten attempts.
 func Avast5Fixed(ctx context.Context, s *behaviour.Service) error {
-	_, err := retry.Do(ctx, retry.Policy{MaxAttempts: 10, Backoff: retry.Constant(time.Second)}, func(context.Context) (string, error) {
+	_, err := goretry.Do(ctx, goretry.Policy{
+		MaxAttempts: 10,
+		Backoff:     goretry.Constant(time.Second),
+		Classify: func(err error) goretry.Class {
+			if !retry.IsRecoverable(err) {
+				return goretry.Permanent
+			}
+			return goretry.Transient
+		},
+	}, func(context.Context) (string, error) {
 		return s.Get()
 	})
 	return err

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	"github.com/goretry/retry"
 
 	"github.com/goretry/retry/retryvet/behaviour"
@@ -15,7 +16,17 @@ import (
 
 // Backoff4Limited gives up after three retries, or on an error marked as permanent.
 func Backoff4Limited(ctx context.Context, s *behaviour.Service) error {
-	return retry.Run(ctx, retry.Policy{MaxAttempts: 4, MaxElapsed: 15 * time.Minute, Backoff: retry.Exponential{Base: 100 * time.Millisecond, Max: 250 * time.Millisecond, Factor: 2, Jitter: retry.NoJitter}}, func(context.Context) error {
+	return retry.Run(ctx, retry.Policy{
+		MaxAttempts: 4,
+		MaxElapsed:  15 * time.Minute,
+		Backoff:     retry.Exponential{Base: 100 * time.Millisecond, Max: 250 * time.Millisecond, Factor: 2, Jitter: retry.NoJitter},
+		Classify: func(err error) retry.Class {
+			if _, ok := errors.AsType[*backoff.PermanentError](err); ok {
+				return retry.Permanent
+			}
+			return retry.Transient
+		},
+	}, func(context.Context) error {
 		err := s.Ping()
 		if errors.Is(err, behaviour.ErrGone) {
 			return retry.Stop(err)
@@ -26,15 +37,34 @@ func Backoff4Limited(ctx context.Context, s *behaviour.Service) error {
 
 // Backoff4Elapsed gives up after a second, and tells about each wait.
 func Backoff4Elapsed(ctx context.Context, s *behaviour.Service) error {
-	return retry.Run(ctx, retry.Policy{MaxElapsed: time.Second, Backoff: retry.Exponential{Base: 300 * time.Millisecond, Max: time.Minute, Factor: 1.5, Jitter: retry.NoJitter}, Hooks: retry.Hooks{Wait: func(_ context.Context, a retry.Attempt) {
-		func(err error, d time.Duration) {
-			s.Told = append(s.Told, err.Error()+" "+d.String())
-		}(a.Err, a.Delay)
-	}}}, func(context.Context) error { return s.Ping() })
+	return retry.Run(ctx, retry.Policy{
+		MaxElapsed: time.Second,
+		Backoff:    retry.Exponential{Base: 300 * time.Millisecond, Max: time.Minute, Factor: 1.5, Jitter: retry.NoJitter},
+		Classify: func(err error) retry.Class {
+			if _, ok := errors.AsType[*backoff.PermanentError](err); ok {
+				return retry.Permanent
+			}
+			return retry.Transient
+		},
+		Hooks: retry.Hooks{Wait: func(_ context.Context, a retry.Attempt) {
+			func(err error, d time.Duration) {
+				s.Told = append(s.Told, err.Error()+" "+d.String())
+			}(a.Err, a.Delay)
+		}},
+	}, func(context.Context) error { return s.Ping() })
 }
 
 // Backoff4Constant waits for a second, as often as it takes.
 func Backoff4Constant(ctx context.Context, s *behaviour.Service) error {
-	_, err := retry.Do(ctx, retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(time.Second)}, func(context.Context) (string, error) { return s.Get() })
+	_, err := retry.Do(ctx, retry.Policy{
+		MaxAttempts: retry.Unlimited,
+		Backoff:     retry.Constant(time.Second),
+		Classify: func(err error) retry.Class {
+			if _, ok := errors.AsType[*backoff.PermanentError](err); ok {
+				return retry.Permanent
+			}
+			return retry.Transient
+		},
+	}, func(context.Context) (string, error) { return s.Get() })
 	return err
 }

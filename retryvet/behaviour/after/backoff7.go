@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cenkalti/backoff/v7"
 	"github.com/goretry/retry"
 
 	"github.com/goretry/retry/retryvet/behaviour"
@@ -12,11 +13,22 @@ import (
 
 // Backoff7 gives up after four attempts, or on an error marked as permanent.
 func Backoff7(ctx context.Context, s *behaviour.Service) error {
-	_, err := retry.Do(ctx, retry.Policy{MaxAttempts: 4, MaxElapsed: 15 * time.Minute, Backoff: retry.Exponential{Base: 500 * time.Millisecond, Max: time.Minute, Factor: 1.5, Jitter: retry.NoJitter}, Hooks: retry.Hooks{Wait: func(_ context.Context, a retry.Attempt) {
-		func(err error, d time.Duration) {
-			s.Told = append(s.Told, err.Error()+" "+d.String())
-		}(a.Err, a.Delay)
-	}}}, func(context.Context) (string, error) {
+	_, err := retry.Do(ctx, retry.Policy{
+		MaxAttempts: 4,
+		MaxElapsed:  15 * time.Minute,
+		Backoff:     retry.Exponential{Base: 500 * time.Millisecond, Max: time.Minute, Factor: 1.5, Jitter: retry.NoJitter},
+		Classify: func(err error) retry.Class {
+			if errors.Is(err, backoff.ErrPermanent) {
+				return retry.Permanent
+			}
+			return retry.Transient
+		},
+		Hooks: retry.Hooks{Wait: func(_ context.Context, a retry.Attempt) {
+			func(err error, d time.Duration) {
+				s.Told = append(s.Told, err.Error()+" "+d.String())
+			}(a.Err, a.Delay)
+		}},
+	}, func(context.Context) (string, error) {
 		v, err := s.Get()
 		if errors.Is(err, behaviour.ErrGone) {
 			err = retry.Stop(err)

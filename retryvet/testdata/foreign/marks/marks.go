@@ -4,6 +4,7 @@ import "github.com/cenkalti/backoff/v4"
 
 func ping() error { return backoff.Permanent(nil) }
 
-func refused() {
-	_ = backoff.Retry(ping, &backoff.StopBackOff{}) // want `not rewritten: Permanent is called outside of an operation that is written in its call`
+// Only the old library knows its marks.
+func asks() {
+	_ = backoff.Retry(ping, backoff.NewExponentialBackOff()) // want `-fix makes this a retry.Run; waits at the cap may be shorter: theirs exceed it; Classify repeats every error that Permanent has not marked, as before`
 }

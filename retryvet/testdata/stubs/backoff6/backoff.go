@@ -32,9 +32,7 @@ type Notify func(error, time.Duration)
 
 func Permanent(err error) error { return err }
 
-type PermanentError struct{ Err error }
-
-func (e *PermanentError) Error() string { return "" }
+var ErrPermanent error
 
 func (*ExponentialBackOff) Reset()                     {}
 func (*ExponentialBackOff) NextBackOff() time.Duration { return 0 }

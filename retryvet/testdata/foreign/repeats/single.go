@@ -1,0 +1,30 @@
+package repeats
+
+import (
+	"time"
+
+	"context"
+	"github.com/cenkalti/backoff/v5"
+)
+
+// One refusal refuses one call.
+func retryAfter(ctx context.Context) error {
+	_, err := backoff.Retry(ctx, func() (int, error) { // want `not rewritten: its operation uses RetryAfter, which has no exact counterpart`
+		return 0, backoff.RetryAfter(3)
+	})
+	return err
+}
+
+func timer(ctx context.Context, bo backoff.BackOff) error {
+	_, err := backoff.Retry(ctx, func() (int, error) { // want `not rewritten: the backoff is used elsewhere too, or comes from there`
+		return 0, backoff.Permanent(errNotYet)
+	}, backoff.WithBackOff(bo))
+	return err
+}
+
+func beside(ctx context.Context) error {
+	_, err := backoff.Retry(ctx, func() (int, error) { // want `-fix makes this a retry.Do$`
+		return 0, errNotYet
+	}, backoff.WithBackOff(backoff.NewConstantBackOff(time.Second)))
+	return err
+}
