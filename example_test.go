@@ -19,7 +19,7 @@ import (
 )
 
 // now is a clock for examples: they do not wait.
-func now() *clockx.Virtual { return clockx.NewVirtual(epoch) }
+func now() *clockx.Virtual { return clockx.NewVirtual(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)) }
 
 // One budget for all calls to this server: retries stop when too many of them
 // fail. A budget that each call makes anew limits nothing.
@@ -143,10 +143,11 @@ func ExampleRefuse() {
 
 func ExampleAfter() {
 	clock := now()
+	start := clock.Now()
 	_ = retry.Run(context.Background(), retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Second), Clock: clock}, func(context.Context) error {
 		return retry.After(errors.New("come back later"), 30*time.Second) // what the server asked for
 	})
-	fmt.Println("waited", clock.Now().Sub(epoch))
+	fmt.Println("waited", clock.Now().Sub(start))
 	// Output: waited 31s
 }
 
@@ -290,7 +291,7 @@ func ExampleSlogHooks() {
 // A message queue: the wait between two attempts is spent in the queue.
 func ExampleLoop() {
 	policy := retry.Policy{Backoff: retry.Exponential{Base: time.Minute, Max: time.Hour, Jitter: retry.NoJitter}}
-	now := epoch
+	now := time.Now()
 	loop := policy.Start(now)
 	for {
 		err := errors.New("handler failed")
@@ -310,8 +311,9 @@ func ExampleLoop() {
 
 func ExamplePolicy_Resume() {
 	policy := retry.Policy{MaxAttempts: 5, Backoff: retry.Constant(time.Minute)}
-	loop := policy.Resume(epoch, 4, 4*time.Minute) // as the message's headers say
-	_, ok := loop.Next(epoch, errors.New("handler failed"))
+	now := time.Now()
+	loop := policy.Resume(now, 4, 4*time.Minute) // as the message's headers say
+	_, ok := loop.Next(now, errors.New("handler failed"))
 	fmt.Println(ok, loop.Err())
 	// Output: false retry: gave up after 5 attempts in 4m0s (max_attempts): handler failed
 }
@@ -460,9 +462,10 @@ func (a atLeast) Delay(s retry.Step) time.Duration { return max(a.b.Delay(s)-s.H
 
 func ExampleBackoff() {
 	policy := retry.Policy{Backoff: atLeast{retry.Constant(3 * time.Second)}}
-	loop := policy.Start(epoch)
-	fmt.Println(loop.Next(epoch, errors.New("down")))
-	fmt.Println(loop.Next(epoch, retry.After(errors.New("busy"), 10*time.Second)))
+	now := time.Now()
+	loop := policy.Start(now)
+	fmt.Println(loop.Next(now, errors.New("down")))
+	fmt.Println(loop.Next(now, retry.After(errors.New("busy"), 10*time.Second)))
 	// Output:
 	// 3s true
 	// 10s true

@@ -1,0 +1,4 @@
+// Package alone has a test: each Example of the packages that users import is a
+// program of its own. That is how pkg.go.dev shows it and the Go Playground runs it,
+// and how readers copy it.
+package alone
