@@ -13,20 +13,23 @@
 //
 //   - GET, HEAD, OPTIONS, TRACE, PUT and DELETE, any request with an
 //     Idempotency-Key or X-Idempotency-Key, and what [Idempotent] says may run
-//     twice, after an answer of 408, 425, 429, 5xx but 501 and 505, or 403 with a time
-//     to come back, and after an error of the transport that
+//     twice, after an answer of 408, 425, 429, 5xx but 501 and 505, or 403 with a retry
+//     time (Retry-After or a rate-limit reset), and after an error of the transport that
 //     [retry.DefaultClassifier] does not call permanent. A 409 too, if there is a
 //     key: the first request is still underway.
 //   - Any other request, if it provably did nothing: it never got a connection; the
 //     server refused it with 421, refused its HTTP/2 stream, or turned it away with
-//     429, or the 403 of a rate limit, and a time to come back. A 503 proves
-//     nothing, whatever it says: a gateway gives it for requests that ran.
+//     429 or 403 and a retry time, also if that time is now. A 503 proves nothing,
+//     whatever it says: a gateway gives it for requests that ran.
 //   - No request whose body cannot be sent again ([ErrNotReplayable]), none after 101
 //     Switching Protocols, and none once the caller has its response. [Download] goes
 //     on where its body broke off.
-//   - The header Stripe-Should-Retry overrides the status, but proves nothing.
-//   - What [Transport.Check] says of a response goes before the status and that
-//     header.
+//   - No request if the response says X-Should-Retry: false, Stripe-Should-Retry: false
+//     or X-Envoy-Overloaded. Such a run has failed, with ReasonRefused. With
+//     X-Should-Retry: true or Stripe-Should-Retry: true a 4xx is retried as a 5xx is:
+//     that word does not prove that nothing was done.
+//   - [Transport.Check], and then Policy.Classify, go before these headers and the
+//     status.
 //
 // The wait is what the server asks for ([ParseRetryAfter]) plus the policy's backoff.
 // If the server asks for more than Policy.MaxRetryAfter, there is no retry.
@@ -44,9 +47,16 @@
 // A request that succeeds at once goes out as the caller made it, but in a shallow
 // copy. Later attempts send a deep copy.
 //
+// # Servers that are clients
+//
+// When several services call each other and each retries, retries multiply: three
+// layers of three attempts send 27 requests. In a handler, [Relay] tells the caller not
+// to ask again once this service has retried, and [DeadlineHandler] ends the handler
+// before its caller gives up, so that the caller hears it.
+//
 // # Beside other layers
 //
-// Timeouts, redirects and cookies of http.Client work as ever. Each hop of a
+// Timeouts, redirects and cookies of http.Client work as usual. Each hop of a
 // redirect is a run of its own; Client.Timeout is over all of them. The deprecated
 // Request.Cancel ends an attempt and with it the run, but not a wait.
 //

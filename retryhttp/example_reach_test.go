@@ -12,7 +12,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -131,12 +130,17 @@ func ExampleTransport_prepare() {
 
 // session keeps the token of an API.
 type session struct {
+	host  string // whom the token is for
+	fetch func(context.Context) (string, error)
+
 	mu    sync.Mutex
 	token string
-	fetch func(context.Context) (string, error)
 }
 
 func (s *session) authorize(req *http.Request) error {
+	if req.URL.Host != s.host {
+		return nil // a redirect may lead anywhere: nobody else must see the token
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.token == "" {
@@ -160,7 +164,7 @@ func (expired) SafeToRetry() bool { return true }
 // check drops a token that was refused, but only on the first attempt: a token that
 // is refused while it is new is not an old one.
 func (s *session) check(resp *http.Response) error {
-	if resp.StatusCode != http.StatusUnauthorized || retry.AttemptNumber(resp.Request.Context()) > 1 {
+	if resp.StatusCode != http.StatusUnauthorized || resp.Request.URL.Host != s.host || retry.AttemptNumber(resp.Request.Context()) > 1 {
 		return nil
 	}
 	s.mu.Lock()
@@ -184,7 +188,7 @@ func ExampleTransport_token() {
 	defer server.Close()
 
 	fetched := 0
-	s := &session{token: "old", fetch: func(context.Context) (string, error) { fetched++; return "new", nil }}
+	s := &session{host: server.Listener.Addr().String(), token: "old", fetch: func(context.Context) (string, error) { fetched++; return "new", nil }}
 	client := &http.Client{Transport: &retryhttp.Transport{
 		Policy:  retry.Policy{Backoff: retry.Constant(0)},
 		Prepare: s.authorize,
@@ -201,50 +205,6 @@ func ExampleTransport_token() {
 	// Output:
 	// 201 tokens fetched: 1
 	// 201 tokens fetched: 1
-}
-
-// withTimeoutHeader is middleware for a server: the context of a request ends when
-// nobody waits for the response any more, so that handlers, and the database calls
-// below them, stop in time. It takes longest at most, also from a client that
-// promises to wait for years.
-func withTimeoutHeader(name string, longest time.Duration, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		timeout := longest
-		if ms, err := strconv.ParseInt(r.Header.Get(name), 10, 64); err == nil && ms >= 0 && ms < longest.Milliseconds() {
-			timeout = time.Duration(ms) * time.Millisecond
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), timeout)
-		defer cancel()
-		if ctx.Err() != nil {
-			w.WriteHeader(http.StatusServiceUnavailable) // nobody reads it
-			return
-		}
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
-}
-
-// What a server need not do for a caller that has gone is the best answer to a storm
-// of retries.
-func ExampleTransport_timeoutHeader() {
-	work := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		deadline, ok := r.Context().Deadline() // which a database call would respect
-		_, _ = fmt.Fprint(w, ok && time.Until(deadline) <= 10*time.Second)
-	})
-	server := httptest.NewServer(withTimeoutHeader("X-Timeout-Ms", 30*time.Second, work))
-	defer server.Close()
-
-	client := &http.Client{Transport: &retryhttp.Transport{
-		Policy:        retry.Policy{AttemptTimeout: 10 * time.Second},
-		TimeoutHeader: "X-Timeout-Ms",
-	}}
-	resp, err := client.Get(server.URL)
-	if err != nil {
-		panic(err)
-	}
-	defer resp.Body.Close()
-	body, _ := io.ReadAll(resp.Body)
-	fmt.Printf("the handler ends in time: %s\n", body)
-	// Output: the handler ends in time: true
 }
 
 // PROPFIND only reads, which the Transport cannot know.

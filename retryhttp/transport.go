@@ -30,7 +30,8 @@ type Transport struct {
 	// idempotent, whatever its method, its key or [Idempotent] say. Classify is
 	// asked, maybe more than once, about *[StatusError] as well, from status 400 on.
 	// Where the answer is Permanent the response is no failure to hooks and budgets:
-	// it is what the caller wanted to know.
+	// it is what the caller wanted to know. What Classify says, if it is not Unknown,
+	// goes before a server's word on a retry.
 	Policy retry.Policy
 
 	// Name returns the name of the run in errors, logs, spans and metrics: a route
@@ -78,7 +79,9 @@ type Transport struct {
 
 	// Prepare gets the clone of the request that an attempt sends, the first
 	// attempt included, and may change it: to sign it, or to put in a fresh token. It
-	// is called last, when all other headers are set. An error from it is the
+	// is called last, when all other headers are set. http.Client sends each hop of a
+	// redirect through the Transport: compare the URL's Host before you put in a secret,
+	// or any server that a redirect names gets it. An error from Prepare is the
 	// attempt's. Nothing was sent then, so any request is retried unless the error
 	// is permanent. Nil means none.
 	Prepare func(*http.Request) error
@@ -107,7 +110,9 @@ type Transport struct {
 	// TimeoutHeader names a request header that tells the server for how many
 	// milliseconds anybody still waits for the response: until the attempt's
 	// deadline or the caller's, whichever is sooner, rounded down. Empty, or a
-	// request without either deadline, means none.
+	// request without either deadline, means none. [DeadlineHandler] reads it. Envoy
+	// reads X-Envoy-Upstream-Rq-Timeout-Ms, and tells the server behind it
+	// X-Envoy-Expected-Rq-Timeout-Ms.
 	TimeoutHeader string
 }
 

@@ -1,0 +1,109 @@
+package retryhttp
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// DeadlineHandler returns a handler that ends the context of each request of h when
+// its caller stops waiting, and after limit at the latest. How long the caller waits
+// is said by the header of that name, in milliseconds, as [Transport.TimeoutHeader]
+// sends it. A limit that is zero or negative is none. An empty header name is never
+// read, and a nil h panics.
+//
+// h gets the caller's time less a twentieth, but at most 100 ms less, so that its
+// answer comes before the caller has gone: that answer may tell the caller not to ask
+// again ([Relay]). If the caller has no time left, h is not called, and the status is
+// 503. A header that is not one number of digits, or is there twice, is ignored.
+//
+// h gets the server's own ResponseWriter and a request without that header, so that a
+// proxy does not pass on a time that has passed. A stranger can use the header to
+// shorten his own request, and for nothing else: DeadlineHandler is safe where
+// requests come in from outside.
+//
+// With AttemptTimeout a [Transport] waits that long for the response headers, and this
+// is the time that it sends. Do not put DeadlineHandler around handlers that stream
+// for longer: server-sent events, downloads, WebSockets.
+func DeadlineHandler(h http.Handler, header string, limit time.Duration) http.Handler {
+	if h == nil {
+		panic("retryhttp: nil handler")
+	}
+	return &deadlineHandler{h, http.CanonicalHeaderKey(header), limit}
+}
+
+type deadlineHandler struct {
+	http.Handler
+	header string // canonical; empty: none
+	limit  time.Duration
+}
+
+func (h *deadlineHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var said []string
+	if h.header != "" {
+		said = r.Header[h.header]
+	}
+	limit, ok := h.timeFor(said)
+	switch {
+	case !ok:
+		http.Error(w, "the caller has no time left", http.StatusServiceUnavailable)
+		return
+	case limit <= 0 && len(said) == 0:
+		h.Handler.ServeHTTP(w, r)
+		return
+	}
+	ctx := r.Context()
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	own := r.WithContext(ctx)
+	if len(said) > 0 {
+		own.Header = r.Header.Clone()
+		delete(own.Header, h.header)
+	}
+	defer func() {
+		if own.MultipartForm != nil && own.MultipartForm != r.MultipartForm { // the server knows r alone
+			_ = own.MultipartForm.RemoveAll()
+		}
+	}()
+	h.Handler.ServeHTTP(w, own)
+}
+
+// timeFor returns the handler's time by what the header says, not above zero if it is
+// not limited. It returns false if there is none.
+func (h *deadlineHandler) timeFor(said []string) (limit time.Duration, ok bool) {
+	left, limited := callersTime(said)
+	switch {
+	case !limited:
+		return h.limit, true
+	case left == 0:
+		return 0, false
+	}
+	left -= min(left/20, 100*time.Millisecond)
+	if h.limit > 0 {
+		left = min(left, h.limit)
+	}
+	return left, true
+}
+
+// callersTime reads the values of the header. A number that is too large to count
+// limits nothing.
+func callersTime(said []string) (left time.Duration, limited bool) {
+	if len(said) != 1 {
+		return 0, false
+	}
+	digits := strings.TrimSpace(said[0])
+	if strings.Trim(digits, "0123456789") != "" { // a sign, which ParseInt would take
+		return 0, false
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n > int64(math.MaxInt64/time.Millisecond) {
+		return 0, false
+	}
+	return time.Duration(n) * time.Millisecond, true
+}

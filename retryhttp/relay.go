@@ -1,0 +1,46 @@
+package retryhttp
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/engine"
+	"github.com/goretry/retry/internal/relay"
+)
+
+// Relay is for a handler that calls other servers and has failed with err: it tells
+// the handler's own caller whether and when to ask again, and returns the status to
+// answer with. Without it the retries of several services multiply.
+//
+//	http.Error(w, "orders are down", retryhttp.Relay(w.Header(), err))
+//
+// Relay sets X-Should-Retry: false in h if err says that a retry has been made in vain
+// or would be: if it is marked by [retry.Stop] or [retry.Refuse], if it holds a run
+// that ended because the error is permanent, because a server refused a retry or
+// because the work may have been done, or if it holds a run that made retries and
+// came to a limit. Otherwise it leaves that header alone. It sets Retry-After to the
+// wait that err asks for, in seconds rounded up, unless h has that header.
+//
+// The status is 500 if the zero [retry.Policy] calls err Permanent and no server has
+// refused a retry, else 503. It is never one that proves that nothing was done, such
+// as 429: the handler may have done a part. For a nil err, and for a nil
+// *[retry.Error], the status is 200, and h is not changed: what [GaveUp] returns can
+// be passed on as it is. Relay writes no body. The text of err is not for strangers.
+func Relay(h http.Header, err error) (code int) {
+	if e, ok := err.(*retry.Error); err == nil || ok && e == nil {
+		return http.StatusOK
+	}
+	if relay.Refuses(err) {
+		h.Set("X-Should-Retry", "false")
+	}
+	verdict := engine.Judge(&retry.Policy{}, err)
+	if wait := verdict.Hint; wait > 0 && len(h["Retry-After"]) == 0 {
+		h.Set("Retry-After", strconv.FormatInt(int64((wait-1)/time.Second)+1, 10))
+	}
+	if retry.Reason(verdict.End) == retry.ReasonPermanent {
+		return http.StatusInternalServerError
+	}
+	return http.StatusServiceUnavailable
+}
