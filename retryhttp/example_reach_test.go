@@ -327,7 +327,7 @@ func ExampleDownload() {
 		w.Header().Set("ETag", `"v1"`)
 		var out http.ResponseWriter = w
 		if connections++; connections < 3 {
-			out = &breaking{ResponseWriter: w, left: 40_000}
+			out = &cutOff{w, 40_000}
 		}
 		http.ServeContent(out, r, "", time.Time{}, strings.NewReader(file))
 	}))
@@ -346,6 +346,21 @@ func ExampleDownload() {
 	content, err := io.ReadAll(resp.Body)
 	fmt.Println(string(content) == file, err, connections)
 	// Output: true <nil> 3
+}
+
+// cutOff is a response whose connection breaks off before there is more of it.
+type cutOff struct {
+	http.ResponseWriter
+	left int
+}
+
+func (c *cutOff) Write(p []byte) (int, error) {
+	if c.left -= len(p); c.left < 0 {
+		_, _ = c.ResponseWriter.Write(p[:len(p)+c.left])
+		_ = http.NewResponseController(c.ResponseWriter).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	return c.ResponseWriter.Write(p)
 }
 
 // A Transport's MaxResponse keeps a typed call from filling the memory.

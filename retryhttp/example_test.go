@@ -1,6 +1,7 @@
 package retryhttp_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -63,4 +64,17 @@ func ExampleParseRetryAfter() {
 	h := http.Header{"Retry-After": {"Sun, 01 Mar 2026 12:01:00 GMT"}}
 	fmt.Println(retryhttp.ParseRetryAfter(h, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)))
 	// Output: 1m0s true
+}
+
+func ExampleJSON() {
+	type user struct{ Name string }
+	server := flakyServer()
+	defer server.Close()
+	req, err := http.NewRequest("GET", server.URL+"/users/1?key=secret", nil)
+	if err != nil {
+		panic(err)
+	}
+	u, err := retryhttp.JSON[user](context.Background(), http.DefaultClient, retry.Policy{Name: "get-user"}, req)
+	fmt.Println(u.Name, err)
+	// Output: Ada <nil>
 }

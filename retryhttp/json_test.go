@@ -298,15 +298,3 @@ func TestJSONUsesItsOwnContext(t *testing.T) {
 		t.Errorf("%v; the caller's trace saw %d connections", err, traced)
 	}
 }
-
-func ExampleJSON() {
-	server := flakyServer()
-	defer server.Close()
-	req, err := http.NewRequest("GET", server.URL+"/users/1?key=secret", nil)
-	if err != nil {
-		panic(err)
-	}
-	u, err := retryhttp.JSON[user](context.Background(), http.DefaultClient, retry.Policy{Name: "get-user"}, req)
-	fmt.Println(u.Name, err)
-	// Output: Ada <nil>
-}

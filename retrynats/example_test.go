@@ -77,12 +77,12 @@ func workQueue(messages ...string) (js jetstream.JetStream, c jetstream.Consumer
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: dir, NoSigs: true})
 	check(err)
 	s.Start()
-	if !s.ReadyForConnections(patience) {
+	if !s.ReadyForConnections(time.Minute) {
 		panic("the server does not start")
 	}
 	nc, err := nats.Connect(s.ClientURL())
 	check(err)
-	js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(patience))
+	js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(time.Minute))
 	check(err)
 	_, err = js.CreateStream(ctx, jetstream.StreamConfig{Name: "JOBS", Subjects: []string{"jobs"}, Retention: jetstream.WorkQueuePolicy})
 	check(err)

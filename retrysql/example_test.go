@@ -10,21 +10,10 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/retrysql"
-	"github.com/goretry/retry/retrysql/internal/mysql"
 )
 
-// openBank returns a toy database whose COMMITs return these errors, then none.
-func openBank(commits ...error) *sql.DB {
-	return sql.OpenDB(idle{commit: func() (err error) {
-		if len(commits) > 0 {
-			err, commits = commits[0], commits[1:]
-		}
-		return err
-	}})
-}
-
 func ExampleTx() {
-	db := openBank(state("40001")) // a serialization failure at the first COMMIT
+	db := openBank(sqlState("40001")) // a serialization failure at the first COMMIT
 	policy := retry.Policy{
 		Name:        "transfer",
 		MaxAttempts: 10, // each attempt may lose to another transaction
@@ -98,19 +87,47 @@ func ExampleRepeatable() {
 	// Output: <nil>
 }
 
-// In a policy of another run, Classify tells what a single statement's error means.
+// In a policy of another run, Classify tells what a single statement's error means:
+// here that a closed database stays closed. Of MySQL and SQLite it knows a deadlock,
+// which is Transient, too many connections, Throttled, a duplicate key, Permanent, and
+// more.
 func ExampleClassify() {
+	db := openBank()
+	db.Close()
 	policy := retry.Policy{Classify: retrysql.Classify}
-	for _, err := range []error{
-		&mysql.MySQLError{Number: 1213}, // a deadlock
-		&mysql.MySQLError{Number: 1040}, // too many connections
-		&mysql.MySQLError{Number: 1062}, // a duplicate key
-	} {
-		class, _ := policy.Judge(err)
-		fmt.Println(class)
+	err := retry.Run(context.Background(), policy, db.PingContext)
+	if e, ok := errors.AsType[*retry.Error](err); ok {
+		fmt.Println(e.Reason, "after", e.Attempts, "attempt:", e.Last())
 	}
-	// Output:
-	// transient
-	// throttled
-	// permanent
+	// Output: permanent after 1 attempt: sql: database is closed
 }
+
+// bank is a toy database, connection and transaction. It does not look at statements,
+// and its COMMITs return these errors, then none.
+type bank struct{ commits []error }
+
+func openBank(commits ...error) *sql.DB { return sql.OpenDB(&bank{commits}) }
+
+func (b *bank) Connect(context.Context) (driver.Conn, error) { return b, nil }
+func (b *bank) Driver() driver.Driver                        { return nil }
+func (b *bank) Prepare(string) (driver.Stmt, error)          { return nil, errors.ErrUnsupported }
+func (b *bank) Exec(string, []driver.Value) (driver.Result, error) {
+	return driver.RowsAffected(1), nil
+}
+func (b *bank) Begin() (driver.Tx, error)                                    { return b, nil }
+func (b *bank) BeginTx(context.Context, driver.TxOptions) (driver.Tx, error) { return b, nil }
+func (b *bank) Rollback() error                                              { return nil }
+func (b *bank) Close() error                                                 { return nil }
+
+func (b *bank) Commit() (err error) {
+	if len(b.commits) > 0 {
+		err, b.commits = b.commits[0], b.commits[1:]
+	}
+	return err
+}
+
+// sqlState is a server's error.
+type sqlState string
+
+func (s sqlState) Error() string    { return "SQLSTATE " + string(s) }
+func (s sqlState) SQLState() string { return string(s) }
