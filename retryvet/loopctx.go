@@ -155,7 +155,27 @@ func (p *pass) afterFailure(loop, wait inspector.Cursor, loopBody *ast.BlockStmt
 			return true
 		}
 	}
-	return cond != nil && p.compares(cond, token.NEQ) && p.onlyAfterFailure(loopBody, wait)
+	return p.beforeTheNext(loopBody, wait) || cond != nil && p.compares(cond, token.NEQ) && p.onlyAfterFailure(loopBody, wait)
+}
+
+// beforeTheNext reports whether wait is at the top of the loop's body, and what the
+// loop tries after it leaves the loop if it succeeds:
+//
+//	if n > 0 { wait }
+//	if err = try(); err == nil { return }
+func (p *pass) beforeTheNext(loopBody *ast.BlockStmt, wait inspector.Cursor) bool {
+	last := loopBody.List[len(loopBody.List)-1]
+	for _, s := range loopBody.List {
+		i, ok := s.(*ast.IfStmt)
+		if !ok || s.Pos() < wait.Node().End() {
+			continue
+		}
+		if p.compares(i.Cond, token.EQL) && blockLeaves(i.Body) ||
+			p.compares(i.Cond, token.NEQ) && blockContinues(i.Body) && terminates(last) {
+			return true
+		}
+	}
+	return false
 }
 
 // onlyAfterFailure is for loops such as for err != nil { wait; err = try() }.
@@ -163,17 +183,17 @@ func (p *pass) onlyAfterFailure(loopBody *ast.BlockStmt, wait inspector.Cursor) 
 	return wait.Parent().Node() == loopBody
 }
 
-// compares reports whether cond compares an error with nil by op, alone or as a
-// part of && (for !=: err != nil && more) .
+// compares reports whether cond compares an error with nil by op: alone, as a part
+// of &&, or err == nil as a part of ||.
 func (p *pass) compares(cond ast.Expr, op token.Token) bool {
-	switch e := ast.Unparen(cond).(type) {
-	case *ast.BinaryExpr:
-		if e.Op == token.LAND {
-			return p.compares(e.X, op) || p.compares(e.Y, op)
-		}
-		return e.Op == op && p.isNil(e.Y) && isError(p.TypesInfo.TypeOf(e.X))
+	e, ok := ast.Unparen(cond).(*ast.BinaryExpr)
+	if !ok {
+		return false
 	}
-	return false
+	if e.Op == token.LAND || e.Op == token.LOR && op == token.EQL {
+		return p.compares(e.X, op) || p.compares(e.Y, op)
+	}
+	return e.Op == op && p.isNil(e.Y) && isError(p.TypesInfo.TypeOf(e.X))
 }
 
 // leavesLater reports whether if err == nil { return }, or the same as an else,

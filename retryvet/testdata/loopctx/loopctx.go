@@ -159,3 +159,59 @@ func elsewhere(ctx context.Context) error {
 		}
 	}
 }
+
+func limited(ctx context.Context) error {
+	for n := 1; ; n++ {
+		err := try(ctx)
+		if err == nil || n == 4 {
+			return err
+		}
+		time.Sleep(time.Second) // want `this wait goes on after ctx has ended`
+	}
+}
+
+func top(ctx context.Context) (err error) {
+	for range 4 {
+		time.Sleep(time.Second) // want `this wait goes on after ctx has ended`
+		if err = try(ctx); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func topButFirst(ctx context.Context) (err error) {
+	for n := range 4 {
+		if n > 0 {
+			<-time.After(time.Second) // want `this wait goes on after ctx has ended`
+		}
+		if err = try(ctx); err != nil {
+			continue
+		}
+		return nil
+	}
+	return err
+}
+
+func pollFirst(ctx context.Context, ready func() (bool, error)) error {
+	for {
+		time.Sleep(time.Second) // a failure ends it: a poll, and no retry
+		ok, err := ready()
+		if err != nil {
+			return err
+		}
+		if ok {
+			return nil
+		}
+	}
+}
+
+func either(ctx context.Context, stop bool) error {
+	for {
+		err := try(ctx)
+		if err != nil || stop { // a success may go on
+			return err
+		}
+		time.Sleep(time.Second)
+	}
+}
