@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Hooks are told what a run does, on its goroutine; they decide nothing. Nil
-// funcs are skipped. A run that has called Start calls Done, and one that has
+// Hooks are called when something happens in a run, on its goroutine; they decide
+// nothing. Nil funcs are skipped. A run that has called Start calls Done, and one that has
 // called Attempt calls AttemptDone, also when op panics; hooks themselves must
 // not panic. Hooks that are shared must be safe for concurrent use.
 type Hooks struct {
@@ -38,7 +38,7 @@ type Hooks struct {
 // Attempt is what hooks learn about one attempt.
 type Attempt struct {
 	Name     string        // the policy's
-	Number   int           // 1 for the first
+	Number   int           // 1 for the first; 0 in Wait before the pause of Supervise
 	Start    time.Time     // on the policy's clock
 	Duration time.Duration // from Start until op returned, with the hooks called in between
 	Elapsed  time.Duration // since the run began

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Loop makes one run's decisions, and is the engine of this package. Tell it when an
-// attempt ended, and with which error: it returns how long to wait before the next
-// attempt, or that there is none. It never sleeps, reads a clock or starts a
-// goroutine. [Do] is a Loop that sleeps; a message queue or a simulator drives one
+// Loop makes one run's decisions, and is the engine of this package. Its method Next
+// takes the time at which an attempt ended, and the error. It returns how long to wait
+// before the next attempt, or that there is none. A Loop never sleeps, reads a clock
+// or starts a goroutine. [Do] is a Loop that sleeps; a message queue or a simulator drives one
 // its own way:
 //
 //	loop := policy.Start(time.Now())
@@ -25,7 +25,7 @@ import (
 //	}
 //
 // A Loop ignores Policy.AttemptTimeout, Hooks and Clock: it makes no attempts
-// itself. Error.Waited counts the waits as it asked for them. A Loop is not safe for
+// itself. Error.Waited counts the waits as Next returned them. A Loop is not safe for
 // concurrent use, and must not be copied once Next was called. With a Policy.Budget,
 // end every Loop: to abandon one early, call Next(now, Stop(err)).
 type Loop struct {
@@ -222,7 +222,7 @@ func unmarked(err error) error {
 	}
 }
 
-// open tells the budget that the run begins.
+// open calls the budget's Begin.
 func (d *decisions) open(p *Policy) {
 	if p.Budget != nil {
 		p.Budget.Begin()

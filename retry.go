@@ -82,8 +82,9 @@ func Until[T any](op func(context.Context) (T, error), accept func(T) bool) func
 	}
 }
 
-// AttemptNumber returns the number of the attempt that ctx belongs to: 1 for a
-// run's first attempt and for a ctx of no run, 2 for the first retry.
+// AttemptNumber returns the number of the attempt that ctx belongs to: 1 for a run's
+// first attempt, 2 for the first retry. It returns 1 for a context that belongs to no
+// run.
 func AttemptNumber(ctx context.Context) int {
 	if c, ok := ctx.Value(attemptKey{}).(*attemptContext); ok {
 		return c.number

@@ -36,9 +36,9 @@ type run struct {
 	healthy time.Duration      // how long op must be up for its failure to begin a new run; 0: it never does
 	up      time.Duration      // when op was called, if healthy is set: the hooks before it may be slow
 	number  int                // of the attempt underway or the last one; 0 before the first
-	paused  time.Duration      // how long the pause before the first attempt took (Supervise)
 	began   time.Duration      // when that attempt began
 	ended   time.Duration      // when it ended, if anybody can see it
+	paused  time.Duration      // how long the pause before the first attempt took: see renew
 	wake    <-chan struct{}    // ends the sleep early
 	phase   phase
 }

@@ -11,12 +11,13 @@ import (
 // A MaxAttempts of 0 means no limit here.
 //
 // healthy is how long op must be up to count as healthy. Zero or less means a
-// minute, on Policy.Clock. If op fails after it was up for healthy or longer, its run
-// ends as a success, and that failure costs the budget nothing. A new run begins,
-// which counts attempts, elapsed time and waits from zero. Its first part is a pause,
-// the backoff's first wait, for which MaxElapsed does not count. If ctx ends in that
-// pause, the *Error has no attempts, and its Errs hold that failure. An op that fails sooner stays within its run, and the
-// waits grow: choose healthy longer than a broken op usually stays up.
+// minute, on Policy.Clock. If op fails after it was up for healthy or longer, the run
+// counts as a success, and that failure costs the budget nothing. A new run begins,
+// which counts attempts, elapsed time and waits from zero. It begins with a pause, the
+// backoff's first wait. Policy.MaxElapsed does not count that pause. If ctx ends in
+// it, the *Error has no attempts, and its Errs hold that failure. An op that fails
+// sooner stays within its run, and the waits grow: choose healthy longer than a broken
+// op usually stays up.
 //
 // The failure of a healthy op is judged as any other: a [Permanent] one, one that
 // Policy.NonIdempotent forbids to repeat, a server that asks for more than

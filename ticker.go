@@ -8,8 +8,8 @@ import (
 )
 
 // Ticks is a run whose attempts are the iterations of a loop: it yields 1 at
-// once, and 2, 3, … after the waits that p asks for when an attempt fails, until
-// p or ctx ends it. To leave the loop early is the run's success.
+// once, and 2, 3, … after the waits of p, until p or ctx ends it. Leaving the loop
+// early counts as success.
 //
 //	for n := range retry.Ticks(ctx, policy) {
 //		if err := try(n); err == nil {
@@ -18,10 +18,10 @@ import (
 //	}
 //
 // An iteration that does not leave the loop counts as a Transient failure:
-// Policy.Classify is not called. The hooks see an error for it that is an
-// [ErrRejected] by errors.Is; but the budget is checked, since a failed call may be
-// why the loop goes on. Policy.AttemptTimeout is not used. Each use of the
-// sequence is a run of its own. Ticks panics if ctx is nil.
+// Policy.Classify is not called. For errors.Is that failure is an [ErrRejected], but
+// the budget is checked, since a failed call may be why the loop goes on.
+// Policy.AttemptTimeout is not used. Each use of the sequence is a run of its own.
+// Ticks panics if ctx is nil.
 func Ticks(ctx context.Context, p Policy) iter.Seq[int] {
 	if ctx == nil {
 		panic("retry: nil context")
