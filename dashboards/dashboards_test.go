@@ -8,6 +8,8 @@ import (
 	"maps"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -154,16 +156,25 @@ func TestRules(t *testing.T) {
 			seen[[2]string{rule.Alertname, state[rule.Alertname]}] = true
 		}
 	}
-	alerts := 0
+	alerts, records := 0, 0
+	runbook := anchors(t, "../docs/observability.md")
 	for _, group := range rules.Groups {
 		for _, rule := range group.Rules {
 			got := c.labels(rule.Record+rule.Alert, rule.Expr)
 			if rule.Record != "" {
 				c.series[rule.Record] = got
+				records++
 				continue
 			}
 			alerts++
-			for _, key := range []string{"summary", "description"} {
+			url, anchor, _ := strings.Cut(rule.Annotations["runbook_url"], "#")
+			if !strings.HasSuffix(url, "/docs/observability.md") || !runbook[anchor] || anchor != strings.ToLower(rule.Alert) {
+				t.Errorf("%s: no section of its own at %s#%s", rule.Alert, url, anchor)
+			}
+			if _, byInstance := got["instance"]; byInstance != strings.Contains(rule.Annotations["dashboard"], "var-instance=") {
+				t.Errorf("%s: the dashboard's link is %s", rule.Alert, rule.Annotations["dashboard"])
+			}
+			for _, key := range []string{"summary", "description", "dashboard"} {
 				if rule.Annotations[key] == "" {
 					t.Errorf("%s has no %s", rule.Alert, key)
 				}
@@ -176,8 +187,41 @@ func TestRules(t *testing.T) {
 			}
 		}
 	}
-	if alerts != 4 {
-		t.Errorf("%d alerts, want 4", alerts)
+	if alerts != 5 || records > 7 {
+		t.Errorf("%d alerts and %d recording rules, want 5 and at most 7", alerts, records)
+	}
+}
+
+// anchors returns those of a document's headings.
+func anchors(t *testing.T, name string) map[string]bool {
+	found := make(map[string]bool)
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllSubmatch(read(t, name), -1) {
+		found[strings.ReplaceAll(strings.ToLower(string(m[1])), " ", "-")] = true
+	}
+	return found
+}
+
+// TestAlerts runs the cases of the rules, and with RETRY_LONG=1 those at any distance
+// and phase of scrapes as well, which takes a minute.
+func TestAlerts(t *testing.T) {
+	if _, err := exec.LookPath("promtool"); err != nil {
+		t.Skip("promtool is not installed")
+	}
+	files := []string{"rules_test.yml"}
+	if os.Getenv("RETRY_LONG") != "" {
+		folder := t.TempDir()
+		if err := writeTests(folder, "rules.yml"); err != nil {
+			t.Fatal(err)
+		}
+		more, err := filepath.Glob(filepath.Join(folder, "*.yml"))
+		if err != nil || len(more) != len(evaluations) {
+			t.Fatalf("%d files, %v, want %d", len(more), err, len(evaluations))
+		}
+		files = append(files, more...)
+	}
+	out, err := exec.Command("promtool", append([]string{"test", "rules"}, files...)...).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v:\n%s", err, out)
 	}
 }
 
@@ -306,6 +350,7 @@ func scrape(t *testing.T) map[string]labelSet {
 		},
 		fails, // three times, and takes the budget's two retries
 		fails, // once
+		func(context.Context) error { return retry.Stop(errors.New("not found")) },
 	} {
 		_ = retry.Run(t.Context(), policy, op)
 	}

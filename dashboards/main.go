@@ -8,9 +8,14 @@ import (
 )
 
 func main() {
-	dashboard, err := generate()
-	if err == nil {
-		_, err = os.Stdout.Write(dashboard)
+	var err error
+	if len(os.Args) == 3 && os.Args[1] == "tests" {
+		err = writeTests(os.Args[2], "dashboards/rules.yml")
+	} else {
+		var dashboard []byte
+		if dashboard, err = generate(); err == nil {
+			_, err = os.Stdout.Write(dashboard)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "dashboards:", err)

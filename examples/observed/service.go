@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/limit"
 	otelretry "github.com/goretry/retry/otel"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 )
@@ -21,18 +23,23 @@ type service struct {
 	url    string
 	client *http.Client
 	policy retry.Policy
+	slow   *hedge.Hedge // searches may run twice at the same time
+	places *limit.Limit
 	close  func() error
 
 	firstTry, afterRetry, failed atomic.Int64
 }
 
 func newService(url string) (*service, error) {
-	budget := &retry.TokenBudget{} // shared by all that call this dependency
-	unregister, err := otelretry.ObserveBudget("dependency", budget)
-	if err != nil {
+	budget := &retry.TokenBudget{} // shared by all that call this dependency, as the limit is
+	s := &service{
+		url:    url,
+		slow:   &hedge.Hedge{Hedged: otelretry.HedgeHook()},
+		places: &limit.Limit{Start: 100, Min: 50},
+	}
+	if err := s.observe(budget); err != nil {
 		return nil, err
 	}
-	s := &service{url: url, close: unregister}
 	s.client = &http.Client{
 		// Below the retry, so that each attempt has a client span of its own. Without
 		// keep-alive, since net/http repeats some requests on connections that it kept
@@ -49,39 +56,63 @@ func newService(url string) (*service, error) {
 	return s, nil
 }
 
+// observe reports what the calls share, until close is called.
+func (s *service) observe(budget *retry.TokenBudget) error {
+	s.close = func() error { return nil }
+	add := func(unregister func() error, err error) error {
+		before := s.close
+		s.close = func() error { return errors.Join(before(), unregister()) }
+		return err
+	}
+	return errors.Join(
+		add(otelretry.ObserveBudget("dependency", budget)),
+		add(otelretry.ObserveHedge("search", s.slow)),
+		add(otelretry.ObserveLimit("dependency", s.places)),
+	)
+}
+
 // call makes one call of three kinds, at random.
 func (s *service) call(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	name, method, policy := "get-user", http.MethodGet, s.policy
+	// The hook count gets what becomes of them.
 	switch n := rand.IntN(10); {
 	case n < 3:
-		name = "search"
+		policy := s.policy.Named("search")
+		_, _ = hedge.Do(ctx, policy, s.slow, s.sending(policy, http.MethodGet))
 	case n < 4:
-		name, method, policy.NonIdempotent = "place-order", http.MethodPost, true
+		policy := s.policy.Named("place-order")
+		policy.NonIdempotent = true
+		_, _ = retry.Do(ctx, policy, s.sending(policy, http.MethodPost))
+	default:
+		policy := s.policy.Named("get-user")
+		_, _ = retry.Do(ctx, policy, s.sending(policy, http.MethodGet))
 	}
-	_ = retry.Run(ctx, policy.Named(name), func(ctx context.Context) error {
-		return s.send(ctx, method, "/"+name)
-	}) // what became of it, count is told
+}
+
+// sending returns what makes one attempt, if the limit has a place for it.
+func (s *service) sending(p retry.Policy, method string) func(context.Context) (int64, error) {
+	return limit.Op(s.places, p, func(ctx context.Context) (int64, error) {
+		return s.send(ctx, method, "/"+p.Name)
+	})
 }
 
 // send makes one attempt.
-func (s *service) send(ctx context.Context, method, path string) error {
+func (s *service) send(ctx context.Context, method, path string) (int64, error) {
 	req, err := http.NewRequestWithContext(ctx, method, s.url+path, nil)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-		return &statusError{resp.StatusCode, time.Duration(seconds) * time.Second}
+		return 0, &statusError{resp.StatusCode, time.Duration(seconds) * time.Second}
 	}
-	_, err = io.Copy(io.Discard, resp.Body)
-	return err
+	return io.Copy(io.Discard, resp.Body)
 }
 
 // statusError is an answer other than 200. By its methods retry knows what it
