@@ -6,7 +6,8 @@
 //		Handle: func(ctx context.Context, msg jetstream.Msg) error { return send(ctx, msg.Data()) },
 //		Dead:   func(ctx context.Context, msg jetstream.Msg, e *retry.Error) error { return store(ctx, msg, e) },
 //	}
-//	consuming, err := handler.Consume(ctx, js, consumer)
+//	consuming, err := handler.Consume(ctx, js, consumer, jetstream.ConsumeErrHandler(
+//		func(_ jetstream.ConsumeContext, err error) { slog.Warn("consume", "error", err) }))
 //
 // The server waits, counts deliveries and fails over. Package retryqueue decides. This
 // package keeps no state: a message may go to another process each time.
@@ -36,8 +37,8 @@
 // tells Handle the number of the delivery.
 //
 // Shutdowns, crashes and refusals of the budget cost a delivery each: MaxAttempts counts
-// them. A budget that refills by success, as [retry.TokenBudget] does, drains slowly
-// across many processes; prefer [retry.RatioBudget].
+// them. Budgets refill by the deliveries that succeed in the same process. If all may
+// fail for long, leave Policy.Budget nil and let the waits be long.
 //
 // # What a consumer must be
 //

@@ -44,8 +44,11 @@ type Handler struct {
 // again by retry.Do. Give it the ctx around that, not an attempt's, which ends with the
 // attempt.
 //
-// js must be what c was made from, and opts are those of c.Consume. Consume calls Check
-// first and returns its error. A nil Handle is an error.
+// js must be what c was made from, and opts are those of c.Consume. Give it a
+// [jetstream.ConsumeErrHandler]: errors of the subscription itself, such as a lost
+// connection, missing heartbeats or a deleted consumer, go there and nowhere else. A
+// deleted consumer and a closed connection end the subscription as Stop does. Consume
+// calls Check first and returns its error. A nil Handle is an error.
 func (h *Handler) Consume(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, opts ...jetstream.PullConsumeOpt) (jetstream.ConsumeContext, error) {
 	if h.Handle == nil {
 		return nil, errors.New("retrynats: Handler.Handle is nil")

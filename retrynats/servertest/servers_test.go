@@ -1,4 +1,4 @@
-package retrynats_test
+package servertest_test
 
 import (
 	"bufio"
@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +23,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
+
+const ms = time.Millisecond
+
+var errDown = errors.New("down")
 
 // patience is how long a test waits for what must happen, however slow the machine is.
 const patience = 2 * time.Minute
@@ -178,7 +183,33 @@ func empty(t *testing.T, js jetstream.JetStream) bool {
 // cluster is three servers, each a process, so that they can be killed.
 type cluster struct {
 	urls    []string
-	servers map[string]*os.Process // by name
+	servers map[string]*os.Process // by name, as the following
+	configs map[string]serverConfig
+	lines   map[string]<-chan string // what they say
+}
+
+// start starts a server, for the first time or again.
+func (c *cluster) start(t *testing.T, conf serverConfig) {
+	t.Helper()
+	text, err := json.Marshal(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.configs[conf.Name] = conf
+	c.servers[conf.Name], c.lines[conf.Name] = child(t, "server", "RETRYNATS_TEST_SERVER="+string(text))
+}
+
+// ready waits until a server can be used.
+func (c *cluster) ready(t *testing.T, name string) {
+	t.Helper()
+	select {
+	case line := <-c.lines[name]:
+		if line != "ready" {
+			t.Fatalf("%s says %q", name, line)
+		}
+	case <-time.After(patience):
+		t.Fatalf("%s does not start", name)
+	}
 }
 
 func startCluster(t *testing.T) *cluster {
@@ -197,31 +228,17 @@ func startCluster(t *testing.T) *cluster {
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 		_ = l.Close()
 	}
-	c := &cluster{servers: map[string]*os.Process{}}
-	var ready []<-chan string
+	c := &cluster{servers: map[string]*os.Process{}, configs: map[string]serverConfig{}, lines: map[string]<-chan string{}}
 	for i := range size {
 		conf := serverConfig{Name: fmt.Sprint("server-", i), Port: ports[i], RoutePort: ports[size+i], Dir: t.TempDir()}
 		for _, port := range ports[size:] {
 			conf.Routes = append(conf.Routes, fmt.Sprint("nats://127.0.0.1:", port))
 		}
-		text, err := json.Marshal(conf)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, lines := child(t, "server", "RETRYNATS_TEST_SERVER="+string(text))
-		c.servers[conf.Name] = p
-		ready = append(ready, lines)
+		c.start(t, conf)
 		c.urls = append(c.urls, fmt.Sprint("nats://127.0.0.1:", conf.Port))
 	}
-	for _, lines := range ready {
-		select {
-		case line := <-lines:
-			if line != "ready" {
-				t.Fatalf("a server says %q", line)
-			}
-		case <-time.After(patience):
-			t.Fatal("a server does not start")
-		}
+	for name := range c.lines {
+		c.ready(t, name)
 	}
 	return c
 }
@@ -251,6 +268,12 @@ func serve() {
 		if s, err = server.NewServer(opts); err == nil {
 			s.Start()
 			if s.ReadyForConnections(patience) {
+				go func() {
+					interrupted := make(chan os.Signal, 1)
+					signal.Notify(interrupted, os.Interrupt)
+					<-interrupted
+					s.Shutdown()
+				}()
 				fmt.Println("ready")
 				s.WaitForShutdown()
 				return

@@ -1,8 +1,9 @@
-package retrynats_test
+package servertest_test
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -341,5 +342,50 @@ func TestDrainBeginsWhatWasDelivered(t *testing.T) {
 	}
 	if info.NumAckPending != 0 || info.NumPending != s.CachedInfo().State.Msgs {
 		t.Errorf("%d messages were delivered and not acknowledged, want 0", info.NumAckPending)
+	}
+}
+
+// What ends a subscription from outside is told to jetstream.ConsumeErrHandler alone.
+func TestDeletedConsumerEndsConsume(t *testing.T) {
+	js, _ := single(t)
+	c := jobs(t, js, 1, 1, patience)
+	told := make(chan error, 9)
+	consuming, err := (&retrynats.Handler{Handle: func(context.Context, jetstream.Msg) error { return nil }}).Consume(t.Context(), js, c, jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) { told <- err }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "empty", func() bool { return empty(t, js) })
+	if err := js.DeleteConsumer(t.Context(), "JOBS", "worker"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-consuming.Closed():
+	case <-time.After(patience):
+		t.Fatal("Consume has not ended")
+	}
+	if len(told) != 1 {
+		t.Fatalf("told %d errors, want 1", len(told))
+	}
+	if err := <-told; !errors.Is(err, jetstream.ErrConsumerDeleted) {
+		t.Errorf("told %v, want ErrConsumerDeleted", err)
+	}
+}
+
+func TestCheckOfAConsumer(t *testing.T) {
+	js, _ := single(t)
+	jobs(t, js, 0, 1, patience)
+	h := &retrynats.Handler{Policy: retry.Policy{MaxAttempts: 5}}
+	for deliver, want := range map[int]string{
+		-1: "<nil>",
+		3:  "retrynats: consumer worker of stream JOBS: MaxDeliver is 3, and the policy allows 5 deliveries: set MaxDeliver -1",
+	} {
+		c, err := js.UpdateConsumer(t.Context(), "JOBS", jetstream.ConsumerConfig{
+			Durable: "worker", AckPolicy: jetstream.AckExplicitPolicy, AckWait: patience, MaxDeliver: deliver})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(h.Check(t.Context(), js, c)); got != want {
+			t.Errorf("MaxDeliver %d: Check = %s, want %s", deliver, got, want)
+		}
 	}
 }

@@ -1,9 +1,11 @@
-package retrynats_test
+package servertest_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -139,4 +141,106 @@ func TestNothingIsLostOrEarlyWhenServerAndConsumerDie(t *testing.T) {
 	}
 	t.Logf("%d runs of %d messages: %d acknowledgements were lost, %d messages done again for it, %d handed back at the shutdown; empty %v after %s was killed",
 		ran, messages, lost, twice, naks, took.Round(ms), info.Cluster.Leader)
+}
+
+// A leader that steps down, one whose server is shut down, and one whose server was
+// restarted while the messages waited, as in a rolling upgrade. That one has read from
+// its disk, in whole seconds, how long they wait.
+func TestGracefulChangeOfLeader(t *testing.T) {
+	stepDown := func(js jetstream.JetStream, prefer string) error {
+		_, err := js.Conn().Request("$JS.API.CONSUMER.LEADER.STEPDOWN.JOBS.worker", []byte(prefer), patience)
+		return err
+	}
+	for name, change := range map[string]func(*testing.T, *cluster, jetstream.JetStream, string) error{
+		"step down": func(_ *testing.T, _ *cluster, js jetstream.JetStream, _ string) error { return stepDown(js, "") },
+		"shutdown": func(_ *testing.T, c *cluster, _ jetstream.JetStream, leader string) error {
+			return c.servers[leader].Signal(os.Interrupt)
+		},
+		"to a restarted server": func(t *testing.T, c *cluster, js jetstream.JetStream, leader string) error {
+			for name := range c.servers {
+				if name == leader {
+					continue
+				}
+				if err := c.servers[name].Signal(os.Interrupt); err != nil {
+					return err
+				}
+				for range c.lines[name] { // until it has ended
+				}
+				c.start(t, c.configs[name])
+				c.ready(t, name)
+				time.Sleep(2 * time.Second)
+				return stepDown(js, `{"placement":{"preferred":"`+name+`"}}`)
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) { changeLeader(t, change) })
+	}
+}
+
+func changeLeader(t *testing.T, change func(*testing.T, *cluster, jetstream.JetStream, string) error) {
+	const (
+		messages = 20
+		wait     = 15 * time.Second
+	)
+	servers := startCluster(t)
+	js := connect(t, servers.urls...)
+	c := jobs(t, js, messages, 3, 30*time.Second)
+	l := &ledger{}
+	consume(t, &retrynats.Handler{
+		Policy: retry.Policy{Backoff: retry.Constant(wait)},
+		Handle: l.handle(func(ctx context.Context, msg jetstream.Msg) error {
+			if retry.AttemptNumber(ctx) == 1 {
+				i, _ := strconv.Atoi(string(msg.Data()))
+				time.Sleep(time.Duration(i) * 50 * ms) // so that the waits end at any part of a second
+				return errDown
+			}
+			return nil
+		}),
+	}, js, watched{c, l})
+	eventually(t, "waiting", func() bool {
+		for i := range messages {
+			if runs := l.of(fmt.Sprint(i)); len(runs) == 0 || runs[0].word == "" {
+				return false
+			}
+		}
+		return js.Conn().Flush() == nil // the server has heard of it
+	})
+	before := leader(t, c)
+	if err := change(t, servers, js, before); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "another leader", func() bool { now := leader(t, c); return now != "" && now != before })
+	changed := time.Now()
+	t.Log(before, leader(t, c))
+	eventually(t, "empty", func() bool { return empty(t, js) })
+	shortest, longest, early, late := time.Duration(math.MaxInt64), time.Duration(0), 0, 0
+	for i := range messages {
+		runs := l.of(fmt.Sprint(i))
+		if len(runs) != 2 {
+			t.Errorf("message %d: %+v, want two runs", i, runs)
+			continue
+		}
+		if runs[1].start.After(changed) {
+			late++
+		}
+		came := runs[1].start.Sub(runs[0].end)
+		shortest, longest = min(shortest, came), max(longest, came)
+		if came < wait {
+			early++
+		}
+	}
+	t.Logf("waits of %v took %v to %v, %d of %d were early, %d came after the change", wait, shortest, longest, early, messages, late)
+	if shortest <= wait-time.Second {
+		t.Errorf("a message came back after %v, want more than %v", shortest, wait-time.Second)
+	}
+}
+
+// leader returns the name of a consumer's leader, "" if there is none.
+func leader(t *testing.T, c jetstream.Consumer) string {
+	info, err := c.Info(t.Context())
+	if err != nil || info.Cluster == nil {
+		return ""
+	}
+	return info.Cluster.Leader
 }
