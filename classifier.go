@@ -291,8 +291,9 @@ func turnedAway(err error) bool {
 // HTTPStatusCode (HTTP), SQLState (SQL drivers), SafeToRetry (pgx), Retryable and
 // RetryableError (AWS), RetryAfter, Timeout. It decides by type, interface and code. Only
 // where net/http gives a permanent error nothing but a text, it decides by that.
-// Error types of crypto/tls, crypto/x509 and net/http are recognized by their names,
-// where methods Unwrap show them: a method As alone does not.
+// Error types of crypto/tls, crypto/x509 and net/http are recognized by their names: it
+// finds them where Unwrap shows them, and not behind a method As that knows their types
+// alone.
 //
 // The most specific knowledge wins: a timeout is TimedOut, but that of a dial
 // Unprocessed, and a failed dial is Permanent if a bad certificate was the cause. Of joined errors the first known one decides.

@@ -391,6 +391,36 @@ type bare struct{ err error }
 func (*bare) Error() string   { return "bare" }
 func (b *bare) Unwrap() error { return b.err }
 
+// unknownAuthority holds an x509 error that its method As shows to those who know it.
+type unknownAuthority struct{}
+
+func (unknownAuthority) Error() string { return "unknown authority" }
+
+func (unknownAuthority) As(target any) bool {
+	_, ok := target.(*x509.UnknownAuthorityError)
+	return ok
+}
+
+// What is recognized by the name of its type is found where Unwrap shows it, and where
+// a method As takes any error.
+func TestTypesThatAreKnownByNameMustBeShown(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		err  error
+		want retry.Class
+	}{
+		{"bare", x509.UnknownAuthorityError{}, retry.Permanent},
+		{"wrapped", fmt.Errorf("get: %w", x509.UnknownAuthorityError{}), retry.Permanent},
+		{"joined", errors.Join(errDown, x509.UnknownAuthorityError{}), retry.Permanent},
+		{"behind As, for any error", chain{x509.UnknownAuthorityError{}}, retry.Permanent},
+		{"behind As, by its type alone", unknownAuthority{}, retry.Unknown},
+	} {
+		if got := retry.DefaultClassifier(tt.err); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
 // unwrapped is an error that counts how often it is unwrapped.
 type unwrapped struct {
 	err   error
