@@ -35,6 +35,7 @@ func TestFirstTrySuccessAllocatesNothing(t *testing.T) {
 	for name, p := range map[string]retry.Policy{
 		"zero policy":        {},
 		"named":              {Name: "x", MaxElapsed: time.Hour, NonIdempotent: true, Backoff: retry.Constant(1)},
+		"earned budget":      {Budget: &retry.EarnedBudget{}},
 		"token budget":       {Budget: &retry.TokenBudget{}},
 		"concurrency budget": {Budget: &retry.ConcurrencyBudget{}},
 		"ratio budget":       {Budget: &retry.RatioBudget{Window: 24 * time.Hour}},
@@ -55,10 +56,11 @@ func TestThreeRetriesAllocateOnce(t *testing.T) {
 	ctx := t.Context()
 	v := clockx.NewVirtual(epoch)
 	for name, p := range map[string]retry.Policy{
-		"plain":        {Clock: v},
-		"token budget": {Clock: v, Budget: &retry.TokenBudget{Cost: -1}},
-		"hooks":        {Clock: v, Hooks: emptyHooks},
-		"system clock": {Backoff: retry.Constant(1)},
+		"plain":         {Clock: v},
+		"earned budget": {Clock: v, Budget: refilled{&retry.EarnedBudget{Clock: v}}},
+		"token budget":  {Clock: v, Budget: &retry.TokenBudget{Cost: -1}},
+		"hooks":         {Clock: v, Hooks: emptyHooks},
+		"system clock":  {Backoff: retry.Constant(1)},
 	} {
 		if raceEnabled && name == "system clock" {
 			continue // under the race detector a sync.Pool drops things at random
@@ -79,6 +81,14 @@ func TestThreeRetriesAllocateOnce(t *testing.T) {
 			wantAllocs(t, float64(want), func() { sink, _ = retry.Do(ctx, p, op) })
 		}
 	}
+}
+
+// refilled is a budget that never runs out.
+type refilled struct{ *retry.EarnedBudget }
+
+func (b refilled) Withdraw(c retry.Class, n int) bool {
+	b.EarnedBudget.End(c, true)
+	return b.EarnedBudget.Withdraw(c, n)
 }
 
 func TestJudgingAnErrorAllocatesNothing(t *testing.T) {

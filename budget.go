@@ -31,6 +31,127 @@ type Budget interface {
 	End(retried Class, ok bool)
 }
 
+// EarnedBudget lets calls earn their retries: the budget to take unless you know
+// better. It begins with ten tokens. A retry costs one token, after a [TimedOut] error
+// ten: the server may still be at work on what was given up. If there are fewer,
+// Withdraw refuses and takes nothing. A run that succeeds without a retry earns a
+// tenth of a token, and one that succeeds after a retry earns twice what its last
+// retry cost. A run that fails earns nothing.
+//
+// Nothing comes with time: while no call succeeds, a process makes ten retries at
+// most, or one after a timeout. So the budget protects a server from any number of
+// processes. What exceeds ten tokens falls by the factor e in 5 s, and is never more
+// than a thousand tokens.
+//
+// The zero value is ready. A nil *EarnedBudget grants everything. No retry is refused
+// because Clock was set back: what exceeds ten tokens may be forgotten, and falls
+// again after a minute at most. Do not copy an EarnedBudget after the first use.
+type EarnedBudget struct {
+	Clock clockx.Clock // nil means clockx.System()
+
+	word atomic.Uint64 // a purse
+}
+
+// purse is what an EarnedBudget holds, in one word. Its upper half is the number of
+// tokens beyond ten, in millionths: negative if there are fewer. Its lower half is
+// the tick at which they were counted, which matters if there are more. The zero
+// purse holds ten tokens.
+type purse uint64
+
+const (
+	token     = 1_000_000 // a tenth of it is exact, and what fades is hardly rounded
+	tenTokens = 10 * token
+	mostExtra = 1000 * token
+
+	tick       = time.Second / 16 // a purse that is full is written to so often at most
+	fadingTime = 5 * time.Second
+	patience   = uint32(time.Minute / tick) // a clock that is behind by no more may catch up
+)
+
+func newPurse(extra int64, at uint32) purse { return purse(uint64(uint32(extra))<<32 | uint64(at)) }
+
+func (p purse) extra() int64 { return int64(int32(p >> 32)) }
+func (p purse) at() uint32   { return uint32(p) }
+
+// faded returns p as it is at a tick.
+func (p purse) faded(now uint32) purse {
+	extra := p.extra()
+	if extra > 0 {
+		if ahead := p.at() - now; ahead <= patience {
+			return p // the clock was set back, or another goroutine has read it later
+		}
+		age := now - p.at()
+		extra = int64(float64(extra) * math.Exp(-float64(age)*tick.Seconds()/fadingTime.Seconds()))
+	}
+	return newPurse(extra, now)
+}
+
+// plus returns p with n more, or fewer if n is negative. It reports false if p does
+// not hold that much.
+func (p purse) plus(n int64) (purse, bool) {
+	extra := min(p.extra()+n, mostExtra)
+	return newPurse(extra, p.at()), extra >= -tenTokens
+}
+
+// Begin does nothing: a first attempt is free.
+func (b *EarnedBudget) Begin() {}
+
+// Withdraw takes the cost of a retry, if there are as many tokens.
+func (b *EarnedBudget) Withdraw(c Class, _ int) bool { return b == nil || b.add(-costOf(c)) }
+
+// End adds what a success has earned.
+func (b *EarnedBudget) End(retried Class, ok bool) {
+	switch {
+	case b == nil, !ok:
+	case retried == Unknown:
+		b.add(token / 10)
+	default:
+		b.add(2 * costOf(retried))
+	}
+}
+
+// Balance returns the number of tokens divided by ten, at most 1.
+func (b *EarnedBudget) Balance() float64 {
+	if b == nil {
+		return 1
+	}
+	extra := purse(b.word.Load()).extra()
+	return float64(tenTokens+min(extra, 0)) / tenTokens
+}
+
+// costOf returns what a retry after an error of class c costs.
+func costOf(c Class) int64 {
+	if c == TimedOut {
+		return tenTokens
+	}
+	return token
+}
+
+// add adds n, or takes it if n is negative. It reports false, and changes nothing, if
+// there is not that much.
+func (b *EarnedBudget) add(n int64) bool {
+	now := uint32(reading(b.Clock) / tick)
+	for {
+		word := b.word.Load()
+		p, ok := purse(word).faded(now).plus(n)
+		if !ok {
+			return false
+		}
+		if uint64(p) == word || b.word.CompareAndSwap(word, uint64(p)) {
+			return true // with many successes it is full: then nobody writes, and cores do not wait for each other
+		}
+	}
+}
+
+// reading returns what a clock shows, to be compared with what it showed before. The
+// system's is read monotonically: nobody sets that one.
+func reading(c clockx.Clock) time.Duration {
+	if c == nil || c == clockx.System() {
+		return time.Since(epoch)
+	}
+	return time.Duration(c.Now().UnixNano())
+}
+
 // TokenBudget is a bucket of tokens, as in the standard retry mode of the AWS
 // SDKs. A retry takes Cost tokens, or ThrottleCost after a Throttled error. A
 // success gives back what the run's last retry took, or Reward if it had none.
@@ -117,38 +238,50 @@ func tokens(n, byDefault int) int64 {
 	return int64(max(n, 0))
 }
 
-// RatioBudget allows retries ≤ Ratio × runs + MinPerSecond × Window, both counted
-// over the last Window, as Finagle's retry budget does. So retries add no more than
-// the fraction Ratio to the load, and a service with little traffic still has
-// MinPerSecond of them. When one tenth of the window gives way to the next,
-// concurrent callers may each get the last retry.
+// RatioBudget allows retries ≤ Ratio × successes + MinPerSecond × Window, both
+// counted over the last Window. A success is a run that succeeded, also after a
+// retry. So retries add no more than the fraction Ratio to the load that a server
+// copes with, and next to nothing while it fails. As the window advances, a few
+// concurrent callers may exceed the limit by one retry each.
 //
-// The zero value has Ratio 0.1, MinPerSecond 10 and Window 10 s. A negative
-// Ratio counts as zero, a negative MinPerSecond gives no floor. The window moves
-// in tenths, and never back. Clock nil means clockx.System(). A nil *RatioBudget
-// grants everything. Set the fields before the first use and do not copy it after.
+// A process with few calls would never have a retry. So if the Window allows less
+// than one and has had none, one is granted, provided that ⌈1/Ratio⌉ runs have
+// succeeded since the last that was granted so; the first needs none. It counts in
+// the Window. A fresh RatioBudget thus grants one retry, and none after it until runs
+// succeed.
+//
+// The zero value has Ratio 0.1, MinPerSecond 0 and Window 10 s. A negative Ratio
+// counts as zero, and has no retry for those with few calls either. The window moves
+// in tenths. If Clock is set back by more than a minute and a Window, a new Window
+// begins; by less, the window stands still until the clock has caught up. A nil
+// *RatioBudget grants everything. Set the fields before the first use and do not copy
+// it after.
 type RatioBudget struct {
-	Ratio, MinPerSecond float64
-	Window              time.Duration
-	Clock               clockx.Clock
+	Ratio float64
 
-	newest atomic.Uint64             // the index of the tenth underway
+	// MinPerSecond is how many retries per second are granted that no success has
+	// earned. It is for each process: a thousand processes have a thousand times as
+	// many. Zero or negative means none.
+	MinPerSecond float64
+
+	Window time.Duration
+	Clock  clockx.Clock // nil means clockx.System()
+
+	shift  atomic.Int64              // from the clock's tenths to the indices, which never go back
+	newest atomic.Int64              // the index of the tenth underway; 0 before the first
+	owed   atomic.Int64              // successes still to come before a retry is granted to those with few calls
 	ring   [11]atomic.Pointer[tenth] // the last Window, and the tenth of it underway
 }
 
 // tenth counts what happened in a tenth of a window. It is replaced, not emptied,
 // when its place in the ring is needed again: then no count is ever half done.
 type tenth struct {
-	index         uint64 // which tenth it is, counted from long before any
-	runs, retries atomic.Int64
+	index              int64
+	successes, retries atomic.Int64
 }
 
-// Begin counts a run.
-func (b *RatioBudget) Begin() {
-	if b != nil {
-		b.current().runs.Add(1)
-	}
-}
+// Begin does nothing: a first attempt is free.
+func (b *RatioBudget) Begin() {}
 
 // Withdraw counts a retry, if the window has room for it.
 func (b *RatioBudget) Withdraw(Class, int) bool {
@@ -158,37 +291,68 @@ func (b *RatioBudget) Withdraw(Class, int) bool {
 	for {
 		t := b.current()
 		granted := t.retries.Load() // before the sum: if it still stands after, no other retry came in between
-		runs, retries := b.sum(t.index)
-		if float64(retries+1) > b.allowed(runs) {
+		successes, retries := b.sum(t.index)
+		owes := float64(retries+1) > b.allowed(successes)
+		switch {
+		case owes && (retries > 0 || !b.lends()):
 			return false
-		}
-		if t.retries.CompareAndSwap(granted, granted+1) {
+		case !t.retries.CompareAndSwap(granted, granted+1): // another goroutine was quicker
+		case !owes || b.owed.CompareAndSwap(0, b.successesPerRetry()):
 			return true
+		default:
+			t.retries.Add(-1) // it was lent to another goroutine, in the tenth before
 		}
 	}
 }
 
-// End does nothing: what happened leaves the window with time.
-func (b *RatioBudget) End(Class, bool) {}
+// End counts a run that succeeded.
+func (b *RatioBudget) End(_ Class, ok bool) {
+	if b == nil || !ok {
+		return
+	}
+	b.current().successes.Add(1)
+	for {
+		owed := b.owed.Load()
+		if owed == 0 || b.owed.CompareAndSwap(owed, owed-1) {
+			return // nothing, mostly
+		}
+	}
+}
 
 // Balance returns the share of the retries now allowed that is left, in [0,1].
 func (b *RatioBudget) Balance() float64 {
 	if b == nil {
 		return 1
 	}
-	runs, retries := b.sum(b.current().index)
-	return max(1-float64(retries)/b.allowed(runs), 0)
+	successes, retries := b.sum(b.current().index)
+	allowed := math.Floor(b.allowed(successes))
+	if allowed == 0 && b.lends() {
+		allowed = 1
+	}
+	if float64(retries) >= allowed {
+		return 0
+	}
+	return 1 - float64(retries)/allowed
 }
 
-func (b *RatioBudget) allowed(runs int64) float64 {
-	ratio, floor := b.Ratio, b.MinPerSecond
-	if ratio == 0 {
-		ratio = .1
+func (b *RatioBudget) allowed(successes int64) float64 {
+	return allowance(b.ratio(), successes) + unfused(max(orZero(b.MinPerSecond), 0)*b.window().Seconds())
+}
+
+// lends reports whether one retry is granted that the window has no room for, if
+// there was none in it.
+func (b *RatioBudget) lends() bool { return b.ratio() > 0 && b.owed.Load() == 0 }
+
+// successesPerRetry returns ⌈1/Ratio⌉, with the rounding of allowance.
+func (b *RatioBudget) successesPerRetry() int64 {
+	return int64(min(max(math.Ceil((1-rounding)/b.ratio()), 1), math.MaxUint32))
+}
+
+func (b *RatioBudget) ratio() float64 {
+	if b.Ratio == 0 {
+		return .1
 	}
-	if floor == 0 {
-		floor = 10
-	}
-	return allowance(ratio, runs) + unfused(max(orZero(floor), 0)*b.window().Seconds())
+	return b.Ratio
 }
 
 func (b *RatioBudget) window() time.Duration {
@@ -198,11 +362,11 @@ func (b *RatioBudget) window() time.Duration {
 	return b.Window
 }
 
-// current returns the tenth underway. A goroutine or a clock that is late gets the
-// newest one: it must not take away what others have counted since.
+// current returns the tenth underway. A goroutine that is late gets the newest one:
+// it must not take away what others have counted since.
 func (b *RatioBudget) current() *tenth {
 	index := b.advance()
-	place := &b.ring[index%uint64(len(b.ring))]
+	place := &b.ring[uint64(index)%uint64(len(b.ring))]
 	for {
 		t := place.Load()
 		if t != nil && t.index >= index {
@@ -213,39 +377,42 @@ func (b *RatioBudget) current() *tenth {
 }
 
 // advance reads the clock, and returns the index of the tenth underway.
-func (b *RatioBudget) advance() uint64 {
-	var now time.Duration
-	if b.Clock == nil {
-		now = time.Since(epoch)
-	} else {
-		now = time.Duration(b.Clock.Now().UnixNano())
-	}
-	index := uint64(now/max(b.window()/time.Duration(len(b.ring)-1), 1)) + 1<<63 // in order from the past on
+func (b *RatioBudget) advance() int64 {
+	const tenths = int64(len(b.ring) - 1)
+	length := max(b.window()/time.Duration(tenths), 1)
+	now := int64(reading(b.Clock) / length)
 	for {
-		newest := b.newest.Load()
-		if index <= newest {
+		newest, shift := b.newest.Load(), b.shift.Load()
+		index := now + shift
+		switch {
+		case index > newest:
+			b.newest.CompareAndSwap(newest, index) // or another goroutine was quicker
+		case newest > 0 && newest-index <= tenths+int64(time.Minute/length):
 			return newest
+		default: // the clock was set back: go on after all that was counted
+			b.shift.CompareAndSwap(shift, newest-now+tenths+1) // as above
 		}
-		b.newest.CompareAndSwap(newest, index) // as above
 	}
 }
 
 // sum adds up the window that ends with the indexed tenth.
-func (b *RatioBudget) sum(index uint64) (runs, retries int64) {
+func (b *RatioBudget) sum(index int64) (successes, retries int64) {
 	for i := range b.ring {
 		t := b.ring[i].Load()
-		if t != nil && t.index <= index && index-t.index < uint64(len(b.ring)) {
-			runs += t.runs.Load()
+		if t != nil && t.index <= index && index-t.index < int64(len(b.ring)) {
+			successes += t.successes.Load()
 			retries += t.retries.Load()
 		}
 	}
-	return runs, retries
+	return successes, retries
 }
 
-// allowance returns ratio × runs, at most what 32 bits hold, and a little more than
-// the product of floats: .29 × 100 is a hair below 29.
+// rounding is what an allowance has beyond the product of floats: .29 × 100 is a hair
+// below 29.
+const rounding = 1e-9
+
+// allowance returns ratio × runs, at most what 32 bits hold.
 func allowance(ratio float64, runs int64) float64 {
-	const rounding = 1e-9
 	return min(max(orZero(ratio*float64(runs)), 0)+rounding, math.MaxUint32)
 }
 

@@ -119,61 +119,134 @@ func TestTokenBudgetEndsAnOutageAndRefills(t *testing.T) {
 	}
 }
 
+// succeed ends n runs that succeeded.
+func succeed(b retry.Budget, n int) {
+	for range n {
+		b.Begin()
+		b.End(retry.Unknown, true)
+	}
+}
+
+// granted returns how many of n retries after an error of class c are granted.
+func granted(b retry.Budget, n int, c retry.Class) (got int) {
+	for range n {
+		if b.Withdraw(c, 1) {
+			got++
+		}
+	}
+	return got
+}
+
 func TestRatioBudget(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
-	b := &retry.RatioBudget{Ratio: .1, MinPerSecond: -1, Clock: v}
+	b := &retry.RatioBudget{Ratio: .1, Clock: v}
 	withdraw := func(want int) {
 		t.Helper()
-		n := 0
-		for b.Withdraw(retry.Transient, 1) {
-			n++
-		}
-		if n != want {
+		if n := granted(b, 100, retry.Transient); n != want {
 			t.Errorf("at %v %d retries are granted, want %d", v.Now().Sub(epoch), n, want)
 		}
+	}
+	for range 100 {
+		b.Begin()
+		b.End(retry.Transient, false)
+	}
+	withdraw(1) // for those with few calls: runs that fail earn nothing
+	v.Advance(11 * time.Second)
+	for range 50 {
+		b.End(retry.Unknown, true)
+		b.End(retry.Transient, true) // after a retry, the same
 	}
 	if got := b.Balance(); got != 1 {
 		t.Errorf("nothing retried: the balance is %v, want 1", got)
 	}
-	withdraw(0)
-	for range 100 {
-		b.Begin()
-	}
-	b.Withdraw(retry.Transient, 1)
+	b.Withdraw(retry.TimedOut, 1)
 	if got := b.Balance(); math.Abs(got-.9) > 1e-6 {
 		t.Errorf("one of ten: the balance is %v, want .9", got)
 	}
 	withdraw(9)
 	v.Advance(10 * time.Second) // the last instant that these are in the window
-	for range 50 {
-		b.Begin()
-	}
+	succeed(b, 50)
 	withdraw(5)
 	v.Advance(time.Second) // now the 100 and their 10 are out of it
 	withdraw(0)
+	if got := b.Balance(); got != 0 {
+		t.Errorf("5 retries for 50 runs: the balance is %v, want 0", got)
+	}
 	v.Advance(time.Hour)
-	withdraw(0)
-	if got := b.Balance(); got != 1 {
-		t.Errorf("all is over: the balance is %v, want 1", got)
+	withdraw(1)
+	if got := b.Balance(); got != 0 {
+		t.Errorf("the one for those with few calls is granted: the balance is %v, want 0", got)
 	}
 }
 
 func TestRatioBudgetsWindow(t *testing.T) {
-	for after, want := range map[time.Duration]bool{0: true, 10 * time.Second: true, 11 * time.Second: false} {
+	for after, want := range map[time.Duration]int{0: 10, 10 * time.Second: 10, 11 * time.Second: 1} {
 		v := clockx.NewVirtual(time.Unix(1000, 0))
-		b := &retry.RatioBudget{Ratio: 1, MinPerSecond: -1, Clock: v}
-		b.Begin()
+		b := &retry.RatioBudget{Ratio: 1, Clock: v}
+		succeed(b, 10)
 		v.Advance(after)
-		if got := b.Withdraw(retry.Transient, 1); got != want {
-			t.Errorf("a retry for a run %v ago is granted: %v, want %v", after, got, want)
+		if got := granted(b, 20, retry.Transient); got != want {
+			t.Errorf("%d retries for runs %v ago are granted, want %d", got, after, want)
 		}
 	}
 }
 
-func TestRatioBudgetWithNoRunsAndNoLimit(t *testing.T) {
-	b := &retry.RatioBudget{Ratio: math.Inf(1), MinPerSecond: -1, Clock: clockx.NewVirtual(epoch)}
-	if b.Withdraw(retry.Transient, 1) || b.Balance() != 1 {
-		t.Error("no runs have a retry")
+// A process with few calls has a retry now and then: each for ⌈1/Ratio⌉ successes.
+func TestRatioBudgetOfThoseWithFewCalls(t *testing.T) {
+	for _, tt := range []struct {
+		ratio, floor float64
+		needs        int // successes before the next; 0: there is never one
+	}{
+		{0, 0, 10}, {.1, 0, 10}, {.05, 0, 20}, {.3, 0, 4}, {1. / 49, 0, 49}, {.5, .09, 2}, {.001, 0, 1000}, {.1, -3, 10},
+		{-1, 0, 0}, {math.NaN(), 0, 0}, {math.Inf(1), 0, 1}, {2, 0, 1},
+	} {
+		v := clockx.NewVirtual(epoch)
+		b := &retry.RatioBudget{Ratio: tt.ratio, MinPerSecond: tt.floor, Clock: v}
+		first := min(tt.needs, 1)
+		if left, got := b.Balance(), granted(b, 50, retry.Transient); got != first || left != float64(first) || b.Balance() != 0 {
+			t.Errorf("Ratio %v: at first %d retries are granted, and the balance is %v, then %v, want %d of both, then 0", tt.ratio, got, left, b.Balance(), first)
+		}
+		if tt.needs == 0 {
+			continue
+		}
+		for range 3 {
+			for i := range tt.needs {
+				v.Advance(11 * time.Second)
+				if b.Withdraw(retry.Transient, 1) || b.Balance() != 0 {
+					t.Errorf("Ratio %v: %d successes after the last retry there is another, want it after %d", tt.ratio, i, tt.needs)
+				}
+				b.End(retry.Transient, false)
+				b.End(retry.Unknown, true)
+			}
+			v.Advance(11 * time.Second)
+			if left, got := b.Balance(), granted(b, 50, retry.Transient); got != 1 || left != 1 {
+				t.Errorf("Ratio %v: after %d successes %d retries are granted, and the balance is %v, want 1", tt.ratio, tt.needs, got, left)
+			}
+		}
+	}
+}
+
+// What is granted to those with few calls counts in the window.
+func TestRatioBudgetLendsOnceInAWindow(t *testing.T) {
+	v := clockx.NewVirtual(epoch)
+	b := &retry.RatioBudget{Ratio: .5, Clock: v}
+	if got := granted(b, 9, retry.Transient); got != 1 {
+		t.Errorf("at first %d retries are granted, want 1", got)
+	}
+	succeed(b, 3) // enough for the next one, if the window allowed less than one
+	if got := granted(b, 9, retry.Transient); got != 0 {
+		t.Errorf("for 3 successes %d more are granted, want none", got)
+	}
+	succeed(b, 1)
+	if got := granted(b, 9, retry.Transient); got != 1 {
+		t.Errorf("for 4 successes %d more are granted, want 1", got)
+	}
+}
+
+func TestWithNoRunsAndNoLimit(t *testing.T) {
+	b := &retry.RatioBudget{Ratio: math.Inf(1), Clock: clockx.NewVirtual(epoch)}
+	if left, got := b.Balance(), granted(b, 9, retry.Transient); left != 1 || got != 1 {
+		t.Errorf("no runs have %d retries, and a balance of %v, want 1 and 1", got, left)
 	}
 	if b := (&retry.ConcurrencyBudget{Ratio: math.Inf(1), Min: -1}); b.Withdraw(retry.Transient, 1) || b.Balance() != 1 {
 		t.Error("no runs have a place")
@@ -193,13 +266,12 @@ func TestBalanceIsNotNegative(t *testing.T) {
 		t.Errorf("2 of 1 places are taken: the balance is %v, want 0", got)
 	}
 	v := clockx.NewVirtual(epoch)
-	rate := &retry.RatioBudget{Ratio: 1, MinPerSecond: -1, Clock: v}
-	for range 4 {
-		rate.Begin()
-	}
+	rate := &retry.RatioBudget{Ratio: 1, Clock: v}
+	succeed(rate, 4)
 	v.Advance(9 * time.Second)
-	rate.Begin()
-	for rate.Withdraw(retry.Transient, 1) {
+	succeed(rate, 1)
+	if got := granted(rate, 9, retry.Transient); got != 5 {
+		t.Errorf("%d retries are granted for 5 runs", got)
 	}
 	v.Advance(3 * time.Second)
 	if got := rate.Balance(); got != 0 {
@@ -212,24 +284,24 @@ func TestRatioBudgetDefaultsAndOddFields(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for _, tt := range []struct {
 		b    *retry.RatioBudget
-		want int // of at most 300, after 200 runs
+		want int // of at most 300, after 200 runs that succeeded
 	}{
-		{&retry.RatioBudget{}, 20 + 100},
+		{&retry.RatioBudget{}, 20},
 		{&retry.RatioBudget{MinPerSecond: 5}, 20 + 50},
-		{&retry.RatioBudget{Ratio: .29, MinPerSecond: -1}, 58},
-		{&retry.RatioBudget{Ratio: -1}, 100},
+		{&retry.RatioBudget{MinPerSecond: -5}, 20},
+		{&retry.RatioBudget{Ratio: .29}, 58},
+		{&retry.RatioBudget{Ratio: -1}, 0},
+		{&retry.RatioBudget{Ratio: -1, MinPerSecond: 10}, 100},
 		{&retry.RatioBudget{Ratio: nan, MinPerSecond: nan}, 0},
 		{&retry.RatioBudget{Ratio: inf}, 300},
 		{&retry.RatioBudget{MinPerSecond: inf}, 300},
 		{&retry.RatioBudget{Window: time.Minute, MinPerSecond: 1}, 20 + 60},
-		{&retry.RatioBudget{Window: 1, MinPerSecond: -1}, 20},
-		{&retry.RatioBudget{Window: -1}, 20 + 100},
-		{&retry.RatioBudget{Window: math.MaxInt64, MinPerSecond: -1}, 20},
+		{&retry.RatioBudget{Window: 1}, 20},
+		{&retry.RatioBudget{Window: -1}, 20},
+		{&retry.RatioBudget{Window: math.MaxInt64}, 20},
 	} {
 		tt.b.Clock = v
-		for range 200 {
-			tt.b.Begin()
-		}
+		succeed(tt.b, 200)
 		n := 0
 		for n < 300 && tt.b.Withdraw(retry.Transient, 1) {
 			n++
@@ -245,30 +317,64 @@ func TestRatioBudgetDefaultsAndOddFields(t *testing.T) {
 	}
 }
 
-// setBack is a clock that can be set back.
-type setBack struct {
+// wallClock is a clock that anybody may set.
+type wallClock struct {
 	clockx.Clock
 	now time.Time
 }
 
-func (c *setBack) Now() time.Time { return c.now }
+func (c *wallClock) Now() time.Time { return c.now }
 
+// Set back a little, a clock may catch up; set back further, it was wrong before.
 func TestRatioBudgetOnAClockThatIsSetBack(t *testing.T) {
-	c := &setBack{now: epoch}
-	b := &retry.RatioBudget{Ratio: 1, MinPerSecond: -1, Clock: c}
-	for _, at := range []time.Duration{0, -3 * time.Second, -time.Hour, time.Minute} {
-		c.now = epoch.Add(at)
-		b.Begin()
-		if !b.Withdraw(retry.Transient, 1) {
-			t.Errorf("at %v a run has no retry, want one", at)
+	for _, tt := range []struct {
+		back time.Duration
+		new  bool // a new window begins
+	}{
+		{time.Second, false}, {70 * time.Second, false}, {72 * time.Second, true}, {time.Hour, true}, {87_600 * time.Hour, true},
+		{-10 * time.Second, false}, {-11 * time.Second, true},
+	} {
+		c := &wallClock{now: epoch}
+		b := &retry.RatioBudget{Ratio: 1, Clock: c}
+		succeed(b, 10)
+		if got := granted(b, 6, retry.Transient); got != 6 {
+			t.Errorf("10 runs have %d retries, want 6 of 6", got)
+		}
+		c.now = epoch.Add(-tt.back)
+		succeed(b, 5)
+		want := 10 + 5 - 6
+		if tt.new {
+			want = 5
+		}
+		if got := granted(b, 50, retry.Transient); got != want {
+			t.Errorf("set back by %v, 5 more runs have %d retries, want %d", tt.back, got, want)
+		}
+		if !tt.new {
+			continue
+		}
+		for range 30 { // it goes on from there
+			c.now = c.now.Add(11 * time.Second)
+			succeed(b, 2)
+			if got := granted(b, 50, retry.Transient); got != 2 {
+				t.Errorf("set back by %v, %v later 2 runs have %d retries", tt.back, c.now.Sub(epoch.Add(-tt.back)), got)
+			}
 		}
 	}
-	for sec := range int64(10) { // across the origin
-		b := &retry.RatioBudget{Ratio: 1, MinPerSecond: -1, Clock: c}
-		c.now = time.Unix(sec-5, 0)
-		b.Begin()
-		if !b.Withdraw(retry.Transient, 1) {
-			t.Errorf("at %v a run has no retry, want one", c.now)
+}
+
+// Also where Unix time begins, and long before.
+func TestRatioBudgetOnAnyClock(t *testing.T) {
+	for _, start := range []time.Time{{}, time.Unix(-70, 0), time.Unix(-5, 0), time.Unix(0, 0), time.Unix(3, 0), time.Unix(1<<33, 0)} {
+		for _, window := range []time.Duration{0, 1, time.Hour} {
+			v := clockx.NewVirtual(start)
+			b := &retry.RatioBudget{Ratio: 1, Window: window, Clock: v}
+			for range 20 {
+				succeed(b, 3)
+				if got := granted(b, 9, retry.Transient); got != 3 {
+					t.Errorf("at %v, with a window of %v, 3 runs have %d retries", v.Now(), window, got)
+				}
+				v.Advance(max(window, 10*time.Second) * 21 / 10)
+			}
 		}
 	}
 }
@@ -277,9 +383,9 @@ func TestRatioBudgetOnAClockThatIsSetBack(t *testing.T) {
 // the ring where the newest one does.
 func TestRatioBudgetOnALateClock(t *testing.T) {
 	for late := time.Duration(1); late < 30; late++ {
-		c := &setBack{now: epoch}
-		b := &retry.RatioBudget{Ratio: 1, MinPerSecond: -1, Clock: c}
-		b.Begin()
+		c := &wallClock{now: epoch}
+		b := &retry.RatioBudget{Ratio: 1, Clock: c}
+		b.End(retry.Unknown, true)
 		if !b.Withdraw(retry.Transient, 1) {
 			t.Fatal("the run has no retry")
 		}
@@ -295,15 +401,37 @@ func TestRatioBudgetOnALateClock(t *testing.T) {
 	}
 }
 
+// Bubbles have a clock of their own, which each begins at the same time. The system's
+// clock, by its name or as nil, is read monotonically.
+func TestRatioBudgetInAndOutOfBubbles(t *testing.T) {
+	for _, clock := range []clockx.Clock{nil, clockx.System()} {
+		b := &retry.RatioBudget{Clock: clock, Ratio: 1}
+		retried := func(where string) {
+			t.Helper()
+			succeed(b, 1)
+			if !b.Withdraw(retry.Transient, 1) || b.Withdraw(retry.Transient, 1) {
+				t.Errorf("%s: one success has not exactly one retry", where)
+			}
+		}
+		for range 2 {
+			retried("outside")
+			for range 3 {
+				synctest.Test(t, func(t *testing.T) {
+					for range 200 {
+						retried("in a bubble")
+						time.Sleep(time.Second)
+					}
+				})
+			}
+		}
+	}
+}
+
 func TestRatioBudgetRefills(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
-	b := &retry.RatioBudget{Clock: v} // 10 a second for 10 s
+	b := &retry.RatioBudget{Ratio: -1, MinPerSecond: 10, Clock: v} // for 10 s
 	for range 3 {
-		n := 0
-		for n < 1000 && b.Withdraw(retry.Transient, 1) {
-			n++
-		}
-		if n != 100 {
+		if n := granted(b, 1000, retry.Transient); n != 100 {
 			t.Errorf("%d retries are granted, want 100", n)
 		}
 		v.Advance(10 * time.Second)
@@ -339,15 +467,11 @@ func TestLastRetryOfARatioBudget(t *testing.T) {
 		{&retry.RatioBudget{Ratio: -1, MinPerSecond: .3}, 3},
 		{&retry.RatioBudget{Ratio: -1, MinPerSecond: 1, Window: 4 * time.Second}, 4},
 		{&retry.RatioBudget{Ratio: -1, MinPerSecond: 2e9, Window: 1}, 2},
-		{&retry.RatioBudget{Ratio: 3, MinPerSecond: -1}, 3},
+		{&retry.RatioBudget{Ratio: 3}, 3},
 	} {
 		tt.b.Clock = v
-		tt.b.Begin()
-		n := 0
-		for n < 100 && tt.b.Withdraw(retry.Transient, 1) {
-			n++
-		}
-		if n != tt.want {
+		succeed(tt.b, 1)
+		if n := granted(tt.b, 100, retry.Transient); n != tt.want {
 			t.Errorf("RatioBudget%+v grants %d retries, want %d", []any{tt.b.Ratio, tt.b.MinPerSecond, tt.b.Window}, n, tt.want)
 		}
 	}
@@ -364,7 +488,7 @@ func TestNilBudgetsGrantEverything(t *testing.T) {
 	for _, b := range []interface {
 		retry.Budget
 		Balance() float64
-	}{(*retry.TokenBudget)(nil), (*retry.RatioBudget)(nil), (*retry.ConcurrencyBudget)(nil)} {
+	}{(*retry.EarnedBudget)(nil), (*retry.TokenBudget)(nil), (*retry.RatioBudget)(nil), (*retry.ConcurrencyBudget)(nil)} {
 		p, _ := virtual()
 		p.Budget = b
 		op, calls := failing(9, errDown)
@@ -398,9 +522,8 @@ func TestABudgetThatEmbedsAnotherLosesNoPlace(t *testing.T) {
 }
 
 func TestRatioBudgetOnTheSystemClock(t *testing.T) {
-	b := &retry.RatioBudget{Ratio: .5, MinPerSecond: -1, Window: time.Hour}
-	b.Begin()
-	b.Begin()
+	b := &retry.RatioBudget{Ratio: .5, Window: time.Hour}
+	succeed(b, 2)
 	if !b.Withdraw(retry.Transient, 1) || b.Withdraw(retry.Transient, 1) {
 		t.Error("two runs have not exactly one retry")
 	}
@@ -553,14 +676,14 @@ func TestConcurrencyBudgetUnderContention(t *testing.T) {
 
 func TestBudgetsUnderContention(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
-	ratio := &retry.RatioBudget{Ratio: .5, MinPerSecond: -1, Clock: v}
+	ratio := &retry.RatioBudget{Ratio: .5, Clock: v}
 	token := &retry.TokenBudget{Capacity: 1000, Cost: 1}
 	var ratioGrants, tokenGrants atomic.Int64
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			for range 500 {
-				ratio.Begin()
+				ratio.End(retry.Unknown, true)
 				for range 3 {
 					if ratio.Withdraw(retry.Transient, 1) {
 						ratioGrants.Add(1)
@@ -605,8 +728,8 @@ func TestTokensAddUp(t *testing.T) {
 func TestRatioBudgetGrantsTheLastRetryOnce(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
 	for range 5000 {
-		b := &retry.RatioBudget{Ratio: 1, MinPerSecond: -1, Clock: v}
-		b.Begin()
+		b := &retry.RatioBudget{Ratio: 1, Clock: v}
+		b.End(retry.Unknown, true)
 		var granted atomic.Int64
 		var wg sync.WaitGroup
 		for range 4 {
@@ -623,6 +746,74 @@ func TestRatioBudgetGrantsTheLastRetryOnce(t *testing.T) {
 	}
 }
 
+// Ten retries are granted to many at once, and no eleventh, where the tenth underway
+// is the first that is summed up: what others are granted after that was read must
+// not be missed.
+func TestRatioBudgetSumsUpAfterItLooks(t *testing.T) {
+	const budgets, goroutines = 5000, 4
+	c := &wallClock{now: time.Unix(11, 0)}
+	all := make([]retry.RatioBudget, budgets)
+	for i := range all {
+		all[i].Ratio, all[i].MinPerSecond, all[i].Clock = -1, 1, c
+	}
+	var got, met [budgets]atomic.Int64
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for i := range all {
+				met[i].Add(1)
+				for met[i].Load() < goroutines {
+					runtime.Gosched()
+				}
+				got[i].Add(int64(granted(&all[i], 30, retry.Transient)))
+			}
+		})
+	}
+	wg.Wait()
+	for i := range got {
+		if n := got[i].Load(); n != 10 {
+			t.Fatalf("%d retries were granted, want 10", n)
+		}
+	}
+}
+
+// The one retry for those with few calls is granted to one of many, also while one
+// tenth of the window gives way to the next.
+func TestRatioBudgetLendsToOne(t *testing.T) {
+	const budgets, goroutines = 5000, 4
+	all := make([]retry.RatioBudget, budgets)
+	for i := range all {
+		all[i].Clock = new(hastyClock)
+	}
+	var got, met [budgets]atomic.Int64
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for i := range all {
+				met[i].Add(1)
+				for met[i].Load() < goroutines {
+					runtime.Gosched()
+				}
+				got[i].Add(int64(granted(&all[i], 2, retry.Transient)))
+			}
+		})
+	}
+	wg.Wait()
+	for i := range got {
+		if n := got[i].Load(); n != 1 {
+			t.Fatalf("%d retries were granted, want 1", n)
+		}
+	}
+}
+
+// hastyClock shows a second more each time it is read.
+type hastyClock struct {
+	clockx.Clock
+	reads atomic.Int64
+}
+
+func (c *hastyClock) Now() time.Time { return time.Unix(c.reads.Add(1), 0) }
+
 // FuzzBudgets runs random operations against each budget and against a model of
 // it that is too simple to be wrong.
 func FuzzBudgets(f *testing.F) {
@@ -631,7 +822,7 @@ func FuzzBudgets(f *testing.F) {
 	f.Fuzz(func(t *testing.T, ops []byte, capacity, cost, throttle, reward int, ratio float64) {
 		v := clockx.NewVirtual(epoch)
 		token := &retry.TokenBudget{Capacity: capacity, Cost: cost, ThrottleCost: throttle, Reward: reward}
-		rate := &retry.RatioBudget{Ratio: ratio, MinPerSecond: -1, Clock: v}
+		rate := &retry.RatioBudget{Ratio: ratio, Clock: v}
 		places := &retry.ConcurrencyBudget{Ratio: ratio, Min: cost % 8}
 		orDefault := func(n, byDefault int) int64 {
 			if n == 0 {
@@ -639,12 +830,14 @@ func FuzzBudgets(f *testing.F) {
 			}
 			return int64(max(n, 0))
 		}
-		size, costs, back := orDefault(capacity, 500), map[bool]int64{false: orDefault(cost, 14), true: orDefault(throttle, 5)}, orDefault(reward, 1)
+		size, back := orDefault(capacity, 500), orDefault(reward, 1)
+		costs := map[bool]int64{false: min(orDefault(cost, 14), size), true: min(orDefault(throttle, 5), size)}
 		tokens := size
 		type instant struct {
-			tenth         int64
-			runs, retries int
+			tenth              int64
+			successes, retries int
 		}
+		owed := 0.0 // successes that are missing for a retry that the window has no room for
 		var past []instant
 		var open []bool // the runs in flight: whether each holds a place
 		share := func(byDefault float64) float64 {
@@ -668,26 +861,29 @@ func FuzzBudgets(f *testing.F) {
 				token.Begin()
 				rate.Begin()
 				places.Begin()
-				past = append(past, instant{tenth, 1, 0})
 				open = append(open, false)
 			case 2, 3, 4:
-				want := costs[throttled] <= tokens
+				want := costs[throttled] <= tokens && size > 0
 				if got := token.Withdraw(class, 1); got != want {
 					t.Fatalf("TokenBudget with %d tokens: Withdraw = %v", tokens, got)
 				}
 				if want {
 					tokens -= costs[throttled]
 				}
-				runs, retries := 0, 0
+				successes, retries := 0, 0
 				for _, i := range past {
 					if i.tenth > tenth-11 {
-						runs += i.runs
+						successes += i.successes
 						retries += i.retries
 					}
 				}
-				want = float64(retries+1) <= share(.1)*float64(runs)+1e-9
+				room := share(.1)*float64(successes) + 1e-9
+				want = float64(retries+1) <= room
+				if share(.1) > 0 && room < 1 && retries == 0 && owed <= 0 {
+					want, owed = true, (1-1e-9)/share(.1)
+				}
 				if got := rate.Withdraw(class, 1); got != want {
-					t.Fatalf("RatioBudget with %d retries for %d runs: Withdraw = %v", retries, runs, got)
+					t.Fatalf("RatioBudget with %d retries for %d successes, %v short: Withdraw = %v", retries, successes, owed, got)
 				}
 				if want {
 					past = append(past, instant{tenth, 0, 1})
@@ -720,7 +916,10 @@ func FuzzBudgets(f *testing.F) {
 			case 5, 6:
 				ok := op%8 == 5
 				token.End(class, ok)
+				rate.End(class, ok)
 				if ok {
+					past = append(past, instant{tenth, 1, 0})
+					owed--
 					tokens = min(tokens+costs[throttled], size)
 				}
 				if len(open) > 0 {

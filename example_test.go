@@ -21,9 +21,9 @@ import (
 // now is a clock for examples: they do not wait.
 func now() *clockx.Virtual { return clockx.NewVirtual(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)) }
 
-// One budget for all calls to this server: retries stop when too many of them
-// fail. A budget that each call makes anew limits nothing.
-var greetings = &retry.TokenBudget{}
+// One budget for all calls to this server, which earn their retries: these stop while
+// calls fail. A budget that each call makes anew limits nothing.
+var greetings = &retry.EarnedBudget{}
 
 var policy = retry.Policy{
 	Name:           "fetch-greeting",
@@ -194,6 +194,29 @@ func ExampleAlreadyRetried() {
 	// Output: 3 calls, not 9
 }
 
+// Ten failures are retried, the eleventh is not. Ten successes earn another retry.
+func ExampleEarnedBudget() {
+	budget := &retry.EarnedBudget{}
+	policy := retry.Policy{MaxAttempts: 2, Clock: now(), Budget: budget}
+	fail := func(context.Context) error { return errors.New("down") }
+	succeed := func(context.Context) error { return nil }
+	for n := 1; n <= 12; n++ {
+		if n == 12 {
+			for range 10 {
+				_ = retry.Run(context.Background(), policy, succeed)
+			}
+		}
+		err := retry.Run(context.Background(), policy, fail)
+		if n >= 10 {
+			fmt.Println(n, err.(*retry.Error).Attempts, err.(*retry.Error).Reason)
+		}
+	}
+	// Output:
+	// 10 2 max_attempts
+	// 11 1 budget
+	// 12 2 max_attempts
+}
+
 func ExampleTokenBudget() {
 	budget := &retry.TokenBudget{Capacity: 10, Cost: 5, ThrottleCost: 5}
 	policy := retry.Policy{Clock: now(), Budget: budget}
@@ -209,15 +232,18 @@ func ExampleTokenBudget() {
 }
 
 func ExampleRatioBudget() {
-	// At most one call in ten is a retry, whatever happens.
-	budget := &retry.RatioBudget{Ratio: .1, MinPerSecond: -1}
+	// For ten calls that succeed, at most one retry.
+	budget := &retry.RatioBudget{Ratio: .1}
 	policy := retry.Policy{Clock: now(), Budget: budget}
+	for range 1000 {
+		_ = retry.Run(context.Background(), policy, func(context.Context) error { return nil })
+	}
 	calls := 0
 	for range 1000 {
 		_ = retry.Run(context.Background(), policy, func(context.Context) error { calls++; return errors.New("down") })
 	}
-	fmt.Println(calls)
-	// Output: 1100
+	fmt.Println(calls, "calls of 1000 runs that failed")
+	// Output: 1100 calls of 1000 runs that failed
 }
 
 func ExampleConcurrencyBudget() {

@@ -44,7 +44,7 @@ type setup struct {
 	deadline      time.Duration // of the caller, 0: none
 	timeout       time.Duration
 	nonIdempotent bool
-	budget        string // "", "tokens", "ratio" or "places"
+	budget        string // "", "earned", "tokens", "ratio" or "places"
 	hooks         string // "", "all", or the event that cancels
 }
 
@@ -116,7 +116,7 @@ func (m *model) ended() (retry.Reason, bool) {
 }
 
 func (m *model) run() {
-	tokens, places, retries, lastCost := 30, 1, 0, 0
+	budget := newAccount(m.budget)
 	m.reason = func() retry.Reason {
 		m.event("start")
 		if why, yes := m.ended(); yes {
@@ -137,12 +137,6 @@ func (m *model) run() {
 			case succeeds, cancelsSucceeds:
 				m.value, m.canceled = n, m.canceled || did == cancelsSucceeds
 				m.attemptDone(n, retry.Unknown)
-				switch {
-				case retries == 0:
-					tokens = min(tokens+1, 30)
-				default:
-					tokens = min(tokens+lastCost, 30)
-				}
 				return retry.ReasonNone
 			case panics:
 				m.panicked, m.value = true, 0
@@ -178,9 +172,8 @@ func (m *model) run() {
 			if !over {
 				why, over = func() (retry.Reason, bool) {
 					wait := []time.Duration{sec, 2 * sec, 4 * sec, 8 * sec}[n-1]
-					cost := 10
 					if class == retry.Throttled {
-						wait, cost = least, 20
+						wait = least
 					}
 					wait += hint
 					limit := m.maxAttempts
@@ -202,14 +195,9 @@ func (m *model) run() {
 						return retry.ReasonMaxElapsed, true
 					case m.deadline > 0 && m.now+wait >= m.deadline:
 						return retry.ReasonDeadline, true
-					case answered:
-						m.waits = append(m.waits, wait)
-						return retry.ReasonNone, false
-					case m.budget == "tokens" && tokens < cost, m.budget == "ratio" && retries == 2, m.budget == "places" && places == 0 && retries == 0:
+					case !answered && !budget.withdraw(class):
 						return retry.ReasonBudget, true
 					}
-					tokens, places, lastCost = tokens-cost, 0, cost
-					retries++
 					m.waits = append(m.waits, wait)
 					return retry.ReasonNone, false
 				}()
@@ -236,15 +224,77 @@ func (m *model) run() {
 	}()
 	m.event("done %v", m.reason)
 	m.elapsed = m.now
-	switch m.balance = 1; m.budget {
+	m.balance = budget.end(m.reason == retry.ReasonNone)
+}
+
+// account is a budget by its rules, as far as one run can see them.
+type account struct {
+	kind             string
+	tokens, most     float64
+	reward, lastCost float64
+	retries          float64
+}
+
+func newAccount(kind string) *account {
+	switch kind {
 	case "tokens":
-		m.balance = float64(tokens) / 30
-	case "ratio":
-		m.balance = 1 - float64(retries)/2
-		if m.calls == 0 {
-			m.balance = 1
+		return &account{kind: kind, tokens: 30, most: 30, reward: 1}
+	case "earned":
+		return &account{kind: kind, tokens: 10, most: 1010, reward: .1}
+	}
+	return &account{kind: kind}
+}
+
+func (a *account) withdraw(class retry.Class) bool {
+	cost := 0.0
+	switch a.kind {
+	case "tokens":
+		cost = 10
+		if class == retry.Throttled {
+			cost = 20
+		}
+	case "earned":
+		cost = 1
+		if class == retry.TimedOut {
+			cost = 10
+		}
+	case "ratio": // no run has succeeded so far
+		if a.retries == 1 {
+			return false
 		}
 	}
+	if cost > a.tokens {
+		return false
+	}
+	a.tokens, a.lastCost = a.tokens-cost, cost
+	a.retries++
+	return true
+}
+
+// end returns what Balance returns after the run.
+func (a *account) end(ok bool) (balance float64) {
+	earns := a.reward
+	if a.retries > 0 {
+		earns = a.lastCost
+		if a.kind == "earned" {
+			earns *= 2
+		}
+	}
+	if ok {
+		a.tokens = min(a.tokens+earns, a.most)
+	}
+	switch a.kind {
+	case "tokens":
+		return a.tokens / 30
+	case "earned":
+		return min(a.tokens/10, 1)
+	case "ratio":
+		if ok { // one of two
+			return 1 - a.retries/2
+		}
+		return 1 - a.retries
+	}
+	return 1
 }
 
 var errAny = errors.New("any")
@@ -262,7 +312,10 @@ func (s setup) policy() (p retry.Policy, v *clockx.Virtual, balance func() float
 		b := &retry.TokenBudget{Capacity: 30, Cost: 10, ThrottleCost: 20}
 		p.Budget, balance = b, b.Balance
 	case "ratio":
-		b := &retry.RatioBudget{Ratio: 2, MinPerSecond: -1, Window: 24 * hour, Clock: v}
+		b := &retry.RatioBudget{Ratio: 2, Window: 24 * hour, Clock: v}
+		p.Budget, balance = b, b.Balance
+	case "earned":
+		b := &retry.EarnedBudget{Clock: v}
 		p.Budget, balance = b, b.Balance
 	case "places":
 		b := &retry.ConcurrencyBudget{Ratio: -1, Min: 1}
@@ -482,7 +535,7 @@ func setups() (all []setup) {
 			for _, deadline := range []time.Duration{0, 4 * sec, 5 * sec} {
 				for _, timeout := range []time.Duration{0, 2 * sec} {
 					for _, nonIdempotent := range []bool{false, true} {
-						for _, budget := range []string{"", "tokens", "ratio", "places"} {
+						for _, budget := range []string{"", "earned", "tokens", "ratio", "places"} {
 							for _, hooks := range []string{"", "all", "start", "attempt 1", "attempt 2", "attemptDone 1", "attemptDone 2", "wait 1s", "wait 2s"} {
 								all = append(all, setup{attempts, elapsed, deadline, timeout, nonIdempotent, budget, hooks})
 							}

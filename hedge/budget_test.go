@@ -179,7 +179,7 @@ func TestOwnBudget(t *testing.T) {
 			_, _ = op(t.Context())
 		}
 		hang = true
-		if got, want := slow(t, op, h), 35+1; got != want { // one more for what the hedged calls add themselves
+		if got, want := slow(t, op, h), 35; got != want {
 			t.Errorf("%d hedges, want %d", got, want)
 		}
 		if h.got[0].Refused != "budget" {

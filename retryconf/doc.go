@@ -1,7 +1,7 @@
 // Package retryconf reads and writes a [retry.Policy] as a line of text, for flags,
 // environment variables and configuration files:
 //
-//	attempts=4 backoff=exponential(100ms,10s) jitter=full budget=ratio(0.1)
+//	attempts=4 backoff=exponential(100ms,10s) jitter=full budget=earned
 //
 // [Parse] makes a policy of a text and [Format] a text of a policy. [Policy] does
 // both where a program reads its configuration: it is a [flag.Value], an
@@ -25,7 +25,8 @@
 //	throttle_jitter=…
 //	max_retry_after=5m
 //	non_idempotent
-//	budget=token(capacity,cost,throttle_cost,reward)
+//	budget=earned
+//	       token(capacity,cost,throttle_cost,reward)
 //	       ratio(ratio,min_per_second,window)
 //	       concurrency(ratio,min)
 //

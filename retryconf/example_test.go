@@ -12,7 +12,7 @@ import (
 )
 
 func ExampleParse() {
-	p, err := retryconf.Parse("attempts=4 backoff=exponential(100ms,10s) jitter=equal budget=ratio(0.1)")
+	p, err := retryconf.Parse("attempts=4 backoff=exponential(100ms,10s) jitter=equal budget=earned")
 	fmt.Println(p.MaxAttempts, err)
 	_, err = retryconf.Parse("attempts=4 backoff=fast")
 	fmt.Println(err)
@@ -25,9 +25,9 @@ func ExampleFormat() {
 	fmt.Println(retryconf.Format(retry.Policy{
 		Name:    "fetch-user",
 		Backoff: retry.Linear{Base: time.Second, Jitter: retry.PlusMinus(.1)},
-		Budget:  &retry.TokenBudget{},
+		Budget:  &retry.EarnedBudget{},
 	}))
-	// Output: name=fetch-user backoff=linear(1s) jitter=plusminus(0.1) budget=token
+	// Output: name=fetch-user backoff=linear(1s) jitter=plusminus(0.1) budget=earned
 }
 
 // A policy in a configuration file.
@@ -38,7 +38,7 @@ func ExamplePolicy() {
 	}
 	err := json.Unmarshal([]byte(`{
 		"Server": "https://api.example.com",
-		"Retry":  "name=fetch-user attempts=4 backoff=exponential(100ms,10s) budget=token"
+		"Retry":  "name=fetch-user attempts=4 backoff=exponential(100ms,10s) budget=earned"
 	}`), &config)
 	fmt.Println(config.Retry.MaxAttempts, err)
 
@@ -48,7 +48,7 @@ func ExamplePolicy() {
 	fmt.Println(string(b), err)
 	// Output:
 	// 4 <nil>
-	// {"Server":"https://api.example.com","Retry":"name=fetch-user attempts=4 backoff=exponential(100ms,10s) budget=token"} <nil>
+	// {"Server":"https://api.example.com","Retry":"name=fetch-user attempts=4 backoff=exponential(100ms,10s) budget=earned"} <nil>
 }
 
 // A policy as a flag of a command, with a default.

@@ -52,6 +52,7 @@ var texts = []struct {
 	{"backoff=decorrelated(5ms,2s)", retry.Policy{Backoff: retry.Decorrelated{Base: 5 * ms, Max: 2 * s}}},
 	{"backoff=schedule(1s,0,2s,0)", retry.Policy{Backoff: retry.Schedule{s, 0, 2 * s, 0}}},
 	{"backoff=constant(1s) throttle=exponential throttle_jitter=between(0.25,3)", retry.Policy{Backoff: retry.Constant(s), ThrottleBackoff: retry.Exponential{Jitter: retry.Jitter{Low: .25, High: 3}}}},
+	{"budget=earned", retry.Policy{Budget: &retry.EarnedBudget{}}},
 	{"budget=token", retry.Policy{Budget: &retry.TokenBudget{}}},
 	{"budget=token(500,14,-5,1)", retry.Policy{Budget: &retry.TokenBudget{Capacity: 500, Cost: 14, ThrottleCost: -5, Reward: 1}}},
 	{"budget=ratio(0.1,-1,10s)", retry.Policy{Budget: &retry.RatioBudget{Ratio: .1, MinPerSecond: -1, Window: 10 * s}}},
@@ -134,7 +135,11 @@ func TestPolicyTextErrorsPointAtTheColumn(t *testing.T) {
 		{"jitter=plusminus(|a)", `"a": want a number`},
 		{"jitter=|equal backoff=constant(1s)", "only exponential, linear and fibonacci backoffs have a jitter"},
 		{"throttle=schedule throttle_jitter=|full", "only exponential"},
-		{"budget=|bucket", `unknown budget "bucket": want one of token, ratio, concurrency`},
+		{"budget=|bucket", `unknown budget "bucket": want one of earned, token, ratio, concurrency`},
+		{"budget=earned|()", "earned has no arguments"},
+		{"budget=earned|(3)", "earned has no arguments"},
+		{"budget=earned|(", "earned has no arguments"},
+		{"budget=earned |(3)", `unknown field ""`},
 		{"budget=token(|1.5)", `"1.5": want a whole number`},
 		{"name=\"ü ü\" budget=|x", `unknown budget`},
 	} {
@@ -222,8 +227,8 @@ func FuzzFormatPolicy(f *testing.F) {
 			Name: name, MaxAttempts: int(next()), MaxElapsed: dur(), AttemptTimeout: dur(), MaxRetryAfter: dur(),
 			NonIdempotent: next()%2 == 1, Backoff: backoff(), ThrottleBackoff: backoff(),
 		}
-		p.Budget = []retry.Budget{nil, &retry.TokenBudget{Capacity: int(next()), Cost: int(next()), ThrottleCost: int(next()), Reward: int(next())},
-			&retry.RatioBudget{Ratio: num(), MinPerSecond: num(), Window: dur()}, &retry.ConcurrencyBudget{Ratio: num(), Min: int(next())}}[next()%4]
+		p.Budget = []retry.Budget{nil, &retry.EarnedBudget{}, &retry.TokenBudget{Capacity: int(next()), Cost: int(next()), ThrottleCost: int(next()), Reward: int(next())},
+			&retry.RatioBudget{Ratio: num(), MinPerSecond: num(), Window: dur()}, &retry.ConcurrencyBudget{Ratio: num(), Min: int(next())}}[next()%5]
 		text := retryconf.Format(p)
 		again, err := retryconf.Parse(text)
 		if err != nil {
@@ -285,7 +290,7 @@ func same(t *testing.T, p, q retry.Policy) {
 
 // A nil pointer to a budget grants everything, as no budget does, and is written so.
 func TestNilBudgetIsNone(t *testing.T) {
-	for _, b := range []retry.Budget{(*retry.TokenBudget)(nil), (*retry.RatioBudget)(nil), (*retry.ConcurrencyBudget)(nil)} {
+	for _, b := range []retry.Budget{(*retry.EarnedBudget)(nil), (*retry.TokenBudget)(nil), (*retry.RatioBudget)(nil), (*retry.ConcurrencyBudget)(nil)} {
 		p := retryconf.Policy{Policy: retry.Policy{MaxAttempts: 2, Budget: b}}
 		if text, err := p.MarshalText(); string(text) != "attempts=2" || err != nil {
 			t.Errorf("%T: MarshalText() = %q, %v, want attempts=2", b, text, err)

@@ -17,7 +17,7 @@ import (
 // format writes a policy, and returns an error if a part of it has no text.
 func format(p retry.Policy) (text string, err error) {
 	switch p.Budget {
-	case (*retry.TokenBudget)(nil), (*retry.RatioBudget)(nil), (*retry.ConcurrencyBudget)(nil):
+	case (*retry.EarnedBudget)(nil), (*retry.TokenBudget)(nil), (*retry.RatioBudget)(nil), (*retry.ConcurrencyBudget)(nil):
 		p.Budget = nil // which decides the same: it grants everything
 	}
 	l := line{policy: p}
@@ -80,7 +80,7 @@ func (l *line) backoffs() [2]*retry.Backoff {
 // The kinds of backoffs and budgets; parts has their names.
 var (
 	backoffs = []any{retry.Exponential{}, retry.Linear{}, retry.Fibonacci{}, retry.Decorrelated{}, retry.Constant(0), retry.Schedule{}}
-	budgets  = []any{retry.TokenBudget{}, retry.RatioBudget{}, retry.ConcurrencyBudget{}}
+	budgets  = []any{retry.EarnedBudget{}, retry.TokenBudget{}, retry.RatioBudget{}, retry.ConcurrencyBudget{}}
 )
 
 // parts returns the name of a backoff or budget, given by a pointer, and pointers
@@ -99,6 +99,8 @@ func parts(pointer any) (name string, args []any, jitter *retry.Jitter) {
 		return "constant", []any{(*time.Duration)(b)}, nil
 	case *retry.Schedule:
 		return "schedule", []any{(*[]time.Duration)(b)}, nil
+	case *retry.EarnedBudget:
+		return "earned", nil, nil
 	case *retry.TokenBudget:
 		return "token", []any{&b.Capacity, &b.Cost, &b.ThrottleCost, &b.Reward}, nil
 	case *retry.RatioBudget:
@@ -374,6 +376,10 @@ func (r *reader) kind(what string, known []any) any {
 		p := pointerTo(k)
 		name, args, _ := parts(p)
 		if name == word {
+			if len(args) == 0 && strings.HasPrefix(r.text[r.pos:], "(") {
+				r.fail(r.pos, "%s has no arguments", name)
+				return nil
+			}
 			r.arguments(args...)
 			return p
 		}

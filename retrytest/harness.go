@@ -99,12 +99,27 @@ func New(t testing.TB, p retry.Policy, opts ...Option) *Harness {
 		Wait:        h.wait,
 		Done:        h.finish,
 	}, p.Hooks)
-	if b, ok := p.Budget.(*retry.RatioBudget); ok && b != nil && b.Clock == nil {
-		t.Log("retrytest: the policy's RatioBudget counts on the system's clock:" +
+	if name := onSystemClock(p.Budget); name != "" {
+		t.Log("retrytest: the policy's " + name + " counts on the system's clock:" +
 			" to have it follow the virtual one, set its Clock to h.Clock before the first run")
 	}
 	t.Cleanup(h.cleanup)
 	return h
+}
+
+// onSystemClock returns the name of a budget that has a Clock, which is not set.
+func onSystemClock(b retry.Budget) string {
+	switch b := b.(type) {
+	case *retry.EarnedBudget:
+		if b != nil && b.Clock == nil {
+			return "EarnedBudget"
+		}
+	case *retry.RatioBudget:
+		if b != nil && b.Clock == nil {
+			return "RatioBudget"
+		}
+	}
+	return ""
 }
 
 // Attempts returns the attempts made so far, oldest first.

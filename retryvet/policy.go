@@ -64,7 +64,7 @@ func (p *pass) newBudget(e ast.Expr) string {
 			t = pointer.Elem()
 		}
 	}
-	for _, name := range []string{"TokenBudget", "RatioBudget", "ConcurrencyBudget"} {
+	for _, name := range []string{"EarnedBudget", "TokenBudget", "RatioBudget", "ConcurrencyBudget"} {
 		if isNamed(t, retryPath, name) {
 			return name
 		}

@@ -90,16 +90,16 @@ func TestTryTellsAStory(t *testing.T) {
 	if r := each.row("mine"); r.StaysDown != 0 || r.Recovery == nil || math.Abs(r.Recovery["p50"]-12.3) > 1 || r.Text != policy {
 		t.Errorf("token, a budget each: %+v, want recovery in 12.3 s", r)
 	}
-	if r := each.row("ratio"); r.StaysDown != 1 || r.Recovery != nil || r.Verdict != "stays down" {
-		t.Errorf("ratio, a budget each: %+v, want it to stay down", r)
+	if r := each.row("ratio"); r.StaysDown != 0 || r.Recovery == nil || math.Abs(r.Recovery["p50"]-7.2) > 1 {
+		t.Errorf("ratio, a budget each: %+v, want recovery in 7.2 s", r)
 	}
 	if r := each.row("attempts=4"); r.StaysDown != 1 || r.LostShare < .5 {
 		t.Errorf("without a budget: %+v, want it to stay down", r)
 	}
-	if r := shared.row("ratio"); r.StaysDown != 0 || r.Recovery == nil || math.Abs(r.Recovery["p50"]-15.8) > 1.5 {
-		t.Errorf("ratio, one budget: %+v, want recovery in 15.8 s", r)
+	if r := shared.row("ratio"); r.StaysDown != 0 || r.Recovery == nil || math.Abs(r.Recovery["p50"]-7.2) > 1 {
+		t.Errorf("ratio, one budget: %+v, want recovery in 7.2 s", r)
 	}
-	if !strings.HasPrefix(each.Choose, "none: ") || !strings.Contains(each.Choose, "ratio: 10, ") {
+	if !strings.HasPrefix(each.Choose, "ratio: ") || !strings.Contains(each.Choose, "attempts=4: 10, ") {
 		t.Errorf("choose %s", each.Choose)
 	}
 	if each.Inputs["capacity"] != 200. || each.Inputs["processes"] != 10. || each.Inputs["outage"] != "3s" || each.Inputs["shared"] != false || each.Inputs["duration"] != "1m0s" {
@@ -189,8 +189,8 @@ func TestVerdictsClaimNoMoreThanIsShown(t *testing.T) {
 	if row := flood.Rows[1]; !strings.Contains(row.Verdict, "given up after 100 attempts per call") || row.StaysDown != 0 || row.Recovery != nil {
 		t.Errorf("a flood: %+v", row)
 	}
-	out := output(t, "try", "-queue", "500", "-seeds", "1", "-duration", "23s")
-	for _, want := range []string{"ratio: its floor of 10 retries per second, times 30 budgets, is 300/s, and the server has 50/s to spare", "A full queue of 500 takes 2.5 s, longer than the timeout of 1s"} {
+	out := output(t, "try", "-policy", "name=mine attempts=4 budget=ratio(0.1,10)", "-queue", "500", "-seeds", "1", "-duration", "23s")
+	for _, want := range []string{"mine: its floor of 10 retries per second, times 30 budgets, is 300/s, and the server has 50/s to spare", "A full queue of 500 takes 2.5 s, longer than the timeout of 1s"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the text does not say %q:\n%s", want, out)
 		}

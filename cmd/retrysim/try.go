@@ -124,7 +124,7 @@ func implicit(b retry.Budget) retry.Budget {
 	case *retry.TokenBudget:
 		return &retry.TokenBudget{Capacity: unless(b.Capacity, 500), Cost: unless(b.Cost, 14), ThrottleCost: unless(b.ThrottleCost, 5), Reward: unless(b.Reward, 1)}
 	case *retry.RatioBudget:
-		return &retry.RatioBudget{Ratio: unless(b.Ratio, .1), MinPerSecond: unless(b.MinPerSecond, 10), Window: unless(b.Window, 10*time.Second)}
+		return &retry.RatioBudget{Ratio: unless(b.Ratio, .1), MinPerSecond: max(b.MinPerSecond, 0), Window: unless(b.Window, 10*time.Second)}
 	case *retry.ConcurrencyBudget:
 		return &retry.ConcurrencyBudget{Ratio: unless(b.Ratio, .2), Min: unless(b.Min, 3)}
 	}
@@ -368,7 +368,7 @@ func (x *scenario) danger(p retry.Policy) string {
 		if x.Shared {
 			budgets = 1
 		}
-		if floor := cmp.Or(b.MinPerSecond, 10); floor*budgets > spare {
+		if floor := b.MinPerSecond; floor*budgets > spare {
 			return fmt.Sprintf("its floor of %g retries per second, times %g budgets, is %g/s, and the server has %.4g/s to spare: it does not protect the server.", floor, budgets, floor*budgets, spare)
 		}
 	}

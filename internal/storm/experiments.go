@@ -124,12 +124,12 @@ type AmplificationRow struct {
 // Amplification is the experiment of "Fixing retries with token buckets and
 // circuit breakers" (Marc Brooker, 2022): how much load three policies add when a
 // share of all requests fails, whatever the load. They are none, so many attempts,
-// and as many with a RatioBudget without a floor.
+// and as many with a RatioBudget.
 func Amplification(s Service, failures []float64, attempts int, ratio float64) (rows []AmplificationRow) {
 	policies := []retry.Policy{
 		{Name: "none", MaxAttempts: 1},
 		{Name: "unbudgeted", MaxAttempts: attempts},
-		{Name: "ratio", MaxAttempts: attempts, Budget: &retry.RatioBudget{Ratio: ratio, MinPerSecond: -1}},
+		{Name: "ratio", MaxAttempts: attempts, Budget: &retry.RatioBudget{Ratio: ratio}},
 	}
 	for _, f := range failures {
 		s.Failure = f

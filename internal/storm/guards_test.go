@@ -80,7 +80,7 @@ func TestLimitEndsWhatBudgetsCannot(t *testing.T) {
 		Processes: 30, Rate: 150, Workers: 10, Latency: 50 * ms, Timeout: s, Failure: .01, Duration: 60 * s, Seed: 1,
 		Outages: []storm.Outage{{From: 10 * s, To: 13 * s}},
 	}
-	p := retry.Policy{MaxAttempts: 4, Budget: &retry.RatioBudget{}}
+	p := retry.Policy{MaxAttempts: 4, Budget: &retry.RatioBudget{MinPerSecond: 10}}
 	down := func(x storm.Service) (n int) {
 		for _, r := range x.Trials(t.Context(), []retry.Policy{p}, 10)[0] {
 			if ending, _ := r.Ending(10*s, 13*s); ending != storm.Recovered {

@@ -13,6 +13,10 @@ func wrong(ctx context.Context) error {
 	return retry.Run(ctx, retry.Policy{Budget: &retry.TokenBudget{Capacity: 10}}, op) // want `this TokenBudget is made anew for each run`
 }
 
+func earned(ctx context.Context) error {
+	return retry.Run(ctx, retry.Policy{Budget: &retry.EarnedBudget{}}, op) // want `this EarnedBudget is made anew for each run`
+}
+
 func alsoWrong(ctx context.Context) error {
 	budget := &retry.RatioBudget{} // want `this RatioBudget is made anew`
 	p := retry.Policy{Budget: budget}

@@ -1,0 +1,358 @@
+package retry_test
+
+import (
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+)
+
+func TestEarnedBudget(t *testing.T) {
+	b := &retry.EarnedBudget{Clock: clockx.NewVirtual(epoch)}
+	for _, step := range []struct {
+		name string
+		do   func() bool
+		ok   bool
+		left float64
+	}{
+		{"ten tokens at first", func() bool { b.Begin(); return true }, true, 1},
+		{"a retry costs one", func() bool { return b.Withdraw(retry.Transient, 1) }, true, .9},
+		{"after a timeout ten, which it has not", func() bool { return b.Withdraw(retry.TimedOut, 2) }, false, .9},
+		{"throttled, one", func() bool { return b.Withdraw(retry.Throttled, 2) }, true, .8},
+		{"unprocessed, one", func() bool { return b.Withdraw(retry.Unprocessed, 3) }, true, .7},
+		{"a run that fails earns nothing", func() bool { b.End(retry.Unknown, false); return true }, true, .7},
+		{"nor after a retry", func() bool { b.End(retry.TimedOut, false); return true }, true, .7},
+		{"a success earns a tenth", func() bool { b.End(retry.Unknown, true); return true }, true, .71},
+		{"after a retry two", func() bool { b.End(retry.Transient, true); return true }, true, .91},
+		{"throttled, two", func() bool { b.End(retry.Throttled, true); return true }, true, 1}, // 11.1 tokens
+		{"a retry after a timeout", func() bool { return b.Withdraw(retry.TimedOut, 1) }, true, .11},
+		{"one more", func() bool { return b.Withdraw(retry.Transient, 1) }, true, .01},
+		{"a tenth is too little", func() bool { return b.Withdraw(retry.Transient, 1) }, false, .01},
+		{"that retry succeeds: 20", func() bool { b.End(retry.TimedOut, true); return true }, true, 1},
+		{"twice", func() bool { return b.Withdraw(retry.TimedOut, 1) && b.Withdraw(retry.TimedOut, 1) }, true, .01},
+	} {
+		if ok := step.do(); ok != step.ok {
+			t.Errorf("%s: %v, want %v", step.name, ok, step.ok)
+		}
+		if left := b.Balance(); math.Abs(left-step.left) > 1e-9 {
+			t.Errorf("%s: the balance is %v, want %v", step.name, left, step.left)
+		}
+	}
+}
+
+// A tenth is no binary fraction: ten successes are a retry, not nine and not eleven.
+func TestTenSuccessesAreARetry(t *testing.T) {
+	b := &retry.EarnedBudget{Clock: clockx.NewVirtual(epoch)}
+	if got := granted(b, 100, retry.Transient); got != 10 {
+		t.Errorf("at first %d retries are granted, want 10", got)
+	}
+	for range 1000 {
+		succeed(b, 9)
+		if b.Withdraw(retry.Transient, 1) {
+			t.Fatal("a retry is granted for nine successes")
+		}
+		succeed(b, 1)
+		if got := granted(b, 9, retry.Transient); got != 1 {
+			t.Fatalf("%d retries are granted for ten successes, want 1", got)
+		}
+	}
+	succeed(b, 99)
+	if b.Withdraw(retry.TimedOut, 1) {
+		t.Error("a retry after a timeout is granted for 99 successes")
+	}
+	succeed(b, 1)
+	if !b.Withdraw(retry.TimedOut, 1) || b.Withdraw(retry.Transient, 1) {
+		t.Error("a hundred successes are not exactly one retry after a timeout")
+	}
+}
+
+func TestNothingIsEarnedByTime(t *testing.T) {
+	v := clockx.NewVirtual(epoch)
+	b := &retry.EarnedBudget{Clock: v}
+	granted(b, 10, retry.Transient)
+	for range 100 {
+		v.Advance(1000 * time.Hour)
+		b.Begin()
+		b.End(retry.Unknown, false)
+		if b.Withdraw(retry.Unprocessed, 1) || b.Balance() != 0 {
+			t.Fatalf("a retry is granted, and the balance is %v, though no run has succeeded", b.Balance())
+		}
+	}
+}
+
+// What exceeds ten tokens falls by the factor e in 5 s, in steps of 1/16 s, from a
+// thousand at most. What does not, stays.
+func TestEarnedTokensFade(t *testing.T) {
+	for _, tt := range []struct {
+		after time.Duration
+		want  int
+	}{
+		{0, 1010},
+		{time.Second/16 - 1, 1010},
+		{time.Second / 16, 10 + 987},
+		{time.Second, 10 + 818},
+		{5 * time.Second, 10 + 367},
+		{10 * time.Second, 10 + 135},
+		{30 * time.Second, 10 + 2},
+		{60 * time.Second, 10},
+		{24 * time.Hour, 10},
+		{876_000 * time.Hour, 10},
+	} {
+		v := clockx.NewVirtual(epoch.Truncate(time.Second))
+		b := &retry.EarnedBudget{Clock: v}
+		succeed(b, 20_000)
+		v.Advance(tt.after)
+		if got := granted(b, 2000, retry.Transient); got != tt.want {
+			t.Errorf("%v after very many successes %d retries are granted, want %d", tt.after, got, tt.want)
+		}
+	}
+	// In many steps, which round, as in one.
+	v := clockx.NewVirtual(epoch.Truncate(time.Second))
+	b := &retry.EarnedBudget{Clock: v}
+	succeed(b, 20_000)
+	for range 80 {
+		v.Advance(time.Second / 16)
+		b.Withdraw(retry.Transient, 1)
+		succeed(b, 10)
+	}
+	if got := granted(b, 2000, retry.Transient); got != 10+367 {
+		t.Errorf("in steps %d retries are left, want 377", got)
+	}
+	// A steady rate of r successes per second holds some r/2 tokens beyond ten.
+	b = &retry.EarnedBudget{Clock: v}
+	for range 60 * 16 {
+		v.Advance(time.Second / 16)
+		succeed(b, 10)
+	}
+	if got := granted(b, 2000, retry.Transient); got != 10+80 {
+		t.Errorf("at 160 successes per second there are %d retries, want 90", got)
+	}
+}
+
+// In any order, nothing is refused that a fresh budget would grant.
+func TestEarnedBudgetInAndOutOfBubbles(t *testing.T) {
+	for _, clock := range []clockx.Clock{nil, clockx.System()} {
+		b := &retry.EarnedBudget{Clock: clock}
+		try := func(where string) {
+			t.Helper()
+			if got := granted(b, 10, retry.Transient); got != 10 {
+				t.Errorf("%s %d retries of ten are granted", where, got)
+			}
+			succeed(b, 500)
+		}
+		try("outside")
+		for _, last := range []time.Duration{30 * time.Second, time.Hour, 5 * time.Second, 0} {
+			synctest.Test(t, func(t *testing.T) {
+				try("in a bubble")
+				time.Sleep(last)
+				try("later in a bubble")
+				time.Sleep(2 * time.Minute) // at most one in which nothing fades
+				if got := granted(b, 1000, retry.Transient); got != 10 {
+					t.Errorf("after two minutes there are %d retries, want 10: the rest has faded", got)
+				}
+				succeed(b, 20_000)
+			})
+			try("outside again")
+			if clock != nil {
+				continue // next from bubble to bubble
+			}
+			granted(b, 2000, retry.Transient)
+			succeed(b, 100)
+		}
+	}
+}
+
+// Set back, a clock refuses nothing, and what exceeds ten tokens fades again after a
+// minute at most.
+func TestEarnedBudgetOnAClockThatIsSetBack(t *testing.T) {
+	for _, tt := range []struct {
+		back  time.Duration
+		left  int // at once
+		later int // a minute and five seconds later
+	}{
+		{0, 1010, 10},
+		{time.Second, 1010, 10},
+		{time.Minute, 1010, 10 + 367},
+		{time.Minute + time.Second/16, 10, 10},
+		{24 * time.Hour, 10, 10},
+		{87_600 * time.Hour, 10, 10},
+	} {
+		for _, after := range []time.Duration{0, time.Minute + 5*time.Second} {
+			c := &wallClock{now: epoch.Truncate(time.Second)}
+			b := &retry.EarnedBudget{Clock: c}
+			succeed(b, 20_000)
+			c.now = c.now.Add(-tt.back)
+			b.End(retry.Unknown, true)
+			c.now = c.now.Add(after)
+			want := tt.left
+			if after > 0 {
+				want = tt.later
+			}
+			if got := granted(b, 2000, retry.Transient); got != want {
+				t.Errorf("set back by %v, %v later %d retries are granted, want %d", tt.back, after, got, want)
+			}
+		}
+	}
+}
+
+// Of many that ask at once ten get a retry, or one after a timeout.
+func TestEarnedBudgetUnderContention(t *testing.T) {
+	for class, want := range map[retry.Class]int64{retry.Transient: 10, retry.TimedOut: 1} {
+		const budgets, goroutines = 2000, 16
+		all := make([]retry.EarnedBudget, budgets)
+		var got, met [budgets]atomic.Int64
+		var wg sync.WaitGroup
+		for range goroutines {
+			wg.Go(func() {
+				for i := range all {
+					met[i].Add(1)
+					for met[i].Load() < goroutines {
+						runtime.Gosched()
+					}
+					got[i].Add(int64(granted(&all[i], 1, class)))
+				}
+			})
+		}
+		wg.Wait()
+		for i := range got {
+			if n := got[i].Load(); n != want {
+				t.Fatalf("after a %v error %d of %d are granted a retry, want %d", class, n, goroutines, want)
+			}
+		}
+	}
+}
+
+// What is taken and earned by many at once adds up.
+func TestEarnedTokensAddUp(t *testing.T) {
+	b := &retry.EarnedBudget{Clock: clockx.NewVirtual(epoch)}
+	granted(b, 10, retry.Transient)
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for range 1000 {
+				succeed(b, 10)
+				if !b.Withdraw(retry.Transient, 1) {
+					t.Error("what was earned is not granted")
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := b.Balance(); got != 0 {
+		t.Errorf("all is taken, and the balance is %v", got)
+	}
+}
+
+func TestEarnedBudgetAllocatesNothing(t *testing.T) {
+	b := new(retry.EarnedBudget)
+	wantAllocs(t, 0, func() {
+		b.Begin()
+		b.Withdraw(retry.TimedOut, 1)
+		b.End(retry.Transient, true)
+		b.End(retry.Unknown, true)
+	})
+}
+
+// plainEarned is an EarnedBudget for one goroutine, written from its rules.
+type plainEarned struct {
+	tokens int64 // in millionths
+	at     int64 // the sixteenth of a second when they were counted
+}
+
+func (b *plainEarned) fade(now int64) {
+	const ten, minute = 10e6, 60 * 16
+	switch extra := b.tokens - ten; {
+	case extra <= 0:
+	case now >= b.at:
+		b.tokens = ten + int64(float64(extra)*math.Exp(-float64(now-b.at)/(5*16)))
+	case now >= b.at-minute:
+		return // it stands still until the clock has caught up
+	default:
+		b.tokens = ten
+	}
+	b.at = now
+}
+
+func (b *plainEarned) withdraw(class retry.Class, now int64) bool {
+	b.fade(now)
+	cost := int64(1e6)
+	if class == retry.TimedOut {
+		cost = 10e6
+	}
+	if b.tokens < cost {
+		return false
+	}
+	b.tokens -= cost
+	return true
+}
+
+func (b *plainEarned) end(retried retry.Class, ok bool, now int64) {
+	b.fade(now)
+	switch {
+	case !ok:
+		return
+	case retried == retry.Unknown:
+		b.tokens += 1e5
+	case retried == retry.TimedOut:
+		b.tokens += 20e6
+	default:
+		b.tokens += 2e6
+	}
+	b.tokens = min(b.tokens, 1010e6)
+}
+
+// FuzzEarnedBudget runs random operations against an EarnedBudget and plainEarned.
+func FuzzEarnedBudget(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9})
+	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4, 4, 0, 4, 0, 0})
+	f.Add([]byte{6, 6, 6, 6, 7, 0x19, 0, 7, 1, 6, 6, 0x29, 7, 1, 1, 1, 1})
+	f.Fuzz(func(t *testing.T, ops []byte) {
+		c := &wallClock{now: epoch}
+		b, plain := &retry.EarnedBudget{Clock: c}, &plainEarned{tokens: 10e6}
+		for _, op := range ops[:min(len(ops), 2000)] {
+			now := c.now.UnixNano() / int64(time.Second/16)
+			class := []retry.Class{retry.Transient, retry.TimedOut, retry.Throttled, retry.Unprocessed}[op/16%4]
+			switch op % 16 {
+			case 0, 1, 2:
+				before := *plain
+				want := plain.withdraw(class, now)
+				if got := b.Withdraw(class, 1); got != want {
+					t.Fatalf("with %+v at %d, Withdraw(%v) = %v, want %v", before, now, class, got, want)
+				}
+				if !want {
+					*plain = before // nothing is written
+				}
+			case 3, 4, 5:
+				for range 1 + int(op/16)*37 {
+					plain.end(retry.Unknown, true, now)
+					b.End(retry.Unknown, true)
+				}
+			case 6, 7:
+				plain.end(class, true, now)
+				b.End(class, true)
+			case 8:
+				b.Begin()
+				b.End(class, false)
+			case 9:
+				c.now = c.now.Add(-time.Duration(op/16) * 7 * time.Second)
+			case 10:
+				c.now = c.now.Add(-time.Duration(op/16) * 1000 * time.Hour)
+			case 11:
+				c.now = c.now.Add(time.Duration(op/16) * 1000 * time.Hour)
+			case 12, 13:
+				c.now = c.now.Add(time.Duration(op/16) * time.Second)
+			default:
+				c.now = c.now.Add(time.Duration(op/16) * 11 * ms)
+			}
+			if got, want := b.Balance(), min(float64(plain.tokens)/10e6, 1); got != want {
+				t.Fatalf("after %d the balance is %v, want %v", op, got, want)
+			}
+		}
+	})
+}
