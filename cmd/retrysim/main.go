@@ -1,6 +1,6 @@
 // Retrysim shows what a retry policy does to a service, in virtual time:
 //
-//	retrysim try -policy 'attempts=4 backoff=exponential(100ms,10s) budget=ratio(0.1)' [flags]
+//	retrysim try -policy 'attempts=4 backoff=exponential(100ms,10s) budget=earned' [flags]
 //	retrysim find -policy … [flags]
 //	retrysim live -policy … [flags]
 //	retrysim fit -log access.log
@@ -54,8 +54,8 @@ type job func(ctx context.Context) (*report, error)
 
 var commands = map[string]command{
 	"try":               {try, "try -policy '" + policyExample + "' -processes 30 -rate 150/s -workers 10 -service 50ms -outage 3s"},
-	"find":              {find, "find -for outage -policy 'attempts=4 budget=token' -rate 150/s -workers 10 -service 50ms"},
-	"live":              {live, "live -policy 'attempts=4 budget=token' -processes 10 -rate 150/s -workers 10 -service 50ms -outage 3s -duration 40s"},
+	"find":              {find, "find -for outage -policy 'attempts=4 budget=earned' -rate 150/s -workers 10 -service 50ms"},
+	"live":              {live, "live -policy 'attempts=4 budget=earned' -processes 10 -rate 150/s -workers 10 -service 50ms -outage 3s -duration 40s"},
 	"fit":               {fit, "fit -log access.log"},
 	"run contention":    {contention, "run contention -clients 10,100 -trials 100 -seed 1"},
 	"run amplification": {amplification, "run amplification -failure 0.1,0.5 -clients 100 -rate 10"},

@@ -16,7 +16,7 @@ import (
 
 const (
 	policyDefault = "attempts=4 backoff=exponential(100ms,10s)"
-	policyExample = policyDefault + " budget=ratio(0.1)"
+	policyExample = policyDefault + " budget=earned"
 )
 
 // tryRow is one policy's result over all seeds.
@@ -103,7 +103,7 @@ func (x *scenario) variants() []retry.Policy {
 	if first.AttemptLimit() == 1 {
 		first.MaxAttempts = retry.DefaultMaxAttempts
 	}
-	for _, budget := range []string{"token", "ratio", "concurrency"} {
+	for _, budget := range []string{"earned", "token", "ratio", "concurrency"} {
 		defaults, _ := retryconf.Parse("budget=" + budget)
 		p := first.Named(budget)
 		p.Budget = defaults.Budget
@@ -124,7 +124,7 @@ func implicit(b retry.Budget) retry.Budget {
 	case *retry.TokenBudget:
 		return &retry.TokenBudget{Capacity: unless(b.Capacity, 500), Cost: unless(b.Cost, 14), ThrottleCost: unless(b.ThrottleCost, 5), Reward: unless(b.Reward, 1)}
 	case *retry.RatioBudget:
-		return &retry.RatioBudget{Ratio: unless(b.Ratio, .1), MinPerSecond: max(b.MinPerSecond, 0), Window: unless(b.Window, 10*time.Second)}
+		return &retry.RatioBudget{Ratio: unless(b.Ratio, .1), MinPerSecond: max(b.MinPerSecond, 0), Window: unless(max(b.Window, 0), 10*time.Second)}
 	case *retry.ConcurrencyBudget:
 		return &retry.ConcurrencyBudget{Ratio: unless(b.Ratio, .2), Min: unless(b.Min, 3)}
 	}
@@ -368,8 +368,8 @@ func (x *scenario) danger(p retry.Policy) string {
 		if x.Shared {
 			budgets = 1
 		}
-		if floor := b.MinPerSecond; floor*budgets > spare {
-			return fmt.Sprintf("its floor of %g retries per second, times %g budgets, is %g/s, and the server has %.4g/s to spare: it does not protect the server.", floor, budgets, floor*budgets, spare)
+		if floor := b.MinPerSecond * budgets; floor > spare {
+			return fmt.Sprintf("its floor of %g retries per second, times %g budgets, is %g/s, and the server has %.4g/s to spare: it does not protect the server.", b.MinPerSecond, budgets, floor, spare)
 		}
 	}
 	return ""

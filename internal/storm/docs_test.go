@@ -33,7 +33,7 @@ func TestTablesOfTheDocumentation(t *testing.T) {
 		want := map[string]string{
 			"none":       fmt.Sprintf("1 | %.3f", 1-f),
 			"unbudgeted": fmt.Sprintf("%.3f | %.3f", 1+f+f*f+f*f*f, 1-f*f*f*f),
-			"ratio":      "≤ 1.11 | ",
+			"ratio":      fmt.Sprintf("≤ 1.11 | %.3f", (1-f)*ratioLoad(f, .1)),
 		}[row.Policy]
 		load, success, _ := strings.Cut(want, " | ")
 		amplification = append(amplification, cells(f, row.Policy, fmt.Sprintf("%.3f / %s", row.Load, load), strings.TrimSuffix(fmt.Sprintf("%.3f / %s", row.Success, success), " / ")))

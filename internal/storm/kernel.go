@@ -113,6 +113,8 @@ func (k *kernel) ready(p retry.Policy) retry.Policy {
 // it is.
 func Fresh(b retry.Budget, clock clockx.Clock) retry.Budget {
 	switch b := b.(type) {
+	case *retry.EarnedBudget:
+		return &retry.EarnedBudget{Clock: clock}
 	case *retry.TokenBudget:
 		return &retry.TokenBudget{Capacity: b.Capacity, Cost: b.Cost, ThrottleCost: b.ThrottleCost, Reward: b.Reward}
 	case *retry.RatioBudget:

@@ -1,0 +1,221 @@
+package storm_test
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/storm"
+)
+
+// What EarnedBudget and RatioBudget promise to fleets of any size, each process with a
+// budget of its own. The server does 200 requests per second, a client waits for one
+// second, and calls make four attempts.
+var fleet = storm.Service{Workers: 10, Latency: 50 * ms, Timeout: s, Failure: .01}
+
+const capacity = 200
+
+var (
+	unlimited = retry.Policy{Name: "unlimited", MaxAttempts: 4, Backoff: retry.Exponential{Base: 100 * ms, Max: 10 * s}}
+	earned    = budgeted("earned", &retry.EarnedBudget{})
+	tenth     = budgeted("ratio", &retry.RatioBudget{})
+)
+
+func budgeted(name string, b retry.Budget) retry.Policy {
+	p := unlimited.Named(name)
+	p.Budget = b
+	return p
+}
+
+// The servers, by what becomes of requests that wait for long.
+var servers = []struct {
+	name string
+	set  func(x *storm.Service)
+}{
+	{"oldest first", func(*storm.Service) {}},
+	{"newest first", func(x *storm.Service) { x.LIFO = true }},
+	{"a queue of 100", func(x *storm.Service) { x.Queue = 100 }},
+	{"abandoned dropped", func(x *storm.Service) { x.Drop = true }},
+}
+
+// The disturbances, from 10 s to 13 s.
+var disturbances = []struct {
+	name string
+	storm.Outage
+}{
+	{"hang", storm.Outage{}},
+	{"refused", storm.Outage{Answer: storm.Refused}},
+	{"503", storm.Outage{Answer: storm.Unavailable}},
+	{"three times slower", storm.Outage{Answer: storm.Slow, Factor: 3}},
+}
+
+// begins and over are when a disturbance begins and ends.
+const begins, over = 10 * s, 13 * s
+
+// outage returns the fleet with so many processes that make so many calls per second,
+// and a disturbance. It lasts as long as the budgets may take to recover.
+func outage(processes int, rate float64, disturbance storm.Outage) storm.Service {
+	x := fleet
+	x.Processes, x.Rate, x.Seed = processes, rate, 1
+	disturbance.From, disturbance.To = begins, over
+	x.Outages = []storm.Outage{disturbance}
+	spare := capacity - rate
+	x.Duration = time.Duration(55+2.5*3*rate/spare+1.3*float64(processes)/spare) * s
+	return x
+}
+
+// recoveries returns how long after the disturbance each seed's calls succeed again;
+// less than 0 if they do not by the end.
+func recoveries(results []*storm.Result) (all []time.Duration) {
+	for _, r := range results {
+		ending, after := r.Ending(begins, over)
+		if ending != storm.Recovered {
+			after = -1
+		}
+		all = append(all, after)
+	}
+	return all
+}
+
+// selected reports whether a case is one of the few that are run without RETRY_LONG.
+func selected(i int) bool { return os.Getenv("RETRY_LONG") == "1" || i%37 == 0 }
+
+// If the server recovers without retries, it recovers with EarnedBudget and with
+// RatioBudget, whatever the fleet, the load, the server and the disturbance.
+func TestBudgetsLetTheServerRecover(t *testing.T) {
+	notUnderRace(t)
+	i := 0
+	for _, processes := range []int{1, 10, 30, 100, 300, 1000} {
+		for _, rate := range []float64{.45 * capacity, .75 * capacity, .9 * capacity, .97 * capacity} {
+			for _, server := range servers {
+				for _, d := range disturbances {
+					if i++; !selected(i) {
+						continue
+					}
+					x := outage(processes, rate, d.Outage)
+					server.set(&x)
+					results := x.Trials(t.Context(), []retry.Policy{atOnce(1), earned, tenth}, 3)
+					none := recoveries(results[0])
+					for p, name := range []string{"earned", "ratio"} {
+						for seed, after := range recoveries(results[1+p]) {
+							if none[seed] >= 0 && after < 0 {
+								t.Errorf("%s, %d processes, %v/s, %s, %s, seed %d: the server stays down, and recovers in %v without retries",
+									name, processes, rate, server.name, d.name, seed+1, none[seed])
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// Each process may make one retry after a timeout that it has not earned. So recovery
+// takes longer by processes/(capacity - rate) at most, and no budget does better that
+// grants a process its first retry. Up to 100 processes that is within half of the time
+// without retries and a second, if the server hangs. RatioBudget's retries also take up
+// to a tenth of what the server does: it may take 2.3 times as long, and a second.
+func TestRecoveryTakesAsLongAsTheLawSays(t *testing.T) {
+	notUnderRace(t)
+	const chance = 1.12 // the last call that fails is late by chance, where the load is high
+	i := 36
+	for _, processes := range []int{1, 10, 30, 100, 300, 1000} {
+		for _, rate := range []float64{.45 * capacity, .6 * capacity, .75 * capacity, .9 * capacity} {
+			for _, d := range disturbances {
+				if i++; !selected(i) {
+					continue
+				}
+				x := outage(processes, rate, d.Outage)
+				results := x.Trials(t.Context(), []retry.Policy{atOnce(1), earned, tenth}, 20)
+				none := recoveries(results[0])
+				without := storm.Quantile(slices.Clone(none), .5).Seconds()
+				law := float64(processes) / (capacity - rate)
+				if d.Answer != storm.Hang && d.Answer != storm.Slow {
+					law *= 10 // of retries after quick failures ten are not earned
+				}
+				for p, slower := range []float64{1, 2.3} {
+					besides := []float64{.5, 1}[p]
+					var longer []float64 // than without retries, as many times as long
+					took := recoveries(results[1+p])
+					for seed := range took {
+						longer = append(longer, took[seed].Seconds()-slower*none[seed].Seconds())
+					}
+					name, median := []string{"earned", "ratio"}[p], storm.Quantile(took, .5).Seconds()
+					if got := storm.Quantile(longer, .5); got > chance*law+besides {
+						t.Errorf("%s, %d processes, %v/s, %s: it takes %.1f s, %.1f s more than %v times the %.1f s without retries; want %.1f s more at most",
+							name, processes, rate, d.name, median, got, slower, without, law)
+					}
+					if p == 0 && processes <= 100 && d.Answer != storm.Slow && median > 1.5*without+1 {
+						t.Errorf("earned, %d processes, %v/s, %s: it takes %.1f s, and %.1f s without retries", processes, rate, d.name, median, without)
+					}
+				}
+			}
+		}
+	}
+}
+
+// While the server hangs, a fleet makes one retry for each process, and no more until
+// calls succeed again.
+func TestOneUnearnedRetryAfterATimeout(t *testing.T) {
+	for _, processes := range []int{100, 300, 1000} {
+		x := outage(processes, .9*capacity, storm.Outage{})
+		x.Failure = 0
+		r := x.Run(earned)
+		_, after := r.Ending(begins, over)
+		if b := r.Sum(0, over+after); b.Sent-b.Asked > processes || b.Sent-b.Asked < processes*8/10 {
+			t.Errorf("%d processes make %d retries in a hang and the %v after it, want one each", processes, b.Sent-b.Asked, after)
+		}
+	}
+}
+
+// Of failures at random EarnedBudget loses hardly more calls than unlimited retries.
+// Where answers get lost, each retry follows a timeout and costs ten times as much.
+func TestEarnedBudgetLosesHardlyACall(t *testing.T) {
+	notUnderRace(t)
+	type load struct {
+		processes int
+		rate      float64
+		duration  time.Duration
+	}
+	loads := []load{{30, 90, 60 * s}}
+	if os.Getenv("RETRY_LONG") == "1" {
+		loads = []load{
+			{1, 90, 180 * s}, {10, 90, 180 * s}, {30, 90, 180 * s}, {100, 90, 180 * s}, {300, 90, 180 * s}, {1000, 90, 180 * s},
+			{1, 120, 180 * s}, {30, 120, 180 * s}, {100, 120, 180 * s}, {1000, 120, 180 * s},
+			{10, 10. / 60, 24 * time.Hour}, {30, .5, 8 * time.Hour}, {300, 5, time.Hour}, // a call a minute
+		}
+	}
+	for _, l := range loads {
+		x := fleet
+		x.Processes, x.Rate, x.Duration, x.Seed = l.processes, l.rate, l.duration, 1
+		lost := func() (unlimitedly, earnedly float64) {
+			rows := x.Trials(t.Context(), []retry.Policy{unlimited, earned}, 2)
+			return 1 - storm.Merge(rows[0]).Success(), 1 - storm.Merge(rows[1]).Success()
+		}
+		for _, x.Failure = range []float64{.01, .05, .1, .2, .3} {
+			if without, with := lost(); with > 1.1*without+.003 {
+				t.Errorf("%d processes, %.3g/s, of which %v fail: %.4f are lost, and %.4f with unlimited retries", l.processes, l.rate, x.Failure, with, without)
+			}
+		}
+		x.Failure, x.Lost = 0, .1
+		most := .04
+		if l.rate <= float64(l.processes)/60 {
+			most = .06
+		}
+		if without, with := lost(); with > without+most {
+			t.Errorf("%d processes, %.3g/s, of whose answers a tenth gets lost: %.4f are lost, and %.4f with unlimited retries", l.processes, l.rate, with, without)
+		}
+	}
+}
+
+// RatioBudget loses what exceeds its ratio, and the fewer the calls of a process are
+// the more.
+func TestRatioBudgetLosesWhatExceedsTheRatio(t *testing.T) {
+	x := fleet
+	x.Processes, x.Rate, x.Duration, x.Failure, x.Seed = 10, 90, 60*s, .3, 1
+	if lost := 1 - x.Run(tenth).Success(); lost < .2 || lost > .3 {
+		t.Errorf("of 30 %% failures %.3f are lost with a ratio of a tenth, want two thirds of them or more", lost)
+	}
+}
