@@ -44,7 +44,7 @@ func (k *call) begin(ctx context.Context) *attempt {
 	}
 	a.ctx = ctx
 	if k.timeout > 0 {
-		a.ctx = a.limit.start(ctx, k.policy.Clock, k.timeout)
+		a.ctx = a.limit.start(ctx, k.ticks, k.timeout)
 	}
 	a.opts = append(append(a.room[:0], k.opts...), grpc.Header(&a.header), grpc.Trailer(&a.trailer), grpc.Peer(&a.peer))
 	return a

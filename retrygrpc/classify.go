@@ -67,17 +67,17 @@ func (a *attempt) judge(err error) error {
 	wait, pushed, refused := a.pushback()
 	f := &failure{error: err, status: st, hint: max(wait, retryInfo(st))}
 	a.class = retry.Unknown
-	switch {
-	case refused:
-		a.class = retry.Permanent
-	case a.ask != nil:
+	if a.ask != nil {
 		a.class = a.ask(err)
 	}
 	if a.class == retry.Unknown || a.class > retry.Unprocessed {
 		a.class = a.classify(st.Code(), f.hint, pushed && wait == 0)
 	}
 	canceled := st.Code() == codes.Canceled && a.run.Err() != nil
-	if a.class == retry.Permanent && a.answered() && !refused && !canceled {
+	switch {
+	case refused && a.class != retry.Permanent:
+		return retry.Refuse(f)
+	case a.class == retry.Permanent && a.answered() && !refused && !canceled:
 		a.answer = err
 		return nil
 	}
@@ -185,6 +185,17 @@ func (f *failure) RetryAfter() time.Duration  { return f.hint }
 // ErrorType returns the code as the error.type of spans and metrics, as the semantic
 // conventions of RPCs want it: "UNAVAILABLE".
 func (f *failure) ErrorType() string { return code.Code(f.status.Code()).String() }
+
+// refusal is what a caller gets for a status whose server refuses a retry: the status,
+// and in its tree a mark of [retry.Refuse], by which an outer run stops.
+type refusal struct {
+	marked error
+	status *status.Status
+}
+
+func (r *refusal) Error() string              { return r.marked.Error() }
+func (r *refusal) Unwrap() error              { return r.marked }
+func (r *refusal) GRPCStatus() *status.Status { return r.status }
 
 // timeout is the error of an attempt that its own timeout has ended, whatever grpc
 // made of that.

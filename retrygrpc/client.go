@@ -3,16 +3,19 @@ package retrygrpc
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 )
 
 // Client is what the calls of one [grpc.ClientConn] share. The zero value retries
@@ -84,7 +87,7 @@ type idempotentOption struct {
 func (c *Client) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	k := c.call(cc, method, opts)
-	if system(k.policy.Clock) {
+	if system(k.ticks) {
 		k.timeout = 0 // Do sets it as the context's deadline, which grpc tells the server
 		k.until, _ = ctx.Deadline()
 	} else {
@@ -93,12 +96,30 @@ func (c *Client) unary(ctx context.Context, method string, req, reply any, cc *g
 	_, err := retry.Do(ctx, k.policy, func(ctx context.Context) (none struct{}, _ error) { // Run would make another func
 		a := k.begin(ctx)
 		defer a.close()
-		if err := invoke(a.ctx, method, req, reply, cc, a.opts...); err != nil {
+		into := reply
+		if retry.AttemptNumber(ctx) > 1 {
+			into = another(reply)
+		}
+		if err := invoke(a.ctx, method, req, into, cc, a.opts...); err != nil {
 			return none, a.end(err)
+		}
+		if into != reply {
+			reflect.ValueOf(reply).Elem().Set(reflect.ValueOf(into).Elem())
 		}
 		return none, nil
 	})
 	return k.result(ctx, err)
+}
+
+// another returns what a further attempt decodes its reply into. An attempt that
+// failed may have sent a message, and codecs other than protobuf's may leave in place
+// what a second message does not have.
+func another(reply any) any {
+	v := reflect.ValueOf(reply)
+	if _, ok := reply.(proto.Message); ok || v.Kind() != reflect.Pointer || v.IsNil() {
+		return reply
+	}
+	return reflect.New(v.Type().Elem()).Interface()
 }
 
 // call is what the attempts of one call share.
@@ -107,6 +128,7 @@ type call struct {
 	opts    []grpc.CallOption
 	policy  retry.Policy     // of the run
 	ask     retry.Classifier // the user's Policy.Classify
+	ticks   clockx.Clock     // the user's Policy.Clock
 	timeout time.Duration    // of an attempt, where it is not the run that sets it
 	until   time.Time        // the caller's deadline, where it is the run
 	class   retry.Class      // of the latest attempt's error
@@ -153,6 +175,7 @@ func (c *Client) call(cc *grpc.ClientConn, method string, opts []grpc.CallOption
 		p.NonIdempotent = !(c.Idempotent != nil && c.Idempotent(method)) && !declaredIdempotent(method)
 	}
 	k.ask, p.Classify = p.Classify, k.latest
+	k.ticks, p.Clock = p.Clock, (*waiting)(k)
 	k.timeout = p.AttemptTimeout
 	return k
 }
@@ -173,13 +196,16 @@ func (k *call) result(ctx context.Context, err error) error {
 		st = status.FromContextError(context.Canceled)
 	case e.Reason == retry.ReasonDeadline && ctx.Err() != nil:
 		st = status.FromContextError(context.DeadlineExceeded)
-	case e.Reason == retry.ReasonPermanent:
+	case e.Reason == retry.ReasonPermanent, e.Reason == retry.ReasonRefused:
 		if f, ok := last.(*failure); ok {
-			return f.error
+			last = f.error
+		} else if _, ok := statusOf(last); !ok { // else it was marked
+			break
 		}
-		if _, ok := statusOf(last); ok { // it was marked
-			return last
+		if e.Reason == retry.ReasonRefused {
+			return &refusal{retry.Refuse(last), st}
 		}
+		return last
 	}
 	return &gaveUp{e, st}
 }

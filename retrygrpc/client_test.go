@@ -698,3 +698,45 @@ func TestClassify(t *testing.T) {
 		}
 	}
 }
+
+// TestCloseEndsAWait: a call that waits for its retry notices that the program has
+// closed the connection.
+func TestCloseEndsAWait(t *testing.T) {
+	for _, method := range []string{get, list} {
+		s := serve(t, always(fail(codes.Unavailable)))
+		var r told
+		p := four()
+		p.Backoff, p.Hooks = retry.Constant(time.Hour), r.hooks()
+		cc := dial(t, s.addr, &retrygrpc.Client{Policy: p})
+		ended := make(chan error)
+		go func() {
+			if method == get {
+				_, err := call(t.Context(), cc, method)
+				ended <- err
+				return
+			}
+			stream, err := open(t.Context(), cc, method)
+			if err == nil {
+				_, err = recv(stream)
+			}
+			ended <- err
+		}()
+		eventually(t, "the call waits", func() bool {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return len(r.waits) == 1
+		})
+		cc.Close()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, grpc.ErrClientConnClosing) || s.calls() != 1 {
+				t.Errorf("%s: %v after %d calls, want ErrClientConnClosing after one", method, err, s.calls())
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: the call still waits", method)
+		}
+		if got := r.summaries(); len(got) != 1 || got[0].Waited > time.Minute {
+			t.Errorf("%s: Done got %+v", method, got)
+		}
+	}
+}

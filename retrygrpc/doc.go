@@ -47,6 +47,13 @@
 // Of client and bidirectional streams only the opening is retried, while nothing has
 // been sent.
 //
+// # Servers that are clients
+//
+// When several services call each other and each retries, retries multiply: three
+// layers of four attempts make 64 calls. [UnaryServer] and [StreamServer] are
+// interceptors for servers: once a handler's own retries have failed, its caller is told
+// not to ask again, and 4 calls remain.
+//
 // # Beside other layers
 //
 // DialOptions turns off the retries that a service config asks for. Transparent retries
@@ -57,5 +64,7 @@
 //
 // An HTTP/2 stream that is reset with ENHANCE_YOUR_CALM cannot be told from a message that
 // is too large, and is not retried. A request that cannot be marshalled cannot be told from
-// a broken stream, and is tried again in vain if the method is idempotent.
+// a broken stream, and is tried again in vain if the method is idempotent. So is a
+// request above the server's receive limit: it is answered with RESOURCE_EXHAUSTED and
+// nothing else, as a server's refusal is.
 package retrygrpc
