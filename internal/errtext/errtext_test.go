@@ -379,6 +379,12 @@ func TestPanicsAndNilPointers(t *testing.T) {
 	}
 }
 
+// refused is like the error of an iteration of Ticks.
+type refused struct{}
+
+func (refused) Error() string        { return "refused" }
+func (refused) Is(target error) bool { return target == retry.ErrRejected }
+
 func TestFailed(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -399,6 +405,8 @@ func TestFailed(t *testing.T) {
 		{"with a hint", t.Context(), retry.After(retry.ErrRejected, time.Second), retry.Throttled, false},
 		{"wrapped", t.Context(), fmt.Errorf("poll: %w", retry.After(retry.ErrRejected, 0)), retry.Throttled, false},
 		{"joined", t.Context(), errors.Join(errDown, retry.ErrRejected), retry.Transient, false},
+		{"an error that is like one", t.Context(), fmt.Errorf("a: %w", refused{}), retry.Transient, false},
+		{"and one that is not", t.Context(), retry.ErrAttemptTimeout, retry.Transient, true},
 		{"stopped", t.Context(), retry.Stop(retry.ErrRejected), retry.Permanent, true},
 		{"of an inner run", t.Context(), fmt.Errorf("load: %w", run(retry.ErrRejected)), retry.Transient, true},
 		{"canceled meanwhile", canceled, retry.ErrRejected, retry.Unknown, false},

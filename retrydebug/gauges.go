@@ -1,0 +1,97 @@
+package retrydebug
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/goretry/retry/internal/errtext"
+)
+
+// gauges are the budgets, limits and hedges that are observed, by the keys of their
+// names.
+type gauges struct {
+	mu      sync.Mutex
+	budgets map[string]gauge[interface{ Balance() float64 }]
+	limits  map[string]gauge[limiter]
+	hedges  map[string]gauge[interface{ Wait() time.Duration }]
+}
+
+type limiter interface {
+	InFlight() int
+	Places() int
+}
+
+type gauge[T any] struct {
+	name  string // as it is shown
+	value T
+}
+
+// observe sets, replaces or removes a gauge.
+func observe[T any](g *gauges, in *map[string]gauge[T], name string, value T, remove bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	k := key(name)
+	if remove {
+		delete(*in, k)
+		return
+	}
+	if _, ok := (*in)[k]; !ok && len(*in) == names {
+		return
+	}
+	if *in == nil {
+		*in = make(map[string]gauge[T])
+	}
+	(*in)[strings.Clone(k)] = gauge[T]{errtext.Line(name, longest), value}
+}
+
+// sorted returns them by name.
+func sorted[T any](g *gauges, in *map[string]gauge[T]) []gauge[T] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.SortedFunc(maps.Values(*in), func(a, b gauge[T]) int { return cmp.Compare(a.name, b.name) })
+}
+
+// safely returns what f returns, and nil if f panics or reports that there is
+// nothing to show.
+func safely[T any](f func() (T, bool)) (v *T) {
+	defer func() {
+		if recover() != nil {
+			v = nil
+		}
+	}()
+	if got, ok := f(); ok {
+		return &got
+	}
+	return nil
+}
+
+func balanceOf(b interface{ Balance() float64 }) *float64 {
+	return safely(func() (float64, bool) {
+		v := b.Balance()
+		return v, !math.IsNaN(v) && !math.IsInf(v, 0)
+	})
+}
+
+// inFlightOf and placesOf are for JSON numbers, which many readers have as floats.
+func inFlightOf(l limiter) *int {
+	return safely(func() (int, bool) { return l.InFlight(), true })
+}
+
+func placesOf(l limiter) *int {
+	return safely(func() (int, bool) {
+		n := l.Places()
+		return n, n < math.MaxInt
+	})
+}
+
+func delayOf(h interface{ Wait() time.Duration }) *float64 {
+	return safely(func() (float64, bool) {
+		d := h.Wait()
+		return d.Seconds(), d >= 0
+	})
+}

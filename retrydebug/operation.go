@@ -1,0 +1,110 @@
+package retrydebug
+
+import (
+	"maps"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/errtext"
+)
+
+const (
+	// names is how many names are told apart, of operations and of each kind of
+	// gauges, and longest how many bytes each of them has.
+	names   = 256
+	longest = 128
+
+	// texts is how many bytes are shown of an error.
+	texts = 256
+)
+
+// operation is what the runs of one name have in common.
+type operation struct {
+	name  string // as it is shown
+	index int    // in shard.tallies
+	other bool   // it stands for all names that there is no room for
+
+	mu    sync.Mutex
+	used  bool // something was counted
+	cells cells
+	last  lastError
+}
+
+// lastError is what the latest attempt that failed has failed with.
+type lastError struct {
+	at      time.Duration // since the Recorder's first use
+	attempt int
+	class   retry.Class
+	text    string
+}
+
+// latest makes l the later of both.
+func (l *lastError) latest(o lastError) {
+	if o.attempt > 0 && (l.attempt == 0 || o.at >= l.at) {
+		*l = o
+	}
+}
+
+// add adds what a shard has counted in a second.
+func (o *operation) add(second int64, c *counts, last lastError) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.used = true
+	o.cells.add(second, c)
+	o.last.latest(last)
+}
+
+// operations are those that there have been. Reading takes no lock.
+type operations struct {
+	mu    sync.Mutex                            // of writers
+	named atomic.Pointer[map[string]*operation] // replaced, never written to
+	other operation
+}
+
+func (o *operations) init() {
+	o.other.name, o.other.index, o.other.other = "other", names, true
+	o.named.Store(&map[string]*operation{})
+}
+
+// key returns what names are told apart by: a part of the name, one byte longer than
+// what is shown, so that a name that is cut is not taken for one that is not.
+func key(name string) string { return name[:min(len(name), longest+1)] }
+
+// find returns the operation of a name.
+func (o *operations) find(name string) *operation {
+	k := key(name)
+	named := *o.named.Load()
+	if op, ok := named[k]; ok {
+		return op
+	}
+	if len(named) == names {
+		return &o.other
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	named = *o.named.Load() // maybe more by now
+	if op, ok := named[k]; ok {
+		return op
+	}
+	if len(named) == names {
+		return &o.other
+	}
+	op := &operation{name: errtext.Line(name, longest), index: len(named)}
+	grown := make(map[string]*operation, len(named)+1)
+	maps.Copy(grown, named)
+	grown[strings.Clone(k)] = op
+	o.named.Store(&grown)
+	return op
+}
+
+// all returns the operations by their index, nil for those that do not exist.
+func (o *operations) all() (all [names + 1]*operation) {
+	for _, op := range *o.named.Load() {
+		all[op.index] = op
+	}
+	all[names] = &o.other
+	return all
+}

@@ -1,0 +1,508 @@
+package retrydebug
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+//go:embed page.html
+var pageHTML string
+
+//go:embed page.css
+var pageCSS string
+
+//go:embed page.js
+var pageJS string
+
+// page is parsed when it is first served: programs that import the package pay
+// nothing at their start.
+var page = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("page").Parse(pageHTML))
+})
+
+// contentSecurityPolicy allows the page its one style, its one script and requests
+// to itself.
+var contentSecurityPolicy = sync.OnceValue(func() string {
+	hash := func(s string) string {
+		sum := sha256.Sum256([]byte(s))
+		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	}
+	return "default-src 'none'; style-src " + hash(pageCSS) + "; script-src " + hash(pageJS) +
+		"; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+})
+
+// view is what the query of a request has chosen.
+type view struct {
+	span   int // in spans
+	paused bool
+}
+
+// viewOf returns the view that q asks for, and whether there is one.
+func viewOf(q url.Values) (view, bool) {
+	v := view{span: 1}
+	if name := q.Get("window"); name != "" {
+		v.span = -1
+		for i, s := range spans {
+			if s.name == name {
+				v.span = i
+			}
+		}
+	}
+	refresh := q.Get("refresh")
+	v.paused = refresh == "off"
+	return v, v.span >= 0 && (v.paused || refresh == "")
+}
+
+// link is one of the page to itself.
+type link struct {
+	Text, Href string
+	Current    bool
+}
+
+func (v view) href() string {
+	href := "?window=" + spans[v.span].name
+	if v.paused {
+		href += "&refresh=off"
+	}
+	return href
+}
+
+func (v view) links() (links []link) {
+	for i, s := range spans {
+		links = append(links, link{s.name, view{i, v.paused}.href(), i == v.span})
+	}
+	text := "pause"
+	if v.paused {
+		text = "go on"
+	}
+	return append(links, link{text, view{v.span, !v.paused}.href(), false}, link{"JSON", "?format=json", false})
+}
+
+// pageData is what page.html shows.
+type pageData struct {
+	Style       template.CSS
+	Script      template.JS
+	Refresh     bool
+	Program     string
+	Host        string
+	PID         int
+	Now, Age    string
+	Links       []link
+	Headline    string
+	Bad         bool
+	Said        []sentence
+	Window      string
+	Operations  []operationRow
+	Idle        []operationRow
+	IdleSummary string
+	Gauges      []gaugeItem
+	Underway    string
+	Live        []runRow
+	Failed      []failedItem
+}
+
+// sentence is a line below the headline.
+type sentence struct {
+	Bad    bool
+	Before string
+	Named  bool // Name stands between Before and Text
+	name
+	Text string
+}
+
+// name is an operation's.
+type name struct {
+	Name  string
+	Other bool
+}
+
+type operationRow struct {
+	name
+	Failed, Retried, FirstTry string
+	Failing, Retrying         bool
+	Rate, Attempts, P50, P99  string
+	Chart                     *chart
+	Live                      int
+	Waiting                   int
+	Reasons                   string
+	LastError                 *lastRow
+}
+
+type lastRow struct{ Ago, Error string }
+
+type gaugeItem struct{ Kind, Name, Bar, Text string }
+
+type runRow struct {
+	name
+	Age, Attempt, State, Hint, LastError string
+}
+
+type failedItem struct {
+	name
+	Time, Reason, Summary, Trace, Cause string
+	Bars                                []bar
+	Steps                               []stepText
+}
+
+// bar is a part of a run's time, in thousandths of the longest run shown.
+type bar struct {
+	Class       string
+	From, Width int
+}
+
+// stepText is a step in words, with what stands before and after its error.
+type stepText struct{ Before, Error, After string }
+
+// render writes the page.
+func (v view) render(b *bytes.Buffer, rep *report) error {
+	d := pageData{
+		Style: template.CSS(pageCSS), Script: template.JS(pageJS), Refresh: !v.paused,
+		Program: rep.Program, Host: rep.Host, PID: rep.PID,
+		Now: rep.Now.Format("15:04:05 MST"), Age: brief(rep.Now.Sub(rep.Since)),
+		Links: v.links(), Window: "last " + spans[v.span].name,
+		Gauges: gaugeItems(rep), Failed: failedItems(rep),
+	}
+	v.operations(&d, rep)
+	v.say(&d, rep)
+	d.Underway = "Nothing underway"
+	if n := rep.Live.Total; n > 0 {
+		d.Underway = fmt.Sprintf("Underway: %d, %d of them waiting", n, rep.Live.Waiting)
+		if shown := len(rep.Live.Oldest); shown < n {
+			d.Underway += fmt.Sprintf("; the %d oldest", shown)
+		}
+	}
+	for _, n := range rep.Live.Oldest {
+		d.Live = append(d.Live, runRowOf(n))
+	}
+	return page().Execute(b, &d)
+}
+
+func (v view) window(o *operationReport) windowReport { return o.Windows[spans[v.span].name] }
+
+// operations fills the tables of operations, most failures first.
+func (v view) operations(d *pageData, rep *report) {
+	slices.SortStableFunc(rep.Operations, func(a, b operationReport) int {
+		x, y := v.window(&a), v.window(&b)
+		return cmp.Or(cmp.Compare(y.Failed, x.Failed), cmp.Compare(y.AfterRetry, x.AfterRetry), cmp.Compare(y.Runs, x.Runs))
+	})
+	for i := range rep.Operations {
+		o := &rep.Operations[i]
+		w := v.window(o)
+		row := operationRow{
+			name: name{o.Name, o.Other}, Failed: share(w.Failed, w.Runs), Retried: share(w.AfterRetry, w.Runs), FirstTry: share(w.FirstTry, w.Runs),
+			Failing: w.Failed > 0, Retrying: w.AfterRetry > 0, Live: o.Live, Waiting: o.Waiting,
+			Rate: "0", Attempts: "–", P50: "–", P99: "–", Reasons: reasonsOf(w, true),
+		}
+		if w.Runs > 0 {
+			row.Rate, row.Attempts = rate(float64(w.Runs)/max(w.Seconds, 1e-3)), fmt.Sprintf("%.2f", float64(w.Attempts)/float64(w.Runs))
+			row.P50, row.P99 = seconds(w.P50), seconds(w.P99)
+			row.Chart = chartOf(w.History)
+		}
+		if e := o.LastError; e != nil {
+			row.LastError = &lastRow{brief(rep.Now.Sub(e.Time)), e.Error}
+		}
+		if w.Runs > 0 || o.Live > 0 {
+			d.Operations = append(d.Operations, row)
+		} else {
+			d.Idle = append(d.Idle, row)
+		}
+	}
+	d.IdleSummary = fmt.Sprintf("%s without a run in the last %s", count(len(d.Idle), "operation"), spans[v.span].long)
+}
+
+// worst is how many operations, budgets and limits are named below the headline.
+const worst = 5
+
+// say fills the headline and what stands below it.
+func (v view) say(d *pageData, rep *report) {
+	var runs, failed, retried, attempts uint64
+	for i := range rep.Operations {
+		w := v.window(&rep.Operations[i])
+		runs, failed, retried, attempts = runs+w.Runs, failed+w.Failed, retried+w.AfterRetry, attempts+w.Attempts
+	}
+	in := "in the last " + spans[v.span].long
+	if age := rep.Now.Sub(rep.Since); age < time.Duration(spans[v.span].cells)*spans[v.span].second*time.Second {
+		in = "in the last " + brief(age)
+	}
+	switch {
+	case len(rep.Operations) == 0:
+		d.Headline = "Nothing is recorded yet: no policy with these hooks has been used."
+	case runs == 0:
+		d.Headline = "No run ended " + in + "."
+	case failed == 0:
+		d.Headline = "No run failed " + in + "."
+	default:
+		d.Bad = true
+		d.Headline = share(failed, runs) + " of " + count(int(runs), "run") + " failed " + in + "."
+	}
+	if runs > 0 {
+		text := fmt.Sprintf("%.2f attempts per run.", float64(attempts)/float64(runs))
+		if retried > 0 {
+			text = fmt.Sprintf("%s succeeded after retries. %s", share(retried, runs), text)
+		}
+		d.Said = append(d.Said, sentence{Text: text})
+	}
+	for i := range rep.Operations[:min(len(rep.Operations), worst)] {
+		o := &rep.Operations[i]
+		if w := v.window(o); w.Failed > 0 {
+			d.Said = append(d.Said, sentence{Bad: true, Named: true, name: name{o.Name, o.Other},
+				Text: fmt.Sprintf("fails in %s of its runs: %s.", share(w.Failed, w.Runs), reasonsOf(w, false))})
+		}
+	}
+	empty := 0
+	for _, b := range rep.Budgets {
+		if b.Balance == nil || *b.Balance >= .1 || empty == worst {
+			continue
+		}
+		empty++
+		text := "has almost no budget left for retries."
+		if *b.Balance <= 0 {
+			text = "has no budget left for retries."
+		}
+		d.Said = append(d.Said, sentence{Bad: true, Named: true, name: name{Name: b.Name}, Text: text})
+	}
+	full := 0
+	for _, l := range rep.Limits {
+		if l.InFlight == nil || l.Places == nil || *l.InFlight < *l.Places || full == worst {
+			continue
+		}
+		full++
+		d.Said = append(d.Said, sentence{Bad: true, Named: true, name: name{Name: l.Name},
+			Text: fmt.Sprintf("is full: %d of %d places are taken.", *l.InFlight, *l.Places)})
+	}
+	if len(rep.Live.Oldest) > 0 {
+		n := rep.Live.Oldest[0]
+		d.Said = append(d.Said, sentence{Named: true, name: name{Name: n.Name}, Text: "has the oldest run underway: " + seconds(n.Age) + "."})
+	}
+}
+
+// reasonsOf returns why runs ended, as shares of all, the most frequent first: those
+// that failed, and after them, if all is set, permanent errors and cancels.
+func reasonsOf(w windowReport, all bool) string {
+	type why struct {
+		reason string
+		runs   uint64
+		minor  int
+	}
+	var whys []why
+	for reason, runs := range w.Reasons {
+		minor := 0
+		if reason == retry.ReasonPermanent.String() || reason == retry.ReasonCanceled.String() {
+			minor = 1
+		}
+		if all || minor == 0 {
+			whys = append(whys, why{reason, runs, minor})
+		}
+	}
+	slices.SortFunc(whys, func(a, b why) int {
+		return cmp.Or(cmp.Compare(a.minor, b.minor), cmp.Compare(b.runs, a.runs), cmp.Compare(a.reason, b.reason))
+	})
+	var texts []string
+	for _, y := range whys {
+		texts = append(texts, y.reason+" "+share(y.runs, w.Runs))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// chart is the history of an operation: three paths of bars that stand on each
+// other.
+type chart struct {
+	Bar                    int // its width
+	First, Retried, Failed string
+}
+
+// chartOf returns nil if nothing ended.
+func chartOf(history [][3]uint64) *chart {
+	const width, height = 120, 20
+	var most uint64
+	for _, h := range history {
+		most = max(most, h[0]+h[1]+h[2])
+	}
+	if most == 0 {
+		return nil
+	}
+	step := width / len(history)
+	c := &chart{Bar: max(step-2, 1)}
+	var paths [3][]byte
+	for i, h := range history {
+		x, y := i*step+step/2, height+2
+		for j, n := range h {
+			if n == 0 {
+				continue
+			}
+			bar := max(int(math.Round(float64(n)/float64(most)*height)), 1)
+			paths[j] = fmt.Appendf(paths[j], "M%d %dv-%d", x, y, bar)
+			y -= bar
+		}
+	}
+	c.First, c.Retried, c.Failed = string(paths[0]), string(paths[1]), string(paths[2])
+	return c
+}
+
+func gaugeItems(rep *report) (items []gaugeItem) {
+	for _, b := range rep.Budgets {
+		item := gaugeItem{Kind: "budget", Name: b.Name, Text: "–"}
+		if b.Balance != nil {
+			left := min(max(*b.Balance, 0), 1)
+			item.Bar, item.Text = strconv.Itoa(int(100*left)), percent(left)+" left"
+		}
+		items = append(items, item)
+	}
+	for _, l := range rep.Limits {
+		item := gaugeItem{Kind: "limit", Name: l.Name, Text: "–"}
+		switch {
+		case l.InFlight == nil:
+		case l.Places == nil:
+			item.Text = fmt.Sprintf("%d in flight, no limit", *l.InFlight)
+		default:
+			item.Text = fmt.Sprintf("%d of %d in flight", *l.InFlight, *l.Places)
+		}
+		items = append(items, item)
+	}
+	for _, h := range rep.Hedges {
+		item := gaugeItem{Kind: "hedge", Name: h.Name, Text: "–"}
+		if h.Delay != nil {
+			item.Text = "after " + seconds(*h.Delay)
+		}
+		items = append(items, item)
+	}
+	return items
+}
+
+func runRowOf(n runReport) runRow {
+	row := runRow{name: name{Name: n.Name}, Age: seconds(n.Age), Attempt: strconv.Itoa(n.Attempt), LastError: n.LastError}
+	if n.Limit > 0 {
+		row.Attempt += " of " + strconv.Itoa(n.Limit)
+	}
+	switch {
+	case n.State != "waiting":
+		row.State = "attempting for " + seconds(n.For)
+	case n.NextIn > 0:
+		row.State = "waiting, next try in " + seconds(n.NextIn)
+	default:
+		row.State = "waiting, next try is due"
+	}
+	if n.Hint > 0 {
+		row.Hint = seconds(n.Hint)
+	}
+	return row
+}
+
+// failedItems are the runs that failed, those with retries first, drawn on one scale
+// of time.
+func failedItems(rep *report) (items []failedItem) {
+	runs := slices.Clone(rep.Failed)
+	slices.SortStableFunc(runs, func(a, b failedReport) int { return cmp.Compare(min(b.Attempts, 2), min(a.Attempts, 2)) })
+	longest := math.SmallestNonzeroFloat64
+	for _, f := range runs {
+		longest = max(longest, f.Seconds)
+	}
+	for _, f := range runs {
+		item := failedItem{name: name{Name: f.Name}, Time: f.Time.Format("15:04:05"), Reason: f.Reason, Trace: f.Trace, Cause: f.Cause,
+			Summary: fmt.Sprintf("%s, %s", seconds(f.Seconds), count(f.Attempts, "attempt"))}
+		if f.Waited > 0 {
+			item.Summary += ", waited " + seconds(f.Waited)
+		}
+		scale := func(seconds float64) int { return int(min(max(seconds/longest, 0), 1) * 1000) }
+		if len(f.Steps) > 0 {
+			item.Bars = append(item.Bars, bar{"pause", 0, scale(f.Seconds)})
+		}
+		before := 0
+		for i, s := range f.Steps {
+			item.Bars = append(item.Bars, bar{"attempt", scale(s.Start), max(scale(s.Start+s.Seconds)-scale(s.Start), 3)})
+			text := stepText{Before: seconds(s.Seconds) + " ", Error: s.Error}
+			if i > 0 && s.Attempt > before+1 {
+				text.Before = fmt.Sprintf("(%s not kept) · %s", count(s.Attempt-before-1, "attempt"), text.Before)
+			}
+			if i > 0 {
+				text.Before = " · " + text.Before
+			}
+			before = s.Attempt
+			if s.Wait > 0 {
+				text.After = " · wait " + seconds(s.Wait)
+			}
+			if s.Hint > 0 {
+				text.After += " (the server asked for " + seconds(s.Hint) + ")"
+			}
+			item.Steps = append(item.Steps, text)
+		}
+		items = append(items, item)
+	}
+	return items
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}
+
+// share returns how many of all n are: no part looks like none, and not all like
+// all.
+func share(n, all uint64) string {
+	if all == 0 {
+		return "–"
+	}
+	return percent(float64(n) / float64(all))
+}
+
+func percent(x float64) string {
+	switch {
+	case x > 0 && x < .01:
+		return "<1%"
+	case x < 1 && x > .99:
+		return ">99%"
+	}
+	return fmt.Sprintf("%.0f%%", 100*x)
+}
+
+func rate(perSecond float64) string {
+	switch {
+	case perSecond >= 10:
+		return fmt.Sprintf("%.0f", perSecond)
+	case perSecond >= 1:
+		return fmt.Sprintf("%.1f", perSecond)
+	case perSecond >= .01:
+		return fmt.Sprintf("%.2f", perSecond)
+	}
+	return "<0.01"
+}
+
+func seconds(s float64) string { return brief(time.Duration(s * float64(time.Second))) }
+
+// brief returns d with two or three digits.
+func brief(d time.Duration) string {
+	s := d.Seconds()
+	switch {
+	case d < 100*time.Microsecond:
+		return "<0.1ms"
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.1fms", s*1e3)
+	case d < time.Second:
+		return fmt.Sprintf("%.0fms", s*1e3)
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.2fs", s)
+	case d < time.Minute:
+		return fmt.Sprintf("%.1fs", s)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(s)%60)
+	case d < 100*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}

@@ -1,0 +1,326 @@
+package retrydebug_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retrydebug"
+)
+
+// element is a node of the document: an element, or a text if it has no name.
+type element struct {
+	name     string
+	attrs    map[string]string
+	children []*element
+	text     string
+	parent   *element
+}
+
+// parse reads a document, which closes what it opens.
+func parse(t testing.TB, r io.Reader) *element {
+	t.Helper()
+	d := xml.NewDecoder(r)
+	d.Strict, d.AutoClose, d.Entity = false, xml.HTMLAutoClose, xml.HTMLEntity
+	root := &element{name: "document"}
+	at := root
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			if at != root {
+				t.Fatalf("<%s> is not closed", at.name)
+			}
+			return root
+		}
+		if err != nil {
+			t.Fatalf("the document: %v", err)
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			e := &element{name: token.Name.Local, attrs: map[string]string{}, parent: at}
+			for _, a := range token.Attr {
+				e.attrs[a.Name.Local] = a.Value
+			}
+			at.children = append(at.children, e)
+			at = e
+		case xml.EndElement:
+			at = at.parent
+		case xml.CharData:
+			at.children = append(at.children, &element{text: string(token), parent: at})
+		}
+	}
+}
+
+// all returns the elements below e that have the name, "" for texts.
+func (e *element) all(name string) (found []*element) {
+	for _, c := range e.children {
+		if c.name == name {
+			found = append(found, c)
+		}
+		found = append(found, c.all(name)...)
+	}
+	return found
+}
+
+// words returns the text of e, with white space as it is seen.
+func (e *element) words() string {
+	var b strings.Builder
+	for _, c := range e.all("") {
+		b.WriteString(c.text + " ")
+	}
+	return strings.Join(strings.Fields(b.String()), " ")
+}
+
+func TestDocument(t *testing.T) {
+	var page retrydebug.Recorder
+	fill(t, &page, hostile)
+	for _, query := range []string{"", "?window=10s", "?window=1h&refresh=off"} {
+		w := get(t, &page, query)
+		policy := w.Header().Get("Content-Security-Policy")
+		doc := parse(t, w.Body)
+		hashed := func(name, directive string) {
+			t.Helper()
+			found := doc.all(name)
+			if off := strings.Contains(query, "off"); name == "script" && off {
+				if len(found) != 0 {
+					t.Errorf("%s: a script that renews a page that is paused", query)
+				}
+				return
+			}
+			if len(found) != 1 {
+				t.Fatalf("%s: %d of %s, want 1", query, len(found), name)
+			}
+			sum := sha256.Sum256([]byte(found[0].children[0].text))
+			if want := directive + " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "';"; !strings.Contains(policy, want) {
+				t.Errorf("%s: the policy has not %s: %s", query, want, policy)
+			}
+		}
+		hashed("style", "style-src")
+		hashed("script", "script-src")
+		if n := len(doc.all("noscript")); (n == 1) == strings.Contains(query, "off") {
+			t.Errorf("%s: %d of noscript", query, n)
+		}
+		links := map[string]bool{}
+		var walk func(*element)
+		walk = func(e *element) {
+			for name, value := range e.attrs {
+				switch {
+				case name == "href" && e.name == "a":
+					links[value] = true
+				case name == "style" || strings.HasPrefix(name, "on") || name == "src" || name == "href" || name == "action" || name == "srcset" || name == "data":
+					t.Errorf("%s: <%s %s=%q>", query, e.name, name, value)
+				}
+			}
+			if strings.Contains(e.text, hostile) && e.parent.name != "bdi" {
+				t.Errorf("%s: a name or text in <%s>: %q", query, e.parent.name, e.text)
+			}
+			for _, c := range e.children {
+				if slices.Contains([]string{"img", "link", "iframe", "object", "form", "base", "input"}, c.name) {
+					t.Errorf("%s: <%s>", query, c.name)
+				}
+				walk(c)
+			}
+		}
+		walk(doc)
+		var hrefs []string
+		for href := range links {
+			hrefs = append(hrefs, href)
+		}
+		slices.Sort(hrefs)
+		want := map[string][]string{
+			"":                       {"?format=json", "?window=10s", "?window=1h", "?window=1m&refresh=off"},
+			"?window=10s":            {"?format=json", "?window=10s&refresh=off", "?window=1h", "?window=1m"},
+			"?window=1h&refresh=off": {"?format=json", "?window=10s&refresh=off", "?window=1h", "?window=1m&refresh=off"},
+		}[query]
+		if !slices.Equal(hrefs, want) {
+			t.Errorf("%s: links %q, want %q", query, hrefs, want)
+		}
+		if n := strings.Count(doc.words(), hostile); n < 15 {
+			t.Errorf("%s: the text is there %d times", query, n)
+		}
+	}
+}
+
+// hostile is a name and a text that would be something else if it was not escaped.
+const hostile = `</script></bdi><img src=x onerror=alert(1)>'"&amp;{{.}}<!--`
+
+// fill records everything that the page shows, with text as all names and texts.
+func fill(t testing.TB, page *retrydebug.Recorder, text string) {
+	t.Helper()
+	page.Trace = func(context.Context) string { return text }
+	page.ObserveBudget(text, observed{balance: .05})
+	page.ObserveLimit(text, observed{inFlight: 3, places: 3})
+	page.ObserveHedge(text, observed{wait: ms})
+	h := page.Hooks()
+	p := retry.Policy{Name: text, Hooks: h, Backoff: retry.Constant(0)}
+	err := errors.New(text)
+	_ = retry.Run(t.Context(), p, func(context.Context) error { return err })
+	expired, cancel := context.WithTimeoutCause(t.Context(), 0, err)
+	defer cancel()
+	_ = retry.Run(expired, p, nil0)
+	ctx := h.Start(t.Context(), p)
+	a := retry.Attempt{Number: 1, Start: time.Now()}
+	h.Attempt(ctx, a)
+	a.Err, a.Class, a.Delay, a.Hint = err, retry.Throttled, time.Hour, time.Second
+	h.AttemptDone(ctx, a)
+	h.Wait(ctx, a)
+}
+
+func TestPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var page retrydebug.Recorder
+		words := func(query string) string {
+			t.Helper()
+			return parse(t, get(t, &page, query).Body).all("main")[0].words()
+		}
+		has := func(query string, want ...string) {
+			t.Helper()
+			got := words(query)
+			at := 0
+			for _, w := range want { // in this order
+				i := strings.Index(got[at:], w)
+				if i < 0 {
+					t.Fatalf("%q is not in, or not after the others:\n%s", w, got)
+				}
+				at += i
+			}
+		}
+		has("", "Nothing is recorded yet", "Nothing underway")
+
+		p := policy(&page, "")
+		run(p.Named("idle"), errDown)
+		time.Sleep(2 * time.Minute)
+		has("", "No run ended in the last minute.", "1 operation without a run in the last minute", "idle", "2m00s ago", "connection refused", "Nothing underway")
+		for range 97 {
+			run(p.Named("well"))
+		}
+		has("?window=10s", "No run failed in the last ten seconds. 1.00 attempts per run. Operations, last 10s", "well 0% 0% 100%")
+		run(p.Named("well"), errDown)
+		has("", "No run failed in the last minute. 1% succeeded after retries. 1.01 attempts per run.", "well 0% 1% 99%")
+		for range 3 {
+			run(p.Named("worst"), errDown, errDown, retry.After(errDown, ms))
+		}
+		p.NonIdempotent = true
+		run(p.Named("bad"), retry.ErrAttemptTimeout)
+		run(p.Named("gone"), retry.Stop(errors.New("404")))
+		empty, full := observed{balance: 0}, observed{inFlight: 20, places: 20, wait: 80 * ms}
+		page.ObserveBudget("users", empty)
+		page.ObserveBudget("orders", observed{balance: .04})
+		page.ObserveBudget("rest", observed{balance: .6})
+		page.ObserveLimit("database", full)
+		page.ObserveLimit("cache", observed{inFlight: 2, places: math.MaxInt})
+		page.ObserveHedge("search", full)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer synctest.Wait()
+		defer cancel()
+		go func() {
+			_ = retry.Run(ctx, policy(&page, "hangs"), func(ctx context.Context) error { <-ctx.Done(); return nil })
+		}()
+		time.Sleep(2 * time.Second)
+		asks := policy(&page, "asks")
+		asks.MaxAttempts = retry.Unlimited
+		go func() {
+			_ = retry.Run(ctx, asks, func(ctx context.Context) error { return retry.After(errDown, time.Minute) })
+		}()
+		time.Sleep(500 * ms)
+		has("",
+			"4% of 103 runs failed in the last minute.",
+			"<1% succeeded after retries.",
+			"worst fails in 100% of its runs: max_attempts 100%.",
+			"bad fails in 100% of its runs: not_idempotent 100%.",
+			"orders has almost no budget left for retries.",
+			"users has no budget left for retries.",
+			"database is full: 20 of 20 places are taken.",
+			"hangs has the oldest run underway: 2.50s.",
+			"Operations, last 1m",
+			"worst 100% 0% 0%", "3.00", "max_attempts 100%", "connection refused",
+			"bad 100% 0% 0%", "1.00", "not_idempotent 100%", "retry: attempt timed out",
+			"well 0% 1% 99%", "1.01",
+			"gone 0% 0% 0%", "permanent 100%", "404",
+			"asks – – – 0", "1 (1 waiting)", "hangs – – – 0",
+			"1 operation without a run in the last minute", "idle",
+			"Budgets, limits, hedges", "budget orders 4% left", "budget rest 60% left", "budget users 0% left",
+			"limit cache 2 in flight, no limit", "limit database 20 of 20 in flight", "hedge search after 80ms",
+			"Underway: 2, 1 of them waiting",
+			"2.50s hangs 1 of 3 attempting for 2.50s",
+			"500ms asks 2 waiting, next try in 59.6s (the server asked for 1m00s) connection refused",
+			"Last runs that failed",
+			"worst max_attempts 230ms, 3 attempts, waited 200ms",
+			"10ms connection refused · wait 100ms · 10ms connection refused · wait 100ms · 10ms connection refused (the server asked for 1.0ms)",
+			"bad not_idempotent 10ms, 1 attempt",
+		)
+		if got := words(""); strings.Contains(got, "rest has") || strings.Contains(got, "cache is full") {
+			t.Errorf("what is well is complained about: %s", got)
+		}
+	})
+}
+
+// Bars are attempts and waits on one scale of time.
+func TestBars(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var page retrydebug.Recorder
+		p := policy(&page, "op")
+		p.MaxAttempts, p.Backoff = 2, retry.Constant(800*ms)
+		_ = retry.Run(t.Context(), p, taking(100*ms, errDown, errDown)) // 1 s
+		p.Backoff = retry.Constant(50 * ms)
+		_ = retry.Run(t.Context(), p, taking(100*ms, errDown, errDown)) // 250 ms
+		p.MaxAttempts = 1
+		_ = retry.Run(t.Context(), p, taking(0, errDown))
+		var got []string
+		for _, svg := range parse(t, get(t, &page, "").Body).all("svg") {
+			if svg.attrs["class"] != "bar" {
+				continue
+			}
+			var bars []string
+			for _, r := range svg.all("rect") {
+				bars = append(bars, strings.TrimSpace(fmt.Sprintf("%s %s+%s", r.attrs["class"], r.attrs["x"], r.attrs["width"])))
+			}
+			got = append(got, strings.Join(bars, ", "))
+		}
+		want := []string{
+			"+1000, pause 0+250, attempt 0+100, attempt 150+100",
+			"+1000, pause 0+1000, attempt 0+100, attempt 900+100",
+			"+1000, pause 0+0, attempt 0+3",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q\nwant %q", got, want)
+		}
+	})
+}
+
+func TestChart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var page retrydebug.Recorder
+		p := policy(&page, "op")
+		p.MaxAttempts, p.Backoff = 2, retry.Constant(0)
+		for range 30 {
+			_ = retry.Run(t.Context(), p, nil0)
+		}
+		_ = retry.Run(t.Context(), p, taking(0, errDown))
+		for range 10 {
+			_ = retry.Run(t.Context(), p, taking(0, errDown, errDown))
+		}
+		time.Sleep(3 * time.Second)
+		_ = retry.Run(t.Context(), p, nil0)
+		var got []string
+		for _, path := range parse(t, get(t, &page, "?window=10s").Body).all("path") {
+			got = append(got, path.attrs["class"]+" "+path.attrs["d"])
+		}
+		// 41 runs are 20 high; one is never less than 1.
+		want := []string{"first M78 22v-15M114 22v-1", "retried M78 7v-1", "failed M78 6v-5"}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q\nwant %q", got, want)
+		}
+	})
+}

@@ -1,0 +1,100 @@
+package retrydebug
+
+import (
+	"context"
+	"net/http"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+// Recorder keeps what its page shows, and is the [http.Handler] of that page. The
+// zero value is ready. Set the fields before the first use, and do not copy it
+// after. It is safe for concurrent use. A nil Recorder records nothing, and serves
+// 404.
+//
+// What it keeps is limited: 256 names, which have 128 bytes each (the other names
+// share one), 65 536 runs underway and 64 that failed. It starts no goroutine, and
+// its hooks neither wait nor panic.
+type Recorder struct {
+	// Allow reports whether a request may see the page. It must be safe for concurrent
+	// use. Nil means that requests from this machine may: those from a loopback address
+	// to a loopback address or "localhost", without the headers that proxies set. A
+	// proxy on this machine that sets none of Forwarded, X-Forwarded-For,
+	// X-Forwarded-Host, X-Real-IP and Via passes as well: put Allow, or authentication,
+	// there.
+	Allow func(*http.Request) bool
+
+	// Trace returns the id of the trace that ctx belongs to, "" if none. It is called
+	// for runs that failed, with the context of Hooks.Done. It must be safe for
+	// concurrent use. Nil means that no traces are shown.
+	Trace func(ctx context.Context) string
+
+	once       sync.Once
+	since      time.Time // the first use
+	shards     []*shard
+	operations operations
+	failures   failures
+	gauges     gauges
+}
+
+// begin makes r ready.
+func (r *Recorder) begin() {
+	r.once.Do(func() {
+		r.since = time.Now()
+		r.operations.init()
+		n := 1
+		for n < runtime.GOMAXPROCS(0) && n < mostShards {
+			n *= 2
+		}
+		for range n {
+			r.shards = append(r.shards, &shard{recorder: r, room: mostListed / n})
+		}
+	})
+}
+
+// Hooks returns hooks that record the runs of the policies they are in. They must not
+// be in a policy twice. In [retry.JoinHooks] put them last: if another hook panics in
+// Done, the hooks before it do not learn that the run has ended. The hooks of a nil
+// Recorder are empty.
+func (r *Recorder) Hooks() retry.Hooks {
+	if r == nil {
+		return retry.Hooks{}
+	}
+	r.begin()
+	return retry.Hooks{Start: r.start, Attempt: r.attempt, AttemptDone: r.attemptDone, Wait: r.wait, Done: r.done}
+}
+
+// ObserveBudget shows the balance of b, such as a [retry.TokenBudget], by that name.
+// The same name again replaces it, and a nil b removes it. Balance is called when the
+// page is served, and must be safe for concurrent use. 256 budgets are shown. A nil
+// Recorder ignores it.
+func (r *Recorder) ObserveBudget(name string, b interface{ Balance() float64 }) {
+	if r != nil {
+		r.begin()
+		observe(&r.gauges, &r.gauges.budgets, name, b, b == nil)
+	}
+}
+
+// ObserveLimit is ObserveBudget for the places of a limit, such as a
+// [github.com/goretry/retry/limit.Limit].
+func (r *Recorder) ObserveLimit(name string, l interface {
+	InFlight() int
+	Places() int
+}) {
+	if r != nil {
+		r.begin()
+		observe(&r.gauges, &r.gauges.limits, name, limiter(l), l == nil)
+	}
+}
+
+// ObserveHedge is ObserveBudget for the time after which a hedge makes its second
+// attempt, such as that of a [github.com/goretry/retry/hedge.Hedge].
+func (r *Recorder) ObserveHedge(name string, h interface{ Wait() time.Duration }) {
+	if r != nil {
+		r.begin()
+		observe(&r.gauges, &r.gauges.hedges, name, h, h == nil)
+	}
+}

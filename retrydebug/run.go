@@ -1,0 +1,220 @@
+package retrydebug
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/errtext"
+)
+
+// run is a run as its context knows it, and an entry of its shard's list: all in
+// one allocation, which is what a first try that succeeds costs. What stands below
+// shard is guarded by the shard's mutex. Times are since the Recorder's first use.
+type run struct {
+	context.Context
+	op    *operation
+	limit int  // on attempts, 0 for none
+	timed bool // the policy has a clock of its own: its times are not times of day
+	shard *shard
+
+	state      state
+	listed     bool          // among those that are told apart
+	retried    bool          // an attempt has failed, maybe where the run was before this process took it over
+	number     int           // of the attempt underway or to come
+	began      time.Duration // when the run did
+	since      time.Duration // when its state began
+	story      *story        // nil as long as there is nothing to tell
+	prev, next *run
+}
+
+// state is what a run does now.
+type state uint8
+
+const (
+	unbegun state = iota
+	attempting
+	waiting
+	over
+)
+
+// runOf returns the run that ctx belongs to, nil if there is none.
+func (r *Recorder) runOf(ctx context.Context) *run {
+	if n, ok := ctx.(*run); ok && n.shard.recorder == r {
+		return n // mostly, for no other hooks are there
+	}
+	n, _ := ctx.Value(r).(*run)
+	return n
+}
+
+// Value makes n the value of its context for the Recorder that it belongs to, and
+// for no other one.
+func (n *run) Value(key any) any {
+	if r, ok := key.(*Recorder); ok && r == n.shard.recorder {
+		return n
+	}
+	return n.Context.Value(key)
+}
+
+func (r *Recorder) start(ctx context.Context, p retry.Policy) context.Context {
+	limit := p.AttemptLimit()
+	if limit == math.MaxInt {
+		limit = 0
+	}
+	return &run{
+		Context: ctx,
+		op:      r.operations.find(p.Name),
+		limit:   limit,
+		timed:   p.Clock != nil && p.Clock != clockx.System(),
+		shard:   r.shards[int(rand.Uint32())&(len(r.shards)-1)],
+	}
+}
+
+func (r *Recorder) attempt(ctx context.Context, a retry.Attempt) context.Context {
+	if n := r.runOf(ctx); n != nil {
+		n.attempt(a)
+	}
+	return ctx
+}
+
+func (n *run) attempt(a retry.Attempt) {
+	now := n.now(a)
+	n.shard.mu.Lock()
+	defer n.shard.mu.Unlock()
+	if n.enter(attempting, now, a) {
+		n.number = a.Number
+	}
+}
+
+// enter makes n attempting or waiting, and reports whether it can be: not if it is
+// over.
+func (n *run) enter(next state, now time.Duration, a retry.Attempt) bool {
+	if n.state == over {
+		return false
+	}
+	if n.state == unbegun {
+		n.began, n.retried = now-max(a.Elapsed, 0), a.Number > 1
+	}
+	n.shard.enter(n, next)
+	n.since = now
+	return true
+}
+
+// now returns the time of day that hooks were told of in a. It reads the clock only
+// if a has no such time.
+func (n *run) now(a retry.Attempt) time.Duration {
+	if !n.timed {
+		if now := a.Start.Sub(n.shard.recorder.since) + a.Duration; now >= 0 {
+			return now
+		}
+	}
+	return time.Since(n.shard.recorder.since)
+}
+
+func (r *Recorder) attemptDone(ctx context.Context, a retry.Attempt) {
+	if a.Err == nil {
+		return
+	}
+	if n := r.runOf(ctx); n != nil {
+		n.attemptFailed(a, errtext.Of(a.Err), errtext.Failed(ctx, a))
+	}
+}
+
+func (n *run) attemptFailed(a retry.Attempt, text string, failed bool) {
+	now := n.now(a)
+	n.shard.mu.Lock()
+	defer n.shard.mu.Unlock()
+	if n.state == over {
+		return
+	}
+	if !n.listed {
+		text = errtext.Line(text, texts)
+	} else {
+		text = n.tell(text)
+		n.story.add(step{a.Number, max(a.Elapsed-a.Duration, 0), a.Duration, a.Delay, a.Hint, text, a.Class})
+	}
+	if failed {
+		n.retried = true
+		n.shard.failed(n.op, lastError{now, a.Number, a.Class, text})
+	}
+}
+
+// tell makes text the latest that n tells of an error, and returns it as it is
+// shown.
+func (n *run) tell(text string) string {
+	if n.story == nil {
+		n.story = new(story)
+	}
+	if text != n.story.latest { // in an outage they are all the same
+		n.story.latest = errtext.Line(text, texts)
+	}
+	return n.story.latest
+}
+
+func (r *Recorder) wait(ctx context.Context, a retry.Attempt) {
+	n := r.runOf(ctx)
+	if n == nil {
+		return
+	}
+	var text string
+	if a.Number == 0 { // the pause of Supervise, after an attempt of the run before
+		text = errtext.Of(a.Err)
+	}
+	n.wait(a, text)
+}
+
+func (n *run) wait(a retry.Attempt, text string) {
+	now := n.now(a)
+	n.shard.mu.Lock()
+	defer n.shard.mu.Unlock()
+	if !n.enter(waiting, now, a) {
+		return
+	}
+	n.number = a.Number + min(1, math.MaxInt-a.Number)
+	if !n.listed {
+		return
+	}
+	if n.story == nil {
+		n.tell(text)
+	}
+	n.story.delay, n.story.hint = a.Delay, a.Hint
+}
+
+func (r *Recorder) done(ctx context.Context, s retry.Summary) {
+	n := r.runOf(ctx)
+	if n == nil {
+		return
+	}
+	if st := n.done(&s); st != nil {
+		st.ending = r.endingOf(ctx, n, s)
+		r.failures.add(st)
+	}
+}
+
+// done ends n, and returns its story if it is one to keep.
+func (n *run) done(s *retry.Summary) *story {
+	n.shard.mu.Lock()
+	defer n.shard.mu.Unlock()
+	if n.state == over {
+		return nil
+	}
+	now := n.began + s.Elapsed
+	if n.timed || n.state == unbegun || s.Elapsed > time.Second { // reading the clock takes little of a second
+		now = time.Since(n.shard.recorder.since)
+	}
+	st, told := n.story, n.listed || n.state == unbegun
+	n.story = nil
+	o := outcomeOf(s.Reason, n.retried)
+	n.shard.end(n, now, o, s)
+	switch {
+	case !told, o != failed && !(o == permanent && s.Attempts > 1):
+		return nil
+	case st == nil:
+		st = new(story)
+	}
+	st.at = now
+	return st
+}

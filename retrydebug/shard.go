@@ -1,0 +1,146 @@
+package retrydebug
+
+import (
+	"sync"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+const (
+	// mostShards is enough for cores not to wait for each other, and few enough for
+	// the memory that each takes.
+	mostShards = 32
+
+	// mostListed is how many runs underway are told apart.
+	mostListed = 1 << 16
+
+	// oldest is how many of them are shown.
+	oldest = 100
+)
+
+// shard is a part of the runs underway, taken at random, and what has been counted of
+// them in one second. When that is over, or when the page asks, it goes to the
+// operations. So cores that make runs rarely meet.
+type shard struct {
+	recorder *Recorder
+	room     int // runs that are told apart
+
+	mu      sync.Mutex
+	second  int64             // that is counted
+	tallies [names + 1]*tally // by operation; nil without runs
+	first   *run              // of the list of runs underway, in the order of their first attempts
+	last    *run
+	listed  int
+}
+
+// tally is what a shard knows of an operation.
+type tally struct {
+	op            *operation
+	live, waiting int
+	counted       bool // there is something for the operation
+	counts        counts
+	last          lastError
+}
+
+// tally returns that of an operation.
+func (s *shard) tally(op *operation) *tally {
+	t := s.tallies[op.index]
+	if t == nil {
+		t = &tally{op: op}
+		s.tallies[op.index] = t
+	}
+	return t
+}
+
+// enter makes a run that is not over attempting or waiting, and lists it if it is
+// not yet listed.
+func (s *shard) enter(n *run, next state) {
+	t := s.tally(n.op)
+	if n.state == unbegun {
+		t.live++
+		s.list(n)
+	}
+	if n.state == waiting {
+		t.waiting--
+	}
+	if next == waiting {
+		t.waiting++
+	}
+	n.state = next
+}
+
+// end takes a run that is over off the list, and counts it.
+func (s *shard) end(n *run, at time.Duration, o outcome, sum *retry.Summary) {
+	t := s.tally(n.op)
+	if n.state != unbegun {
+		t.live--
+		s.unlist(n)
+	}
+	if n.state == waiting {
+		t.waiting--
+	}
+	n.state = over
+	s.turn(at)
+	t.counts.count(o, sum)
+	t.counted = true
+}
+
+// failed notes what an attempt has failed with.
+func (s *shard) failed(op *operation, e lastError) {
+	t := s.tally(op)
+	t.last.latest(e)
+	t.counted = true
+}
+
+func (s *shard) list(n *run) {
+	if s.listed == s.room {
+		return
+	}
+	s.listed++
+	n.listed = true
+	n.prev = s.last
+	if s.last == nil {
+		s.first = n
+	} else {
+		s.last.next = n
+	}
+	s.last = n
+}
+
+func (s *shard) unlist(n *run) {
+	if !n.listed {
+		return
+	}
+	s.listed--
+	n.listed = false
+	if n.prev == nil {
+		s.first = n.next
+	} else {
+		n.prev.next = n.next
+	}
+	if n.next == nil {
+		s.last = n.prev
+	} else {
+		n.next.prev = n.prev
+	}
+	n.prev, n.next = nil, nil
+}
+
+// turn goes on to the second of at, if that is later.
+func (s *shard) turn(at time.Duration) {
+	if second := int64(at / time.Second); second > s.second {
+		s.flush()
+		s.second = second
+	}
+}
+
+// flush hands what was counted to the operations.
+func (s *shard) flush() {
+	for _, t := range s.tallies {
+		if t != nil && t.counted {
+			t.op.add(s.second, &t.counts, t.last)
+			t.counts, t.last, t.counted = counts{}, lastError{}, false
+		}
+	}
+}

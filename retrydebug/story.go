@@ -1,0 +1,114 @@
+package retrydebug
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/errtext"
+)
+
+// story is what a run has to tell beside its state, once an attempt has failed.
+// When the run has failed as well, nobody writes to it any more.
+type story struct {
+	steps  []step
+	room   [3]step       // for the first of them
+	latest string        // error, as it is shown
+	delay  time.Duration // of the latest wait, as planned
+	hint   time.Duration // that the server gave before it
+	at     time.Duration // when the run ended, since the Recorder's first use
+	ending
+}
+
+// step is an attempt that failed.
+type step struct {
+	number int
+	start  time.Duration // since the run began
+	took   time.Duration
+	wait   time.Duration // that followed, as planned
+	hint   time.Duration
+	text   string
+	class  retry.Class
+}
+
+// kept is how many steps a story has: the first and the latest, as retry.Error has
+// their errors.
+const kept = 8
+
+func (s *story) add(n step) {
+	switch len(s.steps) {
+	case 0:
+		s.steps = s.room[:0]
+	case kept:
+		s.steps = slices.Delete(s.steps, 1, 2)
+	}
+	s.steps = append(s.steps, n)
+}
+
+// ending is what a story tells of the end of a run that failed.
+type ending struct {
+	op       *operation
+	reason   retry.Reason
+	attempts int
+	took     time.Duration
+	waited   time.Duration
+	trace    string
+	cause    string // if no attempt was made
+}
+
+// endingOf returns how a run ended; ctx is that of its Done.
+func (r *Recorder) endingOf(ctx context.Context, n *run, s retry.Summary) ending {
+	e := ending{op: n.op, reason: s.Reason, attempts: s.Attempts, took: s.Elapsed, waited: s.Waited, trace: r.trace(ctx)}
+	if err, ok := s.Err.(*retry.Error); ok && s.Attempts == 0 && err != nil {
+		e.cause = errtext.Line(errtext.Of(err.Cause), texts)
+	}
+	return e
+}
+
+// trace returns the id of the trace of ctx.
+func (r *Recorder) trace(ctx context.Context) (id string) {
+	if r.Trace == nil {
+		return ""
+	}
+	defer func() { _ = recover() }()
+	return errtext.Line(r.Trace(ctx), longest)
+}
+
+// failures are the latest runs that failed. Those without retries have places of
+// their own: thousands of refused first attempts do not push the others out.
+type failures struct {
+	mu sync.Mutex
+	// By whether there were retries. The latest is before next, where the oldest is
+	// overwritten.
+	kept [2]struct {
+		stories [32]*story
+		next    int
+	}
+}
+
+func (f *failures) add(s *story) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	k := &f.kept[min(max(s.attempts-1, 0), 1)]
+	k.stories[k.next] = s
+	k.next = (k.next + 1) % len(k.stories)
+}
+
+// all returns them, the latest first.
+func (f *failures) all() []*story {
+	f.mu.Lock()
+	var all []*story
+	for i := range f.kept {
+		for _, s := range f.kept[i].stories {
+			if s != nil {
+				all = append(all, s)
+			}
+		}
+	}
+	f.mu.Unlock()
+	slices.SortStableFunc(all, func(a, b *story) int { return cmp.Compare(b.at, a.at) })
+	return all
+}

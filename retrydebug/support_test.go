@@ -1,0 +1,155 @@
+package retrydebug_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retrydebug"
+)
+
+var errDown = errors.New("connection refused")
+
+// report is the JSON as docs/observability.md describes it.
+type report struct {
+	Now, Since    time.Time
+	Program, Host string
+	PID           int
+	Operations    []operation
+	Live          struct {
+		Total, Waiting int
+		Oldest         []live
+	}
+	Budgets []struct {
+		Name    string
+		Balance *float64
+	}
+	Limits []struct {
+		Name     string
+		InFlight *int `json:"in_flight"`
+		Places   *int
+	}
+	Hedges []struct {
+		Name  string
+		Delay *float64
+	}
+	Failed []failed
+}
+
+type operation struct {
+	Name          string
+	Live, Waiting int
+	Windows       map[string]window
+	LastError     *lastError `json:"last_error"`
+	Other         bool
+}
+
+type lastError struct {
+	Time         time.Time
+	Attempt      int
+	Class, Error string
+}
+
+type window struct {
+	Seconds                               float64
+	Runs                                  int
+	FirstTry                              int `json:"first_try"`
+	AfterRetry                            int `json:"after_retry"`
+	Failed, Permanent, Canceled, Attempts int
+	P50, P99                              float64
+	Reasons                               map[string]int
+	History                               [][3]int
+}
+
+type live struct {
+	Name           string
+	Attempt, Limit int
+	State          string
+	Age, For       float64
+	NextIn         float64 `json:"next_in"`
+	Hint           float64
+	LastError      string `json:"last_error"`
+}
+
+type failed struct {
+	Name            string
+	Time            time.Time
+	Reason          string
+	Attempts        int
+	Seconds, Waited float64
+	Trace, Cause    string
+	Steps           []step
+}
+
+type step struct {
+	Attempt        int
+	Start, Seconds float64
+	Class, Error   string
+	Wait, Hint     float64
+}
+
+// get requests the page from this machine.
+func get(t testing.TB, page http.Handler, query string) *httptest.ResponseRecorder {
+	t.Helper()
+	req := httptest.NewRequest("GET", "/debug/retry"+query, nil)
+	req.RemoteAddr, req.Host = "127.0.0.1:50000", "localhost:8080"
+	w := httptest.NewRecorder()
+	page.ServeHTTP(w, req)
+	if w.Code != http.StatusOK {
+		t.Fatalf("%s: %d %s", query, w.Code, w.Body)
+	}
+	return w
+}
+
+// read returns what the page has as JSON.
+func read(t testing.TB, page http.Handler) (r report) {
+	t.Helper()
+	d := json.NewDecoder(get(t, page, "?format=json").Body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		t.Fatalf("JSON: %v", err)
+	}
+	return r
+}
+
+// operation returns that of a name.
+func (r *report) operation(t testing.TB, name string) operation {
+	t.Helper()
+	for _, o := range r.Operations {
+		if o.Name == name && !o.Other {
+			return o
+		}
+	}
+	t.Fatalf("no operation %q", name)
+	return operation{}
+}
+
+// policy is recorded, and its waits are 100 ms.
+func policy(page *retrydebug.Recorder, name string) retry.Policy {
+	return retry.Policy{Name: name, Hooks: page.Hooks(), Backoff: retry.Constant(100 * time.Millisecond)}
+}
+
+// run makes a run whose attempts take 10 ms each and return errs, and then nil.
+func run(p retry.Policy, errs ...error) error {
+	return retry.Run(context.Background(), p, taking(10*time.Millisecond, errs...))
+}
+
+func taking(d time.Duration, errs ...error) func(context.Context) error {
+	return func(context.Context) error {
+		time.Sleep(d)
+		if len(errs) == 0 {
+			return nil
+		}
+		err := errs[0]
+		errs = errs[1:]
+		return err
+	}
+}
+
+func quoted(s string) string { return strings.ReplaceAll(s, "\n", "\\n") }
