@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/goretry/retry/internal/engine"
 )
 
 // Loop makes one run's decisions, and is the engine of this package. Its method Next
@@ -137,7 +139,11 @@ func (d *decisions) next(p *Policy, end Reason, now moment) bool {
 		d.wait = wait
 		d.end(p, true)
 		return true
-	case p.Budget == nil || d.rejected():
+	case p.Budget == nil:
+	case d.rejected():
+		if b, ok := p.Budget.(engine.Follower); ok {
+			b.Follow()
+		}
 	case !p.Budget.Withdraw(d.class, int(d.granted)+1): // last: a retry that is not made costs nothing
 		return d.stop(p, ReasonBudget, nil)
 	default:

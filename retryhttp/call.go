@@ -119,9 +119,13 @@ func (g *gate) Withdraw(class retry.Class, n int) bool {
 	if b := g.policy.Budget; b != nil && !b.Withdraw(class, n) {
 		return false
 	}
-	(*call)(g).beforeRetry()
+	g.Follow()
 	return true
 }
+
+// Follow makes a gate an [engine.Follower]: after an ErrRejected of Check no budget is
+// checked.
+func (g *gate) Follow() { (*call)(g).beforeRetry() }
 
 func (g *gate) End(retried retry.Class, ok bool) {
 	if b := g.policy.Budget; b != nil {

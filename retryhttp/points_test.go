@@ -1092,3 +1092,43 @@ func TestPoint11EarlyHintsAndExpectContinue(t *testing.T) {
 		}
 	}
 }
+
+// A poll is a Check that returns ErrRejected: no budget is checked for it, and what is
+// not accepted is discarded as any other response, before the wait.
+func TestPollByCheckDiscardsWhatItRejects(t *testing.T) {
+	for _, json := range []bool{false, true} {
+		s := serve(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-State", "pending")
+			if n == 4 {
+				w.Header().Set("X-State", "done")
+			}
+			_, _ = io.WriteString(w, `"`+strings.Repeat("x", 5_000)+`"`)
+		})
+		p := quick
+		p.MaxAttempts = 5
+		p.Budget = &retry.TokenBudget{Capacity: -1} // grants nothing
+		rt := s.transport(p)
+		rt.Check = func(resp *http.Response) error {
+			if resp.Header.Get("X-State") == "pending" {
+				return fmt.Errorf("the job: %w", retry.ErrRejected)
+			}
+			return nil
+		}
+		if json {
+			got, err := retryhttp.JSON[string](t.Context(), &http.Client{Transport: rt}, p, request(t, "GET", s.URL, nil))
+			if err != nil || len(got) != 5_000 {
+				t.Errorf("JSON() = %d bytes, %v", len(got), err)
+			}
+		} else {
+			resp, err := rt.RoundTrip(request(t, "PUT", s.URL, strings.NewReader("body")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+		}
+		s.wantRequests(t, 4)
+		if s.opened != 1 {
+			t.Errorf("JSON: %v, %d connections were opened for 4 responses, want one", json, s.opened)
+		}
+	}
+}
