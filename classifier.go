@@ -168,6 +168,7 @@ func (f *finding) addRun(e *Error) {
 // inspect walks the tree of err as errors.As does.
 func inspect(err error) (f finding) {
 	var seen silentTypes
+	system := false
 	for {
 		t := reflect.TypeOf(err)
 		if t == plain {
@@ -187,14 +188,17 @@ func inspect(err error) (f finding) {
 			return f
 		}
 		if inner, ok := systemError(err); ok {
-			err = inner
+			err, system = inner, true
 			continue
 		}
 		if seen.has(t) {
 			err = errors.Unwrap(err)
 			continue
 		}
-		f.hint, f.turnedAway = cmp.Or(f.hint, askedWait(err)), f.turnedAway || turnedAway(err)
+		if f.hint == 0 {
+			f.hint = read(err, !system).Hint
+		}
+		f.turnedAway = f.turnedAway || turnedAway(err)
 		if e, ok := err.(asMethod); ok {
 			f.add(inspectBehind(e))
 			if f.mark != nil {
@@ -244,7 +248,7 @@ func inspectBehind(e asMethod) (f finding) {
 	if inner, ok := find[*Error](e); ok {
 		f.run, f.refused = true, inner.Reason == ReasonRefused
 		within(inner.Last(), func(err error) bool {
-			f.hint = askedWait(err)
+			f.hint = read(err, true).Hint
 			return f.hint > 0
 		})
 		return f
@@ -289,11 +293,18 @@ func turnedAway(err error) bool {
 // DefaultClassifier knows the errors of the standard library, and the methods by
 // which other errors say what they are: ErrorCode (AWS), StatusCode and
 // HTTPStatusCode (HTTP), SQLState (SQL drivers), SafeToRetry (pgx), Retryable and
-// RetryableError (AWS), RetryAfter, Timeout. It decides by type, interface and code. Only
-// where net/http gives a permanent error nothing but a text, it decides by that.
-// Error types of crypto/tls, crypto/x509 and net/http are recognized by their names: it
-// finds them where Unwrap shows them, and not behind a method As that knows their types
-// alone.
+// RetryableError (AWS), RetryAfter, Timeout. It decides by type, interface and code.
+//
+// It knows the errors of popular clients without importing them: by exported fields
+// StatusCode, HTTPStatusCode, HTTPStatus and HTTPCode, a *http.Response, a
+// http.Header beside a status, and RetryAfter; by methods that only have a name, such
+// as NotFound; and by a table of types and codes: gRPC, Kafka, Redis, MongoDB, SQL
+// Server and more, all in docs/clients.md. An outer status goes before an inner cause.
+//
+// It compares texts in two places only: a few permanent net/http errors have nothing
+// else, and the first word of an error of Redis is its code. Error types of
+// crypto/tls, crypto/x509 and net/http are recognized by their names: it finds them
+// where Unwrap shows them, and not behind a method As that knows their types alone.
 //
 // The most specific knowledge wins: a timeout is TimedOut, but that of a dial
 // Unprocessed, and a failed dial is Permanent if a bad certificate was the cause. Of joined errors the first known one decides.
@@ -308,7 +319,7 @@ func DefaultClassifier(err error) Class {
 	if reflect.TypeOf(err) == plain {
 		return classifySentinel(err)
 	}
-	switch c := classify(err, true); c {
+	switch c := classify(err, scope{behind: true, fields: true}); c {
 	case refused:
 		return Throttled
 	case Throttled:
@@ -341,10 +352,15 @@ func doubted(c Class) Class {
 	return c
 }
 
+// scope says where to look.
+type scope struct {
+	behind bool // behind methods As and Is. What these show is judged without, for an As may return an error that wraps its own
+	fields bool // into the fields of errors. Below the errors of net, net/url and os those say nothing
+}
+
 // classify judges the tree of err. It walks down a chain in a loop, so that a long
-// one costs no stack. With behind it asks methods As and Is; what these show is
-// judged without, for an As may return an error that wraps its own.
-func classify(err error, behind bool) Class {
+// one costs no stack.
+func classify(err error, look scope) Class {
 	otherwise, hinted := Unknown, false
 	var seen silentTypes
 	for {
@@ -358,17 +374,18 @@ func classify(err error, behind bool) Class {
 		case errno:
 			return cmp.Or(classifyErrno(e), otherwise)
 		case *Error:
-			return e.class(behind)
+			return e.class(look)
 		}
 		if isNil(err) {
 			return otherwise
 		}
 		if inner, ok := systemError(err); ok {
+			look.fields = false
 			switch e := err.(type) {
 			case *url.Error:
-				return cmp.Or(classifyURL(e, behind), otherwise)
+				return cmp.Or(classifyURL(e, look), otherwise)
 			case *net.OpError:
-				return cmp.Or(classifyOp(e, behind), otherwise)
+				return cmp.Or(classifyOp(e, look), otherwise)
 			}
 			err = inner
 			continue
@@ -377,12 +394,13 @@ func classify(err error, behind bool) Class {
 			err = errors.Unwrap(err)
 			continue
 		}
-		if askedWait(err) > 0 {
+		says := read(err, look.fields)
+		if says.Hint > 0 {
 			otherwise, hinted = cmp.Or(otherwise, Transient), true
 		}
-		c := classifyNode(err, hinted)
-		if c == Unknown && behind {
-			c = classifyBehind(err)
+		c := classifyNode(err, says, hinted)
+		if c == Unknown && look.behind {
+			c = classifyBehind(err, look)
 		}
 		if c != Unknown {
 			return c
@@ -394,7 +412,7 @@ func classify(err error, behind bool) Class {
 		case interface{ Unwrap() error }:
 			err = e.Unwrap()
 		case interface{ Unwrap() []error }:
-			return cmp.Or(classifyAll(e.Unwrap(), behind), otherwise)
+			return cmp.Or(classifyAll(e.Unwrap(), look), otherwise)
 		default:
 			return otherwise
 		}
@@ -407,8 +425,14 @@ func timedOut(err error) bool {
 	return ok && e.Timeout()
 }
 
-// classifyNode judges one error without what it wraps.
-func classifyNode(err error, hinted bool) Class {
+// classifyNode judges one error without what it wraps. With hinted it or something
+// around it asks for a wait.
+func classifyNode(err error, says reading, hinted bool) Class {
+	if says.known {
+		if c := says.class(err, hinted); c != Unknown {
+			return c
+		}
+	}
 	if e, ok := err.(*net.DNSError); ok {
 		switch {
 		case e.IsNotFound:
@@ -421,28 +445,31 @@ func classifyNode(err error, hinted bool) Class {
 	if err == net.ErrClosed {
 		return Transient
 	}
-	if c := classifyMethods(err, hinted); c != Unknown {
+	if c := classifyMethods(err, says.Hint > 0, hinted); c != Unknown {
 		return c
 	}
-	return classifyType(err)
+	if c := classifyType(err); c != Unknown || says.known {
+		return c
+	}
+	return says.class(err, hinted)
 }
 
 // classifyURL judges what http.Client and url.Parse say. The client may have
 // followed a redirect after it had sent the request, so it proves nothing.
-func classifyURL(e *url.Error, behind bool) Class {
+func classifyURL(e *url.Error, look scope) Class {
 	if e.Op == "parse" || refusedByClient(e.Err) {
 		return Permanent
 	}
-	return doubted(classify(e.Err, behind))
+	return doubted(classify(e.Err, look))
 }
 
 // classifyOp judges what package net and crypto/tls say of an operation.
-func classifyOp(e *net.OpError, behind bool) Class {
+func classifyOp(e *net.OpError, look scope) Class {
 	// crypto/tls has no exported name for the alerts that it returns: numbers of one byte.
 	if v := reflect.ValueOf(e.Err); v.Kind() == reflect.Uint8 && strings.HasSuffix(e.Op, " error") {
 		return classifyAlert(v.Uint())
 	}
-	c := classify(e.Err, behind)
+	c := classify(e.Err, look)
 	switch {
 	case e.Op == "dial" && c != Permanent:
 		return Unprocessed
@@ -453,13 +480,13 @@ func classifyOp(e *net.OpError, behind bool) Class {
 }
 
 // classifyAll judges what is joined.
-func classifyAll(errs []error, behind bool) Class {
+func classifyAll(errs []error, look scope) Class {
 	first, all := Unknown, true
 	for _, err := range errs {
 		if err == nil {
 			continue
 		}
-		c := classify(err, behind)
+		c := classify(err, look)
 		all = all && proves(c)
 		if first == Unknown || first == Unprocessed && c != Unknown {
 			first = c
@@ -472,7 +499,7 @@ func classifyAll(errs []error, behind bool) Class {
 }
 
 // class returns what an inner run's end means for an outer one.
-func (e *Error) class(behind bool) Class {
+func (e *Error) class(look scope) Class {
 	switch {
 	case e == nil:
 		return Transient
@@ -481,7 +508,7 @@ func (e *Error) class(behind bool) Class {
 	case e.Attempts == 0: // an error that Supervise had before its pause is not this run's
 		return Transient
 	}
-	c := cmp.Or(classify(e.Last(), behind), Transient)
+	c := cmp.Or(classify(e.Last(), look), Transient)
 	if !proves(c) {
 		return c
 	}
@@ -489,7 +516,7 @@ func (e *Error) class(behind bool) Class {
 		return Transient // Errs does not hold every attempt's error
 	}
 	for _, err := range e.Errs {
-		if !proves(classify(err, behind)) {
+		if !proves(classify(err, look)) {
 			return Transient
 		}
 	}
@@ -511,7 +538,8 @@ func find[T error](e asMethod) (target T, ok bool) {
 
 // classifyBehind judges what only the methods As and Is of err show. They do not
 // show everything, so it proves nothing.
-func classifyBehind(err error) Class {
+func classifyBehind(err error, look scope) Class {
+	look.behind = false
 	if e, ok := err.(asMethod); ok {
 		for _, t := range behindAs {
 			target := reflect.New(t)
@@ -522,7 +550,7 @@ func classifyBehind(err error) Class {
 			if isNil(found) {
 				continue // there are methods that return true and set nothing
 			}
-			if c := classify(found, false); c != Unknown {
+			if c := classify(found, look); c != Unknown {
 				return doubted(c)
 			}
 		}

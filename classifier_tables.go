@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/goretry/retry/internal/clienterr"
 	"github.com/goretry/retry/internal/engine"
 )
 
@@ -142,7 +143,7 @@ func silent(t reflect.Type) bool {
 	if known, ok := silence.Load(t); ok {
 		return known.(bool)
 	}
-	says := slices.ContainsFunc(methods, t.Implements) || permanentTypes[named(t).PkgPath()] != nil
+	says := slices.ContainsFunc(methods, t.Implements) || permanentTypes[named(t).PkgPath()] != nil || clienterr.Of(t) != nil
 	silence.Store(t, !says)
 	return !says
 }
@@ -240,8 +241,8 @@ var refusals = []string{
 
 // classifyMethods asks an error what it says of itself. Each question is an
 // interface of its own: an error may answer several, and have no opinion on the
-// first. With hinted something around err asks for a wait.
-func classifyMethods(err error, hinted bool) Class {
+// first. With asks err asks for a wait, with hinted it or something around it.
+func classifyMethods(err error, asks, hinted bool) Class {
 	if turnedAway(err) {
 		return refused
 	}
@@ -273,7 +274,12 @@ func classifyMethods(err error, hinted bool) Class {
 	case interface{ HTTPStatusCode() int }:
 		status = e.HTTPStatusCode()
 	}
-	c := classifyStatus(status, askedWait(err) > 0)
+	return classifyStatus(err, status, asks, hinted)
+}
+
+// classifyStatus judges the HTTP status of err, with the same asks and hinted.
+func classifyStatus(err error, status int, asks, hinted bool) Class {
+	c := Class(clienterr.Status(status, asks))
 	if c != Unknown {
 		// What a code below says is more exact: AWS sends ThrottlingException as a 400.
 		within(err, func(err error) bool {
@@ -283,6 +289,42 @@ func classifyMethods(err error, hinted bool) Class {
 		})
 	}
 	return answered(err, c, hinted)
+}
+
+// A reading is what one error says of itself by its fields, and how long it asks to
+// wait, by a method as well.
+type reading struct {
+	clienterr.Answer
+	known bool // of its type more is known: what it says goes before its methods
+}
+
+// read reads err, with fields its fields too.
+func read(err error, fields bool) (says reading) {
+	if fields {
+		if t := clienterr.Of(reflect.TypeOf(err)); t != nil {
+			says = reading{t.Read(err), t.Known}
+		}
+	}
+	says.Hint = cmp.Or(askedWait(err), says.Hint)
+	return says
+}
+
+// class returns what err says by its fields. A code that is Throttled is no refusal.
+func (says reading) class(err error, hinted bool) Class {
+	if says.Class != clienterr.Unknown || says.Status == 0 {
+		return Class(says.Class)
+	}
+	return classifyStatus(err, says.Status, says.Hint > 0, hinted)
+}
+
+// The classes of package clienterr have the numbers of ours: their differences are the
+// lengths of arrays that hold nothing.
+var _ = [...][0]struct{}{
+	[Permanent - Class(clienterr.Permanent)]struct{}{},
+	[Transient - Class(clienterr.Transient)]struct{}{},
+	[TimedOut - Class(clienterr.TimedOut)]struct{}{},
+	[Throttled - Class(clienterr.Throttled)]struct{}{},
+	[Unprocessed - Class(clienterr.Unprocessed)]struct{}{},
 }
 
 // answered returns what a server's answer of class c is: a refusal, if it is
@@ -304,49 +346,10 @@ func retryable(yes bool) Class {
 	return Permanent
 }
 
-// classifyErrorCode judges the code that err itself has from an AWS service. The
-// SDK for Go takes the same ones for throttling and for failures that pass.
+// classifyErrorCode judges the code that err itself has from an AWS service.
 func classifyErrorCode(err error) Class {
 	if e, ok := err.(interface{ ErrorCode() string }); ok {
-		return errorCodes[e.ErrorCode()]
-	}
-	return Unknown
-}
-
-var errorCodes = map[string]Class{
-	"Throttling":                             Throttled,
-	"ThrottlingException":                    Throttled,
-	"ThrottledException":                     Throttled,
-	"RequestThrottled":                       Throttled,
-	"RequestThrottledException":              Throttled,
-	"TooManyRequestsException":               Throttled,
-	"ProvisionedThroughputExceededException": Throttled,
-	"RequestLimitExceeded":                   Throttled,
-	"SlowDown":                               Throttled,
-	"BandwidthLimitExceeded":                 Throttled,
-	"EC2ThrottledException":                  Throttled,
-	"RequestTimeout":                         Transient,
-	"RequestTimeoutException":                Transient,
-	"TransactionInProgressException":         Transient,
-	"PriorRequestNotComplete":                Transient,
-}
-
-// classifyStatus judges an HTTP status. 403 with a wait is what GitHub's rate limit
-// says. With 408 a server has waited for the request (RFC 9110, section 15.5.9), with
-// 504 a gateway for the server that may still work on it (15.6.5). A 503 with a wait proves nothing: a gateway may say it of a request that
-// ran.
-func classifyStatus(code int, hinted bool) Class {
-	switch {
-	case code == 429, code == 403 && hinted:
-		return Throttled
-	case code == 408, code == 425, code == 500, code == 502, code == 503:
-		return Transient
-	case code == 504:
-		return TimedOut
-	case code == 421:
-		return Unprocessed
-	case code == 501, code == 505, code/100 == 4:
-		return Permanent
+		return Class(clienterr.AWS(e.ErrorCode()))
 	}
 	return Unknown
 }

@@ -474,6 +474,7 @@ func TestTimedOut(t *testing.T) {
 		if got := retry.DefaultClassifier(tt.err); got != tt.want {
 			t.Errorf("%s: %T(%v) is %v, want %v", tt.name, tt.err, tt.err, got, tt.want)
 		}
+		judgedAsEver(t, tt.err)
 	}
 }
 
@@ -608,6 +609,7 @@ func TestDefaultClassifierOnRealClients(t *testing.T) {
 		if got := retry.DefaultClassifier(tt.err); got != tt.want {
 			t.Errorf("%s: %T(%v) is %v, want %v", tt.name, tt.err, tt.err, got, tt.want)
 		}
+		judgedAsEver(t, tt.err)
 	}
 }
 

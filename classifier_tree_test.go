@@ -156,6 +156,7 @@ func TestTreesThatOnlyAsAndIsWalk(t *testing.T) {
 		if got := retry.DefaultClassifier(tt.err); got != tt.want {
 			t.Errorf("%d: %T(%v) is %v, want %v", i, tt.err, tt.err, got, tt.want)
 		}
+		judgedAsEver(t, tt.err)
 	}
 }
 

@@ -404,6 +404,7 @@ func FuzzErrorTrees(f *testing.F) {
 		if got := v.Now().Sub(epoch); got != wait[word] {
 			t.Errorf("%q (first word %q) waited %v, want %v", err, word, got, wait[word])
 		}
+		judgedAsEver(t, err)
 		class := retry.DefaultClassifier(err)
 		if class == retry.Unprocessed && !tree.proves {
 			t.Errorf("%q is %v, but not every error in it proves that", err, class)

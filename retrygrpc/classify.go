@@ -1,6 +1,7 @@
 package retrygrpc
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/clienterr"
 	"github.com/goretry/retry/internal/engine"
 )
 
@@ -29,15 +31,12 @@ func Classify(err error) retry.Class {
 	if !ok {
 		return retry.Unknown
 	}
-	switch st.Code() {
-	case codes.Unavailable:
-		return retry.Transient
-	case codes.DeadlineExceeded:
-		return retry.TimedOut
-	case codes.ResourceExhausted:
-		return retry.Throttled
-	}
-	return retry.Permanent
+	return classOf(st.Code())
+}
+
+// classOf returns the class of a code, Permanent for the OK of an error.
+func classOf(c codes.Code) retry.Class {
+	return cmp.Or(retry.Class(clienterr.GRPC(int64(c))), retry.Permanent)
 }
 
 // statusOf returns the status of err, unless that belongs to a run inside of it.
@@ -87,15 +86,11 @@ func (a *attempt) judge(err error) error {
 // classify returns the class of an attempt that ended with a code. hint is what
 // the server asked for; now says that it asked for a retry without a wait.
 func (a *attempt) classify(c codes.Code, hint time.Duration, now bool) retry.Class {
-	class := retry.Permanent
+	class := classOf(c)
 	switch c {
-	case codes.Unavailable:
-		class = retry.Transient
-	case codes.DeadlineExceeded:
-		class = retry.TimedOut
 	case codes.ResourceExhausted: // which is also grpc's own word for a message that is too large
-		if a.trailersOnly() {
-			class = retry.Throttled
+		if !a.trailersOnly() {
+			class = retry.Permanent
 		}
 	case codes.Internal, codes.Unknown, codes.Canceled: // a broken stream, a proxy's page; without a stream, bad metadata
 		if !a.answered() && (a.sent() || c != codes.Internal) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/clienterr"
 	"github.com/goretry/retry/internal/engine"
 	"github.com/goretry/retry/internal/hint"
 )
@@ -87,26 +88,11 @@ func (c *call) failure(resp *http.Response) (err error, answer bool) {
 // limits tell that the request did nothing. A 503 does not, not even with a time to
 // come back: a gateway may give it for a request that ran.
 func statusClass(code int, timed, keyed bool) retry.Class {
-	switch code {
-	case http.StatusTooManyRequests:
-		return retry.Throttled
-	case http.StatusForbidden:
-		if timed { // GitHub's rate limit
-			return retry.Throttled
-		}
-	case http.StatusMisdirectedRequest:
-		return retry.Unprocessed
-	case http.StatusConflict:
-		if keyed { // the first attempt with this key is underway
-			return retry.Transient
-		}
-	case http.StatusRequestTimeout, http.StatusTooEarly:
+	if code == http.StatusConflict && keyed { // the first attempt with this key is underway
 		return retry.Transient
-	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
-		return retry.Permanent
 	}
-	if code == http.StatusGatewayTimeout {
-		return retry.TimedOut
+	if c := retry.Class(clienterr.Status(code, timed)); c != retry.Unknown {
+		return c
 	}
 	if code >= 500 && code <= 599 {
 		return retry.Transient

@@ -8,6 +8,7 @@ import (
 	"reflect"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/clienterr"
 )
 
 // CommitError says that COMMIT failed and that nobody knows whether the transaction
@@ -63,14 +64,8 @@ func Classify(err error) retry.Class {
 		}
 		switch system, number := code(e); system {
 		case mysql:
-			switch number {
-			case 1213, 1205, 1053, 1290, 1792, 1836, 3572:
-				// deadlock, lock wait timeout, shutdown, read-only (three ways), NOWAIT
-				return retry.Transient
-			case 1040, 1203, 1226: // too many connections, of all, of a user, a user's limit
-				return retry.Throttled
-			case 1062, 1064, 1146, 1451, 1452: // duplicate key, syntax, no such table, foreign key (two ways)
-				return retry.Permanent
+			if c := retry.Class(clienterr.MySQL(number)); c != retry.Unknown {
+				return c
 			}
 		case sqlite:
 			switch number {

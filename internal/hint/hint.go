@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
+// A Header is an http.Header.
+type Header interface{ Values(name string) []string }
+
 // Parse returns how long the response header h asks to wait, if it does. The first
-// hint that is there and readable decides. The keys of h are canonical, as those of an http.Header are.
-// now is called only if a point in time must be compared with a clock and h has no
-// Date. With limits false, Parse leaves out the headers of rate limits: they stand
-// on every response of some servers, and say something about 429 and 403 only.
+// hint that is there and readable decides. now is called only if a point in time must
+// be compared with a clock and h has no Date. With limits false, Parse leaves out the
+// headers of rate limits: they stand on every response of some servers, and say
+// something about 429 and 403 only.
 //
 // A wait of 0 with ok means that the server says: come back at once.
-func Parse(h map[string][]string, now func() time.Time, limits bool) (wait time.Duration, ok bool) {
-	if len(h) == 0 {
-		return 0, false
-	}
+func Parse(h Header, now func() time.Time, limits bool) (wait time.Duration, ok bool) {
 	for _, name := range milliseconds {
 		if n, ok := parseNumber(get(h, name)); ok {
 			return n.times(time.Millisecond), true
@@ -34,7 +34,7 @@ func Parse(h map[string][]string, now func() time.Time, limits bool) (wait time.
 	if !limits {
 		return 0, false
 	}
-	if wait, ok := parseRateLimit(h["Ratelimit"]); ok {
+	if wait, ok := parseRateLimit(h.Values("Ratelimit")); ok {
 		return wait, true
 	}
 	for i := range resets {
@@ -70,7 +70,7 @@ var resets = [...]reset{
 }
 
 // wait returns the time until r, if nothing remains.
-func (r *reset) wait(h map[string][]string, now func() time.Time) (time.Duration, bool) {
+func (r *reset) wait(h Header, now func() time.Time) (time.Duration, bool) {
 	if !exhausted(get(h, r.remaining)) {
 		return 0, false
 	}
@@ -114,7 +114,7 @@ var quotas = [...][]quota{
 }
 
 // longest returns the longest wait of those quotas that are exhausted.
-func longest(qs []quota, h map[string][]string, now func() time.Time) (wait time.Duration, ok bool) {
+func longest(qs []quota, h Header, now func() time.Time) (wait time.Duration, ok bool) {
 	for i := range qs {
 		if !exhausted(get(h, qs[i].remaining)) {
 			continue
@@ -143,34 +143,49 @@ func longest(qs []quota, h map[string][]string, now func() time.Time) (wait time
 //
 //	limit=100, remaining=0, reset=30
 func parseRateLimit(lines []string) (wait time.Duration, ok bool) {
-	if len(lines) == 0 {
-		return 0, false
-	}
-	var none, known bool // of draft 07, whose parts are members of the list
-	var reset time.Duration
-	for item := range strings.SplitSeq(unquote(strings.Join(lines, ",")), ",") {
-		var empty, timed bool
-		var t time.Duration
-		for param := range strings.SplitSeq(item, ";") {
-			switch name, value, _ := strings.Cut(strings.TrimSpace(param), "="); name {
-			case "r":
-				empty = exhausted(value)
-			case "t":
-				t, timed = parseSeconds(value)
-			case "remaining":
-				none = exhausted(value)
-			case "reset":
-				reset, known = parseSeconds(value)
-			}
-		}
-		if empty && timed {
-			wait, ok = max(wait, t), true
+	var l limit
+	for _, line := range lines {
+		line = unquote(line)
+		for item, more := "", true; more; {
+			item, line, more = strings.Cut(line, ",")
+			l.add(item)
 		}
 	}
-	if !ok && none && known {
-		return reset, true
+	if !l.ok && l.none && l.known {
+		return l.reset, true
 	}
-	return wait, ok
+	return l.wait, l.ok
+}
+
+// A limit is what the items of a RateLimit have said so far.
+type limit struct {
+	wait time.Duration // the longest of draft 10
+	ok   bool
+
+	// Of draft 07, whose parts are items of their own.
+	reset       time.Duration
+	none, known bool
+}
+
+func (l *limit) add(item string) {
+	var empty, timed bool
+	var wait time.Duration
+	for param, more := "", true; more; {
+		param, item, more = strings.Cut(item, ";")
+		switch name, value, _ := strings.Cut(strings.TrimSpace(param), "="); name {
+		case "r":
+			empty = exhausted(value)
+		case "t":
+			wait, timed = parseSeconds(value)
+		case "remaining":
+			l.none = exhausted(value)
+		case "reset":
+			l.reset, l.known = parseSeconds(value)
+		}
+	}
+	if empty && timed {
+		l.wait, l.ok = max(l.wait, wait), true
+	}
 }
 
 // unquote drops quoted strings: a policy's name may hold anything.
@@ -196,8 +211,8 @@ func unquote(s string) string {
 }
 
 // get returns the first value of a header.
-func get(h map[string][]string, name string) string {
-	if v := h[name]; len(v) > 0 {
+func get(h Header, name string) string {
+	if v := h.Values(name); len(v) > 0 {
 		return v[0]
 	}
 	return ""
@@ -205,7 +220,7 @@ func get(h map[string][]string, name string) string {
 
 // until returns the time from the response's own Date, or else from now, to at. It
 // saturates.
-func until(at time.Time, h map[string][]string, now func() time.Time) time.Duration {
+func until(at time.Time, h Header, now func() time.Time) time.Duration {
 	if sent, ok := Date(get(h, "Date")); ok {
 		return at.Sub(sent)
 	}
