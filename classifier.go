@@ -427,7 +427,7 @@ func timedOut(err error) bool {
 
 // classifyNode judges one error without what it wraps. With hinted it or something
 // around it asks for a wait.
-func classifyNode(err error, says reading, hinted bool) Class {
+func classifyNode(err error, says saying, hinted bool) Class {
 	if says.known {
 		if c := says.class(err, hinted); c != Unknown {
 			return c

@@ -291,18 +291,18 @@ func classifyStatus(err error, status int, asks, hinted bool) Class {
 	return answered(err, c, hinted)
 }
 
-// A reading is what one error says of itself by its fields, and how long it asks to
+// A saying is what one error says of itself by its fields, and how long it asks to
 // wait, by a method as well.
-type reading struct {
+type saying struct {
 	clienterr.Answer
 	known bool // of its type more is known: what it says goes before its methods
 }
 
 // read reads err, with fields its fields too.
-func read(err error, fields bool) (says reading) {
+func read(err error, fields bool) (says saying) {
 	if fields {
 		if t := clienterr.Of(reflect.TypeOf(err)); t != nil {
-			says = reading{t.Read(err), t.Known}
+			says = saying{t.Read(err), t.Known}
 		}
 	}
 	says.Hint = cmp.Or(askedWait(err), says.Hint)
@@ -310,7 +310,7 @@ func read(err error, fields bool) (says reading) {
 }
 
 // class returns what err says by its fields. A code that is Throttled is no refusal.
-func (says reading) class(err error, hinted bool) Class {
+func (says saying) class(err error, hinted bool) Class {
 	if says.Class != clienterr.Unknown || says.Status == 0 {
 		return Class(says.Class)
 	}
