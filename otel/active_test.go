@@ -106,6 +106,7 @@ func TestRunsThatEndBadlyAreNotSeen(t *testing.T) {
 	boom := func(context.Context, retry.Attempt) { panic("boom") }
 	var stop func()
 	for _, hooks := range []retry.Hooks{
+		{Start: func(context.Context, retry.Policy) context.Context { panic("boom") }},
 		{Attempt: func(context.Context, retry.Attempt) context.Context { panic("boom") }},
 		{AttemptDone: boom},
 		{Wait: boom},

@@ -506,6 +506,20 @@ func TestPanicAndGoexitEndTheSpans(t *testing.T) {
 	}
 }
 
+// A run whose start another hook breaks off has an end, and its span too.
+func TestPanicInTheStartOfAnotherHookLeavesNoSpanOpen(t *testing.T) {
+	v := view(t, retry.Policy{})
+	p := v.h.Policy
+	p.Hooks = retry.JoinHooks(v.hooks, retry.Hooks{Start: func(context.Context, retry.Policy) context.Context { panic("boom") }})
+	func() {
+		defer func() { _ = recover() }()
+		_ = retry.Run(t.Context(), p, succeed)
+	}()
+	v.wantSpans(`
+		retry 0s-0s max_attempts=3 attempts=0 outcome=failure_first_try reason=panic error.type=retry.panic Error "panic: retry: panic or runtime.Goexit during the run"
+		  @0s retry.gave_up reason=panic attempts=0`)
+}
+
 func TestPanicInAnotherHookLosesNoSpan(t *testing.T) {
 	v := view(t, retry.Policy{})
 	v.h.Policy.Hooks = retry.JoinHooks(v.h.Policy.Hooks, retry.Hooks{
