@@ -41,20 +41,6 @@ type tryRow struct {
 	all    tally
 }
 
-// other is a policy's result in another disturbance.
-type other struct {
-	Disturbance string  `json:"disturbance"`
-	Seeds       int     `json:"seeds"`
-	StaysDown   float64 `json:"stays_down"`
-	LostShare   float64 `json:"lost_share"`
-}
-
-// tally sums up a row and its others.
-type tally struct {
-	runs, bad int     // bad ones do not recover
-	lost      float64 // the share of the calls, in the mean disturbance
-}
-
 // ended returns how many runs ended so.
 func (row *tryRow) ended(e storm.Ending) int { return len(row.runs[e]) }
 
@@ -154,71 +140,6 @@ func (row *tryRow) cells(name string) []any {
 		ms(row.P50MS), ms(row.P99MS), row.Verdict}
 }
 
-// judge runs all policies with all seeds, and with a few of them in the other
-// disturbances. An interrupt may leave these out.
-func (x *scenario) judge(ctx context.Context, policies []retry.Policy) []tryRow {
-	rows := x.compare(ctx, policies)
-	for i := range rows {
-		row := &rows[i]
-		row.all = tally{row.Seeds, row.Seeds - row.ended(storm.Recovered), row.LostShare}
-	}
-	others := x.others()
-	for i, y := range others {
-		found := y.compare(ctx, policies)
-		if len(found) < len(policies) || ctx.Err() != nil {
-			return rows
-		}
-		for j, f := range found {
-			row := &rows[j]
-			row.Others = append(row.Others, other{y.what, f.Seeds, f.StaysDown, f.LostShare})
-			row.all.runs += f.Seeds
-			row.all.bad += f.Seeds - f.ended(storm.Recovered)
-			row.all.lost += (f.LostShare - row.all.lost) / float64(i+2)
-		}
-	}
-	return rows
-}
-
-// others returns the disturbances that a policy should withstand besides this one:
-// outages of other kinds, as long, and none, with a tenth of the requests failing at
-// random.
-func (x *scenario) others() (all []scenario) {
-	for _, answer := range []string{"hang", "refused", "slow", ""} {
-		y := *x
-		y.answer, y.spike, y.seeds = answer, 0, min(x.seeds, fewSeeds)
-		outage := cmp.Or(x.outage, 3*time.Second)
-		if answer == "" {
-			outage, y.Failure = 0, max(x.Failure, .1)
-		}
-		y.disturb(outage)
-		y.extended = y.end <= longest-visible // whatever -duration says, since what is chosen is printed as given
-		y.Duration = max(y.enough(), y.end+visible)
-		same := y.what == x.what && y.Failure == x.Failure
-		if answer == "" {
-			y.what = fmt.Sprintf("no outage, and %.3g %% of the requests fail at random", 100*y.Failure)
-		}
-		if !same && y.settle() == nil {
-			all = append(all, y)
-		}
-	}
-	return all
-}
-
-// fewSeeds are enough to see whether a policy withstands another disturbance.
-const fewSeeds = 5
-
-// beside sums up the other disturbances for a cell of the table.
-func (row *tryRow) beside() string {
-	if len(row.Others) == 0 {
-		return ""
-	}
-	down, runs, lost := 0.0, 0, 0.0
-	for _, o := range row.Others {
-		down, runs, lost = down+o.StaysDown*float64(o.Seeds), runs+o.Seeds, lost+o.LostShare/float64(len(row.Others))
-	}
-	return fmt.Sprintf("%.0f of %d down, %.1f %% lost", down, runs, 100*lost)
-}
-
 // compare runs all policies with all seeds. Where the duration is not given and some
 // run was too short to tell, all are made twice as long, twice at most: rows of one
 // table are equally long.
@@ -311,108 +232,6 @@ func (x *scenario) verdict(row *tryRow) string {
 		words = append(words, fmt.Sprintf("not yet back %.0f s later in %d of %d", (x.Duration-x.end).Seconds(), unclear, n))
 	}
 	return strings.Join(words, "; ")
-}
-
-// choose returns which policy to choose, and why: the one that recovers in most runs,
-// then loses the fewest calls, with this disturbance and the others. What differs by
-// less than a hundredth of the calls counts as equal: then the given ones come first,
-// and none last. It never chooses a policy that a remark warns of.
-func (x *scenario) choose(rows []tryRow) string {
-	if x.spare() <= 0 {
-		return "more capacity or less load: no policy helps a server that gets more calls than it can do"
-	}
-	if rows[0].ended(storm.Failing) > 0 {
-		return "a longer timeout or a faster server: most calls fail even without a disturbance"
-	}
-	candidates := append(slices.Clone(rows[1:]), rows[0])
-	candidates = slices.DeleteFunc(candidates, func(r tryRow) bool { return r.danger != "" })
-	fewest := slices.MinFunc(candidates, func(a, b tryRow) int { return cmp.Compare(a.all.bad, b.all.bad) }).all.bad
-	candidates = slices.DeleteFunc(candidates, func(r tryRow) bool { return r.all.bad > fewest })
-	least := slices.MinFunc(candidates, func(a, b tryRow) int { return cmp.Compare(a.all.lost, b.all.lost) }).all.lost
-	best := candidates[slices.IndexFunc(candidates, func(r tryRow) bool { return r.all.lost <= 1.02*least+.002 })]
-	if 20*best.all.bad > best.all.runs {
-		return fmt.Sprintf("none of these: even %s is not back in %d of %d; retry less, or have the server drop what nobody waits for "+
-			"(-abandoned dropped), serve the newest first, or hold a shorter queue (-queue)", best.Policy, best.all.bad, best.all.runs)
-	}
-	var beside []string
-	for _, row := range rows {
-		if row.Policy != best.Policy && (row.Policy == "none" || row.all.bad > 0) {
-			beside = append(beside, fmt.Sprintf("%s: %d, %.2f %%", row.Policy, row.all.runs-row.all.bad, 100*row.all.lost))
-		}
-	}
-	why := fmt.Sprintf("%s: it recovers in %d of %d runs, and loses %.2f %% of the calls", best.Policy, best.all.runs-best.all.bad, best.all.runs, 100*best.all.lost)
-	if len(beside) > 0 {
-		why += " (" + strings.Join(beside, "; ") + ")"
-	}
-	return why
-}
-
-// danger returns why a policy does not protect the server, whatever these runs show;
-// "" if nothing is known against it.
-func (x *scenario) danger(p retry.Policy) string {
-	spare := x.spare()
-	if spare <= 0 || math.IsInf(spare, 0) || x.Limit != nil {
-		return ""
-	}
-	switch b := p.Budget.(type) {
-	case nil:
-		if n := p.AttemptLimit(); n > 1 && float64(n)*x.Rate > x.MaxRate() {
-			most := fmt.Sprintf("%.4g requests per second", float64(n)*x.Rate)
-			if n == math.MaxInt {
-				most = "requests without end"
-			}
-			return fmt.Sprintf("it has no budget. While all attempts fail it makes %s, and the server can do %.4g/s: it does not protect the server.", most, x.MaxRate())
-		}
-	case *retry.RatioBudget:
-		budgets := float64(x.Processes)
-		if x.Shared {
-			budgets = 1
-		}
-		if floor := b.MinPerSecond * budgets; floor > spare {
-			return fmt.Sprintf("its floor of %g retries per second, times %g budgets, is %g/s, and the server has %.4g/s to spare: it does not protect the server.", b.MinPerSecond, budgets, floor, spare)
-		}
-	}
-	return ""
-}
-
-// remarks returns what to know of these inputs.
-func (x *scenario) remarks(rows []tryRow) (all []string) {
-	unclear := 0
-	for _, row := range rows {
-		unclear += row.ended(storm.Unclear)
-		if row.Why != "" && x.given(row.Text) {
-			all = append(all, row.Policy+" stays down: "+row.Why+".")
-		}
-	}
-	if simulated := fmt.Sprintf("Simulated %v", x.Duration); unclear == 0 {
-		all = append(all, simulated+", enough to settle the outcome.")
-	} else {
-		all = append(all, fmt.Sprintf("%s, too short to settle the outcome of %d runs.", simulated, unclear))
-	}
-	if others := rows[0].Others; len(others) > 0 {
-		var what []string
-		for _, o := range others {
-			what = append(what, o.Disturbance)
-		}
-		all = append(all, fmt.Sprintf("The others (runs of each: %d): %s.", others[0].Seeds, strings.Join(what, "; ")))
-	}
-	for _, row := range rows {
-		if row.danger != "" {
-			all = append(all, row.Policy+": "+row.danger)
-		}
-	}
-	if wait := float64(x.Queue) / x.MaxRate(); x.Queue > 0 && wait > x.Timeout.Seconds() {
-		all = append(all, fmt.Sprintf("A full queue of %d takes %.1f s, longer than the timeout of %v: then every answer comes too late.", x.Queue, wait, x.Timeout))
-	}
-	if rows[0].Seeds < x.seeds {
-		all = append(all, "Interrupted: not all seeds were run.")
-	}
-	return all
-}
-
-// given reports whether a policy is one that was given.
-func (x *scenario) given(text string) bool {
-	return slices.ContainsFunc(x.policies, func(p retry.Policy) bool { return retryconf.Format(p) == text })
 }
 
 // picture draws each policy apart, so that no line hides another: what the server
