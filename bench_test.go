@@ -91,6 +91,7 @@ func BenchmarkFirstTry(b *testing.B) {
 	}{
 		{"Do", retry.Policy{}},
 		{"Do, virtual clock", retry.Policy{Clock: clockx.NewVirtual(epoch)}},
+		{"Do, earned budget", retry.Policy{Budget: &retry.EarnedBudget{}}},
 		{"Do, token budget", retry.Policy{Budget: &retry.TokenBudget{}}},
 		{"Do, ratio budget", retry.Policy{Budget: &retry.RatioBudget{}}},
 		{"Do, empty hooks", retry.Policy{Hooks: emptyHooks}},
@@ -130,7 +131,7 @@ func BenchmarkThreeFailures(b *testing.B) {
 // BenchmarkShared has all cores succeed at once on one policy and one budget.
 func BenchmarkShared(b *testing.B) {
 	for name, budget := range map[string]retry.Budget{
-		"no budget": nil, "token": &retry.TokenBudget{}, "ratio": &retry.RatioBudget{}, "concurrency": &retry.ConcurrencyBudget{},
+		"no budget": nil, "earned": &retry.EarnedBudget{}, "token": &retry.TokenBudget{}, "ratio": &retry.RatioBudget{}, "concurrency": &retry.ConcurrencyBudget{},
 	} {
 		p := retry.Policy{Budget: budget}
 		b.Run(name, func(b *testing.B) {
@@ -138,6 +139,30 @@ func BenchmarkShared(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
 					_, _ = retry.Do(context.Background(), p, fetch)
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkEnd ends runs that succeeded, one after the other and on all cores at once.
+// Nobody waits for a core that writes to a full budget, since none does.
+func BenchmarkEnd(b *testing.B) {
+	for _, bm := range []struct {
+		name   string
+		budget retry.Budget
+	}{{"earned", &retry.EarnedBudget{}}, {"token", &retry.TokenBudget{}}, {"ratio", &retry.RatioBudget{}}} {
+		b.Run(bm.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				bm.budget.End(retry.Unknown, true)
+			}
+		})
+		b.Run(bm.name+", all cores", func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					bm.budget.End(retry.Unknown, true)
 				}
 			})
 		})

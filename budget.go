@@ -416,9 +416,12 @@ func allowance(ratio float64, runs int64) float64 {
 	return min(max(orZero(ratio*float64(runs)), 0)+rounding, math.MaxUint32)
 }
 
-// ConcurrencyBudget grants a retry if at most max(Min, Ratio × runs in flight)
-// retries, this one included, would be in flight. The limit is exact under
-// contention. A run has a retry in flight from its first granted one, the wait
+// ConcurrencyBudget bounds what retries hold in this process: memory, connections,
+// goroutines. It does not protect a server that hangs: the calls in flight pile up,
+// and with them what it allows. Take an [EarnedBudget] for that.
+//
+// It grants a retry if at most max(Min, Ratio × runs in flight) retries, this one
+// included, would be in flight. The limit is exact under contention. A run has a retry in flight from its first granted one, the wait
 // included, until it ends. If runs end and the limit falls below the retries in
 // flight, those retries finish, but their runs get no more.
 //
