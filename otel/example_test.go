@@ -42,7 +42,7 @@ func ExampleHooks() {
 }
 
 func ExampleObserveBudget() {
-	budget := &retry.TokenBudget{} // shared by all policies for one server
+	budget := &retry.EarnedBudget{} // shared by all policies for one server
 	unregister, err := otelretry.ObserveBudget("users-api", budget)
 	if err != nil {
 		fmt.Println(err)

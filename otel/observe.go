@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// ObserveBudget reports the balance of b, such as a [retry.TokenBudget], as the
+// ObserveBudget reports the balance of b, such as a [retry.EarnedBudget], as the
 // gauge retry.budget.balance with the attribute retry.budget set to name, until
 // unregister is called. Balance must be safe for concurrent use. Give each budget
 // of a process a name of its own, and not too many of them: they are not limited

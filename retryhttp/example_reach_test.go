@@ -301,9 +301,9 @@ func ExampleBudgetPerHost() {
 	defer down.Close()
 	client := &http.Client{Transport: &retryhttp.Transport{
 		Policy: retry.Policy{Backoff: retry.Constant(time.Millisecond)},
-		Budget: retryhttp.BudgetPerHost(func() retry.Budget { return &retry.TokenBudget{Capacity: 3, Cost: 1} }),
+		Budget: retryhttp.BudgetPerHost(func() retry.Budget { return &retry.EarnedBudget{} }),
 	}}
-	for range 3 {
+	for range 6 {
 		resp, err := client.Get(down.URL)
 		if err != nil {
 			panic(err)
@@ -314,7 +314,10 @@ func ExampleBudgetPerHost() {
 	}
 	// Output:
 	// 3 max_attempts
-	// 2 budget
+	// 3 max_attempts
+	// 3 max_attempts
+	// 3 max_attempts
+	// 3 max_attempts
 	// 1 budget
 }
 

@@ -31,7 +31,7 @@ type service struct {
 }
 
 func newService(url string) (*service, error) {
-	budget := &retry.TokenBudget{} // shared by all that call this dependency, as the limit is
+	budget := &retry.EarnedBudget{} // shared by all that call this dependency, as the limit is
 	s := &service{
 		url:    url,
 		slow:   &hedge.Hedge{Hedged: otelretry.HedgeHook()},
@@ -57,7 +57,7 @@ func newService(url string) (*service, error) {
 }
 
 // observe reports what the calls share, until close is called.
-func (s *service) observe(budget *retry.TokenBudget) error {
+func (s *service) observe(budget *retry.EarnedBudget) error {
 	s.close = func() error { return nil }
 	add := func(unregister func() error, err error) error {
 		before := s.close

@@ -62,7 +62,7 @@ type target struct {
 }
 
 func scenarios() []scenario {
-	budget := &retry.TokenBudget{Capacity: 3, Cost: 1} // three retries, for all who share it
+	budget := &retry.EarnedBudget{} // ten retries, or one after a timeout, for all who share it
 	return []scenario{{
 		name:  "get-user",
 		about: "A bad moment: an overload, half a body, a reset connection. Then it works.",
@@ -157,8 +157,8 @@ func scenarios() []scenario {
 		}),
 	}, {
 		name:  "get-price",
-		about: "Shares a budget with get-stock, whose retries have emptied it: no storm in an outage.",
-		fails: []step{status(503)},
+		about: "Shares a budget with get-stock, which left too little for a retry after a timeout.",
+		fails: []step{status(504)},
 		ends:  retry.ReasonBudget,
 		call:  getWith[Quote](func(p *retry.Policy) { p.Budget = budget }),
 	}, {
