@@ -116,7 +116,7 @@ func (t *test) check(job, alerts string, from, to float64, times int) {
 		alerts = ", " + alerts
 	}
 	fmt.Fprintf(&t.checks, "      - expr: 'count_over_time(count by (job) (ALERTS{job=\"%s\", alertstate=\"firing\"%s})[%ds:%ds])'\n        eval_time: %ds\n",
-		job, alerts, int(to-from), t.evaluation, int(to))
+		job, alerts, int(to-from)+1, t.evaluation, int(to)) // a second more: Prometheus 2 and 3 differ on whether a range includes its begin
 	if times > 0 {
 		fmt.Fprintf(&t.checks, "        exp_samples: [{labels: '{job=\"%s\"}', value: %d}]\n", job, times)
 	}
