@@ -3,11 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -89,6 +93,108 @@ func TestRun(t *testing.T) {
 	if t.Failed() {
 		t.Logf("it printed:\n%s\nand served:\n%s", out.String(), metrics)
 	}
+}
+
+// started sends where the metrics are as soon as the program says so.
+type started struct {
+	io.Writer
+	url chan string
+}
+
+func (w started) Write(p []byte) (int, error) {
+	if m := regexp.MustCompile(`http://[^,]+`).Find(p); m != nil {
+		w.url <- string(m)
+	}
+	return w.Writer.Write(p)
+}
+
+// TestDashboardHasData scrapes the program while it runs, and has promtool evaluate
+// each query of the dashboard on that: no panel may be empty for those who try it.
+func TestDashboardHasData(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of real time")
+	}
+	if _, err := exec.LookPath("promtool"); err != nil {
+		t.Skip("promtool is not installed")
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "")
+	url, ended := make(chan string, 10), make(chan error)
+	go func() { ended <- run(t.Context(), brief, started{io.Discard, url}) }()
+	page := <-url
+	rows := make(map[string][]string) // a sample of each scrape, by series
+	scrapes := 0
+	for running := true; running; scrapes++ {
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Fatalf("run: %v", err)
+			}
+			running = false
+			continue
+		case <-time.After(200 * time.Millisecond):
+		}
+		for line := range strings.Lines(scrape(t, page)) {
+			series, value, ok := cut(line)
+			if !ok {
+				continue
+			}
+			for len(rows[series]) < scrapes {
+				rows[series] = append(rows[series], "_")
+			}
+			rows[series] = append(rows[series], value)
+		}
+	}
+
+	dashboard, err := os.ReadFile("../../dashboards/grafana.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var panels struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(dashboard, &panels); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "tests:\n  - interval: 15s\n    input_series:\n") // as if they were 15 s apart
+	for series, row := range rows {
+		fmt.Fprintf(&b, "      - {series: %q, values: %q}\n", series, strings.Join(row, " "))
+	}
+	fmt.Fprintf(&b, "    promql_expr_test:\n")
+	fill := strings.NewReplacer("$__rate_interval", "1m", "$job", ".*", "$instance", ".*", "$operation", ".*")
+	queries := 0
+	for _, p := range panels.Panels {
+		for _, target := range p.Targets {
+			queries++
+			q := fill.Replace(target.Expr)
+			expr := fmt.Sprintf("count(count_over_time(((%s) == (%s))[1h:15s])) > bool 0", q, q) // which leaves NaN out
+			fmt.Fprintf(&b, "      - {expr: %q, eval_time: %ds, exp_samples: [{labels: '{}', value: 1}]}\n", expr, 15*scrapes)
+		}
+	}
+	if queries < 20 {
+		t.Fatalf("%d queries: the dashboard was read wrong", queries)
+	}
+	name := filepath.Join(t.TempDir(), "test.yml")
+	if err := os.WriteFile(name, []byte(b.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("promtool", "test", "rules", name).CombinedOutput(); err != nil {
+		t.Errorf("of %d queries these have no data:\n%s", queries, out)
+	}
+}
+
+// cut returns the series of a line of metrics, with the labels that a scrape adds, and
+// its value.
+func cut(line string) (series, value string, ok bool) {
+	if !strings.HasPrefix(line, "retry_") {
+		return "", "", false
+	}
+	at := strings.LastIndex(line, " ")
+	series = strings.Replace(line[:at], "{", `{job="observed",instance="a",`, 1)
+	return series, strings.TrimSpace(line[at:]), strings.Contains(series, "{")
 }
 
 // scrape gets the metrics from where the program says that they are.
