@@ -136,15 +136,24 @@ func TestRetriesDoNotMultiply(t *testing.T) {
 	}
 }
 
-// A server that does not answer, in virtual time. Each layer's timeout has room for
-// the attempts of the one below, so that it gives up before its caller does.
+// A server that does not answer, in virtual time. A layer is heard only if its caller's
+// timeout has room for its attempts.
 func TestRetriesDoNotMultiplyWhenAServerHangs(t *testing.T) {
-	for relays, want := range map[bool]int{false: 27, true: 3} {
+	const ms = time.Millisecond
+	for _, tt := range []struct {
+		relays   bool
+		timeouts [3]time.Duration // B's first
+		want     int
+	}{
+		{false, [3]time.Duration{1000 * ms, 3500 * ms, 12000 * ms}, 27},
+		{true, [3]time.Duration{1000 * ms, 3500 * ms, 12000 * ms}, 3},
+		{true, [3]time.Duration{1000 * ms, 3000 * ms, 9000 * ms}, 27},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			requests := 0
 			serve := func(get func(context.Context, string) (string, error)) *bufconn.Listener {
 				var opts []grpc.ServerOption
-				if relays {
+				if tt.relays {
 					opts = append(opts, grpc.ChainUnaryInterceptor(retrygrpc.UnaryServer))
 				}
 				l := bufconn.Listen(1 << 16)
@@ -163,12 +172,12 @@ func TestRetriesDoNotMultiplyWhenAServerHangs(t *testing.T) {
 				<-ctx.Done()
 				return "", ctx.Err()
 			})
-			for _, timeout := range []time.Duration{time.Second, 3500 * time.Millisecond} {
+			for _, timeout := range tt.timeouts[:2] {
 				cc := connect(l, timeout)
 				l = serve(func(ctx context.Context, _ string) (string, error) { return call(ctx, cc, get) })
 			}
-			if _, err := call(t.Context(), connect(l, 12*time.Second), get); err == nil || requests != want {
-				t.Errorf("relays %v: C got %d requests, want %d: %v", relays, requests, want, err)
+			if _, err := call(t.Context(), connect(l, tt.timeouts[2]), get); err == nil || requests != tt.want {
+				t.Errorf("relays %v, %v: C got %d requests, want %d: %v", tt.relays, tt.timeouts, requests, tt.want, err)
 			}
 		})
 	}
