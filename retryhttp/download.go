@@ -21,7 +21,8 @@ import (
 // from the bytes already given and If-Range with the strong ETag, or else with
 // Last-Modified. What follows must be a 206 that fits. Anything else, such as the 200
 // or 412 of a server whose file has changed, another total or another ETag, ends
-// the Body with an error that says so.
+// the Body with an error that says so. If all bytes of a chunked body had come and
+// only its end was lost, a 416 tells so, and the Body ends well.
 //
 // Each break is a run of its own by the policy, in which the break is the first
 // attempt: it waits before it asks for the rest, and only a status that the policy
@@ -171,6 +172,10 @@ func (d *download) again(ctx context.Context, c *call, p []byte) (int, error) {
 	if resp == nil {
 		return 0, err
 	}
+	if err == nil && d.isComplete(resp) {
+		d.broken = io.EOF
+		return 0, nil
+	}
 	if err == nil {
 		err = d.fit(c, resp)
 	}
@@ -188,6 +193,26 @@ func (d *download) again(ctx context.Context, c *call, p []byte) (int, error) {
 	c.resp = nil
 	d.replace(resp.Body)
 	return n, nil
+}
+
+// isComplete reports whether resp says that there is no rest: all bytes of a chunked
+// body had come, and only its end was lost.
+func (d *download) isComplete(resp *http.Response) bool {
+	length, ok := strings.CutPrefix(resp.Header.Get("Content-Range"), "bytes */")
+	all, known := parseCount(length)
+	return resp.StatusCode == http.StatusRequestedRangeNotSatisfiable && ok && known && all == d.given && d.total < 0 && d.change(resp) == ""
+}
+
+// change returns what is different in resp from the first response, "" if it is of the
+// same file.
+func (d *download) change(resp *http.Response) string {
+	for _, name := range []string{"ETag", "Last-Modified", "Content-Encoding"} {
+		was, is := d.first.Get(name), resp.Header.Get(name)
+		if was != is && (is != "" && was != "" || name == "Content-Encoding" && is != "") {
+			return fmt.Sprintf("%s is %q, and was %q", name, is, was)
+		}
+	}
+	return ""
 }
 
 // fit returns why resp is not the rest.
@@ -216,11 +241,8 @@ func (d *download) fit(c *call, resp *http.Response) error {
 	case resp.Uncompressed:
 		return misfit("it was compressed")
 	}
-	for _, name := range []string{"ETag", "Last-Modified", "Content-Encoding"} {
-		was, is := d.first.Get(name), resp.Header.Get(name)
-		if was != is && (is != "" && was != "" || name == "Content-Encoding" && is != "") {
-			return misfit("%s is %q, and was %q", name, is, was)
-		}
+	if change := d.change(resp); change != "" {
+		return misfit("%s", change)
 	}
 	if total >= 0 {
 		d.total = total

@@ -193,6 +193,59 @@ func TestDownloadTakesNothingThatDoesNotFit(t *testing.T) {
 	}
 }
 
+// All bytes of a chunked body have come, but not the chunk that ends it. The server
+// says that there is no rest.
+func TestDownloadWhoseEndWasLost(t *testing.T) {
+	const file = "0123456789"
+	content := func(now, etag string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("ETag", etag)
+			http.ServeContent(w, r, "", time.Time{}, strings.NewReader(now))
+		}
+	}
+	refuse := func(length, etag string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("ETag", etag)
+			w.Header().Set("Content-Range", length)
+			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		rest http.HandlerFunc
+		ok   bool
+	}{
+		{"complete", content(file, `"v1"`), true},
+		{"complete, by hand", refuse("bytes */10", `"v1"`), true},
+		{"changed, of the same length", content("9876543210", `"v2"`), false},
+		{"changed, by a server without If-Range", refuse("bytes */10", `"v2"`), false},
+		{"shorter now", refuse("bytes */9", `"v1"`), false},
+		{"of a length that is not known", refuse("bytes */*", `"v1"`), false},
+		{"without a length", refuse("", `"v1"`), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
+				if n > 1 {
+					tt.rest(w, r)
+					return
+				}
+				w.Header().Set("ETag", `"v1"`)
+				_, _ = io.WriteString(w, file)
+				w.(http.Flusher).Flush()
+				panic(http.ErrAbortHandler)
+			})
+			got, resp, err := download(t, s.Client(), quick, s.URL)
+			if resp.ContentLength >= 0 {
+				t.Fatalf("the length is known: %d", resp.ContentLength)
+			}
+			if (err == nil) != tt.ok || got != file {
+				t.Errorf("%q, %v, want that it ends well: %v", got, err, tt.ok)
+			}
+			s.wantRequests(t, 2)
+		})
+	}
+}
+
 func TestDownloadCountsWhatBringsNoByte(t *testing.T) {
 	ok := http.Header{"Content-Range": {"bytes 4-9/10"}}
 	for _, tt := range []struct {
