@@ -780,7 +780,7 @@ func TestRatioBudgetSumsUpAfterItLooks(t *testing.T) {
 // The one retry for those with few calls is granted to one of many, also while one
 // tenth of the window gives way to the next.
 func TestRatioBudgetLendsToOne(t *testing.T) {
-	const budgets, goroutines = 5000, 4
+	const budgets, goroutines = 20_000, 4
 	all := make([]retry.RatioBudget, budgets)
 	for i := range all {
 		all[i].Clock = new(hastyClock)

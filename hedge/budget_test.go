@@ -169,6 +169,33 @@ func TestTokenBudgetGrantsAHedgeForFourteenCalls(t *testing.T) {
 	})
 }
 
+// A hedge costs a token, and a call that was hedged earns nothing: ten calls that were
+// not earn a hedge.
+func TestEarnedBudgetGrantsAHedgeForTenCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := after100ms()
+		h.Budget = &retry.EarnedBudget{}
+		hang := true
+		op := hedge.Op(retry.Policy{}, &h.Hedge, sleepy(&hang), hedge.Value[int]{})
+		if got := slow(t, op, h); got != 10 {
+			t.Errorf("a fresh budget grants %d hedges, want 10", got)
+		}
+		for range 3 {
+			hang = false
+			for range 8 { // beside the call that was refused a hedge, which has earned a tenth
+				_, _ = op(t.Context())
+			}
+			hang = true
+			if got := slow(t, op, h); got != 0 {
+				t.Errorf("after nine calls that were not hedged %d hedges are granted, want none", got)
+			}
+			if got := slow(t, op, h); got != 1 {
+				t.Errorf("after ten %d hedges are granted, want 1", got)
+			}
+		}
+	})
+}
+
 // Five hundred calls in ten seconds allow 5 % of them and 1/s: 35 hedges.
 func TestOwnBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
