@@ -46,7 +46,7 @@ func main() { time.Sleep(0) }
 	}
 	retryvet := root + "/retryvet/cmd/retryvet@" + version
 	for _, args := range [][]string{
-		{"run", root + "/cmd/retrysim@" + version, "try", "-rate", "20", "-duration", "10s", "-seeds", "1"},
+		{"run", root + "/cmd/retrysim@" + version, "try", "-rate", "20", "-seeds", "1"},
 		{"run", retryvet, "./..."},
 		{"install", retryvet},
 		{"vet", "-vettool=" + filepath.Join(temp, "bin", "retryvet"), "./..."},
@@ -76,7 +76,7 @@ func emptyModule(temp, name string, env []string) (dir string, err error) {
 }
 
 // examples takes the module from the proxy, and runs the first example of each of
-// its packages that says what it prints.
+// its packages that says what it prints. One that says nothing is built.
 func examples(dir, path, version, temp string, env []string) error {
 	user, err := emptyModule(temp, "user/"+strings.ReplaceAll(path, "/", "-"), env)
 	if err != nil {
@@ -117,13 +117,13 @@ func examples(dir, path, version, temp string, env []string) error {
 	if err == nil && found == 0 && path != root+"/retryvet" {
 		err = errors.New(path + " has no example that runs alone")
 	}
-	fmt.Printf("%s@%s: %d examples run\n", path, version, found)
+	fmt.Printf("%s@%s: %d examples\n", path, version, found)
 	return err
 }
 
-// firstExample returns the first example in folder that is a program of its own and
-// says what it prints; nil if there is none.
-func firstExample(folder string) (*doc.Example, error) {
+// firstExample returns the first example in folder that is a program of its own, of
+// those that say what they print if there are any; nil if there is none.
+func firstExample(folder string) (first *doc.Example, err error) {
 	names, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
 	if err != nil {
 		return nil, err
@@ -138,9 +138,12 @@ func firstExample(folder string) (*doc.Example, error) {
 			if e.Play != nil && e.Output != "" && !e.Unordered {
 				return e, nil
 			}
+			if e.Play != nil && first == nil {
+				first = e
+			}
 		}
 	}
-	return nil, nil
+	return first, nil
 }
 
 func runExample(module, name string, example *doc.Example, env []string) error {
@@ -157,6 +160,9 @@ func runExample(module, name string, example *doc.Example, env []string) error {
 	}
 	if err := do(module, env, "go", "mod", "tidy"); err != nil {
 		return err
+	}
+	if example.Output == "" || example.Unordered {
+		return do(dir, env, "go", "build", "-o", os.DevNull, ".")
 	}
 	got, err := output(dir, env, "go", "run", ".")
 	if err != nil {
