@@ -116,8 +116,8 @@ var panels = []panel{{
 	targets: []target{{`min by (job, retry_budget) (retry_budget_balance_ratio{` + process + `})`, "{{job}} {{retry_budget}}"}},
 }, {
 	title: "Active operations",
-	description: "Operations that have begun and not ended. attempting has an attempt underway: it rises while calls hang, before any of them has " +
-		"failed. waiting has none: it rises while servers ask for waits.",
+	description: "Operations that have begun and not ended. attempting: an attempt is underway. It rises while calls hang, before any of them has " +
+		"failed. waiting: none is. It rises while servers ask for waits.",
 	unit: "none", width: 8, look: stacked,
 	targets: []target{{`sum by (retry_state) (retry_operation_active{` + chosen + `})`, "{{retry_state}}"}},
 }, {
@@ -145,20 +145,20 @@ var panels = []panel{{
 	targets: []target{{fmt.Sprintf("topk(10, %s)", share(`retry_outcome="success_after_retry"`)), "{{retry_name}}"}},
 }, {
 	title: "Slow calls and their hedges",
-	description: "Calls per second that were not over when their hedge's delay had passed, by what became of the second attempt: it won, it lost, or who refused it. " +
-		"On a good day it is a twentieth of the calls. When the dependency slows down refused_budget rises for as long as the delay needs to follow.",
+	description: "Calls per second still running at the hedge delay, by outcome: the second attempt won or lost, or what refused it. " +
+		"Normally they are one call in twenty. When the dependency slows down, refused_budget rises until the delay has followed.",
 	unit: "ops", width: 8, look: stacked,
 	targets: []target{{rate("retry_hedge_result", "retry_hedges_total", ""), "{{retry_hedge_result}}"}},
 }, {
 	title: "Hedge delay",
-	description: "How long an attempt runs before it is hedged, in the process where it is longest: 19 of 20 calls are faster. It follows the dependency: in an outage " +
+	description: "How long an attempt runs before it is hedged, in the process where it is longest: the p95 of the calls. It follows the dependency: in an outage " +
 		"it rises before any attempt has timed out.",
 	unit: "s", width: 8,
 	targets: []target{{`max by (job, retry_hedge_name) (retry_hedge_delay_seconds{` + process + `})`, "{{job}} {{retry_hedge_name}}"}},
 }, {
 	title: "Places under limits",
-	description: "Attempts that may be in flight, and those that are, of all processes. In an overload the places fall until the dependency answers in time; " +
-		"where both lines meet, calls are turned away.",
+	description: "Attempts that may be in flight, and attempts in flight, in all processes. In an overload the places fall until the dependency answers in time. " +
+		"Where both lines meet, attempts are refused.",
 	unit: "none", width: 8,
 	targets: []target{
 		{`sum by (job, retry_limit) (retry_limit_places{` + process + `})`, "{{job}} {{retry_limit}}, places"},
