@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/engine"
 )
 
 func TestLoopDecidesWithoutAClock(t *testing.T) {
@@ -228,6 +229,52 @@ func TestRetryAfterErrRejectedAsksNoBudget(t *testing.T) {
 			loop.Next(v.Now(), err)
 		}
 		check("by Loop", budget)
+	}
+}
+
+// following is a budget that has something to do before each retry.
+type following struct {
+	asked
+	*events
+}
+
+func (f *following) Withdraw(c retry.Class, retry int) bool {
+	f.add("withdraw")
+	return f.asked.Withdraw(c, retry)
+}
+
+func (f *following) Follow() { f.add("follow") }
+
+// Packages of this module do something before each retry: they hear of it before the
+// wait, by one of two calls.
+func TestBudgetHearsOfEachRetry(t *testing.T) {
+	p, _ := virtual()
+	budget := &following{}
+	p.Budget = budget
+	budget.events = record(&p)
+	errs := []error{errDown, retry.ErrRejected, retry.Stop(retry.ErrRejected)}
+	_ = retry.Run(t.Context(), p, func(ctx context.Context) error { return errs[retry.AttemptNumber(ctx)-1] })
+	const want = "start attempt(1) withdraw attemptDone(1) wait(1s) attempt(2) follow attemptDone(2) wait(2s) attempt(3) attemptDone(3) done(permanent)"
+	if got := budget.events.String(); got != want {
+		t.Errorf("the run called\n%s, want\n%s", got, want)
+	}
+}
+
+// The verdict on one error, for packages of this module.
+func TestVerdictOfTheEngine(t *testing.T) {
+	p := retry.Policy{NonIdempotent: true, MaxRetryAfter: time.Minute}
+	for _, tt := range []struct {
+		err  error
+		want engine.Verdict
+	}{
+		{errDown, engine.Verdict{Err: errDown, Class: uint8(retry.Transient), End: uint8(retry.ReasonNotIdempotent)}},
+		{retry.Stop(errDown), engine.Verdict{Err: errDown, Marked: true, Class: uint8(retry.Permanent), End: uint8(retry.ReasonPermanent)}},
+		{retry.After(errDown, time.Second), engine.Verdict{Err: errDown, Marked: true, Class: uint8(retry.Throttled), Hint: time.Second}},
+		{retry.After(errDown, time.Hour), engine.Verdict{Err: errDown, Marked: true, Class: uint8(retry.Throttled), Hint: time.Hour, End: uint8(retry.ReasonRetryAfter)}},
+	} {
+		if got := engine.Judge(&p, tt.err); got != tt.want {
+			t.Errorf("Judge(%v) = %+v, want %+v", tt.err, got, tt.want)
+		}
 	}
 }
 

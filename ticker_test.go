@@ -85,7 +85,7 @@ func TestTicksAndTickerCheckTheBudget(t *testing.T) {
 			t.Errorf("%s: the budget saw %q and at the end %v, want %q and transient", by, budget.questions, budget.retried, want)
 		}
 		for _, a := range log.attempts {
-			if !errors.Is(a.Err, retry.ErrRejected) || a.Err == retry.ErrRejected || a.Class != retry.Transient {
+			if !errors.Is(a.Err, retry.ErrRejected) || a.Err == retry.ErrRejected || a.Err.Error() != retry.ErrRejected.Error() || a.Class != retry.Transient {
 				t.Errorf("%s: AttemptDone got %#v, %v, want what is an ErrRejected, but not that value", by, a.Err, a.Class)
 			}
 		}
