@@ -68,9 +68,7 @@ func planAvast(m *migration) string {
 			if m.isNil(call.Args[0]) {
 				break
 			}
-			var text string
-			text, reason = m.function(call.Args[0])
-			m.wait = text + "(uint(a.Number-1), a.Err)"
+			reason = m.hook(call.Args[0], "uint("+attemptQualifier+".Number-1)", "Err")
 			m.told = append(m.told, "OnRetry is not told of the last failure any more")
 		case "LastErrorOnly":
 			m.told = append(m.told, "the error is a *retry.Error, whose method Last returns the last error")

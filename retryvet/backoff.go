@@ -6,8 +6,12 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"golang.org/x/tools/go/analysis"
 )
 
 // planBackoff understands a call of cenkalti/backoff, or says why not.
@@ -272,36 +276,116 @@ func (m *migration) exponential(fields map[string]ast.Expr) string {
 }
 
 // notify understands a func(error, time.Duration).
-func (m *migration) notify(f ast.Expr) string {
-	text, reason := m.function(f)
-	m.wait = text + "(a.Err, a.Delay)"
-	return reason
-}
+func (m *migration) notify(f ast.Expr) string { return m.hook(f, "Err", "Delay") }
 
-// function returns the text of a function that becomes a part of a hook.
-func (m *migration) function(f ast.Expr) (text, reason string) {
+// hook makes the body of Hooks.Wait of a function that gets the given expressions of
+// an Attempt, whose name stands in them as attemptQualifier unless they are fields.
+func (m *migration) hook(f ast.Expr, given ...string) (reason string) {
 	f = ast.Unparen(f)
 	if m.mentionsLibrary(f) {
-		return "", "what it notifies uses " + m.lib.title
+		return "what it notifies uses " + m.lib.title
 	}
-	hides := false
-	ast.Inspect(f, func(n ast.Node) bool {
-		id, ok := n.(*ast.Ident)
-		hides = hides || ok && id.Name == "a" && m.TypesInfo.Defs[id] == nil
+	m.attempt = freeName(f, "a", "attempt", "retried")
+	if m.attempt == "" {
+		return "what it notifies uses variables named a, attempt and retried"
+	}
+	for i, g := range given {
+		if !strings.Contains(g, attemptQualifier) {
+			g = attemptQualifier + "." + g
+		}
+		given[i] = strings.ReplaceAll(g, attemptQualifier, m.attempt)
+	}
+	m.kept = append(m.kept, f)
+	switch x := f.(type) {
+	case *ast.FuncLit:
+		m.wait, reason = m.hookBody(x, given)
+		return reason
+	case *ast.Ident, *ast.SelectorExpr:
+		if sel, ok := x.(*ast.SelectorExpr); ok && m.rootVariable(sel.X) == nil && m.TypesInfo.Selections[sel] != nil {
+			break
+		}
+		text, reason := m.sourceOf(f)
+		m.wait = "{ " + text + "(" + strings.Join(given, ", ") + ") }"
+		return reason
+	}
+	return "what it notifies is not understood"
+}
+
+// attemptQualifier stands for the name of the Attempt in a hook.
+const attemptQualifier = "\x03"
+
+// freeName returns the first name that no identifier in n has, "" if there is none.
+func freeName(n ast.Node, names ...string) string {
+	taken := map[string]bool{}
+	ast.Inspect(n, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			taken[id.Name] = true
+		}
 		return true
 	})
-	if hides {
-		return "", "what it notifies uses a variable named a"
-	}
-	switch x := f.(type) {
-	case *ast.FuncLit, *ast.Ident, *ast.SelectorExpr:
-		if sel, ok := x.(*ast.SelectorExpr); ok && m.rootVariable(sel.X) == nil && m.TypesInfo.Selections[sel] != nil {
-			return "", "what it notifies is not understood"
+	for _, name := range names {
+		if !taken[name] {
+			return name
 		}
-		m.kept = append(m.kept, f)
-		return m.sourceOf(f)
 	}
-	return "", "what it notifies is not understood"
+	return ""
+}
+
+// hookBody returns the body of lit as that of a hook: what is given stands in place of
+// its parameters. One that is set, or whose address is taken, stays a variable.
+func (m *migration) hookBody(lit *ast.FuncLit, given []string) (text, reason string) {
+	tokens := m.Fset.File(lit.Pos())
+	source, err := m.ReadFile(tokens.Name())
+	if err != nil || len(source) != tokens.Size() {
+		return "", "its file cannot be read"
+	}
+	s := &sources{tokens: tokens, source: source}
+	var kept, values []string
+	i := 0
+	for _, field := range lit.Type.Params.List {
+		for _, name := range field.Names {
+			v, _ := m.TypesInfo.Defs[name].(*types.Var)
+			uses, changed := m.usesIn(lit.Body, v)
+			switch {
+			case changed:
+				kept, values = append(kept, name.Name), append(values, given[i])
+			default:
+				for _, id := range uses {
+					s.edits = append(s.edits, analysis.TextEdit{Pos: id.Pos(), End: id.End(), NewText: []byte(given[i])})
+				}
+			}
+			i++
+		}
+	}
+	text = s.text(lit.Body)
+	if len(kept) > 0 {
+		text = "{\n" + strings.Join(kept, ", ") + " := " + strings.Join(values, ", ") + "\n" + strings.TrimPrefix(text[1:], "\n")
+	}
+	return text, ""
+}
+
+// usesIn returns where n names v, and whether it gives it another value or takes its
+// address.
+func (m *migration) usesIn(n ast.Node, v *types.Var) (uses []*ast.Ident, changed bool) {
+	is := func(e ast.Expr) bool { return v != nil && m.variable(e) == v }
+	ast.Inspect(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Ident:
+			if is(n) {
+				uses = append(uses, n)
+			}
+		case *ast.AssignStmt:
+			changed = changed || slices.ContainsFunc(n.Lhs, is)
+		case *ast.IncDecStmt:
+			changed = changed || is(n.X)
+		case *ast.UnaryExpr:
+			changed = changed || n.Op == token.AND && is(n.X)
+		case *ast.RangeStmt:
+			changed = changed || n.Key != nil && is(n.Key) || n.Value != nil && is(n.Value)
+		}
+		return true
+	})
+	return uses, changed
 }
 
 // sourceOf returns the text of e as it stands.

@@ -83,7 +83,8 @@ type migration struct {
 	attempts string // "": none set
 	elapsed  string // "": none set
 	backoff  string
-	wait     string // the body of Hooks.Wait, with the attempt a
+	wait     string // the body of Hooks.Wait
+	attempt  string // the name of its parameter
 	repeats  repeats
 	told     []string
 	removed  []ast.Stmt // go with the call
@@ -547,7 +548,7 @@ func (m *migration) text(im *importer, s *sources) (string, string) {
 			qualifier, fmt.Sprintf(m.lib.marked, im.libraryName(m.lib)), qualifier, qualifier))
 	}
 	if m.wait != "" {
-		fields = append(fields, fmt.Sprintf("Hooks: %s.Hooks{Wait: func(_ %s.Context, a %s.Attempt) { %s }}", qualifier, im.context, qualifier, m.wait))
+		fields = append(fields, fmt.Sprintf("Hooks: %s.Hooks{Wait: func(_ %s.Context, %s %s.Attempt) %s}", qualifier, im.context, m.attempt, qualifier, m.wait))
 	}
 	op := s.text(m.op)
 	if m.literal == nil {

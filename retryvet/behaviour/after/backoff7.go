@@ -24,9 +24,7 @@ func Backoff7(ctx context.Context, s *behaviour.Service) error {
 			return retry.Transient
 		},
 		Hooks: retry.Hooks{Wait: func(_ context.Context, a retry.Attempt) {
-			func(err error, d time.Duration) {
-				s.Told = append(s.Told, err.Error()+" "+d.String())
-			}(a.Err, a.Delay)
+			s.Told = append(s.Told, a.Err.Error()+" "+a.Delay.String())
 		}},
 	}, func(context.Context) (string, error) {
 		v, err := s.Get()

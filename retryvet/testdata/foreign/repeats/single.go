@@ -28,3 +28,16 @@ func beside(ctx context.Context) error {
 	}, backoff.WithBackOff(backoff.NewConstantBackOff(time.Second)))
 	return err
 }
+
+func notified(ctx context.Context, warn func(string, error)) error {
+	_, err := backoff.Retry(ctx, func() (int, error) { // want `-fix makes this a retry.Do`
+		return 0, errNotYet
+	}, backoff.WithNotify(func(err error, wait time.Duration) {
+		if wait > time.Second { // told late
+			err = errNotYet
+		}
+		a := "not yet"
+		warn(a, err)
+	}))
+	return err
+}
