@@ -15,8 +15,8 @@ import (
 //
 // A run calls Begin once, Withdraw before each retry, and End once, whatever
 // becomes of op. It does not call Withdraw before a retry that follows [ErrRejected]:
-// the dependency has answered, and the poll that follows is no extra load. A retry that was granted is spent, even if the run is canceled in
-// the wait before it.
+// the dependency has answered, and the poll that follows is no extra load. A retry
+// that was granted is spent, even if the run is canceled in the wait before it.
 type Budget interface {
 	// Begin says that a run starts.
 	Begin()
@@ -38,10 +38,9 @@ type Budget interface {
 // tenth of a token, and one that succeeds after a retry earns twice what its last
 // retry cost. A run that fails earns nothing.
 //
-// Nothing comes with time: while no call succeeds, a process makes ten retries at
-// most, or one after a timeout. So the budget protects a server from any number of
-// processes. What exceeds ten tokens falls by the factor e in 5 s, and is never more
-// than a thousand tokens.
+// Nothing comes with time. What exceeds ten tokens falls by the factor e in 5 s, and
+// is never more than a thousand. So a process whose calls have failed for a while
+// makes no retries until one succeeds, and a thousand processes make none either.
 //
 // The zero value is ready. A nil *EarnedBudget grants everything. No retry is refused
 // because Clock was set back: what exceeds ten tokens may be forgotten, and falls

@@ -198,7 +198,7 @@ func TestRatioBudgetOfThoseWithFewCalls(t *testing.T) {
 		needs        int // successes before the next; 0: there is never one
 	}{
 		{0, 0, 10}, {.1, 0, 10}, {.05, 0, 20}, {.3, 0, 4}, {1. / 49, 0, 49}, {.5, .09, 2}, {.001, 0, 1000}, {.1, -3, 10},
-		{-1, 0, 0}, {math.NaN(), 0, 0}, {math.Inf(1), 0, 1}, {2, 0, 1},
+		{-1, 0, 0}, {-.5, 0, 0}, {math.NaN(), 0, 0}, {math.Inf(1), 0, 1}, {2, 0, 1},
 	} {
 		v := clockx.NewVirtual(epoch)
 		b := &retry.RatioBudget{Ratio: tt.ratio, MinPerSecond: tt.floor, Clock: v}
@@ -276,6 +276,14 @@ func TestBalanceIsNotNegative(t *testing.T) {
 	v.Advance(3 * time.Second)
 	if got := rate.Balance(); got != 0 {
 		t.Errorf("5 of 1 retries are made: the balance is %v, want 0", got)
+	}
+	late := &retry.RatioBudget{Clock: v}
+	succeed(late, 10)
+	v.Advance(9 * time.Second)
+	late.Withdraw(retry.Transient, 1)
+	v.Advance(3 * time.Second)
+	if left, got := late.Balance(), granted(late, 9, retry.Transient); left != 0 || got != 0 {
+		t.Errorf("no success is left in the window, but a retry: the balance is %v, and %d are granted, want 0", left, got)
 	}
 }
 
@@ -364,7 +372,7 @@ func TestRatioBudgetOnAClockThatIsSetBack(t *testing.T) {
 
 // Also where Unix time begins, and long before.
 func TestRatioBudgetOnAnyClock(t *testing.T) {
-	for _, start := range []time.Time{{}, time.Unix(-70, 0), time.Unix(-5, 0), time.Unix(0, 0), time.Unix(3, 0), time.Unix(1<<33, 0)} {
+	for _, start := range []time.Time{{}, time.Unix(-70, 0), time.Unix(-5, 0), time.Unix(0, 0), time.Unix(1, 0), time.Unix(3, 0), time.Unix(1<<33, 0)} {
 		for _, window := range []time.Duration{0, 1, time.Hour} {
 			v := clockx.NewVirtual(start)
 			b := &retry.RatioBudget{Ratio: 1, Window: window, Clock: v}
@@ -373,6 +381,7 @@ func TestRatioBudgetOnAnyClock(t *testing.T) {
 				if got := granted(b, 9, retry.Transient); got != 3 {
 					t.Errorf("at %v, with a window of %v, 3 runs have %d retries", v.Now(), window, got)
 				}
+				succeed(b, 2) // which the window forgets
 				v.Advance(max(window, 10*time.Second) * 21 / 10)
 			}
 		}
@@ -794,7 +803,7 @@ func TestRatioBudgetLendsToOne(t *testing.T) {
 				for met[i].Load() < goroutines {
 					runtime.Gosched()
 				}
-				got[i].Add(int64(granted(&all[i], 2, retry.Transient)))
+				got[i].Add(int64(granted(&all[i], 1, retry.Transient)))
 			}
 		})
 	}
@@ -803,16 +812,27 @@ func TestRatioBudgetLendsToOne(t *testing.T) {
 		if n := got[i].Load(); n != 1 {
 			t.Fatalf("%d retries were granted, want 1", n)
 		}
+		all[i].Clock.(*hastyClock).stopped = true
+		succeed(&all[i], 20) // for two retries in this window, of which that is one
+		if n := granted(&all[i], 9, retry.Transient); n != 1 {
+			t.Fatalf("for twenty successes %d more retries were granted, want 1", n)
+		}
 	}
 }
 
-// hastyClock shows a second more each time it is read.
+// hastyClock shows a second more each time it is read, until it is stopped.
 type hastyClock struct {
 	clockx.Clock
-	reads atomic.Int64
+	reads   atomic.Int64
+	stopped bool
 }
 
-func (c *hastyClock) Now() time.Time { return time.Unix(c.reads.Add(1), 0) }
+func (c *hastyClock) Now() time.Time {
+	if c.stopped {
+		return time.Unix(c.reads.Load(), 0)
+	}
+	return time.Unix(c.reads.Add(1), 0)
+}
 
 // FuzzBudgets runs random operations against each budget and against a model of
 // it that is too simple to be wrong.

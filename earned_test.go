@@ -201,6 +201,20 @@ func TestEarnedBudgetOnAClockThatIsSetBack(t *testing.T) {
 	}
 }
 
+// What is earned after a clock was set back fades on that clock.
+func TestTokensEarnedOnAClockThatIsSetBack(t *testing.T) {
+	c := &wallClock{now: epoch.Truncate(time.Second)}
+	b := &retry.EarnedBudget{Clock: c}
+	succeed(b, 10)
+	b.Withdraw(retry.Transient, 1) // ten tokens are left
+	c.now = c.now.Add(-30 * time.Second)
+	succeed(b, 20_000)
+	c.now = c.now.Add(5 * time.Second)
+	if got := granted(b, 2000, retry.Transient); got != 10+367 {
+		t.Errorf("five seconds later there are %d retries, want 377", got)
+	}
+}
+
 // Of many that ask at once ten get a retry, or one after a timeout.
 func TestEarnedBudgetUnderContention(t *testing.T) {
 	for class, want := range map[retry.Class]int64{retry.Transient: 10, retry.TimedOut: 1} {

@@ -72,8 +72,9 @@ type Policy struct {
 
 	// Budget limits the retries of all runs that share it, so that retries do not
 	// make an outage worse. Make it once per dependency, in a package variable say: a
-	// budget made for each call limits nothing. Nil means no limit, and so does a nil
-	// pointer to one of this package's budgets.
+	// budget made for each call limits nothing. Take an [EarnedBudget] unless you know
+	// better. Nil means no limit, and so does a nil pointer to one of this package's
+	// budgets.
 	Budget Budget
 
 	// Hooks are told what happens. Nil funcs are skipped.
