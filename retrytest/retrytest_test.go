@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -26,12 +27,38 @@ type fake struct {
 	failures []string
 	logs     []string
 	cleanups []func()
+	helpers  []string // the funcs that called Helper
+	places   []string // the funcs of this package in which failures were reported, but no helpers
 }
 
-func (f *fake) Helper()          {}
+func (f *fake) Helper() {
+	frames := callers()
+	f.helpers = append(f.helpers, frames[0])
+}
+
 func (f *fake) Cleanup(c func()) { f.cleanups = append(f.cleanups, c) }
+
 func (f *fake) Errorf(format string, args ...any) {
 	f.failures = append(f.failures, fmt.Sprintf(format, args...))
+	for _, name := range callers() {
+		if strings.Contains(name, "/retrytest.") && !slices.Contains(f.helpers, name) {
+			f.places = append(f.places, name)
+		}
+	}
+}
+
+// callers returns the names of the funcs that have called the method of a fake that
+// calls it, the innermost first.
+func callers() (names []string) {
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
+	for {
+		frame, more := frames.Next()
+		names = append(names, frame.Function)
+		if !more {
+			return names
+		}
+	}
 }
 
 func (f *fake) Log(args ...any) { f.logs = append(f.logs, fmt.Sprint(args...)) }
@@ -329,6 +356,109 @@ func TestCleanupReleasesTheContextOfTheLastRun(t *testing.T) {
 	}
 }
 
+// go test shows the line of the test, or of the code that called the operation.
+func TestFailuresAreReportedWhereTheTestIs(t *testing.T) {
+	f := &fake{}
+	h := retrytest.New(f, policy())
+	check := func() {
+		h.AssertDelays(time.Hour)
+		h.AssertAttempts(9)
+		h.AssertReason(retry.ReasonBudget)
+	}
+	check()
+	_, _ = retry.Do(t.Context(), h.Policy, retrytest.Script(h, retrytest.Fail[int](errDown)))
+	check()
+	_, _ = h.Clock.WithTimeoutCause(t.Context(), time.Hour, nil)
+	retrytest.Script(h, retrytest.Return(1))
+	f.end()
+	if len(f.failures) != 9 || len(f.places) != 0 {
+		t.Errorf("%d failures are reported in %v, want 9 in the test alone: %q", len(f.failures), f.places, f.failures)
+	}
+}
+
+func TestStoryOfARunThatWaits(t *testing.T) {
+	f := &fake{}
+	p := policy()
+	var h *retrytest.Harness
+	p.Hooks.Wait = func(context.Context, retry.Attempt) { h.AssertAttempts(0) }
+	h = retrytest.New(f, p)
+	ctx, cancel := context.WithCancel(t.Context())
+	h.Clock.AfterFunc(ms, cancel)
+	_ = retry.Run(ctx, h.Policy, func(context.Context) error { return retry.After(errDown, 1) })
+	const want = `retrytest: there was 1 attempt, want 0
+fetch, in virtual time:
+        0s  attempt 1 took 0s and failed, throttled: down
+        0s  wait 100.000001ms, of which the server asked for 1ns
+            the run goes on`
+	if len(f.failures) != 1 || f.failures[0] != want {
+		t.Errorf("the failure is\n%q, want\n%s", f.failures, want)
+	}
+}
+
+func TestClockShowsThePromisedTime(t *testing.T) {
+	if got, want := retrytest.New(t, policy()).Clock.Now(), time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC); !got.Equal(want) {
+		t.Errorf("the clock shows %v, want %v", got, want)
+	}
+}
+
+// What the last run's context holds is free when the next one begins.
+func TestNextRunReleasesTheContextOfTheLast(t *testing.T) {
+	h := retrytest.New(t, policy())
+	ctx, _ := retry.Do(t.Context(), h.Policy, func(ctx context.Context) (context.Context, error) { return ctx, nil })
+	_ = retry.Run(t.Context(), h.Policy, func(context.Context) error {
+		if ctx.Err() != context.Canceled {
+			t.Errorf("in the next run the context's error is %v, want Canceled", ctx.Err())
+		}
+		return nil
+	})
+}
+
+// A queue may end a run before its attempt.
+func TestRunWithoutAnAttempt(t *testing.T) {
+	h := retrytest.New(t, policy())
+	for range 2 {
+		ctx := h.Policy.Hooks.Start(t.Context(), h.Policy)
+		h.Policy.Hooks.Done(ctx, retry.Summary{})
+	}
+	h.AssertAttempts(0)
+	h.AssertReason(retry.ReasonNone)
+}
+
+func TestAttemptThatBlocksAfterItMovedFailsTheTest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		h := retrytest.New(f, policy())
+		start := time.Now()
+		err := retry.Run(t.Context(), h.Policy, func(ctx context.Context) error {
+			time.Sleep(1500 * ms)
+			h.Clock.Advance(ms)
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if took := time.Since(start); !errors.Is(err, context.Canceled) || took != 4*time.Second || len(f.failures) != 1 {
+			t.Errorf("Run() = %v after %v with the failures %q, want it canceled after 4s", err, took, f.failures)
+		}
+	})
+}
+
+// After its test nobody hears of an attempt that still blocks: go test would panic.
+func TestAttemptThatOutlivesTheTestIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		h := retrytest.New(f, policy())
+		over := make(chan struct{})
+		go func() { _ = retry.Run(t.Context(), h.Policy, func(context.Context) error { <-over; return nil }) }()
+		synctest.Wait()
+		f.end()
+		time.Sleep(time.Minute)
+		if len(f.failures) != 0 {
+			t.Errorf("the failures are %q, want none", f.failures)
+		}
+		close(over)
+		synctest.Wait()
+	})
+}
+
 func TestSuccessStory(t *testing.T) {
 	f := &fake{}
 	h := retrytest.New(f, retry.Policy{})
@@ -528,6 +658,7 @@ func TestWaitsOfZeroAreExplained(t *testing.T) {
 		{retry.Policy{}, []retrytest.Option{retrytest.WithRand(0)}, false},
 		{retry.Policy{}, []retrytest.Option{retrytest.WithSeed(1)}, false},
 		{policy(), nil, false},
+		{retry.Policy{Backoff: retry.Constant(0)}, []retrytest.Option{retrytest.WithSeed(1)}, false},
 	} {
 		f := &fake{}
 		h := retrytest.New(f, tt.policy, tt.opts...)
