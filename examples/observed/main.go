@@ -8,8 +8,9 @@
 //
 //	OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 go run ./examples/observed -duration 5m
 //
-// Either way http://127.0.0.1:9464/metrics has its metrics for Prometheus, until
-// it stops, by itself. In the middle fifth of the run the dependency is as good as
+// Either way http://127.0.0.1:9464/metrics has its metrics for Prometheus, and
+// http://127.0.0.1:9464/debug/retry a page of what retries do now, until it stops, by
+// itself. In the middle fifth of the run the dependency is as good as
 // down, and the budget for retries empties.
 //
 // main.go has the flags and the load, service.go the retried calls, telemetry.go
@@ -27,6 +28,8 @@ import (
 	"os/signal"
 	"sync"
 	"time"
+
+	"github.com/goretry/retry/retrydebug"
 )
 
 func main() {
@@ -34,7 +37,7 @@ func main() {
 	flag.Float64Var(&c.rate, "rate", 20, "calls per second")
 	flag.Float64Var(&c.failures, "failures", 0.2, "share of requests that the dependency fails, but for the middle fifth of the run")
 	flag.DurationVar(&c.duration, "duration", 30*time.Second, "how long calls are made")
-	flag.StringVar(&c.metrics, "metrics", "127.0.0.1:9464", "address that serves /metrics")
+	flag.StringVar(&c.metrics, "metrics", "127.0.0.1:9464", "address that serves /metrics and /debug/retry")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -56,7 +59,8 @@ func run(ctx context.Context, c config, w io.Writer) (err error) {
 	if !(c.rate > 0 && c.rate <= 1000 && c.duration > 0) {
 		return fmt.Errorf("a rate of %v for %v: both have to be above 0, the rate 1000 at most", c.rate, c.duration)
 	}
-	t, err := setUp(ctx, c, w)
+	page := &retrydebug.Recorder{Trace: traceID}
+	t, err := setUp(ctx, c, page, w)
 	if err != nil {
 		return err
 	}
@@ -69,12 +73,13 @@ func run(ctx context.Context, c config, w io.Writer) (err error) {
 		return c.failures
 	}))
 	defer dependency.Close()
-	s, err := newService(dependency.URL)
+	s, err := newService(dependency.URL, page)
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	fmt.Fprintf(w, "%v calls a second for %v, metrics on %s, traces %s.\n", c.rate, c.duration, t.url, t.traces)
+	fmt.Fprintf(w, "What retries do now: %s\n", t.page)
 	fmt.Fprintf(w, "The dependency is as good as down from %s to %s.\n\n",
 		began.Add(2*c.duration/5).Format(time.TimeOnly), began.Add(3*c.duration/5).Format(time.TimeOnly))
 	load(ctx, c, s.call)

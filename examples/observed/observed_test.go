@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -52,9 +53,12 @@ func TestRun(t *testing.T) {
 		t.Skip("takes seconds of real time")
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "")
-	var metrics string
+	var metrics, page string
 	var out output
-	out.done = func() { metrics = scrape(t, out.String()) }
+	out.done = func() {
+		metrics = fetch(t, regexp.MustCompile(`http://[^,]+`).FindString(out.String()))
+		page = fetch(t, regexp.MustCompile(`http://\S+/debug/retry`).FindString(out.String())+"?format=json")
+	}
 	if err := run(t.Context(), brief, &out); err != nil {
 		t.Fatalf("run: %v", err)
 	}
@@ -90,6 +94,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("the metrics lack %s", want)
 		}
 	}
+	checkPage(t, page)
 	if t.Failed() {
 		t.Logf("it printed:\n%s\nand served:\n%s", out.String(), metrics)
 	}
@@ -133,7 +138,7 @@ func TestDashboardHasData(t *testing.T) {
 			continue
 		case <-time.After(200 * time.Millisecond):
 		}
-		for line := range strings.Lines(scrape(t, page)) {
+		for line := range strings.Lines(fetch(t, page)) {
 			series, value, ok := cut(line)
 			if !ok {
 				continue
@@ -197,9 +202,57 @@ func cut(line string) (series, value string, ok bool) {
 	return series, strings.TrimSpace(line[at:]), strings.Contains(series, "{")
 }
 
-// scrape gets the metrics from where the program says that they are.
-func scrape(t *testing.T, printed string) string {
-	resp, err := http.Get(regexp.MustCompile(`http://[^,]+`).FindString(printed))
+// checkPage looks for what the program shows on its page: calls of each kind, what
+// they share, and a run that failed, with its trace.
+func checkPage(t *testing.T, page string) {
+	t.Helper()
+	var p struct {
+		Operations []struct {
+			Name    string
+			Windows map[string]struct {
+				Runs     int
+				FirstTry int `json:"first_try"`
+				Reasons  map[string]int
+			}
+		}
+		Budgets []struct {
+			Name    string
+			Balance float64
+		}
+		Failed []struct {
+			Trace string
+			Steps []struct{ Error string }
+		}
+	}
+	if err := json.Unmarshal([]byte(page), &p); err != nil {
+		t.Fatalf("the page: %v in %s", err, page)
+	}
+	reasons := map[string]bool{}
+	var names []string
+	for _, o := range p.Operations {
+		names = append(names, o.Name)
+		w := o.Windows["1m"]
+		if w.Runs == 0 || w.FirstTry == 0 {
+			t.Errorf("the page has no runs of %s: %+v", o.Name, w)
+		}
+		for reason := range w.Reasons {
+			reasons[o.Name+" "+reason] = true
+		}
+	}
+	if want := []string{"get-user", "place-order", "search"}; !slices.Equal(names, want) || !reasons["place-order not_idempotent"] {
+		t.Errorf("the page has %q and reasons %v, want %q, and place-order not_idempotent", names, reasons, want)
+	}
+	if len(p.Budgets) != 1 || p.Budgets[0].Name != "dependency" {
+		t.Errorf("the page has budgets %v", p.Budgets)
+	}
+	if len(p.Failed) == 0 || len(p.Failed[0].Trace) != 32 || len(p.Failed[0].Steps) == 0 {
+		t.Errorf("the page has runs that failed, %+v, want attempts and a trace", p.Failed)
+	}
+}
+
+// fetch gets what the program serves at url.
+func fetch(t *testing.T, url string) string {
+	resp, err := http.Get(url)
 	if err != nil {
 		t.Error(err)
 		return ""

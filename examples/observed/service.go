@@ -15,6 +15,7 @@ import (
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	otelretry "github.com/goretry/retry/otel"
+	"github.com/goretry/retry/retrydebug"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 )
 
@@ -30,14 +31,14 @@ type service struct {
 	firstTry, afterRetry, failed atomic.Int64
 }
 
-func newService(url string) (*service, error) {
+func newService(url string, page *retrydebug.Recorder) (*service, error) {
 	budget := &retry.EarnedBudget{} // shared by all that call this dependency, as the limit is
 	s := &service{
 		url:    url,
 		slow:   &hedge.Hedge{Hedged: otelretry.HedgeHook()},
 		places: &limit.Limit{Start: 100, Min: 50},
 	}
-	if err := s.observe(budget); err != nil {
+	if err := s.observe(budget, page); err != nil {
 		return nil, err
 	}
 	s.client = &http.Client{
@@ -51,13 +52,16 @@ func newService(url string) (*service, error) {
 		AttemptTimeout: 300 * time.Millisecond,
 		Backoff:        retry.Exponential{Base: 100 * time.Millisecond, Max: time.Second},
 		Budget:         budget,
-		Hooks:          retry.JoinHooks(otelretry.Hooks(), retry.Hooks{Done: s.count}),
+		Hooks:          retry.JoinHooks(otelretry.Hooks(), retry.Hooks{Done: s.count}, page.Hooks()),
 	}
 	return s, nil
 }
 
-// observe reports what the calls share, until close is called.
-func (s *service) observe(budget *retry.EarnedBudget) error {
+// observe reports what the calls share, until close is called, and shows it on page.
+func (s *service) observe(budget *retry.EarnedBudget, page *retrydebug.Recorder) error {
+	page.ObserveBudget("dependency", budget)
+	page.ObserveHedge("search", s.slow)
+	page.ObserveLimit("dependency", s.places)
 	s.close = func() error { return nil }
 	add := func(unregister func() error, err error) error {
 		before := s.close

@@ -19,12 +19,14 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
 // telemetry is where traces and metrics go: what any service sets up, retries or
 // not.
 type telemetry struct {
 	url     string // of the metrics
+	page    string // the URL of the page of retries
 	traces  string // where they go
 	tracers *trace.TracerProvider
 	meters  *metric.MeterProvider
@@ -32,9 +34,9 @@ type telemetry struct {
 	failed  atomic.Pointer[error] // the first failure to export
 }
 
-// setUp sets the global providers. Traces go to OTEL_EXPORTER_OTLP_ENDPOINT or
-// else are drawn on w.
-func setUp(ctx context.Context, c config, w io.Writer) (*telemetry, error) {
+// setUp sets the global providers, and serves metrics and page. Traces go to
+// OTEL_EXPORTER_OTLP_ENDPOINT or else are drawn on w.
+func setUp(ctx context.Context, c config, page http.Handler, w io.Writer) (*telemetry, error) {
 	res, err := resource.New(ctx, resource.WithAttributes(semconv.ServiceName("observed")), resource.WithFromEnv())
 	if err != nil {
 		return nil, err
@@ -60,8 +62,10 @@ func setUp(ctx context.Context, c config, w io.Writer) (*telemetry, error) {
 		return nil, err
 	}
 	t.url = "http://" + l.Addr().String() + "/metrics"
+	t.page = "http://" + l.Addr().String() + "/debug/retry"
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("/debug/retry", page)
 	t.server.Handler = mux
 	go t.server.Serve(l) // returns when closed
 
@@ -81,4 +85,12 @@ func (t *telemetry) close() error {
 		return *first
 	}
 	return err
+}
+
+// traceID returns the id of the trace that ctx belongs to, for the page.
+func traceID(ctx context.Context) string {
+	if sc := oteltrace.SpanContextFromContext(ctx); sc.HasTraceID() {
+		return sc.TraceID().String()
+	}
+	return ""
 }

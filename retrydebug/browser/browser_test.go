@@ -1,15 +1,23 @@
 package browser
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -191,11 +199,11 @@ func TestPage(t *testing.T) {
 			return
 		}
 		for _, scheme := range []string{"light", "dark"} {
-			var png []byte
+			var shot []byte
 			do(t, ctx, chromedp.EmulateViewport(width, height),
 				emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
-				chromedp.CaptureScreenshot(&png))
-			if err := os.WriteFile(filepath.Join(*pictures, name+"-"+scheme+".png"), png, 0o644); err != nil {
+				chromedp.CaptureScreenshot(&shot))
+			if err := os.WriteFile(filepath.Join(*pictures, name+"-"+scheme+".png"), small(t, shot), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -211,6 +219,9 @@ func TestPage(t *testing.T) {
 	_ = retry.Run(t.Context(), retry.Policy{Name: "idle", Hooks: recorder.Hooks()}, func(context.Context) error { return retry.Stop(errors.New("404")) })
 	outage(t, &recorder)
 	eventually(t, ctx, `document.querySelector(".headline").textContent.includes("failed in the last")`)
+	do(t, ctx, chromedp.Navigate(server.URL+"?window=10s"), chromedp.WaitReady("main"))
+	picture("debug", 1200, 1330)
+	do(t, ctx, chromedp.Navigate(server.URL), chromedp.WaitReady("main"))
 	picture("wide", 1280, 1500)
 	do(t, ctx, chromedp.EmulateViewport(390, 844))
 	picture("phone", 390, 844)
@@ -277,6 +288,31 @@ func TestPage(t *testing.T) {
 	server.Close()
 	eventually(t, ctx, `document.querySelector("#stale").checkVisibility() && document.querySelector("#stale").textContent.includes("does not answer")`)
 	picture("gone", 1280, 700)
+}
+
+// small returns a picture in its forty most frequent colors, which are enough for a
+// page, in a fifth of the bytes.
+func small(t *testing.T, shot []byte) []byte {
+	t.Helper()
+	full, err := png.Decode(bytes.NewReader(shot))
+	if err != nil {
+		t.Fatal(err)
+	}
+	box := full.Bounds()
+	pixels := make(map[color.Color]int)
+	for y := box.Min.Y; y < box.Max.Y; y++ {
+		for x := box.Min.X; x < box.Max.X; x++ {
+			pixels[full.At(x, y)]++
+		}
+	}
+	colors := slices.SortedFunc(maps.Keys(pixels), func(a, b color.Color) int { return cmp.Compare(pixels[b], pixels[a]) })
+	paletted := image.NewPaletted(box, colors[:min(len(colors), 40)])
+	draw.Draw(paletted, box, full, box.Min, draw.Src)
+	var b bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, paletted); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
 
 // contrast is the ratio of WCAG 2.2 between an element's text and the page's ground.
