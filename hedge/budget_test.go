@@ -169,8 +169,8 @@ func TestTokenBudgetGrantsAHedgeForFourteenCalls(t *testing.T) {
 	})
 }
 
-// A hedge costs a token, and a call that was hedged earns nothing: ten calls that were
-// not earn a hedge.
+// An EarnedBudget begins with ten tokens. A hedge costs one, and ten calls that were
+// not hedged earn one.
 func TestEarnedBudgetGrantsAHedgeForTenCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := after100ms()
@@ -180,41 +180,59 @@ func TestEarnedBudgetGrantsAHedgeForTenCalls(t *testing.T) {
 		if got := slow(t, op, h); got != 10 {
 			t.Errorf("a fresh budget grants %d hedges, want 10", got)
 		}
-		for range 3 {
+		for _, tt := range []struct{ calls, want int }{{9, 1}, {8, 0}, {0, 1}, {9, 1}} {
 			hang = false
-			for range 8 { // beside the call that was refused a hedge, which has earned a tenth
+			for range tt.calls { // beside the one that was refused, which has earned as much
 				_, _ = op(t.Context())
 			}
 			hang = true
-			if got := slow(t, op, h); got != 0 {
-				t.Errorf("after nine calls that were not hedged %d hedges are granted, want none", got)
-			}
-			if got := slow(t, op, h); got != 1 {
-				t.Errorf("after ten %d hedges are granted, want 1", got)
+			if got := slow(t, op, h); got != tt.want {
+				t.Errorf("%d hedges after %d calls, want %d", got, tt.calls, tt.want)
 			}
 		}
 	})
 }
 
-// Five hundred calls in ten seconds allow 5 % of them and 1/s: 35 hedges.
+// Five hundred calls in ten seconds allow 5 % of them: 25 hedges. What was hedged adds
+// nothing.
 func TestOwnBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := after100ms()
+		h.Budget = nil
 		hang := false
 		op := hedge.Op(retry.Policy{}, &h.Hedge, sleepy(&hang), hedge.Value[int]{})
 		for range 500 {
 			_, _ = op(t.Context())
 		}
 		hang = true
-		if got, want := slow(t, op, h), 35; got != want {
+		if got, want := slow(t, op, h), 25; got != want {
 			t.Errorf("%d hedges, want %d", got, want)
 		}
 		if h.got[0].Refused != "budget" {
 			t.Errorf("refused %q, want budget", h.got[0].Refused)
 		}
-		time.Sleep(time.Minute)
-		if got := slow(t, op, h); got != 10 {
-			t.Errorf("%d hedges a minute later, want the ten that 1/s allow", got)
+	})
+}
+
+// A process with a call now and then gets its first hedge at once, and one more for
+// each 20 calls that succeed without. Time alone brings none.
+func TestOwnBudgetOfAQuietProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := after100ms()
+		h.Budget = nil
+		hang := true
+		op := hedge.Op(retry.Policy{}, &h.Hedge, sleepy(&hang), hedge.Value[int]{})
+		for i, tt := range []struct{ calls, want int }{{0, 1}, {0, 0}, {18, 1}, {18, 0}, {0, 1}} {
+			hang = false
+			for range tt.calls { // beside the one that was refused, which succeeds
+				time.Sleep(time.Minute)
+				_, _ = op(t.Context())
+			}
+			hang = true
+			time.Sleep(time.Hour)
+			if got := slow(t, op, h); got != tt.want {
+				t.Errorf("step %d: %d hedges after %d calls, want %d", i, got, tt.calls, tt.want)
+			}
 		}
 	})
 }

@@ -113,7 +113,8 @@ func ExamplePanicValue() {
 		p := recover().(*hedge.PanicValue)
 		fmt.Println("recovered:", p.Recovered)
 	}()
-	_, _ = hedge.Do(context.Background(), retry.Policy{}, &greetings, func(ctx context.Context) (string, error) {
+	h := &hedge.Hedge{Delay: time.Millisecond}
+	_, _ = hedge.Do(context.Background(), retry.Policy{}, h, func(ctx context.Context) (string, error) {
 		if hedge.Number(ctx) == 2 {
 			panic("no such replica")
 		}

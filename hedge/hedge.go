@@ -38,9 +38,15 @@ type Hedge struct {
 
 	// Budget limits the hedges of all calls that share it. Nil means a budget of
 	// this Hedge's own, on the clock of the first policy it is used with:
-	// retry.RatioBudget{Ratio: .05, MinPerSecond: 1}. A hedge never earns its cost
-	// back: a retry.TokenBudget{} grants one hedge for 14 calls that succeed
-	// without.
+	// retry.RatioBudget{Ratio: .05}. It grants nothing with time, so hedges add at
+	// most about a twentieth to the load, whatever the number of processes. A
+	// process with few calls gets a hedge at once, and then one for each 20 calls
+	// that succeed without.
+	//
+	// A hedge never earns its cost back. A retry.EarnedBudget grants one for ten
+	// calls that succeed without, a retry.TokenBudget{} one for 14. But these begin
+	// with ten and 35 in each process: in a thousand processes that is enough to
+	// overload a server.
 	Budget retry.Budget
 
 	// Hedged is told of each call that was not over when its delay had passed. It

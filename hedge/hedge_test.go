@@ -28,6 +28,9 @@ var (
 
 const ms = time.Millisecond
 
+// plenty is a budget of hedges that grants all: for what is not about budgets.
+var plenty = &retry.TokenBudget{Cost: -1}
+
 // step is what one call of a script's op does.
 type step struct {
 	takes time.Duration
@@ -89,7 +92,7 @@ type told struct {
 }
 
 func after100ms() *told {
-	h := &told{Hedge: hedge.Hedge{Delay: 100 * ms}}
+	h := &told{Hedge: hedge.Hedge{Delay: 100 * ms, Budget: plenty}}
 	h.Hedged = func(_ context.Context, s hedge.Summary) { h.got = append(h.got, s) }
 	return h
 }
@@ -173,7 +176,7 @@ func TestRaces(t *testing.T) {
 
 func TestLosersContextEndsWithErrLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3}
+		h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3, Budget: plenty}
 		s := script{steps: []step{ok(time.Second), ok(time.Second), ok(50 * ms)}}
 		_, _ = hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{})(t.Context())
 		if want := []error{hedge.ErrLost, hedge.ErrLost, nil}; !slices.Equal(s.causes, want) {
@@ -184,7 +187,7 @@ func TestLosersContextEndsWithErrLost(t *testing.T) {
 
 func TestAllErrorsAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := hedge.Hedge{Delay: 100 * ms}
+		h := hedge.Hedge{Delay: 100 * ms, Budget: plenty}
 		s := script{steps: []step{fails(120*ms, errHiccup), fails(50*ms, errCough)}}
 		v, err := hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{})(t.Context())
 		if v != 2 || !errors.Is(err, errHiccup) || !errors.Is(err, errCough) {
@@ -523,7 +526,7 @@ func TestPanicInABudget(t *testing.T) {
 
 func TestNoHedgeAfterAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3}
+		h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3, Budget: plenty}
 		s := script{steps: []step{{takes: time.Second, deaf: true}, {takes: 50 * ms, then: func() { panic(errGone) }}}}
 		defer func() {
 			if recover() == nil || s.calls != 2 {
@@ -597,7 +600,7 @@ func (b endingBudget) End(retry.Class, bool)        { b.end() }
 // An answer is no failure: the errors of those that failed before it are dropped.
 func TestPermanentErrorStandsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3}
+		h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3, Budget: plenty}
 		s := script{steps: []step{fails(250*ms, errHiccup), fails(200*ms, errCough), fails(150*ms, retry.Stop(errGone))}}
 		v, err := hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{})(t.Context())
 		if v != 3 || !errors.Is(err, errGone) || errors.Is(err, errHiccup) || errors.Is(err, errCough) {
@@ -608,7 +611,7 @@ func TestPermanentErrorStandsAlone(t *testing.T) {
 
 func TestZeroValueOfASuccessIsAValue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := hedge.Hedge{Delay: 100 * ms}
+		h := hedge.Hedge{Delay: 100 * ms, Budget: plenty}
 		discarded := 0
 		_, _ = hedge.Op(retry.Policy{}, &h, func(ctx context.Context) (int, error) {
 			if hedge.Number(ctx) == 1 {
@@ -648,7 +651,7 @@ func TestNumberOfTheInnermostCall(t *testing.T) {
 func TestOtherClocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := &countingClock{Clock: clockx.System()}
-		h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3}
+		h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3, Budget: plenty}
 		s := script{steps: []step{ok(10 * ms), ok(time.Second), ok(time.Second), ok(10 * ms), ok(time.Second), ok(50 * ms)}}
 		op := hedge.Op(retry.Policy{Clock: clock}, &h, s.op, hedge.Value[int]{})
 		start := time.Now()
@@ -715,7 +718,7 @@ func closes[T any](wrap func(*closer) T) func(*testing.T) {
 		for _, err := range []error{nil, errHiccup} {
 			synctest.Test(t, func(t *testing.T) {
 				var winner, loser closer
-				h := hedge.Hedge{Delay: 100 * ms}
+				h := hedge.Hedge{Delay: 100 * ms, Budget: plenty}
 				_, _ = hedge.Do(t.Context(), retry.Policy{}, &h, func(ctx context.Context) (T, error) {
 					if hedge.Number(ctx) == 1 {
 						time.Sleep(time.Second)
@@ -752,7 +755,7 @@ func TestValuesWithoutAClose(t *testing.T) {
 func loses[T any](t *testing.T, v T) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := hedge.Hedge{Delay: 100 * ms}
+		h := hedge.Hedge{Delay: 100 * ms, Budget: plenty}
 		_, err := hedge.Do(t.Context(), retry.Policy{}, &h, func(ctx context.Context) (T, error) {
 			if hedge.Number(ctx) == 1 {
 				time.Sleep(time.Second)
@@ -767,7 +770,7 @@ func loses[T any](t *testing.T, v T) {
 
 func TestDiscardGetsWhatIsNotReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 4}
+		h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 4, Budget: plenty}
 		var discarded []int
 		goroutine := ""
 		v := hedge.Value[int]{Discard: func(v int) { discarded = append(discarded, v); goroutine = here() }}
@@ -807,7 +810,7 @@ func TestHoldKeepsTheWinnersContext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := hedge.Hedge{Delay: 100 * ms}
+				h := hedge.Hedge{Delay: 100 * ms, Budget: plenty}
 				s := script{steps: steps}
 				var release context.CancelFunc
 				held := 0
@@ -837,7 +840,7 @@ func TestHoldKeepsTheWinnersContext(t *testing.T) {
 
 func TestHoldIsForSuccesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := hedge.Hedge{Delay: 100 * ms}
+		h := hedge.Hedge{Delay: 100 * ms, Budget: plenty}
 		s := script{steps: []step{fails(10*ms, errHiccup)}}
 		_, err := hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{Hold: func(int, context.CancelFunc) int {
 			t.Error("Hold was called")

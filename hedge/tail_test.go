@@ -2,7 +2,9 @@ package hedge_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -63,8 +65,9 @@ func (p *phase) quantile(q float64) time.Duration {
 func (p *phase) load() float64 { return float64(p.requests)/float64(p.calls) - 1 }
 
 // minutes sends 500 calls a second, at random times and with a timeout of a second,
-// to a server that is 2.2 times slower in the second minute.
-func minutes(h *hedge.Hedge, seed uint64) (phases [3]phase) {
+// to a server that is 2.2 times slower in the second minute. They come from as many
+// processes as there are hedges, at random.
+func minutes(hedges []*hedge.Hedge, seed uint64) (phases [3]phase) {
 	start := time.Now()
 	minute := func() int { return min(int(time.Since(start)/time.Minute), 2) }
 	s := &server{workers: make(chan struct{}, 20), rand: rand.New(rand.NewPCG(seed, 1))}
@@ -74,7 +77,10 @@ func minutes(h *hedge.Hedge, seed uint64) (phases [3]phase) {
 		}
 		return 1
 	}
-	op := hedge.Op(retry.Policy{}, h, s.serve, hedge.Value[int]{})
+	var ops []func(context.Context) (int, error)
+	for _, h := range hedges {
+		ops = append(ops, hedge.Op(retry.Policy{}, h, s.serve, hedge.Value[int]{}))
+	}
 	arrivals := rand.New(rand.NewPCG(seed, 2))
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -84,6 +90,7 @@ func minutes(h *hedge.Hedge, seed uint64) (phases [3]phase) {
 		s.mu.Lock()
 		before := s.requests
 		s.mu.Unlock()
+		op := ops[arrivals.IntN(len(ops))]
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
@@ -110,15 +117,49 @@ func minutes(h *hedge.Hedge, seed uint64) (phases [3]phase) {
 // neither a budget nor a delay that follows the server.
 func scenarios() []scenario {
 	return []scenario{
-		{"no hedge", nil},
-		{"hedged", new(hedge.Hedge)},
-		{"fixed delay, no budget", &hedge.Hedge{Delay: 15 * ms, Budget: &retry.TokenBudget{Cost: -1}}},
+		{"no hedge", []*hedge.Hedge{nil}},
+		{"hedged", fleet(1)},
+		{"hedged, 1000 processes", fleet(1000)},
+		{"fixed delay, no budget", []*hedge.Hedge{{Delay: 15 * ms, Budget: &retry.TokenBudget{Cost: -1}}}},
 	}
 }
 
 type scenario struct {
-	name  string
-	hedge *hedge.Hedge
+	name   string
+	hedges []*hedge.Hedge // one for each process
+}
+
+// fleet returns the zero Hedges of n processes.
+func fleet(n int) (hedges []*hedge.Hedge) {
+	for range n {
+		hedges = append(hedges, new(hedge.Hedge))
+	}
+	return hedges
+}
+
+// simulate makes the calls of a scenario, in a bubble of its own.
+func simulate(t *testing.T, s scenario) (got [3]phase) {
+	synctest.Test(t, func(*testing.T) { got = minutes(s.hedges, 1) })
+	for minute, p := range got {
+		t.Logf("%-22s  %-9s  p50 %3d ms  p99 %4d ms  p99.9 %4d ms  load +%4.1f %%  %5d failures", s.name,
+			[]string{"normal", "slower", "recovered"}[minute], p.quantile(.5)/ms, p.quantile(.99)/ms, p.quantile(.999)/ms, 100*p.load(), p.failures)
+	}
+	return got
+}
+
+// harmless checks that hedges add little load and cost no call, in every minute.
+func harmless(t *testing.T, name string, hedged, none [3]phase) {
+	for minute, p := range hedged {
+		if load := p.load(); load > .055 {
+			t.Errorf("%s, minute %d: %.1f %% more load, want at most 5.5", name, minute, 100*load)
+		}
+		if p.failures > none[minute].failures {
+			t.Errorf("%s, minute %d: %d failures, %d without hedges", name, minute, p.failures, none[minute].failures)
+		}
+	}
+	if slow, quick := none[0].quantile(.99), hedged[0].quantile(.99); quick*5 > slow {
+		t.Errorf("%s: p99 is %v with hedges and %v without, want a fifth", name, quick, slow)
+	}
 }
 
 // With -v it prints the table of docs/tail.md.
@@ -126,21 +167,16 @@ func TestTail(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one bubble of the race detector's takes minutes; TestManyCallsLeaveNothing is for it")
 	}
-	var got [3][3]phase
+	var got [4][3]phase
 	for i, s := range scenarios() {
-		synctest.Test(t, func(t *testing.T) { got[i] = minutes(s.hedge, 1) })
-		for minute, p := range got[i] {
-			t.Logf("%-22s  %-8s  p50 %3d ms  p99 %4d ms  p99.9 %4d ms  load +%4.1f %%  %5d failures", s.name,
-				[]string{"as ever", "slower", "after"}[minute], p.quantile(.5)/ms, p.quantile(.99)/ms, p.quantile(.999)/ms, 100*p.load(), p.failures)
-		}
+		got[i] = simulate(t, s)
 	}
-	none, hedged, naive := got[0], got[1], got[2]
+	none, hedged, thousand, naive := got[0], got[1], got[2], got[3]
+	harmless(t, "one process", hedged, none)
+	harmless(t, "1000 processes", thousand, none)
 	for minute, p := range hedged {
-		if load := p.load(); load > .055 || load < .01 {
-			t.Errorf("minute %d: %.1f %% more load, want at most 5.5", minute, 100*load)
-		}
-		if p.failures > none[minute].failures {
-			t.Errorf("minute %d: %d failures, %d without hedges", minute, p.failures, none[minute].failures)
+		if load := p.load(); load < .01 {
+			t.Errorf("minute %d: %.1f %% more load: hardly anything was hedged", minute, 100*load)
 		}
 	}
 	if slow, quick := none[0].quantile(.999), hedged[0].quantile(.999); quick*15 > slow {
@@ -152,5 +188,25 @@ func TestTail(t *testing.T) {
 	// The server is one that hedges can kill, or the above would prove little.
 	if naive[1].failures < 10*none[1].failures {
 		t.Errorf("%d failures with hedges that nothing limits, %d without hedges", naive[1].failures, none[1].failures)
+	}
+}
+
+// Whatever the number of processes, they do not hedge a slow server to death. With a
+// budget of one hedge a second in each process 250 of them do: that is the last row.
+func TestTailOfFleets(t *testing.T) {
+	if raceEnabled || os.Getenv("RETRY_LONG") != "1" {
+		t.Skip("a long simulation: RETRY_LONG=1 runs it; TestTail has the smallest and the largest fleet")
+	}
+	none := simulate(t, scenario{"no hedge", []*hedge.Hedge{nil}})
+	for _, n := range []int{3, 10, 30, 100, 250, 300, 1000} {
+		name := fmt.Sprint(n, " processes")
+		harmless(t, name, simulate(t, scenario{name, fleet(n)}), none)
+	}
+	floors := fleet(250)
+	for _, h := range floors {
+		h.Budget = &retry.RatioBudget{Ratio: .05, MinPerSecond: 1}
+	}
+	if got := simulate(t, scenario{"250 with one a second", floors}); got[1].failures < 10*none[1].failures {
+		t.Errorf("%d failures with a floor in each process, %d without hedges: the test proves little", got[1].failures, none[1].failures)
 	}
 }

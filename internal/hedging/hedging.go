@@ -53,7 +53,7 @@ func (s *Shared) Budget(clock clockx.Clock) retry.Budget {
 	if b := s.budget.Load(); b != nil {
 		return b
 	}
-	s.budget.CompareAndSwap(nil, &retry.RatioBudget{Ratio: .05, MinPerSecond: 1, Clock: clock})
+	s.budget.CompareAndSwap(nil, &retry.RatioBudget{Ratio: .05, Clock: clock})
 	return s.budget.Load()
 }
 
