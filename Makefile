@@ -13,10 +13,11 @@ dashboard:
 	go run ./dashboards >dashboards/grafana.new
 	mv dashboards/grafana.new dashboards/grafana.json
 
-# 30 minutes of fuzzing; what it finds lands in testdata.
+# 32 minutes of fuzzing; what it finds lands in testdata.
 fuzz:
 	go test -run '^$$' -fuzz FuzzBackoffs -fuzztime 3m .
 	go test -run '^$$' -fuzz FuzzBudgets -fuzztime 3m .
+	go test -run '^$$' -fuzz FuzzEarnedBudget -fuzztime 2m .
 	go test -run '^$$' -fuzz FuzzErrorTrees -fuzztime 3m .
 	go test -run '^$$' -fuzz FuzzAfter -fuzztime 1m ./retryqueue
 	go test -run '^$$' -fuzz FuzzVirtual -fuzztime 1m ./clockx

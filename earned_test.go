@@ -329,7 +329,7 @@ func FuzzEarnedBudget(f *testing.F) {
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		c := &wallClock{now: epoch}
 		b, plain := &retry.EarnedBudget{Clock: c}, &plainEarned{tokens: 10e6}
-		for _, op := range ops[:min(len(ops), 2000)] {
+		for _, op := range ops[:min(len(ops), 300)] {
 			now := c.now.UnixNano() / int64(time.Second/16)
 			class := []retry.Class{retry.Transient, retry.TimedOut, retry.Throttled, retry.Unprocessed}[op/16%4]
 			switch op % 16 {
