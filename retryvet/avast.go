@@ -3,6 +3,8 @@ package retryvet
 import (
 	"fmt"
 	"go/ast"
+	"go/token"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -27,17 +29,22 @@ func planAvast(m *migration) string {
 		}
 		options = made.Args
 		if made.Ellipsis.IsValid() {
-			return "its options are not written in the call"
+			if options, ok = m.spread(options); !ok {
+				return "its options are not written in the call"
+			}
 		}
 	}
 	if m.call.Ellipsis.IsValid() {
-		return "its options are not written in the call"
+		var ok bool
+		if options, ok = m.spread(options); !ok {
+			return "its options are not written in the call"
+		}
 	}
 	attempts := int64(10)
 	delay, most, jitter := 100*time.Millisecond, time.Duration(0), 100*time.Millisecond
 	kind := "default"
 	for _, option := range options {
-		call, ok := ast.Unparen(option).(*ast.CallExpr)
+		call, ok := ast.Unparen(m.value(option)).(*ast.CallExpr)
 		if !ok {
 			return "an option is not written in the call"
 		}
@@ -63,6 +70,9 @@ func planAvast(m *migration) string {
 			kind = m.delayType(call.Args[0])
 		case "Context":
 			m.ctx = call.Args[0]
+			if m.elsewhere(m.ctx) {
+				return "its context is made in another function"
+			}
 			m.kept = append(m.kept, m.ctx)
 		case "OnRetry":
 			if m.isNil(call.Args[0]) {
@@ -86,6 +96,29 @@ func planAvast(m *migration) string {
 		m.attempts = strconv.FormatInt(attempts, 10)
 	}
 	return m.delays(kind, attempts, delay, most, jitter)
+}
+
+// spread returns the options of a call whose last argument is a slice: a variable of
+// the package, or one of the function that nothing else uses, which then goes.
+func (m *migration) spread(options []ast.Expr) (all []ast.Expr, ok bool) {
+	last := options[len(options)-1]
+	lit, ok := m.value(last).(*ast.CompositeLit)
+	v := m.variable(last)
+	if !ok || v == nil {
+		return nil, false
+	}
+	if v.Parent() != m.Pkg.Scope() {
+		c, found := m.root.FindNode(lit)
+		if !found || m.uses(last) > 1 {
+			return nil, false
+		}
+		assign, isAssign := c.Parent().Node().(*ast.AssignStmt)
+		if !isAssign || assign.Tok != token.DEFINE || len(assign.Lhs) != 1 {
+			return nil, false
+		}
+		m.removed = append(m.removed, assign)
+	}
+	return append(slices.Clone(options[:len(options)-1]), lit.Elts...), true
 }
 
 // wanted returns the value of a constant duration, which arithmetic needs.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/types/typeutil"
 )
 
 // planBackoff understands a call of cenkalti/backoff, or says why not.
@@ -55,9 +56,7 @@ func planBackoff(m *migration) string {
 			}
 			m.attempts, reason = m.count(call.Args[0], 0)
 		case "WithMaxElapsedTime":
-			if m.elapsed, reason = m.duration(call.Args[0]); m.elapsed == "0" {
-				m.elapsed = ""
-			}
+			reason = m.limitElapsed(call.Args[0])
 		case "WithNotify":
 			if !m.isNil(call.Args[0]) {
 				reason = m.notify(call.Args[0])
@@ -75,8 +74,10 @@ func planBackoff(m *migration) string {
 // backOff understands the making of a BackOff.
 func (m *migration) backOff(e ast.Expr) string {
 	e = ast.Unparen(e)
-	if m.variable(e) != nil {
-		return m.backOffVariable(e)
+	if v := m.variable(e); v != nil && v == m.made {
+		return m.makes(m.making, m.fields)
+	} else if v != nil {
+		return m.backOffVariable(m.given(e))
 	}
 	if u, ok := e.(*ast.UnaryExpr); ok && u.Op == token.AND {
 		lit, ok := u.X.(*ast.CompositeLit)
@@ -105,7 +106,7 @@ func (m *migration) backOff(e ast.Expr) string {
 	}
 	path, name := m.callee(call)
 	if path != m.path() {
-		return "the backoff comes from another function"
+		return m.helper(call)
 	}
 	switch name {
 	case "NewConstantBackOff":
@@ -140,11 +141,56 @@ func (m *migration) backOff(e ast.Expr) string {
 		if m.ctx != nil {
 			return "it has two contexts"
 		}
-		m.ctx = call.Args[1]
+		m.ctx = m.given(call.Args[1])
+		if m.elsewhere(m.ctx) {
+			return "its context is made in another function"
+		}
 		m.kept = append(m.kept, m.ctx)
 		return m.backOff(call.Args[0])
 	}
 	return "the backoff is not understood"
+}
+
+// helper understands a call of a function of the package that makes a backoff, sets
+// its fields and returns it.
+func (m *migration) helper(call *ast.CallExpr) string {
+	const unknown = "the backoff comes from another function"
+	f, ok := typeutil.Callee(m.TypesInfo, call).(*types.Func)
+	if !ok || f.Pkg() != m.Pkg || m.arguments != nil {
+		return unknown
+	}
+	decl := m.functions().decls[f]
+	if decl == nil || f.Signature().Recv() != nil || f.Signature().Variadic() {
+		return unknown
+	}
+	last, ok := decl.Body.List[len(decl.Body.List)-1].(*ast.ReturnStmt)
+	if !ok || len(last.Results) != 1 {
+		return unknown
+	}
+	m.arguments = map[*types.Var]ast.Expr{}
+	for i, param := range slices.Collect(f.Signature().Params().Variables()) {
+		m.arguments[param] = call.Args[i]
+	}
+	var made *types.Var
+	var making ast.Expr
+	fields := map[string]ast.Expr{}
+	for _, stmt := range decl.Body.List[:len(decl.Body.List)-1] {
+		assign, ok := stmt.(*ast.AssignStmt)
+		if !ok || len(assign.Lhs) != 1 {
+			return unknown
+		}
+		sel, isField := assign.Lhs[0].(*ast.SelectorExpr)
+		switch {
+		case made == nil && assign.Tok == token.DEFINE:
+			made, making = m.variable(assign.Lhs[0]), assign.Rhs[0]
+		case made != nil && isField && assign.Tok == token.ASSIGN && m.variable(sel.X) == made:
+			fields[sel.Sel.Name] = assign.Rhs[0]
+		default:
+			return unknown
+		}
+	}
+	m.made, m.making, m.fields = made, making, fields
+	return m.backOff(last.Results[0])
 }
 
 // path returns the import path of the library.
@@ -200,6 +246,11 @@ func (m *migration) backOffVariable(e ast.Expr) string {
 	if made == nil {
 		return passed
 	}
+	return m.makes(made, fields)
+}
+
+// makes understands the making of a backoff whose fields are set afterwards.
+func (m *migration) makes(made ast.Expr, fields map[string]ast.Expr) string {
 	if len(fields) == 0 {
 		return m.backOff(made)
 	}
@@ -242,8 +293,8 @@ func (m *migration) exponential(fields map[string]ast.Expr) string {
 		case "MaxElapsedTime":
 			if m.lib.version != 4 {
 				reason = "the backoff has a field that is not understood"
-			} else if m.elapsed, reason = m.duration(e); m.elapsed == "0" {
-				m.elapsed = ""
+			} else {
+				reason = m.limitElapsed(e)
 			}
 		case "Multiplier":
 			f, ok := m.float(e)
@@ -270,10 +321,26 @@ func (m *migration) exponential(fields map[string]ast.Expr) string {
 	m.backoff = fmt.Sprintf("%s.Exponential{Base: %s, Max: %s, Factor: %s, Jitter: %s}", qualifier, base, most, factor, jitter)
 	m.told = nil
 	if capped != "" {
-		m.told = []string{capped}
+		m.told = append(m.told, capped)
+	}
+	for _, name := range []string{"InitialInterval", "MaxInterval"} {
+		if e := fields[name]; e != nil && !m.isConstant(e) {
+			m.told = append(m.told, "a zero "+name+" would mean the default")
+		}
 	}
 	return ""
 }
+
+// limitElapsed understands a limit on the time of a run: zero is none.
+func (m *migration) limitElapsed(e ast.Expr) (reason string) {
+	if m.elapsed, reason = m.duration(e); m.elapsed == "0" {
+		m.elapsed = ""
+	}
+	m.elapsedVaries = !m.isConstant(e)
+	return reason
+}
+
+func (m *migration) isConstant(e ast.Expr) bool { return m.TypesInfo.Types[m.given(e)].Value != nil }
 
 // notify understands a func(error, time.Duration).
 func (m *migration) notify(f ast.Expr) string { return m.hook(f, "Err", "Delay") }
@@ -284,6 +351,9 @@ func (m *migration) hook(f ast.Expr, given ...string) (reason string) {
 	f = ast.Unparen(f)
 	if m.mentionsLibrary(f) {
 		return "what it notifies uses " + m.lib.title
+	}
+	if m.elsewhere(f) {
+		return "what it notifies is written elsewhere"
 	}
 	m.attempt = freeName(f, "a", "attempt", "retried")
 	if m.attempt == "" {
@@ -398,19 +468,13 @@ func (m *migration) sourceOf(e ast.Expr) (text, reason string) {
 	return (&sources{tokens: tokens, source: source}).text(e), ""
 }
 
-// duration returns the text of a duration: a constant or a variable of a package.
+// duration returns the text of a duration: a constant, or a variable that has the
+// same value where the text will stand.
 func (m *migration) duration(e ast.Expr) (text, reason string) {
-	const unknown = "a duration is neither a constant nor a variable of the package"
+	e = m.given(e)
 	tv := m.TypesInfo.Types[e]
 	if tv.Value == nil {
-		v := m.rootVariable(e)
-		switch ast.Unparen(e).(type) {
-		case *ast.Ident, *ast.SelectorExpr:
-			if v != nil && v.Parent() == v.Pkg().Scope() {
-				return m.sourceOf(e)
-			}
-		}
-		return "", unknown
+		return m.stable(e, "a duration is neither a constant nor a variable that keeps its value")
 	}
 	n, exact := constant.Int64Val(constant.ToInt(tv.Value))
 	switch {
@@ -418,18 +482,99 @@ func (m *migration) duration(e ast.Expr) (text, reason string) {
 		return "", "a duration is negative"
 	case n == 0:
 		return "0", ""
-	case m.mentionsLibrary(e) || m.untyped(e):
+	case m.mentionsLibrary(e) || m.untyped(e) || m.Fset.File(e.Pos()) != m.Fset.File(m.call.Pos()):
 		return duration(time.Duration(n)), ""
 	}
 	return m.sourceOf(e)
 }
 
+// elsewhere reports whether n stands outside of the function that makes the call: its
+// text may mean something else there.
+func (m *migration) elsewhere(n ast.Node) bool {
+	around := body(m.cursor)
+	return around == nil || !within(n, around)
+}
+
+// given returns the argument that the call of a helper gives for e, if e is one of the
+// helper's parameters, else e.
+func (m *migration) given(e ast.Expr) ast.Expr {
+	if v := m.variable(e); v != nil && m.arguments[v] != nil {
+		return m.arguments[v]
+	}
+	return e
+}
+
+// stable returns the text of a variable, a parameter or a field, if nothing gives it
+// another value between its place and the call.
+func (m *migration) stable(e ast.Expr, otherwise string) (text, reason string) {
+	v := m.rootVariable(e)
+	switch ast.Unparen(e).(type) {
+	case *ast.Ident, *ast.SelectorExpr:
+	default:
+		return "", otherwise
+	}
+	switch {
+	case v == nil || v.Pkg() == nil:
+		return "", otherwise
+	case v.Parent() == v.Pkg().Scope(): // any file can name it, but for another package's name
+		if m.Fset.File(e.Pos()) != m.Fset.File(m.call.Pos()) && v.Pkg() != m.Pkg {
+			return "", otherwise
+		}
+	case m.visible(v) && !m.changedBetween(v, e.End(), m.call.Pos()):
+	default:
+		return "", otherwise
+	}
+	return m.sourceOf(e)
+}
+
+// changedBetween reports whether v, or a part of it, gets another value between two
+// places.
+func (p *pass) changedBetween(v *types.Var, from, to token.Pos) bool {
+	for c := range p.root.Preorder((*ast.AssignStmt)(nil), (*ast.IncDecStmt)(nil)) {
+		if n := c.Node(); n.Pos() < from || n.Pos() > to {
+			continue
+		}
+		switch n := c.Node().(type) {
+		case *ast.AssignStmt:
+			if slices.ContainsFunc(n.Lhs, func(e ast.Expr) bool { return p.rootVariable(e) == v }) {
+				return true
+			}
+		case *ast.IncDecStmt:
+			if p.rootVariable(n.X) == v {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// visible reports whether the call's place knows v by its name.
+func (m *migration) visible(v *types.Var) bool {
+	_, obj := m.Pkg.Scope().Innermost(m.call.Pos()).LookupParent(v.Name(), m.call.Pos())
+	return obj == v
+}
+
 // count returns the text of a number of attempts: e and more. Zero stands for no
 // limit if more is zero.
 func (m *migration) count(e ast.Expr, more int64) (text, reason string) {
+	e = m.given(e)
 	n, ok := m.number(e)
-	if !ok || n < 0 || n > 1<<30 {
-		return "", "its limit is no constant"
+	if !ok {
+		m.mayBeZero = more == 0
+		for call, ok := ast.Unparen(e).(*ast.CallExpr); ok && m.TypesInfo.Types[call.Fun].IsType(); call, ok = ast.Unparen(e).(*ast.CallExpr) {
+			e = m.given(call.Args[0]) // uint64(n)
+		}
+		text, reason = m.stable(e, "its limit is neither a constant nor a variable that keeps its value")
+		if b, ok := m.TypesInfo.TypeOf(e).(*types.Basic); !ok || b.Kind() != types.Int {
+			text = "int(" + text + ")"
+		}
+		if more > 0 {
+			text += fmt.Sprintf(" + %d", more)
+		}
+		return text, reason
+	}
+	if n < 0 || n > 1<<30 {
+		return "", "its limit is negative, or very large"
 	}
 	if n+more == 0 {
 		return "", ""

@@ -78,17 +78,23 @@ type migration struct {
 	refusal string // why there is no fix; "": there is one
 
 	// The plan fills these. Text uses qualifier for the name of package retry.
-	ctx      ast.Expr // nil: none given
-	op       ast.Expr
-	attempts string // "": none set
-	elapsed  string // "": none set
-	backoff  string
-	wait     string // the body of Hooks.Wait
-	attempt  string // the name of its parameter
-	repeats  repeats
-	told     []string
-	removed  []ast.Stmt // go with the call
-	kept     []ast.Node // parts of the call, and others, whose text stays
+	ctx                      ast.Expr // nil: none given
+	op                       ast.Expr
+	attempts                 string // "": none set
+	elapsed                  string // "": none set
+	backoff                  string
+	mayBeZero, elapsedVaries bool                    // attempts, elapsed: a variable in which zero means no limit
+	arguments                map[*types.Var]ast.Expr // what a helper's parameters stand for
+	made                     *types.Var              // the variable of a helper that holds the backoff, nil if there is none
+	making                   ast.Expr                // its value
+	fields                   map[string]ast.Expr     // that the helper sets
+
+	wait    string // the body of Hooks.Wait
+	attempt string // the name of its parameter
+	repeats repeats
+	told    []string
+	removed []ast.Stmt // go with the call
+	kept    []ast.Node // parts of the call, and others, whose text stays
 
 	literal *ast.FuncLit // op, if it is rewritten
 	renamed bool         // literal gets a context parameter named as ctx
@@ -236,6 +242,9 @@ func (m *migration) check(all []*migration) string {
 	}
 	if m.attempts == "" && m.elapsed == "" && (m.ctx == nil || m.ctx.Pos().IsValid() && p.endless(m.ctx)) {
 		return "nothing would end it: set a limit, or pass a context"
+	}
+	if m.mayBeZero && (m.elapsed == "" || m.elapsedVaries) {
+		return "its limit is no constant: zero means none there, and three attempts here"
 	}
 	if reason := m.checkOp(); reason != "" {
 		return reason
@@ -531,7 +540,7 @@ func (m *migration) text(im *importer, s *sources) (string, string) {
 	switch {
 	case m.attempts != "":
 		fields = append(fields, "MaxAttempts: "+m.attempts)
-	case m.elapsed == "":
+	case m.elapsed == "", m.elapsedVaries: // zero of both would be three attempts
 		fields = append(fields, "MaxAttempts: "+qualifier+".Unlimited")
 	}
 	if m.elapsed != "" {

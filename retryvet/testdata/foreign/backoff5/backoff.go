@@ -29,3 +29,11 @@ func options(ctx context.Context) (string, error) {
 func constant(ctx context.Context) (string, error) {
 	return back.Retry(ctx, ping, back.WithBackOff(back.NewConstantBackOff(time.Second)), back.WithMaxElapsedTime(0)) // want `-fix makes this a retry.Do`
 }
+
+func tries(ctx context.Context, n uint) (string, error) {
+	return back.Retry(ctx, ping, back.WithMaxTries(n)) // want `-fix makes this a retry.Do; waits at the cap`
+}
+
+func noLimit(ctx context.Context, n uint) (string, error) {
+	return back.Retry(ctx, ping, back.WithMaxElapsedTime(0), back.WithMaxTries(n)) // want `not rewritten: its limit is no constant: zero means none there, and three attempts here`
+}

@@ -13,7 +13,7 @@ import (
 
 func ping() error                { return nil }
 func call(context.Context) error { return nil }
-func made() backoff.BackOff      { return &backoff.StopBackOff{} }
+func made() backoff.BackOff      { println("made"); return &backoff.StopBackOff{} }
 func use(backoff.BackOff)        {}
 func now() time.Duration         { return 0 }
 

@@ -8,9 +8,8 @@ import (
 
 func ping() (int, error) { return 0, nil }
 
-func refused(ctx context.Context, options []backoff.RetryOption, one backoff.RetryOption, n uint) {
+func refused(ctx context.Context, options []backoff.RetryOption, one backoff.RetryOption) {
 	_, _ = backoff.Retry(ctx, ping, options...)                                                           // want `not rewritten: its options are not written in the call`
 	_, _ = backoff.Retry(ctx, ping, one)                                                                  // want `not rewritten: an option is not written in the call`
-	_, _ = backoff.Retry(ctx, ping, backoff.WithMaxTries(n))                                              // want `not rewritten: its limit is no constant`
 	_, _ = backoff.Retry(ctx, ping, backoff.WithBackOff(&backoff.StopBackOff{}), backoff.WithMaxTries(3)) // want `not rewritten: it limits retries twice`
 }

@@ -1,0 +1,32 @@
+package given
+
+import (
+	"context"
+	"time"
+
+	"github.com/avast/retry-go/v4"
+)
+
+var fixed = []retry.Option{retry.Attempts(4), retry.Delay(time.Second), retry.DelayType(retry.FixedDelay)}
+
+var attempts = retry.Attempts(7)
+
+func shared() error {
+	return retry.Do(func() error { return errNotYet }, fixed...) // want `avast/retry-go v4: -fix makes this a retry.Run$`
+}
+
+func local(ctx context.Context) error {
+	options := []retry.Option{
+		attempts,
+		retry.Delay(time.Second),
+		retry.DelayType(retry.FixedDelay),
+		retry.Context(ctx),
+	}
+	return retry.Do(func() error { return errNotYet }, options...) // want `-fix makes this a retry.Run$`
+}
+
+func longer(more ...retry.Option) error {
+	options := []retry.Option{attempts}
+	options = append(options, more...)
+	return retry.Do(func() error { return errNotYet }, options...) // want `not rewritten: its options are not written in the call`
+}
