@@ -45,7 +45,7 @@
 //     wants; the time elapsed; the caller's deadline; and the [Budget]. Do never
 //     starts a wait that would outlast the caller's deadline. The Budget is checked
 //     last, so a retry that another limit refuses costs nothing. It is not checked
-//     after [ErrRejected]: a poll that was answered is no load that a failure adds.
+//     after [ErrRejected]: the server has answered, so the next poll is no extra load.
 //  7. The run waits: what the server asked for, plus the [Backoff]. The run looks at
 //     the context again after hooks and after the wait: the operation is never
 //     called once it is done.
