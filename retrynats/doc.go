@@ -46,9 +46,10 @@
 // against MaxAckPending, which also bounds the goroutines: set it above the number of
 // messages that may wait at once. A message whose delayed return is lost, with a
 // connection or a server, comes back after AckWait instead; with an AckWait that is
-// shorter than the waits it comes back early. A single server that is restarted rounds
-// delays down by up to a second. The message's age is the difference of two clocks, the
-// server's and this machine's.
+// shorter than the waits it comes back early. A server that was restarted knows pending
+// waits in whole seconds only: a message comes back up to a second early if that server
+// is alone, or leads the consumer after a graceful change of leader. The message's age
+// is the difference of two clocks, the server's and this machine's.
 //
 // # Telemetry
 //

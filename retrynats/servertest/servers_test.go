@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -197,6 +199,17 @@ func (c *cluster) start(t *testing.T, conf serverConfig) {
 	}
 	c.configs[conf.Name] = conf
 	c.servers[conf.Name], c.lines[conf.Name] = child(t, "server", "RETRYNATS_TEST_SERVER="+string(text))
+}
+
+// names returns the names of the servers.
+func (c *cluster) names() []string { return slices.Sorted(maps.Keys(c.servers)) }
+
+// shutdown has a server end as it does before an upgrade.
+func (c *cluster) shutdown(t *testing.T, name string) {
+	t.Helper()
+	if err := c.servers[name].Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // ready waits until a server can be used.
