@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"testing"
@@ -147,7 +148,7 @@ func TestSizes(t *testing.T) {
 						if reason == retry.ReasonNone {
 							h.AttemptDone(ctx, retry.Attempt{Number: 1, Start: time.Now(), Err: fails, Class: retry.Unprocessed})
 						}
-						h.Done(ctx, retry.Summary{Attempts: 1 << 40, Reason: reason, Elapsed: 123456789})
+						h.Done(ctx, retry.Summary{Attempts: math.MaxInt32, Reason: reason, Elapsed: 123456789})
 					}
 					ctx := h.Start(t.Context(), retry.Policy{Name: name})
 					h.Done(ctx, retry.Summary{})
@@ -157,19 +158,19 @@ func TestSizes(t *testing.T) {
 			for i := range 257 {
 				name := text(i, 1000)
 				page.ObserveBudget(name, observed{balance: 1. / 3})
-				page.ObserveLimit(name, observed{inFlight: 1 << 40, places: 1 << 40})
+				page.ObserveLimit(name, observed{inFlight: math.MaxInt32, places: math.MaxInt32})
 				page.ObserveHedge(name, observed{wait: 123456789})
 			}
 			for i := range 200 {
-				ctx := h.Start(t.Context(), retry.Policy{Name: text(i, 1000), MaxAttempts: 1 << 40})
+				ctx := h.Start(t.Context(), retry.Policy{Name: text(i, 1000), MaxAttempts: math.MaxInt32})
 				for n := range 10 {
-					a := retry.Attempt{Number: 1<<40 + n, Start: time.Now().Add(123456789), Duration: 123456789, Elapsed: 987654321, Err: errors.New(text(n, 1000)), Class: retry.Unprocessed, Delay: 1234567890123, Hint: 123456789012}
+					a := retry.Attempt{Number: math.MaxInt32 - 20 + n, Start: time.Now().Add(123456789), Duration: 123456789, Elapsed: 987654321, Err: errors.New(text(n, 1000)), Class: retry.Unprocessed, Delay: 1234567890123, Hint: 123456789012}
 					h.Attempt(ctx, a)
 					h.AttemptDone(ctx, a)
 					h.Wait(ctx, a)
 				}
 				if i%2 == 0 {
-					h.Done(ctx, retry.Summary{Attempts: 1<<40 + i%4/2, Elapsed: 987654321, Waited: 123456789, Reason: retry.ReasonNotIdempotent})
+					h.Done(ctx, retry.Summary{Attempts: math.MaxInt32 - i%4/2, Elapsed: 987654321, Waited: 123456789, Reason: retry.ReasonNotIdempotent})
 				}
 				if i >= 100 {
 					ctx := h.Start(t.Context(), retry.Policy{Name: text(i, 1000)})

@@ -508,7 +508,7 @@ func TestFailedRuns(t *testing.T) {
 
 		// The first attempt and the latest seven.
 		p.MaxAttempts = 12
-		time.Sleep(begin.Add(time.Minute).Sub(time.Now()))
+		time.Sleep(time.Until(begin.Add(time.Minute)))
 		var errs []error
 		for i := range 12 {
 			errs = append(errs, fmt.Errorf("error %d", i+1))

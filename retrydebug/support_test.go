@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -151,5 +150,3 @@ func taking(d time.Duration, errs ...error) func(context.Context) error {
 		return err
 	}
 }
-
-func quoted(s string) string { return strings.ReplaceAll(s, "\n", "\\n") }
