@@ -28,6 +28,9 @@ func heap() int {
 // Names and errors of 1 MiB each, which nothing else keeps: what is kept of them is
 // a copy of its beginning.
 func TestMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	long := func(i int) string { return fmt.Sprint(i, strings.Repeat("x", 1<<20)) }
 	before := heap()
 	traced := true

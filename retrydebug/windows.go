@@ -125,17 +125,15 @@ type cells [allCells]cell
 func (cs *cells) add(second int64, c *counts) {
 	for _, s := range spans {
 		number := second / int64(s.second)
-		cell := &cs[s.from+int(number%int64(s.cells))]
-		if cell.number < number {
-			*cell = cell0(number)
+		at := &cs[s.from+int(number%int64(s.cells))]
+		if at.number < number {
+			*at = cell{number: number}
 		}
-		if cell.number == number {
-			cell.add(c)
+		if at.number == number {
+			at.add(c)
 		}
 	}
 }
-
-func cell0(number int64) cell { return cell{number: number} }
 
 // window returns what was counted in window i as it is at age: the sum, and the
 // cells, oldest first. The cells cover the given time.
