@@ -54,7 +54,8 @@ func callers() (names []string) {
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
 	for {
 		frame, more := frames.Next()
-		names = append(names, frame.Function)
+		name, _, _ := strings.Cut(frame.Function, ".func") // literals in a func count as it
+		names = append(names, name)
 		if !more {
 			return names
 		}
@@ -358,21 +359,23 @@ func TestCleanupReleasesTheContextOfTheLastRun(t *testing.T) {
 
 // go test shows the line of the test, or of the code that called the operation.
 func TestFailuresAreReportedWhereTheTestIs(t *testing.T) {
-	f := &fake{}
-	h := retrytest.New(f, policy())
-	check := func() {
-		h.AssertDelays(time.Hour)
-		h.AssertAttempts(9)
-		h.AssertReason(retry.ReasonBudget)
+	run := func(h *retrytest.Harness) {
+		_ = retry.Run(t.Context(), h.Policy, func(context.Context) error { return nil })
 	}
-	check()
-	_, _ = retry.Do(t.Context(), h.Policy, retrytest.Script(h, retrytest.Fail[int](errDown)))
-	check()
-	_, _ = h.Clock.WithTimeoutCause(t.Context(), time.Hour, nil)
-	retrytest.Script(h, retrytest.Return(1))
-	f.end()
-	if len(f.failures) != 9 || len(f.places) != 0 {
-		t.Errorf("%d failures are reported in %v, want 9 in the test alone: %q", len(f.failures), f.places, f.failures)
+	for name, fail := range map[string]func(*fake, *retrytest.Harness){
+		"not begun":      func(_ *fake, h *retrytest.Harness) { h.AssertAttempts(0) },
+		"AssertDelays":   func(_ *fake, h *retrytest.Harness) { run(h); h.AssertDelays(time.Hour) },
+		"AssertAttempts": func(_ *fake, h *retrytest.Harness) { run(h); h.AssertAttempts(9) },
+		"AssertReason":   func(_ *fake, h *retrytest.Harness) { run(h); h.AssertReason(retry.ReasonBudget) },
+		"a long script":  func(f *fake, h *retrytest.Harness) { retrytest.Script(h, retrytest.Return(1)); f.end() },
+		"a short script": func(_ *fake, h *retrytest.Harness) { _, _ = retrytest.Script[int](h)(t.Context()) },
+		"a timer":        func(f *fake, h *retrytest.Harness) { h.Clock.AfterFunc(time.Hour, func() {}); f.end() },
+	} {
+		f := &fake{}
+		fail(f, retrytest.New(f, policy()))
+		if len(f.failures) != 1 || len(f.places) != 0 {
+			t.Errorf("%s: the failures %q are reported in %v, want one in the test alone", name, f.failures, f.places)
+		}
 	}
 }
 
