@@ -95,20 +95,20 @@ const (
 	hidden   = `alertname="RetryHiddenOutage"`
 )
 
-// fires checks that at each evaluation of a time such an alert of the job fires; so
-// must the last one before that time.
+// fires checks that such an alert of the job fires at each evaluation of a time, and
+// at the last one before it.
 func (t *test) fires(job, alerts string, from, to float64) {
 	from = t.before(from)
 	t.check(job, alerts, from, to, (int(to)-int(from))/t.evaluation+1)
 }
 
-// silent checks that at no evaluation of a time such an alert of the job fires, nor
+// silent checks that no such alert of the job fires at any evaluation of a time, or
 // at the last one before it.
 func (t *test) silent(job, alerts string, from, to float64) {
 	t.check(job, alerts, t.before(from), to, 0)
 }
 
-// before returns when the last evaluation until a time is.
+// before returns when the last evaluation was, at a time.
 func (t *test) before(at float64) float64 { return float64(int(at) / t.evaluation * t.evaluation) }
 
 func (t *test) check(job, alerts string, from, to float64, times int) {
@@ -116,7 +116,7 @@ func (t *test) check(job, alerts string, from, to float64, times int) {
 		alerts = ", " + alerts
 	}
 	fmt.Fprintf(&t.checks, "      - expr: 'count_over_time(count by (job) (ALERTS{job=\"%s\", alertstate=\"firing\"%s})[%ds:%ds])'\n        eval_time: %ds\n",
-		job, alerts, int(to-from)+1, t.evaluation, int(to)) // a second more: Prometheus 2 and 3 differ on whether a range includes its begin
+		job, alerts, int(to-from)+1, t.evaluation, int(to)) // a second more: a range includes its start in Prometheus 2 but not in 3
 	if times > 0 {
 		fmt.Fprintf(&t.checks, "        exp_samples: [{labels: '{job=\"%s\"}', value: %d}]\n", job, times)
 	}
@@ -139,8 +139,8 @@ func (t *test) quiet(job string, callers ...caller) {
 // runs are the runs per second of kinds of them.
 type runs = map[kind]float64
 
-// down returns a caller that has an outage. What ends in it fails so many seconds
-// later than it begins, and also after it.
+// down returns a caller that has an outage. A call that fails takes so many seconds:
+// the first failures are counted later, and those of the last calls after the end.
 func down(begin, end, late float64, before, during runs) caller {
 	return caller{instance: "a", seconds: .1, spans: []span{
 		{0, begin, before}, {begin + late, end + late, during}, {end, always, before},

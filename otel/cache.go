@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// cache keeps the values of the first keys that it is asked for. Reading takes no
+// cache keeps the values of the first keys that are looked up. Reading takes no
 // lock.
 type cache[K comparable, V any] struct {
 	most  int       // keys that are kept

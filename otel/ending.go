@@ -9,7 +9,7 @@ import (
 
 // What an attempt's end and a run's end mean to those who watch is decided here.
 
-// failure is what is told of an attempt that returned an error.
+// failure is what spans and measurements show of an attempt that returned an error.
 type failure struct {
 	class     retry.Class
 	errorType string // empty if it is no fault of what was called: see errtext.Failed
@@ -27,7 +27,7 @@ func failureOf(ctx context.Context, a retry.Attempt) failure {
 // panicType is the error.type of an attempt that did not return.
 var panicType = runErrorType(retry.ReasonPanic)
 
-// ending is what is told of a run at its end.
+// ending is what they show of a run at its end.
 type ending struct {
 	retried bool // more than one attempt was made
 	reason  retry.Reason

@@ -97,8 +97,8 @@ const (
 
 	// RetriedRuns gives spans only to runs that do not succeed at once, and to those
 	// that begin with the pause after a failure (see retry.Supervise). They are
-	// made after the first attempt, with its true times; what that attempt traced
-	// itself hangs below the caller's span. From then on measurements and other hooks
+	// made after the first attempt, with its true times; the spans that this attempt
+	// made itself are below the caller's. From then on measurements and other hooks
 	// are in the run's span. The first attempt has a span if it is retried and the
 	// caller has a span. Samplers see such runs alone.
 	RetriedRuns

@@ -31,7 +31,7 @@ type run struct {
 	began     time.Time                // zero if not known
 	clocked   bool                     // times are those of the policy's own clock, else spans read the system's
 	waitBegan time.Time                // zero if none is underway
-	wait      []attribute.KeyValue     // what is told of it
+	wait      []attribute.KeyValue     // its attributes
 	option    [1]trace.EventOption     // of events, and those of waits' spans:
 	options   [2]trace.SpanStartOption // here to save allocations
 	late      *late                    // see RetriedRuns
@@ -40,7 +40,7 @@ type run struct {
 // late is what a run needs whose span is made once it has not succeeded at once.
 type late struct {
 	limit   int            // on attempts
-	sampled bool           // a sampler was asked
+	sampled bool           // a sampler has decided
 	first   *retry.Attempt // if it failed, until its span is made
 	spanned atomic.Pointer[context.Context]
 }
@@ -181,7 +181,7 @@ func (r *run) fail(span trace.Span, a retry.Attempt) {
 }
 
 // beginWait notes a wait. Its span is made at its end: until then nobody knows
-// whether this process waits at all. Without spans of waits an event tells of it.
+// whether this process waits at all. Without spans of waits it is an event.
 func (r *run) beginWait(ctx context.Context, a retry.Attempt) {
 	if r.made == 0 {
 		r.beginPause(ctx, a)
