@@ -103,6 +103,11 @@ func TestManyRunsUnderway(t *testing.T) {
 		t.Errorf("op1: %+v", o)
 	}
 	for i, ctx := range contexts {
+		if i == runs-1000 { // the others came when there was no room
+			if r := read(t, page); r.Live.Total != 1000 || r.Live.Waiting != 1000 || len(r.Live.Oldest) != 0 {
+				t.Errorf("of those without a place %d live, %d waiting, %d shown, want 1000, 1000, 0", r.Live.Total, r.Live.Waiting, len(r.Live.Oldest))
+			}
+		}
 		reason := retry.ReasonNone
 		if i%2 == 0 {
 			reason = retry.ReasonBudget

@@ -475,6 +475,23 @@ func TestHooksInAnyOrder(t *testing.T) {
 	}
 }
 
+// A run that this process has taken over: the delivery of a message is an attempt, and
+// those before it have failed elsewhere.
+func TestLaterDelivery(t *testing.T) {
+	var page retrydebug.Recorder
+	h := page.Hooks()
+	for _, number := range []int{1, 3} {
+		ctx := h.Start(t.Context(), retry.Policy{Name: "message"})
+		h.Attempt(ctx, retry.Attempt{Number: number, Start: time.Now()})
+		h.AttemptDone(ctx, retry.Attempt{Number: number, Start: time.Now()})
+		h.Done(ctx, retry.Summary{Attempts: number})
+	}
+	r := read(t, &page)
+	if w := r.operation(t, "message").Windows["1h"]; w.FirstTry != 1 || w.AfterRetry != 1 || w.Attempts != 4 {
+		t.Errorf("%+v, want one at first and one after others", w)
+	}
+}
+
 func TestFailedRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type key struct{}
