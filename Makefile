@@ -31,6 +31,7 @@ fuzz:
 	go test -run '^$$' -fuzz FuzzPushback -fuzztime 1m ./retrygrpc
 	go test -run '^$$' -fuzz FuzzThrottle -fuzztime 1m ./retrygrpc
 	go test -run '^$$' -fuzz FuzzParsePolicy -fuzztime 3m ./retryconf
+	go test -run '^$$' -fuzz FuzzReadLink -fuzztime 1m ./cmd/retrysim
 	go test -run '^$$' -fuzz FuzzFormatPolicy -fuzztime 3m ./retryconf
 
 # Says which changes of the root package no test notices, in half an hour.

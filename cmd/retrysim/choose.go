@@ -66,7 +66,7 @@ func (x *scenario) others() (all []scenario) {
 		}
 		y.disturb(outage)
 		y.extended = y.end <= longest-visible // whatever -duration says, since what is chosen is printed as given
-		y.Duration = max(y.enough(), y.end+visible)
+		y.Duration = max(y.enough(), y.end+10*time.Second)
 		same := y.what == x.what && y.Failure == x.Failure
 		if answer == "" {
 			y.what = fmt.Sprintf("no outage, and %.3g %% of the requests fail at random", 100*y.Failure)
@@ -96,7 +96,8 @@ func (row *tryRow) beside() string {
 // choose returns which policy to choose, and why: the one that recovers in most runs,
 // then loses the fewest calls, with this disturbance and the others. What differs by
 // less than a hundredth of the calls counts as equal: then the given ones come first,
-// and none last. It never chooses a policy that a remark warns of.
+// those without a budget later, and none last. It never chooses a policy that a remark
+// warns of.
 func (x *scenario) choose(rows []tryRow) string {
 	if x.spare() <= 0 {
 		return "more capacity or less load: no policy helps a server that gets more calls than it can do"
@@ -106,10 +107,19 @@ func (x *scenario) choose(rows []tryRow) string {
 	}
 	candidates := append(slices.Clone(rows[1:]), rows[0])
 	candidates = slices.DeleteFunc(candidates, func(r tryRow) bool { return r.danger != "" })
+	slices.SortStableFunc(candidates, func(a, b tryRow) int {
+		switch {
+		case a.budget != nil && b.budget == nil:
+			return -1
+		case a.budget == nil && b.budget != nil:
+			return 1
+		}
+		return 0
+	})
 	fewest := slices.MinFunc(candidates, func(a, b tryRow) int { return cmp.Compare(a.all.bad, b.all.bad) }).all.bad
 	candidates = slices.DeleteFunc(candidates, func(r tryRow) bool { return r.all.bad > fewest })
 	least := slices.MinFunc(candidates, func(a, b tryRow) int { return cmp.Compare(a.all.lost, b.all.lost) }).all.lost
-	best := candidates[slices.IndexFunc(candidates, func(r tryRow) bool { return r.all.lost <= 1.02*least+.002 })]
+	best := candidates[slices.IndexFunc(candidates, func(r tryRow) bool { return r.all.lost <= least+.01 })]
 	if 20*best.all.bad > best.all.runs {
 		return fmt.Sprintf("none of these: even %s is not back in %d of %d; retry less, or have the server drop what nobody waits for "+
 			"(-abandoned dropped), serve the newest first, or hold a shorter queue (-queue)", best.Policy, best.all.bad, best.all.runs)

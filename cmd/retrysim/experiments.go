@@ -52,7 +52,7 @@ func amplification(o *options) job {
 	)
 	return func(context.Context) (*report, error) {
 		s.Rate = each * float64(s.Processes)
-		if err := bounded("rate", s.Rate*s.Duration.Seconds()); err != nil {
+		if err := bounded("rate", s.Rate*s.Duration.Seconds(), many); err != nil {
 			return nil, err
 		}
 		rows := storm.Amplification(s, failures, attempts, ratio)
@@ -87,10 +87,10 @@ func collapse(o *options) job {
 		if spike.From >= x.Duration {
 			return nil, wrong("-at: want a spike that begins before the end after %v", x.Duration)
 		}
-		if err := bounded("rate", x.Rate*x.Duration.Seconds()); err != nil {
+		if err := bounded("rate", x.Rate*x.Duration.Seconds(), many); err != nil {
 			return nil, err
 		}
-		if err := bounded("spike", spike.Rate*min(lasts, x.Duration).Seconds()); err != nil {
+		if err := bounded("spike", spike.Rate*min(lasts, x.Duration).Seconds(), many); err != nil {
 			return nil, err
 		}
 		spike.To = spike.From + lasts

@@ -33,11 +33,11 @@ type options struct {
 // longest time in seconds.
 const many, fast, forever = 5e6, 1e9, 1e9
 
-// bounded returns an error if a run has more calls than a machine holds. A flag says
-// how many.
-func bounded(flag string, calls float64) error {
-	if calls > many {
-		return wrong("-%s: a run would have %.2g calls, want at most %.0e", flag, calls, many)
+// bounded returns an error if a run has more calls than a machine holds, or than most.
+// A flag says how many.
+func bounded(flag string, calls, most float64) error {
+	if calls > most {
+		return wrong("-%s: a run would have %.2g calls, want at most %.2g", flag, calls, most)
 	}
 	return nil
 }
@@ -141,11 +141,16 @@ func (o *options) inputs() map[string]any {
 	return all
 }
 
-// line returns the flags as a command line that repeats the run. One that is zero
-// stands there only if it was given: its default may be another.
-func (o *options) line() string {
+// line returns the flags as a command line that repeats the run, all or only those
+// that were given. One that is zero stands there only if it was given: its default may
+// be another.
+func (o *options) line(all bool) string {
 	var words []string
 	for _, p := range o.params {
+		given := o.given(p.name)
+		if !given && !all {
+			continue
+		}
 		switch value := p.value.(type) {
 		case *[]string:
 			for _, text := range *value {
@@ -156,7 +161,7 @@ func (o *options) line() string {
 				words = append(words, "-"+p.name)
 			}
 		default:
-			if text := p.text(); !zero(text) || o.given(p.name) {
+			if text := p.text(); given || !zero(text) {
 				words = append(words, "-"+p.name+" "+quote(text))
 			}
 		}

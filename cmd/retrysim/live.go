@@ -1,3 +1,5 @@
+//go:build !js
+
 package main
 
 import (
@@ -16,6 +18,10 @@ import (
 	"github.com/goretry/retry/internal/storm"
 	"github.com/goretry/retry/retryhttp"
 )
+
+func init() { // what needs net/http is left out of a page's program
+	commands["live"] = command{live, "live -policy 'attempts=4 budget=earned' -processes 10 -rate 150/s -workers 10 -service 50ms -outage 3s -duration 40s"}
+}
 
 func live(o *options) job {
 	x := newScenario(o)

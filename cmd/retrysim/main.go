@@ -28,22 +28,13 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
-}
-
 // command is a thing to run: define adds its flags to a set, and returns what to do
-// once they are read.
+// once they are read. live adds itself, see live.go.
 type command struct {
 	define  func(o *options) job
 	example string
@@ -55,7 +46,6 @@ type job func(ctx context.Context) (*report, error)
 var commands = map[string]command{
 	"try":               {try, "try -policy '" + policyExample + "' -processes 30 -rate 150/s -workers 10 -service 50ms -outage 3s"},
 	"find":              {find, "find -for outage -policy 'attempts=4 budget=earned' -rate 150/s -workers 10 -service 50ms"},
-	"live":              {live, "live -policy 'attempts=4 budget=earned' -processes 10 -rate 150/s -workers 10 -service 50ms -outage 3s -duration 40s"},
 	"fit":               {fit, "fit -log access.log"},
 	"run contention":    {contention, "run contention -clients 10,100 -trials 100 -seed 1"},
 	"run amplification": {amplification, "run amplification -failure 0.1,0.5 -clients 100 -rate 10"},
@@ -131,7 +121,7 @@ func execute(ctx context.Context, args []string, stdout io.Writer) (example stri
 	if err != nil {
 		return c.example, err
 	}
-	r.command = "retrysim " + name + " " + o.line()
+	r.command = "retrysim " + name + " " + o.line(true)
 	if r.inputs == nil {
 		r.inputs = o.inputs()
 	}

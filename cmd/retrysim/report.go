@@ -3,7 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"html/template"
+	"html"
 	"io"
 	"strings"
 	"text/tabwriter"
@@ -11,11 +11,12 @@ import (
 
 // report is what a command has found out, for people and for programs.
 type report struct {
-	title  string
-	header []string
-	table  [][]any
-	notes  []string // below the table
-	figure figure
+	title   string
+	header  []string
+	table   [][]any
+	notes   []string // below the table
+	remarks []string // the notes of try, without its choice
+	figure  figure
 
 	command string         // all inputs, as a command line that repeats them
 	inputs  map[string]any // the same for programs
@@ -42,13 +43,7 @@ func (r *report) write(w io.Writer, format string) error {
 		r.figure.svg(w)
 		return nil
 	case "html":
-		var b strings.Builder
-		if len(r.figure.panels) > 0 {
-			r.figure.svg(&b)
-		}
-		return page.Execute(w, map[string]any{
-			"Title": r.title, "SVG": template.HTML(b.String()), "Header": r.header, "Table": r.table, "Notes": r.notes, "Command": r.command,
-		})
+		return r.html(w)
 	}
 	fmt.Fprintf(w, "%s\n\n", r.title)
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
@@ -66,21 +61,45 @@ func (r *report) write(w io.Writer, format string) error {
 	return err
 }
 
-// page needs nothing else.
-var page = template.Must(template.New("page").Parse(`<!DOCTYPE html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{{.Title}}</title>
+// html writes a page that needs nothing else.
+func (r *report) html(w io.Writer) error {
+	var b strings.Builder
+	cells := func(tag string, texts ...any) {
+		b.WriteString("<tr>")
+		for _, text := range texts {
+			fmt.Fprintf(&b, "<%s>%s</%s>", tag, html.EscapeString(fmt.Sprint(text)), tag)
+		}
+		b.WriteString("</tr>\n")
+	}
+	title := html.EscapeString(r.title)
+	fmt.Fprintf(&b, pageHead, title, title)
+	if len(r.figure.panels) > 0 {
+		r.figure.svg(&b)
+	}
+	b.WriteString("<table>\n")
+	header := make([]any, len(r.header))
+	for i, name := range r.header {
+		header[i] = name
+	}
+	cells("th", header...)
+	for _, line := range r.table {
+		cells("td", line...)
+	}
+	b.WriteString("</table>\n")
+	for _, note := range r.notes {
+		fmt.Fprintf(&b, "<p>%s</p>\n", html.EscapeString(note))
+	}
+	fmt.Fprintf(&b, "<p>All inputs: <code>%s</code></p>\n</html>\n", html.EscapeString(r.command))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+const pageHead = `<!DOCTYPE html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>%s</title>
 <style>
 :root { color-scheme: light dark } body { font: 16px/1.5 system-ui, sans-serif; max-width: 900px; margin: 2em auto; padding: 0 1em }
-svg { width: 100%; height: auto } code { overflow-wrap: anywhere }
+svg { width: 100%%; height: auto } code { overflow-wrap: anywhere }
 table { border-collapse: collapse } th, td { text-align: left; padding: .2em 1.2em .2em 0; border-bottom: 1px solid #8884; vertical-align: top }
 </style>
-<h1>{{.Title}}</h1>
-{{.SVG}}
-<table>
-<tr>{{range .Header}}<th>{{.}}</th>{{end}}</tr>
-{{range .Table}}<tr>{{range .}}<td>{{.}}</td>{{end}}</tr>
-{{end}}</table>
-{{range .Notes}}<p>{{.}}</p>
-{{end}}<p>All inputs: <code>{{.Command}}</code></p>
-</html>
-`))
+<h1>%s</h1>
+`

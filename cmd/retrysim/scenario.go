@@ -30,6 +30,7 @@ type scenario struct {
 	end                     time.Duration // of the disturbance
 	what, band              string        // it is, in words and in one
 	extended                bool          // the duration is chosen, and not given
+	most                    float64       // calls that a run may have
 	limits                  []int         // START,MIN,MAX
 	hedge                   string        // a time, or adaptive
 	guards                  []guard
@@ -54,7 +55,7 @@ func newScenario(o *options) *scenario {
 		service: 50 * time.Millisecond,
 		outage:  3 * time.Second, at: 10 * time.Second, spikeFor: 2 * time.Second,
 		spread: "fixed", discipline: "fifo", abandoned: "served", full: "503", answer: "hang", factor: 3,
-		seeds: 20,
+		seeds: 20, most: many,
 	}
 	o.add(
 		param{"policy", &x.texts, 0, 0, "", "a `policy`, such as '" + policyExample + "'; may be repeated"},
@@ -174,11 +175,18 @@ func (x *scenario) settle() error {
 	case x.Duration < least:
 		return wrong("-duration: want at least %v, 10s more than it takes until the %s is over", least, x.band)
 	}
-	flag, spike := "rate", x.spike*min(x.spikeFor, x.Duration).Seconds()
-	if spike > x.Rate*x.Duration.Seconds() {
-		flag = "spike"
+	flag, calls := x.calls(x.Duration)
+	return bounded(flag, calls, x.most)
+}
+
+// calls returns how many calls a run has that is as long as this, and the flag that
+// most of them come from.
+func (x *scenario) calls(duration time.Duration) (flag string, calls float64) {
+	steady, spike := x.Rate*duration.Seconds(), x.spike*min(x.spikeFor, duration).Seconds()
+	if spike > steady {
+		return "spike", steady + spike
 	}
-	return bounded(flag, x.Rate*x.Duration.Seconds()+spike)
+	return "rate", steady + spike
 }
 
 // panel returns one without lines, over the seconds of a run.

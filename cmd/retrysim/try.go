@@ -37,7 +37,8 @@ type tryRow struct {
 	Others    []other            `json:"others"`        // how the policy fares in other disturbances
 
 	runs   [storm.Flooded + 1][]*storm.Result // by their ending
-	danger string                             // see scenario.danger
+	budget retry.Budget
+	danger string // see scenario.danger
 	all    tally
 }
 
@@ -50,34 +51,40 @@ func try(o *options) job {
 		if err := x.check(o); err != nil {
 			return nil, err
 		}
-		policies := x.variants()
-		rows := x.judge(ctx, policies)
-		for _, g := range x.guards { // beside each guard: none, and the given policies
-			y := *x
-			y.extended, y.beside = false, " + "+g.name
-			g.set(&y.Service)
-			rows = append(rows, y.judge(ctx, policies[:1+len(x.policies)])...)
-		}
-		if len(rows) == 0 {
-			return nil, ctx.Err()
-		}
-		choose, can := x.choose(rows), "any"
-		r := &report{
-			header: slices.Concat([]string{"policy"}, measures, []string{"others"}),
-			doc:    map[string]any{"rows": rows, "choose": choose},
-			notes:  append(x.remarks(rows), "choose "+choose),
-			figure: x.picture(rows),
-			inputs: o.inputs(),
-		}
-		if limit := x.limit(); limit > 0 {
-			r.inputs["capacity"], can = limit, fmt.Sprintf("%.4g/s", limit)
-		}
-		r.title = fmt.Sprintf("%d processes make %g calls per second of a server that can do %s, and meet %s", x.Processes, x.Rate, can, x.what)
-		for _, row := range rows {
-			r.add(append(row.cells(row.Policy), row.beside())...)
-		}
-		return r, nil
+		return x.try(ctx, o)
 	}
+}
+
+// try compares the policies of a scenario whose flags have been checked.
+func (x *scenario) try(ctx context.Context, o *options) (*report, error) {
+	policies := x.variants()
+	rows := x.judge(ctx, policies)
+	for _, g := range x.guards { // beside each guard: none, and the given policies
+		y := *x
+		y.extended, y.beside = false, " + "+g.name
+		g.set(&y.Service)
+		rows = append(rows, y.judge(ctx, policies[:1+len(x.policies)])...)
+	}
+	if len(rows) == 0 {
+		return nil, ctx.Err()
+	}
+	choose, remarks, can := x.choose(rows), x.remarks(rows), "any"
+	r := &report{
+		header:  slices.Concat([]string{"policy"}, measures, []string{"others"}),
+		doc:     map[string]any{"rows": rows, "choose": choose},
+		notes:   append(slices.Clip(remarks), "choose "+choose),
+		remarks: remarks,
+		figure:  x.picture(rows),
+		inputs:  o.inputs(),
+	}
+	if limit := x.limit(); limit > 0 {
+		r.inputs["capacity"], can = limit, fmt.Sprintf("%.4g/s", limit)
+	}
+	r.title = fmt.Sprintf("%d processes make %g calls per second of a server that can do %s, and meet %s", x.Processes, x.Rate, can, x.what)
+	for _, row := range rows {
+		r.add(append(row.cells(row.Policy), row.beside())...)
+	}
+	return r, nil
 }
 
 // variants returns the policies to compare: none, those that were given, and the
@@ -153,7 +160,8 @@ func (x *scenario) compare(ctx context.Context, policies []retry.Policy) []tryRo
 				rows, unclear = append(rows, row), unclear+row.ended(storm.Unclear)
 			}
 		}
-		if unclear == 0 || !x.extended || round == 2 || 2*x.Duration > longest || ctx.Err() != nil {
+		_, calls := x.calls(2 * x.Duration)
+		if unclear == 0 || !x.extended || round == 2 || 2*x.Duration > longest || calls > x.most || ctx.Err() != nil {
 			return rows
 		}
 		x.Duration *= 2
@@ -164,7 +172,7 @@ func (x *scenario) compare(ctx context.Context, policies []retry.Policy) []tryRo
 func (x *scenario) sum(p retry.Policy, results []*storm.Result) tryRow {
 	all, n := storm.Merge(results), float64(len(results))
 	row := tryRow{
-		Policy: name(p) + x.beside, Text: retryconf.Format(p), Seeds: len(results),
+		Policy: name(p) + x.beside, Text: retryconf.Format(p), Seeds: len(results), budget: p.Budget,
 		Lost: float64(all.Asked-all.Succeeded) / n, LostShare: 1 - all.Success(), Load: all.Load(),
 		P50MS: all.Quantile(.5).Seconds() * 1000, P99MS: all.Quantile(.99).Seconds() * 1000,
 	}

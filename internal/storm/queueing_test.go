@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/goretry/retry"
@@ -360,4 +361,25 @@ func TestEnding(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)
 		}
 	}
+}
+
+// An interrupt ends also the runs that are under way.
+func TestInterruptEndsRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var retries atomic.Int64
+		backoff := retry.BackoffFunc(func(retry.Step) time.Duration {
+			if retries.Add(1) == 1000 {
+				cancel()
+			}
+			return s
+		})
+		x := storm.Service{Rate: 1000, Failure: 1, Duration: time.Minute}
+		x.Trials(ctx, []retry.Policy{{MaxAttempts: 4, Backoff: backoff}}, 2)
+		synctest.Wait() // for all that still runs
+		if n := retries.Load(); n > 1000+2*4096 {
+			t.Errorf("%d retries, and an interrupt after 1000 of 360 000", n)
+		}
+	})
 }

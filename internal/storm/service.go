@@ -2,6 +2,7 @@ package storm
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"time"
 
@@ -155,7 +156,10 @@ type service struct {
 // Run lets the clients call with policy p and returns what became of it. The same
 // Service gives the same Result: the run has a clock and random numbers of its own,
 // and each process a fresh budget, see [Fresh]. Hooks are not called.
-func (s Service) Run(p retry.Policy) *Result {
+func (s Service) Run(p retry.Policy) *Result { return s.run(context.Background(), p) }
+
+// run is Run that stops when ctx ends, and then returns nil.
+func (s Service) run(ctx context.Context, p retry.Policy) *Result {
 	s.Clients, s.Processes = max(s.Clients, 1), max(s.Processes, 1)
 	s.Bucket = cmp.Or(max(s.Bucket, 0), 100*time.Millisecond)
 	s.Duration = cmp.Or(max(s.Duration, 0), time.Minute)
@@ -182,13 +186,20 @@ func (s Service) Run(p retry.Policy) *Result {
 			r.think(r.place())
 		}
 	}
-	r.loop(end)
+	if !r.loop(ctx, end) {
+		return nil
+	}
 	r.close(end)
 	return r.out
 }
 
-func (s *service) loop(end time.Duration) {
+// loop makes happen what happens. It reports false if ctx has ended.
+func (s *service) loop(ctx context.Context, end time.Duration) bool {
+	events := 0
 	for e, ok := s.next(); ok && e.at <= end; e, ok = s.next() {
+		if events++; events%4096 == 0 && ctx.Err() != nil {
+			return false
+		}
 		switch e.kind() {
 		case calls:
 			s.begin(e.index)
@@ -213,9 +224,10 @@ func (s *service) loop(end time.Duration) {
 		}
 		if s.attempts > floodStart+floodPerCall*s.out.Asked {
 			s.out.Flooded = true
-			return
+			return true
 		}
 	}
+	return true
 }
 
 // close counts the time of the calls that still run.

@@ -10,7 +10,7 @@ import (
 
 // Trials lets each policy run with as many seeds, from s.Seed on, on all processors,
 // and returns what became of each by policy and seed. When ctx ends it returns at
-// once what is done by then; the others are nil.
+// once what is done by then; the others are nil, and end soon.
 func (s Service) Trials(ctx context.Context, policies []retry.Policy, seeds int) [][]*Result {
 	all := make([][]*Result, len(policies))
 	for i := range all {
@@ -28,7 +28,7 @@ func (s Service) Trials(ctx context.Context, policies []retry.Policy, seeds int)
 				run := s
 				run.Seed += uint64(n / len(policies)) // what is done early compares all policies
 				select {
-				case outcomes <- outcome{n, run.Run(policies[n%len(policies)])}:
+				case outcomes <- outcome{n, run.run(ctx, policies[n%len(policies)])}:
 				case <-ctx.Done():
 				}
 			}
