@@ -32,6 +32,8 @@ func TestTokenBudget(t *testing.T) {
 		{"a success after a retry gives its cost back", func() bool { b.End(retry.Transient, true); return true }, true, .72},
 		{"after a throttled one", func() bool { b.End(retry.Throttled, true); return true }, true, 1},
 		{"never above capacity", func() bool { b.End(retry.Throttled, true); return true }, true, 1},
+		{"a retry after a timeout costs as any", func() bool { return b.Withdraw(retry.TimedOut, 1) }, true, .9},
+		{"and comes back", func() bool { b.End(retry.TimedOut, true); return true }, true, 1},
 		{"down", func() bool { return b.Withdraw(retry.Throttled, 1) }, true, .7},
 		{"further", func() bool { return b.Withdraw(retry.Throttled, 1) }, true, .4},
 		{"and further", func() bool { return b.Withdraw(retry.Throttled, 1) }, true, .1},
