@@ -62,7 +62,7 @@ const (
 	tenTokens = 10 * token
 	mostExtra = 1000 * token
 
-	tick       = time.Second / 16 // a purse that is full is written to so often at most
+	tick       = time.Second / 16 // the step in which a purse fades: until the next, a full one stays as it is
 	fadingTime = 5 * time.Second
 	patience   = uint32(time.Minute / tick) // a clock that is behind by no more may catch up
 )

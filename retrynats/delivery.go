@@ -41,7 +41,7 @@ func (s *subscription) deliver(msg jetstream.Msg) {
 	if run {
 		err := r.handle(s.handler.Handle, msg)
 		if back = err != nil && s.ctx.Err() != nil; !back {
-			d = retryqueue.After(policy, number, first, time.Now(), err)
+			d = retryqueue.After(r.policy, number, first, time.Now(), err)
 			d.Delay = min(d.Delay, longest)
 		}
 		r.handled(err, d, back)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -282,6 +283,41 @@ func TestHandleKnowsItsAttempt(t *testing.T) {
 	j.want(t, "1.3s in progress",
 		"2s attempt 7 ended: context deadline exceeded, retry: attempt timed out", "2s nak with delay 1ns")
 }
+
+// Handle may hide that its time ran out: hooks and the budget know all the same. What
+// says more than that something went wrong stays what it is.
+func TestTimeoutThatHandleHides(t *testing.T) {
+	for err, want := range map[error]retry.Class{
+		errDown: retry.TimedOut, retry.ErrAttemptTimeout: retry.TimedOut, retry.After(errDown, time.Second): retry.Throttled, syscall.ECONNREFUSED: retry.Unprocessed,
+	} {
+		for _, timeout := range []time.Duration{time.Second, time.Hour} {
+			var told, charged retry.Class
+			p := retry.Policy{MaxAttempts: 9, AttemptTimeout: timeout, Backoff: retry.Constant(1), Budget: charges{&charged}}
+			p.Hooks.AttemptDone = func(_ context.Context, a retry.Attempt) { told = a.Class }
+			play(t, fakeMsg{deliveries: 1}, p, func(_ *journal, ctx context.Context) error {
+				select {
+				case <-ctx.Done():
+				case <-time.After(2 * time.Second):
+				}
+				return err
+			}, nil)
+			want := want
+			if timeout == time.Hour {
+				want, _ = retry.Policy{}.Judge(err)
+			}
+			if told != want || charged != want {
+				t.Errorf("%v with a timeout of %v: hooks see %v, the budget %v, want %v", err, timeout, told, charged, want)
+			}
+		}
+	}
+}
+
+// charges is a budget that grants everything and notes the class.
+type charges struct{ class *retry.Class }
+
+func (charges) Begin()                                   {}
+func (c charges) Withdraw(class retry.Class, _ int) bool { *c.class = class; return true }
+func (charges) End(retry.Class, bool)                    {}
 
 // What runs, and what arrives too late to run, goes to another consumer, once this one
 // cannot get it again.

@@ -51,13 +51,28 @@ func (r *run) handle(handle func(context.Context, jetstream.Msg) error, msg jets
 	if r.ctx.Err() != nil {
 		return context.Cause(r.ctx)
 	}
-	ctx := r.attempt
-	if r.policy.AttemptTimeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = r.clock.WithTimeoutCause(ctx, r.policy.AttemptTimeout, retry.ErrAttemptTimeout)
-		defer cancel()
+	if r.policy.AttemptTimeout <= 0 {
+		return handle(r.attempt, msg)
 	}
-	return handle(ctx, msg)
+	ctx, cancel := r.clock.WithTimeoutCause(r.attempt, r.policy.AttemptTimeout, retry.ErrAttemptTimeout)
+	defer cancel()
+	err := handle(ctx, msg)
+	if context.Cause(ctx) == retry.ErrAttemptTimeout {
+		r.policy.Classify = orTimedOut(r.policy)
+	}
+	return err
+}
+
+// orTimedOut returns how p judges an attempt whose own deadline has passed: as in a
+// run, what would be Transient is TimedOut.
+func orTimedOut(p retry.Policy) retry.Classifier {
+	return func(err error) retry.Class {
+		class, _ := p.Judge(err)
+		if class == retry.Transient {
+			return retry.TimedOut
+		}
+		return class
+	}
 }
 
 // handled tells what Handle returned, and what was decided; back says that the message
