@@ -35,7 +35,10 @@ func TestEarnedBudget(t *testing.T) {
 		{"one more", func() bool { return b.Withdraw(retry.Transient, 1) }, true, .01},
 		{"a tenth is too little", func() bool { return b.Withdraw(retry.Transient, 1) }, false, .01},
 		{"that retry succeeds: 20", func() bool { b.End(retry.TimedOut, true); return true }, true, 1},
-		{"twice", func() bool { return b.Withdraw(retry.TimedOut, 1) && b.Withdraw(retry.TimedOut, 1) }, true, .01},
+		{"twice", func() bool {
+			first := b.Withdraw(retry.TimedOut, 1)
+			return first && b.Withdraw(retry.TimedOut, 1)
+		}, true, .01},
 	} {
 		if ok := step.do(); ok != step.ok {
 			t.Errorf("%s: %v, want %v", step.name, ok, step.ok)

@@ -44,12 +44,11 @@ type (
 	jsError      struct{ apiErr *withCode }
 	result       struct{ ResultCode uint16 }
 	errorFrame   struct {
-		header struct{ version byte }
-		code   int
+		_    struct{ version byte }
+		code int
 	}
-	requestErr  struct{ errorFrame }
-	frameHeader struct{}
-	kerr        struct {
+	requestErr struct{ errorFrame }
+	kerr       struct {
 		Code      int16
 		Retriable bool
 	}
