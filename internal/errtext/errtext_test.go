@@ -228,10 +228,14 @@ func TestNestedRuns(t *testing.T) {
 }
 
 // cyclic shows a run by As that it is itself an error of.
-type cyclic struct{ run *retry.Error }
+type cyclic struct {
+	run   *retry.Error
+	calls int
+}
 
 func (c *cyclic) Error() string { return "cyclic" }
 func (c *cyclic) As(target any) bool {
+	c.calls++
 	e, ok := target.(**retry.Error)
 	if ok {
 		*e = c.run
@@ -269,10 +273,10 @@ func TestLargeTreesAreShownByTheirType(t *testing.T) {
 	if errtext.Failed(t.Context(), retry.Attempt{Err: doubled, Class: retry.Transient}) != true {
 		t.Error("what cannot be looked through is no failure")
 	}
-	c := &cyclic{&retry.Error{Reason: retry.ReasonBudget, Attempts: 1}}
+	c := &cyclic{run: &retry.Error{Reason: retry.ReasonBudget, Attempts: 1}}
 	c.run.Errs = []error{c}
-	if got := errtext.Of(c); got != "cyclic" {
-		t.Errorf("cyclic: %q", got)
+	if got := errtext.Of(c); got != "cyclic" || c.calls > 4 { // for two types, and once more in the run
+		t.Errorf("cyclic: %q after %d calls of As", got, c.calls)
 	}
 	self := &looped{}
 	if got, want := errtext.Of(self), "*errtext_test.looped"; got != want {
