@@ -290,8 +290,8 @@ func TestPage(t *testing.T) {
 	picture("gone", 1280, 700)
 }
 
-// small returns a picture in its forty most frequent colors, which are enough for a
-// page, in a fifth of the bytes.
+// small returns a picture in its 120 most frequent colors, which are enough for a
+// page, in a third of the bytes.
 func small(t *testing.T, shot []byte) []byte {
 	t.Helper()
 	full, err := png.Decode(bytes.NewReader(shot))
@@ -306,7 +306,7 @@ func small(t *testing.T, shot []byte) []byte {
 		}
 	}
 	colors := slices.SortedFunc(maps.Keys(pixels), func(a, b color.Color) int { return cmp.Compare(pixels[b], pixels[a]) })
-	paletted := image.NewPaletted(box, colors[:min(len(colors), 40)])
+	paletted := image.NewPaletted(box, colors[:min(len(colors), 120)])
 	draw.Draw(paletted, box, full, box.Min, draw.Src)
 	var b bytes.Buffer
 	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, paletted); err != nil {
