@@ -42,6 +42,7 @@ func played(t *testing.T, link string) (scenes []scene) {
 }
 
 func TestPlayTellsWhatTrySays(t *testing.T) {
+	notUnderRace(t)
 	for link, flags := range map[string][]string{
 		"rate=20&seeds=6&outage=2s":                                       {"-rate", "20", "-outage", "2s"},
 		"rate=20&seeds=1&policy=name%3Dmine+attempts%3D4+budget%3Dearned": {"-rate", "20", "-policy", "name=mine attempts=4 budget=earned", "-policy", `name="no budget" attempts=4`},
@@ -220,6 +221,7 @@ var policies = []string{
 
 // Go code for a policy compiles, is formatted, and is the same policy.
 func TestGoCode(t *testing.T) {
+	notUnderRace(t)
 	var texts []string
 	program := "package main\n\nimport (\n\t\"fmt\"\n\t\"math\"\n\t\"time\"\n\n\t\"github.com/goretry/retry\"\n\t\"github.com/goretry/retry/retryconf\"\n)\n\n" +
 		"var _, _ = math.Pi, time.Second\n\nfunc main() {\n"
@@ -257,6 +259,7 @@ func TestGoCode(t *testing.T) {
 
 // The program of a page writes the same lines as the native one.
 func TestWebAssemblyWritesTheSameLines(t *testing.T) {
+	notUnderRace(t)
 	long(t)
 	node, err := exec.LookPath("node")
 	if err != nil {

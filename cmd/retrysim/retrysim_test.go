@@ -99,7 +99,7 @@ func TestTryTellsAStory(t *testing.T) {
 	if r := shared.row("mine"); r.StaysDown != 0 || r.Recovery == nil || math.Abs(r.Recovery["p50"]-5.8) > 1 {
 		t.Errorf("token, one budget: %+v, want recovery in 5.8 s", r)
 	}
-	if !strings.HasPrefix(each.Choose, "earned: it recovers in 20 of 20 runs") || !strings.Contains(each.Choose, "attempts=4: 10, ") {
+	if !strings.HasPrefix(each.Choose, "earned: it recovers in 20 of 20 runs") || !strings.Contains(each.Choose, "attempts=4 recovers in 10 and loses ") {
 		t.Errorf("choose %s", each.Choose)
 	}
 	if each.Inputs["capacity"] != 200. || each.Inputs["processes"] != 10. || each.Inputs["outage"] != "3s" || each.Inputs["shared"] != false || each.Inputs["duration"] != "1m0s" {
@@ -669,6 +669,7 @@ func split(line string) (words []string) {
 // An outage of which the run shows nothing after its end has no answer; one that is
 // just visible, or that a given duration shows, has one.
 func TestOutagesThatTheRunDoesNotShowAreRefused(t *testing.T) {
+	notUnderRace(t)
 	for args, want := range map[string]string{
 		"-outage 9m20s -rate 1":                  "9m30s later",
 		"-outage 9m20s -rate 1 -at 11s":          "refused",
@@ -696,6 +697,7 @@ func TestOutagesThatTheRunDoesNotShowAreRefused(t *testing.T) {
 // The last line of the output repeats the run, also where a flag is 0 and its default
 // is not.
 func TestPrintedCommandRepeatsTheRun(t *testing.T) {
+	notUnderRace(t)
 	for _, args := range []string{
 		"try -seeds 1 -rate 20 -outage 0", "try -seeds 1 -rate 20 -failure 0", "try -seeds 1 -rate 20 -seed 0", "try -seeds 1 -rate 20 -spike 50 -outage 0",
 		"try -seeds 1 -rate 20 -workers 0 -outage 0 -failure 0 -seed 0", "try -seeds 1 -rate 20 -spike 50", "try -seeds 1 -capacity 30 -rate 20",
@@ -842,6 +844,7 @@ func TestChoosePrefersABudgetAmongEquals(t *testing.T) {
 }
 
 func TestChooseLooksAtOtherDisturbances(t *testing.T) {
+	notUnderRace(t)
 	for args, want := range map[string]string{
 		"": "an outage of 3s in which it refuses connections; a brown-out of 3s in which work takes 3 times as long; no outage, and 10 % of the requests fail at random",
 		"-outage 5s -outage-answer refused -failure 0.2":   "an outage of 5s; a brown-out of 5s in which work takes 3 times as long; no outage, and 20 % of the requests fail at random",
@@ -877,6 +880,7 @@ func TestChooseLooksAtOtherDisturbances(t *testing.T) {
 
 // Rows that stay down say why, in numbers of the last quarter; others do not.
 func TestRowsThatStayDownSayWhy(t *testing.T) {
+	notUnderRace(t)
 	doc := decode[tried](t, "try", "-seeds", "2", "-policy", "attempts=4")
 	for _, row := range doc.Rows {
 		if (row.Why != "") != (row.StaysDown > 0) {
@@ -937,6 +941,7 @@ func TestLongNamesAreCutInPictures(t *testing.T) {
 }
 
 func TestABudgetWithItsDefaultsIsNoSecondRow(t *testing.T) {
+	notUnderRace(t)
 	for _, tt := range []struct{ budget, is string }{
 		{"earned", "earned"}, {"ratio", "ratio"}, {"ratio(0.1)", "ratio"}, {"ratio(0.1,-1)", "ratio"}, {"ratio(0.1,0,10s)", "ratio"}, {"ratio(0,0,0)", "ratio"}, {"ratio(0.2)", ""}, {"ratio(0.1,1)", ""}, {"ratio(0.1,0,5s)", ""},
 		{"token(500)", "token"}, {"token(500,14,5,1)", "token"}, {"token(0,14)", "token"}, {"token(499)", ""}, {"token(500,14,5,2)", ""}, {"token(500,-1)", ""},

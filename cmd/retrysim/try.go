@@ -69,6 +69,9 @@ func (x *scenario) try(ctx context.Context, o *options) (*report, error) {
 		return nil, ctx.Err()
 	}
 	choose, remarks, can := x.choose(rows), x.remarks(rows), "any"
+	if ctx.Err() != nil {
+		remarks = append(remarks, "Interrupted: not all runs were made.")
+	}
 	r := &report{
 		header:  slices.Concat([]string{"policy"}, measures, []string{"others"}),
 		doc:     map[string]any{"rows": rows, "choose": choose},
