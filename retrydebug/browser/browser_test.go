@@ -290,23 +290,25 @@ func TestPage(t *testing.T) {
 	picture("gone", 1280, 700)
 }
 
-// small returns a picture in its 120 most frequent colors, which are enough for a
-// page, in a third of the bytes.
+// small returns a picture in at most 256 colors, of sixteen shades each of red, green
+// and blue: enough for a page, in a third of the bytes.
 func small(t *testing.T, shot []byte) []byte {
 	t.Helper()
 	full, err := png.Decode(bytes.NewReader(shot))
 	if err != nil {
 		t.Fatal(err)
 	}
+	shade := func(c uint32) uint8 { return uint8((c>>8 + 8) / 17 * 17) }
 	box := full.Bounds()
 	pixels := make(map[color.Color]int)
 	for y := box.Min.Y; y < box.Max.Y; y++ {
 		for x := box.Min.X; x < box.Max.X; x++ {
-			pixels[full.At(x, y)]++
+			r, g, b, _ := full.At(x, y).RGBA()
+			pixels[color.RGBA{shade(r), shade(g), shade(b), 255}]++
 		}
 	}
 	colors := slices.SortedFunc(maps.Keys(pixels), func(a, b color.Color) int { return cmp.Compare(pixels[b], pixels[a]) })
-	paletted := image.NewPaletted(box, colors[:min(len(colors), 120)])
+	paletted := image.NewPaletted(box, colors[:min(len(colors), 256)])
 	draw.Draw(paletted, box, full, box.Min, draw.Src)
 	var b bytes.Buffer
 	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, paletted); err != nil {
