@@ -265,7 +265,7 @@ func TestPolicyIsLeftAsItWas(t *testing.T) {
 	for _, b := range []interface {
 		retry.Budget
 		Balance() float64
-	}{&retry.TokenBudget{Capacity: 20}, &retry.RatioBudget{MinPerSecond: -1}, &retry.ConcurrencyBudget{}} {
+	}{&retry.EarnedBudget{}, &retry.TokenBudget{Capacity: 20}, &retry.RatioBudget{MinPerSecond: -1}, &retry.ConcurrencyBudget{}} {
 		p := retry.Policy{MaxAttempts: 5, Budget: b}
 		first := crowd(100).Run(p)
 		if b.Balance() != 1 {
