@@ -15,7 +15,7 @@ type Backoff interface {
 
 // Step is what a [Backoff] may look at.
 type Step struct {
-	Retry int           // 1 for the first retry; less counts as 1
+	Retry int           // 1 for the first retry; values below 1 count as 1
 	Prev  time.Duration // what Delay returned for the previous retry; 0 before the first
 	Rand  float64       // uniform in [0,1); other values are clamped to it, NaN counts as 0
 	Hint  time.Duration // what the server asked for, which the run adds to the delay; 0 if nothing
@@ -47,16 +47,16 @@ var (
 // 80 % to 120 % of it. f is meant to be in [0,1].
 func PlusMinus(f float64) Jitter { return Jitter{1 - f, 1 + f} }
 
-// Constant is a [Backoff] that waits exactly this long, every time. Negative, it
-// does not wait.
+// Constant is a [Backoff] that waits exactly this long, every time. A
+// negative Constant does not wait.
 type Constant time.Duration
 
 // Delay returns the constant.
 func (c Constant) Delay(Step) time.Duration { return max(time.Duration(c), 0) }
 
 // Exponential is a [Backoff] with d = min(Max, Base·Factor^(Retry-1)), jittered.
-// Zero or negative: Base is DefaultBase, Max DefaultMax, Factor 2. A Max below
-// Base gives Max.
+// A field that is zero or negative takes its default: DefaultBase, DefaultMax, 2. A
+// Max below Base gives Max.
 type Exponential struct {
 	Base, Max time.Duration
 	Factor    float64
@@ -91,8 +91,8 @@ func (l Linear) Delay(s Step) time.Duration {
 }
 
 // Fibonacci is a [Backoff] with d = min(Max, Base·F(Retry)) for F = 1, 1, 2, 3,
-// 5, …, jittered. Zero or negative: Base is DefaultBase, Max DefaultMax. A Max
-// below Base gives Max.
+// 5, …, jittered. A field that is zero or negative takes its default: DefaultBase,
+// DefaultMax. A Max below Base gives Max.
 type Fibonacci struct {
 	Base, Max time.Duration
 	Jitter    Jitter
@@ -111,8 +111,8 @@ func (f Fibonacci) Delay(s Step) time.Duration {
 // Decorrelated is a [Backoff] with the delay min(Max, uniform[Base, 3·Prev)): the
 // decorrelated jitter of the AWS article named at [FullJitter]. A Prev of 0 counts
 // as min(Max, Base·3^(Retry-1)), so that a run that is resumed elsewhere does not
-// start over. Zero or negative: Base is DefaultBase, Max DefaultMax.
-// Once at Max, two waits of three are exactly Max: where that matters take
+// start over. A field that is zero or negative takes its default: DefaultBase,
+// DefaultMax. Once at Max, two waits of three are exactly Max: where that matters take
 // [Exponential].
 type Decorrelated struct{ Base, Max time.Duration }
 
@@ -128,8 +128,8 @@ func (b Decorrelated) Delay(s Step) time.Duration {
 }
 
 // Schedule is a [Backoff] that waits the listed durations in order, then repeats
-// the last one. Empty, it does not wait; negative entries count as zero. It must
-// not be changed while in use.
+// the last one. An empty Schedule does not wait; negative entries count as zero. Do
+// not change it while it is in use.
 type Schedule []time.Duration
 
 // Delay returns the entry for the retry.

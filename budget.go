@@ -420,9 +420,10 @@ func allowance(ratio float64, runs int64) float64 {
 // and with them what it allows. Take an [EarnedBudget] for that.
 //
 // It grants a retry if at most max(Min, Ratio × runs in flight) retries, this one
-// included, would be in flight. The limit is exact under contention. A run has a retry in flight from its first granted one, the wait
-// included, until it ends. If runs end and the limit falls below the retries in
-// flight, those retries finish, but their runs get no more.
+// included, would be in flight. The limit is exact under contention. A run holds one
+// place from its first granted retry, waits included, until it ends. If runs end and
+// the limit falls below the places held, those retries finish, but their runs get no
+// more.
 //
 // The zero value has Ratio 0.2 and Min 3. A negative field counts as zero. A nil
 // *ConcurrencyBudget grants everything. Set the fields before the first use and do

@@ -306,12 +306,13 @@ func turnedAway(err error) bool {
 // crypto/tls, crypto/x509 and net/http are recognized by their names: it finds them
 // where Unwrap shows them, and not behind a method As that knows their types alone.
 //
-// The most specific knowledge wins: a timeout is TimedOut, but that of a dial
-// Unprocessed, and a failed dial is Permanent if a bad certificate was the cause. Of joined errors the first known one decides.
-// An error is Unprocessed only if everything joined in it is. It is Transient
-// instead below a [*url.Error], since http.Client may have followed a redirect
-// after it had sent the request, and where only a method As or Is shows it. An
-// [*Error] of an inner run is Unprocessed only if all of its attempts were.
+// The most specific knowledge wins. A timeout is TimedOut, but a dial that times out
+// is Unprocessed, and a failed dial is Permanent if a bad certificate was the cause.
+// Of joined errors the first known one decides. An error is Unprocessed only if
+// everything joined in it is. Inside a [*url.Error] it is only Transient, because
+// http.Client may already have sent the request and followed a redirect. So is an
+// error that is recognized only through its own As or Is method. An [*Error] of an
+// inner run is Unprocessed only if all of its attempts were.
 //
 // A nil pointer in err is Unknown, and its methods are not called. A panic in a
 // method of err passes through.

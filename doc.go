@@ -41,7 +41,7 @@
 //  5. A [Permanent] error stops the run, and so does a server that refuses a retry
 //     ([Refuse]). With Policy.NonIdempotent, so does every error that does not prove
 //     that the operation never ran.
-//  6. Then the limits are asked, in this order: the attempts; the wait the server
+//  6. Then the limits are checked, in this order: the attempts; the wait the server
 //     wants; the time elapsed; the caller's deadline; and the [Budget]. Do never
 //     starts a wait that would outlast the caller's deadline. The Budget is checked
 //     last, so a retry that another limit refuses costs nothing. It is not checked
@@ -52,10 +52,6 @@
 //
 // A run that gives up returns the last value the operation returned and an
 // [*Error]. Its [Reason] tells which of these rules ended the run.
-//
-// A deadline of [github.com/goretry/retry/clockx.Virtual] is seen as a cancel by
-// contexts that the standard library derives from it below a cancelable parent: see
-// Virtual.WithTimeoutCause.
 //
 // # One engine
 //

@@ -249,8 +249,8 @@ func Stop(err error) error {
 
 // Refuse marks err as that of a server that asked not to be called again: the run
 // that op returns it to ends, with ReasonRefused. That run has failed, while one
-// that [Stop] ends has its answer. The mark counts where a mark of Stop does, the
-// class of err is Permanent, and an outer run that gets the *[Error] of such a run
+// that [Stop] ends has its answer. The mark is recognized wherever a Stop mark is.
+// The class of err is Permanent, and an outer run that gets the *[Error] of such a run
 // ends with ReasonRefused too. Refuse(nil) is nil.
 //
 // Use Stop for an error that would come again, and Refuse for a server that is
@@ -264,8 +264,8 @@ func Refuse(err error) error {
 
 // After marks err as Throttled, by a server that asks not to be called again for
 // d. The wait before the retry is d plus the backoff. If d is above
-// Policy.MaxRetryAfter, the run ends. Zero or negative, d asks for no wait beyond
-// the backoff. The mark counts where a mark of [Stop] would. After(nil, d) is nil.
+// Policy.MaxRetryAfter, the run ends. If d is zero or negative, the wait is the
+// backoff alone. The mark is recognized wherever a [Stop] mark is. After(nil, d) is nil.
 //
 // An error with a method RetryAfter() time.Duration needs no mark for its hint to
 // be obeyed.

@@ -40,7 +40,7 @@ type statusError int
 func (e statusError) Error() string   { return fmt.Sprintf("status %d", int(e)) }
 func (e statusError) StatusCode() int { return int(e) }
 
-// The example of the README: a typed call over HTTP to a server that is not well.
+// The example of the README: a typed call over HTTP to a server that fails at first.
 func Example() {
 	server := httptest.NewServer(unwell(2))
 	defer server.Close()

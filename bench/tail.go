@@ -84,7 +84,7 @@ func (r *TailRow) Load() float64 { return float64(r.Requests)/float64(r.Calls) -
 var tailPhases = []struct {
 	name     string
 	slowness float64
-}{{"as ever", 1}, {"2.2 times slower", 2.2}, {"after", 1}}
+}{{"normal", 1}, {"2.2 times slower", 2.2}, {"recovered", 1}}
 
 const (
 	tailRate    = 200 // calls a second
@@ -236,7 +236,7 @@ Written by `+"`go run ./bench/cmd/table -tail`"+` on %s: %s, GOMAXPROCS %d, %s. 
 where that is above the number of its processors, all times here are longer than the server's, and those with a fixed delay hedge more.
 
 %d calls a second at random times, each with a timeout of a second, to an HTTP server on loopback: %d workers, 10 ms, one request
-in a hundred 50 times slower; %v as ever, as long 2.2 times slower, and as long as ever again; %d rounds, in which all take turns, taken
+in a hundred 50 times slower; %v normal, as long 2.2 times slower, and as long normal again; %d rounds, in which all take turns, taken
 together. The server finishes what it was asked also if nobody waits any more. Load is what it got beyond one request per
 call, late are calls that timed out, cut those whose body ended too soon although there was time. Open bodies and goroutines
 are what was left when all was over and five seconds more.

@@ -1,4 +1,4 @@
-// Grpc makes a dozen calls to a gRPC server that fails on cue, and shows what package
+// Grpc makes a dozen calls to a gRPC server that fails on purpose, and shows what package
 // retrygrpc makes of each: every attempt, what its error was taken for, every wait,
 // and what the caller gets. From the root of the repository:
 //
@@ -204,7 +204,7 @@ func play(w io.Writer, scenarios []scenario) (err error) {
 	}
 	defer cc.Close()
 
-	fmt.Fprintf(w, "A gRPC server that fails on cue, and what retrygrpc makes of it.\nTraces: %s.\n", tracing.where)
+	fmt.Fprintf(w, "A gRPC server that fails on purpose, and what retrygrpc makes of it.\nTraces: %s.\n", tracing.where)
 	var wrong []error
 	for _, s := range scenarios {
 		fmt.Fprintf(w, "\n%-10s  %s\n", s.name, s.about)

@@ -227,7 +227,7 @@ func play(w io.Writer, scenarios []scenario) error {
 		Hooks:          t.hooks(),
 		Rand:           seeded(1),
 	}
-	fmt.Fprintf(w, "A server on %s fails on cue. Each call goes to it with\n"+
+	fmt.Fprintf(w, "A server on %s fails on purpose. Each call goes to it with\n"+
 		"one policy unless it says otherwise: up to 5 attempts of at most 500 ms each, and waits that\n"+
 		"are random below 80, 160, 320, ... ms. Most of the calls are meant to fail.\n",
 		server.url)

@@ -109,7 +109,7 @@ func examples(dir, path, version, temp string, env []string) error {
 			name = "root"
 		}
 		if err := runExample(user, name, example, env); err != nil {
-			return fmt.Errorf("Example%s of %s: %w", example.Name, folder, err)
+			return fmt.Errorf("the example %s of %s: %w", example.Name, folder, err)
 		}
 		found++
 		return nil
