@@ -3,6 +3,10 @@ package retry
 import "github.com/goretry/retry/internal/engine"
 
 func init() {
+	engine.InWait = func(err error) bool {
+		e, ok := err.(*Error)
+		return ok && e != nil && e.inWait
+	}
 	engine.Judge = func(policy any, err error) engine.Verdict {
 		p := policy.(*Policy)
 		v := p.judge(err)

@@ -78,6 +78,7 @@ const keep = 8
 type Error struct {
 	Name     string // Policy.Name
 	Reason   Reason
+	inWait   bool          // the caller's context ended the run in a wait, not in an attempt
 	Attempts int           // how many times op was called
 	Elapsed  time.Duration // how long the run took, on the policy's clock
 	Waited   time.Duration // the part of Elapsed in which no attempt was running

@@ -281,6 +281,7 @@ func (r *run) settle(p *Policy, err error) bool {
 func (r *run) canceled(p *Policy, slept error) bool {
 	r.ended = r.elapsed(p)
 	r.stopCanceled(p, r.ctx, slept)
+	r.err.inWait = r.phase != attempting
 	if r.phase == attempting {
 		r.attemptDone(p, context.Cause(r.ctx))
 	}

@@ -43,8 +43,8 @@
 // failure_after_retry or canceled. A run that its caller canceled has not failed,
 // though retry.gave_up counts it; one that ran into its caller's deadline has. A run
 // that made no attempt counts with 0 of them. retry.gave_up has no error.type if the
-// run made no attempt, if its caller canceled it, or if Until did not accept its last
-// value. A failed attempt without error.type is a poll that was not accepted, or was
+// run made no attempt, if its caller canceled the last one, or if Until did not accept
+// its value. A failed attempt without error.type is a poll that was not accepted, or was
 // canceled. retry.state is attempting, or waiting when no attempt is underway.
 // retry.operation.active is read when metrics are collected: a call that hangs is
 // counted while it hangs.

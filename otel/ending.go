@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/engine"
 	"github.com/goretry/retry/internal/errtext"
 )
 
@@ -79,16 +80,13 @@ type givenUp struct {
 }
 
 // lastFault returns the error.type of a run's last attempt as its span has it, ""
-// if there was no attempt or the caller canceled.
+// if there was no attempt, or if the caller's cancel ended it.
 func lastFault(s *retry.Summary) string {
-	switch s.Reason {
-	case retry.ReasonPanic:
+	if s.Reason == retry.ReasonPanic {
 		return panicType
-	case retry.ReasonCanceled:
-		return "" // nothing here says whether an attempt or a wait was canceled
 	}
 	e, ok := s.Err.(*retry.Error)
-	if !ok || s.Attempts == 0 || e.Last() == nil {
+	if !ok || s.Attempts == 0 || e.Last() == nil || s.Reason == retry.ReasonCanceled && !engine.InWait(e) {
 		return ""
 	}
 	last := retry.Attempt{Err: e.Last(), Class: retry.Transient}

@@ -168,7 +168,7 @@ func TestCanceledByItsCaller(t *testing.T) {
 			  wait 0s-60ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString`)
 		v.wantMetrics(`
 			retry.attempt.duration [s] error.type=*errors.errorString class=transient: 1 runs, sum 0
-			retry.gave_up [{operation}] reason=canceled: 1
+			retry.gave_up [{operation}] error.type=*errors.errorString reason=canceled: 1
 			retry.operation.attempts [{attempt}] outcome=canceled: 1 runs, sum 1
 			retry.operation.duration [s] outcome=canceled: 1 runs, sum 0.06
 			retry.operation.waited [s]: 1 runs, sum 0.06`)

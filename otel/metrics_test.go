@@ -238,6 +238,7 @@ func TestGivingUpIsCountedByTheLastFault(t *testing.T) {
 	}{
 		{"permanent", retry.Policy{}, []error{retry.Stop(busy)}, 0, 0, " error.type=busy reason=permanent"},
 		{"refused", retry.Policy{}, []error{retry.Refuse(busy)}, 0, 0, " error.type=busy reason=refused"},
+		{"refused, a refused value", retry.Policy{}, []error{retry.Refuse(retry.ErrRejected)}, 0, 0, " error.type=*errors.errorString reason=refused"},
 		{"permanent, a refused value", retry.Policy{}, []error{retry.Stop(retry.ErrRejected)}, 0, 0, " error.type=*errors.errorString reason=permanent"},
 		{"not idempotent", retry.Policy{NonIdempotent: true}, []error{busy}, 0, 0, " error.type=busy reason=not_idempotent"},
 		{"max attempts: the last one", retry.Policy{MaxAttempts: 2}, []error{errDown, busy}, 0, 0, " error.type=busy reason=max_attempts"},
@@ -253,6 +254,9 @@ func TestGivingUpIsCountedByTheLastFault(t *testing.T) {
 		{"retry after a refused value", retry.Policy{}, []error{retry.After(retry.ErrRejected, time.Hour)}, 0, 0, " reason=retry_after"},
 		{"budget", retry.Policy{Budget: refuse{}}, []error{busy}, 0, 0, " error.type=busy reason=budget"},
 		{"canceled in an attempt", retry.Policy{}, []error{nil}, 0, 50 * ms, " reason=canceled"},
+		{"canceled in a wait", retry.Policy{}, []error{busy}, 0, 50 * ms, " error.type=busy reason=canceled"},
+		{"canceled in a poll's wait", retry.Policy{}, []error{retry.ErrRejected}, 0, 50 * ms, " reason=canceled"},
+		{"canceled in the second attempt", retry.Policy{}, []error{busy, nil}, 0, 150 * ms, " reason=canceled"},
 		{"canceled before the run", retry.Policy{}, nil, 0, -1, " reason=canceled"},
 		{"panic", retry.Policy{}, []error{errPanics}, 0, 0, " error.type=retry.panic reason=panic"},
 		{"panic after a failure", retry.Policy{MaxAttempts: 2}, []error{busy, errPanics}, 0, 0, " error.type=retry.panic reason=panic"},

@@ -1,6 +1,7 @@
 // Package engine shows the other packages of this module what package retry
-// decides about a single error, where Policy.Judge does not say enough, and that a
-// retry follows. Package retry sets Judge; this package cannot import it.
+// decides about a single error, where Policy.Judge does not say enough, that a retry
+// follows, and where a run was when it ended. Package retry sets Judge and InWait;
+// this package cannot import it.
 package engine
 
 import "time"
@@ -29,6 +30,10 @@ type Proof bool
 // Judge returns what err means to a run of policy, a *retry.Policy. err must not be
 // nil.
 var Judge func(policy any, err error) Verdict
+
+// InWait reports whether the caller's context ended the run of err, an *Error, while
+// it waited: its last attempt ended by itself.
+var InWait func(err error) bool
 
 // Follower is a retry.Budget that has something to do before each retry. A run calls
 // Follow in place of Withdraw before a retry that follows retry.ErrRejected.
