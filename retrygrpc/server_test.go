@@ -143,14 +143,14 @@ func TestRetriesDoNotMultiplyWhenAServerHangs(t *testing.T) {
 	for _, tt := range []struct {
 		relays   bool
 		timeouts [3]time.Duration // B's first
-		want     int
+		want     int64
 	}{
 		{false, [3]time.Duration{1000 * ms, 3500 * ms, 12000 * ms}, 27},
 		{true, [3]time.Duration{1000 * ms, 3500 * ms, 12000 * ms}, 3},
 		{true, [3]time.Duration{1000 * ms, 3000 * ms, 9000 * ms}, 27},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			requests := 0
+			var requests atomic.Int64
 			serve := func(get func(context.Context, string) (string, error)) *bufconn.Listener {
 				var opts []grpc.ServerOption
 				if tt.relays {
@@ -168,7 +168,7 @@ func TestRetriesDoNotMultiplyWhenAServerHangs(t *testing.T) {
 					grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
 			}
 			l := serve(func(ctx context.Context, _ string) (string, error) {
-				requests++
+				requests.Add(1)
 				<-ctx.Done()
 				return "", ctx.Err()
 			})
@@ -176,8 +176,8 @@ func TestRetriesDoNotMultiplyWhenAServerHangs(t *testing.T) {
 				cc := connect(l, timeout)
 				l = serve(func(ctx context.Context, _ string) (string, error) { return call(ctx, cc, get) })
 			}
-			if _, err := call(t.Context(), connect(l, tt.timeouts[2]), get); err == nil || requests != tt.want {
-				t.Errorf("relays %v, %v: C got %d requests, want %d: %v", tt.relays, tt.timeouts, requests, tt.want, err)
+			if _, err := call(t.Context(), connect(l, tt.timeouts[2]), get); err == nil || requests.Load() != tt.want {
+				t.Errorf("relays %v, %v: C got %d requests, want %d: %v", tt.relays, tt.timeouts, requests.Load(), tt.want, err)
 			}
 		})
 	}
