@@ -36,7 +36,8 @@ type Limit struct {
 	word atomic.Uint64 // a packed state
 }
 
-// state is what a Limit knows.
+// state is what a Limit knows. flight is never above recent, nor above the bound: if all
+// places are taken an overload takes half a place from the bound, and one from flight.
 type state struct {
 	bound  uint64 // in units of 1/65536 of a place; 0 in a Limit that was not used yet
 	recent uint64 // attempts that were in flight of late: see Release
@@ -115,7 +116,6 @@ func (l *Limit) Release(ok, overload bool) {
 		if s.flight == 0 {
 			panic("limit: Release without Acquire")
 		}
-		s.recent = max(s.recent, s.flight) // a bound that fell may have made it less
 		if overload {
 			s.bound = max(s.bound-s.bound/(2*s.recent), least)
 			s.recent = min(s.recent, s.bound/unit)

@@ -59,9 +59,6 @@ func (m *model) acquire() bool {
 }
 
 func (m *model) release(ok, overload bool) {
-	if m.memory < m.flight {
-		m.memory = m.flight
-	}
 	busy := 2*m.flight >= m.bound/place
 	switch {
 	case overload:
@@ -92,6 +89,9 @@ func compare(t *testing.T, l *Limit, m *model, after string, i int) {
 	if s.recent != uint64(m.memory) || s.flight != uint64(m.flight) || s.bound != uint64(m.bound) {
 		t.Fatalf("after %s %d: bound %d/65536, recent %d, in flight %d; want %d, %d, %d",
 			after, i, s.bound, s.recent, s.flight, m.bound, m.memory, m.flight)
+	}
+	if s.flight > s.recent || s.flight > s.bound/place {
+		t.Fatalf("after %s %d: %d in flight, more than the recent %d or the bound %d/65536", after, i, s.flight, s.recent, s.bound)
 	}
 	if s.bound < uint64(m.least) || s.bound > uint64(m.greatest) {
 		t.Fatalf("after %s %d: bound %d/65536 is not within %d and %d", after, i, s.bound, m.least, m.greatest)
