@@ -2,13 +2,13 @@ package retry_test
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 )
 
-// The README's code stands, line after line, in examples that are compiled and
-// run, and the tests that it names exist.
+// The README's code stands, line after line, in examples that are compiled and run.
 func TestREADME(t *testing.T) {
 	read := func(name string) string {
 		b, err := os.ReadFile(name)
@@ -34,18 +34,49 @@ func TestREADME(t *testing.T) {
 			rest = after
 		}
 	}
-	named := regexp.MustCompile(`\[((?:Test|Fuzz)\w+)\]\(([\w/.]+)\)`).FindAllStringSubmatch(readme, -1)
-	if len(named) < 10 {
-		t.Errorf("the README names %d tests, want more", len(named))
-	}
-	for _, m := range named {
-		if !strings.Contains(read(m[2]), "func "+m[1]+"(") {
-			t.Errorf("%s has no %s", m[2], m[1])
-		}
+	if n := len(strings.Fields(readme)); n > 1200 {
+		t.Errorf("the README has %d words, want at most 1200", n)
 	}
 	for _, command := range []string{"    go run ./examples/quickstart\n", "    go test ./...\n"} {
 		if !strings.Contains(readme, command) {
 			t.Errorf("the README does not say %q", strings.TrimSpace(command))
 		}
+	}
+}
+
+// Each test that the README and the promises name exists, and so does each file that
+// a page links to.
+func TestLinks(t *testing.T) {
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil || len(pages) < 10 {
+		t.Fatal(pages, err)
+	}
+	named := 0
+	for _, page := range append(pages, "README.md", "CONTRIBUTING.md") {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`").ReplaceAllString(string(b), "")
+		for _, m := range regexp.MustCompile(`\[([^\]]*)\]\(([^)#\s]+)(?:#[^)]*)?\)`).FindAllStringSubmatch(text, -1) {
+			text, link := m[1], m[2]
+			if strings.Contains(link, "://") {
+				continue
+			}
+			target := filepath.Join(filepath.Dir(page), link)
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s links to %s: %v", page, link, err)
+				continue
+			}
+			if regexp.MustCompile(`^(Test|Fuzz)\w+$`).MatchString(text) {
+				named++
+				if b, err := os.ReadFile(target); err != nil || !strings.Contains(string(b), "func "+text+"(") {
+					t.Errorf("%s: %s has no %s", page, target, text)
+				}
+			}
+		}
+	}
+	if named < 40 {
+		t.Errorf("the pages name %d tests, want more", named)
 	}
 }
