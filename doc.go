@@ -36,7 +36,8 @@
 //  4. If the context is done now, the run stops. The run looks at the context, not
 //     the error, so an attempt's own timeout does not stop it. Otherwise the error
 //     gets a [Class]: from a mark anywhere in its tree, from Policy.Classify, or from
-//     [DefaultClassifier]. An error that none of them recognizes is [Transient]. A
+//     [DefaultClassifier], which knows the errors of many clients (docs/clients.md).
+//     An error that none of them recognizes is [Transient]. A
 //     Transient error is [TimedOut] if the attempt's own deadline has passed.
 //  5. A [Permanent] error stops the run, and so does a server that refuses a retry
 //     ([Refuse]). With Policy.NonIdempotent, so does every error that does not prove

@@ -40,7 +40,8 @@ func send[T any](ctx context.Context, client *http.Client, method, url string, b
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		// Two methods of it, StatusCode and RetryAfter, are all that
 		// retry.DefaultClassifier needs to know about HTTP. An error of yours may
-		// have them too.
+		// have them too. It knows those of many client libraries already, see
+		// docs/clients.md.
 		hint, _ := retryhttp.ParseRetryAfter(resp.Header, time.Now())
 		return v, &retryhttp.StatusError{Code: resp.StatusCode, Method: method, URL: url, Hint: hint}
 	}
