@@ -69,7 +69,7 @@ func TestFirstRelease(t *testing.T) {
 func TestEveryModuleIsPublicOrOurs(t *testing.T) {
 	ours := []string{
 		"bench", "clienttest", "dashboards", "examples", "tools",
-		"retrynats/servertest", "retrysql/servertest", "retryvet/behaviour",
+		"retrydebug/browser", "retrynats/servertest", "retrysql/servertest", "retryvet/behaviour",
 	}
 	data, err := os.ReadFile("../../go.work")
 	if err != nil {

@@ -21,6 +21,11 @@ func rehearse(repo, version, temp string) error {
 	if err := do(repo, nil, "git", "clone", "--quiet", ".", clone); err != nil {
 		return err
 	}
+	for _, setting := range [][]string{{"user.name", "rehearsal"}, {"user.email", "rehearsal@localhost"}} {
+		if err := do(clone, nil, "git", "config", setting[0], setting[1]); err != nil {
+			return err
+		}
+	}
 	if err := release(clone, version, temp); err != nil {
 		return err
 	}
