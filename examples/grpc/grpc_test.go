@@ -50,7 +50,7 @@ func TestRun(t *testing.T) {
 
 func TestUnintendedEnd(t *testing.T) {
 	err := play(io.Discard, []scenario{{name: "price", fails: []step{pushback("-1")}, call: price}})
-	if want := "price ended by permanent, want none"; err == nil || err.Error() != want {
+	if want := "price ended by refused, want none"; err == nil || err.Error() != want {
 		t.Errorf("play = %v, want %s", err, want)
 	}
 }

@@ -118,7 +118,7 @@ func scenarios() []scenario {
 		name:  "price-stop",
 		about: "The trailer grpc-retry-pushback-ms says -1: do not come back.",
 		fails: []step{pushback("-1")},
-		ends:  retry.ReasonPermanent,
+		ends:  retry.ReasonRefused,
 		call:  price,
 	}, {
 		name:  "order",
