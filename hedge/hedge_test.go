@@ -357,7 +357,7 @@ func TestOpItselfWhereNothingCanBeHedged(t *testing.T) {
 		"never":              {retry.Policy{}, &hedge.Hedge{Delay: hedge.Never}},
 		"negative delay":     {retry.Policy{}, &hedge.Hedge{Delay: -time.Hour}},
 		"one in flight":      {retry.Policy{}, &hedge.Hedge{MaxInFlight: 1}},
-		"negative in flight": {retry.Policy{}, &hedge.Hedge{MaxInFlight: -2}},
+		"negative in flight": {retry.Policy{}, &hedge.Hedge{MaxInFlight: -1}},
 		"never, virtual":     {retry.Policy{Clock: virtual}, &hedge.Hedge{Delay: hedge.Never}},
 	} {
 		if !same(hedge.Op(tt.p, tt.h, op, hedge.Value[int]{})) {
@@ -369,6 +369,9 @@ func TestOpItselfWhereNothingCanBeHedged(t *testing.T) {
 	}
 	if same(hedge.Op(retry.Policy{}, &hedge.Hedge{}, op, hedge.Value[int]{})) {
 		t.Error("the zero Hedge returns op itself")
+	}
+	if got := (*hedge.Hedge)(nil).Wait(); got != hedge.Never {
+		t.Errorf("Wait() = %v of a nil Hedge, want Never", got)
 	}
 }
 
@@ -508,20 +511,59 @@ type panickyBudget struct{ retry.TokenBudget }
 func (*panickyBudget) Withdraw(retry.Class, int) bool { panic("no budget") }
 
 func TestPanicInABudget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := hedge.Hedge{Delay: 100 * ms, Budget: new(panickyBudget)}
-		s := script{steps: []step{{takes: 120 * ms, deaf: true}}}
-		var discarded []int
-		defer func() {
-			if v, ok := recover().(*hedge.PanicValue); !ok || v.Recovered != "no budget" {
-				t.Errorf("recovered %v, want the budget's panic", v)
-			}
-			if s.ctxs[0].Err() == nil || !slices.Equal(discarded, []int{1}) {
-				t.Errorf("discarded %v, want the first attempt's value", discarded)
-			}
-		}()
-		_, _ = hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{Discard: func(v int) { discarded = append(discarded, v) }})(t.Context())
-	})
+	for name, deaf := range map[string]bool{"the first attempt ends": false, "the first attempt succeeds all the same": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := after100ms()
+				h.Budget = new(panickyBudget)
+				s := script{steps: []step{{takes: 120 * ms, deaf: deaf}}}
+				var discarded []int
+				start := time.Now()
+				defer func() {
+					if v, ok := recover().(*hedge.PanicValue); !ok || v.Recovered != "no budget" {
+						t.Errorf("recovered %v, want the budget's panic", v)
+					}
+					if want := map[bool]time.Duration{false: 100 * ms, true: 120 * ms}[deaf]; time.Since(start) != want {
+						t.Errorf("it took %v, want %v", time.Since(start), want)
+					}
+					if want := map[bool][]int{true: {1}}[deaf]; s.ctxs[0].Err() == nil || !slices.Equal(discarded, want) {
+						t.Errorf("discarded %v, want %v", discarded, want)
+					}
+					if len(h.got) != 1 || h.got[0].Winner != 0 {
+						t.Errorf("told %+v, want no winner", h.got)
+					}
+				}()
+				_, _ = hedge.Op(retry.Policy{}, &h.Hedge, s.op, hedge.Value[int]{Discard: func(v int) { discarded = append(discarded, v) }})(t.Context())
+			})
+		})
+	}
+}
+
+// Of two hedges one exits and the other panics: the panic is what the caller gets.
+func TestPanicWinsOverGoexit(t *testing.T) {
+	exits := step{takes: 150 * ms, deaf: true, then: runtime.Goexit}
+	panics := step{takes: 150 * ms, deaf: true, then: func() { panic(errGone) }}
+	for name, steps := range map[string][]step{
+		"after it":  {ok(time.Hour), exits, panics},
+		"before it": {ok(time.Hour), panics, exits},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3, Budget: plenty}
+				s := script{steps: steps}
+				var recovered any
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					defer func() { recovered = recover() }()
+					_, _ = hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{})(t.Context())
+				})
+				wg.Wait()
+				if p, ok := recovered.(*hedge.PanicValue); !ok || p.Recovered != errGone {
+					t.Errorf("recovered %v, want the panic", recovered)
+				}
+			})
+		})
+	}
 }
 
 func TestNoHedgeAfterAPanic(t *testing.T) {
@@ -693,12 +735,19 @@ type closer struct{ closed int }
 
 func (c *closer) Close() error { c.closed++; return nil }
 
+// closerWithBody has a Close of its own, which closes its Body as well.
+type closerWithBody struct {
+	*closer
+	Body io.ReadCloser
+}
+
 func TestLosersAreClosedOnceBeforeTheCallReturns(t *testing.T) {
 	type body struct{ Body io.ReadCloser }
 	for name, test := range map[string]func(*testing.T){
 		"Close":             closes(func(c *closer) *closer { return c }),
 		"an interface":      closes(func(c *closer) io.Closer { return c }),
 		"Body":              closes(func(c *closer) *http.Response { return &http.Response{Body: readCloser{c}} }),
+		"Close, not Body":   closes(func(c *closer) closerWithBody { return closerWithBody{c, readCloser{c}} }),
 		"Body of a struct":  closes(func(c *closer) body { return body{readCloser{c}} }),
 		"Body of a pointer": closes(func(c *closer) **body { b := &body{readCloser{c}}; return &b }),
 		"an embedded Body":  closes(func(c *closer) struct{ *body } { return struct{ *body }{&body{readCloser{c}}} }),

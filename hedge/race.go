@@ -165,7 +165,6 @@ func (r *race[T]) catch(recovered any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.call.Decided, r.call.Winner = true, 0
-	r.chosen = nil
 	r.end(nil)
 	if r.panicked == nil || r.panicked.Recovered == nil {
 		r.panicked = &PanicValue{recovered, debug.Stack()}
