@@ -44,10 +44,10 @@ func played(t *testing.T, link string) (scenes []scene) {
 func TestPlayTellsWhatTrySays(t *testing.T) {
 	notUnderRace(t)
 	for link, flags := range map[string][]string{
-		"rate=20&seeds=6&outage=2s":                                       {"-rate", "20", "-outage", "2s"},
-		"rate=20&seeds=1&policy=name%3Dmine+attempts%3D4+budget%3Dearned": {"-rate", "20", "-policy", "name=mine attempts=4 budget=earned", "-policy", `name="no budget" attempts=4`},
-		"rate=20&seeds=2&outage=0&failure=0&seed=0&shared=true&policy=attempts%3D2&policy=budget%3Dtoken": {
-			"-rate", "20", "-outage", "0", "-failure", "0", "-seed", "0", "-shared", "-policy", "attempts=2", "-policy", "budget=token"},
+		"rate=20&seeds=6&outage=2s":                                      {"-rate", "20", "-outage", "2s"},
+		"rate=5&seeds=1&policy=name%3Dmine+attempts%3D4+budget%3Dearned": {"-rate", "5", "-policy", "name=mine attempts=4 budget=earned", "-policy", `name="no budget" attempts=4`},
+		"rate=5&seeds=2&outage=0&failure=0&seed=0&shared=true&policy=attempts%3D2&policy=budget%3Dtoken": {
+			"-rate", "5", "-outage", "0", "-failure", "0", "-seed", "0", "-shared", "-policy", "attempts=2", "-policy", "budget=token"},
 	} {
 		scenes := played(t, link)
 		var seeds []int
