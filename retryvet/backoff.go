@@ -22,6 +22,11 @@ func planBackoff(m *migration) string {
 		return "its options are not written in the call"
 	}
 	switch m.name {
+	case "NextBackOff":
+		for range m.cursor.Enclosing((*ast.ForStmt)(nil)) {
+			return "it is a loop of its own: range over retry.Ticks, or, where something else waits, let a retry.Loop return the waits"
+		}
+		return "its waits are taken one by one: Next of a retry.Loop returns them"
 	case "NewTicker", "NewTickerWithTimer":
 		return "a ticker has other rules here: see retry.Ticks"
 	case "RetryNotifyWithTimer", "RetryNotifyWithTimerAndData":

@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"go/types"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
@@ -17,8 +18,9 @@ import (
 // A library is another retry library.
 type library struct {
 	title   string
-	version int
-	entries []string // functions and methods that run something
+	version int      // 0: the import path has none
+	entries []string // functions that run something
+	methods []string // that do
 	marks   []string // what makes an error permanent; with a counterpart here
 	errors  []string // what tells its errors apart; without a counterpart
 	plan    func(m *migration) string
@@ -30,37 +32,82 @@ type library struct {
 // libraryOf returns what is known of the package at path, nil if that is no retry
 // library.
 func libraryOf(path string) *library {
-	if path == "github.com/sethvargo/go-retry" {
+	version := 0
+	if i := strings.LastIndex(path, "/v"); i >= 0 {
+		if n, err := strconv.Atoi(path[i+2:]); err == nil {
+			path, version = path[:i], n
+		}
+	}
+	switch path {
+	case "github.com/cenkalti/backoff":
+		return cenkalti(version)
+	case "github.com/avast/retry-go":
+		return avast(version)
+	case "github.com/sethvargo/go-retry":
 		return &library{
 			title: "sethvargo/go-retry", entries: []string{"Do", "DoValue", "Constant", "Exponential", "Fibonacci"},
 			plan: func(*migration) string { return "there errors are not retried unless marked, here unless permanent" },
 		}
-	}
-	if v, ok := strings.CutPrefix(path, "github.com/cenkalti/backoff/v"); ok && slices.Contains([]string{"4", "5", "6", "7"}, v) {
-		l := &library{
-			title: "cenkalti/backoff", version: int(v[0] - '0'),
-			entries: []string{"Retry", "RetryNotify", "RetryWithData", "RetryNotifyWithData", "RetryNotifyWithTimer",
-				"RetryNotifyWithTimerAndData", "NewTicker", "NewTickerWithTimer"},
-			marks:  []string{"Permanent"},
-			errors: []string{"PermanentError", "RetryError", "AsRetryError", "RetryAfterError", "RetryAfter", "ErrPermanent", "ErrExhausted", "ErrMaxElapsedTime"},
-			plan:   planBackoff,
-			marked: errorsQualifier + ".Is(err, %s.ErrPermanent)",
-		}
-		if l.version < 6 {
-			l.markType, l.marked = "PermanentError", "_, ok := "+errorsQualifier+".AsType[*%s.PermanentError](err); ok"
-		}
-		return l
-	}
-	if v, ok := strings.CutPrefix(path, "github.com/avast/retry-go/v"); ok && (v == "4" || v == "5") {
+	case "github.com/hashicorp/go-retryablehttp":
 		return &library{
-			title: "avast/retry-go", version: int(v[0] - '0'), entries: []string{"Do", "DoWithData"},
-			marks:  []string{"Unrecoverable"},
-			errors: []string{"Error", "IsRecoverable", "ErrThrottled"},
-			plan:   planAvast,
-			marked: "!%s.IsRecoverable(err)",
+			title: "hashicorp/go-retryablehttp", entries: []string{"NewClient", "Get", "Head", "Post", "PostForm"},
+			plan: func(*migration) string {
+				return "use an http.Client whose Transport is a retryhttp.Transport; docs/migrating.md says what becomes of each field"
+			},
 		}
 	}
 	return nil
+}
+
+// cenkalti returns what is known of a version of cenkalti/backoff.
+func cenkalti(version int) *library {
+	l := &library{
+		title: "cenkalti/backoff", version: version,
+		entries: []string{"Retry", "RetryNotify", "RetryWithData", "RetryNotifyWithData", "RetryNotifyWithTimer",
+			"RetryNotifyWithTimerAndData", "NewTicker", "NewTickerWithTimer"},
+		methods: []string{"NextBackOff"},
+	}
+	switch version {
+	case 0, 3:
+		l.plan = func(*migration) string {
+			return "update to github.com/cenkalti/backoff/v4 first: its calls are the same, but it finds a wrapped Permanent, and a canceled wait returns the context's error"
+		}
+		return l
+	case 4, 5, 6, 7:
+	default:
+		return nil
+	}
+	l.marks = []string{"Permanent"}
+	l.errors = []string{"PermanentError", "RetryError", "AsRetryError", "RetryAfterError", "RetryAfter", "ErrPermanent", "ErrExhausted", "ErrMaxElapsedTime"}
+	l.plan = planBackoff
+	l.marked = errorsQualifier + ".Is(err, %s.ErrPermanent)"
+	if version < 6 {
+		l.markType, l.marked = "PermanentError", "_, ok := "+errorsQualifier+".AsType[*%s.PermanentError](err); ok"
+	}
+	return l
+}
+
+// avast returns what is known of a version of avast/retry-go.
+func avast(version int) *library {
+	l := &library{
+		title: "avast/retry-go", version: version, entries: []string{"Do", "DoWithData"},
+		marks:  []string{"Unrecoverable"},
+		errors: []string{"Error", "IsRecoverable", "ErrThrottled"},
+		plan:   planAvast,
+		marked: "!%s.IsRecoverable(err)",
+	}
+	switch version {
+	case 0, 3:
+		l.plan = func(*migration) string {
+			return "update to github.com/avast/retry-go/v4 first: there the waits begin with twice Delay, and Attempts(0) sets no limit"
+		}
+	case 4:
+	case 5:
+		l.entries, l.methods = nil, []string{"Do"}
+	default:
+		return nil
+	}
+	return l
 }
 
 func (l *library) is(other *library) bool {
@@ -126,7 +173,7 @@ func foreign(p *pass) {
 				continue
 			}
 			lib := libraryOf(f.Pkg().Path())
-			if lib != nil && slices.Contains(lib.entries, f.Name()) && f.Pkg() != p.Pkg && p.entry(call, f, lib) {
+			if lib != nil && f.Pkg() != p.Pkg && lib.runs(f, c) {
 				all = append(all, &migration{pass: p, lib: lib, file: file, cursor: c, call: call, name: f.Name()})
 			}
 		}
@@ -182,14 +229,18 @@ func foreign(p *pass) {
 	}
 }
 
-// entry reports whether call, of f, runs something: a method must be that of a
-// retrier.
-func (p *pass) entry(call *ast.CallExpr, f *types.Func, lib *library) bool {
-	recv := f.Signature().Recv()
-	if recv == nil {
-		return lib.version != 5 || lib.title != "avast/retry-go"
+// runs reports whether a call of f, at c, runs something. A method that calls the
+// same one of another value passes it on: a backoff made of another.
+func (l *library) runs(f *types.Func, c inspector.Cursor) bool {
+	if f.Signature().Recv() == nil {
+		return slices.Contains(l.entries, f.Name())
 	}
-	return lib.title == "avast/retry-go" && lib.version == 5
+	for around := range c.Enclosing((*ast.FuncDecl)(nil)) {
+		if decl := around.Node().(*ast.FuncDecl); decl.Recv != nil && decl.Name.Name == f.Name() {
+			return false
+		}
+	}
+	return slices.Contains(l.methods, f.Name())
 }
 
 // of returns the library and the name of the thing that id names, nil if it is not

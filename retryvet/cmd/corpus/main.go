@@ -49,7 +49,7 @@ type result struct {
 }
 
 // candidate matches the text of files that a check could report something in.
-var candidate = regexp.MustCompile(`time\.Sleep\(|time\.After\(|"github.com/(?:cenkalti/backoff|avast/retry-go|sethvargo/go-retry|goretry/retry)`)
+var candidate = regexp.MustCompile(`time\.Sleep\(|time\.After\(|"github.com/(?:cenkalti/backoff|avast/retry-go|sethvargo/go-retry|hashicorp/go-retryablehttp|goretry/retry)`)
 
 func main() {
 	log.SetFlags(0)

@@ -1,0 +1,3 @@
+module github.com/cenkalti/backoff
+
+go 1.26.0
