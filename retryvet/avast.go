@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"go/token"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -41,6 +40,7 @@ func planAvast(m *migration) string {
 		}
 	}
 	attempts := int64(10)
+	m.attempts = "10"
 	delay, most, jitter := 100*time.Millisecond, time.Duration(0), 100*time.Millisecond
 	kind := "default"
 	for _, option := range options {
@@ -55,11 +55,10 @@ func planAvast(m *migration) string {
 		reason := ""
 		switch name {
 		case "Attempts":
-			if attempts, ok = m.number(call.Args[0]); !ok {
-				reason = "its limit is no constant"
-			}
+			m.attempts, reason = m.count(call.Args[0], 0)
+			attempts, _ = m.number(call.Args[0]) // 0 if it is no constant
 		case "UntilSucceeded":
-			attempts = 0
+			m.attempts, attempts = "", 0
 		case "Delay":
 			delay, reason = m.wanted(call.Args[0])
 		case "MaxDelay":
@@ -88,12 +87,6 @@ func planAvast(m *migration) string {
 		if reason != "" {
 			return reason
 		}
-	}
-	if attempts < 0 || attempts > 1<<30 {
-		return "its limit is negative, or very large"
-	}
-	if attempts > 0 {
-		m.attempts = strconv.FormatInt(attempts, 10)
 	}
 	return m.delays(kind, attempts, delay, most, jitter)
 }

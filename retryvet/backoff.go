@@ -79,9 +79,10 @@ func planBackoff(m *migration) string {
 // backOff understands the making of a BackOff.
 func (m *migration) backOff(e ast.Expr) string {
 	e = ast.Unparen(e)
-	if v := m.variable(e); v != nil && v == m.made {
-		return m.makes(m.making, m.fields)
-	} else if v != nil {
+	if v := m.variable(e); v != nil {
+		if made, ok := m.made[v]; ok {
+			return m.makes(made.value, made.fields)
+		}
 		return m.backOffVariable(m.given(e))
 	}
 	if u, ok := e.(*ast.UnaryExpr); ok && u.Op == token.AND {
@@ -102,6 +103,8 @@ func (m *migration) backOff(e ast.Expr) string {
 			return ""
 		case isNamed(t, path, "ConstantBackOff") && keyed(lit) && field(lit, "Interval") != nil:
 			return m.constant(field(lit, "Interval"))
+		case isNamed(t, path, "ExponentialBackOff") && keyed(lit):
+			return m.exponentialLiteral(lit)
 		}
 		return "the backoff is a literal that may leave fields zero"
 	}
@@ -156,46 +159,70 @@ func (m *migration) backOff(e ast.Expr) string {
 	return "the backoff is not understood"
 }
 
+// making is how a variable that holds a backoff gets its value.
+type making struct {
+	value  ast.Expr
+	fields map[string]ast.Expr // that are set afterwards
+}
+
 // helper understands a call of a function of the package that makes a backoff, sets
 // its fields and returns it.
 func (m *migration) helper(call *ast.CallExpr) string {
 	const unknown = "the backoff comes from another function"
 	f, ok := typeutil.Callee(m.TypesInfo, call).(*types.Func)
-	if !ok || f.Pkg() != m.Pkg || m.arguments != nil {
+	if !ok || f.Pkg() != m.Pkg || f.Signature().Variadic() {
 		return unknown
 	}
 	decl := m.functions().decls[f]
-	if decl == nil || f.Signature().Recv() != nil || f.Signature().Variadic() {
+	if decl == nil || m.inlined[decl] { // inlined: it calls itself, or is called twice with other arguments
 		return unknown
 	}
 	last, ok := decl.Body.List[len(decl.Body.List)-1].(*ast.ReturnStmt)
 	if !ok || len(last.Results) != 1 {
 		return unknown
 	}
-	m.arguments = map[*types.Var]ast.Expr{}
+	if m.inlined == nil {
+		m.inlined, m.arguments, m.made = map[*ast.FuncDecl]bool{}, map[*types.Var]ast.Expr{}, map[*types.Var]making{}
+	}
+	m.inlined[decl] = true
 	for i, param := range slices.Collect(f.Signature().Params().Variables()) {
 		m.arguments[param] = call.Args[i]
 	}
-	var made *types.Var
-	var making ast.Expr
-	fields := map[string]ast.Expr{}
+	var v *types.Var
 	for _, stmt := range decl.Body.List[:len(decl.Body.List)-1] {
+		if v != nil && m.resets(stmt, v) {
+			continue
+		}
 		assign, ok := stmt.(*ast.AssignStmt)
 		if !ok || len(assign.Lhs) != 1 {
 			return unknown
 		}
 		sel, isField := assign.Lhs[0].(*ast.SelectorExpr)
 		switch {
-		case made == nil && assign.Tok == token.DEFINE:
-			made, making = m.variable(assign.Lhs[0]), assign.Rhs[0]
-		case made != nil && isField && assign.Tok == token.ASSIGN && m.variable(sel.X) == made:
-			fields[sel.Sel.Name] = assign.Rhs[0]
+		case v == nil && assign.Tok == token.DEFINE:
+			v = m.variable(assign.Lhs[0])
+			m.made[v] = making{assign.Rhs[0], map[string]ast.Expr{}}
+		case v != nil && isField && assign.Tok == token.ASSIGN && m.variable(sel.X) == v:
+			m.made[v].fields[sel.Sel.Name] = assign.Rhs[0]
 		default:
 			return unknown
 		}
 	}
-	m.made, m.making, m.fields = made, making, fields
 	return m.backOff(last.Results[0])
+}
+
+// resets reports whether stmt resets the backoff v, as every run does when it begins.
+func (m *migration) resets(stmt ast.Stmt, v *types.Var) bool {
+	s, ok := stmt.(*ast.ExprStmt)
+	if !ok {
+		return false
+	}
+	call, ok := s.X.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && sel.Sel.Name == "Reset" && m.variable(sel.X) == v
 }
 
 // path returns the import path of the library.
@@ -223,6 +250,10 @@ func (m *migration) backOffVariable(e ast.Expr) string {
 		sel, isField := stmtCursor.Node().(*ast.SelectorExpr)
 		if isField {
 			stmtCursor = stmtCursor.Parent()
+		}
+		if stmt, ok := stmtCursor.Parent().Node().(*ast.ExprStmt); ok && stmt.Pos() < m.call.Pos() && m.resets(stmt, v) {
+			m.removed = append(m.removed, stmt)
+			continue
 		}
 		assign, ok := stmtCursor.Node().(*ast.AssignStmt)
 		if !ok || len(assign.Lhs) != 1 || assign.Pos() > m.call.Pos() {
@@ -276,6 +307,30 @@ func (m *migration) constant(e ast.Expr) string {
 	return reason
 }
 
+// exponentialLiteral understands a literal that sets every field by which a run would
+// go wrong if it were zero.
+func (m *migration) exponentialLiteral(lit *ast.CompositeLit) string {
+	needed := []string{"InitialInterval", "MaxInterval", "Multiplier", "RandomizationFactor"}
+	if m.lib.version == 4 {
+		needed = append(needed, "Stop", "Clock")
+	}
+	for _, name := range needed {
+		if field(lit, name) == nil {
+			return "the backoff is a literal that leaves " + name + " zero"
+		}
+	}
+	fields := map[string]ast.Expr{}
+	for _, e := range lit.Elts {
+		kv := e.(*ast.KeyValueExpr)
+		fields[kv.Key.(*ast.Ident).Name] = kv.Value
+	}
+	reason := m.exponential(fields)
+	if m.lib.version == 4 && fields["MaxElapsedTime"] == nil {
+		m.elapsed = ""
+	}
+	return reason
+}
+
 // exponential understands the fields of an ExponentialBackOff.
 func (m *migration) exponential(fields map[string]ast.Expr) string {
 	base, most := duration(500*time.Millisecond), duration(time.Minute)
@@ -316,6 +371,10 @@ func (m *migration) exponential(fields map[string]ast.Expr) string {
 			if f == 0 {
 				jitter, capped = qualifier+".NoJitter", ""
 			}
+		case "Clock", "Stop":
+			if !m.names(e, map[string]string{"Clock": "SystemClock", "Stop": "Stop"}[name]) {
+				reason = "the backoff has a " + name + " of its own: clocks are Policy.Clock here"
+			}
 		default:
 			reason = "the backoff has a field that is not understood: clocks and timers are Policy.Clock here"
 		}
@@ -334,6 +393,16 @@ func (m *migration) exponential(fields map[string]ast.Expr) string {
 		}
 	}
 	return ""
+}
+
+// names reports whether e is a name that the library declares.
+func (m *migration) names(e ast.Expr, name string) bool {
+	sel, ok := ast.Unparen(e).(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	lib, got := m.of(sel.Sel)
+	return lib.is(m.lib) && got == name
 }
 
 // limitElapsed understands a limit on the time of a run: zero is none.
@@ -503,33 +572,47 @@ func (m *migration) elsewhere(n ast.Node) bool {
 // given returns the argument that the call of a helper gives for e, if e is one of the
 // helper's parameters, else e.
 func (m *migration) given(e ast.Expr) ast.Expr {
-	if v := m.variable(e); v != nil && m.arguments[v] != nil {
-		return m.arguments[v]
+	for {
+		argument := m.arguments[m.variable(e)]
+		if argument == nil {
+			return e
+		}
+		e = argument
 	}
-	return e
 }
 
-// stable returns the text of a variable, a parameter or a field, if nothing gives it
-// another value between its place and the call.
+// stable returns the text of an expression of variables, parameters, fields and
+// constants, if nothing gives them other values between its place and the call.
 func (m *migration) stable(e ast.Expr, otherwise string) (text, reason string) {
-	v := m.rootVariable(e)
-	switch ast.Unparen(e).(type) {
-	case *ast.Ident, *ast.SelectorExpr:
-	default:
-		return "", otherwise
-	}
-	switch {
-	case v == nil || v.Pkg() == nil:
-		return "", otherwise
-	case v.Parent() == v.Pkg().Scope(): // any file can name it, but for another package's name
-		if m.Fset.File(e.Pos()) != m.Fset.File(m.call.Pos()) && v.Pkg() != m.Pkg {
-			return "", otherwise
-		}
-	case m.visible(v) && !m.changedBetween(v, e.End(), m.call.Pos()):
-	default:
+	if m.mentionsLibrary(e) || !m.isStable(e) {
 		return "", otherwise
 	}
 	return m.sourceOf(e)
+}
+
+func (m *migration) isStable(e ast.Expr) bool {
+	otherFile := m.Fset.File(e.Pos()) != m.Fset.File(m.call.Pos())
+	switch x := ast.Unparen(e).(type) {
+	case *ast.BasicLit:
+		return true
+	case *ast.BinaryExpr:
+		return m.isStable(x.X) && m.isStable(x.Y)
+	case *ast.CallExpr: // a conversion
+		return m.TypesInfo.Types[x.Fun].IsType() && !otherFile && m.isStable(x.Args[0])
+	case *ast.Ident, *ast.SelectorExpr:
+		if m.isConstant(e) {
+			return !otherFile
+		}
+		v := m.rootVariable(e)
+		switch {
+		case v == nil || v.Pkg() == nil || m.arguments[v] != nil:
+			return false
+		case v.Parent() == v.Pkg().Scope(): // any file can name it, but for another package's name
+			return !otherFile || v.Pkg() == m.Pkg
+		}
+		return m.visible(v) && !m.changedBetween(v, e.End(), m.call.Pos())
+	}
+	return false
 }
 
 // changedBetween reports whether v, or a part of it, gets another value between two
@@ -562,39 +645,48 @@ func (m *migration) visible(v *types.Var) bool {
 // count returns the text of a number of attempts: e and more. Zero stands for no
 // limit if more is zero.
 func (m *migration) count(e ast.Expr, more int64) (text, reason string) {
-	e = m.given(e)
-	n, ok := m.number(e)
-	if !ok {
-		m.mayBeZero = more == 0
-		for call, ok := ast.Unparen(e).(*ast.CallExpr); ok && m.TypesInfo.Types[call.Fun].IsType(); call, ok = ast.Unparen(e).(*ast.CallExpr) {
-			e = m.given(call.Args[0]) // uint64(n)
-		}
-		text, reason = m.stable(e, "its limit is neither a constant nor a variable that keeps its value")
-		if b, ok := m.TypesInfo.TypeOf(e).(*types.Basic); !ok || b.Kind() != types.Int {
-			text = "int(" + text + ")"
-		}
-		if more > 0 {
-			text += fmt.Sprintf(" + %d", more)
-		}
-		return text, reason
-	}
-	if n < 0 || n > 1<<30 {
+	e = m.unconverted(e)
+	n, isConstant := m.number(e)
+	switch _, isLiteral := e.(*ast.BasicLit); {
+	case isConstant && (n < 0 || n > 1<<30):
 		return "", "its limit is negative, or very large"
-	}
-	if n+more == 0 {
+	case isConstant && n+more == 0:
 		return "", ""
-	}
-	if _, isLiteral := ast.Unparen(e).(*ast.BasicLit); !isLiteral {
+	case isConstant && (isLiteral || m.mentionsLibrary(e) || m.Fset.File(e.Pos()) != m.Fset.File(m.call.Pos())):
+		return strconv.FormatInt(n+more, 10), ""
+	case isConstant:
 		text, reason = m.sourceOf(e)
-		if b, ok := m.TypesInfo.TypeOf(e).(*types.Basic); !ok || b.Kind() != types.UntypedInt {
-			text = "int(" + text + ")"
-		}
-		if more > 0 {
-			text += fmt.Sprintf(" + %d", more)
-		}
-		return text, reason
+	default:
+		m.mayBeZero = more == 0 && !m.keepsItsValue(e)
+		text, reason = m.stable(e, "its limit is neither a constant nor a variable that keeps its value")
 	}
-	return strconv.FormatInt(n+more, 10), ""
+	if b, ok := m.TypesInfo.TypeOf(e).(*types.Basic); !ok || b.Kind() != types.Int && b.Kind() != types.UntypedInt {
+		text = "int(" + text + ")"
+	}
+	if more > 0 {
+		text += fmt.Sprintf(" + %d", more)
+	}
+	return text, reason
+}
+
+// unconverted returns what is given for e, without conversions such as uint64(n).
+func (m *migration) unconverted(e ast.Expr) ast.Expr {
+	for {
+		e = ast.Unparen(m.given(e))
+		call, ok := e.(*ast.CallExpr)
+		if !ok || !m.TypesInfo.Types[call.Fun].IsType() {
+			return e
+		}
+		e = call.Args[0]
+	}
+}
+
+// keepsItsValue reports whether e is a variable that only this package can set, and
+// that it sets once, to a constant other than zero.
+func (m *migration) keepsItsValue(e ast.Expr) bool {
+	v := m.variable(e)
+	n, ok := m.number(m.value(e))
+	return v != nil && !v.Exported() && ok && n != 0
 }
 
 // float returns the value of a constant.

@@ -132,9 +132,8 @@ type migration struct {
 	backoff                  string
 	mayBeZero, elapsedVaries bool                    // attempts, elapsed: a variable in which zero means no limit
 	arguments                map[*types.Var]ast.Expr // what a helper's parameters stand for
-	made                     *types.Var              // the variable of a helper that holds the backoff, nil if there is none
-	making                   ast.Expr                // its value
-	fields                   map[string]ast.Expr     // that the helper sets
+	made                     map[*types.Var]making   // variables of helpers that hold a backoff
+	inlined                  map[*ast.FuncDecl]bool  // the helpers
 
 	wait    string // the body of Hooks.Wait
 	attempt string // the name of its parameter
@@ -293,9 +292,6 @@ func (m *migration) check(all []*migration) string {
 	}
 	if m.attempts == "" && m.elapsed == "" && (m.ctx == nil || m.ctx.Pos().IsValid() && p.endless(m.ctx)) {
 		return "nothing would end it: set a limit, or pass a context"
-	}
-	if m.mayBeZero && (m.elapsed == "" || m.elapsedVaries) {
-		return "its limit is no constant: zero means none there, and three attempts here"
 	}
 	if reason := m.checkOp(); reason != "" {
 		return reason
@@ -589,6 +585,8 @@ func (m *migration) text(im *importer, s *sources) (string, string) {
 	}
 	var fields []string
 	switch {
+	case m.mayBeZero && (m.elapsed == "" || m.elapsedVaries): // zero would be three attempts
+		fields = append(fields, fmt.Sprintf("MaxAttempts: %s.Or(%s, %s.Unlimited)", cmpQualifier, m.attempts, qualifier))
 	case m.attempts != "":
 		fields = append(fields, "MaxAttempts: "+m.attempts)
 	case m.elapsed == "", m.elapsedVaries: // zero of both would be three attempts
@@ -623,19 +621,16 @@ func (m *migration) text(im *importer, s *sources) (string, string) {
 		policy = qualifier + ".Policy{\n" + strings.Join(fields, ",\n") + ",\n}"
 	}
 	text := fmt.Sprintf("%s.%s(%s, %s, %s)", qualifier, m.verb(), ctx, policy, op)
-	if strings.Contains(text, errorsQualifier) {
-		if im.errors == "" {
-			return "", "something else is named errors here"
+	for _, std := range standard {
+		if !strings.Contains(text, std.qualifier) {
+			continue
 		}
-		im.needs["errors"] = true
-		text = strings.ReplaceAll(text, errorsQualifier, im.errors)
-	}
-	if strings.Contains(text, timeQualifier) {
-		if im.time == "" {
-			return "", "something else is named time here"
+		name := im.std[std.path]
+		if name == "" {
+			return "", "something else is named " + std.path + " here"
 		}
-		im.needs["time"] = true
-		text = strings.ReplaceAll(text, timeQualifier, im.time)
+		im.needs[std.path] = true
+		text = strings.ReplaceAll(text, std.qualifier, name)
 	}
 	if _, ok := m.cursor.Parent().Node().(*ast.ExprStmt); ok {
 		if m.verb() == "Do" {

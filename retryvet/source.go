@@ -64,11 +64,15 @@ func (s *sources) line(stmt ast.Stmt) analysis.TextEdit {
 	return analysis.TextEdit{Pos: s.tokens.Pos(from), End: s.tokens.Pos(to)}
 }
 
-// timeQualifier stands for the name of package time until it is known.
-const timeQualifier = "\x01"
+// These stand for the names of standard packages until they are known.
+const (
+	timeQualifier   = "\x01"
+	errorsQualifier = "\x02"
+	cmpQualifier    = "\x04"
+)
 
-// errorsQualifier stands for the name of package errors until it is known.
-const errorsQualifier = "\x02"
+// standard are the standard packages that a rewritten call may need.
+var standard = []struct{ path, qualifier string }{{"cmp", cmpQualifier}, {"errors", errorsQualifier}, {"time", timeQualifier}}
 
 // importer decides how a file names the packages that a fix needs, and what
 // becomes of its imports.
@@ -78,12 +82,13 @@ type importer struct {
 	fixed []*migration
 	gone  func(use *ast.Ident) bool // whether the fix removes this use of a library
 
-	retry, context, time, errors string            // names in the file; time and errors are "" if there is none
-	needs                        map[string]bool   // standard packages that the fix uses
-	names                        map[string]string // of what the file imports, by path
-	has                          map[string]bool   // paths that the file imports
-	libraries                    []*ast.ImportSpec // that are used still
-	old                          []*ast.ImportSpec // that nothing uses any more
+	retry, context string            // names in the file
+	std            map[string]string // names of the standard packages; "": there is none
+	needs          map[string]bool   // standard packages that the fix uses
+	names          map[string]string // of what the file imports, by path
+	has            map[string]bool   // paths that the file imports
+	libraries      []*ast.ImportSpec // that are used still
+	old            []*ast.ImportSpec // that nothing uses any more
 }
 
 // choose fills in the names, or says why there are none.
@@ -129,20 +134,27 @@ func (im *importer) choose() string {
 		names[path] = name.Name()
 		taken[name.Name()] = true
 	}
+	free := func(name string) bool { return !declared[name] && !taken[name] }
 	std := func(path string) string {
 		name := names[path]
-		if name == "" && !taken[path] {
-			name = path
+		switch {
+		case name != "" && !declared[name]:
+			return name
+		case name == "" && free(path):
+			return path
+		case name == "" && free("std"+path):
+			return "std" + path
 		}
-		if declared[name] {
-			return ""
-		}
-		return name
+		return ""
 	}
-	im.time, im.errors, im.names = std("time"), std("errors"), names
+	im.names, im.std = names, map[string]string{}
+	for _, s := range standard {
+		im.std[s.path] = std(s.path)
+	}
 	if im.context = std("context"); im.context == "" {
 		return "something else is named context here"
 	}
+	im.std["context"] = im.context
 	if im.retry = names[retryPath]; im.retry != "" {
 		if declared[im.retry] {
 			return "something else is named " + im.retry + " here"
@@ -150,7 +162,7 @@ func (im *importer) choose() string {
 		return ""
 	}
 	for _, name := range []string{"retry", "goretry"} {
-		if !declared[name] && !taken[name] {
+		if free(name) {
 			im.retry = name
 			return ""
 		}
@@ -205,9 +217,12 @@ func (im *importer) edits() []analysis.TextEdit {
 		edits = append(edits, im.drop(old))
 	}
 	first := im.file.Imports[0]
-	for _, path := range []string{"context", "errors", "time"} {
+	for _, path := range []string{"cmp", "context", "errors", "time"} {
 		if !im.has[path] && im.needs[path] {
 			spec := strconv.Quote(path)
+			if im.std[path] != path {
+				spec = im.std[path] + " " + spec
+			}
 			edits = append(edits, im.beside(im.start(first), first, spec+"\n\t", "import "+spec+"\n"))
 		}
 	}

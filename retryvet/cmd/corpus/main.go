@@ -2,11 +2,15 @@
 // what they find, and the findings to read.
 //
 //	go run ./retryvet/cmd/corpus > findings.md
+//	go run ./retryvet/cmd/corpus DIR... > findings.md
 //
-// The modules are those that the workspace depends on and that the module cache
-// holds; nothing is downloaded. A package is loaded only if its text has something
-// that a check could report: a wait, or an import of a retry library. Test files are
-// left out.
+// The modules are those in the given directories, or else those that the workspace
+// depends on and that the module cache holds; nothing is downloaded. A package is
+// loaded only if its text has something that a check could report: a wait, or an
+// import of a retry library. Test files are looked at in given directories only.
+//
+// Of calls of other retry libraries there are two more tables: how many -fix
+// rewrites, and why the others stay.
 //
 // What may live here: the program, and nothing about any one module.
 package main
@@ -19,6 +23,7 @@ import (
 	"io"
 	"io/fs"
 	"log"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,6 +31,7 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/mod/modfile"
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/checker"
 	"golang.org/x/tools/go/packages"
@@ -37,6 +43,7 @@ import (
 type module struct {
 	Path, Version, Dir string
 	Main               bool
+	given              bool // as a directory: it is a module of its own, with tests
 }
 
 // A result is what became of one module.
@@ -46,6 +53,8 @@ type result struct {
 	partly             int // of those looked at: an import is missing
 	findings           map[string]int
 	lines              []string
+	rewritten          int
+	refused            map[string]int // calls that stay, by reason
 }
 
 // candidate matches the text of files that a check could report something in.
@@ -53,7 +62,7 @@ var candidate = regexp.MustCompile(`time\.Sleep\(|time\.After\(|"github.com/(?:c
 
 func main() {
 	log.SetFlags(0)
-	modules, err := list()
+	modules, err := list(os.Args[1:])
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -74,8 +83,22 @@ func main() {
 	write(os.Stdout, all)
 }
 
-// list returns the modules of the workspace's build list.
-func list() ([]module, error) {
+// list returns the modules in dirs, or those of the workspace's build list.
+func list(dirs []string) ([]module, error) {
+	if len(dirs) > 0 {
+		var all []module
+		for _, dir := range dirs {
+			mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+			if err != nil {
+				return nil, err
+			}
+			if dir, err = filepath.Abs(dir); err != nil {
+				return nil, err
+			}
+			all = append(all, module{Path: modfile.ModulePath(mod), Dir: dir, given: true})
+		}
+		return all, nil
+	}
 	out, err := exec.Command("go", "list", "-m", "-e", "-json=Path,Version,Dir,Main", "all").Output()
 	if err != nil {
 		return nil, err
@@ -94,15 +117,17 @@ func list() ([]module, error) {
 
 // look runs the checks over one module.
 func look(m module) (result, error) {
-	r := result{module: m, findings: map[string]int{}}
+	r := result{module: m, findings: map[string]int{}, refused: map[string]int{}}
 	patterns, err := candidates(m)
 	if r.candidates = len(patterns); err != nil || len(patterns) == 0 {
 		return r, err
 	}
-	pkgs, err := packages.Load(&packages.Config{
-		Mode: packages.LoadSyntax | packages.NeedModule,
-		Env:  append(os.Environ(), "GOPROXY=off"),
-	}, patterns...)
+	load := &packages.Config{Mode: packages.LoadSyntax | packages.NeedModule, Env: append(os.Environ(), "GOPROXY=off")}
+	if m.given {
+		load.Dir, load.Tests = m.Dir, true
+		load.Env = append(load.Env, "GOWORK=off", "GOFLAGS=-mod=mod")
+	}
+	pkgs, err := packages.Load(load, patterns...)
 	if err != nil {
 		return r, err
 	}
@@ -119,15 +144,28 @@ func look(m module) (result, error) {
 	if err != nil {
 		return r, err
 	}
+	seen := map[string]bool{} // a package and its test variant have the same findings
 	for _, action := range graph.Roots {
 		for _, d := range action.Diagnostics {
-			r.findings[d.Category]++
 			at := action.Package.Fset.Position(d.Pos)
 			name, err := filepath.Rel(m.Dir, at.Filename)
 			if err != nil {
 				name = at.Filename
 			}
-			r.lines = append(r.lines, fmt.Sprintf("%s@%s/%s:%d: %s: %s", m.Path, m.Version, name, at.Line, d.Category, d.Message))
+			line := fmt.Sprintf("%s@%s/%s:%d: %s: %s", m.Path, m.Version, name, at.Line, d.Category, d.Message)
+			if place := at.String() + d.Category; seen[place] {
+				continue
+			}
+			seen[at.String()+d.Category] = true
+			r.lines = append(r.lines, line)
+			r.findings[d.Category]++
+			if d.Category == "foreign" {
+				if _, reason, ok := strings.Cut(d.Message, ": not rewritten: "); ok {
+					r.refused[reason]++
+				} else {
+					r.rewritten++
+				}
+			}
 		}
 	}
 	slices.Sort(r.lines)
@@ -149,7 +187,7 @@ func candidates(m module) ([]string, error) {
 			}
 			return nil
 		}
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") && !m.given {
 			return nil
 		}
 		text, err := os.ReadFile(name)
@@ -200,10 +238,39 @@ func write(w io.Writer, all []result) {
 		}
 		fmt.Fprintln(w)
 	}
+	writeCalls(w, all)
 	fmt.Fprintln(w)
 	for _, r := range all {
 		for _, line := range r.lines {
 			fmt.Fprintln(w, line)
 		}
+	}
+}
+
+// writeCalls prints what became of the calls of other retry libraries.
+func writeCalls(w io.Writer, all []result) {
+	reasons := map[string]int{}
+	calls, rewritten := 0, 0
+	var rows strings.Builder
+	for _, r := range all {
+		if n := r.findings["foreign"]; n > 0 {
+			fmt.Fprintf(&rows, "| %s | %d | %d |\n", r.Path, n, r.rewritten)
+			calls += n
+			rewritten += r.rewritten
+		}
+		for reason, n := range r.refused {
+			reasons[reason] += n
+		}
+	}
+	if calls == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\n| module | calls | rewritten |\n|---|--:|--:|\n%s| all | %d | %d |\n", &rows, calls, rewritten)
+	fmt.Fprint(w, "\n| calls | why they stay |\n|--:|---|\n")
+	sorted := slices.SortedFunc(maps.Keys(reasons), func(a, b string) int {
+		return cmp.Or(cmp.Compare(reasons[b], reasons[a]), cmp.Compare(a, b))
+	})
+	for _, reason := range sorted {
+		fmt.Fprintf(w, "| %d | %s |\n", reasons[reason], reason)
 	}
 }

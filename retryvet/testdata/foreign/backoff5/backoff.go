@@ -35,5 +35,5 @@ func tries(ctx context.Context, n uint) (string, error) {
 }
 
 func noLimit(ctx context.Context, n uint) (string, error) {
-	return back.Retry(ctx, ping, back.WithMaxElapsedTime(0), back.WithMaxTries(n)) // want `not rewritten: its limit is no constant: zero means none there, and three attempts here`
+	return back.Retry(ctx, ping, back.WithMaxElapsedTime(0), back.WithMaxTries(n)) // want `-fix makes this a retry.Do; waits at the cap`
 }

@@ -30,3 +30,20 @@ func longer(more ...retry.Option) error {
 	options = append(options, more...)
 	return retry.Do(func() error { return errNotYet }, options...) // want `not rewritten: its options are not written in the call`
 }
+
+var (
+	tries = uint(4)
+	Tries = uint(5) // anybody may set it
+)
+
+func triesOfThePackage() error {
+	return retry.Do(func() error { return errNotYet }, retry.Attempts(tries), retry.DelayType(retry.FixedDelay)) // want `-fix makes this a retry.Run$`
+}
+
+func triesThatMayBeZero() error {
+	return retry.Do(func() error { return errNotYet }, retry.Attempts(Tries), retry.DelayType(retry.FixedDelay)) // want `-fix makes this a retry.Run$`
+}
+
+func converted() error {
+	return retry.Do(func() error { return errNotYet }, retry.Attempts(uint(6)), retry.DelayType(retry.FixedDelay)) // want `-fix makes this a retry.Run$`
+}

@@ -17,6 +17,10 @@ func made() backoff.BackOff      { println("made"); return &backoff.StopBackOff{
 func use(backoff.BackOff)        {}
 func now() time.Duration         { return 0 }
 
+type clock struct{}
+
+func (clock) Now() time.Time { return time.Time{} }
+
 type pinger interface{ ping() error }
 
 func refused(ctx context.Context, given backoff.BackOff, op func() error, p pinger, timer backoff.Timer, done context.Context) {
@@ -31,12 +35,12 @@ func refused(ctx context.Context, given backoff.BackOff, op func() error, p ping
 	_ = backoff.Retry(ping, own) // want `not rewritten: the backoff is used elsewhere too`
 
 	clocked := backoff.NewExponentialBackOff()
-	clocked.Clock = backoff.SystemClock
-	_ = backoff.Retry(ping, clocked)                                                                                              // want `not rewritten: the backoff has a field that is not understood: clocks and timers`
+	clocked.Clock = clock{}
+	_ = backoff.Retry(ping, clocked)                                                                                              // want `not rewritten: the backoff has a Clock of its own`
 	_ = backoff.Retry(ping, backoff.NewExponentialBackOff(backoff.WithClockProvider(backoff.SystemClock)))                        // want `not rewritten: clocks and timers`
 	_ = backoff.RetryNotifyWithTimer(ping, &backoff.StopBackOff{}, nil, timer)                                                    // want `not rewritten: it has a timer of its own`
 	_ = backoff.NewTicker(&backoff.StopBackOff{})                                                                                 // want `not rewritten: a ticker`
-	_ = backoff.Retry(ping, &backoff.ExponentialBackOff{InitialInterval: time.Second})                                            // want `not rewritten: the backoff is a literal that may leave fields zero`
+	_ = backoff.Retry(ping, &backoff.ExponentialBackOff{InitialInterval: time.Second})                                            // want `not rewritten: the backoff is a literal that leaves MaxInterval zero`
 	_ = backoff.Retry(ping, backoff.NewConstantBackOff(now()))                                                                    // want `not rewritten: a duration is neither a constant`
 	_ = backoff.Retry(ping, backoff.NewConstantBackOff(-1))                                                                       // want `not rewritten: a duration is negative`
 	_ = backoff.Retry(ping, backoff.WithMaxRetries(&backoff.StopBackOff{}, 1))                                                    // want `not rewritten: it limits retries twice`

@@ -39,7 +39,10 @@ func (e *PermanentError) Error() string { return "" }
 func (*ExponentialBackOff) Reset()                     {}
 func (*ExponentialBackOff) NextBackOff() time.Duration { return 0 }
 
-const DefaultMaxInterval = 60 * time.Second
+const (
+	DefaultMaxInterval = 60 * time.Second
+	Stop               = time.Duration(-1)
+)
 
 type ExponentialBackOff struct {
 	InitialInterval     time.Duration
