@@ -45,7 +45,9 @@ type errFault struct {
 	call, item int
 }
 
-func (e *errFault) Error() string { return fmt.Sprintf("fault %d of item %d in call %d", e.fault, e.item, e.call) }
+func (e *errFault) Error() string {
+	return fmt.Sprintf("fault %d of item %d in call %d", e.fault, e.item, e.call)
+}
 
 type errAsking struct{ *errFault }
 
