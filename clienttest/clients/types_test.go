@@ -1,0 +1,109 @@
+package clients_test
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/ClickHouse/ch-go"
+	chproto "github.com/ClickHouse/ch-go/proto"
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/IBM/sarama"
+	cassandra "github.com/apache/cassandra-gocql-driver/v2"
+	"github.com/bwmarrin/discordgo"
+	coder "github.com/coder/websocket"
+	"github.com/elastic/go-elasticsearch/v9/typedapi/types"
+	"github.com/go-ldap/ldap/v3"
+	"github.com/go-sql-driver/mysql"
+	"github.com/gocql/gocql"
+	"github.com/gomodule/redigo/redis"
+	"github.com/google/go-github/v72/github"
+	"github.com/gorilla/websocket"
+	consul "github.com/hashicorp/consul/api"
+	mssql "github.com/microsoft/go-mssqldb"
+	"github.com/minio/minio-go/v7"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/neo4j/neo4j-go-driver/v5/neo4j/db"
+	"github.com/olivere/elastic/v7"
+	"github.com/opensearch-project/opensearch-go/v4"
+	"github.com/pkg/sftp"
+	prometheus "github.com/prometheus/client_golang/api/prometheus/v1"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/goretry/retry"
+)
+
+const (
+	unknown, permanent, transient = retry.Unknown, retry.Permanent, retry.Transient
+	timedOut, throttled           = retry.TimedOut, retry.Throttled
+)
+
+// The types of errors that DefaultClassifier knows by name have the fields by which it
+// knows them.
+func TestTypes(t *testing.T) {
+	second := time.Second
+	limited := &http.Response{StatusCode: 403, Header: http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"1"}}}
+	for i, tt := range []struct {
+		err  error
+		want retry.Class
+		hint time.Duration
+	}{
+		{connect.NewError(connect.CodeUnavailable, errors.New("x")), transient, 0},
+		{connect.NewError(connect.CodeNotFound, errors.New("x")), permanent, 0},
+		{connect.NewError(connect.CodeInternal, errors.New("x")), unknown, 0}, // not the server's
+		{connect.NewWireError(connect.CodeInternal, errors.New("x")), permanent, 0},
+		{consul.StatusError{Code: 404}, permanent, 0},
+		{&nats.APIError{Code: 503}, transient, 0},
+		{nats.ErrStreamNotFound, permanent, 0},
+		{&jetstream.APIError{Code: 404}, permanent, 0},
+		{jetstream.ErrStreamNotFound, permanent, 0},
+		{&types.ElasticsearchError{Status: 409}, permanent, 0},
+		{&opensearch.StructError{Status: 503}, transient, 0},
+		{opensearch.StringError{Status: 404}, permanent, 0},
+		{&elastic.Error{Status: 429}, throttled, 0},
+		{&discordgo.RateLimitError{RateLimit: &discordgo.RateLimit{TooManyRequests: &discordgo.TooManyRequests{RetryAfter: second}}}, throttled, second},
+		{&github.RateLimitError{Response: limited}, throttled, second},
+		{&github.AbuseRateLimitError{Response: &http.Response{StatusCode: 403}, RetryAfter: &second}, throttled, second},
+		{&github.ErrorResponse{Response: &http.Response{StatusCode: 404}}, permanent, 0},
+		{minio.ErrorResponse{Code: "SlowDown", StatusCode: 503}, throttled, 0},
+		{minio.ErrorResponse{Code: "NoSuchKey", StatusCode: 404}, permanent, 0},
+		{&prometheus.Error{Type: prometheus.ErrServer}, transient, 0},
+		{&prometheus.Error{Type: prometheus.ErrBadData}, permanent, 0},
+		{&prometheus.Error{Type: prometheus.ErrClient}, unknown, 0},
+		{sarama.ErrNotLeaderForPartition, transient, 0},
+		{sarama.ErrMessageSizeTooLarge, permanent, 0},
+		{&amqp.Error{Code: amqp.ConnectionForced}, transient, 0},
+		{&amqp.Error{Code: amqp.NotFound}, permanent, 0},
+		{redis.Error("LOADING Redis is loading the dataset in memory"), transient, 0},
+		{redis.Error("WRONGTYPE Operation against a key"), permanent, 0},
+		{redis.ErrNil, unknown, 0},
+		{mssql.Error{Number: 1205}, transient, 0},
+		{mssql.Error{Number: 2627}, permanent, 0},
+		{&mysql.MySQLError{Number: 1213}, transient, 0},
+		{&mysql.MySQLError{Number: 1062}, permanent, 0},
+		{&gocql.RequestErrReadTimeout{}, transient, 0}, // its code cannot be set: 0 is a server's error
+		{&cassandra.RequestErrUnavailable{}, transient, 0},
+		{gocql.ErrNotFound, unknown, 0},
+		{&clickhouse.Exception{Code: 252}, throttled, 0},
+		{&ch.Exception{Code: chproto.ErrUnknownTable}, permanent, 0},
+		{&db.Neo4jError{Code: "Neo.TransientError.Transaction.DeadlockDetected"}, transient, 0},
+		{&db.Neo4jError{Code: "Neo.ClientError.Statement.SyntaxError"}, permanent, 0},
+		{ldap.NewError(ldap.LDAPResultBusy, errors.New("x")), transient, 0},
+		{ldap.NewError(ldap.LDAPResultInvalidCredentials, errors.New("x")), permanent, 0},
+		{&sftp.StatusError{Code: 7}, transient, 0},
+		{&sftp.StatusError{Code: 2}, permanent, 0},
+		{&websocket.CloseError{Code: websocket.CloseTryAgainLater}, throttled, 0},
+		{coder.CloseError{Code: coder.StatusPolicyViolation}, permanent, 0},
+	} {
+		c := retry.DefaultClassifier(tt.err)
+		if c != tt.want {
+			t.Errorf("%d: %T(%+v) is %v, want %v", i, tt.err, tt.want, c, tt.want)
+		}
+		if _, hint := (retry.Policy{}).Judge(tt.err); hint != tt.hint {
+			t.Errorf("%d: %T asks to wait for %v, want %v", i, tt.err, hint, tt.hint)
+		}
+	}
+}
