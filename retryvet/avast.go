@@ -56,7 +56,7 @@ func planAvast(m *migration) string {
 		switch name {
 		case "Attempts":
 			m.attempts, reason = m.count(call.Args[0], 0)
-			attempts, _ = m.number(call.Args[0]) // 0 if it is no constant
+			attempts = m.known(call.Args[0])
 		case "UntilSucceeded":
 			m.attempts, attempts = "", 0
 		case "Delay":

@@ -495,7 +495,7 @@ func (m *migration) hookBody(lit *ast.FuncLit, given []string) (text, reason str
 				kept, values = append(kept, name.Name), append(values, given[i])
 			default:
 				for _, id := range uses {
-					s.edits = append(s.edits, analysis.TextEdit{Pos: id.Pos(), End: id.End(), NewText: []byte(given[i])})
+					s.edits = append(s.edits, m.replace(id, given[i]))
 				}
 			}
 			i++
@@ -506,6 +506,23 @@ func (m *migration) hookBody(lit *ast.FuncLit, given []string) (text, reason str
 		text = "{\n" + strings.Join(kept, ", ") + " := " + strings.Join(values, ", ") + "\n" + strings.TrimPrefix(text[1:], "\n")
 	}
 	return text, ""
+}
+
+// replace returns the edit that writes given in the place of id. Where id counts from
+// 0 and the program adds 1, it is the number as it is.
+func (m *migration) replace(id *ast.Ident, given string) analysis.TextEdit {
+	var n ast.Node = id
+	if number, counts := strings.CutSuffix(given, ".Number-1)"); counts {
+		if c, ok := m.root.FindNode(id); ok {
+			sum, ok := c.Parent().Node().(*ast.BinaryExpr)
+			if ok && sum.Op == token.ADD && sum.X == id {
+				if one, isConstant := m.number(sum.Y); isConstant && one == 1 {
+					n, given = sum, number+".Number)"
+				}
+			}
+		}
+	}
+	return analysis.TextEdit{Pos: n.Pos(), End: n.End(), NewText: []byte(given)}
 }
 
 // usesIn returns where n names v, and whether it gives it another value or takes its
@@ -657,7 +674,7 @@ func (m *migration) count(e ast.Expr, more int64) (text, reason string) {
 	case isConstant:
 		text, reason = m.sourceOf(e)
 	default:
-		m.mayBeZero = more == 0 && !m.keepsItsValue(e)
+		m.mayBeZero = more == 0 && m.known(e) == 0
 		text, reason = m.stable(e, "its limit is neither a constant nor a variable that keeps its value")
 	}
 	if b, ok := m.TypesInfo.TypeOf(e).(*types.Basic); !ok || b.Kind() != types.Int && b.Kind() != types.UntypedInt {
@@ -681,12 +698,15 @@ func (m *migration) unconverted(e ast.Expr) ast.Expr {
 	}
 }
 
-// keepsItsValue reports whether e is a variable that only this package can set, and
-// that it sets once, to a constant other than zero.
-func (m *migration) keepsItsValue(e ast.Expr) bool {
-	v := m.variable(e)
-	n, ok := m.number(m.value(e))
-	return v != nil && !v.Exported() && ok && n != 0
+// known returns the value of a constant, or of a variable that only this package can
+// set and that it sets once, to a constant; else 0.
+func (m *migration) known(e ast.Expr) int64 {
+	e = m.unconverted(e)
+	if v := m.variable(e); v != nil && !v.Exported() {
+		e = m.value(e)
+	}
+	n, _ := m.number(e)
+	return n
 }
 
 // float returns the value of a constant.

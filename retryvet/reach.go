@@ -212,19 +212,9 @@ func (m *migration) hasOperation(id *ast.Ident) bool {
 }
 
 // importsInTests reports whether a test in the package's folder imports the
-// library. The package is analyzed twice, without its tests and with them, and both
-// must come to the same result.
+// library.
 func (p *pass) importsInTests(lib *library) bool {
-	names, _ := filepath.Glob(filepath.Join(filepath.Dir(p.Fset.Position(p.Files[0].Package).Filename), "*_test.go"))
-	for _, name := range names {
-		source, err := os.ReadFile(name)
-		if err != nil {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, source, parser.ImportsOnly)
-		if err != nil {
-			continue
-		}
+	for _, file := range p.testFiles() {
 		for _, spec := range file.Imports {
 			if path, _ := strconv.Unquote(spec.Path.Value); libraryOf(path).is(lib) {
 				return true
@@ -234,29 +224,84 @@ func (p *pass) importsInTests(lib *library) bool {
 	return false
 }
 
+// declaredInTests returns the names that tests declare in the package.
+func (p *pass) declaredInTests() []string {
+	var all []string
+	for _, file := range p.testFiles() {
+		if file.Name.Name != p.Pkg.Name() {
+			continue
+		}
+		for _, d := range file.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Recv == nil {
+					all = append(all, d.Name.Name)
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					switch spec := spec.(type) {
+					case *ast.TypeSpec:
+						all = append(all, spec.Name.Name)
+					case *ast.ValueSpec:
+						for _, id := range spec.Names {
+							all = append(all, id.Name)
+						}
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// testFiles returns the tests in the package's folder. The package is analyzed twice,
+// without its tests and with them, and both must come to the same result.
+func (p *pass) testFiles() []*ast.File {
+	if p.tests != nil {
+		return *p.tests
+	}
+	p.tests = new([]*ast.File)
+	names, _ := filepath.Glob(filepath.Join(filepath.Dir(p.Fset.Position(p.Files[0].Package).Filename), "*_test.go"))
+	for _, name := range names {
+		source, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, source, parser.SkipObjectResolution)
+		if err == nil {
+			*p.tests = append(*p.tests, file)
+		}
+	}
+	return *p.tests
+}
+
 // dependencyImports reports whether a package that this one imports, directly or
-// not, imports the library: it may mark errors, too.
+// not, imports the library: it may mark errors, too. What tests alone import counts
+// for calls in tests.
 func (m *migration) dependencyImports() bool {
 	seen := map[*types.Package]bool{}
 	var imports func(pkg *types.Package) bool
 	imports = func(pkg *types.Package) bool {
-		for _, imported := range pkg.Imports() {
-			if libraryOf(imported.Path()).is(m.lib) {
-				if pkg != m.Pkg {
-					return true
-				}
-				continue
-			}
-			if !seen[imported] {
-				seen[imported] = true
-				if imports(imported) {
-					return true
-				}
+		if seen[pkg] {
+			return false
+		}
+		seen[pkg] = true
+		return slices.ContainsFunc(pkg.Imports(), func(imported *types.Package) bool {
+			return libraryOf(imported.Path()).is(m.lib) || imports(imported)
+		})
+	}
+	for _, file := range m.Files {
+		if m.inTest(file) && !m.inTest(m.file) {
+			continue
+		}
+		for _, spec := range file.Imports {
+			name := m.TypesInfo.PkgNameOf(spec)
+			if name != nil && !libraryOf(name.Imported().Path()).is(m.lib) && imports(name.Imported()) {
+				return true
 			}
 		}
-		return false
 	}
-	return imports(m.Pkg)
+	return false
 }
 
 // callsUnknown reports whether the operation, or a function of the package that it

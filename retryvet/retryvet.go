@@ -115,6 +115,7 @@ type pass struct {
 	scanned bool // calls is filled
 	vars    *variables
 	funcs   *functions
+	tests   *[]*ast.File // of the folder, nil until they are read
 }
 
 // ignore is a place where a comment turns off a check.

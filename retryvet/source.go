@@ -111,6 +111,9 @@ func (im *importer) choose() string {
 			return true
 		})
 	}
+	for _, name := range im.declaredInTests() {
+		declared[name] = true
+	}
 	names := map[string]string{} // of what the file imports, by path
 	taken := map[string]bool{}
 	im.has = map[string]bool{}
