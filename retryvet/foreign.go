@@ -508,9 +508,7 @@ func (p *pass) rewrite(file *ast.File, fixed []*migration) ([]analysis.TextEdit,
 				edits = append(edits, e)
 			}
 		}
-		for _, stmt := range m.removed {
-			edits = append(edits, s.line(stmt))
-		}
+		edits = append(edits, s.lines(m.removed)...)
 	}
 	edits = append(edits, im.edits()...)
 	for i := range edits {

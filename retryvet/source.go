@@ -64,6 +64,27 @@ func (s *sources) line(stmt ast.Stmt) analysis.TextEdit {
 	return analysis.TextEdit{Pos: s.tokens.Pos(from), End: s.tokens.Pos(to)}
 }
 
+// lines returns the edits that delete statements. Where they opened a block, the blank
+// line after them goes as well.
+func (s *sources) lines(stmts []ast.Stmt) []analysis.TextEdit {
+	var all []analysis.TextEdit
+	for _, stmt := range slices.SortedFunc(slices.Values(stmts), func(a, b ast.Stmt) int { return cmp.Compare(a.Pos(), b.Pos()) }) {
+		e := s.line(stmt)
+		if n := len(all); n > 0 && all[n-1].End == e.Pos {
+			all[n-1].End = e.End
+		} else {
+			all = append(all, e)
+		}
+	}
+	for i, e := range all {
+		before := bytes.TrimRight(s.source[:s.tokens.Offset(e.Pos)], " \t\r\n")
+		if end := s.tokens.Offset(e.End); bytes.HasSuffix(before, []byte("{")) && end < len(s.source) && s.source[end] == '\n' {
+			all[i].End++
+		}
+	}
+	return all
+}
+
 // These stand for the names of standard packages until they are known.
 const (
 	timeQualifier   = "\x01"

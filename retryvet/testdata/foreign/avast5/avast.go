@@ -19,5 +19,5 @@ func fixed(ctx context.Context) (string, error) {
 
 func jitter(ctx context.Context) error {
 	_ = again.New(again.Context(ctx), again.DelayType(again.FullJitterBackoffDelay), again.OnRetry(func(n uint, err error) { println(n+1, 10+n, err) })).Do(func() error { return call(ctx) }) // want `-fix makes this a retry.Run`
-	return again.New(again.Context(ctx), again.MaxJitter(0), again.Attempts(4)).Do(func() error { return call(ctx) })                                                                  // want `-fix makes this a retry.Run`
+	return again.New(again.Context(ctx), again.MaxJitter(0), again.Attempts(4)).Do(func() error { return call(ctx) })                                                                          // want `-fix makes this a retry.Run`
 }

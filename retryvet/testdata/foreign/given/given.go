@@ -74,6 +74,7 @@ func reset() error {
 		Clock:               backoff.SystemClock,
 	}
 	bo.Reset()
+
 	return backoff.Retry(func() error { return errNotYet }, bo) // want `-fix makes this a retry.Run; waits at the cap`
 }
 
