@@ -77,8 +77,9 @@ func (s *sources) lines(stmts []ast.Stmt) []analysis.TextEdit {
 		}
 	}
 	for i, e := range all {
-		before := bytes.TrimRight(s.source[:s.tokens.Offset(e.Pos)], " \t\r\n")
-		if end := s.tokens.Offset(e.End); bytes.HasSuffix(before, []byte("{")) && end < len(s.source) && s.source[end] == '\n' {
+		before := bytes.TrimSpace(s.source[:s.tokens.Offset(e.Pos)])
+		line, _, _ := bytes.Cut(before[bytes.LastIndexByte(before, '\n')+1:], []byte(" //"))
+		if end := s.tokens.Offset(e.End); bytes.HasSuffix(line, []byte("{")) && end < len(s.source) && s.source[end] == '\n' {
 			all[i].End++
 		}
 	}

@@ -63,7 +63,7 @@ func method(ctx context.Context, c config) error {
 }
 
 // Every run begins with a Reset.
-func reset() error {
+func reset() error { // what a comment says stays
 	bo := &backoff.ExponentialBackOff{
 		InitialInterval:     time.Second,
 		RandomizationFactor: 0.5,
