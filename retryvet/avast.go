@@ -8,41 +8,22 @@ import (
 	"time"
 )
 
+// avastConfig is what the options of a call set; attempts is 0 if there is no limit, or
+// if only the program knows it.
+type avastConfig struct {
+	attempts            int64
+	delay, most, jitter time.Duration
+	kind                string // of delay: "default", or a DelayType of the library
+}
+
 // planAvast understands a call of avast/retry-go, or says why not.
 func planAvast(m *migration) string {
-	options := m.call.Args
-	if m.lib.version == 4 {
-		m.op, options = options[0], options[1:]
-	} else {
-		m.op = options[0]
-		sel, ok := ast.Unparen(m.call.Fun).(*ast.SelectorExpr)
-		if !ok {
-			return "the retrier is made elsewhere"
-		}
-		made, ok := ast.Unparen(sel.X).(*ast.CallExpr)
-		if !ok {
-			return "the retrier is made elsewhere"
-		}
-		if path, name := m.callee(made); libraryOf(path) == nil || name != "New" && name != "NewWithData" {
-			return "the retrier is made elsewhere"
-		}
-		options = made.Args
-		if made.Ellipsis.IsValid() {
-			if options, ok = m.spread(options); !ok {
-				return "its options are not written in the call"
-			}
-		}
+	options, reason := m.avastOptions()
+	if reason != "" {
+		return reason
 	}
-	if m.call.Ellipsis.IsValid() {
-		var ok bool
-		if options, ok = m.spread(options); !ok {
-			return "its options are not written in the call"
-		}
-	}
-	attempts := int64(10)
 	m.attempts = "10"
-	delay, most, jitter := 100*time.Millisecond, time.Duration(0), 100*time.Millisecond
-	kind := "default"
+	config := avastConfig{attempts: 10, delay: 100 * time.Millisecond, jitter: 100 * time.Millisecond, kind: "default"}
 	for _, option := range options {
 		call, ok := ast.Unparen(m.value(option)).(*ast.CallExpr)
 		if !ok {
@@ -52,43 +33,77 @@ func planAvast(m *migration) string {
 		if libraryOf(path) == nil {
 			return "an option comes from another function"
 		}
-		reason := ""
-		switch name {
-		case "Attempts":
-			m.attempts, reason = m.count(call.Args[0], 0)
-			attempts = m.known(call.Args[0])
-		case "UntilSucceeded":
-			m.attempts, attempts = "", 0
-		case "Delay":
-			delay, reason = m.wanted(call.Args[0])
-		case "MaxDelay":
-			most, reason = m.wanted(call.Args[0])
-		case "MaxJitter":
-			jitter, reason = m.wanted(call.Args[0])
-		case "DelayType":
-			kind = m.delayType(call.Args[0])
-		case "Context":
-			m.ctx = call.Args[0]
-			if m.elsewhere(m.ctx) {
-				return "its context is made in another function"
-			}
-			m.kept = append(m.kept, m.ctx)
-		case "OnRetry":
-			if m.isNil(call.Args[0]) {
-				break
-			}
-			reason = m.hook(call.Args[0], "uint("+attemptQualifier+".Number-1)", "Err")
-			m.told = append(m.told, "OnRetry is not told of the last failure any more")
-		case "LastErrorOnly":
-			m.told = append(m.told, "the error is a *retry.Error, whose method Last returns the last error")
-		default:
-			reason = name + " has no exact counterpart"
-		}
-		if reason != "" {
+		if reason := m.avastOption(name, call, &config); reason != "" {
 			return reason
 		}
 	}
-	return m.delays(kind, attempts, delay, most, jitter)
+	return m.delays(config.kind, config.attempts, config.delay, config.most, config.jitter)
+}
+
+// avastOptions finds the operation, and returns the options of the call, or of the
+// retrier that version 5 makes first.
+func (m *migration) avastOptions() (options []ast.Expr, reason string) {
+	const elsewhere, unwritten = "the retrier is made elsewhere", "its options are not written in the call"
+	m.op = m.call.Args[0]
+	options, spread := m.call.Args[1:], m.call.Ellipsis.IsValid()
+	if m.lib.version == 5 {
+		sel, ok := ast.Unparen(m.call.Fun).(*ast.SelectorExpr)
+		if !ok {
+			return nil, elsewhere
+		}
+		made, ok := ast.Unparen(sel.X).(*ast.CallExpr)
+		if !ok {
+			return nil, elsewhere
+		}
+		if path, name := m.callee(made); libraryOf(path) == nil || name != "New" && name != "NewWithData" {
+			return nil, elsewhere
+		}
+		options, spread = made.Args, made.Ellipsis.IsValid()
+	}
+	if !spread {
+		return options, ""
+	}
+	options, ok := m.spread(options)
+	if !ok {
+		return nil, unwritten
+	}
+	return options, ""
+}
+
+// avastOption understands one option.
+func (m *migration) avastOption(name string, call *ast.CallExpr, config *avastConfig) (reason string) {
+	switch name {
+	case "Attempts":
+		m.attempts, reason = m.count(call.Args[0], 0)
+		config.attempts = m.known(call.Args[0])
+	case "UntilSucceeded":
+		m.attempts, config.attempts = "", 0
+	case "Delay":
+		config.delay, reason = m.wanted(call.Args[0])
+	case "MaxDelay":
+		config.most, reason = m.wanted(call.Args[0])
+	case "MaxJitter":
+		config.jitter, reason = m.wanted(call.Args[0])
+	case "DelayType":
+		config.kind = m.delayType(call.Args[0])
+	case "Context":
+		m.ctx = call.Args[0]
+		if m.elsewhere(m.ctx) {
+			return "its context is made in another function"
+		}
+		m.kept = append(m.kept, m.ctx)
+	case "OnRetry":
+		if m.isNil(call.Args[0]) {
+			break
+		}
+		reason = m.hook(call.Args[0], "uint("+attemptQualifier+".Number-1)", "Err")
+		m.told = append(m.told, "OnRetry is not told of the last failure any more")
+	case "LastErrorOnly":
+		m.told = append(m.told, "the error is a *retry.Error, whose method Last returns the last error")
+	default:
+		reason = name + " has no exact counterpart"
+	}
+	return reason
 }
 
 // spread returns the options of a call whose last argument is a slice: a variable of

@@ -85,33 +85,42 @@ func (m *migration) backOff(e ast.Expr) string {
 		}
 		return m.backOffVariable(m.given(e))
 	}
-	if u, ok := e.(*ast.UnaryExpr); ok && u.Op == token.AND {
-		lit, ok := u.X.(*ast.CompositeLit)
-		if !ok {
-			return "the backoff is not made here"
+	switch x := e.(type) {
+	case *ast.UnaryExpr:
+		if lit, ok := x.X.(*ast.CompositeLit); ok && x.Op == token.AND {
+			return m.backOffLiteral(lit)
 		}
-		path := m.path()
-		switch t := m.TypesInfo.TypeOf(lit); {
-		case isNamed(t, path, "ZeroBackOff"):
-			m.backoff, m.told = qualifier+".Constant(0)", nil
-			return ""
-		case isNamed(t, path, "StopBackOff"):
-			if m.attempts != "" {
-				return "it limits retries twice"
-			}
-			m.backoff, m.attempts, m.told = "", "1", nil
-			return ""
-		case isNamed(t, path, "ConstantBackOff") && keyed(lit) && field(lit, "Interval") != nil:
-			return m.constant(field(lit, "Interval"))
-		case isNamed(t, path, "ExponentialBackOff") && keyed(lit):
-			return m.exponentialLiteral(lit)
+	case *ast.CallExpr:
+		if !x.Ellipsis.IsValid() {
+			return m.backOffCall(x)
 		}
-		return "the backoff is a literal that may leave fields zero"
 	}
-	call, ok := e.(*ast.CallExpr)
-	if !ok || call.Ellipsis.IsValid() {
-		return "the backoff is not made here"
+	return "the backoff is not made here"
+}
+
+// backOffLiteral understands a literal of one of the library's types.
+func (m *migration) backOffLiteral(lit *ast.CompositeLit) string {
+	path := m.path()
+	switch t := m.TypesInfo.TypeOf(lit); {
+	case isNamed(t, path, "ZeroBackOff"):
+		m.backoff, m.told = qualifier+".Constant(0)", nil
+		return ""
+	case isNamed(t, path, "StopBackOff"):
+		if m.attempts != "" {
+			return "it limits retries twice"
+		}
+		m.backoff, m.attempts, m.told = "", "1", nil
+		return ""
+	case isNamed(t, path, "ConstantBackOff") && keyed(lit) && field(lit, "Interval") != nil:
+		return m.constant(field(lit, "Interval"))
+	case isNamed(t, path, "ExponentialBackOff") && keyed(lit):
+		return m.exponentialLiteral(lit)
 	}
+	return "the backoff is a literal that may leave fields zero"
+}
+
+// backOffCall understands a call of the library, or of a helper of the package.
+func (m *migration) backOffCall(call *ast.CallExpr) string {
 	path, name := m.callee(call)
 	if path != m.path() {
 		return m.helper(call)
@@ -120,21 +129,7 @@ func (m *migration) backOff(e ast.Expr) string {
 	case "NewConstantBackOff":
 		return m.constant(call.Args[0])
 	case "NewExponentialBackOff":
-		fields := map[string]ast.Expr{}
-		for _, option := range call.Args {
-			with, ok := ast.Unparen(option).(*ast.CallExpr)
-			if !ok || len(with.Args) != 1 {
-				return "an option of the backoff is not written in the call"
-			}
-			_, name := m.callee(with)
-			names := map[string]string{"WithInitialInterval": "InitialInterval", "WithMaxInterval": "MaxInterval", "WithMultiplier": "Multiplier",
-				"WithRandomizationFactor": "RandomizationFactor", "WithMaxElapsedTime": "MaxElapsedTime"}
-			if names[name] == "" {
-				return "clocks and timers, and other options of the backoff, are not understood"
-			}
-			fields[names[name]] = with.Args[0]
-		}
-		return m.exponential(fields)
+		return m.exponentialOptions(call.Args)
 	case "WithMaxRetries":
 		if reason := m.backOff(call.Args[0]); reason != "" {
 			return reason
@@ -157,6 +152,25 @@ func (m *migration) backOff(e ast.Expr) string {
 		return m.backOff(call.Args[0])
 	}
 	return "the backoff is not understood"
+}
+
+// exponentialOptions understands the options of NewExponentialBackOff.
+func (m *migration) exponentialOptions(options []ast.Expr) string {
+	sets := map[string]string{"WithInitialInterval": "InitialInterval", "WithMaxInterval": "MaxInterval", "WithMultiplier": "Multiplier",
+		"WithRandomizationFactor": "RandomizationFactor", "WithMaxElapsedTime": "MaxElapsedTime"}
+	fields := map[string]ast.Expr{}
+	for _, option := range options {
+		with, ok := ast.Unparen(option).(*ast.CallExpr)
+		if !ok || len(with.Args) != 1 {
+			return "an option of the backoff is not written in the call"
+		}
+		_, name := m.callee(with)
+		if sets[name] == "" {
+			return "clocks and timers, and other options of the backoff, are not understood"
+		}
+		fields[sets[name]] = with.Args[0]
+	}
+	return m.exponential(fields)
 }
 
 // making is how a variable that holds a backoff gets its value.

@@ -372,72 +372,68 @@ func (m *migration) comparesError() string {
 
 // checkOp finds the operation and what must not be in it.
 func (m *migration) checkOp() string {
-	p := m.pass
 	e := ast.Unparen(m.op)
-	if call, ok := e.(*ast.CallExpr); ok && len(call.Args) == 1 && p.TypesInfo.Types[call.Fun].IsType() {
+	if call, ok := e.(*ast.CallExpr); ok && len(call.Args) == 1 && m.TypesInfo.Types[call.Fun].IsType() {
 		e = ast.Unparen(call.Args[0]) // backoff.Operation(op)
 	}
 	m.op = e
 	lit, isLiteral := e.(*ast.FuncLit)
-	if v := p.variable(e); v != nil {
-		lit, isLiteral = p.value(e).(*ast.FuncLit)
+	if v := m.variable(e); v != nil {
+		lit, isLiteral = m.value(e).(*ast.FuncLit)
 		if !isLiteral {
 			return "the operation cannot be read"
 		}
-		if v.Parent() == p.Pkg.Scope() || p.uses(e) > 1 || !p.defined(lit) {
+		if v.Parent() == m.Pkg.Scope() || m.uses(e) > 1 || !m.defined(lit) {
 			m.kept = append(m.kept, e)
-			return p.sleeps(lit)
+			return m.sleeps(lit)
 		}
 	}
 	if !isLiteral {
-		var f *types.Func
-		switch x := e.(type) {
-		case *ast.Ident:
-			f, _ = p.TypesInfo.Uses[x].(*types.Func)
-		case *ast.SelectorExpr:
-			f, _ = p.TypesInfo.Uses[x.Sel].(*types.Func)
-		}
-		if f == nil || f.Pkg() != p.Pkg {
-			return "the operation cannot be read"
-		}
-		if recv := f.Signature().Recv(); recv != nil && types.IsInterface(recv.Type()) {
-			return "the operation cannot be read"
-		}
-		m.kept = append(m.kept, e)
-		return ""
+		return m.checkNamed(e)
 	}
-	if reason := p.sleeps(lit); reason != "" {
+	if reason := m.sleeps(lit); reason != "" {
 		return reason
 	}
 	m.literal = lit
 	m.kept = append(m.kept, lit)
-	var given *types.Var
-	if m.ctx != nil {
-		given = p.variable(m.ctx)
-		if id, ok := m.ctx.(*ast.Ident); ok && !id.Pos().IsValid() {
-			_, obj := p.Pkg.Scope().Innermost(m.call.Pos()).LookupParent(id.Name, m.call.Pos())
-			given, _ = obj.(*types.Var)
-		}
+	return m.checkContexts(lit)
+}
+
+// checkNamed looks at an operation that is a function or a method, which is wrapped.
+func (m *migration) checkNamed(op ast.Expr) string {
+	f := m.declared(op)
+	if f == nil || f.Pkg() != m.Pkg {
+		return "the operation cannot be read"
 	}
-	reason := ""
+	if recv := f.Signature().Recv(); recv != nil && types.IsInterface(recv.Type()) {
+		return "the operation cannot be read"
+	}
+	m.kept = append(m.kept, op)
+	return ""
+}
+
+// checkContexts looks at the contexts in the operation. The one that the run is given
+// becomes the operation's parameter; another would outlive its attempt.
+func (m *migration) checkContexts(lit *ast.FuncLit) (reason string) {
+	given := m.givenContext()
 	ast.Inspect(lit.Body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.Ident:
-			v := p.variable(n)
+			v := m.variable(n)
 			if v == nil || !isContext(v.Type()) || v.IsField() {
 				break
 			}
 			switch {
 			case v == given:
 				m.renamed = true
-			case p.TypesInfo.Defs[n] == v && v.Parent() == p.TypesInfo.Scopes[lit.Type] && given != nil && v.Name() == given.Name():
+			case m.TypesInfo.Defs[n] == v && v.Parent() == m.TypesInfo.Scopes[lit.Type] && given != nil && v.Name() == given.Name():
 				reason = "the operation declares a " + v.Name() + " of its own"
 			case v.Pos() < lit.Pos() || v.Pos() > lit.End():
 				reason = "the operation uses " + v.Name() + ", which is not the context of the run"
 			}
 		case *ast.AssignStmt:
 			for _, left := range n.Lhs {
-				if n.Tok != token.DEFINE && given != nil && p.variable(left) == given {
+				if n.Tok != token.DEFINE && given != nil && m.variable(left) == given {
 					reason = "the operation sets " + given.Name()
 				}
 			}
@@ -445,6 +441,19 @@ func (m *migration) checkOp() string {
 		return reason == ""
 	})
 	return reason
+}
+
+// givenContext returns the variable that is the context of the run, nil if that is none.
+func (m *migration) givenContext() *types.Var {
+	if m.ctx == nil {
+		return nil
+	}
+	if id, ok := m.ctx.(*ast.Ident); ok && !id.Pos().IsValid() { // the function's own
+		_, obj := m.Pkg.Scope().Innermost(m.call.Pos()).LookupParent(id.Name, m.call.Pos())
+		v, _ := obj.(*types.Var)
+		return v
+	}
+	return m.variable(m.ctx)
 }
 
 // defined reports whether lit is the value of a := statement.
