@@ -48,7 +48,7 @@ type (
 	}
 	AfterSeconds struct {
 		StatusCode        int
-		RetryAfterSeconds uint
+		RetryAfterSeconds uint64
 		Header            http.Header
 	}
 	AfterNumber struct {
@@ -218,7 +218,7 @@ func TestFieldsOfErrors(t *testing.T) {
 		{"a nil pointer to a wait", AfterPointer{429, nil}, throttled, 0},
 		{"seconds", AfterSeconds{429, 3, header}, throttled, 3 * second},
 		{"no seconds, but a header", AfterSeconds{429, 0, header}, throttled, 7 * second},
-		{"too many seconds", AfterSeconds{429, math.MaxUint, nil}, throttled, math.MaxInt64},
+		{"too many seconds", AfterSeconds{429, math.MaxUint64, nil}, throttled, math.MaxInt64},
 		{"a number of who knows what", AfterNumber{429, 3}, throttled, 0},
 		{"a wait alone", AfterAlone{3}, transient, 3 * second},
 		{"a text", Text{"503"}, unknown, 0},
