@@ -12,6 +12,8 @@ import (
 	azruntime "github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/anthropics/anthropic-sdk-go"
 	anthropicoption "github.com/anthropics/anthropic-sdk-go/option"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sso"
 	"github.com/bwmarrin/discordgo"
 	"github.com/cloudflare/cloudflare-go/v6"
 	cloudflareoption "github.com/cloudflare/cloudflare-go/v6/option"
@@ -47,6 +49,11 @@ import (
 	"golang.org/x/oauth2"
 	google "google.golang.org/api/oauth2/v2"
 	"google.golang.org/protobuf/types/known/emptypb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
 
 	"github.com/goretry/retry"
 )
@@ -259,6 +266,22 @@ var clients = []client{
 		}
 		defer c.Close()
 		return last(c.Info(ctx, moby.InfoOptions{}))
+	}},
+	{name: "Kubernetes client-go", hears: true, call: func(ctx context.Context, base string, hc *http.Client) error {
+		group := schema.GroupVersion{Version: "v1"}
+		scheme := runtime.NewScheme()
+		metav1.AddToGroupVersion(scheme, group)
+		config := &rest.Config{Host: base, ContentConfig: rest.ContentConfig{GroupVersion: &group,
+			NegotiatedSerializer: serializer.NewCodecFactory(scheme).WithoutConversion()}}
+		c, err := rest.RESTClientForConfigAndClient(config, hc)
+		if err != nil {
+			return err
+		}
+		return c.Post().AbsPath("/api/v1/namespaces").MaxRetries(0).Do(ctx).Error()
+	}},
+	{name: "AWS SDK v2", call: func(ctx context.Context, base string, hc *http.Client) error {
+		c := sso.New(sso.Options{BaseEndpoint: &base, Region: "x", HTTPClient: hc, Retryer: aws.NopRetryer{}})
+		return last(c.ListAccounts(ctx, &sso.ListAccountsInput{AccessToken: aws.String("x")}))
 	}},
 	{name: "discordgo", hears: true, call: func(ctx context.Context, base string, hc *http.Client) error {
 		s, err := discordgo.New("Bot x")

@@ -32,6 +32,11 @@ import (
 	"github.com/pkg/sftp"
 	prometheus "github.com/prometheus/client_golang/api/prometheus/v1"
 	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/segmentio/kafka-go"
+	"github.com/twitchtv/twirp"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/goretry/retry"
 )
@@ -75,6 +80,18 @@ func TestTypes(t *testing.T) {
 		{&prometheus.Error{Type: prometheus.ErrClient}, unknown, 0},
 		{sarama.ErrNotLeaderForPartition, transient, 0},
 		{sarama.ErrMessageSizeTooLarge, permanent, 0},
+		{kerr.NotLeaderForPartition, transient, 0},
+		{kerr.TopicAuthorizationFailed, permanent, 0},
+		{kerr.ThrottlingQuotaExceeded, throttled, 0},
+		{kafka.LeaderNotAvailable, transient, 0},
+		{kafka.MessageSizeTooLarge, permanent, 0},
+		{status.Error(codes.Unavailable, "x"), transient, 0},
+		{status.Error(codes.DeadlineExceeded, "x"), timedOut, 0},
+		{status.Error(codes.ResourceExhausted, "x"), throttled, 0},
+		{status.Error(codes.NotFound, "x"), permanent, 0},
+		{twirp.NewError(twirp.Unavailable, "x"), transient, 0},
+		{twirp.NewError(twirp.ResourceExhausted, "x"), throttled, 0},
+		{twirp.NewError(twirp.NotFound, "x"), permanent, 0},
 		{&amqp.Error{Code: amqp.ConnectionForced}, transient, 0},
 		{&amqp.Error{Code: amqp.NotFound}, permanent, 0},
 		{redis.Error("LOADING Redis is loading the dataset in memory"), transient, 0},
