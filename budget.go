@@ -39,8 +39,8 @@ type Budget interface {
 // retry cost. A run that fails earns nothing.
 //
 // Nothing comes with time. What exceeds ten tokens falls by the factor e in 5 s, and
-// is never more than a thousand. So a process whose calls have failed for a while
-// makes no retries until one succeeds, and a thousand processes make none either.
+// is never more than a thousand. So a process that has spent its tokens makes no retry
+// until ten calls have succeeded, and a thousand such processes make none either.
 //
 // The zero value is ready. A nil *EarnedBudget grants everything. No retry is refused
 // because Clock was set back: what exceeds ten tokens may be forgotten, and falls

@@ -117,8 +117,10 @@ func (e *Error) Error() string {
 	if last != nil {
 		s += ": " + fmt.Sprint(last) // which survives a nil pointer
 	}
-	if e.Cause != nil && !e.Is(e.Cause) && !strings.Contains(s, e.Cause.Error()) {
-		s += "; cause: " + e.Cause.Error()
+	if e.Cause != nil && !e.Is(e.Cause) {
+		if cause := fmt.Sprint(e.Cause); !strings.Contains(s, cause) {
+			s += "; cause: " + cause
+		}
 	}
 	return s
 }

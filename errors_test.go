@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -549,5 +550,12 @@ func TestErrorSaysWhetherItTimedOut(t *testing.T) {
 		if got := (&url.Error{Err: c.err}).Timeout(); got != c.want {
 			t.Errorf("url.Error around %v: Timeout() = %v, want %v", c.err, got, c.want)
 		}
+	}
+}
+
+func TestTextOfANilPointerAsCause(t *testing.T) {
+	e := &retry.Error{Reason: retry.ReasonCanceled, Attempts: 1, Errs: []error{errDown}, Cause: (*url.Error)(nil)}
+	if got := e.Error(); !strings.Contains(got, "; cause: ") {
+		t.Errorf("text %q has no cause", got)
 	}
 }

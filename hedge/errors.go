@@ -42,7 +42,7 @@ func (f failures) Error() string {
 	fmt.Fprintf(&b, "hedge: %d attempts failed", len(f))
 	separator := ": "
 	for _, err := range slices.Backward(f) {
-		b.WriteString(separator + err.Error())
+		b.WriteString(separator + fmt.Sprint(err)) // which survives a nil pointer
 		separator = "; "
 	}
 	return b.String()

@@ -3,7 +3,6 @@ package limit
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math"
 	"sync/atomic"
 
@@ -158,7 +157,7 @@ func (l *Limit) Places() int {
 //
 //   - an overload: a Throttled or TimedOut error, any other that says it timed out,
 //     and any error at all once the deadline of ctx has passed
-//   - an answer: no error, or a Permanent one
+//   - an answer: no error, or a Permanent one without a mark of [retry.Refuse]
 //   - neither: any other error; and whatever op returns once ctx is canceled, by the
 //     caller, or because another attempt of a hedged call was faster
 //
@@ -200,9 +199,5 @@ func judge(ctx context.Context, p *retry.Policy, err error) (ok, overload bool) 
 
 // timedOut reports whether err holds an error that timed out.
 func timedOut(err error) bool {
-	timeout, ok := errors.AsType[interface {
-		error
-		Timeout() bool
-	}](err)
-	return ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded)
+	return (&retry.Error{Errs: []error{err}}).Timeout() // which survives nil pointers
 }

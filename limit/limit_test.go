@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"runtime"
 	"strings"
@@ -433,4 +434,13 @@ func BenchmarkOp(b *testing.B) {
 			}
 		})
 	})
+}
+
+func TestNilPointersInErrors(t *testing.T) {
+	op := limit.Op(&limit.Limit{}, retry.Policy{}, func(context.Context) (int, error) {
+		return 0, fmt.Errorf("fetch: %w", (*url.Error)(nil))
+	})
+	if _, err := op(t.Context()); err == nil {
+		t.Error("no error")
+	}
 }

@@ -214,12 +214,12 @@ func (b *batch[T, R]) outcome() error {
 			u.class = it.class
 		}
 	}
+	u.proven = b.policy.NonIdempotent // else its items were not open
 	return u
 }
 
-// rank orders the classes of a call's open items: the highest is the call's. A call
-// is Unprocessed only if all items are, and its retry costs a budget as much as that
-// of the item which costs most to send again.
+// rank orders the classes of a call's open items: the highest is the call's. One
+// Throttled item makes the call Throttled. It is Unprocessed only if all items are.
 func rank(c retry.Class) int {
 	return slices.Index([]retry.Class{retry.Unprocessed, retry.Transient, retry.TimedOut, retry.Throttled}, c)
 }
@@ -237,6 +237,9 @@ func (b *batch[T, R]) classify(err error) retry.Class {
 
 // failure returns the error of Do for that of its run.
 func (b *batch[T, R]) failure(run *retry.Error) *Error {
+	if b.left != nil {
+		b.left.proven = false // to an outer run: what is done must not be done again
+	}
 	n := len(b.open)
 	if b.open == nil {
 		n = len(b.items)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"runtime"
 	"slices"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/retrybatch"
+	"github.com/goretry/retry/retryhttp"
 	"github.com/goretry/retry/retrytest"
 )
 
@@ -480,4 +483,48 @@ func TestSharedPolicy(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// A server that turned the item away, and may be asked again at once, processed
+// nothing: a call that must not run twice is repeated, as without a batch.
+func TestTurnedAwayIsRepeated(t *testing.T) {
+	calls := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if calls++; calls == 1 {
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	defer server.Close()
+	client := &http.Client{Transport: &retryhttp.Transport{Policy: retry.Policy{MaxAttempts: 1}}}
+	send := func(ctx context.Context, open []int) error {
+		if open[0] != 0 {
+			return nil
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		resp.Body.Close()
+		if e := retryhttp.GaveUp(resp); e != nil {
+			return retrybatch.Partial(map[int]error{0: e})
+		}
+		return nil
+	}
+	p := retry.Policy{NonIdempotent: true, Backoff: retry.Constant(0)}
+	if err := retrybatch.Run(t.Context(), p, []int{0, 1}, send); err != nil || calls != 2 {
+		t.Errorf("%d calls, %v; want 2 and no error", calls, err)
+	}
+
+	// To an outer run the whole batch is not: item 1 is done.
+	calls = 0
+	p.MaxAttempts = 1
+	err := retrybatch.Run(t.Context(), p, []int{0, 1}, send)
+	if got := retry.DefaultClassifier(err); got == retry.Unprocessed || got == retry.Throttled {
+		t.Errorf("the class of %v is %v", err, got)
+	}
 }

@@ -33,7 +33,7 @@
 //   - An error that is not a [Partial] is the error of every item in the call.
 //   - A Partial with a position that the call does not have, or another number of
 //     values than items, is no answer that can be trusted: every item of that call
-//     fails, Permanent. Nothing is then called done, or sent twice.
+//     fails, Permanent unless ctx has ended. Nothing is then called done, or sent twice.
 //   - Marks around a Partial hold for each item in it: [retry.Stop] and
 //     [retry.Refuse] end them all, [retry.After] makes those that are not Permanent Throttled.
 //

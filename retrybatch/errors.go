@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/engine"
 )
 
 // Error is what [Do] and [Run] return unless all items are done. It wraps the run's
@@ -139,6 +140,7 @@ type unfinished struct {
 	shown         item
 	class         retry.Class
 	hint          time.Duration
+	proven        bool // each open item may be sent again under Policy.NonIdempotent
 }
 
 func (u *unfinished) Error() string {
@@ -146,6 +148,9 @@ func (u *unfinished) Error() string {
 }
 
 func (u *unfinished) RetryAfter() time.Duration { return u.hint }
+
+// TurnedAway tells the run that no open item was processed, also with a hint of 0.
+func (u *unfinished) TurnedAway() engine.Proof { return engine.Proof(u.proven) }
 
 // ErrorType returns the error.type of telemetry.
 func (u *unfinished) ErrorType() string { return "retrybatch.partial" }

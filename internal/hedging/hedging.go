@@ -168,10 +168,15 @@ func (c *Call) withdraw(now time.Time) bool {
 			return true
 		}
 		h.Policy.Begin()
-		if h.Policy.Withdraw(retry.Transient, 1) {
+		granted := false
+		defer func() {
+			if !granted { // or Withdraw has panicked
+				h.Policy.End(retry.Unknown, false)
+			}
+		}()
+		if granted = h.Policy.Withdraw(retry.Transient, 1); granted {
 			return true
 		}
-		h.Policy.End(retry.Unknown, false)
 		c.refuse(RefusedPolicyBudget)
 	}
 	return false

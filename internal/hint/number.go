@@ -62,7 +62,8 @@ func countDigits(s string) (n int) {
 	return n
 }
 
-// times returns n units, a power of ten, rounded up to the nanosecond, or Longest.
+// times returns n units, rounded up to the nanosecond, or Longest. If n has a
+// fraction, unit must be a power of ten.
 func (n number) times(unit time.Duration) time.Duration {
 	if n.whole > int64(Longest/unit) {
 		return Longest

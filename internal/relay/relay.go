@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"reflect"
+
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/internal/engine"
 )
@@ -36,6 +38,9 @@ func holdsVerdict(err error) bool {
 			}
 			err = e.Last()
 			continue
+		}
+		if v := reflect.ValueOf(err); v.Kind() == reflect.Pointer && v.IsNil() {
+			return false // its methods may not survive that
 		}
 		if e, ok := err.(interface{ As(any) bool }); ok {
 			var inner *retry.Error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"testing"
 	"time"
 
@@ -90,3 +91,9 @@ type behindAs struct{ err error }
 
 func (b behindAs) Error() string      { return b.err.Error() }
 func (b behindAs) As(target any) bool { return errors.As(b.err, target) }
+
+func TestNilPointersSayNothing(t *testing.T) {
+	if relay.Refuses(fmt.Errorf("orders: %w", (*url.Error)(nil))) {
+		t.Error("a nil pointer refuses a retry")
+	}
+}
