@@ -66,6 +66,7 @@ type client struct {
 	hearsOnly int  // the one status with which it hears; 0 for all
 	call      func(ctx context.Context, base string, hc *http.Client) error
 	body      func(answer) string // of the server's answer; nil: one that most understand
+	requests  int                 // that a call without retries makes at most; 0 for one
 	// What its errors cannot say: the classes they have instead, by answer, and why.
 	wrong map[string]retry.Class
 	why   string
@@ -158,7 +159,7 @@ var clients = []client{
 		defer cancel()
 		return last(c.ListBuckets(ctx))
 	}, body: func(answer) string { return `<Error><Code>Whatever</Code><Message>x</Message></Error>` }},
-	{name: "go-containerregistry", call: func(ctx context.Context, base string, hc *http.Client) error {
+	{name: "go-containerregistry", requests: 2 /* HTTPS, then HTTP */, call: func(ctx context.Context, base string, hc *http.Client) error {
 		registry, err := name.NewRegistry(strings.TrimPrefix(base, "http://"), name.Insecure)
 		if err != nil {
 			return err
@@ -259,7 +260,7 @@ var clients = []client{
 		c.BasePath = base + "/"
 		return last(c.Tokeninfo().Context(ctx).Do())
 	}},
-	{name: "moby client", call: func(ctx context.Context, base string, hc *http.Client) error {
+	{name: "moby client", requests: 3 /* two find the version of the API */, call: func(ctx context.Context, base string, hc *http.Client) error {
 		c, err := moby.New(moby.WithHTTPClient(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: hc.Timeout}), moby.WithHost("tcp"+strings.TrimPrefix(base, "http")), moby.WithScheme("http"))
 		if err != nil {
 			return err
@@ -296,7 +297,7 @@ var clients = []client{
 		}
 		return `{"message": "x"}`
 	}, wrong: map[string]retry.Class{"502": unknown, "502, with a hint": unknown}, why: "a 502 is a plain error, Exceeded Max retries"},
-	{name: "prometheus", call: func(ctx context.Context, base string, hc *http.Client) error {
+	{name: "prometheus", requests: 2 /* POST, then GET where POST is forbidden */, call: func(ctx context.Context, base string, hc *http.Client) error {
 		c, err := prometheusapi.NewClient(prometheusapi.Config{Address: base, Client: hc})
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -155,7 +156,9 @@ func TestClients(t *testing.T) {
 func (c *client) ask(t *testing.T, a answer) error {
 	t.Helper()
 	over := make(chan struct{})
+	var requests atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
 		switch a.fault {
 		case "cut":
 			conn, _, err := http.NewResponseController(w).Hijack()
@@ -202,5 +205,9 @@ func (c *client) ask(t *testing.T, a answer) error {
 	defer close(over)
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Second, errors.New("the client hangs"))
 	defer cancel()
-	return c.call(ctx, base, hc)
+	err := c.call(ctx, base, hc)
+	if got, most := requests.Load(), int64(max(1, c.requests)); got > most {
+		t.Errorf("%s: %d requests, want at most %d: its own retries should be off", a.name, got, most)
+	}
+	return err
 }
