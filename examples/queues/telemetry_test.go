@@ -28,6 +28,7 @@ func TestTelemetryOfDeliveries(t *testing.T) {
 		Policy: retry.Policy{
 			Name: "invoice", MaxAttempts: 2, Backoff: retry.Constant(10 * time.Millisecond),
 			Hooks: otelretry.Hooks(
+				otelretry.WithWaits(false), // the wait is the queue's: an event tells of it
 				otelretry.WithTracerProvider(trace.NewTracerProvider(trace.WithSyncer(spans))),
 				otelretry.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))),
 		},
