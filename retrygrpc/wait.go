@@ -4,16 +4,21 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
 
 	"github.com/goretry/retry/clockx"
 )
 
 // waiting is a call as the clock of its own run, around the clock that the policy has:
-// a wait ends when the program closes the connection. The next attempt then finds that
-// out and ends the run. A context that ends with the connection would tell the same,
+// a wait ends when the program closes the connection, and so does the run. It makes no
+// further attempt: while Close is underway that could still reach the server. A context that ends with the connection would tell the same,
 // but would cost every call, and this costs calls that wait.
 type waiting call
+
+// errClosing is what grpc returns for a call on a closed connection.
+var errClosing = status.Error(codes.Canceled, "grpc: the client connection is closing")
 
 func (w *waiting) clock() clockx.Clock {
 	if w.ticks == nil {
@@ -47,7 +52,7 @@ func (w *waiting) Sleep(ctx context.Context, d time.Duration) error {
 	wake()
 	<-watching
 	if err != nil && ctx.Err() == nil {
-		return nil // the connection was closed
+		return errClosing
 	}
 	return err
 }
