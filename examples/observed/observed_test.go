@@ -361,7 +361,7 @@ func TestDraw(t *testing.T) {
 		run(2, "success_first_try", 5),
 		wire, failed(1, 0, 100, "transient", `Get "http://x": EOF`),
 		span("wait search", 100, 500, attribute.Int("retry.attempt", 1), attribute.Float64("retry.delay", .4)),
-		failed(2, 500, 510, "throttled", "429"),
+		failed(2, 500, 510, "throttled", "attempt timed out; 429 Too Many Requests"),
 		span("wait search", 510, 2000, attribute.Int("retry.attempt", 2), attribute.Float64("retry.delay", 2.2), attribute.Float64("retry.hint", 2)),
 		drawn, run(3, "success_after_retry", 2500),
 	}
@@ -372,7 +372,7 @@ func TestDraw(t *testing.T) {
 		"search                                                    2s  failure_after_retry: deadline",
 		"├ attempt 1 ██                                         100ms  EOF, transient",
 		"├ wait        ░░░░░░░░                                 400ms  backoff",
-		"├ attempt 2           █                                 10ms  429, throttled",
+		"├ attempt 2           █                                 10ms  attempt timed out, throttled",
 		"└ wait                ░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░   1.49s  the server asked for 2s, + backoff",
 		"1 more since the last one, 0 of them retried or failed",
 		"", "",

@@ -26,7 +26,7 @@ type service struct {
 	policy retry.Policy
 	slow   *hedge.Hedge // searches may run twice at the same time
 	places *limit.Limit
-	close  func() error
+	ended  []func() error // what close calls
 
 	firstTry, afterRetry, failed atomic.Int64
 }
@@ -62,10 +62,8 @@ func (s *service) observe(budget *retry.EarnedBudget, page *retrydebug.Recorder)
 	page.ObserveBudget("dependency", budget)
 	page.ObserveHedge("search", s.slow)
 	page.ObserveLimit("dependency", s.places)
-	s.close = func() error { return nil }
 	add := func(unregister func() error, err error) error {
-		before := s.close
-		s.close = func() error { return errors.Join(before(), unregister()) }
+		s.ended = append(s.ended, unregister)
 		return err
 	}
 	return errors.Join(
@@ -73,6 +71,16 @@ func (s *service) observe(budget *retry.EarnedBudget, page *retrydebug.Recorder)
 		add(otelretry.ObserveHedge("search", s.slow)),
 		add(otelretry.ObserveLimit("dependency", s.places)),
 	)
+}
+
+// close ends what observe began. The metrics of s's runs end with s, so run defers close:
+// the last scrape still shows them.
+func (s *service) close() error {
+	var err error
+	for _, unregister := range s.ended {
+		err = errors.Join(err, unregister())
+	}
+	return err
 }
 
 // call makes one call of three kinds, at random.

@@ -91,7 +91,8 @@ func draw(w io.Writer, run sdktrace.ReadOnlySpan, parts []sdktrace.ReadOnlySpan)
 			r.what, r.cell, r.note = fmt.Sprintf("attempt %d", value(p.Attributes(), "retry.attempt").AsInt64()), "█", "ok"
 			if class := value(p.Attributes(), "retry.class").AsString(); class != "" {
 				texts := strings.Split(p.Status().Description, ": ") // the last one is what is wrong, the others are where
-				r.note = texts[len(texts)-1] + ", " + class
+				what, _, _ := strings.Cut(texts[len(texts)-1], "; ") // what follows explains it
+				r.note = what + ", " + class
 			}
 		}
 		rows = append(rows, r)
