@@ -21,8 +21,8 @@ import (
 // now is a clock for examples: they do not wait.
 func now() *clockx.Virtual { return clockx.NewVirtual(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)) }
 
-// One budget for all calls to this server, which earn their retries: these stop while
-// calls fail. A budget that each call makes anew limits nothing.
+// All calls to this server share one budget. Calls that succeed earn retries, so in an
+// outage the retries stop. A budget made anew for each call would limit nothing.
 var greetings = &retry.EarnedBudget{}
 
 var policy = retry.Policy{
@@ -34,7 +34,7 @@ var policy = retry.Policy{
 	Budget:         greetings,
 }
 
-// An answer other than 200. By its method DefaultClassifier knows 404 from 503.
+// A response other than 200. DefaultClassifier calls StatusCode to tell 404 from 503.
 type statusError int
 
 func (e statusError) Error() string   { return fmt.Sprintf("status %d", int(e)) }

@@ -126,7 +126,7 @@ func (x *scenario) choose(rows []tryRow) string {
 	}
 	var beside []string
 	for _, row := range rows {
-		if row.Policy != best.Policy && (row.Policy == "none" || row.all.bad > 0) {
+		if row.Policy != best.Policy && (row.Policy == noRetries || row.all.bad > 0) {
 			beside = append(beside, fmt.Sprintf("%s recovers in %d and loses %.2f %%", row.Policy, row.all.runs-row.all.bad, 100*row.all.lost))
 		}
 	}

@@ -122,7 +122,7 @@ func find(o *options) job {
 			answer = fmt.Sprintf("%s that it survives: %.3g %s", f.what, *found, f.unit)
 		}
 		cells := []map[string]any{}
-		p := panel{title: "runs that recover", y: "of " + policy, x: "load, as a share of the capacity", cells: []float64{}}
+		p := panel{title: "runs that recover", y: "policy: " + policy, x: "load, as a share of the capacity", cells: []float64{}}
 		for _, outage := range outages {
 			p.rows = append(p.rows, fmt.Sprintf("outage %g s", outage))
 		}

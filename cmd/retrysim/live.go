@@ -62,7 +62,7 @@ func live(o *options) job {
 			r.notes = append(r.notes, "Interrupted: the measured run is shorter than the simulated ones.")
 		}
 		sent, good := x.panel("requests sent per second", x.MaxRate(), "capacity"), x.panel("calls begun in that second that succeed", 0, "")
-		waits := x.panel("backlog, in seconds of work", x.Timeout.Seconds(), "timeout")
+		waits := x.panel("backlog in seconds of work", x.Timeout.Seconds(), "timeout")
 		for i, of := range []*storm.Result{rows[1].typical(), measured} {
 			add := func(p *panel, points []point) {
 				p.lines = append(p.lines, series{color: 2 - i, style: []string{"wide", ""}[i], points: points})

@@ -59,7 +59,7 @@ func try(o *options) job {
 func (x *scenario) try(ctx context.Context, o *options) (*report, error) {
 	policies := x.variants()
 	rows := x.judge(ctx, policies)
-	for _, g := range x.guards { // beside each guard: none, and the given policies
+	for _, g := range x.guards { // beside each guard: no retries, and the given policies
 		y := *x
 		y.extended, y.beside = false, " + "+g.name
 		g.set(&y.Service)
@@ -90,12 +90,15 @@ func (x *scenario) try(ctx context.Context, o *options) (*report, error) {
 	return r, nil
 }
 
-// variants returns the policies to compare: none, those that were given, and the
-// first of them with each budget at its defaults.
+// noRetries names the row to compare with.
+const noRetries = "no retries"
+
+// variants returns the policies to compare: one that makes no retries, those that were
+// given, and the first of them with each budget at its defaults.
 func (x *scenario) variants() []retry.Policy {
 	first := x.policies[0]
-	none := retry.Policy{Name: "none", MaxAttempts: 1, AttemptTimeout: first.AttemptTimeout}
-	all := append([]retry.Policy{none}, x.policies...)
+	once := retry.Policy{Name: noRetries, MaxAttempts: 1, AttemptTimeout: first.AttemptTimeout}
+	all := append([]retry.Policy{once}, x.policies...)
 	if first.AttemptLimit() == 1 {
 		first.MaxAttempts = retry.DefaultMaxAttempts
 	}
@@ -263,7 +266,7 @@ func (x *scenario) picture(rows []tryRow) figure {
 		work := x.panel("requests per second", limit, "")
 		work.title = row.Policy
 		work.lines = []series{{color: 2, style: "area", points: useful}, {color: 1, style: "area", points: wasted}, {color: 6, points: perSecond(r, attempts)}}
-		waits := x.panel("backlog, in seconds of work: "+row.Verdict, x.Timeout.Seconds(), "timeout")
+		waits := x.panel("backlog in seconds of work (own scale): "+row.Verdict, x.Timeout.Seconds(), "timeout")
 		waits.lines = []series{{color: 4, style: "area", points: backlog(r, cmp.Or(limit, x.Rate))}}
 		_, y := work.extent()
 		top = max(top, y)
