@@ -27,25 +27,33 @@ type BackoffFunc func(Step) time.Duration
 // Delay calls f.
 func (f BackoffFunc) Delay(s Step) time.Duration { return f(s) }
 
-// Jitter spreads a delay d uniformly over [Low·d, High·d), so that those who
-// failed together do not come back together. The zero value is full jitter.
-// Where High·d would pass the backoff's Max, the window is scaled down until its
-// top is Max: the longest delays stay spread instead of piling up there.
-// Negative numbers and NaN count as zero, High below Low as Low.
-type Jitter struct{ Low, High float64 }
+// Jitter spreads a delay d uniformly over [Low·d, High·d+Plus), so that those who
+// failed together do not come back together. The zero value is full jitter: if Low
+// and High are both zero, High counts as 1. Where High·d+Plus would pass the backoff's
+// Max, the window is scaled down until its top is Max: the longest delays stay spread
+// instead of piling up there. Negative numbers and NaN count as zero, High below Low
+// as Low.
+type Jitter struct {
+	Low, High float64
+	Plus      time.Duration
+}
 
 // Full, equal and no jitter are the terms of "Exponential Backoff And Jitter"
 // (AWS Architecture Blog, 2015), which shows why full is the default: it makes
 // the fewest calls under contention.
 var (
-	FullJitter  = Jitter{0, 1}
-	EqualJitter = Jitter{.5, 1}
-	NoJitter    = Jitter{1, 1}
+	FullJitter  = Jitter{Low: 0, High: 1}
+	EqualJitter = Jitter{Low: .5, High: 1}
+	NoJitter    = Jitter{Low: 1, High: 1}
 )
 
 // PlusMinus spreads a delay by the fraction f to both sides: PlusMinus(.2) gives
 // 80 % to 120 % of it. f is meant to be in [0,1].
-func PlusMinus(f float64) Jitter { return Jitter{1 - f, 1 + f} }
+func PlusMinus(f float64) Jitter { return Jitter{Low: 1 - f, High: 1 + f} }
+
+// Plus lengthens a delay by up to d: uniform over [delay, delay+d). Zero or negative,
+// it is no jitter. It matters little to a delay that is much longer than d.
+func Plus(d time.Duration) Jitter { return Jitter{Low: 1, High: 1, Plus: d} }
 
 // Constant is a [Backoff] that waits exactly this long, every time. A
 // negative Constant does not wait.
@@ -155,14 +163,11 @@ func limits(base, top time.Duration) (float64, time.Duration) {
 // spread returns a point of the jittered window around min(d, top), in [0, top].
 func (j Jitter) spread(d float64, top time.Duration, random float64) time.Duration {
 	d = min(d, float64(top))
-	if d == 0 {
-		return 0
-	}
 	low, high := max(orZero(j.Low), 0), max(orZero(j.High), 0)
 	if low == 0 && high == 0 {
 		high = 1
 	}
-	low, high = low*d, max(low, high)*d
+	low, high = orZero(unfused(low*d)), orZero(unfused(max(low, high)*d))+float64(max(j.Plus, 0)) // ∞·0 is NaN
 	if high > float64(top) {
 		low, high = orZero(low/high)*float64(top), float64(top)
 	}

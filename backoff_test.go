@@ -51,6 +51,12 @@ func TestGoldenSchedules(t *testing.T) {
 		{"± 20 %, middle", retry.Exponential{Jitter: retry.PlusMinus(.2)}, .5, []time.Duration{100 * ms, 200 * ms}},
 		{"± 50 % at the cap, least", retry.Linear{Base: time.Second, Max: time.Second, Jitter: retry.PlusMinus(.5)}, 0,
 			[]time.Duration{time.Second / 3, time.Second / 3}}, // [.5, 1.5) scaled to end at Max
+		{"plus 50 ms, least", retry.Exponential{Jitter: retry.Plus(50 * ms)}, 0, []time.Duration{100 * ms, 200 * ms, 400 * ms}},
+		{"plus 50 ms, middle", retry.Exponential{Jitter: retry.Plus(50 * ms)}, .5, []time.Duration{125 * ms, 225 * ms, 425 * ms}},
+		{"plus 1 s at the cap of 1 s, least", retry.Linear{Base: time.Second, Max: time.Second, Jitter: retry.Plus(time.Second)}, 0,
+			[]time.Duration{time.Second / 2, time.Second / 2}},
+		{"plus nothing", retry.Exponential{Jitter: retry.Plus(-time.Hour)}, .5, []time.Duration{100 * ms, 200 * ms}},
+		{"full jitter and 50 ms", retry.Exponential{Jitter: retry.Jitter{Plus: 50 * ms}}, .5, []time.Duration{75 * ms, 125 * ms}},
 		{"a window below the delay", retry.Exponential{Jitter: retry.Jitter{High: .5}}, .5, []time.Duration{25 * ms, 50 * ms}},
 		{"± 100 %, least", retry.Exponential{Jitter: retry.PlusMinus(1)}, 0, []time.Duration{0, 0}},
 		{"± 100 %, middle", retry.Exponential{Jitter: retry.PlusMinus(1)}, .5, []time.Duration{100 * ms, 200 * ms}},
@@ -178,6 +184,9 @@ func TestOddJitters(t *testing.T) {
 		{retry.Jitter{Low: 2, High: inf}, 0, 4 * time.Second},
 		{retry.Jitter{Low: 2, High: 8}, time.Second, 4 * time.Second},
 		{retry.Jitter{Low: inf, High: inf}, 0, 4 * time.Second},
+		{retry.Plus(math.MaxInt64), 0, 4 * time.Second},
+		{retry.Plus(math.MinInt64), time.Second, time.Second},
+		{retry.Jitter{Low: nan, High: nan, Plus: time.Second}, 0, 2 * time.Second},
 	} {
 		b := retry.Exponential{Base: time.Second, Max: 4 * time.Second, Jitter: tt.jitter}
 		if got := b.Delay(retry.Step{Retry: 1}); got != tt.least {
@@ -192,17 +201,18 @@ func TestOddJitters(t *testing.T) {
 // FuzzBackoffs: whatever the numbers, a wait lies in [0, Max], is the same for
 // the same step, and does not shrink when the random number grows.
 func FuzzBackoffs(f *testing.F) {
-	f.Add(int64(100*ms), int64(20*time.Second), 2.0, 0.0, 1.0, 1, int64(0), .5)
-	f.Add(int64(math.MaxInt64), int64(math.MaxInt64), math.Inf(1), 1.0, 1.0, math.MaxInt, int64(math.MaxInt64), most)
-	f.Add(int64(1), int64(math.MaxInt64), 2.0, .5, math.Inf(1), 64, int64(-1), math.NaN())
-	f.Add(int64(1), int64(1<<53+1), 1e-300, math.NaN(), 5e-324, 1<<30, int64(1), -1.0)
-	f.Fuzz(func(t *testing.T, base, top int64, factor, low, high float64, n int, prev int64, random float64) {
+	f.Add(int64(100*ms), int64(20*time.Second), 2.0, 0.0, 1.0, int64(0), 1, int64(0), .5)
+	f.Add(int64(100*ms), int64(20*time.Second), 2.0, 1.0, 1.0, int64(100*ms), 8, int64(0), .5)
+	f.Add(int64(math.MaxInt64), int64(math.MaxInt64), math.Inf(1), 1.0, 1.0, int64(math.MaxInt64), math.MaxInt, int64(math.MaxInt64), most)
+	f.Add(int64(1), int64(math.MaxInt64), 2.0, .5, math.Inf(1), int64(-1), 64, int64(-1), math.NaN())
+	f.Add(int64(1), int64(1<<53+1), 1e-300, math.NaN(), 5e-324, int64(1), 1<<30, int64(1), -1.0)
+	f.Fuzz(func(t *testing.T, base, top int64, factor, low, high float64, plus int64, n int, prev int64, random float64) {
 		limit := time.Duration(top)
 		if limit <= 0 {
 			limit = retry.DefaultMax
 		}
 		s := retry.Step{Retry: n, Prev: time.Duration(prev), Rand: random}
-		b, j := time.Duration(base), retry.Jitter{Low: low, High: high}
+		b, j := time.Duration(base), retry.Jitter{Low: low, High: high, Plus: time.Duration(plus)}
 		for _, b := range []retry.Backoff{
 			retry.Exponential{Base: b, Max: time.Duration(top), Factor: factor, Jitter: j},
 			retry.Linear{Base: b, Max: time.Duration(top), Jitter: j},
@@ -249,6 +259,8 @@ func TestJitterWindows(t *testing.T) {
 		{"no window", retry.Jitter{Low: .5}, d / 2, d / 2},
 		{"around d", retry.PlusMinus(.25), d * 3 / 4, d * 5 / 4},
 		{"all around d", retry.PlusMinus(1), 0, 2 * d},
+		{"after d", retry.Plus(time.Second), d, d + time.Second},
+		{"around d and after it", retry.Jitter{Low: .75, High: 1.25, Plus: d}, d * 3 / 4, d * 9 / 4},
 	} {
 		if got := wait(d, 2, tt.j, 1, 0); got != tt.low {
 			t.Errorf("%s: the least wait is %v, want %v", tt.name, got, tt.low)

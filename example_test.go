@@ -275,6 +275,17 @@ func ExampleExponential() {
 	// 500ms to 1s
 }
 
+func ExamplePlus() {
+	b := retry.Exponential{Base: 200 * time.Millisecond, Jitter: retry.Plus(100 * time.Millisecond)}
+	for _, random := range []float64{0, .5, .99} {
+		fmt.Println(b.Delay(retry.Step{Retry: 1, Rand: random}))
+	}
+	// Output:
+	// 200ms
+	// 250ms
+	// 299ms
+}
+
 func ExampleBackoffFunc() {
 	weekly := retry.BackoffFunc(func(s retry.Step) time.Duration { return time.Duration(s.Retry) * 7 * 24 * time.Hour })
 	fmt.Println(weekly.Delay(retry.Step{Retry: 2}))

@@ -20,7 +20,7 @@
 //	backoff=exponential(base,max,factor)
 //	        linear(base,max)  fibonacci(base,max)  decorrelated(base,max)
 //	        constant(wait)    schedule(wait,wait,…)
-//	jitter=full                or equal, none, plusminus(0.2), between(low,high)
+//	jitter=full                or equal, none, plusminus(0.2), plus(100ms), between(low,high,plus)
 //	throttle=…                 the backoff after a Throttled error
 //	throttle_jitter=…
 //	max_retry_after=5m

@@ -241,7 +241,10 @@ func writeJitter(j *retry.Jitter) string {
 	if f := math.Round((1-j.Low)*1e9) / 1e9; retry.PlusMinus(f) == *j {
 		return writeList("plusminus", &f)
 	}
-	return writeList("between", &j.Low, &j.High)
+	if retry.Plus(j.Plus) == *j {
+		return writeList("plus", &j.Plus)
+	}
+	return writeList("between", &j.Low, &j.High, &j.Plus)
 }
 
 // reader reads words. After the first error it goes on and reads nonsense, at
@@ -403,16 +406,23 @@ func (r *reader) jitter() *retry.Jitter {
 		if !strings.HasPrefix(r.text[r.pos:], "(") {
 			r.fail(r.pos, "want ( and a number after %s", word)
 		}
+	case "plus":
+		if !strings.HasPrefix(r.text[r.pos:], "(") {
+			r.fail(r.pos, "want ( and a duration after plus")
+		}
 	}
 	switch word {
 	case "plusminus":
 		var f float64
 		r.arguments(&f)
 		j = retry.PlusMinus(f)
+	case "plus":
+		j = retry.Plus(0)
+		r.arguments(&j.Plus)
 	case "between":
-		r.arguments(&j.Low, &j.High)
+		r.arguments(&j.Low, &j.High, &j.Plus)
 	default:
-		r.fail(start, "unknown jitter %q: want full, equal, none, plusminus(0.2) or between(0.5,1.5)", word)
+		r.fail(start, "unknown jitter %q: want full, equal, none, plusminus(0.2), plus(100ms) or between(0.5,1.5)", word)
 	}
 	return &j
 }

@@ -64,6 +64,9 @@ func goValue(v reflect.Value) string {
 				return "retry." + name
 			}
 		}
+		if x == retry.Plus(x.Plus) {
+			return "retry.Plus(" + goDuration(x.Plus) + ")"
+		}
 	case float64:
 		switch {
 		case math.IsNaN(x):

@@ -3,6 +3,7 @@ package migrate_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -93,10 +94,15 @@ func TestAvastRetryGo(t *testing.T) {
 		equal(t, "their sixth wait", avast.BackOffDelay(6, nil, retrier), 32*time.Second)
 		equal(t, "our sixth wait", retry.Exponential{Base: time.Second, Jitter: retry.NoJitter}.Delay(retry.Step{Retry: 6}),
 			20*time.Second)
+	})
 
-		// Without a DelayType theirs adds a random wait of up to 100 ms.
+	row("no DelayType, with MaxJitter(d) (100 ms unless set)", func(t *testing.T) {
+		retrier := avast.New(avast.Delay(time.Second))
 		unset := avast.CombineDelay(avast.BackOffDelay, avast.RandomDelay)
 		window(t, "their second waits", func() time.Duration { return unset(2, nil, retrier) },
+			2*time.Second, 2100*time.Millisecond)
+		b := retry.Exponential{Base: time.Second, Jitter: retry.Plus(100 * time.Millisecond)}
+		window(t, "our second waits", func() time.Duration { return b.Delay(retry.Step{Retry: 2, Rand: rand.Float64()}) },
 			2*time.Second, 2100*time.Millisecond)
 	})
 
