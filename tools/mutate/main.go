@@ -56,8 +56,23 @@ func mutant_(id int) bool {
 }
 `
 
-// test is one of the package's tests.
+// options are what the command's flags say.
+type options struct {
+	dir      string   // of the package that is changed
+	files    []string // the names of those to change; empty: all
+	tests    []string // the directories whose tests are run beside the package's own
+	skip     string
+	known    string
+	least    float64
+	parallel int
+}
+
+// suite is a test binary, and the directory where its tests run.
+type suite struct{ dir, binary string }
+
+// test is one of a suite's tests.
 type test struct {
+	suite
 	name    string
 	took    time.Duration
 	reaches map[int]bool
@@ -67,6 +82,7 @@ func main() {
 	log.SetFlags(0)
 	log.SetPrefix("mutate: ")
 	files := flag.String("files", "", "the `names` of the files to change, with commas between; empty: all")
+	tests := flag.String("tests", "", "the `directories`, with commas between, whose tests are run beside the package's own")
 	skip := flag.String("skip", "Memory|Alloc|ChainRatio|README|Leak", "tests not to run, a regular `expression`")
 	known := flag.String("known", "", "a `file` of survivors that no test can notice, as they are printed")
 	least := flag.Float64("min", 0, "the least score in `percent`; below it the exit status is 1")
@@ -76,15 +92,18 @@ func main() {
 	if flag.NArg() > 0 {
 		dir = flag.Arg(0)
 	}
-	if err := run(os.Stdout, dir, *files, *skip, *known, *least, *parallel); err != nil {
+	if err := run(os.Stdout, options{dir, list(*files), list(*tests), *skip, *known, *least, *parallel}); err != nil {
 		log.Fatal(err)
 	}
 }
 
+// list returns what stands between the commas of a flag.
+func list(s string) []string { return strings.FieldsFunc(s, func(r rune) bool { return r == ',' }) }
+
 // run tries all mutants, and writes to out which survived.
-func run(out io.Writer, dir, files, skip, known string, least float64, parallel int) error {
+func run(out io.Writer, o options) error {
 	began := time.Now()
-	expected, err := survivors(known)
+	expected, err := survivors(o.known)
 	if err != nil {
 		return err
 	}
@@ -93,26 +112,29 @@ func run(out io.Writer, dir, files, skip, known string, least float64, parallel 
 		return err
 	}
 	defer os.RemoveAll(work)
-	binary := filepath.Join(work, "mutants.test")
-	mutants, err := build(dir, work, binary, strings.FieldsFunc(files, func(r rune) bool { return r == ',' }))
+	mutants, suites, err := build(work, o)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "%d mutants, built in %v\n", len(mutants), time.Since(began).Round(time.Second))
-	tests, err := reach(dir, work, binary, regexp.MustCompile(skip), parallel)
-	if err != nil {
-		return err
+	var tests []*test
+	for _, s := range suites {
+		its, err := reach(s, regexp.MustCompile(o.skip), o.parallel)
+		if err != nil {
+			return err
+		}
+		tests = append(tests, its...)
 	}
 	fmt.Fprintf(out, "%d tests, each run by itself after %v\n", len(tests), time.Since(began).Round(time.Second))
 
 	all, alive, equivalent := 0, 0, 0
 	var mu sync.Mutex // guards those, expected and out
-	each(parallel, len(mutants), func(i int) {
+	each(o.parallel, len(mutants), func(i int) {
 		m := mutants[i]
 		if m.what == "" {
 			return
 		}
-		dead := killed(dir, binary, i+1, tests)
+		dead := killed(i+1, tests)
 		mu.Lock()
 		defer mu.Unlock()
 		all++
@@ -128,21 +150,31 @@ func run(out io.Writer, dir, files, skip, known string, least float64, parallel 
 		alive++
 		missed := ""
 		if !slices.ContainsFunc(tests, func(t *test) bool { return t.reaches[i+1] }) {
-			missed = " (no test gets here)"
+			missed = ", no test gets here"
 		}
-		fmt.Fprintf(out, "%s%s\n", name, missed)
+		fmt.Fprintf(out, "%s (line %d%s)\n", name, m.number, missed)
 	})
 	died := all - alive - equivalent
 	score := 100 * float64(died) / float64(max(died+alive, 1))
 	fmt.Fprintf(out, "of %d mutants %d die, %d are known to change nothing, %d survive: %.1f %% of the rest die, in %v\n",
 		all, died, equivalent, alive, score, time.Since(began).Round(time.Second))
+	gone := 0
 	for _, name := range slices.Sorted(maps.Keys(expected)) {
-		if files == "" && !expected[name] {
+		file, _, _ := strings.Cut(name, ": ")
+		switch {
+		case expected[name] || len(o.files) > 0 && !slices.Contains(o.files, file):
+		case slices.ContainsFunc(mutants, func(m mutant) bool { return m.what != "" && m.String() == name }):
 			fmt.Fprintf(out, "no survivor any more: %s\n", name)
+		default:
+			fmt.Fprintf(out, "no mutant any more: %s\n", name)
+			gone++
 		}
 	}
-	if score < least {
-		return fmt.Errorf("the score is below %v %%", least)
+	switch {
+	case gone > 0:
+		return fmt.Errorf("%d lines of %s name no mutant", gone, o.known)
+	case score < o.least:
+		return fmt.Errorf("the score is below %v %%", o.least)
 	}
 	return nil
 }
@@ -184,20 +216,20 @@ func each(parallel, n int, f func(i int)) {
 	wg.Wait()
 }
 
-// build compiles the tests of the package in dir with all its mutants. Mutants that
-// do not compile are dropped: their what is empty.
-func build(dir, work, binary string, files []string) ([]mutant, error) {
+// build compiles the tests of the package in o.dir, and those of o.tests, with all its
+// mutants. Mutants that do not compile are dropped: their what is empty.
+func build(work string, o options) ([]mutant, []suite, error) {
 	fset := token.NewFileSet()
 	pkgs, err := packages.Load(&packages.Config{
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo |
 			packages.NeedImports | packages.NeedDeps,
-		Dir: dir, Fset: fset,
+		Dir: o.dir, Fset: fset,
 	}, ".")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(pkgs) != 1 || len(pkgs[0].Errors) > 0 {
-		return nil, fmt.Errorf("cannot load the package in %s: %v", dir, pkgs[0].Errors)
+		return nil, nil, fmt.Errorf("cannot load the package in %s: %v", o.dir, pkgs[0].Errors)
 	}
 	pkg := pkgs[0]
 	dropped := map[int]bool{}
@@ -213,47 +245,56 @@ func build(dir, work, binary string, files []string) ([]mutant, error) {
 		}
 		for _, f := range pkg.Syntax {
 			path := fset.Position(f.FileStart).Filename
-			if len(files) > 0 && !slices.Contains(files, filepath.Base(path)) {
+			if len(o.files) > 0 && !slices.Contains(o.files, filepath.Base(path)) {
 				continue
 			}
 			src, err := os.ReadFile(path)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			w := &writer{pkg: pkg, src: string(src), base: int(f.FileStart), mutants: &mutants, dropped: dropped}
 			if err := write(path, w.rewrite(f)); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
-		abs, err := filepath.Abs(dir)
+		abs, err := filepath.Abs(o.dir)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if err := write(filepath.Join(abs, "mutant_selector.go"), fmt.Sprintf(selector, pkg.Name)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		config, err := json.Marshal(overlay)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if err := os.WriteFile(filepath.Join(work, "overlay.json"), config, 0o600); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		cmd := exec.Command("go", "test", "-c", "-vet=off", "-gcflags=-e", "-overlay", filepath.Join(work, "overlay.json"), "-o", binary, ".")
-		cmd.Dir = dir
-		out, err := cmd.CombinedOutput()
-		if err == nil {
+		var suites []suite
+		message := ""
+		for i, dir := range append([]string{o.dir}, o.tests...) {
+			s := suite{dir, filepath.Join(work, strconv.Itoa(i)+".test")}
+			cmd := exec.Command("go", "test", "-c", "-vet=off", "-gcflags=-e", "-overlay", filepath.Join(work, "overlay.json"), "-o", s.binary, ".")
+			cmd.Dir = dir
+			if out, err := cmd.CombinedOutput(); err != nil {
+				message = string(out)
+				break
+			}
+			suites = append(suites, s)
+		}
+		if message == "" {
 			for id := range dropped {
 				mutants[id-1].what = ""
 			}
-			return mutants, nil
+			return mutants, suites, nil
 		}
 		before := len(dropped)
-		for _, id := range culprits(string(out), origin) {
+		for _, id := range culprits(message, origin) {
 			dropped[id] = true
 		}
 		if len(dropped) == before {
-			return nil, fmt.Errorf("the mutants do not compile:\n%s", out)
+			return nil, nil, fmt.Errorf("the mutants do not compile:\n%s", message)
 		}
 	}
 }
@@ -289,11 +330,11 @@ func culprits(out string, origin map[string]string) (ids []int) {
 	return ids
 }
 
-// reach runs every test by itself, and returns them with the mutants they reach,
+// reach runs every test of s by itself, and returns them with the mutants they reach,
 // the quickest first. Tests that fail by themselves are left out.
-func reach(dir, work, binary string, skip *regexp.Regexp, parallel int) ([]*test, error) {
-	cmd := exec.Command(binary, "-test.list", ".")
-	cmd.Dir = dir
+func reach(s suite, skip *regexp.Regexp, parallel int) ([]*test, error) {
+	cmd := exec.Command(s.binary, "-test.list", ".")
+	cmd.Dir = s.dir
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, err
@@ -306,13 +347,13 @@ func reach(dir, work, binary string, skip *regexp.Regexp, parallel int) ([]*test
 	}
 	tests := make([]*test, len(names))
 	each(parallel, len(names), func(i int) {
-		trace := filepath.Join(work, names[i]+".trace")
+		trace := s.binary + "." + names[i] + ".trace"
 		start := time.Now()
-		if err := try(dir, binary, names[i:i+1], 5*time.Minute, "MUTANT_TRACE="+trace); err != nil {
+		if err := try(s, names[i:i+1], 5*time.Minute, "MUTANT_TRACE="+trace); err != nil {
 			log.Printf("%s fails by itself and is left out: %v", names[i], err)
 			return
 		}
-		t := &test{name: names[i], took: time.Since(start), reaches: map[int]bool{}}
+		t := &test{suite: s, name: names[i], took: time.Since(start), reaches: map[int]bool{}}
 		text, _ := os.ReadFile(trace) // a test that reaches none has no trace
 		for id := range bytes.FieldsSeq(text) {
 			n, _ := strconv.Atoi(string(id))
@@ -325,16 +366,17 @@ func reach(dir, work, binary string, skip *regexp.Regexp, parallel int) ([]*test
 	return tests, nil
 }
 
-// killed reports whether a test notices the mutant. The quick ones are tried
+// killed reports whether a test notices the mutant. The quick ones of a suite are tried
 // together, then each of the others.
-func killed(dir, binary string, id int, tests []*test) bool {
+func killed(id int, tests []*test) bool {
 	var batch []string
 	var took time.Duration
+	var s suite
 	flush := func() bool {
 		if len(batch) == 0 {
 			return false
 		}
-		err := try(dir, binary, batch, 5*time.Second+5*took, "MUTANT="+strconv.Itoa(id))
+		err := try(s, batch, 5*time.Second+5*took, "MUTANT="+strconv.Itoa(id))
 		batch, took = nil, 0
 		return err != nil
 	}
@@ -342,6 +384,10 @@ func killed(dir, binary string, id int, tests []*test) bool {
 		if !t.reaches[id] {
 			continue
 		}
+		if t.suite != s && flush() {
+			return true
+		}
+		s = t.suite
 		batch, took = append(batch, t.name), took+t.took
 		if took > time.Second && flush() {
 			return true
@@ -352,12 +398,12 @@ func killed(dir, binary string, id int, tests []*test) bool {
 
 // try runs tests, and returns an error if they fail or take too long. A mutant may
 // allocate without end: it gets 4 GB of addresses.
-func try(dir, binary string, names []string, limit time.Duration, env string) error {
+func try(s suite, names []string, limit time.Duration, env string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", `ulimit -v 4000000; exec "$@"`, "sh",
-		binary, "-test.failfast", "-test.run", "^("+strings.Join(names, "|")+")$")
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), env)
+		s.binary, "-test.failfast", "-test.run", "^("+strings.Join(names, "|")+")$")
+	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), env)
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
 		return errors.New("it takes too long")

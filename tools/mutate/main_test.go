@@ -52,41 +52,77 @@ func TestPrice(t *testing.T) {
 
 func TestThatFailsByItself(t *testing.T) { t.Error("always") }
 `,
+	"till/till_test.go": `package till
+
+import (
+	"testing"
+
+	"example.com/shop"
+)
+
+func TestTen(t *testing.T) {
+	if got, _ := shop.Price(10); got != 200 {
+		t.Errorf("Price(10) = %d, want 200", got)
+	}
+}
+`,
 }
 
 func TestSaysWhichChangesNoTestNotices(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("GOWORK", "off")
+	if err := os.Mkdir(filepath.Join(dir, "till"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+	o := options{dir: dir, skip: "Memory", least: 50, parallel: 2}
 	var out strings.Builder
-	if err := run(&out, dir, "", "Memory", "", 50, 2); err != nil {
+	if err := run(&out, o); err != nil {
 		t.Errorf("with a score of 50 %% wanted: %v\n%s", err, &out)
 	}
 	var survivors []string
 	for line := range strings.Lines(out.String()) {
 		if strings.HasPrefix(line, "shop.go: ") {
-			survivors = append(survivors, line)
+			name, _, _ := strings.Cut(line, " (line ")
+			survivors = append(survivors, name+"\n")
 		}
 	}
-	if err := run(new(strings.Builder), dir, "shop.go", "Memory", "", 99.9, 2); err == nil {
+	o.files, o.least = []string{"shop.go"}, 99.9
+	if err := run(new(strings.Builder), o); err == nil {
 		t.Error("with a score of 99.9 % wanted: no error")
 	}
-	known := filepath.Join(dir, "known")
-	list := "# nobody asks for them\n\n" + strings.Join(survivors, "") + "shop.go: gone: 1 → 2\n"
-	if err := os.WriteFile(known, []byte(list), 0o600); err != nil {
-		t.Fatal(err)
+	o.known, o.least = filepath.Join(dir, "known"), 100
+	known := func(lines string) {
+		t.Helper()
+		if err := os.WriteFile(o.known, []byte("# nobody asks for them\n\n"+lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	var second strings.Builder
-	if err := run(&second, dir, "", "Memory", known, 100, 2); err != nil {
+	all := strings.Join(survivors, "")
+	known(all + "shop.go: sold++: without sold++\nother.go: return: 1 → 2\n")
+	var dies strings.Builder
+	if err := run(&dies, o); err != nil {
 		t.Errorf("with all survivors known: %v", err)
 	}
-	if !strings.Contains(second.String(), "no survivor any more: shop.go: gone: 1 → 2\n") ||
-		strings.Count(second.String(), "shop.go") != 1 {
-		t.Errorf("with all survivors known it says\n%s, want one that is gone", &second)
+	if !strings.Contains(dies.String(), "\nno survivor any more: shop.go: sold++: without sold++\n") || strings.Count(dies.String(), ".go: ") != 1 {
+		t.Errorf("with all survivors known, and one that dies, it says\n%s", &dies)
+	}
+	known(all + "shop.go: gone: 1 → 2\n")
+	var gone strings.Builder
+	if err := run(&gone, o); err == nil || !strings.Contains(gone.String(), "\nno mutant any more: shop.go: gone: 1 → 2\n") {
+		t.Errorf("with a line that names no mutant: %v\n%s", err, &gone)
+	}
+	o.known, o.least, o.tests = "", 0, []string{filepath.Join(dir, "till")}
+	var second strings.Builder
+	if err := run(&second, o); err != nil {
+		t.Errorf("with the tests of another package: %v", err)
+	}
+	if strings.Contains(second.String(), "n > 10 → n >= 10") || !strings.Contains(second.String(), "n < 0 → n <= 0") {
+		t.Errorf("with the tests of another package it says\n%s", &second)
 	}
 	for _, want := range []string{"n < 0 → n <= 0", "n > 10 → n >= 10"} {
 		if !strings.Contains(strings.Join(survivors, "\n"), want) {

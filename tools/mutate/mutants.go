@@ -15,6 +15,7 @@ import (
 type mutant struct {
 	file, line string // the file's name, and the line's text
 	what       string
+	number     int // of the line
 }
 
 // String names the mutant. Two changes of one line may have one name.
@@ -152,8 +153,8 @@ func (w *writer) add(n ast.Node, what string) (id int, ok bool) {
 	at := int(n.Pos()) - w.base
 	line := w.src[strings.LastIndexByte(w.src[:at], '\n')+1:]
 	line, _, _ = strings.Cut(line, "\n")
-	file := filepath.Base(w.pkg.Fset.Position(n.Pos()).Filename)
-	*w.mutants = append(*w.mutants, mutant{file, strings.TrimSpace(line), what})
+	position := w.pkg.Fset.Position(n.Pos())
+	*w.mutants = append(*w.mutants, mutant{filepath.Base(position.Filename), strings.TrimSpace(line), what, position.Line})
 	id = len(*w.mutants)
 	return id, !w.dropped[id]
 }
