@@ -72,53 +72,57 @@ var mysql = codes{
 	transient: []int32{1053, 1205, 1213, 1290, 1792, 1836, 3572},
 	// too many connections, of all and of a user; a user's limit
 	throttled: []int32{1040, 1203, 1226},
-	// access denied (to a database, at all), null, no such database and column, duplicate key, syntax, count of values,
-	// table access denied, no such table, too long, foreign key (two ways)
+	// access denied (to a database, at all), null, no such database and column,
+	// duplicate key, syntax, count of values, table access denied, no such table,
+	// too long, foreign key (two ways)
 	permanent: []int32{1044, 1045, 1048, 1049, 1054, 1062, 1064, 1136, 1142, 1146, 1406, 1451, 1452},
 }
 
-// mssql are numbers of SQL Server ("Database engine events and errors", and "Troubleshoot transient connection errors" of
-// Azure SQL).
+// mssql are numbers of SQL Server ("Database engine events and errors", and
+// "Troubleshoot transient connection errors" of Azure SQL).
 var mssql = codes{
 	// no connection yet, deadlock, lock timeout, snapshot conflict, failover (four ways)
 	transient: []int32{233, 1205, 1222, 3960, 4060, 4221, 40197, 40613},
 	// memory; limits and load of Azure
 	throttled: []int32{701, 10928, 10929, 40501, 49918, 49919, 49920},
-	// syntax (two), no such column and object, permission (two), conversion, null, constraint, duplicate key (two),
-	// truncation, login
+	// syntax (two), no such column and object, permission (two), conversion, null,
+	// constraint, duplicate key (two), truncation, login
 	permanent: []int32{102, 156, 207, 208, 229, 230, 245, 515, 547, 2601, 2627, 8152, 18456},
 }
 
 // cassandra are the codes of CQL's binary protocol (native_protocol_v5.spec, section 9).
 var cassandra = codes{
-	// server error, unavailable, bootstrapping, truncation, timeouts and failures of replicas, an unknown end of a
-	// compare-and-set
+	// server error, unavailable, bootstrapping, truncation, timeouts and failures of
+	// replicas, an unknown end of a compare-and-set
 	transient: []int32{0x0000, 0x1000, 0x1002, 0x1003, 0x1100, 0x1200, 0x1300, 0x1500, 0x1600, 0x1700},
 	throttled: []int32{0x1001}, // overloaded
-	// protocol, credentials, a function's failure, syntax, unauthorized, invalid, configuration, already exists
+	// protocol, credentials, a function's failure, syntax, unauthorized, invalid,
+	// configuration, already exists
 	permanent: []int32{0x000A, 0x0100, 0x1400, 0x2000, 0x2100, 0x2200, 0x2300, 0x2400},
 }
 
 // clickhouse are codes of ClickHouse (src/Common/ErrorCodes.cpp).
 var clickhouse = codes{
-	// timeout, socket timeout, network, no ZooKeeper, read-only table, too few replicas, quorum, unknown status of an
-	// insert, Keeper
+	// timeout, socket timeout, network, no ZooKeeper, read-only table, too few replicas,
+	// quorum, unknown status of an insert, Keeper
 	transient: []int32{159, 209, 210, 225, 242, 285, 286, 319, 999},
 	throttled: []int32{202, 241, 252}, // queries, memory, parts
-	// unknown identifier, type mismatch, table exists, unknown table, syntax, unknown database, read-only, user and
-	// password (three ways), access denied, authentication
+	// unknown identifier, type mismatch, table exists, unknown table, syntax, unknown
+	// database, read-only, user and password (three ways), access denied, authentication
 	permanent: []int32{47, 53, 57, 60, 62, 81, 164, 192, 193, 194, 497, 516},
 }
 
 // mongo are codes of MongoDB (src/mongo/base/error_codes.yml; 11001 and 12582 stand
 // in the driver, as those of old servers for a duplicate key).
 var mongo = codes{
-	// host unreachable and not found, MaxTimeMS, network timeout, shutdown, write conflict, no majority yet, stepped down,
-	// time limit, socket, no primary, interrupted (two), no primary (two)
+	// host unreachable and not found, MaxTimeMS, network timeout, shutdown, write
+	// conflict, no majority yet, stepped down, time limit, socket, no primary, interrupted
+	// (two), no primary (two)
 	transient: []int32{6, 7, 50, 89, 91, 112, 134, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436},
-	// bad value, parse, user not found, unauthorized, type mismatch, authentication, illegal operation, namespace not
-	// found, conflicting operators, namespace exists, no such command, immutable field, indexes, options, namespace,
-	// indexes (two), not supported, validation, duplicate key (three)
+	// bad value, parse, user not found, unauthorized, type mismatch, authentication,
+	// illegal operation, namespace not found, conflicting operators, namespace exists,
+	// no such command, immutable field, indexes, options, namespace, indexes (two), not
+	// supported, validation, duplicate key (three)
 	permanent: []int32{2, 9, 11, 13, 14, 18, 20, 26, 40, 48, 59, 66, 67, 68, 72, 73, 85, 86, 115, 121, 11000, 11001, 12582},
 }
 
@@ -135,7 +139,8 @@ var amqp = codes{
 var ldap = codes{
 	// time limit, busy, unavailable, server down, timeout, connect
 	transient: []int32{3, 51, 52, 81, 85, 91, 200},
-	// no such object, DN syntax, authentication and rights, unwilling, naming, classes, exists, too large
+	// no such object, DN syntax, authentication and rights, unwilling, naming, classes,
+	// exists, too large
 	permanent: []int32{32, 34, 48, 49, 50, 53, 64, 65, 66, 67, 68, 69, 70, 71},
 }
 

@@ -157,7 +157,8 @@ func asHeader(v reflect.Value) hint.Header {
 	return h
 }
 
-// readHeader reads how long the server asks to wait, and what a header says that knows better than the status.
+// readHeader reads how long the server asks to wait, and what a header says that knows
+// better than the status.
 func (k *Type) readHeader(a *Answer, h hint.Header) {
 	if h == nil {
 		return

@@ -62,10 +62,12 @@ var resets = [...]reset{
 	// draft-ietf-httpapi-ratelimit-headers-06: seconds. GitLab
 	// (docs.gitlab.com/administration/settings/user_and_ip_rate_limits): an epoch.
 	{"Ratelimit-Remaining", "", "Ratelimit-Reset"},
-	// GitHub (docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api): an epoch. Discord
-	// (docs.discord.com/developers/topics/rate-limits): both, with fractions.
+	// GitHub (docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api): an
+	// epoch. Discord (docs.discord.com/developers/topics/rate-limits): both, with
+	// fractions.
 	{"X-Ratelimit-Remaining", "X-Ratelimit-Reset-After", "X-Ratelimit-Reset"},
-	// X (docs.x.com/fundamentals/rate-limits) and Okta (developer.okta.com/docs/reference/rl-best-practices): an epoch.
+	// X (docs.x.com/fundamentals/rate-limits) and Okta
+	// (developer.okta.com/docs/reference/rl-best-practices): an epoch.
 	{"X-Rate-Limit-Remaining", "", "X-Rate-Limit-Reset"},
 }
 
