@@ -184,7 +184,7 @@ func inspect(err error) (f finding) {
 			f.addRun(e)
 			return f
 		}
-		if isNil(err) {
+		if engine.IsNil(err) {
 			return f
 		}
 		if inner, ok := systemError(err); ok {
@@ -355,8 +355,12 @@ func doubted(c Class) Class {
 
 // scope says where to look.
 type scope struct {
-	behind bool // behind methods As and Is. What these show is judged without, for an As may return an error that wraps its own
-	fields bool // into the fields of errors. Below the errors of net, net/url and os those say nothing
+	// behind methods As and Is. What these show is judged without: an As may return an
+	// error that wraps its own.
+	behind bool
+
+	// fields of errors. Below the errors of net, net/url and os they say nothing.
+	fields bool
 }
 
 // classify judges the tree of err. It walks down a chain in a loop, so that a long
@@ -377,7 +381,7 @@ func classify(err error, look scope) Class {
 		case *Error:
 			return e.class(look)
 		}
-		if isNil(err) {
+		if engine.IsNil(err) {
 			return otherwise
 		}
 		if inner, ok := systemError(err); ok {
@@ -533,7 +537,7 @@ type (
 
 // find returns what the method As of e finds, if that is not nil.
 func find[T error](e asMethod) (target T, ok bool) {
-	ok = e.As(&target) && !isNil(target)
+	ok = e.As(&target) && !engine.IsNil(target)
 	return target, ok
 }
 
@@ -548,7 +552,7 @@ func classifyBehind(err error, look scope) Class {
 				continue
 			}
 			found, _ := target.Elem().Interface().(error)
-			if isNil(found) {
+			if engine.IsNil(found) {
 				continue // there are methods that return true and set nothing
 			}
 			if c := classify(found, look); c != Unknown {
@@ -566,16 +570,10 @@ func classifyBehind(err error, look scope) Class {
 	return Unknown
 }
 
-// isNil reports whether err is nil, or a nil pointer.
-func isNil(err error) bool {
-	v := reflect.ValueOf(err)
-	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
-}
-
 // within reports whether is says yes to an error in the tree of err. It does not
 // look into an *Error, nor behind the methods As and Is.
 func within(err error, is func(error) bool) bool {
-	for !isNil(err) {
+	for !engine.IsNil(err) {
 		if is(err) {
 			return true
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
@@ -273,10 +272,7 @@ func (e *Error) add(it item, cause error) {
 // One that is joined with another error says nothing about that error's items, and
 // positions in an inner run's are those of another slice.
 func partialIn(err error) *partial {
-	for err != nil {
-		if v := reflect.ValueOf(err); v.Kind() == reflect.Pointer && v.IsNil() {
-			return nil
-		}
+	for !engine.IsNil(err) {
 		switch e := err.(type) {
 		case *partial:
 			return e

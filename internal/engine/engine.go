@@ -1,10 +1,13 @@
 // Package engine shows the other packages of this module what package retry
 // decides about a single error, where Policy.Judge does not say enough, that a retry
 // follows, and where a run was when it ended. Package retry sets Judge and InWait;
-// this package cannot import it.
+// this package cannot import it. Both look at errors that may be nil pointers: IsNil.
 package engine
 
-import "time"
+import (
+	"reflect"
+	"time"
+)
 
 // Verdict is what one error means, whatever else has happened in its run.
 type Verdict struct {
@@ -38,3 +41,9 @@ var InWait func(err error) bool
 // Follower is a retry.Budget that has something to do before each retry. A run calls
 // Follow in place of Withdraw before a retry that follows retry.ErrRejected.
 type Follower interface{ Follow() }
+
+// IsNil reports whether err is nil, or a nil pointer, whose methods may panic.
+func IsNil(err error) bool {
+	v := reflect.ValueOf(err)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}

@@ -1,7 +1,7 @@
 package relay
 
 import (
-	"reflect"
+	"slices"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/internal/engine"
@@ -30,17 +30,20 @@ func Refuses(err error) bool {
 // holdsVerdict walks the tree of err as errors.As does, and into an inner run only
 // through its last error.
 func holdsVerdict(err error) bool {
-	for err != nil {
+	for !engine.IsNil(err) { // the methods of a nil pointer may not survive
 		if e, ok := err.(*retry.Error); ok {
-			final, open := verdict(e)
-			if !open {
-				return final
+			switch e.Reason {
+			case retry.ReasonPermanent, retry.ReasonRefused, retry.ReasonNotIdempotent:
+				return true
+			case retry.ReasonMaxAttempts, retry.ReasonMaxElapsed, retry.ReasonDeadline, retry.ReasonBudget:
+				if e.Attempts > 1 {
+					return true
+				}
+			case retry.ReasonCanceled, retry.ReasonRetryAfter:
+				return false
 			}
 			err = e.Last()
 			continue
-		}
-		if v := reflect.ValueOf(err); v.Kind() == reflect.Pointer && v.IsNil() {
-			return false // its methods may not survive that
 		}
 		if e, ok := err.(interface{ As(any) bool }); ok {
 			var inner *retry.Error
@@ -52,32 +55,10 @@ func holdsVerdict(err error) bool {
 		case interface{ Unwrap() error }:
 			err = e.Unwrap()
 		case interface{ Unwrap() []error }:
-			for _, err := range e.Unwrap() {
-				if holdsVerdict(err) {
-					return true
-				}
-			}
-			return false
+			return slices.ContainsFunc(e.Unwrap(), holdsVerdict)
 		default:
 			return false
 		}
 	}
 	return false
-}
-
-// verdict returns what the end of a run says, or that its last error is to be looked
-// at.
-func verdict(e *retry.Error) (refuses, open bool) {
-	if e == nil {
-		return false, false
-	}
-	switch e.Reason {
-	case retry.ReasonPermanent, retry.ReasonRefused, retry.ReasonNotIdempotent:
-		return true, false
-	case retry.ReasonMaxAttempts, retry.ReasonMaxElapsed, retry.ReasonDeadline, retry.ReasonBudget:
-		return e.Attempts > 1, e.Attempts <= 1
-	case retry.ReasonCanceled, retry.ReasonRetryAfter:
-		return false, false
-	}
-	return false, true
 }

@@ -78,6 +78,7 @@ func TestMarks(t *testing.T) {
 		"Stop in a run":   {ended(retry.ReasonMaxAttempts, 1, fmt.Errorf("x: %w", retry.Stop(errDown))), false},
 		"Stop around one": {retry.Stop(ended(retry.ReasonCanceled, 1, errDown)), true},
 		"Stop beside one": {errors.Join(ended(retry.ReasonCanceled, 1, errDown), retry.Stop(errDown)), true},
+		"a run of none":   {errors.Join(ended(retry.ReasonMaxAttempts, 1), errDown), false},
 		"two runs":        {errors.Join(ended(retry.ReasonCanceled, 1, errDown), ended(retry.ReasonBudget, 2, errDown)), true},
 	} {
 		if got := relay.Refuses(tt.err); got != tt.want {
