@@ -64,7 +64,7 @@ func (o *hedged[T]) call(ctx context.Context) (value T, err error) {
 		r.mu.Unlock()
 	}
 	r.run(&r.first)
-	return value, err // which settle sets
+	return // what settle sets
 }
 
 func (r *race[T]) begin(a *attempt[T], number int) {

@@ -37,7 +37,7 @@ func (v *Value[T]) discard(value T, err error) {
 
 // closeAny closes v, else its field Body. What Close returns is of no use to anyone.
 func closeAny(v reflect.Value) {
-	if closeIt(v) {
+	if !v.IsValid() || closeIt(v) { // a nil interface has nothing to close
 		return
 	}
 	for v.Kind() == reflect.Pointer && !v.IsNil() {
@@ -58,9 +58,6 @@ func closeAny(v reflect.Value) {
 // closeIt reports whether v has a Close method, which it calls unless v is a nil
 // pointer.
 func closeIt(v reflect.Value) bool {
-	if !v.IsValid() {
-		return false
-	}
 	closer, ok := v.Interface().(io.Closer)
 	if !ok {
 		return false

@@ -42,6 +42,9 @@ func TestClassify(t *testing.T) {
 		{fmt.Errorf("x: %w", deadlock), retry.Transient},
 		{errors.Join(nil, errFlaky, deadlock, duplicate), retry.Transient}, // the first that is known
 		{errors.Join(duplicate, deadlock), retry.Permanent},
+		{errors.Join(errors.Join(deadlock), duplicate), retry.Transient},
+		{errors.Join(errors.Join(errFlaky), deadlock), retry.Transient},
+		{errors.Join(&retry.Error{}, deadlock), retry.Transient},
 		{retry.Stop(deadlock), retry.Transient}, // a mark is looked for before any classifier is asked
 		{&retrysql.CommitError{Err: deadlock}, retry.Unknown},
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Errs: []error{duplicate, deadlock}}, retry.Transient}, // the last one

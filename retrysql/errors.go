@@ -136,17 +136,15 @@ func rolledBack(err error) (answer error) {
 
 // The database systems whose drivers have numbers of their own.
 const (
-	mysql = iota + 1
+	none = iota
+	mysql
 	sqlite
 )
 
 // code returns the number that err itself has, without what it wraps, and whose
-// it is: 0 for no known system's.
+// it is.
 func code(err error) (system int, number int64) {
 	v := reflect.ValueOf(err)
-	if v.Kind() == reflect.Pointer && v.IsNil() {
-		return 0, 0
-	}
 	switch v.Type().String() {
 	case "*mysql.MySQLError":
 		if v = field(v.Elem(), "Number"); v.CanUint() {
@@ -157,14 +155,14 @@ func code(err error) (system int, number int64) {
 			return sqlite, v.Int() & 0xff
 		}
 	case "*sqlite.Error": // of modernc
-		if e, ok := err.(interface{ Code() int }); ok {
+		if e, ok := err.(interface{ Code() int }); ok && !v.IsNil() {
 			return sqlite, int64(e.Code()) & 0xff
 		}
 	}
-	return 0, 0
+	return none, 0
 }
 
-// field returns the invalid Value if v has no such field.
+// field returns the invalid Value if v is no struct, or has no such field.
 func field(v reflect.Value, name string) reflect.Value {
 	if v.Kind() != reflect.Struct {
 		return reflect.Value{}

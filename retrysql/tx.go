@@ -87,7 +87,7 @@ func run[X transaction, T any](ctx context.Context, p retry.Policy, readOnly boo
 		p.Hooks.Done = explained(p.Hooks.Done, forbidden)
 	}
 	return retry.Do(ctx, p, func(ctx context.Context) (T, error) {
-		v, err := once(context.WithValue(ctx, within{}, true), readOnly, begin, fn)
+		v, err := once(context.WithValue(ctx, within{}, within{}), readOnly, begin, fn)
 		if err != nil {
 			return *new(T), settled(&p, forbidden, err)
 		}

@@ -250,6 +250,15 @@ func TestPolicyClassifyGoesFirst(t *testing.T) {
 	}
 }
 
+// A classifier that does not know an error leaves it to Classify.
+func TestClassifyKnowsWhatThePolicysDoesNot(t *testing.T) {
+	for number, want := range map[uint16]retry.Reason{1062: retry.ReasonPermanent, 1213: retry.ReasonMaxAttempts} {
+		h := retrytest.New(t, retry.Policy{Classify: always(retry.Unknown)})
+		_, _ = (&fake{}).tx(t.Context(), h.Policy, &mysql.MySQLError{Number: number})
+		h.AssertReason(want)
+	}
+}
+
 func TestThrottledTransactionWaitsAsThrottled(t *testing.T) {
 	h := retrytest.New(t, retry.Policy{
 		NonIdempotent: true, Backoff: retry.Constant(time.Second), ThrottleBackoff: retry.Constant(time.Minute),
@@ -452,6 +461,20 @@ func TestRollbackOutlivesTheCaller(t *testing.T) {
 	})
 }
 
+// A driver may go on in the background until its context ends.
+func TestContextOfRollbackEndsWithIt(t *testing.T) {
+	var last context.Context
+	tx := hooked{rollback: func(ctx context.Context) error {
+		last = ctx
+		return nil
+	}}
+	_, _ = retrysql.TxOf(t.Context(), retry.Policy{MaxAttempts: 1}, func(context.Context) (hooked, error) { return tx, nil },
+		func(context.Context, hooked) (int, error) { return 0, errFlaky })
+	if last.Err() != context.Canceled {
+		t.Errorf("after Rollback its context has the error %v, want context.Canceled", last.Err())
+	}
+}
+
 func TestNoCommitAfterTheCallersEnd(t *testing.T) {
 	cause := errors.New("shutting down")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -609,6 +632,7 @@ func TestErrorType(t *testing.T) {
 		"github.com/goretry/retry/retrysql/internal/sqlite3.Error": sqlite3.Error{Code: 5},
 		"*fmt.wrapErrors":       fmt.Errorf("%w, %w", errFlaky, errFlaky),
 		"retry.attempt_timeout": retry.ErrAttemptTimeout,
+		"*net.OpError":          &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
 	} {
 		h := retrytest.New(t, retry.Policy{})
 		_, _ = (&fake{}).tx(t.Context(), h.Policy, err)
