@@ -214,6 +214,21 @@ func TestOwnBudget(t *testing.T) {
 	})
 }
 
+// Each call of Do makes an op of its own.
+func TestCallsOfOneHedgeShareItsBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := after100ms()
+		h.Budget = nil
+		hang := true
+		op := sleepy(&hang)
+		for i, want := range []int{2, 1, 1} {
+			if _, err := hedge.Do(t.Context(), retry.Policy{}, &h.Hedge, op); err != nil || h.got[i].Started != want {
+				t.Errorf("call %d: %d attempts, %v, want %d", i+1, h.got[i].Started, err, want)
+			}
+		}
+	})
+}
+
 // A process with a call now and then gets its first hedge at once, and one more for
 // each 20 calls that succeed without. Time alone brings none.
 func TestOwnBudgetOfAQuietProcess(t *testing.T) {

@@ -128,7 +128,7 @@ func decide(p retry.Policy, delivered int, old time.Duration, now time.Time, err
 	}
 	verdict := engine.Judge(&p, err)
 	if retry.Reason(verdict.End) == retry.ReasonRefused {
-		err = refused{verdict.Hint}
+		err = refused{retry.ErrRejected, verdict.Hint}
 	}
 	if wait, ok := loop.Next(now, err); ok {
 		return Decision{Action: Retry, Delay: wait}
@@ -139,10 +139,12 @@ func decide(p retry.Policy, delivered int, old time.Duration, now time.Time, err
 }
 
 // refused stands for an error that is refused, and is Transient to any policy.
-type refused struct{ hint time.Duration }
+type refused struct {
+	error
+	hint time.Duration
+}
 
-func (refused) Error() string               { return retry.ErrRejected.Error() }
-func (refused) Is(target error) bool        { return target == retry.ErrRejected }
+func (r refused) Is(target error) bool      { return target == r.error }
 func (r refused) RetryAfter() time.Duration { return r.hint }
 
 var handedBack = retry.Stop(errors.New("retryqueue: handed back to the queue"))

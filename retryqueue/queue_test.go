@@ -384,6 +384,7 @@ func TestBefore(t *testing.T) {
 		{"many too many", three, math.MaxInt, 0, retry.ReasonMaxAttempts},
 		{"too many and too old", three, 4, 2 * time.Hour, retry.ReasonMaxAttempts},
 		{"as old as allowed", three, 2, time.Hour, retry.ReasonNone},
+		{"older than the least that can be allowed", retry.Policy{MaxElapsed: 1}, 2, 2, retry.ReasonMaxElapsed},
 		{"older than allowed", three, 2, time.Hour + 1, retry.ReasonMaxElapsed},
 		{"too many, from the future", three, 4, -2 * time.Hour, retry.ReasonMaxAttempts},
 		{"older than allowed at first", three, 1, math.MaxInt64, retry.ReasonNone},

@@ -70,6 +70,23 @@ func TestEveryTwentiethCallIsSlower(t *testing.T) {
 	}
 }
 
+// Any other quantile is measured as well.
+func TestEveryFourthCallIsSlower(t *testing.T) {
+	const calls = 20_000
+	h, r := measured(), rand.New(rand.NewPCG(5, 6))
+	h.Quantile = .75
+	*h = h.Resolve()
+	hedged := 0
+	for n := range calls + 200 {
+		if take(h, time.Duration(services[1].next(r)*float64(ms))) && n >= 200 {
+			hedged++
+		}
+	}
+	if share := float64(hedged) / calls; share < .24 || share > .26 {
+		t.Errorf("%.2f %% hedged, want 24 to 26", 100*share)
+	}
+}
+
 // The service is ten times slower for some time, and then as before.
 func TestEstimateFollowsTheService(t *testing.T) {
 	h, r := measured(), rand.New(rand.NewPCG(3, 4))
@@ -177,6 +194,22 @@ func TestEstimateStaysWithinTheLimits(t *testing.T) {
 	}
 }
 
+// A limit may be as short as a Duration can be, and need not be a number that a float64
+// holds.
+func TestEstimateIsTheOnlyDelayBetweenTwoEqualLimits(t *testing.T) {
+	limits := []time.Duration{1, math.MaxInt64}
+	for n := range 1000 {
+		limits = append(limits, time.Duration(1<<62+n<<10-1)) // as a float64 one nanosecond longer
+	}
+	for _, limit := range limits {
+		h := Hedger{MinDelay: limit, MaxDelay: limit, Budget: &retry.TokenBudget{Cost: -1}, Shared: new(Shared)}.Resolve()
+		take(&h, 0)
+		if got := h.Wait(); got != limit {
+			t.Errorf("Wait() = %d, want %d", got, limit)
+		}
+	}
+}
+
 func TestFixedDelayLearnsNothing(t *testing.T) {
 	h := measured()
 	h.Delay = 70 * ms
@@ -249,6 +282,68 @@ func TestNothingStartsOnceTheCallIsOver(t *testing.T) {
 		if ask, again := c.Passed(start, false); ask || again || c.Hedged || c.Refused != NotRefused {
 			t.Errorf("%s: Passed() = %v, %v, %+v, want nothing", name, ask, again, c)
 		}
+	}
+}
+
+// Another attempt is still running then.
+func TestNothingStartsBesideAnAttemptOnceOneHasEnded(t *testing.T) {
+	for name, end := range map[string]func(*Call) (canceled bool){
+		"failed":   func(c *Call) bool { return c.Done(1, start, retry.Transient, 0, false) },
+		"panicked": func(c *Call) bool { c.Abort(1); return c.Done(2, start, retry.Unknown, 0, false) },
+		"canceled": func(c *Call) bool { return true },
+	} {
+		h := measured()
+		h.MaxInFlight = 4
+		c := h.Begin(start)
+		for range 2 {
+			if asks, again := c.Passed(start, false); !asks || !again {
+				t.Fatalf("Passed() = %v, %v, want a hedge and the next delay", asks, again)
+			}
+		}
+		canceled := end(&c)
+		if asks, again := c.Passed(start, canceled); asks || again || c.Winner != 0 {
+			t.Errorf("%s: Passed() = %v, %v, %+v, want nothing", name, asks, again, c)
+		}
+	}
+}
+
+// Any wait that a server asks for counts, however short.
+func TestPushback(t *testing.T) {
+	for _, hint := range []time.Duration{-1, 0, 1, time.Hour} {
+		h := measured()
+		c := h.Begin(start)
+		c.Done(1, start, retry.Throttled, hint, false)
+		for at, kept := range map[time.Duration]bool{0: hint > 0, max(hint-1, 0): hint > 0, max(hint, 0): false} {
+			next := h.Begin(start)
+			if asks, _ := next.Passed(start.Add(at), false); asks == kept || (next.Refused == RefusedPushback) != kept {
+				t.Errorf("%v after a hint of %v: asks %v, refused %q", at, hint, asks, next.Refused)
+			}
+		}
+	}
+}
+
+// fails is a budget that panics when a retry is to be granted.
+type fails struct{ begun, ended int }
+
+func (b *fails) Begin()                         { b.begun++ }
+func (b *fails) Withdraw(retry.Class, int) bool { panic("fails") }
+func (b *fails) End(retry.Class, bool)          { b.ended++ }
+
+func TestPanicOfThePolicysBudgetEndsTheHedgesRun(t *testing.T) {
+	var b fails
+	h := measured()
+	h.Policy = &b
+	c := h.Begin(start)
+	func() {
+		defer func() {
+			if got := recover(); got != "fails" {
+				t.Errorf("panics with %v", got)
+			}
+		}()
+		c.Passed(start, false)
+	}()
+	if b.begun != 1 || b.ended != 1 {
+		t.Errorf("%d runs begun and %d ended, want 1", b.begun, b.ended)
 	}
 }
 
