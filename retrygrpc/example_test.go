@@ -50,7 +50,7 @@ func connect(fails int32, c *retrygrpc.Client) (client grpc_health_v1.HealthClie
 }
 
 func ExampleClient() {
-	health, stop := connect(2, &retrygrpc.Client{
+	c := &retrygrpc.Client{
 		Policy: retry.Policy{
 			MaxAttempts:    4,
 			AttemptTimeout: 2 * time.Second,
@@ -58,7 +58,8 @@ func ExampleClient() {
 		},
 		// The proto file of the health service has no idempotency_level.
 		Idempotent: func(method string) bool { return method == grpc_health_v1.Health_Check_FullMethodName },
-	})
+	}
+	health, stop := connect(2, c)
 	defer stop()
 	resp, err := health.Check(context.Background(), nil)
 	fmt.Println(resp.GetStatus(), err)
