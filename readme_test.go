@@ -1,6 +1,7 @@
 package retry_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -40,6 +41,37 @@ func TestREADME(t *testing.T) {
 	for _, command := range []string{"    go run ./examples/quickstart\n", "    go test ./...\n"} {
 		if !strings.Contains(readme, command) {
 			t.Errorf("the README does not say %q", strings.TrimSpace(command))
+		}
+	}
+}
+
+// The first piece of code in a guide stands, line after line, in an example.
+func TestGuides(t *testing.T) {
+	for page, example := range map[string]string{
+		"http":   "retryhttp/example_test.go",
+		"llm":    "retryhttp/example_llm_test.go",
+		"grpc":   "retrygrpc/example_test.go",
+		"sql":    "retrysql/example_test.go",
+		"queues": "retrynats/example_test.go",
+		"tail":   "limit/example_test.go",
+	} {
+		text, err := os.ReadFile("docs/" + page + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		code := regexp.MustCompile("(?s)```go\n(.*?)```").FindSubmatch(text)
+		rest, err := os.ReadFile(example)
+		if err != nil || code == nil {
+			t.Fatalf("%s: %v, code %q", page, err, code)
+		}
+		for line := range bytes.Lines(code[1]) {
+			line = bytes.TrimSpace(line)
+			_, after, ok := bytes.Cut(rest, line)
+			if !ok {
+				t.Errorf("docs/%s.md has %q, %s has not, or not there", page, line, example)
+				break
+			}
+			rest = after
 		}
 	}
 }

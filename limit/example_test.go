@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 )
 
@@ -20,6 +21,22 @@ func ExampleOp() {
 	fmt.Println(user, err)
 	// Output: ada <nil>
 }
+
+// One Hedge and one Limit for all calls of a kind to one dependency.
+var (
+	users  hedge.Hedge
+	places limit.Limit
+)
+
+// With a hedge around it, each attempt needs a place, the hedge's too.
+func ExampleOp_hedge() {
+	policy := retry.Policy{Name: "fetch-user", MaxAttempts: 3}
+	user, err := hedge.Do(context.Background(), policy, &users, limit.Op(&places, policy, fetchUser))
+	fmt.Println(user, err)
+	// Output: ada <nil>
+}
+
+func fetchUser(context.Context) (string, error) { return "ada", nil }
 
 // Around code that is no op: take a place, give it back, and say how it went.
 func ExampleLimit_Acquire() {

@@ -80,6 +80,7 @@ func ExampleTransport_serverSentEvents() {
 			MaxAttempts:    5,
 			AttemptTimeout: 30 * time.Second, // up to the first event: the stream is not cut
 			MaxRetryAfter:  time.Minute,
+			Budget:         &retry.EarnedBudget{}, // made once, shared by all calls
 			Backoff:        retry.Exponential{Base: time.Millisecond},
 		},
 	}}
