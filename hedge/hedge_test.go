@@ -3,6 +3,7 @@ package hedge_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -728,6 +729,81 @@ func (c *countingClock) WithTimeoutCause(ctx context.Context, d time.Duration, c
 		c.open--
 	})
 	return ctx, func() { cancel(); once() }
+}
+
+// Three attempts run, and the second succeeds. Whichever use of its clock panics: the
+// caller gets the panic, no goroutine waits, the policy's budget holds no place, and what
+// the attempts hold is freed.
+func TestPanicInAClockReachesTheCaller(t *testing.T) {
+	for _, in := range []string{"Now", "WithTimeoutCause"} {
+		panics := true
+		for n := 1; panics; n++ {
+			t.Run(fmt.Sprint(in, " ", n), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					budget := &retry.ConcurrencyBudget{}
+					clock := &failingClock{Clock: clockx.System(), in: in, left: n}
+					h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3, Budget: plenty}
+					s := script{steps: []step{{takes: time.Second, deaf: true}, ok(150 * ms), {takes: time.Second, deaf: true}}}
+					var discarded []int
+					op := hedge.Op(retry.Policy{Clock: clock, Budget: budget}, &h, s.op, hedge.Value[int]{
+						Discard: func(v int) { discarded = append(discarded, v) },
+					})
+					returned := 0
+					defer func() {
+						recovered := recover()
+						if v, ok := recovered.(*hedge.PanicValue); ok {
+							recovered = v.Recovered
+						}
+						panics = clock.left <= 0
+						if want := any(errGone); panics && recovered != want || !panics && (recovered != nil || returned != 2) {
+							t.Errorf("recovered %v, returned %d", recovered, returned)
+						}
+						if budget.Balance() != 1 {
+							t.Errorf("the policy's budget has the balance %v, want 1", budget.Balance())
+						}
+						for i, ctx := range s.ctxs {
+							if ctx.Err() == nil {
+								t.Errorf("the context of attempt %d is open", i+1)
+							}
+							if end := i + 1; s.causes[i] == nil && end != returned && !slices.Contains(discarded, end) {
+								t.Errorf("discarded %v, and not the value of attempt %d", discarded, end)
+							}
+						}
+					}()
+					returned, _ = op(t.Context())
+				})
+			})
+		}
+	}
+}
+
+// failingClock panics when it is used for the left-th time.
+type failingClock struct {
+	clockx.Clock
+	in   string
+	mu   sync.Mutex
+	left int
+}
+
+func (c *failingClock) use(in string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.in != in {
+		return
+	}
+	if c.left--; c.left == 0 {
+		panic(errGone)
+	}
+}
+
+func (c *failingClock) Now() time.Time {
+	c.use("Now")
+	return c.Clock.Now()
+}
+
+func (c *failingClock) WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
+	c.use("WithTimeoutCause")
+	return c.Clock.WithTimeoutCause(ctx, d, cause)
 }
 
 // closer counts how often it was closed.

@@ -37,7 +37,7 @@ type attempt[T any] struct {
 	err      error
 	number   int32
 	returned bool // op has, with value and err
-	judged   bool // and the policy knows what err means: nothing has panicked
+	judged   bool // and it is known what err means, and when that was: nothing has panicked
 	freed    bool // its value is discarded, or being so
 }
 
@@ -59,9 +59,7 @@ func (o *hedged[T]) call(ctx context.Context) (value T, err error) {
 	defer r.settle(&value, &err) // a panic or Goexit in the first attempt comes by here as well
 	r.begin(&r.first, 1)
 	if deadline, ok := ctx.Deadline(); !ok || !r.call.Within(deadline) {
-		r.mu.Lock()
-		r.arm()
-		r.mu.Unlock()
+		r.armFirst()
 	}
 	r.run(&r.first)
 	return // what settle sets
@@ -72,10 +70,17 @@ func (r *race[T]) begin(a *attempt[T], number int) {
 	a.number = int32(number)
 }
 
-// arm starts the timer for the next hedge, with the mutex held.
+func (r *race[T]) armFirst() {
+	r.mu.Lock()
+	defer r.mu.Unlock() // also if a clock panics
+	r.arm()
+}
+
+// arm starts the timer for the next hedge, with the mutex held: one that fires at once
+// waits for it.
 func (r *race[T]) arm() {
-	r.open.Add(1)
 	r.timer = after(r.policy.Clock, r.call.Delay, r.hedge)
+	r.open.Add(1)
 }
 
 // hedge is what the timer calls. A panic in here becomes the caller's.
@@ -99,9 +104,16 @@ func (r *race[T]) next() *attempt[T] {
 	defer r.mu.Unlock()
 	r.timer.Stop() // it has fired; a clock may want to know that it is not needed any more
 	start, again := r.call.Passed(now(r.policy.Clock), r.ctx.Err() != nil)
+	ready := false
+	defer func() {
+		if start && !ready { // the clock has panicked
+			r.call.Abort(r.call.Started)
+		}
+	}()
 	if again {
 		r.arm()
 	}
+	ready = true
 	if !start {
 		return nil
 	}
@@ -121,16 +133,17 @@ func (r *race[T]) run(a *attempt[T]) {
 	a.value, a.err = r.op(a)
 	a.returned = true
 	class, hint := r.policy.Judge(a.err)
+	at := now(r.policy.Clock)
 	a.judged = true
-	r.done(a, class, hint)
+	r.done(a, at, class, hint)
 }
 
 // done takes the class of what an attempt has returned.
-func (r *race[T]) done(a *attempt[T], class retry.Class, hint time.Duration) {
+func (r *race[T]) done(a *attempt[T], at time.Time, class retry.Class, hint time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	open := !r.call.Decided
-	decides := r.call.Done(int(a.number), now(r.policy.Clock), class, hint, r.ctx.Err() != nil)
+	decides := r.call.Done(int(a.number), at, class, hint, r.ctx.Err() != nil)
 	switch {
 	case decides:
 		r.chosen = a
