@@ -7,9 +7,10 @@ import (
 )
 
 // Hooks are called when something happens in a run, on its goroutine; they decide
-// nothing. Nil funcs are skipped. A run that has called Start calls Done, and one that has
-// called Attempt calls AttemptDone, also when op panics; hooks themselves must
-// not panic. Hooks that are shared must be safe for concurrent use.
+// nothing. Nil funcs are skipped. After a Start that returned the run calls Done, and
+// after an Attempt that returned it calls AttemptDone, also when op panics. A panic in a
+// hook passes through to the caller, as one in op does. Hooks that are shared must be
+// safe for concurrent use.
 type Hooks struct {
 	// Start is called once, before anything else. It returns the run's context,
 	// which op and the other hooks get from then on; nil stands for ctx. It must be
@@ -67,6 +68,8 @@ func (h *Hooks) timesFirstTry() bool {
 // in reverse, so that the first one encloses the others. If a Start panics, JoinHooks
 // calls Done of the hooks before it, with [ReasonPanic] and an *[Error] without
 // attempts: what they have begun has an end. A nil Start counts as one that returned.
+// If an AttemptDone, Wait or Done panics, the others of that event are called all the
+// same.
 func JoinHooks(hs ...Hooks) Hooks {
 	var all Hooks
 	for _, h := range hs {
@@ -114,6 +117,7 @@ func chain[E any](first, second func(context.Context, E) context.Context) func(c
 	}
 }
 
+// sequence calls second also if first does not return.
 func sequence[E any](first, second func(context.Context, E)) func(context.Context, E) {
 	if first == nil {
 		return second
@@ -122,8 +126,8 @@ func sequence[E any](first, second func(context.Context, E)) func(context.Contex
 		return first
 	}
 	return func(ctx context.Context, e E) {
+		defer second(ctx, e)
 		first(ctx, e)
-		second(ctx, e)
 	}
 }
 

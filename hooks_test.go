@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -301,6 +302,58 @@ func TestStartThatPanicsClosesTheHooksBeforeIt(t *testing.T) {
 					}
 					if !slices.Equal(trail, want) {
 						t.Errorf("the trail is %v, want %v", trail, want)
+					}
+					if end == "panic" && got != "boom" {
+						t.Errorf("recovered %v, want boom", got)
+					}
+				})
+			}
+		}
+	}
+}
+
+// One of three joined hooks panics or exits. The others are called all the same, each as
+// often as without that, and the panic goes on.
+func TestJoinedHookThatPanicsKeepsNoOtherFromBeingCalled(t *testing.T) {
+	for end, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
+		for _, event := range []string{"AttemptDone", "Wait", "Done"} {
+			for bad := range 3 {
+				t.Run(fmt.Sprintf("%s in %s of hook %d", end, event, bad+1), func(t *testing.T) {
+					var trail []string
+					hook := func(n int) retry.Hooks {
+						note := func(in string) {
+							trail = append(trail, fmt.Sprint(in, n+1))
+							if n == bad && in == event {
+								leave()
+							}
+						}
+						return retry.Hooks{
+							AttemptDone: func(context.Context, retry.Attempt) { note("AttemptDone") },
+							Wait:        func(context.Context, retry.Attempt) { note("Wait") },
+							Done:        func(context.Context, retry.Summary) { note("Done") },
+						}
+					}
+					p, _ := virtual()
+					p.MaxAttempts = 2
+					p.Hooks = retry.JoinHooks(hook(0), retry.Hooks{}, hook(1), hook(2))
+					var got any
+					var wg sync.WaitGroup
+					wg.Go(func() {
+						defer func() { got = recover() }()
+						_ = retry.Run(t.Context(), p, func(context.Context) error { return errDown })
+						t.Error("Run returned")
+					})
+					wg.Wait()
+					want := []string{"AttemptDone3", "AttemptDone2", "AttemptDone1"}
+					switch event {
+					case "Wait":
+						want = append(want, "Wait1", "Wait2", "Wait3")
+					case "Done":
+						want = slices.Concat(want, []string{"Wait1", "Wait2", "Wait3"}, want)
+					}
+					want = append(want, "Done3", "Done2", "Done1")
+					if !slices.Equal(trail, want) {
+						t.Errorf("called %v, want %v", trail, want)
 					}
 					if end == "panic" && got != "boom" {
 						t.Errorf("recovered %v, want boom", got)

@@ -56,8 +56,7 @@ func (r *Recorder) begin() {
 }
 
 // Hooks returns hooks that record the runs of the policies they are in. They must not
-// be in a policy twice. In [retry.JoinHooks] put them last: if another hook panics in
-// Done, the hooks before it do not learn that the run has ended. The hooks of a nil
+// be in a policy twice: join them with others by [retry.JoinHooks]. The hooks of a nil
 // Recorder are empty.
 func (r *Recorder) Hooks() retry.Hooks {
 	if r == nil {

@@ -361,9 +361,6 @@ func TestNothingStaysLive(t *testing.T) {
 		"exit":        {Wait: func(context.Context, retry.Attempt) { runtime.Goexit() }},
 	} {
 		for _, first := range []bool{true, false} {
-			if name == "Done" && first {
-				continue // the one that Hooks warns of: Done is called in reverse
-			}
 			t.Run(fmt.Sprint("panic in ", name, ", page first ", first), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var page retrydebug.Recorder
