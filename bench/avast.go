@@ -37,7 +37,7 @@ var avastReused = Peer{
 	Name:   "avast/retry-go, reused",
 	Module: "github.com/avast/retry-go/v5",
 	New:    func(s Spec) Call { return avastWithin(context.Background(), s) },
-	Note:   "looks at no context but the one it was made with",
+	Note:   "uses only the context that it was made with",
 }
 
 // avastWithin returns calls that share a retrier and the context that it was made

@@ -69,14 +69,14 @@ const (
 
 var scenarios = []scenario[bench.Peer]{
 	{"The last error is kept when the context ends.", "Canceled in a wait; errors.Is finds what the operation returned.", true, kept(errDown)},
-	{"So is the context's cause.", "The same with context.WithCancelCause; errors.Is finds the cause. eapache/go-resiliency keeps either, as it is told; k8s.io never sees the operation's error.", true, kept(errCause)},
-	{"A wait that would pass the deadline is not begun.", "A deadline in 1 s, a wait of 1 h.", true, impossibleWait},
+	{"The context's cause is kept, too.", "The same with context.WithCancelCause; errors.Is finds the cause. eapache/go-resiliency can be set to keep either; k8s.io never sees the operation's error.", true, kept(errCause)},
+	{"A wait that would outlast the deadline does not start.", "A deadline in 1 s, a wait of 1 h.", true, impossibleWait},
 	{"No call once the context is done.", "Done before; canceled in an attempt (200 times, waits of 1 ns); canceled in the listener.", false, callsAfterCancel},
-	{"No wait is above its maximum.", "100 attempts, 100 ms doubled up to 1 s, jitter on, in the order that keeps the maximum where that is up to the caller.", true, maximumWait},
-	{"One policy serves many goroutines.", "Eight of them, 100 runs of 4 attempts each, under -race.", false, sharedByMany},
-	{"And the same twice in a row.", "4 attempts, waits of 1, 2 and 4 s, twice.", true, twiceInARow},
-	{"3 attempts inside of 3: calls made.", "One call within the other, all attempts fail.", false, nested},
-	{"A permit comes back after a panic.", "The operation panics in its second attempt. Asked of limits on calls or retries in flight.", false, permitAfterPanic},
+	{"No wait is above its maximum.", "100 attempts, 100 ms doubled up to 1 s, jitter on, applied in the order that keeps the maximum if the caller chooses the order.", true, maximumWait},
+	{"One policy serves many goroutines.", "Eight goroutines, 100 runs of 4 attempts each, under -race.", false, sharedByMany},
+	{"One policy serves two runs in a row.", "4 attempts, waits of 1, 2 and 4 s, twice.", true, twiceInARow},
+	{"3 attempts inside 3: calls made.", "One call within the other, all attempts fail.", false, nested},
+	{"A permit comes back after a panic.", "The operation panics in its second attempt. Only for limits on calls or retries in flight.", false, permitAfterPanic},
 }
 
 var httpScenarios = []scenario[bench.HTTPPeer]{
@@ -87,10 +87,10 @@ var httpScenarios = []scenario[bench.HTTPPeer]{
 
 var grpcScenarios = []scenario[bench.GRPCPeer]{
 	{"Four attempts are four calls beside a service config of four.", "UNAVAILABLE; both layers are on.", false, bothLayers},
-	{"What may have run is not run again.", "UNAVAILABLE, of a method of which nothing is known.", false, mayHaveRun},
+	{"What may have run is not run again.", "UNAVAILABLE, of a method that is not declared idempotent.", false, mayHaveRun},
 	{"An answer that is too large is fetched once.", "5 MiB, over the limit of 4 MiB, of any method.", false, oversize},
-	{"A server that says not to come back is left alone.", "UNAVAILABLE with grpc-retry-pushback-ms: -1.", false, pushedBack},
-	{"Headers do not use up the retries.", "UNAVAILABLE after a header that nobody looked at.", false, afterHeader},
+	{"A server that forbids a retry gets none.", "UNAVAILABLE with grpc-retry-pushback-ms: -1.", false, pushedBack},
+	{"Headers do not use up the retries.", "UNAVAILABLE after a header that the caller did not read.", false, afterHeader},
 }
 
 // TestBehaviour produces BEHAVIOUR.md, cell by cell. Each of ours must hold.
@@ -104,8 +104,8 @@ func TestBehaviour(t *testing.T) {
 	var doc strings.Builder
 	doc.WriteString(`# What they do
 
-Each cell is what a library did when ` + "`go test -race -run TestBehaviour ./bench`" + ` ran the scenario beside it; nothing is typed.
-“—” stands for what a library does not have. The versions are those of [RESULTS.md](RESULTS.md).
+Each cell is what a library did when ` + "`go test -race -run TestBehaviour ./bench`" + ` ran the scenario in its row; none is written by hand.
+“—” means that a library has no such feature. The versions are those of [RESULTS.md](RESULTS.md).
 `)
 	table(t, &doc, "Calls", libraries, func(p bench.Peer) string { return p.Name }, scenarios)
 	table(t, &doc, "gRPC", bench.GRPCPeers[1:], func(p bench.GRPCPeer) string { return p.Name }, grpcScenarios)

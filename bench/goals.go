@@ -26,7 +26,7 @@ func (r Report) goals() (all []goal) {
 		best := r.best(item, contextual)
 		add("“"+item+"” takes at most 1.15 × the floor of its promises", own.over(least) <= 1.15, whyFirst,
 			"%.1f ns, %.2f ×", own.NS, own.over(least))
-		add("“"+item+"” is no slower than any library that hands on a context and returns a value",
+		add("“"+item+"” is no slower than any library that passes a context and returns a value",
 			own.over(best) <= 1, whyClock, "%.1f ns; %s %.1f ns, %.1f ×", own.NS, best.Name, best.NS, best.over(own))
 	}
 	own, _ := r.find("three failures", ours.Name)
@@ -72,10 +72,9 @@ var (
 
 // Where a goal is missed, this is where the time or the memory goes.
 const (
-	whyFirst = "beside the floor stands the choice between a call that can succeed at once and one that has hooks, a budget or a timeout to serve, " +
-		"and a copy of the value"
-	whyClock   = "the floor itself takes longer: it reads the clock, so that an error can say how long the run took"
-	whyRetries = "an error is judged, its text kept and its attempt numbered; an iterator does none of it"
-	whyMemory  = "a Policy passed by value and the frames that judge an error must fit into 2 KiB with the caller's above them"
-	whyRun     = "a run that waits keeps 384 bytes beside its stack: its errors, its numbers and the contexts of the first retries"
+	whyFirst   = "beyond the floor it checks whether there are hooks, a budget or a timeout, and copies the value"
+	whyClock   = "the floor itself is slower, because it reads the clock so that an error can say how long the run took"
+	whyRetries = "an error is classified, its text kept and its attempt numbered; an iterator does none of this"
+	whyMemory  = "a Policy passed by value and the frames that classify an error must fit into 2 KiB, together with the caller's frames"
+	whyRun     = "a waiting run keeps 384 bytes besides its stack: its errors, its counts and the contexts of the first retries"
 )

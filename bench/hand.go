@@ -48,7 +48,7 @@ var promises = Peer{
 			Backoff:     retry.Exponential{Base: 100 * time.Millisecond, Max: 10 * time.Second},
 		}, inline, handSleep, op)
 	},
-	Note: "floor of our promises is a loop by hand that is handed a policy, looks at the context and reads the clock before the first attempt",
+	Note: "a loop by hand that gets a policy, checks the context and reads the clock before the first attempt",
 }
 
 var epoch = time.Now()

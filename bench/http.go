@@ -91,7 +91,7 @@ var HTTPPeers = []HTTPPeer{
 			b := failsafehttp.NewRetryPolicyBuilder()
 			return &http.Client{Transport: failsafehttp.NewRoundTripper(base, b.Build(), timeout.New[*http.Response](time.Minute))}
 		},
-		Note: "a Timeout policy inside of the retries, which its documentation says to use",
+		Note: "a Timeout policy inside the retries, as its documentation recommends",
 	},
 }
 
@@ -111,9 +111,9 @@ func HTTP() []Item {
 	timed := func(p HTTPPeer, base http.RoundTripper) *http.Client { return p.Timed(base) }
 	items := []Item{
 		{getAtOnce, "One request that needs no retry, body read and closed. The server is a function.", requests(1, plain), 0},
-		{getTwice503, "The same after two answers that say to try again, without waits. http.Client makes three requests.", requests(3, plain), 0},
+		{getTwice503, "The same after two responses that ask for a retry, without waits. http.Client makes three requests.", requests(3, plain), 0},
 		{getTimed, "The first again, with a minute for each attempt.", requests(1, timed), 0},
-		{getLoopback, "One request over a connection that is kept, to a server in the same process.", overLoopback(), 0},
+		{getLoopback, "One request over a connection that is reused, to a server in the same process.", overLoopback(), 0},
 	}
 	for i, p := range HTTPPeers {
 		items[2].Cases[i].Note = p.Note

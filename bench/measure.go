@@ -132,37 +132,37 @@ func quantile(xs []float64, q float64) float64 {
 func Items() []Item {
 	const noLimit, noClock = "has no such limit", "takes no clock"
 	return []Item{
-		{"first try", "The operation succeeds at once. The policy, four attempts and waits that double, is made once for all calls.",
+		{"first try", "The operation succeeds at once. One policy serves all calls, with four attempts and waits that double.",
 			cases(func(p Peer) Case {
 				if p.Shared != nil {
 					return Case{Missing: p.Why}
 				}
 				return Case{Run: times(p.New(inline), succeed)}
 			}), 0},
-		{"first try, policy built in the call", "The same with a policy built where the call is made, as in most programs.",
+		{"first try, policy built in the call", "The same with a policy that is built in the call, as in most programs.",
 			cases(func(p Peer) Case {
 				if p.Inline == nil {
 					return Case{Missing: "is made once"}
 				}
 				return Case{Run: times(p.Inline, succeed)}
 			}), 0},
-		{"first try, no limit on attempts", "The least that all of them can be asked for: constant waits, any number of attempts, made once for all calls.",
+		{"first try, no limit on attempts", "What all of them can do: constant waits and any number of attempts, with one policy for all calls.",
 			calls(Spec{Wait: inline.Wait}, succeed, ""), 0},
 		{"three failures", "The operation fails three times, then succeeds. There are no waits.",
 			calls(Spec{Attempts: 4}, nil, ""), 0},
-		{"three failures, a listener", "The same with a listener that is told before each retry and does nothing.",
+		{"three failures, a listener", "The same with a listener that is called before each retry and does nothing.",
 			calls(Spec{Attempts: 4, Listener: func() {}}, nil, "has no listener"), 0},
 		{"giving up", "The operation fails four times, and the call returns an error. There are no waits.",
 			calls(Spec{Attempts: 4}, fail, ""), 0},
-		{"three failures, virtual clock", "Three failures and waits that double, on a clock of the caller's that moves on when it is waited on: what a test pays.",
+		{"three failures, virtual clock", "Three failures and waits that double, on a virtual clock that each wait moves forward, as in a test.",
 			calls(Spec{Attempts: 4, Wait: inline.Wait, Max: inline.Max, Clock: newJump()}, nil, noClock), 0},
-		{"all cores", "First tries on all cores at once. Times are of the wall clock, for all of them.",
+		{"all cores", "First tries on all cores at once. Times are wall-clock times.",
 			parallel(Spec{Attempts: 4}, ""), 0},
-		{"all cores, one bucket of tokens", "The same with one limit on the retries of all of them: tokens, that retries take and successes give back.",
+		{"all cores, one bucket of tokens", "The same with one limit for all retries: tokens that retries take and successes give back.",
 			parallel(Spec{Attempts: 4, Budget: Tokens}, noLimit), 0},
-		{"all cores, one limit in flight", "The same with the other limit there is: a share of the calls in flight.",
+		{"all cores, one limit in flight", "The same with the other kind of limit: a fraction of the calls in flight.",
 			parallel(Spec{Attempts: 4, Budget: Concurrency}, noLimit), 0},
-		{"100 000 calls on a mock clock", "As many goroutines at once. Each fails three times and waits on one mock clock of the caller's, the same for all. Figures are those of one call.",
+		{"100 000 calls on a mock clock", "One goroutine per call. Each call fails three times, and all wait on one mock clock. Figures are for one call.",
 			cases(func(p Peer) Case {
 				if p.New(Spec{Clock: &mock{}}) == nil {
 					return Case{Missing: noClock}

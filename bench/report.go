@@ -29,12 +29,12 @@ type Measured struct {
 // Markdown returns the whole report.
 func (r Report) Markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `# Beside the others
+	fmt.Fprintf(&b, `# Speed and memory beside other libraries
 
 Written by `+"`go run ./bench/cmd/table`"+` on %s: %s, GOMAXPROCS %d, %s/%s, %s.
-Medians of %d rounds, in which all take turns. “×” is the time as a multiple of that of the row with 1.00 in the same round.
-“±” is half the distance between the quartiles: where it is large, the machine was busy. Compare rows of one table with each
-other; times of two runs say nothing. What the libraries do beside being fast is in [BEHAVIOUR.md](BEHAVIOUR.md).
+Medians of %d rounds, in which the rows take turns. “×” is the time relative to the row with 1.00 in the same round. “±” is half
+the distance between the quartiles: if it is large, the machine was busy. Compare rows of one table only: times of two runs differ.
+[BEHAVIOUR.md](BEHAVIOUR.md) shows what the libraries do besides being fast.
 
 `, r.Date.Format(time.DateOnly), processor(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, runtime.Version(), r.Rounds)
 	for _, v := range versions() {
@@ -83,10 +83,10 @@ func (r Report) writeWaiting(b *strings.Builder) {
 	fmt.Fprintf(b, `
 ## 100 000 calls that wait
 
-Each in a goroutine of its own, called from its first function, waiting an hour for its first retry; each library in
-a process of its own. Memory is the stack and heap in use, time that from the cancel to the end of the last call, both for one call.
-A goroutine begins with a stack of 2 KiB and gets 4 KiB when those are not enough; a server's goroutine, which calls from deeper
-in, has left the 2 KiB behind with any of them.
+Each call is made by the first function of its own goroutine, and waits an hour for its first retry. Each library has a process of its
+own. Memory is the stack and heap in use. Time is from the cancel to the end of the last call. Both are per call. A goroutine starts
+with a stack of 2 KiB, and gets 4 KiB if these do not suffice. In a server, where calls are made from deeper frames, a goroutine needs
+more than 2 KiB with any of the libraries.
 
 | | B | of stack | of heap | ns to cancel |
 |---|--:|--:|--:|--:|

@@ -230,16 +230,21 @@ func (b *countedBody) Close() error {
 // TailMarkdown returns the rows as a document.
 func TailMarkdown(rows []TailRow, rounds int, d time.Duration) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `# The tail, beside the others
+	fmt.Fprintf(&b, `# The tail, beside other libraries
 
-Written by `+"`go run ./bench/cmd/table -tail`"+` on %s: %s, GOMAXPROCS %d, %s. The load average of the machine at the end was %s:
-where that is above the number of its processors, all times here are longer than the server's, and those with a fixed delay hedge more.
+Written by `+"`go run ./bench/cmd/table -tail`"+` on %s: %s, GOMAXPROCS %d, %s. The load average of the machine at the end was %s.
+If that is above the number of processors, all times are too long, and rows with a fixed delay hedge more.
 
-%d calls a second at random times, each with a timeout of a second, to an HTTP server on loopback: %d workers, 10 ms, one request
-in a hundred 50 times slower; %v normal, as long 2.2 times slower, and as long normal again; %d rounds, in which all take turns, taken
-together. The server finishes what it was asked also if nobody waits any more. Load is what it got beyond one request per
-call, late are calls that timed out, cut those whose body ended too soon although there was time. Open bodies and goroutines
-are what was left when all was over and five seconds more.
+%d calls a second at random times, each with a timeout of a second, go to an HTTP server on loopback. It has %d workers that take
+10 ms, and 50 times as long for one request in a hundred. It is normal for %v, then as long 2.2 times slower, then normal again.
+The table sums up %d rounds, in which the rows take turns. The server finishes each request, even if nobody waits any more.
+
+- load: requests beyond one per call
+- late: calls that timed out
+- cut: calls whose body ended too soon, before the timeout
+- open bodies, goroutines: those left five seconds after the end
+
+Versions:
 
 - github.com/cristalhq/hedgedhttp %s
 - github.com/failsafe-go/failsafe-go %s

@@ -26,12 +26,12 @@ func Telemetry() []Item {
 	return []Item{
 		{"first try, watched", "One call that succeeds at once.", watched(0), 0},
 		{"two failures, watched", "One call that fails twice, then succeeds. There are no waits.", watched(2), 0},
-		{"first try, its spans", "One call that succeeds at once: a span of the run and one of its attempt, with all their attributes, recorded and dropped.", []Case{
+		{"first try, its spans", "One call that succeeds at once. It makes a span of the run and one of its attempt, with all attributes, which are recorded and dropped.", []Case{
 			bareSpans("two bare spans", recorder(), 0, bare),
 			watchedBy("hooks by hand", naive(recorder(), false), 0),
 			watchedBy(OpenTelemetry, otelretry.Hooks(otelretry.WithTracerProvider(recorder())), 0),
 		}, 0},
-		{"first try, its metrics", "One call that succeeds at once: three histograms. The records by hand have their attributes made once and are made without a call.", []Case{
+		{"first try, its metrics", "One call that succeeds at once, recorded in three histograms. The row by hand only records, with attributes made beforehand.", []Case{
 			records("three bare Records"),
 			watchedBy("five hooks that do nothing", nothing(), 0),
 			watchedBy(OpenTelemetry, otelretry.Hooks(otelretry.WithTracerProvider(noop.NewTracerProvider()), otelretry.WithMeterProvider(meters())), 0),
