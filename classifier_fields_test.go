@@ -238,6 +238,7 @@ func TestFieldsOfErrors(t *testing.T) {
 		{"what wraps it", fmt.Errorf("x: %w", Response{resp(429, header)}), throttled, 7 * second},
 		{"a method goes before a field", bothSay{404}, transient, 0},
 		{"below an *Error", &retry.Error{Reason: retry.ReasonRetryAfter, Attempts: 1, Errs: []error{Response{resp(429, header)}}}, throttled, 7 * second},
+		{"in a run behind As", multi(&retry.Error{Attempts: 1, Errs: []error{After{503, second}}}), transient, second},
 		{"below a *url.Error", &url.Error{Op: "Get", Err: Response{resp(404, header)}}, unknown, 0},
 		{"below a failed dial", &net.OpError{Op: "dial", Err: StatusErr{404}}, unprocessed, 0},
 		{"a reply of SMTP", &textproto.Error{Code: 421}, transient, 0},

@@ -311,7 +311,7 @@ func read(err error, fields bool) (says saying) {
 
 // class returns what err says by its fields. A code that is Throttled is no refusal.
 func (says saying) class(err error, hinted bool) Class {
-	if says.Class != clienterr.Unknown || says.Status == 0 {
+	if says.Class != clienterr.Unknown {
 		return Class(says.Class)
 	}
 	return classifyStatus(err, says.Status, says.Hint > 0, hinted)

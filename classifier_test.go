@@ -39,6 +39,7 @@ type (
 	retryable2 bool
 	timeout    bool
 	busy       struct{ status }
+	soon       struct{ status }
 )
 
 func (safe) Error() string              { return "safe" }
@@ -58,6 +59,7 @@ func (e retryable2) RetryableError() bool {
 func (timeout) Error() string             { return "timeout" }
 func (e timeout) Timeout() bool           { return bool(e) }
 func (e busy) RetryAfter() time.Duration  { return time.Second }
+func (e soon) RetryAfter() time.Duration  { return 1 }
 func (e typed) Error() string             { return "typed" }
 func (e typed) SafeToRetry() bool         { return e.safe }
 func (e typed) SQLState() string          { return e.state }
@@ -343,6 +345,7 @@ func TestDefaultClassifier(t *testing.T) {
 		{busy{421}, unprocessed},
 		{busy{500}, transient}, // it may have run: the hint is obeyed all the same
 		{busy{403}, throttled}, // GitHub's rate limit
+		{soon{403}, throttled},
 		{busy{404}, permanent},
 		{busy{501}, permanent},
 		{busy{0}, transient},

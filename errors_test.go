@@ -331,6 +331,8 @@ func TestRefusedEndsARun(t *testing.T) {
 		{"an inner run that was stopped", nil, stopped, retry.ReasonPermanent},
 		{"two inner runs", nil, errors.Join(refusedRun, stopped), retry.ReasonRefused},
 		{"two inner runs, the other first", nil, errors.Join(stopped, refusedRun), retry.ReasonPermanent},
+		{"two inner runs, one behind As", nil, errors.Join(multi(refusedRun), stopped), retry.ReasonRefused},
+		{"two inner runs, the other one behind As", nil, errors.Join(multi(stopped), refusedRun), retry.ReasonPermanent},
 		{"an inner run beside a mark", nil, errors.Join(refusedRun, retry.Stop(errDown)), retry.ReasonPermanent},
 		{"an inner run beside a mark of Refuse", nil, errors.Join(stopped, retry.Refuse(errDown)), retry.ReasonRefused},
 		{"a mark inside of an inner run", nil, inCanceled, retry.ReasonMaxAttempts},

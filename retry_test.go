@@ -1163,6 +1163,42 @@ func TestPanicInThePolicyClosesTheRun(t *testing.T) {
 	}
 }
 
+// otel reads where a canceled run was from its error.
+func TestErrorKnowsWhetherTheRunWasInAWait(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		at   func(p *retry.Policy, cancel func())
+		want bool
+	}{
+		{"before the run", func(_ *retry.Policy, cancel func()) { cancel() }, true},
+		{"in an Attempt hook", func(p *retry.Policy, cancel func()) {
+			p.Hooks.Attempt = func(ctx context.Context, _ retry.Attempt) context.Context { cancel(); return ctx }
+		}, false},
+		{"after op", func(p *retry.Policy, cancel func()) {
+			p.Classify = func(error) retry.Class { cancel(); return retry.Transient }
+		}, true},
+		{"in a wait", func(p *retry.Policy, cancel func()) {
+			p.Hooks.Wait = func(context.Context, retry.Attempt) { cancel() }
+		}, true},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		p, _ := virtual()
+		tt.at(&p, cancel)
+		err := retry.Run(ctx, p, func(context.Context) error { return errDown })
+		cancel()
+		if wantReason(t, err, retry.ReasonCanceled); engine.InWait(err) != tt.want {
+			t.Errorf("canceled %s: in a wait: %v, want %v", tt.name, !tt.want, tt.want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	err := retry.Run(ctx, retry.Policy{}, func(context.Context) error { cancel(); return errDown })
+	for _, err := range []error{err, nil, errDown, (*retry.Error)(nil), &retry.Error{}} {
+		if engine.InWait(err) {
+			t.Errorf("%v was in a wait", err)
+		}
+	}
+}
+
 func TestBadArgumentsPanicAtOnce(t *testing.T) {
 	var none context.Context
 	for name, tt := range map[string]struct {
