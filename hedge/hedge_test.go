@@ -731,21 +731,21 @@ func (c *countingClock) WithTimeoutCause(ctx context.Context, d time.Duration, c
 	return ctx, func() { cancel(); once() }
 }
 
-// Three attempts run, and the second succeeds. Whichever use of its clock panics: the
-// caller gets the panic, no goroutine waits, the policy's budget holds no place, and what
-// the attempts hold is freed.
-func TestPanicInAClockReachesTheCaller(t *testing.T) {
-	for _, in := range []string{"Now", "WithTimeoutCause"} {
+// Three attempts run, and the second succeeds. Whichever use of its clock or of its
+// context panics: the caller gets the panic, no goroutine waits, the policy's budget
+// holds no place, and what the attempts hold is freed.
+func TestPanicInAClockOrContextReachesTheCaller(t *testing.T) {
+	for _, in := range []string{"Now", "WithTimeoutCause", "Err"} {
 		panics := true
 		for n := 1; panics; n++ {
 			t.Run(fmt.Sprint(in, " ", n), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					budget := &retry.ConcurrencyBudget{}
-					clock := &failingClock{Clock: clockx.System(), in: in, left: n}
+					f := &failing{in: in, left: n}
 					h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3, Budget: plenty}
 					s := script{steps: []step{{takes: time.Second, deaf: true}, ok(150 * ms), {takes: time.Second, deaf: true}}}
 					var discarded []int
-					op := hedge.Op(retry.Policy{Clock: clock, Budget: budget}, &h, s.op, hedge.Value[int]{
+					op := hedge.Op(retry.Policy{Clock: failingClock{clockx.System(), f}, Budget: budget}, &h, s.op, hedge.Value[int]{
 						Discard: func(v int) { discarded = append(discarded, v) },
 					})
 					returned := 0
@@ -754,7 +754,7 @@ func TestPanicInAClockReachesTheCaller(t *testing.T) {
 						if v, ok := recovered.(*hedge.PanicValue); ok {
 							recovered = v.Recovered
 						}
-						panics = clock.left <= 0
+						panics = f.left <= 0
 						if want := any(errGone); panics && recovered != want || !panics && (recovered != nil || returned != 2) {
 							t.Errorf("recovered %v, returned %d", recovered, returned)
 						}
@@ -770,40 +770,54 @@ func TestPanicInAClockReachesTheCaller(t *testing.T) {
 							}
 						}
 					}()
-					returned, _ = op(t.Context())
+					returned, _ = op(failingContext{t.Context(), f})
 				})
 			})
 		}
 	}
 }
 
-// failingClock panics when it is used for the left-th time.
-type failingClock struct {
-	clockx.Clock
+// failing panics when its method of that name is called for the left-th time.
+type failing struct {
 	in   string
 	mu   sync.Mutex
 	left int
 }
 
-func (c *failingClock) use(in string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.in != in {
+func (f *failing) call(method string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.in != method {
 		return
 	}
-	if c.left--; c.left == 0 {
+	if f.left--; f.left == 0 {
 		panic(errGone)
 	}
 }
 
-func (c *failingClock) Now() time.Time {
-	c.use("Now")
+type failingClock struct {
+	clockx.Clock
+	*failing
+}
+
+func (c failingClock) Now() time.Time {
+	c.call("Now")
 	return c.Clock.Now()
 }
 
-func (c *failingClock) WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
-	c.use("WithTimeoutCause")
+func (c failingClock) WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
+	c.call("WithTimeoutCause")
 	return c.Clock.WithTimeoutCause(ctx, d, cause)
+}
+
+type failingContext struct {
+	context.Context
+	*failing
+}
+
+func (c failingContext) Err() error {
+	c.call("Err")
+	return c.Context.Err()
 }
 
 // closer counts how often it was closed.

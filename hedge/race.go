@@ -37,7 +37,7 @@ type attempt[T any] struct {
 	err      error
 	number   int32
 	returned bool // op has, with value and err
-	judged   bool // and it is known what err means, and when that was: nothing has panicked
+	judged   bool // and all is known that decides what it means to the call: nothing has panicked
 	freed    bool // its value is discarded, or being so
 }
 
@@ -133,17 +133,17 @@ func (r *race[T]) run(a *attempt[T]) {
 	a.value, a.err = r.op(a)
 	a.returned = true
 	class, hint := r.policy.Judge(a.err)
-	at := now(r.policy.Clock)
-	a.judged = true
-	r.done(a, at, class, hint)
+	r.done(a, class, hint)
 }
 
 // done takes the class of what an attempt has returned.
-func (r *race[T]) done(a *attempt[T], at time.Time, class retry.Class, hint time.Duration) {
+func (r *race[T]) done(a *attempt[T], class retry.Class, hint time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	at, canceled := now(r.policy.Clock), r.ctx.Err() != nil
+	a.judged = true
 	open := !r.call.Decided
-	decides := r.call.Done(int(a.number), at, class, hint, r.ctx.Err() != nil)
+	decides := r.call.Done(int(a.number), at, class, hint, canceled)
 	switch {
 	case decides:
 		r.chosen = a
