@@ -100,7 +100,7 @@ const style = `<style>
 .c0 { --c: #57606a } .c1 { --c: #cf222e } .c2 { --c: #0969da } .c3 { --c: #1a7f37 } .c4 { --c: #8250df } .c5 { --c: #9a6700 } .c6 { --c: #1f2328 }
 .storm .name, .storm .key, .storm .cell { fill: var(--c) }
 @media (prefers-color-scheme: dark) {
-.storm { --paper: #0d1117; --ink: #e6edf3; --faint: #30363d; --band: #3a3014 }
+.storm { --paper: #0d1117; --ink: #e6edf3; --faint: #30363d; --band: #3a3014 } .storm .cell { fill-opacity: .6 }
 .c0 { --c: #8b949e } .c1 { --c: #ff7b72 } .c2 { --c: #79c0ff } .c3 { --c: #56d364 } .c4 { --c: #d2a8ff } .c5 { --c: #e3b341 } .c6 { --c: #e6edf3 }
 }
 </style>
