@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// Backoff tells how long to wait before a retry. It is pure: the same Step gives
-// the same delay, so one Backoff serves any number of runs at once. A negative
-// delay counts as zero. If the server asked for a wait, the run adds that to the
-// delay.
+// Backoff returns how long to wait before a retry. It is pure: the same Step gives the
+// same delay, so one Backoff serves any number of runs at once. A negative delay
+// counts as zero. If the server asked for a wait, the run adds that to the delay.
 type Backoff interface {
 	Delay(Step) time.Duration
 }
@@ -27,12 +26,12 @@ type BackoffFunc func(Step) time.Duration
 // Delay calls f.
 func (f BackoffFunc) Delay(s Step) time.Duration { return f(s) }
 
-// Jitter spreads a delay d uniformly over [Low·d, High·d+Plus), so that those who
-// failed together do not come back together. The zero value is full jitter: if Low
-// and High are both zero, High counts as 1. Where High·d+Plus would pass the backoff's
-// Max, the window is scaled down until its top is Max: the longest delays stay spread
-// instead of piling up there. Negative numbers and NaN count as zero, High below Low
-// as Low.
+// Jitter spreads a delay d uniformly over [Low·d, High·d+Plus), so that callers that
+// failed together do not come back together. The zero value is full jitter: if Low and
+// High are both zero, High counts as 1. If High·d+Plus exceeds the backoff's Max, the
+// window is scaled down until its top is Max. So the longest delays stay spread, and
+// do not pile up there. Negative numbers and NaN count as zero. A High below Low
+// counts as Low.
 type Jitter struct {
 	Low, High float64
 	Plus      time.Duration
@@ -51,8 +50,8 @@ var (
 // 80 % to 120 % of it. f is meant to be in [0,1].
 func PlusMinus(f float64) Jitter { return Jitter{Low: 1 - f, High: 1 + f} }
 
-// Plus lengthens a delay by up to d: uniform over [delay, delay+d). Zero or negative,
-// it is no jitter. It matters little to a delay that is much longer than d.
+// Plus lengthens a delay by up to d: uniform over [delay, delay+d). If d is zero or
+// negative, there is no jitter. A delay much longer than d hardly changes.
 func Plus(d time.Duration) Jitter { return Jitter{Low: 1, High: 1, Plus: d} }
 
 // Constant is a [Backoff] that waits exactly this long, every time. A
@@ -85,8 +84,8 @@ func (e Exponential) Delay(s Step) time.Duration {
 	return e.Jitter.spread(base*math.Pow(factor, float64(n)), top, s.Rand)
 }
 
-// Linear is a [Backoff] with d = min(Max, Base·Retry), jittered. Zero or
-// negative: Base is DefaultBase, Max DefaultMax. A Max below Base gives Max.
+// Linear is a [Backoff] with d = min(Max, Base·Retry), jittered. A field that is zero
+// or negative takes its default: DefaultBase, DefaultMax. A Max below Base gives Max.
 type Linear struct {
 	Base, Max time.Duration
 	Jitter    Jitter
@@ -117,11 +116,10 @@ func (f Fibonacci) Delay(s Step) time.Duration {
 }
 
 // Decorrelated is a [Backoff] with the delay min(Max, uniform[Base, 3·Prev)): the
-// decorrelated jitter of the AWS article named at [FullJitter]. A Prev of 0 counts
-// as min(Max, Base·3^(Retry-1)), so that a run that is resumed elsewhere does not
-// start over. A field that is zero or negative takes its default: DefaultBase,
-// DefaultMax. Once at Max, two waits of three are exactly Max: where that matters take
-// [Exponential].
+// decorrelated jitter of the AWS article named at [FullJitter]. A Prev of 0 counts as
+// min(Max, Base·3^(Retry-1)), so that a run that is resumed elsewhere does not start
+// over. A field that is zero or negative takes its default: DefaultBase, DefaultMax.
+// Once at Max, two waits of three are exactly Max. If that matters, use [Exponential].
 type Decorrelated struct{ Base, Max time.Duration }
 
 // Delay returns the delay, in [min(Base, Max), Max].
@@ -148,8 +146,8 @@ func (l Schedule) Delay(s Step) time.Duration {
 	return max(l[min(max(s.Retry, 1), len(l))-1], 0)
 }
 
-// limits returns a backoff's two durations with their defaults put in, the first
-// in nanoseconds.
+// limits returns a backoff's two durations, or their defaults, the first in
+// nanoseconds.
 func limits(base, top time.Duration) (float64, time.Duration) {
 	if base <= 0 {
 		base = DefaultBase

@@ -8,43 +8,43 @@ import (
 	"github.com/goretry/retry/clockx"
 )
 
-// Budget limits the retries of all the runs that share it. First attempts are
-// never refused. Share one budget among all calls to the same dependency: a budget
-// that each call makes anew limits nothing. Implementations are safe for
-// concurrent use.
+// Budget limits the retries of all the runs that share it. First attempts are never
+// refused. Share one budget among all calls to the same dependency: a budget made for
+// each call limits nothing. Implementations must be safe for concurrent use.
 //
-// A run calls Begin once, Withdraw before each retry, and End once, whatever
-// becomes of op. It does not call Withdraw before a retry that follows [ErrRejected]:
-// the dependency has answered, and the poll that follows is no extra load. A retry
-// that was granted is spent, even if the run is canceled in the wait before it.
+// A run calls Begin once, Withdraw before each retry, and End once, even if op panics.
+// It does not call Withdraw before a retry that follows [ErrRejected]: the dependency
+// has answered, so the next poll is no extra load. A retry that was granted is spent,
+// even if the run is canceled in the wait before it.
 type Budget interface {
 	// Begin says that a run starts.
 	Begin()
 
-	// Withdraw reports whether a retry may follow an error of class c, and
-	// accounts for it if so. retry is 1 for the first retry that a run asks for, 2
-	// for the next: a budget in which a run holds one place takes it when retry is 1.
+	// Withdraw reports whether a retry may follow an error of class c, and if so takes it
+	// from the budget. retry is 1 for a run's first retry, 2 for the next. A budget in
+	// which a run holds one place takes that place when retry is 1.
 	Withdraw(c Class, retry int) bool
 
-	// End says that a run is over. retried is the class that its last granted
-	// retry followed, Unknown if it had none; ok says that op succeeded.
+	// End says that a run is over. retried is the class of the error that its last
+	// granted retry followed, Unknown if it had none. ok reports whether op succeeded.
 	End(retried Class, ok bool)
 }
 
-// EarnedBudget lets calls earn their retries: the budget to take unless you know
-// better. It begins with ten tokens. A retry costs one token, after a [TimedOut] error
-// ten: the server may still be at work on what was given up. If there are fewer,
+// EarnedBudget lets calls earn their retries. Use it unless you know better. It starts
+// with ten tokens. A retry costs one token. After a [TimedOut] error it costs ten,
+// since the server may still be at work on that attempt. If there are fewer tokens,
 // Withdraw refuses and takes nothing. A run that succeeds without a retry earns a
 // tenth of a token, and one that succeeds after a retry earns twice what its last
 // retry cost. A run that fails earns nothing.
 //
-// Nothing comes with time. What exceeds ten tokens falls by the factor e in 5 s, and
-// is never more than a thousand. So a process that has spent its tokens makes no retry
-// until ten calls have succeeded, and a thousand such processes make none either.
+// No token comes with time. Tokens above ten decay by the factor e in 5 s, and there
+// are never more than a thousand of these. So a process that has spent its tokens
+// makes no retry until ten of its calls have succeeded, however many such processes
+// there are.
 //
-// The zero value is ready. A nil *EarnedBudget grants everything. No retry is refused
-// because Clock was set back: what exceeds ten tokens may be forgotten, and falls
-// again after a minute at most. Do not copy an EarnedBudget after the first use.
+// The zero value is ready. A nil *EarnedBudget grants everything. If Clock is set
+// back, no retry is refused because of that: tokens above ten may be lost, or not
+// decay for up to a minute. Do not copy an EarnedBudget after the first use.
 type EarnedBudget struct {
 	Clock clockx.Clock // nil means clockx.System()
 
@@ -58,13 +58,13 @@ type EarnedBudget struct {
 type purse uint64
 
 const (
-	token     = 1_000_000 // a tenth of it is exact, and what fades is hardly rounded
+	token     = 1_000_000 // a tenth of it is exact, and decay is hardly rounded
 	tenTokens = 10 * token
 	mostExtra = 1000 * token
 
-	tick       = time.Second / 16 // the step in which a purse fades: until the next, a full one stays as it is
+	tick       = time.Second / 16 // a purse decays once in this time, and a full one does not change in between
 	fadingTime = 5 * time.Second
-	patience   = uint32(time.Minute / tick) // a clock that is behind by no more may catch up
+	patience   = uint32(time.Minute / tick) // a clock that is behind by at most this may catch up
 )
 
 func newPurse(extra int64, at uint32) purse { return purse(uint64(uint32(extra))<<32 | uint64(at)) }
@@ -72,7 +72,7 @@ func newPurse(extra int64, at uint32) purse { return purse(uint64(uint32(extra))
 func (p purse) extra() int64 { return int64(int32(p >> 32)) }
 func (p purse) at() uint32   { return uint32(p) }
 
-// faded returns p as it is at a tick.
+// faded returns p with the decay up to a tick.
 func (p purse) faded(now uint32) purse {
 	extra := p.extra()
 	if extra > 0 {
@@ -95,7 +95,7 @@ func (p purse) plus(n int64) (purse, bool) {
 // Begin does nothing: a first attempt is free.
 func (b *EarnedBudget) Begin() {}
 
-// Withdraw takes the cost of a retry, if there are as many tokens.
+// Withdraw takes the cost of a retry, if there are enough tokens.
 func (b *EarnedBudget) Withdraw(c Class, _ int) bool { return b == nil || b.add(-costOf(c)) }
 
 // End adds what a success has earned.
@@ -126,8 +126,8 @@ func costOf(c Class) int64 {
 	return token
 }
 
-// add adds n, or takes it if n is negative. It reports false, and changes nothing, if
-// there is not that much.
+// add adds n, or takes -n if n is negative. If there is not enough to take, it reports
+// false and changes nothing.
 func (b *EarnedBudget) add(n int64) bool {
 	now := uint32(reading(b.Clock) / tick)
 	for {
@@ -137,13 +137,13 @@ func (b *EarnedBudget) add(n int64) bool {
 			return false
 		}
 		if uint64(p) == word || b.word.CompareAndSwap(word, uint64(p)) {
-			return true // with many successes it is full: then nobody writes, and cores do not wait for each other
+			return true // mostly it is full: then nobody writes, and cores do not wait for each other
 		}
 	}
 }
 
-// reading returns what a clock shows, to be compared with what it showed before. The
-// system's is read monotonically: nobody sets that one.
+// reading returns what a clock shows, to compare with earlier readings. The system's
+// clock is read monotonically, which nobody can set back.
 func reading(c clockx.Clock) time.Duration {
 	if c == nil || c == clockx.System() {
 		return time.Since(epoch)
@@ -151,10 +151,10 @@ func reading(c clockx.Clock) time.Duration {
 	return time.Duration(c.Now().UnixNano())
 }
 
-// TokenBudget is a bucket of tokens, as in the standard retry mode of the AWS
-// SDKs. A retry takes Cost tokens, or ThrottleCost after a Throttled error. A
-// success gives back what the run's last retry took, or Reward if it had none.
-// So retries stop when too many of them fail, and come back as calls succeed.
+// TokenBudget is a bucket of tokens, as in the standard retry mode of the AWS SDKs. A
+// retry takes Cost tokens, or ThrottleCost after a Throttled error. A success gives
+// back what the run's last retry took, or Reward if it had none. So retries stop when
+// too many of them fail, and resume when calls succeed.
 //
 // The zero value is a full bucket: Capacity 500, Cost 14, ThrottleCost 5,
 // Reward 1. A negative field counts as zero tokens, and a negative Capacity grants
@@ -202,12 +202,12 @@ func (b *TokenBudget) End(retried Class, ok bool) {
 	for {
 		used := b.used.Load()
 		if used == 0 || b.used.CompareAndSwap(used, max(used-back, 0)) {
-			return // full, mostly: then nobody writes, and cores do not wait for each other
+			return // mostly it is full: then nobody writes, and cores do not wait for each other
 		}
 	}
 }
 
-// Balance returns the share of Capacity that is left, in [0,1].
+// Balance returns the fraction of Capacity that is left, in [0,1].
 func (b *TokenBudget) Balance() float64 {
 	if b == nil {
 		return 1
@@ -229,7 +229,7 @@ func (b *TokenBudget) cost(c Class) int64 {
 	return min(cost, b.capacity())
 }
 
-// tokens returns n, its default for 0, and 0 for a negative number.
+// tokens returns n, or the default if n is 0, or 0 if n is negative.
 func tokens(n, byDefault int) int64 {
 	if n == 0 {
 		n = byDefault
@@ -237,43 +237,42 @@ func tokens(n, byDefault int) int64 {
 	return int64(max(n, 0))
 }
 
-// RatioBudget allows retries ≤ Ratio × successes + MinPerSecond × Window, both
-// counted over the last Window. A success is a run that succeeded, also after a
-// retry. So retries add no more than the fraction Ratio to the load that a server
-// copes with, and next to nothing while it fails. As the window advances, a few
-// concurrent callers may exceed the limit by one retry each.
+// RatioBudget allows retries ≤ Ratio × successes + MinPerSecond × Window, both counted
+// over the last Window. A success is a run that succeeded, even after a retry. So
+// retries add at most the fraction Ratio to the calls that succeed, and hardly
+// anything while all calls fail. As the window advances, a few concurrent callers may
+// exceed the limit by one retry each.
 //
-// A process with few calls would never have a retry. So if the Window allows less
-// than one and has had none, one is granted, provided that ⌈1/Ratio⌉ runs have
-// succeeded since the last that was granted so; the first needs none. It counts in
-// the Window. A fresh RatioBudget thus grants one retry, and none after it until runs
-// succeed.
+// A process with few calls would never get a retry by that rule. So if the Window
+// allows less than one retry and has had none, one is granted all the same. After that
+// one, ⌈1/Ratio⌉ runs must succeed before the next such retry. These retries count in
+// the Window. So a new RatioBudget grants one retry, and then none until runs succeed.
 //
 // The zero value has Ratio 0.1, MinPerSecond 0 and Window 10 s. A negative Ratio
-// counts as zero, and has no retry for those with few calls either. The window moves
-// in tenths. If Clock is set back by more than a minute and a Window, a new Window
-// begins; by less, the window stands still until the clock has caught up. A nil
-// *RatioBudget grants everything. Set the fields before the first use and do not copy
-// it after.
+// counts as zero, and then a process with few calls gets no retry either. The window
+// moves in tenths. If Clock is set back by more than a minute and a Window, a new
+// Window starts. If it is set back by less, the window stands still until the clock
+// has caught up. A nil *RatioBudget grants everything. Set the fields before the first
+// use and do not copy it after.
 type RatioBudget struct {
 	Ratio float64
 
-	// MinPerSecond is how many retries per second are granted that no success has
-	// earned. It is for each process: a thousand processes have a thousand times as
-	// many. Zero or negative means none.
+	// MinPerSecond is how many retries per second are granted without successes, to each
+	// process: a thousand processes get a thousand times as many. Zero or negative means
+	// none.
 	MinPerSecond float64
 
 	Window time.Duration
 	Clock  clockx.Clock // nil means clockx.System()
 
-	shift  atomic.Int64              // from the clock's tenths to the indices, which never go back
+	shift  atomic.Int64              // added to the clock's tenths to get indices, which never go back
 	newest atomic.Int64              // the index of the tenth underway; 0 before the first
-	owed   atomic.Int64              // successes still to come before a retry is granted to those with few calls
+	owed   atomic.Int64              // successes that must follow before a process with few calls gets another retry
 	ring   [11]atomic.Pointer[tenth] // the last Window, and the tenth of it underway
 }
 
-// tenth counts what happened in a tenth of a window. It is replaced, not emptied,
-// when its place in the ring is needed again: then no count is ever half done.
+// tenth counts what happened in a tenth of a window. When its place in the ring is
+// needed again, it is replaced, not emptied, so that no count is ever half done.
 type tenth struct {
 	index              int64
 	successes, retries atomic.Int64
@@ -289,7 +288,7 @@ func (b *RatioBudget) Withdraw(Class, int) bool {
 	}
 	for {
 		t := b.current()
-		granted := t.retries.Load() // before the sum: if it still stands after, no other retry came in between
+		granted := t.retries.Load() // read before the sum: if it is unchanged afterwards, no other retry came in between
 		successes, retries := b.sum(t.index)
 		owes := float64(retries+1) > b.allowed(successes)
 		switch {
@@ -299,7 +298,7 @@ func (b *RatioBudget) Withdraw(Class, int) bool {
 		case !owes || b.owed.CompareAndSwap(0, b.successesPerRetry()):
 			return true
 		default:
-			t.retries.Add(-1) // it was lent to another goroutine, in the tenth before
+			t.retries.Add(-1) // another goroutine got it, in the tenth before
 		}
 	}
 }
@@ -318,7 +317,7 @@ func (b *RatioBudget) End(_ Class, ok bool) {
 	}
 }
 
-// Balance returns the share of the retries now allowed that is left, in [0,1].
+// Balance returns which fraction of the retries now allowed is left, in [0,1].
 func (b *RatioBudget) Balance() float64 {
 	if b == nil {
 		return 1
@@ -338,8 +337,8 @@ func (b *RatioBudget) allowed(successes int64) float64 {
 	return allowance(b.ratio(), successes) + unfused(max(orZero(b.MinPerSecond), 0)*b.window().Seconds())
 }
 
-// lends reports whether one retry is granted that the window has no room for, if
-// there was none in it.
+// lends reports whether a retry is granted that the window has no room for, provided
+// that there was none in the window.
 func (b *RatioBudget) lends() bool { return b.ratio() > 0 && b.owed.Load() == 0 }
 
 // successesPerRetry returns ⌈1/Ratio⌉, with the rounding of allowance.
@@ -361,8 +360,8 @@ func (b *RatioBudget) window() time.Duration {
 	return b.Window
 }
 
-// current returns the tenth underway. A goroutine that is late gets the newest one:
-// it must not take away what others have counted since.
+// current returns the tenth underway. A goroutine that is late gets the newest one, so
+// that it does not discard what others have counted since.
 func (b *RatioBudget) current() *tenth {
 	index := b.advance()
 	place := &b.ring[uint64(index)%uint64(len(b.ring))]
@@ -406,8 +405,7 @@ func (b *RatioBudget) sum(index int64) (successes, retries int64) {
 	return successes, retries
 }
 
-// rounding is what an allowance has beyond the product of floats: .29 × 100 is a hair
-// below 29.
+// rounding is added to a product of floats: .29 × 100 is a little less than 29.
 const rounding = 1e-9
 
 // allowance returns ratio × runs, at most what 32 bits hold.
@@ -415,15 +413,15 @@ func allowance(ratio float64, runs int64) float64 {
 	return min(max(orZero(ratio*float64(runs)), 0)+rounding, math.MaxUint32)
 }
 
-// ConcurrencyBudget bounds what retries hold in this process: memory, connections,
-// goroutines. It does not protect a server that hangs: the calls in flight pile up,
-// and with them what it allows. Take an [EarnedBudget] for that.
+// ConcurrencyBudget limits what retries hold in this process: memory, connections,
+// goroutines. It does not protect a server that hangs: calls in flight pile up, and
+// the limit rises with them. Use an [EarnedBudget] for that.
 //
 // It grants a retry if at most max(Min, Ratio × runs in flight) retries, this one
 // included, would be in flight. The limit is exact under contention. A run holds one
 // place from its first granted retry, waits included, until it ends. If runs end and
-// the limit falls below the places held, those retries finish, but their runs get no
-// more.
+// the limit falls below the number of places held, the retries underway finish, but
+// their runs get no further retry.
 //
 // The zero value has Ratio 0.2 and Min 3. A negative field counts as zero. A nil
 // *ConcurrencyBudget grants everything. Set the fields before the first use and do
@@ -435,8 +433,8 @@ type ConcurrencyBudget struct {
 	state atomic.Uint64 // an inFlight: one word, so that both numbers change together
 }
 
-// inFlight has the number of runs in its upper half, and that of retries in its
-// lower.
+// inFlight has the number of runs in its upper half, and the number of retries in its
+// lower half.
 type inFlight uint64
 
 const oneRun = 1 << 32
@@ -482,7 +480,7 @@ func (b *ConcurrencyBudget) End(retried Class, _ bool) {
 	b.state.Add(-n)
 }
 
-// Balance returns the share of the places now allowed that is free, in [0,1].
+// Balance returns which fraction of the places now allowed is free, in [0,1].
 func (b *ConcurrencyBudget) Balance() float64 {
 	if b == nil {
 		return 1

@@ -19,12 +19,12 @@ import (
 type Class uint8
 
 const (
-	Unknown     Class = iota // no opinion: the next classifier's turn, and in the end Transient
+	Unknown     Class = iota // no opinion: the next classifier decides; if none does, Transient
 	Permanent                // trying again gives the same error
 	Transient                // trying again may work
-	TimedOut                 // Transient, but no answer came in time: the other side may still be at work
-	Throttled                // trying again may work, later: the other side is too busy
-	Unprocessed              // trying again may work, and op provably did nothing: safe even if it must not run twice
+	TimedOut                 // like Transient, but no answer came in time: the server may still be at work
+	Throttled                // trying again later may work: the server is too busy
+	Unprocessed              // trying again may work, and op provably did nothing: safe even if op must not run twice
 )
 
 var classes = [...]string{"unknown", "permanent", "transient", "timed_out", "throttled", "unprocessed"}
@@ -37,13 +37,13 @@ func (c Class) String() string {
 	return classes[c]
 }
 
-// Classifier says what an error means, Unknown if it has no opinion. It gets the
-// error as op returned it, and looks for what it knows with errors.As and
-// errors.Is. It is never asked about nil, marked errors or [ErrRejected].
+// Classifier returns what an error means, or Unknown if it has no opinion. It gets the
+// error that op returned, and should search it with errors.As and errors.Is. It is
+// never called with nil, a marked error or [ErrRejected].
 type Classifier func(error) Class
 
-// Classifiers asks one classifier after the other and returns the first answer
-// that is not Unknown. Nil ones are skipped.
+// Classifiers calls one classifier after the other and returns the first class that is
+// not Unknown. Nil classifiers are skipped.
 func Classifiers(cs ...Classifier) Classifier {
 	cs = slices.Clone(cs)
 	return func(err error) Class {
@@ -69,11 +69,10 @@ func AlreadyRetried(err error) Class {
 	return Unknown
 }
 
-// Judge returns what a run with this policy would make of err: its class, by a
-// mark of [Stop], [Refuse] or [After], Classify or [DefaultClassifier], and the wait that a
-// server asked for, 0 if none, which is not cut to MaxRetryAfter. The class is
-// Unknown only for a nil err. It is for code that wraps an op and must know what
-// an error means.
+// Judge returns what err means to a run with this policy, for code that wraps an op.
+// The class comes from a mark of [Stop], [Refuse] or [After], from Classify, or from
+// [DefaultClassifier]. It is Unknown only for a nil err. hint is the wait that a
+// server asked for, or 0. It may exceed MaxRetryAfter.
 func (p Policy) Judge(err error) (c Class, hint time.Duration) {
 	if err == nil {
 		return Unknown, 0
@@ -87,7 +86,7 @@ type verdict struct {
 	class  Class
 	hint   time.Duration // the wait that the server asked for; 0 if none
 	marked bool          // a mark decided, and not a classifier
-	end    Reason        // why no retry may follow, whatever else has happened; ReasonNone if one may
+	end    Reason        // why no retry may follow, whatever else has happened, or ReasonNone
 }
 
 // judge returns what err means for this policy. It is the one place where an error
@@ -95,7 +94,7 @@ type verdict struct {
 func (p *Policy) judge(err error) verdict {
 	var found finding
 	switch {
-	case reflect.TypeOf(err) != plain: // most errors are, and need no walk
+	case reflect.TypeOf(err) != plain: // most errors are of the plain type, and have no tree to walk
 		found = inspect(err)
 	case p.Classify != nil: // else DefaultClassifier says what ErrRejected is
 		found.rejected = err == ErrRejected
@@ -118,7 +117,7 @@ func (p *Policy) judge(err error) verdict {
 	return v
 }
 
-// classify returns what the classifiers say of an error without a mark.
+// classify returns the class that the classifiers give to an error without a mark.
 func (p *Policy) classify(err error) (c Class) {
 	if p.Classify != nil {
 		c = p.Classify(err)
@@ -129,14 +128,14 @@ func (p *Policy) classify(err error) (c Class) {
 	return cmp.Or(c, Transient)
 }
 
-// finding is what stands in the tree of an error, whatever its class is.
+// finding is what the tree of an error holds besides its class.
 type finding struct {
-	mark       *mark         // the first; with it nothing else counts
-	rejected   bool          // ErrRejected is there
+	mark       *mark         // the first one; if there is one, nothing else counts
+	rejected   bool          // there is an ErrRejected
 	refused    bool          // the first inner run to be found ended with ReasonRefused
 	run        bool          // there is an inner run
 	hint       time.Duration // the first wait that a server asked for
-	turnedAway bool          // a server named a time to come back, maybe now: engine.Refusal
+	turnedAway bool          // a server named a retry time, which may be now: engine.Refusal
 }
 
 func (f *finding) isRefused() bool {
@@ -225,9 +224,9 @@ func inspect(err error) (f finding) {
 	}
 }
 
-// systemError returns what the errors wrap that packages net, net/url and os put
-// around others. Of themselves they ask for no wait, and their Timeout methods only
-// hand the question on.
+// systemError returns what err wraps, if err is one of the types that packages net,
+// net/url and os put around other errors. These types ask for no wait, and their
+// Timeout methods only call that of the inner error.
 func systemError(err error) (inner error, ok bool) {
 	switch e := err.(type) {
 	case *url.Error:
@@ -242,8 +241,8 @@ func systemError(err error) (inner error, ok bool) {
 	return nil, false
 }
 
-// inspectBehind is inspect for what only the method As of an error shows. A mark
-// counts only if there is no *Error, since it may be inside that.
+// inspectBehind is inspect for errors that only the method As of e finds. A mark
+// counts only if there is no *Error, since the mark may be inside it.
 func inspectBehind(e asMethod) (f finding) {
 	if inner, ok := find[*Error](e); ok {
 		f.run, f.refused = true, inner.Reason == ReasonRefused
@@ -290,21 +289,21 @@ func turnedAway(err error) bool {
 	return ok && bool(e.TurnedAway())
 }
 
-// DefaultClassifier knows the errors of the standard library, and the methods by
-// which other errors say what they are: ErrorCode (AWS), StatusCode and
-// HTTPStatusCode (HTTP), SQLState (SQL drivers), SafeToRetry (pgx), Retryable and
-// RetryableError (AWS), RetryAfter, Timeout. It decides by type, interface and code.
+// DefaultClassifier knows the errors of the standard library, and these methods of
+// other errors: ErrorCode (AWS), StatusCode and HTTPStatusCode (HTTP), SQLState (SQL
+// drivers), SafeToRetry (pgx), Retryable and RetryableError (AWS), RetryAfter,
+// Timeout. It decides by type, interface and code.
 //
 // It knows the errors of popular clients without importing them: by exported fields
-// StatusCode, HTTPStatusCode, HTTPStatus and HTTPCode, a *http.Response, a
-// http.Header beside a status, and RetryAfter; by methods that only have a name, such
-// as NotFound; and by a table of types and codes: gRPC, Kafka, Redis, MongoDB, SQL
-// Server and more, all in docs/clients.md. An outer status goes before an inner cause.
+// StatusCode, HTTPStatusCode, HTTPStatus and HTTPCode, a *http.Response, a http.Header
+// beside a status, and RetryAfter; by marker methods, such as NotFound, which are not
+// called; and by a table of types and codes: gRPC, Kafka, Redis, MongoDB, SQL Server
+// and more, all in docs/clients.md. An outer status goes before an inner cause.
 //
 // It compares texts in two places only: a few permanent net/http errors have nothing
 // else, and the first word of an error of Redis is its code. Error types of
-// crypto/tls, crypto/x509 and net/http are recognized by their names: it finds them
-// where Unwrap shows them, and not behind a method As that knows their types alone.
+// crypto/tls, crypto/x509 and net/http are recognized by their names: they are found
+// by Unwrap, but not through an As method that knows only their types.
 //
 // The most specific knowledge wins. A timeout is TimedOut, but a dial that times out
 // is Unprocessed, and a failed dial is Permanent if a bad certificate was the cause.
@@ -324,8 +323,8 @@ func DefaultClassifier(err error) Class {
 	case refused:
 		return Throttled
 	case Throttled:
-		// Exhausted, which proves nothing. Together with a hint Throttled would mean
-		// that a server refused.
+		// A resource is exhausted, which proves nothing. With a hint, Throttled would mean
+		// that a server turned the call away.
 		if f := inspect(err); f.hint > 0 || f.turnedAway {
 			return Transient
 		}
@@ -335,14 +334,15 @@ func DefaultClassifier(err error) Class {
 	}
 }
 
-// refused is what classify calls an error that is Throttled and proves that op did
-// nothing: a server has refused, and said how long to wait.
+// refused is the class, within classify, of an error that is Throttled and proves that
+// op did nothing: a server has turned the call away, and said how long to wait.
 const refused = Unprocessed + 1
 
 // proves reports whether an error of class c proves that op did nothing.
 func proves(c Class) bool { return c == Unprocessed || c == refused }
 
-// doubted is what c becomes where something else may have happened as well.
+// doubted returns the class to use instead of c if something else may have happened
+// too.
 func doubted(c Class) Class {
 	switch c {
 	case Unprocessed:
@@ -355,11 +355,11 @@ func doubted(c Class) Class {
 
 // scope says where to look.
 type scope struct {
-	// behind methods As and Is. What these show is judged without: an As may return an
-	// error that wraps its own.
+	// behind: through methods As and Is. What they return is judged without this, since
+	// an As may return an error that wraps its own.
 	behind bool
 
-	// fields of errors. Below the errors of net, net/url and os they say nothing.
+	// fields of errors, which are ignored inside the errors of net, net/url and os.
 	fields bool
 }
 
@@ -424,14 +424,14 @@ func classify(err error, look scope) Class {
 	}
 }
 
-// timedOut reports whether err itself says that it timed out.
+// timedOut reports whether err itself, without what it wraps, is a timeout.
 func timedOut(err error) bool {
 	e, ok := err.(interface{ Timeout() bool })
 	return ok && e.Timeout()
 }
 
-// classifyNode judges one error without what it wraps. With hinted it or something
-// around it asks for a wait.
+// classifyNode judges one error without what it wraps. hinted says that err, or an
+// error around it, asks for a wait.
 func classifyNode(err error, says saying, hinted bool) Class {
 	if says.known {
 		if c := says.class(err, hinted); c != Unknown {
@@ -459,8 +459,8 @@ func classifyNode(err error, says saying, hinted bool) Class {
 	return says.class(err, hinted)
 }
 
-// classifyURL judges what http.Client and url.Parse say. The client may have
-// followed a redirect after it had sent the request, so it proves nothing.
+// classifyURL judges errors of http.Client and url.Parse. They prove nothing, since
+// the client may have sent the request and then followed a redirect.
 func classifyURL(e *url.Error, look scope) Class {
 	if e.Op == "parse" || refusedByClient(e.Err) {
 		return Permanent
@@ -468,7 +468,7 @@ func classifyURL(e *url.Error, look scope) Class {
 	return doubted(classify(e.Err, look))
 }
 
-// classifyOp judges what package net and crypto/tls say of an operation.
+// classifyOp judges errors of packages net and crypto/tls.
 func classifyOp(e *net.OpError, look scope) Class {
 	// crypto/tls has no exported name for the alerts that it returns: numbers of one byte.
 	if v := reflect.ValueOf(e.Err); v.Kind() == reflect.Uint8 && strings.HasSuffix(e.Op, " error") {
@@ -503,7 +503,7 @@ func classifyAll(errs []error, look scope) Class {
 	return first
 }
 
-// class returns what an inner run's end means for an outer one.
+// class returns what the error of an inner run means to an outer run.
 func (e *Error) class(look scope) Class {
 	switch {
 	case e == nil:
@@ -528,21 +528,21 @@ func (e *Error) class(look scope) Class {
 	return c
 }
 
-// The methods that hide a part of a tree: go-multierror of hashicorp shows all but
-// its first error by these alone.
+// Methods that may hide parts of a tree: hashicorp's go-multierror shows all errors
+// except its first one only by these.
 type (
 	asMethod = interface{ As(target any) bool }
 	isMethod = interface{ Is(target error) bool }
 )
 
-// find returns what the method As of e finds, if that is not nil.
+// find returns what the method As of e finds, if it is not nil.
 func find[T error](e asMethod) (target T, ok bool) {
 	ok = e.As(&target) && !engine.IsNil(target)
 	return target, ok
 }
 
-// classifyBehind judges what only the methods As and Is of err show. They do not
-// show everything, so it proves nothing.
+// classifyBehind judges what only the methods As and Is of err show. They do not show
+// everything, so they prove nothing.
 func classifyBehind(err error, look scope) Class {
 	look.behind = false
 	if e, ok := err.(asMethod); ok {
@@ -570,8 +570,8 @@ func classifyBehind(err error, look scope) Class {
 	return Unknown
 }
 
-// within reports whether is says yes to an error in the tree of err. It does not
-// look into an *Error, nor behind the methods As and Is.
+// within reports whether is returns true for an error in the tree of err. It does not
+// look into an *Error, and does not call methods As and Is.
 func within(err error, is func(error) bool) bool {
 	for !engine.IsNil(err) {
 		if is(err) {

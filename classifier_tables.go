@@ -22,8 +22,8 @@ import (
 
 // What single errors mean. The walk through their trees is in classifier.go.
 
-// plain is the type of the errors that errors.New makes: most errors. They say
-// nothing but who they are, and those that are known are sentinels.
+// plain is the type of the errors that errors.New returns, which is that of most
+// errors. The known ones are sentinels.
 var plain = reflect.TypeOf(io.EOF)
 
 type known struct {
@@ -37,7 +37,7 @@ var sentinels = []known{
 	{driver.ErrBadConn, Unprocessed},
 	{sql.ErrNoRows, Permanent},
 	{sql.ErrTxDone, Permanent},
-	{sql.ErrConnDone, Permanent}, // a *sql.Conn that is gone does not come back
+	{sql.ErrConnDone, Permanent}, // a *sql.Conn that has lost its connection never gets another
 	{fs.ErrNotExist, Permanent},
 	{fs.ErrPermission, Permanent},
 	{fs.ErrExist, Permanent},
@@ -45,7 +45,8 @@ var sentinels = []known{
 	{errors.ErrUnsupported, Permanent},
 }
 
-// bySentinel is sentinels for a look-up, which takes a third of ten comparisons.
+// bySentinel is sentinels as a map: a look-up takes a third of the time of ten
+// comparisons.
 var bySentinel = func() map[error]Class {
 	m := make(map[error]Class, len(sentinels))
 	for _, s := range sentinels {
@@ -54,8 +55,8 @@ var bySentinel = func() map[error]Class {
 	return m
 }()
 
-// lengths has the lengths of the sentinels' texts. Most errors have another one, and
-// need no look-up.
+// lengths has the lengths of the sentinels' texts. Most errors have a text of another
+// length, and need no look-up.
 var lengths = func() (all uint64) {
 	for _, s := range sentinels {
 		all |= length(s.err)
@@ -63,7 +64,7 @@ var lengths = func() (all uint64) {
 	return all
 }()
 
-// length returns the length of what err says as a bit, of 64.
+// length returns the length of err's text as one of 64 bits.
 func length(err error) uint64 { return 1 << (len(err.Error()) % 64) }
 
 // classifySentinel judges an error of the plain type.
@@ -74,7 +75,7 @@ func classifySentinel(err error) Class {
 	return bySentinel[err]
 }
 
-// behindIs is what a method Is is asked, in this order.
+// behindIs are the targets with which methods Is are called, in this order.
 var behindIs = func() []known {
 	all := append(slices.Clone(sentinels),
 		known{net.ErrClosed, Transient}, known{context.DeadlineExceeded, TimedOut}, known{os.ErrDeadlineExceeded, TimedOut})
@@ -84,7 +85,8 @@ var behindIs = func() []known {
 	return all
 }()
 
-// methods are all that an error may be asked, beside Unwrap for one error.
+// methods are all methods of errors that the classifier calls, except the Unwrap that
+// returns one error.
 var methods = []reflect.Type{
 	reflect.TypeFor[asMethod](),
 	reflect.TypeFor[engine.Refusal](),
@@ -101,8 +103,8 @@ var methods = []reflect.Type{
 	reflect.TypeFor[interface{ Timeout() bool }](),
 }
 
-// behindAs is what a method As is asked, in this order. One that hands the question
-// on to errors.As answers the first; others know some types.
+// behindAs are the types with which methods As are called, in this order. A method
+// that calls errors.As finds the first of them; others know some types.
 var behindAs = append([]reflect.Type{
 	reflect.TypeFor[error](),
 	reflect.TypeFor[*Error](),
@@ -112,8 +114,8 @@ var behindAs = append([]reflect.Type{
 	reflect.TypeFor[errno](),
 }, methods...)
 
-// silentTypes are the latest silent types of a chain, which are seldom more: so a
-// long chain costs little more than to walk it.
+// silentTypes are the latest silent types of a chain. Chains seldom have more of them,
+// so a long chain costs little more than walking it.
 type silentTypes struct {
 	types [4]reflect.Type
 	next  uint
@@ -134,11 +136,11 @@ func (s *silentTypes) has(t reflect.Type) bool {
 	return true
 }
 
-// silence remembers what silent found out.
+// silence caches results of silent.
 var silence sync.Map // reflect.Type → bool
 
-// silent reports whether an error of type t says nothing but what it wraps. A mark
-// does, to those who do not look for marks.
+// silent reports whether an error of type t means only what it wraps. A mark does too,
+// to code that does not look for marks.
 func silent(t reflect.Type) bool {
 	if known, ok := silence.Load(t); ok {
 		return known.(bool)
@@ -148,7 +150,7 @@ func silent(t reflect.Type) bool {
 	return !says
 }
 
-// named returns the type whose name t has, or whose pointer it is.
+// named returns t, or the type that t points to.
 func named(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Pointer {
 		return t.Elem()
@@ -161,8 +163,8 @@ type errnoClass struct {
 	class Class
 }
 
-// classifyErrno judges a number of the system: by errnos, else by what its own Is
-// method says, which knows the numbers that mean "no such file" and the like.
+// classifyErrno judges an error number of the system, by errnos or else by its method
+// Is, which knows the numbers that mean "no such file" and the like.
 func classifyErrno(e errno) Class {
 	for i := range errnos {
 		if errnos[i].errno == e {
@@ -177,9 +179,9 @@ func classifyErrno(e errno) Class {
 	return Unknown
 }
 
-// permanentTypes are types whose errors stay what they are, by package. Names are
-// as exact as the types, and link neither crypto/tls nor net/http into a program
-// that has no use for them: a third of a small program.
+// permanentTypes are types of permanent errors, by package. Names are as exact as
+// types, and do not link crypto/tls and net/http into a program that does not use
+// them: these make up a third of a small program.
 var permanentTypes = map[string][]string{
 	"crypto/tls":  {"CertificateVerificationError", "RecordHeaderError"},
 	"crypto/x509": {"UnknownAuthorityError", "HostnameError", "CertificateInvalidError"},
@@ -193,7 +195,7 @@ var permanentTypes = map[string][]string{
 	"strconv":      {"NumError"},
 }
 
-// classifyType judges err by the name of its type, or of what it points to.
+// classifyType judges err by the name of its type, or of the type that it points to.
 func classifyType(err error) Class {
 	t := named(reflect.TypeOf(err))
 	names, ok := permanentTypes[t.PkgPath()]
@@ -208,8 +210,8 @@ func classifyType(err error) Class {
 	return Unknown
 }
 
-// classifyAlert judges what the peer said when it ended the TLS handshake, by
-// the codes of RFC 8446, section 6.
+// classifyAlert judges the alert with which a peer ended the TLS handshake, by the
+// codes of RFC 8446, section 6.
 func classifyAlert(code uint64) Class {
 	switch code {
 	case 40, 42, 43, 44, 45, 46, 48, 70, 120:
@@ -222,8 +224,8 @@ func classifyAlert(code uint64) Class {
 	return Unknown
 }
 
-// refusedByClient reports whether net/http refused to send such a request at
-// all. Its refusals have no type: a test has net/http produce these texts.
+// refusedByClient reports whether net/http refused to send the request at all. These
+// errors have no type, only texts, which a test makes net/http produce.
 func refusedByClient(err error) bool {
 	if reflect.TypeOf(err) != plain {
 		return false
@@ -239,15 +241,15 @@ var refusals = []string{
 	"http: nil Request.URL", "http: nil Request.Header", "http: Request.RequestURI can't be set",
 }
 
-// classifyMethods asks an error what it says of itself. Each question is an
-// interface of its own: an error may answer several, and have no opinion on the
-// first. With asks err asks for a wait, with hinted it or something around it.
+// classifyMethods judges an error by its methods. It tries one interface after the
+// other: an error may have several, and the first may not decide. asks says that err
+// asks for a wait, hinted that err or an error around it does.
 func classifyMethods(err error, asks, hinted bool) Class {
 	if turnedAway(err) {
 		return refused
 	}
 	if e, ok := err.(interface{ SafeToRetry() bool }); ok && e.SafeToRetry() {
-		// pgx returns this one also after a statement whose answer was lost.
+		// pgx returns this error also after a statement whose answer was lost.
 		if reflect.TypeOf(err).String() == "*pgconn.connLockError" {
 			return Transient
 		}
@@ -277,11 +279,12 @@ func classifyMethods(err error, asks, hinted bool) Class {
 	return classifyStatus(err, status, asks, hinted)
 }
 
-// classifyStatus judges the HTTP status of err, with the same asks and hinted.
+// classifyStatus judges the HTTP status of err, with asks and hinted as for
+// classifyMethods.
 func classifyStatus(err error, status int, asks, hinted bool) Class {
 	c := Class(clienterr.Status(status, asks))
 	if c != Unknown {
-		// What a code below says is more exact: AWS sends ThrottlingException as a 400.
+		// An error code inside is more exact: AWS sends ThrottlingException with status 400.
 		within(err, func(err error) bool {
 			code := classifyErrorCode(err)
 			c = cmp.Or(code, c)
@@ -291,14 +294,14 @@ func classifyStatus(err error, status int, asks, hinted bool) Class {
 	return answered(err, c, hinted)
 }
 
-// A saying is what one error says of itself by its fields, and how long it asks to
-// wait, by a method as well.
+// A saying is what one error says about itself by its fields, and how long it asks to
+// wait, by a field or a method.
 type saying struct {
 	clienterr.Answer
-	known bool // of its type more is known: what it says goes before its methods
+	known bool // its type is known, so this decides before its methods
 }
 
-// read reads err, with fields its fields too.
+// read reads err, and its fields only if fields is true.
 func read(err error, fields bool) (says saying) {
 	if fields {
 		if t := clienterr.Of(reflect.TypeOf(err)); t != nil {
@@ -309,7 +312,8 @@ func read(err error, fields bool) (says saying) {
 	return says
 }
 
-// class returns what err says by its fields. A code that is Throttled is no refusal.
+// class returns the class of err by its fields. A code that is Throttled does not
+// prove that a server turned the call away.
 func (says saying) class(err error, hinted bool) Class {
 	if says.Class != clienterr.Unknown {
 		return Class(says.Class)
@@ -317,8 +321,8 @@ func (says saying) class(err error, hinted bool) Class {
 	return classifyStatus(err, says.Status, says.Hint > 0, hinted)
 }
 
-// The classes of package clienterr have the numbers of ours: their differences are the
-// lengths of arrays that hold nothing.
+// The classes of package clienterr have the same numbers as ours: this does not
+// compile otherwise, because the differences are lengths of arrays.
 var _ = [...][0]struct{}{
 	[Permanent - Class(clienterr.Permanent)]struct{}{},
 	[Transient - Class(clienterr.Transient)]struct{}{},
@@ -327,8 +331,8 @@ var _ = [...][0]struct{}{
 	[Unprocessed - Class(clienterr.Unprocessed)]struct{}{},
 }
 
-// answered returns what a server's answer of class c is: a refusal, if it is
-// Throttled and err or what is around it asks for a wait.
+// answered returns the class of a server's answer of class c. It is refused if c is
+// Throttled and err, or an error around it, asks for a wait.
 func answered(err error, c Class, hinted bool) Class {
 	if c != Throttled {
 		return c
@@ -346,7 +350,7 @@ func retryable(yes bool) Class {
 	return Permanent
 }
 
-// classifyErrorCode judges the code that err itself has from an AWS service.
+// classifyErrorCode judges err's own error code of an AWS service.
 func classifyErrorCode(err error) Class {
 	if e, ok := err.(interface{ ErrorCode() string }); ok {
 		return Class(clienterr.AWS(e.ErrorCode()))

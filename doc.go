@@ -12,8 +12,8 @@
 //		return client.FetchUser(ctx, id)
 //	})
 //
-// A [Policy] is a plain struct whose zero value is safe: three attempts, waits
-// with full jitter. It holds no state and is shared freely.
+// A [Policy] is a plain struct whose zero value is safe: three attempts, and waits
+// with full jitter. It holds no state. Share it freely.
 //
 // # Terms
 //
@@ -31,34 +31,34 @@
 //  1. If the context is already done, the operation is not called at all.
 //  2. The operation is called with a context derived from the caller's, and with
 //     the attempt's own deadline if Policy.AttemptTimeout is set.
-//  3. If it returns no error, its value is returned, even if the context has
-//     ended meanwhile: a success is never thrown away.
-//  4. If the context is done now, the run stops. The run looks at the context, not
-//     the error, so an attempt's own timeout does not stop it. Otherwise the error
-//     gets a [Class]: from a mark anywhere in its tree, from Policy.Classify, or from
-//     [DefaultClassifier], which knows the errors of many clients (docs/clients.md).
-//     An error that none of them recognizes is [Transient]. A
+//  3. If the operation returns no error, its value is returned, even if the context
+//     has ended meanwhile: a success is never thrown away.
+//  4. If the caller's context is done, the run stops. The run checks the context, not
+//     the error, so an attempt's own timeout does not stop the run. Otherwise the
+//     error gets a [Class]: from a mark anywhere in its tree, from Policy.Classify, or
+//     from [DefaultClassifier], which knows the errors of many clients
+//     (docs/clients.md). An error that none of these recognizes is [Transient]. A
 //     Transient error is [TimedOut] if the attempt's own deadline has passed.
 //  5. A [Permanent] error stops the run, and so does a server that refuses a retry
 //     ([Refuse]). With Policy.NonIdempotent, so does every error that does not prove
-//     that the operation never ran.
+//     that the operation did nothing.
 //  6. Then the limits are checked, in this order: the attempts; the wait the server
 //     wants; the time elapsed; the caller's deadline; and the [Budget]. Do never
 //     starts a wait that would outlast the caller's deadline. The Budget is checked
-//     last, so a retry that another limit refuses costs nothing. It is not checked
-//     after [ErrRejected]: the server has answered, so the next poll is no extra load.
-//  7. The run waits: what the server asked for, plus the [Backoff]. The run looks at
-//     the context again after hooks and after the wait: the operation is never
-//     called once it is done.
+//     last, so a retry that another limit refuses costs nothing. After [ErrRejected]
+//     it is not checked: the server has answered, so the next poll is no extra load.
+//  7. The run waits for what the server asked for plus the [Backoff]. It checks the
+//     context again after hooks and after the wait: the operation is never called once
+//     the context is done.
 //
 // A run that gives up returns the last value the operation returned and an
 // [*Error]. Its [Reason] tells which of these rules ended the run.
 //
 // # One engine
 //
-// [Loop] decides and never waits. [Do], [Run], [Supervise], [Ticks] and [Ticker]
-// are Loops that wait on a [github.com/goretry/retry/clockx.Clock]. Queues and
-// simulators drive one their own way. [Hooks] are told what happens and change
+// [Loop] decides and never waits. [Do], [Run], [Supervise], [Ticks] and [Ticker] are
+// Loops that wait on a [github.com/goretry/retry/clockx.Clock]. Queues and simulators
+// drive a Loop in their own way. [Hooks] are called when something happens, and change
 // nothing. Tests run on a virtual clock: see package
 // [github.com/goretry/retry/retrytest].
 //

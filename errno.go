@@ -37,8 +37,8 @@ var posix = []errnoClass{
 	{syscall.ENOSYS, Permanent},
 }
 
-// winsock are the numbers of Windows Sockets. The names above have invented
-// numbers there, which no call returns.
+// winsock are the numbers of Windows Sockets. On Windows the names above have invented
+// numbers, which no call returns.
 var winsock = []errnoClass{
 	{10004, Transient},   // WSAEINTR
 	{10013, Permanent},   // WSAEACCES

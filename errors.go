@@ -27,7 +27,7 @@ func (attemptTimeout) Temporary() bool      { return true }
 func (attemptTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
 func (attemptTimeout) ErrorType() string    { return "retry.attempt_timeout" } // the error.type of telemetry
 
-// errPanic stands for the error of an attempt that did not return.
+// errPanic is the error of an attempt that did not return.
 var errPanic error = panicked{}
 
 type panicked struct{}
@@ -42,14 +42,14 @@ const (
 	ReasonNone          Reason = iota // it has not ended, or it succeeded
 	ReasonPermanent                   // the error will not go away
 	ReasonRefused                     // the server asked for no retry
-	ReasonNotIdempotent               // op may have run, and Policy.NonIdempotent forbids a second time
+	ReasonNotIdempotent               // op may have run, and Policy.NonIdempotent forbids a second run
 	ReasonMaxAttempts                 // Policy.MaxAttempts were made
 	ReasonMaxElapsed                  // the next wait would have passed Policy.MaxElapsed
 	ReasonDeadline                    // the caller's deadline passed, or the next wait would have
 	ReasonRetryAfter                  // the server asked for more than Policy.MaxRetryAfter
 	ReasonBudget                      // Policy.Budget refused the retry
 	ReasonCanceled                    // the caller's context was canceled
-	ReasonPanic                       // op, or a func of the policy, panicked or called runtime.Goexit: only hooks see it
+	ReasonPanic                       // op or a func of the policy panicked or called runtime.Goexit; only hooks see this reason
 )
 
 var reasons = [...]string{
@@ -70,11 +70,11 @@ func (r Reason) errorType() string {
 // keep is how many of a run's errors an Error holds.
 const keep = 8
 
-// Error is what a run returns when it gives up, also after a single attempt. It
-// says why, and it wraps what the attempts returned: [errors.Is] and [errors.As]
-// search all of Errs and Cause. With ReasonCanceled it is also a
-// [context.Canceled], with ReasonDeadline a [context.DeadlineExceeded]. The caller
-// and Hooks.Done get the same *Error: do not change it.
+// Error is what a run returns when it gives up, even after a single attempt. It says
+// why, and wraps what the attempts returned: [errors.Is] and [errors.As] search all of
+// Errs and Cause. With ReasonCanceled errors.Is also finds [context.Canceled], with
+// ReasonDeadline [context.DeadlineExceeded]. The caller and Hooks.Done get the same
+// *Error: do not change it.
 type Error struct {
 	Name     string // Policy.Name
 	Reason   Reason
@@ -83,27 +83,27 @@ type Error struct {
 	Elapsed  time.Duration // how long the run took, on the policy's clock
 	Waited   time.Duration // the part of Elapsed in which no attempt was running
 
-	// Errs holds the attempts' errors, oldest first, and the final attempt's last.
-	// It holds at most eight: the first, and the latest seven. If [Supervise] ended in
-	// the pause between two runs, it holds the error before the pause. Outermost Stop,
-	// Refuse and After marks are removed; marks below other wrapping remain. Return the
-	// *Error itself to an outer run: it ignores marks inside an *Error but obeys marks
-	// in a bare error.
+	// Errs holds the attempts' errors, oldest first, and the final attempt's last. It
+	// holds at most eight: the first, and the latest seven. If [Supervise] ended in the
+	// pause between two runs, it holds the error before the pause. Outermost Stop, Refuse
+	// and After marks are removed. Marks inside other errors remain. An outer run ignores
+	// marks inside an *Error, but obeys those in an error taken from Errs. So return the
+	// *Error itself to it.
 	Errs []error
 
-	// Cause is [context.Cause] of the caller's context if that context ended the
-	// run. It is context.DeadlineExceeded if the run ended because the deadline
-	// would have passed during the next wait. If the clock returned an error from
-	// Sleep though the context had not ended, it is that error. Else it is nil.
+	// Cause is [context.Cause] of the caller's context if that context ended the run. It
+	// is context.DeadlineExceeded if the run ended because the deadline would have passed
+	// during the next wait. If the clock's Sleep returned an error although the context
+	// had not ended, Cause is that error. Otherwise it is nil.
 	Cause error
 }
 
-// Error says what gave up, after how many attempts and how long, why, and the last
-// error. It ends with the cause, unless the reason or the last error already says
-// it.
+// Error returns one line: what gave up, after how many attempts and how long, why, and
+// the last error. The line ends with the cause, unless the reason or the last error
+// already says it.
 func (e *Error) Error() string {
 	if e == nil {
-		return "retry: nil *Error" // one that became an error on its way through an interface
+		return "retry: nil *Error" // a nil *Error that was converted to an error
 	}
 	name := e.Name
 	if name == "" {
@@ -115,7 +115,7 @@ func (e *Error) Error() string {
 	}
 	s := fmt.Sprintf("%s: gave up after %s in %v (%s)", name, attemptsText(e.Attempts), brief(e.Elapsed), e.Reason)
 	if last != nil {
-		s += ": " + fmt.Sprint(last) // which survives a nil pointer
+		s += ": " + fmt.Sprint(last) // Sprint, because it survives a nil pointer
 	}
 	if e.Cause != nil && !e.Is(e.Cause) {
 		if cause := fmt.Sprint(e.Cause); !strings.Contains(s, cause) {
@@ -125,7 +125,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Last returns the final attempt's error, nil if there was none.
+// Last returns the final attempt's error, or nil if there was none.
 func (e *Error) Last() error {
 	if e == nil || len(e.Errs) == 0 {
 		return nil
@@ -133,8 +133,8 @@ func (e *Error) Last() error {
 	return e.Errs[len(e.Errs)-1]
 }
 
-// Unwrap returns a new slice of Errs, the newest first, and then Cause if there is
-// one. So errors.As finds the latest error of a type.
+// Unwrap returns a new slice with Errs, the newest first, and then Cause if it is not
+// nil. So errors.As finds the latest error of a type.
 func (e *Error) Unwrap() []error {
 	if e == nil {
 		return nil
@@ -163,9 +163,9 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// Timeout reports whether time ran out: the caller's deadline passed, or would have
-// during the next wait, or the last attempt's error says that it timed out.
-// [net/url.Error] and os.IsTimeout call it.
+// Timeout reports whether the caller's deadline passed, or would have passed during
+// the next wait, or whether the last attempt's error is a timeout. [net/url.Error] and
+// os.IsTimeout call it.
 func (e *Error) Timeout() bool {
 	if e == nil || e.Reason == ReasonCanceled {
 		return false
@@ -212,9 +212,9 @@ type mark struct {
 func (m *mark) Error() string { return m.err.Error() }
 func (m *mark) Unwrap() error { return m.err }
 
-// ErrorType returns the error.type of what is marked: a mark changes no text and no
-// metric. Without a method ErrorType below it that is the name of the type below
-// what fmt.Errorf wrapped around it, as OpenTelemetry's conventions say.
+// ErrorType returns the error.type of the marked error, so that a mark changes no
+// metric. If that error has no method ErrorType, it is the name of its type, or of the
+// type inside what fmt.Errorf wrapped around it, as OpenTelemetry's conventions say.
 func (m *mark) ErrorType() (name string) {
 	if within(m.err, func(err error) bool {
 		e, ok := err.(interface{ ErrorType() string })
@@ -236,13 +236,13 @@ func (m *mark) ErrorType() (name string) {
 	return t.String()
 }
 
-// wrapError is the type of what fmt.Errorf makes of one %w.
+// wrapError is the type that fmt.Errorf returns for one %w.
 var wrapError = reflect.TypeOf(fmt.Errorf("%w", context.Canceled))
 
 // Stop marks err as permanent: the run that op returns it to ends, with
-// ReasonPermanent. The mark does not change the text of err. It counts wherever it
-// is in the error that op returns, unless it is inside an *[Error]: those marks
-// were for an inner run. Stop(nil) is nil.
+// ReasonPermanent. The mark does not change the text of err. It is recognized anywhere
+// in the error that op returns, except inside an *[Error], whose marks were for an
+// inner run. Stop(nil) is nil.
 func Stop(err error) error {
 	if err == nil {
 		return nil
@@ -250,14 +250,14 @@ func Stop(err error) error {
 	return &mark{err: err, stop: true}
 }
 
-// Refuse marks err as that of a server that asked not to be called again: the run
-// that op returns it to ends, with ReasonRefused. That run has failed, while one
-// that [Stop] ends has its answer. The mark is recognized wherever a Stop mark is.
-// The class of err is Permanent, and an outer run that gets the *[Error] of such a run
+// Refuse marks err as coming from a server that asked not to be called again. The run
+// that op returns it to ends, with ReasonRefused. That counts as a failure, whereas an
+// error marked by [Stop] is an answer. The mark is recognized wherever a Stop mark is.
+// The class of err is Permanent. An outer run that gets the *[Error] of such a run
 // ends with ReasonRefused too. Refuse(nil) is nil.
 //
-// Use Stop for an error that would come again, and Refuse for a server that is
-// overloaded or has made its own retries.
+// Use Stop for an error that another attempt would return again. Use Refuse for a
+// server that is overloaded or has made its own retries.
 func Refuse(err error) error {
 	if err == nil {
 		return nil
@@ -265,13 +265,13 @@ func Refuse(err error) error {
 	return &mark{err: err, stop: true, refused: true}
 }
 
-// After marks err as Throttled, by a server that asks not to be called again for
-// d. The wait before the retry is d plus the backoff. If d is above
-// Policy.MaxRetryAfter, the run ends. If d is zero or negative, the wait is the
-// backoff alone. The mark is recognized wherever a [Stop] mark is. After(nil, d) is nil.
+// After marks err as Throttled, from a server that asks not to be called again for d.
+// The wait before the retry is d plus the backoff. If d is above Policy.MaxRetryAfter,
+// the run ends. If d is zero or negative, the wait is the backoff alone. The mark is
+// recognized wherever a [Stop] mark is. After(nil, d) is nil.
 //
-// An error with a method RetryAfter() time.Duration needs no mark for its hint to
-// be obeyed.
+// The hint of an error with a method RetryAfter() time.Duration is obeyed without a
+// mark.
 func After(err error, d time.Duration) error {
 	if err == nil {
 		return nil

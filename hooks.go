@@ -6,50 +6,49 @@ import (
 	"time"
 )
 
-// Hooks are called when something happens in a run, on its goroutine; they decide
-// nothing. Nil funcs are skipped. After a Start that returned the run calls Done, and
-// after an Attempt that returned it calls AttemptDone, also when op panics. A panic in a
-// hook passes through to the caller, as one in op does. Hooks that are shared must be
-// safe for concurrent use.
+// Hooks are called when something happens in a run, on its goroutine. They decide
+// nothing. Nil funcs are skipped. If Start returns, the run will call Done. If Attempt
+// returns, it will call AttemptDone. Both also hold if op panics. A panic in a hook
+// passes through to the caller, as one in op does. Hooks that are shared must be safe
+// for concurrent use.
 type Hooks struct {
-	// Start is called once, before anything else. It returns the run's context,
-	// which op and the other hooks get from then on; nil stands for ctx. It must be
-	// derived from ctx: when it ends, so does the run.
+	// Start is called once, before anything else. It returns the run's context, from
+	// which the contexts of op and the other hooks derive. Nil means ctx. It must be
+	// derived from ctx. When it ends, so does the run.
 	Start func(ctx context.Context, p Policy) context.Context
 
-	// Attempt is called before each attempt, with Name, Number, Start and Elapsed
-	// set. It returns the attempt's context, which must be derived from ctx; nil stands
-	// for ctx.
+	// Attempt is called before each attempt, with Name, Number, Start and Elapsed set. It
+	// returns the attempt's context, which must be derived from ctx. Nil means ctx.
 	Attempt func(ctx context.Context, a Attempt) context.Context
 
 	// AttemptDone is called after each attempt, with the attempt's context and
 	// all fields set.
 	AttemptDone func(ctx context.Context, a Attempt)
 
-	// Wait is called with the run's context before the sleep that precedes a
-	// retry, and only if that retry is going to be made. Elapsed is the run's so
-	// far. Wait is also called before the pause with which a run of [Supervise]
-	// begins: with Number 0, and with Err, Class and Hint of the attempt before.
+	// Wait is called with the run's context before the sleep that precedes a retry, and
+	// only if that retry is going to be made. Elapsed is the time since the run started.
+	// Wait is also called before the pause at the start of a later run of [Supervise],
+	// with Number 0, and with Err, Class and Hint of the attempt before.
 	Wait func(ctx context.Context, a Attempt)
 
 	// Done is called once, last, with the run's context.
 	Done func(ctx context.Context, s Summary)
 }
 
-// Attempt is what hooks learn about one attempt.
+// Attempt is what hooks get about one attempt.
 type Attempt struct {
 	Name     string        // the policy's
 	Number   int           // 1 for the first; 0 in Wait before the pause of Supervise
 	Start    time.Time     // on the policy's clock
-	Duration time.Duration // from Start until op returned, with the hooks called in between
+	Duration time.Duration // from Start until op returned, including hooks called in between
 	Elapsed  time.Duration // since the run began
-	Err      error         // what op returned, without a mark on top, or why it was not called; nil after a success
+	Err      error         // what op returned, without an outermost mark, or why op was not called; nil after a success
 	Class    Class         // what Err means; Unknown after a success, or if the caller's context has ended
-	Delay    time.Duration // the wait that is to follow, Hint included; 0 if no retry is
+	Delay    time.Duration // the wait that is to follow, including Hint; 0 if no retry follows
 	Hint     time.Duration // the wait the server asked for; 0 if none
 }
 
-// Summary is what hooks learn about a run at its end.
+// Summary is what hooks get about a run at its end.
 type Summary struct {
 	Name     string // the policy's
 	Attempts int
@@ -59,17 +58,17 @@ type Summary struct {
 	Err      error         // the *Error, nil after a success
 }
 
-// timesFirstTry reports whether a hook sees how long a first try took.
+// timesFirstTry reports whether a hook gets the duration of a first try.
 func (h *Hooks) timesFirstTry() bool {
 	return h.Attempt != nil || h.AttemptDone != nil || h.Done != nil
 }
 
-// JoinHooks calls several hooks for each event, in order; Done and AttemptDone
-// in reverse, so that the first one encloses the others. If a Start panics, JoinHooks
-// calls Done of the hooks before it, with [ReasonPanic] and an *[Error] without
-// attempts: what they have begun has an end. A nil Start counts as one that returned.
-// If an AttemptDone, Wait or Done panics, the others of that event are called all the
-// same.
+// JoinHooks calls several hooks for each event, in order. It calls Done and
+// AttemptDone in reverse order, so that the first hooks enclose the others. If a Start
+// panics, JoinHooks calls Done of the hooks before it, with [ReasonPanic] and an
+// *[Error] without attempts, so that they can end what they started. A nil Start
+// counts as one that returned. If an AttemptDone, Wait or Done panics, the others for
+// that event are still called.
 func JoinHooks(hs ...Hooks) Hooks {
 	var all Hooks
 	for _, h := range hs {
@@ -84,8 +83,8 @@ func JoinHooks(hs ...Hooks) Hooks {
 	return all
 }
 
-// undone returns start as it is after hooks that have a Done: if start does not
-// return, it calls done.
+// undone returns a Start that calls done, the Done of hooks before it, if start does
+// not return.
 func undone(start func(context.Context, Policy) context.Context, done func(context.Context, Summary)) func(context.Context, Policy) context.Context {
 	if start == nil || done == nil {
 		return start
@@ -103,7 +102,7 @@ func undone(start func(context.Context, Policy) context.Context, done func(conte
 	}
 }
 
-// chain hands the context that first returns to second.
+// chain passes the context that first returns to second.
 func chain[E any](first, second func(context.Context, E) context.Context) func(context.Context, E) context.Context {
 	if first == nil {
 		return second
@@ -173,7 +172,7 @@ func (r *run) doneHook(p *Policy) {
 	p.Hooks.Done(r.ctx, s)
 }
 
-// describe returns what hooks learn about the attempt that ended with err.
+// describe returns what hooks get about the attempt that ended with err.
 func (r *run) describe(p *Policy, err error) Attempt {
 	a := Attempt{
 		Name: p.Name, Number: r.number, Start: r.start.Add(r.began),
@@ -188,10 +187,10 @@ func (r *run) describe(p *Policy, err error) Attempt {
 	return a
 }
 
-// SlogHooks logs runs to l, or to [slog.Default] as it is at the time if l is
-// nil: each attempt at DEBUG with the wait that follows it, and one line for a
-// run that gives up. That line is at WARN, at INFO if the reason is a [Permanent]
-// error, which is an answer and no outage, and at DEBUG if the caller canceled.
+// SlogHooks logs runs to l, or to [slog.Default] as it is at the time if l is nil:
+// each attempt at DEBUG with the wait that follows it, and one line for a run that
+// gives up. That line is at WARN; at INFO if the error is [Permanent], which is an
+// answer and not an outage; and at DEBUG if the caller canceled.
 func SlogHooks(l *slog.Logger) Hooks {
 	logger := func() *slog.Logger {
 		if l == nil {

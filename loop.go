@@ -26,20 +26,20 @@ import (
 //		comeBackAfter(wait)
 //	}
 //
-// A Loop ignores Policy.AttemptTimeout, Hooks and Clock: it makes no attempts
-// itself. Error.Waited counts the waits as Next returned them. A Loop is not safe for
-// concurrent use, and must not be copied once Next was called. With a Policy.Budget,
-// end every Loop: to abandon one early, call Next(now, Stop(err)).
+// A Loop ignores Policy.AttemptTimeout, Hooks and Clock, because it makes no attempts.
+// Error.Waited counts the waits as Next returned them. A Loop is not safe for
+// concurrent use, and must not be copied after the first call of Next. With a
+// Policy.Budget, end every Loop: to abandon one early, call Next(now, Stop(err)).
 type Loop struct {
 	policy Policy
 	start  time.Time
 	decisions
 }
 
-// decisions is a Loop without its policy, which is handed to each method.
+// decisions is a Loop without its policy, which each method gets as a parameter.
 type decisions struct {
 	waited   time.Duration // with no attempt running
-	wait     time.Duration // the one now asked for
+	wait     time.Duration // the latest that Next returned
 	prev     time.Duration // the backoff's part of it
 	hint     time.Duration // what the server asked for with the latest error
 	errs     []error       // see Error.Errs
@@ -55,16 +55,17 @@ type decisions struct {
 // moment is when an attempt failed.
 type moment struct {
 	elapsed time.Duration // since the run began; not needed without Policy.MaxElapsed
-	left    time.Duration // how long the caller will wait, math.MaxInt64 for as long as it takes
-	healthy bool          // op was up for long enough: its error ends a run that did its work
+	left    time.Duration // until the caller's deadline; math.MaxInt64 if there is none
+	healthy bool          // op was up for long enough: the run counts as a success
 }
 
-// Start begins a run at now. The first attempt needs no permission.
+// Start starts a run at now. Make the first attempt before the first call of Next.
 func (p Policy) Start(now time.Time) Loop { return p.Resume(now, 0, 0) }
 
-// Resume continues a run that began elsewhere. Up to now it has made the given
-// number of attempts and spent the given time waiting. The waits count as elapsed
-// time; the attempts' own time is not known. Negative numbers count as zero.
+// Resume continues a run that started elsewhere. Until now it has made the given
+// number of attempts, and has waited for the given time. The waits count as elapsed
+// time. The attempts' own time is not known, and does not count. Negative numbers
+// count as zero.
 func (p Policy) Resume(now time.Time, attempts int, waited time.Duration) Loop {
 	waited = max(waited, 0)
 	l := Loop{p, now.Add(-waited), decisions{waited: waited, attempts: max(attempts, 0)}}
@@ -78,10 +79,9 @@ func (l *Loop) Attempts() int { return l.attempts }
 // Err returns the *[Error] once the run has given up, else nil.
 func (l *Loop) Err() error { return l.result() }
 
-// Next takes what the attempt that ended at now returned, and returns how long
-// to wait before the next one, or false if there is none: after a nil err, which
-// is a success, and when the run gives up. After the end it keeps returning
-// false.
+// Next takes the error of the attempt that ended at now. It returns how long to wait
+// before the next attempt, or false if there is none: after a nil err, which is a
+// success, and when the run gives up. After the end it keeps returning false.
 func (l *Loop) Next(now time.Time, err error) (wait time.Duration, ok bool) {
 	elapsed := now.Sub(l.start)
 	switch {
@@ -100,7 +100,7 @@ func (l *Loop) Next(now time.Time, err error) (wait time.Duration, ok bool) {
 	return l.wait, true
 }
 
-// judge takes what err means, and returns why that ends the run, ReasonNone if it
+// judge records what err means, and returns why that ends the run, or ReasonNone if it
 // does not.
 func (d *decisions) judge(p *Policy, err error) (end Reason) {
 	v := p.judge(err)
@@ -108,8 +108,8 @@ func (d *decisions) judge(p *Policy, err error) (end Reason) {
 	return v.end
 }
 
-// next decides what follows an attempt whose error judge has taken: it reports
-// whether another one does, after d.wait. It is the only place where that is decided.
+// next reports whether another attempt follows the one whose error judge has recorded,
+// after d.wait. It is the only place where that is decided.
 func (d *decisions) next(p *Policy, end Reason, now moment) bool {
 	step := Step{Retry: d.attempts, Prev: d.prev, Hint: d.hint}
 	limit := p.attemptLimit()
@@ -157,8 +157,8 @@ func (d *decisions) next(p *Policy, end Reason, now moment) bool {
 	return true
 }
 
-// ends returns why an error of class c ends a run, whatever else has happened in it;
-// ReasonNone if it does not.
+// ends returns why an error of class c ends a run, whatever else has happened in the
+// run, or ReasonNone if it does not.
 func (p *Policy) ends(c Class, hint time.Duration, turnedAway bool) Reason {
 	switch {
 	case c == Permanent:
@@ -171,14 +171,14 @@ func (p *Policy) ends(c Class, hint time.Duration, turnedAway bool) Reason {
 	return ReasonNone
 }
 
-// rejected reports whether the latest error holds ErrRejected: the dependency has
-// answered, and a budget does not count the next attempt as a retry. That of an inner
-// run was for the inner run, and is a failure here.
+// rejected reports whether the latest error holds ErrRejected. Then the dependency has
+// answered, and a budget does not count the next attempt as a retry. The ErrRejected
+// of an inner run does not count: for this run it is a failure.
 func (d *decisions) rejected() bool {
 	return within(d.errs[len(d.errs)-1], func(err error) bool { return err == ErrRejected })
 }
 
-// stopCanceled ends the run because the caller's context did, or else because the
+// stopCanceled ends the run because the caller's context has ended, or because the
 // clock could not sleep.
 func (d *decisions) stopCanceled(p *Policy, ctx context.Context, sleep error) {
 	d.class, d.hint = Unknown, 0
@@ -215,7 +215,7 @@ func (d *decisions) count() {
 	}
 }
 
-// correctWait replaces the planned wait by the time it really took.
+// correctWait replaces the planned wait by the time that it took.
 func (d *decisions) correctWait(took time.Duration) { d.waited = sum(d.waited-d.wait, max(took, 0)) }
 
 func unmarked(err error) error {
@@ -260,7 +260,7 @@ func (d *decisions) end(p *Policy, ok bool) {
 func (d *decisions) fail(p *Policy, elapsed time.Duration) {
 	if e := d.err; e != nil {
 		e.Name, e.Attempts, e.Elapsed, e.Waited = p.Name, d.attempts, max(elapsed, 0), d.waited
-		e.Errs = slices.Clone(d.errs) // which may lie in something larger: an error can live long
+		e.Errs = slices.Clone(d.errs) // a copy: d.errs may be part of a larger object, and an error can live long
 	}
 }
 

@@ -20,11 +20,10 @@ const (
 	DefaultMaxRetryAfter = 5 * time.Minute
 )
 
-// Policy says when a failed call is made again. Write it as a keyed literal and
-// share it: a run never writes to it, so one Policy serves any number of
-// goroutines, and a second run behaves as the first did. The zero Policy makes
-// three attempts with full jitter. Every value of every field has a meaning;
-// negative durations count as zero.
+// Policy says when a failed call is made again. Write it as a keyed literal and share
+// it. A run never writes to it, so one Policy serves any number of goroutines. The
+// zero Policy makes three attempts with full jitter. Every value of every field has a
+// meaning. Negative durations count as zero.
 type Policy struct {
 	// Name names the operation in errors, logs, spans and metrics. Keep its
 	// cardinality low: "fetch-user", not the user's number.
@@ -40,19 +39,18 @@ type Policy struct {
 	// attempt short; AttemptTimeout and the caller's context do.
 	MaxElapsed time.Duration
 
-	// AttemptTimeout is each attempt's own deadline, with the cause
-	// [ErrAttemptTimeout]. Zero means none. op's context is canceled as soon as op
-	// returns, even on success: do not return an unread resp.Body or open sql.Rows.
-	// Once it has passed, an error that is [Transient] counts as [TimedOut].
+	// AttemptTimeout is each attempt's own deadline, with the cause [ErrAttemptTimeout].
+	// Zero means none. op's context is canceled as soon as op returns, even on success:
+	// do not return an unread resp.Body or open sql.Rows. A [Transient] error of an
+	// attempt whose timeout has passed counts as [TimedOut].
 	AttemptTimeout time.Duration
 
-	// Backoff tells how long to wait before a retry. Nil means Exponential{}:
-	// full jitter between zero and 100 ms, 200 ms, 400 ms, … up to 20 s.
+	// Backoff returns how long to wait before a retry. Nil means Exponential{}: full
+	// jitter between zero and 100 ms, 200 ms, 400 ms, … up to 20 s.
 	Backoff Backoff
 
-	// ThrottleBackoff takes Backoff's place after a Throttled error: a server
-	// that is too busy needs longer waits than one that failed for a moment. Nil
-	// means Backoff.
+	// ThrottleBackoff replaces Backoff after a Throttled error, because a server that is
+	// too busy needs longer waits than one that failed for a moment. Nil means Backoff.
 	ThrottleBackoff Backoff
 
 	// MaxRetryAfter is the longest wait a server may ask for. A longer one ends
@@ -60,33 +58,30 @@ type Policy struct {
 	// DefaultMaxRetryAfter.
 	MaxRetryAfter time.Duration
 
-	// Classify says what an error means, before [DefaultClassifier] is asked.
-	// Nil, or Unknown from it, leaves the answer to DefaultClassifier. Must be
-	// safe for concurrent use.
+	// Classify returns what an error means. If it is nil or returns Unknown,
+	// [DefaultClassifier] decides. It must be safe for concurrent use.
 	Classify Classifier
 
-	// NonIdempotent says that op must not run twice: only errors that prove it
-	// never ran are retried, which are the Unprocessed ones, and the Throttled
-	// ones that carry a server's hint.
+	// NonIdempotent says that op must not run twice. Then only two kinds of errors are
+	// retried: those that prove that op did nothing, which are Unprocessed, and Throttled
+	// ones with a server's hint.
 	NonIdempotent bool
 
-	// Budget limits the retries of all runs that share it, so that retries do not
-	// make an outage worse. Make it once per dependency, in a package variable say: a
-	// budget made for each call limits nothing. Take an [EarnedBudget] unless you know
-	// better. Nil means no limit, and so does a nil pointer to one of this package's
-	// budgets.
+	// Budget limits the retries of all runs that share it, so that retries do not make an
+	// outage worse. Make one per dependency, for example in a package variable: a budget
+	// made for each call limits nothing. Use an [EarnedBudget] unless you know better.
+	// Nil means no limit, and so does a nil pointer to one of this package's budgets.
 	Budget Budget
 
-	// Hooks are told what happens. Nil funcs are skipped.
+	// Hooks are called when something happens in a run. Nil funcs are skipped.
 	Hooks Hooks
 
-	// Clock is what waits and deadlines are measured on. Nil means
-	// clockx.System(). The deadline of the caller's context is compared with this
-	// clock's time.
+	// Clock measures waits and deadlines. Nil means clockx.System(). The deadline of the
+	// caller's context is compared with this clock's time.
 	Clock clockx.Clock
 
-	// Rand gives the random numbers for jitter, uniform in [0,1). Must be safe
-	// for concurrent use. Nil means math/rand/v2.
+	// Rand returns the random numbers for jitter, uniform in [0,1). It must be safe for
+	// concurrent use. Nil means math/rand/v2.
 	Rand func() float64
 }
 
@@ -96,8 +91,8 @@ func (p Policy) Named(name string) Policy {
 	return p
 }
 
-// AttemptLimit returns how many attempts a run makes at most, which is what
-// MaxAttempts means beside MaxElapsed; math.MaxInt means no limit.
+// AttemptLimit returns how many attempts a run makes at most, given MaxAttempts and
+// MaxElapsed. math.MaxInt means no limit.
 func (p Policy) AttemptLimit() int { return p.attemptLimit() }
 
 func (p *Policy) attemptLimit() int {
@@ -117,8 +112,7 @@ func (p *Policy) maxRetryAfter() time.Duration {
 	return p.MaxRetryAfter
 }
 
-// backoff returns what tells the wait before a retry that follows an error of
-// class c.
+// backoff returns the backoff for a retry that follows an error of class c.
 func (p *Policy) backoff(c Class) Backoff {
 	switch {
 	case c == Throttled && p.ThrottleBackoff != nil:
@@ -139,7 +133,7 @@ func (p *Policy) random() float64 {
 }
 
 // plain reports whether a first attempt needs no run: nothing is called before it or
-// closed after it, whatever op does, and op gets ctx as it is.
+// closed after it, whatever op does, and op gets ctx unchanged.
 func (p *Policy) plain(ctx context.Context) bool {
 	h := &p.Hooks
 	return p.Budget == nil && p.AttemptTimeout <= 0 && p.Clock == nil &&

@@ -9,8 +9,8 @@ import (
 	"github.com/goretry/retry/internal/timers"
 )
 
-// run is one run of Do, Run, Supervise, Ticks or a Ticker: its decisions, and what
-// it takes to make attempts and to wait. Its life, with what is called on the way:
+// run is one run of Do, Run, Supervise, Ticks or a Ticker: its decisions, and the
+// state for attempts and waits. These are its phases, with the calls in between:
 //
 //	unbegun ── Hooks.Start, Budget.Begin ──▶ between ── Hooks.Attempt ──▶ attempting ── op
 //	attempting ── Budget.Withdraw, Hooks.AttemptDone, Hooks.Wait ──▶ waiting ──▶ between, and so on
@@ -20,20 +20,20 @@ import (
 //
 //	over ──▶ unbegun ── Hooks.Start, Hooks.Wait ──▶ waiting ── Budget.Begin ──▶ between, and so on
 //
-// Three rules keep a run cheap. The policy is handed to each method: a pointer to
-// it in a run would move it to the heap. A run lives on the stack until an attempt
-// fails. And while a run sleeps, its goroutine's stack holds nothing of what it
-// takes to make an attempt or to judge an error, so that it still fits the 2 KiB
-// it began with: functions marked noinline are for that.
+// Three rules keep a run cheap. Each method gets the policy as a parameter, since a
+// pointer to it in a run would move it to the heap. A run is on the stack until an
+// attempt fails. And while a run sleeps, its goroutine's stack has no frames for
+// making an attempt or judging an error, so that it fits into the 2 KiB that it
+// started with. Functions marked noinline are for that.
 type run struct {
 	decisions
 	stopwatch
-	caller  context.Context    // as it was given
-	ctx     context.Context    // the caller's, or what Hooks.Start made of it
+	caller  context.Context    // the argument of Do
+	ctx     context.Context    // the caller's, or what Hooks.Start returned
 	attempt context.Context    // for op
 	expire  context.CancelFunc // ends the attempt's timeout; nil if it has none
 	home    *home              // nil before the first failure
-	healthy time.Duration      // how long op must be up for its failure to begin a new run; 0: it never does
+	healthy time.Duration      // how long op must be up for its failure to start a new run; 0: it never does
 	up      time.Duration      // when op was called, if healthy is set: the hooks before it may be slow
 	number  int                // of the attempt underway or the last one; 0 before the first
 	began   time.Duration      // when that attempt began
@@ -43,15 +43,15 @@ type run struct {
 	phase   phase
 }
 
-// phase says what a run owes when a panic or Goexit passes through it.
+// phase says what a run still has to call when a panic or Goexit passes through it.
 type phase uint8
 
 const (
 	unbegun    phase = iota // nothing
 	between                 // Hooks.Done, Budget.End
 	attempting              // and Hooks.AttemptDone
-	waiting                 // Hooks.Done, Budget.End, and to count the wait as it was
-	asleep                  // nothing, for what follows calls no method of anybody
+	waiting                 // Hooks.Done, Budget.End, and the wait has to be counted as it was
+	asleep                  // nothing, because no code of others is called in this phase
 	over
 )
 
@@ -78,8 +78,8 @@ func (r *run) finish(p *Policy, op func(context.Context) error) error {
 // succeeded at once.
 func (r *run) asleep() bool { return r != nil && r.phase == asleep }
 
-// fallAsleep prepares the sleep on the system clock. The context is the caller's, and
-// its method Done may panic: not in sleep, where nothing would close the run.
+// fallAsleep prepares the sleep on the system clock. It calls Done of the caller's
+// context, which may panic: in sleep nothing would close the run.
 func (r *run) fallAsleep() {
 	r.wake = r.ctx.Done()
 	r.phase = asleep
@@ -110,8 +110,8 @@ func newFailedRun(ctx context.Context, p *Policy, since time.Duration, err error
 	return r
 }
 
-// newRun begins a run and makes attempts until it must sleep or is over. It returns
-// nil for one that has succeeded.
+// newRun starts a run and makes attempts until the run must sleep or is over. It
+// returns nil for a run that has succeeded.
 //
 //go:noinline
 func newRun(ctx context.Context, p *Policy, healthy time.Duration, op func(context.Context) error) *run {
@@ -129,9 +129,9 @@ func newRun(ctx context.Context, p *Policy, healthy time.Duration, op func(conte
 	return &h.run
 }
 
-// proceed makes attempts until the run is over or must sleep on the system
-// clock. Whatever may panic is called below it. A clock that is not the system's
-// is slept on here: its timers may run anything.
+// proceed makes attempts until the run is over or must sleep on the system clock. All
+// code that may panic is called below it. So it also sleeps on other clocks, whose
+// methods may run any code.
 //
 //go:noinline
 func (r *run) proceed(p *Policy, op func(context.Context) error) {
@@ -151,9 +151,8 @@ func (r *run) proceed(p *Policy, op func(context.Context) error) {
 	}
 }
 
-// ready begins the run or ends its wait, for which slept is what the clock
-// returned, and prepares the next attempt. It reports whether that attempt is to be
-// made.
+// ready starts the run or ends its wait, and prepares the next attempt. slept is what
+// the clock's Sleep returned. ready reports whether the attempt is to be made.
 func (r *run) ready(p *Policy, slept error) bool {
 	if r.phase == unbegun {
 		r.begin(p)
@@ -164,7 +163,7 @@ func (r *run) ready(p *Policy, slept error) bool {
 		return r.canceled(p, slept)
 	}
 	if r.number == 0 {
-		r.paused, r.errs = r.began, nil // what ended the run before is not this run's
+		r.paused, r.errs = r.began, nil // the error of the run before is not this run's
 		r.open(p)
 		if p.Budget != nil && r.ctx.Err() != nil {
 			return r.canceled(p, nil)
@@ -201,7 +200,7 @@ func (r *run) begin(p *Policy) {
 	r.phase = between
 }
 
-// resume goes on after a wait, and counts it as it was.
+// resume ends a wait, and counts the time that it took.
 func (r *run) resume(p *Policy) {
 	r.began = r.ended
 	if r.wait > 0 || p.Hooks.Wait != nil { // else no time has passed
@@ -251,7 +250,7 @@ func (r *run) settle(p *Policy, err error) bool {
 	} else {
 		end := r.judge(p, err)
 		if r.class == Transient && r.late() {
-			r.class = TimedOut // whatever op made of it; it ends a run as Transient does
+			r.class = TimedOut // whatever error op returned; it decides as Transient does
 		}
 		healthy := r.healthy > 0 && r.ended-r.up >= r.healthy
 		ctx := r.ctx
@@ -261,13 +260,13 @@ func (r *run) settle(p *Policy, err error) bool {
 		more = r.next(p, end, moment{r.ended - r.paused, left(ctx, p), healthy})
 	}
 	if !timed && (!more || r.wait > 0 || p.Hooks.Wait != nil) {
-		r.ended = r.elapsed(p) // not sooner: nobody sees the time of a retry without a wait
+		r.ended = r.elapsed(p) // read only now: nobody sees the time of a retry without a wait
 	}
 	r.attemptDone(p, err)
 	switch {
 	case !more:
 		return r.done(p)
-	case r.over: // op was up for long enough: a new run follows, which begins with a pause
+	case r.over: // op was up for long enough: a new run follows, which starts with a pause
 		r.done(p)
 		return r.renew(p, err)
 	case p.Hooks.Wait != nil && r.ctx.Err() == nil:
@@ -276,8 +275,8 @@ func (r *run) settle(p *Policy, err error) bool {
 	return true
 }
 
-// canceled ends the run because its context did, or because the clock could not
-// sleep and returned slept. It returns false: no attempt follows.
+// canceled ends the run because its context has ended, or because the clock's Sleep
+// returned the error slept. It returns false: no attempt follows.
 func (r *run) canceled(p *Policy, slept error) bool {
 	r.ended = r.elapsed(p)
 	r.stopCanceled(p, r.ctx, slept)
@@ -319,15 +318,15 @@ func (r *run) done(p *Policy) bool {
 	return false
 }
 
-// close makes up for what a panic or Goexit in op, in a hook or in another func
-// of the policy has skipped.
+// close makes the calls that a panic or Goexit in op, in a hook or in another func of
+// the policy has skipped.
 func (r *run) close(p *Policy) {
 	if r.phase > unbegun && r.phase < asleep {
 		r.abort(p)
 	}
 }
 
-// abort defers what is owed: the clock, the budget and the hooks may panic again.
+// abort defers these calls, since the clock, the budget and the hooks may panic again.
 func (r *run) abort(p *Policy) {
 	defer r.done(p)
 	defer r.endTimeout()
@@ -348,8 +347,7 @@ func (r *run) abort(p *Policy) {
 	r.ended = now
 }
 
-// left returns how long it is to the deadline of ctx, math.MaxInt64 if there is
-// none.
+// left returns the time until the deadline of ctx, or math.MaxInt64 if there is none.
 func left(ctx context.Context, p *Policy) time.Duration {
 	deadline, ok := ctx.Deadline()
 	switch {

@@ -2,8 +2,8 @@ package retry
 
 import "time"
 
-// stopwatch tells how old a run is. If nobody can see when it began, it counts
-// from epoch: that is half the price of time.Now.
+// stopwatch measures the age of a run. If nobody can see when the run began, it counts
+// from epoch, which costs half as much as time.Now.
 type stopwatch struct {
 	start    time.Time
 	since    time.Duration // since epoch, if relative

@@ -6,24 +6,24 @@ import (
 )
 
 // Supervise keeps a long-lived op running, such as one that connects and then
-// consumes. It calls op again whenever op fails, after the policy's wait. It
-// returns nil when op does, and an *[Error] when ctx ends or the policy gives up.
-// A MaxAttempts of 0 means no limit here.
+// consumes. It calls op again whenever op fails, after the policy's wait. It returns
+// nil when op does, and an *[Error] when ctx ends or the policy gives up. Here a
+// MaxAttempts of 0 means no limit.
 //
-// healthy is how long op must be up to count as healthy. Zero or less means a
-// minute, on Policy.Clock. If op fails after it was up for healthy or longer, the run
-// counts as a success, and that failure costs the budget nothing. A new run begins,
-// which counts attempts, elapsed time and waits from zero. It begins with a pause, the
-// backoff's first wait. Policy.MaxElapsed does not count that pause. If ctx ends in
-// it, the *Error has no attempts, and its Errs hold that failure. An op that fails
-// sooner stays within its run, and the waits grow: choose healthy longer than a broken
-// op usually stays up.
+// healthy is how long op must be up to count as healthy. Zero or less means a minute,
+// on Policy.Clock. If op fails after it was up for healthy or longer, the run counts
+// as a success, and that failure costs the budget nothing. Then a new run starts,
+// which counts attempts, elapsed time and waits from zero. It starts with a pause, the
+// backoff's first wait, which Policy.MaxElapsed does not count. If ctx ends in the
+// pause, the *Error has no attempts, and its Errs hold that failure. An op that fails
+// sooner stays within its run, and the waits grow. So choose a healthy that is longer
+// than a broken op usually stays up.
 //
-// The failure of a healthy op is judged as any other: a [Permanent] one, one that
-// Policy.NonIdempotent forbids to repeat, a server that asks for more than
-// Policy.MaxRetryAfter, and a wait that would outlast the caller's deadline end
-// Supervise. Policy.AttemptTimeout limits how long op may stay up: leave it
-// zero unless you want that. Supervise panics if ctx or op is nil.
+// The failure of a healthy op is judged like any other. It ends Supervise if it is
+// [Permanent], if Policy.NonIdempotent forbids a retry, if the server asks for more
+// than Policy.MaxRetryAfter, or if the wait would outlast the caller's deadline.
+// Policy.AttemptTimeout limits how long op may stay up: leave it zero unless you want
+// that. Supervise panics if ctx or op is nil.
 func Supervise(ctx context.Context, p Policy, healthy time.Duration, op func(context.Context) error) error {
 	if op == nil {
 		panic("retry: nil op")
@@ -37,9 +37,9 @@ func Supervise(ctx context.Context, p Policy, healthy time.Duration, op func(con
 	return newRun(ctx, &p, healthy, op).finish(&p, op)
 }
 
-// renew makes r the run after the one that err has ended, and begins it. It reports
-// whether its pause is to follow. Until that is over, err is all that is known about
-// the run.
+// renew makes r the run that follows the one that err has ended, and starts it. It
+// reports whether its pause is to follow. Until the pause is over, err is all that is
+// known about the run.
 //
 //go:noinline
 func (r *run) renew(p *Policy, err error) bool {

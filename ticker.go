@@ -18,8 +18,8 @@ import (
 //	}
 //
 // An iteration that does not leave the loop counts as a Transient failure:
-// Policy.Classify is not called. For errors.Is that failure is an [ErrRejected], but
-// the budget is checked, since a failed call may be why the loop goes on.
+// Policy.Classify is not called. errors.Is reports it as an [ErrRejected]. But the
+// budget is checked, since the loop may go on because a call has failed.
 // Policy.AttemptTimeout is not used. Each use of the sequence is a run of its own.
 // Ticks panics if ctx is nil.
 func Ticks(ctx context.Context, p Policy) iter.Seq[int] {
@@ -43,9 +43,9 @@ func Ticks(ctx context.Context, p Policy) iter.Seq[int] {
 	}
 }
 
-// errGoesOn is the error of an iteration that did not leave the loop. A run that
-// polls says that its dependency has answered; here nobody knows, and so this is not
-// ErrRejected itself.
+// errGoesOn is the error of an iteration that did not leave the loop. It is not
+// ErrRejected itself, which says that the dependency has answered: here the run does
+// not know that.
 var errGoesOn error = goesOn{}
 
 type goesOn struct{}
@@ -53,8 +53,8 @@ type goesOn struct{}
 func (goesOn) Error() string        { return ErrRejected.Error() }
 func (goesOn) Is(target error) bool { return target == ErrRejected }
 
-// Ticker sends the time at which each attempt is due, as [Ticks] does: for loops
-// that select. No tick is dropped: one that is not received delays the next ones.
+// Ticker is [Ticks] for loops that select: it sends the time at which each attempt is
+// due. No tick is dropped: one that is not received delays the next ones.
 type Ticker struct {
 	C <-chan time.Time // closed when the policy or the context ends
 
@@ -62,8 +62,8 @@ type Ticker struct {
 	done   chan struct{}
 }
 
-// NewTicker starts a Ticker, whose first tick is due at once. Its goroutine ends
-// with the policy, with ctx or with Stop. NewTicker panics if ctx is nil.
+// NewTicker starts a Ticker. Its first tick is due at once. Its goroutine ends with
+// the policy, with ctx or with Stop. NewTicker panics if ctx is nil.
 func NewTicker(ctx context.Context, p Policy) *Ticker {
 	if ctx == nil {
 		panic("retry: nil context")
