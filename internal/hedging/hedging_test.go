@@ -199,7 +199,7 @@ func TestEstimateStaysWithinTheLimits(t *testing.T) {
 func TestEstimateIsTheOnlyDelayBetweenTwoEqualLimits(t *testing.T) {
 	limits := []time.Duration{1, math.MaxInt64}
 	for n := range 1000 {
-		limits = append(limits, time.Duration(1<<62+n<<10-1)) // as a float64 one nanosecond longer
+		limits = append(limits, 1<<62+time.Duration(n)<<10-1) // as a float64 one nanosecond longer
 	}
 	for _, limit := range limits {
 		h := Hedger{MinDelay: limit, MaxDelay: limit, Budget: &retry.TokenBudget{Cost: -1}, Shared: new(Shared)}.Resolve()
