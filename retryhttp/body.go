@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// ErrNotReplayable is found by [errors.Is] in the error of an attempt that was the
-// last one because the request's body cannot be sent again: it has neither
-// GetBody nor Seek, and what was sent of it is more than Transport.MaxBuffer, or
-// its Read failed or still blocks.
+// ErrNotReplayable is in the error of an attempt that was the last one because the
+// request's body cannot be sent again: it has neither GetBody nor Seek, and more than
+// Transport.MaxBuffer of it was sent, or its Read failed or still blocks.
 var ErrNotReplayable = errors.New("the request's body cannot be sent again")
 
 // unreplayable is an attempt's error that ends the run because of the body.
@@ -22,20 +21,20 @@ type unreplayable struct{ err, lost error }
 func (e *unreplayable) Error() string   { return e.err.Error() + "; " + e.lost.Error() }
 func (e *unreplayable) Unwrap() []error { return []error{e.err, e.lost} }
 
-// patience is how long a retry waits for what it leaves behind: a request body
-// whose Read blocks, a response body that does not end.
+// patience is how long a retry waits for a request body whose Read blocks, or for a
+// response body that does not end.
 const patience = 50 * time.Millisecond
 
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
 
-// body is the body of a call's request, to be sent as often as needed: next for
-// each attempt; after one that failed hold and, if a retry follows, drop; in the
-// end finish.
+// body is the body of a call's request, which may be sent several times. The call uses
+// next for each attempt; after a failed attempt hold and, if a retry follows, drop;
+// and finally finish.
 type body struct {
 	req    *http.Request
 	taken  bool          // by the first attempt, which closes it unless there is a replay
 	held   bool          // hold has succeeded, for the next attempt
-	copied io.ReadCloser // what GetBody gave for that
+	copied io.ReadCloser // what GetBody returned for it
 	replay *replay       // nil if there is no body, or GetBody
 }
 
@@ -57,8 +56,8 @@ func (b *body) next(limit int64) (body io.ReadCloser) {
 	return b.replay.next()
 }
 
-// hold makes sure of the body for another attempt, or returns why there cannot be
-// one. Nothing is read for the latest attempt until drop or finish.
+// hold prepares the body for another attempt, or returns why there cannot be one. The
+// latest attempt reads nothing more until drop or finish.
 func (b *body) hold() (err error) {
 	switch {
 	case b.replay != nil:
@@ -73,9 +72,9 @@ func (b *body) hold() (err error) {
 	return nil
 }
 
-// drop ends the latest attempt's reading, since another attempt follows. Its error
-// is that of hold if that was not called, because a policy said one thing when
-// asked and then another.
+// drop ends the latest attempt's reading, since another attempt follows. If hold was
+// not called, because a policy changed its decision, drop calls it and returns its
+// error.
 func (b *body) drop() error {
 	if !b.held {
 		if err := b.hold(); err != nil {
@@ -102,32 +101,31 @@ func (b *body) finish(returned bool) {
 	}
 }
 
-// replay sends a body without GetBody as often as needed. Each attempt gets a
-// view of it. The base transport closes that, and may go on reading it when the
-// next attempt begins; the body itself is read by one view at a time and closed
-// once.
+// replay sends a body without GetBody several times. Each attempt gets a view of it.
+// The base transport closes the view, and may still be reading it when the next
+// attempt starts. The body itself is read by one view at a time, and closed once.
 //
-// What is kept is kept in passing. To read it all at first would delay streams,
-// and wait forever for one whose writer waits for the response.
+// Bytes are kept while they are sent. Reading the whole body first would delay
+// streams, and would block for ever if the writer waits for the response.
 type replay struct {
 	src    io.Reader
 	close  func() error
-	seeker io.Seeker // nil: what is read is kept
-	start  int64     // where the seeker stood
+	seeker io.Seeker // nil: bytes that were read are kept
+	start  int64     // the seeker's first position
 
 	latest *view
 	held   bool          // the call has the turn
 	at     int64         // where the latest view had read to when the seeker went back
-	turn   chan struct{} // has a token while somebody reads src, or nobody may
+	turn   chan struct{} // has a token while src is being read, or must not be
 
-	// For who has the turn:
+	// Only for the holder of the turn:
 	limit int64 // of kept
 	kept  []byte
-	over  bool  // more than that was read
+	over  bool  // more than limit was read
 	end   error // what src's Read ended with
 }
 
-// newReplay returns nil for a request that needs none.
+// newReplay returns nil for a request that needs no replay.
 func newReplay(req *http.Request, limit int64) *replay {
 	if !hasBody(req) || req.GetBody != nil {
 		return nil
@@ -192,8 +190,8 @@ func (b *replay) release() {
 	<-b.turn
 }
 
-// last says that no view follows the latest: with that, or now if the base
-// transport has closed it already, the body is closed.
+// last says that no further view follows. The body is closed with the latest view, or
+// now if the base transport has already closed that view.
 func (b *replay) last() {
 	b.latest.final.Store(true)
 	if b.latest.closed.Load() {
@@ -205,7 +203,7 @@ func (b *replay) last() {
 // still be reading.
 func (b *replay) finish(returned bool) {
 	if b.held {
-		if b.seeker != nil && returned { // the latest view goes on where it was
+		if b.seeker != nil && returned { // the latest view continues where it was
 			_, _ = b.seeker.Seek(b.at, io.SeekStart)
 		}
 		b.release()

@@ -6,16 +6,16 @@ import (
 	"github.com/goretry/retry"
 )
 
-// maxHosts is how many hosts of [BudgetPerHost] have a budget of their own: hosts
-// may come from the other side, as in a redirect.
+// maxHosts is how many hosts of [BudgetPerHost] have a budget of their own. It is
+// bounded because servers can name hosts, in redirects.
 const maxHosts = 1024
 
 // BudgetPerHost returns a func for Transport.Budget that gives each host a budget of
-// its own, made by fresh when the host is first asked for. There are at most 1024 of
-// them; all later hosts share one more. A [Transport] asks for "example.com",
-// "example.com:443" and "example.com." as one host; called directly, the func
-// compares strings. A nil fresh, or nil from it, means Policy.Budget. The func is
-// safe for concurrent use, and calls fresh once at a time.
+// its own, which fresh makes at the first use. There are at most 1024 of them. All
+// later hosts share one more. To a [Transport] "example.com", "example.com:443" and
+// "example.com." are one host. If you call the func yourself, it compares strings. A
+// nil fresh, or nil from it, means Policy.Budget. The func is safe for concurrent use,
+// and calls fresh once at a time.
 func BudgetPerHost(fresh func() retry.Budget) func(host string) retry.Budget {
 	if fresh == nil {
 		return func(string) retry.Budget { return nil }

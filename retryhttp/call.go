@@ -27,14 +27,14 @@ type call struct {
 	timeout time.Duration // of an attempt, up to its response headers; JSON's is the policy's
 	key     string        // the Idempotency-Key to be added
 	refusal error         // why nothing more is sent
-	prove   bool          // no second attempt without proof that nothing was sent
+	prove   bool          // a retry needs proof that nothing was sent
 
 	attempts   int
 	handed     bool            // the latest attempt's request is the base's
 	late       bool            // its headers have not come in time
-	redirected bool            // it was; only a client does that
+	redirected bool            // a redirect was followed; only a client does that
 	ctx        context.Context // the latest attempt's
-	wire       *wire           // what it was seen to do, if prove
+	wire       *wire           // what it was observed to do, if prove
 	limit      *headerLimit    // of the latest attempt, until its headers are there
 	first      http.Request    // what the first attempt sends, unless it is prepared
 	body       body
@@ -69,8 +69,8 @@ func (c *call) headersOnly() retry.Policy {
 	return p
 }
 
-// orTimedOut returns classify, but what it calls Transient is TimedOut if the headers
-// have come too late: the run does not know of their limit.
+// orTimedOut returns classify, except that Transient becomes TimedOut if the headers
+// came too late: the run does not know their limit.
 func (c *call) orTimedOut(classify retry.Classifier) retry.Classifier {
 	return func(err error) retry.Class {
 		class := classify(err)
@@ -91,8 +91,8 @@ func (c *call) run() retry.Policy {
 	return p
 }
 
-// known is a classifier for what this package has judged already. For others the
-// errors tell [retry.DefaultClassifier] the same.
+// known is a classifier for errors that this package has judged already.
+// [retry.DefaultClassifier] judges them in the same way.
 func known(err error) retry.Class {
 	switch e := err.(type) {
 	case *StatusError:
@@ -103,9 +103,9 @@ func known(err error) retry.Class {
 	return retry.Unknown
 }
 
-// gate is a call as the budget of its own run, around the budget that it has. A run
-// asks its budget last, and only when a retry will follow: that is the time to give
-// up what the attempt holds. A Hooks.Wait would tell the same, but costs an
+// gate is a call as the budget of its own run, around its actual budget. A run
+// withdraws from its budget last, and only if a retry will follow. That is the time to
+// free what the attempt holds. A Hooks.Wait is called at that time too, but costs an
 // allocation and a reading of the clock when there is no retry.
 type gate call
 
@@ -154,8 +154,8 @@ func (c *call) label(resp *http.Response, err error) {
 	}
 }
 
-// attempt is the op of the run. Beside the error for a response that is worth a
-// retry, or that Check objected to, it returns that response.
+// attempt is the op of the run. If a response is worth a retry, or Check returned an
+// error for it, attempt returns the response and the error.
 func (c *call) attempt(ctx context.Context) (*http.Response, error) {
 	resp, err := c.send(ctx)
 	if resp != nil && err == nil {
@@ -166,7 +166,8 @@ func (c *call) attempt(ctx context.Context) (*http.Response, error) {
 	return resp, c.holdBody(err)
 }
 
-// objection returns what makes a response worth a retry, nil if it is an answer.
+// objection returns the error that makes a response worth a retry, or nil if the
+// response is an answer.
 func (c *call) objection(resp *http.Response) error {
 	if resp.StatusCode < 400 {
 		return nil
@@ -187,8 +188,8 @@ func (c *call) url() string {
 	return c.shown
 }
 
-// send makes one attempt, up to the response headers and what Check says of them.
-// Beside Check's error it returns the response.
+// send makes one attempt, up to the response headers and Check. With an error of Check
+// it returns the response too.
 func (c *call) send(ctx context.Context) (*http.Response, error) {
 	c.attempts++
 	c.ctx, c.handed, c.redirected, c.resp = ctx, false, false, nil
@@ -240,8 +241,8 @@ func (c *call) exchange(ctx context.Context, expires time.Time) (resp *http.Resp
 	return resp, c.Check(resp), nil
 }
 
-// request returns what the attempt sends: the caller's request with no more
-// changed than must be.
+// request returns what the attempt sends: the caller's request with as few changes as
+// possible.
 func (c *call) request(ctx context.Context, expires time.Time) (*http.Request, error) {
 	prepared := !c.client && (c.Prepare != nil || c.TimeoutHeader != "") // a client's hops are prepared one by one
 	req := &c.first
@@ -271,8 +272,8 @@ func clone(ctx context.Context, req *http.Request) *http.Request {
 	return req
 }
 
-// prepare adds t's TimeoutHeader to a clone of a request, and lets t.Prepare have
-// it. An attempt expires at a time of the policy's clock, or never.
+// prepare adds t's TimeoutHeader to a clone of a request, and calls t.Prepare. expires
+// is on the policy's clock; zero means never.
 func (c *call) prepare(t *Transport, req *http.Request, expires time.Time) error {
 	if t.TimeoutHeader != "" {
 		if deadline, ok := req.Context().Deadline(); ok && (expires.IsZero() || deadline.Before(expires)) {
@@ -297,8 +298,8 @@ func (c *call) prepare(t *Transport, req *http.Request, expires time.Time) error
 	return err
 }
 
-// unsent returns the error of a request that was not sent: unless it is permanent,
-// there may be another.
+// unsent returns the error of a request that was not sent. Unless it is permanent, a
+// retry may follow.
 func (c *call) unsent(err error) error {
 	if class, _ := c.policy.Judge(err); class == retry.Permanent {
 		return err
@@ -344,16 +345,16 @@ func (c *call) explain(err error) error {
 	case refused(err), c.wire.idle():
 		return &judged{error: err, class: retry.Unprocessed}
 	case class != retry.Unprocessed:
-	case c.wire.sent(): // a Base that tried twice tells of its last try alone
+	case c.wire.sent(): // a Base that tried twice returns only its last error
 		return &judged{error: err, class: retry.Transient}
-	case cause != err: // below a *url.Error it proves nothing to those who do not see each hop
+	case cause != err: // inside a *url.Error it proves nothing to code that does not see each hop
 		return &judged{error: err, class: retry.Unprocessed}
 	}
 	return err
 }
 
-// unproved returns err, without what it proves if there was a redirect: nothing
-// about a later request tells that the first one did nothing.
+// unproved returns err. If there was a redirect, the returned error proves nothing: a
+// later request does not show that the first one did nothing.
 func (c *call) unproved(err error) error {
 	if !c.prove || !c.redirected {
 		return err
@@ -365,10 +366,10 @@ func (c *call) unproved(err error) error {
 	return &judged{error: err, class: retry.Transient}
 }
 
-// refusedByClient reports whether net/http has found fault with the request, or a
-// proxy with the client. These errors have nothing but a text: a test has net/http
-// produce each of them. [retry.DefaultClassifier] knows others, but looks at texts
-// only where http.Client puts them.
+// refusedByClient reports whether net/http has rejected the request, or a proxy the
+// client. These errors have nothing but a text; a test makes net/http produce each of
+// them. [retry.DefaultClassifier] knows other texts, and only inside the errors of
+// http.Client.
 func refusedByClient(err error) bool {
 	if retry.DefaultClassifier(&url.Error{Err: err}) == retry.Permanent {
 		return true
@@ -398,8 +399,8 @@ func (c *call) awaitDeadline() {
 	}
 }
 
-// holdBody makes sure, before the run decides, that the request's body can be sent
-// again, and marks err if it cannot. It takes no time where no retry can follow.
+// holdBody checks, before the run decides, whether the request's body can be sent
+// again, and marks err if it cannot. It does nothing if no retry can follow.
 func (c *call) holdBody(err error) error {
 	if !hasBody(c.req) || !c.mayFollow(err) {
 		return err
@@ -410,8 +411,8 @@ func (c *call) holdBody(err error) error {
 	return err
 }
 
-// mayFollow reports whether a retry may follow err. It asks a [retry.Loop] with
-// this call's policy, but without what time and the budget decide.
+// mayFollow reports whether a retry may follow err. It uses a [retry.Loop] with this
+// call's policy, but without its limits of time and its budget.
 func (c *call) mayFollow(err error) bool {
 	p := c.run()
 	p.MaxAttempts, p.MaxElapsed, p.Budget = p.AttemptLimit(), 0, nil
@@ -441,12 +442,12 @@ func (c *call) end(returned bool) {
 	}
 }
 
-// wire watches an attempt. One that asked for a connection and never got one has
-// sent nothing. To have seen no event at all proves nothing: not every
-// RoundTripper reports any.
+// wire observes an attempt. An attempt that requested a connection and never got one
+// has sent nothing. The absence of events proves nothing, since not every RoundTripper
+// reports them.
 //
-// That headers were not reported as written would prove too little: an HTTP/2
-// attempt that is canceled may return just before it writes them.
+// Headers that were not reported as written prove nothing either: an HTTP/2 attempt
+// that is canceled may return just before it writes them.
 type wire struct{ asked, got atomic.Bool }
 
 func (w *wire) watch(ctx context.Context) context.Context {
@@ -460,9 +461,9 @@ func (w *wire) watch(ctx context.Context) context.Context {
 func (w *wire) idle() bool { return w != nil && w.asked.Load() && !w.got.Load() }
 func (w *wire) sent() bool { return w != nil && w.got.Load() }
 
-// refused reports whether an HTTP/2 server has refused the stream: it guarantees
-// that it has not processed the request (RFC 9113, section 8.7). The type in
-// net/http has no exported name, but lets itself be copied to one of its shape.
+// refused reports whether an HTTP/2 server has refused the stream: it guarantees that
+// it has not processed the request (RFC 9113, section 8.7). The type in net/http is
+// not exported, but its As method copies it to a type of the same shape.
 func refused(err error) bool {
 	var stream http2StreamError
 	return errors.As(err, &stream) && stream.Code == 7

@@ -11,13 +11,13 @@ import (
 // settingsKey is a context's key for *settings.
 type settingsKey struct{}
 
-// settings are what a context says about the requests under it.
+// settings are what a context sets for its requests.
 type settings struct {
 	outer      *settings
 	edit       func(retry.Policy) retry.Policy // of a policy; nil: none
-	idempotent *bool                           // nil: the request tells
+	idempotent *bool                           // nil: as the request's method and key say
 	call       *call                           // of JSON or Download, which makes the retries; nil: none
-	expires    time.Time                       // when the attempt of that call does; zero: the context tells
+	expires    time.Time                       // when that call's attempt times out; zero: by the context
 }
 
 func settingsOf(ctx context.Context) *settings {
@@ -45,33 +45,33 @@ func (s *settings) apply(p *retry.Policy) {
 	}
 }
 
-// WithPolicy returns a context for requests whose policy is what edit makes of the
-// policy they would have: that of the [Transport] with its Name and Budget, or that
-// of the [JSON] or [Download] call. Use it for a request that must not be retried, or
-// may take longer. Of nested edits the outer one comes first. edit is called once
-// for each call, maybe concurrently. A nil edit changes nothing.
+// WithPolicy returns a context whose requests use the policy that edit returns. edit
+// gets the policy that they would use otherwise: that of the [Transport] with its Name
+// and Budget, or that of the [JSON] or [Download] call. Use it for a request that must
+// not be retried, or may take longer. Nested edits apply from the outside in. edit is
+// called once per call, maybe concurrently. A nil edit changes nothing.
 func WithPolicy(ctx context.Context, edit func(retry.Policy) retry.Policy) context.Context {
 	return settingsOf(ctx).with(ctx, func(s *settings) { s.edit = edit })
 }
 
-// Idempotent returns a context for requests that may run twice on the server, or
-// with false must not, whatever their method and their key say. With Idempotent(ctx,
-// true) a PROPFIND, or a POST that only reads, is retried as a GET is. Of nested
-// ones the inner one counts. Policy.NonIdempotent goes before Idempotent(ctx, true).
+// Idempotent returns a context whose requests may run twice on the server, or must not
+// if yes is false, whatever their method and their key. With Idempotent(ctx, true) a
+// PROPFIND, or a POST that only reads, is retried as a GET is. If calls are nested,
+// the inner one counts. Policy.NonIdempotent overrides Idempotent(ctx, true).
 func Idempotent(ctx context.Context, yes bool) context.Context {
 	return settingsOf(ctx).with(ctx, func(s *settings) { s.idempotent = &yes })
 }
 
-// GaveUp returns why no further attempt followed the one that got resp. It returns
-// nil if the response is an answer, which is one that the policy would not retry
-// and that [Transport.Check] did not object to, and if it is not from a [Transport]
-// or [Download].
+// GaveUp returns why no further attempt followed the one that got resp. It returns nil
+// for an answer, which is a response that the policy would not retry and for which
+// [Transport.Check] returned no error. It also returns nil if resp is not from a
+// [Transport] or [Download].
 func GaveUp(resp *http.Response) *retry.Error {
 	if resp == nil || resp.Request == nil {
 		return nil
 	}
 	g, ok := resp.Request.Context().Value(gaveUpKey{}).(*gaveUp)
-	if !ok || g.req != resp.Request { // a request made in this one's context is another one
+	if !ok || g.req != resp.Request { // a request made with this one's context is another request
 		return nil
 	}
 	return g.err

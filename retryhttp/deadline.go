@@ -10,24 +10,23 @@ import (
 )
 
 // DeadlineHandler returns a handler that ends the context of each request of h when
-// its caller stops waiting, and after limit at the latest. How long the caller waits
-// is said by the header of that name, in milliseconds, as [Transport.TimeoutHeader]
-// sends it. A limit that is zero or negative is none. An empty header name is never
-// read, and a nil h panics.
+// its caller stops waiting, and after limit at the latest. The request header of that
+// name says how many milliseconds the caller waits, as [Transport.TimeoutHeader] sends
+// it. If limit is zero or negative, there is no limit. An empty header name is never
+// read. DeadlineHandler panics if h is nil.
 //
 // h gets the caller's time less a twentieth, but at most 100 ms less, so that its
-// answer comes before the caller has gone: that answer may tell the caller not to ask
-// again ([Relay]). If the caller has no time left, h is not called, and the status is
+// answer arrives before the caller gives up, and can tell the caller not to retry
+// ([Relay]). If the caller has no time left, h is not called, and the status is
 // 503. A header that is not one number of digits, or is there twice, is ignored.
 //
 // h gets the server's own ResponseWriter and a request without that header, so that a
-// proxy does not pass on a time that has passed. A stranger can use the header to
-// shorten his own request, and for nothing else: DeadlineHandler is safe where
-// requests come in from outside.
+// proxy does not forward an outdated time. A client can use the header only to shorten
+// its own request. So DeadlineHandler is safe for requests from outside.
 //
-// With AttemptTimeout a [Transport] waits that long for the response headers, and this
-// is the time that it sends. Do not put DeadlineHandler around handlers that stream
-// for longer: server-sent events, downloads, WebSockets.
+// A [Transport] sends its AttemptTimeout, which ends at the response headers. Do not
+// put DeadlineHandler around handlers that stream for longer: server-sent events,
+// downloads, WebSockets.
 func DeadlineHandler(h http.Handler, header string, limit time.Duration) http.Handler {
 	if h == nil {
 		panic("retryhttp: nil handler")
@@ -67,15 +66,15 @@ func (h *deadlineHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		delete(own.Header, h.header)
 	}
 	defer func() {
-		if own.MultipartForm != nil && own.MultipartForm != r.MultipartForm { // the server knows r alone
+		if own.MultipartForm != nil && own.MultipartForm != r.MultipartForm { // the server knows only r
 			_ = own.MultipartForm.RemoveAll()
 		}
 	}()
 	h.Handler.ServeHTTP(w, own)
 }
 
-// timeFor returns the handler's time by what the header says, not above zero if it is
-// not limited. It returns false if there is none.
+// timeFor returns the handler's time by the header's values; zero or less means no
+// limit. It returns false if no time is left.
 func (h *deadlineHandler) timeFor(said []string) (limit time.Duration, ok bool) {
 	left, limited := callersTime(said)
 	switch {
@@ -91,8 +90,7 @@ func (h *deadlineHandler) timeFor(said []string) (limit time.Duration, ok bool) 
 	return left, true
 }
 
-// callersTime reads the values of the header. A number that is too large to count
-// limits nothing.
+// callersTime parses the values of the header. A number that overflows sets no limit.
 func callersTime(said []string) (left time.Duration, limited bool) {
 	if len(said) != 1 {
 		return 0, false

@@ -9,7 +9,7 @@
 //
 // # Which requests are retried
 //
-// A run of package retry decides, with what is known about HTTP:
+// A run of package retry decides, by these rules for HTTP:
 //
 //   - GET, HEAD, OPTIONS, TRACE, PUT and DELETE, any request with an
 //     Idempotency-Key or X-Idempotency-Key, and what [Idempotent] says may run
@@ -19,15 +19,15 @@
 //     key: the first request is still underway.
 //   - Any other request, if it provably did nothing: it never got a connection; the
 //     server refused it with 421, refused its HTTP/2 stream, or turned it away with
-//     429 or 403 and a retry time, also if that time is now. A 503 proves nothing,
-//     whatever it says: a gateway gives it for requests that ran.
+//     429 or 403 and a retry time, also if that time is now. A 503 proves nothing, not
+//     even with a Retry-After: a gateway may answer 503 to requests that ran.
 //   - No request whose body cannot be sent again ([ErrNotReplayable]), none after 101
-//     Switching Protocols, and none once the caller has its response. [Download] goes
-//     on where its body broke off.
-//   - No request if the response says X-Should-Retry: false, Stripe-Should-Retry: false
-//     or X-Envoy-Overloaded. Such a run has failed, with ReasonRefused. With
-//     X-Should-Retry: true or Stripe-Should-Retry: true a 4xx is retried as a 5xx is:
-//     that word does not prove that nothing was done.
+//     Switching Protocols, and none once the caller has its response. [Download]
+//     continues where its body broke off.
+//   - No request if the response says X-Should-Retry: false, Stripe-Should-Retry:
+//     false or X-Envoy-Overloaded. Such a run has failed, with ReasonRefused. With
+//     X-Should-Retry: true or Stripe-Should-Retry: true a 4xx is retried as a 5xx is;
+//     that header does not prove that nothing was done.
 //   - [Transport.Check], and then Policy.Classify, go before these headers and the
 //     status.
 //
@@ -36,36 +36,36 @@
 //
 // # What the caller gets
 //
-// The last attempt's response as it came, with its body unread and no error,
-// whatever its status: what net/http alone would have returned. Its Request is the
-// caller's, in the context of its attempt if that was not the first:
-// [retry.AttemptNumber] tells which, and [GaveUp] why there was no further one. The
-// caller gets a *[retry.Error] if the last attempt had no response, or if the
-// request's context has ended. Responses that are not returned are drained
-// and closed before the wait.
+// The caller gets the last attempt's response unchanged, with its body unread and no
+// error, whatever its status, as from net/http alone. The response's Request is the
+// caller's, with the context of the attempt if that was not the first.
+// [retry.AttemptNumber] returns the number of the attempt, and [GaveUp] why there was
+// no further one. The caller gets a *[retry.Error] if the last attempt had no
+// response, or if the request's context has ended. Responses that are not returned are
+// drained and closed before the wait.
 //
-// A request that succeeds at once goes out as the caller made it, but in a shallow
-// copy. Later attempts send a deep copy.
+// The first attempt sends a shallow copy of the request. Later attempts send a deep
+// copy.
 //
 // # Servers that are clients
 //
 // When several services call each other and each retries, retries multiply: three
-// layers of three attempts send 27 requests. In a handler, [Relay] tells the caller not
-// to ask again once this service has retried, and [DeadlineHandler] ends the handler
-// before its caller gives up, so that the caller hears it.
+// layers of three attempts send 27 requests. In a handler, [Relay] tells the caller
+// not to retry once this service has retried. [DeadlineHandler] ends the handler
+// before its caller gives up, so that the caller gets that answer.
 //
 // # Beside other layers
 //
-// Timeouts, redirects and cookies of http.Client work as usual. Each hop of a
-// redirect is a run of its own; Client.Timeout is over all of them. The deprecated
+// Timeouts, redirects and cookies of http.Client work as usual. Each hop of a redirect
+// is a run of its own. Client.Timeout covers all of them. The deprecated
 // Request.Cancel ends an attempt and with it the run, but not a wait.
 //
-// [http.Transport] itself sends a request again when a reused connection turns out
-// to be dead before any of the response came: GET, HEAD, OPTIONS, TRACE and what has
-// a key, or anything of which no byte was written; and over HTTP/2 up to seven times
-// when the server refused the stream or is shutting down. A policy does not see
-// these. What net/http could not repeat arrives here as an error.
+// [http.Transport] itself sends a request again when a reused connection turns out to
+// be dead before any of the response came: GET, HEAD, OPTIONS, TRACE, requests with a
+// key, and all of which no byte was written. Over HTTP/2 it does so up to seven times
+// if the server refused the stream or is shutting down. A policy does not see these
+// attempts. If net/http cannot repeat a request, its error arrives here.
 //
-// Put Transport outside of otelhttp.Transport, so that each attempt has a span of
-// its own.
+// Put an otelhttp.Transport below the Transport, as its Base, so that each attempt has
+// a span of its own.
 package retryhttp

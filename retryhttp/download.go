@@ -16,28 +16,28 @@ import (
 	"github.com/goretry/retry/internal/hint"
 )
 
-// Download sends a GET through c and returns its response as a [Transport] would,
-// but when the Body breaks off, its Read goes on: it asks for the rest, with Range
-// from the bytes already given and If-Range with the strong ETag, or else with
-// Last-Modified. What follows must be a 206 that fits. Anything else, such as the 200
-// or 412 of a server whose file has changed, another total or another ETag, ends
-// the Body with an error that says so. If all bytes of a chunked body had come and
-// only its end was lost, a 416 tells so, and the Body ends well.
+// Download sends a GET through c and returns its response as a [Transport] would. If
+// the Body breaks off, its Read requests the rest, with Range from the bytes already
+// read, and with If-Range by the strong ETag or else by Last-Modified. The answer must
+// be a 206 that fits. Anything else ends the Body with an error, such as the 200 or
+// 412 of a server whose file has changed, another total or another ETag. If only the
+// end of a chunked body was lost, the server answers 416, and the Body ends without an
+// error.
 //
-// Each break is a run of its own by the policy, in which the break is the first
-// attempt: it waits before it asks for the rest, and only a status that the policy
-// would retry is retried. An attempt that brings no new byte has failed; one that
-// does ends the run. When a run gives up, Read returns its *[retry.Error].
-// AttemptTimeout covers each attempt up to its response headers.
+// Each break starts a new run of the policy, in which the break counts as the first
+// attempt. So there is a wait before the request for the rest, and only a status that
+// the policy would retry is retried. An attempt that brings no new byte has failed. An
+// attempt that brings one ends the run. If a run gives up, Read returns its
+// *[retry.Error]. AttemptTimeout covers each attempt up to its response headers.
 //
-// A response is a plain one, which does not go on, without such a validator, with
-// Accept-Ranges: none, with a status other than 200, when net/http has uncompressed
-// it, and when the request has a body or a Range of its own. To keep net/http from
-// that the request says Accept-Encoding: identity, unless it has the header. A
-// method other than GET is an error.
+// A Body does not continue if the response has no such validator, has Accept-Ranges:
+// none or a status other than 200, or was decompressed by net/http, or if the request
+// has a body or a Range of its own. So that net/http does not decompress, the request
+// gets Accept-Encoding: identity, unless it has that header. A method other than GET
+// is an error.
 //
-// ctx takes the place of the request's own context; c is used as by [JSON]. Close
-// the Body in any case: that ends a wait too.
+// ctx replaces the request's context. c is used as by [JSON]. Always close the Body:
+// that also ends a wait.
 func Download(ctx context.Context, c *http.Client, p retry.Policy, req *http.Request) (*http.Response, error) {
 	own := req.WithContext(ctx)
 	if _, ok := req.Header["Accept-Encoding"]; !ok {
@@ -60,7 +60,7 @@ func Download(ctx context.Context, c *http.Client, p retry.Policy, req *http.Req
 	return resp, nil
 }
 
-// goesOn reports whether the rest of a response can be asked for.
+// goesOn reports whether the rest of a response can be requested.
 func goesOn(req *http.Request, resp *http.Response) bool {
 	return resp.StatusCode == http.StatusOK && !resp.Uncompressed && resp.Body != http.NoBody &&
 		!hasBody(req) && len(req.Header["Range"]) == 0 && validator(resp.Header) != "" &&
@@ -82,7 +82,7 @@ func validator(h http.Header) string {
 	return ""
 }
 
-// download is a Body that goes on after a break. Close may be called beside Read.
+// download is a Body that continues after a break. Close may be called during a Read.
 type download struct {
 	ctx    context.Context // ends with the Body
 	cancel context.CancelCauseFunc
@@ -121,8 +121,8 @@ func (d *download) Read(p []byte) (n int, err error) {
 	return 0, d.err
 }
 
-// read reads from a body and counts. It sets broken to what that ended with, which
-// is io.EOF only at the end of all.
+// read reads from a body and counts. It sets broken to the error with which the body
+// ended, which is io.EOF only after all bytes.
 func (d *download) read(body io.Reader, p []byte) int {
 	n, err := body.Read(p)
 	d.given += int64(n)
@@ -138,8 +138,8 @@ func (d *download) read(body io.Reader, p []byte) int {
 	return n
 }
 
-// resume makes a run that asks for the rest until the first of its bytes is in p.
-// If it gives up, it sets err.
+// resume makes a run that requests the rest, until its first bytes are in p. If the
+// run gives up, resume sets err.
 func (d *download) resume(p []byte) int {
 	if d.isClosed() {
 		d.err = d.broken
@@ -196,15 +196,15 @@ func (d *download) again(ctx context.Context, c *call, p []byte) (int, error) {
 }
 
 // isComplete reports whether resp says that there is no rest: all bytes of a chunked
-// body had come, and only its end was lost.
+// body had arrived, and only its end was lost.
 func (d *download) isComplete(resp *http.Response) bool {
 	length, ok := strings.CutPrefix(resp.Header.Get("Content-Range"), "bytes */")
 	all, known := parseCount(length)
 	return resp.StatusCode == http.StatusRequestedRangeNotSatisfiable && ok && known && all == d.given && d.total < 0 && d.change(resp) == ""
 }
 
-// change returns what is different in resp from the first response, "" if it is of the
-// same file.
+// change returns how resp differs from the first response, or "" if it is of the same
+// file.
 func (d *download) change(resp *http.Response) string {
 	for _, name := range []string{"ETag", "Last-Modified", "Content-Encoding"} {
 		was, is := d.first.Get(name), resp.Header.Get(name)
@@ -251,7 +251,7 @@ func (d *download) fit(c *call, resp *http.Response) error {
 	return nil
 }
 
-// part is the body of a 206, of which no more is read than it promised.
+// part is the body of a 206. It reads no more than the 206 promised.
 type part struct {
 	io.Reader
 	io.Closer
@@ -272,7 +272,7 @@ func parseContentRange(s string) (start, end, total int64, ok bool) {
 	return start, end, total, ok
 }
 
-// parseCount reads digits and nothing else.
+// parseCount parses digits only.
 func parseCount(s string) (int64, bool) {
 	n, err := strconv.ParseUint(s, 10, 63)
 	return int64(n), err == nil && n < math.MaxInt64
@@ -290,7 +290,7 @@ func (d *download) isClosed() bool {
 	return d.closed
 }
 
-// replace puts the rest in the place of the body that broke off.
+// replace replaces the body that broke off by the rest.
 func (d *download) replace(rest io.ReadCloser) {
 	d.mu.Lock()
 	d.body = rest

@@ -11,8 +11,8 @@ import (
 	"github.com/goretry/retry/internal/engine"
 )
 
-// dispatch sends req through t's Base, with hedges if t has any for its host, and if
-// two copies of it may run at the same time.
+// dispatch sends req through t's Base. It uses hedges if t has a Hedge for the host,
+// and if two copies of req may run at the same time.
 func (c *call) dispatch(t *Transport, req *http.Request) (*http.Response, error) {
 	if t.Hedge == nil || c.prove || !raceable(req) {
 		return t.base().RoundTrip(req)
@@ -26,9 +26,10 @@ func (c *call) dispatch(t *Transport, req *http.Request) (*http.Response, error)
 	return r.run(h)
 }
 
-// raceable reports whether copies of req may run at the same time. To be idempotent
-// is not enough: a DELETE that comes second finds nothing, and its quick 404 would
-// beat the success; a PUT that lost may overwrite what came after the one that won.
+// raceable reports whether copies of req may run at the same time. An idempotent
+// method is not enough. The second of two DELETEs finds nothing, and its quick 404
+// would beat the success. A PUT that lost may overwrite what was written after the
+// winner.
 func raceable(req *http.Request) bool {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
@@ -47,8 +48,8 @@ type race struct {
 	last *http.Response // that was a failure
 }
 
-// run returns the first answer. If there is none, it returns the last response that
-// came, whatever came after it, and else the error.
+// run returns the first answer. If there is none, it returns the last response, even
+// if an error came after it, or else the error.
 func (r *race) run(h *hedge.Hedge) (resp *http.Response, err error) {
 	defer func() {
 		if r.last != nil && r.last != resp {
@@ -67,11 +68,11 @@ func (r *race) run(h *hedge.Hedge) (resp *http.Response, err error) {
 	return got, nil
 }
 
-// attempt sends a copy. A status that is worth a retry is a failure, so that it does
-// not win over a later success.
+// attempt sends a copy. A status that is worth a retry counts as a failure, so that it
+// does not beat a later success.
 //
-// The copy's context ends with the race's only until the headers are there. Then the
-// body keeps it: the caller reads the body of a failure as well.
+// The copy's context ends with the race's context only until the headers arrive. Then
+// it lasts as long as the body, since the caller may read the body of a failure too.
 func (r *race) attempt(ctx context.Context) (*http.Response, error) {
 	sent, cancel := context.WithCancelCause(carried{r.req.Context(), ctx})
 	detach := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
@@ -99,8 +100,8 @@ func (r *race) attempt(ctx context.Context) (*http.Response, error) {
 	return resp, err
 }
 
-// discard closes what is not returned, without draining it. The last failure may be
-// returned yet.
+// discard closes a response that is not returned, without draining it. It keeps the
+// last failure, which may still be returned.
 func (r *race) discard(resp *http.Response) {
 	if resp != nil && resp != r.last {
 		closeBody(resp)
@@ -122,8 +123,8 @@ type carried struct {
 
 func (c carried) Value(key any) any { return c.race.Value(key) }
 
-// AfterFunc is what [context.WithCancelCause] asks for instead of starting a
-// goroutine: by its values c looks like a child of the race's context.
+// AfterFunc keeps [context.WithCancelCause] from starting a goroutine: by its values c
+// looks like a child of the race's context.
 func (c carried) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(c.Context, f) }
 
 // held is a body that keeps its request's context until it is closed.

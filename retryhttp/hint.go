@@ -25,15 +25,15 @@ import (
 //     Output-Tokens, dates of RFC 3339; the longest of those whose Remaining is 0
 //
 // A number of seconds or milliseconds may have a fraction, and is rounded up to the
-// nanosecond. Points in time are compared with the response's own Date, or with now
-// if that is missing. A number or a date that is more than a [time.Duration] holds
-// gives the longest Duration, which no policy waits for. If a value is negative or
-// garbled, or a date of Retry-After has passed, the next header counts. If the reset
-// of a limit has passed, the wait is 0 and ok is true.
+// nanosecond. Points in time are compared with the response's own Date, or with now if
+// that is missing. A number or a date that overflows a [time.Duration] gives the
+// longest Duration, which no policy waits for. If a value is negative or garbled, or a
+// date of Retry-After has passed, the next header counts. If the reset of a limit has
+// passed, the wait is 0 and ok is true.
 //
-// A [Transport] reads limits, which are all but the first two, on 429 and 403 only:
-// they stand on every response of a server that limits rates, and say nothing about
-// a 503.
+// The first two items are requests to wait; the others are limits. A [Transport] reads
+// limits on 429 and 403 only. Servers that limit rates send them with every response,
+// so they say nothing about a 503.
 func ParseRetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
 	return hint.Parse(h, func() time.Time { return now }, true)
 }

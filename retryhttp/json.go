@@ -16,21 +16,20 @@ import (
 	"github.com/goretry/retry"
 )
 
-// JSON sends req through c until it has an answer with a status of 2xx, and
-// returns its body as a T: the zero T if it is empty, as with 204. An attempt
-// lasts until the body has been read, so one that breaks off is made again, and
-// Policy.AttemptTimeout covers all of it. Which requests are made again, and how
-// their bodies are, is as with a [Transport].
+// JSON sends req through c until it gets a 2xx, and returns the body decoded into a T,
+// or the zero T if the body is empty, as with 204. An attempt lasts until the body has
+// been read. So a body that breaks off is retried, and Policy.AttemptTimeout covers
+// the body. JSON retries the same requests as a [Transport].
 //
-// Any error is a *[retry.Error]; for an answer with another status it holds a
-// *[StatusError]. Texts of errors show no userinfo and no query values. ctx takes the
-// place of the request's own context. A nil c means http.DefaultClient. Its Timeout
-// and its redirects are part of each attempt.
+// Every error is a *[retry.Error]. For another status it holds a *[StatusError]. Texts
+// of errors show no userinfo and no query values. ctx replaces the request's context.
+// A nil c means http.DefaultClient. The client's Timeout and redirects are part of
+// each attempt.
 //
 // With a [Transport] in c, alone or below other RoundTrippers, attempts do not
-// multiply: p decides, and that Transport only passes on what it is given, with its
-// Prepare and TimeoutHeader. If it is c.Transport itself, its fields other than
-// Policy are used too.
+// multiply: p decides, and that Transport makes one attempt, with its Prepare and
+// TimeoutHeader. If it is c.Transport itself, its fields other than Policy are used
+// too.
 func JSON[T any](ctx context.Context, c *http.Client, p retry.Policy, req *http.Request) (T, error) {
 	call := newCall(c, p, req)
 	defer call.end(false)
@@ -84,7 +83,7 @@ func (c *call) receive(ctx context.Context, v any) error {
 	if err != nil {
 		err = c.holdBody(c.unproved(err))
 	}
-	// First the request's body, since a Close over HTTP/2 waits for it.
+	// The request's body comes first, since over HTTP/2 a Close waits for it.
 	if c.body.held {
 		_ = c.body.drop()
 	} else {
@@ -99,7 +98,7 @@ func (c *call) receive(ctx context.Context, v any) error {
 	return err
 }
 
-// decode reads the body into v. An error says what came instead.
+// decode decodes the body into v. An error says what the body was instead.
 func (c *call) decode(resp *http.Response, v any) error {
 	b, err := c.readAll(resp)
 	if err == nil {
@@ -115,8 +114,9 @@ func (c *call) decode(resp *http.Response, v any) error {
 	return fmt.Errorf("%s %s: %d %s, %s: %w", c.method(), c.url(), resp.StatusCode, http.StatusText(resp.StatusCode), kind, err)
 }
 
-// readAll reads all of the body before any of it is decoded: one that breaks off is
-// an io.ErrUnexpectedEOF, and half a JSON that is whole a *json.SyntaxError.
+// readAll reads all of the body before it is decoded. So a body that breaks off gives
+// an io.ErrUnexpectedEOF, and a complete body with half a JSON value a
+// *json.SyntaxError.
 func (c *call) readAll(resp *http.Response) ([]byte, error) {
 	limit := cmp.Or(c.MaxResponse, 64<<20)
 	tooLong := func() error {
@@ -141,8 +141,8 @@ func (c *call) readAll(resp *http.Response) ([]byte, error) {
 	return b, nil
 }
 
-// misfit returns the error for a whole body that is no T, by json.Unmarshal or by a
-// method of T. The next one would be none either.
+// misfit returns the error for a complete body that is not a T, by json.Unmarshal or
+// by a method of T. It is permanent.
 func (c *call) misfit(resp *http.Response, body []byte, err error) error {
 	s := c.secrets(resp)
 	_, syntax := errors.AsType[*json.SyntaxError](err)
@@ -170,22 +170,22 @@ func (c redirecting) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err == nil {
 		return resp, nil
 	}
-	if e, ok := err.(*url.Error); ok { // Do's own, which shows the query
+	if e, ok := err.(*url.Error); ok { // http.Client's, which shows the query
 		u, err := url.Parse(e.URL)
 		if err != nil {
 			u = req.URL
 		}
 		e.URL, e.Err = redact(u), unquoted(e.Err)
 	}
-	if resp != nil { // closed, and CheckRedirect's word
+	if resp != nil { // the response is closed, and err is CheckRedirect's
 		err = retry.Stop(err)
 	}
 	return nil, err
 }
 
-// unquoted returns an error of net/http without what it quotes of a response: a
-// malformed line, or a Location, may hold a secret. Such errors wrap nothing that
-// is known.
+// unquoted returns an error of net/http without what it quotes of a response, since a
+// malformed line or a Location may hold a secret. Such errors wrap nothing that the
+// classifier knows.
 func unquoted(err error) error {
 	text, _, quotes := strings.Cut(err.Error(), `"`)
 	if !quotes {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// hasKey reports whether a request has an idempotency key that counts: a value that
-// is not empty or, as for net/http, a header without any value, which is not sent.
-// Names are compared as they are on the wire, where case does not matter.
+// hasKey reports whether a request has an idempotency key that counts: a value that is
+// not empty or, as for net/http, a header without any value, which is not sent. Names
+// are compared without case, as on the wire.
 func hasKey(h http.Header) bool {
 	for name, values := range h {
 		switch textproto.CanonicalMIMEHeaderKey(name) {
@@ -41,9 +41,9 @@ func setHeader(req *http.Request, name, value string) {
 	req.Header.Set(name, value)
 }
 
-// quote returns a key as a string of structured fields (RFC 9651, section 3.3.3),
-// as draft-ietf-httpapi-idempotency-key-header wants it. A key that is one already
-// stays as it is.
+// quote returns a key as a string of structured fields (RFC 9651, section 3.3.3), as
+// draft-ietf-httpapi-idempotency-key-header wants it. A key that is such a string
+// already is not changed.
 func quote(key string) (string, error) {
 	for i := range len(key) {
 		if key[i] < ' ' || key[i] > '~' {

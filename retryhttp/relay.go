@@ -10,24 +10,25 @@ import (
 	"github.com/goretry/retry/internal/relay"
 )
 
-// Relay is for a handler that calls other servers and has failed with err: it tells
-// the handler's own caller whether and when to ask again, and returns the status to
-// answer with. Without it the retries of several services multiply.
+// Relay is for a handler that calls other servers and has failed with err. It sets
+// headers that tell the handler's own caller whether and when to retry, and returns
+// the status to answer with. Without it the retries of several services multiply.
 //
 //	http.Error(w, "orders are down", retryhttp.Relay(w.Header(), err))
 //
-// Relay sets X-Should-Retry: false in h if err says that a retry has been made in vain
-// or would be: if it is marked by [retry.Stop] or [retry.Refuse], if it holds a run
-// that ended because the error is permanent, because a server refused a retry or
-// because the work may have been done, or if it holds a run that made retries and
-// came to a limit. Otherwise it leaves that header alone. It sets Retry-After to the
-// wait that err asks for, in seconds rounded up, unless h has that header.
+// Relay sets X-Should-Retry: false in h if err is marked by [retry.Stop] or
+// [retry.Refuse]; if err holds a run that ended because the error is permanent,
+// because a server refused a retry, or because the work may have been done; or if err
+// holds a run that made retries and came to a limit. Otherwise it does not change that
+// header. It sets Retry-After to the wait that err asks for, in seconds rounded up,
+// unless h has that header.
 //
-// The status is 500 if the zero [retry.Policy] calls err Permanent and no server has
-// refused a retry, else 503. It is never one that proves that nothing was done, such
-// as 429: the handler may have done a part. For a nil err, and for a nil
-// *[retry.Error], the status is 200, and h is not changed: what [GaveUp] returns can
-// be passed on as it is. Relay writes no body. The text of err is not for strangers.
+// The status is 500 if err is Permanent to the zero [retry.Policy] and no server has
+// refused a retry. Otherwise it is 503. It is never a status that proves that nothing
+// was done, such as 429, because the handler may have done part of the work. For a nil
+// err, and for a nil *[retry.Error], the status is 200 and h is not changed, so you
+// can pass the result of [GaveUp]. Relay writes no body. Do not send the text of err
+// to strangers.
 func Relay(h http.Header, err error) (code int) {
 	if e, ok := err.(*retry.Error); err == nil || ok && e == nil {
 		return http.StatusOK

@@ -13,13 +13,13 @@ import (
 	"github.com/goretry/retry/clockx"
 )
 
-// drain reads what is left of a body into w, so that its connection can be used
-// again, and closes it. It gives up on one that is long or slow.
+// drain reads the rest of a body into w, so that its connection can be used again, and
+// closes the body. If the body is long or slow, it gives up.
 //
-// A Read that blocks is ended by a Close beside it. The bodies of net/http allow
-// that: bodyEOFSignal and the pipe of HTTP/2 hold no lock while they read, and
-// gzipReader keeps its buffers until the Read is back. To cancel the attempt's
-// context instead would need a context of its own for every attempt.
+// A concurrent Close ends a Read that blocks. The bodies of net/http allow that:
+// bodyEOFSignal and the pipe of HTTP/2 hold no lock while they read, and gzipReader
+// keeps its buffers until the Read returns. Canceling the attempt's context instead
+// would need a context for every attempt.
 func (c *call) drain(body io.ReadCloser, w io.Writer) {
 	if body == nil || body == http.NoBody {
 		return
@@ -66,9 +66,9 @@ func (d *draining) close() {
 	}
 }
 
-// headerLimit is the context of an attempt whose response headers must come in
-// time. The body is read under it too: it ends when that is closed. No goroutine
-// waits for any of this.
+// headerLimit is the context of an attempt whose response headers must arrive in time.
+// The body is read under it too, and closing the body ends it. No goroutine waits for
+// any of this.
 type headerLimit struct {
 	context.Context
 	cancel   context.CancelCauseFunc
@@ -78,7 +78,7 @@ type headerLimit struct {
 	body     io.ReadCloser            // the response's, once it is bound
 }
 
-// limitHeaders returns nil and ctx itself if there is no limit.
+// limitHeaders returns ctx itself and nil if there is no limit.
 func limitHeaders(ctx context.Context, clock clockx.Clock, d time.Duration) (context.Context, *headerLimit) {
 	if d <= 0 {
 		return ctx, nil
@@ -121,7 +121,7 @@ func (l *headerLimit) Err() error {
 	return l.Context.Err()
 }
 
-// reached takes what the exchange ended with.
+// reached takes the result of the exchange.
 func (l *headerLimit) reached(resp *http.Response, err error) (*http.Response, error) {
 	if l == nil {
 		return resp, err
@@ -160,7 +160,7 @@ func (l *headerLimit) bind(resp *http.Response) {
 	}
 }
 
-// end frees what an attempt holds that has not come to its response.
+// end frees what an attempt without a response holds.
 func (l *headerLimit) end() {
 	if l != nil {
 		l.timer.Stop()
@@ -185,8 +185,8 @@ func (b *boundBody) Close() error {
 	return err
 }
 
-// boundConn is the connection of a 101, and ends its attempt's context when it is
-// closed: after the end of what is read, there may still be something to write.
+// boundConn is the connection of a 101. It ends its attempt's context when it is
+// closed, not at the end of reading, since there may still be something to write.
 type boundConn struct {
 	io.ReadWriteCloser
 	cancel context.CancelCauseFunc
@@ -198,7 +198,7 @@ func (c *boundConn) Close() error {
 	return err
 }
 
-// CloseWrite is what net/http's own has, if the connection can do it.
+// CloseWrite calls that of net/http's connection, if it has one.
 func (c *boundConn) CloseWrite() error {
 	if conn, ok := c.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
 		return conn.CloseWrite()

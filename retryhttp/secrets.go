@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// quoted is how much of a text that may hold secrets is looked at and shown.
+// quoted is how many bytes of a text that may hold secrets are read and shown.
 const quoted = 4 << 10
 
-// secrets are texts that must not be shown: the values of URLs.
+// secrets are texts that must not be shown: values in URLs.
 type secrets []string
 
-// secrets returns those of the URL that was asked for, and of the one that redirects
-// led to: a page may repeat them.
+// secrets returns those of the requested URL, and of the URL that redirects led to,
+// because a page may repeat them.
 func (c *call) secrets(resp *http.Response) (s secrets) {
 	s.add(c.req.URL)
 	if resp.Request != nil {
@@ -23,7 +23,7 @@ func (c *call) secrets(resp *http.Response) (s secrets) {
 	return s
 }
 
-// add takes userinfo and the values of the query, each as it stands in u and decoded.
+// add adds userinfo and the values of the query, each as written in u and decoded.
 func (s *secrets) add(u *url.URL) {
 	if u == nil {
 		return
@@ -55,9 +55,8 @@ func (s secrets) longest() (n int) {
 	return n
 }
 
-// hide returns at most so many bytes of the beginning of text, with REDACTED for
-// every byte that belongs to a secret. Secrets may overlap, and may go on where the
-// text is cut.
+// hide returns at most so many bytes of the beginning of text, with REDACTED for every
+// byte that belongs to a secret. Secrets may overlap, and may extend beyond the cut.
 func (s secrets) hide(text string, most int) string {
 	var b strings.Builder
 	hidden := 0 // the end of the last secret
@@ -79,8 +78,8 @@ func (s secrets) hide(text string, most int) string {
 	return shown[:min(len(shown), most)]
 }
 
-// hideIn returns err if its text shows no secret, and else an error with another
-// text in which errors.Is and errors.As find what err holds.
+// hideIn returns err if its text shows no secret. Otherwise it returns an error with
+// another text, in which errors.Is and errors.As find what err holds.
 func (s secrets) hideIn(err error) error {
 	text := err.Error()
 	if shown := s.hide(text, quoted); shown != text {
@@ -89,7 +88,8 @@ func (s secrets) hideIn(err error) error {
 	return err
 }
 
-// concealed has no Unwrap: who prints all that is wrapped would print the secret.
+// concealed has no Unwrap, because code that prints wrapped errors would print the
+// secret.
 type concealed struct {
 	text string
 	err  error

@@ -14,20 +14,20 @@ import (
 	"github.com/goretry/retry/internal/hint"
 )
 
-// StatusError is a response that was not the one wanted. [retry.DefaultClassifier]
-// understands it: 429 is Throttled, 503 Transient, 404 Permanent.
+// StatusError is a response with an unwanted status. [retry.DefaultClassifier] knows
+// it: 429 is Throttled, 503 Transient, 404 Permanent.
 type StatusError struct {
 	Code   int
 	Method string
 	URL    string        // without userinfo and fragment, and REDACTED for each query value
-	Body   []byte        // the beginning, at most 4 KiB; from [JSON] only: from a [Transport] the response itself has it
+	Body   []byte        // its first bytes, at most 4 KiB; only from [JSON]: with a [Transport], read the response
 	Hint   time.Duration // how long the server asked to wait, as a Transport reads it (see ParseRetryAfter); 0 if it did not
 
 	class   retry.Class // Unknown if made by others
-	refused bool        // the server asked for no retry, and was heeded
+	refused bool        // the server asked for no retry, and that decided
 }
 
-// Error is one line, without the body.
+// Error returns one line, without the body.
 func (e *StatusError) Error() string {
 	s := strings.TrimSpace(fmt.Sprintf("%s %s: %d %s", e.Method, e.URL, e.Code, http.StatusText(e.Code)))
 	if e.Hint > 0 {
@@ -48,10 +48,9 @@ func (e *StatusError) RetryAfter() time.Duration { return e.Hint }
 // ErrorType returns the code as the error.type of spans and metrics: "503".
 func (e *StatusError) ErrorType() string { return strconv.Itoa(e.Code) }
 
-// failure returns the error for a response whose status is no success, and whether
-// it is an answer: what the caller wanted to know, and no failure. What
-// Policy.Classify says of it goes before the server's word on a retry, which goes
-// before the status.
+// failure returns the error for a response whose status is not a success, and reports
+// whether it is an answer, which is not a failure of the server. Policy.Classify goes
+// before the server's headers about retries, and these go before the status.
 func (c *call) failure(resp *http.Response) (err error, answer bool) {
 	e := &StatusError{Code: resp.StatusCode, Method: c.method(), URL: c.url()}
 	limited := e.Code == http.StatusTooManyRequests || e.Code == http.StatusForbidden
@@ -65,8 +64,8 @@ func (c *call) failure(resp *http.Response) (err error, answer bool) {
 		e.class = retry.Transient
 	}
 	turnedAway := e.class == retry.Throttled && timed
-	// The error comes wrapped where HTTP knows more than DefaultClassifier, which sees a
-	// status and maybe a hint.
+	// The error is wrapped if HTTP knows more than DefaultClassifier, which sees a status
+	// and maybe a hint.
 	err = e
 	if asked || keyed || turnedAway && e.Hint == 0 || e.Code > http.StatusHTTPVersionNotSupported ||
 		e.Code == http.StatusServiceUnavailable && e.Hint > 0 {
@@ -84,9 +83,9 @@ func (c *call) failure(resp *http.Response) (err error, answer bool) {
 	return err, e.class == retry.Permanent
 }
 
-// statusClass judges a status that is no success. Only 429, 421 and the 403 of rate
-// limits tell that the request did nothing. A 503 does not, not even with a time to
-// come back: a gateway may give it for a request that ran.
+// statusClass judges a status that is not a success. Only 421, 429 and the 403 of a
+// rate limit say that the request did nothing. A 503 does not, even with a retry time:
+// a gateway may give it for a request that ran.
 func statusClass(code int, timed, keyed bool) retry.Class {
 	if code == http.StatusConflict && keyed { // the first attempt with this key is underway
 		return retry.Transient
@@ -100,12 +99,12 @@ func statusClass(code int, timed, keyed bool) retry.Class {
 	return retry.Permanent
 }
 
-// judged is an error of which HTTP knows more than its type tells.
+// judged is an error about which HTTP knows more than its type says.
 type judged struct {
 	error
 	class      retry.Class
-	unsent     bool // nothing was sent, whatever Policy.Classify thinks, unless that is Permanent
-	turnedAway bool // the server has done nothing, and named a time to come back, maybe now
+	unsent     bool // nothing was sent, whatever Policy.Classify returns, unless that is Permanent
+	turnedAway bool // the server has done nothing, and named a retry time, which may be now
 }
 
 func (e *judged) Unwrap() error     { return e.error }

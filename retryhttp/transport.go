@@ -9,40 +9,38 @@ import (
 	"github.com/goretry/retry/hedge"
 )
 
-// Transport is an [http.RoundTripper] that sends a request again when that may
-// help and does no harm. The zero value retries through
-// [http.DefaultTransport] with the zero [retry.Policy]. Write it as a keyed literal
-// and set its fields before the first use. It is safe for concurrent use, and calls
-// its funcs concurrently. When one of them panics, the bodies of the request and
-// of the response are closed, and the panic passes through.
+// Transport is an [http.RoundTripper] that sends a request again if that may help and
+// is safe. The zero value retries through [http.DefaultTransport] with the zero
+// [retry.Policy]. Write it as a keyed literal and set its fields before the first use.
+// It is safe for concurrent use, and calls its funcs concurrently. When one of them
+// panics, the bodies of the request and of the response are closed, and the panic
+// passes through.
 //
-// The package documentation says which requests are retried, and what the caller
-// gets in the end.
+// The package documentation says which requests are retried, and what the caller gets.
 type Transport struct {
 	// Base sends the requests: one call of its RoundTrip per attempt. Nil means
-	// http.DefaultTransport; a Transport that takes the place of that one needs a
+	// http.DefaultTransport. A Transport that replaces http.DefaultTransport needs a
 	// Base. The body of a response that is retried may be closed while it is read.
 	Base http.RoundTripper
 
-	// Policy decides; see also [WithPolicy]. Its AttemptTimeout covers an attempt
-	// up to its response headers, with Prepare and Check; reading the body is under
-	// the request's own context. With NonIdempotent set no request counts as
-	// idempotent, whatever its method, its key or [Idempotent] say. Classify is
-	// asked, maybe more than once, about *[StatusError] as well, from status 400 on.
-	// Where the answer is Permanent the response is no failure to hooks and budgets:
-	// it is what the caller wanted to know. What Classify says, if it is not Unknown,
-	// goes before a server's word on a retry.
+	// Policy decides; see also [WithPolicy]. Its AttemptTimeout covers an attempt up to
+	// its response headers, with Prepare and Check; reading the body is under the
+	// request's own context. With NonIdempotent set no request counts as idempotent,
+	// whatever its method, its key or [Idempotent] say. Classify is also called with a
+	// *[StatusError], from status 400 on, maybe more than once. If it returns Permanent,
+	// the response is an answer, and not a failure to hooks and budgets. A class other
+	// than Unknown goes before the server's headers about retries.
 	Policy retry.Policy
 
 	// Name returns the name of the run in errors, logs, spans and metrics: a route
-	// pattern such as "GET /users/{id}", never the path, since there must be few
+	// pattern such as "GET /users/{id}", never the path, because telemetry needs few
 	// different names. Nil, or "" from it, means Policy.Name. It must not change the
 	// request.
 	Name func(*http.Request) string
 
-	// MaxBuffer is how many bytes of a request body that has neither GetBody nor
-	// Seek are kept while it is sent, so that it can be sent again. A longer one is
-	// sent once: see [ErrNotReplayable]. Zero means 64 KiB, a negative number none.
+	// MaxBuffer is how many bytes of a request body that has neither GetBody nor Seek are
+	// kept while it is sent, so that it can be sent again. A longer body is sent once:
+	// see [ErrNotReplayable]. Zero means 64 KiB, a negative number none.
 	MaxBuffer int64
 
 	// MaxResponse is how many bytes of a 2xx body [JSON] reads, after
@@ -50,16 +48,16 @@ type Transport struct {
 	// negative number no limit.
 	MaxResponse int64
 
-	// IdempotencyKey returns the key by which the server recognizes a request
-	// that it has seen. It is called once for a request that has no key and needs
-	// one to be retried. Its key goes with every attempt, in the header
-	// Idempotency-Key as a string of structured fields (RFC 9651): quotes are added
-	// unless it has them. A key with a character that is not printable ASCII is a
-	// permanent error, and nothing is sent. Nil, or "" from it, leaves the request
-	// without a key. It must not change the request.
+	// IdempotencyKey returns the key by which the server recognizes a request that it has
+	// seen. It is called once for each request that has no key and needs one to be
+	// retried. Every attempt sends the key in the header Idempotency-Key, as a string of
+	// structured fields (RFC 9651): quotes are added if they are missing. A key with a
+	// character that is not printable ASCII is a permanent error, and nothing is sent.
+	// Nil, or "" from it, leaves the request without a key. It must not change the
+	// request.
 	//
-	// With a key, requests of every method are retried. A server that does not know
-	// the header runs them again: set this only where the server documents it.
+	// With a key, requests of every method are retried. A server that does not know the
+	// header runs them again, so set this only if the server documents the header.
 	IdempotencyKey func(*http.Request) string
 
 	// Budget returns the budget that limits the retries to a host: "example.com" or
@@ -68,57 +66,55 @@ type Transport struct {
 	// give the same host the same budget: see [BudgetPerHost].
 	Budget func(host string) retry.Budget
 
-	// Check is asked about every response before its status is, 2xx included, for
-	// servers that put failures into bodies. An error from it makes the attempt a
-	// failed one and is judged as any error is, with its marks, hints, and the rule
-	// for requests that are not idempotent. When the run ends so, the caller still
-	// gets the response, and [GaveUp] has the error. Nil, or nil from it, leaves
-	// the decision to the status. Check may read the body if it puts an equal one in
-	// its place. It is not asked about a 101.
+	// Check is called with every response except a 101, before the status is judged, also
+	// with a 2xx. It is for servers that report failures in bodies. If it returns an
+	// error, the attempt has failed. The error is judged as any other, by its marks and
+	// hints, and by the rule for requests that are not idempotent. If the run ends with
+	// it, the caller still gets the response, and [GaveUp] returns the error. If Check is
+	// nil or returns nil, the status decides. Check may read the body if it replaces it
+	// by an equal one.
 	Check func(*http.Response) error
 
-	// Prepare gets the clone of the request that an attempt sends, the first
-	// attempt included, and may change it: to sign it, or to put in a fresh token. It
-	// is called last, when all other headers are set. http.Client sends each hop of a
-	// redirect through the Transport: compare the URL's Host before you put in a secret,
-	// or any server that a redirect names gets it. An error from Prepare is the
-	// attempt's. Nothing was sent then, so any request is retried unless the error
-	// is permanent. Nil means none.
+	// Prepare is called for each attempt with the clone of the request that it sends, and
+	// may change it: to sign it, or to set a fresh token. All other headers are set by
+	// then. http.Client sends each hop of a redirect through the Transport. So compare
+	// the URL's Host before you set a secret: otherwise any server that a redirect names
+	// gets it. If Prepare returns an error, the attempt fails with it. Nothing was sent
+	// then, so any request is retried unless the error is permanent. Nil means none.
 	Prepare func(*http.Request) error
 
 	// AttemptHeader names a request header that tells the server the attempt's
 	// number, from the second attempt on. Empty means none.
 	AttemptHeader string
 
-	// Hedge returns the hedge for a host, which is written as for Budget: a slow
-	// attempt gets a second copy of its request beside it, and the first response
-	// headers with an answer decide. A status that the policy would retry is no
-	// answer: a quick 503 does not win over a slow 200. Nil, or nil from it, means no
-	// hedges. It must give the same host the same one, since a Hedge measures.
+	// Hedge returns the hedge for a host, written as for Budget. Beside a slow attempt a
+	// second copy of its request is sent, and the first response headers win. A status
+	// that the policy would retry does not win, so a quick 503 does not beat a slow 200.
+	// Nil, or nil from it, means no hedges. It must return the same Hedge for the same
+	// host, since a Hedge measures.
 	//
 	// Only GET, HEAD and OPTIONS are hedged, without a body and without the headers
-	// Upgrade and Expect. PUT and DELETE are not: they may run twice, but not at the
-	// same time. AttemptTimeout covers both copies, which are equal: Prepare and
-	// AttemptHeader know of retries alone. In Base [hedge.Number] of the request's
-	// context tells them apart. The loser is canceled and closed, not drained: over
-	// HTTP/1 that costs a connection. Over HTTP/2 two copies on one connection go to
-	// the same server: give the second a Transport of its own, by its number. With a
-	// *clockx.Virtual in Policy.Clock only hedges with hedge.Never work, see
-	// [hedge.Op].
+	// Upgrade and Expect. PUT and DELETE are not: they may run twice, but not at the same
+	// time. AttemptTimeout covers both copies. The copies are equal, since Prepare and
+	// AttemptHeader apply to attempts. In Base, [hedge.Number] of the request's context
+	// distinguishes them. The loser is canceled and closed, not drained, which over
+	// HTTP/1 costs a connection. Over HTTP/2 two copies on one connection go to the same
+	// server: give the second one a Transport of its own, by its number. With a
+	// *clockx.Virtual in Policy.Clock only hedges with hedge.Never work, see [hedge.Op].
 	Hedge func(host string) *hedge.Hedge
 
-	// TimeoutHeader names a request header that tells the server for how many
-	// milliseconds anybody still waits for the response: until the attempt's
-	// deadline or the caller's, whichever is sooner, rounded down. Empty, or a
-	// request without either deadline, means none. [DeadlineHandler] reads it. Envoy
-	// reads X-Envoy-Upstream-Rq-Timeout-Ms, and tells the server behind it
-	// X-Envoy-Expected-Rq-Timeout-Ms.
+	// TimeoutHeader names a request header that tells the server how many milliseconds
+	// are left until the attempt's deadline or the caller's, whichever is sooner, rounded
+	// down. Empty, or a request without either deadline, means none. [DeadlineHandler]
+	// reads it. Envoy reads X-Envoy-Upstream-Rq-Timeout-Ms, and sends
+	// X-Envoy-Expected-Rq-Timeout-Ms to the server behind it.
 	TimeoutHeader string
 }
 
-// RoundTrip sends req until an answer or the policy ends it. It returns the last
-// real response, whatever its status, with its body unread; without one, a
-// *[retry.Error]. If the request's context has ended, it returns the error.
+// RoundTrip sends req until it has an answer or the policy ends the run. It returns
+// the last real response, whatever its status, with its body unread. If the last
+// attempt had no response, or the request's context has ended, it returns a
+// *[retry.Error].
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := settingsOf(req.Context())
 	if s != nil && s.call != nil { // JSON or Download makes the retries
@@ -128,7 +124,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.roundTrip(req.Context(), s)
 }
 
-// CloseIdleConnections does what [http.Client.CloseIdleConnections] asks for.
+// CloseIdleConnections closes those of Base, for [http.Client.CloseIdleConnections].
 func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
@@ -193,7 +189,7 @@ func (c *call) adapt(p *retry.Policy, s *settings) {
 	}
 }
 
-// beforehand returns classify, but what [Transport.Prepare] returned proves that
+// beforehand returns classify, except that an error of [Transport.Prepare] proves that
 // nothing was sent, unless it is permanent.
 func beforehand(classify retry.Classifier) retry.Classifier {
 	return func(err error) retry.Class {

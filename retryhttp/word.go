@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// word is what a server says about a retry of a request that has failed.
+// word is what a server's headers say about a retry of a failed request.
 type word uint8
 
 const (
@@ -14,13 +14,13 @@ const (
 	no
 )
 
-// shouldRetry returns what the headers of a failed response say. A no goes before a
-// yes, whichever header it is in: it is the more careful of the two.
+// shouldRetry returns what the headers of a failed response say. If one says no and
+// another yes, no wins, because it is safer.
 //
-// X-Should-Retry is OpenAI's and Anthropic's (both SDKs for Go heed it), and what
-// [Relay] sets; Stripe-Should-Retry is Stripe's. X-Envoy-Overloaded is what Envoy sets
-// when it sheds load: its own retries heed it. X-Envoy-Ratelimited says no to Envoy's
-// retries too, but a rate limit passes, and such a response has a Retry-After.
+// OpenAI and Anthropic send X-Should-Retry, which their SDKs for Go obey, and [Relay]
+// sets it. Stripe sends Stripe-Should-Retry. Envoy sets X-Envoy-Overloaded when it
+// sheds load, and its own retries obey it. X-Envoy-Ratelimited is ignored, although it
+// stops Envoy's retries: a rate limit passes, and such a response has a Retry-After.
 func shouldRetry(h http.Header) (w word) {
 	if len(h["X-Envoy-Overloaded"]) > 0 {
 		return no
