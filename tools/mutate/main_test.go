@@ -21,7 +21,7 @@ var sold int
 // Price returns what n pieces cost.
 func Price[T ~int](n T) (Cents, error) {
 	const each = 20
-	if n < 0 {
+	if n < 0 { // there is nothing // to pay
 		return 0, errors.New("negative")
 	}
 	sold++
@@ -124,7 +124,7 @@ func TestSaysWhichChangesNoTestNotices(t *testing.T) {
 	if strings.Contains(second.String(), "n > 10 → n >= 10") || !strings.Contains(second.String(), "n < 0 → n <= 0") {
 		t.Errorf("with the tests of another package it says\n%s", &second)
 	}
-	for _, want := range []string{"n < 0 → n <= 0", "n > 10 → n >= 10"} {
+	for _, want := range []string{"if n < 0 {: n < 0 → n <= 0", "n > 10 → n >= 10"} {
 		if !strings.Contains(strings.Join(survivors, "\n"), want) {
 			t.Errorf("%q is not among the survivors", want)
 		}

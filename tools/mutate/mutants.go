@@ -13,7 +13,7 @@ import (
 
 // A mutant is one change of the code.
 type mutant struct {
-	file, line string // the file's name, and the line's text
+	file, line string // the file's name, and the line's text without a comment
 	what       string
 	number     int // of the line
 }
@@ -33,6 +33,8 @@ type writer struct {
 	inBlock map[ast.Node]bool // statements that may become several
 	results map[ast.Node]bool // of return statements
 	conds   map[ast.Node]bool // conditions of if, for and switch
+
+	comments []*ast.CommentGroup
 }
 
 // edit replaces a piece of the source.
@@ -45,6 +47,7 @@ type edit struct {
 func (w *writer) rewrite(f *ast.File) string {
 	w.fixed, w.inBlock = map[ast.Node]bool{}, map[ast.Node]bool{}
 	w.results, w.conds = map[ast.Node]bool{}, map[ast.Node]bool{}
+	w.comments = f.Comments
 	w.imports = map[string]string{w.pkg.PkgPath: ""}
 	for _, spec := range f.Imports {
 		path := strings.Trim(spec.Path.Value, `"`)
@@ -151,8 +154,13 @@ func (w *writer) render(n ast.Node) string {
 // add returns the number of a new mutant, and false if it is not to be had.
 func (w *writer) add(n ast.Node, what string) (id int, ok bool) {
 	at := int(n.Pos()) - w.base
-	line := w.src[strings.LastIndexByte(w.src[:at], '\n')+1:]
-	line, _, _ = strings.Cut(line, "\n")
+	from := strings.LastIndexByte(w.src[:at], '\n') + 1
+	line, _, _ := strings.Cut(w.src[from:], "\n")
+	for _, c := range w.comments {
+		if start := int(c.Pos()) - w.base; start > at && start < from+len(line) {
+			line = line[:start-from]
+		}
+	}
 	position := w.pkg.Fset.Position(n.Pos())
 	*w.mutants = append(*w.mutants, mutant{filepath.Base(position.Filename), strings.TrimSpace(line), what, position.Line})
 	id = len(*w.mutants)
