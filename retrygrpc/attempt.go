@@ -50,8 +50,8 @@ func (k *call) begin(ctx context.Context) *attempt {
 	return a
 }
 
-// end takes a unary call's error, or what became of the beginning of a stream, and
-// returns what the run is to know of it.
+// end takes the error of a unary call or of a stream's start, and returns the error
+// for the run.
 func (a *attempt) end(err error) error {
 	inTime := a.limit.stop()
 	if err == nil && inTime {
@@ -68,13 +68,13 @@ func (a *attempt) end(err error) error {
 	}
 	err = a.judge(err)
 	if late && a.class == retry.Transient {
-		a.class = retry.TimedOut // whatever the user's Classify says: the run does not know of the limit
+		a.class = retry.TimedOut // whatever the user's Classify returned: the run does not know the limit
 	}
 	return err
 }
 
-// timedOut reports whether the attempt's own timeout has passed. A server that was
-// told of the deadline may notice before the context does.
+// timedOut reports whether the attempt's own timeout has passed. A server that got the
+// deadline may notice before the context ends.
 func (a *attempt) timedOut() bool {
 	if context.Cause(a.ctx) == retry.ErrAttemptTimeout {
 		return true
@@ -96,8 +96,8 @@ func (a *attempt) close() {
 // ever succeed again.
 func (k *call) closed() bool { return k.cc.GetState() == connectivity.Shutdown }
 
-// limit ends the context of an attempt that takes too long, on any clock, without
-// showing it a deadline: a stream may go on after its first message.
+// limit ends the context of an attempt that takes too long, on any clock. The context
+// has no deadline, since a stream may go on after its first message.
 type limit struct {
 	timer  context.Context
 	cancel context.CancelCauseFunc // nil without a limit
@@ -115,7 +115,7 @@ func (l *limit) start(ctx context.Context, clock clockx.Clock, d time.Duration) 
 	return limited
 }
 
-// stop takes the limit off, and reports whether it was kept.
+// stop removes the limit, and reports whether the attempt kept it.
 func (l *limit) stop() bool {
 	if l.cancel == nil {
 		return true

@@ -20,12 +20,12 @@ import (
 	"github.com/goretry/retry/internal/engine"
 )
 
-// Classify is a [retry.Classifier] for calls that a plain [retry.Do] makes. It knows
-// no more than the code of a status error: UNAVAILABLE is Transient,
-// DEADLINE_EXCEEDED is TimedOut, RESOURCE_EXHAUSTED is Throttled, all others are
-// Permanent. Nothing is ever Unprocessed: a code is no proof. It has no opinion on
-// nil, on errors without a status, and on those that hold a *[retry.Error], about
-// which package retry has rules.
+// Classify is a [retry.Classifier] for calls in a plain [retry.Do]. It uses only the
+// code of a status error: UNAVAILABLE is Transient, DEADLINE_EXCEEDED is TimedOut,
+// RESOURCE_EXHAUSTED is Throttled, and all others are Permanent. No error is
+// Unprocessed, since a code proves nothing. Classify returns Unknown for nil, for
+// errors without a status, and for errors that hold a *[retry.Error], for which
+// package retry has rules.
 func Classify(err error) retry.Class {
 	st, ok := statusOf(err)
 	if !ok {
@@ -39,7 +39,7 @@ func classOf(c codes.Code) retry.Class {
 	return cmp.Or(retry.Class(clienterr.GRPC(int64(c))), retry.Permanent)
 }
 
-// statusOf returns the status of err, unless that belongs to a run inside of it.
+// statusOf returns the status of err, unless it belongs to a run inside err.
 func statusOf(err error) (*status.Status, bool) {
 	if err == nil {
 		return nil, false
@@ -50,9 +50,9 @@ func statusOf(err error) (*status.Status, bool) {
 	return status.FromError(err)
 }
 
-// judge returns the run's error for an attempt that ended with err, and leaves its
-// class in the call. A Permanent answer is no error to the run: the caller gets it
-// from the call.
+// judge returns the run's error for an attempt that ended with err, and stores its
+// class in the call. To the run a Permanent answer is a success: the caller gets the
+// answer from the call.
 func (a *attempt) judge(err error) error {
 	st, ok := statusOf(err)
 	if !ok {
@@ -88,11 +88,11 @@ func (a *attempt) judge(err error) error {
 func (a *attempt) classify(c codes.Code, hint time.Duration, now bool) retry.Class {
 	class := classOf(c)
 	switch c {
-	case codes.ResourceExhausted: // which is also grpc's own word for a message that is too large
+	case codes.ResourceExhausted: // also grpc's own code for a message that is too large
 		if !a.trailersOnly() {
 			class = retry.Permanent
 		}
-	case codes.Internal, codes.Unknown, codes.Canceled: // a broken stream, a proxy's page; without a stream, bad metadata
+	case codes.Internal, codes.Unknown, codes.Canceled: // a broken stream or a proxy's page; without a stream, bad metadata
 		if !a.answered() && (a.sent() || c != codes.Internal) {
 			class = retry.Transient
 		}
@@ -115,8 +115,8 @@ func (a *attempt) classify(c codes.Code, hint time.Duration, now bool) retry.Cla
 	return class
 }
 
-// evidence is what grpc tells of an attempt beside its error. It is complete when
-// grpc has returned the error.
+// evidence is what grpc reports about an attempt besides its error. It is complete
+// when grpc has returned the error.
 type evidence struct {
 	header, trailer metadata.MD
 	peer            peer.Peer
@@ -125,22 +125,22 @@ type evidence struct {
 // nobody is the address of the peer until grpc has created a stream.
 type nobody struct{ net.Addr }
 
-// sent reports whether there was a stream: without one the server knows nothing of
-// the attempt.
+// sent reports whether there was a stream. Without one the server has not seen the
+// attempt.
 func (e *evidence) sent() bool { return e.peer.Addr != nobody{} }
 
-// answered reports whether the server has said anything that is gRPC.
+// answered reports whether the server has sent a gRPC response.
 func (e *evidence) answered() bool { return len(e.header) > 0 || len(e.trailer) > 0 }
 
-// trailersOnly reports whether the answer was an error and nothing else. Only then
-// are a response's first headers its trailer.
+// trailersOnly reports whether the response had trailers only, and so was an error
+// without headers. Only then are a response's first headers its trailer.
 func (e *evidence) trailersOnly() bool {
 	return len(e.header) == 0 && len(e.trailer["content-type"]) > 0
 }
 
 // pushback returns the wait that the server asks for by grpc-retry-pushback-ms, and
-// whether it said so at all. What is not one number that is neither negative nor
-// too large is a refusal (gRFC A6, "Pushback").
+// whether it sent one at all. Any value except a single number that is neither
+// negative nor too large is a refusal (gRFC A6, "Pushback").
 func (e *evidence) pushback() (wait time.Duration, ok, refused bool) {
 	values := e.trailer["grpc-retry-pushback-ms"]
 	if len(values) == 0 {
@@ -178,11 +178,11 @@ func (f *failure) GRPCStatus() *status.Status { return f.status }
 func (f *failure) RetryAfter() time.Duration  { return f.hint }
 
 // ErrorType returns the code as the error.type of spans and metrics, as the semantic
-// conventions of RPCs want it: "UNAVAILABLE".
+// conventions for RPCs require: "UNAVAILABLE".
 func (f *failure) ErrorType() string { return code.Code(f.status.Code()).String() }
 
-// refusal is what a caller gets for a status whose server refuses a retry: the status,
-// and in its tree a mark of [retry.Refuse], by which an outer run stops.
+// refusal is the caller's error if the server refuses a retry: the status, and in its
+// tree a mark of [retry.Refuse], at which an outer run stops.
 type refusal struct {
 	marked error
 	status *status.Status
@@ -192,8 +192,8 @@ func (r *refusal) Error() string              { return r.marked.Error() }
 func (r *refusal) Unwrap() error              { return r.marked }
 func (r *refusal) GRPCStatus() *status.Status { return r.status }
 
-// timeout is the error of an attempt that its own timeout has ended, whatever grpc
-// made of that.
+// timeout is the error of an attempt whose own timeout has passed, whatever error grpc
+// returned.
 type timeout struct{ cause error }
 
 func (t timeout) Error() string { return t.GRPCStatus().String() }

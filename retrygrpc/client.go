@@ -18,41 +18,41 @@ import (
 	"github.com/goretry/retry/clockx"
 )
 
-// Client is what the calls of one [grpc.ClientConn] share. The zero value retries
-// with the zero [retry.Policy], and so does a nil pointer. Set the fields before
-// the first use; a Client is safe for concurrent use, and its funcs must be.
+// Client is what the calls of one [grpc.ClientConn] share. The zero value retries with
+// the zero [retry.Policy], and so does a nil pointer. Set the fields before the first
+// use. A Client is safe for concurrent use, and its funcs must be, too.
 //
 // The package documentation says which calls are retried, and what the caller
 // sees.
 type Client struct {
-	// Policy decides. A run is named after the method, "pkg.Service/Method", unless
-	// Name is set. AttemptTimeout, on Policy.Clock, covers all of a unary call; of
-	// a server stream what comes before its first message, or before its header
-	// if the caller waits for that; of other streams the opening. Classify goes
-	// before the rules of this package, but not before a server that refuses a
-	// retry by pushback. NonIdempotent is ignored: the method says it.
+	// Policy decides. A run is named after the method, "pkg.Service/Method", unless Name
+	// is set. AttemptTimeout, on Policy.Clock, covers all of a unary call; a server
+	// stream up to its first message, or up to its header if the caller waits for that;
+	// and the opening of other streams. Classify goes before the rules of this package,
+	// but not before a server that refuses a retry by pushback. NonIdempotent is ignored:
+	// the method decides that.
 	Policy retry.Policy
 
-	// ForMethod returns the policy for a method, "/pkg.Service/Method", given
-	// Policy. NonIdempotent is not set in what it gets; if it is in what it returns,
-	// the method is not idempotent. Nil means Policy for all.
+	// ForMethod returns the policy for a method, "/pkg.Service/Method". It gets Policy,
+	// with NonIdempotent unset. If NonIdempotent is set in the result, the method is not
+	// idempotent. Nil means Policy for all methods.
 	ForMethod func(method string, p retry.Policy) retry.Policy
 
-	// Idempotent reports whether a method may run twice. Nil, or false from it,
-	// leaves the answer to the option idempotency_level of the method's proto
-	// file, if that is linked into the program.
+	// Idempotent reports whether a method may run twice. If it is nil or returns false,
+	// the option idempotency_level of the method's proto file decides, if that is linked
+	// into the program.
 	Idempotent func(method string) bool
 
 	// Budget returns the budget that limits the retries to a target, which is
-	// grpc.ClientConn.Target. Nil, or nil from it, means the policy's. It must give
-	// one target the same budget.
+	// grpc.ClientConn.Target. Nil, or nil from it, means the policy's. It must return the
+	// same budget for the same target.
 	Budget func(target string) retry.Budget
 }
 
-// DialOptions returns what goes to [grpc.NewClient], at the place in the chain of
-// interceptors where retries belong: interceptors that are given earlier see a
-// call, later ones each attempt. Among the options is [grpc.WithDisableRetry]:
-// retries that a service config asks for would multiply with these.
+// DialOptions returns the options for [grpc.NewClient]. Pass them where retries belong
+// in the chain of interceptors: interceptors before them run once per call, those
+// after them once per attempt. The options include [grpc.WithDisableRetry], because
+// the retries of a service config would multiply with these.
 func (c *Client) DialOptions() []grpc.DialOption {
 	if c == nil {
 		c = &Client{}
@@ -64,13 +64,14 @@ func (c *Client) DialOptions() []grpc.DialOption {
 	}
 }
 
-// WithPolicy makes a call with p, in place of Client.Policy, its Hooks included, of
-// ForMethod and of Budget. Whether the method may run twice is decided as ever, but
-// with p.NonIdempotent it may not. Of several, the last one counts.
+// WithPolicy makes a call with p, including its Hooks, instead of Client.Policy,
+// ForMethod and Budget. If p.NonIdempotent is set, the method must not run twice.
+// Otherwise that is decided as without this option. If there are several, the last one
+// counts.
 func WithPolicy(p retry.Policy) grpc.CallOption { return policyOption{policy: &p} }
 
-// Idempotent says of one call whether it may run twice, whatever is known of its
-// method. Of several, the last one counts.
+// Idempotent says whether one call may run twice, whatever its method. If there are
+// several, the last one counts.
 func Idempotent(yes bool) grpc.CallOption { return idempotentOption{yes: yes} }
 
 type policyOption struct {
@@ -91,7 +92,7 @@ func (c *Client) unary(ctx context.Context, method string, req, reply any, cc *g
 		k.timeout = 0 // Do sets it as the context's deadline, which grpc tells the server
 		k.until, _ = ctx.Deadline()
 	} else {
-		k.policy.AttemptTimeout = 0 // a deadline by another clock means nothing to grpc
+		k.policy.AttemptTimeout = 0 // grpc cannot use a deadline of another clock
 	}
 	_, err := retry.Do(ctx, k.policy, func(ctx context.Context) (none struct{}, _ error) { // Run would make another func
 		a := k.begin(ctx)
@@ -111,9 +112,9 @@ func (c *Client) unary(ctx context.Context, method string, req, reply any, cc *g
 	return k.result(ctx, err)
 }
 
-// another returns what a further attempt decodes its reply into. An attempt that
-// failed may have sent a message, and codecs other than protobuf's may leave in place
-// what a second message does not have.
+// another returns the value into which a further attempt decodes its reply. A failed
+// attempt may have received a message, and codecs other than protobuf's may keep
+// fields that a second message does not have.
 func another(reply any) any {
 	v := reflect.ValueOf(reply)
 	if _, ok := reply.(proto.Message); ok || v.Kind() != reflect.Pointer || v.IsNil() {
@@ -129,14 +130,14 @@ type call struct {
 	policy  retry.Policy     // of the run
 	ask     retry.Classifier // the user's Policy.Classify
 	ticks   clockx.Clock     // the user's Policy.Clock
-	timeout time.Duration    // of an attempt, where it is not the run that sets it
-	until   time.Time        // the caller's deadline, where it is the run
+	timeout time.Duration    // of an attempt, unless the run sets it
+	until   time.Time        // the caller's deadline, if the run sets the timeout
 	class   retry.Class      // of the latest attempt's error
 	answer  error            // the server's, which the run takes for a success
 	first   attempt          // with the rest, most calls are one allocation
 }
 
-// call gathers what is known of a call before its first attempt.
+// call gathers the facts about a call before its first attempt.
 func (c *Client) call(cc *grpc.ClientConn, method string, opts []grpc.CallOption) *call {
 	var own *retry.Policy
 	var said *bool
@@ -199,7 +200,7 @@ func (k *call) result(ctx context.Context, err error) error {
 	case e.Reason == retry.ReasonPermanent, e.Reason == retry.ReasonRefused:
 		if f, ok := last.(*failure); ok {
 			last = f.error
-		} else if _, ok := statusOf(last); !ok { // else it was marked
+		} else if _, ok := statusOf(last); !ok { // otherwise it is marked
 			break
 		}
 		if e.Reason == retry.ReasonRefused {
@@ -220,9 +221,9 @@ func (g *gaveUp) Error() string              { return g.err.Error() }
 func (g *gaveUp) Unwrap() error              { return g.err }
 func (g *gaveUp) GRPCStatus() *status.Status { return g.status }
 
-// declaredIdempotent reports whether the method's proto file, if it is linked, has
-// an idempotency_level that allows a second time. Nothing is kept: a proxy may
-// pass on methods without end.
+// declaredIdempotent reports whether the method's proto file, if it is linked, has an
+// idempotency_level that allows a second run. Nothing is cached, since a proxy may see
+// any number of methods.
 func declaredIdempotent(method string) bool {
 	service, name, ok := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	if !ok {

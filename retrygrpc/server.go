@@ -18,18 +18,17 @@ const previousAttempts = "grpc-previous-rpc-attempts"
 //
 //	grpc.NewServer(grpc.ChainUnaryInterceptor(retrygrpc.UnaryServer), grpc.ChainStreamInterceptor(retrygrpc.StreamServer))
 //
-// If the handler's error says that a retry has been made in vain or would be, the
-// caller is told not to ask again, by the trailer grpc-retry-pushback-ms: -1. An error
-// says so if it is marked by [retry.Stop] or [retry.Refuse], if it holds a run that
-// ended because the error is permanent, because a server refused a retry or because
-// the work may have been done, or if it holds a run that made retries and came to a
-// limit. The error itself is returned unchanged. Return err, or fmt.Errorf("orders: %w",
-// err): status.Error(code, err.Error()) hides the run, so call [Relay] before it.
+// It tells the caller not to retry, by the trailer grpc-retry-pushback-ms: -1, if the
+// handler's error is marked by [retry.Stop] or [retry.Refuse]; if it holds a run that
+// ended because the error is permanent, because a server refused a retry, or because
+// the work may have been done; or if it holds a run that made retries and came to a
+// limit. The error itself is returned unchanged. Return err, or fmt.Errorf("orders:
+// %w", err): status.Error(code, err.Error()) hides the run, so call [Relay] before it.
 //
 // If the caller says by grpc-previous-rpc-attempts that its call is a retry,
-// [retry.AttemptNumber] of the handler's context is the number of that attempt, and
-// the context's metadata does not have the key: a handler that forwards its metadata
-// would number its own attempts by it. That number is what the caller claims, for
+// [retry.AttemptNumber] of the handler's context is the number of that attempt. The
+// key is removed from the context's metadata, because a handler that forwards its
+// metadata would number its own attempts by it. The number is the caller's claim, for
 // logs and metrics, and at most 2²⁰+1.
 func UnaryServer(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	if numbered, ok := numbered(ctx); ok {
@@ -57,10 +56,10 @@ type numberedStream struct {
 
 func (s *numberedStream) Context() context.Context { return s.ctx }
 
-// Relay is for a handler that returns another error than err, such as one of
-// [status.Error]: it sets the trailer that [UnaryServer] would set for err, unless ctx
-// has ended. ctx is the handler's. Outside of a handler, and for a nil err, Relay does
-// nothing.
+// Relay is for a handler that does not return err itself, but for example the result
+// of [status.Error]. It sets the trailer that [UnaryServer] would set for err, unless
+// ctx has ended. ctx is the handler's. Outside of a handler, and for a nil err, Relay
+// does nothing.
 //
 //	retrygrpc.Relay(ctx, err)
 //	return nil, status.Error(codes.Unavailable, "orders are down")
@@ -86,7 +85,7 @@ func numbered(ctx context.Context) (context.Context, bool) {
 	return retry.WithAttemptNumber(metadata.NewIncomingContext(ctx, md), previous+1), true
 }
 
-// count reads a number of digits, at most 2²⁰, and returns 0 for anything else.
+// count parses a number of digits only, at most 2²⁰, and returns 0 for anything else.
 func count(digits string) (n int) {
 	if strings.Trim(digits, "0123456789") != "" {
 		return 0

@@ -39,23 +39,23 @@ func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	return cs, nil
 }
 
-// serverStream is a stream with one request, which begins anew while its caller has
-// seen nothing of it. Its run is in a coroutine, which pauses once: after the first
-// stream opened, until somebody wants something of it. Then the run goes on to its
-// end: the caller has seen something, or the run gives up.
+// serverStream is a stream with one request, which is restarted while its caller has
+// seen nothing of it. Its run is in a coroutine, which pauses once, after the first
+// stream has opened, until a method needs something from the stream. Then the run goes
+// on to its end: the caller has seen something, or the run gives up.
 type serverStream struct {
 	*call
 	ctx  context.Context
 	open func(*attempt) (grpc.ClientStream, error)
 	run  *coroutine
 
-	turn  sync.Mutex                    // is held by who lets the run go on
-	want  func(grpc.ClientStream) error // what the run is to do with a stream; nil before it pauses
+	turn  sync.Mutex                    // held while the run goes on
+	want  func(grpc.ClientStream) error // what the run does with a stream; nil before it pauses
 	over  bool                          // the run is
 	ended bool                          // by a stream without a message
 	err   error                         // by giving up
 
-	mu         sync.Mutex        // is held by who sends
+	mu         sync.Mutex        // held while sending
 	stream     grpc.ClientStream // of the latest attempt, nil if it has none; once the run is over, for good
 	request    any               // by pointer, as grpc keeps it
 	sent       bool              // there is a request
@@ -82,11 +82,11 @@ func (s *serverStream) start() (grpc.ClientStream, error) {
 func (s *serverStream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over, s.request = true, nil // which may be large, and the stream long
+	s.over, s.request = true, nil // the request may be large, and the stream long
 }
 
-// proceed lets the run go on to its end, with what somebody wants of a stream. It
-// reports false if the run was over.
+// proceed lets the run go on to its end, with want for the stream. It reports false if
+// the run was over.
 func (s *serverStream) proceed(want func(grpc.ClientStream) error) bool {
 	s.turn.Lock()
 	defer s.turn.Unlock()
@@ -98,7 +98,7 @@ func (s *serverStream) proceed(want func(grpc.ClientStream) error) bool {
 	return true
 }
 
-// abandon ends the run if nobody has wanted anything yet.
+// abandon ends the run if no method has needed the stream yet.
 func (s *serverStream) abandon(err error) {
 	s.proceed(func(grpc.ClientStream) error { return retry.Stop(err) })
 }
@@ -135,7 +135,8 @@ func (s *serverStream) attempt(ctx context.Context) error {
 	return a.end(err)
 }
 
-// replay makes cs the stream that the caller sends on, and sends what the caller has.
+// replay makes cs the stream that the caller sends on, and sends again what the caller
+// has sent.
 func (s *serverStream) replay(cs grpc.ClientStream) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +152,7 @@ func (s *serverStream) replay(cs grpc.ClientStream) error {
 	return nil
 }
 
-// RecvMsg is where a stream begins anew: while no message has come.
+// RecvMsg restarts the stream as long as no message has come.
 func (s *serverStream) RecvMsg(m any) error {
 	first := s.proceed(func(cs grpc.ClientStream) error { return cs.RecvMsg(m) })
 	switch {
@@ -183,7 +184,8 @@ func (s *serverStream) Header() (md metadata.MD, err error) {
 	return s.stream.Header()
 }
 
-// Context commits the stream: what the caller makes of it would outlive the attempt.
+// Context ends the run: values that the caller derives from it would outlive the
+// attempt.
 func (s *serverStream) Context() context.Context {
 	s.proceed(func(grpc.ClientStream) error { return nil })
 	if s.stream == nil {
@@ -203,8 +205,8 @@ func (s *serverStream) Trailer() metadata.MD {
 	return cs.Trailer()
 }
 
-// SendMsg keeps the request for later attempts. Its errors are the client's own: no
-// attempt would do better.
+// SendMsg keeps the request for later attempts. Its errors are the client's own, and
+// another attempt would not help.
 func (s *serverStream) SendMsg(m any) error {
 	err, dead := s.send(m)
 	if dead {
@@ -213,7 +215,7 @@ func (s *serverStream) SendMsg(m any) error {
 	return err
 }
 
-// send reports whether the stream has come to its end by err.
+// send reports whether err has ended the stream.
 func (s *serverStream) send(m any) (err error, dead bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,9 +246,9 @@ func (s *serverStream) CloseSend() error {
 
 // coroutine is a function that runs only while somebody waits in resume.
 //
-// [iter.Pull] would do, but the runtime ends a program in which goroutines take
-// turns of which one is locked to its thread. Here any may be: the caller's, or the
-// one in which a context ends.
+// [iter.Pull] would do, but the runtime ends a program in which goroutines take turns
+// and one of them is locked to its thread. Here any of them may be locked: the
+// caller's, or the one in which a context ends.
 type coroutine struct {
 	resumed, paused chan struct{}
 	returned        bool // f did

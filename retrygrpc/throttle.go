@@ -7,17 +7,17 @@ import (
 	"github.com/goretry/retry"
 )
 
-// Throttle is the retryThrottling of gRFC A6 as a [retry.Budget]: a bucket of
-// tokens. Each failed attempt takes one, a success gives TokenRatio, and a retry
-// needs more than half of MaxTokens left after its failure's token is taken. With
+// Throttle is the retryThrottling of gRFC A6 as a [retry.Budget]: a bucket of tokens.
+// Each failed attempt takes one, and a success gives TokenRatio. A retry is granted
+// only if more than half of MaxTokens is left after the failure's token is taken. With
 // 10 tokens the fifth failure in a row is not retried.
 //
-// Unlike in A6 an error that is the server's answer, such as NOT_FOUND, counts as a
-// success, as it does for every budget; and a run that its caller cancels in a wait
-// counts as one more failure.
+// Two things differ from A6. An error that is the server's answer, such as NOT_FOUND,
+// counts as a success, as it does for every budget. A run that its caller cancels in a
+// wait counts as one more failure.
 //
-// The zero value has MaxTokens 10 and TokenRatio 0.1. A negative number or NaN
-// counts as zero tokens; a bucket of none grants no retry. Tokens are counted in
+// The zero value has MaxTokens 10 and TokenRatio 0.1. A negative number or NaN counts
+// as zero tokens. A bucket without tokens grants no retry. Tokens are counted in
 // thousandths. A nil pointer grants everything. Set the fields before the first use
 // and do not copy it after.
 type Throttle struct {
@@ -59,12 +59,12 @@ func (t *Throttle) End(_ retry.Class, ok bool) {
 		missing := t.missing.Load()
 		next := min(max(missing+change, 0), full)
 		if next == missing || t.missing.CompareAndSwap(missing, next) {
-			return // full, mostly: then nobody writes, and cores do not wait for each other
+			return // mostly it is full: then nobody writes, and cores do not wait for each other
 		}
 	}
 }
 
-// Balance returns the share of MaxTokens that is left, in [0,1].
+// Balance returns the fraction of MaxTokens that is left, in [0,1].
 func (t *Throttle) Balance() float64 {
 	if t == nil {
 		return 1
@@ -80,8 +80,8 @@ func (t *Throttle) full() int64 { return thousandths(t.MaxTokens, 10) }
 
 const token = 1000
 
-// thousandths returns tokens in thousandths, its default for 0, and 0 for what is
-// no number of tokens.
+// thousandths returns tokens in thousandths, or the default if tokens is 0, or 0 if
+// tokens is negative or NaN.
 func thousandths(tokens, byDefault float64) int64 {
 	if tokens == 0 {
 		tokens = byDefault

@@ -13,8 +13,9 @@ import (
 
 // waiting is a call as the clock of its own run, around the clock that the policy has:
 // a wait ends when the program closes the connection, and so does the run. It makes no
-// further attempt: while Close is underway that could still reach the server. A context that ends with the connection would tell the same,
-// but would cost every call, and this costs calls that wait.
+// further attempt: while Close is underway that could still reach the server. A
+// context that ends with the connection would do too, but would cost something in
+// every call. This costs something only in calls that wait.
 type waiting call
 
 // errClosing is what grpc returns for a call on a closed connection.

@@ -13,13 +13,13 @@ import (
 
 // CommitError says that COMMIT failed and that nobody knows whether the transaction
 // happened: the connection may have been lost after the server had committed. It is
-// Permanent unless Policy.Classify says otherwise, as [Repeatable] does.
+// Permanent unless Policy.Classify returns another class, as [Repeatable] does.
 //
-// It does not unwrap. Err is for people: not even a driver.ErrBadConn in it proves
-// that nothing happened.
+// It does not unwrap to Err. Err is for people: even a driver.ErrBadConn does not
+// prove that nothing happened.
 type CommitError struct{ Err error }
 
-// Error tells what is known.
+// Error returns the text of Err, and says that the outcome is unknown.
 func (e *CommitError) Error() string {
 	return fmt.Sprintf("retrysql: COMMIT failed, the transaction may have happened: %v", e.Err)
 }
@@ -27,16 +27,16 @@ func (e *CommitError) Error() string {
 // Retryable returns false, so that runs around Tx do not repeat it either.
 func (e *CommitError) Retryable() bool { return false }
 
-// uncertain reports whether err says of a transaction that it may have happened.
+// uncertain reports whether err says that a transaction may have happened.
 func uncertain(err error) bool {
 	_, ok := errors.AsType[*CommitError](err)
 	return ok
 }
 
-// Repeatable is a [retry.Classifier] for transactions that may happen twice:
-// Transient for a [CommitError], else Unknown. Of an inner run it looks at the last
-// error only. Put it into Policy.Classify. It does not overrule
-// Policy.NonIdempotent.
+// Repeatable is a [retry.Classifier] for transactions that may happen twice: It
+// returns Transient for a [CommitError], and Unknown for other errors. In an inner run
+// it checks only the last error. Set it as Policy.Classify. Policy.NonIdempotent
+// overrides it.
 func Repeatable(err error) retry.Class {
 	for e := range tree(err) {
 		if _, ok := e.(*CommitError); ok {
@@ -47,11 +47,11 @@ func Repeatable(err error) retry.Class {
 }
 
 // Classify is a [retry.Classifier] that knows the numbers of
-// github.com/go-sql-driver/mysql, github.com/mattn/go-sqlite3 and
-// modernc.org/sqlite, whose errors it tells by the name of their type. It returns
-// Unknown for all others: a SQLSTATE is known to [retry.DefaultClassifier]. It knows
-// as well that a closed *sql.DB or pgxpool.Pool stays closed: Permanent. [Tx] and
-// [TxOf] call it after Policy.Classify; it is good in any policy.
+// github.com/go-sql-driver/mysql, github.com/mattn/go-sqlite3 and modernc.org/sqlite,
+// whose errors it recognizes by the name of their type. It returns Permanent for the
+// errors of a closed *sql.DB or pgxpool.Pool, and Unknown for all others:
+// [retry.DefaultClassifier] knows SQLSTATE. [Tx] and [TxOf] call it after
+// Policy.Classify. You can use it in any policy.
 func Classify(err error) retry.Class {
 	for e := range tree(err) {
 		switch e := e.(type) {
@@ -82,7 +82,7 @@ func Classify(err error) retry.Class {
 	return retry.Unknown
 }
 
-// closedPool reports whether err itself is what a closed pool returns. Neither
+// closedPool reports whether err itself is the error of a closed pool. Neither
 // database/sql nor pgxpool has a type for it, and only the latter exports the value.
 func closedPool(err error) bool {
 	if reflect.TypeOf(err) != plain {
@@ -93,8 +93,8 @@ func closedPool(err error) bool {
 }
 
 // refused reports whether a MySQL server has answered ROLLBACK with an error. Then the
-// connection lives, and is in its transaction for all we know. PostgreSQL refuses no
-// ROLLBACK, and SQLite only one without a transaction.
+// connection lives, and may still be in its transaction. PostgreSQL never refuses a
+// ROLLBACK, and SQLite only without a transaction.
 func refused(err error) bool {
 	for e := range tree(err) {
 		if system, _ := code(e); system == mysql {
@@ -104,8 +104,9 @@ func refused(err error) bool {
 	return false
 }
 
-// rolledBack returns the server's error in one of COMMIT if it says that the
-// transaction was rolled back, and nothing beside it says otherwise, else nil.
+// rolledBack returns the server's error within an error of COMMIT, if it says that the
+// transaction was rolled back and no other error in the tree says otherwise. Else it
+// returns nil.
 func rolledBack(err error) (answer error) {
 	for e := range tree(err) {
 		yes := false
@@ -141,8 +142,8 @@ const (
 	sqlite
 )
 
-// code returns the number that err itself has, without what it wraps, and whose
-// it is.
+// code returns the number of err itself, without what it wraps, and the system that it
+// belongs to.
 func code(err error) (system int, number int64) {
 	v := reflect.ValueOf(err)
 	switch v.Type().String() {
@@ -162,7 +163,7 @@ func code(err error) (system int, number int64) {
 	return none, 0
 }
 
-// field returns the invalid Value if v is no struct, or has no such field.
+// field returns the invalid Value if v is not a struct or has no such field.
 func field(v reflect.Value, name string) reflect.Value {
 	if v.Kind() != reflect.Struct {
 		return reflect.Value{}
@@ -170,8 +171,8 @@ func field(v reflect.Value, name string) reflect.Value {
 	return v.FieldByName(name)
 }
 
-// tree returns err and what it wraps, depth first, as errors.As walks it; of an
-// inner run, only the last error.
+// tree returns err and what it wraps, depth first, as errors.As walks it. From an
+// inner run it takes only the last error.
 func tree(err error) iter.Seq[error] {
 	return func(yield func(error) bool) { walk(err, yield) }
 }
@@ -200,8 +201,8 @@ func walk(err error, visit func(error) bool) bool {
 	return true
 }
 
-// informed returns the classifier of the policy that Do gets. Of what is undone
-// the caller's has been asked already.
+// informed returns the classifier of the policy that Do gets. For an undone error the
+// caller's classifier has already been called.
 func informed(own retry.Classifier) retry.Classifier {
 	if own == nil {
 		return Classify

@@ -11,16 +11,16 @@ import (
 	"github.com/goretry/retry/internal/engine"
 )
 
-// Tx runs fn in a transaction of db, which is a *[sql.DB], a *[sql.Conn] or what
-// wraps one, and commits it. After an error that is worth a retry it does all of it
-// again, from BEGIN. It returns fn's value, or the zero T and a *[retry.Error]. Nil
-// opts means the driver's default isolation level.
+// Tx runs fn in a transaction of db, which is a *[sql.DB], a *[sql.Conn] or a type
+// that wraps one, and commits it. After an error that is worth a retry it does all of
+// that again, from BEGIN. It returns fn's value, or the zero T and a *[retry.Error].
+// Nil opts means the driver's default isolation level.
 //
-// fn may run several times: keep other side effects out of it. It must not end tx,
-// and must not keep it. Its context is the attempt's: a Tx in that context makes
-// one attempt, since only the outermost transaction can be repeated. The package
-// documentation lists the rules. A transaction whose opts say ReadOnly did not happen
-// if its COMMIT fails, whatever the error: it may be repeated.
+// fn may run several times, so it must have no effects outside tx. It must not end tx
+// or keep it. Its context is the attempt's. A Tx in that context makes one attempt,
+// since only the outermost transaction can be repeated. The package documentation
+// lists the rules. If opts say ReadOnly, there is nothing to commit, so the
+// transaction may be repeated after any error of COMMIT.
 //
 // Tx may be called concurrently if db may. It panics if fn, db, or the *sql.DB or
 // *sql.Conn in db is nil.
@@ -46,12 +46,12 @@ type stdTx struct{ *sql.Tx }
 func (t stdTx) Commit(context.Context) error   { return t.Tx.Commit() }
 func (t stdTx) Rollback(context.Context) error { return t.Tx.Rollback() }
 
-// TxOf is [Tx] for the transactions of other packages, such as pgx.Tx. Pass
-// pool.Begin as begin, or a func that calls BeginTx. For a type whose Commit and
-// Rollback take no context, write one around it that adds them: see the example.
+// TxOf is [Tx] for the transactions of other packages, such as pgx.Tx. Pass pool.Begin
+// as begin, or a func that calls BeginTx. If Commit and Rollback of a type take no
+// context, wrap it in a type that adds one: see the example.
 //
-// Rollback is called after any error, also Commit's. Its context has the caller's
-// values and ends after 5 s of real time. TxOf panics if begin or fn is nil.
+// Rollback is called after any error, also after one of Commit. Its context has the
+// caller's values and ends after 5 s of real time. TxOf panics if begin or fn is nil.
 func TxOf[X interface {
 	Commit(context.Context) error
 	Rollback(context.Context) error
@@ -74,16 +74,16 @@ type transaction interface {
 	Rollback(context.Context) error
 }
 
-// run is what Tx and TxOf are. readOnly transactions change nothing.
+// run is the engine of Tx and TxOf. readOnly transactions change nothing.
 func run[X transaction, T any](ctx context.Context, p retry.Policy, readOnly bool, begin func(context.Context) (X, error), fn func(context.Context, X) (T, error)) (T, error) {
 	if ctx != nil && ctx.Value(within{}) != nil {
 		p.MaxAttempts = 1
 	}
 	p.Classify = informed(p.Classify)
-	var forbidden *bool // a second time, of what may have happened; nil where that is allowed
+	var forbidden *bool // set if a second run of what may have happened is forbidden; nil if it is allowed
 	if p.NonIdempotent {
 		forbidden = new(bool)
-		p.NonIdempotent = false // for all else: what was rolled back did not happen
+		p.NonIdempotent = false // for all other errors: what was rolled back did not happen
 		p.Hooks.Done = explained(p.Hooks.Done, forbidden)
 	}
 	return retry.Do(ctx, p, func(ctx context.Context) (T, error) {
@@ -95,7 +95,7 @@ func run[X transaction, T any](ctx context.Context, p retry.Policy, readOnly boo
 	})
 }
 
-// once makes one attempt. Beside an error its value is of no use.
+// once makes one attempt. With an error its value is meaningless.
 func once[X transaction, T any](ctx context.Context, readOnly bool, begin func(context.Context) (X, error), fn func(context.Context, X) (T, error)) (v T, err error) {
 	tx, err := begin(ctx)
 	if err != nil {
@@ -107,7 +107,7 @@ func once[X transaction, T any](ctx context.Context, readOnly bool, begin func(c
 			return
 		}
 		switch late := rollback(ctx, tx.Rollback); {
-		case failed && errors.Is(late, sql.ErrTxDone) && ctx.Err() == nil: // for all we know by a COMMIT
+		case failed && errors.Is(late, sql.ErrTxDone) && ctx.Err() == nil: // maybe by a COMMIT
 			err = retry.Stop(fmt.Errorf("%w (fn ended the transaction: %w)", err, late))
 		case refused(late) && (failed || !uncertain(err)): // the next BEGIN on that connection would commit it
 			err = retry.Stop(fmt.Errorf("%w (the transaction may be open still: ROLLBACK: %w)", err, late))
@@ -124,8 +124,8 @@ func once[X transaction, T any](ctx context.Context, readOnly bool, begin func(c
 	return v, nil
 }
 
-// because adds to an attempt's error why its context has ended, if it has. The
-// cause comes first: it is what classifies an ErrTxDone that it has led to.
+// because adds to an attempt's error why its context has ended, if it has. The cause
+// comes first, so that it decides the class of an ErrTxDone that it has led to.
 func because(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	switch {
@@ -137,8 +137,8 @@ func because(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", cause, err)
 }
 
-// rollback ends a transaction that was not committed. Should that fail, the server
-// rolls back when it misses the connection.
+// rollback ends a transaction that was not committed. If that fails, the server rolls
+// back when it notices that the connection is lost.
 func rollback(ctx context.Context, end func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -157,15 +157,15 @@ func uncommitted(ctx context.Context, readOnly bool, err error) error {
 	if answer == nil {
 		return &CommitError{err}
 	}
-	if engine.Judge(&retry.Policy{}, err).Marked { // the mark would be judged instead
+	if engine.Judge(&retry.Policy{}, err).Marked { // otherwise the mark would decide
 		return answer
 	}
 	return err
 }
 
-// settled returns what Do is told of an attempt's error. What was rolled back did
-// not happen. What may have happened sets forbidden, unless that is nil, and ends
-// the run where it would be repeated.
+// settled returns the error that Do gets for an attempt's error. A transaction that
+// was rolled back did not happen. If it may have happened and would be repeated,
+// settled sets forbidden, unless that is nil, and ends the run.
 func settled(p *retry.Policy, forbidden *bool, err error) error {
 	class, _ := p.Judge(err)
 	maybe := uncertain(err)
@@ -179,8 +179,8 @@ func settled(p *retry.Policy, forbidden *bool, err error) error {
 	return &undone{err}
 }
 
-// explained puts right the reason for which such a run has ended, before anyone
-// gets to see it, and then calls done.
+// explained corrects the reason of such a run before anyone sees it, and then calls
+// done.
 func explained(done func(context.Context, retry.Summary), forbidden *bool) func(context.Context, retry.Summary) {
 	return func(ctx context.Context, s retry.Summary) {
 		if e, ok := s.Err.(*retry.Error); ok && *forbidden && e.Reason == retry.ReasonPermanent {
