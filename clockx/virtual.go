@@ -11,18 +11,17 @@ import (
 	"github.com/goretry/retry/clockx/internal/deadline"
 )
 
-// Virtual is a clock for one goroutine on which sleeping is advancing: Sleep
-// returns at once, and the time it was to take has passed. Deadlines and timers
-// that fall inside a sleep fire in order, each at its own instant, on the
-// goroutine that sleeps. Time never goes back, and stops at the end of what a
-// [time.Duration] holds, 292 years after the start.
+// Virtual is a clock for one goroutine, on which Sleep returns at once and advances
+// the time. Deadlines and timers that fall inside a sleep fire in order, each at its
+// own instant, on the goroutine that sleeps. Time never goes back, and stops at the
+// end of what a [time.Duration] holds, 292 years after the start.
 //
-// It is free of races when several goroutines use it, but each one's sleep then
-// moves the time of all. For goroutines that wait for one another take
-// [testing/synctest] and the system clock.
+// Several goroutines may use it without races, but each Sleep then advances the time
+// for all. For goroutines that wait for each other use [testing/synctest] and the
+// system clock.
 //
-// Code that blocks on ctx.Done() instead of sleeping on this clock waits for
-// ever, since nothing else moves the time.
+// Code that blocks on ctx.Done() instead of sleeping on this clock waits for ever,
+// since nothing else advances the time.
 type Virtual struct {
 	start   time.Time
 	now     atomic.Int64 // nanoseconds after start
@@ -45,9 +44,9 @@ func NewVirtual(start time.Time) *Virtual {
 // Now returns the virtual time.
 func (v *Virtual) Now() time.Time { return v.start.Add(time.Duration(v.now.Load())) }
 
-// Sleep advances the clock by d and returns nil, or advances it to the instant
-// at which ctx ended and returns ctx.Err(). With a ctx that is already done the
-// clock stays.
+// Sleep advances the clock by d and returns nil, or advances it to the instant at
+// which ctx ended and returns ctx.Err(). If ctx is already done, the clock does not
+// move.
 func (v *Virtual) Sleep(ctx context.Context, d time.Duration) error {
 	if err := ctx.Err(); err != nil || d <= 0 {
 		return err
@@ -55,22 +54,22 @@ func (v *Virtual) Sleep(ctx context.Context, d time.Duration) error {
 	end := v.after(d)
 	for v.pending.Load() > 0 && v.fireNext(end) {
 		if ctx.Err() != nil {
-			end = min(end, v.now.Load()) // no further, but what else is due now still fires
+			end = min(end, v.now.Load()) // the clock does not move, but what else is due now still fires
 		}
 	}
 	v.forward(end)
 	return ctx.Err()
 }
 
-// Advance moves the clock by d, firing what falls due on the way. A negative d
-// counts as zero.
+// Advance moves the clock by d, and fires what is due on the way. A negative d counts
+// as zero.
 func (v *Virtual) Advance(d time.Duration) {
 	_ = v.Sleep(context.Background(), d)
 }
 
-// AfterFunc calls f when the clock has advanced by d, on the goroutine that
-// advances it; at once if d is not positive. stop reports whether it kept f from
-// being called.
+// AfterFunc calls f when the clock has advanced by d, on the goroutine that advances
+// it. If d is zero or negative, it calls f at once. stop reports whether it prevented
+// the call.
 func (v *Virtual) AfterFunc(d time.Duration, f func()) (stop func() bool) {
 	if d <= 0 {
 		f()
@@ -81,11 +80,10 @@ func (v *Virtual) AfterFunc(d time.Duration, f func()) (stop func() bool) {
 }
 
 // WithTimeoutCause is [context.WithTimeoutCause] on this clock. The clock alone
-// decides when the deadline has passed: an earlier deadline of ctx on another
-// clock stays in force, but never replaces it. Below a cancelable ctx, contexts
-// that the standard library derives from the new one report Canceled, not
-// DeadlineExceeded, when the deadline passes; [context.Cause] returns cause in
-// all of them.
+// decides when the deadline has passed: an earlier deadline of ctx on another clock
+// stays in force, but never replaces it. If ctx is cancelable and you derive a context
+// from the new one, the Err of that context is Canceled, not DeadlineExceeded, when
+// the deadline passes. [context.Cause] returns cause for all of them.
 func (v *Virtual) WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
 	child, expire, cancel := deadline.New(ctx, v.Now().Add(d), cause)
 	if d <= 0 {

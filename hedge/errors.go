@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ErrLost is the cause ([context.Cause]) of the context of an attempt that is not
-// needed any more: another one has decided the call, or has panicked.
+// ErrLost is the cause ([context.Cause]) of the context of an attempt that is no
+// longer needed: another attempt has decided the call, or has panicked.
 var ErrLost error = lost{}
 
 type lost struct{}
@@ -15,13 +15,14 @@ type lost struct{}
 func (lost) Error() string     { return "hedge: another attempt was faster" }
 func (lost) ErrorType() string { return "hedge.lost" } // the error.type of telemetry
 
-// PanicValue is what a panic in a hedge becomes on the caller's goroutine.
+// PanicValue is the value with which a panic in a hedge is repeated on the caller's
+// goroutine.
 type PanicValue struct {
 	Recovered any    // what the hedge panicked with
 	Stack     []byte // of the hedge's goroutine, as [runtime/debug.Stack] writes it
 }
 
-// Error tells what the hedge panicked with, and where: it is what a program that
+// Error returns what the hedge panicked with, and its stack, which a program that
 // crashes prints.
 func (p *PanicValue) Error() string {
 	return fmt.Sprintf("hedge: panic in a hedge: %v\n\n%s", p.Recovered, p.Stack)
@@ -33,7 +34,7 @@ func (p *PanicValue) Unwrap() error {
 	return err
 }
 
-// failures are the errors of a call of which every attempt failed, in the order in
+// failures are the errors of a call in which every attempt failed, in the order in
 // which they came.
 type failures []error
 
@@ -42,7 +43,7 @@ func (f failures) Error() string {
 	fmt.Fprintf(&b, "hedge: %d attempts failed", len(f))
 	separator := ": "
 	for _, err := range slices.Backward(f) {
-		b.WriteString(separator + fmt.Sprint(err)) // which survives a nil pointer
+		b.WriteString(separator + fmt.Sprint(err)) // Sprint, because it survives a nil pointer
 		separator = "; "
 	}
 	return b.String()

@@ -17,51 +17,51 @@ const Never = -1
 // kind to one dependency. The zero value is ready. Set the fields before the first
 // use, and do not copy it after. It is safe for concurrent use.
 type Hedge struct {
-	// Delay is how long an attempt runs alone. Zero means that it is measured; a
-	// negative one, as Never, means no hedges.
+	// Delay is how long an attempt runs alone. Zero means that it is measured. A negative
+	// Delay, such as Never, means no hedges.
 	Delay time.Duration
 
-	// Quantile of the calls' times that is measured as the delay. Zero, and what
-	// is not in (0,1), means .95: every twentieth call is slower. Only calls that
-	// end well, or are slower than the delay, are counted.
+	// Quantile is the quantile of the calls' times that is measured as the delay. Zero,
+	// or a value that is not in (0,1), means .95: every twentieth call is slower. Only
+	// calls that succeed, or are slower than the delay, are counted.
 	Quantile float64
 
-	// MinDelay and MaxDelay limit the measured delay. Until a first call has
-	// succeeded the delay is MaxDelay. Zero or negative they mean 1 ms and 10 s. A
+	// MinDelay and MaxDelay limit the measured delay. Until a first call has succeeded,
+	// the delay is MaxDelay. If they are zero or negative, they mean 1 ms and 10 s. A
 	// MaxDelay below MinDelay counts as MinDelay.
 	MinDelay, MaxDelay time.Duration
 
-	// MaxInFlight is how many attempts one call has at a time, the first included.
-	// Zero means 2. One, or a negative number, means no hedges. With 3 and more,
-	// the call asks for another hedge each time that the delay has passed again.
+	// MaxInFlight is how many attempts one call has at a time, including the first. Zero
+	// means 2. One, or a negative number, means no hedges. With 3 or more, another hedge
+	// may start each time that the delay has passed again.
 	MaxInFlight int
 
-	// Budget limits the hedges of all calls that share it. Nil means a budget of
-	// this Hedge's own, on the clock of the first policy it is used with:
-	// retry.RatioBudget{Ratio: .05}. It grants nothing with time, so hedges add at
-	// most about a twentieth to the load, whatever the number of processes. A
-	// process with few calls gets a hedge at once, and then one for each 20 calls
-	// that succeed without.
+	// Budget limits the hedges of all calls that share it. Nil means a budget of this
+	// Hedge's own, on the clock of the first policy it is used with:
+	// retry.RatioBudget{Ratio: .05}. It grants nothing with time, so hedges add at most
+	// about a twentieth to the load, whatever the number of processes. A process with few
+	// calls gets a hedge at once, and then one for each 20 calls that succeed without a
+	// hedge.
 	//
-	// A hedge never earns its cost back. A retry.EarnedBudget grants one for ten
-	// calls that succeed without, a retry.TokenBudget{} one for 14. But these begin
-	// with ten and 35 in each process: in a thousand processes that is enough to
+	// A hedge never earns its cost back. A retry.EarnedBudget grants a hedge for ten
+	// calls that succeed without one, a retry.TokenBudget{} for 14. But in each process
+	// these start with ten and 35 hedges, which in a thousand processes is enough to
 	// overload a server.
 	Budget retry.Budget
 
-	// Hedged is told of each call that was not over when its delay had passed. It
-	// runs on the caller's goroutine, with the context that the call was given,
-	// after all attempts have ended. Nil is skipped.
+	// Hedged is called for each call that was still running at its delay, after all
+	// attempts have ended. It runs on the caller's goroutine, with the caller's context.
+	// Nil is skipped.
 	Hedged func(ctx context.Context, s Summary)
 
 	shared hedging.Shared
 }
 
-// Summary is what [Hedge].Hedged learns about a call.
+// Summary is what [Hedge].Hedged gets about a call.
 type Summary struct {
 	Name    string // the policy's
-	Started int    // attempts, the first included
-	Winner  int    // which attempt succeeded first, from 1; 0 if none did, also after a Permanent error or a panic
+	Started int    // attempts, including the first
+	Winner  int    // the number of the attempt that succeeded first, from 1; 0 if none did, or after a Permanent error or a panic
 
 	// Refused is the first reason why a hedge was not started, or "":
 	//   - "pushback": a server's hint asked for a pause, and it is not over
@@ -74,8 +74,8 @@ type Summary struct {
 	Elapsed time.Duration // the whole call, on the policy's clock
 }
 
-// Wait returns how long a call that starts now runs alone: Delay, or what is
-// measured in its place. For a nil Hedge it returns Never.
+// Wait returns how long a call that starts now runs alone: Delay, or the measured
+// delay. For a nil Hedge it returns Never.
 func (h *Hedge) Wait() time.Duration {
 	if h == nil {
 		return Never
@@ -84,7 +84,7 @@ func (h *Hedge) Wait() time.Duration {
 	return rules.Wait()
 }
 
-// rules returns what internal/hedging decides by.
+// rules returns the settings for internal/hedging.
 func (h *Hedge) rules() hedging.Hedger {
 	return hedging.Hedger{
 		Delay:       h.Delay,
@@ -97,9 +97,9 @@ func (h *Hedge) rules() hedging.Hedger {
 	}.Resolve()
 }
 
-// Number returns which attempt of a hedged call ctx was made for: 1 for the first,
-// 2 for the first hedge, and 1 outside of any. Of nested hedged calls the innermost
-// counts. With it op can send a hedge to another replica.
+// Number returns the number of the attempt of a hedged call that ctx belongs to: 1 for
+// the first, 2 for the first hedge, and 1 outside of any. If hedged calls are nested,
+// the innermost counts. With it op can send a hedge to another replica.
 func Number(ctx context.Context) int {
 	if a, ok := ctx.Value(numberKey{}).(interface{ attemptNumber() int }); ok {
 		return a.attemptNumber()
@@ -110,10 +110,9 @@ func Number(ctx context.Context) int {
 type numberKey struct{}
 
 // Do is [retry.Do] with hedged attempts: each attempt of the run is a race. The
-// contexts that op gets end when the race does, so a value that needs its context,
-// as *http.Response and *sql.Rows do, is better made by [Op] with Value.Hold. Values
-// that lose are closed as Value.Discard says. Do panics if ctx or op is nil, or if
-// [Op] does.
+// contexts that op gets end when the race does. So use [Op] with Value.Hold for a
+// value that needs its context, such as *http.Response and *sql.Rows. Values that lose
+// are closed as Value.Discard says. Do panics if ctx or op is nil, or if [Op] does.
 func Do[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(context.Context) (T, error)) (T, error) {
 	o := newHedged(&p, h, op, Value[T]{})
 	if o == nil {
@@ -122,21 +121,21 @@ func Do[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(context.Co
 	return retry.Do(ctx, p, func(ctx context.Context) (T, error) { return o.call(ctx) })
 }
 
-// Op returns op hedged: for [retry.Do] with the same policy, or to be called by
-// itself. Of the policy it uses Name, NonIdempotent, Budget, Clock, and what says
-// which class an error has. It returns op itself, and costs nothing, if the policy
-// is NonIdempotent, or if h starts no hedges: it is nil, its Delay is negative or
-// its MaxInFlight is 1. The func is safe for concurrent use if op is.
+// Op returns a hedged op, for [retry.Do] with the same policy or to be called by
+// itself. It uses the policy's Name, NonIdempotent, Budget, Clock and Classify. If the
+// policy is NonIdempotent, or if h starts no hedges because it is nil, its Delay is
+// negative or its MaxInFlight is 1, Op returns op itself, at no cost. The func is safe
+// for concurrent use if op is.
 //
-// If the caller's deadline comes before the hedge could, or with it, the call does
-// without a timer. A panic or runtime.Goexit in the first attempt passes through
-// when the others have ended. One in a hedge is repeated on the caller's goroutine,
-// the panic as a [*PanicValue]. If a budget, Hedged, Discard or Hold panics when the
-// attempts have ended, every value is discarded and every context ended.
+// If the caller's deadline is not after the delay, the call needs no timer. A panic or
+// runtime.Goexit in the first attempt passes through when the others have ended. A
+// panic or Goexit in a hedge is repeated on the caller's goroutine, a panic as a
+// [*PanicValue]. If a budget, Hedged, Discard or Hold panics when the attempts have
+// ended, every value is discarded and every context ended.
 //
-// Op panics if op is nil. It panics on a *clockx.Virtual as well, where nobody moves
-// the time while a goroutine waits for op: test with testing/synctest, or with
-// Never.
+// Op panics if op is nil. It also panics if the policy's Clock is a *clockx.Virtual,
+// whose time does not move while a goroutine waits for op: test with testing/synctest,
+// or with Never.
 func Op[T any](p retry.Policy, h *Hedge, op func(context.Context) (T, error), v Value[T]) func(context.Context) (T, error) {
 	o := newHedged(&p, h, op, v)
 	if o == nil {
@@ -145,7 +144,7 @@ func Op[T any](p retry.Policy, h *Hedge, op func(context.Context) (T, error), v 
 	return o.call
 }
 
-// hedged is an op with all that its calls share.
+// hedged is an op with the state that its calls share.
 type hedged[T any] struct {
 	hedging.Hedger
 	policy retry.Policy
@@ -154,7 +153,7 @@ type hedged[T any] struct {
 	value  Value[T]
 }
 
-// newHedged returns nil for an op that is not to be hedged.
+// newHedged returns nil if op must not be hedged.
 func newHedged[T any](p *retry.Policy, h *Hedge, op func(context.Context) (T, error), v Value[T]) *hedged[T] {
 	if op == nil {
 		panic("hedge: nil op")

@@ -11,9 +11,9 @@ import (
 	"github.com/goretry/retry/internal/hedging"
 )
 
-// race is one call. The first attempt runs on the caller's goroutine, each further
-// one on that of the timer which started it: a goroutine begins when a delay has
-// passed, not before.
+// race is one call. The first attempt runs on the caller's goroutine, each further one
+// on the goroutine of the timer that started it. So no goroutine starts before a delay
+// has passed.
 type race[T any] struct {
 	*hedged[T]
 	ctx  context.Context

@@ -10,9 +10,9 @@ import (
 	"github.com/goretry/retry/internal/engine"
 )
 
-// ErrLimited is the error of an attempt that found no place free: op was not
-// called. To [retry.DefaultClassifier] it is Unprocessed, so that also an op that
-// must not run twice may be retried.
+// ErrLimited is the error of an attempt that found no place free: op was not called.
+// To [retry.DefaultClassifier] it is Unprocessed, so even an op that must not run
+// twice may be retried.
 var ErrLimited error = limited{}
 
 type limited struct{}
@@ -21,10 +21,10 @@ func (limited) Error() string     { return "limit: too many attempts in flight" 
 func (limited) SafeToRetry() bool { return true }            // nothing was sent
 func (limited) ErrorType() string { return "limit.limited" } // the error.type of telemetry
 
-// Limit bounds the attempts in flight to one dependency, first attempts included.
-// It begins with Start places, and never has fewer than Min or more than Max. Zero
-// means 20, 1 and 1000. A Min below 1 is 1, a Max below Min is Min, and Start counts
-// as the nearest bound that these two allow. No bound is above 65 535.
+// Limit limits the attempts in flight to one dependency, including first attempts. It
+// starts with Start places, and never has fewer than Min or more than Max. If these
+// are zero, they mean 20, 1 and 1000. A Min below 1 counts as 1, a Max below Min as
+// Min, and Start as the nearest bound that these two allow. No bound is above 65 535.
 //
 // Use it by pointer, one for all attempts to one dependency. The zero value is
 // ready. Set the fields before the first use, and do not copy it after. It is safe
@@ -35,11 +35,12 @@ type Limit struct {
 	word atomic.Uint64 // a packed state
 }
 
-// state is what a Limit knows. flight is never above recent, nor above the bound: if all
-// places are taken an overload takes half a place from the bound, and one from flight.
+// state is what a Limit knows. flight is never above recent, nor above the bound: if
+// all places are taken, an overload takes half a place from the bound, and one from
+// flight.
 type state struct {
 	bound  uint64 // in units of 1/65536 of a place; 0 in a Limit that was not used yet
-	recent uint64 // attempts that were in flight of late: see Release
+	recent uint64 // attempts that were in flight recently: see Release
 	flight uint64 // attempts in flight
 }
 
@@ -53,7 +54,7 @@ const (
 
 func (s state) pack() uint64 { return s.bound<<(2*countBits) | s.recent<<countBits | s.flight }
 
-// load returns the word and what it says.
+// load returns the word and the state in it.
 func (l *Limit) load() (word uint64, s state) {
 	word = l.word.Load()
 	s = state{word >> (2 * countBits), word >> countBits & most, word & most}
@@ -64,7 +65,7 @@ func (l *Limit) load() (word uint64, s state) {
 	return word, s
 }
 
-// limits returns what the bound stays between.
+// limits returns the limits of the bound.
 func (l *Limit) limits() (least, greatest uint64) {
 	least = places(l.Min)
 	return least, max(places(cmp.Or(l.Max, 1000)), least)
@@ -73,8 +74,8 @@ func (l *Limit) limits() (least, greatest uint64) {
 // places returns n whole places as a bound, at least one.
 func places(n int) uint64 { return uint64(min(max(n, 1), most)) * unit }
 
-// Acquire takes a place, and reports whether one was free. Whoever gets one must
-// give it back with one call of Release, best in a defer.
+// Acquire takes a place, and reports whether one was free. A caller that gets a place
+// must give it back with one call of Release, best in a defer.
 func (l *Limit) Acquire() bool {
 	if l == nil {
 		return true
@@ -94,17 +95,17 @@ func (l *Limit) Acquire() bool {
 
 // Release gives a place back and says how the attempt ended.
 //
-// overload says that the dependency has too much to do: the bound falls by bound/2n
-// places, where n is how many attempts were in flight recently. So if all of them
-// end with an overload the bound halves, however many they are. n is at least the
-// number in flight now, this attempt included. It remembers a higher number from
-// before, which falls by one with each attempt that ends without an overload, and to
-// the bound each time that the bound falls.
+// overload says that the dependency is overloaded. Then the bound falls by bound/2n
+// places, where n is how many attempts were in flight recently. So if all of them end
+// with an overload, the bound halves, however many they are. n is at least the number
+// in flight now, this attempt included. It remembers a higher number from before,
+// which falls by one with each attempt that ends without an overload, and to the bound
+// each time that the bound falls.
 //
-// ok says that the dependency has answered: the bound grows by 1/bound, if at least
-// half of the places were in use, this one included. So it grows by about one place
-// while as many attempts as it allows succeed. overload wins over ok; with neither
-// the bound stays. Release panics without an Acquire.
+// ok says that the dependency has answered. Then the bound grows by 1/bound if at
+// least half of the places were in use, including this one. So it grows by about one
+// place while as many attempts as it allows succeed. overload overrides ok. If both
+// are false, the bound does not change. Release panics without an Acquire.
 func (l *Limit) Release(ok, overload bool) {
 	if l == nil {
 		return
@@ -140,8 +141,8 @@ func (l *Limit) InFlight() int {
 	return int(s.flight)
 }
 
-// Places returns how many places there are now, the whole ones; [math.MaxInt] for a
-// nil Limit.
+// Places returns how many whole places there are now, or [math.MaxInt] for a nil
+// Limit.
 func (l *Limit) Places() int {
 	if l == nil {
 		return math.MaxInt
@@ -150,16 +151,15 @@ func (l *Limit) Places() int {
 	return int(s.bound / unit)
 }
 
-// Op returns op under l: an attempt that finds no place free fails with
-// [ErrLimited], and the place is given back when op returns, panics or exits. What
-// the end of an attempt says of the load is read from its error's class under p, and
-// from ctx:
+// Op returns op under l: an attempt that finds no place free fails with [ErrLimited],
+// and the place is given back when op returns, panics or exits. The class of its error
+// under p, and ctx, decide what the end of an attempt says about the load:
 //
-//   - an overload: a Throttled or TimedOut error, any other that says it timed out,
-//     and any error at all once the deadline of ctx has passed
+//   - an overload: a Throttled or TimedOut error, any other timeout, and any error
+//     once the deadline of ctx has passed
 //   - an answer: no error, or a Permanent one without a mark of [retry.Refuse]
-//   - neither: any other error; and whatever op returns once ctx is canceled, by the
-//     caller, or because another attempt of a hedged call was faster
+//   - neither: any other error, and anything that op returns once ctx is canceled, by
+//     the caller or because another attempt of a hedged call was faster
 //
 // Op returns op itself for a nil Limit, and panics if op is nil. It allocates
 // nothing per call.
@@ -182,7 +182,7 @@ func Op[T any](l *Limit, p retry.Policy, op func(context.Context) (T, error)) fu
 	}
 }
 
-// judge returns what the end of an attempt says of the load.
+// judge returns what the end of an attempt says about the load.
 func judge(ctx context.Context, p *retry.Policy, err error) (ok, overload bool) {
 	switch {
 	case ctx.Err() == context.Canceled:
@@ -199,5 +199,5 @@ func judge(ctx context.Context, p *retry.Policy, err error) (ok, overload bool) 
 
 // timedOut reports whether err holds an error that timed out.
 func timedOut(err error) bool {
-	return (&retry.Error{Errs: []error{err}}).Timeout() // which survives nil pointers
+	return (&retry.Error{Errs: []error{err}}).Timeout() // Timeout survives nil pointers
 }

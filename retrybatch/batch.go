@@ -12,10 +12,10 @@ import (
 	"github.com/goretry/retry/internal/engine"
 )
 
-// Do calls send with items, then with those that failed and may be retried, until
-// none is left or p gives up. It returns a value for each item, by index: the last
-// one that send returned for it, zero if there is none. The error is nil if all
-// items are done, and an *[Error] otherwise.
+// Do calls send with items, then with the items that failed and may be retried, until
+// none is left or p gives up. It returns a value for each item, by index: the last one
+// that send returned for the item, or zero. The error is nil if all items are done,
+// and an *[Error] otherwise.
 //
 // send returns a value for each item of the slice it got, in the same order, and nil,
 // a [Partial], or the error of a call that failed as a whole. Do calls it on the
@@ -57,9 +57,9 @@ func Run[T any](ctx context.Context, p retry.Policy, items []T, send func(contex
 	return err
 }
 
-// batch is one Do. The run of [retry.Run] decides when to call and when to give up;
-// the batch knows which items are open, and turns a call's answer into the one error
-// that the run judges.
+// batch is one Do. The run of [retry.Run] decides when to call and when to give up.
+// The batch knows which items are open, and makes a call's answer the one error that
+// the run judges.
 type batch[T, R any] struct {
 	policy   retry.Policy // the caller's
 	send     func(context.Context, []T) ([]R, error)
@@ -67,8 +67,8 @@ type batch[T, R any] struct {
 	values   []R         // by item; nil before the first ones
 	borrowed bool        // values is send's own
 	calls    int         // that returned
-	open     []item      // neither done nor failed for good, by index; nil: all
-	failed   []item      // for good, by call and index
+	open     []item      // neither done nor failed permanently, by index; nil: all
+	failed   []item      // permanently, by call and index
 	left     *unfinished // the error of the latest call that left items undone
 	whole    bool        // the latest call failed as a whole: its error is that of each open item
 }
@@ -79,7 +79,7 @@ type item struct {
 	err             error // without marks on top
 	class           retry.Class
 	hint            time.Duration
-	reason          retry.Reason // why it failed for good, ReasonNone while it is open
+	reason          retry.Reason // why it failed permanently, ReasonNone while it is open
 }
 
 // call is an attempt of the run.
@@ -148,8 +148,8 @@ func (b *batch[T, R]) misfit(format string, args ...any) error {
 	return retry.Stop(fmt.Errorf(format, args...))
 }
 
-// sort divides the n items of a call: those that p does not name are done, the
-// others are open or have failed for good.
+// sort divides the n items of a call: those that p does not name are done, the others
+// are open or have failed permanently.
 func (b *batch[T, R]) sort(n int, p *partial, outer marks) {
 	open := b.open[:0] // an item moves to the front, or stays
 	if b.open == nil {
@@ -237,7 +237,7 @@ func (b *batch[T, R]) classify(err error) retry.Class {
 // failure returns the error of Do for that of its run.
 func (b *batch[T, R]) failure(run *retry.Error) *Error {
 	if b.left != nil {
-		b.left.proven = false // to an outer run: what is done must not be done again
+		b.left.proven = false // for an outer run: items that are done must not be sent again
 	}
 	n := len(b.open)
 	if b.open == nil {
@@ -268,9 +268,9 @@ func (e *Error) add(it item, cause error) {
 	e.Failed = append(e.Failed, Failure{it.index, err})
 }
 
-// partialIn returns the Partial that err is or wraps alone, nil if there is none.
-// One that is joined with another error says nothing about that error's items, and
-// positions in an inner run's are those of another slice.
+// partialIn returns the Partial that err is, or that it alone wraps, or nil. A Partial
+// that is joined with another error says nothing about that error's items, and an
+// inner run's Partial has positions in another slice.
 func partialIn(err error) *partial {
 	for !engine.IsNil(err) {
 		switch e := err.(type) {
@@ -293,7 +293,7 @@ func partialIn(err error) *partial {
 	return nil
 }
 
-// marks is what the marks and methods around a Partial say of each of its items.
+// marks is what the marks and methods around a Partial mean for each of its items.
 type marks struct {
 	stop  func(error) error // Stop or Refuse, nil for neither
 	after bool
@@ -315,5 +315,5 @@ func around(err error) marks {
 	return marks{after: v.Marked || v.Hint > 0, hint: v.Hint}
 }
 
-// unopinionated is a policy by which only marks and hints say what an error is.
+// unopinionated is a policy that judges errors only by marks and hints.
 var unopinionated = retry.Policy{Classify: func(error) retry.Class { return retry.Transient }}

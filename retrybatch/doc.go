@@ -1,7 +1,7 @@
 // Package retrybatch calls an API that takes many items at once, such as SQS,
-// DynamoDB, Kinesis or Elasticsearch's bulk API. Such an API answers without an
-// error although some of the items failed. [Do] and [Run] send only those again,
-// and say what became of each item.
+// DynamoDB, Kinesis or Elasticsearch's bulk API. Such an API answers without an error
+// although some of the items failed. [Do] and [Run] send only the failed items again,
+// and report the outcome of each item.
 //
 //	err := retrybatch.Run(ctx, policy, orders, func(ctx context.Context, open []Order) error {
 //		answer, err := client.Send(ctx, open)
@@ -28,20 +28,22 @@
 //     that Policy.NonIdempotent forbids to repeat, and a wait above
 //     Policy.MaxRetryAfter end the item. Its reason says so, and the others go on.
 //   - All other items that failed are sent again, in the order of the input. The
-//     policy decides for all of them together: how long to wait, how often, until
-//     when. MaxAttempts counts calls; an item that is still open was in all of them.
+//     policy decides for all of them together how long to wait, how often to call, and
+//     when to stop. MaxAttempts counts calls. An item that is still open was in all of
+//     them.
 //   - An error that is not a [Partial] is the error of every item in the call.
 //   - A Partial with a position that the call does not have, or another number of
-//     values than items, is no answer that can be trusted: every item of that call
-//     fails, Permanent unless ctx has ended. Nothing is then called done, or sent twice.
-//   - Marks around a Partial hold for each item in it: [retry.Stop] and
-//     [retry.Refuse] end them all, [retry.After] makes those that are not Permanent Throttled.
+//     values than items, cannot be trusted: every item of that call fails, Permanent
+//     unless ctx has ended. So no item is wrongly taken for done, and none is sent
+//     twice.
+//   - Marks around a Partial apply to each item in it: [retry.Stop] and [retry.Refuse]
+//     end them all, and [retry.After] makes those that are not Permanent Throttled.
 //
 // An API limits how many items a call takes. Call Do for each chunk:
 //
 //	for chunk := range slices.Chunk(records, 500) {
 //		_, err := retrybatch.Do(ctx, policy, chunk, put)
 //
-// What is sent again arrives after what has succeeded: where the order matters, send
-// one item at a time.
+// An item that is sent again arrives after the others. If the order matters, send one
+// item per call.
 package retrybatch

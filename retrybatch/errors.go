@@ -17,22 +17,22 @@ type Error struct {
 	Err    *retry.Error // of the run: why it ended, after how many calls
 }
 
-// Failure is what became of an item that is not done.
+// Failure is the outcome of an item that is not done.
 type Failure struct {
 	Index int // in the items given to Do
 
 	// Err says why. Its Reason, Attempts and Cause are the item's: an item that failed
-	// for good has the number of that call, and no Cause. Errs holds the item's last
-	// error only, without marks on top, and is empty if no call was made. Name, Elapsed
-	// and Waited are the run's.
+	// permanently has the number of that call, and no Cause. Errs holds only the item's
+	// last error, without outermost marks, and is empty if no call was made. Name,
+	// Elapsed and Waited are the run's.
 	Err *retry.Error
 }
 
-// Error says how many items failed, after how many calls and for which reasons, and
-// the first failed item's last error.
+// Error returns one line: how many items failed, after how many calls and for which
+// reasons, and the first failed item's last error.
 func (e *Error) Error() string {
 	if e == nil {
-		return "retrybatch: nil *Error" // one that became an error on its way through an interface
+		return "retrybatch: nil *Error" // a nil *Error that was converted to an error
 	}
 	name, attempts := "retrybatch", 0
 	if e.Err != nil {
@@ -90,10 +90,10 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// Partial is what send returns when only some items failed: their errors by position
-// in the slice that send got. All other items are done. A nil error in errs names no
-// item. Partial returns nil if errs holds no error. It keeps errs: do not change it
-// afterwards.
+// Partial returns the error that send returns if only some items failed: errs has
+// their errors by position in the slice that send got. All other items are done. An
+// item with a nil error counts as done. Partial returns nil if errs holds no error. It
+// keeps errs, so do not change errs afterwards.
 //
 // [errors.Is] and [errors.As] do not look into a Partial: one item's error or mark
 // says nothing about another's.
@@ -133,8 +133,8 @@ func (p *partial) outside(n int) (position int, found bool) {
 	return position, found
 }
 
-// unfinished is the error of a call that left items undone, as the run and its hooks
-// see it.
+// unfinished is the error, for the run and its hooks, of a call that left items
+// undone.
 type unfinished struct {
 	failed, items int
 	shown         item
@@ -149,7 +149,7 @@ func (u *unfinished) Error() string {
 
 func (u *unfinished) RetryAfter() time.Duration { return u.hint }
 
-// TurnedAway tells the run that no open item was processed, also with a hint of 0.
+// TurnedAway tells the run that no open item was processed, even if the hint is 0.
 func (u *unfinished) TurnedAway() engine.Proof { return engine.Proof(u.proven) }
 
 // ErrorType returns the error.type of telemetry.

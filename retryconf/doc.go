@@ -3,15 +3,15 @@
 //
 //	attempts=4 backoff=exponential(100ms,10s) jitter=full budget=earned
 //
-// [Parse] makes a policy of a text and [Format] a text of a policy. [Policy] does
-// both where a program reads its configuration: it is a [flag.Value], an
-// [encoding.TextMarshaler] and an [encoding.TextUnmarshaler], so that a field of
-// that type is a string in JSON, in YAML and for loaders of environment variables.
+// [Parse] parses a text into a policy, and [Format] formats a policy. [Policy] does
+// both, for programs that read their configuration: it is a [flag.Value], an
+// [encoding.TextMarshaler] and an [encoding.TextUnmarshaler], so that a field of that
+// type is a string in JSON, in YAML and for loaders of environment variables.
 //
 // # The text
 //
-// Fields stand in any order, separated by spaces or tabs. Each is optional and
-// means what it does in [retry.Policy]; an empty text is the zero Policy:
+// Fields are separated by spaces or tabs, in any order. Each is optional and means the
+// same as in [retry.Policy]. An empty text is the zero Policy:
 //
 //	name=fetch-user            or a Go string: name="fetch user"
 //	attempts=4                 1 or more, or unlimited
@@ -31,6 +31,5 @@
 //	       concurrency(ratio,min)
 //
 // Arguments may be left out from the right, or be 0, for their defaults. Durations
-// are written as Go writes them. A jitter without a backoff is that of the default
-// backoff.
+// have Go's format. A jitter without a backoff applies to the default backoff.
 package retryconf

@@ -6,19 +6,19 @@ import (
 	"github.com/goretry/retry"
 )
 
-// SyntaxError says what [Parse] could not read.
+// SyntaxError says what [Parse] could not parse.
 type SyntaxError struct {
 	Text    string // all of it
 	Column  int    // where, in characters from 1
 	Message string // what was found there, and what was expected
 }
 
-// Error tells the column and the message, in one line.
+// Error returns the column and the message, in one line.
 func (e *SyntaxError) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e.Message) }
 
-// Parse reads a policy; the package documentation has the text's fields. Each call
-// makes a new budget: parse once, and share the policy among all calls to the same
-// dependency. The error is a *[SyntaxError], and then the policy is the zero one.
+// Parse parses a policy. The package documentation lists the fields. Each call makes a
+// new budget, so parse once, and share the policy among all calls to the same
+// dependency. The error is a *[SyntaxError], with which the policy is zero.
 func Parse(text string) (retry.Policy, error) {
 	r := reader{text: text}
 	var l line
@@ -29,10 +29,10 @@ func Parse(text string) (retry.Policy, error) {
 	return l.policy, nil
 }
 
-// Format writes a policy as the text from which [Parse] makes one that decides the
-// same. Classify, Hooks, Clock and Rand are code, and left out, and so is what a
-// budget has spent. A Backoff or Budget that is not package retry's own is written
-// as its type, which Parse refuses.
+// Format returns the text from which [Parse] makes an equivalent policy. It leaves out
+// Classify, Hooks, Clock and Rand, which are code, and the state of a budget. A
+// Backoff or Budget that is not package retry's own is written as its type, which
+// Parse refuses.
 func Format(p retry.Policy) string {
 	text, _ := format(p)
 	return text
@@ -41,16 +41,15 @@ func Format(p retry.Policy) string {
 // Policy is a [retry.Policy] that is a line of text in flags, JSON, YAML and
 // environment variables. The zero value is the zero policy, and the empty text.
 //
-// Reading a text replaces every field that the text can set, also those that it
-// leaves out, and keeps Classify, Hooks, Clock and Rand: a program sets these
-// before or after. A Policy is read before it is used, not while.
+// Parsing a text replaces every field that a text can set, even those that this text
+// leaves out. It keeps Classify, Hooks, Clock and Rand, which a program may set before
+// or after. Do not parse into a Policy while it is in use.
 type Policy struct{ retry.Policy }
 
 // String returns the policy's text, as [Format] does.
 func (p Policy) String() string { return Format(p.Policy) }
 
-// Set reads a text, as a [flag.Value] does. After an error the policy is what it
-// was before.
+// Set parses a text, for [flag.Value]. After an error the policy is unchanged.
 func (p *Policy) Set(text string) error {
 	q, err := Parse(text)
 	if err != nil {
@@ -61,7 +60,7 @@ func (p *Policy) Set(text string) error {
 	return nil
 }
 
-// UnmarshalText reads a text, as Set does.
+// UnmarshalText parses a text, as Set does.
 func (p *Policy) UnmarshalText(text []byte) error { return p.Set(string(text)) }
 
 // MarshalText returns the policy's text. It returns an error for a Backoff or

@@ -40,27 +40,26 @@ type Decision struct {
 	// never negative, and zero unless Action is Retry.
 	Delay time.Duration
 
-	// Err tells why the message is Dead, or, with Retry and [retry.ReasonBudget], why
-	// it waits longer than the policy planned. Else it is nil. Its Attempts are
-	// deliveries, and its Elapsed and Waited are the message's age. Errs holds the last
-	// delivery's error only: queues keep no others.
+	// Err says why the message is Dead, or, with Retry and [retry.ReasonBudget], why it
+	// waits longer than the policy planned. Otherwise it is nil. Its Attempts are
+	// deliveries, and its Elapsed and Waited are the message's age. Errs holds only the
+	// last delivery's error, because queues keep no errors.
 	Err *retry.Error
 }
 
-// ErrCrashed stands for the error of deliveries that nobody reported on: the process
-// died, the acknowledgement was lost, or the dead letter could not be stored. A
-// message that a queue delivers later than planned, and after MaxElapsed, has it too.
+// ErrCrashed is the error of deliveries without a report: the process died, the
+// acknowledgement was lost, or the dead letter could not be stored. It is also the
+// error of a message that a queue delivers later than planned, after MaxElapsed.
 var ErrCrashed = errors.New("retryqueue: a delivery ended without a report")
 
-// Before is asked before the handler runs. It returns false if the handler is not to
-// run: the message is Dead, as d says. Otherwise d is the zero Decision, to be
-// ignored. It stops the message whose handler kills the process and therefore never
-// reaches [After].
+// Call Before before the handler. If it returns false, do not run the handler: the
+// message is Dead, as d says. Otherwise ignore d, which is the zero Decision. So
+// Before stops a message whose handler kills the process and never reaches [After].
 //
 // Delivery number delivered is refused if the policy allows fewer, and any but the
-// first if the message is older than MaxElapsed. Its error has Attempts delivered-1
-// and holds [ErrCrashed]. The parameters mean what they mean for After. The budget is
-// not asked. Before is safe for concurrent use.
+// first if the message is older than MaxElapsed. The error has Attempts delivered-1
+// and holds [ErrCrashed]. The parameters are those of After. Before does not use the
+// budget. It is safe for concurrent use.
 func Before(p retry.Policy, delivered int, first, now time.Time) (d Decision, run bool) {
 	old := age(first, now)
 	reason := retry.ReasonNone
@@ -84,16 +83,16 @@ func Before(p retry.Policy, delivered int, first, now time.Time) (d Decision, ru
 	}}, false
 }
 
-// After is asked when delivery number delivered (1 for the first) of a message that
-// was first stored at first has ended with err, nil for a success. now is the
-// system's time. A first that is zero or later than now counts as now, a delivered
-// below 1 as 1.
+// Call After when delivery number delivered (1 for the first) of a message that was
+// first stored at first has ended with err, nil for a success. now is the system's
+// time. A first that is zero or later than now counts as now, a delivered below 1 as
+// 1.
 //
 //  1. A nil err is Ack.
 //  2. If the policy grants a retry, it is Retry after what the server asked for (see
 //     [retry.After]) and the backoff.
-//  3. If only the budget refuses it, it is Retry after twice that wait and a second
-//     more, with Err set: a message that is not retried now can be retried later.
+//  3. If only the budget refuses it, it is Retry after twice that wait plus a second,
+//     with Err set: a message that is not retried now can be retried later.
 //  4. A server that refused a retry ([retry.Refuse]) did not mean a delivery minutes
 //     later: the error counts as Transient.
 //  5. Everything else is Dead, with the policy's reason.
@@ -120,7 +119,7 @@ func After(p retry.Policy, delivered int, first, now time.Time, err error) Decis
 	return Decision{Action: Retry, Delay: later(planned), Err: d.Err}
 }
 
-// decide asks a Loop that is resumed for this delivery and ends with it.
+// decide uses a Loop that is resumed for this delivery and ends with it.
 func decide(p retry.Policy, delivered int, old time.Duration, now time.Time, err error) Decision {
 	loop := p.Resume(now, max(delivered, 1)-1, old)
 	if p.Budget != nil {
@@ -138,7 +137,7 @@ func decide(p retry.Policy, delivered int, old time.Duration, now time.Time, err
 	return Decision{Action: Dead, Err: e}
 }
 
-// refused stands for an error that is refused, and is Transient to any policy.
+// refused replaces an error that is refused, and is Transient to any policy.
 type refused struct {
 	error
 	hint time.Duration
@@ -149,8 +148,8 @@ func (r refused) RetryAfter() time.Duration { return r.hint }
 
 var handedBack = retry.Stop(errors.New("retryqueue: handed back to the queue"))
 
-// pinned returns a source of one of random's numbers, so that two Loops plan the
-// same wait.
+// pinned returns a func that always returns the same one of random's numbers, so that
+// two Loops plan the same wait.
 func pinned(random func() float64) func() float64 {
 	if random == nil {
 		random = rand.Float64

@@ -19,7 +19,7 @@ func (h *Harness) AssertDelays(want ...time.Duration) {
 	}
 }
 
-// randomness explains waits of 0 that nobody has asked for.
+// randomness explains waits of 0 that come from the default random numbers.
 func (h *Harness) randomness() string {
 	if !h.unset || !slices.Contains(h.delays(), 0) {
 		return ""
@@ -59,8 +59,8 @@ func (h *Harness) AssertReason(want retry.Reason) {
 
 const notBegun = "no run has begun: was h.Policy given to Do?"
 
-// hasBegun reports whether there was a run at all, and fails the test otherwise: no
-// attempts and no waits of a policy that was not used prove nothing.
+// hasBegun reports whether there was a run at all, and fails the test otherwise: if
+// the policy was not used, zero attempts and waits prove nothing.
 func (h *Harness) hasBegun() bool {
 	h.t.Helper()
 	if len(h.runs) == 0 {
@@ -76,7 +76,7 @@ func word(r retry.Reason) string {
 	return r.String()
 }
 
-// story tells the runs line by line, each at its virtual time.
+// story describes the runs line by line, with virtual times.
 func (h *Harness) story() string {
 	if len(h.runs) == 0 {
 		return notBegun
@@ -108,7 +108,7 @@ func (h *Harness) story() string {
 	return b.String()
 }
 
-// tell tells a run up to its end.
+// tell describes a run up to its end.
 func (r *run) tell(line func(at time.Duration, format string, args ...any)) {
 	waits := r.waits
 	wait := func(what string) {

@@ -13,5 +13,5 @@
 //	h.AssertReason(retry.ReasonNone)
 //
 // A failed assertion prints the run, attempt by attempt, in virtual time. A step that
-// was not reached fails the test as well.
+// was not reached fails the test, too.
 package retrytest

@@ -12,9 +12,9 @@ import (
 	"github.com/goretry/retry/clockx"
 )
 
-// Harness makes one policy deterministic and records what its runs do. It is free
-// of races, but records one call at a time: the run of a call replaces what was
-// recorded before. Of a [retry.Supervise] it records all runs.
+// Harness makes one policy deterministic and records its runs. It is free of races,
+// but records one call at a time: a call replaces what was recorded before. It records
+// all runs of a [retry.Supervise].
 type Harness struct {
 	Policy retry.Policy    // the policy given to New, on Clock: pass this one to Do
 	Clock  *clockx.Virtual // shows 2000-01-01 00:00 UTC at first
@@ -50,9 +50,9 @@ func (r *run) goesOn() bool {
 // Option changes how [New] sets up a Harness.
 type Option func(*Harness)
 
-// WithRand makes every random number r, a number in [0,1). Without an option it
-// is 0: the default backoff, with its full jitter, then does not wait at all, and
-// backoffs without jitter wait exactly as long as they say.
+// WithRand makes every random number r, a number in [0,1). Without an option it is 0.
+// Then the default backoff does not wait at all, because of its full jitter, and
+// backoffs without jitter wait for exactly their delay.
 func WithRand(r float64) Option {
 	return func(h *Harness) {
 		h.Policy.Rand = func() float64 { return r }
@@ -60,8 +60,8 @@ func WithRand(r float64) Option {
 	}
 }
 
-// WithSeed draws the random numbers from a generator with this seed: jittered
-// waits that are the same in every run of the test.
+// WithSeed draws the random numbers from a generator with this seed, so that jittered
+// waits are the same in every run of the test.
 func WithSeed(seed uint64) Option {
 	return func(h *Harness) {
 		var mu sync.Mutex
@@ -75,11 +75,10 @@ func WithSeed(seed uint64) Option {
 	}
 }
 
-// New returns a Harness around p, whose Clock and Rand it replaces and whose
-// Hooks it calls as well. When the test ends it fails t if a deadline or timer on
-// the clock was left running. An attempt that blocks for two seconds of real time
-// while the virtual clock stands still fails t too, and its run is canceled:
-// nothing else would ever end it.
+// New returns a Harness for p. It replaces Clock and Rand, and calls p's Hooks too. At
+// the end of the test it fails t if a deadline or timer on the clock is still running.
+// It also fails t if an attempt blocks for two seconds of real time while the virtual
+// clock stands still. It then cancels the run, which nothing else would end.
 func New(t testing.TB, p retry.Policy, opts ...Option) *Harness {
 	h := &Harness{
 		Policy: p,
@@ -107,7 +106,8 @@ func New(t testing.TB, p retry.Policy, opts ...Option) *Harness {
 	return h
 }
 
-// onSystemClock returns the name of a budget that has a Clock, which is not set.
+// onSystemClock returns the name of the budget's type if it has a Clock that is not
+// set.
 func onSystemClock(b retry.Budget) string {
 	switch b := b.(type) {
 	case *retry.EarnedBudget:
@@ -129,15 +129,15 @@ func (h *Harness) Attempts() []retry.Attempt {
 	return h.attempts()
 }
 
-// Delays returns the waits begun so far, as they were planned, oldest first. The
-// pauses of [retry.Supervise] are among them.
+// Delays returns the waits started so far, as planned, oldest first. They include the
+// pauses of [retry.Supervise].
 func (h *Harness) Delays() []time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.delays()
 }
 
-// Summary returns what the run came to, and the zero Summary before its end. Of a
+// Summary returns the run's Summary, or the zero Summary before its end. For a
 // [retry.Supervise] it is the latest run's.
 func (h *Harness) Summary() retry.Summary {
 	h.mu.Lock()
@@ -185,9 +185,9 @@ func (h *Harness) start(ctx context.Context, _ retry.Policy) context.Context {
 	return &cancelable{inner, ctx}
 }
 
-// cancelable is the caller's context, which the watchdog can cancel. Of what ended
-// the caller's it reports the caller's own error: below a deadline of the virtual
-// clock the standard library's would be Canceled.
+// cancelable is the caller's context, which the watchdog can cancel. If the caller's
+// context has ended, Err is the caller's own error: below a deadline of the virtual
+// clock, that of the standard library would be Canceled.
 type cancelable struct {
 	context.Context
 	caller context.Context
@@ -195,13 +195,13 @@ type cancelable struct {
 
 func (c *cancelable) Err() error {
 	if err := c.caller.Err(); err != nil {
-		return err // at once, also if it takes the standard library a goroutine to learn of it
+		return err // at once, even if the standard library needs a goroutine to notice
 	}
 	return c.Context.Err()
 }
 
-// release frees the context of the last run. Its end does not: op may have
-// returned what still needs it.
+// release frees the context of the last run. The end of the run does not, since op may
+// have returned a value that needs it.
 func (h *Harness) release() {
 	if h.cancel != nil {
 		h.cancel(nil)
@@ -254,7 +254,7 @@ const patience = 2 * time.Second
 
 var errStalled = errors.New("retrytest: the attempt blocked, and the virtual clock stood still")
 
-// watch barks when an attempt blocks: a virtual clock moves only when somebody
+// watch fails the test when an attempt blocks. A virtual clock moves only when code
 // sleeps on it, and an op that waits for its context to end does not.
 func (h *Harness) watch() {
 	h.unwatch()

@@ -22,14 +22,15 @@ func Fail[T any](err error) Step[T] { return Step[T]{err: err} }
 // Return is a step that returns v.
 func Return[T any](v T) Step[T] { return Step[T]{value: v} }
 
-// Taking makes the step last d on the harness's clock; zero or negative, no time.
-// If its context ends before, it returns the context's error then.
+// Taking makes the step last d on the harness's clock. If d is zero or negative, it
+// takes no time. If its context ends earlier, the step returns the context's error
+// then.
 func (s Step[T]) Taking(d time.Duration) Step[T] {
 	s.takes = d
 	return s
 }
 
-// Optional says that a test may end before the step, and then before those after it.
+// Optional says that a test may end before this step, and so before all later ones.
 func (s Step[T]) Optional() Step[T] {
 	s.optional = true
 	return s
@@ -37,9 +38,9 @@ func (s Step[T]) Optional() Step[T] {
 
 var errRanOut = errors.New("retrytest: the script ran out of steps")
 
-// Script returns an operation whose calls do one step after the other. A call
-// beyond the last step fails the test and ends the run. So does a step that was not
-// reached when the test ends, unless it is [Step.Optional].
+// Script returns an operation that does one step per call. A call beyond the last step
+// fails the test and ends the run. A step that was not reached fails the test at its
+// end, unless it is [Step.Optional].
 func Script[T any](h *Harness, steps ...Step[T]) func(context.Context) (T, error) {
 	calls := 0
 	h.t.Cleanup(func() {
