@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/goretry/retry/internal/errtext"
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
 const (
@@ -59,16 +58,29 @@ func errorType(err error) string {
 	return name
 }
 
-// typeName follows the rule of the semantic conventions: what a method ErrorType in
-// the chain says, else the name of the type below what only tells where it
-// happened. The method is someone else's and may panic.
+// typeName follows the rule of the semantic conventions' Go package: what a method
+// ErrorType in the chain returns unless that is empty, else the full name of the type
+// below what only tells where it happened. The method is someone else's and may panic.
 func typeName(err error) (name string) {
 	defer func() {
 		if recover() != nil {
 			name = reflect.TypeOf(err).String()
 		}
 	}()
-	return semconv.ErrorType(bare(err)).Value.AsString()
+	err = bare(err)
+	if named, ok := errors.AsType[interface {
+		error
+		ErrorType() string
+	}](err); ok {
+		if name := named.ErrorType(); name != "" {
+			return name
+		}
+	}
+	t := reflect.TypeOf(err)
+	if t.Name() == "" || t.PkgPath() == "" {
+		return t.String()
+	}
+	return t.PkgPath() + "." + t.Name()
 }
 
 // bare takes off what tells where an error happened and not what it is. A

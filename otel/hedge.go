@@ -71,7 +71,7 @@ func (h *hedges) hedged(ctx context.Context, s hedge.Summary) {
 		span.AddEvent("retry.hedge", trace.WithAttributes(attrs...))
 	}
 	counter := h.counter.get()
-	if result := resultOf(s); result != "" && counter.Enabled(ctx) {
+	if result := resultOf(s); result != "" && enabled(ctx, counter) {
 		name := s.Name
 		if name != "" {
 			name, _ = admit(&names, name)

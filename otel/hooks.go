@@ -127,7 +127,7 @@ func (t *telemetry) attemptDone(ctx context.Context, a retry.Attempt) {
 	o, r := t.operation(a.Name), t.runOf(ctx)
 	o.underway.attemptDone()
 	m := t.instruments.get()
-	measured := m.attempt.Enabled(ctx)
+	measured := enabled(ctx, m.attempt)
 	var f failure
 	if a.Err != nil && (r != nil || measured) {
 		f = failureOf(ctx, a)

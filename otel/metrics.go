@@ -9,7 +9,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
 // The bounds of the histograms. Waits of whole seconds, as servers ask for, have
@@ -105,13 +104,13 @@ func (m *measured) summary(e ending) summaryOptions {
 	o := summaryOptions{attempts: m.record(outcome)}
 	o.duration = o.attempts
 	if kind := e.errorType(); kind != "" {
-		o.duration = m.record(outcome, semconv.ErrorTypeKey.String(kind))
+		o.duration = m.record(outcome, errorTypeKey.String(kind))
 	}
 	return o
 }
 
 func (m *measured) gaveUp(g givenUp) []metric.AddOption {
-	kv := []attribute.KeyValue{reasonKey.String(g.reason.String()), semconv.ErrorTypeKey.String(g.errorType)}
+	kv := []attribute.KeyValue{reasonKey.String(g.reason.String()), errorTypeKey.String(g.errorType)}
 	if g.errorType == "" {
 		kv = kv[:1]
 	}
@@ -143,12 +142,19 @@ func (t *telemetry) measureRun(ctx context.Context, o *operation, s *retry.Summa
 	if s.Waited > 0 {
 		m.waited.Record(ctx, s.Waited.Seconds(), o.measured.nameOnly()...)
 	}
-	if s.Reason != retry.ReasonNone && m.gaveUp.Enabled(ctx) {
+	if s.Reason != retry.ReasonNone && enabled(ctx, m.gaveUp) {
 		m.gaveUp.Add(ctx, 1, o.measured.gaveUps.get(givenUp{s.Reason, lastFault(s)})...)
 	}
 }
 
 // enabled reports whether anyone wants to know how a run ended.
 func (m *instruments) enabled(ctx context.Context) bool {
-	return m.operation.Enabled(ctx) || m.attempts.Enabled(ctx) || m.waited.Enabled(ctx) || m.gaveUp.Enabled(ctx)
+	return enabled(ctx, m.operation) || enabled(ctx, m.attempts) || enabled(ctx, m.waited) || enabled(ctx, m.gaveUp)
+}
+
+// enabled reports whether an instrument has a use for what it records. Those of
+// OpenTelemetry before v1.40 cannot say that they have none.
+func enabled(ctx context.Context, instrument any) bool {
+	i, ok := instrument.(interface{ Enabled(context.Context) bool })
+	return !ok || i.Enabled(ctx)
 }

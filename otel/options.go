@@ -8,7 +8,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -61,10 +60,10 @@ func (c *config) with(kv ...attribute.KeyValue) []attribute.KeyValue {
 // of one that is, or empty.
 func ours(kv attribute.KeyValue) bool {
 	switch kv.Key {
-	case "", "retry", "error", semconv.ErrorTypeKey:
+	case "", "retry", "error", errorTypeKey:
 		return true
 	}
-	return strings.HasPrefix(string(kv.Key), "retry.") || strings.HasPrefix(string(kv.Key), string(semconv.ErrorTypeKey)+".")
+	return strings.HasPrefix(string(kv.Key), "retry.") || strings.HasPrefix(string(kv.Key), string(errorTypeKey)+".")
 }
 
 // WithTracerProvider sets where spans go. Nil is ignored. The default is the

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"github.com/goretry/retry"
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -23,6 +23,9 @@ func ResendCount(base http.RoundTripper) http.RoundTripper {
 	return resends{base}
 }
 
+// resendCountKey is of OpenTelemetry's semantic conventions, as errorTypeKey is.
+const resendCountKey = attribute.Key("http.request.resend_count")
+
 type resends struct{ base http.RoundTripper }
 
 func (r resends) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -31,7 +34,7 @@ func (r resends) RoundTrip(req *http.Request) (*http.Response, error) {
 		span := trace.SpanFromContext(ctx)
 		kind, ok := span.(interface{ SpanKind() trace.SpanKind }) // the SDK's spans tell; without a client's, this is the attempt's
 		if !ok || kind.SpanKind() == trace.SpanKindClient {
-			span.SetAttributes(semconv.HTTPRequestResendCount(n - 1))
+			span.SetAttributes(resendCountKey.Int(n - 1))
 		}
 	}
 	return r.base.RoundTrip(req)

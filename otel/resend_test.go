@@ -61,7 +61,7 @@ func TestResendCount(t *testing.T) {
 			}
 			got += "["
 			for _, kv := range s.Attributes() {
-				got += fmt.Sprintf("%s=%s", kv.Key, kv.Value.String())
+				got += fmt.Sprintf("%s=%v", kv.Key, kv.Value.AsInterface())
 			}
 			got += "]"
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/goretry/retry/internal/errtext"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -195,7 +194,7 @@ func (r *run) beginWait(ctx context.Context, a retry.Attempt) {
 	copy(kv, o.attrs)
 	kv = append(kv, attemptKey.Int(a.Number), delayKey.Float64(a.Delay.Seconds()), classKey.String(a.Class.String()))
 	if r.failure.errorType != "" {
-		kv = append(kv, semconv.ErrorTypeKey.String(r.failure.errorType))
+		kv = append(kv, errorTypeKey.String(r.failure.errorType))
 	}
 	if a.Hint > 0 {
 		kv = append(kv, hintKey.Float64(a.Hint.Seconds()))

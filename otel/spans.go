@@ -8,7 +8,6 @@ import (
 
 	"github.com/goretry/retry"
 	"go.opentelemetry.io/otel/attribute"
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 )
@@ -27,6 +26,10 @@ const (
 	stateKey       = attribute.Key("retry.state")
 	budgetKey      = attribute.Key("retry.budget")
 )
+
+// errorTypeKey is of OpenTelemetry's semantic conventions, as are its values. Their
+// package semconv would require a newer module with each version of them.
+const errorTypeKey = attribute.Key("error.type")
 
 const (
 	// shown is how many attempts of a run have spans, and how many waits. A poll that
@@ -122,7 +125,7 @@ func (o *operation) attemptStart(number int) spanStart {
 
 // attributes are what an attempt's span and its measurement tell of a failure.
 func (f failure) attributes() []attribute.KeyValue {
-	kv := []attribute.KeyValue{classKey.String(f.class.String()), semconv.ErrorTypeKey.String(f.errorType)}
+	kv := []attribute.KeyValue{classKey.String(f.class.String()), errorTypeKey.String(f.errorType)}
 	if f.errorType == "" {
 		kv = kv[:1:1]
 	}
@@ -139,7 +142,7 @@ func (s summary) attributes() []attribute.KeyValue {
 	e := ending{s.attempts > 1, s.reason}
 	kv := []attribute.KeyValue{attemptsKey.Int(s.attempts), outcomeKey.String(e.outcome())}
 	if kind := e.errorType(); kind != "" {
-		kv = append(kv, reasonKey.String(s.reason.String()), semconv.ErrorTypeKey.String(kind))
+		kv = append(kv, reasonKey.String(s.reason.String()), errorTypeKey.String(kind))
 	}
 	return kv
 }

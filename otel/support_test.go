@@ -112,7 +112,7 @@ func (v *viewer) write(b *strings.Builder, spans []trace.ReadOnlySpan, s trace.R
 func attributes(kv []attribute.KeyValue) string {
 	var b strings.Builder
 	for _, a := range kv {
-		fmt.Fprintf(&b, " %s=%s", strings.TrimPrefix(string(a.Key), "retry."), a.Value.String())
+		fmt.Fprintf(&b, " %s=%v", strings.TrimPrefix(string(a.Key), "retry."), a.Value.AsInterface())
 	}
 	return b.String()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -496,6 +497,9 @@ func TestMalformedMethod(t *testing.T) {
 		_, got := call(within(t), with, method)
 		if want == nil && got == nil {
 			continue
+		}
+		if want == io.EOF && errors.Is(got, io.EOF) {
+			continue // grpc before v1.76 has no status for some, and the run's error is around what it returns
 		}
 		if got == nil || want == nil || got.Error() != want.Error() {
 			t.Errorf("%q: error = %v, want %v", method, got, want)

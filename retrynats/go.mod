@@ -4,15 +4,16 @@ go 1.26.0
 
 require (
 	github.com/goretry/retry v0.0.0
-	github.com/nats-io/nats.go v1.55.0
+	github.com/nats-io/nats.go v1.39.0
 )
 
 require (
-	github.com/klauspost/compress v1.20.3 // indirect
-	github.com/nats-io/nkeys v0.4.16 // indirect
+	github.com/klauspost/compress v1.17.9 // indirect
+	github.com/nats-io/nkeys v0.4.9 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
-	golang.org/x/crypto v0.58.0 // indirect
-	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/crypto v0.31.0 // indirect
+	golang.org/x/sys v0.28.0 // indirect
+	golang.org/x/text v0.21.0 // indirect
 )
 
 replace github.com/goretry/retry => ../

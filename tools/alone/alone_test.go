@@ -12,10 +12,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-// modules are those that users import, by their folders.
-var modules = []string{".", "clockx/benbjohnson", "otel", "retrygrpc", "retrynats", "retryvet"}
+	"github.com/goretry/retry/tools/internal/modules"
+)
 
 // Each Example, with what its file declares, compiles in a module that requires this
 // one and what this one requires. It uses nothing internal and no other file.
@@ -24,7 +23,7 @@ func TestEachExampleIsAProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, module := range modules {
+	for _, module := range modules.Public {
 		t.Run(module, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
@@ -107,8 +106,7 @@ func save(t *testing.T, fset *token.FileSet, file *ast.File, path string) {
 // as it is there, and nothing that this one does not.
 func goMod(t *testing.T, dir, root, module string) {
 	t.Helper()
-	const library = "github.com/goretry/retry"
-	path := filepath.ToSlash(filepath.Join(library, module))
+	path := modules.Path(module)
 	text, err := os.ReadFile(filepath.Join(root, module, "go.mod"))
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +119,7 @@ func goMod(t *testing.T, dir, root, module string) {
 			t.Fatal(err)
 		}
 	}
-	for _, edit := range []string{"-module=example.com/play", "-replace=" + library + "=" + root, "-require=" + path + "@v0.0.0", "-replace=" + path + "=" + filepath.Join(root, module)} {
+	for _, edit := range []string{"-module=example.com/play", "-replace=" + modules.Root + "=" + root, "-require=" + path + "@v0.0.0", "-replace=" + path + "=" + filepath.Join(root, module)} {
 		run(t, dir, "go", "mod", "edit", edit)
 	}
 }

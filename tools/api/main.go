@@ -13,12 +13,15 @@ import (
 	"strings"
 
 	"golang.org/x/tools/go/packages"
+
+	"github.com/goretry/retry/tools/internal/modules"
 )
 
-// library are the packages that users import.
-var library = []string{"./...", "./clockx/benbjohnson", "./otel", "./retrygrpc", "./retrynats", "./retryvet"}
-
 func main() {
+	library := []string{"./..."} // the root's packages, and one of each nested module
+	for _, folder := range modules.Nested {
+		library = append(library, "./"+folder)
+	}
 	pkgs, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedDeps | packages.NeedSyntax | packages.NeedTypesInfo}, library...)
 	if err != nil || packages.PrintErrors(pkgs) > 0 {
 		fmt.Fprintln(os.Stderr, "api:", err)

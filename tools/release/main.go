@@ -30,13 +30,9 @@ import (
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/semver"
 	"golang.org/x/mod/zip"
+
+	"github.com/goretry/retry/tools/internal/modules"
 )
-
-const root = "github.com/goretry/retry"
-
-// public are the folders of the modules that users import, the root first. All other
-// modules of go.work are ours alone.
-var public = []string{".", "clockx/benbjohnson", "otel", "retrygrpc", "retrynats", "retryvet"}
 
 func main() {
 	log.SetFlags(0)
@@ -115,7 +111,7 @@ func release(repo, version, temp string) error {
 	if err == nil {
 		err = check(repo, tree, version, previous, temp)
 	}
-	for _, folder := range public {
+	for _, folder := range modules.Public {
 		if err == nil {
 			err = do(tree, nil, "git", "tag", tag(folder, version))
 		}
@@ -136,7 +132,7 @@ func tag(folder, version string) string {
 }
 
 func allTags(version string) (tags []string) {
-	for _, folder := range public {
+	for _, folder := range modules.Public {
 		tags = append(tags, tag(folder, version))
 	}
 	return tags
@@ -161,7 +157,7 @@ func moveUnreleased(text, version, previous, date string) (string, error) {
 	if strings.TrimSpace(changes) == "" {
 		return "", errors.New("CHANGELOG.md has nothing under Unreleased")
 	}
-	page := "https://" + root
+	page := "https://" + modules.Root
 	since := page + "/releases/tag/" + version
 	if previous != "" {
 		since = page + "/compare/" + previous + "..." + version
@@ -174,7 +170,7 @@ func moveUnreleased(text, version, previous, date string) (string, error) {
 // prepare lets the nested public modules in tree require the root's version, and puts
 // all of them into a module proxy.
 func prepare(tree, version, temp string) error {
-	for _, folder := range public {
+	for _, folder := range modules.Public {
 		dir := filepath.Join(tree, folder)
 		file := filepath.Join(dir, "go.mod")
 		data, err := os.ReadFile(file)
@@ -186,8 +182,8 @@ func prepare(tree, version, temp string) error {
 			return err
 		}
 		for _, r := range mod.Require {
-			if r.Mod.Path == root {
-				if err := errors.Join(mod.AddRequire(root, version), mod.DropReplace(root, "")); err != nil {
+			if r.Mod.Path == modules.Root {
+				if err := errors.Join(mod.AddRequire(modules.Root, version), mod.DropReplace(modules.Root, "")); err != nil {
 					return err
 				}
 			}
@@ -247,7 +243,7 @@ func check(repo, tree, version, previous, temp string) error {
 	if err := do(filepath.Join(repo, "tools"), []string{"GOWORK=off"}, "go", "build", "-o", gorelease, "golang.org/x/exp/cmd/gorelease"); err != nil {
 		return err
 	}
-	for _, folder := range public {
+	for _, folder := range modules.Public {
 		base := cmp.Or(previous, "none")
 		out, err := output(filepath.Join(tree, folder), environment(temp), gorelease, "-base="+base, "-version="+version)
 		if err != nil {
@@ -273,7 +269,7 @@ func environment(temp string) []string {
 		"GOFLAGS=-trimpath", // so that what is built is in the build cache next time
 		"GOMODCACHE=" + filepath.Join(temp, "modcache"),
 		"GOPROXY=" + strings.Join([]string{fileURL(filepath.Join(temp, "proxy")), fileURL(filepath.Join(cache, "cache", "download")), proxy}, ","),
-		"GONOSUMDB=" + root + "," + root + "/*",
+		"GONOSUMDB=" + modules.Root + "," + modules.Root + "/*",
 	}
 }
 

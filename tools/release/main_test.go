@@ -1,12 +1,8 @@
 package main
 
 import (
-	"os"
-	"slices"
 	"strings"
 	"testing"
-
-	"golang.org/x/mod/modfile"
 )
 
 const changelog = `# Changelog
@@ -62,28 +58,6 @@ func TestFirstRelease(t *testing.T) {
 	got, err := moveUnreleased(first, "v0.1.0", "", "2026-03-04")
 	if want := "[0.1.0]: https://github.com/goretry/retry/releases/tag/v0.1.0\n"; err != nil || !strings.HasSuffix(got, want) {
 		t.Errorf("got\n%s\nerror %v, want %s at the end", got, err, want)
-	}
-}
-
-// A module of the workspace that nobody decided about would be left out of releases.
-func TestEveryModuleIsPublicOrOurs(t *testing.T) {
-	ours := []string{
-		"bench", "clienttest", "dashboards", "examples", "tools",
-		"retrydebug/browser", "retrynats/servertest", "retrysql/servertest", "retryvet/behaviour",
-	}
-	data, err := os.ReadFile("../../go.work")
-	if err != nil {
-		t.Fatal(err)
-	}
-	work, err := modfile.ParseWork("go.work", data, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, use := range work.Use {
-		folder := strings.TrimPrefix(use.Path, "./")
-		if slices.Contains(public, folder) == slices.Contains(ours, folder) {
-			t.Errorf("%s: say in public or in this test whether users import it", folder)
-		}
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/goretry/retry/tools/internal/modules"
 )
 
 // rehearse releases version in a clone of repo, and uses the modules.
@@ -30,8 +32,8 @@ func rehearse(repo, version, temp string) error {
 		return err
 	}
 	env := environment(temp)
-	for _, folder := range public {
-		if err := examples(filepath.Join(clone, folder), modulePath(folder), version, temp, env); err != nil {
+	for _, folder := range modules.Public {
+		if err := examples(filepath.Join(clone, folder), modules.Path(folder), version, temp, env); err != nil {
 			return err
 		}
 	}
@@ -49,9 +51,9 @@ func main() { time.Sleep(0) }
 	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o644); err != nil {
 		return err
 	}
-	retryvet := root + "/retryvet/cmd/retryvet@" + version
+	retryvet := modules.Path("retryvet") + "/cmd/retryvet@" + version
 	for _, args := range [][]string{
-		{"run", root + "/cmd/retrysim@" + version, "try", "-rate", "20", "-seeds", "1"},
+		{"run", modules.Root + "/cmd/retrysim@" + version, "try", "-rate", "20", "-seeds", "1"},
 		{"run", retryvet, "./..."},
 		{"install", retryvet},
 		{"vet", "-vettool=" + filepath.Join(temp, "bin", "retryvet"), "./..."},
@@ -62,13 +64,6 @@ func main() { time.Sleep(0) }
 		fmt.Println("go", strings.Join(args, " "))
 	}
 	return nil
-}
-
-func modulePath(folder string) string {
-	if folder == "." {
-		return root
-	}
-	return root + "/" + folder
 }
 
 // emptyModule makes a module that requires nothing.
@@ -119,7 +114,7 @@ func examples(dir, path, version, temp string, env []string) error {
 		found++
 		return nil
 	})
-	if err == nil && found == 0 && path != root+"/retryvet" {
+	if err == nil && found == 0 && path != modules.Path("retryvet") {
 		err = errors.New(path + " has no example that runs alone")
 	}
 	fmt.Printf("%s@%s: %d examples\n", path, version, found)
