@@ -3,20 +3,23 @@
 //	retrysim try -policy 'attempts=4 backoff=exponential(100ms,10s) budget=earned' [flags]
 //	retrysim find -policy … [flags]
 //	retrysim live -policy … [flags]
+//	retrysim serve [-listen 127.0.0.1:8080]
 //	retrysim fit -log access.log
 //	retrysim run contention|amplification|collapse|herd|layers [flags]
 //
 // try has your processes meet an outage or a spike, with your policies, without
 // retries and with each budget, over twenty seeds, and says which policy to choose.
 // find searches for the largest outage, load or ratio that a policy survives. live
-// does in real time, against a real server, what try simulates, and draws both. fit
-// reads the flags that try wants from an access log. run repeats a published
-// experiment. Each has its own flags: see retrysim help try.
+// does in real time, against a real server, what try simulates, and draws both. serve
+// is try on a page with sliders, for a browser on this machine. fit reads the flags
+// that try wants from an access log. run repeats a published experiment. Each has its
+// own flags: see retrysim help try.
 //
-// It writes a table, JSON, a picture (SVG) or a page (HTML), to -o or to standard
-// output, always with all inputs. The same seed gives the same output, but for live.
-// An interrupt ends try, find and live early: they write what is done by then. A
-// second one ends the program. The exit code is 2 if the arguments cannot be read.
+// All but serve write a table, JSON, a picture (SVG) or a page (HTML), to -o or to
+// standard output, always with all inputs. The same seed gives the same output, but
+// for live. An interrupt ends try, find and live early: they write what is done by
+// then. It ends serve. A second one ends the program. The exit code is 2 if the
+// arguments cannot be read.
 package main
 
 import (
@@ -34,24 +37,28 @@ import (
 )
 
 // command is a thing to run: define adds its flags to a set, and returns what to do
-// once they are read. live adds itself, see live.go.
+// once they are read. live and serve add themselves.
 type command struct {
-	define  func(o *options) job
+	define  func(o *options) action
 	example string
 }
 
-// job does what a command is for. It returns a usageError if the flags cannot be used.
+// action does what a command is for, and writes to standard output. It returns a
+// usageError if the flags cannot be used.
+type action func(ctx context.Context, stdout io.Writer) error
+
+// job is an action that finds something out.
 type job func(ctx context.Context) (*report, error)
 
 var commands = map[string]command{
-	"try":               {try, "try -policy '" + policyExample + "' -processes 30 -rate 150/s -workers 10 -service 50ms -outage 3s"},
-	"find":              {find, "find -for outage -policy 'attempts=4 budget=earned' -rate 150/s -workers 10 -service 50ms"},
-	"fit":               {fit, "fit -log access.log"},
-	"run contention":    {contention, "run contention -clients 10,100 -trials 100 -seed 1"},
-	"run amplification": {amplification, "run amplification -failure 0.1,0.5 -clients 100 -rate 10"},
-	"run collapse":      {collapse, "run collapse -spike 80/s -format svg -o collapse.svg"},
-	"run herd":          {herd, "run herd -clients 1000 -base 100ms"},
-	"run layers":        {layers, "run layers -attempts 3,4 -depth 1,2,3"},
+	"try":               {reported(try), "try -policy '" + policyExample + "' -processes 30 -rate 150/s -workers 10 -service 50ms -outage 3s"},
+	"find":              {reported(find), "find -for outage -policy 'attempts=4 budget=earned' -rate 150/s -workers 10 -service 50ms"},
+	"fit":               {reported(fit), "fit -log access.log"},
+	"run contention":    {reported(contention), "run contention -clients 10,100 -trials 100 -seed 1"},
+	"run amplification": {reported(amplification), "run amplification -failure 0.1,0.5 -clients 100 -rate 10"},
+	"run collapse":      {reported(collapse), "run collapse -spike 80/s -format svg -o collapse.svg"},
+	"run herd":          {reported(herd), "run herd -clients 1000 -base 100ms"},
+	"run layers":        {reported(layers), "run layers -attempts 3,4 -depth 1,2,3"},
 }
 
 // usageError says what is wrong with an argument.
@@ -93,16 +100,13 @@ func execute(ctx context.Context, args []string, stdout io.Writer) (example stri
 		_, err = io.WriteString(stdout, "add -help for the flags of each\n")
 		return "", err
 	case !known:
-		return commands["try"].example, wrong("want try, find, live, fit, or run and an experiment, not %q", name)
+		return commands["try"].example, wrong("want try, find, live, serve, fit, or run and an experiment, not %q", name)
 	case len(args) > 0 && isHelp(args[0]):
 		args = []string{"-help"}
 	}
 	o := &options{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError)}
 	o.SetOutput(io.Discard)
 	do := c.define(o)
-	format, file := "text", ""
-	o.Var(param{value: &format, words: "text json svg html"}, "format", "`kind` of output: text, json, svg, html")
-	o.StringVar(&file, "o", "", "`file` to write to instead of standard output")
 	switch err := o.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprintf(stdout, "for example: retrysim %s\n", c.example)
@@ -114,24 +118,37 @@ func execute(ctx context.Context, args []string, stdout io.Writer) (example stri
 	case o.NArg() > 0:
 		return c.example, wrong("want flags only, not %q", o.Arg(0))
 	}
-	if _, err := os.Stat(filepath.Dir(file) + "/."); err != nil { // rather now than after the simulation
-		return "", fmt.Errorf("-o %s: %w", file, err)
+	return c.example, do(ctx, stdout)
+}
+
+// reported makes a job an action, which has flags for its report, and writes it.
+func reported(define func(o *options) job) func(o *options) action {
+	return func(o *options) action {
+		do := define(o)
+		format, file := "text", ""
+		o.Var(param{value: &format, words: "text json svg html"}, "format", "`kind` of output: text, json, svg, html")
+		o.StringVar(&file, "o", "", "`file` to write to instead of standard output")
+		return func(ctx context.Context, stdout io.Writer) error {
+			if _, err := os.Stat(filepath.Dir(file) + "/."); err != nil { // rather now than after the simulation
+				return fmt.Errorf("-o %s: %w", file, err)
+			}
+			r, err := do(ctx)
+			if err != nil {
+				return err
+			}
+			r.command = "retrysim " + o.Name() + " " + o.line(true)
+			if r.inputs == nil {
+				r.inputs = o.inputs()
+			}
+			var b bytes.Buffer
+			if err := r.write(&b, format); err != nil {
+				return err
+			}
+			if file != "" {
+				return os.WriteFile(file, b.Bytes(), 0o644)
+			}
+			_, err = stdout.Write(b.Bytes())
+			return err
+		}
 	}
-	r, err := do(ctx)
-	if err != nil {
-		return c.example, err
-	}
-	r.command = "retrysim " + name + " " + o.line(true)
-	if r.inputs == nil {
-		r.inputs = o.inputs()
-	}
-	var b bytes.Buffer
-	if err := r.write(&b, format); err != nil {
-		return c.example, err
-	}
-	if file != "" {
-		return "", os.WriteFile(file, b.Bytes(), 0o644)
-	}
-	_, err = stdout.Write(b.Bytes())
-	return "", err
 }

@@ -38,6 +38,7 @@ const (
 	linkProcesses = 10_000
 	linkSeeds     = 20
 	linkPolicies  = 6
+	linkRuns      = 2 // at once: what they hold does not depend on the number of processors
 	linkTime      = 30 * time.Second
 )
 
@@ -119,6 +120,9 @@ func playOnce(ctx context.Context, link string, seeds int) (*scene, error) {
 		f := r.figure
 		f.panels = f.panels[i : i+2]
 		f.title = f.panels[0].title
+		if i > 0 { // one for all
+			f.legend = nil
+		}
 		var svg bytes.Buffer
 		f.svg(&svg)
 		s.Pictures = append(s.Pictures, svg.String())
@@ -167,7 +171,7 @@ func readLink(link string) (*options, *scenario, error) {
 	if err := tooMany(flag, "calls in a run", calls, linkCalls); err != nil {
 		return nil, nil, err
 	}
-	x.most = linkCalls
+	x.most, x.Parallel = linkCalls, linkRuns
 	return o, x, nil
 }
 

@@ -109,7 +109,7 @@ func TestTryTellsAStory(t *testing.T) {
 
 func TestEveryFlagIsAnInput(t *testing.T) {
 	o := &options{FlagSet: flag.NewFlagSet("", flag.ContinueOnError)}
-	commands["try"].define(o)
+	try(o)
 	inputs := decode[tried](t, "try", "-seeds", "1", "-duration", "23s").Inputs
 	o.VisitAll(func(f *flag.Flag) {
 		if _, ok := inputs[f.Name]; !ok {
@@ -359,7 +359,7 @@ func TestLivePicturesBothOnOneAxis(t *testing.T) {
 
 func TestBadArgumentsGetOneLineAndAnExample(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                                           `want try, find, live, fit, or run and an experiment, not ""; for example: retrysim try -policy 'attempts=4`,
+		"":                                           `want try, find, live, serve, fit, or run and an experiment, not ""; for example: retrysim try -policy 'attempts=4`,
 		"walk":                                       `not "walk"`,
 		"run -clients 5":                             `not "run -clients"`,
 		"run storms":                                 `not "run storms"`,

@@ -33,6 +33,7 @@ type tryRow struct {
 	P50MS     float64            `json:"p50_ms"`
 	P99MS     float64            `json:"p99_ms"`
 	Verdict   string             `json:"verdict"`
+	Recovers  bool               `json:"recovers"` // the verdict is good
 	Why       string             `json:"why,omitempty"` // it stays down
 	Others    []other            `json:"others"`        // how the policy fares in other disturbances
 
@@ -200,7 +201,8 @@ func (x *scenario) sum(p retry.Policy, results []*storm.Result) tryRow {
 	if len(took) > 0 {
 		row.Recovery = map[string]float64{"p5": storm.Quantile(took, .05), "p50": storm.Quantile(took, .5), "p95": storm.Quantile(took, .95)}
 	}
-	row.Verdict, row.danger = x.verdict(&row), x.danger(p)
+	row.Verdict, row.Recovers = x.verdict(&row)
+	row.danger = x.danger(p)
 	if row.ended(storm.Down) > 0 {
 		row.Why = x.why(storm.Merge(row.runs[storm.Down]))
 	}
@@ -217,35 +219,36 @@ func (x *scenario) why(down *storm.Result) string {
 		sent, x.limit(), float64(b.Sent)/max(float64(b.Asked), 1), 100*float64(b.Wasted)/max(float64(b.Worked), 1))
 }
 
-// verdict says in words what a row shows, and nothing that it does not.
-func (x *scenario) verdict(row *tryRow) string {
+// verdict says in words what a row shows, and nothing that it does not; and whether
+// that is good: the server is back, in all runs.
+func (x *scenario) verdict(row *tryRow) (words string, recovers bool) {
 	n, down, unclear := row.Seeds, row.ended(storm.Down), row.ended(storm.Unclear)
-	var words []string
+	var parts []string
 	switch q := row.Recovery; {
 	case x.spare() <= 0:
-		return fmt.Sprintf("a load of %g/s is above the capacity of %.4g/s", x.Rate, x.limit())
+		return fmt.Sprintf("a load of %g/s is above the capacity of %.4g/s", x.Rate, x.limit()), false
 	case row.ended(storm.Failing) > n/2:
-		return "most calls fail even before it"
+		return "most calls fail even before it", false
 	case row.ended(storm.Flooded) > 0:
-		return "retries so fast that the run was given up after 100 attempts per call"
+		return "retries so fast that the run was given up after 100 attempts per call", false
 	case q != nil && down+unclear == 0 && x.end == x.at:
-		return "nothing to recover from"
+		return "nothing to recover from", true
 	case q != nil && down+unclear == 0 && q["p95"] == 0:
-		return "is back as soon as it is over"
+		return "is back as soon as it is over", true
 	case q != nil && down+unclear == 0:
-		return fmt.Sprintf("recovers in %.1f s", q["p50"])
+		return fmt.Sprintf("recovers in %.1f s", q["p50"]), true
 	case down == n:
-		return "stays down"
+		return "stays down", false
 	case down > 0:
-		words = append(words, fmt.Sprintf("stays down in %d of %d", down, n))
+		parts = append(parts, fmt.Sprintf("stays down in %d of %d", down, n))
 	}
 	if unclear > 0 && x.Duration <= x.end {
-		return fmt.Sprintf("interrupted before the %s was over", x.band)
+		return fmt.Sprintf("interrupted before the %s was over", x.band), false
 	}
 	if unclear > 0 {
-		words = append(words, fmt.Sprintf("not yet back %.0f s later in %d of %d", (x.Duration-x.end).Seconds(), unclear, n))
+		parts = append(parts, fmt.Sprintf("not yet back %.0f s later in %d of %d", (x.Duration-x.end).Seconds(), unclear, n))
 	}
-	return strings.Join(words, "; ")
+	return strings.Join(parts, "; "), false
 }
 
 // picture draws each policy apart, so that no line hides another: what the server

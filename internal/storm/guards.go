@@ -99,7 +99,7 @@ func (s *service) lose(n int32) {
 	if n < 0 {
 		return
 	}
-	s.requests[n].wasted = true
+	s.request(n).wasted = true
 	if s.Drop {
 		s.abandon(n)
 	}

@@ -29,7 +29,7 @@ var errs = [...]error{
 // wait for, and slows down no other, is not here at all: what becomes of it is
 // known when it arrives.
 type server struct {
-	requests []request // the first is none: those that wait are a ring from it, the oldest next
+	requests []*[chunk]request // the first is none: those that wait are a ring from it, the oldest next
 	unused   []int32
 	waiting  int
 	busy     int // workers, or 1 in a turn
@@ -138,17 +138,29 @@ func (s Service) Work(at, d time.Duration) time.Duration {
 // enter makes a place for a request of a call.
 func (s *service) enter(i int32, try uint32) int32 {
 	if len(s.unused) == 0 {
-		s.unused = append(s.unused, int32(len(s.requests)))
-		s.requests = append(s.requests, request{})
+		s.extend()
 	}
 	last := len(s.unused) - 1
 	n := s.unused[last]
 	s.unused = s.unused[:last]
-	q := &s.requests[n]
+	q := s.request(n)
 	*q = request{call: i, try: try, departure: following(q.departure)}
 	s.remember(i, try, n)
 	return n
 }
+
+// extend makes room for more requests. There may be millions: they are not moved.
+func (s *server) extend() {
+	first := len(s.requests) * chunk
+	s.requests = append(s.requests, new([chunk]request))
+	for i := range chunk {
+		if n := first + chunk - 1 - i; n > 0 { // the first is none
+			s.unused = append(s.unused, int32(n))
+		}
+	}
+}
+
+func (s *server) request(n int32) *request { return &s.requests[n/chunk][n%chunk] }
 
 // remember notes for a call that waits for it where its request is.
 func (s *service) remember(i int32, try uint32, n int32) {
@@ -163,7 +175,7 @@ func (s *service) remember(i int32, try uint32, n int32) {
 
 // leave frees a request's place.
 func (s *service) leave(n int32) {
-	q := &s.requests[n]
+	q := s.request(n)
 	s.remember(q.call, q.try, none)
 	q.departure = following(q.departure)
 	s.unused = append(s.unused, n)
@@ -172,9 +184,9 @@ func (s *service) leave(n int32) {
 // wait puts a request behind those that wait. Its call may stop waiting meanwhile.
 func (s *service) wait(n int32) {
 	s.waiting++
-	q, ring := &s.requests[n], &s.requests[0]
+	q, ring := s.request(n), s.request(0)
 	q.previous, q.next = ring.previous, 0
-	s.requests[q.previous].next, ring.previous = n, n
+	s.request(q.previous).next, ring.previous = n, n
 	if c := s.call(q.call); s.timeout > 0 && s.hedgers == nil && s.current(q.call, q.try) {
 		s.schedule(later(c.sent, s.timeout)-s.now, timesOut, q.call, q.try)
 	}
@@ -183,13 +195,13 @@ func (s *service) wait(n int32) {
 // unlink takes a request from those that wait.
 func (s *service) unlink(n int32) {
 	s.waiting--
-	q := s.requests[n]
-	s.requests[q.previous].next, s.requests[q.next].previous = q.next, q.previous
+	q := *s.request(n)
+	s.request(q.previous).next, s.request(q.next).previous = q.next, q.previous
 }
 
 // start begins a request; timed says that its timeout is scheduled.
 func (s *service) start(n int32, timed bool) {
-	q, at := &s.requests[n], s.now
+	q, at := s.request(n), s.now
 	q.begun = true
 	s.busy++
 	s.held++
@@ -218,9 +230,9 @@ func (s *service) finish(n int32, wasted bool) {
 // proceed frees a worker, or the turn, for one of the requests that wait.
 func (s *service) proceed() {
 	s.busy--
-	n := s.requests[0].next
+	n := s.request(0).next
 	if s.LIFO {
-		n = s.requests[0].previous
+		n = s.request(0).previous
 	}
 	if n != 0 {
 		s.unlink(n)
@@ -230,7 +242,7 @@ func (s *service) proceed() {
 
 // abandon drops a request that nobody waits for any more.
 func (s *service) abandon(n int32) {
-	if s.requests[n].begun {
+	if s.request(n).begun {
 		s.finish(n, true)
 		return
 	}

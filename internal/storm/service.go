@@ -56,8 +56,9 @@ type Service struct {
 	Hedge      bool          // an attempt that has taken HedgeDelay gets a second request, as package hedge does
 	HedgeDelay time.Duration // 0: measured, so that every twentieth attempt gets one
 
-	Bucket time.Duration // of the result; 0: 100 ms
-	Seed   uint64
+	Bucket   time.Duration // of the result; 0: 100 ms
+	Seed     uint64
+	Parallel int // runs that Trials makes at once, each with memory of its own; 0, and at most: as many as there are processors
 }
 
 // Spike is a time in which clients call at another rate.
@@ -164,7 +165,8 @@ func (s Service) run(ctx context.Context, p retry.Policy) *Result {
 	s.Bucket = cmp.Or(max(s.Bucket, 0), 100*time.Millisecond)
 	s.Duration = cmp.Or(max(s.Duration, 0), time.Minute)
 	s.Closed = s.Closed && s.Rate > 0
-	r := &service{Service: s, kernel: newKernel(s.Seed), server: server{requests: make([]request, 1)}}
+	r := &service{Service: s, kernel: newKernel(s.Seed)}
+	r.extend()
 	r.timeout = cmp.Or(max(p.AttemptTimeout, 0), max(s.Timeout, 0))
 	r.out = NewResult(s.Bucket, s.Duration)
 	end := later(s.Duration, s.Duration)
@@ -208,7 +210,7 @@ func (s *service) loop(ctx context.Context, end time.Duration) bool {
 		case arrives:
 			s.arrive(e.index, e.try())
 		case departs:
-			if q := &s.requests[e.index]; q.departure == e.try() { // else it was dropped
+			if q := s.request(e.index); q.departure == e.try() { // else it was dropped
 				s.finish(e.index, q.wasted)
 			}
 		case proceeds:

@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"sync/atomic"
@@ -8,8 +9,8 @@ import (
 	"github.com/goretry/retry"
 )
 
-// Trials lets each policy run with as many seeds, from s.Seed on, on all processors,
-// and returns what became of each by policy and seed. When ctx ends it returns at
+// Trials lets each policy run with as many seeds, from s.Seed on, s.Parallel of them at
+// once, and returns what became of each by policy and seed. When ctx ends it returns at
 // once what is done by then; the others are nil, and end soon.
 func (s Service) Trials(ctx context.Context, policies []retry.Policy, seeds int) [][]*Result {
 	all := make([][]*Result, len(policies))
@@ -22,7 +23,8 @@ func (s Service) Trials(ctx context.Context, policies []retry.Policy, seeds int)
 	}
 	runs, outcomes := seeds*len(policies), make(chan outcome)
 	var begun atomic.Int64
-	for range min(runtime.GOMAXPROCS(0), runs) {
+	processors := runtime.GOMAXPROCS(0)
+	for range min(cmp.Or(max(s.Parallel, 0), processors), processors, runs) {
 		go func() {
 			for n := int(begun.Add(1)) - 1; n < runs && ctx.Err() == nil; n = int(begun.Add(1)) - 1 {
 				run := s

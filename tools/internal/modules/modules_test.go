@@ -18,7 +18,7 @@ const repo = "../../.."
 func TestEveryModuleIsPublicOrOurs(t *testing.T) {
 	ours := []string{
 		"bench", "clienttest", "dashboards", "examples", "tools",
-		"retrydebug/browser", "retrynats/servertest", "retrysql/servertest", "retryvet/behaviour",
+		"cmd/retrysim/browser", "retrydebug/browser", "retrynats/servertest", "retrysql/servertest", "retryvet/behaviour",
 	}
 	work, err := modfile.ParseWork("go.work", read(t, "go.work"), nil)
 	if err != nil {

@@ -1,0 +1,3 @@
+// Package browser looks at the page of retrysim serve in a real browser, and at the
+// same page as static files. It is a module of its own for what drives the browser.
+package browser
