@@ -28,8 +28,8 @@ func (u *underway) attemptDone() { u.word.Add(-oneAttempt) }
 func (u *underway) end()         { u.word.Add(-oneRun) }
 
 // states returns how many runs have an attempt underway, and how many have none.
-// Never more than there are runs, also if a panic in another hook kept this
-// package's AttemptDone from being called.
+// attempting is never more than there are runs, even if a panic in another hook
+// prevented the call of this package's AttemptDone.
 func (u *underway) states() (attempting, waiting int64) {
 	w := u.word.Load()
 	runs := int64(int32(w))
@@ -37,16 +37,16 @@ func (u *underway) states() (attempting, waiting int64) {
 	return attempting, max(runs, 0) - attempting
 }
 
-// activity reports the runs underway to one provider: those of all Hooks that use
-// it, since one instrument must not be told of a set of attributes twice.
+// activity reports the runs underway to one provider: those of all Hooks that use it,
+// since a set of attributes must not be reported to one instrument twice.
 type activity struct {
 	provider metric.MeterProvider
 	mu       sync.Mutex
 	members  []weak.Pointer[telemetry]
 }
 
-// activities are those of the providers in use. Whoever has Hooks or the provider
-// keeps its activity alive, this list does not.
+// activities are those of the providers in use. References to Hooks or to the provider
+// keep an activity alive, this list does not.
 var activities struct {
 	sync.Mutex
 	all []weak.Pointer[activity]

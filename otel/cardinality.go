@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// distinct is how many names, and how many values of error.type, a process tells
-	// apart, and longest how many bytes each of them has.
+	// distinct is how many names, and how many values of error.type, a process
+	// distinguishes. longest is how many bytes each of them may have.
 	distinct = 256
 	longest  = 128
 
-	// other stands for those that come later.
+	// other replaces those that come later.
 	other = "other"
 )
 
-// The values that this process tells apart. They are copies: what a text was cut
-// from may be large.
+// The values that this process distinguishes. They are copies, since the text that a
+// value was cut from may be large.
 var names, errorTypes = cache[string, string]{most: distinct, own: strings.Clone, build: valid},
 	cache[string, string]{most: distinct, own: strings.Clone, build: valid}
 
@@ -39,8 +39,8 @@ func admit(known *cache[string, string], value string) (admitted string, ok bool
 	return admitted, ok
 }
 
-// typed holds the names of types whose errors wrap nothing and say nothing of
-// themselves.
+// typed holds the names of types whose errors wrap nothing and have no method
+// ErrorType.
 var typed sync.Map // reflect.Type → string
 
 // errorType returns the error.type of an attempt's own error.
@@ -83,8 +83,8 @@ func typeName(err error) (name string) {
 	return t.PkgPath() + "." + t.Name()
 }
 
-// bare takes off what tells where an error happened and not what it is. A
-// *net.OpError stays: below it are only numbers of the system.
+// bare removes wrappers that only say where an error happened. A *net.OpError stays:
+// inside it are only numbers of the system.
 func bare(err error) error {
 	for {
 		var inner error

@@ -1,6 +1,6 @@
 // Package otelretry reports retried calls to OpenTelemetry: traces that show the
-// attempts and the waits between them, and metrics that show which operations
-// depend on retries. Put [Hooks] into the policies of a program:
+// attempts and the waits between them, and metrics that show which operations depend
+// on retries. Set [Hooks] in the policies of a program:
 //
 //	policy.Hooks = otelretry.Hooks()
 //
@@ -17,13 +17,13 @@
 // and waits have spans only if their run's span is recorded. If a policy has a clock
 // of its own, all times are that clock's.
 //
-// Failed attempts and failed runs have the status Error. An operation that succeeded
-// in the end has no status, whatever its attempts have. Neither has a run that its
-// caller canceled, nor the attempt that the cancel ended, nor an attempt whose value
-// [retry.Until] did not accept. Descriptions are stable, so that they can be grouped:
-// they hold no times and no counts, at most 4 KiB, and are valid UTF-8. Of a
-// [net/url.Error]'s URL they show neither userinfo nor query nor fragment. The rest
-// of an error's text is shown unchanged.
+// Failed attempts and failed runs have the status Error. A run that succeeded in the
+// end has no status, whatever the status of its attempts. A run that its caller
+// canceled has none either, nor has the attempt that the cancel ended, nor an attempt
+// whose value [retry.Until] did not accept. Descriptions are stable, so that they can
+// be grouped: they contain no times and no counts. They have at most 4 KiB, and are
+// valid UTF-8. They show the URL of a [net/url.Error] without userinfo, query and
+// fragment. The rest of an error's text is shown unchanged.
 //
 // # Metrics
 //
@@ -41,13 +41,13 @@
 //
 // retry.outcome is success_first_try, success_after_retry, failure_first_try,
 // failure_after_retry or canceled. A run that its caller canceled has not failed,
-// though retry.gave_up counts it; one that ran into its caller's deadline has. A run
-// that made no attempt counts with 0 of them. retry.gave_up has no error.type if the
-// run made no attempt, if its caller canceled the last one, or if Until did not accept
-// its value. A failed attempt without error.type is a poll that was not accepted, or was
-// canceled. retry.state is attempting, or waiting when no attempt is underway.
-// retry.operation.active is read when metrics are collected: a call that hangs is
-// counted while it hangs.
+// though retry.gave_up counts it. A run that ran into its caller's deadline has
+// failed. A run that made no attempt counts with 0 attempts. retry.gave_up has no
+// error.type if the run made no attempt, if its caller canceled the last one, or if
+// Until did not accept its value. A failed attempt without error.type was canceled, or
+// its value was not accepted. retry.state is attempting, or waiting when no attempt is
+// underway. retry.operation.active is read when metrics are collected: a call that
+// hangs is counted while it hangs.
 //
 // No text of an error is ever an attribute of a metric. A process distinguishes at
 // most 256 values of retry.name and of error.type, by their first 128 bytes; later

@@ -8,7 +8,7 @@ import (
 	"github.com/goretry/retry/internal/errtext"
 )
 
-// What an attempt's end and a run's end mean to those who watch is decided here.
+// This file decides what the end of an attempt and of a run means in telemetry.
 
 // failure is what spans and measurements show of an attempt that returned an error.
 type failure struct {

@@ -24,13 +24,14 @@ const (
 	limitKey        = attribute.Key("retry.limit")
 )
 
-// HedgeHook returns a func for [hedge.Hedge].Hedged. For each call that was slow it
-// adds the event retry.hedge to the span in the context, which is that of the attempt
-// if the policy has the [Hooks] of this package, and counts the call in retry.hedges
-// by its name and result: won if a hedge succeeded first, lost if not, refused_ and the
-// reason if there was no hedge. A call whose caller had gone by then has no result. Of
-// the options [WithMeterProvider], [WithEvents] and [WithAttributes] apply. Build it
-// once and share it; it is safe for concurrent use.
+// HedgeHook returns a func for [hedge.Hedge].Hedged. For each call that was still
+// running at its delay, it adds the event retry.hedge to the span in the context. That
+// is the attempt's span if the policy has the [Hooks] of this package. It also counts
+// the call in retry.hedges, by its name and result: won if a hedge succeeded first,
+// lost if not, and refused_ with the reason if there was no hedge. A call whose caller
+// had canceled by then has no result. The options [WithMeterProvider], [WithEvents]
+// and [WithAttributes] apply. Build it once and share it. It is safe for concurrent
+// use.
 func HedgeHook(opts ...Option) func(context.Context, hedge.Summary) {
 	h := &hedges{config: configured(opts)}
 	h.counted.most, h.counted.build = cached, h.options
@@ -95,7 +96,7 @@ func resultOf(s hedge.Summary) string {
 
 // ObserveHedge reports the delay of h as the gauge retry.hedge.delay, in seconds, with
 // the attribute retry.hedge.name set to name, until unregister is called. A Hedge that
-// never hedges has no delay and is not reported. Names and errors are as with
+// never hedges has no delay and is not reported. Names and errors are as for
 // [ObserveBudget].
 func ObserveHedge(name string, h *hedge.Hedge, opts ...Option) (unregister func() error, err error) {
 	if h == nil {

@@ -16,8 +16,8 @@ import (
 )
 
 // Hooks returns hooks that trace and measure the runs of the policies they are in.
-// Build them once and share them; they are safe for concurrent use. To add others,
-// use [retry.JoinHooks], these first: they then enclose the others, which find the
+// Build them once and share them. They are safe for concurrent use. To add others, use
+// [retry.JoinHooks] with these first. They then enclose the others, which find the
 // attempt's span in their context. They must not be in a policy twice.
 func Hooks(opts ...Option) retry.Hooks {
 	t := &telemetry{config: configured(opts)}
@@ -36,11 +36,10 @@ func Hooks(opts ...Option) retry.Hooks {
 	}
 }
 
-// cached is how many values are kept of what has any number of them.
+// cached is how many values a cache of an unbounded set keeps.
 const cached = 1000
 
-// telemetry is behind one call of Hooks, and is the key by which a context knows
-// the run that it belongs to.
+// telemetry is the state of one call of Hooks, and the context key of its runs.
 type telemetry struct {
 	config
 	tracer      source[trace.TracerProvider, trace.Tracer]
@@ -53,8 +52,8 @@ type telemetry struct {
 	summaries   cache[summary, []attribute.KeyValue]
 }
 
-// operation has what the runs of one name have in common, so that nothing of it
-// is made for each of them.
+// operation has what the runs of one name have in common, so that it is made only
+// once.
 type operation struct {
 	key      string
 	name     string                    // the key as exporters need it
@@ -79,8 +78,8 @@ func (t *telemetry) newOperation(name string) *operation {
 	return o
 }
 
-// operation returns that of a name. Names are cut, and those for which this
-// process has no room share one: they cost what others do.
+// operation returns the operation of a name. Names are cut, and names beyond the limit
+// share one operation.
 func (t *telemetry) operation(name string) *operation {
 	if len(name) > longest {
 		name = errtext.UpTo(name, longest)

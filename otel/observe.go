@@ -9,12 +9,12 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// ObserveBudget reports the balance of b, such as a [retry.EarnedBudget], as the
-// gauge retry.budget.balance with the attribute retry.budget set to name, until
-// unregister is called. Balance must be safe for concurrent use. Give each budget
-// of a process a name of its own, and not too many of them: they are not limited
-// as other names are. An error comes from the provider or says that b is nil;
-// unregister may be called in any case.
+// ObserveBudget reports the balance of b, such as a [retry.EarnedBudget], as the gauge
+// retry.budget.balance with the attribute retry.budget set to name, until unregister
+// is called. Balance must be safe for concurrent use. Give each budget of a process a
+// name of its own, and use few names, since their number is not limited here. An error
+// comes from the provider, or says that b is nil. unregister may be called even after
+// an error.
 func ObserveBudget(name string, b interface{ Balance() float64 }, opts ...Option) (unregister func() error, err error) {
 	if absent(b) {
 		return func() error { return nil }, errors.New("otelretry: nil budget")

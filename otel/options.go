@@ -14,8 +14,8 @@ import (
 // ScopeName is the instrumentation scope of all spans and metrics of this package.
 const ScopeName = "github.com/goretry/retry/otel"
 
-// Version returns the version of this module in the running program, "(devel)" if
-// it was not built from a released one. It is the version of the scope.
+// Version returns the version of this module in the running program, or "(devel)" if
+// that was not built from a release. It is the version of the scope.
 func Version() string { return version() }
 
 var version = sync.OnceValue(func() string {
@@ -94,12 +94,12 @@ const (
 	// AllAttempts gives a span to each run and to each of its attempts.
 	AllAttempts Attempts = iota
 
-	// RetriedRuns gives spans only to runs that do not succeed at once, and to those
-	// that begin with the pause after a failure (see retry.Supervise). They are
-	// made after the first attempt, with its true times; the spans that this attempt
-	// made itself are below the caller's. From then on measurements and other hooks
-	// are in the run's span. The first attempt has a span if it is retried and the
-	// caller has a span. Samplers see such runs alone.
+	// RetriedRuns gives spans only to runs that do not succeed at once, and to runs that
+	// start with the pause after a failure (see retry.Supervise). The spans are made
+	// after the first attempt, with its true times. Spans that this attempt made itself
+	// are children of the caller's span. From then on measurements and other hooks are in
+	// the run's span. The first attempt has a span if it is retried and the caller has a
+	// span. Samplers see only these runs.
 	RetriedRuns
 
 	// NoAttempts gives a span to each run and none to attempts.
@@ -117,10 +117,10 @@ func WithEvents(on bool) Option { return func(c *config) { c.silent = !on } }
 // the start of a wait is an event of the run's span, unless [WithEvents] is off too.
 func WithWaits(on bool) Option { return func(c *config) { c.waitless = !on } }
 
-// WithAttributes adds attributes to every span and every measurement. Keep their
-// values few, and valid UTF-8. The keys error.type, retry and all that begin with
-// "retry." are this package's, and error would be a namespace of one: attributes with
-// such a key are dropped.
+// WithAttributes adds attributes to every span and every measurement. Use few
+// different values, and valid UTF-8. Attributes are dropped if their key is
+// error.type, retry, error, or starts with "retry.": these are this package's, and
+// error would be a namespace of error.type.
 func WithAttributes(kv ...attribute.KeyValue) Option {
 	kv = slices.DeleteFunc(slices.Clone(kv), ours)
 	return func(c *config) { c.attrs = append(c.attrs, kv...) }

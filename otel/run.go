@@ -14,9 +14,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// run is one run as its context knows it. A run whose span is not recorded needs
-// none, unless it is nested in one that has. Its hooks are called on one goroutine;
-// what the operation left running may still ask it for values.
+// run is the value of one run in its context. A run whose span is not recorded has
+// none, unless it is nested in a run that has one. Its hooks are called on one
+// goroutine. Goroutines that the operation has left may still read values from it.
 type run struct {
 	context.Context
 	t         *telemetry
@@ -112,8 +112,8 @@ func (t *telemetry) unrecorded(ctx context.Context) context.Context {
 	return &run{Context: ctx, t: t}
 }
 
-// at returns when the run was elapsed old as spans want to be told, which is the
-// zero time if they read the clock themselves.
+// at returns the time at which the run was elapsed old, for spans. It is zero if they
+// read the clock themselves.
 func (r *run) at(elapsed time.Duration) time.Time {
 	if !r.clocked {
 		return time.Time{}
@@ -165,7 +165,7 @@ func (r *run) endAttempt(a retry.Attempt) {
 	r.attempt = nil
 }
 
-// fail tells an attempt's span what went wrong, if anything did.
+// fail records on an attempt's span what went wrong, if anything did.
 func (r *run) fail(span trace.Span, a retry.Attempt) {
 	if a.Err == nil || !span.IsRecording() {
 		return
@@ -179,8 +179,8 @@ func (r *run) fail(span trace.Span, a retry.Attempt) {
 	}
 }
 
-// beginWait notes a wait. Its span is made at its end: until then nobody knows
-// whether this process waits at all. Without spans of waits it is an event.
+// beginWait notes a wait. Its span is made at its end, since only then is it known
+// whether this process waited. Without spans of waits it is an event.
 func (r *run) beginWait(ctx context.Context, a retry.Attempt) {
 	if r.made == 0 {
 		r.beginPause(ctx, a)
@@ -245,8 +245,8 @@ func (r *run) appear() {
 	}
 }
 
-// firstAttempt makes the span of a late run's first attempt, after the fact: unless
-// what that attempt traced itself hangs below no span at all.
+// firstAttempt makes the span of a late run's first attempt, unless spans that the
+// attempt made itself have no parent at all.
 func (r *run) firstAttempt() {
 	if r.late == nil || r.late.first == nil {
 		return
@@ -261,8 +261,7 @@ func (r *run) firstAttempt() {
 	end(span, r.began.Add(a.Duration))
 }
 
-// below returns a context for the spans that hang below the run's and that nothing
-// is called in.
+// below returns a context for child spans of the run in which nothing is called.
 func (r *run) below() context.Context {
 	if r.late != nil {
 		return trace.ContextWithSpan(r.Context, r.span)
@@ -293,11 +292,11 @@ func (r *run) end(s retry.Summary) {
 	}
 	now := r.at(s.Elapsed)
 	if s.Err == nil {
-		r.firstAttempt() // of a life, or a delivery, that another one is to follow
+		r.firstAttempt() // of a run of Supervise or a delivery that another one follows
 	} else {
 		r.endWait(s.Elapsed) // which was cut short
 	}
-	if r.attempt != nil { // a panic in another hook has skipped its end
+	if r.attempt != nil { // a panic in another hook has skipped the end of the attempt
 		r.attempt.SetAttributes(r.t.failures.get(failure{retry.Unknown, panicType})...)
 		r.attempt.SetStatus(codes.Error, describedRun(s))
 		end(r.attempt, now)
@@ -320,7 +319,7 @@ func describedRun(s retry.Summary) string {
 	return errtext.Clip(errtext.OfRun(s.Reason, s.Err), brief)
 }
 
-// summary returns what the run's span tells at its end.
+// summary returns the attributes of the run's span at its end.
 func (r *run) summary(s retry.Summary) []attribute.KeyValue {
 	key := summary{s.Attempts, s.Reason}
 	var kv []attribute.KeyValue

@@ -33,7 +33,7 @@ const errorTypeKey = attribute.Key("error.type")
 
 const (
 	// shown is how many attempts of a run have spans, and how many waits. A poll that
-	// runs for days must not fill the memory of who keeps its trace.
+	// runs for days must not fill the memory of the program that stores its trace.
 	shown = 32
 
 	// numbered is how many attempts have their number in the span's name.
@@ -56,9 +56,9 @@ func newTracer(p trace.TracerProvider, global bool) trace.Tracer {
 	return t
 }
 
-// unset reports whether a global provider is the one that is there before any was
-// set. It stands for a later one to those who keep it. Nobody here does, and its
-// spans, which do nothing, would be three allocations for each run.
+// unset reports whether a global provider is the default, which delegates to one that
+// is set later. This package does not keep it, and its spans, which do nothing, would
+// cost three allocations for each run.
 func unset(p trace.TracerProvider) bool {
 	t := reflect.TypeOf(p)
 	return t.Kind() == reflect.Pointer && t.Elem().PkgPath() == "go.opentelemetry.io/otel/internal/global"
@@ -92,8 +92,8 @@ func end(span trace.Span, at time.Time) {
 	span.End(trace.WithTimestamp(at))
 }
 
-// start returns how a span of this operation begins; kind says which, empty for
-// the run's. The kind comes first: viewers cut the ends of long names.
+// start returns how to start a span of this operation. kind is empty for the run's
+// span. The kind comes first in the name, because viewers cut the ends of long names.
 func (o *operation) start(kind string, kv ...attribute.KeyValue) spanStart {
 	name := o.name
 	switch {
@@ -123,7 +123,7 @@ func (o *operation) attemptStart(number int) spanStart {
 	})
 }
 
-// attributes are what an attempt's span and its measurement tell of a failure.
+// attributes are those of a failure, on an attempt's span and its measurement.
 func (f failure) attributes() []attribute.KeyValue {
 	kv := []attribute.KeyValue{classKey.String(f.class.String()), errorTypeKey.String(f.errorType)}
 	if f.errorType == "" {

@@ -1,21 +1,21 @@
 // Package retrydebug serves a page that shows what retries do in this process: what
-// fails and why, what runs or waits now, and how the last runs failed. It is for the
-// engineer who has no dashboards, or none that tell what happens this minute.
+// fails and why, what runs or waits now, and how the last runs failed. It is for
+// engineers without dashboards, or whose dashboards do not show the current minute.
 //
 //	var page retrydebug.Recorder
 //
 //	policy.Hooks = page.Hooks() // beside others: retry.JoinHooks
 //	http.Handle("/debug/retry", &page)
 //
-// The page has counts of the last ten seconds, the last minute and the last hour by
-// Policy.Name, and budgets, limits and hedges that it is given. Unlike counters, it
-// shows the waits: which calls sleep now, until when, and after which error. And it
-// has the last runs that failed, with each attempt and each wait.
+// By Policy.Name the page has counts of the last ten seconds, the last minute and the
+// last hour. It shows which calls wait now, until when, and after which error; the
+// budgets, limits and hedges that it observes; and the last runs that failed, with
+// each attempt and each wait.
 //
-// With ?format=json it is the same as JSON. The fields are in docs/observability.md;
-// later versions only add to them.
+// With ?format=json it returns the same data as JSON. docs/observability.md describes
+// the fields. Later versions only add fields.
 //
-// Who may see the page is decided by Recorder.Allow; by default only this machine
-// may. Of errors it shows the text, without what URLs hold beside the place that
-// they lead to. Importing the package registers nothing.
+// Recorder.Allow decides who may see the page. By default only requests from this
+// machine may. The page shows the texts of errors, and URLs in them without userinfo,
+// query and fragment. Importing the package registers nothing.
 package retrydebug

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// names is how many names are told apart, of operations and of each kind of
-	// gauges, and longest how many bytes each of them has.
+	// names is how many names are distinguished, for operations and for each kind of
+	// gauge. longest is how many bytes each of them may have.
 	names   = 256
 	longest = 128
 
@@ -25,7 +25,7 @@ const (
 type operation struct {
 	name  string // as it is shown
 	index int    // in shard.tallies
-	other bool   // it stands for all names that there is no room for
+	other bool   // for all names beyond the limit
 
 	mu    sync.Mutex
 	used  bool // something was counted
@@ -69,8 +69,8 @@ func (o *operations) init() {
 	o.named.Store(&map[string]*operation{})
 }
 
-// key returns what names are told apart by: a part of the name, one byte longer than
-// what is shown, so that a name that is cut is not taken for one that is not.
+// key returns the part of a name that distinguishes it. It is one byte longer than
+// what is shown, so that a cut name differs from a name that is not cut.
 func key(name string) string { return name[:min(len(name), longest+1)] }
 
 // find returns the operation of a name.

@@ -10,26 +10,25 @@ import (
 	"github.com/goretry/retry"
 )
 
-// Recorder keeps what its page shows, and is the [http.Handler] of that page. The
-// zero value is ready. Set the fields before the first use, and do not copy it
-// after. It is safe for concurrent use. A nil Recorder records nothing, and serves
-// 404.
+// Recorder records runs, and is the [http.Handler] of the page that shows them. The
+// zero value is ready. Set the fields before the first use, and do not copy it after.
+// It is safe for concurrent use. A nil Recorder records nothing, and serves 404.
 //
-// What it keeps is limited: 256 names, which have 128 bytes each (the other names
-// share one), 65 536 runs underway and 64 that failed. It starts no goroutine, and
-// its hooks neither wait nor panic.
+// It keeps at most 256 names of 128 bytes each (further names share one), 65 536 runs
+// underway, and 64 that failed. It starts no goroutine, and its hooks neither wait nor
+// panic.
 type Recorder struct {
 	// Allow reports whether a request may see the page. It must be safe for concurrent
 	// use. Nil means that requests from this machine may: those from a loopback address
-	// to a loopback address or "localhost", without the headers that proxies set. A
-	// proxy on this machine that sets none of Forwarded, X-Forwarded-For,
-	// X-Forwarded-Host, X-Real-IP and Via passes as well: put Allow, or authentication,
-	// there.
+	// to a loopback address or "localhost", without the headers that proxies set. A proxy
+	// on this machine that sets none of Forwarded, X-Forwarded-For, X-Forwarded-Host,
+	// X-Real-IP and Via makes all requests look local: then set Allow, or let the proxy
+	// authenticate.
 	Allow func(*http.Request) bool
 
-	// Trace returns the id of the trace that ctx belongs to, "" if none. It is called
-	// for runs that failed, with the context of Hooks.Done. It must be safe for
-	// concurrent use. Nil means that no traces are shown.
+	// Trace returns the id of the trace that ctx belongs to, or "". It is called for runs
+	// that failed, with the context of Hooks.Done. It must be safe for concurrent use.
+	// Nil means that no traces are shown.
 	Trace func(ctx context.Context) string
 
 	once       sync.Once
@@ -66,10 +65,10 @@ func (r *Recorder) Hooks() retry.Hooks {
 	return retry.Hooks{Start: r.start, Attempt: r.attempt, AttemptDone: r.attemptDone, Wait: r.wait, Done: r.done}
 }
 
-// ObserveBudget shows the balance of b, such as a [retry.TokenBudget], by that name.
-// The same name again replaces it, and a nil b removes it. Balance is called when the
-// page is served, and must be safe for concurrent use. 256 budgets are shown. A nil
-// Recorder ignores it.
+// ObserveBudget shows the balance of b, such as a [retry.TokenBudget], by that name. A
+// second call with the same name replaces b, and a nil b removes it. Balance is called
+// when the page is served, and must be safe for concurrent use. 256 budgets are shown.
+// A nil Recorder ignores it.
 func (r *Recorder) ObserveBudget(name string, b interface{ Balance() float64 }) {
 	if r != nil {
 		r.begin()

@@ -127,7 +127,8 @@ var process = sync.OnceValue(func() (p struct{ program, host string }) {
 func (r *Recorder) report() *report {
 	now := time.Now()
 	age := now.Sub(r.since)
-	// Times of day are told as the clock has them now, should it have been set meanwhile.
+	// Times of day are relative to the clock's current time, which may have been set
+	// meanwhile.
 	at := func(since time.Duration) time.Time { return now.Add(since - age).Round(0) }
 	var underway [names + 1]struct{ live, waiting int }
 	var runs []runReport

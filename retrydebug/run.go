@@ -11,9 +11,9 @@ import (
 	"github.com/goretry/retry/internal/errtext"
 )
 
-// run is a run as its context knows it, and an entry of its shard's list: all in
-// one allocation, which is what a first try that succeeds costs. What stands below
-// shard is guarded by the shard's mutex. Times are since the Recorder's first use.
+// run is a run's value in its context, and an entry of its shard's list. It is the one
+// allocation that a successful first try costs. The shard's mutex guards the fields
+// below shard. Times are since the Recorder's first use.
 type run struct {
 	context.Context
 	op    *operation
@@ -44,7 +44,7 @@ const (
 // runOf returns the run that ctx belongs to, nil if there is none.
 func (r *Recorder) runOf(ctx context.Context) *run {
 	if n, ok := ctx.(*run); ok && n.shard.recorder == r {
-		return n // mostly, for no other hooks are there
+		return n // mostly, because there are no other hooks
 	}
 	n, _ := ctx.Value(r).(*run)
 	return n
@@ -103,8 +103,7 @@ func (n *run) enter(next state, now time.Duration, a retry.Attempt) bool {
 	return true
 }
 
-// now returns the time of day that hooks were told of in a. It reads the clock only
-// if a has no such time.
+// now returns the time of day in a. It reads the clock only if a has no such time.
 func (n *run) now(a retry.Attempt) time.Duration {
 	if !n.timed {
 		if now := a.Start.Sub(n.shard.recorder.since) + a.Duration; now >= 0 {
@@ -142,8 +141,7 @@ func (n *run) attemptFailed(a retry.Attempt, text string, failed bool) {
 	}
 }
 
-// tell makes text the latest that n tells of an error, and returns it as it is
-// shown.
+// tell makes text the latest error text of n, and returns it as it is shown.
 func (n *run) tell(text string) string {
 	if n.story == nil {
 		n.story = new(story)
@@ -202,7 +200,7 @@ func (n *run) done(s *retry.Summary) *story {
 		return nil
 	}
 	now := n.began + s.Elapsed
-	if n.timed || n.state == unbegun || s.Elapsed > time.Second { // reading the clock takes little of a second
+	if n.timed || n.state == unbegun || s.Elapsed > time.Second { // compared with a second, reading the clock costs little
 		now = time.Since(n.shard.recorder.since)
 	}
 	st, told := n.story, n.listed || n.state == unbegun

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// ServeHTTP serves the page, and the same as JSON with ?format=json. See Allow for
-// who may see it. Other methods than GET and HEAD get 405.
+// ServeHTTP serves the page, or with ?format=json the same data as JSON. Allow decides
+// who may see it. Methods other than GET and HEAD get 405.
 func (r *Recorder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if r == nil {
 		http.NotFound(w, req)
@@ -60,7 +60,7 @@ func (r *Recorder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	h.Set("Content-Length", strconv.Itoa(body.Len()))
 	if req.Method == http.MethodGet {
-		_, _ = w.Write(body.Bytes()) // whoever asked may be gone
+		_, _ = w.Write(body.Bytes()) // the client may be gone
 	}
 }
 
@@ -71,9 +71,9 @@ func (r *Recorder) allowed(req *http.Request) bool {
 	return local(req)
 }
 
-// local reports whether a request was made on this machine, for this machine, and
-// shows no trace of a proxy. The name that it was made for matters: that of an
-// attacker's page may lead to 127.0.0.1 as well.
+// local reports whether a request was made on this machine, for this machine, and has
+// no headers of a proxy. The host name matters, because the name of an attacker's page
+// may resolve to 127.0.0.1 too.
 func local(req *http.Request) bool {
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
 		if _, ok := req.Header[name]; ok {

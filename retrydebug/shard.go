@@ -12,7 +12,7 @@ const (
 	// the memory that each takes.
 	mostShards = 32
 
-	// mostListed is how many runs underway are told apart.
+	// mostListed is how many runs underway are listed.
 	mostListed = 1 << 16
 
 	// oldest is how many of them are shown.

@@ -11,8 +11,8 @@ import (
 	"github.com/goretry/retry/internal/errtext"
 )
 
-// story is what a run has to tell beside its state, once an attempt has failed.
-// When the run has failed as well, nobody writes to it any more.
+// story is what is recorded of a run besides its state, once an attempt has failed.
+// Once the run has failed, it is not written to any more.
 type story struct {
 	steps  []step
 	room   [3]step       // for the first of them
@@ -77,8 +77,8 @@ func (r *Recorder) trace(ctx context.Context) (id string) {
 	return errtext.Line(r.Trace(ctx), longest)
 }
 
-// failures are the latest runs that failed. Those without retries have places of
-// their own: thousands of refused first attempts do not push the others out.
+// failures are the latest runs that failed. Those without retries have places of their
+// own, so that thousands of refused first attempts do not displace the others.
 type failures struct {
 	mu sync.Mutex
 	// By whether there were retries. The latest is before next, where the oldest is

@@ -50,13 +50,13 @@ func outcomeOf(reason retry.Reason, retried bool) outcome {
 }
 
 const (
-	// buckets is how many lengths of runs are told apart. Bucket 0 is for runs below
-	// shortest, and each of the others ends at twice its beginning.
+	// buckets is how many durations of runs are distinguished. Bucket 0 is for runs below
+	// shortest. Each other bucket ends at twice its start.
 	buckets  = 24
 	shortest = 100 * time.Microsecond
 
-	// reasons is how many reasons are told apart. Those that are added to package retry
-	// one day, and do not fit, are the last one.
+	// reasons is how many reasons are distinguished. If package retry gets more than
+	// that, the rest count as the last one.
 	reasons = 16
 )
 
@@ -99,8 +99,8 @@ func (c *counts) runs() (n uint64) {
 }
 
 // quantile returns how long the q-th part of the runs took at most, and 0 without
-// runs. It is the geometric mean of a bucket's bounds, and so by a factor of at most
-// √2 from any time in it.
+// runs. It is the geometric mean of a bucket's bounds, and so differs by a factor of
+// at most √2 from any time in it.
 func (c *counts) quantile(q float64) time.Duration {
 	rank := uint64(math.Ceil(q * float64(c.runs())))
 	for i, n := range c.took {

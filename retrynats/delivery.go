@@ -14,14 +14,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// longest is the longest delay that a server is asked for: it adds the delay to its
-// time in nanoseconds, which overflow in the year 2262.
+// longest is the longest delay that is sent to a server, which adds the delay to its
+// time in nanoseconds. These overflow in the year 2262.
 const longest = 100 * 365 * 24 * time.Hour
 
-// deliver does all that one delivery needs, and tells the server what became of it. What
-// it tells may be lost on the way: then the message comes back after AckWait.
+// deliver handles one delivery, and sends its outcome to the server. If that is lost
+// on the way, the message comes back after AckWait.
 func (s *subscription) deliver(msg jetstream.Msg) {
-	if s.ctx.Err() != nil { // nothing has begun
+	if s.ctx.Err() != nil { // nothing has started
 		<-s.drained
 		_ = msg.Nak()
 		return
@@ -50,9 +50,9 @@ func (s *subscription) deliver(msg jetstream.Msg) {
 		back = !s.store(r.ctx, msg, d.Err)
 	}
 	if back {
-		<-s.drained // else it would come back here
+		<-s.drained // otherwise it would come back here
 	}
-	quiet() // in progress after the last word would take the delay's place
+	quiet() // a heartbeat after the Nak would replace the delay
 	switch {
 	case back:
 		_ = msg.Nak()
@@ -71,8 +71,8 @@ func (s *subscription) deliver(msg jetstream.Msg) {
 	r.done(d.Err)
 }
 
-// keepAlive tells the server every third of AckWait that msg is in progress, until stop
-// is called. It tells nothing after stop has returned.
+// keepAlive tells the server every third of AckWait that msg is in progress, until
+// stop is called. It sends nothing after stop has returned.
 func (s *subscription) keepAlive(msg jetstream.Msg) (stop func()) {
 	every := max(s.ackWait/3, time.Millisecond)
 	var mu sync.Mutex
@@ -105,7 +105,7 @@ func (s *subscription) store(ctx context.Context, msg jetstream.Msg, e *retry.Er
 	p := retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(time.Second)}
 	return retry.Run(ctx, p, func(ctx context.Context) error {
 		if s.handler.Dead(ctx, msg, e) != nil {
-			return errNotStored // in place of an error that may be permanent
+			return errNotStored // instead of an error that may be permanent
 		}
 		return nil
 	}) == nil
@@ -113,8 +113,8 @@ func (s *subscription) store(ctx context.Context, msg jetstream.Msg, e *retry.Er
 
 var errNotStored = errors.New("retrynats: the dead letter was not stored")
 
-// acknowledge waits for the server's answer. It has to come within AckWait, also after
-// the context has ended: then the message is delivered again anyway.
+// acknowledge waits for the server's answer for AckWait, even after the context has
+// ended. Later the message is delivered again anyway.
 func (s *subscription) acknowledge(msg jetstream.Msg) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), s.ackWait)
 	defer cancel()

@@ -12,41 +12,44 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Handler consumes messages and retries them by a policy. It holds no state: one may
-// consume from several consumers at once. Do not change it after the first Consume.
+// Handler consumes messages and retries them by a policy. It has no state, so one
+// Handler may consume from several consumers at once. Do not change it after the first
+// Consume.
 type Handler struct {
-	// Policy decides about each message. Its AttemptTimeout limits Handle, on its
-	// Clock; its Hooks see each delivery as a run.
+	// Policy decides about each message. Its AttemptTimeout limits Handle, on its Clock.
+	// To its Hooks each delivery is a run.
 	Policy retry.Policy
 
 	// Handle does the message's work. Its context ends with that of Consume and with
-	// Policy.AttemptTimeout. nil is a success. It is called concurrently, for as many
-	// messages as the consumer's MaxAckPending allows, and may be called more than once
-	// for a message. It need not acknowledge the message; if it does, that stands.
+	// Policy.AttemptTimeout. It returns nil for a success. It is called concurrently, for
+	// as many messages as the consumer's MaxAckPending allows, and may be called more
+	// than once for a message. It need not acknowledge the message. If it does, that
+	// counts.
 	Handle func(context.Context, jetstream.Msg) error
 
-	// Dead stores a message that will not be delivered again, and why. It must have
-	// stored it when it returns nil: the message is removed from the consumer then. If
-	// it fails, whatever the error, it is called again every second until it works or
-	// the context ends; [retry.AttemptNumber] tells it how often. It may be called again
-	// for a message that it has stored, and is called concurrently. Nobody else tells of
-	// its errors. Nil: the message is only removed.
+	// Dead stores a message that will not be delivered again, and why. When it returns
+	// nil, the message must be stored, because it is then removed from the consumer.
+	// After any error Dead is called again every second until it succeeds or the context
+	// ends. [retry.AttemptNumber] of its context counts these calls. It may be called
+	// again for a message that it has stored, and is called concurrently. Log its errors
+	// in Dead: they are reported nowhere else. If Dead is nil, the message is only
+	// removed.
 	Dead func(context.Context, jetstream.Msg, *retry.Error) error
 }
 
-// Consume starts to consume from c until ctx ends. Then what runs is canceled and
-// what has not succeeded is handed back. Stop and Drain of the returned ConsumeContext
-// end only the delivery of further messages: Stop leaves messages that were not begun
-// to come back after AckWait, Drain begins them. Its channel Closed is closed once the
-// server was told of the last message, which takes as long as handlers do.
+// Consume consumes from c until ctx ends. Then running handlers are canceled, and
+// messages that have not succeeded are handed back. Stop and Drain of the returned
+// ConsumeContext only end the delivery of further messages. After Stop, messages that
+// have arrived but not started come back after AckWait. Drain starts them. The channel
+// Closed is closed once the server has been told the outcome of the last message,
+// which takes as long as handlers run.
 //
-// A cluster that elects a leader does not answer: then Consume fails, and may be called
-// again by retry.Do. Give it the ctx around that, not an attempt's, which ends with the
-// attempt.
+// While a cluster elects a leader, Consume fails. Use retry.Do to call it again, with
+// a context that outlives the attempt.
 //
-// js must be what c was made from, and opts are those of c.Consume. Give it a
+// js must be the one that c was made from. opts are those of c.Consume. Give it a
 // [jetstream.ConsumeErrHandler]: errors of the subscription itself, such as a lost
-// connection, missing heartbeats or a deleted consumer, go there and nowhere else. A
+// connection, missing heartbeats or a deleted consumer, are reported only there. A
 // deleted consumer and a closed connection end the subscription as Stop does. Consume
 // calls Check first and returns its error. A nil Handle is an error.
 func (h *Handler) Consume(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, opts ...jetstream.PullConsumeOpt) (jetstream.ConsumeContext, error) {
@@ -87,11 +90,10 @@ type subscription struct {
 }
 
 // Closed returns a channel that is closed once no message will arrive, and the server
-// was told of the last one.
+// has been told the outcome of the last one.
 func (s *subscription) Closed() <-chan struct{} { return s.closed }
 
-// end waits for the end of the subscription, which the context brings about, and then
-// for the messages.
+// end waits until the context ends the subscription, and then for the messages.
 func (s *subscription) end(ended <-chan struct{}) {
 	stop := context.AfterFunc(s.ctx, s.Drain)
 	<-ended
@@ -101,13 +103,13 @@ func (s *subscription) end(ended <-chan struct{}) {
 	close(s.closed)
 }
 
-// Check returns what is wrong with c for this handler, all objections joined, each with
-// what to set; nil if nothing is. It asks the server about the consumer and its stream.
-// It refuses
+// Check returns an error that says what is wrong with c for this handler and what to
+// set, or nil. All problems are joined. It requests the consumer's and the stream's
+// configuration from the server. It refuses
 //
 //   - an AckPolicy other than explicit: others acknowledge messages that have failed;
 //   - a MaxDeliver that ends deliveries before the policy does;
-//   - a BackOff, which takes the place of AckWait;
+//   - a BackOff, which replaces AckWait;
 //   - a stream whose MaxAge may delete messages that the policy still retries;
 //   - an AckWait that is not positive.
 func (h *Handler) Check(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer) error {

@@ -13,17 +13,17 @@ import (
 
 var errPanic = errors.New("retrynats: panic or runtime.Goexit during the delivery")
 
-// run is what hooks are told of a delivery: a run of one attempt, whose number is the
+// run is a delivery as hooks see it: a run of one attempt, whose number is the
 // delivery's.
 type run struct {
 	policy  retry.Policy
 	clock   clockx.Clock
-	ctx     context.Context // Consume's, or what Hooks.Start made of it
+	ctx     context.Context // Consume's, or what Hooks.Start returned
 	attempt context.Context // Handle's
 	told    retry.Attempt   // so far
 	start   time.Time
-	open    bool // Hooks.Done is owed
-	running bool // Hooks.AttemptDone is owed
+	open    bool // Hooks.Done is still to be called
+	running bool // Hooks.AttemptDone is still to be called
 }
 
 func start(ctx context.Context, p retry.Policy, number int) *run {
@@ -63,8 +63,8 @@ func (r *run) handle(handle func(context.Context, jetstream.Msg) error, msg jets
 	return err
 }
 
-// orTimedOut returns how p judges an attempt whose own deadline has passed: as in a
-// run, what would be Transient is TimedOut.
+// orTimedOut returns p's classifier for an attempt whose own deadline has passed: as
+// in a run, Transient becomes TimedOut.
 func orTimedOut(p retry.Policy) retry.Classifier {
 	return func(err error) retry.Class {
 		class, _ := p.Judge(err)
@@ -75,8 +75,8 @@ func orTimedOut(p retry.Policy) retry.Classifier {
 	}
 }
 
-// handled tells what Handle returned, and what was decided; back says that the message
-// goes back because the context has ended, whatever the error means.
+// handled reports Handle's error and the decision to the hooks. back says that the
+// message is handed back because the context has ended, whatever the error means.
 func (r *run) handled(err error, d retryqueue.Decision, back bool) {
 	r.told.Err = bare(err)
 	if err != nil && !back {
@@ -111,7 +111,7 @@ func (r *run) done(e *retry.Error) {
 	r.policy.Hooks.Done(r.ctx, s)
 }
 
-// close makes up for what a panic or Goexit has skipped.
+// close makes the calls that a panic or Goexit has skipped.
 func (r *run) close() {
 	if !r.open {
 		return
@@ -124,7 +124,7 @@ func (r *run) close() {
 	}
 }
 
-// bare returns err without a mark of Stop or After on top, as a run tells it.
+// bare returns err without an outermost mark of Stop or After, as a run reports it.
 func bare(err error) error {
 	if err == nil {
 		return nil

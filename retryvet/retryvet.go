@@ -64,7 +64,7 @@ func theirs(path string) bool { return libraryOf(path) != nil }
 func newAnalyzer() *analysis.Analyzer {
 	a := &analysis.Analyzer{
 		Name: "retryvet",
-		Doc: "find what compiles and is wrong in code that retries\n\n" +
+		Doc: "find mistakes that compile in code that retries\n\n" +
 			"Each check has a flag. -fix rewrites calls of other retry libraries where everything about the call is understood.",
 		URL:      "https://github.com/goretry/retry/blob/main/docs/vet.md",
 		Requires: []*analysis.Analyzer{inspect.Analyzer},

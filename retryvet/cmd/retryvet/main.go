@@ -1,4 +1,4 @@
-// Command retryvet finds what compiles and is wrong in programs that retry.
+// Command retryvet finds mistakes that compile in programs that retry.
 //
 //	retryvet ./...                            report
 //	retryvet -fix ./...                       rewrite calls of other libraries
