@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/ast/inspector"
 	"golang.org/x/tools/go/types/typeutil"
 )
 
@@ -49,7 +50,7 @@ func planBackoff(m *migration) string {
 	for _, option := range args[2:] {
 		call, ok := ast.Unparen(option).(*ast.CallExpr)
 		if !ok || len(call.Args) != 1 {
-			return "an option is not written in the call"
+			return "an option is not written in the call: " + types.ExprString(option)
 		}
 		reason := ""
 		switch _, name := m.callee(call); name {
@@ -81,7 +82,7 @@ func (m *migration) backOff(e ast.Expr) string {
 	e = ast.Unparen(e)
 	if v := m.variable(e); v != nil {
 		if made, ok := m.made[v]; ok {
-			return m.makes(made.value, made.fields)
+			return m.madeBefore(v, made)
 		}
 		return m.backOffVariable(m.given(e))
 	}
@@ -100,7 +101,7 @@ func (m *migration) backOff(e ast.Expr) string {
 
 // backOffLiteral understands a literal of one of the library's types.
 func (m *migration) backOffLiteral(lit *ast.CompositeLit) string {
-	path := m.path()
+	path := m.lib.path
 	switch t := m.TypesInfo.TypeOf(lit); {
 	case isNamed(t, path, "ZeroBackOff"):
 		m.backoff, m.told = qualifier+".Constant(0)", nil
@@ -122,8 +123,11 @@ func (m *migration) backOffLiteral(lit *ast.CompositeLit) string {
 // backOffCall understands a call of the library, or of a helper of the package.
 func (m *migration) backOffCall(call *ast.CallExpr) string {
 	path, name := m.callee(call)
-	if path != m.path() {
+	if path != m.lib.path {
 		return m.helper(call)
+	}
+	if m.lib.waits != nil {
+		return m.lib.waits(m, name, call)
 	}
 	switch name {
 	case "NewConstantBackOff":
@@ -162,7 +166,7 @@ func (m *migration) exponentialOptions(options []ast.Expr) string {
 	for _, option := range options {
 		with, ok := ast.Unparen(option).(*ast.CallExpr)
 		if !ok || len(with.Args) != 1 {
-			return "an option of the backoff is not written in the call"
+			return "an option is not written in the call: " + types.ExprString(option)
 		}
 		_, name := m.callee(with)
 		if sets[name] == "" {
@@ -173,7 +177,7 @@ func (m *migration) exponentialOptions(options []ast.Expr) string {
 	return m.exponential(fields)
 }
 
-// making is how a variable that holds a backoff gets its value.
+// making is how a variable that holds a backoff gets a value.
 type making struct {
 	value  ast.Expr
 	fields map[string]ast.Expr // that are set afterwards
@@ -182,7 +186,7 @@ type making struct {
 // helper understands a call of a function of the package that makes a backoff, sets
 // its fields and returns it.
 func (m *migration) helper(call *ast.CallExpr) string {
-	const unknown = "the backoff comes from another function"
+	unknown := "the backoff comes from another function: " + types.ExprString(call.Fun)
 	f, ok := typeutil.Callee(m.TypesInfo, call).(*types.Func)
 	if !ok || f.Pkg() != m.Pkg || f.Signature().Variadic() {
 		return unknown
@@ -195,34 +199,68 @@ func (m *migration) helper(call *ast.CallExpr) string {
 	if !ok || len(last.Results) != 1 {
 		return unknown
 	}
-	if m.inlined == nil {
-		m.inlined, m.arguments, m.made = map[*ast.FuncDecl]bool{}, map[*types.Var]ast.Expr{}, map[*types.Var]making{}
-	}
 	m.inlined[decl] = true
 	for i, param := range slices.Collect(f.Signature().Params().Variables()) {
 		m.arguments[param] = call.Args[i]
 	}
 	var v *types.Var
 	for _, stmt := range decl.Body.List[:len(decl.Body.List)-1] {
-		if v != nil && m.resets(stmt, v) {
-			continue
+		if v == nil {
+			v = m.defines(stmt)
 		}
-		assign, ok := stmt.(*ast.AssignStmt)
-		if !ok || len(assign.Lhs) != 1 {
-			return unknown
-		}
-		sel, isField := assign.Lhs[0].(*ast.SelectorExpr)
-		switch {
-		case v == nil && assign.Tok == token.DEFINE:
-			v = m.variable(assign.Lhs[0])
-			m.made[v] = making{assign.Rhs[0], map[string]ast.Expr{}}
-		case v != nil && isField && assign.Tok == token.ASSIGN && m.variable(sel.X) == v:
-			m.made[v].fields[sel.Sel.Name] = assign.Rhs[0]
-		default:
+		if v == nil || !m.step(stmt, v) {
 			return unknown
 		}
 	}
 	return m.backOff(last.Results[0])
+}
+
+// defines returns the variable that stmt declares and sets, nil if there is none.
+func (m *migration) defines(stmt ast.Stmt) *types.Var {
+	assign, ok := stmt.(*ast.AssignStmt)
+	if !ok || assign.Tok != token.DEFINE || len(assign.Lhs) != 1 {
+		return nil
+	}
+	return m.variable(assign.Lhs[0])
+}
+
+// step notes what stmt does to the backoff that v holds: it makes it, makes another of
+// it, sets a field, or resets it. It reports false for anything else.
+func (m *migration) step(stmt ast.Stmt, v *types.Var) bool {
+	if m.resets(stmt, v) {
+		return true
+	}
+	assign, ok := stmt.(*ast.AssignStmt)
+	if !ok || len(assign.Lhs) != 1 || len(assign.Rhs) != 1 {
+		return false
+	}
+	sel, isField := assign.Lhs[0].(*ast.SelectorExpr)
+	made := m.made[v]
+	switch {
+	case assign.Tok == token.DEFINE && m.defines(stmt) == v, assign.Tok == token.ASSIGN && m.variable(assign.Lhs[0]) == v && len(made) > 0:
+		m.made[v] = append(made, making{assign.Rhs[0], map[string]ast.Expr{}})
+	case assign.Tok == token.ASSIGN && isField && m.variable(sel.X) == v && len(made) > 0 && !m.mentions(assign.Rhs[0], v):
+		made[len(made)-1].fields[sel.Sel.Name] = assign.Rhs[0]
+	default:
+		return false
+	}
+	return true
+}
+
+func (p *pass) mentions(n ast.Node, v *types.Var) bool {
+	uses, _ := p.usesIn(n, v)
+	return len(uses) > 0
+}
+
+// madeBefore understands the last of the values that v got. Where it is made of v, that
+// is the value before it.
+func (m *migration) madeBefore(v *types.Var, made []making) string {
+	if len(made) == 0 {
+		return "the backoff is made of itself"
+	}
+	m.made[v] = made[:len(made)-1]
+	last := made[len(made)-1]
+	return m.makes(last.value, last.fields)
 }
 
 // resets reports whether stmt resets the backoff v, as every run does when it begins.
@@ -239,64 +277,48 @@ func (m *migration) resets(stmt ast.Stmt, v *types.Var) bool {
 	return ok && sel.Sel.Name == "Reset" && m.variable(sel.X) == v
 }
 
-// path returns the import path of the library.
-func (m *migration) path() string {
-	return "github.com/cenkalti/backoff/v" + strconv.Itoa(m.lib.version)
-}
-
 // backOffVariable understands a variable that only this call uses, with the
-// assignments to its fields. All of it goes with the call.
+// assignments to it and its fields. All of it goes with the call.
 func (m *migration) backOffVariable(e ast.Expr) string {
 	v := m.variable(e)
 	const passed = "the backoff is used elsewhere too, or comes from there"
 	if v.Kind() != types.LocalVar {
 		return passed
 	}
-	var made ast.Expr
-	var list []ast.Stmt
-	fields := map[string]ast.Expr{}
-	for c := range m.root.Preorder((*ast.Ident)(nil)) {
-		id := c.Node().(*ast.Ident)
-		if m.variable(id) != v || id == e {
+	for c := range m.root.Preorder((*ast.AssignStmt)(nil)) {
+		block, ok := c.Parent().Node().(*ast.BlockStmt)
+		if !ok || m.defines(c.Node().(ast.Stmt)) != v {
 			continue
 		}
-		stmtCursor := c.Parent()
-		sel, isField := stmtCursor.Node().(*ast.SelectorExpr)
-		if isField {
-			stmtCursor = stmtCursor.Parent()
+		if m.lib.inverse && m.repeated(c) {
+			return "the backoff goes on where the call before stopped"
 		}
-		if stmt, ok := stmtCursor.Parent().Node().(*ast.ExprStmt); ok && stmt.Pos() < m.call.Pos() && m.resets(stmt, v) {
-			m.removed = append(m.removed, stmt)
-			continue
-		}
-		assign, ok := stmtCursor.Node().(*ast.AssignStmt)
-		if !ok || len(assign.Lhs) != 1 || assign.Pos() > m.call.Pos() {
-			return passed
-		}
-		block, ok := stmtCursor.Parent().Node().(*ast.BlockStmt)
-		switch {
-		case !ok:
-			return passed
-		case assign.Tok == token.DEFINE && assign.Lhs[0] == id:
-			made, list = assign.Rhs[0], block.List
-		case isField && assign.Tok == token.ASSIGN && assign.Lhs[0] == sel:
-			found := false
-			for _, s := range list {
-				found = found || s == assign
+		for _, stmt := range block.List {
+			if stmt.Pos() < m.call.Pos() && !within(m.call, stmt) && m.step(stmt, v) {
+				m.removed = append(m.removed, stmt)
 			}
-			if !found {
-				return passed
-			}
-			fields[sel.Sel.Name] = assign.Rhs[0]
-		default:
-			return passed
 		}
-		m.removed = append(m.removed, assign)
 	}
-	if made == nil {
+	for id, used := range m.TypesInfo.Uses {
+		if used == v && id != e && !slices.ContainsFunc(m.removed, func(s ast.Stmt) bool { return within(id, s) }) {
+			return passed
+		}
+	}
+	if len(m.made[v]) == 0 {
 		return passed
 	}
-	return m.makes(made, fields)
+	return m.madeBefore(v, m.made[v])
+}
+
+// repeated reports whether the call may be made more than once for one run of the
+// statement at c: it is in a loop or a literal, and that is not.
+func (m *migration) repeated(c inspector.Cursor) bool {
+	for around := range m.cursor.Enclosing((*ast.ForStmt)(nil), (*ast.RangeStmt)(nil), (*ast.FuncLit)(nil)) {
+		if !within(c.Node(), around.Node()) {
+			return true
+		}
+	}
+	return false
 }
 
 // makes understands the making of a backoff whose fields are set afterwards.
@@ -308,7 +330,7 @@ func (m *migration) makes(made ast.Expr, fields map[string]ast.Expr) string {
 	if !ok {
 		return "the backoff is not made here"
 	}
-	if path, name := m.callee(call); path != m.path() || name != "NewExponentialBackOff" || len(call.Args) > 0 {
+	if path, name := m.callee(call); path != m.lib.path || name != "NewExponentialBackOff" || len(call.Args) > 0 {
 		return "fields are set on a backoff that is not understood"
 	}
 	return m.exponential(fields)
@@ -324,7 +346,7 @@ func (m *migration) constant(e ast.Expr) string {
 // exponentialLiteral understands a literal that sets every field by which a run would
 // go wrong if it were zero.
 func (m *migration) exponentialLiteral(lit *ast.CompositeLit) string {
-	needed := []string{"InitialInterval", "MaxInterval", "Multiplier", "RandomizationFactor"}
+	needed := []string{"InitialInterval", "MaxInterval", "Multiplier"}
 	if m.lib.version == 4 {
 		needed = append(needed, "Stop", "Clock")
 	}
@@ -339,6 +361,9 @@ func (m *migration) exponentialLiteral(lit *ast.CompositeLit) string {
 		fields[kv.Key.(*ast.Ident).Name] = kv.Value
 	}
 	reason := m.exponential(fields)
+	if fields["RandomizationFactor"] == nil && reason == "" {
+		m.backoff, m.told = strings.Replace(m.backoff, "PlusMinus(0.5)", "NoJitter", 1), m.told[1:]
+	}
 	if m.lib.version == 4 && fields["MaxElapsedTime"] == nil {
 		m.elapsed = ""
 	}
@@ -541,8 +566,8 @@ func (m *migration) replace(id *ast.Ident, given string) analysis.TextEdit {
 
 // usesIn returns where n names v, and whether it gives it another value or takes its
 // address.
-func (m *migration) usesIn(n ast.Node, v *types.Var) (uses []*ast.Ident, changed bool) {
-	is := func(e ast.Expr) bool { return v != nil && m.variable(e) == v }
+func (p *pass) usesIn(n ast.Node, v *types.Var) (uses []*ast.Ident, changed bool) {
+	is := func(e ast.Expr) bool { return v != nil && p.variable(e) == v }
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.Ident:
@@ -678,6 +703,9 @@ func (m *migration) visible(v *types.Var) bool {
 func (m *migration) count(e ast.Expr, more int64) (text, reason string) {
 	e = m.unconverted(e)
 	n, isConstant := m.number(e)
+	if m.limit = m.known(e); isConstant || m.limit > 0 {
+		m.limit += more
+	}
 	switch _, isLiteral := e.(*ast.BasicLit); {
 	case isConstant && (n < 0 || n > 1<<30):
 		return "", "its limit is negative, or very large"
@@ -691,13 +719,23 @@ func (m *migration) count(e ast.Expr, more int64) (text, reason string) {
 		m.mayBeZero = more == 0 && m.known(e) == 0
 		text, reason = m.stable(e, "its limit is neither a constant nor a variable that keeps its value")
 	}
-	if b, ok := m.TypesInfo.TypeOf(e).(*types.Basic); !ok || b.Kind() != types.Int && b.Kind() != types.UntypedInt {
+	if b, ok := m.TypesInfo.TypeOf(e).(*types.Basic); !m.untyped(e) && (!ok || b.Kind() != types.Int && b.Kind() != types.UntypedInt) {
 		text = "int(" + text + ")"
 	}
 	if more > 0 {
-		text += fmt.Sprintf(" + %d", more)
+		text = plusOne(text)
 	}
 	return text, reason
+}
+
+// plusOne returns the text of a sum of a number and 1.
+func plusOne(text string) string {
+	for _, less := range []string{"-1", " - 1"} {
+		if before, ok := strings.CutSuffix(text, less); ok {
+			return before
+		}
+	}
+	return text + " + 1"
 }
 
 // unconverted returns what is given for e, without conversions such as uint64(n).

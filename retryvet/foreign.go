@@ -18,12 +18,17 @@ import (
 // A library is another retry library.
 type library struct {
 	title   string
-	version int      // 0: the import path has none
+	path    string   // by which it is imported
+	version int      // 0: the path has none
 	entries []string // functions that run something
 	methods []string // that do
 	marks   []string // what makes an error permanent; with a counterpart here
 	errors  []string // what tells its errors apart; without a counterpart
 	plan    func(m *migration) string
+
+	inverse bool                                                       // it repeats marked errors only
+	zero    bool                                                       // after a failure it returns no value
+	waits   func(m *migration, name string, call *ast.CallExpr) string // understands what makes a backoff, but for cenkalti's
 
 	markType string // of marked errors, if its name is exported
 	marked   string // a condition that says that err is marked, with %s for the library's name
@@ -32,31 +37,35 @@ type library struct {
 // libraryOf returns what is known of the package at path, nil if that is no retry
 // library.
 func libraryOf(path string) *library {
-	version := 0
+	version, full := 0, path
 	if i := strings.LastIndex(path, "/v"); i >= 0 {
 		if n, err := strconv.Atoi(path[i+2:]); err == nil {
 			path, version = path[:i], n
 		}
 	}
+	var l *library
 	switch path {
 	case "github.com/cenkalti/backoff":
-		return cenkalti(version)
+		l = cenkalti(version)
 	case "github.com/avast/retry-go":
-		return avast(version)
+		l = avast(version)
 	case "github.com/sethvargo/go-retry":
-		return &library{
+		l = &library{
 			title: "sethvargo/go-retry", entries: []string{"Do", "DoValue", "Constant", "Exponential", "Fibonacci"},
-			plan: func(*migration) string { return "there errors are not retried unless marked, here unless permanent" },
+			marks: []string{"RetryableError"}, inverse: true, zero: true, plan: planSethvargo, waits: sethvargoWaits,
 		}
 	case "github.com/hashicorp/go-retryablehttp":
-		return &library{
+		l = &library{
 			title: "hashicorp/go-retryablehttp", entries: []string{"NewClient", "Get", "Head", "Post", "PostForm"},
 			plan: func(*migration) string {
 				return "use an http.Client whose Transport is a retryhttp.Transport; docs/migrating.md says what becomes of each field"
 			},
 		}
 	}
-	return nil
+	if l != nil {
+		l.path = full
+	}
+	return l
 }
 
 // cenkalti returns what is known of a version of cenkalti/backoff.
@@ -94,6 +103,7 @@ func avast(version int) *library {
 		marks:  []string{"Unrecoverable"},
 		errors: []string{"Error", "IsRecoverable", "ErrThrottled"},
 		plan:   planAvast,
+		zero:   true,
 		marked: "!%s.IsRecoverable(err)",
 	}
 	switch version {
@@ -128,23 +138,36 @@ type migration struct {
 	ctx                      ast.Expr // nil: none given
 	op                       ast.Expr
 	attempts                 string // "": none set
+	limit                    int64  // the number of attempts, 0 if it is not known
 	elapsed                  string // "": none set
 	backoff                  string
 	mayBeZero, elapsedVaries bool                    // attempts, elapsed: a variable in which zero means no limit
 	arguments                map[*types.Var]ast.Expr // what a helper's parameters stand for
-	made                     map[*types.Var]making   // variables of helpers that hold a backoff
+	made                     map[*types.Var][]making // the values of variables that hold a backoff
 	inlined                  map[*ast.FuncDecl]bool  // the helpers
 
-	wait    string // the body of Hooks.Wait
-	attempt string // the name of its parameter
-	repeats repeats
-	told    []string
-	removed []ast.Stmt // go with the call
-	kept    []ast.Node // parts of the call, and others, whose text stays
+	sequence *sequence  // of waits, for sethvargo's library
+	retries  *condition // which errors are repeated; nil: those that are not marked
+	wait     string     // the body of Hooks.Wait
+	attempt  string     // the name of its parameter
+	repeats  repeats
+	told     []string
+	removed  []ast.Stmt // go with the call
+	kept     []ast.Node // parts of the call, and others, whose text stays
 
-	literal *ast.FuncLit // op, if it is rewritten
-	renamed bool         // literal gets a context parameter named as ctx
+	notes []note // comments of what goes
+
+	turned  []analysis.TextEdit // of marks, in an operation of an inverse library
+	literal *ast.FuncLit        // op, if it is rewritten
+	renamed bool                // literal gets a context parameter named as ctx
 	edits   []analysis.TextEdit
+}
+
+func newMigration(p *pass, lib *library, file *ast.File, c inspector.Cursor, name string) *migration {
+	return &migration{
+		pass: p, lib: lib, file: file, cursor: c, call: c.Node().(*ast.CallExpr), name: name,
+		arguments: map[*types.Var]ast.Expr{}, made: map[*types.Var][]making{}, inlined: map[*ast.FuncDecl]bool{},
+	}
 }
 
 // repeats says which errors the old library repeats and DefaultClassifier does not.
@@ -173,7 +196,7 @@ func foreign(p *pass) {
 			}
 			lib := libraryOf(f.Pkg().Path())
 			if lib != nil && f.Pkg() != p.Pkg && lib.runs(f, c) {
-				all = append(all, &migration{pass: p, lib: lib, file: file, cursor: c, call: call, name: f.Name()})
+				all = append(all, newMigration(p, lib, file, c, f.Name()))
 			}
 		}
 	}
@@ -197,12 +220,7 @@ func foreign(p *pass) {
 		}
 		var fix []analysis.SuggestedFix
 		if len(fixed) > 0 {
-			edits, reason := p.rewrite(file, fixed)
-			if reason != "" {
-				for _, m := range fixed {
-					m.refusal = reason
-				}
-			} else {
+			if edits := p.rewrite(file, fixed); len(edits) > 0 {
 				fix = []analysis.SuggestedFix{{Message: "Rewrite this file's calls with package retry", TextEdits: edits}}
 			}
 		}
@@ -252,6 +270,66 @@ func (p *pass) of(id *ast.Ident) (*library, string) {
 	return libraryOf(obj.Pkg().Path()), obj.Name()
 }
 
+// policyField is one field of the policy's literal.
+type policyField struct{ name, text string }
+
+// fields returns the policy that takes the place of the call's backoff and options.
+func (m *migration) fields(im *importer) []policyField {
+	var fields []policyField
+	add := func(name, text string) { fields = append(fields, policyField{name, text}) }
+	switch {
+	case m.mayBeZero && (m.elapsed == "" || m.elapsedVaries): // zero would be three attempts
+		add("MaxAttempts", fmt.Sprintf("%s.Or(%s, %s.Unlimited)", cmpQualifier, m.attempts, qualifier))
+	case m.attempts != "":
+		add("MaxAttempts", m.attempts)
+	case m.elapsed == "", m.elapsedVaries: // zero of both would be three attempts
+		add("MaxAttempts", qualifier+".Unlimited")
+	}
+	if m.elapsed != "" {
+		add("MaxElapsed", m.elapsed)
+	}
+	if m.backoff != "" {
+		add("Backoff", m.backoff)
+	}
+	switch {
+	case m.retries != nil:
+		add("Classify", fmt.Sprintf("func(%s error) %s.Class {\nif %s {\nreturn %s.Transient\n}\nreturn %s.Permanent\n}",
+			m.retries.name, qualifier, m.retries.text, qualifier, qualifier))
+	case m.repeats == more:
+		add("Classify", fmt.Sprintf("func(error) %s.Class { return %s.Transient }", qualifier, qualifier))
+	case m.repeats == unmarked:
+		add("Classify", fmt.Sprintf("func(err error) %s.Class {\nif %s {\nreturn %s.Permanent\n}\nreturn %s.Transient\n}",
+			qualifier, fmt.Sprintf(m.lib.marked, im.libraryName(m.lib)), qualifier, qualifier))
+	}
+	if m.wait != "" {
+		add("Hooks", fmt.Sprintf("%s.Hooks{Wait: func(_ %s.Context, %s %s.Attempt) %s}", qualifier, im.context, m.attempt, qualifier, m.wait))
+	}
+	return fields
+}
+
+// inline returns a policy with these fields on one line.
+func inline(fields []policyField) string {
+	var all []string
+	for _, f := range fields {
+		all = append(all, f.name+": "+f.text)
+	}
+	return qualifier + ".Policy{" + strings.Join(all, ", ") + "}"
+}
+
+// broken returns a policy with a line for each field, and the comments that belong to
+// it.
+func (m *migration) broken(fields []policyField) string {
+	m.settle(fields)
+	var b strings.Builder
+	b.WriteString(qualifier + ".Policy{\n")
+	for _, f := range fields {
+		above, beside := m.notesAt(f)
+		b.WriteString(above + f.name + ": " + f.text + "," + beside + "\n")
+	}
+	b.WriteString("}")
+	return b.String()
+}
+
 // verb returns the function that takes the place of the call.
 func (m *migration) verb() string {
 	if _, ok := m.TypesInfo.TypeOf(m.call).(*types.Tuple); ok {
@@ -296,16 +374,17 @@ func (m *migration) check(all []*migration) string {
 	if reason := m.checkOp(); reason != "" {
 		return reason
 	}
-	for _, group := range m.file.Comments {
-		if m.loses(group) {
-			return "a comment in it would be lost"
-		}
-	}
+	m.keepComments()
 	if reason := m.blocked(all); reason != "" {
 		return reason
 	}
+	if m.lib.zero && m.verb() == "Do" && m.mayReturnBoth() {
+		m.told = append(m.told, "after a failure its value is the last attempt's: it was none")
+	}
 	switch {
-	case m.attempts == "1": // nothing is repeated
+	case m.attempts == "1", m.retries != nil:
+	case m.lib.inverse:
+		return m.turnMarks()
 	case m.mayReturnMarks(all):
 		m.repeats = unmarked
 		m.told = append(m.told, "Classify repeats every error that "+m.lib.marks[0]+" has not marked, as before")
@@ -314,25 +393,6 @@ func (m *migration) check(all []*migration) string {
 		m.told = append(m.told, "Classify repeats every error, as before: delete it to let retry.DefaultClassifier decide")
 	}
 	return ""
-}
-
-// loses reports whether the fix would delete a comment.
-func (m *migration) loses(group *ast.CommentGroup) bool {
-	for _, node := range m.kept {
-		if within(group, node) {
-			return false
-		}
-	}
-	if within(group, m.call) {
-		return true
-	}
-	line := func(pos token.Pos) int { return m.Fset.Position(pos).Line }
-	for _, s := range m.removed {
-		if line(s.Pos()) <= line(group.Pos()) && line(group.Pos()) <= line(s.End()) {
-			return true
-		}
-	}
-	return false
 }
 
 // comparesError tells if the caller does with the error what works on the
@@ -416,8 +476,12 @@ func (m *migration) checkNamed(op ast.Expr) string {
 // becomes the operation's parameter; another would outlive its attempt.
 func (m *migration) checkContexts(lit *ast.FuncLit) (reason string) {
 	given := m.givenContext()
+	var own *ast.Ident // a context of the operation that has the given one's name
+	captured := false  // a literal in the operation uses the given one
 	ast.Inspect(lit.Body, func(n ast.Node) bool {
 		switch n := n.(type) {
+		case *ast.FuncLit:
+			captured = captured || given != nil && m.mentions(n, given)
 		case *ast.Ident:
 			v := m.variable(n)
 			if v == nil || !isContext(v.Type()) || v.IsField() {
@@ -427,7 +491,7 @@ func (m *migration) checkContexts(lit *ast.FuncLit) (reason string) {
 			case v == given:
 				m.renamed = true
 			case m.TypesInfo.Defs[n] == v && v.Parent() == m.TypesInfo.Scopes[lit.Type] && given != nil && v.Name() == given.Name():
-				reason = "the operation declares a " + v.Name() + " of its own"
+				own = n
 			case v.Pos() < lit.Pos() || v.Pos() > lit.End():
 				reason = "the operation uses " + v.Name() + ", which is not the context of the run"
 			}
@@ -440,7 +504,27 @@ func (m *migration) checkContexts(lit *ast.FuncLit) (reason string) {
 		}
 		return reason == ""
 	})
+	if name := lit.Type.Params; m.lib.inverse && m.renamed && len(name.List[0].Names) == 1 && name.List[0].Names[0].Name != "_" {
+		return "the operation uses " + given.Name() + " beside its own context"
+	}
+	if own != nil && m.renamed && reason == "" && (captured || !m.redeclares(own)) {
+		return "the operation declares a " + own.Name + " of its own"
+	}
 	return reason
+}
+
+// redeclares reports whether the declaration of id may set a parameter of the same name
+// instead: it declares something else as well.
+func (m *migration) redeclares(id *ast.Ident) bool {
+	c, ok := m.root.FindNode(id)
+	if !ok {
+		return false
+	}
+	assign, ok := c.Parent().Node().(*ast.AssignStmt)
+	return ok && slices.ContainsFunc(assign.Lhs, func(e ast.Expr) bool {
+		other, ok := e.(*ast.Ident)
+		return ok && other != id && m.TypesInfo.Defs[other] != nil
+	})
 }
 
 // givenContext returns the variable that is the context of the run, nil if that is none.
@@ -490,26 +574,49 @@ func (p *pass) sleeps(lit *ast.FuncLit) string {
 	return reason
 }
 
-// rewrite returns the edits of a file, or why there are none.
-func (p *pass) rewrite(file *ast.File, fixed []*migration) ([]analysis.TextEdit, string) {
+// rewrite returns the edits of a file. A call that has none is refused.
+func (p *pass) rewrite(file *ast.File, fixed []*migration) []analysis.TextEdit {
 	tokens := p.Fset.File(file.FileStart)
 	source, err := p.ReadFile(tokens.Name())
 	if err != nil || len(source) != tokens.Size() {
-		return nil, "its file cannot be read"
+		refuse(fixed, "its file cannot be read")
+		return nil
 	}
-	im := &importer{pass: p, file: file, fixed: fixed, needs: map[string]bool{"context": true}, gone: func(id *ast.Ident) bool { return p.goes(id, fixed) }}
-	if reason := im.choose(); reason != "" {
-		return nil, reason
+	for len(fixed) > 0 {
+		im := &importer{pass: p, file: file, fixed: fixed, needs: map[string]bool{"context": true}, dead: p.deadHelpers(file, fixed)}
+		if reason := im.choose(); reason != "" {
+			refuse(fixed, reason)
+			return nil
+		}
+		edits := im.rewrite(tokens, source)
+		if !slices.ContainsFunc(fixed, refused) {
+			return edits
+		}
+		fixed = slices.DeleteFunc(slices.Clone(fixed), refused) // what becomes of the imports depends on the others
 	}
+	return nil
+}
+
+func refuse(all []*migration, reason string) {
+	for _, m := range all {
+		m.refusal = reason
+	}
+}
+
+func refused(m *migration) bool { return m.refusal != "" }
+
+// rewrite returns the edits of the file, but none of a call that it refuses.
+func (im *importer) rewrite(tokens *token.File, source []byte) []analysis.TextEdit {
 	var edits []analysis.TextEdit
-	for _, m := range fixed {
+	for _, m := range im.fixed {
+		m.edits = nil
 		m.inner(im)
 	}
-	for _, m := range fixed {
+	for _, m := range im.fixed {
 		s := &sources{tokens, source, m.edits}
 		text, reason := m.text(im, s)
-		if reason != "" {
-			return nil, reason
+		if m.refusal = reason; reason != "" {
+			continue
 		}
 		edits = append(edits, analysis.TextEdit{Pos: m.call.Pos(), End: m.call.End(), NewText: []byte(text)})
 		for _, e := range m.edits {
@@ -517,14 +624,65 @@ func (p *pass) rewrite(file *ast.File, fixed []*migration) ([]analysis.TextEdit,
 				edits = append(edits, e)
 			}
 		}
-		edits = append(edits, s.lines(m.removed)...)
+		edits = append(edits, s.lines(m.dropped())...)
 	}
+	edits = append(edits, (&sources{tokens: tokens, source: source}).lines(im.dead)...)
 	edits = append(edits, im.edits()...)
 	for i := range edits {
 		edits[i].NewText = []byte(strings.ReplaceAll(string(edits[i].NewText), qualifier, im.retry))
 	}
 	slices.SortFunc(edits, func(a, b analysis.TextEdit) int { return cmp.Compare(a.Pos, b.Pos) })
-	return edits, ""
+	return edits
+}
+
+// deadHelpers returns the functions of the file that only made backoffs of the calls
+// that are rewritten, with their comments.
+func (p *pass) deadHelpers(file *ast.File, fixed []*migration) []ast.Node {
+	dead := map[*ast.FuncDecl]bool{}
+	for _, m := range fixed {
+		for decl := range m.inlined {
+			dead[decl] = within(decl, file) && decl.Recv == nil && !decl.Name.IsExported() && !p.commented(file, decl.Body) && !p.namedInTests(decl.Name.Name)
+		}
+	}
+	gone := func(id *ast.Ident) bool {
+		for decl, isDead := range dead {
+			if isDead && within(id, decl) {
+				return true
+			}
+		}
+		return p.goes(id, fixed)
+	}
+	for again := true; again; {
+		again = false
+		for decl, isDead := range dead {
+			if !isDead {
+				continue
+			}
+			for id, used := range p.TypesInfo.Uses {
+				if used == p.TypesInfo.Defs[decl.Name] && !gone(id) {
+					dead[decl], again = false, true
+				}
+			}
+		}
+	}
+	var all []ast.Node
+	for decl, isDead := range dead {
+		if isDead {
+			from := decl.Pos()
+			if decl.Doc != nil {
+				from = decl.Doc.Pos()
+			}
+			all = append(all, span{from, decl.End()})
+		}
+	}
+	slices.SortFunc(all, func(a, b ast.Node) int { return cmp.Compare(a.Pos(), b.Pos()) })
+	return all
+}
+
+// commented reports whether there is a comment in n, which explains what a reader may
+// still want to know.
+func (p *pass) commented(file *ast.File, n ast.Node) bool {
+	return slices.ContainsFunc(file.Comments, func(g *ast.CommentGroup) bool { return within(g, n) })
 }
 
 // goes reports whether the use of a library is gone after the fix.
@@ -571,7 +729,13 @@ func (m *migration) inner(im *importer) {
 		params = ast.Unparen(m.ctx).(*ast.Ident).Name + " " + params
 	}
 	list := m.literal.Type.Params
-	m.edits = append(m.edits, analysis.TextEdit{Pos: list.Opening + 1, End: list.Closing, NewText: []byte(params)})
+	if !m.lib.inverse || m.renamed {
+		m.edits = append(m.edits, analysis.TextEdit{Pos: list.Opening + 1, End: list.Closing, NewText: []byte(params)})
+	}
+	if m.lib.inverse {
+		m.edits = append(m.edits, m.turned...)
+		return
+	}
 	ast.Inspect(m.literal.Body, func(n ast.Node) bool {
 		if sel, ok := n.(*ast.SelectorExpr); ok {
 			if lib, name := m.of(sel.Sel); lib != nil && slices.Contains(lib.marks, name) {
@@ -590,31 +754,6 @@ func (m *migration) text(im *importer, s *sources) (string, string) {
 			ctx = m.ctx.(*ast.Ident).Name
 		}
 	}
-	var fields []string
-	switch {
-	case m.mayBeZero && (m.elapsed == "" || m.elapsedVaries): // zero would be three attempts
-		fields = append(fields, fmt.Sprintf("MaxAttempts: %s.Or(%s, %s.Unlimited)", cmpQualifier, m.attempts, qualifier))
-	case m.attempts != "":
-		fields = append(fields, "MaxAttempts: "+m.attempts)
-	case m.elapsed == "", m.elapsedVaries: // zero of both would be three attempts
-		fields = append(fields, "MaxAttempts: "+qualifier+".Unlimited")
-	}
-	if m.elapsed != "" {
-		fields = append(fields, "MaxElapsed: "+m.elapsed)
-	}
-	if m.backoff != "" {
-		fields = append(fields, "Backoff: "+m.backoff)
-	}
-	switch m.repeats {
-	case more:
-		fields = append(fields, fmt.Sprintf("Classify: func(error) %s.Class { return %s.Transient }", qualifier, qualifier))
-	case unmarked:
-		fields = append(fields, fmt.Sprintf("Classify: func(err error) %s.Class {\nif %s {\nreturn %s.Permanent\n}\nreturn %s.Transient\n}",
-			qualifier, fmt.Sprintf(m.lib.marked, im.libraryName(m.lib)), qualifier, qualifier))
-	}
-	if m.wait != "" {
-		fields = append(fields, fmt.Sprintf("Hooks: %s.Hooks{Wait: func(_ %s.Context, %s %s.Attempt) %s}", qualifier, im.context, m.attempt, qualifier, m.wait))
-	}
 	op := s.text(m.op)
 	if m.literal == nil {
 		results, ok := im.results(m.TypesInfo.TypeOf(m.op))
@@ -623,9 +762,12 @@ func (m *migration) text(im *importer, s *sources) (string, string) {
 		}
 		op = fmt.Sprintf("func(%s.Context) %s { return %s() }", im.context, results, op)
 	}
-	policy := qualifier + ".Policy{" + strings.Join(fields, ", ") + "}"
-	if line := fmt.Sprintf("%s.%s(%s, %s, ", im.retry, m.verb(), ctx, strings.ReplaceAll(policy, qualifier, im.retry)); s.column(m.call)+len(line) > 100 || strings.Contains(policy, "\n") {
-		policy = qualifier + ".Policy{\n" + strings.Join(fields, ",\n") + ",\n}"
+	op = m.aboveOp() + op
+	fields := m.fields(im)
+	policy := inline(fields)
+	if line := fmt.Sprintf("%s.%s(%s, %s, ", im.retry, m.verb(), ctx, strings.ReplaceAll(policy, qualifier, im.retry)); s.column(m.call)+len(line) > 100 ||
+		strings.Contains(policy, "\n") || m.hasNotes() {
+		policy = m.broken(fields)
 	}
 	text := fmt.Sprintf("%s.%s(%s, %s, %s)", qualifier, m.verb(), ctx, policy, op)
 	for _, std := range standard {

@@ -180,6 +180,26 @@ func (m *migration) mayReturnMarks(all []*migration) bool {
 	return m.marksElsewhere(all) || m.importsInTests(m.lib) || m.dependencyImports() || m.callsUnknown()
 }
 
+// opMarks reports whether the operation, or a function of the package that it reaches,
+// marks an error.
+func (m *migration) opMarks() bool {
+	body := m.opBody()
+	if body == nil {
+		return true
+	}
+	return slices.ContainsFunc(m.reachable(body), func(n ast.Node) bool {
+		found := false
+		ast.Inspect(n, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok {
+				lib, name := m.of(id)
+				found = found || lib.is(m.lib) && slices.Contains(lib.marks, name)
+			}
+			return !found
+		})
+		return found
+	})
+}
+
 // marksElsewhere reports whether the package marks errors anywhere but in m.literal
 // and in the operations of other calls.
 func (m *migration) marksElsewhere(all []*migration) bool {
@@ -209,6 +229,47 @@ func (m *migration) hasOperation(id *ast.Ident) bool {
 	}
 	lit, ok := ast.Unparen(m.value(m.op)).(*ast.FuncLit)
 	return ok && within(id, lit)
+}
+
+// mayReturnBoth reports whether the operation may return an error with a value that is
+// not zero.
+func (m *migration) mayReturnBoth() bool {
+	body := m.opBody()
+	if body == nil {
+		return true
+	}
+	both := false
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return false
+		case *ast.ReturnStmt:
+			both = both || len(n.Results) != 2 || !m.isNil(n.Results[1]) && !m.isZero(n.Results[0])
+		}
+		return !both
+	})
+	return both
+}
+
+// isZero reports whether e is written as a zero value.
+func (m *migration) isZero(e ast.Expr) bool {
+	e = ast.Unparen(e)
+	if lit, ok := e.(*ast.CompositeLit); ok {
+		_, isStruct := m.TypesInfo.TypeOf(lit).Underlying().(*types.Struct)
+		return isStruct && len(lit.Elts) == 0
+	}
+	v := m.TypesInfo.Types[e].Value
+	switch {
+	case m.isNil(e):
+		return true
+	case v == nil:
+		return false
+	case v.Kind() == constant.String:
+		return constant.StringVal(v) == ""
+	case v.Kind() == constant.Bool:
+		return !constant.BoolVal(v)
+	}
+	return constant.Sign(v) == 0
 }
 
 // importsInTests reports whether a test in the package's folder imports the
@@ -252,6 +313,11 @@ func (p *pass) declaredInTests() []string {
 		}
 	}
 	return all
+}
+
+// namedInTests reports whether a test in the package's folder has the name.
+func (p *pass) namedInTests(name string) bool {
+	return slices.ContainsFunc(p.testFiles(), func(file *ast.File) bool { return freeName(file, name) == "" })
 }
 
 // testFiles returns the tests in the package's folder. The package is analyzed twice,
@@ -341,7 +407,7 @@ func (m *migration) isUnknown(call *ast.CallExpr) bool {
 		case types.IsInterface(recv.Type()):
 			return true
 		}
-		return f.Pkg() != m.Pkg
+		return f.Pkg() != m.Pkg && !m.lib.inverse // what a type's own package may return, dependencyImports knows
 	}
 	_, isLiteral := ast.Unparen(m.value(call.Fun)).(*ast.FuncLit)
 	return !isLiteral

@@ -47,9 +47,9 @@ func (s *sources) column(n ast.Node) int {
 	return len(line) + 3*bytes.Count(line, []byte("\t"))
 }
 
-// line returns the edit that deletes a statement and, if nothing else is on it, its
+// line returns the edit that deletes a statement or comment and, if nothing else is on it, its
 // line.
-func (s *sources) line(stmt ast.Stmt) analysis.TextEdit {
+func (s *sources) line(stmt ast.Node) analysis.TextEdit {
 	from, to := s.tokens.Offset(stmt.Pos()), s.tokens.Offset(stmt.End())
 	start, end := from, to
 	for start > 0 && (s.source[start-1] == ' ' || s.source[start-1] == '\t') {
@@ -64,14 +64,14 @@ func (s *sources) line(stmt ast.Stmt) analysis.TextEdit {
 	return analysis.TextEdit{Pos: s.tokens.Pos(from), End: s.tokens.Pos(to)}
 }
 
-// lines returns the edits that delete statements. Where they opened a block, the blank
+// lines returns the edits that delete statements and comments, which are sorted. Where they opened a block, the blank
 // line after them goes as well.
-func (s *sources) lines(stmts []ast.Stmt) []analysis.TextEdit {
+func (s *sources) lines(nodes []ast.Node) []analysis.TextEdit {
 	var all []analysis.TextEdit
-	for _, stmt := range slices.SortedFunc(slices.Values(stmts), func(a, b ast.Stmt) int { return cmp.Compare(a.Pos(), b.Pos()) }) {
-		e := s.line(stmt)
-		if n := len(all); n > 0 && all[n-1].End == e.Pos {
-			all[n-1].End = e.End
+	for _, n := range nodes {
+		e := s.line(n)
+		if i := len(all) - 1; i >= 0 && all[i].End == e.Pos {
+			all[i].End = e.End
 		} else {
 			all = append(all, e)
 		}
@@ -91,10 +91,11 @@ const (
 	timeQualifier   = "\x01"
 	errorsQualifier = "\x02"
 	cmpQualifier    = "\x04"
+	mathQualifier   = "\x05"
 )
 
 // standard are the standard packages that a rewritten call may need.
-var standard = []struct{ path, qualifier string }{{"cmp", cmpQualifier}, {"errors", errorsQualifier}, {"time", timeQualifier}}
+var standard = []struct{ path, qualifier string }{{"cmp", cmpQualifier}, {"errors", errorsQualifier}, {"math", mathQualifier}, {"time", timeQualifier}}
 
 // importer decides how a file names the packages that a fix needs, and what
 // becomes of its imports.
@@ -102,7 +103,7 @@ type importer struct {
 	*pass
 	file  *ast.File
 	fixed []*migration
-	gone  func(use *ast.Ident) bool // whether the fix removes this use of a library
+	dead  []ast.Node // functions that the fix removes
 
 	retry, context string            // names in the file
 	std            map[string]string // names of the standard packages; "": there is none
@@ -214,8 +215,9 @@ func (im *importer) libraryName(lib *library) string {
 func (im *importer) unused(name *types.PkgName) bool {
 	used := false
 	ast.Inspect(im.file, func(n ast.Node) bool {
-		if id, ok := n.(*ast.Ident); ok && im.TypesInfo.Uses[id] == name && !im.gone(id) {
-			used = true
+		if id, ok := n.(*ast.Ident); ok && im.TypesInfo.Uses[id] == name {
+			inDead := slices.ContainsFunc(im.dead, func(n ast.Node) bool { return within(id, n) })
+			used = used || !inDead && !im.goes(id, im.fixed)
 		}
 		return !used
 	})
@@ -242,7 +244,7 @@ func (im *importer) edits() []analysis.TextEdit {
 		edits = append(edits, im.drop(old))
 	}
 	first := im.file.Imports[0]
-	for _, path := range []string{"cmp", "context", "errors", "time"} {
+	for _, path := range []string{"cmp", "context", "errors", "math", "time"} {
 		if !im.has[path] && im.needs[path] {
 			spec := strconv.Quote(path)
 			if im.std[path] != path {

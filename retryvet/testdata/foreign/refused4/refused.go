@@ -36,24 +36,23 @@ func refused(ctx context.Context, given backoff.BackOff, op func() error, p ping
 
 	clocked := backoff.NewExponentialBackOff()
 	clocked.Clock = clock{}
-	_ = backoff.Retry(ping, clocked)                                                                                              // want `not rewritten: the backoff has a Clock of its own`
-	_ = backoff.Retry(ping, backoff.NewExponentialBackOff(backoff.WithClockProvider(backoff.SystemClock)))                        // want `not rewritten: clocks and timers`
-	_ = backoff.RetryNotifyWithTimer(ping, &backoff.StopBackOff{}, nil, timer)                                                    // want `not rewritten: it has a timer of its own`
-	_ = backoff.NewTicker(&backoff.StopBackOff{})                                                                                 // want `not rewritten: a ticker`
-	_ = backoff.Retry(ping, &backoff.ExponentialBackOff{InitialInterval: time.Second})                                            // want `not rewritten: the backoff is a literal that leaves MaxInterval zero`
-	_ = backoff.Retry(ping, backoff.NewConstantBackOff(now()))                                                                    // want `not rewritten: a duration is neither a constant`
-	_ = backoff.Retry(ping, backoff.NewConstantBackOff(-1))                                                                       // want `not rewritten: a duration is negative`
-	_ = backoff.Retry(ping, backoff.WithMaxRetries(&backoff.StopBackOff{}, 1))                                                    // want `not rewritten: it limits retries twice`
-	_ = backoff.Retry(op, &backoff.StopBackOff{})                                                                                 // want `not rewritten: the operation cannot be read`
-	_ = backoff.Retry(p.ping, &backoff.StopBackOff{})                                                                             // want `not rewritten: the operation cannot be read`
-	_ = backoff.Retry(io.NopCloser(nil).Close, &backoff.StopBackOff{})                                                            // want `not rewritten: the operation cannot be read`
-	_ = backoff.Retry(func() error { return call(done) }, backoff.WithContext(&backoff.StopBackOff{}, ctx))                       // want `not rewritten: the operation uses done, which is not the context of the run`
-	_ = backoff.Retry(func() error { ctx := context.TODO(); return call(ctx) }, backoff.WithContext(&backoff.StopBackOff{}, ctx)) // want `not rewritten: the operation declares a ctx of its own`
-	_ = backoff.Retry(func() error { ctx = context.TODO(); return nil }, &backoff.StopBackOff{})                                  // want `not rewritten: the operation sets ctx`
-	_ = backoff.Retry(func() error { time.Sleep(1); return nil }, &backoff.StopBackOff{})                                         // want `not rewritten: the operation sleeps`
-	go backoff.Retry(ping, &backoff.StopBackOff{})                                                                                // want `not rewritten: go and defer drop its error`
-	_ = backoff.Retry(ping /* why */, &backoff.StopBackOff{})                                                                     // want `not rewritten: a comment in it would be lost`
-	_ = backoff.Retry(func() error {                                                                                              // want `not rewritten: it is within another retry`
+	_ = backoff.Retry(ping, clocked)                                                                                                             // want `not rewritten: the backoff has a Clock of its own`
+	_ = backoff.Retry(ping, backoff.NewExponentialBackOff(backoff.WithClockProvider(backoff.SystemClock)))                                       // want `not rewritten: clocks and timers`
+	_ = backoff.RetryNotifyWithTimer(ping, &backoff.StopBackOff{}, nil, timer)                                                                   // want `not rewritten: it has a timer of its own`
+	_ = backoff.NewTicker(&backoff.StopBackOff{})                                                                                                // want `not rewritten: a ticker`
+	_ = backoff.Retry(ping, &backoff.ExponentialBackOff{InitialInterval: time.Second})                                                           // want `not rewritten: the backoff is a literal that leaves MaxInterval zero`
+	_ = backoff.Retry(ping, backoff.NewConstantBackOff(now()))                                                                                   // want `not rewritten: a duration is neither a constant`
+	_ = backoff.Retry(ping, backoff.NewConstantBackOff(-1))                                                                                      // want `not rewritten: a duration is negative`
+	_ = backoff.Retry(ping, backoff.WithMaxRetries(&backoff.StopBackOff{}, 1))                                                                   // want `not rewritten: it limits retries twice`
+	_ = backoff.Retry(op, &backoff.StopBackOff{})                                                                                                // want `not rewritten: the operation cannot be read`
+	_ = backoff.Retry(p.ping, &backoff.StopBackOff{})                                                                                            // want `not rewritten: the operation cannot be read`
+	_ = backoff.Retry(io.NopCloser(nil).Close, &backoff.StopBackOff{})                                                                           // want `not rewritten: the operation cannot be read`
+	_ = backoff.Retry(func() error { return call(done) }, backoff.WithContext(&backoff.StopBackOff{}, ctx))                                      // want `not rewritten: the operation uses done, which is not the context of the run`
+	_ = backoff.Retry(func() error { _ = call(ctx); ctx := context.TODO(); return call(ctx) }, backoff.WithContext(&backoff.StopBackOff{}, ctx)) // want `not rewritten: the operation declares a ctx of its own`
+	_ = backoff.Retry(func() error { ctx = context.TODO(); return nil }, &backoff.StopBackOff{})                                                 // want `not rewritten: the operation sets ctx`
+	_ = backoff.Retry(func() error { time.Sleep(1); return nil }, &backoff.StopBackOff{})                                                        // want `not rewritten: the operation sleeps`
+	go backoff.Retry(ping, &backoff.StopBackOff{})                                                                                               // want `not rewritten: go and defer drop its error`
+	_ = backoff.Retry(func() error {                                                                                                             // want `not rewritten: it is within another retry`
 		return backoff.Retry(ping, &backoff.StopBackOff{}) // want `not rewritten: it is within another retry`
 	}, &backoff.StopBackOff{})
 	_ = retry.Run(ctx, retry.Policy{}, func(context.Context) error {

@@ -33,3 +33,4 @@ type Config struct{}
 
 func Do(RetryableFunc, ...Option) error                                      { return nil }
 func DoWithData[T any](RetryableFuncWithData[T], ...Option) (t T, err error) { return }
+func IsRecoverable(error) bool                                               { return true }

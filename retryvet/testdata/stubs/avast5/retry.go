@@ -42,3 +42,4 @@ type RetrierWithData[T any] struct{}
 
 func NewWithData[T any](...Option) *RetrierWithData[T]                   { return nil }
 func (*RetrierWithData[T]) Do(RetryableFuncWithData[T]) (t T, err error) { return }
+func IsRecoverable(error) bool                                           { return true }

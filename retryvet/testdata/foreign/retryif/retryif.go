@@ -1,0 +1,42 @@
+package retryif
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/avast/retry-go/v4"
+)
+
+type deployment struct {
+	attempts uint
+	delay    time.Duration
+}
+
+func call(context.Context) error { return nil }
+func temporary(err error) bool   { return errors.Is(err, io.ErrUnexpectedEOF) }
+
+func (d *deployment) named(ctx context.Context) error {
+	return retry.Do( // want `-fix makes this a retry.Run; a zero Delay would mean the default$`
+		func() error { return call(ctx) },
+		retry.Context(ctx),
+		retry.Attempts(d.attempts),
+		retry.Delay(d.delay),
+		retry.MaxDelay(10*time.Second),
+		retry.DelayType(retry.BackOffDelay),
+		retry.RetryIf(temporary),
+	)
+}
+
+func literal(ctx context.Context) error {
+	return retry.Do(func() error { return call(ctx) }, retry.Context(ctx), retry.DelayType(retry.FixedDelay), retry.RetryIf(func(e error) bool { // want `-fix makes this a retry.Run$`
+		return !errors.Is(e, io.EOF)
+	}))
+}
+
+const pause = 300 * time.Millisecond
+
+func names(ctx context.Context, longest time.Duration) error {
+	return retry.Do(func() error { return call(ctx) }, retry.Context(ctx), retry.Delay(pause), retry.MaxJitter(longest), retry.Attempts(4)) // want `-fix makes this a retry.Run; Classify`
+}
