@@ -15,7 +15,7 @@ import (
 func Avast5Doubling(ctx context.Context, s *behaviour.Service) error {
 	return goretry.Run(ctx, goretry.Policy{
 		MaxAttempts: 9,
-		Backoff:     goretry.Exponential{Base: time.Second, Max: 128 * time.Second, Jitter: goretry.NoJitter},
+		Backoff:     goretry.Exponential{Base: time.Second, Max: 5 * time.Minute, Jitter: goretry.NoJitter},
 		Classify: func(err error) goretry.Class {
 			if !retry.IsRecoverable(err) {
 				return goretry.Permanent
