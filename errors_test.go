@@ -505,7 +505,7 @@ type unhurt struct{}
 
 func (*unhurt) Error() string { return "unhurt" }
 
-// throttle is a status with a time to come back, of a minute.
+// throttle is a status with a retry time of a minute.
 type throttle int
 
 func (throttle) Error() string             { return "throttle" }

@@ -56,6 +56,8 @@ func TestGuides(t *testing.T) {
 		"sql":    "retrysql/example_test.go",
 		"queues": "retrynats/example_test.go",
 		"tail":   "limit/example_test.go",
+
+		"observability": "otel/example_test.go",
 	} {
 		text, err := os.ReadFile("docs/" + page + ".md")
 		if err != nil {

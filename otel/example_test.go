@@ -49,8 +49,11 @@ func ExampleObserveBudget() {
 		return
 	}
 	defer unregister()
-	fmt.Println(budget.Balance())
-	// Output: 1
+
+	policy := retry.Policy{Name: "fetch-user", Budget: budget, Hooks: otelretry.Hooks()}
+	err = retry.Run(context.Background(), policy, func(context.Context) error { return nil })
+	fmt.Println(err, budget.Balance())
+	// Output: <nil> 1
 }
 
 func ExampleResendCount() {

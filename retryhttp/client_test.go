@@ -17,7 +17,7 @@ import (
 	"github.com/goretry/retry/retryhttp"
 )
 
-// What http.Client does around a RoundTripper works as ever.
+// What http.Client does around a RoundTripper works as usual.
 
 func TestClientTimeoutIsOverAllAttempts(t *testing.T) {
 	for name, code := range map[string]int{"in a wait": 503, "in an attempt": 0} {

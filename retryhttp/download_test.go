@@ -358,7 +358,7 @@ func TestDownloadsFirstResponseIsATransports(t *testing.T) {
 		t.Errorf("GaveUp: %v", e)
 	}
 	s.wantRequests(t, 6)
-	// In its context a request is retried as ever.
+	// In its context a request is retried as usual.
 	s2 := serve(t, statuses(503, 200))
 	read(t, mustDo(t, s2.transport(quick), request(t, "GET", s2.URL, nil).WithContext(context.WithoutCancel(resp.Request.Context()))))
 	s2.wantRequests(t, 2)

@@ -341,7 +341,7 @@ func (c *counted) Close() error {
 
 // Whatever happens, no server runs a POST without a key twice. It may see it
 // again only if it has turned it away: with 421, or with 429 or the 403 of a rate
-// limit and a time to come back. A 503 is no such word: a gateway may say it, with a
+// limit and a retry time. A 503 is no such word: a gateway may say it, with a
 // time and beside headers of rate limits, of a request that ran.
 func TestPostWithoutKeyNeverRunsTwice(t *testing.T) {
 	type post struct{ seen, turnedAway int }

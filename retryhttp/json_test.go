@@ -71,7 +71,7 @@ func TestJSON(t *testing.T) {
 		{name: "busy", method: "GET", answers: []func(http.ResponseWriter){text(503, ""), ada}, want: "Ada", requests: 2},
 		{name: "busy POST", method: "POST", answers: []func(http.ResponseWriter){text(503, "")}, requests: 1, reason: retry.ReasonNotIdempotent, status: 503},
 		{name: "POST turned away", method: "POST", answers: []func(http.ResponseWriter){limited, ada}, want: "Ada", requests: 2},
-		{name: "busy POST with a time to come back", method: "POST", answers: []func(http.ResponseWriter){hinted}, requests: 1, reason: retry.ReasonNotIdempotent, status: 503},
+		{name: "busy POST with a retry time", method: "POST", answers: []func(http.ResponseWriter){hinted}, requests: 1, reason: retry.ReasonNotIdempotent, status: 503},
 		{name: "down", method: "GET", answers: []func(http.ResponseWriter){text(500, "sorry")}, requests: 3, reason: retry.ReasonMaxAttempts, status: 500},
 		{name: "not found", method: "GET", answers: []func(http.ResponseWriter){text(404, "sorry")}, requests: 1, reason: retry.ReasonPermanent, status: 404},
 		{name: "not modified", method: "GET", answers: []func(http.ResponseWriter){text(304, "")}, requests: 1, reason: retry.ReasonPermanent, status: 304},

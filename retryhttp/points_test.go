@@ -394,7 +394,7 @@ func TestPoint3OnlyWhatMayRunTwice(t *testing.T) {
 		{name: "POST turned away until later", method: "POST", codes: []int{429, 403, 200}, hint: "1", want: 3},
 		{name: "POST, busy until later", method: "POST", codes: []int{503}, hint: "1", want: 1},
 		{name: "POST, busy gateway", method: "POST", codes: []int{504}, hint: "1", want: 1},
-		{name: "POST failed, with a time to come back", method: "POST", codes: []int{500}, hint: "1", want: 1},
+		{name: "POST failed, with a retry time", method: "POST", codes: []int{500}, hint: "1", want: 1},
 		{name: "POST misdirected", method: "POST", codes: []int{421, 200}, want: 2},
 		{name: "POST with a key", method: "POST", header: http.Header{"Idempotency-Key": {"k"}}, codes: []int{500, 200}, want: 2},
 		{name: "POST with the other key", method: "POST", header: http.Header{"X-Idempotency-Key": {"k"}}, codes: []int{500, 200}, want: 2},

@@ -46,7 +46,7 @@ func TestRecovery(t *testing.T) {
 		"barely":                   {bad(50, 290), 21900 * ms, true},
 		"a tenth fewer is well":    {func(i int) int { return 20 - 2*int(min(i/50, 1)) }, 0, true},
 		"a little more is not":     {func(i int) int { return 20 - 3*int(min(i/50, 1)) }, 0, false},
-		"half fail, as ever":       {func(i int) int { return int(20 * (i % 2)) }, 0, true},
+		"half fail, as before":     {func(i int) int { return int(20 * (i % 2)) }, 0, true},
 		"half fail, with bad luck": {func(i int) int { return 10 - int(i%50/40) - int(i%50/40) }, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
