@@ -17,9 +17,8 @@ import (
 //
 // h gets the caller's time less a twentieth, but at most 100 ms less, so that its
 // answer arrives before the caller gives up, and can tell the caller not to retry
-// ([Relay]). If the caller has no time left, h is not called, and the status is
-// 503. A header that is not a number of digits only, or that is present twice, is
-//      ignored.
+// ([Relay]). If the caller has no time left, h is not called, and the status is 503. A
+// header that is not a number of digits only, or that is present twice, is ignored.
 //
 // h gets the server's own ResponseWriter and a request without that header, so that a
 // proxy does not forward an outdated time. A client can use the header only to shorten

@@ -339,10 +339,10 @@ func (c *counted) Close() error {
 	return c.ReadCloser.Close()
 }
 
-// Whatever happens, no server runs a POST without a key twice. It may see it
-// again only if it has turned it away: with 421, or with 429 or the 403 of a rate
-// limit and a retry time. A 503 is no such word: a gateway may say it, with a
-// time and beside headers of rate limits, of a request that ran.
+// Whatever happens, no server runs a POST without a key twice. It may see it again
+// only if it has turned it away: with 421, or with 429 or the 403 of a rate limit and
+// a retry time. A 503 does not count: a gateway may answer so, with a retry time and
+// headers of rate limits, to a request that ran.
 func TestPostWithoutKeyNeverRunsTwice(t *testing.T) {
 	type post struct{ seen, turnedAway int }
 	var mu sync.Mutex

@@ -7,19 +7,20 @@
 // [Analyzer] is an analysis pass as go vet and gopls run them. It has three groups
 // of checks:
 //
-//   - misuse of package retry: a policy, an operation or an error that does
-//     something else than its author means;
+//   - misuse of package retry: a policy, an operation or an error that does not do
+//     what its author means;
 //   - loopctx: loops written by hand that sleep although their context has ended;
 //   - foreign: calls of cenkalti/backoff, avast/retry-go, sethvargo/go-retry and
-//     hashicorp/go-retryablehttp. Those of the first two have a fix, from version 4
-//     on, where everything about the call is understood.
+//     hashicorp/go-retryablehttp. Calls of the first two, from version 4 on, have a
+//     fix if everything about the call is understood.
 //
-// A rewritten call repeats the errors that it repeated before: the old libraries
-// repeat every error that is not marked, so its policy has a Classify unless every
-// error of the operation is seen to be Transient anyway. Marks in the operation become
-// retry.Stop. Where others may make marks, Classify finds those of the old library,
-// whose import stays. Each call is judged by itself: one that is refused forbids no
-// other. The command, run with -fix, prints for each call what changes or why it stays.
+// A rewritten call retries the same errors as before. The old libraries retry every
+// error that is not marked, so its policy has a Classify, unless every error of the
+// operation is Transient anyway. Marks in the operation become retry.Stop. If other
+// code may make marks, Classify recognizes those of the old library, whose import
+// stays. Each call is judged by itself, so one that is refused does not prevent
+// another rewrite. The command, run with -fix, prints for each call what changes or
+// why it stays.
 //
 // The category of a diagnostic is the name of its check, and each check has a flag
 // of its name: -loopctx=false turns that one off.
@@ -29,7 +30,7 @@
 //
 //	//retryvet:ignore errorignored: the report is best effort
 //
-// What may live here: checks that are right in at least nine findings of ten,
-// measured by cmd/corpus on modules of other people. A check needs nothing but the
-// package that it looks at: there are no facts.
+// What may live here: checks that are right in at least nine findings of ten, measured
+// by cmd/corpus on other modules. A check looks only at one package: there are no
+// facts.
 package retryvet

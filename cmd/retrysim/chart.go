@@ -107,8 +107,8 @@ const style = `<style>
 <rect class="paper" fill="#ffffff" width="100%" height="100%"/>
 `
 
-// The style's light colors, which elements have as attributes too: not every reader of
-// SVG knows CSS variables.
+// The style's light colors, which elements also have as attributes, because not every
+// program that draws SVG knows CSS variables.
 const ink, faint, bright = "#1f2328", "#d0d7de", "#fff1c2"
 
 var colors = [...]string{"#57606a", "#cf222e", "#0969da", "#1a7f37", "#8250df", "#9a6700", ink}

@@ -94,10 +94,10 @@ func (row *tryRow) beside() string {
 }
 
 // choose returns which policy to choose, and why: the one that recovers in most runs,
-// then loses the fewest calls, with this disturbance and the others. What differs by
-// less than a hundredth of the calls counts as equal: then the given ones come first,
-// those without a budget later, and none last. It never chooses a policy that a remark
-// warns of.
+// then loses the fewest calls, with this disturbance and the others. Policies that
+// differ by less than a hundredth of the calls count as equal: then the given ones
+// come first, those without a budget later, and no retries last. It never chooses a
+// policy that a remark warns about.
 func (x *scenario) choose(rows []tryRow) string {
 	if x.spare() <= 0 {
 		return "more capacity or less load: no policy helps a server that gets more calls than it can do"
@@ -137,8 +137,8 @@ func (x *scenario) choose(rows []tryRow) string {
 	return why
 }
 
-// danger returns why a policy does not protect the server, whatever these runs show;
-// "" if nothing is known against it.
+// danger returns why a policy does not protect the server, whatever these runs show,
+// or "".
 func (x *scenario) danger(p retry.Policy) string {
 	spare := x.spare()
 	if spare <= 0 || math.IsInf(spare, 0) || x.Limit != nil {

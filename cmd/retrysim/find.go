@@ -79,7 +79,7 @@ func find(o *options) job {
 			y.disturb(time.Duration(outage * float64(time.Second)))
 			return y, y.policies[0]
 		}
-		// share returns in which share of the seeds a policy recovers.
+		// share returns the fraction of the seeds in which a policy recovers.
 		share := func(y scenario, p retry.Policy) (share float64, err error) {
 			if err := y.settle(); err != nil || y.spare() <= 0 {
 				return 0, err

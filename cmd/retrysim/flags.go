@@ -73,8 +73,8 @@ func (o *options) given(name string) (given bool) {
 	return given
 }
 
-// Set reads a flag's value. What it cannot read it refuses in one line that says
-// what is wanted.
+// Set parses a flag's value. If it cannot, it returns an error of one line that says
+// what is expected.
 func (p param) Set(text string) (err error) {
 	v := reflect.ValueOf(p.value).Elem()
 	switch x := p.value.(type) {

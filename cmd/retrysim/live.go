@@ -95,7 +95,8 @@ func (m *meter) count(add func(b *storm.Bucket)) {
 	}
 }
 
-// measure lets real clients call a real server on the loopback, in this process.
+// measure has real clients call a real server on the loopback interface, in this
+// process.
 func (x *scenario) measure(ctx context.Context, p retry.Policy) *storm.Result {
 	m := &meter{Result: storm.NewResult(100*time.Millisecond, x.Duration), start: time.Now()}
 	server := httptest.NewServer(&worker{scenario: x, meter: m})

@@ -7,19 +7,19 @@
 //	retrysim fit -log access.log
 //	retrysim run contention|amplification|collapse|herd|layers [flags]
 //
-// try has your processes meet an outage or a spike, with your policies, without
-// retries and with each budget, over twenty seeds, and says which policy to choose.
+// try simulates an outage or a spike for your processes, with your policies, without
+// retries and with each budget, over twenty seeds. It says which policy to choose.
 // find searches for the largest outage, load or ratio that a policy survives. live
-// does in real time, against a real server, what try simulates, and draws both. serve
-// is try on a page with sliders, for a browser on this machine. fit reads the flags
-// that try wants from an access log. run repeats a published experiment. Each has its
-// own flags: see retrysim help try.
+// does in real time, with a real server, what try simulates, and draws both. serve is
+// try on a page with sliders, for a browser on this machine. fit derives the flags for
+// try from an access log. run repeats a published experiment. Each command has its own
+// flags: see retrysim help try.
 //
 // All but serve write a table, JSON, a picture (SVG) or a page (HTML), to -o or to
-// standard output, always with all inputs. The same seed gives the same output, but
-// for live. An interrupt ends try, find and live early: they write what is done by
-// then. It ends serve. A second one ends the program. The exit code is 2 if the
-// arguments cannot be read.
+// standard output, always with all inputs. The same seed gives the same output, except
+// for live. An interrupt ends serve. It ends try, find and live early: they write what
+// is done by then. A second interrupt ends the program. The exit code is 2 if the
+// arguments are invalid.
 package main
 
 import (

@@ -33,7 +33,7 @@ type tryRow struct {
 	P50MS     float64            `json:"p50_ms"`
 	P99MS     float64            `json:"p99_ms"`
 	Verdict   string             `json:"verdict"`
-	Recovers  bool               `json:"recovers"` // the verdict is good
+	Recovers  bool               `json:"recovers"`      // the verdict is good
 	Why       string             `json:"why,omitempty"` // it stays down
 	Others    []other            `json:"others"`        // how the policy fares in other disturbances
 

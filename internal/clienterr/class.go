@@ -16,8 +16,8 @@ const (
 // Status judges an HTTP status. hinted says that the response asks for a wait: with
 // one, a 403 is what GitHub's rate limit says. With 408 a server has waited for the
 // request (RFC 9110, section 15.5.9), with 504 a gateway for a server that may still
-// be at work (15.6.5). A 503 proves nothing, not even with a wait: a gateway may say
-// it of a request that ran.
+// be at work (15.6.5). A 503 proves nothing, not even with a wait: a gateway may
+// answer so to a request that ran.
 func Status(code int, hinted bool) Class {
 	switch {
 	case code == 429, code == 403 && hinted:

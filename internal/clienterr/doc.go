@@ -1,7 +1,7 @@
-// Package clienterr knows what the errors of popular client libraries say: by
-// fields that many of them have, by methods that only have a name, and by tables of
-// types and codes. It imports none of these libraries and does not import net/http.
+// Package clienterr knows the meaning of popular client libraries' errors: by fields
+// that many of them have, by marker methods, and by tables of types and codes. It
+// imports none of these libraries, and not net/http.
 //
-// It looks at single errors: package retry walks through their trees, and decides
-// what goes before what.
+// It looks at single errors. Package retry walks their trees, and decides which rule
+// goes first.
 package clienterr

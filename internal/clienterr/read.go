@@ -15,7 +15,7 @@ type Answer struct {
 	Hint   time.Duration // how long the server asks to wait; 0 if it does not
 }
 
-// Type says where the errors of one type say what they are.
+// Type says how to read the errors of one type.
 type Type struct {
 	Known bool // by a rule, and not by what errors of any type may have
 
@@ -26,7 +26,7 @@ type Type struct {
 	// Where the rule says.
 	code, also, inner, reset path
 
-	// Of several the first that says something counts.
+	// Of several paths the first with a value counts.
 	status   []path
 	response []path // of an *http.Response
 	header   []path // of an http.Header
@@ -37,8 +37,8 @@ type Type struct {
 
 var types sync.Map // reflect.Type → *Type, nil for a type that says nothing
 
-// Of returns what is known of the errors of type t, or nil. It is safe for concurrent
-// use.
+// Of returns how to read errors of type t, or nil if nothing is known about them. It
+// is safe for concurrent use.
 func Of(t reflect.Type) *Type {
 	if known, ok := types.Load(t); ok {
 		return known.(*Type)
@@ -52,8 +52,8 @@ func Of(t reflect.Type) *Type {
 	return known
 }
 
-// Read returns what err says, which is of type k and no nil pointer. It calls methods
-// of errors of MongoDB and Redis only.
+// Read returns what err says. err is of type k and not a nil pointer. Read calls only
+// methods of errors of MongoDB and Redis.
 func (k *Type) Read(err error) Answer {
 	if k.kind == inRedis {
 		return Answer{Class: redisText(err.Error())}
@@ -157,8 +157,8 @@ func asHeader(v reflect.Value) hint.Header {
 	return h
 }
 
-// readHeader reads how long the server asks to wait, and what a header says that knows
-// better than the status.
+// readHeader reads how long the server asks to wait, and headers that overrule the
+// status.
 func (k *Type) readHeader(a *Answer, h hint.Header) {
 	if h == nil {
 		return

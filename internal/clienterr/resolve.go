@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// resolve finds out where errors of type t say what they are. r is the rule for them, or nil.
+// resolve finds out how to read errors of type t. r is the rule for them, or nil.
 func resolve(t reflect.Type, r *rule) *Type {
 	k := &Type{mongo: t.Implements(reflect.TypeFor[mongoError]()), class: classOfMethods(t)}
 	k.findFields(t)
@@ -23,8 +23,8 @@ func resolve(t reflect.Type, r *rule) *Type {
 	return k
 }
 
-// apply puts what r says in the place of what any type may have. If its path does
-// not exist in t, r says nothing.
+// apply replaces what any type may have by what r says. If r's path does not exist in
+// t, apply changes nothing.
 func (k *Type) apply(r *rule, t reflect.Type) {
 	p := firstPath(t, r.path)
 	if p == nil && r.path != "" {
@@ -181,8 +181,8 @@ func isInteger(t reflect.Type) bool {
 	return reflect.Int <= t.Kind() && t.Kind() <= reflect.Uint64
 }
 
-// classOfMethods returns what errors say by having a method, which need not be
-// called: those of Docker, containerd and their kin.
+// classOfMethods returns the class that errors have by a marker method, which is not
+// called, as those of Docker and containerd.
 func classOfMethods(t reflect.Type) Class {
 	switch {
 	case t.Implements(reflect.TypeFor[interface{ ResourceExhausted() }]()):

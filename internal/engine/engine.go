@@ -1,7 +1,7 @@
-// Package engine shows the other packages of this module what package retry
-// decides about a single error, where Policy.Judge does not say enough, that a retry
-// follows, and where a run was when it ended. Package retry sets Judge and InWait;
-// this package cannot import it. Both look at errors that may be nil pointers: IsNil.
+// Package engine gives the other packages of this module what Policy.Judge does not
+// return: package retry's full verdict on a single error, that a retry follows, and
+// whether a run ended in a wait. Package retry sets Judge and InWait, since this
+// package cannot import it. Errors may be nil pointers: see IsNil.
 package engine
 
 import (
@@ -18,10 +18,10 @@ type Verdict struct {
 	End    uint8 // a retry.Reason: why no retry may follow, ReasonNone if one may
 }
 
-// A Refusal is an error of this module's packages that may say that the server turned
-// the call away without doing anything and named a time to come back, maybe now: it
-// is Throttled, and safe to repeat. A method RetryAfter that returns 0 cannot say so.
-// Other modules cannot have such a method.
+// A Refusal is an error of this module's packages which may say that the server turned
+// the call away without doing anything, and named a retry time, which may be now. It
+// is then Throttled, and safe to repeat. A method RetryAfter that returns 0 cannot say
+// that. Other modules cannot implement Refusal.
 type Refusal interface {
 	error
 	TurnedAway() Proof
@@ -38,8 +38,8 @@ var Judge func(policy any, err error) Verdict
 // it waited: its last attempt ended by itself.
 var InWait func(err error) bool
 
-// Follower is a retry.Budget that has something to do before each retry. A run calls
-// Follow in place of Withdraw before a retry that follows retry.ErrRejected.
+// Follower is a retry.Budget that acts before each retry. Before a retry that follows
+// retry.ErrRejected, a run calls Follow instead of Withdraw.
 type Follower interface{ Follow() }
 
 // IsNil reports whether err is nil, or a nil pointer, whose methods may panic.

@@ -1,13 +1,13 @@
-// Package errtext decides what may be told of an error: in a span, on a page,
-// wherever people read it whom the error was not made for.
+// Package errtext decides which text of an error may be shown in a span, on a page, or
+// to other people for whom the error was not made.
 //
-// [Of] returns its text without the secrets of URLs, with each inner run described
-// by its reason and its last error. [OfRun] does the same for the error of a run.
-// These texts may be of any length: cut them with [Clip] or [Line], and only then,
-// because a cut can hide from Of where a secret begins. [Failed] decides whether an
-// attempt's error counts as a failure at all.
+// [Of] returns its text without the secrets of URLs, with each inner run described by
+// its reason and its last error. [OfRun] does the same for the error of a run. These
+// texts may be of any length. Cut them afterwards, with [Clip] or [Line]: a cut before
+// can hide from Of where a secret starts. [Failed] decides whether an attempt's error
+// counts as a failure at all.
 //
-// The methods of an error are someone else's. A panic in one does not leave this
-// package, a nil pointer has none that are called, and the work is linear in the
-// number of errors and in their texts. Nothing here keeps an error or a text.
+// The methods of an error are code of others. A panic in one does not leave this
+// package, methods of nil pointers are not called, and the work is linear in the
+// number of errors and in their texts. This package keeps no error and no text.
 package errtext

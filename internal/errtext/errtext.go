@@ -10,22 +10,20 @@ import (
 )
 
 const (
-	// most is how many errors a tree may have. Of a larger one only the type is
-	// shown.
+	// most is how many errors a tree may have. If it has more, only its type is shown.
 	most = 1000
 
-	// looks is how many inner runs a description looks into. Of others it has the
+	// looks is how many inner runs a description looks into. For others it shows only the
 	// reason.
 	looks = 16
 )
 
-// Of returns what may be told of err, "" if err is nil.
+// Of returns the text of err that may be shown, or "" if err is nil.
 //
-// A [*url.Error] anywhere in its tree has its URL shown without userinfo, query and
-// fragment, wherever that URL stands in the text, and so has every other URL in the
-// text, which is what follows "://". An inner run is described as OfRun does it.
-// If more than 1 000 errors are in the tree, or if a method of one panics, the text
-// is the type of err.
+// URLs are shown without userinfo, query and fragment: that of a [*url.Error] anywhere
+// in the tree, wherever it is in the text, and every other URL in the text, which is
+// recognized by "://". Inner runs are described as by OfRun. If more than 1 000 errors
+// are in the tree, or if a method of one panics, the text is the type of err.
 func Of(err error) (text string) {
 	if err == nil {
 		return ""
@@ -68,7 +66,8 @@ func Failed(ctx context.Context, a retry.Attempt) bool {
 	return true
 }
 
-// toldOf returns what the description of a run tells beside its reason, or nil.
+// toldOf returns the error that the description of a run shows besides its reason, or
+// nil.
 func toldOf(e *retry.Error) error {
 	if last := e.Last(); last != nil {
 		return last
@@ -82,7 +81,7 @@ func toldOf(e *retry.Error) error {
 // rejected reports whether ErrRejected is in the tree of err, but not in an inner
 // run.
 func rejected(err error) (yes bool) {
-	if err == retry.ErrRejected { // a poll asks nothing more
+	if err == retry.ErrRejected { // most polls end here
 		return true
 	}
 	defer func() {
@@ -121,8 +120,8 @@ func panicked(err error) (yes bool) {
 
 var panicType = (&retry.Error{Reason: retry.ReasonPanic}).ErrorType()
 
-// below calls visit for what err wraps, and reports whether it wraps anything. Of an
-// inner run that is what its text tells of. A nil pointer wraps nothing.
+// below calls visit for what err wraps, and reports whether it wraps anything. For an
+// inner run it visits the errors that its text shows. A nil pointer wraps nothing.
 func below(err error, visit func(error)) (any bool) {
 	if isNil(err) {
 		return false

@@ -6,9 +6,8 @@ import (
 	"unicode"
 )
 
-// public returns a URL without its userinfo, query and fragment, and whether it
-// could be parsed. Of one that could not, what precedes an @ and what follows a ?
-// or a # is cut, whatever it is.
+// public returns a URL without its userinfo, query and fragment, and whether it could
+// be parsed. If it could not, everything before an @ and after a ? or a # is cut.
 func public(raw string) (shown string, parsed bool) {
 	if u, err := url.Parse(raw); err == nil && u.Opaque == "" {
 		u.User, u.RawQuery, u.ForceQuery, u.Fragment, u.RawFragment = nil, "", false, "", ""
@@ -29,7 +28,7 @@ func within(s string) string {
 	return s[min(from, to):to]
 }
 
-// separator is what a URL in a text is known by.
+// separator identifies a URL in a text.
 const separator = "://"
 
 // withoutSecrets returns s without what follows a separator and is userinfo, or

@@ -1,4 +1,4 @@
-// Package hedging holds what package hedge and the simulator both decide: after
-// how long a call gets a second attempt, whether it gets one, what the budgets are
-// told, and which attempt's answer is the call's.
+// Package hedging makes the decisions that package hedge and the simulator share:
+// after how long a call gets a second attempt, whether it gets one, what budgets are
+// charged, and which attempt's answer is the call's.
 package hedging

@@ -11,9 +11,9 @@ import (
 // that is slower than the estimate moves it up by g·Q, one that is faster moves
 // it down by g·(1−Q). It is at rest when the fraction 1−Q of the calls is slower.
 //
-// It asks of a call only whether it was slower than the estimate. So it can learn
-// from calls that are cut short later; the times of the answers that won a race
-// are shorter than those of the calls without one.
+// For each call it needs only whether the call was slower than the estimate. So it can
+// learn from calls that are cut short later. The times of answers that won a race
+// would be shorter than those of calls without a race.
 //
 // The zero value has not seen a call. One word holds all of it: the count of the
 // calls in the lowest 8 bits, up to settled, and the logarithm above.

@@ -8,8 +8,8 @@ import (
 	"github.com/goretry/retry/clockx"
 )
 
-// Hedger is what all calls of one op have in common: the settings of a
-// hedge.Hedge, whose fields explain them, and what its calls share.
+// Hedger is what all calls of one op have in common: the settings of a hedge.Hedge,
+// which its fields document, and what its calls share.
 type Hedger struct {
 	Delay              time.Duration
 	Quantile           float64
@@ -47,8 +47,8 @@ func (h Hedger) Resolve() Hedger {
 	return h
 }
 
-// Budget returns the budget for a Hedge that was given none. It measures time on
-// the clock of whoever asks first.
+// Budget returns the budget for a Hedge that was given none. It measures time on the
+// clock of the first caller.
 func (s *Shared) Budget(clock clockx.Clock) retry.Budget {
 	if b := s.budget.Load(); b != nil {
 		return b
@@ -65,7 +65,7 @@ func (h *Hedger) Wait() time.Duration {
 	return h.Shared.estimate.delay(h)
 }
 
-// pushback keeps all hedges off until then.
+// pushback prevents all hedges until then.
 func (s *Shared) pushback(until time.Time) {
 	for {
 		old := s.quiet.Load()
@@ -85,7 +85,7 @@ type Refusal uint8
 
 const (
 	NotRefused          Refusal = iota
-	RefusedPushback             // a server asked to be left alone, and the time is not over
+	RefusedPushback             // a server asked for a pause, and it is not over
 	RefusedBudget               // the budget of hedges
 	RefusedPolicyBudget         // the budget of the retry policy
 	RefusedFailed               // an attempt failed while another ran
@@ -96,10 +96,10 @@ var refusals = [...]string{"", "pushback", "budget", "policy_budget", "failed"}
 // String returns the reason as a word, "" for none.
 func (r Refusal) String() string { return refusals[r] }
 
-// Call is one call: a race of attempts that are numbered from 1. Whoever makes the
-// attempts asks Begin for one, tells it when the delay has passed (again) and when
-// an attempt has ended, and ends it once with End. It is not safe for concurrent
-// use.
+// Call is one call: a race of attempts that are numbered from 1. The code that makes
+// the attempts gets a Call from Begin, calls Passed each time that the delay has
+// passed, Done or Abort when an attempt has ended, and End once. A Call is not safe
+// for concurrent use.
 type Call struct {
 	hedger *Hedger
 	start  time.Time
@@ -109,11 +109,11 @@ type Call struct {
 	Winner  int           // the attempt that succeeded, 0 if none
 	Refused Refusal       // the first reason why a hedge was not started
 	Hedged  bool          // the delay has passed while the call was open
-	Decided bool          // an attempt has succeeded, or failed for good
+	Decided bool          // an attempt has succeeded, or failed permanently
 	failed  bool          // an attempt has failed otherwise
 
 	running int32 // attempts that have not ended
-	asked   int32 // how often a hedge was asked for
+	asked   int32 // how often a hedge was requested
 	granted int32 // hedges by the budget of hedges
 }
 
@@ -154,8 +154,8 @@ func (c *Call) Passed(now time.Time, canceled bool) (start, again bool) {
 	return start, int(c.asked) < c.hedger.MaxInFlight-1
 }
 
-// withdraw asks all who may refuse a hedge. Each budget that grants one is told
-// its end, also if the next refuses it.
+// withdraw withdraws a hedge from both budgets. If a budget grants the hedge, its End
+// is called later, even if the next one refuses the hedge.
 func (c *Call) withdraw(now time.Time) bool {
 	switch h := c.hedger; {
 	case h.Shared.pushedBack(now):
@@ -190,8 +190,8 @@ func (c *Call) refuse(why Refusal) {
 
 // Done says that attempt n has ended with an error of that class, Unknown for a
 // success, and the wait that a server asked for. canceled says that the caller's
-// context has ended. It reports whether this attempt decides the call: then the
-// others are to be ended.
+// context has ended. It reports whether this attempt decides the call. Then end the
+// others.
 func (c *Call) Done(n int, now time.Time, class retry.Class, hint time.Duration, canceled bool) bool {
 	c.ended(n)
 	if hint > 0 {

@@ -10,11 +10,11 @@ type Header interface{ Values(name string) []string }
 
 // Parse returns how long the response header h asks to wait, if it does. The first
 // hint that is there and readable decides. now is called only if a point in time must
-// be compared with a clock and h has no Date. With limits false, Parse leaves out the
-// headers of rate limits: they stand on every response of some servers, and say
-// something about 429 and 403 only.
+// be compared with a clock and h has no Date. If limits is false, Parse ignores the
+// headers of rate limits: some servers send them with every response, but they matter
+// only with 429 and 403.
 //
-// A wait of 0 with ok means that the server says: come back at once.
+// A wait of 0 with ok means that the server allows a retry at once.
 func Parse(h Header, now func() time.Time, limits bool) (wait time.Duration, ok bool) {
 	for _, name := range milliseconds {
 		if n, ok := parseNumber(get(h, name)); ok {
@@ -55,7 +55,7 @@ func Parse(h Header, now func() time.Time, limits bool) (wait time.Duration, ok 
 // (aws-sdk-go-v2, aws/retry/middleware.go).
 var milliseconds = [...]string{"Retry-After-Ms", "X-Ms-Retry-After-Ms", "X-Amz-Retry-After"}
 
-// A reset is a pair of headers: what remains of a limit, and when it begins anew.
+// A reset is a pair of headers: what remains of a limit, and when the limit is reset.
 type reset struct{ remaining, after, at string }
 
 var resets = [...]reset{
@@ -97,7 +97,8 @@ func (r *reset) wait(h Header, now func() time.Time) (time.Duration, bool) {
 	return n.times(time.Second), true
 }
 
-// A quota is one of several limits of a server: the longest wait of those that are exhausted counts.
+// A quota is one of several limits of a server. The longest wait of the exhausted ones
+// counts.
 type quota struct{ remaining, reset string }
 
 var quotas = [...][]quota{

@@ -1,4 +1,4 @@
-// Package relay decides what a server that retries says to its caller when it has
-// failed: whether the caller must not ask again, since retries of several layers
-// multiply. HTTP and gRPC each say it in their own way.
+// Package relay decides whether a server that has retried and failed tells its caller
+// not to retry, since retries of several layers multiply. HTTP and gRPC each have
+// their own header for that.
 package relay

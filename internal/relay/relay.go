@@ -7,18 +7,19 @@ import (
 	"github.com/goretry/retry/internal/engine"
 )
 
-// Refuses reports whether the caller of a server that failed with err must not ask
-// again. That is so if one of these is true:
+// Refuses reports whether the caller of a server that failed with err must not retry.
+// That is so if one of these is true:
 //
 //   - err is marked by [retry.Stop] or [retry.Refuse], outside of any *[retry.Error].
-//   - It holds a run that ended because the error will not go away, because a
-//     server said no, or because the work may have been done.
+//   - It holds a run that ended because the error is permanent, because a server
+//     refused a retry, or because the work may have been done.
 //   - It holds a run that made retries and came to a limit. A run of one attempt has
 //     not retried, so the layer above may.
 //
-// A run that was canceled says nothing, whatever it holds: a sibling may have failed,
-// or the caller left. Nor does one that a server asked to wait for too long: that wait
-// is the message. A nil err refuses nothing.
+// A run that was canceled does not count, whatever it holds: a sibling may have
+// failed, or the caller may have left. Neither does a run that ended because a server
+// asked for too long a wait: the caller gets that wait instead. For a nil err Refuses
+// returns false.
 func Refuses(err error) bool {
 	if err == nil {
 		return false

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Sleep waits for d, or until done is closed if that comes first. A nil done never
-// is. With d zero or negative Sleep returns at once. It calls nothing that belongs
-// to the caller, so nothing can panic.
+// Sleep waits for d, or until done is closed if that comes first. A nil done is never
+// closed. If d is zero or negative, Sleep returns at once. It calls no code of the
+// caller, so nothing can panic.
 func Sleep(done <-chan struct{}, d time.Duration) {
 	if d <= 0 {
 		return
@@ -48,10 +48,9 @@ func timer(d time.Duration) *time.Timer {
 	return time.NewTimer(d)
 }
 
-// inBubble reports whether the caller runs in a synctest bubble: there
-// [time.Now] carries no monotonic reading, which Round(0) would strip. That is so
-// in Go 1.26, and undocumented; clockx's TestTimersDoNotCrossABubblesBorder tells if
-// it changes.
+// inBubble reports whether the caller runs in a synctest bubble: there [time.Now]
+// carries no monotonic reading, which Round(0) would strip. That is so in Go 1.26, and
+// undocumented; clockx's TestTimersDoNotCrossABubblesBorder notices if it changes.
 func inBubble() bool {
 	now := time.Now()
 	return now == now.Round(0)
