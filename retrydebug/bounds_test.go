@@ -27,13 +27,13 @@ func heap() int {
 	return int(m.HeapAlloc)
 }
 
-// Names and errors of 1 MiB each, which nothing else keeps: what is kept of them is
+// Names and errors of 256 KiB each, which nothing else keeps: what is kept of them is
 // a copy of its beginning.
 func TestMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	long := func(i int) string { return fmt.Sprint(i, strings.Repeat("x", 1<<20)) }
+	long := func(i int) string { return fmt.Sprint(i, strings.Repeat("x", 1<<18)) }
 	before := heap()
 	traced := true
 	page := &retrydebug.Recorder{Trace: func(context.Context) string {
@@ -137,8 +137,8 @@ func TestManyRunsUnderway(t *testing.T) {
 func TestSizes(t *testing.T) {
 	const limit = 3 << 20
 	characters := []string{`"`, "&", `\`, "\x00", "\u2028", "\xff"}
-	if testing.Short() {
-		characters = characters[:1]
+	if !longTests {
+		characters = characters[:1] // RETRY_LONG=1 takes them all
 	}
 	for _, c := range characters {
 		synctest.Test(t, func(t *testing.T) {

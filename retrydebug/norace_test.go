@@ -61,7 +61,7 @@ func TestCost(t *testing.T) {
 		if got := (after.TotalAlloc - before.TotalAlloc) / 1000; got > tt.bytes {
 			t.Errorf("%s: %d bytes, want at most %d", name, got, tt.bytes)
 		}
-		if tt.ratio == 0 {
+		if tt.ratio == 0 || !longTests { // a busy machine distorts times
 			continue
 		}
 		for format, h := range map[string]slog.Handler{"JSON": slog.NewJSONHandler(io.Discard, nil), "text": slog.NewTextHandler(io.Discard, nil)} {

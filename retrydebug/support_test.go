@@ -6,12 +6,16 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/retrydebug"
 )
+
+// longTests says that tests may take minutes: RETRY_LONG is 1, as CI sets it.
+var longTests = os.Getenv("RETRY_LONG") == "1"
 
 var errDown = errors.New("connection refused")
 

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/retryhttp"
 )
 
@@ -105,12 +106,22 @@ func hangUp(net.Conn) {}
 
 func reset(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) }
 
-// hang waits until the client hangs up.
-func hang(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+// hangsOn returns what lets an attempt's timeout pass on clock v, and waits until the
+// client hangs up.
+func hangsOn(v *clockx.Virtual) func(net.Conn) {
+	return func(c net.Conn) {
+		v.Advance(timeout)
+		_, _ = io.Copy(io.Discard, c)
+	}
+}
+
+const timeout = time.Second // of each attempt, on the virtual clock
 
 func unread(f func(net.Conn)) fault { return func(_ *faulty, c net.Conn) { f(c) } }
 
 func TestFaultsOnRealSockets(t *testing.T) {
+	v := virtual()
+	hang := hangsOn(v)
 	const half = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"
 	const halfChunk = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nhalf"
 	busy := "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy"
@@ -155,7 +166,7 @@ func TestFaultsOnRealSockets(t *testing.T) {
 				p := quick
 				p.MaxRetryAfter = 500 * time.Millisecond
 				if tt.timeout {
-					p.AttemptTimeout = 100 * time.Millisecond
+					p.AttemptTimeout, p.Clock = timeout, v
 				}
 				scheme := "http"
 				if tt.scheme != "" {
@@ -186,6 +197,7 @@ func TestFaultsOnRealSockets(t *testing.T) {
 // What fails before a connection is there is retried whatever the method, and
 // reaches the server once.
 func TestFaultsWhileConnecting(t *testing.T) {
+	v := virtual()
 	closed := func(t *testing.T) string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -200,6 +212,7 @@ func TestFaultsWhileConnecting(t *testing.T) {
 				return new(net.Dialer).DialContext(ctx, "tcp", refused)
 			},
 			"hang in dial": func(ctx context.Context, _ int, _ string) (net.Conn, error) {
+				v.Advance(timeout)
 				<-ctx.Done()
 				return nil, ctx.Err()
 			},
@@ -216,7 +229,7 @@ func TestFaultsWhileConnecting(t *testing.T) {
 					return new(net.Dialer).DialContext(ctx, network, addr)
 				}}
 				p := quick
-				p.AttemptTimeout = 100 * time.Millisecond
+				p.AttemptTimeout, p.Clock = timeout, v
 				body := stream("body")
 				resp, err := (&retryhttp.Transport{Base: base, Policy: p}).RoundTrip(request(t, method, "http://"+s.Addr().String(), body))
 				if err != nil {

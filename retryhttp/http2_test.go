@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/retryhttp"
 )
 
@@ -162,13 +161,15 @@ func TestHTTP2RefusedStreamsAndGoAway(t *testing.T) {
 func TestHTTP2AttemptsShareAConnection(t *testing.T) {
 	for _, name := range []string{"HTTP/2", "h2c"} {
 		t.Run(name, func(t *testing.T) {
+			v := virtual()
+			p := quick
+			p.AttemptTimeout, p.Clock = time.Second, v
 			s := serveAs(t, func(n int, w http.ResponseWriter, r *http.Request) {
 				if n == 1 {
+					v.Advance(p.AttemptTimeout)
 					<-r.Context().Done()
 				}
 			}, protocols[name])
-			p := quick
-			p.AttemptTimeout = 50 * time.Millisecond
 			resp := mustDo(t, s.transport(p), request(t, "PUT", s.URL, strings.NewReader("body")))
 			read(t, resp)
 			if s.wantRequests(t, 2); resp.ProtoMajor != 2 || s.opened != 1 {
@@ -182,7 +183,7 @@ func TestHTTP2AttemptsShareAConnection(t *testing.T) {
 // that is canceled later may have been. The attempts time out on a virtual clock: the
 // first while it dials, the second once the server has its request.
 func TestHTTP2PostThatTimesOut(t *testing.T) {
-	v := clockx.NewVirtual(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	v := virtual()
 	p := quick
 	p.AttemptTimeout, p.Clock = time.Second, v
 	s := serveAs(t, func(_ int, _ http.ResponseWriter, r *http.Request) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/goretry/retry"
@@ -263,15 +264,16 @@ func TestJSONBody(t *testing.T) {
 
 // The attempt's timeout covers the body too, and the client's its whole attempt.
 func TestJSONTimeouts(t *testing.T) {
-	slow := func(n int, w http.ResponseWriter, r *http.Request) {
-		half(w)
-		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-	}
 	t.Run("attempt", func(t *testing.T) {
-		s := serve(t, slow)
+		v := virtual()
+		s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+			half(w)
+			_ = http.NewResponseController(w).Flush()
+			v.Advance(time.Second)
+			<-r.Context().Done()
+		})
 		p := quick
-		p.AttemptTimeout = 50 * time.Millisecond
+		p.AttemptTimeout, p.Clock = time.Second, v
 		_, err := retryhttp.JSON[user](t.Context(), s.Client(), p, request(t, "GET", s.URL, nil))
 		if wantReason(t, err, retry.ReasonMaxAttempts); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
@@ -279,13 +281,28 @@ func TestJSONTimeouts(t *testing.T) {
 		s.wantRequests(t, 3)
 	})
 	t.Run("client", func(t *testing.T) {
-		s := serve(t, slow)
-		c := *s.Client()
-		c.Timeout = 50 * time.Millisecond
-		_, err := retryhttp.JSON[user](t.Context(), &c, quick, request(t, "GET", s.URL, nil))
-		wantReason(t, err, retry.ReasonMaxAttempts)
-		s.wantRequests(t, 3)
+		synctest.Test(t, func(t *testing.T) {
+			start, requests := time.Now(), 0
+			c := &http.Client{Timeout: time.Second, Transport: tripper(func(req *http.Request) (*http.Response, error) {
+				requests++
+				body := io.MultiReader(strings.NewReader(`{"Name": "A`), hangsUntil{req.Context()})
+				return &http.Response{StatusCode: 200, Body: io.NopCloser(body)}, nil
+			})}
+			_, err := retryhttp.JSON[user](t.Context(), c, quick, request(t, "GET", "http://example.com/", nil))
+			wantReason(t, err, retry.ReasonMaxAttempts)
+			if took := time.Since(start); requests != 3 || took != 3*time.Second+2*time.Millisecond {
+				t.Errorf("%d requests in %v, want 3 of a second each and 2 waits of 1 ms", requests, took)
+			}
+		})
 	})
+}
+
+// hangsUntil is a body that sends nothing until its request is canceled.
+type hangsUntil struct{ ctx context.Context }
+
+func (h hangsUntil) Read([]byte) (int, error) {
+	<-h.ctx.Done()
+	return 0, h.ctx.Err()
 }
 
 func TestJSONUsesItsOwnContext(t *testing.T) {

@@ -16,11 +16,18 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/retryhttp"
 )
 
 // quick waits a millisecond between three attempts.
 var quick = retry.Policy{Backoff: retry.Constant(time.Millisecond)}
+
+// virtual returns a clock that tests move: by it an attempt times out when its server
+// has its request, however busy the machine is.
+func virtual() *clockx.Virtual {
+	return clockx.NewVirtual(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+}
 
 // server is a real one on a loopback port. It counts what it saw, and its test
 // fails if connections or goroutines are left behind.
