@@ -40,6 +40,7 @@ mutate:
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retrytest.txt retrytest
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retrysql.txt retrysql
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retryqueue.txt retryqueue
+	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retrynats.txt retrynats
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-limit.txt limit
 	go run ./tools/mutate -min 98 hedge
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-hedging.txt -tests hedge internal/hedging

@@ -48,6 +48,8 @@ func TestCheck(t *testing.T) {
 		{name: "messages end with the retries", maxAge: time.Hour, policy: retry.Policy{MaxElapsed: time.Hour},
 			want: []string{"the stream deletes messages after 1h0m0s, also those that wait: set Policy.MaxElapsed below that, or MaxAge 0"}},
 		{name: "messages outlive the retries", maxAge: time.Hour, policy: retry.Policy{MaxElapsed: time.Hour - 1}},
+		{name: "messages outlive the shortest of retries", maxAge: time.Hour, policy: retry.Policy{MaxElapsed: 1}},
+		{name: "the shortest AckWait", change: func(c *jetstream.ConsumerConfig) { c.AckWait = 1 }},
 		{name: "no AckWait", change: func(c *jetstream.ConsumerConfig) { c.AckWait = 0 },
 			want: []string{"AckWait is 0s: set the longest time in which a crash may go unnoticed, such as 30s"}},
 		{name: "all of it", maxAge: 1, change: func(c *jetstream.ConsumerConfig) {

@@ -36,7 +36,7 @@ func (s *subscription) deliver(msg jetstream.Msg) {
 	quiet := s.keepAlive(msg)
 	defer quiet()
 
-	back := false // to another consumer, at once
+	var back bool // to another consumer, at once
 	d, run := retryqueue.Before(policy, number, first, time.Now())
 	if run {
 		err := r.handle(s.handler.Handle, msg)
@@ -124,7 +124,7 @@ func (s *subscription) acknowledge(msg jetstream.Msg) {
 // knowsReasons reports whether a server of this version takes a reason with a Term.
 // Older ones ignore such a Term.
 func knowsReasons(version string) bool {
-	v := make([]int, 3)
-	n, _ := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2])
-	return n == 3 && slices.Compare(v, []int{2, 10, 4}) >= 0
+	var major, minor, patch int
+	n, _ := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch)
+	return n == 3 && slices.Compare([]int{major, minor, patch}, []int{2, 10, 4}) >= 0
 }

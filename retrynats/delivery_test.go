@@ -55,6 +55,31 @@ func TestAckWaitsForItsAnswerNoLongerThanAckWait(t *testing.T) {
 	j.want(t, "3.9s the ack got no answer")
 }
 
+// asked keeps the context of its acknowledgement.
+type asked struct {
+	*fakeMsg
+	ctx *context.Context
+}
+
+func (m asked) DoubleAck(ctx context.Context) error {
+	*m.ctx = ctx
+	return m.fakeMsg.DoubleAck(ctx)
+}
+
+func TestContextOfTheAckEndsWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFakeQueue(&journal{})
+		var ctx context.Context
+		stop := q.consume(t, &retrynats.Handler{Handle: func(context.Context, jetstream.Msg) error { return nil }})
+		q.give(asked{&fakeMsg{j: &journal{}, deliveries: 1}, &ctx})
+		synctest.Wait()
+		if ctx.Err() != context.Canceled {
+			t.Errorf("after the ack its context has the error %v, want context.Canceled", ctx.Err())
+		}
+		stop()
+	})
+}
+
 func TestRetryIsHandedBackWithTheDelay(t *testing.T) {
 	p := retry.Policy{MaxAttempts: 5, Backoff: retry.Exponential{Base: time.Second, Jitter: retry.NoJitter}}
 	j := play(t, fakeMsg{deliveries: 3}, p, fails(errDown), nil)
@@ -84,8 +109,11 @@ func TestAgeCountsFromTheServersTimestamp(t *testing.T) {
 }
 
 func TestMessageWithoutMetadataIsTheFirstDelivery(t *testing.T) {
-	j := play(t, fakeMsg{unbound: true}, retry.Policy{Backoff: retry.Linear{Base: time.Second, Jitter: retry.NoJitter}}, fails(errDown), nil)
+	told := &journal{}
+	j := playTold(t, told, fakeMsg{unbound: true}, retry.Policy{Backoff: retry.Linear{Base: time.Second, Jitter: retry.NoJitter}}, fails(errDown), nil)
 	j.want(t, "0s nak with delay 1s")
+	told.want(t, "0s Start job", "0s Attempt 1", "0s AttemptDone 1 in 0s: down, transient, delay 1s, hint 0s",
+		"0s Wait 1s after 1", "0s Done 1 in 0s, waited 0s, none: <nil>")
 }
 
 func TestMessageIsInProgressWhileHandleAndDeadRun(t *testing.T) {
@@ -125,6 +153,20 @@ func TestNothingIsInProgressAfterTheLastWord(t *testing.T) {
 			}, nil)
 			j.want(t, "1.3s in progress", tt.want)
 		})
+	}
+}
+
+// Handle ends as the message is to be in progress again: the one or the other comes first.
+func TestNothingIsInProgressAtTheLastWord(t *testing.T) {
+	for range 500 {
+		j := play(t, fakeMsg{deliveries: 1}, retry.Policy{Backoff: retry.Constant(time.Second)}, func(*journal, context.Context) error {
+			time.Sleep(1300 * ms)
+			return errDown
+		}, nil)
+		const last = "1.3s nak with delay 1s"
+		if got := j.String(); got != last && got != "1.3s in progress\n"+last {
+			t.Fatalf("it went\n%s\nwant %s at the end", got, last)
+		}
 	}
 }
 
@@ -284,6 +326,40 @@ func TestHandleKnowsItsAttempt(t *testing.T) {
 		"2s attempt 7 ended: context deadline exceeded, retry: attempt timed out", "2s nak with delay 1ns")
 }
 
+func TestAttemptKnowsHowLongStartTook(t *testing.T) {
+	var elapsed time.Duration
+	p := retry.Policy{Hooks: retry.Hooks{
+		Start:   func(ctx context.Context, _ retry.Policy) context.Context { time.Sleep(5 * ms); return ctx },
+		Attempt: func(_ context.Context, a retry.Attempt) context.Context { elapsed = a.Elapsed; return nil },
+	}}
+	play(t, fakeMsg{deliveries: 1}, p, fails(nil), nil)
+	if elapsed != 5*ms {
+		t.Errorf("Attempt begins %v after the run, want 5ms", elapsed)
+	}
+}
+
+func TestContextOfHandleEndsWithIt(t *testing.T) {
+	var handles context.Context
+	p := retry.Policy{AttemptTimeout: time.Hour, Hooks: retry.Hooks{AttemptDone: func(context.Context, retry.Attempt) {
+		if handles.Err() != context.Canceled {
+			t.Errorf("after Handle its context has the error %v, want context.Canceled", handles.Err())
+		}
+	}}}
+	play(t, fakeMsg{deliveries: 1}, p, func(_ *journal, ctx context.Context) error { handles = ctx; return nil }, nil)
+}
+
+// What the policy's classifier says of an attempt that timed out counts.
+func TestTimeoutDoesNotOverruleThePolicy(t *testing.T) {
+	for _, timeout := range []time.Duration{1, time.Second} {
+		p := retry.Policy{AttemptTimeout: timeout, Classify: func(error) retry.Class { return retry.Permanent }}
+		j := play(t, fakeMsg{deliveries: 1}, p, func(_ *journal, ctx context.Context) error {
+			<-ctx.Done()
+			return errDown
+		}, nil)
+		j.want(t, timeout.String()+" term")
+	}
+}
+
 // Handle may hide that its time ran out: hooks and the budget know all the same. What
 // says more than that something went wrong stays what it is.
 func TestTimeoutThatHandleHides(t *testing.T) {
@@ -434,6 +510,21 @@ func TestStopLeavesRunningHandlersAlone(t *testing.T) {
 		j.note("closed")
 	})
 	j.want(t, "500ms ack", "500ms closed")
+}
+
+// The context may live much longer, and serve many subscriptions.
+func TestContextForgetsASubscriptionThatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFakeQueue(&journal{})
+		stop := q.consume(t, &retrynats.Handler{Handle: func(context.Context, jetstream.Msg) error { return nil }})
+		q.Stop()
+		synctest.Wait()
+		stop()
+		synctest.Wait()
+		if n := q.drains.Load(); n != 0 {
+			t.Errorf("Drain was called %d times after the end", n)
+		}
+	})
 }
 
 func TestOneHandlerServesManyMessagesAtOnce(t *testing.T) {

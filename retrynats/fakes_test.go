@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,6 +111,7 @@ type fakeQueue struct {
 	err, streamErr error // of Consume, and of JetStream.Stream
 
 	give   jetstream.MessageHandler
+	drains atomic.Int32 // calls of Drain
 	ending sync.Once
 	ended  chan struct{}
 }
@@ -154,6 +156,7 @@ func (s fakeStream) CachedInfo() *jetstream.StreamInfo { return &s.q.stream }
 
 func (q *fakeQueue) Stop() { q.ending.Do(func() { close(q.ended) }) }
 func (q *fakeQueue) Drain() {
+	q.drains.Add(1)
 	q.ending.Do(func() {
 		q.j.note("drain")
 		time.Sleep(50 * ms)
