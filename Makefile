@@ -1,4 +1,4 @@
-.PHONY: check api dashboard fuzz mutate bench table tail release rehearse
+.PHONY: check api dashboard page fuzz mutate bench table tail release rehearse
 
 # All that CI runs.
 check:
@@ -12,6 +12,14 @@ api:
 dashboard:
 	go run ./dashboards >dashboards/grafana.new
 	mv dashboards/grafana.new dashboards/grafana.json
+
+# Writes the page of retrysim serve as static files, for any web server: make page PAGE=folder
+page: PAGE ?= playground
+page:
+	mkdir -p "$(PAGE)"
+	cp cmd/retrysim/page/*.* "$$(go env GOROOT)/lib/wasm/wasm_exec.js" "$(PAGE)"
+	cp cmd/retrysim/page/static/* "$(PAGE)"
+	GOOS=js GOARCH=wasm go build -trimpath -ldflags='-s -w' -o "$(PAGE)/retrysim.wasm" ./cmd/retrysim
 
 # 32 minutes of fuzzing; what it finds lands in testdata.
 fuzz:

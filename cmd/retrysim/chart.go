@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/goretry/retry/internal/storm"
 )
@@ -169,8 +170,13 @@ func (f *figure) svg(w io.Writer) {
 
 // draw draws between x0 and x1, and between y0, the top, and y1.
 func (p panel) draw(w io.Writer, x0, x1, y0, y1 float64) {
-	fmt.Fprintf(w, `<text x="%.1f" y="%.1f"><title>%s</title><tspan class="head">%s</tspan> <tspan class="small">%s</tspan></text>`+"\n",
-		x0-38, y0-11, html.EscapeString(p.title), html.EscapeString(cut(p.title)), html.EscapeString(p.y))
+	heading := cut(p.title)
+	fmt.Fprintf(w, `<text x="%.1f" y="%.1f"><title>%s</title><tspan class="head">%s</tspan>`, x0-38, y0-11, html.EscapeString(p.title), html.EscapeString(heading))
+	beside := 8.5*float64(utf8.RuneCountInString(heading))+6*float64(utf8.RuneCountInString(p.y)) < x1-x0+38
+	if beside {
+		fmt.Fprintf(w, ` <tspan class="small">%s</tspan>`, html.EscapeString(p.y))
+	}
+	fmt.Fprintln(w, "</text>")
 	if p.names {
 		x1 -= names
 	}
@@ -197,6 +203,9 @@ func (p panel) draw(w io.Writer, x0, x1, y0, y1 float64) {
 	}
 	for i, line := range p.lines {
 		p.drawLine(w, i, line, x, y)
+	}
+	if !beside {
+		label(w, "small end", x1, y0+11, p.y)
 	}
 	if p.rule > 0 {
 		fmt.Fprintf(w, `<path class="rule" stroke="%s" d="M%.1f %.1fH%.1f"/>`, ink, x0, y(p.rule), x1)

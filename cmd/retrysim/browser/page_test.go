@@ -1,0 +1,427 @@
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	cdpbrowser "github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// set gives a control a value as a reader does, who chooses or types.
+func set(t *testing.T, ctx context.Context, selector, value string) {
+	t.Helper()
+	js, _ := json.Marshal(value)
+	ask[bool](t, ctx, fmt.Sprintf(`(c => { c.value = %s; c.dispatchEvent(new Event("input", {bubbles: true})); return true; })(document.querySelector('%s'))`, js, selector))
+}
+
+func value(t *testing.T, ctx context.Context, selector string) string {
+	t.Helper()
+	return ask[string](t, ctx, `document.querySelector('`+selector+`').value`)
+}
+
+// link returns the set-up that the page's address carries.
+func link(t *testing.T, ctx context.Context) url.Values {
+	t.Helper()
+	address := ask[string](t, ctx, `location.href`)
+	if shown := text(t, ctx, "link"); shown != address {
+		t.Errorf("the link is %s at %s", shown, address)
+	}
+	_, fragment, _ := strings.Cut(address, "#")
+	values, err := url.ParseQuery(fragment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+// scripted serves the page with an engine that does what a test wants: play is its body.
+func scripted(t *testing.T, play string) (address, host string) {
+	t.Helper()
+	files := http.FileServer(http.Dir("../page"))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/engine.js" {
+			w.Header().Set("Content-Type", "text/javascript")
+			fmt.Fprintf(w, "export async function* play(link, signal) {%s}", play)
+			return
+		}
+		files.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/", strings.TrimPrefix(server.URL, "http://")
+}
+
+// answers is the start of a scripted engine that knows one good scene.
+const answers = `const row = {policy: "p", seeds: 1, stays_down: 0, lost_share: .5, load: 1, p99_ms: 134.4, verdict: "for " + link, recovers: true};
+	const scene = {seeds: 1, of: 1, done: true, title: "t", answer: {rows: [row, row], choose: "c"}, notes: [], pictures: [], command: "", policy: {text: "", go: ""}};
+`
+
+// The policy's text is the truth: controls replace their own word.
+func TestPolicyText(t *testing.T) {
+	address, host := scripted(t, answers+`yield scene;`)
+	ctx := browser(t, host)
+	for _, tt := range []struct{ before, control, choice, after string }{
+		{"attempts=4", "attempts", "8", "attempts=8"},
+		{"attempts=4 max_elapsed=5s", "attempts", "", "max_elapsed=5s"},
+		{"max_elapsed=5s", "attempts", "unlimited", "max_elapsed=5s attempts=unlimited"},
+		{"", "budget", "earned", "budget=earned"},
+		{`name="a attempts=9 \" budget=x" attempts=4  jitter=none`, "attempts", "3", `name="a attempts=9 \" budget=x" attempts=3  jitter=none`},
+		{`name="a budget=x"`, "budget", "token", `name="a budget=x" budget=token`},
+		{"name=`b budget=x`", "budget", "ratio", "name=`b budget=x` budget=ratio"},
+		{"max_attempts=7 throttle=constant(1s) backoff=linear(1s, 2s) budget=earned", "backoff", "constant(0)", "max_attempts=7 throttle=constant(1s) backoff=constant(0) budget=earned"},
+		{"backoff=constant(0) budget=ratio(0.2)", "backoff", "", "budget=ratio(0.2)"},
+		{"name=x budget=token attempts=2", "budget", "", "name=x attempts=2"},
+	} {
+		open(t, ctx, address, url.Values{"policy": {tt.before}}.Encode())
+		if got := value(t, ctx, "[name=policy]"); got != tt.before {
+			t.Fatalf("the text is %q, want %q", got, tt.before)
+		}
+		set(t, ctx, "[data-field="+tt.control+"]", tt.choice)
+		if got := value(t, ctx, "[name=policy]"); got != tt.after {
+			t.Errorf("%s with %s=%s is %q, want %q", tt.before, tt.control, tt.choice, got, tt.after)
+		}
+		if got := link(t, ctx).Get("policy"); got != tt.after {
+			t.Errorf("the link has %q, want %q", got, tt.after)
+		}
+	}
+	// The controls follow the text, and get what they could not show.
+	set(t, ctx, "[name=policy]", "attempts=12 backoff=schedule(1s, 2s) budget=ratio(0.2,-1)")
+	for field, want := range map[string]string{"attempts": "12", "backoff": "schedule(1s, 2s)", "budget": "ratio(0.2,-1)"} {
+		if got := value(t, ctx, "[data-field="+field+"]"); got != want {
+			t.Errorf("%s shows %q, want %q", field, got, want)
+		}
+	}
+}
+
+// The link carries the policy and what differs, and restores all of it.
+func TestLink(t *testing.T) {
+	address, host := scripted(t, answers+`yield scene;`)
+	ctx := browser(t, host)
+	open(t, ctx, address, "")
+	if got := link(t, ctx); len(got) != 1 || got.Get("policy") != "attempts=4 backoff=exponential(100ms,10s)" {
+		t.Errorf("at first the link carries %v", got)
+	}
+	set(t, ctx, "[name=outage]", "7s")
+	set(t, ctx, "[name=abandoned]", "dropped")
+	do(t, ctx, chromedp.Click("[name=shared]"))
+	set(t, ctx, "#others", "spike=400/s\n\n policy=attempts=2 budget=ratio\nseeds=3")
+	want := url.Values{"policy": {"attempts=4 backoff=exponential(100ms,10s)", "attempts=2 budget=ratio"}, "outage": {"7s"},
+		"abandoned": {"dropped"}, "shared": {"true"}, "spike": {"400/s"}, "seeds": {"3"}}.Encode()
+	if got := link(t, ctx).Encode(); got != want {
+		t.Errorf("the link carries %s, want %s", got, want)
+	}
+	set(t, ctx, "[name=outage]", "3s")
+	if got := link(t, ctx); got.Has("outage") {
+		t.Errorf("the link carries %v, of which the outage is the default", got)
+	}
+	controls := `JSON.stringify([[...document.querySelectorAll("form [name], form textarea, form [data-field]")].map(c => [c.name, c.type === "checkbox" ? c.checked : c.value]),
+		[...document.querySelectorAll("[type=range]")].map(s => [s.value, s.ariaValueText ?? s.getAttribute("aria-valuetext")])])`
+	const set1 = "policy=budget%3Dearned&outage=7s&outage-answer=503&rate=151%2Fs&shared=true&policy=attempts%3D2&discipline=odd&hedge=1s&queue=-1"
+	open(t, ctx, address, set1)
+	first := ask[string](t, ctx, controls)
+	values, _ := url.ParseQuery(set1)
+	if got := link(t, ctx).Encode(); got != values.Encode() {
+		t.Errorf("the link carries %s, want %s", got, values.Encode())
+	}
+	if got := value(t, ctx, "#others"); got != "policy=attempts=2\nhedge=1s" {
+		t.Errorf("the others are %q", got)
+	}
+	if got := value(t, ctx, "[name=discipline]") + value(t, ctx, "[name=rate]") + value(t, ctx, "[name=outage-answer]"); got != "odd151/s503" {
+		t.Errorf("the controls show %q", got)
+	}
+	if got := ask[string](t, ctx, `document.querySelector("[name=rate]").parentElement.querySelector("[type=range]").getAttribute("aria-valuetext")`); got != "151/s" {
+		t.Errorf("the slider says %q", got)
+	}
+	// Another fragment, and back.
+	do(t, ctx, chromedp.Evaluate(`location.hash = "#policy=attempts%3D4&processes=3"`, nil))
+	eventually(t, ctx, `document.querySelector("[name=processes]").value === "3"`)
+	if got := link(t, ctx); len(got) != 2 || value(t, ctx, "#others") != "" || ask[bool](t, ctx, `document.querySelector("[name=shared]").checked`) {
+		t.Errorf("of the set-up before is left: %v", got)
+	}
+	do(t, ctx, chromedp.Evaluate(`location.hash = "#`+set1+`"`, nil))
+	eventually(t, ctx, `document.querySelector("[name=outage]").value === "7s"`)
+	if again := ask[string](t, ctx, controls); again != first {
+		t.Errorf("the controls are\n%s\nand were\n%s", again, first)
+	}
+}
+
+// A change ends the run under way, and nothing of it is shown any more.
+func TestLateScenes(t *testing.T) {
+	// A run of this engine ends when the test says so, whatever becomes of the signal.
+	address, host := scripted(t, answers+`(window.runs ??= {})[link] = signal;
+		await new Promise(resolve => { (window.release ??= {})[link] = resolve; });
+		yield {...scene, done: false, of: 2};
+		await new Promise(resolve => { window.release[link] = resolve; });
+		yield {...scene, seeds: 2, of: 2};`)
+	ctx := browser(t, host)
+	open(t, ctx, address, "policy=attempts%3D1")
+	begun := func(n int) string { return fmt.Sprintf(`"policy=attempts%%3D%d" in (window.release ?? {})`, n) }
+	release := func(n int) { ask[bool](t, ctx, fmt.Sprintf(`(release["policy=attempts%%3D%d"](), true)`, n)) }
+	state := `document.querySelector("#state").textContent`
+	eventually(t, ctx, begun(1))
+	if !ask[bool](t, ctx, `results.ariaBusy === "true"`) {
+		t.Error("not busy before the first scene")
+	}
+	release(1)
+	eventually(t, ctx, state+` === "✓ for policy=attempts%3D1" && results.ariaBusy === "false" && document.querySelector("#runs").textContent === "1 of 2 runs"`)
+	set(t, ctx, "[data-field=attempts]", "2")
+	eventually(t, ctx, begun(2))
+	if !ask[bool](t, ctx, `runs["policy=attempts%3D1"].aborted && !runs["policy=attempts%3D2"].aborted && results.ariaBusy === "true" && getComputedStyle(results).opacity < 1`) {
+		t.Error("the run before is not ended, or its answer is not pale")
+	}
+	if got := text(t, ctx, "state"); got != "✓ for policy=attempts%3D1" {
+		t.Errorf("the last answer is gone: %q", got)
+	}
+	release(1) // its second scene comes late
+	set(t, ctx, "[data-field=attempts]", "3")
+	eventually(t, ctx, begun(3))
+	release(3)
+	eventually(t, ctx, state+` === "✓ for policy=attempts%3D3"`)
+	release(2)
+	release(3)
+	eventually(t, ctx, `document.querySelector("#runs").textContent === "2 runs"`)
+	if got := text(t, ctx, "state"); got != "✓ for policy=attempts%3D3" {
+		t.Errorf("a late scene is shown: %q", got)
+	}
+	if got := ask[string](t, ctx, `document.querySelector("#rows td:last-child").textContent`); got != "134 ms" {
+		t.Errorf("the slowest take %q", got)
+	}
+}
+
+// An answer that ends before it is done is an error.
+func TestBrokenAnswer(t *testing.T) {
+	address, host := scripted(t, answers+`yield {...scene, done: false};`)
+	ctx := browser(t, host)
+	open(t, ctx, address, "")
+	eventually(t, ctx, `document.querySelector("#error").textContent === "The simulation was cut short."`)
+}
+
+func TestErrors(t *testing.T) {
+	address, host := serve(t)
+	ctx := browser(t, host, "status of 413")
+	open(t, ctx, address, "rate=20&seeds=2")
+	settled(t, ctx)
+	rows := ask[string](t, ctx, `document.querySelector("#rows").textContent`)
+	for _, tt := range []struct{ control, wrong, error string }{
+		{"[name=rate]", "fast", "-rate: want a number"},
+		{"[name=rate]", "", "-rate: want a number"},
+		{"[name=policy]", "attempts=4 budget=none", "-policy: column 19"},
+		{"[data-field=attempts]", "0", "-policy: column"},
+		{"[name=processes]", "10001", "-processes: want at most 10000 processes here"},
+		{"#others", "speed=3", "-speed: no such flag"},
+		{"#others", "hedge=never", "-hedge: want a delay"},
+		{"#others", "policy=" + strings.Repeat("x", 16<<10), "the link has more than 16384 bytes"},
+	} {
+		before := value(t, ctx, tt.control)
+		set(t, ctx, tt.control, tt.wrong)
+		eventually(t, ctx, `document.querySelector("#error").textContent !== ""`)
+		if got := text(t, ctx, "error"); !strings.HasPrefix(got, tt.error) {
+			t.Errorf("%s %.40s: %q, want %q", tt.control, tt.wrong, got, tt.error)
+		}
+		wrong := ask[[]string](t, ctx, `[...document.querySelectorAll("[aria-invalid=true]")].map(c => c.name || c.id)`)
+		want := strings.Trim(strings.TrimPrefix(tt.control, "[name="), "#]")
+		if strings.HasPrefix(want, "[data-field") {
+			want = "policy"
+		}
+		if strings.HasPrefix(tt.error, "-") && !slices.Equal(wrong, []string{want}) || !strings.HasPrefix(tt.error, "-") && len(wrong) > 0 {
+			t.Errorf("%s: marked are %q, want %q", tt.error, wrong, want)
+		}
+		if !ask[bool](t, ctx, `document.querySelector("#error").checkVisibility() && document.querySelector("#error").getAttribute("role") === "alert"`) {
+			t.Error("the error is not seen")
+		}
+		if got := ask[string](t, ctx, `document.querySelector("#rows").textContent`); got != rows {
+			t.Errorf("the last answer is gone: %q", got)
+		}
+		if tt.wrong == "fast" {
+			picture(t, ctx, "error")
+		}
+		set(t, ctx, tt.control, before)
+		eventually(t, ctx, done+` && document.querySelector("#error").textContent === "" && !document.querySelector("[aria-invalid]")`)
+	}
+}
+
+// Texts of a link stay texts, in a browser that would run what they are.
+func TestHostileTexts(t *testing.T) {
+	address, host := serve(t)
+	ctx := browser(t, host)
+	for _, name := range []string{`<img src=x onerror=alert(1)>`, `</title></svg><script>alert(1)</script>`, `"'><svg onload=alert(1)>`, `</text><h1>gone</h1>`, `a<!--`} {
+		quoted, _ := json.Marshal(name) // as Go quotes it, but for < and >
+		quoted = []byte(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(string(quoted)))
+		policy := "name=" + string(quoted) + " attempts=2"
+		open(t, ctx, address, url.Values{"policy": {policy}, "rate": {"20"}, "seeds": {"1"}, "hedge": {"1s"}}.Encode())
+		settled(t, ctx)
+		if got := ask[string](t, ctx, `document.querySelector("#rows .yours td").textContent`); got != name+" (yours)" {
+			t.Errorf("the name is shown as %q, want %q", got, name)
+		}
+		if got := ask[[]string](t, ctx, `[...document.querySelectorAll("#pictures svg > title")].map(t => t.textContent)`); !slices.Contains(got, name) {
+			t.Errorf("%q is none of the pictures' titles %q", name, got)
+		}
+		if n := ask[int](t, ctx, `document.querySelectorAll("img, h1, script, [onload], [onerror]").length`); n != 2 { // a heading and the page's script
+			t.Errorf("%q has changed the document", name)
+		}
+		checkAnswer(t, ctx)
+	}
+	policy := ask[string](t, ctx, `document.querySelector("meta[http-equiv=Content-Security-Policy]").content`)
+	for _, want := range []string{"default-src 'none'", "script-src 'self' 'wasm-unsafe-eval'", "connect-src 'self'", "style-src 'self' 'unsafe-inline'"} {
+		if !slices.Contains(strings.Split(policy, "; "), want) {
+			t.Errorf("the policy %q lacks %s", policy, want)
+		}
+	}
+	long := strings.Repeat("é", 45)
+	open(t, ctx, address, url.Values{"policy": {`name="` + long + `"`}, "rate": {"20"}, "seeds": {"1"}}.Encode())
+	settled(t, ctx)
+	heading := ask[string](t, ctx, `document.querySelectorAll("#pictures svg")[1].querySelector("text .head").textContent`)
+	if title := ask[string](t, ctx, `document.querySelectorAll("#pictures svg")[1].querySelector("title").textContent`); heading != strings.Repeat("é", 39)+"…" || title != long {
+		t.Errorf("the picture's heading is %q, and its title %q", heading, title)
+	}
+}
+
+// Names, live regions, keys, contrast; and screens of all widths.
+func TestAccess(t *testing.T) {
+	address, host := serve(t)
+	ctx := browser(t, host)
+	open(t, ctx, address, "policy=attempts%3D4+max_retry_after%3D5m+throttle%3Dexponential(100ms,10s)+throttle_jitter%3Dplusminus(0.25)&policy=name%3D"+strings.Repeat("wide", 20)+"&seeds=1")
+	settled(t, ctx)
+	nameless := ask[[]string](t, ctx, `[...document.querySelectorAll("input, select, textarea, button")].filter(c => !(c.ariaLabel || c.labels[0]?.textContent.trim())).map(c => c.outerHTML)`)
+	if len(nameless) > 0 {
+		t.Errorf("without a label: %q", nameless)
+	}
+	if n := ask[int](t, ctx, `[...document.querySelectorAll("[data-steps]")].filter(box => !box.parentElement.querySelector("[type=range][aria-valuetext][aria-label]")).length`); n != 0 {
+		t.Errorf("%d text boxes have no slider that says its value", n)
+	}
+	if n := ask[int](t, ctx, `document.querySelectorAll("#state[role=status], #why[role=status], #error[role=alert]").length`); n != 3 {
+		t.Errorf("%d live regions, want 3", n)
+	}
+	if ids := ask[[]string](t, ctx, `"state why error title rows choose pictures notes results link text go command others".split(" ").filter(id => !document.getElementById(id))`); len(ids) > 0 {
+		t.Errorf("there is no %q", ids)
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		do(t, ctx, look(scheme))
+		for _, selector := range []string{"body", "a", "small", "th", ".good", ".bad", "#notes", "#title", "legend", "#rows .yours td", "button", "pre", "[name=rate]"} {
+			if ratio := ask[float64](t, ctx, fmt.Sprintf(contrast, selector)); ratio < 4.5 {
+				t.Errorf("%s, %s: a contrast of %.1f, want at least 4.5", scheme, selector, ratio)
+			}
+		}
+	}
+	for _, width := range []int64{320, 390, 600, 800, 900, 1280, 1920} {
+		do(t, ctx, chromedp.EmulateViewport(width, 800), chromedp.Evaluate(`scrollTo(0, 0)`, nil))
+		wide := ask[[]string](t, ctx, `document.documentElement.scrollWidth <= innerWidth ? [] :
+			[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest("#table table, svg")).map(e => e.outerHTML.slice(0, 80))`)
+		if len(wide) > 0 {
+			t.Errorf("wider than a screen of %d: %q", width, wide)
+		}
+		hidden := ask[[]string](t, ctx, `[...document.querySelectorAll("[type=range]")].filter(slider => {
+			slider.scrollIntoView({block: "center"});
+			const box = document.querySelector("#state").getBoundingClientRect();
+			return box.top < 0 || box.bottom > innerHeight || box.bottom > slider.getBoundingClientRect().top && box.right > slider.getBoundingClientRect().left && box.left < slider.getBoundingClientRect().right;
+		}).map(slider => slider.ariaLabel)`)
+		if len(hidden) > 0 {
+			t.Errorf("on a screen of %d the verdict is not seen beside %q", width, hidden)
+		}
+		do(t, ctx, chromedp.Evaluate(`scrollTo(0, 0)`, nil))
+		if width < 400 {
+			picture(t, ctx, fmt.Sprint("phone-", width))
+		}
+	}
+	// With keys alone: the first slider.
+	do(t, ctx, chromedp.EmulateViewport(1280, 900), chromedp.Focus("[type=range]"), chromedp.KeyEvent(kb.ArrowRight))
+	eventually(t, ctx, `document.querySelector("[data-field=attempts]").value === "5" && document.activeElement.getAttribute("aria-valuetext") === "5"`)
+	settled(t, ctx)
+	if got := link(t, ctx).Get("policy"); !strings.HasPrefix(got, "attempts=5 ") {
+		t.Errorf("the key leads to %s", got)
+	}
+	checkAnswer(t, ctx)
+	reached := 0
+	do(t, ctx, chromedp.Evaluate(`document.activeElement.blur(), scrollTo(0, 0)`, nil))
+	for range 80 {
+		do(t, ctx, chromedp.KeyEvent(kb.Tab))
+		reached += ask[int](t, ctx, `(e => e.seen ? 0 : (e.seen = true, e.matches("input, select, textarea, button") ? 1 : 0))(document.activeElement)`)
+	}
+	if n := ask[int](t, ctx, `document.querySelectorAll("input, select, textarea, button").length`); reached != n {
+		t.Errorf("the tab key reaches %d of %d controls", reached, n)
+	}
+}
+
+// contrast is the ratio of WCAG 2.2 between an element's text and its ground.
+const contrast = `(() => {
+	const light = color => { const [r, g, b] = color.match(/[\d.]+/g).map(n => n / 255).map(c => c <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4);
+		return .2126 * r + .7152 * g + .0722 * b; };
+	let e = document.querySelector("%s"), color = getComputedStyle(e).color;
+	while (/, 0\)$|transparent/.test(getComputedStyle(e).backgroundColor)) e = e.parentElement;
+	const [a, b] = [light(color), light(getComputedStyle(e).backgroundColor)].sort((a, b) => b - a);
+	return (a + .05) / (b + .05);
+})()`
+
+// What is taken along is what a button copies.
+func TestCopy(t *testing.T) {
+	address, host := serve(t)
+	ctx := browser(t, host)
+	open(t, ctx, address, "policy=attempts%3D3+budget%3Dearned&rate=20&seeds=1")
+	settled(t, ctx)
+	do(t, ctx, cdpbrowser.GrantPermissions([]cdpbrowser.PermissionType{cdpbrowser.PermissionTypeClipboardReadWrite, cdpbrowser.PermissionTypeClipboardSanitizedWrite}))
+	for id, want := range map[string]string{
+		"link":    address + "#policy=attempts%3D3+budget%3Dearned&rate=20&seeds=1",
+		"text":    "attempts=3 budget=earned",
+		"go":      "retry.Policy{\n\tMaxAttempts: 3,\n\tBudget:      &retry.EarnedBudget{},\n}",
+		"command": "retrysim try -policy 'attempts=3 budget=earned' -policy 'name=\"no budget\" attempts=3' -rate 20 -seeds 1",
+	} {
+		do(t, ctx, chromedp.Click(`[data-copy=`+id+`]`))
+		eventually(t, ctx, `document.querySelector("[data-copy=`+id+`]").textContent === "Copied"`)
+		var got string
+		do(t, ctx, chromedp.Evaluate(`navigator.clipboard.readText()`, &got, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+		if got != want || text(t, ctx, id) != want {
+			t.Errorf("%s: copied is %q, want %q", id, got, want)
+		}
+	}
+}
+
+// The same page as static files, which simulates in the browser.
+func TestStaticPage(t *testing.T) {
+	chromium(t)
+	folder := t.TempDir()
+	c := exec.Command("make", "--no-print-directory", "page", "PAGE="+folder)
+	c.Dir = "../../.."
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	size := int64(0)
+	if err := fs.WalkDir(os.DirFS(folder), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := os.Stat(filepath.Join(folder, path))
+		size += info.Size()
+		return err
+	}); err != nil || size > 8<<20 || size < 1<<20 {
+		t.Errorf("%v, %d bytes, want at most 8 MiB", err, size)
+	}
+	files := httptest.NewServer(http.FileServer(http.Dir(folder)))
+	defer files.Close()
+	ctx := browser(t, strings.TrimPrefix(files.URL, "http://"))
+	open(t, ctx, files.URL+"/", "policy=attempts%3D4+budget%3Dtoken&rate=20&seeds=6&failure=0")
+	settled(t, ctx)
+	checkAnswer(t, ctx)
+	// A change ends a run that would take minutes.
+	set(t, ctx, "[name=rate]", "190")
+	set(t, ctx, "#others", "seeds=20\nduration=10m")
+	eventually(t, ctx, `results.ariaBusy === "true"`)
+	set(t, ctx, "[name=rate]", "fast")
+	eventually(t, ctx, `document.querySelector("#error").textContent.startsWith("-rate: want a number")`)
+	set(t, ctx, "#others", "seeds=1")
+	set(t, ctx, "[name=rate]", "10")
+	settled(t, ctx)
+	checkAnswer(t, ctx)
+}
