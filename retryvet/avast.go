@@ -79,6 +79,9 @@ func planAvast(m *migration) string {
 	if m.retries != nil && m.opMarks() {
 		return "its operation marks errors, and its RetryIf overrules the marks"
 	}
+	if m.retries != nil && m.mayBeZero {
+		m.told = append(m.told, "with Attempts(0) a marked error ended it, whatever RetryIf said")
+	}
 	return m.delays(config)
 }
 

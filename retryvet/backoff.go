@@ -548,15 +548,18 @@ func (m *migration) hookBody(lit *ast.FuncLit, given []string) (text, reason str
 }
 
 // replace returns the edit that writes given in the place of id. Where id counts from
-// 0 and the program adds 1, it is the number as it is.
+// 0 and the program adds to it, the sum counts from 1.
 func (m *migration) replace(id *ast.Ident, given string) analysis.TextEdit {
 	var n ast.Node = id
 	if number, counts := strings.CutSuffix(given, ".Number-1)"); counts {
 		if c, ok := m.root.FindNode(id); ok {
 			sum, ok := c.Parent().Node().(*ast.BinaryExpr)
 			if ok && sum.Op == token.ADD && sum.X == id {
-				if one, isConstant := m.number(sum.Y); isConstant && one == 1 {
+				switch more, isConstant := m.number(sum.Y); {
+				case isConstant && more == 1:
 					n, given = sum, number+".Number)"
+				case isConstant && more > 1:
+					n, given = sum, fmt.Sprintf("%s.Number+%d)", number, more-1)
 				}
 			}
 		}

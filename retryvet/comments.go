@@ -64,7 +64,7 @@ func (m *migration) leadsToCall(stmt ast.Stmt) bool {
 	}
 	rest := block.List[slices.Index(block.List, stmt):]
 	i := slices.IndexFunc(rest, func(s ast.Stmt) bool { return !slices.Contains(m.removed, s) })
-	return i >= 0 && within(m.call, rest[i])
+	return i >= 0 && within(m.call, rest[i]) && !m.repeated(c)
 }
 
 // note finds what a comment is about: what ends on its line, or else what comes next.

@@ -382,6 +382,8 @@ func (m *migration) check(all []*migration) string {
 		m.told = append(m.told, "after a failure its value is the last attempt's: it was none")
 	}
 	switch {
+	case m.retries != nil && m.attempts == "" && m.mayReturnMarks(all):
+		return "without a limit marks end it beside its RetryIf, and may be made elsewhere"
 	case m.attempts == "1", m.retries != nil:
 	case m.lib.inverse:
 		return m.turnMarks()

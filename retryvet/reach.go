@@ -407,7 +407,7 @@ func (m *migration) isUnknown(call *ast.CallExpr) bool {
 		case types.IsInterface(recv.Type()):
 			return true
 		}
-		return f.Pkg() != m.Pkg && !m.lib.inverse // what a type's own package may return, dependencyImports knows
+		return f.Pkg() != m.Pkg
 	}
 	_, isLiteral := ast.Unparen(m.value(call.Fun)).(*ast.FuncLit)
 	return !isLiteral

@@ -23,6 +23,7 @@ import (
 	backoff5 "github.com/cenkalti/backoff/v5"
 	backoff6 "github.com/cenkalti/backoff/v6"
 	backoff7 "github.com/cenkalti/backoff/v7"
+	sethvargo "github.com/sethvargo/go-retry"
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/checker"
 	"golang.org/x/tools/go/packages"
@@ -39,10 +40,11 @@ var update = flag.Bool("update", false, "write package after")
 type call = func(context.Context, *behaviour.Service) error
 
 func TestSameCallsAtTheSameTimes(t *testing.T) {
-	marks := map[string]func(error) error{ // by which another package says that an error is permanent
+	marks := map[string]func(error) error{ // by which another package says that an error is permanent, or is to be repeated
 		"Backoff4": backoff4.Permanent, "Backoff5": backoff5.Permanent,
 		"Backoff6": backoff6.Permanent, "Backoff7": backoff7.Permanent,
 		"Avast4": avast4.Unrecoverable, "Avast5": avast5.Unrecoverable,
+		"Sethvargo": sethvargo.RetryableError,
 	}
 	for name, c := range map[string]struct{ before, after call }{
 		"Backoff4Limited":  {before.Backoff4Limited, after.Backoff4Limited},
@@ -55,13 +57,24 @@ func TestSameCallsAtTheSameTimes(t *testing.T) {
 		"Avast4Fixed":      {before.Avast4Fixed, after.Avast4Fixed},
 		"Avast5Doubling":   {before.Avast5Doubling, after.Avast5Doubling},
 		"Avast5Fixed":      {before.Avast5Fixed, after.Avast5Fixed},
+
+		"Avast4RetryIf":        {before.Avast4RetryIf, after.Avast4RetryIf},
+		"SethvargoExponential": {before.SethvargoExponential, after.SethvargoExponential},
+		"SethvargoFibonacci":   {before.SethvargoFibonacci, after.SethvargoFibonacci},
+		"SethvargoConstant":    {before.SethvargoConstant, after.SethvargoConstant},
 	} {
+		var mark func(error) error
+		for library, f := range marks {
+			if strings.HasPrefix(name, library) {
+				mark = f
+			}
+		}
 		for story, errs := range map[string][]error{
 			"works":              nil,
 			"fails twice":        {behaviour.ErrDown, behaviour.ErrDown},
 			"permanent":          {behaviour.ErrDown, behaviour.ErrGone, behaviour.ErrDown},
 			"no such file yet":   {fs.ErrNotExist, sql.ErrNoRows, context.Canceled},
-			"marked elsewhere":   {behaviour.ErrDown, marks[name[:strings.IndexAny(name, "4567")+1]](fs.ErrNotExist), behaviour.ErrDown},
+			"marked elsewhere":   {behaviour.ErrDown, mark(fs.ErrNotExist), behaviour.ErrDown},
 			"fails many times":   slices.Repeat([]error{behaviour.ErrDown}, 30),
 			"canceled in a wait": slices.Repeat([]error{behaviour.ErrDown}, forEver),
 		} {

@@ -10,6 +10,7 @@ require (
 	github.com/cenkalti/backoff/v6 v6.0.0
 	github.com/cenkalti/backoff/v7 v7.0.3
 	github.com/goretry/retry/retryvet v0.0.0
+	github.com/sethvargo/go-retry v0.5.0
 	golang.org/x/tools v0.51.0
 )
 

@@ -45,3 +45,18 @@ func Avast4Fixed(ctx context.Context, s *behaviour.Service) error {
 	}, func(context.Context) (string, error) { return s.Get() })
 	return err
 }
+
+// Avast4RetryIf gives up after four attempts, or on an error that its RetryIf names: a
+// mark counts for nothing beside that.
+func Avast4RetryIf(ctx context.Context, s *behaviour.Service) error {
+	return goretry.Run(ctx, goretry.Policy{
+		MaxAttempts: 4,
+		Backoff:     goretry.Exponential{Base: 200 * time.Millisecond, Jitter: goretry.NoJitter},
+		Classify: func(err error) goretry.Class {
+			if !errors.Is(err, behaviour.ErrGone) {
+				return goretry.Transient
+			}
+			return goretry.Permanent
+		},
+	}, func(context.Context) error { return s.Ping() })
+}

@@ -27,3 +27,10 @@ func Avast4Fixed(ctx context.Context, s *behaviour.Service) error {
 		retry.Context(ctx), retry.Attempts(0), retry.Delay(time.Second), retry.DelayType(retry.FixedDelay))
 	return err
 }
+
+// Avast4RetryIf gives up after four attempts, or on an error that its RetryIf names: a
+// mark counts for nothing beside that.
+func Avast4RetryIf(ctx context.Context, s *behaviour.Service) error {
+	return retry.Do(func() error { return s.Ping() }, retry.Context(ctx), retry.Attempts(4), retry.DelayType(retry.BackOffDelay),
+		retry.RetryIf(func(err error) bool { return !errors.Is(err, behaviour.ErrGone) }))
+}

@@ -18,7 +18,7 @@ func call(context.Context) error { return nil }
 func temporary(err error) bool   { return errors.Is(err, io.ErrUnexpectedEOF) }
 
 func (d *deployment) named(ctx context.Context) error {
-	return retry.Do( // want `-fix makes this a retry.Run; a zero Delay would mean the default$`
+	return retry.Do( // want `-fix makes this a retry.Run; with Attempts\(0\) a marked error ended it, whatever RetryIf said; a zero Delay would mean the default$`
 		func() error { return call(ctx) },
 		retry.Context(ctx),
 		retry.Attempts(d.attempts),
@@ -33,6 +33,15 @@ func literal(ctx context.Context) error {
 	return retry.Do(func() error { return call(ctx) }, retry.Context(ctx), retry.DelayType(retry.FixedDelay), retry.RetryIf(func(e error) bool { // want `-fix makes this a retry.Run$`
 		return !errors.Is(e, io.EOF)
 	}))
+}
+
+func endless(ctx context.Context, c interface{ Ping() error }) error {
+	return retry.Do(func() error { return c.Ping() }, retry.Context(ctx), retry.Attempts(0), retry.DelayType(retry.FixedDelay), retry.RetryIf(temporary)) // want `not rewritten: without a limit marks end it beside its RetryIf`
+}
+
+func counts(ctx context.Context, log func(uint, error)) error {
+	return retry.Do(func() error { return call(ctx) }, retry.Context(ctx), retry.Delay(pause), // want `-fix makes this a retry.Run`
+		retry.OnRetry(func(n uint, err error) { log(n+2, err) }))
 }
 
 const pause = 300 * time.Millisecond
