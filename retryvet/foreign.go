@@ -211,37 +211,51 @@ func foreign(p *pass) {
 			m.refusal = "ignored"
 		}
 	}
-	for _, file := range p.Files {
-		var fixed []*migration
-		for _, m := range all {
-			if m.file == file && m.refusal == "" {
-				fixed = append(fixed, m)
-			}
+	fixes := p.fixes(all)
+	for _, m := range all {
+		what := fmt.Sprintf("%s v%d: ", m.lib.title, m.lib.version)
+		if m.lib.version == 0 {
+			what = m.lib.title + ": "
+		}
+		if m.refusal != "" {
+			p.report(m.call, what+"not rewritten: "+m.refusal)
+			continue
+		}
+		message := what + "-fix makes this a retry." + m.verb()
+		if len(m.told) > 0 {
+			message += "; " + strings.Join(m.told, "; ")
 		}
 		var fix []analysis.SuggestedFix
-		if len(fixed) > 0 {
-			if edits := p.rewrite(file, fixed); len(edits) > 0 {
-				fix = []analysis.SuggestedFix{{Message: "Rewrite this file's calls with package retry", TextEdits: edits}}
+		if edits := fixes[m.file]; edits != nil {
+			fix = []analysis.SuggestedFix{{Message: "Rewrite this file's calls with package retry", TextEdits: edits}}
+			delete(fixes, m.file)
+		}
+		p.report(m.call, message, fix...)
+	}
+}
+
+// fixes returns the edits of each file. A call that turns out to have none is refused,
+// and what becomes of the others is found again: imports and shared classifiers depend
+// on all.
+func (p *pass) fixes(all []*migration) map[*ast.File][]analysis.TextEdit {
+	for {
+		fixes := map[*ast.File][]analysis.TextEdit{}
+		shared := p.sharedClassifiers(all)
+		again := false
+		for _, file := range p.Files {
+			var fixed []*migration
+			for _, m := range all {
+				if m.file == file && m.refusal == "" {
+					fixed = append(fixed, m)
+				}
+			}
+			if len(fixed) > 0 {
+				fixes[file] = p.rewrite(file, fixed, shared)
+				again = again || slices.ContainsFunc(fixed, refused)
 			}
 		}
-		for _, m := range all {
-			if m.file != file {
-				continue
-			}
-			what := fmt.Sprintf("%s v%d: ", m.lib.title, m.lib.version)
-			if m.lib.version == 0 {
-				what = m.lib.title + ": "
-			}
-			if m.refusal != "" {
-				p.report(m.call, what+"not rewritten: "+m.refusal)
-				continue
-			}
-			message := what + "-fix makes this a retry." + m.verb()
-			if len(m.told) > 0 {
-				message += "; " + strings.Join(m.told, "; ")
-			}
-			p.report(m.call, message, fix...)
-			fix = nil
+		if !again {
+			return fixes
 		}
 	}
 }
@@ -297,9 +311,10 @@ func (m *migration) fields(im *importer) []policyField {
 			m.retries.name, qualifier, m.retries.text, qualifier, qualifier))
 	case m.repeats == more:
 		add("Classify", fmt.Sprintf("func(error) %s.Class { return %s.Transient }", qualifier, qualifier))
+	case m.repeats == unmarked && im.shared[m.lib.path] != nil:
+		add("Classify", im.shared[m.lib.path].name)
 	case m.repeats == unmarked:
-		add("Classify", fmt.Sprintf("func(err error) %s.Class {\nif %s {\nreturn %s.Permanent\n}\nreturn %s.Transient\n}",
-			qualifier, fmt.Sprintf(m.lib.marked, im.libraryName(m.lib)), qualifier, qualifier))
+		add("Classify", "func(err error) "+im.unlessMarked(m.lib))
 	}
 	if m.wait != "" {
 		add("Hooks", fmt.Sprintf("%s.Hooks{Wait: func(_ %s.Context, %s %s.Attempt) %s}", qualifier, im.context, m.attempt, qualifier, m.wait))
@@ -576,27 +591,23 @@ func (p *pass) sleeps(lit *ast.FuncLit) string {
 	return reason
 }
 
-// rewrite returns the edits of a file. A call that has none is refused.
-func (p *pass) rewrite(file *ast.File, fixed []*migration) []analysis.TextEdit {
+// rewrite returns the edits of a file. It refuses calls that have none.
+func (p *pass) rewrite(file *ast.File, fixed []*migration, shared map[string]*classifier) []analysis.TextEdit {
 	tokens := p.Fset.File(file.FileStart)
 	source, err := p.ReadFile(tokens.Name())
 	if err != nil || len(source) != tokens.Size() {
 		refuse(fixed, "its file cannot be read")
 		return nil
 	}
-	for len(fixed) > 0 {
-		im := &importer{pass: p, file: file, fixed: fixed, needs: map[string]bool{"context": true}, dead: p.deadHelpers(file, fixed)}
-		if reason := im.choose(); reason != "" {
-			refuse(fixed, reason)
-			return nil
-		}
-		edits := im.rewrite(tokens, source)
-		if !slices.ContainsFunc(fixed, refused) {
-			return edits
-		}
-		fixed = slices.DeleteFunc(slices.Clone(fixed), refused) // what becomes of the imports depends on the others
+	im := &importer{
+		pass: p, file: file, fixed: fixed, shared: shared,
+		needs: map[string]bool{"context": true}, dead: p.deadHelpers(file, fixed),
 	}
-	return nil
+	if reason := im.choose(); reason != "" {
+		refuse(fixed, reason)
+		return nil
+	}
+	return im.rewrite(tokens, source)
 }
 
 func refuse(all []*migration, reason string) {
@@ -629,6 +640,7 @@ func (im *importer) rewrite(tokens *token.File, source []byte) []analysis.TextEd
 		edits = append(edits, s.lines(m.dropped())...)
 	}
 	edits = append(edits, (&sources{tokens: tokens, source: source}).lines(im.dead)...)
+	edits = append(edits, im.declare(tokens)...)
 	edits = append(edits, im.edits()...)
 	for i := range edits {
 		edits[i].NewText = []byte(strings.ReplaceAll(string(edits[i].NewText), qualifier, im.retry))
@@ -772,17 +784,7 @@ func (m *migration) text(im *importer, s *sources) (string, string) {
 		policy = m.broken(fields)
 	}
 	text := fmt.Sprintf("%s.%s(%s, %s, %s)", qualifier, m.verb(), ctx, policy, op)
-	for _, std := range standard {
-		if !strings.Contains(text, std.qualifier) {
-			continue
-		}
-		name := im.std[std.path]
-		if name == "" {
-			return "", "something else is named " + std.path + " here"
-		}
-		im.needs[std.path] = true
-		text = strings.ReplaceAll(text, std.qualifier, name)
-	}
+	text, reason := im.resolve(text)
 	if _, ok := m.cursor.Parent().Node().(*ast.ExprStmt); ok {
 		if m.verb() == "Do" {
 			text = "_, _ = " + text
@@ -790,5 +792,5 @@ func (m *migration) text(im *importer, s *sources) (string, string) {
 			text = "_ = " + text
 		}
 	}
-	return text, ""
+	return text, reason
 }

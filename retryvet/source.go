@@ -101,9 +101,10 @@ var standard = []struct{ path, qualifier string }{{"cmp", cmpQualifier}, {"error
 // becomes of its imports.
 type importer struct {
 	*pass
-	file  *ast.File
-	fixed []*migration
-	dead  []ast.Node // functions that the fix removes
+	file   *ast.File
+	fixed  []*migration
+	shared map[string]*classifier // of the package, by the library's path
+	dead   []ast.Node             // functions that the fix removes
 
 	retry, context string            // names in the file
 	std            map[string]string // names of the standard packages; "": there is none
@@ -198,7 +199,27 @@ func (im *importer) choose() string {
 
 // asks reports whether a rewritten call asks the library about marks.
 func (im *importer) asks(lib *library) bool {
+	if c := im.shared[lib.path]; c != nil {
+		return c.file == im.file
+	}
 	return slices.ContainsFunc(im.fixed, func(m *migration) bool { return m.lib.is(lib) && m.repeats == unmarked })
+}
+
+// resolve returns text with the names of the standard packages, or says which of them
+// has none in the file.
+func (im *importer) resolve(text string) (resolved, reason string) {
+	for _, std := range standard {
+		if !strings.Contains(text, std.qualifier) {
+			continue
+		}
+		name := im.std[std.path]
+		if name == "" {
+			return "", "something else is named " + std.path + " here"
+		}
+		im.needs[std.path] = true
+		text = strings.ReplaceAll(text, std.qualifier, name)
+	}
+	return text, ""
 }
 
 // libraryName returns what the file calls a library that it imports still.

@@ -16,12 +16,7 @@ func Avast4Doubling(ctx context.Context, s *behaviour.Service) error {
 	return goretry.Run(ctx, goretry.Policy{
 		MaxAttempts: 6,
 		Backoff:     goretry.Exponential{Base: 200 * time.Millisecond, Max: time.Second, Jitter: goretry.NoJitter},
-		Classify: func(err error) goretry.Class {
-			if !retry.IsRecoverable(err) {
-				return goretry.Permanent
-			}
-			return goretry.Transient
-		},
+		Classify:    unlessUnrecoverable,
 	}, func(context.Context) error {
 		err := s.Ping()
 		if errors.Is(err, behaviour.ErrGone) {
@@ -36,12 +31,7 @@ func Avast4Fixed(ctx context.Context, s *behaviour.Service) error {
 	_, err := goretry.Do(ctx, goretry.Policy{
 		MaxAttempts: goretry.Unlimited,
 		Backoff:     goretry.Constant(time.Second),
-		Classify: func(err error) goretry.Class {
-			if !retry.IsRecoverable(err) {
-				return goretry.Permanent
-			}
-			return goretry.Transient
-		},
+		Classify:    unlessUnrecoverable,
 	}, func(context.Context) (string, error) { return s.Get() })
 	return err
 }
@@ -59,4 +49,12 @@ func Avast4RetryIf(ctx context.Context, s *behaviour.Service) error {
 			return goretry.Permanent
 		},
 	}, func(context.Context) error { return s.Ping() })
+}
+
+// unlessUnrecoverable repeats every error but those that retry.Unrecoverable has marked.
+func unlessUnrecoverable(err error) goretry.Class {
+	if !retry.IsRecoverable(err) {
+		return goretry.Permanent
+	}
+	return goretry.Transient
 }

@@ -20,12 +20,7 @@ func Backoff4Limited(ctx context.Context, s *behaviour.Service) error {
 		MaxAttempts: 4,
 		MaxElapsed:  15 * time.Minute,
 		Backoff:     retry.Exponential{Base: 100 * time.Millisecond, Max: 250 * time.Millisecond, Factor: 2, Jitter: retry.NoJitter},
-		Classify: func(err error) retry.Class {
-			if _, ok := errors.AsType[*backoff.PermanentError](err); ok {
-				return retry.Permanent
-			}
-			return retry.Transient
-		},
+		Classify:    unlessPermanent,
 	}, func(context.Context) error {
 		err := s.Ping()
 		if errors.Is(err, behaviour.ErrGone) {
@@ -40,12 +35,7 @@ func Backoff4Elapsed(ctx context.Context, s *behaviour.Service) error {
 	return retry.Run(ctx, retry.Policy{
 		MaxElapsed: time.Second,
 		Backoff:    retry.Exponential{Base: 300 * time.Millisecond, Max: time.Minute, Factor: 1.5, Jitter: retry.NoJitter},
-		Classify: func(err error) retry.Class {
-			if _, ok := errors.AsType[*backoff.PermanentError](err); ok {
-				return retry.Permanent
-			}
-			return retry.Transient
-		},
+		Classify:   unlessPermanent,
 		Hooks: retry.Hooks{Wait: func(_ context.Context, a retry.Attempt) {
 			s.Told = append(s.Told, a.Err.Error()+" "+a.Delay.String())
 		}},
@@ -57,12 +47,15 @@ func Backoff4Constant(ctx context.Context, s *behaviour.Service) error {
 	_, err := retry.Do(ctx, retry.Policy{
 		MaxAttempts: retry.Unlimited,
 		Backoff:     retry.Constant(time.Second),
-		Classify: func(err error) retry.Class {
-			if _, ok := errors.AsType[*backoff.PermanentError](err); ok {
-				return retry.Permanent
-			}
-			return retry.Transient
-		},
+		Classify:    unlessPermanent,
 	}, func(context.Context) (string, error) { return s.Get() })
 	return err
+}
+
+// unlessPermanent repeats every error but those that backoff.Permanent has marked.
+func unlessPermanent(err error) retry.Class {
+	if _, ok := errors.AsType[*backoff.PermanentError](err); ok {
+		return retry.Permanent
+	}
+	return retry.Transient
 }

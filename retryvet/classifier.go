@@ -1,0 +1,73 @@
+package retryvet
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"slices"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+// A classifier is a function that a fix declares because more than one call of the
+// package needs it.
+type classifier struct {
+	name string
+	lib  *library
+	file *ast.File // which declares it
+}
+
+// sharedClassifiers returns the functions that the package's calls share, by the path
+// of the library whose marks they find. Calls in tests do not count: they are not seen
+// where the package is analyzed without them, and both must come to one result.
+func (p *pass) sharedClassifiers(all []*migration) map[string]*classifier {
+	shared := map[string]*classifier{}
+	first := map[string]*migration{}
+	names := map[string]bool{} // Unrecoverable is a name in two versions
+	for _, m := range all {
+		if m.refusal != "" || m.retries != nil || m.repeats != unmarked || p.inTest(m.file) || shared[m.lib.path] != nil {
+			continue
+		}
+		path, name := m.lib.path, "unless"+m.lib.marks[0]
+		if first[path] == nil {
+			first[path] = m
+			continue
+		}
+		taken := func(file *ast.File) bool { return freeName(file, name) == "" }
+		if !names[name] && !slices.ContainsFunc(p.Files, taken) && !p.namedInTests(name) {
+			names[name] = true
+			shared[path] = &classifier{name, m.lib, first[path].file}
+		}
+	}
+	return shared
+}
+
+// declare returns the edits that declare the classifiers of the file, behind all else.
+func (im *importer) declare(tokens *token.File) []analysis.TextEdit {
+	var edits []analysis.TextEdit
+	for _, c := range im.shared {
+		if c.file != im.file {
+			continue
+		}
+		text, reason := im.resolve(fmt.Sprintf("\n// %s repeats every error but those that %s.%s has marked.\nfunc %s(err error) %s\n",
+			c.name, im.libraryName(c.lib), c.lib.marks[0], c.name, im.unlessMarked(c.lib)))
+		if reason != "" {
+			for _, m := range im.fixed {
+				if m.lib.is(c.lib) && m.repeats == unmarked {
+					m.refusal = reason
+				}
+			}
+			return nil
+		}
+		end := tokens.Pos(tokens.Size())
+		edits = append(edits, analysis.TextEdit{Pos: end, End: end, NewText: []byte(text)})
+	}
+	return edits
+}
+
+// unlessMarked returns the result and the body of a Classify that finds a library's
+// marks.
+func (im *importer) unlessMarked(lib *library) string {
+	return fmt.Sprintf("%s.Class {\nif %s {\nreturn %s.Permanent\n}\nreturn %s.Transient\n}",
+		qualifier, fmt.Sprintf(lib.marked, im.libraryName(lib)), qualifier, qualifier)
+}
