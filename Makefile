@@ -42,7 +42,7 @@ fuzz:
 	go test -run '^$$' -fuzz FuzzReadLink -fuzztime 1m ./cmd/retrysim
 	go test -run '^$$' -fuzz FuzzFormatPolicy -fuzztime 3m ./retryconf
 
-# Says which changes of these packages no test notices, in about 40 minutes on two cores.
+# Says which changes of these packages no test notices, in half an hour on two cores.
 mutate:
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retry.txt .
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retrytest.txt retrytest
