@@ -142,7 +142,7 @@ func (m *migration) avastOption(name string, call *ast.CallExpr, config *avastCo
 			break
 		}
 		reason = m.hook(call.Args[0], "uint("+attemptQualifier+".Number-1)", "Err")
-		m.told = append(m.told, "OnRetry is not told of the last failure any more")
+		m.told = append(m.told, "OnRetry is no longer called for the last failure")
 	case "RetryIf":
 		reason = m.retryIf(call.Args[0])
 	case "LastErrorOnly":

@@ -398,13 +398,13 @@ func (m *migration) exponential(fields map[string]ast.Expr) string {
 		case "Multiplier":
 			f, ok := m.float(e)
 			if !ok || f < 1 {
-				reason = "its multiplier is no constant of at least 1"
+				reason = "its multiplier is not a constant of at least 1"
 			}
 			factor = strconv.FormatFloat(f, 'g', -1, 64)
 		case "RandomizationFactor":
 			f, ok := m.float(e)
 			if !ok || f < 0 || f > 1 {
-				reason = "its randomization factor is no constant from 0 to 1"
+				reason = "its randomization factor is not a constant from 0 to 1"
 			}
 			jitter = qualifier + ".PlusMinus(" + strconv.FormatFloat(f, 'g', -1, 64) + ")"
 			if f == 0 {

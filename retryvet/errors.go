@@ -38,7 +38,7 @@ func lostmark(p *pass) {
 			}
 			if mark := p.value(e); p.isCall(mark, retryPath, "Stop", "Refuse", "After") {
 				_, name := p.callee(mark.(*ast.CallExpr))
-				p.report(e, fmt.Sprintf("%%%s makes a text of what retry.%s marked, and the mark is gone: use %%w", m[1], name))
+				p.report(e, fmt.Sprintf("%%%s formats what retry.%s marked as text, so the mark is lost: use %%w", m[1], name))
 			}
 		}
 	}
@@ -59,7 +59,7 @@ func errorignored(p *pass) {
 		switch c.Parent().Node().(type) {
 		case *ast.ExprStmt, *ast.GoStmt, *ast.DeferStmt:
 			if !p.inTest(call) {
-				p.report(call, fmt.Sprintf("nobody learns that %s.%s gave up: look at its error, or write _ = if that is meant", path[strings.LastIndex(path, "/")+1:], name))
+				p.report(call, fmt.Sprintf("the error of %s.%s is ignored: check it, or write _ = if that is intended", path[strings.LastIndex(path, "/")+1:], name))
 			}
 		}
 	}

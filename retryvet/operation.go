@@ -29,7 +29,7 @@ func outerctx(p *pass) {
 		flag := func(e ast.Expr) {
 			if v := outer(e); v != nil && !told[e.Pos()] {
 				told[e.Pos()] = true
-				p.report(e, fmt.Sprintf("the operation uses %s from outside, which knows no attempt: name a parameter of the operation %s and use that", v.Name(), v.Name()))
+				p.report(e, fmt.Sprintf("the operation uses %s from outside instead of the attempt's context: name the operation's parameter %s", v.Name(), v.Name()))
 			}
 		}
 		ast.Inspect(op.Body, func(n ast.Node) bool {

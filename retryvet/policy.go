@@ -18,7 +18,7 @@ func freshbudget(p *pass) {
 		budget := c.Node()
 		for _, r := range p.runs() {
 			if lit := p.policyLiteral(r.policy); lit != nil && p.holds(lit, budget) && body(r.cursor) == body(c) && !p.shared(r, budget) {
-				p.report(budget, fmt.Sprintf("this %s is made anew for each run and so limits nothing: make it once, in a package variable, for all calls to the same dependency", name))
+				p.report(budget, fmt.Sprintf("this %s is new for each run, so it limits nothing: make one, in a package variable, for all calls to the same dependency", name))
 				break
 			}
 		}
@@ -43,7 +43,7 @@ func freshbudget(p *pass) {
 						e = u.X
 					}
 					if name := p.newBudget(e); name != "" {
-						p.report(e, fmt.Sprintf("Transport.Budget is asked for every request, and this %s is new each time: use retryhttp.BudgetPerHost", name))
+						p.report(e, fmt.Sprintf("Transport.Budget is called for every request, and this %s is new each time: use retryhttp.BudgetPerHost", name))
 					}
 				}
 			}

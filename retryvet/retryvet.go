@@ -35,7 +35,7 @@ func checks() []check {
 		{"nanoseconds", "find durations written without a unit", ours, nanoseconds},
 		{"sleepinop", "find operations that sleep", ours, sleepinop},
 		{"nested", "find retries around retries, which multiply", ours, nested},
-		{"errorignored", "find runs whose error nobody looks at", ours, errorignored},
+		{"errorignored", "find runs whose error is ignored", ours, errorignored},
 		{"compared", "find errors of a run compared with ==, or asserted", ours, compared},
 		{"harness", "find tests that run the policy they gave to retrytest.New", ours, harness},
 		{"copied", "find copies of a Loop, a Hedge or a Limit", ours, copied},

@@ -65,7 +65,7 @@ func sethvargoWaits(m *migration, name string, call *ast.CallExpr) (reason strin
 	case "WithJitterPercent":
 		percent, isConstant := m.number(call.Args[0])
 		if !isConstant || percent < 1 || percent > 100 {
-			return "its jitter is no constant from 1 to 100"
+			return "its jitter is not a constant from 1 to 100"
 		}
 		q.jitter = qualifier + ".PlusMinus(" + strconv.FormatFloat(float64(percent)/100, 'g', -1, 64) + ")"
 		if q.most.is != unset {

@@ -194,7 +194,7 @@ func (im *importer) choose() string {
 			return ""
 		}
 	}
-	return "there is no free name for package retry"
+	return "no name is free for package retry"
 }
 
 // asks reports whether a rewritten call asks the library about marks.

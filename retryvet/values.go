@@ -78,7 +78,7 @@ func copied(p *pass) {
 		case *ast.CompositeLit, *ast.CallExpr:
 			return // a new one
 		default:
-			p.report(e, fmt.Sprintf("%s copies a %s, and the copies do not know of each other: use a pointer", how, name))
+			p.report(e, fmt.Sprintf("%s copies a %s, and the copies do not share their state: use a pointer", how, name))
 		}
 	}
 	for c := range p.root.Preorder((*ast.AssignStmt)(nil), (*ast.ValueSpec)(nil), (*ast.CallExpr)(nil), (*ast.ReturnStmt)(nil),

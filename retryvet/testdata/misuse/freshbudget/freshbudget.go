@@ -10,26 +10,26 @@ import (
 func op(context.Context) error { return nil }
 
 func wrong(ctx context.Context) error {
-	return retry.Run(ctx, retry.Policy{Budget: &retry.TokenBudget{Capacity: 10}}, op) // want `this TokenBudget is made anew for each run`
+	return retry.Run(ctx, retry.Policy{Budget: &retry.TokenBudget{Capacity: 10}}, op) // want `this TokenBudget is new for each run`
 }
 
 func earned(ctx context.Context) error {
-	return retry.Run(ctx, retry.Policy{Budget: &retry.EarnedBudget{}}, op) // want `this EarnedBudget is made anew for each run`
+	return retry.Run(ctx, retry.Policy{Budget: &retry.EarnedBudget{}}, op) // want `this EarnedBudget is new for each run`
 }
 
 func alsoWrong(ctx context.Context) error {
-	budget := &retry.RatioBudget{} // want `this RatioBudget is made anew`
+	budget := &retry.RatioBudget{} // want `this RatioBudget is new for each run`
 	p := retry.Policy{Budget: budget}
 	return retry.Run(ctx, p, op)
 }
 
 func withNew(ctx context.Context) error {
-	return retry.Run(ctx, retry.Policy{Budget: new(retry.ConcurrencyBudget)}, op) // want `this ConcurrencyBudget is made anew`
+	return retry.Run(ctx, retry.Policy{Budget: new(retry.ConcurrencyBudget)}, op) // want `this ConcurrencyBudget is new for each run`
 }
 
 func inLoop(ctx context.Context) {
 	for range 10 {
-		_ = retry.Run(ctx, retry.Policy{Budget: &retry.TokenBudget{}}, op) // want `made anew`
+		_ = retry.Run(ctx, retry.Policy{Budget: &retry.TokenBudget{}}, op) // want `is new for each run`
 	}
 }
 

@@ -17,16 +17,16 @@ func ignored(ctx context.Context, p retry.Policy) {
 
 	//retryvet:ignore errorignored: the line after the next is not covered
 	_ = p
-	retry.Run(ctx, p, op) // want `nobody learns`
+	retry.Run(ctx, p, op) // want `is ignored`
 
 	//retryvet:ignore errorignored
-	retry.Run(ctx, p, op) // want `nobody learns`
+	retry.Run(ctx, p, op) // want `is ignored`
 
 	//retryvet:ignore compared: another check
-	retry.Run(ctx, p, op) // want `nobody learns`
+	retry.Run(ctx, p, op) // want `is ignored`
 
 	//retryvet:ignore nanoseconds: only this check
-	retry.Run(ctx, retry.Policy{Backoff: retry.Constant(5)}, op) // want `nobody learns`
+	retry.Run(ctx, retry.Policy{Backoff: retry.Constant(5)}, op) // want `is ignored`
 
 	_ = time.Second
 }

@@ -13,10 +13,10 @@ var errGone = errors.New("gone")
 func wrong() []error {
 	mark := retry.Stop(errGone)
 	return []error{
-		fmt.Errorf("load: %v", retry.Stop(errGone)),                       // want `%v makes a text of what retry.Stop marked`
-		fmt.Errorf("load: %v", retry.Refuse(errGone)),                     // want `%v makes a text of what retry.Refuse marked`
-		fmt.Errorf("load %d%%: %s", 1, retry.After(errGone, time.Second)), // want `%s makes a text of what retry.After marked`
-		fmt.Errorf("load: %-10v", mark),                                   // want `%v makes a text`
+		fmt.Errorf("load: %v", retry.Stop(errGone)),                       // want `%v formats what retry.Stop marked as text`
+		fmt.Errorf("load: %v", retry.Refuse(errGone)),                     // want `%v formats what retry.Refuse marked as text`
+		fmt.Errorf("load %d%%: %s", 1, retry.After(errGone, time.Second)), // want `%s formats what retry.After marked as text`
+		fmt.Errorf("load: %-10v", mark),                                   // want `%v formats what`
 	}
 }
 
