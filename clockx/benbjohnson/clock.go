@@ -12,26 +12,25 @@ import (
 )
 
 // New returns c as a [clockx.Clock]. For the real clock, [clock.New], that is
-// [clockx.System]; of any other c, a [clock.Mock] or one of your own, only Now
-// and AfterFunc are used. New panics if c is nil.
+// [clockx.System]. Of any other c, a [clock.Mock] or one of your own, it calls only
+// Now and AfterFunc. New panics if c is nil.
 //
-// A Mock is to be moved by another goroutine than the one that waits. It tells
-// those whose time has come in goroutines of their own: when Add returns a Sleep
-// may still be about to return, and a deadline about to pass. An Add that comes
-// before the Sleep does not count for it.
+// Move a Mock by another goroutine than the one that waits. It calls funcs that are
+// due in goroutines of their own. So when Add returns, a Sleep may be about to return,
+// and a deadline about to pass. An Add before a Sleep does not count for that Sleep.
 //
-// The clock alone decides when a deadline of WithTimeoutCause has passed: an
-// earlier one of the parent on another clock stays in force, but never replaces
-// it. Below a cancelable parent, contexts that the standard library derives from
-// the new one report Canceled, not DeadlineExceeded, when it passes, except on
-// the real clock; [context.Cause] tells the truth in all of them.
+// The clock alone decides when a deadline of WithTimeoutCause has passed: an earlier
+// one of the parent on another clock stays in force, but never replaces it. If the
+// parent is cancelable and you derive a context from the new one, the Err of that
+// context is Canceled, not DeadlineExceeded, when the deadline passes, except on the
+// real clock. [context.Cause] is right for all of them.
 func New(c clock.Clock) clockx.Clock {
 	switch {
 	case c == nil:
 		panic("benbjohnson: nil clock")
 	case reflect.TypeOf(c) == system:
-		// It shows package time, and so does ours, which needs no allocation to
-		// sleep, and whose deadlines are the standard library's own.
+		// It is the clock of package time, as ours is. Ours sleeps without an allocation,
+		// and its deadlines are the standard library's.
 		return clockx.System()
 	}
 	return adapter{c}
@@ -40,15 +39,15 @@ func New(c clock.Clock) clockx.Clock {
 // system is the type of the real clock, which has no exported name.
 var system = reflect.TypeOf(clock.New())
 
-// adapter leaves a Mock's other methods alone. Timer and After run other timers
-// on the caller's goroutine, and two goroutines that run the same one deadlock
-// the Mock; so does a tick for a Timer that was Reset with one unread.
-// WithTimeout lets a parent's earlier deadline replace the timeout, tells of the
-// parent's cancel late, and reads Err without a lock.
+// adapter leaves a Mock's other methods alone. Timer and After run other timers on the
+// caller's goroutine, and two goroutines that run the same one deadlock the Mock; so
+// does a tick for a Timer that was Reset with one unread. WithTimeout lets a parent's
+// earlier deadline replace the timeout, reports the parent's cancel late, and reads
+// Err without a lock.
 //
-// AfterFunc is sound, but the Mock picks what to run before it takes the lock to
-// run it: the func can be called twice, and after a Stop that returned true. The
-// funcs given to it here do not mind.
+// AfterFunc is sound, but the Mock picks what to run before it takes the lock to run
+// it: the func can be called twice, and after a Stop that returned true. The funcs
+// passed to it here allow that.
 type adapter struct{ c clock.Clock }
 
 func (a adapter) Now() time.Time { return a.c.Now() }

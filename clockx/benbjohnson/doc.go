@@ -1,6 +1,6 @@
-// Package benbjohnson runs retries on a clock of [github.com/benbjohnson/clock],
-// for code and tests that have one already. The module is archived; where there
-// is a choice take [testing/synctest] or [clockx.Virtual].
+// Package benbjohnson runs retries on a clock of [github.com/benbjohnson/clock], for
+// code and tests that already use one. That module is archived. If you have a choice,
+// use [testing/synctest] or [clockx.Virtual].
 //
 //	mock := clock.NewMock()
 //	policy := retry.Policy{Clock: benbjohnson.New(mock)}

@@ -1,16 +1,17 @@
-// Bank moves money between accounts from many sides at once, first without retries
+// Bank moves money between accounts in concurrent transactions, first without retries
 // and then with them:
 //
 //	go run ./examples/bank
 //
-// It needs nothing: the database is an SQLite in a temporary folder. On a real one it
-// makes a table retry_bank and drops it in the end:
+// It needs nothing else: the database is SQLite in a temporary folder. On another
+// database it creates a table retry_bank and drops it in the end:
 //
 //	go run ./examples/bank -db postgres://user@localhost/database
 //
 // A transfer reads two balances, then writes both, in one serializable transaction.
-// The database refuses those that got in each other's way. The example shows that no
-// money is lost, what is refused, why, and that retries make every transfer happen.
+// The database refuses transactions that conflict. The example shows which ones it
+// refuses and why, that no money is lost, and that with retries every transfer
+// succeeds.
 package main
 
 import (
@@ -54,8 +55,7 @@ func main() {
 	}
 }
 
-// run prints what it saw, and returns an error if that is not what it set out to
-// show.
+// run prints the results, and returns an error if they are not as expected.
 func run(ctx context.Context, w io.Writer, source string) error {
 	name, driver := "PostgreSQL", "pgx"
 	if source == "" {
@@ -170,7 +170,7 @@ func change(ctx context.Context, tx *sql.Tx, account, by int) (balance int, err 
 	return balance, err
 }
 
-// outcome is what became of all transfers.
+// outcome is the outcome of all transfers.
 type outcome struct {
 	done, lost   int
 	transactions int

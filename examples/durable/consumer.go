@@ -78,8 +78,8 @@ func work(ctx context.Context, name string, delivery int) error {
 	return nil
 }
 
-// bury stores a dead letter, here only in the chart. Elsewhere it would publish to a
-// stream, with an id that makes a second time harmless.
+// bury stores a dead letter, here only in the chart. A real program would publish it
+// to a stream, with an id that makes repeating it harmless.
 func bury(_ context.Context, msg jetstream.Msg, e *retry.Error) error {
 	tell(event{Job: string(msg.Data()), Delivery: e.Attempts, What: dead, Reason: e.Reason.String(), Why: e.Error()})
 	return nil

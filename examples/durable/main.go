@@ -1,14 +1,14 @@
-// Durable shows how jobs outlive the death of their consumer and of a server. It starts
-// three NATS servers and a consumer, each a process of its own, publishes jobs that fail
-// in different ways, and kills the consumer and the server that leads while they are at
-// it. Package retrynats retries the jobs. Nothing has to be installed. From the root of
-// the repository:
+// Durable shows how jobs outlive the death of their consumer and of a server. It
+// starts three NATS servers and a consumer, each a process of its own, publishes jobs
+// that fail in different ways, and kills the consumer and the leading server
+// meanwhile. Package retrynats retries the jobs. Nothing has to be installed. From the
+// root of the repository:
 //
 //	go run ./examples/durable
 //
-// It takes about twenty seconds, most of which the two servers that are left need to
-// elect a leader. It prints what happens, and in the end every delivery of every job on
-// one time axis. It exits with code 1 if a job was lost or ended otherwise than it should.
+// It takes about twenty seconds, mostly because the two remaining servers elect a
+// leader. It prints what happens, and in the end every delivery of every job on one
+// time axis. It exits with code 1 if a job was lost or did not end as expected.
 //
 // main.go has the jobs and the two deaths, consumer.go the handler and its policy, which
 // is the part to copy, processes.go starts and kills, and chart.go draws.
@@ -106,7 +106,7 @@ func run(w io.Writer) error {
 		return errors.Join(err, errors.New("not every job has ended"))
 	}
 
-	// The last word about a job reaches the server after its handler has said so.
+	// The last acknowledgement reaches the server after the handler's event.
 	left, err := retry.Do(ctx, patient, retry.Until(func(ctx context.Context) (uint64, error) {
 		info, err := stream.Info(ctx)
 		if err != nil {
@@ -122,7 +122,7 @@ func run(w io.Writer) error {
 	return c.check()
 }
 
-// patient asks a cluster until it answers: it may be electing a leader.
+// patient retries until the cluster answers, which may be electing a leader.
 var patient = retry.Policy{
 	MaxElapsed:     patience,
 	AttemptTimeout: 5 * time.Second,

@@ -1,13 +1,13 @@
-// Grpc makes a dozen calls to a gRPC server that fails on purpose, and shows what package
-// retrygrpc makes of each: every attempt, what its error was taken for, every wait,
+// Grpc makes a dozen calls to a gRPC server that fails on purpose, and shows what
+// package retrygrpc does in each: every attempt, the class of its error, every wait,
 // and what the caller gets. From the root of the repository:
 //
 //	go run ./examples/grpc
 //
 // It takes two seconds, since the server, the connections and the waits are real. It
-// exits with code 1 if a call ended for another reason than it should. With
-// OTEL_EXPORTER_OTLP_ENDPOINT set it sends traces there: one of each call, with a
-// span for each attempt and grpc's own client span below it.
+// exits with code 1 if a call did not end for the expected reason. With
+// OTEL_EXPORTER_OTLP_ENDPOINT set it sends traces there: one of each call, with a span
+// for each attempt and grpc's own client span below it.
 //
 // main.go has the client and its calls, server.go fails, timeline.go watches, and
 // telemetry.go traces. The service is in shop/shop.proto, where its methods say what
@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// scenario is one call, and what it is to run into.
+// scenario is one call, and what happens to it.
 type scenario struct {
 	name  string // of the run
 	about string
@@ -176,8 +176,8 @@ func dial(addr string, c *retrygrpc.Client, opts ...grpc.DialOption) (*grpc.Clie
 
 func run(w io.Writer) error { return play(w, scenarios()) }
 
-// play runs the scenarios. It returns an error if one ended for another reason than
-// it should.
+// play runs the scenarios. It returns an error if one did not end for the expected
+// reason.
 func play(w io.Writer, scenarios []scenario) (err error) {
 	t := &timeline{w: w}
 	tracing, err := startTracing(context.Background())

@@ -16,7 +16,7 @@ import (
 	"github.com/goretry/retry/examples/grpc/shop"
 )
 
-// flaky is a real gRPC server on a loopback port that fails as it is told.
+// flaky is a real gRPC server on a loopback port that fails by a script.
 type flaky struct {
 	shop.UnimplementedShopServer
 	addr string
@@ -131,7 +131,7 @@ func busy(c codes.Code, wait time.Duration) step {
 	}
 }
 
-// pushback answers UNAVAILABLE, and says in a trailer whether to come back.
+// pushback answers UNAVAILABLE, and says in a trailer whether and when to retry.
 func pushback(ms string) step {
 	return func(s grpc.ServerStream) error {
 		s.SetTrailer(metadata.Pairs("grpc-retry-pushback-ms", ms))

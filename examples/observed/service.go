@@ -19,7 +19,7 @@ import (
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 )
 
-// service is what calls the dependency.
+// service calls the dependency.
 type service struct {
 	url    string
 	client *http.Client

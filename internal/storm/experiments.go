@@ -147,8 +147,8 @@ var PublishedAmplification = Service{Rate: 1000, Processes: 100, Shared: true, S
 
 // PublishedCollapse is the simulation simple_collapse_sim of Marc Brooker's
 // simulator_example: a server that gets slower with each request it holds, a spike
-// that overloads it for a few seconds, and clients that stop waiting. Retries at
-// once keep it overloaded for good.
+// that overloads it for a few seconds, and clients that stop waiting. Immediate
+// retries keep it overloaded for ever.
 var PublishedCollapse = Collapse{
 	Service: Service{
 		Rate: 40, Spikes: []Spike{{20 * time.Second, 25 * time.Second, 80}}, Duration: 80 * time.Second,

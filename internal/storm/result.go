@@ -11,7 +11,7 @@ import (
 	"github.com/goretry/retry"
 )
 
-// Result is what became of the calls to a [Service].
+// Result is the outcome of the calls to a [Service].
 type Result struct {
 	Asked     int // calls that clients began
 	Sent      int // attempts they made: the load

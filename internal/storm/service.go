@@ -10,9 +10,9 @@ import (
 	"github.com/goretry/retry/limit"
 )
 
-// Service is clients, a server, and what lies between them. The zero value is
-// one client that calls a perfect server once. Negative numbers count as zero, but
-// for Queue.
+// Service is clients, a server, and the network between them. The zero value is one
+// client that calls a perfect server once. Negative numbers count as zero, except in
+// Queue.
 //
 // Each call is a [retry.Loop]. A policy's AttemptTimeout is how long its client
 // waits for an answer. To the policy an answer that does not come is
@@ -90,7 +90,7 @@ const (
 	Slow
 )
 
-// MaxRate returns how many requests per second the server can do for good, +Inf if
+// MaxRate returns how many requests per second the server can sustain, or +Inf if
 // there is no limit.
 func (s Service) MaxRate() float64 {
 	if s.Workers > 0 {
