@@ -10,8 +10,7 @@ import (
 	"github.com/goretry/retry"
 )
 
-// timeline prints runs while they happen. All it knows it is told by its hooks. It
-// follows one run at a time.
+// timeline prints runs while they happen, by its hooks. It follows one run at a time.
 type timeline struct {
 	w        io.Writer
 	reason   retry.Reason // why the latest run ended

@@ -1,17 +1,17 @@
-// Observed is a small service with a flaky dependency, under steady load, and
-// shows what package otelretry makes of it. From the root of the repository:
+// Observed is a small service with a flaky dependency, under steady load, and shows
+// what package otelretry reports about it. From the root of the repository:
 //
 //	go run ./examples/observed
 //
-// It draws one trace a second of those in which something was retried or failed.
-// With the address of a collector it sends all traces there instead, by OTLP/HTTP:
+// Once a second it draws a trace in which something was retried or failed. With the
+// address of a collector it sends all traces there instead, by OTLP/HTTP:
 //
 //	OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 go run ./examples/observed -duration 5m
 //
-// Either way http://127.0.0.1:9464/metrics has its metrics for Prometheus, and
-// http://127.0.0.1:9464/debug/retry a page of what retries do now, until it stops, by
-// itself. In the middle fifth of the run the dependency is as good as
-// down, and the budget for retries empties.
+// In both cases http://127.0.0.1:9464/metrics has its metrics for Prometheus, and
+// http://127.0.0.1:9464/debug/retry a page that shows what retries do now. It stops by
+// itself. In the middle fifth of the run most requests to the dependency fail, and the
+// budget for retries empties.
 //
 // main.go has the flags and the load, service.go the retried calls, telemetry.go
 // sets OpenTelemetry up, traces.go draws, and dependency.go fails.

@@ -11,9 +11,9 @@ import (
 	"github.com/goretry/retry/retryhttp"
 )
 
-// call is a typed call with all that HTTP knows about retries: which methods may
-// be sent twice, when the server wants to be asked again, how a body is sent anew.
-// A program that speaks HTTP needs no more than this.
+// call is a typed call with all that HTTP knows about retries: which methods may be
+// sent twice, when the server wants the retry, and how to send a body again. A program
+// that speaks HTTP needs no more than this.
 func call[T any](ctx context.Context, t target, method string, body any) (v T, err error) {
 	req, err := request(ctx, method, t.url, body)
 	if err != nil {
@@ -22,11 +22,10 @@ func call[T any](ctx context.Context, t target, method string, body any) (v T, e
 	return retryhttp.JSON[T](ctx, t.client, t.policy, req)
 }
 
-// send makes one attempt at such a call by itself: an op for retry.Do, as one
-// would write it for any protocol. All it has to do is use the context it is given,
-// which carries the attempt's timeout, and return every error as it comes, wrapped
-// or not. What an error means, and whether there is to be another attempt, is the
-// policy's business.
+// send makes one attempt at such a call by itself: an op for retry.Do, as one would
+// write it for any protocol. It must use the context that it gets, which has the
+// attempt's timeout, and return every error, wrapped or not. The policy decides what
+// an error means, and whether there is another attempt.
 func send[T any](ctx context.Context, client *http.Client, method, url string, body any) (v T, err error) {
 	req, err := request(ctx, method, url, body)
 	if err != nil {
@@ -56,8 +55,8 @@ func send[T any](ctx context.Context, client *http.Client, method, url string, b
 	return v, err
 }
 
-// request is made anew in each attempt of an op: one that has been sent has had its
-// body read.
+// request makes a new request in each attempt of an op: one that has been sent has had
+// its body read.
 func request(ctx context.Context, method, url string, body any) (*http.Request, error) {
 	if body == nil {
 		return http.NewRequestWithContext(ctx, method, url, nil)

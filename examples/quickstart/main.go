@@ -1,12 +1,11 @@
-// Quickstart makes a dozen calls to an HTTP server that fails in a dozen ways,
-// and shows what package retry makes of each: every attempt, what its error was
-// taken for, every wait and who wanted it, and why the run ended. From the root
-// of the repository:
+// Quickstart makes fourteen calls to an HTTP server that fails on purpose, and shows
+// what package retry does in each: every attempt, the class of its error, every wait
+// and the reason for it, and why the run ended. From the root of the repository:
 //
 //	go run ./examples/quickstart
 //
 // It takes three to four seconds, since the server, the sockets and the waits are
-// real. It exits with code 1 if a call ended for another reason than it should.
+// real. It exits with code 1 if a call did not end for the expected reason.
 //
 // main.go has the policy and the calls, client.go shows how to make them with
 // package retryhttp and how to write an operation for retry.Do, timeline.go how to

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// flaky is a real HTTP server on a loopback port that fails as it is told.
+// flaky is a real HTTP server on a loopback port that fails by a script.
 type flaky struct {
 	url  string
 	http http.Server

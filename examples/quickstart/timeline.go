@@ -16,9 +16,9 @@ import (
 	"github.com/goretry/retry/retryhttp"
 )
 
-// timeline prints runs while they happen. All it knows it is told by its hooks.
-// It follows one run at a time; hooks of a policy whose runs overlap would keep
-// what belongs to a run in the context that Start and Attempt return.
+// timeline prints runs while they happen, by its hooks. It follows one run at a time;
+// hooks of a policy whose runs overlap would keep what belongs to a run in the context
+// that Start and Attempt return.
 type timeline struct {
 	w     io.Writer
 	style style
@@ -56,7 +56,7 @@ func (t *timeline) hooks() retry.Hooks {
 			t.policy, t.spans, t.waiting = p, nil, retry.Attempt{}
 			return ctx
 		},
-		// Half a line, so that whoever looks on sees what is being waited for.
+		// Half a line, so that a reader sees what the program waits for.
 		Attempt: func(ctx context.Context, a retry.Attempt) context.Context {
 			t.waited(a.Elapsed)
 			t.begin(a.Elapsed, fmt.Sprintf("attempt %-2d", a.Number))
@@ -83,14 +83,14 @@ func (t *timeline) attempt(a retry.Attempt) {
 	t.spans = append(t.spans, span{failed, a.Duration})
 	class := a.Class.String()
 	if a.Class == retry.Unknown {
-		class = "" // the caller's context has ended: nobody asked what the error means
+		class = "" // the caller's context has ended, so the error was not classified
 	}
 	fmt.Fprintf(t.w, "%s  %s\n", t.style.paint(red, fmt.Sprintf("%-42s", clip(plain(a.Err), 42))), class)
 }
 
 func (t *timeline) wait(a retry.Attempt) {
 	t.waiting = a
-	// A Backoff is pure, so it can be asked for the two ends of its jitter.
+	// A Backoff is pure, so it can be called for the two ends of its jitter.
 	low := t.policy.Backoff.Delay(retry.Step{Retry: a.Number, Rand: 0})
 	high := t.policy.Backoff.Delay(retry.Step{Retry: a.Number, Rand: 1})
 	why := fmt.Sprintf("backoff, random in %d-%s", low.Milliseconds(), short(high))

@@ -1,9 +1,8 @@
-// Tail calls a server of which every hundredth answer takes fifty times as long as
-// the others: first as it is, then with package hedge. It shows how long the calls
-// took, side by side, and how much more the server was asked. Then the server turns
+// Tail calls a server whose every hundredth response takes fifty times as long as the
+// others: first without hedges, then with package hedge. It shows side by side how
+// long the calls took, and how many more requests the server got. Then the server gets
 // three times slower, and the hedges stop by themselves: their delay follows the
-// server, and until it has, their budget refuses them. From the root of the
-// repository:
+// server, and until then their budget refuses them. From the root of the repository:
 //
 //	go run ./examples/tail
 //
