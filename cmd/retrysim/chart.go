@@ -17,8 +17,9 @@ import (
 // figure is panels in a grid, above each other if it has one column.
 type figure struct {
 	title   string
-	footer  string // small print
-	columns int    // 0: 1
+	footer  string  // small print
+	columns int     // 0: 1
+	width   float64 // 0: that of a page
 	height  float64
 	legend  []series
 	panels  []panel
@@ -82,7 +83,7 @@ func backlog(r *storm.Result, capacity float64) (points []point) {
 }
 
 const (
-	width  = 860.0
+	across = 860.0 // a page
 	left   = 52.0
 	right  = 20.0
 	names  = 130.0 // beside lines
@@ -142,7 +143,7 @@ func write(w io.Writer, attributes string, x, y float64, text string) {
 
 // svg draws the figure. Its colors follow the reader's light or dark scheme.
 func (f *figure) svg(w io.Writer) {
-	columns, step, footer := max(f.columns, 1), above+f.height+below, wrap(f.footer, 128)
+	columns, width, step, footer := max(f.columns, 1), cmp.Or(f.width, across), above+f.height+below, wrap(f.footer, 128)
 	head := legend * float64(min(len(f.legend), 1))
 	bottom := head + float64((len(f.panels)+columns-1)/columns)*step
 	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" class="storm" fill="%s" viewBox="0 0 %.0f %.0f" role="img">`+"\n<title>%s</title>\n%s",
@@ -172,7 +173,7 @@ func (f *figure) svg(w io.Writer) {
 func (p panel) draw(w io.Writer, x0, x1, y0, y1 float64) {
 	heading := cut(p.title)
 	fmt.Fprintf(w, `<text x="%.1f" y="%.1f"><title>%s</title><tspan class="head">%s</tspan>`, x0-38, y0-11, html.EscapeString(p.title), html.EscapeString(heading))
-	beside := 8.5*float64(utf8.RuneCountInString(heading))+6*float64(utf8.RuneCountInString(p.y)) < x1-x0+38
+	beside := p.title == "" || 8.5*float64(utf8.RuneCountInString(heading))+6*float64(utf8.RuneCountInString(p.y)) < x1-x0+38
 	if beside {
 		fmt.Fprintf(w, ` <tspan class="small">%s</tspan>`, html.EscapeString(p.y))
 	}

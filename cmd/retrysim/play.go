@@ -116,13 +116,8 @@ func playOnce(ctx context.Context, link string, seeds int) (*scene, error) {
 		return nil, err
 	}
 	s.Title, s.Notes, s.Answer = r.title, r.remarks, compact.Bytes()
-	for i := 0; i < len(r.figure.panels); i += 2 { // two of each row
-		f := r.figure
-		f.panels = f.panels[i : i+2]
-		f.title = f.panels[0].title
-		if i > 0 { // one for all
-			f.legend = nil
-		}
+	for i := 0; i < len(r.figure.panels); i += 2 { // two of each row; the page has the legend
+		f := figure{title: r.figure.panels[i].title, height: r.figure.height, width: across / 2, panels: r.figure.panels[i : i+2]}
 		var svg bytes.Buffer
 		f.svg(&svg)
 		s.Pictures = append(s.Pictures, svg.String())

@@ -179,7 +179,7 @@ func serve(t *testing.T) (address, host string) {
 	return address, strings.Trim(strings.TrimPrefix(address, "http:"), "/")
 }
 
-const done = `results.ariaBusy === "false" && /^[0-9]+ runs$/.test(document.querySelector("#runs").textContent)`
+const done = `results.ariaBusy === "false" && /^[0-9]+ runs?$/.test(document.querySelector("#runs").textContent)`
 
 // settled waits until the page shows the last scene of its set-up.
 func settled(t *testing.T, ctx context.Context) {
@@ -219,7 +219,7 @@ func text(t *testing.T, ctx context.Context, id string) string {
 	return ask[string](t, ctx, `document.getElementById("`+id+`").textContent`)
 }
 
-// small returns a picture in at most 64 colors: those that most pixels have, and of the
+// small returns a picture in at most 128 colors: those that most pixels have, and of the
 // others sixteen shades each of red, green and blue. That is enough for a page, in a
 // part of the bytes.
 func small(t *testing.T, shot []byte) []byte {
@@ -242,7 +242,7 @@ func small(t *testing.T, shot []byte) []byte {
 		all := slices.SortedFunc(maps.Keys(pixels), func(a, b color.Color) int { return cmp.Compare(pixels[b], pixels[a]) })
 		return all[:min(len(all), n)]
 	}
-	paletted := image.NewPaletted(box, append(most(exact, 16), most(shades, 48)...))
+	paletted := image.NewPaletted(box, append(most(exact, 48), most(shades, 80)...))
 	draw.Draw(paletted, box, full, box.Min, draw.Src)
 	var b bytes.Buffer
 	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, paletted); err != nil {

@@ -146,7 +146,7 @@ function show(scene) {
 	results.ariaBusy = "false";
 	results.classList.remove("old");
 	verdict(byId("state"), yours);
-	byId("runs").textContent = scene.seeds === scene.of ? scene.of + " runs" : scene.seeds + " of " + scene.of + " runs";
+	byId("runs").textContent = (scene.seeds < scene.of ? scene.seeds + " of " : "") + scene.of + (scene.of > 1 ? " runs" : " run");
 	byId("why").textContent = yours.why ?? "";
 	byId("title").textContent = scene.title + ".";
 	byId("choose").textContent = choose;
