@@ -1,8 +1,26 @@
 // Command picture draws docs/metrics.svg: an outage as Prometheus saw it. Without flags
 // it draws what outage.json in this folder has. With -prometheus it first reads those
-// series from a Prometheus that has scraped examples/observed:
+// series from a Prometheus that has scraped examples/observed. This is how the table in
+// docs/observability.md was made too, with Debian's prometheus (2.42):
 //
-//	go run ./dashboards/picture -prometheus http://127.0.0.1:9015 -begin 2026-11-22T19:50:55Z
+//	for n in 15 60; do
+//	  cat >every$n.yml <<EOF
+//	global: {scrape_interval: ${n}s, evaluation_interval: ${n}s}
+//	rule_files: [dashboards/rules.yml]
+//	scrape_configs:
+//	  - job_name: observed
+//	    static_configs: [{targets: ["127.0.0.1:9464"]}]
+//	EOF
+//	  prometheus --config.file=every$n.yml --storage.tsdb.path=/tmp/every$n --web.listen-address=127.0.0.1:90$n &
+//	done
+//	go run ./examples/observed -rate 40 -failures 0.05 -duration 25m
+//	begin=2026-11-22T19:50:55Z # of the outage: the program prints it
+//	go run ./dashboards/picture -prometheus http://127.0.0.1:9015 -begin $begin
+//	for n in 15 60; do
+//	  for first_last in min max; do
+//	    promtool query instant http://127.0.0.1:90$n "${first_last}_over_time((time() * ALERTS)[1h:1s]) - $(date -d $begin +%s)"
+//	  done
+//	done
 package main
 
 import (
