@@ -80,8 +80,8 @@ func TestGuides(t *testing.T) {
 	}
 }
 
-// Each test that the README and the promises name exists, and so does each file that
-// a page links to.
+// Each test that the README and the promises name exists, and so does each file and
+// heading that a page links to.
 func TestLinks(t *testing.T) {
 	pages, err := filepath.Glob("docs/*.md")
 	if err != nil || len(pages) < 10 {
@@ -94,15 +94,21 @@ func TestLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`").ReplaceAllString(string(b), "")
-		for _, m := range regexp.MustCompile(`\[([^\]]*)\]\(([^)#\s]+)(?:#[^)]*)?\)`).FindAllStringSubmatch(text, -1) {
-			text, link := m[1], m[2]
+		for _, m := range regexp.MustCompile(`\[([^\]]*)\]\(([^)#\s]*)(?:#([^)]*))?\)`).FindAllStringSubmatch(text, -1) {
+			text, link, anchor := m[1], m[2], m[3]
 			if strings.Contains(link, "://") {
 				continue
 			}
 			target := filepath.Join(filepath.Dir(page), link)
+			if link == "" {
+				target = page
+			}
 			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s links to %s: %v", page, link, err)
 				continue
+			}
+			if anchor != "" && !anchors(t, target)[anchor] {
+				t.Errorf("%s: %s has no heading #%s", page, target, anchor)
 			}
 			if regexp.MustCompile(`^(Test|Fuzz)\w+$`).MatchString(text) {
 				named++
@@ -114,5 +120,51 @@ func TestLinks(t *testing.T) {
 	}
 	if named < 40 {
 		t.Errorf("the pages name %d tests, want more", named)
+	}
+}
+
+// anchors returns the links that GitHub makes of a page's headings.
+func anchors(t *testing.T, page string) map[string]bool {
+	t.Helper()
+	b, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(b), -1) {
+		text := regexp.MustCompile(`[^\pL\pN _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		all[strings.ReplaceAll(text, " ", "-")] = true
+	}
+	return all
+}
+
+// Each picture is on a page, with a text that says what it shows, and loads quickly.
+func TestPictures(t *testing.T) {
+	pages, _ := filepath.Glob("docs/*.md")
+	var text strings.Builder
+	for _, page := range append(pages, "README.md") {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(b)
+	}
+	pictures, _ := filepath.Glob("docs/*.[ps][nv]g")
+	if len(pictures) < 6 {
+		t.Fatal(pictures)
+	}
+	for _, picture := range pictures {
+		if info, err := os.Stat(picture); err != nil || info.Size() > 120_000 {
+			t.Errorf("%s: %v, or more than 120 kB", picture, err)
+		}
+		shown := regexp.MustCompile(`!\[([^\]]*)\]\((docs/)?`+regexp.QuoteMeta(filepath.Base(picture))+`\)`).FindAllStringSubmatch(text.String(), -1)
+		if len(shown) == 0 {
+			t.Errorf("no page shows %s", picture)
+		}
+		for _, m := range shown {
+			if len(strings.Fields(m[1])) < 6 {
+				t.Errorf("%s: the text %q does not say what it shows", picture, m[1])
+			}
+		}
 	}
 }
