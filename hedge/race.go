@@ -17,7 +17,7 @@ import (
 type race[T any] struct {
 	*hedged[T]
 	ctx  context.Context
-	open sync.WaitGroup // timers that may still fire, and what they have begun
+	open sync.WaitGroup // timers that may still fire, and the attempts that they have started
 
 	mu       sync.Mutex // of what follows
 	call     hedging.Call

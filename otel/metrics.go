@@ -147,7 +147,7 @@ func (t *telemetry) measureRun(ctx context.Context, o *operation, s *retry.Summa
 	}
 }
 
-// enabled reports whether anyone wants to know how a run ended.
+// enabled reports whether any instrument for the end of a run is enabled.
 func (m *instruments) enabled(ctx context.Context) bool {
 	return enabled(ctx, m.operation) || enabled(ctx, m.attempts) || enabled(ctx, m.waited) || enabled(ctx, m.gaveUp)
 }

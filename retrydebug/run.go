@@ -22,7 +22,7 @@ type run struct {
 	shard *shard
 
 	state      state
-	listed     bool          // among those that are told apart
+	listed     bool          // in its shard's list
 	retried    bool          // an attempt has failed, maybe where the run was before this process took it over
 	number     int           // of the attempt underway or to come
 	began      time.Duration // when the run did

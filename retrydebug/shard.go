@@ -20,11 +20,11 @@ const (
 )
 
 // shard is a part of the runs underway, taken at random, and what has been counted of
-// them in one second. When that is over, or when the page asks, it goes to the
-// operations. So cores that make runs rarely meet.
+// them in one second. When the second is over, or when the page is served, the counts
+// go to the operations. So cores that make runs rarely meet.
 type shard struct {
 	recorder *Recorder
-	room     int // runs that are told apart
+	room     int // how many runs may be listed
 
 	mu      sync.Mutex
 	second  int64             // that is counted

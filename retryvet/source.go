@@ -197,7 +197,7 @@ func (im *importer) choose() string {
 	return "no name is free for package retry"
 }
 
-// asks reports whether a rewritten call asks the library about marks.
+// asks reports whether a rewritten call calls the library to recognize marks.
 func (im *importer) asks(lib *library) bool {
 	if c := im.shared[lib.path]; c != nil {
 		return c.file == im.file

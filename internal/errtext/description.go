@@ -37,7 +37,7 @@ func (d *description) of(err error) string {
 
 func typeOf(err error) string { return fmt.Sprintf("%T", err) }
 
-// run returns what is told of an inner run. It looks into each run once.
+// run returns the description of an inner run. It looks into each run once.
 func (d *description) run(e *retry.Error) string {
 	text, known := d.told[e]
 	if known {

@@ -137,12 +137,12 @@ func longest(qs []quota, h Header, now func() time.Time) (wait time.Duration, ok
 	return wait, ok
 }
 
-// parseRateLimit reads the header RateLimit: of
-// draft-ietf-httpapi-ratelimit-headers-10 a list of policies such as
+// parseRateLimit parses the header RateLimit. In
+// draft-ietf-httpapi-ratelimit-headers-10 it is a list of policies, such as
 //
 //	"burst";r=0;t=2, "daily";r=4200;t=30000
 //
-// of which the longest wait of an exhausted one counts, and of draft 07
+// and the longest wait of an exhausted policy counts. In draft 07 it is
 //
 //	limit=100, remaining=0, reset=30
 func parseRateLimit(lines []string) (wait time.Duration, ok bool) {

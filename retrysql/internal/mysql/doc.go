@@ -1,5 +1,5 @@
-// Package mysql stands in tests for github.com/go-sql-driver/mysql, whose errors are
-// told by the name of their type.
+// Package mysql replaces github.com/go-sql-driver/mysql in tests. Its errors are
+// recognized by the name of their type.
 package mysql
 
 // MySQLError has the driver's field.

@@ -1,5 +1,5 @@
-// Package sqlite3, in a folder of another name, has an error that is told from
-// mattn's only by what it is.
+// Package sqlite3, in a folder of another name, has an error that differs from mattn's
+// only in its fields.
 package sqlite3
 
 // Error has mattn's name, and no field.

@@ -1,5 +1,5 @@
-// Package sqlite stands in tests for modernc.org/sqlite, whose errors are told by the
-// name of their type.
+// Package sqlite replaces modernc.org/sqlite in tests. Its errors are recognized by
+// the name of their type.
 package sqlite
 
 // Error has the driver's method.

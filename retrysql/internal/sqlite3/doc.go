@@ -1,5 +1,5 @@
-// Package sqlite3 stands in tests for github.com/mattn/go-sqlite3, whose errors are
-// told by the name of their type.
+// Package sqlite3 replaces github.com/mattn/go-sqlite3 in tests. Its errors are
+// recognized by the name of their type.
 package sqlite3
 
 // ErrNo is a primary code.
