@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -368,5 +369,49 @@ func TestMillionsOfClients(t *testing.T) {
 	r := storm.Service{Clients: 2_000_000, Latency: ms, Failure: .5}.Run(atOnce(2))
 	if r.Asked != 2_000_000 || !within(r.Load(), 1.5, .01) || !within(r.Success(), .75, .01) {
 		t.Errorf("asked %d, load %.3f, success %.3f; want 2 million, 1.5 and 0.75", r.Asked, r.Load(), r.Success())
+	}
+}
+
+// turns counts how often another run has its turn: each has a budget of its own.
+type turns struct {
+	*sync.Mutex
+	runs, last, count *int
+	run               int
+}
+
+func (b turns) Fresh() retry.Budget {
+	b.Lock()
+	defer b.Unlock()
+	*b.runs++
+	b.run = *b.runs
+	return b
+}
+
+func (b turns) Begin() {
+	b.Lock()
+	defer b.Unlock()
+	if b.run != *b.last {
+		*b.last = b.run
+		*b.count++
+	}
+}
+
+func (turns) Withdraw(retry.Class, int) bool { return false }
+func (turns) End(retry.Class, bool)          {}
+
+// Parallel limits how many runs there are at once, and so their memory.
+func TestParallel(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	x := storm.Service{Rate: 1000, Duration: 10 * s, Parallel: 1}
+	count := func() (runs, turn int) {
+		x.Trials(t.Context(), []retry.Policy{{Budget: turns{Mutex: new(sync.Mutex), runs: &runs, last: new(int), count: &turn}}}, 8)
+		return runs, turn
+	}
+	if runs, turn := count(); runs != 8 || turn != 8 {
+		t.Errorf("one at a time: %d runs in %d turns, want 8 in 8", runs, turn)
+	}
+	x.Parallel = 0
+	if runs, turn := count(); runs != 8 || turn <= 8 {
+		t.Errorf("as many as processors: %d runs in %d turns, want 8 in more", runs, turn)
 	}
 }
