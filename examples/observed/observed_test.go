@@ -123,24 +123,24 @@ func TestDashboardHasData(t *testing.T) {
 		t.Skip("promtool is not installed")
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "")
-	url, ended := make(chan string, 10), make(chan error)
-	go func() { ended <- run(t.Context(), brief, started{io.Discard, url}) }()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	long := brief
+	long.duration = 10 * time.Minute // it is stopped when there was enough to see
+	url, ended := make(chan string, 10), make(chan error, 1)
+	go func() { ended <- run(ctx, long, started{io.Discard, url}) }()
 	page := <-url
 	rows := make(map[string][]string) // a sample of each scrape, by series
 	scrapes := 0
-	for running := true; running; scrapes++ {
+	for full := 0; full < 12; scrapes++ { // scrapes with the kinds of series that come last
 		select {
 		case err := <-ended:
-			if err != nil {
-				t.Fatalf("run: %v", err)
-			}
-			running = false
-			continue
+			t.Fatalf("run ended after %d scrapes: %v", scrapes, err)
 		case <-time.After(200 * time.Millisecond):
 		}
-		body, err := get(page)
-		if err != nil {
-			continue // it has just ended
+		body := fetch(t, page)
+		if strings.Contains(body, "\nretry_gave_up_total{") && strings.Contains(body, "\nretry_hedges_total{") && strings.Contains(body, "\nretry_operation_waited_seconds_bucket{") {
+			full++
 		}
 		for line := range strings.Lines(body) {
 			series, value, ok := cut(line)
@@ -152,6 +152,10 @@ func TestDashboardHasData(t *testing.T) {
 			}
 			rows[series] = append(rows[series], value)
 		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatalf("run: %v", err)
 	}
 
 	dashboard, err := os.ReadFile("../../dashboards/grafana.json")
@@ -256,21 +260,17 @@ func checkPage(t *testing.T, page string) {
 
 // fetch gets what the program serves at url.
 func fetch(t *testing.T, url string) string {
-	body, err := get(url)
-	if err != nil {
-		t.Error(err)
-	}
-	return body
-}
-
-func get(url string) (string, error) {
 	resp, err := http.Get(url)
 	if err != nil {
-		return "", err
+		t.Error(err)
+		return ""
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	return string(body), err
+	if err != nil {
+		t.Error(err)
+	}
+	return string(body)
 }
 
 // TestExport gives the program a collector, which has to get all calls.
