@@ -12,6 +12,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -81,10 +82,13 @@ func run(w io.Writer, d time.Duration) error {
 	fmt.Fprintf(w, "\nLoad while slow: %+.1f %%\n", 100*all.load())
 
 	if slowCalls(with) >= slowCalls(without) {
-		return fmt.Errorf("%d calls took as long as a slow answer with hedges, %d without", slowCalls(with), slowCalls(without))
+		return fmt.Errorf("%w: %d calls took as long as a slow answer, %d without hedges", errNoGain, slowCalls(with), slowCalls(without))
 	}
 	return nil
 }
+
+// errNoGain may also mean that the machine is too busy for times of milliseconds.
+var errNoGain = errors.New("hedges did not help")
 
 // hedges counts what became of the calls that were slow.
 type hedges struct {
