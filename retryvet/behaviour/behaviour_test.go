@@ -58,6 +58,9 @@ func TestSameCallsAtTheSameTimes(t *testing.T) {
 		"Avast5Doubling":   {before.Avast5Doubling, after.Avast5Doubling},
 		"Avast5Fixed":      {before.Avast5Fixed, after.Avast5Fixed},
 
+		"Backoff4Chain":        {before.Backoff4Chain, after.Backoff4Chain},
+		"Backoff4OwnContext":   {before.Backoff4OwnContext, after.Backoff4OwnContext},
+		"Avast4Fields":         {before.Avast4Fields, after.Avast4Fields},
 		"Avast4RetryIf":        {before.Avast4RetryIf, after.Avast4RetryIf},
 		"SethvargoExponential": {before.SethvargoExponential, after.SethvargoExponential},
 		"SethvargoFibonacci":   {before.SethvargoFibonacci, after.SethvargoFibonacci},
