@@ -232,17 +232,19 @@ func (im *importer) libraryName(lib *library) string {
 	panic("unreachable: a call of the library stands in the file")
 }
 
-// unused reports whether the fix removes all uses of an import.
+// unused reports whether the fix removes all uses of an import. One that has none, since
+// its package is missing, is not the fix's to remove.
 func (im *importer) unused(name *types.PkgName) bool {
-	used := false
+	used, removed := false, false
 	ast.Inspect(im.file, func(n ast.Node) bool {
 		if id, ok := n.(*ast.Ident); ok && im.TypesInfo.Uses[id] == name {
 			inDead := slices.ContainsFunc(im.dead, func(n ast.Node) bool { return within(id, n) })
-			used = used || !inDead && !im.goes(id, im.fixed)
+			goes := inDead || im.goes(id, im.fixed)
+			used, removed = used || !goes, removed || goes
 		}
 		return !used
 	})
-	return !used
+	return removed && !used
 }
 
 // edits returns what becomes of the imports. One of something else that loses its
