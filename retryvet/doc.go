@@ -11,14 +11,15 @@
 //     what its author means;
 //   - loopctx: loops written by hand that sleep although their context has ended;
 //   - foreign: calls of cenkalti/backoff, avast/retry-go, sethvargo/go-retry and
-//     hashicorp/go-retryablehttp. Calls of the first two, from version 4 on, have a
-//     fix if everything about the call is understood.
+//     hashicorp/go-retryablehttp. Calls of the first two, from version 4 on, and of
+//     the third have a fix if everything about the call is understood.
 //
 // A rewritten call retries the same errors as before. The old libraries retry every
 // error that is not marked, so its policy has a Classify, unless every error of the
 // operation is Transient anyway. Marks in the operation become retry.Stop. If other
 // code may make marks, Classify recognizes those of the old library, whose import
-// stays. Each call is judged by itself, so one that is refused does not prevent
+// stays. sethvargo/go-retry retries marked errors only: what is not marked gets
+// retry.Stop. Each call is judged by itself, so one that is refused does not prevent
 // another rewrite. The command, run with -fix, prints for each call what changes or
 // why it stays.
 //
