@@ -17,6 +17,7 @@ import (
 	"time"
 
 	cdpbrowser "github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -163,9 +164,9 @@ func TestLink(t *testing.T) {
 func TestLateScenes(t *testing.T) {
 	// A run of this engine ends when the test says so, whatever becomes of the signal.
 	address, host := scripted(t, answers+`(window.runs ??= {})[link] = signal;
-		await new Promise(resolve => { (window.release ??= {})[link] = resolve; });
+		if (await new Promise(resolve => { (window.release ??= {})[link] = resolve; })) throw new Error("late");
 		yield {...scene, done: false, of: 2};
-		if (await new Promise(resolve => { window.release[link] = resolve; })) throw new Error("late");
+		await new Promise(resolve => { window.release[link] = resolve; });
 		yield {...scene, seeds: 2, of: 2};`)
 	ctx := browser(t, host)
 	open(t, ctx, address, "policy=attempts%3D1")
@@ -203,7 +204,11 @@ func TestLateScenes(t *testing.T) {
 	if got := text(t, ctx, "state"); got != "✓ for policy=attempts%3D3" {
 		t.Errorf("a late scene is shown: %q", got)
 	}
-	breaks(2)
+	set(t, ctx, "[data-field=attempts]", "4")
+	eventually(t, ctx, begun(4))
+	set(t, ctx, "[data-field=attempts]", "5")
+	eventually(t, ctx, begun(5))
+	breaks(4)
 	do(t, ctx, chromedp.Sleep(200*time.Millisecond))
 	if got := text(t, ctx, "error"); got != "" {
 		t.Errorf("a late error is shown: %q", got)
@@ -422,15 +427,28 @@ func TestStaticPage(t *testing.T) {
 	files := httptest.NewServer(http.FileServer(http.Dir(folder)))
 	defer files.Close()
 	ctx := browser(t, strings.TrimPrefix(files.URL, "http://"))
+	count := `window.workers = 0; window.Worker = class extends Worker {
+		constructor(...args) { super(...args); workers++; }
+		terminate() { super.terminate(); workers--; }
+	}`
+	do(t, ctx, chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := page.AddScriptToEvaluateOnNewDocument(count).Do(ctx)
+		return err
+	}))
 	open(t, ctx, files.URL+"/", "policy=attempts%3D4+budget%3Dtoken&rate=20&seeds=6&failure=0")
 	settled(t, ctx)
 	checkAnswer(t, ctx)
 	// A change ends a run that would take minutes.
-	set(t, ctx, "[name=rate]", "190")
+	set(t, ctx, "[name=rate]", "250")
+	set(t, ctx, "[name=policy]", "attempts=90 backoff=constant(0)")
 	set(t, ctx, "#others", "seeds=20\nduration=10m")
-	eventually(t, ctx, `results.ariaBusy === "true"`)
+	eventually(t, ctx, `results.ariaBusy === "true" && workers === 1`)
 	set(t, ctx, "[name=rate]", "fast")
 	eventually(t, ctx, `document.querySelector("#error").textContent.startsWith("-rate: want a number")`)
+	do(t, ctx, chromedp.Sleep(time.Second))
+	if n := ask[int](t, ctx, `workers`); n != 0 {
+		t.Errorf("%d workers go on", n)
+	}
 	set(t, ctx, "#others", "seeds=1")
 	set(t, ctx, "[name=rate]", "10")
 	settled(t, ctx)

@@ -15,7 +15,6 @@ export async function* play(link, signal) {
 		worker.postMessage({program: await program, link});
 		while (true) {
 			if (messages.length === 0) await new Promise(resolve => { arrived = resolve; });
-			signal.throwIfAborted();
 			const message = messages.shift();
 			if (message.failed) throw new Error(message.failed);
 			if (message.ended) return;
