@@ -1,0 +1,160 @@
+package retryvet
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+// This file makes the body of a hook of a function that the old library called.
+
+// notify understands a func(error, time.Duration).
+func (m *migration) notify(f ast.Expr) string { return m.hook(f, "Err", "Delay") }
+
+// hook makes the body of Hooks.Wait of a function that gets the given expressions of
+// an Attempt, whose name stands in them as attemptQualifier unless they are fields.
+func (m *migration) hook(f ast.Expr, given ...string) (reason string) {
+	f = ast.Unparen(f)
+	if m.mentionsLibrary(f) {
+		return "what it notifies uses " + m.lib.title
+	}
+	if m.elsewhere(f) {
+		return "what it notifies is written elsewhere"
+	}
+	m.attempt = freeName(f, "a", "attempt", "retried")
+	if m.attempt == "" {
+		return "what it notifies uses variables named a, attempt and retried"
+	}
+	for i, g := range given {
+		if !strings.Contains(g, attemptQualifier) {
+			g = attemptQualifier + "." + g
+		}
+		given[i] = strings.ReplaceAll(g, attemptQualifier, m.attempt)
+	}
+	m.kept = append(m.kept, f)
+	switch x := f.(type) {
+	case *ast.FuncLit:
+		m.wait, reason = m.hookBody(x, given)
+		return reason
+	case *ast.Ident, *ast.SelectorExpr:
+		if sel, ok := x.(*ast.SelectorExpr); ok && m.rootVariable(sel.X) == nil && m.TypesInfo.Selections[sel] != nil {
+			break
+		}
+		text, reason := m.sourceOf(f)
+		m.wait = "{ " + text + "(" + strings.Join(given, ", ") + ") }"
+		return reason
+	}
+	return "what it notifies is not understood"
+}
+
+// attemptQualifier stands for the name of the Attempt in a hook.
+const attemptQualifier = "\x03"
+
+// freeName returns the first name that no identifier in n has, "" if there is none.
+func freeName(n ast.Node, names ...string) string {
+	taken := map[string]bool{}
+	ast.Inspect(n, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			taken[id.Name] = true
+		}
+		return true
+	})
+	for _, name := range names {
+		if !taken[name] {
+			return name
+		}
+	}
+	return ""
+}
+
+// hookBody returns the body of lit as that of a hook: what is given stands in place of
+// its parameters. One that is set, or whose address is taken, stays a variable.
+func (m *migration) hookBody(lit *ast.FuncLit, given []string) (text, reason string) {
+	tokens := m.Fset.File(lit.Pos())
+	source, err := m.ReadFile(tokens.Name())
+	if err != nil || len(source) != tokens.Size() {
+		return "", "its file cannot be read"
+	}
+	s := &sources{tokens: tokens, source: source}
+	var kept, values []string
+	i := 0
+	for _, field := range lit.Type.Params.List {
+		for _, name := range field.Names {
+			v, _ := m.TypesInfo.Defs[name].(*types.Var)
+			uses, changed := m.usesIn(lit.Body, v)
+			switch {
+			case changed:
+				kept, values = append(kept, name.Name), append(values, given[i])
+			default:
+				for _, id := range uses {
+					s.edits = append(s.edits, m.replace(id, given[i]))
+				}
+			}
+			i++
+		}
+	}
+	text = s.text(lit.Body)
+	if len(kept) > 0 {
+		text = "{\n" + strings.Join(kept, ", ") + " := " + strings.Join(values, ", ") + "\n" + strings.TrimPrefix(text[1:], "\n")
+	}
+	return text, ""
+}
+
+// replace returns the edit that writes given in the place of id. Where id counts from
+// 0 and the program adds to it, the sum counts from 1.
+func (m *migration) replace(id *ast.Ident, given string) analysis.TextEdit {
+	var n ast.Node = id
+	if number, counts := strings.CutSuffix(given, ".Number-1)"); counts {
+		if c, ok := m.root.FindNode(id); ok {
+			sum, ok := c.Parent().Node().(*ast.BinaryExpr)
+			if ok && sum.Op == token.ADD && sum.X == id {
+				switch more, isConstant := m.number(sum.Y); {
+				case isConstant && more == 1:
+					n, given = sum, number+".Number)"
+				case isConstant && more > 1:
+					n, given = sum, fmt.Sprintf("%s.Number+%d)", number, more-1)
+				}
+			}
+		}
+	}
+	return analysis.TextEdit{Pos: n.Pos(), End: n.End(), NewText: []byte(given)}
+}
+
+// usesIn returns where n names v, and whether it gives it another value or takes its
+// address.
+func (p *pass) usesIn(n ast.Node, v *types.Var) (uses []*ast.Ident, changed bool) {
+	is := func(e ast.Expr) bool { return v != nil && p.variable(e) == v }
+	ast.Inspect(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Ident:
+			if is(n) {
+				uses = append(uses, n)
+			}
+		case *ast.AssignStmt:
+			changed = changed || slices.ContainsFunc(n.Lhs, is)
+		case *ast.IncDecStmt:
+			changed = changed || is(n.X)
+		case *ast.UnaryExpr:
+			changed = changed || n.Op == token.AND && is(n.X)
+		case *ast.RangeStmt:
+			changed = changed || n.Key != nil && is(n.Key) || n.Value != nil && is(n.Value)
+		}
+		return true
+	})
+	return uses, changed
+}
+
+// sourceOf returns the text of e as it stands.
+func (m *migration) sourceOf(e ast.Expr) (text, reason string) {
+	tokens := m.Fset.File(e.Pos())
+	source, err := m.ReadFile(tokens.Name())
+	if err != nil || len(source) != tokens.Size() {
+		return "", "its file cannot be read"
+	}
+	return (&sources{tokens: tokens, source: source}).text(e), ""
+}
