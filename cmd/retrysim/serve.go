@@ -57,7 +57,7 @@ func serve(o *options) action {
 }
 
 // memory is what serve may hold before it collects garbage sooner: a little more than
-// what the heaviest link needs at any time. Without it that one would take 1.2 GiB.
+// what the heaviest link needs at any time. Without it that one takes 1.1 GiB.
 const memory = 640 << 20
 
 // patience is how long a client may take to send its headers, and to take a scene.
