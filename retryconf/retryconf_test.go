@@ -1,6 +1,7 @@
 package retryconf_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -213,6 +214,8 @@ func FuzzFormatPolicy(f *testing.F) {
 	f.Add("name", []byte("\x01\x02some bytes to make numbers of, twice eight of them"))
 	f.Add("", []byte{})
 	f.Add("fetch user", []byte{255: 9})
+	f.Add("plus", bytes.Repeat([]byte{6, 0, 0, 0, 0, 0, 0, 255}, 40))
+	f.Add("only plus", bytes.Repeat([]byte{8, 0, 0, 0, 0, 0, 0, 255}, 40))
 	f.Fuzz(func(t *testing.T, name string, b []byte) {
 		next := func() uint64 {
 			var word [8]byte
@@ -222,7 +225,7 @@ func FuzzFormatPolicy(f *testing.F) {
 		dur := func() time.Duration { return time.Duration(next()) }
 		num := func() float64 { return math.Float64frombits(next()) }
 		jitter := func() retry.Jitter {
-			return []retry.Jitter{{}, retry.FullJitter, retry.EqualJitter, retry.NoJitter, retry.PlusMinus(num()), {Low: num(), High: num()}}[next()%6]
+			return []retry.Jitter{{}, retry.FullJitter, retry.EqualJitter, retry.NoJitter, retry.PlusMinus(num()), {Low: num(), High: num()}, retry.Plus(dur()), {Low: num(), High: num(), Plus: dur()}, {Plus: dur()}}[next()%9]
 		}
 		backoff := func() retry.Backoff {
 			j := jitter()

@@ -229,19 +229,24 @@ var jitters = []struct {
 	retry.Jitter
 }{{"full", retry.FullJitter}, {"equal", retry.EqualJitter}, {"none", retry.NoJitter}}
 
-func writeJitter(j *retry.Jitter) string {
-	if j == nil || *j == (retry.Jitter{}) {
+func writeJitter(set *retry.Jitter) string {
+	if set == nil {
+		return ""
+	}
+	j := *set
+	j.Plus = max(j.Plus, 0)
+	if j == (retry.Jitter{}) {
 		return ""
 	}
 	for _, known := range jitters {
-		if known.Jitter == *j {
+		if known.Jitter == j {
 			return known.name
 		}
 	}
-	if f := math.Round((1-j.Low)*1e9) / 1e9; retry.PlusMinus(f) == *j {
+	if f := math.Round((1-j.Low)*1e9) / 1e9; retry.PlusMinus(f) == j {
 		return writeList("plusminus", &f)
 	}
-	if retry.Plus(j.Plus) == *j {
+	if retry.Plus(j.Plus) == j {
 		return writeList("plus", &j.Plus)
 	}
 	return writeList("between", &j.Low, &j.High, &j.Plus)
