@@ -887,11 +887,11 @@ func TestRowsThatStayDownSayWhy(t *testing.T) {
 			t.Errorf("%s: %.1f stay down, and why is %q", row.Policy, row.StaysDown, row.Why)
 		}
 	}
-	why := regexp.MustCompile(`^it gets (6\d\d|5[89]\d)(\.\d)? requests per second and can do 200, a call makes (4\.0|3\.9) requests, and 100 % of the work comes too late$`)
+	why := regexp.MustCompile(`^the server gets (6\d\d|5[89]\d)(\.\d)? requests per second and can do 200, a call makes (4\.0|3\.9) requests, and 100 % of the work comes too late$`)
 	if got := doc.row("attempts=4").Why; !why.MatchString(got) {
 		t.Errorf("attempts=4: %q", got)
 	}
-	if out := output(t, "try", "-seeds", "2", "-policy", "attempts=4"); !strings.Contains(out, "\nattempts=4 stays down: it gets ") {
+	if out := output(t, "try", "-seeds", "2", "-policy", "attempts=4"); !strings.Contains(out, "\nattempts=4 stays down: the server gets ") {
 		t.Error(out)
 	}
 }

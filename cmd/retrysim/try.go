@@ -215,7 +215,7 @@ func (x *scenario) why(down *storm.Result) string {
 	from := x.Duration - (x.Duration-x.end)/4
 	sent, _ := down.Rate(from, x.Duration)
 	b := down.Sum(from, x.Duration)
-	return fmt.Sprintf("it gets %.4g requests per second and can do %.4g, a call makes %.1f requests, and %.0f %% of the work comes too late",
+	return fmt.Sprintf("the server gets %.4g requests per second and can do %.4g, a call makes %.1f requests, and %.0f %% of the work comes too late",
 		sent, x.limit(), float64(b.Sent)/max(float64(b.Asked), 1), 100*float64(b.Wasted)/max(float64(b.Worked), 1))
 }
 

@@ -286,7 +286,7 @@ func TestFirstSight(t *testing.T) {
 	if got := text(t, ctx, "state"); got != "✗ stays down" {
 		t.Errorf("the verdict is %q", got)
 	}
-	if got := text(t, ctx, "why"); !strings.HasPrefix(got, "it gets ") {
+	if got := text(t, ctx, "why"); !strings.HasPrefix(got, "the server gets ") {
 		t.Errorf("the reason is %q", got)
 	}
 	if got := ask[int](t, ctx, `document.documentElement.scrollWidth`); got > 1280 {
