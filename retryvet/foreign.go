@@ -21,6 +21,7 @@ type library struct {
 	version int      // 0: the path has none
 	entries []string // functions that run something
 	methods []string // that do
+	clients []string // types that do, whose literals are reported
 	marks   []string // what makes an error permanent; with a counterpart here
 	errors  []string // what tells its errors apart; without a counterpart
 	plan    func(m *migration) string
@@ -56,6 +57,7 @@ func libraryOf(path string) *library {
 	case "github.com/hashicorp/go-retryablehttp":
 		l = &library{
 			title: "hashicorp/go-retryablehttp", entries: []string{"NewClient", "Get", "Head", "Post", "PostForm"},
+			clients: []string{"Client", "RoundTripper"},
 			plan: func(*migration) string {
 				return "use an http.Client whose Transport is a retryhttp.Transport; docs/migrating.md says what becomes of each field"
 			},
@@ -198,6 +200,9 @@ func foreign(p *pass) {
 				all = append(all, newMigration(p, lib, file, c, f.Name()))
 			}
 		}
+		for c := range cursor.Preorder((*ast.CompositeLit)(nil)) {
+			p.reportClient(c.Node().(*ast.CompositeLit))
+		}
 	}
 	for _, m := range all {
 		m.refusal = m.lib.plan(m)
@@ -230,6 +235,17 @@ func foreign(p *pass) {
 			delete(fixes, m.file)
 		}
 		p.report(m.call, message, fix...)
+	}
+}
+
+// reportClient reports a literal of another library's client, which no fix replaces.
+func (p *pass) reportClient(lit *ast.CompositeLit) {
+	named, ok := types.Unalias(p.TypesInfo.TypeOf(lit)).(*types.Named)
+	if !ok || named.Obj().Pkg() == nil || named.Obj().Pkg() == p.Pkg {
+		return
+	}
+	if lib := libraryOf(named.Obj().Pkg().Path()); lib != nil && slices.Contains(lib.clients, named.Obj().Name()) {
+		p.report(lit, lib.title+": not rewritten: "+lib.plan(nil))
 	}
 }
 

@@ -1,10 +1,20 @@
 package retryablehttp
 
-import "github.com/hashicorp/go-retryablehttp"
+import (
+	"net/http"
+
+	"github.com/hashicorp/go-retryablehttp"
+)
 
 func calls() {
 	client := retryablehttp.NewClient() // want `hashicorp/go-retryablehttp: not rewritten: use an http.Client whose Transport is a retryhttp.Transport`
 	client.RetryMax = 3
 	_, _ = client.Get("http://localhost")
 	_, _ = retryablehttp.Get("http://localhost") // want `hashicorp/go-retryablehttp: not rewritten: use an http.Client whose Transport is a retryhttp.Transport`
+}
+
+// A client that is written as a literal.
+func literals() (*http.Client, *retryablehttp.Client) {
+	client := &retryablehttp.Client{RetryMax: 3}                                                           // want `use an http.Client whose Transport is a retryhttp.Transport`
+	return &http.Client{Transport: &retryablehttp.RoundTripper{Client: client}}, new(retryablehttp.Client) // want `use an http.Client whose Transport is a retryhttp.Transport`
 }
