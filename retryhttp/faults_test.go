@@ -452,3 +452,28 @@ func TestPostWithoutKeyNeverRunsTwice(t *testing.T) {
 		t.Errorf("%d posts and %d retries: the test shows nothing", len(posts), again)
 	}
 }
+
+// expiring is a clock by which every timeout has passed when its context is made.
+type expiring struct{ *clockx.Virtual }
+
+func (e expiring) WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
+	ctx, cancel := e.Virtual.WithTimeoutCause(ctx, d, cause)
+	e.Advance(d)
+	return ctx, cancel
+}
+
+// Under the race detector: the timeout may pass while the Transport still sets it up.
+func TestAttemptTimeoutThatHasPassedAtOnce(t *testing.T) {
+	rt := &retryhttp.Transport{
+		Policy: retry.Policy{MaxAttempts: 1, AttemptTimeout: time.Second, Clock: expiring{virtual()}},
+		Base: tripper(func(req *http.Request) (*http.Response, error) {
+			<-req.Context().Done()
+			return nil, req.Context().Err()
+		}),
+	}
+	for range 100 {
+		if _, err := rt.RoundTrip(request(t, "GET", "http://localhost", nil)); !errors.Is(err, retry.ErrAttemptTimeout) {
+			t.Fatalf("err = %v, want ErrAttemptTimeout", err)
+		}
+	}
+}

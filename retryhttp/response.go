@@ -89,8 +89,9 @@ func limitHeaders(ctx context.Context, clock clockx.Clock, d time.Duration) (con
 		l.timer = time.AfterFunc(d, l.expire)
 		return l, l
 	}
-	deadline, free := clock.WithTimeoutCause(ctx, d, retry.ErrAttemptTimeout)
-	l.deadline, l.timer = deadline, &clockTimer{context.AfterFunc(deadline, l.expire), free}
+	var free context.CancelFunc
+	l.deadline, free = clock.WithTimeoutCause(ctx, d, retry.ErrAttemptTimeout)
+	l.timer = &clockTimer{context.AfterFunc(l.deadline, l.expire), free} // which may call expire at once
 	return l, l
 }
 
