@@ -345,6 +345,9 @@ func TestRetriesOfManyCallsWithBudgets(t *testing.T) {
 
 // The price of the word: retries happen in one layer only.
 func TestCallsThatSucceedWhenSomeFail(t *testing.T) {
+	if os.Getenv("RETRY_LONG") != "1" {
+		t.Skip("seconds of computing: RETRY_LONG=1 runs it")
+	}
 	const calls = 2000
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
