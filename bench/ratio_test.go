@@ -63,8 +63,8 @@ func TestReport(t *testing.T) {
 			t.Errorf("the report does not tell of %s", p.Name)
 		}
 	}
-	if rows := strings.Count(r.Readme(), "\n"); rows != 2+5 {
-		t.Errorf("%d lines for the README, want 7:\n%s", rows, r.Readme())
+	if rows := strings.Count(r.Readme(), "\n"); rows != 2+6 {
+		t.Errorf("%d lines for the README, want 8:\n%s", rows, r.Readme())
 	}
 	if strings.Contains(r.Readme(), "NaN") || strings.Contains(doc, "NaN") {
 		t.Errorf("%s", doc)

@@ -119,7 +119,7 @@ func (r Report) Readme() string {
 		}
 		fmt.Fprintln(&b, "|")
 	}
-	for _, name := range []string{"first try, policy built in the call", "three failures", "giving up"} {
+	for _, name := range []string{"first try", "first try, policy built in the call", "three failures", "giving up"} {
 		line(name+", ns", func(p Peer) string { return r.cell(name, p.Name, func(x Result) float64 { return x.NS }) })
 	}
 	line("three failures, allocations", func(p Peer) string {

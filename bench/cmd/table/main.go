@@ -2,7 +2,7 @@
 //
 //	go run ./bench/cmd/table
 //
-// It writes bench/RESULTS.md and bench/BEHAVIOUR.md, and puts five rows between the
+// It writes bench/RESULTS.md and bench/BEHAVIOUR.md, and puts six rows between the
 // markers in README.md. That takes some minutes, on a machine with nothing else to
 // do. With -behaviour it writes only bench/BEHAVIOUR.md, with -tail only
 // bench/TAIL.md, which is not written otherwise; with -short it does all of it in
