@@ -82,9 +82,12 @@ func TestRateLimit(t *testing.T) {
 
 var current atomic.Pointer[retry.Policy]
 
+var budget = &retry.EarnedBudget{}
+
 func change(line string) error {
 	p, err := retryconf.Parse(line)
 	if err == nil {
+		p.Budget = budget // shared; Parse makes a new one
 		current.Store(&p)
 	}
 	return err
@@ -102,6 +105,9 @@ func TestChangeWhileRunning(t *testing.T) {
 	})
 	if calls != 2 {
 		t.Errorf("%d calls, want the 2 of the policy that the run began with", calls)
+	}
+	if err := change("attempts=5 budget=earned"); err != nil || current.Load().Budget != budget {
+		t.Errorf("error %v, budget %p; want %p, the shared one", err, current.Load().Budget, budget)
 	}
 	if err := change("attempts=many"); err == nil || current.Load().MaxAttempts != 5 {
 		t.Errorf("error %v, policy %+v; want the last good one", err, current.Load())
