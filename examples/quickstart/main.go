@@ -249,7 +249,7 @@ func play(w io.Writer, scenarios []scenario) error {
 	}
 	fmt.Fprint(w, ` Each ended as it should.
 
-Next:  README.md      what the library promises, and when not to use it
+Next:  README.md      what the library does, and which settings to choose
        go test ./...  every test of this module, from its root
        retrytest      the package that tests your own retries, without waiting for them
 `)
