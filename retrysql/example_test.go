@@ -16,8 +16,9 @@ func ExampleTx() {
 	db := openBank(sqlState("40001")) // a serialization failure at the first COMMIT
 	policy := retry.Policy{
 		Name:        "transfer",
-		MaxAttempts: 10, // each attempt may lose to another transaction
-		Backoff:     retry.Exponential{Base: time.Millisecond, Max: 100 * time.Millisecond},
+		MaxAttempts: retry.Unlimited, // each attempt may lose to another transaction
+		MaxElapsed:  5 * time.Second,
+		Backoff:     retry.Exponential{Base: 2 * time.Millisecond, Max: 100 * time.Millisecond},
 	}
 	runs := 0
 	moved, err := retrysql.Tx(context.Background(), db, policy, &sql.TxOptions{Isolation: sql.LevelSerializable},
