@@ -38,8 +38,8 @@ type Jitter struct {
 }
 
 // Full, equal and no jitter are the terms of "Exponential Backoff And Jitter"
-// (AWS Architecture Blog, 2015), which shows why full is the default: it makes
-// the fewest calls under contention.
+// (AWS Architecture Blog, 2015), which shows why full is the default: with many
+// clients under contention it makes the fewest calls.
 var (
 	FullJitter  = Jitter{Low: 0, High: 1}
 	EqualJitter = Jitter{Low: .5, High: 1}

@@ -13,7 +13,7 @@
 //	})
 //
 // A [Policy] is a plain struct whose zero value is safe: three attempts, and waits
-// with full jitter. It holds no state. Share it freely.
+// with full jitter. Only its Budget holds state. Share it freely.
 //
 // # Terms
 //
@@ -34,8 +34,8 @@
 //  3. If the operation returns no error, its value is returned, even if the context
 //     has ended meanwhile: a success is never thrown away.
 //  4. If the caller's context is done, the run stops. The run checks the context, not
-//     the error, so an attempt's own timeout does not stop the run. Otherwise the
-//     error gets a [Class]: from a mark anywhere in its tree, from Policy.Classify, or
+//     the error, so an attempt's own timeout does not stop the run. If it is
+//     not done, the error gets a [Class]: from a mark anywhere in its tree, from Policy.Classify, or
 //     from [DefaultClassifier], which knows the errors of many clients
 //     (docs/clients.md). An error that none of these recognizes is [Transient]. A
 //     Transient error is [TimedOut] if the attempt's own deadline has passed.
