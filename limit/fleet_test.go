@@ -93,7 +93,7 @@ func TestStop(t *testing.T) {
 	}{
 		{"longer than the timeout", 200, 3 * time.Second, 1200 * ms, false, .97},
 		{"longer than the timeout, the work stands still", 200, 3 * time.Second, 1200 * ms, true, .93},
-		{"longer, and the bound is little more than the calls in flight", 20, 11 * time.Second, 1200 * ms, false, .67},
+		{"longer, and there are few more places than calls in flight", 20, 11 * time.Second, 1200 * ms, false, .67},
 		{"shorter than the timeout", 200, 3 * time.Second, 850 * ms, false, 1},
 	} {
 		var places int

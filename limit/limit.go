@@ -23,8 +23,9 @@ func (limited) ErrorType() string { return "limit.limited" } // the error.type o
 
 // Limit limits the attempts in flight to one dependency, including first attempts. It
 // starts with Start places, and never has fewer than Min or more than Max. If these
-// are zero, they mean 20, 1 and 1000. A Min below 1 counts as 1, a Max below Min as
-// Min, and Start as the nearest bound that these two allow. No bound is above 65 535.
+// are zero, they mean 20, 1 and 1000. A Min below 1 counts as 1, and a Max below Min
+// as Min. A Start outside of these two counts as the nearer one. A number above 65 535
+// counts as 65 535.
 //
 // Use it by pointer, one for all attempts to one dependency. The zero value is
 // ready. Set the fields before the first use, and do not copy it after. It is safe
@@ -35,44 +36,43 @@ type Limit struct {
 	word atomic.Uint64 // a packed state
 }
 
-// state is what a Limit knows. flight is never above recent, nor above the bound: if
-// all places are taken, an overload takes half a place from the bound, and one from
-// flight.
+// state is what a Limit knows. flight is never above recent, nor above places: if all
+// places are taken, an overload takes less than one away, and one from flight.
 type state struct {
-	bound  uint64 // in units of 1/65536 of a place; 0 in a Limit that was not used yet
+	places uint64 // in units of 1/65536 of a place; 0 in a Limit that was not used yet
 	recent uint64 // attempts that were in flight recently: see Release
 	flight uint64 // attempts in flight
 }
 
 // A word holds the attempts in flight in its lowest 16 bits, the recent ones above
-// them, and the bound in the highest 32.
+// them, and the places in the highest 32.
 const (
 	countBits = 16
 	most      = 1<<countBits - 1
 	unit      = 1 << 16
 )
 
-func (s state) pack() uint64 { return s.bound<<(2*countBits) | s.recent<<countBits | s.flight }
+func (s state) pack() uint64 { return s.places<<(2*countBits) | s.recent<<countBits | s.flight }
 
 // load returns the word and the state in it.
 func (l *Limit) load() (word uint64, s state) {
 	word = l.word.Load()
 	s = state{word >> (2 * countBits), word >> countBits & most, word & most}
-	if s.bound == 0 {
+	if s.places == 0 {
 		least, greatest := l.limits()
-		s.bound = min(max(places(cmp.Or(l.Start, 20)), least), greatest)
+		s.places = min(max(units(cmp.Or(l.Start, 20)), least), greatest)
 	}
 	return word, s
 }
 
-// limits returns the limits of the bound.
+// limits returns the fewest and the most places.
 func (l *Limit) limits() (least, greatest uint64) {
-	least = places(l.Min)
-	return least, max(places(cmp.Or(l.Max, 1000)), least)
+	least = units(l.Min)
+	return least, max(units(cmp.Or(l.Max, 1000)), least)
 }
 
-// places returns n whole places as a bound, at least one.
-func places(n int) uint64 { return uint64(min(max(n, 1), most)) * unit }
+// units returns n whole places in the units of a state: at least one, at most most.
+func units(n int) uint64 { return uint64(min(max(n, 1), most)) * unit }
 
 // Acquire takes a place, and reports whether one was free. A caller that gets a place
 // must give it back with one call of Release, best in a defer.
@@ -82,7 +82,7 @@ func (l *Limit) Acquire() bool {
 	}
 	for {
 		word, s := l.load()
-		if s.flight >= s.bound/unit {
+		if s.flight >= s.places/unit {
 			return false
 		}
 		s.flight++
@@ -95,17 +95,17 @@ func (l *Limit) Acquire() bool {
 
 // Release gives a place back and says how the attempt ended.
 //
-// overload says that the dependency is overloaded. Then the bound falls by bound/2n
-// places, where n is how many attempts were in flight recently. So if all of them end
-// with an overload, the bound halves, however many they are. n is at least the number
-// in flight now, this attempt included. It remembers a higher number from before,
-// which falls by one with each attempt that ends without an overload, and to the bound
-// each time that the bound falls.
+// overload says that the dependency is overloaded. Then the Limit loses a fraction 1/2n
+// of its places, where n is how many attempts were in flight recently. So if all of
+// them end with an overload, it loses half of its places, however many they are. n is
+// at least the number in flight now, this attempt included. It remembers a higher
+// number from before, which falls by one with each attempt that ends without an
+// overload. After each overload n is at most the places that are left.
 //
-// ok says that the dependency has answered. Then the bound grows by 1/bound if at
-// least half of the places were in use, including this one. So it grows by about one
-// place while as many attempts as it allows succeed. overload overrides ok. If both
-// are false, the bound does not change. Release panics without an Acquire.
+// ok says that the dependency has answered. Then the Limit gains 1/p of a place, where
+// p is how many it has, if at least half of them were in use, including this one. So
+// it gains about one place while p attempts succeed. overload overrides ok. If both
+// are false, the places do not change. Release panics without an Acquire.
 func (l *Limit) Release(ok, overload bool) {
 	if l == nil {
 		return
@@ -117,12 +117,12 @@ func (l *Limit) Release(ok, overload bool) {
 			panic("limit: Release without Acquire")
 		}
 		if overload {
-			s.bound = max(s.bound-s.bound/(2*s.recent), least)
-			s.recent = min(s.recent, s.bound/unit)
+			s.places = max(s.places-s.places/(2*s.recent), least)
+			s.recent = min(s.recent, s.places/unit)
 		} else {
 			s.recent--
-			if ok && 2*s.flight >= s.bound/unit {
-				s.bound = min(s.bound+unit*unit/s.bound, greatest)
+			if ok && 2*s.flight >= s.places/unit {
+				s.places = min(s.places+unit*unit/s.places, greatest)
 			}
 		}
 		s.flight--
@@ -148,7 +148,7 @@ func (l *Limit) Places() int {
 		return math.MaxInt
 	}
 	_, s := l.load()
-	return int(s.bound / unit)
+	return int(s.places / unit)
 }
 
 // Op returns op under l: an attempt that finds no place free fails with [ErrLimited],

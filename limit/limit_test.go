@@ -73,7 +73,7 @@ func TestBoundFollowsTheSigns(t *testing.T) {
 	}
 }
 
-// How far the bound falls depends on how many attempts were in flight recently.
+// How many places an overload costs depends on how many attempts were in flight recently.
 func TestFalls(t *testing.T) {
 	const ok, overload, neither = 'o', '!', '-'
 	for _, tt := range []struct {
@@ -114,9 +114,9 @@ func TestFalls(t *testing.T) {
 	}
 }
 
-// A fraction of timeouts that have nothing to do with the load holds the bound where
-// the package comment says, while all places are in use.
-func TestRandomTimeoutsHoldTheBound(t *testing.T) {
+// With a fraction of timeouts that have nothing to do with the load, the number of
+// places settles where the package comment says, while all are in use.
+func TestRandomTimeoutsSettle(t *testing.T) {
 	for _, p := range []float64{.1, .03, .01} {
 		l, r := limit.Limit{Start: 20}, rand.New(rand.NewPCG(1, 2))
 		sum := 0
@@ -138,7 +138,7 @@ func TestRandomTimeoutsHoldTheBound(t *testing.T) {
 	}
 }
 
-// Every ending of an attempt, and what the bound of ten becomes: with the caller's
+// Every ending of an attempt, and what ten places become: with the caller's
 // place five of ten are in use.
 func TestWhatEndsMean(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
@@ -295,7 +295,7 @@ func TestNilLimitLimitsNothing(t *testing.T) {
 		}
 	}
 	if l.InFlight() != 0 || l.Places() != math.MaxInt {
-		t.Errorf("InFlight() = %d, Places() = %d, want 0 and no bound", l.InFlight(), l.Places())
+		t.Errorf("InFlight() = %d, Places() = %d, want 0 and no limit", l.InFlight(), l.Places())
 	}
 	for range 5 {
 		l.Release(false, true)

@@ -10,9 +10,9 @@ import (
 // model is a Limit written plainly, from its documentation: no atomic word, and all
 // in units of 1/65536 of a place.
 type model struct {
-	bound, least, greatest int
-	flight                 int
-	memory                 int // of how many were in flight
+	places, least, greatest int
+	flight                  int
+	memory                  int // of how many were in flight
 }
 
 const place = 65536
@@ -30,7 +30,7 @@ func newModel(start, low, high int) *model {
 		}
 		return n * place
 	}
-	m := &model{bound: whole(start, 20), least: whole(low, 1), greatest: whole(high, 1000)}
+	m := &model{places: whole(start, 20), least: whole(low, 1), greatest: whole(high, 1000)}
 	if m.greatest < m.least {
 		m.greatest = m.least
 	}
@@ -39,16 +39,16 @@ func newModel(start, low, high int) *model {
 }
 
 func (m *model) clamp() {
-	if m.bound > m.greatest {
-		m.bound = m.greatest
+	if m.places > m.greatest {
+		m.places = m.greatest
 	}
-	if m.bound < m.least {
-		m.bound = m.least
+	if m.places < m.least {
+		m.places = m.least
 	}
 }
 
 func (m *model) acquire() bool {
-	if m.flight+1 > m.bound/place {
+	if m.flight+1 > m.places/place {
 		return false
 	}
 	m.flight++
@@ -59,16 +59,16 @@ func (m *model) acquire() bool {
 }
 
 func (m *model) release(ok, overload bool) {
-	busy := 2*m.flight >= m.bound/place
+	busy := 2*m.flight >= m.places/place
 	switch {
 	case overload:
-		m.bound -= m.bound / (2 * m.memory)
+		m.places -= m.places / (2 * m.memory)
 		m.clamp()
-		if whole := m.bound / place; m.memory > whole {
+		if whole := m.places / place; m.memory > whole {
 			m.memory = whole
 		}
 	case ok && busy:
-		m.bound += place * place / m.bound
+		m.places += place * place / m.places
 		m.clamp()
 		m.memory--
 	default:
@@ -86,15 +86,15 @@ func step(b byte) (acquire, ok, overload bool) {
 func compare(t *testing.T, l *Limit, m *model, after string, i int) {
 	t.Helper()
 	_, s := l.load()
-	if s.recent != uint64(m.memory) || s.flight != uint64(m.flight) || s.bound != uint64(m.bound) {
-		t.Fatalf("after %s %d: bound %d/65536, recent %d, in flight %d; want %d, %d, %d",
-			after, i, s.bound, s.recent, s.flight, m.bound, m.memory, m.flight)
+	if s.recent != uint64(m.memory) || s.flight != uint64(m.flight) || s.places != uint64(m.places) {
+		t.Fatalf("after %s %d: places %d/65536, recent %d, in flight %d; want %d, %d, %d",
+			after, i, s.places, s.recent, s.flight, m.places, m.memory, m.flight)
 	}
-	if s.flight > s.recent || s.flight > s.bound/place {
-		t.Fatalf("after %s %d: %d in flight, more than the recent %d or the bound %d/65536", after, i, s.flight, s.recent, s.bound)
+	if s.flight > s.recent || s.flight > s.places/place {
+		t.Fatalf("after %s %d: %d in flight, more than the recent %d or the places %d/65536", after, i, s.flight, s.recent, s.places)
 	}
-	if s.bound < uint64(m.least) || s.bound > uint64(m.greatest) {
-		t.Fatalf("after %s %d: bound %d/65536 is not within %d and %d", after, i, s.bound, m.least, m.greatest)
+	if s.places < uint64(m.least) || s.places > uint64(m.greatest) {
+		t.Fatalf("after %s %d: places %d/65536 is not within %d and %d", after, i, s.places, m.least, m.greatest)
 	}
 }
 

@@ -11,16 +11,18 @@
 //
 // A run of package retry decides, by these rules for HTTP:
 //
-//   - GET, HEAD, OPTIONS, TRACE, PUT and DELETE, any request with an
-//     Idempotency-Key or X-Idempotency-Key, and what [Idempotent] says may run
-//     twice, after an answer of 408, 425, 429, 5xx but 501 and 505, or 403 with a retry
-//     time (Retry-After or a rate-limit reset), and after an error of the transport that
-//     [retry.DefaultClassifier] does not call permanent. A 409 too, if there is a
-//     key: the first request is still underway.
-//   - Any other request, if it provably did nothing: it never got a connection; the
-//     server refused it with 421, refused its HTTP/2 stream, or turned it away with
-//     429 or 403 and a retry time, also if that time is now. A 503 proves nothing, not
-//     even with a Retry-After: a gateway may answer 503 to requests that ran.
+//   - A request may run twice if its method is GET, HEAD, OPTIONS, TRACE, PUT or
+//     DELETE, if it has an Idempotency-Key or X-Idempotency-Key, or if [Idempotent]
+//     says so.
+//   - A request that may run twice is retried after 408, 421, 425, 429, 5xx except 501
+//     and 505, and 403 with a retry time (Retry-After or a rate-limit reset); after 409
+//     if it has a key, since the first request is still underway; and after an error of
+//     the transport that [retry.DefaultClassifier] does not call permanent.
+//   - Any other request is retried if it provably did nothing: it never got a
+//     connection; the server answered 421, or refused its HTTP/2 stream; or the server
+//     turned it away with 429 or 403 and a retry time, which may be now. A 503 proves
+//     nothing, not even with a Retry-After: a gateway may answer 503 to requests that
+//     ran.
 //   - No request whose body cannot be sent again ([ErrNotReplayable]), none after 101
 //     Switching Protocols, and none once the caller has its response. [Download]
 //     continues where its body broke off.
@@ -60,11 +62,12 @@
 // is a run of its own. Client.Timeout covers all of them. The deprecated
 // Request.Cancel ends an attempt and with it the run, but not a wait.
 //
-// [http.Transport] itself sends a request again when a reused connection turns out to
-// be dead before any of the response came: GET, HEAD, OPTIONS, TRACE, requests with a
-// key, and all of which no byte was written. Over HTTP/2 it does so up to seven times
-// if the server refused the stream or is shutting down. A policy does not see these
-// attempts. If net/http cannot repeat a request, its error arrives here.
+// If a reused connection turns out to be dead before any of the response came,
+// [http.Transport] itself sends the request again: a GET, HEAD, OPTIONS or TRACE, a
+// request with a key, and any other request if not a single byte of it was written.
+// Over HTTP/2 it does so up to seven times if the server refused the stream or is
+// shutting down. A policy does not see these attempts. If net/http cannot repeat a
+// request, its error arrives here.
 //
 // Put an otelhttp.Transport below the Transport, as its Base, so that each attempt has
 // a span of its own.
