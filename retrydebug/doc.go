@@ -12,7 +12,7 @@
 // budgets, limits and hedges that it observes; and the last runs that failed, with
 // each attempt and each wait.
 //
-// With ?format=json it returns the same data as JSON. docs/observability.md describes
+// With ?format=json it returns the same data as JSON. docs/debug.md describes
 // the fields. Later versions only add fields.
 //
 // Recorder.Allow decides who may see the page. By default only requests from this

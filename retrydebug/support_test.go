@@ -19,7 +19,7 @@ var longTests = os.Getenv("RETRY_LONG") == "1"
 
 var errDown = errors.New("connection refused")
 
-// report is the JSON as docs/observability.md describes it.
+// report is the JSON as docs/debug.md describes it.
 type report struct {
 	Now, Since    time.Time
 	Program, Host string

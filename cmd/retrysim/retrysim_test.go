@@ -607,20 +607,27 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// What docs/storms.md shows is what the command writes: each block names its command
-// in a comment, and so does each picture. The recorded one of live is not repeated.
+// What storms.md and experiments.md show is what the command writes: each block names
+// its command in a comment, and so does each picture. The recorded output of live is
+// not repeated.
 func TestCheckedInOutput(t *testing.T) {
 	notUnderRace(t)
 	long(t)
-	const storms = "../../docs/storms.md"
-	doc, err := os.ReadFile(storms)
+	checkOutputs(t, "../../docs/storms.md", 9)
+	checkOutputs(t, "../../docs/experiments.md", 1)
+}
+
+// checkOutputs runs the commands of a page's blocks, of which there are at least least.
+func checkOutputs(t *testing.T, page string, least int) {
+	t.Helper()
+	doc, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	block := regexp.MustCompile(`(?s)<!-- retrysim ([^\n]*) -->\n(.*?)<!-- end -->`)
 	blocks := block.FindAllStringSubmatch(string(doc), -1)
-	if len(blocks) < 4 {
-		t.Fatalf("%s has %d outputs, want 4 or more", storms, len(blocks))
+	if len(blocks) < least {
+		t.Fatalf("%s has %d outputs, want %d or more", page, len(blocks), least)
 	}
 	text := string(doc)
 	for _, m := range blocks {
@@ -643,12 +650,12 @@ func TestCheckedInOutput(t *testing.T) {
 			}
 		}
 		if got != m[2] && !*update {
-			t.Errorf("%s: the output of retrysim %s is not what the command writes: run go test ./cmd/retrysim -update", storms, m[1])
+			t.Errorf("%s: the output of retrysim %s is not what the command writes: run go test ./cmd/retrysim -update", page, m[1])
 		}
 		text = strings.Replace(text, m[0], "<!-- retrysim "+m[1]+" -->\n"+got+"<!-- end -->", 1)
 	}
 	if *update {
-		if err := os.WriteFile(storms, []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,5 +9,5 @@
 // the same result.
 //
 // [Contention], [Amplification], [Collapse], [Herd] and [Layers] are experiments with
-// known results, with which docs/storms.md compares.
+// known results, with which docs/experiments.md compares.
 package storm

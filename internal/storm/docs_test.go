@@ -13,11 +13,11 @@ import (
 	"github.com/goretry/retry/internal/storm"
 )
 
-var update = flag.Bool("update", false, "write the tables of docs/storms.md")
+var update = flag.Bool("update", false, "write the tables of docs/experiments.md")
 
-const storms = "../../docs/storms.md"
+const experiments = "../../docs/experiments.md"
 
-// The tables of docs/storms.md are these experiments, beside what was published.
+// The tables of docs/experiments.md are these experiments, beside what was published.
 func TestTablesOfTheDocumentation(t *testing.T) {
 	notUnderRace(t)
 	long(t)
@@ -84,7 +84,7 @@ func TestTablesOfTheDocumentation(t *testing.T) {
 		}
 	}
 
-	doc, err := os.ReadFile(storms)
+	doc, err := os.ReadFile(experiments)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,17 +93,17 @@ func TestTablesOfTheDocumentation(t *testing.T) {
 		before, rest, ok := strings.Cut(text, "<!-- "+name+" -->\n")
 		old, after, found := strings.Cut(rest, "<!-- end -->")
 		if !ok || !found {
-			t.Fatalf("%s has no place for the table %q", storms, name)
+			t.Fatalf("%s has no place for the table %q", experiments, name)
 		}
 		if old != markdown(table) {
 			if !*update {
-				t.Errorf("%s: the table %q is not what the experiment gives: run go test ./internal/storm -update", storms, name)
+				t.Errorf("%s: the table %q is not what the experiment gives: run go test ./internal/storm -update", experiments, name)
 			}
 			text = before + "<!-- " + name + " -->\n" + markdown(table) + "<!-- end -->" + after
 		}
 	}
 	if *update {
-		if err := os.WriteFile(storms, []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(experiments, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -127,7 +127,7 @@ func markdown(table [][]string) string {
 	return b.String()
 }
 
-// What docs/storms.md says in words.
+// What docs/experiments.md says in words.
 func TestWordsOfTheDocumentation(t *testing.T) {
 	notUnderRace(t)
 	long(t)
