@@ -72,9 +72,11 @@ func planAvast(m *migration) string {
 		if libraryOf(path) == nil {
 			return "an option comes from another function: " + types.ExprString(call.Fun)
 		}
+		before := len(m.origin.reads)
 		if reason := m.avastOption(name, call, &config); reason != "" {
 			return reason
 		}
+		m.origin.option(m, option, call, name, before)
 	}
 	if m.retries != nil && m.opMarks() {
 		return "its operation marks errors, and its RetryIf overrules the marks"
@@ -162,7 +164,10 @@ func (m *migration) spread(options []ast.Expr) (all []ast.Expr, ok bool) {
 	if !ok || v == nil {
 		return nil, false
 	}
-	if v.Parent() != m.Pkg.Scope() {
+	if v.Parent() == m.Pkg.Scope() {
+		m.origin.add(v)
+		m.origin.options = append(m.origin.options, v)
+	} else {
 		c, found := m.root.FindNode(lit)
 		if !found || m.uses(last) > 1 {
 			return nil, false

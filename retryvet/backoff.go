@@ -52,7 +52,9 @@ func planBackoff(m *migration) string {
 			return "an option is not written in the call: " + types.ExprString(option)
 		}
 		reason := ""
-		switch _, name := m.callee(call); name {
+		_, name := m.callee(call)
+		m.origin.own = m.origin.own || name != "WithBackOff" && name != "WithNotify"
+		switch name {
 		case "WithBackOff":
 			reason = m.backOff(call.Args[0])
 		case "WithMaxTries":
@@ -125,6 +127,7 @@ func (m *migration) backOffCall(call *ast.CallExpr) string {
 	if path != m.lib.path {
 		return m.helper(call)
 	}
+	m.origin.own = m.origin.own || name != "WithContext" && !m.elsewhere(call)
 	if m.lib.waits != nil {
 		return m.lib.waits(m, name, call)
 	}
@@ -197,6 +200,9 @@ func (m *migration) helper(call *ast.CallExpr) string {
 	last, ok := decl.Body.List[len(decl.Body.List)-1].(*ast.ReturnStmt)
 	if !ok || len(last.Results) != 1 {
 		return unknown
+	}
+	if len(m.inlined) == 0 {
+		m.origin.helper(m, f, call.Args)
 	}
 	m.inlined[decl] = true
 	for i, param := range slices.Collect(f.Signature().Params().Variables()) {
@@ -520,8 +526,10 @@ func (m *migration) isStable(e ast.Expr) bool {
 		case v == nil || v.Pkg() == nil || m.arguments[v] != nil:
 			return false
 		case v.Parent() == v.Pkg().Scope(): // any file can name it, but for another package's name
+			m.origin.reads = append(m.origin.reads, v)
 			return !otherFile || v.Pkg() == m.Pkg
 		}
+		m.origin.local = true
 		return m.visible(v) && !m.changedBetween(v, e.End(), m.call.Pos())
 	}
 	return false
@@ -607,14 +615,31 @@ func (m *migration) unconverted(e ast.Expr) ast.Expr {
 }
 
 // known returns the value of a constant, or of a variable that only this package can
-// set and that it sets once, to a constant; else 0.
+// set and that it sets once, to a constant; else 0. A variable that is read when the
+// program begins has its first value.
 func (m *migration) known(e ast.Expr) int64 {
 	e = m.unconverted(e)
-	if v := m.variable(e); v != nil && !v.Exported() {
+	switch v := m.variable(e); {
+	case v == nil:
+	case m.atStart(e) && m.variables().init[v] != nil:
+		e = m.variables().init[v]
+	case !v.Exported():
 		e = m.value(e)
 	}
-	n, _ := m.number(e)
+	n, _ := m.number(m.unconverted(e))
 	return n
+}
+
+// atStart reports whether e is computed when the program begins: it is in no function.
+func (p *pass) atStart(e ast.Expr) bool {
+	for _, file := range p.Files {
+		for _, decl := range file.Decls {
+			if _, ok := decl.(*ast.GenDecl); ok && within(e, decl) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // float returns the value of a constant.

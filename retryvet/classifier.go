@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
-	"slices"
 
 	"golang.org/x/tools/go/analysis"
 )
@@ -22,21 +21,29 @@ type classifier struct {
 // where the package is analyzed without them, and both must come to one result.
 func (p *pass) sharedClassifiers(all []*migration) map[string]*classifier {
 	shared := map[string]*classifier{}
-	first := map[string]*migration{}
+	first := map[string]*ast.File{}
 	names := map[string]bool{} // Unrecoverable is a name in two versions
+	policies := map[*sharedPolicy]bool{}
 	for _, m := range all {
-		if m.refusal != "" || m.retries != nil || m.repeats != unmarked || p.inTest(m.file) || shared[m.lib.path] != nil {
+		file, repeats := m.file, m.repeats
+		if s := m.shared; s != nil {
+			if policies[s] {
+				continue
+			}
+			policies[s] = true
+			file, repeats = s.file, s.repeats
+		}
+		if m.refusal != "" || m.retries != nil || repeats != unmarked || p.inTest(file) || shared[m.lib.path] != nil {
 			continue
 		}
 		path, name := m.lib.path, "unless"+m.lib.marks[0]
 		if first[path] == nil {
-			first[path] = m
+			first[path] = file
 			continue
 		}
-		taken := func(file *ast.File) bool { return freeName(file, name) == "" }
-		if !names[name] && !slices.ContainsFunc(p.Files, taken) && !p.namedInTests(name) {
+		if !names[name] && p.isFree(name) {
 			names[name] = true
-			shared[path] = &classifier{name, m.lib, first[path].file}
+			shared[path] = &classifier{name, m.lib, first[path]}
 		}
 	}
 	return shared
@@ -45,18 +52,14 @@ func (p *pass) sharedClassifiers(all []*migration) map[string]*classifier {
 // declare returns the edits that declare the classifiers of the file, behind all else.
 func (im *importer) declare(tokens *token.File) []analysis.TextEdit {
 	var edits []analysis.TextEdit
-	for _, c := range im.shared {
+	for _, c := range im.plan.classifiers {
 		if c.file != im.file {
 			continue
 		}
 		text, reason := im.resolve(fmt.Sprintf("\n// %s repeats every error but those that %s.%s has marked.\nfunc %s(err error) %s\n",
 			c.name, im.libraryName(c.lib), c.lib.marks[0], c.name, im.unlessMarked(c.lib)))
 		if reason != "" {
-			for _, m := range im.fixed {
-				if m.lib.is(c.lib) && m.repeats == unmarked {
-					m.refusal = reason
-				}
-			}
+			refuse(im.plan.users(im.file), reason)
 			return nil
 		}
 		end := tokens.Pos(tokens.Size())

@@ -35,6 +35,7 @@ var noteFields = map[string]string{
 // then.
 func (m *migration) keepComments() {
 	line := func(pos token.Pos) int { return m.Fset.Position(pos).Line }
+	places := append(m.places([]ast.Node{m.call}, m.removed), place{m.op, opField})
 	for _, group := range m.file.Comments {
 		if slices.ContainsFunc(m.kept, func(n ast.Node) bool { return within(group, n) }) {
 			continue
@@ -46,7 +47,7 @@ func (m *migration) keepComments() {
 			goes = goes || on || above && !m.leadsToCall(s)
 		}
 		if goes {
-			m.notes = append(m.notes, m.note(group))
+			m.notes = append(m.notes, m.note(group, places))
 		}
 	}
 }
@@ -68,12 +69,15 @@ func (m *migration) leadsToCall(stmt ast.Stmt) bool {
 }
 
 // note finds what a comment is about: what ends on its line, or else what comes next.
-func (m *migration) note(group *ast.CommentGroup) note {
+func (m *migration) note(group *ast.CommentGroup, places []place) note {
 	line := m.Fset.Position(group.Pos()).Line
 	var before, next ast.Node
 	fields := map[ast.Node]string{}
-	for _, place := range m.places() {
+	for _, place := range places {
 		n := place.node
+		if m.Fset.File(n.Pos()) != m.Fset.File(group.Pos()) {
+			continue
+		}
 		fields[n] = place.field
 		if n.End() <= group.Pos() && m.Fset.Position(n.End()).Line == line && place.field != opField && (before == nil || n.End() >= before.End()) {
 			before = n
@@ -97,16 +101,15 @@ type place struct {
 	field string
 }
 
-// places returns those in the call, and in what is removed, from the outside in.
-func (m *migration) places() []place {
-	all := []place{{m.op, opField}}
+// places returns those in nodes and statements, from the outside in.
+func (m *migration) places(nodes []ast.Node, statements []ast.Stmt) []place {
+	var all []place
 	add := func(n ast.Node, name string) {
 		if field := noteFields[name]; field != "" {
 			all = append(all, place{n, field})
 		}
 	}
-	nodes := []ast.Node{m.call}
-	for _, s := range m.removed {
+	for _, s := range statements {
 		nodes = append(nodes, s)
 		if assign, ok := s.(*ast.AssignStmt); ok {
 			if sel, ok := assign.Lhs[0].(*ast.SelectorExpr); ok {
@@ -137,25 +140,27 @@ func (m *migration) places() []place {
 }
 
 // settle finds another field for notes whose field the policy does not have.
-func (m *migration) settle(fields []policyField) {
+func settle(notes []note, fields []policyField) []note {
+	notes = slices.Clone(notes)
 	has := func(name string) bool {
 		return slices.ContainsFunc(fields, func(f policyField) bool { return f.name == name })
 	}
-	for i, n := range m.notes {
+	for i, n := range notes {
 		if n.field == opField || has(n.field) {
 			continue
 		}
-		m.notes[i].field = fields[0].name
+		notes[i].field = fields[0].name
 		if has("Backoff") && n.field != "MaxElapsed" {
-			m.notes[i].field = "Backoff"
+			notes[i].field = "Backoff"
 		}
 	}
+	return notes
 }
 
 // notesAt returns the comments above a field, each with its newline, and the one beside
 // it, with a space before.
-func (m *migration) notesAt(f policyField) (above, beside string) {
-	for _, n := range m.notes {
+func notesAt(notes []note, f policyField) (above, beside string) {
+	for _, n := range notes {
 		switch {
 		case n.field != f.name:
 		case n.beside && beside == "" && len(f.text) < 60 && !strings.Contains(f.text, "\n"): // gofmt aligns all fields with the longest

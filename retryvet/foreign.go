@@ -146,6 +146,8 @@ type migration struct {
 	arguments                map[*types.Var]ast.Expr // what a helper's parameters stand for
 	made                     map[*types.Var][]making // the values of variables that hold a backoff
 	inlined                  map[*ast.FuncDecl]bool  // the helpers
+	origin                   origin                  // of the policy
+	shared                   *sharedPolicy           // nil: the policy stands in the call
 
 	sequence *sequence  // of waits, for sethvargo's library
 	retries  *condition // which errors are repeated; nil: those that are not marked
@@ -211,11 +213,15 @@ func foreign(p *pass) {
 		if m.refusal == "" {
 			m.refusal = m.check(all)
 		}
-		if m.refusal == "" && p.ignores(m.call.Pos()) {
+		switch {
+		case m.refusal != "":
+		case ast.IsGenerated(m.file):
+			m.refusal = "its file is generated"
+		case p.ignores(m.call.Pos()):
 			m.refusal = "ignored"
 		}
 	}
-	fixes := p.fixes(all)
+	fixes, plan := p.fixes(all)
 	for _, m := range all {
 		what := fmt.Sprintf("%s v%d: ", m.lib.title, m.lib.version)
 		if m.lib.version == 0 {
@@ -226,12 +232,12 @@ func foreign(p *pass) {
 			continue
 		}
 		message := what + "-fix makes this a retry." + m.verb()
-		if len(m.told) > 0 {
-			message += "; " + strings.Join(m.told, "; ")
+		if told := append(m.told, plan.told(m)...); len(told) > 0 {
+			message += "; " + strings.Join(told, "; ")
 		}
 		var fix []analysis.SuggestedFix
 		if edits := fixes[m.file]; edits != nil {
-			fix = []analysis.SuggestedFix{{Message: "Rewrite this file's calls with package retry", TextEdits: edits}}
+			fix = []analysis.SuggestedFix{{Message: "Rewrite this file's calls with package retry, and what they share", TextEdits: edits}}
 			delete(fixes, m.file)
 		}
 		p.report(m.call, message, fix...)
@@ -322,10 +328,11 @@ func (m *migration) check(all []*migration) string {
 	case m.attempts == "1", m.retries != nil:
 	case m.lib.inverse:
 		return m.turnMarks()
+	case m.repeatsAnyway():
 	case m.mayReturnMarks(all):
 		m.repeats = unmarked
 		m.told = append(m.told, "Classify repeats every error that "+m.lib.marks[0]+" has not marked, as before")
-	case !m.repeatsAnyway():
+	default:
 		m.repeats = more
 		m.told = append(m.told, "Classify repeats every error, as before: delete it to let retry.DefaultClassifier decide")
 	}

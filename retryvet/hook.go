@@ -1,6 +1,7 @@
 package retryvet
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/token"
@@ -27,6 +28,9 @@ func (m *migration) hook(f ast.Expr, given ...string) (reason string) {
 		return "what it notifies is written elsewhere"
 	}
 	m.attempt = freeName(f, "a", "attempt", "retried")
+	if m.attempt == "a" && m.isNamed("a") {
+		m.attempt = cmp.Or(freeName(f, "attempt"), "a")
+	}
 	if m.attempt == "" {
 		return "what it notifies uses variables named a, attempt and retried"
 	}
@@ -50,6 +54,13 @@ func (m *migration) hook(f ast.Expr, given ...string) (reason string) {
 		return reason
 	}
 	return "what it notifies is not understood"
+}
+
+// isNamed reports whether something that the package declares has the name where the call
+// stands: a receiver, say.
+func (m *migration) isNamed(name string) bool {
+	_, obj := m.Pkg.Scope().Innermost(m.call.Pos()).LookupParent(name, m.call.Pos())
+	return obj != nil
 }
 
 // attemptQualifier stands for the name of the Attempt in a hook.

@@ -85,17 +85,27 @@ func (p *pass) value(e ast.Expr) ast.Expr {
 		return nil
 	}
 	e = ast.Unparen(e)
+	vars := p.variables()
+	for range 4 { // var a = b; a cycle does not compile, a longer chain is nobody's
+		v := p.variable(e)
+		if v == nil || vars.changed[v] || vars.init[v] == nil {
+			return e
+		}
+		e = ast.Unparen(vars.init[v])
+	}
+	return e
+}
+
+// changes reports whether the package gives v another value, or may do so.
+func (p *pass) changes(v *types.Var) bool {
+	return p.variables().changed[v]
+}
+
+func (p *pass) variables() *variables {
 	if p.vars == nil {
 		p.vars = p.scanVariables()
 	}
-	for range 4 { // var a = b; a cycle does not compile, a longer chain is nobody's
-		v := p.variable(e)
-		if v == nil || p.vars.changed[v] || p.vars.init[v] == nil {
-			return e
-		}
-		e = ast.Unparen(p.vars.init[v])
-	}
-	return e
+	return p.vars
 }
 
 // variable returns the variable that e names, or nil.

@@ -2,9 +2,15 @@ package retryvet_test
 
 import (
 	"bytes"
+	"cmp"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,3 +92,98 @@ func TestFixedSamples(t *testing.T) {
 		t.Error("not even refused calls are reported: the analyzer did not run")
 	}
 }
+
+// An editor applies one fix and no other. The package compiles then: a fix has the edits
+// of all files that its own need. Imports that are not used any more are the editor's to
+// remove.
+func TestEachFixCompiles(t *testing.T) {
+	env := append(os.Environ(), "GOWORK=off", "GOPROXY=off")
+	pkgs, err := packages.Load(&packages.Config{Mode: packages.LoadAllSyntax, Dir: "testdata", Env: env, Tests: true},
+		"./foreign/...", "github.com/goretry/retry", "cmp", "context", "errors", "math", "time")
+	if err != nil {
+		t.Fatal(err)
+	}
+	byPath := map[string]*types.Package{}
+	packages.Visit(pkgs, nil, func(p *packages.Package) {
+		if p.ID == p.PkgPath {
+			byPath[p.PkgPath] = p.Types
+		}
+	})
+	graph, err := checker.Analyze([]*analysis.Analyzer{retryvet.Analyzer}, pkgs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, several := 0, 0
+	for _, action := range graph.Roots {
+		for _, d := range action.Diagnostics {
+			for _, fix := range d.SuggestedFixes {
+				seen++
+				files := fixedFiles(t, action.Package, fix)
+				if len(files) > 1 {
+					several++
+				}
+				if err := compiles(action.Package, files, byPath); err != nil {
+					t.Errorf("%v: %v", action.Package.Fset.Position(d.Pos), err)
+				}
+			}
+		}
+	}
+	if seen < 20 || several < 3 {
+		t.Errorf("%d fixes, %d of them of several files: these samples show little", seen, several)
+	}
+}
+
+// fixedFiles returns the texts of the files that a fix changes, by name.
+func fixedFiles(t *testing.T, pkg *packages.Package, fix analysis.SuggestedFix) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	edits := slices.Clone(fix.TextEdits)
+	slices.SortStableFunc(edits, func(a, b analysis.TextEdit) int { return cmp.Or(cmp.Compare(a.Pos, b.Pos), cmp.Compare(a.End, b.End)) })
+	for i, e := range slices.Backward(edits) {
+		if i > 0 && edits[i-1].End > e.Pos {
+			t.Fatalf("%v: edits overlap", pkg.Fset.Position(e.Pos))
+		}
+		file := pkg.Fset.File(e.Pos)
+		if files[file.Name()] == nil {
+			source, err := os.ReadFile(file.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[file.Name()] = source
+		}
+		files[file.Name()] = slices.Replace(files[file.Name()], file.Offset(e.Pos), file.Offset(e.End), e.NewText...)
+	}
+	return files
+}
+
+// compiles checks the types of a package some of whose files are replaced.
+func compiles(pkg *packages.Package, replaced map[string][]byte, byPath map[string]*types.Package) error {
+	fset := token.NewFileSet()
+	var files []*ast.File
+	for _, name := range pkg.CompiledGoFiles {
+		var source any
+		if text := replaced[name]; text != nil {
+			source = text
+		}
+		file, err := parser.ParseFile(fset, name, source, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		files = append(files, file)
+	}
+	var first error
+	config := types.Config{
+		Importer: importer(func(path string) (*types.Package, error) { return byPath[path], nil }),
+		Error: func(err error) {
+			if first == nil && !strings.Contains(err.Error(), "imported and not used") {
+				first = err
+			}
+		},
+	}
+	_, _ = config.Check(pkg.PkgPath, fset, files, nil)
+	return first
+}
+
+type importer func(path string) (*types.Package, error)
+
+func (i importer) Import(path string) (*types.Package, error) { return i(path) }

@@ -28,7 +28,7 @@ func (s *sources) text(n ast.Node) string {
 	var b strings.Builder
 	at := n.Pos()
 	edits := slices.Clone(s.edits)
-	slices.SortFunc(edits, func(a, b analysis.TextEdit) int { return cmp.Compare(a.Pos, b.Pos) })
+	slices.SortStableFunc(edits, byPlace)
 	for _, e := range edits {
 		if n.Pos() <= e.Pos && e.End <= n.End() {
 			b.Write(s.source[s.tokens.Offset(at):s.tokens.Offset(e.Pos)])
@@ -38,6 +38,12 @@ func (s *sources) text(n ast.Node) string {
 	}
 	b.Write(s.source[s.tokens.Offset(at):s.tokens.Offset(n.End())])
 	return b.String()
+}
+
+// byPlace compares edits in the order of the source: what is inserted before what is
+// deleted.
+func byPlace(a, b analysis.TextEdit) int {
+	return cmp.Or(cmp.Compare(a.Pos, b.Pos), cmp.Compare(a.End, b.End))
 }
 
 // column returns how far n stands from the start of its line, a tab as four columns.
@@ -62,6 +68,15 @@ func (s *sources) line(stmt ast.Node) analysis.TextEdit {
 		from, to = start, end+1
 	}
 	return analysis.TextEdit{Pos: s.tokens.Pos(from), End: s.tokens.Pos(to)}
+}
+
+// lineEnd returns where the line of pos ends.
+func (s *sources) lineEnd(pos token.Pos) token.Pos {
+	at := s.tokens.Offset(pos)
+	if n := bytes.IndexByte(s.source[at:], '\n'); n >= 0 {
+		return s.tokens.Pos(at + n)
+	}
+	return s.tokens.Pos(s.tokens.Size())
 }
 
 // lines returns the edits that delete statements and comments, which are sorted. Where they opened a block, the blank
@@ -101,10 +116,10 @@ var standard = []struct{ path, qualifier string }{{"cmp", cmpQualifier}, {"error
 // becomes of its imports.
 type importer struct {
 	*pass
-	file   *ast.File
-	fixed  []*migration
-	shared map[string]*classifier // of the package, by the library's path
-	dead   []ast.Node             // functions that the fix removes
+	file  *ast.File
+	fixed []*migration
+	plan  *plan      // of the package
+	dead  []ast.Node // declarations that the fix removes
 
 	retry, context string            // names in the file
 	std            map[string]string // names of the standard packages; "": there is none
@@ -197,12 +212,15 @@ func (im *importer) choose() string {
 	return "no name is free for package retry"
 }
 
-// asks reports whether a rewritten call calls the library to recognize marks.
+// asks reports whether what is written in the file calls the library to recognize marks.
 func (im *importer) asks(lib *library) bool {
-	if c := im.shared[lib.path]; c != nil {
+	if c := im.plan.classifiers[lib.path]; c != nil {
 		return c.file == im.file
 	}
-	return slices.ContainsFunc(im.fixed, func(m *migration) bool { return m.lib.is(lib) && m.repeats == unmarked })
+	return slices.ContainsFunc(im.fixed, func(m *migration) bool { return m.shared == nil && m.lib.is(lib) && m.repeats == unmarked }) ||
+		slices.ContainsFunc(im.plan.policies, func(s *sharedPolicy) bool {
+			return s.file == im.file && s.first.lib.is(lib) && s.repeats == unmarked
+		})
 }
 
 // resolve returns text with the names of the standard packages, or says which of them
@@ -251,7 +269,7 @@ func (im *importer) unused(name *types.PkgName) bool {
 // last use, such as time, is removed by the driver that applies the fix.
 func (im *importer) edits() []analysis.TextEdit {
 	var edits []analysis.TextEdit
-	if !im.has[retryPath] {
+	if !im.has[retryPath] && (len(im.fixed) > 0 || im.plan.declares(im.file)) {
 		spec := strconv.Quote(retryPath)
 		if im.retry != "retry" {
 			spec = im.retry + " " + spec

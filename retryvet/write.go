@@ -1,7 +1,6 @@
 package retryvet
 
 import (
-	"cmp"
 	"fmt"
 	"go/ast"
 	"go/token"
@@ -14,14 +13,29 @@ import (
 
 // This file writes what takes the place of a call that is understood.
 
-// fixes returns the edits of each file. A call that turns out to have none is refused,
-// and what becomes of the others is found again: imports and shared classifiers depend
-// on all.
-func (p *pass) fixes(all []*migration) map[*ast.File][]analysis.TextEdit {
+// A plan is what the calls of a package that are rewritten share.
+type plan struct {
+	all         []*migration
+	policies    []*sharedPolicy
+	classifiers map[string]*classifier // by the library's path
+	leftovers   []*leftover
+}
+
+// fixes returns the edits of each file, with those of all files without which it would not
+// compile, and what the calls share. A call that turns out to have no edits is refused,
+// and what becomes of the others is found again.
+func (p *pass) fixes(all []*migration) (map[*ast.File][]analysis.TextEdit, *plan) {
 	for {
-		fixes := map[*ast.File][]analysis.TextEdit{}
-		shared := p.sharedClassifiers(all)
-		again := false
+		plan := &plan{all: all, policies: p.sharedPolicies(all)}
+		before := count(all)
+		for _, m := range all {
+			if v := m.origin.early; m.refusal == "" && m.shared == nil && v != nil {
+				m.refusal = "its options were made with the first value of " + v.Name() + ", which may change"
+			}
+		}
+		plan.classifiers = p.sharedClassifiers(all)
+		plan.leftovers = p.leftovers(all)
+		edits := map[*ast.File][]analysis.TextEdit{}
 		for _, file := range p.Files {
 			var fixed []*migration
 			for _, m := range all {
@@ -29,22 +43,89 @@ func (p *pass) fixes(all []*migration) map[*ast.File][]analysis.TextEdit {
 					fixed = append(fixed, m)
 				}
 			}
-			if len(fixed) > 0 {
-				fixes[file] = p.rewrite(file, fixed, shared)
-				again = again || slices.ContainsFunc(fixed, refused)
+			if len(fixed) > 0 || plan.changes(file) {
+				edits[file] = p.rewrite(file, fixed, plan)
 			}
 		}
-		if !again {
-			return fixes
+		if count(all) == before {
+			return plan.join(edits), plan
 		}
 	}
+}
+
+// count returns how many calls are refused.
+func count(all []*migration) int {
+	n := 0
+	for _, m := range all {
+		if refused(m) {
+			n++
+		}
+	}
+	return n
+}
+
+// changes reports whether something is declared in the file, or deleted.
+func (pl *plan) changes(file *ast.File) bool {
+	return pl.declares(file) || len(deletions(pl.leftovers, file)) > 0
+}
+
+// declares reports whether a policy is declared in the file.
+func (pl *plan) declares(file *ast.File) bool {
+	return slices.ContainsFunc(pl.policies, func(s *sharedPolicy) bool { return s.file == file })
+}
+
+// users returns the calls that need what is declared in the file.
+func (pl *plan) users(file *ast.File) []*migration {
+	var users []*migration
+	for _, m := range pl.all {
+		c := pl.classifiers[m.lib.path]
+		if m.refusal == "" && (m.shared != nil && m.shared.file == file || m.shared != nil && m.wait != "" && waiting(pl.policies) == file ||
+			c != nil && c.file == file && m.repeats == unmarked) {
+			users = append(users, m)
+		}
+	}
+	return users
+}
+
+// join gives each file the edits of all files that it needs, and that need it.
+func (pl *plan) join(edits map[*ast.File][]analysis.TextEdit) map[*ast.File][]analysis.TextEdit {
+	group := map[*ast.File]*ast.File{}
+	var find func(*ast.File) *ast.File
+	find = func(file *ast.File) *ast.File {
+		if group[file] == nil || group[file] == file {
+			return file
+		}
+		return find(group[file])
+	}
+	for file := range edits {
+		for _, m := range pl.users(file) {
+			group[find(m.file)] = find(file)
+		}
+	}
+	for _, l := range pl.leftovers {
+		for _, m := range l.users {
+			if l.goes {
+				group[find(m.file)] = find(l.file)
+			}
+		}
+	}
+	joined := map[*ast.File][]analysis.TextEdit{}
+	for file := range edits {
+		for other, more := range edits {
+			if find(file) == find(other) {
+				joined[file] = append(joined[file], more...)
+			}
+		}
+		slices.SortStableFunc(joined[file], byPlace)
+	}
+	return joined
 }
 
 // policyField is one field of the policy's literal.
 type policyField struct{ name, text string }
 
 // fields returns the policy that takes the place of the call's backoff and options.
-func (m *migration) fields(im *importer) []policyField {
+func (m *migration) fields(im *importer, repeats repeats) []policyField {
 	var fields []policyField
 	add := func(name, text string) { fields = append(fields, policyField{name, text}) }
 	switch {
@@ -65,17 +146,19 @@ func (m *migration) fields(im *importer) []policyField {
 	case m.retries != nil:
 		add("Classify", fmt.Sprintf("func(%s error) %s.Class {\nif %s {\nreturn %s.Transient\n}\nreturn %s.Permanent\n}",
 			m.retries.name, qualifier, m.retries.text, qualifier, qualifier))
-	case m.repeats == more:
+	case repeats == more:
 		add("Classify", fmt.Sprintf("func(error) %s.Class { return %s.Transient }", qualifier, qualifier))
-	case m.repeats == unmarked && im.shared[m.lib.path] != nil:
-		add("Classify", im.shared[m.lib.path].name)
-	case m.repeats == unmarked:
+	case repeats == unmarked && im.plan.classifiers[m.lib.path] != nil:
+		add("Classify", im.plan.classifiers[m.lib.path].name)
+	case repeats == unmarked:
 		add("Classify", "func(err error) "+im.unlessMarked(m.lib))
 	}
-	if m.wait != "" {
-		add("Hooks", fmt.Sprintf("%s.Hooks{Wait: func(_ %s.Context, %s %s.Attempt) %s}", qualifier, im.context, m.attempt, qualifier, m.wait))
-	}
 	return fields
+}
+
+// hookLiteral returns the function that is called before each wait.
+func (m *migration) hookLiteral(im *importer) string {
+	return fmt.Sprintf("func(_ %s.Context, %s %s.Attempt) %s", im.context, m.attempt, qualifier, m.wait)
 }
 
 // inline returns a policy with these fields on one line.
@@ -89,12 +172,12 @@ func inline(fields []policyField) string {
 
 // broken returns a policy with a line for each field, and the comments that belong to
 // it.
-func (m *migration) broken(fields []policyField) string {
-	m.settle(fields)
+func broken(fields []policyField, notes []note) string {
+	notes = settle(notes, fields)
 	var b strings.Builder
 	b.WriteString(qualifier + ".Policy{\n")
 	for _, f := range fields {
-		above, beside := m.notesAt(f)
+		above, beside := notesAt(notes, f)
 		b.WriteString(above + f.name + ": " + f.text + "," + beside + "\n")
 	}
 	b.WriteString("}")
@@ -110,19 +193,21 @@ func (m *migration) verb() string {
 }
 
 // rewrite returns the edits of a file. It refuses calls that have none.
-func (p *pass) rewrite(file *ast.File, fixed []*migration, shared map[string]*classifier) []analysis.TextEdit {
+func (p *pass) rewrite(file *ast.File, fixed []*migration, plan *plan) []analysis.TextEdit {
 	tokens := p.Fset.File(file.FileStart)
+	refuseAll := func(reason string) {
+		refuse(fixed, reason)
+		refuse(plan.users(file), reason)
+	}
 	source, err := p.ReadFile(tokens.Name())
 	if err != nil || len(source) != tokens.Size() {
-		refuse(fixed, "its file cannot be read")
+		refuseAll("its file cannot be read")
 		return nil
 	}
-	im := &importer{
-		pass: p, file: file, fixed: fixed, shared: shared,
-		needs: map[string]bool{"context": true}, dead: p.deadHelpers(file, fixed),
-	}
+	im := &importer{pass: p, file: file, fixed: fixed, plan: plan, dead: deletions(plan.leftovers, file), needs: map[string]bool{}}
+	im.needs["context"] = len(fixed) > 0 || waiting(plan.policies) == file
 	if reason := im.choose(); reason != "" {
-		refuse(fixed, reason)
+		refuseAll(reason)
 		return nil
 	}
 	return im.rewrite(tokens, source)
@@ -158,63 +243,14 @@ func (im *importer) rewrite(tokens *token.File, source []byte) []analysis.TextEd
 		edits = append(edits, s.lines(m.dropped())...)
 	}
 	edits = append(edits, (&sources{tokens: tokens, source: source}).lines(im.dead)...)
+	edits = append(edits, im.declarePolicies(tokens, source)...)
 	edits = append(edits, im.declare(tokens)...)
 	edits = append(edits, im.edits()...)
 	for i := range edits {
 		edits[i].NewText = []byte(strings.ReplaceAll(string(edits[i].NewText), qualifier, im.retry))
 	}
-	slices.SortFunc(edits, func(a, b analysis.TextEdit) int { return cmp.Compare(a.Pos, b.Pos) })
+	slices.SortStableFunc(edits, byPlace)
 	return edits
-}
-
-// deadHelpers returns the functions of the file that only made backoffs of the calls
-// that are rewritten, with their comments.
-func (p *pass) deadHelpers(file *ast.File, fixed []*migration) []ast.Node {
-	dead := map[*ast.FuncDecl]bool{}
-	for _, m := range fixed {
-		for decl := range m.inlined {
-			dead[decl] = within(decl, file) && decl.Recv == nil && !decl.Name.IsExported() && !p.commented(file, decl.Body) && !p.namedInTests(decl.Name.Name)
-		}
-	}
-	gone := func(id *ast.Ident) bool {
-		for decl, isDead := range dead {
-			if isDead && within(id, decl) {
-				return true
-			}
-		}
-		return p.goes(id, fixed)
-	}
-	for again := true; again; {
-		again = false
-		for decl, isDead := range dead {
-			if !isDead {
-				continue
-			}
-			for id, used := range p.TypesInfo.Uses {
-				if used == p.TypesInfo.Defs[decl.Name] && !gone(id) {
-					dead[decl], again = false, true
-				}
-			}
-		}
-	}
-	var all []ast.Node
-	for decl, isDead := range dead {
-		if isDead {
-			from := decl.Pos()
-			if decl.Doc != nil {
-				from = decl.Doc.Pos()
-			}
-			all = append(all, span{from, decl.End()})
-		}
-	}
-	slices.SortFunc(all, func(a, b ast.Node) int { return cmp.Compare(a.Pos(), b.Pos()) })
-	return all
-}
-
-// commented reports whether there is a comment in n, which explains what a reader may
-// still want to know.
-func (p *pass) commented(file *ast.File, n ast.Node) bool {
-	return slices.ContainsFunc(file.Comments, func(g *ast.CommentGroup) bool { return within(g, n) })
 }
 
 // goes reports whether the use of a library is gone after the fix.
@@ -278,6 +314,25 @@ func (m *migration) inner(im *importer) {
 	})
 }
 
+// policy returns the policy of the call, in lines if it is long where it begins at a
+// column.
+func (m *migration) policy(im *importer, column int) string {
+	if m.shared != nil {
+		return m.shared.in(m, im)
+	}
+	fields := m.fields(im, m.repeats)
+	if m.wait != "" {
+		fields = append(fields, policyField{"Hooks", fmt.Sprintf("%s.Hooks{Wait: %s}", qualifier, m.hookLiteral(im))})
+	}
+	notes := append(slices.Clone(m.notes), notesFrom(im.plan.leftovers, m)...)
+	policy := inline(fields)
+	if column+len(strings.ReplaceAll(policy, qualifier, im.retry)) > 100 || strings.Contains(policy, "\n") ||
+		slices.ContainsFunc(notes, func(n note) bool { return n.field != opField }) {
+		policy = broken(fields, notes)
+	}
+	return policy
+}
+
 // text returns the call that takes the place of the old one.
 func (m *migration) text(im *importer, s *sources) (string, string) {
 	ctx := im.context + ".Background()"
@@ -295,12 +350,7 @@ func (m *migration) text(im *importer, s *sources) (string, string) {
 		op = fmt.Sprintf("func(%s.Context) %s { return %s() }", im.context, results, op)
 	}
 	op = m.aboveOp() + op
-	fields := m.fields(im)
-	policy := inline(fields)
-	if line := fmt.Sprintf("%s.%s(%s, %s, ", im.retry, m.verb(), ctx, strings.ReplaceAll(policy, qualifier, im.retry)); s.column(m.call)+len(line) > 100 ||
-		strings.Contains(policy, "\n") || m.hasNotes() {
-		policy = m.broken(fields)
-	}
+	policy := m.policy(im, s.column(m.call)+len(im.retry+"."+m.verb()+"("+ctx+", , "))
 	text := fmt.Sprintf("%s.%s(%s, %s, %s)", qualifier, m.verb(), ctx, policy, op)
 	text, reason := im.resolve(text)
 	if _, ok := m.cursor.Parent().Node().(*ast.ExprStmt); ok {

@@ -1,8 +1,12 @@
 package intests
 
-import "github.com/cenkalti/backoff/v4"
+import (
+	"os"
 
-func ping() error { return nil }
+	"github.com/cenkalti/backoff/v4"
+)
+
+func ping() error { return os.Chdir("/") }
 
 // The tests of this package import the library, too: what they mark must end it.
 func call() error {

@@ -1,0 +1,43 @@
+package shared
+
+import (
+	"context"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+var longest = time.Minute
+
+// newUploadBackOff returns the waits of uploads: their server needs
+// time.
+func newUploadBackOff() backoff.BackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval = 200 * time.Millisecond
+	b.MaxElapsedTime = 0 // nothing ends it but the retries
+	return backoff.WithMaxRetries(b, 5)
+}
+
+func slow(ctx context.Context) backoff.BackOff {
+	b := backoff.NewExponentialBackOff()
+	b.MaxInterval = longest // set by tests
+	return backoff.WithContext(b, ctx)
+}
+
+func tries(n uint64) backoff.BackOff {
+	// One a second.
+	return backoff.WithMaxRetries(backoff.NewConstantBackOff(time.Second), n)
+}
+
+// Once returns what one call has.
+func Once() backoff.BackOff {
+	return backoff.WithMaxRetries(backoff.NewConstantBackOff(time.Second), 2)
+}
+
+func used(ctx context.Context) error {
+	return backoff.Retry(func() error { return query(ctx) }, slow(ctx)) // want `-fix makes this a retry.Run; .*; its policy is slowPolicy$`
+}
+
+func once() error {
+	return backoff.Retry(func() error { return errNotYet }, Once()) // want `-fix makes this a retry.Run; its package uses Once no longer$`
+}

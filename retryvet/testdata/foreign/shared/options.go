@@ -1,0 +1,23 @@
+// Package shared has calls that share their options, or what makes their backoffs.
+package shared
+
+import (
+	"time"
+
+	"github.com/avast/retry-go/v4"
+)
+
+var (
+	maxTries = uint(5)
+	rtyAtt   = retry.Attempts(maxTries) // read when the program begins
+	rtyDel   = retry.Delay(time.Millisecond * 400)
+	rtyErr   = retry.LastErrorOnly(true)
+)
+
+// What everybody may use stays.
+var (
+	Att = retry.Attempts(4)
+	Del = retry.Delay(time.Second)
+)
+
+func setTries(n uint) { maxTries = n }

@@ -1,0 +1,18 @@
+package sharedmarks
+
+import "github.com/avast/retry-go/v4"
+
+type client struct{ get func() error }
+
+// The receiver has the name that a hook's attempt gets elsewhere.
+func (a *client) first() error {
+	return retry.Do(func() error { return a.get() }, atStart) // want `-fix makes this a retry.Run; .*; its policy is atStartPolicy$`
+}
+
+func (a *client) second() error {
+	return retry.Do(a.get, retry.OnRetry(func(n uint, err error) { println(n, err) })) // want `not rewritten: the operation cannot be read`
+}
+
+func (a *client) third() error {
+	return retry.Do(func() error { return a.get() }, retry.OnRetry(func(n uint, err error) { println(n, err) })) // want `-fix makes this a retry.Run; OnRetry`
+}
