@@ -72,7 +72,8 @@ func AlreadyRetried(err error) Class {
 // Judge returns what err means to a run with this policy, for code that wraps an op.
 // The class comes from a mark of [Stop], [Refuse] or [After], from Classify, or from
 // [DefaultClassifier]. It is Unknown only for a nil err. hint is the wait that a
-// server asked for, or 0. It may exceed MaxRetryAfter.
+// server asked for, or 0: always 0 for an error marked by Stop. It may exceed
+// MaxRetryAfter.
 func (p Policy) Judge(err error) (c Class, hint time.Duration) {
 	if err == nil {
 		return Unknown, 0
@@ -102,9 +103,9 @@ func (p *Policy) judge(err error) verdict {
 	v := verdict{hint: found.hint}
 	switch m := found.mark; {
 	case m != nil && m.stop:
-		v.class, v.hint, v.marked = Permanent, 0, true
+		v.class, v.marked = Permanent, true
 	case m != nil:
-		v.class, v.hint, v.marked = Throttled, m.hint, true
+		v.class, v.marked = Throttled, true
 	case found.rejected:
 		v.class = Transient
 	default:
@@ -130,7 +131,7 @@ func (p *Policy) classify(err error) (c Class) {
 
 // finding is what the tree of an error holds besides its class.
 type finding struct {
-	mark       *mark         // the first one; if there is one, nothing else counts
+	mark       *mark         // the first one; if there is one, nothing else counts but the hint
 	rejected   bool          // there is an ErrRejected
 	refused    bool          // the first inner run to be found ended with ReasonRefused
 	run        bool          // there is an inner run
@@ -160,8 +161,22 @@ func (f *finding) add(more finding) {
 // addRun takes an inner run's *Error. Only the wait in its last error counts: marks
 // and ErrRejected were for the inner run.
 func (f *finding) addRun(e *Error) {
+	if e == nil {
+		f.add(finding{run: true})
+		return
+	}
 	last := inspect(e.Last())
-	f.add(finding{run: true, refused: e != nil && e.Reason == ReasonRefused, hint: last.hint, turnedAway: last.turnedAway})
+	f.add(finding{run: true, refused: e.Reason == ReasonRefused, hint: cmp.Or(e.hint, last.hint), turnedAway: last.turnedAway})
+}
+
+// inspectMark returns what a mark says. The wait in the error that it marks counts if
+// the server refused: the mark only says that this run must not wait for it.
+func inspectMark(m *mark) finding {
+	f := finding{mark: m, hint: m.hint}
+	if m.refused {
+		f.hint = inspect(m.err).hint
+	}
+	return f
 }
 
 // inspect walks the tree of err as errors.As does.
@@ -178,7 +193,7 @@ func inspect(err error) (f finding) {
 		case nil, errno:
 			return f
 		case *mark:
-			return finding{mark: e}
+			return inspectMark(e)
 		case *Error:
 			f.addRun(e)
 			return f
@@ -245,15 +260,11 @@ func systemError(err error) (inner error, ok bool) {
 // counts only if there is no *Error, since the mark may be inside it.
 func inspectBehind(e asMethod) (f finding) {
 	if inner, ok := find[*Error](e); ok {
-		f.run, f.refused = true, inner.Reason == ReasonRefused
-		within(inner.Last(), func(err error) bool {
-			f.hint = read(err, true).Hint
-			return f.hint > 0
-		})
+		f.addRun(inner)
 		return f
 	}
 	if m, ok := find[*mark](e); ok {
-		return finding{mark: m}
+		return inspectMark(m)
 	}
 	if asks, ok := find[asksWait](e); ok {
 		f.hint = askedWait(asks)

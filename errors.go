@@ -79,6 +79,7 @@ type Error struct {
 	Name     string // Policy.Name
 	Reason   Reason
 	inWait   bool          // the caller's context ended the run in a wait, not in an attempt
+	hint     time.Duration // the wait that the last attempt's error asked for, since its After mark is removed
 	Attempts int           // how many times op was called
 	Elapsed  time.Duration // how long the run took, on the policy's clock
 	Waited   time.Duration // the part of Elapsed in which no attempt was running
@@ -87,8 +88,8 @@ type Error struct {
 	// holds at most eight: the first, and the latest seven. If [Supervise] ended in the
 	// pause between two runs, it holds the error before the pause. Outermost Stop, Refuse
 	// and After marks are removed. Marks inside other errors remain. An outer run ignores
-	// marks inside an *Error, but obeys those in an error taken from Errs. So return the
-	// *Error itself to it.
+	// marks inside an *Error, except that it obeys the wait of an After mark. It obeys all
+	// marks in an error taken from Errs. So return the *Error itself to it.
 	Errs []error
 
 	// Cause is [context.Cause] of the caller's context if that context ended the run. It

@@ -244,6 +244,38 @@ func TestUncomparableErrorsDoNotPanic(t *testing.T) {
 	}
 }
 
+// An inner run removes the mark of After, but what the server asked for is true for
+// the outer run as well.
+func TestOuterRunWaitsForTheInnerRunsAfter(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		wrap  func(error) error
+		waits bool
+	}{
+		{"itself", func(err error) error { return err }, true},
+		{"wrapped", func(err error) error { return fmt.Errorf("orders: %w", err) }, true},
+		{"joined", func(err error) error { return errors.Join(errors.New("orders"), err) }, true},
+		{"behind As", func(err error) error { return multi(errDown, err) }, true},
+		{"its last error", func(err error) error { return err.(*retry.Error).Last() }, false},
+	} {
+		p, v := virtual()
+		p.MaxAttempts, p.Backoff, p.MaxRetryAfter = 2, retry.Constant(time.Second), time.Hour
+		inner := retry.Policy{MaxAttempts: 1, Clock: v}
+		began := v.Now()
+		err := retry.Run(t.Context(), p, func(ctx context.Context) error {
+			return tt.wrap(retry.Run(ctx, inner, func(context.Context) error { return retry.After(errDown, time.Minute) }))
+		})
+		wantReason(t, err, retry.ReasonMaxAttempts)
+		want := time.Second
+		if tt.waits {
+			want += time.Minute
+		}
+		if took := v.Now().Sub(began); took != want {
+			t.Errorf("%s: it took %v, want %v", tt.name, took, want)
+		}
+	}
+}
+
 func TestMarksOfNil(t *testing.T) {
 	if retry.Stop(nil) != nil || retry.Refuse(nil) != nil || retry.After(nil, time.Second) != nil {
 		t.Error("Stop(nil), Refuse(nil) or After(nil, d) is not nil")

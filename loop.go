@@ -238,7 +238,7 @@ func (d *decisions) open(p *Policy) {
 
 // stop ends the run as one that gives up. It returns false: nothing follows.
 func (d *decisions) stop(p *Policy, reason Reason, cause error) bool {
-	d.err = &Error{Reason: reason, Cause: cause}
+	d.err = &Error{Reason: reason, hint: d.hint, Cause: cause}
 	d.end(p, false)
 	return false
 }

@@ -58,7 +58,10 @@ func TestJudge(t *testing.T) {
 		{errors.New("never seen"), retry.Transient, 0},
 		{classed(retry.Unprocessed), retry.Unprocessed, 0},
 		{retry.Stop(classed(retry.Throttled)), retry.Permanent, 0},
-		{retry.Refuse(hinted(time.Second)), retry.Permanent, 0},
+		{retry.Stop(hinted(time.Second)), retry.Permanent, 0},
+		{retry.Stop(retry.After(errDown, time.Hour)), retry.Permanent, 0},
+		{retry.Refuse(hinted(time.Second)), retry.Permanent, time.Second},
+		{retry.Refuse(retry.After(errDown, time.Hour)), retry.Permanent, time.Hour},
 		{fmt.Errorf("busy: %w", retry.After(errDown, time.Hour)), retry.Throttled, time.Hour}, // not cut to MaxRetryAfter
 		{context.DeadlineExceeded, retry.TimedOut, 0},
 		{classed(retry.TimedOut), retry.TimedOut, 0},

@@ -20,6 +20,7 @@ func TestRelay(t *testing.T) {
 		return &retry.Error{Reason: reason, Attempts: attempts, Errs: []error{err}}
 	}
 	status := func(code int, hint time.Duration) error { return &retryhttp.StatusError{Code: code, Hint: hint} }
+	long := retry.Run(t.Context(), retry.Policy{}, func(context.Context) error { return retry.After(io.EOF, time.Hour) })
 	for name, tt := range map[string]struct {
 		err   error
 		code  int
@@ -32,6 +33,7 @@ func TestRelay(t *testing.T) {
 		"permanent":                        {fmt.Errorf("orders: %w", status(404, 0)), 500, false, ""},
 		"Stop":                             {retry.Stop(io.EOF), 500, true, ""},
 		"Refuse":                           {retry.Refuse(io.EOF), 503, true, ""},
+		"Refuse, with a wait":              {retry.Refuse(status(503, time.Minute)), 503, true, "60"},
 		"a run that was stopped":           {ended(retry.ReasonPermanent, 1, status(404, 0)), 500, true, ""},
 		"a run that was refused":           {ended(retry.ReasonRefused, 1, status(503, time.Second)), 503, true, "1"},
 		"a run that may have done it":      {ended(retry.ReasonNotIdempotent, 1, status(503, 0)), 500, true, ""},
@@ -39,6 +41,7 @@ func TestRelay(t *testing.T) {
 		"a run of one attempt":             {ended(retry.ReasonMaxAttempts, 1, status(503, 0)), 503, false, ""},
 		"an empty budget at once":          {ended(retry.ReasonBudget, 1, status(503, 0)), 503, false, ""},
 		"a rate limit":                     {ended(retry.ReasonRetryAfter, 1, status(429, 10*time.Minute)), 503, false, "600"},
+		"a rate limit that is marked":      {fmt.Errorf("orders: %w", long), 503, false, "3600"},
 		"a rate limit, after retries":      {ended(retry.ReasonMaxAttempts, 3, status(429, 1)), 503, true, "1"},
 		"canceled":                         {ended(retry.ReasonCanceled, 3, context.Canceled), 503, false, ""},
 		"canceled, by itself":              {context.Canceled, 503, false, ""},

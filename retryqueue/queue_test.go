@@ -240,7 +240,10 @@ func TestRefusedIsDeliveredAgainAsTransient(t *testing.T) {
 	}
 	p := retry.Policy{Backoff: retry.Constant(time.Minute)}
 	hint := judged{hint: time.Second}
-	for _, err := range []error{fmt.Errorf("orders: %w", inner(hint)), errors.Join(errDown, inner(errDown, hint))} {
+	for _, err := range []error{
+		fmt.Errorf("orders: %w", inner(hint)), errors.Join(errDown, inner(errDown, hint)),
+		retry.Refuse(hint), fmt.Errorf("orders: %w", retry.Refuse(fmt.Errorf("busy: %w", hint))),
+	} {
 		if got, want := retryqueue.After(p, 1, now, now, err), time.Minute+time.Second; got.Action != retryqueue.Retry || got.Delay != want {
 			t.Errorf("After(%v) = %+v, want a retry in %v", err, got, want)
 		}
