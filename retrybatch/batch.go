@@ -61,16 +61,15 @@ func Run[T any](ctx context.Context, p retry.Policy, items []T, send func(contex
 // The batch knows which items are open, and makes a call's answer the one error that
 // the run judges.
 type batch[T, R any] struct {
-	policy   retry.Policy // the caller's
-	send     func(context.Context, []T) ([]R, error)
-	items    []T
-	values   []R         // by item; nil before the first ones
-	borrowed bool        // values is send's own
-	calls    int         // that returned
-	open     []item      // neither done nor failed permanently, by index; nil: all
-	failed   []item      // permanently, by call and index
-	left     *unfinished // the error of the latest call that left items undone
-	whole    bool        // the latest call failed as a whole: its error is that of each open item
+	policy retry.Policy // the caller's
+	send   func(context.Context, []T) ([]R, error)
+	items  []T
+	values []R         // by item; nil before the first ones
+	calls  int         // that returned
+	open   []item      // neither done nor failed permanently, by index; nil: all
+	failed []item      // permanently, by call and index
+	left   *unfinished // the error of the latest call that left items undone
+	whole  bool        // the latest call failed as a whole: its error is that of each open item
 }
 
 // item is what is known of an item that failed: in its latest call, if it is open.
@@ -92,7 +91,7 @@ func (b *batch[T, R]) call(ctx context.Context) error {
 	switch {
 	case b.whole:
 		if len(values) == len(batch) {
-			b.keep(values)
+			b.keep(values, false)
 		}
 		return err
 	case len(values) != len(batch):
@@ -103,7 +102,7 @@ func (b *batch[T, R]) call(ctx context.Context) error {
 	if position, found := p.outside(len(batch)); found {
 		return b.misfit("retrybatch: send returned an error for item %d of %d", position, len(batch))
 	}
-	b.keep(values)
+	b.keep(values, p.failed == 0)
 	b.sort(len(batch), p, around(err))
 	return b.outcome()
 }
@@ -128,17 +127,18 @@ func (b *batch[T, R]) index(i int) int {
 	return b.open[i].index
 }
 
-// keep takes the values of a call.
-func (b *batch[T, R]) keep(values []R) {
-	if b.open == nil {
-		b.values, b.borrowed = values, true
+// keep takes the values of a call. It copies them unless the call was the last: send
+// may use its slice again.
+func (b *batch[T, R]) keep(values []R, last bool) {
+	switch {
+	case b.open == nil && last:
+		b.values = values
 		return
-	}
-	if b.borrowed {
-		b.values, b.borrowed = slices.Clone(b.values), false
+	case b.values == nil:
+		b.values = make([]R, len(b.items))
 	}
 	for i, v := range values {
-		b.values[b.open[i].index] = v
+		b.values[b.index(i)] = v
 	}
 }
 

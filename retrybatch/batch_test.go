@@ -127,6 +127,35 @@ func TestValues(t *testing.T) {
 			t.Errorf("Do() = %v, %v; want %v; send's first slice is now %v", values, err, want, own)
 		}
 	})
+	for name, first := range map[string]error{
+		"send uses its slice again":                     retrybatch.Partial(map[int]error{1: errBusy}),
+		"send uses its slice again after a failed call": errBusy,
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := retrytest.New(t, retry.Policy{})
+			var own []int
+			values, err := retrybatch.Do(t.Context(), h.Policy, []int{1, 2}, func(ctx context.Context, open []int) ([]int, error) {
+				own = own[:0]
+				for _, n := range open {
+					own = append(own, 10*n+retry.AttemptNumber(ctx))
+				}
+				switch retry.AttemptNumber(ctx) {
+				case 1:
+					return own, first
+				case 2:
+					return own, retrybatch.Partial(map[int]error{len(open) - 1: errBusy})
+				}
+				return own, nil
+			})
+			want := []int{11, 23}
+			if first == errBusy {
+				want = []int{12, 23}
+			}
+			if err != nil || !slices.Equal(values, want) {
+				t.Errorf("Do() = %v, %v; want %v", values, err, want)
+			}
+		})
+	}
 	t.Run("none at all", func(t *testing.T) {
 		values, err := retrybatch.Do(t.Context(), retry.Policy{}, []int{1, 2}, func(context.Context, []int) ([]int, error) {
 			return nil, retry.Stop(errBusy)

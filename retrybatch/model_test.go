@@ -128,7 +128,7 @@ func (f fault) meaning(a answer) meaning {
 	case a == stopAround:
 		m = meaning{retry.Permanent, 0, retry.ReasonPermanent}
 	case a == refuseAround:
-		m = meaning{retry.Permanent, 0, retry.ReasonRefused}
+		m = meaning{retry.Permanent, m.hint, retry.ReasonRefused}
 	case a == afterAround, a == askingAround:
 		m = meaning{class: retry.Throttled, hint: max(m.hint, time.Second)}
 	}
