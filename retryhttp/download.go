@@ -200,16 +200,16 @@ func (d *download) again(ctx context.Context, c *call, p []byte) (int, error) {
 func (d *download) isComplete(resp *http.Response) bool {
 	length, ok := strings.CutPrefix(resp.Header.Get("Content-Range"), "bytes */")
 	all, known := parseCount(length)
-	return resp.StatusCode == http.StatusRequestedRangeNotSatisfiable && ok && known && all == d.given && d.total < 0 && d.change(resp) == ""
+	return resp.StatusCode == http.StatusRequestedRangeNotSatisfiable && ok && known && all == d.given && d.total < 0 && d.changed(resp) == ""
 }
 
-// change returns how resp differs from the first response, or "" if it is of the same
-// file.
-func (d *download) change(resp *http.Response) string {
+// changed returns the header that says that resp is not of the same file as the first
+// response, or "" if it is.
+func (d *download) changed(resp *http.Response) string {
 	for _, name := range []string{"ETag", "Last-Modified", "Content-Encoding"} {
 		was, is := d.first.Get(name), resp.Header.Get(name)
 		if was != is && (is != "" && was != "" || name == "Content-Encoding" && is != "") {
-			return fmt.Sprintf("%s is %q, and was %q", name, is, was)
+			return name
 		}
 	}
 	return ""
@@ -227,8 +227,10 @@ func (d *download) fit(c *call, resp *http.Response) error {
 	if resp.StatusCode != http.StatusPartialContent {
 		return misfit("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	}
-	content := resp.Header.Get("Content-Range")
-	start, end, total, ok := parseContentRange(content)
+	secrets := c.secrets(resp)
+	shown := func(h http.Header, name string) string { return secrets.hide(h.Get(name), excerpt) }
+	content := shown(resp.Header, "Content-Range")
+	start, end, total, ok := parseContentRange(resp.Header.Get("Content-Range"))
 	switch {
 	case !ok || start != d.given:
 		return misfit("Content-Range %q", content)
@@ -241,8 +243,8 @@ func (d *download) fit(c *call, resp *http.Response) error {
 	case resp.Uncompressed:
 		return misfit("it was compressed")
 	}
-	if change := d.change(resp); change != "" {
-		return misfit("%s", change)
+	if name := d.changed(resp); name != "" {
+		return misfit("%s is %q, and was %q", name, shown(resp.Header, name), shown(d.first, name))
 	}
 	if total >= 0 {
 		d.total = total

@@ -172,6 +172,9 @@ func TestDownloadTakesNothingThatDoesNotFit(t *testing.T) {
 		{name: "several ranges", code: 206, header: h("Content-Type", "multipart/byteranges; boundary=x"), body: rest, want: `Content-Range ""`},
 		{name: "backwards", code: 206, header: h("Content-Range", "bytes 4-3/10"), body: rest, want: `Content-Range "bytes 4-3/10"`},
 		{name: "garbled", code: 206, header: h("Content-Range", "bytes 4-+9/10"), body: rest, want: `Content-Range "bytes 4-+9/10"`},
+		{name: "a secret in the range", code: 206, header: h("Content-Range", "bytes secret/10"), body: rest, want: `Content-Range "bytes REDACTED/10"`},
+		{name: "a secret in the ETag", code: 206, header: h("Content-Range", "bytes 4-9/10", "ETag", `"secret"`), body: rest, want: `ETag is "\"REDACTED\""`},
+		{name: "a long range", code: 206, header: h("Content-Range", strings.Repeat("x", 5000)), body: rest, want: `Content-Range "` + strings.Repeat("x", 256) + `"`},
 		{name: "overflowing", code: 206, header: h("Content-Range", "bytes 4-9/99999999999999999999"), body: rest, want: `Content-Range "bytes 4-9/9`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

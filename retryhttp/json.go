@@ -71,12 +71,15 @@ func (c *call) receive(ctx context.Context, v any) error {
 	if resp == nil {
 		return c.holdBody(err)
 	}
+	var status *StatusError
 	switch {
 	case err != nil: // Check's
 	case resp.StatusCode >= 200 && resp.StatusCode <= 299:
 		err = c.decode(resp, v)
 	default:
-		if err, _ = c.failure(resp); resp.StatusCode < 400 {
+		err, _ = c.failure(resp)
+		status, _ = errors.AsType[*StatusError](err)
+		if resp.StatusCode < 400 {
 			err = retry.Stop(err)
 		}
 	}
@@ -89,11 +92,11 @@ func (c *call) receive(ctx context.Context, v any) error {
 	} else {
 		c.body.finish(false)
 	}
-	var rest excerpt
+	var rest beginning
 	c.drain(resp.Body, &rest)
 	c.resp = nil
-	if e, ok := errors.AsType[*StatusError](err); ok {
-		e.Body = rest
+	if status != nil {
+		status.Body = rest
 	}
 	return err
 }
@@ -101,16 +104,20 @@ func (c *call) receive(ctx context.Context, v any) error {
 // decode decodes the body into v. An error says what the body was instead.
 func (c *call) decode(resp *http.Response, v any) error {
 	b, err := c.readAll(resp)
-	if err == nil {
+	complete := err == nil
+	if complete {
 		if len(bytes.TrimSpace(b)) == 0 {
 			return nil
 		}
 		if err = json.Unmarshal(b, v); err == nil {
 			return nil
 		}
-		err = c.misfit(resp, b, err)
 	}
-	kind := cmp.Or(resp.Header.Get("Content-Type"), "no Content-Type")
+	s := c.secrets(resp)
+	if complete {
+		err = misfit(&s, b, err)
+	}
+	kind := cmp.Or(s.hide(resp.Header.Get("Content-Type"), excerpt), "no Content-Type")
 	return fmt.Errorf("%s %s: %d %s, %s: %w", c.method(), c.url(), resp.StatusCode, http.StatusText(resp.StatusCode), kind, err)
 }
 
@@ -143,20 +150,19 @@ func (c *call) readAll(resp *http.Response) ([]byte, error) {
 
 // misfit returns the error for a complete body that is not a T, by json.Unmarshal or
 // by a method of T. It is permanent.
-func (c *call) misfit(resp *http.Response, body []byte, err error) error {
-	s := c.secrets(resp)
+func misfit(s *secrets, body []byte, err error) error {
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	err = s.hideIn(err)
 	if syntax {
-		err = fmt.Errorf("%w: %q", err, s.hide(string(body[:min(len(body), quoted+s.longest())]), 256))
+		err = fmt.Errorf("%w: %q", err, s.hide(string(body[:min(len(body), quoted+s.longest())]), excerpt))
 	}
 	return &judged{error: err, class: retry.Permanent}
 }
 
-// excerpt keeps the beginning of what is written to it.
-type excerpt []byte
+// beginning keeps the beginning of what is written to it.
+type beginning []byte
 
-func (e *excerpt) Write(p []byte) (int, error) {
+func (e *beginning) Write(p []byte) (int, error) {
 	*e = append(*e, p[:min(len(p), quoted-len(*e))]...)
 	return len(p), nil
 }

@@ -149,6 +149,20 @@ func TestJSONErrorsTellWhatWasWrong(t *testing.T) {
 }
 
 // Whatever is in the client, the policy of the call decides, once.
+// A StatusError that Check returns is the caller's: it may be one for all calls.
+func TestJSONLeavesChecksErrorAsItIs(t *testing.T) {
+	shared := &retryhttp.StatusError{Code: 503, Body: []byte("upstream's own")}
+	base := tripper(func(req *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("{}"))}, nil
+	})
+	rt := &retryhttp.Transport{Base: base, Check: func(*http.Response) error { return shared }}
+	_, err := retryhttp.JSON[user](t.Context(), client(rt), quick, request(t, "GET", "http://example.com/", nil))
+	wantReason(t, err, retry.ReasonMaxAttempts)
+	if string(shared.Body) != "upstream's own" {
+		t.Errorf("its Body is now %q", shared.Body)
+	}
+}
+
 func TestJSONDoesNotMultiply(t *testing.T) {
 	fivefold := retry.Policy{MaxAttempts: 5, Backoff: retry.Constant(1)}
 	for name, wrap := range map[string]func(*retryhttp.Transport) http.RoundTripper{

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -207,6 +208,58 @@ func TestJSONErrorShowsNoPartOfASecret(t *testing.T) {
 		if text := err.Error(); strings.Contains(text, "s3c") || strings.Contains(text, "3t") || strings.Contains(text, "cr") || !strings.Contains(text, "RE") {
 			t.Errorf("%s: %s", name, text)
 		}
+	}
+}
+
+// A redirect chooses how many values there are to look for. Beyond some, looking for
+// them would take longer than the caller waits: then nothing of the page is shown.
+func TestJSONErrorShowsNothingIfThereAreManySecrets(t *testing.T) {
+	many := func(n, size int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "&a=%0*d", size, i)
+		}
+		return b.String()
+	}
+	for name, tt := range map[string]struct {
+		query string
+		shown bool
+	}{
+		"the same value":   {strings.Repeat("&a=zzz", 100_000), true},
+		"200 values":       {many(200, 4), true},
+		"201 values":       {many(201, 4), false},
+		"64 KiB":           {many(1, 64<<10), true},
+		"a byte more":      {many(1, 64<<10+1), false},
+		"a million values": {many(1_000_000, 7), false},
+	} {
+		base := tripper(func(req *http.Request) (*http.Response, error) {
+			if req.URL.Path == "/" {
+				return &http.Response{StatusCode: 302, Header: http.Header{"Location": {"/x?" + tt.query}}, Body: http.NoBody}, nil
+			}
+			h := http.Header{"Content-Type": {"text/html"}}
+			return &http.Response{StatusCode: 200, Header: h, Body: io.NopCloser(strings.NewReader("<html>zzz")), Request: req}, nil
+		})
+		_, err := retryhttp.JSON[user](t.Context(), client(base), quick, request(t, "GET", "http://example.com/", nil))
+		wantReason(t, err, retry.ReasonPermanent)
+		if _, ok := errors.AsType[*json.SyntaxError](err); !ok {
+			t.Errorf("%s: %v holds no SyntaxError", name, err)
+		}
+		if text := err.Error(); strings.Contains(text, "<html>") != tt.shown || !tt.shown && !strings.HasSuffix(text, `200 OK, REDACTED: *json.SyntaxError: "REDACTED"`) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+// A server may repeat a query's value in a header too, and a header may be long.
+func TestJSONErrorShowsNoSecretOfAHeader(t *testing.T) {
+	base := tripper(func(req *http.Request) (*http.Response, error) {
+		h := http.Header{"Content-Type": {"text/html; " + req.URL.Query().Get("token") + strings.Repeat("x", 5000)}}
+		return &http.Response{StatusCode: 200, Header: h, Body: io.NopCloser(strings.NewReader("<html>")), Request: req}, nil
+	})
+	_, err := retryhttp.JSON[user](t.Context(), client(base), quick, request(t, "GET", "http://example.com/?token=s3cr3t", nil))
+	wantReason(t, err, retry.ReasonPermanent)
+	if want := "200 OK, text/html; REDACTED" + strings.Repeat("x", 256-len("text/html; REDACTED")) + ": "; !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q in it", err, want)
 	}
 }
 
