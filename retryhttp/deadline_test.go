@@ -36,7 +36,7 @@ func TestHandlersTime(t *testing.T) {
 		{[]string{""}, none}, {[]string{" "}, none}, {[]string{"-1"}, none}, {[]string{"+5"}, none}, {[]string{"-0"}, none}, {[]string{"1.5"}, none}, {[]string{"1e3"}, none},
 		{[]string{"0x10"}, none}, {[]string{"1_000"}, none}, {[]string{"1 000"}, none}, {[]string{"5ms"}, none}, {[]string{"5, 5"}, none}, {[]string{"٥"}, none}, {[]string{"5\x00"}, none},
 		{[]string{"5", "5"}, none}, {[]string{"0", "0"}, none}, {[]string{"", "5"}, none},
-		{[]string{"9223372036854"}, math.MaxInt64/ms*ms - 100*ms}, {[]string{"9223372036855"}, none}, {[]string{"9223372036854775808"}, none},
+		{[]string{"9223372036854"}, math.MaxInt64/ms*ms - 100*ms}, {[]string{"9223372036855"}, none}, {[]string{"18446744073710"}, none}, {[]string{"9223372036854775808"}, none},
 		{[]string{strings.Repeat("9", 1000)}, none}, {[]string{strings.Repeat("0", 1000) + "100"}, 95 * ms},
 	} {
 		for _, limit := range []time.Duration{0, -1, 50 * ms, time.Minute} {

@@ -67,8 +67,7 @@ func (c *call) failure(resp *http.Response) (err error, answer bool) {
 	// The error is wrapped if HTTP knows more than DefaultClassifier, which sees a status
 	// and maybe a hint.
 	err = e
-	if asked || keyed || turnedAway && e.Hint == 0 || e.Code > http.StatusHTTPVersionNotSupported ||
-		e.Code == http.StatusServiceUnavailable && e.Hint > 0 {
+	if asked || keyed || turnedAway && e.Hint == 0 {
 		err = &judged{error: e, class: e.class, turnedAway: turnedAway}
 	}
 	if classify := c.policy.Classify; classify != nil {
