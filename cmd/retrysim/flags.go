@@ -172,10 +172,13 @@ func (o *options) line(all bool) string {
 // zero reports whether a flag's text is that of a zero value.
 func zero(text string) bool { return text == "" || text == "0" || text == "0s" || text == "false" }
 
-// quote writes a word for a shell.
+// quote writes a word for a shell. A word may come from a link, and so from a stranger:
+// only what means nothing to any shell stays bare.
 func quote(word string) string {
-	if strings.ContainsAny(word, " ()'\"\\$&|;<>*?#~\t") || word == "" {
-		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	if word != "" && strings.Trim(word, plain) == "" {
+		return word
 	}
-	return word
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
+
+const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./:=,@%+"

@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -671,6 +672,31 @@ func split(line string) (words []string) {
 		}
 	}
 	return words
+}
+
+// A link may hold any text, and the page offers its command to copy. A shell must take
+// the text as it is, and run none of it.
+func TestPrintedWordsMeanNothingToAShell(t *testing.T) {
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("there is no sh")
+	}
+	words := []string{"", "name=`id`", "name=$(id)", "x\necho\nx", "it's", "''", "~", "a b", "-", "=ls", "{a,b}", "!x", "[a]", "^x", "ä€"}
+	for c := byte(1); c < 128; c++ {
+		words = append(words, string(c), "x"+string(c)+"x")
+	}
+	script := "printf '%s\\0'"
+	for _, word := range words {
+		script += " " + quote(word)
+	}
+	got, err := exec.CommandContext(t.Context(), shell, "-c", script).Output()
+	if want := strings.Join(words, "\x00") + "\x00"; err != nil || string(got) != want {
+		t.Errorf("%v: the shell got %q, want %q", err, got, want)
+	}
+	scene := played(t, "seeds=1&rate=10&policy=name%3D%60id%60")[0]
+	if !strings.Contains(scene.Command, "-policy 'name=`id`'") {
+		t.Errorf("the command is %s", scene.Command)
+	}
 }
 
 // An outage of which the run shows nothing after its end has no answer; one that is
