@@ -97,6 +97,8 @@ func TestTextsAreShownWithoutSecrets(t *testing.T) {
 		{"", ""},
 		{"user:pw@tcp(host)/db?x#y", "user:pw@tcp(host)/db?x#y"}, // no URL
 		{"dial postgres://user:secret@host/db?sslmode=secret failed", "dial postgres://host/db failed"},
+		{"dial postgres://user:12345/secret@host/db failed", "dial postgres://… failed"}, // a password, not a port
+		{"get https://host/@scope/pkg failed", "get https://host/@scope/pkg failed"},
 		{"a://h#secret\tb://h?secret\u00a0c://secret@h", "a://h\tb://h\u00a0c://h"},
 		{"x://u:secret@sec@h:80/a@b", "x://h:80/a@b"},
 		{"x://u@y://u:secret@h", "x://y://h"},

@@ -66,15 +66,22 @@ func writePublic(b *strings.Builder, word string) {
 		if i := strings.IndexByte(piece, '/'); i >= 0 {
 			authority, path = piece[:i], piece[i:]
 		}
-		authority = authority[strings.LastIndexByte(authority, '@')+1:]
+		at := strings.LastIndexByte(authority, '@')
+		authority = authority[at+1:]
 		b.WriteString(separator)
-		if !hosts(authority) {
+		if !hosts(authority) || at < 0 && endsUserinfo(authority, path) {
 			b.WriteString("…")
 			return
 		}
 		b.WriteString(authority)
 		b.WriteString(path)
 	}
+}
+
+// endsUserinfo reports whether path may hold the end of a password that begins like a
+// port: user:12345/secret@host. The @ of a path like /@scope ends none.
+func endsUserinfo(authority, path string) bool {
+	return strings.Contains(authority, ":") && strings.Contains(strings.ReplaceAll(path, "/@", ""), "@")
 }
 
 // hosts reports whether s, which has no userinfo that ends with an @, is a list of
