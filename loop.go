@@ -118,6 +118,8 @@ func (d *decisions) next(p *Policy, end Reason, now moment) bool {
 		return d.stop(p, end, nil)
 	case now.healthy:
 		step.Retry, step.Prev = 1, 0
+	case now.left <= 0:
+		return d.stop(p, ReasonDeadline, context.DeadlineExceeded)
 	case d.attempts >= limit && limit < math.MaxInt:
 		return d.stop(p, ReasonMaxAttempts, nil)
 	}

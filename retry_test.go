@@ -499,6 +499,34 @@ func TestTimeoutThatOpHides(t *testing.T) {
 	}
 }
 
+// A connection with the deadline of op's context often fails before the context ends:
+// two timers fire at the same time, in any order.
+func TestDeadlineThatPassesBeforeTheContextEnds(t *testing.T) {
+	notYet := func(ctx context.Context) error {
+		deadline, _ := ctx.Deadline()
+		time.Sleep(time.Until(deadline))
+		return errDown
+	}
+	synctest.Test(t, func(t *testing.T) {
+		classes := map[retry.Class]int{}
+		p := retry.Policy{MaxAttempts: 200, AttemptTimeout: time.Second, Backoff: retry.Constant(0)}
+		p.Hooks.AttemptDone = func(_ context.Context, a retry.Attempt) { classes[a.Class]++ }
+		wantReason(t, retry.Run(t.Context(), p, notYet), retry.ReasonMaxAttempts)
+		if classes[retry.TimedOut] != 200 {
+			t.Errorf("hooks see %v, want timed_out each time", classes)
+		}
+		for range 100 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			err := retry.Run(ctx, retry.Policy{MaxAttempts: 1}, notYet)
+			cancel()
+			wantReason(t, err, retry.ReasonDeadline)
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, errDown) {
+				t.Fatalf("%v is not both DeadlineExceeded and op's error", err)
+			}
+		}
+	})
+}
+
 // asks is a budget that is one func.
 type asks func(retry.Class) bool
 

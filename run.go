@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/engine"
 	"github.com/goretry/retry/internal/timers"
 )
 
@@ -249,7 +250,7 @@ func (r *run) settle(p *Policy, err error) bool {
 		r.stopCanceled(p, r.ctx, nil)
 	} else {
 		end := r.judge(p, err)
-		if r.class == Transient && r.late() {
+		if r.class == Transient && r.late(p) {
 			r.class = TimedOut // whatever error op returned; it decides as Transient does
 		}
 		healthy := r.healthy > 0 && r.ended-r.up >= r.healthy
@@ -257,7 +258,7 @@ func (r *run) settle(p *Policy, err error) bool {
 		if healthy {
 			ctx = r.caller // as in renew: the pause is no part of this run
 		}
-		more = r.next(p, end, moment{r.ended - r.paused, left(ctx, p), healthy})
+		more = r.next(p, end, moment{r.ended - r.paused, engine.Left(ctx, p.Clock), healthy})
 	}
 	if !timed && (!more || r.wait > 0 || p.Hooks.Wait != nil) {
 		r.ended = r.elapsed(p) // read only now: nobody sees the time of a retry without a wait
@@ -300,7 +301,13 @@ func (r *run) attemptDone(p *Policy, err error) {
 }
 
 // late reports whether the attempt's own deadline has passed.
-func (r *run) late() bool { return r.expire != nil && context.Cause(r.attempt) == ErrAttemptTimeout }
+func (r *run) late(p *Policy) bool {
+	if r.expire == nil {
+		return false
+	}
+	cause := context.Cause(r.attempt)
+	return cause == ErrAttemptTimeout || cause == nil && engine.Left(r.attempt, p.Clock) <= 0
+}
 
 func (r *run) endTimeout() {
 	if r.expire != nil {
@@ -345,16 +352,4 @@ func (r *run) abort(p *Policy) {
 		r.correctWait(now - r.ended)
 	}
 	r.ended = now
-}
-
-// left returns the time until the deadline of ctx, or math.MaxInt64 if there is none.
-func left(ctx context.Context, p *Policy) time.Duration {
-	deadline, ok := ctx.Deadline()
-	switch {
-	case !ok:
-		return math.MaxInt64
-	case p.Clock == nil:
-		return time.Until(deadline)
-	}
-	return deadline.Sub(p.Clock.Now())
 }

@@ -189,7 +189,7 @@ func judge(ctx context.Context, p *retry.Policy, err error) (ok, overload bool) 
 		return false, false
 	case err == nil:
 		return true, false
-	case ctx.Err() != nil, timedOut(err):
+	case ctx.Err() != nil, engine.Left(ctx, p.Clock) <= 0, timedOut(err):
 		return false, true
 	}
 	v := engine.Judge(p, err)

@@ -397,6 +397,27 @@ func TestErrLimitedIsSafeToRetry(t *testing.T) {
 	})
 }
 
+// A connection with the deadline of ctx often fails before ctx ends.
+func TestErrorAtTheDeadlineIsAnOverload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limit.Limit{Start: 100, Max: 100}
+		op := limit.Op(&l, retry.Policy{}, func(ctx context.Context) (int, error) {
+			deadline, _ := ctx.Deadline()
+			time.Sleep(time.Until(deadline))
+			return 0, errHiccup
+		})
+		for range 100 {
+			before := l.Places()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, _ = op(ctx)
+			cancel()
+			if after := l.Places(); after >= before && before > 1 {
+				t.Fatalf("%d places before and %d after an overload", before, after)
+			}
+		}
+	})
+}
+
 func TestOpAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

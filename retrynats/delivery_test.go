@@ -366,7 +366,7 @@ func TestTimeoutThatHandleHides(t *testing.T) {
 	for err, want := range map[error]retry.Class{
 		errDown: retry.TimedOut, retry.ErrAttemptTimeout: retry.TimedOut, retry.After(errDown, time.Second): retry.Throttled, syscall.ECONNREFUSED: retry.Unprocessed,
 	} {
-		for _, timeout := range []time.Duration{time.Second, time.Hour} {
+		for _, timeout := range []time.Duration{time.Second, 2 * time.Second, time.Hour} { // 2 s: Handle returns as its time runs out
 			var told, charged retry.Class
 			p := retry.Policy{MaxAttempts: 9, AttemptTimeout: timeout, Backoff: retry.Constant(1), Budget: charges{&charged}}
 			p.Hooks.AttemptDone = func(_ context.Context, a retry.Attempt) { told = a.Class }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/engine"
 	"github.com/goretry/retry/retryqueue"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -57,7 +58,7 @@ func (r *run) handle(handle func(context.Context, jetstream.Msg) error, msg jets
 	ctx, cancel := r.clock.WithTimeoutCause(r.attempt, r.policy.AttemptTimeout, retry.ErrAttemptTimeout)
 	defer cancel()
 	err := handle(ctx, msg)
-	if context.Cause(ctx) == retry.ErrAttemptTimeout {
+	if cause := context.Cause(ctx); cause == retry.ErrAttemptTimeout || cause == nil && engine.Left(ctx, r.clock) <= 0 {
 		r.policy.Classify = orTimedOut(r.policy)
 	}
 	return err

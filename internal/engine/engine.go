@@ -5,8 +5,12 @@
 package engine
 
 import (
+	"context"
+	"math"
 	"reflect"
 	"time"
+
+	"github.com/goretry/retry/clockx"
 )
 
 // Verdict is what one error means, whatever else has happened in its run.
@@ -46,4 +50,18 @@ type Follower interface{ Follow() }
 func IsNil(err error) bool {
 	v := reflect.ValueOf(err)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// Left returns the time until the deadline of ctx on clock, or math.MaxInt64 if there
+// is none. A nil clock is the system's. Left may be negative before ctx has ended: a
+// connection with the same deadline often fails before the timer of ctx fires.
+func Left(ctx context.Context, clock clockx.Clock) time.Duration {
+	deadline, ok := ctx.Deadline()
+	switch {
+	case !ok:
+		return math.MaxInt64
+	case clock == nil:
+		return time.Until(deadline)
+	}
+	return deadline.Sub(clock.Now())
 }
