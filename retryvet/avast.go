@@ -211,7 +211,10 @@ func (p *pass) hasNames(e ast.Expr) bool {
 }
 
 // A condition is an expression about an error that has a name.
-type condition struct{ name, text string }
+type condition struct {
+	name, text string
+	f          *types.Func // nil unless it is a call of f with the error
+}
 
 // retryIf understands the function that says which errors are repeated.
 func (m *migration) retryIf(f ast.Expr) (reason string) {
@@ -229,7 +232,10 @@ func (m *migration) retryIf(f ast.Expr) (reason string) {
 			return unknown
 		}
 		text, reason := m.sourceOf(f)
-		m.retries = &condition{"err", text + "(err)"}
+		m.retries = &condition{"err", text + "(err)", nil}
+		if f := m.declared(x); f.Signature().Recv() == nil {
+			m.retries.f = f
+		}
 		m.kept = append(m.kept, f)
 		return reason
 	case *ast.FuncLit:
@@ -239,7 +245,7 @@ func (m *migration) retryIf(f ast.Expr) (reason string) {
 			return unknown
 		}
 		text, reason := m.sourceOf(last.Results[0])
-		m.retries = &condition{names[0].Name, text}
+		m.retries = &condition{names[0].Name, text, nil}
 		m.kept = append(m.kept, last)
 		return reason
 	}

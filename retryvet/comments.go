@@ -149,7 +149,7 @@ func settle(notes []note, fields []policyField) []note {
 		if n.field == opField || has(n.field) {
 			continue
 		}
-		notes[i].field = fields[0].name
+		notes[i].field, notes[i].beside = fields[0].name, false
 		if has("Backoff") && n.field != "MaxElapsed" {
 			notes[i].field = "Backoff"
 		}

@@ -116,24 +116,77 @@ func (m *migration) hookBody(lit *ast.FuncLit, given []string) (text, reason str
 	return text, ""
 }
 
-// replace returns the edit that writes given in the place of id. Where id counts from
-// 0 and the program adds to it, the sum counts from 1.
+// replace returns the edit that writes given in the place of id.
 func (m *migration) replace(id *ast.Ident, given string) analysis.TextEdit {
-	var n ast.Node = id
-	if number, counts := strings.CutSuffix(given, ".Number-1)"); counts {
-		if c, ok := m.root.FindNode(id); ok {
-			sum, ok := c.Parent().Node().(*ast.BinaryExpr)
-			if ok && sum.Op == token.ADD && sum.X == id {
-				switch more, isConstant := m.number(sum.Y); {
-				case isConstant && more == 1:
-					n, given = sum, number+".Number)"
-				case isConstant && more > 1:
-					n, given = sum, fmt.Sprintf("%s.Number+%d)", number, more-1)
-				}
+	if given == m.count0() {
+		return m.replaceCount(id)
+	}
+	return analysis.TextEdit{Pos: id.Pos(), End: id.End(), NewText: []byte(given)}
+}
+
+// count0 returns the number of an attempt as avast/retry-go counts, from 0.
+func (m *migration) count0() string { return "uint(" + m.attempt + ".Number-1)" }
+
+// replaceCount returns the edit that writes the number of the attempt in the place of id,
+// which counts from 0. It takes in what is added to id or compared with it, and leaves the
+// conversion out where any integer will do.
+func (m *migration) replaceCount(id *ast.Ident) analysis.TextEdit {
+	var n ast.Expr = id
+	off := int64(-1) // n is the attempt's number and off
+	if sum, more, ok := m.operation(n, token.ADD); ok {
+		n, off = sum, off+more
+	}
+	number := func(off int64) string {
+		if off == 0 {
+			return m.attempt + ".Number"
+		}
+		return fmt.Sprintf("%s.Number%+d", m.attempt, off)
+	}
+	text := "uint(" + number(off) + ")"
+	c, _ := m.root.FindNode(n)
+	if call, ok := c.Parent().Node().(*ast.CallExpr); ok && m.takesAnything(call, n) {
+		text = number(off)
+	}
+	if compared, with, ok := m.operation(n, comparisons...); ok && with >= off {
+		n, text = compared, fmt.Sprintf("%s %s %d", number(0), compared.Op, with-off)
+	}
+	if rest, _, ok := m.operation(n, token.REM, token.QUO); ok {
+		if _, _, ok := m.operation(rest, comparisons...); ok {
+			text = number(off)
+			if off != 0 {
+				text = "(" + text + ")"
 			}
 		}
 	}
-	return analysis.TextEdit{Pos: n.Pos(), End: n.End(), NewText: []byte(given)}
+	return analysis.TextEdit{Pos: n.Pos(), End: n.End(), NewText: []byte(text)}
+}
+
+var comparisons = []token.Token{token.EQL, token.NEQ, token.LSS, token.LEQ, token.GTR, token.GEQ}
+
+// operation returns the operation on n, as its left side, and a number without a type,
+// if that stands around n.
+func (m *migration) operation(n ast.Expr, operators ...token.Token) (e *ast.BinaryExpr, with int64, ok bool) {
+	c, ok := m.root.FindNode(n)
+	if !ok {
+		return nil, 0, false
+	}
+	e, ok = c.Parent().Node().(*ast.BinaryExpr)
+	if !ok || e.X != n || !slices.Contains(operators, e.Op) || !m.untyped(e.Y) {
+		return nil, 0, false
+	}
+	with, ok = m.number(e.Y)
+	return e, with, ok && with >= 0
+}
+
+// takesAnything reports whether call takes arg as one of any number of values of any type,
+// as fmt.Printf does.
+func (m *migration) takesAnything(call *ast.CallExpr, arg ast.Expr) bool {
+	sig, ok := m.TypesInfo.TypeOf(call.Fun).(*types.Signature)
+	if !ok || !sig.Variadic() || call.Ellipsis.IsValid() || slices.Index(call.Args, arg) < sig.Params().Len()-1 {
+		return false
+	}
+	slice, ok := sig.Params().At(sig.Params().Len() - 1).Type().(*types.Slice)
+	return ok && types.IsInterface(slice.Elem()) && slice.Elem().Underlying().(*types.Interface).Empty()
 }
 
 // usesIn returns where n names v, and whether it gives it another value or takes its

@@ -78,9 +78,13 @@ func (pl *plan) declares(file *ast.File) bool {
 func (pl *plan) users(file *ast.File) []*migration {
 	var users []*migration
 	for _, m := range pl.all {
-		c := pl.classifiers[m.lib.path]
+		repeats := m.repeats
+		if m.shared != nil {
+			repeats = m.shared.repeats
+		}
+		c := pl.classifiers[m.classifies(repeats)]
 		if m.refusal == "" && (m.shared != nil && m.shared.file == file || m.shared != nil && m.wait != "" && waiting(pl.policies) == file ||
-			c != nil && c.file == file && m.repeats == unmarked) {
+			c != nil && c.file == file) {
 			users = append(users, m)
 		}
 	}
@@ -142,14 +146,13 @@ func (m *migration) fields(im *importer, repeats repeats) []policyField {
 	if m.backoff != "" {
 		add("Backoff", m.backoff)
 	}
-	switch {
+	switch c := im.plan.classifiers[m.classifies(repeats)]; {
+	case c != nil:
+		add("Classify", c.name)
 	case m.retries != nil:
-		add("Classify", fmt.Sprintf("func(%s error) %s.Class {\nif %s {\nreturn %s.Transient\n}\nreturn %s.Permanent\n}",
-			m.retries.name, qualifier, m.retries.text, qualifier, qualifier))
+		add("Classify", fmt.Sprintf("func(%s error) %s", m.retries.name, m.retries.body()))
 	case repeats == more:
 		add("Classify", fmt.Sprintf("func(error) %s.Class { return %s.Transient }", qualifier, qualifier))
-	case repeats == unmarked && im.plan.classifiers[m.lib.path] != nil:
-		add("Classify", im.plan.classifiers[m.lib.path].name)
 	case repeats == unmarked:
 		add("Classify", "func(err error) "+im.unlessMarked(m.lib))
 	}

@@ -29,7 +29,7 @@ func withWait(p retry.Policy, wait func(context.Context, retry.Attempt)) retry.P
 func Avast4Shared(ctx context.Context, s *behaviour.Service) error {
 	tries = 6
 	return retry.Run(ctx, withWait(retryPolicy, func(_ context.Context, a retry.Attempt) {
-		if uint(a.Number-1) < 2 {
+		if a.Number < 3 {
 			s.Told = append(s.Told, a.Err.Error())
 		}
 	}), func(context.Context) error { return s.Ping() })
