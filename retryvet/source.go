@@ -127,6 +127,7 @@ type importer struct {
 	names          map[string]string // of what the file imports, by path
 	has            map[string]bool   // paths that the file imports
 	libraries      []*ast.ImportSpec // that are used still
+	renamed        *ast.ImportSpec   // one of them, which only the fix uses: package retry gets its name
 	old            []*ast.ImportSpec // that nothing uses any more
 }
 
@@ -166,9 +167,12 @@ func (im *importer) choose() string {
 			continue
 		}
 		if libraryOf(path) != nil {
-			if im.unused(name) && !im.asks(libraryOf(path)) {
+			switch unused := im.unused(name); {
+			case unused && !im.asks(libraryOf(path)):
 				im.old = append(im.old, spec)
 				continue
+			case unused && name.Name() == "retry":
+				im.renamed = spec
 			}
 			im.libraries = append(im.libraries, spec)
 		}
@@ -177,6 +181,12 @@ func (im *importer) choose() string {
 		taken[name.Name()] = true
 	}
 	free := func(name string) bool { return !declared[name] && !taken[name] }
+	if im.renamed != nil && !declared["retry"] && names[retryPath] == "" && free("avast") {
+		path, _ := strconv.Unquote(im.renamed.Path.Value)
+		names[path], taken["avast"], taken["retry"] = "avast", true, false
+	} else {
+		im.renamed = nil
+	}
 	std := func(path string) string {
 		name := names[path]
 		switch {
@@ -283,6 +293,9 @@ func (im *importer) edits() []analysis.TextEdit {
 	}
 	for _, old := range im.old {
 		edits = append(edits, im.drop(old))
+	}
+	if spec := im.renamed; spec != nil {
+		edits = append(edits, analysis.TextEdit{Pos: spec.Pos(), End: spec.End(), NewText: []byte("avast " + spec.Path.Value)})
 	}
 	first := im.file.Imports[0]
 	for _, path := range []string{"cmp", "context", "errors", "math", "time"} {

@@ -5,27 +5,27 @@ import (
 	"errors"
 	"time"
 
-	"github.com/avast/retry-go/v5"
-	goretry "github.com/goretry/retry"
+	avast "github.com/avast/retry-go/v5"
+	"github.com/goretry/retry"
 
 	"github.com/goretry/retry/retryvet/behaviour"
 )
 
 // Avast5Doubling gives up after nine attempts, or on an error marked as permanent.
 func Avast5Doubling(ctx context.Context, s *behaviour.Service) error {
-	return goretry.Run(ctx, goretry.Policy{
+	return retry.Run(ctx, retry.Policy{
 		MaxAttempts: 9,
-		Backoff:     goretry.Exponential{Base: time.Second, Max: 5 * time.Minute, Jitter: goretry.NoJitter},
-		Classify: func(err error) goretry.Class {
-			if !retry.IsRecoverable(err) {
-				return goretry.Permanent
+		Backoff:     retry.Exponential{Base: time.Second, Max: 5 * time.Minute, Jitter: retry.NoJitter},
+		Classify: func(err error) retry.Class {
+			if !avast.IsRecoverable(err) {
+				return retry.Permanent
 			}
-			return goretry.Transient
+			return retry.Transient
 		},
 	}, func(context.Context) error {
 		err := s.Ping()
 		if errors.Is(err, behaviour.ErrGone) {
-			return goretry.Stop(err)
+			return retry.Stop(err)
 		}
 		return err
 	})
@@ -33,14 +33,14 @@ func Avast5Doubling(ctx context.Context, s *behaviour.Service) error {
 
 // Avast5Fixed waits for a second, and gives up after ten attempts.
 func Avast5Fixed(ctx context.Context, s *behaviour.Service) error {
-	_, err := goretry.Do(ctx, goretry.Policy{
+	_, err := retry.Do(ctx, retry.Policy{
 		MaxAttempts: 10,
-		Backoff:     goretry.Constant(time.Second),
-		Classify: func(err error) goretry.Class {
-			if !retry.IsRecoverable(err) {
-				return goretry.Permanent
+		Backoff:     retry.Constant(time.Second),
+		Classify: func(err error) retry.Class {
+			if !avast.IsRecoverable(err) {
+				return retry.Permanent
 			}
-			return goretry.Transient
+			return retry.Transient
 		},
 	}, func(context.Context) (string, error) {
 		return s.Get()
