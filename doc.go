@@ -34,11 +34,12 @@
 //  3. If the operation returns no error, its value is returned, even if the context
 //     has ended meanwhile: a success is never thrown away.
 //  4. If the caller's context is done, the run stops. The run checks the context, not
-//     the error, so an attempt's own timeout does not stop the run. If it is
-//     not done, the error gets a [Class]: from a mark anywhere in its tree, from Policy.Classify, or
-//     from [DefaultClassifier], which knows the errors of many clients
-//     (docs/clients.md). An error that none of these recognizes is [Transient]. A
-//     Transient error is [TimedOut] if the attempt's own deadline has passed.
+//     the error, so an attempt's own timeout does not stop the run. If that context
+//     is not done, the error gets a [Class]: from a mark anywhere in its tree, from
+//     Policy.Classify, or from [DefaultClassifier], which knows the errors of many
+//     clients (docs/clients.md). An error that none of these recognizes is
+//     [Transient]. A Transient error is [TimedOut] if the attempt's own deadline has
+//     passed.
 //  5. A [Permanent] error stops the run, and so does a server that refuses a retry
 //     ([Refuse]). With Policy.NonIdempotent, so does every error that does not prove
 //     that the operation did nothing.

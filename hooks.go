@@ -25,10 +25,10 @@ type Hooks struct {
 	// all fields set.
 	AttemptDone func(ctx context.Context, a Attempt)
 
-	// Wait is called with the run's context before the sleep that precedes a retry, and
-	// only if that retry is going to be made. Elapsed is the time since the run started.
-	// Wait is also called before the pause at the start of a later run of [Supervise],
-	// with Number 0, and with Err, Class and Hint of the attempt before.
+	// Wait is called with the run's context before the wait that precedes a retry, even
+	// if that wait is zero, but not if the run gives up. Elapsed is the time since the
+	// run started. Wait is also called before the pause at the start of a later run of
+	// [Supervise], with Number 0, and with Err, Class and Hint of the attempt before.
 	Wait func(ctx context.Context, a Attempt)
 
 	// Done is called once, last, with the run's context.

@@ -13,8 +13,8 @@ import (
 // Loop makes one run's decisions, and is the engine of this package. Its method Next
 // takes the time at which an attempt ended, and the error. It returns how long to wait
 // before the next attempt, or that there is none. A Loop never sleeps, reads a clock
-// or starts a goroutine. [Do] is a Loop that sleeps; a message queue or a simulator drives one
-// its own way:
+// or starts a goroutine. [Do] is a Loop that sleeps; a message queue or a simulator
+// drives one its own way:
 //
 //	loop := policy.Start(time.Now())
 //	for {

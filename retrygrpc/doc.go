@@ -14,7 +14,8 @@
 //     RESOURCE_EXHAUSTED without headers: after headers it may be grpc's own code for
 //     a message that is too large.
 //   - INTERNAL, UNKNOWN and CANCELLED are retried if the method is idempotent and the
-//     code is not the server's: a broken stream, a proxy's HTML page.
+//     code is not the server's: a broken stream, a proxy's HTML page. So are INTERNAL
+//     and UNKNOWN of a server that asks for a retry in a way that the next rule names.
 //   - UNAVAILABLE, RESOURCE_EXHAUSTED and ABORTED are retried for any method if the
 //     server asks for it, by RetryInfo in the details of the status or by the trailer
 //     grpc-retry-pushback-ms.

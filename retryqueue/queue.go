@@ -52,14 +52,15 @@ type Decision struct {
 // error of a message that a queue delivers later than planned, after MaxElapsed.
 var ErrCrashed = errors.New("retryqueue: a delivery ended without a report")
 
-// Call Before before the handler. If it returns false, do not run the handler: the
-// message is Dead, as d says. Otherwise ignore d, which is the zero Decision. So
-// Before stops a message whose handler kills the process and never reaches [After].
+// Before reports whether the handler of a delivered message may run. Call it before
+// the handler. If it returns false, do not run the handler: the message is Dead, as d
+// says. Otherwise ignore d, which is the zero Decision. So Before stops a message
+// whose handler kills the process and never reaches [After].
 //
-// Delivery number delivered is refused if the policy allows fewer, and any but the
-// first if the message is older than MaxElapsed. The error has Attempts delivered-1
-// and holds [ErrCrashed]. The parameters are those of After. Before does not use the
-// budget. It is safe for concurrent use.
+// Before refuses a delivery if the policy allows fewer deliveries, and any but the
+// first if the message is older than MaxElapsed. The error then has one attempt less
+// than deliveries, and holds [ErrCrashed]. The parameters are those of After. Before
+// does not use the budget. It is safe for concurrent use.
 func Before(p retry.Policy, delivered int, first, now time.Time) (d Decision, run bool) {
 	old := age(first, now)
 	reason := retry.ReasonNone
@@ -83,10 +84,11 @@ func Before(p retry.Policy, delivered int, first, now time.Time) (d Decision, ru
 	}}, false
 }
 
-// Call After when delivery number delivered (1 for the first) of a message that was
-// first stored at first has ended with err, nil for a success. now is the system's
-// time. A first that is zero or later than now counts as now, a delivered below 1 as
-// 1.
+// After decides what becomes of a message after a delivery. Call it when the handler
+// has returned err, which is nil for a success. delivered is the number of the
+// delivery: 1 for the first, and values below 1 count as 1. first is when the queue
+// first stored the message; zero, or a time later than now, counts as now. now is the
+// system's time.
 //
 //  1. A nil err is Ack.
 //  2. If the policy grants a retry, it is Retry after what the server asked for (see

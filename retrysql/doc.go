@@ -14,8 +14,8 @@
 //
 // Each attempt of the run is one transaction. In order:
 //
-//  1. If BEGIN fails, nothing has happened. (database/sql has by then tried another
-//     connection for driver.ErrBadConn, up to three times.)
+//  1. If BEGIN fails, nothing has happened. (If the driver
+//     returned driver.ErrBadConn, database/sql has by then tried three connections.)
 //  2. If fn fails, panics or calls runtime.Goexit, the transaction is rolled back,
 //     even if the caller's context has ended. What was rolled back did not happen: it
 //     is repeated under Policy.NonIdempotent too, unless its error is Permanent. If a

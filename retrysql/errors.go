@@ -33,7 +33,7 @@ func uncertain(err error) bool {
 	return ok
 }
 
-// Repeatable is a [retry.Classifier] for transactions that may happen twice: It
+// Repeatable is a [retry.Classifier] for transactions that may happen twice. It
 // returns Transient for a [CommitError], and Unknown for other errors. In an inner run
 // it checks only the last error. Set it as Policy.Classify. Policy.NonIdempotent
 // overrides it.
