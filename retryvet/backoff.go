@@ -474,7 +474,7 @@ func (m *migration) duration(e ast.Expr) (text, reason string) {
 		return "", "a duration is negative"
 	case n == 0:
 		return "0", ""
-	case m.mentionsLibrary(e) || m.untyped(e) || m.Fset.File(e.Pos()) != m.Fset.File(m.call.Pos()):
+	case m.mentionsLibrary(e) || m.untyped(e) || !m.readable(e):
 		return duration(time.Duration(n)), ""
 	}
 	return m.sourceOf(e)
@@ -509,30 +509,57 @@ func (m *migration) stable(e ast.Expr, otherwise string) (text, reason string) {
 }
 
 func (m *migration) isStable(e ast.Expr) bool {
-	otherFile := m.Fset.File(e.Pos()) != m.Fset.File(m.call.Pos())
+	readable := m.readable(e)
 	switch x := ast.Unparen(e).(type) {
 	case *ast.BasicLit:
 		return true
 	case *ast.BinaryExpr:
 		return m.isStable(x.X) && m.isStable(x.Y)
 	case *ast.CallExpr: // a conversion
-		return m.TypesInfo.Types[x.Fun].IsType() && !otherFile && m.isStable(x.Args[0])
+		return m.TypesInfo.Types[x.Fun].IsType() && readable && m.isStable(x.Args[0])
 	case *ast.Ident, *ast.SelectorExpr:
 		if m.isConstant(e) {
-			return !otherFile
+			return readable
 		}
 		v := m.rootVariable(e)
 		switch {
 		case v == nil || v.Pkg() == nil || m.arguments[v] != nil:
 			return false
-		case v.Parent() == v.Pkg().Scope(): // any file can name it, but for another package's name
+		case v.Parent() == v.Pkg().Scope():
 			m.origin.reads = append(m.origin.reads, v)
-			return !otherFile || v.Pkg() == m.Pkg
+			return readable
 		}
 		m.origin.local = true
 		return m.visible(v) && !m.changedBetween(v, e.End(), m.call.Pos())
 	}
 	return false
+}
+
+// readable reports whether names of imports and of the package mean the same in the text
+// of e and where the call stands: another file may not have the imports, and a function
+// may have variables of these names.
+func (m *migration) readable(e ast.Expr) bool {
+	scope := m.Pkg.Scope().Innermost(m.call.Pos())
+	readable := true
+	ast.Inspect(e, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		if !ok {
+			return readable
+		}
+		obj := m.TypesInfo.Uses[id]
+		imported, isImport := obj.(*types.PkgName)
+		if !isImport && (obj == nil || obj.Parent() != m.Pkg.Scope()) {
+			return readable
+		}
+		_, there := scope.LookupParent(id.Name, m.call.Pos())
+		if other, ok := there.(*types.PkgName); ok && isImport {
+			readable = readable && other.Imported() == imported.Imported()
+		} else {
+			readable = readable && there == obj
+		}
+		return readable
+	})
+	return readable
 }
 
 // changedBetween reports whether v, or a part of it, gets another value between two
@@ -575,7 +602,7 @@ func (m *migration) count(e ast.Expr, more int64) (text, reason string) {
 		return "", "its limit is negative, or very large"
 	case isConstant && n+more == 0:
 		return "", ""
-	case isConstant && (isLiteral || m.mentionsLibrary(e) || m.Fset.File(e.Pos()) != m.Fset.File(m.call.Pos())):
+	case isConstant && (isLiteral || m.mentionsLibrary(e) || !m.readable(e)):
 		return strconv.FormatInt(n+more, 10), ""
 	case isConstant:
 		text, reason = m.sourceOf(e)

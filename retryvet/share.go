@@ -134,7 +134,7 @@ func (p *pass) sharedPolicies(all []*migration) []*sharedPolicy {
 	return found
 }
 
-// declarable completes s, and reports whether it is worth to be declared: more than one
+// declarable completes s, and reports whether it is worth declaring: more than one
 // call has it, or it depends on variables that have other values later.
 func (p *pass) declarable(s *sharedPolicy) bool {
 	o := &s.users[0].origin

@@ -13,7 +13,7 @@ var longest = time.Minute
 // time.
 func newUploadBackOff() backoff.BackOff {
 	b := backoff.NewExponentialBackOff()
-	b.InitialInterval = 200 * time.Millisecond
+	b.InitialInterval = firstWait
 	b.MaxElapsedTime = 0 // nothing ends it but the retries
 	return backoff.WithMaxRetries(b, 5)
 }
@@ -36,6 +36,22 @@ func Once() backoff.BackOff {
 
 func used(ctx context.Context) error {
 	return backoff.Retry(func() error { return query(ctx) }, slow(ctx)) // want `-fix makes this a retry.Run; .*; its policy is slowPolicy$`
+}
+
+func shadowed(firstWait time.Duration) error {
+	return backoff.Retry(func() error { return errNotYet }, one()) // want `-fix makes this a retry.Run$`
+}
+
+func one() backoff.BackOff {
+	return backoff.WithMaxRetries(backoff.NewConstantBackOff(firstWait), 1)
+}
+
+func hidden(longest time.Duration) error {
+	return backoff.Retry(func() error { return errNotYet }, two()) // want `not rewritten: a duration is neither a constant nor a variable that keeps its value`
+}
+
+func two() backoff.BackOff {
+	return backoff.WithMaxRetries(backoff.NewConstantBackOff(longest), 1)
 }
 
 func once() error {

@@ -20,4 +20,6 @@ var (
 	Del = retry.Delay(time.Second)
 )
 
+const firstWait = 200 * time.Millisecond
+
 func setTries(n uint) { maxTries = n }
