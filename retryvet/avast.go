@@ -134,11 +134,7 @@ func (m *migration) avastOption(name string, call *ast.CallExpr, config *avastCo
 	case "DelayType":
 		config.kind = m.delayType(call.Args[0])
 	case "Context":
-		m.ctx = call.Args[0]
-		if m.elsewhere(m.ctx) {
-			return "its context is made in another function"
-		}
-		m.kept = append(m.kept, m.ctx)
+		reason = m.keepContext(call.Args[0])
 	case "OnRetry":
 		if m.isNil(call.Args[0]) {
 			break
@@ -223,7 +219,7 @@ func (m *migration) retryIf(f ast.Expr) (reason string) {
 	if m.mentionsLibrary(f) {
 		return "its RetryIf uses " + m.lib.title
 	}
-	if m.elsewhere(f) {
+	if m.elsewhere(f) || !m.readable(f) {
 		return unknown
 	}
 	switch x := f.(type) {

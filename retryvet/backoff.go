@@ -150,11 +150,9 @@ func (m *migration) backOffCall(call *ast.CallExpr) string {
 		if m.ctx != nil {
 			return "it has two contexts"
 		}
-		m.ctx = m.given(call.Args[1])
-		if m.elsewhere(m.ctx) {
-			return "its context is made in another function"
+		if reason := m.keepContext(m.given(call.Args[1])); reason != "" {
+			return reason
 		}
-		m.kept = append(m.kept, m.ctx)
 		return m.backOff(call.Args[0])
 	}
 	return "the backoff is not understood"
@@ -530,15 +528,14 @@ func (m *migration) isStable(e ast.Expr) bool {
 			return readable
 		}
 		m.origin.local = true
-		return m.visible(v) && !m.changedBetween(v, e.End(), m.call.Pos())
+		return readable && !m.changedSince(v, e)
 	}
 	return false
 }
 
-// readable reports whether names of imports and of the package mean the same in the text
-// of e and where the call stands: another file may not have the imports, and a function
-// may have variables of these names.
-func (m *migration) readable(e ast.Expr) bool {
+// readable reports whether the names in the text of e mean the same where the call stands:
+// another file may not have the imports, and a block may have other variables.
+func (m *migration) readable(e ast.Node) bool {
 	scope := m.Pkg.Scope().Innermost(m.call.Pos())
 	readable := true
 	ast.Inspect(e, func(n ast.Node) bool {
@@ -548,8 +545,8 @@ func (m *migration) readable(e ast.Expr) bool {
 		}
 		obj := m.TypesInfo.Uses[id]
 		imported, isImport := obj.(*types.PkgName)
-		if !isImport && (obj == nil || obj.Parent() != m.Pkg.Scope()) {
-			return readable
+		if obj == nil || !isImport && (obj.Parent() == nil || obj.Pkg() != m.Pkg) || e.Pos() <= obj.Pos() && obj.Pos() < e.End() {
+			return readable // a field, what another package or Go itself declares, or e
 		}
 		_, there := scope.LookupParent(id.Name, m.call.Pos())
 		if other, ok := there.(*types.PkgName); ok && isImport {
@@ -562,20 +559,35 @@ func (m *migration) readable(e ast.Expr) bool {
 	return readable
 }
 
-// changedBetween reports whether v, or a part of it, gets another value between two
-// places.
-func (p *pass) changedBetween(v *types.Var, from, to token.Pos) bool {
-	for c := range p.root.Preorder((*ast.AssignStmt)(nil), (*ast.IncDecStmt)(nil)) {
-		if n := c.Node(); n.Pos() < from || n.Pos() > to {
+// changedSince reports whether v, or a part of it, may have another value when the call is
+// made than where e stands.
+func (m *migration) changedSince(v *types.Var, e ast.Expr) bool {
+	to := m.call.Pos()
+	for around := range m.cursor.Enclosing((*ast.ForStmt)(nil), (*ast.RangeStmt)(nil), (*ast.FuncLit)(nil)) {
+		if n := around.Node(); within(e, n) {
+			break
+		} else if _, isLiteral := n.(*ast.FuncLit); isLiteral { // it may be called later
+			to = body(m.cursor).End()
+		} else {
+			to = max(to, n.End())
+		}
+	}
+	is := func(e ast.Expr) bool { return m.rootVariable(e) == v }
+	for c := range m.root.Preorder((*ast.AssignStmt)(nil), (*ast.IncDecStmt)(nil), (*ast.UnaryExpr)(nil)) {
+		if n := c.Node(); n.Pos() < e.End() || n.Pos() > to {
 			continue
 		}
 		switch n := c.Node().(type) {
 		case *ast.AssignStmt:
-			if slices.ContainsFunc(n.Lhs, func(e ast.Expr) bool { return p.rootVariable(e) == v }) {
+			if slices.ContainsFunc(n.Lhs, is) {
 				return true
 			}
 		case *ast.IncDecStmt:
-			if p.rootVariable(n.X) == v {
+			if is(n.X) {
+				return true
+			}
+		case *ast.UnaryExpr:
+			if n.Op == token.AND && is(n.X) {
 				return true
 			}
 		}
@@ -583,10 +595,26 @@ func (p *pass) changedBetween(v *types.Var, from, to token.Pos) bool {
 	return false
 }
 
-// visible reports whether the call's place knows v by its name.
-func (m *migration) visible(v *types.Var) bool {
-	_, obj := m.Pkg.Scope().Innermost(m.call.Pos()).LookupParent(v.Name(), m.call.Pos())
-	return obj == v
+// keepContext understands the context of the run, which stands in e.
+func (m *migration) keepContext(e ast.Expr) (reason string) {
+	const changed = "its context has another value, or its name means something else, where the call stands"
+	m.ctx = e
+	if m.elsewhere(e) {
+		return "its context is made in another function"
+	}
+	if !m.readable(e) {
+		return changed
+	}
+	ast.Inspect(e, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok && !within(e, m.call) {
+			if v := m.variable(id); v != nil && !v.IsField() && m.changedSince(v, e) {
+				reason = changed
+			}
+		}
+		return reason == ""
+	})
+	m.kept = append(m.kept, e)
+	return reason
 }
 
 // count returns the text of a number of attempts: e and more. Zero stands for no

@@ -27,6 +27,9 @@ func (m *migration) hook(f ast.Expr, given ...string) (reason string) {
 	if m.elsewhere(f) {
 		return "what it notifies is written elsewhere"
 	}
+	if !m.readable(f) {
+		return "what it notifies has names that mean something else where the call stands"
+	}
 	m.attempt = freeName(f, "a", "attempt", "retried")
 	if m.attempt == "a" && m.isNamed("a") {
 		m.attempt = cmp.Or(freeName(f, "attempt"), "a")

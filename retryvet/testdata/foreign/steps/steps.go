@@ -73,3 +73,33 @@ func errorsTaken(ctx context.Context, c interface{ Ping() error }) error {
 	}, backoff.WithContext(backoff.NewConstantBackOff(time.Second), ctx))
 	return fmt.Errorf("%w after %v", err, errors)
 }
+
+// The run has the context that the backoff got, not one that came later.
+func laterContext(ctx context.Context) error {
+	b := backoff.WithContext(backoff.WithMaxRetries(backoff.NewConstantBackOff(time.Second), 2), ctx)
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_ = ctx.Err()
+	return backoff.Retry(func() error { return errors.New("down") }, b) // want `not rewritten: its context has another value, or its name means something else, where the call stands`
+}
+
+func innerContext(ctx context.Context) error {
+	b := backoff.WithContext(backoff.WithMaxRetries(backoff.NewConstantBackOff(time.Second), 2), ctx)
+	{
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_ = ctx.Err()
+		return backoff.Retry(func() error { return errors.New("down") }, b) // want `not rewritten: its context has another value, or its name means something else, where the call stands`
+	}
+}
+
+func growing(ctx context.Context, wait time.Duration) error {
+	b := backoff.WithContext(backoff.WithMaxRetries(backoff.NewConstantBackOff(wait), 2), ctx)
+	for i := range 3 {
+		if err := backoff.Retry(func() error { return fmt.Errorf("down %d", i) }, b); err != nil { // want `not rewritten: a duration is neither a constant nor a variable that keeps its value`
+			return err
+		}
+		wait *= 2
+	}
+	return nil
+}
