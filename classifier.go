@@ -305,11 +305,15 @@ func turnedAway(err error) bool {
 // drivers), SafeToRetry (pgx), Retryable and RetryableError (AWS), RetryAfter,
 // Timeout. It decides by type, interface and code.
 //
-// It knows the errors of popular clients without importing them: by exported fields
-// StatusCode, HTTPStatusCode, HTTPStatus and HTTPCode, a *http.Response, a http.Header
-// beside a status, and RetryAfter; by marker methods, such as NotFound, which are not
-// called; and by a table of types and codes: gRPC, Kafka, Redis, MongoDB, SQL Server
-// and more, all in docs/clients.md. An outer status goes before an inner cause.
+// It knows the errors of popular clients without importing them:
+//
+//   - by exported fields: StatusCode, HTTPStatusCode, HTTPStatus and HTTPCode, a
+//     *http.Response, a http.Header beside a status, and RetryAfter;
+//   - by marker methods, such as NotFound, which are not called;
+//   - by a table of types and codes: gRPC, Kafka, Redis, MongoDB, SQL Server and more,
+//     all in docs/clients.md.
+//
+// An outer status goes before an inner cause.
 //
 // It compares texts in two places only: a few permanent net/http errors have nothing
 // else, and the first word of an error of Redis is its code. Error types of

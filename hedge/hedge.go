@@ -122,10 +122,10 @@ func Do[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(context.Co
 }
 
 // Op returns a hedged op, for [retry.Do] with the same policy or to be called by
-// itself. It uses the policy's Name, NonIdempotent, Budget, Clock and Classify. If the
-// policy is NonIdempotent, or if h starts no hedges because it is nil, its Delay is
-// negative or its MaxInFlight is 1, Op returns op itself, at no cost. The func is safe
-// for concurrent use if op is.
+// itself. It uses the policy's Name, NonIdempotent, Budget, Clock and Classify. Op
+// returns op itself, at no cost, if the policy is NonIdempotent, or if h starts no
+// hedges: it is nil, its Delay is negative, or its MaxInFlight is 1 or negative. The
+// func is safe for concurrent use if op is.
 //
 // If the caller's deadline is not after the delay, the call needs no timer. A panic or
 // runtime.Goexit in the first attempt passes through when the others have ended. A

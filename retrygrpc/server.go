@@ -18,12 +18,16 @@ const previousAttempts = "grpc-previous-rpc-attempts"
 //
 //	grpc.NewServer(grpc.ChainUnaryInterceptor(retrygrpc.UnaryServer), grpc.ChainStreamInterceptor(retrygrpc.StreamServer))
 //
-// It tells the caller not to retry, by the trailer grpc-retry-pushback-ms: -1, if the
-// handler's error is marked by [retry.Stop] or [retry.Refuse]; if it holds a run that
-// ended because the error is permanent, because a server refused a retry, or because
-// the work may have been done; or if it holds a run that made retries and came to a
-// limit. The error itself is returned unchanged. Return err, or fmt.Errorf("orders:
-// %w", err): status.Error(code, err.Error()) hides the run, so call [Relay] before it.
+// It sends the trailer grpc-retry-pushback-ms: -1, so that the caller does not retry, if
+// the handler's error
+//
+//   - is marked by [retry.Stop] or [retry.Refuse];
+//   - holds a run that ended because the error is permanent, because a server refused a
+//     retry, or because the work may have been done;
+//   - holds a run that made retries and came to a limit other than Policy.MaxRetryAfter.
+//
+// The error itself is returned unchanged. Return err, or fmt.Errorf("orders: %w", err):
+// status.Error(code, err.Error()) hides the run, so call [Relay] before it.
 //
 // If the caller says by grpc-previous-rpc-attempts that its call is a retry,
 // [retry.AttemptNumber] of the handler's context is the number of that attempt. The

@@ -11,8 +11,9 @@ import (
 )
 
 // ErrNotReplayable is in the error of an attempt that was the last one because the
-// request's body cannot be sent again: it has neither GetBody nor Seek, and more than
-// Transport.MaxBuffer of it was sent, or its Read failed or still blocks.
+// request's body cannot be sent again. Its GetBody or Seek failed; or it has neither,
+// and either more than Transport.MaxBuffer of it was sent, or its Read failed or still
+// blocks.
 var ErrNotReplayable = errors.New("the request's body cannot be sent again")
 
 // unreplayable is an attempt's error that ends the run because of the body.

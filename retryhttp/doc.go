@@ -15,14 +15,14 @@
 //     DELETE, if it has an Idempotency-Key or X-Idempotency-Key, or if [Idempotent]
 //     says so.
 //   - A request that may run twice is retried after 408, 421, 425, 429, 5xx except 501
-//     and 505, and 403 with a retry time (Retry-After or a rate-limit reset); after 409
-//     if it has a key, since the first request is still underway; and after an error of
-//     the transport that [retry.DefaultClassifier] does not call permanent.
-//   - Any other request is retried if it provably did nothing: it never got a
-//     connection; the server answered 421, or refused its HTTP/2 stream; or the server
-//     turned it away with 429 or 403 and a retry time, which may be now. A 503 proves
-//     nothing, not even with a Retry-After: a gateway may answer 503 to requests that
-//     ran.
+//     and 505, and 403 with a retry time (Retry-After or a rate-limit reset). With a key
+//     it is also retried after 409, since the first request is still underway. After an
+//     error of the transport it is retried unless [retry.DefaultClassifier] calls that
+//     error permanent.
+//   - Any other request is retried if it provably did nothing. Either it never got a
+//     connection, or the server answered 421, or refused its HTTP/2 stream, or turned
+//     it away with 429 or 403 and a retry time, which may be now. A 503 proves nothing,
+//     not even with a Retry-After: a gateway may answer 503 to requests that ran.
 //   - No request whose body cannot be sent again ([ErrNotReplayable]), none after 101
 //     Switching Protocols, and none once the caller has its response. [Download]
 //     continues where its body broke off.

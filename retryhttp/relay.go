@@ -16,12 +16,15 @@ import (
 //
 //	http.Error(w, "orders are down", retryhttp.Relay(w.Header(), err))
 //
-// Relay sets X-Should-Retry: false in h if err is marked by [retry.Stop] or
-// [retry.Refuse]; if err holds a run that ended because the error is permanent,
-// because a server refused a retry, or because the work may have been done; or if err
-// holds a run that made retries and came to a limit. Otherwise it does not change that
-// header. It sets Retry-After to the wait that err asks for, in seconds rounded up,
-// unless h has that header.
+// Relay sets X-Should-Retry: false in h if err
+//
+//   - is marked by [retry.Stop] or [retry.Refuse];
+//   - holds a run that ended because the error is permanent, because a server refused a
+//     retry, or because the work may have been done;
+//   - holds a run that made retries and came to a limit other than Policy.MaxRetryAfter.
+//
+// Otherwise it does not change that header. It sets Retry-After to the wait that err
+// asks for, in seconds rounded up, unless h has that header.
 //
 // The status is 500 if err is Permanent to the zero [retry.Policy] and no server has
 // refused a retry. Otherwise it is 503. It is never a status that proves that nothing

@@ -26,7 +26,7 @@
 //     handed back with the delay.
 //  5. For a dead message Dead is called. If Dead fails, it is called again every
 //     second until it succeeds, or until ctx ends, which hands the message back. Then
-//     the server is told not to deliver the message again, with the reason.
+//     the message is terminated on the server, with the reason.
 //  6. A panic in Handle ends the process, as in any goroutine. The message comes back
 //     after AckWait.
 //

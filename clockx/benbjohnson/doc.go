@@ -5,5 +5,5 @@
 //	mock := clock.NewMock()
 //	policy := retry.Policy{Clock: benbjohnson.New(mock)}
 //	go client.Fetch(ctx, policy)
-//	mock.Add(time.Second) // whoever waits for no more than that goes on
+//	mock.Add(time.Second) // waits of a second or less end
 package benbjohnson

@@ -98,13 +98,14 @@ func Quantile[T cmp.Ordered](all []T, q float64) T {
 	return all[int(math.Round(q*float64(len(all)-1)))]
 }
 
-// Recovery returns how long after a disturbance, which lasted from from to to,
-// calls again succeeded as they did in the first half of the time before it: of
-// those that begin in any second from then on, a share succeeds that is lower by a
-// tenth at most, or by what chance explains. Where calls are fewer than 200 per
-// second it takes more seconds to tell: as many as 200 calls take, but a quarter of
-// the time after the disturbance at most. Zero means as soon as it was over, or
-// sooner. It returns false if that has not happened by the end.
+// Recovery returns how long after a disturbance calls succeeded as before it. from is
+// when the disturbance started, and to when it ended. The fraction of calls that
+// succeed is compared with that in the first half of the time before from. In each
+// second from the recovery on it is lower by at most a tenth, or by what chance
+// explains. With fewer than 200 calls per second a longer time than a second is
+// compared: that of 200 calls, but at most a quarter of the time after to. Zero means
+// that calls succeeded as soon as the disturbance was over, or sooner. Recovery
+// returns false if they did not by the end.
 func (r *Result) Recovery(from, to time.Duration) (after time.Duration, ok bool) {
 	before := r.Sum(0, from/2) // later ones may have been caught by it
 	known := max(float64(before.Asked), 1)
