@@ -64,7 +64,7 @@ type Summary struct {
 	Winner  int    // the number of the attempt that succeeded first, from 1; 0 if none did, or after a Permanent error or a panic
 
 	// Refused is the first reason why a hedge was not started, or "":
-	//   - "pushback": a server's hint asked for a pause, and it is not over
+	//   - "pushback": a server's hint asked for a pause, of which at most an hour counts, and it is not over
 	//   - "budget": Hedge.Budget refused
 	//   - "policy_budget": Policy.Budget refused
 	//   - "failed": an attempt failed after the delay, while another ran

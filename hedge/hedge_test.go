@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"reflect"
@@ -283,6 +284,23 @@ func TestLongestHintCounts(t *testing.T) {
 		_, _ = op(t.Context())
 		if len(h.got) != 1 || h.got[0].Refused != "pushback" {
 			t.Errorf("told %+v, want one pushback", h.got)
+		}
+	})
+}
+
+// A server may send an instant where a time belongs.
+func TestAbsurdHintKeepsHedgesOffForAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := after100ms()
+		s := script{steps: []step{fails(0, retry.After(errHiccup, math.MaxInt64)), ok(150 * ms), ok(150 * ms), ok(time.Second)}}
+		op := hedge.Op(retry.Policy{}, &h.Hedge, s.op, hedge.Value[int]{})
+		_, _ = op(t.Context())
+		time.Sleep(time.Hour - 100*ms - 1)
+		_, _ = op(t.Context())
+		time.Sleep(time.Second)
+		_, _ = op(t.Context())
+		if len(h.got) != 2 || h.got[0].Refused != "pushback" || h.got[1].Started != 2 {
+			t.Errorf("told %+v, want a pushback, and a hedge after the hour", h.got)
 		}
 	})
 }

@@ -65,6 +65,10 @@ func (h *Hedger) Wait() time.Duration {
 	return h.Shared.estimate.delay(h)
 }
 
+// longestPause is how long a hint keeps hedges off at the most. A longer one may be an
+// instant that was taken for a time, and would do so until the process ends.
+const longestPause = time.Hour
+
 // pushback prevents all hedges until then.
 func (s *Shared) pushback(until time.Time) {
 	for {
@@ -195,7 +199,7 @@ func (c *Call) refuse(why Refusal) {
 func (c *Call) Done(n int, now time.Time, class retry.Class, hint time.Duration, canceled bool) bool {
 	c.ended(n)
 	if hint > 0 {
-		c.hedger.Shared.pushback(now.Add(hint))
+		c.hedger.Shared.pushback(now.Add(min(hint, longestPause)))
 	}
 	if c.Decided {
 		return false
