@@ -102,10 +102,16 @@ func (x *scenario) choose(rows []tryRow) string {
 	if x.spare() <= 0 {
 		return "more capacity or less load: no policy helps a server that gets more calls than it can do"
 	}
-	if rows[0].ended(storm.Failing) > 0 {
+	once := rows[0]
+	switch {
+	case once.Policy != noRetries: // an interrupt came before it was run
+		return "none of these: without a run of no retries there is nothing to compare them with"
+	case once.asked == 0:
+		return "a higher -rate or a longer -duration: no calls were made"
+	case once.failing():
 		return "a longer timeout or a faster server: most calls fail even without a disturbance"
 	}
-	candidates := append(slices.Clone(rows[1:]), rows[0])
+	candidates := append(slices.Clone(rows[1:]), once)
 	candidates = slices.DeleteFunc(candidates, func(r tryRow) bool { return r.danger != "" })
 	slices.SortStableFunc(candidates, func(a, b tryRow) int {
 		switch {

@@ -60,6 +60,8 @@ func find(o *options) job {
 			return nil, wrong("-spike: find searches among outages")
 		case len(x.policies) > 1:
 			return nil, wrong("-policy: want one")
+		case what != "spare" && x.spare() <= 0:
+			return nil, wrong("-rate: %g/s is above the capacity of %.4g/s: no policy survives that", x.Rate, x.limit())
 		}
 		if x.extended {
 			x.Duration = 0 // it is another for each value

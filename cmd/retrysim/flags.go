@@ -93,7 +93,8 @@ func (p param) Set(text string) (err error) {
 	case *time.Duration:
 		*x, err = time.ParseDuration(text)
 		if err != nil || x.Seconds() < p.least || x.Seconds() > p.most {
-			return fmt.Errorf("want a time of %v or more, such as 100ms or 2s", time.Duration(p.least*float64(time.Second)))
+			seconds := func(f float64) time.Duration { return time.Duration(f * float64(time.Second)) }
+			return fmt.Errorf("want a time of %v or more, such as 100ms or 2s, and %v at most", seconds(p.least), seconds(p.most))
 		}
 	case *[]int, *[]float64, *[]time.Duration:
 		v.SetZero()

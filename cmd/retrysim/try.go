@@ -38,6 +38,7 @@ type tryRow struct {
 	Others    []other            `json:"others"`        // how the policy fares in other disturbances
 
 	runs   [storm.Flooded + 1][]*storm.Result // by their ending
+	asked  int                                // calls in all of them
 	budget retry.Budget
 	danger string // see scenario.danger
 	all    tally
@@ -45,6 +46,9 @@ type tryRow struct {
 
 // ended returns how many runs ended so.
 func (row *tryRow) ended(e storm.Ending) int { return len(row.runs[e]) }
+
+// failing reports whether most calls fail even before the disturbance, in most runs.
+func (row *tryRow) failing() bool { return row.ended(storm.Failing) > row.Seeds/2 }
 
 func try(o *options) job {
 	x := newScenario(o)
@@ -179,8 +183,8 @@ func (x *scenario) compare(ctx context.Context, policies []retry.Policy) []tryRo
 func (x *scenario) sum(p retry.Policy, results []*storm.Result) tryRow {
 	all, n := storm.Merge(results), float64(len(results))
 	row := tryRow{
-		Policy: name(p) + x.beside, Text: retryconf.Format(p), Seeds: len(results), budget: p.Budget,
-		Lost: float64(all.Asked-all.Succeeded) / n, LostShare: 1 - all.Success(), Load: all.Load(),
+		Policy: name(p) + x.beside, Text: retryconf.Format(p), Seeds: len(results), asked: all.Asked, budget: p.Budget,
+		Lost: float64(all.Asked-all.Succeeded) / n, LostShare: float64(all.Asked-all.Succeeded) / float64(max(all.Asked, 1)), Load: all.Load(),
 		P50MS: all.Quantile(.5).Seconds() * 1000, P99MS: all.Quantile(.99).Seconds() * 1000,
 	}
 	var took []float64
@@ -227,7 +231,9 @@ func (x *scenario) verdict(row *tryRow) (words string, recovers bool) {
 	switch q := row.Recovery; {
 	case x.spare() <= 0:
 		return fmt.Sprintf("a load of %g/s is above the capacity of %.4g/s", x.Rate, x.limit()), false
-	case row.ended(storm.Failing) > n/2:
+	case row.asked == 0:
+		return "no calls were made", false
+	case row.failing():
 		return "most calls fail even before it", false
 	case row.ended(storm.Flooded) > 0:
 		return "retries so fast that the run was given up after 100 attempts per call", false
