@@ -210,7 +210,8 @@ func inspect(err error) (f finding) {
 			continue
 		}
 		if f.hint == 0 {
-			f.hint = read(err, !system).Hint
+			says := read(err, !system)
+			f.hint, f.turnedAway = says.Hint, f.turnedAway || says.Timed
 		}
 		f.turnedAway = f.turnedAway || turnedAway(err)
 		if e, ok := err.(asMethod); ok {
@@ -328,8 +329,8 @@ func turnedAway(err error) bool {
 // error that is recognized only through its own As or Is method. An [*Error] of an
 // inner run is Unprocessed only if all of its attempts were.
 //
-// A nil pointer in err is Unknown, and its methods are not called. A panic in a
-// method of err passes through.
+// A nil pointer in err is Unknown, except that a nil *[Error] is Transient. Methods of
+// nil pointers are not called. A panic in a method of err passes through.
 func DefaultClassifier(err error) Class {
 	if reflect.TypeOf(err) == plain {
 		return classifySentinel(err)

@@ -318,7 +318,7 @@ func (says saying) class(err error, hinted bool) Class {
 	if says.Class != clienterr.Unknown {
 		return Class(says.Class)
 	}
-	return classifyStatus(err, says.Status, says.Hint > 0, hinted)
+	return classifyStatus(err, says.Status, says.Hint > 0 || says.Timed, hinted)
 }
 
 // The classes of package clienterr have the same numbers as ours: this does not
@@ -332,12 +332,15 @@ var _ = [...][0]struct{}{
 }
 
 // answered returns the class of a server's answer of class c. It is refused if c is
-// Throttled and err, or an error around it, asks for a wait.
+// Throttled and err, or an error around it, asks for a wait, or names a retry time.
 func answered(err error, c Class, hinted bool) Class {
 	if c != Throttled {
 		return c
 	}
-	if hinted || inspect(err).hint > 0 {
+	if hinted {
+		return refused
+	}
+	if f := inspect(err); f.hint > 0 || f.turnedAway {
 		return refused
 	}
 	return c

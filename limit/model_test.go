@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -10,15 +11,15 @@ import (
 // model is a Limit written plainly, from its documentation: no atomic word, and all
 // in units of 1/65536 of a place.
 type model struct {
-	places, least, greatest int
-	flight                  int
-	memory                  int // of how many were in flight
+	places, least, greatest int64
+	flight                  int64
+	memory                  int64 // of how many were in flight
 }
 
-const place = 65536
+const place int64 = 65536
 
 func newModel(start, low, high int) *model {
-	whole := func(n, zero int) int {
+	whole := func(n, zero int) int64 {
 		if n == 0 {
 			n = zero
 		}
@@ -28,7 +29,7 @@ func newModel(start, low, high int) *model {
 		if n > 65535 {
 			n = 65535
 		}
-		return n * place
+		return int64(n) * place
 	}
 	m := &model{places: whole(start, 20), least: whole(low, 1), greatest: whole(high, 1000)}
 	if m.greatest < m.least {
@@ -90,7 +91,7 @@ func compare(t *testing.T, l *Limit, m *model, after string, i int) {
 		t.Fatalf("after %s %d: places %d/65536, recent %d, in flight %d; want %d, %d, %d",
 			after, i, s.places, s.recent, s.flight, m.places, m.memory, m.flight)
 	}
-	if s.flight > s.recent || s.flight > s.places/place {
+	if s.flight > s.recent || s.flight > s.places/uint64(place) {
 		t.Fatalf("after %s %d: %d in flight, more than the recent %d or the places %d/65536", after, i, s.flight, s.recent, s.places)
 	}
 	if s.places < uint64(m.least) || s.places > uint64(m.greatest) {
@@ -101,7 +102,7 @@ func compare(t *testing.T, l *Limit, m *model, after string, i int) {
 func FuzzModel(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 13, 13, 3, 1}, 10, 0, 0)
 	f.Add([]byte{0, 13, 0, 13, 0, 13, 0, 3, 0, 3}, -1, 2, 3)
-	f.Add([]byte("acegikmoqsuwy{}acegacegacegbdfhbdfh"), 65535, 65534, 1<<40)
+	f.Add([]byte("acegikmoqsuwy{}acegacegacegbdfhbdfh"), 65535, 65534, math.MaxInt)
 	f.Fuzz(func(t *testing.T, steps []byte, start, low, high int) {
 		l, m := &Limit{Start: start, Min: low, Max: high}, newModel(start, low, high)
 		for i, b := range steps {
@@ -138,7 +139,7 @@ func TestModelUnderContention(t *testing.T) {
 			}
 			want := 0
 			if !acquire {
-				times = min(times, m.flight)
+				times = min(times, int(m.flight))
 				do = func() { l.Release(ok, overload) }
 			}
 			for range times {

@@ -98,28 +98,28 @@ func New(t testing.TB, p retry.Policy, opts ...Option) *Harness {
 		Wait:        h.wait,
 		Done:        h.finish,
 	}, p.Hooks)
-	if name := onSystemClock(p.Budget); name != "" {
-		t.Log("retrytest: the policy's " + name + " counts on the system's clock:" +
+	if name, clock := clockOf(p.Budget); clock != h.Clock && name != "" {
+		t.Log("retrytest: the policy's " + name + " counts on another clock:" +
 			" to have it follow the virtual one, set its Clock to h.Clock before the first run")
 	}
 	t.Cleanup(h.cleanup)
 	return h
 }
 
-// onSystemClock returns the name of the budget's type if it has a Clock that is not
-// set.
-func onSystemClock(b retry.Budget) string {
+// clockOf returns a budget's Clock, nil if it is not set, and the name of the budget's
+// type, "" if it has no Clock.
+func clockOf(b retry.Budget) (name string, clock clockx.Clock) {
 	switch b := b.(type) {
 	case *retry.EarnedBudget:
-		if b != nil && b.Clock == nil {
-			return "EarnedBudget"
+		if b != nil {
+			return "EarnedBudget", b.Clock
 		}
 	case *retry.RatioBudget:
-		if b != nil && b.Clock == nil {
-			return "RatioBudget"
+		if b != nil {
+			return "RatioBudget", b.Clock
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // Attempts returns the attempts made so far, oldest first.

@@ -673,12 +673,13 @@ func TestWaitsOfZeroAreExplained(t *testing.T) {
 	}
 }
 
-func TestBudgetOnRealTimeIsTold(t *testing.T) {
+func TestBudgetOnAnotherClockIsTold(t *testing.T) {
+	other := clockx.NewVirtual(time.Now())
 	for budget, want := range map[retry.Budget]string{
-		&retry.RatioBudget{}:                        "the policy's RatioBudget counts on the system's clock",
-		&retry.EarnedBudget{}:                       "the policy's EarnedBudget counts on the system's clock",
-		&retry.RatioBudget{Clock: clockx.System()}:  "",
-		&retry.EarnedBudget{Clock: clockx.System()}: "",
+		&retry.RatioBudget{}:                        "the policy's RatioBudget counts on another clock",
+		&retry.EarnedBudget{Clock: clockx.System()}: "the policy's EarnedBudget counts on another clock",
+		&retry.RatioBudget{Clock: other}:            "the policy's RatioBudget counts on another clock",
+		&retry.EarnedBudget{}:                       "the policy's EarnedBudget counts on another clock",
 		&retry.TokenBudget{}:                        "",
 		(*retry.RatioBudget)(nil):                   "",
 		(*retry.EarnedBudget)(nil):                  "",

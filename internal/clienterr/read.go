@@ -13,6 +13,7 @@ type Answer struct {
 	Class  Class         // by a code or a method; Unknown if there is none, or it means nothing
 	Status int           // an HTTP status from 400 to 599, 0 if there is none. Class goes before it
 	Hint   time.Duration // how long the server asks to wait; 0 if it does not
+	Timed  bool          // a header names the time of a retry, which may be now
 }
 
 // Type says how to read the errors of one type.
@@ -164,7 +165,7 @@ func (k *Type) readHeader(a *Answer, h hint.Header) {
 		return
 	}
 	if a.Hint == 0 {
-		a.Hint, _ = hint.Parse(h, time.Now, a.Status == 429 || a.Status == 403)
+		a.Hint, a.Timed = hint.Parse(h, time.Now, a.Status == 429 || a.Status == 403)
 	}
 	if k.kind != inStripe {
 		return
@@ -173,7 +174,7 @@ func (k *Type) readHeader(a *Answer, h hint.Header) {
 		switch {
 		case word[0] == "false":
 			a.Class = Permanent
-		case word[0] == "true" && Status(a.Status, a.Hint > 0) == Permanent:
+		case word[0] == "true" && Status(a.Status, a.Hint > 0 || a.Timed) == Permanent:
 			a.Class = Transient
 		}
 	}

@@ -132,7 +132,7 @@ func TestServiceExactly(t *testing.T) {
 			10, []time.Duration{0, 0, 0, 0, 10100 * ms, 10200 * ms, 10300 * ms, 10400 * ms, 10500 * ms, 10600 * ms}, map[retry.Reason]int{retry.ReasonNone: 6, retry.ReasonMaxAttempts: 4},
 		},
 		"a queue that is never full": {
-			storm.Service{Clients: 3, Capacity: 10, Queue: math.MaxInt64}, atOnce(1), 3, []time.Duration{100 * ms, 200 * ms, 300 * ms}, map[retry.Reason]int{retry.ReasonNone: 3},
+			storm.Service{Clients: 3, Capacity: 10, Queue: math.MaxInt}, atOnce(1), 3, []time.Duration{100 * ms, 200 * ms, 300 * ms}, map[retry.Reason]int{retry.ReasonNone: 3},
 		},
 		"an outage that begins as the work is done": {
 			storm.Service{Latency: s, Outages: outage(s, 2*s)}, atOnce(1), 1, []time.Duration{s}, map[retry.Reason]int{retry.ReasonNone: 1},
