@@ -121,7 +121,7 @@ func HTTP() []Item {
 	return items
 }
 
-// requests returns cases of requests of which one in so many succeeds.
+// requests returns cases in which one request in so many succeeds.
 func requests(each int, client func(HTTPPeer, http.RoundTripper) *http.Client) []Case {
 	var all []Case
 	for i, p := range HTTPPeers {

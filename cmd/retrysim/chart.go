@@ -272,7 +272,7 @@ func cut(heading string) string {
 	return heading
 }
 
-// step returns a round number of which at most n fit into a length.
+// step returns a round number that fits at most n times into a length.
 func step(length float64, n int) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(length/float64(n))))
 	for _, k := range []float64{1, 2, 5} {

@@ -91,7 +91,7 @@ func goValue(v reflect.Value) string {
 	return fmt.Sprintf("%#v", v.Interface())
 }
 
-// goDuration writes a time in its largest unit of which it is a whole number.
+// goDuration writes a time in the largest unit that divides it.
 func goDuration(d time.Duration) string {
 	for _, unit := range []struct {
 		time.Duration

@@ -223,8 +223,8 @@ func (b *Bucket) add(c Bucket) {
 	b.Good += c.Good
 }
 
-// quantiles counts durations by their leading seven bits: in steps of less than
-// 2 %, of which the middle is given.
+// quantiles counts durations by their leading seven bits, in steps of less than 2 %. It
+// reports the middle of a step.
 type quantiles struct {
 	counts [64 * 64]uint32
 	n      int
