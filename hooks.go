@@ -190,7 +190,8 @@ func (r *run) describe(p *Policy, err error) Attempt {
 // SlogHooks logs runs to l, or to [slog.Default] as it is at the time if l is nil:
 // each attempt at DEBUG with the wait that follows it, and one line for a run that
 // gives up. That line is at WARN; at INFO if the error is [Permanent], which is an
-// answer and not an outage; and at DEBUG if the caller canceled.
+// answer and not an outage; and at DEBUG if the caller canceled. Errors are logged as
+// they are: net/http's show the query of a URL.
 func SlogHooks(l *slog.Logger) Hooks {
 	logger := func() *slog.Logger {
 		if l == nil {

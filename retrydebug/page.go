@@ -252,7 +252,7 @@ func (v view) say(d *pageData, rep *report) {
 	if runs > 0 {
 		text := fmt.Sprintf("%.2f attempts per run.", float64(attempts)/float64(runs))
 		if retried > 0 {
-			text = fmt.Sprintf("%s succeeded after retries. %s", share(retried, runs), text)
+			text = fmt.Sprintf("%s needed retries. %s", share(retried, runs), text)
 		}
 		d.Said = append(d.Said, sentence{Text: text})
 	}

@@ -207,7 +207,7 @@ func TestPage(t *testing.T) {
 		}
 		has("?window=10s", "No run failed in the last ten seconds. 1.00 attempts per run. Operations, last 10s", "well 0% 0% 100%")
 		run(p.Named("well"), errDown)
-		has("", "No run failed in the last minute. 1% succeeded after retries. 1.01 attempts per run.", "well 0% 1% 99%")
+		has("", "No run failed in the last minute. 1% needed retries. 1.01 attempts per run.", "well 0% 1% 99%")
 		for range 3 {
 			run(p.Named("worst"), errDown, errDown, retry.After(errDown, ms))
 		}
@@ -236,7 +236,7 @@ func TestPage(t *testing.T) {
 		time.Sleep(500 * ms)
 		has("",
 			"4% of 103 runs failed in the last minute.",
-			"<1% succeeded after retries.",
+			"<1% needed retries.",
 			"worst fails in 100% of its runs: max_attempts 100%.",
 			"bad fails in 100% of its runs: not_idempotent 100%.",
 			"orders has almost no budget left for retries.",
