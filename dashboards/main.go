@@ -138,7 +138,7 @@ var panels = []panel{{
 	unit: "s", width: 12,
 	targets: quantiles("retry_operation_waited_seconds"),
 }, {
-	title: "Operations living on retries",
+	title: "Operations that depend on retries",
 	description: "The ten with the largest share of operations that succeeded, but not at once, right now. In an outage it names those that will fail next; " +
 		"on a good day it should be empty.",
 	unit: "percentunit", width: 12, look: bars,
