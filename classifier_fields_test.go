@@ -337,7 +337,7 @@ func TestFieldsAllocateNothing(t *testing.T) {
 }
 
 // What fields say costs at most five times what a method does, and ten times with a
-// header to be read.
+// Retry-After to be read.
 func TestFieldsCostLittle(t *testing.T) {
 	if raceEnabled || !longTests {
 		t.Skip("a comparison of times, which the race detector changes: RETRY_LONG=1 runs it")
