@@ -264,18 +264,6 @@ func (s *sharedPolicy) in(m *migration, im *importer) string {
 	return fmt.Sprintf("%s(%s, %s)", withWait, text, m.hookLiteral(im))
 }
 
-// waiting returns the file that declares the function which adds a hook, nil if no call
-// needs it.
-func waiting(all []*sharedPolicy) *ast.File {
-	var file *ast.File
-	for _, s := range all {
-		if s.waits && (file == nil || s.first.inTest(file)) {
-			file = s.file
-		}
-	}
-	return file
-}
-
 // withWaitText returns the declaration of that function.
 func withWaitText(im *importer) string {
 	return fmt.Sprintf("\n// %[1]s returns the policy with a hook that is called before each wait.\n"+
@@ -289,7 +277,7 @@ func (im *importer) declarePolicies(tokens *token.File, source []byte) []analysi
 	var edits []analysis.TextEdit
 	s := &sources{tokens: tokens, source: source}
 	deleted := s.lines(im.dead)
-	withHook := waiting(im.plan.policies) == im.file
+	withHook := im.plan.waiting() == im.file
 	for _, shared := range im.plan.policies {
 		if shared.file != im.file {
 			continue
@@ -341,21 +329,4 @@ func (s *sharedPolicy) doc() string {
 		text = "// " + s.name + " " + rest
 	}
 	return text
-}
-
-// told says where the policy of a call is, and what is left of the old one.
-func (pl *plan) told(m *migration) []string {
-	var all, left []string
-	if m.shared != nil {
-		all = append(all, "its policy is "+m.shared.name)
-	}
-	for _, l := range pl.leftovers {
-		if l.unused && !l.goes && l.users[0] == m {
-			left = append(left, l.object.Name())
-		}
-	}
-	if len(left) > 0 {
-		all = append(all, "its package uses "+strings.Join(left, ", ")+" no longer")
-	}
-	return all
 }

@@ -13,118 +13,6 @@ import (
 
 // This file writes what takes the place of a call that is understood.
 
-// A plan is what the calls of a package that are rewritten share.
-type plan struct {
-	all         []*migration
-	policies    []*sharedPolicy
-	classifiers map[string]*classifier // by the library's path
-	leftovers   []*leftover
-}
-
-// fixes returns the edits of each file, with those of all files without which it would not
-// compile, and what the calls share. A call that turns out to have no edits is refused,
-// and what becomes of the others is found again.
-func (p *pass) fixes(all []*migration) (map[*ast.File][]analysis.TextEdit, *plan) {
-	for {
-		plan := &plan{all: all, policies: p.sharedPolicies(all)}
-		before := count(all)
-		for _, m := range all {
-			if v := m.origin.early; m.refusal == "" && m.shared == nil && v != nil {
-				m.refusal = "its options were made with the first value of " + v.Name() + ", which may change"
-			}
-		}
-		plan.classifiers = p.sharedClassifiers(all)
-		plan.leftovers = p.leftovers(all)
-		edits := map[*ast.File][]analysis.TextEdit{}
-		for _, file := range p.Files {
-			var fixed []*migration
-			for _, m := range all {
-				if m.file == file && m.refusal == "" {
-					fixed = append(fixed, m)
-				}
-			}
-			if len(fixed) > 0 || plan.changes(file) {
-				edits[file] = p.rewrite(file, fixed, plan)
-			}
-		}
-		if count(all) == before {
-			return plan.join(edits), plan
-		}
-	}
-}
-
-// count returns how many calls are refused.
-func count(all []*migration) int {
-	n := 0
-	for _, m := range all {
-		if refused(m) {
-			n++
-		}
-	}
-	return n
-}
-
-// changes reports whether something is declared in the file, or deleted.
-func (pl *plan) changes(file *ast.File) bool {
-	return pl.declares(file) || len(deletions(pl.leftovers, file)) > 0
-}
-
-// declares reports whether a policy is declared in the file.
-func (pl *plan) declares(file *ast.File) bool {
-	return slices.ContainsFunc(pl.policies, func(s *sharedPolicy) bool { return s.file == file })
-}
-
-// users returns the calls that need what is declared in the file.
-func (pl *plan) users(file *ast.File) []*migration {
-	var users []*migration
-	for _, m := range pl.all {
-		repeats := m.repeats
-		if m.shared != nil {
-			repeats = m.shared.repeats
-		}
-		c := pl.classifiers[m.classifies(repeats)]
-		if m.refusal == "" && (m.shared != nil && m.shared.file == file || m.shared != nil && m.wait != "" && waiting(pl.policies) == file ||
-			c != nil && c.file == file) {
-			users = append(users, m)
-		}
-	}
-	return users
-}
-
-// join gives each file the edits of all files that it needs, and that need it.
-func (pl *plan) join(edits map[*ast.File][]analysis.TextEdit) map[*ast.File][]analysis.TextEdit {
-	group := map[*ast.File]*ast.File{}
-	var find func(*ast.File) *ast.File
-	find = func(file *ast.File) *ast.File {
-		if group[file] == nil || group[file] == file {
-			return file
-		}
-		return find(group[file])
-	}
-	for file := range edits {
-		for _, m := range pl.users(file) {
-			group[find(m.file)] = find(file)
-		}
-	}
-	for _, l := range pl.leftovers {
-		for _, m := range l.users {
-			if l.goes {
-				group[find(m.file)] = find(l.file)
-			}
-		}
-	}
-	joined := map[*ast.File][]analysis.TextEdit{}
-	for file := range edits {
-		for other, more := range edits {
-			if find(file) == find(other) {
-				joined[file] = append(joined[file], more...)
-			}
-		}
-		slices.SortStableFunc(joined[file], byPlace)
-	}
-	return joined
-}
-
 // policyField is one field of the policy's literal.
 type policyField struct{ name, text string }
 
@@ -208,7 +96,7 @@ func (p *pass) rewrite(file *ast.File, fixed []*migration, plan *plan) []analysi
 		return nil
 	}
 	im := &importer{pass: p, file: file, fixed: fixed, plan: plan, dead: deletions(plan.leftovers, file), needs: map[string]bool{}}
-	im.needs["context"] = len(fixed) > 0 || waiting(plan.policies) == file
+	im.needs["context"] = len(fixed) > 0 || plan.waiting() == file
 	if reason := im.choose(); reason != "" {
 		refuseAll(reason)
 		return nil

@@ -23,5 +23,5 @@ func second(ctx context.Context) error {
 }
 
 func third(ctx context.Context) error {
-	return retry.Do(func() error { return errNotYet }, retry.Context(ctx), Att, Del) // want `-fix makes this a retry.Run; its package uses Att, Del no longer$`
+	return retry.Do(func() error { return errNotYet }, retry.Context(ctx), Att, Del) // want `-fix makes this a retry.Run; its package no longer uses Att, Del$`
 }

@@ -55,5 +55,5 @@ func two() backoff.BackOff {
 }
 
 func once() error {
-	return backoff.Retry(func() error { return errNotYet }, Once()) // want `-fix makes this a retry.Run; its package uses Once no longer$`
+	return backoff.Retry(func() error { return errNotYet }, Once()) // want `-fix makes this a retry.Run; its package no longer uses Once$`
 }
