@@ -16,7 +16,8 @@ type leftover struct {
 	decl   ast.Decl
 	spec   *ast.ValueSpec // nil for a function
 	users  []*migration
-	unused bool // nothing in the package uses it after the fix
+	tested bool // its tests name it, and it is not theirs
+	unused bool // nothing in the package uses it after the fix, but for tests that name it
 	goes   bool // it is deleted
 }
 
@@ -51,8 +52,8 @@ func (p *pass) leftovers(all []*migration) []*leftover {
 	}
 	var sorted []*leftover
 	for _, l := range found {
-		l.goes = p.deletable(l)
-		l.unused = !p.namedInTests(l.object.Name())
+		l.tested = !p.inTest(l.decl) && p.namedInTests(l.object.Name())
+		l.unused, l.goes = true, p.deletable(l)
 		sorted = append(sorted, l)
 	}
 	slices.SortFunc(sorted, func(a, b *leftover) int { return cmp.Compare(a.object.Pos(), b.object.Pos()) })
@@ -74,7 +75,7 @@ func (p *pass) keepUsed(leftovers []*leftover, all []*migration) {
 				continue
 			}
 			for id, used := range p.TypesInfo.Uses {
-				if used == l.object && !gone(id) {
+				if used == l.object && !gone(id) && !(l.tested && p.inTest(id)) {
 					again = again || l.goes
 					l.unused, l.goes = false, false
 					break
@@ -102,7 +103,7 @@ func specOf(decl ast.Decl, obj types.Object) *ast.ValueSpec {
 // deletable reports whether nobody else can name l, and it can be cut out.
 func (p *pass) deletable(l *leftover) bool {
 	_, isFunc := l.object.(*types.Func)
-	return (isFunc || l.spec != nil) && !l.object.Exported() && !ast.IsGenerated(l.file) && !p.namedInTests(l.object.Name())
+	return (isFunc || l.spec != nil) && !l.object.Exported() && !ast.IsGenerated(l.file) && !l.tested
 }
 
 // comments returns those that explain a part of l, but not all of it.

@@ -138,17 +138,24 @@ func (pl *plan) waiting() *ast.File {
 
 // told says where the policy of a call is, and what is left of the old one.
 func (pl *plan) told(m *migration) []string {
-	var all, left []string
+	var all, left, tested []string
 	if m.shared != nil {
 		all = append(all, "its policy is "+m.shared.name)
 	}
 	for _, l := range pl.leftovers {
-		if l.unused && !l.goes && l.users[0] == m {
+		switch {
+		case !l.unused || l.goes || l.users[0] != m:
+		case l.tested:
+			tested = append(tested, l.object.Name())
+		default:
 			left = append(left, l.object.Name())
 		}
 	}
 	if len(left) > 0 {
 		all = append(all, "its package no longer uses "+strings.Join(left, ", "))
+	}
+	if len(tested) > 0 {
+		all = append(all, "only its package's tests name "+strings.Join(tested, ", ")+" now")
 	}
 	return all
 }
