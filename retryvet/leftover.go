@@ -100,10 +100,24 @@ func specOf(decl ast.Decl, obj types.Object) *ast.ValueSpec {
 	return nil
 }
 
-// deletable reports whether nobody else can name l, and it can be cut out.
+// deletable reports whether nobody else can name l, and it can be cut out. A variable whose
+// value comes from a call of something else than a library stays: that may do more.
 func (p *pass) deletable(l *leftover) bool {
 	_, isFunc := l.object.(*types.Func)
-	return (isFunc || l.spec != nil) && !l.object.Exported() && !ast.IsGenerated(l.file) && !l.tested
+	return (isFunc || l.spec != nil && p.onlyMakes(l.spec)) && !l.object.Exported() && !ast.IsGenerated(l.file) && !l.tested
+}
+
+// onlyMakes reports whether n calls nothing but functions of retry libraries.
+func (p *pass) onlyMakes(n ast.Node) bool {
+	only := true
+	ast.Inspect(n, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && !p.TypesInfo.Types[call.Fun].IsType() {
+			path, _ := p.callee(call)
+			only = only && libraryOf(path) != nil
+		}
+		return only
+	})
+	return only
 }
 
 // comments returns those that explain a part of l, but not all of it.

@@ -14,6 +14,11 @@ var (
 	rtyErr   = retry.LastErrorOnly(true)
 )
 
+// The program may need the call that a variable gets its value from.
+var lastOnly = retry.LastErrorOnly(verbose())
+
+func verbose() bool { println("reading the configuration"); return false }
+
 // What everybody may use stays.
 var (
 	Att = retry.Attempts(4)
