@@ -36,8 +36,9 @@
 //  6. A transaction within the context of another one makes one attempt. A savepoint
 //     cannot undo a serialization failure, so the outer transaction is repeated.
 //  7. Waits, limits, budgets and hooks are those of [retry.Do]. To hooks and outer
-//     runs, a Transient or TimedOut error of a transaction that was rolled back is
-//     Unprocessed.
+//     runs, a Transient error of a transaction that was rolled back is Unprocessed.
+//     So is a TimedOut one to outer runs. To hooks and the budget it stays TimedOut,
+//     because the database may still be at work.
 //
 // An error is judged by Policy.Classify, then [Classify], then
 // [retry.DefaultClassifier]. Policy.Classify may be called twice with the same error.

@@ -205,7 +205,7 @@ func walk(err error, visit func(error) bool) bool {
 // caller's classifier has already been called.
 func informed(own retry.Classifier) retry.Classifier {
 	if own == nil {
-		return Classify
+		return classify
 	}
 	return func(err error) retry.Class {
 		if _, ok := err.(*undone); !ok {
@@ -213,13 +213,24 @@ func informed(own retry.Classifier) retry.Classifier {
 				return c
 			}
 		}
-		return Classify(err)
+		return classify(err)
 	}
+}
+
+// classify is Classify for the run of a transaction.
+func classify(err error) retry.Class {
+	if e, ok := err.(*undone); ok && e.timedOut {
+		return retry.TimedOut
+	}
+	return Classify(err)
 }
 
 // undone is the error of a transaction that was rolled back and is worth another
 // attempt. Its own class goes before that of what it wraps.
-type undone struct{ error }
+type undone struct {
+	error
+	timedOut bool // to this run, whose budget pays for it; to outer runs it is Unprocessed
+}
 
 func (e *undone) Unwrap() error     { return e.error }
 func (e *undone) SafeToRetry() bool { return true }

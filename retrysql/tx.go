@@ -176,7 +176,7 @@ func settled(p *retry.Policy, forbidden *bool, err error) error {
 	case maybe, class == retry.Permanent, class == retry.Throttled, errors.Is(err, retry.ErrRejected):
 		return err
 	}
-	return &undone{err}
+	return &undone{err, class == retry.TimedOut}
 }
 
 // explained corrects the reason of such a run before anyone sees it, and then calls

@@ -50,6 +50,8 @@ func TestWhatWasRolledBackIsRepeated(t *testing.T) {
 		{"fn, connection lost", atFn, state("08006"), retry.Unprocessed, true},
 		{"fn, nothing sent", atFn, unsent{}, retry.Unprocessed, true},
 		{"fn, bad connection", atFn, driver.ErrBadConn, retry.Unprocessed, true},
+		{"fn, timed out", atFn, context.DeadlineExceeded, retry.TimedOut, true},
+		{"BEGIN, timed out", atBegin, context.DeadlineExceeded, retry.TimedOut, true},
 		{"fn, rejected", atFn, retry.ErrRejected, retry.Transient, true},
 		{"fn, rejected, wrapped", atFn, fmt.Errorf("%w", retry.ErrRejected), retry.Transient, true},
 		{"fn, throttled", atFn, state("53200"), retry.Throttled, true},
@@ -111,6 +113,21 @@ func TestWhatWasRolledBackIsRepeated(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The database may still be at work on what timed out, although it will roll it back:
+// the budget of this run pays for that. An outer run may repeat it all the same.
+func TestTimeoutIsPaidForAndSafeToRepeat(t *testing.T) {
+	var budget retry.EarnedBudget
+	h := retrytest.New(t, retry.Policy{AttemptTimeout: time.Second, MaxAttempts: 20, Budget: &budget})
+	budget.Clock = h.Clock
+	var f fake
+	_, err := f.tx(t.Context(), h.Policy, context.DeadlineExceeded)
+	h.AssertReason(retry.ReasonBudget)
+	h.AssertAttempts(2) // a retry after a timeout takes all that a budget begins with
+	if c := retry.DefaultClassifier(err); c != retry.Unprocessed {
+		t.Errorf("to an outer run it is %v, want unprocessed", c)
 	}
 }
 
