@@ -57,3 +57,7 @@ func two() backoff.BackOff {
 func once() error {
 	return backoff.Retry(func() error { return errNotYet }, Once()) // want `-fix makes this a retry.Run; its package no longer uses Once$`
 }
+
+func attempts(n uint64) backoff.BackOff {
+	return backoff.WithMaxRetries(&backoff.ZeroBackOff{}, n)
+}

@@ -2,6 +2,7 @@ package shared
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -32,4 +33,13 @@ func threeToo() error {
 
 func four() error {
 	return backoff.Retry(func() error { return errNotYet }, tries(4)) // want `-fix makes this a retry.Run$`
+}
+
+// An argument may have a name that the function's file does not know.
+func many() error {
+	return backoff.Retry(func() error { return errNotYet }, attempts(math.MaxInt8)) // want `-fix makes this a retry.Run; its policy is attemptsPolicy$`
+}
+
+func manyMore() error {
+	return backoff.Retry(func() error { return errNotYet }, attempts(math.MaxInt8)) // want `-fix makes this a retry.Run; its policy is attemptsPolicy$`
 }
