@@ -20,8 +20,9 @@
 // code may make marks, Classify recognizes those of the old library, whose import
 // stays. sethvargo/go-retry retries marked errors only: what is not marked gets
 // retry.Stop. Each call is judged by itself, so one that is refused does not prevent
-// another rewrite. The command, run with -fix, prints for each call what changes or
-// why it stays.
+// another rewrite. What calls shared before, such as the function that made their
+// backoffs, becomes a policy that they share. The command, run with -fix, prints for each
+// call what changes or why it stays.
 //
 // The category of a diagnostic is the name of its check, and each check has a flag
 // of its name: -loopctx=false turns that one off.
