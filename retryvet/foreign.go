@@ -186,7 +186,8 @@ const (
 const qualifier = "\x00"
 
 // foreign reports calls of other retry libraries. Those that are understood are
-// rewritten, all of a file in one fix: what the import becomes depends on all.
+// rewritten: all of a file in one fix, since what the import becomes depends on all,
+// with those of the files that share something with it.
 func foreign(p *pass) {
 	var all []*migration
 	for _, file := range p.Files {
