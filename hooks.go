@@ -190,8 +190,13 @@ func (r *run) describe(p *Policy, err error) Attempt {
 // SlogHooks logs runs to l, or to [slog.Default] as it is at the time if l is nil:
 // each attempt at DEBUG with the wait that follows it, and one line for a run that
 // gives up. That line is at WARN; at INFO if the error is [Permanent], which is an
-// answer and not an outage; and at DEBUG if the caller canceled. Errors are logged as
-// they are: net/http's show the query of a URL.
+// answer and not an outage; and at DEBUG if the caller canceled.
+//
+// A run with many attempts, such as one of [Supervise], may fail for long without
+// giving up. So its attempts 16, 32, 64 and so on are logged at WARN, if they failed and
+// another one follows after a wait. A value that [Until] did not accept is no failure.
+//
+// Errors are logged as they are: net/http's show the query of a URL.
 func SlogHooks(l *slog.Logger) Hooks {
 	logger := func() *slog.Logger {
 		if l == nil {
@@ -201,8 +206,11 @@ func SlogHooks(l *slog.Logger) Hooks {
 	}
 	return Hooks{
 		AttemptDone: func(ctx context.Context, a Attempt) {
-			l := logger()
-			if !l.Enabled(ctx, slog.LevelDebug) {
+			l, level, text := logger(), slog.LevelDebug, "attempt"
+			if stillFailing(&a) {
+				level, text = slog.LevelWarn, "still failing"
+			}
+			if !l.Enabled(ctx, level) {
 				return
 			}
 			attrs := []slog.Attr{
@@ -219,7 +227,7 @@ func SlogHooks(l *slog.Logger) Hooks {
 			if a.Hint > 0 {
 				attrs = append(attrs, slog.Duration("hint", a.Hint))
 			}
-			l.LogAttrs(ctx, slog.LevelDebug, "attempt", attrs...)
+			l.LogAttrs(ctx, level, text, attrs...)
 		},
 		Done: func(ctx context.Context, s Summary) {
 			if s.Err == nil {
@@ -241,4 +249,11 @@ func SlogHooks(l *slog.Logger) Hooks {
 				slog.Any("error", s.Err))
 		},
 	}
+}
+
+// stillFailing reports whether a is the 16th attempt of its run, or the 32nd and so on,
+// and neither a success nor the last one nor a poll's.
+func stillFailing(a *Attempt) bool {
+	return a.Err != nil && a.Delay > 0 && a.Number >= 16 && a.Number&(a.Number-1) == 0 &&
+		!within(a.Err, func(err error) bool { return err == ErrRejected })
 }

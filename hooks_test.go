@@ -455,6 +455,34 @@ level=DEBUG msg="gave up" name=op reason=canceled attempts=0 elapsed=0s waited=0
 	}
 }
 
+// A worker that fails for hours gives up nothing: it must not do so unseen.
+func TestSlogHooksWarnOfARunThatKeepsFailing(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		err  error
+		want []string // attempts that are logged at WARN
+	}{
+		{"failing", errDown, []string{"16", "32", "64"}},
+		{"polling", fmt.Errorf("x: %w", retry.ErrRejected), nil},
+	} {
+		var out strings.Builder
+		p, _ := virtual()
+		p.MaxAttempts, p.Backoff = 64+1, retry.Constant(time.Second)
+		p.Hooks = retry.SlogHooks(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn})))
+		_ = retry.Run(t.Context(), p, func(context.Context) error { return tt.err })
+		var got []string
+		for line := range strings.Lines(out.String()) {
+			if _, rest, ok := strings.Cut(line, `level=WARN msg="still failing" name=op attempt=`); ok {
+				number, _, _ := strings.Cut(rest, " ")
+				got = append(got, number)
+			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: WARN at %v, want %v:\n%s", tt.name, got, tt.want, &out)
+		}
+	}
+}
+
 // The least wait is one: it is logged, and none is not.
 func TestSlogHooksLogTheShortestWait(t *testing.T) {
 	var out strings.Builder

@@ -29,7 +29,10 @@ type StatusError struct {
 
 // Error returns one line, without the body.
 func (e *StatusError) Error() string {
-	s := strings.TrimSpace(fmt.Sprintf("%s %s: %d %s", e.Method, e.URL, e.Code, http.StatusText(e.Code)))
+	s := strings.TrimSpace(fmt.Sprintf("%d %s", e.Code, http.StatusText(e.Code)))
+	if request := strings.TrimSpace(e.Method + " " + e.URL); request != "" {
+		s = request + ": " + s
+	}
 	if e.Hint > 0 {
 		s += fmt.Sprintf(", retry after %v", e.Hint)
 	}

@@ -15,6 +15,8 @@ func TestStatusErrorTexts(t *testing.T) {
 	for want, e := range map[string]*retryhttp.StatusError{
 		"GET http://h/p: 503 Service Unavailable":                 {Code: 503, Method: "GET", URL: "http://h/p"},
 		"PUT http://h/p: 429 Too Many Requests, retry after 1.5s": {Code: 429, Method: "PUT", URL: "http://h/p", Hint: 1500 * time.Millisecond, Body: []byte("secret")},
+		"503 Service Unavailable":                                 {Code: 503},
+		"GET: 404 Not Found":                                      {Code: 404, Method: "GET"},
 		"GET http://h/p: 599":                                     {Code: 599, Method: "GET", URL: "http://h/p"},
 	} {
 		if got := e.Error(); got != want {
