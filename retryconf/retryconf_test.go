@@ -132,6 +132,8 @@ func TestPolicyTextErrorsPointAtTheColumn(t *testing.T) {
 		{"backoff=exponential(1s |2s)", "want , or ) here"},
 		{"backoff=exponential(|)", `"": want a duration`},
 		{"backoff=exponential(1s)|)", "want a space here"},
+		{"backoff=constant|", "want ( and a duration after constant"},
+		{"throttle=constant| attempts=3", "want ( and a duration after constant"},
 		{"backoff=schedule(1s,|)", `"": want a duration`},
 		{"throttle=|x", `unknown backoff "x"`},
 		{"jitter=|half", `unknown jitter "half": want full, equal, none, plusminus(0.2), plus(100ms) or between(0.5,1.5)`},

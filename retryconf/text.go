@@ -384,8 +384,12 @@ func (r *reader) kind(what string, known []any) any {
 		p := pointerTo(k)
 		name, args, _ := parts(p)
 		if name == word {
-			if len(args) == 0 && strings.HasPrefix(r.text[r.pos:], "(") {
+			switch given := strings.HasPrefix(r.text[r.pos:], "("); {
+			case given && len(args) == 0:
 				r.fail(r.pos, "%s has no arguments", name)
+				return nil
+			case !given && name == "constant": // without a wait it would retry in a tight loop
+				r.fail(r.pos, "want ( and a duration after constant")
 				return nil
 			}
 			r.arguments(args...)
