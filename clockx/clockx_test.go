@@ -133,6 +133,37 @@ func TestAfterFuncAtOnce(t *testing.T) {
 	}
 }
 
+// Only what takes time fires other timers.
+func TestTimerThatSleepsForNoTime(t *testing.T) {
+	v := clockx.NewVirtual(start)
+	var got []string
+	v.AfterFunc(time.Second, func() {
+		v.Advance(0)
+		v.Advance(-time.Second)
+		got = append(got, "first")
+	})
+	v.AfterFunc(time.Second, func() { got = append(got, "second") })
+	v.Advance(time.Second)
+	if want := []string{"first", "second"}; !slices.Equal(got, want) {
+		t.Errorf("fired %q, want %q", got, want)
+	}
+}
+
+func TestOneNanosecondIsNotAtOnce(t *testing.T) {
+	v := clockx.NewVirtual(start)
+	fired := false
+	v.AfterFunc(1, func() { fired = true })
+	ctx, cancel := v.WithTimeoutCause(t.Context(), 1, nil)
+	defer cancel()
+	if fired || ctx.Err() != nil || v.Pending() != 2 {
+		t.Errorf("at once: fired %v, Err() = %v, Pending() = %d; want a timer and a deadline that wait", fired, ctx.Err(), v.Pending())
+	}
+	v.Advance(1)
+	if !fired || ctx.Err() != context.DeadlineExceeded || v.Pending() != 0 {
+		t.Errorf("a nanosecond later: fired %v, Err() = %v, Pending() = %d", fired, ctx.Err(), v.Pending())
+	}
+}
+
 func TestTimeGoesOnFromATimerThatSleeps(t *testing.T) {
 	v := clockx.NewVirtual(start)
 	v.AfterFunc(time.Second, func() { v.Advance(time.Minute) })
@@ -454,6 +485,7 @@ func TestSystemSleep(t *testing.T) {
 		}{
 			{"in full", t.Context(), time.Minute, time.Minute, nil},
 			{"in full, no cancel possible", context.Background(), time.Minute, time.Minute, nil},
+			{"a nanosecond", t.Context(), 1, 1, nil},
 			{"zero", t.Context(), 0, 0, nil},
 			{"negative", context.Background(), -time.Hour, 0, nil},
 			{"done before", canceled, time.Minute, 0, context.Canceled},

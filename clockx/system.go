@@ -18,7 +18,7 @@ type system struct{}
 func (system) Now() time.Time { return time.Now() }
 
 func (system) Sleep(ctx context.Context, d time.Duration) error {
-	if d > 0 && ctx.Err() == nil {
+	if ctx.Err() == nil {
 		timers.Sleep(ctx.Done(), d)
 	}
 	return ctx.Err()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -110,9 +111,7 @@ func (v *Virtual) after(d time.Duration) int64 {
 // forward moves the time to end, unless it is there already.
 func (v *Virtual) forward(end int64) {
 	for now := v.now.Load(); now < end; now = v.now.Load() {
-		if v.now.CompareAndSwap(now, end) {
-			return
-		}
+		v.now.CompareAndSwap(now, end) // or another goroutine was quicker
 	}
 }
 
@@ -137,12 +136,8 @@ func (v *Virtual) schedule(d time.Duration, fire func()) *event {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	e := &event{at: v.after(d), fire: fire}
-	i, _ := slices.BinarySearchFunc(v.events, e.at, func(e *event, at int64) int {
-		if e.at <= at {
-			return -1 // behind those of the same instant: they are older
-		}
-		return 1
-	})
+	// Behind those of the same instant: they are older.
+	i := sort.Search(len(v.events), func(i int) bool { return v.events[i].at > e.at })
 	v.events = slices.Insert(v.events, i, e)
 	v.pending.Add(1)
 	return e
