@@ -110,6 +110,7 @@ func parseLayout(s, layout string) (time.Time, bool) {
 		}
 	}
 	t := time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC)
-	// A month of 31 days has no 32nd: Date would make it the next month's first.
-	return t, month >= 1 && month <= 12 && t.Day() == day && hour < 24 && minute < 60 && second < 60
+	// A month of 31 days has no 32nd: Date makes it the next month's first. It carries
+	// the 24th hour and the 60th minute and second too.
+	return t, t.Month() == time.Month(month) && t.Day() == day && t.Hour() == hour && t.Minute() == minute && t.Second() == second
 }

@@ -87,8 +87,6 @@ func (r *reset) wait(h Header, now func() time.Time) (time.Duration, bool) {
 	}
 	// Servers do not agree on what it is.
 	switch {
-	case n.whole == tooLarge:
-		return Longest, true
 	case n.whole > 1e12:
 		return max(until(time.UnixMilli(n.whole).Add(n.part(time.Millisecond)), h, now), 0), true
 	case n.whole > 1e9:
@@ -193,7 +191,7 @@ func (l *limit) add(item string) {
 
 // unquote drops quoted strings: a policy's name may hold anything.
 func unquote(s string) string {
-	if strings.IndexByte(s, '"') < 0 {
+	if !strings.Contains(s, `"`) {
 		return s
 	}
 	var b strings.Builder

@@ -26,8 +26,8 @@ func TestLimitsAreLeftOut(t *testing.T) {
 		if wait, ok := Parse(h, clock, true); !ok || wait != 4*time.Second {
 			t.Errorf("%s: %v, %v, want 4s", name, wait, ok)
 		}
-		if wait, ok := Parse(h, clock, false); ok {
-			t.Errorf("%s, without limits: %v", name, wait)
+		if wait, ok := Parse(h, clock, false); ok || wait != 0 {
+			t.Errorf("%s, without limits: %v, %v, want none", name, wait, ok)
 		}
 	}
 }
@@ -54,11 +54,23 @@ func TestClockIsReadWhenNeeded(t *testing.T) {
 	}
 }
 
+// A date is a hint until the very nanosecond that it names.
+func TestDateIsAHintUntilItHasPassed(t *testing.T) {
+	h := http.Header{"Retry-After": {now.Format(http.TimeFormat)}}
+	for late, want := range map[time.Duration]bool{0: true, 1: false} {
+		wait, ok := Parse(h, func() time.Time { return now.Add(late) }, true)
+		if wait != 0 || ok != want {
+			t.Errorf("%v after the date: %v, %v, want 0s, %v", late, wait, ok, want)
+		}
+	}
+}
+
 func TestParseAllocatesNothing(t *testing.T) {
 	for name, h := range map[string]http.Header{
 		"no hint":   {"Content-Type": {"text/plain"}, "Date": {"Sun, 01 Mar 2026 12:00:00 GMT"}},
 		"seconds":   {"Retry-After": {"9"}, "Date": {"Sun, 01 Mar 2026 12:00:00 GMT"}},
 		"a date":    {"Retry-After": {"Sun, 01 Mar 2026 12:00:09 GMT"}, "Date": {"Sun, 01 Mar 2026 12:00:00 GMT"}},
+		"draft 07":  {"Ratelimit": {"remaining=0, reset=4"}},
 		"epoch":     {"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"1772366409"}},
 		"OpenAI":    {"X-Ratelimit-Remaining-Tokens": {"0"}, "X-Ratelimit-Reset-Tokens": {"4s"}},
 		"Anthropic": {"Anthropic-Ratelimit-Tokens-Remaining": {"0"}, "Anthropic-Ratelimit-Tokens-Reset": {"2026-03-01T12:00:04Z"}},
@@ -82,7 +94,10 @@ func TestSeconds(t *testing.T) {
 func FuzzDate(f *testing.F) {
 	for _, s := range []string{"Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994",
 		"Thu, 29 Feb 2024 23:59:59 GMT", "Wed, 29 Feb 2023 23:59:59 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "Sun, 00 Jan 2026 00:00:00 GMT",
-		"Wednesday, 01-Jan-69 00:00:00 GMT", "Sunday, 31-Dec-68 23:59:60 GMT", "Sun Nov 16 24:00:00 1994", "Sun, 06 anF 1994 08:49:37 GMT", "", ","} {
+		"Wednesday, 01-Jan-69 00:00:00 GMT", "Sunday, 31-Dec-68 23:59:60 GMT", "Sun Nov 16 24:00:00 1994", "Sun, 06 anF 1994 08:49:37 GMT", "", ",",
+		"Wed Nov 16 08:49:37 1994", "Wed Nov x6 08:49:37 1994", "Fri, 01 May 2026 00:00:00 GMT", "Wed, 01 Jul 2026 00:00:00 GMT", "Sun, 06 Nov-1994 08:49:37 GMT",
+		"Sun, 06-Nov 1994 08:49:37 GMT", "Thu, 06 Nov 199/ 08:49:37 GMT", "Thu, 0: Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49: 7 GMT",
+		"Monday, 31-Dec-68 23:59:59 GMT", "Sun, 06 Nov 1994 08:60:00 GMT", "Sun, 06 Nov 1994 08:00:60 GMT"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -111,7 +126,8 @@ func FuzzDate(f *testing.F) {
 
 func FuzzTimestamp(f *testing.F) {
 	for _, s := range []string{"2026-03-01T12:00:30Z", "2026-03-01T12:00:30.123456789+02:00", "2024-02-29T00:00:00-11:59", "2026-02-29T00:00:00Z",
-		"2026-03-01T12:00:30.Z", "2026-03-01T12:00:30", "2026-03-01T12:00:30+24:00", "2026-03-01T12:00:30.", "2026-03-01T12:00:30,5Z"} {
+		"2026-03-01T12:00:30.Z", "2026-03-01T12:00:30", "2026-03-01T12:00:30+24:00", "2026-03-01T12:00:30.", "2026-03-01T12:00:30,5Z",
+		" 2026-03-01T12:00:30Z\t", "2026-03-01T12:00:30z", "2026-03-01T12:00:30 01:00", "2026-00-01T12:00:30Z", "2026-13-01T12:00:30Z", "2026-03-01T24:00:00Z"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -130,7 +146,7 @@ func FuzzTimestamp(f *testing.F) {
 }
 
 func FuzzDuration(f *testing.F) {
-	for _, s := range []string{"1m30s", "6ms", "1h0m0.5s", "20", "2562047h47m16.854775807s", "1s1s", "s", "1", "", "1.5m", "1us"} {
+	for _, s := range []string{"1m30s", "6ms", "1h0m0.5s", "20", "2562047h47m16.854775807s", "1s1s", "s", "1", "", "1.5m", "1us", " 2h\t", "2562048h"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -138,7 +154,10 @@ func FuzzDuration(f *testing.F) {
 		if got < 0 || !ok && got != 0 {
 			t.Fatalf("parseDuration(%q) = %v, %v", s, got, ok)
 		}
-		want, err := time.ParseDuration(s)
+		want, err := time.ParseDuration(strings.TrimSpace(s))
+		if _, number := parseNumber(s); ok && err != nil && !number && got != Longest {
+			t.Fatalf("parseDuration(%q) = %v, time.ParseDuration: %v", s, got, err)
+		}
 		if ok && err == nil && (got < want || got-want > time.Duration(len(s))) { // each part is rounded up
 			t.Fatalf("parseDuration(%q) = %v, time.ParseDuration: %v", s, got, want)
 		}
@@ -150,7 +169,7 @@ func FuzzDuration(f *testing.F) {
 
 // A number is read exactly, and rounded up.
 func FuzzNumber(f *testing.F) {
-	for _, s := range []string{"0", "12.5", "9223372036.854775807", "9223372036.8547758071", "0.0000000001", "18446744073709551616", "1.", ".1", "1e3", "+1", "0x1"} {
+	for _, s := range []string{"0", "12.5", "9223372036.854775807", "9223372036.8547758071", "0.0000000001", "18446744073709551616", "1.", ".1", "1e3", "+1", "0x1", "1/", "1:", "1.0000000000"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
