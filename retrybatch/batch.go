@@ -195,10 +195,8 @@ func (b *batch[T, R]) outcome() error {
 	u := &unfinished{failed: len(b.open) + len(b.failed), items: len(b.items)}
 	b.left = u
 	if len(b.open) == 0 {
-		u.shown = b.failed[0]
-		if i := slices.IndexFunc(b.failed, func(it item) bool { return it.reason != retry.ReasonPermanent }); i >= 0 {
-			u.shown = b.failed[i]
-		}
+		other := slices.IndexFunc(b.failed, func(it item) bool { return it.reason != retry.ReasonPermanent })
+		u.shown = b.failed[max(other, 0)]
 		u.class, u.hint = u.shown.class, u.shown.hint
 		if u.shown.reason == retry.ReasonRefused {
 			return retry.Refuse(u)
@@ -206,12 +204,9 @@ func (b *batch[T, R]) outcome() error {
 		return u
 	}
 	u.shown = b.open[0]
-	u.class = retry.Unprocessed
+	u.class = slices.MaxFunc(b.open, func(x, y item) int { return cmp.Compare(rank(x.class), rank(y.class)) }).class
 	for _, it := range b.open {
 		u.hint = max(u.hint, it.hint)
-		if rank(it.class) > rank(u.class) {
-			u.class = it.class
-		}
 	}
 	u.proven = b.policy.NonIdempotent // else its items were not open
 	return u
@@ -302,7 +297,7 @@ type marks struct {
 
 // around returns what is around the Partial in err.
 func around(err error) marks {
-	if _, bare := err.(*partial); bare || err == nil {
+	if err == nil {
 		return marks{}
 	}
 	v := engine.Judge(&unopinionated, err)

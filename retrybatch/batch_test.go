@@ -333,7 +333,20 @@ func TestErrorText(t *testing.T) {
 		if got := tt.err.Error(); got != tt.want {
 			t.Errorf("text %q, want %q", got, tt.want)
 		}
-		_ = tt.err.Unwrap() // of a nil one too
+		var errs []error
+		if tt.err != nil {
+			if tt.err.Err != nil {
+				errs = append(errs, tt.err.Err)
+			}
+			for _, f := range tt.err.Failed {
+				if f.Err != nil {
+					errs = append(errs, f.Err)
+				}
+			}
+		}
+		if got := tt.err.Unwrap(); !slices.Equal(got, errs) {
+			t.Errorf("Unwrap() = %v, want %v", got, errs)
+		}
 	}
 }
 
@@ -555,5 +568,27 @@ func TestTurnedAwayIsRepeated(t *testing.T) {
 	err := retrybatch.Run(t.Context(), p, []int{0, 1}, send)
 	if got := retry.DefaultClassifier(err); got == retry.Unprocessed || got == retry.Throttled {
 		t.Errorf("the class of %v is %v", err, got)
+	}
+}
+
+// asking is an error that asks for a wait.
+type asking struct {
+	error
+	wait time.Duration
+}
+
+func (a asking) RetryAfter() time.Duration { return a.wait }
+func (a asking) Unwrap() error             { return a.error }
+
+// A wait of 0 asks for nothing, and the shortest one does.
+func TestPartialThatAsksForAWait(t *testing.T) {
+	for wait, want := range map[time.Duration]retry.Class{0: retry.Transient, 1: retry.Throttled} {
+		h := retrytest.New(t, retry.Policy{MaxAttempts: 1})
+		_ = retrybatch.Run(t.Context(), h.Policy, []int{0}, func(context.Context, []int) error {
+			return asking{retrybatch.Partial(map[int]error{0: errBusy}), wait}
+		})
+		if a := h.Attempts()[0]; a.Class != want || a.Hint != wait {
+			t.Errorf("a wait of %v: class %v, hint %v; want %v and %v", wait, a.Class, a.Hint, want, wait)
+		}
 	}
 }
