@@ -50,6 +50,10 @@ mutate:
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retryqueue.txt retryqueue
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retrynats.txt retrynats
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-limit.txt limit
+	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-clockx.txt clockx
+	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retrybatch.txt retrybatch
+	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retryconf.txt retryconf
+	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-hint.txt -tests retryhttp internal/hint
 	go run ./tools/mutate -min 98 hedge
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-hedging.txt -tests hedge internal/hedging
 	go run ./tools/mutate -min 98 internal/relay

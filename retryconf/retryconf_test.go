@@ -45,6 +45,9 @@ var texts = []struct {
 	{"non_idempotent", retry.Policy{NonIdempotent: true}},
 	{"backoff=constant(2m)", retry.Policy{Backoff: retry.Constant(2 * time.Minute)}},
 	{"backoff=constant(0)", retry.Policy{Backoff: retry.Constant(0)}},
+	{"max_elapsed=1ns", retry.Policy{MaxElapsed: 1}},
+	{"backoff=exponential(0,0,1e+21)", retry.Policy{Backoff: retry.Exponential{Factor: 1e21}}},
+	{"backoff=linear jitter=plusminus(0.9)", retry.Policy{Backoff: retry.Linear{Jitter: retry.PlusMinus(.9)}}},
 	{"backoff=exponential", retry.Policy{Backoff: retry.Exponential{}}},
 	{"backoff=exponential(100ms,10s) jitter=full", retry.Policy{Backoff: retry.Exponential{Base: 100 * ms, Max: 10 * s, Jitter: retry.FullJitter}}},
 	{"backoff=exponential(0,0,1.5) jitter=equal", retry.Policy{Backoff: retry.Exponential{Factor: 1.5, Jitter: retry.EqualJitter}}},
@@ -95,11 +98,27 @@ func TestPolicyTextIsReadAsPeopleWriteIt(t *testing.T) {
 		`name="plain"`:                        "name=plain",
 		"name=é max_elapsed=0s":               "name=é",
 		"backoff=schedule":                    "backoff=schedule",
+		"backoff=constant":                    "backoff=constant(0)",
 		"backoff=constant(0) non_idempotent ": "backoff=constant(0) non_idempotent",
 	} {
 		p, err := retryconf.Parse(text)
 		if got := retryconf.Format(p); err != nil || got != want {
 			t.Errorf("Parse(%q) is %q, %v; want %q", text, got, err, want)
+		}
+	}
+}
+
+// What is below zero has no form of its own.
+func TestNegativeTimesAreWrittenAsZero(t *testing.T) {
+	for want, p := range map[string]retry.Policy{
+		"":                           {MaxElapsed: -1, AttemptTimeout: -s, MaxRetryAfter: -s},
+		"backoff=constant(0)":        {Backoff: retry.Constant(-s)},
+		"backoff=linear":             {Backoff: retry.Linear{Base: -s, Jitter: retry.Jitter{Plus: -s}}},
+		"backoff=linear jitter=full": {Backoff: retry.Linear{Jitter: retry.Jitter{High: 1, Plus: -s}}},
+		"budget=ratio":               {Budget: &retry.RatioBudget{Window: -s}},
+	} {
+		if got := retryconf.Format(p); got != want {
+			t.Errorf("Format(%+v) = %q, want %q", p, got, want)
 		}
 	}
 }
