@@ -11,6 +11,8 @@ import (
 // too long for some texts.
 func FuzzReplacements(f *testing.F) {
 	f.Add("abcabcabd", "abcabd", "b", "abcab")
+	f.Add("", "", "a", "b")
+	f.Add("a", "", "a", "b")
 	f.Add("aaaaaaa", "aa", "aaa", "aaaaaaaa")
 	f.Add("abababac", "ababac", "ab", "ababac")
 	f.Fuzz(func(t *testing.T, s, one, two, three string) {

@@ -80,15 +80,11 @@ func toldOf(e *retry.Error) error {
 
 // rejected reports whether ErrRejected is in the tree of err, but not in an inner
 // run.
-func rejected(err error) (yes bool) {
+func rejected(err error) bool {
 	if err == retry.ErrRejected { // most polls end here
 		return true
 	}
-	defer func() {
-		if recover() != nil {
-			yes = false
-		}
-	}()
+	defer func() { _ = recover() }() // a tree of which a method panics does not hold it
 	return !large(err) && holdsRejected(err)
 }
 
@@ -108,12 +104,8 @@ func holdsRejected(err error) bool {
 }
 
 // panicked reports whether err stands for an attempt that did not return.
-func panicked(err error) (yes bool) {
-	defer func() {
-		if recover() != nil {
-			yes = false
-		}
-	}()
+func panicked(err error) bool {
+	defer func() { _ = recover() }() // an error whose method panics is another one
 	e, ok := err.(interface{ ErrorType() string })
 	return ok && e.ErrorType() == panicType
 }

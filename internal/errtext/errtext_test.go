@@ -60,6 +60,9 @@ func TestURLsAreShownWithoutSecrets(t *testing.T) {
 		{get("http:user:secret@host/a?secret"), `Get "host/a": connection refused`},     // opaque: no userinfo to a parser
 		{get("http://user:sec%zzret@host/a?secret"), `Get "http://host/a": connection refused`},
 		{get("http://us?er:secret@host/a"), `Get "http://us": connection refused`}, // the query begins in the name
+		{get("http://user:sec%zzret@host/a"), `Get "http://host/a": connection refused`},
+		{get("?secret\x7f"), `Get "": connection refused`},
+		{parse("secret@host/%zz?secret"), `parse "host/%zz": invalid URL escape "…"`},
 		{get("u:secret@x://user%zz@host?secret"), `Get "host": connection refused`},
 		{get("http://%zz?secret@secret"), `Get "http://": connection refused`}, // @ after the ?: nothing is safe
 		{parse("http://user:sec/ret@host/a?secret"), `parse "http://host/a": invalid port "…" after host`},
@@ -68,6 +71,7 @@ func TestURLsAreShownWithoutSecrets(t *testing.T) {
 		{errors.Join(errDown, get("http://host/?secret=1"), get("http://host/?secret")), "connection refused\n" +
 			`Get "http://host/": connection refused` + "\n" + `Get "http://host/": connection refused`},
 		{fmt.Errorf("a: %w", hiding{[]error{get("http://host/?secret")}}), `a: Get "http://host/": connection refused`},
+		{fmt.Errorf("redirected from /a\"?secret: %w", get(`/a"?secret`)), `redirected from /a%22: Get "/a%22": connection refused`},
 		{fmt.Errorf("redirected from http://host/?secret: %w", get("http://host/?secret")), `redirected from http://host/: Get "http://host/": connection refused`},
 		{run, `max_attempts: Get "http://host/a": connection refused`},
 		{get("http://host/?secret\xff" + strings.Repeat("secret", 1<<10)), `Get "http://host/": connection refused`},
@@ -102,6 +106,10 @@ func TestTextsAreShownWithoutSecrets(t *testing.T) {
 		{"a://h#secret\tb://h?secret\u00a0c://secret@h", "a://h\tb://h\u00a0c://h"},
 		{"x://u:secret@sec@h:80/a@b", "x://h:80/a@b"},
 		{"x://u@y://u:secret@h", "x://y://h"},
+		{"x://@h:80/a@b", "x://h:80/a@b"},
+		{" http://h?secret\nnext", " http://h\nnext"},
+		{"http://?secret", "http://"},
+		{"file:///home/u@h/x", "file:///home/u@h/x"},
 		{"x://u:secret@h, https://u:secret@h.", "x://h, https://h."},
 		{"mongodb://u:secret@a:1,b:2/db", "mongodb://a:1,b:2/db"},
 		{"nats://u:secret@a:1,nats://u:secret@b:2", "nats://a:1,nats://b:2"},
@@ -116,6 +124,7 @@ func TestTextsAreShownWithoutSecrets(t *testing.T) {
 		{"http://u:sec/ret", "http://…"},
 		{"http://u:s:1234", "http://…"},
 		{"http://u:123456", "http://…"},
+		{"http://:secret", "http://…"},
 		{"http://[::1secret", "http://…"},
 		{"http://[::1]secret", "http://…"},
 		{"http://user:#secret", "http://user:"},
@@ -123,6 +132,7 @@ func TestTextsAreShownWithoutSecrets(t *testing.T) {
 		// Hosts and what may follow them in a text.
 		{"http://h: refused", "http://h: refused"},
 		{"http://h:80: refused", "http://h:80: refused"},
+		{"http://h:65535: refused", "http://h:65535: refused"},
 		{`"http://h:80": refused`, `"http://h:80": refused`},
 		{"(http://h:80), http://[::1]:80/a, http://[::1]: no", "(http://h:80), http://[::1]:80/a, http://[::1]: no"},
 		{"unix:///run/x.sock:1", "unix:///run/x.sock:1"},
@@ -162,6 +172,11 @@ func TestRunsAreDescribedByReasonAndLastError(t *testing.T) {
 	twice := inner(t, func(context.Context) error { return errDown })
 	err := fmt.Errorf("%w and %w", twice, fmt.Errorf("load: %w", twice))
 	if got, want := errtext.Of(err), "max_attempts: connection refused and load: max_attempts: connection refused"; got != want {
+		t.Errorf("Of = %q, want %q", got, want)
+	}
+	once := &retry.Error{Reason: retry.ReasonBudget, Attempts: 1, Errs: []error{errDown}}
+	outer := &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 3, Errs: []error{once}}
+	if got, want := errtext.Of(errors.Join(once, outer)), "budget: connection refused\nmax_attempts: budget: connection refused"; got != want {
 		t.Errorf("Of = %q, want %q", got, want)
 	}
 	if got, want := errtext.Of(inner(t, func(context.Context) error { return err })), "max_attempts: "+errtext.Of(err); got != want {
@@ -369,6 +384,7 @@ func TestPanicsAndNilPointers(t *testing.T) {
 		{fmt.Errorf("a: %w", (*url.Error)(nil)), "a: <nil>"},
 		{(*retry.Error)(nil), "retry: nil *Error"},
 		{errors.Join(errDown, (*retry.Error)(nil)), "connection refused\nretry: nil *Error"},
+		{hiding{[]error{(*retry.Error)(nil)}}, "retry: nil *Error"},
 		{&url.Error{Op: "Get", URL: "http://h?secret"}, `Get "http://h": %!s(<nil>)`},
 		{&retry.Error{Reason: retry.ReasonBudget, Attempts: 1, Errs: []error{(*strict)(nil)}}, "*retry.Error: a method of it panics"},
 	} {
@@ -457,6 +473,22 @@ func TestClip(t *testing.T) {
 	}
 }
 
+func TestUpTo(t *testing.T) {
+	for _, tt := range []struct {
+		s    string
+		most int
+		want string
+	}{
+		{"", 0, ""}, {"four", 4, "four"}, {"fives", 4, "five"}, {"abc€", 5, "abc"}, {"abc€", 6, "abc€"}, {"a\U0001F600b", 4, "a"},
+		// No character is longer than four bytes.
+		{"abc\x80\x80\x80\x80\x80\x80", 8, "abc\x80"}, {"\x80\x80\x80", 2, ""},
+	} {
+		if got := errtext.UpTo(tt.s, tt.most); got != tt.want {
+			t.Errorf("UpTo(%q, %d) = %q, want %q", tt.s, tt.most, got, tt.want)
+		}
+	}
+}
+
 func TestLine(t *testing.T) {
 	for _, tt := range []struct {
 		s    string
@@ -464,7 +496,7 @@ func TestLine(t *testing.T) {
 		want string
 	}{
 		{"", 4, ""}, {"four", 4, "four"}, {"fives", 4, "f…"}, {"éé", 4, "éé"}, {"ééé", 4, "…"}, {"ééé", 5, "é…"}, {"€€", 5, "…"},
-		{"a\nb\r\nc\rd", 9, "a b c d"}, {"a\tb\vc\fd\u0085e\u2028f\u2029g", 20, "a b c d e f g"}, {"\n\r", 2, "  "},
+		{"a\nb\r\nc\rd", 9, "a b c d"}, {"a\tb\vc\fd\u0085e\u2028f\u2029g", 20, "a b c d e f g"}, {"\n\r", 2, "  "}, {"\b\t\r\x0e", 8, "\uFFFD  \uFFFD"},
 		{"\x00\x1b[31m\x7f\u009b", 40, "\uFFFD\uFFFD[31m\uFFFD\uFFFD"},
 		{"a\u202eb\u2066\u200f\u061cc", 40, "a\uFFFDb\uFFFD\uFFFD\uFFFDc"},
 		{"a\xff\xfeb", 40, "a\uFFFD\uFFFDb"}, {"\x00\x00", 5, "…"}, {"\x00\x00", 6, "\uFFFD\uFFFD"},
@@ -520,7 +552,8 @@ func TestPlainErrorsCostNoAllocation(t *testing.T) {
 			t.Errorf("%s: %v allocations, want 0", name, got)
 		}
 	}
-	if got := testing.AllocsPerRun(100, func() { errtext.Line("connection refused", 256) }); got != 1 {
+	long := strings.Repeat("connection refused ", 10)
+	if got := testing.AllocsPerRun(100, func() { errtext.Line(long, 256) }); got != 1 {
 		t.Errorf("Line: %v allocations, want 1", got)
 	}
 }
