@@ -54,6 +54,7 @@ mutate:
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retrybatch.txt retrybatch
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retryconf.txt retryconf
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-hint.txt -tests retryhttp internal/hint
+	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-errtext.txt -skip 'Alloc|Leak|TimeDoesNot' internal/errtext
 	go run ./tools/mutate -min 98 hedge
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-hedging.txt -tests hedge internal/hedging
 	go run ./tools/mutate -min 98 internal/relay
