@@ -712,7 +712,8 @@ func TestBodyOfAnotherLengthIsPermanent(t *testing.T) {
 					} else {
 						_, err = s.transport(quick).RoundTrip(req)
 					}
-					if e := wantReason(t, err, retry.ReasonPermanent); e.Attempts != 1 {
+					// Rarely net/http reports first that its reader finds the connection closed.
+					if e := wantReason(t, err, retry.ReasonPermanent); e.Attempts != 1 && !errors.Is(e.Errs[0], net.ErrClosed) {
 						t.Errorf("%v", err)
 					}
 				}
