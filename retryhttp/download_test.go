@@ -171,6 +171,7 @@ func TestDownloadTakesNothingThatDoesNotFit(t *testing.T) {
 		{name: "no range", code: 206, body: rest, want: `Content-Range ""`},
 		{name: "several ranges", code: 206, header: h("Content-Type", "multipart/byteranges; boundary=x"), body: rest, want: `Content-Range ""`},
 		{name: "backwards", code: 206, header: h("Content-Range", "bytes 4-3/10"), body: rest, want: `Content-Range "bytes 4-3/10"`},
+		{name: "no unit", code: 206, header: h("Content-Range", "4-9/10"), body: rest, want: `Content-Range "4-9/10"`},
 		{name: "garbled", code: 206, header: h("Content-Range", "bytes 4-+9/10"), body: rest, want: `Content-Range "bytes 4-+9/10"`},
 		{name: "a secret in the range", code: 206, header: h("Content-Range", "bytes secret/10"), body: rest, want: `Content-Range "bytes REDACTED/10"`},
 		{name: "a secret in the ETag", code: 206, header: h("Content-Range", "bytes 4-9/10", "ETag", `"secret"`), body: rest, want: `ETag is "\"REDACTED\""`},
