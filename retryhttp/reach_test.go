@@ -400,6 +400,70 @@ func TestPrepareSignsEachHop(t *testing.T) {
 	s.wantRequests(t, 4)
 }
 
+// closes counts how often a body is closed.
+type closes struct {
+	io.Reader
+	n *int
+}
+
+func (c closes) Close() error { *c.n++; return nil }
+
+// A RoundTripper closes the request's body also if it sends nothing.
+func TestBodyIsClosedIfPrepareFails(t *testing.T) {
+	for _, panics := range []bool{false, true} {
+		closed := 0
+		rt := &retryhttp.Transport{Base: tripper(func(*http.Request) (*http.Response, error) { panic("sent") }), Prepare: func(*http.Request) error {
+			if panics {
+				panic(io.EOF)
+			}
+			return retry.Stop(io.EOF)
+		}}
+		req := request(t, "PUT", "http://example.com/", nil)
+		req.Body = closes{strings.NewReader("body"), &closed}
+		func() {
+			defer func() { _ = recover() }()
+			resp, err := rt.RoundTrip(req)
+			if resp != nil || !errors.Is(err, io.EOF) {
+				t.Errorf("%v, %v, want Prepare's error", resp, err)
+			}
+		}()
+		if closed == 0 {
+			t.Errorf("panics: %v: the body is open", panics)
+		}
+	}
+}
+
+// tally is a budget that grants everything and notes its calls.
+type tally struct{ calls []string }
+
+func (b *tally) Begin() { b.calls = append(b.calls, "Begin") }
+func (b *tally) Withdraw(c retry.Class, n int) bool {
+	b.calls = append(b.calls, fmt.Sprint("Withdraw ", c, n))
+	return true
+}
+func (b *tally) End(retried retry.Class, ok bool) {
+	b.calls = append(b.calls, fmt.Sprint("End ", retried, ok))
+}
+
+// A budget gets the same calls from a Transport as from a run.
+func TestBudgetGetsEveryCall(t *testing.T) {
+	b := new(tally)
+	p := quick
+	p.Budget = b
+	n := 0
+	rt := &retryhttp.Transport{Policy: p, Base: tripper(func(req *http.Request) (*http.Response, error) {
+		n++
+		return &http.Response{StatusCode: map[int]int{1: 503, 2: 504}[n] + map[int]int{3: 200}[n], Body: http.NoBody, Request: req}, nil
+	})}
+	if _, err := client(rt).Do(request(t, "GET", "http://example.com/", nil)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"Begin", "Withdraw transient 1", "Withdraw timed_out 2", "End timed_out true"}
+	if !slices.Equal(b.calls, want) {
+		t.Errorf("the budget got %q, want %q", b.calls, want)
+	}
+}
+
 func TestErrorOfPrepareProvesThatNothingWasSent(t *testing.T) {
 	errToken := errors.New("no token")
 	classify := func(c retry.Class) retry.Classifier { return func(error) retry.Class { return c } }
