@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/tools/go/types/typeutil"
 )
 
 // avastConfig is what the options of a call set. Its attempts are 0 if there is no
@@ -266,6 +268,14 @@ func (m *migration) delayType(e ast.Expr) string {
 	return ""
 }
 
+// beginsWithTwice reports whether the library's waits begin with twice Delay. Those of
+// v4 do up to v4.6. FullJitterBackoffDelay came with v4.7, where the first wait is
+// Delay, as in v5.
+func (m *migration) beginsWithTwice() bool {
+	f, ok := typeutil.Callee(m.TypesInfo, m.call).(*types.Func)
+	return ok && m.lib.version == 4 && f.Pkg().Scope().Lookup("FullJitterBackoffDelay") == nil
+}
+
 // delays writes the backoff. The first wait of version 4 is twice the delay where
 // it doubles.
 func (m *migration) delays(c avastConfig) string {
@@ -288,7 +298,7 @@ func (m *migration) delays(c avastConfig) string {
 		m.told = append(m.told, "a zero Delay would mean the default")
 	}
 	base := c.delay
-	if m.lib.version == 4 || c.kind == "FullJitterBackoffDelay" {
+	if m.beginsWithTwice() || c.kind == "FullJitterBackoffDelay" {
 		base = base.twice()
 	}
 	jitter := ""

@@ -110,7 +110,7 @@ func avast(version int) *library {
 	switch version {
 	case 0, 3:
 		l.plan = func(*migration) string {
-			return "update to github.com/avast/retry-go/v4 first: there the waits begin with twice Delay, and Attempts(0) sets no limit"
+			return "update to github.com/avast/retry-go/v4 first: there the waits begin with twice Delay up to v4.6, and Attempts(0) sets no limit"
 		}
 	case 4:
 	case 5:
