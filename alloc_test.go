@@ -86,9 +86,9 @@ func TestThreeRetriesAllocateOnce(t *testing.T) {
 // refilled is a budget that never runs out.
 type refilled struct{ *retry.EarnedBudget }
 
-func (b refilled) Withdraw(c retry.Class, n int) bool {
-	b.EarnedBudget.End(c, true)
-	return b.EarnedBudget.Withdraw(c, n)
+func (b refilled) Withdraw(w retry.Withdrawal) bool {
+	b.EarnedBudget.End(retry.Outcome{Retried: w.Class, OK: true})
+	return b.EarnedBudget.Withdraw(w)
 }
 
 func TestJudgingAnErrorAllocatesNothing(t *testing.T) {

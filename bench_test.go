@@ -155,14 +155,14 @@ func BenchmarkEnd(b *testing.B) {
 		b.Run(bm.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				bm.budget.End(retry.Unknown, true)
+				bm.budget.End(retry.Outcome{OK: true})
 			}
 		})
 		b.Run(bm.name+", all cores", func(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					bm.budget.End(retry.Unknown, true)
+					bm.budget.End(retry.Outcome{OK: true})
 				}
 			})
 		})

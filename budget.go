@@ -16,18 +16,42 @@ import (
 // It does not call Withdraw before a retry that follows [ErrRejected]: the dependency
 // has answered, so the next poll is no extra load. A retry that was granted is spent,
 // even if the run is canceled in the wait before it.
+//
+// Package hedge calls the same methods for the hedges of a call, with Hedge set.
 type Budget interface {
 	// Begin says that a run starts.
-	Begin()
+	Begin(Opening)
 
-	// Withdraw reports whether a retry may follow an error of class c, and if so takes it
-	// from the budget. retry is 1 for a run's first retry, 2 for the next. A budget in
-	// which a run holds one place takes that place when retry is 1.
-	Withdraw(c Class, retry int) bool
+	// Withdraw reports whether a retry may follow, and if so takes it from the budget. A
+	// budget in which a run holds one place takes that place when Retry is 1.
+	Withdraw(Withdrawal) bool
 
-	// End says that a run is over. retried is the class of the error that its last
-	// granted retry followed, Unknown if it had none. ok reports whether op succeeded.
-	End(retried Class, ok bool)
+	// End says that a run is over.
+	End(Outcome)
+}
+
+// Opening is what a [Budget] gets when a run starts.
+type Opening struct {
+	Name  string // the policy's
+	Hedge bool   // the run is the hedges of one call
+}
+
+// Withdrawal is what a [Budget] gets before a retry.
+type Withdrawal struct {
+	Name  string        // the policy's
+	Class Class         // of the error that the retry follows
+	Retry int           // 1 for the first retry that the run asks for, then one more than were granted
+	Hedge bool          // it is no retry but a hedge, and no attempt has failed yet
+	Wait  time.Duration // before the retry
+}
+
+// Outcome is what a [Budget] gets when a run is over.
+type Outcome struct {
+	Name    string // the policy's
+	Retried Class  // of the error that the last granted retry followed; Unknown if none was granted
+	Retries int    // how many were granted
+	Hedge   bool   // the run was the hedges of one call
+	OK      bool   // op succeeded
 }
 
 // EarnedBudget lets calls earn their retries. Use it unless you know better. It starts
@@ -93,19 +117,19 @@ func (p purse) plus(n int64) (purse, bool) {
 }
 
 // Begin does nothing: a first attempt is free.
-func (b *EarnedBudget) Begin() {}
+func (b *EarnedBudget) Begin(Opening) {}
 
 // Withdraw takes the cost of a retry, if there are enough tokens.
-func (b *EarnedBudget) Withdraw(c Class, _ int) bool { return b == nil || b.add(-costOf(c)) }
+func (b *EarnedBudget) Withdraw(w Withdrawal) bool { return b == nil || b.add(-costOf(w.Class)) }
 
 // End adds what a success has earned.
-func (b *EarnedBudget) End(retried Class, ok bool) {
+func (b *EarnedBudget) End(o Outcome) {
 	switch {
-	case b == nil, !ok:
-	case retried == Unknown:
+	case b == nil, !o.OK:
+	case o.Retried == Unknown:
 		b.add(token / 10)
 	default:
-		b.add(2 * costOf(retried))
+		b.add(2 * costOf(o.Retried))
 	}
 }
 
@@ -168,14 +192,14 @@ type TokenBudget struct {
 }
 
 // Begin does nothing: a first attempt is free.
-func (b *TokenBudget) Begin() {}
+func (b *TokenBudget) Begin(Opening) {}
 
 // Withdraw takes the cost of a retry, if the bucket holds it.
-func (b *TokenBudget) Withdraw(c Class, _ int) bool {
+func (b *TokenBudget) Withdraw(w Withdrawal) bool {
 	if b == nil {
 		return true
 	}
-	cost, capacity := b.cost(c), b.capacity()
+	cost, capacity := b.cost(w.Class), b.capacity()
 	if capacity == 0 {
 		return false
 	}
@@ -191,13 +215,13 @@ func (b *TokenBudget) Withdraw(c Class, _ int) bool {
 }
 
 // End puts tokens back after a success.
-func (b *TokenBudget) End(retried Class, ok bool) {
-	if b == nil || !ok {
+func (b *TokenBudget) End(o Outcome) {
+	if b == nil || !o.OK {
 		return
 	}
 	back := tokens(b.Reward, 1)
-	if retried != Unknown {
-		back = b.cost(retried)
+	if o.Retried != Unknown {
+		back = b.cost(o.Retried)
 	}
 	for {
 		used := b.used.Load()
@@ -279,10 +303,10 @@ type tenth struct {
 }
 
 // Begin does nothing: a first attempt is free.
-func (b *RatioBudget) Begin() {}
+func (b *RatioBudget) Begin(Opening) {}
 
 // Withdraw counts a retry, if the window has room for it.
-func (b *RatioBudget) Withdraw(Class, int) bool {
+func (b *RatioBudget) Withdraw(Withdrawal) bool {
 	if b == nil {
 		return true
 	}
@@ -304,8 +328,8 @@ func (b *RatioBudget) Withdraw(Class, int) bool {
 }
 
 // End counts a run that succeeded.
-func (b *RatioBudget) End(_ Class, ok bool) {
-	if b == nil || !ok {
+func (b *RatioBudget) End(o Outcome) {
+	if b == nil || !o.OK {
 		return
 	}
 	b.current().successes.Add(1)
@@ -443,7 +467,7 @@ func (n inFlight) runs() int64    { return int64(n / oneRun) }
 func (n inFlight) retries() int64 { return int64(n % oneRun) }
 
 // Begin counts a run in flight.
-func (b *ConcurrencyBudget) Begin() {
+func (b *ConcurrencyBudget) Begin(Opening) {
 	if b != nil {
 		b.state.Add(oneRun)
 	}
@@ -451,14 +475,14 @@ func (b *ConcurrencyBudget) Begin() {
 
 // Withdraw takes a place for a run's first retry. A later one keeps that place
 // while the limit allows it.
-func (b *ConcurrencyBudget) Withdraw(_ Class, retry int) bool {
+func (b *ConcurrencyBudget) Withdraw(w Withdrawal) bool {
 	if b == nil {
 		return true
 	}
 	for {
 		n := inFlight(b.state.Load())
 		switch {
-		case retry > 1:
+		case w.Retry > 1:
 			return n.retries() <= b.allowed(n)
 		case n.retries()+1 > b.allowed(n):
 			return false
@@ -469,12 +493,12 @@ func (b *ConcurrencyBudget) Withdraw(_ Class, retry int) bool {
 }
 
 // End gives back what the run took.
-func (b *ConcurrencyBudget) End(retried Class, _ bool) {
+func (b *ConcurrencyBudget) End(o Outcome) {
 	if b == nil {
 		return
 	}
 	n := uint64(oneRun)
-	if retried != Unknown {
+	if o.Retried != Unknown {
 		n++
 	}
 	b.state.Add(-n)

@@ -18,13 +18,13 @@ func TestAFullBudgetIsNotWrittenTo(t *testing.T) {
 		b := &EarnedBudget{Clock: v}
 		const fill = 20_000
 		for range fill {
-			b.End(Unknown, true)
+			b.End(Outcome{OK: true})
 		}
 		written := 0
 		for range tt.rate {
 			v.Advance(time.Second / time.Duration(tt.rate))
 			before := b.word.Load()
-			b.End(Unknown, true)
+			b.End(Outcome{OK: true})
 			if b.word.Load() != before {
 				written++
 			}

@@ -23,23 +23,23 @@ func TestTokenBudget(t *testing.T) {
 		ok   bool
 		left float64
 	}{
-		{"full at first", func() bool { b.Begin(); return true }, true, 1},
-		{"a success when full", func() bool { b.End(retry.Unknown, true); return true }, true, 1},
-		{"a retry", func() bool { return b.Withdraw(retry.Transient, 1) }, true, .9},
-		{"a throttled retry", func() bool { return b.Withdraw(retry.Throttled, 1) }, true, .6},
-		{"a failed run gives nothing back", func() bool { b.End(retry.Throttled, false); return true }, true, .6},
-		{"a first-try success", func() bool { b.End(retry.Unknown, true); return true }, true, .62},
-		{"a success after a retry gives its cost back", func() bool { b.End(retry.Transient, true); return true }, true, .72},
-		{"after a throttled one", func() bool { b.End(retry.Throttled, true); return true }, true, 1},
-		{"never above capacity", func() bool { b.End(retry.Throttled, true); return true }, true, 1},
-		{"a retry after a timeout costs as any", func() bool { return b.Withdraw(retry.TimedOut, 1) }, true, .9},
-		{"and comes back", func() bool { b.End(retry.TimedOut, true); return true }, true, 1},
-		{"down", func() bool { return b.Withdraw(retry.Throttled, 1) }, true, .7},
-		{"further", func() bool { return b.Withdraw(retry.Throttled, 1) }, true, .4},
-		{"and further", func() bool { return b.Withdraw(retry.Throttled, 1) }, true, .1},
-		{"not enough", func() bool { return b.Withdraw(retry.Throttled, 1) }, false, .1},
-		{"just enough", func() bool { return b.Withdraw(retry.Unprocessed, 1) }, true, 0},
-		{"empty", func() bool { return b.Withdraw(retry.Transient, 1) }, false, 0},
+		{"full at first", func() bool { b.Begin(retry.Opening{}); return true }, true, 1},
+		{"a success when full", func() bool { b.End(retry.Outcome{OK: true}); return true }, true, 1},
+		{"a retry", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) }, true, .9},
+		{"a throttled retry", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Throttled, Retry: 1}) }, true, .6},
+		{"a failed run gives nothing back", func() bool { b.End(retry.Outcome{Retried: retry.Throttled}); return true }, true, .6},
+		{"a first-try success", func() bool { b.End(retry.Outcome{OK: true}); return true }, true, .62},
+		{"a success after a retry gives its cost back", func() bool { b.End(retry.Outcome{Retried: retry.Transient, OK: true}); return true }, true, .72},
+		{"after a throttled one", func() bool { b.End(retry.Outcome{Retried: retry.Throttled, OK: true}); return true }, true, 1},
+		{"never above capacity", func() bool { b.End(retry.Outcome{Retried: retry.Throttled, OK: true}); return true }, true, 1},
+		{"a retry after a timeout costs as any", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1}) }, true, .9},
+		{"and comes back", func() bool { b.End(retry.Outcome{Retried: retry.TimedOut, OK: true}); return true }, true, 1},
+		{"down", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Throttled, Retry: 1}) }, true, .7},
+		{"further", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Throttled, Retry: 1}) }, true, .4},
+		{"and further", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Throttled, Retry: 1}) }, true, .1},
+		{"not enough", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Throttled, Retry: 1}) }, false, .1},
+		{"just enough", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Unprocessed, Retry: 1}) }, true, 0},
+		{"empty", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) }, false, 0},
 	} {
 		if ok := step.do(); ok != step.ok {
 			t.Errorf("%s: %v, want %v", step.name, ok, step.ok)
@@ -52,7 +52,7 @@ func TestTokenBudget(t *testing.T) {
 
 func TestTokenBudgetDefaultsAndOddFields(t *testing.T) {
 	grants := func(b *retry.TokenBudget, c retry.Class) (n int) {
-		for n < 10_000 && b.Withdraw(c, 1) {
+		for n < 10_000 && b.Withdraw(retry.Withdrawal{Class: c, Retry: 1}) {
 			n++
 		}
 		return n
@@ -84,15 +84,15 @@ func TestTokenBudgetDefaultsAndOddFields(t *testing.T) {
 		t.Errorf("the balance of no tokens is %v, want 0", b)
 	}
 	b := &retry.TokenBudget{}
-	b.Withdraw(retry.Transient, 1)
-	b.End(retry.Unknown, true)
+	b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1})
+	b.End(retry.Outcome{OK: true})
 	if got, want := b.Balance(), (500-14+1)/500.; got != want {
 		t.Errorf("after a retry and a success the balance is %v, want %v", got, want)
 	}
 	b = &retry.TokenBudget{Reward: -1}
-	b.Withdraw(retry.Transient, 1)
+	b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1})
 	before := b.Balance()
-	if b.End(retry.Unknown, true); b.Balance() != before {
+	if b.End(retry.Outcome{OK: true}); b.Balance() != before {
 		t.Error("a negative reward changed the balance")
 	}
 }
@@ -124,15 +124,15 @@ func TestTokenBudgetEndsAnOutageAndRefills(t *testing.T) {
 // succeed ends n runs that succeeded.
 func succeed(b retry.Budget, n int) {
 	for range n {
-		b.Begin()
-		b.End(retry.Unknown, true)
+		b.Begin(retry.Opening{})
+		b.End(retry.Outcome{OK: true})
 	}
 }
 
 // granted returns how many of n retries after an error of class c are granted.
 func granted(b retry.Budget, n int, c retry.Class) (got int) {
 	for range n {
-		if b.Withdraw(c, 1) {
+		if b.Withdraw(retry.Withdrawal{Class: c, Retry: 1}) {
 			got++
 		}
 	}
@@ -149,19 +149,19 @@ func TestRatioBudget(t *testing.T) {
 		}
 	}
 	for range 100 {
-		b.Begin()
-		b.End(retry.Transient, false)
+		b.Begin(retry.Opening{})
+		b.End(retry.Outcome{Retried: retry.Transient})
 	}
 	withdraw(1) // for those with few calls: runs that fail earn nothing
 	v.Advance(11 * time.Second)
 	for range 50 {
-		b.End(retry.Unknown, true)
-		b.End(retry.Transient, true) // after a retry, the same
+		b.End(retry.Outcome{OK: true})
+		b.End(retry.Outcome{Retried: retry.Transient, OK: true}) // after a retry, the same
 	}
 	if got := b.Balance(); got != 1 {
 		t.Errorf("nothing retried: the balance is %v, want 1", got)
 	}
-	b.Withdraw(retry.TimedOut, 1)
+	b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1})
 	if got := b.Balance(); math.Abs(got-.9) > 1e-6 {
 		t.Errorf("one of ten: the balance is %v, want .9", got)
 	}
@@ -214,11 +214,11 @@ func TestRatioBudgetOfThoseWithFewCalls(t *testing.T) {
 		for range 3 {
 			for i := range tt.needs {
 				v.Advance(11 * time.Second)
-				if b.Withdraw(retry.Transient, 1) || b.Balance() != 0 {
+				if b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) || b.Balance() != 0 {
 					t.Errorf("Ratio %v: %d successes after the last retry there is another, want it after %d", tt.ratio, i, tt.needs)
 				}
-				b.End(retry.Transient, false)
-				b.End(retry.Unknown, true)
+				b.End(retry.Outcome{Retried: retry.Transient})
+				b.End(retry.Outcome{OK: true})
 			}
 			v.Advance(11 * time.Second)
 			if left, got := b.Balance(), granted(b, 50, retry.Transient); got != 1 || left != 1 {
@@ -250,7 +250,7 @@ func TestWithNoRunsAndNoLimit(t *testing.T) {
 	if left, got := b.Balance(), granted(b, 9, retry.Transient); left != 1 || got != 1 {
 		t.Errorf("no runs have %d retries, and a balance of %v, want 1 and 1", got, left)
 	}
-	if b := (&retry.ConcurrencyBudget{Ratio: math.Inf(1), Min: -1}); b.Withdraw(retry.Transient, 1) || b.Balance() != 1 {
+	if b := (&retry.ConcurrencyBudget{Ratio: math.Inf(1), Min: -1}); b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) || b.Balance() != 1 {
 		t.Error("no runs have a place")
 	}
 }
@@ -258,12 +258,12 @@ func TestWithNoRunsAndNoLimit(t *testing.T) {
 func TestBalanceIsNotNegative(t *testing.T) {
 	places := &retry.ConcurrencyBudget{Ratio: .5, Min: -1}
 	for range 4 {
-		places.Begin()
+		places.Begin(retry.Opening{})
 	}
-	places.Withdraw(retry.Transient, 1)
-	places.Withdraw(retry.Transient, 1)
-	places.End(retry.Unknown, true)
-	places.End(retry.Unknown, true)
+	places.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1})
+	places.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1})
+	places.End(retry.Outcome{OK: true})
+	places.End(retry.Outcome{OK: true})
 	if got := places.Balance(); got != 0 {
 		t.Errorf("2 of 1 places are taken: the balance is %v, want 0", got)
 	}
@@ -282,7 +282,7 @@ func TestBalanceIsNotNegative(t *testing.T) {
 	late := &retry.RatioBudget{Clock: v}
 	succeed(late, 10)
 	v.Advance(9 * time.Second)
-	late.Withdraw(retry.Transient, 1)
+	late.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1})
 	v.Advance(3 * time.Second)
 	if left, got := late.Balance(), granted(late, 9, retry.Transient); left != 0 || got != 0 {
 		t.Errorf("no success is left in the window, but a retry: the balance is %v, and %d are granted, want 0", left, got)
@@ -313,9 +313,9 @@ func TestRatioBudgetDefaultsAndOddFields(t *testing.T) {
 		tt.b.Clock = v
 		succeed(tt.b, 200)
 		n := 0
-		for n < 300 && tt.b.Withdraw(retry.Transient, 1) {
+		for n < 300 && tt.b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 			n++
-			tt.b.End(retry.Transient, false)
+			tt.b.End(retry.Outcome{Retried: retry.Transient})
 		}
 		if n != tt.want {
 			t.Errorf("Ratio %v, MinPerSecond %v, Window %v: %d retries are granted, want %d",
@@ -396,13 +396,13 @@ func TestRatioBudgetOnALateClock(t *testing.T) {
 	for late := time.Duration(1); late < 30; late++ {
 		c := &wallClock{now: epoch}
 		b := &retry.RatioBudget{Ratio: 1, Clock: c}
-		b.End(retry.Unknown, true)
-		if !b.Withdraw(retry.Transient, 1) {
+		b.End(retry.Outcome{OK: true})
+		if !b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 			t.Fatal("the run has no retry")
 		}
 		for _, at := range []time.Duration{-late * time.Second, 0} {
 			c.now = epoch.Add(at)
-			if b.Withdraw(retry.Transient, 1) {
+			if b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 				t.Errorf("the retry is granted again at %v, by a clock that was %d s late", at, late)
 			}
 		}
@@ -420,7 +420,7 @@ func TestRatioBudgetInAndOutOfBubbles(t *testing.T) {
 		retried := func(where string) {
 			t.Helper()
 			succeed(b, 1)
-			if !b.Withdraw(retry.Transient, 1) || b.Withdraw(retry.Transient, 1) {
+			if !b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) || b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 				t.Errorf("%s: one success has not exactly one retry", where)
 			}
 		}
@@ -446,7 +446,7 @@ func TestRatioBudgetRefills(t *testing.T) {
 			t.Errorf("%d retries are granted, want 100", n)
 		}
 		v.Advance(10 * time.Second)
-		if b.Withdraw(retry.Transient, 1) {
+		if b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 			t.Error("a retry is granted before the window has passed")
 		}
 		v.Advance(time.Second)
@@ -460,7 +460,7 @@ func TestRatioBudgetRefillsOnTheSystemClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &retry.RatioBudget{Ratio: -1, MinPerSecond: .1} // one in 10 s
 		for range 3 {
-			if !b.Withdraw(retry.Transient, 1) || b.Withdraw(retry.Transient, 1) {
+			if !b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) || b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 				t.Error("a window has not exactly one retry")
 			}
 			time.Sleep(11 * time.Second)
@@ -488,7 +488,7 @@ func TestLastRetryOfARatioBudget(t *testing.T) {
 	}
 	short := &retry.RatioBudget{Ratio: -1, MinPerSecond: 1e9, Window: 1, Clock: v}
 	for range 3 {
-		if !short.Withdraw(retry.Transient, 1) || short.Withdraw(retry.Transient, 1) {
+		if !short.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) || short.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 			t.Error("a window of a nanosecond has not exactly one retry")
 		}
 		v.Advance(time.Second)
@@ -535,7 +535,7 @@ func TestABudgetThatEmbedsAnotherLosesNoPlace(t *testing.T) {
 func TestRatioBudgetOnTheSystemClock(t *testing.T) {
 	b := &retry.RatioBudget{Ratio: .5, Window: time.Hour}
 	succeed(b, 2)
-	if !b.Withdraw(retry.Transient, 1) || b.Withdraw(retry.Transient, 1) {
+	if !b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) || b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 		t.Error("two runs have not exactly one retry")
 	}
 }
@@ -548,28 +548,28 @@ func TestConcurrencyBudget(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
-	b.Begin()
-	want("the minimum", b.Withdraw(retry.Transient, 1), true)
+	b.Begin(retry.Opening{})
+	want("the minimum", b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}), true)
 	for range 7 {
-		b.Begin()
+		b.Begin(retry.Opening{})
 	}
 	want("one of 4 places is taken", b.Balance() == .75, true)
 	for range 7 {
-		b.End(retry.Unknown, true)
+		b.End(retry.Outcome{OK: true})
 	}
-	b.Begin()
-	b.Begin()
-	want("1 of 3 is taken", b.Withdraw(retry.Transient, 1), false)
-	b.Begin()
-	want("half of 4", b.Withdraw(retry.Transient, 1), true)
+	b.Begin(retry.Opening{})
+	b.Begin(retry.Opening{})
+	want("1 of 3 is taken", b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}), false)
+	b.Begin(retry.Opening{})
+	want("half of 4", b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}), true)
 	want("the balance", b.Balance() == 0, true)
-	want("both may go on", b.Withdraw(retry.Transient, 2), true)
-	b.End(retry.Unknown, true)
-	want("half of 3 is 1, and 2 are taken", b.Withdraw(retry.Transient, 2), false)
-	b.End(retry.Transient, false)
-	want("one of them ended", b.Withdraw(retry.Transient, 2), true)
-	b.End(retry.Transient, true)
-	b.End(retry.Unknown, false)
+	want("both may go on", b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 2}), true)
+	b.End(retry.Outcome{OK: true})
+	want("half of 3 is 1, and 2 are taken", b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 2}), false)
+	b.End(retry.Outcome{Retried: retry.Transient})
+	want("one of them ended", b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 2}), true)
+	b.End(retry.Outcome{Retried: retry.Transient, OK: true})
+	b.End(retry.Outcome{})
 	want("nothing is left", b.Balance() == 1, true)
 }
 
@@ -588,10 +588,10 @@ func TestConcurrencyBudgetDefaultsAndOddFields(t *testing.T) {
 		{&retry.ConcurrencyBudget{Min: math.MaxInt}, 100},
 	} {
 		for range 100 {
-			tt.b.Begin()
+			tt.b.Begin(retry.Opening{})
 		}
 		n := 0
-		for n < 100 && tt.b.Withdraw(retry.Transient, 1) {
+		for n < 100 && tt.b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 			n++
 		}
 		if n != tt.want {
@@ -661,9 +661,9 @@ func TestConcurrencyBudgetUnderContention(t *testing.T) {
 	for range 32 {
 		wg.Go(func() {
 			for range 2000 {
-				b.Begin()
+				b.Begin(retry.Opening{})
 				retried := retry.Unknown
-				if b.Withdraw(retry.Transient, 1) {
+				if b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 					retried = retry.Transient
 					granted.Add(1)
 					n := inFlight.Add(1)
@@ -672,7 +672,7 @@ func TestConcurrencyBudgetUnderContention(t *testing.T) {
 					runtime.Gosched() // let the others in, if they may
 					inFlight.Add(-1)
 				}
-				b.End(retried, true)
+				b.End(retry.Outcome{Retried: retried, OK: true})
 			}
 		})
 	}
@@ -694,13 +694,13 @@ func TestBudgetsUnderContention(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 500 {
-				ratio.End(retry.Unknown, true)
+				ratio.End(retry.Outcome{OK: true})
 				for range 3 {
-					if ratio.Withdraw(retry.Transient, 1) {
+					if ratio.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 						ratioGrants.Add(1)
 					}
 				}
-				if token.Withdraw(retry.Transient, 1) {
+				if token.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 					tokenGrants.Add(1)
 				}
 			}
@@ -718,14 +718,14 @@ func TestBudgetsUnderContention(t *testing.T) {
 // What is taken and given back by many at once adds up.
 func TestTokensAddUp(t *testing.T) {
 	b := &retry.TokenBudget{Capacity: 1 << 30, Cost: 3}
-	b.Withdraw(retry.Transient, 1) // so that it is never full, and every End writes
+	b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) // so that it is never full, and every End writes
 	before := b.Balance()
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			for range 20_000 {
-				b.Withdraw(retry.Transient, 1)
-				b.End(retry.Transient, true)
+				b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1})
+				b.End(retry.Outcome{Retried: retry.Transient, OK: true})
 			}
 		})
 	}
@@ -740,12 +740,12 @@ func TestRatioBudgetGrantsTheLastRetryOnce(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
 	for range 5000 {
 		b := &retry.RatioBudget{Ratio: 1, Clock: v}
-		b.End(retry.Unknown, true)
+		b.End(retry.Outcome{OK: true})
 		var granted atomic.Int64
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
-				if b.Withdraw(retry.Transient, 1) {
+				if b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 					granted.Add(1)
 				}
 			})
@@ -880,13 +880,13 @@ func FuzzBudgets(f *testing.F) {
 			}
 			switch op % 8 {
 			case 0, 1:
-				token.Begin()
-				rate.Begin()
-				places.Begin()
+				token.Begin(retry.Opening{})
+				rate.Begin(retry.Opening{})
+				places.Begin(retry.Opening{})
 				open = append(open, false)
 			case 2, 3, 4:
 				want := costs[throttled] <= tokens && size > 0
-				if got := token.Withdraw(class, 1); got != want {
+				if got := token.Withdraw(retry.Withdrawal{Class: class, Retry: 1}); got != want {
 					t.Fatalf("TokenBudget with %d tokens: Withdraw = %v", tokens, got)
 				}
 				if want {
@@ -904,7 +904,7 @@ func FuzzBudgets(f *testing.F) {
 				if share(.1) > 0 && room < 1 && retries == 0 && owed <= 0 {
 					want, owed = true, (1-1e-9)/share(.1)
 				}
-				if got := rate.Withdraw(class, 1); got != want {
+				if got := rate.Withdraw(retry.Withdrawal{Class: class, Retry: 1}); got != want {
 					t.Fatalf("RatioBudget with %d retries for %d successes, %v short: Withdraw = %v", retries, successes, owed, got)
 				}
 				if want {
@@ -925,20 +925,20 @@ func FuzzBudgets(f *testing.F) {
 				}
 				allowed := max(math.Floor(min(share(.2)*float64(len(open))+1e-9, math.MaxUint32)), float64(floor), 0)
 				if open[mine] {
-					if got, want := places.Withdraw(class, 2), float64(held) <= allowed; got != want {
+					if got, want := places.Withdraw(retry.Withdrawal{Class: class, Retry: 2}), float64(held) <= allowed; got != want {
 						t.Fatalf("ConcurrencyBudget with %d of %v: Again = %v", held, allowed, got)
 					}
 					continue
 				}
 				want = float64(held+1) <= allowed
-				if got := places.Withdraw(class, 1); got != want {
+				if got := places.Withdraw(retry.Withdrawal{Class: class, Retry: 1}); got != want {
 					t.Fatalf("ConcurrencyBudget with %d of %v: Withdraw = %v", held, allowed, got)
 				}
 				open[mine] = want
 			case 5, 6:
 				ok := op%8 == 5
-				token.End(class, ok)
-				rate.End(class, ok)
+				token.End(retry.Outcome{Retried: class, OK: ok})
+				rate.End(retry.Outcome{Retried: class, OK: ok})
 				if ok {
 					past = append(past, instant{tenth, 1, 0})
 					owed--
@@ -949,11 +949,11 @@ func FuzzBudgets(f *testing.F) {
 					if open[0] {
 						retried = class
 					}
-					places.End(retried, ok)
+					places.End(retry.Outcome{Retried: retried, OK: ok})
 					open = open[1:]
 				}
 			case 7:
-				token.End(retry.Unknown, true)
+				token.End(retry.Outcome{OK: true})
 				tokens = min(tokens+back, size)
 				v.Advance(time.Duration(op) * 50 * ms)
 			}

@@ -60,79 +60,80 @@ func Classifiers(cs ...Classifier) Classifier {
 }
 
 // AlreadyRetried is a [Classifier] for the outer of two layers that both retry:
-// Permanent for an error that holds an [*Error], else Unknown. With it in
+// Permanent for an error that holds a run which was [Final], else Unknown. With it in
 // Policy.Classify the attempts of the layers add up instead of multiplying.
 func AlreadyRetried(err error) Class {
-	if _, ok := errors.AsType[*Error](err); ok {
+	if holdsFinalRun(err) {
 		return Permanent
 	}
 	return Unknown
 }
 
-// Judge returns what err means to a run with this policy, for code that wraps an op.
-// The class comes from a mark of [Stop], [Refuse] or [After], from Classify, or from
-// [DefaultClassifier]. It is Unknown only for a nil err. hint is the wait that a
-// server asked for, or 0: always 0 for an error marked by Stop. It may exceed
-// MaxRetryAfter.
-func (p Policy) Judge(err error) (c Class, hint time.Duration) {
+// Final reports whether a server that failed with err should tell its caller not to
+// call again, since the retries of layers multiply. That is so if one of these is true:
+//
+//   - err is marked by [Stop] or [Refuse], outside of any *[Error].
+//   - It holds a run that ended because the error is permanent, because a server refused
+//     a retry, or because the work may have been done.
+//   - It holds a run that has retried and come to a limit. A run of one attempt has not
+//     retried, so the layer above may. Neither has one whose last error is ErrRejected:
+//     it has polled.
+//
+// A run that was canceled does not count, whatever it holds: a sibling may have failed,
+// or the caller may have left. Neither does a run that ended because a server asked for
+// too long a wait: the caller gets that wait instead. Final(nil) is false. How a server
+// tells its caller is a matter of the protocol: see package retryhttp.
+func Final(err error) bool {
 	if err == nil {
-		return Unknown, 0
+		return false
 	}
-	v := p.judge(err)
-	return v.class, v.hint
+	m := inspect(err).mark
+	return m != nil && m.class == Permanent || holdsFinalRun(err)
 }
 
-// verdict is what a single error means to a run.
-type verdict struct {
-	class  Class
-	hint   time.Duration // the wait that the server asked for; 0 if none
-	marked bool          // a mark decided, and not a classifier
-	end    Reason        // why no retry may follow, whatever else has happened, or ReasonNone
+// holdsFinalRun walks the tree of err as errors.As does, and into an inner run only
+// through its last error.
+func holdsFinalRun(err error) bool {
+	for !engine.IsNil(err) { // the methods of a nil pointer may not survive
+		if e, ok := err.(*Error); ok {
+			switch e.Reason {
+			case ReasonPermanent, ReasonRefused, ReasonNotIdempotent:
+				return true
+			case ReasonMaxAttempts, ReasonMaxElapsed, ReasonDeadline, ReasonBudget:
+				if e.Attempts > 1 && !within(e.Last(), isRejected) {
+					return true
+				}
+			case ReasonCanceled, ReasonRetryAfter:
+				return false
+			}
+			err = e.Last()
+			continue
+		}
+		if e, ok := err.(asMethod); ok {
+			if inner, ok := find[*Error](e); ok && holdsFinalRun(inner) {
+				return true
+			}
+		}
+		switch e := err.(type) {
+		case interface{ Unwrap() error }:
+			err = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			return slices.ContainsFunc(e.Unwrap(), holdsFinalRun)
+		default:
+			return false
+		}
+	}
+	return false
 }
 
-// judge returns what err means for this policy. It is the one place where an error
-// gets its class.
-func (p *Policy) judge(err error) verdict {
-	var found finding
-	switch {
-	case reflect.TypeOf(err) != plain: // most errors are of the plain type, and have no tree to walk
-		found = inspect(err)
-	case p.Classify != nil: // else DefaultClassifier says what ErrRejected is
-		found.rejected = err == ErrRejected
-	}
-	v := verdict{hint: found.hint}
-	switch m := found.mark; {
-	case m != nil && m.stop:
-		v.class, v.marked = Permanent, true
-	case m != nil:
-		v.class, v.marked = Throttled, true
-	case found.rejected:
-		v.class = Transient
-	default:
-		v.class = p.classify(err)
-	}
-	v.end = p.ends(v.class, v.hint, found.turnedAway)
-	if v.end == ReasonPermanent && found.isRefused() {
-		v.end = ReasonRefused
-	}
-	return v
-}
-
-// classify returns the class that the classifiers give to an error without a mark.
-func (p *Policy) classify(err error) (c Class) {
-	if p.Classify != nil {
-		c = p.Classify(err)
-	}
-	if c == Unknown || c > Unprocessed {
-		c = DefaultClassifier(err)
-	}
-	return cmp.Or(c, Transient)
-}
+func isRejected(err error) bool { return err == ErrRejected }
 
 // finding is what the tree of an error holds besides its class.
 type finding struct {
-	mark       *mark         // the first one; if there is one, nothing else counts but the hint
+	mark       *mark         // the first one that decides; if there is one, its class counts
+	undone     bool          // there is a mark of Undone; of joined errors each must have one
 	rejected   bool          // there is an ErrRejected
+	answered   bool          // there is one that is not only found by a method Is: errGoesOn has that
 	refused    bool          // the first inner run to be found ended with ReasonRefused
 	run        bool          // there is an inner run
 	hint       time.Duration // the first wait that a server asked for
@@ -146,16 +147,18 @@ func (f *finding) isRefused() bool {
 	return f.refused
 }
 
-// add takes what was found further on in the tree.
+// add takes what was found further on in the tree, except for undone.
 func (f *finding) add(more finding) {
 	if more.mark != nil {
+		more.undone = f.undone
 		*f = more
 		return
 	}
 	if !f.run {
 		f.run, f.refused = more.run, more.refused
 	}
-	f.rejected, f.hint, f.turnedAway = f.rejected || more.rejected, cmp.Or(f.hint, more.hint), f.turnedAway || more.turnedAway
+	f.rejected, f.answered = f.rejected || more.rejected, f.answered || more.answered
+	f.hint, f.turnedAway = cmp.Or(f.hint, more.hint), f.turnedAway || more.turnedAway
 }
 
 // addRun takes an inner run's *Error. Only the wait in its last error counts: marks
@@ -169,14 +172,19 @@ func (f *finding) addRun(e *Error) {
 	f.add(finding{run: true, refused: e.Reason == ReasonRefused, hint: cmp.Or(e.hint, last.hint), turnedAway: last.turnedAway})
 }
 
-// inspectMark returns what a mark says. The wait in the error that it marks counts if
-// the server refused: the mark only says that this run must not wait for it.
+// inspectMark returns what a mark says. Undone leaves all else to the error that it
+// marks. The wait in that error also counts if the server refused: the mark only says
+// that this run must not wait for it.
 func inspectMark(m *mark) finding {
-	f := finding{mark: m, hint: m.hint}
-	if m.refused {
-		f.hint = inspect(m.err).hint
+	inner := inspect(m.err)
+	switch {
+	case m.class == Unknown:
+		inner.undone = true
+		return inner
+	case !m.refused:
+		inner.hint = m.hint
 	}
-	return f
+	return finding{mark: m, undone: inner.undone, answered: inner.answered, hint: inner.hint}
 }
 
 // inspect walks the tree of err as errors.As does.
@@ -186,14 +194,19 @@ func inspect(err error) (f finding) {
 	for {
 		t := reflect.TypeOf(err)
 		if t == plain {
-			f.rejected = f.rejected || err == ErrRejected
+			if err == ErrRejected {
+				f.rejected, f.answered = true, true
+			}
 			return f
 		}
 		switch e := err.(type) {
 		case nil, errno:
 			return f
 		case *mark:
-			return inspectMark(e)
+			inner := inspectMark(e)
+			f.add(inner)
+			f.undone = f.undone || inner.undone
+			return f
 		case *Error:
 			f.addRun(e)
 			return f
@@ -227,12 +240,18 @@ func inspect(err error) (f finding) {
 		case interface{ Unwrap() error }:
 			err = e.Unwrap()
 		case interface{ Unwrap() []error }:
+			undone, any := true, false
 			for _, err := range e.Unwrap() {
-				f.add(inspect(err))
-				if f.mark != nil {
-					return f
+				if err == nil {
+					continue
 				}
+				inner := inspect(err)
+				if f.mark == nil {
+					f.add(inner)
+				}
+				undone, any = undone && inner.undone, true
 			}
+			f.undone = f.undone || undone && any
 			return f
 		default:
 			return f
@@ -528,6 +547,8 @@ func (e *Error) class(look scope) Class {
 		return Permanent
 	case e.Attempts == 0: // an error that Supervise had before its pause is not this run's
 		return Transient
+	case e.Undone:
+		return Unprocessed
 	}
 	c := cmp.Or(classify(e.Last(), look), Transient)
 	if !proves(c) {

@@ -21,23 +21,23 @@ func TestEarnedBudget(t *testing.T) {
 		ok   bool
 		left float64
 	}{
-		{"ten tokens at first", func() bool { b.Begin(); return true }, true, 1},
-		{"a retry costs one", func() bool { return b.Withdraw(retry.Transient, 1) }, true, .9},
-		{"after a timeout ten, which it has not", func() bool { return b.Withdraw(retry.TimedOut, 2) }, false, .9},
-		{"throttled, one", func() bool { return b.Withdraw(retry.Throttled, 2) }, true, .8},
-		{"unprocessed, one", func() bool { return b.Withdraw(retry.Unprocessed, 3) }, true, .7},
-		{"a run that fails earns nothing", func() bool { b.End(retry.Unknown, false); return true }, true, .7},
-		{"nor after a retry", func() bool { b.End(retry.TimedOut, false); return true }, true, .7},
-		{"a success earns a tenth", func() bool { b.End(retry.Unknown, true); return true }, true, .71},
-		{"after a retry two", func() bool { b.End(retry.Transient, true); return true }, true, .91},
-		{"throttled, two", func() bool { b.End(retry.Throttled, true); return true }, true, 1}, // 11.1 tokens
-		{"a retry after a timeout", func() bool { return b.Withdraw(retry.TimedOut, 1) }, true, .11},
-		{"one more", func() bool { return b.Withdraw(retry.Transient, 1) }, true, .01},
-		{"a tenth is too little", func() bool { return b.Withdraw(retry.Transient, 1) }, false, .01},
-		{"that retry succeeds: 20", func() bool { b.End(retry.TimedOut, true); return true }, true, 1},
+		{"ten tokens at first", func() bool { b.Begin(retry.Opening{}); return true }, true, 1},
+		{"a retry costs one", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) }, true, .9},
+		{"after a timeout ten, which it has not", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 2}) }, false, .9},
+		{"throttled, one", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Throttled, Retry: 2}) }, true, .8},
+		{"unprocessed, one", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Unprocessed, Retry: 3}) }, true, .7},
+		{"a run that fails earns nothing", func() bool { b.End(retry.Outcome{}); return true }, true, .7},
+		{"nor after a retry", func() bool { b.End(retry.Outcome{Retried: retry.TimedOut}); return true }, true, .7},
+		{"a success earns a tenth", func() bool { b.End(retry.Outcome{OK: true}); return true }, true, .71},
+		{"after a retry two", func() bool { b.End(retry.Outcome{Retried: retry.Transient, OK: true}); return true }, true, .91},
+		{"throttled, two", func() bool { b.End(retry.Outcome{Retried: retry.Throttled, OK: true}); return true }, true, 1}, // 11.1 tokens
+		{"a retry after a timeout", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1}) }, true, .11},
+		{"one more", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) }, true, .01},
+		{"a tenth is too little", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) }, false, .01},
+		{"that retry succeeds: 20", func() bool { b.End(retry.Outcome{Retried: retry.TimedOut, OK: true}); return true }, true, 1},
 		{"twice", func() bool {
-			first := b.Withdraw(retry.TimedOut, 1)
-			return first && b.Withdraw(retry.TimedOut, 1)
+			first := b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1})
+			return first && b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1})
 		}, true, .01},
 	} {
 		if ok := step.do(); ok != step.ok {
@@ -57,7 +57,7 @@ func TestTenSuccessesAreARetry(t *testing.T) {
 	}
 	for range 1000 {
 		succeed(b, 9)
-		if b.Withdraw(retry.Transient, 1) {
+		if b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 			t.Fatal("a retry is granted for nine successes")
 		}
 		succeed(b, 1)
@@ -66,11 +66,11 @@ func TestTenSuccessesAreARetry(t *testing.T) {
 		}
 	}
 	succeed(b, 99)
-	if b.Withdraw(retry.TimedOut, 1) {
+	if b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1}) {
 		t.Error("a retry after a timeout is granted for 99 successes")
 	}
 	succeed(b, 1)
-	if !b.Withdraw(retry.TimedOut, 1) || b.Withdraw(retry.Transient, 1) {
+	if !b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1}) || b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 		t.Error("a hundred successes are not exactly one retry after a timeout")
 	}
 }
@@ -81,9 +81,9 @@ func TestNothingIsEarnedByTime(t *testing.T) {
 	granted(b, 10, retry.Transient)
 	for range 100 {
 		v.Advance(1000 * time.Hour)
-		b.Begin()
-		b.End(retry.Unknown, false)
-		if b.Withdraw(retry.Unprocessed, 1) || b.Balance() != 0 {
+		b.Begin(retry.Opening{})
+		b.End(retry.Outcome{})
+		if b.Withdraw(retry.Withdrawal{Class: retry.Unprocessed, Retry: 1}) || b.Balance() != 0 {
 			t.Fatalf("a retry is granted, and the balance is %v, though no run has succeeded", b.Balance())
 		}
 	}
@@ -121,7 +121,7 @@ func TestEarnedTokensFade(t *testing.T) {
 	succeed(b, 20_000)
 	for range 80 {
 		v.Advance(time.Second / 16)
-		b.Withdraw(retry.Transient, 1)
+		b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1})
 		succeed(b, 10)
 	}
 	if got := granted(b, 2000, retry.Transient); got != 10+367 {
@@ -191,7 +191,7 @@ func TestEarnedBudgetOnAClockThatIsSetBack(t *testing.T) {
 			b := &retry.EarnedBudget{Clock: c}
 			succeed(b, 20_000)
 			c.now = c.now.Add(-tt.back)
-			b.End(retry.Unknown, true)
+			b.End(retry.Outcome{OK: true})
 			c.now = c.now.Add(after)
 			want := tt.left
 			if after > 0 {
@@ -209,7 +209,7 @@ func TestTokensEarnedOnAClockThatIsSetBack(t *testing.T) {
 	c := &wallClock{now: epoch.Truncate(time.Second)}
 	b := &retry.EarnedBudget{Clock: c}
 	succeed(b, 10)
-	b.Withdraw(retry.Transient, 1) // ten tokens are left
+	b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) // ten tokens are left
 	c.now = c.now.Add(-30 * time.Second)
 	succeed(b, 20_000)
 	c.now = c.now.Add(5 * time.Second)
@@ -254,7 +254,7 @@ func TestEarnedTokensAddUp(t *testing.T) {
 		wg.Go(func() {
 			for range 1000 {
 				succeed(b, 10)
-				if !b.Withdraw(retry.Transient, 1) {
+				if !b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 					t.Error("what was earned is not granted")
 				}
 			}
@@ -269,10 +269,10 @@ func TestEarnedTokensAddUp(t *testing.T) {
 func TestEarnedBudgetAllocatesNothing(t *testing.T) {
 	b := new(retry.EarnedBudget)
 	wantAllocs(t, 0, func() {
-		b.Begin()
-		b.Withdraw(retry.TimedOut, 1)
-		b.End(retry.Transient, true)
-		b.End(retry.Unknown, true)
+		b.Begin(retry.Opening{})
+		b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1})
+		b.End(retry.Outcome{Retried: retry.Transient, OK: true})
+		b.End(retry.Outcome{OK: true})
 	})
 }
 
@@ -339,7 +339,7 @@ func FuzzEarnedBudget(f *testing.F) {
 			case 0, 1, 2:
 				before := *plain
 				want := plain.withdraw(class, now)
-				if got := b.Withdraw(class, 1); got != want {
+				if got := b.Withdraw(retry.Withdrawal{Class: class, Retry: 1}); got != want {
 					t.Fatalf("with %+v at %d, Withdraw(%v) = %v, want %v", before, now, class, got, want)
 				}
 				if !want {
@@ -348,14 +348,14 @@ func FuzzEarnedBudget(f *testing.F) {
 			case 3, 4, 5:
 				for range 1 + int(op/16)*37 {
 					plain.end(retry.Unknown, true, now)
-					b.End(retry.Unknown, true)
+					b.End(retry.Outcome{OK: true})
 				}
 			case 6, 7:
 				plain.end(class, true, now)
-				b.End(class, true)
+				b.End(retry.Outcome{Retried: class, OK: true})
 			case 8:
-				b.Begin()
-				b.End(class, false)
+				b.Begin(retry.Opening{})
+				b.End(retry.Outcome{Retried: class})
 			case 9:
 				c.now = c.now.Add(-time.Duration(op/16) * 7 * time.Second)
 			case 10:

@@ -5,11 +5,11 @@ import "github.com/goretry/retry/internal/engine"
 func init() {
 	engine.InWait = func(err error) bool {
 		e, ok := err.(*Error)
-		return ok && e != nil && e.inWait
+		return ok && e != nil && e.InWait
 	}
 	engine.Judge = func(policy any, err error) engine.Verdict {
 		p := policy.(*Policy)
 		v := p.judge(err)
-		return engine.Verdict{Err: unmarked(err), Marked: v.marked, Class: uint8(v.class), Hint: v.hint, End: uint8(v.end)}
+		return engine.Verdict{Err: v.Err, Marked: v.Marked, Class: uint8(v.Class), Hint: v.Hint, End: uint8(v.End)}
 	}
 }

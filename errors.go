@@ -48,8 +48,8 @@ const (
 	ReasonDeadline                    // the caller's deadline passed, or the next wait would have
 	ReasonRetryAfter                  // the server asked for more than Policy.MaxRetryAfter
 	ReasonBudget                      // Policy.Budget refused the retry
-	ReasonCanceled                    // the caller's context was canceled
-	ReasonPanic                       // op or a func of the policy panicked or called runtime.Goexit; only hooks see this reason
+	ReasonCanceled                    // the caller's context was canceled, or [Attempts] were canceled between two attempts
+	ReasonPanic                       // op or a func of the policy panicked or called runtime.Goexit; only hooks and Attempts.Err show it
 )
 
 var reasons = [...]string{
@@ -78,18 +78,25 @@ const keep = 8
 type Error struct {
 	Name     string // Policy.Name
 	Reason   Reason
-	inWait   bool          // the caller's context ended the run in a wait, not in an attempt
-	hint     time.Duration // the wait that the last attempt's error asked for, since its After mark is removed
 	Attempts int           // how many times op was called
 	Elapsed  time.Duration // how long the run took, on the policy's clock
 	Waited   time.Duration // the part of Elapsed in which no attempt was running
+	hint     time.Duration // the wait that the last attempt's error asked for, since its After mark is removed
+
+	// InWait says that the caller ended the run between two attempts: the last attempt had
+	// ended by itself.
+	InWait bool
+
+	// Undone says that every attempt's Verdict was Undone, and none was Partial. Then
+	// [DefaultClassifier] calls the *Error Unprocessed.
+	Undone bool
 
 	// Errs holds the attempts' errors, oldest first, and the final attempt's last. It
 	// holds at most eight: the first, and the latest seven. If [Supervise] ended in the
-	// pause between two runs, it holds the error before the pause. Outermost Stop, Refuse
-	// and After marks are removed. Marks inside other errors remain. An outer run ignores
-	// marks inside an *Error, except that it obeys the wait of an After mark. It obeys all
-	// marks in an error taken from Errs. So return the *Error itself to it.
+	// pause between two runs, it holds the error before the pause. Outermost marks are
+	// removed. Marks inside other errors remain. An outer run ignores marks inside an
+	// *Error, except that it obeys the wait of an After mark. It obeys all marks in an
+	// error taken from Errs. So return the *Error itself to it.
 	Errs []error
 
 	// Cause is [context.Cause] of the caller's context if that context ended the run. It
@@ -202,11 +209,11 @@ func brief(d time.Duration) time.Duration {
 	return d.Round(unit)
 }
 
-// mark is what Stop, Refuse and After put around an error.
+// mark is what Stop, Refuse, After and Undone put around an error.
 type mark struct {
 	err     error
-	stop    bool // Stop or Refuse
-	refused bool // Refuse
+	class   Class // what the mark decides; Unknown for Undone, which leaves the class to err
+	refused bool  // Refuse
 	hint    time.Duration
 }
 
@@ -248,7 +255,7 @@ func Stop(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &mark{err: err, stop: true}
+	return &mark{err: err, class: Permanent}
 }
 
 // Refuse marks err as coming from a server that asked not to be called again. The run
@@ -263,7 +270,7 @@ func Refuse(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &mark{err: err, stop: true, refused: true}
+	return &mark{err: err, class: Permanent, refused: true}
 }
 
 // After marks err as Throttled, from a server that asks not to be called again for d.
@@ -277,5 +284,18 @@ func After(err error, d time.Duration) error {
 	if err == nil {
 		return nil
 	}
-	return &mark{err: err, hint: max(d, 0)}
+	return &mark{err: err, class: Throttled, hint: max(d, 0)}
+}
+
+// Undone marks err as the error of an op that did nothing, or undid all it did. That is
+// the proof without which Policy.NonIdempotent forbids a retry. It is for an op that
+// knows what it has called: an op that makes several calls returns Undone if the first
+// one did nothing. The mark does not change what err means: a permanent error still
+// ends the run, and a wait that err asks for is obeyed. It is recognized wherever a
+// [Stop] mark is. Of joined errors each one must be marked. Undone(nil) is nil.
+func Undone(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &mark{err: err}
 }

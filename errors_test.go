@@ -379,7 +379,7 @@ func TestRefusedEndsARun(t *testing.T) {
 			if tt.want == retry.ReasonMaxAttempts {
 				return
 			}
-			if judged, _ := p.Judge(tt.err); class != retry.Permanent || judged != retry.Permanent {
+			if judged := p.Judge(tt.err).Class; class != retry.Permanent || judged != retry.Permanent {
 				t.Errorf("hooks see %v, Judge says %v, want permanent", class, judged)
 			}
 			if e.Is(context.Canceled) || e.Timeout() {

@@ -524,8 +524,8 @@ func ExampleClassifiers() {
 		return retry.Throttled
 	}
 	policy := retry.Policy{Classify: retry.Classifiers(quota, retry.AlreadyRetried)}
-	for _, err := range []error{errQuota{}, errQuota{daily: true}, &retry.Error{Reason: retry.ReasonMaxAttempts}, io.ErrUnexpectedEOF} {
-		c, _ := policy.Judge(err)
+	for _, err := range []error{errQuota{}, errQuota{daily: true}, &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 3}, io.ErrUnexpectedEOF} {
+		c := policy.Judge(err).Class
 		fmt.Println(c)
 	}
 	// Output:
@@ -556,9 +556,11 @@ func ExamplePolicy_hotSwap() {
 
 func ExamplePolicy_AttemptLimit() {
 	fmt.Println(retry.Policy{}.AttemptLimit())
-	fmt.Println(retry.Policy{MaxElapsed: time.Minute}.AttemptLimit() == math.MaxInt)
+	fmt.Println(retry.Policy{MaxElapsed: time.Minute}.AttemptLimit()) // one per millisecond
+	fmt.Println(retry.Policy{MaxAttempts: retry.Unlimited}.AttemptLimit() == math.MaxInt)
 	// Output:
 	// 3
+	// 60000
 	// true
 }
 

@@ -181,7 +181,7 @@ func (r *run) describe(p *Policy, err error) Attempt {
 	if err != nil {
 		a.Class, a.Hint = r.class, r.hint
 	}
-	if !r.over {
+	if r.stage != decided {
 		a.Delay = r.wait
 	}
 	return a

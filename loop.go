@@ -26,10 +26,10 @@ import (
 //		comeBackAfter(wait)
 //	}
 //
-// A Loop ignores Policy.AttemptTimeout, Hooks and Clock, because it makes no attempts.
-// Error.Waited counts the waits as Next returned them. A Loop is not safe for
-// concurrent use, and must not be copied after the first call of Next. With a
-// Policy.Budget, end every Loop: to abandon one early, call Next(now, Stop(err)).
+// A Loop ignores Policy.AttemptTimeout, Hooks and Clock, because it makes no attempts:
+// see [Attempts] for a run that does. Error.Waited counts the waits as Next returned
+// them. A Loop is not safe for concurrent use, and must not be copied after the first
+// call of Next. With a Policy.Budget, end every Loop, at the latest by Close.
 type Loop struct {
 	policy Policy
 	start  time.Time
@@ -48,9 +48,18 @@ type decisions struct {
 	granted  int32 // retries that the budget has granted so far
 	class    Class // of the latest error
 	retried  Class // the class that the last granted retry followed, Unknown before the first
-	budgeted bool  // Budget.End is owed
-	over     bool
+	stage    stage
+	acted    bool // an attempt may have done something: see Error.Undone
 }
+
+// stage says how far the decisions have come.
+type stage uint8
+
+const (
+	unopened stage = iota // Budget.Begin has not returned
+	opened                // Budget.End is owed, if there is a budget
+	decided               // the run is over
+)
 
 // moment is when an attempt failed.
 type moment struct {
@@ -68,7 +77,7 @@ func (p Policy) Start(now time.Time) Loop { return p.Resume(now, 0, 0) }
 // count as zero.
 func (p Policy) Resume(now time.Time, attempts int, waited time.Duration) Loop {
 	waited = max(waited, 0)
-	l := Loop{p, now.Add(-waited), decisions{waited: waited, attempts: max(attempts, 0)}}
+	l := Loop{p, now.Add(-waited), decisions{waited: waited, attempts: max(attempts, 0), acted: attempts > 0}}
 	l.open(&p)
 	return l
 }
@@ -81,41 +90,66 @@ func (l *Loop) Err() error { return l.result() }
 
 // Next takes the error of the attempt that ended at now. It returns how long to wait
 // before the next attempt, or false if there is none: after a nil err, which is a
-// success, and when the run gives up. After the end it keeps returning false.
+// success, and when the run gives up. If only the budget refused the attempt, Next
+// returns the wait that would have come, and false. After the end it returns 0 and false.
 func (l *Loop) Next(now time.Time, err error) (wait time.Duration, ok bool) {
+	if err == nil || l.stage == decided {
+		return l.settle(now, Verdict{})
+	}
+	return l.settle(now, l.policy.judge(err))
+}
+
+// Judged is Next for a caller that knows what the error means: see [Attempts.Judged].
+func (l *Loop) Judged(now time.Time, v Verdict) (wait time.Duration, ok bool) {
+	if v != (Verdict{}) {
+		v = v.checked(&l.policy)
+	}
+	return l.settle(now, v)
+}
+
+func (l *Loop) settle(now time.Time, v Verdict) (wait time.Duration, ok bool) {
 	elapsed := now.Sub(l.start)
 	switch {
-	case l.over:
+	case l.stage == decided:
 		return 0, false
-	case err == nil:
+	case v.Err == nil:
 		l.succeed(&l.policy)
 		return 0, false
 	}
-	l.record(err)
-	end := l.judge(&l.policy, err)
-	if !l.next(&l.policy, end, moment{elapsed: elapsed, left: math.MaxInt64}) {
+	l.record(v.Err)
+	l.judged(&v)
+	ok = l.next(&l.policy, &v, moment{elapsed: elapsed, left: math.MaxInt64})
+	if !ok {
 		l.fail(&l.policy, elapsed)
-		return 0, false
 	}
-	return l.wait, true
+	if ok || l.refusedByBudget() {
+		wait = l.wait
+	}
+	return wait, ok
 }
 
-// judge records what err means, and returns why that ends the run, or ReasonNone if it
-// does not.
-func (d *decisions) judge(p *Policy, err error) (end Reason) {
-	v := p.judge(err)
-	d.class, d.hint = v.class, v.hint
-	return v.end
+// Close ends a Loop that is not over, and gives back what it holds of the budget. Err
+// is nil then.
+func (l *Loop) Close() {
+	if l.stage != decided {
+		l.end(&l.policy, false)
+	}
 }
 
-// next reports whether another attempt follows the one whose error judge has recorded,
-// after d.wait. It is the only place where that is decided.
-func (d *decisions) next(p *Policy, end Reason, now moment) bool {
+// judged takes what the latest error means.
+func (d *decisions) judged(v *Verdict) {
+	d.class, d.hint = v.Class, v.Hint
+	d.acted = d.acted || !v.Undone || v.Partial
+}
+
+// next reports whether another attempt follows the one that got the verdict v, after
+// d.wait. It is the only place where that is decided.
+func (d *decisions) next(p *Policy, v *Verdict, now moment) bool {
 	step := Step{Retry: d.attempts, Prev: d.prev, Hint: d.hint}
 	limit := p.attemptLimit()
 	switch {
-	case end == ReasonPermanent, end == ReasonRefused, end == ReasonNotIdempotent:
-		return d.stop(p, end, nil)
+	case v.End != ReasonNone && v.End != ReasonRetryAfter:
+		return d.stop(p, v.End, nil)
 	case now.healthy:
 		step.Retry, step.Prev = 1, 0
 	case now.left <= 0:
@@ -123,8 +157,8 @@ func (d *decisions) next(p *Policy, end Reason, now moment) bool {
 	case d.attempts >= limit && limit < math.MaxInt:
 		return d.stop(p, ReasonMaxAttempts, nil)
 	}
-	if end != ReasonNone {
-		return d.stop(p, end, nil)
+	if v.End != ReasonNone {
+		return d.stop(p, v.End, nil)
 	}
 	backoff := p.backoff(d.class)
 	if _, fixed := backoff.(Constant); !fixed { // which needs no random number, a tenth of a retry's time
@@ -142,12 +176,14 @@ func (d *decisions) next(p *Policy, end Reason, now moment) bool {
 		d.end(p, true)
 		return true
 	case p.Budget == nil:
-	case d.rejected():
+	case v.Answered: // the next poll is no extra load
 		if b, ok := p.Budget.(engine.Follower); ok {
 			b.Follow()
 		}
-	case !p.Budget.Withdraw(d.class, int(d.granted)+1): // last: a retry that is not made costs nothing
-		return d.stop(p, ReasonBudget, nil)
+	case !d.withdraw(p, wait): // last: a retry that is not made costs nothing
+		d.stop(p, ReasonBudget, nil)
+		d.wait = wait
+		return false
 	default:
 		d.retried = d.class
 		if d.granted < math.MaxInt32-1 {
@@ -159,26 +195,14 @@ func (d *decisions) next(p *Policy, end Reason, now moment) bool {
 	return true
 }
 
-// ends returns why an error of class c ends a run, whatever else has happened in the
-// run, or ReasonNone if it does not.
-func (p *Policy) ends(c Class, hint time.Duration, turnedAway bool) Reason {
-	switch {
-	case c == Permanent:
-		return ReasonPermanent
-	case p.NonIdempotent && c != Unprocessed && !(c == Throttled && (hint > 0 || turnedAway)):
-		return ReasonNotIdempotent
-	case hint > p.maxRetryAfter():
-		return ReasonRetryAfter
-	}
-	return ReasonNone
+//go:noinline
+func (d *decisions) withdraw(p *Policy, wait time.Duration) bool {
+	return p.Budget.Withdraw(Withdrawal{Name: p.Name, Class: d.class, Retry: int(d.granted) + 1, Wait: wait})
 }
 
-// rejected reports whether the latest error holds ErrRejected. Then the dependency has
-// answered, and a budget does not count the next attempt as a retry. The ErrRejected
-// of an inner run does not count: for this run it is a failure.
-func (d *decisions) rejected() bool {
-	return within(d.errs[len(d.errs)-1], func(err error) bool { return err == ErrRejected })
-}
+// refusedByBudget reports whether the run is over only because its budget refused the
+// attempt that would have come after d.wait.
+func (d *decisions) refusedByBudget() bool { return d.err != nil && d.err.Reason == ReasonBudget }
 
 // stopCanceled ends the run because the caller's context has ended, or because the
 // clock could not sleep.
@@ -233,9 +257,9 @@ func unmarked(err error) error {
 // open calls the budget's Begin.
 func (d *decisions) open(p *Policy) {
 	if p.Budget != nil {
-		p.Budget.Begin()
-		d.budgeted = true
+		p.Budget.Begin(Opening{Name: p.Name})
 	}
+	d.stage = opened
 }
 
 // stop ends the run as one that gives up. It returns false: nothing follows.
@@ -252,16 +276,22 @@ func (d *decisions) succeed(p *Policy) {
 }
 
 func (d *decisions) end(p *Policy, ok bool) {
-	d.over = true
-	if d.budgeted {
-		p.Budget.End(d.retried, ok)
+	owed := d.stage == opened && p.Budget != nil
+	d.stage = decided
+	if owed {
+		d.endBudget(p, ok)
 	}
+}
+
+//go:noinline
+func (d *decisions) endBudget(p *Policy, ok bool) {
+	p.Budget.End(Outcome{Name: p.Name, Retried: d.retried, Retries: int(d.granted), OK: ok})
 }
 
 // fail completes the error of a run that gave up when it was elapsed old.
 func (d *decisions) fail(p *Policy, elapsed time.Duration) {
 	if e := d.err; e != nil {
-		e.Name, e.Attempts, e.Elapsed, e.Waited = p.Name, d.attempts, max(elapsed, 0), d.waited
+		e.Name, e.Attempts, e.Elapsed, e.Waited, e.Undone = p.Name, d.attempts, max(elapsed, 0), d.waited, !d.acted
 		e.Errs = slices.Clone(d.errs) // a copy: d.errs may be part of a larger object, and an error can live long
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/engine"
 )
 
 func TestLoopDecidesWithoutAClock(t *testing.T) {
@@ -160,8 +159,8 @@ type asked struct {
 	questions []string
 }
 
-func (a *asked) Withdraw(c retry.Class, retry int) bool {
-	a.questions = append(a.questions, fmt.Sprint(retry, c))
+func (a *asked) Withdraw(w retry.Withdrawal) bool {
+	a.questions = append(a.questions, fmt.Sprint(w.Retry, w.Class))
 	return true
 }
 
@@ -206,7 +205,7 @@ func TestRetryAfterErrRejectedAsksNoBudget(t *testing.T) {
 		p.Classify = byClass
 		want := []string{"1 throttled", "2 transient"}
 		if tt.asks {
-			class, _ := p.Judge(tt.err)
+			class := p.Judge(tt.err).Class
 			want = []string{"1 throttled", "2 " + class.String(), "3 " + class.String(), "4 transient"}
 		}
 		check := func(by string, budget *asked) {
@@ -238,9 +237,9 @@ type following struct {
 	*events
 }
 
-func (f *following) Withdraw(c retry.Class, retry int) bool {
+func (f *following) Withdraw(w retry.Withdrawal) bool {
 	f.add("withdraw")
-	return f.asked.Withdraw(c, retry)
+	return f.asked.Withdraw(w)
 }
 
 func (f *following) Follow() { f.add("follow") }
@@ -260,19 +259,23 @@ func TestBudgetHearsOfEachRetry(t *testing.T) {
 	}
 }
 
-// The verdict on one error, for packages of this module.
-func TestVerdictOfTheEngine(t *testing.T) {
+func TestVerdict(t *testing.T) {
 	p := retry.Policy{NonIdempotent: true, MaxRetryAfter: time.Minute}
 	for _, tt := range []struct {
 		err  error
-		want engine.Verdict
+		want retry.Verdict
 	}{
-		{errDown, engine.Verdict{Err: errDown, Class: uint8(retry.Transient), End: uint8(retry.ReasonNotIdempotent)}},
-		{retry.Stop(errDown), engine.Verdict{Err: errDown, Marked: true, Class: uint8(retry.Permanent), End: uint8(retry.ReasonPermanent)}},
-		{retry.After(errDown, time.Second), engine.Verdict{Err: errDown, Marked: true, Class: uint8(retry.Throttled), Hint: time.Second}},
-		{retry.After(errDown, time.Hour), engine.Verdict{Err: errDown, Marked: true, Class: uint8(retry.Throttled), Hint: time.Hour, End: uint8(retry.ReasonRetryAfter)}},
+		{nil, retry.Verdict{}},
+		{errDown, retry.Verdict{Err: errDown, Class: retry.Transient, End: retry.ReasonNotIdempotent}},
+		{retry.Stop(errDown), retry.Verdict{Err: errDown, Marked: true, Class: retry.Permanent, End: retry.ReasonPermanent}},
+		{retry.Refuse(hinted(time.Second)), retry.Verdict{Err: hinted(time.Second), Marked: true, Class: retry.Permanent, Hint: time.Second, End: retry.ReasonRefused}},
+		{retry.Undone(errDown), retry.Verdict{Err: errDown, Class: retry.Transient, Undone: true}},
+		{retry.After(errDown, time.Second), retry.Verdict{Err: errDown, Marked: true, Class: retry.Throttled, Hint: time.Second, End: retry.ReasonNotIdempotent}},
+		{retry.Undone(retry.After(errDown, time.Hour)), retry.Verdict{Err: errDown, Marked: true, Class: retry.Throttled, Hint: time.Hour, Undone: true, End: retry.ReasonRetryAfter}},
+		{retry.Undone(retry.ErrRejected), retry.Verdict{Err: retry.ErrRejected, Class: retry.Transient, Undone: true, Answered: true}},
+		{retry.ErrRejected, retry.Verdict{Err: retry.ErrRejected, Class: retry.Transient, Answered: true, End: retry.ReasonNotIdempotent}},
 	} {
-		if got := engine.Judge(&p, tt.err); got != tt.want {
+		if got := p.Judge(tt.err); got != tt.want {
 			t.Errorf("Judge(%v) = %+v, want %+v", tt.err, got, tt.want)
 		}
 	}

@@ -30,7 +30,8 @@ const (
 	hintOfOne  // After(err, 1 s)
 	hintOfHour // After(err, 1 h)
 	rejected
-	slow // takes 5 s, or until its context ends, and does not say which
+	undone // Undone(err)
+	slow   // takes 5 s, or until its context ends, and does not say which
 	panics
 	cancels         // the caller's context, and fails
 	cancelsSucceeds // the caller's context, and succeeds
@@ -61,6 +62,7 @@ type story struct {
 	balance         float64
 	panicked        bool
 	told            bool // an *Error was returned, whose Errs are known
+	undone          bool // Error.Undone
 }
 
 const (
@@ -80,6 +82,7 @@ type model struct {
 	setup
 	script   []outcome
 	ticks    bool // made by Ticks, which does not know what rejected a value
+	judged   bool // made by Attempts.Judged, with a verdict even when the caller has gone
 	now      time.Duration
 	canceled bool
 	story
@@ -117,6 +120,7 @@ func (m *model) ended() (retry.Reason, bool) {
 
 func (m *model) run() {
 	budget := newAccount(m.budget)
+	m.undone = true
 	m.reason = func() retry.Reason {
 		m.event("start")
 		if why, yes := m.ended(); yes {
@@ -139,7 +143,7 @@ func (m *model) run() {
 				m.attemptDone(n, retry.Unknown)
 				return retry.ReasonNone
 			case panics:
-				m.panicked, m.value = true, 0
+				m.panicked, m.value, m.undone = true, 0, false
 				m.errs = append(m.errs, errAny)
 				m.attemptDone(n, retry.Unknown)
 				return retry.ReasonPanic
@@ -169,6 +173,8 @@ func (m *model) run() {
 			}
 			m.errs = append(m.errs, err)
 			why, over := m.ended()
+			proof := did == undone || did == unprocessed
+			m.undone = m.undone && proof && (!over || m.judged)
 			if !over {
 				why, over = func() (retry.Reason, bool) {
 					wait := []time.Duration{sec, 2 * sec, 4 * sec, 8 * sec}[n-1]
@@ -178,14 +184,14 @@ func (m *model) run() {
 					wait += hint
 					limit := m.maxAttempts
 					if limit == 0 && m.maxElapsed == 0 {
-						limit = 3
+						limit = 3 // with a MaxElapsed of some seconds, thousands
 					}
 					switch {
 					case did == refused:
 						return retry.ReasonRefused, true
 					case class == retry.Permanent:
 						return retry.ReasonPermanent, true
-					case m.nonIdempotent && class != retry.Unprocessed && hint == 0:
+					case m.nonIdempotent && !proof:
 						return retry.ReasonNotIdempotent, true
 					case limit > 0 && n >= limit:
 						return retry.ReasonMaxAttempts, true
@@ -341,6 +347,8 @@ func (o outcome) failure() error {
 		return retry.After(errModel, hour)
 	case rejected:
 		return retry.ErrRejected
+	case undone:
+		return retry.Undone(errModel)
 	}
 	return errModel
 }
@@ -376,7 +384,7 @@ func (s setup) observe(seen *story, cancel context.CancelCauseFunc) retry.Hooks 
 func (seen *story) gaveUp(err error) {
 	if e, ok := err.(*retry.Error); ok {
 		seen.attempts, seen.reason, seen.errs = e.Attempts, e.Reason, e.Errs
-		seen.elapsed, seen.waited, seen.told = e.Elapsed, e.Waited, true
+		seen.elapsed, seen.waited, seen.told, seen.undone = e.Elapsed, e.Waited, true, e.Undone
 	}
 }
 
@@ -414,6 +422,66 @@ func (s setup) done(script []outcome) (seen story) {
 		var err error
 		seen.value, err = retry.Do(ctx, p, op)
 		seen.gaveUp(err)
+	}()
+	seen.balance = balance()
+	return seen
+}
+
+// stepped is the same run made by Attempts, with Judged in place of Done if judged is set.
+func (s setup) stepped(script []outcome, judged bool) (seen story) {
+	p, v, balance := s.policy()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	if s.deadline > 0 {
+		var stop context.CancelFunc
+		ctx, stop = v.WithTimeoutCause(ctx, s.deadline, nil)
+		defer stop()
+	}
+	p.Hooks = s.observe(&seen, cancel)
+	func() {
+		defer func() { seen.panicked = recover() != nil }()
+		a := p.Attempts(ctx)
+		defer a.Close()
+		for a.Next() {
+			seen.calls++
+			n := a.Number()
+			if n != seen.calls || retry.AttemptNumber(a.Context()) != n {
+				panic("another number")
+			}
+			var err error
+			switch seen.value = -n; script[n-1] {
+			case succeeds:
+				seen.value = n
+			case cancelsSucceeds:
+				cancel(errShutdown)
+				seen.value = n
+			case panics:
+				seen.value = 0
+				panic(errModel)
+			case cancels:
+				cancel(errShutdown)
+				err = errModel
+			case slow:
+				_ = v.Sleep(a.Context(), slowFor)
+				err = errModel
+			default:
+				err = script[n-1].failure()
+			}
+			var again bool
+			if judged {
+				verdict := p.Judge(err)
+				if script[n-1] != refused {
+					verdict.End = retry.ReasonNone // the run finds it by itself
+				}
+				again = a.Judged(verdict)
+			} else {
+				again = a.Done(err)
+			}
+			if again != (err != nil && a.Err() == nil) {
+				panic("Done and Err disagree")
+			}
+		}
+		seen.gaveUp(a.Err())
 	}()
 	seen.balance = balance()
 	return seen
@@ -509,6 +577,7 @@ func (m *model) differ(got story) string {
 	check("waited", got.waited == want.waited, got.waited, want.waited)
 	if got.told {
 		check("errors", slices.Equal(got.errs, want.errs), got.errs, want.errs)
+		check("undone", got.undone == want.undone, got.undone, want.undone)
 	}
 	return strings.Join(all, "; ")
 }
@@ -565,13 +634,19 @@ func TestEveryRun(t *testing.T) {
 			}
 			done++
 			fail("Do", m.differ(s.done(script)))
+			judged := done%2 == 0
+			if judged {
+				m = &model{setup: s, script: script, judged: true}
+				m.run()
+			}
+			fail("Attempts", m.differ(s.stepped(script, judged)))
 			if s.hooks == "" && s.deadline == 0 && s.timeout == 0 &&
 				!slices.ContainsFunc(made, func(o outcome) bool { return o >= panics }) {
 				looped++
 				fail("Loop", m.differ(s.looped(script)))
 			}
 			if s.hooks != "" && s.timeout == 0 &&
-				!slices.ContainsFunc(made, func(o outcome) bool { return o > succeeds && o < rejected }) {
+				!slices.ContainsFunc(made, func(o outcome) bool { return o > succeeds && o < slow && o != rejected }) {
 				ticked++
 				m := &model{setup: s, script: script, ticks: true}
 				m.run()

@@ -29,9 +29,10 @@ type Policy struct {
 	// cardinality low: "fetch-user", not the user's number.
 	Name string
 
-	// MaxAttempts limits the attempts, the first included. 0 means
-	// DefaultMaxAttempts, or no limit if MaxElapsed is set. A negative number means
-	// no limit.
+	// MaxAttempts limits the attempts, the first included. A negative number means no
+	// limit. 0 means DefaultMaxAttempts. But if MaxElapsed is set, 0 means one attempt
+	// per millisecond of MaxElapsed, so that time is the limit and no backoff of zero
+	// can make it a busy loop.
 	MaxAttempts int
 
 	// MaxElapsed limits the run: a retry is not made if its wait would end more
@@ -62,9 +63,13 @@ type Policy struct {
 	// [DefaultClassifier] decides. It must be safe for concurrent use.
 	Classify Classifier
 
-	// NonIdempotent says that op must not run twice. Then only two kinds of errors are
-	// retried: those that prove that op did nothing, which are Unprocessed, and Throttled
-	// ones with a server's hint.
+	// NonIdempotent says that op must not run twice. Then a retry needs proof that op did
+	// nothing: a mark of [Undone], an error that Classify calls Unprocessed, or the word
+	// of a package such as retryhttp, which saw the one request that was made. What
+	// [DefaultClassifier] finds by itself is no proof: it sees the last error of an op
+	// that may have made another call before. If op makes one call only, say so by
+	// Classify: retry.DefaultClassifier. A server's wait is no proof either: a handler
+	// that answers 429 may have done a part of its work.
 	NonIdempotent bool
 
 	// Budget limits the retries of all runs that share it, so that retries do not make an
@@ -99,10 +104,12 @@ func (p *Policy) attemptLimit() int {
 	switch {
 	case p.MaxAttempts > 0:
 		return p.MaxAttempts
-	case p.MaxAttempts == 0 && p.MaxElapsed <= 0:
+	case p.MaxAttempts < 0:
+		return math.MaxInt
+	case p.MaxElapsed <= 0:
 		return DefaultMaxAttempts
 	}
-	return math.MaxInt
+	return int(min(max(int64(p.MaxElapsed/time.Millisecond), DefaultMaxAttempts), math.MaxInt))
 }
 
 func (p *Policy) maxRetryAfter() time.Duration {

@@ -20,7 +20,11 @@ func TestAttemptLimit(t *testing.T) {
 	}{
 		{0, 0, retry.DefaultMaxAttempts},
 		{0, -time.Second, retry.DefaultMaxAttempts}, // counts as zero
-		{0, time.Nanosecond, math.MaxInt},
+		{0, time.Nanosecond, retry.DefaultMaxAttempts},
+		{0, 3 * time.Millisecond, 3},
+		{0, 5*time.Millisecond - 1, 4},
+		{0, time.Minute, 60_000},
+		{0, math.MaxInt64, int(min(math.MaxInt64/time.Millisecond, math.MaxInt))},
 		{5, time.Minute, 5},
 		{1, 0, 1},
 		{retry.Unlimited, 0, math.MaxInt},
@@ -68,8 +72,8 @@ func TestJudge(t *testing.T) {
 		{sql.ErrNoRows, retry.Permanent, 0},
 		{retry.ErrRejected, retry.Transient, 0},
 	} {
-		if c, hint := p.Judge(tt.err); c != tt.want || hint != tt.hint {
-			t.Errorf("Judge(%v) = %v, %v, want %v, %v", tt.err, c, hint, tt.want, tt.hint)
+		if v := p.Judge(tt.err); v.Class != tt.want || v.Hint != tt.hint {
+			t.Errorf("Judge(%v) = %v, %v, want %v, %v", tt.err, v.Class, v.Hint, tt.want, tt.hint)
 		}
 	}
 }
@@ -93,8 +97,8 @@ func TestJudgeWithoutClassify(t *testing.T) {
 	for err, want := range map[error]retry.Class{
 		errors.New("never seen"): retry.Transient, sql.ErrNoRows: retry.Permanent, retry.ErrRejected: retry.Transient,
 	} {
-		if c, hint := (retry.Policy{}).Judge(err); c != want || hint != 0 {
-			t.Errorf("Judge(%v) = %v, %v, want %v and no hint", err, c, hint, want)
+		if v := (retry.Policy{}).Judge(err); v.Class != want || v.Hint != 0 {
+			t.Errorf("Judge(%v) = %v, %v, want %v and no hint", err, v.Class, v.Hint, want)
 		}
 	}
 }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
-	"github.com/goretry/retry/internal/engine"
 )
 
 var (
@@ -491,7 +490,7 @@ func TestTimeoutThatOpHides(t *testing.T) {
 			if tt.err != retry.ErrRejected && !slices.Equal(asked, []retry.Class{tt.want}) {
 				t.Errorf("the budget sees %v, want %v", asked, tt.want)
 			}
-			bare, _ := p.Judge(tt.err)
+			bare := p.Judge(tt.err).Class
 			if got := events.attempts[1].Class; got != bare {
 				t.Errorf("of an attempt in time hooks see %v, want %v", got, bare)
 			}
@@ -530,9 +529,9 @@ func TestDeadlineThatPassesBeforeTheContextEnds(t *testing.T) {
 // asks is a budget that is one func.
 type asks func(retry.Class) bool
 
-func (asks) Begin()                               {}
-func (a asks) Withdraw(c retry.Class, _ int) bool { return a(c) }
-func (asks) End(retry.Class, bool)                {}
+func (asks) Begin(retry.Opening)                {}
+func (a asks) Withdraw(w retry.Withdrawal) bool { return a(w.Class) }
+func (asks) End(retry.Outcome)                  {}
 
 // TimedOut is Transient in all but its name.
 func TestTimedOutIsRetriedAsTransient(t *testing.T) {
@@ -787,48 +786,101 @@ func TestInnerRunsEndDecidesTheClass(t *testing.T) {
 	}
 }
 
-// turnedAway is what packages of this module say of a server that named a time to come
-// back, and that time is now.
-type turnedAway bool
+// hides shows what it holds by its method As alone.
+type hides struct{ error }
 
-func (turnedAway) Error() string              { return "turned away" }
-func (t turnedAway) TurnedAway() engine.Proof { return engine.Proof(t) }
+func (h hides) As(target any) bool { return errors.As(h.error, target) }
 
+// op may make several calls: what a classifier finds in the last error says nothing of
+// the others. So only op's own word, or that of the policy's author, permits a retry.
 func TestNonIdempotent(t *testing.T) {
-	refused := &net.OpError{Op: "dial", Err: errors.New("refused")}
+	dialed := &net.OpError{Op: "dial", Err: errors.New("refused")}
+	gaveUp := func(undone bool) error {
+		return &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{errDown, errDown}, Undone: undone}
+	}
 	for _, tt := range []struct {
-		name  string
-		err   error
-		calls int
+		name     string
+		err      error
+		classify retry.Classifier
+		calls    int
 	}{
-		{"may have run", errDown, 1},
-		{"provably never ran", refused, 3},
-		{"the server refused it with a hint", retry.After(errDown, time.Second), 3},
-		{"throttled without a hint", classed(retry.Throttled), 1},
-		{"unprocessed by the caller's word", classed(retry.Unprocessed), 3},
-		{"an unaccepted value", retry.ErrRejected, 1},
-		{"the server turned it away for no time", fmt.Errorf("x: %w", turnedAway(true)), 3},
-		{"the server did not turn it away", turnedAway(false), 1},
-		{"turned away, joined with what may have run", errors.Join(turnedAway(true), errDown), 1},
-		{"turned away in the last attempt of an inner run", &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{errDown, turnedAway(true)}}, 1},
-		{"turned away in each attempt of an inner run", &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{turnedAway(true), turnedAway(true)}}, 3},
+		{"may have run", errDown, nil, 1},
+		{"the last call did nothing", dialed, nil, 1},
+		{"a status that proves", status(421), nil, 1},
+		{"marked", retry.Undone(errDown), nil, 3},
+		{"marked inside", fmt.Errorf("x: %w", retry.Undone(errDown)), nil, 3},
+		{"one of two marked", errors.Join(retry.Undone(errDown), errDown), nil, 1},
+		{"the other of two marked", errors.Join(errDown, nil, retry.Undone(errDown)), nil, 1},
+		{"both marked", errors.Join(retry.Undone(errDown), nil, retry.Undone(errDown)), nil, 3},
+		{"two errors, marked together", retry.Undone(errors.Join(errDown, errDown)), nil, 3},
+		{"marked for an inner run", &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{retry.Undone(errDown)}}, nil, 1},
+		{"marked, found by As only", hides{retry.Undone(errDown)}, nil, 1},
+		{"a wait", retry.After(errDown, time.Second), nil, 1},
+		{"a wait, and marked", retry.After(retry.Undone(errDown), time.Second), nil, 3},
+		{"marked, and a wait", retry.Undone(retry.After(errDown, time.Second)), nil, 3},
+		{"an unaccepted value", retry.ErrRejected, nil, 1},
+		{"an unaccepted value, marked", retry.Undone(retry.ErrRejected), nil, 3},
+		{"unprocessed by the policy's word", classed(retry.Unprocessed), byClass, 3},
+		{"throttled by the policy's word", classed(retry.Throttled), byClass, 1},
+		{"not known to the policy", dialed, byClass, 1},
+		{"vouched for: the only call did nothing", dialed, retry.DefaultClassifier, 3},
+		{"vouched for: may have run", errDown, retry.DefaultClassifier, 1},
+		{"vouched for: a wait proves nothing", hinted(time.Second), retry.DefaultClassifier, 1},
+		{"an inner run that did nothing", gaveUp(true), nil, 1},
+		{"vouched for: an inner run that did nothing", gaveUp(true), retry.DefaultClassifier, 3},
+		{"vouched for: an inner run", gaveUp(false), retry.DefaultClassifier, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p, _ := virtual()
 			p.NonIdempotent = true
 			p.MaxAttempts = 3
-			p.Classify = byClass
+			p.Classify = tt.classify
 			calls := 0
 			err := retry.Run(t.Context(), p, func(context.Context) error { calls++; return tt.err })
 			want := retry.ReasonMaxAttempts
 			if tt.calls == 1 {
 				want = retry.ReasonNotIdempotent
 			}
-			if e := wantReason(t, err, want); calls != tt.calls || e.Attempts != tt.calls {
-				t.Errorf("%d calls, want %d", calls, tt.calls)
+			if e := wantReason(t, err, want); calls != tt.calls || e.Attempts != tt.calls || e.Undone != (tt.calls > 1) {
+				t.Errorf("%d calls, want %d; Undone %v", calls, tt.calls, e.Undone)
 			}
 		})
 	}
+}
+
+// The first call charges a card, the second is refused.
+func TestNonIdempotentDoesNotRepeatTheFirstOfTwoCalls(t *testing.T) {
+	p, _ := virtual()
+	p.NonIdempotent = true
+	charged := 0
+	err := retry.Run(t.Context(), p, func(context.Context) error {
+		charged++
+		return &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	})
+	if wantReason(t, err, retry.ReasonNotIdempotent); charged != 1 {
+		t.Errorf("charged %d times", charged)
+	}
+}
+
+// Undone says nothing about whether a retry helps.
+func TestUndoneDoesNotChangeWhatAnErrorMeans(t *testing.T) {
+	for _, err := range []error{errDown, status(404), status(503), hinted(time.Second), retry.Stop(errDown), retry.Refuse(errDown), retry.After(errDown, time.Hour)} {
+		got, want := retry.Policy{}.Judge(retry.Undone(err)), retry.Policy{}.Judge(err)
+		if want.Undone = true; got != want {
+			t.Errorf("Judge(Undone(%v)) = %+v, want %+v", err, got, want)
+		}
+	}
+	if retry.Undone(nil) != nil {
+		t.Error("Undone(nil) is not nil")
+	}
+	p, _ := virtual()
+	p.Classify = func(err error) retry.Class {
+		if err != errDown {
+			t.Errorf("Classify got %v", err)
+		}
+		return retry.Permanent
+	}
+	wantReason(t, retry.Run(t.Context(), p, func(context.Context) error { return retry.Undone(errDown) }), retry.ReasonPermanent)
 }
 
 // classed is an error of a class that byClass knows.
@@ -1214,16 +1266,14 @@ func TestErrorKnowsWhetherTheRunWasInAWait(t *testing.T) {
 		tt.at(&p, cancel)
 		err := retry.Run(ctx, p, func(context.Context) error { return errDown })
 		cancel()
-		if wantReason(t, err, retry.ReasonCanceled); engine.InWait(err) != tt.want {
+		if wantReason(t, err, retry.ReasonCanceled).InWait != tt.want {
 			t.Errorf("canceled %s: in a wait: %v, want %v", tt.name, !tt.want, tt.want)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	err := retry.Run(ctx, retry.Policy{}, func(context.Context) error { cancel(); return errDown })
-	for _, err := range []error{err, nil, errDown, (*retry.Error)(nil), &retry.Error{}} {
-		if engine.InWait(err) {
-			t.Errorf("%v was in a wait", err)
-		}
+	if wantReason(t, err, retry.ReasonCanceled).InWait {
+		t.Error("canceled in an attempt: in a wait")
 	}
 }
 
@@ -1537,8 +1587,8 @@ type endingBudget struct {
 	end func()
 }
 
-func (b endingBudget) Begin() {
-	b.countingBudget.Begin()
+func (b endingBudget) Begin(retry.Opening) {
+	b.countingBudget.Begin(retry.Opening{})
 	b.end()
 }
 

@@ -6,12 +6,11 @@ import (
 	"time"
 
 	"github.com/goretry/retry/clockx"
-	"github.com/goretry/retry/internal/engine"
 	"github.com/goretry/retry/internal/timers"
 )
 
-// run is one run of Do, Run, Supervise, Ticks or a Ticker: its decisions, and the
-// state for attempts and waits. These are its phases, with the calls in between:
+// run is one run of Do, Run, Supervise or Attempts: its decisions, and the state for
+// attempts and waits. These are its phases, with the calls in between:
 //
 //	unbegun ── Hooks.Start, Budget.Begin ──▶ between ── Hooks.Attempt ──▶ attempting ── op
 //	attempting ── Budget.Withdraw, Hooks.AttemptDone, Hooks.Wait ──▶ waiting ──▶ between, and so on
@@ -42,6 +41,7 @@ type run struct {
 	paused  time.Duration      // how long the pause before the first attempt took: see renew
 	wake    <-chan struct{}    // ends the sleep early
 	phase   phase
+	untimed bool // Policy.AttemptTimeout is the caller's
 }
 
 // phase says what a run still has to call when a panic or Goexit passes through it.
@@ -105,7 +105,7 @@ func newFailedRun(ctx context.Context, p *Policy, since time.Duration, err error
 	r.home, r.caller, r.ctx, r.attempt = h, ctx, ctx, ctx
 	r.since, r.relative, r.number, r.phase = since, true, 1, attempting
 	r.errs = h.errs[:0]
-	if r.settle(p, err) {
+	if r.settle(p, err, nil) {
 		r.fallAsleep()
 	}
 	return r
@@ -140,7 +140,7 @@ func (r *run) proceed(p *Policy, op func(context.Context) error) {
 	var slept error
 	for r.ready(p, slept) {
 		err := op(r.attempt)
-		if !r.settle(p, err) {
+		if !r.settle(p, err, nil) {
 			return
 		}
 		if p.Clock != nil && p.Clock != clockx.System() {
@@ -178,7 +178,7 @@ func (r *run) ready(p *Policy, slept error) bool {
 		return false
 	}
 	r.phase = attempting
-	if p.AttemptTimeout > 0 {
+	if p.AttemptTimeout > 0 && !r.untimed {
 		r.attempt, r.expire = p.clock().WithTimeoutCause(r.attempt, p.AttemptTimeout, ErrAttemptTimeout)
 		if r.ctx.Err() != nil {
 			return r.canceled(p, nil)
@@ -226,8 +226,8 @@ func (r *run) numbered() context.Context {
 }
 
 // settle takes what op returned, and reports whether another attempt is to follow
-// after r.wait.
-func (r *run) settle(p *Policy, err error) bool {
+// after r.wait. If no verdict is given, the policy judges err.
+func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 	if err == nil {
 		if p.Hooks.timesFirstTry() {
 			r.ended = r.elapsed(p)
@@ -247,9 +247,14 @@ func (r *run) settle(p *Policy, err error) bool {
 	r.record(err)
 	more := false
 	if r.ctx.Err() != nil {
+		r.acted = r.acted || given == nil || !given.Undone || given.Partial
 		r.stopCanceled(p, r.ctx, nil)
 	} else {
-		end := r.judge(p, err)
+		if given == nil {
+			v := p.judge(err)
+			given = &v
+		}
+		r.judged(given)
 		if r.class == Transient && r.late(p) {
 			r.class = TimedOut // whatever error op returned; it decides as Transient does
 		}
@@ -258,7 +263,7 @@ func (r *run) settle(p *Policy, err error) bool {
 		if healthy {
 			ctx = r.caller // as in renew: the pause is no part of this run
 		}
-		more = r.next(p, end, moment{r.ended - r.paused, engine.Left(ctx, p.Clock), healthy})
+		more = r.next(p, given, moment{r.ended - r.paused, left(ctx, p.Clock), healthy})
 	}
 	if !timed && (!more || r.wait > 0 || p.Hooks.Wait != nil) {
 		r.ended = r.elapsed(p) // read only now: nobody sees the time of a retry without a wait
@@ -267,7 +272,7 @@ func (r *run) settle(p *Policy, err error) bool {
 	switch {
 	case !more:
 		return r.done(p)
-	case r.over: // op was up for long enough: a new run follows, which starts with a pause
+	case r.stage == decided: // op was up for long enough: a new run follows, which starts with a pause
 		r.done(p)
 		return r.renew(p, err)
 	case p.Hooks.Wait != nil && r.ctx.Err() == nil:
@@ -281,7 +286,7 @@ func (r *run) settle(p *Policy, err error) bool {
 func (r *run) canceled(p *Policy, slept error) bool {
 	r.ended = r.elapsed(p)
 	r.stopCanceled(p, r.ctx, slept)
-	r.err.inWait = r.phase != attempting
+	r.err.InWait = r.phase != attempting
 	if r.phase == attempting {
 		r.attemptDone(p, context.Cause(r.ctx))
 	}
@@ -291,7 +296,7 @@ func (r *run) canceled(p *Policy, slept error) bool {
 // attemptDone closes the attempt that ended with err.
 func (r *run) attemptDone(p *Policy, err error) {
 	r.phase = between
-	if !r.over {
+	if r.stage != decided {
 		r.phase = waiting
 	}
 	if p.Hooks.AttemptDone != nil {
@@ -306,7 +311,7 @@ func (r *run) late(p *Policy) bool {
 		return false
 	}
 	cause := context.Cause(r.attempt)
-	return cause == ErrAttemptTimeout || cause == nil && engine.Left(r.attempt, p.Clock) <= 0
+	return cause == ErrAttemptTimeout || cause == nil && left(r.attempt, p.Clock) <= 0
 }
 
 func (r *run) endTimeout() {
@@ -325,6 +330,20 @@ func (r *run) done(p *Policy) bool {
 	return false
 }
 
+// left returns the time until the deadline of ctx on clock, or math.MaxInt64 if there
+// is none. A nil clock is the system's. It may be negative before ctx has ended: a
+// connection with the same deadline often fails before the timer of ctx fires.
+func left(ctx context.Context, clock clockx.Clock) time.Duration {
+	deadline, ok := ctx.Deadline()
+	switch {
+	case !ok:
+		return math.MaxInt64
+	case clock == nil:
+		return time.Until(deadline)
+	}
+	return deadline.Sub(clock.Now())
+}
+
 // close makes the calls that a panic or Goexit in op, in a hook or in another func of
 // the policy has skipped.
 func (r *run) close(p *Policy) {
@@ -339,12 +358,13 @@ func (r *run) abort(p *Policy) {
 	defer r.endTimeout()
 	waited := r.phase == waiting
 	if r.phase == attempting {
-		if !r.over && r.attempts < r.number {
+		if r.stage != decided && r.attempts < r.number {
 			r.record(errPanic)
 		}
+		r.acted = true
 		defer r.attemptDone(p, errPanic)
 	}
-	if !r.over {
+	if r.stage != decided {
 		r.stop(p, ReasonPanic, errPanic)
 	}
 	now := r.elapsed(p)

@@ -192,14 +192,14 @@ type ledger struct {
 	refuse bool
 }
 
-func (l ledger) Begin() { l.add("begin") }
+func (l ledger) Begin(retry.Opening) { l.add("begin") }
 
-func (l ledger) Withdraw(c retry.Class, _ int) bool {
-	l.add("withdraw %v", c)
+func (l ledger) Withdraw(w retry.Withdrawal) bool {
+	l.add("withdraw %v", w.Class)
 	return !l.refuse
 }
 
-func (l ledger) End(retried retry.Class, ok bool) { l.add("end %v %v", retried, ok) }
+func (l ledger) End(o retry.Outcome) { l.add("end %v %v", o.Retried, o.OK) }
 
 // seen is the call itself, on clock.
 func (s supervision) seen(clock clockx.Clock, after func(time.Duration, func())) *diary {

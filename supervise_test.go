@@ -131,7 +131,7 @@ func TestWhatEndsSuperviseAfterAHealthyLife(t *testing.T) {
 		{"a mark", nil, retry.Stop(errDown), retry.ReasonPermanent, 0},
 		{"a class", func(p *retry.Policy) { p.Classify = byClass }, classed(retry.Permanent), retry.ReasonPermanent, 0},
 		{"not idempotent", func(p *retry.Policy) { p.NonIdempotent = true }, errDown, retry.ReasonNotIdempotent, 0},
-		{"not idempotent, but refused", func(p *retry.Policy) { p.NonIdempotent = true }, retry.After(errDown, 1), retry.ReasonNone, 0},
+		{"not idempotent, but undone", func(p *retry.Policy) { p.NonIdempotent = true }, retry.Undone(errDown), retry.ReasonNone, 0},
 		{"a long hint", nil, retry.After(errDown, time.Hour), retry.ReasonRetryAfter, 0},
 		{"a pause that would pass the deadline", nil, errDown, retry.ReasonDeadline, minute + time.Second},
 		{"a pause that ends before the deadline", nil, errDown, retry.ReasonNone, minute + time.Second + 1},
@@ -374,8 +374,8 @@ func second(start func(context.Context, retry.Policy) context.Context) func(cont
 // thatPanics is a budget whose second Begin does.
 type thatPanics struct{ countingBudget }
 
-func (b *thatPanics) Begin() {
-	if b.countingBudget.Begin(); b.begun == 2 {
+func (b *thatPanics) Begin(retry.Opening) {
+	if b.countingBudget.Begin(retry.Opening{}); b.begun == 2 {
 		panic("boom")
 	}
 }
@@ -485,9 +485,9 @@ type slowBudget struct {
 	begin func()
 }
 
-func (b slowBudget) Begin()                         { b.begin() }
-func (b slowBudget) Withdraw(retry.Class, int) bool { return true }
-func (b slowBudget) End(retry.Class, bool)          {}
+func (b slowBudget) Begin(retry.Opening)            { b.begin() }
+func (b slowBudget) Withdraw(retry.Withdrawal) bool { return true }
+func (b slowBudget) End(retry.Outcome)              {}
 
 // slowTimeouts is a clock on which it takes time to set a timeout.
 type slowTimeouts struct {

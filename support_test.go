@@ -68,14 +68,14 @@ type countingBudget struct {
 	ok                  bool
 }
 
-func (b *countingBudget) Begin() { b.begun++ }
+func (b *countingBudget) Begin(retry.Opening) { b.begun++ }
 
-func (b *countingBudget) Withdraw(retry.Class, int) bool {
+func (b *countingBudget) Withdraw(retry.Withdrawal) bool {
 	b.asked++
 	return !b.refuse
 }
 
-func (b *countingBudget) End(retried retry.Class, ok bool) {
+func (b *countingBudget) End(o retry.Outcome) {
 	b.ended++
-	b.retried, b.ok = retried, ok
+	b.retried, b.ok = o.Retried, o.OK
 }

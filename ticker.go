@@ -3,7 +3,6 @@ package retry
 import (
 	"context"
 	"iter"
-	"math"
 	"time"
 )
 
@@ -27,21 +26,21 @@ func Ticks(ctx context.Context, p Policy) iter.Seq[int] {
 		panic("retry: nil context")
 	}
 	return func(yield func(int) bool) {
-		p := p
-		p.AttemptTimeout = 0
-		n := 0
-		tick := func(context.Context) error {
-			if n < math.MaxInt {
-				n++
+		a := p.Attempts(ctx)
+		a.Untimed()
+		defer a.Close()
+		for a.Next() {
+			if !yield(a.Number()) {
+				a.Done(nil)
+				return
 			}
-			if yield(n) {
-				return errGoesOn
-			}
-			return nil
+			a.Judged(goesOnVerdict)
 		}
-		_ = newRun(ctx, &p, 0, tick).finish(&p, tick)
 	}
 }
+
+// goesOnVerdict is that of an iteration that did not leave the loop.
+var goesOnVerdict = Verdict{Err: errGoesOn, Class: Transient}
 
 // errGoesOn is the error of an iteration that did not leave the loop. It is not
 // ErrRejected itself, which says that the dependency has answered: here the run does
@@ -71,24 +70,20 @@ func NewTicker(ctx context.Context, p Policy) *Ticker {
 	ctx, cancel := context.WithCancel(ctx)
 	c := make(chan time.Time)
 	t := &Ticker{C: c, cancel: cancel, done: make(chan struct{})}
-	p.AttemptTimeout = 0
-	var whole context.Context
-	p.Hooks = JoinHooks(Hooks{Attempt: func(ctx context.Context, _ Attempt) context.Context {
-		whole = ctx // the run's; that of an attempt is for op, and may end sooner or never
-		return ctx
-	}}, p.Hooks)
 	go func() {
 		defer close(t.done)
 		defer close(c)
 		defer cancel()
-		tick := func(context.Context) error {
+		a := p.Attempts(ctx)
+		a.Untimed()
+		defer a.Close()
+		for a.Next() {
 			select {
 			case c <- p.clock().Now():
-			case <-whole.Done():
+			case <-a.RunContext().Done(): // that of an attempt may end sooner or never
 			}
-			return errGoesOn
+			a.Judged(goesOnVerdict)
 		}
-		_ = newRun(ctx, &p, 0, tick).finish(&p, tick)
 	}()
 	return t
 }

@@ -29,11 +29,11 @@ func (l *ledger) note(format string, args ...any) {
 	l.got = append(l.got, fmt.Sprintf(format, args...)+" "+time.Since(l.start).String())
 }
 
-func (l *ledger) Begin()                           { l.note("begin") }
-func (l *ledger) End(retried retry.Class, ok bool) { l.note("end(%v,%v)", retried, ok) }
+func (l *ledger) Begin(retry.Opening) { l.note("begin") }
+func (l *ledger) End(o retry.Outcome) { l.note("end(%v,%v)", o.Retried, o.OK) }
 
-func (l *ledger) Withdraw(c retry.Class, n int) bool {
-	l.note("withdraw(%v,%d)", c, n)
+func (l *ledger) Withdraw(w retry.Withdrawal) bool {
+	l.note("withdraw(%v,%d)", w.Class, w.Retry)
 	if len(l.refuse) == 0 {
 		return true
 	}

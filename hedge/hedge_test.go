@@ -527,7 +527,7 @@ func TestPanicInTheClassifier(t *testing.T) {
 // panickyBudget panics where a hedge is asked for.
 type panickyBudget struct{ retry.TokenBudget }
 
-func (*panickyBudget) Withdraw(retry.Class, int) bool { panic("no budget") }
+func (*panickyBudget) Withdraw(retry.Withdrawal) bool { panic("no budget") }
 
 func TestPanicInABudget(t *testing.T) {
 	for name, deaf := range map[string]bool{"the first attempt ends": false, "the first attempt succeeds all the same": true} {
@@ -654,9 +654,9 @@ func TestWhatAPanicLeavesIsFreed(t *testing.T) {
 // endingBudget grants everything, and calls a func at the end of a call.
 type endingBudget struct{ end func() }
 
-func (endingBudget) Begin()                         {}
-func (endingBudget) Withdraw(retry.Class, int) bool { return true }
-func (b endingBudget) End(retry.Class, bool)        { b.end() }
+func (endingBudget) Begin(retry.Opening)            {}
+func (endingBudget) Withdraw(retry.Withdrawal) bool { return true }
+func (b endingBudget) End(retry.Outcome)            { b.end() }
 
 // An answer is no failure: the errors of those that failed before it are dropped.
 func TestPermanentErrorStandsAlone(t *testing.T) {

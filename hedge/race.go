@@ -132,8 +132,8 @@ func (r *race[T]) run(a *attempt[T]) {
 	}()
 	a.value, a.err = r.op(a)
 	a.returned = true
-	class, hint := r.policy.Judge(a.err)
-	r.done(a, class, hint)
+	v := r.policy.Judge(a.err)
+	r.done(a, v.Class, v.Hint)
 }
 
 // done takes the class of what an attempt has returned.

@@ -71,9 +71,9 @@ func TestSuccessAfterRetries(t *testing.T) {
 
 type refuse struct{}
 
-func (refuse) Begin()                         {}
-func (refuse) Withdraw(retry.Class, int) bool { return false }
-func (refuse) End(retry.Class, bool)          {}
+func (refuse) Begin(retry.Opening)            {}
+func (refuse) Withdraw(retry.Withdrawal) bool { return false }
+func (refuse) End(retry.Outcome)              {}
 
 func TestEachReason(t *testing.T) {
 	for _, tt := range []struct {

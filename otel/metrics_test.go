@@ -71,7 +71,7 @@ func TestObserveBudget(t *testing.T) {
 	if _, err := otelretry.ObserveBudget("orders", orders, opts...); err != nil {
 		t.Fatal(err)
 	}
-	users.Withdraw(retry.Transient, 1)
+	users.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1})
 	compare(t, "metrics", metrics(t, reader), `
 		retry.budget.balance [1] region=eu budget=orders: 1
 		retry.budget.balance [1] region=eu budget=users: 0.75`)

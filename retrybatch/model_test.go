@@ -206,12 +206,12 @@ type ledger struct {
 	asked  []retry.Class
 }
 
-func (l *ledger) Begin() {}
-func (l *ledger) Withdraw(c retry.Class, _ int) bool {
-	l.asked = append(l.asked, c)
+func (l *ledger) Begin(retry.Opening) {}
+func (l *ledger) Withdraw(w retry.Withdrawal) bool {
+	l.asked = append(l.asked, w.Class)
 	return len(l.asked) <= l.grants
 }
-func (l *ledger) End(retry.Class, bool) {}
+func (l *ledger) End(retry.Outcome) {}
 
 // play runs the script with package retrybatch.
 func play(t *testing.T, s script) tale {

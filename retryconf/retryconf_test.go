@@ -25,9 +25,9 @@ const (
 // unlimited is a Budget that package retry does not know.
 type unlimited struct{}
 
-func (*unlimited) Begin()                         {}
-func (*unlimited) Withdraw(retry.Class, int) bool { return true }
-func (*unlimited) End(retry.Class, bool)          {}
+func (*unlimited) Begin(retry.Opening)            {}
+func (*unlimited) Withdraw(retry.Withdrawal) bool { return true }
+func (*unlimited) End(retry.Outcome)              {}
 
 var texts = []struct {
 	text   string
@@ -305,14 +305,14 @@ func same(t *testing.T, p, q retry.Policy) {
 	}
 	for i := range 200 {
 		class := []retry.Class{retry.Transient, retry.Throttled}[i%2]
-		p.Budget.Begin()
-		q.Budget.Begin()
-		if want, got := p.Budget.Withdraw(class, 1), q.Budget.Withdraw(class, 1); got != want {
+		p.Budget.Begin(retry.Opening{})
+		q.Budget.Begin(retry.Opening{})
+		if want, got := p.Budget.Withdraw(retry.Withdrawal{Class: class, Retry: 1}), q.Budget.Withdraw(retry.Withdrawal{Class: class, Retry: 1}); got != want {
 			t.Fatalf("%+v became %+v: Withdraw %d is %v, want %v", p.Budget, q.Budget, i, got, want)
 		}
 		if i%3 == 0 {
-			p.Budget.End(retry.Unknown, true)
-			q.Budget.End(retry.Unknown, true)
+			p.Budget.End(retry.Outcome{OK: true})
+			q.Budget.End(retry.Outcome{OK: true})
 		}
 	}
 }
@@ -352,8 +352,8 @@ func TestSetKeepsWhatIsCode(t *testing.T) {
 func TestEachParseMakesABudget(t *testing.T) {
 	p, _ := retryconf.Parse("budget=token(20)")
 	q, _ := retryconf.Parse("budget=token(20)")
-	p.Budget.Begin()
-	if !p.Budget.Withdraw(retry.Transient, 1) || p.Budget.Withdraw(retry.Transient, 1) || !q.Budget.Withdraw(retry.Transient, 1) {
+	p.Budget.Begin(retry.Opening{})
+	if !p.Budget.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) || p.Budget.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) || !q.Budget.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 		t.Error("want one retry of each budget")
 	}
 }

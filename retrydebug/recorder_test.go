@@ -23,9 +23,9 @@ const ms = time.Millisecond
 
 type refuse struct{}
 
-func (refuse) Begin()                         {}
-func (refuse) Withdraw(retry.Class, int) bool { return false }
-func (refuse) End(retry.Class, bool)          {}
+func (refuse) Begin(retry.Opening)            {}
+func (refuse) Withdraw(retry.Withdrawal) bool { return false }
+func (refuse) End(retry.Outcome)              {}
 
 func TestOutcomes(t *testing.T) {
 	until := func(p retry.Policy, accepted int) {

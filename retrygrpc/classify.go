@@ -56,7 +56,7 @@ func statusOf(err error) (*status.Status, bool) {
 func (a *attempt) judge(err error) error {
 	st, ok := statusOf(err)
 	if !ok {
-		a.class, _ = retry.Policy{Classify: a.ask}.Judge(err)
+		a.class = retry.Policy{Classify: a.ask}.Judge(err).Class
 		return err
 	}
 	if v := engine.Judge(&retry.Policy{}, err); v.Marked || errors.Is(err, retry.ErrRejected) { // which no classifier sees

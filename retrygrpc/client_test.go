@@ -254,10 +254,10 @@ func TestAnswerIsNoFailure(t *testing.T) {
 // ledger is a budget that grants everything.
 type ledger struct{ begun, granted, ended, succeeded int }
 
-func (l *ledger) Begin()                         { l.begun++ }
-func (l *ledger) Withdraw(retry.Class, int) bool { l.granted++; return true }
-func (l *ledger) End(_ retry.Class, ok bool) {
-	if l.ended++; ok {
+func (l *ledger) Begin(retry.Opening)            { l.begun++ }
+func (l *ledger) Withdraw(retry.Withdrawal) bool { l.granted++; return true }
+func (l *ledger) End(o retry.Outcome) {
+	if l.ended++; o.OK {
 		l.succeeded++
 	}
 }
@@ -673,7 +673,7 @@ func TestOtherInterceptors(t *testing.T) {
 			if tt.reason != "bare" && !errors.Is(err, tt.err) && !strings.Contains(err.Error(), tt.err.Error()) {
 				t.Errorf("error = %v, without %v", err, tt.err)
 			}
-			if c, _ := (retry.Policy{}).Judge(err); tt.reason == "bare" && c == retry.Permanent {
+			if c := (retry.Policy{}).Judge(err).Class; tt.reason == "bare" && c == retry.Permanent {
 				t.Errorf("a mark was left on %v", err)
 			}
 		})

@@ -27,10 +27,10 @@ type Throttle struct {
 }
 
 // Begin does nothing: a first attempt is free.
-func (t *Throttle) Begin() {}
+func (t *Throttle) Begin(retry.Opening) {}
 
 // Withdraw takes a token for the failed attempt, if a retry may follow it.
-func (t *Throttle) Withdraw(retry.Class, int) bool {
+func (t *Throttle) Withdraw(retry.Withdrawal) bool {
 	if t == nil {
 		return true
 	}
@@ -47,12 +47,12 @@ func (t *Throttle) Withdraw(retry.Class, int) bool {
 
 // End takes a token for a last attempt that failed, or gives TokenRatio for one that
 // did not.
-func (t *Throttle) End(_ retry.Class, ok bool) {
+func (t *Throttle) End(o retry.Outcome) {
 	if t == nil {
 		return
 	}
 	change := int64(token)
-	if ok {
+	if o.OK {
 		change = -thousandths(t.TokenRatio, .1)
 	}
 	for full := t.full(); ; {

@@ -58,8 +58,8 @@ func TestThrottleAsGRPC(t *testing.T) {
 // failures returns how many failures in a row b has retried.
 func failures(b retry.Budget) int {
 	for n := range 1000 {
-		if !b.Withdraw(retry.Transient, n+1) {
-			b.End(retry.Transient, false)
+		if !b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: n + 1}) {
+			b.End(retry.Outcome{Retried: retry.Transient})
 			return n
 		}
 	}
@@ -85,7 +85,7 @@ func TestThrottleNumbers(t *testing.T) {
 		{"nil", none, 1000, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.b.Begin()
+			tt.b.Begin(retry.Opening{})
 			if got := failures(tt.b); got != tt.retried {
 				t.Errorf("%d failures are retried, want %d", got, tt.retried)
 			}
@@ -97,7 +97,7 @@ func TestThrottleNumbers(t *testing.T) {
 	for ratio, want := range map[float64]float64{0: .51, .5: .55, -1: .5, math.NaN(): .5, 100: 1, math.Inf(1): 1} {
 		b := &retrygrpc.Throttle{TokenRatio: ratio}
 		failures(b)
-		b.End(retry.Unknown, true)
+		b.End(retry.Outcome{OK: true})
 		if got := b.Balance(); math.Abs(got-want) > 1e-9 {
 			t.Errorf("TokenRatio %v: Balance() = %v, want %v", ratio, got, want)
 		}
@@ -111,9 +111,9 @@ func TestThrottleIsExact(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 1000 {
-				b.Withdraw(retry.Transient, 1)
-				b.End(retry.Transient, false)
-				b.End(retry.Unknown, true)
+				b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1})
+				b.End(retry.Outcome{Retried: retry.Transient})
+				b.End(retry.Outcome{OK: true})
 			}
 		})
 	}
@@ -132,13 +132,13 @@ func FuzzThrottle(f *testing.F) {
 		for i, event := range events {
 			switch event % 3 {
 			case 0:
-				if b.Withdraw(retry.Transient, i+1) && !(b.Balance() > .5) {
+				if b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: i + 1}) && !(b.Balance() > .5) {
 					t.Errorf("a retry was granted with %v left", b.Balance())
 				}
 			case 1:
-				b.End(retry.Transient, true)
+				b.End(retry.Outcome{Retried: retry.Transient, OK: true})
 			case 2:
-				b.End(retry.Transient, false)
+				b.End(retry.Outcome{Retried: retry.Transient})
 			}
 			if got := b.Balance(); !(got >= 0 && got <= 1) {
 				t.Errorf("Balance() = %v", got)

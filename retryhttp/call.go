@@ -109,14 +109,14 @@ func known(err error) retry.Class {
 // allocation and a reading of the clock when there is no retry.
 type gate call
 
-func (g *gate) Begin() {
+func (g *gate) Begin(o retry.Opening) {
 	if b := g.policy.Budget; b != nil {
-		b.Begin()
+		b.Begin(o)
 	}
 }
 
-func (g *gate) Withdraw(class retry.Class, n int) bool {
-	if b := g.policy.Budget; b != nil && !b.Withdraw(class, n) {
+func (g *gate) Withdraw(w retry.Withdrawal) bool {
+	if b := g.policy.Budget; b != nil && !b.Withdraw(w) {
 		return false
 	}
 	g.Follow()
@@ -127,9 +127,9 @@ func (g *gate) Withdraw(class retry.Class, n int) bool {
 // checked.
 func (g *gate) Follow() { (*call)(g).beforeRetry() }
 
-func (g *gate) End(retried retry.Class, ok bool) {
+func (g *gate) End(o retry.Outcome) {
 	if b := g.policy.Budget; b != nil {
-		b.End(retried, ok)
+		b.End(o)
 	}
 }
 
@@ -301,7 +301,7 @@ func (c *call) prepare(t *Transport, req *http.Request, expires time.Time) error
 // unsent returns the error of a request that was not sent. Unless it is permanent, a
 // retry may follow.
 func (c *call) unsent(err error) error {
-	if class, _ := c.policy.Judge(err); class == retry.Permanent {
+	if c.policy.Judge(err).Class == retry.Permanent {
 		return err
 	}
 	return &judged{error: err, class: retry.Unprocessed, unsent: true}

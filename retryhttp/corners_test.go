@@ -176,7 +176,7 @@ type spoiled struct {
 	boom func()
 }
 
-func (s *spoiled) Withdraw(retry.Class, int) bool { s.boom(); return false }
+func (s *spoiled) Withdraw(retry.Withdrawal) bool { s.boom(); return false }
 
 func TestPanicInUnmarshalLeavesNoBodyOpen(t *testing.T) {
 	closed := 0

@@ -58,7 +58,7 @@ func (r *race) run(h *hedge.Hedge) (resp *http.Response, err error) {
 	}()
 	op := hedge.Op(*r.policy, h, r.attempt, hedge.Value[*http.Response]{Discard: r.discard})
 	got, err := op(r.req.Context())
-	if class, _ := r.policy.Judge(err); got == nil && r.last != nil && class != retry.Permanent {
+	if got == nil && r.last != nil && r.policy.Judge(err).Class != retry.Permanent {
 		got = r.last
 	}
 	if got == nil {

@@ -436,13 +436,13 @@ func TestBodyIsClosedIfPrepareFails(t *testing.T) {
 // tally is a budget that grants everything and notes its calls.
 type tally struct{ calls []string }
 
-func (b *tally) Begin() { b.calls = append(b.calls, "Begin") }
-func (b *tally) Withdraw(c retry.Class, n int) bool {
-	b.calls = append(b.calls, fmt.Sprint("Withdraw ", c, n))
+func (b *tally) Begin(retry.Opening) { b.calls = append(b.calls, "Begin") }
+func (b *tally) Withdraw(w retry.Withdrawal) bool {
+	b.calls = append(b.calls, fmt.Sprint("Withdraw ", w.Class, w.Retry))
 	return true
 }
-func (b *tally) End(retried retry.Class, ok bool) {
-	b.calls = append(b.calls, fmt.Sprint("End ", retried, ok))
+func (b *tally) End(o retry.Outcome) {
+	b.calls = append(b.calls, fmt.Sprint("End ", o.Retried, o.OK))
 }
 
 // A budget gets the same calls from a Transport as from a run.

@@ -108,7 +108,7 @@ func TestServersWordOnARetry(t *testing.T) {
 // A refused retry is a failure to budgets and hooks, not a success.
 func TestRefusalIsAFailure(t *testing.T) {
 	budget := &retry.TokenBudget{}
-	for budget.Withdraw(retry.Transient, 1) {
+	for budget.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 	}
 	empty := budget.Balance()
 	p, events := recorded(quick)

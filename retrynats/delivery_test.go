@@ -379,7 +379,7 @@ func TestTimeoutThatHandleHides(t *testing.T) {
 			}, nil)
 			want := want
 			if timeout == time.Hour {
-				want, _ = retry.Policy{}.Judge(err)
+				want = retry.Policy{}.Judge(err).Class
 			}
 			if told != want || charged != want {
 				t.Errorf("%v with a timeout of %v: hooks see %v, the budget %v, want %v", err, timeout, told, charged, want)
@@ -391,9 +391,9 @@ func TestTimeoutThatHandleHides(t *testing.T) {
 // charges is a budget that grants everything and notes the class.
 type charges struct{ class *retry.Class }
 
-func (charges) Begin()                                   {}
-func (c charges) Withdraw(class retry.Class, _ int) bool { *c.class = class; return true }
-func (charges) End(retry.Class, bool)                    {}
+func (charges) Begin(retry.Opening)                {}
+func (c charges) Withdraw(w retry.Withdrawal) bool { *c.class = w.Class; return true }
+func (charges) End(retry.Outcome)                  {}
 
 // What runs, and what arrives too late to run, goes to another consumer, once this one
 // cannot get it again.

@@ -68,7 +68,7 @@ func (r *run) handle(handle func(context.Context, jetstream.Msg) error, msg jets
 // in a run, Transient becomes TimedOut.
 func orTimedOut(p retry.Policy) retry.Classifier {
 	return func(err error) retry.Class {
-		class, _ := p.Judge(err)
+		class := p.Judge(err).Class
 		if class == retry.Transient {
 			return retry.TimedOut
 		}
@@ -81,7 +81,8 @@ func orTimedOut(p retry.Policy) retry.Classifier {
 func (r *run) handled(err error, d retryqueue.Decision, back bool) {
 	r.told.Err = bare(err)
 	if err != nil && !back {
-		r.told.Class, r.told.Hint = r.policy.Judge(err)
+		v := r.policy.Judge(err)
+		r.told.Class, r.told.Hint = v.Class, v.Hint
 		r.told.Delay = d.Delay
 	}
 	r.attemptDone()

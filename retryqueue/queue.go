@@ -103,8 +103,8 @@ func Before(p retry.Policy, delivered int, first, now time.Time) (d Decision, ru
 func After(p retry.Policy, delivered int, first, now time.Time, err error) Decision {
 	if err == nil {
 		if p.Budget != nil {
-			p.Budget.Begin()
-			p.Budget.End(retry.Unknown, true)
+			p.Budget.Begin(retry.Opening{})
+			p.Budget.End(retry.Outcome{OK: true})
 		}
 		return Decision{}
 	}

@@ -46,12 +46,12 @@ type ledger struct {
 	ok           bool
 }
 
-func (b *ledger) Begin() { b.begun++ }
-func (b *ledger) Withdraw(_ retry.Class, retry int) bool {
-	b.asked = append(b.asked, retry)
+func (b *ledger) Begin(retry.Opening) { b.begun++ }
+func (b *ledger) Withdraw(w retry.Withdrawal) bool {
+	b.asked = append(b.asked, w.Retry)
 	return !b.refuse
 }
-func (b *ledger) End(retried retry.Class, ok bool) { b.ended, b.retried, b.ok = b.ended+1, retried, ok }
+func (b *ledger) End(o retry.Outcome) { b.ended, b.retried, b.ok = b.ended+1, o.Retried, o.OK }
 
 // Every class of error meets every limit, alone and together. What has to come of
 // it is said here a second time, from the contract.
@@ -95,7 +95,7 @@ func TestAfterOverAllClassesAndLimits(t *testing.T) {
 									}
 									meaning := class
 									if class == retry.Unknown { // DefaultClassifier's turn
-										meaning, _ = p.Judge(err)
+										meaning = p.Judge(err).Class
 									}
 									safe := meaning == retry.Unprocessed || meaning == retry.Throttled && hint > 0
 									reason := retry.ReasonNone

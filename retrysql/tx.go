@@ -167,7 +167,7 @@ func uncommitted(ctx context.Context, readOnly bool, err error) error {
 // was rolled back did not happen. If it may have happened and would be repeated,
 // settled sets forbidden, unless that is nil, and ends the run.
 func settled(p *retry.Policy, forbidden *bool, err error) error {
-	class, _ := p.Judge(err)
+	class := p.Judge(err).Class
 	maybe := uncertain(err)
 	switch {
 	case maybe && forbidden != nil && class != retry.Permanent && class != retry.Unprocessed:

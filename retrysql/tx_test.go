@@ -663,13 +663,13 @@ func TestErrorType(t *testing.T) {
 // witness is a budget that grants all and remembers what it was asked.
 type witness struct{ told []string }
 
-func (w *witness) Begin() { w.told = append(w.told, "begin") }
-func (w *witness) Withdraw(c retry.Class, n int) bool {
-	w.told = append(w.told, fmt.Sprintf("%v %d", c, n))
-	return n < 2
+func (w *witness) Begin(retry.Opening) { w.told = append(w.told, "begin") }
+func (w *witness) Withdraw(taken retry.Withdrawal) bool {
+	w.told = append(w.told, fmt.Sprintf("%v %d", taken.Class, taken.Retry))
+	return taken.Retry < 2
 }
-func (w *witness) End(c retry.Class, ok bool) {
-	w.told = append(w.told, fmt.Sprintf("end %v %v", c, ok))
+func (w *witness) End(o retry.Outcome) {
+	w.told = append(w.told, fmt.Sprintf("end %v %v", o.Retried, o.OK))
 }
 
 func TestBudgetLimitsTransactions(t *testing.T) {

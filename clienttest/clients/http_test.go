@@ -110,7 +110,8 @@ func TestClients(t *testing.T) {
 						t.Errorf("%s: no error", a.name)
 						continue
 					}
-					class, hint := retry.Policy{}.Judge(err)
+					v := retry.Policy{}.Judge(err)
+					class, hint := v.Class, v.Hint
 					switch {
 					case a.status != 0:
 						class = retry.DefaultClassifier(err) // that it is Unknown is no answer to a status, though a run repeats it

@@ -119,7 +119,7 @@ func TestTypes(t *testing.T) {
 		if c != tt.want {
 			t.Errorf("%d: %T(%+v) is %v, want %v", i, tt.err, tt.want, c, tt.want)
 		}
-		if _, hint := (retry.Policy{}).Judge(tt.err); hint != tt.hint {
+		if hint := (retry.Policy{}).Judge(tt.err).Hint; hint != tt.hint {
 			t.Errorf("%d: %T asks to wait for %v, want %v", i, tt.err, hint, tt.hint)
 		}
 	}

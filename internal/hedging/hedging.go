@@ -123,7 +123,7 @@ type Call struct {
 
 // Begin starts a call and its first attempt. h must be resolved and have a Budget.
 func (h *Hedger) Begin(now time.Time) Call {
-	h.Budget.Begin()
+	h.Budget.Begin(retry.Opening{Hedge: true})
 	return Call{hedger: h, start: now, Delay: h.Wait(), Started: 1, running: 1}
 }
 
@@ -164,21 +164,21 @@ func (c *Call) withdraw(now time.Time) bool {
 	switch h := c.hedger; {
 	case h.Shared.pushedBack(now):
 		c.refuse(RefusedPushback)
-	case !h.Budget.Withdraw(retry.Transient, int(c.granted)+1):
+	case !h.Budget.Withdraw(retry.Withdrawal{Class: retry.Transient, Hedge: true, Retry: int(c.granted) + 1}):
 		c.refuse(RefusedBudget)
 	default:
 		c.granted++
 		if h.Policy == nil {
 			return true
 		}
-		h.Policy.Begin()
+		h.Policy.Begin(retry.Opening{Hedge: true})
 		granted := false
 		defer func() {
 			if !granted { // or Withdraw has panicked
-				h.Policy.End(retry.Unknown, false)
+				h.Policy.End(retry.Outcome{Hedge: true})
 			}
 		}()
-		if granted = h.Policy.Withdraw(retry.Transient, 1); granted {
+		if granted = h.Policy.Withdraw(retry.Withdrawal{Class: retry.Transient, Hedge: true, Retry: 1}); granted {
 			return true
 		}
 		c.refuse(RefusedPolicyBudget)
@@ -233,17 +233,17 @@ func (c *Call) Abort(n int) {
 func (c *Call) ended(n int) {
 	c.running--
 	if n > 1 && c.hedger.Policy != nil {
-		c.hedger.Policy.End(retry.Transient, false)
+		c.hedger.Policy.End(retry.Outcome{Retried: retry.Transient, Retries: 1, Hedge: true})
 	}
 }
 
 // End says that all attempts have ended.
 func (c *Call) End() {
 	if c.granted > 0 {
-		c.hedger.Budget.End(retry.Transient, false)
+		c.hedger.Budget.End(retry.Outcome{Retried: retry.Transient, Retries: 1, Hedge: true})
 		return
 	}
-	c.hedger.Budget.End(retry.Unknown, c.Winner > 0)
+	c.hedger.Budget.End(retry.Outcome{Hedge: true, OK: c.Winner > 0})
 }
 
 func (c *Call) learn(slower bool, took time.Duration) {

@@ -327,9 +327,9 @@ func TestPushback(t *testing.T) {
 // fails is a budget that panics when a retry is to be granted.
 type fails struct{ begun, ended int }
 
-func (b *fails) Begin()                         { b.begun++ }
-func (b *fails) Withdraw(retry.Class, int) bool { panic("fails") }
-func (b *fails) End(retry.Class, bool)          { b.ended++ }
+func (b *fails) Begin(retry.Opening)            { b.begun++ }
+func (b *fails) Withdraw(retry.Withdrawal) bool { panic("fails") }
+func (b *fails) End(retry.Outcome)              { b.ended++ }
 
 func TestPanicOfThePolicysBudgetEndsTheHedgesRun(t *testing.T) {
 	var b fails

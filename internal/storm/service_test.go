@@ -210,18 +210,18 @@ type counting struct {
 	retried                            map[retry.Class]int
 }
 
-func (c *counting) Begin() { c.begun++ }
-func (c *counting) Withdraw(_ retry.Class, retry int) bool {
-	if retry == 1 {
+func (c *counting) Begin(retry.Opening) { c.begun++ }
+func (c *counting) Withdraw(w retry.Withdrawal) bool {
+	if w.Retry == 1 {
 		c.asked++
 		return true
 	}
 	c.again++
 	return c.again%2 == 1
 }
-func (c *counting) End(r retry.Class, ok bool) {
+func (c *counting) End(o retry.Outcome) {
 	c.ended++
-	c.retried[r]++
+	c.retried[o.Retried]++
 }
 func (c *counting) Delay(step retry.Step) time.Duration {
 	c.delays++
@@ -387,7 +387,7 @@ func (b turns) Fresh() retry.Budget {
 	return b
 }
 
-func (b turns) Begin() {
+func (b turns) Begin(retry.Opening) {
 	b.Lock()
 	defer b.Unlock()
 	if b.run != *b.last {
@@ -396,8 +396,8 @@ func (b turns) Begin() {
 	}
 }
 
-func (turns) Withdraw(retry.Class, int) bool { return false }
-func (turns) End(retry.Class, bool)          {}
+func (turns) Withdraw(retry.Withdrawal) bool { return false }
+func (turns) End(retry.Outcome)              {}
 
 // Parallel limits how many runs there are at once, and so their memory.
 func TestParallel(t *testing.T) {

@@ -1,0 +1,168 @@
+package retry
+
+import (
+	"context"
+	"time"
+
+	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/timers"
+)
+
+// Attempts is a run whose attempts its caller makes:
+//
+//	a := policy.Attempts(ctx)
+//	defer a.Close()
+//	for a.Next() {
+//		a.Done(try(a.Context()))
+//	}
+//	return a.Err()
+//
+// In all else it is a run of [Do]. Use it in place of Do for an operation that is not
+// one func, for work between an attempt and its retry, such as to drain a response, or
+// if an error says less than you know: see Judged.
+//
+// The run begins with the first Next. It is over when Next or Done has returned false
+// and at the latest with Close. Hooks, the budget and the clock are called within the
+// methods. If one of them panics, Close makes the calls that are still owed.
+//
+// An Attempts is not safe for concurrent use.
+type Attempts struct {
+	policy Policy
+	run    run
+	due    bool // an attempt is to follow, and Next has not waited for it
+}
+
+// Attempts returns a run that has not begun. It panics if ctx is nil.
+func (p Policy) Attempts(ctx context.Context) *Attempts {
+	if ctx == nil {
+		panic("retry: nil context")
+	}
+	return &Attempts{policy: p, run: run{caller: ctx, ctx: ctx}}
+}
+
+// Untimed leaves Policy.AttemptTimeout to the caller: the contexts of attempts do not
+// end with it, nor with Done. Use it for attempts that others go on using, such as a
+// stream or a response with a body. The caller says itself that an attempt has timed
+// out, by a Verdict with the class [TimedOut]. Call Untimed before the first Next.
+func (a *Attempts) Untimed() { a.run.untimed = true }
+
+// Next waits until the next attempt is due, and reports whether to make it. If not, the
+// run is over, and Err says why. The wait is counted from Done: what the caller did
+// since then is part of it. Next panics if the attempt before has not come to Done.
+func (a *Attempts) Next() bool {
+	r, p := &a.run, &a.policy
+	switch r.phase {
+	case attempting:
+		panic("retry: Next without Done")
+	case over:
+		return false
+	}
+	var slept error
+	if a.due {
+		a.due = false
+		slept = a.sleep()
+	}
+	return r.ready(p, slept)
+}
+
+// sleep sleeps for what is left of the wait.
+func (a *Attempts) sleep() error {
+	r, p := &a.run, &a.policy
+	if r.wait <= 0 {
+		return nil
+	}
+	rest := r.wait - max(r.elapsed(p)-r.ended, 0)
+	if p.Clock != nil && p.Clock != clockx.System() {
+		return p.Clock.Sleep(r.ctx, rest)
+	}
+	timers.Sleep(r.ctx.Done(), rest)
+	return nil
+}
+
+// Context returns the context of the attempt that Next has announced: what Do would
+// hand to op. Before the first attempt it is the caller's.
+func (a *Attempts) Context() context.Context {
+	if a.run.attempt == nil {
+		return a.run.ctx
+	}
+	return a.run.attempt
+}
+
+// RunContext returns the context of the run: the caller's, or what Hooks.Start has made
+// of it.
+func (a *Attempts) RunContext() context.Context { return a.run.ctx }
+
+// Number returns the number of the attempt that Next has announced, 1 for the first. It
+// is 0 before the first Next.
+func (a *Attempts) Number() int { return a.run.number }
+
+// Done says that the attempt has ended with err, nil for a success, and reports whether
+// another one is to follow. The wait before that one begins now, but Done does not
+// sleep: the caller can first free what the attempt holds. Done(err) is
+// Judged(policy.Judge(err)). It panics if no attempt is underway.
+func (a *Attempts) Done(err error) (again bool) { return a.settle(err, nil) }
+
+// Judged is Done for a caller that knows what the error means: Policy.Classify is not
+// called, and no mark in v.Err counts. The limits of the policy and its budget decide
+// as always. So does the caller's context: if it has ended, v only says what the last
+// error was. A Transient verdict becomes [TimedOut] if the attempt's own deadline has
+// passed. Judged panics if no attempt is underway, and if v is not zero but has no Err.
+func (a *Attempts) Judged(v Verdict) (again bool) {
+	if v == (Verdict{}) {
+		return a.settle(nil, nil)
+	}
+	v = v.checked(&a.policy)
+	return a.settle(v.Err, &v)
+}
+
+func (a *Attempts) settle(err error, given *Verdict) bool {
+	if a.run.phase != attempting {
+		panic("retry: Done without Next")
+	}
+	a.due = a.run.settle(&a.policy, err, given)
+	return a.due
+}
+
+// Delay returns the wait before the attempt that Done has announced, counted from Done.
+// If the run is over only because the budget refused that attempt, it is the wait that
+// would have come. Else it is 0.
+func (a *Attempts) Delay() time.Duration {
+	if a.due || a.run.refusedByBudget() {
+		return a.run.wait
+	}
+	return 0
+}
+
+// Cancel ends the run between two attempts, with [ReasonCanceled] and the cause. A nil
+// cause is [context.Canceled]. Cancel does nothing at any other time: an attempt
+// underway has its context.
+func (a *Attempts) Cancel(cause error) {
+	if !a.due {
+		return
+	}
+	a.due = false
+	if cause == nil {
+		cause = context.Canceled
+	}
+	a.run.resume(&a.policy)
+	a.run.canceled(&a.policy, cause)
+}
+
+// Close ends the run if it is not over. Between two attempts it is Cancel(nil). With an
+// attempt underway it ends the run with [ReasonPanic], since a panic is what usually
+// keeps an attempt from coming to Done. A run that has not begun ends without a call of
+// hooks or budget. Close may be called more than once.
+func (a *Attempts) Close() {
+	switch {
+	case a.due:
+		a.Cancel(nil)
+	case a.run.phase == unbegun:
+		a.run.phase = over
+	default:
+		a.run.close(&a.policy)
+	}
+}
+
+// Err returns the *[Error] of a run that has given up. It is nil before the end and
+// after a success.
+func (a *Attempts) Err() error { return a.run.result() }

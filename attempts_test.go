@@ -1,0 +1,348 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+func wantPanic(t *testing.T, want string, f func()) {
+	t.Helper()
+	defer func() {
+		if got := recover(); got != want {
+			t.Errorf("panic %v, want %q", got, want)
+		}
+	}()
+	f()
+}
+
+func TestAttemptsInTheWrongOrder(t *testing.T) {
+	p, _ := virtual()
+	a := p.Attempts(t.Context())
+	if a.Number() != 0 || a.Context() != t.Context() || a.Delay() != 0 || a.Err() != nil {
+		t.Error("an unbegun run shows something")
+	}
+	wantPanic(t, "retry: Done without Next", func() { a.Done(nil) })
+	wantPanic(t, "retry: Done without Next", func() { a.Done(errDown) })
+	a.Next()
+	wantPanic(t, "retry: Next without Done", func() { a.Next() })
+	wantPanic(t, "retry: a Verdict without Err", func() { a.Judged(retry.Verdict{Class: retry.Transient}) })
+	if !a.Done(errDown) {
+		t.Error("no retry follows")
+	}
+	wantPanic(t, "retry: Done without Next", func() { a.Done(errDown) })
+	a.Next()
+	a.Judged(retry.Verdict{})
+	wantPanic(t, "retry: Done without Next", func() { a.Judged(retry.Verdict{}) })
+	if a.Next() || a.Err() != nil || a.Number() != 2 {
+		t.Error("the run did not end with its success")
+	}
+	var none context.Context
+	wantPanic(t, "retry: nil context", func() { p.Attempts(none) })
+	loop := p.Start(epoch)
+	wantPanic(t, "retry: a Verdict without Err", func() { loop.Judged(epoch, retry.Verdict{Answered: true}) })
+}
+
+// What the caller does between Done and Next is a part of the wait.
+func TestWaitIsCountedFromDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := retry.Policy{Backoff: retry.Constant(time.Second), MaxAttempts: 4}
+		var waited time.Duration
+		p.Hooks.Done = func(_ context.Context, s retry.Summary) { waited = s.Waited }
+		a, start := p.Attempts(t.Context()), time.Now()
+		defer a.Close()
+		var at []time.Duration
+		for a.Next() {
+			at = append(at, time.Since(start))
+			again := a.Done(errDown)
+			if want := map[bool]time.Duration{true: time.Second}[again]; a.Delay() != want {
+				t.Errorf("Delay() = %v, want %v", a.Delay(), want)
+			}
+			time.Sleep(time.Duration(a.Number()-1) * 700 * time.Millisecond)
+		}
+		if want := []time.Duration{0, time.Second, 2 * time.Second, 3400 * time.Millisecond}; !slices.Equal(at, want) || waited != want[3] {
+			t.Errorf("attempts at %v, waited %v, want %v", at, waited, want)
+		}
+	})
+}
+
+// Each way to leave a run before its end has one meaning, leaves nothing behind, and
+// calls each hook's counterpart once.
+func TestLeavingAttempts(t *testing.T) {
+	errShut := errors.New("shut")
+	const upToWait = "start attempt(1) attemptDone(1) wait(1s) done("
+	for name, tt := range map[string]struct {
+		leave  func(*retry.Attempts)
+		reason retry.Reason
+		inWait bool
+		cause  error
+		hooks  string
+	}{
+		"before the first attempt":   {func(a *retry.Attempts) {}, retry.ReasonNone, false, nil, ""},
+		"Cancel before it":           {func(a *retry.Attempts) { a.Cancel(errShut) }, retry.ReasonNone, false, nil, ""},
+		"in an attempt":              {func(a *retry.Attempts) { a.Next() }, retry.ReasonPanic, false, nil, "start attempt(1) attemptDone(1) done(panic)"},
+		"Cancel in an attempt":       {func(a *retry.Attempts) { a.Next(); a.Cancel(errShut) }, retry.ReasonPanic, false, nil, "start attempt(1) attemptDone(1) done(panic)"},
+		"between two attempts":       {func(a *retry.Attempts) { a.Next(); a.Done(errDown) }, retry.ReasonCanceled, true, context.Canceled, upToWait + "canceled)"},
+		"Cancel between two":         {func(a *retry.Attempts) { a.Next(); a.Done(errDown); a.Cancel(errShut) }, retry.ReasonCanceled, true, errShut, upToWait + "canceled)"},
+		"Cancel without a cause":     {func(a *retry.Attempts) { a.Next(); a.Done(errDown); a.Cancel(nil) }, retry.ReasonCanceled, true, context.Canceled, upToWait + "canceled)"},
+		"Cancel after the end":       {func(a *retry.Attempts) { a.Next(); a.Done(retry.Stop(errDown)); a.Cancel(errShut) }, retry.ReasonPermanent, false, nil, "start attempt(1) attemptDone(1) done(permanent)"},
+		"after a success":            {func(a *retry.Attempts) { a.Next(); a.Done(nil) }, retry.ReasonNone, false, nil, "start attempt(1) attemptDone(1) done(none)"},
+		"in the second attempt":      {func(a *retry.Attempts) { a.Next(); a.Done(errDown); a.Next() }, retry.ReasonPanic, false, nil, "start attempt(1) attemptDone(1) wait(1s) attempt(2) attemptDone(2) done(panic)"},
+		"between the second and 3rd": {func(a *retry.Attempts) { a.Next(); a.Done(errDown); a.Next(); a.Done(errDown) }, retry.ReasonCanceled, true, context.Canceled, "start attempt(1) attemptDone(1) wait(1s) attempt(2) attemptDone(2) wait(2s) done(canceled)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, v := virtual()
+			places := &retry.ConcurrencyBudget{}
+			calls := &countingBudget{}
+			p.AttemptTimeout = time.Hour
+			log := record(&p)
+			for _, p.Budget = range []retry.Budget{places, calls} {
+				log.words = nil
+				a := p.Attempts(t.Context())
+				tt.leave(a)
+				a.Close()
+				a.Close()
+				e, _ := a.Err().(*retry.Error)
+				if e == nil && tt.reason != retry.ReasonNone || e != nil && (e.Reason != tt.reason || e.InWait != tt.inWait || tt.cause != nil && e.Cause != tt.cause) {
+					t.Errorf("Err() = %#v", e)
+				}
+				if got := log.String(); got != tt.hooks {
+					t.Errorf("hooks saw %s, want %s", got, tt.hooks)
+				}
+				if a.Next() || v.Pending() != 0 {
+					t.Error("the run is not over")
+				}
+			}
+			if calls.begun != calls.ended || places.Balance() != 1 {
+				t.Errorf("%d runs begun, %d ended", calls.begun, calls.ended)
+			}
+		})
+	}
+}
+
+func TestPanicAndGoexitEndAttempts(t *testing.T) {
+	for name, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
+		p, v := virtual()
+		p.AttemptTimeout = time.Hour
+		log := record(&p)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer func() { _ = recover() }()
+			a := p.Attempts(t.Context())
+			defer a.Close()
+			for a.Next() {
+				if a.Number() == 2 {
+					leave()
+				}
+				a.Done(errDown)
+			}
+		}()
+		<-done
+		if s := log.summary; s.Reason != retry.ReasonPanic || s.Attempts != 2 || v.Pending() != 0 {
+			t.Errorf("%s: the run ended with %+v", name, s)
+		}
+	}
+}
+
+// A panic of a hook or the clock passes through the method that called it. Close makes
+// the calls that are owed.
+func TestPanicOutsideOfAnAttempt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		edit  func(*retry.Policy)
+		hooks string
+	}{
+		"Start": {func(p *retry.Policy) {
+			p.Hooks.Start = func(context.Context, retry.Policy) context.Context { panic("boom") }
+		}, "start done(panic)"},
+		"Attempt": {func(p *retry.Policy) {
+			p.Hooks.Attempt = func(context.Context, retry.Attempt) context.Context { panic("boom") }
+		}, "start attempt(1) done(panic)"},
+		"AttemptDone": {func(p *retry.Policy) { p.Hooks.AttemptDone = func(context.Context, retry.Attempt) { panic("boom") } }, "start attempt(1) attemptDone(1) done(panic)"},
+		"Wait":        {func(p *retry.Policy) { p.Hooks.Wait = func(context.Context, retry.Attempt) { panic("boom") } }, "start attempt(1) attemptDone(1) wait(1s) done(panic)"},
+		"Backoff": {func(p *retry.Policy) {
+			p.Backoff = retry.BackoffFunc(func(retry.Step) time.Duration { panic("boom") })
+		}, "start attempt(1) attemptDone(1) done(panic)"},
+		"Classify": {func(p *retry.Policy) { p.Classify = func(error) retry.Class { panic("boom") } }, "start attempt(1) done(panic)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, v := virtual()
+			p.AttemptTimeout = time.Hour
+			places := &retry.ConcurrencyBudget{}
+			p.Budget = places
+			tt.edit(&p)
+			log := record(&p)
+			a := p.Attempts(t.Context())
+			wantPanic(t, "boom", func() {
+				defer a.Close()
+				for a.Next() {
+					a.Done(errDown)
+				}
+			})
+			if log.summary.Reason != retry.ReasonPanic || a.Next() || v.Pending() != 0 || places.Balance() != 1 {
+				t.Errorf("%s; the run ended with %+v", log, log.summary)
+			}
+		})
+	}
+}
+
+// The caller's verdict decides, within the policy's limits.
+func TestJudged(t *testing.T) {
+	for name, tt := range map[string]struct {
+		verdict retry.Verdict
+		policy  retry.Policy
+		reason  retry.Reason // ReasonNone: another attempt follows
+		class   retry.Class
+		delay   time.Duration
+	}{
+		"no class":                {retry.Verdict{Err: errDown}, retry.Policy{}, retry.ReasonNone, retry.Transient, time.Second},
+		"a class that is none":    {retry.Verdict{Err: errDown, Class: 99}, retry.Policy{}, retry.ReasonNone, retry.Transient, time.Second},
+		"a mark does not count":   {retry.Verdict{Err: retry.Stop(errDown), Class: retry.Throttled}, retry.Policy{}, retry.ReasonNone, retry.Throttled, time.Second},
+		"permanent":               {retry.Verdict{Err: errDown, Class: retry.Permanent}, retry.Policy{}, retry.ReasonPermanent, retry.Permanent, 0},
+		"an end of its own":       {retry.Verdict{Err: errDown, End: retry.ReasonRefused}, retry.Policy{}, retry.ReasonRefused, retry.Transient, 0},
+		"a hint":                  {retry.Verdict{Err: errDown, Hint: time.Minute}, retry.Policy{}, retry.ReasonNone, retry.Transient, time.Minute + time.Second},
+		"a negative hint":         {retry.Verdict{Err: errDown, Hint: math.MinInt64}, retry.Policy{}, retry.ReasonNone, retry.Transient, time.Second},
+		"too long a hint":         {retry.Verdict{Err: errDown, Hint: time.Hour}, retry.Policy{}, retry.ReasonRetryAfter, retry.Transient, 0},
+		"no proof":                {retry.Verdict{Err: errDown, Class: retry.Unprocessed}, retry.Policy{NonIdempotent: true}, retry.ReasonNotIdempotent, retry.Unprocessed, 0},
+		"proof":                   {retry.Verdict{Err: errDown, Undone: true}, retry.Policy{NonIdempotent: true}, retry.ReasonNone, retry.Transient, time.Second},
+		"the last attempt":        {retry.Verdict{Err: errDown}, retry.Policy{MaxAttempts: 1}, retry.ReasonMaxAttempts, retry.Transient, 0},
+		"an empty budget":         {retry.Verdict{Err: errDown}, retry.Policy{Budget: &countingBudget{refuse: true}}, retry.ReasonBudget, retry.Transient, time.Second},
+		"an answer costs nothing": {retry.Verdict{Err: errDown, Answered: true}, retry.Policy{Budget: &countingBudget{refuse: true}}, retry.ReasonNone, retry.Transient, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, v := virtual()
+			p.MaxAttempts, p.NonIdempotent, p.Budget = tt.policy.MaxAttempts, tt.policy.NonIdempotent, tt.policy.Budget
+			p.Classify = func(error) retry.Class { t.Error("Classify was called"); return retry.Unknown }
+			log := record(&p)
+			a := p.Attempts(t.Context())
+			defer a.Close()
+			a.Next()
+			again := a.Judged(tt.verdict)
+			if again != (tt.reason == retry.ReasonNone) || a.Delay() != tt.delay || log.attempts[0].Class != tt.class || log.attempts[0].Err != errDown {
+				t.Errorf("Judged = %v, Delay %v, hooks saw %+v", again, a.Delay(), log.attempts[0])
+			}
+			if !again {
+				wantReason(t, a.Err(), tt.reason)
+			}
+			loop := p.Start(v.Now())
+			if wait, ok := loop.Judged(v.Now(), tt.verdict); ok != again || wait != tt.delay {
+				t.Errorf("Loop.Judged = %v, %v, want %v, %v", wait, ok, tt.delay, again)
+			}
+		})
+	}
+}
+
+// An outer run may start over only if nothing was done in any attempt.
+func TestErrorUndone(t *testing.T) {
+	undone := retry.Verdict{Err: errDown, Undone: true}
+	partial := undone
+	partial.Partial = true
+	for name, tt := range map[string]struct {
+		verdicts []retry.Verdict
+		want     bool
+	}{
+		"all":         {[]retry.Verdict{undone, undone}, true},
+		"the first":   {[]retry.Verdict{undone, {Err: errDown}}, false},
+		"the last":    {[]retry.Verdict{{Err: errDown}, undone}, false},
+		"but in part": {[]retry.Verdict{partial, undone}, false},
+	} {
+		p, v := virtual()
+		p.MaxAttempts = len(tt.verdicts)
+		a, loop := p.Attempts(t.Context()), p.Start(v.Now())
+		for _, verdict := range tt.verdicts {
+			a.Next()
+			a.Judged(verdict)
+			loop.Judged(v.Now(), verdict)
+		}
+		for _, err := range []error{a.Err(), loop.Err()} {
+			if got := wantReason(t, err, retry.ReasonMaxAttempts).Undone; got != tt.want {
+				t.Errorf("%s: Undone = %v, want %v", name, got, tt.want)
+			}
+		}
+	}
+	resumed := retry.Policy{MaxAttempts: 2}.Resume(epoch, 1, 0)
+	resumed.Judged(epoch, undone)
+	if wantReason(t, resumed.Err(), retry.ReasonMaxAttempts).Undone {
+		t.Error("nobody knows what was done in the attempt before Resume")
+	}
+}
+
+// With Untimed an attempt's context outlives Done.
+func TestUntimed(t *testing.T) {
+	p, v := virtual()
+	p.AttemptTimeout = time.Second
+	for _, untimed := range []bool{false, true} {
+		a := p.Attempts(t.Context())
+		if untimed {
+			a.Untimed()
+		}
+		a.Next()
+		ctx := a.Context()
+		if _, ok := ctx.Deadline(); ok == untimed {
+			t.Errorf("untimed %v: a deadline: %v", untimed, ok)
+		}
+		a.Done(nil)
+		v.Advance(time.Minute)
+		if ended := ctx.Err() != nil; ended == untimed {
+			t.Errorf("untimed %v: the context has ended: %v", untimed, ended)
+		}
+	}
+}
+
+func TestContextsOfAttempts(t *testing.T) {
+	type key struct{}
+	p, _ := virtual()
+	p.Hooks.Start = func(ctx context.Context, p retry.Policy) context.Context { return context.WithValue(ctx, key{}, "run") }
+	p.Hooks.Attempt = func(ctx context.Context, a retry.Attempt) context.Context {
+		return context.WithValue(ctx, key{}, a.Number)
+	}
+	a := p.Attempts(t.Context())
+	defer a.Close()
+	if a.RunContext() != t.Context() {
+		t.Error("RunContext before the run is not the caller's")
+	}
+	for want := 1; want <= 2; want++ {
+		a.Next()
+		if a.RunContext().Value(key{}) != "run" || a.Context().Value(key{}) != want || retry.AttemptNumber(a.Context()) != want {
+			t.Errorf("attempt %d has %v in %v", want, a.Context().Value(key{}), a.RunContext().Value(key{}))
+		}
+		a.Done(errDown)
+	}
+}
+
+// A Loop that is abandoned gives back its place.
+func TestCloseOfALoop(t *testing.T) {
+	places, calls := &retry.ConcurrencyBudget{Min: 1}, &countingBudget{}
+	for _, budget := range []retry.Budget{places, calls} {
+		loop := retry.Policy{Budget: budget}.Start(epoch)
+		loop.Next(epoch, errDown)
+		loop.Close()
+		loop.Close()
+		if wait, ok := loop.Next(epoch, errDown); wait != 0 || ok || loop.Err() != nil {
+			t.Errorf("after Close: %v, %v, %v", wait, ok, loop.Err())
+		}
+	}
+	if places.Balance() != 1 || calls.ended != 1 {
+		t.Errorf("balance %v, %d calls of End", places.Balance(), calls.ended)
+	}
+}
+
+// What is planned can be seen although the budget refused it: a queue delivers later.
+func TestPlannedWaitAfterTheBudgetsRefusal(t *testing.T) {
+	p, v := virtual()
+	p.Budget = &countingBudget{refuse: true}
+	loop := p.Start(v.Now())
+	if wait, ok := loop.Next(v.Now(), retry.After(errDown, time.Minute)); wait != time.Minute+time.Second || ok {
+		t.Errorf("Next = %v, %v", wait, ok)
+	}
+	if wait, _ := loop.Next(v.Now(), errDown); wait != 0 {
+		t.Errorf("Next after the end = %v", wait)
+	}
+}
