@@ -33,8 +33,9 @@ fuzz:
 	for f in Date Timestamp Duration Number; do go test -run '^$$' -fuzz "Fuzz$$f\$$" -fuzztime 30s ./internal/hint || exit; done
 	go test -run '^$$' -fuzz FuzzClassify -fuzztime 1m ./retrysql
 	go test -run '^$$' -fuzz FuzzEstimate -fuzztime 1m ./internal/hedging
-	go test -run '^$$' -fuzz FuzzReplacements -fuzztime 1m ./internal/errtext
-	go test -run '^$$' -fuzz FuzzSecrets -fuzztime 2m ./internal/errtext
+	go test -run '^$$' -fuzz FuzzReplacements -fuzztime 1m ./errtext
+	go test -run '^$$' -fuzz FuzzSecrets -fuzztime 2m ./errtext
+	go test -run '^$$' -fuzz FuzzLine -fuzztime 1m ./retrydebug
 	go test -run '^$$' -fuzz FuzzDownload -fuzztime 1m ./retryhttp
 	go test -run '^$$' -fuzz FuzzPushback -fuzztime 1m ./retrygrpc
 	go test -run '^$$' -fuzz FuzzThrottle -fuzztime 1m ./retrygrpc
@@ -54,7 +55,7 @@ mutate:
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retrybatch.txt retrybatch
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retryconf.txt retryconf
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-hint.txt -tests retryhttp internal/hint
-	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-errtext.txt -skip 'Alloc|Leak|TimeDoesNot' internal/errtext
+	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-errtext.txt -skip 'Alloc|Leak|TimeDoesNot' errtext
 	go run ./tools/mutate -min 98 hedge
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-hedging.txt -tests hedge internal/hedging
 	go run ./tools/mutate -min 98 internal/relay

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/goretry/retry/clockx/internal/deadline"
 )
 
 // Virtual is a clock for one goroutine, on which Sleep returns at once and advances
@@ -86,7 +84,7 @@ func (v *Virtual) AfterFunc(d time.Duration, f func()) (stop func() bool) {
 // from the new one, the Err of that context is Canceled, not DeadlineExceeded, when
 // the deadline passes. [context.Cause] returns cause for all of them.
 func (v *Virtual) WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
-	child, expire, cancel := deadline.New(ctx, v.Now().Add(d), cause)
+	child, expire, cancel := NewDeadline(ctx, v.Now().Add(d), cause)
 	if d <= 0 {
 		expire()
 		return child, cancel

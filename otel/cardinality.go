@@ -8,8 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
-
-	"github.com/goretry/retry/internal/errtext"
+	"unicode/utf8"
 )
 
 const (
@@ -31,9 +30,20 @@ var names, errorTypes = cache[string, string]{most: distinct, own: strings.Clone
 // all that is sent together with it.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
+// upTo returns at most so many bytes of s, and no part of a character.
+func upTo(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for !utf8.RuneStart(s[most]) && most > 0 {
+		most--
+	}
+	return s[:most]
+}
+
 // admit returns value as exporters need it, or other if too many came before it.
 func admit(known *cache[string, string], value string) (admitted string, ok bool) {
-	if admitted, ok = known.find(errtext.UpTo(value, longest)); !ok {
+	if admitted, ok = known.find(upTo(value, longest)); !ok {
 		admitted = other
 	}
 	return admitted, ok

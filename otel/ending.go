@@ -4,8 +4,7 @@ import (
 	"context"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/engine"
-	"github.com/goretry/retry/internal/errtext"
+	"github.com/goretry/retry/errtext"
 )
 
 // This file decides what the end of an attempt and of a run means in telemetry.
@@ -86,7 +85,7 @@ func lastFault(s *retry.Summary) string {
 		return panicType
 	}
 	e, ok := s.Err.(*retry.Error)
-	if !ok || s.Attempts == 0 || e.Last() == nil || s.Reason == retry.ReasonCanceled && !engine.InWait(e) {
+	if !ok || s.Attempts == 0 || e.Last() == nil || s.Reason == retry.ReasonCanceled && !e.InWait {
 		return ""
 	}
 	last := retry.Attempt{Err: e.Last(), Class: retry.Transient}

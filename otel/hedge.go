@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/goretry/retry/errtext"
 	"github.com/goretry/retry/hedge"
-	"github.com/goretry/retry/internal/errtext"
 	"github.com/goretry/retry/limit"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/errtext"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -82,7 +81,7 @@ func (t *telemetry) newOperation(name string) *operation {
 // share one operation.
 func (t *telemetry) operation(name string) *operation {
 	if len(name) > longest {
-		name = errtext.UpTo(name, longest)
+		name = upTo(name, longest)
 	}
 	if o := t.first.Load(); o != nil && o.key == name {
 		return o

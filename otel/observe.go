@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/goretry/retry/internal/errtext"
+	"github.com/goretry/retry/errtext"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 )

@@ -8,7 +8,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
-	"github.com/goretry/retry/internal/errtext"
+	"github.com/goretry/retry/errtext"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"

@@ -29,7 +29,7 @@ func described(t *testing.T, err error) (attempt, run string) {
 	return spans[0].Status().Description, spans[1].Status().Description
 }
 
-// What a description shows is decided in internal/errtext, and tested there.
+// What a description shows is decided in errtext, and tested there.
 func TestStatusesDoNotLeakWhatURLsHold(t *testing.T) {
 	inner := retry.Run(t.Context(), retry.Policy{Name: "inner", MaxAttempts: 1}, func(context.Context) error {
 		return &url.Error{Op: "Get", URL: "http://u:secret@host/a?token=secret", Err: errDown}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/goretry/retry/internal/errtext"
 )
 
 // gauges are the budgets, limits and hedges that are observed, by the keys of their
@@ -46,7 +44,7 @@ func observe[T any](g *gauges, in *map[string]gauge[T], name string, value T, re
 	if *in == nil {
 		*in = make(map[string]gauge[T])
 	}
-	(*in)[strings.Clone(k)] = gauge[T]{errtext.Line(name, longest), value}
+	(*in)[strings.Clone(k)] = gauge[T]{line(name, longest), value}
 }
 
 // sorted returns them by name.

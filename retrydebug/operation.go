@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/errtext"
 )
 
 const (
@@ -92,7 +91,7 @@ func (o *operations) find(name string) *operation {
 	if len(named) == names {
 		return &o.other
 	}
-	op := &operation{name: errtext.Line(name, longest), index: len(named)}
+	op := &operation{name: line(name, longest), index: len(named)}
 	grown := make(map[string]*operation, len(named)+1)
 	maps.Copy(grown, named)
 	grown[strings.Clone(k)] = op

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/errtext"
 )
 
 // report is what the page shows, and what is served as JSON. Durations are in
@@ -117,9 +116,9 @@ type stepReport struct {
 
 // process says which one this is.
 var process = sync.OnceValue(func() (p struct{ program, host string }) {
-	p.program = errtext.Line(filepath.Base(os.Args[0]), longest)
+	p.program = line(filepath.Base(os.Args[0]), longest)
 	host, _ := os.Hostname()
-	p.host = errtext.Line(host, longest)
+	p.host = line(host, longest)
 	return p
 })
 

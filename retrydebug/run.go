@@ -8,7 +8,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
-	"github.com/goretry/retry/internal/errtext"
+	"github.com/goretry/retry/errtext"
 )
 
 // run is a run's value in its context, and an entry of its shard's list. It is the one
@@ -130,7 +130,7 @@ func (n *run) attemptFailed(a retry.Attempt, text string, failed bool) {
 		return
 	}
 	if !n.listed {
-		text = errtext.Line(text, texts)
+		text = line(text, texts)
 	} else {
 		text = n.tell(text)
 		n.story.add(step{a.Number, max(a.Elapsed-a.Duration, 0), a.Duration, a.Delay, a.Hint, text, a.Class})
@@ -147,7 +147,7 @@ func (n *run) tell(text string) string {
 		n.story = new(story)
 	}
 	if text != n.story.latest { // in an outage they are all the same
-		n.story.latest = errtext.Line(text, texts)
+		n.story.latest = line(text, texts)
 	}
 	return n.story.latest
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/errtext"
+	"github.com/goretry/retry/errtext"
 )
 
 // story is what is recorded of a run besides its state, once an attempt has failed.
@@ -63,7 +63,7 @@ type ending struct {
 func (r *Recorder) endingOf(ctx context.Context, n *run, s retry.Summary) ending {
 	e := ending{op: n.op, reason: s.Reason, attempts: s.Attempts, took: s.Elapsed, waited: s.Waited, trace: r.trace(ctx)}
 	if err, ok := s.Err.(*retry.Error); ok && s.Attempts == 0 && err != nil {
-		e.cause = errtext.Line(errtext.Of(err.Cause), texts)
+		e.cause = line(errtext.Of(err.Cause), texts)
 	}
 	return e
 }
@@ -74,7 +74,7 @@ func (r *Recorder) trace(ctx context.Context) (id string) {
 		return ""
 	}
 	defer func() { _ = recover() }()
-	return errtext.Line(r.Trace(ctx), longest)
+	return line(r.Trace(ctx), longest)
 }
 
 // failures are the latest runs that failed. Those without retries have places of their

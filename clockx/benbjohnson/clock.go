@@ -8,7 +8,6 @@ import (
 
 	"github.com/benbjohnson/clock"
 	"github.com/goretry/retry/clockx"
-	"github.com/goretry/retry/clockx/internal/deadline"
 )
 
 // New returns c as a [clockx.Clock]. For the real clock, [clock.New], that is
@@ -67,7 +66,7 @@ func (a adapter) Sleep(ctx context.Context, d time.Duration) error {
 }
 
 func (a adapter) WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
-	child, expire, cancel := deadline.New(ctx, a.c.Now().Add(d), cause)
+	child, expire, cancel := clockx.NewDeadline(ctx, a.c.Now().Add(d), cause)
 	if d <= 0 {
 		expire()
 		return child, cancel

@@ -13,7 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/errtext"
+	"github.com/goretry/retry/errtext"
 )
 
 var errDown = errors.New("connection refused")
@@ -482,47 +482,11 @@ func TestClip(t *testing.T) {
 	}
 }
 
-func TestUpTo(t *testing.T) {
-	for _, tt := range []struct {
-		s    string
-		most int
-		want string
-	}{
-		{"", 0, ""}, {"four", 4, "four"}, {"fives", 4, "five"}, {"abc€", 5, "abc"}, {"abc€", 6, "abc€"}, {"a\U0001F600b", 4, "a"},
-		// No character is longer than four bytes.
-		{"abc\x80\x80\x80\x80\x80\x80", 8, "abc\x80"}, {"\x80\x80\x80", 2, ""},
-	} {
-		if got := errtext.UpTo(tt.s, tt.most); got != tt.want {
-			t.Errorf("UpTo(%q, %d) = %q, want %q", tt.s, tt.most, got, tt.want)
-		}
-	}
-}
-
-func TestLine(t *testing.T) {
-	for _, tt := range []struct {
-		s    string
-		most int
-		want string
-	}{
-		{"", 4, ""}, {"four", 4, "four"}, {"fives", 4, "f…"}, {"éé", 4, "éé"}, {"ééé", 4, "…"}, {"ééé", 5, "é…"}, {"€€", 5, "…"},
-		{"a\nb\r\nc\rd", 9, "a b c d"}, {"a\tb\vc\fd\u0085e\u2028f\u2029g", 20, "a b c d e f g"}, {"\n\r", 2, "  "}, {"\b\t\r\x0e", 8, "\uFFFD  \uFFFD"},
-		{"\x00\x1b[31m\x7f\u009b", 40, "\uFFFD\uFFFD[31m\uFFFD\uFFFD"},
-		{"a\u202eb\u2066\u200f\u061cc", 40, "a\uFFFDb\uFFFD\uFFFD\uFFFDc"},
-		{"a\xff\xfeb", 40, "a\uFFFD\uFFFDb"}, {"\x00\x00", 5, "…"}, {"\x00\x00", 6, "\uFFFD\uFFFD"},
-	} {
-		if got := errtext.Line(tt.s, tt.most); got != tt.want {
-			t.Errorf("Line(%q, %d) = %q, want %q", tt.s, tt.most, got, tt.want)
-		}
-	}
-}
-
 // What is kept of a text must not keep the text.
 func TestNothingLargerIsKept(t *testing.T) {
 	for name, cut := range map[string]func(string) string{
 		"Clip":               func(s string) string { return errtext.Clip(s, 8) },
-		"Line":               func(s string) string { return errtext.Line(s, 8) },
 		"a part within Clip": func(s string) string { return errtext.Clip(s[:4], 8) },
-		"a part within Line": func(s string) string { return errtext.Line(s[:4], 8) },
 	} {
 		freed := make(chan bool)
 		large := make([]byte, 1<<20)
@@ -560,9 +524,5 @@ func TestPlainErrorsCostNoAllocation(t *testing.T) {
 		if got := testing.AllocsPerRun(100, f); got != 0 {
 			t.Errorf("%s: %v allocations, want 0", name, got)
 		}
-	}
-	long := strings.Repeat("connection refused ", 10)
-	if got := testing.AllocsPerRun(100, func() { errtext.Line(long, 256) }); got != 1 {
-		t.Errorf("Line: %v allocations, want 1", got)
 	}
 }

@@ -1,4 +1,4 @@
-package deadline
+package clockx
 
 import (
 	"context"
@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// New returns a copy of parent with the deadline at, which passes when expire
-// is called: then Err is DeadlineExceeded and the cause is cause, or
-// DeadlineExceeded for nil. A cancel of parent is seen at once, contexts
-// derived from the new one end within the same call, and no goroutine waits.
+// NewDeadline is for implementations of [Clock]. It returns a copy of parent with the
+// deadline at, which passes when expire is called, and not by the system's clock: then
+// Err is DeadlineExceeded, and the cause is cause, or DeadlineExceeded for nil. cancel
+// ends the context as that of [context.WithDeadline] does. A cancel of parent is seen
+// at once, contexts derived from the new one end within the same call, and no goroutine
+// waits. expire and cancel may be called more than once, and from several goroutines.
 //
-// One thing the standard library keeps to itself: only it can make a context
-// that hangs below a parent of its own end with DeadlineExceeded. So below a
-// cancelable parent, contexts that the standard library derived from the new
-// one report Canceled on expire, with the right cause. Below any other parent
-// they report DeadlineExceeded as well.
-func New(parent context.Context, at time.Time, cause error) (ctx context.Context, expire func(), cancel context.CancelFunc) {
+// Only the standard library can make a context that hangs below a parent of its own end
+// with DeadlineExceeded. So below a cancelable parent, contexts that the standard
+// library derived from the new one report Canceled on expire, with the right cause.
+// Below any other parent they report DeadlineExceeded as well.
+func NewDeadline(parent context.Context, at time.Time, cause error) (ctx context.Context, expire func(), cancel context.CancelFunc) {
 	if cause == nil {
 		cause = context.DeadlineExceeded
 	}

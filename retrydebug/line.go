@@ -1,4 +1,4 @@
-package errtext
+package retrydebug
 
 import (
 	"strings"
@@ -6,16 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// Clip returns at most so many bytes of s and no part of a character, in valid
-// UTF-8, and keeps nothing of s.
-func Clip(s string, most int) string {
-	return strings.Clone(UpTo(strings.ToValidUTF8(UpTo(s, most), "\uFFFD"), most))
-}
-
-// Line returns s as one line of at most so many bytes in valid UTF-8, and keeps
+// line returns s as one line of at most so many bytes in valid UTF-8, and keeps
 // nothing of s. It ends with "…" if s was cut. Line breaks and tabs become a space.
 // What else controls a terminal or the direction of the text becomes U+FFFD.
-func Line(s string, most int) string {
+func line(s string, most int) string {
 	var b strings.Builder
 	b.Grow(min(len(s), most))
 	kept := 0 // bytes of b that leave room for the ellipsis
@@ -48,17 +42,4 @@ func shown(r rune) rune {
 		return utf8.RuneError
 	}
 	return r
-}
-
-// UpTo returns at most so many bytes of s, and no part of a character. What it
-// returns keeps all of s alive.
-func UpTo(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	end := most
-	for end > most-utf8.UTFMax && end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end]
 }
