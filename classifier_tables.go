@@ -15,9 +15,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/goretry/retry/internal/clienterr"
-	"github.com/goretry/retry/internal/engine"
 )
 
 // What single errors mean. The walk through their trees is in classifier.go.
@@ -89,7 +89,6 @@ var behindIs = func() []known {
 // returns one error.
 var methods = []reflect.Type{
 	reflect.TypeFor[asMethod](),
-	reflect.TypeFor[engine.Refusal](),
 	reflect.TypeFor[isMethod](),
 	reflect.TypeFor[interface{ Unwrap() []error }](),
 	reflect.TypeFor[interface{ SafeToRetry() bool }](),
@@ -156,6 +155,53 @@ func named(t reflect.Type) reflect.Type {
 		return t.Elem()
 	}
 	return t
+}
+
+// timedOut reports whether err itself, without what it wraps, is a timeout.
+func timedOut(err error) bool {
+	e, ok := err.(interface{ Timeout() bool })
+	return ok && e.Timeout()
+}
+
+// classifyNode judges one error without what it wraps.
+func classifyNode(err error, says saying) Class {
+	if says.known {
+		if c := says.class(err); c != Unknown {
+			return c
+		}
+	}
+	if e, ok := err.(*net.DNSError); ok {
+		switch {
+		case e.IsNotFound:
+			return Permanent
+		case e.IsTimeout, e.IsTemporary:
+			return Unprocessed
+		}
+		return Unknown
+	}
+	if err == net.ErrClosed {
+		return Transient
+	}
+	if c := classifyMethods(err, says.Hint > 0); c != Unknown {
+		return c
+	}
+	if c := classifyType(err); c != Unknown || says.known {
+		return c
+	}
+	return says.class(err)
+}
+
+type asksWait interface {
+	error
+	RetryAfter() time.Duration
+}
+
+// askedWait returns the wait that err itself says the server asked for, or 0.
+func askedWait(err error) time.Duration {
+	if e, ok := err.(asksWait); ok {
+		return max(e.RetryAfter(), 0)
+	}
+	return 0
 }
 
 type errnoClass struct {
@@ -243,11 +289,8 @@ var refusals = []string{
 
 // classifyMethods judges an error by its methods. It tries one interface after the
 // other: an error may have several, and the first may not decide. asks says that err
-// asks for a wait, hinted that err or an error around it does.
-func classifyMethods(err error, asks, hinted bool) Class {
-	if turnedAway(err) {
-		return refused
-	}
+// asks for a wait.
+func classifyMethods(err error, asks bool) Class {
 	if e, ok := err.(interface{ SafeToRetry() bool }); ok && e.SafeToRetry() {
 		// pgx returns this error also after a statement whose answer was lost.
 		if reflect.TypeOf(err).String() == "*pgconn.connLockError" {
@@ -256,7 +299,7 @@ func classifyMethods(err error, asks, hinted bool) Class {
 		return Unprocessed
 	}
 	if c := classifyErrorCode(err); c != Unknown {
-		return answered(err, c, hinted)
+		return c
 	}
 	if e, ok := err.(interface{ SQLState() string }); ok {
 		if c := classifySQLState(e.SQLState()); c != Unknown {
@@ -276,12 +319,11 @@ func classifyMethods(err error, asks, hinted bool) Class {
 	case interface{ HTTPStatusCode() int }:
 		status = e.HTTPStatusCode()
 	}
-	return classifyStatus(err, status, asks, hinted)
+	return classifyStatus(err, status, asks)
 }
 
-// classifyStatus judges the HTTP status of err, with asks and hinted as for
-// classifyMethods.
-func classifyStatus(err error, status int, asks, hinted bool) Class {
+// classifyStatus judges the HTTP status of err. asks says that err asks for a wait.
+func classifyStatus(err error, status int, asks bool) Class {
 	c := Class(clienterr.Status(status, asks))
 	if c != Unknown {
 		// An error code inside is more exact: AWS sends ThrottlingException with status 400.
@@ -291,7 +333,7 @@ func classifyStatus(err error, status int, asks, hinted bool) Class {
 			return code != Unknown
 		})
 	}
-	return answered(err, c, hinted)
+	return c
 }
 
 // A saying is what one error says about itself by its fields, and how long it asks to
@@ -312,13 +354,12 @@ func read(err error, fields bool) (says saying) {
 	return says
 }
 
-// class returns the class of err by its fields. A code that is Throttled does not
-// prove that a server turned the call away.
-func (says saying) class(err error, hinted bool) Class {
+// class returns the class of err by its fields.
+func (says saying) class(err error) Class {
 	if says.Class != clienterr.Unknown {
 		return Class(says.Class)
 	}
-	return classifyStatus(err, says.Status, says.Hint > 0 || says.Timed, hinted)
+	return classifyStatus(err, says.Status, says.Hint > 0 || says.Timed)
 }
 
 // The classes of package clienterr have the same numbers as ours: this does not
@@ -329,21 +370,6 @@ var _ = [...][0]struct{}{
 	[TimedOut - Class(clienterr.TimedOut)]struct{}{},
 	[Throttled - Class(clienterr.Throttled)]struct{}{},
 	[Unprocessed - Class(clienterr.Unprocessed)]struct{}{},
-}
-
-// answered returns the class of a server's answer of class c. It is refused if c is
-// Throttled and err, or an error around it, asks for a wait, or names a retry time.
-func answered(err error, c Class, hinted bool) Class {
-	if c != Throttled {
-		return c
-	}
-	if hinted {
-		return refused
-	}
-	if f := inspect(err); f.hint > 0 || f.turnedAway {
-		return refused
-	}
-	return c
 }
 
 func retryable(yes bool) Class {

@@ -169,10 +169,10 @@ func TestDefaultClassifier(t *testing.T) {
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{errDown, syscall.ECONNREFUSED}}, transient}, // the first attempt may have run
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 3, Errs: []error{syscall.EHOSTDOWN, errDown, syscall.ECONNREFUSED}}, transient},
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 3, Errs: []error{syscall.EHOSTDOWN, syscall.ECONNREFUSED}}, transient}, // and so may one that is not kept
-		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{busy{429}, syscall.ECONNREFUSED}}, unprocessed},
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{busy{429}, syscall.ECONNREFUSED}}, transient},
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{syscall.ECONNREFUSED, busy{429}}}, throttled},
-		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{busy{503}, busy{429}}}, transient},
-		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{busy{503}, status(429)}}, throttled}, // proves nothing, having no hint
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{busy{503}, busy{429}}}, throttled},
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{busy{503}, status(429)}}, throttled},
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{fs.ErrNotExist}}, permanent},
 		{&retry.Error{Reason: retry.ReasonCanceled, Errs: []error{syscall.ECONNREFUSED}}, transient}, // of an earlier run of Supervise
 		{&retry.Error{Reason: retry.ReasonCanceled, Errs: []error{errors.ErrUnsupported}}, transient},
@@ -265,7 +265,7 @@ func TestDefaultClassifier(t *testing.T) {
 		{&url.Error{Op: "Post", Err: dial(notFound)}, permanent},
 		{&url.Error{Op: "Post", Err: dial(x509.HostnameError{})}, permanent},
 		{&url.Error{Op: "Post", Err: syscall.EMFILE}, throttled},
-		{&url.Error{Op: "Post", Err: busy{429}}, transient},
+		{&url.Error{Op: "Post", Err: busy{429}}, throttled},
 		{&url.Error{Op: "Get"}, unknown},
 		{&url.Error{Op: "parse"}, permanent},
 		{&net.OpError{Op: "read"}, unknown},
@@ -307,7 +307,7 @@ func TestDefaultClassifier(t *testing.T) {
 		{sqlState(""), unknown},
 		{typed{state: "XX000"}, unknown},
 		{typed{state: "XX000", after: 1}, transient},
-		{typed{state: "53300", after: 1}, transient}, // a hint would make it a refusal
+		{typed{state: "53300", after: 1}, throttled},
 		{pgconn.ConnClosed(), transient},
 		{fmt.Errorf("exec: %w", pgconn.ConnClosed()), transient},
 		{typed{safe: true, state: "42P01"}, unprocessed},
@@ -389,7 +389,7 @@ func TestDefaultClassifier(t *testing.T) {
 		{waits{nil}, transient},
 		{waits{(*url.Error)(nil)}, transient},
 		{fmt.Errorf("x: %w", retry.Stop(syscall.EMFILE)), throttled}, // a mark is for runs, and is no hint
-		{waits{syscall.EMFILE}, transient},                           // the host is exhausted, not the server that said when
+		{waits{syscall.EMFILE}, throttled},
 		{errors.Join(syscall.ECONNRESET, fs.ErrNotExist), transient},
 		{errors.Join(syscall.ECONNREFUSED, syscall.ECONNRESET), transient}, // one of them may have run
 		{errors.Join(syscall.ECONNREFUSED, errors.New("x"), syscall.EHOSTUNREACH), transient},
@@ -402,15 +402,15 @@ func TestDefaultClassifier(t *testing.T) {
 		{errors.Join(errors.New("x"), syscall.ECONNREFUSED), transient},
 		{errors.Join(busy{429}, syscall.ECONNREFUSED), throttled},
 		{errors.Join(syscall.ECONNREFUSED, busy{429}), throttled},
-		{errors.Join(busy{429}, syscall.ECONNRESET), transient},   // a hint would make it a refusal
-		{errors.Join(status(429), busy{503}), transient},          // and so would another's hint
-		{errors.Join(status(429), syscall.ECONNRESET), throttled}, // no hint: no refusal
+		{errors.Join(busy{429}, syscall.ECONNRESET), throttled},
+		{errors.Join(status(429), busy{503}), throttled},
+		{errors.Join(status(429), syscall.ECONNRESET), throttled},
 		{errors.Join(syscall.ECONNREFUSED, context.DeadlineExceeded), timedOut},
 		{errors.Join(context.DeadlineExceeded, syscall.ECONNREFUSED), timedOut},
 		{errors.Join(context.DeadlineExceeded, syscall.ECONNRESET), timedOut},
 		{errors.Join(syscall.ECONNRESET, context.DeadlineExceeded), transient}, // the first that is known
 		{errors.Join(errDown, context.DeadlineExceeded), timedOut},
-		{errors.Join(busy{429}, context.DeadlineExceeded), transient}, // a hint would make it a refusal
+		{errors.Join(busy{429}, context.DeadlineExceeded), throttled},
 	} {
 		if got := retry.DefaultClassifier(tt.err); got != tt.want {
 			t.Errorf("%T(%v) is %v, want %v", tt.err, tt.err, got, tt.want)

@@ -107,7 +107,7 @@ func TestTreesThatOnlyAsAndIsWalk(t *testing.T) {
 		{multi(errDown, x509.HostnameError{}), permanent},
 		{multi(errDown, &json.SyntaxError{}), permanent},
 		{multi(errDown, status(429)), throttled},
-		{multi(errDown, busy{429}), transient}, // a hint would make it a refusal
+		{multi(errDown, busy{429}), throttled},
 		{multi(errDown, hinted(time.Second)), transient},
 		{multi(errDown, timeout(true)), timedOut},
 		{multi(errDown, timeout(false)), unknown},

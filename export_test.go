@@ -1,7 +1,7 @@
 package retry
 
 // FieldsMatter reports whether the fields of err, or of what it wraps, change what
-// classify says of it.
+// DefaultClassifier says of it.
 func FieldsMatter(err error) bool {
-	return classify(err, scope{behind: true, fields: true}) != classify(err, scope{behind: true})
+	return examine(err, scope{class: true, behind: true, fields: true}).class != examine(err, scope{class: true, behind: true}).class
 }

@@ -57,11 +57,11 @@ func (p Policy) Judge(err error) Verdict {
 // judge is the one place where an error gets its class.
 func (p *Policy) judge(err error) Verdict {
 	var found finding
-	switch {
-	case reflect.TypeOf(err) != plain: // most errors are of the plain type, and have no tree to walk
-		found = inspect(err)
-	case err == ErrRejected:
-		found.rejected, found.answered = true, true
+	look := scope{class: p.Classify == nil, rest: true, behind: true, fields: true}
+	if reflect.TypeOf(err) == plain { // as most errors: so the stack of a call that waits has not grown for examine
+		found.addSentinel(err, look)
+	} else {
+		found = examine(err, look)
 	}
 	v := Verdict{Err: unmarked(err), Hint: found.hint, Undone: found.undone, Answered: found.answered}
 	switch m := found.mark; {
@@ -69,19 +69,22 @@ func (p *Policy) judge(err error) Verdict {
 		v.Class, v.Marked = m.class, true
 	case found.rejected:
 		v.Class = Transient
+	case p.Classify == nil:
+		v.Class = cmp.Or(found.class, Transient)
 	default:
-		v.Class = Unknown
-		if p.Classify != nil {
-			v.Class = p.Classify(v.Err)
-		}
-		if v.Class == Unprocessed { // of the user's own saying: what DefaultClassifier says is no proof
+		v.Class = p.Classify(v.Err)
+		if v.Class == Unprocessed { // it vouches for that; what DefaultClassifier finds is no proof
 			v.Undone = true
 		}
 		if v.Class == Unknown || v.Class > Unprocessed {
 			v.Class = cmp.Or(DefaultClassifier(v.Err), Transient)
 		}
 	}
-	if v.End = p.ends(&v); v.End == ReasonPermanent && found.isRefused() {
+	refused := found.refused
+	if found.mark != nil {
+		refused = found.mark.refused
+	}
+	if v.End = p.ends(&v); v.End == ReasonPermanent && refused {
 		v.End = ReasonRefused
 	}
 	return v

@@ -1,0 +1,101 @@
+package errtree_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/errtree"
+)
+
+type leaf string
+
+func (l leaf) Error() string { return string(l) }
+
+// unhurt is a type of which a nil pointer must not be called.
+type unhurt struct{ err error }
+
+func (u *unhurt) Error() string { return u.err.Error() }
+func (u *unhurt) Unwrap() error { return u.err }
+
+// shows has a method As over errors that nothing unwraps.
+type shows []error
+
+func (shows) Error() string { return "shows" }
+func (s shows) As(target any) bool {
+	return slices.ContainsFunc(s, func(err error) bool { return errors.As(err, target) })
+}
+
+// liar finds everything and sets nothing.
+type liar struct{}
+
+func (liar) Error() string { return "liar" }
+func (liar) As(any) bool   { return true }
+
+func visited(err error, answer func(error) errtree.Next) (seen []string, stopped bool) {
+	stopped = errtree.Walk(err, func(err error) errtree.Next {
+		if l, ok := err.(leaf); ok {
+			seen = append(seen, string(l))
+		}
+		return answer(err)
+	})
+	return seen, stopped
+}
+
+func TestWalk(t *testing.T) {
+	run := &retry.Error{Errs: []error{leaf("first"), leaf("last")}, Cause: leaf("cause")}
+	tree := errors.Join(
+		fmt.Errorf("x: %w", leaf("a")),
+		(*unhurt)(nil),
+		fmt.Errorf("%w, %w", &unhurt{leaf("b")}, errors.Join(leaf("c"), nil, leaf("d"))),
+		run,
+		leaf("e"),
+	)
+	into := func(error) errtree.Next { return errtree.Into }
+	if seen, stopped := visited(tree, into); stopped || !slices.Equal(seen, []string{"a", "b", "c", "d", "last", "e"}) {
+		t.Errorf("visited %v, stopped: %v", seen, stopped)
+	}
+	seen, stopped := visited(tree, func(err error) errtree.Next {
+		if err == leaf("c") {
+			return errtree.Stop
+		}
+		return errtree.Into
+	})
+	if !stopped || !slices.Equal(seen, []string{"a", "b", "c"}) {
+		t.Errorf("visited %v, stopped: %v", seen, stopped)
+	}
+	seen, _ = visited(tree, func(err error) errtree.Next {
+		if err == error(run) {
+			return errtree.Past
+		}
+		return errtree.Into
+	})
+	if !slices.Equal(seen, []string{"a", "b", "c", "d", "e"}) {
+		t.Errorf("visited %v", seen)
+	}
+	for _, none := range []error{nil, (*unhurt)(nil), (*retry.Error)(nil)} {
+		if errtree.Walk(none, func(error) errtree.Next { return errtree.Stop }) || !errtree.IsNil(none) {
+			t.Errorf("visited %T", none)
+		}
+	}
+	if errtree.IsNil(leaf("")) || errtree.IsNil(&unhurt{}) {
+		t.Error("an error is nil")
+	}
+}
+
+func TestAs(t *testing.T) {
+	if got, ok := errtree.As[leaf](shows{io.EOF, fmt.Errorf("x: %w", leaf("a"))}); !ok || got != "a" {
+		t.Errorf("As = %q, %v", got, ok)
+	}
+	for _, err := range []error{shows{io.EOF}, fmt.Errorf("x: %w", leaf("a")), nil} {
+		if got, ok := errtree.As[leaf](err); ok {
+			t.Errorf("As(%v) = %q", err, got)
+		}
+	}
+	if _, ok := errtree.As[*unhurt](liar{}); ok {
+		t.Error("a nil pointer was found")
+	}
+}
