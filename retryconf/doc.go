@@ -3,10 +3,10 @@
 //
 //	attempts=4 backoff=exponential(100ms,10s) jitter=full budget=earned
 //
-// [Parse] parses a text into a policy, and [Format] formats a policy. [Policy] does
-// both, for programs that read their configuration: it is a [flag.Value], an
-// [encoding.TextMarshaler] and an [encoding.TextUnmarshaler], so that a field of that
-// type is a string in JSON, in YAML and for loaders of environment variables.
+// [Parse] parses a text into a policy. [Policy] also formats one, for programs that read
+// their configuration: it is a [flag.Value], an [encoding.TextMarshaler] and an
+// [encoding.TextUnmarshaler], so that a field of that type is a string in JSON, in YAML
+// and for loaders of environment variables.
 //
 // # The text
 //
@@ -29,7 +29,15 @@
 //	       token(capacity,cost,throttle_cost,reward)
 //	       ratio(ratio,min_per_second,window)
 //	       concurrency(ratio,min)
+//	budget=earned@ledger       the budget named ledger; else that of the policy's name
 //
 // Arguments may be left out from the right, or be 0, for their defaults. Durations
 // have Go's format. A jitter without a backoff applies to the default backoff.
+//
+// # Budgets
+//
+// A process has one budget for each name, kind and arguments. So a text that is parsed
+// again, after a change of the configuration, does not refill a spent budget. Policies
+// share a budget if their texts name the same one after an @. Texts without a name share
+// those of the empty name. These budgets exist until the process ends.
 package retryconf

@@ -21,12 +21,12 @@ func ExampleParse() {
 	// column 20: unknown backoff "fast": want one of exponential, linear, fibonacci, decorrelated, constant, schedule
 }
 
-func ExampleFormat() {
-	fmt.Println(retryconf.Format(retry.Policy{
+func ExamplePolicy_String() {
+	fmt.Println(retryconf.Policy{Policy: retry.Policy{
 		Name:    "fetch-user",
 		Backoff: retry.Linear{Base: time.Second, Jitter: retry.PlusMinus(.1)},
 		Budget:  &retry.EarnedBudget{},
-	}))
+	}})
 	// Output: name=fetch-user backoff=linear(1s) jitter=plusminus(0.1) budget=earned
 }
 

@@ -16,9 +16,8 @@ type SyntaxError struct {
 // Error returns the column and the message, in one line.
 func (e *SyntaxError) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e.Message) }
 
-// Parse parses a policy. The package documentation lists the fields. Each call makes a
-// new budget, so parse once, and share the policy among all calls to the same
-// dependency. The error is a *[SyntaxError], with which the policy is zero.
+// Parse parses a policy. The package documentation lists the fields. The error is a
+// *[SyntaxError], with which the policy is zero. Parse is safe for concurrent use.
 func Parse(text string) (retry.Policy, error) {
 	r := reader{text: text}
 	var l line
@@ -26,16 +25,8 @@ func Parse(text string) (retry.Policy, error) {
 	if r.err != nil {
 		return retry.Policy{}, r.err
 	}
+	l.policy.Budget = shared(l.policy, r.owner)
 	return l.policy, nil
-}
-
-// Format returns the text from which [Parse] makes an equivalent policy. It leaves out
-// Classify, Hooks, Clock and Rand, which are code, and the state of a budget. A
-// Backoff or Budget that is not package retry's own is written as its type, which
-// Parse refuses.
-func Format(p retry.Policy) string {
-	text, _ := format(p)
-	return text
 }
 
 // Policy is a [retry.Policy] that is a line of text in flags, JSON, YAML and
@@ -46,8 +37,13 @@ func Format(p retry.Policy) string {
 // or after. Do not parse into a Policy while it is in use.
 type Policy struct{ retry.Policy }
 
-// String returns the policy's text, as [Format] does.
-func (p Policy) String() string { return Format(p.Policy) }
+// String returns the text from which [Parse] makes an equivalent policy. It leaves out
+// Classify, Hooks, Clock and Rand, which are code. A Backoff or Budget that is not
+// package retry's own is written as its type, which Parse refuses.
+func (p Policy) String() string {
+	text, _ := format(p.Policy)
+	return text
+}
 
 // Set parses a text, for [flag.Value]. After an error the policy is unchanged.
 func (p *Policy) Set(text string) error {
@@ -63,7 +59,7 @@ func (p *Policy) Set(text string) error {
 // UnmarshalText parses a text, as Set does.
 func (p *Policy) UnmarshalText(text []byte) error { return p.Set(string(text)) }
 
-// MarshalText returns the policy's text. It returns an error for a Backoff or
+// MarshalText returns what String returns. It returns an error for a Backoff or
 // Budget that is not package retry's own, since that has no text.
 func (p Policy) MarshalText() ([]byte, error) {
 	text, err := format(p.Policy)

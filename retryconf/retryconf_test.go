@@ -76,7 +76,7 @@ func TestPolicyText(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(p, tt.policy) {
 			t.Errorf("Parse(%q) = %+v, %v, want %+v", tt.text, p, err, tt.policy)
 		}
-		if got := retryconf.Format(tt.policy); got != tt.text {
+		if got := format(tt.policy); got != tt.text {
 			t.Errorf("Format(%+v) = %q, want %q", tt.policy, got, tt.text)
 		}
 	}
@@ -101,7 +101,7 @@ func TestPolicyTextIsReadAsPeopleWriteIt(t *testing.T) {
 		"backoff=constant(0) non_idempotent ": "backoff=constant(0) non_idempotent",
 	} {
 		p, err := retryconf.Parse(text)
-		if got := retryconf.Format(p); err != nil || got != want {
+		if got := format(p); err != nil || got != want {
 			t.Errorf("Parse(%q) is %q, %v; want %q", text, got, err, want)
 		}
 	}
@@ -116,7 +116,7 @@ func TestNegativeTimesAreWrittenAsZero(t *testing.T) {
 		"backoff=linear jitter=full": {Backoff: retry.Linear{Jitter: retry.Jitter{High: 1, Plus: -s}}},
 		"budget=ratio":               {Budget: &retry.RatioBudget{Window: -s}},
 	} {
-		if got := retryconf.Format(p); got != want {
+		if got := format(p); got != want {
 			t.Errorf("Format(%+v) = %q, want %q", p, got, want)
 		}
 	}
@@ -167,6 +167,10 @@ func TestPolicyTextErrorsPointAtTheColumn(t *testing.T) {
 		{"budget=earned|(3)", "earned has no arguments"},
 		{"budget=earned|(", "earned has no arguments"},
 		{"budget=earned |(3)", `unknown field ""`},
+		{"budget=earned@|", "want the name of a budget after @"},
+		{"budget=token(1)@| x", "want the name of a budget after @"},
+		{"budget=|@x", `unknown budget ""`},
+		{"backoff=linear|@x", "want a space here"},
 		{"budget=token(|1.5)", `"1.5": want a whole number`},
 		{"name=\"ü ü\" budget=|x", `unknown budget`},
 	} {
@@ -188,7 +192,7 @@ func TestPolicyTextErrorsPointAtTheColumn(t *testing.T) {
 
 func TestCustomPartsHaveNoText(t *testing.T) {
 	p := retry.Policy{Name: "x", Backoff: retry.BackoffFunc(nil), ThrottleBackoff: &retry.Exponential{}, Budget: &unlimited{}, Classify: retry.AlreadyRetried}
-	text := retryconf.Format(p)
+	text := format(p)
 	if want := "name=x backoff=retry.BackoffFunc throttle=*retry.Exponential budget=*retryconf_test.unlimited"; text != want {
 		t.Errorf("Format() = %q, want %q", text, want)
 	}
@@ -220,10 +224,10 @@ func FuzzParsePolicy(f *testing.F) {
 			}
 			return
 		}
-		written := retryconf.Format(p)
+		written := format(p)
 		again, err := retryconf.Parse(written)
-		if err != nil || retryconf.Format(again) != written {
-			t.Fatalf("%q is written as %q, which is %q, %v", text, written, retryconf.Format(again), err)
+		if err != nil || format(again) != written {
+			t.Fatalf("%q is written as %q, which is %q, %v", text, written, format(again), err)
 		}
 		same(t, p, again)
 	})
@@ -258,7 +262,7 @@ func FuzzFormatPolicy(f *testing.F) {
 		}
 		p.Budget = []retry.Budget{nil, &retry.EarnedBudget{}, &retry.TokenBudget{Capacity: int(next()), Cost: int(next()), ThrottleCost: int(next()), Reward: int(next())},
 			&retry.RatioBudget{Ratio: num(), MinPerSecond: num(), Window: dur()}, &retry.ConcurrencyBudget{Ratio: num(), Min: int(next())}}[next()%5]
-		text := retryconf.Format(p)
+		text := format(p)
 		again, err := retryconf.Parse(text)
 		if err != nil {
 			t.Fatalf("Format(%+v) = %q: %v", p, text, err)
@@ -296,13 +300,10 @@ func same(t *testing.T, p, q retry.Policy) {
 	if p.Budget == nil {
 		return
 	}
-	if r, ok := p.Budget.(*retry.RatioBudget); ok {
-		other := q.Budget.(*retry.RatioBudget)
-		if positive(r.Window) != other.Window {
-			t.Fatalf("a window of %v became %v", r.Window, other.Window)
-		}
-		r.Window, other.Window = time.Hour, time.Hour // so that no turn of the clock comes in between
+	if r, ok := p.Budget.(*retry.RatioBudget); ok && positive(r.Window) != q.Budget.(*retry.RatioBudget).Window {
+		t.Fatalf("%+v became %+v", p.Budget, q.Budget)
 	}
+	p.Budget, q.Budget = full(p.Budget), full(q.Budget)
 	for i := range 200 {
 		class := []retry.Class{retry.Transient, retry.Throttled}[i%2]
 		p.Budget.Begin(retry.Opening{})
@@ -315,6 +316,19 @@ func same(t *testing.T, p, q retry.Policy) {
 			q.Budget.End(retry.Outcome{OK: true})
 		}
 	}
+}
+
+// full returns a new budget like b, whose window does not move while a test looks.
+func full(b retry.Budget) retry.Budget {
+	switch b := b.(type) {
+	case *retry.TokenBudget:
+		return &retry.TokenBudget{Capacity: b.Capacity, Cost: b.Cost, ThrottleCost: b.ThrottleCost, Reward: b.Reward}
+	case *retry.RatioBudget:
+		return &retry.RatioBudget{Ratio: b.Ratio, MinPerSecond: b.MinPerSecond, Window: time.Hour}
+	case *retry.ConcurrencyBudget:
+		return &retry.ConcurrencyBudget{Ratio: b.Ratio, Min: b.Min}
+	}
+	return new(retry.EarnedBudget)
 }
 
 // A nil pointer to a budget grants everything, as no budget does, and is written so.
@@ -348,15 +362,45 @@ func TestSetKeepsWhatIsCode(t *testing.T) {
 	}
 }
 
-// Two texts, two budgets: a budget is shared by sharing the policy.
-func TestEachParseMakesABudget(t *testing.T) {
-	p, _ := retryconf.Parse("budget=token(20)")
-	q, _ := retryconf.Parse("budget=token(20)")
-	p.Budget.Begin(retry.Opening{})
-	if !p.Budget.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) || p.Budget.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) || !q.Budget.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
-		t.Error("want one retry of each budget")
+// A budget is spent for all policies that name it, and for the texts parsed later.
+func TestOneBudgetForEachName(t *testing.T) {
+	parse := func(text string) retry.Budget {
+		p, err := retryconf.Parse(text)
+		if err != nil || format(p) != text {
+			t.Errorf("%q is %q, %v", text, format(p), err)
+		}
+		return p.Budget
+	}
+	ledger := parse("name=ledger budget=token(20)")
+	for text, same := range map[string]bool{
+		"name=ledger budget=token(20)":            true,
+		"name=ledger attempts=9 budget=token(20)": true,
+		"name=query budget=token(20)@ledger":      true,
+		"budget=token(20)@ledger":                 true,
+		"name=query budget=token(20)":             false,
+		"name=ledger budget=token(21)":            false,
+		"name=ledger budget=earned":               false,
+		"name=ledger budget=token(20)@other":      false,
+		"budget=token(20)":                        false,
+	} {
+		if got := parse(text); (got == ledger) != same {
+			t.Errorf("%q has the budget of ledger: %v, want %v", text, !same, same)
+		}
+	}
+	if parse("budget=earned@x") != parse("name=y budget=earned@x") || parse("budget=earned") != parse("budget=earned") {
+		t.Error("the same name has two budgets")
+	}
+	p, _ := retryconf.Parse("name=ledger budget=token(20)@ledger")
+	if got := format(p); got != "name=ledger budget=token(20)" {
+		t.Errorf("written as %q", got)
+	}
+	p.Budget = &retry.TokenBudget{Capacity: 20}
+	if got := format(p); got != "name=ledger budget=token(20)" {
+		t.Errorf("a budget of the program's is written as %q", got)
 	}
 }
+
+func format(p retry.Policy) string { return retryconf.Policy{Policy: p}.String() }
 
 func TestPolicyInAMap(t *testing.T) {
 	var policies map[string]retryconf.Policy

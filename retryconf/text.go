@@ -29,8 +29,13 @@ func format(p retry.Policy) (text string, err error) {
 	var words []string
 	for _, f := range l.fields() {
 		word := write(f.value)
-		if err == nil && foreign(f.value) {
-			err = fmt.Errorf("retryconf: a %s of type %s has no text", f.name, word)
+		switch {
+		case foreign(f.value):
+			err = cmp.Or(err, fmt.Errorf("retryconf: a %s of type %s has no text", f.name, word))
+		case f.name == "budget" && word != "":
+			if name := owner(p); name != "" {
+				word += "@" + name
+			}
 		}
 		switch _, flag := f.value.(*bool); {
 		case flag && word != "":
@@ -79,8 +84,8 @@ func (l *line) backoffs() [2]*retry.Backoff {
 
 // The kinds of backoffs and budgets; parts has their names.
 var (
-	backoffs = []any{retry.Exponential{}, retry.Linear{}, retry.Fibonacci{}, retry.Decorrelated{}, retry.Constant(0), retry.Schedule{}}
-	budgets  = []any{retry.EarnedBudget{}, retry.TokenBudget{}, retry.RatioBudget{}, retry.ConcurrencyBudget{}}
+	backoffKinds = []any{retry.Exponential{}, retry.Linear{}, retry.Fibonacci{}, retry.Decorrelated{}, retry.Constant(0), retry.Schedule{}}
+	budgetKinds  = []any{retry.EarnedBudget{}, retry.TokenBudget{}, retry.RatioBudget{}, retry.ConcurrencyBudget{}}
 )
 
 // parts returns the name of a backoff or budget, given by a pointer, and pointers
@@ -255,9 +260,10 @@ func writeJitter(set *retry.Jitter) string {
 // reader reads words. After the first error it goes on and reads nonsense, at
 // which nobody will look.
 type reader struct {
-	text string
-	pos  int
-	err  *SyntaxError
+	text  string
+	pos   int
+	err   *SyntaxError
+	owner string // what follows the @ after the budget
 }
 
 const separators = " \t=(),"
@@ -315,14 +321,15 @@ func (r *reader) read(pointer any) {
 		*x = true
 		return
 	case *retry.Backoff:
-		if b := r.kind("backoff", backoffs); b != nil {
+		if b := r.kind("backoff", backoffKinds); b != nil {
 			*x = reflect.ValueOf(b).Elem().Interface().(retry.Backoff)
 		}
 		return
 	case *retry.Budget:
-		if b := r.kind("budget", budgets); b != nil {
+		if b := r.kind("budget", budgetKinds); b != nil {
 			*x = b.(retry.Budget)
 		}
+		r.owner = r.label()
 		return
 	case **retry.Jitter:
 		*x = r.jitter()
@@ -378,7 +385,10 @@ func (r *reader) read(pointer any) {
 // kind reads a kind and its arguments, and returns a pointer to a new one.
 func (r *reader) kind(what string, known []any) any {
 	start := r.pos
-	word := r.word()
+	word, _, labeled := strings.Cut(r.word(), "@")
+	if labeled {
+		r.pos = start + len(word)
+	}
 	var names []string
 	for _, k := range known {
 		p := pointerTo(k)
@@ -460,6 +470,19 @@ func (r *reader) arguments(into ...any) {
 			r.fail(r.pos, "want , or ) here")
 		}
 	}
+}
+
+// label reads a name after an @, if there is one.
+func (r *reader) label() string {
+	if !r.take("@") {
+		return ""
+	}
+	start := r.pos
+	name := r.word()
+	if name == "" {
+		r.fail(start, "want the name of a budget after @, such as earned@ledger")
+	}
+	return name
 }
 
 // word reads up to a separator.

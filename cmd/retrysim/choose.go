@@ -205,5 +205,5 @@ func (x *scenario) remarks(rows []tryRow) (all []string) {
 
 // given reports whether a policy is one that was given.
 func (x *scenario) given(text string) bool {
-	return slices.ContainsFunc(x.policies, func(p retry.Policy) bool { return retryconf.Format(p) == text })
+	return slices.ContainsFunc(x.policies, func(p retry.Policy) bool { return retryconf.Policy{Policy: p}.String() == text })
 }

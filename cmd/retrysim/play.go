@@ -123,7 +123,7 @@ func playOnce(ctx context.Context, link string, seeds int) (*scene, error) {
 		s.Pictures = append(s.Pictures, svg.String())
 	}
 	p := x.policies[0]
-	s.Policy = map[string]string{"text": retryconf.Format(p), "go": goCode(p)}
+	s.Policy = map[string]string{"text": retryconf.Policy{Policy: p}.String(), "go": goCode(p)}
 	return s, nil
 }
 
@@ -156,7 +156,7 @@ func readLink(link string) (*options, *scenario, error) {
 	if len(x.texts) == 1 {
 		if p, err := retryconf.Parse(x.texts[0]); err == nil && p.Budget != nil {
 			p.Name, p.Budget = "no budget", nil
-			x.texts = append(x.texts, retryconf.Format(p))
+			x.texts = append(x.texts, retryconf.Policy{Policy: p}.String())
 		}
 	}
 	if err := x.check(o); err != nil {

@@ -233,8 +233,8 @@ func TestGoCode(t *testing.T) {
 			}
 			t.Fatalf("%s: %v", text, err)
 		}
-		texts = append(texts, retryconf.Format(p))
-		program += "fmt.Println(retryconf.Format(" + goCode(p) + "))\n"
+		texts = append(texts, retryconf.Policy{Policy: p}.String())
+		program += "fmt.Println(retryconf.Policy{Policy: " + goCode(p) + "})\n"
 	}
 	program += "}\n"
 	if got, want := goCode(retry.Policy{}), "retry.Policy{}"; got != want {

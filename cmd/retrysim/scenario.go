@@ -38,7 +38,7 @@ type scenario struct {
 }
 
 // name returns what a policy is called: by its text if it has no name.
-func name(p retry.Policy) string { return cmp.Or(p.Name, retryconf.Format(p)) }
+func name(p retry.Policy) string { return cmp.Or(p.Name, retryconf.Policy{Policy: p}.String()) }
 
 // guard is something around each attempt beside the policy.
 type guard struct {

@@ -113,7 +113,7 @@ func (x *scenario) variants() []retry.Policy {
 		p.Budget = defaults.Budget
 		text := func(p retry.Policy) string {
 			p.Name, p.Budget = "", implicit(p.Budget)
-			return retryconf.Format(p)
+			return retryconf.Policy{Policy: p}.String()
 		}
 		if !slices.ContainsFunc(all, func(q retry.Policy) bool { return text(q) == text(p) }) {
 			all = append(all, p)
@@ -183,7 +183,7 @@ func (x *scenario) compare(ctx context.Context, policies []retry.Policy) []tryRo
 func (x *scenario) sum(p retry.Policy, results []*storm.Result) tryRow {
 	all, n := storm.Merge(results), float64(len(results))
 	row := tryRow{
-		Policy: name(p) + x.beside, Text: retryconf.Format(p), Seeds: len(results), asked: all.Asked, budget: p.Budget,
+		Policy: name(p) + x.beside, Text: retryconf.Policy{Policy: p}.String(), Seeds: len(results), asked: all.Asked, budget: p.Budget,
 		Lost: float64(all.Asked-all.Succeeded) / n, LostShare: float64(all.Asked-all.Succeeded) / float64(max(all.Asked, 1)), Load: all.Load(),
 		P50MS: all.Quantile(.5).Seconds() * 1000, P99MS: all.Quantile(.99).Seconds() * 1000,
 	}
