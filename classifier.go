@@ -14,7 +14,7 @@ const (
 	Transient                // trying again may work
 	TimedOut                 // like Transient, but no answer came in time: the server may still be at work
 	Throttled                // trying again later may work: the server is too busy
-	Unprocessed              // trying again may work, and op provably did nothing: safe even if op must not run twice
+	Unprocessed              // trying again may work, and the call that failed provably did nothing
 )
 
 var classes = [...]string{"unknown", "permanent", "transient", "timed_out", "throttled", "unprocessed"}
@@ -29,7 +29,7 @@ func (c Class) String() string {
 
 // Classifier returns what an error means, or Unknown if it has no opinion. It gets the
 // error that op returned, and should search it with errors.As and errors.Is. It is
-// never called with nil, a marked error or [ErrRejected].
+// never called with nil, an error marked by [Stop], [Refuse] or [After], or [ErrRejected].
 type Classifier func(error) Class
 
 // Classifiers calls one classifier after the other and returns the first class that is

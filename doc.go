@@ -21,8 +21,9 @@
 //     one call of the operation. A retry is an attempt after the first.
 //   - A [Class] is what an error means for a retry: [Permanent], [Transient],
 //     [TimedOut], [Throttled] or [Unprocessed].
-//   - A mark, of [Stop], [Refuse] or [After], is the operation's own verdict on its
-//     error.
+//   - A mark, of [Stop], [Refuse], [After] or [Undone], is the operation's own word on
+//     its error.
+//   - A [Verdict] is what one error means to a run: its class and all else.
 //   - A hint is how long a server asks to wait. It is a floor: the backoff is added.
 //   - A [Reason] is why a run gave up.
 //
@@ -41,8 +42,8 @@
 //     [Transient]. A Transient error is [TimedOut] if the attempt's own deadline has
 //     passed.
 //  5. A [Permanent] error stops the run, and so does a server that refuses a retry
-//     ([Refuse]). With Policy.NonIdempotent, so does every error that does not prove
-//     that the operation did nothing.
+//     ([Refuse]). With Policy.NonIdempotent, so does every error without proof that the
+//     operation did nothing: see [Policy].
 //  6. Then the limits are checked, in this order: the attempts; the wait the server
 //     wants; the time elapsed; the caller's deadline; and the [Budget]. Do never
 //     starts a wait that would outlast the caller's deadline. The Budget is checked
@@ -57,11 +58,12 @@
 //
 // # One engine
 //
-// [Loop] decides and never waits. [Do], [Run], [Supervise], [Ticks] and [Ticker] are
-// Loops that wait on a [github.com/goretry/retry/clockx.Clock]. Queues and simulators
-// drive a Loop in their own way. [Hooks] are called when something happens, and change
-// nothing. Tests run on a virtual clock: see package
-// [github.com/goretry/retry/retrytest].
+// [Loop] decides and never waits. [Do], [Run] and [Supervise] are Loops that wait on a
+// [github.com/goretry/retry/clockx.Clock] and call an operation. [Attempts] leaves the
+// attempts to its caller: all packages for protocols are written with it, and so can
+// yours be (docs/adapters.md). Queues and simulators drive a Loop in their own way.
+// [Hooks] are called when something happens, and change nothing. Tests run on a virtual
+// clock: see package [github.com/goretry/retry/retrytest].
 //
 // This package decides, waits and reports, using only the standard library. Code
 // that knows a protocol, another clock or a telemetry system belongs in its own
