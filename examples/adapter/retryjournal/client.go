@@ -1,0 +1,81 @@
+// Package retryjournal repeats calls of a journal's client. It is an adapter as anybody
+// can write it, with the public API of package retry alone: docs/adapters.md explains it.
+package retryjournal
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/examples/adapter/journal"
+)
+
+// Client appends records to a journal. It is safe for concurrent use. Set the fields
+// before the first use.
+type Client struct {
+	Dial journal.Dial
+	Node string // to ask first
+
+	// Policy says when to repeat a call. Append is not idempotent, whatever the policy
+	// says: a record that may have been appended is not appended again.
+	Policy retry.Policy
+
+	mu   sync.Mutex
+	conn journal.Conn
+}
+
+// Append appends a record and returns its number. The error is a *[retry.Error].
+func (c *Client) Append(ctx context.Context, record string) (number int, err error) {
+	a := c.Policy.Attempts(ctx)
+	defer a.Close()
+	for a.Next() {
+		number, err = c.connection("").Append(a.Context(), record)
+		again := a.Judged(c.verdict(err))
+		if fault, ok := errors.AsType[*journal.Fault](err); again && ok && fault.Code == journal.Moved {
+			c.connection(fault.Node) // the wait has begun, and this is a part of it
+		}
+	}
+	return number, a.Err()
+}
+
+// verdict says what the error of a single call means, which is all that an attempt makes.
+func (c *Client) verdict(err error) retry.Verdict {
+	p := c.Policy // for this verdict only: hooks see the policy that the user wrote
+	p.NonIdempotent, p.Classify = true, retry.Classifiers(c.Policy.Classify, classify)
+	v := p.Judge(err)
+	if fault, ok := errors.AsType[*journal.Fault](err); ok && fault.Code == journal.Busy {
+		v.Hint, v.Undone = max(v.Hint, fault.Wait), true // the journal's manual says so
+		v.End = retry.ReasonNone                         // by the new fields the run decides anew
+	}
+	return v
+}
+
+// classify knows the codes. Unprocessed is proof that nothing was appended.
+func classify(err error) retry.Class {
+	fault, ok := errors.AsType[*journal.Fault](err)
+	switch {
+	case !ok:
+		return retry.DefaultClassifier(err) // this adapter vouches that op is one call
+	case fault.Code == journal.Moved:
+		return retry.Unprocessed
+	case fault.Code == journal.Busy:
+		return retry.Throttled
+	case fault.Code == journal.Timeout:
+		return retry.TimedOut
+	}
+	return retry.Permanent
+}
+
+// connection returns the connection in use, or one to the node from now on.
+func (c *Client) connection(node string) journal.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case node != "":
+		c.conn = c.Dial(node)
+	case c.conn == nil:
+		c.conn = c.Dial(c.Node)
+	}
+	return c.conn
+}

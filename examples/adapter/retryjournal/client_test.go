@@ -1,0 +1,88 @@
+package retryjournal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	otelretry "github.com/goretry/retry/otel"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/examples/adapter/journal"
+	"github.com/goretry/retry/examples/adapter/retryjournal"
+	"github.com/goretry/retry/retrytest"
+)
+
+// cluster is a journal that fails by a script. Each node is a connection.
+type cluster struct {
+	script []error
+	calls  []string // the node of each call
+}
+
+type node struct {
+	*cluster
+	name string
+}
+
+func (n node) Append(context.Context, string) (int, error) {
+	n.calls = append(n.calls, n.name)
+	if err := n.script[len(n.calls)-1]; err != nil {
+		return 0, err
+	}
+	return 7, nil
+}
+
+func (c *cluster) dial(name string) journal.Conn { return node{c, name} }
+
+func TestAppend(t *testing.T) {
+	dial := &net.OpError{Op: "dial", Err: errors.New("refused")}
+	for name, tt := range map[string]struct {
+		script []error
+		calls  string
+		reason retry.Reason
+		waited time.Duration
+	}{
+		"at once":                     {[]error{nil}, "[a]", retry.ReasonNone, 0},
+		"moved":                       {[]error{&journal.Fault{Code: journal.Moved, Node: "b"}, nil}, "[a b]", retry.ReasonNone, time.Second},
+		"busy":                        {[]error{&journal.Fault{Code: journal.Busy, Wait: time.Minute}, nil}, "[a a]", retry.ReasonNone, time.Minute + time.Second},
+		"busy for too long":           {[]error{&journal.Fault{Code: journal.Busy, Wait: time.Hour}}, "[a]", retry.ReasonRetryAfter, 0},
+		"no connection":               {[]error{dial, nil}, "[a a]", retry.ReasonNone, time.Second},
+		"may have been appended":      {[]error{&journal.Fault{Code: journal.Timeout}}, "[a]", retry.ReasonNotIdempotent, 0},
+		"a cut connection":            {[]error{&net.OpError{Op: "read", Err: errors.New("reset")}}, "[a]", retry.ReasonNotIdempotent, 0},
+		"invalid":                     {[]error{&journal.Fault{Code: journal.Invalid}}, "[a]", retry.ReasonPermanent, 0},
+		"busy, and the budget's last": {[]error{&journal.Fault{Code: journal.Busy}, &journal.Fault{Code: journal.Busy}}, "[a a]", retry.ReasonBudget, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spans := tracetest.NewInMemoryExporter()
+			tracer := trace.NewTracerProvider(trace.WithSyncer(spans))
+			policy := retry.Policy{Name: "append", Backoff: retry.Constant(time.Second), Budget: &retry.TokenBudget{Capacity: 1, ThrottleCost: 1}}
+			policy.Hooks = retry.JoinHooks(otelretry.Hooks(otelretry.WithTracerProvider(tracer)), retry.Hooks{
+				Start: func(ctx context.Context, p retry.Policy) context.Context {
+					if p.NonIdempotent || p.Classify != nil || p.Budget == nil {
+						t.Errorf("hooks see another policy: %+v", p)
+					}
+					return ctx
+				},
+			})
+			h := retrytest.New(t, policy)
+			journal := &cluster{script: tt.script}
+			client := &retryjournal.Client{Dial: journal.dial, Node: "a", Policy: h.Policy}
+			number, err := client.Append(t.Context(), "record")
+			if got := fmt.Sprint(journal.calls); got != tt.calls || (number == 7) != (err == nil) {
+				t.Errorf("calls of %v, want %v; %d, %v", got, tt.calls, number, err)
+			}
+			h.AssertReason(tt.reason)
+			if got := h.Summary().Waited; got != tt.waited {
+				t.Errorf("waited %v, want %v", got, tt.waited)
+			}
+			if want := 1 + len(tt.script); len(spans.GetSpans()) < want {
+				t.Errorf("%d spans, want one of the run and one of each attempt", len(spans.GetSpans()))
+			}
+		})
+	}
+}
