@@ -109,8 +109,13 @@ func Final(err error) bool {
 // A nil pointer in err is Unknown, except that a nil *[Error] is Transient. Methods of
 // nil pointers are not called. A panic in a method of err passes through.
 func DefaultClassifier(err error) Class {
+	return classify(err, false)
+}
+
+// classify is DefaultClassifier, for a run that may be lasting.
+func classify(err error, lasting bool) Class {
 	if reflect.TypeOf(err) == plain {
 		return classifySentinel(err)
 	}
-	return examine(err, scope{class: true, behind: true, fields: true}).class
+	return examine(err, scope{class: true, behind: true, fields: true, lasting: lasting}).class
 }

@@ -164,7 +164,7 @@ func timedOut(err error) bool {
 }
 
 // classifyNode judges one error without what it wraps.
-func classifyNode(err error, says saying) Class {
+func classifyNode(err error, says saying, look scope) Class {
 	if says.known {
 		if c := says.class(err); c != Unknown {
 			return c
@@ -172,6 +172,8 @@ func classifyNode(err error, says saying) Class {
 	}
 	if e, ok := err.(*net.DNSError); ok {
 		switch {
+		case e.IsNotFound && look.lasting:
+			return Transient
 		case e.IsNotFound:
 			return Permanent
 		case e.IsTimeout, e.IsTemporary:

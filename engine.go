@@ -9,7 +9,7 @@ func init() {
 	}
 	engine.Judge = func(policy any, err error) engine.Verdict {
 		p := policy.(*Policy)
-		v := p.judge(err)
+		v := p.judge(err, false)
 		return engine.Verdict{Err: v.Err, Marked: v.Marked, Class: uint8(v.Class), Hint: v.Hint, End: uint8(v.End)}
 	}
 }

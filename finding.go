@@ -42,6 +42,8 @@ type scope struct {
 
 	// fields of errors, which are ignored inside the errors of net, net/url and os.
 	fields bool
+
+	lasting bool // a name that is not found is Transient
 }
 
 // examine walks the tree of err. It goes down a chain in a loop, so that a long one
@@ -77,7 +79,7 @@ func examine(err error, look scope) (f finding) {
 			if says.Hint > 0 {
 				otherwise = cmp.Or(otherwise, Transient)
 			}
-			f.class = classifyNode(err, says)
+			f.class = classifyNode(err, says, look)
 			if f.class == Unknown && look.behind {
 				f.class = classifyBehind(err, look)
 			}

@@ -96,7 +96,7 @@ func (l *Loop) Next(now time.Time, err error) (wait time.Duration, ok bool) {
 	if err == nil || l.stage == decided {
 		return l.settle(now, Verdict{})
 	}
-	return l.settle(now, l.policy.judge(err))
+	return l.settle(now, l.policy.judge(err, false))
 }
 
 // Judged is Next for a caller that knows what the error means: see [Attempts.Judged].

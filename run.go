@@ -178,14 +178,15 @@ func (r *run) ready(p *Policy, slept error) bool {
 		return false
 	}
 	r.phase = attempting
-	if p.AttemptTimeout > 0 && !r.untimed {
+	timed := p.AttemptTimeout > 0 && !r.untimed
+	if timed {
 		r.attempt, r.expire = p.clock().WithTimeoutCause(r.attempt, p.AttemptTimeout, ErrAttemptTimeout)
-		if r.ctx.Err() != nil {
-			return r.canceled(p, nil)
-		}
 	}
 	if r.healthy > 0 {
 		r.up = r.elapsed(p)
+	}
+	if (timed || r.healthy > 0) && r.ctx.Err() != nil { // a clock's methods may run any code
+		return r.canceled(p, nil)
 	}
 	return true
 }
@@ -251,7 +252,7 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 		r.stopCanceled(p, r.ctx, nil)
 	} else {
 		if given == nil {
-			v := p.judge(err)
+			v := p.judge(err, r.healthy > 0)
 			given = &v
 		}
 		r.judged(given)

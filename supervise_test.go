@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -515,4 +517,55 @@ func TestSupervisePanicsForNil(t *testing.T) {
 			f()
 		}()
 	}
+}
+
+// A clock may run any code, such as one that ends the run.
+func TestSuperviseCallsNothingAfterItsClockHasCanceled(t *testing.T) {
+	for nth := 1; nth <= 4; nth++ {
+		p, v := virtual()
+		ctx, cancel := context.WithCancel(t.Context())
+		p.Clock = &cancelsAt{Virtual: v, cancel: cancel, at: nth}
+		_ = retry.Supervise(ctx, p, time.Minute, func(ctx context.Context) error {
+			if ctx.Err() != nil {
+				t.Errorf("called after reading %d of the clock had canceled", nth)
+			}
+			cancel()
+			return errDown
+		})
+	}
+}
+
+// cancelsAt is a clock that cancels at one of its readings.
+type cancelsAt struct {
+	*clockx.Virtual
+	cancel func()
+	at, n  int
+}
+
+func (c *cancelsAt) Now() time.Time {
+	if c.n++; c.n == c.at {
+		c.cancel()
+	}
+	return c.Virtual.Now()
+}
+
+// A consumer that starts before its service has a name must outlive DNS.
+func TestSuperviseOutlivesDNS(t *testing.T) {
+	unknown := &url.Error{Op: "Get", Err: &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", IsNotFound: true}}}
+	p, _ := virtual()
+	p.MaxAttempts = 0
+	for _, p.Classify = range []retry.Classifier{nil, func(error) retry.Class { return retry.Unknown }} {
+		calls := 0
+		if err := retry.Supervise(t.Context(), p, time.Minute, func(context.Context) error {
+			if calls++; calls < 9 {
+				return unknown
+			}
+			return nil
+		}); err != nil || calls != 9 {
+			t.Errorf("%d calls, %v", calls, err)
+		}
+	}
+	wantReason(t, retry.Run(t.Context(), p, func(context.Context) error { return unknown }), retry.ReasonPermanent)
+	p.Classify = func(error) retry.Class { return retry.Permanent }
+	wantReason(t, retry.Supervise(t.Context(), p, time.Minute, func(context.Context) error { return unknown }), retry.ReasonPermanent)
 }

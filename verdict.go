@@ -51,18 +51,24 @@ func (p Policy) Judge(err error) Verdict {
 	if err == nil {
 		return Verdict{}
 	}
-	return p.judge(err)
+	return p.judge(err, false)
 }
 
-// judge is the one place where an error gets its class.
-func (p *Policy) judge(err error) Verdict {
-	var found finding
-	look := scope{class: p.Classify == nil, rest: true, behind: true, fields: true}
-	if reflect.TypeOf(err) == plain { // as most errors: so the stack of a call that waits has not grown for examine
-		found.addSentinel(err, look)
-	} else {
-		found = examine(err, look)
+// judge says what err means to a run. lasting says that the run goes on until its op is
+// healthy: then a name that is not found is Transient, since it may be found later.
+func (p *Policy) judge(err error, lasting bool) Verdict {
+	if reflect.TypeOf(err) != plain || p.Classify != nil {
+		return p.judgeTree(err, lasting)
 	}
+	// Most errors need no more, and so no larger stack, which a call that waits would keep.
+	v := Verdict{Err: err, Class: cmp.Or(classifySentinel(err), Transient), Answered: err == ErrRejected}
+	v.End = p.ends(&v)
+	return v
+}
+
+//go:noinline
+func (p *Policy) judgeTree(err error, lasting bool) Verdict {
+	found := examine(err, scope{class: p.Classify == nil, rest: true, behind: true, fields: true, lasting: lasting})
 	v := Verdict{Err: unmarked(err), Hint: found.hint, Undone: found.undone, Answered: found.answered}
 	switch m := found.mark; {
 	case m != nil:
@@ -77,7 +83,7 @@ func (p *Policy) judge(err error) Verdict {
 			v.Undone = true
 		}
 		if v.Class == Unknown || v.Class > Unprocessed {
-			v.Class = cmp.Or(DefaultClassifier(v.Err), Transient)
+			v.Class = cmp.Or(classify(v.Err, lasting), Transient)
 		}
 	}
 	refused := found.refused

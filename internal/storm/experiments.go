@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/relay"
 )
 
 // Contention is the experiment of "Exponential Backoff And Jitter" (AWS
@@ -306,7 +305,7 @@ func (x Layers) Run() (requests, success float64) {
 		below := call
 		call = func(ctx context.Context) error {
 			err := retry.Run(ctx, x.Policy, below)
-			if x.Relayed && relay.Refuses(err) {
+			if x.Relayed && retry.Final(err) {
 				return retry.Refuse(errs[fails])
 			}
 			return err

@@ -1,4 +1,4 @@
-package relay_test
+package retry_test
 
 import (
 	"context"
@@ -9,17 +9,14 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/relay"
 )
-
-var errDown = errors.New("down")
 
 func ended(reason retry.Reason, attempts int, errs ...error) *retry.Error {
 	return &retry.Error{Reason: reason, Attempts: attempts, Errs: errs}
 }
 
 // Every reason, after no attempt, one and two, alone and in each kind of tree.
-func TestEveryEndOfARun(t *testing.T) {
+func TestFinalByEveryEndOfARun(t *testing.T) {
 	wrap := map[string]func(error) error{
 		"alone":     func(err error) error { return err },
 		"wrapped":   func(err error) error { return fmt.Errorf("orders: %w", err) },
@@ -48,12 +45,15 @@ func TestEveryEndOfARun(t *testing.T) {
 			}
 			run := ended(reason, attempts, errDown)
 			for name, wrap := range wrap {
-				if got := relay.Refuses(wrap(run)); got != want {
+				if got := retry.Final(wrap(run)); got != want {
 					t.Errorf("%v after %d attempts, %s: %v, want %v", reason, attempts, name, got, want)
+				}
+				if got := retry.AlreadyRetried(wrap(run)) == retry.Permanent; got != want {
+					t.Errorf("%v after %d attempts, %s: already retried: %v, want %v", reason, attempts, name, got, want)
 				}
 			}
 			for name, hide := range hide {
-				if relay.Refuses(hide(run)) {
+				if retry.Final(hide(run)) {
 					t.Errorf("%v after %d attempts, %s: it says no", reason, attempts, name)
 				}
 			}
@@ -61,12 +61,15 @@ func TestEveryEndOfARun(t *testing.T) {
 	}
 }
 
-func TestMarks(t *testing.T) {
+func TestFinalByMarks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err  error
 		want bool
 	}{
 		"nil":             {nil, false},
+		"a poll":          {ended(retry.ReasonMaxAttempts, 5, retry.ErrRejected), false}, // it may come again
+		"a poll, wrapped": {ended(retry.ReasonMaxElapsed, 5, fmt.Errorf("job: %w", retry.ErrRejected)), false},
+		"after a poll":    {ended(retry.ReasonMaxAttempts, 5, retry.ErrRejected, errDown), true},
 		"a nil *Error":    {(*retry.Error)(nil), false},
 		"plain":           {errDown, false},
 		"permanent":       {context.Canceled, false}, // by itself no verdict of a layer that retries
@@ -81,7 +84,7 @@ func TestMarks(t *testing.T) {
 		"a run of none":   {errors.Join(ended(retry.ReasonMaxAttempts, 1), errDown), false},
 		"two runs":        {errors.Join(ended(retry.ReasonCanceled, 1, errDown), ended(retry.ReasonBudget, 2, errDown)), true},
 	} {
-		if got := relay.Refuses(tt.err); got != tt.want {
+		if got := retry.Final(tt.err); got != tt.want {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)
 		}
 	}
@@ -94,7 +97,7 @@ func (b behindAs) Error() string      { return b.err.Error() }
 func (b behindAs) As(target any) bool { return errors.As(b.err, target) }
 
 func TestNilPointersSayNothing(t *testing.T) {
-	if relay.Refuses(fmt.Errorf("orders: %w", (*url.Error)(nil))) {
+	if retry.Final(fmt.Errorf("orders: %w", (*url.Error)(nil))) {
 		t.Error("a nil pointer refuses a retry")
 	}
 }
