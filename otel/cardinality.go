@@ -3,12 +3,16 @@ package otelretry
 import (
 	"errors"
 	"io/fs"
+	"net"
 	"net/url"
 	"os"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/goretry/retry"
 )
 
 const (
@@ -49,8 +53,7 @@ func admit(known *cache[string, string], value string) (admitted string, ok bool
 	return admitted, ok
 }
 
-// typed holds the names of types whose errors wrap nothing and have no method
-// ErrorType.
+// typed holds the names of types whose errors wrap nothing and have no code.
 var typed sync.Map // reflect.Type → string
 
 // errorType returns the error.type of an attempt's own error.
@@ -61,16 +64,17 @@ func errorType(err error) string {
 	}
 	name, _ := admit(&errorTypes, typeName(err))
 	switch err.(type) {
-	case interface{ ErrorType() string }, interface{ As(any) bool }, interface{ Unwrap() error }, interface{ Unwrap() []error }:
-		return name
+	case interface{ ErrorType() string }, interface{ As(any) bool }, interface{ Unwrap() error }, interface{ Unwrap() []error },
+		interface{ SQLState() string }, interface{ StatusCode() int }, interface{ HTTPStatusCode() int }, *net.DNSError:
+		return name // the next error of this type may have another
 	}
 	typed.Store(t, name)
 	return name
 }
 
-// typeName follows the rule of the semantic conventions' Go package: what a method
-// ErrorType in the chain returns unless that is empty, else the full name of the type
-// below what only tells where it happened. The method is someone else's and may panic.
+// typeName returns a code that a person can act on, if err has one, as the semantic
+// conventions want it. Else it is the full name of the type below what only tells where
+// the error happened. Methods are someone else's, and may panic.
 func typeName(err error) (name string) {
 	defer func() {
 		if recover() != nil {
@@ -78,19 +82,57 @@ func typeName(err error) (name string) {
 		}
 	}()
 	err = bare(err)
-	if named, ok := errors.AsType[interface {
-		error
-		ErrorType() string
-	}](err); ok {
-		if name := named.ErrorType(); name != "" {
-			return name
-		}
+	if code := codeOf(err); code != "" {
+		return code
 	}
 	t := reflect.TypeOf(err)
 	if t.Name() == "" || t.PkgPath() == "" {
 		return t.String()
 	}
 	return t.PkgPath() + "." + t.Name()
+}
+
+// codeOf returns what a method ErrorType in the tree of err says, an SQLSTATE,
+// no_such_host or the status of HTTP, or "".
+func codeOf(err error) string {
+	if named, ok := errors.AsType[interface {
+		error
+		ErrorType() string
+	}](err); ok {
+		if run, ok := named.(*retry.Error); ok && run.Last() != nil {
+			if code := codeOf(run.Last()); code != "" { // what an inner run failed with says more than how it ended
+				return code
+			}
+		}
+		if name := named.ErrorType(); name != "" {
+			return name
+		}
+	}
+	if coded, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err); ok && len(coded.SQLState()) == 5 {
+		return coded.SQLState()
+	}
+	if name, ok := errors.AsType[*net.DNSError](err); ok && name.IsNotFound {
+		return "no_such_host"
+	}
+	status := 0
+	if coded, ok := errors.AsType[interface {
+		error
+		StatusCode() int
+	}](err); ok {
+		status = coded.StatusCode()
+	} else if coded, ok := errors.AsType[interface {
+		error
+		HTTPStatusCode() int
+	}](err); ok {
+		status = coded.HTTPStatusCode()
+	}
+	if status >= 400 && status < 600 {
+		return strconv.Itoa(status)
+	}
+	return ""
 }
 
 // bare removes wrappers that only say where an error happened. A *net.OpError stays:

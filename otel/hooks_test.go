@@ -939,8 +939,25 @@ type brokenError struct{ p *string }
 func (e *brokenError) Error() string     { return *e.p }
 func (e *brokenError) ErrorType() string { return *e.p }
 
+// What a person can act on is a code, which errors of the same type differ in.
+type (
+	sqlError    struct{ state string }
+	statusError struct{ status int }
+	awsError    struct{ status int }
+)
+
+func (sqlError) Error() string         { return "sql" }
+func (e sqlError) SQLState() string    { return e.state }
+func (statusError) Error() string      { return "status" }
+func (e statusError) StatusCode() int  { return e.status }
+func (awsError) Error() string         { return "aws" }
+func (e awsError) HTTPStatusCode() int { return e.status }
+
 func TestErrorType(t *testing.T) {
 	var none *retry.Error
+	ended := func(errs ...error) error {
+		return &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: len(errs), Errs: errs}
+	}
 	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	for _, tt := range []struct {
 		err  error
@@ -970,6 +987,20 @@ func TestErrorType(t *testing.T) {
 		{errors.Join(errDown, typedError{"first"}), "first"},
 		{errors.Join(errDown, typedError{"second"}), "second"},
 		{&brokenError{}, "*otelretry_test.brokenError"},
+		{sqlError{"40001"}, "40001"},
+		{sqlError{"08006"}, "08006"}, // another code of a type that was seen before
+		{fmt.Errorf("tx: %w", sqlError{"40P01"}), "40P01"},
+		{sqlError{"none"}, "github.com/goretry/retry/otel_test.sqlError"},
+		{statusError{503}, "503"},
+		{statusError{429}, "429"},
+		{statusError{0}, "github.com/goretry/retry/otel_test.statusError"},
+		{awsError{400}, "400"},
+		{&url.Error{Op: "Get", Err: &net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}}, "no_such_host"},
+		{&net.DNSError{IsNotFound: true}, "no_such_host"},
+		{&net.DNSError{IsTimeout: true}, "*net.DNSError"},
+		{ended(statusError{500}, statusError{503}), "503"},
+		{ended(errDown), "retry.max_attempts"},
+		{ended(), "retry.max_attempts"},
 	} {
 		v := view(t, retry.Policy{MaxAttempts: 1}, otelretry.WithEvents(false))
 		v.h.Policy.Classify = func(error) retry.Class { return retry.Transient }
