@@ -19,6 +19,8 @@ type ledger struct {
 	refuse []bool // the first Withdraw, the second, …
 	start  time.Time
 
+	withdrawn int // Retry of the latest Withdraw
+
 	mu  sync.Mutex
 	got []string
 }
@@ -29,11 +31,29 @@ func (l *ledger) note(format string, args ...any) {
 	l.got = append(l.got, fmt.Sprintf(format, args...)+" "+time.Since(l.start).String())
 }
 
-func (l *ledger) Begin(retry.Opening) { l.note("begin") }
-func (l *ledger) End(o retry.Outcome) { l.note("end(%v,%v)", o.Retried, o.OK) }
+func (l *ledger) Begin(o retry.Opening) {
+	l.check(o.Name, o.Hedge)
+	l.note("begin")
+}
+
+func (l *ledger) End(o retry.Outcome) {
+	l.check(o.Name, o.Hedge)
+	l.note("end(%v,%v)", o.Retried, o.OK)
+	if granted := o.Retried != retry.Unknown; granted != (o.Retries > 0) || o.Retries > 1 && l.withdrawn != o.Retries {
+		l.note("but %d retries", o.Retries)
+	}
+}
+
+func (l *ledger) check(name string, hedge bool) {
+	if name != "fetch" || !hedge {
+		l.note("name %q, hedge: %v", name, hedge)
+	}
+}
 
 func (l *ledger) Withdraw(w retry.Withdrawal) bool {
+	l.check(w.Name, w.Hedge)
 	l.note("withdraw(%v,%d)", w.Class, w.Retry)
+	l.withdrawn = w.Retry
 	if len(l.refuse) == 0 {
 		return true
 	}
@@ -56,6 +76,8 @@ func TestWhatBudgetsAreTold(t *testing.T) {
 			own: []string{"begin 0s", "end(unknown,true) 10ms"}},
 		{name: "no hedge, a failure", steps: []step{fails(10*ms, errHiccup)},
 			own: []string{"begin 0s", "end(unknown,false) 10ms"}},
+		{name: "no hedge, not yet", steps: []step{fails(10*ms, retry.ErrRejected)},
+			own: []string{"begin 0s", "end(unknown,true) 10ms"}},
 		{name: "the deadline comes first", steps: []step{ok(10 * ms)}, deadline: 50 * ms,
 			own: []string{"begin 0s", "end(unknown,true) 10ms"}},
 		{name: "a hedge wins", steps: []step{ok(time.Second), ok(50 * ms)},
@@ -97,7 +119,7 @@ func TestWhatBudgetsAreTold(t *testing.T) {
 				h := after100ms()
 				h.Budget, h.MaxInFlight = own, tt.most
 				s := script{steps: tt.steps}
-				_, _ = hedge.Op(retry.Policy{Budget: policy}, &h.Hedge, s.op, hedge.Value[int]{})(ctx)
+				_, _ = hedge.Op(retry.Policy{Name: "fetch", Budget: policy}, &h.Hedge, s.op, hedge.Value[int]{})(ctx)
 				if !slices.Equal(own.got, tt.own) {
 					t.Errorf("the hedge's budget was told\n%q, want\n%q", own.got, tt.own)
 				}

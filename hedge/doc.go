@@ -19,10 +19,12 @@
 //     ended, a server has asked for a pause, or a budget refuses it. See
 //     [Summary].Refused.
 //   - The first success is the call's result, and so is the first error that is
-//     Permanent to the policy. The contexts of the other attempts end with the
-//     cause [ErrLost], and their values are closed.
+//     Permanent to the policy, unless a server refuses a retry by it ([retry.Refuse]).
+//     The contexts of the other attempts end with the cause [ErrLost], and their values
+//     are closed.
 //   - After any other failure no further attempt starts, and the call waits for those
-//     that run. If all fail, it returns one error that holds all of theirs.
+//     that run. If all fail, it returns one error that holds all of theirs. So a
+//     refusal of any of them ends the run.
 //   - The call returns when all its attempts have. No goroutine is left.
 //
 // It is a decorator of op: to [retry.Do] a race of attempts is one attempt. So hooks

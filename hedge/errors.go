@@ -35,14 +35,14 @@ func (p *PanicValue) Unwrap() error {
 }
 
 // failures are the errors of a call in which every attempt failed, in the order in
-// which they came.
-type failures []error
+// which they came. It is used by pointer, since users compare errors.
+type failures struct{ errs []error }
 
-func (f failures) Error() string {
+func (f *failures) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "hedge: %d attempts failed", len(f))
+	fmt.Fprintf(&b, "hedge: %d attempts failed", len(f.errs))
 	separator := ": "
-	for _, err := range slices.Backward(f) {
+	for _, err := range slices.Backward(f.errs) {
 		b.WriteString(separator + fmt.Sprint(err)) // Sprint, because it survives a nil pointer
 		separator = "; "
 	}
@@ -50,8 +50,8 @@ func (f failures) Error() string {
 }
 
 // Unwrap returns them all, the newest first, as [retry.Error] does.
-func (f failures) Unwrap() []error {
-	errs := slices.Clone(f)
+func (f *failures) Unwrap() []error {
+	errs := slices.Clone(f.errs)
 	slices.Reverse(errs)
 	return errs
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Never as [Hedge].Delay starts no hedges.
-const Never = -1
+const Never time.Duration = -1
 
 // Hedge says when a slow attempt gets a second one beside it, called a hedge. It
 // measures the calls that share it: use one Hedge, by pointer, for all calls of one
@@ -23,7 +23,8 @@ type Hedge struct {
 
 	// Quantile is the quantile of the calls' times that is measured as the delay. Zero,
 	// or a value that is not in (0,1), means .95: every twentieth call is slower. Only
-	// calls that succeed, or are slower than the delay, are counted.
+	// calls that succeed, end with [retry.ErrRejected], or are slower than the delay, are
+	// counted.
 	Quantile float64
 
 	// MinDelay and MaxDelay limit the measured delay. Until a first call has succeeded,
@@ -41,7 +42,7 @@ type Hedge struct {
 	// retry.RatioBudget{Ratio: .05}. It grants nothing with time, so hedges add at most
 	// about a twentieth to the load, whatever the number of processes. A process with few
 	// calls gets a hedge at once, and then one for each 20 calls that succeed without a
-	// hedge.
+	// hedge, or end with retry.ErrRejected.
 	//
 	// A hedge never earns its cost back. A retry.EarnedBudget grants a hedge for ten
 	// calls that succeed without one, a retry.TokenBudget{} for 14. But in each process
@@ -109,10 +110,12 @@ func Number(ctx context.Context) int {
 
 type numberKey struct{}
 
-// Do is [retry.Do] with hedged attempts: each attempt of the run is a race. The
-// contexts that op gets end when the race does. So use [Op] with Value.Hold for a
-// value that needs its context, such as *http.Response and *sql.Rows. Values that lose
-// are closed as Value.Discard says. Do panics if ctx or op is nil, or if [Op] does.
+// Do must not return an *http.Response or *sql.Rows, which are dead by then: use [Op]
+// with Value.Hold, or retryhttp.Transport.Hedge. The contexts that op gets end before
+// Do returns.
+//
+// Do is [retry.Do] with hedged attempts: each attempt of the run is a race. Values that
+// lose are closed as Value.Discard says. Do panics if ctx or op is nil, or if [Op] does.
 func Do[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(context.Context) (T, error)) (T, error) {
 	o := newHedged(&p, h, op, Value[T]{})
 	if o == nil {
@@ -165,7 +168,7 @@ func newHedged[T any](p *retry.Policy, h *Hedge, op func(context.Context) (T, er
 		panic("hedge: Policy.Clock is a *clockx.Virtual, on which no delay passes while op runs: use the system's clock in testing/synctest, or Delay: hedge.Never")
 	}
 	o := &hedged[T]{Hedger: h.rules(), policy: *p, hook: h.Hedged, op: op, value: v}
-	o.Policy = p.Budget
+	o.Name, o.Policy = p.Name, p.Budget
 	if o.Budget == nil {
 		o.Budget = h.shared.Budget(p.Clock)
 	}

@@ -134,6 +134,12 @@ func TestRaces(t *testing.T) {
 			value: 2, err: errCough, at: 150 * ms, want: &hedge.Summary{Started: 2, Refused: "failed"}},
 		{name: "both fail, the first last", steps: []step{fails(170*ms, errHiccup), fails(50*ms, errCough)},
 			value: 1, err: errHiccup, at: 170 * ms, want: &hedge.Summary{Started: 2, Refused: "failed"}},
+		{name: "a refusal of the hedge", steps: []step{ok(time.Second), fails(50*ms, retry.Refuse(errGone))},
+			value: 1, at: time.Second, want: &hedge.Summary{Started: 2, Winner: 1, Refused: "failed"}},
+		{name: "a refusal of the first", steps: []step{fails(120*ms, retry.Refuse(errGone)), ok(50 * ms)},
+			value: 2, at: 150 * ms, want: &hedge.Summary{Started: 2, Winner: 2, Refused: "failed"}},
+		{name: "not yet", steps: []step{fails(120*ms, retry.ErrRejected), ok(50 * ms)},
+			value: 2, at: 150 * ms, want: &hedge.Summary{Started: 2, Winner: 2, Refused: "failed"}},
 		{name: "a deaf loser is waited for", steps: []step{{takes: time.Second, deaf: true}, ok(50 * ms)},
 			value: 2, at: time.Second, want: &hedge.Summary{Started: 2, Winner: 2}},
 	} {
@@ -203,6 +209,62 @@ func TestAllErrorsAreKept(t *testing.T) {
 			t.Errorf("Unwrap() = %v, want the newest first", errs)
 		}
 	})
+}
+
+// A server that refuses a retry says so for the run, whichever copy it has answered,
+// and whatever becomes of the other one.
+func TestRefusalOfEitherEndsTheRun(t *testing.T) {
+	for name, steps := range map[string][]step{
+		"the first, early": {fails(10*ms, retry.Refuse(errGone))},
+		"the first, first": {fails(120*ms, retry.Refuse(errGone)), fails(50*ms, errHiccup)},
+		"the first, last":  {fails(170*ms, retry.Refuse(errGone)), fails(50*ms, errHiccup)},
+		"the hedge, first": {fails(170*ms, errHiccup), fails(50*ms, retry.Refuse(errGone))},
+		"the hedge, last":  {fails(120*ms, errHiccup), fails(50*ms, retry.Refuse(errGone))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := script{steps: steps}
+				_, err := hedge.Do(t.Context(), retry.Policy{}, &after100ms().Hedge, s.op)
+				e, _ := errors.AsType[*retry.Error](err)
+				if e == nil || e.Reason != retry.ReasonRefused || !errors.Is(err, errGone) || s.calls != len(steps) {
+					t.Errorf("%d calls, and %v; want %d, and a refusal", s.calls, err, len(steps))
+				}
+			})
+		})
+	}
+}
+
+func TestErrorsCanBeCompared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := script{steps: []step{fails(120*ms, errHiccup), fails(50*ms, errCough)}}
+		_, err := hedge.Op(retry.Policy{}, &after100ms().Hedge, s.op, hedge.Value[int]{})(t.Context())
+		if other := err; err != other { // panics if the type cannot be compared
+			t.Error("an error differs from itself")
+		}
+	})
+}
+
+// An op that polls gets answers, which only are not yet the one that is wanted.
+func TestPollsAreMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h hedge.Hedge
+		op := hedge.Op(retry.Policy{}, &h, func(context.Context) (int, error) {
+			time.Sleep(10 * ms)
+			return 0, retry.ErrRejected
+		}, hedge.Value[int]{})
+		for range 500 {
+			_, _ = op(t.Context())
+		}
+		if got := h.Wait(); got > 20*ms {
+			t.Errorf("after 500 answers within 10ms the delay is %v, want at most 20ms", got)
+		}
+	})
+}
+
+func TestNeverIsNoNumber(t *testing.T) {
+	if got := fmt.Sprintf("%T", hedge.Never); got != "time.Duration" {
+		t.Errorf("Never is of type %s: as an untyped constant it would do for Policy.MaxAttempts, where it means without end", got)
+	}
 }
 
 // A quick failure is the retry policy's; the race begins again with each attempt.

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/goretry/retry"
 	"github.com/goretry/retry/internal/hedging"
 )
 
@@ -133,17 +132,17 @@ func (r *race[T]) run(a *attempt[T]) {
 	a.value, a.err = r.op(a)
 	a.returned = true
 	v := r.policy.Judge(a.err)
-	r.done(a, v.Class, v.Hint)
+	r.done(a, hedging.EndingOf(v), v.Hint)
 }
 
-// done takes the class of what an attempt has returned.
-func (r *race[T]) done(a *attempt[T], class retry.Class, hint time.Duration) {
+// done takes what the end of an attempt means.
+func (r *race[T]) done(a *attempt[T], how hedging.Ending, hint time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, canceled := now(r.policy.Clock), r.ctx.Err() != nil
 	a.judged = true
 	open := !r.call.Decided
-	decides := r.call.Done(int(a.number), at, class, hint, canceled)
+	decides := r.call.Done(int(a.number), at, how, hint, canceled)
 	switch {
 	case decides:
 		r.chosen = a
@@ -220,7 +219,7 @@ func (r *race[T]) settle(value *T, err *error) {
 		a.cancel(nil)
 		*value, *err = a.value, a.err
 		if !r.call.Decided && len(r.errs) > 1 {
-			*err = failures(r.errs)
+			*err = &failures{r.errs}
 		}
 	}
 	returns = true

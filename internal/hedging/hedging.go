@@ -11,6 +11,7 @@ import (
 // Hedger is what all calls of one op have in common: the settings of a hedge.Hedge,
 // which its fields document, and what its calls share.
 type Hedger struct {
+	Name               string // the retry policy's, for budgets
 	Delay              time.Duration
 	Quantile           float64
 	MinDelay, MaxDelay time.Duration
@@ -113,8 +114,9 @@ type Call struct {
 	Winner  int           // the attempt that succeeded, 0 if none
 	Refused Refusal       // the first reason why a hedge was not started
 	Hedged  bool          // the delay has passed while the call was open
-	Decided bool          // an attempt has succeeded, or failed permanently
-	failed  bool          // an attempt has failed otherwise
+	Decided bool          // an attempt has decided the call
+	failed  bool          // an attempt has ended without deciding it
+	awaited bool          // an attempt was NotYet
 
 	running int32 // attempts that have not ended
 	asked   int32 // how often a hedge was requested
@@ -123,7 +125,7 @@ type Call struct {
 
 // Begin starts a call and its first attempt. h must be resolved and have a Budget.
 func (h *Hedger) Begin(now time.Time) Call {
-	h.Budget.Begin(retry.Opening{Hedge: true})
+	h.Budget.Begin(retry.Opening{Name: h.Name, Hedge: true})
 	return Call{hedger: h, start: now, Delay: h.Wait(), Started: 1, running: 1}
 }
 
@@ -164,21 +166,21 @@ func (c *Call) withdraw(now time.Time) bool {
 	switch h := c.hedger; {
 	case h.Shared.pushedBack(now):
 		c.refuse(RefusedPushback)
-	case !h.Budget.Withdraw(retry.Withdrawal{Class: retry.Transient, Hedge: true, Retry: int(c.granted) + 1}):
+	case !h.Budget.Withdraw(retry.Withdrawal{Name: h.Name, Class: retry.Transient, Hedge: true, Retry: int(c.granted) + 1}):
 		c.refuse(RefusedBudget)
 	default:
 		c.granted++
 		if h.Policy == nil {
 			return true
 		}
-		h.Policy.Begin(retry.Opening{Hedge: true})
+		h.Policy.Begin(retry.Opening{Name: h.Name, Hedge: true})
 		granted := false
 		defer func() {
 			if !granted { // or Withdraw has panicked
-				h.Policy.End(retry.Outcome{Hedge: true})
+				h.Policy.End(retry.Outcome{Name: h.Name, Hedge: true})
 			}
 		}()
-		if granted = h.Policy.Withdraw(retry.Withdrawal{Class: retry.Transient, Hedge: true, Retry: 1}); granted {
+		if granted = h.Policy.Withdraw(retry.Withdrawal{Name: h.Name, Class: retry.Transient, Hedge: true, Retry: 1}); granted {
 			return true
 		}
 		c.refuse(RefusedPolicyBudget)
@@ -192,11 +194,35 @@ func (c *Call) refuse(why Refusal) {
 	}
 }
 
-// Done says that attempt n has ended with an error of that class, Unknown for a
-// success, and the wait that a server asked for. canceled says that the caller's
-// context has ended. It reports whether this attempt decides the call. Then end the
-// others.
-func (c *Call) Done(n int, now time.Time, class retry.Class, hint time.Duration, canceled bool) bool {
+// Ending is what the end of an attempt means to its call.
+type Ending uint8
+
+const (
+	Succeeded Ending = iota // it decides the call
+	Answered                // a permanent error, which decides it too: another attempt would get it again
+	NotYet                  // the server has answered, but not as wanted
+	Failed                  // or the server has refused a retry, which another one need not do
+)
+
+// EndingOf returns what a verdict on an attempt means to its call.
+func EndingOf(v retry.Verdict) Ending {
+	switch {
+	case v.Err == nil:
+		return Succeeded
+	case v.End == retry.ReasonRefused:
+		return Failed
+	case v.Class == retry.Permanent:
+		return Answered
+	case v.Answered:
+		return NotYet
+	}
+	return Failed
+}
+
+// Done says that attempt n has ended, and the wait that a server asked for. canceled
+// says that the caller's context has ended. It reports whether this attempt decides the
+// call. Then end the others.
+func (c *Call) Done(n int, now time.Time, how Ending, hint time.Duration, canceled bool) bool {
 	c.ended(n)
 	if hint > 0 {
 		c.hedger.Shared.pushback(now.Add(min(hint, longestPause)))
@@ -204,16 +230,16 @@ func (c *Call) Done(n int, now time.Time, class retry.Class, hint time.Duration,
 	if c.Decided {
 		return false
 	}
-	if took := now.Sub(c.start); !c.Hedged && (took >= c.Delay || class == retry.Unknown) {
+	if took := now.Sub(c.start); !c.Hedged && (took >= c.Delay || how == Succeeded || how == NotYet) {
 		c.learn(took >= c.Delay, took)
 	}
-	switch class {
-	case retry.Unknown:
+	switch how {
+	case Succeeded:
 		c.Decided, c.Winner = true, n
-	case retry.Permanent:
+	case Answered:
 		c.Decided = true
 	default:
-		c.failed = true
+		c.failed, c.awaited = true, c.awaited || how == NotYet
 		if c.running > 0 && !canceled {
 			c.refuse(RefusedFailed)
 		}
@@ -233,17 +259,17 @@ func (c *Call) Abort(n int) {
 func (c *Call) ended(n int) {
 	c.running--
 	if n > 1 && c.hedger.Policy != nil {
-		c.hedger.Policy.End(retry.Outcome{Retried: retry.Transient, Retries: 1, Hedge: true})
+		c.hedger.Policy.End(retry.Outcome{Name: c.hedger.Name, Retried: retry.Transient, Retries: 1, Hedge: true})
 	}
 }
 
 // End says that all attempts have ended.
 func (c *Call) End() {
 	if c.granted > 0 {
-		c.hedger.Budget.End(retry.Outcome{Retried: retry.Transient, Retries: 1, Hedge: true})
+		c.hedger.Budget.End(retry.Outcome{Name: c.hedger.Name, Retried: retry.Transient, Retries: int(c.granted), Hedge: true})
 		return
 	}
-	c.hedger.Budget.End(retry.Outcome{Hedge: true, OK: c.Winner > 0})
+	c.hedger.Budget.End(retry.Outcome{Name: c.hedger.Name, Hedge: true, OK: c.Winner > 0 || c.awaited})
 }
 
 func (c *Call) learn(slower bool, took time.Duration) {

@@ -25,7 +25,7 @@ func take(h *Hedger, d time.Duration) bool {
 	if d >= c.Delay {
 		c.Passed(start.Add(c.Delay), false)
 	}
-	c.Done(1, start.Add(d), retry.Unknown, 0, false)
+	c.Done(1, start.Add(d), Succeeded, 0, false)
 	return c.Hedged
 }
 
@@ -126,7 +126,7 @@ func TestFirstSuccessSetsTheEstimate(t *testing.T) {
 		t.Errorf("Wait() = %v before the first call, want MaxDelay", got)
 	}
 	c := h.Begin(start)
-	c.Done(1, start.Add(ms), retry.Transient, 0, false)
+	c.Done(1, start.Add(ms), Failed, 0, false)
 	take(h, time.Minute)
 	if got := h.Wait(); got != 10*time.Second {
 		t.Errorf("Wait() = %v after a failure and a slow call, want MaxDelay", got)
@@ -226,21 +226,22 @@ func TestFixedDelayLearnsNothing(t *testing.T) {
 // MaxDelay over a short deadline learns.
 func TestCallWithoutATimerIsMeasured(t *testing.T) {
 	for _, tt := range []struct {
-		name  string
-		class retry.Class
-		took  time.Duration
-		want  time.Duration
+		name string
+		how  Ending
+		took time.Duration
+		want time.Duration
 	}{
-		{"success", retry.Unknown, 20 * ms, 40 * ms},
-		{"failure", retry.Transient, 20 * ms, 10 * time.Second},
-		{"longer than the delay", retry.Unknown, time.Minute, 10 * time.Second},
+		{"success", Succeeded, 20 * ms, 40 * ms},
+		{"failure", Failed, 20 * ms, 10 * time.Second},
+		{"not yet", NotYet, 20 * ms, 40 * ms},
+		{"longer than the delay", Succeeded, time.Minute, 10 * time.Second},
 	} {
 		h := measured()
 		c := h.Begin(start)
 		if !c.Within(start.Add(10*time.Second)) || c.Within(start.Add(10*time.Second+1)) {
 			t.Error("Within() is not true up to the delay, and false after")
 		}
-		c.Done(1, start.Add(tt.took), tt.class, 0, false)
+		c.Done(1, start.Add(tt.took), tt.how, 0, false)
 		if got := h.Wait(); got != tt.want {
 			t.Errorf("%s: Wait() = %v, want %v", tt.name, got, tt.want)
 		}
@@ -248,7 +249,7 @@ func TestCallWithoutATimerIsMeasured(t *testing.T) {
 	h := measured()
 	take(h, 10*ms)
 	c := h.Begin(start)
-	c.Done(1, start.Add(20*ms), retry.Transient, 0, false) // at the delay, and not by a timer
+	c.Done(1, start.Add(20*ms), Failed, 0, false) // at the delay, and not by a timer
 	if got := h.Wait(); got <= 20*ms || c.Hedged {
 		t.Errorf("Wait() = %v, hedged: %v, want more than 20ms and no hedge", got, c.Hedged)
 	}
@@ -265,7 +266,7 @@ func TestSlowCallCountsOnce(t *testing.T) {
 			t.Errorf("Passed() = %v, %v for hedge %d", ask, again, i+1)
 		}
 	}
-	c.Done(2, start.Add(time.Second), retry.Unknown, 0, false)
+	c.Done(2, start.Add(time.Second), Succeeded, 0, false)
 	if got, want := float64(h.Wait())/float64(20*ms), math.Exp(.95); math.Abs(got-want) > 1e-6 {
 		t.Errorf("Wait() grew by %v, want %v", got, want)
 	}
@@ -273,9 +274,9 @@ func TestSlowCallCountsOnce(t *testing.T) {
 
 func TestNothingStartsOnceTheCallIsOver(t *testing.T) {
 	for name, end := range map[string]func(*Call){
-		"success":   func(c *Call) { c.Done(1, start, retry.Unknown, 0, false) },
-		"permanent": func(c *Call) { c.Done(1, start, retry.Permanent, 0, false) },
-		"failed":    func(c *Call) { c.Done(1, start, retry.Transient, 0, false) },
+		"success":   func(c *Call) { c.Done(1, start, Succeeded, 0, false) },
+		"permanent": func(c *Call) { c.Done(1, start, Answered, 0, false) },
+		"failed":    func(c *Call) { c.Done(1, start, Failed, 0, false) },
 		"panicked":  func(c *Call) { c.Abort(1) },
 	} {
 		h := measured()
@@ -290,8 +291,8 @@ func TestNothingStartsOnceTheCallIsOver(t *testing.T) {
 // Another attempt is still running then.
 func TestNothingStartsBesideAnAttemptOnceOneHasEnded(t *testing.T) {
 	for name, end := range map[string]func(*Call) (canceled bool){
-		"failed":   func(c *Call) bool { return c.Done(1, start, retry.Transient, 0, false) },
-		"panicked": func(c *Call) bool { c.Abort(1); return c.Done(2, start, retry.Unknown, 0, false) },
+		"failed":   func(c *Call) bool { return c.Done(1, start, Failed, 0, false) },
+		"panicked": func(c *Call) bool { c.Abort(1); return c.Done(2, start, Succeeded, 0, false) },
 		"canceled": func(c *Call) bool { return true },
 	} {
 		h := measured()
@@ -314,7 +315,7 @@ func TestPushback(t *testing.T) {
 	for _, hint := range []time.Duration{-1, 0, 1, time.Hour} {
 		h := measured()
 		c := h.Begin(start)
-		c.Done(1, start, retry.Throttled, hint, false)
+		c.Done(1, start, Failed, hint, false)
 		for at, kept := range map[time.Duration]bool{0: hint > 0, max(hint-1, 0): hint > 0, max(hint, 0): false} {
 			next := h.Begin(start)
 			if asks, _ := next.Passed(start.Add(at), false); asks == kept || (next.Refused == RefusedPushback) != kept {

@@ -1,7 +1,6 @@
 package storm
 
 import (
-	"github.com/goretry/retry"
 	"github.com/goretry/retry/internal/hedging"
 	"github.com/goretry/retry/limit"
 )
@@ -67,15 +66,15 @@ func (s *service) settled(i int32, try uint32, outcome kind) bool {
 	if s.hedgers == nil {
 		return true
 	}
-	r, n, class := &s.guarded[i], int(try&1), retry.Transient
+	r, n, how := &s.guarded[i], int(try&1), hedging.Failed
 	if !r.running[n] {
 		n = 1 // a timeout is the attempt's: of the hedge, if no other request runs
 	}
 	if outcome == succeeds {
-		class = retry.Unknown
+		how = hedging.Succeeded
 	}
 	r.running[n] = false
-	decided := r.Done(n+1, s.Now(), class, 0, false) || outcome == timesOut
+	decided := r.Done(n+1, s.Now(), how, 0, false) || outcome == timesOut
 	if other := 1 - n; r.running[other] {
 		if !decided {
 			return false
@@ -83,7 +82,7 @@ func (s *service) settled(i int32, try uint32, outcome kind) bool {
 		if outcome != timesOut {
 			outcome = lost
 		}
-		r.Done(other+1, s.Now(), retry.Transient, 0, outcome == lost)
+		r.Done(other+1, s.Now(), hedging.Failed, 0, outcome == lost)
 		s.release(i, outcome)
 		if other == 0 {
 			s.lose(s.call(i).request)
