@@ -30,7 +30,8 @@ type call struct {
 	prove   bool          // a retry needs proof that nothing was sent
 
 	attempts   int
-	handed     bool            // the latest attempt's request is the base's
+	unready    atomic.Bool     // Prepare has failed in the latest attempt
+	handed     atomic.Bool     // a Transport has handed a request of that attempt to its Base
 	late       bool            // its headers have not come in time
 	redirected bool            // a redirect was followed; only a client does that
 	ctx        context.Context // the latest attempt's
@@ -48,8 +49,15 @@ func (c *call) roundTrip(ctx context.Context, s *settings) (resp *http.Response,
 	c.body.req = c.req
 	defer func() { c.end(resp != nil) }()
 	c.plan(s)
-	got, err := retry.Do(ctx, c.headersOnly(), c.attempt)
-	if err != nil {
+	run := c.untimed(ctx)
+	defer run.Close()
+	var got *http.Response
+	for run.Next() {
+		var v retry.Verdict
+		got, v = c.attempt(run.Context())
+		c.settle(run, v)
+	}
+	if err = run.Err(); err != nil {
 		if got = c.resp; got == nil || c.ctx.Err() != nil {
 			return nil, err
 		}
@@ -58,80 +66,52 @@ func (c *call) roundTrip(ctx context.Context, s *settings) (resp *http.Response,
 	return got, nil
 }
 
-// headersOnly returns the policy for a run whose attempts last until the response
-// headers: Do's timeout would end with the attempt, and the body with it.
-func (c *call) headersOnly() retry.Policy {
-	p := c.run()
-	c.timeout, p.AttemptTimeout = p.AttemptTimeout, 0
-	if c.timeout > 0 && c.policy.Classify != nil {
-		p.Classify = c.orTimedOut(p.Classify)
-	}
-	return p
+// untimed returns the run of a call whose attempts last until the response headers: the
+// run's own timeout would end with the attempt, and the body with it.
+func (c *call) untimed(ctx context.Context) *retry.Attempts {
+	c.timeout = c.policy.AttemptTimeout
+	run := c.policy.Attempts(ctx)
+	run.Untimed()
+	return run
 }
 
-// orTimedOut returns classify, except that Transient becomes TimedOut if the headers
-// came too late: the run does not know their limit.
-func (c *call) orTimedOut(classify retry.Classifier) retry.Classifier {
-	return func(err error) retry.Class {
-		class := classify(err)
-		if class == retry.Transient && c.late {
-			return retry.TimedOut
+// settle ends an attempt. If another one follows, it frees what the attempt holds.
+func (c *call) settle(run *retry.Attempts, v retry.Verdict) {
+	if c.prove && v.Err != nil && v.Class != retry.Permanent && !v.Undone {
+		v.End = retry.ReasonNotIdempotent
+	}
+	if run.Judged(v) {
+		c.beforeRetry()
+	}
+}
+
+// judge returns the verdict on an error: by its marks, by Policy.Classify, or else by
+// own, the class that HTTP knows. Unknown leaves the class to [retry.DefaultClassifier],
+// which proves nothing.
+func (c *call) judge(err error, own retry.Class) retry.Verdict {
+	p := retry.Policy{Classify: func(err error) retry.Class { return cmp.Or(c.said(err), own) }}
+	v := p.Judge(err)
+	if v.End != retry.ReasonRefused {
+		v.End = retry.ReasonNone // which the run decides, by the call's policy
+	}
+	if c.late && v.Class == retry.Transient {
+		v.Class = retry.TimedOut // the run does not know the limit of the headers
+	}
+	return v
+}
+
+// said returns what Policy.Classify says, Unknown if it has no opinion.
+func (c *call) said(err error) retry.Class {
+	if classify := c.policy.Classify; classify != nil {
+		if class := classify(err); class <= retry.Unprocessed {
+			return class
 		}
-		return class
-	}
-}
-
-// run returns the policy for the call's run.
-func (c *call) run() retry.Policy {
-	p := *c.policy
-	p.NonIdempotent, p.Budget = c.prove, (*gate)(c)
-	if p.Classify == nil {
-		p.Classify = known
-	}
-	return p
-}
-
-// known is a classifier for errors that this package has judged already.
-// [retry.DefaultClassifier] judges them in the same way.
-func known(err error) retry.Class {
-	switch e := err.(type) {
-	case *StatusError:
-		return e.class
-	case *judged:
-		return e.class
 	}
 	return retry.Unknown
 }
 
-// gate is a call as the budget of its own run, around its actual budget. A run
-// withdraws from its budget last, and only if a retry will follow. That is the time to
-// free what the attempt holds. A Hooks.Wait is called at that time too, but costs an
-// allocation and a reading of the clock when there is no retry.
-type gate call
-
-func (g *gate) Begin(o retry.Opening) {
-	if b := g.policy.Budget; b != nil {
-		b.Begin(o)
-	}
-}
-
-func (g *gate) Withdraw(w retry.Withdrawal) bool {
-	if b := g.policy.Budget; b != nil && !b.Withdraw(w) {
-		return false
-	}
-	g.Follow()
-	return true
-}
-
-// Follow makes a gate an [engine.Follower]: after an ErrRejected of Check no budget is
-// checked.
-func (g *gate) Follow() { (*call)(g).beforeRetry() }
-
-func (g *gate) End(o retry.Outcome) {
-	if b := g.policy.Budget; b != nil {
-		b.End(o)
-	}
-}
+// permanent is the verdict on an error that HTTP knows to be permanent.
+func permanent(err error) retry.Verdict { return retry.Verdict{Err: err, Class: retry.Permanent} }
 
 // label sets the request of a response that is returned: the caller's, or the
 // latest of a client's redirects.
@@ -154,29 +134,27 @@ func (c *call) label(resp *http.Response, err error) {
 	}
 }
 
-// attempt is the op of the run. If a response is worth a retry, or Check returned an
-// error for it, attempt returns the response and the error.
-func (c *call) attempt(ctx context.Context) (*http.Response, error) {
-	resp, err := c.send(ctx)
-	if resp != nil && err == nil {
-		if err = c.objection(resp); err == nil {
-			return resp, nil
+// attempt makes an attempt. If a response is worth a retry, or Check returned an error
+// for it, attempt returns the response and the verdict.
+func (c *call) attempt(ctx context.Context) (*http.Response, retry.Verdict) {
+	resp, v := c.send(ctx)
+	if resp != nil && v.Err == nil {
+		if v = c.objection(resp); v.Err == nil {
+			return resp, v
 		}
 	}
-	return resp, c.holdBody(err)
+	return resp, c.holdBody(v)
 }
 
-// objection returns the error that makes a response worth a retry, or nil if the
-// response is an answer.
-func (c *call) objection(resp *http.Response) error {
-	if resp.StatusCode < 400 {
-		return nil
+// objection returns the verdict on a response that is worth a retry, or the zero
+// Verdict if the response is an answer.
+func (c *call) objection(resp *http.Response) retry.Verdict {
+	if resp.StatusCode >= 400 {
+		if v, answer := c.failure(resp); !answer {
+			return v
+		}
 	}
-	err, answer := c.failure(resp)
-	if answer {
-		return nil
-	}
-	return err
+	return retry.Verdict{}
 }
 
 func (c *call) method() string { return cmp.Or(c.req.Method, http.MethodGet) }
@@ -190,11 +168,13 @@ func (c *call) url() string {
 
 // send makes one attempt, up to the response headers and Check. With an error of Check
 // it returns the response too.
-func (c *call) send(ctx context.Context) (*http.Response, error) {
+func (c *call) send(ctx context.Context) (*http.Response, retry.Verdict) {
 	c.attempts++
-	c.ctx, c.handed, c.redirected, c.resp = ctx, false, false, nil
+	c.ctx, c.redirected, c.resp = ctx, false, nil
+	c.unready.Store(false)
+	c.handed.Store(false)
 	if c.refusal != nil {
-		return nil, retry.Stop(c.refusal)
+		return nil, permanent(c.refusal)
 	}
 	if c.prove {
 		c.wire = new(wire)
@@ -205,17 +185,22 @@ func (c *call) send(ctx context.Context) (*http.Response, error) {
 		expires = c.now().Add(c.timeout)
 	}
 	if c.client {
-		ctx = settingsOf(ctx).with(ctx, func(s *settings) { s.call, s.expires = c, expires })
+		ctx = context.WithValue(ctx, settingsKey{}, &settings{call: c, expires: expires})
+	} else {
+		ctx = unset(ctx)
 	}
 	ctx, c.limit = limitHeaders(ctx, c.policy.Clock, c.timeout)
 	resp, objection, err := c.exchange(ctx, expires)
 	resp, err = c.limit.reached(resp, err)
 	c.late = c.limit != nil && err == retry.ErrAttemptTimeout
 	c.limit, c.resp = nil, resp
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, c.explain(err)
+	case objection != nil:
+		return resp, c.judge(objection, retry.Unknown)
 	}
-	return resp, objection
+	return resp, retry.Verdict{}
 }
 
 // exchange sends the request once.
@@ -224,8 +209,11 @@ func (c *call) exchange(ctx context.Context, expires time.Time) (resp *http.Resp
 	if err != nil {
 		return nil, nil, err
 	}
-	c.handed = true
-	resp, err = c.dispatch(c.Transport, req)
+	if c.client {
+		resp, err = c.Base.RoundTrip(req)
+	} else {
+		resp, err = c.dispatch(c.Transport, req, expires)
+	}
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -275,15 +263,7 @@ func clone(ctx context.Context, req *http.Request) *http.Request {
 // prepare adds t's TimeoutHeader to a clone of a request, and calls t.Prepare. expires
 // is on the policy's clock; zero means never.
 func (c *call) prepare(t *Transport, req *http.Request, expires time.Time) error {
-	if t.TimeoutHeader != "" {
-		if deadline, ok := req.Context().Deadline(); ok && (expires.IsZero() || deadline.Before(expires)) {
-			expires = deadline
-		}
-		if !expires.IsZero() {
-			left := max(expires.Sub(c.now()), 0)
-			setHeader(req, t.TimeoutHeader, strconv.FormatInt(left.Milliseconds(), 10))
-		}
-	}
+	c.tellTime(t, req, expires)
 	if t.Prepare == nil {
 		return nil
 	}
@@ -295,16 +275,22 @@ func (c *call) prepare(t *Transport, req *http.Request, expires time.Time) error
 	}()
 	err := t.Prepare(req)
 	ready = err == nil
+	c.unready.Store(!ready)
 	return err
 }
 
-// unsent returns the error of a request that was not sent. Unless it is permanent, a
-// retry may follow.
-func (c *call) unsent(err error) error {
-	if c.policy.Judge(err).Class == retry.Permanent {
-		return err
+// tellTime sets t's TimeoutHeader in a request that is not the caller's.
+func (c *call) tellTime(t *Transport, req *http.Request, expires time.Time) {
+	if t.TimeoutHeader == "" {
+		return
 	}
-	return &judged{error: err, class: retry.Unprocessed, unsent: true}
+	if deadline, ok := req.Context().Deadline(); ok && (expires.IsZero() || deadline.Before(expires)) {
+		expires = deadline
+	}
+	if !expires.IsZero() {
+		left := max(expires.Sub(c.now()), 0)
+		setHeader(req, t.TimeoutHeader, strconv.FormatInt(left.Milliseconds(), 10))
+	}
 }
 
 func (c *call) now() time.Time {
@@ -314,17 +300,17 @@ func (c *call) now() time.Time {
 	return c.policy.Clock.Now()
 }
 
-// explain adds to the error of an attempt without a response what only HTTP knows
-// about it.
-func (c *call) explain(err error) error {
+// explain returns the verdict on an attempt without a response. It saw all that was
+// sent, so that its class Unprocessed is a proof.
+func (c *call) explain(err error) retry.Verdict {
 	select {
 	//lint:ignore SA1019 a caller may still use it
 	case <-c.req.Cancel:
 		c.awaitDeadline()
-		return retry.Stop(err)
+		return permanent(err)
 	default:
 	}
-	if !c.handed {
+	if c.unready.Load() && !c.handed.Load() {
 		return c.unsent(err)
 	}
 	if e, ok := err.(tls.RecordHeaderError); ok && string(e.RecordHeader[:]) == "HTTP/" {
@@ -335,35 +321,30 @@ func (c *call) explain(err error) error {
 		cause = e.Err
 	}
 	class := retry.DefaultClassifier(cause)
-	switch e, _ := cause.(*judged); {
+	switch {
 	case refusedByClient(cause):
-		return &judged{error: err, class: retry.Permanent}
-	case c.redirected:
-		return c.unproved(err)
-	case e != nil && e.unsent:
-		return &judged{error: err, class: retry.Unprocessed, unsent: true}
+		class = retry.Permanent
+	case c.redirected: // a later request does not show that the first one did nothing
+		class = retry.DefaultClassifier(err)
 	case refused(err), c.wire.idle():
-		return &judged{error: err, class: retry.Unprocessed}
-	case class != retry.Unprocessed:
-	case c.wire.sent(): // a Base that tried twice returns only its last error
-		return &judged{error: err, class: retry.Transient}
-	case cause != err: // inside a *url.Error it proves nothing to code that does not see each hop
-		return &judged{error: err, class: retry.Unprocessed}
+		class = retry.Unprocessed
+	case class == retry.Unprocessed && c.wire.sent(): // a Base that tried twice returns only its last error
+		class = retry.Transient
 	}
-	return err
+	return c.judge(err, class)
 }
 
-// unproved returns err. If there was a redirect, the returned error proves nothing: a
-// later request does not show that the first one did nothing.
-func (c *call) unproved(err error) error {
-	if !c.prove || !c.redirected {
-		return err
+// unsent returns the verdict on a request that was not sent. Unless it is permanent, a
+// retry may follow, whatever else Policy.Classify says.
+func (c *call) unsent(err error) retry.Verdict {
+	v := c.judge(err, retry.Unknown)
+	if v.Class != retry.Permanent {
+		v.Undone = true
+		if !v.Marked {
+			v.Class = retry.Unprocessed
+		}
 	}
-	switch retry.DefaultClassifier(err) {
-	case retry.Permanent, retry.TimedOut: // which prove nothing, as they are
-		return err
-	}
-	return &judged{error: err, class: retry.Transient}
+	return v
 }
 
 // refusedByClient reports whether net/http has rejected the request, or a proxy the
@@ -400,25 +381,23 @@ func (c *call) awaitDeadline() {
 }
 
 // holdBody checks, before the run decides, whether the request's body can be sent
-// again, and marks err if it cannot. It does nothing if no retry can follow.
-func (c *call) holdBody(err error) error {
-	if !hasBody(c.req) || !c.mayFollow(err) {
-		return err
+// again, and ends the run if it cannot. It does nothing if no retry can follow.
+func (c *call) holdBody(v retry.Verdict) retry.Verdict {
+	if v.Err == nil || !hasBody(c.req) || !c.mayFollow(v) {
+		return v
 	}
 	if lost := c.body.hold(); lost != nil {
-		return retry.Stop(&unreplayable{err, lost})
+		return permanent(&unreplayable{v.Err, lost})
 	}
-	return err
+	return v
 }
 
-// mayFollow reports whether a retry may follow err. It uses a [retry.Loop] with this
+// mayFollow reports whether a retry may follow v. It uses a [retry.Loop] with this
 // call's policy, but without its limits of time and its budget.
-func (c *call) mayFollow(err error) bool {
-	p := c.run()
-	p.MaxAttempts, p.MaxElapsed, p.Budget = p.AttemptLimit(), 0, nil
-	p.Backoff, p.ThrottleBackoff, p.Rand = retry.Constant(0), nil, func() float64 { return 0 }
+func (c *call) mayFollow(v retry.Verdict) bool {
+	p := retry.Policy{MaxAttempts: c.policy.AttemptLimit(), MaxRetryAfter: c.policy.MaxRetryAfter, NonIdempotent: c.prove, Backoff: retry.Constant(0)}
 	loop := p.Resume(time.Time{}, c.attempts-1, 0)
-	_, ok := loop.Next(time.Time{}, err)
+	_, ok := loop.Judged(time.Time{}, v)
 	return ok
 }
 

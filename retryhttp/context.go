@@ -35,6 +35,36 @@ func (s *settings) with(ctx context.Context, change func(*settings)) context.Con
 	return context.WithValue(ctx, settingsKey{}, &inner)
 }
 
+// or returns s with what it lacks from other. Each of them may be nil.
+func (s *settings) or(other *settings) *settings {
+	switch {
+	case s == nil:
+		return other
+	case other == nil:
+		return s
+	}
+	both := *s
+	if both.idempotent == nil {
+		both.idempotent = other.idempotent
+	}
+	if !s.edits() {
+		both.outer, both.edit = other, nil
+	}
+	return &both
+}
+
+// edits reports whether s edits a policy.
+func (s *settings) edits() bool { return s != nil && (s.edit != nil || s.outer.edits()) }
+
+// unset returns ctx without settings. They are for the request that they were made
+// for, and not for others that Prepare or Base make in its context.
+func unset(ctx context.Context) context.Context {
+	if settingsOf(ctx) == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, settingsKey{}, (*settings)(nil))
+}
+
 func (s *settings) apply(p *retry.Policy) {
 	if s == nil {
 		return
@@ -58,6 +88,10 @@ func WithPolicy(ctx context.Context, edit func(retry.Policy) retry.Policy) conte
 // if yes is false, whatever their method and their key. With Idempotent(ctx, true) a
 // PROPFIND, or a POST that only reads, is retried as a GET is. If calls are nested,
 // the inner one counts. Policy.NonIdempotent overrides Idempotent(ctx, true).
+//
+// It does not count for other requests, such as for a token, that Transport.Prepare or
+// Base make in the context of their request. Nor do [WithPolicy] and a call of [JSON]
+// or [Download].
 func Idempotent(ctx context.Context, yes bool) context.Context {
 	return settingsOf(ctx).with(ctx, func(s *settings) { s.idempotent = &yes })
 }

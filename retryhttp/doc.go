@@ -27,11 +27,13 @@
 //     Switching Protocols, and none once the caller has its response. [Download]
 //     continues where its body broke off.
 //   - No request if the response says X-Should-Retry: false, Stripe-Should-Retry:
-//     false or X-Envoy-Overloaded. Such a run has failed, with ReasonRefused. With
+//     false or X-Envoy-Overloaded. If it would be retried otherwise, the run has failed,
+//     with ReasonRefused. A permanent status is an answer, whatever these headers say. With
 //     X-Should-Retry: true or Stripe-Should-Retry: true a 4xx is retried as a 5xx is;
 //     that header does not prove that nothing was done.
 //   - [Transport.Check], and then Policy.Classify, go before these headers and the
-//     status.
+//     status. An error of Check proves that the request did nothing only if it is marked
+//     by [retry.Undone], or Unprocessed to Policy.Classify.
 //
 // The wait is what the server asks for ([ParseRetryAfter]) plus the policy's backoff.
 // If the server asks for more than Policy.MaxRetryAfter, there is no retry.

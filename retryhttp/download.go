@@ -36,7 +36,7 @@ import (
 // gets Accept-Encoding: identity, unless it has that header. A method other than GET
 // is an error.
 //
-// ctx replaces the request's context. c is used as by [JSON]. Always close the Body:
+// ctx and c are used as by [JSON]. Always close the Body:
 // that also ends a wait.
 func Download(ctx context.Context, c *http.Client, p retry.Policy, req *http.Request) (*http.Response, error) {
 	own := req.WithContext(ctx)
@@ -48,12 +48,13 @@ func Download(ctx context.Context, c *http.Client, p retry.Policy, req *http.Req
 	if call.method() != http.MethodGet {
 		call.refusal = fmt.Errorf("retryhttp: Download makes no %s requests", call.method())
 	}
-	resp, err := call.roundTrip(ctx, settingsOf(ctx))
+	s := settingsOf(ctx).or(settingsOf(req.Context()))
+	resp, err := call.roundTrip(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	if goesOn(own, resp) {
-		d := &download{client: c, policy: p, req: own, first: resp.Header.Clone(), body: resp.Body, total: resp.ContentLength}
+		d := &download{client: c, policy: p, settings: s, req: own, first: resp.Header.Clone(), body: resp.Body, total: resp.ContentLength}
 		d.ctx, d.cancel = context.WithCancelCause(ctx)
 		resp.Body = d
 	}
@@ -84,12 +85,13 @@ func validator(h http.Header) string {
 
 // download is a Body that continues after a break. Close may be called during a Read.
 type download struct {
-	ctx    context.Context // ends with the Body
-	cancel context.CancelCauseFunc
-	client *http.Client
-	policy retry.Policy
-	req    *http.Request
-	first  http.Header // of the first response
+	ctx      context.Context // ends with the Body
+	cancel   context.CancelCauseFunc
+	client   *http.Client
+	policy   retry.Policy
+	settings *settings
+	req      *http.Request
+	first    http.Header // of the first response
 
 	given  int64 // bytes so far
 	total  int64 // bytes in all, -1 if not known yet
@@ -151,36 +153,41 @@ func (d *download) resume(p []byte) int {
 	rest.Header.Set("If-Range", validator(d.first))
 	c := newCall(d.client, d.policy, rest)
 	defer c.end(false)
-	c.plan(settingsOf(d.ctx))
-	n, err := retry.Do(d.ctx, c.headersOnly(), func(ctx context.Context) (int, error) {
+	c.plan(d.settings)
+	run := c.untimed(d.ctx)
+	defer run.Close()
+	n := 0
+	for run.Next() {
+		var v retry.Verdict
 		if c.attempts == 0 { // it was the one that broke off
-			c.attempts, c.ctx = 1, ctx
-			return 0, d.broken
+			c.attempts, c.ctx = 1, run.Context()
+			v = c.judge(d.broken, retry.Unknown)
+		} else {
+			n, v = d.again(run.Context(), c, p)
 		}
-		return d.again(ctx, c, p)
-	})
-	if err != nil {
-		d.err = err
+		c.settle(run, v)
+	}
+	if d.err = run.Err(); d.err != nil {
 		d.cancel(nil)
 	}
 	return n
 }
 
 // again makes one attempt at the rest.
-func (d *download) again(ctx context.Context, c *call, p []byte) (int, error) {
-	resp, err := c.send(ctx)
+func (d *download) again(ctx context.Context, c *call, p []byte) (int, retry.Verdict) {
+	resp, v := c.send(ctx)
 	if resp == nil {
-		return 0, err
+		return 0, v
 	}
-	if err == nil && d.isComplete(resp) {
+	if v.Err == nil && d.isComplete(resp) {
 		d.broken = io.EOF
-		return 0, nil
+		return 0, v
 	}
-	if err == nil {
-		err = d.fit(c, resp)
+	if v.Err == nil {
+		v = d.fit(c, resp)
 	}
-	if err != nil {
-		return 0, err // beforeRetry drains the response, or end closes it
+	if v.Err != nil {
+		return 0, v // settle drains the response, or end closes it
 	}
 	d.broken = nil
 	n := 0
@@ -188,11 +195,11 @@ func (d *download) again(ctx context.Context, c *call, p []byte) (int, error) {
 		n = d.read(resp.Body, p)
 	}
 	if n == 0 && d.broken != io.EOF {
-		return 0, d.broken
+		return 0, c.judge(d.broken, retry.Unknown)
 	}
 	c.resp = nil
 	d.replace(resp.Body)
-	return n, nil
+	return n, v
 }
 
 // isComplete reports whether resp says that there is no rest: all bytes of a chunked
@@ -215,14 +222,14 @@ func (d *download) changed(resp *http.Response) string {
 	return ""
 }
 
-// fit returns why resp is not the rest.
-func (d *download) fit(c *call, resp *http.Response) error {
+// fit returns the verdict on a resp that is not the rest.
+func (d *download) fit(c *call, resp *http.Response) retry.Verdict {
 	if resp.StatusCode >= 400 {
-		err, _ := c.failure(resp)
-		return err
+		v, _ := c.failure(resp)
+		return v
 	}
-	misfit := func(format string, args ...any) error {
-		return retry.Stop(fmt.Errorf("%s %s: cannot go on at byte %d: %s", c.method(), c.url(), d.given, fmt.Sprintf(format, args...)))
+	misfit := func(format string, args ...any) retry.Verdict {
+		return permanent(fmt.Errorf("%s %s: cannot go on at byte %d: %s", c.method(), c.url(), d.given, fmt.Sprintf(format, args...)))
 	}
 	if resp.StatusCode != http.StatusPartialContent {
 		return misfit("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
@@ -250,7 +257,7 @@ func (d *download) fit(c *call, resp *http.Response) error {
 		d.total = total
 	}
 	resp.Body = &part{io.LimitReader(resp.Body, end-start+1), resp.Body}
-	return nil
+	return retry.Verdict{}
 }
 
 // part is the body of a 206. It reads no more than the 206 promised.

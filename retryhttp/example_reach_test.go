@@ -53,7 +53,7 @@ func ExampleTransport_check() {
 			return err
 		case answer.Error == "ratelimited": // it did nothing: a POST may be sent again, after the wait
 			wait, _ := retryhttp.ParseRetryAfter(resp.Header, time.Now())
-			return retry.After(errors.New(answer.Error), wait)
+			return retry.Undone(retry.After(errors.New(answer.Error), wait))
 		}
 		return retry.Stop(errors.New(answer.Error))
 	}
@@ -154,12 +154,7 @@ func (s *session) authorize(req *http.Request) error {
 	return nil
 }
 
-// expired is the answer to a request whose token was too old. A 401 is a refusal:
-// that request did nothing, so it may be sent again, whatever its method.
-type expired struct{}
-
-func (expired) Error() string     { return "the token has expired" }
-func (expired) SafeToRetry() bool { return true }
+var errExpired = errors.New("the token has expired")
 
 // check drops a token that was refused, but only on the first attempt: a token that
 // is refused while it is new is not an old one.
@@ -172,7 +167,7 @@ func (s *session) check(resp *http.Response) error {
 	if resp.Request.Header.Get("Authorization") == "Bearer "+s.token { // nobody else has a new one yet
 		s.token = ""
 	}
-	return expired{}
+	return retry.Undone(errExpired) // a 401 is a refusal: that request did nothing, whatever its method
 }
 
 // A token is refreshed once when it was refused, also for a POST without an

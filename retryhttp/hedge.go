@@ -5,15 +5,17 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/hedge"
-	"github.com/goretry/retry/internal/engine"
 )
 
 // dispatch sends req through t's Base. It uses hedges if t has a Hedge for the host,
-// and if two copies of req may run at the same time.
-func (c *call) dispatch(t *Transport, req *http.Request) (*http.Response, error) {
+// and if two copies of req may run at the same time. The attempt expires then; zero
+// means never.
+func (c *call) dispatch(t *Transport, req *http.Request, expires time.Time) (*http.Response, error) {
+	c.handed.Store(true)
 	if t.Hedge == nil || c.prove || !raceable(req) {
 		return t.base().RoundTrip(req)
 	}
@@ -22,7 +24,7 @@ func (c *call) dispatch(t *Transport, req *http.Request) (*http.Response, error)
 		return t.base().RoundTrip(req)
 	}
 	c.url() // which attempts that fail would write, at the same time
-	r := &race{call: c, base: t.base(), req: req}
+	r := &race{call: c, via: t, req: req, expires: expires}
 	return r.run(h)
 }
 
@@ -41,15 +43,18 @@ func raceable(req *http.Request) bool {
 // race is an attempt that is sent with hedges.
 type race struct {
 	*call
-	base http.RoundTripper
-	req  *http.Request
+	via     *Transport
+	req     *http.Request
+	expires time.Time
 
-	mu   sync.Mutex
-	last *http.Response // that was a failure
+	mu      sync.Mutex
+	last    *http.Response // that was a failure
+	refused bool           // and in which the server refused a retry
 }
 
-// run returns the first answer. If there is none, it returns the last response, even
-// if an error came after it, or else the error.
+// run returns the first answer. If there is none, it returns the last response in which
+// a server refused a retry, or else the last response, even if an error came after it,
+// or else the error.
 func (r *race) run(h *hedge.Hedge) (resp *http.Response, err error) {
 	defer func() {
 		if r.last != nil && r.last != resp {
@@ -58,7 +63,8 @@ func (r *race) run(h *hedge.Hedge) (resp *http.Response, err error) {
 	}()
 	op := hedge.Op(*r.policy, h, r.attempt, hedge.Value[*http.Response]{Discard: r.discard})
 	got, err := op(r.req.Context())
-	if got == nil && r.last != nil && r.policy.Judge(err).Class != retry.Permanent {
+	if err != nil && r.last != nil && (got != nil || r.policy.Judge(err).Class != retry.Permanent) {
+		r.discard(got)
 		got = r.last
 	}
 	if got == nil {
@@ -83,7 +89,7 @@ func (r *race) attempt(ctx context.Context) (*http.Response, error) {
 			cancel(nil)
 		}
 	}()
-	resp, err := r.base.RoundTrip(r.req.WithContext(sent))
+	resp, err := r.via.base().RoundTrip(r.copy(sent))
 	if err != nil || resp == nil {
 		return nil, err
 	}
@@ -91,13 +97,31 @@ func (r *race) attempt(ctx context.Context) (*http.Response, error) {
 		resp.Body = &held{resp.Body, cancel}
 		ready = true
 	}
-	if err = r.objection(resp); err != nil {
-		r.mu.Lock()
-		r.last = resp
-		r.mu.Unlock()
-		err = engine.Judge(r.policy, err).Err // a server that refuses a retry does not end the other copy
+	v := r.objection(resp)
+	if v.Err == nil {
+		return resp, nil
 	}
-	return resp, err
+	r.keep(resp, v.End == retry.ReasonRefused)
+	return resp, retry.After(v.Err, v.Hint) // no answer, whatever it is to the policy
+}
+
+// copy returns the request for one copy, on its context.
+func (r *race) copy(ctx context.Context) *http.Request {
+	req := r.req.WithContext(ctx)
+	if r.via.TimeoutHeader != "" && hedge.Number(ctx) > 1 { // there is less time left
+		req.Header = req.Header.Clone()
+		r.tellTime(r.via, req, r.expires)
+	}
+	return req
+}
+
+// keep keeps a response that is to be returned if there is no answer.
+func (r *race) keep(resp *http.Response, refused bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if refused || !r.refused {
+		r.last, r.refused = resp, refused
+	}
 }
 
 // discard closes a response that is not returned, without draining it. It keeps the

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -312,6 +314,59 @@ func TestRetriesOfRaces(t *testing.T) {
 			b.wantClosedOnce(t)
 		}
 	})
+}
+
+// unlike is an error whose type cannot be compared.
+type unlike []string
+
+func (u unlike) Error() string     { return "unlike" }
+func (u unlike) SafeToRetry() bool { return true }
+
+// An outage that begins within the delay: no copy finds a server.
+func TestHedgedOutage(t *testing.T) {
+	dead := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	for name, errs := range map[string][2]error{"refused": {dead, dead}, "errors that cannot be compared": {unlike{}, unlike{}}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const ms = time.Millisecond
+				c := &copies{plan: []copyOf{{120 * ms, 0, "", errs[0]}, {50 * ms, 0, "", errs[1]}, {50 * ms, 200, "one", nil}}}
+				rt := &retryhttp.Transport{Base: c, Policy: quick, Hedge: always(100 * ms)}
+				if got := read(t, mustDo(t, rt, request(t, "GET", "http://example.com/", nil))); got != "one" {
+					t.Errorf("body %q", got)
+				}
+			})
+		})
+	}
+	rt := &retryhttp.Transport{Base: tripper(func(*http.Request) (*http.Response, error) { return nil, unlike{} }), Policy: quick}
+	_, err := rt.RoundTrip(request(t, "POST", "http://example.com/", nil))
+	wantReason(t, err, retry.ReasonMaxAttempts)
+}
+
+// The second copy tells its server how much time is left when it is sent.
+func TestTimeoutHeaderOfTheSecondCopy(t *testing.T) {
+	for _, door := range []string{"Transport", "JSON"} {
+		t.Run(door, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const ms = time.Millisecond
+				c := &copies{plan: []copyOf{{time.Hour, 200, "{}", nil}, {50 * ms, 200, "{}", nil}}}
+				p := retry.Policy{AttemptTimeout: time.Second}
+				rt := &retryhttp.Transport{Base: c, Policy: p, Hedge: always(600 * ms), TimeoutHeader: "Timeout-Ms"}
+				req := request(t, "GET", "http://example.com/", nil)
+				if door == "Transport" {
+					read(t, mustDo(t, rt, req))
+				} else if _, err := retryhttp.JSON[user](t.Context(), client(rt), p, req); err != nil {
+					t.Fatal(err)
+				}
+				var got []string
+				for _, req := range c.sent {
+					got = append(got, req.Header.Get("Timeout-Ms"))
+				}
+				if !slices.Equal(got, []string{"1000", "400"}) {
+					t.Errorf("headers %q, want 1000 and 400", got)
+				}
+			})
+		})
+	}
 }
 
 func TestAttemptTimeoutCoversTheRace(t *testing.T) {

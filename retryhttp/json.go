@@ -16,15 +16,19 @@ import (
 	"github.com/goretry/retry"
 )
 
-// JSON sends req through c until it gets a 2xx, and returns the body decoded into a T,
-// or the zero T if the body is empty, as with 204. An attempt lasts until the body has
-// been read. So a body that breaks off is retried, and Policy.AttemptTimeout covers
-// the body. JSON retries the same requests as a [Transport].
+// JSON sends req through c until it gets a 2xx, and returns the body decoded into a T.
+// An attempt lasts until the body has been read. So a body that breaks off is retried,
+// and Policy.AttemptTimeout covers the body. JSON retries the same requests as a
+// [Transport].
+//
+// After 204, 205 and HEAD the T is zero. Any other empty body is a permanent error,
+// unless T says otherwise: it is struct{}, or its method UnmarshalJSON accepts no bytes,
+// as that of json.RawMessage does.
 //
 // Every error is a *[retry.Error]. For another status it holds a *[StatusError]. Texts
-// of errors show no userinfo and no query values. ctx replaces the request's context.
-// A nil c means http.DefaultClient. The client's Timeout and redirects are part of
-// each attempt.
+// of errors show no userinfo and no query values. ctx replaces the request's context,
+// except for what [WithPolicy] and [Idempotent] have set there and not in ctx. A nil c
+// means http.DefaultClient. The client's Timeout and redirects are part of each attempt.
 //
 // With a [Transport] in c, alone or below other RoundTrippers, attempts do not
 // multiply: p decides, and that Transport makes one attempt, with its Prepare and
@@ -33,11 +37,15 @@ import (
 func JSON[T any](ctx context.Context, c *http.Client, p retry.Policy, req *http.Request) (T, error) {
 	call := newCall(c, p, req)
 	defer call.end(false)
-	call.plan(settingsOf(ctx))
-	return retry.Do(ctx, call.run(), func(ctx context.Context) (v T, err error) {
-		err = call.receive(ctx, &v)
-		return v, err
-	})
+	call.plan(settingsOf(ctx).or(settingsOf(req.Context())))
+	run := call.policy.Attempts(ctx)
+	defer run.Close()
+	var v T
+	for run.Next() {
+		v = *new(T)
+		call.settle(run, call.receive(run.Context(), &v))
+	}
+	return v, run.Err()
 }
 
 // newCall returns a call whose base is a client.
@@ -65,27 +73,25 @@ func newCall(c *http.Client, p retry.Policy, req *http.Request) *call {
 	return call
 }
 
-// receive makes one attempt and decodes the body into v.
-func (c *call) receive(ctx context.Context, v any) error {
-	resp, err := c.send(ctx)
+// receive makes one attempt and decodes the body into value.
+func (c *call) receive(ctx context.Context, value any) retry.Verdict {
+	resp, v := c.send(ctx)
 	if resp == nil {
-		return c.holdBody(err)
+		return c.holdBody(v)
 	}
 	var status *StatusError
 	switch {
-	case err != nil: // Check's
+	case v.Err != nil: // Check's
 	case resp.StatusCode >= 200 && resp.StatusCode <= 299:
-		err = c.decode(resp, v)
+		v = c.decode(resp, value)
 	default:
-		err, _ = c.failure(resp)
-		status, _ = errors.AsType[*StatusError](err)
+		v, _ = c.failure(resp)
+		status, _ = errors.AsType[*StatusError](v.Err)
 		if resp.StatusCode < 400 {
-			err = retry.Stop(err)
+			v = permanent(v.Err)
 		}
 	}
-	if err != nil {
-		err = c.holdBody(c.unproved(err))
-	}
+	v = c.holdBody(v)
 	// The request's body comes first, since over HTTP/2 a Close waits for it.
 	if c.body.held {
 		_ = c.body.drop()
@@ -98,27 +104,44 @@ func (c *call) receive(ctx context.Context, v any) error {
 	if status != nil {
 		status.Body = rest
 	}
-	return err
+	return v
 }
 
-// decode decodes the body into v. An error says what the body was instead.
-func (c *call) decode(resp *http.Response, v any) error {
+// decode decodes the body into value. An error says what the body was instead. It is
+// permanent if the body is complete, and not a T by [json.Unmarshal] or a method of T.
+func (c *call) decode(resp *http.Response, value any) retry.Verdict {
 	b, err := c.readAll(resp)
-	complete := err == nil
-	if complete {
-		if len(bytes.TrimSpace(b)) == 0 {
-			return nil
+	class := retry.Unknown
+	if err == nil {
+		if err = c.unmarshal(resp, b, value); err == nil {
+			return retry.Verdict{}
 		}
-		if err = json.Unmarshal(b, v); err == nil {
-			return nil
-		}
+		class = retry.Permanent
 	}
 	s := c.secrets(resp)
-	if complete {
+	if class == retry.Permanent {
 		err = misfit(&s, b, err)
 	}
 	kind := cmp.Or(s.hide(resp.Header.Get("Content-Type"), excerpt), "no Content-Type")
-	return fmt.Errorf("%s %s: %d %s, %s: %w", c.method(), c.url(), resp.StatusCode, http.StatusText(resp.StatusCode), kind, err)
+	err = fmt.Errorf("%s %s: %d %s, %s: %w", c.method(), c.url(), resp.StatusCode, http.StatusText(resp.StatusCode), kind, err)
+	return c.judge(err, class)
+}
+
+// unmarshal decodes a complete body.
+func (c *call) unmarshal(resp *http.Response, b []byte, value any) error {
+	if len(bytes.TrimSpace(b)) > 0 {
+		return json.Unmarshal(b, value)
+	}
+	if c.method() == http.MethodHead || resp.StatusCode == http.StatusNoContent || resp.StatusCode == http.StatusResetContent {
+		return nil
+	}
+	switch v := value.(type) {
+	case json.Unmarshaler:
+		return v.UnmarshalJSON(b)
+	case *struct{}:
+		return nil
+	}
+	return json.Unmarshal(b, value)
 }
 
 // readAll reads all of the body before it is decoded. So a body that breaks off gives
@@ -148,15 +171,14 @@ func (c *call) readAll(resp *http.Response) ([]byte, error) {
 	return b, nil
 }
 
-// misfit returns the error for a complete body that is not a T, by json.Unmarshal or
-// by a method of T. It is permanent.
+// misfit returns the error for a complete body that is not a T.
 func misfit(s *secrets, body []byte, err error) error {
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	err = s.hideIn(err)
 	if syntax {
 		err = fmt.Errorf("%w: %q", err, s.hide(string(body[:min(len(body), quoted+s.longest())]), excerpt))
 	}
-	return &judged{error: err, class: retry.Permanent}
+	return err
 }
 
 // beginning keeps the beginning of what is written to it.

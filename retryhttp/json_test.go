@@ -66,7 +66,11 @@ func TestJSON(t *testing.T) {
 		{name: "at once", method: "GET", answers: []func(http.ResponseWriter){ada}, want: "Ada", requests: 1},
 		{name: "created", method: "POST", answers: []func(http.ResponseWriter){text(201, `{"Name": "Ada"}`)}, want: "Ada", requests: 1},
 		{name: "no content", method: "DELETE", answers: []func(http.ResponseWriter){text(204, "")}, requests: 1},
-		{name: "empty", method: "GET", answers: []func(http.ResponseWriter){text(200, "\n")}, requests: 1},
+		{name: "reset content", method: "POST", answers: []func(http.ResponseWriter){text(205, "")}, requests: 1},
+		{name: "HEAD", method: "HEAD", answers: []func(http.ResponseWriter){text(200, "")}, requests: 1},
+		{name: "empty", method: "GET", answers: []func(http.ResponseWriter){text(200, "")}, requests: 1, reason: retry.ReasonPermanent},
+		{name: "a space", method: "GET", answers: []func(http.ResponseWriter){text(200, "\n")}, requests: 1, reason: retry.ReasonPermanent},
+		{name: "created without a word", method: "POST", answers: []func(http.ResponseWriter){text(201, "")}, requests: 1, reason: retry.ReasonPermanent},
 		{name: "truncated", method: "GET", answers: []func(http.ResponseWriter){half, half, ada}, want: "Ada", requests: 3},
 		{name: "truncated POST", method: "POST", answers: []func(http.ResponseWriter){half}, requests: 1, reason: retry.ReasonNotIdempotent, wantErr: io.ErrUnexpectedEOF},
 		{name: "busy", method: "GET", answers: []func(http.ResponseWriter){text(503, ""), ada}, want: "Ada", requests: 2},
@@ -318,6 +322,43 @@ func (h hangsUntil) Read([]byte) (int, error) {
 	<-h.ctx.Done()
 	return 0, h.ctx.Err()
 }
+
+// lenient is a T that takes an empty body.
+type lenient struct{ got *string }
+
+func (l *lenient) UnmarshalJSON(b []byte) error {
+	s := string(b)
+	l.got = &s
+	return nil
+}
+
+// An empty body is no T, unless the T says otherwise.
+func TestJSONOfNothing(t *testing.T) {
+	base := &answers{codes: []int{200}}
+	base.empty = true
+	c, req := client(base), request(t, "GET", "http://example.com/", nil)
+	if l, err := retryhttp.JSON[lenient](t.Context(), c, quick, req); err != nil || l.got == nil || *l.got != "" {
+		t.Errorf("a method UnmarshalJSON: %v, %v", l, err)
+	}
+	if raw, err := retryhttp.JSON[json.RawMessage](t.Context(), c, quick, req); err != nil || len(raw) != 0 {
+		t.Errorf("json.RawMessage: %q, %v", raw, err)
+	}
+	if _, err := retryhttp.JSON[struct{}](t.Context(), c, quick, req); err != nil {
+		t.Errorf("struct{}: %v", err)
+	}
+	for name, err := range map[string]error{
+		"a struct":                            errorOf(retryhttp.JSON[user](t.Context(), c, quick, req)),
+		"a pointer":                           errorOf(retryhttp.JSON[*user](t.Context(), c, quick, req)),
+		"any":                                 errorOf(retryhttp.JSON[any](t.Context(), c, quick, req)),
+		"a method that refuses an empty body": errorOf(retryhttp.JSON[time.Time](t.Context(), c, quick, req)),
+	} {
+		if e := wantReason(t, err, retry.ReasonPermanent); e.Attempts != 1 {
+			t.Errorf("%s: %v", name, e)
+		}
+	}
+}
+
+func errorOf[T any](_ T, err error) error { return err }
 
 func TestJSONUsesItsOwnContext(t *testing.T) {
 	s := serve(t, statuses(204))

@@ -31,6 +31,7 @@ type answers struct {
 	header http.Header
 	sent   []*http.Request
 	open   atomic.Int64 // bodies
+	empty  bool         // these are
 }
 
 func (a *answers) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -42,7 +43,7 @@ func (a *answers) RoundTrip(req *http.Request) (*http.Response, error) {
 	a.open.Add(1)
 	code := a.codes[min(len(a.sent), len(a.codes))-1]
 	text := fmt.Sprintf("answer %d", len(a.sent))
-	if code == http.StatusNoContent {
+	if code == http.StatusNoContent || a.empty {
 		text = ""
 	}
 	body := &counted{ReadCloser: io.NopCloser(strings.NewReader(text)), open: &a.open}
@@ -261,7 +262,9 @@ func TestCheckDecidesBeforeTheStatus(t *testing.T) {
 		{name: "200 that failed", method: "GET", codes: []int{200}, objections: []error{errBusy, nil}, want: 2, delays: []time.Duration{0}},
 		{name: "with a hint", method: "GET", codes: []int{200}, objections: []error{retry.After(errBusy, time.Minute)}, want: 2, delays: []time.Duration{time.Minute}},
 		{name: "a POST may have run", method: "POST", codes: []int{200}, objections: []error{errBusy}, want: 1},
-		{name: "a POST turned away", method: "POST", codes: []int{200}, objections: []error{retry.After(errBusy, time.Second)}, want: 2, delays: []time.Duration{time.Second}},
+		{name: "a POST that did nothing", method: "POST", codes: []int{200}, objections: []error{retry.Undone(retry.After(errBusy, time.Second))}, want: 2, delays: []time.Duration{time.Second}},
+		{name: "a wait is no proof", method: "POST", codes: []int{200}, objections: []error{retry.After(errBusy, time.Second)}, want: 1},
+		{name: "nor is the error of another call", method: "POST", codes: []int{200}, objections: []error{&retryhttp.StatusError{Code: 421}}, want: 1},
 		{name: "permanent", method: "GET", codes: []int{503}, objections: []error{retry.Stop(errBusy)}, want: 1},
 		{name: "404 that is none", method: "GET", codes: []int{404, 200}, objections: []error{errBusy}, want: 2, delays: []time.Duration{0}},
 		{name: "not asked about 101", method: "GET", codes: []int{101}, objections: []error{errBusy}, want: 1},

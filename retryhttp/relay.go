@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/engine"
-	"github.com/goretry/retry/internal/relay"
 )
 
 // Relay is for a handler that calls other servers and has failed with err. It sets
@@ -36,14 +34,14 @@ func Relay(h http.Header, err error) (code int) {
 	if e, ok := err.(*retry.Error); err == nil || ok && e == nil {
 		return http.StatusOK
 	}
-	if relay.Refuses(err) {
+	if retry.Final(err) {
 		h.Set("X-Should-Retry", "false")
 	}
-	verdict := engine.Judge(&retry.Policy{}, err)
+	verdict := retry.Policy{}.Judge(err)
 	if wait := verdict.Hint; wait > 0 && len(h["Retry-After"]) == 0 {
 		h.Set("Retry-After", strconv.FormatInt(int64((wait-1)/time.Second)+1, 10))
 	}
-	if retry.Reason(verdict.End) == retry.ReasonPermanent {
+	if verdict.End == retry.ReasonPermanent {
 		return http.StatusInternalServerError
 	}
 	return http.StatusServiceUnavailable

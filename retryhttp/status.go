@@ -1,6 +1,7 @@
 package retryhttp
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/internal/clienterr"
-	"github.com/goretry/retry/internal/engine"
 	"github.com/goretry/retry/internal/hint"
 )
 
@@ -23,8 +23,7 @@ type StatusError struct {
 	Body   []byte        // its first bytes, at most 4 KiB; only from [JSON]: with a [Transport], read the response
 	Hint   time.Duration // how long the server asked to wait, as a Transport reads it (see ParseRetryAfter); 0 if it did not
 
-	class   retry.Class // Unknown if made by others
-	refused bool        // the server asked for no retry, and that decided
+	refused bool // the server asked for no retry, and that decided
 }
 
 // Error returns one line, without the body.
@@ -51,38 +50,35 @@ func (e *StatusError) RetryAfter() time.Duration { return e.Hint }
 // ErrorType returns the code as the error.type of spans and metrics: "503".
 func (e *StatusError) ErrorType() string { return strconv.Itoa(e.Code) }
 
-// failure returns the error for a response whose status is not a success, and reports
+// failure returns the verdict on a response whose status is not a success, and reports
 // whether it is an answer, which is not a failure of the server. Policy.Classify goes
 // before the server's headers about retries, and these go before the status.
-func (c *call) failure(resp *http.Response) (err error, answer bool) {
+func (c *call) failure(resp *http.Response) (v retry.Verdict, answer bool) {
 	e := &StatusError{Code: resp.StatusCode, Method: c.method(), URL: c.url()}
 	limited := e.Code == http.StatusTooManyRequests || e.Code == http.StatusForbidden
 	timed := false
 	e.Hint, timed = hint.Parse(resp.Header, c.now, limited)
 	keyed := e.Code == http.StatusConflict && (c.key != "" || hasKey(c.req.Header))
-	e.class = statusClass(e.Code, timed, keyed)
+	class := statusClass(e.Code, timed, keyed)
+	rejected := class == retry.Unprocessed || class == retry.Throttled && timed
+	v = retry.Verdict{Err: e, Hint: e.Hint, Undone: rejected && !c.redirected} // a later request proves nothing about the first
 	word := shouldRetry(resp.Header)
-	asked := word == yes && e.class == retry.Permanent
+	asked := word == yes && class == retry.Permanent
 	if asked {
-		e.class = retry.Transient
+		class = retry.Transient
 	}
-	turnedAway := e.class == retry.Throttled && timed
-	// The error is wrapped if HTTP knows more than DefaultClassifier, which sees a status
-	// and maybe a hint.
-	err = e
-	if asked || keyed || turnedAway && e.Hint == 0 {
-		err = &judged{error: e, class: e.class, turnedAway: turnedAway}
+	if asked || keyed {
+		v.Err = &worthRetry{e}
 	}
-	if classify := c.policy.Classify; classify != nil {
-		if class := classify(err); class != retry.Unknown && class <= retry.Unprocessed {
-			return err, class == retry.Permanent
-		}
-	}
-	if word == no && e.class != retry.Permanent {
+	said := c.said(v.Err)
+	v.Class = cmp.Or(said, class)
+	v.Undone = v.Undone || said == retry.Unprocessed
+	if said == retry.Unknown && word == no && class != retry.Permanent {
 		e.refused = true
-		return retry.Refuse(err), false
+		v.Class, v.End = retry.Permanent, retry.ReasonRefused
+		return v, false
 	}
-	return err, e.class == retry.Permanent
+	return v, v.Class == retry.Permanent
 }
 
 // statusClass judges a status that is not a success. Only 421, 429 and the 403 of a
@@ -101,20 +97,12 @@ func statusClass(code int, timed, keyed bool) retry.Class {
 	return retry.Permanent
 }
 
-// judged is an error about which HTTP knows more than its type says.
-type judged struct {
-	error
-	class      retry.Class
-	unsent     bool // nothing was sent, whatever Policy.Classify returns, unless that is Permanent
-	turnedAway bool // the server has done nothing, and named a retry time, which may be now
-}
+// worthRetry is the error of a response that is worth a retry, although its status is
+// permanent to others than this package: to Policy.Classify and to runs around this one.
+type worthRetry struct{ error }
 
-func (e *judged) Unwrap() error     { return e.error }
-func (e *judged) SafeToRetry() bool { return e.class == retry.Unprocessed }
-func (e *judged) Retryable() bool   { return e.class != retry.Permanent }
-
-// TurnedAway tells package retry.
-func (e *judged) TurnedAway() engine.Proof { return engine.Proof(e.turnedAway) }
+func (e *worthRetry) Unwrap() error   { return e.error }
+func (e *worthRetry) Retryable() bool { return true }
 
 // redact returns u without what may be secret.
 func redact(u *url.URL) string {

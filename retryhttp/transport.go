@@ -72,7 +72,8 @@ type Transport struct {
 	// hints, and by the rule for requests that are not idempotent. If the run ends with
 	// it, the caller still gets the response, and [GaveUp] returns the error. If Check is
 	// nil or returns nil, the status decides. Check may read the body if it replaces it
-	// by an equal one.
+	// by an equal one. Mark the error by [retry.Undone] if the response proves that the
+	// request did nothing.
 	Check func(*http.Response) error
 
 	// Prepare is called for each attempt with the clone of the request that it sends, and
@@ -90,17 +91,19 @@ type Transport struct {
 	// Hedge returns the hedge for a host, written as for Budget. Beside a slow attempt a
 	// second copy of its request is sent, and the first response headers win. A status
 	// that the policy would retry does not win, so a quick 503 does not beat a slow 200.
+	// If no copy wins, a server that refused a retry to either of them ends the run.
 	// Nil, or nil from it, means no hedges. It must return the same Hedge for the same
 	// host, since a Hedge measures.
 	//
 	// Only GET, HEAD and OPTIONS are hedged, without a body and without the headers
 	// Upgrade and Expect. PUT and DELETE are not: they may run twice, but not at the same
-	// time. AttemptTimeout covers both copies. The copies are equal, since Prepare and
-	// AttemptHeader apply to attempts. In Base, [hedge.Number] of the request's context
-	// distinguishes them. The loser is canceled and closed, not drained, which over
-	// HTTP/1 costs a connection. Over HTTP/2 two copies on one connection go to the same
-	// server: give the second one a Transport of its own, by its number. With a
-	// *clockx.Virtual in Policy.Clock only hedges with hedge.Never work, see [hedge.Op].
+	// time. AttemptTimeout covers both copies. The copies are equal except for the
+	// TimeoutHeader, since Prepare and AttemptHeader apply to attempts. In Base,
+	// [hedge.Number] of the request's context distinguishes them. The loser is canceled
+	// and closed, not drained, which over HTTP/1 costs a connection. Over HTTP/2 two
+	// copies on one connection go to the same server: give the second one a Transport of
+	// its own, by its number. With a *clockx.Virtual in Policy.Clock only hedges with
+	// hedge.Never work, see [hedge.Op].
 	Hedge func(host string) *hedge.Hedge
 
 	// TimeoutHeader names a request header that tells the server how many milliseconds
@@ -140,20 +143,21 @@ func (t *Transport) base() http.RoundTripper {
 
 // pass sends a request of JSON or Download, which may be a hop of a redirect.
 func (t *Transport) pass(s *settings, req *http.Request) (*http.Response, error) {
-	if t.Prepare != nil || t.TimeoutHeader != "" {
-		req = clone(req.Context(), req)
-		if err := s.call.prepare(t, req, s.expires); err != nil {
-			return nil, s.call.unsent(err)
-		}
+	ctx := unset(req.Context())
+	if t.Prepare == nil && t.TimeoutHeader == "" {
+		return s.call.dispatch(t, req.WithContext(ctx), s.expires)
 	}
-	return s.call.dispatch(t, req)
+	req = clone(ctx, req)
+	if err := s.call.prepare(t, req, s.expires); err != nil {
+		return nil, err
+	}
+	return s.call.dispatch(t, req, s.expires)
 }
 
 // plan sets the call's policy, its idempotency key, and whether it may run twice.
 func (c *call) plan(s *settings) {
 	c.policy = &c.Policy
-	classify := c.Policy.Classify != nil && (c.Prepare != nil || c.client)
-	if c.Name != nil || c.Budget != nil || s != nil || classify {
+	if c.Name != nil || c.Budget != nil || s != nil {
 		p := c.Policy
 		c.adapt(&p, s)
 		c.policy = &p
@@ -184,21 +188,6 @@ func (c *call) adapt(p *retry.Policy, s *settings) {
 		}
 	}
 	s.apply(p)
-	if p.Classify != nil && (c.Prepare != nil || c.client) {
-		p.Classify = beforehand(p.Classify)
-	}
-}
-
-// beforehand returns classify, except that an error of [Transport.Prepare] proves that
-// nothing was sent, unless it is permanent.
-func beforehand(classify retry.Classifier) retry.Classifier {
-	return func(err error) retry.Class {
-		class := classify(err)
-		if e, ok := err.(*judged); ok && e.unsent && class != retry.Permanent {
-			return retry.Unprocessed
-		}
-		return class
-	}
 }
 
 // idempotent reports whether a method may run twice (RFC 9110, section 9.2.2).

@@ -201,6 +201,10 @@ func TestRefusalInARace(t *testing.T) {
 		"the second refused, the first answers": {[]copyOf{{400, 200, "yes", nil}, {100, 503, "no", nil}}, "yes", false},
 		"both refused":                          {[]copyOf{{200, 503, "no", nil}, {300, 503, "no, too", nil}}, "no, too", true},
 		"one refused, the other breaks off":     {[]copyOf{{200, 503, "no", nil}, {300, 0, "", errReset}}, "no", true},
+		"one breaks off, the other refused":     {[]copyOf{{200, 0, "", errReset}, {300, 503, "no", nil}}, "no", true},
+		"one refused, the other fails":          {[]copyOf{{200, 503, "no", nil}, {300, 500, "perhaps", nil}}, "no", true},
+		"one fails, the other refused":          {[]copyOf{{200, 500, "perhaps", nil}, {300, 503, "no", nil}}, "no", true},
+		"the hedge refused, the first fails":    {[]copyOf{{400, 500, "perhaps", nil}, {100, 503, "no", nil}}, "no", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -211,7 +215,7 @@ func TestRefusalInARace(t *testing.T) {
 				rt := &retryhttp.Transport{Hedge: func(string) *hedge.Hedge { return &hedge.Hedge{Delay: 100 * time.Millisecond} },
 					Base: tripper(func(req *http.Request) (*http.Response, error) {
 						resp, err := base.RoundTrip(req)
-						if resp != nil && resp.StatusCode >= 400 {
+						if resp != nil && resp.StatusCode == 503 {
 							resp.Header.Set("X-Should-Retry", "false")
 						}
 						return resp, err
