@@ -331,7 +331,11 @@ func (c *call) explain(err error) retry.Verdict {
 	case class == retry.Unprocessed && c.wire.sent(): // a Base that tried twice returns only its last error
 		class = retry.Transient
 	}
-	return c.judge(err, class)
+	v := c.judge(err, class)
+	if c.client && !c.redirected { // a mark inside a *url.Error proves nothing to others
+		v.Undone = v.Undone || retry.Policy{}.Judge(cause).Undone
+	}
+	return v
 }
 
 // unsent returns the verdict on a request that was not sent. Unless it is permanent, a
