@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/goretry/retry/internal/engine"
 )
 
 // Loop makes one run's decisions, and is the engine of this package. Its method Next
@@ -177,9 +175,6 @@ func (d *decisions) next(p *Policy, v *Verdict, now moment) bool {
 		return true
 	case p.Budget == nil:
 	case v.Answered: // the next poll is no extra load
-		if b, ok := p.Budget.(engine.Follower); ok {
-			b.Follow()
-		}
 	case !d.withdraw(p, wait): // last: a retry that is not made costs nothing
 		d.stop(p, ReasonBudget, nil)
 		d.wait = wait

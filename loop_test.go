@@ -231,29 +231,26 @@ func TestRetryAfterErrRejectedAsksNoBudget(t *testing.T) {
 	}
 }
 
-// following is a budget that has something to do before each retry.
-type following struct {
+// noted is a budget whose Withdraw is an event.
+type noted struct {
 	asked
 	*events
 }
 
-func (f *following) Withdraw(w retry.Withdrawal) bool {
-	f.add("withdraw")
-	return f.asked.Withdraw(w)
+func (n *noted) Withdraw(w retry.Withdrawal) bool {
+	n.add("withdraw")
+	return n.asked.Withdraw(w)
 }
 
-func (f *following) Follow() { f.add("follow") }
-
-// Packages of this module do something before each retry: they hear of it before the
-// wait, by one of two calls.
-func TestBudgetHearsOfEachRetry(t *testing.T) {
+// A budget is asked before the wait, but not for a retry that follows ErrRejected.
+func TestBudgetHearsOfEachRetryButPolls(t *testing.T) {
 	p, _ := virtual()
-	budget := &following{}
+	budget := &noted{}
 	p.Budget = budget
 	budget.events = record(&p)
 	errs := []error{errDown, retry.ErrRejected, retry.Stop(retry.ErrRejected)}
 	_ = retry.Run(t.Context(), p, func(ctx context.Context) error { return errs[retry.AttemptNumber(ctx)-1] })
-	const want = "start attempt(1) withdraw attemptDone(1) wait(1s) attempt(2) follow attemptDone(2) wait(2s) attempt(3) attemptDone(3) done(permanent)"
+	const want = "start attempt(1) withdraw attemptDone(1) wait(1s) attempt(2) attemptDone(2) wait(2s) attempt(3) attemptDone(3) done(permanent)"
 	if got := budget.events.String(); got != want {
 		t.Errorf("the run called\n%s, want\n%s", got, want)
 	}

@@ -42,10 +42,6 @@ var Judge func(policy any, err error) Verdict
 // it waited: its last attempt ended by itself.
 var InWait func(err error) bool
 
-// Follower is a retry.Budget that acts before each retry. Before a retry that follows
-// retry.ErrRejected, a run calls Follow instead of Withdraw.
-type Follower interface{ Follow() }
-
 // IsNil reports whether err is nil, or a nil pointer, whose methods may panic.
 func IsNil(err error) bool {
 	v := reflect.ValueOf(err)
