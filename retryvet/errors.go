@@ -8,15 +8,17 @@ import (
 	"go/types"
 	"regexp"
 	"strings"
+
+	"github.com/goretry/retry/retryvet/internal/code"
 )
 
 var verbs = regexp.MustCompile(`%(?:%|[-+# 0]*[0-9]*(?:\.[0-9]*)?([a-zA-Z]))`)
 
 // lostmark finds marks that fmt.Errorf turns into text.
 func lostmark(p *pass) {
-	for c := range p.root.Preorder((*ast.CallExpr)(nil)) {
+	for c := range p.Root.Preorder((*ast.CallExpr)(nil)) {
 		call := c.Node().(*ast.CallExpr)
-		if !p.isCall(call, "fmt", "Errorf") || len(call.Args) < 2 || call.Ellipsis.IsValid() {
+		if !p.IsCall(call, "fmt", "Errorf") || len(call.Args) < 2 || call.Ellipsis.IsValid() {
 			continue
 		}
 		format := p.TypesInfo.Types[call.Args[0]].Value
@@ -36,8 +38,8 @@ func lostmark(p *pass) {
 			if m[1] == "w" {
 				continue
 			}
-			if mark := p.value(e); p.isCall(mark, retryPath, "Stop", "Refuse", "After") {
-				_, name := p.callee(mark.(*ast.CallExpr))
+			if mark := p.Value(e); p.IsCall(mark, code.RetryPath, "Stop", "Refuse", "After") {
+				_, name := p.Callee(mark.(*ast.CallExpr))
 				p.report(e, fmt.Sprintf("%%%s formats what retry.%s marked as text, so the mark is lost: use %%w", m[1], name))
 			}
 		}
@@ -47,18 +49,18 @@ func lostmark(p *pass) {
 // errorignored finds runs whose error nobody looks at. In tests hooks and counts
 // may be all that matters.
 func errorignored(p *pass) {
-	for c := range p.root.Preorder((*ast.CallExpr)(nil)) {
+	for c := range p.Root.Preorder((*ast.CallExpr)(nil)) {
 		call := c.Node().(*ast.CallExpr)
-		path, name := p.callee(call)
+		path, name := p.Callee(call)
 		switch path + "." + name {
-		case retryPath + ".Do", retryPath + ".Run", retryPath + ".Supervise", hedgePath + ".Do",
-			retrybatchPath + ".Do", retrybatchPath + ".Run", retrysqlPath + ".Tx", retrysqlPath + ".TxOf":
+		case code.RetryPath + ".Do", code.RetryPath + ".Run", code.RetryPath + ".Supervise", code.HedgePath + ".Do",
+			code.RetryBatchPath + ".Do", code.RetryBatchPath + ".Run", code.RetrySQLPath + ".Tx", code.RetrySQLPath + ".TxOf":
 		default:
 			continue
 		}
 		switch c.Parent().Node().(type) {
 		case *ast.ExprStmt, *ast.GoStmt, *ast.DeferStmt:
-			if !p.inTest(call) {
+			if !p.InTest(call) {
 				p.report(call, fmt.Sprintf("the error of %s.%s is ignored: check it, or write _ = if that is intended", path[strings.LastIndex(path, "/")+1:], name))
 			}
 		}
@@ -73,14 +75,14 @@ func compared(p *pass) {
 		return
 	}
 	flag := func(c ast.Node, e ast.Expr, instead string) {
-		if v := p.variable(e); v != nil && p.fromRun(assigned, v, e.Pos()) {
+		if v := p.Variable(e); v != nil && p.fromRun(assigned, v, e.Pos()) {
 			p.report(c, fmt.Sprintf("%s is a *retry.Error that wraps what the operation returned: use %s", v.Name(), instead))
 		}
 	}
-	for c := range p.root.Preorder((*ast.BinaryExpr)(nil), (*ast.TypeAssertExpr)(nil), (*ast.TypeSwitchStmt)(nil), (*ast.SwitchStmt)(nil)) {
+	for c := range p.Root.Preorder((*ast.BinaryExpr)(nil), (*ast.TypeAssertExpr)(nil), (*ast.TypeSwitchStmt)(nil), (*ast.SwitchStmt)(nil)) {
 		switch n := c.Node().(type) {
 		case *ast.BinaryExpr:
-			if (n.Op == token.EQL || n.Op == token.NEQ) && !p.isNil(n.X) && !p.isNil(n.Y) {
+			if (n.Op == token.EQL || n.Op == token.NEQ) && !p.IsNil(n.X) && !p.IsNil(n.Y) {
 				flag(n, n.X, "errors.Is")
 				flag(n, n.Y, "errors.Is")
 			}
@@ -107,11 +109,9 @@ func compared(p *pass) {
 	}
 }
 
-func (p *pass) isNil(e ast.Expr) bool { return p.TypesInfo.Types[e].IsNil() }
-
 func (p *pass) isRetryError(e ast.Expr) bool {
 	pointer, ok := p.TypesInfo.TypeOf(e).(*types.Pointer)
-	return ok && isNamed(pointer.Elem(), retryPath, "Error")
+	return ok && code.IsNamed(pointer.Elem(), code.RetryPath, "Error")
 }
 
 // isInterface reports whether e is an interface type, which an *Error may
@@ -125,7 +125,7 @@ func (p *pass) isInterface(e ast.Expr) bool {
 func (p *pass) anyCase(body *ast.BlockStmt, f func(ast.Expr) bool) bool {
 	for _, s := range body.List {
 		for _, e := range s.(*ast.CaseClause).List {
-			if !p.isNil(e) && f(e) {
+			if !p.IsNil(e) && f(e) {
 				return true
 			}
 		}
@@ -145,12 +145,12 @@ type assignment struct {
 func (p *pass) errorsOfRuns() map[*types.Var][]assignment {
 	all := map[*types.Var][]assignment{}
 	holds := map[*types.Var]bool{}
-	for c := range p.root.Preorder((*ast.AssignStmt)(nil)) {
+	for c := range p.Root.Preorder((*ast.AssignStmt)(nil)) {
 		n := c.Node().(*ast.AssignStmt)
-		isRun := len(n.Rhs) == 1 && (p.isCall(n.Rhs[0], retryPath, "Do", "Run", "Supervise") || p.isCall(n.Rhs[0], hedgePath, "Do"))
+		isRun := len(n.Rhs) == 1 && (p.IsCall(n.Rhs[0], code.RetryPath, "Do", "Run", "Supervise") || p.IsCall(n.Rhs[0], code.HedgePath, "Do"))
 		for i, left := range n.Lhs {
-			v := p.variable(left)
-			if v == nil || !isError(v.Type()) {
+			v := p.Variable(left)
+			if v == nil || !code.IsError(v.Type()) {
 				continue
 			}
 			a := assignment{n.End(), c.Parent().Node(), isRun && i == len(n.Lhs)-1}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/tools/go/ast/inspector"
+
+	"github.com/goretry/retry/retryvet/internal/code"
 )
 
 // shortWait is the longest constant wait that loopctx lets pass: nobody notices a
@@ -15,7 +17,7 @@ const shortWait = 100 * time.Millisecond
 // loopctx finds retry loops written by hand that sleep through the end of their
 // context.
 func loopctx(p *pass) {
-	for c := range p.root.Preorder((*ast.ForStmt)(nil), (*ast.RangeStmt)(nil)) {
+	for c := range p.Root.Preorder((*ast.ForStmt)(nil), (*ast.RangeStmt)(nil)) {
 		loop := c.Node()
 		var loopBody *ast.BlockStmt
 		var cond ast.Expr
@@ -25,7 +27,7 @@ func loopctx(p *pass) {
 		case *ast.RangeStmt:
 			loopBody = loop.Body
 		}
-		ctx := p.contextAt(c)
+		ctx := p.ContextAt(c)
 		if ctx == "" {
 			continue
 		}
@@ -35,31 +37,6 @@ func loopctx(p *pass) {
 			}
 		}
 	}
-}
-
-// contextAt returns the name of a context that the functions around c get, "" if
-// there is none.
-func (p *pass) contextAt(c inspector.Cursor) string {
-	for f := range c.Enclosing((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
-		var params *ast.FieldList
-		switch f := f.Node().(type) {
-		case *ast.FuncDecl:
-			params = f.Type.Params
-		case *ast.FuncLit:
-			params = f.Type.Params
-		}
-		for _, param := range params.List {
-			if !isContext(p.TypesInfo.TypeOf(param.Type)) {
-				continue
-			}
-			for _, name := range param.Names {
-				if name.Name != "_" {
-					return name.Name
-				}
-			}
-		}
-	}
-	return ""
 }
 
 // waits returns the statements of a loop's body, but not of loops and literals in
@@ -72,7 +49,7 @@ func (p *pass) waits(loop inspector.Cursor, loopBody *ast.BlockStmt) []inspector
 		if c == loop {
 			return true
 		}
-		if !within(c.Node(), loopBody) {
+		if !code.Within(c.Node(), loopBody) {
 			return false
 		}
 		switch n := c.Node().(type) {
@@ -99,14 +76,14 @@ func (p *pass) waits(loop inspector.Cursor, loopBody *ast.BlockStmt) []inspector
 func (p *pass) isLongWait(e ast.Expr) bool {
 	e = ast.Unparen(e)
 	if u, ok := e.(*ast.UnaryExpr); ok && u.Op == token.ARROW {
-		if !p.isCall(u.X, "time", "After") {
+		if !p.IsCall(u.X, "time", "After") {
 			return false
 		}
 		e = ast.Unparen(u.X)
-	} else if !p.isCall(e, "time", "Sleep") {
+	} else if !p.IsCall(e, "time", "Sleep") {
 		return false
 	}
-	d, constant := p.number(e.(*ast.CallExpr).Args[0])
+	d, constant := p.Number(e.(*ast.CallExpr).Args[0])
 	return !constant || time.Duration(d) > shortWait
 }
 
@@ -193,7 +170,7 @@ func (p *pass) compares(cond ast.Expr, op token.Token) bool {
 	if e.Op == token.LAND || e.Op == token.LOR && op == token.EQL {
 		return p.compares(e.X, op) || p.compares(e.Y, op)
 	}
-	return e.Op == op && p.isNil(e.Y) && isError(p.TypesInfo.TypeOf(e.X))
+	return e.Op == op && p.IsNil(e.Y) && code.IsError(p.TypesInfo.TypeOf(e.X))
 }
 
 // leavesLater reports whether if err == nil { return }, or the same as an else,

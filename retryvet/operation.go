@@ -5,23 +5,25 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+
+	"github.com/goretry/retry/retryvet/internal/code"
 )
 
 // outerctx finds operations that use the context around them. The attempt's own
 // context carries its timeout, its number and its span.
 func outerctx(p *pass) {
 	told := map[token.Pos]bool{}
-	for _, r := range p.runs() {
-		op := p.opLiteral(r.op)
+	for _, r := range p.Runs() {
+		op := p.OpLiteral(r.Op)
 		if op == nil {
 			continue
 		}
 		outer := func(e ast.Expr) *types.Var {
-			v := p.variable(e)
-			if v == nil || !isContext(v.Type()) || op.Pos() <= v.Pos() && v.Pos() < op.End() {
+			v := p.Variable(e)
+			if v == nil || !code.IsContext(v.Type()) || op.Pos() <= v.Pos() && v.Pos() < op.End() {
 				return nil
 			}
-			if v.Kind() == types.ParamVar || v.Kind() == types.LocalVar && v == p.variable(r.ctx) {
+			if v.Kind() == types.ParamVar || v.Kind() == types.LocalVar && v == p.Variable(r.Ctx) {
 				return v
 			}
 			return nil
@@ -37,7 +39,7 @@ func outerctx(p *pass) {
 			case *ast.DeferStmt:
 				return false // it cleans up when the attempt's context may have ended
 			case *ast.CallExpr:
-				if p.isCall(n, retryPath, "AttemptNumber") {
+				if p.IsCall(n, code.RetryPath, "AttemptNumber") {
 					break // it asks about the run around this one
 				}
 				for _, arg := range n.Args {
@@ -55,9 +57,9 @@ func outerctx(p *pass) {
 // sleepinop finds operations that sleep: the policy waits between attempts. In
 // tests a sleep stands for work.
 func sleepinop(p *pass) {
-	for _, r := range p.runs() {
-		op := p.opLiteral(r.op)
-		if op == nil || p.inTest(op) {
+	for _, r := range p.Runs() {
+		op := p.OpLiteral(r.Op)
+		if op == nil || p.InTest(op) {
 			continue
 		}
 		ast.Inspect(op.Body, func(n ast.Node) bool {
@@ -65,7 +67,7 @@ func sleepinop(p *pass) {
 			case *ast.FuncLit:
 				return false
 			case *ast.CallExpr:
-				if p.isCall(n, "time", "Sleep") {
+				if p.IsCall(n, "time", "Sleep") {
 					p.report(n, "the operation sleeps, which no context ends and no hook sees: return the error and let the policy's Backoff wait")
 				}
 			}
@@ -76,10 +78,10 @@ func sleepinop(p *pass) {
 
 // nested finds retries around retries. Tests nest them to see what happens.
 func nested(p *pass) {
-	runs := p.runs()
+	runs := p.Runs()
 	for _, outer := range runs {
-		op := p.opLiteral(outer.op)
-		if op == nil || outer.name == "Supervise" || p.inTest(op) || !p.multiplies(outer.policy) {
+		op := p.OpLiteral(outer.Op)
+		if op == nil || outer.Name == "Supervise" || p.InTest(op) || !p.multiplies(outer.Policy) {
 			continue
 		}
 		ast.Inspect(op.Body, func(n ast.Node) bool {
@@ -91,7 +93,7 @@ func nested(p *pass) {
 				return true
 			}
 			for _, inner := range runs {
-				if inner.call == call && inner.op != nil && inner.name != "Supervise" && p.mayRetry(inner.policy) {
+				if inner.Call == call && inner.Op != nil && inner.Name != "Supervise" && p.mayRetry(inner.Policy) {
 					p.report(call, "retries within retries multiply: let one of the two retry, or give the outer policy Classify: retry.AlreadyRetried")
 				}
 			}
@@ -106,7 +108,7 @@ func nested(p *pass) {
 // multiplies reports whether a policy is known to retry what an inner run gave up.
 func (p *pass) multiplies(policy ast.Expr) bool {
 	lit := p.policyLiteral(policy)
-	return lit != nil && field(lit, "Classify") == nil && p.mayRetry(policy) && keyed(lit)
+	return lit != nil && code.Field(lit, "Classify") == nil && p.mayRetry(policy) && code.Keyed(lit)
 }
 
 // mayRetry reports whether a policy is not known to make one attempt only.
@@ -115,18 +117,8 @@ func (p *pass) mayRetry(policy ast.Expr) bool {
 	if lit == nil {
 		return true
 	}
-	n, known := p.number(field(lit, "MaxAttempts"))
+	n, known := p.Number(code.Field(lit, "MaxAttempts"))
 	return !known || n != 1
-}
-
-// keyed reports whether lit has no elements without keys.
-func keyed(lit *ast.CompositeLit) bool {
-	for _, e := range lit.Elts {
-		if _, ok := e.(*ast.KeyValueExpr); !ok {
-			return false
-		}
-	}
-	return true
 }
 
 // usesRetryingClient reports whether call is a method of an http.Client that has a
@@ -136,15 +128,15 @@ func (p *pass) usesRetryingClient(call *ast.CallExpr) bool {
 	if !ok || p.TypesInfo.Selections[sel] == nil {
 		return false
 	}
-	client := p.literal(p.value(sel.X), "net/http", "Client")
+	client := p.Literal(p.Value(sel.X), "net/http", "Client")
 	if client == nil {
 		return false
 	}
-	transport := p.literal(p.value(field(client, "Transport")), retryhttpPath, "Transport")
+	transport := p.Literal(p.Value(code.Field(client, "Transport")), code.RetryHTTPPath, "Transport")
 	if transport == nil {
 		return false
 	}
-	policy := field(transport, "Policy")
+	policy := code.Field(transport, "Policy")
 	return policy == nil || p.mayRetry(policy)
 }
 
@@ -156,35 +148,35 @@ func timeoutbody(p *pass) {
 		if results == nil || results.Len() != 2 || !holdsContext(results.At(0).Type()) {
 			return
 		}
-		if lit := p.opLiteral(op); lit != nil && setsBody(lit) {
+		if lit := p.OpLiteral(op); lit != nil && setsBody(lit) {
 			return
 		}
 		p.report(call, fmt.Sprintf("%s ends the context of this %s as soon as the operation returns: %s",
 			what, types.TypeString(results.At(0).Type(), types.RelativeTo(p.Pkg)), instead))
 	}
-	for _, r := range p.runs() {
-		results, _ := p.TypesInfo.TypeOf(r.call).(*types.Tuple)
+	for _, r := range p.Runs() {
+		results, _ := p.TypesInfo.TypeOf(r.Call).(*types.Tuple)
 		switch {
-		case r.pkg == "hedge" && p.opLiteral(r.op) != nil: // another may give the value a context of its own
-			flag(r.call, results, r.op, "hedge.Do", "read all of it within the operation, or use hedge.Op with Hold")
-		case r.name == "Do":
-			lit := p.policyLiteral(r.policy)
+		case r.Pkg == "hedge" && p.OpLiteral(r.Op) != nil: // another may give the value a context of its own
+			flag(r.Call, results, r.Op, "hedge.Do", "read all of it within the operation, or use hedge.Op with Hold")
+		case r.Name == "Do":
+			lit := p.policyLiteral(r.Policy)
 			if lit == nil {
 				continue
 			}
-			timeout := field(lit, "AttemptTimeout")
-			if n, known := p.number(timeout); timeout != nil && (!known || n > 0) {
-				flag(r.call, results, r.op, "AttemptTimeout", "read all of it within the operation")
+			timeout := code.Field(lit, "AttemptTimeout")
+			if n, known := p.Number(timeout); timeout != nil && (!known || n > 0) {
+				flag(r.Call, results, r.Op, "AttemptTimeout", "read all of it within the operation")
 			}
 		}
 	}
-	for c := range p.root.Preorder((*ast.CallExpr)(nil)) {
+	for c := range p.Root.Preorder((*ast.CallExpr)(nil)) {
 		call := c.Node().(*ast.CallExpr)
-		if !p.isCall(call, hedgePath, "Op") || len(call.Args) != 4 {
+		if !p.IsCall(call, code.HedgePath, "Op") || len(call.Args) != 4 {
 			continue
 		}
-		value := p.literal(p.value(call.Args[3]), hedgePath, "Value")
-		if sig, ok := p.TypesInfo.TypeOf(call).(*types.Signature); ok && value != nil && keyed(value) && field(value, "Hold") == nil && p.opLiteral(call.Args[2]) != nil {
+		value := p.Literal(p.Value(call.Args[3]), code.HedgePath, "Value")
+		if sig, ok := p.TypesInfo.TypeOf(call).(*types.Signature); ok && value != nil && code.Keyed(value) && code.Field(value, "Hold") == nil && p.OpLiteral(call.Args[2]) != nil {
 			flag(call, sig.Results(), call.Args[2], "hedge.Op without Hold", "read all of it within the operation, or set Hold")
 		}
 	}
@@ -192,14 +184,14 @@ func timeoutbody(p *pass) {
 
 // holdsContext reports whether a value of type t is of no use after its context.
 func holdsContext(t types.Type) bool {
-	if isNamed(t, "io", "ReadCloser") {
+	if code.IsNamed(t, "io", "ReadCloser") {
 		return true
 	}
 	pointer, ok := types.Unalias(t).(*types.Pointer)
 	if ok {
 		t = pointer.Elem()
 	}
-	if isNamed(t, "database/sql", "Rows") {
+	if code.IsNamed(t, "database/sql", "Rows") {
 		return true
 	}
 	s, ok := t.Underlying().(*types.Struct)
@@ -207,7 +199,7 @@ func holdsContext(t types.Type) bool {
 		return false
 	}
 	for f := range s.Fields() {
-		if f.Name() == "Body" && isNamed(f.Type(), "io", "ReadCloser") {
+		if f.Name() == "Body" && code.IsNamed(f.Type(), "io", "ReadCloser") {
 			return true
 		}
 	}

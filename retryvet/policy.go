@@ -5,30 +5,32 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+
+	"github.com/goretry/retry/retryvet/internal/code"
 )
 
 // freshbudget finds budgets that are made for one run. In tests a run may be all
 // there is.
 func freshbudget(p *pass) {
-	for c := range p.root.Preorder((*ast.CompositeLit)(nil), (*ast.CallExpr)(nil)) {
+	for c := range p.Root.Preorder((*ast.CompositeLit)(nil), (*ast.CallExpr)(nil)) {
 		name := p.newBudget(c.Node().(ast.Expr))
-		if name == "" || p.inTest(c.Node()) {
+		if name == "" || p.InTest(c.Node()) {
 			continue
 		}
 		budget := c.Node()
-		for _, r := range p.runs() {
-			if lit := p.policyLiteral(r.policy); lit != nil && p.holds(lit, budget) && body(r.cursor) == body(c) && !p.shared(r, budget) {
+		for _, r := range p.Runs() {
+			if lit := p.policyLiteral(r.Policy); lit != nil && p.holds(lit, budget) && code.Body(r.Cursor) == code.Body(c) && !p.shared(r, budget) {
 				p.report(budget, fmt.Sprintf("this %s is new for each run, so it limits nothing: make one, in a package variable, for all calls to the same dependency", name))
 				break
 			}
 		}
 	}
-	for c := range p.root.Preorder((*ast.CompositeLit)(nil)) {
-		transport := p.literal(c.Node().(ast.Expr), retryhttpPath, "Transport")
-		if transport == nil || p.inTest(transport) {
+	for c := range p.Root.Preorder((*ast.CompositeLit)(nil)) {
+		transport := p.Literal(c.Node().(ast.Expr), code.RetryHTTPPath, "Transport")
+		if transport == nil || p.InTest(transport) {
 			continue
 		}
-		perHost, ok := p.value(field(transport, "Budget")).(*ast.FuncLit)
+		perHost, ok := p.Value(code.Field(transport, "Budget")).(*ast.FuncLit)
 		if !ok {
 			continue
 		}
@@ -65,7 +67,7 @@ func (p *pass) newBudget(e ast.Expr) string {
 		}
 	}
 	for _, name := range []string{"EarnedBudget", "TokenBudget", "RatioBudget", "ConcurrencyBudget"} {
-		if isNamed(t, retryPath, name) {
+		if code.IsNamed(t, code.RetryPath, name) {
 			return name
 		}
 	}
@@ -74,58 +76,40 @@ func (p *pass) newBudget(e ast.Expr) string {
 
 // holds reports whether the budget of the policy is the one that e makes.
 func (p *pass) holds(policy *ast.CompositeLit, e ast.Node) bool {
-	budget := p.value(field(policy, "Budget"))
+	budget := p.Value(code.Field(policy, "Budget"))
 	if u, ok := budget.(*ast.UnaryExpr); ok && u.Op == token.AND {
-		budget = p.value(u.X)
+		budget = p.Value(u.X)
 	}
 	return budget == e
 }
 
 // shared reports whether several runs may share what is made at node: r is in a
 // loop or in a literal, and node is outside of it.
-func (p *pass) shared(r run, node ast.Node) bool {
-	for c := range r.cursor.Enclosing((*ast.ForStmt)(nil), (*ast.RangeStmt)(nil), (*ast.FuncLit)(nil)) {
-		if !within(node, c.Node()) {
+func (p *pass) shared(r code.Run, node ast.Node) bool {
+	for c := range r.Cursor.Enclosing((*ast.ForStmt)(nil), (*ast.RangeStmt)(nil), (*ast.FuncLit)(nil)) {
+		if !code.Within(node, c.Node()) {
 			return true
 		}
 	}
-	if p.uses(r.policy) > 1 {
+	if p.Uses(r.Policy) > 1 {
 		return true
 	}
-	lit := p.policyLiteral(r.policy)
-	return lit != nil && p.uses(field(lit, "Budget")) > 1
-}
-
-// uses returns how often the variable that e names is used, 0 if e names none.
-func (p *pass) uses(e ast.Expr) int {
-	if u, ok := ast.Unparen(e).(*ast.UnaryExpr); ok {
-		e = u.X
-	}
-	v := p.variable(e)
-	if v == nil {
-		return 0
-	}
-	n := 0
-	for _, used := range p.TypesInfo.Uses {
-		if used == v {
-			n++
-		}
-	}
-	return n
+	lit := p.policyLiteral(r.Policy)
+	return lit != nil && p.Uses(code.Field(lit, "Budget")) > 1
 }
 
 // neverstops finds runs that nothing ends. Tests count ticks.
 func neverstops(p *pass) {
-	for _, r := range p.runs() {
-		switch r.name {
+	for _, r := range p.Runs() {
+		switch r.Name {
 		case "Do", "Run":
-			if p.unlimited(r.policy) && p.endless(r.ctx) {
-				p.report(r.call, "nothing ends this run while the operation fails: set MaxAttempts or MaxElapsed, or pass a context that ends")
+			if p.unlimited(r.Policy) && p.Endless(r.Ctx) {
+				p.report(r.Call, "nothing ends this run while the operation fails: set MaxAttempts or MaxElapsed, or pass a context that ends")
 			}
 		case "Ticks":
-			loop, ok := r.cursor.Parent().Node().(*ast.RangeStmt)
-			if ok && loop.X == r.call && !p.inTest(loop) && !p.unlimited(r.policy) && !leaves(p, loop) {
-				p.report(r.call, "this loop goes on after a success, until the policy gives up: break or return when the work is done")
+			loop, ok := r.Cursor.Parent().Node().(*ast.RangeStmt)
+			if ok && loop.X == r.Call && !p.InTest(loop) && !p.unlimited(r.Policy) && !leaves(p, loop) {
+				p.report(r.Call, "this loop goes on after a success, until the policy gives up: break or return when the work is done")
 			}
 		}
 	}
@@ -137,13 +121,8 @@ func (p *pass) unlimited(policy ast.Expr) bool {
 	if lit == nil {
 		return false
 	}
-	n, known := p.number(field(lit, "MaxAttempts"))
-	return known && n < 0 && field(lit, "MaxElapsed") == nil
-}
-
-// endless reports whether a context is known never to end.
-func (p *pass) endless(ctx ast.Expr) bool {
-	return p.isCall(p.value(ctx), "context", "Background", "TODO")
+	n, known := p.Number(code.Field(lit, "MaxAttempts"))
+	return known && n < 0 && code.Field(lit, "MaxElapsed") == nil
 }
 
 // leaves reports whether something in the loop leaves it: break, return, goto, a
@@ -195,69 +174,59 @@ func (p *pass) exits(call *ast.CallExpr) bool {
 
 // durations are the fields that take a duration, by type.
 var durations = map[[2]string][]string{
-	{retryPath, "Policy"}:       {"MaxElapsed", "AttemptTimeout", "MaxRetryAfter"},
-	{retryPath, "Exponential"}:  {"Base", "Max"},
-	{retryPath, "Linear"}:       {"Base", "Max"},
-	{retryPath, "Fibonacci"}:    {"Base", "Max"},
-	{retryPath, "Decorrelated"}: {"Base", "Max"},
-	{retryPath, "RatioBudget"}:  {"Window"},
-	{hedgePath, "Hedge"}:        {"Delay", "MinDelay", "MaxDelay"},
+	{code.RetryPath, "Policy"}:       {"MaxElapsed", "AttemptTimeout", "MaxRetryAfter"},
+	{code.RetryPath, "Exponential"}:  {"Base", "Max"},
+	{code.RetryPath, "Linear"}:       {"Base", "Max"},
+	{code.RetryPath, "Fibonacci"}:    {"Base", "Max"},
+	{code.RetryPath, "Decorrelated"}: {"Base", "Max"},
+	{code.RetryPath, "RatioBudget"}:  {"Window"},
+	{code.HedgePath, "Hedge"}:        {"Delay", "MinDelay", "MaxDelay"},
 }
 
 // nanoseconds finds durations without a unit: Constant(5) waits for 5 ns. Tests
 // write such waits when they want them short.
 func nanoseconds(p *pass) {
 	flag := func(e ast.Expr, what string) {
-		if e == nil || p.inTest(e) {
+		if e == nil || p.InTest(e) {
 			return
 		}
-		if n, ok := p.number(e); ok && 1 <= n && n <= 999 && p.untyped(e) {
+		if n, ok := p.Number(e); ok && 1 <= n && n <= 999 && p.Untyped(e) {
 			p.report(e, fmt.Sprintf("%s is %d ns here: write the unit, such as %d*time.Millisecond", what, n, n))
 		}
 	}
-	for c := range p.root.Preorder((*ast.CompositeLit)(nil), (*ast.CallExpr)(nil)) {
+	for c := range p.Root.Preorder((*ast.CompositeLit)(nil), (*ast.CallExpr)(nil)) {
 		switch n := c.Node().(type) {
 		case *ast.CompositeLit:
 			for name, fields := range durations {
-				if isNamed(p.TypesInfo.TypeOf(n), name[0], name[1]) {
+				if code.IsNamed(p.TypesInfo.TypeOf(n), name[0], name[1]) {
 					for _, f := range fields {
-						flag(field(n, f), f)
+						flag(code.Field(n, f), f)
 					}
 				}
 			}
-			if isNamed(p.TypesInfo.TypeOf(n), retryPath, "Schedule") {
+			if code.IsNamed(p.TypesInfo.TypeOf(n), code.RetryPath, "Schedule") {
 				for _, e := range n.Elts {
 					flag(e, "this wait")
 				}
 			}
 		case *ast.CallExpr:
 			switch {
-			case len(n.Args) == 1 && p.TypesInfo.Types[n.Fun].IsType() && isNamed(p.TypesInfo.TypeOf(n.Fun), retryPath, "Constant"):
+			case len(n.Args) == 1 && p.TypesInfo.Types[n.Fun].IsType() && code.IsNamed(p.TypesInfo.TypeOf(n.Fun), code.RetryPath, "Constant"):
 				flag(n.Args[0], "Constant")
-			case len(n.Args) == 2 && p.isCall(n, retryPath, "After"):
+			case len(n.Args) == 2 && p.IsCall(n, code.RetryPath, "After"):
 				flag(n.Args[1], "After's wait")
 			}
 		}
 	}
 }
 
-// untyped reports whether nothing in the constant e has a unit: literals, untyped
-// constants and what is computed from them.
-func (p *pass) untyped(e ast.Expr) bool {
-	switch e := ast.Unparen(e).(type) {
-	case *ast.BasicLit:
-		return true
-	case *ast.Ident:
-		c, ok := p.TypesInfo.Uses[e].(*types.Const)
-		if !ok {
-			return false
+// policyLiteral returns the literal that e stands for, or nil.
+func (p *pass) policyLiteral(e ast.Expr) *ast.CompositeLit {
+	e = p.Value(e)
+	if call, ok := e.(*ast.CallExpr); ok {
+		if sel, ok := call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Named" && code.IsNamed(p.TypesInfo.TypeOf(sel.X), code.RetryPath, "Policy") {
+			return p.policyLiteral(sel.X)
 		}
-		b, ok := c.Type().(*types.Basic)
-		return ok && b.Info()&types.IsUntyped != 0
-	case *ast.BinaryExpr:
-		return p.untyped(e.X) && p.untyped(e.Y)
-	case *ast.UnaryExpr:
-		return p.untyped(e.X)
 	}
-	return false
+	return p.Literal(e, code.RetryPath, "Policy")
 }

@@ -1,212 +1,21 @@
 package retryvet_test
 
 import (
-	"bytes"
-	"cmp"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"go/types"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
-	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/analysistest"
-	"golang.org/x/tools/go/analysis/checker"
-	"golang.org/x/tools/go/packages"
 
 	"github.com/goretry/retry/retryvet"
+	"github.com/goretry/retry/retryvet/internal/samples"
 )
+
+const src = "testdata/src"
 
 // Every check runs on every sample: what is right for one is right for all.
 func TestMisuse(t *testing.T) {
-	analysistest.Run(t, analysistest.TestData(), retryvet.Analyzer, "./misuse/...")
+	analysistest.Run(t, samples.Module(t, src), retryvet.Analyzer, "./misuse/...")
 }
 
 func TestLoopsByHand(t *testing.T) {
-	analysistest.Run(t, analysistest.TestData(), retryvet.Analyzer, "./loopctx")
+	analysistest.Run(t, samples.Module(t, src), retryvet.Analyzer, "./loopctx")
 }
-
-// The goldens are what -fix writes. TestFixedSamples compiles them.
-func TestForeign(t *testing.T) {
-	analysistest.RunWithSuggestedFixes(t, analysistest.TestData(), retryvet.Analyzer, "./foreign/...")
-}
-
-// Version 4.7 of avast/retry-go begins its waits with Delay, earlier ones with twice
-// that. The samples see one of them at a time.
-func TestWaitsOfAvast47(t *testing.T) {
-	dir := samples(t)
-	stub := filepath.Join(dir, "stubs/avast4/retry.go")
-	text, err := os.ReadFile(stub)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text = append(text, "\nfunc FullJitterBackoffDelay(uint, error, *Config) time.Duration { return 0 }\n"...)
-	if err := os.WriteFile(stub, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	analysistest.RunWithSuggestedFixes(t, dir, retryvet.Analyzer, "./avast47")
-}
-
-// samples returns a copy of testdata that compiles against this repository.
-func samples(t *testing.T) (dir string) {
-	t.Helper()
-	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir = t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("testdata")); err != nil {
-		t.Fatal(err)
-	}
-	mod, err := os.ReadFile("testdata/go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mod = bytes.Replace(mod, []byte("=> ../..\n"), []byte("=> "+root+"\n"), 1)
-	if err := os.WriteFile(filepath.Join(dir, "go.mod"), mod, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-// What -fix has written compiles, passes go vet, has no finding of ours but calls
-// that were refused, and nothing is left to fix.
-func TestFixedSamples(t *testing.T) {
-	dir := samples(t)
-	goldens, err := filepath.Glob(filepath.Join(dir, "foreign/*/*.golden"))
-	if err != nil || len(goldens) == 0 {
-		t.Fatal("no goldens", err)
-	}
-	for _, golden := range goldens {
-		if err := os.Rename(golden, strings.TrimSuffix(golden, ".golden")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	env := append(os.Environ(), "GOWORK=off", "GOPROXY=off")
-	vet := exec.Command("go", "vet", "./foreign/...")
-	vet.Dir, vet.Env = dir, env
-	if out, err := vet.CombinedOutput(); err != nil {
-		t.Fatalf("go vet: %v\n%s", err, out)
-	}
-
-	pkgs, err := packages.Load(&packages.Config{Mode: packages.LoadAllSyntax, Dir: dir, Env: env}, "./foreign/...")
-	if err != nil {
-		t.Fatal(err)
-	}
-	graph, err := checker.Analyze([]*analysis.Analyzer{retryvet.Analyzer}, pkgs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := 0
-	for _, action := range graph.Roots {
-		for _, d := range action.Diagnostics {
-			seen++
-			if len(d.SuggestedFixes) > 0 || d.Category != "foreign" {
-				t.Errorf("%v: %s: %s", action.Package.Fset.Position(d.Pos), d.Category, d.Message)
-			}
-		}
-	}
-	if seen == 0 {
-		t.Error("not even refused calls are reported: the analyzer did not run")
-	}
-}
-
-// An editor applies one fix and no other. The package compiles then: a fix has the edits
-// of all files that its own need. Imports that are not used any more are the editor's to
-// remove.
-func TestEachFixCompiles(t *testing.T) {
-	env := append(os.Environ(), "GOWORK=off", "GOPROXY=off")
-	pkgs, err := packages.Load(&packages.Config{Mode: packages.LoadAllSyntax, Dir: "testdata", Env: env, Tests: true},
-		"./foreign/...", "github.com/goretry/retry", "cmp", "context", "errors", "math", "time")
-	if err != nil {
-		t.Fatal(err)
-	}
-	byPath := map[string]*types.Package{}
-	packages.Visit(pkgs, nil, func(p *packages.Package) {
-		if p.ID == p.PkgPath {
-			byPath[p.PkgPath] = p.Types
-		}
-	})
-	graph, err := checker.Analyze([]*analysis.Analyzer{retryvet.Analyzer}, pkgs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen, several := 0, 0
-	for _, action := range graph.Roots {
-		for _, d := range action.Diagnostics {
-			for _, fix := range d.SuggestedFixes {
-				seen++
-				files := fixedFiles(t, action.Package, fix)
-				if len(files) > 1 {
-					several++
-				}
-				if err := compiles(action.Package, files, byPath); err != nil {
-					t.Errorf("%v: %v", action.Package.Fset.Position(d.Pos), err)
-				}
-			}
-		}
-	}
-	if seen < 20 || several < 3 {
-		t.Errorf("%d fixes, %d of them of several files: these samples show little", seen, several)
-	}
-}
-
-// fixedFiles returns the texts of the files that a fix changes, by name.
-func fixedFiles(t *testing.T, pkg *packages.Package, fix analysis.SuggestedFix) map[string][]byte {
-	t.Helper()
-	files := map[string][]byte{}
-	edits := slices.Clone(fix.TextEdits)
-	slices.SortStableFunc(edits, func(a, b analysis.TextEdit) int { return cmp.Or(cmp.Compare(a.Pos, b.Pos), cmp.Compare(a.End, b.End)) })
-	for i, e := range slices.Backward(edits) {
-		if i > 0 && edits[i-1].End > e.Pos {
-			t.Fatalf("%v: edits overlap", pkg.Fset.Position(e.Pos))
-		}
-		file := pkg.Fset.File(e.Pos)
-		if files[file.Name()] == nil {
-			source, err := os.ReadFile(file.Name())
-			if err != nil {
-				t.Fatal(err)
-			}
-			files[file.Name()] = source
-		}
-		files[file.Name()] = slices.Replace(files[file.Name()], file.Offset(e.Pos), file.Offset(e.End), e.NewText...)
-	}
-	return files
-}
-
-// compiles checks the types of a package some of whose files are replaced.
-func compiles(pkg *packages.Package, replaced map[string][]byte, byPath map[string]*types.Package) error {
-	fset := token.NewFileSet()
-	var files []*ast.File
-	for _, name := range pkg.CompiledGoFiles {
-		var source any
-		if text := replaced[name]; text != nil {
-			source = text
-		}
-		file, err := parser.ParseFile(fset, name, source, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		files = append(files, file)
-	}
-	var first error
-	config := types.Config{
-		Importer: importer(func(path string) (*types.Package, error) { return byPath[path], nil }),
-		Error: func(err error) {
-			if first == nil && !strings.Contains(err.Error(), "imported and not used") {
-				first = err
-			}
-		},
-	}
-	_, _ = config.Check(pkg.PkgPath, fset, files, nil)
-	return first
-}
-
-type importer func(path string) (*types.Package, error)
-
-func (i importer) Import(path string) (*types.Package, error) { return i(path) }

@@ -5,6 +5,8 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+
+	"github.com/goretry/retry/retryvet/internal/code"
 )
 
 // harness finds tests that run the policy they gave to retrytest.New: its waits
@@ -17,24 +19,24 @@ func harness(p *pass) {
 		body   *ast.BlockStmt
 	}
 	var all []given
-	for c := range p.root.Preorder((*ast.CallExpr)(nil)) {
+	for c := range p.Root.Preorder((*ast.CallExpr)(nil)) {
 		call := c.Node().(*ast.CallExpr)
-		if !p.isCall(call, retrytestPath, "New") || len(call.Args) < 2 {
+		if !p.IsCall(call, code.RetryTestPath, "New") || len(call.Args) < 2 {
 			continue
 		}
-		v := p.variable(call.Args[1])
+		v := p.Variable(call.Args[1])
 		assign, ok := c.Parent().Node().(*ast.AssignStmt)
 		if v == nil || !ok || len(assign.Lhs) != 1 {
 			continue
 		}
-		if id, ok := assign.Lhs[0].(*ast.Ident); ok && p.variable(id) != v {
-			all = append(all, given{v, id.Name, call, body(c)})
+		if id, ok := assign.Lhs[0].(*ast.Ident); ok && p.Variable(id) != v {
+			all = append(all, given{v, id.Name, call, code.Body(c)})
 		}
 	}
 	for _, g := range all {
-		for _, r := range p.runs() {
-			if r.call.Pos() > g.call.End() && body(r.cursor) == g.body && p.variable(r.policy) == g.policy && !p.setBetween(g.policy, g.call.End(), r.call.Pos()) {
-				p.report(r.policy, fmt.Sprintf("the harness does not see this run, and its waits are real: run %s.Policy", g.name))
+		for _, r := range p.Runs() {
+			if r.Call.Pos() > g.call.End() && code.Body(r.Cursor) == g.body && p.Variable(r.Policy) == g.policy && !p.setBetween(g.policy, g.call.End(), r.Call.Pos()) {
+				p.report(r.Policy, fmt.Sprintf("the harness does not see this run, and its waits are real: run %s.Policy", g.name))
 			}
 		}
 	}
@@ -42,13 +44,13 @@ func harness(p *pass) {
 
 // setBetween reports whether v gets another value between two places.
 func (p *pass) setBetween(v *types.Var, from, to token.Pos) bool {
-	for c := range p.root.Preorder((*ast.AssignStmt)(nil)) {
+	for c := range p.Root.Preorder((*ast.AssignStmt)(nil)) {
 		n := c.Node().(*ast.AssignStmt)
 		if n.Pos() < from || n.Pos() > to {
 			continue
 		}
 		for _, left := range n.Lhs {
-			if p.variable(left) == v {
+			if p.Variable(left) == v {
 				return true
 			}
 		}
@@ -62,16 +64,16 @@ func copied(p *pass) {
 	flag := func(e ast.Expr, how string) {
 		t, name := p.TypesInfo.TypeOf(e), ""
 		switch {
-		case isNamed(t, retryPath, "Loop"):
+		case code.IsNamed(t, code.RetryPath, "Loop"):
 			name = "retry.Loop"
-		case isNamed(t, hedgePath, "Hedge"):
+		case code.IsNamed(t, code.HedgePath, "Hedge"):
 			name = "hedge.Hedge"
-		case isNamed(t, limitPath, "Limit"):
+		case code.IsNamed(t, code.LimitPath, "Limit"):
 			name = "limit.Limit"
 		default:
 			return
 		}
-		if p.inTest(e) || p.TypesInfo.Types[e].IsType() {
+		if p.InTest(e) || p.TypesInfo.Types[e].IsType() {
 			return
 		}
 		switch e := ast.Unparen(e).(type) {
@@ -81,7 +83,7 @@ func copied(p *pass) {
 			p.report(e, fmt.Sprintf("%s copies a %s, and the copies do not share their state: use a pointer", how, name))
 		}
 	}
-	for c := range p.root.Preorder((*ast.AssignStmt)(nil), (*ast.ValueSpec)(nil), (*ast.CallExpr)(nil), (*ast.ReturnStmt)(nil),
+	for c := range p.Root.Preorder((*ast.AssignStmt)(nil), (*ast.ValueSpec)(nil), (*ast.CallExpr)(nil), (*ast.ReturnStmt)(nil),
 		(*ast.CompositeLit)(nil), (*ast.RangeStmt)(nil)) {
 		switch n := c.Node().(type) {
 		case *ast.AssignStmt:
@@ -103,7 +105,7 @@ func copied(p *pass) {
 			}
 		case *ast.ReturnStmt:
 			for _, e := range n.Results {
-				if v := p.variable(e); v != nil && v.Kind() == types.LocalVar {
+				if v := p.Variable(e); v != nil && v.Kind() == types.LocalVar {
 					continue // it is moved
 				}
 				flag(e, "this return")

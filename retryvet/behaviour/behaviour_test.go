@@ -30,10 +30,10 @@ import (
 	"golang.org/x/tools/go/packages"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/retryvet"
 	"github.com/goretry/retry/retryvet/behaviour"
 	"github.com/goretry/retry/retryvet/behaviour/after"
 	"github.com/goretry/retry/retryvet/behaviour/before"
+	"github.com/goretry/retry/retryvet/migrate"
 )
 
 var update = flag.Bool("update", false, "write package after")
@@ -137,7 +137,7 @@ func TestAfterIsWhatFixWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	graph, err := checker.Analyze([]*analysis.Analyzer{retryvet.Analyzer}, pkgs, nil)
+	graph, err := checker.Analyze([]*analysis.Analyzer{migrate.Analyzer}, pkgs, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,6 +37,7 @@ import (
 	"golang.org/x/tools/go/packages"
 
 	"github.com/goretry/retry/retryvet"
+	"github.com/goretry/retry/retryvet/migrate"
 )
 
 // A module as go list describes it.
@@ -58,7 +59,13 @@ type result struct {
 }
 
 // candidate matches the text of files that a check could report something in.
-var candidate = regexp.MustCompile(`time\.Sleep\(|time\.After\(|"github.com/(?:cenkalti/backoff|avast/retry-go|sethvargo/go-retry|hashicorp/go-retryablehttp|goretry/retry)`)
+var candidate = func() *regexp.Regexp {
+	text := `time\.Sleep\(|time\.After\(|"github.com/goretry/retry`
+	for _, path := range migrate.Libraries() {
+		text += `|"` + regexp.QuoteMeta(path)
+	}
+	return regexp.MustCompile(text)
+}()
 
 func main() {
 	log.SetFlags(0)
@@ -138,9 +145,13 @@ func look(m module) (result, error) {
 			r.partly++
 		}
 	}
-	despite := *retryvet.Analyzer // an import that is missing leaves most types known
-	despite.RunDespiteErrors = true
-	graph, err := checker.Analyze([]*analysis.Analyzer{&despite}, pkgs, nil)
+	var despite []*analysis.Analyzer
+	for _, a := range []*analysis.Analyzer{retryvet.Analyzer, migrate.Analyzer} {
+		copied := *a
+		copied.RunDespiteErrors = true // an import that is missing leaves most types known
+		despite = append(despite, &copied)
+	}
+	graph, err := checker.Analyze(despite, pkgs, nil)
 	if err != nil {
 		return r, err
 	}
@@ -159,7 +170,7 @@ func look(m module) (result, error) {
 			seen[at.String()+d.Category] = true
 			r.lines = append(r.lines, line)
 			r.findings[d.Category]++
-			if d.Category == "foreign" {
+			if d.Category == migrate.Analyzer.Name {
 				if _, reason, ok := strings.Cut(d.Message, ": not rewritten: "); ok {
 					r.refused[reason]++
 				} else {
@@ -253,7 +264,7 @@ func writeCalls(w io.Writer, all []result) {
 	calls, rewritten := 0, 0
 	var rows strings.Builder
 	for _, r := range all {
-		if n := r.findings["foreign"]; n > 0 {
+		if n := r.findings[migrate.Analyzer.Name]; n > 0 {
 			fmt.Fprintf(&rows, "| %s | %d | %d |\n", r.Path, n, r.rewritten)
 			calls += n
 			rewritten += r.rewritten

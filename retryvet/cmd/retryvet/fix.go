@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+
+	"github.com/goretry/retry/retryvet/migrate"
 )
 
 // inner is set in the environment of the runs that fix makes of this command.
@@ -94,7 +96,7 @@ type finding struct {
 	rewritten bool
 }
 
-// foreign returns the findings of the check foreign in a report as JSON, in the order
+// foreign returns the findings of the migration in a report as JSON, in the order
 // of the source. A package and its test variant report the same.
 func foreign(report string) ([]finding, error) {
 	var tree map[string]map[string]json.RawMessage
@@ -108,7 +110,7 @@ func foreign(report string) ([]finding, error) {
 			continue // the package has an error, which the run with -fix reports
 		}
 		for _, d := range diagnostics {
-			if d.Category == "foreign" {
+			if d.Category == migrate.Analyzer.Name {
 				text := strings.Replace(d.Message, "-fix makes this a ", "now a ", 1)
 				all[finding{d.Posn, text, text != d.Message}] = true
 			}

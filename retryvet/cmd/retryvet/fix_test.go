@@ -6,39 +6,25 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/goretry/retry/retryvet/internal/samples"
 )
 
-// The fixed samples of package retryvet, with what the command says of two of them.
+// The fixed samples of package migrate, with what the command says of two of them.
 func TestFixSpeaks(t *testing.T) {
-	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	command := filepath.Join(dir, "retryvet")
 	if out, err := exec.Command("go", "build", "-o", command, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	samples := filepath.Join(dir, "samples")
-	if err := os.CopyFS(samples, os.DirFS("../../testdata")); err != nil {
-		t.Fatal(err)
-	}
-	mod, err := os.ReadFile(filepath.Join(samples, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	mod = []byte(strings.Replace(string(mod), "=> ../..\n", "=> "+root+"\n", 1))
-	if err := os.WriteFile(filepath.Join(samples, "go.mod"), mod, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	module := samples.Module(t, "../../migrate/testdata/src")
 	c := exec.Command(command, "-fix", "./foreign/marks", "./foreign/mixed")
-	c.Dir = samples
-	c.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=off")
+	c.Dir, c.Env = module, samples.Env()
 	out, err := c.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	got := strings.ReplaceAll(string(out), samples+string(filepath.Separator), "")
+	got := strings.ReplaceAll(string(out), module+string(filepath.Separator), "")
 	want := `foreign/marks/marks.go:9:6: cenkalti/backoff v4: now a retry.Run; waits at the cap may be shorter: theirs exceed it; Classify repeats every error that Permanent has not marked, as before
 foreign/mixed/mixed.go:14:9: cenkalti/backoff v4: not rewritten: PermanentError, which has no exact counterpart, is used where its error may come
 foreign/mixed/mixed.go:20:9: avast/retry-go v4: now a retry.Run
@@ -48,7 +34,7 @@ foreign/mixed/mixed.go:20:9: avast/retry-go v4: now a retry.Run
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	for name, want := range map[string]bool{"marks": true, "mixed": true} {
-		source, err := os.ReadFile(filepath.Join(samples, "foreign", name, name+".go"))
+		source, err := os.ReadFile(filepath.Join(module, "foreign", name, name+".go"))
 		if err != nil || strings.Contains(string(source), "retry.Policy{") != want {
 			t.Errorf("%s.go is not rewritten: %v\n%s", name, err, source)
 		}

@@ -1,0 +1,189 @@
+package migrate
+
+import (
+	"go/ast"
+	"go/types"
+
+	"golang.org/x/tools/go/types/typeutil"
+)
+
+// avast is avast/retry-go. Its versions 4 and 5 are rewritten.
+var avast = family{"github.com/avast/retry-go", func(version int) *library {
+	l := &library{
+		title:   "avast/retry-go",
+		entries: []string{"Do", "DoWithData"},
+		read:    readAvast,
+		aside:   []string{"Context", "OnRetry", "LastErrorOnly"},
+		becomes: map[string]string{
+			"Delay": "Backoff", "MaxDelay": "Backoff", "MaxJitter": "Backoff", "DelayType": "Backoff",
+			"Attempts": "MaxAttempts", "UntilSucceeded": "MaxAttempts", "OnRetry": "Hooks", "RetryIf": "Classify",
+		},
+		marks:  []string{"Unrecoverable"},
+		marked: "!%s.IsRecoverable(err)",
+		errors: []string{"Error", "IsRecoverable", "ErrThrottled"},
+		zero:   true,
+		alias:  "avast",
+	}
+	switch version {
+	case 0, 3:
+		l.instead = "update to github.com/avast/retry-go/v4 first: there the waits begin with twice Delay up to v4.6, and Attempts(0) sets no limit"
+	case 4:
+	case 5:
+		l.entries, l.methods = nil, []string{"Do"}
+	default:
+		return nil
+	}
+	return l
+}}
+
+// avastDelays is what the options of a call say about its waits.
+type avastDelays struct {
+	delay, most, jitter amount
+	kind                string // "default", or a DelayType of the library; "": something else
+}
+
+func readAvast(c *foreignCall) string {
+	options, reason := c.avastOptions()
+	if reason != "" {
+		return reason
+	}
+	c.attempts, c.limit = "10", 10
+	delays := avastDelays{delay: milliseconds(100), jitter: milliseconds(100), kind: "default"}
+	for _, option := range options {
+		call, ok := ast.Unparen(c.Value(option)).(*ast.CallExpr)
+		if !ok {
+			return "an option is not written in the call: " + types.ExprString(option)
+		}
+		path, name := c.Callee(call)
+		if c.libraryOf(path) == nil {
+			return "an option comes from another function: " + types.ExprString(call.Fun)
+		}
+		before := len(c.origin.reads)
+		if reason := c.avastOption(name, call, &delays); reason != "" {
+			return reason
+		}
+		c.origin.option(c, option, call, name, before)
+	}
+	if c.retries != nil && c.opMarks() {
+		return "its operation marks errors, and its RetryIf overrules the marks"
+	}
+	if c.retries != nil && c.mayBeZero {
+		c.told = append(c.told, "with Attempts(0) a marked error ended it, whatever RetryIf said")
+	}
+	return c.avastWaits(delays)
+}
+
+// avastOptions finds the operation, and returns the options of the call, or of the
+// retrier that version 5 makes first.
+func (c *foreignCall) avastOptions() (options []ast.Expr, reason string) {
+	const elsewhere, unwritten = "the retrier is made elsewhere", "its options are not written in the call"
+	c.op = c.call.Args[0]
+	options, spread := c.call.Args[1:], c.call.Ellipsis.IsValid()
+	if c.lib.version == 5 {
+		sel, ok := ast.Unparen(c.call.Fun).(*ast.SelectorExpr)
+		if !ok {
+			return nil, elsewhere
+		}
+		made, ok := ast.Unparen(sel.X).(*ast.CallExpr)
+		if !ok {
+			return nil, elsewhere
+		}
+		if path, name := c.Callee(made); c.libraryOf(path) == nil || name != "New" && name != "NewWithData" {
+			return nil, elsewhere
+		}
+		options, spread = made.Args, made.Ellipsis.IsValid()
+	}
+	if !spread {
+		return options, ""
+	}
+	options, ok := c.spread(options)
+	if !ok {
+		return nil, unwritten
+	}
+	return options, ""
+}
+
+// avastOption understands one option.
+func (c *foreignCall) avastOption(name string, call *ast.CallExpr, delays *avastDelays) (reason string) {
+	switch name {
+	case "Attempts":
+		c.attempts, reason = c.count(call.Args[0], 0)
+	case "UntilSucceeded":
+		c.attempts, c.limit = "", 0
+	case "Delay":
+		delays.delay, reason = c.amount(call.Args[0])
+	case "MaxDelay":
+		delays.most, reason = c.amount(call.Args[0])
+	case "MaxJitter":
+		delays.jitter, reason = c.amount(call.Args[0])
+	case "DelayType":
+		delays.kind = c.libraryName(call.Args[0])
+	case "Context":
+		reason = c.keepContext(call.Args[0])
+	case "OnRetry":
+		if c.IsNil(call.Args[0]) {
+			break
+		}
+		reason = c.hears(call.Args[0], attemptFrom0, lastError)
+		c.told = append(c.told, "OnRetry is no longer called for the last failure")
+	case "RetryIf":
+		reason = c.repeatsIf(call.Args[0], name)
+	case "LastErrorOnly":
+		c.told = append(c.told, "the error is a *retry.Error, whose method Last returns the last error")
+	default:
+		reason = name + " has no exact counterpart"
+	}
+	return reason
+}
+
+// avastWaits understands the waits. The first one of version 4 is twice the delay where
+// it doubles.
+func (c *foreignCall) avastWaits(d avastDelays) string {
+	if d.most.is != unset && d.most.d == 0 {
+		return "its MaxDelay is zero, or only the program knows it"
+	}
+	w := waits{kind: exponentialWaits, base: d.delay, most: d.most}
+	if d.kind == "FixedDelay" {
+		w.kind = constantWaits
+		c.waits = w
+		return ""
+	}
+	jittered := d.kind == "default" && (d.jitter.is == varies || d.jitter.d > 0)
+	if d.delay.isZero() {
+		if d.kind != "default" || jittered || c.lib.version == 4 {
+			return "its delay is zero"
+		}
+		c.waits = waits{kind: constantWaits, base: d.delay}
+		return ""
+	}
+	if d.delay.is == varies {
+		w.told = append(w.told, "a zero Delay would mean the default")
+	}
+	if c.avastBeginsWithTwice() || d.kind == "FullJitterBackoffDelay" {
+		w.base = d.delay.twice()
+	}
+	switch {
+	case jittered:
+		w.jitter = jitter{text: qualifier + ".Plus(" + d.jitter.text + ")", adds: d.jitter}
+		if d.most.is != unset {
+			w.told = append(w.told, "waits at MaxDelay are spread below it: theirs are cut to it")
+		}
+	case d.kind == "default" && c.lib.version == 4:
+		return "its MaxJitter is zero, which panics there"
+	case d.kind == "default", d.kind == "BackOffDelay":
+	case d.kind == "FullJitterBackoffDelay":
+		w.jitter.text = fullJitter
+	default:
+		return "its DelayType is not understood"
+	}
+	c.waits = w
+	return ""
+}
+
+// avastBeginsWithTwice reports whether the library's waits begin with twice Delay. Those
+// of v4 do up to v4.6. FullJitterBackoffDelay came with v4.7, where the first wait is
+// Delay, as in v5.
+func (c *foreignCall) avastBeginsWithTwice() bool {
+	f, ok := typeutil.Callee(c.TypesInfo, c.call).(*types.Func)
+	return ok && c.lib.version == 4 && f.Pkg().Scope().Lookup("FullJitterBackoffDelay") == nil
+}

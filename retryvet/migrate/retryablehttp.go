@@ -1,0 +1,11 @@
+package migrate
+
+// retryablehttp is hashicorp/go-retryablehttp. No call of it is rewritten.
+var retryablehttp = family{"github.com/hashicorp/go-retryablehttp", func(int) *library {
+	return &library{
+		title:   "hashicorp/go-retryablehttp",
+		entries: []string{"NewClient", "Get", "Head", "Post", "PostForm"},
+		clients: []string{"Client", "RoundTripper"},
+		instead: "use an http.Client whose Transport is a retryhttp.Transport; docs/migrating.md says what becomes of each field",
+	}
+}}

@@ -1,3 +1,0 @@
-module github.com/cenkalti/backoff/v3
-
-go 1.26.0

@@ -1,3 +1,0 @@
-module github.com/cenkalti/backoff/v6
-
-go 1.26.0

@@ -1,3 +1,0 @@
-module github.com/sethvargo/go-retry
-
-go 1.26.0
