@@ -219,14 +219,3 @@ func nanoseconds(p *pass) {
 		}
 	}
 }
-
-// policyLiteral returns the literal that e stands for, or nil.
-func (p *pass) policyLiteral(e ast.Expr) *ast.CompositeLit {
-	e = p.Value(e)
-	if call, ok := e.(*ast.CallExpr); ok {
-		if sel, ok := call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Named" && code.IsNamed(p.TypesInfo.TypeOf(sel.X), code.RetryPath, "Policy") {
-			return p.policyLiteral(sel.X)
-		}
-	}
-	return p.Literal(e, code.RetryPath, "Policy")
-}

@@ -1,7 +1,6 @@
 package retryvet
 
 import (
-	"go/ast"
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
@@ -77,12 +76,3 @@ func newAnalyzer() *analysis.Analyzer {
 	}
 	return a
 }
-
-// pass is what the checks share while they look at one package.
-type pass struct {
-	*code.Package
-	check string // the one that is running
-}
-
-// report tells what happens at node and what to write instead.
-func (p *pass) report(node ast.Node, message string) { p.Find(p.check, node, message) }

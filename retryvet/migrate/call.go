@@ -33,9 +33,9 @@ type library struct {
 	// read fills in what is understood of a call, or says why it cannot be rewritten.
 	read func(c *foreignCall) (reason string)
 
-	// These do so for what makes a backoff, if its calls take one: a call of the function
-	// name, the same with fields that are set afterwards, and a literal. A nil one
-	// understands nothing.
+	// These do so for what makes a backoff: a call of the function name, the same with
+	// fields that are set afterwards, and a literal. A read that calls backOff needs makes;
+	// sets and literal may be nil, if nothing like that is understood.
 	makes   func(c *foreignCall, name string, made *ast.CallExpr) (reason string)
 	sets    func(c *foreignCall, name string, made *ast.CallExpr, fields map[string]ast.Expr) (reason string)
 	literal func(c *foreignCall, lit *ast.CompositeLit) (reason string)
@@ -183,4 +183,10 @@ func newCall(p *pass, lib *library, file *ast.File, at inspector.Cursor, name st
 		pass: p, lib: lib, file: file, cursor: at, call: at.Node().(*ast.CallExpr), name: name,
 		arguments: map[*types.Var]ast.Expr{}, made: map[*types.Var][]making{}, inlined: map[*ast.FuncDecl]bool{},
 	}
+}
+
+// functions are the functions and methods that the package declares.
+type functions struct {
+	decls map[*types.Func]*ast.FuncDecl
+	names map[*ast.FuncDecl][]*types.Func // that its body names
 }

@@ -15,12 +15,6 @@ import (
 
 // This file says what the package declares, what its functions name, and what its tests do.
 
-// functions are the functions and methods that the package declares.
-type functions struct {
-	decls map[*types.Func]*ast.FuncDecl
-	names map[*ast.FuncDecl][]*types.Func // that its body names
-}
-
 func (p *pass) functions() *functions {
 	if p.funcs != nil {
 		return p.funcs

@@ -18,18 +18,20 @@ import (
 )
 
 func main() {
-	library := []string{"./..."} // the root's packages, and one of each nested module
+	library := []string{"./..."} // the root's packages, and those of the nested modules
+	public := map[string]bool{modules.Root: true}
 	for _, folder := range modules.Nested {
-		library = append(library, "./"+folder)
+		library = append(library, "./"+folder+"/...")
+		public[modules.Path(folder)] = true
 	}
-	pkgs, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedDeps | packages.NeedSyntax | packages.NeedTypesInfo}, library...)
+	pkgs, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedModule | packages.NeedTypes | packages.NeedImports | packages.NeedDeps | packages.NeedSyntax | packages.NeedTypesInfo}, library...)
 	if err != nil || packages.PrintErrors(pkgs) > 0 {
 		fmt.Fprintln(os.Stderr, "api:", err)
 		os.Exit(1)
 	}
 	var lines []string
 	for _, pkg := range pkgs {
-		if pkg.Name == "main" || strings.Contains(pkg.PkgPath, "/internal/") {
+		if pkg.Name == "main" || !public[pkg.Module.Path] || strings.Contains(pkg.PkgPath, "/internal/") {
 			continue
 		}
 		for _, name := range pkg.Types.Scope().Names() {

@@ -1,8 +1,7 @@
 // Package samples makes a module of a folder of samples: Go code that tests look at.
 //
-// The folder is laid out as a GOPATH: testdata/src has the samples, and what stands in
-// for a foreign package has its import path, such as
-// testdata/src/github.com/cenkalti/backoff/v4. So no such package needs a go.mod.
+// The folder is laid out as the src of a GOPATH: what stands in for a foreign package has
+// its import path below github.com, each version its own. So none of them needs a go.mod.
 //
 // What may live here: what the tests of more than one package need.
 package samples
