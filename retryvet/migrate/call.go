@@ -50,6 +50,7 @@ type library struct {
 
 	inverse bool   // it repeats marked errors only
 	zero    bool   // after a failure it returns no value
+	resumes bool   // a run begins with the wait at which the run before stopped, if they share a backoff
 	alias   string // what its import is named where package retry needs that name
 }
 

@@ -193,7 +193,7 @@ func (m *migration) checkContexts(lit *ast.FuncLit) (reason string) {
 		}
 		return reason == ""
 	})
-	if name := lit.Type.Params; m.lib.inverse && m.renamed && len(name.List[0].Names) == 1 && name.List[0].Names[0].Name != "_" {
+	if name := lit.Type.Params; m.takesContext() && m.renamed && len(name.List[0].Names) == 1 && name.List[0].Names[0].Name != "_" {
 		return "the operation uses " + given.Name() + " beside its own context"
 	}
 	if own != nil && m.renamed && reason == "" && (captured || !m.redeclares(own)) {

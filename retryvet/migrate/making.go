@@ -71,7 +71,7 @@ func (c *foreignCall) backOffVariable(e ast.Expr) string {
 		if !ok || c.defines(at.Node().(ast.Stmt)) != v {
 			continue
 		}
-		if c.lib.inverse && c.repeated(at) {
+		if c.lib.resumes && c.repeated(at) {
 			return "the backoff goes on where the call before stopped"
 		}
 		for _, stmt := range block.List {

@@ -66,7 +66,7 @@ func identOf(e ast.Expr) *ast.Ident {
 // library marks as permanent, though not in the literal that is rewritten: then only
 // the old library can tell.
 func (m *migration) mayReturnMarks(all []*migration) bool {
-	return m.marksElsewhere(all) || m.importsInTests(m.lib) || m.dependencyImports() || m.callsUnknown()
+	return len(m.lib.marks) > 0 && (m.marksElsewhere(all) || m.importsInTests(m.lib) || m.dependencyImports() || m.callsUnknown())
 }
 
 // marksElsewhere reports whether the package marks errors anywhere but in m.literal

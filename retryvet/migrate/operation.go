@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/tools/go/types/typeutil"
+
+	"github.com/goretry/retry/retryvet/internal/code"
 )
 
 // This file says what an operation does, and what it may return.
@@ -25,6 +27,12 @@ func (c *foreignCall) opBody() ast.Node {
 		}
 	}
 	return nil
+}
+
+// takesContext reports whether the operation is given a context.
+func (c *foreignCall) takesContext() bool {
+	sig, ok := c.TypesInfo.TypeOf(c.op).Underlying().(*types.Signature)
+	return ok && sig.Params().Len() == 1 && code.IsContext(sig.Params().At(0).Type())
 }
 
 // opMarks reports whether the operation, or a function of the package that it reaches,

@@ -19,6 +19,7 @@ var sethvargo = family{"github.com/sethvargo/go-retry", func(int) *library {
 		marks:   []string{"RetryableError"},
 		inverse: true,
 		zero:    true,
+		resumes: true,
 	}
 }}
 

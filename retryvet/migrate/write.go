@@ -81,7 +81,7 @@ func (m *migration) inner(im *importer) []analysis.TextEdit {
 		params = ast.Unparen(m.ctx).(*ast.Ident).Name + " " + params
 	}
 	list := m.literal.Type.Params
-	if !m.lib.inverse || m.renamed {
+	if !m.takesContext() || m.renamed {
 		edits = append(edits, analysis.TextEdit{Pos: list.Opening + 1, End: list.Closing, NewText: []byte(params)})
 	}
 	if m.lib.inverse {
@@ -126,7 +126,7 @@ func (m *migration) text(im *importer, s *sources) (string, string) {
 		}
 	}
 	op := s.text(m.op)
-	if m.literal == nil {
+	if m.literal == nil && !m.takesContext() {
 		results, ok := im.results(m.TypesInfo.TypeOf(m.op))
 		if !ok {
 			return "", "the type of its value has no name in this file"
