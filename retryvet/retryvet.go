@@ -35,6 +35,8 @@ func checks() []check {
 		{"errorignored", "find runs whose error is ignored", ours, errorignored},
 		{"compared", "find errors of a run compared with ==, or asserted", ours, compared},
 		{"harness", "find tests that run the policy they gave to retrytest.New", ours, harness},
+		{"severalcalls", "find operations of several calls whose errors are proof for a NonIdempotent policy", ours, severalcalls},
+		{"forgottendone", "find loops that leave an attempt without Done", ours, forgottendone},
 		{"copied", "find copies of a Loop, a Hedge or a Limit", ours, copied},
 		{"loopctx", "find retry loops that sleep through the end of their context", contextual, loopctx},
 	}
