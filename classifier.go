@@ -68,6 +68,8 @@ func AlreadyRetried(err error) Class {
 //   - It holds a run that has retried and come to a limit. A run of one attempt has not
 //     retried, so the layer above may. Neither has one whose last error is ErrRejected:
 //     it has polled.
+//   - It holds an error with a method Final() bool that returns true: a package knows that
+//     the error is an answer, although no run gave up.
 //
 // A run that was canceled does not count, whatever it holds: a sibling may have failed,
 // or the caller may have left. Neither does a run that ended because a server asked for

@@ -102,6 +102,9 @@ var methods = []reflect.Type{
 	reflect.TypeFor[interface{ Timeout() bool }](),
 }
 
+// finalMethod is called for Final, and says nothing about a class.
+type finalMethod interface{ Final() bool }
+
 // behindAs are the types with which methods As are called, in this order. A method
 // that calls errors.As finds the first of them; others know some types.
 var behindAs = append([]reflect.Type{
@@ -144,7 +147,7 @@ func silent(t reflect.Type) bool {
 	if known, ok := silence.Load(t); ok {
 		return known.(bool)
 	}
-	says := slices.ContainsFunc(methods, t.Implements) || permanentTypes[named(t).PkgPath()] != nil || clienterr.Of(t) != nil
+	says := slices.ContainsFunc(methods, t.Implements) || t.Implements(reflect.TypeFor[finalMethod]()) || permanentTypes[named(t).PkgPath()] != nil || clienterr.Of(t) != nil
 	silence.Store(t, !says)
 	return !says
 }

@@ -28,7 +28,7 @@ type finding struct {
 	answered bool          // there is one that is not only found by a method Is: errGoesOn has that
 	run      bool          // there is an inner run
 	refused  bool          // the first inner run ended with ReasonRefused
-	final    bool          // an inner run says so: see Final
+	final    bool          // an inner run or an error says so: see Final
 }
 
 // scope says what to look for, and where.
@@ -88,7 +88,8 @@ func examine(err error, look scope) (f finding) {
 			}
 		}
 		if look.rest {
-			f.add(finding{hint: says.Hint})
+			answer, ok := err.(finalMethod)
+			f.add(finding{hint: says.Hint, final: ok && answer.Final()})
 			f.addBehind(err)
 		}
 		var joined []error
