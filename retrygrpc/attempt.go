@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/goretry/retry"
@@ -17,60 +16,60 @@ import (
 type attempt struct {
 	*call
 	evidence
-	limit
-	run  context.Context    // the run's for this attempt
-	ctx  context.Context    // grpc's: derived from it
-	opts []grpc.CallOption  // the caller's, and those that gather evidence
-	room [6]grpc.CallOption // for opts, mostly
-	kept bool               // a stream goes on in ctx
+	limit limit
+	ctx   context.Context    // grpc's: derived from the run's for this attempt
+	opts  []grpc.CallOption  // the caller's, and those that gather evidence
+	room  [6]grpc.CallOption // for opts, mostly
 }
 
-// begin prepares an attempt whose context is to be derived from ctx. It must be
-// closed.
-func (k *call) begin(ctx context.Context) *attempt {
-	a := &k.first
-	if a.call != nil {
+// begin prepares the attempt that the run has announced.
+func (k *call) begin() *attempt {
+	a, ctx := &k.first, k.run.Context()
+	if n := k.run.Number(); n > 1 {
 		a = new(attempt)
-	}
-	a.call, a.run = k, ctx
-	a.peer.Addr = nobody{}
-	if n := retry.AttemptNumber(ctx); n > 1 {
 		md, _ := metadata.FromOutgoingContext(ctx)
 		if md == nil {
 			md = metadata.MD{}
 		}
-		md.Set("grpc-previous-rpc-attempts", strconv.Itoa(n-1))
+		md.Set(previousAttempts, strconv.Itoa(n-1))
 		ctx = metadata.NewOutgoingContext(ctx, md)
 	}
-	a.ctx = ctx
-	if k.timeout > 0 {
-		a.ctx = a.limit.start(ctx, k.ticks, k.timeout)
+	k.last = a
+	a.call, a.ctx = k, ctx
+	a.peer.Addr = nobody{}
+	if k.untimed && k.timeout > 0 {
+		a.ctx = a.limit.start(ctx, k.clock, k.timeout)
 	}
 	a.opts = append(append(a.room[:0], k.opts...), grpc.Header(&a.header), grpc.Trailer(&a.trailer), grpc.Peer(&a.peer))
 	return a
 }
 
-// end takes the error of a unary call or of a stream's start, and returns the error
-// for the run.
-func (a *attempt) end(err error) error {
-	inTime := a.limit.stop()
-	if err == nil && inTime {
-		a.kept = true
-		return nil
+// end takes the error of a unary call, and returns the verdict for the run.
+func (a *attempt) end(err error) retry.Verdict {
+	defer a.close()
+	if err == nil {
+		return retry.Verdict{}
 	}
-	if err == nil { // the context ends just now, and the stream with it
-		a.class = retry.TimedOut
-		return &failure{error: timeout{}, status: timeout{}.GRPCStatus()}
-	}
+	a.limit.stop()
 	late := a.timedOut()
 	if late {
 		err = timeout{err}
 	}
-	err = a.judge(err)
-	if late && a.class == retry.Transient {
-		a.class = retry.TimedOut // whatever the user's Classify returned: the run does not know the limit
+	v := a.judge(err)
+	if late && v.Class == retry.Transient {
+		v.Class = retry.TimedOut // whatever the user's Classify returned: the run may not know the limit
 	}
-	return err
+	return v
+}
+
+// goOn ends the attempt for the run, and keeps its stream, unless the attempt has come to
+// its limit just now: that has ended the stream.
+func (a *attempt) goOn() retry.Verdict {
+	if a.limit.stop() {
+		return retry.Verdict{}
+	}
+	a.close()
+	return retry.Verdict{Err: &failure{error: timeout{}, status: timeout{}.GRPCStatus()}, Class: retry.TimedOut}
 }
 
 // timedOut reports whether the attempt's own timeout has passed. A server that got the
@@ -79,30 +78,28 @@ func (a *attempt) timedOut() bool {
 	if context.Cause(a.ctx) == retry.ErrAttemptTimeout {
 		return true
 	}
-	deadline, ok := a.ctx.Deadline()
-	own := a.until.IsZero() || deadline.Before(a.until)
-	return a.policy.AttemptTimeout > 0 && ok && own && time.Until(deadline) <= 0
-}
-
-// close ends the attempt's context, unless a stream goes on in it.
-func (a *attempt) close() {
-	if !a.kept {
-		a.limit.stop()
-		a.release()
+	if a.untimed || a.timeout <= 0 {
+		return false
 	}
+	deadline, ok := a.ctx.Deadline()
+	callers, has := a.run.RunContext().Deadline()
+	return ok && !(has && !deadline.Before(callers)) && time.Until(deadline) <= 0
 }
 
-// closed reports whether the program has closed the connection: no attempt will
-// ever succeed again.
-func (k *call) closed() bool { return k.cc.GetState() == connectivity.Shutdown }
+// close ends the attempt's context.
+func (a *attempt) close() {
+	a.limit.stop()
+	a.limit.release()
+}
 
-// limit ends the context of an attempt that takes too long, on any clock. The context
-// has no deadline, since a stream may go on after its first message.
+// limit is the context of an attempt that ends if the attempt takes too long, on any
+// clock. It has no deadline, since a stream may go on after its first message.
 type limit struct {
-	timer  context.Context
-	cancel context.CancelCauseFunc // nil without a limit
-	disarm func() bool
-	free   context.CancelFunc
+	context.Context // nil without a limit
+	timer           context.Context
+	cancel          context.CancelCauseFunc
+	disarm          func() bool
+	free            context.CancelFunc
 }
 
 func (l *limit) start(ctx context.Context, clock clockx.Clock, d time.Duration) context.Context {
@@ -111,8 +108,17 @@ func (l *limit) start(ctx context.Context, clock clockx.Clock, d time.Duration) 
 	}
 	limited, cancel := context.WithCancelCause(ctx)
 	timer, free := clock.WithTimeoutCause(ctx, d, retry.ErrAttemptTimeout)
-	*l = limit{timer, cancel, context.AfterFunc(timer, func() { cancel(context.Cause(timer)) }), free}
-	return limited
+	*l = limit{limited, timer, cancel, context.AfterFunc(timer, func() { cancel(context.Cause(timer)) }), free}
+	return l
+}
+
+// Err is DeadlineExceeded after the limit, as if that were a deadline.
+func (l *limit) Err() error {
+	err := l.Context.Err()
+	if err != nil && context.Cause(l.Context) == retry.ErrAttemptTimeout {
+		return context.DeadlineExceeded
+	}
+	return err
 }
 
 // stop removes the limit, and reports whether the attempt kept it.
@@ -128,7 +134,7 @@ func (l *limit) stop() bool {
 	return !late
 }
 
-// release ends the attempt's context.
+// release ends the context.
 func (l *limit) release() {
 	if l.cancel != nil {
 		l.cancel(nil)

@@ -1,14 +1,12 @@
 package retrygrpc
 
 import (
-	"cmp"
 	"errors"
 	"math"
 	"net"
 	"strconv"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -16,8 +14,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/clienterr"
-	"github.com/goretry/retry/internal/engine"
 )
 
 // Classify is a [retry.Classifier] for calls in a plain [retry.Do]. It uses only the
@@ -36,7 +32,15 @@ func Classify(err error) retry.Class {
 
 // classOf returns the class of a code, Permanent for the OK of an error.
 func classOf(c codes.Code) retry.Class {
-	return cmp.Or(retry.Class(clienterr.GRPC(int64(c))), retry.Permanent)
+	switch c {
+	case codes.Unavailable:
+		return retry.Transient
+	case codes.DeadlineExceeded:
+		return retry.TimedOut
+	case codes.ResourceExhausted:
+		return retry.Throttled
+	}
+	return retry.Permanent
 }
 
 // statusOf returns the status of err, unless it belongs to a run inside err.
@@ -50,37 +54,44 @@ func statusOf(err error) (*status.Status, bool) {
 	return status.FromError(err)
 }
 
-// judge returns the run's error for an attempt that ended with err, and stores its
-// class in the call. To the run a Permanent answer is a success: the caller gets the
-// answer from the call.
-func (a *attempt) judge(err error) error {
+// judge returns the verdict on an attempt that ended with err. To the run a Permanent
+// answer is a success: the caller gets the answer from the call.
+func (a *attempt) judge(err error) retry.Verdict {
 	st, ok := statusOf(err)
-	if !ok {
-		a.class = retry.Policy{Classify: a.ask}.Judge(err).Class
-		return err
-	}
-	if v := engine.Judge(&retry.Policy{}, err); v.Marked || errors.Is(err, retry.ErrRejected) { // which no classifier sees
-		a.class = retry.Class(v.Class)
-		return err
+	bare := retry.Policy{}.Judge(err)
+	if !ok || bare.Marked || bare.Answered { // without a status, or no classifier sees it
+		v := retry.Policy{Classify: a.call.classify}.Judge(err)
+		v.Undone = v.Undone || v.Class == retry.Unprocessed // this was one call
+		if v.End != retry.ReasonRefused {
+			v.End = retry.ReasonNone
+		}
+		return v
 	}
 	wait, pushed, refused := a.pushback()
-	f := &failure{error: err, status: st, hint: max(wait, retryInfo(st))}
-	a.class = retry.Unknown
-	if a.ask != nil {
-		a.class = a.ask(err)
+	f := &failure{error: bare.Err, status: st, hint: max(wait, retryInfo(st))}
+	v := retry.Verdict{Err: f, Hint: f.hint}
+	if a.call.classify != nil {
+		v.Class = a.call.classify(f.error)
 	}
-	if a.class == retry.Unknown || a.class > retry.Unprocessed {
-		a.class = a.classify(st.Code(), f.hint, pushed && wait == 0)
+	if v.Class == retry.Unknown || v.Class > retry.Unprocessed {
+		v.Class = a.classify(st.Code(), f.hint, pushed && wait == 0)
 	}
-	canceled := st.Code() == codes.Canceled && a.run.Err() != nil
+	v.Undone = bare.Undone || v.Class == retry.Unprocessed || v.Class == retry.Throttled && f.hint > 0 && mayAsk(st.Code())
+	canceled := st.Code() == codes.Canceled && a.run.Context().Err() != nil
 	switch {
-	case refused && a.class != retry.Permanent:
-		return retry.Refuse(f)
-	case a.class == retry.Permanent && a.answered() && !refused && !canceled:
-		a.answer = err
-		return nil
+	case v.Class == retry.Permanent && a.answered() && !canceled:
+		a.answer = final(f, st)
+		return retry.Verdict{}
+	case refused && v.Class != retry.Permanent:
+		v.End = retry.ReasonRefused
 	}
-	return f
+	return v
+}
+
+// mayAsk reports whether a server that ends a call with this code can ask for that very
+// call again, whatever the method.
+func mayAsk(c codes.Code) bool {
+	return c == codes.Unavailable || c == codes.ResourceExhausted || c == codes.Aborted
 }
 
 // classify returns the class of an attempt that ended with a code. hint is what
@@ -97,11 +108,10 @@ func (a *attempt) classify(c codes.Code, hint time.Duration, now bool) retry.Cla
 			class = retry.Transient
 		}
 	}
-	asks := c == codes.Unavailable || c == codes.ResourceExhausted || c == codes.Aborted
 	switch {
-	case asks && now:
+	case mayAsk(c) && now:
 		return retry.Unprocessed
-	case asks && hint > 0:
+	case mayAsk(c) && hint > 0:
 		return retry.Throttled // with its hint: the server asks for this very call again
 	case hint > 0 && (c == codes.Internal || c == codes.Unknown):
 		return retry.Transient
@@ -138,11 +148,13 @@ func (e *evidence) trailersOnly() bool {
 	return len(e.header) == 0 && len(e.trailer["content-type"]) > 0
 }
 
+const pushbackKey = "grpc-retry-pushback-ms"
+
 // pushback returns the wait that the server asks for by grpc-retry-pushback-ms, and
 // whether it sent one at all. Any value except a single number that is neither
 // negative nor too large is a refusal (gRFC A6, "Pushback").
 func (e *evidence) pushback() (wait time.Duration, ok, refused bool) {
-	values := e.trailer["grpc-retry-pushback-ms"]
+	values := e.trailer[pushbackKey]
 	if len(values) == 0 {
 		return 0, false, false
 	}
@@ -164,47 +176,4 @@ func retryInfo(st *status.Status) (wait time.Duration) {
 		}
 	}
 	return wait
-}
-
-// failure is an attempt's error with a status, as runs and hooks see it.
-type failure struct {
-	error
-	status *status.Status
-	hint   time.Duration
-}
-
-func (f *failure) Unwrap() error              { return f.error }
-func (f *failure) GRPCStatus() *status.Status { return f.status }
-func (f *failure) RetryAfter() time.Duration  { return f.hint }
-
-// ErrorType returns the code as the error.type of spans and metrics, as the semantic
-// conventions for RPCs require: "UNAVAILABLE".
-func (f *failure) ErrorType() string { return code.Code(f.status.Code()).String() }
-
-// refusal is the caller's error if the server refuses a retry: the status, and in its
-// tree a mark of [retry.Refuse], at which an outer run stops.
-type refusal struct {
-	marked error
-	status *status.Status
-}
-
-func (r *refusal) Error() string              { return r.marked.Error() }
-func (r *refusal) Unwrap() error              { return r.marked }
-func (r *refusal) GRPCStatus() *status.Status { return r.status }
-
-// timeout is the error of an attempt whose own timeout has passed, whatever error grpc
-// returned.
-type timeout struct{ cause error }
-
-func (t timeout) Error() string { return t.GRPCStatus().String() }
-
-func (t timeout) Unwrap() []error {
-	if t.cause == nil {
-		return []error{retry.ErrAttemptTimeout}
-	}
-	return []error{retry.ErrAttemptTimeout, t.cause}
-}
-
-func (t timeout) GRPCStatus() *status.Status {
-	return status.New(codes.DeadlineExceeded, retry.ErrAttemptTimeout.Error())
 }

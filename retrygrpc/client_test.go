@@ -208,8 +208,8 @@ func TestClassifyGoesFirst(t *testing.T) {
 }
 
 // TestAnswerIsNoFailure: an error that is the server's answer is a success to hooks
-// and budgets; one that a pushback made permanent, or that never reached a server, is
-// a failure.
+// and budgets, whatever the server says about retries; one that would be retried if the
+// server did not refuse that, or that never reached a server, is a failure.
 func TestAnswerIsNoFailure(t *testing.T) {
 	var trailer metadata.MD
 	for _, tt := range []struct {
@@ -221,7 +221,7 @@ func TestAnswerIsNoFailure(t *testing.T) {
 		{"NOT_FOUND", always(fail(codes.NotFound)), []grpc.CallOption{grpc.Trailer(&trailer)}, true},
 		{"ABORTED", always(fail(codes.Aborted)), nil, true},
 		{"UNAVAILABLE, not to be repeated", pushing(codes.Unavailable, "-1"), nil, false},
-		{"NOT_FOUND, not to be repeated", pushing(codes.NotFound, "-1"), nil, false},
+		{"NOT_FOUND, not to be repeated", pushing(codes.NotFound, "-1"), nil, true},
 		{"bad options", always(nil), []grpc.CallOption{grpc.CallContentSubtype("none")}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -404,11 +404,17 @@ func TestWhatMayRunTwice(t *testing.T) {
 		{"option", &retrygrpc.Client{}, pay, []grpc.CallOption{retrygrpc.Idempotent(true)}, 4},
 		{"option says no", &retrygrpc.Client{Idempotent: func(string) bool { return true }}, get, []grpc.CallOption{retrygrpc.Idempotent(false)}, 1},
 		{"the last option", &retrygrpc.Client{}, pay, []grpc.CallOption{retrygrpc.Idempotent(false), retrygrpc.Idempotent(true)}, 4},
-		{"Policy.NonIdempotent is ignored", &retrygrpc.Client{Policy: never}, get, nil, 4},
+		{"Policy.NonIdempotent", &retrygrpc.Client{Policy: never}, get, nil, 1},
+		{"Policy.NonIdempotent before Client.Idempotent", &retrygrpc.Client{Policy: never, Idempotent: func(string) bool { return true }}, get, nil, 1},
+		{"Policy.NonIdempotent before the option", &retrygrpc.Client{Policy: never}, get, []grpc.CallOption{retrygrpc.Idempotent(true)}, 1},
+		{"ForMethod takes NonIdempotent away", &retrygrpc.Client{Policy: never, ForMethod: func(_ string, p retry.Policy) retry.Policy {
+			p.NonIdempotent = false
+			return p
+		}}, get, nil, 4},
 		{"the NonIdempotent of ForMethod counts", &retrygrpc.Client{ForMethod: func(string, retry.Policy) retry.Policy { return never }}, get, nil, 1},
-		{"and that of WithPolicy", &retrygrpc.Client{}, get, []grpc.CallOption{retrygrpc.WithPolicy(never), retrygrpc.Idempotent(true)}, 1},
-		{"WithPolicy", &retrygrpc.Client{}, pay, []grpc.CallOption{retrygrpc.WithPolicy(four())}, 1},
-		{"WithPolicy and option", &retrygrpc.Client{}, pay, []grpc.CallOption{retrygrpc.WithPolicy(four()), retrygrpc.Idempotent(true)}, 4},
+		{"and that of WithPolicy", &retrygrpc.Client{}, get, []grpc.CallOption{retrygrpc.WithPolicy(with(never)), retrygrpc.Idempotent(true)}, 1},
+		{"WithPolicy", &retrygrpc.Client{}, pay, []grpc.CallOption{retrygrpc.WithPolicy(with(four()))}, 1},
+		{"WithPolicy and option", &retrygrpc.Client{}, pay, []grpc.CallOption{retrygrpc.WithPolicy(with(four())), retrygrpc.Idempotent(true)}, 4},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.client.Policy.MaxAttempts == 0 {
@@ -460,7 +466,7 @@ func TestWhichPolicy(t *testing.T) {
 	}
 	check(get[1:], 4, 3)
 	check("put", 2, 1)
-	check("mine", 3, 0, retrygrpc.WithPolicy(retry.Policy{MaxAttempts: 3, Name: "mine", Backoff: retry.Constant(0), Budget: own}))
+	check("mine", 3, 0, retrygrpc.WithPolicy(with(retry.Policy{MaxAttempts: 3, Name: "mine", Backoff: retry.Constant(0), Budget: own})))
 	if own.granted != 2 {
 		t.Errorf("the call's own budget was asked %d times, want 2", own.granted)
 	}
@@ -593,7 +599,7 @@ func TestCallersContext(t *testing.T) {
 
 	ctx, cancel := context.WithCancelCause(within(t))
 	p.Hooks.Wait = func(context.Context, retry.Attempt) { cancel(errors.New("lunch")) }
-	_, err := call(ctx, cc, get, retrygrpc.WithPolicy(p))
+	_, err := call(ctx, cc, get, retrygrpc.WithPolicy(with(p)))
 	if status.Code(err) != codes.Canceled || reason(err) != "canceled" || !strings.Contains(err.Error(), "lunch") {
 		t.Errorf("error = %v", err)
 	}
@@ -604,7 +610,7 @@ func TestCallersContext(t *testing.T) {
 
 	// A wait that would pass the deadline is not begun, and the code stays the server's.
 	p.Hooks.Wait, p.Backoff = nil, retry.Constant(time.Hour)
-	_, err = call(within(t), cc, get, retrygrpc.WithPolicy(p))
+	_, err = call(within(t), cc, get, retrygrpc.WithPolicy(with(p)))
 	if status.Code(err) != codes.Unavailable || reason(err) != "deadline" || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error = %v", err)
 	}

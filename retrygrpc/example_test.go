@@ -88,7 +88,10 @@ func ExampleIdempotent() {
 func ExampleWithPolicy() {
 	health, stop := connect(10, &retrygrpc.Client{})
 	defer stop()
-	once := retry.Policy{Name: "probe", MaxAttempts: 1} // no retry for this call
+	once := func(p retry.Policy) retry.Policy { // no retry for this call
+		p.Name, p.MaxAttempts = "probe", 1
+		return p
+	}
 	_, err := health.Check(context.Background(), nil, retrygrpc.WithPolicy(once), retrygrpc.Idempotent(true))
 	if e, ok := errors.AsType[*retry.Error](err); ok {
 		fmt.Println(e.Name, e.Reason, e.Attempts)

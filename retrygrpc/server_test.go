@@ -377,9 +377,9 @@ func TestRefusedStatusEndsAnOuterRun(t *testing.T) {
 		{"UNAVAILABLE", pushing(codes.Unavailable, "-1"), nil, "refused", retry.ReasonRefused, 1},
 		{"two pushbacks", pushing(codes.Unavailable, "1", "-1"), nil, "refused", retry.ReasonRefused, 1},
 		{"DEADLINE_EXCEEDED", pushing(codes.DeadlineExceeded, "-1"), nil, "refused", retry.ReasonRefused, 1},
-		{"NOT_FOUND", pushing(codes.NotFound, "-1"), nil, "max_attempts", retry.ReasonPermanent, 3},
+		{"NOT_FOUND", pushing(codes.NotFound, "-1"), nil, "max_attempts", retry.ReasonNone, 3},
 		{"NOT_FOUND, which Classify retries", pushing(codes.NotFound, "-1"), func(error) retry.Class { return retry.Transient }, "refused", retry.ReasonRefused, 1},
-		{"UNAVAILABLE, which Classify does not retry", pushing(codes.Unavailable, "-1"), func(error) retry.Class { return retry.Permanent }, "max_attempts", retry.ReasonPermanent, 3},
+		{"UNAVAILABLE, which Classify does not retry", pushing(codes.Unavailable, "-1"), func(error) retry.Class { return retry.Permanent }, "max_attempts", retry.ReasonNone, 3},
 	} {
 		for _, method := range []string{get, pay, list} {
 			s := serve(t, tt.answer)

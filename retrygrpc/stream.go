@@ -3,7 +3,6 @@ package retrygrpc
 import (
 	"context"
 	"io"
-	"runtime"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -18,42 +17,47 @@ import (
 // stream is a [grpc.StreamClientInterceptor].
 func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
 	open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	k := c.call(cc, method, opts)
-	k.policy.AttemptTimeout = 0 // Do's would end with the attempt, and the stream with it
+	k := c.call(ctx, method, cc, opts)
+	k.limitAttempts() // the run's timeout would end with the attempt, and the stream with it
+	start := func(a *attempt) (grpc.ClientStream, error) { return open(a.ctx, desc, cc, method, a.opts...) }
 	if !desc.ClientStreams {
-		s := &serverStream{call: k, ctx: ctx}
-		s.open = func(a *attempt) (grpc.ClientStream, error) { return open(a.ctx, desc, cc, method, a.opts...) }
+		s := &serverStream{call: k, ctx: ctx, open: start}
 		return s.start()
 	}
-	k.policy.NonIdempotent = true // what will be sent is not kept
-	cs, err := retry.Do(ctx, k.policy, func(ctx context.Context) (grpc.ClientStream, error) {
-		a := k.begin(ctx)
-		defer a.close()
-		a.opts = append(a.opts, grpc.OnFinish(func(error) { a.release() }))
-		cs, err := open(a.ctx, desc, cc, method, a.opts...)
-		return cs, a.end(err)
-	})
-	if err = k.result(ctx, err); err != nil {
+	defer k.close()
+	k.once = true // what will be sent is not kept
+	var cs grpc.ClientStream
+	for k.run.Next() {
+		a := k.begin()
+		a.opts = append(a.opts, grpc.OnFinish(func(error) { a.limit.release() }))
+		var err error
+		if cs, err = start(a); err == nil {
+			k.settle(a.goOn())
+		} else {
+			k.settle(a.end(err))
+		}
+	}
+	if err := k.result(); err != nil {
 		return nil, err
 	}
 	return cs, nil
 }
 
 // serverStream is a stream with one request, which is restarted while its caller has
-// seen nothing of it. Its run is in a coroutine, which pauses once, after the first
-// stream has opened, until a method needs something from the stream. Then the run goes
-// on to its end: the caller has seen something, or the run gives up.
+// seen nothing of it. Its run pauses once, when the first stream has opened, until a
+// method needs something from the stream. Then the run goes on to its end: the caller
+// has seen something, or the run gives up.
 type serverStream struct {
 	*call
 	ctx  context.Context
 	open func(*attempt) (grpc.ClientStream, error)
-	run  *coroutine
 
-	turn  sync.Mutex                    // held while the run goes on
-	want  func(grpc.ClientStream) error // what the run does with a stream; nil before it pauses
-	over  bool                          // the run is
-	ended bool                          // by a stream without a message
-	err   error                         // by giving up
+	turn    sync.Mutex  // held while the run goes on
+	unseen  bool        // the latest attempt has a stream of which the caller has seen nothing
+	unwatch func() bool // while the run pauses, else nil
+	over    bool        // the run is
+	ended   bool        // by a stream without a message
+	err     error       // by giving up
 
 	mu         sync.Mutex        // held while sending
 	stream     grpc.ClientStream // of the latest attempt, nil if it has none; once the run is over, for good
@@ -66,26 +70,20 @@ type serverStream struct {
 func (s *serverStream) start() (grpc.ClientStream, error) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	s.run = newCoroutine(func() {
-		defer s.end()
-		s.err = status.Error(codes.Internal, "retrygrpc: a func of the policy did not return") // unless they all do
-		s.err = s.result(s.ctx, retry.Run(s.ctx, s.policy, s.attempt))
-	})
-	s.run.resume()
-	if s.over {
-		return nil, s.err
+	defer func() {
+		if s.unwatch == nil {
+			s.end()
+		}
+	}()
+	if !s.opened() {
+		return nil, s.result()
 	}
+	ctx := s.run.Context()
+	s.unwatch = context.AfterFunc(ctx, func() { s.abandon(status.FromContextError(ctx.Err()).Err()) })
 	return s, nil
 }
 
-// end is called when the run is over.
-func (s *serverStream) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.over, s.request = true, nil // the request may be large, and the stream long
-}
-
-// proceed lets the run go on to its end, with want for the stream. It reports false if
+// proceed lets the run go on to its end, with want for its streams. It reports false if
 // the run was over.
 func (s *serverStream) proceed(want func(grpc.ClientStream) error) bool {
 	s.turn.Lock()
@@ -93,22 +91,36 @@ func (s *serverStream) proceed(want func(grpc.ClientStream) error) bool {
 	if s.over {
 		return false
 	}
-	s.want = want
-	s.run.resume()
+	s.unwatch()
+	defer s.end()
+	for s.opened() {
+		s.unseen = false
+		switch err := want(s.stream); err {
+		case nil:
+			s.settle(s.last.goOn())
+		case io.EOF:
+			s.ended = true
+			s.settle(s.last.end(nil))
+		default:
+			s.settle(s.last.end(err))
+		}
+	}
 	return true
 }
 
-// abandon ends the run if no method has needed the stream yet.
-func (s *serverStream) abandon(err error) {
-	s.proceed(func(grpc.ClientStream) error { return retry.Stop(err) })
+// opened makes attempts until one has a stream, and reports whether one has.
+func (s *serverStream) opened() bool {
+	for !s.unseen && s.run.Next() {
+		s.attempt()
+	}
+	return s.unseen
 }
 
-// attempt is the run's op.
-func (s *serverStream) attempt(ctx context.Context) error {
-	a := s.begin(ctx)
-	defer a.close()
+// attempt opens a stream.
+func (s *serverStream) attempt() {
+	a := s.begin()
 	a.opts = append(a.opts, grpc.OnFinish(func(err error) {
-		a.release() // or the context would stay with its parent
+		a.limit.release() // or the context would stay with its parent
 		if err != nil && s.closed() {
 			go s.abandon(err) // a closed connection ends a stream, but not its context
 		}
@@ -117,37 +129,45 @@ func (s *serverStream) attempt(ctx context.Context) error {
 	s.stream = nil
 	s.mu.Unlock()
 	cs, err := s.open(a)
-	if err != nil {
-		return a.end(err)
+	if err == nil {
+		err = s.replay(cs)
 	}
-	if err := s.replay(cs); err != nil {
-		return a.end(retry.Stop(err))
+	if err == nil {
+		s.unseen = true
+	} else {
+		s.settle(a.end(err))
 	}
-	if s.want == nil {
-		stop := context.AfterFunc(ctx, func() { s.abandon(status.FromContextError(ctx.Err()).Err()) })
-		s.run.pause()
-		stop()
-	}
-	err = s.want(cs)
-	if s.ended = err == io.EOF; s.ended {
-		return nil
-	}
-	return a.end(err)
+}
+
+// end ends the run, if it is not over, and keeps what it has come to.
+func (s *serverStream) end() {
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.over, s.request = true, nil // the request may be large, and the stream long
+		s.err = s.result()
+	}()
+	s.close()
+}
+
+// abandon ends the run if no method has needed the stream yet.
+func (s *serverStream) abandon(err error) {
+	s.proceed(func(grpc.ClientStream) error { return retry.Stop(err) })
 }
 
 // replay makes cs the stream that the caller sends on, and sends again what the caller
-// has sent.
+// has sent. Its errors are the client's own.
 func (s *serverStream) replay(cs grpc.ClientStream) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stream = cs
 	if s.sent {
 		if err := cs.SendMsg(s.request); err != nil && err != io.EOF {
-			return err
+			return retry.Stop(err)
 		}
 	}
 	if s.sendClosed {
-		return cs.CloseSend()
+		return retry.Stop(cs.CloseSend())
 	}
 	return nil
 }
@@ -242,46 +262,4 @@ func (s *serverStream) CloseSend() error {
 		return nil
 	}
 	return s.stream.CloseSend()
-}
-
-// coroutine is a function that runs only while somebody waits in resume.
-//
-// [iter.Pull] would do, but the runtime ends a program in which goroutines take turns
-// and one of them is locked to its thread. Here any of them may be locked: the
-// caller's, or the one in which a context ends.
-type coroutine struct {
-	resumed, paused chan struct{}
-	returned        bool // f did
-	panicked        any  // what f panicked with; if nil, it called runtime.Goexit
-}
-
-func newCoroutine(f func()) *coroutine {
-	c := &coroutine{resumed: make(chan struct{}), paused: make(chan struct{})}
-	go func() {
-		defer close(c.paused)
-		defer func() { c.panicked = recover() }()
-		<-c.resumed
-		f()
-		c.returned = true
-	}()
-	return c
-}
-
-// resume lets f run until it pauses or returns. A panic in f, or runtime.Goexit,
-// passes through.
-func (c *coroutine) resume() {
-	c.resumed <- struct{}{}
-	switch _, paused := <-c.paused; {
-	case paused, c.returned:
-	case c.panicked != nil:
-		panic(c.panicked)
-	default:
-		runtime.Goexit()
-	}
-}
-
-// pause is for f.
-func (c *coroutine) pause() {
-	c.paused <- struct{}{}
-	<-c.resumed
 }

@@ -583,7 +583,7 @@ func TestPanicInHook(t *testing.T) {
 	p.Hooks.Start = func(ctx context.Context, _ retry.Policy) context.Context { runtime.Goexit(); return ctx }
 	go func() {
 		defer close(exited)
-		open(within(t), cc, list, retrygrpc.WithPolicy(p))
+		open(within(t), cc, list, retrygrpc.WithPolicy(with(p)))
 		t.Error("Goexit did not end the goroutine")
 	}()
 	<-exited

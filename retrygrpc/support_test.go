@@ -158,6 +158,11 @@ func ready(t testing.TB, cc *grpc.ClientConn) *grpc.ClientConn {
 // four is a policy of four attempts that does not wait.
 func four() retry.Policy { return retry.Policy{MaxAttempts: 4, Backoff: retry.Constant(0)} }
 
+// with is an edit that leaves nothing of the Client's policy.
+func with(p retry.Policy) func(retry.Policy) retry.Policy {
+	return func(retry.Policy) retry.Policy { return p }
+}
+
 // within is a context that ends what hangs.
 func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

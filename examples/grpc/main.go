@@ -52,18 +52,23 @@ type scenario struct {
 
 var tea = &shop.Item{Name: "tea"}
 
+// with makes a call with p, whatever the connection's policy.
+func with(p retry.Policy) grpc.CallOption {
+	return retrygrpc.WithPolicy(func(retry.Policy) retry.Policy { return p })
+}
+
 // price asks with the connection's policy, under another name.
 func price(ctx context.Context, c shop.ShopClient, p retry.Policy) (any, error) {
-	return c.Price(ctx, tea, retrygrpc.WithPolicy(p))
+	return c.Price(ctx, tea, with(p))
 }
 
 func order(ctx context.Context, c shop.ShopClient, p retry.Policy) (any, error) {
-	return c.Order(ctx, tea, retrygrpc.WithPolicy(p))
+	return c.Order(ctx, tea, with(p))
 }
 
 // watch receives quotes until there are no more.
 func watch(ctx context.Context, c shop.ShopClient, p retry.Policy) (any, error) {
-	stream, err := c.Watch(ctx, tea, retrygrpc.WithPolicy(p))
+	stream, err := c.Watch(ctx, tea, with(p))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,158 @@
+package retrygrpc
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+)
+
+// call is one call and its run.
+type call struct {
+	cc       *grpc.ClientConn
+	opts     []grpc.CallOption
+	run      *retry.Attempts
+	classify retry.Classifier // the policy's
+	clock    clockx.Clock     // the policy's; nil is the system's
+	timeout  time.Duration    // the policy's AttemptTimeout
+	untimed  bool             // the attempts have to keep it, not the run
+	once     bool             // the call may run twice only if an attempt did nothing
+	answer   error            // the server's, which the run takes for a success
+	last     *attempt         // nil if it needs no end
+	first    attempt          // with the rest, most calls are one allocation
+}
+
+// call gathers the facts about a call before its first attempt. The call must be
+// closed.
+func (c *Client) call(ctx context.Context, method string, cc *grpc.ClientConn, opts []grpc.CallOption) *call {
+	p := c.Policy
+	if c.ForMethod != nil {
+		p = c.ForMethod(method, p)
+	}
+	if c.Budget != nil {
+		if b := c.Budget(cc.Target()); b != nil {
+			p.Budget = b
+		}
+	}
+	if p.Name == "" {
+		p.Name = strings.TrimPrefix(method, "/")
+	}
+	k := &call{cc: cc, opts: opts}
+	k.once = !(c.Idempotent != nil && c.Idempotent(method)) && !declaredIdempotent(method)
+	for _, opt := range opts {
+		switch opt := opt.(type) {
+		case policyOption:
+			if opt.edit != nil {
+				p = opt.edit(p)
+			}
+		case idempotentOption:
+			k.once = !opt.yes
+		}
+	}
+	k.once = k.once || p.NonIdempotent
+	k.classify, k.clock, k.timeout = p.Classify, p.Clock, p.AttemptTimeout
+	k.run = p.Attempts(ctx)
+	return k
+}
+
+// limitAttempts makes AttemptTimeout a matter of the attempts themselves.
+func (k *call) limitAttempts() {
+	k.untimed = true
+	k.run.Untimed()
+}
+
+// settle ends an attempt, and then waits until the next one is due, or until the program
+// closes the connection. That ends the run without a further attempt, which could still
+// reach the server while Close is underway.
+func (k *call) settle(v retry.Verdict) {
+	if v.Err != nil && k.once && !v.Undone && v.Class != retry.Permanent && v.End == retry.ReasonNone {
+		v.End = retry.ReasonNotIdempotent
+	}
+	again := k.run.Judged(v)
+	if v.Err == nil {
+		k.last = nil // a stream goes on in it, or it has ended
+	}
+	if !again || k.run.Delay() <= 0 {
+		return
+	}
+	k.wait()
+	if k.closed() {
+		k.run.Cancel(errClosing)
+	}
+}
+
+// errClosing is what grpc returns for a call on a closed connection.
+var errClosing = status.Error(codes.Canceled, "grpc: the client connection is closing")
+
+// wait sleeps until the next attempt is due, or the connection is closed. A context of
+// the run that ends with the connection would do too, but would cost something in every
+// call. This costs something only in calls that wait.
+func (k *call) wait() {
+	clock := k.clock
+	if clock == nil {
+		clock = clockx.System()
+	}
+	awake, wake := context.WithCancel(k.run.RunContext())
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		defer wake()
+		for state := k.cc.GetState(); state != connectivity.Shutdown; state = k.cc.GetState() {
+			if !k.cc.WaitForStateChange(awake, state) {
+				return
+			}
+		}
+	}()
+	defer func() {
+		wake()
+		<-watching
+	}()
+	_ = clock.Sleep(awake, k.run.Delay()) // Next sleeps for the rest if it fails
+}
+
+// closed reports whether the program has closed the connection: no attempt will ever
+// succeed again.
+func (k *call) closed() bool { return k.cc.GetState() == connectivity.Shutdown }
+
+// close ends what is open: after a panic, or runtime.Goexit.
+func (k *call) close() {
+	if k.last != nil {
+		k.last.close()
+	}
+	k.run.Close()
+}
+
+// result returns what the caller gets once the run is over.
+func (k *call) result() error {
+	e, ok := k.run.Err().(*retry.Error)
+	if !ok {
+		return k.answer // nil after a success
+	}
+	last := e.Last()
+	st, isStatus := statusOf(last)
+	switch {
+	case e.Reason == retry.ReasonCanceled:
+		st = status.FromContextError(context.Canceled)
+	case e.Reason == retry.ReasonDeadline && k.run.RunContext().Err() != nil:
+		st = status.FromContextError(context.DeadlineExceeded)
+	case e.Reason == retry.ReasonPanic:
+		st = status.New(codes.Internal, "retrygrpc: a func of the policy did not return")
+	case e.Reason == retry.ReasonPermanent && isStatus:
+		return final(last, st)
+	case e.Reason == retry.ReasonRefused && isStatus:
+		if f, ok := last.(*failure); ok {
+			last = f.error
+		}
+		return final(retry.Refuse(last), st)
+	case !isStatus:
+		st, _ = status.FromError(last)
+	}
+	return &gaveUp{e, st}
+}
