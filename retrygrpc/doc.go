@@ -7,7 +7,7 @@
 //
 // A run of package retry decides, by these rules for gRPC. A method is idempotent if
 // its proto file says so by idempotency_level, or if [Client].Idempotent or the call
-// option [Idempotent] says so. An attempt is judged by its code, headers, trailers and
+// option [Idempotent] says so, unless Policy.NonIdempotent is set. An attempt is judged by its code, headers, trailers and
 // peer, never by a text:
 //
 //   - UNAVAILABLE and DEADLINE_EXCEEDED are retried if the method is idempotent. So is
@@ -21,8 +21,8 @@
 //     grpc-retry-pushback-ms.
 //   - An attempt that never reached a server, for lack of a connection, is retried for
 //     any method.
-//   - Everything else is an answer. So is every status with a pushback that is
-//     negative or not a number.
+//   - Everything else is an answer.
+//   - With a pushback that is negative or not a number there is no retry.
 //
 // The wait is what the server asks for plus the policy's backoff. If the server asks
 // for more than Policy.MaxRetryAfter, there is no retry. A retry sets
@@ -30,8 +30,9 @@
 //
 // # What the caller sees
 //
-// An answer is the server's status error, unchanged. It is not a failure to hooks and
-// budgets, unless a pushback made it final. A run that gave up returns an error in
+// An answer is the server's status error, unchanged but for a method Final, which
+// [retry.Final] knows. It is not a failure to hooks and budgets, whatever the server says
+// about retries. A run that gave up returns an error in
 // which [errors.As] finds a *[retry.Error]. Its status, and so status.Code, is that of
 // the last attempt, or CANCELLED or DEADLINE_EXCEEDED if the caller's context has
 // ended. Each attempt gets the caller's call options. They collect values of the last
@@ -42,7 +43,7 @@
 // A server stream is restarted only while its caller has seen nothing of it: no
 // message, no result of Header, no Context. Its first attempt starts when the stream
 // is opened, and its run ends with the first message. After that the stream is grpc's
-// own. If its context ends before a call of RecvMsg, the run ends then. Its hooks may
+// own. If its context ends before a call of RecvMsg, the run ends then. So its hooks may
 // be called on another goroutine than the caller's, but never two at once. The request
 // is kept by pointer, as grpc keeps it: do not change it before the first message.
 //
@@ -54,7 +55,8 @@
 // When several services call each other and each retries, retries multiply: three
 // layers of four attempts make 64 calls. [UnaryServer] and [StreamServer] are
 // interceptors for servers. Once a handler's own retries have failed, they tell its
-// caller not to retry, and 4 calls remain.
+// caller not to retry, and 4 calls remain. [Status] makes a status error that says the
+// same.
 //
 // # Beside other layers
 //

@@ -2,6 +2,7 @@ package retrygrpc_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync/atomic"
@@ -91,4 +92,28 @@ func ExampleRelay() {
 	_, err := orders.Check(context.Background(), nil)
 	fmt.Println(status.Convert(err).Message(), calls.Load())
 	// Output: orders are down 3
+}
+
+// A transaction that was rolled back is worth another call, even of a method that must
+// not run twice. Without Status the caller would get UNKNOWN, and not call again.
+func ExampleStatus() {
+	book := func() error { // one attempt of a transaction, by retrysql.Tx
+		return &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Undone: true, Errs: []error{errors.New("conflict")}}
+	}
+	var calls atomic.Int32
+	orders, stop := start(check{f: func(ctx context.Context) (*grpc_health_v1.HealthCheckResponse, error) {
+		if calls.Add(1) == 3 {
+			return &grpc_health_v1.HealthCheckResponse{}, nil
+		}
+		err := book()
+		if e, ok := errors.AsType[*retry.Error](err); ok && e.Undone {
+			err = retry.Undone(err) // the handler has done nothing else
+		}
+		return nil, retrygrpc.Status(ctx, err, "the order was not booked")
+	}})
+	defer stop()
+
+	_, err := orders.Check(context.Background(), nil, retrygrpc.Idempotent(false))
+	fmt.Println(status.Code(err), calls.Load())
+	// Output: OK 3
 }

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/goretry/retry"
@@ -170,6 +174,30 @@ func TestAnswersAreFinal(t *testing.T) {
 	}
 }
 
+// TestAnswersEndTheLayersAbove: a service that hides the code of an answer is not called
+// again, and nor is the one below it.
+func TestAnswersEndTheLayersAbove(t *testing.T) {
+	for name, answer := range map[string]handler{
+		"an answer": always(fail(codes.InvalidArgument)), "a refusal": pushing(codes.Internal, "-1"), "a refused status": pushing(codes.Unavailable, "-1"),
+	} {
+		c := serve(t, answer)
+		below := dial(t, c.addr, &retrygrpc.Client{Policy: four()})
+		calls := 0
+		b := host(t, false, func(ctx context.Context, _ string) (string, error) {
+			calls++
+			_, err := call(ctx, below, get)
+			retrygrpc.Relay(ctx, err)
+			return "", status.Error(codes.Unavailable, "b is down")
+		})
+		if _, err := call(within(t), dial(t, b, &retrygrpc.Client{Policy: four()}), get); status.Code(err) != codes.Unavailable {
+			t.Error(err)
+		}
+		if c.calls() != 1 || calls != 1 {
+			t.Errorf("%s: B got %d calls, and C %d, want 1 and 1", name, calls, c.calls())
+		}
+	}
+}
+
 // TestAnOuterRunMayRepeatAnAnswer: that is its Classify's to say.
 func TestAnOuterRunMayRepeatAnAnswer(t *testing.T) {
 	s := serve(t, failing(2, fail(codes.Aborted)))
@@ -227,5 +255,134 @@ func TestTimeoutIsADeadline(t *testing.T) {
 	}
 	if clock.Pending() != 0 {
 		t.Errorf("%d timers are left", clock.Pending())
+	}
+}
+
+// TestRelayOfAWait: a wait that was too long for a server is its caller's, if the method
+// may run twice.
+func TestRelayOfAWait(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		wait   time.Duration
+		method string
+		err    func(error) error
+		want   string // the pushback
+		reason string // of the caller
+	}{
+		{"idempotent", 10 * time.Minute, get, nil, "600000", "retry_after"},
+		{"rounded up", 10*time.Minute + 1, get, nil, "600001", "retry_after"},
+		{"not idempotent", 10 * time.Minute, pay, nil, "-1", "bare"},
+		{"not idempotent, and undone", 10 * time.Minute, pay, retry.Undone, "600000", "retry_after"},
+		{"wrapped", 10 * time.Minute, get, func(err error) error { return fmt.Errorf("orders: %w", err) }, "600000", "retry_after"},
+		{"stopped", 10 * time.Minute, get, retry.Stop, "-1", "bare"},
+		{"a wait of no run", 10 * time.Minute, get, errors.Unwrap, "", "max_attempts"},
+	} {
+		c := serve(t, always(hinted(codes.Unavailable, tt.wait)))
+		below := dial(t, c.addr, &retrygrpc.Client{Policy: four()})
+		var calls atomic.Int32
+		b := serve(t, func(_ int, s grpc.ServerStream, _ string) error {
+			calls.Add(1)
+			_, err := call(s.Context(), below, get)
+			if tt.name == "a wait of no run" {
+				err = retry.After(errors.New("oops"), tt.wait)
+			} else if tt.err != nil {
+				err = tt.err(err)
+			}
+			retrygrpc.Relay(s.Context(), err)
+			return status.Error(codes.Unavailable, "b is down")
+		})
+		var trailer metadata.MD
+		_, err := call(within(t), dial(t, b.addr, &retrygrpc.Client{Policy: four()}), tt.method, grpc.Trailer(&trailer))
+		got := ""
+		if values := trailer["grpc-retry-pushback-ms"]; len(values) > 0 {
+			got = values[0]
+		}
+		if want := int32(4); tt.want != "" {
+			want = 1
+			if calls.Load() != want {
+				t.Errorf("%s: B got %d calls, want %d", tt.name, calls.Load(), want)
+			}
+		}
+		if got != tt.want || reason(err) != tt.reason {
+			t.Errorf("%s: pushback %q, %s: %v; want %q, %s", tt.name, got, reason(err), err, tt.want, tt.reason)
+		}
+	}
+}
+
+// TestStatus: what a caller gets of a handler's error.
+func TestStatus(t *testing.T) {
+	oops := errors.New("oops")
+	throttled := retry.After(oops, 1500*time.Millisecond)
+	run := func(reason retry.Reason, attempts int, err error) error {
+		return &retry.Error{Reason: reason, Attempts: attempts, Errs: []error{err}, Undone: true}
+	}
+	timeout := &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{retry.ErrAttemptTimeout}}
+	for _, tt := range []struct {
+		name     string
+		err      error
+		code     codes.Code
+		pushback []string
+		info     time.Duration
+	}{
+		{"unknown", oops, codes.Unavailable, nil, 0},
+		{"a status", fmt.Errorf("x: %w", fail(codes.FailedPrecondition)), codes.FailedPrecondition, nil, 0},
+		{"permanent", fs.ErrPermission, codes.Unknown, nil, 0},
+		{"stopped", retry.Stop(oops), codes.Unknown, []string{"-1"}, 0},
+		{"refused", retry.Refuse(oops), codes.Unknown, []string{"-1"}, 0},
+		{"timed out", timeout, codes.DeadlineExceeded, nil, 0},
+		{"timed out, and undone", retry.Undone(timeout), codes.Unavailable, []string{"0"}, 0},
+		{"throttled", throttled, codes.ResourceExhausted, nil, 0},
+		{"throttled, and undone", retry.Undone(throttled), codes.ResourceExhausted, []string{"1500"}, 1500 * time.Millisecond},
+		{"one transaction", run(retry.ReasonMaxAttempts, 1, oops), codes.Unavailable, nil, 0},
+		{"one transaction, undone", retry.Undone(run(retry.ReasonMaxAttempts, 1, oops)), codes.Unavailable, []string{"0"}, 0},
+		{"transactions", retry.Undone(run(retry.ReasonMaxAttempts, 3, oops)), codes.Unavailable, []string{"-1"}, 0},
+		{"a permanent one, undone", retry.Undone(fs.ErrPermission), codes.Unknown, nil, 0},
+		{"an answer of a run", run(retry.ReasonPermanent, 1, fail(codes.NotFound)), codes.NotFound, []string{"-1"}, 0},
+	} {
+		var trailer metadata.MD
+		b := serve(t, func(_ int, s grpc.ServerStream, _ string) error { return retrygrpc.Status(s.Context(), tt.err, "no") },
+			grpc.ChainStreamInterceptor(retrygrpc.StreamServer))
+		_, err := call(within(t), dial(t, b.addr, nil), pay, grpc.Trailer(&trailer))
+		st, _ := status.FromError(err)
+		if st.Code() != tt.code || st.Message() != "no" {
+			t.Errorf("%s: %v, want %v", tt.name, err, tt.code)
+		}
+		if got := trailer["grpc-retry-pushback-ms"]; !slices.Equal(got, tt.pushback) {
+			t.Errorf("%s: pushback %q, want %q", tt.name, got, tt.pushback)
+		}
+		var info time.Duration
+		for _, detail := range st.Details() {
+			info += detail.(*errdetails.RetryInfo).RetryDelay.AsDuration()
+		}
+		if info != tt.info {
+			t.Errorf("%s: RetryInfo of %v, want %v", tt.name, info, tt.info)
+		}
+	}
+	if err := retrygrpc.Status(t.Context(), nil, "no"); err != nil {
+		t.Errorf("Status of no error is %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := status.Code(retrygrpc.Status(ended, oops, "no")); got != codes.Canceled {
+		t.Errorf("after the caller has left: %v", got)
+	}
+	late, stop := context.WithTimeout(t.Context(), -1)
+	defer stop()
+	if got := status.Code(retrygrpc.Status(late, retry.Stop(oops), "no")); got != codes.DeadlineExceeded {
+		t.Errorf("after the deadline: %v", got)
+	}
+}
+
+// TestStatusOfATransaction: a rolled back transaction is repeated by the caller, although
+// the method must not run twice.
+func TestStatusOfATransaction(t *testing.T) {
+	b := serve(t, func(n int, s grpc.ServerStream, in string) error {
+		if n < 3 {
+			return retrygrpc.Status(s.Context(), retry.Undone(errors.New("conflict")), "not booked")
+		}
+		return reply(s, in)
+	})
+	if got, err := call(within(t), dial(t, b.addr, &retrygrpc.Client{Policy: four()}), pay); got != "hello" || err != nil || b.calls() != 3 {
+		t.Errorf("%q, %v after %d calls, want hello after 3", got, err, b.calls())
 	}
 }

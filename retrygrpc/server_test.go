@@ -270,7 +270,7 @@ func TestServersAttemptNumber(t *testing.T) {
 		ctx := retry.WithAttemptNumber(metadata.NewIncomingContext(t.Context(), md), 1)
 		check := func(by string, got context.Context) {
 			left, _ := metadata.FromIncomingContext(got)
-			if n := retry.AttemptNumber(got); n != tt.want || len(left["grpc-previous-rpc-attempts"]) != 0 || !slices.Equal(left["other"], md["other"]) {
+			if n := retrygrpc.CallerAttempt(got); n != tt.want || retry.AttemptNumber(got) != 1 || len(left["grpc-previous-rpc-attempts"]) != 0 || !slices.Equal(left["other"], md["other"]) {
 				t.Errorf("%s, %q: attempt %d with %v, want %d", by, tt.said, n, left, tt.want)
 			}
 		}
@@ -306,8 +306,8 @@ func TestForwardedMetadata(t *testing.T) {
 		if calls++; calls == 1 {
 			return "", fail(codes.Unavailable)
 		}
-		if n := retry.AttemptNumber(ctx); n != 2 {
-			t.Errorf("attempt %d, want 2", n)
+		if n, own := retrygrpc.CallerAttempt(ctx), retry.AttemptNumber(ctx); n != 2 || own != 1 {
+			t.Errorf("attempt %d of the caller and %d of this process, want 2 and 1", n, own)
 		}
 		md, _ := metadata.FromIncomingContext(ctx)
 		return call(metadata.NewOutgoingContext(ctx, md), below, get)
