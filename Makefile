@@ -73,7 +73,7 @@ rehearse:
 bench:
 	go test -run '^$$' -bench . -count 6 ./...
 
-# Writes bench/RESULTS.md, bench/BEHAVIOUR.md and the README's rows, in some minutes of
+# Writes bench/RESULTS.md and bench/BEHAVIOUR.md, in some minutes of
 # an otherwise idle machine.
 table:
 	go run ./bench/cmd/table

@@ -3,7 +3,6 @@ package bench
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -100,49 +99,6 @@ more than 2 KiB with any of the libraries.
 	}
 }
 
-// Readme returns five rows for the README.
-func (r Report) Readme() string {
-	show := []Peer{hand, ours, cenkalti, avast, failsafeGo, sethvargo, eapache, retryV1, k8s}
-	var b strings.Builder
-	for _, p := range show {
-		name := p.Name
-		if name == ours.Name {
-			name = "**this**"
-		}
-		fmt.Fprintf(&b, "| %s ", name)
-	}
-	fmt.Fprintf(&b, "|\n|---%s|\n", strings.Repeat("|--:", len(show)))
-	line := func(name string, cell func(Peer) string) {
-		fmt.Fprintf(&b, "| %s ", name)
-		for _, p := range show {
-			fmt.Fprintf(&b, "| %s ", cell(p))
-		}
-		fmt.Fprintln(&b, "|")
-	}
-	for _, name := range []string{"first try", "first try, policy built in the call", "three failures", "giving up"} {
-		line(name+", ns", func(p Peer) string { return r.cell(name, p.Name, func(x Result) float64 { return x.NS }) })
-	}
-	line("three failures, allocations", func(p Peer) string {
-		return r.cell("three failures", p.Name, func(x Result) float64 { return math.Round(x.Allocs) })
-	})
-	line("100 000 waiting calls, B each", func(p Peer) string {
-		for _, w := range r.Waiting {
-			if w.Name == p.Name {
-				return fmt.Sprintf("%.0f", w.Bytes())
-			}
-		}
-		return "—"
-	})
-	return "| " + b.String()
-}
-
-func (r Report) cell(item, peer string, of func(Result) float64) string {
-	if x, ok := r.find(item, peer); ok {
-		return number(of(x))
-	}
-	return "—"
-}
-
 func (r Report) find(item, peer string) (Result, bool) {
 	for _, m := range r.Items {
 		for _, x := range m.Results {
@@ -152,18 +108,6 @@ func (r Report) find(item, peer string) (Result, bool) {
 		}
 	}
 	return Result{}, false
-}
-
-// Replace puts text between the two markers that are in doc, which is left as it
-// is without them.
-func Replace(doc, text string) string {
-	const begin, end = "<!-- bench:begin -->\n", "<!-- bench:end -->"
-	before, rest, found := strings.Cut(doc, begin)
-	_, after, ended := strings.Cut(rest, end)
-	if !found || !ended {
-		return doc
-	}
-	return before + begin + text + end + after
 }
 
 func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

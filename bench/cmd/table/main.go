@@ -2,9 +2,8 @@
 //
 //	go run ./bench/cmd/table
 //
-// It writes bench/RESULTS.md and bench/BEHAVIOUR.md, and puts six rows between the
-// markers in README.md. That takes some minutes, on a machine with nothing else to
-// do. With -behaviour it writes only bench/BEHAVIOUR.md, with -tail only
+// It writes bench/RESULTS.md and bench/BEHAVIOUR.md. That takes some minutes, on a
+// machine with nothing else to do. With -behaviour it writes only bench/BEHAVIOUR.md, with -tail only
 // bench/TAIL.md, which is not written otherwise; with -short it does all of it in
 // seconds, with figures that mean little.
 package main
@@ -96,15 +95,7 @@ func measure(ctx context.Context, short bool) error {
 	if report.Waiting, err = bench.MeasureWaiting(ctx, waits); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "RESULTS.md"), []byte(report.Markdown()), 0o644); err != nil {
-		return err
-	}
-	readme := filepath.Join(dir, "..", "README.md")
-	doc, err := os.ReadFile(readme)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(readme, []byte(bench.Replace(string(doc), report.Readme())), 0o644)
+	return os.WriteFile(filepath.Join(dir, "RESULTS.md"), []byte(report.Markdown()), 0o644)
 }
 
 // behave runs the scenarios in a test: only tests have synctest bubbles.
