@@ -90,3 +90,20 @@ func Imports(pkg *types.Package, wanted func(path string) bool) bool {
 	}
 	return false
 }
+
+// A Run is a call that runs a policy.
+type Run struct {
+	Cursor inspector.Cursor
+	Call   *ast.CallExpr
+	Pkg    string // retry, retrybatch or hedge
+	Name   string // Do, Run, Supervise, Ticks or NewTicker
+	Ctx    ast.Expr
+	Policy ast.Expr
+	Op     ast.Expr // nil for Ticks and NewTicker
+}
+
+// variables say what is known of the package's variables.
+type variables struct {
+	init    map[*types.Var]ast.Expr // the only value
+	changed map[*types.Var]bool     // has another value at times, or may have
+}

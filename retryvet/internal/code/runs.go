@@ -3,8 +3,6 @@ package code
 import (
 	"go/ast"
 	"strings"
-
-	"golang.org/x/tools/go/ast/inspector"
 )
 
 // The paths of this project's packages whose calls are read.
@@ -17,17 +15,6 @@ const (
 	HedgePath      = RetryPath + "/hedge"
 	LimitPath      = RetryPath + "/limit"
 )
-
-// A Run is a call that runs a policy.
-type Run struct {
-	Cursor inspector.Cursor
-	Call   *ast.CallExpr
-	Pkg    string // retry, retrybatch or hedge
-	Name   string // Do, Run, Supervise, Ticks or NewTicker
-	Ctx    ast.Expr
-	Policy ast.Expr
-	Op     ast.Expr // nil for Ticks and NewTicker
-}
 
 // Runs returns the calls that run a policy, in the order of the source.
 func (p *Package) Runs() []Run {

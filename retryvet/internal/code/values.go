@@ -35,12 +35,6 @@ func (p *Package) IsCall(e ast.Expr, path string, names ...string) bool {
 	return false
 }
 
-// variables says what is known of the package's variables.
-type variables struct {
-	init    map[*types.Var]ast.Expr // the only value
-	changed map[*types.Var]bool     // has another value at times, or may have
-}
-
 // Value returns what e stands for: the literal or call that a variable is set to
 // once, else e itself.
 func (p *Package) Value(e ast.Expr) ast.Expr {
