@@ -22,6 +22,25 @@ func ExampleOp() {
 	// Output: ada <nil>
 }
 
+// Do knows that an attempt without a place has done nothing. So it repeats that even for
+// a call that must not be made twice.
+func ExampleDo() {
+	payments := &limit.Limit{Start: 1}
+	payments.Acquire() // by a payment that is underway
+	policy := retry.Policy{Name: "pay", NonIdempotent: true, Hooks: retry.Hooks{
+		Wait: func(_ context.Context, a retry.Attempt) {
+			fmt.Println(a.Err)
+			payments.Release(limit.Answer) // meanwhile it has ended
+		},
+	}}
+
+	receipt, err := limit.Do(context.Background(), policy, payments, func(context.Context) (string, error) { return "paid", nil })
+	fmt.Println(receipt, err)
+	// Output:
+	// limit: too many attempts in flight
+	// paid <nil>
+}
+
 // One Hedge and one Limit for all calls of a kind to one dependency.
 var (
 	users  hedge.Hedge
@@ -41,14 +60,19 @@ func fetchUser(context.Context) (string, error) { return "ada", nil }
 // Around code that is no op: take a place, give it back, and say how it went.
 func ExampleLimit_Acquire() {
 	jobs := &limit.Limit{Start: 1}
-	run := func(job func() error) (err error) {
+	run := func(job func() error) error {
 		if !jobs.Acquire() {
 			return limit.ErrLimited
 		}
-		ok := false
-		defer func() { jobs.Release(ok, errors.Is(err, context.DeadlineExceeded)) }()
-		err = job()
-		ok = err == nil // not if job panics
+		sign := limit.NoSign // if job panics, too
+		defer func() { jobs.Release(sign) }()
+		err := job()
+		switch {
+		case err == nil:
+			sign = limit.Answer
+		case errors.Is(err, context.DeadlineExceeded):
+			sign = limit.Overload
+		}
 		return err
 	}
 

@@ -7,12 +7,12 @@ import (
 	"sync/atomic"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/engine"
+	"github.com/goretry/retry/clockx"
 )
 
 // ErrLimited is the error of an attempt that found no place free: op was not called.
-// To [retry.DefaultClassifier] it is Unprocessed, so even an op that must not run
-// twice may be retried.
+// To [retry.DefaultClassifier] it is Unprocessed. Under Policy.NonIdempotent use [Do]:
+// around an op that has made another call before, ErrLimited proves nothing.
 var ErrLimited error = limited{}
 
 type limited struct{}
@@ -93,20 +93,31 @@ func (l *Limit) Acquire() bool {
 	}
 }
 
-// Release gives a place back and says how the attempt ended.
+// Sign is what the end of an attempt says about the load.
+type Sign uint8
+
+const (
+	NoSign   Sign = iota // nothing: the number of places does not change
+	Answer               // the dependency has answered
+	Overload             // the dependency is overloaded
+)
+
+// Release gives a place back and says how the attempt ended. A number that is no Sign
+// counts as NoSign.
 //
-// overload says that the dependency is overloaded. Then the Limit loses a fraction 1/2n
-// of its places, where n is how many attempts were in flight recently. So if all of
-// them end with an overload, it loses half of its places, however many they are. n is
-// at least the number in flight now, this attempt included. It remembers a higher
-// number from before, which falls by one with each attempt that ends without an
-// overload. After each overload n is at most the places that are left.
+// After an Overload the Limit loses a fraction 1/2n of its places, where n is how many
+// attempts were in flight recently. So if all of them end with an Overload, it loses
+// half of its places, however many they are. n is at least the number in flight now,
+// this attempt included. It remembers a higher number from before, which falls by one
+// with each attempt that ends without an Overload. After each Overload n is at most
+// the places that are left.
 //
-// ok says that the dependency has answered. Then the Limit gains 1/p of a place, where
-// p is how many it has, if at least half of them were in use, including this one. So
-// it gains about one place while p attempts succeed. overload overrides ok. If both
-// are false, the places do not change. Release panics without an Acquire.
-func (l *Limit) Release(ok, overload bool) {
+// After an Answer the Limit gains 1/p of a place, where p is how many it has, if at
+// least half of them were in use, including this one. So it gains about one place
+// while p attempts succeed.
+//
+// Release panics without an Acquire.
+func (l *Limit) Release(sign Sign) {
 	if l == nil {
 		return
 	}
@@ -116,12 +127,12 @@ func (l *Limit) Release(ok, overload bool) {
 		if s.flight == 0 {
 			panic("limit: Release without Acquire")
 		}
-		if overload {
+		if sign == Overload {
 			s.places = max(s.places-s.places/(2*s.recent), least)
 			s.recent = min(s.recent, s.places/unit)
 		} else {
 			s.recent--
-			if ok && 2*s.flight >= s.places/unit {
+			if sign == Answer && 2*s.flight >= s.places/unit {
 				s.places = min(s.places+unit*unit/s.places, greatest)
 			}
 		}
@@ -155,11 +166,12 @@ func (l *Limit) Places() int {
 // and the place is given back when op returns, panics or exits. The class of its error
 // under p, and ctx, decide what the end of an attempt says about the load:
 //
-//   - an overload: a Throttled or TimedOut error, any other timeout, and any error
-//     once the deadline of ctx has passed
-//   - an answer: no error, or a Permanent one without a mark of [retry.Refuse]
-//   - neither: any other error, and anything that op returns once ctx is canceled, by
-//     the caller or because another attempt of a hedged call was faster
+//   - [Overload]: a Throttled or TimedOut error, any other timeout, and any error once
+//     the deadline of ctx has passed, or ctx was canceled with [retry.ErrAttemptTimeout]
+//   - [Answer]: no error, [retry.ErrRejected], or a Permanent error without a mark of
+//     [retry.Refuse]
+//   - [NoSign]: any other error, a panic, and anything that op returns once ctx is
+//     canceled, by the caller or because another attempt of a hedged call was faster
 //
 // Op returns op itself for a nil Limit, and panics if op is nil. It allocates
 // nothing per call.
@@ -174,27 +186,66 @@ func Op[T any](l *Limit, p retry.Policy, op func(context.Context) (T, error)) fu
 		if !l.Acquire() {
 			return v, ErrLimited
 		}
-		var ok, overload bool
-		defer func() { l.Release(ok, overload) }()
+		sign := NoSign
+		defer func() { l.Release(sign) }()
 		v, err = op(ctx)
-		ok, overload = judge(ctx, &p, err)
+		sign = signOf(ctx, &p, err)
 		return v, err
 	}
 }
 
-// judge returns what the end of an attempt says about the load.
-func judge(ctx context.Context, p *retry.Policy, err error) (ok, overload bool) {
-	switch {
-	case ctx.Err() == context.Canceled:
-		return false, false
-	case err == nil:
-		return true, false
-	case ctx.Err() != nil, engine.Left(ctx, p.Clock) <= 0, timedOut(err):
-		return false, true
+// Do is [retry.Do] of op under l, as [Op] describes it. An attempt that finds no place
+// free has done nothing, so it is retried under Policy.NonIdempotent too. Do panics if
+// ctx or op is nil.
+func Do[T any](ctx context.Context, p retry.Policy, l *Limit, op func(context.Context) (T, error)) (v T, err error) {
+	if op == nil {
+		panic("limit: nil op")
 	}
-	v := engine.Judge(p, err)
-	class := retry.Class(v.Class)
-	return retry.Reason(v.End) == retry.ReasonPermanent, class == retry.Throttled || class == retry.TimedOut
+	var called bool // for op itself may return an ErrLimited, after it has done something
+	under := Op(l, p, func(ctx context.Context) (T, error) {
+		called = true
+		return op(ctx)
+	})
+	a := p.Attempts(ctx)
+	defer a.Close()
+	for a.Next() {
+		called = false
+		if v, err = under(a.Context()); !called {
+			err = retry.Undone(err)
+		}
+		a.Done(err)
+	}
+	return v, a.Err()
+}
+
+// signOf returns what the end of an attempt with err says about the load.
+func signOf(ctx context.Context, p *retry.Policy, err error) Sign {
+	end := ctx.Err()
+	switch {
+	case end == context.Canceled && context.Cause(ctx) != retry.ErrAttemptTimeout:
+		return NoSign
+	case err == nil:
+		return Answer
+	case end != nil, passed(ctx, p.Clock), timedOut(err):
+		return Overload
+	}
+	switch v := p.Judge(err); {
+	case v.End == retry.ReasonPermanent, v.Answered:
+		return Answer
+	case v.Class == retry.Throttled, v.Class == retry.TimedOut:
+		return Overload
+	}
+	return NoSign
+}
+
+// passed reports whether the deadline of ctx has passed on clock. A connection with
+// the same deadline often fails before ctx ends.
+func passed(ctx context.Context, clock clockx.Clock) bool {
+	deadline, ok := ctx.Deadline()
+	if clock == nil {
+		clock = clockx.System()
+	}
+	return ok && !deadline.After(clock.Now())
 }
 
 // timedOut reports whether err holds an error that timed out.

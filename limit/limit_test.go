@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/http"
 	"net/url"
 	"os"
 	"runtime"
@@ -16,8 +17,11 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/retryhttp"
+	"github.com/goretry/retry/retrytest"
 )
 
 var (
@@ -67,7 +71,7 @@ func TestBoundFollowsTheSigns(t *testing.T) {
 	if v != 0 || err != limit.ErrLimited || called {
 		t.Errorf("Op = %d, %v, op called: %v; want 0, ErrLimited, not called", v, err, called)
 	}
-	l.Release(false, false)
+	l.Release(limit.NoSign)
 	if err := call(&l, returns(nil)); err != nil {
 		t.Errorf("Op = %v with a place free, want nil", err)
 	}
@@ -75,7 +79,7 @@ func TestBoundFollowsTheSigns(t *testing.T) {
 
 // How many places an overload costs depends on how many attempts were in flight recently.
 func TestFalls(t *testing.T) {
-	const ok, overload, neither = 'o', '!', '-'
+	signs := map[rune]limit.Sign{'o': limit.Answer, '!': limit.Overload, '-': limit.NoSign}
 	for _, tt := range []struct {
 		name  string
 		start int
@@ -99,13 +103,10 @@ func TestFalls(t *testing.T) {
 	} {
 		l := limit.Limit{Start: tt.start}
 		for i, step := range tt.steps {
-			switch step {
-			case 'a':
-				if !l.Acquire() {
-					t.Fatalf("%s: Acquire() = false at step %d", tt.name, i)
-				}
-			case ok, overload, neither:
-				l.Release(step == ok, step == overload)
+			if sign, ends := signs[step]; ends {
+				l.Release(sign)
+			} else if !l.Acquire() {
+				t.Fatalf("%s: Acquire() = false at step %d", tt.name, i)
 			}
 		}
 		if got := l.Places(); got != tt.want {
@@ -124,8 +125,11 @@ func TestRandomTimeoutsSettle(t *testing.T) {
 		for i := range settle + steps {
 			for l.Acquire() {
 			}
-			lost := r.Float64() < p
-			l.Release(!lost, lost)
+			sign := limit.Answer
+			if r.Float64() < p {
+				sign = limit.Overload
+			}
+			l.Release(sign)
 			if i >= settle {
 				sum += l.Places()
 			}
@@ -147,6 +151,10 @@ func TestWhatEndsMean(t *testing.T) {
 	defer cancel()
 	lost, lose := context.WithCancelCause(t.Context())
 	lose(hedge.ErrLost)
+	silent, giveUp := context.WithCancelCause(t.Context())
+	giveUp(retry.ErrAttemptTimeout)
+	sibling, fail := context.WithCancelCause(t.Context())
+	fail(context.DeadlineExceeded)
 	const down, stay, up = 9, 10, 11 // 10.1 is 10, until ten more
 	for _, tt := range []struct {
 		name string
@@ -173,6 +181,12 @@ func TestWhatEndsMean(t *testing.T) {
 		{"canceled, and timed out", canceled, context.DeadlineExceeded, stay},
 		{"canceled, and success", canceled, nil, stay},
 		{"lost to a hedge", lost, context.Canceled, stay},
+		{"canceled by a timeout of the attempt", silent, context.Canceled, down},
+		{"success after a timeout of the attempt", silent, nil, up},
+		{"canceled since a sibling timed out", sibling, context.Canceled, stay},
+		{"value not accepted", t.Context(), retry.ErrRejected, up},
+		{"value not accepted, and when to ask again", t.Context(), retry.After(retry.ErrRejected, time.Second), up},
+		{"canceled, and value not accepted", canceled, retry.ErrRejected, stay},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := limit.Limit{Start: 10}
@@ -224,12 +238,14 @@ func TestPolicySaysWhatAnErrorMeans(t *testing.T) {
 	}
 }
 
-func TestOverloadWinsOverOK(t *testing.T) {
+func TestUnknownSignSaysNothing(t *testing.T) {
 	l := limit.Limit{Start: 2}
-	l.Acquire()
-	l.Release(true, true)
-	if got := l.Places(); got != 1 {
-		t.Errorf("Places() = %d, want 1", got)
+	for range 20 {
+		l.Acquire()
+		l.Release(limit.Overload + 1)
+	}
+	if l.Places() != 2 || l.InFlight() != 0 {
+		t.Errorf("%d places and %d in flight, want 2 and 0", l.Places(), l.InFlight())
 	}
 }
 
@@ -241,7 +257,7 @@ func TestGrowsOnlyWhenHalfOfThePlacesAreInUse(t *testing.T) {
 		}
 		for range 11 {
 			l.Acquire()
-			l.Release(true, false)
+			l.Release(limit.Answer)
 		}
 		if got := l.Places(); got != want {
 			t.Errorf("%d of 10 in use: Places() = %d, want %d", inUse, got, want)
@@ -268,7 +284,7 @@ func TestZeroAndBadNumbersHaveAMeaning(t *testing.T) {
 		}
 		for range 200 {
 			l.Acquire()
-			l.Release(false, true)
+			l.Release(limit.Overload)
 		}
 		if got := l.Places(); got != tt.least {
 			t.Errorf("%+v: Places() = %d after overloads, want %d", tt, got, tt.least)
@@ -279,7 +295,7 @@ func TestZeroAndBadNumbersHaveAMeaning(t *testing.T) {
 		for range tt.great * tt.great { // half as many lead there
 			for l.Acquire() {
 			}
-			l.Release(true, false)
+			l.Release(limit.Answer)
 		}
 		if got := l.Places(); got != tt.great {
 			t.Errorf("%+v: Places() = %d after successes, want %d", tt, got, tt.great)
@@ -298,7 +314,7 @@ func TestNilLimitLimitsNothing(t *testing.T) {
 		t.Errorf("InFlight() = %d, Places() = %d, want 0 and no limit", l.InFlight(), l.Places())
 	}
 	for range 5 {
-		l.Release(false, true)
+		l.Release(limit.Overload)
 	}
 	if err := call(l, returns(nil)); err != nil {
 		t.Errorf("Op = %v, want nil", err)
@@ -307,12 +323,13 @@ func TestNilLimitLimitsNothing(t *testing.T) {
 
 func TestWrongUsePanics(t *testing.T) {
 	for want, f := range map[string]func(){
-		"limit: Release without Acquire": func() { new(limit.Limit).Release(true, false) },
+		"limit: Release without Acquire": func() { new(limit.Limit).Release(limit.Answer) },
 		"limit: nil op":                  func() { limit.Op[int](&limit.Limit{}, retry.Policy{}, nil) },
+		"limit: nil op ":                 func() { _, _ = limit.Do[int](t.Context(), retry.Policy{}, nil, nil) },
 	} {
 		func() {
 			defer func() {
-				if got := recover(); got != want {
+				if got := recover(); got != strings.TrimSpace(want) {
 					t.Errorf("panicked with %v, want %q", got, want)
 				}
 			}()
@@ -387,12 +404,135 @@ func TestErrLimitedIsSafeToRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limit.Limit{Start: 1}
 		l.Acquire()
-		time.AfterFunc(150*time.Millisecond, func() { l.Release(true, false) })
+		time.AfterFunc(150*time.Millisecond, func() { l.Release(limit.Answer) })
 		p := retry.Policy{NonIdempotent: true, Backoff: retry.Constant(100 * time.Millisecond)}
 		start := time.Now()
-		v, err := retry.Do(t.Context(), p, limit.Op(&l, p, returns(nil)))
+		v, err := limit.Do(t.Context(), p, &l, returns(nil))
 		if v != 1 || err != nil || time.Since(start) != 200*time.Millisecond {
 			t.Errorf("Do = %d, %v after %v, want 1, nil after 200ms", v, err, time.Since(start))
+		}
+	})
+}
+
+// An ErrLimited that op returns is another Limit's, and op may have done something
+// before.
+func TestDoKnowsOnlyItsOwnLimit(t *testing.T) {
+	calls := 0
+	_, err := limit.Do(t.Context(), retry.Policy{NonIdempotent: true}, &limit.Limit{}, func(context.Context) (int, error) {
+		calls++
+		return 0, limit.ErrLimited
+	})
+	if e, ok := errors.AsType[*retry.Error](err); !ok || e.Reason != retry.ReasonNotIdempotent || e.Undone || calls != 1 {
+		t.Errorf("%d calls, %v, want 1 that must not be repeated", calls, err)
+	}
+}
+
+// Policy.Classify has a say in what an attempt without a place means.
+func TestDoWithoutAPlace(t *testing.T) {
+	full := &limit.Limit{Start: 1}
+	full.Acquire()
+	for _, tt := range []struct {
+		classify retry.Classifier
+		reason   retry.Reason
+		attempts int
+	}{
+		{nil, retry.ReasonMaxAttempts, 3},
+		{func(error) retry.Class { return retry.Permanent }, retry.ReasonPermanent, 1},
+	} {
+		v, err := limit.Do(t.Context(), retry.Policy{NonIdempotent: true, Classify: tt.classify, Backoff: retry.Constant(0)}, full, returns(nil))
+		e, ok := errors.AsType[*retry.Error](err)
+		if v != 0 || !ok || e.Reason != tt.reason || e.Attempts != tt.attempts || !e.Undone || !errors.Is(err, limit.ErrLimited) {
+			t.Errorf("Do = %d, %#v, want 0 and %v after %d attempts that did nothing", v, err, tt.reason, tt.attempts)
+		}
+	}
+}
+
+// The second attempt finds no place: it has no value, and has done nothing, whatever
+// the first one returned.
+func TestDoForgetsTheAttemptBefore(t *testing.T) {
+	l := limit.Limit{Start: 1}
+	waits := 0
+	p := retry.Policy{NonIdempotent: true, Backoff: retry.Constant(0), Hooks: retry.Hooks{Wait: func(context.Context, retry.Attempt) {
+		if waits++; waits == 1 {
+			l.Acquire()
+		}
+	}}}
+	op := returns(retry.Undone(errHiccup))
+	v, err := limit.Do(t.Context(), p, &l, op)
+	if e, ok := errors.AsType[*retry.Error](err); v != 0 || !ok || e.Attempts != 3 || !e.Undone || e.Last() != limit.ErrLimited {
+		t.Errorf("Do = %d, %v, want 0 and ErrLimited after 3 attempts that did nothing", v, err)
+	}
+}
+
+// Do is retry.Do of Op: for all errors the same attempts, value, error and places.
+func TestDoIsARunOfOp(t *testing.T) {
+	ofOp := func(ctx context.Context, p retry.Policy, l *limit.Limit, op func(context.Context) (int, error)) (int, error) {
+		return retry.Do(ctx, p, limit.Op(l, p, op))
+	}
+	for _, err := range []error{nil, errHiccup, errBusy, context.DeadlineExceeded, retry.Stop(errHiccup), retry.Undone(errHiccup), retry.ErrRejected} {
+		for _, nonIdempotent := range []bool{false, true} {
+			for _, limited := range []bool{false, true} {
+				var got []string
+				for _, do := range []func(context.Context, retry.Policy, *limit.Limit, func(context.Context) (int, error)) (int, error){limit.Do[int], ofOp} {
+					var l *limit.Limit
+					if limited {
+						l = &limit.Limit{Start: 10}
+					}
+					h := retrytest.New(t, retry.Policy{NonIdempotent: nonIdempotent})
+					v, err := do(t.Context(), h.Policy, l, returns(err))
+					got = append(got, fmt.Sprintf("%d, %v after %d attempts, %d in flight of %d", v, err, len(h.Attempts()), l.InFlight(), l.Places()))
+				}
+				if got[0] != got[1] {
+					t.Errorf("Do: %s\nOp: %s", got[0], got[1])
+				}
+			}
+		}
+	}
+}
+
+func TestHooksGetTheUsersPolicy(t *testing.T) {
+	var got string
+	p := retry.Policy{
+		Name: "x", MaxAttempts: 2, AttemptTimeout: time.Second, NonIdempotent: true, Backoff: retry.Constant(0),
+		Classify: retry.DefaultClassifier, Budget: &retry.TokenBudget{}, Clock: clockx.NewVirtual(time.Unix(0, 0)),
+	}
+	p.Hooks.Start = func(_ context.Context, p retry.Policy) context.Context { got = fmt.Sprintf("%#v", p); return nil }
+	_, _ = limit.Do(t.Context(), p, &limit.Limit{}, returns(errHiccup))
+	if want := fmt.Sprintf("%#v", p); got != want {
+		t.Errorf("Hooks.Start got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// hung is a server that does not answer.
+type hung struct{}
+
+func (hung) RoundTrip(req *http.Request) (*http.Response, error) {
+	<-req.Context().Done()
+	return nil, req.Context().Err()
+}
+
+// limited is a RoundTripper under a Limit.
+type limited struct{ l *limit.Limit }
+
+func (b limited) RoundTrip(req *http.Request) (*http.Response, error) {
+	return limit.Op(b.l, retry.Policy{}, func(context.Context) (*http.Response, error) { return hung{}.RoundTrip(req) })(req.Context())
+}
+
+// A Transport ends an attempt by canceling its context. The cause tells a limit below
+// it that time has run out.
+func TestTransportsTimeoutIsAnOverload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limit.Limit{Start: 20}
+		rt := &retryhttp.Transport{Base: limited{&l}, Policy: retry.Policy{MaxAttempts: 3, AttemptTimeout: time.Second}}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://192.0.2.1/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := rt.RoundTrip(req); err == nil {
+			t.Error("a server that hangs has answered")
+		}
+		if got := l.Places(); got != 2 {
+			t.Errorf("Places() = %d after three timeouts of one attempt each, want 2", got) // 20, 10, 5, 2.5
 		}
 	})
 }
@@ -416,6 +556,48 @@ func TestErrorAtTheDeadlineIsAnOverload(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The deadline of ctx is compared with the policy's clock.
+func TestDeadlineIsOnThePolicysClock(t *testing.T) {
+	clock := clockx.NewVirtual(time.Unix(1e9, 0))
+	for _, tt := range []struct {
+		left time.Duration
+		want int
+	}{{time.Nanosecond, 10}, {0, 5}} {
+		l := limit.Limit{Start: 10}
+		ctx, cancel := clock.WithTimeoutCause(t.Context(), time.Second, context.DeadlineExceeded)
+		_, _ = limit.Op(&l, retry.Policy{Clock: deadlined{clock, tt.left}}, returns(errHiccup))(ctx)
+		cancel()
+		if got := l.Places(); got != tt.want {
+			t.Errorf("%v before the deadline: Places() = %d after an error, want %d", tt.left, got, tt.want)
+		}
+	}
+}
+
+// deadlined is a clock that shows how long before second 1e9 + 1 it is.
+type deadlined struct {
+	clockx.Clock
+	left time.Duration
+}
+
+func (c deadlined) Now() time.Time { return time.Unix(1e9+1, 0).Add(-c.left) }
+
+func TestPanicInDo(t *testing.T) {
+	l := limit.Limit{Start: 10}
+	h := retrytest.New(t, retry.Policy{})
+	func() {
+		defer func() {
+			if got := recover(); got != "boom" {
+				t.Errorf("recovered %v, want boom", got)
+			}
+		}()
+		_, _ = limit.Do(t.Context(), h.Policy, &l, func(context.Context) (int, error) { panic("boom") })
+	}()
+	h.AssertReason(retry.ReasonPanic)
+	if l.InFlight() != 0 || l.Places() != 10 {
+		t.Errorf("%d in flight of %d, want 0 of 10", l.InFlight(), l.Places())
+	}
 }
 
 func TestOpAllocatesNothing(t *testing.T) {

@@ -59,16 +59,16 @@ func (m *model) acquire() bool {
 	return true
 }
 
-func (m *model) release(ok, overload bool) {
+func (m *model) release(sign Sign) {
 	busy := 2*m.flight >= m.places/place
 	switch {
-	case overload:
+	case sign == Overload:
 		m.places -= m.places / (2 * m.memory)
 		m.clamp()
 		if whole := m.places / place; m.memory > whole {
 			m.memory = whole
 		}
-	case ok && busy:
+	case sign == Answer && busy:
 		m.places += place * place / m.places
 		m.clamp()
 		m.memory--
@@ -79,8 +79,14 @@ func (m *model) release(ok, overload bool) {
 }
 
 // step is what a byte makes happen: one of two is an Acquire.
-func step(b byte) (acquire, ok, overload bool) {
-	return b&1 == 0, b&2 != 0, b&12 == 12
+func step(b byte) (acquire bool, sign Sign) {
+	switch {
+	case b&12 == 12:
+		sign = Overload
+	case b&2 != 0:
+		sign = Answer
+	}
+	return b&1 == 0, sign
 }
 
 // compare reports where a Limit and the model differ.
@@ -106,15 +112,15 @@ func FuzzModel(f *testing.F) {
 	f.Fuzz(func(t *testing.T, steps []byte, start, low, high int) {
 		l, m := &Limit{Start: start, Min: low, Max: high}, newModel(start, low, high)
 		for i, b := range steps {
-			acquire, ok, overload := step(b)
+			acquire, sign := step(b)
 			switch {
 			case acquire:
 				if got, want := l.Acquire(), m.acquire(); got != want {
 					t.Fatalf("step %d: Acquire() = %v, want %v", i, got, want)
 				}
 			case m.flight > 0:
-				l.Release(ok, overload)
-				m.release(ok, overload)
+				l.Release(sign)
+				m.release(sign)
 			}
 			compare(t, l, m, "step", i)
 		}
@@ -129,7 +135,7 @@ func TestModelUnderContention(t *testing.T) {
 		start, low, high := r.IntN(200), r.IntN(20), r.IntN(300)
 		l, m := &Limit{Start: start, Min: low, Max: high}, newModel(start, low, high)
 		for i := range 200 {
-			acquire, ok, overload := step(byte(r.Uint32()))
+			acquire, sign := step(byte(r.Uint32()))
 			times := 1 + r.IntN(64)
 			var granted atomic.Int64
 			do := func() {
@@ -140,11 +146,11 @@ func TestModelUnderContention(t *testing.T) {
 			want := 0
 			if !acquire {
 				times = min(times, int(m.flight))
-				do = func() { l.Release(ok, overload) }
+				do = func() { l.Release(sign) }
 			}
 			for range times {
 				if !acquire {
-					m.release(ok, overload)
+					m.release(sign)
 				} else if m.acquire() {
 					want++
 				}

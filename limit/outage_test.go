@@ -48,7 +48,7 @@ func (s *service) serve(ctx context.Context) (int, error) {
 // guard stands before each attempt, and is told how it went.
 type guard interface {
 	Acquire() bool
-	Release(ok, overload bool)
+	Release(limit.Sign)
 }
 
 // throttling is what Google's SRE book calls client-side throttling ("Handling
@@ -84,10 +84,10 @@ func (g *throttling) Acquire() bool {
 	return true
 }
 
-func (g *throttling) Release(ok, _ bool) {
+func (g *throttling) Release(s limit.Sign) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.calls = append(g.calls, outcome{time.Now(), ok})
+	g.calls = append(g.calls, outcome{time.Now(), s == limit.Answer})
 }
 
 // breaker opens for 10 s after five failures in a row, and then lets one call try.
@@ -111,11 +111,11 @@ func (g *breaker) Acquire() bool {
 	return true
 }
 
-func (g *breaker) Release(ok, _ bool) {
+func (g *breaker) Release(s limit.Sign) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.trying = false
-	if ok {
+	if s == limit.Answer {
 		g.row = 0
 		return
 	}
@@ -168,7 +168,11 @@ func guarded(g guard, op func(context.Context) (int, error)) func(context.Contex
 			return 0, limit.ErrLimited
 		}
 		v, err := op(ctx)
-		g.Release(err == nil, errors.Is(err, context.DeadlineExceeded))
+		sign := limit.NoSign
+		if err == nil {
+			sign = limit.Answer
+		}
+		g.Release(sign)
 		return v, err
 	}
 }

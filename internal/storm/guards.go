@@ -36,9 +36,17 @@ func (s *service) guard() {
 
 // release gives the place of a request back that has ended so.
 func (s *service) release(i int32, outcome kind) {
-	if s.limits != nil && outcome != limited {
-		s.limits[s.guarded[i].process].Release(outcome == succeeds, outcome == timesOut || outcome == tooMany)
+	if s.limits == nil || outcome == limited {
+		return
 	}
+	sign := limit.NoSign
+	switch outcome {
+	case succeeds:
+		sign = limit.Answer
+	case timesOut, tooMany:
+		sign = limit.Overload
+	}
+	s.limits[s.guarded[i].process].Release(sign)
 }
 
 // race begins an attempt that may be hedged.
