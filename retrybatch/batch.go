@@ -3,13 +3,11 @@ package retrybatch
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/engine"
 )
 
 // Do calls send with items, then with the items that failed and may be retried, until
@@ -19,8 +17,8 @@ import (
 //
 // send returns a value for each item of the slice it got, in the same order, and nil,
 // a [Partial], or the error of a call that failed as a whole. Do calls it on the
-// caller's goroutine. The first slice is items itself, so send must not change its
-// elements; each later slice is new. A panic or runtime.Goexit in send passes through.
+// caller's goroutine. The first slice has the elements of items, so send must not
+// change them; each later slice is new. A panic or runtime.Goexit in send passes through.
 //
 // Without items Do calls nothing and returns nil, nil. It panics if ctx or send is
 // nil.
@@ -34,13 +32,16 @@ func Do[T, R any](ctx context.Context, p retry.Policy, items []T, send func(cont
 	if len(items) == 0 {
 		return nil, nil
 	}
-	b := &batch[T, R]{policy: p, send: send, items: items}
-	p.Classify = b.classify
-	err := retry.Run(ctx, p, b.call)
+	b := &batch[T, R]{policy: p, send: send, items: slices.Clip(items)} // so that append in send copies
+	a := p.Attempts(ctx)
+	defer a.Close()
+	for a.Next() {
+		a.Judged(b.call(a.Context()))
+	}
 	if b.values == nil {
 		b.values = make([]R, len(items))
 	}
-	if err, ok := errors.AsType[*retry.Error](err); ok {
+	if err, ok := a.Err().(*retry.Error); ok {
 		return b.values, b.failure(err)
 	}
 	return b.values, nil
@@ -57,53 +58,49 @@ func Run[T any](ctx context.Context, p retry.Policy, items []T, send func(contex
 	return err
 }
 
-// batch is one Do. The run of [retry.Run] decides when to call and when to give up.
-// The batch knows which items are open, and makes a call's answer the one error that
-// the run judges.
+// batch is one Do. The run decides when to call and when to give up. The batch knows
+// which items are open, and gives the run one verdict on each call.
 type batch[T, R any] struct {
-	policy retry.Policy // the caller's
+	policy retry.Policy
 	send   func(context.Context, []T) ([]R, error)
 	items  []T
-	values []R         // by item; nil before the first ones
-	calls  int         // that returned
-	open   []item      // neither done nor failed permanently, by index; nil: all
-	failed []item      // permanently, by call and index
-	left   *unfinished // the error of the latest call that left items undone
-	whole  bool        // the latest call failed as a whole: its error is that of each open item
+	values []R    // by item; nil before the first ones
+	calls  int    // that returned
+	open   []item // neither done nor failed permanently, by index; nil: all
+	failed []item // permanently, by call and index
+	answer partials
+	whole  bool // the latest call failed as a whole: its error is that of each open item
 }
 
 // item is what is known of an item that failed: in its latest call, if it is open.
 type item struct {
 	index, attempts int
-	err             error // without marks on top
-	class           retry.Class
-	hint            time.Duration
-	reason          retry.Reason // why it failed permanently, ReasonNone while it is open
+	retry.Verdict   // on its error; End is ReasonNone while it is open
 }
 
 // call is an attempt of the run.
-func (b *batch[T, R]) call(ctx context.Context) error {
+func (b *batch[T, R]) call(ctx context.Context) retry.Verdict {
 	batch := b.next()
 	values, err := b.send(ctx, batch)
 	b.calls++
-	p := partialIn(err)
-	b.whole = err != nil && p == nil
-	switch {
-	case b.whole:
+	var ok bool
+	b.answer, ok = b.answer[:0].with(err)
+	if b.whole = err != nil && !ok; b.whole {
 		if len(values) == len(batch) {
 			b.keep(values, false)
 		}
-		return err
-	case len(values) != len(batch):
+		return b.policy.Judge(err)
+	}
+	if len(values) != len(batch) {
 		return b.misfit("retrybatch: send returned %s for %s", count(len(values), "value"), count(len(batch), "item"))
-	case p == nil:
-		p = &partial{}
 	}
-	if position, found := p.outside(len(batch)); found {
-		return b.misfit("retrybatch: send returned an error for item %d of %d", position, len(batch))
+	for _, p := range b.answer {
+		if position, found := p.outside(len(batch)); found {
+			return b.misfit("retrybatch: send returned an error for item %d of %d", position, len(batch))
+		}
 	}
-	b.keep(values, p.failed == 0)
-	b.sort(len(batch), p, around(err))
+	b.keep(values, err == nil)
+	b.sort(len(batch), around(err))
 	return b.outcome()
 }
 
@@ -142,27 +139,26 @@ func (b *batch[T, R]) keep(values []R, last bool) {
 	}
 }
 
-// misfit is the error of a call whose answer does not fit its items.
-func (b *batch[T, R]) misfit(format string, args ...any) error {
+// misfit is the verdict on a call whose answer does not fit its items.
+func (b *batch[T, R]) misfit(format string, args ...any) retry.Verdict {
 	b.whole = true
-	return retry.Stop(fmt.Errorf(format, args...))
+	return retry.Verdict{Err: fmt.Errorf(format, args...), Class: retry.Permanent}
 }
 
-// sort divides the n items of a call: those that p does not name are done, the others
-// are open or have failed permanently.
-func (b *batch[T, R]) sort(n int, p *partial, outer marks) {
+// sort divides the n items of a call: those that have no error in b.answer are done,
+// the others are open or have failed permanently.
+func (b *batch[T, R]) sort(n int, outer marks) {
 	open := b.open[:0] // an item moves to the front, or stays
 	if b.open == nil {
-		open = make([]item, 0, min(n, p.failed))
+		open = make([]item, 0, min(n, b.answer.atMost()))
 	}
 	for i := range n {
-		err := p.errs[i]
+		err := b.answer.at(i)
 		if err == nil {
 			continue
 		}
-		it := b.judge(err, outer)
-		it.index = b.index(i)
-		if it.reason == retry.ReasonNone {
+		it := item{b.index(i), b.calls, outer.judge(&b.policy, err)}
+		if it.End == retry.ReasonNone {
 			open = append(open, it)
 		} else {
 			b.failed = append(b.failed, it)
@@ -171,69 +167,39 @@ func (b *batch[T, R]) sort(n int, p *partial, outer marks) {
 	b.open = open
 }
 
-// judge returns what err means for an item of the latest call.
-func (b *batch[T, R]) judge(err error, outer marks) item {
-	v := engine.Judge(&b.policy, err)
-	switch {
-	case retry.Class(v.Class) == retry.Permanent:
-	case outer.stop != nil:
-		v = engine.Judge(&b.policy, outer.stop(err))
-	case outer.after:
-		v = engine.Judge(&b.policy, retry.After(err, max(v.Hint, outer.hint)))
-	}
-	return item{
-		attempts: b.calls, err: v.Err,
-		class: retry.Class(v.Class), hint: v.Hint, reason: retry.Reason(v.End),
-	}
-}
-
-// outcome returns the error of a call that was answered, nil if all items are done.
-func (b *batch[T, R]) outcome() error {
+// outcome returns the verdict on a call that was answered: all open items are to be
+// sent again, and the others are done or must not be.
+func (b *batch[T, R]) outcome() retry.Verdict {
 	if len(b.open)+len(b.failed) == 0 {
-		return nil
+		return retry.Verdict{}
 	}
 	u := &unfinished{failed: len(b.open) + len(b.failed), items: len(b.items)}
-	b.left = u
 	if len(b.open) == 0 {
-		other := slices.IndexFunc(b.failed, func(it item) bool { return it.reason != retry.ReasonPermanent })
+		other := slices.IndexFunc(b.failed, func(it item) bool { return it.End != retry.ReasonPermanent })
 		u.shown = b.failed[max(other, 0)]
-		u.class, u.hint = u.shown.class, u.shown.hint
-		if u.shown.reason == retry.ReasonRefused {
-			return retry.Refuse(u)
-		}
-		return u
+		return retry.Verdict{Err: u, Class: u.shown.Class, Hint: u.shown.Hint, End: u.shown.End}
 	}
 	u.shown = b.open[0]
-	u.class = slices.MaxFunc(b.open, func(x, y item) int { return cmp.Compare(rank(x.class), rank(y.class)) }).class
+	v := retry.Verdict{Err: u, Undone: true, Answered: true, Partial: len(b.open) < len(b.items)}
 	for _, it := range b.open {
-		u.hint = max(u.hint, it.hint)
+		if rank(it.Class) > rank(v.Class) {
+			v.Class = it.Class
+		}
+		v.Hint = max(v.Hint, it.Hint)
+		v.Undone, v.Answered = v.Undone && it.Undone, v.Answered && it.Answered
 	}
-	u.proven = b.policy.NonIdempotent // else its items were not open
-	return u
+	return v
 }
 
 // rank orders the classes of a call's open items: the highest is the call's. One
 // Throttled item makes the call Throttled. It is Unprocessed only if all items are.
+// Unknown, which no item has, is below all.
 func rank(c retry.Class) int {
 	return slices.Index([]retry.Class{retry.Unprocessed, retry.Transient, retry.TimedOut, retry.Throttled}, c)
 }
 
-// classify is the run's Policy.Classify.
-func (b *batch[T, R]) classify(err error) retry.Class {
-	if u, ok := err.(*unfinished); ok && u == b.left {
-		return u.class
-	}
-	if b.policy.Classify == nil {
-		return retry.Unknown
-	}
-	return b.policy.Classify(err)
-}
-
 // failure returns the error of Do for that of its run.
 func (b *batch[T, R]) failure(run *retry.Error) *Error {
-	if b.left != nil {
-		b.left.proven = false // for an outer run: items that are done must not be sent again
-	}
 	n := len(b.open)
 	if b.open == nil {
 		n = len(b.items)
@@ -243,9 +209,9 @@ func (b *batch[T, R]) failure(run *retry.Error) *Error {
 		e.add(it, nil)
 	}
 	for i := range n {
-		it := item{index: b.index(i), attempts: run.Attempts, reason: run.Reason, err: run.Last()}
+		it := item{b.index(i), run.Attempts, retry.Verdict{Err: run.Last(), End: run.Reason}}
 		if !b.whole && b.open != nil {
-			it.err = b.open[i].err
+			it.Err = b.open[i].Err
 		}
 		e.add(it, run.Cause)
 	}
@@ -255,60 +221,52 @@ func (b *batch[T, R]) failure(run *retry.Error) *Error {
 
 func (e *Error) add(it item, cause error) {
 	err := &retry.Error{
-		Name: e.Err.Name, Reason: it.reason, Attempts: it.attempts, Elapsed: e.Err.Elapsed, Waited: e.Err.Waited, Cause: cause,
+		Name: e.Err.Name, Reason: it.End, Attempts: it.attempts, Elapsed: e.Err.Elapsed, Waited: e.Err.Waited, Cause: cause,
 	}
-	if it.err != nil {
-		err.Errs = []error{it.err}
+	if it.Err != nil {
+		err.Errs = []error{it.Err}
 	}
 	e.Failed = append(e.Failed, Failure{it.index, err})
 }
 
-// partialIn returns the Partial that err is, or that it alone wraps, or nil. A Partial
-// that is joined with another error says nothing about that error's items, and an
-// inner run's Partial has positions in another slice.
-func partialIn(err error) *partial {
-	for !engine.IsNil(err) {
-		switch e := err.(type) {
-		case *partial:
-			return e
-		case *retry.Error:
-			return nil
-		case interface{ Unwrap() error }:
-			err = e.Unwrap()
-		case interface{ Unwrap() []error }:
-			errs := e.Unwrap()
-			if len(errs) != 1 { // errors.Join(err, nil) has one
-				return nil
-			}
-			err = errs[0]
-		default:
-			return nil
-		}
-	}
-	return nil
-}
-
 // marks is what the marks and methods around a Partial mean for each of its items.
 type marks struct {
-	stop  func(error) error // Stop or Refuse, nil for neither
-	after bool
-	hint  time.Duration
+	stop   func(error) error // Stop or Refuse, nil for neither
+	after  bool
+	hint   time.Duration
+	undone bool
 }
 
-// around returns what is around the Partial in err.
+// around returns what is around the Partials in err.
 func around(err error) marks {
-	if err == nil {
-		return marks{}
-	}
-	v := engine.Judge(&unopinionated, err)
-	switch retry.Reason(v.End) {
+	v := unopinionated.Judge(err)
+	m := marks{after: v.Marked || v.Hint > 0, hint: v.Hint, undone: v.Undone}
+	switch v.End {
 	case retry.ReasonPermanent:
-		return marks{stop: retry.Stop}
+		m.stop = retry.Stop
 	case retry.ReasonRefused:
-		return marks{stop: retry.Refuse}
+		m.stop = retry.Refuse
 	}
-	return marks{after: v.Marked || v.Hint > 0, hint: v.Hint}
+	return m
 }
 
 // unopinionated is a policy that judges errors only by marks and hints.
 var unopinionated = retry.Policy{Classify: func(error) retry.Class { return retry.Transient }}
+
+// judge returns what err means for an item inside these marks.
+func (m marks) judge(p *retry.Policy, err error) retry.Verdict {
+	v := p.Judge(err)
+	if v.Class == retry.Permanent || m.stop == nil && !m.after && !m.undone {
+		return v
+	}
+	if m.undone || v.Undone { // as Policy.Classify says, which is not called for a mark
+		err = retry.Undone(err)
+	}
+	switch {
+	case m.stop != nil:
+		err = m.stop(err)
+	case m.after:
+		err = retry.After(err, max(v.Hint, m.hint))
+	}
+	return p.Judge(err)
+}

@@ -9,12 +9,15 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/retrybatch"
 	"github.com/goretry/retry/retryhttp"
 	"github.com/goretry/retry/retrytest"
@@ -505,6 +508,108 @@ func TestOuterRuns(t *testing.T) {
 	}
 }
 
+// What the run's error says of all calls together: whether a run around it may start
+// over.
+func TestUndone(t *testing.T) {
+	nothing := retry.Undone(errBusy)
+	for name, tt := range map[string]struct {
+		errs []error // of items 0 and 1, in each call
+		want bool
+	}{
+		"both":             {[]error{nothing, nothing}, true},
+		"one, one is done": {[]error{nothing, nil}, false},
+		"one":              {[]error{nothing, errBusy}, false},
+		"one has ended":    {[]error{nothing, retry.Stop(nothing)}, false},
+	} {
+		err := retrybatch.Run(t.Context(), retry.Policy{Backoff: retry.Constant(0)}, []int{0, 1}, failing(func(_, item int) error { return tt.errs[item] }))
+		if e := batchError(t, err); e.Err.Undone != tt.want {
+			t.Errorf("%s: Undone = %v, want %v", name, e.Err.Undone, tt.want)
+		}
+	}
+}
+
+func TestHooksGetTheUsersPolicy(t *testing.T) {
+	var got string
+	p := retry.Policy{
+		Name: "x", MaxAttempts: 2, AttemptTimeout: time.Second, NonIdempotent: true, Backoff: retry.Constant(0),
+		Classify: retry.DefaultClassifier, Budget: &retry.TokenBudget{}, Clock: clockx.NewVirtual(time.Unix(0, 0)),
+	}
+	p.Hooks.Start = func(_ context.Context, p retry.Policy) context.Context { got = fmt.Sprintf("%#v", p); return nil }
+	_ = retrybatch.Run(t.Context(), p, []int{0}, func(context.Context, []int) error { return errBusy })
+	if want := fmt.Sprintf("%#v", p); got != want {
+		t.Errorf("Hooks.Start got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// What send appends to its slice does not get into the caller's array.
+func TestAppendInSendCopies(t *testing.T) {
+	orders := []int{0, 1, 2, 3}
+	err := retrybatch.Run(t.Context(), retry.Policy{}, orders[:2], func(_ context.Context, open []int) error {
+		_ = append(open, 7)
+		return nil
+	})
+	if want := []int{0, 1, 2, 3}; err != nil || !slices.Equal(orders, want) {
+		t.Errorf("%v, %v after Run, want %v", orders, err, want)
+	}
+}
+
+// Both copies of a hedged call return a Partial: an item is done if one of them has
+// done it.
+func TestHedgedSend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls [][]int
+		copies := 0
+		send := func(_ context.Context, open []int) error {
+			calls = append(calls, open)
+			copies++
+			named := map[int][]int{1: {0, 1, 2}, 2: {1, 2, 3}, 3: {0}, 4: {1}}[copies]
+			time.Sleep(time.Second)
+			failed := map[int]error{}
+			for _, position := range named {
+				failed[position] = errBusy
+			}
+			return retrybatch.Partial(failed)
+		}
+		users := &hedge.Hedge{Delay: 10 * time.Millisecond, Budget: (*retry.TokenBudget)(nil)} // which grants all
+		p := retry.Policy{Backoff: retry.Constant(0)}
+		err := retrybatch.Run(t.Context(), p, []int{0, 1, 2, 3}, func(ctx context.Context, open []int) error {
+			_, err := hedge.Op(p, users, func(ctx context.Context) (struct{}, error) { return struct{}{}, send(ctx, open) }, hedge.Value[struct{}]{})(ctx)
+			return err
+		})
+		want := [][]int{{0, 1, 2, 3}, {0, 1, 2, 3}, {1, 2}, {1, 2}}
+		if err != nil || !reflect.DeepEqual(calls, want) {
+			t.Errorf("%v, calls with %v, want %v", err, calls, want)
+		}
+	})
+}
+
+// What is no error, and what is one that is no Partial, beside a Partial.
+func TestJoinedPartials(t *testing.T) {
+	one, both := retrybatch.Partial(map[int]error{0: errBusy}), retrybatch.Partial(map[int]error{0: errBusy, 1: errBusy})
+	empty := fmt.Errorf("%w", (*typedNil)(nil))
+	for _, tt := range []struct {
+		name   string
+		err    error
+		failed []int
+		text   string // in the error of item 0
+	}{
+		{"one names both items", errors.Join(one, both), []int{0}, "busy\nbusy"},
+		{"deeper", errors.Join(nil, fmt.Errorf("x: %w", errors.Join(both, one, both))), []int{0}, "busy\nbusy\nbusy"},
+		{"a nil pointer", errors.Join(both, (*typedNil)(nil)), []int{0, 1}, "busy\nnil"}, // is an error all the same
+		{"an error around nothing", errors.Join(one, empty), []int{0, 1}, "busy\n"},
+		{"a position that is not there", errors.Join(one, retrybatch.Partial(map[int]error{2: errBusy})), []int{0, 1}, "an error for item 2 of 2"},
+	} {
+		e := batchError(t, retrybatch.Run(t.Context(), retry.Policy{MaxAttempts: 1}, []int{0, 1}, func(context.Context, []int) error { return tt.err }))
+		var failed []int
+		for _, f := range e.Failed {
+			failed = append(failed, f.Index)
+		}
+		if !slices.Equal(failed, tt.failed) || !strings.Contains(fmt.Sprint(e.Failed[0].Err.Last()), tt.text) {
+			t.Errorf("%s: failed %v, %v; want %v, %q", tt.name, failed, e, tt.failed, tt.text)
+		}
+	}
+}
+
 // TestSharedPolicy is for the race detector.
 func TestSharedPolicy(t *testing.T) {
 	p := retry.Policy{Backoff: retry.Constant(0), Budget: &retry.TokenBudget{Capacity: 1 << 20}}
@@ -557,7 +662,7 @@ func TestTurnedAwayIsRepeated(t *testing.T) {
 		}
 		return nil
 	}
-	p := retry.Policy{NonIdempotent: true, Backoff: retry.Constant(0)}
+	p := retry.Policy{NonIdempotent: true, Classify: retry.DefaultClassifier, Backoff: retry.Constant(0)} // each item is one request
 	if err := retrybatch.Run(t.Context(), p, []int{0, 1}, send); err != nil || calls != 2 {
 		t.Errorf("%d calls, %v; want 2 and no error", calls, err)
 	}

@@ -1,12 +1,12 @@
 package retrybatch
 
 import (
+	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/engine"
+	"github.com/goretry/retry/internal/errtree"
 )
 
 // Error is what [Do] and [Run] return unless all items are done. It wraps the run's
@@ -133,24 +133,73 @@ func (p *partial) outside(n int) (position int, found bool) {
 	return position, found
 }
 
+// partials are the answers to one call: one, or those of a hedge, of which an item is
+// done if it is done by one of them. None of them says that all items are done.
+type partials []*partial
+
+// with adds the Partial that err is or wraps, or those that it joins, and reports
+// whether err is no more than that. A Partial that is joined with another error says
+// nothing about that error's items, and an inner run's Partial has positions in another
+// slice.
+func (ps partials) with(err error) (all partials, ok bool) {
+	if errtree.IsNil(err) {
+		return nil, false
+	}
+	switch e := err.(type) {
+	case *partial:
+		return append(ps, e), true
+	case *retry.Error:
+		return nil, false
+	}
+	one, joined := errtree.Below(err)
+	if joined == nil {
+		return ps.with(one)
+	}
+	for _, err := range joined {
+		if err == nil {
+			continue
+		}
+		if ps, ok = ps.with(err); !ok {
+			return nil, false
+		}
+	}
+	return ps, ok
+}
+
+// at returns the error of the item at a position of the call, nil if it is done.
+func (ps partials) at(position int) error {
+	if len(ps) == 1 {
+		return ps[0].errs[position]
+	}
+	var errs []error
+	for _, p := range ps {
+		err := p.errs[position]
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// atMost returns how many items may have failed at most.
+func (ps partials) atMost() int {
+	if len(ps) == 0 {
+		return 0
+	}
+	return ps[0].failed
+}
+
 // unfinished is the error, for the run and its hooks, of a call that left items
 // undone.
 type unfinished struct {
 	failed, items int
 	shown         item
-	class         retry.Class
-	hint          time.Duration
-	proven        bool // each open item may be sent again under Policy.NonIdempotent
 }
 
 func (u *unfinished) Error() string {
-	return fmt.Sprintf("%d of %s failed: item %d: %v", u.failed, count(u.items, "item"), u.shown.index, u.shown.err)
+	return fmt.Sprintf("%d of %s failed: item %d: %v", u.failed, count(u.items, "item"), u.shown.index, u.shown.Err)
 }
-
-func (u *unfinished) RetryAfter() time.Duration { return u.hint }
-
-// TurnedAway tells the run that no open item was processed, even if the hint is 0.
-func (u *unfinished) TurnedAway() engine.Proof { return engine.Proof(u.proven) }
 
 // ErrorType returns the error.type of telemetry.
 func (u *unfinished) ErrorType() string { return "retrybatch.partial" }

@@ -36,6 +36,8 @@ const (
 	hintOfTwo   // an After mark of 2 s
 	hintOfHour  // an After mark of an hour, longer than any policy here allows
 	askingThree // a method RetryAfter of 3 s
+	undone      // an Undone mark
+	rejected    // ErrRejected
 	faults
 )
 
@@ -72,6 +74,10 @@ func (f fault) err(call, item int) (err, kept error) {
 		return retry.After(e, time.Hour), e
 	case askingThree:
 		return errAsking{e}, errAsking{e}
+	case undone:
+		return retry.Undone(e), e
+	case rejected:
+		return retry.ErrRejected, retry.ErrRejected
 	}
 	return e, e
 }
@@ -96,22 +102,24 @@ func classifyFault(err error) retry.Class {
 
 // meaning is what one error means, by its kind and the marks around its Partial.
 type meaning struct {
-	class retry.Class
-	hint  time.Duration
-	end   retry.Reason // which a mark has given
+	class    retry.Class
+	hint     time.Duration
+	end      retry.Reason // which a mark has given
+	undone   bool
+	answered bool
 }
 
 func (f fault) meaning(a answer) meaning {
 	var m meaning
 	switch f {
 	case permanent, stopped:
-		m = meaning{retry.Permanent, 0, retry.ReasonPermanent}
+		m = meaning{class: retry.Permanent, end: retry.ReasonPermanent}
 	case refused:
-		m = meaning{retry.Permanent, 0, retry.ReasonRefused}
+		m = meaning{class: retry.Permanent, end: retry.ReasonRefused}
 	case transient:
 		m = meaning{class: retry.Transient}
 	case unprocessed:
-		m = meaning{class: retry.Unprocessed}
+		m = meaning{class: retry.Unprocessed, undone: true} // the policy vouches for it
 	case timedOut:
 		m = meaning{class: retry.TimedOut}
 	case throttled:
@@ -122,15 +130,21 @@ func (f fault) meaning(a answer) meaning {
 		m = meaning{class: retry.Throttled, hint: time.Hour}
 	case askingThree:
 		m = meaning{class: retry.Transient, hint: 3 * time.Second}
+	case undone:
+		m = meaning{class: retry.Transient, undone: a != hedged} // not what the other copy met
+	case rejected:
+		m = meaning{class: retry.Transient, answered: true}
 	}
 	switch {
 	case m.class == retry.Permanent:
 	case a == stopAround:
-		m = meaning{retry.Permanent, 0, retry.ReasonPermanent}
+		m = meaning{class: retry.Permanent, end: retry.ReasonPermanent}
 	case a == refuseAround:
-		m = meaning{retry.Permanent, m.hint, retry.ReasonRefused}
+		m = meaning{class: retry.Permanent, hint: m.hint, end: retry.ReasonRefused}
 	case a == afterAround, a == askingAround:
-		m = meaning{class: retry.Throttled, hint: max(m.hint, time.Second)}
+		m.class, m.hint = retry.Throttled, max(m.hint, time.Second)
+	case a == undoneAround:
+		m.undone = true
 	}
 	return m
 }
@@ -146,6 +160,8 @@ const (
 	refuseAround
 	afterAround
 	askingAround
+	undoneAround
+	hedged // two Partials, the second of the items that alsoNames reports
 	wholeTransient
 	wholeStopped
 	wholeRefused
@@ -159,6 +175,9 @@ const (
 	cancels
 	answers
 )
+
+// alsoNames reports whether the other of two Partials names an item.
+func alsoNames(call, item int) bool { return (call+item)%3 != 0 }
 
 type errWhole struct{ call int }
 
@@ -285,6 +304,19 @@ func play(t *testing.T, s script) tale {
 			if partial != nil {
 				return values, wrapAsking{partial}
 			}
+		case undoneAround:
+			return values, retry.Undone(partial)
+		case hedged:
+			other := map[int]error{}
+			for i, item := range open {
+				if alsoNames(call, item) {
+					other[i] = whole
+				}
+			}
+			if second := retrybatch.Partial(other); partial != nil && second != nil {
+				return values, fmt.Errorf("send: %w", errors.Join(partial, nil, second))
+			}
+			return values, nil // of one copy, which has done all
 		case wholeTransient:
 			return values, whole
 		case wholeStopped:
@@ -364,7 +396,7 @@ func foretell(s script) tale {
 		switch {
 		case m.end != retry.ReasonNone:
 			return m.end
-		case s.nonIdempotent && m.class != retry.Unprocessed && (m.class != retry.Throttled || m.hint == 0):
+		case s.nonIdempotent && !m.undone:
 			return retry.ReasonNotIdempotent
 		case m.hint > retry.DefaultMaxRetryAfter:
 			return retry.ReasonRetryAfter
@@ -388,16 +420,16 @@ func foretell(s script) tale {
 			}
 		}
 		misfit := func(format string, args ...any) {
-			whole, m = fmt.Errorf("retrybatch: send returned "+format, args...), meaning{retry.Permanent, 0, retry.ReasonPermanent}
+			whole, m = fmt.Errorf("retrybatch: send returned "+format, args...), meaning{class: retry.Permanent, end: retry.ReasonPermanent}
 			takeValues = false
 		}
 		switch n := len(open); a {
 		case wholeTransient:
 			whole, m = &errWhole{call}, meaning{class: retry.Transient}
 		case wholeStopped:
-			whole, m = &errWhole{call}, meaning{retry.Permanent, 0, retry.ReasonPermanent}
+			whole, m = &errWhole{call}, meaning{class: retry.Permanent, end: retry.ReasonPermanent}
 		case wholeRefused:
-			whole, m = &errWhole{call}, meaning{retry.Permanent, 0, retry.ReasonRefused}
+			whole, m = &errWhole{call}, meaning{class: retry.Permanent, end: retry.ReasonRefused}
 		case wholeHint:
 			whole, m = &errWhole{call}, meaning{class: retry.Throttled, hint: 2 * time.Second}
 		case joinedWithAnother:
@@ -433,10 +465,14 @@ func foretell(s script) tale {
 			var still []int
 			for _, item := range open {
 				f := s.fault(call, item)
-				if f == none {
+				if f == none || a == hedged && !alsoNames(call, item) {
 					continue
 				}
 				_, err := f.err(call, item)
+				if a == hedged {
+					marked, _ := f.err(call, item)
+					err = errors.Join(marked, &errWhole{call})
+				}
 				m := f.meaning(a)
 				if reason := ended(m); reason != retry.ReasonNone {
 					ends[item] = end{reason, call, []error{err}, nil}
@@ -462,10 +498,12 @@ func foretell(s script) tale {
 				m = shown.meaning
 			default:
 				shown = failure{item: still[0], err: last[still[0]]}
+				m.undone, m.answered = true, true
 				for _, item := range still {
 					one := s.fault(call, item).meaning(a)
 					all = append(all, one.class)
 					m.hint = max(m.hint, one.hint)
+					m.undone, m.answered = m.undone && one.undone, m.answered && one.answered
 				}
 				switch {
 				case slices.Contains(all, retry.Throttled):
@@ -499,13 +537,13 @@ func foretell(s script) tale {
 			want.reason = retry.ReasonMaxElapsed
 		case s.deadline > 0 && wait >= s.deadline-now:
 			want.reason, cause = retry.ReasonDeadline, context.DeadlineExceeded
-		case s.grants >= 0 && granted == s.grants:
+		case s.grants >= 0 && !m.answered && granted == s.grants:
 			want.reason = retry.ReasonBudget
 			want.asked = append(want.asked, m.class)
 		}
 		want.seen = append(want.seen, fmt.Sprint(m.class, " ", m.hint, " ", text))
 		if want.reason == retry.ReasonNone {
-			if s.grants >= 0 {
+			if s.grants >= 0 && !m.answered {
 				granted++
 				want.asked = append(want.asked, m.class)
 			}
