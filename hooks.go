@@ -144,15 +144,11 @@ func either(returned, given context.Context) context.Context {
 //go:noinline
 func (r *run) startHook(p *Policy) { r.ctx = either(p.Hooks.Start(r.ctx, *p), r.ctx) }
 
-// attemptHook reports whether the attempt is to be made: not if the run's context
-// has ended meanwhile.
-//
 //go:noinline
-func (r *run) attemptHook(p *Policy) bool {
+func (r *run) attemptHook(p *Policy) {
 	a := Attempt{Name: p.Name, Number: r.number, Start: r.start.Add(r.began), Elapsed: max(r.began, 0)}
 	r.attempt = either(p.Hooks.Attempt(r.attempt, a), r.attempt)
 	r.phase = attempting
-	return r.ctx.Err() == nil || r.canceled(p, nil)
 }
 
 //go:noinline

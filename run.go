@@ -174,8 +174,16 @@ func (r *run) ready(p *Policy, slept error) bool {
 		r.number++
 	}
 	r.attempt = r.numbered()
-	if p.Hooks.Attempt != nil && !r.attemptHook(p) {
-		return false
+	return r.prepare(p) || r.canceled(p, nil)
+}
+
+// prepare calls Hooks.Attempt and starts the attempt's timeout. It reports whether to
+// call op: not if the run's context has ended meanwhile.
+func (r *run) prepare(p *Policy) bool {
+	if p.Hooks.Attempt != nil {
+		if r.attemptHook(p); r.ctx.Err() != nil {
+			return false
+		}
 	}
 	r.phase = attempting
 	timed := p.AttemptTimeout > 0 && !r.untimed
@@ -185,10 +193,7 @@ func (r *run) ready(p *Policy, slept error) bool {
 	if r.healthy > 0 {
 		r.up = r.elapsed(p)
 	}
-	if (timed || r.healthy > 0) && r.ctx.Err() != nil { // a clock's methods may run any code
-		return r.canceled(p, nil)
-	}
-	return true
+	return !timed && r.healthy <= 0 || r.ctx.Err() == nil // a clock's methods may run any code
 }
 
 func (r *run) begin(p *Policy) {

@@ -1,0 +1,264 @@
+package retry_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"reflect"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+// one makes a part of a run that decides as Do would for a single attempt.
+func one(p retry.Policy, op func(context.Context) error) retry.Part {
+	start := p.Clock.Now()
+	loop := p.Start(start)
+	part := retry.Part{
+		Op:     func(ctx context.Context) retry.Verdict { return p.Judge(op(ctx)) },
+		Decide: func(v retry.Verdict) (time.Duration, bool) { return loop.Judged(p.Clock.Now(), v) },
+	}
+	part.Settle = func(ctx context.Context) *retry.Error {
+		e, _ := loop.Err().(*retry.Error)
+		if e == nil && ctx.Err() != nil {
+			e = &retry.Error{Reason: retry.ReasonCanceled, Attempts: 1, Elapsed: p.Clock.Now().Sub(start)}
+		}
+		return e
+	}
+	return part
+}
+
+// A part with one attempt is to Hooks what Do is, whatever happens in it.
+func TestRunPartIsToHooksWhatDoIs(t *testing.T) {
+	boom := func() { panic("boom") }
+	for name, tt := range map[string]struct {
+		op     func(ctx context.Context, sleep func(time.Duration)) error
+		cancel string // the hook that ends the caller's context
+		panics string // the hook that panics
+	}{
+		"success":                {op: func(_ context.Context, sleep func(time.Duration)) error { sleep(time.Second); return nil }},
+		"failure":                {op: func(_ context.Context, sleep func(time.Duration)) error { sleep(time.Second); return errDown }},
+		"stopped":                {op: func(context.Context, func(time.Duration)) error { return retry.Stop(errDown) }},
+		"a hint":                 {op: func(context.Context, func(time.Duration)) error { return retry.After(errDown, time.Hour) }},
+		"timed out":              {op: func(ctx context.Context, sleep func(time.Duration)) error { sleep(2 * time.Hour); return errDown }},
+		"timed out and not told": {op: func(ctx context.Context, sleep func(time.Duration)) error { sleep(time.Hour); return errDown }},
+		"success when too late":  {op: func(ctx context.Context, sleep func(time.Duration)) error { sleep(2 * time.Hour); return nil }},
+		"a panic":                {op: func(context.Context, func(time.Duration)) error { boom(); return nil }},
+		"Goexit":                 {op: func(context.Context, func(time.Duration)) error { runtime.Goexit(); return nil }},
+		"canceled by Attempt":    {cancel: "Attempt"},
+		"canceled by op":         {cancel: "op"},
+		"a panic in Start":       {panics: "Start"},
+		"a panic in Attempt":     {panics: "Attempt"},
+		"a panic in Done":        {panics: "Done"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play := func(run func(context.Context, retry.Policy, func(context.Context) error)) (told []string) {
+				p, v := virtual()
+				ctx, cancel := context.WithCancel(t.Context())
+				start := v.Now()
+				note := func(hook string, ctx context.Context, what any) {
+					told = append(told, fmt.Sprintf("%v %s %d %v %+v", v.Now().Sub(start), hook, retry.AttemptNumber(ctx), ctx.Err(), what))
+					switch hook {
+					case "Start", "Attempt", "op": // the rest is a part of what Settle takes, and Do ends before it
+						v.Advance(time.Millisecond)
+					}
+					if tt.cancel == hook {
+						cancel()
+					}
+					if tt.panics == hook {
+						boom()
+					}
+				}
+				p.Name, p.MaxAttempts, p.AttemptTimeout, p.MaxRetryAfter = "job", 1, time.Hour, 2*time.Hour
+				p.Hooks = retry.Hooks{
+					Start: func(ctx context.Context, got retry.Policy) context.Context {
+						note("Start", ctx, got.Name)
+						return ctx
+					},
+					Attempt:     func(ctx context.Context, a retry.Attempt) context.Context { note("Attempt", ctx, a); return nil },
+					AttemptDone: func(ctx context.Context, a retry.Attempt) { note("AttemptDone", ctx, a) },
+					Wait:        func(ctx context.Context, a retry.Attempt) { note("Wait", ctx, a) },
+					Done: func(ctx context.Context, s retry.Summary) {
+						s.Err = nil // the run's own
+						note("Done", ctx, s)
+					},
+				}
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					defer func() { told = append(told, fmt.Sprint("out comes ", recover())) }()
+					run(ctx, p, func(ctx context.Context) error {
+						note("op", ctx, "")
+						if tt.op == nil {
+							return errDown
+						}
+						return tt.op(ctx, func(d time.Duration) { v.Advance(d) })
+					})
+				}()
+				<-done
+				return told
+			}
+			want := play(func(ctx context.Context, p retry.Policy, op func(context.Context) error) { _ = retry.Run(ctx, p, op) })
+			got := play(func(ctx context.Context, p retry.Policy, op func(context.Context) error) { p.RunPart(ctx, one(p, op)) })
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("RunPart:\n%s\nDo:\n%s", lines(got), lines(want))
+			}
+		})
+	}
+}
+
+func lines(words []string) (all string) {
+	for _, w := range words {
+		all += w + "\n"
+	}
+	return all
+}
+
+func TestPartCountsOnAndOthersWait(t *testing.T) {
+	p, v := virtual()
+	p.Budget = &countingBudget{refuse: true}
+	log := record(&p)
+	var order []string
+	p.RunPart(retry.WithAttemptNumber(t.Context(), 9), retry.Part{
+		Earlier: 6,
+		Op: func(ctx context.Context) retry.Verdict {
+			v.Advance(time.Second)
+			order = append(order, fmt.Sprint("op ", retry.AttemptNumber(ctx)))
+			return retry.Verdict{Err: retry.Stop(errDown)} // no mark counts, as in Attempts.Judged
+		},
+		Decide: func(got retry.Verdict) (time.Duration, bool) {
+			order = append(order, "decide")
+			if got != (retry.Verdict{Err: errDown, Class: retry.Transient}) {
+				t.Errorf("Decide gets %+v", got)
+			}
+			return time.Hour, true
+		},
+		Settle: func(context.Context) *retry.Error {
+			v.Advance(time.Minute)
+			order = append(order, "settle")
+			return nil
+		},
+	})
+	if got, want := log.String(), "start attempt(7) attemptDone(7) wait(1h0m0s) done(none)"; got != want {
+		t.Errorf("hooks saw %s, want %s", got, want)
+	}
+	if got, want := fmt.Sprint(order), "[op 1 decide settle]"; got != want {
+		t.Errorf("it called %s, want %s", got, want)
+	}
+	if s := log.summary; s.Attempts != 7 || s.Elapsed != time.Minute+time.Second || s.Waited != 0 || s.Err != nil {
+		t.Errorf("Done got %+v", s)
+	}
+	if w := log.waits[0]; w.Err != errDown || w.Class != retry.Transient || w.Delay != time.Hour || w.Elapsed != time.Second {
+		t.Errorf("Wait got %+v", w)
+	}
+	if b := p.Budget.(*countingBudget); b.begun+b.asked+b.ended != 0 {
+		t.Errorf("the budget saw %+v", b)
+	}
+}
+
+func TestPartWithoutAnAttempt(t *testing.T) {
+	gone := &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 3}
+	for name, tt := range map[string]struct {
+		part   retry.Part
+		cancel bool
+		want   string
+	}{
+		"nothing":            {retry.Part{}, false, "start done(none)"},
+		"given up before":    {retry.Part{Earlier: 3, Settle: func(context.Context) *retry.Error { return gone }}, false, "start done(max_attempts)"},
+		"context that ended": {retry.Part{Op: func(context.Context) retry.Verdict { panic("called") }}, true, "start done(none)"},
+	} {
+		p, _ := virtual()
+		log := record(&p)
+		ctx, cancel := context.WithCancel(t.Context())
+		if tt.cancel {
+			cancel()
+		}
+		p.RunPart(ctx, tt.part)
+		cancel()
+		if log.String() != tt.want || log.summary.Attempts != tt.part.Earlier {
+			t.Errorf("%s: hooks saw %v and %+v, want %s", name, log, log.summary, tt.want)
+		}
+	}
+	p, _ := virtual()
+	log := record(&p)
+	p.RunPart(t.Context(), retry.Part{
+		Op:     func(context.Context) retry.Verdict { return retry.Verdict{Err: errDown} },
+		Decide: func(retry.Verdict) (time.Duration, bool) { return time.Hour, false }, // as Loop.Judged after a budget's refusal
+	})
+	if log.attempts[0].Delay != 0 || log.waits != nil {
+		t.Errorf("no attempt follows, and hooks saw %+v", log.attempts[0])
+	}
+	wantPanic(t, "retry: nil context", func() { p.RunPart(nil, retry.Part{}) }) //nolint:staticcheck // that is the test
+}
+
+// What was decided does not hide that it was not told.
+func TestPanicAfterThePartsAttempt(t *testing.T) {
+	boom := func() { panic("boom") }
+	for name, tt := range map[string]struct {
+		part retry.Part
+		want string
+	}{
+		"AttemptDone": {retry.Part{}, "start attempt(3) attemptDone(3) done(panic)"},
+		"Wait":        {retry.Part{Decide: func(retry.Verdict) (time.Duration, bool) { return time.Second, true }}, "start attempt(3) attemptDone(3) wait(1s) done(panic)"},
+		"Decide": {retry.Part{Decide: func(retry.Verdict) (time.Duration, bool) { boom(); return 0, false }},
+			"start attempt(3) attemptDone(3) done(panic)"},
+		"Settle": {retry.Part{Settle: func(context.Context) *retry.Error { boom(); return nil }},
+			"start attempt(3) attemptDone(3) done(panic)"},
+		"Settle before a wait": {retry.Part{Decide: func(retry.Verdict) (time.Duration, bool) { return time.Second, true },
+			Settle: func(context.Context) *retry.Error { boom(); return nil }},
+			"start attempt(3) attemptDone(3) wait(1s) done(panic)"},
+	} {
+		p, v := virtual()
+		switch name {
+		case "AttemptDone":
+			p.Hooks.AttemptDone = func(context.Context, retry.Attempt) { boom() }
+		case "Wait":
+			p.Hooks.Wait = func(context.Context, retry.Attempt) { boom() }
+		}
+		log := record(&p)
+		tt.part.Earlier = 2
+		tt.part.Op = func(context.Context) retry.Verdict {
+			v.Advance(time.Minute)
+			return retry.Verdict{Err: errDown, Class: retry.Permanent}
+		}
+		func() {
+			defer func() {
+				if got := recover(); got != "boom" {
+					t.Errorf("%s: out comes %v", name, got)
+				}
+			}()
+			p.RunPart(t.Context(), tt.part)
+		}()
+		if s := log.summary; log.String() != tt.want || s.Attempts != 3 || s.Waited != 0 || s.Elapsed != time.Minute {
+			t.Errorf("%s: hooks saw %v and %+v, want %s", name, log, s, tt.want)
+		}
+	}
+}
+
+// An error after the caller's context has ended says nothing about the run, a success does.
+func TestPartWhoseCallerLeaves(t *testing.T) {
+	for err, want := range map[error]int{nil: 1, errDown: 0} {
+		ctx, cancel := context.WithCancel(t.Context())
+		decided := 0
+		retry.Policy{}.RunPart(ctx, retry.Part{
+			Op:     func(context.Context) retry.Verdict { cancel(); return retry.Policy{}.Judge(err) },
+			Decide: func(retry.Verdict) (time.Duration, bool) { decided++; return 0, false },
+		})
+		if decided != want {
+			t.Errorf("after %v Decide was called %d times, want %d", err, decided, want)
+		}
+	}
+}
+
+func TestPartOfAVeryLongRun(t *testing.T) {
+	for _, earlier := range []int{math.MinInt, -1, 0, math.MaxInt - 1, math.MaxInt} {
+		p, _ := virtual()
+		log := record(&p)
+		p.RunPart(t.Context(), retry.Part{Earlier: earlier, Op: func(context.Context) retry.Verdict { return retry.Verdict{} }})
+		if want := min(max(earlier, 0), math.MaxInt-1) + 1; log.attempts[0].Number != want || log.summary.Attempts != want {
+			t.Errorf("after %d attempts it is attempt %d of %d, want %d", earlier, log.attempts[0].Number, log.summary.Attempts, want)
+		}
+	}
+}
