@@ -26,49 +26,54 @@ func (s *subscription) deliver(msg jetstream.Msg) {
 		_ = msg.Nak()
 		return
 	}
-	number, first := 1, time.Time{}
+	m := retryqueue.Delivery{Number: 1}
 	if meta, err := msg.Metadata(); err == nil {
-		number, first = int(min(meta.NumDelivered, math.MaxInt)), meta.Timestamp
+		m.Number, m.Stored = int(min(meta.NumDelivered, math.MaxInt)), meta.Timestamp
 	}
-	policy := s.handler.Policy
-	r := start(s.ctx, policy, number)
-	defer r.close()
 	quiet := s.keepAlive(msg)
 	defer quiet()
+	_ = m.Handle(s.contextOf(msg), s.handler.Policy,
+		func(ctx context.Context) error { return s.handler.Handle(ctx, msg) },
+		func(ctx context.Context, d retryqueue.Decision) error { return s.settle(ctx, msg, d, quiet) })
+}
 
-	var back bool // to another consumer, at once
-	d, run := retryqueue.Before(policy, number, first, time.Now())
-	if run {
-		err := r.handle(s.handler.Handle, msg)
-		if back = err != nil && s.ctx.Err() != nil; !back {
-			d = retryqueue.After(r.policy, number, first, time.Now(), err)
-			d.Delay = min(d.Delay, longest)
+// contextOf returns the context of a delivery.
+func (s *subscription) contextOf(msg jetstream.Msg) context.Context {
+	if s.handler.Context != nil {
+		if ctx := s.handler.Context(s.ctx, msg); ctx != nil {
+			return ctx
 		}
-		r.handled(err, d, back)
 	}
+	return s.ctx
+}
+
+// settle tells the server what was decided. quiet ends the heartbeats: one after the Nak
+// would replace the delay. settle returns an error only if a dead letter was not stored.
+func (s *subscription) settle(ctx context.Context, msg jetstream.Msg, d retryqueue.Decision, quiet func()) (err error) {
 	if d.Action == retryqueue.Dead {
-		back = !s.store(r.ctx, msg, d.Err)
+		if err = s.store(ctx, msg, d.Err); err != nil {
+			d.Action = retryqueue.Undecided
+		}
 	}
-	if back {
+	shutdown := d.Action == retryqueue.Undecided && s.ctx.Err() != nil
+	if shutdown {
 		<-s.drained // otherwise it would come back here
 	}
-	quiet() // a heartbeat after the Nak would replace the delay
+	quiet()
 	switch {
-	case back:
-		_ = msg.Nak()
+	case shutdown:
+		_ = msg.Nak() // to another consumer, at once
+	case d.Action == retryqueue.Undecided: // a context of Handler.Context or Hooks.Start has ended: it comes back after AckWait
 	case d.Action == retryqueue.Ack:
 		s.acknowledge(msg)
 	case d.Action == retryqueue.Retry:
-		_ = msg.NakWithDelay(max(d.Delay, 1)) // 0 would be a plain Nak
+		_ = msg.NakWithDelay(min(max(d.Delay, 1), longest)) // 0 would be a plain Nak
 	case knowsReasons(s.version()):
 		_ = msg.TermWithReason(d.Err.Reason.String())
 	default:
 		_ = msg.Term()
 	}
-	if d.Action != retryqueue.Dead || back {
-		d.Err = nil // it will be delivered again, or is done
-	}
-	r.done(d.Err)
+	return err
 }
 
 // keepAlive tells the server every third of AckWait that msg is in progress, until
@@ -97,10 +102,10 @@ func (s *subscription) keepAlive(msg jetstream.Msg) (stop func()) {
 	}
 }
 
-// store has Dead store msg, and reports whether it has. It gives up only when ctx ends.
-func (s *subscription) store(ctx context.Context, msg jetstream.Msg, e *retry.Error) bool {
+// store has Dead store msg. It gives up only when ctx ends.
+func (s *subscription) store(ctx context.Context, msg jetstream.Msg, e *retry.Error) error {
 	if s.handler.Dead == nil {
-		return true
+		return nil
 	}
 	p := retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(time.Second)}
 	return retry.Run(ctx, p, func(ctx context.Context) error {
@@ -108,7 +113,7 @@ func (s *subscription) store(ctx context.Context, msg jetstream.Msg, e *retry.Er
 			return errNotStored // instead of an error that may be permanent
 		}
 		return nil
-	}) == nil
+	})
 }
 
 var errNotStored = errors.New("retrynats: the dead letter was not stored")

@@ -180,8 +180,8 @@ func TestGoexitStopsTheHeartbeatAndClosesTheHooks(t *testing.T) {
 	j := playTold(t, told, fakeMsg{deliveries: 2}, retry.Policy{}, exit, nil)
 	j.want(t, "1.3s in progress")
 	told.want(t, "0s Start job", "0s Attempt 2",
-		"1.5s AttemptDone 2 in 1.5s: retrynats: panic or runtime.Goexit during the delivery, unknown, delay 0s, hint 0s",
-		"1.5s Done 2 in 1.5s, waited 0s, panic: job: gave up after 2 attempts in 1.5s (panic): retrynats: panic or runtime.Goexit during the delivery")
+		"1.5s AttemptDone 2 in 1.5s: retry: panic or runtime.Goexit during the run, unknown, delay 0s, hint 0s",
+		"1.5s Done 2 in 1.5s, waited 0s, panic: job: gave up after 2 attempts in 1.5s (panic): retry: panic or runtime.Goexit during the run")
 
 	told = &journal{}
 	j = playTold(t, told, fakeMsg{deliveries: 1}, retry.Policy{}, fails(retry.Stop(errDown)), func(*journal, *retry.Error) error {
@@ -190,7 +190,7 @@ func TestGoexitStopsTheHeartbeatAndClosesTheHooks(t *testing.T) {
 	j.want(t, "1.3s in progress")
 	told.want(t, "0s Start job", "0s Attempt 1",
 		"0s AttemptDone 1 in 0s: down, permanent, delay 0s, hint 0s",
-		"1.5s Done 1 in 1.5s, waited 0s, panic: job: gave up after 1 attempt in 1.5s (panic): retrynats: panic or runtime.Goexit during the delivery")
+		"1.5s Done 1 in 1.5s, waited 0s, panic: job: gave up after 1 attempt in 1.5s (panic): down; cause: retry: panic or runtime.Goexit during the run")
 }
 
 // playTold is play with hooks that note in told.
@@ -315,6 +315,7 @@ func TestStartsContextReachesHandleDeadAndHooks(t *testing.T) {
 	}
 }
 
+// Handle's is the first attempt of this process. The delivery's number is in the message.
 func TestHandleKnowsItsAttempt(t *testing.T) {
 	j := play(t, fakeMsg{deliveries: 7}, retry.Policy{MaxAttempts: 9, AttemptTimeout: 2 * time.Second, Backoff: retry.Constant(1)},
 		func(j *journal, ctx context.Context) error {
@@ -323,24 +324,12 @@ func TestHandleKnowsItsAttempt(t *testing.T) {
 			return context.Cause(ctx)
 		}, nil)
 	j.want(t, "1.3s in progress",
-		"2s attempt 7 ended: context deadline exceeded, retry: attempt timed out", "2s nak with delay 1ns")
-}
-
-func TestAttemptKnowsHowLongStartTook(t *testing.T) {
-	var elapsed time.Duration
-	p := retry.Policy{Hooks: retry.Hooks{
-		Start:   func(ctx context.Context, _ retry.Policy) context.Context { time.Sleep(5 * ms); return ctx },
-		Attempt: func(_ context.Context, a retry.Attempt) context.Context { elapsed = a.Elapsed; return nil },
-	}}
-	play(t, fakeMsg{deliveries: 1}, p, fails(nil), nil)
-	if elapsed != 5*ms {
-		t.Errorf("Attempt begins %v after the run, want 5ms", elapsed)
-	}
+		"2s attempt 1 ended: context deadline exceeded, retry: attempt timed out", "2s nak with delay 1ns")
 }
 
 func TestContextOfHandleEndsWithIt(t *testing.T) {
 	var handles context.Context
-	p := retry.Policy{AttemptTimeout: time.Hour, Hooks: retry.Hooks{AttemptDone: func(context.Context, retry.Attempt) {
+	p := retry.Policy{AttemptTimeout: time.Hour, Hooks: retry.Hooks{Done: func(context.Context, retry.Summary) {
 		if handles.Err() != context.Canceled {
 			t.Errorf("after Handle its context has the error %v, want context.Canceled", handles.Err())
 		}

@@ -14,14 +14,14 @@
 //
 // # The rules of a delivery
 //
-//  1. [retryqueue.Before] is called. If the message was delivered too often, or is too
-//     old, it is dead, and Handle does not run.
+//  1. [retryqueue.Delivery.Before] is called. If the message was delivered too often, or
+//     is too old, it is dead, and Handle does not run.
 //  2. Handle runs on a goroutine of its own. While Handle or Dead runs, this package
 //     tells the server every third of AckWait that the message is in progress.
 //  3. If Handle fails after ctx has ended, the message is handed back, and another
 //     consumer gets it at once. So is a message whose Handle has not started. The
 //     subscription is drained first.
-//  4. [retryqueue.After] decides about everything else. A message that is done is
+//  4. [retryqueue.Delivery.After] decides about everything else. A message that is done is
 //     acknowledged, and the server confirms that. A message that is to be retried is
 //     handed back with the delay.
 //  5. For a dead message Dead is called. If Dead fails, it is called again every
@@ -33,8 +33,9 @@
 // # What a handler must know
 //
 // A message may run again although it was done: its acknowledgement can be lost with a
-// connection or a server. So Handle and Dead must be idempotent. In Handle,
-// [retry.AttemptNumber] is the number of the delivery.
+// connection or a server. So Handle and Dead must be idempotent. The number of the
+// delivery is NumDelivered of the message's metadata. [retry.AttemptNumber] counts the
+// attempts of this process, and is 1 in Handle.
 //
 // Each shutdown, crash or refusal of the budget costs a delivery, which MaxAttempts
 // counts. Budgets refill by deliveries that succeed in the same process. If all
@@ -54,11 +55,9 @@
 // # Telemetry
 //
 // To Policy.Hooks each delivery is a run of one attempt, whose number is the
-// delivery's. They are called in this order: Start, Attempt, AttemptDone, Wait if the
-// message is to be delivered again after a wait, and Done, after the server has been
-// told. Times are those of the delivery, on Policy.Clock. For a message that will be
-// delivered again, Done has ReasonNone and no error. For a dead message it has the
-// reason, once the dead letter is stored. So one gave_up is one dead message. For a
-// message that [retryqueue.Before] refuses there are only Start and Done. After a
-// panic Done has ReasonPanic.
+// delivery's: see [retryqueue.Delivery.Handle]. Done is called after the server has been
+// told. For a message that will be delivered again, it has ReasonNone and no error. For a
+// dead message it has the reason, once the dead letter is stored. So one gave_up is one
+// dead message. With [Handler.Context] a delivery is a part of the trace in which its
+// message was published.
 package retrynats

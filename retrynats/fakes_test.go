@@ -195,8 +195,8 @@ func telling(j *journal) retry.Hooks {
 			j.note("Attempt %d", a.Number)
 			return nil // stands for ctx
 		},
-		AttemptDone: func(ctx context.Context, a retry.Attempt) {
-			j.note("AttemptDone %d in %v: %v, %v, delay %v, hint %v", retry.AttemptNumber(ctx), a.Duration, a.Err, a.Class, a.Delay, a.Hint)
+		AttemptDone: func(_ context.Context, a retry.Attempt) {
+			j.note("AttemptDone %d in %v: %v, %v, delay %v, hint %v", a.Number, a.Duration, a.Err, a.Class, a.Delay, a.Hint)
 		},
 		Wait: func(_ context.Context, a retry.Attempt) { j.note("Wait %v after %d", a.Delay, a.Number) },
 		Done: func(_ context.Context, s retry.Summary) {

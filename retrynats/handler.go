@@ -17,8 +17,15 @@ import (
 // Consume.
 type Handler struct {
 	// Policy decides about each message. Its AttemptTimeout limits Handle, on its Clock.
-	// To its Hooks each delivery is a run.
+	// To its Hooks each delivery is a run. What its Classify has no opinion on is judged
+	// by [retryqueue.Patient].
 	Policy retry.Policy
+
+	// Context returns the context of a delivery, before Hooks.Start and Handle get it. It
+	// must be derived from ctx, which is that of Consume. So a delivery can be a part of
+	// the trace that the message was published in: see [Carrier]. Nil, and a Context that
+	// returns nil, mean ctx. It is called concurrently.
+	Context func(ctx context.Context, msg jetstream.Msg) context.Context
 
 	// Handle does the message's work. Its context ends with that of Consume and with
 	// Policy.AttemptTimeout. It returns nil for a success. It is called concurrently, for

@@ -9,10 +9,10 @@ import (
 
 func TestSuccessAllocatesNothing(t *testing.T) {
 	p := retry.Policy{Name: "job", Budget: &retry.TokenBudget{}}
-	if n := testing.AllocsPerRun(1000, func() { retryqueue.After(p, 3, now, now, nil) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { (retryqueue.Delivery{Number: 3, Stored: now, Now: now}).After(p, nil) }); n != 0 {
 		t.Errorf("After(nil) allocates %v times, want 0", n)
 	}
-	if n := testing.AllocsPerRun(1000, func() { retryqueue.Before(p, 3, now, now) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { (retryqueue.Delivery{Number: 3, Stored: now, Now: now}).Before(p) }); n != 0 {
 		t.Errorf("Before allocates %v times, want 0", n)
 	}
 }
@@ -35,7 +35,7 @@ func BenchmarkAfter(b *testing.B) {
 		b.Run(bm.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				retryqueue.After(bm.p, bm.delivered, now, now, bm.err)
+				(retryqueue.Delivery{Number: bm.delivered, Stored: now, Now: now}).After(bm.p, bm.err)
 			}
 		})
 	}

@@ -2,18 +2,21 @@
 // that retries survive a restart. The queue waits and counts, and a [retry.Policy]
 // decides. This package keeps no state:
 //
-//	if d, run := retryqueue.Before(policy, delivered, first, time.Now()); !run {
+//	m := retryqueue.Delivery{Number: delivered, Stored: first}
+//	if d, run := m.Before(policy); !run {
 //		return deadLetter(message, d.Err)
 //	}
-//	err := handle(ctx, message)
-//	switch d := retryqueue.After(policy, delivered, first, time.Now(), err); d.Action {
+//	switch d := m.After(policy, handle(ctx, message)); d.Action {
 //	case retryqueue.Ack:
 //		return acknowledge(message)
 //	case retryqueue.Retry:
 //		return deliverAgainIn(message, d.Delay)
-//	default: // retryqueue.Dead
+//	case retryqueue.Dead:
 //		return deadLetter(message, d.Err)
 //	}
+//
+// [Delivery.Handle] does all of this, and also calls the policy's Hooks and heeds its
+// AttemptTimeout.
 //
 // Two facts come from the queue with each delivery: how often it has delivered the
 // message, including this delivery, and when the message was first stored. They are
@@ -25,15 +28,17 @@
 //   - MaxAttempts limits the deliveries, MaxElapsed the age of the message.
 //   - Backoff, ThrottleBackoff, MaxRetryAfter and Classify mean what they mean in
 //     [retry.Do]. A Backoff gets the number of the retry, but never the wait before
-//     it.
-//   - NonIdempotent looks at errors only. A message whose handler crashed, or whose
-//     acknowledgement was lost, is delivered again all the same. So a handler must be
-//     idempotent.
+//     it. What Classify has no opinion on is judged by [Patient], because a queue can
+//     wait until people have mended what is wrong.
+//   - NonIdempotent looks at errors only, and wants a proof, as in Do. A message whose
+//     handler crashed, or whose acknowledgement was lost, is delivered again all the
+//     same. So a handler must be idempotent.
 //   - Each failed delivery is a run of its own to the Budget, and withdraws its first
 //     retry. It holds no place while the message waits. A refused retry is postponed,
 //     not given up.
-//   - AttemptTimeout, Hooks and Clock are for the code that runs the handler. Pass
-//     times of the system's clock to this package, because a queue uses that.
+//   - AttemptTimeout, Hooks and Clock are for the code that runs the handler: only
+//     Handle uses them. A Delivery's times are of the system's clock, because a queue
+//     uses that.
 //
 // Package retrynats does all of this on NATS JetStream. The repository's
 // docs/queues.md has notes on other queues.

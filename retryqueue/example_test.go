@@ -17,11 +17,11 @@ func Example() {
 		MaxAttempts: 3,
 		Backoff:     retry.Exponential{Base: time.Minute, Max: time.Hour, Jitter: retry.NoJitter},
 	}
-	deliver := func(delivered int, first, now time.Time, handle func() error) string {
-		if d, run := retryqueue.Before(policy, delivered, first, now); !run {
+	deliver := func(m retryqueue.Delivery, handle func() error) string {
+		if d, run := m.Before(policy); !run {
 			return fmt.Sprintf("%v: %v", d.Action, d.Err)
 		}
-		switch d := retryqueue.After(policy, delivered, first, now, handle()); d.Action {
+		switch d := m.After(policy, handle()); d.Action {
 		case retryqueue.Ack:
 			return "done"
 		case retryqueue.Retry:
@@ -33,9 +33,9 @@ func Example() {
 
 	down := func() error { return errors.New("connection refused") }
 	first := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
-	fmt.Println(deliver(1, first, first, down))
-	fmt.Println(deliver(2, first, first.Add(time.Minute), down))
-	fmt.Println(deliver(3, first, first.Add(3*time.Minute), down))
+	fmt.Println(deliver(retryqueue.Delivery{Number: 1, Stored: first, Now: first}, down))
+	fmt.Println(deliver(retryqueue.Delivery{Number: 2, Stored: first, Now: first.Add(time.Minute)}, down))
+	fmt.Println(deliver(retryqueue.Delivery{Number: 3, Stored: first, Now: first.Add(3 * time.Minute)}, down))
 	// Output:
 	// again in 1m0s
 	// again in 2m0s
@@ -43,10 +43,10 @@ func Example() {
 }
 
 // A message whose handler kills the process never reaches After. Before stops it.
-func ExampleBefore() {
+func ExampleDelivery_Before() {
 	policy := retry.Policy{Name: "resize-image", MaxAttempts: 5}
 	first := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
-	d, run := retryqueue.Before(policy, 6, first, first.Add(3*time.Minute))
+	d, run := retryqueue.Delivery{Number: 6, Stored: first, Now: first.Add(3 * time.Minute)}.Before(policy)
 	fmt.Println(run, d.Action)
 	fmt.Println(d.Err)
 	fmt.Println(errors.Is(d.Err, retryqueue.ErrCrashed))
@@ -57,13 +57,13 @@ func ExampleBefore() {
 }
 
 // An empty budget puts a retry off, and does not end it.
-func ExampleAfter_budget() {
+func ExampleDelivery_After_budget() {
 	policy := retry.Policy{
 		Backoff: retry.Constant(time.Minute),
 		Budget:  &retry.TokenBudget{Capacity: -1}, // never has a token
 	}
 	now := time.Now()
-	d := retryqueue.After(policy, 1, now, now, errors.New("connection refused"))
+	d := retryqueue.Delivery{Number: 1, Stored: now, Now: now}.After(policy, errors.New("connection refused"))
 	fmt.Println(d.Action, d.Delay, d.Err.Reason)
 	// Output: retry 2m1s budget
 }

@@ -3,25 +3,26 @@ package retryqueue
 import (
 	"errors"
 	"math"
-	"math/rand/v2"
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/engine"
 )
 
 // Action is what to do with a message.
 type Action uint8
 
 const (
-	Ack   Action = iota // it is done: the queue forgets it
-	Retry               // the queue delivers it again, after Decision.Delay
-	Dead                // it is not delivered again: store it as a dead letter, then remove it from the queue
+	Undecided Action = iota // nothing was decided: the message must stay in the queue
+	Ack                     // it is done: the queue forgets it
+	Retry                   // the queue delivers it again, after Decision.Delay
+	Dead                    // it is not delivered again: store it as a dead letter, then remove it from the queue
 )
 
 // String returns the action as one lower-case word.
 func (a Action) String() string {
 	switch a {
+	case Undecided:
+		return "undecided"
 	case Ack:
 		return "ack"
 	case Retry:
@@ -49,26 +50,44 @@ type Decision struct {
 
 // ErrCrashed is the error of deliveries without a report: the process died, the
 // acknowledgement was lost, or the dead letter could not be stored. It is also the
-// error of a message that a queue delivers later than planned, after MaxElapsed.
+// error of a message that a queue delivers much later than planned, after MaxElapsed.
 var ErrCrashed = errors.New("retryqueue: a delivery ended without a report")
+
+// Delivery is what a queue says about one delivery of a message. Its methods keep no
+// state, and are safe for concurrent use.
+type Delivery struct {
+	// Number is how often the queue has delivered the message, this delivery included: 1
+	// for the first. A number below 1 counts as 1. Hooks get it as the number of the
+	// attempt. [retry.AttemptNumber] is something else: it counts the attempts that this
+	// process makes, and is 1 in a handler.
+	Number int
+
+	// Stored is when the queue first stored the message. Zero, and a time after Now, count
+	// as Now.
+	Stored time.Time
+
+	// Now is the time on the system's clock, because queues use that. Zero means time.Now.
+	Now time.Time
+}
 
 // Before reports whether the handler of a delivered message may run. Call it before
 // the handler. If it returns false, do not run the handler: the message is Dead, as d
 // says. Otherwise ignore d, which is the zero Decision. So Before stops a message
-// whose handler kills the process and never reaches [After].
+// whose handler kills the process and never reaches [Delivery.After].
 //
-// Before refuses a delivery if the policy allows fewer deliveries, and any but the
-// first if the message is older than MaxElapsed. The error then has one attempt less
-// than deliveries, and holds [ErrCrashed]. The parameters are those of After. Before
-// does not use the budget. It is safe for concurrent use.
-func Before(p retry.Policy, delivered int, first, now time.Time) (d Decision, run bool) {
-	old := age(first, now)
+// Before refuses a delivery if the policy allows fewer deliveries. It refuses any but
+// the first if the message is older than MaxElapsed by more than a tenth of it, and by
+// more than a second: what After has granted runs although the queue is a little late.
+// The error then has one attempt less than deliveries, and holds [ErrCrashed]. Before
+// does not use the budget.
+func (m Delivery) Before(p retry.Policy) (d Decision, run bool) {
+	_, age := m.times()
 	reason := retry.ReasonNone
 	switch {
-	case delivered <= 1:
-	case delivered > p.AttemptLimit():
+	case m.Number <= 1:
+	case m.Number > p.AttemptLimit():
 		reason = retry.ReasonMaxAttempts
-	case p.MaxElapsed > 0 && old > p.MaxElapsed:
+	case p.MaxElapsed > 0 && age-p.MaxElapsed > max(p.MaxElapsed/10, time.Second):
 		reason = retry.ReasonMaxElapsed
 	}
 	if reason == retry.ReasonNone {
@@ -77,87 +96,86 @@ func Before(p retry.Policy, delivered int, first, now time.Time) (d Decision, ru
 	return Decision{Action: Dead, Err: &retry.Error{
 		Name:     p.Name,
 		Reason:   reason,
-		Attempts: delivered - 1,
-		Elapsed:  old,
-		Waited:   old,
+		Attempts: m.Number - 1,
+		Elapsed:  age,
+		Waited:   age,
 		Errs:     []error{ErrCrashed},
 	}}, false
 }
 
 // After decides what becomes of a message after a delivery. Call it when the handler
-// has returned err, which is nil for a success. delivered is the number of the
-// delivery: 1 for the first, and values below 1 count as 1. first is when the queue
-// first stored the message; zero, or a time later than now, counts as now. now is the
-// system's time.
+// has returned err, which is nil for a success.
 //
 //  1. A nil err is Ack.
 //  2. If the policy grants a retry, it is Retry after what the server asked for (see
 //     [retry.After]) and the backoff.
 //  3. If only the budget refuses it, it is Retry after twice that wait plus a second,
-//     with Err set: a message that is not retried now can be retried later.
+//     with Err set: a message that is not retried now can be retried later. The wait
+//     does not pass MaxElapsed for that.
 //  4. A server that refused a retry ([retry.Refuse]) did not mean a delivery minutes
 //     later: the error counts as Transient.
 //  5. Everything else is Dead, with the policy's reason.
 //
-// The budget holds no place when After returns. After is safe for concurrent use.
-func After(p retry.Policy, delivered int, first, now time.Time, err error) Decision {
+// What Policy.Classify has no opinion on is judged by [Patient], and then by
+// [retry.DefaultClassifier]. The budget holds no place when After returns.
+func (m Delivery) After(p retry.Policy, err error) Decision {
 	if err == nil {
-		if p.Budget != nil {
-			p.Budget.Begin(retry.Opening{})
-			p.Budget.End(retry.Outcome{OK: true})
-		}
-		return Decision{}
+		return acknowledge(p.Name, p.Budget)
 	}
-	if p.Budget != nil {
-		p.Rand = pinned(p.Rand)
-	}
-	old := age(first, now)
-	d := decide(p, delivered, old, now, err)
-	if d.Err == nil || d.Err.Reason != retry.ReasonBudget {
-		return d
-	}
-	p.Budget = nil
-	planned := decide(p, delivered, old, now, err).Delay
-	return Decision{Action: Retry, Delay: later(planned), Err: d.Err}
+	return m.Judged(p, judge(p, err))
 }
 
-// decide uses a Loop that is resumed for this delivery and ends with it.
-func decide(p retry.Policy, delivered int, old time.Duration, now time.Time, err error) Decision {
-	loop := p.Resume(now, max(delivered, 1)-1, old)
-	if p.Budget != nil {
-		defer loop.Next(now, handedBack) // frees the budget's place, after a panic too; does nothing once the Loop has ended
+// Judged is After for code that knows what the handler's error means. The zero Verdict
+// is a success. Judged panics if v is another one without Err.
+func (m Delivery) Judged(p retry.Policy, v retry.Verdict) Decision {
+	if v == (retry.Verdict{}) {
+		return acknowledge(p.Name, p.Budget)
 	}
-	verdict := engine.Judge(&p, err)
-	if retry.Reason(verdict.End) == retry.ReasonRefused {
-		err = refused{retry.ErrRejected, verdict.Hint}
+	return m.decide(p, v)
+}
+
+// acknowledge tells the budget of a run that succeeded.
+func acknowledge(name string, b retry.Budget) Decision {
+	if b != nil {
+		b.Begin(retry.Opening{Name: name})
+		b.End(retry.Outcome{Name: name, OK: true})
 	}
-	if wait, ok := loop.Next(now, err); ok {
+	return Decision{Action: Ack}
+}
+
+// decide lets a Loop decide that is resumed for this delivery and ends with it.
+func (m Delivery) decide(p retry.Policy, v retry.Verdict) Decision {
+	if v.End == retry.ReasonRefused {
+		v.Class, v.End = retry.Transient, retry.ReasonNone
+	}
+	now, age := m.times()
+	loop := p.Resume(now, max(m.Number, 1)-1, age)
+	defer loop.Close() // gives back the budget's place, after a panic too
+	wait, again := loop.Judged(now, v)
+	if again {
 		return Decision{Action: Retry, Delay: wait}
 	}
-	e, _ := errors.AsType[*retry.Error](loop.Err())
-	e.Errs[0] = verdict.Err
-	return Decision{Action: Dead, Err: e}
-}
-
-// refused replaces an error that is refused, and is Transient to any policy.
-type refused struct {
-	error
-	hint time.Duration
-}
-
-func (r refused) Is(target error) bool      { return target == r.error }
-func (r refused) RetryAfter() time.Duration { return r.hint }
-
-var handedBack = retry.Stop(errors.New("retryqueue: handed back to the queue"))
-
-// pinned returns a func that always returns the same one of random's numbers, so that
-// two Loops plan the same wait.
-func pinned(random func() float64) func() float64 {
-	if random == nil {
-		random = rand.Float64
+	e, _ := loop.Err().(*retry.Error)
+	if e.Reason != retry.ReasonBudget {
+		return Decision{Action: Dead, Err: e}
 	}
-	number := random()
-	return func() float64 { return number }
+	wait = later(wait)
+	if p.MaxElapsed > 0 {
+		wait = min(wait, p.MaxElapsed-age)
+	}
+	return Decision{Action: Retry, Delay: wait, Err: e}
+}
+
+// times returns the time, and how old the message is.
+func (m Delivery) times() (now time.Time, age time.Duration) {
+	now = m.Now
+	if now.IsZero() {
+		now = time.Now()
+	}
+	if m.Stored.IsZero() {
+		return now, 0
+	}
+	return now, max(now.Sub(m.Stored), 0)
 }
 
 // later returns 2·d + 1 s, saturated.
@@ -166,12 +184,4 @@ func later(d time.Duration) time.Duration {
 		return math.MaxInt64
 	}
 	return 2*d + time.Second
-}
-
-// age returns how long ago first was: zero if it is not known, or in the future.
-func age(first, now time.Time) time.Duration {
-	if first.IsZero() {
-		return 0
-	}
-	return max(now.Sub(first), 0)
 }

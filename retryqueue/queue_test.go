@@ -7,9 +7,11 @@ import (
 	"math"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/retryqueue"
 	"github.com/goretry/retry/retrytest"
 )
@@ -82,7 +84,7 @@ func TestAfterOverAllClassesAndLimits(t *testing.T) {
 										p.Budget = budget
 									}
 									err := judged{class, hint}
-									got := retryqueue.After(p, delivered, now.Add(-age), now, err)
+									got := (retryqueue.Delivery{Number: delivered, Stored: now.Add(-age), Now: now}).After(p, err)
 
 									number, old := max(delivered, 1), max(now.Sub(now.Add(-age)), 0)
 									wait := saturated(float64(hint) + float64(backoff)*float64(number))
@@ -90,14 +92,16 @@ func TestAfterOverAllClassesAndLimits(t *testing.T) {
 									switch {
 									case limit == 0 && elapsed <= 0:
 										most = retry.DefaultMaxAttempts
-									case limit <= 0:
+									case limit == 0:
+										most = int(max(elapsed/ms, retry.DefaultMaxAttempts))
+									case limit < 0:
 										most = math.MaxInt
 									}
 									meaning := class
 									if class == retry.Unknown { // DefaultClassifier's turn
 										meaning = p.Judge(err).Class
 									}
-									safe := meaning == retry.Unprocessed || meaning == retry.Throttled && hint > 0
+									safe := class == retry.Unprocessed
 									reason := retry.ReasonNone
 									switch {
 									case class == retry.Permanent:
@@ -119,6 +123,9 @@ func TestAfterOverAllClassesAndLimits(t *testing.T) {
 										want = retryqueue.Decision{Action: retryqueue.Retry, Delay: wait}
 									case retry.ReasonBudget:
 										want = retryqueue.Decision{Action: retryqueue.Retry, Delay: saturated(2*float64(wait) + float64(time.Second))}
+										if elapsed > 0 {
+											want.Delay = min(want.Delay, elapsed-old)
+										}
 									}
 									say := func(format string, args ...any) {
 										t.Errorf("class %v, hint %v, delivery %d, age %v, limits %d and %v, nonIdempotent %v, budget %+v:\n%s", class, hint,
@@ -188,25 +195,25 @@ func TestSuccessIsAckAndTheBudgetIsTold(t *testing.T) {
 	p := retry.Policy{Budget: budget, MaxAttempts: 1, MaxElapsed: 1}
 	for _, delivered := range []int{math.MinInt, 1, 9, math.MaxInt} {
 		*budget = ledger{}
-		if d := retryqueue.After(p, delivered, time.Time{}, now, nil); d != (retryqueue.Decision{}) || d.Action != retryqueue.Ack {
+		if d := (retryqueue.Delivery{Number: delivered, Now: now}).After(p, nil); d != (retryqueue.Decision{Action: retryqueue.Ack}) {
 			t.Errorf("After(delivery %d, nil) = %+v, want Ack alone", delivered, d)
 		}
 		if budget.begun != 1 || budget.ended != 1 || !budget.ok || budget.retried != retry.Unknown || budget.asked != nil {
 			t.Errorf("the budget saw %+v, want a run that succeeded", *budget)
 		}
 	}
-	if d := retryqueue.After(retry.Policy{}, 1, now, now, nil); d != (retryqueue.Decision{}) {
+	if d := (retryqueue.Delivery{Number: 1, Stored: now, Now: now}).After(retry.Policy{}, nil); d != (retryqueue.Decision{Action: retryqueue.Ack}) {
 		t.Errorf("without a budget After() = %+v, want Ack alone", d)
 	}
 }
 
 func TestMarksAreObeyed(t *testing.T) {
 	p := retry.Policy{Backoff: retry.Constant(time.Second)}
-	d := retryqueue.After(p, 1, now, now, retry.After(errDown, time.Minute))
+	d := (retryqueue.Delivery{Number: 1, Stored: now, Now: now}).After(p, retry.After(errDown, time.Minute))
 	if want := (retryqueue.Decision{Action: retryqueue.Retry, Delay: 61 * time.Second}); d != want {
 		t.Errorf("After(a hint of 1m) = %+v, want %+v", d, want)
 	}
-	d = retryqueue.After(p, 1, now, now, retry.Stop(errDown))
+	d = (retryqueue.Delivery{Number: 1, Stored: now, Now: now}).After(p, retry.Stop(errDown))
 	if d.Action != retryqueue.Dead || d.Err.Reason != retry.ReasonPermanent || d.Err.Last() != errDown {
 		t.Errorf("After(Stop) = %+v, want it dead, with the error as it was", d)
 	}
@@ -229,8 +236,8 @@ func TestRefusedIsDeliveredAgainAsTransient(t *testing.T) {
 		p.Name, p.Backoff, p.ThrottleBackoff = "job", retry.Constant(time.Minute), retry.Constant(time.Hour)
 		plain := p
 		plain.Classify = nil
-		want := retryqueue.After(plain, 2, now.Add(-time.Hour), now, errDown)
-		got := retryqueue.After(p, 2, now.Add(-time.Hour), now, retry.Refuse(errDown))
+		want := (retryqueue.Delivery{Number: 2, Stored: now.Add(-time.Hour), Now: now}).After(plain, errDown)
+		got := (retryqueue.Delivery{Number: 2, Stored: now.Add(-time.Hour), Now: now}).After(p, retry.Refuse(errDown))
 		if got.Action != want.Action || got.Delay != want.Delay || fmt.Sprint(got.Err) != fmt.Sprint(want.Err) {
 			t.Errorf("%s: After(Refuse) = %+v, want it as for a Transient error: %+v", name, got, want)
 		}
@@ -244,7 +251,7 @@ func TestRefusedIsDeliveredAgainAsTransient(t *testing.T) {
 		fmt.Errorf("orders: %w", inner(hint)), errors.Join(errDown, inner(errDown, hint)),
 		retry.Refuse(hint), fmt.Errorf("orders: %w", retry.Refuse(fmt.Errorf("busy: %w", hint))),
 	} {
-		if got, want := retryqueue.After(p, 1, now, now, err), time.Minute+time.Second; got.Action != retryqueue.Retry || got.Delay != want {
+		if got, want := (retryqueue.Delivery{Number: 1, Stored: now, Now: now}).After(p, err), time.Minute+time.Second; got.Action != retryqueue.Retry || got.Delay != want {
 			t.Errorf("After(%v) = %+v, want a retry in %v", err, got, want)
 		}
 	}
@@ -252,7 +259,7 @@ func TestRefusedIsDeliveredAgainAsTransient(t *testing.T) {
 
 func TestThrottleBackoffPlansTheWait(t *testing.T) {
 	p := retry.Policy{Backoff: retry.Constant(time.Second), ThrottleBackoff: retry.Constant(time.Minute), Classify: byItself}
-	if d := retryqueue.After(p, 1, now, now, judged{class: retry.Throttled}); d.Delay != time.Minute {
+	if d := (retryqueue.Delivery{Number: 1, Stored: now, Now: now}).After(p, judged{class: retry.Throttled}); d.Delay != time.Minute {
 		t.Errorf("Delay = %v, want ThrottleBackoff's 1m", d.Delay)
 	}
 }
@@ -269,14 +276,14 @@ func TestRefusedRetryIsPlannedWithTheSameRandomNumber(t *testing.T) {
 			return float64(drawn) / 4
 		},
 	}
-	d := retryqueue.After(p, 1, now, now, errDown)
+	d := (retryqueue.Delivery{Number: 1, Stored: now, Now: now}).After(p, errDown)
 	if want := 2*200*ms + time.Second; d.Action != retryqueue.Retry || d.Delay != want || drawn != 1 {
 		t.Errorf("After() = %v in %v with %d random numbers, want retry in %v with 1", d.Action, d.Delay, drawn, want)
 	}
 	p.Rand = nil
 	seen := map[time.Duration]bool{}
 	for range 20 {
-		d := retryqueue.After(p, 1, now, now, errDown)
+		d := (retryqueue.Delivery{Number: 1, Stored: now, Now: now}).After(p, errDown)
 		if d.Delay < time.Second || d.Delay >= 2600*ms {
 			t.Errorf("Delay = %v, want it in [1s, 2.6s)", d.Delay)
 		}
@@ -287,14 +294,19 @@ func TestRefusedRetryIsPlannedWithTheSameRandomNumber(t *testing.T) {
 	}
 }
 
-func TestDelayPassesMaxElapsedOnlyWhenTheBudgetRefuses(t *testing.T) {
+func TestDelayStaysWithinMaxElapsedWhenTheBudgetRefuses(t *testing.T) {
 	p := retry.Policy{MaxElapsed: 10 * time.Second, Backoff: retry.Constant(10 * time.Second)}
-	if d := retryqueue.After(p, 1, now, now, errDown); d.Action != retryqueue.Retry || d.Delay != 10*time.Second {
+	if d := (retryqueue.Delivery{Number: 1, Stored: now, Now: now}).After(p, errDown); d.Action != retryqueue.Retry || d.Delay != 10*time.Second {
 		t.Errorf("After() = %+v, want retry in 10s", d)
 	}
 	p.Budget = &ledger{refuse: true}
-	if d := retryqueue.After(p, 1, now, now, errDown); d.Action != retryqueue.Retry || d.Delay != 21*time.Second {
-		t.Errorf("After() = %+v, want retry in 21s", d)
+	for limit, want := range map[time.Duration]time.Duration{
+		0: 21 * time.Second, 21 * time.Second: 21 * time.Second, 20 * time.Second: 20 * time.Second, 10 * time.Second: 10 * time.Second,
+	} {
+		p.MaxAttempts, p.MaxElapsed = 3, limit
+		if d := (retryqueue.Delivery{Number: 1, Stored: now, Now: now}).After(p, errDown); d.Action != retryqueue.Retry || d.Delay != want || d.Err.Reason != retry.ReasonBudget {
+			t.Errorf("with MaxElapsed %v After() = %+v, want retry in %v, because of the budget", limit, d, want)
+		}
 	}
 }
 
@@ -303,7 +315,7 @@ func TestPutOffWaitSaturates(t *testing.T) {
 	for planned, want := range map[time.Duration]time.Duration{
 		0: time.Second, most: 2*most + time.Second, most + 1: math.MaxInt64, math.MaxInt64 / 2: math.MaxInt64, math.MaxInt64: math.MaxInt64,
 	} {
-		d := retryqueue.After(retry.Policy{Budget: &ledger{refuse: true}, Backoff: retry.Constant(planned)}, 1, now, now, errDown)
+		d := (retryqueue.Delivery{Number: 1, Stored: now, Now: now}).After(retry.Policy{Budget: &ledger{refuse: true}, Backoff: retry.Constant(planned)}, errDown)
 		if d.Delay != want {
 			t.Errorf("twice %v and a second is %v, want %v", planned, d.Delay, want)
 		}
@@ -314,7 +326,7 @@ func TestNoPlaceInABudgetIsHeldBetweenDeliveries(t *testing.T) {
 	budget := &retry.ConcurrencyBudget{Ratio: -1, Min: 1}
 	p := retry.Policy{Budget: budget, MaxAttempts: retry.Unlimited}
 	for i := range 100 {
-		if d := retryqueue.After(p, i, now, now, errDown); d.Err != nil || budget.Balance() != 1 {
+		if d := (retryqueue.Delivery{Number: i, Stored: now, Now: now}).After(p, errDown); d.Err != nil || budget.Balance() != 1 {
 			t.Fatalf("after %d deliveries: %+v, and a balance of %v", i, d, budget.Balance())
 		}
 	}
@@ -335,10 +347,10 @@ func TestNoPlaceInABudgetIsHeldBetweenDeliveries(t *testing.T) {
 		go func() {
 			defer close(ended)
 			defer func() { _ = recover() }()
-			retryqueue.After(p, 1, now, now, errDown)
+			(retryqueue.Delivery{Number: 1, Stored: now, Now: now}).After(p, errDown)
 		}()
 		<-ended
-		if seen.begun != 1 || seen.ended != 1 || seen.ok {
+		if seen.begun != seen.ended || seen.ok {
 			t.Errorf("%s: the budget saw %+v, want a run that ended", name, *seen)
 		}
 	}
@@ -355,11 +367,10 @@ func TestFirstUnknownOrInTheFutureCountsAsNow(t *testing.T) {
 		"now":                      {now, now, 0},
 		"an hour ago":              {now.Add(-time.Hour), now, time.Hour},
 		"longer than can be said":  {time.Unix(-1<<60, 0), now, math.MaxInt64},
-		"now is zero":              {now, time.Time{}, 0},
 		"both zero":                {time.Time{}, time.Time{}, 0},
 		"now has a monotonic part": {time.Now().Round(0).Add(-time.Hour), time.Now(), -1},
 	} {
-		e := retryqueue.After(p, 1, tt.first, tt.now, errDown).Err
+		e := (retryqueue.Delivery{Number: 1, Stored: tt.first, Now: tt.now}).After(p, errDown).Err
 		if tt.want < 0 {
 			if e.Elapsed < 59*time.Minute || e.Elapsed > 61*time.Minute {
 				t.Errorf("%s: Elapsed = %v, want about an hour", name, e.Elapsed)
@@ -387,15 +398,18 @@ func TestBefore(t *testing.T) {
 		{"many too many", three, math.MaxInt, 0, retry.ReasonMaxAttempts},
 		{"too many and too old", three, 4, 2 * time.Hour, retry.ReasonMaxAttempts},
 		{"as old as allowed", three, 2, time.Hour, retry.ReasonNone},
-		{"older than the least that can be allowed", retry.Policy{MaxElapsed: 1}, 2, 2, retry.ReasonMaxElapsed},
-		{"older than allowed", three, 2, time.Hour + 1, retry.ReasonMaxElapsed},
+		{"a second older than the least that can be allowed", retry.Policy{MaxElapsed: 1}, 2, time.Second + 1, retry.ReasonNone},
+		{"more than that", retry.Policy{MaxElapsed: 1}, 2, time.Second + 2, retry.ReasonMaxElapsed},
+		{"a tenth older than allowed", three, 2, 66 * time.Minute, retry.ReasonNone},
+		{"older than that", three, 2, 66*time.Minute + 1, retry.ReasonMaxElapsed},
 		{"too many, from the future", three, 4, -2 * time.Hour, retry.ReasonMaxAttempts},
 		{"older than allowed at first", three, 1, math.MaxInt64, retry.ReasonNone},
 		{"older than allowed and not counted", three, math.MinInt, math.MaxInt64, retry.ReasonNone},
 		{"from the future", three, 2, -2 * time.Hour, retry.ReasonNone},
 		{"the zero policy's last", retry.Policy{}, 3, math.MaxInt64, retry.ReasonNone},
 		{"beyond the zero policy", retry.Policy{}, 4, 0, retry.ReasonMaxAttempts},
-		{"time alone sets no limit on attempts", retry.Policy{MaxElapsed: time.Hour}, math.MaxInt, time.Hour, retry.ReasonNone},
+		{"one for each millisecond, if time is the limit", retry.Policy{MaxElapsed: time.Hour}, 3600_000, time.Hour, retry.ReasonNone},
+		{"one more than that", retry.Policy{MaxElapsed: time.Hour}, 3600_001, time.Hour, retry.ReasonMaxAttempts},
 		{"no limit at all", retry.Policy{MaxAttempts: retry.Unlimited}, math.MaxInt, math.MaxInt64, retry.ReasonNone},
 		{"once", retry.Policy{MaxAttempts: 1}, 1, time.Hour, retry.ReasonNone},
 		{"once, and it crashed", retry.Policy{MaxAttempts: 1}, 2, time.Hour, retry.ReasonMaxAttempts},
@@ -404,7 +418,7 @@ func TestBefore(t *testing.T) {
 		budget := &ledger{refuse: true}
 		tt.p.Budget = budget
 		first := now.Add(-tt.age)
-		d, run := retryqueue.Before(tt.p, tt.delivered, first, now)
+		d, run := (retryqueue.Delivery{Number: tt.delivered, Stored: first, Now: now}).Before(tt.p)
 		if budget.begun != 0 || budget.asked != nil {
 			t.Errorf("%s: the budget was told %+v, want nothing", tt.name, *budget)
 		}
@@ -426,13 +440,83 @@ func TestBefore(t *testing.T) {
 			t.Errorf("%s: Errs = %v, want ErrCrashed", tt.name, e.Errs)
 		}
 	}
-	if d, run := retryqueue.Before(three, 9, time.Time{}, now); run || d.Err.Elapsed != 0 {
+	if d, run := (retryqueue.Delivery{Number: 9, Now: now}).Before(three); run || d.Err.Elapsed != 0 {
 		t.Errorf("Before(first unknown) = %+v, %v, want Dead with no age", d, run)
 	}
 }
 
+// What After has granted keeps its error although the queue is a little late.
+func TestLateQueueLosesNoError(t *testing.T) {
+	p := retry.Policy{MaxElapsed: 10 * time.Second, MaxAttempts: retry.Unlimited, Backoff: retry.Constant(5 * time.Second)}
+	first := retryqueue.Delivery{Number: 1, Stored: now, Now: now.Add(5 * time.Second)}
+	for name, budget := range map[string]retry.Budget{"granted": nil, "postponed": &ledger{refuse: true}} {
+		p.Budget = budget
+		d := first.After(p, errDown)
+		if d.Action != retryqueue.Retry || d.Delay != 5*time.Second {
+			t.Fatalf("%s: After() = %+v, want Retry in 5s", name, d)
+		}
+		for _, late := range []time.Duration{0, ms, time.Second} {
+			m := retryqueue.Delivery{Number: 2, Stored: now, Now: first.Now.Add(d.Delay + late)}
+			if d, run := m.Before(p); !run {
+				t.Errorf("%s, %v late: %v", name, late, d.Err)
+			}
+			if d := m.After(p, errDown); d.Action != retryqueue.Dead || d.Err.Reason != retry.ReasonMaxElapsed || d.Err.Last() != errDown {
+				t.Errorf("%s, %v late: After() = %+v, want it dead, with its error", name, late, d)
+			}
+		}
+	}
+}
+
+// Who reads no action acknowledges nothing.
+func TestZeroActionIsUndecided(t *testing.T) {
+	if d, _ := (retryqueue.Delivery{}).Before(retry.Policy{}); d.Action != retryqueue.Undecided || (retryqueue.Decision{}).Action != retryqueue.Undecided {
+		t.Errorf("the zero Action is %v", d.Action)
+	}
+}
+
+func TestNowIsTheSystemsByDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := retryqueue.Delivery{Number: 2, Stored: time.Now()}
+		p := retry.Policy{MaxElapsed: time.Minute, Clock: clockx.NewVirtual(now)}
+		time.Sleep(time.Hour)
+		if d, run := m.Before(p); run || d.Err.Elapsed != time.Hour {
+			t.Errorf("Before() = %+v, want a message that is an hour old", d)
+		}
+		if d := m.After(p, errDown); d.Action != retryqueue.Dead || d.Err.Elapsed != time.Hour {
+			t.Errorf("After() = %+v, want a message that is an hour old", d)
+		}
+	})
+}
+
+func TestJudgedTakesTheCallersWord(t *testing.T) {
+	m := retryqueue.Delivery{Number: 1, Stored: now, Now: now}
+	p := retry.Policy{Classify: func(error) retry.Class { panic("called") }, NonIdempotent: true, Backoff: retry.Constant(time.Second)}
+	for name, tt := range map[string]struct {
+		v      retry.Verdict
+		action retryqueue.Action
+		delay  time.Duration
+		reason retry.Reason
+	}{
+		"success":       {retry.Verdict{}, retryqueue.Ack, 0, retry.ReasonNone},
+		"undone":        {retry.Verdict{Err: errDown, Class: retry.Throttled, Hint: time.Minute, Undone: true}, retryqueue.Retry, 61 * time.Second, retry.ReasonNone},
+		"not proven":    {retry.Verdict{Err: errDown, Class: retry.Throttled, Hint: time.Minute}, retryqueue.Dead, 0, retry.ReasonNotIdempotent},
+		"ended":         {retry.Verdict{Err: errDown, Undone: true, End: retry.ReasonRetryAfter}, retryqueue.Dead, 0, retry.ReasonRetryAfter},
+		"refused":       {retry.Verdict{Err: errDown, Class: retry.Permanent, Undone: true, End: retry.ReasonRefused}, retryqueue.Retry, time.Second, retry.ReasonNone},
+		"without class": {retry.Verdict{Err: errDown, Undone: true}, retryqueue.Retry, time.Second, retry.ReasonNone},
+	} {
+		d := m.Judged(p, tt.v)
+		reason := retry.ReasonNone
+		if d.Err != nil {
+			reason = d.Err.Reason
+		}
+		if d.Action != tt.action || d.Delay != tt.delay || reason != tt.reason {
+			t.Errorf("%s: Judged() = %+v, want %v in %v, %v", name, d, tt.action, tt.delay, tt.reason)
+		}
+	}
+}
+
 func TestActionString(t *testing.T) {
-	for a, want := range map[retryqueue.Action]string{retryqueue.Ack: "ack", retryqueue.Retry: "retry", retryqueue.Dead: "dead", 9: "unknown"} {
+	for a, want := range map[retryqueue.Action]string{retryqueue.Undecided: "undecided", retryqueue.Ack: "ack", retryqueue.Retry: "retry", retryqueue.Dead: "dead", 9: "unknown"} {
 		if a.String() != want {
 			t.Errorf("Action(%d) = %q, want %q", uint8(a), a.String(), want)
 		}
@@ -451,11 +535,11 @@ func TestHarnessDrivesAfter(t *testing.T) {
 	var at []time.Duration
 	for delivered := 1; ; delivered++ {
 		at = append(at, h.Clock.Now().Sub(first))
-		if _, run := retryqueue.Before(h.Policy, delivered, first, h.Clock.Now()); !run {
+		if _, run := (retryqueue.Delivery{Number: delivered, Stored: first, Now: h.Clock.Now()}).Before(h.Policy); !run {
 			t.Fatalf("delivery %d was refused", delivered)
 		}
 		_, err := handle(context.Background())
-		d := retryqueue.After(h.Policy, delivered, first, h.Clock.Now(), err)
+		d := (retryqueue.Delivery{Number: delivered, Stored: first, Now: h.Clock.Now()}).After(h.Policy, err)
 		if d.Action == retryqueue.Dead {
 			if d.Err.Reason != retry.ReasonMaxAttempts || d.Err.Attempts != 4 {
 				t.Errorf("dead: %v, want max_attempts after 4", d.Err)
@@ -484,7 +568,7 @@ func FuzzAfter(f *testing.F) {
 			err = judged{retry.Class(class), time.Duration(hint)}
 		}
 		firstAt, nowAt := time.Unix(first, first), time.Unix(at, 0)
-		d := retryqueue.After(p, delivered, firstAt, nowAt, err)
+		d := (retryqueue.Delivery{Number: delivered, Stored: firstAt, Now: nowAt}).After(p, err)
 		if d.Delay < 0 || d.Delay > 0 && d.Action != retryqueue.Retry {
 			t.Errorf("%v in %v", d.Action, d.Delay)
 		}
@@ -500,13 +584,22 @@ func FuzzAfter(f *testing.F) {
 		if budget.begun != 1 || budget.ended != 1 {
 			t.Errorf("the budget saw %+v", *budget)
 		}
-		before, run := retryqueue.Before(p, delivered, firstAt, nowAt)
+		if again := nowAt.Add(d.Delay); d.Action == retryqueue.Retry && delivered < math.MaxInt && !again.Before(nowAt) {
+			next := retryqueue.Delivery{Number: max(delivered, 1) + 1, Stored: firstAt, Now: again}
+			for _, late := range []time.Duration{0, ms, time.Second} {
+				next.Now = again.Add(late)
+				if d, run := next.Before(p); !run {
+					t.Errorf("After() granted what Before refuses %v later than planned: %v", late, d.Err)
+				}
+			}
+		}
+		before, run := (retryqueue.Delivery{Number: delivered, Stored: firstAt, Now: nowAt}).Before(p)
 		if run != (before.Err == nil) || run && before != (retryqueue.Decision{}) || delivered <= 1 && !run {
 			t.Errorf("Before() = %+v, %v", before, run)
 		}
 		if !run && before.Err.Reason == retry.ReasonMaxAttempts {
 			// So the delivery before was the last, and After said so.
-			if last := retryqueue.After(p, delivered-1, firstAt, nowAt, errDown); last.Action != retryqueue.Dead {
+			if last := (retryqueue.Delivery{Number: delivered - 1, Stored: firstAt, Now: nowAt}).After(p, errDown); last.Action != retryqueue.Dead {
 				t.Errorf("delivery %d was to follow, and is refused: %+v", delivered, last)
 			}
 		}

@@ -46,9 +46,13 @@ func consume(urls string) error {
 
 // handle does a job, or fails as the job is meant to.
 func handle(ctx context.Context, msg jetstream.Msg) error {
-	name, delivery := string(msg.Data()), retry.AttemptNumber(ctx)
+	meta, err := msg.Metadata()
+	if err != nil {
+		return err
+	}
+	name, delivery := string(msg.Data()), int(meta.NumDelivered)
 	tell(event{Job: name, Delivery: delivery, What: began})
-	err := work(ctx, name, delivery)
+	err = work(ctx, name, delivery)
 	if err != nil {
 		tell(event{Job: name, Delivery: delivery, What: failed, Why: err.Error()})
 		return err

@@ -24,19 +24,24 @@ type RiverWorker[T river.JobArgs] struct {
 
 // Work does a job.
 func (w *RiverWorker[T]) Work(ctx context.Context, job *river.Job[T]) error {
-	d, run := retryqueue.Before(w.Policy, job.Attempt, job.CreatedAt, time.Now())
-	var err error
-	if run {
-		err = w.Handle(ctx, job)
-		d = retryqueue.After(w.Policy, job.Attempt, job.CreatedAt, time.Now(), err)
-	}
-	switch d.Action {
-	case retryqueue.Retry:
-		w.delays.Store(job, d.Delay) // River asks NextRetry for it, and tells that no error
-	case retryqueue.Dead:
-		return river.JobCancel(d.Err)
-	}
-	return err
+	delivery := retryqueue.Delivery{Number: job.Attempt, Stored: job.CreatedAt}
+	var failed, result error // of the handler, and for River
+	_ = delivery.Handle(ctx, w.Policy, func(ctx context.Context) error {
+		failed = w.Handle(ctx, job)
+		return failed
+	}, func(ctx context.Context, d retryqueue.Decision) error {
+		switch d.Action {
+		case retryqueue.Undecided: // ctx has ended
+			result = context.Cause(ctx)
+		case retryqueue.Retry:
+			w.delays.Store(job, d.Delay) // River asks NextRetry for it, and tells that no error
+			result = failed
+		case retryqueue.Dead:
+			result = river.JobCancel(d.Err)
+		}
+		return nil
+	})
+	return result
 }
 
 // NextRetry says when a job that failed is to be done again.

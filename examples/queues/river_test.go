@@ -49,6 +49,12 @@ func TestRiver(t *testing.T) {
 				t.Errorf("the delay is kept after it was asked for: %v", at)
 			}
 		}
+		// A worker that is shut down has not done the job.
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if err := w.Work(ended, job(1)); !errors.Is(err, context.Canceled) {
+			t.Errorf("after the end: Work() = %v, want context.Canceled", err)
+		}
 		for attempt, want := range map[int]error{3: errDown, 4: retryqueue.ErrCrashed} {
 			before := time.Now()
 			err := w.Work(t.Context(), job(attempt))

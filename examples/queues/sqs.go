@@ -44,11 +44,16 @@ func (h *SQSHandler) Deliver(ctx context.Context, msg types.Message, received ti
 	if sent == 0 {
 		first = time.Time{}
 	}
-	d, run := retryqueue.Before(h.Policy, number, first, time.Now())
-	if run {
-		d = retryqueue.After(h.Policy, number, first, time.Now(), h.Handle(ctx, msg))
-	}
+	delivery := retryqueue.Delivery{Number: number, Stored: first}
+	return delivery.Handle(ctx, h.Policy, func(ctx context.Context) error { return h.Handle(ctx, msg) },
+		func(ctx context.Context, d retryqueue.Decision) error { return h.settle(ctx, msg, received, d) })
+}
+
+// settle tells the queue what was decided.
+func (h *SQSHandler) settle(ctx context.Context, msg types.Message, received time.Time, d retryqueue.Decision) error {
 	switch d.Action {
+	case retryqueue.Undecided: // ctx has ended
+		return context.Cause(ctx)
 	case retryqueue.Retry:
 		wait := min(d.Delay, max(hidden-time.Since(received)-time.Second, 0))
 		_, err := h.Client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{

@@ -36,6 +36,17 @@ func (f *fakeSQS) ChangeMessageVisibility(_ context.Context, in *sqs.ChangeMessa
 	return nil, nil
 }
 
+// A message whose consumer is shut down stays in the queue.
+func TestSQSAfterTheEnd(t *testing.T) {
+	client := &fakeSQS{}
+	h := &queues.SQSHandler{Client: client, Queue: "q", Handle: func(context.Context, types.Message) error { return nil }}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := h.Deliver(ctx, types.Message{}, time.Now()); !errors.Is(err, context.Canceled) || client.told != nil {
+		t.Errorf("Deliver() = %v, and SQS was told %v, want context.Canceled, and nothing", err, client.told)
+	}
+}
+
 func TestSQS(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/trace"
@@ -92,6 +93,57 @@ func TestTelemetryOfDeliveries(t *testing.T) {
 	}
 	if len(gaveUp) != 1 || gaveUp["max_attempts"] != 1 {
 		t.Errorf("retry.gave_up counted %v, want one max_attempts for one dead letter", gaveUp)
+	}
+}
+
+var _ propagation.TextMapCarrier = retrynats.Carrier(nil)
+
+// A delivery is a part of the trace in which its message was published, whatever the
+// case of the header.
+func TestDeliveryIsInItsMessagesTrace(t *testing.T) {
+	for _, spelled := range []string{"traceparent", "Traceparent"} {
+		spans := tracetest.NewInMemoryExporter()
+		tracer := trace.NewTracerProvider(trace.WithSyncer(spans))
+		propagator := propagation.TraceContext{}
+		js, c := oneMessage(t)
+		if s, err := js.Stream(t.Context(), "JOBS"); err != nil || s.Purge(t.Context()) != nil {
+			t.Fatal("the first message cannot be removed: ", err)
+		}
+		published, publish := tracer.Tracer("").Start(t.Context(), "publish")
+		msg := nats.NewMsg("jobs")
+		propagator.Inject(published, retrynats.Carrier(msg.Header))
+		msg.Header[spelled] = msg.Header["traceparent"]
+		if spelled != "traceparent" {
+			delete(msg.Header, "traceparent")
+		}
+		if _, err := js.PublishMsg(t.Context(), msg); err != nil {
+			t.Fatal(err)
+		}
+		publish.End()
+		handled := make(chan struct{})
+		h := &retrynats.Handler{
+			Policy: retry.Policy{Hooks: otelretry.Hooks(otelretry.WithTracerProvider(tracer))},
+			Context: func(ctx context.Context, msg jetstream.Msg) context.Context {
+				return propagator.Extract(ctx, retrynats.Carrier(msg.Headers()))
+			},
+			Handle: func(context.Context, jetstream.Msg) error { close(handled); return nil },
+		}
+		consuming, err := h.Consume(t.Context(), js, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-handled
+		consuming.Drain()
+		<-consuming.Closed()
+		all := spans.GetSpans()
+		if len(all) < 2 {
+			t.Errorf("%s: there are %d spans, want that of the publisher, and the delivery's", spelled, len(all))
+		}
+		for _, s := range all {
+			if s.SpanContext.TraceID() != publish.SpanContext().TraceID() {
+				t.Errorf("%s: span %s is in another trace", spelled, s.Name)
+			}
+		}
 	}
 }
 

@@ -195,9 +195,9 @@ func waitsAcross(t *testing.T, js jetstream.JetStream, c jetstream.Consumer, cha
 	l := &ledger{}
 	consume(t, &retrynats.Handler{
 		Policy: retry.Policy{Backoff: retry.Constant(time.Minute)},
-		Handle: l.handle(func(ctx context.Context, msg jetstream.Msg) error {
+		Handle: l.handle(func(_ context.Context, msg jetstream.Msg) error {
 			i, err := strconv.Atoi(string(msg.Data()))
-			if err == nil && i < messages && retry.AttemptNumber(ctx) == 1 {
+			if err == nil && i < messages && number(msg) == 1 {
 				time.Sleep(time.Duration(i) * 50 * ms) // so that the waits end at any part of a second
 				return errDown
 			}

@@ -189,8 +189,8 @@ func crash() {
 	}
 	consuming, err := (&retrynats.Handler{
 		Policy: retry.Policy{MaxAttempts: 3},
-		Handle: func(ctx context.Context, _ jetstream.Msg) error {
-			fmt.Println("ran", retry.AttemptNumber(ctx))
+		Handle: func(_ context.Context, msg jetstream.Msg) error {
+			fmt.Println("ran", number(msg))
 			panic("boom")
 		},
 		Dead: func(_ context.Context, _ jetstream.Msg, e *retry.Error) error {
@@ -283,8 +283,8 @@ func TestMessagesOutliveTheRestartOfASingleServer(t *testing.T) {
 	l := &ledger{}
 	consume(t, &retrynats.Handler{
 		Policy: retry.Policy{Backoff: retry.Constant(wait)},
-		Handle: l.handle(func(ctx context.Context, _ jetstream.Msg) error {
-			if retry.AttemptNumber(ctx) == 1 {
+		Handle: l.handle(func(_ context.Context, msg jetstream.Msg) error {
+			if number(msg) == 1 {
 				return errDown
 			}
 			return nil

@@ -303,6 +303,15 @@ type ledger struct {
 	runs map[string][]*handled
 }
 
+// number returns the number of a delivery.
+func number(msg jetstream.Msg) uint64 {
+	meta, err := msg.Metadata()
+	if err != nil {
+		panic(err)
+	}
+	return meta.NumDelivered
+}
+
 // handled is one run of a handler.
 type handled struct {
 	delivery   uint64
@@ -319,11 +328,7 @@ func (l *ledger) begin(msg jetstream.Msg) *handled {
 	if l.runs == nil {
 		l.runs = map[string][]*handled{}
 	}
-	meta, err := msg.Metadata()
-	if err != nil {
-		panic(err)
-	}
-	h := &handled{delivery: meta.NumDelivered, start: time.Now()}
+	h := &handled{delivery: number(msg), start: time.Now()}
 	l.runs[string(msg.Data())] = append(l.runs[string(msg.Data())], h)
 	return h
 }

@@ -1,0 +1,142 @@
+package retrynats_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retrynats"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Start, where a span begins, already has what Context read from the message.
+func TestContextComesBeforeStart(t *testing.T) {
+	type key struct{}
+	seen := map[string]any{}
+	for name, tt := range map[string]struct {
+		context func(context.Context, jetstream.Msg) context.Context
+		want    any
+	}{
+		"a value": {func(ctx context.Context, msg jetstream.Msg) context.Context {
+			meta, err := msg.Metadata()
+			if err != nil {
+				t.Error(err)
+			}
+			return context.WithValue(ctx, key{}, meta.NumDelivered)
+		}, uint64(3)},
+		"nil":  {func(context.Context, jetstream.Msg) context.Context { return nil }, nil},
+		"none": {nil, nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			see := func(where string, ctx context.Context) { seen[where] = ctx.Value(key{}) }
+			h := &retrynats.Handler{
+				Context: tt.context,
+				Policy: retry.Policy{MaxAttempts: 3, Hooks: retry.Hooks{
+					Start: func(ctx context.Context, _ retry.Policy) context.Context { see("Start", ctx); return nil },
+					Done:  func(ctx context.Context, _ retry.Summary) { see("Done", ctx) },
+				}},
+				Handle: func(ctx context.Context, _ jetstream.Msg) error { see("Handle", ctx); return errDown },
+				Dead:   func(ctx context.Context, _ jetstream.Msg, _ *retry.Error) error { see("Dead", ctx); return nil },
+			}
+			q := newFakeQueue(&journal{})
+			stop := q.consume(t, h)
+			q.give(&fakeMsg{j: q.j, deliveries: 3})
+			synctest.Wait()
+			stop()
+		})
+		for _, where := range []string{"Start", "Handle", "Dead", "Done"} {
+			if seen[where] != tt.want {
+				t.Errorf("%s: %s saw %v, want %v", name, where, seen[where], tt.want)
+			}
+		}
+		clear(seen)
+	}
+}
+
+// A context of the user's own that has ended is no shutdown: nobody waits for one, and
+// the message comes back after AckWait.
+func TestDeliveryWhoseOwnContextEnds(t *testing.T) {
+	j := &journal{}
+	synctest.Test(t, func(t *testing.T) {
+		j.start = time.Now()
+		errOwn := errors.New("own")
+		h := &retrynats.Handler{
+			Context: func(ctx context.Context, _ jetstream.Msg) context.Context {
+				ctx, cancel := context.WithCancelCause(ctx)
+				time.AfterFunc(2*time.Second, func() { cancel(errOwn) })
+				return ctx
+			},
+			Handle: func(ctx context.Context, _ jetstream.Msg) error {
+				<-ctx.Done()
+				j.note("Handle ends: %v", context.Cause(ctx))
+				return ctx.Err()
+			},
+		}
+		q := newFakeQueue(j)
+		stop := q.consume(t, h)
+		q.give(&fakeMsg{j: j, deliveries: 1})
+		time.Sleep(time.Minute)
+		q.Stop()
+		stop()
+	})
+	j.want(t, "1.3s in progress", "2s Handle ends: own")
+}
+
+func TestStartSeesThePolicyOfTheHandler(t *testing.T) {
+	var seen retry.Policy
+	p := retry.Policy{Name: "job", MaxElapsed: time.Hour, AttemptTimeout: time.Minute, NonIdempotent: true, Budget: &retry.TokenBudget{}}
+	p.Hooks.Start = func(_ context.Context, p retry.Policy) context.Context { seen = p; return nil }
+	play(t, fakeMsg{deliveries: 2}, p, fails(errDown), nil)
+	seen.Hooks, p.Hooks = retry.Hooks{}, retry.Hooks{}
+	if !reflect.DeepEqual(seen, p) {
+		t.Errorf("Start saw %+v, want %+v", seen, p)
+	}
+}
+
+// A third party's rotated key ends no message, a body that it does not understand does.
+func TestMessageOutlivesWhatPeopleMend(t *testing.T) {
+	for status, want := range map[int]string{401: "0s nak with delay 1h0m0s", 422: "0s term"} {
+		j := play(t, fakeMsg{deliveries: 1}, retry.Policy{Backoff: retry.Constant(time.Hour)}, fails(statusError(status)), nil)
+		j.want(t, want)
+	}
+}
+
+type statusError int
+
+func (statusError) Error() string     { return "status" }
+func (e statusError) StatusCode() int { return int(e) }
+
+func TestCarrierFindsAnyCase(t *testing.T) {
+	for name, header := range map[string]nats.Header{
+		"lower case":     {"traceparent": {"00-1"}},
+		"as HTTP has it": {"Traceparent": {"00-1"}},
+		"upper case":     {"TRACEPARENT": {"00-1"}},
+		"two":            {"traceparent": {"00-1"}, "Traceparent": {"00-2"}},
+		"one is empty":   {"traceparent": {}, "Traceparent": {"00-1"}},
+	} {
+		if got := retrynats.Carrier(header).Get("traceparent"); got != "00-1" {
+			t.Errorf("%s: Get() = %q, want 00-1", name, got)
+		}
+	}
+	for _, none := range []retrynats.Carrier{nil, {}, {"tracestate": {"a"}}, {"traceparent": nil}} {
+		if got := none.Get("traceparent"); got != "" {
+			t.Errorf("Get() of %v = %q", none, got)
+		}
+	}
+	msg := nats.NewMsg("jobs")
+	msg.Header["Traceparent"] = []string{"old"}
+	c := retrynats.Carrier(msg.Header)
+	c.Set("traceparent", "00-2")
+	c.Set("tracestate", "a")
+	keys := c.Keys()
+	slices.Sort(keys)
+	if !slices.Equal(keys, []string{"traceparent", "tracestate"}) || msg.Header.Get("traceparent") != "00-2" {
+		t.Errorf("after Set the header is %v", msg.Header)
+	}
+}

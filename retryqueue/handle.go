@@ -1,0 +1,49 @@
+package retryqueue
+
+import (
+	"context"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+// Handle handles one delivery: it calls [Delivery.Before], then handle if that may run,
+// and [Delivery.After]. At last it calls settle, which tells the queue what was decided,
+// and returns settle's error. It reads the time itself, and ignores Now.
+//
+// To the policy's Hooks the delivery is a run of one attempt, whose number is the
+// delivery's: Start, Attempt, AttemptDone, Wait if the message is to be delivered again,
+// and Done after settle. Times are those of the delivery, on Policy.Clock. Done gets an
+// error only for a message that is Dead and was settled, so that one run that gave up is
+// one dead message. If Before refuses, there are only Start and Done. handle's context
+// is that of the attempt, and ends with ctx and with Policy.AttemptTimeout. settle's is
+// that of the run.
+//
+// If ctx ends and handle fails, or does not run, that says nothing about the message.
+// Then the Action is Undecided: hand the message back, or leave it to the queue.
+//
+// A panic or runtime.Goexit in handle or settle passes through; Hooks get
+// [retry.ReasonPanic], and after one in handle settle is not called. Handle panics if
+// ctx is nil.
+func (m Delivery) Handle(ctx context.Context, p retry.Policy, handle func(context.Context) error, settle func(context.Context, Decision) error) (err error) {
+	m.Now = time.Time{}
+	d, run := m.Before(p)
+	part := retry.Part{
+		Earlier: max(m.Number, 1) - 1,
+		Decide: func(v retry.Verdict) (time.Duration, bool) {
+			d = m.Judged(p, v)
+			return d.Delay, d.Action == Retry
+		},
+		Settle: func(ctx context.Context) *retry.Error {
+			if err = settle(ctx, d); err == nil && d.Action == Dead {
+				return d.Err
+			}
+			return nil
+		},
+	}
+	if run {
+		part.Op = func(ctx context.Context) retry.Verdict { return judge(p, handle(ctx)) }
+	}
+	p.RunPart(ctx, part)
+	return err
+}

@@ -1,0 +1,287 @@
+package retryqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/retryqueue"
+)
+
+// story notes what happens in a delivery, with the time since its start.
+type story struct {
+	start time.Time
+	lines []string
+}
+
+func (s *story) note(format string, args ...any) {
+	s.lines = append(s.lines, fmt.Sprintf("%v ", time.Since(s.start))+fmt.Sprintf(format, args...))
+}
+
+func (s *story) hooks() retry.Hooks {
+	return retry.Hooks{
+		Start:   func(ctx context.Context, p retry.Policy) context.Context { s.note("Start"); return ctx },
+		Attempt: func(ctx context.Context, a retry.Attempt) context.Context { s.note("Attempt %d", a.Number); return ctx },
+		AttemptDone: func(ctx context.Context, a retry.Attempt) {
+			s.note("AttemptDone %d: %v, %v, delay %v", a.Number, a.Err, a.Class, a.Delay)
+		},
+		Wait: func(_ context.Context, a retry.Attempt) { s.note("Wait %v", a.Delay) },
+		Done: func(_ context.Context, d retry.Summary) { s.note("Done %d, %v: %v", d.Attempts, d.Reason, d.Err) },
+	}
+}
+
+// tell handles a delivery of an hour-old message in a bubble, and returns what happened.
+func tell(t *testing.T, m retryqueue.Delivery, p retry.Policy, handle func(context.Context) error, settled error) (s *story, err error) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s = &story{start: time.Now()}
+		m.Stored, m.Now = s.start.Add(-time.Hour), s.start.Add(-time.Minute) // Handle reads the time itself
+		p.Name = "job"
+		p.Hooks = retry.JoinHooks(p.Hooks, s.hooks())
+		err = m.Handle(t.Context(), p, handle, func(_ context.Context, d retryqueue.Decision) error {
+			why := "<nil>"
+			if d.Err != nil {
+				why = d.Err.Error()
+			}
+			s.note("settle %v in %v: %s", d.Action, d.Delay, why)
+			time.Sleep(time.Second)
+			return settled
+		})
+	})
+	return s, err
+}
+
+func TestHandle(t *testing.T) {
+	takes := func(err error) func(context.Context) error {
+		return func(context.Context) error {
+			time.Sleep(time.Minute)
+			return err
+		}
+	}
+	errLost := errors.New("lost")
+	const dead = "job: gave up after 3 attempts in 1h1m0s (max_attempts): down"
+	for name, tt := range map[string]struct {
+		number  int
+		p       retry.Policy
+		handle  func(context.Context) error
+		settled error
+		want    string
+	}{
+		"success": {2, retry.Policy{}, takes(nil), nil, `0s Start
+0s Attempt 2
+1m0s AttemptDone 2: <nil>, unknown, delay 0s
+1m0s settle ack in 0s: <nil>
+1m1s Done 2, none: <nil>`},
+		"the number is not known": {0, retry.Policy{}, takes(nil), nil, `0s Start
+0s Attempt 1
+1m0s AttemptDone 1: <nil>, unknown, delay 0s
+1m0s settle ack in 0s: <nil>
+1m1s Done 1, none: <nil>`},
+		"retry": {1, retry.Policy{Backoff: retry.Constant(time.Hour)}, takes(errDown), nil, `0s Start
+0s Attempt 1
+1m0s AttemptDone 1: down, transient, delay 1h0m0s
+1m0s Wait 1h0m0s
+1m0s settle retry in 1h0m0s: <nil>
+1m1s Done 1, none: <nil>`},
+		"postponed": {2, retry.Policy{Backoff: retry.Constant(time.Hour), Budget: &retry.TokenBudget{Capacity: -1}}, takes(errDown), nil, `0s Start
+0s Attempt 2
+1m0s AttemptDone 2: down, transient, delay 2h0m1s
+1m0s Wait 2h0m1s
+1m0s settle retry in 2h0m1s: job: gave up after 2 attempts in 1h1m0s (budget): down
+1m1s Done 2, none: <nil>`},
+		"dead": {3, retry.Policy{}, takes(errDown), nil, `0s Start
+0s Attempt 3
+1m0s AttemptDone 3: down, transient, delay 0s
+1m0s settle dead in 0s: ` + dead + `
+1m1s Done 3, max_attempts: ` + dead},
+		"dead, and not stored": {3, retry.Policy{}, takes(errDown), errLost, `0s Start
+0s Attempt 3
+1m0s AttemptDone 3: down, transient, delay 0s
+1m0s settle dead in 0s: ` + dead + `
+1m1s Done 3, none: <nil>`},
+		"too old": {2, retry.Policy{MaxElapsed: time.Hour, Backoff: retry.Constant(0)}, takes(errDown), nil, `0s Start
+0s Attempt 2
+1m0s AttemptDone 2: down, transient, delay 0s
+1m0s settle dead in 0s: job: gave up after 2 attempts in 1h1m0s (max_elapsed): down
+1m1s Done 2, max_elapsed: job: gave up after 2 attempts in 1h1m0s (max_elapsed): down`},
+		"refused by Before": {4, retry.Policy{}, nil, nil, `0s Start
+0s settle dead in 0s: job: gave up after 3 attempts in 1h0m0s (max_attempts): retryqueue: a delivery ended without a report
+1s Done 3, max_attempts: job: gave up after 3 attempts in 1h0m0s (max_attempts): retryqueue: a delivery ended without a report`},
+		"timed out": {1, retry.Policy{AttemptTimeout: time.Second, Backoff: retry.Constant(0)}, takes(errDown), nil, `0s Start
+0s Attempt 1
+1m0s AttemptDone 1: down, timed_out, delay 0s
+1m0s Wait 0s
+1m0s settle retry in 0s: <nil>
+1m1s Done 1, none: <nil>`},
+		"a mark, and a class by Patient": {1, retry.Policy{Backoff: retry.Constant(0)}, takes(retry.Undone(status(401))), nil, `0s Start
+0s Attempt 1
+1m0s AttemptDone 1: ` + status(401).Error() + `, transient, delay 0s
+1m0s Wait 0s
+1m0s settle retry in 0s: <nil>
+1m1s Done 1, none: <nil>`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := tell(t, retryqueue.Delivery{Number: tt.number}, tt.p, tt.handle, tt.settled)
+			if got := strings.Join(s.lines, "\n"); got != tt.want {
+				t.Errorf("it went\n%s\nwant\n%s", got, tt.want)
+			}
+			if err != tt.settled {
+				t.Errorf("Handle() = %v, want what settle returned: %v", err, tt.settled)
+			}
+		})
+	}
+}
+
+// The context's end says nothing about a message, whose handler may be far: but a
+// success counts.
+func TestHandleWhoseContextEnds(t *testing.T) {
+	for name, tt := range map[string]struct {
+		hook string // that ends it
+		err  error
+		want retryqueue.Action
+		runs bool
+	}{
+		"before Handle": {"none", nil, retryqueue.Undecided, false},
+		"by Start":      {"Start", nil, retryqueue.Undecided, false},
+		"by Attempt":    {"Attempt", nil, retryqueue.Undecided, false},
+		"failure":       {"handle", retry.Stop(errDown), retryqueue.Undecided, true},
+		"success":       {"handle", nil, retryqueue.Ack, true},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := func(hook string) {
+			if tt.hook == hook || tt.hook == "none" {
+				cancel()
+			}
+		}
+		ended("")
+		var summary retry.Summary
+		p := retry.Policy{MaxAttempts: 1, Hooks: retry.Hooks{
+			Start:   func(context.Context, retry.Policy) context.Context { ended("Start"); return nil },
+			Attempt: func(context.Context, retry.Attempt) context.Context { ended("Attempt"); return nil },
+			Done:    func(_ context.Context, s retry.Summary) { summary = s },
+		}}
+		ran := false
+		var got []retryqueue.Decision
+		err := retryqueue.Delivery{Number: 1}.Handle(ctx, p,
+			func(context.Context) error { ran = true; ended("handle"); return tt.err },
+			func(_ context.Context, d retryqueue.Decision) error { got = append(got, d); return nil })
+		cancel()
+		if len(got) != 1 || got[0] != (retryqueue.Decision{Action: tt.want}) || ran != tt.runs || err != nil {
+			t.Errorf("%s: settle got %+v, want %v; the handler ran: %v", name, got, tt.want, ran)
+		}
+		if summary.Err != nil || summary.Reason != retry.ReasonNone {
+			t.Errorf("%s: Done got %+v, want no error", name, summary)
+		}
+	}
+}
+
+// The deadline of a consumer does not limit a wait that the queue makes.
+func TestDeadlineOfTheContextDoesNotLimitTheWait(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var got retryqueue.Decision
+	_ = retryqueue.Delivery{Number: 1}.Handle(ctx, retry.Policy{Backoff: retry.Constant(time.Hour)}, func(context.Context) error { return errDown },
+		func(_ context.Context, d retryqueue.Decision) error { got = d; return nil })
+	if got.Action != retryqueue.Retry || got.Delay != time.Hour {
+		t.Errorf("settle got %+v, want Retry in 1h", got)
+	}
+}
+
+func TestPanicInHandleIsNotSettled(t *testing.T) {
+	for name, end := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
+		var reasons []retry.Reason
+		p := retry.Policy{Hooks: retry.Hooks{Done: func(_ context.Context, s retry.Summary) { reasons = append(reasons, s.Reason) }}}
+		settled := 0
+		for _, in := range []string{"handle", "settle"} {
+			done := make(chan any)
+			go func() {
+				defer func() { done <- recover() }()
+				_ = retryqueue.Delivery{}.Handle(t.Context(), p,
+					func(context.Context) error {
+						if in == "handle" {
+							end()
+						}
+						return nil
+					},
+					func(context.Context, retryqueue.Decision) error {
+						settled++
+						end()
+						return nil
+					})
+			}()
+			if got := <-done; (got == "boom") != (name == "panic") {
+				t.Errorf("%s in %s: out comes %v", name, in, got)
+			}
+		}
+		if settled != 1 || !reflect.DeepEqual(reasons, []retry.Reason{retry.ReasonPanic, retry.ReasonPanic}) {
+			t.Errorf("%s: settle was called %d times, and Done with %v", name, settled, reasons)
+		}
+	}
+}
+
+// Hooks see the policy that the user wrote, and the number of the delivery. The
+// handler's attempt is the first one of this process.
+func TestHandleShowsHooksTheUsersPolicy(t *testing.T) {
+	budget, clock := &retry.TokenBudget{}, clockx.NewVirtual(now)
+	var seen retry.Policy
+	type key struct{}
+	p := retry.Policy{
+		Name: "job", MaxAttempts: 9, MaxElapsed: time.Hour, AttemptTimeout: time.Minute, NonIdempotent: true, Budget: budget, Clock: clock,
+		Hooks: retry.Hooks{Start: func(ctx context.Context, p retry.Policy) context.Context {
+			seen = p
+			return context.WithValue(ctx, key{}, "run")
+		}},
+	}
+	_ = retryqueue.Delivery{Number: 7}.Handle(t.Context(), p, func(ctx context.Context) error {
+		if n := retry.AttemptNumber(ctx); n != 1 || ctx.Value(key{}) != "run" {
+			t.Errorf("handle is attempt %d of %v", n, ctx.Value(key{}))
+		}
+		return status(401)
+	}, func(ctx context.Context, d retryqueue.Decision) error {
+		if ctx.Value(key{}) != "run" || ctx.Err() != nil {
+			t.Error("settle has another context than the run's")
+		}
+		return nil
+	})
+	if seen.Classify != nil || seen.Budget != budget || seen.Clock != clock || seen.Rand != nil {
+		t.Errorf("Start got %+v", seen)
+	}
+	seen.Hooks, p.Hooks = retry.Hooks{}, retry.Hooks{}
+	if !reflect.DeepEqual(seen, p) {
+		t.Errorf("Start got %+v, want %+v", seen, p)
+	}
+}
+
+// A queue of the same process, by Handle alone.
+func ExampleDelivery_Handle() {
+	policy := retry.Policy{Name: "send-invoice", MaxAttempts: 3, Backoff: retry.Exponential{Base: time.Minute, Max: time.Hour, Jitter: retry.NoJitter}}
+	send := func(context.Context) error { return errors.New("connection refused") }
+	for number := 1; number <= 3; number++ {
+		_ = retryqueue.Delivery{Number: number}.Handle(context.Background(), policy, send,
+			func(_ context.Context, d retryqueue.Decision) error {
+				switch d.Action {
+				case retryqueue.Ack:
+					fmt.Println("done")
+				case retryqueue.Retry:
+					fmt.Println("again in", d.Delay)
+				case retryqueue.Dead:
+					fmt.Println("dead:", d.Err.Reason)
+				case retryqueue.Undecided:
+					fmt.Println("back to the queue")
+				}
+				return nil
+			})
+	}
+	// Output:
+	// again in 1m0s
+	// again in 2m0s
+	// dead: max_attempts
+}

@@ -1,0 +1,64 @@
+package retryqueue
+
+import (
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/clienterr"
+	"github.com/goretry/retry/internal/errtree"
+)
+
+// judge returns what err means to a message.
+func judge(p retry.Policy, err error) retry.Verdict {
+	v := p.Judge(err)
+	if v.Class != retry.Permanent || v.Marked {
+		return v
+	}
+	p.Classify = retry.Classifiers(p.Classify, Patient)
+	return p.Judge(err)
+}
+
+// Patient is a [retry.Classifier] for work that can wait for hours. Of the errors that
+// [retry.DefaultClassifier] calls permanent it calls those Transient for which the
+// message is not to blame: a name that is not found, a certificate that has expired, a
+// key that was changed (401, 403), a route or a table that is not there yet. People
+// mend these, and the message is still there.
+//
+// It has no opinion, so that DefaultClassifier decides, on all other errors, on which
+// the message founders again:
+//
+//   - HTTP 400, 404, 409, 410, 412, 413, 414 and 422;
+//   - what other protocols and databases call so, such as INVALID_ARGUMENT or a
+//     duplicate key. The repository's docs/queues.md has the table;
+//   - a malformed body or number, of encoding/json, encoding/xml or strconv;
+//   - the error of a run that a mark or its policy has ended, or NonIdempotent.
+//
+// A [Delivery] calls Patient for what Policy.Classify does not know. If it is not to
+// do that, set Classify to DefaultClassifier.
+func Patient(err error) retry.Class {
+	if retry.DefaultClassifier(err) != retry.Permanent {
+		return retry.Unknown
+	}
+	if blamesMessage(err) {
+		return retry.Unknown
+	}
+	return retry.Transient
+}
+
+// blamesMessage reports whether the first error in the tree of err that says who is to
+// blame says that the message is.
+func blamesMessage(err error) (faulty bool) {
+	errtree.Walk(err, func(err error) errtree.Next {
+		known := false
+		if e, ok := err.(*retry.Error); ok {
+			// An error that is not permanent by itself was made so by a mark or by the run's policy.
+			known = e.Reason == retry.ReasonNotIdempotent || e.Reason == retry.ReasonPermanent && retry.DefaultClassifier(e.Last()) != retry.Permanent
+			faulty = known
+		} else {
+			faulty, known = clienterr.Faulty(err)
+		}
+		if known {
+			return errtree.Stop
+		}
+		return errtree.Into
+	})
+	return faulty
+}

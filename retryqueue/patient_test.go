@@ -1,0 +1,142 @@
+package retryqueue_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retryhttp"
+	"github.com/goretry/retry/retryqueue"
+)
+
+type state string
+
+func (s state) Error() string    { return string(s) }
+func (s state) SQLState() string { return string(s) }
+
+func status(code int) error { return &retryhttp.StatusError{Code: code} }
+
+// gaveUp returns the error of an inner run that has one attempt.
+func gaveUp(p retry.Policy, err error) error {
+	p.MaxAttempts = 1
+	return retry.Run(context.Background(), p, func(context.Context) error { return err })
+}
+
+func TestPatientEndsWhatTheMessageIsGuiltyOf(t *testing.T) {
+	malformed := json.Unmarshal([]byte("{"), new(any))
+	never := retry.Policy{Classify: func(error) retry.Class { return retry.Permanent }}
+	unknownName := &net.DNSError{Err: "no such host", Name: "hook.example", IsNotFound: true}
+	var none *retry.Error
+	for name, tt := range map[string]struct {
+		err   error
+		waits bool
+	}{
+		"400":                               {status(400), false},
+		"404":                               {status(404), false},
+		"409":                               {status(409), false},
+		"422":                               {status(422), false},
+		"a malformed body":                  {malformed, false},
+		"a duplicate key":                   {state("23505"), false},
+		"wrapped":                           {fmt.Errorf("send: %w", status(422)), false},
+		"joined":                            {errors.Join(io.EOF, status(404), status(401)), false},
+		"in a run":                          {gaveUp(retry.Policy{}, status(404)), false},
+		"in a run in a run":                 {gaveUp(retry.Policy{}, fmt.Errorf("inner: %w", gaveUp(retry.Policy{}, malformed))), false},
+		"a run that a mark ended":           {gaveUp(retry.Policy{}, retry.Stop(errDown)), false},
+		"a run that its own policy ended":   {gaveUp(never, errDown), false},
+		"a run that may have done its work": {gaveUp(retry.Policy{NonIdempotent: true}, errDown), false},
+		"a mark":                            {retry.Stop(unknownName), false},
+
+		"401":                      {status(401), true},
+		"403":                      {status(403), true},
+		"405":                      {status(405), true},
+		"501":                      {status(501), true},
+		"no such name":             {unknownName, true},
+		"no such name, by HTTP":    {&url.Error{Op: "Post", Err: &net.OpError{Op: "dial", Err: unknownName}}, true},
+		"an expired certificate":   {&tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired}}, true},
+		"a certificate of nobody":  {x509.UnknownAuthorityError{}, true},
+		"TLS is not spoken":        {tls.RecordHeaderError{}, true},
+		"no such table":            {state("42P01"), true},
+		"a wrong password":         {state("28P01"), true},
+		"not there yet":            {sql.ErrNoRows, true},
+		"no such file":             {fs.ErrNotExist, true},
+		"joined the other way":     {errors.Join(io.EOF, status(401), status(404)), true},
+		"401, in a run":            {gaveUp(retry.Policy{}, status(401)), true},
+		"no name, in a run":        {gaveUp(retry.Policy{}, unknownName), true},
+		"no name, in a run's run":  {gaveUp(retry.Policy{}, gaveUp(retry.Policy{}, unknownName)), true},
+		"a run that gave up on it": {gaveUp(retry.Policy{Classify: func(error) retry.Class { return retry.Transient }}, unknownName), true},
+		"a nil run":                {none, true},
+		"what waits anyway":        {errDown, true},
+		"503":                      {status(http.StatusServiceUnavailable), true},
+	} {
+		want := map[bool]retryqueue.Action{true: retryqueue.Retry, false: retryqueue.Dead}[tt.waits]
+		m := retryqueue.Delivery{Number: 1, Stored: now, Now: now}
+		if d := m.After(retry.Policy{}, tt.err); d.Action != want || want == retryqueue.Dead && d.Err.Reason != retry.ReasonPermanent {
+			t.Errorf("%s: After(%v) = %+v, want %v", name, tt.err, d, want)
+		}
+		// Who wants it as in a process says so.
+		d := m.After(retry.Policy{Classify: retry.DefaultClassifier}, tt.err)
+		if permanent := (retry.Policy{}).Judge(tt.err).Class == retry.Permanent; (d.Action == retryqueue.Dead) != permanent {
+			t.Errorf("%s, with DefaultClassifier: After(%v) = %+v", name, tt.err, d)
+		}
+		if c := retryqueue.Patient(tt.err); c != retry.Unknown && (c != retry.Transient || !tt.waits) && name != "a mark" {
+			t.Errorf("%s: Patient() = %v", name, c)
+		}
+	}
+}
+
+// What Classify knows goes before Patient, and what it does not know does not.
+func TestPatientComesAfterClassify(t *testing.T) {
+	unknownName := &net.DNSError{IsNotFound: true}
+	m := retryqueue.Delivery{Number: 1, Stored: now, Now: now}
+	for class, want := range map[retry.Class]retryqueue.Action{
+		retry.Permanent: retryqueue.Dead, retry.Transient: retryqueue.Retry, retry.Throttled: retryqueue.Retry, retry.Unknown: retryqueue.Retry,
+	} {
+		p := retry.Policy{Classify: func(error) retry.Class { return class }}
+		if d := m.After(p, unknownName); d.Action != want {
+			t.Errorf("after a Classify that says %v it is %v, want %v", class, d.Action, want)
+		}
+	}
+}
+
+// Patient waits, but it proves nothing: what may have been done is not done again.
+func TestPatientProvesNothing(t *testing.T) {
+	p := retry.Policy{NonIdempotent: true}
+	for name, err := range map[string]error{
+		"401": status(401), "421": status(421), "no such name": &net.DNSError{IsNotFound: true}, "not connected": &net.OpError{Op: "dial", Err: errDown},
+	} {
+		d := retryqueue.Delivery{Number: 1, Stored: now, Now: now}.After(p, err)
+		if d.Action != retryqueue.Dead || d.Err.Reason != retry.ReasonNotIdempotent {
+			t.Errorf("%s: After() = %+v, want not_idempotent", name, d)
+		}
+		d = retryqueue.Delivery{Number: 1, Stored: now, Now: now}.After(p, retry.Undone(err))
+		if d.Action != retryqueue.Retry {
+			t.Errorf("%s, undone: After() = %+v, want a retry", name, d)
+		}
+	}
+}
+
+func ExamplePatient() {
+	m := retryqueue.Delivery{Number: 1}
+	policy := retry.Policy{MaxAttempts: 20, Backoff: retry.Exponential{Base: time.Second, Max: time.Hour}}
+	unknownName := &net.DNSError{Err: "no such host", Name: "hooks.example.com", IsNotFound: true}
+	fmt.Println("a name that is missing:", m.After(policy, unknownName).Action)
+	fmt.Println("a body that is wrong:", m.After(policy, &retryhttp.StatusError{Code: 422}).Action)
+	policy.Classify = retry.DefaultClassifier
+	fmt.Println("without Patient:", m.After(policy, unknownName).Action)
+	// Output:
+	// a name that is missing: retry
+	// a body that is wrong: dead
+	// without Patient: dead
+}
