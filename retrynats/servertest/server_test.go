@@ -256,7 +256,7 @@ func TestHandleThatAcknowledgesItselfIsNoFailure(t *testing.T) {
 			case "1":
 				return msg.Term()
 			}
-			if retry.AttemptNumber(ctx) == 1 {
+			if number(msg) == 1 {
 				return msg.Nak()
 			}
 			return nil
