@@ -55,21 +55,27 @@ func (x *scenario) judge(ctx context.Context, policies []retry.Policy) []tryRow 
 
 // others returns the disturbances that a policy should withstand besides this one:
 // outages of other kinds, as long, and none, with a tenth of the requests failing at
-// random.
+// random, or a twentieth of the answers getting lost.
 func (x *scenario) others() (all []scenario) {
-	for _, answer := range []string{"hang", "refused", "slow", ""} {
+	for _, answer := range []string{"hang", "refused", "slow", "fails", "lost"} {
 		y := *x
 		y.answer, y.spike, y.seeds = answer, 0, min(x.seeds, fewSeeds)
 		outage := cmp.Or(x.outage, 3*time.Second)
-		if answer == "" {
+		switch answer {
+		case "fails":
 			outage, y.Failure = 0, max(x.Failure, .1)
+		case "lost":
+			outage, y.Lost = 0, max(x.Lost, .05)
 		}
 		y.disturb(outage)
 		y.extended = y.end <= longest-visible // whatever -duration says, since what is chosen is printed as given
 		y.Duration = max(y.enough(), y.end+10*time.Second)
-		same := y.what == x.what && y.Failure == x.Failure
-		if answer == "" {
+		same := y.what == x.what && y.Failure == x.Failure && y.Lost == x.Lost
+		switch answer {
+		case "fails":
 			y.what = fmt.Sprintf("no outage, and %.3g %% of the requests fail at random", 100*y.Failure)
+		case "lost":
+			y.what = fmt.Sprintf("no outage, and %.3g %% of the answers get lost at random", 100*y.Lost)
 		}
 		if !same && y.settle() == nil {
 			all = append(all, y)
@@ -164,6 +170,9 @@ func (x *scenario) danger(p retry.Policy) string {
 		if x.Shared {
 			budgets = 1
 		}
+		if x.Apart {
+			budgets *= float64(x.shards)
+		}
 		if floor := b.MinPerSecond * budgets; floor > spare {
 			return fmt.Sprintf("its floor of %g retries per second, times %g budgets, is %g/s, and the server has %.4g/s to spare: it does not protect the server.", b.MinPerSecond, budgets, floor, spare)
 		}
@@ -196,6 +205,9 @@ func (x *scenario) remarks(rows []tryRow) (all []string) {
 		if row.danger != "" {
 			all = append(all, row.Policy+": "+row.danger)
 		}
+	}
+	if x.shown() < 1 {
+		all = append(all, fmt.Sprintf("Only calls to the %s that has the outage are counted here, of %d.", map[bool]string{true: "shard", false: "shards"}[x.sick == 1], x.shards))
 	}
 	if wait := float64(x.Queue) / x.MaxRate(); x.Queue > 0 && wait > x.Timeout.Seconds() {
 		all = append(all, fmt.Sprintf("A full queue of %d takes %.1f s, longer than the timeout of %v: then every answer comes too late.", x.Queue, wait, x.Timeout))

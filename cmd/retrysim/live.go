@@ -26,13 +26,17 @@ func init() { // what needs net/http is left out of a page's program
 func live(o *options) job {
 	x := newScenario(o)
 	return func(ctx context.Context) (*report, error) {
-		for _, name := range []string{"capacity", "latency", "slowdown", "closed", "network", "spike", "limit", "hedge"} {
+		for _, name := range []string{"capacity", "latency", "slowdown", "closed", "network", "spike", "limit", "hedge", "gateway", "refusing",
+			"shards", "replicas", "sick", "budget-per-shard", "calls-per-process"} {
 			if o.given(name) {
 				return nil, wrong("-%s: live has an open load without guards, -workers and -service, and the loopback for a network", name)
 			}
 		}
-		if x.full == "refused" || x.answer == "refused" {
+		switch {
+		case x.full == "refused" || x.answer == "refused":
 			return nil, wrong("-full, -outage-answer: live can hang, or answer 503 or 429")
+		case x.discipline == "sharing" || x.Lost > 0:
+			return nil, wrong("-discipline, -lost: the server of live is first in first out, last in first out or random, and loses no answer")
 		}
 		if err := x.check(o); err != nil {
 			return nil, err
@@ -181,7 +185,7 @@ func (s *worker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve does a request's work, and returns its status and whether work was done.
 func (s *worker) serve(r *http.Request) (status int, worked bool) {
 	statuses := map[storm.Answer]int{storm.Hang: 503, storm.Unavailable: 503, storm.TooMany: 429}
-	if a := s.Refusal(s.now()); a != storm.Hang {
+	if a := s.Refusal(0, s.now()); a != storm.Hang {
 		return statuses[a], false
 	}
 	var gone <-chan struct{} // nil: nobody looks
@@ -203,7 +207,7 @@ func (s *worker) serve(r *http.Request) (status int, worked bool) {
 		takes = time.Duration(float64(takes) * rand.ExpFloat64())
 	}
 	select {
-	case <-time.After(s.Work(now, takes) - now):
+	case <-time.After(s.Work(0, now, takes) - now):
 	case <-gone:
 	}
 	if rand.Float64() < s.Failure {
@@ -240,8 +244,11 @@ func (s *worker) leave(turn chan struct{}) {
 func (s *worker) proceed() {
 	if s.busy < s.Workers && len(s.waiting) > 0 {
 		i := 0
-		if s.LIFO {
+		switch s.Discipline {
+		case storm.LIFO:
 			i = len(s.waiting) - 1
+		case storm.Random:
+			i = rand.IntN(len(s.waiting))
 		}
 		s.busy++
 		close(s.waiting[i])

@@ -100,7 +100,7 @@ func TestTryTellsAStory(t *testing.T) {
 	if r := shared.row("mine"); r.StaysDown != 0 || r.Recovery == nil || math.Abs(r.Recovery["p50"]-5.8) > 1 {
 		t.Errorf("token, one budget: %+v, want recovery in 5.8 s", r)
 	}
-	if !strings.HasPrefix(each.Choose, "earned: it recovers in 12 of 12 runs") || !strings.Contains(each.Choose, "attempts=4 recovers in 6 and loses ") {
+	if !strings.HasPrefix(each.Choose, "earned: it recovers in 15 of 15 runs") || !strings.Contains(each.Choose, "attempts=4 recovers in 9 and loses ") {
 		t.Errorf("choose %s", each.Choose)
 	}
 	if each.Inputs["capacity"] != 200. || each.Inputs["processes"] != 10. || each.Inputs["outage"] != "3s" || each.Inputs["shared"] != false || each.Inputs["duration"] != "1m0s" {
@@ -139,7 +139,8 @@ func TestFlagsHaveAnEffect(t *testing.T) {
 		"try -duration 23s -seeds 1 -policy attempts=3+non_idempotent": "-outage-answer 503;-outage-answer refused",
 		"try -duration 40s -seeds 1 -policy attempts=3+budget=ratio": "-policy attempts=2;-closed;-closed -clients 9;-rate 140/s;-capacity 210/s;-capacity 210/s -latency 20ms;-queue 20;-queue 20 -full 429;-queue -1;-workers 11;-service 55ms;-slowdown 1ms;-network 5ms;" +
 			"-failure 0.02;-timeout 2s;-outage 1s;-outage 0;-outage-answer 503;-outage-answer 429;-spike 400/s;-spike 400/s -spike-for 3s;-at 9s;-duration 30s;-seed 2;-seeds 2;-processes 2;-shared;" +
-			"-spread exponential;-discipline lifo;-abandoned dropped",
+			"-spread exponential;-discipline lifo;-discipline random;-discipline sharing;-abandoned dropped;-lost 0.1;-calls-per-process 3;-gateway 500ms;" +
+			"-queue 20 -refusing 20ms;-replicas 3;-replicas 3 -sick 1;-shards 3;-shards 3 -sick 1;-shards 3 -budget-per-shard",
 	} {
 		seen := map[string]string{}
 		for _, extra := range append([]string{""}, strings.Split(flags, ";")...) {
@@ -404,6 +405,15 @@ func TestBadArgumentsGetOneLineAndAnExample(t *testing.T) {
 		"try -outage 20m -rate 20":                   `-outage: it is over after 20m10s, and without a -duration it must be by 9m30s`,
 		"try -outage 24h -rate 1":                    `-outage: it is over after 24h0m10s`,
 		"try -spike 300 -spike-for 1h -rate 1":       `-spike: it is over after 1h0m10s`,
+		"try -shards 5 -replicas 5":                  `-shards: want it or -replicas`,
+		"try -sick 2":                                `-sick: want at most as many as there are -shards or -replicas`,
+		"try -shards 5 -sick 6":                      `-sick: want at most as many`,
+		"try -budget-per-shard":                      `-budget-per-shard: wants -shards`,
+		"try -budget-per-shard -replicas 5":          `-budget-per-shard: wants -shards`,
+		"try -shared -calls-per-process 1":           `-shared: a budget that outlives its process`,
+		"try -discipline sharing -capacity 50":       `-discipline: sharing wants -workers`,
+		"live -discipline sharing":                   `-discipline, -lost: the server of live`,
+		"live -replicas 3":                           `-replicas: live has an open load`,
 		"find -outages 1,600":                        `-outage: it is over after 10m10s`,
 		"find -duration 40s":                         `-duration: want at least 1m20s`,
 		"live -outage 20m":                           `-outage: it is over after 20m10s`,
@@ -704,7 +714,7 @@ func TestChoiceAgreesWithTheTable(t *testing.T) {
 	notUnderRace(t)
 	for args, want := range map[string][]string{
 		"try -seeds 1 -rate 0.001":           {"0 (0.0 %)", "no calls were made", "choose a higher -rate or a longer -duration: no calls were made"},
-		"try -seeds 20 -rate 1 -failure 0.3": {"is back as soon as it is over", "choose earned: it recovers"}, // in a few seeds most calls fail before it
+		"try -seeds 20 -rate 1 -failure 0.3": {"is back as soon as it is over", ": it recovers"}, // in a few seeds most calls fail before it
 		"try -seeds 1 -rate 20 -failure 0.9": {"most calls fail even before it", "choose a longer timeout or a faster server"},
 		"try -seeds 1 -rate 1000 -outage 1s": {"is above the capacity", "choose more capacity or less load"},
 		"find -seeds 1 -rate 1000":           {"-rate: 1000/s is above the capacity of 200/s"},
@@ -895,8 +905,6 @@ func TestChooseDoesNotContradictItsRemarks(t *testing.T) {
 	}
 }
 
-// A policy is judged by more than the one disturbance: each kind of outage as long,
-// and failures at random.
 func TestChoosePrefersABudgetAmongEquals(t *testing.T) {
 	doc := decode[tried](t, "try", "-seeds", "1", "-rate", "20", "-policy", "name=mine attempts=4")
 	if !strings.HasPrefix(doc.Choose, "earned: ") {
@@ -904,16 +912,20 @@ func TestChoosePrefersABudgetAmongEquals(t *testing.T) {
 	}
 }
 
+// A policy is judged by more than the one disturbance: each kind of outage as long,
+// failures at random, and lost answers.
 func TestChooseLooksAtOtherDisturbances(t *testing.T) {
 	notUnderRace(t)
+	const answers = "; no outage, and 5 % of the answers get lost at random"
 	for args, want := range map[string]string{
-		"": "an outage of 3s in which it refuses connections; a brown-out of 3s in which work takes 3 times as long; no outage, and 10 % of the requests fail at random",
-		"-outage 5s -outage-answer refused -failure 0.2":   "an outage of 5s; a brown-out of 5s in which work takes 3 times as long; no outage, and 20 % of the requests fail at random",
-		"-outage-answer slow -outage-factor 5":             "an outage of 3s; an outage of 3s in which it refuses connections; no outage, and 10 % of the requests fail at random",
-		"-outage-answer 503":                               "an outage of 3s; an outage of 3s in which it refuses connections; a brown-out of 3s in which work takes 3 times as long; no outage, and 10 % of the requests fail at random",
-		"-outage 0 -failure 0.1":                           "an outage of 3s; an outage of 3s in which it refuses connections; a brown-out of 3s in which work takes 3 times as long",
-		"-spike 60 -outage 2s -outage-factor 2":            "an outage of 2s; an outage of 2s in which it refuses connections; a brown-out of 2s in which work takes 2 times as long; no outage, and 10 % of the requests fail at random",
-		"-outage 0 -duration 20s -at 9s -outage-factor 10": "an outage of 3s; an outage of 3s in which it refuses connections; a brown-out of 3s in which work takes 10 times as long; no outage, and 10 % of the requests fail at random",
+		"": "an outage of 3s in which it refuses connections; a brown-out of 3s in which work takes 3 times as long; no outage, and 10 % of the requests fail at random" + answers,
+		"-outage 5s -outage-answer refused -failure 0.2":   "an outage of 5s; a brown-out of 5s in which work takes 3 times as long; no outage, and 20 % of the requests fail at random" + answers,
+		"-outage-answer slow -outage-factor 5":             "an outage of 3s; an outage of 3s in which it refuses connections; no outage, and 10 % of the requests fail at random" + answers,
+		"-outage-answer 503":                               "an outage of 3s; an outage of 3s in which it refuses connections; a brown-out of 3s in which work takes 3 times as long; no outage, and 10 % of the requests fail at random" + answers,
+		"-outage 0 -failure 0.1":                           "an outage of 3s; an outage of 3s in which it refuses connections; a brown-out of 3s in which work takes 3 times as long" + answers,
+		"-spike 60 -outage 2s -outage-factor 2":            "an outage of 2s; an outage of 2s in which it refuses connections; a brown-out of 2s in which work takes 2 times as long; no outage, and 10 % of the requests fail at random" + answers,
+		"-lost 0.1 -duration 40s":                          "an outage of 3s in which it refuses connections; a brown-out of 3s in which work takes 3 times as long; no outage, and 10 % of the requests fail at random; no outage, and 10 % of the answers get lost at random",
+		"-outage 0 -duration 20s -at 9s -outage-factor 10": "an outage of 3s; an outage of 3s in which it refuses connections; a brown-out of 3s in which work takes 10 times as long; no outage, and 10 % of the requests fail at random" + answers,
 	} {
 		doc := decode[tried](t, append([]string{"try", "-seeds", "2", "-rate", "20"}, strings.Fields(args)...)...)
 		for _, row := range doc.Rows {

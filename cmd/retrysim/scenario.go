@@ -23,6 +23,7 @@ type scenario struct {
 	service, latency        time.Duration
 	outage, at, spikeFor    time.Duration
 	spike                   float64
+	shards, replicas, sick  int
 	spread, discipline      string
 	abandoned, full, answer string
 	factor                  float64 // of a brown-out
@@ -48,6 +49,8 @@ type guard struct {
 
 var answers = map[string]storm.Answer{"hang": storm.Hang, "503": storm.Unavailable, "429": storm.TooMany, "refused": storm.Refused, "slow": storm.Slow}
 
+var disciplines = map[string]storm.Discipline{"fifo": storm.FIFO, "lifo": storm.LIFO, "random": storm.Random, "sharing": storm.Sharing}
+
 // newScenario adds the flags of a scenario, which has outages like this one.
 func newScenario(o *options) *scenario {
 	x := &scenario{
@@ -61,20 +64,27 @@ func newScenario(o *options) *scenario {
 		param{"policy", &x.texts, 0, 0, "", "a `policy`, such as '" + policyExample + "'; may be repeated"},
 		param{"processes", &x.Processes, 1, 1e6, "", "`number` of processes that call, with a budget each"},
 		param{"shared", &x.Shared, 0, 0, "", "all processes share one budget"},
+		param{"calls-per-process", &x.CallsPerProcess, 0, many, "", "`number` of calls after which a process ends, and a new one takes its place; 0: never"},
 		param{"rate", &x.Rate, 1e-3, fast, "", "calls per second of all processes, a `rate`"},
 		param{"closed", &x.Closed, 0, 0, "", "clients make one call at a time and think in between"},
 		param{"clients", &x.Clients, 1, many, "", "`number` of clients, with -closed"},
 		param{"failure", &x.Failure, 0, 1, "", "`share` of requests that fail at any time"},
+		param{"lost", &x.Lost, 0, 1, "", "`share` of the other requests whose answer gets lost at any time"},
+		param{"shards", &x.shards, 0, 1e4, "", "`number` of servers, each as below, to one of which a call belongs"},
+		param{"replicas", &x.replicas, 0, 1e4, "", "in place of shards: `number` of servers behind a balancer, which sends each request to any of them"},
+		param{"sick", &x.sick, 0, 1e4, "", "`number` of the servers that have the outage; 0: all"},
+		param{"budget-per-shard", &x.Apart, 0, 0, "", "each process has a budget for each shard"},
 		param{"workers", &x.Workers, 0, 1e6, "", "`number` of requests that the server works on at once"},
 		param{"service", &x.service, 0, 3600, "", "`time` that a worker takes for one"},
 		param{"capacity", &x.Capacity, 0, fast, "", "in place of workers: requests that the server can do, a `rate`"},
 		param{"latency", &x.latency, 0, 3600, "", "with -capacity: `time` that a request takes besides"},
 		param{"spread", &x.spread, 0, 0, "fixed exponential", "`kind` of the server's times"},
 		param{"slowdown", &x.Slowdown, 0, 3600, "", "`time` added for each request that the server works on"},
-		param{"discipline", &x.discipline, 0, 0, "fifo lifo", "which of the waiting requests is next, a `word`"},
+		param{"discipline", &x.discipline, 0, 0, "fifo lifo random sharing", "which of the waiting requests is next, or that all share the workers, a `word`"},
 		param{"abandoned", &x.abandoned, 0, 0, "served dropped", "what becomes of requests that nobody waits for, a `word`"},
 		param{"queue", &x.Queue, -1, many, "", "`number` of requests that may wait; 0: no limit; -1: none may"},
 		param{"full", &x.full, 0, 0, "503 429 refused", "`answer` of a full queue"},
+		param{"refusing", &x.Refusing, 0, 3600, "", "`time` of a worker that such an answer costs"},
 		param{"outage", &x.outage, 0, 86400, "", "`time` for which the server does no work, or works slowly; 0: none"},
 		param{"outage-answer", &x.answer, 0, 0, "hang 503 429 refused slow", "`answer` in the outage"},
 		param{"outage-factor", &x.factor, 1, 1e6, "", "how many `times` as long work takes in a brown-out, which is -outage-answer slow"},
@@ -82,6 +92,7 @@ func newScenario(o *options) *scenario {
 		param{"spike", &x.spike, 0, fast, "", "calls in a spike, a `rate`; 0: no spike"},
 		param{"spike-for", &x.spikeFor, 1e-3, 86400, "", "`time` that it lasts"},
 		param{"timeout", &x.Timeout, 1e-6, 86400, "", "`time` that a client waits if its policy has no attempt_timeout"},
+		param{"gateway", &x.Gateway, 0, 86400, "", "`time` after which a gateway before the server answers 503; 0: there is none"},
 		param{"network", &x.Network, 0, 3600, "", "mean `time` of a message, each way"},
 		param{"limit", &x.limits, 1, 65535, "", "each process has a limit.Limit around its attempts: `START,MIN,MAX` places"},
 		param{"hedge", &x.hedge, 0, 0, "", "attempts are hedged after a `delay`, or adaptive"},
@@ -101,6 +112,18 @@ func (x *scenario) check(o *options) error {
 		return wrong("-capacity: want it or -workers and -service, from which it follows")
 	case o.given("latency") && !o.given("capacity"):
 		return wrong("-latency: wants -capacity; with -workers it is -service")
+	case x.shards > 0 && x.replicas > 0:
+		return wrong("-shards: want it or -replicas")
+	case x.sick > max(x.shards, x.replicas, 1):
+		return wrong("-sick: want at most as many as there are -shards or -replicas")
+	case x.Apart && x.shards == 0:
+		return wrong("-budget-per-shard: wants -shards")
+	case x.Apart && float64(x.Processes)*float64(x.shards) > many:
+		return wrong("-budget-per-shard: want at most %.0e budgets", many)
+	case x.Shared && x.CallsPerProcess > 0:
+		return wrong("-shared: a budget that outlives its process is none of -calls-per-process")
+	case x.discipline == "sharing" && (x.Capacity > 0 || x.Workers == 0):
+		return wrong("-discipline: sharing wants -workers")
 	case x.spike > 0 && !o.given("outage"):
 		x.outage = 0
 	}
@@ -125,7 +148,9 @@ func (x *scenario) check(o *options) error {
 		}
 		x.guards = append(x.guards, guard{"hedge", func(s *storm.Service) { s.Hedge, s.HedgeDelay = true, delay }})
 	}
-	x.Exponential, x.LIFO, x.Drop, x.Full = x.spread == "exponential", x.discipline == "lifo", x.abandoned == "dropped", answers[x.full]
+	x.Exponential, x.Drop, x.Full = x.spread == "exponential", x.abandoned == "dropped", answers[x.full]
+	x.Discipline = disciplines[x.discipline]
+	x.Servers, x.Sharded = max(x.shards, x.replicas), x.shards > 0
 	if len(x.texts) == 0 {
 		x.texts = []string{policyDefault}
 	}
@@ -154,7 +179,10 @@ func (x *scenario) disturb(outage time.Duration) {
 			"refused": fmt.Sprintf("an outage of %v in which it refuses connections", outage),
 			"slow":    fmt.Sprintf("a brown-out of %v in which work takes %g times as long", outage, x.factor),
 		}[x.answer])
-		x.Outages = []storm.Outage{{From: x.at, To: x.at + outage, Answer: answers[x.answer], Factor: x.factor}}
+		x.Outages = []storm.Outage{{From: x.at, To: x.at + outage, Answer: answers[x.answer], Factor: x.factor, Servers: x.sick}}
+		if x.sick > 0 {
+			what[0] += fmt.Sprintf(" of %d of them", x.sick)
+		}
 	}
 	if x.spike > 0 {
 		x.Spikes = []storm.Spike{{From: x.at, To: x.at + x.spikeFor, Rate: x.spike}}
@@ -192,6 +220,15 @@ func (x *scenario) calls(duration time.Duration) (flag string, calls float64) {
 // panel returns one without lines, over the seconds of a run.
 func (x *scenario) panel(y string, rule float64, ruleName string) panel {
 	return panel{y: y, x: "seconds", rule: rule, ruleName: ruleName, from: x.at.Seconds(), to: x.end.Seconds(), band: x.band}
+}
+
+// shown returns which share of the calls the results are of: those to the shards that
+// have the outage.
+func (x *scenario) shown() float64 {
+	if x.shards > 0 && x.sick > 0 && x.outage > 0 {
+		return float64(x.sick) / float64(x.shards)
+	}
+	return 1
 }
 
 // limit returns how many requests per second the server can do; 0 if there is no limit.

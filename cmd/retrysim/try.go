@@ -88,11 +88,22 @@ func (x *scenario) try(ctx context.Context, o *options) (*report, error) {
 	if limit := x.limit(); limit > 0 {
 		r.inputs["capacity"], can = limit, fmt.Sprintf("%.4g/s", limit)
 	}
-	r.title = fmt.Sprintf("%d processes make %g calls per second of a server that can do %s, and meet %s", x.Processes, x.Rate, can, x.what)
+	r.title = fmt.Sprintf("%d processes make %g calls per second of %s that can do %s, and meet %s", x.Processes, x.Rate, x.callee(), can, x.what)
 	for _, row := range rows {
 		r.add(append(row.cells(row.Policy), row.beside())...)
 	}
 	return r, nil
+}
+
+// callee returns what the processes call, in words.
+func (x *scenario) callee() string {
+	switch {
+	case x.shards > 0:
+		return fmt.Sprintf("%d shards", x.shards)
+	case x.replicas > 0:
+		return fmt.Sprintf("%d replicas", x.replicas)
+	}
+	return "a server"
 }
 
 // noRetries names the row to compare with.
@@ -220,7 +231,7 @@ func (x *scenario) why(down *storm.Result) string {
 	sent, _ := down.Rate(from, x.Duration)
 	b := down.Sum(from, x.Duration)
 	return fmt.Sprintf("the server gets %.4g requests per second and can do %.4g, a call makes %.1f requests, and %.0f %% of the work comes too late",
-		sent, x.limit(), float64(b.Sent)/max(float64(b.Asked), 1), 100*float64(b.Wasted)/max(float64(b.Worked), 1))
+		sent, x.shown()*x.limit(), float64(b.Sent)/max(float64(b.Asked), 1), 100*float64(b.Wasted)/max(float64(b.Worked), 1))
 }
 
 // verdict says in words what a row shows, and nothing that it does not; and whether
@@ -264,7 +275,7 @@ func (x *scenario) picture(rows []tryRow) figure {
 		{name: "useful work", color: 2, style: "area"}, {name: "work nobody waits for", color: 1, style: "area"},
 		{name: "requests sent", color: 6}, {name: "capacity, timeout", style: "dash"}, {name: "backlog", color: 4, style: "area"},
 	}}
-	limit, top := x.limit(), 0.0
+	limit, top := x.shown()*x.limit(), 0.0
 	for _, row := range rows {
 		r := row.typical()
 		useful := perSecond(r, func(b storm.Bucket) int { return b.Worked - b.Wasted })
@@ -276,13 +287,13 @@ func (x *scenario) picture(rows []tryRow) figure {
 		work.title = row.Policy
 		work.lines = []series{{color: 2, style: "area", points: useful}, {color: 1, style: "area", points: wasted}, {color: 6, points: perSecond(r, attempts)}}
 		waits := x.panel("backlog in seconds of work (own scale): "+row.Verdict, x.Timeout.Seconds(), "timeout")
-		waits.lines = []series{{color: 4, style: "area", points: backlog(r, cmp.Or(limit, x.Rate))}}
+		waits.lines = []series{{color: 4, style: "area", points: backlog(r, cmp.Or(limit, x.shown()*x.Rate))}}
 		_, y := work.extent()
 		top = max(top, y)
 		f.panels = append(f.panels, work, waits)
 	}
 	for i := 0; i < len(f.panels); i += 2 { // all work on one scale
-		f.panels[i].top = min(top, 5*max(limit, x.Rate))
+		f.panels[i].top = min(top, 5*max(limit, x.shown()*x.Rate))
 	}
 	return f
 }

@@ -13,24 +13,47 @@ type guards struct {
 	guarded []guarded // the calls; nil without guards
 }
 
-// guarded is what a call's attempt is, with hedges.
+// guarded is a call's guards, and what its attempt is, with hedges.
 type guarded struct {
-	process int
+	limit  *limit.Limit
+	hedger *hedging.Hedger
 	hedging.Call
 	running [2]bool
 	second  int32 // the hedge's request at the server, or none
 }
 
 func (s *service) guard() {
+	if s.Limit != nil {
+		s.limits = make([]*limit.Limit, s.Processes)
+	}
+	if s.Hedge {
+		s.hedgers = make([]*hedging.Hedger, s.Processes)
+	}
 	for i := range s.Processes {
-		if s.Limit != nil {
-			s.limits = append(s.limits, &limit.Limit{Start: s.Limit.Start, Min: s.Limit.Min, Max: s.Limit.Max})
-		}
-		if s.Hedge {
-			h := hedging.Hedger{Delay: max(s.HedgeDelay, 0), Shared: new(hedging.Shared), Policy: s.policies[i%len(s.policies)].Budget}.Resolve()
-			h.Budget = h.Shared.Budget(s.kernel)
-			s.hedgers = append(s.hedgers, &h)
-		}
+		s.guardProcess(i)
+	}
+}
+
+// guardProcess gives a process guards that nobody has used.
+func (s *service) guardProcess(process int) {
+	if s.limits != nil {
+		s.limits[process] = &limit.Limit{Start: s.Limit.Start, Min: s.Limit.Min, Max: s.Limit.Max}
+	}
+	if s.hedgers != nil {
+		h := hedging.Hedger{Delay: max(s.HedgeDelay, 0), Shared: new(hedging.Shared), Policy: s.policies[s.budget(process, 0)].Budget}.Resolve()
+		h.Budget = h.Shared.Budget(s.kernel)
+		s.hedgers[process] = &h
+	}
+}
+
+// guardCall lets a call have the guards of its process, which it keeps if the process is
+// replaced.
+func (s *service) guardCall(i int32, process int) {
+	if s.limits != nil {
+		s.guarded[i].limit = s.limits[process]
+	}
+	if s.hedgers != nil {
+		s.guarded[i].hedger = s.hedgers[process]
 	}
 }
 
@@ -40,19 +63,19 @@ func (s *service) release(i int32, outcome kind) {
 		return
 	}
 	sign := limit.NoSign
-	switch outcome {
-	case succeeds:
+	switch {
+	case outcome == succeeds:
 		sign = limit.Answer
-	case timesOut, tooMany:
+	case outcome == timesOut && !s.gateway, outcome == tooMany:
 		sign = limit.Overload
 	}
-	s.limits[s.guarded[i].process].Release(sign)
+	s.guarded[i].limit.Release(sign)
 }
 
 // race begins an attempt that may be hedged.
 func (s *service) race(i int32, try uint32) {
 	r := &s.guarded[i]
-	*r = guarded{r.process, s.hedgers[r.process].Begin(s.Now()), [2]bool{true}, none}
+	*r = guarded{r.limit, r.hedger, r.hedger.Begin(s.Now()), [2]bool{true}, none}
 	s.schedule(r.Delay, passes, i, try)
 	if s.timeout > 0 {
 		s.schedule(s.timeout, timesOut, i, try)

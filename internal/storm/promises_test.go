@@ -35,7 +35,7 @@ var servers = []struct {
 	set  func(x *storm.Service)
 }{
 	{"oldest first", func(*storm.Service) {}},
-	{"newest first", func(x *storm.Service) { x.LIFO = true }},
+	{"newest first", func(x *storm.Service) { x.Discipline = storm.LIFO }},
 	{"a queue of 100", func(x *storm.Service) { x.Queue = 100 }},
 	{"abandoned dropped", func(x *storm.Service) { x.Drop = true }},
 }

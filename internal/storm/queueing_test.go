@@ -169,7 +169,7 @@ func TestAgainstARealServer(t *testing.T) {
 		"token, one budget":                     {func(x *storm.Service) { x.Shared = true }, token, [2]float64{5.8, 6.1}},
 		"token, ten processes":                  {func(*storm.Service) {}, token, [2]float64{12.3, 12.3}},
 		"no retries, abandoned work is dropped": {func(x *storm.Service) { x.Drop = true }, atOnce(1), [2]float64{}},
-		"no retries, newest first":              {func(x *storm.Service) { x.LIFO = true }, atOnce(1), [2]float64{}},
+		"no retries, newest first":              {func(x *storm.Service) { x.Discipline = storm.LIFO }, atOnce(1), [2]float64{}},
 	} {
 		x := storm.Service{
 			Processes: 10, Rate: 150, Workers: 10, Latency: 50 * ms, Timeout: s, Duration: 40 * s, Seed: 1,
@@ -204,7 +204,7 @@ func TestDropAndLIFOLoseLittle(t *testing.T) {
 		return 1 - r.Success()
 	}
 	served := lost(func(*storm.Service) {})
-	for name, edit := range map[string]func(*storm.Service){"drop": func(x *storm.Service) { x.Drop = true }, "LIFO": func(x *storm.Service) { x.LIFO = true }} {
+	for name, edit := range map[string]func(*storm.Service){"drop": func(x *storm.Service) { x.Drop = true }, "LIFO": func(x *storm.Service) { x.Discipline = storm.LIFO }} {
 		if got := lost(edit); got < .03 || got > .095 || got > served/2 {
 			t.Errorf("%s: %.3f are lost, and %.3f where all is served in order; want .03 to .095", name, got, served)
 		}

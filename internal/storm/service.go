@@ -10,9 +10,9 @@ import (
 	"github.com/goretry/retry/limit"
 )
 
-// Service is clients, a server, and the network between them. The zero value is one
-// client that calls a perfect server once. Negative numbers count as zero, except in
-// Queue.
+// Service is clients, one or more servers, and the network between them. The zero value
+// is one client that calls a perfect server once. Negative numbers count as zero, except
+// in Queue.
 //
 // Each call is a [retry.Loop]. A policy's AttemptTimeout is how long its client
 // waits for an answer. To the policy an answer that does not come is
@@ -20,7 +20,12 @@ import (
 // [Answer] says.
 type Service struct {
 	Processes int  // that call, with a budget each; 0: 1
-	Shared    bool // all processes share one budget
+	Shared    bool // all processes share one budget, which none of them begins with
+
+	// CallsPerProcess is how many calls a process begins before it ends. Then a new one
+	// takes its place, with a budget, a limit and a hedge that nobody has used. 0: it
+	// never ends.
+	CallsPerProcess int
 
 	Rate   float64 // calls per second of all processes together; 0: each client makes one call, at once
 	Spikes []Spike // when the rate is another; they must not overlap
@@ -36,21 +41,36 @@ type Service struct {
 	// have begun are followed for as long again.
 	Duration time.Duration
 
+	// Servers is how many servers there are side by side, each of them as the fields
+	// below say; 0: 1. They are replicas behind a balancer, which sends each request to
+	// any of them at random. If Sharded, all requests of a call go to the same one, and
+	// the result is that of the servers that an outage hits. If then Apart, each process
+	// has a budget for each of them.
+	Servers        int
+	Sharded, Apart bool
+
 	Workers     int           // requests that the server works on at once; 0: no limit but Capacity
 	Latency     time.Duration // the time that a request takes to be worked on
 	Exponential bool          // that time, and the one between two beginnings, are random, with these means
 	Capacity    float64       // requests that a server without Workers begins per second, one after the other; 0: no limit
 	Slowdown    time.Duration // is added to Latency for each request that the server works on, this one included
-	LIFO        bool          // of the requests that wait the newest is begun first, else the oldest
+	Discipline  Discipline    // which of the requests is worked on
 	Drop        bool          // what nobody waits for any more is dropped, waiting or half done; else it is served
 	Queue       int           // requests that may wait to begin; 0: no limit; negative: none may wait
 	Full        Answer        // to one more; Hang and Slow count as Unavailable
+	Refusing    time.Duration // the work of refusing one because the queue is full: the next request that begins takes as much longer
 	Failure     float64       // the share of the requests that fail, at random
 	Lost        float64       // the share of the others whose answer gets lost, at random: the client waits until its timeout
 	Outages     []Outage      // in order; they must not overlap
 
 	Network time.Duration // the mean of a message's time, each way; exponentially distributed
 	Timeout time.Duration // the AttemptTimeout of policies that have none; 0: they wait for ever
+
+	// Gateway is how long a gateway before the server waits for an answer; 0: there is
+	// none. Then it answers as Unavailable does, which proves nothing: the server works
+	// on. It counts from when the request was sent, and matters only if it is shorter
+	// than the Timeout.
+	Gateway time.Duration
 
 	Limit      *limit.Limit  // each process has one with the same fields around its requests; nil: none
 	Hedge      bool          // an attempt that has taken HedgeDelay gets a second request, as package hedge does
@@ -73,7 +93,22 @@ type Outage struct {
 	From, To time.Duration
 	Answer   Answer
 	Factor   float64 // of a Slow one: how many times as long work takes; below 1: 1
+	Servers  int     // how many of them it hits; 0: all
 }
+
+// Discipline says which of the requests at a server is worked on.
+type Discipline uint8
+
+// With FIFO, the oldest of the requests that wait is begun first; with LIFO the newest;
+// with Random any. With Sharing none waits: a server with Workers shares them equally
+// among all its requests, as the processes on a machine share its cores. Then its Queue
+// is how many more requests than workers there may be. Without Workers it counts as FIFO.
+const (
+	FIFO Discipline = iota
+	LIFO
+	Random
+	Sharing
+)
 
 // Answer is what a server does with a request that it cannot take.
 type Answer uint8
@@ -90,17 +125,33 @@ const (
 	Slow
 )
 
-// MaxRate returns how many requests per second the server can sustain, or +Inf if
-// there is no limit.
+// hit returns how many of the servers an outage hits, and the greatest number if one
+// hits all or there is none.
+func (s Service) hit() (most int) {
+	for _, o := range s.Outages {
+		if o.Servers <= 0 {
+			return math.MaxInt
+		}
+		most = max(most, o.Servers)
+	}
+	if most == 0 {
+		return math.MaxInt
+	}
+	return most
+}
+
+// MaxRate returns how many requests per second all servers together can sustain, or
+// +Inf if there is no limit.
 func (s Service) MaxRate() float64 {
+	servers := float64(max(s.Servers, 1))
 	if s.Workers > 0 {
-		return float64(s.Workers) / max(s.Latency+time.Duration(s.Workers)*max(s.Slowdown, 0), 1).Seconds()
+		return servers * float64(s.Workers) / max(s.Latency+time.Duration(s.Workers)*max(s.Slowdown, 0), 1).Seconds()
 	}
 	most := 1 / max(s.Slowdown, 0).Seconds()
 	if s.Capacity > 0 {
 		most = min(most, s.Capacity)
 	}
-	return most
+	return servers * most
 }
 
 // What happens in a service.
@@ -110,7 +161,7 @@ const (
 	arrives                 // its request reaches the server
 	passes                  // the attempt may be hedged
 	departs                 // the server is done with the request of the event's index
-	proceeds                // a turn is over at a server with a Capacity
+	proceeds                // at the server of the event's index a turn is over, or the next of those that share it is done
 	succeeds                // the call learns that its request succeeded; this and the rest end an attempt
 	fails                   // that it failed
 	unavailable             // that it was answered with a 503
@@ -128,7 +179,8 @@ type call struct {
 	began   time.Duration
 	sent    time.Duration // its latest attempt
 	try     uint32        // counts the attempts that were made in this place
-	request int32         // its latest at the server's workers or queue; none, or over
+	request int32         // its latest at a server's workers or queue; none, or over
+	server  int32         // that it goes to, if Sharded
 	loop    retry.Loop
 }
 
@@ -144,14 +196,29 @@ const floodStart, floodPerCall = 200_000, 100
 type service struct {
 	Service
 	*kernel
-	server
+	places
 	guards
-	policies []retry.Policy // one for each budget
+	servers  []server
+	policies []retry.Policy // one for each budget: of each process, and then of each server if they are Apart
+	begun    []int          // calls of each process that is there now
 	timeout  time.Duration
+	errs     [timesOut + 1]error
+	gateway  bool // the timeout is that of a gateway
 	calls    []*[chunk]call
 	free     []int32 // indices of calls that are over
 	attempts int
 	out      *Result
+	others   *Result // of the servers that no outage hits; out if all are counted
+	hit      int     // how many are: the first ones
+}
+
+// result returns where to count what happens at a server, which is only known before a
+// request has arrived if they are Sharded.
+func (s *service) result(server int32) *Result {
+	if s.Sharded && int(server) >= s.hit {
+		return s.others
+	}
+	return s.out
 }
 
 // Run lets the clients call with policy p and returns what became of it. The same
@@ -165,17 +232,30 @@ func (s Service) run(ctx context.Context, p retry.Policy) *Result {
 	s.Bucket = cmp.Or(max(s.Bucket, 0), 100*time.Millisecond)
 	s.Duration = cmp.Or(max(s.Duration, 0), time.Minute)
 	s.Closed = s.Closed && s.Rate > 0
-	r := &service{Service: s, kernel: newKernel(s.Seed)}
-	r.extend()
+	s.Servers, s.CallsPerProcess = max(s.Servers, 1), max(s.CallsPerProcess, 0)
+	if s.Workers <= 0 && s.Discipline == Sharing {
+		s.Discipline = FIFO
+	}
+	r := &service{Service: s, kernel: newKernel(s.Seed), servers: make([]server, s.Servers), errs: errs}
+	r.open()
 	r.timeout = cmp.Or(max(p.AttemptTimeout, 0), max(s.Timeout, 0))
+	if s.Gateway > 0 && (r.timeout <= 0 || s.Gateway < r.timeout) {
+		r.timeout, r.gateway, r.errs[timesOut] = s.Gateway, true, errs[unavailable]
+	}
 	r.out = NewResult(s.Bucket, s.Duration)
+	r.others = r.out
+	if s.Sharded {
+		r.others = NewResult(s.Bucket, s.Duration)
+	}
+	r.hit = s.hit()
 	end := later(s.Duration, s.Duration)
 	if s.Rate <= 0 {
-		end, r.out.last = math.MaxInt64, maxBuckets
+		end, r.out.last, r.others.last = math.MaxInt64, maxBuckets, maxBuckets
 	}
-	r.policies = make([]retry.Policy, s.Processes)
+	r.begun = make([]int, s.Processes)
+	r.policies = make([]retry.Policy, r.budgets(s.Processes))
 	if s.Shared {
-		r.policies = r.policies[:1]
+		r.policies = r.policies[:r.budgets(1)]
 	}
 	for i := range r.policies {
 		r.policies[i] = r.ready(p)
@@ -214,7 +294,11 @@ func (s *service) loop(ctx context.Context, end time.Duration) bool {
 				s.finish(e.index, q.wasted)
 			}
 		case proceeds:
-			s.proceed()
+			if s.Discipline == Sharing {
+				s.complete(e.index, e.try())
+			} else {
+				s.proceed(e.index)
+			}
 		default:
 			switch i, try, outcome := e.index, e.try(), e.kind(); {
 			case !s.current(i, try):
@@ -224,7 +308,7 @@ func (s *service) loop(ctx context.Context, end time.Duration) bool {
 				s.end(i, outcome)
 			}
 		}
-		if s.attempts > floodStart+floodPerCall*s.out.Asked {
+		if s.attempts > floodStart+floodPerCall*max(s.out.Asked, s.others.Asked) {
 			s.out.Flooded = true
 			return true
 		}
@@ -240,7 +324,7 @@ func (s *service) close(end time.Duration) {
 	for _, calls := range s.calls {
 		for i := range calls {
 			if c := &calls[i]; c.request != over {
-				s.out.times.add(end - c.began)
+				s.result(c.server).times.add(end - c.began)
 			}
 		}
 	}
@@ -296,15 +380,51 @@ func (s *service) begin(i int32) {
 		s.think(0)
 		process, i = s.arrivals.IntN(s.Processes), s.place()
 	}
-	c := s.call(i)
-	c.loop = s.policies[process%len(s.policies)].Start(s.Now())
-	c.began, c.request = s.now, none
-	if s.guarded != nil {
-		s.guarded[i].process = process % s.Processes
+	process %= s.Processes
+	if s.begun[process]++; s.CallsPerProcess > 0 && s.begun[process] > s.CallsPerProcess {
+		s.replace(process)
 	}
-	s.out.Asked++
-	s.out.At(s.now).Asked++
+	c := s.call(i)
+	if s.Sharded {
+		c.server = int32(s.arrivals.IntN(s.Servers))
+	}
+	c.loop = s.policies[s.budget(process, c.server)].Start(s.Now())
+	c.began, c.request = s.now, none
+	s.guardCall(i, process)
+	out := s.result(c.server)
+	out.Asked++
+	out.At(s.now).Asked++
 	s.send(i)
+}
+
+// budgets returns how many budgets so many processes have.
+func (s *service) budgets(processes int) int {
+	if s.Sharded && s.Apart {
+		return processes * s.Servers
+	}
+	return processes
+}
+
+// budget returns which of the policies a process calls a server with.
+func (s *service) budget(process int, server int32) int {
+	if s.Shared {
+		process = 0
+	}
+	if s.Sharded && s.Apart {
+		return process*s.Servers + int(server)
+	}
+	return process
+}
+
+// replace puts a new process in the place of one, with its first call.
+func (s *service) replace(process int) {
+	s.begun[process] = 1
+	if !s.Shared {
+		for i := s.budgets(process); i < s.budgets(process+1); i++ {
+			s.policies[i].Budget = Fresh(s.policies[i].Budget, s.kernel)
+		}
+	}
+	s.guardProcess(process)
 }
 
 // place returns the index of a call that is not in use.
@@ -341,12 +461,13 @@ func (s *service) send(i int32) {
 // launch sends a request on its way.
 func (s *service) launch(i int32, try uint32) {
 	s.attempts++
-	if s.limits != nil && !s.limits[s.guarded[i].process].Acquire() {
+	if s.limits != nil && !s.guarded[i].limit.Acquire() {
 		s.schedule(0, limited, i, try)
 		return
 	}
-	s.out.Sent++
-	s.out.At(s.now).Sent++
+	out := s.result(s.call(i).server)
+	out.Sent++
+	out.At(s.now).Sent++
 	leg := s.leg()
 	if leg == 0 {
 		s.arrive(i, try)
@@ -396,7 +517,7 @@ func (s *service) end(i int32, outcome kind) {
 		s.abandon(c.request)
 	}
 	c.request = none
-	wait, more := c.loop.Next(s.Now(), errs[outcome])
+	wait, more := c.loop.Next(s.Now(), s.errs[outcome])
 	if more {
 		s.schedule(wait, sends, i, c.try)
 		return
@@ -405,7 +526,7 @@ func (s *service) end(i int32, outcome kind) {
 	if e, ok := c.loop.Err().(*retry.Error); ok {
 		reason = e.Reason
 	}
-	s.out.End(c.began, s.now, reason)
+	s.result(c.server).End(c.began, s.now, reason)
 	c.loop, c.request = retry.Loop{}, over // a Loop holds on to its errors
 	if s.Closed {
 		s.think(i)
