@@ -9,8 +9,9 @@ import (
 )
 
 // Budget limits the retries of all the runs that share it. First attempts are never
-// refused. Share one budget among all calls to the same dependency: a budget made for
-// each call limits nothing. Implementations must be safe for concurrent use.
+// refused. Share one budget among all calls to the same part of a system, such as a
+// service or a shard: a budget made for each call limits nothing, and among parts that
+// fail alone those that are well would earn retries for those that are not. Implementations must be safe for concurrent use.
 //
 // A run calls Begin once, Withdraw before each retry, and End once, even if op panics.
 // It does not call Withdraw before a retry that follows [ErrRejected]: the dependency
@@ -54,17 +55,20 @@ type Outcome struct {
 	OK      bool   // op succeeded
 }
 
-// EarnedBudget lets calls earn their retries. Use it unless you know better. It starts
-// with ten tokens. A retry costs one token. After a [TimedOut] error it costs ten,
-// since the server may still be at work on that attempt. If there are fewer tokens,
-// Withdraw refuses and takes nothing. A run that succeeds without a retry earns a
-// tenth of a token, and one that succeeds after a retry earns twice what its last
-// retry cost. A run that fails earns nothing.
+// EarnedBudget lets calls earn their retries. Use it unless you know better, one for each
+// part of a system that can fail alone.
 //
-// No token comes with time. Tokens above ten decay by the factor e in 5 s, and there
-// are never more than a thousand of these. So a process that has spent its tokens
-// makes no retry until ten of its calls have succeeded, however many such processes
-// there are.
+// A new one has nine tokens. A retry costs two tokens, and one after a [TimedOut] error
+// ten, since the server may still be at work on that attempt; these ten double with each
+// run that fails after such a retry, up to 160, and halve again with each one that
+// succeeds. A run that succeeds without a retry earns a tenth of a token, and one that
+// succeeds after a retry four tokens, or twenty if its last retry followed a TimedOut error.
+//
+// If there are fewer tokens than a retry costs, Withdraw refuses and takes nothing. No
+// token comes with time. Tokens beyond what a retry after a TimedOut error costs decay by
+// the factor e in 5 s, and there are never more than a thousand and ten. So a process that has spent its tokens makes no
+// retry until twenty of its calls have succeeded, and a new process none after a timeout
+// until ten have, however many such processes there are.
 //
 // The zero value is ready. A nil *EarnedBudget grants everything. If Clock is set
 // back, no retry is refused because of that: tokens above ten may be lost, or not
@@ -76,60 +80,105 @@ type EarnedBudget struct {
 }
 
 // purse is what an EarnedBudget holds, in one word. Its upper half is the number of
-// tokens beyond ten, in millionths: negative if there are fewer. Its lower half is
-// the tick at which they were counted, which matters if there are more. The zero
-// purse holds ten tokens.
+// tokens beyond those of a new one, in millionths: negative if there are fewer. Below
+// them is how often the price after a timeout has doubled, in three bits. The rest is
+// the tick at which the tokens were counted, which matters if some decay.
 type purse uint64
 
 const (
-	token     = 1_000_000 // a tenth of it is exact, and decay is hardly rounded
-	tenTokens = 10 * token
-	mostExtra = 1000 * token
+	token       = 1_000_000 // a tenth of it is exact, and decay is hardly rounded
+	firstTokens = 9 * token
+	tenTokens   = 10 * token
+	mostTokens  = tenTokens + 1000*token
+	price       = 2 * token // of a retry; after a timeout ten
+	doublings   = 4         // of the latter, at most
 
 	tick       = time.Second / 16 // a purse decays once in this time, and a full one does not change in between
+	ticks      = 1 << 29          // after so many, which is a year, they begin anew
 	fadingTime = 5 * time.Second
 	patience   = uint32(time.Minute / tick) // a clock that is behind by at most this may catch up
 )
 
-func newPurse(extra int64, at uint32) purse { return purse(uint64(uint32(extra))<<32 | uint64(at)) }
+func newPurse(tokens int64, doubled, at uint32) purse {
+	return purse(uint64(uint32(tokens-firstTokens))<<32 | uint64(doubled*ticks|at%ticks))
+}
 
-func (p purse) extra() int64 { return int64(int32(p >> 32)) }
-func (p purse) at() uint32   { return uint32(p) }
+func (p purse) tokens() int64   { return int64(int32(p>>32)) + firstTokens }
+func (p purse) doubled() uint32 { return uint32(p) / ticks }
+func (p purse) at() uint32      { return uint32(p) % ticks }
 
 // faded returns p with the decay up to a tick.
 func (p purse) faded(now uint32) purse {
-	extra := p.extra()
-	if extra > 0 {
-		if ahead := p.at() - now; ahead <= patience {
+	tokens, kept := p.tokens(), p.costOf(TimedOut)
+	if above := tokens - kept; above > 0 {
+		if ahead := (p.at() - now) % ticks; ahead <= patience {
 			return p // the clock was set back, or another goroutine has read it later
 		}
-		age := now - p.at()
-		extra = int64(float64(extra) * math.Exp(-float64(age)*tick.Seconds()/fadingTime.Seconds()))
+		age := (now - p.at()) % ticks
+		tokens = kept + int64(float64(above)*math.Exp(-float64(age)*tick.Seconds()/fadingTime.Seconds()))
 	}
-	return newPurse(extra, now)
+	return newPurse(tokens, p.doubled(), now)
 }
 
-// plus returns p with n more, or fewer if n is negative. It reports false if p does
-// not hold that much.
-func (p purse) plus(n int64) (purse, bool) {
-	extra := min(p.extra()+n, mostExtra)
-	return newPurse(extra, p.at()), extra >= -tenTokens
+// costOf returns what a retry after an error of class c costs.
+func (p purse) costOf(c Class) int64 {
+	if c == TimedOut {
+		return tenTokens << p.doubled()
+	}
+	return price
+}
+
+// less returns p without n tokens. It reports false if there are not as many.
+func (p purse) less(n int64) (purse, bool) {
+	return newPurse(p.tokens()-n, p.doubled(), p.at()), p.tokens() >= n
+}
+
+// after returns p after a run with such an outcome.
+func (p purse) after(o Outcome) purse {
+	earned, doubled := int64(0), p.doubled()
+	switch timedOut := o.Retried == TimedOut; {
+	case o.OK && o.Retried == Unknown:
+		earned = token / 10
+	case o.OK && timedOut:
+		earned = 2 * tenTokens
+		doubled = max(doubled, 1) - 1
+	case o.OK:
+		earned = 2 * price
+	case timedOut:
+		doubled = min(doubled+1, doublings)
+	}
+	return newPurse(min(p.tokens()+earned, mostTokens), doubled, p.at())
 }
 
 // Begin does nothing: a first attempt is free.
 func (b *EarnedBudget) Begin(Opening) {}
 
 // Withdraw takes the cost of a retry, if there are enough tokens.
-func (b *EarnedBudget) Withdraw(w Withdrawal) bool { return b == nil || b.add(-costOf(w.Class)) }
+func (b *EarnedBudget) Withdraw(w Withdrawal) bool {
+	if b == nil {
+		return true
+	}
+	for now := b.tick(); ; {
+		word := b.word.Load()
+		p := purse(word).faded(now)
+		left, ok := p.less(p.costOf(w.Class))
+		if !ok || b.word.CompareAndSwap(word, uint64(left)) {
+			return ok
+		}
+	}
+}
 
-// End adds what a success has earned.
+// End adds what a success has earned, and changes the price after a timeout.
 func (b *EarnedBudget) End(o Outcome) {
-	switch {
-	case b == nil, !o.OK:
-	case o.Retried == Unknown:
-		b.add(token / 10)
-	default:
-		b.add(2 * costOf(o.Retried))
+	if b == nil || !o.OK && o.Retried != TimedOut {
+		return
+	}
+	for now := b.tick(); ; {
+		word := b.word.Load()
+		p := purse(word).faded(now).after(o)
+		if uint64(p) == word || b.word.CompareAndSwap(word, uint64(p)) {
+			return // mostly it is full: then nobody writes, and cores do not wait for each other
+		}
 	}
 }
 
@@ -138,33 +187,11 @@ func (b *EarnedBudget) Balance() float64 {
 	if b == nil {
 		return 1
 	}
-	extra := purse(b.word.Load()).extra()
-	return float64(tenTokens+min(extra, 0)) / tenTokens
+	return float64(min(purse(b.word.Load()).tokens(), tenTokens)) / tenTokens
 }
 
-// costOf returns what a retry after an error of class c costs.
-func costOf(c Class) int64 {
-	if c == TimedOut {
-		return tenTokens
-	}
-	return token
-}
-
-// add adds n, or takes -n if n is negative. If there is not enough to take, it reports
-// false and changes nothing.
-func (b *EarnedBudget) add(n int64) bool {
-	now := uint32(reading(b.Clock) / tick)
-	for {
-		word := b.word.Load()
-		p, ok := purse(word).faded(now).plus(n)
-		if !ok {
-			return false
-		}
-		if uint64(p) == word || b.word.CompareAndSwap(word, uint64(p)) {
-			return true // mostly it is full: then nobody writes, and cores do not wait for each other
-		}
-	}
-}
+// tick returns the time, in ticks.
+func (b *EarnedBudget) tick() uint32 { return uint32(reading(b.Clock) / tick) }
 
 // reading returns what a clock shows, to compare with earlier readings. The system's
 // clock is read monotonically, which nobody can set back.

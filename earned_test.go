@@ -15,30 +15,27 @@ import (
 
 func TestEarnedBudget(t *testing.T) {
 	b := &retry.EarnedBudget{Clock: clockx.NewVirtual(epoch)}
+	withdraw := func(c retry.Class) bool { return b.Withdraw(retry.Withdrawal{Class: c, Retry: 1}) }
 	for _, step := range []struct {
 		name string
 		do   func() bool
 		ok   bool
 		left float64
 	}{
-		{"ten tokens at first", func() bool { b.Begin(retry.Opening{}); return true }, true, 1},
-		{"a retry costs one", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) }, true, .9},
-		{"after a timeout ten, which it has not", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 2}) }, false, .9},
-		{"throttled, one", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Throttled, Retry: 2}) }, true, .8},
-		{"unprocessed, one", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Unprocessed, Retry: 3}) }, true, .7},
-		{"a run that fails earns nothing", func() bool { b.End(retry.Outcome{}); return true }, true, .7},
-		{"nor after a retry", func() bool { b.End(retry.Outcome{Retried: retry.TimedOut}); return true }, true, .7},
-		{"a success earns a tenth", func() bool { b.End(retry.Outcome{OK: true}); return true }, true, .71},
-		{"after a retry two", func() bool { b.End(retry.Outcome{Retried: retry.Transient, OK: true}); return true }, true, .91},
-		{"throttled, two", func() bool { b.End(retry.Outcome{Retried: retry.Throttled, OK: true}); return true }, true, 1}, // 11.1 tokens
-		{"a retry after a timeout", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1}) }, true, .11},
-		{"one more", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) }, true, .01},
-		{"a tenth is too little", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) }, false, .01},
+		{"nine tokens at first", func() bool { b.Begin(retry.Opening{}); return true }, true, .9},
+		{"a retry after a timeout costs ten, which it has not", func() bool { return withdraw(retry.TimedOut) }, false, .9},
+		{"another one costs two", func() bool { return withdraw(retry.Transient) }, true, .7},
+		{"throttled, two", func() bool { return withdraw(retry.Throttled) }, true, .5},
+		{"unprocessed, two", func() bool { return withdraw(retry.Unprocessed) }, true, .3},
+		{"a run that fails earns nothing", func() bool { b.End(retry.Outcome{}); return true }, true, .3},
+		{"nor after a retry", func() bool { b.End(retry.Outcome{Retried: retry.Transient}); return true }, true, .3},
+		{"a success earns a tenth", func() bool { b.End(retry.Outcome{OK: true}); return true }, true, .31},
+		{"after a retry four", func() bool { b.End(retry.Outcome{Retried: retry.Unprocessed, OK: true}); return true }, true, .71},
+		{"throttled, four", func() bool { b.End(retry.Outcome{Retried: retry.Throttled, OK: true}); return true }, true, 1}, // 11.1 tokens
+		{"a retry after a timeout", func() bool { return withdraw(retry.TimedOut) }, true, .11},
+		{"one token is too little", func() bool { return withdraw(retry.Transient) }, false, .11},
 		{"that retry succeeds: 20", func() bool { b.End(retry.Outcome{Retried: retry.TimedOut, OK: true}); return true }, true, 1},
-		{"twice", func() bool {
-			first := b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1})
-			return first && b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1})
-		}, true, .01},
+		{"twice", func() bool { return withdraw(retry.TimedOut) && withdraw(retry.TimedOut) }, true, .11},
 	} {
 		if ok := step.do(); ok != step.ok {
 			t.Errorf("%s: %v, want %v", step.name, ok, step.ok)
@@ -49,20 +46,88 @@ func TestEarnedBudget(t *testing.T) {
 	}
 }
 
-// A tenth is no binary fraction: ten successes are a retry, not nine and not eleven.
-func TestTenSuccessesAreARetry(t *testing.T) {
+// With each run that fails after a retry after a timeout the price of one doubles, four
+// times at most. With each that succeeds it halves.
+func TestPriceAfterATimeoutFollowsItsSuccess(t *testing.T) {
 	b := &retry.EarnedBudget{Clock: clockx.NewVirtual(epoch)}
-	if got := granted(b, 100, retry.Transient); got != 10 {
-		t.Errorf("at first %d retries are granted, want 10", got)
+	succeed(b, 10) // ten tokens: an even number
+	price := func() (tokens int) {
+		granted(b, 2000, retry.Transient)
+		for !b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1}) {
+			succeed(b, 10)
+			if tokens++; tokens > 200 {
+				t.Fatal("the price is above 200 tokens")
+			}
+		}
+		return tokens
 	}
+	for i, want := range []int{10, 20, 40, 80, 160, 160} {
+		if got := price(); got != want {
+			t.Errorf("after %d runs that failed the price is %d tokens, want %d", i, got, want)
+		}
+		b.End(retry.Outcome{Retried: retry.Transient}) // says nothing of timeouts
+		b.End(retry.Outcome{})
+		b.End(retry.Outcome{Retried: retry.TimedOut})
+	}
+	for i, want := range []int{160, 80, 40, 20, 10, 10} {
+		if got := price(); got != want {
+			t.Errorf("after %d runs that succeeded the price is %d tokens, want %d", i, got, want)
+		}
+		b.End(retry.Outcome{Retried: retry.Transient, OK: true})
+		b.End(retry.Outcome{Retried: retry.TimedOut, OK: true})
+	}
+}
+
+// A process with few calls can save up for the price, however slowly: what it needs for
+// one retry does not decay, and all that is beyond does.
+func TestWhatARetryCostsDoesNotFade(t *testing.T) {
+	v := clockx.NewVirtual(epoch)
+	b := &retry.EarnedBudget{Clock: v}
+	b.End(retry.Outcome{Retried: retry.TimedOut})
+	b.End(retry.Outcome{Retried: retry.TimedOut})
+	for range 310 {
+		v.Advance(time.Hour)
+		succeed(b, 1)
+	}
+	if !b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1}) || b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
+		t.Error("310 successes, an hour apart, and the nine tokens at first are not exactly one retry of 40 tokens")
+	}
+	succeed(b, 1000)
+	v.Advance(time.Minute)
+	if got := granted(b, 2000, retry.Transient); got != 20 {
+		t.Errorf("a minute after many successes there are %d retries, want 20, for 40 tokens", got)
+	}
+}
+
+// A new process makes no retry after a timeout before ten of its calls have succeeded: a
+// command that calls once makes none, however many run at the same time.
+func TestANewBudgetGrantsNoRetryAfterATimeout(t *testing.T) {
+	b := &retry.EarnedBudget{Clock: clockx.NewVirtual(epoch)}
+	for n := range 11 {
+		if ok := b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1}); ok != (n == 10) {
+			t.Errorf("after %d successes a retry is granted: %v", n, ok)
+		}
+		succeed(b, 1)
+	}
+}
+
+// A tenth is no binary fraction: twenty successes are a retry, not nineteen and not
+// twenty-one.
+func TestTwentySuccessesAreARetry(t *testing.T) {
+	b := &retry.EarnedBudget{Clock: clockx.NewVirtual(epoch)}
+	if got := granted(b, 100, retry.Transient); got != 4 {
+		t.Errorf("at first %d retries are granted, want 4", got)
+	}
+	succeed(b, 10) // for one more, together with the token that is left
+	granted(b, 1, retry.Transient)
 	for range 1000 {
-		succeed(b, 9)
+		succeed(b, 19)
 		if b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
-			t.Fatal("a retry is granted for nine successes")
+			t.Fatal("a retry is granted for nineteen successes")
 		}
 		succeed(b, 1)
 		if got := granted(b, 9, retry.Transient); got != 1 {
-			t.Fatalf("%d retries are granted for ten successes, want 1", got)
+			t.Fatalf("%d retries are granted for twenty successes, want 1", got)
 		}
 	}
 	succeed(b, 99)
@@ -83,7 +148,7 @@ func TestNothingIsEarnedByTime(t *testing.T) {
 		v.Advance(1000 * time.Hour)
 		b.Begin(retry.Opening{})
 		b.End(retry.Outcome{})
-		if b.Withdraw(retry.Withdrawal{Class: retry.Unprocessed, Retry: 1}) || b.Balance() != 0 {
+		if b.Withdraw(retry.Withdrawal{Class: retry.Unprocessed, Retry: 1}) || b.Balance() != .1 {
 			t.Fatalf("a retry is granted, and the balance is %v, though no run has succeeded", b.Balance())
 		}
 	}
@@ -111,8 +176,8 @@ func TestEarnedTokensFade(t *testing.T) {
 		b := &retry.EarnedBudget{Clock: v}
 		succeed(b, 20_000)
 		v.Advance(tt.after)
-		if got := granted(b, 2000, retry.Transient); got != tt.want {
-			t.Errorf("%v after very many successes %d retries are granted, want %d", tt.after, got, tt.want)
+		if got := granted(b, 2000, retry.Transient); got != tt.want/2 {
+			t.Errorf("%v after very many successes %d retries are granted, want %d, for %d tokens", tt.after, got, tt.want/2, tt.want)
 		}
 	}
 	// In many steps, which round, as in one.
@@ -122,10 +187,10 @@ func TestEarnedTokensFade(t *testing.T) {
 	for range 80 {
 		v.Advance(time.Second / 16)
 		b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1})
-		succeed(b, 10)
+		succeed(b, 20)
 	}
-	if got := granted(b, 2000, retry.Transient); got != 10+367 {
-		t.Errorf("in steps %d retries are left, want 377", got)
+	if got := granted(b, 2000, retry.Transient); got != (10+367)/2 {
+		t.Errorf("in steps %d retries are left, want 188", got)
 	}
 	// A steady rate of r successes per second holds some r/2 tokens beyond ten.
 	b = &retry.EarnedBudget{Clock: v}
@@ -133,8 +198,8 @@ func TestEarnedTokensFade(t *testing.T) {
 		v.Advance(time.Second / 16)
 		succeed(b, 10)
 	}
-	if got := granted(b, 2000, retry.Transient); got != 10+80 {
-		t.Errorf("at 160 successes per second there are %d retries, want 90", got)
+	if got := granted(b, 2000, retry.Transient); got != (10+80)/2 {
+		t.Errorf("at 160 successes per second there are %d retries, want 45", got)
 	}
 }
 
@@ -142,10 +207,11 @@ func TestEarnedTokensFade(t *testing.T) {
 func TestEarnedBudgetInAndOutOfBubbles(t *testing.T) {
 	for _, clock := range []clockx.Clock{nil, clockx.System()} {
 		b := &retry.EarnedBudget{Clock: clock}
+		succeed(b, 10)
 		try := func(where string) {
 			t.Helper()
-			if got := granted(b, 10, retry.Transient); got != 10 {
-				t.Errorf("%s %d retries of ten are granted", where, got)
+			if got := granted(b, 5, retry.Transient); got != 5 {
+				t.Errorf("%s %d retries of five are granted", where, got)
 			}
 			succeed(b, 500)
 		}
@@ -156,8 +222,8 @@ func TestEarnedBudgetInAndOutOfBubbles(t *testing.T) {
 				time.Sleep(last)
 				try("later in a bubble")
 				time.Sleep(2 * time.Minute) // at most one in which nothing fades
-				if got := granted(b, 1000, retry.Transient); got != 10 {
-					t.Errorf("after two minutes there are %d retries, want 10: the rest has faded", got)
+				if got := granted(b, 1000, retry.Transient); got != 5 {
+					t.Errorf("after two minutes there are %d retries, want 5: the rest has faded", got)
 				}
 				succeed(b, 20_000)
 			})
@@ -197,8 +263,8 @@ func TestEarnedBudgetOnAClockThatIsSetBack(t *testing.T) {
 			if after > 0 {
 				want = tt.later
 			}
-			if got := granted(b, 2000, retry.Transient); got != want {
-				t.Errorf("set back by %v, %v later %d retries are granted, want %d", tt.back, after, got, want)
+			if got := granted(b, 2000, retry.Transient); got != want/2 {
+				t.Errorf("set back by %v, %v later %d retries are granted, want %d", tt.back, after, got, want/2)
 			}
 		}
 	}
@@ -208,21 +274,26 @@ func TestEarnedBudgetOnAClockThatIsSetBack(t *testing.T) {
 func TestTokensEarnedOnAClockThatIsSetBack(t *testing.T) {
 	c := &wallClock{now: epoch.Truncate(time.Second)}
 	b := &retry.EarnedBudget{Clock: c}
-	succeed(b, 10)
+	succeed(b, 30)
 	b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) // ten tokens are left
 	c.now = c.now.Add(-30 * time.Second)
 	succeed(b, 20_000)
 	c.now = c.now.Add(5 * time.Second)
-	if got := granted(b, 2000, retry.Transient); got != 10+367 {
-		t.Errorf("five seconds later there are %d retries, want 377", got)
+	if got := granted(b, 2000, retry.Transient); got != (10+367)/2 {
+		t.Errorf("five seconds later there are %d retries, want 188", got)
 	}
 }
 
-// Of many that ask at once ten get a retry, or one after a timeout.
+// Of many that ask at once four get a retry; after ten successes one after a timeout.
 func TestEarnedBudgetUnderContention(t *testing.T) {
-	for class, want := range map[retry.Class]int64{retry.Transient: 10, retry.TimedOut: 1} {
+	for class, want := range map[retry.Class]int64{retry.Transient: 4, retry.TimedOut: 1} {
 		const budgets, goroutines = 2000, 16
 		all := make([]retry.EarnedBudget, budgets)
+		if class == retry.TimedOut {
+			for i := range all {
+				succeed(&all[i], 10)
+			}
+		}
 		var got, met [budgets]atomic.Int64
 		var wg sync.WaitGroup
 		for range goroutines {
@@ -248,12 +319,13 @@ func TestEarnedBudgetUnderContention(t *testing.T) {
 // What is taken and earned by many at once adds up.
 func TestEarnedTokensAddUp(t *testing.T) {
 	b := &retry.EarnedBudget{Clock: clockx.NewVirtual(epoch)}
+	succeed(b, 10)
 	granted(b, 10, retry.Transient)
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
 			for range 1000 {
-				succeed(b, 10)
+				succeed(b, 20)
 				if !b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 					t.Error("what was earned is not granted")
 				}
@@ -279,28 +351,29 @@ func TestEarnedBudgetAllocatesNothing(t *testing.T) {
 // plainEarned is an EarnedBudget for one goroutine, written from its rules.
 type plainEarned struct {
 	tokens int64 // in millionths
+	price  int64 // of a retry after a timeout
 	at     int64 // the sixteenth of a second when they were counted
 }
 
 func (b *plainEarned) fade(now int64) {
-	const ten, minute = 10e6, 60 * 16
-	switch extra := b.tokens - ten; {
-	case extra <= 0:
+	const minute = 60 * 16
+	switch above := b.tokens - b.price; {
+	case above <= 0:
 	case now >= b.at:
-		b.tokens = ten + int64(float64(extra)*math.Exp(-float64(now-b.at)/(5*16)))
+		b.tokens = b.price + int64(float64(above)*math.Exp(-float64(now-b.at)/(5*16)))
 	case now >= b.at-minute:
 		return // it stands still until the clock has caught up
 	default:
-		b.tokens = ten
+		b.tokens = b.price
 	}
 	b.at = now
 }
 
 func (b *plainEarned) withdraw(class retry.Class, now int64) bool {
 	b.fade(now)
-	cost := int64(1e6)
+	cost := int64(2e6)
 	if class == retry.TimedOut {
-		cost = 10e6
+		cost = b.price
 	}
 	if b.tokens < cost {
 		return false
@@ -310,16 +383,20 @@ func (b *plainEarned) withdraw(class retry.Class, now int64) bool {
 }
 
 func (b *plainEarned) end(retried retry.Class, ok bool, now int64) {
+	if !ok && retried != retry.TimedOut {
+		return
+	}
 	b.fade(now)
 	switch {
 	case !ok:
-		return
+		b.price = min(2*b.price, 160e6)
 	case retried == retry.Unknown:
 		b.tokens += 1e5
 	case retried == retry.TimedOut:
 		b.tokens += 20e6
+		b.price = max(b.price/2, 10e6)
 	default:
-		b.tokens += 2e6
+		b.tokens += 4e6
 	}
 	b.tokens = min(b.tokens, 1010e6)
 }
@@ -328,10 +405,11 @@ func (b *plainEarned) end(retried retry.Class, ok bool, now int64) {
 func FuzzEarnedBudget(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9})
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4, 4, 0, 4, 0, 0})
+	f.Add([]byte{0x18, 0x18, 0x18, 0x18, 0x18, 0xF3, 0xF3, 0xF3, 0x10, 0x16, 0x1D, 0x10, 0x16, 0x10, 0xF4, 0x10})
 	f.Add([]byte{6, 6, 6, 6, 7, 0x19, 0, 7, 1, 6, 6, 0x29, 7, 1, 1, 1, 1})
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		c := &wallClock{now: epoch}
-		b, plain := &retry.EarnedBudget{Clock: c}, &plainEarned{tokens: 10e6}
+		b, plain := &retry.EarnedBudget{Clock: c}, &plainEarned{tokens: 9e6, price: 10e6}
 		for _, op := range ops[:min(len(ops), 300)] {
 			now := c.now.UnixNano() / int64(time.Second/16)
 			class := []retry.Class{retry.Transient, retry.TimedOut, retry.Throttled, retry.Unprocessed}[op/16%4]
@@ -354,6 +432,7 @@ func FuzzEarnedBudget(f *testing.F) {
 				plain.end(class, true, now)
 				b.End(retry.Outcome{Retried: class, OK: true})
 			case 8:
+				plain.end(class, false, now)
 				b.Begin(retry.Opening{})
 				b.End(retry.Outcome{Retried: class})
 			case 9:

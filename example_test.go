@@ -200,21 +200,21 @@ func ExampleEarnedBudget() {
 	policy := retry.Policy{MaxAttempts: 2, Clock: now(), Budget: budget}
 	fail := func(context.Context) error { return errors.New("down") }
 	succeed := func(context.Context) error { return nil }
-	for n := 1; n <= 12; n++ {
-		if n == 12 {
-			for range 10 {
+	for n := 1; n <= 6; n++ {
+		if n == 6 {
+			for range 20 {
 				_ = retry.Run(context.Background(), policy, succeed)
 			}
 		}
 		err := retry.Run(context.Background(), policy, fail)
-		if n >= 10 {
+		if n >= 4 {
 			fmt.Println(n, err.(*retry.Error).Attempts, err.(*retry.Error).Reason)
 		}
 	}
 	// Output:
-	// 10 2 max_attempts
-	// 11 1 budget
-	// 12 2 max_attempts
+	// 4 2 max_attempts
+	// 5 1 budget
+	// 6 2 max_attempts
 }
 
 func ExampleTokenBudget() {

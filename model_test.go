@@ -260,7 +260,7 @@ func (a *account) withdraw(class retry.Class) bool {
 			cost = 20
 		}
 	case "earned":
-		cost = 1
+		cost = 2
 		if class == retry.TimedOut {
 			cost = 10
 		}
@@ -322,6 +322,9 @@ func (s setup) policy() (p retry.Policy, v *clockx.Virtual, balance func() float
 		p.Budget, balance = b, b.Balance
 	case "earned":
 		b := &retry.EarnedBudget{Clock: v}
+		for range 10 { // enough for a retry after a timeout
+			b.End(retry.Outcome{OK: true})
+		}
 		p.Budget, balance = b, b.Balance
 	case "places":
 		b := &retry.ConcurrencyBudget{Ratio: -1, Min: 1}

@@ -73,8 +73,9 @@ type Policy struct {
 	NonIdempotent bool
 
 	// Budget limits the retries of all runs that share it, so that retries do not make an
-	// outage worse. Make one per dependency, for example in a package variable: a budget
-	// made for each call limits nothing. Use an [EarnedBudget] unless you know better.
+	// outage worse. Make one for each part that can fail alone, such as a service or a
+	// shard, for example in a package variable: a budget made for each call limits
+	// nothing. Use an [EarnedBudget] unless you know better.
 	// Nil means no limit, and so does a nil pointer to one of this package's budgets.
 	Budget Budget
 

@@ -191,18 +191,18 @@ func TestTokenBudgetGrantsAHedgeForFourteenCalls(t *testing.T) {
 	})
 }
 
-// An EarnedBudget begins with ten tokens. A hedge costs one, and ten calls that were
-// not hedged earn one.
-func TestEarnedBudgetGrantsAHedgeForTenCalls(t *testing.T) {
+// An EarnedBudget begins with nine tokens. A hedge costs two, and twenty calls that were
+// not hedged earn them.
+func TestEarnedBudgetGrantsAHedgeForTwentyCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := after100ms()
 		h.Budget = &retry.EarnedBudget{}
 		hang := true
 		op := hedge.Op(retry.Policy{}, &h.Hedge, sleepy(&hang), hedge.Value[int]{})
-		if got := slow(t, op, h); got != 10 {
-			t.Errorf("a fresh budget grants %d hedges, want 10", got)
+		if got := slow(t, op, h); got != 4 {
+			t.Errorf("a fresh budget grants %d hedges, want 4", got)
 		}
-		for _, tt := range []struct{ calls, want int }{{9, 1}, {8, 0}, {0, 1}, {9, 1}} {
+		for _, tt := range []struct{ calls, want int }{{9, 1}, {18, 0}, {0, 1}, {19, 1}} {
 			hang = false
 			for range tt.calls { // beside the one that was refused, which has earned as much
 				_, _ = op(t.Context())

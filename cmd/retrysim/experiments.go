@@ -178,3 +178,31 @@ func layers(o *options) job {
 		return r, nil
 	}
 }
+
+func budgets(o *options) job {
+	x := storm.DocumentedBudgets
+	x.Every = 1
+	o.add(
+		param{"every", &x.Every, 1, many, "", "`number` of cells of which one is run"},
+		param{"seeds", &x.Seeds, 1, many, "", "`number` of runs of a cell in which some rule loses more than no retries"},
+		param{"seed", &x.Seed, 0, 0, "", "`number` that all chance follows from"},
+	)
+	return func(ctx context.Context) (*report, error) {
+		rows := x.Run(ctx)
+		if rows == nil {
+			return nil, ctx.Err()
+		}
+		r := experiment("budgets", fmt.Sprintf("Budgets: %d cells", rows[0].Cells), rows, "policy", "lost", "down", "worse")
+		for _, k := range rows[0].Kinds {
+			r.header = append(r.header, fmt.Sprintf("%s (%d)", k.Kind, k.Cells))
+		}
+		for _, row := range rows {
+			cells := []any{row.Policy, fmt.Sprintf("%.2f %%", 100*row.Lost), row.Down, row.Worse}
+			for _, k := range row.Kinds {
+				cells = append(cells, k)
+			}
+			r.add(cells...)
+		}
+		return r, nil
+	}
+}

@@ -5,14 +5,14 @@
 //	retrysim live -policy … [flags]
 //	retrysim serve [-listen 127.0.0.1:8080]
 //	retrysim fit -log access.log
-//	retrysim run contention|amplification|collapse|herd|layers [flags]
+//	retrysim run contention|amplification|collapse|herd|layers|budgets [flags]
 //
 // try simulates an outage or a spike for your processes, with your policies, without
 // retries and with each budget, over twenty seeds. It says which policy to choose.
 // find searches for the largest outage, load or ratio that a policy survives. live
 // does in real time, with a real server, what try simulates, and draws both. serve is
 // try on a page with sliders, for a browser on this machine. fit derives the flags for
-// try from an access log. run repeats a published experiment. Each command has its own
+// try from an access log. run repeats a published experiment, or compares budgets. Each command has its own
 // flags: see retrysim help try.
 //
 // All but serve write a table, JSON, a picture (SVG) or a page (HTML), to -o or to
@@ -56,6 +56,7 @@ var commands = map[string]command{
 	"fit":               {reported(fit), "fit -log access.log"},
 	"run contention":    {reported(contention), "run contention -clients 10,100 -trials 100 -seed 1"},
 	"run amplification": {reported(amplification), "run amplification -failure 0.1,0.5 -clients 100 -rate 10"},
+	"run budgets":       {reported(budgets), "run budgets -every 7"},
 	"run collapse":      {reported(collapse), "run collapse -spike 80/s -format svg -o collapse.svg"},
 	"run herd":          {reported(herd), "run herd -clients 1000 -base 100ms"},
 	"run layers":        {reported(layers), "run layers -attempts 3,4 -depth 1,2,3"},

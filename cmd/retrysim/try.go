@@ -136,6 +136,8 @@ func (x *scenario) variants() []retry.Policy {
 // implicit returns a budget with 0 in each field that has its default.
 func implicit(b retry.Budget) retry.Budget {
 	switch b := b.(type) {
+	case *retry.EarnedBudget:
+		return &retry.EarnedBudget{} // without a name of its own
 	case *retry.TokenBudget:
 		return &retry.TokenBudget{Capacity: unless(b.Capacity, 500), Cost: unless(b.Cost, 14), ThrottleCost: unless(b.ThrottleCost, 5), Reward: unless(b.Reward, 1)}
 	case *retry.RatioBudget:

@@ -61,7 +61,7 @@ type target struct {
 }
 
 func scenarios() []scenario {
-	budget := &retry.EarnedBudget{} // ten retries, or one after a timeout, for all who share it
+	budget := &retry.EarnedBudget{} // four retries, but none after a timeout, for all who share it, until calls have succeeded
 	return []scenario{{
 		name:  "get-user",
 		about: "A bad moment: an overload, half a body, a reset connection. Then it works.",

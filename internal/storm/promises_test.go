@@ -133,7 +133,7 @@ func TestRecoveryTakesAsLongAsTheLawSays(t *testing.T) {
 				without := storm.Quantile(slices.Clone(none), .5).Seconds()
 				law := float64(processes) / (capacity - rate)
 				if d.Answer != storm.Hang && d.Answer != storm.Slow {
-					law *= 10 // of retries after quick failures ten are not earned
+					law *= 5 // of retries after quick failures four are not earned, and some calls have earned more
 				}
 				for p, slower := range []float64{1, 2.3} {
 					besides := []float64{.5, 1}[p]
@@ -156,22 +156,24 @@ func TestRecoveryTakesAsLongAsTheLawSays(t *testing.T) {
 	}
 }
 
-// While the server hangs, a fleet makes one retry for each process, and no more until
-// calls succeed again.
+// While the server hangs, a process makes one retry if ten of its calls have succeeded
+// since it started, else none, and no more until calls succeed again. Here it had ten
+// seconds for that.
 func TestOneUnearnedRetryAfterATimeout(t *testing.T) {
-	for _, processes := range []int{100, 300, 1000} {
+	for processes, want := range map[int][2]int{30: {29, 30}, 100: {90, 100}, 300: {0, 30}, 1000: {0, 0}} {
 		x := outage(processes, .9*capacity, storm.Outage{})
 		x.Failure = 0
 		r := x.Run(earned)
 		_, after := r.Ending(begins, over)
-		if b := r.Sum(0, over+after); b.Sent-b.Asked > processes || b.Sent-b.Asked < processes*8/10 {
-			t.Errorf("%d processes make %d retries in a hang and the %v after it, want one each", processes, b.Sent-b.Asked, after)
+		if b := r.Sum(0, over+after); b.Sent-b.Asked > want[1] || b.Sent-b.Asked < want[0] {
+			t.Errorf("%d processes make %d retries in a hang and the %v after it, want %d to %d", processes, b.Sent-b.Asked, after, want[0], want[1])
 		}
 	}
 }
 
 // Of failures at random EarnedBudget loses hardly more calls than unlimited retries.
-// Where answers get lost, each retry follows a timeout and costs ten times as much.
+// Where answers get lost, each retry follows a timeout and costs at least five times as
+// much; and a process makes none before ten of its calls have succeeded.
 func TestEarnedBudgetLosesHardlyACall(t *testing.T) {
 	notUnderRace(t)
 	type load struct {
@@ -195,14 +197,18 @@ func TestEarnedBudgetLosesHardlyACall(t *testing.T) {
 			return 1 - storm.Merge(rows[0]).Success(), 1 - storm.Merge(rows[1]).Success()
 		}
 		for _, x.Failure = range []float64{.01, .05, .1, .2, .3} {
-			if without, with := lost(); with > 1.1*without+.003 {
+			most := .003
+			if x.Failure > .2 { // the first retries of a process are not enough
+				most = .016
+			}
+			if without, with := lost(); with > 1.1*without+most {
 				t.Errorf("%d processes, %.3g/s, of which %v fail: %.4f are lost, and %.4f with unlimited retries", l.processes, l.rate, x.Failure, with, without)
 			}
 		}
 		x.Failure, x.Lost = 0, .1
-		most := .04
+		most := .07
 		if l.rate <= float64(l.processes)/60 {
-			most = .06
+			most = .08
 		}
 		if without, with := lost(); with > without+most {
 			t.Errorf("%d processes, %.3g/s, of whose answers a tenth gets lost: %.4f are lost, and %.4f with unlimited retries", l.processes, l.rate, with, without)

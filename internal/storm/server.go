@@ -10,13 +10,14 @@ import (
 	"github.com/goretry/retry/limit"
 )
 
-// What an attempt returns, by how it ends.
+// What an attempt returns, by how it ends. It is one request: if that was refused,
+// nothing was done.
 var errs = [...]error{
 	fails:       errors.New("storm: failed"),
 	unavailable: errors.New("storm: 503"),
 	tooMany:     retry.After(errors.New("storm: 429"), 0),
-	refused:     &net.OpError{Op: "dial", Net: "storm", Err: errors.New("refused")},
-	limited:     limit.ErrLimited,
+	refused:     retry.Undone(&net.OpError{Op: "dial", Net: "storm", Err: errors.New("refused")}),
+	limited:     retry.Undone(limit.ErrLimited),
 	timesOut:    retry.ErrAttemptTimeout,
 }
 

@@ -1,0 +1,144 @@
+package storm
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/goretry/retry"
+)
+
+// Budgets compares budgets over Cells, or over every so many of them.
+type Budgets struct {
+	Policies []retry.Policy // the first makes no retries
+	Every    int            // 0: 1
+	Seeds    int            // of a contested cell; others have one
+	Seed     uint64
+}
+
+// DocumentedBudgets is the experiment of docs/experiments.md: rules by which calls might
+// earn retries, EarnedBudget's among them.
+var DocumentedBudgets = Budgets{Policies: comparedBudgets(), Seeds: 5, Seed: 1}
+
+func comparedBudgets() []retry.Policy {
+	all := []retry.Policy{{Name: "no retries", MaxAttempts: 1}}
+	for _, b := range []struct {
+		name string
+		retry.Budget
+	}{
+		{"`TokenBudget`", &retry.TokenBudget{}},
+		{"`RatioBudget`", &retry.RatioBudget{}},
+		{"before: starts with 10", &Law{Start: 10, Price: 1, TimedOut: 10, First: .1, Back: 2}},
+		{"starts with 9", &Law{Start: 9, Price: 1, TimedOut: 10, First: .1, Back: 2}},
+		{"starts with 0", &Law{Price: 1, TimedOut: 10, First: .1, Back: 2}},
+		{"10, gives back 1.2", &Law{Start: 10, Price: 1, TimedOut: 10, First: .1, Back: 1.2}},
+		{"9, gives back 1.2", &Law{Start: 9, Price: 1, TimedOut: 10, First: .1, Back: 1.2}},
+		{"9, gives back 1, earns 0.5", &Law{Start: 9, Price: 1, TimedOut: 10, First: .5, Back: 1, Fading: time.Second}},
+		{"10, both prices double up to 8", &Law{Start: 10, Price: 1, TimedOut: 10, First: .1, Back: 2, Doubling: 3, How: Both}},
+		{"9, both prices double up to 8", &Law{Start: 9, Price: 1, TimedOut: 10, First: .1, Back: 2, Doubling: 3, How: Both}},
+		{"9, each price doubles up to 16", &Law{Start: 9, Price: 1, TimedOut: 10, First: .1, Back: 2, Doubling: 4, How: Each}},
+		{"9, up to 8 after timeouts", &Law{Start: 9, Price: 1, TimedOut: 10, First: .1, Back: 2, Doubling: 3}},
+		{"9, up to 16 after timeouts", &Law{Start: 9, Price: 1, TimedOut: 10, First: .1, Back: 2, Doubling: 4}},
+		{"5, up to 16 after timeouts", &Law{Start: 5, Price: 1, TimedOut: 10, First: .1, Back: 2, Doubling: 4}},
+		{"`EarnedBudget`: 9, others cost 2, up to 16 after timeouts", &retry.EarnedBudget{}},
+		{"7, others cost 3, both double up to 8", &Law{Start: 7, Price: 3, TimedOut: 10, First: .1, Back: 2, Doubling: 3, How: Both}},
+	} {
+		all = append(all, retry.Policy{Name: b.name, MaxAttempts: 4, Backoff: retry.Exponential{Base: 100 * time.Millisecond, Max: 10 * time.Second}, Budget: b.Budget})
+	}
+	return all
+}
+
+// BudgetRow is how one policy fares in some cells.
+type BudgetRow struct {
+	Policy string       `json:"policy"`
+	Kind   string       `json:"kind,omitempty"` // of the cells; "": of all
+	Cells  int          `json:"cells"`
+	Lost   float64      `json:"lost"`  // the share of the calls, in the mean cell
+	Down   int          `json:"down"`  // cells in whose last quarter most calls fail, though not without retries
+	Worse  int          `json:"worse"` // cells in which more than a hundredth more of the calls are lost than without retries
+	Kinds  []*BudgetRow `json:"kinds,omitempty"`
+}
+
+// add counts what became of a cell.
+func (row *BudgetRow) add(f fate) {
+	row.Cells++
+	row.Lost += (f.lost - row.Lost) / float64(row.Cells)
+	if f.down {
+		row.Down++
+	}
+	if f.worse {
+		row.Worse++
+	}
+}
+
+// String returns the row's numbers in short: lost, down and worse.
+func (row *BudgetRow) String() string {
+	return fmt.Sprintf("%.1f / %d / %d", 100*row.Lost, row.Down, row.Worse)
+}
+
+// kind returns the row of the cells of a kind.
+func (row *BudgetRow) kind(name string) *BudgetRow {
+	for _, k := range row.Kinds {
+		if k.Kind == name {
+			return k
+		}
+	}
+	row.Kinds = append(row.Kinds, &BudgetRow{Policy: row.Policy, Kind: name})
+	return row.Kinds[len(row.Kinds)-1]
+}
+
+// fate is what became of the calls of one policy in a cell.
+type fate struct {
+	lost        float64
+	down, worse bool
+}
+
+// Run returns a row for each policy, and nil if ctx ends before.
+func (x Budgets) Run(ctx context.Context) []*BudgetRow {
+	rows := make([]*BudgetRow, len(x.Policies))
+	for i, p := range x.Policies {
+		rows[i] = &BudgetRow{Policy: p.Name}
+	}
+	for i, c := range Cells() {
+		if i%max(x.Every, 1) != 0 {
+			continue
+		}
+		c.Seed = x.Seed
+		fates, contested := x.meet(ctx, c, 1)
+		if contested && x.Seeds > 1 {
+			fates, _ = x.meet(ctx, c, x.Seeds)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		for j, row := range rows {
+			row.add(fates[j])
+			row.kind(c.Kind).add(fates[j])
+		}
+	}
+	return rows
+}
+
+// meet lets all policies meet a cell. It is contested if a rule by which
+// calls earn retries is down or worse in it.
+func (x Budgets) meet(ctx context.Context, c Cell, seeds int) (fates []fate, contested bool) {
+	for i, runs := range c.Trials(ctx, x.Policies, seeds) {
+		if ctx.Err() != nil {
+			return nil, false
+		}
+		r := Merge(runs)
+		last := r.Sum(c.Duration*3/4, c.Duration)
+		f := fate{lost: 1 - r.Success(), down: 2*last.Good < last.Asked}
+		if i > 0 {
+			f.down, f.worse = f.down && !fates[0].down, f.lost > fates[0].lost+.01
+		} else {
+			f.down = false
+		}
+		switch x.Policies[i].Budget.(type) {
+		case *Law, *retry.EarnedBudget:
+			contested = contested || f.down || f.worse
+		}
+		fates = append(fates, f)
+	}
+	return fates, contested
+}

@@ -1,0 +1,119 @@
+package storm_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/storm"
+)
+
+// EarnedBudget is one of the laws, to the last call.
+func TestEarnedBudgetIsALaw(t *testing.T) {
+	notUnderRace(t)
+	law := budgeted("law", &storm.Law{Start: 9, Price: 2, TimedOut: 10, First: .1, Back: 2, Doubling: 4})
+	for i, c := range storm.Cells() {
+		if !selected(i) || c.Duration > 10*time.Minute {
+			continue
+		}
+		if a, b := c.Run(earned), c.Run(law); !reflect.DeepEqual(a, b) {
+			t.Errorf("%s, %s: %d requests with EarnedBudget, %d with the law", c.Kind, c.Name, a.Sent, b.Sent)
+		}
+	}
+}
+
+// In no cell does the server stay down with EarnedBudget where it recovers without
+// retries, a shared budget of fifty shards, a fleet of commands and a queue in random
+// order included. Of a fifth of lost answers at most 12 % are lost calls.
+func TestEarnedBudgetKeepsNoCellDown(t *testing.T) {
+	notUnderRace(t)
+	x := storm.Budgets{Policies: []retry.Policy{atOnce(1), earned}, Every: 43, Seed: 1}
+	if os.Getenv("RETRY_LONG") == "1" {
+		x.Every = 1
+	}
+	rows := x.Run(t.Context())
+	for _, kind := range rows[1].Kinds {
+		if kind.Down > 0 {
+			t.Errorf("%s: down in %d of %d cells", kind.Kind, kind.Down, kind.Cells)
+		}
+		if kind.Kind == "20 % lost" && kind.Lost > .12 {
+			t.Errorf("of 20 %% lost answers %.3f of the calls are lost", kind.Lost)
+		}
+	}
+	if none, row := rows[0], rows[1]; x.Every == 1 && row.Lost > none.Lost || row.Cells != none.Cells || none.Down+none.Worse > 0 {
+		t.Errorf("in %d cells %.4f are lost on average, and %.4f without retries", row.Cells, row.Lost, none.Lost)
+	}
+}
+
+// One cell of each kind in which EarnedBudget lost nearly all calls before it started with
+// nine tokens, and before prices doubled.
+func TestWhereEarlierRulesLost(t *testing.T) {
+	notUnderRace(t)
+	before := budgeted("before", &storm.Law{Start: 10, Price: 1, TimedOut: 10, First: .1, Back: 2})
+	for kind, name := range map[string]string{
+		"young processes": "3 calls each, hang, load 0.75, 30 processes",
+		"shards":          "one of 50, hang, load 0.75, 30 processes",
+	} {
+		for _, c := range storm.Cells() {
+			if c.Kind != kind || c.Name != name {
+				continue
+			}
+			if was, is := 1-c.Run(before).Success(), 1-c.Run(earned).Success(); was < .8 || is > .45 {
+				t.Errorf("%s, %s: %.3f are lost, and %.3f before; want .45 at most, and .8", kind, name, is, was)
+			}
+		}
+	}
+}
+
+func TestBudgetsEndWithTheirContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if rows := storm.DocumentedBudgets.Run(ctx); rows != nil {
+		t.Errorf("%d rows after an interrupt, want none", len(rows))
+	}
+}
+
+// The table of budgets in docs/experiments.md has a row for each of them. It takes
+// minutes, so only -update runs the experiment.
+func TestTableOfBudgets(t *testing.T) {
+	doc, err := os.ReadFile(experiments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(string(doc), "<!-- budgets -->\n")
+	old, after, ok := strings.Cut(rest, "<!-- end -->")
+	if !ok {
+		t.Fatalf("%s has no place for the table", experiments)
+	}
+	for _, p := range storm.DocumentedBudgets.Policies {
+		if !strings.Contains(old, "| "+p.Name+" |") {
+			t.Errorf("%s has no row for %q: run go test ./internal/storm -run TestTableOfBudgets -update", experiments, p.Name)
+		}
+	}
+	if !*update {
+		return
+	}
+	rows := storm.DocumentedBudgets.Run(t.Context())
+	table := [][]string{cells("rule", "lost", "down", "worse")}
+	for _, k := range rows[0].Kinds {
+		table[0] = append(table[0], k.Kind)
+	}
+	for _, row := range rows {
+		line := cells(row.Policy, percent(row.Lost), row.Down, row.Worse)
+		for _, k := range row.Kinds {
+			line = append(line, percent(k.Lost))
+		}
+		table = append(table, line)
+	}
+	text := before + "<!-- budgets -->\n" + markdown(table) + "<!-- end -->" + after
+	if err := os.WriteFile(experiments, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.1f", 100*share) }

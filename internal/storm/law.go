@@ -1,0 +1,119 @@
+package storm
+
+import (
+	"math"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+)
+
+// Law is a budget whose tokens are earned by calls, with what such a rule may choose. It
+// is for experiments: it is not safe for concurrent use.
+type Law struct {
+	Start    float64 // tokens of a new budget
+	Price    float64 // of a retry
+	TimedOut float64 // of a retry after a timeout
+	First    float64 // what a success without a retry earns
+	Back     float64 // what a success after a retry earns, as a multiple of what its last retry cost before doubling
+
+	// Doubling is how often a price doubles at most: once with each run that fails after a
+	// retry. A run that succeeds after one halves it again. How says which price.
+	Doubling int
+	How      Doubling
+
+	// Fading is how long it takes what is above ten tokens to fall by the factor e; 0: 5 s.
+	// If the price has doubled, these ten have too: else a process with few calls could
+	// never pay it.
+	Fading time.Duration
+
+	clock  clockx.Clock
+	tokens float64
+	at     time.Time
+	double [2]int // how often the price has doubled, and the one after a timeout
+}
+
+// Doubling says which price of a Law doubles: the one after a timeout, with runs whose
+// last retry followed one; both at once, with all runs; or each with its own.
+type Doubling uint8
+
+const (
+	AfterTimeouts Doubling = iota
+	Both
+	Each
+)
+
+// mostTokens is how many tokens above ten there are at most.
+const mostTokens = 1000
+
+// fresh returns a budget of the same law from which nobody has drawn.
+func (l Law) fresh(clock clockx.Clock) *Law {
+	l.clock, l.tokens, l.at, l.double = clock, l.Start, clock.Now(), [2]int{}
+	return &l
+}
+
+// Begin does nothing: a first attempt is free.
+func (l *Law) Begin(retry.Opening) {}
+
+// Withdraw takes the price of a retry, if there are enough tokens.
+func (l *Law) Withdraw(w retry.Withdrawal) bool {
+	l.fade()
+	price := l.price(w.Class)
+	if double := l.doubles(w.Class); double != nil {
+		price = math.Ldexp(price, *double)
+	}
+	if l.tokens < price-1e-9 {
+		return false
+	}
+	l.tokens -= price
+	return true
+}
+
+// End adds what a success has earned, and changes the price.
+func (l *Law) End(o retry.Outcome) {
+	l.fade()
+	double := l.doubles(o.Retried)
+	switch {
+	case o.OK && o.Retried == retry.Unknown:
+		l.tokens += l.First
+	case o.OK:
+		l.tokens += l.Back * l.price(o.Retried)
+		if double != nil {
+			*double = max(*double-1, 0)
+		}
+	case o.Retried != retry.Unknown && double != nil:
+		*double = min(*double+1, l.Doubling)
+	}
+	l.tokens = min(l.tokens, 10+mostTokens)
+}
+
+// doubles returns how often the price of a retry after an error of class c has doubled;
+// nil if it never does.
+func (l *Law) doubles(c retry.Class) *int {
+	switch {
+	case c == retry.TimedOut, l.How == Both:
+		return &l.double[1]
+	case l.How == Each:
+		return &l.double[0]
+	}
+	return nil
+}
+
+func (l *Law) price(c retry.Class) float64 {
+	if c == retry.TimedOut {
+		return l.TimedOut
+	}
+	return l.Price
+}
+
+func (l *Law) fade() {
+	now, fading := l.clock.Now(), 5*time.Second
+	if l.Fading > 0 {
+		fading = l.Fading
+	}
+	full := max(math.Ldexp(10, l.double[1]), math.Ldexp(l.Price, l.double[0]))
+	if above := l.tokens - full; above > 0 {
+		l.tokens = full + above*math.Exp(-now.Sub(l.at).Seconds()/fading.Seconds())
+	}
+	l.at = now
+}
