@@ -337,6 +337,7 @@ func TestDefaultClassifier(t *testing.T) {
 		{status(502), transient},
 		{status(503), transient},
 		{status(504), timedOut},
+		{status(524), timedOut},
 		{status(505), permanent},
 		{status(599), unknown},
 		{awsStatus(503), transient},

@@ -27,7 +27,7 @@ func TestStatusErrorTexts(t *testing.T) {
 
 func TestStatusErrorIsClassifiedByTheCore(t *testing.T) {
 	for code, want := range map[int]retry.Class{
-		408: retry.Transient, 425: retry.Transient, 500: retry.Transient, 502: retry.Transient, 503: retry.Transient, 504: retry.TimedOut,
+		408: retry.Transient, 425: retry.Transient, 500: retry.Transient, 502: retry.Transient, 503: retry.Transient, 504: retry.TimedOut, 524: retry.TimedOut,
 		429: retry.Throttled, 421: retry.Unprocessed, 400: retry.Permanent, 404: retry.Permanent, 409: retry.Permanent, 501: retry.Permanent, 505: retry.Permanent,
 	} {
 		if got := retry.DefaultClassifier(&retryhttp.StatusError{Code: code}); got != want {

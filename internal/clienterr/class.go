@@ -16,7 +16,7 @@ const (
 // Status judges an HTTP status. hinted says that the response asks for a wait: with
 // one, a 403 is what GitHub's rate limit says. With 408 a server has waited for the
 // request (RFC 9110, section 15.5.9), with 504 a gateway for a server that may still
-// be at work (15.6.5). A 503 proves nothing, not even with a wait: a gateway may
+// be at work (15.6.5), and with 524 so has Cloudflare's. A 503 proves nothing, not even with a wait: a gateway may
 // answer so to a request that ran.
 func Status(code int, hinted bool) Class {
 	switch {
@@ -24,7 +24,7 @@ func Status(code int, hinted bool) Class {
 		return Throttled
 	case code == 408, code == 425, code == 500, code == 502, code == 503:
 		return Transient
-	case code == 504:
+	case code == 504, code == 524:
 		return TimedOut
 	case code == 421:
 		return Unprocessed
