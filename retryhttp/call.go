@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -37,11 +38,29 @@ type call struct {
 	ctx        context.Context // the latest attempt's
 	wire       *wire           // what it was observed to do, if prove
 	limit      *headerLimit    // of the latest attempt, until its headers are there
-	first      http.Request    // what the first attempt sends, unless it is prepared
+	first      *http.Request   // room for what the first attempt sends; nil if that is probably the caller's request
+	second     *http.Request   // the deep copy that the second attempt has sent and later ones share; nil: none
 	body       body
 	resp       *http.Response // to be discarded if a retry follows
 	draining   *draining      // what the latest drain needed
 	shown      string         // the URL for errors
+}
+
+// roomyCall is a call with its first request, in one allocation.
+type roomyCall struct {
+	call
+	request http.Request
+}
+
+// newCall returns a call of t. With room it can send a request that differs from the
+// caller's without an allocation for it.
+func newCall(t *Transport, req *http.Request, room bool) *call {
+	if !room {
+		return &call{Transport: t, req: req}
+	}
+	c := new(roomyCall)
+	c.Transport, c.call.req, c.first = t, req, &c.request
+	return &c.call
 }
 
 // roundTrip makes the run of a Transport or a Download.
@@ -233,11 +252,23 @@ func (c *call) exchange(ctx context.Context, expires time.Time) (resp *http.Resp
 // possible.
 func (c *call) request(ctx context.Context, expires time.Time) (*http.Request, error) {
 	prepared := !c.client && (c.Prepare != nil || c.TimeoutHeader != "") // a client's hops are prepared one by one
-	req := &c.first
-	if c.attempts == 1 && !prepared {
-		*req = *c.req.WithContext(ctx)
-	} else {
+	body := c.body.next(c.MaxBuffer)
+	var req *http.Request
+	switch {
+	case prepared, c.attempts > 1 && (c.client || c.AttemptHeader != ""): // with headers of its own
 		req = clone(ctx, c.req)
+	case c.attempts == 1 && c.key == "" && c.body.replay == nil && same(ctx, c.req.Context()):
+		return c.req, nil
+	case c.attempts == 1:
+		if req = c.first; req == nil {
+			req = new(http.Request)
+		}
+		*req = *c.req.WithContext(ctx)
+	case c.second == nil:
+		req = clone(ctx, c.req)
+		c.second = req
+	default:
+		req = c.second.WithContext(ctx)
 	}
 	if c.attempts > 1 && c.AttemptHeader != "" {
 		setHeader(req, c.AttemptHeader, strconv.Itoa(c.attempts))
@@ -245,12 +276,20 @@ func (c *call) request(ctx context.Context, expires time.Time) (*http.Request, e
 	if c.key != "" {
 		setKey(req, c.key)
 	}
-	req.Body = c.body.next(c.MaxBuffer)
+	req.Body = body
 	if prepared {
 		return req, c.prepare(c.Transport, req, expires)
 	}
 	return req, nil
 }
+
+// same reports whether two contexts are one, if they can be compared at little cost.
+func same(a, b context.Context) bool {
+	t := reflect.TypeOf(a)
+	return t == reflect.TypeOf(b) && (t.Kind() == reflect.Pointer || t == background) && a == b
+}
+
+var background = reflect.TypeOf(context.Background()) // which is no pointer
 
 // clone returns a deep copy of req.
 func clone(ctx context.Context, req *http.Request) *http.Request {

@@ -44,7 +44,7 @@ func Download(ctx context.Context, c *http.Client, p retry.Policy, req *http.Req
 		own.Header = req.Header.Clone()
 		setHeader(own, "Accept-Encoding", "identity")
 	}
-	call := newCall(c, p, own)
+	call := newClientCall(c, p, own)
 	if call.method() != http.MethodGet {
 		call.refusal = fmt.Errorf("retryhttp: Download makes no %s requests", call.method())
 	}
@@ -151,7 +151,7 @@ func (d *download) resume(p []byte) int {
 	rest := d.req.Clone(d.ctx)
 	rest.Header.Set("Range", "bytes="+strconv.FormatInt(d.given, 10)+"-")
 	rest.Header.Set("If-Range", validator(d.first))
-	c := newCall(d.client, d.policy, rest)
+	c := newClientCall(d.client, d.policy, rest)
 	defer c.end(false)
 	c.plan(d.settings)
 	run := c.untimed(d.ctx)

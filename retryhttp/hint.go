@@ -35,5 +35,10 @@ import (
 // limits on 429 and 403 only. Servers that limit rates send them with every response,
 // so they say nothing about a 503.
 func ParseRetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
-	return hint.Parse(h, func() time.Time { return now }, true)
+	return hint.Parse(canonical(h), func() time.Time { return now }, true)
 }
+
+// canonical is a header that is read by names in the canonical form only.
+type canonical http.Header
+
+func (h canonical) Values(name string) []string { return h[name] }

@@ -35,7 +35,7 @@ import (
 // TimeoutHeader. If it is c.Transport itself, its fields other than Policy are used
 // too.
 func JSON[T any](ctx context.Context, c *http.Client, p retry.Policy, req *http.Request) (T, error) {
-	call := newCall(c, p, req)
+	call := newClientCall(c, p, req)
 	defer call.end(false)
 	call.plan(settingsOf(ctx).or(settingsOf(req.Context())))
 	run := call.policy.Attempts(ctx)
@@ -48,8 +48,8 @@ func JSON[T any](ctx context.Context, c *http.Client, p retry.Policy, req *http.
 	return v, run.Err()
 }
 
-// newCall returns a call whose base is a client.
-func newCall(c *http.Client, p retry.Policy, req *http.Request) *call {
+// newClientCall returns a call whose base is a client.
+func newClientCall(c *http.Client, p retry.Policy, req *http.Request) *call {
 	if c == nil {
 		c = http.DefaultClient
 	}
@@ -57,7 +57,8 @@ func newCall(c *http.Client, p retry.Policy, req *http.Request) *call {
 	if own, ok := c.Transport.(*Transport); ok {
 		t = *own
 	}
-	call := &call{Transport: &t, req: req, client: true, body: body{req: req}}
+	call := newCall(&t, req, true)
+	call.client, call.body.req = true, req
 	following := *c
 	following.CheckRedirect = func(next *http.Request, via []*http.Request) error {
 		call.redirected = true

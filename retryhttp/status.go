@@ -57,7 +57,7 @@ func (c *call) failure(resp *http.Response) (v retry.Verdict, answer bool) {
 	e := &StatusError{Code: resp.StatusCode, Method: c.method(), URL: c.url()}
 	limited := e.Code == http.StatusTooManyRequests || e.Code == http.StatusForbidden
 	timed := false
-	e.Hint, timed = hint.Parse(resp.Header, c.now, limited)
+	e.Hint, timed = hint.Parse(canonical(resp.Header), c.now, limited)
 	keyed := e.Code == http.StatusConflict && (c.key != "" || hasKey(c.req.Header))
 	class := statusClass(e.Code, timed, keyed)
 	rejected := class == retry.Unprocessed || class == retry.Throttled && timed

@@ -123,8 +123,15 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if s != nil && s.call != nil { // JSON or Download makes the retries
 		return t.pass(s, req)
 	}
-	c := &call{Transport: t, req: req}
-	return c.roundTrip(req.Context(), s)
+	return newCall(t, req, s != nil || t.changes(req)).roundTrip(req.Context(), s)
+}
+
+// changes reports whether the first attempt probably sends another request than req: in
+// another context, or with another body. See [call.request].
+func (t *Transport) changes(req *http.Request) bool {
+	p := &t.Policy
+	return p.AttemptTimeout > 0 || p.NonIdempotent || p.Hooks.Start != nil || p.Hooks.Attempt != nil ||
+		!idempotent(req.Method) || hasBody(req) && req.GetBody == nil
 }
 
 // CloseIdleConnections closes those of Base, for [http.Client.CloseIdleConnections].
