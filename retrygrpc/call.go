@@ -23,7 +23,7 @@ type call struct {
 	clock    clockx.Clock     // the policy's; nil is the system's
 	timeout  time.Duration    // the policy's AttemptTimeout
 	untimed  bool             // the attempts have to keep it, not the run
-	once     bool             // the call may run twice only if an attempt did nothing
+	once     bool             // the method may run twice only if an attempt did nothing; the run knows the policy's NonIdempotent
 	answer   error            // the server's, which the run takes for a success
 	last     *attempt         // nil if it needs no end
 	first    attempt          // with the rest, most calls are one allocation
@@ -56,7 +56,6 @@ func (c *Client) call(ctx context.Context, method string, cc *grpc.ClientConn, o
 			k.once = !opt.yes
 		}
 	}
-	k.once = k.once || p.NonIdempotent
 	k.classify, k.clock, k.timeout = p.Classify, p.Clock, p.AttemptTimeout
 	k.run = p.Attempts(ctx)
 	return k

@@ -658,6 +658,9 @@ func TestOtherInterceptors(t *testing.T) {
 		{"a plain error", oops, 4, codes.Unknown, "max_attempts"},
 		{"a permanent one", fs.ErrPermission, 1, codes.Unknown, "permanent"},
 		{"a stopped one", retry.Stop(oops), 1, codes.Unknown, "permanent"},
+		{"a refused one", retry.Refuse(oops), 1, codes.Unknown, "refused"},
+		{"a wait", retry.After(oops, time.Millisecond), 4, codes.Unknown, "max_attempts"},
+		{"a long wait", retry.After(oops, 2*time.Second), 1, codes.Unknown, "retry_after"},
 		{"a stopped status", retry.Stop(fail(codes.Unavailable)), 1, codes.Unavailable, "bare"},
 		{"a status with a hint", retry.After(fail(codes.NotFound), time.Millisecond), 4, codes.NotFound, "max_attempts"},
 		{"an inner run", inner, 4, codes.Unavailable, "max_attempts"},
@@ -666,7 +669,9 @@ func TestOtherInterceptors(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			calls := 0
-			c := &retrygrpc.Client{Policy: four()}
+			p := four()
+			p.MaxRetryAfter = time.Second
+			c := &retrygrpc.Client{Policy: p}
 			cc := dial(t, "127.0.0.1:1", nil, append(c.DialOptions(), grpc.WithChainUnaryInterceptor(
 				func(context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption) error {
 					calls++

@@ -143,6 +143,25 @@ func TestUndoneBelow(t *testing.T) {
 	}
 }
 
+// TestUndoneAfterACall: it may know that of a call that was made, too.
+func TestUndoneAfterACall(t *testing.T) {
+	for _, undone := range []bool{false, true} {
+		s := serve(t, failing(1, fail(codes.Unavailable)))
+		c := &retrygrpc.Client{Policy: four()}
+		cc := dial(t, s.addr, nil, append(c.DialOptions(), grpc.WithChainUnaryInterceptor(
+			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				err := invoke(ctx, method, req, reply, cc, opts...)
+				if undone {
+					err = retry.Undone(err)
+				}
+				return err
+			}))...)
+		if _, err := call(within(t), cc, pay); (err == nil) != undone {
+			t.Errorf("undone %v: %v after %d calls", undone, err, s.calls())
+		}
+	}
+}
+
 // TestAnswersAreFinal: the next service sees that its caller need not ask again, whether
 // it serves gRPC or HTTP.
 func TestAnswersAreFinal(t *testing.T) {

@@ -615,6 +615,29 @@ func TestPanicBelow(t *testing.T) {
 	}
 }
 
+// TestPanicBelowACall: so it is with a unary call, whose hooks are called.
+func TestPanicBelowACall(t *testing.T) {
+	clock := clockx.NewVirtual(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))
+	var r told
+	b := new(ledger)
+	p := four()
+	p.AttemptTimeout, p.Clock, p.Hooks, p.Budget = time.Minute, clock, r.hooks(), b
+	c := &retrygrpc.Client{Policy: p}
+	cc := dial(t, "127.0.0.1:1", nil, append(c.DialOptions(), grpc.WithChainUnaryInterceptor(func(context.Context, string, any, any,
+		*grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption) error {
+		panic("below")
+	}))...)
+	defer func() {
+		if x := recover(); x != "below" {
+			t.Errorf("recovered %v", x)
+		}
+		if clock.Pending() != 0 || r.open != 0 || len(r.done) != 1 || r.done[0].Reason != retry.ReasonPanic || b.ended != 1 {
+			t.Errorf("%d timers are left, hooks: %+v, budget: %+v", clock.Pending(), &r, b)
+		}
+	}()
+	call(within(t), cc, get)
+}
+
 // TestNoGoroutineIsLeft abandons streams at every stage.
 func TestNoGoroutineIsLeft(t *testing.T) {
 	n := 2000 // of each
