@@ -3,6 +3,10 @@ package faq_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -15,6 +19,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/retryconf"
+	"github.com/goretry/retry/retryhttp"
 )
 
 type User struct{ Name string }
@@ -82,13 +87,10 @@ func TestRateLimit(t *testing.T) {
 
 var current atomic.Pointer[retry.Policy]
 
-var budget = &retry.EarnedBudget{}
-
 func change(line string) error {
 	p, err := retryconf.Parse(line)
 	if err == nil {
-		p.Budget = budget // shared; Parse makes a new one
-		current.Store(&p)
+		current.Store(&p) // with the same budget=earned it has the same budget
 	}
 	return err
 }
@@ -106,8 +108,12 @@ func TestChangeWhileRunning(t *testing.T) {
 	if calls != 2 {
 		t.Errorf("%d calls, want the 2 of the policy that the run began with", calls)
 	}
-	if err := change("attempts=5 budget=earned"); err != nil || current.Load().Budget != budget {
-		t.Errorf("error %v, budget %p; want %p, the shared one", err, current.Load().Budget, budget)
+	if err := change("name=users attempts=3 budget=earned"); err != nil {
+		t.Error(err)
+	}
+	budget := current.Load().Budget
+	if err := change("name=users attempts=5 budget=earned"); err != nil || current.Load().Budget != budget {
+		t.Errorf("error %v, budget %p; want %p, the one before", err, current.Load().Budget, budget)
 	}
 	if err := change("attempts=many"); err == nil || current.Load().MaxAttempts != 5 {
 		t.Errorf("error %v, policy %+v; want the last good one", err, current.Load())
@@ -126,13 +132,193 @@ func TestAWaitMayBeZero(t *testing.T) {
 	})
 }
 
-// With MaxElapsed alone there is no limit on attempts; with MaxAttempts both hold.
+// With MaxElapsed alone time is the limit; with MaxAttempts both hold.
 func TestAttemptsBesideMaxElapsed(t *testing.T) {
-	if got := (retry.Policy{MaxElapsed: time.Minute}).AttemptLimit(); got < 1<<30 {
-		t.Errorf("AttemptLimit() = %d, want none", got)
+	if got := (retry.Policy{MaxElapsed: time.Minute}).AttemptLimit(); got != 60_000 {
+		t.Errorf("AttemptLimit() = %d, want one per millisecond", got)
 	}
 	if got := (retry.Policy{}).AttemptLimit(); got != 3 {
 		t.Errorf("AttemptLimit() = %d, want 3", got)
+	}
+}
+
+func nameMayCome(err error) retry.Class {
+	if e, ok := errors.AsType[*net.DNSError](err); ok && e.IsNotFound {
+		return retry.Transient
+	}
+	return retry.Unknown
+}
+
+func TestNameThatIsNotFoundYet(t *testing.T) {
+	unknown := &net.DNSError{Err: "no such host", Name: "users", IsNotFound: true}
+	for want, classify := range map[int]retry.Classifier{1: nil, 3: nameMayCome} {
+		calls := 0
+		_ = retry.Run(t.Context(), retry.Policy{Classify: classify, Backoff: retry.Constant(0)}, func(context.Context) error { calls++; return unknown })
+		if calls != want {
+			t.Errorf("%d calls, want %d", calls, want)
+		}
+	}
+}
+
+var errFlaky = errors.New("flaky")
+
+func once(ctx context.Context, load func(context.Context) (User, error)) (User, error) {
+	u, err := load(ctx)
+	if errors.Is(err, errFlaky) && retry.AttemptNumber(ctx) == 2 {
+		return u, retry.Stop(err) // of this kind one retry is enough
+	}
+	return u, err
+}
+
+func TestAttemptsByKindOfError(t *testing.T) {
+	for failure, want := range map[error]int{errFlaky: 2, errDown: 5} {
+		calls := 0
+		_, _ = retry.Do(t.Context(), retry.Policy{MaxAttempts: 5, Backoff: retry.Constant(0)}, func(ctx context.Context) (User, error) {
+			return once(ctx, func(context.Context) (User, error) { calls++; return User{}, failure })
+		})
+		if calls != want {
+			t.Errorf("%v: %d calls, want %d", failure, calls, want)
+		}
+	}
+}
+
+func failover(policy retry.Policy, second string) *retryhttp.Transport {
+	return &retryhttp.Transport{Policy: policy, Prepare: func(req *http.Request) error {
+		if retry.AttemptNumber(req.Context()) > 1 {
+			req.URL.Host, req.Host = second, second
+		}
+		return nil
+	}}
+}
+
+func TestFailover(t *testing.T) {
+	var hosts []string
+	handler := func(name string, status int) *httptest.Server {
+		return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			hosts = append(hosts, name)
+			w.WriteHeader(status)
+		}))
+	}
+	first, second := handler("first", 503), handler("second", 200)
+	defer first.Close()
+	defer second.Close()
+	client := &http.Client{Transport: failover(retry.Policy{Backoff: retry.Constant(0)}, strings.TrimPrefix(second.URL, "http://"))}
+	resp, err := client.Get(first.URL)
+	if err != nil || resp.StatusCode != 200 || strings.Join(hosts, " ") != "first second" {
+		t.Fatalf("%v, %v, hosts %v", resp, err, hosts)
+	}
+	resp.Body.Close()
+}
+
+func consume(ctx context.Context, session func(context.Context) error) error {
+	policy := retry.Policy{Name: "consume", MaxElapsed: time.Minute}
+	return retry.Supervise(ctx, policy, 10*time.Second, session)
+}
+
+func TestMaxElapsedFromTheFirstFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		err := consume(t.Context(), func(context.Context) error {
+			if time.Since(start) < time.Hour {
+				time.Sleep(time.Hour)
+			}
+			return errDown
+		})
+		if took := time.Since(start) - time.Hour; err == nil || took < 30*time.Second || took > 90*time.Second {
+			t.Errorf("after an hour of health it failed for %v, %v; want about a minute", took, err)
+		}
+	})
+}
+
+func waitsForBreaker(ctx context.Context, load func(context.Context) (User, error)) (User, error) {
+	u, err := breaker.Execute(func() (User, error) { return load(ctx) })
+	if errors.Is(err, gobreaker.ErrOpenState) {
+		err = retry.After(err, time.Minute) // the breaker's Timeout
+	}
+	return u, err
+}
+
+func TestWaitingForABreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		breaker = gobreaker.NewCircuitBreaker[User](gobreaker.Settings{Name: "users"})
+		calls := 0
+		u, err := retry.Do(t.Context(), retry.Policy{MaxAttempts: 9}, func(ctx context.Context) (User, error) {
+			return waitsForBreaker(ctx, func(context.Context) (User, error) {
+				if calls++; calls <= 6 {
+					return User{}, errDown
+				}
+				return User{"ada"}, nil
+			})
+		})
+		if err != nil || u.Name != "ada" || calls != 7 {
+			t.Errorf("%v, %v after %d calls", u, err, calls)
+		}
+	})
+}
+
+func patient(ctx context.Context, load func(context.Context) (User, error)) (User, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(retry.AttemptNumber(ctx))*time.Second)
+	defer cancel()
+	return load(ctx)
+}
+
+func TestTimeoutThatGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var took []time.Duration
+		_, _ = retry.Do(t.Context(), retry.Policy{Backoff: retry.Constant(0)}, func(ctx context.Context) (User, error) {
+			return patient(ctx, func(ctx context.Context) (User, error) {
+				start := time.Now()
+				<-ctx.Done()
+				took = append(took, time.Since(start))
+				return User{}, ctx.Err()
+			})
+		})
+		if len(took) != 3 || took[0] != time.Second || took[2] != 3*time.Second {
+			t.Errorf("attempts took %v", took)
+		}
+	})
+}
+
+type Job struct{ Done bool }
+
+func finished(ctx context.Context, status func(context.Context) (Job, error)) (Job, error) {
+	policy := retry.Policy{Name: "job", MaxElapsed: 10 * time.Minute, Backoff: retry.Constant(2 * time.Second)}
+	return retry.Do(ctx, policy, retry.Until(status, func(j Job) bool { return j.Done }))
+}
+
+func TestPollAtAnEvenPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, calls := time.Now(), 0
+		_, err := finished(t.Context(), func(context.Context) (Job, error) { calls++; return Job{calls == 10}, nil })
+		if took := time.Since(start); err != nil || took != 18*time.Second {
+			t.Errorf("%v after %v, want nine waits of 2 s", err, took)
+		}
+	})
+}
+
+func rescues(l *slog.Logger) retry.Hooks {
+	return retry.Hooks{Done: func(ctx context.Context, s retry.Summary) {
+		if s.Err == nil && s.Attempts > 1 {
+			l.InfoContext(ctx, "rescued", "name", s.Name, "attempts", s.Attempts, "waited", s.Waited)
+		}
+	}}
+}
+
+func TestRescuesAreLogged(t *testing.T) {
+	var log strings.Builder
+	l := slog.New(slog.NewTextHandler(&log, nil))
+	calls := 0
+	policy := retry.Policy{Name: "load", Backoff: retry.Constant(0), Hooks: retry.JoinHooks(retry.SlogHooks(l), rescues(l))}
+	for range 2 {
+		_ = retry.Run(t.Context(), policy, func(context.Context) error {
+			if calls++; calls == 1 {
+				return errDown
+			}
+			return nil
+		})
+	}
+	if got := log.String(); strings.Count(got, "msg=rescued") != 1 || !strings.Contains(got, "attempts=2") {
+		t.Errorf("logged %q", got)
 	}
 }
 
