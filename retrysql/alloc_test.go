@@ -3,6 +3,8 @@ package retrysql_test
 import (
 	"context"
 	"database/sql"
+	"math"
+	"runtime"
 	"testing"
 
 	"github.com/goretry/retry"
@@ -46,23 +48,31 @@ func TestAllocations(t *testing.T) {
 	ctx := t.Context()
 	db := openIdle(t, idle{})
 	bare := allocs(func() { _, _ = byHand(ctx, db, nothing) })
-	for name, want := range map[string]float64{"zero policy": 1, "all set": 2, "must not repeat": 3} {
-		p := policies[name]
-		if got := allocs(func() { _, _ = retrysql.Tx(ctx, db, p, nil, nothing) }) - bare; got > want {
-			t.Errorf("%s: Tx makes %v allocations more than by hand, want at most %v", name, got, want)
+	for name, p := range policies {
+		if got := allocs(func() { _, _ = retrysql.Tx(ctx, db, p, nil, nothing) }) - bare; math.Round(got) > 1 {
+			t.Errorf("%s: Tx makes %v allocations more than by hand, want at most 1", name, got)
 		}
-		if got := allocs(func() { _, _ = retrysql.TxOf(ctx, p, begun, noop) }); got != want {
-			t.Errorf("%s: TxOf makes %v allocations, want %v", name, got, want)
+		if got := testing.AllocsPerRun(200, func() { _, _ = retrysql.TxOf(ctx, p, begun, noop) }); got != 1 {
+			t.Errorf("%s: TxOf makes %v allocations, want 1", name, got)
 		}
 	}
 }
 
-// allocs is the least of several counts: database/sql has a goroutine for each
-// transaction, and now and then one of them allocates.
+// allocs is the least of several averages. database/sql has a goroutine for each
+// transaction, which allocates now and then: so they are no whole numbers, and the
+// difference of two that were rounded would be off by one.
 func allocs(f func()) float64 {
-	least := testing.AllocsPerRun(200, f)
-	for range 9 {
-		least = min(least, testing.AllocsPerRun(200, f))
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	least := math.Inf(1)
+	for range 10 {
+		const runs = 200
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range runs {
+			f()
+		}
+		runtime.ReadMemStats(&after)
+		least = min(least, float64(after.Mallocs-before.Mallocs)/runs)
 	}
 	return least
 }

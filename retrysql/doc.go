@@ -23,7 +23,8 @@
 //     its pool with the transaction open, and the next BEGIN commits that. If the
 //     connection is lost, the server rolls back, and the run goes on.
 //  3. If the attempt's context has ended, there is no COMMIT, and the error holds
-//     the context's cause.
+//     the context's cause. A COMMIT underway is not cut by that: [TxOf] gives it 5 s
+//     more.
 //  4. If COMMIT fails, the error decides. These errors say that the server has rolled
 //     back: SQLSTATE classes 40 (without 40003) and 23 and 25P02, MySQL's 1213 and
 //     1205, SQLite's BUSY, LOCKED and CONSTRAINT. Then rule 2 holds. After
@@ -33,16 +34,22 @@
 //     happened, unless opts of [Tx] say that it is ReadOnly. Marks of [retry.Stop] and
 //     [retry.After] in an error of COMMIT are ignored.
 //  5. With an error, the value is zero: what fn returned did not happen.
-//  6. A transaction within the context of another one makes one attempt. A savepoint
-//     cannot undo a serialization failure, so the outer transaction is repeated.
-//  7. Waits, limits, budgets and hooks are those of [retry.Do]. To hooks and outer
-//     runs, a Transient error of a transaction that was rolled back is Unprocessed.
-//     So is a TimedOut one to outer runs. To hooks and the budget it stays TimedOut,
-//     because the database may still be at work.
+//  6. A transaction within the context of another one that is still open makes one
+//     attempt. A savepoint cannot undo a serialization failure, so the outer
+//     transaction is repeated. This rule does not hold for a Tx on another db than that
+//     of the Tx around it; for a TxOf whose transactions have a method Conn, as pgx's
+//     do, if that returns another connection; in a [context.WithoutCancel] of the outer
+//     transaction's context; and in the context that [Outside] returns.
+//  7. Waits, limits, budgets and hooks are those of [retry.Do]. A Transient error of a
+//     transaction that was rolled back is Unprocessed, but for [retry.ErrRejected]. If
+//     it is a conflict, the retry takes nothing from the budget: the database has
+//     answered. A conflict is what rule 4 knows as rolled back. A TimedOut error
+//     stays TimedOut, because the database may still be at work. To outer runs the
+//     *[retry.Error] of a run whose transactions were all rolled back is Unprocessed,
+//     unless it is Permanent.
 //
 // An error is judged by Policy.Classify, then [Classify], then
-// [retry.DefaultClassifier]. Policy.Classify may be called twice with the same error.
-// A [CommitError] is Permanent unless Policy.Classify returns another class. Under
+// [retry.DefaultClassifier]. A [CommitError] is Permanent unless Policy.Classify returns another class. Under
 // Policy.NonIdempotent the run then ends with ReasonNotIdempotent.
 //
 // # What fn must not do

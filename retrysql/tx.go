@@ -5,10 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/engine"
 )
 
 // Tx runs fn in a transaction of db, which is a *[sql.DB], a *[sql.Conn] or a type
@@ -17,9 +15,9 @@ import (
 // Nil opts means the driver's default isolation level.
 //
 // fn may run several times, so it must have no effects outside tx. It must not end tx
-// or keep it. Its context is the attempt's. A Tx in that context makes one attempt,
-// since only the outermost transaction can be repeated. The package documentation
-// lists the rules. If opts say ReadOnly, there is nothing to commit, so the
+// or keep it. Its context is the attempt's. A Tx of the same db in that context makes
+// one attempt, since only the outermost transaction can be repeated. The package
+// documentation lists the rules. If opts say ReadOnly, there is nothing to commit, so the
 // transaction may be repeated after any error of COMMIT.
 //
 // Tx may be called concurrently if db may. It panics if fn, db, or the *sql.DB or
@@ -37,7 +35,7 @@ func Tx[T any](ctx context.Context, db interface {
 		tx, err := db.BeginTx(ctx, opts)
 		return stdTx{tx}, err
 	}
-	return run(ctx, p, opts != nil && opts.ReadOnly, begin, func(ctx context.Context, tx stdTx) (T, error) { return fn(ctx, tx.Tx) })
+	return run(ctx, p, db, opts != nil && opts.ReadOnly, begin, func(ctx context.Context, tx stdTx) (T, error) { return fn(ctx, tx.Tx) })
 }
 
 // stdTx ignores the contexts: database/sql has that of BeginTx.
@@ -50,8 +48,10 @@ func (t stdTx) Rollback(context.Context) error { return t.Tx.Rollback() }
 // as begin, or a func that calls BeginTx. If Commit and Rollback of a type take no
 // context, wrap it in a type that adds one: see the example.
 //
-// Rollback is called after any error, also after one of Commit. Its context has the
-// caller's values and ends after 5 s of real time. TxOf panics if begin or fn is nil.
+// Commit gets a context that ends 5 s after the attempt's: if the caller's end cut a
+// COMMIT, nobody would know whether it happened. Rollback is called after any error,
+// also after one of Commit, with a context that ends after 5 s. Both contexts have the
+// caller's values, and their 5 s are of real time. TxOf panics if begin or fn is nil.
 func TxOf[X interface {
 	Commit(context.Context) error
 	Rollback(context.Context) error
@@ -62,11 +62,8 @@ func TxOf[X interface {
 	if fn == nil {
 		panic("retrysql: nil fn")
 	}
-	return run(ctx, p, false, begin, fn)
+	return run(ctx, p, nil, false, begin, fn)
 }
-
-// within is the key of a context in which a transaction is open.
-type within struct{}
 
 // transaction is the X of TxOf.
 type transaction interface {
@@ -74,35 +71,37 @@ type transaction interface {
 	Rollback(context.Context) error
 }
 
-// run is the engine of Tx and TxOf. readOnly transactions change nothing.
-func run[X transaction, T any](ctx context.Context, p retry.Policy, readOnly bool, begin func(context.Context) (X, error), fn func(context.Context, X) (T, error)) (T, error) {
-	if ctx != nil && ctx.Value(within{}) != nil {
-		p.MaxAttempts = 1
-	}
-	p.Classify = informed(p.Classify)
-	var forbidden *bool // set if a second run of what may have happened is forbidden; nil if it is allowed
-	if p.NonIdempotent {
-		forbidden = new(bool)
-		p.NonIdempotent = false // for all other errors: what was rolled back did not happen
-		p.Hooks.Done = explained(p.Hooks.Done, forbidden)
-	}
-	return retry.Do(ctx, p, func(ctx context.Context) (T, error) {
-		v, err := once(context.WithValue(ctx, within{}, within{}), readOnly, begin, fn)
-		if err != nil {
-			return *new(T), settled(&p, forbidden, err)
+// run makes the attempts of Tx, with its db, and of TxOf. readOnly transactions change
+// nothing.
+func run[X transaction, T any](ctx context.Context, p retry.Policy, db any, readOnly bool, begin func(context.Context) (X, error), fn func(context.Context, X) (T, error)) (T, error) {
+	a := p.Attempts(ctx)
+	defer a.Close()
+	for a.Next() {
+		in := &inside{Context: a.Context(), db: db}
+		v, err := once(in, readOnly, begin, fn)
+		if err == nil {
+			a.Done(nil)
+			return v, nil
 		}
-		return v, nil
-	})
+		verdict := judge(p, err)
+		if verdict.End == retry.ReasonNone && in.nested(ctx) {
+			verdict.End = retry.ReasonMaxAttempts
+		}
+		a.Judged(verdict)
+	}
+	return *new(T), a.Err()
 }
 
 // once makes one attempt. With an error its value is meaningless.
-func once[X transaction, T any](ctx context.Context, readOnly bool, begin func(context.Context) (X, error), fn func(context.Context, X) (T, error)) (v T, err error) {
+func once[X transaction, T any](ctx *inside, readOnly bool, begin func(context.Context) (X, error), fn func(context.Context, X) (T, error)) (v T, err error) {
 	tx, err := begin(ctx)
 	if err != nil {
 		return v, because(ctx, err)
 	}
+	ctx.tx = tx
 	committed, failed := false, false
 	defer func() { // also after a panic or Goexit
+		defer ctx.over.Store(true)
 		if committed {
 			return
 		}
@@ -117,7 +116,7 @@ func once[X transaction, T any](ctx context.Context, readOnly bool, begin func(c
 		failed = true
 		return v, because(ctx, err)
 	}
-	if err = tx.Commit(ctx); err != nil {
+	if err = commit(ctx, tx); err != nil {
 		return v, uncommitted(ctx, readOnly, err)
 	}
 	committed = true
@@ -137,10 +136,15 @@ func because(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", cause, err)
 }
 
+func commit(ctx *inside, tx transaction) error {
+	defer ctx.commit.close()
+	return tx.Commit(ctx.commit.of(ctx.Context))
+}
+
 // rollback ends a transaction that was not committed. If that fails, the server rolls
 // back when it notices that the connection is lost.
 func rollback(ctx context.Context, end func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	return end(ctx)
 }
@@ -157,38 +161,26 @@ func uncommitted(ctx context.Context, readOnly bool, err error) error {
 	if answer == nil {
 		return &CommitError{err}
 	}
-	if engine.Judge(&retry.Policy{}, err).Marked { // otherwise the mark would decide
+	if (retry.Policy{}).Judge(err).Marked { // otherwise the mark would decide
 		return answer
 	}
 	return err
 }
 
-// settled returns the error that Do gets for an attempt's error. A transaction that
-// was rolled back did not happen. If it may have happened and would be repeated,
-// settled sets forbidden, unless that is nil, and ends the run.
-func settled(p *retry.Policy, forbidden *bool, err error) error {
-	class := p.Judge(err).Class
-	maybe := uncertain(err)
-	switch {
-	case maybe && forbidden != nil && class != retry.Permanent && class != retry.Unprocessed:
-		*forbidden = true
-		return retry.Stop(err)
-	case maybe, class == retry.Permanent, class == retry.Throttled, errors.Is(err, retry.ErrRejected):
-		return err
+// judge returns what an attempt's error means. A transaction that was rolled back did
+// not happen. If the server has said so, a retry is no extra load: it is a conflict
+// that has used up nothing but time. If the transaction may have happened, only p knows
+// more.
+func judge(p retry.Policy, err error) retry.Verdict {
+	if uncertain(err) {
+		return p.Judge(err)
 	}
-	return &undone{err, class == retry.TimedOut}
-}
-
-// explained corrects the reason of such a run before anyone sees it, and then calls
-// done.
-func explained(done func(context.Context, retry.Summary), forbidden *bool) func(context.Context, retry.Summary) {
-	return func(ctx context.Context, s retry.Summary) {
-		if e, ok := s.Err.(*retry.Error); ok && *forbidden && e.Reason == retry.ReasonPermanent {
-			e.Reason = retry.ReasonNotIdempotent
-			s.Reason = e.Reason
-		}
-		if done != nil {
-			done(ctx, s)
-		}
+	p.Classify = retry.Classifiers(p.Classify, Classify)
+	p.NonIdempotent = false
+	v := p.Judge(err)
+	v.Undone = true
+	if v.Class == retry.Transient && !v.Answered {
+		v.Class, v.Answered = retry.Unprocessed, rolledBack(err) != nil
 	}
+	return v
 }

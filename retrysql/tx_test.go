@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/retrysql"
 	"github.com/goretry/retry/retrysql/internal/mysql"
 	"github.com/goretry/retry/retrysql/internal/sqlite"
@@ -221,22 +222,33 @@ func TestCommitErrorIsPermanentInOuterRuns(t *testing.T) {
 	}
 }
 
-// An outer run that must not repeat may repeat a transaction that did not happen. A
-// rejected value stays one, which such a run does not repeat.
+// An outer run that must not repeat may repeat a transaction that did not happen, if it
+// vouches that it makes no other call.
 func TestOuterRunRepeatsWhatWasRolledBack(t *testing.T) {
-	for _, tt := range []struct {
-		err  error
-		want int
-	}{{&mysql.MySQLError{Number: 1213}, 3}, {retry.ErrRejected, 1}} {
-		for _, classify := range []retry.Classifier{nil, retrysql.Classify} {
+	poll := func() error {
+		_, err := retry.Do(t.Context(), retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)},
+			retry.Until(func(context.Context) (int, error) { return 1, nil }, func(int) bool { return false }))
+		return err
+	}
+	for _, err := range []error{&mysql.MySQLError{Number: 1213}, retry.ErrRejected, poll(), errFlaky, state("53300")} {
+		for name, tt := range map[string]struct {
+			classify retry.Classifier
+			want     int
+		}{
+			"nobody": {nil, 1}, "Classify": {retrysql.Classify, 1}, "the default": {retry.DefaultClassifier, 3},
+			"both": {retry.Classifiers(retrysql.Classify, retry.DefaultClassifier), 3},
+		} {
 			runs := 0
-			_ = retry.Run(t.Context(), retry.Policy{NonIdempotent: true, Backoff: retry.Constant(0), Classify: classify}, func(ctx context.Context) error {
+			_ = retry.Run(t.Context(), retry.Policy{NonIdempotent: true, Backoff: retry.Constant(0), Classify: tt.classify}, func(ctx context.Context) error {
 				runs++
-				_, err := (&fake{}).tx(ctx, retry.Policy{MaxAttempts: 1}, tt.err)
+				_, err := (&fake{}).tx(ctx, retry.Policy{MaxAttempts: 1}, err)
+				if c := retry.DefaultClassifier(err); c != retry.Unprocessed {
+					t.Errorf("%v is %v, want unprocessed", err, c)
+				}
 				return err
 			})
 			if runs != tt.want {
-				t.Errorf("%v: %d runs, want %d", tt.err, runs, tt.want)
+				t.Errorf("%v: %d runs if %s vouches, want %d", err, runs, name, tt.want)
 			}
 		}
 	}
@@ -635,28 +647,42 @@ func TestHooksSeeTransactions(t *testing.T) {
 	}
 }
 
-type typed struct{ error }
-
-func (typed) ErrorType() string { return "my.type" }
-
-// What marks a transaction as rolled back has no type of its own in telemetry.
-func TestErrorType(t *testing.T) {
-	for want, err := range map[string]error{
-		"my.type":             fmt.Errorf("x: %w", typed{errFlaky}),
-		"*errors.errorString": fmt.Errorf("x: %w", fmt.Errorf("y: %w", errFlaky)),
-		"*mysql.MySQLError":   &mysql.MySQLError{Number: 1213},
-		"syscall.Errno":       syscall.ECONNRESET,
-		"github.com/goretry/retry/retrysql/internal/sqlite3.Error": sqlite3.Error{Code: 5},
-		"*fmt.wrapErrors":       fmt.Errorf("%w, %w", errFlaky, errFlaky),
-		"retry.attempt_timeout": retry.ErrAttemptTimeout,
-		"*net.OpError":          &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
-	} {
+// Hooks, and so telemetry, get the error as it is.
+func TestHooksGetTheErrorItself(t *testing.T) {
+	for _, err := range []error{fmt.Errorf("x: %w", errFlaky), &mysql.MySQLError{Number: 1213}, syscall.ECONNRESET, sqlite3.Error{Code: 5}, retry.ErrAttemptTimeout} {
 		h := retrytest.New(t, retry.Policy{})
 		_, _ = (&fake{}).tx(t.Context(), h.Policy, err)
-		e, ok := h.Attempts()[0].Err.(interface{ ErrorType() string })
-		if !ok || e.ErrorType() != want {
-			t.Errorf("%v has the type %v, want %s", err, e, want)
+		if got := h.Attempts()[0].Err; got != err {
+			t.Errorf("AttemptDone got %#v, want %#v", got, err)
 		}
+	}
+}
+
+func TestHooksSeeASuccess(t *testing.T) {
+	h := retrytest.New(t, retry.Policy{})
+	if v, err := (&fake{}).tx(t.Context(), h.Policy, nil); v != 7 || err != nil {
+		t.Errorf("%d, %v, want 7", v, err)
+	}
+	h.AssertAttempts(1)
+	h.AssertReason(retry.ReasonNone)
+}
+
+func TestHooksGetTheUsersPolicy(t *testing.T) {
+	var got string
+	p := retry.Policy{
+		Name: "x", MaxAttempts: 2, AttemptTimeout: time.Second, NonIdempotent: true, Backoff: retry.Constant(0),
+		Classify: retry.DefaultClassifier, Budget: &retry.TokenBudget{}, Clock: clockx.NewVirtual(time.Unix(0, 0)),
+	}
+	p.Hooks.Start = func(_ context.Context, p retry.Policy) context.Context { got = fmt.Sprintf("%#v", p); return nil }
+	ctx := context.Context(t.Context())
+	for range 2 { // the second time inside of a transaction
+		_, _ = retrysql.TxOf(ctx, p, begun, func(inner context.Context, _ noTx) (int, error) {
+			if want := fmt.Sprintf("%#v", p); got != want {
+				t.Errorf("Hooks.Start got\n%s\nwant\n%s", got, want)
+			}
+			got, ctx = "", inner
+			return 7, nil
+		})
 	}
 }
 
@@ -674,12 +700,41 @@ func (w *witness) End(o retry.Outcome) {
 
 func TestBudgetLimitsTransactions(t *testing.T) {
 	var w witness
-	_, err := (&fake{}).tx(t.Context(), retry.Policy{MaxAttempts: 9, Backoff: retry.Constant(0), Budget: &w}, state("40001"))
+	_, err := (&fake{}).tx(t.Context(), retry.Policy{MaxAttempts: 9, Backoff: retry.Constant(0), Budget: &w}, state("08006"))
 	if e := end(t, err); e.Reason != retry.ReasonBudget || e.Attempts != 2 {
 		t.Errorf("ended with %v, want budget after 2 attempts", err)
 	}
 	if want := []string{"begin", "unprocessed 1", "unprocessed 2", "end unprocessed false"}; !slices.Equal(w.told, want) {
 		t.Errorf("the budget was told %q, want %q", w.told, want)
+	}
+}
+
+// What the server has rolled back is no extra load for it. A database that is away has
+// said nothing.
+func TestConflictsCostTheBudgetNothing(t *testing.T) {
+	spent := &retry.TokenBudget{Capacity: -1}
+	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	for name, tt := range map[string]struct {
+		fake fake
+		fn   error
+		want int
+	}{
+		"serialization failure":         {fake{}, state("40001"), 5},
+		"deadlock":                      {fake{}, fmt.Errorf("debit: %w", state("40P01")), 5},
+		"deadlock of MySQL":             {fake{}, &mysql.MySQLError{Number: 1213}, 5},
+		"busy SQLite":                   {fake{begin: &sqlite.Error{Extended: 5}}, nil, 5},
+		"conflict at COMMIT":            {fake{commit: state("40001")}, nil, 5},
+		"refused connection":            {fake{begin: refused}, nil, 1},
+		"lost connection":               {fake{}, state("08006"), 1},
+		"starting":                      {fake{begin: state("57P03")}, nil, 1},
+		"too many connections":          {fake{begin: state("53300")}, nil, 1},
+		"conflict, and lost connection": {fake{}, errors.Join(state("40001"), state("08006")), 1},
+		"conflict, too late":            {fake{}, errors.Join(context.DeadlineExceeded, state("40001")), 1},
+	} {
+		_, err := tt.fake.tx(t.Context(), retry.Policy{MaxAttempts: 5, Backoff: retry.Constant(0), Budget: spent}, tt.fn)
+		if e := end(t, err); e.Attempts != tt.want {
+			t.Errorf("%s: %d attempts without a budget, want %d", name, e.Attempts, tt.want)
+		}
 	}
 }
 

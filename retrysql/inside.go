@@ -1,0 +1,136 @@
+package retrysql
+
+import (
+	"context"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// inside is the context of an attempt, in which a transaction may be open.
+type inside struct {
+	context.Context
+	db     any         // of Tx; nil: of TxOf
+	tx     any         // nil if BEGIN failed
+	over   atomic.Bool // the transaction has ended
+	commit grace
+}
+
+type insideKey struct{}
+
+func (in *inside) Value(key any) any {
+	if key == (insideKey{}) {
+		return in
+	}
+	return in.Context.Value(key)
+}
+
+// Outside returns a context in which no transaction counts as open: a [Tx] or [TxOf] in
+// it makes its own attempts, whatever transaction ctx belongs to. Use it if fn works on
+// another database through TxOf, or starts work that has its own end, and retrysql
+// cannot see that: the package documentation says when it can.
+func Outside(ctx context.Context) context.Context {
+	return context.WithValue(ctx, insideKey{}, nil)
+}
+
+// nested reports whether in is, or may be, a part of a transaction around ctx, its run's
+// context, that is still open. One from whose end ctx is detached does not count.
+func (in *inside) nested(ctx context.Context) bool {
+	detached := ctx.Done() == nil
+	for {
+		outer, _ := ctx.Value(insideKey{}).(*inside)
+		switch {
+		case outer == nil, detached && outer.Done() != nil:
+			return false
+		case !outer.over.Load() && in.partOf(outer):
+			return true
+		}
+		ctx = outer.Context
+	}
+}
+
+// partOf reports whether in may be a savepoint in outer, or is on the same database.
+// Of a transaction that says nothing of its connection nobody knows.
+func (in *inside) partOf(outer *inside) bool {
+	if in.db != nil {
+		return same(in.db, outer.db)
+	}
+	conn := connection(in.tx)
+	return conn == nil || same(conn, connection(outer.tx))
+}
+
+// connection returns what the method Conn of a transaction such as pgx.Tx returns, nil
+// if there is none.
+func connection(tx any) any {
+	if tx == nil {
+		return nil
+	}
+	m := reflect.ValueOf(tx).MethodByName("Conn")
+	if !m.IsValid() || m.Type().NumIn() != 0 || m.Type().NumOut() != 1 {
+		return nil
+	}
+	return m.Call(nil)[0].Interface()
+}
+
+// same reports whether a and b are equal. Those that cannot be compared are, if they
+// are of one type.
+func same(a, b any) bool {
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && (!reflect.ValueOf(a).Comparable() || a == b)
+}
+
+// patience is how long a COMMIT may go on after its attempt's context has ended, and
+// how long a ROLLBACK may take.
+const patience = 5 * time.Second
+
+// grace is the context of a COMMIT, which the caller's end must not cut: nobody would
+// know whether it happened. It ends 5 s later than the attempt's. It costs nothing for
+// a COMMIT that does not look at it.
+type grace struct {
+	attempt context.Context
+	once    sync.Once
+	ctx     context.Context
+	end     func()
+}
+
+// of returns g for an attempt's context. It returns that one if it never ends.
+func (g *grace) of(attempt context.Context) context.Context {
+	if attempt.Done() == nil {
+		return attempt
+	}
+	g.attempt = attempt
+	return g
+}
+
+func (g *grace) open() context.Context {
+	g.once.Do(func() {
+		ctx, cancel := context.WithCancel(context.WithoutCancel(g.attempt))
+		stop := context.AfterFunc(g.attempt, func() {
+			select {
+			case <-time.After(patience):
+				cancel()
+			case <-ctx.Done():
+			}
+		})
+		g.ctx, g.end = ctx, func() { stop(); cancel() }
+	})
+	return g.ctx
+}
+
+// close ends the context: the COMMIT is over.
+func (g *grace) close() {
+	g.once.Do(func() { g.ctx, g.end = ended, func() {} })
+	g.end()
+}
+
+// ended is for a driver that looks at the context of a COMMIT too late.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+func (g *grace) Deadline() (time.Time, bool) { return g.open().Deadline() }
+func (g *grace) Done() <-chan struct{}       { return g.open().Done() }
+func (g *grace) Err() error                  { return g.open().Err() }
+func (g *grace) Value(key any) any           { return g.open().Value(key) }
