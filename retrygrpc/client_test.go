@@ -755,3 +755,39 @@ func TestCloseEndsAWait(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitOfAnInterceptor: the call's MaxRetryAfter limits it, and no other.
+func TestWaitOfAnInterceptor(t *testing.T) {
+	p := four()
+	p.MaxRetryAfter, p.Budget = time.Hour, &retrygrpc.Throttle{MaxTokens: -1}
+	c := &retrygrpc.Client{Policy: p}
+	cc := dial(t, "127.0.0.1:1", nil, append(c.DialOptions(), grpc.WithChainUnaryInterceptor(
+		func(context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption) error {
+			return retry.After(errors.New("oops"), 2*retry.DefaultMaxRetryAfter)
+		}))...)
+	if _, err := call(t.Context(), cc, get); reason(err) != "budget" {
+		t.Errorf("error = %v, want it from the budget, which is checked last", err)
+	}
+}
+
+// TestNoWaitAfterTheBudget: a call whose retry the budget refuses ends at once.
+func TestNoWaitAfterTheBudget(t *testing.T) {
+	s := serve(t, always(fail(codes.Unavailable)))
+	p := four()
+	p.Backoff, p.Budget = retry.Constant(time.Hour), &retrygrpc.Throttle{MaxTokens: -1}
+	for _, method := range []string{get, list} {
+		ctx, cancel := context.WithCancel(t.Context()) // a deadline would forbid the wait before the budget does
+		stop := time.AfterFunc(time.Minute, cancel)
+		var err error
+		cc := dial(t, s.addr, &retrygrpc.Client{Policy: p})
+		if method == get {
+			_, err = call(ctx, cc, method)
+		} else if stream, failed := open(ctx, cc, method); failed == nil {
+			_, err = recv(stream)
+		}
+		if reason(err) != "budget" || !stop.Stop() {
+			t.Errorf("%s: error = %v", method, err)
+		}
+		cancel()
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"reflect"
 	"slices"
 	"sync/atomic"
@@ -21,6 +22,7 @@ import (
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/retrygrpc"
+	"github.com/goretry/retry/retryhttp"
 )
 
 // methods are one of each kind: begin makes a call, or opens a stream and receives.
@@ -184,6 +186,11 @@ func TestAnswersAreFinal(t *testing.T) {
 				}
 				if got := retry.Final(fmt.Errorf("x: %w", err)); got != want {
 					t.Errorf("%s, %v with pushback %q: Final = %v, want %v", name, code, pushback, got, want)
+				}
+				h := http.Header{}
+				retryhttp.Relay(h, err)
+				if got := h.Get("X-Should-Retry") == "false"; got != want {
+					t.Errorf("%s, %v with pushback %q: HTTP is told %v, want %v", name, code, pushback, h, want)
 				}
 				if want && pushback == "" && reason(err) != "bare" {
 					t.Errorf("%s, %v: %v is not bare", name, code, err)
