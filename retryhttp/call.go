@@ -24,6 +24,7 @@ type call struct {
 	*Transport
 	req     *http.Request // the caller's, never written to
 	client  bool          // the base is an http.Client, which follows redirects
+	set     bool          // the context has settings
 	policy  *retry.Policy // the Transport's, for this call; not to be written to
 	timeout time.Duration // of an attempt, up to its response headers; JSON's is the policy's
 	key     string        // the Idempotency-Key to be added
@@ -205,7 +206,7 @@ func (c *call) send(ctx context.Context) (*http.Response, retry.Verdict) {
 	}
 	if c.client {
 		ctx = context.WithValue(ctx, settingsKey{}, &settings{call: c, expires: expires})
-	} else {
+	} else if c.set {
 		ctx = unset(ctx)
 	}
 	ctx, c.limit = limitHeaders(ctx, c.policy.Clock, c.timeout)

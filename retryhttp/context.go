@@ -59,9 +59,6 @@ func (s *settings) edits() bool { return s != nil && (s.edit != nil || s.outer.e
 // unset returns ctx without settings. They are for the request that they were made
 // for, and not for others that Prepare or Base make in its context.
 func unset(ctx context.Context) context.Context {
-	if settingsOf(ctx) == nil {
-		return ctx
-	}
 	return context.WithValue(ctx, settingsKey{}, (*settings)(nil))
 }
 

@@ -48,8 +48,9 @@
 // response, or if the request's context has ended. Responses that are not returned are
 // drained and closed before the wait.
 //
-// The first attempt sends a shallow copy of the request. Later attempts send a deep
-// copy.
+// The first attempt sends the request itself, or a shallow copy if its context or body
+// has to differ. Later attempts send a deep copy, which they share unless Prepare,
+// AttemptHeader or TimeoutHeader is set.
 //
 // # Servers that are clients
 //

@@ -163,7 +163,7 @@ func (t *Transport) pass(s *settings, req *http.Request) (*http.Response, error)
 
 // plan sets the call's policy, its idempotency key, and whether it may run twice.
 func (c *call) plan(s *settings) {
-	c.policy = &c.Policy
+	c.policy, c.set = &c.Policy, s != nil
 	if c.Name != nil || c.Budget != nil || s != nil {
 		p := c.Policy
 		c.adapt(&p, s)
