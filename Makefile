@@ -60,14 +60,13 @@ mutate:
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-hedging.txt -tests hedge internal/hedging
 	go run ./tools/mutate -min 98 internal/relay
 
-# Makes a release up to its tags: make release VERSION=v0.1.0
+# Makes a release up to its tags: make release VERSION=v0.2.0
 release:
 	go run ./tools/release $(VERSION)
 
-# Releases in a clone, and uses the modules as strangers do.
-rehearse: VERSION ?= v0.1.0
+# Makes the next release in a clone, and uses the modules as strangers do.
 rehearse:
-	go run ./tools/release -rehearse $(VERSION)
+	go run ./tools/release -rehearse
 
 # Compare the rows of one run with each other; times of two runs say nothing.
 bench:

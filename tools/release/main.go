@@ -1,20 +1,25 @@
 // Release makes a release in the checkout that it runs in, up to the tags:
 //
-//	go run ./tools/release v0.1.0
+//	go run ./tools/release v0.2.0
 //
-// What stands under Unreleased in CHANGELOG.md moves below the version; that is a
-// commit on the branch. The tags are on a commit beside it, in which the modules
-// that users import require this version of the root module and replace nothing.
-// gorelease must accept each of them. Nothing is pushed.
+// It works in a clone. The checkout gets the commits and tags at the end, if gorelease
+// accepts each module and strangers can use them: in empty modules outside of the
+// workspace, with the go command, which finds this repository where it expects GitHub's.
+// Nothing is pushed.
 //
-//	go run ./tools/release -rehearse v0.1.0
+// A release is three commits on the branch. The first moves what stands under
+// Unreleased in CHANGELOG.md below the version; it has the root's tag. In the second
+// the modules that users import require that version of the root, and replace nothing;
+// it has their tags. In the third they replace the root again, and all modules of the
+// repository go on with the new version, so that @main is never older than a release.
 //
-// does the same in a clone, serves the tagged modules as a module proxy in the file
-// system, and uses them as strangers do: in empty modules outside of the workspace.
+//	go run ./tools/release -rehearse
+//
+// does the same with the next version, whatever is released already, and leaves the
+// checkout as it is. It rehearses the last commit, with changes to announce or without.
 package main
 
 import (
-	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -24,12 +29,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
-	"golang.org/x/mod/modfile"
-	"golang.org/x/mod/module"
 	"golang.org/x/mod/semver"
-	"golang.org/x/mod/zip"
 
 	"github.com/goretry/retry/tools/internal/modules"
 )
@@ -37,19 +38,18 @@ import (
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("release: ")
-	rehearsal := flag.Bool("rehearse", false, "release in a clone, and use what was released")
+	rehearsal := flag.Bool("rehearse", false, "make the next release in a clone alone")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: release [-rehearse] VERSION, in the root of the repository")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: release VERSION, or release -rehearse, in the root of the repository")
 	}
 	flag.Parse()
-	if flag.NArg() != 1 {
+	version, run := flag.Arg(0), release
+	if *rehearsal {
+		run = func(repo, _, temp string) error { return rehearse(repo, temp) }
+	}
+	if *rehearsal != (flag.NArg() == 0) || flag.NArg() > 1 {
 		flag.Usage()
 		os.Exit(2)
-	}
-	version := flag.Arg(0)
-	run := release
-	if *rehearsal {
-		run = rehearse
 	}
 	temp, err := os.MkdirTemp("", "release")
 	if err == nil {
@@ -62,66 +62,73 @@ func main() {
 	}
 }
 
-// release tags version in the repository repo. It leaves a module proxy with the
-// version in temp/proxy.
+// release releases version in the repository repo.
 func release(repo, version, temp string) error {
-	switch status, err := output(repo, nil, "git", "status", "--porcelain"); {
-	case !semver.IsValid(version) || semver.Canonical(version) != version:
+	if !semver.IsValid(version) || semver.Canonical(version) != version {
 		return fmt.Errorf("%q is no version such as v0.1.0", version)
+	}
+	switch status, err := output(repo, nil, "git", "status", "--porcelain"); {
 	case err != nil:
 		return err
 	case status != "":
 		return fmt.Errorf("the checkout has changes:\n%s", status)
 	}
-	tags, err := output(repo, nil, "git", "tag", "--list", "v*", "--sort=-version:refname")
+	r, err := newClone(repo, temp)
 	if err != nil {
 		return err
 	}
-	previous := ""
-	if all := strings.Fields(tags); len(all) > 0 {
-		previous = all[0]
-	}
-	if semver.Compare(version, cmp.Or(previous, "v0.0.0-0")) <= 0 {
+	switch previous, err := r.newest("."); {
+	case err != nil:
+		return err
+	case previous != "" && semver.Compare(version, previous) <= 0:
 		return fmt.Errorf("%s is not above %s", version, previous)
 	}
-	changelog := filepath.Join(repo, "CHANGELOG.md")
-	text, err := os.ReadFile(changelog)
-	if err != nil {
+	switch changes, err := r.unreleased(); {
+	case err != nil:
+		return err
+	case changes == "":
+		return errors.New("CHANGELOG.md has nothing under Unreleased")
+	}
+	if err := r.make(version); err != nil {
 		return err
 	}
-	moved, err := moveUnreleased(string(text), version, previous, time.Now().UTC().Format(time.DateOnly))
-	if err != nil {
+	if err := do(repo, nil, "git", "fetch", "--quiet", "--tags", r.dir, branch); err != nil {
 		return err
 	}
-	if err := os.WriteFile(changelog, []byte(moved), 0o644); err != nil {
+	if err := do(repo, nil, "git", "merge", "--quiet", "--ff-only", "FETCH_HEAD"); err != nil {
 		return err
 	}
-	if err := do(repo, nil, "git", "commit", "--quiet", "-m", "CHANGELOG: "+version, "CHANGELOG.md"); err != nil {
-		return err
-	}
-
-	tree := filepath.Join(temp, "tree")
-	if err := do(repo, nil, "git", "worktree", "add", "--quiet", "--detach", tree); err != nil {
-		return err
-	}
-	err = prepare(tree, version, temp)
-	if err == nil {
-		err = do(tree, nil, "git", "commit", "--quiet", "--allow-empty", "-am", "Release "+version)
-	}
-	if err == nil {
-		err = check(repo, tree, version, previous, temp)
-	}
+	fmt.Print("tagged; to publish:\n    git push origin HEAD")
 	for _, folder := range modules.Public {
-		if err == nil {
-			err = do(tree, nil, "git", "tag", tag(folder, version))
-		}
+		fmt.Print(" ", tag(folder, version))
 	}
-	err = errors.Join(err, do(repo, nil, "git", "worktree", "remove", "--force", tree))
+	fmt.Println()
+	return nil
+}
+
+// rehearse makes the release that would be the next one of repo, and throws it away.
+func rehearse(repo, temp string) error {
+	r, err := newClone(repo, temp)
 	if err != nil {
 		return err
 	}
-	fmt.Println("tagged; to publish:\n    git push origin HEAD", strings.Join(allTags(version), " "))
-	return nil
+	previous, err := r.newest(".")
+	if err != nil {
+		return err
+	}
+	return r.make(next(previous))
+}
+
+// next returns the minor version after previous.
+func next(previous string) string {
+	if previous == "" {
+		return "v0.1.0"
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(previous, "v%d.%d.", &major, &minor); err != nil {
+		panic(err) // it is a version
+	}
+	return fmt.Sprintf("v%d.%d.0", major, minor+1)
 }
 
 func tag(folder, version string) string {
@@ -131,154 +138,81 @@ func tag(folder, version string) string {
 	return folder + "/" + version
 }
 
-func allTags(version string) (tags []string) {
-	for _, folder := range modules.Public {
-		tags = append(tags, tag(folder, version))
-	}
-	return tags
+// A clone is a copy of the repository, in which a release is made and tried.
+type clone struct {
+	dir  string
+	temp string   // for everything else
+	env  []string // of go commands: see environment
 }
 
-// moveUnreleased returns text with what stands under Unreleased below version.
-func moveUnreleased(text, version, previous, date string) (string, error) {
-	const heading = "## [Unreleased]\n"
-	before, rest, found := strings.Cut(text, heading)
-	if !found {
-		return "", errors.New("CHANGELOG.md has no heading [Unreleased]")
-	}
-	link := strings.Index(rest, "\n[Unreleased]: ")
-	if link < 0 {
-		return "", errors.New("CHANGELOG.md has no link [Unreleased]")
-	}
-	end := link + 1 + strings.Index(rest[link+1:], "\n") + 1
-	changes := rest[:link]
-	if next := strings.Index(changes, "\n## "); next >= 0 {
-		changes = changes[:next]
-	}
-	if strings.TrimSpace(changes) == "" {
-		return "", errors.New("CHANGELOG.md has nothing under Unreleased")
-	}
-	page := "https://" + modules.Root
-	since := page + "/releases/tag/" + version
-	if previous != "" {
-		since = page + "/compare/" + previous + "..." + version
-	}
-	name := version[1:]
-	return before + heading + "\n## [" + name + "] - " + date + "\n" + rest[:link+1] +
-		"[Unreleased]: " + page + "/compare/" + version + "...HEAD\n[" + name + "]: " + since + "\n" + rest[end:], nil
-}
+// branch is the clone's, whatever is checked out in the repository.
+const branch = "main"
 
-// prepare lets the nested public modules in tree require the root's version, and puts
-// all of them into a module proxy.
-func prepare(tree, version, temp string) error {
-	for _, folder := range modules.Public {
-		dir := filepath.Join(tree, folder)
-		file := filepath.Join(dir, "go.mod")
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		mod, err := modfile.Parse(file, data, nil)
-		if err != nil {
-			return err
-		}
-		for _, r := range mod.Require {
-			if r.Mod.Path == modules.Root {
-				if err := errors.Join(mod.AddRequire(modules.Root, version), mod.DropReplace(modules.Root, "")); err != nil {
-					return err
-				}
-			}
-		}
-		for _, r := range mod.Replace {
-			if r.Old.Path != "" {
-				return fmt.Errorf("%s replaces %s, which users would not get", file, r.Old.Path)
-			}
-		}
-		mod.Cleanup()
-		if data, err = mod.Format(); err != nil {
-			return err
-		}
-		if err := os.WriteFile(file, data, 0o644); err != nil {
-			return err
-		}
-		if err := do(dir, environment(temp), "go", "mod", "tidy"); err != nil {
-			return fmt.Errorf("%s: %w", folder, err)
-		}
-		if err := publish(dir, module.Version{Path: mod.Module.Mod.Path, Version: version}, temp); err != nil {
-			return fmt.Errorf("%s: %w", folder, err)
-		}
-	}
-	return nil
-}
-
-// publish puts the module in dir into the proxy.
-func publish(dir string, m module.Version, temp string) error {
-	at := filepath.Join(temp, "proxy", filepath.FromSlash(m.Path), "@v")
-	if err := os.MkdirAll(at, 0o755); err != nil {
-		return err
-	}
-	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+func newClone(repo, temp string) (clone, error) {
+	dir, err := filepath.Abs(filepath.Join(temp, "clone"))
 	if err != nil {
-		return err
+		return clone{}, err
 	}
-	info := fmt.Sprintf(`{"Version":%q,"Time":%q}`, m.Version, time.Now().UTC().Format(time.RFC3339))
-	for name, data := range map[string][]byte{
-		"list":              []byte(m.Version + "\n"),
-		m.Version + ".info": []byte(info),
-		m.Version + ".mod":  mod,
-	} {
-		if err := os.WriteFile(filepath.Join(at, name), data, 0o644); err != nil {
-			return err
-		}
-	}
-	f, err := os.Create(filepath.Join(at, m.Version+".zip"))
+	env, err := environment(dir, temp)
 	if err != nil {
-		return err
+		return clone{}, err
 	}
-	return errors.Join(zip.CreateFromDir(f, m, dir), f.Close())
-}
-
-// check lets gorelease look at each public module.
-func check(repo, tree, version, previous, temp string) error {
-	gorelease := filepath.Join(temp, "gorelease")
-	if err := do(filepath.Join(repo, "tools"), []string{"GOWORK=off"}, "go", "build", "-o", gorelease, "golang.org/x/exp/cmd/gorelease"); err != nil {
-		return err
+	if err := do(repo, nil, "git", "clone", "--quiet", ".", dir); err != nil {
+		return clone{}, err
 	}
-	for _, folder := range modules.Public {
-		base := cmp.Or(previous, "none")
-		out, err := output(filepath.Join(tree, folder), environment(temp), gorelease, "-base="+base, "-version="+version)
-		if err != nil {
-			return fmt.Errorf("gorelease does not accept %s: %w\n%s", folder, err, out)
+	if err := do(dir, nil, "git", "checkout", "--quiet", "-B", branch); err != nil {
+		return clone{}, err
+	}
+	for setting, otherwise := range map[string]string{"user.name": "rehearsal", "user.email": "rehearsal@localhost"} {
+		value, err := output(repo, nil, "git", "config", "--default", otherwise, "--get", setting)
+		if err == nil {
+			err = do(dir, nil, "git", "config", setting, strings.TrimSpace(value))
 		}
-		fmt.Printf("%s: gorelease accepts %s\n", folder, version)
+		if err != nil {
+			return clone{}, err
+		}
 	}
-	return nil
+	return clone{dir, temp, env}, nil
 }
 
-// environment returns the variables under which the go command finds the proxy in
-// temp, and knows nothing of the workspace. Modules come from this machine's cache
-// where it has them. The cache of this run is its own: the version it sees is none
-// that anybody may keep.
-func environment(temp string) []string {
+// environment returns the variables under which the go command finds dir where it
+// expects this repository on GitHub, and knows nothing of the workspace. Other modules
+// come from this machine's cache where it has them. The cache of this run is its own:
+// the versions it sees are none that anybody may keep.
+func environment(dir, temp string) ([]string, error) {
 	known, err := output(".", nil, "go", "env", "GOMODCACHE", "GOPROXY")
 	if err != nil {
-		log.Fatal(err)
+		return nil, err
 	}
 	cache, proxy, _ := strings.Cut(strings.TrimSpace(known), "\n")
 	return []string{
 		"GOWORK=off",
 		"GOFLAGS=-trimpath", // so that what is built is in the build cache next time
 		"GOMODCACHE=" + filepath.Join(temp, "modcache"),
-		"GOPROXY=" + strings.Join([]string{fileURL(filepath.Join(temp, "proxy")), fileURL(filepath.Join(cache, "cache", "download")), proxy}, ","),
-		"GONOSUMDB=" + modules.Root + "," + modules.Root + "/*",
-	}
+		"GOPROXY=" + fileURL(filepath.Join(cache, "cache", "download")) + "," + proxy,
+		"GOPRIVATE=" + modules.Root,
+		"GIT_CONFIG_COUNT=1",
+		"GIT_CONFIG_KEY_0=url." + fileURL(dir) + ".insteadOf",
+		"GIT_CONFIG_VALUE_0=https://" + modules.Root,
+	}, nil
 }
 
-func fileURL(path string) string {
-	path, err := filepath.Abs(path)
+// fileURL returns the URL of an absolute path.
+func fileURL(path string) string { return "file://" + filepath.ToSlash(path) }
+
+// newest returns the highest version of the module in folder, "" if there is none.
+func (r clone) newest(folder string) (string, error) {
+	tags, err := output(r.dir, nil, "git", "tag", "--list", tag(folder, "v*"))
 	if err != nil {
-		log.Fatal(err)
+		return "", err
 	}
-	return "file://" + filepath.ToSlash(path)
+	newest := ""
+	for name := range strings.FieldsSeq(tags) {
+		if version := strings.TrimPrefix(name, tag(folder, "")); semver.IsValid(version) && semver.Compare(version, newest) > 0 {
+			newest = version
+		}
+	}
+	return newest, nil
 }
 
 func do(dir string, env []string, name string, args ...string) error {

@@ -48,8 +48,21 @@ func TestMoveUnreleased(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("got\n%s\nerror %v, want\n%s", got, err, want)
 	}
-	if _, err := moveUnreleased(got, "v0.3.0", "v0.2.0", "2026-03-04"); err == nil {
-		t.Error("a release without changes passes")
+	// A rehearsal, with nothing to announce.
+	got, err = moveUnreleased(got, "v0.3.0", "v0.2.0", "2026-03-05")
+	want = strings.Replace(want, "## [0.2.0]", "## [0.3.0] - 2026-03-05\n\n## [0.2.0]", 1)
+	want = strings.Replace(want, "v0.2.0...HEAD\n", "v0.3.0...HEAD\n[0.3.0]: https://github.com/goretry/retry/compare/v0.2.0...v0.3.0\n", 1)
+	if err != nil || got != want {
+		t.Errorf("got\n%s\nerror %v, want\n%s", got, err, want)
+	}
+}
+
+func TestReleaseRefusesToAnnounceNothing(t *testing.T) {
+	repo := t.TempDir()
+	git(t, repo, "init", "--quiet")
+	commit(t, repo, map[string]string{"CHANGELOG.md": "## [Unreleased]\n\n## [0.1.0] - 2026-01-02\n\n- All.\n\n[Unreleased]: https://example.com\n"})
+	if err := release(repo, "v0.2.0", t.TempDir()); err == nil || !strings.Contains(err.Error(), "nothing under Unreleased") {
+		t.Error(err)
 	}
 }
 

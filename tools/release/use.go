@@ -14,31 +14,27 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/mod/semver"
+
 	"github.com/goretry/retry/tools/internal/modules"
 )
 
-// rehearse releases version in a clone of repo, and uses the modules.
-func rehearse(repo, version, temp string) error {
-	clone := filepath.Join(temp, "clone")
-	if err := do(repo, nil, "git", "clone", "--quiet", ".", clone); err != nil {
-		return err
-	}
-	for _, setting := range [][]string{{"user.name", "rehearsal"}, {"user.email", "rehearsal@localhost"}} {
-		if err := do(clone, nil, "git", "config", setting[0], setting[1]); err != nil {
-			return err
-		}
-	}
-	if err := release(clone, version, temp); err != nil {
-		return err
-	}
-	env := environment(temp)
+// use uses the modules of version, and those of the branch after it, as strangers do.
+func (r clone) use(version string) error {
 	for _, folder := range modules.Public {
-		if err := examples(filepath.Join(clone, folder), modules.Path(folder), version, temp, env); err != nil {
+		if err := r.examples(folder, version); err != nil {
 			return err
 		}
 	}
+	if err := r.commands(version); err != nil {
+		return err
+	}
+	return r.useBranch(version)
+}
 
-	dir, err := emptyModule(temp, "commands", env)
+// commands runs the commands of version.
+func (r clone) commands(version string) error {
+	dir, err := r.emptyModule("commands")
 	if err != nil {
 		return err
 	}
@@ -51,14 +47,15 @@ func main() { time.Sleep(0) }
 	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o644); err != nil {
 		return err
 	}
+	bin := filepath.Join(r.temp, "bin")
 	retryvet := modules.Path("retryvet") + "/cmd/retryvet@" + version
 	for _, args := range [][]string{
 		{"run", modules.Root + "/cmd/retrysim@" + version, "try", "-rate", "20", "-seeds", "1"},
 		{"run", retryvet, "./..."},
 		{"install", retryvet},
-		{"vet", "-vettool=" + filepath.Join(temp, "bin", "retryvet"), "./..."},
+		{"vet", "-vettool=" + filepath.Join(bin, "retryvet"), "./..."},
 	} {
-		if err := do(dir, append(env, "GOBIN="+filepath.Join(temp, "bin")), "go", args...); err != nil {
+		if err := do(dir, append(r.env, "GOBIN="+bin), "go", args...); err != nil {
 			return err
 		}
 		fmt.Println("go", strings.Join(args, " "))
@@ -66,23 +63,51 @@ func main() { time.Sleep(0) }
 	return nil
 }
 
-// emptyModule makes a module that requires nothing.
-func emptyModule(temp, name string, env []string) (dir string, err error) {
-	dir = filepath.Join(temp, name)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	return dir, do(dir, env, "go", "mod", "init", "example.com/"+name)
-}
-
-// examples takes the module from the proxy, and runs the first example of each of
-// its packages that says what it prints. One that says nothing is built.
-func examples(dir, path, version, temp string, env []string) error {
-	user, err := emptyModule(temp, "user/"+strings.ReplaceAll(path, "/", "-"), env)
+// useBranch checks that the branch is above version, and builds its modules.
+func (r clone) useBranch(version string) error {
+	dir, err := r.emptyModule("branch")
 	if err != nil {
 		return err
 	}
-	if err := do(user, env, "go", "get", path+"@"+version); err != nil {
+	for _, folder := range modules.Public {
+		path := modules.Path(folder)
+		if err := do(dir, r.env, "go", "get", path+"/...@"+branch); err != nil {
+			return err
+		}
+		got, err := output(dir, r.env, "go", "list", "-m", "-f", "{{.Version}}", path)
+		if err != nil {
+			return fmt.Errorf("%w\n%s", err, got)
+		}
+		got = strings.TrimSpace(got)
+		if semver.Compare(got, version) <= 0 {
+			return fmt.Errorf("%s@%s is %s, which is not above %s", path, branch, got, version)
+		}
+		if err := do(dir, r.env, "go", "build", path+"/..."); err != nil {
+			return err
+		}
+		fmt.Printf("%s@%s is %s\n", path, branch, got)
+	}
+	return nil
+}
+
+// emptyModule makes a module that requires nothing.
+func (r clone) emptyModule(name string) (dir string, err error) {
+	dir = filepath.Join(r.temp, name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	return dir, do(dir, r.env, "go", "mod", "init", "example.com/"+name)
+}
+
+// examples gets version of the module in folder, and runs the first example of each of
+// its packages that says what it prints. One that says nothing is built.
+func (r clone) examples(folder, version string) error {
+	dir, path := filepath.Join(r.dir, folder), modules.Path(folder)
+	user, err := r.emptyModule("user/" + strings.ReplaceAll(path, "/", "-"))
+	if err != nil {
+		return err
+	}
+	if err := do(user, r.env, "go", "get", path+"@"+version); err != nil {
 		return err
 	}
 	found := 0
@@ -108,7 +133,7 @@ func examples(dir, path, version, temp string, env []string) error {
 		if name == "." {
 			name = "root"
 		}
-		if err := runExample(user, name, example, env); err != nil {
+		if err := r.runExample(user, name, example); err != nil {
 			return fmt.Errorf("the example %s of %s: %w", example.Name, folder, err)
 		}
 		found++
@@ -146,7 +171,7 @@ func firstExample(folder string) (first *doc.Example, err error) {
 	return first, nil
 }
 
-func runExample(module, name string, example *doc.Example, env []string) error {
+func (r clone) runExample(module, name string, example *doc.Example) error {
 	dir := filepath.Join(module, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -158,13 +183,13 @@ func runExample(module, name string, example *doc.Example, env []string) error {
 	if err := os.WriteFile(filepath.Join(dir, "main.go"), source.Bytes(), 0o644); err != nil {
 		return err
 	}
-	if err := do(module, env, "go", "mod", "tidy"); err != nil {
+	if err := do(module, r.env, "go", "mod", "tidy"); err != nil {
 		return err
 	}
 	if example.Output == "" || example.Unordered {
-		return do(dir, env, "go", "build", "-o", os.DevNull, ".")
+		return do(dir, r.env, "go", "build", "-o", os.DevNull, ".")
 	}
-	got, err := output(dir, env, "go", "run", ".")
+	got, err := output(dir, r.env, "go", "run", ".")
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, got)
 	}
