@@ -1,4 +1,4 @@
-.PHONY: check api dashboard page fuzz mutate bench table tail release rehearse
+.PHONY: check api page fuzz mutate bench table tail release rehearse
 
 # All that CI runs.
 check:
@@ -7,11 +7,6 @@ check:
 # Writes down the exported API after a change of it.
 api:
 	go run ./tools/api >api.txt
-
-# Writes the dashboard after a change of its program.
-dashboard:
-	go run ./dashboards >dashboards/grafana.new
-	mv dashboards/grafana.new dashboards/grafana.json
 
 # Writes the page of retrysim serve as static files, for any web server: make page PAGE=folder
 page: PAGE ?= playground

@@ -1,4 +1,4 @@
-package main
+package dashboards
 
 import (
 	"errors"
@@ -33,9 +33,22 @@ const (
 	hour   = 60 * minute
 )
 
-// writeTests writes test files for promtool into a folder.
-func writeTests(folder, rules string) error {
-	rules, err := filepath.Abs(rules)
+// leftOut is the operation that no alert is about.
+const leftOut = "cache"
+
+// writeTests writes test files for promtool into a folder, and the rules with an
+// operation that is left out.
+func writeTests(folder string) error {
+	text, err := os.ReadFile("rules.yml")
+	if err != nil {
+		return err
+	}
+	const none = `retry_name=~"NONE"`
+	if n := strings.Count(string(text), none); n != 1 {
+		return fmt.Errorf("rules.yml has %d places for what is left out", n)
+	}
+	const rules = "rules.yml"
+	err = os.WriteFile(filepath.Join(folder, rules), []byte(strings.ReplaceAll(string(text), none, `retry_name=~"`+leftOut+`|other"`)), 0o666)
 	for _, evaluation := range evaluations {
 		name := filepath.Join(folder, fmt.Sprintf("evaluated_every_%ds.yml", evaluation))
 		err = errors.Join(err, os.WriteFile(name, generateTests(rules, evaluation), 0o666))
@@ -53,6 +66,7 @@ func generateTests(rules string, evaluation int) []byte {
 		}
 		write(&b, "outages of ten minutes", v, 28*minute, outages)
 		write(&b, "outages of 40 seconds", v, 18*minute, blips)
+		write(&b, "outages of what is left out", v, 56*minute, outagesLeftOut)
 		if v.step == v.every && v.evaluation == v.every {
 			write(&b, "no outage", v, 48*minute, quiet)
 			write(&b, "a part fails", v, 56*minute, parts)
@@ -79,8 +93,10 @@ type test struct {
 }
 
 // operation adds a case.
-func (t *test) operation(job string, callers ...caller) {
-	for _, s := range t.view.series(job, "search", callers) {
+func (t *test) operation(job string, callers ...caller) { t.named(job, "search", callers...) }
+
+func (t *test) named(job, operation string, callers ...caller) {
+	for _, s := range t.view.series(job, operation, callers) {
 		fmt.Fprintln(&t.series, s)
 	}
 }
@@ -190,6 +206,11 @@ func outages(t *test) {
 			c.active = []level{{0, 1}, {begin, 50}, {end, 1}}
 			return c
 		})
+		add("a hang whose callers leave", offset, func(begin, end float64) caller {
+			c := down(begin, end, 0, ok, runs{"canceled": 10})
+			c.active = []level{{0, 1}, {begin, 50}, {end, 1}}
+			return c
+		})
 		add("started into it", offset, func(begin, end float64) caller {
 			c := down(begin, end, 0, ok, runs{"max_attempts": 10})
 			c.begins = begin
@@ -214,6 +235,25 @@ func outages(t *test) {
 		add(string(reason), offsets[i%len(offsets)], func(begin, end float64) caller {
 			return down(begin, end, 0, ok, runs{reason: 10})
 		})
+	}
+}
+
+// outagesLeftOut has what every alert fires for elsewhere.
+func outagesLeftOut(t *test) {
+	const begin, end = 12 * minute, 48 * minute
+	ok := runs{succeeds: 10}
+	hang := down(begin, end, 0, ok, nil)
+	hang.active = []level{{0, 1}, {begin, 50}, {end, 1}}
+	well := caller{instance: "b", seconds: .1, spans: []span{{0, always, ok}}}
+	for job, callers := range map[string][]caller{
+		"outage":          {down(begin, end, 0, ok, runs{"max_attempts": 10})},
+		"hang":            {hang},
+		"a fifth":         {down(begin, end, 0, ok, runs{succeeds: 8, "max_attempts": 2})},
+		"one of two":      {down(begin, end, 0, runs{succeeds: 4}, runs{"max_attempts": 4}), well},
+		"a fifth, hidden": {down(begin, end, 0, ok, runs{succeeds: 7.5, retried: 2.5})},
+	} {
+		t.named(job, leftOut, callers...)
+		t.silent(job, anyAlert, 0, float64(t.length))
 	}
 }
 
@@ -268,12 +308,14 @@ func quiet(t *test) {
 	waves := caller{instance: "a", seconds: 8 * minute}
 	bursts := caller{instance: "a", seconds: 1}
 	for at := 10 * minute; at < hour; at += 10 * minute {
-		waves.spans = append(waves.spans, span{at + 8*minute, at + 8*minute + 1, runs{succeeds: 50}})
-		waves.active = append(waves.active, level{at, 50}, level{at + 8*minute, 0})
+		waves.spans = append(waves.spans, span{at + 8*minute, at + 8*minute + 1, runs{succeeds: 200}})
+		waves.active = append(waves.active, level{at, 200}, level{at + 8*minute, 0})
 		bursts.spans = append(bursts.spans, span{at + 1, at + 11, runs{succeeds: 20}})
 		bursts.active = append(bursts.active, level{at, 20}, level{at + 10, 0})
 	}
 	t.quiet("waves of 8 minutes", waves)
+	t.quiet("waves of 8 minutes, and short calls that are canceled", waves,
+		caller{instance: "b", seconds: .1, spans: []span{{0, always, runs{"canceled": 100}}}})
 	t.quiet("bursts", bursts)
 	t.quiet("consumers", caller{instance: "a", active: []level{{0, 20}}})
 	long := caller{instance: "a", seconds: .1, spans: []span{{0, always, runs{succeeds: 1}}}, active: []level{{0, 1}, {30 * minute, 40}, {36 * minute, 1}}}
