@@ -18,10 +18,7 @@ import (
 // stillInternal are the internal packages of the root that nested modules import today.
 // The list only shrinks.
 var stillInternal = map[string][]string{
-	"clockx/benbjohnson": {"clockx/internal/deadline"},
-	"otel":               {"internal/engine", "internal/errtext"},
-	"retrygrpc":          {"internal/clienterr", "internal/engine", "internal/relay"},
-	"retrynats":          {"internal/engine"},
+	"retrynats": {"internal/engine"},
 }
 
 // Users have an old nested module with a new root. So a nested module imports only what

@@ -1,4 +1,4 @@
-package servertest_test
+package nats_test
 
 import (
 	"context"

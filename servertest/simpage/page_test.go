@@ -1,4 +1,4 @@
-package browser
+package simpage
 
 import (
 	"context"
@@ -53,7 +53,7 @@ func link(t *testing.T, ctx context.Context) url.Values {
 // scripted serves the page with an engine that does what a test wants: play is its body.
 func scripted(t *testing.T, play string) (address, host string) {
 	t.Helper()
-	files := http.FileServer(http.Dir("../page"))
+	files := http.FileServer(http.Dir("../../cmd/retrysim/page"))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/engine.js" {
 			w.Header().Set("Content-Type", "text/javascript")
@@ -409,7 +409,7 @@ func TestStaticPage(t *testing.T) {
 	chromium(t)
 	folder := t.TempDir()
 	c := exec.Command("make", "--no-print-directory", "page", "PAGE="+folder)
-	c.Dir = "../../.."
+	c.Dir = "../.."
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package servertest_test
+package sql_test
 
 import "testing"
 

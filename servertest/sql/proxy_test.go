@@ -1,4 +1,4 @@
-package servertest_test
+package sql_test
 
 import (
 	"bytes"

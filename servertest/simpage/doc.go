@@ -1,0 +1,7 @@
+// Package simpage looks at the page of retrysim serve in a real browser, and at the same
+// page as static files.
+//
+//	go test -run FirstSight ./servertest/simpage -pictures "$PWD/pictures"
+//
+// makes playground-light.png, which docs/storms.md shows as playground.png.
+package simpage
