@@ -212,18 +212,20 @@ func (c redirecting) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// unquoted returns an error of net/http without what it quotes of a response, since a
-// malformed line or a Location may hold a secret. Such errors wrap nothing that the
-// classifier knows.
+// unquoted returns an error of net/http without what it shows of a response, since a
+// malformed line or a Location may hold a secret. It is in quotes, except that before
+// go1.26.4 a malformed header line was not. Such errors wrap nothing that the classifier
+// knows.
 func unquoted(err error) error {
 	text, _, quotes := strings.Cut(err.Error(), `"`)
-	if !quotes {
+	text, _, line := strings.Cut(text, " line: ")
+	if !quotes && !line {
 		return err
 	}
 	_, malformed := errors.AsType[textproto.ProtocolError](err)
 	if malformed || strings.HasPrefix(text, "failed to parse Location header") ||
 		strings.HasPrefix(text, "net/http: HTTP/1.x transport connection broken: ") {
-		return errors.New(text + "REDACTED")
+		return errors.New(strings.TrimRight(text, ": ") + ": REDACTED")
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/textproto"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -154,6 +155,26 @@ func TestJSONErrorsKeepSecrets(t *testing.T) {
 				t.Errorf("error %v does not tell the request", err)
 			}
 		})
+	}
+}
+
+// Before go1.26.4 net/http did not quote a malformed line.
+func TestJSONErrorsKeepSecretsThatAreNotQuoted(t *testing.T) {
+	for _, text := range []string{
+		"malformed MIME header line: X\x00: SECRET",
+		"malformed MIME header initial line:  Set-Cookie: SECRET",
+		`malformed MIME header line: SECRET "SECRET"`,
+	} {
+		for _, fails := range []error{
+			textproto.ProtocolError(text),
+			errors.New("net/http: HTTP/1.x transport connection broken: " + text),
+		} {
+			base := tripper(func(*http.Request) (*http.Response, error) { return nil, fails })
+			_, err := retryhttp.JSON[user](t.Context(), client(base), quick, request(t, "GET", "http://example.com/", nil))
+			if err == nil || strings.Contains(err.Error(), "SECRET") || !strings.Contains(err.Error(), "malformed MIME header") {
+				t.Errorf("error %v", err)
+			}
+		}
 	}
 }
 
