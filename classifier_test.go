@@ -165,10 +165,10 @@ func TestDefaultClassifier(t *testing.T) {
 
 		{&retry.Error{Reason: retry.ReasonPermanent, Errs: []error{syscall.ECONNRESET}}, permanent},
 		{&retry.Error{Reason: retry.ReasonNotIdempotent, Errs: []error{syscall.ECONNRESET}}, permanent},
-		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{syscall.EHOSTDOWN, syscall.ECONNREFUSED}}, unprocessed},
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{syscall.ENETDOWN, syscall.ECONNREFUSED}}, unprocessed},
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{errDown, syscall.ECONNREFUSED}}, transient}, // the first attempt may have run
-		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 3, Errs: []error{syscall.EHOSTDOWN, errDown, syscall.ECONNREFUSED}}, transient},
-		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 3, Errs: []error{syscall.EHOSTDOWN, syscall.ECONNREFUSED}}, transient}, // and so may one that is not kept
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 3, Errs: []error{syscall.ENETDOWN, errDown, syscall.ECONNREFUSED}}, transient},
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 3, Errs: []error{syscall.ENETDOWN, syscall.ECONNREFUSED}}, transient}, // and so may one that is not kept
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{busy{429}, syscall.ECONNREFUSED}}, transient},
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{syscall.ECONNREFUSED, busy{429}}}, throttled},
 		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{busy{503}, busy{429}}}, throttled},
@@ -183,7 +183,6 @@ func TestDefaultClassifier(t *testing.T) {
 		{syscall.ECONNREFUSED, unprocessed},
 		{syscall.ENETUNREACH, unprocessed},
 		{syscall.EHOSTUNREACH, unprocessed},
-		{syscall.EHOSTDOWN, unprocessed},
 		{syscall.ENETDOWN, unprocessed},
 		{syscall.EADDRNOTAVAIL, unprocessed},
 		{dial(viaSyscall(syscall.ECONNREFUSED)), unprocessed},

@@ -26,3 +26,10 @@ func TestWindowsSocketErrors(t *testing.T) {
 		t.Errorf("on Linux 10061 is %v, want unknown", got)
 	}
 }
+
+// Not every system has a name for it.
+func TestHostIsDown(t *testing.T) {
+	if got := DefaultClassifier(hostDown); got != Unprocessed {
+		t.Errorf("%v, want unprocessed", got)
+	}
+}

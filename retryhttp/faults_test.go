@@ -420,7 +420,7 @@ func TestPostWithoutKeyNeverRunsTwice(t *testing.T) {
 		return dial(ctx, network, addr)
 	}
 	p := quick
-	p.MaxAttempts, p.AttemptTimeout = 6, 30*time.Millisecond
+	p.MaxAttempts, p.AttemptTimeout = 6, 250*time.Millisecond
 	rt := s.transport(p)
 	var wg sync.WaitGroup
 	for i := range 16 {

@@ -99,6 +99,7 @@ func (s *rawHTTP2) serve(conn net.Conn) {
 }
 
 func TestHTTP2RefusedStreamsAndGoAway(t *testing.T) {
+	needHTTP2(t)
 	const internalError, refusedStream = 2, 7
 	times := func(frame byte, code uint32, n int) func(int) (byte, uint32) {
 		return func(i int) (byte, uint32) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/textproto"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -84,6 +85,10 @@ func serveAs(t testing.TB, answer func(n int, w http.ResponseWriter, r *http.Req
 		}
 	}
 	start(s)
+	if s.EnableHTTP2 || s.Config.Protocols != nil {
+		t.Cleanup(s.Close)
+		needHTTP2(t)
+	}
 	s.base, _ = s.Client().Transport.(*http.Transport)
 	t.Cleanup(func() {
 		eventually(t, "connections left open", func() bool {
@@ -94,6 +99,13 @@ func serveAs(t testing.TB, answer func(n int, w http.ResponseWriter, r *http.Req
 		eventually(t, "goroutines left", func() bool { return runtime.NumGoroutine() <= before })
 	})
 	return s
+}
+
+// needHTTP2 skips the test if net/http's client has no HTTP/2.
+func needHTTP2(t testing.TB) {
+	if strings.Contains(os.Getenv("GODEBUG"), "http2client=0") {
+		t.Skip("GODEBUG has http2client=0")
+	}
 }
 
 // eventually fails the test if ok does not come true within seconds. It is for

@@ -41,8 +41,16 @@ func played(t *testing.T, link string) (scenes []scene) {
 	return scenes
 }
 
+// patient lets links take as long as they need.
+func patient(t *testing.T) {
+	limit := linkTime
+	linkTime = time.Hour
+	t.Cleanup(func() { linkTime = limit })
+}
+
 func TestPlayTellsWhatTrySays(t *testing.T) {
 	notUnderRace(t)
+	patient(t)
 	for link, flags := range map[string][]string{
 		"rate=20&seeds=6&outage=2s":                                      {"-rate", "20", "-outage", "2s"},
 		"rate=5&seeds=1&policy=name%3Dmine+attempts%3D4+budget%3Dearned": {"-rate", "5", "-policy", "name=mine attempts=4 budget=earned", "-policy", `name="no budget" attempts=4`},

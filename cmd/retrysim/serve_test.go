@@ -71,6 +71,7 @@ func request(t *testing.T, method, url, body string, headers ...string) (*http.R
 }
 
 func TestServe(t *testing.T) {
+	patient(t)
 	url, stop := served(t, "127.0.0.1:0")
 	if !strings.HasPrefix(url, "http://127.0.0.1:") || !strings.HasSuffix(url, "/") {
 		t.Errorf("the address is %q", url)
