@@ -1,4 +1,8 @@
-.PHONY: check api page fuzz mutate bench table tail release rehearse
+.PHONY: gate check api page fuzz mutate bench table tail release rehearse
+
+# What a change must pass before it is merged.
+gate:
+	.ci/gate
 
 # All that CI runs.
 check:

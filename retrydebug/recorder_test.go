@@ -707,7 +707,7 @@ func TestNestedAndJoined(t *testing.T) {
 			got := map[string][3]int{}
 			for _, o := range r.Operations {
 				w := o.Windows["1m"]
-				got[o.Name] = [3]int{w.AfterRetry, w.Attempts, o.Live}
+				got[o.Name] = [3]int{w.AfterRetry, int(w.Attempts), o.Live}
 			}
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("%v, want %v", got, want)

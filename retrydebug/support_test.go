@@ -60,14 +60,15 @@ type lastError struct {
 }
 
 type window struct {
-	Seconds                               float64
-	Runs                                  int
-	FirstTry                              int `json:"first_try"`
-	AfterRetry                            int `json:"after_retry"`
-	Failed, Permanent, Canceled, Attempts int
-	P50, P99                              float64
-	Reasons                               map[string]int
-	History                               [][3]int
+	Seconds                     float64
+	Runs                        int
+	FirstTry                    int `json:"first_try"`
+	AfterRetry                  int `json:"after_retry"`
+	Failed, Permanent, Canceled int
+	Attempts                    int64 // more than an int of 32 bits holds
+	P50, P99                    float64
+	Reasons                     map[string]int
+	History                     [][3]int
 }
 
 type live struct {
