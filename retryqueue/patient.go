@@ -9,7 +9,7 @@ import (
 // judge returns what err means to a message.
 func judge(p retry.Policy, err error) retry.Verdict {
 	v := p.Judge(err)
-	if v.Class != retry.Permanent || v.Marked {
+	if v.Class != retry.Permanent {
 		return v
 	}
 	p.Classify = retry.Classifiers(p.Classify, Patient)

@@ -85,11 +85,15 @@ func answer(faulty, known bool) string {
 }
 
 func TestFaultyCodes(t *testing.T) {
+	type reason struct{ Reason string }
+	type kubernetes struct{ ErrStatus reason }
 	for _, tt := range []struct {
 		e         any
 		pkg, name string
 		want      string
 	}{
+		{&kubernetes{reason{"AlreadyExists"}}, "k8s.io/apimachinery/pkg/api/errors", "StatusError", "faulty"},
+		{&kubernetes{reason{"Forbidden"}}, "k8s.io/apimachinery/pkg/api/errors", "StatusError", ""}, // its status decides
 		{grpc(3), "google.golang.org/grpc/internal/status", "Error", "faulty"},
 		{grpc(5), "google.golang.org/grpc/internal/status", "Error", "faulty"},
 		{grpc(6), "google.golang.org/grpc/internal/status", "Error", "faulty"},
