@@ -46,14 +46,17 @@ type ledger struct {
 	asked        []int
 	retried      retry.Class
 	ok           bool
+	names        string // of each Begin, Withdraw and End
 }
 
-func (b *ledger) Begin(retry.Opening) { b.begun++ }
+func (b *ledger) Begin(o retry.Opening) { b.begun, b.names = b.begun+1, b.names+o.Name }
 func (b *ledger) Withdraw(w retry.Withdrawal) bool {
-	b.asked = append(b.asked, w.Retry)
+	b.asked, b.names = append(b.asked, w.Retry), b.names+w.Name
 	return !b.refuse
 }
-func (b *ledger) End(o retry.Outcome) { b.ended, b.retried, b.ok = b.ended+1, o.Retried, o.OK }
+func (b *ledger) End(o retry.Outcome) {
+	b.ended, b.retried, b.ok, b.names = b.ended+1, o.Retried, o.OK, b.names+o.Name
+}
 
 // Every class of error meets every limit, alone and together. What has to come of
 // it is said here a second time, from the contract.
@@ -192,13 +195,13 @@ func saturated(d float64) time.Duration {
 
 func TestSuccessIsAckAndTheBudgetIsTold(t *testing.T) {
 	budget := &ledger{}
-	p := retry.Policy{Budget: budget, MaxAttempts: 1, MaxElapsed: 1}
+	p := retry.Policy{Name: "j", Budget: budget, MaxAttempts: 1, MaxElapsed: 1}
 	for _, delivered := range []int{math.MinInt, 1, 9, math.MaxInt} {
 		*budget = ledger{}
 		if d := (retryqueue.Delivery{Number: delivered, Now: now}).After(p, nil); d != (retryqueue.Decision{Action: retryqueue.Ack}) {
 			t.Errorf("After(delivery %d, nil) = %+v, want Ack alone", delivered, d)
 		}
-		if budget.begun != 1 || budget.ended != 1 || !budget.ok || budget.retried != retry.Unknown || budget.asked != nil {
+		if budget.begun != 1 || budget.ended != 1 || !budget.ok || budget.retried != retry.Unknown || budget.asked != nil || budget.names != "jj" {
 			t.Errorf("the budget saw %+v, want a run that succeeded", *budget)
 		}
 	}
