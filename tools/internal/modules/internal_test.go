@@ -15,12 +15,6 @@ import (
 	"github.com/goretry/retry/tools/internal/modules"
 )
 
-// stillInternal are the internal packages of the root that nested modules import today.
-// The list only shrinks.
-var stillInternal = map[string][]string{
-	"retrynats": {"internal/engine"},
-}
-
 // Users have an old nested module with a new root. So a nested module imports only what
 // the root promises, on every system. So do its tests: the author of another adapter
 // needs what they need.
@@ -33,13 +27,8 @@ func TestNestedModulesImportNothingInternal(t *testing.T) {
 		for _, path := range slices.Sorted(maps.Keys(imports)) {
 			name, ours := strings.CutPrefix(path, modules.Root+"/")
 			own := strings.HasPrefix(path, modules.Path(module)+"/")
-			if ours && !own && slices.Contains(strings.Split(name, "/"), "internal") && !slices.Contains(stillInternal[module], name) {
+			if ours && !own && slices.Contains(strings.Split(name, "/"), "internal") {
 				t.Errorf("%s imports %s: make it public and small, or copy it", imports[path], name)
-			}
-		}
-		for _, name := range stillInternal[module] {
-			if imports[modules.Path(name)] == "" {
-				t.Errorf("%s imports %s no more: take it off the list", module, name)
 			}
 		}
 	}
