@@ -20,7 +20,7 @@ page:
 	cp cmd/retrysim/page/static/* "$(PAGE)"
 	GOOS=js GOARCH=wasm go build -trimpath -ldflags='-s -w' -o "$(PAGE)/retrysim.wasm" ./cmd/retrysim
 
-# 32 minutes of fuzzing; what it finds lands in testdata.
+# Half an hour of fuzzing; what it finds lands in testdata.
 fuzz:
 	go test -run '^$$' -fuzz FuzzBackoffs -fuzztime 3m .
 	go test -run '^$$' -fuzz FuzzBudgets -fuzztime 3m .
@@ -57,7 +57,7 @@ mutate:
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-errtext.txt -skip 'Alloc|Leak|TimeDoesNot' errtext
 	go run ./tools/mutate -min 98 hedge
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-hedging.txt -tests hedge internal/hedging
-	go run ./tools/mutate -min 98 internal/relay
+	go run ./tools/mutate -min 98 internal/errtree
 
 # Makes a release up to its tags: make release VERSION=v0.2.0
 release:
