@@ -49,8 +49,9 @@
 //     unless it is Permanent.
 //
 // An error is judged by Policy.Classify, then [Classify], then
-// [retry.DefaultClassifier]. A [CommitError] is Permanent unless Policy.Classify returns another class. Under
-// Policy.NonIdempotent the run then ends with ReasonNotIdempotent.
+// [retry.DefaultClassifier]. A [CommitError] is Permanent unless Policy.Classify
+// returns another class. Under Policy.NonIdempotent the run then ends with
+// ReasonNotIdempotent.
 //
 // # What fn must not do
 //
@@ -69,7 +70,7 @@
 //
 // # What may take long
 //
-// The attempt's context ends the statements of fn. In most drivers of database/sql it
-// does not end a COMMIT or ROLLBACK: these need a limit of their own if a server has
+// The attempt's context ends the statements of fn. TxOf ends a COMMIT 5 s after that
+// context has ended, and a ROLLBACK after 5 s. Most drivers of database/sql end neither: these need a limit of their own if a server has
 // gone silent. docs/sql.md lists the settings.
 package retrysql

@@ -12,6 +12,9 @@ import (
 	"github.com/goretry/retry/retrysql"
 )
 
+// accounts is one budget for all that retries on one database.
+var accounts retry.EarnedBudget
+
 func ExampleTx() {
 	db := openBank(sqlState("40001")) // a serialization failure at the first COMMIT
 	policy := retry.Policy{
@@ -19,6 +22,7 @@ func ExampleTx() {
 		MaxAttempts: retry.Unlimited, // each attempt may lose to another transaction
 		MaxElapsed:  5 * time.Second,
 		Backoff:     retry.Exponential{Base: 2 * time.Millisecond, Max: 100 * time.Millisecond},
+		Budget:      &accounts, // for a database that is away: conflicts cost nothing
 	}
 	runs := 0
 	moved, err := retrysql.Tx(context.Background(), db, policy, &sql.TxOptions{Isolation: sql.LevelSerializable},

@@ -738,6 +738,34 @@ func TestConflictsCostTheBudgetNothing(t *testing.T) {
 	}
 }
 
+// The policy of docs/sql.md does not storm a database that refuses connections.
+func TestDatabaseThatIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begins := 0
+		var mu sync.Mutex
+		begin := func(context.Context) (noTx, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			begins++
+			return noTx{}, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+		}
+		p := retry.Policy{
+			MaxAttempts: retry.Unlimited, MaxElapsed: 5 * time.Second,
+			Backoff: retry.Exponential{Base: 2 * time.Millisecond, Max: 100 * time.Millisecond},
+			Budget:  &retry.EarnedBudget{},
+		}
+		var calls sync.WaitGroup
+		for range 600 {
+			calls.Go(func() { _, _ = retrysql.TxOf(t.Context(), p, begin, noop) })
+			time.Sleep(time.Second / 60)
+		}
+		calls.Wait()
+		if begins != 610 {
+			t.Errorf("%d connections were asked for, want 600 and 10 for retries", begins)
+		}
+	})
+}
+
 // A policy is not written to: a second run is like the first.
 func TestOnePolicyServesManyTransactions(t *testing.T) {
 	var mu sync.Mutex
