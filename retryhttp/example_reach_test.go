@@ -298,7 +298,7 @@ func ExampleBudgetPerHost() {
 		Policy: retry.Policy{Backoff: retry.Constant(time.Millisecond)},
 		Budget: retryhttp.BudgetPerHost(func() retry.Budget { return &retry.EarnedBudget{} }),
 	}}
-	for range 6 {
+	for range 4 {
 		resp, err := client.Get(down.URL)
 		if err != nil {
 			panic(err)
@@ -310,9 +310,7 @@ func ExampleBudgetPerHost() {
 	// Output:
 	// 3 max_attempts
 	// 3 max_attempts
-	// 3 max_attempts
-	// 3 max_attempts
-	// 3 max_attempts
+	// 1 budget
 	// 1 budget
 }
 
