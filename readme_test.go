@@ -2,11 +2,15 @@ package retry_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/limit"
 )
 
 // The README's code stands, whole, in a program that examples' tests run.
@@ -78,6 +82,32 @@ func TestGuides(t *testing.T) {
 				break
 			}
 			rest = after
+		}
+	}
+}
+
+// The table of defaults has the defaults.
+func TestTermsHaveTheDefaults(t *testing.T) {
+	page, err := os.ReadFile("docs/terms.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := (&limit.Limit{}).Places()
+	full := &retry.EarnedBudget{}
+	retries := 0
+	for full.Withdraw(retry.Withdrawal{Class: retry.Transient}) {
+		retries++
+	}
+	timedOut := new(retry.EarnedBudget).Withdraw(retry.Withdrawal{Class: retry.TimedOut})
+	for _, row := range []string{
+		fmt.Sprintf("| `Policy.MaxAttempts` | %d; with `MaxElapsed`, one per millisecond of it |", retry.Policy{}.AttemptLimit()),
+		fmt.Sprintf("from %v to at most %v, doubling, full jitter", retry.DefaultBase, retry.DefaultMax),
+		fmt.Sprintf("| `Policy.MaxRetryAfter` | %v |", retry.DefaultMaxRetryAfter),
+		fmt.Sprintf("| `limit.Limit` | starts with %d places,", places),
+		map[bool]string{true: "| `EarnedBudget` | 9 tokens; a retry costs 2, after a timeout 10 |"}[retries == 4 && !timedOut],
+	} {
+		if row == "" || !strings.Contains(string(page), row) {
+			t.Errorf("docs/terms.md has not %q", row)
 		}
 	}
 }
