@@ -559,10 +559,13 @@ func TestHedgedSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls [][]int
 		copies := 0
+		var mu sync.Mutex
 		send := func(_ context.Context, open []int) error {
+			mu.Lock()
 			calls = append(calls, open)
 			copies++
 			named := map[int][]int{1: {0, 1, 2}, 2: {1, 2, 3}, 3: {0}, 4: {1}}[copies]
+			mu.Unlock()
 			time.Sleep(time.Second)
 			failed := map[int]error{}
 			for _, position := range named {
