@@ -16,10 +16,11 @@ import (
 type attempt struct {
 	*call
 	evidence
-	limit limit
-	ctx   context.Context    // grpc's: derived from the run's for this attempt
-	opts  []grpc.CallOption  // the caller's, and those that gather evidence
-	room  [6]grpc.CallOption // for opts, mostly
+	limit  limit
+	answer error              // the server's
+	ctx    context.Context    // grpc's: derived from the run's for this attempt
+	opts   []grpc.CallOption  // the caller's, and those that gather evidence
+	room   [6]grpc.CallOption // for opts, mostly
 }
 
 // begin prepares the attempt that the run has announced.
@@ -51,6 +52,13 @@ func (a *attempt) end(err error) retry.Verdict {
 		return retry.Verdict{}
 	}
 	a.limit.stop()
+	v := a.failed(err)
+	a.call.answer = a.answer
+	return v
+}
+
+// failed returns the verdict on an error.
+func (a *attempt) failed(err error) retry.Verdict {
 	late := a.timedOut()
 	if late {
 		err = timeout{err}

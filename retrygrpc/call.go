@@ -12,6 +12,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/hedge"
 )
 
 // call is one call and its run.
@@ -25,6 +26,7 @@ type call struct {
 	untimed  bool             // the attempts have to keep it, not the run
 	once     bool             // the method may run twice only if an attempt did nothing; the run knows the policy's NonIdempotent
 	answer   error            // the server's, which the run takes for a success
+	hedged   *hedged          // nil without hedges
 	last     *attempt         // nil if it needs no end
 	first    attempt          // with the rest, most calls are one allocation
 }
@@ -56,9 +58,20 @@ func (c *Client) call(ctx context.Context, method string, cc *grpc.ClientConn, o
 			k.once = !opt.yes
 		}
 	}
+	if c.Hedge != nil && !k.once { // with NonIdempotent a Hedge starts nothing
+		if h := c.Hedge(method); h != nil {
+			k.hedged = &hedged{p, h}
+		}
+	}
 	k.classify, k.clock, k.timeout = p.Classify, p.Clock, p.AttemptTimeout
 	k.run = p.Attempts(ctx)
 	return k
+}
+
+// hedged says how a call gets hedges.
+type hedged struct {
+	policy retry.Policy
+	hedge  *hedge.Hedge
 }
 
 // limitAttempts makes AttemptTimeout a matter of the attempts themselves.

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/hedge"
 )
 
 // Client is what the calls of one [grpc.ClientConn] share. The zero value retries with
@@ -41,6 +42,16 @@ type Client struct {
 	// grpc.ClientConn.Target. Nil, or nil from it, means the policy's. It must return the
 	// same budget for the same target.
 	Budget func(target string) retry.Budget
+
+	// Hedge returns the [hedge.Hedge] for a method, or nil for none: a unary call that takes
+	// too long gets a second copy, and the first reply or answer counts. Return it only for
+	// methods that read: a copy that lost may still have an effect. A method that must not
+	// run twice gets none. Use one Hedge for all calls of a method to a dependency. Policy's
+	// AttemptTimeout covers all copies. They go to different peers if the balancer does so
+	// with two calls in a row, as round_robin does. grpc.OnFinish is called for each copy,
+	// maybe concurrently. Nil means no hedges. As [hedge.Op], a call with hedges panics if
+	// Policy.Clock is a *clockx.Virtual.
+	Hedge func(method string) *hedge.Hedge
 }
 
 // DialOptions returns the options for [grpc.NewClient]. Pass them where retries belong
@@ -90,6 +101,11 @@ func (c *Client) unary(ctx context.Context, method string, req, reply any, cc *g
 	}
 	for k.run.Next() {
 		a, into := k.begin(), reply
+		if k.hedged != nil && blank(reply) != nil {
+			r := &race{attempt: a, method: method, req: req, reply: reply, invoke: invoke}
+			k.settle(r.run(k.hedged.policy, k.hedged.hedge))
+			continue
+		}
 		if k.run.Number() > 1 {
 			into = another(reply)
 		}

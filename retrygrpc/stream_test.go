@@ -469,6 +469,27 @@ func TestClientStreams(t *testing.T) {
 	}
 }
 
+// TestOpeningMayHaveReachedTheServer: then it is not repeated, although the method may run
+// twice: what will be sent is not kept.
+func TestOpeningMayHaveReachedTheServer(t *testing.T) {
+	for _, tt := range []struct {
+		err   error
+		opens int
+	}{{hinted(codes.Internal, 1), 1}, {retry.Undone(hinted(codes.Internal, 1)), 4}} {
+		opens := 0
+		c := &retrygrpc.Client{Policy: four()}
+		cc := dial(t, "127.0.0.1:1", nil, append(c.DialOptions(), grpc.WithChainStreamInterceptor(func(context.Context, *grpc.StreamDesc,
+			*grpc.ClientConn, string, grpc.Streamer, ...grpc.CallOption) (grpc.ClientStream, error) {
+			opens++
+			return nil, tt.err
+		}))...)
+		_, err := cc.NewStream(within(t), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, chat)
+		if opens != tt.opens {
+			t.Errorf("%d openings, want %d: %v", opens, tt.opens, err)
+		}
+	}
+}
+
 // TestUnreadStream: when its context ends, what was opened is closed.
 func TestUnreadStream(t *testing.T) {
 	s := serve(t, func(_ int, s grpc.ServerStream, _ string) error {

@@ -1,0 +1,133 @@
+package retrygrpc
+
+import (
+	"context"
+	"reflect"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/hedge"
+)
+
+// race is an attempt of a unary call that is made with hedges: copies of it, which have
+// replies and evidence of their own.
+type race struct {
+	*attempt
+	method     string
+	req, reply any
+	invoke     grpc.UnaryInvoker
+
+	mu       sync.Mutex
+	failures []*runner
+}
+
+// runner is one copy.
+type runner struct {
+	attempt
+	reply   any
+	verdict retry.Verdict // zero for a reply and for an answer
+}
+
+// run returns the verdict on the whole attempt: that of the copy with the first reply or
+// answer. If there is none, it is that of a copy to which the server refused a retry, or
+// of the one that failed last.
+func (r *race) run(p retry.Policy, h *hedge.Hedge) retry.Verdict {
+	defer r.close()
+	p.Classify = nil // the copies are judged by try
+	first, err := hedge.Op(p, h, r.try, hedge.Value[*runner]{Discard: func(*runner) {}})(r.ctx)
+	first.deliver(r.call.opts)
+	switch {
+	case err == nil:
+		set(r.reply, first.reply)
+		return retry.Verdict{}
+	case first.answer != nil:
+		r.call.answer = first.answer
+		return retry.Verdict{}
+	}
+	v := first.verdict
+	for _, c := range r.failures {
+		if c.verdict.End == retry.ReasonRefused {
+			v = c.verdict
+		}
+	}
+	for _, c := range r.failures {
+		v.Undone = v.Undone && c.verdict.Undone
+		v.Hint = max(v.Hint, c.verdict.Hint)
+	}
+	return v
+}
+
+// try makes a copy.
+func (r *race) try(ctx context.Context) (*runner, error) {
+	c := &runner{reply: blank(r.reply)}
+	c.call, c.ctx = r.call, ctx
+	c.peer.Addr = nobody{}
+	for _, opt := range r.call.opts {
+		switch opt.(type) {
+		case grpc.HeaderCallOption, grpc.TrailerCallOption, grpc.PeerCallOption: // see deliver
+		default:
+			c.opts = append(c.opts, opt)
+		}
+	}
+	c.opts = append(c.opts, grpc.Header(&c.header), grpc.Trailer(&c.trailer), grpc.Peer(&c.peer))
+	err := r.invoke(ctx, r.method, r.req, c.reply, r.cc, c.opts...)
+	if err == nil {
+		return c, nil
+	}
+	c.verdict = c.failed(err)
+	if c.answer != nil || c.verdict.Class == retry.Permanent {
+		return c, retry.Stop(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures = append(r.failures, c)
+	return c, &failedCopy{c.verdict}
+}
+
+// deliver gives the caller what its options ask for.
+func (c *runner) deliver(opts []grpc.CallOption) {
+	for _, opt := range opts {
+		switch opt := opt.(type) {
+		case grpc.HeaderCallOption:
+			*opt.HeaderAddr = c.header
+		case grpc.TrailerCallOption:
+			*opt.TrailerAddr = c.trailer
+		case grpc.PeerCallOption:
+			if c.sent() {
+				*opt.PeerAddr = c.peer
+			}
+		}
+	}
+}
+
+// failedCopy is an error that is Transient to a hedge, whatever is in it: the other copy
+// goes on.
+type failedCopy struct{ v retry.Verdict }
+
+func (f *failedCopy) Error() string             { return f.v.Err.Error() }
+func (f *failedCopy) RetryAfter() time.Duration { return f.v.Hint }
+
+// blank returns a new reply of the same type, or nil if there can be none.
+func blank(reply any) any {
+	if m, ok := reply.(proto.Message); ok {
+		return m.ProtoReflect().New().Interface()
+	}
+	if v := reflect.ValueOf(reply); v.Kind() == reflect.Pointer && !v.IsNil() {
+		return reflect.New(v.Type().Elem()).Interface()
+	}
+	return nil
+}
+
+// set copies a reply to the caller's.
+func set(reply, from any) {
+	if m, ok := reply.(proto.Message); ok {
+		proto.Reset(m)
+		proto.Merge(m, from.(proto.Message))
+		return
+	}
+	reflect.ValueOf(reply).Elem().Set(reflect.ValueOf(from).Elem())
+}
