@@ -3,8 +3,8 @@ package storm_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +13,7 @@ import (
 	"github.com/goretry/retry/internal/storm"
 )
 
-// EarnedBudget is one of the laws, to the last call.
+// EarnedBudget is one of the laws, but for a token now and then: its tokens fade in steps.
 func TestEarnedBudgetIsALaw(t *testing.T) {
 	notUnderRace(t)
 	law := budgeted("law", &storm.Law{Start: 9, Price: 2, TimedOut: 10, First: .1, Back: 2, Doubling: 4})
@@ -21,8 +21,8 @@ func TestEarnedBudgetIsALaw(t *testing.T) {
 		if !selected(i) || c.Duration > 10*time.Minute {
 			continue
 		}
-		if a, b := c.Run(earned), c.Run(law); !reflect.DeepEqual(a, b) {
-			t.Errorf("%s, %s: %d requests with EarnedBudget, %d with the law", c.Kind, c.Name, a.Sent, b.Sent)
+		if a, b := c.Run(earned), c.Run(law); !within(float64(a.Sent), float64(b.Sent), .002) || math.Abs(a.Success()-b.Success()) > .002 {
+			t.Errorf("%s, %s: %d requests with EarnedBudget, %d with the law; %.4f and %.4f succeed", c.Kind, c.Name, a.Sent, b.Sent, a.Success(), b.Success())
 		}
 	}
 }
