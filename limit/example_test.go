@@ -71,7 +71,7 @@ func ExampleLimit_Acquire() {
 		case err == nil:
 			sign = limit.Answer
 		case errors.Is(err, context.DeadlineExceeded):
-			sign = limit.Overload
+			sign = limit.Timeout
 		}
 		return err
 	}

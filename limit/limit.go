@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"sync/atomic"
+	"sync"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
@@ -33,7 +33,8 @@ func (limited) ErrorType() string { return "limit.limited" } // the error.type o
 type Limit struct {
 	Start, Min, Max int
 
-	word atomic.Uint64 // a packed state
+	mu sync.Mutex
+	state
 }
 
 // state is what a Limit knows. flight is never above recent, nor above places: if all
@@ -42,27 +43,26 @@ type state struct {
 	places uint64 // in units of 1/65536 of a place; 0 in a Limit that was not used yet
 	recent uint64 // attempts that were in flight recently: see Release
 	flight uint64 // attempts in flight
+	late   uint64 // three for each Timeout, less one for each Answer; from 0 to the places
 }
 
-// A word holds the attempts in flight in its lowest 16 bits, the recent ones above
-// them, and the places in the highest 32.
 const (
-	countBits = 16
-	most      = 1<<countBits - 1
-	unit      = 1 << 16
+	most = 1<<16 - 1
+	unit = 1 << 16
 )
 
-func (s state) pack() uint64 { return s.places<<(2*countBits) | s.recent<<countBits | s.flight }
-
-// load returns the word and the state in it.
-func (l *Limit) load() (word uint64, s state) {
-	word = l.word.Load()
-	s = state{word >> (2 * countBits), word >> countBits & most, word & most}
-	if s.places == 0 {
-		least, greatest := l.limits()
-		s.places = min(max(units(cmp.Or(l.Start, 20)), least), greatest)
+// lock locks l, which has places then.
+func (l *Limit) lock() {
+	l.mu.Lock()
+	if l.places == 0 {
+		l.places = l.start()
 	}
-	return word, s
+}
+
+// start returns the places of a Limit that was not used yet.
+func (l *Limit) start() uint64 {
+	least, greatest := l.limits()
+	return min(max(units(cmp.Or(l.Start, 20)), least), greatest)
 }
 
 // limits returns the fewest and the most places.
@@ -80,17 +80,14 @@ func (l *Limit) Acquire() bool {
 	if l == nil {
 		return true
 	}
-	for {
-		word, s := l.load()
-		if s.flight >= s.places/unit {
-			return false
-		}
-		s.flight++
-		s.recent = max(s.recent, s.flight)
-		if l.word.CompareAndSwap(word, s.pack()) {
-			return true
-		}
+	l.lock()
+	defer l.mu.Unlock()
+	if l.flight >= l.places/unit {
+		return false
 	}
+	l.flight++
+	l.recent = max(l.recent, l.flight)
+	return true
 }
 
 // Sign is what the end of an attempt says about the load.
@@ -99,7 +96,8 @@ type Sign uint8
 const (
 	NoSign   Sign = iota // nothing: the number of places does not change
 	Answer               // the dependency has answered
-	Overload             // the dependency is overloaded
+	Overload             // the dependency has said that it is overloaded
+	Timeout              // no answer came in time: the dependency is overloaded, unless that is rare
 )
 
 // Release gives a place back and says how the attempt ended. A number that is no Sign
@@ -109,38 +107,47 @@ const (
 // attempts were in flight recently. So if all of them end with an Overload, it loses
 // half of its places, however many they are. n is at least the number in flight now,
 // this attempt included. It remembers a higher number from before, which falls by one
-// with each attempt that ends without an Overload. After each Overload n is at most
+// with each attempt that ends without an overload. After each Overload n is at most
 // the places that are left.
 //
+// A Timeout is an overload if others have timed out too: if that is more than a quarter
+// of the last attempts, about as many as there are places. To tell that, each Timeout
+// adds three to a number and each Answer takes one from it, which is never below zero
+// nor above the places. Timeouts are overloads while it is above a quarter of the places;
+// so with less than twelve places every one is. A Timeout that is none changes nothing.
+//
 // After an Answer the Limit gains 1/p of a place, where p is how many it has, if at
-// least half of them were in use, including this one. So it gains about one place
-// while p attempts succeed.
+// least half of them were in use, including this one, or if it has less than at the
+// start. So it gains about one place while p attempts succeed.
 //
 // Release panics without an Acquire.
 func (l *Limit) Release(sign Sign) {
 	if l == nil {
 		return
 	}
+	l.lock()
+	defer l.mu.Unlock()
+	if l.flight == 0 {
+		panic("limit: Release without Acquire")
+	}
+	whole := l.places / unit
+	switch sign {
+	case Timeout:
+		l.late = min(l.late+3, whole)
+	case Answer:
+		l.late = max(l.late, 1) - 1
+	}
 	least, greatest := l.limits()
-	for {
-		word, s := l.load()
-		if s.flight == 0 {
-			panic("limit: Release without Acquire")
-		}
-		if sign == Overload {
-			s.places = max(s.places-s.places/(2*s.recent), least)
-			s.recent = min(s.recent, s.places/unit)
-		} else {
-			s.recent--
-			if sign == Answer && 2*s.flight >= s.places/unit {
-				s.places = min(s.places+unit*unit/s.places, greatest)
-			}
-		}
-		s.flight--
-		if l.word.CompareAndSwap(word, s.pack()) {
-			return
+	if sign == Overload || sign == Timeout && 4*l.late > whole {
+		l.places = max(l.places-l.places/(2*l.recent), least)
+		l.recent = min(l.recent, l.places/unit)
+	} else {
+		l.recent--
+		if sign == Answer && (2*l.flight >= whole || l.places < l.start()) {
+			l.places = min(l.places+unit*unit/l.places, greatest)
 		}
 	}
+	l.flight--
 }
 
 // InFlight returns how many places are taken; 0 for a nil Limit.
@@ -148,8 +155,9 @@ func (l *Limit) InFlight() int {
 	if l == nil {
 		return 0
 	}
-	_, s := l.load()
-	return int(s.flight)
+	l.lock()
+	defer l.mu.Unlock()
+	return int(l.flight)
 }
 
 // Places returns how many whole places there are now, or [math.MaxInt] for a nil
@@ -158,16 +166,18 @@ func (l *Limit) Places() int {
 	if l == nil {
 		return math.MaxInt
 	}
-	_, s := l.load()
-	return int(s.places / unit)
+	l.lock()
+	defer l.mu.Unlock()
+	return int(l.places / unit)
 }
 
 // Op returns op under l: an attempt that finds no place free fails with [ErrLimited],
 // and the place is given back when op returns, panics or exits. The class of its error
 // under p, and ctx, decide what the end of an attempt says about the load:
 //
-//   - [Overload]: a Throttled or TimedOut error, any other timeout, and any error once
-//     the deadline of ctx has passed, or ctx was canceled with [retry.ErrAttemptTimeout]
+//   - [Overload]: a Throttled error
+//   - [Timeout]: a TimedOut error, any other timeout, and any error once the deadline of
+//     ctx has passed, or ctx was canceled with [retry.ErrAttemptTimeout]
 //   - [Answer]: no error, [retry.ErrRejected], or a Permanent error without a mark of
 //     [retry.Refuse]
 //   - [NoSign]: any other error, a panic, and anything that op returns once ctx is
@@ -227,13 +237,15 @@ func signOf(ctx context.Context, p *retry.Policy, err error) Sign {
 	case err == nil:
 		return Answer
 	case end != nil, passed(ctx, p.Clock), timedOut(err):
-		return Overload
+		return Timeout
 	}
 	switch v := p.Judge(err); {
 	case v.End == retry.ReasonPermanent, v.Answered:
 		return Answer
-	case v.Class == retry.Throttled, v.Class == retry.TimedOut:
+	case v.Class == retry.Throttled:
 		return Overload
+	case v.Class == retry.TimedOut:
+		return Timeout
 	}
 	return NoSign
 }

@@ -14,6 +14,8 @@ type model struct {
 	places, least, greatest int64
 	flight                  int64
 	memory                  int64 // of how many were in flight
+	start                   int64
+	weight                  int64 // of the timeouts
 }
 
 const place int64 = 65536
@@ -36,6 +38,7 @@ func newModel(start, low, high int) *model {
 		m.greatest = m.least
 	}
 	m.clamp()
+	m.start = m.places
 	return m
 }
 
@@ -60,7 +63,20 @@ func (m *model) acquire() bool {
 }
 
 func (m *model) release(sign Sign) {
-	busy := 2*m.flight >= m.places/place
+	busy := 2*m.flight >= m.places/place || m.places < m.start
+	if sign == Timeout {
+		m.weight += 3
+		if m.weight > m.places/place {
+			m.weight = m.places / place
+		}
+		sign = NoSign
+		if m.weight*4 > m.places/place {
+			sign = Overload
+		}
+	}
+	if sign == Answer && m.weight > 0 {
+		m.weight--
+	}
 	switch {
 	case sign == Overload:
 		m.places -= m.places / (2 * m.memory)
@@ -81,6 +97,8 @@ func (m *model) release(sign Sign) {
 // step is what a byte makes happen: one of two is an Acquire.
 func step(b byte) (acquire bool, sign Sign) {
 	switch {
+	case b&28 == 28:
+		sign = Timeout
 	case b&12 == 12:
 		sign = Overload
 	case b&2 != 0:
@@ -92,7 +110,11 @@ func step(b byte) (acquire bool, sign Sign) {
 // compare reports where a Limit and the model differ.
 func compare(t *testing.T, l *Limit, m *model, after string, i int) {
 	t.Helper()
-	_, s := l.load()
+	_ = l.Places()
+	s := l.state
+	if s.late != uint64(m.weight) {
+		t.Fatalf("after %s %d: late %d, want %d", after, i, s.late, m.weight)
+	}
 	if s.recent != uint64(m.memory) || s.flight != uint64(m.flight) || s.places != uint64(m.places) {
 		t.Fatalf("after %s %d: places %d/65536, recent %d, in flight %d; want %d, %d, %d",
 			after, i, s.places, s.recent, s.flight, m.places, m.memory, m.flight)
@@ -107,6 +129,7 @@ func compare(t *testing.T, l *Limit, m *model, after string, i int) {
 
 func FuzzModel(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 13, 13, 3, 1}, 10, 0, 0)
+	f.Add([]byte("\x00\x00\x00\x00\x1d\x1d\x03\x1d\x03\x03\x00\x00\x1d\x03\x00\x03\x00\x1d"), 30, 0, 0)
 	f.Add([]byte{0, 13, 0, 13, 0, 13, 0, 3, 0, 3}, -1, 2, 3)
 	f.Add([]byte("acegikmoqsuwy{}acegacegacegbdfhbdfh"), 65535, 65534, math.MaxInt)
 	f.Fuzz(func(t *testing.T, steps []byte, start, low, high int) {

@@ -24,8 +24,8 @@ func TestWhereTheBudgetLoses(t *testing.T) {
 		{"lost answers", "-lost 0.2 -outage 0 -failure 0 -rate 100", "earned", .20, .11},
 		{"a gateway", "-gateway 900ms -duration 2m", "earned", .08, .095},
 		{"rejections that cost", "-queue 20 -refusing 50ms -full 429 -outage 0 -rate 180 -spread exponential -duration 1m", "earned", .036, .345},
-		{"a limit, and lost answers", "-limit 20,1,1000 -lost 0.05 -outage 0 -failure 0 -processes 1 -rate 1000 -capacity 100000 -latency 100ms", "no retries + limit", .05, .77},
-		{"a limit, and a dead replica", "-limit 20,1,1000 -replicas 10 -sick 1 -outage 30s -failure 0 -processes 1 -rate 1000 -workers 100 -service 100ms", "no retries + limit", .041, .42},
+		{"a limit, and lost answers", "-limit 200,1,1000 -lost 0.05 -outage 0 -failure 0 -processes 1 -rate 1000 -capacity 100000 -latency 100ms", "no retries + limit", .05, .05},
+		{"a limit, and a dead replica", "-limit 200,1,1000 -replicas 10 -sick 1 -outage 30s -failure 0 -processes 1 -rate 1000 -workers 100 -service 100ms", "no retries + limit", .041, .04},
 	} {
 		doc := decode[tried](t, append([]string{"try", "-seeds", "5", "-policy", "name=earned attempts=4 budget=earned"}, strings.Fields(tt.flags)...)...)
 		near := func(got, want float64) bool { return got > .9*want-.01 && got < 1.1*want+.01 }

@@ -66,7 +66,9 @@ func (s *service) release(i int32, outcome kind) {
 	switch {
 	case outcome == succeeds:
 		sign = limit.Answer
-	case outcome == timesOut && !s.gateway, outcome == tooMany:
+	case outcome == timesOut && !s.gateway:
+		sign = limit.Timeout
+	case outcome == tooMany:
 		sign = limit.Overload
 	}
 	s.guarded[i].limit.Release(sign)
