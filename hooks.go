@@ -67,14 +67,15 @@ func (h *Hooks) timesFirstTry() bool {
 // AttemptDone in reverse order, so that the first hooks enclose the others. If a Start
 // panics, JoinHooks calls Done of the hooks before it, with [ReasonPanic] and an
 // *[Error] without attempts, so that they can end what they started. A nil Start
-// counts as one that returned. If an AttemptDone, Wait or Done panics, the others for
-// that event are still called.
+// counts as one that returned. If an Attempt panics, JoinHooks calls AttemptDone of the
+// hooks before it in the same way. If an AttemptDone, Wait or Done panics, the others
+// for that event are still called.
 func JoinHooks(hs ...Hooks) Hooks {
 	var all Hooks
 	for _, h := range hs {
 		all = Hooks{
 			Start:       chain(all.Start, undone(h.Start, all.Done)),
-			Attempt:     chain(all.Attempt, h.Attempt),
+			Attempt:     chain(all.Attempt, unmade(h.Attempt, all.AttemptDone)),
 			AttemptDone: sequence(h.AttemptDone, all.AttemptDone),
 			Wait:        sequence(all.Wait, h.Wait),
 			Done:        sequence(h.Done, all.Done),
@@ -89,16 +90,35 @@ func undone(start func(context.Context, Policy) context.Context, done func(conte
 	if start == nil || done == nil {
 		return start
 	}
-	return func(ctx context.Context, p Policy) context.Context {
+	return unless(start, func(ctx context.Context, p Policy) {
+		done(ctx, Summary{Name: p.Name, Reason: ReasonPanic, Err: &Error{Name: p.Name, Reason: ReasonPanic, Cause: errPanic}})
+	})
+}
+
+// unmade returns an Attempt that calls done, the AttemptDone of hooks before it, if
+// attempt does not return.
+func unmade(attempt func(context.Context, Attempt) context.Context, done func(context.Context, Attempt)) func(context.Context, Attempt) context.Context {
+	if attempt == nil || done == nil {
+		return attempt
+	}
+	return unless(attempt, func(ctx context.Context, a Attempt) {
+		a.Err = errPanic
+		done(ctx, a)
+	})
+}
+
+// unless returns begin, followed by end if begin does not return.
+func unless[E any](begin func(context.Context, E) context.Context, end func(context.Context, E)) func(context.Context, E) context.Context {
+	return func(ctx context.Context, e E) context.Context {
 		returned := false
 		defer func() {
 			if !returned { // a panic, or runtime.Goexit
-				done(ctx, Summary{Name: p.Name, Reason: ReasonPanic, Err: &Error{Name: p.Name, Reason: ReasonPanic, Cause: errPanic}})
+				end(ctx, e)
 			}
 		}()
-		started := start(ctx, p)
+		begun := begin(ctx, e)
 		returned = true
-		return started
+		return begun
 	}
 }
 

@@ -312,6 +312,51 @@ func TestStartThatPanicsClosesTheHooksBeforeIt(t *testing.T) {
 	}
 }
 
+// The Attempt of one of three joined hooks panics or exits. Those before it learn that
+// there is no attempt, with the contexts that they have made.
+func TestJoinedAttemptThatPanicsIsDoneToTheHooksBeforeIt(t *testing.T) {
+	for end, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
+		for _, nested := range []bool{false, true} {
+			t.Run(fmt.Sprint(end, " nested:", nested), func(t *testing.T) {
+				var trail []string
+				told := func(name string) retry.Hooks {
+					return retry.Hooks{
+						Attempt: func(ctx context.Context, _ retry.Attempt) context.Context {
+							trail = append(trail, name)
+							return context.WithValue(ctx, key("attempt"), value(ctx, "attempt")+name)
+						},
+						AttemptDone: func(ctx context.Context, a retry.Attempt) {
+							if a.Name != "op" || a.Number != 1 || a.Err == nil {
+								t.Errorf("AttemptDone of %s got %+v", name, a)
+							}
+							trail = append(trail, name+":"+value(ctx, "attempt"))
+						},
+						Done: func(context.Context, retry.Summary) { trail = append(trail, name+" done") },
+					}
+				}
+				bad := retry.Hooks{
+					Attempt:     func(context.Context, retry.Attempt) context.Context { leave(); return nil },
+					AttemptDone: func(context.Context, retry.Attempt) { trail = append(trail, "bad") },
+				}
+				p, _ := virtual()
+				if p.Hooks = retry.JoinHooks(told("a"), bad, told("b")); nested {
+					p.Hooks = retry.JoinHooks(retry.JoinHooks(told("a"), bad), told("b"))
+				}
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					defer func() { _ = recover() }()
+					_ = retry.Run(t.Context(), p, func(context.Context) error { t.Error("op was called"); return nil })
+				}()
+				<-done
+				if want := []string{"a", "a:a", "b done", "a done"}; !slices.Equal(trail, want) {
+					t.Errorf("the trail is %v, want %v", trail, want)
+				}
+			})
+		}
+	}
+}
+
 // One of three joined hooks panics or exits. The others are called all the same, each as
 // often as without that, and the panic goes on.
 func TestJoinedHookThatPanicsKeepsNoOtherFromBeingCalled(t *testing.T) {
