@@ -906,7 +906,7 @@ func TestChooseDoesNotContradictItsRemarks(t *testing.T) {
 }
 
 func TestChoosePrefersABudgetAmongEquals(t *testing.T) {
-	doc := decode[tried](t, "try", "-seeds", "1", "-rate", "20", "-policy", "name=mine attempts=4")
+	doc := decode[tried](t, "try", "-seeds", "1", "-rate", "20", "-processes", "1", "-policy", "name=mine attempts=4")
 	if !strings.HasPrefix(doc.Choose, "earned: ") {
 		t.Errorf("choose %s", doc.Choose)
 	}
