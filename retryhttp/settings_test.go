@@ -2,9 +2,11 @@ package retryhttp_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -168,6 +170,21 @@ func TestStartGetsTheUsersPolicy(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// A type of this package is not what telemetry calls an error.
+func TestErrorTypeIsTheCode(t *testing.T) {
+	for code, word := range map[int]string{404: "true", 409: "", 503: "false"} {
+		base := &answers{codes: []int{code}, header: http.Header{"X-Should-Retry": {word}}}
+		req := request(t, "GET", "http://example.com/", nil)
+		req.Header.Set("Idempotency-Key", "k")
+		_, err := retryhttp.JSON[user](t.Context(), client(base), quick, req)
+		e, _ := errors.AsType[*retry.Error](err)
+		typed, ok := e.Last().(interface{ ErrorType() string })
+		if !ok || typed.ErrorType() != strconv.Itoa(code) {
+			t.Errorf("%d: a %T whose ErrorType is %v", code, e.Last(), typed)
 		}
 	}
 }

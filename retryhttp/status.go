@@ -99,10 +99,12 @@ func statusClass(code int, timed, keyed bool) retry.Class {
 
 // worthRetry is the error of a response that is worth a retry, although its status is
 // permanent to others than this package: to Policy.Classify and to runs around this one.
-type worthRetry struct{ error }
+type worthRetry struct{ status *StatusError }
 
-func (e *worthRetry) Unwrap() error   { return e.error }
-func (e *worthRetry) Retryable() bool { return true }
+func (e *worthRetry) Error() string     { return e.status.Error() }
+func (e *worthRetry) Unwrap() error     { return e.status }
+func (e *worthRetry) Retryable() bool   { return true }
+func (e *worthRetry) ErrorType() string { return e.status.ErrorType() }
 
 // redact returns u without what may be secret.
 func redact(u *url.URL) string {
