@@ -3,6 +3,7 @@ module github.com/goretry/retry/tools
 go 1.26.0
 
 tool (
+	github.com/tetratelabs/wazero/cmd/wazero
 	golang.org/x/exp/cmd/gorelease
 	honnef.co/go/tools/cmd/staticcheck
 )
@@ -14,8 +15,10 @@ require (
 
 require (
 	github.com/BurntSushi/toml v1.4.1-0.20240526193622-a339e1f7089c // indirect
+	github.com/tetratelabs/wazero v1.12.0 // indirect
 	golang.org/x/exp v0.0.0-20261014143641-f0251eb4aa3e // indirect
 	golang.org/x/exp/typeparams v0.0.0-20231108232855-2478ac86f678 // indirect
 	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 	honnef.co/go/tools v0.8.2 // indirect
 )
