@@ -35,6 +35,7 @@ var posix = []errnoClass{
 	{syscall.EPROTOTYPE, Permanent},
 	{syscall.EMSGSIZE, Permanent},
 	{syscall.ENOSYS, Permanent},
+	{syscall.ENOTSUP, Permanent}, // errors.ErrUnsupported is it, but not on wasip1
 }
 
 // winsock are the numbers of Windows Sockets. On Windows the names above have invented
