@@ -35,7 +35,8 @@ func TestEarnedBudget(t *testing.T) {
 		{"a retry after a timeout", func() bool { return withdraw(retry.TimedOut) }, true, .11},
 		{"one token is too little", func() bool { return withdraw(retry.Transient) }, false, .11},
 		{"that retry succeeds: 20", func() bool { b.End(retry.Outcome{Retried: retry.TimedOut, OK: true}); return true }, true, 1},
-		{"twice", func() bool { return withdraw(retry.TimedOut) && withdraw(retry.TimedOut) }, true, .11},
+		{"a retry of that", func() bool { return withdraw(retry.TimedOut) }, true, 1},
+		{"and another", func() bool { return withdraw(retry.TimedOut) }, true, .11},
 	} {
 		if ok := step.do(); ok != step.ok {
 			t.Errorf("%s: %v, want %v", step.name, ok, step.ok)

@@ -190,7 +190,8 @@ func TestPartWithoutAnAttempt(t *testing.T) {
 	if log.attempts[0].Delay != 0 || log.waits != nil {
 		t.Errorf("no attempt follows, and hooks saw %+v", log.attempts[0])
 	}
-	wantPanic(t, "retry: nil context", func() { p.RunPart(nil, retry.Part{}) }) //nolint:staticcheck // that is the test
+	var none context.Context
+	wantPanic(t, "retry: nil context", func() { p.RunPart(none, retry.Part{}) })
 }
 
 // What was decided does not hide that it was not told.

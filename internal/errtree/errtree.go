@@ -38,6 +38,8 @@ func Walk(err error, visit func(error) Next) (stopped bool) {
 // Below returns what err wraps: one error, or several that are joined, some of which
 // may be nil. Below a run that gave up, a *retry.Error, is the error of its last
 // attempt. err must not be a nil pointer.
+//
+//lint:ignore ST1008 the errors are what is asked for
 func Below(err error) (one error, joined []error) {
 	switch e := err.(type) {
 	case run:
