@@ -82,22 +82,28 @@ func (r *race) run(h *hedge.Hedge) (resp *http.Response, err error) {
 func (r *race) attempt(ctx context.Context) (*http.Response, error) {
 	sent, cancel := context.WithCancelCause(carried{r.req.Context(), ctx})
 	detach := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	ready := false
+	var resp *http.Response
+	lasts := false // the context does, until the body is closed
 	defer func() {
 		detach()
-		if !ready {
-			cancel(nil)
+		if lasts {
+			return
+		}
+		cancel(nil)
+		if resp != nil { // a func of the policy has panicked, or there is nothing to close
+			closeBody(resp)
 		}
 	}()
 	resp, err := r.via.base().RoundTrip(r.copy(sent))
 	if err != nil || resp == nil {
 		return nil, err
 	}
-	if resp.Body != nil && resp.Body != http.NoBody {
+	body := resp.Body != nil && resp.Body != http.NoBody
+	if body {
 		resp.Body = &held{resp.Body, cancel}
-		ready = true
 	}
 	v := r.objection(resp)
+	lasts = body
 	if v.Err == nil {
 		return resp, nil
 	}

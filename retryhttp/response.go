@@ -84,13 +84,14 @@ func limitHeaders(ctx context.Context, clock clockx.Clock, d time.Duration) (con
 		return ctx, nil
 	}
 	l := &headerLimit{caller: ctx}
-	l.Context, l.cancel = context.WithCancelCause(ctx)
 	if clock == nil || clock == clockx.System() {
+		l.Context, l.cancel = context.WithCancelCause(ctx)
 		l.timer = time.AfterFunc(d, l.expire)
 		return l, l
 	}
 	var free context.CancelFunc
-	l.deadline, free = clock.WithTimeoutCause(ctx, d, retry.ErrAttemptTimeout)
+	l.deadline, free = clock.WithTimeoutCause(ctx, d, retry.ErrAttemptTimeout) // first: it may panic
+	l.Context, l.cancel = context.WithCancelCause(ctx)
 	l.timer = &clockTimer{context.AfterFunc(l.deadline, l.expire), free} // which may call expire at once
 	return l, l
 }

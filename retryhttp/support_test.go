@@ -210,7 +210,7 @@ func wantReason(t testing.TB, err error, want retry.Reason) *retry.Error {
 	return e
 }
 
-// closing is a request body that counts how often it is closed.
+// closing is a body that counts how often it is closed.
 type closing struct {
 	io.Reader
 	closed atomic.Int32
