@@ -114,8 +114,8 @@ func (l *limit) start(ctx context.Context, clock clockx.Clock, d time.Duration) 
 	if clock == nil {
 		clock = clockx.System()
 	}
+	timer, free := clock.WithTimeoutCause(ctx, d, retry.ErrAttemptTimeout) // first: it may panic
 	limited, cancel := context.WithCancelCause(ctx)
-	timer, free := clock.WithTimeoutCause(ctx, d, retry.ErrAttemptTimeout)
 	*l = limit{limited, timer, cancel, context.AfterFunc(timer, func() { cancel(context.Cause(timer)) }), free}
 	return l
 }
