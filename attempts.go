@@ -62,7 +62,13 @@ func (a *Attempts) Next() bool {
 		a.due = false
 		slept = a.sleep()
 	}
-	return r.ready(p, slept)
+	for !r.ready(p, slept) {
+		if r.phase == over {
+			return false
+		}
+		slept = p.Pace.await(r.ctx, r.ctx.Done(), r.turn)
+	}
+	return true
 }
 
 // sleep sleeps for what is left of the wait.

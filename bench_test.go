@@ -90,6 +90,7 @@ func BenchmarkFirstTry(b *testing.B) {
 		policy retry.Policy
 	}{
 		{"Do", retry.Policy{}},
+		{"Do, open pace", retry.Policy{Pace: new(retry.Pace)}},
 		{"Do, virtual clock", retry.Policy{Clock: clockx.NewVirtual(epoch)}},
 		{"Do, earned budget", retry.Policy{Budget: &retry.EarnedBudget{}}},
 		{"Do, token budget", retry.Policy{Budget: &retry.TokenBudget{}}},
@@ -134,6 +135,21 @@ func BenchmarkShared(b *testing.B) {
 		"no budget": nil, "earned": &retry.EarnedBudget{}, "token": &retry.TokenBudget{}, "ratio": &retry.RatioBudget{}, "concurrency": &retry.ConcurrencyBudget{},
 	} {
 		p := retry.Policy{Budget: budget}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					_, _ = retry.Do(context.Background(), p, fetch)
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkSharedPace compares an open Pace with none, on all cores.
+func BenchmarkSharedPace(b *testing.B) {
+	for name, pace := range map[string]*retry.Pace{"none": nil, "open": new(retry.Pace)} {
+		p := retry.Policy{Pace: pace}
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {

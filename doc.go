@@ -13,7 +13,7 @@
 //	})
 //
 // A [Policy] is a plain struct whose zero value is safe: three attempts, and waits
-// with full jitter. Only its Budget holds state. Share it freely.
+// with full jitter. Only its Budget and its Pace hold state. Share it freely.
 //
 // # Terms
 //
@@ -49,9 +49,14 @@
 //     starts a wait that would outlast the caller's deadline. The Budget is checked
 //     last, so a retry that another limit refuses costs nothing. After [ErrRejected]
 //     it is not checked: the server has answered, so the next poll is no extra load.
-//  7. The run waits for what the server asked for plus the [Backoff]. It checks the
+//     A retry that follows a [Throttled] error under a [Pace] takes nothing from it.
+//  7. The run waits for what the server asked for plus the [Backoff], or plus up to a
+//     tenth of it if that is more. It checks the
 //     context again after hooks and after the wait: the operation is never called once
 //     the context is done.
+//  8. Under a [Pace] that is not open each attempt, first ones too, waits for its turn. If
+//     that would come too late for the caller's deadline or for Policy.MaxElapsed, the
+//     run stops, and the operation is not called: see [ErrPaced].
 //
 // A run that gives up returns the last value the operation returned and an
 // [*Error]. Its [Reason] tells which of these rules ended the run.

@@ -109,9 +109,15 @@ func (f *finding) addSentinel(err error, look scope) {
 		f.class = cmp.Or(f.class, classifySentinel(err))
 	}
 	if err == ErrRejected {
-		f.add(finding{rejected: true, answered: true})
+		f.addRejected()
 	}
 }
+
+// addRejected is apart, so that addSentinel has a small frame: most calls that wait have
+// gone through it.
+//
+//go:noinline
+func (f *finding) addRejected() { f.add(finding{rejected: true, answered: true}) }
 
 // addKnown takes err and all that is below it, if it is of a type that decides more
 // than its own meaning.
@@ -259,6 +265,8 @@ func (e *Error) class(last Class, look scope) Class {
 	switch {
 	case e.Reason == ReasonPermanent, e.Reason == ReasonRefused, e.Reason == ReasonNotIdempotent:
 		return Permanent
+	case e.Attempts == 0 && e.paced(): // whoever comes later may come in time
+		return Unprocessed
 	case e.Attempts == 0: // an error that Supervise had before its pause is not this run's
 		return Transient
 	case e.Undone:

@@ -28,7 +28,9 @@ type Hooks struct {
 	// Wait is called with the run's context before the wait that precedes a retry, even
 	// if that wait is zero, but not if the run gives up. Elapsed is the time since the
 	// run started. Wait is also called before the pause at the start of a later run of
-	// [Supervise], with Number 0, and with Err, Class and Hint of the attempt before.
+	// [Supervise], with Number 0, and with Err, Class and Hint of the attempt before. And
+	// it is called before an attempt waits for its turn under Policy.Pace, with Paced,
+	// and with Number 0 before the first attempt.
 	Wait func(ctx context.Context, a Attempt)
 
 	// Done is called once, last, with the run's context.
@@ -38,7 +40,7 @@ type Hooks struct {
 // Attempt is what hooks get about one attempt.
 type Attempt struct {
 	Name     string        // the policy's
-	Number   int           // 1 for the first; 0 in Wait before the pause of Supervise
+	Number   int           // 1 for the first; 0 in Wait before it, as before the pause of Supervise
 	Start    time.Time     // on the policy's clock
 	Duration time.Duration // from Start until op returned, including hooks called in between
 	Elapsed  time.Duration // since the run began
@@ -46,6 +48,7 @@ type Attempt struct {
 	Class    Class         // what Err means; Unknown after a success, or if the caller's context has ended
 	Delay    time.Duration // the wait that is to follow, including Hint; 0 if no retry follows
 	Hint     time.Duration // the wait the server asked for; 0 if none
+	Paced    bool          // in Wait: Delay is the expected wait for a turn under Policy.Pace
 }
 
 // Summary is what hooks get about a run at its end.
@@ -177,7 +180,11 @@ func (r *run) attemptDoneHook(p *Policy, err error) {
 }
 
 //go:noinline
-func (r *run) waitHook(p *Policy, err error) { p.Hooks.Wait(r.ctx, r.describe(p, err)) }
+func (r *run) waitHook(p *Policy, err error) {
+	a := r.describe(p, err)
+	a.Paced = r.turn != nil
+	p.Hooks.Wait(r.ctx, a)
+}
 
 //go:noinline
 func (r *run) doneHook(p *Policy) {
@@ -204,8 +211,8 @@ func (r *run) describe(p *Policy, err error) Attempt {
 }
 
 // SlogHooks logs runs to l, or to [slog.Default] as it is at the time if l is nil:
-// each attempt at DEBUG with the wait that follows it, and one line for a run that
-// gives up. That line is at WARN; at INFO if the error is [Permanent], which is an
+// each attempt at DEBUG with the wait that follows it, each wait for a turn under
+// Policy.Pace at DEBUG, and one line for a run that gives up. That line is at WARN; at INFO if the error is [Permanent], which is an
 // answer and not an outage; and at DEBUG if the caller canceled.
 //
 // A run with many attempts, such as one of [Supervise], may fail for long without
@@ -244,6 +251,14 @@ func SlogHooks(l *slog.Logger) Hooks {
 				attrs = append(attrs, slog.Duration("hint", a.Hint))
 			}
 			l.LogAttrs(ctx, level, text, attrs...)
+		},
+		Wait: func(ctx context.Context, a Attempt) {
+			if a.Paced {
+				logger().LogAttrs(ctx, slog.LevelDebug, "waiting for its turn",
+					slog.String("name", a.Name),
+					slog.Int("attempt", a.Number+1),
+					slog.Duration("delay", a.Delay))
+			}
 		},
 		Done: func(ctx context.Context, s Summary) {
 			if s.Err == nil {

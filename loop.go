@@ -24,7 +24,7 @@ import (
 //		comeBackAfter(wait)
 //	}
 //
-// A Loop ignores Policy.AttemptTimeout, Hooks and Clock, because it makes no attempts:
+// A Loop ignores Policy.AttemptTimeout, Pace, Hooks and Clock, because it makes no attempts:
 // see [Attempts] for a run that does. Error.Waited counts the waits as Next returned
 // them. A Loop is not safe for concurrent use, and must not be copied after the first
 // call of Next. With a Policy.Budget, end every Loop, at the latest by Close.
@@ -75,6 +75,7 @@ func (p Policy) Start(now time.Time) Loop { return p.Resume(now, 0, 0) }
 // count as zero.
 func (p Policy) Resume(now time.Time, attempts int, waited time.Duration) Loop {
 	waited = max(waited, 0)
+	p.Pace = nil // nothing waits for a turn, so nothing but the budget limits retries
 	l := Loop{p, now.Add(-waited), decisions{waited: waited, attempts: max(attempts, 0), acted: attempts > 0}}
 	l.open(&p)
 	return l
@@ -159,11 +160,13 @@ func (d *decisions) next(p *Policy, v *Verdict, now moment) bool {
 		return d.stop(p, v.End, nil)
 	}
 	backoff := p.backoff(d.class)
-	if _, fixed := backoff.(Constant); !fixed { // which needs no random number, a tenth of a retry's time
+	if _, fixed := backoff.(Constant); !fixed || d.hint > 0 { // without these a random number is not needed, a tenth of a retry's time
 		step.Rand = p.random()
 	}
 	delay := max(backoff.Delay(step), 0)
-	wait := sum(d.hint, delay) // added, so that jitter never shortens what the server asked for
+	// Added, so that jitter never shortens what the server asked for. It may have asked
+	// many callers for the same wait, so a long one spreads them further.
+	wait := sum(d.hint, max(delay, time.Duration(step.Rand/10*float64(d.hint))))
 	switch {
 	case p.MaxElapsed > 0 && !now.healthy && sum(max(now.elapsed, 0), wait) > p.MaxElapsed:
 		return d.stop(p, ReasonMaxElapsed, nil)
@@ -174,7 +177,8 @@ func (d *decisions) next(p *Policy, v *Verdict, now moment) bool {
 		d.end(p, true)
 		return true
 	case p.Budget == nil:
-	case v.Answered: // the next poll is no extra load
+	case v.Answered, // the next poll is no extra load
+		p.Pace != nil && d.class == Throttled: // the pace limits it
 	case !d.withdraw(p, wait): // last: a retry that is not made costs nothing
 		d.stop(p, ReasonBudget, nil)
 		d.wait = wait
@@ -289,6 +293,14 @@ func (d *decisions) fail(p *Policy, elapsed time.Duration) {
 		e.Name, e.Attempts, e.Elapsed, e.Waited, e.Undone = p.Name, d.attempts, max(elapsed, 0), d.waited, !d.acted
 		e.Errs = slices.Clone(d.errs) // a copy: d.errs may be part of a larger object, and an error can live long
 	}
+}
+
+// latest returns the error of the latest attempt, nil before the first.
+func (d *decisions) latest() error {
+	if len(d.errs) == 0 {
+		return nil
+	}
+	return d.errs[len(d.errs)-1]
 }
 
 func (d *decisions) result() error {

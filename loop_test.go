@@ -304,7 +304,7 @@ func (isRejected) Is(target error) bool { return target == retry.ErrRejected }
 // The backoff's own delay is what it builds on, not the server's wish.
 func TestPrevLeavesTheHintOut(t *testing.T) {
 	var prev []time.Duration
-	p := retry.Policy{MaxAttempts: 4, Backoff: retry.BackoffFunc(func(s retry.Step) time.Duration {
+	p := retry.Policy{MaxAttempts: 4, Rand: func() float64 { return 0 }, Backoff: retry.BackoffFunc(func(s retry.Step) time.Duration {
 		prev = append(prev, s.Prev)
 		return time.Second
 	})}
@@ -345,6 +345,32 @@ func TestLastNanosecondOfMaxElapsed(t *testing.T) {
 		loop := retry.Policy{MaxElapsed: tt.limit, Backoff: retry.Constant(tt.wait)}.Start(epoch)
 		if _, ok := loop.Next(epoch.Add(tt.elapsed), errDown); ok != tt.want {
 			t.Errorf("of %v %v have passed: a wait of %v is granted: %v, want %v", tt.limit, tt.elapsed, tt.wait, ok, tt.want)
+		}
+	}
+}
+
+// A server may ask many callers for the same wait: up to a tenth is added, or the
+// backoff's delay if that is more.
+func TestALongHintSpreads(t *testing.T) {
+	for _, tt := range []struct {
+		random     float64
+		delay      time.Duration
+		hint, want time.Duration
+	}{
+		{0, 0, 20 * time.Second, 20 * time.Second},
+		{.5, 0, 20 * time.Second, 21 * time.Second},
+		{.999, 0, 20 * time.Second, 21998 * time.Millisecond},
+		{.999, 3 * time.Second, 20 * time.Second, 23 * time.Second},
+		{.999, time.Second, 20 * time.Second, 21998 * time.Millisecond},
+		{.999, time.Second, 0, time.Second},
+		{.5, 0, 200 * 365 * 24 * time.Hour, 210 * 365 * 24 * time.Hour},
+		{.5, 0, math.MaxInt64, math.MaxInt64},
+	} {
+		p := retry.Policy{Backoff: retry.Constant(tt.delay), MaxRetryAfter: math.MaxInt64, Rand: func() float64 { return tt.random }}
+		loop := p.Start(epoch)
+		wait, ok := loop.Next(epoch, hinted(tt.hint))
+		if !ok || (wait-tt.want).Abs() > time.Microsecond {
+			t.Errorf("%+v: wait %v, %v", tt, wait, ok)
 		}
 	}
 }

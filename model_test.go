@@ -47,6 +47,7 @@ type setup struct {
 	nonIdempotent bool
 	budget        string // "", "earned", "tokens", "ratio" or "places"
 	hooks         string // "", "all", or the event that cancels
+	paced         bool   // under a Pace that lets one attempt start in three seconds, the first one in half a second
 }
 
 // story is what is seen of a run.
@@ -120,6 +121,7 @@ func (m *model) ended() (retry.Reason, bool) {
 
 func (m *model) run() {
 	budget := newAccount(m.budget)
+	queue := turns{open: !m.paced, rate: 1. / 3, share: .125 * 15 / 16, debt: 1, at: -2500 * time.Millisecond, hold: -hour, busy: -2500 * time.Millisecond}
 	m.undone = true
 	m.reason = func() retry.Reason {
 		m.event("start")
@@ -127,8 +129,27 @@ func (m *model) run() {
 			return why
 		}
 		for n := 1; ; n++ {
+			if wait := queue.wait(m.now); wait > 0 {
+				if m.maxElapsed > 0 && wait > (m.maxElapsed-m.now)/2 && (m.deadline == 0 || m.maxElapsed < m.deadline) {
+					return retry.ReasonMaxElapsed
+				}
+				if m.deadline > 0 && wait > (m.deadline-m.now)/2 {
+					return retry.ReasonDeadline
+				}
+				m.event("wait %v", wait)
+				if _, yes := m.ended(); !yes {
+					m.now += wait
+					m.waited += wait
+				}
+				if why, yes := m.ended(); yes {
+					return why
+				}
+				queue.waited(m.now)
+			}
+			queue.start()
 			m.event("attempt %d", n)
 			if why, yes := m.ended(); yes {
+				queue.giveBack()
 				m.attemptDone(n, retry.Unknown)
 				return why
 			}
@@ -175,6 +196,9 @@ func (m *model) run() {
 			why, over := m.ended()
 			proof := did == undone || did == unprocessed
 			m.undone = m.undone && proof && (!over || m.judged)
+			if m.paced && !over && class == retry.Throttled {
+				queue.throttled(m.now, hint)
+			}
 			if !over {
 				why, over = func() (retry.Reason, bool) {
 					wait := []time.Duration{sec, 2 * sec, 4 * sec, 8 * sec}[n-1]
@@ -201,7 +225,7 @@ func (m *model) run() {
 						return retry.ReasonMaxElapsed, true
 					case m.deadline > 0 && m.now+wait >= m.deadline:
 						return retry.ReasonDeadline, true
-					case !answered && !budget.withdraw(class):
+					case !answered && !(m.paced && class == retry.Throttled) && !budget.withdraw(class):
 						return retry.ReasonBudget, true
 					}
 					m.waits = append(m.waits, wait)
@@ -231,6 +255,72 @@ func (m *model) run() {
 	m.event("done %v", m.reason)
 	m.elapsed = m.now
 	m.balance = budget.end(m.reason == retry.ReasonNone)
+}
+
+// turns is a Pace by its rules, as far as one run that nobody else meets can see it.
+type turns struct {
+	open              bool
+	rate, share, debt float64
+	calm              float64       // seconds
+	at, hold, busy    time.Duration // hold is never in the future of an open one
+}
+
+func (q *turns) pass(now time.Duration, waiting bool) {
+	if d := (now - max(q.at, q.hold)).Seconds(); d > 0 {
+		if waiting {
+			q.calm += d
+			q.rate *= 1 + d*(q.rate*.0015+q.calm/75/75)
+		}
+		q.debt = max(q.debt-d*q.rate, 0)
+	}
+	q.at = now
+	if !waiting && (now-q.busy).Seconds() > 10+8/q.rate {
+		q.open = true
+	}
+}
+
+// wait is how long an attempt has to wait.
+func (q *turns) wait(now time.Duration) time.Duration {
+	if q.open {
+		return 0
+	}
+	q.pass(now, false)
+	wait := max(q.hold-now, 0)
+	if q.debt > 1e-9 && !q.open {
+		wait += 1 + time.Duration(q.debt/q.rate*float64(sec))
+	}
+	return wait
+}
+
+// waited says that an attempt has waited until now.
+func (q *turns) waited(now time.Duration) {
+	q.pass(now, true)
+	q.busy = now
+}
+
+func (q *turns) start() {
+	q.share *= 15. / 16
+	q.debt++
+}
+
+func (q *turns) giveBack() { q.debt-- }
+
+func (q *turns) throttled(now, hint time.Duration) {
+	if q.open { // it remembers the rate
+		*q = turns{rate: q.rate, share: .125, busy: now, at: now, hold: -hour}
+		return
+	}
+	q.pass(now, false)
+	if q.open {
+		q.throttled(now, hint)
+		return
+	}
+	q.busy, q.calm = now, 0
+	q.rate = max(q.rate*(1-min(2*q.share*q.share/(q.share+.2), .5)), .05)
+	if q.share += 1. / 16; q.share >= .25 && hint > 0 {
+		hint = min(hint, time.Minute)
+		q.hold = max(q.hold, now+hint+hint/8)
+	}
 }
 
 // account is a budget by its rules, as far as one run can see them.
@@ -312,6 +402,12 @@ func (s setup) policy() (p retry.Policy, v *clockx.Virtual, balance func() float
 		MaxAttempts: s.maxAttempts, MaxElapsed: s.maxElapsed, AttemptTimeout: s.timeout, NonIdempotent: s.nonIdempotent, Clock: v,
 		Backoff: retry.Exponential{Base: sec, Jitter: retry.NoJitter}, ThrottleBackoff: retry.Constant(least),
 		Classify: byClass, Rand: func() float64 { return .5 },
+	}
+	if s.paced {
+		p.Pace = slowPace(v, 3*sec)
+		p.Pace.SetRand(p.Rand)
+		_ = retry.Run(context.Background(), p, works)
+		v.Advance(2500 * time.Millisecond)
 	}
 	switch s.budget {
 	case "tokens":
@@ -609,12 +705,20 @@ func setups() (all []setup) {
 					for _, nonIdempotent := range []bool{false, true} {
 						for _, budget := range []string{"", "earned", "tokens", "ratio", "places"} {
 							for _, hooks := range []string{"", "all", "start", "attempt 1", "attempt 2", "attemptDone 1", "attemptDone 2", "wait 1s", "wait 2s"} {
-								all = append(all, setup{attempts, elapsed, deadline, timeout, nonIdempotent, budget, hooks})
+								all = append(all, setup{attempts, elapsed, deadline, timeout, nonIdempotent, budget, hooks, false})
 							}
 						}
 					}
 				}
 			}
+		}
+	}
+	for _, s := range all[:len(all):len(all)] {
+		if s.hooks == "wait 2s" {
+			s.hooks = "wait 500.000001ms"
+		}
+		if s.paced = !s.nonIdempotent && (s.budget == "" || s.budget == "earned"); s.paced {
+			all = append(all, s)
 		}
 	}
 	return all
@@ -643,7 +747,7 @@ func TestEveryRun(t *testing.T) {
 				m.run()
 			}
 			fail("Attempts", m.differ(s.stepped(script, judged)))
-			if s.hooks == "" && s.deadline == 0 && s.timeout == 0 &&
+			if s.hooks == "" && s.deadline == 0 && s.timeout == 0 && !s.paced &&
 				!slices.ContainsFunc(made, func(o outcome) bool { return o >= panics }) {
 				looped++
 				fail("Loop", m.differ(s.looped(script)))

@@ -79,6 +79,13 @@ type Policy struct {
 	// Nil means no limit, and so does a nil pointer to one of this package's budgets.
 	Budget Budget
 
+	// Pace holds back the attempts of all runs that share it, first attempts too, while a
+	// server refuses them for their number. An attempt waits for its turn before its
+	// AttemptTimeout begins. A retry that follows a Throttled attempt takes nothing from
+	// Budget then, because Pace limits it. Share one among the calls that count against
+	// the same quota, and no others. Nil means none.
+	Pace *Pace
+
 	// Hooks are called when something happens in a run. Nil funcs are skipped.
 	Hooks Hooks
 
@@ -144,7 +151,7 @@ func (p *Policy) random() float64 {
 // closed after it, whatever op does, and op gets ctx unchanged.
 func (p *Policy) plain(ctx context.Context) bool {
 	h := &p.Hooks
-	return p.Budget == nil && p.AttemptTimeout <= 0 && p.Clock == nil &&
+	return p.Pace.open() && p.Budget == nil && p.AttemptTimeout <= 0 && p.Clock == nil &&
 		h.Start == nil && h.Attempt == nil && h.AttemptDone == nil && h.Wait == nil && h.Done == nil &&
 		ctx != nil && ctx.Err() == nil && AttemptNumber(ctx) == 1
 }

@@ -107,6 +107,7 @@ func TestJudgeWithoutClassify(t *testing.T) {
 func TestBackoffSeesTheHint(t *testing.T) {
 	p := retry.Policy{
 		MaxRetryAfter: time.Hour,
+		Rand:          func() float64 { return 0 },
 		Backoff:       retry.BackoffFunc(func(s retry.Step) time.Duration { return max(time.Minute-s.Hint, 0) }),
 	}
 	for _, hint := range []time.Duration{0, time.Second, time.Hour} {

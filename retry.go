@@ -22,15 +22,19 @@ func Do[T any](ctx context.Context, p Policy, op func(context.Context) (T, error
 			return v, nil
 		}
 	}
-	each := func(ctx context.Context) (err error) {
-		v, err = op(ctx)
-		return err
+	each := func(ctx context.Context) (failed error) {
+		v, failed = op(ctx)
+		return failed
 	}
 	if r == nil {
 		r = newRun(ctx, &p, 0, each)
 	}
 	for r.asleep() { // finish, without its stack frame below the sleep
-		r.sleep()
+		if r.turn != nil {
+			r.awaitTurn(&p)
+		} else {
+			r.sleep()
+		}
 		r.proceed(&p, each)
 	}
 	return v, r.outcome()

@@ -34,6 +34,7 @@ func virtual() (retry.Policy, *clockx.Virtual) {
 		MaxAttempts: 5,
 		Backoff:     retry.Exponential{Base: time.Second, Max: time.Minute, Jitter: retry.NoJitter},
 		Clock:       v,
+		Rand:        func() float64 { return 0 },
 	}, v
 }
 

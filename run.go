@@ -16,6 +16,10 @@ import (
 //	attempting ── Budget.Withdraw, Hooks.AttemptDone, Hooks.Wait ──▶ waiting ──▶ between, and so on
 //	attempting ── Budget.End, Hooks.AttemptDone, Hooks.Done ──▶ over
 //
+// An attempt whose turn under Policy.Pace has not come waits once more:
+//
+//	between ── Hooks.Wait ──▶ waiting ──▶ between
+//
 // Supervise goes on after a run in which op was up for long enough, with a pause:
 //
 //	over ──▶ unbegun ── Hooks.Start, Hooks.Wait ──▶ waiting ── Budget.Begin ──▶ between, and so on
@@ -40,6 +44,8 @@ type run struct {
 	ended   time.Duration      // when it ended, if anybody can see it
 	paused  time.Duration      // how long the pause before the first attempt took: see renew
 	wake    <-chan struct{}    // ends the sleep early
+	turn    *turn              // under Policy.Pace, of the next attempt: it waits, or has come
+	round   uint64             // of the turn that the attempt underway had
 	phase   phase
 	untimed bool // Policy.AttemptTimeout is the caller's
 }
@@ -69,7 +75,11 @@ type home struct {
 // returns its error.
 func (r *run) finish(p *Policy, op func(context.Context) error) error {
 	for r.asleep() {
-		r.sleep()
+		if r.turn != nil {
+			r.awaitTurn(p)
+		} else {
+			r.sleep()
+		}
 		r.proceed(p, op)
 	}
 	return r.outcome()
@@ -89,6 +99,14 @@ func (r *run) fallAsleep() {
 // sleep sleeps on the system clock. r looks at its context afterwards.
 func (r *run) sleep() { timers.Sleep(r.wake, r.wait) }
 
+// awaitTurn is sleep for an attempt that waits for its turn. It is apart, so that sleep
+// is inlined: its frame would be below every sleep.
+//
+//go:noinline
+func (r *run) awaitTurn(p *Policy) {
+	_ = p.Pace.await(r.ctx, r.wake, r.turn) // only another clock returns an error
+}
+
 func (r *run) outcome() error {
 	if r == nil {
 		return nil
@@ -103,7 +121,7 @@ func newFailedRun(ctx context.Context, p *Policy, since time.Duration, err error
 	h := new(home)
 	r := &h.run
 	r.home, r.caller, r.ctx, r.attempt = h, ctx, ctx, ctx
-	r.since, r.relative, r.number, r.phase = since, true, 1, attempting
+	r.since, r.relative, r.number, r.stage, r.phase = since, true, 1, opened, attempting
 	r.errs = h.errs[:0]
 	if r.settle(p, err, nil) {
 		r.fallAsleep()
@@ -138,14 +156,19 @@ func newRun(ctx context.Context, p *Policy, healthy time.Duration, op func(conte
 func (r *run) proceed(p *Policy, op func(context.Context) error) {
 	defer r.close(p)
 	var slept error
-	for r.ready(p, slept) {
-		err := op(r.attempt)
-		if !r.settle(p, err, nil) {
-			return
+	for {
+		if r.ready(p, slept) {
+			r.settle(p, op(r.attempt), nil)
 		}
-		if p.Clock != nil && p.Clock != clockx.System() {
+		slept = nil
+		switch {
+		case r.phase == over:
+			return
+		case r.turn != nil && !p.Pace.onSystemClock():
+			slept = p.Pace.await(r.ctx, r.ctx.Done(), r.turn)
+		case r.turn == nil && p.Clock != nil && p.Clock != clockx.System():
 			slept = p.Clock.Sleep(r.ctx, r.wait)
-		} else if r.wait > 0 {
+		case r.wait > 0:
 			r.fallAsleep()
 			return
 		}
@@ -153,22 +176,26 @@ func (r *run) proceed(p *Policy, op func(context.Context) error) {
 }
 
 // ready starts the run or ends its wait, and prepares the next attempt. slept is what
-// the clock's Sleep returned. ready reports whether the attempt is to be made.
+// the clock's Sleep returned. ready reports whether the attempt is to be made. If not,
+// the run is over, or has to wait for the attempt's turn.
 func (r *run) ready(p *Policy, slept error) bool {
 	if r.phase == unbegun {
 		r.begin(p)
 	} else {
 		r.resume(p)
 	}
-	if slept != nil || r.ctx.Err() != nil {
+	if slept != nil || r.ctx.Err() != nil || r.turn != nil && r.turn.Waits() {
 		return r.canceled(p, slept)
 	}
-	if r.number == 0 {
+	if r.stage == unopened {
 		r.paused, r.errs = r.began, nil // the error of the run before is not this run's
 		r.open(p)
 		if p.Budget != nil && r.ctx.Err() != nil {
 			return r.canceled(p, nil)
 		}
+	}
+	if p.Pace != nil && r.turn == nil && !r.takeTurn(p) {
+		return false
 	}
 	if r.number < math.MaxInt {
 		r.number++
@@ -193,7 +220,56 @@ func (r *run) prepare(p *Policy) bool {
 	if r.healthy > 0 {
 		r.up = r.elapsed(p)
 	}
-	return !timed && r.healthy <= 0 || r.ctx.Err() == nil // a clock's methods may run any code
+	if (timed || r.healthy > 0) && r.ctx.Err() != nil { // a clock's methods may run any code
+		return false
+	}
+	r.round = 0
+	if r.turn != nil {
+		r.turn, r.round = nil, r.turn.Round
+	}
+	return true
+}
+
+// takeTurn reports whether the attempt may start now. If not, r waits for the attempt's
+// turn, or is over because that would come too late.
+//
+//go:noinline
+func (r *run) takeTurn(p *Policy) bool {
+	if p.Pace.open() {
+		return true
+	}
+	now := r.elapsed(p)
+	patience, reason := left(r.ctx, p.Clock), ReasonDeadline
+	if rest := p.MaxElapsed - (now - r.paused); p.MaxElapsed > 0 && rest < patience {
+		patience, reason = rest, ReasonMaxElapsed
+	}
+	if patience < math.MaxInt64 {
+		patience /= 2
+	}
+	turn, wait := p.Pace.enter(r.ctx, r.number > 0, patience)
+	r.turn = turn
+	switch {
+	case turn == nil:
+		r.ended = now
+		r.stop(p, reason, latePace{wait: wait})
+		return r.done(p)
+	case wait <= 0:
+		return r.ctx.Err() == nil || r.canceled(p, nil) // a clock's methods may run any code
+	}
+	r.ended, r.wait, r.waited = now, wait, sum(r.waited, wait)
+	r.phase = waiting
+	if p.Hooks.Wait != nil {
+		r.waitHook(p, r.latest())
+	}
+	return false
+}
+
+// abandonTurn ends the turn of an attempt that is not made.
+func (r *run) abandonTurn(p *Policy) {
+	if r.turn != nil {
+		p.Pace.abandon(r.turn)
+		r.turn = nil
+	}
 }
 
 func (r *run) begin(p *Policy) {
@@ -261,6 +337,9 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 			given = &v
 		}
 		r.judged(given)
+		if r.class == Throttled && p.Pace != nil {
+			p.Pace.throttled(r.round, r.hint)
+		}
 		if r.class == Transient && r.late(p) {
 			r.class = TimedOut // whatever error op returned; it decides as Transient does
 		}
@@ -290,6 +369,7 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 // canceled ends the run because its context has ended, or because the clock's Sleep
 // returned the error slept. It returns false: no attempt follows.
 func (r *run) canceled(p *Policy, slept error) bool {
+	r.abandonTurn(p)
 	r.ended = r.elapsed(p)
 	r.stopCanceled(p, r.ctx, slept)
 	r.err.InWait = r.phase != attempting
@@ -362,6 +442,7 @@ func (r *run) close(p *Policy) {
 func (r *run) abort(p *Policy) {
 	defer r.done(p)
 	defer r.endTimeout()
+	r.abandonTurn(p)
 	waited := r.phase == waiting
 	if r.phase == attempting {
 		if r.stage != decided && r.attempts < r.number {

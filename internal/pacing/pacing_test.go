@@ -1,0 +1,457 @@
+package pacing_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry/internal/pacing"
+)
+
+// pace is a Pacer with a clock, and what has started since then.
+type pace struct {
+	pacing.Pacer[int]
+	now     time.Time
+	started []int // owners
+	at      []time.Duration
+}
+
+var epoch = time.Unix(1e9, 0)
+
+func start() *pace { return &pace{now: epoch} }
+
+func (p *pace) sleep(d time.Duration) { p.now = p.now.Add(d) }
+
+// enter puts an attempt into the queue, or lets it start.
+func (p *pace) enter(owner int, retry bool, cost float64) *pacing.Turn[int] {
+	t := &pacing.Turn[int]{Owner: owner, Retry: retry, Cost: cost}
+	if wait, ok := p.Enter(p.now, t, pacing.Never); ok && wait == 0 {
+		p.note(t)
+	}
+	return t
+}
+
+func (p *pace) note(t *pacing.Turn[int]) {
+	p.started = append(p.started, t.Owner)
+	p.at = append(p.at, p.now.Sub(epoch))
+}
+
+// drain waits until nothing waits.
+func (p *pace) drain() {
+	for t := p.First(); t != nil; t = p.First() {
+		wait := p.Ready(p.now, t)
+		if wait > 0 {
+			p.sleep(wait)
+			continue
+		}
+		p.note(t)
+	}
+}
+
+// throttle notes that an attempt was throttled which started now.
+func (p *pace) throttle(hint time.Duration) { p.Throttled(p.now, p.Round(), hint) }
+
+// pacedAt returns a pace at a rate, at which nothing has to wait.
+func pacedAt(rate float64) *pace {
+	p := start()
+	p.throttle(0)
+	for range 3 {
+		p.enter(0, false, 0)
+	}
+	p.sleep(time.Duration(float64(time.Second) / rate))
+	p.throttle(0)
+	p.throttle(0)
+	p.started, p.at = nil, nil
+	return p
+}
+
+// heldFor returns one whose attempts are held.
+func heldFor(rate float64, hint time.Duration) *pace {
+	p := pacedAt(rate)
+	p.throttle(0)
+	p.throttle(0)
+	p.throttle(hint)
+	return p
+}
+
+func near(got, want, by float64) bool { return math.Abs(got-want) <= by*math.Abs(want) }
+
+func TestOpenUntilThrottled(t *testing.T) {
+	p := start()
+	for range 1000 {
+		p.enter(0, false, 0)
+	}
+	if !p.Open() || !math.IsInf(p.Rate(p.now), 1) || p.Wait(p.now) != 0 {
+		t.Errorf("open %v, rate %v, wait %v", p.Open(), p.Rate(p.now), p.Wait(p.now))
+	}
+}
+
+func TestCountsBeforeItPaces(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		throttled []int // of the attempts after the first throttled one
+		of        int
+		rate      float64
+	}{
+		{"none more", nil, 40, math.Inf(1)},
+		{"one more", []int{0}, 40, math.Inf(1)},
+		{"two at once", []int{0, 1}, 2, 5}, // at least one attempt was sent in the 200 ms
+		{"two of sixteen", []int{0, 15}, 16, 14 / 1.6},
+		{"two of seventeen", []int{0, 16}, 17, math.Inf(1)},
+		{"the third decides", []int{0, 16, 17}, 18, 15 / 1.8},
+	} {
+		p := start()
+		old := p.Round()
+		p.throttle(time.Hour)
+		for range 5 {
+			p.Throttled(p.now, old, time.Hour) // were under way: nothing follows from them
+		}
+		for i := range c.of {
+			p.enter(i, false, 0)
+			p.sleep(100 * time.Millisecond)
+			if slices.Contains(c.throttled, i) {
+				p.throttle(time.Hour)
+			}
+			if !math.IsInf(p.Rate(p.now), 1) != (i == c.of-1 && !math.IsInf(c.rate, 1)) {
+				t.Fatalf("%s: after %d attempts the rate is %v", c.name, i+1, p.Rate(p.now))
+			}
+		}
+		if got := p.Rate(p.now); got != c.rate && !near(got, c.rate, 1e-9) {
+			t.Errorf("%s: rate %v, want %v", c.name, got, c.rate)
+		}
+	}
+}
+
+func TestCountingEnds(t *testing.T) {
+	p := start()
+	p.throttle(0)
+	for i := range 34 {
+		if p.enter(0, false, 0); p.Open() != (i == 33) {
+			t.Fatalf("after %d attempts open is %v", i+1, p.Open())
+		}
+	}
+	p = start()
+	p.throttle(0)
+	p.sleep(10*time.Second + 1)
+	if p.Wait(p.now); !p.Open() {
+		t.Error("not open after ten quiet seconds")
+	}
+}
+
+func TestLosesByTheShare(t *testing.T) {
+	p := pacedAt(4)
+	r := p.Round()
+	before := p.Rate(p.now)
+	share := 1. / 8
+	p.throttle(0)
+	if want := before * (1 - 2*share*share/(share+.2)); !near(p.Rate(p.now), want, 1e-9) {
+		t.Errorf("rate %v, want %v", p.Rate(p.now), want)
+	}
+	before = p.Rate(p.now)
+	p.Throttled(p.now, r, 0) // began before the cut
+	if p.Rate(p.now) != before {
+		t.Errorf("an attempt of the round before lowered the rate to %v", p.Rate(p.now))
+	}
+	for range 40 {
+		before = p.Rate(p.now)
+		p.throttle(0)
+		if after := p.Rate(p.now); after < before/2 || after > before {
+			t.Fatalf("rate %v after %v", after, before)
+		}
+	}
+	if got := p.Rate(p.now); got != .05 {
+		t.Errorf("lowest rate %v, want .05", got)
+	}
+}
+
+func TestGrowsOnlyWhileAttemptsWait(t *testing.T) {
+	p := pacedAt(4)
+	rate := p.Rate(p.now)
+	for range 3 { // none has to wait
+		p.sleep(time.Second)
+		p.enter(0, false, 0)
+	}
+	if p.Rate(p.now) != rate {
+		t.Errorf("rate %v without waiting, want %v", p.Rate(p.now), rate)
+	}
+	grown := func(d time.Duration) float64 { // while one waits
+		p.enter(0, false, 0)
+		p.enter(0, false, 1e9)
+		p.enter(0, false, 0)
+		before := p.Rate(p.now)
+		p.sleep(d)
+		return p.Rate(p.now)/before - 1
+	}
+	if got, want := grown(time.Second), .0015*rate+1./(75*75); !near(got, want, 1e-9) {
+		t.Errorf("in the first second the rate grew by %v, want %v", got, want)
+	}
+	calm, before := 1., p.Rate(p.now)
+	for range 30 {
+		p.sleep(time.Second)
+		p.Rate(p.now)
+		calm++
+	}
+	if got, want := grown(time.Second), .0015*p.Rate(p.now)+(calm+1)/(75*75); !near(got, want, .01) || p.Rate(p.now) < 1.15*before {
+		t.Errorf("half a minute later it grew by %v in a second, want %v", got, want)
+	}
+	p.throttle(0)
+	before = p.Rate(p.now)
+	p.sleep(time.Second)
+	if got, want := p.Rate(p.now)/before-1, .0015*before+1./(75*75); !near(got, want, 1e-9) {
+		t.Errorf("after a throttled attempt it grew by %v, want %v", got, want)
+	}
+	p = pacedAt(1000)
+	if got, want := grown(100*time.Millisecond), .1*(.15+.1/(75*75)); !near(got, want, 1e-9) {
+		t.Errorf("a rate of 1000 grew by %v in 100 ms, want %v", got, want)
+	}
+	p = heldFor(4, time.Minute)
+	before = p.Rate(p.now)
+	if got := grown(59 * time.Second); got != 0 {
+		t.Errorf("in a hold the rate grew by %v", got)
+	}
+}
+
+func TestStartsOneByOne(t *testing.T) {
+	p := pacedAt(10)
+	p.sleep(5 * time.Second) // no attempt is saved up
+	for i := range 50 {
+		p.enter(i, false, 0)
+	}
+	p.drain()
+	for i := 2; i < 50; i++ {
+		last, gap := p.at[i-1]-p.at[i-2], p.at[i]-p.at[i-1]
+		if gap < 60*time.Millisecond || gap > 100*time.Millisecond+2 || gap > last {
+			t.Errorf("gap %d: %v after %v", i, gap, last)
+		}
+	}
+	if !slices.IsSorted(p.started) {
+		t.Error("order", p.started)
+	}
+}
+
+func TestRetriesGoFirst(t *testing.T) {
+	p := heldFor(1, time.Second)
+	for i := range 3 {
+		p.enter(i, false, 0)
+	}
+	p.enter(3, true, 0)
+	p.enter(4, true, 0)
+	short := &pacing.Turn[int]{Retry: true}
+	if wait, ok := p.Enter(p.now, short, time.Minute); !ok || wait > p.Wait(p.now)/2 {
+		t.Errorf("a retry waits %v of %v", wait, p.Wait(p.now))
+	}
+	p.Leave(short)
+	p.drain()
+	if want := []int{3, 4, 0, 1, 2}; !slices.Equal(p.started, want) {
+		t.Errorf("order %v, want %v", p.started, want)
+	}
+}
+
+func TestAHintHoldsAll(t *testing.T) {
+	for _, hint := range []time.Duration{time.Second, 20 * time.Second, time.Minute, time.Hour, math.MaxInt64} {
+		least := min(hint, time.Minute)
+		most, ends := least+least/4, map[time.Duration]bool{}
+		var first, last time.Duration
+		for range 200 {
+			p := heldFor(100, hint)
+			began := p.now
+			p.Throttled(p.now, p.Round(), time.Millisecond) // does not shorten it
+			p.enter(0, false, 0)
+			p.drain()
+			d := p.now.Sub(began)
+			if d < least || d > most+time.Second {
+				t.Fatalf("hint %v: held for %v", hint, d)
+			}
+			if len(ends) == 0 {
+				first, last = d, d
+			}
+			first, last = min(first, d), max(last, d)
+			ends[d] = true
+		}
+		if len(ends) < 150 || last-first < least/5 {
+			t.Errorf("hint %v: 200 processes come back within %v", hint, last-first)
+		}
+	}
+}
+
+func TestOneThrottledAttemptHoldsNothing(t *testing.T) {
+	p := pacedAt(10)
+	p.sleep(time.Second)
+	p.enter(0, false, 0)
+	p.throttle(time.Minute)
+	if d := p.Wait(p.now); d > 200*time.Millisecond {
+		t.Errorf("the next attempt waits %v", d)
+	}
+}
+
+func TestHoldWithoutAThrottledAttempt(t *testing.T) {
+	p := start()
+	p.Hold(p.now, 10*time.Second)
+	for i := range 20 {
+		p.sleep(400 * time.Millisecond)
+		p.enter(i, false, 0)
+	}
+	if len(p.started) > 0 {
+		t.Fatalf("%d attempts started in the hold", len(p.started))
+	}
+	p.drain()
+	if p.at[0] < 10*time.Second || p.at[0] > 13*time.Second {
+		t.Errorf("the hold ended after %v", p.at[0])
+	}
+	if d := p.at[19] - p.at[0]; d < 3*time.Second || d > 7*time.Second {
+		t.Errorf("what had come in 8 s started in %v", d)
+	}
+	p = start()
+	p.Hold(p.now, time.Second)
+	if p.Open() {
+		t.Error("open in a hold")
+	}
+	p.sleep(2 * time.Second)
+	if p.Wait(p.now); !p.Open() {
+		t.Error("not open after a hold in which nothing came")
+	}
+	p.Hold(p.now, 0)
+	p.Hold(p.now, -1)
+	if !p.Open() {
+		t.Error("a hold of no time holds")
+	}
+}
+
+func TestRemembersItsRate(t *testing.T) {
+	for _, c := range []struct {
+		quiet time.Duration
+		known bool
+	}{{12*time.Second + 1, true}, {4 * time.Minute, true}, {5*time.Minute + time.Second, false}} {
+		p := pacedAt(4)
+		rate := p.Rate(p.now)
+		p.sleep(c.quiet)
+		if p.enter(0, false, 0); !p.Open() {
+			t.Fatalf("not open after %v", c.quiet)
+		}
+		p.throttle(0)
+		if got := p.Rate(p.now); c.known && got != rate || !c.known && !math.IsInf(got, 1) {
+			t.Errorf("after %v the rate is %v, was %v", c.quiet, got, rate)
+		}
+	}
+	p := pacedAt(4)
+	p.sleep(12 * time.Second) // 10, and 8 attempts
+	if p.enter(0, false, 0); p.Open() {
+		t.Error("open after 12 s, want after more")
+	}
+}
+
+func TestTooLate(t *testing.T) {
+	p := pacedAt(1)
+	for i := range 11 {
+		p.enter(i, false, 0)
+	}
+	late := &pacing.Turn[int]{}
+	if wait, ok := p.Enter(p.now, late, 5*time.Second); ok || wait < 9*time.Second || p.Len() != 10 {
+		t.Errorf("wait %v, ok %v, %d wait", wait, ok, p.Len())
+	}
+}
+
+func TestCosts(t *testing.T) {
+	for _, unit := range []float64{1, 1e-300, 1e300} {
+		p := pacedAt(1)
+		for range 2000 {
+			p.enter(0, false, unit)
+		}
+		p.drain()
+		p.sleep(2 * time.Second)
+		p.enter(0, false, 3*unit)
+		if got := p.Wait(p.now).Seconds() * p.Rate(p.now); !near(got, 3, .05) {
+			t.Errorf("unit %v: an attempt of three times the average takes the time of %v", unit, got)
+		}
+	}
+	for _, cost := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1)} {
+		p := pacedAt(1)
+		p.enter(0, false, 7)
+		p.sleep(time.Minute / 10)
+		p.enter(0, false, cost)
+		if got := p.Wait(p.now).Seconds() * p.Rate(p.now); !near(got, 1, 1e-6) {
+			t.Errorf("cost %v takes the time of %v attempts", cost, got)
+		}
+	}
+}
+
+func TestReturnsATurn(t *testing.T) {
+	p := pacedAt(1)
+	turn := p.enter(0, false, 0)
+	before := p.Wait(p.now)
+	if p.Return(turn); before < time.Second || p.Wait(p.now) != 0 {
+		t.Errorf("wait %v, and %v after the turn was given back", before, p.Wait(p.now))
+	}
+}
+
+// A clock that goes back holds nothing for longer than a hold may be.
+func TestClockGoesBack(t *testing.T) {
+	p := heldFor(10, time.Minute)
+	p.enter(0, false, 0)
+	p.sleep(-24 * time.Hour)
+	began := p.now
+	p.Ready(p.now, p.First())
+	p.drain()
+	if d := p.now.Sub(began); d > 90*time.Second {
+		t.Errorf("held for %v after the clock went back", d)
+	}
+	p.sleep(20 * time.Second)
+	if p.Wait(p.now); !p.Open() {
+		t.Error("not open after 20 quiet seconds")
+	}
+}
+
+// Whatever happens, every attempt that entered starts or leaves, once.
+func TestRandomRuns(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	p := start()
+	waiting := map[*pacing.Turn[int]]bool{}
+	for i := range 1_000_000 {
+		switch x := rng.IntN(100); {
+		case x < 40:
+			turn := &pacing.Turn[int]{Owner: i, Retry: x < 10, Cost: math.Exp(4 * rng.NormFloat64())}
+			if wait, ok := p.Enter(p.now, turn, time.Duration(rng.Int64N(int64(time.Minute)))); ok && wait > 0 {
+				waiting[turn] = true
+			}
+		case x < 60:
+			p.sleep(time.Duration(rng.ExpFloat64() * float64(time.Second)))
+		case x < 80:
+			if turn := p.First(); turn != nil && p.Ready(p.now, turn) == 0 {
+				if !waiting[turn] {
+					t.Fatal("an attempt started twice")
+				}
+				delete(waiting, turn)
+				if x == 60 {
+					p.Return(turn)
+				}
+			}
+		case x < 90:
+			p.Throttled(p.now, p.Round()-uint64(min(rng.IntN(2), int(p.Round()))), time.Duration(rng.Int64N(int64(3*time.Second))))
+		case x < 95:
+			for turn := range waiting {
+				p.Leave(turn)
+				delete(waiting, turn)
+				break
+			}
+		case x == 95:
+			p.Hold(p.now, time.Duration(rng.Int64N(int64(time.Second))))
+		case x == 96:
+			p.sleep(-time.Duration(rng.Int64N(int64(time.Minute))))
+		case x == 97 && rng.IntN(100) == 0:
+			p.sleep(time.Duration(rng.Int64N(int64(10 * time.Minute))))
+		}
+		if r := p.Rate(p.now); !(r >= .05) || p.Len() != len(waiting) || p.Wait(p.now) < 0 || p.Open() && p.Len() > 0 {
+			t.Fatalf("after %d steps: rate %v, %d wait of %d, wait %v, open %v", i, r, p.Len(), len(waiting), p.Wait(p.now), p.Open())
+		}
+	}
+	n := len(waiting)
+	p.started = nil
+	if p.drain(); len(p.started) != n || p.First() != nil || p.Len() != 0 {
+		t.Errorf("%d of %d attempts started", len(p.started), n)
+	}
+	if p.sleep(3 * time.Minute); p.Wait(p.now) != 0 || !p.Open() {
+		t.Error("does not open")
+	}
+}

@@ -1,0 +1,471 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+)
+
+var errBusy = retry.After(errors.New("429"), 0)
+
+// slowPace returns a Pace on which one attempt starts after each gap. The next one
+// starts at once.
+func slowPace(clock clockx.Clock, gap time.Duration) *retry.Pace {
+	pace := &retry.Pace{Clock: clock}
+	for i := range 3 {
+		if i == 1 {
+			_ = clock.Sleep(context.Background(), gap)
+		}
+		refuse(pace, errBusy)
+	}
+	return pace
+}
+
+// refuse makes an attempt that is throttled.
+func refuse(pace *retry.Pace, err error) {
+	_ = retry.Run(context.Background(), retry.Policy{Pace: pace, Clock: pace.Clock, MaxAttempts: 1}, func(context.Context) error { return err })
+}
+
+func works(context.Context) error { return nil }
+
+// step is how long an attempt waits that is the next one of a slowPace with a gap of a
+// second. A nanosecond makes up for rounding.
+const step = time.Second + 1
+
+func TestPaceHoldsFirstAttemptsBack(t *testing.T) {
+	clock := clockx.NewVirtual(epoch)
+	pace := slowPace(clock, time.Second)
+	if r := pace.Rate(); r != 1 {
+		t.Fatalf("rate %v, want 1", r)
+	}
+	p := retry.Policy{Pace: pace, Clock: clock, AttemptTimeout: time.Second, Name: "model"}
+	seen := record(&p)
+	begin := clock.Now()
+	for n := range 2 {
+		if d := pace.Wait(); d != time.Duration(n)*step {
+			t.Errorf("Wait() = %v before attempt %d", d, n)
+		}
+		err := retry.Run(t.Context(), p, func(ctx context.Context) error {
+			if at, _ := ctx.Deadline(); at.Sub(clock.Now()) != time.Second {
+				t.Errorf("the attempt has %v of its second", at.Sub(clock.Now()))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if d := clock.Now().Sub(begin); d != step {
+		t.Errorf("the second attempt started after %v, want %v", d, step)
+	}
+	want := "start attempt(1) attemptDone(1) done(none) start wait(1.000000001s) attempt(1) attemptDone(1) done(none)"
+	if seen.String() != want {
+		t.Errorf("events\n%v, want\n%v", seen, want)
+	}
+	if w := seen.waits[0]; w.Number != 0 || !w.Paced || w.Err != nil || w.Delay != step {
+		t.Errorf("the wait was %+v", w)
+	}
+	if s := seen.summary; s.Waited != step || s.Elapsed != step {
+		t.Errorf("waited %v of %v, want %v", s.Waited, s.Elapsed, step)
+	}
+}
+
+func TestPaceHoldsRetriesBack(t *testing.T) {
+	clock := clockx.NewVirtual(epoch)
+	pace := slowPace(clock, time.Second)
+	budget := &countingBudget{refuse: true}
+	p := retry.Policy{Pace: pace, Clock: clock, Backoff: retry.Constant(300 * time.Millisecond), Budget: budget}
+	seen := record(&p)
+	calls := 0
+	err := retry.Run(t.Context(), p, func(context.Context) error {
+		if calls++; calls == 1 {
+			return errBusy
+		}
+		return nil
+	})
+	if err != nil || calls != 2 {
+		t.Fatal(err, calls)
+	}
+	if budget.asked != 0 || budget.begun != 1 || budget.ended != 1 || budget.retried != retry.Unknown {
+		t.Errorf("the budget was asked %d times, and ended %d with %v", budget.asked, budget.ended, budget.retried)
+	}
+	waits := seen.waits
+	if len(waits) != 2 || waits[0].Paced || waits[0].Delay != 300*time.Millisecond || !waits[1].Paced || waits[1].Number != 1 || waits[1].Err == nil {
+		t.Fatalf("waits %+v", waits)
+	}
+	if s := seen.summary; s.Waited != waits[0].Delay+waits[1].Delay || s.Elapsed != s.Waited || s.Waited <= time.Second {
+		t.Errorf("waited %v of %v", s.Waited, s.Elapsed)
+	}
+	err = retry.Run(t.Context(), p, func(context.Context) error { return errFlaky })
+	if e, _ := errors.AsType[*retry.Error](err); e == nil || e.Reason != retry.ReasonBudget || budget.asked != 1 {
+		t.Errorf("after another failure %v, and the budget was asked %d times", err, budget.asked)
+	}
+}
+
+func TestPaceRefusesWhatComesTooLate(t *testing.T) {
+	clock := clockx.NewVirtual(epoch)
+	for _, c := range []struct {
+		deadline, maxElapsed time.Duration
+		reason               retry.Reason
+	}{
+		{2*step - 2, 0, retry.ReasonDeadline},
+		{2 * step, 0, retry.ReasonNone},
+		{0, 2*step - 2, retry.ReasonMaxElapsed},
+		{0, 2 * step, retry.ReasonNone},
+		{time.Second, time.Millisecond, retry.ReasonMaxElapsed},
+		{time.Millisecond, time.Second, retry.ReasonDeadline},
+	} {
+		pace := slowPace(clock, time.Second)
+		p := retry.Policy{Name: "model", Pace: pace, Clock: clock, MaxElapsed: c.maxElapsed}
+		ctx := t.Context()
+		if c.deadline > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = clock.WithTimeoutCause(ctx, c.deadline, nil)
+			defer cancel()
+		}
+		if err := retry.Run(ctx, p, works); err != nil { // at once
+			t.Fatal(err)
+		}
+		begin, calls := clock.Now(), 0
+		err := retry.Run(ctx, p, func(context.Context) error { calls++; return nil })
+		if c.reason == retry.ReasonNone {
+			if err != nil || calls != 1 {
+				t.Errorf("%+v: %v after %d calls", c, err, calls)
+			}
+			continue
+		}
+		e, ok := errors.AsType[*retry.Error](err)
+		if !ok || e.Reason != c.reason || calls != 0 || clock.Now() != begin {
+			t.Errorf("%+v: %v after %d calls and %v", c, err, calls, clock.Now().Sub(begin))
+			continue
+		}
+		if !errors.Is(err, retry.ErrPaced) || !e.Undone || retry.DefaultClassifier(err) != retry.Unprocessed {
+			t.Errorf("%+v: undone %v, class %v: %v", c, e.Undone, retry.DefaultClassifier(err), err)
+		}
+		if want := fmt.Sprintf("model: not attempted (%v): its turn would come in 1s", c.reason); err.Error() != want {
+			t.Errorf("%q, want %q", err, want)
+		}
+		if d := pace.Wait(); d != step {
+			t.Errorf("%+v: the next attempt waits %v, want %v: the late one is in its way", c, d, step)
+		}
+	}
+	if c := retry.DefaultClassifier(retry.ErrPaced); c != retry.Unprocessed {
+		t.Errorf("ErrPaced is %v", c)
+	}
+}
+
+func TestPaceLosesNoTurnToTheCanceled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pace := slowPace(clockx.System(), 10*time.Second)
+		_ = retry.Run(t.Context(), retry.Policy{Pace: pace}, works)
+		begin := time.Now()
+		canceled, cancel := context.WithCancel(t.Context())
+		var ended [6]time.Duration
+		var errs [6]error
+		var wg sync.WaitGroup
+		for i := range ended {
+			ctx := canceled
+			if i == 2 || i == 5 {
+				ctx = t.Context()
+			}
+			wg.Go(func() {
+				errs[i] = retry.Run(ctx, retry.Policy{Pace: pace}, works)
+				ended[i] = time.Since(begin)
+			})
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		cancel()
+		wg.Wait()
+		for i, err := range errs {
+			if i == 2 || i == 5 {
+				continue
+			}
+			e, ok := errors.AsType[*retry.Error](err)
+			if !ok || e.Reason != retry.ReasonCanceled || !e.InWait || e.Waited != time.Second || ended[i] != time.Second {
+				t.Errorf("run %d: %v after %v", i, err, ended[i])
+			}
+		}
+		if errs[2] != nil || errs[5] != nil || ended[2] > 10*time.Second+1 || ended[5] > 20*time.Second+1 || ended[5] < 18*time.Second {
+			t.Errorf("the others started after %v and %v: %v, %v", ended[2], ended[5], errs[2], errs[5])
+		}
+	})
+}
+
+func TestPaceTakesRetriesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pace := slowPace(clockx.System(), time.Second)
+		var order []int
+		var wg sync.WaitGroup
+		run := func(i, fails int) {
+			wg.Go(func() {
+				_ = retry.Run(t.Context(), retry.Policy{Pace: pace, Backoff: retry.Constant(0)}, func(context.Context) error {
+					if fails--; fails >= 0 {
+						time.Sleep(100 * time.Millisecond)
+						return errFlaky
+					}
+					order = append(order, i)
+					return nil
+				})
+			})
+			synctest.Wait()
+		}
+		run(0, 1) // its retry comes last, and waits for its turn alone
+		for i := 1; i < 5; i++ {
+			run(i, 0)
+		}
+		wg.Wait()
+		if want := []int{0, 1, 2, 3, 4}; !slices.Equal(order, want) {
+			t.Errorf("order %v, want %v", order, want)
+		}
+	})
+}
+
+// An attempt that is not made gives its turn back.
+func TestPaceTakesATurnBack(t *testing.T) {
+	clock := clockx.NewVirtual(epoch)
+	for _, how := range []string{"cancel", "panic"} {
+		p := retry.Policy{Pace: slowPace(clock, time.Second), Clock: clock}
+		ctx, cancel := context.WithCancel(t.Context())
+		p.Hooks.Attempt = func(ctx context.Context, _ retry.Attempt) context.Context {
+			if cancel(); how == "panic" {
+				panic(how)
+			}
+			return ctx
+		}
+		func() {
+			defer func() { _ = recover() }()
+			_ = retry.Run(ctx, p, func(context.Context) error { t.Error("op was called"); return nil })
+		}()
+		if d := p.Pace.Wait(); d != 0 {
+			t.Errorf("after a %s the next attempt waits %v", how, d)
+		}
+	}
+}
+
+// What is no Throttled error says nothing about a quota.
+func TestPaceStaysOpen(t *testing.T) {
+	pace := new(retry.Pace)
+	for _, err := range []error{errFlaky, errDown, status(503), context.DeadlineExceeded, retry.Stop(errFlaky), retry.ErrRejected, classed(retry.Unprocessed)} {
+		for range 10 {
+			refuse(pace, err)
+		}
+		if r := pace.Rate(); !math.IsInf(r, 1) || pace.Wait() != 0 {
+			t.Errorf("after %v the rate is %v", err, r)
+		}
+	}
+	var none *retry.Pace
+	none.Hold(time.Hour)
+	if !math.IsInf(none.Rate(), 1) || none.Wait() != 0 {
+		t.Error("a nil Pace holds attempts back")
+	}
+}
+
+// One of a hundred calls is told to wait for 20 s. All wait, and all works, though the
+// budget has ten retries.
+func TestPaceSharesTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		p := retry.Policy{Pace: new(retry.Pace), Budget: &retry.EarnedBudget{}, AttemptTimeout: time.Second}
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		failed, early := 0, 0
+		for range 100 {
+			wg.Go(func() {
+				err := retry.Run(t.Context(), p, func(context.Context) error {
+					time.Sleep(50 * time.Millisecond)
+					if left := 20*time.Second - time.Since(begin); left > 0 {
+						mu.Lock()
+						defer mu.Unlock()
+						early++
+						return retry.After(errFlaky, left)
+					}
+					return nil
+				})
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					failed++
+					t.Log(err)
+				}
+			})
+		}
+		wg.Wait()
+		if failed > 0 || early != 100 {
+			t.Errorf("%d of 100 failed, and %d requests came early", failed, early)
+		}
+	})
+}
+
+// The costs of calls are relative to their average.
+func TestPaceByCost(t *testing.T) {
+	clock := clockx.NewVirtual(epoch)
+	pace := slowPace(clock, time.Second)
+	p := retry.Policy{Pace: pace, Clock: clock}
+	run := func(cost float64) time.Duration {
+		begin := clock.Now()
+		if err := retry.Run(retry.WithCost(t.Context(), cost), p, works); err != nil {
+			t.Fatal(err)
+		}
+		return clock.Now().Sub(begin)
+	}
+	for range 20 {
+		run(500)
+	}
+	run(1000) // waits for the one before, and makes the next one wait twice as long
+	if d := run(500).Seconds() * pace.Rate(); math.Abs(d-2) > .05 {
+		t.Errorf("a call of twice the average took the time of %v calls", d)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("WithCost takes a nil context")
+		}
+	}()
+	retry.WithCost(nil, 1) //nolint:staticcheck // that is the test
+}
+
+// Supervise, Ticks and Attempts take their turns too.
+func TestPaceOfOtherRuns(t *testing.T) {
+	for name, run := range map[string]func(ctx context.Context, p retry.Policy){
+		"Ticks": func(ctx context.Context, p retry.Policy) {
+			for range retry.Ticks(ctx, p) {
+				return
+			}
+		},
+		"Attempts": func(ctx context.Context, p retry.Policy) {
+			a := p.Attempts(ctx)
+			defer a.Close()
+			for a.Next() {
+				a.Done(nil)
+			}
+		},
+		"Supervise": func(ctx context.Context, p retry.Policy) {
+			_ = retry.Supervise(ctx, p, 0, func(context.Context) error { return nil })
+		},
+	} {
+		clock := clockx.NewVirtual(epoch)
+		p := retry.Policy{Pace: slowPace(clock, time.Second), Clock: clock}
+		begin := clock.Now()
+		run(t.Context(), p)
+		if d := clock.Now().Sub(begin); d != 0 {
+			t.Errorf("%s: the first waited %v", name, d)
+		}
+		run(t.Context(), p)
+		if d := clock.Now().Sub(begin); d != step {
+			t.Errorf("%s: the second waited %v, want %v", name, d, step)
+		}
+	}
+	clock := clockx.NewVirtual(epoch)
+	p := retry.Policy{Pace: slowPace(clock, time.Second), Clock: clock, Budget: &countingBudget{refuse: true}}
+	loop := p.Start(clock.Now())
+	if _, ok := loop.Next(clock.Now(), errBusy); ok {
+		t.Error("a Loop, which waits for no turn, is not limited by the budget")
+	}
+}
+
+// Runs that are canceled, come too late, panic or exit anywhere leave nothing in the
+// queue: three quiet minutes later the Pace is open.
+func TestPaceLosesNoTurn(t *testing.T) {
+	runs := 20_000
+	if longTests {
+		runs = 1_000_000
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var counts [4]int // of panics, exits, failing sleeps and refusals
+		var mu sync.Mutex
+		count := func(i int) { mu.Lock(); counts[i]++; mu.Unlock() }
+		clock := &faultyClock{Clock: clockx.System()}
+		pace := slowPace(clock, time.Second)
+		rng := rand.New(rand.NewPCG(1, 2))
+		fault := func(x int) {
+			switch x % 40 {
+			case 1:
+				count(0)
+				panic("fault")
+			case 2:
+				count(1)
+				runtime.Goexit()
+			}
+		}
+		clock.fault = func(n int) error {
+			if n%40 == 3 {
+				count(2)
+				return errFlaky
+			}
+			fault(n)
+			return nil
+		}
+		var wg sync.WaitGroup
+		for range runs {
+			time.Sleep(time.Duration(rng.ExpFloat64() * float64(200*time.Millisecond)))
+			x, live := rng.IntN(1000), time.Duration(rng.Int64N(int64(20*time.Second)))
+			wg.Go(func() {
+				defer func() { _ = recover() }()
+				ctx, cancel := context.WithTimeout(t.Context(), live)
+				defer cancel()
+				p := retry.Policy{Pace: pace, Backoff: retry.Constant(10)}
+				if x%2 == 0 {
+					p.Hooks = retry.Hooks{
+						Start:   func(ctx context.Context, _ retry.Policy) context.Context { fault(x / 2); return ctx },
+						Wait:    func(context.Context, retry.Attempt) { fault(x/2 + 10) },
+						Attempt: func(ctx context.Context, _ retry.Attempt) context.Context { fault(x/2 + 20); return ctx },
+					}
+				}
+				err := retry.Run(ctx, p, func(context.Context) error {
+					fault(x + 5)
+					switch {
+					case x >= 800:
+						return retry.After(errFlaky, live/10)
+					case x < 20:
+						cancel()
+						return errFlaky
+					}
+					return nil
+				})
+				if errors.Is(err, retry.ErrPaced) {
+					count(3)
+				}
+			})
+		}
+		wg.Wait()
+		time.Sleep(3 * time.Minute)
+		if r := pace.Rate(); !math.IsInf(r, 1) {
+			t.Errorf("rate %v, wait %v: not open", r, pace.Wait())
+		}
+		if slices.Contains(counts[:], 0) {
+			t.Errorf("panics, exits, failing sleeps, refusals: %v", counts)
+		}
+	})
+}
+
+// faultyClock is one whose sleeps now and then panic, exit or fail.
+type faultyClock struct {
+	clockx.Clock
+	mu     sync.Mutex
+	sleeps int
+	fault  func(n int) error
+}
+
+func (c *faultyClock) Sleep(ctx context.Context, d time.Duration) error {
+	c.mu.Lock()
+	c.sleeps++
+	n := c.sleeps
+	c.mu.Unlock()
+	if c.fault != nil {
+		if err := c.fault(n); err != nil {
+			return err
+		}
+	}
+	return c.Clock.Sleep(ctx, d)
+}
