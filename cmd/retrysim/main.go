@@ -5,14 +5,15 @@
 //	retrysim live -policy … [flags]
 //	retrysim serve [-listen 127.0.0.1:8080]
 //	retrysim fit -log access.log
-//	retrysim run contention|amplification|collapse|herd|layers|budgets [flags]
+//	retrysim run contention|amplification|collapse|herd|layers|budgets|quotas [flags]
 //
 // try simulates an outage or a spike for your processes, with your policies, without
 // retries and with each budget, over twenty seeds. It says which policy to choose.
 // find searches for the largest outage, load or ratio that a policy survives. live
 // does in real time, with a real server, what try simulates, and draws both. serve is
 // try on a page with sliders, for a browser on this machine. fit derives the flags for
-// try from an access log. run repeats a published experiment, or compares budgets. Each command has its own
+// try from an access log. run repeats a published experiment, or compares budgets or
+// what clients make of a server's quotas. Each command has its own
 // flags: see retrysim help try.
 //
 // All but serve write a table, JSON, a picture (SVG) or a page (HTML), to -o or to
@@ -60,6 +61,7 @@ var commands = map[string]command{
 	"run collapse":      {reported(collapse), "run collapse -spike 80/s -format svg -o collapse.svg"},
 	"run herd":          {reported(herd), "run herd -clients 1000 -base 100ms"},
 	"run layers":        {reported(layers), "run layers -attempts 3,4 -depth 1,2,3"},
+	"run quotas":        {reported(quotas), "run quotas -processes 1,12,200 -load 1.5"},
 }
 
 // usageError says what is wrong with an argument.

@@ -131,11 +131,13 @@ func TestFlagsHaveAnEffect(t *testing.T) {
 	notUnderRace(t)
 	long(t)
 	for command, flags := range map[string]string{
-		"run contention -clients 6 -trials 2":                          "-clients 7;-trials 3;-delay 11ms;-delay 0;-spread 3ms;-spread 0s;-base 6ms;-max 12ms;-seed 2",
-		"run amplification -duration 5s -failure 0.5":                  "-failure 0.6;-clients 90;-rate 8;-attempts 3;-ratio 0.2;-duration 6s;-seed 2",
-		"run collapse -trials 1 -seed 5":                               "-rate 30/s;-spike 90/s;-at 19s;-for 4s;-duration 90s;-latency 900ms;-slowdown 0;-network 0;-timeout 4s;-attempts 4;-base 5s;-trials 3;-seed 2",
-		"run herd -trials 1":                                           "-clients 999;-retries 4;-base 90ms;-bucket 11ms;-trials 2;-seed 2",
-		"run layers":                                                   "-attempts 5;-depth 4;-fails 0.5;-fails 0.5 -calls 9;-fails 0.5 -seed 2",
+		"run contention -clients 6 -trials 2":         "-clients 7;-trials 3;-delay 11ms;-delay 0;-spread 3ms;-spread 0s;-base 6ms;-max 12ms;-seed 2",
+		"run amplification -duration 5s -failure 0.5": "-failure 0.6;-clients 90;-rate 8;-attempts 3;-ratio 0.2;-duration 6s;-seed 2",
+		"run collapse -trials 1 -seed 5":              "-rate 30/s;-spike 90/s;-at 19s;-for 4s;-duration 90s;-latency 900ms;-slowdown 0;-network 0;-timeout 4s;-attempts 4;-base 5s;-trials 3;-seed 2",
+		"run herd -trials 1":                          "-clients 999;-retries 4;-base 90ms;-bucket 11ms;-trials 2;-seed 2",
+		"run layers":                                  "-attempts 5;-depth 4;-fails 0.5;-fails 0.5 -calls 9;-fails 0.5 -seed 2",
+		"run quotas -seeds 1 -processes 2 -duration 70s": "-processes 3;-load 2;-load 2 -peaks;-load 2 -peaks -seed 2;-load 2 -requests 20;-load 2 -burst 200;-load 3 -window 1m;-tokens 10000;-load 3 -token-burst 9000;" +
+			"-load 3 -counts;-load 3 -no-hints;-stray .1;-calm;-answer 2s;-duration 80s;-seeds 2;-seed 2;-backlog 500;-backlog 500 -workers 9",
 		"try -duration 23s -seeds 1 -policy attempts=3+non_idempotent": "-outage-answer 503;-outage-answer refused",
 		"try -duration 40s -seeds 1 -policy attempts=3+budget=ratio": "-policy attempts=2;-closed;-closed -clients 9;-rate 140/s;-capacity 210/s;-capacity 210/s -latency 20ms;-queue 20;-queue 20 -full 429;-queue -1;-workers 11;-service 55ms;-slowdown 1ms;-network 5ms;" +
 			"-failure 0.02;-timeout 2s;-outage 1s;-outage 0;-outage-answer 503;-outage-answer 429;-spike 400/s;-spike 400/s -spike-for 3s;-at 9s;-duration 30s;-seed 2;-seeds 2;-processes 2;-shared;" +

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/goretry/retry/internal/storm"
+)
+
+// quotas compares clients of a server with quotas. Loads are those of one row each.
+func quotas(o *options) job {
+	p := storm.DocumentedProvider
+	processes, loads, seeds := []int{1, 12, 200}, []float64{1.5}, 3
+	o.add(
+		param{"processes", &processes, 1, 1e4, "", "`numbers` of processes that share the quotas"},
+		param{"load", &loads, .01, 100, "", "calls offered, as `multiples` of the quota"},
+		param{"peaks", &p.Peaks, 0, 0, "", "put three quarters of the calls into the first quarter of each minute"},
+		param{"backlog", &p.Backlog, 0, many, "", "`number` of calls to finish instead; one that fails is made again"},
+		param{"workers", &p.Workers, 1, 1e5, "", "`number` of workers that finish the backlog"},
+		param{"requests", &p.Requests.Rate, .01, fast, "", "requests allowed, a `rate`"},
+		param{"burst", &p.Requests.Burst, 1, many, "", "`number` of requests allowed at once"},
+		param{"window", &p.Requests.Window, 0, forever, "", "`time` after which the quota of requests is full again at once; 0: it fills steadily"},
+		param{"tokens", &p.Tokens.Rate, 1, fast, "", "tokens allowed, a `rate`; a call needs 1000 on average"},
+		param{"token-burst", &p.Tokens.Burst, 1, 1e12, "", "`number` of tokens allowed at once"},
+		param{"counts", &p.Counts, 0, 0, "", "refused requests count against the quota"},
+		param{"no-hints", &p.NoHints, 0, 0, "", "a 429 does not say how long to wait"},
+		param{"stray", &p.Stray, 0, 1, "", "`share` of requests answered 429 whatever the rate"},
+		param{"calm", &p.Calm, 0, 0, "", "nothing else goes wrong"},
+		param{"answer", &p.Mean, .001, 60, "", "mean `time` of an answer"},
+		param{"duration", &p.Duration, 61, 3600, "", "`time` simulated, without a backlog"},
+		param{"seeds", &seeds, 1, 1000, "", "`number` of runs to take the mean of"},
+		param{"seed", &p.Seed, 0, 0, "", "`number` that all chance follows from"},
+	)
+	return func(ctx context.Context) (*report, error) {
+		rows := []map[string]any{}
+		r := experiment("quotas", "Quotas: processes that do not know of each other share them", nil,
+			"processes", "load", "client", "requests", "wasted", "calls that fail", "goodput of quota", "p50", "p99", "fairness")
+		if p.Backlog > 0 {
+			loads = loads[:1]
+		}
+		for _, n := range processes {
+			for _, load := range loads {
+				p.Processes, p.Load = n, load
+				calls := load * min(p.Requests.Rate, p.Tokens.Rate/1000) * p.Duration.Seconds()
+				if err := bounded("load", calls, many); err != nil && p.Backlog == 0 {
+					return nil, err
+				}
+				name := fmt.Sprintf("%g %%", 100*load)
+				if p.Backlog > 0 {
+					name = "backlog"
+				}
+				all := storm.CompareClients(p, nil, seeds)
+				for _, c := range storm.ProviderClients {
+					if ctx.Err() != nil {
+						return nil, ctx.Err()
+					}
+					x := all[c.Name]
+					rows = append(rows, map[string]any{"processes": n, "load": load, "result": x})
+					r.add(n, name, c.Name, x.Sent, percent(x.Waste()), percent(x.Failing()), percent(x.Goodput),
+						x.Median.Round(100*time.Millisecond), x.P99.Round(100*time.Millisecond), fmt.Sprintf("%.2f", x.Fairness))
+				}
+			}
+		}
+		r.doc["rows"] = rows
+		return r, nil
+	}
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }

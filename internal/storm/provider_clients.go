@@ -1,0 +1,351 @@
+package storm
+
+import (
+	"cmp"
+	"math"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/pacing"
+)
+
+// ProviderClient is how the processes that call a [Provider] retry.
+type ProviderClient struct {
+	Name  string
+	start func(s *provision) func(process int32) client
+}
+
+// ProviderClients are this library's policy for such a server without and with a pace,
+// the rules of other clients, and one queue of all processes that knows the quotas.
+var ProviderClients = []ProviderClient{
+	{"policy", each(func(s *provision) client { return s.own() })},
+	{"policy without a budget", each(func(s *provision) client {
+		c := s.own()
+		c.policy.Budget = nil
+		return c
+	})},
+	{"openai-go", each(func(s *provision) client { return &simple{s, openaiGo} })},
+	{"go-retryablehttp", each(func(s *provision) client { return &simple{s, retryablehttp} })},
+	{"AWS adaptive", each(func(s *provision) client { return &adaptive{simple: simple{s, awsStandard}, last: s.now, tokens: 500} })},
+	{"hold only", each(func(s *provision) client { return &holding{own: s.own()} })},
+	{"pace", func(s *provision) func(int32) client {
+		return func(process int32) client {
+			return &pacedClient{own: s.own(), process: process, pacer: pacing.Pacer[int32]{Rand: s.rand.Float64}}
+		}
+	}},
+	{"pace by tokens", func(s *provision) func(int32) client {
+		return func(process int32) client {
+			return &pacedClient{own: s.own(), process: process, byTokens: true, pacer: pacing.Pacer[int32]{Rand: s.rand.Float64}}
+		}
+	}},
+	{"one queue", func(s *provision) func(int32) client {
+		q := &knowing{own: s.own(), requests: s.requests, tokens: s.tokens}
+		q.policy.Budget = nil
+		return func(int32) client { return q }
+	}},
+}
+
+func each(fresh func(*provision) client) func(*provision) func(int32) client {
+	return func(s *provision) func(int32) client { return func(int32) client { return fresh(s) } }
+}
+
+// own is a process with this library's policy for such a server.
+type own struct {
+	*provision
+	policy retry.Policy
+}
+
+func (s *provision) own() *own {
+	p := retry.Policy{MaxAttempts: 5, MaxRetryAfter: time.Minute, Budget: &retry.EarnedBudget{}}
+	return &own{s, s.ready(p)}
+}
+
+func (c *own) begin(i int32)   { c.start(i); c.send(i) }
+func (c *own) start(i int32)   { c.calls[i].loop = c.policy.Start(c.Now()) }
+func (c *own) attempt(i int32) { c.send(i) }
+func (c *own) wake()           {}
+func (c *own) abandon(int32)   {}
+
+func (c *own) answered(i int32, answer kind) {
+	call := &c.calls[i]
+	if answer == succeeds {
+		call.loop.Next(c.Now(), nil)
+		c.finish(i, true)
+		return
+	}
+	err := errs[answer]
+	if answer == tooMany && call.hint > 0 {
+		err = retry.After(err, call.hint)
+	}
+	if wait, ok := call.loop.Next(c.Now(), err); ok && wait < call.deadline-c.now {
+		c.again(i, wait)
+	} else {
+		c.give(i)
+	}
+}
+
+// give ends a call that failed.
+func (c *own) give(i int32) {
+	if call := &c.calls[i]; call.loop.Err() == nil {
+		call.loop.Next(c.Now(), retry.Stop(errs[timesOut])) // its place in the budget
+	}
+	c.finish(i, false)
+}
+
+// holding holds all calls until the latest time that the server has named, and spreads
+// them over as long again.
+type holding struct {
+	*own
+	until time.Duration
+}
+
+func (c *holding) begin(i int32) { c.start(i); c.attempt(i) }
+
+func (c *holding) attempt(i int32) {
+	if c.now < c.until {
+		c.calls[i].retries--
+		c.again(i, c.until-c.now)
+		return
+	}
+	c.send(i)
+}
+
+func (c *holding) answered(i int32, answer kind) {
+	if hint := c.calls[i].hint; answer == tooMany && hint > 0 {
+		c.until = max(c.until, c.now+times(hint, 1+c.rand.Float64()))
+	}
+	c.own.answered(i, answer)
+}
+
+// pacedClient is a process whose calls share a retry.Pace.
+type pacedClient struct {
+	*own
+	process  int32
+	byTokens bool // a call costs its tokens
+	pacer    pacing.Pacer[int32]
+	woken    time.Duration // when wake is due; out of date if it has passed
+}
+
+func (s *provision) paced(process int32, byTokens bool) *pacedClient {
+	c := &pacedClient{own: s.own(), process: process, byTokens: byTokens, pacer: pacing.Pacer[int32]{Rand: s.rand.Float64}}
+	c.policy.Budget = unbilled{c.policy.Budget}
+	return c
+}
+
+func (c *pacedClient) begin(i int32) { c.start(i); c.attempt(i) }
+
+func (c *pacedClient) attempt(i int32) {
+	call := &c.calls[i]
+	call.turn = &pacing.Turn[int32]{Owner: i, Retry: call.retries > 0}
+	if c.byTokens {
+		call.turn.Cost = call.tokens
+	}
+	left := call.deadline - c.now
+	if call.deadline < math.MaxInt64 {
+		left /= 2
+	}
+	switch wait, ok := c.pacer.Enter(c.Now(), call.turn, left); {
+	case !ok:
+		c.give(i)
+	case wait > 0:
+		c.queue(i)
+		c.wakeIn(wait)
+	default:
+		c.send(i)
+	}
+}
+
+func (c *pacedClient) abandon(i int32) {
+	c.pacer.Leave(c.calls[i].turn)
+	c.give(i)
+}
+
+func (c *pacedClient) wake() {
+	for t := c.pacer.First(); t != nil; t = c.pacer.First() {
+		if wait := c.pacer.Ready(c.Now(), t); wait > 0 {
+			c.wakeIn(wait)
+			return
+		}
+		c.send(t.Owner)
+	}
+}
+
+func (c *pacedClient) wakeIn(wait time.Duration) {
+	if at := c.now + wait; c.woken <= c.now || at < c.woken {
+		c.woken = at
+		c.schedule(wait, wakes, c.process, 0)
+	}
+}
+
+func (c *pacedClient) answered(i int32, answer kind) {
+	if call := &c.calls[i]; answer == tooMany {
+		c.pacer.Throttled(c.Now(), call.turn.Round, call.hint)
+	}
+	c.own.answered(i, answer)
+}
+
+// unbilled is a budget that takes nothing for a retry after a throttled attempt: the
+// pace limits it.
+type unbilled struct{ retry.Budget }
+
+func (b unbilled) Withdraw(w retry.Withdrawal) bool {
+	return w.Class == retry.Throttled || b.Budget.Withdraw(w)
+}
+
+func (b unbilled) End(o retry.Outcome) {
+	if o.Retried == retry.Throttled {
+		o.Retried = retry.Unknown
+	}
+	b.Budget.End(o)
+}
+
+// knowing is a queue for all processes that knows the quotas: the bound.
+type knowing struct {
+	*own
+	requests, tokens bucket
+}
+
+func (c *knowing) begin(i int32) { c.start(i); c.attempt(i) }
+
+func (c *knowing) attempt(i int32) {
+	call := &c.calls[i]
+	c.requests.refill(c.now)
+	c.tokens.refill(c.now)
+	wait := max(c.requests.wait(1), c.tokens.wait(call.tokens), 0)
+	if call.deadline < math.MaxInt64 && wait > (call.deadline-c.now)/2 {
+		c.give(i)
+		return
+	}
+	c.requests.level--
+	c.tokens.level -= call.tokens
+	call.try = following(call.try)
+	c.schedule(wait+time.Millisecond+travel, arrives, i, call.try)
+}
+
+// simple is a process whose retries follow one rule.
+type simple struct {
+	*provision
+	rule func(s *provision, retries int, answer kind, hint time.Duration) (wait time.Duration, ok bool)
+}
+
+func (c *simple) begin(i int32)   { c.send(i) }
+func (c *simple) attempt(i int32) { c.send(i) }
+func (c *simple) wake()           {}
+func (c *simple) abandon(int32)   {}
+
+func (c *simple) answered(i int32, answer kind) {
+	if answer == succeeds {
+		c.finish(i, true)
+		return
+	}
+	call := &c.calls[i]
+	if wait, ok := c.rule(c.provision, call.retries, answer, call.hint); ok {
+		c.again(i, wait)
+		return
+	}
+	c.finish(i, false)
+}
+
+// openaiGo is the rule of openai-go: internal/requestconfig, retryDelay.
+func openaiGo(s *provision, retries int, answer kind, hint time.Duration) (time.Duration, bool) {
+	if retries >= 2 {
+		return 0, false
+	}
+	if 0 < hint && hint < time.Minute {
+		return hint, true
+	}
+	wait := min(500*time.Millisecond<<retries, 8*time.Second)
+	return wait - times(wait/4, s.rand.Float64()), true
+}
+
+// retryablehttp is the rule of go-retryablehttp: DefaultBackoff.
+func retryablehttp(s *provision, retries int, answer kind, hint time.Duration) (time.Duration, bool) {
+	if retries >= 4 {
+		return 0, false
+	}
+	if hint > 0 {
+		return (hint + time.Second - 1).Truncate(time.Second), true
+	}
+	return min(time.Second<<retries, 30*time.Second), true
+}
+
+// awsStandard is the delay of aws-sdk-go-v2: aws/retry, ExponentialJitterBackoff.
+func awsStandard(s *provision, retries int, answer kind, hint time.Duration) (time.Duration, bool) {
+	if retries >= 2 {
+		return 0, false
+	}
+	return min(times(2*time.Second<<retries, s.rand.Float64()), 20*time.Second), true
+}
+
+// adaptive is the adaptive mode of aws-sdk-go-v2: aws/retry, adaptive_ratelimit.go, with
+// the retry tokens of its standard mode.
+type adaptive struct {
+	simple
+	on                                  bool
+	fill, level, most                   float64
+	rate, slice, count, maxRate, window float64
+	last, filled                        time.Duration
+	tokens                              int
+}
+
+func (c *adaptive) begin(i int32) { c.attempt(i) }
+
+// attempt takes a token. A call that finds none looks again when one should be there.
+func (c *adaptive) attempt(i int32) {
+	if !c.on {
+		c.send(i)
+		return
+	}
+	c.refill()
+	if c.level >= 1 {
+		c.level--
+		c.send(i)
+		return
+	}
+	c.calls[i].retries--
+	c.again(i, max(inSeconds((1-c.level)/c.fill), 20*time.Millisecond))
+}
+
+func (c *adaptive) refill() {
+	c.level = min(c.level+(c.now-c.filled).Seconds()*c.fill, c.most)
+	c.filled = c.now
+}
+
+func (c *adaptive) answered(i int32, answer kind) {
+	c.update(answer == tooMany)
+	call := &c.calls[i]
+	switch cost := cmp.Or(map[kind]int{timesOut: 10}[answer], 5); {
+	case answer == succeeds:
+		c.tokens = min(c.tokens+1, 500)
+	case call.retries < 2 && c.tokens < cost:
+		c.finish(i, false)
+		return
+	case call.retries < 2:
+		c.tokens -= cost
+	}
+	c.simple.answered(i, answer)
+}
+
+func (c *adaptive) update(throttled bool) {
+	half := math.Floor(c.now.Seconds()*2) / 2
+	if c.count++; half > c.slice {
+		c.rate = .8*c.count/(half-c.slice) + .2*c.rate
+		c.count, c.slice = 0, half
+	}
+	var rate float64
+	if throttled {
+		use := c.rate
+		if c.on {
+			use = min(use, c.fill)
+		}
+		c.maxRate, c.last, c.on = use, c.now, true
+		rate = use * .7
+	} else {
+		c.window = math.Cbrt(c.maxRate * .3 / .4)
+		rate = .4*math.Pow((c.now-c.last).Seconds()-c.window, 3) + c.maxRate
+	}
+	c.refill()
+	c.fill = max(min(rate, 2*c.rate), .5)
+	c.most = max(c.fill, 1)
+	c.level = min(c.level, c.most)
+}
