@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/hint"
 )
 
 // call is one RoundTrip, one JSON, or the first or a later response of a Download.
@@ -160,10 +161,19 @@ func (c *call) attempt(ctx context.Context) (*http.Response, retry.Verdict) {
 	resp, v := c.send(ctx)
 	if resp != nil && v.Err == nil {
 		if v = c.objection(resp); v.Err == nil {
+			c.heed(resp)
 			return resp, v
 		}
 	}
 	return resp, c.holdBody(v)
+}
+
+// heed holds the pace if the headers of an answer say that the quota is used up.
+func (c *call) heed(resp *http.Response) {
+	if c.PaceByHeaders && c.policy.Pace != nil {
+		wait, _ := hint.ParseLimits(canonical(resp.Header), c.now)
+		c.policy.Pace.Hold(wait)
+	}
 }
 
 // objection returns the verdict on a response that is worth a retry, or the zero

@@ -1,7 +1,6 @@
 package retryhttp_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -16,46 +15,24 @@ import (
 	"github.com/goretry/retry/retryhttp"
 )
 
-// firstEvent makes an attempt fail whose stream begins with an error, as a model's
-// does that is overloaded: the status was 200 already. It looks at the first event and
-// puts it back.
-func firstEvent(resp *http.Response) error {
-	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		return nil
-	}
-	r := bufio.NewReaderSize(resp.Body, 16<<10)
-	var seen bytes.Buffer
-	failed := false
-	for {
-		line, err := r.ReadSlice('\n')
-		seen.Write(line)
-		if errors.Is(err, bufio.ErrBufferFull) {
-			break // a long event, and no error
-		}
-		if err != nil {
-			return fmt.Errorf("before the first event: %w", err)
-		}
-		text := strings.TrimSpace(string(line))
-		failed = failed || text == "event: error"
-		if text == "" {
-			break
-		}
-	}
-	if failed {
+// overloaded says whether a stream begins with an error, as a model's does that is
+// overloaded: the status was 200 already.
+func overloaded(event, data string) error {
+	if event == "error" || strings.HasPrefix(data, `{"error"`) {
 		return errors.New("the stream begins with an error") // Transient
 	}
-	resp.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(&seen, r), resp.Body}
 	return nil
 }
+
+// model is the pace of all calls that count against one quota: those with this key for
+// this model.
+var model retry.Pace
 
 // A completion that is streamed as server-sent events. It is asked for again until the
 // first event is there; what comes after that is the caller's.
 func ExampleTransport_serverSentEvents() {
 	requests := 0
-	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		switch requests++; requests {
 		case 1:
 			w.Header().Set("Retry-After-Ms", "1.5")
@@ -72,10 +49,11 @@ func ExampleTransport_serverSentEvents() {
 			fmt.Fprint(w, "event: delta\ndata: world\n\n")
 		}
 	}))
-	defer model.Close()
+	defer server.Close()
 
 	client := &http.Client{Transport: &retryhttp.Transport{
-		Check: firstEvent,
+		Check: retryhttp.FirstEvent(overloaded),
+		Pace:  func(*http.Request) *retry.Pace { return &model },
 		Policy: retry.Policy{
 			MaxAttempts:    5,
 			AttemptTimeout: 30 * time.Second, // up to the first event: the stream is not cut
@@ -86,7 +64,7 @@ func ExampleTransport_serverSentEvents() {
 	}}
 	// A completion that runs twice costs twice, and does nothing else.
 	ctx := retryhttp.Idempotent(context.Background(), true)
-	req, _ := http.NewRequestWithContext(ctx, "POST", model.URL, strings.NewReader(`{"stream": true}`))
+	req, _ := http.NewRequestWithContext(ctx, "POST", server.URL, strings.NewReader(`{"stream": true}`))
 	resp, err := client.Do(req)
 	if err != nil {
 		panic(err)

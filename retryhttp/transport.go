@@ -66,6 +66,18 @@ type Transport struct {
 	// give the same host the same budget: see [BudgetPerHost].
 	Budget func(host string) retry.Budget
 
+	// Pace returns the pace of a request: see [retry.Policy].Pace. It must return the same
+	// one for all requests that count against the same quota, such as those with one key
+	// for one model; for all of a host it is mostly wrong. Nil, or nil from it, means
+	// Policy.Pace. It must not change the request, nor read its body.
+	Pace func(*http.Request) *retry.Pace
+
+	// PaceByHeaders also holds the pace after an answer whose headers say that nothing
+	// remains of a limit until it is reset: RateLimit, and those with Remaining and Reset
+	// of which [ParseRetryAfter] knows the names. Without it only refusals count. Leave it
+	// out if the reset is when the quota is full again, as with OpenAI: that is too long.
+	PaceByHeaders bool
+
 	// Check is called with every response except a 101, before the status is judged, also
 	// with a 2xx. It is for servers that report failures in bodies. If it returns an
 	// error, the attempt has failed. The error is judged as any other, by its marks and
@@ -164,7 +176,7 @@ func (t *Transport) pass(s *settings, req *http.Request) (*http.Response, error)
 // plan sets the call's policy, its idempotency key, and whether it may run twice.
 func (c *call) plan(s *settings) {
 	c.policy, c.set = &c.Policy, s != nil
-	if c.Name != nil || c.Budget != nil || s != nil {
+	if c.Name != nil || c.Budget != nil || c.Pace != nil || s != nil {
 		p := c.Policy
 		c.adapt(&p, s)
 		c.policy = &p
@@ -192,6 +204,11 @@ func (c *call) adapt(p *retry.Policy, s *settings) {
 	if c.Budget != nil && c.req.URL != nil {
 		if b := c.Budget(host(c.req.URL)); b != nil {
 			p.Budget = b
+		}
+	}
+	if c.Pace != nil {
+		if pace := c.Pace(c.req); pace != nil {
+			p.Pace = pace
 		}
 	}
 	s.apply(p)

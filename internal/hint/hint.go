@@ -34,6 +34,11 @@ func Parse(h Header, now func() time.Time, limits bool) (wait time.Duration, ok 
 	if !limits {
 		return 0, false
 	}
+	return ParseLimits(h, now)
+}
+
+// ParseLimits returns how long it takes until a limit is reset of which nothing remains.
+func ParseLimits(h Header, now func() time.Time) (wait time.Duration, ok bool) {
 	if wait, ok := parseRateLimit(h.Values("Ratelimit")); ok {
 		return wait, true
 	}
@@ -86,14 +91,22 @@ func (r *reset) wait(h Header, now func() time.Time) (time.Duration, bool) {
 		return 0, false
 	}
 	// Servers do not agree on what it is.
-	switch {
-	case n.whole > 1e12:
-		return max(until(time.UnixMilli(n.whole).Add(n.part(time.Millisecond)), h, now), 0), true
-	case n.whole > 1e9:
-		return max(until(time.Unix(n.whole, int64(n.part(time.Second))), h, now), 0), true
+	if n.whole < earliest {
+		return n.times(time.Second), true
+	}
+	for _, at := range [...]time.Time{time.Unix(n.whole, int64(n.part(time.Second))), time.UnixMilli(n.whole).Add(n.part(time.Millisecond))} {
+		if wait := until(at, h, now); wait.Abs() < tenYears {
+			return max(wait, 0), true
+		}
 	}
 	return n.times(time.Second), true
 }
+
+// earliest is the first number that may be an epoch: in 1985.
+const earliest = 5e8
+
+// tenYears is how far an epoch is from now, at most.
+const tenYears = 10 * 365 * 24 * time.Hour
 
 // A quota is one of several limits of a server. The longest wait of the exhausted ones
 // counts.

@@ -1,0 +1,327 @@
+package retryhttp_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retryhttp"
+)
+
+// response returns one with a body and pairs of headers.
+func response(req *http.Request, status int, body string, header ...string) *http.Response {
+	h := http.Header{}
+	for i := 0; i < len(header); i += 2 {
+		h.Set(header[i], header[i+1])
+	}
+	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: req}
+}
+
+// One hundred POSTs at once are refused for 20 s. All wait, and all succeed, though the
+// budget has ten retries.
+func TestPaceLetsAllCallsSucceed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin, requests := time.Now(), 0
+		var mu sync.Mutex
+		var pace retry.Pace
+		client := &http.Client{Transport: &retryhttp.Transport{
+			Policy: retry.Policy{Budget: &retry.EarnedBudget{}, AttemptTimeout: time.Second},
+			Pace:   func(*http.Request) *retry.Pace { return &pace },
+			Base: tripper(func(req *http.Request) (*http.Response, error) {
+				_, _ = io.Copy(io.Discard, req.Body)
+				req.Body.Close()
+				time.Sleep(20 * time.Millisecond)
+				mu.Lock()
+				defer mu.Unlock()
+				requests++
+				if time.Since(begin) < 20*time.Second {
+					return response(req, 429, "", "Retry-After", "20"), nil
+				}
+				return response(req, 200, ""), nil
+			}),
+		}}
+		var wg sync.WaitGroup
+		var last time.Duration
+		for i := range 100 {
+			wg.Go(func() {
+				ctx := retryhttp.Idempotent(t.Context(), true)
+				req, _ := http.NewRequestWithContext(ctx, "POST", "http://model.example/", strings.NewReader("{}"))
+				resp, err := client.Do(req)
+				if err != nil {
+					t.Errorf("call %d: %v", i, err)
+					return
+				}
+				defer resp.Body.Close()
+				if resp.StatusCode != 200 {
+					t.Errorf("call %d: %d: %v", i, resp.StatusCode, retryhttp.GaveUp(resp))
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				last = max(last, time.Since(begin))
+			})
+		}
+		wg.Wait()
+		if requests != 200 || last > 23*time.Second {
+			t.Errorf("%d requests, the last call ended after %v", requests, last)
+		}
+	})
+}
+
+// Each request has the pace that Transport.Pace returns, or else the policy's. A 503
+// tells it nothing.
+func TestPaceOfARequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var own, shared retry.Pace
+		transport := &retryhttp.Transport{
+			Policy: retry.Policy{Pace: &shared, MaxAttempts: 1},
+			Pace: func(req *http.Request) *retry.Pace {
+				if req.URL.Path == "/own" {
+					return &own
+				}
+				return nil
+			},
+			Base: tripper(func(req *http.Request) (*http.Response, error) {
+				time.Sleep(100 * time.Millisecond)
+				if req.URL.Path == "/down" {
+					return response(req, 503, "", "Retry-After", "20"), nil
+				}
+				return response(req, 429, ""), nil
+			}),
+		}
+		get := func(path string) {
+			req, _ := http.NewRequestWithContext(t.Context(), "GET", "http://model.example"+path, nil)
+			resp, err := transport.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+		}
+		for range 5 {
+			get("/down")
+		}
+		if r := shared.Rate(); !math.IsInf(r, 1) {
+			t.Errorf("503s made the rate %v", r)
+		}
+		for range 3 {
+			get("/own")
+		}
+		if math.IsInf(own.Rate(), 1) || !math.IsInf(shared.Rate(), 1) {
+			t.Errorf("rates %v of the request's pace and %v of the policy's", own.Rate(), shared.Rate())
+		}
+		for range 3 {
+			get("/")
+		}
+		if math.IsInf(shared.Rate(), 1) {
+			t.Error("the policy's pace learned nothing")
+		}
+	})
+}
+
+func TestPaceByHeaders(t *testing.T) {
+	for _, tt := range []struct {
+		header []string
+		status int
+		by     bool
+		wait   time.Duration
+	}{
+		{[]string{"RateLimit", `"minute";r=0;t=20`}, 200, true, 20 * time.Second},
+		{[]string{"RateLimit", `"minute";r=0;t=20`}, 404, true, 20 * time.Second},
+		{[]string{"RateLimit", `"minute";r=0;t=20`}, 200, false, 0},
+		{[]string{"RateLimit", `"minute";r=1;t=20`}, 200, true, 0},
+		{[]string{"X-RateLimit-Remaining-Requests", "0", "X-RateLimit-Reset-Requests", "6s"}, 200, true, 6 * time.Second},
+		{[]string{"Anthropic-RateLimit-Tokens-Remaining", "0", "Anthropic-RateLimit-Tokens-Reset", "2000-01-01T00:00:30Z"}, 200, true, 30 * time.Second},
+		{[]string{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "946684830"}, 200, true, 30 * time.Second},
+		{[]string{"Retry-After", "20"}, 200, true, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var pace retry.Pace
+			transport := &retryhttp.Transport{
+				Policy: retry.Policy{Pace: &pace}, PaceByHeaders: tt.by,
+				Base: tripper(func(req *http.Request) (*http.Response, error) {
+					return response(req, tt.status, "", tt.header...), nil
+				}),
+			}
+			req, _ := http.NewRequestWithContext(t.Context(), "GET", "http://model.example/", nil)
+			resp, err := transport.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if d := pace.Wait(); d < tt.wait || d > tt.wait+tt.wait/4 {
+				t.Errorf("%v with %d: the next attempt waits %v, want %v and up to a quarter more", tt.header, tt.status, d, tt.wait)
+			}
+		})
+	}
+	transport := &retryhttp.Transport{PaceByHeaders: true, Base: tripper(func(req *http.Request) (*http.Response, error) {
+		return response(req, 200, "", "RateLimit", `"minute";r=0;t=20`), nil
+	})}
+	req, _ := http.NewRequestWithContext(t.Context(), "GET", "http://model.example/", nil)
+	if resp, err := transport.RoundTrip(req); err != nil || resp.StatusCode != 200 {
+		t.Errorf("without a pace: %v, %v", resp, err)
+	}
+}
+
+func TestBodyHint(t *testing.T) {
+	google := `[{"error": {"code": 429, "details": [{"@type": "type.googleapis.com/google.rpc.QuotaFailure"}, {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7.5s"}]}}]`
+	for _, tt := range []struct {
+		name, body string
+		status     int
+		header     []string
+		want       time.Duration // -1: none
+	}{
+		{"Google's", google, 429, nil, 7500 * time.Millisecond},
+		{"Google's, without the list", google[1 : len(google)-1], 429, nil, 7500 * time.Millisecond},
+		{"Discord's", `{"message": "You are being rate limited.", "retry_after": 1.336, "global": false}`, 429, nil, 1336 * time.Millisecond},
+		{"Telegram's", `{"ok": false, "parameters": {"retry_after": 35}}`, 429, nil, 35 * time.Second},
+		{"camel case, as a text", `{"error": {"retryAfter": "3"}}`, 503, nil, 3 * time.Second},
+		{"none to wait", `{"retry_after": 0}`, 429, nil, 0},
+		{"after a header", google, 429, []string{"Retry-After", "2"}, 2 * time.Second},
+		{"after a limit's header", google, 429, []string{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "4"}, 4 * time.Second},
+		{"of a success", google, 200, nil, -1},
+		{"negative", `{"retry_after": -1}`, 429, nil, -1},
+		{"too long", `{"retry_after": 1e300}`, 429, nil, -1},
+		{"garbled", `{"retry_after": "soon"}`, 429, nil, -1},
+		{"elsewhere", `{"data": {"retry_after": 1}}`, 429, nil, -1},
+		{"too deep", `[[[[[[[{"retry_after": 1}]]]]]]]`, 429, nil, -1},
+		{"no JSON", "<html>", 429, nil, -1},
+		{"nothing", "", 429, nil, -1},
+		{"too large", `{"retry_after": 1, "x": "` + strings.Repeat("x", 64<<10) + `"}`, 429, nil, -1},
+	} {
+		resp := response(nil, tt.status, tt.body, tt.header...)
+		if err := retryhttp.BodyHint(resp); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if text, err := io.ReadAll(resp.Body); string(text) != tt.body || err != nil {
+			t.Errorf("%s: the body is %.100q, %v", tt.name, text, err)
+		}
+		wait, ok := retryhttp.ParseRetryAfter(resp.Header, time.Now())
+		if ok != (tt.want >= 0) || ok && wait != tt.want {
+			t.Errorf("%s: wait %v, %v, want %v", tt.name, wait, ok, tt.want)
+		}
+	}
+	broken := response(nil, 429, "")
+	broken.Body = io.NopCloser(io.MultiReader(strings.NewReader(`{"retry`), iotest.ErrReader(errCut)))
+	if err := retryhttp.BodyHint(broken); err != nil {
+		t.Error(err)
+	}
+	if text, err := io.ReadAll(broken.Body); string(text) != `{"retry` || !errors.Is(err, errCut) {
+		t.Errorf("a broken body is %q, %v", text, err)
+	}
+	for _, resp := range []*http.Response{{StatusCode: 429}, {StatusCode: 429, Body: io.NopCloser(strings.NewReader(`{"retry_after": 1}`))}} {
+		if err := retryhttp.BodyHint(resp); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+var errCut = errors.New("cut")
+
+// The wait of a body is the server's word on the attempt, for a POST too.
+func TestBodyHintOfATransport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin, requests := time.Now(), 0
+		client := &http.Client{Transport: &retryhttp.Transport{
+			Check:  retryhttp.BodyHint,
+			Policy: retry.Policy{Backoff: retry.Constant(0), Rand: func() float64 { return 0 }},
+			Base: tripper(func(req *http.Request) (*http.Response, error) {
+				req.Body.Close()
+				if requests++; requests == 1 {
+					return response(req, 429, `{"retry_after": 12.5}`), nil
+				}
+				return response(req, 200, ""), nil
+			}),
+		}}
+		resp, err := client.Post("http://model.example/", "application/json", strings.NewReader("{}"))
+		if err != nil || resp.StatusCode != 200 || time.Since(begin) != 12500*time.Millisecond {
+			t.Errorf("%v, %v after %v", resp, err, time.Since(begin))
+		}
+	})
+}
+
+func TestFirstEvent(t *testing.T) {
+	var event, data string
+	var calls int
+	check := retryhttp.FirstEvent(func(e, d string) error {
+		event, data = e, d
+		calls++
+		if e == "error" || strings.HasPrefix(d, `{"error"`) {
+			return errors.New("overloaded")
+		}
+		return nil
+	})
+	long := strings.Repeat("x", 70<<10)
+	for _, tt := range []struct {
+		name, body  string
+		event, data string
+		calls       int
+		err         string
+	}{
+		{"good", "event: delta\ndata: Hello\n\nevent: error\ndata: x\n\n", "delta", "Hello", 1, ""},
+		{"an error", "event: error\ndata: {\"type\": \"overloaded_error\"}\n\nrest", "error", `{"type": "overloaded_error"}`, 1, "overloaded"},
+		{"an error's data", "data: {\"error\": {}}\n\n", "", `{"error": {}}`, 1, "overloaded"},
+		{"comments and other fields first", ": processing\n\n:\nid: 7\nretry: 1000\n\ndata:x\n\n", "", "x", 1, ""},
+		{"a name without data is no event", "event: ping\n\ndata: x\n\n", "", "x", 1, ""},
+		{"carriage returns", "event: a\r\ndata: x\r\n\r\ndata: y\r\n\r\n", "a", "x", 1, ""},
+		{"several lines", "data: x\ndata\ndata:  y\n\n", "", "x\n\n y", 1, ""},
+		{"a mark of the byte order", "\ufeffdata: x\n\n", "", "x", 1, ""},
+		{"no last empty line", "data: x\n", "", "x", 1, ""},
+		{"not even a line's end", "data: x", "", "x", 1, ""},
+		{"of 60 KiB", "data: " + long[:60<<10] + "\n\n", "", long[:60<<10], 1, ""},
+		{"too long", "data: " + long + "\n\ndata: y\n\n", "", "", 0, ""},
+		{"too long a comment", ": " + long + "\ndata: y\n\n", "", "", 0, ""},
+		{"nothing", "", "", "", 0, "retryhttp: before the first event: unexpected EOF"},
+		{"only comments", ": a\n: b\n\n", "", "", 0, "retryhttp: before the first event: unexpected EOF"},
+	} {
+		event, data, calls = "", "", 0
+		resp := response(nil, 200, tt.body, "Content-Type", "text/event-stream; charset=utf-8")
+		err := check(resp)
+		if event != tt.event || data != tt.data || calls != tt.calls {
+			t.Errorf("%s: %d calls with %q, %.100q", tt.name, calls, event, data)
+		}
+		if err != nil && err.Error() != tt.err || err == nil && tt.err != "" {
+			t.Errorf("%s: %v, want %s", tt.name, err, tt.err)
+		}
+		if err != nil && tt.calls == 0 {
+			continue
+		}
+		if text, err := io.ReadAll(resp.Body); string(text) != tt.body || err != nil {
+			t.Errorf("%s: the body is %.100q, %v", tt.name, text, err)
+		}
+	}
+	calls = 0
+	for _, resp := range []*http.Response{
+		response(nil, 200, "data: x\n\n", "Content-Type", "application/json"),
+		response(nil, 200, "data: x\n\n"),
+		response(nil, 429, "data: x\n\n", "Content-Type", "text/event-stream"),
+		{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}},
+	} {
+		if err := check(resp); err != nil || calls != 0 {
+			t.Errorf("%v: %v, %d calls", resp, err, calls)
+		}
+	}
+	cut := response(nil, 200, "", "Content-Type", "text/event-stream")
+	cut.Body = io.NopCloser(io.MultiReader(strings.NewReader("event: a\n"), iotest.ErrReader(errCut)))
+	if err := check(cut); !errors.Is(err, errCut) {
+		t.Errorf("a broken stream: %v", err)
+	}
+	slow := response(nil, 200, "", "Content-Type", "text/event-stream") // one byte at a time
+	slow.Body = io.NopCloser(iotest.OneByteReader(bytes.NewReader([]byte("data: x\n\nrest"))))
+	if err := check(slow); err != nil || data != "x" {
+		t.Errorf("a slow stream: %v, %q", err, data)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("FirstEvent(nil) does not panic")
+		}
+	}()
+	retryhttp.FirstEvent(nil)
+}
