@@ -178,7 +178,7 @@ func (c *caller) read(resp *http.Response) error {
 func init() {
 	sites := []string{"prepare", "check", "getbody"}
 	ways = append(ways,
-		way{name: "Transport", http: true, solo: true, sites: sites, call: func(c *caller) error {
+		way{name: "Transport", http: true, sites: sites, call: func(c *caller) error {
 			req := c.request()
 			resp, err := c.transport().RoundTrip(req)
 			_ = c.read(resp)
@@ -196,7 +196,7 @@ func init() {
 			_ = c.read(resp)
 			return err
 		}},
-		way{name: "Transport with a limit in Base", http: true, solo: true, sites: sites, call: func(c *caller) error {
+		way{name: "Transport with a limit in Base", http: true, sites: sites, call: func(c *caller) error {
 			req := c.request()
 			t := c.transport()
 			base := limit.Op(c.limit, t.Policy, func(req context.Context) (*http.Response, error) {
