@@ -11,7 +11,8 @@ import (
 // Budget limits the retries of all the runs that share it. First attempts are never
 // refused. Share one budget among all calls to the same part of a system, such as a
 // service or a shard: a budget made for each call limits nothing, and among parts that
-// fail alone those that are well would earn retries for those that are not. Implementations must be safe for concurrent use.
+// fail alone those that are well would earn retries for those that are not.
+// Implementations must be safe for concurrent use.
 //
 // A run calls Begin once, Withdraw before each retry, and End once, even if op panics.
 // It does not call Withdraw before a retry that follows [ErrRejected]: the dependency
@@ -66,9 +67,9 @@ type Outcome struct {
 //
 // If there are fewer tokens than a retry costs, Withdraw refuses and takes nothing. No
 // token comes with time. Tokens beyond what a retry after a TimedOut error costs decay by
-// the factor e in 5 s, and there are never more than a thousand and ten. So a process that has spent its tokens makes no
-// retry until twenty of its calls have succeeded, and a new process none after a timeout
-// until ten have, however many such processes there are.
+// the factor e in 5 s, and there are never more than a thousand and ten. So a process that
+// has spent its tokens makes no retry until twenty of its calls have succeeded, and a new
+// process none after a timeout until ten have, however many such processes there are.
 //
 // The zero value is ready. A nil *EarnedBudget grants everything. If Clock is set
 // back, no retry is refused because of that: tokens above ten may be lost, or not

@@ -212,8 +212,9 @@ func (r *run) describe(p *Policy, err error) Attempt {
 
 // SlogHooks logs runs to l, or to [slog.Default] as it is at the time if l is nil:
 // each attempt at DEBUG with the wait that follows it, each wait for a turn under
-// Policy.Pace at DEBUG, and one line for a run that gives up. That line is at WARN; at INFO if the error is [Permanent], which is an
-// answer and not an outage; and at DEBUG if the caller canceled.
+// Policy.Pace at DEBUG, and one line for a run that gives up. That line is at WARN; at
+// INFO if the error is [Permanent], which is an answer and not an outage; and at DEBUG if
+// the caller canceled.
 //
 // A run with many attempts, such as one of [Supervise], may fail for long without
 // giving up. So its attempts 16, 32, 64 and so on are logged at WARN, if they failed and

@@ -68,7 +68,7 @@
 //
 // An HTTP/2 stream that is reset with ENHANCE_YOUR_CALM looks like a message that is
 // too large, and is not retried. A request that cannot be marshalled looks like a
-// broken stream, and is retried in vain if the method is idempotent. So is a request
-// above the server's receive limit, which the server answers with RESOURCE_EXHAUSTED
-// without headers, like a refusal.
+// broken stream, and is retried if the method is idempotent, though that cannot help.
+// So is a request above the server's receive limit, which the server answers with
+// RESOURCE_EXHAUSTED without headers, like a refusal.
 package retrygrpc
