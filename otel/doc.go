@@ -37,6 +37,8 @@
 //	retry.hedge.delay         gauge, s                  retry.hedge.name (see ObserveHedge)
 //	retry.limit.places        gauge, {attempt}          retry.limit (see ObserveLimit)
 //	retry.limit.in_flight     gauge, {attempt}          retry.limit
+//	retry.pace.rate           gauge, {attempt}/s        retry.pace (see ObservePace)
+//	retry.pace.wait           gauge, s                  retry.pace
 //	retry.budget.balance      gauge, 1                  retry.budget (see ObserveBudget)
 //
 // retry.outcome is success_first_try, success_after_retry, failure_first_try,

@@ -158,7 +158,10 @@ func (r *Recorder) wait(ctx context.Context, a retry.Attempt) {
 		return
 	}
 	var text string
-	if a.Number == 0 { // the pause of Supervise, after an attempt of the run before
+	switch {
+	case a.Paced:
+		text = "waiting for its turn"
+	case a.Number == 0: // the pause of Supervise, after an attempt of the run before
 		text = errtext.Of(a.Err)
 	}
 	n.wait(a, text)
@@ -175,7 +178,7 @@ func (n *run) wait(a retry.Attempt, text string) {
 	if !n.listed {
 		return
 	}
-	if n.story == nil {
+	if n.story == nil || a.Paced {
 		n.tell(text)
 	}
 	n.story.delay, n.story.hint = a.Delay, a.Hint

@@ -120,17 +120,22 @@ func (r *run) tell(line func(at time.Duration, format string, args ...any)) {
 		line(a.Elapsed, "%s %v%s", what, a.Delay, asked)
 		waits = waits[1:]
 	}
-	if len(waits) > 0 && waits[0].Number == 0 {
-		wait("pause")
+	all := func(number int, what string) {
+		for len(waits) > 0 && waits[0].Number == number {
+			if waits[0].Paced {
+				wait("wait for its turn,")
+			} else {
+				wait(what)
+			}
+		}
 	}
+	all(0, "pause")
 	for _, a := range r.attempts {
 		what := "succeeded"
 		if a.Err != nil {
 			what = fmt.Sprintf("failed, %s: %v", a.Class, a.Err)
 		}
 		line(a.Elapsed-a.Duration, "attempt %d took %v and %s", a.Number, a.Duration, what)
-		if len(waits) > 0 {
-			wait("wait")
-		}
+		all(a.Number, "wait")
 	}
 }
