@@ -65,7 +65,8 @@ type Summary struct {
 	Winner  int    // the number of the attempt that succeeded first, from 1; 0 if none did, or after a Permanent error or a panic
 
 	// Refused is the first reason why a hedge was not started, or "":
-	//   - "pushback": a server's hint asked for a pause, of which at most an hour counts, and it is not over
+	//   - "pushback": a server's hint asked for a pause, of which at most an hour counts, and it is not
+	//     over, or Policy.Pace lets no attempt start now: a hedge does not wait for its turn
 	//   - "budget": Hedge.Budget refused
 	//   - "policy_budget": Policy.Budget refused
 	//   - "failed": an attempt failed after the delay, while another ran
@@ -168,7 +169,7 @@ func newHedged[T any](p *retry.Policy, h *Hedge, op func(context.Context) (T, er
 		panic("hedge: Policy.Clock is a *clockx.Virtual, on which no delay passes while op runs: use the system's clock in testing/synctest, or Delay: hedge.Never")
 	}
 	o := &hedged[T]{Hedger: h.rules(), policy: *p, hook: h.Hedged, op: op, value: v}
-	o.Name, o.Policy = p.Name, p.Budget
+	o.Name, o.Policy, o.Pace = p.Name, p.Budget, p.Pace
 	if o.Budget == nil {
 		o.Budget = h.shared.Budget(p.Clock)
 	}

@@ -18,6 +18,7 @@ type Hedger struct {
 	MaxInFlight        int
 	Budget             retry.Budget // of hedges
 	Policy             retry.Budget // of the retry policy; nil: none
+	Pace               *retry.Pace  // of the retry policy
 	Shared             *Shared
 }
 
@@ -90,7 +91,7 @@ type Refusal uint8
 
 const (
 	NotRefused          Refusal = iota
-	RefusedPushback             // a server asked for a pause, and it is not over
+	RefusedPushback             // a server asked for a pause, and it is not over, or the pace lets nothing start now
 	RefusedBudget               // the budget of hedges
 	RefusedPolicyBudget         // the budget of the retry policy
 	RefusedFailed               // an attempt failed while another ran
@@ -164,7 +165,7 @@ func (c *Call) Passed(now time.Time, canceled bool) (start, again bool) {
 // is called later, even if the next one refuses the hedge.
 func (c *Call) withdraw(now time.Time) bool {
 	switch h := c.hedger; {
-	case h.Shared.pushedBack(now):
+	case h.Shared.pushedBack(now), h.Pace.Wait() > 0: // a hedge that waits for its turn would come too late
 		c.refuse(RefusedPushback)
 	case !h.Budget.Withdraw(retry.Withdrawal{Name: h.Name, Class: retry.Transient, Hedge: true, Retry: int(c.granted) + 1}):
 		c.refuse(RefusedBudget)

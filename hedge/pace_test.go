@@ -1,0 +1,44 @@
+package hedge_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/hedge"
+)
+
+// While a pace makes attempts wait, a hedge is not sent: it does not wait for its turn.
+func TestNoHedgeWaitsForItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pace := new(retry.Pace)
+		var got []hedge.Summary
+		h := &hedge.Hedge{Delay: 10 * time.Millisecond, Hedged: func(_ context.Context, s hedge.Summary) { got = append(got, s) }}
+		call := func() {
+			_, err := hedge.Do(t.Context(), retry.Policy{Pace: pace}, h, func(ctx context.Context) (int, error) {
+				select {
+				case <-time.After(time.Second):
+				case <-ctx.Done():
+				}
+				return 0, ctx.Err()
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		call()
+		for i := range 3 {
+			if i == 1 {
+				time.Sleep(5 * time.Second)
+			}
+			_ = retry.Run(t.Context(), retry.Policy{Pace: pace, MaxAttempts: 1}, func(context.Context) error { return retry.After(errors.New("429"), 0) })
+		}
+		call()
+		if len(got) != 2 || got[0].Started != 2 || got[1].Started != 1 || got[1].Refused != "pushback" {
+			t.Errorf("calls under an open and under a closed pace: %+v", got)
+		}
+	})
+}
