@@ -429,7 +429,7 @@ func Of(reflect.Type) *Type { return nil }
 
 func (*Type) Read(error) (a Answer) { return a }
 `)}
-	for _, name := range []string{"resolve.go", "types.go"} {
+	for _, name := range []string{"faulty.go", "resolve.go", "types.go"} {
 		replaced[filepath.Join(root, "internal/clienterr", name)] = ""
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replaced})

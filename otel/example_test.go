@@ -53,7 +53,7 @@ func ExampleObserveBudget() {
 	policy := retry.Policy{Name: "fetch-user", Budget: budget, Hooks: otelretry.Hooks()}
 	err = retry.Run(context.Background(), policy, func(context.Context) error { return nil })
 	fmt.Println(err, budget.Balance())
-	// Output: <nil> 1
+	// Output: <nil> 0.91
 }
 
 func ExampleResendCount() {

@@ -532,7 +532,7 @@ func TestPanicInAnotherHookLosesNoSpan(t *testing.T) {
 	v.wantSpans(`
 		retry 0s-0s max_attempts=3 attempts=0 outcome=failure_first_try reason=panic error.type=retry.panic Error "panic: retry: panic or runtime.Goexit during the run"
 		  @0s retry.gave_up reason=panic attempts=0
-		  attempt 1 0s-0s attempt=1 class=unknown error.type=retry.panic Error "panic: retry: panic or runtime.Goexit during the run"`)
+		  attempt 1 0s-0s attempt=1 class=unknown error.type=retry.panic Error "retry: panic or runtime.Goexit during the run"`)
 }
 
 func TestOtherHooksFindTheAttemptsSpan(t *testing.T) {

@@ -16,7 +16,7 @@ func ExamplePartial() {
 	policy := retry.Policy{
 		Backoff: retry.Constant(0),
 		Hooks: retry.Hooks{Wait: func(_ context.Context, a retry.Attempt) {
-			fmt.Println(a.Class, a.Delay, a.Err)
+			fmt.Println(a.Class, a.Hint, a.Err)
 		}},
 	}
 	err := retrybatch.Run(context.Background(), policy, []string{"a", "b", "c"}, func(ctx context.Context, open []string) error {

@@ -246,7 +246,7 @@ func play(t *testing.T, s script) tale {
 	budget := &ledger{grants: s.grants}
 	p := retry.Policy{
 		MaxAttempts: s.maxAttempts, MaxElapsed: s.maxElapsed, NonIdempotent: s.nonIdempotent, Clock: clock,
-		Backoff: retry.Constant(pause), Classify: classifyFault,
+		Backoff: retry.Constant(pause), Classify: classifyFault, Rand: func() float64 { return 0 },
 		Hooks: retry.Hooks{
 			AttemptDone: func(_ context.Context, a retry.Attempt) {
 				if a.Err != nil {

@@ -136,7 +136,7 @@ func (r *report) operation(t testing.TB, name string) operation {
 
 // policy is recorded, and its waits are 100 ms.
 func policy(page *retrydebug.Recorder, name string) retry.Policy {
-	return retry.Policy{Name: name, Hooks: page.Hooks(), Backoff: retry.Constant(100 * time.Millisecond)}
+	return retry.Policy{Name: name, Hooks: page.Hooks(), Backoff: retry.Constant(100 * time.Millisecond), Rand: func() float64 { return 0 }}
 }
 
 // run makes a run whose attempts take 10 ms each and return errs, and then nil.

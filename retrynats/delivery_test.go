@@ -86,8 +86,11 @@ func TestRetryIsHandedBackWithTheDelay(t *testing.T) {
 	j.want(t, "0s nak with delay 4s")
 }
 
+// least makes the spread after a hint none.
+func least() float64 { return 0 }
+
 func TestHintIsAFloor(t *testing.T) {
-	j := play(t, fakeMsg{deliveries: 1}, retry.Policy{Backoff: retry.Constant(time.Second)}, fails(retry.After(errDown, time.Minute)), nil)
+	j := play(t, fakeMsg{deliveries: 1}, retry.Policy{Backoff: retry.Constant(time.Second), Rand: least}, fails(retry.After(errDown, time.Minute)), nil)
 	j.want(t, "0s nak with delay 1m1s")
 }
 
@@ -243,7 +246,7 @@ func TestHooksSeeEachDelivery(t *testing.T) {
 		{"success", 2, retry.Policy{}, nil, []string{
 			"20ms AttemptDone 2 in 20ms: <nil>, unknown, delay 0s, hint 0s",
 			"25ms Done 2 in 25ms, waited 0s, none: <nil>"}},
-		{"retry", 1, retry.Policy{Backoff: retry.Constant(time.Second)}, retry.After(errDown, time.Minute), []string{
+		{"retry", 1, retry.Policy{Backoff: retry.Constant(time.Second), Rand: least}, retry.After(errDown, time.Minute), []string{
 			"20ms AttemptDone 1 in 20ms: down, throttled, delay 1m1s, hint 1m0s",
 			"20ms Wait 1m1s after 1",
 			"20ms Done 1 in 20ms, waited 0s, none: <nil>"}},

@@ -211,7 +211,7 @@ func TestSuccessIsAckAndTheBudgetIsTold(t *testing.T) {
 }
 
 func TestMarksAreObeyed(t *testing.T) {
-	p := retry.Policy{Backoff: retry.Constant(time.Second)}
+	p := retry.Policy{Backoff: retry.Constant(time.Second), Rand: func() float64 { return 0 }}
 	d := (retryqueue.Delivery{Number: 1, Stored: now, Now: now}).After(p, retry.After(errDown, time.Minute))
 	if want := (retryqueue.Decision{Action: retryqueue.Retry, Delay: 61 * time.Second}); d != want {
 		t.Errorf("After(a hint of 1m) = %+v, want %+v", d, want)
@@ -493,7 +493,10 @@ func TestNowIsTheSystemsByDefault(t *testing.T) {
 
 func TestJudgedTakesTheCallersWord(t *testing.T) {
 	m := retryqueue.Delivery{Number: 1, Stored: now, Now: now}
-	p := retry.Policy{Classify: func(error) retry.Class { panic("called") }, NonIdempotent: true, Backoff: retry.Constant(time.Second)}
+	p := retry.Policy{
+		Classify: func(error) retry.Class { panic("called") }, NonIdempotent: true,
+		Backoff: retry.Constant(time.Second), Rand: func() float64 { return 0 },
+	}
 	for name, tt := range map[string]struct {
 		v      retry.Verdict
 		action retryqueue.Action
