@@ -208,6 +208,7 @@ func TestPaceTakesRetriesFirst(t *testing.T) {
 		pace := slowPace(clockx.System(), time.Second)
 		var order []int
 		var wg sync.WaitGroup
+		var mu sync.Mutex
 		run := func(i, fails int) {
 			wg.Go(func() {
 				_ = retry.Run(t.Context(), retry.Policy{Pace: pace, Backoff: retry.Constant(0)}, func(context.Context) error {
@@ -215,6 +216,8 @@ func TestPaceTakesRetriesFirst(t *testing.T) {
 						time.Sleep(100 * time.Millisecond)
 						return errFlaky
 					}
+					mu.Lock()
+					defer mu.Unlock()
 					order = append(order, i)
 					return nil
 				})
