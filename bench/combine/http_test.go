@@ -142,9 +142,7 @@ func (c *caller) transport() *retryhttp.Transport {
 			c.at("check")
 			err := one(c.world, c.name+" check", nil, nil, nil, nil, errDown)
 			if err != nil {
-				c.opMu.Lock()
-				c.last = outcome{err: err}
-				c.opMu.Unlock()
+				c.becomes(outcome{err: err})
 			}
 			return err
 		}

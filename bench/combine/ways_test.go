@@ -155,9 +155,7 @@ var ways = []way{
 			if c.draw(c.name+" accept", 2) == 0 {
 				return true
 			}
-			c.opMu.Lock()
-			c.last = outcome{err: retry.ErrRejected}
-			c.opMu.Unlock()
+			c.becomes(outcome{err: retry.ErrRejected})
 			return false
 		}))
 		return err
@@ -218,8 +216,10 @@ var ways = []way{
 			switch c.draw(c.name+" cancels", 12) {
 			case 0:
 				a.Cancel(errLeft)
+				c.becomes(outcome{err: errLeft, final: true})
 			case 1:
 				a.Close()
+				c.becomes(outcome{err: errLeft, final: true})
 			case 2:
 				c.sleep(c.ctx, c.odd(c.name+" between", 100*time.Millisecond))
 			}
@@ -282,8 +282,14 @@ var ways = []way{
 	}},
 	{name: "retrybatch.Do", solo: true, many: true, sites: []string{"item"}, call: func(c *caller) error {
 		b := &batch{caller: c}
-		values, err := retrybatch.Do(c.ctx, c.policy, b.items(), b.send)
+		items := b.items()
+		values, err := retrybatch.Do(c.ctx, c.policy, items, b.send)
 		b.check(values, err)
+		for i, item := range items[:len(items)+2] {
+			if item != i {
+				c.report("%s: send has written into the caller's items: %v", c.name, items[:cap(items)])
+			}
+		}
 		return err
 	}},
 	{name: "retrybatch.Run", solo: true, many: true, call: func(c *caller) error {
@@ -349,10 +355,11 @@ type batch struct {
 
 func (b *batch) items() (items []int) {
 	b.sent, b.done = map[int]int{}, map[int]bool{}
-	for i := range 1 + b.draw("items", 6) {
+	n := 1 + b.draw("items", 6)
+	for i := range n + 2 {
 		items = append(items, i)
 	}
-	return items[:len(items):cap(items)]
+	return items[:n]
 }
 
 func (b *batch) send(ctx context.Context, items []int) ([]int, error) {
@@ -381,7 +388,7 @@ func (b *batch) send(ctx context.Context, items []int) ([]int, error) {
 		}
 		b.done[item] = o.err == nil || o.final
 	}
-	_ = append(items, -1) // into memory of its own
+	_ = append(items, -1, -1) // into memory of its own
 	return values, retrybatch.Partial(errs)
 }
 

@@ -254,8 +254,15 @@ func (c *caller) syncCanceled() bool {
 // leave is called when the operation returns, with what it returns.
 func (c *caller) leave(o outcome) {
 	c.opMu.Lock()
-	defer c.opMu.Unlock()
 	c.live--
+	c.opMu.Unlock()
+	c.becomes(o)
+}
+
+// becomes says what the end of the last operation means, if it is not what it returned.
+func (c *caller) becomes(o outcome) {
+	c.opMu.Lock()
+	defer c.opMu.Unlock()
 	c.last = o
 }
 
