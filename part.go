@@ -51,9 +51,11 @@ func (p Policy) RunPart(ctx context.Context, part Part) {
 	if part.Settle != nil {
 		r.err = part.Settle(r.ctx)
 	}
+	if p.Hooks.Done != nil {
+		r.ended = r.elapsed(&p) // before the run is over: if the clock panics, Done is owed
+	}
 	r.phase = over
 	if p.Hooks.Done != nil {
-		r.ended = r.elapsed(&p)
 		r.doneHook(&p)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 )
 
 // one makes a part of a run that decides as Do would for a single attempt.
@@ -262,4 +263,38 @@ func TestPartOfAVeryLongRun(t *testing.T) {
 			t.Errorf("after %d attempts it is attempt %d of %d, want %d", earlier, log.attempts[0].Number, log.summary.Attempts, want)
 		}
 	}
+}
+
+// settledClock panics when it is read once the part has settled.
+type settledClock struct {
+	*clockx.Virtual
+	settled *bool
+}
+
+func (c settledClock) Now() time.Time {
+	if *c.settled {
+		*c.settled = false
+		panic("boom")
+	}
+	return c.Virtual.Now()
+}
+
+func TestPartIsDoneThoughItsClockPanicsAtTheEnd(t *testing.T) {
+	p, v := virtual()
+	settled, dones := false, 0
+	p.Clock = settledClock{v, &settled}
+	p.Hooks = retry.Hooks{Done: func(_ context.Context, s retry.Summary) {
+		if dones++; s.Reason != retry.ReasonPanic {
+			t.Errorf("reason %v, want panic", s.Reason)
+		}
+	}}
+	defer func() {
+		if got := recover(); got != "boom" || dones != 1 {
+			t.Errorf("recovered %v, and Done was called %d times; want boom, once", got, dones)
+		}
+	}()
+	p.RunPart(t.Context(), retry.Part{
+		Op:     func(context.Context) retry.Verdict { return retry.Verdict{} },
+		Settle: func(context.Context) *retry.Error { settled = true; return nil },
+	})
 }

@@ -322,7 +322,7 @@ func (h watch) hooks(p *retry.Policy) retry.Hooks {
 			if r.attempt != nil && !r.attempt.over || r.waiting {
 				r.wrong("Wait %d during an attempt or a wait", a.Number)
 			}
-			if h.label != "last" && ctx.Err() != nil && h.way.solo && h.callers[0].syncCanceled() {
+			if h.label != "last" && ctx.Err() != nil && h.way.solo && !h.way.queue && h.callers[0].syncCanceled() {
 				r.wrong("Wait %d though the context has ended", a.Number)
 			}
 			r.waiting = true

@@ -25,6 +25,7 @@ type way struct {
 	http  bool // its operation may end without an error though the server has failed
 	grpc  bool // the operation is a server's, which may begin when its caller has left
 
+	queue bool // Wait says that a message waits, whatever has become of this context
 	plain bool // a value beside an error, which a later one replaces, could not be closed
 
 	hedged bool
@@ -301,7 +302,7 @@ var ways = []way{
 			return retrybatch.Partial(map[int]error{c.draw(c.name+" item", len(items)): err})
 		})
 	}},
-	{name: "retryqueue.Handle", solo: true, many: true, own: true, sites: []string{"settle"}, call: func(c *caller) error {
+	{name: "retryqueue.Handle", queue: true, solo: true, many: true, own: true, sites: []string{"settle"}, call: func(c *caller) error {
 		var err error
 		d := retryqueue.Delivery{Number: 1, Stored: time.Now()}
 		for ; d.Number < 12; d.Number++ {
