@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,11 +15,13 @@ import (
 )
 
 // EarnedBudget is one of the laws, but for a token now and then: its tokens fade in steps.
+// Where chance decides what is served next, one token changes all that follows: these
+// cells say nothing.
 func TestEarnedBudgetIsALaw(t *testing.T) {
 	notUnderRace(t)
 	law := budgeted("law", &storm.Law{Start: 9, Price: 2, TimedOut: 10, First: .1, Back: 2, Doubling: 4})
 	for i, c := range storm.Cells() {
-		if !selected(i) || c.Duration > 10*time.Minute {
+		if !selected(i) || c.Duration > 10*time.Minute || slices.Contains([]string{"random order", "shards", "costly rejections", "dead replica"}, c.Kind) {
 			continue
 		}
 		if a, b := c.Run(earned), c.Run(law); !within(float64(a.Sent), float64(b.Sent), .002) || math.Abs(a.Success()-b.Success()) > .002 {

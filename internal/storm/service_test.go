@@ -341,15 +341,15 @@ func TestLongestDuration(t *testing.T) {
 	}
 }
 
-// 400 bytes for each client that is in a call: its Loop is 304 of them.
+// 410 bytes for each client that is in a call: its Loop is 288 of them.
 func TestMemoryOfClients(t *testing.T) {
 	notUnderRace(t)
 	long(t)
 	for attempts, failure := range map[int]float64{3: .5, 4: .5, 6: 1} {
 		clients := crowd(50_000)
 		clients.Failure = failure
-		if got := bytesPerClient(clients, retry.Policy{MaxAttempts: attempts}); got < 300 || got > 400 {
-			t.Errorf("with %d attempts, of which %v fail, a client takes %.0f bytes, want at most 400", attempts, failure, got)
+		if got := bytesPerClient(clients, retry.Policy{MaxAttempts: attempts}); got < 300 || got > 410 {
+			t.Errorf("with %d attempts, of which %v fail, a client takes %.0f bytes, want at most 410", attempts, failure, got)
 		}
 	}
 }
@@ -390,11 +390,12 @@ func (b turns) Fresh() retry.Budget {
 
 func (b turns) Begin(retry.Opening) {
 	b.Lock()
-	defer b.Unlock()
 	if b.run != *b.last {
 		*b.last = b.run
 		*b.count++
 	}
+	b.Unlock()
+	runtime.Gosched() // to another run, if there is one: also on a machine that is busy
 }
 
 func (turns) Withdraw(retry.Withdrawal) bool { return false }
