@@ -23,7 +23,8 @@ import (
 //
 // The run begins with the first Next. It is over when Next or Done has returned false
 // and at the latest with Close. Hooks, the budget and the clock are called within the
-// methods. If one of them panics, Close makes the calls that are still owed.
+// methods. If one of them panics, Close makes the calls that are still owed. So does
+// Next if the panic was recovered; no attempt follows then.
 //
 // An Attempts is not safe for concurrent use.
 type Attempts struct {
@@ -55,6 +56,10 @@ func (a *Attempts) Next() bool {
 	case attempting:
 		panic("retry: Next without Done")
 	case over:
+		return false
+	}
+	if !a.due && r.phase != unbegun { // a panic that was recovered has passed through a method
+		a.Close()
 		return false
 	}
 	var slept error
@@ -105,13 +110,15 @@ func (a *Attempts) Number() int { return a.run.number }
 // Done says that the attempt has ended with err, nil for a success, and reports whether
 // another one is to follow. The wait before that one begins now, but Done does not
 // sleep: the caller can first free what the attempt holds. Done(err) is
-// Judged(policy.Judge(err)). It panics if no attempt is underway.
+// Judged(policy.Judge(err)), but nobody judges err once the caller's context has ended:
+// then the attempt counts as one that may have done something. Done panics if no attempt
+// is underway.
 func (a *Attempts) Done(err error) (again bool) { return a.settle(err, nil) }
 
 // Judged is Done for a caller that knows what the error means: Policy.Classify is not
 // called, and no mark in v.Err counts. The limits of the policy and its budget decide
 // as always. So does the caller's context: if it has ended, v only says what the last
-// error was. A Transient verdict becomes [TimedOut] if the attempt's own deadline has
+// error was, and for Error.Undone what the attempt did. A Transient verdict becomes [TimedOut] if the attempt's own deadline has
 // passed. Judged panics if no attempt is underway, and if v is not zero but has no Err.
 func (a *Attempts) Judged(v Verdict) (again bool) {
 	if v == (Verdict{}) {

@@ -164,13 +164,13 @@ func TestPanicOutsideOfAnAttempt(t *testing.T) {
 		}, "start done(panic)"},
 		"Attempt": {func(p *retry.Policy) {
 			p.Hooks.Attempt = func(context.Context, retry.Attempt) context.Context { panic("boom") }
-		}, "start attempt(1) done(panic)"},
+		}, "start attempt(1) attemptDone(1) done(panic)"},
 		"AttemptDone": {func(p *retry.Policy) { p.Hooks.AttemptDone = func(context.Context, retry.Attempt) { panic("boom") } }, "start attempt(1) attemptDone(1) done(panic)"},
 		"Wait":        {func(p *retry.Policy) { p.Hooks.Wait = func(context.Context, retry.Attempt) { panic("boom") } }, "start attempt(1) attemptDone(1) wait(1s) done(panic)"},
 		"Backoff": {func(p *retry.Policy) {
 			p.Backoff = retry.BackoffFunc(func(retry.Step) time.Duration { panic("boom") })
 		}, "start attempt(1) attemptDone(1) done(panic)"},
-		"Classify": {func(p *retry.Policy) { p.Classify = func(error) retry.Class { panic("boom") } }, "start attempt(1) done(panic)"},
+		"Classify": {func(p *retry.Policy) { p.Classify = func(error) retry.Class { panic("boom") } }, "start attempt(1) attemptDone(1) done(panic)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, v := virtual()
@@ -188,6 +188,54 @@ func TestPanicOutsideOfAnAttempt(t *testing.T) {
 			})
 			if log.summary.Reason != retry.ReasonPanic || a.Next() || v.Pending() != 0 || places.Balance() != 1 {
 				t.Errorf("%s; the run ended with %+v", log, log.summary)
+			}
+			if got := log.String(); got != tt.hooks {
+				t.Errorf("hooks saw %s, want %s", got, tt.hooks)
+			}
+		})
+	}
+}
+
+// A caller may recover the panic of a hook around each attempt. No attempt follows, least
+// of all after a success.
+func TestNoAttemptFollowsAPanic(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err    error
+		edit   func(*retry.Hooks)
+		reason retry.Reason
+		hooks  string
+	}{
+		"AttemptDone after a success": {nil, func(h *retry.Hooks) {
+			h.AttemptDone = func(context.Context, retry.Attempt) { panic("boom") }
+		}, retry.ReasonNone, "start attempt(1) attemptDone(1) done(none)"},
+		"AttemptDone at the end": {retry.Stop(errDown), func(h *retry.Hooks) {
+			h.AttemptDone = func(context.Context, retry.Attempt) { panic("boom") }
+		}, retry.ReasonPermanent, "start attempt(1) attemptDone(1) done(permanent)"},
+		"AttemptDone before a retry": {errDown, func(h *retry.Hooks) {
+			h.AttemptDone = func(context.Context, retry.Attempt) { panic("boom") }
+		}, retry.ReasonPanic, "start attempt(1) attemptDone(1) done(panic)"},
+		"Wait": {errDown, func(h *retry.Hooks) {
+			h.Wait = func(context.Context, retry.Attempt) { panic("boom") }
+		}, retry.ReasonPanic, "start attempt(1) attemptDone(1) wait(1s) done(panic)"},
+		"Done": {nil, func(h *retry.Hooks) {
+			h.Done = func(context.Context, retry.Summary) { panic("boom") }
+		}, retry.ReasonNone, "start attempt(1) attemptDone(1) done(none)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, v := virtual()
+			places := &retry.ConcurrencyBudget{}
+			p.Budget = places
+			tt.edit(&p.Hooks)
+			log := record(&p)
+			a := p.Attempts(t.Context())
+			for a.Next() {
+				wantPanic(t, "boom", func() { a.Done(tt.err) })
+			}
+			if got := log.String(); got != tt.hooks || log.summary.Reason != tt.reason || v.Pending() != 0 || places.Balance() != 1 {
+				t.Errorf("hooks saw %s, want %s", got, tt.hooks)
+			}
+			if e, _ := a.Err().(*retry.Error); (e == nil) != (tt.reason == retry.ReasonNone) || e != nil && e.Reason != tt.reason {
+				t.Errorf("Err() = %v, want %v", e, tt.reason)
 			}
 		})
 	}
