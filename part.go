@@ -19,11 +19,11 @@ type Part struct {
 	// is nil, no attempt is made. Hooks then get only Start and Done.
 	Op func(context.Context) Verdict
 
-	// Decide returns the wait before the next attempt, or false if none is to follow. It
-	// gets what Op returned, with the class [TimedOut] in place of [Transient] if the
-	// attempt's own deadline has passed. It is not called after an error if the caller's
-	// context has ended: that error says nothing about the run. Nil means that no attempt
-	// follows.
+	// Decide returns the wait before the next attempt, or false if none is to follow. A
+	// negative wait counts as zero. Decide gets what Op returned, with the class [TimedOut]
+	// in place of [Transient] if the attempt's own deadline has passed. It is not called
+	// after an error if the caller's context has ended: that error says nothing about the
+	// run. Nil means that no attempt follows.
 	Decide func(Verdict) (wait time.Duration, again bool)
 
 	// Settle is called at the end, in any case but that of a panic, with the run's context:
@@ -85,7 +85,7 @@ func (r *run) part(p *Policy, part *Part) {
 			r.wait, again = part.Decide(v)
 		}
 	}
-	if !again {
+	if !again || r.wait < 0 {
 		r.wait = 0
 	}
 	r.waited = r.wait

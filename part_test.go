@@ -298,3 +298,15 @@ func TestPartIsDoneThoughItsClockPanicsAtTheEnd(t *testing.T) {
 		Settle: func(context.Context) *retry.Error { settled = true; return nil },
 	})
 }
+
+func TestNegativeWaitOfAPart(t *testing.T) {
+	p, _ := virtual()
+	log := record(&p)
+	p.RunPart(t.Context(), retry.Part{
+		Op:     func(context.Context) retry.Verdict { return retry.Verdict{Err: errDown} },
+		Decide: func(retry.Verdict) (time.Duration, bool) { return -time.Second, true },
+	})
+	if got, want := log.String(), "start attempt(1) attemptDone(1) wait(0s) done(none)"; got != want || log.attempts[0].Delay != 0 {
+		t.Errorf("hooks saw %s, want %s; Delay %v", got, want, log.attempts[0].Delay)
+	}
+}
