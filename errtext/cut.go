@@ -5,9 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// Clip returns the beginning of s: at most so many bytes, and no part of a character.
-// What is not UTF-8 becomes U+FFFD. The result is a copy, which keeps nothing of s.
+// Clip returns the beginning of s: at most so many bytes, and no part of a character. A
+// negative number counts as zero. What is not UTF-8 becomes U+FFFD. The result is a copy,
+// which keeps nothing of s.
 func Clip(s string, most int) string {
+	most = max(most, 0)
 	return strings.Clone(upTo(strings.ToValidUTF8(upTo(s, most), "\uFFFD"), most))
 }
 
