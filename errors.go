@@ -83,8 +83,8 @@ type Error struct {
 	Waited   time.Duration // the part of Elapsed in which no attempt was running
 	hint     time.Duration // the wait that the last attempt's error asked for, since its After mark is removed
 
-	// InWait says that the caller ended the run between two attempts: the last attempt had
-	// ended by itself.
+	// InWait says that the caller ended the run between two attempts, or before the first:
+	// the last attempt, if there was one, had ended by itself.
 	InWait bool
 
 	// Undone says that every attempt's Verdict was Undone, and none was Partial. Then
