@@ -472,3 +472,28 @@ func (c *faultyClock) Sleep(ctx context.Context, d time.Duration) error {
 	}
 	return c.Clock.Sleep(ctx, d)
 }
+
+// leavingClock calls leave whenever it is read.
+type leavingClock struct {
+	*clockx.Virtual
+	leave func()
+}
+
+func (c leavingClock) Now() time.Time {
+	c.leave()
+	return c.Virtual.Now()
+}
+
+func TestNoWaitHookForATurnOnceTheContextHasEnded(t *testing.T) {
+	p, v := virtual()
+	ctx, cancel := context.WithCancel(t.Context())
+	leave := func() {}
+	p.Pace = &retry.Pace{Clock: leavingClock{v, func() { leave() }}}
+	p.Pace.Hold(time.Second)
+	leave = cancel
+	p.Hooks.Wait = func(context.Context, retry.Attempt) { t.Error("Hooks.Wait was called") }
+	err := retry.Run(ctx, p, func(context.Context) error { t.Error("op was called"); return nil })
+	if e, ok := err.(*retry.Error); !ok || e.Reason != retry.ReasonCanceled {
+		t.Errorf("error %v, want one with canceled", err)
+	}
+}

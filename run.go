@@ -258,7 +258,7 @@ func (r *run) takeTurn(p *Policy) bool {
 	}
 	r.ended, r.wait, r.waited = now, wait, sum(r.waited, wait)
 	r.phase = waiting
-	if p.Hooks.Wait != nil {
+	if p.Hooks.Wait != nil && r.ctx.Err() == nil { // as above
 		r.waitHook(p, r.latest())
 	}
 	return false

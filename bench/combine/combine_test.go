@@ -117,6 +117,12 @@ func newWorld(seed uint64) *world {
 			w.clock = &clock{w, w.virtual}
 		}
 	}
+	if w.draw("pace", 3) == 0 {
+		w.pace = &retry.Pace{Clock: w.clock}
+		if w.draw("held", 3) > 0 {
+			w.pace.Hold(w.odd("hold", 200*time.Millisecond))
+		}
+	}
 	callers := one(w, "callers", 1, 1, 2, 3)
 	if w.virtual != nil {
 		callers = 1
@@ -165,6 +171,7 @@ func (w *world) addCaller(name string) {
 			})),
 		NonIdempotent: w.draw("once", 4) == 0,
 		Clock:         w.clock,
+		Pace:          w.pace,
 	}
 	if c.policy.MaxElapsed > 0 && w.draw("any number", 3) == 0 {
 		c.policy.MaxAttempts = retry.Unlimited
@@ -241,7 +248,7 @@ func (w *world) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %d callers, faults %v, budget %T, clock %T, virtual %v", w.way.name, len(w.callers), w.faults, w.budget.Budget, w.clock, w.virtual != nil)
+	fmt.Fprintf(&b, "%s, %d callers, faults %v, budget %T, clock %T, virtual %v, pace %v", w.way.name, len(w.callers), w.faults, w.budget.Budget, w.clock, w.virtual != nil, w.pace != nil)
 	for _, p := range w.problems {
 		b.WriteString("\n\t" + p)
 	}

@@ -319,7 +319,7 @@ func (h watch) hooks(p *retry.Policy) retry.Hooks {
 		},
 		Wait: func(ctx context.Context, a retry.Attempt) {
 			r := h.runOf(ctx, "Wait")
-			if r.attempt != nil && !r.attempt.over || r.waiting {
+			if r.attempt != nil && !r.attempt.over || r.waiting && !a.Paced {
 				r.wrong("Wait %d during an attempt or a wait", a.Number)
 			}
 			if h.label != "last" && ctx.Err() != nil && h.way.solo && !h.way.queue && h.callers[0].syncCanceled() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -29,12 +30,14 @@ type world struct {
 	hedges  *tally          // of the hedges, nil for the Hedge's own
 	hedge   *hedge.Hedge
 	limit   *limit.Limit
+	pace    *retry.Pace // nil: none
 
 	mu       sync.Mutex
 	drawn    map[string]int // by what
 	seen     map[string]int // by site
 	thrown   []string       // the sites of faults that were panics or exits
 	canceled bool           // a fault has canceled
+	over     bool           // nothing goes wrong any more
 	problems []string
 	runs     []*runRecord
 	timeouts []*timeout
@@ -89,7 +92,7 @@ func one[T any](w *world, what string, choices ...T) T { return choices[w.draw(w
 func (w *world) at(site string) {
 	w.mu.Lock()
 	w.seen[site]++
-	i := slices.IndexFunc(w.faults, func(f fault) bool { return f.site == site && f.nth == w.seen[site] })
+	i := slices.IndexFunc(w.faults, func(f fault) bool { return !w.over && f.site == site && f.nth == w.seen[site] })
 	var f fault
 	if i >= 0 {
 		if f = w.faults[i]; f.deed == cancels {
@@ -304,10 +307,32 @@ func (w *world) finish() {
 	if n := w.limit.InFlight(); n != 0 {
 		w.report("the limit has lost %d places", n)
 	}
+	w.checkPace()
 	if w.virtual != nil && w.virtual.Pending() != 0 {
 		w.report("%d timers of the virtual clock are left", w.virtual.Pending())
 	}
 	w.spans.check(w)
+}
+
+// checkPace reports turns that were never given back: then the pace does not open again.
+func (w *world) checkPace() {
+	if w.pace == nil {
+		return
+	}
+	w.mu.Lock()
+	w.over = true
+	w.mu.Unlock()
+	for range 3 { // it looks at the time only when it is used
+		if w.virtual != nil {
+			w.virtual.Advance(time.Hour)
+		} else {
+			time.Sleep(time.Hour)
+		}
+		_ = w.pace.Wait()
+	}
+	if r := w.pace.Rate(); !math.IsInf(r, 1) {
+		w.report("the pace has not opened again: %v a second, a wait of %v", r, w.pace.Wait())
+	}
 }
 
 func (w *world) inFlight(c *caller) int {
