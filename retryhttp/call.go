@@ -313,16 +313,17 @@ func clone(ctx context.Context, req *http.Request) *http.Request {
 // prepare adds t's TimeoutHeader to a clone of a request, and calls t.Prepare. expires
 // is on the policy's clock; zero means never.
 func (c *call) prepare(t *Transport, req *http.Request, expires time.Time) error {
-	c.tellTime(t, req, expires)
-	if t.Prepare == nil {
-		return nil
-	}
 	ready := false
 	defer func() {
 		if !ready && req.Body != nil {
 			req.Body.Close() // as a RoundTripper must
 		}
 	}()
+	c.tellTime(t, req, expires) // the policy's clock may panic
+	if t.Prepare == nil {
+		ready = true
+		return nil
+	}
 	err := t.Prepare(req)
 	ready = err == nil
 	c.unready.Store(!ready)

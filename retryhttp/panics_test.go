@@ -2,6 +2,7 @@ package retryhttp_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"runtime"
 	"strings"
@@ -86,5 +87,43 @@ func TestClockThatPanicsLeavesNoContext(t *testing.T) {
 	})
 	if n := ctx.below.Load(); n != 0 {
 		t.Errorf("%d contexts have not ended", n)
+	}
+}
+
+// tellingClock panics when it is read below a Transport's TimeoutHeader: after the run
+// has begun.
+type tellingClock struct {
+	clockx.Clock
+	reads int
+}
+
+func (c *tellingClock) Now() time.Time {
+	if c.reads--; c.reads < 0 {
+		panic("boom")
+	}
+	return c.Clock.Now()
+}
+
+func TestRequestIsClosedWhenTheClockPanics(t *testing.T) {
+	for reads := range 6 {
+		body := stream("some body")
+		sent := false
+		rt := &retryhttp.Transport{
+			Base: tripper(func(req *http.Request) (*http.Response, error) {
+				sent = true
+				req.Body.Close()
+				return &http.Response{StatusCode: 200, Body: http.NoBody, Request: req}, nil
+			}),
+			Policy:        retry.Policy{AttemptTimeout: time.Second, Clock: &tellingClock{clockx.System(), reads}},
+			TimeoutHeader: "X-Timeout-Ms",
+		}
+		ends(func() {
+			req, _ := http.NewRequestWithContext(t.Context(), "PUT", "http://example.com", body)
+			req.GetBody = func() (io.ReadCloser, error) { return stream("some body"), nil }
+			_, _ = rt.RoundTrip(req)
+		})
+		if body.closed.Load() == 0 {
+			t.Errorf("the clock may be read %d times: the body was not closed (sent: %v)", reads, sent)
+		}
 	}
 }
