@@ -438,6 +438,32 @@ func TestThePauseBetweenTwoLives(t *testing.T) {
 	}
 }
 
+// After the pause between two lives the attempt waits for its turn, too.
+func TestATurnAfterAPauseLosesNoSpan(t *testing.T) {
+	for _, mode := range []otelretry.Attempts{otelretry.AllAttempts, otelretry.RetriedRuns} {
+		v := view(t, retry.Policy{Name: "feed", MaxAttempts: 5}, otelretry.WithAttempts(mode))
+		p := v.h.Policy
+		p.Pace = &retry.Pace{Clock: p.Clock}
+		v.inSpan(t.Context(), func(ctx context.Context) {
+			lives := 0
+			_ = retry.Supervise(ctx, p, time.Minute, func(context.Context) error {
+				if lives++; lives == 1 {
+					v.h.Clock.Advance(time.Minute)
+					p.Pace.Hold(time.Second)
+					return errDown
+				}
+				return nil
+			})
+		})
+		if started, ended := len(v.spans.Started()), len(v.spans.Ended()); started != ended {
+			t.Errorf("%v: %d spans have begun, %d have ended:\n%s", mode, started, ended, v.tree())
+		}
+		if n := strings.Count(v.tree(), "wait feed"); n != 2 {
+			t.Errorf("%v: %d spans of waits, want 2:\n%s", mode, n, v.tree())
+		}
+	}
+}
+
 // A pause that its caller cuts short.
 func TestAPauseThatIsCutShort(t *testing.T) {
 	for _, mode := range []otelretry.Attempts{otelretry.AllAttempts, otelretry.RetriedRuns} {

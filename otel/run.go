@@ -189,6 +189,7 @@ func (r *run) beginWait(ctx context.Context, a retry.Attempt) {
 	if r.span == nil || r.made > shown || r.t.silent && r.t.waitless {
 		return
 	}
+	r.endWait(a.Elapsed) // a wait for a turn follows another one
 	o := r.operation
 	kv := make([]attribute.KeyValue, len(o.attrs), len(o.attrs)+5)
 	copy(kv, o.attrs)
@@ -214,7 +215,7 @@ func (r *run) beginWait(ctx context.Context, a retry.Attempt) {
 // that ended the run before: a is that run's.
 func (r *run) beginPause(ctx context.Context, a retry.Attempt) {
 	r.failure = failureOf(ctx, a)
-	if r.late == nil {
+	if r.late == nil || r.late.sampled { // a wait for a turn follows a pause
 		return
 	}
 	if !r.clocked {
