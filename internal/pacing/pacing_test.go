@@ -207,7 +207,6 @@ func TestGrowsOnlyWhileAttemptsWait(t *testing.T) {
 		t.Errorf("a rate of 1000 grew by %v in 100 ms, want %v", got, want)
 	}
 	p = heldFor(4, time.Minute)
-	before = p.Rate(p.now)
 	if got := grown(59 * time.Second); got != 0 {
 		t.Errorf("in a hold the rate grew by %v", got)
 	}

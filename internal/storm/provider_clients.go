@@ -29,14 +29,10 @@ var ProviderClients = []ProviderClient{
 	{"AWS adaptive", each(func(s *provision) client { return &adaptive{simple: simple{s, awsStandard}, last: s.now, tokens: 500} })},
 	{"hold only", each(func(s *provision) client { return &holding{own: s.own()} })},
 	{"pace", func(s *provision) func(int32) client {
-		return func(process int32) client {
-			return &pacedClient{own: s.own(), process: process, pacer: pacing.Pacer[int32]{Rand: s.rand.Float64}}
-		}
+		return func(process int32) client { return s.paced(process, false) }
 	}},
 	{"pace by tokens", func(s *provision) func(int32) client {
-		return func(process int32) client {
-			return &pacedClient{own: s.own(), process: process, byTokens: true, pacer: pacing.Pacer[int32]{Rand: s.rand.Float64}}
-		}
+		return func(process int32) client { return s.paced(process, true) }
 	}},
 	{"one queue", func(s *provision) func(int32) client {
 		q := &knowing{own: s.own(), requests: s.requests, tokens: s.tokens}
