@@ -46,13 +46,37 @@ func TestCombinations(t *testing.T) {
 	}
 	t.Logf("%d seeds from %d", runs, first)
 	failures := 0
+	met := map[string]int{} // ways in, and what has gone wrong where
 	for seed := first; seed < first+uint64(runs) && failures < 5; seed++ {
-		if w := play(t, seed); w != nil && len(w.problems) > 0 {
+		w := play(t, seed)
+		if len(w.problems) > 0 {
 			failures++
 			t.Errorf("-seed %d: %s", seed, w)
 		}
+		met[w.way.name]++
+		for _, f := range w.fired {
+			met[f.site]++
+		}
+	}
+	t.Log(met)
+	for _, what := range expected() {
+		if met[what] == 0 && runs >= 100_000 && *wayFlag == "" && failures == 0 {
+			t.Errorf("%s: nothing has gone wrong there, or no run was made", what)
+		}
 	}
 }
+
+// expected returns all ways in, and all sites of faults.
+func expected() []string {
+	all := slices.Clone(sites)
+	for _, v := range ways {
+		all = append(append(all, v.name), v.sites...)
+	}
+	return all
+}
+
+// sites are those of all ways in.
+var sites = []string{"op", "start", "attempt", "attemptDone", "wait", "done", "begin", "withdraw", "end", "now", "sleep", "timeout", "classify", "backoff", "rand"}
 
 // play makes the run of a seed.
 func play(t *testing.T, seed uint64) (w *world) {
@@ -63,9 +87,6 @@ func play(t *testing.T, seed uint64) (w *world) {
 	}()
 	synctest.Test(t, func(t *testing.T) {
 		w = newWorld(seed)
-		if w == nil {
-			return
-		}
 		done := make(chan struct{})
 		for _, c := range w.callers {
 			go func() {
@@ -226,13 +247,14 @@ var (
 
 // addFaults chooses what goes wrong, mostly little.
 func (w *world) addFaults() {
-	sites := []string{"op", "op", "op", "start", "attempt", "attemptDone", "wait", "done", "begin", "withdraw", "end", "now", "sleep", "timeout", "classify", "backoff", "rand"}
-	sites = append(sites, w.way.sites...)
-	sites = append(sites, w.way.sites...)
+	sites := slices.Concat(sites, []string{"op", "op"}, w.way.sites, w.way.sites)
 	for range one(w, "faults", 0, 0, 1, 1, 2, 3) {
 		f := fault{site: one(w, "site", sites...), nth: 1 + w.draw("nth", 4), deed: one(w, "deed", panics, panics, exits, cancels)}
-		if f.site == "now" {
+		switch {
+		case f.site == "now":
 			f.nth = 1 + w.draw("nth", 15)
+		case slices.Contains(w.way.sites, f.site): // few runs come to some of these
+			f.nth = 1 + w.draw("nth", 2)
 		}
 		if f.deed == panics && w.way.quiet {
 			f.deed = exits

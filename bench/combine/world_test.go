@@ -38,6 +38,7 @@ type world struct {
 	thrown   []string       // the sites of faults that were panics or exits
 	canceled bool           // a fault has canceled
 	over     bool           // nothing goes wrong any more
+	fired    []fault        // the faults that have happened
 	problems []string
 	runs     []*runRecord
 	timeouts []*timeout
@@ -95,7 +96,9 @@ func (w *world) at(site string) {
 	i := slices.IndexFunc(w.faults, func(f fault) bool { return !w.over && f.site == site && f.nth == w.seen[site] })
 	var f fault
 	if i >= 0 {
-		if f = w.faults[i]; f.deed == cancels {
+		f = w.faults[i]
+		w.fired = append(w.fired, f)
+		if f.deed == cancels {
 			w.canceled = true
 		} else {
 			w.thrown = append(w.thrown, site)
