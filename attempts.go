@@ -168,6 +168,7 @@ func (a *Attempts) Cancel(cause error) {
 func (a *Attempts) Close() {
 	switch {
 	case a.due:
+		defer a.run.close(&a.policy) // if the clock panics
 		a.Cancel(nil)
 	case a.run.phase == unbegun:
 		a.run.phase = over

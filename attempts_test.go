@@ -394,3 +394,28 @@ func TestPlannedWaitAfterTheBudgetsRefusal(t *testing.T) {
 		t.Errorf("Next after the end = %v", wait)
 	}
 }
+
+func TestCloseEndsTheRunThoughTheClockPanics(t *testing.T) {
+	p, v := virtual()
+	panics, dones := false, 0
+	p.Clock = settledClock{v, &panics}
+	budget := new(retry.ConcurrencyBudget)
+	p.Budget = budget
+	p.Hooks = retry.Hooks{Done: func(context.Context, retry.Summary) { dones++ }}
+	a := p.Attempts(t.Context())
+	if !a.Next() || !a.Done(errDown) {
+		t.Fatal("no retry follows")
+	}
+	panics = true
+	func() {
+		defer func() {
+			if got := recover(); got != "boom" {
+				t.Errorf("recovered %v, want boom", got)
+			}
+		}()
+		a.Close()
+	}()
+	if dones != 1 || budget.Balance() != 1 {
+		t.Errorf("Done was called %d times, and the budget's balance is %v; want once, and 1", dones, budget.Balance())
+	}
+}

@@ -265,7 +265,7 @@ func TestPartOfAVeryLongRun(t *testing.T) {
 	}
 }
 
-// settledClock panics when it is read once the part has settled.
+// settledClock panics when it is next read after settled was set.
 type settledClock struct {
 	*clockx.Virtual
 	settled *bool
