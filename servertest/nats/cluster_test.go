@@ -33,7 +33,7 @@ func TestNothingIsLostOrEarlyWhenServerAndConsumerDie(t *testing.T) {
 
 	l := &ledger{}
 	h := &retrynats.Handler{
-		Policy: retry.Policy{MaxAttempts: 50, Backoff: retry.Constant(wait)},
+		Policy: retry.Policy{MaxAttempts: 50, Backoff: retry.Constant(wait), Rand: func() float64 { return 0 }}, // no spread after a hint
 		Handle: l.handle(func(ctx context.Context, msg jetstream.Msg) error {
 			i, err := strconv.Atoi(string(msg.Data()))
 			if err != nil {
