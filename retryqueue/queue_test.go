@@ -96,7 +96,7 @@ func TestAfterOverAllClassesAndLimits(t *testing.T) {
 									case limit == 0 && elapsed <= 0:
 										most = retry.DefaultMaxAttempts
 									case limit == 0:
-										most = int(max(elapsed/ms, retry.DefaultMaxAttempts))
+										most = int(min(max(int64(elapsed/ms), retry.DefaultMaxAttempts), math.MaxInt))
 									case limit < 0:
 										most = math.MaxInt
 									}
