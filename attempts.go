@@ -118,8 +118,8 @@ func (a *Attempts) Done(err error) (again bool) { return a.settle(err, nil) }
 // Judged is Done for a caller that knows what the error means: Policy.Classify is not
 // called, and no mark in v.Err counts. The limits of the policy and its budget decide
 // as always. So does the caller's context: if it has ended, v only says what the last
-// error was, and for Error.Undone what the attempt did. A Transient verdict becomes [TimedOut] if the attempt's own deadline has
-// passed. Judged panics if no attempt is underway, and if v is not zero but has no Err.
+// error was, and for Error.Undone what the attempt did. A Transient verdict becomes
+// [TimedOut] if the attempt's own deadline has passed. Judged panics if no attempt is underway, and if v is not zero but has no Err.
 func (a *Attempts) Judged(v Verdict) (again bool) {
 	if v == (Verdict{}) {
 		return a.settle(nil, nil)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/errtree"
 )
 
 // description is what one call of Of knows.
@@ -71,7 +72,7 @@ func (d *description) collect(err error, runs bool, r *replacements) {
 	case *url.Error:
 		r.url(e)
 	}
-	if below(err, func(err error) { d.collect(err, runs, r) }) || isNil(err) {
+	if below(err, func(err error) { d.collect(err, runs, r) }) || errtree.IsNil(err) {
 		return
 	}
 	// It may hide more. The method As of what wraps others is not called: if it looks

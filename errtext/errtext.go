@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/errtree"
 )
 
 const (
@@ -96,7 +96,7 @@ func holdsRejected(err error) bool {
 		return false
 	}
 	found := false
-	if !below(err, func(err error) { found = found || holdsRejected(err) }) && !isNil(err) {
+	if !below(err, func(err error) { found = found || holdsRejected(err) }) && !errtree.IsNil(err) {
 		e, ok := err.(interface{ Is(error) bool }) // as an iteration of Ticks has it
 		found = ok && e.Is(retry.ErrRejected)
 	}
@@ -115,7 +115,7 @@ var panicType = (&retry.Error{Reason: retry.ReasonPanic}).ErrorType()
 // below calls visit for what err wraps, and reports whether it wraps anything. For an
 // inner run it visits the errors that its text shows. A nil pointer wraps nothing.
 func below(err error, visit func(error)) (any bool) {
-	if isNil(err) {
+	if errtree.IsNil(err) {
 		return false
 	}
 	switch e := err.(type) {
@@ -140,11 +140,6 @@ func below(err error, visit func(error)) (any bool) {
 		}
 	}
 	return any
-}
-
-func isNil(err error) bool {
-	v := reflect.ValueOf(err)
-	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // large reports whether more than most errors are in the tree of err. An error that
