@@ -71,7 +71,7 @@ func (a *Attempts) Next() bool {
 		if r.phase == over {
 			return false
 		}
-		slept = p.Pace.await(r.ctx, r.ctx.Done(), r.turn)
+		slept = p.Pace.await(r.ctx, r.ctx.Done(), r.turn, r.rest(p, r.ended))
 	}
 	return true
 }
@@ -93,10 +93,10 @@ func (a *Attempts) sleep() error {
 // Context returns the context of the attempt that Next has announced: what Do would
 // hand to op. Before the first attempt it is the caller's.
 func (a *Attempts) Context() context.Context {
-	if a.run.attempt == nil {
+	if a.run.opCtx == nil {
 		return a.run.ctx
 	}
-	return a.run.attempt
+	return a.run.opCtx
 }
 
 // RunContext returns the context of the run: the caller's, or what Hooks.Start has made
@@ -104,7 +104,7 @@ func (a *Attempts) Context() context.Context {
 func (a *Attempts) RunContext() context.Context { return a.run.ctx }
 
 // Number returns the number of the attempt that Next has announced, 1 for the first. It
-// is 0 before the first Next.
+// is 0 before the first one.
 func (a *Attempts) Number() int { return a.run.number }
 
 // Done says that the attempt has ended with err, nil for a success, and reports whether
@@ -119,7 +119,8 @@ func (a *Attempts) Done(err error) (again bool) { return a.settle(err, nil) }
 // called, and no mark in v.Err counts. The limits of the policy and its budget decide
 // as always. So does the caller's context: if it has ended, v only says what the last
 // error was, and for Error.Undone what the attempt did. A Transient verdict becomes
-// [TimedOut] if the attempt's own deadline has passed. Judged panics if no attempt is underway, and if v is not zero but has no Err.
+// [TimedOut] if the attempt's own deadline has passed. Judged panics if no attempt is
+// underway, and if v is not zero but has no Err.
 func (a *Attempts) Judged(v Verdict) (again bool) {
 	if v == (Verdict{}) {
 		return a.settle(nil, nil)

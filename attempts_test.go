@@ -419,3 +419,22 @@ func TestCloseEndsTheRunThoughTheClockPanics(t *testing.T) {
 		t.Errorf("Done was called %d times, and the budget's balance is %v; want once, and 1", dones, budget.Balance())
 	}
 }
+
+// A run that ends in Hooks.Attempt makes no attempt.
+func TestAttemptsCanceledInAHookHaveTheNumberOfTheLast(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	p := retry.Policy{Backoff: retry.Constant(0), Hooks: retry.Hooks{Attempt: func(ctx context.Context, a retry.Attempt) context.Context {
+		if a.Number == 2 {
+			cancel()
+		}
+		return ctx
+	}}}
+	a := p.Attempts(ctx)
+	defer a.Close()
+	for a.Next() {
+		a.Done(errDown)
+	}
+	if e, ok := errors.AsType[*retry.Error](a.Err()); a.Number() != 1 || !ok || e.Attempts != 1 {
+		t.Errorf("Number() = %d after %v, want 1", a.Number(), a.Err())
+	}
+}

@@ -62,8 +62,8 @@ type Constant time.Duration
 func (c Constant) Delay(Step) time.Duration { return max(time.Duration(c), 0) }
 
 // Exponential is a [Backoff] with d = min(Max, Base·Factor^(Retry-1)), jittered.
-// A field that is zero or negative takes its default: DefaultBase, DefaultMax, 2. A
-// Max below Base gives Max.
+// A field that is zero or negative takes its default: DefaultBase, DefaultMax, 2. If
+// Max is less than Base, d is Max.
 type Exponential struct {
 	Base, Max time.Duration
 	Factor    float64
@@ -85,7 +85,8 @@ func (e Exponential) Delay(s Step) time.Duration {
 }
 
 // Linear is a [Backoff] with d = min(Max, Base·Retry), jittered. A field that is zero
-// or negative takes its default: DefaultBase, DefaultMax. A Max below Base gives Max.
+// or negative takes its default: DefaultBase, DefaultMax. If Max is
+// less than Base, d is Max.
 type Linear struct {
 	Base, Max time.Duration
 	Jitter    Jitter
@@ -99,7 +100,7 @@ func (l Linear) Delay(s Step) time.Duration {
 
 // Fibonacci is a [Backoff] with d = min(Max, Base·F(Retry)) for F = 1, 1, 2, 3,
 // 5, …, jittered. A field that is zero or negative takes its default: DefaultBase,
-// DefaultMax. A Max below Base gives Max.
+// DefaultMax. If Max is less than Base, d is Max.
 type Fibonacci struct {
 	Base, Max time.Duration
 	Jitter    Jitter

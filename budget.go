@@ -2,6 +2,7 @@ package retry
 
 import (
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -10,8 +11,8 @@ import (
 
 // Budget limits the retries of all the runs that share it. First attempts are never
 // refused. Share one budget among all calls to the same part of a system, such as a
-// service or a shard: a budget made for each call limits nothing, and among parts that
-// fail alone those that are well would earn retries for those that are not.
+// service: a budget made for each call limits nothing, and among parts that fail alone
+// those that are well would earn retries for those that are not. [Budgets] has one for each.
 // Implementations must be safe for concurrent use.
 //
 // A run calls Begin once, Withdraw before each retry, and End once, even if op panics.
@@ -53,7 +54,7 @@ type Outcome struct {
 	Retried Class  // of the error that the last granted retry followed; Unknown if none was granted
 	Retries int    // how many were granted
 	Hedge   bool   // the run was the hedges of one call
-	OK      bool   // op succeeded
+	OK      bool   // op succeeded, or failed with an Answer
 }
 
 // EarnedBudget lets calls earn their retries. Use it unless you know better, one for each
@@ -292,8 +293,7 @@ func tokens(n, byDefault int) int64 {
 // RatioBudget allows retries ≤ Ratio × successes + MinPerSecond × Window, both counted
 // over the last Window. A success is a run that succeeded, even after a retry. So
 // retries add at most the fraction Ratio to the calls that succeed, and hardly
-// anything while all calls fail. As the window advances, a few concurrent callers may
-// exceed the limit by one retry each.
+// anything while all calls fail. The limit is exact under contention.
 //
 // A process with few calls would never get a retry by that rule. So if the Window
 // allows less than one retry and has had none, one is granted all the same. After that
@@ -317,18 +317,17 @@ type RatioBudget struct {
 	Window time.Duration
 	Clock  clockx.Clock // nil means clockx.System()
 
-	shift  atomic.Int64              // added to the clock's tenths to get indices, which never go back
-	newest atomic.Int64              // the index of the tenth underway; 0 before the first
-	owed   atomic.Int64              // successes that must follow before a process with few calls gets another retry
-	ring   [11]atomic.Pointer[tenth] // the last Window, and the tenth of it underway
+	mu     sync.Mutex
+	shift  int64             // added to the clock's tenths to get indices, which never go back
+	newest int64             // the index of the tenth underway; 0 before the first
+	owed   int64             // successes that must follow before a process with few calls gets another retry
+	ring   [tenths + 1]tenth // the last Window, and the tenth of it underway
 }
 
-// tenth counts what happened in a tenth of a window. When its place in the ring is
-// needed again, it is replaced, not emptied, so that no count is ever half done.
-type tenth struct {
-	index              int64
-	successes, retries atomic.Int64
-}
+const tenths = 10
+
+// tenth counts what happened in a tenth of a window.
+type tenth struct{ successes, retries int64 }
 
 // Begin does nothing: a first attempt is free.
 func (b *RatioBudget) Begin(Opening) {}
@@ -338,21 +337,19 @@ func (b *RatioBudget) Withdraw(Withdrawal) bool {
 	if b == nil {
 		return true
 	}
-	for {
-		t := b.current()
-		granted := t.retries.Load() // read before the sum: if it is unchanged afterwards, no other retry came in between
-		successes, retries := b.sum(t.index)
-		owes := float64(retries+1) > b.allowed(successes)
-		switch {
-		case owes && (retries > 0 || !b.lends()):
+	now := b.now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.current(now)
+	successes, retries := b.sum()
+	if float64(retries+1) > b.allowed(successes) {
+		if retries > 0 || !b.lends() {
 			return false
-		case !t.retries.CompareAndSwap(granted, granted+1): // another goroutine was quicker
-		case !owes || b.owed.CompareAndSwap(0, b.successesPerRetry()):
-			return true
-		default:
-			t.retries.Add(-1) // another goroutine got it, in the tenth before
 		}
+		b.owed = b.successesPerRetry()
 	}
+	t.retries++
+	return true
 }
 
 // End counts a run that succeeded.
@@ -360,13 +357,11 @@ func (b *RatioBudget) End(o Outcome) {
 	if b == nil || !o.OK {
 		return
 	}
-	b.current().successes.Add(1)
-	for {
-		owed := b.owed.Load()
-		if owed == 0 || b.owed.CompareAndSwap(owed, owed-1) {
-			return // nothing, mostly
-		}
-	}
+	now := b.now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.current(now).successes++
+	b.owed = max(b.owed, 1) - 1
 }
 
 // Balance returns which fraction of the retries now allowed is left, in [0,1].
@@ -374,7 +369,11 @@ func (b *RatioBudget) Balance() float64 {
 	if b == nil {
 		return 1
 	}
-	successes, retries := b.sum(b.current().index)
+	now := b.now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.current(now)
+	successes, retries := b.sum()
 	allowed := math.Floor(b.allowed(successes))
 	if allowed == 0 && b.lends() {
 		allowed = 1
@@ -391,7 +390,7 @@ func (b *RatioBudget) allowed(successes int64) float64 {
 
 // lends reports whether a retry is granted that the window has no room for, provided
 // that there was none in the window.
-func (b *RatioBudget) lends() bool { return b.ratio() > 0 && b.owed.Load() == 0 }
+func (b *RatioBudget) lends() bool { return b.ratio() > 0 && b.owed == 0 }
 
 // successesPerRetry returns ⌈1/Ratio⌉, with the rounding of allowance.
 func (b *RatioBudget) successesPerRetry() int64 {
@@ -412,47 +411,33 @@ func (b *RatioBudget) window() time.Duration {
 	return b.Window
 }
 
-// current returns the tenth underway. A goroutine that is late gets the newest one, so
-// that it does not discard what others have counted since.
-func (b *RatioBudget) current() *tenth {
-	index := b.advance()
-	place := &b.ring[uint64(index)%uint64(len(b.ring))]
-	for {
-		t := place.Load()
-		if t != nil && t.index >= index {
-			return t
-		}
-		place.CompareAndSwap(t, &tenth{index: index}) // or another goroutine was quicker
+// now returns the time in tenths of the window. Call it without the mutex: the clock may
+// run any code.
+func (b *RatioBudget) now() int64 { return int64(reading(b.Clock) / b.length()) }
+
+// length returns that of a tenth.
+func (b *RatioBudget) length() time.Duration { return max(b.window()/tenths, 1) }
+
+// current returns the tenth underway at a time in tenths, and empties what is no longer
+// in the window. A goroutine that has read the clock before others counts with them.
+func (b *RatioBudget) current(now int64) *tenth {
+	index := now + b.shift
+	if behind := b.newest - index; b.newest == 0 && index <= 0 || behind > tenths+int64(time.Minute/b.length()) {
+		b.shift = b.newest - now + tenths + 1 // the clock was set back: go on after all that was counted
+		index = now + b.shift
 	}
+	for i := max(b.newest+1, index-tenths); i <= index; i++ {
+		b.ring[i%int64(len(b.ring))] = tenth{}
+	}
+	b.newest = max(b.newest, index)
+	return &b.ring[b.newest%int64(len(b.ring))]
 }
 
-// advance reads the clock, and returns the index of the tenth underway.
-func (b *RatioBudget) advance() int64 {
-	const tenths = int64(len(b.ring) - 1)
-	length := max(b.window()/time.Duration(tenths), 1)
-	now := int64(reading(b.Clock) / length)
-	for {
-		newest, shift := b.newest.Load(), b.shift.Load()
-		index := now + shift
-		switch {
-		case index > newest:
-			b.newest.CompareAndSwap(newest, index) // or another goroutine was quicker
-		case newest > 0 && newest-index <= tenths+int64(time.Minute/length):
-			return newest
-		default: // the clock was set back: go on after all that was counted
-			b.shift.CompareAndSwap(shift, newest-now+tenths+1) // as above
-		}
-	}
-}
-
-// sum adds up the window that ends with the indexed tenth.
-func (b *RatioBudget) sum(index int64) (successes, retries int64) {
-	for i := range b.ring {
-		t := b.ring[i].Load()
-		if t != nil && t.index <= index && index-t.index < int64(len(b.ring)) {
-			successes += t.successes.Load()
-			retries += t.retries.Load()
-		}
+// sum adds up the window.
+func (b *RatioBudget) sum() (successes, retries int64) {
+	for _, t := range b.ring {
+		successes += t.successes
+		retries += t.retries
 	}
 	return successes, retries
 }

@@ -29,7 +29,8 @@ func (c Class) String() string {
 
 // Classifier returns what an error means, or Unknown if it has no opinion. It gets the
 // error that op returned, and should search it with errors.As and errors.Is. It is
-// never called with nil, an error marked by [Stop], [Refuse] or [After], or [ErrRejected].
+// never called with nil, [ErrRejected], or an error marked by [Stop], [Answer], [Refuse]
+// or [After].
 type Classifier func(error) Class
 
 // Classifiers calls one classifier after the other and returns the first class that is
@@ -62,7 +63,7 @@ func AlreadyRetried(err error) Class {
 // Final reports whether a server that failed with err should tell its caller not to
 // call again, since the retries of layers multiply. That is so if one of these is true:
 //
-//   - err is marked by [Stop] or [Refuse], outside of any *[Error].
+//   - err is marked by [Stop], [Answer] or [Refuse], outside of any *[Error].
 //   - It holds a run that ended because the error is permanent, because a server refused
 //     a retry, or because the work may have been done.
 //   - It holds a run that has retried and come to a limit. A run of one attempt has not
@@ -91,7 +92,7 @@ func Final(err error) bool {
 //     *http.Response, a http.Header beside a status, and RetryAfter;
 //   - by marker methods, such as NotFound, which are not called;
 //   - by a table of types and codes: gRPC, Kafka, Redis, MongoDB, SQL Server and more,
-//     all in docs/clients.md.
+//     all in clienttest/CLIENTS.md.
 //
 // An outer status goes before an inner cause.
 //
@@ -116,7 +117,7 @@ func DefaultClassifier(err error) Class {
 
 // classify is DefaultClassifier, for a run that may be lasting.
 func classify(err error, lasting bool) Class {
-	if reflect.TypeOf(err) == plain {
+	if reflect.TypeOf(err) == errorString {
 		return classifySentinel(err)
 	}
 	return examine(err, scope{class: true, behind: true, fields: true, lasting: lasting}).class

@@ -20,11 +20,11 @@ import (
 	"github.com/goretry/retry/internal/clienterr"
 )
 
-// What single errors mean. The walk through their trees is in classifier.go.
+// What single errors mean. The walk through their trees is in finding.go.
 
-// plain is the type of the errors that errors.New returns, which is that of most
+// errorString is the type of the errors that errors.New returns, which is that of most
 // errors. The known ones are sentinels.
-var plain = reflect.TypeOf(io.EOF)
+var errorString = reflect.TypeOf(io.EOF)
 
 type known struct {
 	err   error
@@ -67,7 +67,7 @@ var lengths = func() (all uint64) {
 // length returns the length of err's text as one of 64 bits.
 func length(err error) uint64 { return 1 << (len(err.Error()) % 64) }
 
-// classifySentinel judges an error of the plain type.
+// classifySentinel judges an error that errors.New has returned.
 func classifySentinel(err error) Class {
 	if lengths&length(err) == 0 {
 		return Unknown
@@ -278,7 +278,7 @@ func classifyAlert(code uint64) Class {
 // refusedByClient reports whether net/http refused to send the request at all. These
 // errors have no type, only texts, which a test makes net/http produce.
 func refusedByClient(err error) bool {
-	if reflect.TypeOf(err) != plain {
+	if reflect.TypeOf(err) != errorString {
 		return false
 	}
 	text := err.Error()

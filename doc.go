@@ -15,17 +15,9 @@
 // A [Policy] is a plain struct whose zero value is safe: three attempts, and waits
 // with full jitter. Only its Budget and its Pace hold state. Share it freely.
 //
-// # Terms
-//
-//   - A run is one call of Do: its attempts and the waits between them. An attempt is
-//     one call of the operation. A retry is an attempt after the first.
-//   - A [Class] is what an error means for a retry: [Permanent], [Transient],
-//     [TimedOut], [Throttled] or [Unprocessed].
-//   - A mark, of [Stop], [Refuse], [After] or [Undone], is the operation's own word on
-//     its error.
-//   - A [Verdict] is what one error means to a run: its class and all else.
-//   - A hint is how long a server asks to wait. It is a floor: the backoff is added.
-//   - A [Reason] is why a run gave up.
+// Packages for HTTP, gRPC, transactions, batches and queues know what may be repeated in
+// their protocols: [github.com/goretry/retry/retryhttp] is the one to begin with. The
+// guides, one for each task, are at https://github.com/goretry/retry/tree/main/docs.
 //
 // # The rules of a run
 //
@@ -60,6 +52,18 @@
 //
 // A run that gives up returns the last value the operation returned and an
 // [*Error]. Its [Reason] tells which of these rules ended the run.
+//
+// # Terms
+//
+//   - A run is one call of Do: its attempts and the waits between them. An attempt is
+//     one call of the operation. A retry is an attempt after the first.
+//   - A [Class] is what an error means for a retry: [Permanent], [Transient],
+//     [TimedOut], [Throttled] or [Unprocessed].
+//   - A mark, of [Stop], [Answer], [Refuse], [After] or [Undone], is the operation's own
+//     word on its error.
+//   - A [Verdict] is what one error means to a run: its class and all else.
+//   - A hint is how long a server asks to wait. It is a floor: the backoff is added.
+//   - A [Reason] is why a run gave up.
 //
 // # One engine
 //

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/goretry/retry/internal/errtree"
 )
 
 // ErrRejected is the error of an attempt whose value [Until] did not accept.
@@ -52,6 +54,8 @@ const (
 	ReasonPanic                       // op or a func of the policy panicked or called runtime.Goexit; only hooks and Attempts.Err show it
 )
 
+// reasons are the error.type of each. Others that know all reasons: ends in verdict.go, class
+// in finding.go, and endings in otel, which counts on the order.
 var reasons = [...]string{
 	"retry.none", "retry.permanent", "retry.refused", "retry.not_idempotent", "retry.max_attempts", "retry.max_elapsed",
 	"retry.deadline", "retry.retry_after", "retry.budget", "retry.canceled", "retry.panic",
@@ -91,6 +95,10 @@ type Error struct {
 	// [DefaultClassifier] calls the *Error Unprocessed.
 	Undone bool
 
+	// Answered says that the last attempt's error was an [Answer]: all but the caller
+	// count the run as a success. An outer run does not: see Answer.
+	Answered bool
+
 	// Errs holds the attempts' errors, oldest first, and the final attempt's last. It
 	// holds at most eight: the first, and the latest seven. If [Supervise] ended in the
 	// pause between two runs, it holds the error before the pause. Outermost marks are
@@ -107,8 +115,9 @@ type Error struct {
 }
 
 // Error returns one line: what gave up, after how many attempts and how long, why, and
-// the last error. The line ends with the cause, unless the reason or the last error
-// already says it.
+// the last error. With ReasonPermanent it also names the reason of an inner run that made
+// the error permanent. If Answered, it says so in place of the reason. The line ends with
+// the cause, unless the reason or the last error already says it.
 func (e *Error) Error() string {
 	if e == nil {
 		return "retry: nil *Error" // a nil *Error that was converted to an error
@@ -121,7 +130,10 @@ func (e *Error) Error() string {
 	if e.Attempts == 0 && e.Cause != nil {
 		return fmt.Sprintf("%s: not attempted (%s): %v", name, e.Reason, e.Cause)
 	}
-	s := fmt.Sprintf("%s: gave up after %s in %v (%s)", name, attemptsText(e.Attempts), brief(e.Elapsed), e.Reason)
+	s := fmt.Sprintf("%s: gave up after %s in %v (%s)", name, attemptsText(e.Attempts), brief(e.Elapsed), errtree.Reason(e))
+	if e.Answered {
+		s = fmt.Sprintf("%s: answered after %s in %v", name, attemptsText(e.Attempts), brief(e.Elapsed))
+	}
 	if last != nil {
 		s += ": " + fmt.Sprint(last) // Sprint, because it survives a nil pointer
 	}
@@ -209,12 +221,13 @@ func brief(d time.Duration) time.Duration {
 	return d.Round(unit)
 }
 
-// mark is what Stop, Refuse, After and Undone put around an error.
+// mark is what Stop, Answer, Refuse, After and Undone put around an error.
 type mark struct {
-	err     error
-	class   Class // what the mark decides; Unknown for Undone, which leaves the class to err
-	refused bool  // Refuse
-	hint    time.Duration
+	err      error
+	class    Class // what the mark decides; Unknown for Undone, which leaves the class to err
+	answered bool  // Answer
+	refused  bool  // Refuse
+	hint     time.Duration
 }
 
 func (m *mark) Error() string { return m.err.Error() }
@@ -258,9 +271,26 @@ func Stop(err error) error {
 	return &mark{err: err, class: Permanent}
 }
 
+// Answer marks err as an answer that op's caller expects, such as redis.Nil for a key
+// that a cache does not hold, or a 404. The run that op returns it to ends, with
+// ReasonPermanent, and returns an *[Error] that holds err: errors.Is and errors.As find
+// it. To all others the attempt and the run have succeeded: to the budget, packages limit
+// and hedge, SlogHooks and telemetry. Fields named Answered tell them. The mark is
+// recognized wherever a [Stop] mark is. Answer(nil) is nil.
+//
+// An outer run that gets that *Error ends too, but counts a failure: whether a miss is
+// also an answer to the outer op's caller, only that op knows. If so, it returns
+// Answer(err).
+func Answer(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &mark{err: err, class: Permanent, answered: true}
+}
+
 // Refuse marks err as coming from a server that asked not to be called again. The run
-// that op returns it to ends, with ReasonRefused. That counts as a failure, whereas an
-// error marked by [Stop] is an answer. The mark is recognized wherever a Stop mark is.
+// that op returns it to ends, with ReasonRefused. To package limit that is no answer,
+// whereas an error marked by [Stop] is one. The mark is recognized wherever a Stop mark is.
 // The class of err is Permanent. An outer run that gets the *[Error] of such a run
 // ends with ReasonRefused too. Refuse(nil) is nil.
 //

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"runtime"
@@ -20,6 +21,7 @@ import (
 func TestErrorText(t *testing.T) {
 	refused := errors.New("connection refused")
 	shutdown := errors.New("shutting down")
+	unsafe := &retry.Error{Name: "post", Reason: retry.ReasonNotIdempotent, Attempts: 1, Errs: []error{io.EOF}}
 	for _, tt := range []struct {
 		err  *retry.Error
 		want string
@@ -48,6 +50,14 @@ func TestErrorText(t *testing.T) {
 			&retry.Error{Reason: retry.ReasonCanceled, Attempts: 1, Errs: []error{fmt.Errorf("get: %w", shutdown)}, Cause: shutdown},
 			"retry: gave up after 1 attempt in 0s (canceled): get: shutting down",
 		},
+		{&retry.Error{Name: "batch", Reason: retry.ReasonPermanent, Attempts: 1, Errs: []error{fmt.Errorf("send: %w", unsafe)}},
+			"batch: gave up after 1 attempt in 0s (permanent: not_idempotent inside): send: post: gave up after 1 attempt in 0s (not_idempotent): EOF"},
+		{&retry.Error{Reason: retry.ReasonPermanent, Attempts: 1, Errs: []error{&retry.Error{Reason: retry.ReasonPermanent, Attempts: 1, Errs: []error{unsafe}}}},
+			"retry: gave up after 1 attempt in 0s (permanent: not_idempotent inside): retry: gave up after 1 attempt in 0s (permanent: not_idempotent inside): post: gave up after 1 attempt in 0s (not_idempotent): EOF"},
+		{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{unsafe}},
+			"retry: gave up after 1 attempt in 0s (max_attempts): post: gave up after 1 attempt in 0s (not_idempotent): EOF"},
+		{&retry.Error{Reason: retry.ReasonPermanent, Attempts: 1, Errs: []error{(*retry.Error)(nil)}},
+			"retry: gave up after 1 attempt in 0s (permanent): retry: nil *Error"},
 		{&retry.Error{}, "retry: gave up after 0 attempts in 0s (none)"},
 		{&retry.Error{Elapsed: 10_006}, "retry: gave up after 0 attempts in 10µs (none)"},
 		{&retry.Error{Elapsed: 9_994}, "retry: gave up after 0 attempts in 9.99µs (none)"},

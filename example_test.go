@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"math"
 	"net/http"
@@ -131,6 +132,20 @@ func ExampleStop() {
 	// Output: login: gave up after 1 attempt in 0s (permanent): wrong password
 }
 
+// A cache that does not hold a key has answered. The run fails for its caller only: no
+// budget, log or metric counts a failure.
+func ExampleAnswer() {
+	errMiss := errors.New("redis: nil") // in a program redis.Nil
+	name, err := retry.Do(context.Background(), retry.Policy{Name: "get"}, func(context.Context) (string, error) {
+		return "", retry.Answer(errMiss)
+	})
+	if errors.Is(err, errMiss) {
+		name = "read from the database"
+	}
+	fmt.Println(name)
+	// Output: read from the database
+}
+
 // A server that is overloaded may ask its callers not to try again. A run that ends
 // so has failed: logs, metrics and budgets count it.
 func ExampleRefuse() {
@@ -168,15 +183,12 @@ func ExampleError() {
 
 func ExampleClassifier() {
 	quotaUsedUp := errors.New("daily quota used up")
-	policy := retry.Policy{
-		Name: "report",
-		Classify: func(err error) retry.Class {
-			if errors.Is(err, quotaUsedUp) {
-				return retry.Permanent
-			}
-			return retry.Unknown // DefaultClassifier knows the rest
-		},
-		Clock: now(),
+	policy := retry.Policy{Name: "report", Clock: now()}
+	policy.Classify = func(err error) retry.Class {
+		if errors.Is(err, quotaUsedUp) {
+			return retry.Permanent
+		}
+		return retry.Unknown // DefaultClassifier knows the rest
 	}
 	err := retry.Run(context.Background(), policy, func(context.Context) error { return quotaUsedUp })
 	fmt.Println(err)
@@ -563,6 +575,23 @@ func ExamplePolicy_AttemptLimit() {
 	// 3
 	// 60000
 	// true
+}
+
+// A service that gives up later than its callers works for nobody. So its policies are
+// checked when it starts.
+func ExamplePolicy_Longest() {
+	incoming := 2 * time.Second // the AttemptTimeout of those who call this service
+	policy := retry.Policy{
+		Name:           "ledger",
+		MaxAttempts:    3,
+		AttemptTimeout: 500 * time.Millisecond,
+		MaxElapsed:     time.Second,
+	}
+	if policy.Longest() >= incoming {
+		log.Fatalf("%s: a run may take %v, but callers wait for %v", policy.Name, policy.Longest(), incoming)
+	}
+	fmt.Println(policy.Longest())
+	// Output: 1.5s
 }
 
 // A consumer that makes the attempts itself tells its handler which one it is.

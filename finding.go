@@ -25,7 +25,7 @@ type finding struct {
 	hint     time.Duration // the first wait that a server asked for
 	undone   bool          // there is a mark of Undone; of joined errors each must have one
 	rejected bool          // there is an ErrRejected
-	answered bool          // there is one that is not only found by a method Is: errGoesOn has that
+	answered bool          // there is ErrRejected itself, and not only an error whose method Is claims to be it
 	run      bool          // there is an inner run
 	refused  bool          // the first inner run ended with ReasonRefused
 	final    bool          // an inner run or an error says so: see Final
@@ -53,7 +53,7 @@ func examine(err error, look scope) (f finding) {
 	var seen silentTypes
 	for f.class == Unknown || look.rest {
 		t := reflect.TypeOf(err)
-		if t == plain {
+		if t == errorString {
 			f.addSentinel(err, look)
 			break
 		}
@@ -103,7 +103,7 @@ func examine(err error, look scope) (f finding) {
 	return f
 }
 
-// addSentinel takes an error of the plain type.
+// addSentinel takes an error that errors.New has returned.
 func (f *finding) addSentinel(err error, look scope) {
 	if look.class {
 		f.class = cmp.Or(f.class, classifySentinel(err))
@@ -113,9 +113,6 @@ func (f *finding) addSentinel(err error, look scope) {
 	}
 }
 
-// addRejected is apart, so that addSentinel has a small frame: most calls that wait have
-// gone through it.
-//
 //go:noinline
 func (f *finding) addRejected() { f.add(finding{rejected: true, answered: true}) }
 

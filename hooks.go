@@ -48,6 +48,7 @@ type Attempt struct {
 	Class    Class         // what Err means; Unknown after a success, or if the caller's context has ended
 	Delay    time.Duration // the wait that is to follow, including Hint; 0 if no retry follows
 	Hint     time.Duration // the wait the server asked for; 0 if none
+	Answered bool          // Err is an Answer: no failure
 	Paced    bool          // in Wait: Delay is the expected wait for a turn under Policy.Pace
 }
 
@@ -59,6 +60,7 @@ type Summary struct {
 	Waited   time.Duration // the part of it with no attempt running
 	Reason   Reason        // ReasonNone after a success
 	Err      error         // the *Error, nil after a success
+	Answered bool          // Err holds an Answer: all but the caller count the run as a success
 }
 
 // timesFirstTry reports whether a hook gets the duration of a first try.
@@ -161,22 +163,19 @@ func either(returned, given context.Context) context.Context {
 	return returned
 }
 
-// The run calls its hooks in functions of their own, so that their frames are gone
-// when it waits.
-
 //go:noinline
 func (r *run) startHook(p *Policy) { r.ctx = either(p.Hooks.Start(r.ctx, *p), r.ctx) }
 
 //go:noinline
 func (r *run) attemptHook(p *Policy) {
 	a := Attempt{Name: p.Name, Number: r.number, Start: r.start.Add(r.began), Elapsed: max(r.began, 0)}
-	r.attempt = either(p.Hooks.Attempt(r.attempt, a), r.attempt)
+	r.opCtx = either(p.Hooks.Attempt(r.opCtx, a), r.opCtx)
 	r.phase = attempting
 }
 
 //go:noinline
 func (r *run) attemptDoneHook(p *Policy, err error) {
-	p.Hooks.AttemptDone(r.attempt, r.describe(p, err))
+	p.Hooks.AttemptDone(r.opCtx, r.describe(p, err))
 }
 
 //go:noinline
@@ -190,7 +189,7 @@ func (r *run) waitHook(p *Policy, err error) {
 func (r *run) doneHook(p *Policy) {
 	s := Summary{Name: p.Name, Attempts: r.attempts, Elapsed: max(r.ended, 0), Waited: r.waited, Err: r.result()}
 	if r.err != nil {
-		s.Reason = r.err.Reason
+		s.Reason, s.Answered = r.err.Reason, r.err.Answered
 	}
 	p.Hooks.Done(r.ctx, s)
 }
@@ -202,7 +201,7 @@ func (r *run) describe(p *Policy, err error) Attempt {
 		Duration: max(r.ended-r.began, 0), Elapsed: max(r.ended, 0), Err: unmarked(err), // the clock may have been set back
 	}
 	if err != nil {
-		a.Class, a.Hint = r.class, r.hint
+		a.Class, a.Hint, a.Answered = r.class, r.hint, r.answered
 	}
 	if r.stage != decided {
 		a.Delay = r.wait
@@ -262,7 +261,7 @@ func SlogHooks(l *slog.Logger) Hooks {
 			}
 		},
 		Done: func(ctx context.Context, s Summary) {
-			if s.Err == nil {
+			if s.Err == nil || s.Answered {
 				return
 			}
 			level := slog.LevelWarn

@@ -100,7 +100,7 @@ func (l *Loop) Next(now time.Time, err error) (wait time.Duration, ok bool) {
 
 // Judged is Next for a caller that knows what the error means: see [Attempts.Judged].
 func (l *Loop) Judged(now time.Time, v Verdict) (wait time.Duration, ok bool) {
-	if v != (Verdict{}) {
+	if v != (Verdict{}) && l.stage != decided {
 		v = v.checked(&l.policy)
 	}
 	return l.settle(now, v)
@@ -138,7 +138,12 @@ func (l *Loop) Close() {
 // judged takes what the latest error means.
 func (d *decisions) judged(v *Verdict) {
 	d.class, d.hint = v.Class, v.Hint
-	d.acted = d.acted || !v.Undone || v.Partial
+	d.act(v)
+}
+
+// act notes what an attempt may have done: anything, if nobody has judged it.
+func (d *decisions) act(v *Verdict) {
+	d.acted = d.acted || v == nil || !v.Undone || v.Partial
 }
 
 // next reports whether another attempt follows the one that got the verdict v, after
@@ -147,6 +152,10 @@ func (d *decisions) next(p *Policy, v *Verdict, now moment) bool {
 	step := Step{Retry: d.attempts, Prev: d.prev, Hint: d.hint}
 	limit := p.attemptLimit()
 	switch {
+	case v.answers():
+		d.err = &Error{Reason: v.End, Answered: true}
+		d.end(p, true)
+		return false
 	case v.End != ReasonNone && v.End != ReasonRetryAfter:
 		return d.stop(p, v.End, nil)
 	case now.healthy:
@@ -156,17 +165,13 @@ func (d *decisions) next(p *Policy, v *Verdict, now moment) bool {
 	case d.attempts >= limit && limit < math.MaxInt:
 		return d.stop(p, ReasonMaxAttempts, nil)
 	}
-	if v.End != ReasonNone {
+	if v.End != ReasonNone { // ReasonRetryAfter: the limits above go before it
 		return d.stop(p, v.End, nil)
 	}
-	backoff := p.backoff(d.class)
-	if _, fixed := backoff.(Constant); !fixed || d.hint > 0 { // without these a random number is not needed, a tenth of a retry's time
+	if _, fixed := p.backoff(d.class).(Constant); !fixed || d.hint > 0 { // without these a random number is not needed, a tenth of a retry's time
 		step.Rand = p.random()
 	}
-	delay := max(backoff.Delay(step), 0)
-	// Added, so that jitter never shortens what the server asked for. It may have asked
-	// many callers for the same wait, so a long one spreads them further.
-	wait := sum(d.hint, max(delay, time.Duration(step.Rand/10*float64(d.hint))))
+	delay, wait := p.delay(d.class, step)
 	switch {
 	case p.MaxElapsed > 0 && !now.healthy && sum(max(now.elapsed, 0), wait) > p.MaxElapsed:
 		return d.stop(p, ReasonMaxElapsed, nil)

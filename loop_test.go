@@ -374,3 +374,14 @@ func TestALongHintSpreads(t *testing.T) {
 		}
 	}
 }
+
+// After the end no verdict counts, not even one that is wrong.
+func TestJudgedAfterTheEnd(t *testing.T) {
+	loop := retry.Policy{}.Start(epoch)
+	loop.Next(epoch, nil)
+	for _, v := range []retry.Verdict{{}, {Err: errDown}, {Class: retry.Permanent}} {
+		if wait, ok := loop.Judged(epoch, v); wait != 0 || ok || loop.Attempts() != 1 {
+			t.Errorf("Judged(%+v) = %v, %v after the end, want 0 and false", v, wait, ok)
+		}
+	}
+}

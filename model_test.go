@@ -23,6 +23,7 @@ type outcome int
 const (
 	succeeds outcome = iota
 	permanent
+	answers
 	refused
 	transient
 	throttled
@@ -64,6 +65,8 @@ type story struct {
 	panicked        bool
 	told            bool // an *Error was returned, whose Errs are known
 	undone          bool // Error.Undone
+	answered        bool // Error.Answered
+	inWait          bool // Error.InWait
 }
 
 const (
@@ -119,13 +122,20 @@ func (m *model) ended() (retry.Reason, bool) {
 	return retry.ReasonNone, false
 }
 
+// left is ended, where no attempt is underway.
+func (m *model) left() (retry.Reason, bool) {
+	why, yes := m.ended()
+	m.inWait = yes
+	return why, yes
+}
+
 func (m *model) run() {
 	budget := newAccount(m.budget)
 	queue := turns{open: !m.paced, rate: 1. / 3, share: .125 * 15 / 16, debt: 1, at: -2500 * time.Millisecond, hold: -hour, busy: -2500 * time.Millisecond}
 	m.undone = true
 	m.reason = func() retry.Reason {
 		m.event("start")
-		if why, yes := m.ended(); yes {
+		if why, yes := m.left(); yes {
 			return why
 		}
 		for n := 1; ; n++ {
@@ -141,14 +151,14 @@ func (m *model) run() {
 					m.now += wait
 					m.waited += wait
 				}
-				if why, yes := m.ended(); yes {
+				if why, yes := m.left(); yes {
 					return why
 				}
 				queue.waited(m.now)
 			}
 			queue.start()
 			m.event("attempt %d", n)
-			if why, yes := m.ended(); yes {
+			if why, yes := m.left(); yes {
 				queue.giveBack()
 				m.attemptDone(n, retry.Unknown)
 				return why
@@ -168,7 +178,7 @@ func (m *model) run() {
 				m.errs = append(m.errs, errAny)
 				m.attemptDone(n, retry.Unknown)
 				return retry.ReasonPanic
-			case permanent, refused:
+			case permanent, answers, refused:
 				class = retry.Permanent
 			case throttled:
 				class, err = retry.Throttled, classed(retry.Throttled)
@@ -213,6 +223,9 @@ func (m *model) run() {
 					switch {
 					case did == refused:
 						return retry.ReasonRefused, true
+					case did == answers:
+						m.answered = true
+						return retry.ReasonPermanent, true
 					case class == retry.Permanent:
 						return retry.ReasonPermanent, true
 					case m.nonIdempotent && !proof:
@@ -247,14 +260,14 @@ func (m *model) run() {
 				m.now += wait
 				m.waited += wait
 			}
-			if why, yes := m.ended(); yes {
+			if why, yes := m.left(); yes {
 				return why
 			}
 		}
 	}()
 	m.event("done %v", m.reason)
 	m.elapsed = m.now
-	m.balance = budget.end(m.reason == retry.ReasonNone)
+	m.balance = budget.end(m.reason == retry.ReasonNone || m.answered)
 }
 
 // turns is a Pace by its rules, as far as one run that nobody else meets can see it.
@@ -434,6 +447,8 @@ func (o outcome) failure() error {
 	switch o {
 	case permanent:
 		return retry.Stop(errModel)
+	case answers:
+		return retry.Answer(errModel)
 	case refused:
 		return retry.Refuse(errModel)
 	case throttled:
@@ -484,6 +499,7 @@ func (seen *story) gaveUp(err error) {
 	if e, ok := err.(*retry.Error); ok {
 		seen.attempts, seen.reason, seen.errs = e.Attempts, e.Reason, e.Errs
 		seen.elapsed, seen.waited, seen.told, seen.undone = e.Elapsed, e.Waited, true, e.Undone
+		seen.answered, seen.inWait = e.Answered, e.InWait
 	}
 }
 
@@ -677,6 +693,8 @@ func (m *model) differ(got story) string {
 	if got.told {
 		check("errors", slices.Equal(got.errs, want.errs), got.errs, want.errs)
 		check("undone", got.undone == want.undone, got.undone, want.undone)
+		check("in wait", got.inWait == want.inWait, got.inWait, want.inWait)
+		check("answered", got.answered == want.answered, got.answered, want.answered)
 	}
 	return strings.Join(all, "; ")
 }

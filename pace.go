@@ -21,13 +21,15 @@ import (
 // After the first throttled attempt it counts. If two more, and at least an eighth of
 // all, are throttled, it lets attempts start one by one, retries before first attempts,
 // otherwise in the order in which they came. Its rate falls with the part of the recent
-// attempts that was throttled, and grows while attempts wait. If that part is a quarter
+// attempts that was throttled, and grows while attempts wait, faster if it has lost more
+// than half within the last half minute. If that part is a quarter
 // or more, a server's hint holds all attempts for as long, but for at most a minute, and
 // a random part of up to a quarter longer. After ten seconds in which none waited and
 // none was throttled, and the time of eight attempts more, a Pace is open again.
 //
 // An attempt whose turn would take more than half of the time until the caller's
 // deadline or the end of Policy.MaxElapsed does not wait: its run ends with [ErrPaced].
+// So does one whose turn has not come when MaxElapsed ends.
 //
 // The zero Pace is ready. It must not be copied after the first use. A nil *Pace holds
 // nothing back. A Pace is safe for concurrent use.
@@ -95,10 +97,15 @@ func (errPaced) SafeToRetry() bool { return true }
 // latePace is the cause of a run that ended with ErrPaced.
 type latePace struct {
 	errPaced
-	wait time.Duration
+	wait time.Duration // 0: it has waited for as long as it may
 }
 
-func (e latePace) Error() string        { return "its turn would come in " + brief(e.wait).String() }
+func (e latePace) Error() string {
+	if e.wait == 0 {
+		return "its turn has not come"
+	}
+	return "its turn would come in " + brief(e.wait).String()
+}
 func (e latePace) Is(target error) bool { return target == ErrPaced }
 
 // paced reports whether the run ended because its next turn would have come too late.
@@ -152,11 +159,22 @@ func (p *Pace) enter(ctx context.Context, retry bool, patience time.Duration) (t
 	return t, wait
 }
 
-// await waits until t starts, or until done is closed: the Done of ctx. It returns an
-// error if p.Clock cannot sleep. In both cases t may still wait. With the system's
-// clock no code of others is called.
-func (p *Pace) await(ctx context.Context, done <-chan struct{}, t *turn) error {
+// await waits until t starts, but not after done is closed, the Done of ctx, and not for
+// longer than rest: then t may still wait. It returns an error if p.Clock cannot sleep.
+// With the system's clock no code of others is called.
+func (p *Pace) await(ctx context.Context, done <-chan struct{}, t *turn, rest time.Duration) error {
+	var late <-chan struct{}
+	if rest < math.MaxInt64 {
+		limit, cancel := p.clock().WithTimeoutCause(context.Background(), rest, nil)
+		defer cancel()
+		late = limit.Done()
+	}
+	end := p.clock().Now().Add(rest)
 	for {
+		rest = end.Sub(p.clock().Now())
+		if rest <= 0 { // before t starts: a turn that nobody takes would delay the others
+			return nil
+		}
 		switch wait := p.ready(t); {
 		case wait == 0:
 			return nil
@@ -164,11 +182,13 @@ func (p *Pace) await(ctx context.Context, done <-chan struct{}, t *turn) error {
 			select {
 			case <-t.Owner:
 			case <-done:
+			case <-late:
+				return nil
 			}
 		case p.onSystemClock(): // the first sleeps, and only it: the others' waits depend on what it learns
-			timers.Sleep(done, wait)
+			timers.Sleep(done, min(wait, rest))
 		default:
-			if err := p.Clock.Sleep(ctx, wait); err != nil {
+			if err := p.Clock.Sleep(ctx, min(wait, rest)); err != nil {
 				return err
 			}
 		}

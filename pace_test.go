@@ -165,6 +165,47 @@ func TestPaceRefusesWhatComesTooLate(t *testing.T) {
 	}
 }
 
+// A queue may turn out to be slower than a run expected that joined it.
+func TestPaceStartsNothingAfterMaxElapsed(t *testing.T) {
+	for name, clock := range map[string]clockx.Clock{"system": clockx.System(), "another": struct{ clockx.Clock }{clockx.System()}} {
+		synctest.Test(t, func(t *testing.T) {
+			pace := slowPace(clock, time.Second)
+			pace.SetRand(func() float64 { return 0 })
+			patient := retry.Policy{Name: "model", Pace: pace, Clock: clock}
+			hurried := patient
+			hurried.MaxElapsed = 8 * time.Second
+			_ = retry.Run(t.Context(), patient, works)
+			begin := time.Now()
+			var wg sync.WaitGroup
+			for i, p := range []retry.Policy{hurried, patient, hurried} { // the first waits for its turn, the third for the others
+				var summary retry.Summary
+				p.Hooks.Done = func(_ context.Context, s retry.Summary) { summary = s }
+				wg.Go(func() {
+					calls := 0
+					err := retry.Run(t.Context(), p, func(context.Context) error { calls++; return nil })
+					took := time.Since(begin)
+					if i == 1 {
+						if err != nil || calls != 1 || took != 20*time.Second+step {
+							t.Errorf("%s: a run without a limit: %v after %d calls and %v, want one a step after the hold", name, err, calls, took)
+						}
+						return
+					}
+					const want = "model: not attempted (max_elapsed): its turn has not come"
+					if !errors.Is(err, retry.ErrPaced) || err.Error() != want || calls != 0 || took != hurried.MaxElapsed || summary.Waited != took {
+						t.Errorf("%s: %v after %d calls and %v, waited %v, want %q after 8s", name, err, calls, took, summary.Waited, want)
+					}
+				})
+				synctest.Wait()
+			}
+			pace.Hold(20 * time.Second)
+			wg.Wait()
+			if d := pace.Wait(); d > step {
+				t.Errorf("%s: the next attempt waits %v, want at most %v: the late ones are in its way", name, d, step)
+			}
+		})
+	}
+}
+
 func TestPaceLosesNoTurnToTheCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pace := slowPace(clockx.System(), 10*time.Second)
@@ -375,6 +416,12 @@ func TestPaceOfOtherRuns(t *testing.T) {
 	loop := p.Start(clock.Now())
 	if _, ok := loop.Next(clock.Now(), errBusy); ok {
 		t.Error("a Loop, which waits for no turn, is not limited by the budget")
+	}
+	p.Pace.Hold(time.Minute)
+	begin, calls := clock.Now(), 0
+	p.RunPart(t.Context(), retry.Part{Op: func(context.Context) retry.Verdict { calls++; return retry.Verdict{} }})
+	if d := clock.Now().Sub(begin); d != 0 || calls != 1 {
+		t.Errorf("a part of a run made %d attempts after %v, want 1 at once", calls, d)
 	}
 }
 

@@ -63,12 +63,12 @@ func (p Policy) RunPart(ctx context.Context, part Part) {
 // part makes the attempt of a Part.
 func (r *run) part(p *Policy, part *Part) {
 	r.number = 1
-	r.attempt = r.numbered()
+	r.opCtx = r.numbered()
 	r.number = min(r.attempts, math.MaxInt-1) + 1
 	var v Verdict
 	if !r.prepare(p) {
 		v.Err = context.Cause(r.ctx)
-	} else if v = part.Op(r.attempt); v == (Verdict{}) {
+	} else if v = part.Op(r.opCtx); v == (Verdict{}) {
 		r.count()
 	} else {
 		v = v.checked(p)
@@ -80,7 +80,7 @@ func (r *run) part(p *Policy, part *Part) {
 		if v.Class == Transient && r.late(p) {
 			v.Class = TimedOut
 		}
-		r.class, r.hint = v.Class, v.Hint
+		r.class, r.hint, r.answered = v.Class, v.Hint, v.answers()
 		if part.Decide != nil {
 			r.wait, again = part.Decide(v)
 		}

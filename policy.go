@@ -73,17 +73,18 @@ type Policy struct {
 	NonIdempotent bool
 
 	// Budget limits the retries of all runs that share it, so that retries do not make an
-	// outage worse. Make one for each part that can fail alone, such as a service or a
-	// shard, for example in a package variable: a budget made for each call limits
-	// nothing. Use an [EarnedBudget] unless you know better.
-	// Nil means no limit, and so does a nil pointer to one of this package's budgets.
+	// outage worse. Use an [EarnedBudget] unless you know better, one for each part that can
+	// fail alone, such as a service: [Budgets] has one for each shard or host. A budget made
+	// for each call limits nothing, so keep it in a package variable, for example. Nil means
+	// no limit, and so does a nil pointer to one of this package's budgets.
 	Budget Budget
 
 	// Pace holds back the attempts of all runs that share it, first attempts too, while a
 	// server refuses them for their number. An attempt waits for its turn before its
 	// AttemptTimeout begins. A retry that follows a Throttled attempt takes nothing from
 	// Budget then, because Pace limits it. Share one among the calls that count against
-	// the same quota, and no others. Nil means none.
+	// the same quota, and no others. A [Loop] and [Policy.RunPart] do not wait, and ignore
+	// it: in the handler of a message, pace the calls that it makes. Nil means none.
 	Pace *Pace
 
 	// Hooks are called when something happens in a run. Nil funcs are skipped.
@@ -120,6 +121,47 @@ func (p *Policy) attemptLimit() int {
 	return int(min(max(int64(p.MaxElapsed/time.Millisecond), DefaultMaxAttempts), math.MaxInt))
 }
 
+// Longest returns how long a run of [Do] with p lasts at most, so that a program can
+// check at its start that the layer below gives up first. math.MaxInt64 means that there
+// is no bound: without AttemptTimeout, without a limit on attempts or time, or with a Pace.
+//
+// Each attempt may take its AttemptTimeout, if op returns when its context ends. Each wait
+// may have the longest delay of the backoffs and the longest hint, since a server may ask
+// for MaxRetryAfter each time. Hooks and timers that are late come on top.
+//
+// A [Backoff] that is not of this package is called with the smallest and the largest
+// Rand, Hint and Prev. If values in between give a longer delay, the bound is too low.
+// Longest adds up a hundred thousand attempts. If p allows more, only MaxElapsed counts.
+func (p Policy) Longest() time.Duration {
+	if p.AttemptTimeout <= 0 || p.Pace != nil {
+		return math.MaxInt64
+	}
+	latest := time.Duration(math.MaxInt64) // that an attempt may start: no wait passes MaxElapsed
+	if p.MaxElapsed > 0 {
+		latest = p.MaxElapsed
+	}
+	var starts, prev time.Duration // of the attempt that a retry follows, and of its backoff
+	for retry := 1; retry < p.attemptLimit() && starts < latest; retry++ {
+		if retry == 100_000 {
+			starts = latest
+			break
+		}
+		var delay, wait time.Duration
+		for _, class := range []Class{Transient, Throttled} {
+			for _, hint := range []time.Duration{0, p.maxRetryAfter()} {
+				for _, random := range []float64{0, clampUnit(1)} {
+					for _, prev := range []time.Duration{0, prev} {
+						d, w := p.delay(class, Step{Retry: retry, Prev: prev, Rand: random, Hint: hint})
+						delay, wait = max(delay, d), max(wait, w)
+					}
+				}
+			}
+		}
+		starts, prev = sum(sum(starts, p.AttemptTimeout), wait), delay
+	}
+	return sum(min(starts, latest), p.AttemptTimeout)
+}
+
 func (p *Policy) maxRetryAfter() time.Duration {
 	if p.MaxRetryAfter <= 0 {
 		return DefaultMaxRetryAfter
@@ -136,6 +178,15 @@ func (p *Policy) backoff(c Class) Backoff {
 		return p.Backoff
 	}
 	return defaultBackoff
+}
+
+// delay returns the backoff's part of the wait before a retry that follows an error of
+// class c, and the whole wait.
+func (p *Policy) delay(c Class, s Step) (delay, wait time.Duration) {
+	delay = max(p.backoff(c).Delay(s), 0)
+	// Added, so that jitter never shortens what the server asked for. It may have asked
+	// many callers for the same wait, so a long one spreads them further.
+	return delay, sum(s.Hint, max(delay, time.Duration(s.Rand/10*float64(s.Hint))))
 }
 
 var defaultBackoff Backoff = Exponential{}

@@ -29,7 +29,7 @@ func Do[T any](ctx context.Context, p Policy, op func(context.Context) (T, error
 	if r == nil {
 		r = newRun(ctx, &p, 0, each)
 	}
-	for r.asleep() { // finish, without its stack frame below the sleep
+	for r.asleep() { // finish, without its frame: see type run
 		if r.turn != nil {
 			r.awaitTurn(&p)
 		} else {
@@ -40,8 +40,8 @@ func Do[T any](ctx context.Context, p Policy, op func(context.Context) (T, error
 	return v, r.outcome()
 }
 
-// first makes a plain first attempt, and returns nil if it succeeds. Its stack frame,
-// which has room for another T, is gone when Do waits.
+// first makes the first attempt under a plain policy, and returns nil if it succeeds. It
+// is apart because it has room for another T: see type run.
 //
 //go:noinline
 func first[T any](ctx context.Context, p *Policy, op func(context.Context) (T, error), v *T) *run {

@@ -1254,7 +1254,15 @@ func TestErrorKnowsWhetherTheRunWasInAWait(t *testing.T) {
 		{"before the run", func(_ *retry.Policy, cancel func()) { cancel() }, true},
 		{"in an Attempt hook", func(p *retry.Policy, cancel func()) {
 			p.Hooks.Attempt = func(ctx context.Context, _ retry.Attempt) context.Context { cancel(); return ctx }
-		}, false},
+		}, true},
+		{"in a later Attempt hook", func(p *retry.Policy, cancel func()) {
+			p.Hooks.Attempt = func(ctx context.Context, a retry.Attempt) context.Context {
+				if a.Number == 2 {
+					cancel()
+				}
+				return ctx
+			}
+		}, true},
 		{"after op", func(p *retry.Policy, cancel func()) {
 			p.Classify = func(error) retry.Class { cancel(); return retry.Transient }
 		}, true},

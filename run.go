@@ -16,7 +16,8 @@ import (
 //	attempting ── Budget.Withdraw, Hooks.AttemptDone, Hooks.Wait ──▶ waiting ──▶ between, and so on
 //	attempting ── Budget.End, Hooks.AttemptDone, Hooks.Done ──▶ over
 //
-// An attempt whose turn under Policy.Pace has not come waits once more:
+// On the system's clock a run is asleep in place of waiting. An attempt whose turn under
+// Policy.Pace has not come waits once more:
 //
 //	between ── Hooks.Wait ──▶ waiting ──▶ between
 //
@@ -26,28 +27,33 @@ import (
 //
 // Three rules keep a run cheap. Each method gets the policy as a parameter, since a
 // pointer to it in a run would move it to the heap. A run is on the stack until an
-// attempt fails. And while a run sleeps, its goroutine's stack has no frames for
-// making an attempt or judging an error, so that it fits into the 2 KiB that it
-// started with. Functions marked noinline are for that.
+// attempt fails. And a goroutine that waits in a run needs no more than the 2 KiB of
+// stack that it started with. So the frames for making an attempt, judging an error and
+// calling a hook are not below a sleep. They are small for the errors of most calls, since
+// a stack that has grown stays large for long. Functions marked noinline are for that.
 type run struct {
 	decisions
 	stopwatch
 	caller  context.Context    // the argument of Do
 	ctx     context.Context    // the caller's, or what Hooks.Start returned
-	attempt context.Context    // for op
+	opCtx   context.Context    // what op gets
 	expire  context.CancelFunc // ends the attempt's timeout; nil if it has none
 	home    *home              // nil before the first failure
 	healthy time.Duration      // how long op must be up for its failure to start a new run; 0: it never does
-	up      time.Duration      // when op was called, if healthy is set: the hooks before it may be slow
 	number  int                // of the attempt underway or the last one; 0 before the first
-	began   time.Duration      // when that attempt began
-	ended   time.Duration      // when it ended, if anybody can see it
-	paused  time.Duration      // how long the pause before the first attempt took: see renew
 	wake    <-chan struct{}    // ends the sleep early
 	turn    *turn              // under Policy.Pace, of the next attempt: it waits, or has come
 	round   uint64             // of the turn that the attempt underway had
-	phase   phase
-	untimed bool // Policy.AttemptTimeout is the caller's
+
+	// readings of the stopwatch
+	began  time.Duration // when the attempt underway or the last one began
+	up     time.Duration // when its op was called, if healthy is set: the hooks before it may be slow
+	ended  time.Duration // when it ended, if anybody can see it
+	paused time.Duration // when the pause before the first attempt ended: see renew
+
+	phase    phase
+	untimed  bool // Policy.AttemptTimeout is the caller's
+	answered bool // the latest attempt's error is an Answer
 }
 
 // phase says what a run still has to call when a panic or Goexit passes through it.
@@ -58,7 +64,7 @@ const (
 	between                 // Hooks.Done, Budget.End
 	attempting              // and Hooks.AttemptDone
 	waiting                 // Hooks.Done, Budget.End, and the wait has to be counted as it was
-	asleep                  // nothing, because no code of others is called in this phase
+	asleep                  // nothing: it waits on the system's clock, where no code of others is called
 	over
 )
 
@@ -99,12 +105,11 @@ func (r *run) fallAsleep() {
 // sleep sleeps on the system clock. r looks at its context afterwards.
 func (r *run) sleep() { timers.Sleep(r.wake, r.wait) }
 
-// awaitTurn is sleep for an attempt that waits for its turn. It is apart, so that sleep
-// is inlined: its frame would be below every sleep.
+// awaitTurn is sleep for an attempt that waits for its turn.
 //
 //go:noinline
 func (r *run) awaitTurn(p *Policy) {
-	_ = p.Pace.await(r.ctx, r.wake, r.turn) // only another clock returns an error
+	_ = p.Pace.await(r.ctx, r.wake, r.turn, r.rest(p, r.ended)) // only another clock returns an error
 }
 
 func (r *run) outcome() error {
@@ -120,8 +125,9 @@ func (r *run) outcome() error {
 func newFailedRun(ctx context.Context, p *Policy, since time.Duration, err error) *run {
 	h := new(home)
 	r := &h.run
-	r.home, r.caller, r.ctx, r.attempt = h, ctx, ctx, ctx
-	r.since, r.relative, r.number, r.stage, r.phase = since, true, 1, opened, attempting
+	r.home, r.caller, r.ctx, r.opCtx = h, ctx, ctx, ctx
+	r.stopwatch = stopwatch{since: since, relative: true}
+	r.number, r.stage, r.phase = 1, opened, attempting
 	r.errs = h.errs[:0]
 	if r.settle(p, err, nil) {
 		r.fallAsleep()
@@ -155,17 +161,16 @@ func newRun(ctx context.Context, p *Policy, healthy time.Duration, op func(conte
 //go:noinline
 func (r *run) proceed(p *Policy, op func(context.Context) error) {
 	defer r.close(p)
-	var slept error
+	var slept error // ends the run
 	for {
 		if r.ready(p, slept) {
-			r.settle(p, op(r.attempt), nil)
+			r.settle(p, op(r.opCtx), nil)
 		}
-		slept = nil
 		switch {
 		case r.phase == over:
 			return
 		case r.turn != nil && !p.Pace.onSystemClock():
-			slept = p.Pace.await(r.ctx, r.ctx.Done(), r.turn)
+			slept = p.Pace.await(r.ctx, r.ctx.Done(), r.turn, r.rest(p, r.ended))
 		case r.turn == nil && p.Clock != nil && p.Clock != clockx.System():
 			slept = p.Clock.Sleep(r.ctx, r.wait)
 		case r.wait > 0:
@@ -184,8 +189,13 @@ func (r *run) ready(p *Policy, slept error) bool {
 	} else {
 		r.resume(p)
 	}
-	if slept != nil || r.ctx.Err() != nil || r.turn != nil && r.turn.Waits() {
+	switch waits := r.turn != nil && r.turn.Waits(); {
+	case slept != nil || r.ctx.Err() != nil:
 		return r.canceled(p, slept)
+	case waits && r.rest(p, r.began) <= 0:
+		return r.tooLate(p, ReasonMaxElapsed, 0)
+	case waits:
+		return r.canceled(p, nil)
 	}
 	if r.stage == unopened {
 		r.paused, r.errs = r.began, nil // the error of the run before is not this run's
@@ -200,7 +210,7 @@ func (r *run) ready(p *Policy, slept error) bool {
 	if r.number < math.MaxInt {
 		r.number++
 	}
-	r.attempt = r.numbered()
+	r.opCtx = r.numbered()
 	return r.prepare(p) || r.canceled(p, nil)
 }
 
@@ -215,7 +225,7 @@ func (r *run) prepare(p *Policy) bool {
 	r.phase = attempting
 	timed := p.AttemptTimeout > 0 && !r.untimed
 	if timed {
-		r.attempt, r.expire = p.clock().WithTimeoutCause(r.attempt, p.AttemptTimeout, ErrAttemptTimeout)
+		r.opCtx, r.expire = p.clock().WithTimeoutCause(r.opCtx, p.AttemptTimeout, ErrAttemptTimeout)
 	}
 	if r.healthy > 0 {
 		r.up = r.elapsed(p)
@@ -240,7 +250,7 @@ func (r *run) takeTurn(p *Policy) bool {
 	}
 	now := r.elapsed(p)
 	patience, reason := left(r.ctx, p.Clock), ReasonDeadline
-	if rest := p.MaxElapsed - (now - r.paused); p.MaxElapsed > 0 && rest < patience {
+	if rest := r.rest(p, now); rest < patience {
 		patience, reason = rest, ReasonMaxElapsed
 	}
 	if patience < math.MaxInt64 {
@@ -250,9 +260,8 @@ func (r *run) takeTurn(p *Policy) bool {
 	r.turn = turn
 	switch {
 	case turn == nil:
-		r.ended = now
-		r.stop(p, reason, latePace{wait: wait})
-		return r.done(p)
+		r.began = now
+		return r.tooLate(p, reason, wait)
 	case wait <= 0:
 		return r.ctx.Err() == nil || r.canceled(p, nil) // a clock's methods may run any code
 	}
@@ -262,6 +271,24 @@ func (r *run) takeTurn(p *Policy) bool {
 		r.waitHook(p, r.latest())
 	}
 	return false
+}
+
+// rest returns how long after now an attempt may still start by MaxElapsed, or
+// math.MaxInt64 if there is no limit.
+func (r *run) rest(p *Policy, now time.Duration) time.Duration {
+	if p.MaxElapsed <= 0 {
+		return math.MaxInt64
+	}
+	return p.MaxElapsed - (now - r.paused)
+}
+
+// tooLate ends the run at r.began, because the next turn would come too late, after wait, or
+// has not come in time. It returns false: no attempt follows.
+func (r *run) tooLate(p *Policy, reason Reason, wait time.Duration) bool {
+	r.abandonTurn(p)
+	r.ended = r.began
+	r.stop(p, reason, latePace{wait: wait})
+	return r.done(p)
 }
 
 // abandonTurn ends the turn of an attempt that is not made.
@@ -322,14 +349,14 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 		r.home = new(home)
 		r.errs = r.home.errs[:0]
 	}
-	timed := p.MaxElapsed > 0 || r.healthy > 0 || p.Hooks.timesFirstTry()
-	if timed {
+	needsTime := p.MaxElapsed > 0 || r.healthy > 0 || p.Hooks.timesFirstTry()
+	if needsTime {
 		r.ended = r.elapsed(p)
 	}
 	r.record(err)
 	more := false
 	if r.ctx.Err() != nil {
-		r.acted = r.acted || given == nil || !given.Undone || given.Partial
+		r.act(given)
 		r.stopCanceled(p, r.ctx, nil)
 	} else {
 		if given == nil {
@@ -337,6 +364,7 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 			given = &v
 		}
 		r.judged(given)
+		r.answered = given.answers()
 		if r.class == Throttled && p.Pace != nil {
 			p.Pace.throttled(r.round, r.hint)
 		}
@@ -350,7 +378,7 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 		}
 		more = r.next(p, given, moment{r.ended - r.paused, left(ctx, p.Clock), healthy})
 	}
-	if !timed && (!more || r.wait > 0 || p.Hooks.Wait != nil) {
+	if !needsTime && (!more || r.wait > 0 || p.Hooks.Wait != nil) {
 		r.ended = r.elapsed(p) // read only now: nobody sees the time of a retry without a wait
 	}
 	r.attemptDone(p, err)
@@ -366,15 +394,16 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 	return true
 }
 
-// canceled ends the run because its context has ended, or because the clock's Sleep
-// returned the error slept. It returns false: no attempt follows.
+// canceled ends the run, while op is not running, because the run's context has ended, or
+// because the clock's Sleep returned the error slept. It returns false: no attempt follows.
 func (r *run) canceled(p *Policy, slept error) bool {
 	r.abandonTurn(p)
 	r.ended = r.elapsed(p)
 	r.stopCanceled(p, r.ctx, slept)
-	r.err.InWait = r.phase != attempting
+	r.err.InWait = true
 	if r.phase == attempting {
 		r.attemptDone(p, context.Cause(r.ctx))
+		r.number = r.attempts // the one that Hooks.Attempt got was not made
 	}
 	return r.done(p)
 }
@@ -396,8 +425,8 @@ func (r *run) late(p *Policy) bool {
 	if r.expire == nil {
 		return false
 	}
-	cause := context.Cause(r.attempt)
-	return cause == ErrAttemptTimeout || cause == nil && left(r.attempt, p.Clock) <= 0
+	cause := context.Cause(r.opCtx)
+	return cause == ErrAttemptTimeout || cause == nil && left(r.opCtx, p.Clock) <= 0
 }
 
 func (r *run) endTimeout() {
@@ -448,7 +477,7 @@ func (r *run) abort(p *Policy) {
 		if r.stage != decided && r.attempts < r.number {
 			r.record(errPanic)
 		}
-		r.acted = true
+		r.act(nil)
 		defer r.attemptDone(p, errPanic)
 	}
 	if r.stage != decided {

@@ -35,9 +35,9 @@ type Verdict struct {
 	// rest is done. So a run around this one must not start over. See Error.Undone.
 	Partial bool
 
-	// Answered says that the dependency has answered, and that only the answer is not yet
-	// the one wanted, as with [ErrRejected]. Then a retry is no extra load, and takes
-	// nothing from Policy.Budget.
+	// Answered says that the dependency has answered. If End is ReasonPermanent, Err is an
+	// [Answer]. Otherwise only the answer is not yet the one wanted, as with [ErrRejected]:
+	// a retry is no extra load, and takes nothing from Policy.Budget.
 	Answered bool
 
 	// Marked says that a mark has decided the class, and no classifier.
@@ -45,8 +45,8 @@ type Verdict struct {
 }
 
 // Judge returns what err means to a run with this policy. The class comes from a mark
-// of [Stop], [Refuse] or [After], from Classify, or from [DefaultClassifier]. It is
-// Unknown only for a nil err. Hint is 0 for an error marked by Stop.
+// of [Stop], [Answer], [Refuse] or [After], from Classify, or from [DefaultClassifier].
+// It is Unknown only for a nil err. Hint is 0 for an error marked by Stop or Answer.
 func (p Policy) Judge(err error) Verdict {
 	if err == nil {
 		return Verdict{}
@@ -57,10 +57,10 @@ func (p Policy) Judge(err error) Verdict {
 // judge says what err means to a run. lasting says that the run goes on until its op is
 // healthy: then a name that is not found is Transient, since it may be found later.
 func (p *Policy) judge(err error, lasting bool) Verdict {
-	if reflect.TypeOf(err) != plain || p.Classify != nil {
+	if reflect.TypeOf(err) != errorString || p.Classify != nil {
 		return p.judgeTree(err, lasting)
 	}
-	// Most errors need no more, and so no larger stack, which a call that waits would keep.
+	// An error without a tree, as most are, needs no more.
 	v := Verdict{Err: err, Class: cmp.Or(classifySentinel(err), Transient), Answered: err == ErrRejected}
 	v.End = p.ends(&v)
 	return v
@@ -73,6 +73,7 @@ func (p *Policy) judgeTree(err error, lasting bool) Verdict {
 	switch m := found.mark; {
 	case m != nil:
 		v.Class, v.Marked = m.class, true
+		v.Answered = m.answered || v.Answered && m.class != Permanent
 	case found.rejected:
 		v.Class = Transient
 	case p.Classify == nil:
@@ -110,6 +111,9 @@ func (p *Policy) ends(v *Verdict) Reason {
 	}
 	return ReasonNone
 }
+
+// answers reports whether v ends the run as an [Answer].
+func (v *Verdict) answers() bool { return v.Answered && v.End == ReasonPermanent }
 
 // checked returns a verdict that the caller of a run gives, as the run takes it.
 func (v Verdict) checked(p *Policy) Verdict {

@@ -50,12 +50,12 @@ func OfRun(reason retry.Reason, err error) string {
 }
 
 // Failed reports whether an attempt failed; ctx is the attempt's, as AttemptDone
-// gets it. Two kinds of errors are no failures of what was called: a value that
-// Until did not accept, for a poll is no outage, and what an attempt returned
+// gets it. Three kinds of errors are no failures of what was called: a [retry.Answer]; a
+// value that Until did not accept, for a poll is no outage; and what an attempt returned
 // because the caller had canceled it.
 func Failed(ctx context.Context, a retry.Attempt) bool {
 	switch {
-	case a.Err == nil:
+	case a.Err == nil, a.Answered:
 		return false
 	case a.Class != retry.Permanent && rejected(a.Err):
 		return false

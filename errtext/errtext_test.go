@@ -59,7 +59,10 @@ func TestURLsAreShownWithoutSecrets(t *testing.T) {
 		{get("http://host/?secret=\"\n\xff"), `Get "http://host/": connection refused`}, // what the error's text quotes
 		{get("http:user:secret@host/a?secret"), `Get "host/a": connection refused`},     // opaque: no userinfo to a parser
 		{get("http://user:sec%zzret@host/a?secret"), `Get "http://host/a": connection refused`},
-		{get("http://us?er:secret@host/a"), `Get "http://us": connection refused`}, // the query begins in the name
+		{get("http://us?er:secret@host/a"), `Get "http://us": connection refused`},    // the query begins in the name
+		{get("http://user:12345?secret@host/a"), `Get "http://": connection refused`}, // a password, not a port
+		{get("http://user:12345#secret@host/a"), `Get "http://": connection refused`},
+		{get("http://host:80/a?mail=user@host"), `Get "http://host:80/a": connection refused`},
 		{get("http://user:sec%zzret@host/a"), `Get "http://host/a": connection refused`},
 		{get("?secret\x7f"), `Get "": connection refused`},
 		{parse("secret@host/%zz?secret"), `parse "host/%zz": invalid URL escape "…"`},
@@ -103,6 +106,11 @@ func TestTextsAreShownWithoutSecrets(t *testing.T) {
 		{"user:pw@tcp(host)/db?x#y", "user:pw@tcp(host)/db?x#y"}, // no URL
 		{"dial postgres://user:secret@host/db?sslmode=secret failed", "dial postgres://host/db failed"},
 		{"dial postgres://user:12345/secret@host/db failed", "dial postgres://… failed"}, // a password, not a port
+		{"dial postgres://user:12345?secret@host/db failed", "dial postgres://… failed"}, // nor here
+		{"dial postgres://user:12345#secret@host/db failed", "dial postgres://… failed"},
+		{"dial postgres://user:12345/db?secret@host failed", "dial postgres://… failed"},
+		{"get http://host?mail=user@host failed", "get http://host failed"}, // no password begins here
+		{"get http://host:80/@scope?secret failed", "get http://host:80/@scope failed"},
 		{"get https://host/@scope/pkg failed", "get https://host/@scope/pkg failed"},
 		{"a://h#secret\tb://h?secret\u00a0c://secret@h", "a://h\tb://h\u00a0c://h"},
 		{"x://u:secret@sec@h:80/a@b", "x://h:80/a@b"},
@@ -450,6 +458,9 @@ func TestFailed(t *testing.T) {
 		if got := errtext.Failed(tt.ctx, retry.Attempt{Err: tt.err, Class: tt.class}); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
+	}
+	if errtext.Failed(t.Context(), retry.Attempt{Err: errDown, Class: retry.Permanent, Answered: true}) {
+		t.Error("an answer is a failure")
 	}
 
 	// A panic of op, as hooks see it, also after a cancel.

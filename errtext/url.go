@@ -7,9 +7,10 @@ import (
 )
 
 // public returns a URL without its userinfo, query and fragment, and whether it could
-// be parsed. If it could not, everything before an @ and after a ? or a # is cut.
+// be parsed. If it could not, everything before an @ and after a ? or a # is cut. So it
+// is if the port may be the beginning of a password: user:12345?secret@host.
 func public(raw string) (shown string, parsed bool) {
-	if u, err := url.Parse(raw); err == nil && u.Opaque == "" {
+	if u, err := url.Parse(raw); err == nil && u.Opaque == "" && (u.User != nil || u.Path != "" || !endsUserinfo(u.Host, raw)) {
 		u.User, u.RawQuery, u.ForceQuery, u.Fragment, u.RawFragment = nil, "", false, "", ""
 		return u.String(), true
 	}
@@ -56,8 +57,9 @@ func withoutSecrets(s string) string {
 func writePublic(b *strings.Builder, word string) {
 	before, rest, ok := strings.Cut(word, separator)
 	b.WriteString(before)
+	hidden := ""
 	if i := strings.IndexAny(rest, "?#"); i >= 0 {
-		rest = rest[:i]
+		rest, hidden = rest[:i], rest[i:]
 	}
 	for ok {
 		var piece string
@@ -69,7 +71,7 @@ func writePublic(b *strings.Builder, word string) {
 		at := strings.LastIndexByte(authority, '@')
 		authority = authority[at+1:]
 		b.WriteString(separator)
-		if !hosts(authority) || at < 0 && endsUserinfo(authority, path) {
+		if !hosts(authority) || at < 0 && (endsUserinfo(authority, path) || endsUserinfo(authority, hidden)) {
 			b.WriteString("…")
 			return
 		}
@@ -78,10 +80,10 @@ func writePublic(b *strings.Builder, word string) {
 	}
 }
 
-// endsUserinfo reports whether path may hold the end of a password that begins like a
-// port: user:12345/secret@host. The @ of a path like /@scope ends none.
-func endsUserinfo(authority, path string) bool {
-	return strings.Contains(authority, ":") && strings.Contains(strings.ReplaceAll(path, "/@", ""), "@")
+// endsUserinfo reports whether what follows an authority may hold the end of a password
+// that begins like a port: user:12345/secret@host. The @ of a path like /@scope ends none.
+func endsUserinfo(authority, after string) bool {
+	return strings.Contains(authority, ":") && strings.Contains(strings.ReplaceAll(after, "/@", ""), "@")
 }
 
 // hosts reports whether s, which has no userinfo that ends with an @, is a list of

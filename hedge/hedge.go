@@ -23,8 +23,8 @@ type Hedge struct {
 
 	// Quantile is the quantile of the calls' times that is measured as the delay. Zero,
 	// or a value that is not in (0,1), means .95: every twentieth call is slower. Only
-	// calls that succeed, end with [retry.ErrRejected], or are slower than the delay, are
-	// counted.
+	// calls that succeed, end with [retry.ErrRejected] or a [retry.Answer], or are slower
+	// than the delay, are counted.
 	Quantile float64
 
 	// MinDelay and MaxDelay limit the measured delay. Until a first call has succeeded,
@@ -115,14 +115,33 @@ type numberKey struct{}
 // with Value.Hold, or retryhttp.Transport.Hedge. The contexts that op gets end before
 // Do returns.
 //
-// Do is [retry.Do] with hedged attempts: each attempt of the run is a race. Values that
-// lose are closed as Value.Discard says. Do panics if ctx or op is nil, or if [Op] does.
+// Do is [retry.Do] with hedged attempts: each attempt of the run is a race. All values but
+// the one that Do returns are closed as Value.Discard says: those that lose, one beside an
+// error that a retry follows, and the one that wins if a hook or another func of the policy
+// panics after that. Do panics if ctx or op is nil, or if [Op] does.
 func Do[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(context.Context) (T, error)) (T, error) {
 	o := newHedged(&p, h, op, Value[T]{})
 	if o == nil {
 		return retry.Do(ctx, p, op)
 	}
-	return retry.Do(ctx, p, func(ctx context.Context) (T, error) { return o.call(ctx) })
+	var value T
+	var failed error
+	owned := false // value is of the latest race, and nobody else has it
+	drop := func() {
+		if owned {
+			owned = false
+			o.value.discard(value, failed)
+		}
+	}
+	defer drop()
+	v, err := retry.Do(ctx, p, func(ctx context.Context) (T, error) {
+		drop()
+		value, failed = o.call(ctx)
+		owned = true
+		return value, failed
+	})
+	owned = false
+	return v, err
 }
 
 // Op returns a hedged op, for [retry.Do] with the same policy or to be called by

@@ -660,6 +660,79 @@ func TestNoHedgeAfterAPanic(t *testing.T) {
 	})
 }
 
+// A hook of the policy panics or exits when the value has won: nobody else could close it.
+func TestValueIsClosedIfAHookPanics(t *testing.T) {
+	for end, leave := range map[string]func(){"panic": func() { panic(errGone) }, "Goexit": runtime.Goexit, "neither": func() {}} {
+		for _, in := range []string{"AttemptDone", "Done"} {
+			var won closer
+			p := retry.Policy{Hooks: retry.Hooks{
+				AttemptDone: func(context.Context, retry.Attempt) {
+					if in == "AttemptDone" {
+						leave()
+					}
+				},
+				Done: func(context.Context, retry.Summary) {
+					if in == "Done" {
+						leave()
+					}
+				},
+			}}
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				defer func() { _ = recover() }()
+				_, _ = hedge.Do(t.Context(), p, &hedge.Hedge{}, func(context.Context) (*closer, error) { return &won, nil })
+			})
+			wg.Wait()
+			want := 1
+			if end == "neither" {
+				want = 0
+			}
+			if won.closed != want {
+				t.Errorf("%s in %s: closed %d times, want %d", end, in, won.closed, want)
+			}
+		}
+	}
+}
+
+// A value beside an error is closed if a retry follows: nobody else gets it. Do returns
+// that of the last attempt.
+func TestValueOfAnAttemptThatIsRetriedIsClosed(t *testing.T) {
+	for name, last := range map[string]error{"success": nil, "failure": errHiccup} {
+		var values [3]closer
+		n := 0
+		p := retry.Policy{MaxAttempts: len(values), Backoff: retry.Constant(0)}
+		v, err := hedge.Do(t.Context(), p, &hedge.Hedge{}, func(context.Context) (*closer, error) {
+			n++
+			if n == len(values) {
+				return &values[n-1], last
+			}
+			return &values[n-1], errHiccup
+		})
+		if v != &values[2] || !errors.Is(err, last) {
+			t.Errorf("%s: got the value %p and %v, want the last value and %v", name, v, err, last)
+		}
+		if got := [3]int{values[0].closed, values[1].closed, values[2].closed}; got != [3]int{1, 1, 0} {
+			t.Errorf("%s: values are closed %d times, want 1, 1, 0", name, got)
+		}
+	}
+}
+
+// A value that a retry has closed is not closed again if that retry panics.
+func TestPanicOfARetryClosesNothingTwice(t *testing.T) {
+	var value closer
+	defer func() {
+		if got := recover(); got != "in the retry" || value.closed != 1 {
+			t.Errorf("panic %v, closed %d times, want once", got, value.closed)
+		}
+	}()
+	_, _ = hedge.Do(t.Context(), retry.Policy{Backoff: retry.Constant(0)}, &hedge.Hedge{}, func(ctx context.Context) (*closer, error) {
+		if retry.AttemptNumber(ctx) > 1 {
+			panic("in the retry")
+		}
+		return &value, errHiccup
+	})
+}
+
 // Three attempts succeed, the third first. Whatever of the caller's own then panics or
 // exits, each value is discarded once, the winner's as well, and each context ends.
 func TestWhatAPanicLeavesIsFreed(t *testing.T) {

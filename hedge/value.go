@@ -10,8 +10,8 @@ import (
 // most: those that lose are closed. Its funcs run on the caller's goroutine, after
 // all attempts have ended.
 type Value[T any] struct {
-	// Discard is called with each value that the call does not return, also one
-	// beside an error unless it is T's zero value. Nil means to call its
+	// Discard is called with each value that the call does not return, including a
+	// value returned along with an error, unless it is the zero value. Nil means to call its
 	// Close() error method, else that of its field Body, if it has either; a nil
 	// pointer is not closed.
 	Discard func(T)

@@ -10,26 +10,37 @@
 // the answers to first attempts. Fewer calls in flight make the queue shorter.
 //
 // A [Limit] has a number of places, and each attempt in flight takes one. An attempt
-// that finds none free fails at once with [ErrLimited], which the policy may retry.
+// that finds none free fails at once with [ErrLimited], which the policy may retry. Set
+// Start to what one process has in flight at its peak, its attempts per second times
+// their duration in seconds, if that is more than 20. Otherwise attempts fail until
+// successes have added places.
+//
+// # How the number changes
 //
 // Successes add places while at least half of them are in use, or while there are fewer
 // than at the start: about one while as many attempts succeed as there are places. Each
 // sign of an overload takes some away: a Throttled error, or a timeout if more than a
 // quarter of the recent attempts have timed out. A few timeouts among many answers say
-// nothing about the load: answers get lost, and one of ten replicas dies. If everything
+// nothing about the load: answers get lost, and one of ten replicas dies. Nor do more of
+// them, up to three quarters, if the answers come within half of Policy.AttemptTimeout:
+// one of two replicas hangs, and nothing waits in a queue of the other. If everything
 // in flight times out at once, only half of the places go, because this is one event,
-// whether it ends five attempts or five hundred. TCP treats the loss of many packets of
-// one round in the same way (RFC 5681).
-// A single overload among n attempts takes 1/2n of the places, as DCTCP does for one
-// marked packet of n (RFC 8257). Errors of other kinds say nothing about the load and
-// do not change the number.
+// whether it ends five attempts or five hundred. A single overload among n attempts
+// takes 1/2n of the places. Errors of other kinds say nothing about the load and do not
+// change the number. Both rules are known from networks: TCP halves its window once for
+// all packets lost in a round (RFC 5681), and DCTCP takes 1/2n of it for one marked packet
+// of n (RFC 8257).
 //
-// Two consequences:
+// Three consequences:
 //
 //   - If a fraction p of the attempts is throttled for reasons other than the load, the
 //     number of places settles at about 2/p: 200 if one in a hundred is. The same goes
-//     for timeouts if p is above a quarter. If a process needs more places than that,
-//     calls are refused, unless Min allows them.
+//     for timeouts if p is above a quarter, or three quarters if answers are prompt. If a
+//     process needs more places than that, calls are refused, unless Min allows them.
+//   - A server that takes waiting requests in random order answers some promptly even in an
+//     overload, and these excuse timeouts. At 150 % load two of five calls succeed, not one
+//     of two as if they did not (retrysim try -discipline random -rate 300 -limit 20,1,1000
+//     -outage 0). If it takes the oldest or the newest first, nothing is lost by this.
 //   - Each process has at least Min places. N processes together may always have
 //     N × Min attempts in flight, however overloaded the server is.
 package limit

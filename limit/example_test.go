@@ -41,17 +41,19 @@ func ExampleDo() {
 	// paid <nil>
 }
 
-// One Hedge and one Limit for all calls of a kind to one dependency.
 var (
-	users  hedge.Hedge
-	places limit.Limit
+	users  hedge.Hedge // one for all calls of a kind to one dependency
+	places limit.Limit // one for all calls to it
 )
+
+func user(ctx context.Context) (string, error) {
+	policy := retry.Policy{Name: "fetch-user", MaxAttempts: 3}
+	return hedge.Do(ctx, policy, &users, limit.Op(&places, policy, fetchUser))
+}
 
 // With a hedge around it, each attempt needs a place, the hedge's too.
 func ExampleOp_hedge() {
-	policy := retry.Policy{Name: "fetch-user", MaxAttempts: 3}
-	user, err := hedge.Do(context.Background(), policy, &users, limit.Op(&places, policy, fetchUser))
-	fmt.Println(user, err)
+	fmt.Println(user(context.Background()))
 	// Output: ada <nil>
 }
 
@@ -59,6 +61,7 @@ func fetchUser(context.Context) (string, error) { return "ada", nil }
 
 // Around code that is no op: take a place, give it back, and say how it went.
 func ExampleLimit_Acquire() {
+	ctx := context.Background()
 	jobs := &limit.Limit{Start: 1}
 	run := func(job func() error) error {
 		if !jobs.Acquire() {
@@ -67,12 +70,7 @@ func ExampleLimit_Acquire() {
 		sign := limit.NoSign // if job panics, too
 		defer func() { jobs.Release(sign) }()
 		err := job()
-		switch {
-		case err == nil:
-			sign = limit.Answer
-		case errors.Is(err, context.DeadlineExceeded):
-			sign = limit.Timeout
-		}
+		sign = limit.SignOf(ctx, retry.Policy{}, err)
 		return err
 	}
 
@@ -84,4 +82,24 @@ func ExampleLimit_Acquire() {
 	// Output:
 	// 1 of 1
 	// limit: too many attempts in flight
+}
+
+// One backend hangs, and its calls hold the places of that backend only.
+func ExamplePerKey() {
+	backends := limit.PerKey{New: func(string) *limit.Limit { return &limit.Limit{Max: 1} }}
+	policy := retry.Policy{Name: "fetch-user", MaxAttempts: 1}
+	backends.For("10.0.0.1").Acquire() // by a call that hangs
+
+	for _, address := range []string{"10.0.0.1", "10.0.0.2"} {
+		_, err := limit.Do(context.Background(), policy, backends.For(address), fetchUser)
+		fmt.Println(address, errors.Is(err, limit.ErrLimited))
+	}
+	for address, l := range backends.All() {
+		fmt.Println(address, l.InFlight(), "of", l.Places())
+	}
+	// Output:
+	// 10.0.0.1 true
+	// 10.0.0.2 false
+	// 10.0.0.1 1 of 1
+	// 10.0.0.2 0 of 1
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"sync"
+	"time"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
@@ -43,7 +44,7 @@ type state struct {
 	places uint64 // in units of 1/65536 of a place; 0 in a Limit that was not used yet
 	recent uint64 // attempts that were in flight recently: see Release
 	flight uint64 // attempts in flight
-	late   uint64 // three for each Timeout, less one for each Answer; from 0 to the places
+	late   int64  // three for each Timeout, less what Answers and Prompts take: see Release
 }
 
 const (
@@ -96,8 +97,9 @@ type Sign uint8
 const (
 	NoSign   Sign = iota // nothing: the number of places does not change
 	Answer               // the dependency has answered
-	Overload             // the dependency has said that it is overloaded
-	Timeout              // no answer came in time: the dependency is overloaded, unless that is rare
+	Prompt               // it has answered within half of the time that the attempt had
+	Overload             // it has said that it is overloaded
+	Timeout              // no answer came in time: it is overloaded, unless that is rare, or others are prompt
 )
 
 // Release gives a place back and says how the attempt ended. A number that is no Sign
@@ -111,13 +113,15 @@ const (
 // the places that are left.
 //
 // A Timeout is an overload if others have timed out too: if that is more than a quarter
-// of the last attempts, about as many as there are places. To tell that, each Timeout
-// adds three to a number and each Answer takes one from it, which is never below zero
-// nor above the places. Timeouts are overloads while it is above a quarter of the places;
-// so with less than twelve places every one is. A Timeout that is none changes nothing.
+// of the last attempts, about as many as there are places, or more than three quarters if
+// all others are Prompt. To tell that, each Timeout adds three to a number, each Answer
+// takes one from it and each Prompt nine. The number is never above the places. An Answer
+// does not take it below zero, nor a Prompt below −n: where a replica of two hangs, the
+// attempts at it end together. Timeouts are overloads while the number is above a quarter
+// of the places. A Timeout that is none changes nothing.
 //
-// After an Answer the Limit gains 1/p of a place, where p is how many it has, if at
-// least half of them were in use, including this one, or if it has less than at the
+// After an Answer or a Prompt the Limit gains 1/p of a place, where p is how many it has,
+// if at least half of them were in use, including this one, or if it has less than at the
 // start. So it gains about one place while p attempts succeed.
 //
 // Release panics without an Acquire.
@@ -131,19 +135,22 @@ func (l *Limit) Release(sign Sign) {
 		panic("limit: Release without Acquire")
 	}
 	whole := l.places / unit
+	answered := sign == Answer || sign == Prompt
 	switch sign {
 	case Timeout:
-		l.late = min(l.late+3, whole)
+		l.late = min(l.late+3, int64(whole))
 	case Answer:
-		l.late = max(l.late, 1) - 1
+		l.late -= min(max(l.late, 0), 1)
+	case Prompt:
+		l.late = max(l.late-9, -int64(l.recent))
 	}
 	least, greatest := l.limits()
-	if sign == Overload || sign == Timeout && 4*l.late > whole {
+	if sign == Overload || sign == Timeout && 4*l.late > int64(whole) {
 		l.places = max(l.places-l.places/(2*l.recent), least)
 		l.recent = min(l.recent, l.places/unit)
 	} else {
 		l.recent--
-		if sign == Answer && (2*l.flight >= whole || l.places < l.start()) {
+		if answered && (2*l.flight >= whole || l.places < l.start()) {
 			l.places = min(l.places+unit*unit/l.places, greatest)
 		}
 	}
@@ -172,19 +179,9 @@ func (l *Limit) Places() int {
 }
 
 // Op returns op under l: an attempt that finds no place free fails with [ErrLimited],
-// and the place is given back when op returns, panics or exits. The class of its error
-// under p, and ctx, decide what the end of an attempt says about the load:
-//
-//   - [Overload]: a Throttled error
-//   - [Timeout]: a TimedOut error, any other timeout, and any error once the deadline of
-//     ctx has passed, or ctx was canceled with [retry.ErrAttemptTimeout]
-//   - [Answer]: no error, [retry.ErrRejected], or a Permanent error without a mark of
-//     [retry.Refuse]
-//   - [NoSign]: any other error, a panic, and anything that op returns once ctx is
-//     canceled, by the caller or because another attempt of a hedged call was faster
-//
-// Op returns op itself for a nil Limit, and panics if op is nil. It allocates
-// nothing per call.
+// and the place is given back when op returns, panics or exits. [SignOf] its error says
+// what that means for the number of places, and [NoSign] if it panicked. Op returns op
+// itself for a nil Limit, and panics if op is nil. It allocates nothing per call.
 func Op[T any](l *Limit, p retry.Policy, op func(context.Context) (T, error)) func(context.Context) (T, error) {
 	if op == nil {
 		panic("limit: nil op")
@@ -199,13 +196,14 @@ func Op[T any](l *Limit, p retry.Policy, op func(context.Context) (T, error)) fu
 		sign := NoSign
 		defer func() { l.Release(sign) }()
 		v, err = op(ctx)
-		sign = signOf(ctx, &p, err)
+		sign = SignOf(ctx, p, err)
 		return v, err
 	}
 }
 
 // Do is [retry.Do] of op under l, as [Op] describes it. An attempt that finds no place
-// free has done nothing, so it is retried under Policy.NonIdempotent too. Do panics if
+// free has done nothing, so it is retried under Policy.NonIdempotent too, and has no
+// value: Do returns the last one that op returned. Do panics if
 // ctx or op is nil.
 func Do[T any](ctx context.Context, p retry.Policy, l *Limit, op func(context.Context) (T, error)) (v T, err error) {
 	if op == nil {
@@ -220,28 +218,45 @@ func Do[T any](ctx context.Context, p retry.Policy, l *Limit, op func(context.Co
 	defer a.Close()
 	for a.Next() {
 		called = false
-		if v, err = under(a.Context()); !called {
-			err = retry.Undone(err)
+		if value, err := under(a.Context()); called {
+			v = value
+			a.Done(err)
+		} else {
+			a.Done(retry.Undone(err))
 		}
-		a.Done(err)
 	}
 	return v, a.Err()
 }
 
-// signOf returns what the end of an attempt with err says about the load.
-func signOf(ctx context.Context, p *retry.Policy, err error) Sign {
+// SignOf returns what the end of an attempt says about the load. ctx is the attempt's. The
+// class of err under p, and ctx, decide:
+//
+//   - [Overload]: a Throttled error
+//   - [Timeout]: a TimedOut error, any other timeout, and any error once the deadline of
+//     ctx has passed, or ctx was canceled with [retry.ErrAttemptTimeout]
+//   - [Prompt]: what else were an Answer, if half of Policy.AttemptTimeout is left until
+//     the deadline of ctx
+//   - [Answer]: no error, [retry.ErrRejected], a [retry.Answer], or another Permanent
+//     error without a mark of [retry.Refuse]
+//   - [NoSign]: any other error, and anything once ctx is canceled, by the caller or
+//     because another attempt of a hedged call was faster
+//
+// [Op] and [Do] use it. Call it for what [Limit.Release] gets after an [Limit.Acquire].
+func SignOf(ctx context.Context, p retry.Policy, err error) Sign {
 	end := ctx.Err()
-	switch {
-	case end == context.Canceled && context.Cause(ctx) != retry.ErrAttemptTimeout:
+	if end == context.Canceled && context.Cause(ctx) != retry.ErrAttemptTimeout {
 		return NoSign
-	case err == nil:
-		return Answer
-	case end != nil, passed(ctx, p.Clock), timedOut(err):
-		return Timeout
+	}
+	if err == nil {
+		return answer(ctx, &p)
 	}
 	switch v := p.Judge(err); {
+	case v.End == retry.ReasonPermanent && v.Answered:
+		return answer(ctx, &p)
+	case end != nil, passed(ctx, p.Clock), timedOut(err):
+		return Timeout
 	case v.End == retry.ReasonPermanent, v.Answered:
-		return Answer
+		return answer(ctx, &p)
 	case v.Class == retry.Throttled:
 		return Overload
 	case v.Class == retry.TimedOut:
@@ -250,14 +265,28 @@ func signOf(ctx context.Context, p *retry.Policy, err error) Sign {
 	return NoSign
 }
 
+// answer returns Prompt for an attempt that ends now if half of its time is left, and
+// else Answer.
+func answer(ctx context.Context, p *retry.Policy) Sign {
+	deadline, ok := ctx.Deadline()
+	if ok && p.AttemptTimeout > 0 && 2*deadline.Sub(now(p.Clock)) >= p.AttemptTimeout {
+		return Prompt
+	}
+	return Answer
+}
+
+func now(c clockx.Clock) time.Time {
+	if c == nil {
+		c = clockx.System()
+	}
+	return c.Now()
+}
+
 // passed reports whether the deadline of ctx has passed on clock. A connection with
 // the same deadline often fails before ctx ends.
 func passed(ctx context.Context, clock clockx.Clock) bool {
 	deadline, ok := ctx.Deadline()
-	if clock == nil {
-		clock = clockx.System()
-	}
-	return ok && !deadline.After(clock.Now())
+	return ok && !deadline.After(now(clock))
 }
 
 // timedOut reports whether err holds an error that timed out.

@@ -247,6 +247,8 @@ func TestWhatEndsMean(t *testing.T) {
 	}{
 		{"success", t.Context(), nil, up},
 		{"permanent", t.Context(), retry.Stop(errHiccup), up},
+		{"an answer", t.Context(), retry.Answer(errBusy), up},
+		{"an answer after the caller's deadline", late, retry.Answer(errBusy), up},
 		{"transient", t.Context(), errHiccup, stay},
 		{"unprocessed", t.Context(), limit.ErrLimited, stay},
 		{"throttled", t.Context(), fmt.Errorf("call: %w", errBusy), down},
@@ -317,6 +319,71 @@ func TestPolicySaysWhatAnErrorMeans(t *testing.T) {
 		_, _ = limit.Op(&l, p, returns(errHiccup))(t.Context())
 		if got := l.Places(); got != 5 {
 			t.Errorf("Places() = %d, want 5: the policy calls it %v", got, class)
+		}
+	}
+}
+
+// An answer is prompt if half of the attempt's time is left.
+func TestPromptAnswers(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		timeout        time.Duration // of the policy
+		deadline, took time.Duration
+		err            error
+		want           limit.Sign
+	}{
+		{"half of its time", time.Second, time.Second, 500 * time.Millisecond, nil, limit.Prompt},
+		{"more than half", time.Second, time.Second, 501 * time.Millisecond, nil, limit.Answer},
+		{"a permanent error", time.Second, time.Second, 0, retry.Stop(errHiccup), limit.Prompt},
+		{"an answer that is no value", time.Second, time.Second, 0, retry.Answer(errHiccup), limit.Prompt},
+		{"a failure", time.Second, time.Second, 0, errHiccup, limit.NoSign},
+		{"a rejection", time.Second, time.Second, 0, errBusy, limit.Overload},
+		{"the caller left it less", time.Second, 400 * time.Millisecond, 0, nil, limit.Answer},
+		{"the shortest timeout of the attempt", 1, time.Second, 0, nil, limit.Prompt},
+		{"no timeout of the attempt", 0, time.Second, 0, nil, limit.Answer},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
+			defer cancel()
+			time.Sleep(tt.took)
+			if got := limit.SignOf(ctx, retry.Policy{AttemptTimeout: tt.timeout}, tt.err); got != tt.want {
+				t.Errorf("%s: SignOf = %v, want %v", tt.name, got, tt.want)
+			}
+		})
+	}
+}
+
+// Twelve places, all in use: how many timeouts cost nothing after these answers.
+func TestPromptAnswersExcuseTimeouts(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		sign   limit.Sign
+		before int
+		want   int
+	}{
+		{"none", limit.Answer, 0, 1},
+		{"answers excuse none that come later", limit.Answer, 100, 1},
+		{"a prompt one excuses three", limit.Prompt, 1, 1 + 3},
+		{"as many as are in flight excuse four", limit.Prompt, 2, 1 + 4},
+		{"and more of them no more", limit.Prompt, 100, 1 + 4},
+	} {
+		l := limit.Limit{Start: 12, Max: 12}
+		for l.Acquire() {
+		}
+		end := func(s limit.Sign) {
+			l.Release(s)
+			l.Acquire()
+		}
+		for range tt.before {
+			end(tt.sign)
+		}
+		free := -1
+		for l.Places() == 12 {
+			free++
+			end(limit.Timeout)
+		}
+		if free != tt.want {
+			t.Errorf("%s: %d timeouts cost nothing, want %d", tt.name, free, tt.want)
 		}
 	}
 }
@@ -530,9 +597,9 @@ func TestDoWithoutAPlace(t *testing.T) {
 	}
 }
 
-// The second attempt finds no place: it has no value, and has done nothing, whatever
-// the first one returned.
-func TestDoForgetsTheAttemptBefore(t *testing.T) {
+// The second attempt finds no place. It has done nothing, whatever the first one did, and
+// the value is still what op has returned last.
+func TestDoKeepsTheLastValue(t *testing.T) {
 	l := limit.Limit{Start: 1}
 	waits := 0
 	p := retry.Policy{NonIdempotent: true, Backoff: retry.Constant(0), Hooks: retry.Hooks{Wait: func(context.Context, retry.Attempt) {
@@ -542,8 +609,8 @@ func TestDoForgetsTheAttemptBefore(t *testing.T) {
 	}}}
 	op := returns(retry.Undone(errHiccup))
 	v, err := limit.Do(t.Context(), p, &l, op)
-	if e, ok := errors.AsType[*retry.Error](err); v != 0 || !ok || e.Attempts != 3 || !e.Undone || e.Last() != limit.ErrLimited {
-		t.Errorf("Do = %d, %v, want 0 and ErrLimited after 3 attempts that did nothing", v, err)
+	if e, ok := errors.AsType[*retry.Error](err); v != 1 || !ok || e.Attempts != 3 || !e.Undone || e.Last() != limit.ErrLimited {
+		t.Errorf("Do = %d, %v, want 1 and ErrLimited after 3 attempts that did nothing", v, err)
 	}
 }
 

@@ -77,6 +77,13 @@ func (m *model) release(sign Sign) {
 	if sign == Answer && m.weight > 0 {
 		m.weight--
 	}
+	if sign == Prompt {
+		m.weight -= 9
+		if most := m.memory; m.weight < -most {
+			m.weight = -most
+		}
+		sign = Answer
+	}
 	switch {
 	case sign == Overload:
 		m.places -= m.places / (2 * m.memory)
@@ -101,6 +108,8 @@ func step(b byte) (acquire bool, sign Sign) {
 		sign = Timeout
 	case b&12 == 12:
 		sign = Overload
+	case b&18 == 18:
+		sign = Prompt
 	case b&2 != 0:
 		sign = Answer
 	}
@@ -112,7 +121,7 @@ func compare(t *testing.T, l *Limit, m *model, after string, i int) {
 	t.Helper()
 	_ = l.Places()
 	s := l.state
-	if s.late != uint64(m.weight) {
+	if s.late != m.weight {
 		t.Fatalf("after %s %d: late %d, want %d", after, i, s.late, m.weight)
 	}
 	if s.recent != uint64(m.memory) || s.flight != uint64(m.flight) || s.places != uint64(m.places) {

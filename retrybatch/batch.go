@@ -175,9 +175,12 @@ func (b *batch[T, R]) outcome() retry.Verdict {
 	}
 	u := &unfinished{failed: len(b.open) + len(b.failed), items: len(b.items)}
 	if len(b.open) == 0 {
-		other := slices.IndexFunc(b.failed, func(it item) bool { return it.End != retry.ReasonPermanent })
-		u.shown = b.failed[max(other, 0)]
-		return retry.Verdict{Err: u, Class: u.shown.Class, Hint: u.shown.Hint, End: u.shown.End}
+		shown := slices.IndexFunc(b.failed, func(it item) bool { return it.End != retry.ReasonPermanent })
+		if shown < 0 {
+			shown = max(slices.IndexFunc(b.failed, func(it item) bool { return !it.Answered }), 0)
+		}
+		u.shown = b.failed[shown]
+		return retry.Verdict{Err: u, Class: u.shown.Class, Hint: u.shown.Hint, End: u.shown.End, Answered: u.shown.Answered}
 	}
 	u.shown = b.open[0]
 	v := retry.Verdict{Err: u, Undone: true, Answered: true, Partial: len(b.open) < len(b.items)}
@@ -209,7 +212,7 @@ func (b *batch[T, R]) failure(run *retry.Error) *Error {
 		e.add(it, nil)
 	}
 	for i := range n {
-		it := item{b.index(i), run.Attempts, retry.Verdict{Err: run.Last(), End: run.Reason}}
+		it := item{b.index(i), run.Attempts, retry.Verdict{Err: run.Last(), End: run.Reason, Answered: run.Answered}}
 		if !b.whole && b.open != nil {
 			it.Err = b.open[i].Err
 		}
@@ -222,6 +225,7 @@ func (b *batch[T, R]) failure(run *retry.Error) *Error {
 func (e *Error) add(it item, cause error) {
 	err := &retry.Error{
 		Name: e.Err.Name, Reason: it.End, Attempts: it.attempts, Elapsed: e.Err.Elapsed, Waited: e.Err.Waited, Cause: cause,
+		Answered: it.End == retry.ReasonPermanent && it.Answered,
 	}
 	if it.Err != nil {
 		err.Errs = []error{it.Err}
@@ -231,7 +235,7 @@ func (e *Error) add(it item, cause error) {
 
 // marks is what the marks and methods around a Partial mean for each of its items.
 type marks struct {
-	stop   func(error) error // Stop or Refuse, nil for neither
+	stop   func(error) error // Stop, Answer or Refuse, nil for none
 	after  bool
 	hint   time.Duration
 	undone bool
@@ -241,11 +245,13 @@ type marks struct {
 func around(err error) marks {
 	v := unopinionated.Judge(err)
 	m := marks{after: v.Marked || v.Hint > 0, hint: v.Hint, undone: v.Undone}
-	switch v.End {
-	case retry.ReasonPermanent:
-		m.stop = retry.Stop
-	case retry.ReasonRefused:
+	switch {
+	case v.End == retry.ReasonRefused:
 		m.stop = retry.Refuse
+	case v.End == retry.ReasonPermanent && v.Answered:
+		m.stop = retry.Answer
+	case v.End == retry.ReasonPermanent:
+		m.stop = retry.Stop
 	}
 	return m
 }

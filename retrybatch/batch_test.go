@@ -330,6 +330,12 @@ func TestErrorText(t *testing.T) {
 			failure(7, retry.ReasonPermanent, nil, errBusy),
 			failure(9, retry.ReasonMaxAttempts, nil, errBusy),
 		}}), "send-orders: 3 of 25 items failed after 4 attempts (1 permanent, 2 max_attempts): item 4: SlowDown"},
+		{text("x", 1, &retrybatch.Error{Items: 4, Failed: []retrybatch.Failure{
+			failure(0, retry.ReasonPermanent, nil, errBusy),
+			failure(1, retry.ReasonPermanent, nil, fmt.Errorf("post: %w", &retry.Error{Reason: retry.ReasonNotIdempotent})),
+			failure(2, retry.ReasonMaxAttempts, nil, &retry.Error{Reason: retry.ReasonBudget}),
+			failure(3, retry.ReasonPermanent, nil, &retry.Error{Reason: retry.ReasonNotIdempotent}),
+		}}), "x: 4 of 4 items failed after 1 attempt (1 permanent, 2 permanent: not_idempotent inside, 1 max_attempts): item 0: busy"},
 		{text("x", 0, &retrybatch.Error{Items: 1, Failed: []retrybatch.Failure{failure(0, retry.ReasonCanceled, errBusy)}}),
 			"x: 1 of 1 item failed after 0 attempts (1 canceled): item 0: busy"},
 	} {
@@ -504,6 +510,44 @@ func TestOuterRuns(t *testing.T) {
 		err := retrybatch.Run(t.Context(), tt.policy, []int{0, 1}, tt.send)
 		if got := retry.DefaultClassifier(err); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A call is a success to all but the caller if each of its items has an answer or is done.
+func TestAnswers(t *testing.T) {
+	answer := retry.Answer(errBusy)
+	for name, tt := range map[string]struct {
+		send     func(context.Context, []int) error
+		calls    int
+		answered []bool // of the failed items, and of the run
+		once     bool   // Policy.NonIdempotent
+	}{
+		"one, one is done": {failing(func(_, item int) error { return []error{answer, nil}[item] }), 1, []bool{true, true}, false},
+		"both":             {func(context.Context, []int) error { return answer }, 1, []bool{true, true, true}, false},
+		"one, one is done later": {failing(func(call, item int) error {
+			if item == 1 && call == 1 {
+				return errBusy
+			}
+			return []error{answer, nil}[item]
+		}), 2, []bool{true, true}, false},
+		"one, one has failed": {failing(func(_, item int) error { return []error{answer, retry.Stop(errBusy)}[item] }), 1, []bool{true, false, false}, false},
+		"one, one stays open": {failing(func(_, item int) error { return []error{answer, errBusy}[item] }), 3, []bool{true, false, false}, false},
+		"marked as a whole": {func(ctx context.Context, open []int) error {
+			return retry.Answer(retrybatch.Partial(map[int]error{1: errBusy}))
+		}, 1, []bool{true, true}, false},
+		"not a poll's refusal":       {failing(func(_, item int) error { return []error{retry.Stop(retry.ErrRejected), nil}[item] }), 1, []bool{false, false}, false},
+		"a poll that must not go on": {failing(func(_, item int) error { return []error{retry.ErrRejected, nil}[item] }), 1, []bool{false, false}, true},
+	} {
+		var last retry.Summary
+		p := retry.Policy{NonIdempotent: tt.once, Backoff: retry.Constant(0), Hooks: retry.Hooks{Done: func(_ context.Context, s retry.Summary) { last = s }}}
+		e := batchError(t, retrybatch.Run(t.Context(), p, []int{0, 1}, tt.send))
+		var got []bool
+		for _, f := range e.Failed {
+			got = append(got, f.Err.Answered)
+		}
+		if got = append(got, e.Err.Answered); !slices.Equal(got, tt.answered) || last.Answered != e.Err.Answered || last.Attempts != tt.calls {
+			t.Errorf("%s: Answered %v after %d calls, want %v after %d", name, got, last.Attempts, tt.answered, tt.calls)
 		}
 	}
 }

@@ -34,12 +34,12 @@
 //   - An error that is not a [Partial] is the error of every item in the call. If only
 //     Partials are joined, as by a hedge around send, an item is done if one of them says so.
 //   - A Partial with a position that the call does not have, or another number of
-//     values than items, cannot be trusted: every item of that call fails, Permanent
-//     unless ctx has ended. So no item is wrongly taken for done, and none is sent
-//     twice.
-//   - Marks around a Partial apply to each item in it: [retry.Stop] and [retry.Refuse]
-//     end them all, [retry.After] makes those that are not Permanent Throttled, and
-//     [retry.Undone] says that none of those that failed was processed.
+//     values than items, can't be trusted, so every item in that call fails: as
+//     Permanent, unless ctx has ended. No item is wrongly taken for done, and none is
+//     sent twice.
+//   - Marks around a Partial apply to each item in it: [retry.Stop], [retry.Answer] and
+//     [retry.Refuse] end them all, [retry.After] makes those that are not Permanent
+//     Throttled, and [retry.Undone] says that none of those that failed was processed.
 //
 // An API limits how many items a call takes. Call Do for each chunk:
 //

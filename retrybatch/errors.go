@@ -1,8 +1,11 @@
 package retrybatch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/goretry/retry"
@@ -55,19 +58,25 @@ func (e *Error) Error() string {
 	return s
 }
 
-// reasons counts the failed items by reason, in the order of the constants.
+// reasons counts the failed items by reason, in the order of the constants. It names
+// the reasons of inner runs as the text of a [retry.Error] does.
 func (e *Error) reasons() string {
-	var counts [256]int
+	type why struct {
+		reason retry.Reason
+		text   string
+	}
+	counts := map[why]int{}
 	for _, f := range e.Failed {
 		if f.Err != nil {
-			counts[f.Err.Reason]++
+			counts[why{f.Err.Reason, errtree.Reason(f.Err)}]++
 		}
 	}
+	whys := slices.SortedFunc(maps.Keys(counts), func(a, b why) int {
+		return cmp.Or(cmp.Compare(a.reason, b.reason), cmp.Compare(a.text, b.text))
+	})
 	var texts []string
-	for reason, n := range counts {
-		if n > 0 {
-			texts = append(texts, fmt.Sprintf("%d %v", n, retry.Reason(reason)))
-		}
+	for _, w := range whys {
+		texts = append(texts, fmt.Sprintf("%d %s", counts[w], w.text))
 	}
 	return strings.Join(texts, ", ")
 }

@@ -1,6 +1,7 @@
 package retryconf
 
 import (
+	"cmp"
 	"sync"
 
 	"github.com/goretry/retry"
@@ -17,13 +18,11 @@ var budgets = struct {
 }{byKey: map[key]retry.Budget{}, owners: map[retry.Budget]string{}}
 
 // shared returns the process's budget of the kind and with the arguments that p's has.
-// owner is the name after the @, or "": then it is p's.
+// owner is the name after the @, or "": then it is p's. Without either it is p's own.
 func shared(p retry.Policy, owner string) retry.Budget {
-	if p.Budget == nil {
-		return nil
-	}
-	if owner == "" {
-		owner = p.Name
+	owner = cmp.Or(owner, p.Name)
+	if p.Budget == nil || owner == "" {
+		return p.Budget
 	}
 	k := key{owner, writeKind(p.Budget, p.Budget)}
 	budgets.Lock()

@@ -29,7 +29,7 @@
 //	       token(capacity,cost,throttle_cost,reward)
 //	       ratio(ratio,min_per_second,window)
 //	       concurrency(ratio,min)
-//	budget=earned@ledger       the budget named ledger; else that of the policy's name
+//	budget=earned@ledger       the budget named ledger; without @, that of the policy's name
 //
 // Arguments may be left out from the right, or be 0, for their defaults. Durations
 // have Go's format. A jitter without a backoff applies to the default backoff.
@@ -38,6 +38,9 @@
 //
 // A process has one budget for each name, kind and arguments. So a text that is parsed
 // again, after a change of the configuration, does not refill a spent budget. Policies
-// share a budget if their texts name the same one after an @. Texts without a name share
-// those of the empty name. These budgets exist until the process ends.
+// share a budget if their texts name the same one after an @, which also keeps it when
+// the name of the policy changes. These budgets exist until the process ends.
+//
+// Nothing identifies the budget of a text without any name. Each time that such a text is
+// parsed, it gets a new one.
 package retryconf

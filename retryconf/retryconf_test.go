@@ -387,7 +387,13 @@ func TestOneBudgetForEachName(t *testing.T) {
 			t.Errorf("%q has the budget of ledger: %v, want %v", text, !same, same)
 		}
 	}
-	if parse("budget=earned@x") != parse("name=y budget=earned@x") || parse("budget=earned") != parse("budget=earned") {
+	if parse("budget=earned") == parse("budget=earned") {
+		t.Error("two texts without a name share a budget")
+	}
+	if parse("name=old budget=earned@ledger") != parse("name=new budget=earned@ledger") {
+		t.Error("a text with another name has lost the budget that it names")
+	}
+	if parse("budget=earned@x") != parse("name=y budget=earned@x") {
 		t.Error("the same name has two budgets")
 	}
 	p, _ := retryconf.Parse("name=ledger budget=token(20)@ledger")

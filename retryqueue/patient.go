@@ -25,9 +25,14 @@ func judge(p retry.Policy, err error) retry.Verdict {
 // It has no opinion, so that DefaultClassifier decides, on all other errors, on which
 // the message founders again:
 //
-//   - HTTP 400, 404, 409, 410, 412, 413, 414 and 422;
-//   - what other protocols and databases call so, such as INVALID_ARGUMENT or a
-//     duplicate key. The repository's docs/queues.md has the table;
+//   - HTTP 400, 404, 409, 410, 412, 413, 414 and 422, also AWS's unless its code is about
+//     access, keys, signatures or clocks, or is ResourceNotFoundException;
+//   - INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS and OUT_OF_RANGE of gRPC, Connect, Twirp;
+//   - SQLSTATE classes 22 (data) and 23 (constraint);
+//   - of MySQL and SQL Server null, too long, conversion, duplicate or foreign key: 1048,
+//     1062, 1406, 1451, 1452; 245, 515, 547, 2601, 2627, 8152;
+//   - MongoDB 121 (validation), 11000, 11001, 12582 (duplicate key); Kafka 10, 18 (too
+//     large), 87 (invalid record); SMTP and FTP 550, 551, 553;
 //   - a malformed body or number, of encoding/json, encoding/xml or strconv;
 //   - the error of a run that a mark or its policy has ended, or NonIdempotent.
 //
@@ -47,7 +52,7 @@ func Patient(err error) retry.Class {
 // blame says that the message is.
 func blamesMessage(err error) (faulty bool) {
 	errtree.Walk(err, func(err error) errtree.Next {
-		known := false
+		var known bool
 		if e, ok := err.(*retry.Error); ok {
 			// An error that is not permanent by itself was made so by a mark or by the run's policy.
 			known = e.Reason == retry.ReasonNotIdempotent || e.Reason == retry.ReasonPermanent && retry.DefaultClassifier(e.Last()) != retry.Permanent

@@ -106,14 +106,15 @@ func (m Delivery) Before(p retry.Policy) (d Decision, run bool) {
 // After decides what becomes of a message after a delivery. Call it when the handler
 // has returned err, which is nil for a success.
 //
-//  1. A nil err is Ack.
+//  1. A nil err is Ack, and so is a [retry.Answer].
 //  2. If the policy grants a retry, it is Retry after what the server asked for (see
 //     [retry.After]) and the backoff.
 //  3. If only the budget refuses it, it is Retry after twice that wait plus a second,
 //     with Err set: a message that is not retried now can be retried later. The wait
 //     does not pass MaxElapsed for that.
-//  4. A server that refused a retry ([retry.Refuse]) did not mean a delivery minutes
-//     later: the error counts as Transient.
+//  4. A server that refused a retry ([retry.Refuse]) did not mean a delivery later: the
+//     error counts as Throttled, with the wait that it asks for, or else a second or
+//     MaxRetryAfter, whichever is less.
 //  5. Everything else is Dead, with the policy's reason.
 //
 // What Policy.Classify has no opinion on is judged by [Patient], and then by
@@ -146,7 +147,13 @@ func acknowledge(name string, b retry.Budget) Decision {
 // decide lets a Loop decide that is resumed for this delivery and ends with it.
 func (m Delivery) decide(p retry.Policy, v retry.Verdict) Decision {
 	if v.End == retry.ReasonRefused {
-		v.Class, v.End = retry.Transient, retry.ReasonNone
+		v.Class, v.End = retry.Throttled, retry.ReasonNone
+		if v.Hint == 0 {
+			v.Hint = time.Second
+			if p.MaxRetryAfter > 0 {
+				v.Hint = min(v.Hint, p.MaxRetryAfter)
+			}
+		}
 	}
 	now, age := m.times()
 	loop := p.Resume(now, max(m.Number, 1)-1, age)
@@ -156,7 +163,10 @@ func (m Delivery) decide(p retry.Policy, v retry.Verdict) Decision {
 		return Decision{Action: Retry, Delay: wait}
 	}
 	e, _ := loop.Err().(*retry.Error)
-	if e.Reason != retry.ReasonBudget {
+	switch {
+	case e.Answered:
+		return Decision{Action: Ack}
+	case e.Reason != retry.ReasonBudget:
 		return Decision{Action: Dead, Err: e}
 	}
 	wait = later(wait)

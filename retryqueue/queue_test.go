@@ -205,6 +205,19 @@ func TestSuccessIsAckAndTheBudgetIsTold(t *testing.T) {
 			t.Errorf("the budget saw %+v, want a run that succeeded", *budget)
 		}
 	}
+	for _, err := range []error{retry.Answer(errDown), fmt.Errorf("handle: %w", retry.Answer(errDown))} {
+		*budget = ledger{}
+		if d := (retryqueue.Delivery{Number: 3, Now: now}).After(p, err); d != (retryqueue.Decision{Action: retryqueue.Ack}) {
+			t.Errorf("After(%v) = %+v, want Ack alone", err, d)
+		}
+		if budget.begun != 1 || budget.ended != 1 || !budget.ok || budget.asked != nil {
+			t.Errorf("after an answer the budget saw %+v, want a run that succeeded", *budget)
+		}
+	}
+	inner := retry.Run(t.Context(), retry.Policy{}, func(context.Context) error { return retry.Answer(retry.Stop(errDown)) })
+	if d := (retryqueue.Delivery{Number: 1, Now: now}).After(p, inner); d.Action != retryqueue.Dead {
+		t.Errorf("After(an inner run's answer) = %+v, want Dead: the handler has not said that the message is done", d)
+	}
 	if d := (retryqueue.Delivery{Number: 1, Stored: now, Now: now}).After(retry.Policy{}, nil); d != (retryqueue.Decision{Action: retryqueue.Ack}) {
 		t.Errorf("without a budget After() = %+v, want Ack alone", d)
 	}
@@ -222,8 +235,9 @@ func TestMarksAreObeyed(t *testing.T) {
 	}
 }
 
-// A server that wants no retry now says nothing about a delivery minutes later.
-func TestRefusedIsDeliveredAgainAsTransient(t *testing.T) {
+// A server that wants no retry now says nothing about a delivery later, but a few
+// milliseconds are not later.
+func TestRefusedIsDeliveredAgainAsThrottled(t *testing.T) {
 	never := func(error) retry.Class { return retry.Permanent } // a mark goes before it
 	inner := func(errs ...error) error {
 		return &retry.Error{Reason: retry.ReasonRefused, Attempts: 1, Errs: errs}
@@ -236,26 +250,37 @@ func TestRefusedIsDeliveredAgainAsTransient(t *testing.T) {
 		"an empty budget": {Budget: &ledger{refuse: true}},
 		"Classify":        {Classify: never},
 	} {
-		p.Name, p.Backoff, p.ThrottleBackoff = "job", retry.Constant(time.Minute), retry.Constant(time.Hour)
-		plain := p
-		plain.Classify = nil
-		want := (retryqueue.Delivery{Number: 2, Stored: now.Add(-time.Hour), Now: now}).After(plain, errDown)
+		p.Name, p.Backoff, p.ThrottleBackoff, p.Rand = "job", retry.Constant(time.Hour), retry.Constant(time.Minute), func() float64 { return 0 }
+		want := (retryqueue.Delivery{Number: 2, Stored: now.Add(-time.Hour), Now: now}).After(p, retry.After(errDown, time.Second))
 		got := (retryqueue.Delivery{Number: 2, Stored: now.Add(-time.Hour), Now: now}).After(p, retry.Refuse(errDown))
 		if got.Action != want.Action || got.Delay != want.Delay || fmt.Sprint(got.Err) != fmt.Sprint(want.Err) {
-			t.Errorf("%s: After(Refuse) = %+v, want it as for a Transient error: %+v", name, got, want)
+			t.Errorf("%s: After(Refuse) = %+v, want it as for After(err, time.Second): %+v", name, got, want)
 		}
 		if got.Err != nil && got.Err.Last() != errDown {
 			t.Errorf("%s: Last() = %#v, want what was marked", name, got.Err.Last())
 		}
 	}
-	p := retry.Policy{Backoff: retry.Constant(time.Minute)}
-	hint := judged{hint: time.Second}
+	p := retry.Policy{Backoff: retry.Constant(time.Minute), Rand: func() float64 { return 0 }}
+	hint := judged{hint: 20 * time.Millisecond}
 	for _, err := range []error{
 		fmt.Errorf("orders: %w", inner(hint)), errors.Join(errDown, inner(errDown, hint)),
 		retry.Refuse(hint), fmt.Errorf("orders: %w", retry.Refuse(fmt.Errorf("busy: %w", hint))),
 	} {
-		if got, want := (retryqueue.Delivery{Number: 1, Stored: now, Now: now}).After(p, err), time.Minute+time.Second; got.Action != retryqueue.Retry || got.Delay != want {
+		if got, want := (retryqueue.Delivery{Number: 1, Stored: now, Now: now}).After(p, err), time.Minute+20*time.Millisecond; got.Action != retryqueue.Retry || got.Delay != want {
 			t.Errorf("After(%v) = %+v, want a retry in %v", err, got, want)
+		}
+	}
+	for name, tt := range map[string]struct {
+		p    retry.Policy
+		want time.Duration
+	}{
+		"the default backoff":          {retry.Policy{}, time.Second},
+		"a policy that waits for less": {retry.Policy{MaxRetryAfter: 300 * time.Millisecond}, 300 * time.Millisecond},
+		"for as little as there is":    {retry.Policy{MaxRetryAfter: 1}, 1},
+	} {
+		tt.p.Rand = func() float64 { return 0 }
+		if got := (retryqueue.Delivery{Number: 1, Stored: now, Now: now}).After(tt.p, retry.Refuse(errDown)); got.Action != retryqueue.Retry || got.Delay != tt.want {
+			t.Errorf("%s: After(Refuse) = %+v, want a retry in %v", name, got, tt.want)
 		}
 	}
 }
@@ -310,6 +335,10 @@ func TestDelayStaysWithinMaxElapsedWhenTheBudgetRefuses(t *testing.T) {
 		if d := (retryqueue.Delivery{Number: 1, Stored: now, Now: now}).After(p, errDown); d.Action != retryqueue.Retry || d.Delay != want || d.Err.Reason != retry.ReasonBudget {
 			t.Errorf("with MaxElapsed %v After() = %+v, want retry in %v, because of the budget", limit, d, want)
 		}
+	}
+	p.Backoff, p.MaxElapsed = retry.Constant(0), 1
+	if d := (retryqueue.Delivery{Number: 1, Stored: now, Now: now}).After(p, errDown); d.Action != retryqueue.Retry || d.Delay != 1 {
+		t.Errorf("with a nanosecond left After() = %+v, want retry in that", d)
 	}
 }
 
@@ -507,7 +536,8 @@ func TestJudgedTakesTheCallersWord(t *testing.T) {
 		"undone":        {retry.Verdict{Err: errDown, Class: retry.Throttled, Hint: time.Minute, Undone: true}, retryqueue.Retry, 61 * time.Second, retry.ReasonNone},
 		"not proven":    {retry.Verdict{Err: errDown, Class: retry.Throttled, Hint: time.Minute}, retryqueue.Dead, 0, retry.ReasonNotIdempotent},
 		"ended":         {retry.Verdict{Err: errDown, Undone: true, End: retry.ReasonRetryAfter}, retryqueue.Dead, 0, retry.ReasonRetryAfter},
-		"refused":       {retry.Verdict{Err: errDown, Class: retry.Permanent, Undone: true, End: retry.ReasonRefused}, retryqueue.Retry, time.Second, retry.ReasonNone},
+		"refused":       {retry.Verdict{Err: errDown, Class: retry.Permanent, Undone: true, End: retry.ReasonRefused}, retryqueue.Retry, 2 * time.Second, retry.ReasonNone},
+		"an answer":     {retry.Verdict{Err: errDown, Class: retry.Permanent, Answered: true}, retryqueue.Ack, 0, retry.ReasonNone},
 		"without class": {retry.Verdict{Err: errDown, Undone: true}, retryqueue.Retry, time.Second, retry.ReasonNone},
 	} {
 		d := m.Judged(p, tt.v)

@@ -3,7 +3,10 @@
 // methods may panic, and are not called. A panic in another method passes through.
 package errtree
 
-import "reflect"
+import (
+	"reflect"
+	"strings"
+)
 
 // Next says where to go from an error.
 type Next uint8
@@ -59,6 +62,27 @@ type run interface {
 	ErrorType() string
 	Unwrap() []error
 }
+
+// Reason returns why a run ended, as a text: the reason, and if that is an error which
+// only another run in it has made permanent, that one's too.
+func Reason(e run) string {
+	reason := reasonOf(e)
+	if reason != permanent {
+		return reason
+	}
+	Walk(e.Last(), func(err error) Next {
+		if inner, ok := err.(run); ok && reasonOf(inner) != permanent {
+			reason += ": " + reasonOf(inner) + " inside"
+			return Stop
+		}
+		return Into
+	})
+	return reason
+}
+
+const permanent = "permanent"
+
+func reasonOf(e run) string { return strings.TrimPrefix(e.ErrorType(), "retry.") }
 
 // As returns what err's own method As finds, without a look at what err wraps. So a
 // type can show errors that no method Unwrap returns: hashicorp's go-multierror hides

@@ -86,6 +86,28 @@ func TestWalk(t *testing.T) {
 	}
 }
 
+// A run that ended with a run says why the inner one ended, for "permanent" says nothing.
+func TestReason(t *testing.T) {
+	run := func(reason retry.Reason, errs ...error) *retry.Error { return &retry.Error{Reason: reason, Errs: errs} }
+	exhausted := run(retry.ReasonMaxAttempts, leaf("down"))
+	for _, tt := range []struct {
+		run  *retry.Error
+		want string
+	}{
+		{run(retry.ReasonMaxAttempts, exhausted), "max_attempts"},
+		{run(retry.ReasonPermanent, leaf("not found")), "permanent"},
+		{run(retry.ReasonPermanent, exhausted, leaf("not found")), "permanent"},
+		{run(retry.ReasonPermanent, fmt.Errorf("x: %w", exhausted)), "permanent: max_attempts inside"},
+		{run(retry.ReasonPermanent, run(retry.ReasonPermanent, exhausted)), "permanent: max_attempts inside"},
+		{run(retry.ReasonPermanent, errors.Join(exhausted, run(retry.ReasonCanceled))), "permanent: max_attempts inside"},
+		{run(retry.ReasonPermanent, run(retry.ReasonPermanent, leaf("not found"))), "permanent"},
+	} {
+		if got := errtree.Reason(tt.run); got != tt.want {
+			t.Errorf("Reason(%v) = %q, want %q", tt.run.Errs, got, tt.want)
+		}
+	}
+}
+
 func TestAs(t *testing.T) {
 	if got, ok := errtree.As[leaf](shows{io.EOF, fmt.Errorf("x: %w", leaf("a"))}); !ok || got != "a" {
 		t.Errorf("As = %q, %v", got, ok)

@@ -199,7 +199,7 @@ func (c *Call) refuse(why Refusal) {
 type Ending uint8
 
 const (
-	Succeeded Ending = iota // it decides the call
+	Succeeded Ending = iota // it decides the call, as an answer that the caller expects does
 	Answered                // a permanent error, which decides it too: another attempt would get it again
 	NotYet                  // the server has answered, but not as wanted
 	Failed                  // or the server has refused a retry, which another one need not do
@@ -208,7 +208,7 @@ const (
 // EndingOf returns what a verdict on an attempt means to its call.
 func EndingOf(v retry.Verdict) Ending {
 	switch {
-	case v.Err == nil:
+	case v.Err == nil, v.End == retry.ReasonPermanent && v.Answered:
 		return Succeeded
 	case v.End == retry.ReasonRefused:
 		return Failed

@@ -1,6 +1,7 @@
 package hedging
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -252,6 +253,26 @@ func TestCallWithoutATimerIsMeasured(t *testing.T) {
 	c.Done(1, start.Add(20*ms), Failed, 0, false) // at the delay, and not by a timer
 	if got := h.Wait(); got <= 20*ms || c.Hedged {
 		t.Errorf("Wait() = %v, hedged: %v, want more than 20ms and no hedge", got, c.Hedged)
+	}
+}
+
+func TestEndingOf(t *testing.T) {
+	failure := errors.New("failure")
+	for name, tt := range map[string]struct {
+		err  error
+		want Ending
+	}{
+		"success":     {nil, Succeeded},
+		"an answer":   {retry.Answer(failure), Succeeded},
+		"permanent":   {retry.Stop(failure), Answered},
+		"rejected":    {retry.ErrRejected, NotYet},
+		"transient":   {failure, Failed},
+		"refused":     {retry.Refuse(failure), Failed},
+		"a busy poll": {retry.After(retry.ErrRejected, time.Second), NotYet},
+	} {
+		if got := EndingOf(retry.Policy{}.Judge(tt.err)); got != tt.want {
+			t.Errorf("%s: %d, want %d", name, got, tt.want)
+		}
 	}
 }
 

@@ -23,6 +23,9 @@ const (
 	each    = .0015            // of the rate is gained with each attempt, while others wait
 	fast    = .15              // of the rate is gained so in a second, at most
 	calmly  = 75               // square root of the time in which a gain per second grows by 1
+	fallen  = 1. / 2           // of the rate before its cuts, below which it grows back faster
+	regain  = 30               // seconds in which that gain per second grows by 1, at a rate e times lower
+	forget  = 30               // seconds in which the rate before the cuts falls by the factor e
 )
 
 // Never is the wait of an attempt that is not the first of the queue.
@@ -36,6 +39,7 @@ type Pacer[T any] struct {
 	state state
 	round uint64    // counts how often the rate was lowered
 	rate  float64   // attempts per second; the last one known while the Pacer is open
+	was   float64   // the highest rate before the recent cuts; 0 before the first
 	share float64   // of the recent attempts, those that were throttled
 	mean  float64   // cost of an attempt; 0 before the first
 	debt  float64   // attempts, or a part of one, whose time has to pass before the next may start
@@ -226,6 +230,9 @@ func (p *Pacer[T]) size() float64 { return p.queues[0].size + p.queues[1].size }
 
 // pace lowers the rate, and begins a round.
 func (p *Pacer[T]) pace(rate float64) {
+	if p.state == paced {
+		p.was = max(p.was, p.rate)
+	}
 	p.state, p.rate = paced, max(rate, lowest)
 	p.round++
 }
@@ -237,9 +244,19 @@ func (p *Pacer[T]) pace(rate float64) {
 // The first part makes up for what attempts cost that are throttled whatever the rate
 // is, up to one in twenty. The second part lets slow processes and fast ones find the
 // same rate: fast ones are throttled more often.
+//
+// The third part brings a process back that lost nearly all of its rate by chance, when
+// the quota was used up: below half of the rate that it had before its recent cuts it
+// grows the faster the more it has lost. A second without a throttled attempt says less
+// if hardly one started in it, so below one attempt per second it grows by less.
 func (p *Pacer[T]) grow(seconds float64) {
 	p.calm += seconds
-	p.rate += p.rate * min(seconds*(min(each*p.rate, fast)+p.calm/(calmly*calmly)), 1)
+	p.was -= p.was * min(seconds/forget, 1)
+	gain := min(each*p.rate, fast) + p.calm/(calmly*calmly)
+	if lost := p.was * fallen / p.rate; lost > 1 {
+		gain += math.Log(lost) * p.calm / regain * min(p.rate, 1)
+	}
+	p.rate += p.rate * min(seconds*gain, 1)
 }
 
 // holdFor holds all attempts. A random part comes on top: all processes get the same
@@ -285,6 +302,9 @@ func (p *Pacer[T]) advance(now time.Time) {
 
 // calmed reports whether nothing more is to be expected.
 func (p *Pacer[T]) calmed() bool {
+	if p.hold.After(p.now) {
+		return false // however long nothing comes: what comes next is to be held
+	}
 	calm := p.now.Sub(p.busy)
 	switch p.state {
 	case counting:
@@ -297,7 +317,7 @@ func (p *Pacer[T]) calmed() bool {
 
 func inSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-func (p *Pacer[T]) open() { p.state, p.hold = open, time.Time{} }
+func (p *Pacer[T]) open() { p.state, p.hold, p.was = open, time.Time{}, 0 }
 
 func earlier(a, b time.Time) time.Time {
 	if a.Before(b) {

@@ -134,9 +134,13 @@ func TestCountingEnds(t *testing.T) {
 	}
 	p = start()
 	p.throttle(0)
-	p.sleep(10*time.Second + 1)
+	p.sleep(10 * time.Second)
+	if p.Wait(p.now); p.Open() {
+		t.Error("open after ten quiet seconds, want after more")
+	}
+	p.sleep(1)
 	if p.Wait(p.now); !p.Open() {
-		t.Error("not open after ten quiet seconds")
+		t.Error("not open after more than ten quiet seconds")
 	}
 }
 
@@ -209,6 +213,35 @@ func TestGrowsOnlyWhileAttemptsWait(t *testing.T) {
 	p = heldFor(4, time.Minute)
 	if got := grown(59 * time.Second); got != 0 {
 		t.Errorf("in a hold the rate grew by %v", got)
+	}
+}
+
+// Below half of what it was before its cuts a rate grows back faster.
+func TestGrowsBackFaster(t *testing.T) {
+	for _, c := range []struct {
+		cuts    int
+		regains bool
+	}{{1, false}, {3, false}, {8, true}, {20, true}} {
+		p := pacedAt(64)
+		was := p.Rate(p.now)
+		for range c.cuts {
+			p.throttle(0)
+		}
+		p.enter(0, false, 0)
+		p.enter(0, false, 1e9)
+		p.enter(0, false, 0)
+		for calm := 1.; calm <= 2; calm++ {
+			rate := p.Rate(p.now)
+			p.sleep(time.Second)
+			was -= was / 30
+			want := .0015*rate + calm/(75*75)
+			if c.regains {
+				want += math.Log(was/2/rate) * calm / 30 * min(rate, 1)
+			}
+			if got := p.Rate(p.now)/rate - 1; !near(got, want, 1e-9) || c.regains != (was > 2*rate) {
+				t.Errorf("%d cuts from %v to %v: it grows by %v in second %v, want %v", c.cuts, was, rate, got, calm, want)
+			}
+		}
 	}
 }
 
@@ -320,10 +353,11 @@ func TestHoldWithoutAThrottledAttempt(t *testing.T) {
 
 func TestRemembersItsRate(t *testing.T) {
 	for _, c := range []struct {
+		rate  float64
 		quiet time.Duration
 		known bool
-	}{{12*time.Second + 1, true}, {4 * time.Minute, true}, {5*time.Minute + time.Second, false}} {
-		p := pacedAt(4)
+	}{{4, 12*time.Second + 1, true}, {.5, 4 * time.Minute, true}, {4, 5*time.Minute - 1, true}, {4, 5 * time.Minute, false}} {
+		p := pacedAt(c.rate)
 		rate := p.Rate(p.now)
 		p.sleep(c.quiet)
 		if p.enter(0, false, 0); !p.Open() {
@@ -452,5 +486,237 @@ func TestRandomRuns(t *testing.T) {
 	}
 	if p.sleep(3 * time.Minute); p.Wait(p.now) != 0 || !p.Open() {
 		t.Error("does not open")
+	}
+}
+
+// Only the first of those that wait may start, and it starts when its wait is over.
+func TestOnlyTheFirstIsReady(t *testing.T) {
+	p := start()
+	p.Rand = func() float64 { return 0 }
+	p.Hold(p.now, time.Second)
+	first, second := p.enter(1, false, 0), p.enter(2, false, 0)
+	if !first.Waits() || !second.Waits() {
+		t.Error("nobody waits")
+	}
+	p.sleep(time.Second - 1)
+	if a, b := p.Ready(p.now, first), p.Ready(p.now, second); a != 1 || b != pacing.Never {
+		t.Errorf("a nanosecond too early the first waits %v and the second %v, want 1ns and Never", a, b)
+	}
+	p.sleep(1)
+	if wait := p.Ready(p.now, first); wait != 0 || first.Waits() || first.Round != p.Round() {
+		t.Errorf("the first waits %v, in the queue: %v, round %d, want %d", wait, first.Waits(), first.Round, p.Round())
+	}
+	p.Leave(second)
+	if second.Waits() || p.Len() != 0 {
+		t.Error("the second waits after it has left")
+	}
+}
+
+// An attempt whose wait is exactly its patience enters.
+func TestPatience(t *testing.T) {
+	p := pacedAt(1)
+	p.enter(0, false, 0)
+	wait := p.Wait(p.now)
+	if got, ok := p.Enter(p.now, &pacing.Turn[int]{}, wait-1); ok || got != wait {
+		t.Errorf("with less patience than %v it entered, or waits %v", wait, got)
+	}
+	if got, ok := p.Enter(p.now, &pacing.Turn[int]{}, wait); !ok || got != wait {
+		t.Errorf("with a patience of %v it did not enter, or waits %v", wait, got)
+	}
+}
+
+// An attempt that was not made takes no time, and does not end the counting.
+func TestReturnedTurnsDoNotCount(t *testing.T) {
+	p := start()
+	early := p.enter(0, false, 0)
+	p.throttle(0)
+	p.Return(early) // it started before the counting: nothing to take back
+	for range 100 {
+		p.Return(p.enter(0, false, 0))
+	}
+	for i := range 34 {
+		if p.enter(0, false, 0); p.Open() != (i == 33) {
+			t.Fatalf("after %d attempts open is %v", i+1, p.Open())
+		}
+	}
+
+	p = pacedAt(1)
+	late := p.enter(0, false, 0)
+	p.sleep(5 * time.Second)
+	p.Wait(p.now)
+	p.Return(late) // its time has passed
+	p.enter(0, false, 0)
+	if p.Wait(p.now) < 900*time.Millisecond {
+		t.Errorf("after it an attempt waits %v, want what one attempt takes", p.Wait(p.now))
+	}
+}
+
+// A hint is obeyed once a quarter of the recent attempts was throttled.
+func TestHintsCountFromAQuarterOn(t *testing.T) {
+	const hint = time.Minute
+	held := func(p *pace) bool { return p.Wait(p.now) >= hint }
+
+	p := start() // by counting: four of 32
+	p.throttle(0)
+	for range 32 {
+		p.enter(0, false, 0)
+	}
+	p.sleep(time.Second)
+	for i := range 4 {
+		if p.throttle(hint); held(p) != (i == 3) {
+			t.Errorf("counting, throttled %d times: held %v", i+1, held(p))
+		}
+	}
+
+	p = start() // a pace begins with a share of an eighth at least
+	p.throttle(0)
+	p.throttle(hint)
+	for range 5 {
+		p.enter(0, false, 0)
+	}
+	p.sleep(time.Second)
+	for i := range 3 {
+		if p.throttle(hint); held(p) != (i == 2) {
+			t.Errorf("throttled %d times after the first two: held %v", i+1, held(p))
+		}
+	}
+
+	p = pacedAt(1000) // what succeeds lowers the share
+	for range 50 {
+		p.sleep(100 * time.Millisecond)
+		p.enter(0, false, 0)
+	}
+	p.sleep(100 * time.Millisecond)
+	p.throttle(hint)
+	p.throttle(hint)
+	p.throttle(hint)
+	if held(p) {
+		t.Error("held after 50 attempts that were not throttled")
+	}
+}
+
+// A hold in a hold makes it longer. After it attempts start at twice the rate at which
+// they came, and what was under way before it says nothing.
+func TestHoldsAreOne(t *testing.T) {
+	p := start()
+	p.Rand = func() float64 { return 0 }
+	before := p.Round()
+	if p.Hold(p.now, 0); !p.Open() {
+		t.Error("a hold of no time holds")
+	}
+	p.Hold(p.now, 1)
+	if p.enter(-1, false, 0); p.Len() != 1 {
+		t.Error("a hold of a nanosecond holds nothing")
+	}
+	p.Leave(p.First())
+	p.Hold(p.now, 5*time.Second)
+	p.sleep(2 * time.Second)
+	p.Hold(p.now, 8*time.Second)
+	for i := range 10 {
+		p.enter(i, false, 0)
+	}
+	if first := p.Ready(p.now, p.First()); first != 8*time.Second {
+		t.Errorf("the first waits %v, want 8s", first)
+	}
+	p.sleep(8 * time.Second)
+	if got := p.Rate(p.now); got != 2 {
+		t.Errorf("rate %v after ten attempts in ten seconds, want 2", got)
+	}
+	for range 2 {
+		p.Throttled(p.now, before, time.Minute)
+	}
+	if wait := p.Ready(p.now, p.First()); wait != 0 || p.Rate(p.now) != 2 {
+		t.Errorf("the first waits %v more, at a rate of %v", wait, p.Rate(p.now))
+	}
+	if wait := p.Ready(p.now, p.First()); wait != 500*time.Millisecond+1 {
+		t.Errorf("the second waits %v more, want 500ms", wait)
+	}
+	if p.throttle(0); p.Rate(p.now) >= 2 {
+		t.Errorf("rate %v after one that was throttled since", p.Rate(p.now))
+	}
+}
+
+// A hold ends up to a quarter later, at random.
+func TestHoldsSpread(t *testing.T) {
+	for random, want := range map[float64]time.Duration{0: 8 * time.Second, .5: 9 * time.Second} {
+		p := start()
+		p.Rand = func() float64 { return random }
+		if p.Hold(p.now, 8*time.Second); p.Wait(p.now) != want {
+			t.Errorf("with %v the hold takes %v, want %v", random, p.Wait(p.now), want)
+		}
+	}
+}
+
+// The average follows the costs: of 1 and 65 it is 2.
+func TestAverageCost(t *testing.T) {
+	p := pacedAt(1)
+	p.enter(0, false, 1)
+	p.sleep(5 * time.Second)
+	p.enter(0, false, 65)
+	if got := p.Wait(p.now).Seconds() * p.Rate(p.now); !near(got, 32.5, 1e-6) {
+		t.Errorf("it takes the time of %v attempts, want 32.5", got)
+	}
+}
+
+// However long one attempt waits, the rate does no more than double by that.
+func TestGrowsAtMostTwice(t *testing.T) {
+	p := pacedAt(1)
+	p.enter(0, false, 0)
+	p.enter(0, false, 0)
+	before := p.Rate(p.now)
+	p.sleep(24 * time.Hour)
+	if got := p.Rate(p.now); got != 2*before {
+		t.Errorf("rate %v, was %v", got, before)
+	}
+}
+
+// A hold lasts as long as it was asked for, even if nothing comes meanwhile.
+func TestHoldsOutlastQuiet(t *testing.T) {
+	for name, p := range map[string]*pace{"open": start(), "counting": start(), "paced": pacedAt(10)} {
+		if name == "counting" {
+			p.throttle(0)
+		}
+		p.Rand = func() float64 { return 0 }
+		p.Hold(p.now, time.Minute)
+		for left := time.Minute; left > 0; left -= 20 * time.Second {
+			if got := p.Wait(p.now).Truncate(time.Second); got != left {
+				t.Errorf("%s: the hold takes %v more, want %v", name, got, left)
+			}
+			p.sleep(20 * time.Second)
+		}
+		if p.Wait(p.now); !p.Open() {
+			t.Errorf("%s: not open after a minute in which nothing came", name)
+		}
+	}
+}
+
+// Whoever looks at a pace during a hold changes nothing.
+func TestALookDuringAHoldChangesNothing(t *testing.T) {
+	var rates [2]float64
+	for look := range rates {
+		p := pacedAt(10)
+		p.Rand = func() float64 { return 0 }
+		p.Hold(p.now, time.Second)
+		p.enter(0, false, 0)
+		for range look * 9 {
+			p.sleep(100 * time.Millisecond)
+			p.Wait(p.now)
+		}
+		p.now = epoch.Add(time.Minute)
+		rates[look] = p.Rate(p.now)
+	}
+	if rates[0] != rates[1] {
+		t.Errorf("rates %v, want two equal ones", rates)
+	}
+}
+
+// The quiet time in which the rate is kept begins again with a hold.
+func TestHoldKeepsTheRate(t *testing.T) {
+	p := pacedAt(1)
+	p.sleep(17 * time.Second)
+	p.Hold(p.now, time.Second)
+	p.sleep(5 * time.Second)
+	if p.Wait(p.now); p.Open() {
+		t.Error("open five seconds after a hold, want after eighteen")
 	}
 }

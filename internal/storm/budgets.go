@@ -16,7 +16,7 @@ type Budgets struct {
 	Seed     uint64
 }
 
-// DocumentedBudgets is the experiment of docs/experiments.md: rules by which calls might
+// DocumentedBudgets is the experiment of bench/EXPERIMENTS.md: rules by which calls might
 // earn retries, EarnedBudget's among them.
 var DocumentedBudgets = Budgets{Policies: comparedBudgets(), Seeds: 5, Seed: 1}
 
@@ -41,6 +41,7 @@ func comparedBudgets() []retry.Policy {
 		{"9, up to 16 after timeouts", &Law{Start: 9, Price: 1, TimedOut: 10, First: .1, Back: 2, Doubling: 4}},
 		{"5, up to 16 after timeouts", &Law{Start: 5, Price: 1, TimedOut: 10, First: .1, Back: 2, Doubling: 4}},
 		{"`EarnedBudget`: 9, others cost 2, up to 16 after timeouts", &retry.EarnedBudget{}},
+		{"the same, from the second failure on", &Law{Start: 9, Price: 2, TimedOut: 10, First: .1, Back: 2, Doubling: 4, Spared: 1}},
 		{"7, others cost 3, both double up to 8", &Law{Start: 7, Price: 3, TimedOut: 10, First: .1, Back: 2, Doubling: 3, How: Both}},
 	} {
 		all = append(all, retry.Policy{Name: b.name, MaxAttempts: 4, Backoff: retry.Exponential{Base: 100 * time.Millisecond, Max: 10 * time.Second}, Budget: b.Budget})

@@ -21,7 +21,7 @@ func TestEarnedBudgetIsALaw(t *testing.T) {
 	notUnderRace(t)
 	law := budgeted("law", &storm.Law{Start: 9, Price: 2, TimedOut: 10, First: .1, Back: 2, Doubling: 4})
 	for i, c := range storm.Cells() {
-		if !selected(i) || c.Duration > 10*time.Minute || slices.Contains([]string{"random order", "shards", "costly rejections", "dead replica"}, c.Kind) {
+		if !selected(i) || c.Duration > 10*time.Minute || slices.Contains([]string{"random order", "shards", "a budget per shard", "costly rejections", "dead replica"}, c.Kind) {
 			continue
 		}
 		if a, b := c.Run(earned), c.Run(law); !within(float64(a.Sent), float64(b.Sent), .002) || math.Abs(a.Success()-b.Success()) > .002 {
@@ -73,6 +73,27 @@ func TestWhereEarlierRulesLost(t *testing.T) {
 	}
 }
 
+// With a budget for each shard, up to three quarters of what it can do, a sick shard loses
+// no more calls than without retries, whatever has made it sick. With more load it may
+// recover later, by as many seconds as its processes make retries beyond what it has to
+// spare; but not later than with a budget for all shards.
+func TestABudgetForEachShard(t *testing.T) {
+	notUnderRace(t)
+	for i, c := range storm.Cells() {
+		if c.Kind != "a budget per shard" || !selected(i) && c.Name != "one of 50, hang, load 0.75, 30 processes" {
+			continue
+		}
+		lost := func(p retry.Policy) float64 {
+			return 1 - storm.Merge(c.Trials(t.Context(), []retry.Policy{p}, 5)[0]).Success()
+		}
+		none, apart := lost(atOnce(1)), lost(earned)
+		c.Apart = false
+		if one := lost(earned); apart > one+.01 || apart > none+.001 && c.Rate < .8*c.MaxRate() || one < .4 && strings.HasPrefix(c.Name, "one of 50, hang, load 0.75") {
+			t.Errorf("%s: %.3f are lost with a budget for each shard, %.3f with one for all, and %.3f without retries", c.Name, apart, one, none)
+		}
+	}
+}
+
 func TestBudgetsEndWithTheirContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -81,14 +102,10 @@ func TestBudgetsEndWithTheirContext(t *testing.T) {
 	}
 }
 
-// The table of budgets in docs/experiments.md has a row for each of them. It takes
+// The table of budgets in bench/EXPERIMENTS.md has a row for each of them. It takes
 // minutes, so only -update runs the experiment.
 func TestTableOfBudgets(t *testing.T) {
-	doc, err := os.ReadFile(experiments)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, _ := strings.Cut(string(doc), "<!-- budgets -->\n")
+	before, rest, _ := strings.Cut(readExperiments(t), "<!-- budgets -->\n")
 	old, after, ok := strings.Cut(rest, "<!-- end -->")
 	if !ok {
 		t.Fatalf("%s has no place for the table", experiments)

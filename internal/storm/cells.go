@@ -51,7 +51,7 @@ var servers = []struct {
 	{"random order", "shared", func(x *Service) { x.Discipline = Sharing }},
 }
 
-// Cells are those of docs/experiments.md. A server does 200 requests per second, and
+// Cells are those of bench/EXPERIMENTS.md. A server does 200 requests per second, and
 // clients wait for a second, if nothing else is said.
 func Cells() []Cell {
 	const ms = time.Millisecond
@@ -105,6 +105,9 @@ func Cells() []Cell {
 			x.Outages[0].Servers = 1
 			for _, x.Servers = range []int{10, 50} {
 				all.add(x, load, "shards", "one of %d, %s", x.Servers, d.name)
+				apart := x
+				apart.Apart = true
+				all.add(apart, load, "a budget per shard", "one of %d, %s", x.Servers, d.name)
 			}
 		}
 		x := base

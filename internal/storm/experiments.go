@@ -225,7 +225,7 @@ type Herd struct {
 	Seed    uint64
 }
 
-// DocumentedHerd is the experiment of docs/experiments.md.
+// DocumentedHerd is the experiment of bench/EXPERIMENTS.md.
 var DocumentedHerd = Herd{Clients: 1000, Retries: 5, Base: 100 * time.Millisecond, Bucket: 10 * time.Millisecond, Trials: 20, Seed: 1}
 
 // HerdRow is one policy's result for one retry.

@@ -1,7 +1,12 @@
 package storm
 
 import (
+	"math"
+	"time"
+
+	"github.com/goretry/retry"
 	"github.com/goretry/retry/internal/hedging"
+	"github.com/goretry/retry/internal/pacing"
 	"github.com/goretry/retry/limit"
 )
 
@@ -10,12 +15,15 @@ import (
 type guards struct {
 	limits  []*limit.Limit
 	hedgers []*hedging.Hedger
+	pacers  []*pacing.Pacer[int32]
 	guarded []guarded // the calls; nil without guards
 }
 
 // guarded is a call's guards, and what its attempt is, with hedges.
 type guarded struct {
 	limit  *limit.Limit
+	pacer  *pacing.Pacer[int32]
+	turn   *pacing.Turn[int32]
 	hedger *hedging.Hedger
 	hedging.Call
 	running [2]bool
@@ -29,6 +37,9 @@ func (s *service) guard() {
 	if s.Hedge {
 		s.hedgers = make([]*hedging.Hedger, s.Processes)
 	}
+	if s.Pace {
+		s.pacers = make([]*pacing.Pacer[int32], s.Processes)
+	}
 	for i := range s.Processes {
 		s.guardProcess(i)
 	}
@@ -38,6 +49,9 @@ func (s *service) guard() {
 func (s *service) guardProcess(process int) {
 	if s.limits != nil {
 		s.limits[process] = &limit.Limit{Start: s.Limit.Start, Min: s.Limit.Min, Max: s.Limit.Max}
+	}
+	if s.pacers != nil {
+		s.pacers[process] = &pacing.Pacer[int32]{Rand: s.rand.Float64}
 	}
 	if s.hedgers != nil {
 		h := hedging.Hedger{Delay: max(s.HedgeDelay, 0), Shared: new(hedging.Shared), Policy: s.policies[s.budget(process, 0)].Budget}.Resolve()
@@ -52,8 +66,66 @@ func (s *service) guardCall(i int32, process int) {
 	if s.limits != nil {
 		s.guarded[i].limit = s.limits[process]
 	}
+	if s.pacers != nil {
+		s.guarded[i].pacer = s.pacers[process]
+	}
 	if s.hedgers != nil {
 		s.guarded[i].hedger = s.hedgers[process]
+	}
+}
+
+// takeTurn reports whether a call's next attempt may start now. If not, the call waits
+// for its turn, or is over because that would come too late.
+func (s *service) takeTurn(i int32) bool {
+	c, g := s.call(i), &s.guarded[i]
+	patience := time.Duration(math.MaxInt64)
+	if most := s.policies[0].MaxElapsed; most > 0 {
+		patience = (most - (s.now - c.began)) / 2
+	}
+	g.turn = &pacing.Turn[int32]{Owner: i, Retry: c.loop.Attempts() > 0}
+	wait, ok := g.pacer.Enter(s.Now(), g.turn, patience)
+	switch {
+	case !ok:
+		c.loop.Close()
+		s.conclude(i, retry.ReasonMaxElapsed)
+		return false
+	case wait > 0 && g.pacer.First() == g.turn:
+		s.schedule(wait, turns, i, c.try)
+	}
+	if most := s.policies[0].MaxElapsed; wait > 0 && most > 0 {
+		s.schedule(most-(s.now-c.began), turns, i, c.try)
+	}
+	return wait == 0
+}
+
+// reachTurn makes the attempt of a call that may be the first to wait, or ends a call
+// that has waited until MaxElapsed.
+func (s *service) reachTurn(i int32) {
+	g := &s.guarded[i]
+	if !g.turn.Waits() {
+		return
+	}
+	if c, most := s.call(i), s.policies[0].MaxElapsed; most > 0 && s.now-c.began >= most {
+		g.pacer.Leave(g.turn)
+		s.wakeFirst(g.pacer)
+		c.loop.Close()
+		s.conclude(i, retry.ReasonMaxElapsed)
+		return
+	}
+	switch wait := g.pacer.Ready(s.Now(), g.turn); wait {
+	case pacing.Never: // a retry has gone before it, and wakes it
+	case 0:
+		pacer := g.pacer
+		s.attempt(i)
+		s.wakeFirst(pacer)
+	default:
+		s.schedule(wait, turns, i, s.call(i).try)
+	}
+}
+
+func (s *service) wakeFirst(p *pacing.Pacer[int32]) {
+	if next := p.First(); next != nil {
+		s.schedule(0, turns, next.Owner, s.call(next.Owner).try)
 	}
 }
 
@@ -64,6 +136,8 @@ func (s *service) release(i int32, outcome kind) {
 	}
 	sign := limit.NoSign
 	switch {
+	case outcome == succeeds && 2*(s.now-s.call(i).sent) <= s.timeout:
+		sign = limit.Prompt
 	case outcome == succeeds:
 		sign = limit.Answer
 	case outcome == timesOut && !s.gateway:
@@ -77,7 +151,7 @@ func (s *service) release(i int32, outcome kind) {
 // race begins an attempt that may be hedged.
 func (s *service) race(i int32, try uint32) {
 	r := &s.guarded[i]
-	*r = guarded{r.limit, r.hedger, r.hedger.Begin(s.Now()), [2]bool{true}, none}
+	*r = guarded{limit: r.limit, hedger: r.hedger, Call: r.hedger.Begin(s.Now()), running: [2]bool{true}, second: none}
 	s.schedule(r.Delay, passes, i, try)
 	if s.timeout > 0 {
 		s.schedule(s.timeout, timesOut, i, try)

@@ -24,6 +24,81 @@ func TestLimitBoundsWhatIsSent(t *testing.T) {
 	}
 }
 
+// A server takes twenty requests at once and ten per second. Of forty calls that begin
+// together, half are answered 429 at once.
+func TestQuota(t *testing.T) {
+	x := storm.Service{Clients: 40, Latency: s, Quota: storm.Quota{Rate: 10, Burst: 20}}
+	r := x.Run(atOnce(1))
+	if want := map[retry.Reason]int{retry.ReasonNone: 20, retry.ReasonMaxAttempts: 20}; r.Sent != 40 || !maps.Equal(r.Ended, want) {
+		t.Errorf("%d sent, ended %v; want 40 and %v", r.Sent, r.Ended, want)
+	}
+	r = x.Run(retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(s), ThrottleBackoff: retry.Constant(s)})
+	if r.Sent != 60 || r.Succeeded != 30 { // a second later there are ten more
+		t.Errorf("%d sent, %d succeeded; want 60 and 30", r.Sent, r.Succeeded)
+	}
+}
+
+// A spike asks for twice the quota. Without a pace the budgets of the processes let most
+// of what is above it fail; with one it waits. A call that may not take that long ends.
+// No call is lost in a queue.
+func TestPaceWaitsOutASpike(t *testing.T) {
+	x := storm.Service{
+		Processes: 30, Rate: 100, Spikes: []storm.Spike{{From: 10 * s, To: 20 * s, Rate: 300}}, Duration: 80 * s,
+		Latency: 50 * ms, Quota: storm.Quota{Rate: 150, Burst: 150}, Seed: 1,
+	}
+	p := retry.Policy{MaxAttempts: 4, Budget: &retry.EarnedBudget{}}
+	ended := func(r *storm.Result) (n int) {
+		for _, m := range r.Ended {
+			n += m
+		}
+		return n
+	}
+	plain := x.Run(p)
+	x.Pace = true
+	paced := x.Run(p)
+	if lost := plain.Asked - plain.Succeeded; lost < 1000 || paced.Asked-paced.Succeeded > lost/10 || paced.Asked != plain.Asked {
+		t.Errorf("%d of %d calls fail with a pace, %d of %d without", paced.Asked-paced.Succeeded, paced.Asked, lost, plain.Asked)
+	}
+	if wasted, without := paced.Sent-paced.Succeeded, plain.Sent-plain.Succeeded; wasted > without/2 {
+		t.Errorf("%d requests were wasted with a pace, %d without", wasted, without)
+	}
+	p.MaxElapsed = 10 * s
+	for name, change := range map[string]func(*storm.Service){
+		"late":     func(*storm.Service) {},
+		"replaced": func(x *storm.Service) { x.CallsPerProcess = 50 },
+		"shards":   func(x *storm.Service) { x.Servers, x.Sharded, x.Apart = 3, true, true },
+		"closed":   func(x *storm.Service) { x.Closed, x.Clients, x.Network = true, 1000, ms },
+		"limited":  func(x *storm.Service) { x.Limit = &limit.Limit{Start: 5} },
+	} {
+		x := x
+		change(&x)
+		r := x.Run(p)
+		if n := ended(r); n != r.Asked || r.Ended[retry.ReasonMaxElapsed] == 0 {
+			t.Errorf("%s: %d calls began and %d ended: %v", name, r.Asked, n, r.Ended)
+		}
+		if last := r.Quantile(1); last > p.MaxElapsed+100*ms {
+			t.Errorf("%s: a call succeeded after %v: its attempt began after %v", name, last, p.MaxElapsed)
+		}
+	}
+}
+
+// In a spike chance may take nearly all of its rate from one process, since each 429
+// lowers the rate, whoever used the quota up. Its rate comes back when the spike is over,
+// before its calls have waited for minutes.
+func TestPaceComesBackAfterASpike(t *testing.T) {
+	for _, processes := range []int{2, 3, 5} {
+		for seed := range uint64(10) {
+			r := storm.Service{
+				Processes: processes, Rate: 100, Spikes: []storm.Spike{{From: 10 * s, To: 20 * s, Rate: 300}}, Duration: 80 * s,
+				Latency: 50 * ms, Quota: storm.Quota{Rate: 150, Burst: 150}, Pace: true, Seed: seed + 1,
+			}.Run(retry.Policy{MaxAttempts: 4, Budget: &retry.EarnedBudget{}})
+			if lost := r.Asked - r.Succeeded; lost > r.Asked/1000 || r.Quantile(.99) > 65*s {
+				t.Errorf("%d processes, seed %d: %d of %d calls fail, and one of 100 takes more than %v", processes, seed+1, lost, r.Asked, r.Quantile(.99))
+			}
+		}
+	}
+}
+
 // One attempt of 1 s gets a second request after 100 ms, which is slower; one of
 // 50 ms none.
 func TestHedge(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/goretry/retry/clockx"
 )
 
-// Law is a budget whose tokens are earned by calls, with what such a rule may choose. It
-// is for experiments: it is not safe for concurrent use.
+// Law is a budget, not a pace, whose tokens are earned by calls, with what such a rule may
+// choose. It is for experiments: it is not safe for concurrent use.
 type Law struct {
 	Start    float64 // tokens of a new budget
 	Price    float64 // of a retry
@@ -21,6 +21,7 @@ type Law struct {
 	// retry. A run that succeeds after one halves it again. How says which price.
 	Doubling int
 	How      Doubling
+	Spared   int // runs that fail before it doubles, if none succeeds in between
 
 	// Fading is how long it takes what is above ten tokens to fall by the factor e; 0: 5 s.
 	// If the price has doubled, these ten have too: else a process with few calls could
@@ -30,7 +31,7 @@ type Law struct {
 	clock  clockx.Clock
 	tokens float64
 	at     time.Time
-	double [2]int // how often the price has doubled, and the one after a timeout
+	double [2]int // how often the price has doubled, and the one after a timeout, with those that were spared
 }
 
 // Doubling says which price of a Law doubles: the one after a timeout, with runs whose
@@ -60,7 +61,7 @@ func (l *Law) Withdraw(w retry.Withdrawal) bool {
 	l.fade()
 	price := l.price(w.Class)
 	if double := l.doubles(w.Class); double != nil {
-		price = math.Ldexp(price, *double)
+		price = l.doubled(price, *double)
 	}
 	if l.tokens < price-1e-9 {
 		return false
@@ -82,7 +83,7 @@ func (l *Law) End(o retry.Outcome) {
 			*double = max(*double-1, 0)
 		}
 	case o.Retried != retry.Unknown && double != nil:
-		*double = min(*double+1, l.Doubling)
+		*double = min(*double+1, l.Doubling+l.Spared)
 	}
 	l.tokens = min(l.tokens, 10+mostTokens)
 }
@@ -99,6 +100,10 @@ func (l *Law) doubles(c retry.Class) *int {
 	return nil
 }
 
+func (l *Law) doubled(price float64, failures int) float64 {
+	return math.Ldexp(price, max(failures-l.Spared, 0))
+}
+
 func (l *Law) price(c retry.Class) float64 {
 	if c == retry.TimedOut {
 		return l.TimedOut
@@ -111,7 +116,7 @@ func (l *Law) fade() {
 	if l.Fading > 0 {
 		fading = l.Fading
 	}
-	full := max(math.Ldexp(10, l.double[1]), math.Ldexp(l.Price, l.double[0]))
+	full := max(l.doubled(10, l.double[1]), l.doubled(l.Price, l.double[0]))
 	if above := l.tokens - full; above > 0 {
 		l.tokens = full + above*math.Exp(-now.Sub(l.at).Seconds()/fading.Seconds())
 	}

@@ -112,9 +112,9 @@ func TestBudgetsLetTheServerRecover(t *testing.T) {
 	}
 }
 
-// Each process may make one retry after a timeout that it has not earned. So recovery
-// takes longer by processes/(capacity - rate) at most, and no budget does better that
-// grants a process its first retry. Up to 100 processes that is within half of the time
+// Each process may make one retry after a timeout that it has not earned. So the median
+// recovery takes longer by processes/(capacity - rate) at most, though single ones take
+// longer than that. No budget does better that grants a process its first retry. Up to 100 processes that is within half of the time
 // without retries and a second, if the server hangs. RatioBudget's retries also take up
 // to a tenth of what the server does: it may take 2.3 times as long, and a second.
 func TestRecoveryTakesAsLongAsTheLawSays(t *testing.T) {

@@ -129,7 +129,7 @@ func TestTableOfQuotas(t *testing.T) {
 	peaks.Load, peaks.Peaks = .8, true
 	counts.Counts = true
 	backlog.Backlog = 50_000
-	table := [][]string{{"12 processes", "150 %: wasted", "calls that fail", "peaks, 80 % on average: fail", "refused requests count: goodput of the quota", "a backlog of 50 000: requests"}}
+	table := [][]string{{"12 processes", "requests that get a 429, at 150 % load", "calls that fail, at 150 % load", "calls that fail in peaks, at 80 % load on average", "share of the quota that gives answers, if each 429 uses quota too", "requests for a backlog of 50 000"}}
 	a, b, c, d := outcomes(load), outcomes(peaks), outcomes(counts), outcomes(backlog)
 	for _, client := range storm.ProviderClients {
 		name := client.Name

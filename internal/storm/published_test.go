@@ -9,7 +9,7 @@ import (
 	"github.com/goretry/retry/internal/storm"
 )
 
-// What was published, and what docs/experiments.md sets beside our numbers.
+// What was published, and what bench/EXPERIMENTS.md sets beside our numbers.
 
 type measured struct{ calls, ms float64 }
 

@@ -258,6 +258,8 @@ func TestMaxRate(t *testing.T) {
 		200:         {Workers: 10, Latency: 50 * ms, Capacity: 7},
 		100:         {Workers: 10, Latency: 50 * ms, Slowdown: 5 * ms},
 		250:         {Capacity: 250, Latency: time.Hour},
+		150:         {Workers: 10, Latency: 50 * ms, Quota: storm.Quota{Rate: 150}},
+		199:         {Servers: 2, Capacity: 99.5, Quota: storm.Quota{Rate: 500}},
 		1000:        {Capacity: 2000, Slowdown: ms},
 		math.Inf(1): {Latency: s},
 	} {

@@ -74,6 +74,13 @@ func (s *service) arrive(i int32, try uint32) {
 	if s.Discipline == Sharing {
 		waiting = v.busy - s.Workers
 	}
+	if s.Quota.Rate > 0 && outcome == 0 {
+		if s.quota.refill(s.now); s.quota.level < 1 {
+			outcome = tooMany
+		} else {
+			s.quota.level--
+		}
+	}
 	if outcome == 0 && crowded && s.Queue != 0 && waiting >= s.Queue {
 		outcome = cmp.Or(answers[s.Full], unavailable)
 		v.owed = later(v.owed, max(s.Refusing, 0))

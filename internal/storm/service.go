@@ -72,6 +72,11 @@ type Service struct {
 	// than the Timeout.
 	Gateway time.Duration
 
+	// Quota is what all servers together take: a request beyond it gets TooMany at once,
+	// without a hint. A zero Rate means none.
+	Quota Quota
+
+	Pace       bool          // each process has a retry.Pace; not with Hedge
 	Limit      *limit.Limit  // each process has one with the same fields around its requests; nil: none
 	Hedge      bool          // an attempt that has taken HedgeDelay gets a second request, as package hedge does
 	HedgeDelay time.Duration // 0: measured, so that every twentieth attempt gets one
@@ -144,6 +149,11 @@ func (s Service) hit() (most int) {
 // +Inf if there is no limit.
 func (s Service) MaxRate() float64 {
 	servers := float64(max(s.Servers, 1))
+	if s.Quota.Rate > 0 {
+		quota := s.Quota.Rate
+		s.Quota = Quota{}
+		return min(quota, s.MaxRate())
+	}
 	if s.Workers > 0 {
 		return servers * float64(s.Workers) / max(s.Latency+time.Duration(s.Workers)*max(s.Slowdown, 0), 1).Seconds()
 	}
@@ -162,6 +172,7 @@ const (
 	passes                  // the attempt may be hedged
 	departs                 // the server is done with the request of the event's index
 	proceeds                // at the server of the event's index a turn is over, or the next of those that share it is done
+	turns                   // it may be the call's turn, under a pace
 	succeeds                // the call learns that its request succeeded; this and the rest end an attempt
 	fails                   // that it failed
 	unavailable             // that it was answered with a 503
@@ -210,6 +221,7 @@ type service struct {
 	out      *Result
 	others   *Result // of the servers that no outage hits; out if all are counted
 	hit      int     // how many are: the first ones
+	quota    bucket
 }
 
 // result returns where to count what happens at a server, which is only known before a
@@ -259,7 +271,11 @@ func (s Service) run(ctx context.Context, p retry.Policy) *Result {
 	}
 	for i := range r.policies {
 		r.policies[i] = r.ready(p)
+		if s.Pace && r.policies[i].Budget != nil {
+			r.policies[i].Budget = unbilled{r.policies[i].Budget}
+		}
 	}
+	r.quota = bucket{Quota: s.Quota, level: s.Quota.Burst}
 	r.guard()
 	if s.Rate > 0 && !s.Closed {
 		r.think(0)
@@ -304,6 +320,8 @@ func (s *service) loop(ctx context.Context, end time.Duration) bool {
 			case !s.current(i, try):
 			case outcome == passes:
 				s.pass(i, try)
+			case outcome == turns:
+				s.reachTurn(i)
 			case s.settled(i, try, outcome):
 				s.end(i, outcome)
 			}
@@ -436,7 +454,7 @@ func (s *service) place() int32 {
 			s.free = append(s.free, int32((len(s.calls)+1)*chunk-1-i))
 		}
 		s.calls = append(s.calls, calls)
-		if s.limits != nil || s.hedgers != nil {
+		if s.limits != nil || s.hedgers != nil || s.pacers != nil {
 			s.guarded = append(s.guarded, make([]guarded, chunk)...)
 		}
 	}
@@ -448,8 +466,15 @@ func (s *service) place() int32 {
 
 func (s *service) call(i int32) *call { return &s.calls[i/chunk][i%chunk] }
 
-// send makes a call's next attempt.
+// send makes a call's next attempt, or lets it wait for its turn.
 func (s *service) send(i int32) {
+	if s.pacers == nil || s.takeTurn(i) {
+		s.attempt(i)
+	}
+}
+
+// attempt makes an attempt.
+func (s *service) attempt(i int32) {
 	c := s.call(i)
 	c.sent = s.now
 	if s.hedgers != nil {
@@ -517,6 +542,9 @@ func (s *service) end(i int32, outcome kind) {
 		s.abandon(c.request)
 	}
 	c.request = none
+	if s.pacers != nil && outcome == tooMany {
+		s.guarded[i].pacer.Throttled(s.Now(), s.guarded[i].turn.Round, 0)
+	}
 	wait, more := c.loop.Next(s.Now(), s.errs[outcome])
 	if more {
 		s.schedule(wait, sends, i, c.try)
@@ -526,6 +554,12 @@ func (s *service) end(i int32, outcome kind) {
 	if e, ok := c.loop.Err().(*retry.Error); ok {
 		reason = e.Reason
 	}
+	s.conclude(i, reason)
+}
+
+// conclude ends a call.
+func (s *service) conclude(i int32, reason retry.Reason) {
+	c := s.call(i)
 	s.result(c.server).End(c.began, s.now, reason)
 	c.loop, c.request = retry.Loop{}, over // a Loop holds on to its errors
 	if s.Closed {

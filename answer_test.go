@@ -1,0 +1,160 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+)
+
+// errMiss is what a cache returns for a key that it does not hold.
+var errMiss error = miss{"user:7"}
+
+type miss struct{ key string }
+
+func (m miss) Error() string { return "no " + m.key }
+
+func TestAnswerIsASuccessToAllButTheCaller(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		errs     []error // of the attempts before
+		text     string
+		retried  retry.Class
+		attempts int
+	}{
+		{"at once", nil, "get: answered after 1 attempt in 0s: no user:7", retry.Unknown, 1},
+		{"after a retry", []error{errDown}, "get: answered after 2 attempts in 1s: no user:7", retry.Transient, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var log strings.Builder
+			b := new(countingBudget)
+			p := retry.Policy{
+				Name: "get", NonIdempotent: len(tt.errs) == 0, Budget: b, Backoff: retry.Constant(time.Second), Clock: clockx.NewVirtual(epoch),
+				Hooks: retry.SlogHooks(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo}))),
+			}
+			seen := record(&p)
+			v, err := retry.Do(t.Context(), p, func(ctx context.Context) (int, error) {
+				if n := retry.AttemptNumber(ctx); n <= len(tt.errs) {
+					return 0, tt.errs[n-1]
+				}
+				return 7, fmt.Errorf("get: %w", retry.Answer(errMiss))
+			})
+			e, ok := errors.AsType[*retry.Error](err)
+			if v != 7 || !ok || !e.Answered || e.Reason != retry.ReasonPermanent || e.Attempts != tt.attempts {
+				t.Fatalf("Do = %v, %#v", v, err)
+			}
+			if m, ok := errors.AsType[miss](err); !ok || m.key != "user:7" || !errors.Is(err, errMiss) {
+				t.Errorf("%v does not hold the answer", err)
+			}
+			if got := strings.Replace(err.Error(), "get: no", "no", 1); got != tt.text {
+				t.Errorf("the error is %q, want %q", got, tt.text)
+			}
+			if b.ended != 1 || !b.ok || b.retried != tt.retried {
+				t.Errorf("the budget was told %+v", b)
+			}
+			if s := seen.summary; !s.Answered || !errors.Is(s.Err, err) || s.Reason != retry.ReasonPermanent {
+				t.Errorf("Done got %+v", s)
+			}
+			for i, a := range seen.attempts {
+				if want := i == tt.attempts-1; a.Answered != want {
+					t.Errorf("AttemptDone got %+v, want Answered %v", a, want)
+				}
+			}
+			if log.Len() > 0 {
+				t.Errorf("logged %q", log.String())
+			}
+		})
+	}
+}
+
+func TestOnlyTheMarkIsAnAnswer(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err      error
+		end      retry.Reason
+		answered bool
+	}{
+		"marked":                     {retry.Answer(errMiss), retry.ReasonPermanent, true},
+		"wrapped":                    {fmt.Errorf("get: %w", retry.Answer(errMiss)), retry.ReasonPermanent, true},
+		"throttled without the mark": {retry.Answer(retry.After(errMiss, time.Hour)), retry.ReasonPermanent, true},
+		"joined, as the first":       {errors.Join(retry.Answer(errMiss), retry.Stop(errDown)), retry.ReasonPermanent, true},
+		"joined, as the second":      {errors.Join(retry.Stop(errDown), retry.Answer(errMiss)), retry.ReasonPermanent, false},
+		"in another mark":            {retry.Stop(retry.Answer(errMiss)), retry.ReasonPermanent, false},
+		"refused":                    {retry.Refuse(retry.Answer(errMiss)), retry.ReasonRefused, false},
+		"a poll that was stopped":    {retry.Stop(retry.ErrRejected), retry.ReasonPermanent, false},
+		"not marked":                 {errMiss, retry.ReasonNone, false},
+	} {
+		v := retry.Policy{}.Judge(tt.err)
+		if v.End != tt.end || v.Answered != tt.answered || v.Hint != 0 {
+			t.Errorf("%s: Judge = %+v", name, v)
+		}
+	}
+	if v := (retry.Policy{}).Judge(retry.After(retry.Answer(errMiss), time.Second)); v.Class != retry.Throttled || v.Answered {
+		t.Errorf("Judge = %+v, want a Throttled error that costs the budget", v)
+	}
+	if !retry.Final(retry.Answer(errMiss)) {
+		t.Error("an answer is not final")
+	}
+	if retry.Answer(nil) != nil {
+		t.Error("Answer(nil) is an error")
+	}
+}
+
+// Whether a miss is an answer to the outer op's caller, only that op knows.
+func TestOuterRunFailsWithAnInnerAnswer(t *testing.T) {
+	inner := func(ctx context.Context) error {
+		return retry.Run(ctx, retry.Policy{}, func(context.Context) error { return retry.Answer(errMiss) })
+	}
+	for _, marked := range []bool{false, true} {
+		b := new(countingBudget)
+		p := retry.Policy{Budget: b}
+		seen := record(&p)
+		err := retry.Run(t.Context(), p, func(ctx context.Context) error {
+			err := inner(ctx)
+			if marked {
+				err = retry.Answer(err)
+			}
+			return err
+		})
+		e, _ := errors.AsType[*retry.Error](err)
+		if e.Reason != retry.ReasonPermanent || e.Attempts != 1 || !errors.Is(err, errMiss) {
+			t.Errorf("marked %v: %v", marked, err)
+		}
+		if e.Answered != marked || b.ok != marked || seen.summary.Answered != marked || seen.attempts[0].Answered != marked {
+			t.Errorf("marked %v: Answered %v, budget %v, Summary %v", marked, e.Answered, b.ok, seen.summary.Answered)
+		}
+	}
+}
+
+func TestAnswerThroughOtherDoors(t *testing.T) {
+	p := retry.Policy{Backoff: retry.Constant(0)}
+	check := func(name string, err error) {
+		t.Helper()
+		if e, ok := err.(*retry.Error); !ok || !e.Answered || !errors.Is(err, errMiss) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	b := new(countingBudget)
+	p.Budget = b
+	loop := p.Start(epoch)
+	loop.Next(epoch, retry.Answer(errMiss))
+	if check("Loop", loop.Err()); !b.ok {
+		t.Error("Loop: the budget was told of a failure")
+	}
+	a := p.Attempts(t.Context())
+	a.Next()
+	a.Judged(retry.Verdict{Err: errMiss, Class: retry.Permanent, Answered: true})
+	check("Attempts.Judged", a.Err())
+	check("Supervise", retry.Supervise(t.Context(), p, 0, func(context.Context) error { return retry.Answer(errMiss) }))
+
+	seen := record(&p)
+	p.RunPart(t.Context(), retry.Part{Op: func(context.Context) retry.Verdict { return p.Judge(retry.Answer(errMiss)) }})
+	if !seen.attempts[0].Answered {
+		t.Errorf("RunPart: AttemptDone got %+v", seen.attempts[0])
+	}
+}
