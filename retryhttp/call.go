@@ -23,45 +23,45 @@ import (
 // call is one RoundTrip, one JSON, or the first or a later response of a Download.
 type call struct {
 	*Transport
-	req     *http.Request // the caller's, never written to
-	client  bool          // the base is an http.Client, which follows redirects
-	set     bool          // the context has settings
-	policy  *retry.Policy // the Transport's, for this call; not to be written to
-	timeout time.Duration // of an attempt, up to its response headers; JSON's is the policy's
-	key     string        // the Idempotency-Key to be added
-	refusal error         // why nothing more is sent
-	prove   bool          // a retry needs proof that nothing was sent
+	req         *http.Request // the caller's, never written to
+	client      bool          // the base is an http.Client, which follows redirects
+	hasSettings bool          // the request's context has
+	policy      *retry.Policy // the Transport's, for this call; not to be written to
+	timeout     time.Duration // of an attempt, up to its response headers; JSON's is the policy's
+	key         string        // the Idempotency-Key to be added
+	refusal     error         // why nothing more is sent
+	prove       bool          // a retry needs proof that nothing was sent
 
 	attempts   int
 	unready    atomic.Bool     // Prepare has failed in the latest attempt
 	handed     atomic.Bool     // a Transport has handed a request of that attempt to its Base
-	late       bool            // its headers have not come in time
+	late       bool            // its response headers have not come in time
 	redirected bool            // a redirect was followed; only a client does that
 	ctx        context.Context // the latest attempt's
 	wire       *wire           // what it was observed to do, if prove
 	limit      *headerLimit    // of the latest attempt, until its headers are there
-	first      *http.Request   // room for what the first attempt sends; nil if that is probably the caller's request
-	second     *http.Request   // the deep copy that the second attempt has sent and later ones share; nil: none
+	firstReq   *http.Request   // memory for what the first attempt sends, if that is not the caller's request; nil: not allocated yet
+	sharedReq  *http.Request   // the deep copy that the second attempt has sent and later ones share; nil: none
 	body       body
 	resp       *http.Response // to be discarded if a retry follows
 	draining   *draining      // what the latest drain needed
-	shown      string         // the URL for errors
+	shownURL   string         // the URL for errors, once there was one
 }
 
-// roomyCall is a call with its first request, in one allocation.
+// roomyCall is a call and its firstReq, in one allocation.
 type roomyCall struct {
 	call
 	request http.Request
 }
 
-// newCall returns a call of t. With room it can send a request that differs from the
-// caller's without an allocation for it.
+// newCall returns a call of t. Ask for room if the first attempt will send a request that
+// differs from the caller's.
 func newCall(t *Transport, req *http.Request, room bool) *call {
 	if !room {
 		return &call{Transport: t, req: req}
 	}
 	c := new(roomyCall)
-	c.Transport, c.call.req, c.first = t, req, &c.request
+	c.Transport, c.call.req, c.firstReq = t, req, &c.request
 	return &c.call
 }
 
@@ -190,10 +190,10 @@ func (c *call) objection(resp *http.Response) retry.Verdict {
 func (c *call) method() string { return cmp.Or(c.req.Method, http.MethodGet) }
 
 func (c *call) url() string {
-	if c.shown == "" && c.req.URL != nil {
-		c.shown = redact(c.req.URL)
+	if c.shownURL == "" && c.req.URL != nil {
+		c.shownURL = redact(c.req.URL)
 	}
-	return c.shown
+	return c.shownURL
 }
 
 // send makes one attempt, up to the response headers and Check. With an error of Check
@@ -216,7 +216,7 @@ func (c *call) send(ctx context.Context) (*http.Response, retry.Verdict) {
 	}
 	if c.client {
 		ctx = context.WithValue(ctx, settingsKey{}, &settings{call: c, expires: expires})
-	} else if c.set {
+	} else if c.hasSettings {
 		ctx = unset(ctx)
 	}
 	ctx, c.limit = limitHeaders(ctx, c.policy.Clock, c.timeout)
@@ -271,15 +271,15 @@ func (c *call) request(ctx context.Context, expires time.Time) (*http.Request, e
 	case c.attempts == 1 && c.key == "" && c.body.replay == nil && same(ctx, c.req.Context()):
 		return c.req, nil
 	case c.attempts == 1:
-		if req = c.first; req == nil {
+		if req = c.firstReq; req == nil {
 			req = new(http.Request)
 		}
 		*req = *c.req.WithContext(ctx)
-	case c.second == nil:
+	case c.sharedReq == nil:
 		req = clone(ctx, c.req)
-		c.second = req
+		c.sharedReq = req
 	default:
-		req = c.second.WithContext(ctx)
+		req = c.sharedReq.WithContext(ctx)
 	}
 	if c.attempts > 1 && c.AttemptHeader != "" {
 		setHeader(req, c.AttemptHeader, strconv.Itoa(c.attempts))

@@ -9,7 +9,7 @@ import "context"
 //
 //	ctx, cancel := retryhttp.Detach(r.Context())
 //	defer cancel()
-//	err := retrysql.Tx(ctx, db, policy, nil, transfer)
+//	moved, err := retrysql.Tx(ctx, db, policy, nil, transfer)
 //
 // The deadline is that of [DeadlineHandler], of another handler around this one, or
 // none: set one then. It has passed already if that of ctx has. Call cancel when the

@@ -3,9 +3,6 @@ package retryhttp_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,41 +38,4 @@ func TestDetach(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The caller hangs up while the handler commits.
-func ExampleDetach() {
-	committing, committed := make(chan struct{}), make(chan error)
-	commit := func(ctx context.Context) error { // as a driver does: an end of ctx cuts it off
-		close(committing)
-		select {
-		case <-time.After(50 * time.Millisecond):
-			return nil
-		case <-ctx.Done():
-			return fmt.Errorf("outcome unknown: %w", ctx.Err())
-		}
-	}
-	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		ctx, cancel := retryhttp.Detach(r.Context())
-		defer cancel()
-		committed <- commit(ctx)
-	})
-	server := httptest.NewServer(retryhttp.DeadlineHandler(handler, "X-Timeout-Ms", time.Minute))
-	defer server.Close()
-
-	ctx, hangUp := context.WithCancel(context.Background())
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, nil)
-	if err != nil {
-		panic(err)
-	}
-	go func() {
-		<-committing
-		hangUp()
-	}()
-	_, err = http.DefaultClient.Do(req)
-	fmt.Println("caller:", errors.Is(err, context.Canceled))
-	fmt.Println("commit:", <-committed)
-	// Output:
-	// caller: true
-	// commit: <nil>
 }

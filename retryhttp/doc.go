@@ -19,18 +19,18 @@
 //     it is also retried after 409, since the first request is still underway. After an
 //     error of the transport it is retried unless [retry.DefaultClassifier] calls that
 //     error permanent.
-//   - Any other request is retried if it provably did nothing. Either it never got a
-//     connection, or the server answered 421, or refused its HTTP/2 stream, or turned
-//     it away with 429 or 403 and a retry time, which may be now. A 503 proves nothing,
-//     not even with a Retry-After: a gateway may answer 503 to requests that ran.
-//   - No request whose body cannot be sent again ([ErrNotReplayable]), none after 101
-//     Switching Protocols, and none once the caller has its response. [Download]
+//   - Any other request is retried if it provably did nothing: it never got a
+//     connection, or the server answered 421, refused its HTTP/2 stream, or rejected it
+//     with 429 or 403 and a retry time, which may be now. A 503 proves nothing, not even
+//     with a Retry-After: a gateway may answer 503 to requests that ran.
+//   - A request is never retried if its body can't be sent again ([ErrNotReplayable]),
+//     after 101 Switching Protocols, or once the caller has the response. [Download]
 //     continues where its body broke off.
-//   - No request if the response says X-Should-Retry: false, Stripe-Should-Retry:
-//     false or X-Envoy-Overloaded. If it would be retried otherwise, the run has failed,
-//     with ReasonRefused. A permanent status is an answer, whatever these headers say. With
-//     X-Should-Retry: true or Stripe-Should-Retry: true a 4xx is retried as a 5xx is;
-//     that header does not prove that nothing was done.
+//   - A response that says X-Should-Retry: false, Stripe-Should-Retry: false or
+//     X-Envoy-Overloaded ends the run. If its status would otherwise be retried, the run
+//     has failed, with ReasonRefused. A permanent status is an answer, whatever these
+//     headers say. With X-Should-Retry: true or Stripe-Should-Retry: true any status from
+//     400 on is retried as a 5xx is; that header does not prove that nothing was done.
 //   - [Transport.Check], and then Policy.Classify, go before these headers and the
 //     status. An error of Check proves that the request did nothing only if it is marked
 //     by [retry.Undone], or Unprocessed to Policy.Classify.
@@ -68,10 +68,10 @@
 //
 // If a reused connection turns out to be dead before any of the response came,
 // [http.Transport] itself sends the request again: a GET, HEAD, OPTIONS or TRACE, a
-// request with a key, and any other request if not a single byte of it was written.
-// Over HTTP/2 it does so up to seven times if the server refused the stream or is
-// shutting down. A policy does not see these attempts. If net/http cannot repeat a
-// request, its error arrives here.
+// request with a key, and any other request if not a single byte of it was written; its
+// DisableKeepAlives prevents that. Over HTTP/2 it sends a request again up to seven times
+// if the server refused the stream or is shutting down. A policy does not see these
+// attempts. If net/http cannot repeat a request, its error arrives here.
 //
 // Put an otelhttp.Transport below the Transport, as its Base, so that each attempt has
 // a span of its own.

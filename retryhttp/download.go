@@ -18,11 +18,11 @@ import (
 
 // Download sends a GET through c and returns its response as a [Transport] would. If
 // the Body breaks off, its Read requests the rest, with Range from the bytes already
-// read, and with If-Range by the strong ETag or else by Last-Modified. The answer must
-// be a 206 that fits. Anything else ends the Body with an error, such as the 200 or
-// 412 of a server whose file has changed, another total or another ETag. If only the
-// end of a chunked body was lost, the server answers 416, and the Body ends without an
-// error.
+// read, and with If-Range by the strong ETag or else by a Last-Modified that is at least
+// a second older than the response. The answer must be a 206 that fits. Anything else
+// ends the Body with an error, such as the 200 or 412 of a server whose file has changed,
+// another total or another ETag. If only the end of a chunked body was lost, the server
+// answers 416, and the Body ends without an error.
 //
 // Each break starts a new run of the policy, in which the break counts as the first
 // attempt. So there is a wait before the request for the rest, and only a status that

@@ -15,8 +15,8 @@ import (
 	"github.com/goretry/retry/retryhttp"
 )
 
-// overloaded says whether a stream begins with an error, as a model's does that is
-// overloaded: the status was 200 already.
+// overloaded returns an error if a stream begins with one. A model that is overloaded
+// sends it so, because the status was 200 already.
 func overloaded(event, data string) error {
 	if event == "error" || strings.HasPrefix(data, `{"error"`) {
 		return errors.New("the stream begins with an error") // Transient
@@ -50,6 +50,7 @@ func ExampleTransport_serverSentEvents() {
 		}
 	}))
 	defer server.Close()
+	url := server.URL
 
 	client := &http.Client{Transport: &retryhttp.Transport{
 		Check: retryhttp.FirstEvent(overloaded),
@@ -59,12 +60,15 @@ func ExampleTransport_serverSentEvents() {
 			AttemptTimeout: 30 * time.Second, // up to the first event: the stream is not cut
 			MaxRetryAfter:  time.Minute,
 			Budget:         &retry.EarnedBudget{}, // made once, shared by all calls
-			Backoff:        retry.Exponential{Base: time.Millisecond},
 		},
 	}}
+	client.Transport.(*retryhttp.Transport).Policy.Backoff = retry.Constant(time.Millisecond) // not to keep you waiting
 	// A completion that runs twice costs twice, and does nothing else.
 	ctx := retryhttp.Idempotent(context.Background(), true)
-	req, _ := http.NewRequestWithContext(ctx, "POST", server.URL, strings.NewReader(`{"stream": true}`))
+	req, err := http.NewRequestWithContext(ctx, "POST", url, strings.NewReader(`{"stream": true}`))
+	if err != nil {
+		panic(err)
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		panic(err)

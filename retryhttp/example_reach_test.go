@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -202,6 +203,30 @@ func ExampleTransport_token() {
 	// 201 tokens fetched: 1
 }
 
+// Every attempt of a POST has the same key, so a server that knows keys books it once.
+func ExampleTransport_idempotencyKey() {
+	seen := map[string]bool{}
+	requests := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen[r.Header.Get("Idempotency-Key")] = true
+		if requests++; requests == 1 {
+			w.WriteHeader(http.StatusBadGateway) // it may have been booked
+		}
+	}))
+	defer server.Close()
+
+	transport := &retryhttp.Transport{IdempotencyKey: func(*http.Request) string { return rand.Text() }} // crypto/rand
+	transport.Policy.Backoff = retry.Constant(time.Millisecond)
+	client := &http.Client{Transport: transport}
+	resp, err := client.Post(server.URL+"/orders", "text/plain", strings.NewReader("one book"))
+	if err != nil {
+		panic(err)
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.StatusCode, "requests:", requests, "keys:", len(seen))
+	// Output: 200 requests: 2 keys: 1
+}
+
 // PROPFIND only reads, which the Transport cannot know.
 func ExampleIdempotent() {
 	calls := 0
@@ -289,14 +314,15 @@ func ExampleGaveUp() {
 }
 
 // While one host is down, its budget runs out, and that of no other.
-func ExampleBudgetPerHost() {
+func ExampleTransport_budget() {
 	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}))
 	defer down.Close()
+	var hosts retry.Budgets // in a package variable
 	client := &http.Client{Transport: &retryhttp.Transport{
 		Policy: retry.Policy{Backoff: retry.Constant(time.Millisecond)},
-		Budget: retryhttp.BudgetPerHost(func() retry.Budget { return &retry.EarnedBudget{} }),
+		Budget: hosts.For,
 	}}
 	for range 4 {
 		resp, err := client.Get(down.URL)

@@ -30,14 +30,16 @@ func flakyServer() *httptest.Server {
 func ExampleTransport() {
 	server := flakyServer()
 	defer server.Close()
+	url := server.URL
 	client := &http.Client{Transport: &retryhttp.Transport{
 		Policy: retry.Policy{
 			MaxAttempts:    4,
 			AttemptTimeout: 2 * time.Second,
 			Backoff:        retry.Exponential{Base: 10 * time.Millisecond},
+			Budget:         &retry.EarnedBudget{}, // shared by all requests of this client
 		},
 	}}
-	resp, err := client.Get(server.URL)
+	resp, err := client.Get(url)
 	if err != nil {
 		panic(err)
 	}

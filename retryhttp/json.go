@@ -25,15 +25,20 @@ import (
 // unless T says otherwise: it is struct{}, or its method UnmarshalJSON accepts no bytes,
 // as that of json.RawMessage does.
 //
-// Every error is a *[retry.Error]. For another status it holds a *[StatusError]. Texts
-// of errors show no userinfo and no query values. ctx replaces the request's context,
-// except for what [WithPolicy] and [Idempotent] have set there and not in ctx. A nil c
-// means http.DefaultClient. The client's Timeout and redirects are part of each attempt.
+// Every error is a *[retry.Error]. For another status it holds a *[StatusError]. The
+// text of an error about a body has the status, the Content-Type and, if the body is not
+// JSON, its first bytes. Texts of errors show no userinfo, no query values, and nothing
+// that net/http would quote of a malformed header.
+//
+// ctx replaces the request's context, except for what [WithPolicy] and [Idempotent] have
+// set there and not in ctx. A nil c means http.DefaultClient. The client's Timeout and
+// redirects are part of each attempt.
 //
 // With a [Transport] in c, alone or below other RoundTrippers, attempts do not
 // multiply: p decides, and that Transport makes one attempt, with its Prepare and
 // TimeoutHeader. If it is c.Transport itself, its fields other than Policy are used
-// too.
+// too. A RoundTripper above it that sends requests of its own in ctx gets one attempt
+// for each. Requests that Prepare or Base make in ctx have retries of their own.
 func JSON[T any](ctx context.Context, c *http.Client, p retry.Policy, req *http.Request) (T, error) {
 	call := newClientCall(c, p, req)
 	defer call.end(false)

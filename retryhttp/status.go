@@ -50,14 +50,20 @@ func (e *StatusError) RetryAfter() time.Duration { return e.Hint }
 // ErrorType returns the code as the error.type of spans and metrics: "503".
 func (e *StatusError) ErrorType() string { return strconv.Itoa(e.Code) }
 
+// readHint sets Hint by the response's headers, and reports whether they name a retry time,
+// which may be now.
+func (e *StatusError) readHint(h http.Header, now func() time.Time) (timed bool) {
+	limited := e.Code == http.StatusTooManyRequests || e.Code == http.StatusForbidden
+	e.Hint, timed = hint.Parse(canonical(h), now, limited)
+	return timed
+}
+
 // failure returns the verdict on a response whose status is not a success, and reports
 // whether it is an answer, which is not a failure of the server. Policy.Classify goes
 // before the server's headers about retries, and these go before the status.
 func (c *call) failure(resp *http.Response) (v retry.Verdict, answer bool) {
 	e := &StatusError{Code: resp.StatusCode, Method: c.method(), URL: c.url()}
-	limited := e.Code == http.StatusTooManyRequests || e.Code == http.StatusForbidden
-	timed := false
-	e.Hint, timed = hint.Parse(canonical(resp.Header), c.now, limited)
+	timed := e.readHint(resp.Header, c.now)
 	keyed := e.Code == http.StatusConflict && (c.key != "" || hasKey(c.req.Header))
 	class := statusClass(e.Code, timed, keyed)
 	rejected := class == retry.Unprocessed || class == retry.Throttled && timed

@@ -63,7 +63,7 @@ type Transport struct {
 	// Budget returns the budget that limits the retries to a host: "example.com" or
 	// "example.com:8080", in lower case, without a trailing dot and without the
 	// default port of the scheme. Nil, or nil from it, means Policy.Budget. It must
-	// give the same host the same budget: see [BudgetPerHost].
+	// give the same host the same budget, as the For of [retry.Budgets] does.
 	Budget func(host string) retry.Budget
 
 	// Pace returns the pace of a request: see [retry.Policy].Pace. It must return the same
@@ -147,17 +147,21 @@ func (t *Transport) changes(req *http.Request) bool {
 }
 
 // CloseIdleConnections closes those of Base, for [http.Client.CloseIdleConnections].
-func (t *Transport) CloseIdleConnections() {
-	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
-		base.CloseIdleConnections()
-	}
-}
+func (t *Transport) CloseIdleConnections() { closeIdle(t.base()) }
 
-func (t *Transport) base() http.RoundTripper {
-	if t.Base == nil {
+func (t *Transport) base() http.RoundTripper { return orDefault(t.Base) }
+
+func orDefault(base http.RoundTripper) http.RoundTripper {
+	if base == nil {
 		return http.DefaultTransport
 	}
-	return t.Base
+	return base
+}
+
+func closeIdle(base http.RoundTripper) {
+	if base, ok := base.(interface{ CloseIdleConnections() }); ok {
+		base.CloseIdleConnections()
+	}
 }
 
 // pass sends a request of JSON or Download, which may be a hop of a redirect.
@@ -175,7 +179,7 @@ func (t *Transport) pass(s *settings, req *http.Request) (*http.Response, error)
 
 // plan sets the call's policy, its idempotency key, and whether it may run twice.
 func (c *call) plan(s *settings) {
-	c.policy, c.set = &c.Policy, s != nil
+	c.policy, c.hasSettings = &c.Policy, s != nil
 	if c.Name != nil || c.Budget != nil || c.Pace != nil || s != nil {
 		p := c.Policy
 		c.adapt(&p, s)

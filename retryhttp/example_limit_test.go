@@ -1,0 +1,72 @@
+package retryhttp_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/retryhttp"
+)
+
+// One limit for each host, below the retries: every attempt takes a place.
+func ExampleLimitTransport() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "Ada") }))
+	defer server.Close()
+	var hosts limit.PerKey
+	client := &http.Client{Transport: &retryhttp.Transport{
+		Policy: retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(time.Millisecond)},
+		Base:   &retryhttp.LimitTransport{Limit: hosts.For},
+	}}
+
+	resp, err := client.Get(server.URL)
+	if err != nil {
+		panic(err)
+	}
+	defer resp.Body.Close()
+	for _, l := range hosts.All() {
+		fmt.Println(resp.Status, l.InFlight(), "in flight")
+	}
+	_, _ = io.ReadAll(resp.Body) // which gives the place back
+	for _, l := range hosts.All() {
+		fmt.Println(l.InFlight(), "in flight")
+	}
+	// Output:
+	// 200 OK 1 in flight
+	// 0 in flight
+}
+
+// A server that takes a second request while it has room for one.
+func ExampleLimitHandler() {
+	places := &limit.Limit{Max: 1}
+	entered, leave := make(chan bool), make(chan bool)
+	mux := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { entered <- true; <-leave })
+	server := httptest.NewServer(retryhttp.DeadlineHandler( // whose deadlines tell the limit what is too slow
+		retryhttp.LimitHandler(mux, func(*http.Request) *limit.Limit { return places }), "X-Timeout-Ms", 30*time.Second))
+	defer server.Close()
+
+	first := make(chan string)
+	go func() {
+		resp, err := http.Get(server.URL)
+		if err != nil {
+			panic(err)
+		}
+		resp.Body.Close()
+		first <- resp.Status
+	}()
+	<-entered
+	resp, err := http.Get(server.URL)
+	if err != nil {
+		panic(err)
+	}
+	resp.Body.Close()
+	fmt.Println(resp.Status, "after", resp.Header.Get("Retry-After"), "s")
+	leave <- true
+	fmt.Println(<-first)
+	// Output:
+	// 429 Too Many Requests after 1 s
+	// 200 OK
+}

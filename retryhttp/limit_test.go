@@ -1,0 +1,847 @@
+package retryhttp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/retryhttp"
+)
+
+// under is a LimitTransport with one limit for all hosts.
+func under(base http.RoundTripper, l *limit.Limit) *retryhttp.LimitTransport {
+	return &retryhttp.LimitTransport{Base: base, Limit: func(string) *limit.Limit { return l }}
+}
+
+func wantInFlight(t testing.TB, l *limit.Limit, want int, when string) {
+	t.Helper()
+	if got := l.InFlight(); got != want {
+		t.Errorf("%s: %d places are taken, want %d", when, got, want)
+	}
+}
+
+// signOf says by what happens to limits of several sizes which sign a request gave.
+func signOf(t *testing.T, send func(*limit.Limit)) limit.Sign {
+	t.Helper()
+	places := func(start int) int {
+		l := &limit.Limit{Start: start}
+		send(l)
+		eventually(t, "a place is lost", func() bool { return l.InFlight() == 0 })
+		return l.Places()
+	}
+	switch got := [3]int{places(1), places(4), places(100)}; got {
+	case [3]int{2, 4, 100}:
+		return limit.Answer
+	case [3]int{1, 2, 50}:
+		return limit.Overload
+	case [3]int{1, 2, 100}: // with few places each one is an overload, with many one is not
+		return limit.Timeout
+	case [3]int{1, 4, 100}:
+		return limit.NoSign
+	default:
+		t.Fatalf("no sign has this effect: %d", got)
+		return 0
+	}
+}
+
+var signs = map[limit.Sign]string{
+	limit.NoSign: "no sign", limit.Answer: "an Answer", limit.Overload: "an Overload", limit.Timeout: "a Timeout",
+}
+
+func wantSign(t *testing.T, want limit.Sign, send func(*limit.Limit)) {
+	t.Helper()
+	if got := signOf(t, send); got != want {
+		t.Errorf("the limit got %s, want %s", signs[got], signs[want])
+	}
+}
+
+// Without a place nothing is sent, and a Transport above sends even a POST again.
+func TestLimitTransportWithoutAPlace(t *testing.T) {
+	s := serve(t, statuses(200))
+	l := &limit.Limit{Max: 1}
+	l.Acquire()
+	body := stream("order")
+	resp, err := client(under(s.base, l)).Do(request(t, "POST", s.URL, body))
+	if !errors.Is(err, limit.ErrLimited) || resp != nil {
+		t.Fatalf("%v, %v, want ErrLimited", resp, err)
+	}
+	body.wantClosedOnce(t)
+	s.wantRequests(t, 0)
+
+	policy, told := recorded(quick)
+	policy.Hooks.Wait = func(context.Context, retry.Attempt) { l.Release(limit.NoSign) }
+	resp = mustDo(t, &retryhttp.Transport{Base: under(s.base, l), Policy: policy}, request(t, "POST", s.URL, stream("order")))
+	read(t, resp)
+	s.wantRequests(t, 1)
+	if got := s.requests()[0].body; got != "order" {
+		t.Errorf("the server got %q", got)
+	}
+	if first := told.attempts[0]; first.Class != retry.Unprocessed || !errors.Is(first.Err, limit.ErrLimited) {
+		t.Errorf("the first attempt is %v, %v", first.Class, first.Err)
+	}
+	wantInFlight(t, l, 0, "after it")
+}
+
+// A place lasts as long as the body, and not longer.
+func TestLimitTransportHoldsThePlaceOfAStream(t *testing.T) {
+	for name, start := range protocols {
+		t.Run(name, func(t *testing.T) {
+			more := make(chan bool)
+			s := serveAs(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, "one ")
+				_ = http.NewResponseController(w).Flush()
+				<-more
+				_, _ = io.WriteString(w, "two")
+			}, start)
+			l := new(limit.Limit)
+			c := client(under(s.base, l))
+			for _, end := range []string{"end", "close", "cancel"} {
+				ctx, cancel := context.WithCancel(t.Context())
+				resp, err := c.Do(request(t, "GET", s.URL, nil).WithContext(ctx))
+				if err != nil {
+					t.Fatal(err)
+				}
+				first := make([]byte, 4)
+				if _, err := io.ReadFull(resp.Body, first); err != nil || string(first) != "one " {
+					t.Errorf("%q, %v", first, err)
+				}
+				wantInFlight(t, l, 1, "in the middle of the body")
+				switch end {
+				case "end":
+					more <- true
+					if rest, err := io.ReadAll(resp.Body); err != nil || string(rest) != "two" {
+						t.Errorf("%q, %v", rest, err)
+					}
+					wantInFlight(t, l, 0, "at the end of the body")
+				case "close":
+					_ = resp.Body.Close()
+					wantInFlight(t, l, 0, "after Close")
+					more <- true
+				case "cancel":
+					cancel()
+					eventually(t, "a place is lost", func() bool { return l.InFlight() == 0 })
+					more <- true
+				}
+				_ = resp.Body.Close()
+				_ = resp.Body.Close()
+				wantInFlight(t, l, 0, "after "+end)
+				cancel()
+			}
+		})
+	}
+}
+
+// What the end of a request means to the limit.
+func TestLimitTransportSigns(t *testing.T) {
+	busy := func(err error) retry.Class {
+		if e, ok := errors.AsType[*retryhttp.StatusError](err); ok && e.Code == 503 && e.Method == "GET" && strings.HasSuffix(e.URL, "/users?key=REDACTED") {
+			return retry.Throttled
+		}
+		return retry.Unknown
+	}
+	for _, test := range []struct {
+		name     string
+		code     int
+		header   string // of a second
+		classify retry.Classifier
+		want     limit.Sign
+	}{
+		{"200", 200, "", nil, limit.Answer},
+		{"204, without a body", 204, "", nil, limit.Answer},
+		{"404", 404, "", nil, limit.Answer},
+		{"429", 429, "", nil, limit.Overload},
+		{"403", 403, "", nil, limit.Answer},
+		{"403 of a rate limit", 403, "Retry-After", nil, limit.Overload},
+		{"500", 500, "", nil, limit.NoSign},
+		{"503", 503, "", nil, limit.NoSign},
+		{"503, which Classify knows", 503, "", busy, limit.Overload},
+		{"504", 504, "", nil, limit.Timeout},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+				if test.header != "" {
+					w.Header().Set(test.header, "1")
+				}
+				w.WriteHeader(test.code)
+				if test.code != 204 {
+					_, _ = io.WriteString(w, "text")
+				}
+			})
+			for name, finish := range map[string]func(*http.Response){
+				"read": func(resp *http.Response) { _, _ = io.Copy(io.Discard, resp.Body) }, "closed": func(*http.Response) {},
+			} {
+				if got := signOf(t, func(l *limit.Limit) {
+					rt := under(s.base, l)
+					rt.Classify = test.classify
+					resp := mustDo(t, rt, request(t, "GET", s.URL+"/users?key=1", nil))
+					finish(resp)
+					resp.Body.Close()
+				}); got != test.want {
+					t.Errorf("%s: the limit got %s, want %s", name, signs[got], signs[test.want])
+				}
+			}
+		})
+	}
+}
+
+// One of two backends hangs. The answers of the other excuse its timeouts, if they come
+// within half of the time they have.
+func TestLimitTransportAndPromptAnswers(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		timeout  time.Duration // of the Transport's attempts
+		deadline time.Duration // of the caller
+		took     time.Duration // by the answer
+		places   int
+	}{
+		{"half of AttemptTimeout", time.Second, time.Hour, 500 * time.Millisecond, 12},
+		{"more than half", time.Second, time.Hour, 501 * time.Millisecond, 11},
+		{"half of the caller's time", time.Hour, time.Second, 500 * time.Millisecond, 12},
+		{"more than half of it", time.Hour, time.Second, 501 * time.Millisecond, 11},
+		{"half of the only limit", 0, time.Second, 500 * time.Millisecond, 12},
+		{"more than half of the only limit", 0, time.Second, 501 * time.Millisecond, 11},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &limit.Limit{Start: 12, Max: 12}
+			for range 11 {
+				l.Acquire() // others are underway
+			}
+			took := tt.took
+			base := tripper(func(req *http.Request) (*http.Response, error) {
+				select {
+				case <-req.Context().Done():
+					return nil, context.Cause(req.Context())
+				case <-time.After(took):
+					return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+				}
+			})
+			transport := &retryhttp.Transport{Policy: retry.Policy{MaxAttempts: 1, AttemptTimeout: tt.timeout}, Base: under(base, l)}
+			send := func() {
+				ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
+				defer cancel()
+				req, _ := http.NewRequestWithContext(ctx, "GET", "http://users/", nil)
+				if resp, err := transport.RoundTrip(req); err == nil {
+					resp.Body.Close()
+				}
+			}
+			send()
+			took = 2 * time.Hour
+			send()
+			send()
+			if got := l.Places(); got != tt.places {
+				t.Errorf("%s: %d places after an answer and two timeouts, want %d", tt.name, got, tt.places)
+			}
+		})
+	}
+}
+
+// Classify judges responses from status 400 on.
+func TestLimitTransportJudgesStatuses(t *testing.T) {
+	for code, want := range map[int]limit.Sign{399: limit.Answer, 400: limit.Overload} {
+		wantSign(t, want, func(l *limit.Limit) {
+			rt := under(tripper(func(*http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: code, Body: http.NoBody}, nil
+			}), l)
+			rt.Classify = func(err error) retry.Class {
+				if err == nil {
+					return retry.Unknown
+				}
+				return retry.Throttled
+			}
+			mustDo(t, rt, request(t, "GET", "http://users/", nil)).Body.Close()
+		})
+	}
+}
+
+// What Base returns is what the caller gets, even if it breaks the rules of a RoundTripper.
+func TestLimitTransportHandsOn(t *testing.T) {
+	response, failure := &http.Response{StatusCode: 200, Body: http.NoBody}, errors.New("no route")
+	for _, tt := range []struct {
+		resp *http.Response
+		err  error
+	}{{response, nil}, {nil, failure}, {response, failure}, {nil, nil}} {
+		var l limit.Limit
+		rt := under(tripper(func(*http.Request) (*http.Response, error) { return tt.resp, tt.err }), &l)
+		if resp, err := rt.RoundTrip(request(t, "GET", "http://users/", nil)); resp != tt.resp || err != tt.err {
+			t.Errorf("got %v, %v, want %v, %v", resp, err, tt.resp, tt.err)
+		}
+		wantInFlight(t, &l, 0, "after it")
+	}
+}
+
+// What breaks off means what it broke off for.
+func TestLimitTransportSignsOfErrors(t *testing.T) {
+	stuck := func(release <-chan bool, text string) func(int, http.ResponseWriter, *http.Request) {
+		return func(_ int, w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, text)
+			if text != "" {
+				_ = http.NewResponseController(w).Flush()
+			}
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		}
+	}
+	for _, text := range []string{"", "a part"} {
+		name := "before the headers, "
+		if text != "" {
+			name = "in the body, "
+		}
+		// send reads what comes under ctx.
+		send := func(t *testing.T, l *limit.Limit, s *server, ctx context.Context) {
+			resp, err := client(under(s.base, l)).Do(request(t, "GET", s.URL, nil).WithContext(ctx))
+			if err == nil {
+				_, err = io.ReadAll(resp.Body)
+				resp.Body.Close()
+			}
+			if err == nil {
+				t.Error("no error")
+			}
+		}
+		t.Run(name+"deadline", func(t *testing.T) {
+			s := serve(t, stuck(nil, text))
+			wantSign(t, limit.Timeout, func(l *limit.Limit) {
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				defer cancel()
+				send(t, l, s, ctx)
+			})
+		})
+		t.Run(name+"cancel", func(t *testing.T) {
+			s := serve(t, stuck(nil, text))
+			wantSign(t, limit.NoSign, func(l *limit.Limit) {
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(50*time.Millisecond, cancel)
+				send(t, l, s, ctx)
+			})
+		})
+		t.Run(name+"cut", func(t *testing.T) {
+			s := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+				if text != "" {
+					_, _ = io.WriteString(w, text)
+					_ = http.NewResponseController(w).Flush()
+				}
+				panic(http.ErrAbortHandler)
+			})
+			wantSign(t, limit.NoSign, func(l *limit.Limit) { send(t, l, s, t.Context()) })
+		})
+	}
+	t.Run("attempt timeout", func(t *testing.T) {
+		s := serve(t, stuck(nil, ""))
+		wantSign(t, limit.Timeout, func(l *limit.Limit) {
+			rt := &retryhttp.Transport{Base: under(s.base, l), Policy: retry.Policy{MaxAttempts: 1, AttemptTimeout: 50 * time.Millisecond}}
+			if _, err := client(rt).Do(request(t, "GET", s.URL, nil)); !errors.Is(err, retry.ErrAttemptTimeout) {
+				t.Errorf("error %v", err)
+			}
+		})
+	})
+	t.Run("nobody listens", func(t *testing.T) {
+		gone := httptest.NewServer(nil)
+		gone.Close()
+		wantSign(t, limit.NoSign, func(l *limit.Limit) {
+			if _, err := client(under(nil, l)).Do(request(t, "GET", gone.URL, nil)); err == nil {
+				t.Error("no error")
+			}
+		})
+	})
+	t.Run("closed after the deadline", func(t *testing.T) {
+		s := serve(t, stuck(nil, "a part"))
+		wantSign(t, limit.Timeout, func(l *limit.Limit) {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			resp, err := client(under(s.base, l)).Do(request(t, "GET", s.URL, nil).WithContext(ctx))
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-ctx.Done()
+			resp.Body.Close()
+		})
+	})
+}
+
+// A connection that has switched protocols holds its place until it is closed.
+func TestLimitTransportAfterAnUpgrade(t *testing.T) {
+	s := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		conn, buf, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = buf.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n")
+		_ = buf.Flush()
+		line, _ := buf.ReadString('\n')
+		_, _ = buf.WriteString("you said " + line)
+		_ = buf.Flush()
+	})
+	l := new(limit.Limit)
+	ctx, cancel := context.WithCancel(t.Context())
+	req := request(t, "GET", s.URL, nil).WithContext(ctx)
+	req.Header = http.Header{"Connection": {"upgrade"}, "Upgrade": {"echo"}}
+	resp := mustDo(t, under(s.base, l), req)
+	conn, ok := resp.Body.(io.ReadWriteCloser)
+	if !ok {
+		t.Fatalf("body is a %T, want an io.ReadWriteCloser", resp.Body)
+	}
+	cancel() // which does not end such a connection
+	if _, err := io.WriteString(conn, "hello\n"); err != nil {
+		t.Error(err)
+	}
+	if got, err := io.ReadAll(conn); string(got) != "you said hello\n" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	wantInFlight(t, l, 1, "before Close")
+	conn.Close()
+	wantInFlight(t, l, 0, "after Close")
+}
+
+// Whatever panics or exits, the place is given back, with no sign.
+func TestLimitTransportAndPanics(t *testing.T) {
+	bad := func(error) retry.Class { panic("Classify") }
+	answer := func(code int, body io.ReadCloser) tripper {
+		return func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: code, Body: body}, nil }
+	}
+	closed := false
+	onClose := func() { closed = true }
+	for name, rt := range map[string]*retryhttp.LimitTransport{
+		"Base panics":                      {Base: tripper(func(*http.Request) (*http.Response, error) { panic("Base") })},
+		"Base exits":                       {Base: tripper(func(*http.Request) (*http.Response, error) { runtime.Goexit(); return nil, nil })},
+		"Classify panics at a response":    {Base: answer(503, http.NoBody), Classify: bad},
+		"Classify panics at an error":      {Base: tripper(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }), Classify: bad},
+		"Classify panics at a body's end":  {Base: answer(503, io.NopCloser(strings.NewReader("x"))), Classify: bad},
+		"Classify panics at Close":         {Base: answer(503, &shut{strings.NewReader("x"), onClose}), Classify: bad},
+		"the body panics in Close":         {Base: answer(200, &shut{strings.NewReader("x"), func() { panic("Close") }})},
+		"Base returns nothing":             {Base: answer(0, nil), Classify: bad},
+		"Base returns nothing at all":      {Base: tripper(func(*http.Request) (*http.Response, error) { return nil, nil })},
+		"the context is done in the midst": {Base: answer(200, io.NopCloser(strings.NewReader("x")))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &limit.Limit{Start: 4}
+			rt.Limit = func(string) *limit.Limit { return l }
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			done := make(chan bool)
+			go func() {
+				defer close(done)
+				defer func() { _ = recover() }()
+				resp, err := rt.RoundTrip(request(t, "GET", "http://example.com", nil).WithContext(ctx))
+				if err != nil || resp == nil || resp.Body == nil {
+					return
+				}
+				switch name {
+				case "Classify panics at Close", "the body panics in Close":
+					resp.Body.Close()
+				case "the context is done in the midst":
+					cancel()
+				default:
+					_, _ = io.ReadAll(resp.Body)
+				}
+			}()
+			<-done
+			eventually(t, "a place is lost", func() bool { return l.InFlight() == 0 })
+			if got := l.Places(); got != 4 {
+				t.Errorf("%d places, want 4", got)
+			}
+		})
+	}
+	if !closed {
+		t.Error("the body is left open")
+	}
+}
+
+// shut is a body with a func for Close.
+type shut struct {
+	io.Reader
+	close func()
+}
+
+func (s *shut) Close() error {
+	s.close()
+	return nil
+}
+
+// Keys are hosts as for Transport.Budget, and a nil limit limits nothing.
+func TestLimitTransportByHost(t *testing.T) {
+	var hosts []string
+	base := tripper(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+	})
+	rt := &retryhttp.LimitTransport{Base: base, Limit: func(host string) *limit.Limit {
+		hosts = append(hosts, host)
+		return nil
+	}}
+	for _, url := range []string{"https://Example.com:443/a", "http://example.com.:8080", "http://example.com"} {
+		if _, err := rt.RoundTrip(request(t, "GET", url, nil)); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := fmt.Sprint(hosts); got != "[example.com example.com:8080 example.com]" {
+		t.Errorf("hosts %s", got)
+	}
+	if _, err := (&retryhttp.LimitTransport{Base: base}).RoundTrip(request(t, "GET", "http://example.com", nil)); err != nil {
+		t.Errorf("without Limit: %v", err)
+	}
+	if _, err := rt.RoundTrip(&http.Request{}); err != nil || len(hosts) != 3 {
+		t.Errorf("without a URL: %v, hosts %q", err, hosts)
+	}
+	s := serve(t, statuses(200))
+	read(t, mustDo(t, under(s.base, new(limit.Limit)), request(t, "GET", s.URL, nil)))
+	under(s.base, nil).CloseIdleConnections()
+	eventually(t, "CloseIdleConnections closes nothing", func() bool { return s.connections() == 0 })
+	under(base, nil).CloseIdleConnections() // has none
+}
+
+// A request that is over leaves nothing in a context that lives on.
+func TestLimitTransportLeavesTheContext(t *testing.T) {
+	for name, end := range map[string]func(io.ReadCloser){
+		"read":   func(b io.ReadCloser) { _, _ = io.ReadAll(b) },
+		"closed": func(b io.ReadCloser) { b.Close() },
+		"broken": func(b io.ReadCloser) { _, _ = b.Read(nil) },
+	} {
+		body := io.Reader(strings.NewReader("x"))
+		if name == "broken" {
+			body = io.MultiReader(failing{}, body)
+		}
+		l := new(limit.Limit)
+		rt := under(tripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Body: io.NopCloser(body)}, nil
+		}), l)
+		ctx := &spied{Context: t.Context(), done: make(chan struct{})}
+		resp, err := rt.RoundTrip(request(t, "GET", "http://example.com", nil).WithContext(ctx))
+		if err != nil || ctx.watchers != 1 {
+			t.Fatalf("%s: %v, %d watchers", name, err, ctx.watchers)
+		}
+		end(resp.Body)
+		wantInFlight(t, l, 0, name)
+		if ctx.watchers != 0 {
+			t.Errorf("%s: the context is still watched", name)
+		}
+	}
+}
+
+// failing is a reader that fails.
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// A body that is closed after the deadline came too late, whoever notices that first.
+func TestLimitTransportClosedTooLate(t *testing.T) {
+	wantSign(t, limit.Timeout, func(l *limit.Limit) {
+		ctx := &spied{Context: t.Context(), done: make(chan struct{})}
+		resp, err := under(tripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("x"))}, nil
+		}), l).RoundTrip(request(t, "GET", "http://example.com", nil).WithContext(ctx))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx.err = context.DeadlineExceeded
+		resp.Body.Close()
+	})
+}
+
+// Classify may panic. On the goroutine that learns that the context has ended nobody could
+// recover, so it is not called there.
+func TestLimitTransportCallsNoClassifyWhenTheContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		l := new(limit.Limit)
+		rt := under(tripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("x"))}, nil
+		}), l)
+		rt.Classify = func(err error) retry.Class {
+			t.Errorf("Classify is called with %v", err)
+			return retry.Unknown
+		}
+		resp, err := rt.RoundTrip(request(t, "GET", "http://example.com", nil).WithContext(ctx))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		wantInFlight(t, l, 0, "after the deadline")
+	})
+}
+
+// spied is a context that counts who waits for its end, and tells none of them.
+type spied struct {
+	context.Context
+	done     chan struct{}
+	err      error
+	watchers int
+}
+
+func (w *spied) Done() <-chan struct{} { return w.done }
+func (w *spied) Err() error            { return w.err }
+func (w *spied) Value(any) any         { return nil }
+func (w *spied) AfterFunc(func()) func() bool {
+	w.watchers++
+	return func() bool { w.watchers--; return true }
+}
+
+// Each copy of a hedged request takes a place, and the loser gives its own back with no sign.
+func TestLimitTransportAndAHedge(t *testing.T) {
+	second := make(chan bool)
+	s := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
+		if n == 1 {
+			<-r.Context().Done()
+			return
+		}
+		close(second)
+		_, _ = io.WriteString(w, "quick")
+	})
+	l := &limit.Limit{Start: 2}
+	h := &hedge.Hedge{Delay: time.Millisecond}
+	rt := s.transport(quick)
+	rt.Base, rt.Hedge = under(s.base, l), func(string) *hedge.Hedge { return h }
+	resp := mustDo(t, rt, request(t, "GET", s.URL, nil))
+	if got := read(t, resp); got != "quick" {
+		t.Errorf("body %q", got)
+	}
+	<-second
+	wantInFlight(t, l, 0, "after both copies")
+	if got := l.Places(); got != 2 {
+		t.Errorf("%d places, want 2", got)
+	}
+}
+
+// JSON and Download use a client whose transport is limited as they use any other.
+func TestLimitTransportBelowCalls(t *testing.T) {
+	s := serve(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		if n%2 == 1 {
+			w.Header().Set("Retry-After-Ms", "1")
+			http.Error(w, "busy", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, `{"Name": "Ada"}`)
+	})
+	l := &limit.Limit{Max: 1} // so an attempt that holds its place too long would be seen
+	c := client(under(s.base, l))
+	u, err := retryhttp.JSON[struct{ Name string }](t.Context(), c, quick, request(t, "GET", s.URL, nil))
+	if u.Name != "Ada" || err != nil {
+		t.Errorf("%q, %v", u.Name, err)
+	}
+	wantInFlight(t, l, 0, "after JSON")
+	resp, err := retryhttp.Download(t.Context(), c, quick, request(t, "GET", s.URL, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantInFlight(t, l, 1, "during a download")
+	read(t, resp)
+	wantInFlight(t, l, 0, "after a download")
+	s.wantRequests(t, 4)
+}
+
+// However many requests end however they end, no place is lost.
+func TestLimitLosesNoPlace(t *testing.T) {
+	l := &limit.Limit{Start: 4}
+	inner := &limit.Limit{Start: 3, Min: 2}
+	handler := retryhttp.LimitHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/panic":
+			panic(http.ErrAbortHandler)
+		case "/half":
+			w.Header().Set("Content-Length", "10")
+			_, _ = io.WriteString(w, "half")
+		case "/hang":
+			<-r.Context().Done()
+		case "/hijack":
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err == nil {
+				conn.Close()
+			}
+		case "/busy":
+			w.WriteHeader(429)
+		default:
+			_, _ = io.WriteString(w, strings.Repeat("x", 10_000))
+		}
+	}), func(*http.Request) *limit.Limit { return inner })
+	s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) })
+	c := client(under(s.base, l))
+	var all sync.WaitGroup
+	var sent, refused atomic.Int64
+	for i := range 8 {
+		all.Go(func() {
+			for n := range 24 {
+				path := []string{"panic", "half", "hang", "hijack", "busy", "ok"}[(n+i)%6]
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+				resp, err := c.Do(request(t, "GET", s.URL+"/"+path, nil).WithContext(ctx))
+				switch {
+				case errors.Is(err, limit.ErrLimited):
+					refused.Add(1)
+				case err == nil:
+					_, _ = io.CopyN(io.Discard, resp.Body, int64(n%3)*5000)
+					resp.Body.Close()
+					sent.Add(1)
+				default:
+					sent.Add(1)
+				}
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	eventually(t, "a client's place is lost", func() bool { return l.InFlight() == 0 })
+	eventually(t, "a server's place is lost", func() bool { return inner.InFlight() == 0 })
+	if got := sent.Load() + refused.Load(); got != 8*24 || sent.Load() == 0 {
+		t.Errorf("%d sent, %d refused", sent.Load(), refused.Load())
+	}
+}
+
+// A handler without a place answers and does nothing else.
+func TestLimitHandlerWithoutAPlace(t *testing.T) {
+	l := &limit.Limit{Max: 1}
+	calls := 0
+	h := retryhttp.LimitHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls++ }), func(*http.Request) *limit.Limit { return l })
+	s := httptest.NewServer(h)
+	defer s.Close()
+	l.Acquire()
+	policy, told := recorded(retry.Policy{Backoff: retry.Constant(0), Clock: virtual(), Rand: func() float64 { return 0 }})
+	policy.Hooks.Wait = func(context.Context, retry.Attempt) { l.Release(limit.NoSign) }
+	resp := mustDo(t, &retryhttp.Transport{Policy: policy}, request(t, "POST", s.URL, stream("order")))
+	if read(t, resp); resp.StatusCode != 200 || calls != 1 || len(told.attempts) != 2 {
+		t.Errorf("status %d, %d calls, %d attempts", resp.StatusCode, calls, len(told.attempts))
+	}
+	if first := told.attempts[0]; first.Class != retry.Throttled || first.Hint != time.Second || first.Delay != time.Second {
+		t.Errorf("the first attempt is %v, with a hint of %v and a wait of %v", first.Class, first.Hint, first.Delay)
+	}
+
+	l.Acquire()
+	rec := httptest.NewRecorder()
+	r := httptest.NewRequest("POST", "/", unreadable{t})
+	h.ServeHTTP(rec, r)
+	if rec.Code != 429 || rec.Header().Get("Retry-After") != "1" || calls != 1 {
+		t.Errorf("%d, %v, %d calls", rec.Code, rec.Header(), calls)
+	}
+	wantInFlight(t, l, 1, "after a refusal")
+}
+
+// unreadable is a body that nobody may read.
+type unreadable struct{ t *testing.T }
+
+func (u unreadable) Read([]byte) (int, error) {
+	u.t.Error("the body is read")
+	return 0, io.EOF
+}
+
+// What the end of a handler means to its limit.
+func TestLimitHandlerSigns(t *testing.T) {
+	// serve sends a request to a handler under a limit, whose context has that end.
+	serve := func(t *testing.T, l *limit.Limit, ctx context.Context, h http.HandlerFunc) {
+		defer func() { _ = recover() }()
+		retryhttp.LimitHandler(h, func(*http.Request) *limit.Limit { return l }).ServeHTTP(
+			httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil).WithContext(ctx))
+	}
+	wait := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	synctest.Test(t, func(t *testing.T) {
+		for _, test := range []struct {
+			name string
+			ctx  func() (context.Context, context.CancelFunc)
+			h    http.HandlerFunc
+			want limit.Sign
+		}{
+			{"returns", func() (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) }, func(http.ResponseWriter, *http.Request) {}, limit.Answer},
+			{"refuses its caller", func() (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) }, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, limit.Answer},
+			{"too late", func() (context.Context, context.CancelFunc) { return context.WithTimeout(t.Context(), time.Second) }, wait, limit.Timeout},
+			{"the caller hangs up", func() (context.Context, context.CancelFunc) {
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(time.Second, cancel)
+				return ctx, cancel
+			}, wait, limit.NoSign},
+			{"panics", func() (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) }, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, limit.NoSign},
+		} {
+			if got := signOf(t, func(l *limit.Limit) {
+				ctx, cancel := test.ctx()
+				defer cancel()
+				serve(t, l, ctx, test.h)
+			}); got != test.want {
+				t.Errorf("%s: the limit got %s, want %s", test.name, signs[got], signs[test.want])
+			}
+		}
+	})
+}
+
+// The handler holds its place until it returns, and gets the server's own ResponseWriter.
+func TestLimitHandlerHoldsThePlace(t *testing.T) {
+	l := new(limit.Limit)
+	limited := 0
+	limitOf := func(r *http.Request) *limit.Limit {
+		if r.URL.Path == "/free" {
+			return nil
+		}
+		limited++
+		return l
+	}
+	entered, leave := make(chan int), make(chan bool)
+	s := httptest.NewServer(retryhttp.LimitHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, flusher := w.(http.Flusher)
+		_, hijacker := w.(http.Hijacker)
+		if !flusher || !hijacker {
+			t.Errorf("the ResponseWriter is a %T", w)
+		}
+		_, _ = io.WriteString(w, "data: 1\n\n")
+		w.(http.Flusher).Flush()
+		entered <- l.InFlight()
+		<-leave
+	}), limitOf))
+	defer s.Close()
+	for _, path := range []string{"/", "/free"} {
+		resp := mustDo(t, http.DefaultTransport, request(t, "GET", s.URL+path, nil))
+		want := 1
+		if path == "/free" {
+			want = 0
+		}
+		if got := <-entered; got != want {
+			t.Errorf("%s: %d places are taken in the handler, want %d", path, got, want)
+		}
+		leave <- true
+		read(t, resp)
+	}
+	eventually(t, "a place is lost", func() bool { return l.InFlight() == 0 })
+	if limited != 1 {
+		t.Errorf("limitOf was called %d times", limited)
+	}
+	for name, make := range map[string]func(){
+		"handler": func() { retryhttp.LimitHandler(nil, limitOf) },
+		"limitOf": func() { retryhttp.LimitHandler(http.NotFoundHandler(), nil) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("a nil %s does not panic", name)
+				}
+			}()
+			make()
+		}()
+	}
+}
+
+// A handler that comes too late for its caller shrinks the limit.
+func TestLimitHandlerInADeadlineHandler(t *testing.T) {
+	l := &limit.Limit{Start: 4}
+	slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	s := httptest.NewServer(retryhttp.DeadlineHandler(retryhttp.LimitHandler(slow, func(*http.Request) *limit.Limit { return l }), "X-Timeout-Ms", 20*time.Millisecond))
+	defer s.Close()
+	read(t, mustDo(t, http.DefaultTransport, request(t, "GET", s.URL, nil)))
+	eventually(t, "a place is lost", func() bool { return l.InFlight() == 0 })
+	if got := l.Places(); got != 2 {
+		t.Errorf("%d places, want 2", got)
+	}
+}
