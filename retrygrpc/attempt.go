@@ -16,7 +16,7 @@ import (
 type attempt struct {
 	*call
 	evidence
-	limit  limit
+	limit  timeLimit
 	answer error              // the server's
 	ctx    context.Context    // grpc's: derived from the run's for this attempt
 	opts   []grpc.CallOption  // the caller's, and those that gather evidence
@@ -100,9 +100,9 @@ func (a *attempt) close() {
 	a.limit.release()
 }
 
-// limit is the context of an attempt that ends if the attempt takes too long, on any
+// timeLimit is the context of an attempt that ends if the attempt takes too long, on any
 // clock. It has no deadline, since a stream may go on after its first message.
-type limit struct {
+type timeLimit struct {
 	context.Context // nil without a limit
 	timer           context.Context
 	cancel          context.CancelCauseFunc
@@ -110,18 +110,18 @@ type limit struct {
 	free            context.CancelFunc
 }
 
-func (l *limit) start(ctx context.Context, clock clockx.Clock, d time.Duration) context.Context {
+func (l *timeLimit) start(ctx context.Context, clock clockx.Clock, d time.Duration) context.Context {
 	if clock == nil {
 		clock = clockx.System()
 	}
 	timer, free := clock.WithTimeoutCause(ctx, d, retry.ErrAttemptTimeout) // first: it may panic
 	limited, cancel := context.WithCancelCause(ctx)
-	*l = limit{limited, timer, cancel, context.AfterFunc(timer, func() { cancel(context.Cause(timer)) }), free}
+	*l = timeLimit{limited, timer, cancel, context.AfterFunc(timer, func() { cancel(context.Cause(timer)) }), free}
 	return l
 }
 
 // Err is DeadlineExceeded after the limit, as if that were a deadline.
-func (l *limit) Err() error {
+func (l *timeLimit) Err() error {
 	err := l.Context.Err()
 	if err != nil && context.Cause(l.Context) == retry.ErrAttemptTimeout {
 		return context.DeadlineExceeded
@@ -130,7 +130,7 @@ func (l *limit) Err() error {
 }
 
 // stop removes the limit, and reports whether the attempt kept it.
-func (l *limit) stop() bool {
+func (l *timeLimit) stop() bool {
 	if l.cancel == nil {
 		return true
 	}
@@ -143,7 +143,7 @@ func (l *limit) stop() bool {
 }
 
 // release ends the context.
-func (l *limit) release() {
+func (l *timeLimit) release() {
 	if l.cancel != nil {
 		l.cancel(nil)
 	}

@@ -27,6 +27,7 @@ type call struct {
 	once     bool             // the method may run twice only if an attempt did nothing; the run knows the policy's NonIdempotent
 	answer   error            // the server's, which the run takes for a success
 	hedged   *hedged          // nil without hedges
+	tried    tried            // for Balancer
 	last     *attempt         // nil if it needs no end
 	first    attempt          // with the rest, most calls are one allocation
 }
@@ -64,7 +65,7 @@ func (c *Client) call(ctx context.Context, method string, cc *grpc.ClientConn, o
 		}
 	}
 	k.classify, k.clock, k.timeout = p.Classify, p.Clock, p.AttemptTimeout
-	k.run = p.Attempts(ctx)
+	k.run = p.Attempts(context.WithValue(ctx, triedKey{}, &k.tried))
 	return k
 }
 

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/limit"
 )
 
 // Classify is a [retry.Classifier] for calls in a plain [retry.Do]. It uses only the
@@ -30,7 +31,8 @@ func Classify(err error) retry.Class {
 	return classOf(st.Code())
 }
 
-// classOf returns the class of a code, Permanent for the OK of an error.
+// classOf returns the class of a code, Permanent for the OK of an error. Without this package
+// internal/clienterr judges codes, by clienterr.GRPC.
 func classOf(c codes.Code) retry.Class {
 	switch c {
 	case codes.Unavailable:
@@ -59,9 +61,10 @@ func statusOf(err error) (*status.Status, bool) {
 func (a *attempt) judge(err error) retry.Verdict {
 	st, ok := statusOf(err)
 	bare := retry.Policy{}.Judge(err)
-	if !ok || bare.Marked || bare.Answered { // without a status, or no classifier sees it
+	unsent := errors.Is(err, limit.ErrLimited)
+	if !ok || unsent || bare.Marked || bare.Answered { // without a status from grpc, or no classifier sees it
 		v := retry.Policy{Classify: a.call.classify}.Judge(err)
-		v.Undone = v.Undone || v.Class == retry.Unprocessed // this was one call
+		v.Undone = v.Undone || unsent || v.Class == retry.Unprocessed // this was one call
 		if v.End != retry.ReasonRefused {
 			v.End = retry.ReasonNone
 		}

@@ -40,16 +40,16 @@ type Client struct {
 
 	// Budget returns the budget that limits the retries to a target, which is
 	// grpc.ClientConn.Target. Nil, or nil from it, means the policy's. It must return the
-	// same budget for the same target.
+	// same budget for the same target, as the For of [retry.Budgets] does. For methods with
+	// pools of their own set Policy.Budget in ForMethod, with the For of others.
 	Budget func(target string) retry.Budget
 
 	// Hedge returns the [hedge.Hedge] for a method, or nil for none: a unary call that takes
 	// too long gets a second copy, and the first reply or answer counts. Return it only for
 	// methods that read: a copy that lost may still have an effect. A method that must not
 	// run twice gets none. Use one Hedge for all calls of a method to a dependency. Policy's
-	// AttemptTimeout covers all copies. They go to different peers if the balancer does so
-	// with two calls in a row, as round_robin does. grpc.OnFinish is called for each copy,
-	// maybe concurrently. Nil means no hedges. As [hedge.Op], a call with hedges panics if
+	// AttemptTimeout covers all copies. They go to different peers with [Balancer].
+	// grpc.OnFinish is called for each copy, maybe concurrently. Nil means no hedges. As [hedge.Op], a call with hedges panics if
 	// Policy.Clock is a *clockx.Virtual.
 	Hedge func(method string) *hedge.Hedge
 }

@@ -32,11 +32,11 @@
 //
 // An answer is the server's status error, unchanged but for a method Final, which
 // [retry.Final] knows. It is not a failure to hooks and budgets, whatever the server says
-// about retries. A run that gave up returns an error in
-// which [errors.As] finds a *[retry.Error]. Its status, and so status.Code, is that of
-// the last attempt, or CANCELLED or DEADLINE_EXCEEDED if the caller's context has
-// ended. Each attempt gets the caller's call options. They collect values of the last
-// attempt, and a grpc.OnFinish is called for each.
+// about retries. A run that gave up returns an error in which [errors.As] finds a
+// *[retry.Error]. Its status, and so status.Code, is that of the last attempt, or
+// CANCELLED or DEADLINE_EXCEEDED if the caller's context has ended. A run ends when the
+// program closes the connection. Each attempt gets the caller's call options. They collect
+// values of the last attempt, and a grpc.OnFinish is called for each.
 //
 // # Streams
 //
@@ -70,5 +70,7 @@
 // too large, and is not retried. A request that cannot be marshalled looks like a
 // broken stream, and is retried if the method is idempotent, though that cannot help.
 // So is a request above the server's receive limit, which the server answers with
-// RESOURCE_EXHAUSTED without headers, like a refusal.
+// RESOURCE_EXHAUSTED without headers, like a refusal. From the second attempt on a codec
+// other than protobuf's decodes into a new value, so that a reply never mixes two
+// attempts: what the caller had put into the reply is then lost.
 package retrygrpc

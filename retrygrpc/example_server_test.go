@@ -28,13 +28,12 @@ func (c check) Check(ctx context.Context, _ *grpc_health_v1.HealthCheckRequest) 
 	return c.f(ctx)
 }
 
-// start serves such a server and returns a client for it that makes three attempts.
-func start(c check, opts ...grpc.ServerOption) (client grpc_health_v1.HealthClient, stop func()) {
+// start serves such a server on g and returns a client for it that makes three attempts.
+func start(g *grpc.Server, c check) (client grpc_health_v1.HealthClient, stop func()) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)
 	}
-	g := grpc.NewServer(opts...)
 	grpc_health_v1.RegisterHealthServer(g, c)
 	go g.Serve(l)
 	retries := &retrygrpc.Client{
@@ -52,18 +51,19 @@ func start(c check, opts ...grpc.ServerOption) (client grpc_health_v1.HealthClie
 // the database would get nine calls.
 func ExampleUnaryServer() {
 	var calls atomic.Int32
-	database, stop := start(check{f: func(context.Context) (*grpc_health_v1.HealthCheckResponse, error) {
+	database, stop := start(grpc.NewServer(), check{f: func(context.Context) (*grpc_health_v1.HealthCheckResponse, error) {
 		calls.Add(1)
 		return nil, status.Error(codes.Unavailable, "down")
 	}})
 	defer stop()
-	orders, stop := start(check{f: func(ctx context.Context) (*grpc_health_v1.HealthCheckResponse, error) {
+	g := grpc.NewServer(grpc.ChainUnaryInterceptor(retrygrpc.UnaryServer), grpc.ChainStreamInterceptor(retrygrpc.StreamServer))
+	orders, stop := start(g, check{f: func(ctx context.Context) (*grpc_health_v1.HealthCheckResponse, error) {
 		resp, err := database.Check(ctx, nil)
 		if err != nil {
 			return nil, fmt.Errorf("orders: %w", err) // not status.Error, which would hide the attempts
 		}
 		return resp, nil
-	}}, grpc.ChainUnaryInterceptor(retrygrpc.UnaryServer), grpc.ChainStreamInterceptor(retrygrpc.StreamServer))
+	}})
 	defer stop()
 
 	_, err := orders.Check(context.Background(), nil)
@@ -74,12 +74,12 @@ func ExampleUnaryServer() {
 // A handler that returns an error of its own says beforehand what went wrong.
 func ExampleRelay() {
 	var calls atomic.Int32
-	database, stop := start(check{f: func(context.Context) (*grpc_health_v1.HealthCheckResponse, error) {
+	database, stop := start(grpc.NewServer(), check{f: func(context.Context) (*grpc_health_v1.HealthCheckResponse, error) {
 		calls.Add(1)
 		return nil, status.Error(codes.Unavailable, "down")
 	}})
 	defer stop()
-	orders, stop := start(check{f: func(ctx context.Context) (*grpc_health_v1.HealthCheckResponse, error) {
+	orders, stop := start(grpc.NewServer(), check{f: func(ctx context.Context) (*grpc_health_v1.HealthCheckResponse, error) {
 		resp, err := database.Check(ctx, nil)
 		if err != nil {
 			retrygrpc.Relay(ctx, err)
@@ -101,7 +101,7 @@ func ExampleStatus() {
 		return &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Undone: true, Errs: []error{errors.New("conflict")}}
 	}
 	var calls atomic.Int32
-	orders, stop := start(check{f: func(ctx context.Context) (*grpc_health_v1.HealthCheckResponse, error) {
+	orders, stop := start(grpc.NewServer(), check{f: func(ctx context.Context) (*grpc_health_v1.HealthCheckResponse, error) {
 		if calls.Add(1) == 3 {
 			return &grpc_health_v1.HealthCheckResponse{}, nil
 		}

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/grpc/status"
 
 	"github.com/goretry/retry"
@@ -31,8 +33,8 @@ func (s *starting) Check(context.Context, *grpc_health_v1.HealthCheckRequest) (*
 	return &grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_SERVING}, nil
 }
 
-// connect starts such a server and connects to it.
-func connect(fails int32, c *retrygrpc.Client) (client grpc_health_v1.HealthClient, stop func()) {
+// startHealth starts such a server.
+func startHealth(fails int32) (target string, stop func()) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)
@@ -41,15 +43,24 @@ func connect(fails int32, c *retrygrpc.Client) (client grpc_health_v1.HealthClie
 	s.fails.Store(fails)
 	grpc_health_v1.RegisterHealthServer(g, s)
 	go g.Serve(l)
-	cc, err := grpc.NewClient(l.Addr().String(),
-		append(c.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	return l.Addr().String(), g.Stop
+}
+
+var opts = []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+
+// connect starts such a server and connects to it.
+func connect(fails int32, c *retrygrpc.Client) (client grpc_health_v1.HealthClient, stop func()) {
+	target, stopServer := startHealth(fails)
+	cc, err := grpc.NewClient(target, append(c.DialOptions(), opts...)...)
 	if err != nil {
 		panic(err)
 	}
-	return grpc_health_v1.NewHealthClient(cc), func() { cc.Close(); g.Stop() }
+	return grpc_health_v1.NewHealthClient(cc), func() { cc.Close(); stopServer() }
 }
 
 func ExampleClient() {
+	target, stop := startHealth(2)
+	defer stop()
 	c := &retrygrpc.Client{
 		Policy: retry.Policy{
 			MaxAttempts:    4,
@@ -59,9 +70,12 @@ func ExampleClient() {
 		// The proto file of the health service has no idempotency_level.
 		Idempotent: func(method string) bool { return method == grpc_health_v1.Health_Check_FullMethodName },
 	}
-	health, stop := connect(2, c)
-	defer stop()
-	resp, err := health.Check(context.Background(), nil)
+	cc, err := grpc.NewClient(target, append(c.DialOptions(), opts...)...)
+	if err != nil {
+		panic(err)
+	}
+	defer cc.Close()
+	resp, err := grpc_health_v1.NewHealthClient(cc).Check(context.Background(), nil)
 	fmt.Println(resp.GetStatus(), err)
 	// Output: SERVING <nil>
 }
@@ -123,4 +137,36 @@ func ExampleThrottle() {
 		fmt.Println(e.Attempts, e.Reason, throttle.Balance())
 	}
 	// Output: 2 budget 0.5
+}
+
+// One of two servers always fails. A call that meets it goes to the other one.
+func ExampleBalancer() {
+	sick, stopSick := startHealth(1 << 30)
+	defer stopSick()
+	well, stopWell := startHealth(0)
+	defer stopWell()
+	servers := manual.NewBuilderWithScheme("servers")
+	servers.InitialState(resolver.State{Addresses: []resolver.Address{{Addr: sick}, {Addr: well}}})
+
+	c := &retrygrpc.Client{
+		Policy:     retry.Policy{MaxAttempts: 4, Backoff: retry.Constant(20 * time.Millisecond)},
+		Idempotent: func(string) bool { return true },
+	}
+	cc, err := grpc.NewClient("servers:///", append(c.DialOptions(),
+		grpc.WithResolvers(servers),
+		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"`+retrygrpc.Balancer+`": {}}]}`),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		panic(err)
+	}
+	defer cc.Close()
+	client := grpc_health_v1.NewHealthClient(cc)
+	for range 3 {
+		resp, err := client.Check(context.Background(), &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(true))
+		fmt.Println(resp.GetStatus(), err)
+	}
+	// Output:
+	// SERVING <nil>
+	// SERVING <nil>
+	// SERVING <nil>
 }

@@ -52,14 +52,14 @@ type serverStream struct {
 	ctx  context.Context
 	open func(*attempt) (grpc.ClientStream, error)
 
-	turn    sync.Mutex  // held while the run goes on
+	runMu   sync.Mutex  // held while the run goes on
 	unseen  bool        // the latest attempt has a stream of which the caller has seen nothing
-	unwatch func() bool // while the run pauses, else nil
-	over    bool        // the run is
-	ended   bool        // by a stream without a message
-	err     error       // by giving up
+	unwatch func() bool // ends the watch of the run's context that a pause needs; nil before the pause
+	over    bool        // the run is over
+	eof     bool        // it has succeeded with a stream without a message
+	err     error       // it has given up with this
 
-	mu         sync.Mutex        // held while sending
+	sendMu     sync.Mutex        // held while sending
 	stream     grpc.ClientStream // of the latest attempt, nil if it has none; once the run is over, for good
 	request    any               // by pointer, as grpc keeps it
 	sent       bool              // there is a request
@@ -68,8 +68,8 @@ type serverStream struct {
 
 // start begins the run, and returns when a stream is open.
 func (s *serverStream) start() (grpc.ClientStream, error) {
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	s.runMu.Lock()
+	defer s.runMu.Unlock()
 	defer func() {
 		if s.unwatch == nil {
 			s.end()
@@ -86,8 +86,8 @@ func (s *serverStream) start() (grpc.ClientStream, error) {
 // proceed lets the run go on to its end, with want for its streams. It reports false if
 // the run was over.
 func (s *serverStream) proceed(want func(grpc.ClientStream) error) bool {
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	s.runMu.Lock()
+	defer s.runMu.Unlock()
 	if s.over {
 		return false
 	}
@@ -99,7 +99,7 @@ func (s *serverStream) proceed(want func(grpc.ClientStream) error) bool {
 		case nil:
 			s.settle(s.last.goOn())
 		case io.EOF:
-			s.ended = true
+			s.eof = true
 			s.settle(s.last.end(nil))
 		default:
 			s.settle(s.last.end(err))
@@ -125,9 +125,9 @@ func (s *serverStream) attempt() {
 			go s.abandon(err) // a closed connection ends a stream, but not its context
 		}
 	}))
-	s.mu.Lock()
+	s.sendMu.Lock()
 	s.stream = nil
-	s.mu.Unlock()
+	s.sendMu.Unlock()
 	cs, err := s.open(a)
 	if err == nil {
 		err = s.replay(cs)
@@ -142,8 +142,8 @@ func (s *serverStream) attempt() {
 // end ends the run, if it is not over, and keeps what it has come to.
 func (s *serverStream) end() {
 	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		s.sendMu.Lock()
+		defer s.sendMu.Unlock()
 		s.over, s.request = true, nil // the request may be large, and the stream long
 		s.err = s.result()
 	}()
@@ -158,8 +158,8 @@ func (s *serverStream) abandon(err error) {
 // replay makes cs the stream that the caller sends on, and sends again what the caller
 // has sent. Its errors are the client's own.
 func (s *serverStream) replay(cs grpc.ClientStream) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.sendMu.Lock()
+	defer s.sendMu.Unlock()
 	s.stream = cs
 	if s.sent {
 		if err := cs.SendMsg(s.request); err != nil && err != io.EOF {
@@ -178,7 +178,7 @@ func (s *serverStream) RecvMsg(m any) error {
 	switch {
 	case s.err != nil:
 		return s.err
-	case first && s.ended:
+	case first && s.eof:
 		return io.EOF
 	case first:
 		return nil
@@ -216,9 +216,9 @@ func (s *serverStream) Context() context.Context {
 
 // Trailer is the latest attempt's.
 func (s *serverStream) Trailer() metadata.MD {
-	s.mu.Lock()
+	s.sendMu.Lock()
 	cs := s.stream
-	s.mu.Unlock()
+	s.sendMu.Unlock()
 	if cs == nil {
 		return nil
 	}
@@ -237,8 +237,8 @@ func (s *serverStream) SendMsg(m any) error {
 
 // send reports whether err has ended the stream.
 func (s *serverStream) send(m any) (err error, dead bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.sendMu.Lock()
+	defer s.sendMu.Unlock()
 	again := s.sent
 	if !again {
 		s.request, s.sent = m, true
@@ -255,8 +255,8 @@ func (s *serverStream) send(m any) (err error, dead bool) {
 
 // CloseSend is repeated by later attempts too.
 func (s *serverStream) CloseSend() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.sendMu.Lock()
+	defer s.sendMu.Unlock()
 	s.sendClosed = true
 	if s.stream == nil {
 		return nil

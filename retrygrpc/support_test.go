@@ -81,6 +81,7 @@ type handler func(n int, s grpc.ServerStream, in string) error
 // server is a real one on loopback, for any method.
 type server struct {
 	addr string
+	stop func()
 	mu   sync.Mutex
 	seen []metadata.MD // of each call
 }
@@ -114,6 +115,7 @@ func serve(t testing.TB, h handler, opts ...grpc.ServerOption) *server {
 		return h(n, stream, in.GetValue())
 	}))
 	g := grpc.NewServer(opts...)
+	s.stop = g.Stop
 	go g.Serve(l)
 	t.Cleanup(g.Stop)
 	return s

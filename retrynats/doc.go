@@ -43,14 +43,26 @@
 //
 // # What a consumer must be
 //
-// [Handler.Check] returns what is wrong. It does not know the following. Messages that
-// wait count against MaxAckPending, which also limits the goroutines: set it above the
-// number of messages that may wait at once. If a delayed Nak is lost with a connection
-// or a server, the message comes back after AckWait, which is early if AckWait is
-// shorter than the wait. A server that was restarted knows pending waits only in whole
-// seconds. So a message comes back up to a second early if that server is alone, or
-// leads the consumer after a graceful change of leader. The message's age is the
-// difference of two clocks, the server's and this machine's.
+// [Handler.Check] returns what is wrong. It does not know the following.
+//
+//   - Messages that wait count against MaxAckPending, 1000 unless set. When that many wait,
+//     nothing new is delivered. MaxAckPending also limits the goroutines.
+//   - A stream with MaxMsgs or MaxBytes and DiscardOld deletes messages that wait.
+//   - A Nak with a delay is not confirmed. If it is lost, the message comes back after
+//     AckWait, which is early if AckWait is shorter than the wait.
+//   - A restarted server reads from its disk how long messages wait, in whole seconds. A
+//     message comes back up to a second early if that server is alone, or if it becomes the
+//     leader gracefully, as in a rolling upgrade. Otherwise, with three replicas, delays
+//     stay exact when the leader is killed, steps down or is shut down.
+//   - A leader that is killed may not have replicated its last deliveries. These are not
+//     counted.
+//   - The age of a message is the difference of two clocks, the server's and this machine's.
+//   - The request for messages that the client repeats when it reconnects gets lost if
+//     there is no leader yet, as after a restart of all servers. It makes the next one after
+//     two missed heartbeats: up to 30 s later with the default PullExpiry. If that is too
+//     long, pass jetstream.PullExpiry(4 * time.Second) to Consume, for a request every four
+//     seconds while there is nothing to do.
+//   - A delay is capped at 100 years, because the server's nanoseconds overflow in 2262.
 //
 // # Telemetry
 //
