@@ -178,7 +178,7 @@ func TestRules(t *testing.T) {
 		}
 	}
 	alerts, records := 0, 0
-	runbook := anchors(t, "../docs/observability.md")
+	runbook := anchors(t, "../docs/runbook.md")
 	for _, group := range rules.Groups {
 		for _, rule := range group.Rules {
 			got := c.labels(rule.Record+rule.Alert, rule.Expr)
@@ -189,7 +189,7 @@ func TestRules(t *testing.T) {
 			}
 			alerts++
 			url, anchor, _ := strings.Cut(rule.Annotations["runbook_url"], "#")
-			if !strings.HasSuffix(url, "/docs/observability.md") || !runbook[anchor] || anchor != strings.ToLower(rule.Alert) {
+			if !strings.HasSuffix(url, "/docs/runbook.md") || !runbook[anchor] || anchor != strings.ToLower(rule.Alert) {
 				t.Errorf("%s: no section of its own at %s#%s", rule.Alert, url, anchor)
 			}
 			if _, byInstance := got["instance"]; byInstance != strings.Contains(rule.Annotations["dashboard"], "var-instance=") {
@@ -250,8 +250,8 @@ func TestAlerts(t *testing.T) {
 func TestDocumentedQueries(t *testing.T) {
 	c := checker{t, scrape(t)}
 	found := regexp.MustCompile("(?m)^\\| .*\\? \\| `(.+)` \\|$").FindAllSubmatch(read(t, "../docs/observability.md"), -1)
-	if len(found) != 12 {
-		t.Errorf("%d queries, want 12", len(found))
+	if len(found) != 7 {
+		t.Errorf("%d queries, want 7", len(found))
 	}
 	for _, m := range found {
 		c.labels("observability.md", string(m[1]))

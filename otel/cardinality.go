@@ -7,12 +7,11 @@ import (
 	"net/url"
 	"os"
 	"reflect"
-	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
 
-	"github.com/goretry/retry"
+	"github.com/goretry/retry/errtext"
 )
 
 const (
@@ -82,7 +81,7 @@ func typeName(err error) (name string) {
 		}
 	}()
 	err = bare(err)
-	if code := codeOf(err); code != "" {
+	if code := errtext.Code(err); code != "" {
 		return code
 	}
 	t := reflect.TypeOf(err)
@@ -90,49 +89,6 @@ func typeName(err error) (name string) {
 		return t.String()
 	}
 	return t.PkgPath() + "." + t.Name()
-}
-
-// codeOf returns what a method ErrorType in the tree of err says, an SQLSTATE,
-// no_such_host or the status of HTTP, or "".
-func codeOf(err error) string {
-	if named, ok := errors.AsType[interface {
-		error
-		ErrorType() string
-	}](err); ok {
-		if run, ok := named.(*retry.Error); ok && run.Last() != nil {
-			if code := codeOf(run.Last()); code != "" { // what an inner run failed with says more than how it ended
-				return code
-			}
-		}
-		if name := named.ErrorType(); name != "" {
-			return name
-		}
-	}
-	if coded, ok := errors.AsType[interface {
-		error
-		SQLState() string
-	}](err); ok && len(coded.SQLState()) == 5 {
-		return coded.SQLState()
-	}
-	if name, ok := errors.AsType[*net.DNSError](err); ok && name.IsNotFound {
-		return "no_such_host"
-	}
-	status := 0
-	if coded, ok := errors.AsType[interface {
-		error
-		StatusCode() int
-	}](err); ok {
-		status = coded.StatusCode()
-	} else if coded, ok := errors.AsType[interface {
-		error
-		HTTPStatusCode() int
-	}](err); ok {
-		status = coded.HTTPStatusCode()
-	}
-	if status >= 400 && status < 600 {
-		return strconv.Itoa(status)
-	}
-	return ""
 }
 
 // bare removes wrappers that only say where an error happened. A *net.OpError stays:

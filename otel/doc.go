@@ -12,18 +12,38 @@
 // "retry", "attempt {n}" and "wait". The first 32 attempts and waits of a run have
 // spans; later ones are only counted. Above 16 the number is only an attribute. The
 // operation gets its attempt's context, so its own spans are children of the
-// attempt's. The run's span has an event retry.gave_up when the run ends without a
-// success, and, without spans of waits, an event retry.wait for each wait. Attempts
-// and waits have spans only if their run's span is recorded. If a policy has a clock
-// of its own, all times are that clock's.
+// attempt's. Attempts and waits have spans only if their run's span is recorded. If a
+// policy has a clock of its own, all times are that clock's. Times in attributes are in
+// seconds.
+//
+//	{name}              retry.name, retry.attempts, retry.outcome; retry.max_attempts if there is a
+//	                    limit, retry.waited if it waited, retry.reason and error.type of a failure
+//	attempt {n} {name}  retry.name, retry.attempt from 1; of a failure retry.class, error.type, and
+//	                    retry.hint if the server asked for a wait
+//	wait {name}         retry.name, retry.attempt before it (0: the pause of retry.Supervise between
+//	                    two runs, or a turn), the planned retry.delay, retry.hint, retry.class,
+//	                    error.type; retry.paced if it is for a turn under Policy.Pace
+//
+// A wait's span lasts to the wait's actual end. Spans have these events:
+//
+//	retry.gave_up       of a run without a success: retry.reason, retry.attempts, the last retry.hint
+//	retry.wait          of a run without spans of waits: what the wait's span would have but the name
+//	retry.hedge         of an attempt that still ran at the hedge delay, with HedgeHook:
+//	                    retry.hedge.started (attempts), retry.hedge.winner (0: none),
+//	                    retry.hedge.delay, retry.hedge.refused if a hedge was refused
+//
+// retry.class is permanent, transient, timed_out, throttled or unprocessed, and unknown if
+// the caller's context had ended. error.type is a code where the error has one: an HTTP
+// status, an SQLSTATE such as 40001, no_such_host, or what its method ErrorType returns.
+// Otherwise it is the name of a Go type.
 //
 // Failed attempts and failed runs have the status Error. A run that succeeded in the
-// end has no status, whatever the status of its attempts. A run that its caller
-// canceled has none either, nor has the attempt that the cancel ended, nor an attempt
-// whose value [retry.Until] did not accept. Descriptions are stable, so that they can
-// be grouped: they contain no times and no counts. They have at most 4 KiB, and are
-// valid UTF-8. They show the URL of a [net/url.Error] without userinfo, query and
-// fragment. The rest of an error's text is shown unchanged.
+// end has no status, whatever the status of its attempts. Three things are not errors,
+// and have no error.type: a run that its caller canceled, the attempt that the cancel
+// ended, and an attempt whose value [retry.Until] did not accept. Descriptions are
+// stable, so that they can be grouped: they contain no times and no counts. They have at
+// most 4 KiB, and are valid UTF-8. They show the URL of a [net/url.Error] without
+// userinfo, query and fragment. The rest of an error's text is shown unchanged.
 //
 // # Metrics
 //
@@ -39,17 +59,19 @@
 //	retry.limit.in_flight     gauge, {attempt}          retry.limit
 //	retry.pace.rate           gauge, {attempt}/s        retry.pace (see ObservePace)
 //	retry.pace.wait           gauge, s                  retry.pace
-//	retry.budget.balance      gauge, 1                  retry.budget (see ObserveBudget)
+//	retry.budget.balance      gauge, 1                  retry.budget (see ObserveBudget); retry.budget.rank of retry.Budgets
+//	retry.budget.parts        gauge, {part}             retry.budget; of retry.Budgets
 //
 // retry.outcome is success_first_try, success_after_retry, failure_first_try,
 // failure_after_retry or canceled. A run that its caller canceled has not failed,
 // though retry.gave_up counts it. A run that ran into its caller's deadline has
 // failed. A run that made no attempt counts with 0 attempts. retry.gave_up has no
 // error.type if the run made no attempt, if its caller canceled the last one, or if
-// Until did not accept its value. A failed attempt without error.type was canceled, or
-// its value was not accepted. retry.state is attempting, or waiting when no attempt is
-// underway. retry.operation.active is read when metrics are collected: a call that
-// hangs is counted while it hangs.
+// Until did not accept its value. retry.state is attempting, or waiting when no attempt
+// is underway. retry.operation.active is read when metrics are collected: a call that
+// hangs is counted while it hangs. The bounds of histograms in seconds are .005, .01,
+// .025, .05, .075, .1, .25, .5, .75, 1, 1.5, 2, 2.5, 3, 4, 5, 7.5, 10, 15, 30, 60, 120 and
+// 300.
 //
 // No text of an error is ever an attribute of a metric. A process distinguishes at
 // most 256 values of retry.name and of error.type, by their first 128 bytes; later

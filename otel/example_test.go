@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net/http"
 	"time"
 
@@ -45,8 +46,7 @@ func ExampleObserveBudget() {
 	budget := &retry.EarnedBudget{} // shared by all policies for one server
 	unregister, err := otelretry.ObserveBudget("users-api", budget)
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	defer unregister()
 

@@ -107,7 +107,7 @@ func ObserveHedge(name string, h *hedge.Hedge, opts ...Option) (unregister func(
 	}
 	c := configured(opts)
 	attrs := metric.WithAttributes(c.with(hedgeNameKey.String(errtext.Clip(name, brief)))...)
-	return c.observe([]gauge{{"retry.hedge.delay", "s", "How long an attempt runs before it is hedged.",
+	return c.observe([]gauge{{instrument{"retry.hedge.delay", "s", "How long an attempt runs before it is hedged."},
 		func() float64 { return h.Wait().Seconds() }}}, attrs)
 }
 
@@ -122,7 +122,7 @@ func ObserveLimit(name string, l *limit.Limit, opts ...Option) (unregister func(
 	c := configured(opts)
 	attrs := metric.WithAttributes(c.with(limitKey.String(errtext.Clip(name, brief)))...)
 	return c.observe([]gauge{
-		{"retry.limit.places", "{attempt}", "Attempts that may be in flight.", func() float64 { return float64(l.Places()) }},
-		{"retry.limit.in_flight", "{attempt}", "Attempts in flight under a limit.", func() float64 { return float64(l.InFlight()) }},
+		{instrument{"retry.limit.places", "{attempt}", "Attempts that may be in flight."}, func() float64 { return float64(l.Places()) }},
+		{instrument{"retry.limit.in_flight", "{attempt}", "Attempts in flight under a limit."}, func() float64 { return float64(l.InFlight()) }},
 	}, attrs)
 }

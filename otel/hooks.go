@@ -124,6 +124,9 @@ func (t *telemetry) attempt(ctx context.Context, a retry.Attempt) context.Contex
 func (t *telemetry) attemptDone(ctx context.Context, a retry.Attempt) {
 	o, r := t.operation(a.Name), t.runOf(ctx)
 	o.underway.attemptDone()
+	if a.Answered {
+		a.Err = nil // a success
+	}
 	m := t.instruments.get()
 	measured := enabled(ctx, m.attempt)
 	var f failure
@@ -150,6 +153,9 @@ func (t *telemetry) wait(ctx context.Context, a retry.Attempt) {
 func (t *telemetry) done(ctx context.Context, s retry.Summary) {
 	o, r := t.operation(s.Name), t.runOf(ctx)
 	o.underway.end()
+	if s.Answered {
+		s.Reason, s.Err = retry.ReasonNone, nil // a success
+	}
 	if r != nil {
 		r.ending(s)
 	}

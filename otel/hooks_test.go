@@ -292,6 +292,30 @@ func TestALatePollIsNoOutage(t *testing.T) {
 		  attempt 1 0s-1s attempt=1 class=timed_out`)
 }
 
+// An answer that the caller expects is a success, whatever kind of spans there are.
+func TestAnAnswerIsNoFailure(t *testing.T) {
+	answer := fmt.Errorf("get: %w", retry.Answer(errDown))
+	v := view(t, retry.Policy{})
+	v.run(t.Context(), fails(0), retrytest.Fail[int](answer))
+	v.wantSpans(`
+		retry 0s-100ms max_attempts=3 attempts=2 outcome=success_after_retry waited=0.1
+		  attempt 1 0s-0s attempt=1 class=transient error.type=*errors.errorString Error "connection refused"
+		  wait 0s-100ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString
+		  attempt 2 100ms-100ms attempt=2`)
+	got := metrics(t, v.reader)
+	for _, want := range []string{"retry.attempt.duration [s]: 1 runs", "retry.operation.duration [s] outcome=success_after_retry: 1 runs"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("metrics:\n%swant %s", got, want)
+		}
+	}
+	if strings.Contains(got, "gave_up") {
+		t.Errorf("metrics:\n%swant no run that gave up", got)
+	}
+	v = view(t, retry.Policy{}, otelretry.WithAttempts(otelretry.RetriedRuns))
+	v.inSpan(t.Context(), func(ctx context.Context) { v.run(ctx, retrytest.Fail[int](answer)) })
+	v.wantSpans(`caller 0s-0s kind server`)
+}
+
 // A mark says more: what is stopped is an error, also with a value that was refused.
 func TestAPollThatIsStoppedIsAnError(t *testing.T) {
 	v := view(t, retry.Policy{}, otelretry.WithEvents(false))
@@ -458,8 +482,8 @@ func TestATurnAfterAPauseLosesNoSpan(t *testing.T) {
 		if started, ended := len(v.spans.Started()), len(v.spans.Ended()); started != ended {
 			t.Errorf("%v: %d spans have begun, %d have ended:\n%s", mode, started, ended, v.tree())
 		}
-		if n := strings.Count(v.tree(), "wait feed"); n != 2 {
-			t.Errorf("%v: %d spans of waits, want 2:\n%s", mode, n, v.tree())
+		if n, paced := strings.Count(v.tree(), "wait feed"), strings.Count(v.tree(), "paced=true"); n != 2 || paced != 1 {
+			t.Errorf("%v: %d spans of waits, want 2, %d of them for a turn, want 1:\n%s", mode, n, paced, v.tree())
 		}
 	}
 }

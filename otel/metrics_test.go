@@ -82,6 +82,42 @@ func TestObserveBudget(t *testing.T) {
 		retry.budget.balance [1] region=eu budget=orders: 1`)
 }
 
+// Of budgets by part the five lowest balances are reported, by rank, and their number.
+func TestObserveBudgets(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	opts := []otelretry.Option{
+		otelretry.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))),
+		otelretry.WithAttributes(attribute.String("region", "eu")),
+	}
+	shards := &retry.Budgets{New: func(string) retry.Budget { return &retry.TokenBudget{Capacity: 10, Cost: 1} }}
+	unregister, err := otelretry.ObserveBudget("shards", shards, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare(t, "metrics without a part", metrics(t, reader), `
+		retry.budget.parts [{part}] region=eu budget=shards: 0`)
+	shards.For("well")
+	compare(t, "metrics of one part", metrics(t, reader), `
+		retry.budget.balance [1] region=eu budget=shards budget.rank=1: 1
+		retry.budget.parts [{part}] region=eu budget=shards: 1`)
+	for i := range 6 { // none of 0
+		for range i {
+			shards.For(fmt.Sprint(i)).Withdraw(retry.Withdrawal{Class: retry.Transient})
+		}
+	}
+	compare(t, "metrics of six parts", metrics(t, reader), `
+		retry.budget.balance [1] region=eu budget=shards budget.rank=1: 0.5
+		retry.budget.balance [1] region=eu budget=shards budget.rank=2: 0.6
+		retry.budget.balance [1] region=eu budget=shards budget.rank=3: 0.7
+		retry.budget.balance [1] region=eu budget=shards budget.rank=4: 0.8
+		retry.budget.balance [1] region=eu budget=shards budget.rank=5: 0.9
+		retry.budget.parts [{part}] region=eu budget=shards: 6`)
+	if err := unregister(); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, "metrics after unregister", metrics(t, reader), ``)
+}
+
 // failing gives a meter that gives no instruments.
 type failing struct{ noop.MeterProvider }
 
@@ -291,6 +327,20 @@ func TestGivingUpIsCountedByTheLastFault(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The caller ends the run in a hook before the second attempt: the first one has failed.
+func TestTheLastFaultOfARunThatEndsInAHook(t *testing.T) {
+	v := view(t, retry.Policy{})
+	ctx, cancel := context.WithCancel(t.Context())
+	v.h.Policy.Hooks = retry.JoinHooks(v.h.Policy.Hooks, retry.Hooks{Attempt: func(ctx context.Context, a retry.Attempt) context.Context {
+		if a.Number == 2 {
+			cancel()
+		}
+		return ctx
+	}})
+	_ = retry.Run(ctx, v.h.Policy, func(context.Context) error { return typedError{"busy"} })
+	wantGaveUp(t, v, " error.type=busy reason=canceled")
 }
 
 // errPanics stands for a panic instead of an error.

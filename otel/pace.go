@@ -24,12 +24,12 @@ func ObservePace(name string, p *retry.Pace, opts ...Option) (unregister func() 
 	c := configured(opts)
 	attrs := metric.WithAttributes(c.with(paceKey.String(errtext.Clip(name, brief)))...)
 	return c.observe([]gauge{
-		{"retry.pace.rate", "{attempt}/s", "Attempts that start in a second under a pace, 0 while it is open.", func() float64 {
+		{instrument{"retry.pace.rate", "{attempt}/s", "Attempts that start in a second under a pace, 0 while it is open."}, func() float64 {
 			if rate := p.Rate(); !math.IsInf(rate, 1) { // which not every exporter can write
 				return rate
 			}
 			return 0
 		}},
-		{"retry.pace.wait", "s", "How long an attempt that comes now waits for its turn.", func() float64 { return p.Wait().Seconds() }},
+		{instrument{"retry.pace.wait", "s", "How long an attempt that comes now waits for its turn."}, func() float64 { return p.Wait().Seconds() }},
 	}, attrs)
 }

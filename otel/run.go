@@ -191,9 +191,12 @@ func (r *run) beginWait(ctx context.Context, a retry.Attempt) {
 	}
 	r.endWait(a.Elapsed) // a wait for a turn follows another one
 	o := r.operation
-	kv := make([]attribute.KeyValue, len(o.attrs), len(o.attrs)+5)
+	kv := make([]attribute.KeyValue, len(o.attrs), len(o.attrs)+6)
 	copy(kv, o.attrs)
 	kv = append(kv, attemptKey.Int(a.Number), delayKey.Float64(a.Delay.Seconds()), classKey.String(a.Class.String()))
+	if a.Paced {
+		kv = append(kv, pacedKey.Bool(true))
+	}
 	if r.failure.errorType != "" {
 		kv = append(kv, errorTypeKey.String(r.failure.errorType))
 	}

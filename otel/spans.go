@@ -22,6 +22,7 @@ const (
 	reasonKey      = attribute.Key("retry.reason")
 	classKey       = attribute.Key("retry.class")
 	delayKey       = attribute.Key("retry.delay")
+	pacedKey       = attribute.Key("retry.paced")
 	hintKey        = attribute.Key("retry.hint")
 	stateKey       = attribute.Key("retry.state")
 	budgetKey      = attribute.Key("retry.budget")

@@ -53,6 +53,7 @@ func TestMemory(t *testing.T) {
 		page.ObserveBudget(long(i)[1:], observed{})
 		page.ObserveLimit(long(i)[1:], observed{})
 		page.ObserveHedge(long(i)[1:], observed{})
+		page.ObservePace(long(i)[1:], observed{})
 	}
 	traced = false
 	for i := range 100_000 {
@@ -156,7 +157,9 @@ func TestSizes(t *testing.T) {
 						retry.ReasonDeadline, retry.ReasonRetryAfter, retry.ReasonBudget, retry.ReasonCanceled, retry.ReasonPanic, 10, 11, 12} {
 						ctx := h.Start(t.Context(), retry.Policy{Name: name})
 						if reason == retry.ReasonNone {
-							h.AttemptDone(ctx, retry.Attempt{Number: 1, Start: time.Now(), Err: fails, Class: retry.Unprocessed})
+							for _, class := range []retry.Class{retry.Transient, retry.TimedOut, retry.Throttled, retry.Unprocessed, retry.Transient, retry.TimedOut} {
+								h.AttemptDone(ctx, retry.Attempt{Number: 1, Start: time.Now(), Err: fails, Class: class})
+							}
 						}
 						h.Done(ctx, retry.Summary{Attempts: math.MaxInt32, Reason: reason, Elapsed: 123456789})
 					}
@@ -170,6 +173,7 @@ func TestSizes(t *testing.T) {
 				page.ObserveBudget(name, observed{balance: 1. / 3})
 				page.ObserveLimit(name, observed{inFlight: math.MaxInt32, places: math.MaxInt32})
 				page.ObserveHedge(name, observed{wait: 123456789})
+				page.ObservePace(name, observed{balance: 1. / 3, wait: 123456789})
 			}
 			for i := range 200 {
 				ctx := h.Start(t.Context(), retry.Policy{Name: text(i, 1000), MaxAttempts: math.MaxInt32})
@@ -195,12 +199,15 @@ func TestSizes(t *testing.T) {
 				t.Logf("%q, %q: %d bytes", c, query, len(body))
 			}
 			r := read(t, page)
-			steps := 0
+			steps, causes := 0, 0
+			for _, o := range r.Operations {
+				causes += len(o.Causes)
+			}
 			for _, f := range r.Failed {
 				steps += len(f.Steps)
 			}
-			if ops, gauges := len(r.Operations), len(r.Budgets)+len(r.Limits)+len(r.Hedges); ops != 257 || gauges != 3*256 || len(r.Live.Oldest) != 100 || len(r.Failed) != 64 || steps != 32*8 {
-				t.Errorf("not all is there: %d operations, %d gauges, %d live, %d failed with %d steps", ops, gauges, len(r.Live.Oldest), len(r.Failed), steps)
+			if ops, gauges := len(r.Operations), len(r.Budgets)+len(r.Limits)+len(r.Hedges)+len(r.Paces); ops != 257 || gauges != 4*256 || len(r.Live.Oldest) != 100 || len(r.Failed) != 64 || steps != 32*8 || causes != 4*257 {
+				t.Errorf("not all is there: %d operations, %d gauges, %d live, %d failed with %d steps, %d causes", ops, gauges, len(r.Live.Oldest), len(r.Failed), steps, causes)
 			}
 		})
 	}

@@ -13,16 +13,20 @@ import (
 	"github.com/goretry/retry/retrydebug"
 )
 
-// A service with a page: it is a variable of the package, so that all policies can
-// have its hooks.
 func ExampleRecorder() {
-	var page retrydebug.Recorder
-	budget := new(retry.TokenBudget)
-	page.ObserveBudget("users", budget)
-	policy := retry.Policy{Name: "get-user", Budget: budget, Hooks: page.Hooks()}
-
 	mux := http.NewServeMux()
+	budget := new(retry.EarnedBudget)
+
+	var page retrydebug.Recorder
+	page.ObserveBudget("users", budget) // also ObserveLimit, ObserveHedge and ObservePace
 	mux.Handle("/debug/retry", &page)
+
+	policy := retry.Policy{
+		Name:   "get-user",
+		Budget: budget,
+		Hooks:  page.Hooks(), // with others: retry.JoinHooks(otelretry.Hooks(), page.Hooks())
+	}
+
 	server := httptest.NewServer(mux) // which listens on 127.0.0.1
 	defer server.Close()
 

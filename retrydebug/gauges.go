@@ -8,20 +8,28 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/goretry/retry"
 )
 
-// gauges are the budgets, limits and hedges that are observed, by the keys of their
+// gauges are the budgets, limits, hedges and paces that are observed, by the keys of their
 // names.
 type gauges struct {
 	mu      sync.Mutex
 	budgets map[string]gauge[interface{ Balance() float64 }]
 	limits  map[string]gauge[limiter]
 	hedges  map[string]gauge[interface{ Wait() time.Duration }]
+	paces   map[string]gauge[pacer]
 }
 
 type limiter interface {
 	InFlight() int
 	Places() int
+}
+
+type pacer interface {
+	Rate() float64
+	Wait() time.Duration
 }
 
 type gauge[T any] struct {
@@ -68,6 +76,31 @@ func safely[T any](f func() (T, bool)) (v *T) {
 	return nil
 }
 
+// lowest is how many of the budgets of a [retry.Budgets] are shown.
+const lowest = 5
+
+func budgetOf(name string, b interface{ Balance() float64 }) budgetReport {
+	rep := budgetReport{Name: name, Balance: balanceOf(b)}
+	parts, ok := b.(*retry.Budgets)
+	if !ok {
+		return rep
+	}
+	all := safely(func() (budgetReport, bool) {
+		all := rep
+		for key, b := range parts.All() {
+			if b, ok := b.(interface{ Balance() float64 }); ok && all.Parts < lowest {
+				all.Lowest = append(all.Lowest, budgetReport{Name: line(key, longest), Balance: balanceOf(b)})
+			}
+			all.Parts++
+		}
+		return all, true
+	})
+	if all == nil {
+		return rep
+	}
+	return *all
+}
+
 func balanceOf(b interface{ Balance() float64 }) *float64 {
 	return safely(func() (float64, bool) {
 		v := b.Balance()
@@ -87,6 +120,15 @@ func placesOf(l limiter) *int {
 	})
 }
 
+// rateOf returns nil for a pace that is open.
+func rateOf(p pacer) *float64 {
+	return safely(func() (float64, bool) {
+		r := p.Rate()
+		return r, !math.IsNaN(r) && !math.IsInf(r, 0)
+	})
+}
+
+// delayOf is for hedges and paces.
 func delayOf(h interface{ Wait() time.Duration }) *float64 {
 	return safely(func() (float64, bool) {
 		d := h.Wait()

@@ -26,10 +26,11 @@ type operation struct {
 	index int    // in shard.tallies
 	other bool   // for all names beyond the limit
 
-	mu    sync.Mutex
-	used  bool // something was counted
-	cells cells
-	last  lastError
+	mu     sync.Mutex
+	used   bool // something was counted
+	cells  cells
+	last   lastError
+	causes []*cause
 }
 
 // lastError is what the latest attempt that failed has failed with.
@@ -48,12 +49,15 @@ func (l *lastError) latest(o lastError) {
 }
 
 // add adds what a shard has counted in a second.
-func (o *operation) add(second int64, c *counts, last lastError) {
+func (o *operation) add(second int64, t *tally) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.used = true
-	o.cells.add(second, c)
-	o.last.latest(last)
+	o.cells.add(second, &t.counts)
+	o.last.latest(t.last)
+	for i := range t.causes {
+		o.noteCause(second, &t.causes[i])
+	}
 }
 
 // operations are those that there have been. Reading takes no lock.

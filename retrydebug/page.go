@@ -106,6 +106,8 @@ type pageData struct {
 	Bad         bool
 	Said        []sentence
 	Window      string
+	Causes      []causeRow
+	MoreCauses  string
 	Operations  []operationRow
 	Idle        []operationRow
 	IdleSummary string
@@ -121,7 +123,8 @@ type sentence struct {
 	Before string
 	Named  bool // Name stands between Before and Text
 	name
-	Text string
+	Text         string
+	Cause, After string // an error, and what stands after it
 }
 
 // name is an operation's.
@@ -142,6 +145,14 @@ type operationRow struct {
 	LastError                 *lastRow
 }
 
+// causeRow is what attempts of an operation fail with.
+type causeRow struct {
+	name
+	Refused                 bool
+	Attempts                uint64
+	Class, Code, Error, Ago string
+}
+
 type lastRow struct{ Ago, Error string }
 
 type gaugeItem struct{ Kind, Name, Bar, Text string }
@@ -154,6 +165,7 @@ type runRow struct {
 type failedItem struct {
 	name
 	Time, Reason, Summary, Trace, Cause string
+	Last, Count                         string // what the last attempt failed with, and how many runs did
 	Bars                                []bar
 	Steps                               []stepText
 }
@@ -177,6 +189,7 @@ func (v view) render(b *bytes.Buffer, rep *report) error {
 		Gauges: gaugeItems(rep), Failed: failedItems(rep),
 	}
 	v.operations(&d, rep)
+	v.causes(&d, rep)
 	v.say(&d, rep)
 	d.Underway = "Nothing underway"
 	if n := rep.Live.Total; n > 0 {
@@ -224,6 +237,63 @@ func (v view) operations(d *pageData, rep *report) {
 	d.IdleSummary = fmt.Sprintf("%s without a run in the last %s", count(len(d.Idle), "operation"), spans[v.span].long)
 }
 
+// mostCauseRows is how many causes the page shows. The JSON has all.
+const mostCauseRows = 20
+
+// attempts returns how many attempts a cause has made fail in the window.
+func (v view) attempts(c *causeReport) uint64 { return c.Attempts[spans[v.span].name] }
+
+// compareCauses puts what failed before what was refused in consequence, and then the
+// more frequent first.
+func (v view) compareCauses(a, b *causeReport) int {
+	if a.Refused != b.Refused {
+		if a.Refused {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Compare(v.attempts(b), v.attempts(a))
+}
+
+// causes fills the table of what attempts fail with.
+func (v view) causes(d *pageData, rep *report) {
+	type found struct {
+		of *operationReport
+		*causeReport
+	}
+	var all []found
+	for i := range rep.Operations {
+		o := &rep.Operations[i]
+		for j := range o.Causes {
+			if c := &o.Causes[j]; v.attempts(c) > 0 {
+				all = append(all, found{o, c})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b found) int { return v.compareCauses(a.causeReport, b.causeReport) })
+	if more := len(all) - mostCauseRows; more > 0 {
+		d.MoreCauses = count(more, "further error") + " in the JSON."
+		all = all[:mostCauseRows]
+	}
+	for _, c := range all {
+		d.Causes = append(d.Causes, causeRow{name{c.of.Name, c.of.Other}, c.Refused, v.attempts(c.causeReport), c.Class, c.Code, c.Error, brief(rep.Now.Sub(c.Time))})
+	}
+}
+
+// cause returns what attempts of o mostly fail with in the window, or "".
+func (v view) cause(o *operationReport) string {
+	var most *causeReport
+	for i := range o.Causes {
+		if c := &o.Causes[i]; v.attempts(c) > 0 && (most == nil || v.compareCauses(c, most) < 0) {
+			most = c
+		}
+	}
+	if most == nil {
+		return ""
+	}
+	return most.Error
+}
+
 // worst is how many operations, budgets and limits are named below the headline.
 const worst = 5
 
@@ -259,12 +329,16 @@ func (v view) say(d *pageData, rep *report) {
 	for i := range rep.Operations[:min(len(rep.Operations), worst)] {
 		o := &rep.Operations[i]
 		if w := v.window(o); w.Failed > 0 {
-			d.Said = append(d.Said, sentence{Bad: true, Named: true, name: name{o.Name, o.Other},
-				Text: fmt.Sprintf("fails in %s of its runs: %s.", share(w.Failed, w.Runs), reasonsOf(w, false))})
+			said := sentence{Bad: true, Named: true, name: name{o.Name, o.Other},
+				Text: fmt.Sprintf("fails in %s of its runs", share(w.Failed, w.Runs)), Cause: v.cause(o), After: ". They end with: " + reasonsOf(w, false) + "."}
+			if said.Cause != "" {
+				said.Text += ": "
+			}
+			d.Said = append(d.Said, said)
 		}
 	}
 	empty := 0
-	for _, b := range rep.Budgets {
+	for _, b := range partsOf(rep.Budgets) {
 		if b.Balance == nil || *b.Balance >= .1 || empty == worst {
 			continue
 		}
@@ -353,12 +427,33 @@ func chartOf(history [][3]uint64) *chart {
 	return c
 }
 
+// partsOf replaces budgets by part by those of the parts that have least. The first one
+// keeps the number of all.
+func partsOf(budgets []budgetReport) (all []budgetReport) {
+	for _, b := range budgets {
+		if len(b.Lowest) == 0 {
+			all = append(all, b)
+		}
+		for i, p := range b.Lowest {
+			p.Name = b.Name + ": " + p.Name
+			if i == 0 {
+				p.Parts = b.Parts
+			}
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
 func gaugeItems(rep *report) (items []gaugeItem) {
-	for _, b := range rep.Budgets {
+	for _, b := range partsOf(rep.Budgets) {
 		item := gaugeItem{Kind: "budget", Name: b.Name, Text: "–"}
 		if b.Balance != nil {
 			left := min(max(*b.Balance, 0), 1)
 			item.Bar, item.Text = strconv.Itoa(int(100*left)), percent(left)+" left"
+		}
+		if b.Parts > 0 {
+			item.Text += fmt.Sprintf(", the lowest of %d", b.Parts)
 		}
 		items = append(items, item)
 	}
@@ -377,6 +472,19 @@ func gaugeItems(rep *report) (items []gaugeItem) {
 		item := gaugeItem{Kind: "hedge", Name: h.Name, Text: "–"}
 		if h.Delay != nil {
 			item.Text = "after " + seconds(*h.Delay)
+		}
+		items = append(items, item)
+	}
+	for _, p := range rep.Paces {
+		item := gaugeItem{Kind: "pace", Name: p.Name, Text: "–"}
+		switch {
+		case p.Wait == nil:
+		case p.Rate != nil:
+			item.Text = fmt.Sprintf("%.2f attempts/s, one that comes now waits %s", *p.Rate, seconds(*p.Wait))
+		case *p.Wait > 0:
+			item.Text = "holds all attempts for " + seconds(*p.Wait)
+		default:
+			item.Text = "open"
 		}
 		items = append(items, item)
 	}
@@ -416,6 +524,12 @@ func failedItems(rep *report) (items []failedItem) {
 			Summary: fmt.Sprintf("%s, %s", seconds(f.Seconds), count(f.Attempts, "attempt"))}
 		if f.Waited > 0 {
 			item.Summary += ", waited " + seconds(f.Waited)
+		}
+		if len(f.Steps) > 0 {
+			item.Last = f.Steps[len(f.Steps)-1].Error
+		}
+		if f.Count > 1 {
+			item.Count = fmt.Sprintf("the last of %d like it", f.Count)
 		}
 		scale := func(seconds float64) int { return int(min(max(seconds/longest, 0), 1) * 1000) }
 		if len(f.Steps) > 0 {

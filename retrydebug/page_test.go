@@ -146,7 +146,7 @@ func TestDocument(t *testing.T) {
 		if !slices.Equal(hrefs, want) {
 			t.Errorf("%s: links %q, want %q", query, hrefs, want)
 		}
-		if n := strings.Count(doc.words(), hostile); n < 15 {
+		if n := strings.Count(doc.words(), hostile); n < 16 {
 			t.Errorf("%s: the text is there %d times", query, n)
 		}
 	}
@@ -162,6 +162,7 @@ func fill(t testing.TB, page *retrydebug.Recorder, text string) {
 	page.ObserveBudget(text, observed{balance: .05})
 	page.ObserveLimit(text, observed{inFlight: 3, places: 3})
 	page.ObserveHedge(text, observed{wait: ms})
+	page.ObservePace(text, observed{wait: ms})
 	h := page.Hooks()
 	p := retry.Policy{Name: text, Hooks: h, Backoff: retry.Constant(0)}
 	err := errors.New(text)
@@ -221,6 +222,9 @@ func TestPage(t *testing.T) {
 		page.ObserveLimit("database", full)
 		page.ObserveLimit("cache", observed{inFlight: 2, places: math.MaxInt})
 		page.ObserveHedge("search", full)
+		page.ObservePace("held", observed{balance: math.Inf(1), wait: time.Second})
+		page.ObservePace("model", observed{balance: 4.25, wait: 3 * time.Second})
+		page.ObservePace("open", new(retry.Pace))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer synctest.Wait()
 		defer cancel()
@@ -237,12 +241,16 @@ func TestPage(t *testing.T) {
 		has("",
 			"4% of 103 runs failed in the last minute.",
 			"<1% needed retries.",
-			"worst fails in 100% of its runs: max_attempts 100%.",
-			"bad fails in 100% of its runs: not_idempotent 100%.",
+			"worst fails in 100% of its runs: connection refused . They end with: max_attempts 100%.",
+			"bad fails in 100% of its runs: retry: attempt timed out . They end with: not_idempotent 100%.",
 			"orders has almost no budget left for retries.",
 			"users has no budget left for retries.",
 			"database is full: 20 of 20 places are taken.",
 			"hangs has the oldest run underway: 2.50s.",
+			"What attempts fail with, last 1m",
+			"worst 6 connection refused transient 2.63s ago",
+			"worst 3 connection refused throttled 2.52s ago",
+			"bad 1 retry: attempt timed out timed_out retry.attempt_timeout",
 			"Operations, last 1m",
 			"worst 100% 0% 0%", "3.00", "max_attempts 100%", "connection refused",
 			"bad 100% 0% 0%", "1.00", "not_idempotent 100%", "retry: attempt timed out",
@@ -250,15 +258,16 @@ func TestPage(t *testing.T) {
 			"gone 0% 0% 0%", "permanent 100%", "404",
 			"asks – – – 0", "1 (1 waiting)", "hangs – – – 0",
 			"1 operation without a run in the last minute", "idle",
-			"Budgets, limits, hedges", "budget orders 4% left", "budget rest 60% left", "budget users 0% left",
+			"Budgets, limits, hedges, paces", "budget orders 4% left", "budget rest 60% left", "budget users 0% left",
 			"limit cache 2 in flight, no limit", "limit database 20 of 20 in flight", "hedge search after 80ms",
+			"pace held holds all attempts for 1.00s", "pace model 4.25 attempts/s, one that comes now waits 3.00s", "pace open open",
 			"Underway: 2, 1 of them waiting",
 			"2.50s hangs 1 of 3 attempting for 2.50s",
 			"500ms asks 2 waiting, next try in 59.6s (the server asked for 1m00s) connection refused",
 			"Last runs that failed",
-			"worst max_attempts 230ms, 3 attempts, waited 200ms",
+			"worst connection refused max_attempts 230ms, 3 attempts, waited 200ms the last of 3 like it",
 			"10ms connection refused · wait 100ms · 10ms connection refused · wait 100ms · 10ms connection refused (the server asked for 1.0ms)",
-			"bad not_idempotent 10ms, 1 attempt",
+			"bad retry: attempt timed out not_idempotent 10ms, 1 attempt",
 		)
 		if got := words(""); strings.Contains(got, "rest has") || strings.Contains(got, "cache is full") {
 			t.Errorf("what is well is complained about: %s", got)
@@ -274,7 +283,7 @@ func TestBars(t *testing.T) {
 		p.MaxAttempts, p.Backoff = 2, retry.Constant(800*ms)
 		_ = retry.Run(t.Context(), p, taking(100*ms, errDown, errDown)) // 1 s
 		p.Backoff = retry.Constant(50 * ms)
-		_ = retry.Run(t.Context(), p, taking(100*ms, errDown, errDown)) // 250 ms
+		_ = retry.Run(t.Context(), p, taking(100*ms, errDown, errors.New("reset"))) // 250 ms
 		p.MaxAttempts = 1
 		_ = retry.Run(t.Context(), p, taking(0, errDown))
 		var got []string

@@ -65,9 +65,10 @@ func (r *Recorder) Hooks() retry.Hooks {
 	return retry.Hooks{Start: r.start, Attempt: r.attempt, AttemptDone: r.attemptDone, Wait: r.wait, Done: r.done}
 }
 
-// ObserveBudget shows the balance of b, such as a [retry.TokenBudget], by that name. A
+// ObserveBudget shows the balance of b, such as a [retry.TokenBudget], by that name. Of a
+// [retry.Budgets] it shows how many there are, and the five that have least, by key. A
 // second call with the same name replaces b, and a nil b removes it. Balance is called
-// when the page is served, and must be safe for concurrent use. 256 budgets are shown.
+// when the page is served, and must be safe for concurrent use. 256 names are shown.
 // A nil Recorder ignores it.
 func (r *Recorder) ObserveBudget(name string, b interface{ Balance() float64 }) {
 	if r != nil {
@@ -94,5 +95,17 @@ func (r *Recorder) ObserveHedge(name string, h interface{ Wait() time.Duration }
 	if r != nil {
 		r.begin()
 		observe(&r.gauges, &r.gauges.hedges, name, h, h == nil)
+	}
+}
+
+// ObservePace is ObserveBudget for the rate of a [retry.Pace], and for how long an
+// attempt that comes now has to wait.
+func (r *Recorder) ObservePace(name string, p interface {
+	Rate() float64
+	Wait() time.Duration
+}) {
+	if r != nil {
+		r.begin()
+		observe(&r.gauges, &r.gauges.paces, name, pacer(p), p == nil)
 	}
 }

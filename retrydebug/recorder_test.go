@@ -2,6 +2,7 @@ package retrydebug_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -51,6 +52,9 @@ func TestOutcomes(t *testing.T) {
 			window{Permanent: 1, Attempts: 1, Reasons: map[string]int{"permanent": 1}}, "404"},
 		{"a permanent error in the end", func(p retry.Policy) { run(p, errDown, retry.Stop(errors.New("404"))) },
 			window{Permanent: 1, Attempts: 2, Reasons: map[string]int{"permanent": 1}}, "404"},
+		{"an answer", func(p retry.Policy) { run(p, retry.Answer(errors.New("404"))) }, window{FirstTry: 1, Attempts: 1}, ""},
+		{"an answer in the end", func(p retry.Policy) { run(p, errDown, retry.Answer(errors.New("404"))) },
+			window{AfterRetry: 1, Attempts: 2}, "connection refused"},
 		{"a poll", func(p retry.Policy) { until(p, 3) }, window{FirstTry: 1, Attempts: 3}, ""},
 		{"a poll given up", func(p retry.Policy) { until(p, 4) }, window{Failed: 1, Attempts: 3, Reasons: map[string]int{"max_attempts": 1}}, ""},
 		{"a poll with a pace of its own", func(p retry.Policy) {
@@ -498,7 +502,7 @@ func TestFailedRuns(t *testing.T) {
 		begin := time.Now()
 		time.Sleep(time.Second)
 		_ = retry.Run(ctx, p, taking(10*ms, retry.After(errDown, time.Second), errDown, errors.New("reset")))
-		want := failed{Name: "op", Time: begin.Add(2230 * ms), Reason: "max_attempts", Attempts: 3, Seconds: 1.23, Waited: 1.2, Trace: "0af7651916cd43dd8448eb211c80319c", Steps: []step{
+		want := failed{Name: "op", Count: 1, Time: begin.Add(2230 * ms), Reason: "max_attempts", Attempts: 3, Seconds: 1.23, Waited: 1.2, Trace: "0af7651916cd43dd8448eb211c80319c", Steps: []step{
 			{Attempt: 1, Start: 0, Seconds: .01, Class: "throttled", Error: "connection refused", Wait: 1.1, Hint: 1},
 			{Attempt: 2, Start: 1.11, Seconds: .01, Class: "transient", Error: "connection refused", Wait: .1},
 			{Attempt: 3, Start: 1.22, Seconds: .01, Class: "transient", Error: "reset"},
@@ -528,7 +532,7 @@ func TestFailedRuns(t *testing.T) {
 			errs = append(errs, fmt.Errorf("error %d", i+1))
 		}
 		run(p, errs...)
-		want = failed{Name: "op", Time: begin.Add(time.Minute + 1220*ms), Reason: "max_attempts", Attempts: 12, Seconds: 1.22, Waited: 1.1}
+		want = failed{Name: "op", Count: 1, Time: begin.Add(time.Minute + 1220*ms), Reason: "max_attempts", Attempts: 12, Seconds: 1.22, Waited: 1.1}
 		for _, n := range []int{1, 6, 7, 8, 9, 10, 11, 12} {
 			s := step{Attempt: n, Start: (time.Duration(n-1) * 110 * ms).Seconds(), Seconds: .01, Class: "transient", Error: fmt.Sprint("error ", n), Wait: .1}
 			if n == 12 {
@@ -542,17 +546,17 @@ func TestFailedRuns(t *testing.T) {
 		expired, cancel := context.WithTimeoutCause(t.Context(), 0, errors.New("too\nlate"))
 		defer cancel()
 		_ = retry.Run(expired, p, nil0)
-		check(failed{Name: "op", Time: time.Now(), Reason: "deadline", Cause: "too late", Steps: []step{}})
+		check(failed{Name: "op", Count: 1, Time: time.Now(), Reason: "deadline", Cause: "too late", Steps: []step{}})
 
 		// A poll that gave up, and a permanent error after a retry.
 		p.MaxAttempts = 2
 		run(p, retry.ErrRejected, retry.ErrRejected)
-		check(failed{Name: "op", Time: time.Now(), Reason: "max_attempts", Attempts: 2, Seconds: .12, Waited: .1, Steps: []step{
+		check(failed{Name: "op", Count: 1, Time: time.Now(), Reason: "max_attempts", Attempts: 2, Seconds: .12, Waited: .1, Steps: []step{
 			{Attempt: 1, Seconds: .01, Class: "transient", Error: "retry: value not accepted", Wait: .1},
 			{Attempt: 2, Start: .11, Seconds: .01, Class: "transient", Error: "retry: value not accepted"},
 		}})
 		run(p, errDown, retry.Stop(errors.New("404")))
-		check(failed{Name: "op", Time: time.Now(), Reason: "permanent", Attempts: 2, Seconds: .12, Waited: .1, Steps: []step{
+		check(failed{Name: "op", Count: 1, Time: time.Now(), Reason: "permanent", Attempts: 2, Seconds: .12, Waited: .1, Steps: []step{
 			{Attempt: 1, Seconds: .01, Class: "transient", Error: "connection refused", Wait: .1},
 			{Attempt: 2, Start: .11, Seconds: .01, Class: "permanent", Error: "404"},
 		}})
@@ -582,12 +586,15 @@ func TestFailedRunsThatAreKept(t *testing.T) {
 		}
 		p.Budget = refuse{}
 		for i := range 1000 {
-			run(p.Named(fmt.Sprint("refused", i%100)), errDown)
+			run(p.Named(fmt.Sprint("refused", i/10)), errors.New(fmt.Sprint("connection ", i, " refused")))
 		}
 		r := read(t, &page)
 		var names []string
 		for i, f := range r.Failed {
 			names = append(names, f.Name)
+			if want := map[bool]int{true: 1, false: 10}[f.Attempts == 2]; f.Count != want {
+				t.Errorf("%s stands for %d runs, want %d", f.Name, f.Count, want)
+			}
 			if i > 0 && f.Time.After(r.Failed[i-1].Time) {
 				t.Errorf("run %d ended after run %d", i, i-1)
 			}
@@ -637,6 +644,7 @@ func (*awful) Balance() float64                 { panic("Balance") }
 func (*awful) InFlight() int                    { panic("InFlight") }
 func (*awful) Places() int                      { panic("Places") }
 func (*awful) Wait() time.Duration              { panic("Wait") }
+func (*awful) Rate() float64                    { panic("Rate") }
 func (*awful) Classify(error) retry.Class       { return retry.Transient }
 func (*awful) Trace(ctx context.Context) string { panic("Trace") }
 
@@ -647,6 +655,7 @@ func TestHooksDoNotPanic(t *testing.T) {
 	page.ObserveBudget("b", &awful{})
 	page.ObserveLimit("l", &awful{})
 	page.ObserveHedge("h", &awful{})
+	page.ObservePace("p", &awful{})
 	for _, err := range []error{&awful{}, (*awful)(nil), fmt.Errorf("a: %w", &awful{}), fmt.Errorf("a: %w", (*awful)(nil))} {
 		h := page.Hooks()
 		ctx := h.Start(t.Context(), p)
@@ -656,11 +665,20 @@ func TestHooksDoNotPanic(t *testing.T) {
 		h.Done(ctx, retry.Summary{Attempts: 1, Reason: retry.ReasonMaxAttempts, Err: &retry.Error{Errs: []error{err}, Cause: err}})
 	}
 	r := read(t, &page)
-	if w := r.operation(t, "op").Windows["1h"]; w.Failed != 4 || r.Live.Total != 0 || len(r.Failed) != 4 || r.Failed[3].Trace != "" {
+	if w := r.operation(t, "op").Windows["1h"]; w.Failed != 4 || r.Live.Total != 0 || len(r.Failed) != 3 {
 		t.Errorf("%+v, %+v", w, r.Failed)
 	}
-	if r.Budgets[0].Balance != nil || r.Limits[0].InFlight != nil || r.Limits[0].Places != nil || r.Hedges[0].Delay != nil {
-		t.Errorf("%+v %+v %+v", r.Budgets, r.Limits, r.Hedges)
+	runs := 0
+	for _, f := range r.Failed { // in any order: all may have ended at the same time
+		if runs += f.Count; f.Trace != "" {
+			t.Errorf("%+v", f)
+		}
+	}
+	if runs != 4 {
+		t.Errorf("%d runs, want 4: %+v", runs, r.Failed)
+	}
+	if r.Budgets[0].Balance != nil || r.Limits[0].InFlight != nil || r.Limits[0].Places != nil || r.Hedges[0].Delay != nil || r.Paces[0].Rate != nil || r.Paces[0].Wait != nil {
+		t.Errorf("%+v %+v %+v %+v", r.Budgets, r.Limits, r.Hedges, r.Paces)
 	}
 }
 
@@ -809,6 +827,7 @@ func (o observed) Balance() float64    { return o.balance }
 func (o observed) InFlight() int       { return o.inFlight }
 func (o observed) Places() int         { return o.places }
 func (o observed) Wait() time.Duration { return o.wait }
+func (o observed) Rate() float64       { return o.balance }
 
 func TestGauges(t *testing.T) {
 	var page retrydebug.Recorder
@@ -824,15 +843,18 @@ func TestGauges(t *testing.T) {
 		page.ObserveBudget(name, o)
 		page.ObserveLimit(name, o)
 		page.ObserveHedge(name, o)
+		page.ObservePace(name, o)
 	}
 	twice := observed{.5, 2, 2, 2 * time.Second}
 	page.ObserveBudget("twice", twice)
 	page.ObserveLimit("twice", twice)
 	page.ObserveHedge("twice", twice)
+	page.ObservePace("twice", twice)
 	for _, name := range []string{"gone", "never"} {
 		page.ObserveBudget(name, nil)
 		page.ObserveLimit(name, nil)
 		page.ObserveHedge(name, nil)
+		page.ObservePace(name, nil)
 	}
 	r := read(t, &page)
 	var got []string
@@ -843,9 +865,9 @@ func TestGauges(t *testing.T) {
 		return "null"
 	}
 	for i := range r.Budgets {
-		got = append(got, fmt.Sprintf("%s: %s %s/%s %s", r.Budgets[i].Name, show(r.Budgets[i].Balance), show(r.Limits[i].InFlight), show(r.Limits[i].Places), show(r.Hedges[i].Delay)))
+		got = append(got, fmt.Sprintf("%s: %s %s/%s %s %s/%s", r.Budgets[i].Name, show(r.Budgets[i].Balance), show(r.Limits[i].InFlight), show(r.Limits[i].Places), show(r.Hedges[i].Delay), show(r.Paces[i].Rate), show(r.Paces[i].Wait)))
 	}
-	want := []string{"a : 0 0/null 0", "b: null 7/1 null", "c: 0.25 3/20 1.5", "twice: 0.5 2/2 2", "twice : 1 1/1 1e-09", "worse: null 0/0 0"}
+	want := []string{"a : 0 0/null 0 0/0", "b: null 7/1 null null/null", "c: 0.25 3/20 1.5 0.25/1.5", "twice: 0.5 2/2 2 0.5/2", "twice : 1 1/1 1e-09 1/1e-09", "worse: null 0/0 0 null/0"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
@@ -853,19 +875,66 @@ func TestGauges(t *testing.T) {
 		page.ObserveBudget(fmt.Sprint(i), twice)
 		page.ObserveLimit(fmt.Sprint(i), twice)
 		page.ObserveHedge(fmt.Sprint(i), twice)
+		page.ObservePace(fmt.Sprint(i), twice)
 	}
 	page.ObserveBudget("c", observed{}) // is there
 	r = read(t, &page)
-	if len(r.Budgets) != 256 || len(r.Limits) != 256 || len(r.Hedges) != 256 {
-		t.Errorf("%d, %d, %d gauges, want 256 each", len(r.Budgets), len(r.Limits), len(r.Hedges))
+	if len(r.Budgets) != 256 || len(r.Limits) != 256 || len(r.Hedges) != 256 || len(r.Paces) != 256 {
+		t.Errorf("%d, %d, %d, %d gauges, want 256 each", len(r.Budgets), len(r.Limits), len(r.Hedges), len(r.Paces))
 	}
-	if i := slices.IndexFunc(r.Budgets, func(b struct {
-		Name    string
-		Balance *float64
-	}) bool {
-		return b.Name == "c"
-	}); i < 0 || *r.Budgets[i].Balance != 0 {
+	if i := slices.IndexFunc(r.Budgets, func(b budget) bool { return b.Name == "c" }); i < 0 || *r.Budgets[i].Balance != 0 {
 		t.Error("a budget was not replaced")
+	}
+}
+
+// Of budgets by part the five that have least are shown, and how many there are.
+func TestObserveBudgets(t *testing.T) {
+	var page retrydebug.Recorder
+	shards := &retry.Budgets{New: func(string) retry.Budget { return &retry.TokenBudget{Capacity: 10, Cost: 1} }}
+	page.ObserveBudget("shards", shards)
+	page.ObserveBudget("none", (*retry.Budgets)(nil))
+	bad := &retry.Budgets{New: func(string) retry.Budget {
+		return struct {
+			retry.Budget
+			*awful
+		}{}
+	}}
+	page.ObserveBudget("awful", bad)
+	budgets := func() string {
+		b, err := json.Marshal(read(t, &page).Budgets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	if got, want := budgets(), `[{"name":"awful","balance":1},{"name":"none","balance":null},{"name":"shards","balance":1}]`; got != want {
+		t.Errorf("without a part: %s\nwant %s", got, want)
+	}
+	if bad.For("part"); !strings.HasPrefix(budgets(), `[{"name":"awful","balance":null},`) {
+		t.Errorf("a budget that panics: %s", budgets())
+	}
+	for i := range 10 {
+		for range 11 - i {
+			shards.For(fmt.Sprintf("s%d\n", i)).Withdraw(retry.Withdrawal{Class: retry.Transient})
+		}
+	}
+	shards.For("well")
+	want := `{"name":"shards","balance":0,"parts":11,"lowest":[{"name":"s0 ","balance":0},{"name":"s1 ","balance":0},` +
+		`{"name":"s2 ","balance":0.1},{"name":"s3 ","balance":0.2},{"name":"s4 ","balance":0.3}]}]`
+	if got := budgets(); !strings.HasSuffix(got, want) {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	words := parse(t, get(t, &page, "").Body).all("main")[0].words()
+	for _, want := range []string{
+		"shards: s0 has no budget left for retries. shards: s1 has no budget left",
+		"budget shards: s0 0% left, the lowest of 11", "budget shards: s1 0% left ", "budget shards: s4 30% left",
+	} {
+		if !strings.Contains(words, want) {
+			t.Errorf("%q is not in\n%s", want, words)
+		}
+	}
+	if strings.Contains(words, "s5") {
+		t.Errorf("more than five parts in\n%s", words)
 	}
 }
 
@@ -877,6 +946,7 @@ func TestNilRecorder(t *testing.T) {
 	page.ObserveBudget("b", observed{})
 	page.ObserveLimit("l", observed{})
 	page.ObserveHedge("h", observed{})
+	page.ObservePace("p", observed{})
 }
 
 // No goroutine and no timer: a bubble of synctest ends only if there are none.

@@ -24,6 +24,7 @@ type report struct {
 	Budgets    []budgetReport    `json:"budgets"`
 	Limits     []limitReport     `json:"limits"`
 	Hedges     []hedgeReport     `json:"hedges"`
+	Paces      []paceReport      `json:"paces"`
 	Failed     []failedReport    `json:"failed"`
 }
 
@@ -33,6 +34,7 @@ type operationReport struct {
 	Live      int                     `json:"live"`
 	Waiting   int                     `json:"waiting"`
 	LastError *errorReport            `json:"last_error,omitempty"`
+	Causes    []causeReport           `json:"causes"`
 	Windows   map[string]windowReport `json:"windows"`
 }
 
@@ -77,8 +79,10 @@ type runReport struct {
 }
 
 type budgetReport struct {
-	Name    string   `json:"name"`
-	Balance *float64 `json:"balance"`
+	Name    string         `json:"name"`
+	Balance *float64       `json:"balance"`
+	Parts   int            `json:"parts,omitempty"`  // of a retry.Budgets
+	Lowest  []budgetReport `json:"lowest,omitempty"` // of these, by key
 }
 
 type limitReport struct {
@@ -92,8 +96,15 @@ type hedgeReport struct {
 	Delay *float64 `json:"delay"`
 }
 
+type paceReport struct {
+	Name string   `json:"name"`
+	Rate *float64 `json:"rate"`
+	Wait *float64 `json:"wait"`
+}
+
 type failedReport struct {
 	Name     string       `json:"name"`
+	Count    int          `json:"count"`
 	Time     time.Time    `json:"time"`
 	Reason   string       `json:"reason"`
 	Attempts int          `json:"attempts"`
@@ -146,7 +157,7 @@ func (r *Recorder) report() *report {
 
 	rep := &report{
 		Now: now.Round(0), Since: at(0), Program: process().program, Host: process().host, PID: os.Getpid(),
-		Operations: []operationReport{}, Budgets: []budgetReport{}, Limits: []limitReport{}, Hedges: []hedgeReport{}, Failed: []failedReport{},
+		Operations: []operationReport{}, Budgets: []budgetReport{}, Limits: []limitReport{}, Hedges: []hedgeReport{}, Paces: []paceReport{}, Failed: []failedReport{},
 		Live: liveReport{Oldest: []runReport{}},
 	}
 	for i, op := range r.operations.all() {
@@ -166,13 +177,16 @@ func (r *Recorder) report() *report {
 	slices.SortStableFunc(runs, func(a, b runReport) int { return cmp.Compare(b.Age, a.Age) })
 	rep.Live.Oldest = append(rep.Live.Oldest, runs[:min(len(runs), oldest)]...)
 	for _, b := range sorted(&r.gauges, &r.gauges.budgets) {
-		rep.Budgets = append(rep.Budgets, budgetReport{b.name, balanceOf(b.value)})
+		rep.Budgets = append(rep.Budgets, budgetOf(b.name, b.value))
 	}
 	for _, l := range sorted(&r.gauges, &r.gauges.limits) {
 		rep.Limits = append(rep.Limits, limitReport{l.name, inFlightOf(l.value), placesOf(l.value)})
 	}
 	for _, h := range sorted(&r.gauges, &r.gauges.hedges) {
 		rep.Hedges = append(rep.Hedges, hedgeReport{h.name, delayOf(h.value)})
+	}
+	for _, p := range sorted(&r.gauges, &r.gauges.paces) {
+		rep.Paces = append(rep.Paces, paceReport{p.name, rateOf(p.value), delayOf(p.value)})
 	}
 	for _, s := range r.failures.all() {
 		rep.Failed = append(rep.Failed, s.report(at))
@@ -211,6 +225,7 @@ func (o *operation) report(age time.Duration, at func(time.Duration) time.Time) 
 	if l := o.last; l.attempt > 0 {
 		rep.LastError = &errorReport{at(l.at), l.attempt, l.class.String(), l.text}
 	}
+	rep.Causes = o.causeReports(age, at)
 	for i, s := range spans {
 		rep.Windows[s.name] = windowReportOf(o.cells.window(i, age))
 	}
@@ -245,7 +260,7 @@ func windowReportOf(sum counts, history []counts, covered time.Duration) windowR
 
 func (s *story) report(at func(time.Duration) time.Time) failedReport {
 	rep := failedReport{
-		Name: s.op.name, Time: at(s.at), Reason: s.reason.String(), Attempts: s.attempts,
+		Name: s.op.name, Count: s.count, Time: at(s.at), Reason: s.reason.String(), Attempts: s.attempts,
 		Seconds: s.took.Seconds(), Waited: s.waited.Seconds(), Trace: s.trace, Cause: s.cause, Steps: []stepReport{},
 	}
 	for _, n := range s.steps {

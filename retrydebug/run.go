@@ -118,26 +118,28 @@ func (r *Recorder) attemptDone(ctx context.Context, a retry.Attempt) {
 		return
 	}
 	if n := r.runOf(ctx); n != nil {
-		n.attemptFailed(a, errtext.Of(a.Err), errtext.Failed(ctx, a))
+		n.attemptFailed(a, errtext.Of(a.Err), codeOf(a.Err), errtext.Failed(ctx, a))
 	}
 }
 
-func (n *run) attemptFailed(a retry.Attempt, text string, failed bool) {
+func (n *run) attemptFailed(a retry.Attempt, text, code string, failed bool) {
 	now := n.now(a)
 	n.shard.mu.Lock()
 	defer n.shard.mu.Unlock()
 	if n.state == over {
 		return
 	}
+	key := keyOf(a.Class, code, text)
 	if !n.listed {
 		text = line(text, texts)
 	} else {
 		text = n.tell(text)
 		n.story.add(step{a.Number, max(a.Elapsed-a.Duration, 0), a.Duration, a.Delay, a.Hint, text, a.Class})
+		n.story.key = key
 	}
 	if failed {
 		n.retried = true
-		n.shard.failed(n.op, lastError{now, a.Number, a.Class, text})
+		n.shard.failed(n.op, lastError{now, a.Number, a.Class, text}, failure{key, a.Class, code, text})
 	}
 }
 
@@ -188,6 +190,9 @@ func (r *Recorder) done(ctx context.Context, s retry.Summary) {
 	n := r.runOf(ctx)
 	if n == nil {
 		return
+	}
+	if s.Answered {
+		s.Reason, s.Err = retry.ReasonNone, nil // a success
 	}
 	if st := n.done(&s); st != nil {
 		st.ending = r.endingOf(ctx, n, s)

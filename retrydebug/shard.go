@@ -1,6 +1,7 @@
 package retrydebug
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -41,6 +42,7 @@ type tally struct {
 	counted       bool // there is something for the operation
 	counts        counts
 	last          lastError
+	causes        []tallied // at most mostCauses
 }
 
 // tally returns that of an operation.
@@ -87,8 +89,24 @@ func (s *shard) end(n *run, at time.Duration, o outcome, sum *retry.Summary) {
 }
 
 // failed notes what an attempt has failed with.
-func (s *shard) failed(op *operation, e lastError) {
+func (s *shard) failed(op *operation, e lastError, f failure) {
 	t := s.tally(op)
+	at := min(e.at, time.Since(s.recorder.since)) // hooks may be called with any time
+	s.turn(at)
+	i := slices.IndexFunc(t.causes, func(c tallied) bool { return c.key == f.key })
+	if i < 0 {
+		if len(t.causes) == mostCauses {
+			t.flush(s.second)
+		}
+		i = len(t.causes)
+		f.code = line(f.code, longest) // keeps nothing of the error
+		t.causes = append(t.causes, tallied{failure: f})
+	}
+	c := &t.causes[i]
+	if at >= c.at {
+		c.at, c.text = at, f.text
+	}
+	c.n++
 	t.last.latest(e)
 	t.counted = true
 }
@@ -139,8 +157,13 @@ func (s *shard) turn(at time.Duration) {
 func (s *shard) flush() {
 	for _, t := range s.tallies {
 		if t != nil && t.counted {
-			t.op.add(s.second, &t.counts, t.last)
-			t.counts, t.last, t.counted = counts{}, lastError{}, false
+			t.flush(s.second)
 		}
 	}
+}
+
+func (t *tally) flush(second int64) {
+	t.op.add(second, t)
+	clear(t.causes)
+	t.counts, t.last, t.causes, t.counted = counts{}, lastError{}, t.causes[:0], false
 }

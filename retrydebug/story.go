@@ -17,6 +17,7 @@ type story struct {
 	steps  []step
 	room   [3]step       // for the first of them
 	latest string        // error, as it is shown
+	key    uint64        // of the latest failure
 	delay  time.Duration // of the latest wait, as planned
 	hint   time.Duration // that the server gave before it
 	at     time.Duration // when the run ended, since the Recorder's first use
@@ -57,6 +58,7 @@ type ending struct {
 	waited   time.Duration
 	trace    string
 	cause    string // if no attempt was made
+	count    int    // runs that ended like this one, itself included, as long as one of them is kept
 }
 
 // endingOf returns how a run ended; ctx is that of its Done.
@@ -80,21 +82,38 @@ func (r *Recorder) trace(ctx context.Context) (id string) {
 // failures are the latest runs that failed. Those without retries have places of their
 // own, so that thousands of refused first attempts do not displace the others.
 type failures struct {
-	mu sync.Mutex
-	// By whether there were retries. The latest is before next, where the oldest is
-	// overwritten.
-	kept [2]struct {
-		stories [32]*story
-		next    int
-	}
+	mu   sync.Mutex
+	kept [2][32]*story // by whether there were retries
 }
 
+// add keeps s instead of one that ended like it, or else of the oldest.
 func (f *failures) add(s *story) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	k := &f.kept[min(max(s.attempts-1, 0), 1)]
-	k.stories[k.next] = s
-	k.next = (k.next + 1) % len(k.stories)
+	kept := &f.kept[min(max(s.attempts-1, 0), 1)]
+	s.count = 1
+	oldest := 0
+	for i, k := range kept {
+		if k == nil {
+			oldest = i // none is after it
+			break
+		}
+		if k.like(s) {
+			s.count += k.count
+			kept[i] = s
+			return
+		}
+		if k.at < kept[oldest].at {
+			oldest = i
+		}
+	}
+	kept[oldest] = s
+}
+
+// like reports whether two runs of an operation ended for one reason, after failures with
+// one key.
+func (s *story) like(o *story) bool {
+	return s.op == o.op && s.reason == o.reason && s.key == o.key && s.cause == o.cause
 }
 
 // all returns them, the latest first.
@@ -102,7 +121,7 @@ func (f *failures) all() []*story {
 	f.mu.Lock()
 	var all []*story
 	for i := range f.kept {
-		for _, s := range f.kept[i].stories {
+		for _, s := range f.kept[i] {
 			if s != nil {
 				all = append(all, s)
 			}

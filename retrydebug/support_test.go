@@ -19,7 +19,7 @@ var longTests = os.Getenv("RETRY_LONG") == "1"
 
 var errDown = errors.New("connection refused")
 
-// report is the JSON as docs/debug.md describes it.
+// report is the JSON as the package documentation describes it.
 type report struct {
 	Now, Since    time.Time
 	Program, Host string
@@ -29,11 +29,8 @@ type report struct {
 		Total, Waiting int
 		Oldest         []live
 	}
-	Budgets []struct {
-		Name    string
-		Balance *float64
-	}
-	Limits []struct {
+	Budgets []budget
+	Limits  []struct {
 		Name     string
 		InFlight *int `json:"in_flight"`
 		Places   *int
@@ -41,6 +38,10 @@ type report struct {
 	Hedges []struct {
 		Name  string
 		Delay *float64
+	}
+	Paces []struct {
+		Name       string
+		Rate, Wait *float64
 	}
 	Failed []failed
 }
@@ -50,7 +51,15 @@ type operation struct {
 	Live, Waiting int
 	Windows       map[string]window
 	LastError     *lastError `json:"last_error"`
+	Causes        []cause
 	Other         bool
+}
+
+type cause struct {
+	Class, Code, Error string
+	Refused            bool
+	Time               time.Time
+	Attempts           map[string]int
 }
 
 type lastError struct {
@@ -83,6 +92,7 @@ type live struct {
 
 type failed struct {
 	Name            string
+	Count           int
 	Time            time.Time
 	Reason          string
 	Attempts        int
@@ -154,4 +164,11 @@ func taking(d time.Duration, errs ...error) func(context.Context) error {
 		errs = errs[1:]
 		return err
 	}
+}
+
+type budget struct {
+	Name    string   `json:"name"`
+	Balance *float64 `json:"balance"`
+	Parts   int      `json:"parts,omitempty"`
+	Lowest  []budget `json:"lowest,omitempty"`
 }

@@ -8,14 +8,16 @@ import (
 	"github.com/goretry/retry"
 )
 
-// spans are the windows of time that the page shows, each in cells.
-var spans = [...]struct {
+type span struct {
 	name   string
 	long   string        // in a sentence
 	cells  int           // how many
 	second time.Duration // how long each is, in seconds
 	from   int           // where they begin in operation.cells
-}{
+}
+
+// spans are the windows of time that the page shows, each in cells.
+var spans = [...]span{
 	{"10s", "ten seconds", 10, 1, 0},
 	{"1m", "minute", 12, 5, 10},
 	{"1h", "hour", 60, 60, 22},
@@ -112,24 +114,40 @@ func (c *counts) quantile(q float64) time.Duration {
 	return 0
 }
 
-// cell counts the runs that ended in one cell of a window.
-type cell struct {
+// cells are those of all windows.
+type cells struct{ ring[counts] }
+
+// ring has a T for each cell of all windows.
+type ring[T any] [allCells]struct {
 	number int64 // since the Recorder's first use
-	counts
+	value  T
 }
 
-// cells are those of all windows.
-type cells [allCells]cell
+// at returns what cell number of a window counts; nil if that is not known.
+func (r *ring[T]) at(s span, number int64) *T {
+	if number < 0 {
+		return nil
+	}
+	if c := &r[s.from+int(number%int64(s.cells))]; c.number == number {
+		return &c.value
+	}
+	return nil
+}
+
+// begin returns what cell number of a window counts, anew if the window has come to it;
+// nil if it is too old for the window.
+func (r *ring[T]) begin(s span, number int64) *T {
+	if c := &r[s.from+int(number%int64(s.cells))]; c.number < number {
+		var zero T
+		c.number, c.value = number, zero
+	}
+	return r.at(s, number)
+}
 
 // add adds what was counted in a second. What is too old for a window is left out.
 func (cs *cells) add(second int64, c *counts) {
 	for _, s := range spans {
-		number := second / int64(s.second)
-		at := &cs[s.from+int(number%int64(s.cells))]
-		if at.number < number {
-			*at = cell{number: number}
-		}
-		if at.number == number {
+		if at := cs.begin(s, second/int64(s.second)); at != nil {
 			at.add(c)
 		}
 	}
@@ -143,13 +161,9 @@ func (cs *cells) window(i int, age time.Duration) (sum counts, history []counts,
 	newest := int64(age / width)
 	history = make([]counts, s.cells)
 	for j := range history {
-		number := newest - int64(s.cells-1-j)
-		if number < 0 {
-			continue
-		}
-		if c := &cs[s.from+int(number%int64(s.cells))]; c.number == number {
-			history[j] = c.counts
-			sum.add(&c.counts)
+		if c := cs.at(s, newest-int64(s.cells-1-j)); c != nil {
+			history[j] = *c
+			sum.add(c)
 		}
 	}
 	return sum, history, min(age, age-time.Duration(newest-int64(s.cells-1))*width)

@@ -1,7 +1,7 @@
 // Command picture draws docs/metrics.svg: an outage as Prometheus saw it. Without flags
 // it draws what outage.json in this folder has. With -prometheus it first reads those
 // series from a Prometheus that has scraped examples/observed. This is how the table in
-// docs/observability.md was made too, with Debian's prometheus (2.42):
+// dashboards/README.md was made too, with Debian's prometheus (2.42):
 //
 //	for n in 15 60; do
 //	  cat >every$n.yml <<EOF
