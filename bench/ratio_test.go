@@ -1,11 +1,16 @@
 package bench_test
 
 import (
+	"context"
+	"math"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/goretry/retry"
 	"github.com/goretry/retry/bench"
 )
 
@@ -45,6 +50,59 @@ func TestRatiosToTheFloor(t *testing.T) {
 	}
 	if guarded != len(ratios) {
 		t.Errorf("%d items are guarded, want %d", guarded, len(ratios))
+	}
+}
+
+// TestRatioOfAnOpenPace holds a first try under a pace that is open against one without
+// a pace, on one core and on all. The bound is far below what it costs to read a clock.
+// It takes the first measurement that is good enough, as TestRatiosOfTelemetry does: a
+// busy machine makes any of them wrong.
+func TestRatioOfAnOpenPace(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector has a price of its own")
+	}
+	const tries, most = 12, 1.4
+	succeed := func(context.Context) (int, error) { return 1, nil }
+	for cores, run := range map[string]func(p retry.Policy) func(int){
+		"one core": func(p retry.Policy) func(int) {
+			return func(n int) {
+				for range n {
+					_, _ = retry.Do(t.Context(), p, succeed)
+				}
+			}
+		},
+		"all cores": func(p retry.Policy) func(int) {
+			return func(n int) {
+				var all sync.WaitGroup
+				for range runtime.GOMAXPROCS(0) {
+					all.Go(func() {
+						for range n {
+							_, _ = retry.Do(t.Context(), p, succeed)
+						}
+					})
+				}
+				all.Wait()
+			}
+		},
+	} {
+		item := bench.Item{Cases: []bench.Case{
+			{Name: "no pace", Run: run(retry.Policy{})},
+			{Name: "open pace", Run: run(retry.Policy{Pace: new(retry.Pace)})},
+		}}
+		ratio := math.Inf(1)
+		for range tries {
+			results := item.Measure(9, 2*time.Millisecond)
+			if results[1].Allocs > .5 {
+				t.Errorf("%s: %.1f allocations", cores, results[1].Allocs)
+			}
+			if ratio = min(ratio, results[1].Ratio); ratio <= most {
+				t.Logf("%s: %.1f ns, without a pace %.1f ns", cores, results[1].NS, results[0].NS)
+				break
+			}
+		}
+		if ratio > most {
+			t.Errorf("%s: a first try under an open pace takes %.2f times as long as without one, want at most %v", cores, ratio, most)
+		}
 	}
 }
 

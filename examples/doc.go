@@ -1,2 +1,18 @@
-// Package examples is the module of the programs a newcomer runs.
+// Package examples is the module of the programs a newcomer runs, such as
+//
+//	go run ./examples/quickstart
+//
+// from the root of the repository. The first of these show one thing each:
+//
+//	quickstart  fourteen HTTP calls to a server that fails on purpose
+//	grpc        a dozen gRPC calls
+//	bank        transactions that conflict
+//	tail        hedges
+//	download    a download that goes on where it broke off
+//	outbox      messages about what was stored, by a service that crashes
+//	durable     jobs on NATS that outlive their consumer and a server
+//	observed    a service with metrics, logs and traces
+//	payments    four services on PostgreSQL, Redis and NATS, parts of which die
+//
+// readme, faq, migrate, queues and tracedhttp have the code of the guides.
 package examples

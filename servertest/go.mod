@@ -51,4 +51,6 @@ replace github.com/goretry/retry => ../
 
 replace github.com/goretry/retry/retrynats => ../retrynats
 
+// modernc.org/sqlite requires a version that cannot be downloaded. All replaces in a
+// workspace must agree.
 replace github.com/google/pprof => github.com/google/pprof v0.0.0-20260906184651-6331bc6350fe

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -293,41 +292,4 @@ func TestElasticsearch(t *testing.T) {
 	err = index(t.Context(), client, policy, "people", documents)
 	s.checkCalls(t, "bad-a busy-b c busy-d", "busy-b busy-d")
 	checkFailed(t, err, "0 permanent 2")
-}
-
-// The code of docs/batches.md stands in this package, but for indentation.
-func TestDocs(t *testing.T) {
-	trim := func(b []byte) string {
-		var lines []string
-		for line := range strings.Lines(string(b)) {
-			lines = append(lines, strings.TrimSpace(line))
-		}
-		return strings.Join(lines, "\n")
-	}
-	var sources strings.Builder
-	files, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		if b, err := os.ReadFile(f.Name()); err == nil {
-			sources.WriteString(trim(b))
-		}
-	}
-	page, err := os.ReadFile("../../docs/batches.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := 0
-	for i, part := range strings.Split(string(page), "```") {
-		if code, ok := strings.CutPrefix(part, "go\n"); ok && i%2 == 1 {
-			blocks++
-			if !strings.Contains(sources.String(), strings.TrimSpace(trim([]byte(code)))) {
-				t.Errorf("stands in docs/batches.md alone:\n%s", code)
-			}
-		}
-	}
-	if blocks != 6 {
-		t.Errorf("%d blocks of code, want 6", blocks)
-	}
 }

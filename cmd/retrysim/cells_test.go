@@ -1,36 +1,79 @@
 package main
 
 import (
+	"math"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
 
-// Where budgets and limits lose: what the command shows of each case, as the share of the
-// calls that are lost, without retries and with an EarnedBudget or a limit. The table of
-// docs/storms.md has these figures.
+// Where budgets lose: what the command shows of each row of the table, as the calls that
+// are lost, in percent, without retries and with an EarnedBudget. storms.md repeats the
+// figures in words.
 func TestWhereTheBudgetLoses(t *testing.T) {
+	_, table, _ := strings.Cut(readPage(t, experiments), "\n## Where a budget loses\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	rows := regexp.MustCompile("(?m)^\\| [^|]* \\| `(-[^`]*)` \\| (\\d+) \\| (\\d+) \\| \\d+ \\|$").FindAllStringSubmatch(table, -1)
+	if len(rows) != 9 {
+		t.Fatalf("%s has %d rows, want 9", experiments, len(rows))
+	}
+	text := strings.Join(strings.Fields(readPage(t, storms)), " ")
+	for _, row := range rows {
+		words := row[2] + " % become " + row[3] + " %"
+		compares := strings.Contains(row[1], "-budget-per-shard") || strings.Contains(row[1], "-calls-per-process")
+		if !compares && !strings.Contains(text, words) {
+			t.Errorf("%s has no %q, for %s", storms, words, row[1])
+		}
+	}
 	notUnderRace(t)
 	long(t)
-	for _, tt := range []struct {
-		name, flags  string
-		row          string
-		none, earned float64 // within a tenth of it, and one percent
-	}{
-		{"processes of one call", "-calls-per-process 1", "earned", .15, .14},
-		{"one of fifty shards", "-shards 50 -sick 1 -workers 2 -service 100ms -rate 750", "earned", .11, .30},
-		{"one of fifty shards, a budget each", "-shards 50 -sick 1 -workers 2 -service 100ms -rate 750 -budget-per-shard", "earned", .20, .20},
-		{"one dead replica of ten", "-replicas 10 -sick 1 -workers 2 -service 100ms -rate 170 -outage 30s", "earned", .068, .12},
-		{"a queue in random order", "-discipline random -rate 184 -duration 2m", "earned", .15, .165},
-		{"lost answers", "-lost 0.2 -outage 0 -failure 0 -rate 100", "earned", .20, .11},
-		{"a gateway", "-gateway 900ms -duration 2m", "earned", .08, .095},
-		{"rejections that cost", "-queue 20 -refusing 50ms -full 429 -outage 0 -rate 180 -spread exponential -duration 1m", "earned", .036, .345},
-		{"a limit, and lost answers", "-limit 200,1,1000 -lost 0.05 -outage 0 -failure 0 -processes 1 -rate 1000 -capacity 100000 -latency 100ms", "no retries + limit", .05, .05},
-		{"a limit, and a dead replica", "-limit 200,1,1000 -replicas 10 -sick 1 -outage 30s -failure 0 -processes 1 -rate 1000 -workers 100 -service 100ms", "no retries + limit", .041, .04},
+	for _, row := range rows {
+		none, _ := strconv.ParseFloat(row[2], 64)
+		earned, _ := strconv.ParseFloat(row[3], 64)
+		lost(t, row[1], "earned", none, earned)
+	}
+}
+
+// Where a limit costs nothing, though attempts time out.
+func TestWhereALimitDoesNotLose(t *testing.T) {
+	notUnderRace(t)
+	long(t)
+	lost(t, "-limit 200,1,1000 -lost 0.05 -outage 0 -failure 0 -processes 1 -rate 1000 -capacity 100000 -latency 100ms", "no retries + limit", 5, 5)
+	lost(t, "-limit 200,1,1000 -replicas 10 -sick 1 -outage 30s -failure 0 -processes 1 -rate 1000 -workers 100 -service 100ms", "no retries + limit", 4, 4)
+}
+
+// lost checks which percentages of the calls are lost without retries and in a row.
+func lost(t *testing.T, flags, row string, none, with float64) {
+	t.Helper()
+	doc := decode[tried](t, append([]string{"try", "-seeds", "5", "-policy", "name=earned attempts=4 budget=earned"}, strings.Fields(flags)...)...)
+	for policy, want := range map[string]float64{"no retries": none, row: with} {
+		if got := 100 * doc.row(policy).LostShare; math.Abs(got-want) > .75 {
+			t.Errorf("%s, %s: %.1f %% are lost, want %.0f", flags, policy, got, want)
+		}
+	}
+}
+
+// What docs/faq.md says of runs that are the only ones of their processes.
+func TestRunsThatAreAloneInTheirProcess(t *testing.T) {
+	notUnderRace(t)
+	long(t)
+	for flags, want := range map[string][3]float64{ // lost without retries, with an EarnedBudget, and without a budget
+		"-rate 150":                        {.15, .14, .83},
+		"-rate 150 -outage-answer refused": {.06, .05, .05},
+		"-rate 40":                         {.06, .05, .02},
+		"-rate 60":                         {.07, .06, .80},
 	} {
-		doc := decode[tried](t, append([]string{"try", "-seeds", "5", "-policy", "name=earned attempts=4 budget=earned"}, strings.Fields(tt.flags)...)...)
-		near := func(got, want float64) bool { return got > .9*want-.01 && got < 1.1*want+.01 }
-		if none, earned := doc.row("no retries").LostShare, doc.row(tt.row).LostShare; !near(none, tt.none) || !near(earned, tt.earned) {
-			t.Errorf("%s: %.3f are lost without retries, and %.3f with %s; want %v and %v", tt.name, none, earned, tt.row, tt.none, tt.earned)
+		doc := decode[tried](t, append([]string{"try", "-seeds", "5", "-calls-per-process", "1", "-policy", "name=earned attempts=4 budget=earned",
+			"-policy", "name=unlimited attempts=4"}, strings.Fields(flags)...)...)
+		for i, policy := range []string{"no retries", "earned", "unlimited"} {
+			row := doc.row(policy)
+			if math.Round(100*row.LostShare) != math.Round(100*want[i]) {
+				t.Errorf("%s: %.3f are lost with %s, want %v", flags, row.LostShare, policy, want[i])
+			}
+			if (row.StaysDown > 0) != (want[i] > .5) {
+				t.Errorf("%s: %s stays down in %v of the runs", flags, policy, row.StaysDown)
+			}
 		}
 	}
 }

@@ -54,34 +54,102 @@ func (x *scenario) judge(ctx context.Context, policies []retry.Policy) []tryRow 
 }
 
 // others returns the disturbances that a policy should withstand besides this one:
-// outages of other kinds, as long, and none, with a tenth of the requests failing at
-// random, or a twentieth of the answers getting lost.
+// outages of other kinds, as long; and no outage, with failures at random, answers that
+// get lost, or rejections that cost as much as the work.
 func (x *scenario) others() (all []scenario) {
-	for _, answer := range []string{"hang", "refused", "slow", "fails", "lost"} {
+	long := cmp.Or(x.outage, 3*time.Second)
+	for _, d := range []struct {
+		answer string
+		outage time.Duration
+		set    func(*scenario) (what string) // "" if it cannot be, or if x has it
+	}{
+		{"hang", long, nil},
+		{"refused", long, nil},
+		{"slow", long, nil},
+		{"hang", 0, failing},
+		{"hang", 0, losing},
+		{"hang", long, behindGateway},
+		{"hang", long, oneReplica},
+		{"hang", 0, rejecting},
+	} {
 		y := *x
-		y.answer, y.spike, y.seeds = answer, 0, min(x.seeds, fewSeeds)
-		outage := cmp.Or(x.outage, 3*time.Second)
-		switch answer {
-		case "fails":
-			outage, y.Failure = 0, max(x.Failure, .1)
-		case "lost":
-			outage, y.Lost = 0, max(x.Lost, .05)
+		y.answer, y.outage, y.spike, y.seeds = d.answer, d.outage, 0, min(x.seeds, fewSeeds)
+		what := ""
+		if d.set != nil {
+			if what = d.set(&y); what == "" {
+				continue
+			}
 		}
-		y.disturb(outage)
+		y.disturb(d.outage)
+		if d.set == nil && y.what == x.what {
+			continue
+		}
+		y.what = cmp.Or(what, y.what)
 		y.extended = y.end <= longest-visible // whatever -duration says, since what is chosen is printed as given
 		y.Duration = max(y.enough(), y.end+10*time.Second)
-		same := y.what == x.what && y.Failure == x.Failure && y.Lost == x.Lost
-		switch answer {
-		case "fails":
-			y.what = fmt.Sprintf("no outage, and %.3g %% of the requests fail at random", 100*y.Failure)
-		case "lost":
-			y.what = fmt.Sprintf("no outage, and %.3g %% of the answers get lost at random", 100*y.Lost)
-		}
-		if !same && y.settle() == nil {
+		if y.settle() == nil {
 			all = append(all, y)
 		}
 	}
 	return all
+}
+
+// The following change what is not an outage, and say what goes wrong then: nothing if it
+// cannot, or if they change nothing.
+
+// quiet reports whether there is neither an outage nor a spike.
+func (x *scenario) quiet() bool { return len(x.Outages)+len(x.Spikes) == 0 }
+
+// failing lets a tenth of the requests fail at random.
+func failing(y *scenario) string {
+	if y.quiet() && y.Failure >= .1 {
+		return ""
+	}
+	y.Failure = max(y.Failure, .1)
+	return fmt.Sprintf("no outage, and %.3g %% of the requests fail at random", 100*y.Failure)
+}
+
+// losing lets a twentieth of the answers get lost.
+func losing(y *scenario) string {
+	if y.quiet() && y.Lost >= .05 {
+		return ""
+	}
+	y.Lost = max(y.Lost, .05)
+	return fmt.Sprintf("no outage, and %.3g %% of the answers get lost at random", 100*y.Lost)
+}
+
+// behindGateway puts a gateway before the server, which gives up sooner than a client.
+func behindGateway(y *scenario) string {
+	if y.Gateway > 0 {
+		return ""
+	}
+	y.Gateway = y.Timeout * 4 / 5
+	return fmt.Sprintf("an outage of %v behind a gateway that answers 503 after %v", y.outage, y.Gateway)
+}
+
+// oneReplica makes the server up to ten replicas, which can do as much together, and one
+// of them has the outage.
+func oneReplica(y *scenario) string {
+	n := 10
+	for y.Capacity == 0 && n > 1 && y.Workers%n > 0 {
+		n--
+	}
+	if y.Servers > 1 || y.sick > 0 || n == 1 || y.Slowdown > 0 || y.Workers == 0 && y.Capacity == 0 {
+		return ""
+	}
+	y.Servers, y.sick = n, 1
+	y.Workers, y.Capacity = y.Workers/n, y.Capacity/float64(n)
+	return fmt.Sprintf("an outage of %v of one of %d replicas behind a balancer", y.outage, n)
+}
+
+// rejecting makes the server's times random, and its queue one that is full now and then.
+// To reject a request takes a worker as long as to serve it.
+func rejecting(y *scenario) string {
+	if y.Workers == 0 || y.Refusing > 0 {
+		return ""
+	}
+	y.Queue, y.Full, y.Refusing, y.Exponential = 2*y.Workers, storm.TooMany, y.Latency, true
+	return fmt.Sprintf("no outage, and a queue of %d whose rejections cost as much as the work", y.Queue)
 }
 
 // fewSeeds are enough to see whether a policy withstands another disturbance.

@@ -26,7 +26,7 @@ func init() { // what needs net/http is left out of a page's program
 func live(o *options) job {
 	x := newScenario(o)
 	return func(ctx context.Context) (*report, error) {
-		for _, name := range []string{"capacity", "latency", "slowdown", "closed", "network", "spike", "limit", "hedge", "gateway", "refusing",
+		for _, name := range []string{"capacity", "latency", "slowdown", "closed", "network", "spike", "limit", "quota", "pace", "hedge", "gateway", "refusing",
 			"shards", "replicas", "sick", "budget-per-shard", "calls-per-process"} {
 			if o.given(name) {
 				return nil, wrong("-%s: live has an open load without guards, -workers and -service, and the loopback for a network", name)

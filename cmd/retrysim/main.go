@@ -21,6 +21,32 @@
 // for live. An interrupt ends serve. It ends try, find and live early: they write what
 // is done by then. A second interrupt ends the program. The exit code is 2 if the
 // arguments are invalid.
+//
+// # JSON
+//
+// The JSON of try is
+//
+//	{"inputs": {…}, "rows": [{"policy", "text", "seeds", "stays_down",
+//	 "recovery_s": {"p5", "p50", "p95"}, "lost", "lost_share", "load", "peak", "p50_ms",
+//	 "p99_ms", "verdict", "recovers", "why", "others": [{"disturbance", "seeds",
+//	 "stays_down", "lost_share"}, …]}, …], "choose": "…"}
+//
+// where
+//
+//   - stays_down is a fraction of the seeds. recovery_s covers the seeds that recover,
+//     and is null if none does.
+//   - lost is the number of calls that fail in an average run.
+//   - load is attempts per call. peak is the most attempts in a second, as a multiple of
+//     the normal load.
+//   - p50_ms and p99_ms cover all calls; a failed call counts with the time until it
+//     failed.
+//   - recovers says whether the verdict is good: the server is back in all runs.
+//   - why is present only if some run stays down.
+//
+// live has two such rows, measured and simulated. find has for, unit, value (null if
+// there is none), tried, map, and after an interrupt interrupted. fit has rate,
+// capacity, latency_p50_ms, latency_p99_ms, failure, flags and inputs. run has
+// experiment, inputs and rows. Of the experiments only collapse has a picture.
 package main
 
 import (
@@ -132,8 +158,11 @@ func reported(define func(o *options) job) func(o *options) action {
 		o.Var(param{value: &format, words: "text json svg html"}, "format", "`kind` of output: text, json, svg, html")
 		o.StringVar(&file, "o", "", "`file` to write to instead of standard output")
 		return func(ctx context.Context, stdout io.Writer) error {
-			if _, err := os.Stat(filepath.Dir(file) + "/."); err != nil { // rather now than after the simulation
+			// Rather now than after the simulation.
+			if folder, err := os.Stat(filepath.Dir(file)); err != nil {
 				return fmt.Errorf("-o %s: %w", file, err)
+			} else if !folder.IsDir() {
+				return fmt.Errorf("-o %s: not in a folder", file)
 			}
 			r, err := do(ctx)
 			if err != nil {

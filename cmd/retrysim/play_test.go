@@ -48,6 +48,18 @@ func patient(t *testing.T) {
 	t.Cleanup(func() { linkTime = limit })
 }
 
+// storms.md says what a link may ask for.
+func TestLimitsOfALink(t *testing.T) {
+	want := fmt.Sprintf("at most %d KiB, %d seeds, %d policies, %s processes, %s calls in a run, %.0f simulated minutes and %.0f s of simulation",
+		linkBytes>>10, linkSeeds, linkPolicies, thousands(linkProcesses), thousands(linkCalls), longest.Minutes(), linkTime.Seconds())
+	if text := strings.Join(strings.Fields(readPage(t, storms)), " "); !strings.Contains(text, want) {
+		t.Errorf("%s does not say %q", storms, want)
+	}
+}
+
+// thousands writes a number of at least a thousand as the pages do.
+func thousands(n int) string { return fmt.Sprintf("%d %03d", n/1000, n%1000) }
+
 func TestPlayTellsWhatTrySays(t *testing.T) {
 	notUnderRace(t)
 	patient(t)
@@ -197,7 +209,7 @@ func TestAtMostFourLinksArePlayedAtOnce(t *testing.T) {
 
 // A link gives no panic, and what is accepted is within what a link may ask for.
 func FuzzReadLink(f *testing.F) {
-	for _, link := range []string{"", "rate=20&policy=attempts%3D4", "spike=300&closed=true&clients=5", "duration=10m&seeds=20&limit=5,1,10&hedge=adaptive", "queue=-1&outage=9m20s&at=10s"} {
+	for _, link := range []string{"", "rate=20&policy=attempts%3D4", "spike=300&closed=true&clients=5", "duration=10m&seeds=20&limit=5,1,10&hedge=adaptive", "queue=-1&outage=9m20s&at=10s", "quota=150&spike=300&pace=true"} {
 		f.Add(link)
 	}
 	f.Fuzz(func(t *testing.T, link string) {

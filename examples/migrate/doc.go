@@ -1,5 +1,5 @@
 // Package migrate shows how to come here from another library: each row of the
-// migration tables in docs/migrating.md, run in both.
+// migration tables in README.md, run in both.
 //
 //	go test ./examples/migrate
 //

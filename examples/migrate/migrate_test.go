@@ -125,13 +125,13 @@ func window(t *testing.T, what string, draw func() time.Duration, low, high time
 }
 
 // table returns a func that runs one row's subtest in a bubble of its own. In
-// the end each row of the table in docs/migrating.md must have had one.
+// the end each row of the table in README.md must have had one.
 func table(t *testing.T, library string) (row func(name string, f func(*testing.T))) {
 	var ran []string
 	t.Cleanup(func() {
 		for _, name := range rows(t, library) {
 			if !slices.Contains(ran, name) {
-				t.Errorf("docs/migrating.md has a row %q for %s, but there is no such subtest", name, library)
+				t.Errorf("README.md has a row %q for %s, but there is no such subtest", name, library)
 			}
 		}
 	})
@@ -141,15 +141,15 @@ func table(t *testing.T, library string) (row func(name string, f func(*testing.
 	}
 }
 
-// rows returns the first column of a library's table in docs/migrating.md.
+// rows returns the first column of a library's table in README.md.
 func rows(t *testing.T, library string) []string {
-	doc, err := os.ReadFile("../../docs/migrating.md")
+	doc, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, found := strings.Cut(string(doc), "\n| "+library+" | here |\n|---|---|\n")
 	if !found {
-		t.Fatalf("docs/migrating.md has no table for %s", library)
+		t.Fatalf("README.md has no table for %s", library)
 	}
 	body, _, _ := strings.Cut(rest, "\n\n")
 	var names []string

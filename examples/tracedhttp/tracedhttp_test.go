@@ -13,6 +13,7 @@ import (
 	otelretry "github.com/goretry/retry/otel"
 	"github.com/goretry/retry/retryhttp"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/trace"
@@ -32,15 +33,17 @@ func TestEachAttemptHasItsClientSpan(t *testing.T) {
 	defer server.Close()
 	spans := tracetest.NewInMemoryExporter()
 	provider := trace.NewTracerProvider(trace.WithSyncer(spans))
+	otel.SetTracerProvider(provider)
+	otel.SetTextMapPropagator(propagation.TraceContext{})
+	policy := retry.Policy{
+		Name:           "get-user",
+		AttemptTimeout: time.Minute,
+		Backoff:        retry.Constant(time.Millisecond),
+		Hooks:          otelretry.Hooks(),
+	}
 	client := &http.Client{Transport: &retryhttp.Transport{
-		Policy: retry.Policy{
-			Name:           "get-user",
-			AttemptTimeout: time.Minute,
-			Backoff:        retry.Constant(time.Millisecond),
-			Hooks:          otelretry.Hooks(otelretry.WithTracerProvider(provider)),
-		},
-		Base: otelhttp.NewTransport(otelretry.ResendCount(server.Client().Transport),
-			otelhttp.WithTracerProvider(provider), otelhttp.WithPropagators(propagation.TraceContext{})),
+		Policy: policy,
+		Base:   otelhttp.NewTransport(otelretry.ResendCount(nil)),
 	}}
 	resp, err := client.Get(server.URL)
 	if err != nil {

@@ -3,5 +3,5 @@
 //
 //	go test -run FirstSight ./servertest/simpage -pictures "$PWD/pictures"
 //
-// makes playground-light.png, which docs/storms.md shows as playground.png.
+// makes playground-light.png, which README.md shows as docs/playground.png.
 package simpage

@@ -21,24 +21,26 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/goretry/retry/servertest/internal/browser"
 )
 
 // set gives a control a value as a reader does, who chooses or types.
 func set(t *testing.T, ctx context.Context, selector, value string) {
 	t.Helper()
 	js, _ := json.Marshal(value)
-	ask[bool](t, ctx, fmt.Sprintf(`(c => { c.value = %s; c.dispatchEvent(new Event("input", {bubbles: true})); return true; })(document.querySelector('%s'))`, js, selector))
+	browser.Ask[bool](t, ctx, fmt.Sprintf(`(c => { c.value = %s; c.dispatchEvent(new Event("input", {bubbles: true})); return true; })(document.querySelector('%s'))`, js, selector))
 }
 
 func value(t *testing.T, ctx context.Context, selector string) string {
 	t.Helper()
-	return ask[string](t, ctx, `document.querySelector('`+selector+`').value`)
+	return browser.Ask[string](t, ctx, `document.querySelector('`+selector+`').value`)
 }
 
 // link returns the set-up that the page's address carries.
 func link(t *testing.T, ctx context.Context) url.Values {
 	t.Helper()
-	address := ask[string](t, ctx, `location.href`)
+	address := browser.Ask[string](t, ctx, `location.href`)
 	if shown := text(t, ctx, "link"); shown != address {
 		t.Errorf("the link is %s at %s", shown, address)
 	}
@@ -74,7 +76,7 @@ const answers = `const row = {policy: "p", seeds: 1, stays_down: 0, lost_share: 
 // The policy's text is the truth: controls replace their own word.
 func TestPolicyText(t *testing.T) {
 	address, host := scripted(t, answers+`yield scene;`)
-	ctx := browser(t, host)
+	ctx := browser.Start(t, host)
 	for _, tt := range []struct{ before, control, choice, after string }{
 		{"attempts=4", "attempts", "8", "attempts=8"},
 		{"attempts=4 max_elapsed=5s", "attempts", "", "max_elapsed=5s"},
@@ -111,17 +113,18 @@ func TestPolicyText(t *testing.T) {
 // The link carries the policy and what differs, and restores all of it.
 func TestLink(t *testing.T) {
 	address, host := scripted(t, answers+`yield scene;`)
-	ctx := browser(t, host)
+	ctx := browser.Start(t, host)
 	open(t, ctx, address, "")
 	if got := link(t, ctx); len(got) != 1 || got.Get("policy") != "attempts=4 backoff=exponential(100ms,10s)" {
 		t.Errorf("at first the link carries %v", got)
 	}
 	set(t, ctx, "[name=outage]", "7s")
+	set(t, ctx, "[name=lost]", "0.05")
 	set(t, ctx, "[name=abandoned]", "dropped")
-	do(t, ctx, chromedp.Click("[name=shared]"))
+	browser.Do(t, ctx, chromedp.Click("[name=shared]"))
 	set(t, ctx, "#others", "spike=400/s\n\n policy=attempts=2 budget=ratio\nseeds=3")
 	want := url.Values{"policy": {"attempts=4 backoff=exponential(100ms,10s)", "attempts=2 budget=ratio"}, "outage": {"7s"},
-		"abandoned": {"dropped"}, "shared": {"true"}, "spike": {"400/s"}, "seeds": {"3"}}.Encode()
+		"lost": {"0.05"}, "abandoned": {"dropped"}, "shared": {"true"}, "spike": {"400/s"}, "seeds": {"3"}}.Encode()
 	if got := link(t, ctx).Encode(); got != want {
 		t.Errorf("the link carries %s, want %s", got, want)
 	}
@@ -133,7 +136,7 @@ func TestLink(t *testing.T) {
 		[...document.querySelectorAll("[type=range]")].map(s => [s.value, s.ariaValueText ?? s.getAttribute("aria-valuetext")])])`
 	const set1 = "policy=budget%3Dearned&outage=7s&outage-answer=503&rate=151%2Fs&shared=true&policy=attempts%3D2&discipline=odd&hedge=1s&queue=-1"
 	open(t, ctx, address, set1)
-	first := ask[string](t, ctx, controls)
+	first := browser.Ask[string](t, ctx, controls)
 	values, _ := url.ParseQuery(set1)
 	if got := link(t, ctx).Encode(); got != values.Encode() {
 		t.Errorf("the link carries %s, want %s", got, values.Encode())
@@ -144,18 +147,18 @@ func TestLink(t *testing.T) {
 	if got := value(t, ctx, "[name=discipline]") + value(t, ctx, "[name=rate]") + value(t, ctx, "[name=outage-answer]"); got != "odd151/s503" {
 		t.Errorf("the controls show %q", got)
 	}
-	if got := ask[string](t, ctx, `document.querySelector("[name=rate]").parentElement.querySelector("[type=range]").getAttribute("aria-valuetext")`); got != "151/s" {
+	if got := browser.Ask[string](t, ctx, `document.querySelector("[name=rate]").parentElement.querySelector("[type=range]").getAttribute("aria-valuetext")`); got != "151/s" {
 		t.Errorf("the slider says %q", got)
 	}
 	// Another fragment, and back.
-	do(t, ctx, chromedp.Evaluate(`location.hash = "#policy=attempts%3D4&processes=3"`, nil))
-	eventually(t, ctx, `document.querySelector("[name=processes]").value === "3"`)
-	if got := link(t, ctx); len(got) != 2 || value(t, ctx, "#others") != "" || ask[bool](t, ctx, `document.querySelector("[name=shared]").checked`) {
+	browser.Do(t, ctx, chromedp.Evaluate(`location.hash = "#policy=attempts%3D4&processes=3"`, nil))
+	browser.Eventually(t, ctx, `document.querySelector("[name=processes]").value === "3"`)
+	if got := link(t, ctx); len(got) != 2 || value(t, ctx, "#others") != "" || browser.Ask[bool](t, ctx, `document.querySelector("[name=shared]").checked`) {
 		t.Errorf("of the set-up before is left: %v", got)
 	}
-	do(t, ctx, chromedp.Evaluate(`location.hash = "#`+set1+`"`, nil))
-	eventually(t, ctx, `document.querySelector("[name=outage]").value === "7s"`)
-	if again := ask[string](t, ctx, controls); again != first {
+	browser.Do(t, ctx, chromedp.Evaluate(`location.hash = "#`+set1+`"`, nil))
+	browser.Eventually(t, ctx, `document.querySelector("[name=outage]").value === "7s"`)
+	if again := browser.Ask[string](t, ctx, controls); again != first {
 		t.Errorf("the controls are\n%s\nand were\n%s", again, first)
 	}
 }
@@ -168,52 +171,54 @@ func TestLateScenes(t *testing.T) {
 		yield {...scene, done: false, of: 2};
 		await new Promise(resolve => { window.release[link] = resolve; });
 		yield {...scene, seeds: 2, of: 2};`)
-	ctx := browser(t, host)
+	ctx := browser.Start(t, host)
 	open(t, ctx, address, "policy=attempts%3D1")
 	begun := func(n int) string { return fmt.Sprintf(`"policy=attempts%%3D%d" in (window.release ?? {})`, n) }
-	release := func(n int) { ask[bool](t, ctx, fmt.Sprintf(`(release["policy=attempts%%3D%d"](), true)`, n)) }
-	breaks := func(n int) { ask[bool](t, ctx, fmt.Sprintf(`(release["policy=attempts%%3D%d"](true), true)`, n)) }
+	release := func(n int) { browser.Ask[bool](t, ctx, fmt.Sprintf(`(release["policy=attempts%%3D%d"](), true)`, n)) }
+	breaks := func(n int) {
+		browser.Ask[bool](t, ctx, fmt.Sprintf(`(release["policy=attempts%%3D%d"](true), true)`, n))
+	}
 	state := `document.querySelector("#state").textContent`
-	eventually(t, ctx, begun(1))
-	if !ask[bool](t, ctx, `results.ariaBusy === "true"`) {
+	browser.Eventually(t, ctx, begun(1))
+	if !browser.Ask[bool](t, ctx, `results.ariaBusy === "true"`) {
 		t.Error("not busy before the first scene")
 	}
 	release(1)
-	eventually(t, ctx, state+` === "✓ for policy=attempts%3D1" && results.ariaBusy === "false" && document.querySelector("#runs").textContent === "1 of 2 runs"`)
+	browser.Eventually(t, ctx, state+` === "✓ for policy=attempts%3D1" && results.ariaBusy === "false" && document.querySelector("#runs").textContent === "1 of 2 runs"`)
 	set(t, ctx, "[data-field=attempts]", "2")
-	eventually(t, ctx, begun(2))
-	if !ask[bool](t, ctx, `runs["policy=attempts%3D1"].aborted && !runs["policy=attempts%3D2"].aborted && results.ariaBusy === "true" && getComputedStyle(results).opacity < 1`) {
+	browser.Eventually(t, ctx, begun(2))
+	if !browser.Ask[bool](t, ctx, `runs["policy=attempts%3D1"].aborted && !runs["policy=attempts%3D2"].aborted && results.ariaBusy === "true" && getComputedStyle(results).opacity < 1`) {
 		t.Error("the run before is not ended, or its answer is not pale")
 	}
 	if got := text(t, ctx, "state"); got != "✓ for policy=attempts%3D1" {
 		t.Errorf("the last answer is gone: %q", got)
 	}
 	release(1) // its second scene comes late
-	do(t, ctx, chromedp.Sleep(200*time.Millisecond))
-	if !ask[bool](t, ctx, `results.ariaBusy === "true"`) {
+	browser.Do(t, ctx, chromedp.Sleep(200*time.Millisecond))
+	if !browser.Ask[bool](t, ctx, `results.ariaBusy === "true"`) {
 		t.Error("a late scene is taken for the first of the new run")
 	}
 	set(t, ctx, "[data-field=attempts]", "3")
-	eventually(t, ctx, begun(3))
+	browser.Eventually(t, ctx, begun(3))
 	release(3)
-	eventually(t, ctx, state+` === "✓ for policy=attempts%3D3"`)
+	browser.Eventually(t, ctx, state+` === "✓ for policy=attempts%3D3"`)
 	release(3)
-	eventually(t, ctx, `document.querySelector("#runs").textContent === "2 runs"`)
+	browser.Eventually(t, ctx, `document.querySelector("#runs").textContent === "2 runs"`)
 	release(2)
-	do(t, ctx, chromedp.Sleep(200*time.Millisecond)) // in which it could be shown
+	browser.Do(t, ctx, chromedp.Sleep(200*time.Millisecond)) // in which it could be shown
 	if got := text(t, ctx, "state"); got != "✓ for policy=attempts%3D3" {
 		t.Errorf("a late scene is shown: %q", got)
 	}
 	set(t, ctx, "[data-field=attempts]", "4")
-	eventually(t, ctx, begun(4))
+	browser.Eventually(t, ctx, begun(4))
 	set(t, ctx, "[data-field=attempts]", "5")
-	eventually(t, ctx, begun(5))
+	browser.Eventually(t, ctx, begun(5))
 	breaks(4)
-	do(t, ctx, chromedp.Sleep(200*time.Millisecond))
+	browser.Do(t, ctx, chromedp.Sleep(200*time.Millisecond))
 	if got := text(t, ctx, "error"); got != "" {
 		t.Errorf("a late error is shown: %q", got)
 	}
-	if got := ask[string](t, ctx, `document.querySelector("#rows td:last-child").textContent`); got != "134 ms" {
+	if got := browser.Ask[string](t, ctx, `document.querySelector("#rows td:last-child").textContent`); got != "134 ms" {
 		t.Errorf("the slowest take %q", got)
 	}
 }
@@ -221,17 +226,17 @@ func TestLateScenes(t *testing.T) {
 // An answer that ends before it is done is an error.
 func TestBrokenAnswer(t *testing.T) {
 	address, host := scripted(t, answers+`yield {...scene, done: false};`)
-	ctx := browser(t, host)
+	ctx := browser.Start(t, host)
 	open(t, ctx, address, "")
-	eventually(t, ctx, `document.querySelector("#error").textContent === "The simulation was cut short."`)
+	browser.Eventually(t, ctx, `document.querySelector("#error").textContent === "The simulation was cut short."`)
 }
 
 func TestErrors(t *testing.T) {
 	address, host := serve(t)
-	ctx := browser(t, host, "status of 413")
+	ctx := browser.Start(t, host, "status of 413")
 	open(t, ctx, address, "rate=20&seeds=2")
 	settled(t, ctx)
-	rows := ask[string](t, ctx, `document.querySelector("#rows").textContent`)
+	rows := browser.Ask[string](t, ctx, `document.querySelector("#rows").textContent`)
 	for _, tt := range []struct{ control, wrong, error string }{
 		{"[name=rate]", "fast", "-rate: want a number"},
 		{"[name=rate]", "", "-rate: want a number"},
@@ -244,11 +249,11 @@ func TestErrors(t *testing.T) {
 	} {
 		before := value(t, ctx, tt.control)
 		set(t, ctx, tt.control, tt.wrong)
-		eventually(t, ctx, `document.querySelector("#error").textContent !== ""`)
+		browser.Eventually(t, ctx, `document.querySelector("#error").textContent !== ""`)
 		if got := text(t, ctx, "error"); !strings.HasPrefix(got, tt.error) {
 			t.Errorf("%s %.40s: %q, want %q", tt.control, tt.wrong, got, tt.error)
 		}
-		wrong := ask[[]string](t, ctx, `[...document.querySelectorAll("[aria-invalid=true]")].map(c => c.name || c.id)`)
+		wrong := browser.Ask[[]string](t, ctx, `[...document.querySelectorAll("[aria-invalid=true]")].map(c => c.name || c.id)`)
 		want := strings.Trim(strings.TrimPrefix(tt.control, "[name="), "#]")
 		if strings.HasPrefix(want, "[data-field") {
 			want = "policy"
@@ -256,42 +261,42 @@ func TestErrors(t *testing.T) {
 		if strings.HasPrefix(tt.error, "-") && !slices.Equal(wrong, []string{want}) || !strings.HasPrefix(tt.error, "-") && len(wrong) > 0 {
 			t.Errorf("%s: marked are %q, want %q", tt.error, wrong, want)
 		}
-		if !ask[bool](t, ctx, `document.querySelector("#error").checkVisibility() && document.querySelector("#error").getAttribute("role") === "alert"`) {
+		if !browser.Ask[bool](t, ctx, `document.querySelector("#error").checkVisibility() && document.querySelector("#error").getAttribute("role") === "alert"`) {
 			t.Error("the error is not seen")
 		}
-		if got := ask[string](t, ctx, `document.querySelector("#rows").textContent`); got != rows {
+		if got := browser.Ask[string](t, ctx, `document.querySelector("#rows").textContent`); got != rows {
 			t.Errorf("the last answer is gone: %q", got)
 		}
 		if tt.wrong == "fast" {
-			picture(t, ctx, "error")
+			browser.Picture(t, ctx, "error")
 		}
 		set(t, ctx, tt.control, before)
-		eventually(t, ctx, done+` && document.querySelector("#error").textContent === "" && !document.querySelector("[aria-invalid]")`)
+		browser.Eventually(t, ctx, done+` && document.querySelector("#error").textContent === "" && !document.querySelector("[aria-invalid]")`)
 	}
 }
 
 // Texts of a link stay texts, in a browser that would run what they are.
 func TestHostileTexts(t *testing.T) {
 	address, host := serve(t)
-	ctx := browser(t, host)
+	ctx := browser.Start(t, host)
 	for _, name := range []string{`<img src=x onerror=alert(1)>`, `</title></svg><script>alert(1)</script>`, `"'><svg onload=alert(1)>`, `</text><h1>gone</h1>`, `a<!--`} {
 		quoted, _ := json.Marshal(name) // as Go quotes it, but for < and >
 		quoted = []byte(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(string(quoted)))
 		policy := "name=" + string(quoted) + " attempts=2"
 		open(t, ctx, address, url.Values{"policy": {policy}, "rate": {"20"}, "seeds": {"1"}, "hedge": {"1s"}}.Encode())
 		settled(t, ctx)
-		if got := ask[string](t, ctx, `document.querySelector("#rows .yours td").textContent`); got != name+" (yours)" {
+		if got := browser.Ask[string](t, ctx, `document.querySelector("#rows .yours td").textContent`); got != name+" (yours)" {
 			t.Errorf("the name is shown as %q, want %q", got, name)
 		}
-		if got := ask[[]string](t, ctx, `[...document.querySelectorAll("#pictures svg > title")].map(t => t.textContent)`); !slices.Contains(got, name) {
+		if got := browser.Ask[[]string](t, ctx, `[...document.querySelectorAll("#pictures svg > title")].map(t => t.textContent)`); !slices.Contains(got, name) {
 			t.Errorf("%q is none of the pictures' titles %q", name, got)
 		}
-		if n := ask[int](t, ctx, `document.querySelectorAll("img, h1, script, [onload], [onerror]").length`); n != 2 { // a heading and the page's script
+		if n := browser.Ask[int](t, ctx, `document.querySelectorAll("img, h1, script, [onload], [onerror]").length`); n != 2 { // a heading and the page's script
 			t.Errorf("%q has changed the document", name)
 		}
 		checkAnswer(t, ctx)
 	}
-	policy := ask[string](t, ctx, `document.querySelector("meta[http-equiv=Content-Security-Policy]").content`)
+	policy := browser.Ask[string](t, ctx, `document.querySelector("meta[http-equiv=Content-Security-Policy]").content`)
 	for _, want := range []string{"default-src 'none'", "script-src 'self' 'wasm-unsafe-eval'", "connect-src 'self'", "style-src 'self' 'unsafe-inline'"} {
 		if !slices.Contains(strings.Split(policy, "; "), want) {
 			t.Errorf("the policy %q lacks %s", policy, want)
@@ -300,8 +305,8 @@ func TestHostileTexts(t *testing.T) {
 	long := strings.Repeat("é", 45)
 	open(t, ctx, address, url.Values{"policy": {`name="` + long + `"`}, "rate": {"20"}, "seeds": {"1"}}.Encode())
 	settled(t, ctx)
-	heading := ask[string](t, ctx, `document.querySelectorAll("#pictures svg")[1].querySelector("text .head").textContent`)
-	if title := ask[string](t, ctx, `document.querySelectorAll("#pictures svg")[1].querySelector("title").textContent`); heading != strings.Repeat("é", 39)+"…" || title != long {
+	heading := browser.Ask[string](t, ctx, `document.querySelectorAll("#pictures svg")[1].querySelector("text .head").textContent`)
+	if title := browser.Ask[string](t, ctx, `document.querySelectorAll("#pictures svg")[1].querySelector("title").textContent`); heading != strings.Repeat("é", 39)+"…" || title != long {
 		t.Errorf("the picture's heading is %q, and its title %q", heading, title)
 	}
 }
@@ -309,37 +314,37 @@ func TestHostileTexts(t *testing.T) {
 // Names, live regions, keys, contrast; and screens of all widths.
 func TestAccess(t *testing.T) {
 	address, host := serve(t)
-	ctx := browser(t, host)
+	ctx := browser.Start(t, host)
 	open(t, ctx, address, "policy=attempts%3D4+max_retry_after%3D5m+throttle%3Dexponential(100ms,10s)+throttle_jitter%3Dplusminus(0.25)&policy=name%3D"+strings.Repeat("wide", 20)+"&seeds=1")
 	settled(t, ctx)
-	nameless := ask[[]string](t, ctx, `[...document.querySelectorAll("input, select, textarea, button")].filter(c => !(c.ariaLabel || c.labels[0]?.textContent.trim())).map(c => c.outerHTML)`)
+	nameless := browser.Ask[[]string](t, ctx, `[...document.querySelectorAll("input, select, textarea, button")].filter(c => !(c.ariaLabel || c.labels[0]?.textContent.trim())).map(c => c.outerHTML)`)
 	if len(nameless) > 0 {
 		t.Errorf("without a label: %q", nameless)
 	}
-	if n := ask[int](t, ctx, `[...document.querySelectorAll("[data-steps]")].filter(box => !box.parentElement.querySelector("[type=range][aria-valuetext][aria-label]")).length`); n != 0 {
+	if n := browser.Ask[int](t, ctx, `[...document.querySelectorAll("[data-steps]")].filter(box => !box.parentElement.querySelector("[type=range][aria-valuetext][aria-label]")).length`); n != 0 {
 		t.Errorf("%d text boxes have no slider that says its value", n)
 	}
-	if n := ask[int](t, ctx, `document.querySelectorAll("#state[role=status], #why[role=status], #error[role=alert]").length`); n != 3 {
+	if n := browser.Ask[int](t, ctx, `document.querySelectorAll("#state[role=status], #why[role=status], #error[role=alert]").length`); n != 3 {
 		t.Errorf("%d live regions, want 3", n)
 	}
-	if ids := ask[[]string](t, ctx, `"state why error title rows choose pictures notes results link text go command others".split(" ").filter(id => !document.getElementById(id))`); len(ids) > 0 {
+	if ids := browser.Ask[[]string](t, ctx, `"state why error title rows choose pictures notes results link text go command others".split(" ").filter(id => !document.getElementById(id))`); len(ids) > 0 {
 		t.Errorf("there is no %q", ids)
 	}
 	for _, scheme := range []string{"light", "dark"} {
-		do(t, ctx, look(scheme))
+		browser.Do(t, ctx, browser.Look(scheme))
 		for _, selector := range []string{"body", "a", "small", "th", ".good", ".bad", "#notes", "#title", "legend", "#rows .yours td", "button", "pre", "[name=rate]"} {
-			if ratio := ask[float64](t, ctx, fmt.Sprintf(contrast, selector)); ratio < 4.5 {
+			if ratio := browser.Contrast(t, ctx, selector); ratio < 4.5 {
 				t.Errorf("%s, %s: a contrast of %.1f, want at least 4.5", scheme, selector, ratio)
 			}
 		}
 	}
 	for _, width := range []int64{320, 390, 600, 800, 900, 1280, 1920} {
-		do(t, ctx, chromedp.EmulateViewport(width, 800), chromedp.Evaluate(`scrollTo(0, 0)`, nil))
-		if wide := ask[int64](t, ctx, `document.documentElement.scrollWidth`); wide > width {
-			t.Errorf("the page is %d pixels wide on a screen of %d: %q", wide, width, ask[[]string](t, ctx,
+		browser.Do(t, ctx, chromedp.EmulateViewport(width, 800), chromedp.Evaluate(`scrollTo(0, 0)`, nil))
+		if wide := browser.Ask[int64](t, ctx, `document.documentElement.scrollWidth`); wide > width {
+			t.Errorf("the page is %d pixels wide on a screen of %d: %q", wide, width, browser.Ask[[]string](t, ctx,
 				`[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > innerWidth).map(e => e.outerHTML.slice(0, 80))`))
 		}
-		hidden := ask[[]string](t, ctx, `[...document.querySelectorAll("[type=range]")].filter(slider => {
+		hidden := browser.Ask[[]string](t, ctx, `[...document.querySelectorAll("[type=range]")].filter(slider => {
 			slider.scrollIntoView({block: "center"});
 			const box = document.querySelector("#state").getBoundingClientRect();
 			return box.top < 0 || box.bottom > innerHeight || box.bottom > slider.getBoundingClientRect().top && box.right > slider.getBoundingClientRect().left && box.left < slider.getBoundingClientRect().right;
@@ -347,57 +352,47 @@ func TestAccess(t *testing.T) {
 		if len(hidden) > 0 {
 			t.Errorf("on a screen of %d the verdict is not seen beside %q", width, hidden)
 		}
-		do(t, ctx, chromedp.Evaluate(`scrollTo(0, 0)`, nil))
+		browser.Do(t, ctx, chromedp.Evaluate(`scrollTo(0, 0)`, nil))
 		if width < 400 {
-			picture(t, ctx, fmt.Sprint("phone-", width))
+			browser.Picture(t, ctx, fmt.Sprint("phone-", width))
 		}
 	}
 	// With keys alone: the first slider.
-	do(t, ctx, chromedp.EmulateViewport(1280, 900), chromedp.Focus("[type=range]"), chromedp.KeyEvent(kb.ArrowRight))
-	eventually(t, ctx, `document.querySelector("[data-field=attempts]").value === "5" && document.activeElement.getAttribute("aria-valuetext") === "5"`)
+	browser.Do(t, ctx, chromedp.EmulateViewport(1280, 900), chromedp.Focus("[type=range]"), chromedp.KeyEvent(kb.ArrowRight))
+	browser.Eventually(t, ctx, `document.querySelector("[data-field=attempts]").value === "5" && document.activeElement.getAttribute("aria-valuetext") === "5"`)
 	settled(t, ctx)
 	if got := link(t, ctx).Get("policy"); !strings.HasPrefix(got, "attempts=5 ") {
 		t.Errorf("the key leads to %s", got)
 	}
 	checkAnswer(t, ctx)
 	reached := 0
-	do(t, ctx, chromedp.Evaluate(`document.activeElement.blur(), scrollTo(0, 0)`, nil))
+	browser.Do(t, ctx, chromedp.Evaluate(`document.activeElement.blur(), scrollTo(0, 0)`, nil))
 	for range 80 {
-		do(t, ctx, chromedp.KeyEvent(kb.Tab))
-		reached += ask[int](t, ctx, `(e => e.seen ? 0 : (e.seen = true, e.matches("input, select, textarea, button") ? 1 : 0))(document.activeElement)`)
+		browser.Do(t, ctx, chromedp.KeyEvent(kb.Tab))
+		reached += browser.Ask[int](t, ctx, `(e => e.seen ? 0 : (e.seen = true, e.matches("input, select, textarea, button") ? 1 : 0))(document.activeElement)`)
 	}
-	if n := ask[int](t, ctx, `document.querySelectorAll("input, select, textarea, button").length`); reached != n {
+	if n := browser.Ask[int](t, ctx, `document.querySelectorAll("input, select, textarea, button").length`); reached != n {
 		t.Errorf("the tab key reaches %d of %d controls", reached, n)
 	}
 }
 
-// contrast is the ratio of WCAG 2.2 between an element's text and its ground.
-const contrast = `(() => {
-	const light = color => { const [r, g, b] = color.match(/[\d.]+/g).map(n => n / 255).map(c => c <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4);
-		return .2126 * r + .7152 * g + .0722 * b; };
-	let e = document.querySelector("%s"), color = getComputedStyle(e).color;
-	while (/, 0\)$|transparent/.test(getComputedStyle(e).backgroundColor)) e = e.parentElement;
-	const [a, b] = [light(color), light(getComputedStyle(e).backgroundColor)].sort((a, b) => b - a);
-	return (a + .05) / (b + .05);
-})()`
-
 // What is taken along is what a button copies.
 func TestCopy(t *testing.T) {
 	address, host := serve(t)
-	ctx := browser(t, host)
+	ctx := browser.Start(t, host)
 	open(t, ctx, address, "policy=attempts%3D3+budget%3Dearned&rate=20&seeds=1")
 	settled(t, ctx)
-	do(t, ctx, cdpbrowser.GrantPermissions([]cdpbrowser.PermissionType{cdpbrowser.PermissionTypeClipboardReadWrite, cdpbrowser.PermissionTypeClipboardSanitizedWrite}))
+	browser.Do(t, ctx, cdpbrowser.GrantPermissions([]cdpbrowser.PermissionType{cdpbrowser.PermissionTypeClipboardReadWrite, cdpbrowser.PermissionTypeClipboardSanitizedWrite}))
 	for id, want := range map[string]string{
 		"link":    address + "#policy=attempts%3D3+budget%3Dearned&rate=20&seeds=1",
 		"text":    "attempts=3 budget=earned",
 		"go":      "retry.Policy{\n\tMaxAttempts: 3,\n\tBudget:      &retry.EarnedBudget{},\n}",
 		"command": "retrysim try -policy 'attempts=3 budget=earned' -policy 'name=\"no budget\" attempts=3' -rate 20 -seeds 1",
 	} {
-		do(t, ctx, chromedp.Click(`[data-copy=`+id+`]`))
-		eventually(t, ctx, `document.querySelector("[data-copy=`+id+`]").textContent === "Copied"`)
+		browser.Do(t, ctx, chromedp.Click(`[data-copy=`+id+`]`))
+		browser.Eventually(t, ctx, `document.querySelector("[data-copy=`+id+`]").textContent === "Copied"`)
 		var got string
-		do(t, ctx, chromedp.Evaluate(`navigator.clipboard.readText()`, &got, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+		browser.Do(t, ctx, chromedp.Evaluate(`navigator.clipboard.readText()`, &got, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
 		if got != want || text(t, ctx, id) != want {
 			t.Errorf("%s: copied is %q, want %q", id, got, want)
 		}
@@ -406,7 +401,7 @@ func TestCopy(t *testing.T) {
 
 // The same page as static files, which simulates in the browser.
 func TestStaticPage(t *testing.T) {
-	chromium(t)
+	browser.Chromium(t)
 	folder := t.TempDir()
 	c := exec.Command("make", "--no-print-directory", "page", "PAGE="+folder)
 	c.Dir = "../.."
@@ -426,12 +421,12 @@ func TestStaticPage(t *testing.T) {
 	}
 	files := httptest.NewServer(http.FileServer(http.Dir(folder)))
 	defer files.Close()
-	ctx := browser(t, strings.TrimPrefix(files.URL, "http://"))
+	ctx := browser.Start(t, strings.TrimPrefix(files.URL, "http://"))
 	count := `window.workers = 0; window.Worker = class extends Worker {
 		constructor(...args) { super(...args); workers++; }
 		terminate() { super.terminate(); workers--; }
 	}`
-	do(t, ctx, chromedp.ActionFunc(func(ctx context.Context) error {
+	browser.Do(t, ctx, chromedp.ActionFunc(func(ctx context.Context) error {
 		_, err := page.AddScriptToEvaluateOnNewDocument(count).Do(ctx)
 		return err
 	}))
@@ -442,11 +437,11 @@ func TestStaticPage(t *testing.T) {
 	set(t, ctx, "[name=rate]", "250")
 	set(t, ctx, "[name=policy]", "attempts=90 backoff=constant(0)")
 	set(t, ctx, "#others", "seeds=20\nduration=10m")
-	eventually(t, ctx, `results.ariaBusy === "true" && workers === 1`)
+	browser.Eventually(t, ctx, `results.ariaBusy === "true" && workers === 1`)
 	set(t, ctx, "[name=rate]", "fast")
-	eventually(t, ctx, `document.querySelector("#error").textContent.startsWith("-rate: want a number")`)
-	do(t, ctx, chromedp.Sleep(time.Second))
-	if n := ask[int](t, ctx, `workers`); n != 0 {
+	browser.Eventually(t, ctx, `document.querySelector("#error").textContent.startsWith("-rate: want a number")`)
+	browser.Do(t, ctx, chromedp.Sleep(time.Second))
+	if n := browser.Ask[int](t, ctx, `workers`); n != 0 {
 		t.Errorf("%d workers go on", n)
 	}
 	set(t, ctx, "#others", "seeds=1")

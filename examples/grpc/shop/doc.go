@@ -1,4 +1,4 @@
 // Package shop is the service of this example, generated from shop.proto by
 //
-//	./examples/grpc/shop/generate
+//	./examples/generate examples/grpc/shop/shop.proto
 package shop

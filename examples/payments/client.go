@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/examples/payments/ledgerpb"
+	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/retrydebug"
+	"github.com/goretry/retry/retrygrpc"
+)
+
+// dialLedgers returns a connection to all ledgers. A transfer waits for a connection, in
+// place of failing while a ledger restarts. A balance is hedged. Retries and second copies
+// go to the other ledger. Transfers share a limit, for they are what an overload consists of.
+func dialLedgers(addresses []string, hooks retry.Hooks, page *retrydebug.Recorder) (*grpc.ClientConn, error) {
+	budget := &retry.EarnedBudget{}
+	transfer := retry.Policy{Name: "transfer", Hooks: hooks, Budget: budget, MaxAttempts: 4, AttemptTimeout: 700 * time.Millisecond,
+		Backoff: retry.Exponential{Base: 20 * time.Millisecond, Max: 300 * time.Millisecond}}
+	balance := retry.Policy{Name: "balance", Hooks: hooks, Budget: budget, MaxAttempts: 3, AttemptTimeout: 300 * time.Millisecond,
+		Backoff: retry.Exponential{Base: 10 * time.Millisecond, Max: 100 * time.Millisecond}}
+	places := &limit.Limit{Start: 64, Min: 8, Max: 512}
+	slow := &hedge.Hedge{}
+	page.ObserveBudget("ledger", budget)
+	page.ObserveLimit("ledger", places)
+	page.ObserveHedge("balance", slow)
+
+	client := &retrygrpc.Client{
+		Policy: transfer,
+		ForMethod: func(method string, p retry.Policy) retry.Policy {
+			if method == ledgerpb.Ledger_Balance_FullMethodName {
+				return balance
+			}
+			return p
+		},
+		Hedge: func(method string) *hedge.Hedge {
+			if method == ledgerpb.Ledger_Balance_FullMethodName {
+				return slow
+			}
+			return nil
+		},
+	}
+	// After the retries in the chain: so each attempt takes a place.
+	limited := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		call := func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, invoke(ctx, method, req, reply, cc, append(opts, grpc.WaitForReady(true))...)
+		}
+		if method == ledgerpb.Ledger_Transfer_FullMethodName {
+			call = limit.Op(places, transfer, call)
+		}
+		_, err := call(ctx)
+		return err
+	}
+
+	ledgers := manual.NewBuilderWithScheme("ledgers")
+	var state resolver.State
+	for _, a := range addresses {
+		state.Addresses = append(state.Addresses, resolver.Address{Addr: a})
+	}
+	ledgers.InitialState(state)
+	return grpc.NewClient("ledgers:///", append(client.DialOptions(),
+		grpc.WithChainUnaryInterceptor(limited),
+		grpc.WithResolvers(ledgers),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"`+retrygrpc.Balancer+`": {}}]}`),
+		grpc.WithConnectParams(grpc.ConnectParams{ // a second after a ledger is back is late
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: .2, MaxDelay: time.Second},
+			MinConnectTimeout: time.Second,
+		}))...)
+}

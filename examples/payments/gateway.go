@@ -1,0 +1,148 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/examples/payments/ledgerpb"
+	"github.com/goretry/retry/retrydebug"
+	"github.com/goretry/retry/retryhttp"
+)
+
+// gateway is the HTTP API.
+type gateway struct {
+	ledger ledgerpb.LedgerClient
+	cache  *redis.Client
+	redis  retry.Policy // a cache may fail: short, and once more
+}
+
+func runGateway(ctx context.Context, c config, log retry.Hooks) error {
+	var page retrydebug.Recorder
+	hooks := retry.JoinHooks(log, page.Hooks())
+	conn, err := dialLedgers(c.Ledgers, hooks, &page)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	g := &gateway{
+		ledger: ledgerpb.NewLedgerClient(conn),
+		// Without ContextTimeoutEnabled the client would ignore the attempt's timeout.
+		cache: redis.NewClient(&redis.Options{Addr: c.Redis, MaxRetries: -1, ContextTimeoutEnabled: true}),
+		redis: retry.Policy{Name: "redis", Hooks: hooks, Budget: new(retry.EarnedBudget), MaxAttempts: 2, AttemptTimeout: 50 * time.Millisecond,
+			Backoff: retry.Exponential{Base: 5 * time.Millisecond, Max: 20 * time.Millisecond}},
+	}
+	defer g.cache.Close()
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /payments", g.pay)
+	mux.HandleFunc("GET /accounts/{id}/balance", g.balance)
+	mux.Handle("GET /debug/retry", &page)
+	server := &http.Server{Handler: retryhttp.DeadlineHandler(mux, "X-Timeout-Ms", 3*time.Second)}
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { _ = server.Shutdown(context.Background()) })()
+	return server.Serve(listener)
+}
+
+// payment is the body of a request. Its id is the Idempotency-Key.
+type payment struct {
+	From   int64 `json:"from"`
+	To     int64 `json:"to"`
+	Amount int64 `json:"amount"`
+}
+
+func (g *gateway) pay(w http.ResponseWriter, r *http.Request) {
+	key := strings.Trim(r.Header.Get("Idempotency-Key"), `"`)
+	var p payment
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&p)
+	if key == "" || err != nil {
+		http.Error(w, "a payment needs an Idempotency-Key and a body of JSON", http.StatusBadRequest)
+		return
+	}
+	// A client that hangs up must not cut a COMMIT.
+	ctx, cancel := retryhttp.Detach(r.Context())
+	defer cancel()
+	// The ledger decides what was applied. The cache only saves it repeats.
+	if saved, err := g.get(ctx, "pay:"+key); err == nil && saved == fmt.Sprint(p) {
+		answer(w, map[string]any{"payment": key, "replayed": true})
+		return
+	}
+	reply, err := g.ledger.Transfer(ctx, &ledgerpb.TransferRequest{PaymentId: key, From: p.From, To: p.To, Amount: p.Amount})
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	_ = retry.Run(ctx, g.redis, func(ctx context.Context) error {
+		pipe := g.cache.Pipeline()
+		pipe.Set(ctx, "pay:"+key, fmt.Sprint(p), time.Hour)
+		pipe.Del(ctx, fmt.Sprint("balance:", p.From), fmt.Sprint("balance:", p.To))
+		_, err := pipe.Exec(ctx)
+		return err
+	})
+	answer(w, map[string]any{"payment": key, "replayed": reply.AlreadyApplied})
+}
+
+func (g *gateway) balance(w http.ResponseWriter, r *http.Request) {
+	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
+	if err != nil {
+		http.Error(w, "no such account", http.StatusNotFound)
+		return
+	}
+	key := fmt.Sprint("balance:", id)
+	if cached, err := g.get(r.Context(), key); err == nil {
+		answer(w, map[string]any{"account": id, "balance": json.Number(cached)})
+		return
+	}
+	reply, err := g.ledger.Balance(r.Context(), &ledgerpb.BalanceRequest{Account: id})
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	_ = retry.Run(r.Context(), g.redis, func(ctx context.Context) error {
+		return g.cache.Set(ctx, key, reply.Balance, time.Second).Err()
+	})
+	answer(w, map[string]any{"account": id, "balance": reply.Balance})
+}
+
+func (g *gateway) get(ctx context.Context, key string) (string, error) {
+	return retry.Do(ctx, g.redis, func(ctx context.Context) (string, error) { return g.cache.Get(ctx, key).Result() })
+}
+
+// fail answers for a ledger that did not do it, and says whether to call again.
+func fail(w http.ResponseWriter, err error) {
+	s := status.Convert(err)
+	code := map[codes.Code]int{
+		codes.InvalidArgument:    http.StatusBadRequest,
+		codes.NotFound:           http.StatusNotFound,
+		codes.AlreadyExists:      http.StatusUnprocessableEntity,
+		codes.FailedPrecondition: http.StatusUnprocessableEntity,
+	}[s.Code()]
+	if code != 0 {
+		http.Error(w, s.Message(), code)
+		return
+	}
+	code = retryhttp.Relay(w.Header(), err)
+	if s.Code() == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded) {
+		code = http.StatusGatewayTimeout
+	}
+	http.Error(w, "the ledger is not available: repeat with the same Idempotency-Key", cmp.Or(code, http.StatusServiceUnavailable))
+}
+
+func answer(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v)
+}

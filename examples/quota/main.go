@@ -1,0 +1,156 @@
+// Quota calls a server that takes 20 requests in a second and answers all others with
+// 429. Fifty goroutines make 200 calls, each a POST that may run twice: first with a
+// policy alone, then with a [retry.Pace] that they share. It shows side by side how many
+// calls failed, and how many requests were answered with 429. From the root of the
+// repository:
+//
+//	go run ./examples/quota
+//
+// It takes about twelve seconds. It exits with code 1 if the pace did not help.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retryhttp"
+)
+
+func main() {
+	if err := run(os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "quota:", err)
+		os.Exit(1)
+	}
+}
+
+const (
+	callers = 50
+	each    = 4 // calls of a caller, one after the other
+	calls   = callers * each
+)
+
+func run(w io.Writer) error {
+	fmt.Fprintf(w, "%d calls from %d goroutines; the server takes %d requests in a second\n\n", calls, callers, perSecond)
+	without, err := load(w, nil)
+	if err != nil {
+		return err
+	}
+	// The whole of it: one Pace for all calls that count against the same quota.
+	with, err := load(w, new(retry.Pace))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%-16s %14s %10s\n", "", "without a pace", "with one")
+	for _, row := range []struct {
+		what          string
+		without, with any
+	}{
+		{"calls that fail", without.failed, with.failed},
+		{"requests", without.requests, with.requests},
+		{"answered 429", without.throttled, with.throttled},
+		{"seconds", fmt.Sprintf("%.1f", without.took.Seconds()), fmt.Sprintf("%.1f", with.took.Seconds())},
+	} {
+		fmt.Fprintf(w, "%-16s %14v %10v\n", row.what, row.without, row.with)
+	}
+	return compare(without, with)
+}
+
+// compare returns an error unless next to no call failed with the pace, most failed
+// without one, and fewer requests were answered 429.
+func compare(without, with figures) error {
+	if with.failed > calls/20 || without.failed < calls/2 || with.throttled > without.throttled*3/4 {
+		return fmt.Errorf("with the pace %d calls failed and %d requests were answered 429, without it %d and %d",
+			with.failed, with.throttled, without.failed, without.throttled)
+	}
+	return nil
+}
+
+// figures are what became of the calls.
+type figures struct {
+	failed, requests, throttled int
+	took                        time.Duration
+}
+
+// load makes all calls, under a pace if there is one, and prints what the pace does.
+func load(w io.Writer, pace *retry.Pace) (figures, error) {
+	s, err := listen()
+	if err != nil {
+		return figures{}, err
+	}
+	defer s.Close()
+	transport := &retryhttp.Transport{
+		Base:   s.transport,
+		Pace:   func(*http.Request) *retry.Pace { return pace },
+		Policy: retry.Policy{Name: "complete", MaxAttempts: 10, Budget: &retry.EarnedBudget{}},
+	}
+	client := &http.Client{Transport: transport}
+
+	start := time.Now()
+	var failed atomic.Int64
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for range each {
+				if err := post(client, s.url); err != nil {
+					failed.Add(1)
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	if pace != nil {
+		watch(w, pace, done)
+	}
+	<-done
+	requests, throttled := s.counts()
+	return figures{int(failed.Load()), requests, throttled, time.Since(start)}, nil
+}
+
+// post makes a call. It may run twice: the second run costs, and does nothing else.
+func post(client *http.Client, url string) error {
+	ctx := retryhttp.Idempotent(context.Background(), true)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("Greet me."))
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %s: %w", resp.Status, retryhttp.GaveUp(resp))
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}
+
+// watch prints the pace once a second until done is closed.
+func watch(w io.Writer, pace *retry.Pace, done <-chan struct{}) {
+	fmt.Fprintf(w, "%6s  the pace\n", "second")
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for second := 1; ; second++ {
+		select {
+		case <-tick.C:
+		case <-done:
+			fmt.Fprintln(w)
+			return
+		}
+		if rate := pace.Rate(); math.IsInf(rate, 1) {
+			fmt.Fprintf(w, "%6d  open\n", second)
+		} else {
+			fmt.Fprintf(w, "%6d  %4.1f attempts in a second; one that comes now waits %v\n", second, rate, pace.Wait().Round(100*time.Millisecond))
+		}
+	}
+}
