@@ -13,12 +13,33 @@
 // retry libraries. This package knows nothing of those.
 //
 // The category of a diagnostic is the name of its check, and each check has a flag
-// of its name: -loopctx=false turns that one off.
+// of its name: -loopctx=false turns that one off. docs/vet.md says what each of them
+// reports, and CORPUS.md what they found elsewhere.
 //
 // A comment on the line of a finding, or on the line before it, turns off one
 // check there. It must say why:
 //
 //	//retryvet:ignore errorignored: the report is best effort
+//
+// These are not reported, by check:
+//
+//   - outerctx: Err and Value of the caller's context; defers; retry.AttemptNumber;
+//   - timeoutbody: an operation that sets a new body;
+//   - freshbudget: a budget that a loop, a literal or other code shares; tests;
+//   - neverstops: an Unlimited Ticks, which is meant to go on; ticks in tests;
+//   - nanoseconds: tests;
+//   - sleepinop: goroutines; tests;
+//   - nested: policies that are not literals; Classify set; one attempt; tests;
+//   - errorignored: an error assigned to _; tests;
+//   - compared: nil; *retry.Error; interfaces;
+//   - severalcalls: calls without a context or an error; names such as Get, List and
+//     Wait; a transaction before its Commit; a policy without Classify, for which only
+//     retry.Undone is proof; tests;
+//   - forgottendone: Attempts that are handed on, or used in a literal; a Close that is
+//     not deferred; calls that do not return;
+//   - copied: a local one that is returned; tests;
+//   - loopctx: waits of at most 100 ms; functions without a context; loops that do not
+//     end with a success, such as a subscription that sleeps after an error.
 //
 // What may live here: checks that are right in at least nine findings of ten, measured
 // by cmd/corpus on other modules. A check looks only at one package: there are no

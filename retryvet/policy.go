@@ -20,7 +20,7 @@ func freshbudget(p *pass) {
 		budget := c.Node()
 		for _, r := range p.Runs() {
 			if lit := p.policyLiteral(r.Policy); lit != nil && p.holds(lit, budget) && code.Body(r.Cursor) == code.Body(c) && !p.shared(r, budget) {
-				p.report(budget, fmt.Sprintf("this %s is new for each run, so it limits nothing: make one, in a package variable, for all calls to the same dependency", name))
+				p.report(budget, fmt.Sprintf("this %s is new for each run, so it limits nothing: make one, in a package variable, for all calls to the same part of a system", name))
 				break
 			}
 		}
@@ -45,7 +45,7 @@ func freshbudget(p *pass) {
 						e = u.X
 					}
 					if name := p.newBudget(e); name != "" {
-						p.report(e, fmt.Sprintf("Transport.Budget is called for every request, and this %s is new each time: use retryhttp.BudgetPerHost", name))
+						p.report(e, fmt.Sprintf("Transport.Budget is called for every request, and this %s is new each time: use the For of a retry.Budgets in a variable", name))
 					}
 				}
 			}

@@ -28,7 +28,7 @@ func checks() []check {
 		{"timeoutbody", "find values that need the context of an attempt which has ended", ours, timeoutbody},
 		{"freshbudget", "find budgets that are made for one run", ours, freshbudget},
 		{"neverstops", "find runs that nothing ends", ours, neverstops},
-		{"lostmark", "find marks of Stop, Refuse and After that fmt.Errorf loses", ours, lostmark},
+		{"lostmark", "find marks of Stop, Answer, Refuse and After that fmt.Errorf loses", ours, lostmark},
 		{"nanoseconds", "find durations written without a unit", ours, nanoseconds},
 		{"sleepinop", "find operations that sleep", ours, sleepinop},
 		{"nested", "find retries around retries, which multiply", ours, nested},

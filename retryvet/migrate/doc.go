@@ -14,6 +14,80 @@
 // another rewrite. What calls shared before, such as the function that made their
 // backoffs, becomes a policy that they share.
 //
+// # What changes
+//
+// An operation may return a mark that is made elsewhere: by another function of the
+// package, by a package that imports the old library, or by a function value, an
+// interface's method or another module's method. Then Classify returns Permanent for the
+// old mark. Classify is left out if the operation visibly returns only errors of
+// errors.New and of fmt.Errorf without %w. If several calls of a package need the same
+// one, or the same RetryIf, it is declared once, in the first file that needs it.
+//
+// No Classify can find a mark of sethvargo/go-retry, whose type has no exported name: if
+// an error that the operation does not mark may have been marked elsewhere, the call
+// stays as it is.
+//
+// Several calls may get their backoff from one function of the package, or their options
+// from variables of the package. The policy is then declared there, once. It is a
+// function if the old function reads variables, which may change between calls. A call
+// that adds OnRetry or a notify function runs withWait(policy, …), which is declared
+// beside it. Functions and variables that nothing uses any more are deleted. Exported ones
+// stay, those that tests name, and variables whose value comes from a call of anything
+// else; the fix names them. Other packages may use the exported ones, but what they set
+// there has no effect on the rewritten calls.
+//
+// A comment on an option, in a function that made the backoff, or on a field that is
+// deleted moves to the policy's field that takes its place. An editor that applies the fix
+// of one call gets the edits of all calls in the file, and of the files with which these
+// share a declaration. Imports that nothing uses then are removed by -fix, or by the
+// editor when it organizes imports.
+//
+// The text of a finding says which of these hold for its call:
+//
+//   - Waits at the cap of cenkalti/backoff may be shorter: its jitter exceeds the cap.
+//   - A call without a context gets that of its function.
+//   - OnRetry is no longer called for the last failure.
+//   - After LastErrorOnly the error is a *retry.Error, whose method Last returns the last.
+//   - Waits at the MaxDelay of avast/retry-go are spread below it. There they are cut to it
+//     after the jitter.
+//   - After a failure, Do returns the last attempt's value. avast/retry-go and
+//     sethvargo/go-retry return none.
+//   - A variable that is zero means the default if it is the first or longest wait.
+//
+// # What is understood
+//
+//   - operations that are literals, local literals or functions of the package;
+//   - options in the call, in a local slice that is only spread, or in variables of the
+//     package;
+//   - a backoff made in the call, in a local variable that nothing else uses, or by a
+//     function of the package that makes it, sets its fields and returns it;
+//   - an ExponentialBackOff literal that sets all fields a run needs;
+//   - durations and limits that are constants, or variables, parameters and fields that keep
+//     their values. If zero means no limit in the old library, the new code has
+//     cmp.Or(n, retry.Unlimited);
+//   - RetryIf, which becomes Classify;
+//   - an operation that derives a context of the same name for each attempt.
+//
+// Other calls stay as they are, and the rest of their file is still rewritten:
+//
+//   - calls in generated files;
+//   - a backoff or options made by another package, or passed in, and a backoff that
+//     several calls use;
+//   - a context, a wait or a hook that is written before the call, if its variables change
+//     meanwhile or their names mean something else there;
+//   - clocks and timers;
+//   - an operation that cannot be read, sleeps, or uses another context;
+//   - options without an exact counterpart, such as sethvargo's WithMaxDuration, which cuts
+//     the last wait short for one more call;
+//   - sethvargo's NewFibonacci, unless its waits are known and at most eight, which become a
+//     Schedule;
+//   - RetryAfter and the like in the operation, or PermanentError where the call's error
+//     may come;
+//   - an error that the caller compares or asserts;
+//   - a run that nothing would end, or a call within another retry.
+//
+// Of hashicorp/go-retryablehttp, NewClient, Get, Head, Post and PostForm are reported.
+//
 // # To add a library
 //
 // Write one file, named after it, and add its family to the list in migrate.go. Read

@@ -34,7 +34,7 @@ func inLoop(ctx context.Context) {
 }
 
 var wrongPerHost = retryhttp.Transport{
-	Budget: func(string) retry.Budget { return &retry.TokenBudget{} }, // want `new each time: use retryhttp.BudgetPerHost`
+	Budget: func(string) retry.Budget { return &retry.TokenBudget{} }, // want `new each time: use the For of a retry.Budgets`
 }
 
 var shared = &retry.TokenBudget{}
