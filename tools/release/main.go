@@ -16,7 +16,10 @@
 //	go run ./tools/release -rehearse
 //
 // does the same with the next version, whatever is released already, and leaves the
-// checkout as it is. It rehearses the last commit, with changes to announce or without.
+// checkout as it is. It rehearses the last commit, with changes to announce or without. It
+// builds each nested module as of its last release, or else of the commit before, with the
+// new root. A break must be announced: under Unreleased by a line with "`otel` v0.1.0", for
+// instance; before the first release by a change of api.txt.
 package main
 
 import (
