@@ -18,6 +18,7 @@ import (
 //	t := &retryhttp.Transport{Policy: policy, Budget: hosts.For}
 //
 // It is safe for concurrent use. Set New before the first use, and do not copy it after.
+// A nil Budgets has none.
 type Budgets struct {
 	// New makes the budget of a part when its key is first used. If it returns nil, so does
 	// For, and a Transport or a Client uses Policy.Budget for that part. It is called once
@@ -30,7 +31,13 @@ type Budgets struct {
 // For returns the budget of the part with this key, the same one each time. A key may be
 // forgotten after 4096 others have been used since: then it gets a new budget, as in a
 // new process. There are at most 8192. That many EarnedBudgets take a megabyte.
-func (b *Budgets) For(key string) Budget { return b.byKey.For(key, b.fresh) }
+// For a nil Budgets it returns nil.
+func (b *Budgets) For(key string) Budget {
+	if b == nil {
+		return nil
+	}
+	return b.byKey.For(key, b.fresh)
+}
 
 func (b *Budgets) fresh(key string) Budget {
 	if b.New == nil {
@@ -68,6 +75,9 @@ type listed struct {
 
 // listed returns all budgets in the order of All.
 func (b *Budgets) listed() (all []listed) {
+	if b == nil {
+		return nil
+	}
 	for key, budget := range b.byKey.All() {
 		if budget == nil {
 			continue

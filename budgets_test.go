@@ -66,6 +66,20 @@ func TestBudgetsHaveOneForEachKey(t *testing.T) {
 // untold is a budget without a method Balance.
 type untold struct{ retry.Budget }
 
+// A service may have none: then a door asks Policy.Budget.
+func TestNilBudgetsHaveNone(t *testing.T) {
+	var none *retry.Budgets
+	if got := none.For("a"); got != nil {
+		t.Errorf("For returned %v, want nil", got)
+	}
+	for key := range none.All() {
+		t.Errorf("All has %q", key)
+	}
+	if got := none.Balance(); got != 1 {
+		t.Errorf("Balance %v, want 1", got)
+	}
+}
+
 func TestBudgetsAreListedByBalance(t *testing.T) {
 	var budgets retry.Budgets
 	if got := budgets.Balance(); got != 1 {

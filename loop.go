@@ -152,7 +152,7 @@ func (d *decisions) next(p *Policy, v *Verdict, now moment) bool {
 	step := Step{Retry: d.attempts, Prev: d.prev, Hint: d.hint}
 	limit := p.attemptLimit()
 	switch {
-	case v.answers():
+	case v.IsAnswer():
 		d.err = &Error{Reason: v.End, Answered: true}
 		d.end(p, true)
 		return false

@@ -80,7 +80,7 @@ func (r *run) part(p *Policy, part *Part) {
 		if v.Class == Transient && r.late(p) {
 			v.Class = TimedOut
 		}
-		r.class, r.hint, r.answered = v.Class, v.Hint, v.answers()
+		r.class, r.hint, r.answered = v.Class, v.Hint, v.IsAnswer()
 		if part.Decide != nil {
 			r.wait, again = part.Decide(v)
 		}

@@ -364,7 +364,7 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 			given = &v
 		}
 		r.judged(given)
-		r.answered = given.answers()
+		r.answered = given.IsAnswer()
 		if r.class == Throttled && p.Pace != nil {
 			p.Pace.throttled(r.round, r.hint)
 		}

@@ -35,9 +35,9 @@ type Verdict struct {
 	// rest is done. So a run around this one must not start over. See Error.Undone.
 	Partial bool
 
-	// Answered says that the dependency has answered. If End is ReasonPermanent, Err is an
-	// [Answer]. Otherwise only the answer is not yet the one wanted, as with [ErrRejected]:
-	// a retry is no extra load, and takes nothing from Policy.Budget.
+	// Answered says that the dependency has answered. If not IsAnswer, the answer is not
+	// yet the one wanted, as with [ErrRejected]: a retry is no extra load, and takes
+	// nothing from Policy.Budget.
 	Answered bool
 
 	// Marked says that a mark has decided the class, and no classifier.
@@ -112,8 +112,8 @@ func (p *Policy) ends(v *Verdict) Reason {
 	return ReasonNone
 }
 
-// answers reports whether v ends the run as an [Answer].
-func (v *Verdict) answers() bool { return v.Answered && v.End == ReasonPermanent }
+// IsAnswer reports whether Err is an [Answer]: it ends the run, and is no failure.
+func (v Verdict) IsAnswer() bool { return v.Answered && v.End == ReasonPermanent }
 
 // checked returns a verdict that the caller of a run gives, as the run takes it.
 func (v Verdict) checked(p *Policy) Verdict {

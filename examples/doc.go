@@ -9,10 +9,11 @@
 //	bank        transactions that conflict
 //	tail        hedges
 //	download    a download that goes on where it broke off
+//	quota       fifty goroutines on one quota, without and with a pace
 //	outbox      messages about what was stored, by a service that crashes
 //	durable     jobs on NATS that outlive their consumer and a server
 //	observed    a service with metrics, logs and traces
 //	payments    four services on PostgreSQL, Redis and NATS, parts of which die
 //
-// readme, faq, migrate, queues and tracedhttp have the code of the guides.
+// adapter, faq, migrate, queues, readme and tracedhttp have the code of the guides.
 package examples

@@ -251,7 +251,7 @@ func SignOf(ctx context.Context, p retry.Policy, err error) Sign {
 		return answer(ctx, &p)
 	}
 	switch v := p.Judge(err); {
-	case v.End == retry.ReasonPermanent && v.Answered:
+	case v.IsAnswer():
 		return answer(ctx, &p)
 	case end != nil, passed(ctx, p.Clock), timedOut(err):
 		return Timeout
@@ -269,7 +269,7 @@ func SignOf(ctx context.Context, p retry.Policy, err error) Sign {
 // else Answer.
 func answer(ctx context.Context, p *retry.Policy) Sign {
 	deadline, ok := ctx.Deadline()
-	if ok && p.AttemptTimeout > 0 && 2*deadline.Sub(now(p.Clock)) >= p.AttemptTimeout {
+	if ok && p.AttemptTimeout > 0 && deadline.Sub(now(p.Clock)) >= p.AttemptTimeout/2 {
 		return Prompt
 	}
 	return Answer

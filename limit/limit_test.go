@@ -339,6 +339,7 @@ func TestPromptAnswers(t *testing.T) {
 		{"a failure", time.Second, time.Second, 0, errHiccup, limit.NoSign},
 		{"a rejection", time.Second, time.Second, 0, errBusy, limit.Overload},
 		{"the caller left it less", time.Second, 400 * time.Millisecond, 0, nil, limit.Answer},
+		{"the longest time left", time.Second, math.MaxInt64, 0, nil, limit.Prompt},
 		{"the shortest timeout of the attempt", 1, time.Second, 0, nil, limit.Prompt},
 		{"no timeout of the attempt", 0, time.Second, 0, nil, limit.Answer},
 	} {

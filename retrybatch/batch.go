@@ -225,7 +225,7 @@ func (b *batch[T, R]) failure(run *retry.Error) *Error {
 func (e *Error) add(it item, cause error) {
 	err := &retry.Error{
 		Name: e.Err.Name, Reason: it.End, Attempts: it.attempts, Elapsed: e.Err.Elapsed, Waited: e.Err.Waited, Cause: cause,
-		Answered: it.End == retry.ReasonPermanent && it.Answered,
+		Answered: it.IsAnswer(),
 	}
 	if it.Err != nil {
 		err.Errs = []error{it.Err}
@@ -248,7 +248,7 @@ func around(err error) marks {
 	switch {
 	case v.End == retry.ReasonRefused:
 		m.stop = retry.Refuse
-	case v.End == retry.ReasonPermanent && v.Answered:
+	case v.IsAnswer():
 		m.stop = retry.Answer
 	case v.End == retry.ReasonPermanent:
 		m.stop = retry.Stop

@@ -208,7 +208,7 @@ const (
 // EndingOf returns what a verdict on an attempt means to its call.
 func EndingOf(v retry.Verdict) Ending {
 	switch {
-	case v.Err == nil, v.End == retry.ReasonPermanent && v.Answered:
+	case v.Err == nil, v.IsAnswer():
 		return Succeeded
 	case v.End == retry.ReasonRefused:
 		return Failed
