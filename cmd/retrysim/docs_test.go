@@ -215,27 +215,19 @@ func footer(t *testing.T, file string) string {
 
 // The page's table of servers: when they are back after the outage.
 func TestServersOfThePage(t *testing.T) {
-	notUnderRace(t)
+	long(t)
 	rows := regexp.MustCompile("(?m)^\\| [^|]* \\| `(-[^`]*)` \\| ([^|]*) \\| ([^|]*) \\| ([^|]*) \\|$").FindAllStringSubmatch(readPage(t, storms), -1)
 	if len(rows) < 5 {
 		t.Fatalf("the page has %d servers, want 5", len(rows))
 	}
-	args, about := []string{"try", "-policy", "attempts=4"}, func(cell string) string { return cell }
-	if os.Getenv("RETRY_LONG") != "1" { // few seeds do not tell the times
-		args = append(args, "-seeds", "3")
-		about = func(cell string) string {
-			cell, _, _ = strings.Cut(cell, " in ") // stays down in 11 of 20
-			return regexp.MustCompile(`^[\d.]+ s$`).ReplaceAllString(cell, "later")
-		}
-	}
 	for _, row := range rows {
-		doc := decode[tried](t, append(slices.Clone(args), strings.Fields(row[1])...)...)
+		doc := decode[tried](t, append([]string{"try", "-policy", "attempts=4"}, strings.Fields(row[1])...)...)
 		for i, policy := range []string{"no retries", "attempts=4", "earned"} {
 			got := strings.TrimPrefix(doc.row(policy).Verdict, "recovers in ")
 			if got == "is back as soon as it is over" {
 				got = "at once"
 			}
-			if want := row[2+i]; about(got) != about(want) {
+			if want := row[2+i]; got != want {
 				t.Errorf("%s, %s: %s, the page says %s", row[1], policy, got, want)
 			}
 		}

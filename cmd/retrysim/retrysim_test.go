@@ -662,12 +662,12 @@ func TestPrintedWordsMeanNothingToAShell(t *testing.T) {
 func TestChoiceAgreesWithTheTable(t *testing.T) {
 	notUnderRace(t)
 	for args, want := range map[string][]string{
-		"try -seeds 1 -rate 0.001":           {"0 (0.0 %)", "no calls were made", "choose a higher -rate or a longer -duration: no calls were made"},
-		"try -seeds 20 -rate 1 -failure 0.3": {"is back as soon as it is over", ": it recovers"}, // in a few seeds most calls fail before it
-		"try -seeds 1 -rate 20 -failure 0.9": {"most calls fail even before it", "choose a longer timeout or a faster server"},
-		"try -seeds 1 -rate 1000 -outage 1s": {"is above the capacity", "choose more capacity or less load"},
-		"find -seeds 1 -rate 1000":           {"-rate: 1000/s is above the capacity of 200/s"},
-		"try -outage 48h":                    {"want a time of 0s or more, such as 100ms or 2s, and 24h0m0s at most"},
+		"try -seeds 1 -rate 0.001":                    {"0 (0.0 %)", "no calls were made", "choose a higher -rate or a longer -duration: no calls were made"},
+		"try -seeds 20 -rate 1 -failure 0.3":          {"is back as soon as it is over", ": it recovers"}, // in a few seeds most calls fail before it
+		"try -seeds 1 -rate 20 -failure 0.9":          {"most calls fail even before it", "choose a longer timeout or a faster server"},
+		"try -seeds 1 -rate 60 -workers 1 -outage 1s": {"is above the capacity", "choose more capacity or less load"},
+		"find -seeds 1 -rate 1000":                    {"-rate: 1000/s is above the capacity of 200/s"},
+		"try -outage 48h":                             {"want a time of 0s or more, such as 100ms or 2s, and 24h0m0s at most"},
 		"find -seeds 1 -rate 1000 -for spare -steps 1 -loads .1 -outages 1 -outage 100ms": {"the smallest spare capacity"},
 	} {
 		out, errs, _ := retrysim(t.Context(), strings.Fields(args)...)
