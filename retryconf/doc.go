@@ -29,7 +29,7 @@
 //	       token(capacity,cost,throttle_cost,reward)
 //	       ratio(ratio,min_per_second,window)
 //	       concurrency(ratio,min)
-//	budget=earned@ledger       the budget named ledger; without @, that of the policy's name
+//	budget=earned@ledger       the budget named ledger, or @"two words"; without @, that of the policy's name
 //
 // Arguments may be left out from the right, or be 0, for their defaults. Durations
 // have Go's format. A jitter without a backoff applies to the default backoff.

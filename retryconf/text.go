@@ -34,7 +34,7 @@ func format(p retry.Policy) (text string, err error) {
 			err = cmp.Or(err, fmt.Errorf("retryconf: a %s of type %s has no text", f.name, word))
 		case f.name == "budget" && word != "":
 			if name := owner(p); name != "" {
-				word += "@" + name
+				word += "@" + write(&name)
 			}
 		}
 		switch _, flag := f.value.(*bool); {
@@ -478,7 +478,12 @@ func (r *reader) label() string {
 		return ""
 	}
 	start := r.pos
-	name := r.word()
+	var name string
+	if strings.HasPrefix(r.text[start:], `"`) {
+		r.read(&name)
+	} else {
+		name = r.word()
+	}
 	if name == "" {
 		r.fail(start, "want the name of a budget after @, such as earned@ledger")
 	}
