@@ -33,6 +33,7 @@ func FirstEvent(bad func(event, data string) error) func(*http.Response) error {
 		r := bufio.NewReaderSize(resp.Body, 4<<10)
 		text, event, data, err := readEvent(r)
 		if err != nil && len(text) <= maxPeek {
+			resp.Body = putBack(text, failing{err}, resp.Body)
 			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
@@ -69,7 +70,7 @@ func readEvent(r *bufio.Reader) (text []byte, event, data string, err error) {
 		case field == "" && err == nil && lines == nil:
 			event = "" // without data it is no event
 		}
-		if lines != nil && (field == "" || err != nil) { // some servers leave out the last empty line
+		if lines != nil && (field == "" && err == nil || err == io.EOF) { // some servers leave out the last empty line
 			return text, event, strings.Join(lines, "\n"), nil
 		}
 		if err != nil {

@@ -58,7 +58,8 @@ func BodyHint(resp *http.Response) error {
 	if resp.StatusCode < 400 || resp.Body == nil {
 		return nil
 	}
-	if _, ok := hint.Parse(canonical(resp.Header), time.Now, true); ok {
+	e := StatusError{Code: resp.StatusCode}
+	if e.readHint(resp.Header, time.Now) {
 		return nil
 	}
 	text, rest := peek(resp.Body, maxPeek)
