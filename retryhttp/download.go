@@ -189,6 +189,7 @@ func (d *download) again(ctx context.Context, c *call, p []byte) (int, retry.Ver
 	if v.Err != nil {
 		return 0, v // settle drains the response, or end closes it
 	}
+	c.heed(resp)
 	d.broken = nil
 	n := 0
 	for n == 0 && d.broken == nil {

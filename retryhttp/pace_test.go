@@ -170,6 +170,61 @@ func TestPaceByHeaders(t *testing.T) {
 	}
 }
 
+// A call of JSON or Download uses all fields of its client's Transport but Policy.
+func TestPaceByHeadersOfCalls(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		status []int // of the responses
+		call   func(*testing.T, *http.Client, *http.Request)
+	}{
+		{"JSON", []int{200}, func(t *testing.T, c *http.Client, req *http.Request) {
+			if _, err := retryhttp.JSON[[]int](t.Context(), c, retry.Policy{}, req); err != nil {
+				t.Error(err)
+			}
+		}},
+		{"an answer to JSON", []int{404}, func(t *testing.T, c *http.Client, req *http.Request) {
+			if _, err := retryhttp.JSON[[]int](t.Context(), c, retry.Policy{}, req); err == nil {
+				t.Error("404 is no error")
+			}
+		}},
+		{"the rest of a Download", []int{200, 206}, func(t *testing.T, c *http.Client, req *http.Request) {
+			resp, err := retryhttp.Download(t.Context(), c, retry.Policy{}, req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if text, err := io.ReadAll(resp.Body); string(text) != "[1]" || err != nil {
+				t.Errorf("the Body is %q, %v", text, err)
+			}
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var pace retry.Pace
+			client := &http.Client{Transport: &retryhttp.Transport{
+				Pace: func(*http.Request) *retry.Pace { return &pace }, PaceByHeaders: true,
+				Base: tripper(func(req *http.Request) (*http.Response, error) {
+					status := tt.status[0]
+					if tt.status = tt.status[1:]; len(tt.status) > 0 {
+						resp := response(req, status, "[", "ETag", `"x"`)
+						resp.ContentLength = 3
+						return resp, nil
+					}
+					body := "[1]"
+					if status == 206 {
+						body = "1]"
+					}
+					return response(req, status, body, "Content-Range", "bytes 1-2/3", "RateLimit", `"minute";r=0;t=20`), nil
+				}),
+			}}
+			req, _ := http.NewRequest("GET", "http://model.example/", nil)
+			tt.call(t, client, req)
+			if d := pace.Wait(); d < 20*time.Second || d > 25*time.Second {
+				t.Errorf("%s: the next attempt waits %v, want 20s and up to a quarter more", tt.name, d)
+			}
+		})
+	}
+}
+
 func TestBodyHint(t *testing.T) {
 	google := `[{"error": {"code": 429, "details": [{"@type": "type.googleapis.com/google.rpc.QuotaFailure"}, {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7.5s"}]}}]`
 	for _, tt := range []struct {
