@@ -14,6 +14,7 @@ const (
 	slow    = 8                // attempts whose time that takes too: at a low rate ten seconds show nothing
 	known   = 5 * time.Minute  // for which an open Pacer remembers its rate
 	lowest  = 1. / 20          // attempts per second
+	highest = 1e9              // which is no limit: but an infinite rate could never fall
 	memory  = 16               // attempts of which share is the throttled part
 	enough  = 1. / 4           // share from which on a hint holds all attempts
 	some    = 1. / 8           // share of the first attempts that ends the counting
@@ -256,7 +257,7 @@ func (p *Pacer[T]) grow(seconds float64) {
 	if lost := p.was * fallen / p.rate; lost > 1 {
 		gain += math.Log(lost) * p.calm / regain * min(p.rate, 1)
 	}
-	p.rate += p.rate * min(seconds*gain, 1)
+	p.rate = min(p.rate+p.rate*min(seconds*gain, 1), highest)
 }
 
 // holdFor holds all attempts. A random part comes on top: all processes get the same

@@ -720,3 +720,24 @@ func TestHoldKeepsTheRate(t *testing.T) {
 		t.Error("open five seconds after a hold, want after eighteen")
 	}
 }
+
+// However far the clock jumps, the rate can fall again.
+func TestClockJumpsAhead(t *testing.T) {
+	p := pacedAt(4)
+	for i := range 2000 {
+		p.enter(i, false, 0)
+	}
+	p.sleep(math.MaxInt64)
+	for range 1900 {
+		p.sleep(10 * time.Microsecond)
+		if first := p.First(); p.Ready(p.now, first) == 0 {
+			p.note(first)
+		}
+	}
+	rate := p.Rate(p.now)
+	p.throttle(0)
+	p.throttle(0)
+	if after := p.Rate(p.now); !(after < rate) {
+		t.Errorf("throttled attempts changed the rate from %v to %v", rate, after)
+	}
+}
