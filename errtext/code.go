@@ -17,7 +17,7 @@ func Code(err error) string {
 		error
 		ErrorType() string
 	}](err); ok {
-		if run, ok := named.(*retry.Error); ok && run.Last() != nil {
+		if run, ok := named.(*retry.Error); ok {
 			if code := Code(run.Last()); code != "" { // what an inner run failed with says more than how it ended
 				return code
 			}

@@ -486,6 +486,7 @@ func TestClip(t *testing.T) {
 	}{
 		{"", 4, ""}, {"four", 4, "four"}, {"fives", 4, "five"}, {"abé", 3, "ab"}, {"aé", 3, "aé"}, {"a€", 3, "a"},
 		{"\xff", 4, "\uFFFD"}, {"ab\xff", 4, "ab"}, {"\x80\x80\x80\x80\x80\x80", 4, ""}, {"a\nb", 4, "a\nb"},
+		{"\x80\x80\x80", 2, ""}, {"\x80\x80\x80\x80\x80\x80\x80", 5, "\uFFFD"},
 		{"a", 0, ""}, {"a", -1, ""},
 	} {
 		if got := errtext.Clip(tt.s, tt.most); got != tt.want {
