@@ -65,9 +65,9 @@ func (t *LimitTransport) RoundTrip(req *http.Request) (resp *http.Response, err 
 		return nil, limit.ErrLimited
 	}
 	p := &place{limit: l, ctx: req.Context(), policy: retry.Policy{Classify: t.Classify}}
-	lasts := false // longer than this call
+	bound := false // to the response, which ends it
 	defer func() {
-		if !lasts {
+		if !bound {
 			p.leave(limit.NoSign)
 		}
 	}()
@@ -83,7 +83,8 @@ func (t *LimitTransport) RoundTrip(req *http.Request) (resp *http.Response, err 
 		e.readHint(resp.Header, time.Now)
 		p.answer = e
 	}
-	lasts = p.bind(resp)
+	p.bind(resp)
+	bound = true
 	return resp, nil
 }
 
@@ -115,23 +116,22 @@ type place struct {
 	unwatch func() bool
 }
 
-// bind makes the place last as long as the body of resp, and reports whether there is one.
-func (p *place) bind(resp *http.Response) bool {
+// bind makes the place last as long as the body of resp. Without one it ends now.
+func (p *place) bind(resp *http.Response) {
 	switch p.body = resp.Body; {
 	case p.body == nil, p.body == http.NoBody:
 		p.end(nil)
-		return false
+		return
 	case resp.StatusCode == http.StatusSwitchingProtocols:
 		if conn, ok := p.body.(io.ReadWriteCloser); ok {
 			resp.Body = &boundConn{conn, p.end}
-			return true
+			return
 		}
 	}
 	p.unwatch = context.AfterFunc(p.ctx, func() {
 		p.leave(limit.SignOf(p.ctx, retry.Policy{}, p.ctx.Err())) // without Classify: nobody could recover from its panic here
 	})
 	resp.Body = p
-	return true
 }
 
 // end gives the place back. err is what the request failed with; nil means that the
