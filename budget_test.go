@@ -502,6 +502,9 @@ func TestNilBudgetsGrantEverything(t *testing.T) {
 	}{(*retry.EarnedBudget)(nil), (*retry.TokenBudget)(nil), (*retry.RatioBudget)(nil), (*retry.ConcurrencyBudget)(nil)} {
 		p, _ := virtual()
 		p.Budget = b
+		if err := retry.Run(t.Context(), p, works); err != nil {
+			t.Errorf("%T: %v", b, err)
+		}
 		op, calls := failing(9, errDown)
 		_, err := retry.Do(t.Context(), p, op)
 		wantReason(t, err, retry.ReasonMaxAttempts)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"net"
 	"net/http"
@@ -236,12 +237,15 @@ func TestFieldsOfErrors(t *testing.T) {
 		{"a nil pointer", (*StatusErr)(nil), unknown, 0},
 
 		{"an outer status and an inner cause", &decodeError{502, nil, &json.SyntaxError{}}, transient, 0},
+		{"an outer status and an error number", &decodeError{502, nil, syscall.ENOENT}, transient, 0},
 		{"a response of 200 around a decode error", &decodeError{0, resp(200, header), &json.SyntaxError{}}, permanent, 0},
 		{"what wraps it", fmt.Errorf("x: %w", Response{resp(429, header)}), throttled, 7 * second},
 		{"a method goes before a field", bothSay{404}, transient, 0},
 		{"below an *Error", &retry.Error{Reason: retry.ReasonRetryAfter, Attempts: 1, Errs: []error{Response{resp(429, header)}}}, throttled, 7 * second},
 		{"in a run behind As", multi(&retry.Error{Attempts: 1, Errs: []error{After{503, second}}}), transient, second},
 		{"below a *url.Error", &url.Error{Op: "Get", Err: Response{resp(404, header)}}, unknown, 0},
+		{"below a *fs.PathError", &fs.PathError{Op: "read", Err: StatusErr{404}}, unknown, 0},
+		{"below an *os.SyscallError", os.NewSyscallError("read", StatusErr{404}), unknown, 0},
 		{"below a failed dial", &net.OpError{Op: "dial", Err: StatusErr{404}}, unprocessed, 0},
 		{"a reply of SMTP", &textproto.Error{Code: 421}, transient, 0},
 		{"another reply of SMTP", fmt.Errorf("x: %w", &textproto.Error{Code: 550}), permanent, 0},

@@ -310,6 +310,11 @@ func TestNonIdempotentRepeatsNoPostThatWasRedirected(t *testing.T) {
 	}
 }
 
+// A client's error may come after a redirect: what its cause proves is true of the last request only.
+func TestNonIdempotentRepeatsNoRequestWhoseTransportUndidTheLast(t *testing.T) {
+	pays(t, func(context.Context) error { return &url.Error{Op: "Post", Err: retry.Undone(errDown)} })
+}
+
 // pgx's pool.Exec without arguments reads the answer on a connection that its own
 // failure has closed.
 func TestNonIdempotentRepeatsNoStatementWhoseAnswerWasLost(t *testing.T) {

@@ -80,6 +80,7 @@ func TestFinalByMarks(t *testing.T) {
 		"After first":     {errors.Join(retry.After(errDown, 0), retry.Stop(errDown)), false}, // as a run takes it
 		"Stop in a run":   {ended(retry.ReasonMaxAttempts, 1, fmt.Errorf("x: %w", retry.Stop(errDown))), false},
 		"Stop around one": {retry.Stop(ended(retry.ReasonCanceled, 1, errDown)), true},
+		"After and a run": {errors.Join(ended(retry.ReasonMaxAttempts, 2, errDown), retry.After(errDown, 0)), true},
 		"Stop beside one": {errors.Join(ended(retry.ReasonCanceled, 1, errDown), retry.Stop(errDown)), true},
 		"a run of none":   {errors.Join(ended(retry.ReasonMaxAttempts, 1), errDown), false},
 		"two runs":        {errors.Join(ended(retry.ReasonCanceled, 1, errDown), ended(retry.ReasonBudget, 2, errDown)), true},

@@ -130,15 +130,9 @@ func (f *finding) addKnown(err error, look scope) bool {
 	case *mark:
 		f.addBelow(examineMark(e, look))
 	case *url.Error:
-		if e == nil {
-			return false
-		}
 		look.fields = false
 		f.addBelow(examineURL(e, look))
 	case *net.OpError:
-		if e == nil {
-			return false
-		}
 		look.fields = false
 		f.addBelow(examineOp(e, look))
 	default:
@@ -177,7 +171,6 @@ func (f *finding) addBelow(more finding) {
 // addJoined takes joined errors. The first known class counts, but Unprocessed only if
 // everything that is joined is.
 func (f *finding) addJoined(errs []error, look scope) {
-	look.class = look.class && f.class == Unknown
 	first, proven, undone := Unknown, true, slices.ContainsFunc(errs, func(err error) bool { return err != nil })
 	for _, err := range errs {
 		if err == nil {
@@ -238,7 +231,7 @@ func examineMark(m *mark, look scope) finding {
 // error counts: marks and ErrRejected were for the inner run.
 func examineRun(e *Error, look scope) finding {
 	if e == nil {
-		return finding{class: Transient, run: true}
+		return finding{class: Transient}
 	}
 	last := examine(e.Last(), look)
 	f := finding{run: true, refused: e.Reason == ReasonRefused, hint: cmp.Or(e.hint, last.hint), final: last.final}
@@ -285,6 +278,9 @@ func (e *Error) class(last Class, look scope) Class {
 // examineURL judges errors of http.Client and url.Parse. They prove nothing, since the
 // client may have sent the request and then followed a redirect.
 func examineURL(e *url.Error, look scope) finding {
+	if e == nil {
+		return finding{}
+	}
 	f := examine(e.Err, look)
 	f.undone = false
 	if look.class && (e.Op == "parse" || refusedByClient(e.Err)) {
@@ -296,6 +292,9 @@ func examineURL(e *url.Error, look scope) finding {
 
 // examineOp judges errors of packages net and crypto/tls.
 func examineOp(e *net.OpError, look scope) finding {
+	if e == nil {
+		return finding{}
+	}
 	f := examine(e.Err, look)
 	if !look.class {
 		return f
@@ -345,7 +344,8 @@ type (
 // classifyBehind judges what only the methods As and Is of err show. They do not show
 // everything, so they prove nothing.
 func classifyBehind(err error, look scope) Class {
-	look.behind, look.rest = false, false
+	look.behind = false
+	look.rest = false
 	if e, ok := err.(asMethod); ok {
 		for _, t := range behindAs {
 			target := reflect.New(t)

@@ -31,15 +31,24 @@ func TestLongest(t *testing.T) {
 		{"no limit", retry.Policy{AttemptTimeout: sec, MaxAttempts: retry.Unlimited}, never},
 		{"a limit on time", retry.Policy{AttemptTimeout: sec, MaxElapsed: time.Minute}, 61 * sec},
 		{"and on attempts", retry.Policy{AttemptTimeout: sec, MaxElapsed: time.Minute, MaxAttempts: 2, MaxRetryAfter: sec, Backoff: retry.Constant(0)}, 2*sec + 1100*ms - 1},
+		{"the shortest limit on time", retry.Policy{AttemptTimeout: sec, MaxElapsed: 1}, sec + 1},
 		{"no wait fits", retry.Policy{AttemptTimeout: sec, MaxElapsed: time.Minute, Backoff: retry.Constant(2 * time.Minute)}, 61 * sec},
 		{"a pace", retry.Policy{AttemptTimeout: sec, MaxElapsed: sec, Pace: new(retry.Pace)}, never},
 		{"too long to count", retry.Policy{AttemptTimeout: never / 2, MaxAttempts: 5}, never},
+		{"as many as it counts", retry.Policy{AttemptTimeout: 1, MaxAttempts: 100_000, MaxRetryAfter: 1, Backoff: retry.Constant(0)}, 199_999},
+		{"one more", retry.Policy{AttemptTimeout: 1, MaxAttempts: 100_001, MaxRetryAfter: 1, Backoff: retry.Constant(0)}, never},
 		{"too many to count", retry.Policy{AttemptTimeout: 1, MaxAttempts: 1 << 30, MaxRetryAfter: 1, Backoff: retry.Constant(0)}, never},
 		{"too many to count, with a limit on time", retry.Policy{AttemptTimeout: 1, MaxElapsed: time.Hour, MaxRetryAfter: 1, Backoff: retry.Constant(0)}, time.Hour + 1},
 		{"negative numbers", retry.Policy{AttemptTimeout: -1, MaxAttempts: 1}, never},
 		{"a func", retry.Policy{AttemptTimeout: sec, MaxAttempts: 3, MaxRetryAfter: 1, Backoff: retry.BackoffFunc(func(s retry.Step) time.Duration {
 			return time.Duration(s.Retry)*sec + time.Duration(s.Rand*8)*sec
 		})}, 3*sec + 8*sec + 9*sec + 2},
+		{"a func of the smallest numbers", retry.Policy{AttemptTimeout: sec, MaxAttempts: 3, MaxRetryAfter: 1, Backoff: retry.BackoffFunc(func(s retry.Step) time.Duration {
+			if s.Rand == 0 && s.Hint == 0 && s.Prev == 0 {
+				return 5 * sec
+			}
+			return 0
+		})}, 3*sec + 2*5*sec},
 	} {
 		if got := tt.p.Longest(); got != tt.want {
 			t.Errorf("%s: Longest() = %v, want %v", tt.name, got, tt.want)

@@ -75,7 +75,7 @@ func (p *Pace) Wait() time.Duration {
 // used up. Package retryhttp does that for Transport.PaceByHeaders. A nil p ignores it,
 // and so does every Pace if d is zero or negative.
 func (p *Pace) Hold(d time.Duration) {
-	if p == nil || d <= 0 {
+	if p == nil {
 		return
 	}
 	now := p.clock().Now()

@@ -24,3 +24,18 @@ func TestOpenPaceTakesNoLock(t *testing.T) {
 		t.Error("a first try waits for the lock of an open Pace")
 	}
 }
+
+// An attempt may become the first of the queue after it saw that it is not, and before
+// it waits to hear of it.
+func TestWhoBecomesTheFirstHearsOfItLater(t *testing.T) {
+	pace := new(Pace)
+	pace.Hold(time.Minute)
+	first, _ := pace.enter(t.Context(), false, time.Hour)
+	second, _ := pace.enter(t.Context(), false, time.Hour)
+	pace.abandon(first)
+	select {
+	case <-second.Owner:
+	default:
+		t.Error("it does not")
+	}
+}

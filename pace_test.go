@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -206,6 +207,50 @@ func TestPaceStartsNothingAfterMaxElapsed(t *testing.T) {
 	}
 }
 
+// A turn that comes before the end of MaxElapsed is taken, however late it has become.
+func TestPaceStartsWhatComesJustBeforeMaxElapsed(t *testing.T) {
+	const late = 21 * time.Second
+	for limit, want := range map[time.Duration]int{late: 0, late + 1: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			pace := slowPace(clockx.System(), time.Second)
+			pace.SetRand(func() float64 { return 0 })
+			_ = retry.Run(t.Context(), retry.Policy{Pace: pace}, works)
+			begin, calls := time.Now(), 0
+			time.AfterFunc(1, func() { pace.Hold(20 * time.Second) })
+			err := retry.Run(t.Context(), retry.Policy{Pace: pace, MaxElapsed: limit}, func(context.Context) error { calls++; return nil })
+			if took := time.Since(begin); calls != want || took != late || errors.Is(err, retry.ErrPaced) != (want == 0) {
+				t.Errorf("with MaxElapsed %v: %d calls after %v, %v, want %d after %v", limit, calls, took, err, want, late)
+			}
+		})
+	}
+}
+
+// endsCounted counts the deadlines that nobody has ended.
+type endsCounted struct {
+	clockx.Clock
+	open atomic.Int32
+}
+
+func (c *endsCounted) WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
+	ctx, cancel := c.Clock.WithTimeoutCause(ctx, d, cause)
+	c.open.Add(1)
+	return ctx, sync.OnceFunc(func() { c.open.Add(-1); cancel() })
+}
+
+// The timer of a long MaxElapsed does not stay when the turn has come.
+func TestPaceLeavesNoTimerBehind(t *testing.T) {
+	clock := &endsCounted{Clock: clockx.NewVirtual(epoch)}
+	p := retry.Policy{Pace: slowPace(clock, time.Second), Clock: clock, MaxElapsed: 24 * time.Hour}
+	for range 2 { // the second waits
+		if err := retry.Run(t.Context(), p, works); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := clock.open.Load(); n != 0 {
+		t.Errorf("%d timers are left", n)
+	}
+}
+
 func TestPaceLosesNoTurnToTheCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pace := slowPace(clockx.System(), 10*time.Second)
@@ -308,6 +353,11 @@ func TestPaceStaysOpen(t *testing.T) {
 		if r := pace.Rate(); !math.IsInf(r, 1) || pace.Wait() != 0 {
 			t.Errorf("after %v the rate is %v", err, r)
 		}
+	}
+	pace.Hold(0)
+	pace.Hold(-time.Hour)
+	if !math.IsInf(pace.Rate(), 1) || pace.Wait() != 0 {
+		t.Errorf("held for no time, it starts one after %v", pace.Wait())
 	}
 	var none *retry.Pace
 	none.Hold(time.Hour)

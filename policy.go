@@ -115,8 +115,6 @@ func (p *Policy) attemptLimit() int {
 		return p.MaxAttempts
 	case p.MaxAttempts < 0:
 		return math.MaxInt
-	case p.MaxElapsed <= 0:
-		return DefaultMaxAttempts
 	}
 	return int(min(max(int64(p.MaxElapsed/time.Millisecond), DefaultMaxAttempts), math.MaxInt))
 }

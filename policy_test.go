@@ -119,6 +119,21 @@ func TestBackoffSeesTheHint(t *testing.T) {
 	}
 }
 
+// Neither the wait nor what the next retry gets as the wait before is negative.
+func TestNegativeDelayIsNone(t *testing.T) {
+	loop := retry.Policy{Backoff: retry.BackoffFunc(func(s retry.Step) time.Duration {
+		if s.Prev != 0 {
+			t.Errorf("Prev of retry %d is %d ns, want 0", s.Retry, s.Prev)
+		}
+		return -1
+	})}.Start(epoch)
+	for n := range 2 {
+		if wait, ok := loop.Next(epoch, errDown); !ok || wait != 0 {
+			t.Errorf("after %d retries the wait is %d ns, %v, want 0", n, wait, ok)
+		}
+	}
+}
+
 // Without Rand the waits differ from run to run, and fill the backoff's range.
 func TestJitterIsRandomByDefault(t *testing.T) {
 	var least, most time.Duration = time.Hour, 0
