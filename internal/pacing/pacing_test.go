@@ -221,7 +221,7 @@ func TestGrowsBackFaster(t *testing.T) {
 	for _, c := range []struct {
 		cuts    int
 		regains bool
-	}{{1, false}, {3, false}, {8, true}, {20, true}} {
+	}{{1, false}, {3, false}, {4, true}, {8, true}, {20, true}} {
 		p := pacedAt(64)
 		was := p.Rate(p.now)
 		for range c.cuts {
@@ -242,6 +242,23 @@ func TestGrowsBackFaster(t *testing.T) {
 				t.Errorf("%d cuts from %v to %v: it grows by %v in second %v, want %v", c.cuts, was, rate, got, calm, want)
 			}
 		}
+	}
+	p := pacedAt(64)
+	for range 20 {
+		p.throttle(0)
+	}
+	p.sleep(4 * time.Minute)
+	if p.enter(0, false, 0); !p.Open() {
+		t.Fatal("not open after four minutes")
+	}
+	p.throttle(0)
+	p.enter(0, false, 0)
+	p.enter(0, false, 1e9)
+	p.enter(0, false, 0)
+	rate := p.Rate(p.now)
+	p.sleep(time.Second)
+	if got, want := p.Rate(p.now)/rate-1, .0015*rate+1./(75*75); !near(got, want, 1e-9) {
+		t.Errorf("after it was open it grows from %v by %v, want %v: what was before is forgotten", rate, got, want)
 	}
 }
 
