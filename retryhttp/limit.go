@@ -77,7 +77,8 @@ func (t *LimitTransport) RoundTrip(req *http.Request) (resp *http.Response, err 
 		p.end(err)
 		return resp, err
 	}
-	p.prompt = 2*time.Since(began) <= timeFor(p.ctx, began)
+	available := timeFor(p.ctx, began)
+	p.prompt = available > 0 && 2*time.Since(began) <= available
 	if resp.StatusCode >= 400 {
 		e := &StatusError{Code: resp.StatusCode, Method: req.Method, URL: redact(req.URL)}
 		e.readHint(resp.Header, time.Now)

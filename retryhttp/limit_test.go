@@ -248,6 +248,24 @@ func TestLimitTransportAndPromptAnswers(t *testing.T) {
 	}
 }
 
+// Without a limit on its time an answer is not Prompt, even if it takes no time.
+func TestLimitTransportAndAnswersWithoutALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &limit.Limit{Start: 12, Max: 12}
+		for range 11 {
+			l.Acquire()
+		}
+		mustDo(t, under(tripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+		}), l), request(t, "GET", "http://users/", nil)).Body.Close()
+		l.Release(limit.Timeout)
+		l.Release(limit.Timeout)
+		if got := l.Places(); got != 11 {
+			t.Errorf("%d places after an answer and two timeouts, want 11", got)
+		}
+	})
+}
+
 // Classify judges responses from status 400 on.
 func TestLimitTransportJudgesStatuses(t *testing.T) {
 	for code, want := range map[int]limit.Sign{399: limit.Answer, 400: limit.Overload} {
