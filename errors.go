@@ -110,7 +110,8 @@ type Error struct {
 	// Cause is [context.Cause] of the caller's context if that context ended the run. It
 	// is context.DeadlineExceeded if the run ended because the deadline would have passed
 	// during the next wait. If the clock's Sleep returned an error although the context
-	// had not ended, Cause is that error. Otherwise it is nil.
+	// had not ended, Cause is that error. If the turn under a [Pace] would have come too
+	// late, it is an [ErrPaced]. Otherwise it is nil.
 	Cause error
 }
 

@@ -49,7 +49,7 @@ type Attempt struct {
 	Delay    time.Duration // the wait that is to follow, including Hint; 0 if no retry follows
 	Hint     time.Duration // the wait the server asked for; 0 if none
 	Answered bool          // Err is an Answer: no failure
-	Paced    bool          // in Wait: Delay is the expected wait for a turn under Policy.Pace
+	Paced    bool          // in Wait: Delay is the expected wait for a turn under Policy.Pace, which begins at Start
 }
 
 // Summary is what hooks get about a run at its end.

@@ -114,6 +114,25 @@ func TestPaceHoldsRetriesBack(t *testing.T) {
 	}
 }
 
+// Before a wait for a turn hooks get when it begins, and no attempt's duration.
+func TestPacedWaitBeginsAtStart(t *testing.T) {
+	clock := clockx.NewVirtual(epoch)
+	pace := &retry.Pace{Clock: clock}
+	pace.Hold(10 * time.Second)
+	p := retry.Policy{Pace: pace, Clock: clock}
+	seen := record(&p)
+	p.Hooks.Start = func(ctx context.Context, _ retry.Policy) context.Context {
+		_ = clock.Sleep(ctx, time.Second)
+		return ctx
+	}
+	if err := retry.Run(t.Context(), p, works); err != nil || len(seen.waits) != 1 {
+		t.Fatal(err, seen.waits)
+	}
+	if w := seen.waits[0]; !w.Start.Equal(epoch.Add(time.Second)) || w.Elapsed != time.Second || w.Duration != 0 {
+		t.Errorf("the wait begins at %v, with %v and a duration of %v", w.Start.Sub(epoch), w.Elapsed, w.Duration)
+	}
+}
+
 func TestPaceRefusesWhatComesTooLate(t *testing.T) {
 	clock := clockx.NewVirtual(epoch)
 	for _, c := range []struct {

@@ -265,7 +265,7 @@ func (r *run) takeTurn(p *Policy) bool {
 	case wait <= 0:
 		return r.ctx.Err() == nil || r.canceled(p, nil) // a clock's methods may run any code
 	}
-	r.ended, r.wait, r.waited = now, wait, sum(r.waited, wait)
+	r.began, r.ended, r.wait, r.waited = now, now, wait, sum(r.waited, wait)
 	r.phase = waiting
 	if p.Hooks.Wait != nil && r.ctx.Err() == nil { // as above
 		r.waitHook(p, r.latest())
