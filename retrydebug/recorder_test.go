@@ -907,7 +907,7 @@ func TestObserveBudgets(t *testing.T) {
 		}
 		return string(b)
 	}
-	if got, want := budgets(), `[{"name":"awful","balance":1},{"name":"none","balance":null},{"name":"shards","balance":1}]`; got != want {
+	if got, want := budgets(), `[{"name":"awful","balance":1},{"name":"none","balance":1},{"name":"shards","balance":1}]`; got != want {
 		t.Errorf("without a part: %s\nwant %s", got, want)
 	}
 	if bad.For("part"); !strings.HasPrefix(budgets(), `[{"name":"awful","balance":null},`) {
