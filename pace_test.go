@@ -244,6 +244,36 @@ func TestPaceStartsWhatComesJustBeforeMaxElapsed(t *testing.T) {
 	}
 }
 
+// The zero Pace waits on the system's clock, and one whose clock cannot sleep ends the
+// run with that error.
+func TestPaceSleepsOnItsClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pace := new(retry.Pace)
+		pace.SetRand(func() float64 { return 0 })
+		pace.Hold(time.Second)
+		begin := time.Now()
+		if err := retry.Run(t.Context(), retry.Policy{Pace: pace}, works); err != nil || time.Since(begin) != time.Second {
+			t.Errorf("without a clock: %v after %v, want nil after 1s", err, time.Since(begin))
+		}
+	})
+	errSleep := errors.New("no sleep")
+	p, v := virtual()
+	p.Pace = &retry.Pace{Clock: sleepless{v, errSleep}}
+	p.Pace.Hold(time.Second)
+	err := retry.Run(t.Context(), p, works)
+	if wantReason(t, err, retry.ReasonCanceled); !errors.Is(err, errSleep) {
+		t.Errorf("the error is %v, want that of Sleep", err)
+	}
+}
+
+// sleepless cannot sleep.
+type sleepless struct {
+	clockx.Clock
+	err error
+}
+
+func (s sleepless) Sleep(context.Context, time.Duration) error { return s.err }
+
 // endsCounted counts the deadlines that nobody has ended.
 type endsCounted struct {
 	clockx.Clock
