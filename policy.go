@@ -116,7 +116,7 @@ func (p *Policy) attemptLimit() int {
 	case p.MaxAttempts < 0:
 		return math.MaxInt
 	}
-	return int(min(max(int64(p.MaxElapsed/time.Millisecond), DefaultMaxAttempts), math.MaxInt))
+	return int(min(max(int64(p.MaxElapsed/time.Millisecond), DefaultMaxAttempts), math.MaxInt)) // the default without MaxElapsed
 }
 
 // Longest returns how long a run of [Do] with p lasts at most, so that a program can
