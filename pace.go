@@ -22,10 +22,10 @@ import (
 // all, are throttled, it lets attempts start one by one, retries before first attempts,
 // otherwise in the order in which they came. Its rate falls with the part of the recent
 // attempts that was throttled, and grows while attempts wait, faster if it has lost more
-// than half within the last half minute. If that part is a quarter
-// or more, a server's hint holds all attempts for as long, but for at most a minute, and
-// a random part of up to a quarter longer. After ten seconds in which none waited and
-// none was throttled, and the time of eight attempts more, a Pace is open again.
+// than half within the last half minute. If that part is a quarter or more, a server's
+// hint holds all attempts for as long, but for at most a minute, and a random part of up
+// to a quarter longer. After ten seconds in which none waited and none was throttled,
+// and the time of eight attempts more, a Pace is open again.
 //
 // An attempt whose turn would take more than half of the time until the caller's
 // deadline or the end of Policy.MaxElapsed does not wait: its run ends with [ErrPaced].
