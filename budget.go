@@ -53,8 +53,8 @@ type Outcome struct {
 	Name    string // the policy's
 	Retried Class  // of the error that the last granted retry followed; Unknown if none was granted
 	Retries int    // how many were granted
-	Hedge   bool   // the run was the hedges of one call
-	OK      bool   // op succeeded, or failed with an Answer
+	Hedge   bool   // the run was the hedges of one call; to the policy's budget each hedge is a run
+	OK      bool   // op succeeded, or failed with an Answer; of a hedge to the policy's budget: as the first to do so
 }
 
 // EarnedBudget lets calls earn their retries. Use it unless you know better, one for each
@@ -65,6 +65,7 @@ type Outcome struct {
 // run that fails after such a retry, up to 160, and halve again with each one that
 // succeeds. A run that succeeds without a retry earns a tenth of a token, and one that
 // succeeds after a retry four tokens, or twenty if its last retry followed a TimedOut error.
+// A hedge costs two tokens, and gets them back if it is the first to succeed.
 //
 // If there are fewer tokens than a retry costs, Withdraw refuses and takes nothing. No
 // token comes with time. Tokens beyond what a retry after a TimedOut error costs decay by
@@ -141,6 +142,8 @@ func (p purse) after(o Outcome) purse {
 	switch timedOut := o.Retried == TimedOut; {
 	case o.OK && o.Retried == Unknown:
 		earned = token / 10
+	case o.OK && o.Hedge:
+		earned = price
 	case o.OK && timedOut:
 		earned = 2 * tenTokens
 		doubled = max(doubled, 1) - 1

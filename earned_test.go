@@ -37,6 +37,12 @@ func TestEarnedBudget(t *testing.T) {
 		{"that retry succeeds: 20", func() bool { b.End(retry.Outcome{Retried: retry.TimedOut, OK: true}); return true }, true, 1},
 		{"a retry of that", func() bool { return withdraw(retry.TimedOut) }, true, 1},
 		{"and another", func() bool { return withdraw(retry.TimedOut) }, true, .11},
+		{"a call that was not hedged earns a tenth", func() bool { b.End(retry.Outcome{Hedge: true, OK: true}); return true }, true, .12},
+		{"a hedge that wins two", func() bool {
+			b.End(retry.Outcome{Retried: retry.Transient, Retries: 1, Hedge: true, OK: true})
+			return true
+		}, true, .32},
+		{"one that does not nothing", func() bool { b.End(retry.Outcome{Retried: retry.Transient, Retries: 1, Hedge: true}); return true }, true, .32},
 	} {
 		if ok := step.do(); ok != step.ok {
 			t.Errorf("%s: %v, want %v", step.name, ok, step.ok)

@@ -82,14 +82,17 @@ func TestWhatBudgetsAreTold(t *testing.T) {
 			own: []string{"begin 0s", "end(unknown,true) 10ms"}},
 		{name: "a hedge wins", steps: []step{ok(time.Second), ok(50 * ms)},
 			own:    []string{"begin 0s", "withdraw(transient,1) 100ms", "end(transient,false) 150ms"},
-			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(transient,false) 150ms"}},
+			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(transient,true) 150ms"}},
+		{name: "the hedge comes second", steps: []step{ok(120 * ms), ok(50 * ms)},
+			own:    []string{"begin 0s", "withdraw(transient,1) 100ms", "end(transient,false) 120ms"},
+			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(transient,false) 120ms"}},
 		{name: "a hedge fails early", steps: []step{ok(time.Second), fails(50*ms, errHiccup)}, refused: "failed",
 			own:    []string{"begin 0s", "withdraw(transient,1) 100ms", "end(transient,false) 1s"},
 			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(transient,false) 150ms"}},
 		{name: "two hedges", most: 3, steps: []step{ok(time.Second), ok(time.Second), ok(50 * ms)},
 			own: []string{"begin 0s", "withdraw(transient,1) 100ms", "withdraw(transient,2) 200ms", "end(transient,false) 250ms"},
 			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "begin 200ms", "withdraw(transient,1) 200ms",
-				"end(transient,false) 250ms", "end(transient,false) 250ms"}},
+				"end(transient,true) 250ms", "end(transient,false) 250ms"}},
 		{name: "refused", steps: []step{ok(150 * ms)}, refuse: []bool{true}, refused: "budget",
 			own: []string{"begin 0s", "withdraw(transient,1) 100ms", "end(unknown,true) 150ms"}},
 		{name: "the policy's refuses", steps: []step{ok(150 * ms)}, policyRefuse: []bool{true}, refused: "policy_budget",
@@ -97,11 +100,11 @@ func TestWhatBudgetsAreTold(t *testing.T) {
 			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(unknown,false) 100ms"}},
 		{name: "refused, then granted", most: 3, steps: []step{ok(time.Second), ok(50 * ms)}, refuse: []bool{true}, refused: "budget",
 			own:    []string{"begin 0s", "withdraw(transient,1) 100ms", "withdraw(transient,1) 200ms", "end(transient,false) 250ms"},
-			policy: []string{"begin 200ms", "withdraw(transient,1) 200ms", "end(transient,false) 250ms"}},
+			policy: []string{"begin 200ms", "withdraw(transient,1) 200ms", "end(transient,true) 250ms"}},
 		{name: "the policy's refuses, then grants", most: 3, steps: []step{ok(time.Second), ok(50 * ms)}, policyRefuse: []bool{true}, refused: "policy_budget",
 			own: []string{"begin 0s", "withdraw(transient,1) 100ms", "withdraw(transient,2) 200ms", "end(transient,false) 250ms"},
 			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(unknown,false) 100ms",
-				"begin 200ms", "withdraw(transient,1) 200ms", "end(transient,false) 250ms"}},
+				"begin 200ms", "withdraw(transient,1) 200ms", "end(transient,true) 250ms"}},
 		{name: "two are refused, the first reason is told", most: 3, steps: []step{ok(250 * ms)}, refuse: []bool{false, true}, policyRefuse: []bool{true}, refused: "policy_budget",
 			own:    []string{"begin 0s", "withdraw(transient,1) 100ms", "withdraw(transient,2) 200ms", "end(transient,false) 250ms"},
 			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(unknown,false) 100ms"}},
@@ -210,6 +213,30 @@ func TestEarnedBudgetGrantsAHedgeForTwentyCalls(t *testing.T) {
 			hang = true
 			if got := slow(t, op, h); got != tt.want {
 				t.Errorf("%d hedges after %d calls, want %d", got, tt.calls, tt.want)
+			}
+		}
+	})
+}
+
+// A hedge that wins gives the policy's budget its cost back. Otherwise hedges would take
+// each token before there are enough for a retry after a timeout, which costs more.
+func TestHedgesLeaveRetriesTheirTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := retry.Policy{MaxAttempts: 2, AttemptTimeout: 100 * ms, Backoff: retry.Constant(10 * ms), Budget: &retry.EarnedBudget{}}
+		h := hedge.Hedge{Delay: 30 * ms}
+		hangs := false // the first attempt of a call
+		op := func(ctx context.Context) (int, error) {
+			if hangs && hedge.Number(ctx) == 1 && retry.AttemptNumber(ctx) == 1 {
+				<-ctx.Done()
+				return 0, ctx.Err()
+			}
+			time.Sleep(5 * ms)
+			return 0, nil
+		}
+		for i := range 600 {
+			hangs = i > 200 && i%2 == 0
+			if _, err := hedge.Do(t.Context(), p, &h, op); err != nil {
+				t.Fatalf("call %d: %v", i, err)
 			}
 		}
 	})

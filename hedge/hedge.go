@@ -44,7 +44,7 @@ type Hedge struct {
 	// calls gets a hedge at once, and then one for each 20 calls that succeed without a
 	// hedge, or end with retry.ErrRejected.
 	//
-	// A hedge never earns its cost back. A retry.EarnedBudget grants a hedge for twenty
+	// Here a hedge never earns its cost back. A retry.EarnedBudget grants a hedge for twenty
 	// calls that succeed without one, a retry.TokenBudget{} for 14. But in each process
 	// these start with four and 35 hedges, which in a thousand processes is enough to
 	// overload a server.

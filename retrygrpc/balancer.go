@@ -1,6 +1,7 @@
 package retrygrpc
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -11,14 +12,14 @@ import (
 )
 
 // Balancer is the name of a load balancing policy. It does what round_robin does, and
-// sends each further attempt of a call, and each hedged copy, to a server that the call
-// has not tried. Under load round_robin does not: other calls come in between, so of two
-// servers a retry meets the one that hangs again half of the time.
+// sends each further attempt of a call, and each hedged copy, to one of the servers that
+// the call has not tried, at random. Under load round_robin does not: other calls come in
+// between, so of two servers a retry meets the one that hangs again half of the time.
 //
 //	grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"` + retrygrpc.Balancer + `": {}}]}`)
 //
 // Only servers with a connection count. Once a call has tried all of them, it begins
-// anew. For calls without a [Client] it is round_robin. Importing this package registers
+// anew, with another one than the last. For calls without a [Client] it is round_robin. Importing this package registers
 // it.
 const Balancer = "retry_round_robin"
 
@@ -47,14 +48,13 @@ type picker struct {
 }
 
 func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
-	n := uint32(len(p.ready))
-	at := p.next.Add(1) % n
-	conn := p.ready[at]
 	if t, ok := info.Ctx.Value(triedKey{}).(*tried); ok {
-		conn = t.pick(p.ready, at)
+		return balancer.PickResult{SubConn: t.pick(p)}, nil
 	}
-	return balancer.PickResult{SubConn: conn}, nil
+	return balancer.PickResult{SubConn: p.inTurn()}, nil
 }
+
+func (p *picker) inTurn() balancer.SubConn { return p.ready[p.next.Add(1)%uint32(len(p.ready))] }
 
 // tried is the servers that a call has tried, until it had tried all.
 type tried struct {
@@ -64,19 +64,32 @@ type tried struct {
 
 type triedKey struct{}
 
-// pick returns the first of ready, from at on, that the call has not tried.
-func (t *tried) pick(ready []balancer.SubConn, at uint32) balancer.SubConn {
+// pick returns a server for the call's next attempt. The first gets the server whose turn
+// it is. The others get one at random, and take no turn: of two servers one would get all
+// first attempts, if each call made two. If the next one in turn got them, the neighbour
+// of a server that hangs would have twice the load.
+func (t *tried) pick(p *picker) (conn balancer.SubConn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	conn := ready[at]
-	fresh := func(c balancer.SubConn) bool { return !slices.Contains(t.conns, c) }
-	if i := slices.IndexFunc(ready[at:], fresh); i >= 0 {
-		conn = ready[int(at)+i]
-	} else if i := slices.IndexFunc(ready[:at], fresh); i >= 0 {
-		conn = ready[i]
-	} else {
-		t.conns = t.conns[:0]
+	if len(t.conns) == 0 {
+		conn = p.inTurn()
+	} else if conn = t.fresh(p.ready); conn == nil { // it has tried all: the one just now may come last
+		t.conns = t.conns[len(t.conns)-1:]
+		conn = cmp.Or(t.fresh(p.ready), t.conns[0])
 	}
 	t.conns = append(t.conns, conn)
+	return conn
+}
+
+// fresh returns one of ready that is not in t, at random, or nil.
+func (t *tried) fresh(ready []balancer.SubConn) (conn balancer.SubConn) {
+	n := 0
+	for _, c := range ready {
+		if !slices.Contains(t.conns, c) {
+			if n++; rand.IntN(n) == 0 {
+				conn = c
+			}
+		}
+	}
 	return conn
 }

@@ -19,16 +19,20 @@ import (
 )
 
 // among returns a connection to servers of which each fails, and a func that returns how
-// often a server has met a call, by both.
+// often a server has met a call, by both. No server may meet two attempts in a row.
 func among(t *testing.T, servers int, c *retrygrpc.Client) (cc *grpc.ClientConn, met func() map[string]int) {
 	var mu sync.Mutex
-	calls := map[string]int{}
+	calls, last := map[string]int{}, map[string]int{}
 	var state resolver.State
 	for i := range servers {
 		s := serve(t, func(_ int, s grpc.ServerStream, in string) error {
 			mu.Lock()
 			defer mu.Unlock()
 			calls[fmt.Sprint(in, " at ", i)]++
+			if before, ok := last[in]; ok && before == i && in != "warm" {
+				t.Errorf("%s: two attempts in a row at server %d", in, i)
+			}
+			last[in] = i
 			return fail(codes.Unavailable)
 		})
 		state.Addresses = append(state.Addresses, resolver.Address{Addr: s.addr})
@@ -58,7 +62,8 @@ func among(t *testing.T, servers int, c *retrygrpc.Client) (cc *grpc.ClientConn,
 func single(p retry.Policy) retry.Policy { p.MaxAttempts = 1; return p }
 
 // TestRetriesGoElsewhere: many calls at once, of three attempts each, each of which meets
-// another of three servers. A fourth and a fifth attempt begin anew.
+// another of three servers. A fourth and a fifth attempt begin anew, not where the one
+// before was.
 func TestRetriesGoElsewhere(t *testing.T) {
 	for attempts, most := range map[int]int{3: 1, 5: 2} {
 		c := &retrygrpc.Client{Policy: retry.Policy{MaxAttempts: attempts, Backoff: retry.Constant(time.Millisecond)}}
@@ -82,6 +87,22 @@ func TestRetriesGoElsewhere(t *testing.T) {
 		if sum != 40*attempts {
 			t.Errorf("%d attempts arrived, want %d", sum, 40*attempts)
 		}
+	}
+}
+
+// TestRetriesTakeNoTurn: two servers take turns. Before each of these calls comes another
+// one, so all meet the same server, whatever number of attempts the others need.
+func TestRetriesTakeNoTurn(t *testing.T) {
+	cc, met := among(t, 2, &retrygrpc.Client{Policy: retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Millisecond)}})
+	at := map[int]int{}
+	for i := range 10 {
+		_ = cc.Invoke(t.Context(), get, wrapperspb.String("two attempts"), new(wrapperspb.StringValue))
+		call := fmt.Sprint("call ", i)
+		_ = cc.Invoke(t.Context(), get, wrapperspb.String(call), new(wrapperspb.StringValue), retrygrpc.WithPolicy(single))
+		at[met()[call+" at 1"]]++
+	}
+	if len(at) != 1 {
+		t.Errorf("%d calls met one server, and %d the other", at[0], at[1])
 	}
 }
 

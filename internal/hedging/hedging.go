@@ -224,7 +224,7 @@ func EndingOf(v retry.Verdict) Ending {
 // says that the caller's context has ended. It reports whether this attempt decides the
 // call. Then end the others.
 func (c *Call) Done(n int, now time.Time, how Ending, hint time.Duration, canceled bool) bool {
-	c.ended(n)
+	c.ended(n, how == Succeeded && !c.Decided)
 	if hint > 0 {
 		c.hedger.Shared.pushback(now.Add(min(hint, longestPause)))
 	}
@@ -251,20 +251,21 @@ func (c *Call) Done(n int, now time.Time, how Ending, hint time.Duration, cancel
 // Abort says that attempt n has ended without an answer: it panicked. The call is
 // over.
 func (c *Call) Abort(n int) {
-	c.ended(n)
+	c.ended(n, false)
 	c.Decided, c.Winner = true, 0
 }
 
 // ended takes attempt n off the count, and out of the policy's budget, where each
-// hedge is a run of its own. A hedge does not earn its cost back.
-func (c *Call) ended(n int) {
+// hedge is a run of its own, which is OK if it won.
+func (c *Call) ended(n int, won bool) {
 	c.running--
 	if n > 1 && c.hedger.Policy != nil {
-		c.hedger.Policy.End(retry.Outcome{Name: c.hedger.Name, Retried: retry.Transient, Retries: 1, Hedge: true})
+		c.hedger.Policy.End(retry.Outcome{Name: c.hedger.Name, Retried: retry.Transient, Retries: 1, Hedge: true, OK: won})
 	}
 }
 
-// End says that all attempts have ended.
+// End says that all attempts have ended. In the budget of hedges a hedge does not earn
+// its cost back, even if it won.
 func (c *Call) End() {
 	if c.granted > 0 {
 		c.hedger.Budget.End(retry.Outcome{Name: c.hedger.Name, Retried: retry.Transient, Retries: int(c.granted), Hedge: true})
