@@ -164,6 +164,8 @@ func (k *call) result() error {
 			last = f.error
 		}
 		return final(retry.Refuse(last), st)
+	case last == nil: // no attempt was made: its turn would have come too late
+		st = status.New(codes.ResourceExhausted, retry.ErrPaced.Error())
 	case !isStatus:
 		st, _ = status.FromError(last)
 	}

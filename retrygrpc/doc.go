@@ -33,10 +33,11 @@
 // An answer is the server's status error, unchanged but for a method Final, which
 // [retry.Final] knows. It is not a failure to hooks and budgets, whatever the server says
 // about retries. A run that gave up returns an error in which [errors.As] finds a
-// *[retry.Error]. Its status, and so status.Code, is that of the last attempt, or
-// CANCELLED or DEADLINE_EXCEEDED if the caller's context has ended. A run ends when the
-// program closes the connection. Each attempt gets the caller's call options. They collect
-// values of the last attempt, and a grpc.OnFinish is called for each.
+// *[retry.Error]. Its status, and so status.Code, is that of the last attempt. It is
+// CANCELLED or DEADLINE_EXCEEDED if the caller's context has ended, and RESOURCE_EXHAUSTED
+// if Policy.Pace has ended the run before its first attempt. A run ends when the program
+// closes the connection. Each attempt gets the caller's call options. They collect values
+// of the last attempt, and a grpc.OnFinish is called for each.
 //
 // # Streams
 //

@@ -701,3 +701,17 @@ func TestLimitLosesNoPlace(t *testing.T) {
 	eventually(t, "the client's places are given back", func() bool { return client.InFlight() == 0 })
 	eventually(t, "the server's places are given back", func() bool { return inner.InFlight() == 0 })
 }
+
+// A run that its pace has ended before the first attempt has a status too.
+func TestPacedCallHasAStatus(t *testing.T) {
+	s := serve(t, failing(0, nil))
+	pace := new(retry.Pace)
+	pace.Hold(time.Minute)
+	cc := dial(t, s.addr, &retrygrpc.Client{Policy: retry.Policy{Pace: pace}})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	_, err := call(ctx, cc, "/test.Test/Do")
+	if st, ok := status.FromError(err); !ok || st.Code() != codes.ResourceExhausted || !errors.Is(err, retry.ErrPaced) || s.calls() != 0 {
+		t.Errorf("%v after %d calls: %v", st, s.calls(), err)
+	}
+}
