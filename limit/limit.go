@@ -3,6 +3,7 @@ package limit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"time"
@@ -238,8 +239,8 @@ func Do[T any](ctx context.Context, p retry.Policy, l *Limit, op func(context.Co
 //     the deadline of ctx
 //   - [Answer]: no error, [retry.ErrRejected], a [retry.Answer], or another Permanent
 //     error without a mark of [retry.Refuse]
-//   - [NoSign]: any other error, and anything once ctx is canceled, by the caller or
-//     because another attempt of a hedged call was faster
+//   - [NoSign]: [retry.ErrPaced] without an attempt, any other error, and anything once
+//     ctx is canceled, by the caller or because another attempt of a hedged call was faster
 //
 // [Op] and [Do] use it. Call it for what [Limit.Release] gets after an [Limit.Acquire].
 func SignOf(ctx context.Context, p retry.Policy, err error) Sign {
@@ -253,6 +254,8 @@ func SignOf(ctx context.Context, p retry.Policy, err error) Sign {
 	switch v := p.Judge(err); {
 	case v.IsAnswer():
 		return answer(ctx, &p)
+	case v.Class == retry.Unprocessed && errors.Is(err, retry.ErrPaced): // a deadline may be the reason, but nothing was sent
+		return NoSign
 	case end != nil, passed(ctx, p.Clock), timedOut(err):
 		return Timeout
 	case v.End == retry.ReasonPermanent, v.Answered:

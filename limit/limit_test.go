@@ -798,3 +798,16 @@ func TestNilPointersInErrors(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+// An attempt that ended because its turn under a Pace would have come too late did
+// nothing, and says nothing about the load.
+func TestPacedIsNoSign(t *testing.T) {
+	pace := new(retry.Pace)
+	pace.Hold(time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	err := retry.Run(ctx, retry.Policy{Pace: pace}, func(context.Context) error { return nil })
+	if got := limit.SignOf(ctx, retry.Policy{}, err); !errors.Is(err, retry.ErrPaced) || got != limit.NoSign {
+		t.Errorf("the sign of %q is %d, want NoSign", err, got)
+	}
+}
