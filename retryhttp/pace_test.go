@@ -2,6 +2,7 @@ package retryhttp_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"math"
@@ -168,6 +169,27 @@ func TestPaceByHeaders(t *testing.T) {
 	if resp, err := transport.RoundTrip(req); err != nil || resp.StatusCode != 200 {
 		t.Errorf("without a pace: %v, %v", resp, err)
 	}
+}
+
+// The response before a retry is closed before the retry's turn is known to come too late.
+func TestPaceThatIsTooSlowForARetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pace retry.Pace
+		transport := &retryhttp.Transport{
+			Policy: retry.Policy{Pace: &pace, Backoff: retry.Constant(0), Rand: func() float64 { return 0 }},
+			Base: tripper(func(req *http.Request) (*http.Response, error) {
+				pace.Hold(time.Minute)
+				return response(req, 429, ""), nil
+			}),
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		req, _ := http.NewRequestWithContext(ctx, "GET", "http://model.example/", nil)
+		resp, err := transport.RoundTrip(req)
+		if e, ok := err.(*retry.Error); resp != nil || !ok || !errors.Is(err, retry.ErrPaced) || e.Attempts != 1 {
+			t.Errorf("%v, %v", resp, err)
+		}
+	})
 }
 
 // A call of JSON or Download uses all fields of its client's Transport but Policy.

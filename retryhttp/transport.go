@@ -128,8 +128,8 @@ type Transport struct {
 
 // RoundTrip sends req until it has an answer or the policy ends the run. It returns
 // the last real response, whatever its status, with its body unread. If the last
-// attempt had no response, or the request's context has ended, it returns a
-// *[retry.Error].
+// attempt had no response, the request's context has ended, or the next attempt's turn
+// under a [retry.Pace] would have come too late, it returns a *[retry.Error].
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := settingsOf(req.Context())
 	if s != nil && s.call != nil { // JSON or Download makes the retries
