@@ -36,8 +36,9 @@
 // *[retry.Error]. Its status, and so status.Code, is that of the last attempt. It is
 // CANCELLED or DEADLINE_EXCEEDED if the caller's context has ended, and RESOURCE_EXHAUSTED
 // if Policy.Pace has ended the run before its first attempt. A run ends when the program
-// closes the connection. Each attempt gets the caller's call options. They collect values
-// of the last attempt, and a grpc.OnFinish is called for each.
+// closes the connection, or if it waits for its turn under Policy.Pace, when that comes.
+// Each attempt gets the caller's call options. They collect values of the last attempt,
+// and a grpc.OnFinish is called for each.
 //
 // # Streams
 //
