@@ -10,6 +10,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/errtree"
 )
 
 // ErrLimited is the error of an attempt that found no place free: op was not called.
@@ -254,7 +255,7 @@ func SignOf(ctx context.Context, p retry.Policy, err error) Sign {
 	switch v := p.Judge(err); {
 	case v.IsAnswer():
 		return answer(ctx, &p)
-	case v.Class == retry.Unprocessed && errors.Is(err, retry.ErrPaced): // a deadline may be the reason, but nothing was sent
+	case v.Class == retry.Unprocessed && paced(err):
 		return NoSign
 	case end != nil, passed(ctx, p.Clock), timedOut(err):
 		return Timeout
@@ -295,4 +296,15 @@ func passed(ctx context.Context, clock clockx.Clock) bool {
 // timedOut reports whether err holds an error that timed out.
 func timedOut(err error) bool {
 	return (&retry.Error{Errs: []error{err}}).Timeout() // Timeout survives nil pointers
+}
+
+// paced reports whether err holds a run that its pace has ended before an attempt. Its
+// reason may be a deadline, but nothing was sent.
+func paced(err error) bool {
+	return errtree.Walk(err, func(err error) errtree.Next { // which survives nil pointers too
+		if e, ok := err.(*retry.Error); ok && e.Attempts == 0 && errors.Is(e.Cause, retry.ErrPaced) {
+			return errtree.Stop
+		}
+		return errtree.Into
+	})
 }
