@@ -25,7 +25,8 @@ import (
 // than half within the last half minute. If that part is a quarter or more, a server's
 // hint holds all attempts for as long, but for at most a minute, and a random part of up
 // to a quarter longer. After ten seconds in which none waited and none was throttled,
-// and the time of eight attempts more, a Pace is open again.
+// and the time of eight attempts more, a Pace is open again. If one is throttled within
+// five minutes, the Pace goes on at once, at the rate that it had.
 //
 // An attempt whose turn would take more than half of the time until the caller's
 // deadline or the end of Policy.MaxElapsed does not wait: its run ends with [ErrPaced].

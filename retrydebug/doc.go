@@ -45,7 +45,7 @@
 //	    time, attempt, class, error
 //	  causes[]                        what attempts fail with, at most four, the latest first
 //	    class, code?, error, time     of the latest attempt; code is an SQLSTATE, a status of HTTP, …
-//	    refused?                      true: the attempt did nothing, because a limit had no place
+//	    refused?                      true: the attempt did nothing, because a limit had no place or a pace no turn
 //	    attempts                      how many, by 10s, 1m and 1h
 //	live                              runs underway
 //	  total, waiting

@@ -714,4 +714,7 @@ func TestPacedCallHasAStatus(t *testing.T) {
 	if st, ok := status.FromError(err); !ok || st.Code() != codes.ResourceExhausted || !errors.Is(err, retry.ErrPaced) || s.calls() != 0 {
 		t.Errorf("%v after %d calls: %v", st, s.calls(), err)
 	}
+	if c := retry.DefaultClassifier(err); c != retry.Unprocessed {
+		t.Errorf("to an outer run %v is %v, want Unprocessed", err, c)
+	}
 }
