@@ -117,8 +117,8 @@ const (
 // A Timeout is an overload if others have timed out too: if that is more than a quarter
 // of the last attempts, about as many as there are places, or more than three quarters if
 // all others are Prompt. To tell that, each Timeout adds three to a number, each Answer
-// takes one from it and each Prompt nine. The number is never above the places. An Answer
-// does not take it below zero, nor a Prompt below −n: where a replica of two hangs, the
+// takes one from it and each Prompt nine. A Timeout does not take it above the places, an
+// Answer not below zero, and a Prompt not below −n: where a replica of two hangs, the
 // attempts at it end together. Timeouts are overloads while the number is above a quarter
 // of the places. A Timeout that is none changes nothing.
 //
