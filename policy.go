@@ -121,7 +121,8 @@ func (p *Policy) attemptLimit() int {
 
 // Longest returns how long a run of [Do] with p lasts at most, so that a program can
 // check at its start that the layer below gives up first. math.MaxInt64 means that there
-// is no bound: without AttemptTimeout, without a limit on attempts or time, or with a Pace.
+// is no bound: without AttemptTimeout, without a limit on attempts or time, or with a Pace
+// and no MaxElapsed.
 //
 // Each attempt may take its AttemptTimeout, if op returns when its context ends. Each wait
 // may have the longest delay of the backoffs and the longest hint, since a server may ask
@@ -131,12 +132,15 @@ func (p *Policy) attemptLimit() int {
 // Rand, Hint and Prev. If values in between give a longer delay, the bound is too low.
 // Longest adds up a hundred thousand attempts. If p allows more, only MaxElapsed counts.
 func (p Policy) Longest() time.Duration {
-	if p.AttemptTimeout <= 0 || p.Pace != nil {
+	if p.AttemptTimeout <= 0 {
 		return math.MaxInt64
 	}
 	latest := time.Duration(math.MaxInt64) // that an attempt may start: no wait passes MaxElapsed
 	if p.MaxElapsed > 0 {
 		latest = p.MaxElapsed
+	}
+	if p.Pace != nil { // whose waits may be long, but not longer
+		return sum(latest, p.AttemptTimeout)
 	}
 	var starts, prev time.Duration // of the attempt that a retry follows, and of its backoff
 	for retry := 1; retry < p.attemptLimit() && starts < latest; retry++ {
