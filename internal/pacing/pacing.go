@@ -179,7 +179,7 @@ func (p *Pacer[T]) Throttled(now time.Time, round uint64, hint time.Duration) {
 	case round < p.oldest || p.state == held: // it was under way when the counting or the hold began
 		return
 	case p.state == counting:
-		p.share += 1. / memory
+		p.share = min(p.share+1./memory, 1)
 		if p.hits++; p.hits < 2 || float64(p.hits) < some*p.sent {
 			return
 		}
@@ -190,7 +190,7 @@ func (p *Pacer[T]) Throttled(now time.Time, round uint64, hint time.Duration) {
 		if round == p.round {
 			p.pace(p.rate * (1 - min(2*p.share*p.share/(p.share+usual), most))) // by little if the rate may not be the reason
 		}
-		p.share += 1. / memory
+		p.share = min(p.share+1./memory, 1) // more at once: many were under way
 	}
 	if p.share >= enough {
 		p.holdFor(hint)

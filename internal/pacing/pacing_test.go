@@ -335,6 +335,23 @@ func TestOneThrottledAttemptHoldsNothing(t *testing.T) {
 	}
 }
 
+// A thousand attempts that were under way when the quota ended are no reason to hold all
+// for a single one much later.
+func TestAHintAfterManyThrottledAttemptsAtOnce(t *testing.T) {
+	p := heldFor(1000, time.Second)
+	for range 1000 {
+		p.throttle(time.Second)
+	}
+	for i := range 30 {
+		p.enter(i, false, 0)
+	}
+	p.drain()
+	p.throttle(time.Minute)
+	if d := p.Wait(p.now); d > 30*time.Second {
+		t.Errorf("the next attempt waits %v", d)
+	}
+}
+
 func TestHoldWithoutAThrottledAttempt(t *testing.T) {
 	p := start()
 	p.Hold(p.now, 10*time.Second)
