@@ -1,3 +1,5 @@
+//go:build !failsafe
+
 package main
 
 import (
@@ -5,10 +7,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/resolver"
-	"google.golang.org/grpc/resolver/manual"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/examples/payments/ledgerpb"
@@ -18,10 +16,10 @@ import (
 	"github.com/goretry/retry/retrygrpc"
 )
 
-// dialLedgers returns a connection to all ledgers. A transfer waits for a connection, in
-// place of failing while a ledger restarts. A balance is hedged. Retries and second copies
-// go to the other ledger. Transfers share a limit, for they are what an overload consists of.
-func dialLedgers(addresses []string, hooks retry.Hooks, page *retrydebug.Recorder) (*grpc.ClientConn, error) {
+// ledgerOptions are how the gateway calls ledgers. A transfer waits for a connection, in
+// place of failing while a ledger restarts. A balance is hedged. Transfers share a limit,
+// for they are what an overload consists of.
+func ledgerOptions(hooks retry.Hooks, page *retrydebug.Recorder) []grpc.DialOption {
 	budget := &retry.EarnedBudget{}
 	transfer := retry.Policy{Name: "transfer", Hooks: hooks, Budget: budget, MaxAttempts: 4, AttemptTimeout: 700 * time.Millisecond,
 		Backoff: retry.Exponential{Base: 20 * time.Millisecond, Max: 300 * time.Millisecond}}
@@ -60,19 +58,5 @@ func dialLedgers(addresses []string, hooks retry.Hooks, page *retrydebug.Recorde
 		return err
 	}
 
-	ledgers := manual.NewBuilderWithScheme("ledgers")
-	var state resolver.State
-	for _, a := range addresses {
-		state.Addresses = append(state.Addresses, resolver.Address{Addr: a})
-	}
-	ledgers.InitialState(state)
-	return grpc.NewClient("ledgers:///", append(client.DialOptions(),
-		grpc.WithChainUnaryInterceptor(limited),
-		grpc.WithResolvers(ledgers),
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"`+retrygrpc.Balancer+`": {}}]}`),
-		grpc.WithConnectParams(grpc.ConnectParams{ // a second after a ledger is back is late
-			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: .2, MaxDelay: time.Second},
-			MinConnectTimeout: time.Second,
-		}))...)
+	return append(client.DialOptions(), grpc.WithChainUnaryInterceptor(limited))
 }

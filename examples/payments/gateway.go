@@ -13,12 +13,18 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/grpc/status"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/examples/payments/ledgerpb"
 	"github.com/goretry/retry/retrydebug"
+	"github.com/goretry/retry/retrygrpc"
 	"github.com/goretry/retry/retryhttp"
 )
 
@@ -32,7 +38,7 @@ type gateway struct {
 func runGateway(ctx context.Context, c config, log retry.Hooks) error {
 	var page retrydebug.Recorder
 	hooks := retry.JoinHooks(log, page.Hooks())
-	conn, err := dialLedgers(c.Ledgers, hooks, &page)
+	conn, err := dialLedgers(c.Ledgers, ledgerOptions(hooks, &page))
 	if err != nil {
 		return err
 	}
@@ -56,6 +62,25 @@ func runGateway(ctx context.Context, c config, log retry.Hooks) error {
 	}
 	defer context.AfterFunc(ctx, func() { _ = server.Shutdown(context.Background()) })()
 	return server.Serve(listener)
+}
+
+// dialLedgers returns a connection to all ledgers. Retries and second copies go to the
+// other ledger.
+func dialLedgers(addresses []string, opts []grpc.DialOption) (*grpc.ClientConn, error) {
+	ledgers := manual.NewBuilderWithScheme("ledgers")
+	var state resolver.State
+	for _, a := range addresses {
+		state.Addresses = append(state.Addresses, resolver.Address{Addr: a})
+	}
+	ledgers.InitialState(state)
+	return grpc.NewClient("ledgers:///", append(opts,
+		grpc.WithResolvers(ledgers),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"`+retrygrpc.Balancer+`": {}}]}`),
+		grpc.WithConnectParams(grpc.ConnectParams{ // a second after a ledger is back is late
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: .2, MaxDelay: time.Second},
+			MinConnectTimeout: time.Second,
+		}))...)
 }
 
 // payment is the body of a request. Its id is the Idempotency-Key.

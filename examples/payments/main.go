@@ -13,18 +13,19 @@
 // For fifteen seconds, or -for, shops make payments. Each has a key, with which it is
 // repeated until the gateway says what became of it; one request in ten hangs up. Then a
 // ledger is killed, PostgreSQL is restarted, the other ledger freezes, and the third party
-// is away for a while; -trouble names some of these. The program exits with code 1 unless each payment that a shop was told of was applied
-// once, every account is the sum of its payments, and the third party was notified of
-// each payment, and of no other.
+// is away for a while; -trouble names some of these. The program exits with code 1 unless
+// each payment that a shop was told of was applied once, every account is the sum of its
+// payments, and the third party was notified of each payment, and of no other.
 //
 //	gateway.go   HTTP with deadlines; a cache that may fail; a client that hangs up
-//	client.go    the connection to the ledgers: retries, hedges, a limit
+//	client.go    how ledgers are called: retries, hedges, a limit
 //	ledger.go    transactions that conflict; an outbox; answers that say when to come back
 //	notifier.go  a queue in which a message waits until its webhook is back
 //	shop.go      the load and the count
 //	servers.go   PostgreSQL, Redis and NATS
 //
 // While it runs, /debug/retry of the gateway, whose address it prints, shows the retries.
+// With -tags failsafe the gateway uses failsafe-go in place of this library.
 package main
 
 import (
