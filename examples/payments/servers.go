@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -81,56 +80,38 @@ func runServers(c config) error {
 
 // postgres is a server of Debian's.
 type postgres struct {
-	bin, dir, user string // user: who runs it, if this process is root's, as which it refuses
+	bin, dir, options string
+	asUser            []string // a command before each other: as root PostgreSQL refuses to run
 }
 
 // newPostgres makes the server's folder.
 func newPostgres(bin, dir string, port int) (*postgres, error) {
-	p := &postgres{bin: bin, dir: dir}
+	p := &postgres{bin: bin, dir: dir, options: fmt.Sprintf("-p %d -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off", port)}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
 	if os.Getuid() == 0 {
-		u, err := user.Lookup("postgres")
-		if err != nil {
+		if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // its user must get in
 			return nil, err
 		}
-		uid, err := strconv.Atoi(u.Uid)
-		if err == nil {
-			err = os.Chown(dir, uid, -1)
-		}
-		if err == nil {
-			err = os.Chmod(filepath.Dir(dir), 0o711) // its user must get in
-		}
-		if err != nil {
+		if err := p.run("/bin/chown", "postgres", dir); err != nil {
 			return nil, err
 		}
-		p.user = u.Username
+		p.asUser = []string{"runuser", "-u", "postgres", "--"}
 	}
-	if err := p.run("initdb", "-D", dir+"/data", "-U", "pay", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"); err != nil {
-		return nil, err
-	}
-	settings, err := os.OpenFile(dir+"/data/postgresql.conf", os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	_, err = fmt.Fprintf(settings, "\nport = %d\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\nfsync = off\n", port)
-	return p, errors.Join(err, settings.Close())
+	return p, p.run(bin+"/initdb", "-D", dir+"/data", "-U", "pay", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
 }
 
 func (p *postgres) do(args ...string) error {
-	return p.run("pg_ctl", append([]string{"-D", p.dir + "/data", "-l", p.dir + "/log", "-w"}, args...)...)
+	return p.run(append([]string{p.bin + "/pg_ctl", "-D", p.dir + "/data", "-l", p.dir + "/log", "-o", p.options, "-w"}, args...)...)
 }
 
-func (p *postgres) run(program string, args ...string) error {
-	args = append([]string{filepath.Join(p.bin, program)}, args...)
-	if p.user != "" {
-		args = append([]string{"runuser", "-u", p.user, "--"}, args...)
-	}
+func (p *postgres) run(args ...string) error {
+	args = append(p.asUser[:len(p.asUser):len(p.asUser)], args...)
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = p.dir
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", program, err, out)
+		return fmt.Errorf("%v: %w\n%s", args, err, out)
 	}
 	return nil
 }
