@@ -810,4 +810,11 @@ func TestPacedIsNoSign(t *testing.T) {
 	if got := limit.SignOf(ctx, retry.Policy{}, err); !errors.Is(err, retry.ErrPaced) || got != limit.NoSign {
 		t.Errorf("the sign of %q is %d, want NoSign", err, got)
 	}
+	if got := limit.SignOf(ctx, retry.Policy{}, fmt.Errorf("fetch: %w", err)); got != limit.NoSign {
+		t.Errorf("the sign of it wrapped is %d, want NoSign", got)
+	}
+	undone := retry.Policy{Classify: func(error) retry.Class { return retry.Unprocessed }}
+	if got := limit.SignOf(ctx, undone, context.DeadlineExceeded); got != limit.Timeout {
+		t.Errorf("the sign of a timeout that did nothing is %d, want Timeout", got)
+	}
 }
