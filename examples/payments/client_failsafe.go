@@ -86,7 +86,7 @@ func retries(shared budget.Budget, attempts int, base, most time.Duration) retry
 			return false
 		}).
 		WithMaxAttempts(attempts).
-		WithBackoff(base, most).WithJitterFactor(.99). // it has no full jitter
+		WithBackoff(base/2, most/2).WithJitterFactor(.99). // which is full jitter of base and most
 		WithBudget(shared).ReturnLastFailure().Build()
 }
 
