@@ -90,7 +90,7 @@ func TestOnlyTheMarkIsAnAnswer(t *testing.T) {
 		"not marked":                 {errMiss, retry.ReasonNone, false},
 	} {
 		v := retry.Policy{}.Judge(tt.err)
-		if v.End != tt.end || v.Answered != tt.answered || v.Hint != 0 {
+		if (retry.Policy{}).Ends(v) != tt.end || v.Answered != tt.answered || v.Hint != 0 {
 			t.Errorf("%s: Judge = %+v", name, v)
 		}
 	}

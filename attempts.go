@@ -125,7 +125,7 @@ func (a *Attempts) Judged(v Verdict) (again bool) {
 	if v == (Verdict{}) {
 		return a.settle(nil, nil)
 	}
-	v = v.checked(&a.policy)
+	v = v.checked()
 	return a.settle(v.Err, &v)
 }
 

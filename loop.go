@@ -101,7 +101,7 @@ func (l *Loop) Next(now time.Time, err error) (wait time.Duration, ok bool) {
 // Judged is Next for a caller that knows what the error means: see [Attempts.Judged].
 func (l *Loop) Judged(now time.Time, v Verdict) (wait time.Duration, ok bool) {
 	if v != (Verdict{}) && l.stage != decided {
-		v = v.checked(&l.policy)
+		v = v.checked()
 	}
 	return l.settle(now, v)
 }
@@ -150,14 +150,14 @@ func (d *decisions) act(v *Verdict) {
 // d.wait. It is the only place where that is decided.
 func (d *decisions) next(p *Policy, v *Verdict, now moment) bool {
 	step := Step{Retry: d.attempts, Prev: d.prev, Hint: d.hint}
-	limit := p.attemptLimit()
+	limit, ends := p.attemptLimit(), p.ends(v)
 	switch {
 	case v.IsAnswer():
-		d.err = &Error{Reason: v.End, Answered: true}
+		d.err = &Error{Reason: ReasonPermanent, Answered: true}
 		d.end(p, true)
 		return false
-	case v.End != ReasonNone && v.End != ReasonRetryAfter:
-		return d.stop(p, v.End, nil)
+	case ends != ReasonNone && ends != ReasonRetryAfter:
+		return d.stop(p, ends, nil)
 	case now.healthy:
 		step.Retry, step.Prev = 1, 0
 	case now.left <= 0:
@@ -165,8 +165,8 @@ func (d *decisions) next(p *Policy, v *Verdict, now moment) bool {
 	case d.attempts >= limit && limit < math.MaxInt:
 		return d.stop(p, ReasonMaxAttempts, nil)
 	}
-	if v.End != ReasonNone { // ReasonRetryAfter: the limits above go before it
-		return d.stop(p, v.End, nil)
+	if ends != ReasonNone { // ReasonRetryAfter: the limits above go before it
+		return d.stop(p, ends, nil)
 	}
 	if _, fixed := p.backoff(d.class).(Constant); !fixed || d.hint > 0 { // without these a random number is not needed, a tenth of a retry's time
 		step.Rand = p.random()

@@ -261,19 +261,24 @@ func TestVerdict(t *testing.T) {
 	for _, tt := range []struct {
 		err  error
 		want retry.Verdict
+		ends retry.Reason
 	}{
-		{nil, retry.Verdict{}},
-		{errDown, retry.Verdict{Err: errDown, Class: retry.Transient, End: retry.ReasonNotIdempotent}},
-		{retry.Stop(errDown), retry.Verdict{Err: errDown, Marked: true, Class: retry.Permanent, End: retry.ReasonPermanent}},
-		{retry.Refuse(hinted(time.Second)), retry.Verdict{Err: hinted(time.Second), Marked: true, Class: retry.Permanent, Hint: time.Second, End: retry.ReasonRefused}},
-		{retry.Undone(errDown), retry.Verdict{Err: errDown, Class: retry.Transient, Undone: true}},
-		{retry.After(errDown, time.Second), retry.Verdict{Err: errDown, Marked: true, Class: retry.Throttled, Hint: time.Second, End: retry.ReasonNotIdempotent}},
-		{retry.Undone(retry.After(errDown, time.Hour)), retry.Verdict{Err: errDown, Marked: true, Class: retry.Throttled, Hint: time.Hour, Undone: true, End: retry.ReasonRetryAfter}},
-		{retry.Undone(retry.ErrRejected), retry.Verdict{Err: retry.ErrRejected, Class: retry.Transient, Undone: true, Answered: true}},
-		{retry.ErrRejected, retry.Verdict{Err: retry.ErrRejected, Class: retry.Transient, Answered: true, End: retry.ReasonNotIdempotent}},
+		{nil, retry.Verdict{}, retry.ReasonNone},
+		{errDown, retry.Verdict{Err: errDown, Class: retry.Transient}, retry.ReasonNotIdempotent},
+		{retry.Stop(errDown), retry.Verdict{Err: errDown, Marked: true, Class: retry.Permanent}, retry.ReasonPermanent},
+		{retry.Refuse(hinted(time.Second)), retry.Verdict{Err: hinted(time.Second), Marked: true, Class: retry.Permanent, Hint: time.Second, Refused: true}, retry.ReasonRefused},
+		{retry.Undone(errDown), retry.Verdict{Err: errDown, Class: retry.Transient, Undone: true}, retry.ReasonNone},
+		{retry.After(errDown, time.Second), retry.Verdict{Err: errDown, Marked: true, Class: retry.Throttled, Hint: time.Second}, retry.ReasonNotIdempotent},
+		{retry.Undone(retry.After(errDown, time.Hour)), retry.Verdict{Err: errDown, Marked: true, Class: retry.Throttled, Hint: time.Hour, Undone: true}, retry.ReasonRetryAfter},
+		{retry.Undone(retry.ErrRejected), retry.Verdict{Err: retry.ErrRejected, Class: retry.Transient, Undone: true, Answered: true}, retry.ReasonNone},
+		{retry.ErrRejected, retry.Verdict{Err: retry.ErrRejected, Class: retry.Transient, Answered: true}, retry.ReasonNotIdempotent},
 	} {
-		if got := p.Judge(tt.err); got != tt.want {
+		got := p.Judge(tt.err)
+		if got != tt.want {
 			t.Errorf("Judge(%v) = %+v, want %+v", tt.err, got, tt.want)
+		}
+		if ends := p.Ends(got); ends != tt.ends {
+			t.Errorf("Ends(%+v) = %v, want %v", got, ends, tt.ends)
 		}
 	}
 }

@@ -585,9 +585,6 @@ func (s setup) stepped(script []outcome, judged bool) (seen story) {
 			var again bool
 			if judged {
 				verdict := p.Judge(err)
-				if script[n-1] != refused {
-					verdict.End = retry.ReasonNone // the run finds it by itself
-				}
 				again = a.Judged(verdict)
 			} else {
 				again = a.Done(err)

@@ -71,7 +71,7 @@ func (r *run) part(p *Policy, part *Part) {
 	} else if v = part.Op(r.opCtx); v == (Verdict{}) {
 		r.count()
 	} else {
-		v = v.checked(p)
+		v = v.checked()
 		r.record(v.Err)
 	}
 	r.ended = r.elapsed(p)

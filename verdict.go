@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Verdict is what one error means to a run, whatever else has happened in the run.
-// [Policy.Judge] returns it. Code that makes attempts for others, and knows more than
-// the error says, gives its own to [Attempts.Judged] or [Loop.Judged]. The zero Verdict
-// is that of a success.
+// Verdict is what one error means to a run, whatever else has happened in the run: facts,
+// from which [Policy.Ends] concludes whether a retry may follow. [Policy.Judge] returns it.
+// Code that makes attempts for others, and knows more than the error says, gives its own to
+// [Attempts.Judged] or [Loop.Judged]. The zero Verdict is that of a success.
 type Verdict struct {
 	// Err is the error, without marks on top. Nil is a success, and all other fields are
 	// zero then.
@@ -22,13 +22,19 @@ type Verdict struct {
 	// Policy.MaxRetryAfter.
 	Hint time.Duration
 
-	// End is why no retry may follow, whatever else has happened in the run. With
-	// ReasonNone the policy decides by the other fields. Judge sets End by these fields:
-	// so who changes one of them sets End to ReasonNone, and the run decides anew.
+	// Refused says that the server asked for no retry, as [Refuse] does.
+	Refused bool
+
+	// Once says that the call must not run twice, as Policy.NonIdempotent says of all calls
+	// of a policy. Judge does not set it.
+	Once bool
+
+	// End is why the code that makes the attempts forbids a retry, whatever the other fields
+	// say. ReasonNone leaves that to the policy. Judge does not set it.
 	End Reason
 
 	// Undone says that the attempt did nothing, or that all it did was undone. Without it
-	// Policy.NonIdempotent forbids a retry.
+	// Once and Policy.NonIdempotent forbid a retry.
 	Undone bool
 
 	// Partial says that Undone is true only of what the next attempt would do again: the
@@ -61,9 +67,7 @@ func (p *Policy) judge(err error, lasting bool) Verdict {
 		return p.judgeTree(err, lasting)
 	}
 	// An error without a tree, as most are, needs no more.
-	v := Verdict{Err: err, Class: cmp.Or(classifySentinel(err), Transient), Answered: err == ErrRejected}
-	v.End = p.ends(&v)
-	return v
+	return Verdict{Err: err, Class: cmp.Or(classifySentinel(err), Transient), Answered: err == ErrRejected}
 }
 
 //go:noinline
@@ -87,24 +91,23 @@ func (p *Policy) judgeTree(err error, lasting bool) Verdict {
 			v.Class = cmp.Or(classify(v.Err, lasting), Transient)
 		}
 	}
-	refused := found.refused
-	if found.mark != nil {
-		refused = found.mark.refused
-	}
-	if v.End = p.ends(&v); v.End == ReasonPermanent && refused {
-		v.End = ReasonRefused
-	}
+	v.Refused = v.Class == Permanent && (found.mark == nil && found.refused || found.mark != nil && found.mark.refused)
 	return v
 }
 
-// ends returns why a verdict ends a run by itself, or ReasonNone.
+// Ends returns why v ends a run with p, whatever else has happened in the run, or
+// ReasonNone if it does not. The zero Verdict does not.
+func (p Policy) Ends(v Verdict) Reason { return p.ends(&v) }
+
 func (p *Policy) ends(v *Verdict) Reason {
 	switch {
 	case v.End != ReasonNone:
 		return v.End
+	case v.Refused:
+		return ReasonRefused
 	case v.Class == Permanent:
 		return ReasonPermanent
-	case p.NonIdempotent && !v.Undone:
+	case (p.NonIdempotent || v.Once) && v.Err != nil && !v.Undone:
 		return ReasonNotIdempotent
 	case v.Hint > p.maxRetryAfter():
 		return ReasonRetryAfter
@@ -113,10 +116,12 @@ func (p *Policy) ends(v *Verdict) Reason {
 }
 
 // IsAnswer reports whether Err is an [Answer]: it ends the run, and is no failure.
-func (v Verdict) IsAnswer() bool { return v.Answered && v.End == ReasonPermanent }
+func (v Verdict) IsAnswer() bool {
+	return v.Answered && v.Class == Permanent && !v.Refused && v.End == ReasonNone
+}
 
 // checked returns a verdict that the caller of a run gives, as the run takes it.
-func (v Verdict) checked(p *Policy) Verdict {
+func (v Verdict) checked() Verdict {
 	if v.Err == nil {
 		panic("retry: a Verdict without Err")
 	}
@@ -124,6 +129,5 @@ func (v Verdict) checked(p *Policy) Verdict {
 	if v.Class == Unknown || v.Class > Unprocessed {
 		v.Class = Transient
 	}
-	v.End = p.ends(&v)
 	return v
 }

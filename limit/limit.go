@@ -259,7 +259,7 @@ func SignOf(ctx context.Context, p retry.Policy, err error) Sign {
 		return NoSign
 	case end != nil, passed(ctx, p.Clock), timedOut(err):
 		return Timeout
-	case v.End == retry.ReasonPermanent, v.Answered:
+	case v.Class == retry.Permanent && !v.Refused, v.Answered:
 		return answer(ctx, &p)
 	case v.Class == retry.Throttled:
 		return Overload

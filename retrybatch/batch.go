@@ -75,7 +75,7 @@ type batch[T, R any] struct {
 // item is what is known of an item that failed: in its latest call, if it is open.
 type item struct {
 	index, attempts int
-	retry.Verdict   // on its error; End is ReasonNone while it is open
+	retry.Verdict   // on its error
 }
 
 // call is an attempt of the run.
@@ -158,7 +158,7 @@ func (b *batch[T, R]) sort(n int, outer marks) {
 			continue
 		}
 		it := item{b.index(i), b.calls, outer.judge(&b.policy, err)}
-		if it.End == retry.ReasonNone {
+		if b.policy.Ends(it.Verdict) == retry.ReasonNone {
 			open = append(open, it)
 		} else {
 			b.failed = append(b.failed, it)
@@ -175,12 +175,16 @@ func (b *batch[T, R]) outcome() retry.Verdict {
 	}
 	u := &unfinished{failed: len(b.open) + len(b.failed), items: len(b.items)}
 	if len(b.open) == 0 {
-		shown := slices.IndexFunc(b.failed, func(it item) bool { return it.End != retry.ReasonPermanent })
+		shown := slices.IndexFunc(b.failed, func(it item) bool { return b.policy.Ends(it.Verdict) != retry.ReasonPermanent })
 		if shown < 0 {
 			shown = max(slices.IndexFunc(b.failed, func(it item) bool { return !it.Answered }), 0)
 		}
 		u.shown = b.failed[shown]
-		return retry.Verdict{Err: u, Class: u.shown.Class, Hint: u.shown.Hint, End: u.shown.End, Answered: u.shown.Answered}
+		v := retry.Verdict{Err: u, Class: u.shown.Class, Hint: u.shown.Hint, Answered: u.shown.Answered}
+		if ends := b.policy.Ends(u.shown.Verdict); ends != retry.ReasonPermanent {
+			v.End = ends
+		}
+		return v
 	}
 	u.shown = b.open[0]
 	v := retry.Verdict{Err: u, Undone: true, Answered: true, Partial: len(b.open) < len(b.items)}
@@ -209,28 +213,26 @@ func (b *batch[T, R]) failure(run *retry.Error) *Error {
 	}
 	e := &Error{Items: len(b.items), Err: run, Failed: make([]Failure, 0, len(b.failed)+n)}
 	for _, it := range b.failed {
-		e.add(it, nil)
+		e.add(it.index, it.Err, retry.Error{Reason: b.policy.Ends(it.Verdict), Attempts: it.attempts, Answered: it.IsAnswer()})
 	}
 	for i := range n {
-		it := item{b.index(i), run.Attempts, retry.Verdict{Err: run.Last(), End: run.Reason, Answered: run.Answered}}
+		last := run.Last()
 		if !b.whole && b.open != nil {
-			it.Err = b.open[i].Err
+			last = b.open[i].Err
 		}
-		e.add(it, run.Cause)
+		e.add(b.index(i), last, retry.Error{Reason: run.Reason, Attempts: run.Attempts, Cause: run.Cause, Answered: run.Answered})
 	}
 	slices.SortFunc(e.Failed, func(x, y Failure) int { return cmp.Compare(x.Index, y.Index) })
 	return e
 }
 
-func (e *Error) add(it item, cause error) {
-	err := &retry.Error{
-		Name: e.Err.Name, Reason: it.End, Attempts: it.attempts, Elapsed: e.Err.Elapsed, Waited: e.Err.Waited, Cause: cause,
-		Answered: it.IsAnswer(),
+// add adds the failure of an item with its last error.
+func (e *Error) add(index int, last error, failed retry.Error) {
+	failed.Name, failed.Elapsed, failed.Waited = e.Err.Name, e.Err.Elapsed, e.Err.Waited
+	if last != nil {
+		failed.Errs = []error{last}
 	}
-	if it.Err != nil {
-		err.Errs = []error{it.Err}
-	}
-	e.Failed = append(e.Failed, Failure{it.index, err})
+	e.Failed = append(e.Failed, Failure{index, &failed})
 }
 
 // marks is what the marks and methods around a Partial mean for each of its items.
@@ -246,11 +248,11 @@ func around(err error) marks {
 	v := unopinionated.Judge(err)
 	m := marks{after: v.Marked || v.Hint > 0, hint: v.Hint, undone: v.Undone}
 	switch {
-	case v.End == retry.ReasonRefused:
+	case v.Refused:
 		m.stop = retry.Refuse
 	case v.IsAnswer():
 		m.stop = retry.Answer
-	case v.End == retry.ReasonPermanent:
+	case v.Class == retry.Permanent:
 		m.stop = retry.Stop
 	}
 	return m

@@ -85,9 +85,7 @@ func (k *call) limitAttempts() {
 // closes the connection. That ends the run without a further attempt, which could still
 // reach the server while Close is underway.
 func (k *call) settle(v retry.Verdict) {
-	if v.Err != nil && k.once && !v.Undone && v.Class != retry.Permanent && v.End == retry.ReasonNone {
-		v.End = retry.ReasonNotIdempotent
-	}
+	v.Once = k.once && v.Err != nil
 	again := k.run.Judged(v)
 	if v.Err == nil {
 		k.last = nil // a stream goes on in it, or it has ended

@@ -65,9 +65,6 @@ func (a *attempt) judge(err error) retry.Verdict {
 	if !ok || unsent || bare.Marked || bare.Answered { // without a status from grpc, or no classifier sees it
 		v := retry.Policy{Classify: a.call.classify}.Judge(err)
 		v.Undone = v.Undone || unsent || v.Class == retry.Unprocessed // this was one call
-		if v.End != retry.ReasonRefused {
-			v.End = retry.ReasonNone
-		}
 		return v
 	}
 	wait, pushed, refused := a.pushback()
@@ -85,8 +82,8 @@ func (a *attempt) judge(err error) retry.Verdict {
 	case v.Class == retry.Permanent && a.answered() && !canceled:
 		a.answer = final(f, st)
 		return retry.Verdict{}
-	case refused && v.Class != retry.Permanent:
-		v.End = retry.ReasonRefused
+	case v.Class != retry.Permanent:
+		v.Refused = refused
 	}
 	return v
 }

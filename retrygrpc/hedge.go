@@ -50,7 +50,7 @@ func (r *race) run(p retry.Policy, h *hedge.Hedge) retry.Verdict {
 	}
 	v := first.verdict
 	for _, c := range r.failures {
-		if c.verdict.End == retry.ReasonRefused {
+		if c.verdict.Refused {
 			v = c.verdict
 		}
 	}

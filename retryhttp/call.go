@@ -98,9 +98,7 @@ func (c *call) untimed(ctx context.Context) *retry.Attempts {
 
 // settle ends an attempt. If another one follows, it frees what the attempt holds.
 func (c *call) settle(run *retry.Attempts, v retry.Verdict) {
-	if c.prove && v.Err != nil && v.Class != retry.Permanent && !v.Undone {
-		v.End = retry.ReasonNotIdempotent
-	}
+	v.Once = c.prove && v.Err != nil
 	if run.Judged(v) {
 		c.beforeRetry()
 	}
@@ -112,9 +110,6 @@ func (c *call) settle(run *retry.Attempts, v retry.Verdict) {
 func (c *call) judge(err error, own retry.Class) retry.Verdict {
 	p := retry.Policy{Classify: func(err error) retry.Class { return cmp.Or(c.said(err), own) }}
 	v := p.Judge(err)
-	if v.End != retry.ReasonRefused {
-		v.End = retry.ReasonNone // which the run decides, by the call's policy
-	}
 	if c.late && v.Class == retry.Transient {
 		v.Class = retry.TimedOut // the run does not know the limit of the headers
 	}

@@ -107,7 +107,7 @@ func (r *race) attempt(ctx context.Context) (*http.Response, error) {
 	if v.Err == nil {
 		return resp, nil
 	}
-	r.keep(resp, v.End == retry.ReasonRefused)
+	r.keep(resp, v.Refused)
 	return resp, retry.After(v.Err, v.Hint) // no answer, whatever it is to the policy
 }
 

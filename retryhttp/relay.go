@@ -41,7 +41,7 @@ func Relay(h http.Header, err error) (code int) {
 	if wait := verdict.Hint; wait > 0 && len(h["Retry-After"]) == 0 {
 		h.Set("Retry-After", strconv.FormatInt(int64((wait-1)/time.Second)+1, 10))
 	}
-	if verdict.End == retry.ReasonPermanent {
+	if verdict.Class == retry.Permanent && !verdict.Refused {
 		return http.StatusInternalServerError
 	}
 	return http.StatusServiceUnavailable

@@ -81,7 +81,7 @@ func (c *call) failure(resp *http.Response) (v retry.Verdict, answer bool) {
 	v.Undone = v.Undone || said == retry.Unprocessed
 	if said == retry.Unknown && word == no && class != retry.Permanent {
 		e.refused = true
-		v.Class, v.End = retry.Permanent, retry.ReasonRefused
+		v.Class, v.Refused = retry.Permanent, true
 		return v, false
 	}
 	return v, v.Class == retry.Permanent

@@ -146,8 +146,8 @@ func acknowledge(name string, b retry.Budget) Decision {
 
 // decide lets a Loop decide that is resumed for this delivery and ends with it.
 func (m Delivery) decide(p retry.Policy, v retry.Verdict) Decision {
-	if v.End == retry.ReasonRefused {
-		v.Class, v.End = retry.Throttled, retry.ReasonNone
+	if v.Refused {
+		v.Class, v.Refused = retry.Throttled, false
 		if v.Hint == 0 {
 			v.Hint = time.Second
 			if p.MaxRetryAfter > 0 {

@@ -536,7 +536,7 @@ func TestJudgedTakesTheCallersWord(t *testing.T) {
 		"undone":        {retry.Verdict{Err: errDown, Class: retry.Throttled, Hint: time.Minute, Undone: true}, retryqueue.Retry, 61 * time.Second, retry.ReasonNone},
 		"not proven":    {retry.Verdict{Err: errDown, Class: retry.Throttled, Hint: time.Minute}, retryqueue.Dead, 0, retry.ReasonNotIdempotent},
 		"ended":         {retry.Verdict{Err: errDown, Undone: true, End: retry.ReasonRetryAfter}, retryqueue.Dead, 0, retry.ReasonRetryAfter},
-		"refused":       {retry.Verdict{Err: errDown, Class: retry.Permanent, Undone: true, End: retry.ReasonRefused}, retryqueue.Retry, 2 * time.Second, retry.ReasonNone},
+		"refused":       {retry.Verdict{Err: errDown, Class: retry.Permanent, Undone: true, Refused: true}, retryqueue.Retry, 2 * time.Second, retry.ReasonNone},
 		"an answer":     {retry.Verdict{Err: errDown, Class: retry.Permanent, Answered: true}, retryqueue.Ack, 0, retry.ReasonNone},
 		"without class": {retry.Verdict{Err: errDown, Undone: true}, retryqueue.Retry, time.Second, retry.ReasonNone},
 	} {

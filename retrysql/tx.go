@@ -84,7 +84,7 @@ func run[X transaction, T any](ctx context.Context, p retry.Policy, db any, read
 			return v, nil
 		}
 		verdict := judge(p, err)
-		if verdict.End == retry.ReasonNone && in.nested(ctx) {
+		if p.Ends(verdict) == retry.ReasonNone && in.nested(ctx) {
 			verdict.End = retry.ReasonMaxAttempts
 		}
 		a.Judged(verdict)
@@ -176,7 +176,6 @@ func judge(p retry.Policy, err error) retry.Verdict {
 		return p.Judge(err)
 	}
 	p.Classify = retry.Classifiers(p.Classify, Classify)
-	p.NonIdempotent = false
 	v := p.Judge(err)
 	v.Undone = true
 	if v.Class == retry.Transient && !v.Answered {

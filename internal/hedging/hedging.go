@@ -210,7 +210,7 @@ func EndingOf(v retry.Verdict) Ending {
 	switch {
 	case v.Err == nil, v.IsAnswer():
 		return Succeeded
-	case v.End == retry.ReasonRefused:
+	case v.Refused:
 		return Failed
 	case v.Class == retry.Permanent:
 		return Answered

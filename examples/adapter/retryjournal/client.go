@@ -42,11 +42,11 @@ func (c *Client) Append(ctx context.Context, record string) (number int, err err
 // verdict says what the error of a single call means, which is all that an attempt makes.
 func (c *Client) verdict(err error) retry.Verdict {
 	p := c.Policy // for this verdict only: hooks see the policy that the user wrote
-	p.NonIdempotent, p.Classify = true, retry.Classifiers(c.Policy.Classify, classify)
+	p.Classify = retry.Classifiers(c.Policy.Classify, classify)
 	v := p.Judge(err)
+	v.Once = err != nil // a record must not be appended twice
 	if fault, ok := errors.AsType[*journal.Fault](err); ok && fault.Code == journal.Busy {
 		v.Hint, v.Undone = max(v.Hint, fault.Wait), true // the journal's manual says so
-		v.End = retry.ReasonNone                         // by the new fields the run decides anew
 	}
 	return v
 }
