@@ -26,8 +26,8 @@ import (
 //
 // A Loop ignores Policy.AttemptTimeout, Pace, Hooks and Clock, because it makes no attempts:
 // see [Attempts] for a run that does. Error.Waited counts the waits as Next returned
-// them. A Loop is not safe for concurrent use, and must not be copied after the first
-// call of Next. With a Policy.Budget, end every Loop, at the latest by Close.
+// them. A Loop is not safe for concurrent use. With a Policy.Budget, end every Loop, at the
+// latest by Close.
 type Loop struct {
 	policy Policy
 	start  time.Time
@@ -67,16 +67,16 @@ type moment struct {
 }
 
 // Start starts a run at now. Make the first attempt before the first call of Next.
-func (p Policy) Start(now time.Time) Loop { return p.Resume(now, 0, 0) }
+func (p Policy) Start(now time.Time) *Loop { return p.Resume(now, 0, 0) }
 
 // Resume continues a run that started elsewhere. Until now it has made the given
 // number of attempts, and has waited for the given time. The waits count as elapsed
 // time. The attempts' own time is not known, and does not count. Negative numbers
 // count as zero.
-func (p Policy) Resume(now time.Time, attempts int, waited time.Duration) Loop {
+func (p Policy) Resume(now time.Time, attempts int, waited time.Duration) *Loop {
 	waited = max(waited, 0)
 	p.Pace = nil // nothing waits for a turn, so nothing but the budget limits retries
-	l := Loop{p, now.Add(-waited), decisions{waited: waited, attempts: max(attempts, 0), acted: attempts > 0}}
+	l := &Loop{p, now.Add(-waited), decisions{waited: waited, attempts: max(attempts, 0), acted: attempts > 0}}
 	l.open(&p)
 	return l
 }

@@ -75,7 +75,7 @@ const (
 // trial lets n clients compete once.
 func (x Contention) trial(p retry.Policy, n int, seed uint64) (calls int, total time.Duration) {
 	type client struct {
-		loop retry.Loop
+		loop *retry.Loop
 		read int // the version it knows
 	}
 	k := newKernel(seed)

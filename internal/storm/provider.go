@@ -163,7 +163,7 @@ type providerCall struct {
 	deadline time.Duration // of all attempts; the end of time in a backlog
 	hint     time.Duration // of the latest answer
 	retries  int
-	loop     retry.Loop          // of this library's clients
+	loop     *retry.Loop         // of this library's clients
 	turn     *pacing.Turn[int32] // of the latest attempt
 }
 

@@ -192,7 +192,7 @@ type call struct {
 	try     uint32        // counts the attempts that were made in this place
 	request int32         // its latest at a server's workers or queue; none, or over
 	server  int32         // that it goes to, if Sharded
-	loop    retry.Loop
+	loop    *retry.Loop
 }
 
 // over as a call's request says that the call has ended, or not begun.
@@ -561,7 +561,7 @@ func (s *service) end(i int32, outcome kind) {
 func (s *service) conclude(i int32, reason retry.Reason) {
 	c := s.call(i)
 	s.result(c.server).End(c.began, s.now, reason)
-	c.loop, c.request = retry.Loop{}, over // a Loop holds on to its errors
+	c.loop, c.request = nil, over // a Loop holds on to its errors
 	if s.Closed {
 		s.think(i)
 	} else {

@@ -24,26 +24,23 @@ type job struct{ loop retry.Loop }
 func use(retry.Loop) {}
 
 func wrong(p retry.Policy, jobs []job, loops []retry.Loop) retry.Loop {
-	loop := p.Start(time.Now())
-	again := loop // want `this assignment copies a retry.Loop`
+	loop := *p.Start(time.Now()) // want `this assignment copies a retry.Loop`
+	again := loop                // want `this assignment copies a retry.Loop`
 	_, _ = again.Next(time.Now(), nil)
 	use(loop)                 // want `this call copies`
 	_ = job{loop: loop}       // want `this literal copies`
 	for _, l := range loops { // want `this range copies`
 		_, _ = l.Next(time.Now(), nil)
 	}
-	pointer := &loop
-	var third = *pointer // want `this declaration copies`
+	var third = *p.Start(time.Now()) // want `this declaration copies`
 	_, _ = third.Next(time.Now(), nil)
 	return jobs[0].loop // want `this return copies`
 }
 
-func right(p retry.Policy, loops []retry.Loop) retry.Loop {
+func right(p retry.Policy, loops []retry.Loop) *retry.Loop {
 	loop := p.Start(time.Now())
-	pointer := &loop
+	pointer := loop
 	_, _ = pointer.Next(time.Now(), nil)
-	_ = job{loop: p.Start(time.Now())}
-	use(p.Start(time.Now()))
 	for i := range loops {
 		_, _ = loops[i].Next(time.Now(), nil)
 	}
