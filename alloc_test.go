@@ -42,7 +42,7 @@ func TestFirstTrySuccessAllocatesNothing(t *testing.T) {
 		"hooks":              {Hooks: emptyHooks},
 		"joined hooks":       {Hooks: retry.JoinHooks(emptyHooks, emptyHooks)},
 		"virtual clock":      {Clock: clockx.NewVirtual(epoch)},
-		"open pace":          {Pace: new(retry.Pace)},
+		"open pace":          {Guards: []retry.Guard{new(retry.Pace)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantAllocs(t, 0, func() { sink, _ = retry.Do(ctx, p, fetch) })

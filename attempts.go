@@ -71,7 +71,7 @@ func (a *Attempts) Next() bool {
 		if r.phase == over {
 			return false
 		}
-		slept = p.Pace.await(r.ctx, r.ctx.Done(), r.turn, r.rest(p, r.ended))
+		slept = a.sleep()
 	}
 	return true
 }
@@ -80,6 +80,10 @@ func (a *Attempts) Next() bool {
 func (a *Attempts) sleep() error {
 	r, p := &a.run, &a.policy
 	if r.wait <= 0 {
+		return nil
+	}
+	if wake := r.waker(); wake != nil {
+		r.sleepUntilWoken(p, wake, r.ctx.Done())
 		return nil
 	}
 	rest := r.wait - max(r.elapsed(p)-r.ended, 0)
@@ -135,6 +139,17 @@ func (a *Attempts) settle(err error, given *Verdict) bool {
 	}
 	a.due = a.run.settle(&a.policy, err, given)
 	return a.due
+}
+
+// Hold keeps what the policy's guards have admitted beyond Done, for an attempt that goes on:
+// a response with a body, a stream. Call leave when it has ended. A second call does nothing.
+// Exit.Clock is set by leave, and all else by the caller. Hold panics if no attempt is
+// underway.
+func (a *Attempts) Hold() (leave func(Exit)) {
+	if a.run.phase != attempting {
+		panic("retry: Hold without Next")
+	}
+	return a.run.hold(&a.policy)
 }
 
 // Delay returns the wait before the attempt that Done has announced, counted from Done.

@@ -90,7 +90,7 @@ func BenchmarkFirstTry(b *testing.B) {
 		policy retry.Policy
 	}{
 		{"Do", retry.Policy{}},
-		{"Do, open pace", retry.Policy{Pace: new(retry.Pace)}},
+		{"Do, open pace", retry.Policy{Guards: []retry.Guard{new(retry.Pace)}}},
 		{"Do, virtual clock", retry.Policy{Clock: clockx.NewVirtual(epoch)}},
 		{"Do, earned budget", retry.Policy{Budget: &retry.EarnedBudget{}}},
 		{"Do, token budget", retry.Policy{Budget: &retry.TokenBudget{}}},
@@ -149,7 +149,7 @@ func BenchmarkShared(b *testing.B) {
 // BenchmarkSharedPace compares an open Pace with none, on all cores.
 func BenchmarkSharedPace(b *testing.B) {
 	for name, pace := range map[string]*retry.Pace{"none": nil, "open": new(retry.Pace)} {
-		p := retry.Policy{Pace: pace}
+		p := retry.Policy{Guards: []retry.Guard{pace}}
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {

@@ -52,13 +52,14 @@ const (
 	ReasonBudget                      // Policy.Budget refused the retry
 	ReasonCanceled                    // the caller's context was canceled, or [Attempts] were canceled between two attempts
 	ReasonPanic                       // op or a func of the policy panicked or called runtime.Goexit; only hooks and Attempts.Err show it
+	ReasonGuard                       // a guard has refused the next attempt, or would have admitted it too late
 )
 
 // reasons are the error.type of each. Others that know all reasons: ends in verdict.go, class
 // in finding.go, and endings in otel, which counts on the order.
 var reasons = [...]string{
 	"retry.none", "retry.permanent", "retry.refused", "retry.not_idempotent", "retry.max_attempts", "retry.max_elapsed",
-	"retry.deadline", "retry.retry_after", "retry.budget", "retry.canceled", "retry.panic",
+	"retry.deadline", "retry.retry_after", "retry.budget", "retry.canceled", "retry.panic", "retry.guard",
 }
 
 // String returns the reason as one lower-case word: "max_attempts".
@@ -110,8 +111,8 @@ type Error struct {
 	// Cause is [context.Cause] of the caller's context if that context ended the run. It
 	// is context.DeadlineExceeded if the run ended because the deadline would have passed
 	// during the next wait. If the clock's Sleep returned an error although the context
-	// had not ended, Cause is that error. If the turn under a [Pace] would have come too
-	// late, it is an [ErrPaced]. Otherwise it is nil.
+	// had not ended, Cause is that error. With ReasonGuard it is the guard's error, an
+	// [ErrPaced] if the guard would have admitted the attempt too late. Otherwise it is nil.
 	Cause error
 }
 
@@ -188,7 +189,7 @@ func (e *Error) Is(target error) bool {
 // the next wait, or whether the last attempt's error is a timeout. [net/url.Error] and
 // os.IsTimeout call it.
 func (e *Error) Timeout() bool {
-	if e == nil || e.Reason == ReasonCanceled {
+	if e == nil || e.Reason == ReasonCanceled || e.Reason == ReasonGuard {
 		return false
 	}
 	return e.Reason == ReasonDeadline || within(e.Last(), func(err error) bool {

@@ -70,13 +70,13 @@ func TestErrorText(t *testing.T) {
 
 func TestReasonAndClassWords(t *testing.T) {
 	var words, types []string
-	for r := retry.ReasonNone; r <= retry.ReasonPanic+1; r++ {
+	for r := retry.ReasonNone; r <= retry.ReasonGuard+1; r++ {
 		words = append(words, r.String())
 		types = append(types, (&retry.Error{Reason: r}).ErrorType())
 	}
 	want := []string{
 		"none", "permanent", "refused", "not_idempotent", "max_attempts", "max_elapsed", "deadline", "retry_after", "budget",
-		"canceled", "panic", "unknown",
+		"canceled", "panic", "guard", "unknown",
 	}
 	if !slices.Equal(words, want) {
 		t.Errorf("reasons are %v, want %v", words, want)

@@ -34,13 +34,13 @@ func TestFinalByEveryEndOfARun(t *testing.T) {
 		"an older error of another run": func(err error) error { return ended(retry.ReasonMaxAttempts, 1, err, errDown) },
 		"beside nothing, as text":       func(err error) error { return errors.New(err.Error()) },
 	}
-	for reason := retry.ReasonNone; reason <= retry.ReasonPanic+1; reason++ {
+	for reason := retry.ReasonNone; reason <= retry.ReasonGuard+1; reason++ {
 		for attempts := range 4 {
 			want := false
 			switch reason {
 			case retry.ReasonPermanent, retry.ReasonRefused, retry.ReasonNotIdempotent:
 				want = true
-			case retry.ReasonMaxAttempts, retry.ReasonMaxElapsed, retry.ReasonDeadline, retry.ReasonBudget:
+			case retry.ReasonMaxAttempts, retry.ReasonMaxElapsed, retry.ReasonDeadline, retry.ReasonBudget, retry.ReasonGuard:
 				want = attempts > 1
 			}
 			run := ended(reason, attempts, errDown)

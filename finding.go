@@ -241,7 +241,7 @@ func examineRun(e *Error, look scope) finding {
 	switch e.Reason {
 	case ReasonPermanent, ReasonRefused, ReasonNotIdempotent:
 		f.final = true
-	case ReasonMaxAttempts, ReasonMaxElapsed, ReasonDeadline, ReasonBudget:
+	case ReasonMaxAttempts, ReasonMaxElapsed, ReasonDeadline, ReasonBudget, ReasonGuard:
 		f.final = f.final || e.Attempts > 1 && !last.answered
 	case ReasonCanceled, ReasonRetryAfter:
 		f.final = false
@@ -255,7 +255,7 @@ func (e *Error) class(last Class, look scope) Class {
 	switch {
 	case e.Reason == ReasonPermanent, e.Reason == ReasonRefused, e.Reason == ReasonNotIdempotent:
 		return Permanent
-	case e.Attempts == 0 && e.paced(): // whoever comes later may come in time
+	case e.Attempts == 0 && e.Reason == ReasonGuard: // whoever comes later may come in time
 		return Unprocessed
 	case e.Attempts == 0: // an error that Supervise had before its pause is not this run's
 		return Transient

@@ -28,10 +28,14 @@ type Hooks struct {
 	// Wait is called with the run's context before the wait that precedes a retry, even
 	// if that wait is zero, but not if the run gives up. Elapsed is the time since the
 	// run started. Wait is also called before the pause at the start of a later run of
-	// [Supervise], with Number 0, and with Err, Class and Hint of the attempt before. And
-	// it is called before an attempt waits for its turn under Policy.Pace, with Paced,
-	// and with Number 0 before the first attempt.
+	// [Supervise], with Number 0, and with Err, Class and Hint of the attempt before.
 	Wait func(ctx context.Context, a Attempt)
+
+	// Guard is called with the run's context when one of Policy.Guards tells an attempt to
+	// wait, before the wait, and when one refuses it, before the wait for the next try or
+	// before the run ends. It is called once for each attempt that waits, even if the guard
+	// is asked again.
+	Guard func(ctx context.Context, h Held)
 
 	// Done is called once, last, with the run's context.
 	Done func(ctx context.Context, s Summary)
@@ -40,7 +44,7 @@ type Hooks struct {
 // Attempt is what hooks get about one attempt.
 type Attempt struct {
 	Name     string        // the policy's
-	Number   int           // 1 for the first; 0 in Wait before it, as before the pause of Supervise
+	Number   int           // 1 for the first; 0 in Wait before the pause of Supervise
 	Start    time.Time     // on the policy's clock
 	Duration time.Duration // from Start until op returned, including hooks called in between
 	Elapsed  time.Duration // since the run began
@@ -49,7 +53,6 @@ type Attempt struct {
 	Delay    time.Duration // the wait that is to follow, including Hint; 0 if no retry follows
 	Hint     time.Duration // the wait the server asked for; 0 if none
 	Answered bool          // Err is an Answer: no failure
-	Paced    bool          // in Wait: Delay is the expected wait for a turn under Policy.Pace, which begins at Start
 }
 
 // Summary is what hooks get about a run at its end.
@@ -73,7 +76,7 @@ func (h *Hooks) timesFirstTry() bool {
 // panics, JoinHooks calls Done of the hooks before it, with [ReasonPanic] and an
 // *[Error] without attempts, so that they can end what they started. A nil Start
 // counts as one that returned. If an Attempt panics, JoinHooks calls AttemptDone of the
-// hooks before it in the same way. If an AttemptDone, Wait or Done panics, the others
+// hooks before it in the same way. If an AttemptDone, Wait, Guard or Done panics, the others
 // for that event are still called.
 func JoinHooks(hs ...Hooks) Hooks {
 	var all Hooks
@@ -83,6 +86,7 @@ func JoinHooks(hs ...Hooks) Hooks {
 			Attempt:     chain(all.Attempt, unmade(h.Attempt, all.AttemptDone)),
 			AttemptDone: sequence(h.AttemptDone, all.AttemptDone),
 			Wait:        sequence(all.Wait, h.Wait),
+			Guard:       sequence(all.Guard, h.Guard),
 			Done:        sequence(h.Done, all.Done),
 		}
 	}
@@ -180,9 +184,15 @@ func (r *run) attemptDoneHook(p *Policy, err error) {
 
 //go:noinline
 func (r *run) waitHook(p *Policy, err error) {
-	a := r.describe(p, err)
-	a.Paced = r.turn != nil
-	p.Hooks.Wait(r.ctx, a)
+	p.Hooks.Wait(r.ctx, r.describe(p, err))
+}
+
+// guardHook completes h, which a guard has caused at r.began.
+//
+//go:noinline
+func (r *run) guardHook(p *Policy, h Held) {
+	h.Name, h.Number, h.Start, h.Elapsed = p.Name, r.number+1, r.start.Add(r.began), max(r.began, 0)
+	p.Hooks.Guard(r.ctx, h)
 }
 
 //go:noinline
@@ -210,8 +220,8 @@ func (r *run) describe(p *Policy, err error) Attempt {
 }
 
 // SlogHooks logs runs to l, or to [slog.Default] as it is at the time if l is nil:
-// each attempt at DEBUG with the wait that follows it, each wait for a turn under
-// Policy.Pace at DEBUG, and one line for a run that gives up. That line is at WARN; at
+// each attempt at DEBUG with the wait that follows it, each wait for a guard and each refusal
+// by one at DEBUG, and one line for a run that gives up. That line is at WARN; at
 // INFO if the error is [Permanent], which is an answer and not an outage; and at DEBUG if
 // the caller canceled.
 //
@@ -252,13 +262,26 @@ func SlogHooks(l *slog.Logger) Hooks {
 			}
 			l.LogAttrs(ctx, level, text, attrs...)
 		},
-		Wait: func(ctx context.Context, a Attempt) {
-			if a.Paced {
-				logger().LogAttrs(ctx, slog.LevelDebug, "waiting for its turn",
-					slog.String("name", a.Name),
-					slog.Int("attempt", a.Number+1),
-					slog.Duration("delay", a.Delay))
+		Guard: func(ctx context.Context, h Held) {
+			l, text := logger(), "waiting for a guard"
+			if h.Err != nil {
+				text = "refused by a guard"
 			}
+			if !l.Enabled(ctx, slog.LevelDebug) {
+				return
+			}
+			attrs := []slog.Attr{
+				slog.String("name", h.Name),
+				slog.Int("attempt", h.Number),
+				slog.String("guard", h.Guard),
+			}
+			if h.Err != nil {
+				attrs = append(attrs, slog.Any("error", h.Err))
+			}
+			if h.Delay > 0 {
+				attrs = append(attrs, slog.Duration("delay", h.Delay))
+			}
+			l.LogAttrs(ctx, slog.LevelDebug, text, attrs...)
 		},
 		Done: func(ctx context.Context, s Summary) {
 			if s.Err == nil || s.Answered {

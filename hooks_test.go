@@ -528,14 +528,14 @@ func TestSlogHooksWarnOfARunThatKeepsFailing(t *testing.T) {
 	}
 }
 
-func TestSlogHooksLogTheWaitForATurn(t *testing.T) {
+func TestSlogHooksLogTheWaitForAGuard(t *testing.T) {
 	var out strings.Builder
 	clock := clockx.NewVirtual(epoch)
-	p := retry.Policy{Name: "op", Clock: clock, Pace: slowPace(clock, time.Second)}
+	p := retry.Policy{Name: "op", Clock: clock, Guards: []retry.Guard{slowPace(clock, time.Second)}}
 	_ = retry.Run(t.Context(), p, works)
 	p.Hooks = retry.SlogHooks(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	_ = retry.Run(t.Context(), p, works)
-	if want := `level=DEBUG msg="waiting for its turn" name=op attempt=1 delay=1.000000001s`; !strings.Contains(out.String(), want) {
+	if want := `level=DEBUG msg="waiting for a guard" name=op attempt=1 guard=retry.Pace delay=1.000000001s`; !strings.Contains(out.String(), want) {
 		t.Errorf("log\n%s, want %s", &out, want)
 	}
 }

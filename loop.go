@@ -24,7 +24,7 @@ import (
 //		comeBackAfter(wait)
 //	}
 //
-// A Loop ignores Policy.AttemptTimeout, Pace, Hooks and Clock, because it makes no attempts:
+// A Loop ignores Policy.AttemptTimeout, Guards, Hooks and Clock, because it makes no attempts:
 // see [Attempts] for a run that does. Error.Waited counts the waits as Next returned
 // them. A Loop is not safe for concurrent use. With a Policy.Budget, end every Loop, at the
 // latest by Close.
@@ -44,10 +44,16 @@ type decisions struct {
 	err      *Error        // set once the run gives up; fail completes it
 	attempts int
 	granted  int32 // retries that the budget has granted so far
-	class    Class // of the latest error
+	refusals int32 // of guards: attempts that were not made
 	retried  Class // the class that the last granted retry followed, Unknown before the first
 	stage    stage
 	acted    bool // an attempt may have done something: see Error.Undone
+
+	// of the latest error, if it was judged
+	class    Class
+	ends     Reason // why it ends the run by itself
+	answered bool   // it is an Answer
+	polled   bool   // it says that the dependency has answered
 }
 
 // stage says how far the decisions have come.
@@ -64,6 +70,7 @@ type moment struct {
 	elapsed time.Duration // since the run began; not needed without Policy.MaxElapsed
 	left    time.Duration // until the caller's deadline; math.MaxInt64 if there is none
 	healthy bool          // op was up for long enough: the run counts as a success
+	refusal error         // of a guard: the attempt was not made
 }
 
 // Start starts a run at now. Make the first attempt before the first call of Next.
@@ -75,7 +82,7 @@ func (p Policy) Start(now time.Time) *Loop { return p.Resume(now, 0, 0) }
 // count as zero.
 func (p Policy) Resume(now time.Time, attempts int, waited time.Duration) *Loop {
 	waited = max(waited, 0)
-	p.Pace = nil // nothing waits for a turn, so nothing but the budget limits retries
+	p.Guards = nil // nobody asks them, so nothing but the budget limits retries
 	l := &Loop{p, now.Add(-waited), decisions{waited: waited, attempts: max(attempts, 0), acted: attempts > 0}}
 	l.open(&p)
 	return l
@@ -92,10 +99,11 @@ func (l *Loop) Err() error { return l.result() }
 // success, and when the run gives up. If only the budget refused the attempt, Next
 // returns the wait that would have come, and false. After the end it returns 0 and false.
 func (l *Loop) Next(now time.Time, err error) (wait time.Duration, ok bool) {
-	if err == nil || l.stage == decided {
-		return l.settle(now, Verdict{})
+	var v Verdict
+	if err != nil && l.stage != decided {
+		v.judge(&l.policy, err, false)
 	}
-	return l.settle(now, l.policy.judge(err, false))
+	return l.settle(now, v)
 }
 
 // Judged is Next for a caller that knows what the error means: see [Attempts.Judged].
@@ -116,8 +124,8 @@ func (l *Loop) settle(now time.Time, v Verdict) (wait time.Duration, ok bool) {
 		return 0, false
 	}
 	l.record(v.Err)
-	l.judged(&v)
-	ok = l.next(&l.policy, &v, moment{elapsed: elapsed, left: math.MaxInt64})
+	l.judged(&l.policy, &v)
+	ok = l.next(&l.policy, moment{elapsed: elapsed, left: math.MaxInt64})
 	if !ok {
 		l.fail(&l.policy, elapsed)
 	}
@@ -136,8 +144,9 @@ func (l *Loop) Close() {
 }
 
 // judged takes what the latest error means.
-func (d *decisions) judged(v *Verdict) {
+func (d *decisions) judged(p *Policy, v *Verdict) {
 	d.class, d.hint = v.Class, v.Hint
+	d.ends, d.answered, d.polled = p.ends(v), v.IsAnswer(), v.Answered
 	d.act(v)
 }
 
@@ -146,44 +155,29 @@ func (d *decisions) act(v *Verdict) {
 	d.acted = d.acted || v == nil || !v.Undone || v.Partial
 }
 
-// next reports whether another attempt follows the one that got the verdict v, after
-// d.wait. It is the only place where that is decided.
-func (d *decisions) next(p *Policy, v *Verdict, now moment) bool {
-	step := Step{Retry: d.attempts, Prev: d.prev, Hint: d.hint}
-	limit, ends := p.attemptLimit(), p.ends(v)
-	switch {
-	case v.IsAnswer():
+// next reports whether another attempt follows the one that was judged, after d.wait. It is
+// the only place where that is decided.
+func (d *decisions) next(p *Policy, now moment) bool {
+	if d.answered {
 		d.err = &Error{Reason: ReasonPermanent, Answered: true}
 		d.end(p, true)
 		return false
-	case ends != ReasonNone && ends != ReasonRetryAfter:
-		return d.stop(p, ends, nil)
-	case now.healthy:
-		step.Retry, step.Prev = 1, 0
-	case now.left <= 0:
-		return d.stop(p, ReasonDeadline, context.DeadlineExceeded)
-	case d.attempts >= limit && limit < math.MaxInt:
-		return d.stop(p, ReasonMaxAttempts, nil)
 	}
-	if ends != ReasonNone { // ReasonRetryAfter: the limits above go before it
-		return d.stop(p, ends, nil)
-	}
-	if _, fixed := p.backoff(d.class).(Constant); !fixed || d.hint > 0 { // without these a random number is not needed, a tenth of a retry's time
-		step.Rand = p.random()
-	}
-	delay, wait := p.delay(d.class, step)
+	delay, wait, reason := d.plan(p, now)
 	switch {
-	case p.MaxElapsed > 0 && !now.healthy && sum(max(now.elapsed, 0), wait) > p.MaxElapsed:
-		return d.stop(p, ReasonMaxElapsed, nil)
-	case now.left < math.MaxInt64 && wait >= now.left:
-		return d.stop(p, ReasonDeadline, context.DeadlineExceeded)
+	case reason != ReasonNone && now.refusal != nil: // whichever limit it was
+		return d.stop(p, ReasonGuard, now.refusal)
+	case reason == ReasonDeadline:
+		return d.stop(p, reason, context.DeadlineExceeded)
+	case reason != ReasonNone:
+		return d.stop(p, reason, nil)
 	case now.healthy:
 		d.wait = wait
 		d.end(p, true)
 		return true
-	case p.Budget == nil:
-	case v.Answered, // the next poll is no extra load
-		p.Pace != nil && d.class == Throttled: // the pace limits it
+	case p.Budget == nil, now.refusal != nil: // the retry, if it is one, has been paid for
+	case d.polled, // the next poll is no extra load
+		d.class == Throttled && p.paced(): // a guard limits it
 	case !d.withdraw(p, wait): // last: a retry that is not made costs nothing
 		d.stop(p, ReasonBudget, nil)
 		d.wait = wait
@@ -197,6 +191,40 @@ func (d *decisions) next(p *Policy, v *Verdict, now moment) bool {
 	d.prev, d.wait = delay, wait
 	d.waited = sum(d.waited, wait)
 	return true
+}
+
+// plan returns the backoff's part of the wait before another attempt, and the whole wait, or
+// why none may follow, whatever the budget says.
+func (d *decisions) plan(p *Policy, now moment) (delay, wait time.Duration, reason Reason) {
+	made := min(d.attempts, math.MaxInt-int(d.refusals)) + int(d.refusals)
+	step := Step{Retry: made, Prev: d.prev, Hint: d.hint}
+	limit := p.attemptLimit()
+	switch {
+	case d.ends != ReasonNone && d.ends != ReasonRetryAfter:
+		return 0, 0, d.ends
+	case now.healthy:
+		step.Retry, step.Prev = 1, 0
+	case now.left <= 0:
+		return 0, 0, ReasonDeadline
+	case made >= limit && limit < math.MaxInt:
+		return 0, 0, ReasonMaxAttempts
+	}
+	if d.ends != ReasonNone { // ReasonRetryAfter: the limits above go before it
+		return 0, 0, d.ends
+	}
+	if _, fixed := p.backoff(d.class).(Constant); !fixed || d.hint > 0 { // without these a random number is not needed, a tenth of a retry's time
+		step.Rand = p.random()
+	}
+	if delay, wait = p.delay(d.class, step); now.refusal != nil {
+		wait = max(wait, time.Millisecond) // nothing else limits how often a full guard is asked
+	}
+	switch {
+	case p.MaxElapsed > 0 && !now.healthy && sum(max(now.elapsed, 0), wait) > p.MaxElapsed:
+		return 0, 0, ReasonMaxElapsed
+	case now.left < math.MaxInt64 && wait >= now.left:
+		return 0, 0, ReasonDeadline
+	}
+	return delay, wait, ReasonNone
 }
 
 //go:noinline
@@ -228,7 +256,7 @@ func (d *decisions) stopCanceled(p *Policy, ctx context.Context, sleep error) {
 //go:noinline
 func (d *decisions) record(err error) {
 	d.count()
-	d.class, d.hint = Unknown, 0 // until it is judged
+	d.class, d.hint, d.answered = Unknown, 0, false // until it is judged
 	err = unmarked(err)
 	if len(d.errs) < keep {
 		d.errs = append(d.errs, err)

@@ -58,16 +58,6 @@ func TestLoopSuccess(t *testing.T) {
 	}
 }
 
-func TestLoopCopiesArePlainValues(t *testing.T) {
-	loop := retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(1)}.Start(epoch)
-	before := loop
-	loop.Next(epoch, errDown)
-	loop.Next(epoch, errDown)
-	if wait, ok := before.Next(epoch, errDown); wait != 1 || !ok {
-		t.Errorf("Next() of the copy = %v, %v, want 1ns, true", wait, ok)
-	}
-}
-
 func TestResume(t *testing.T) {
 	p := retry.Policy{MaxAttempts: 4, MaxElapsed: time.Hour, Backoff: retry.Exponential{Base: time.Second, Jitter: retry.NoJitter}}
 	loop := p.Resume(epoch, 2, 3*time.Second)

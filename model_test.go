@@ -140,13 +140,11 @@ func (m *model) run() {
 		}
 		for n := 1; ; n++ {
 			if wait := queue.wait(m.now); wait > 0 {
-				if m.maxElapsed > 0 && wait > (m.maxElapsed-m.now)/2 && (m.deadline == 0 || m.maxElapsed < m.deadline) {
-					return retry.ReasonMaxElapsed
+				if m.maxElapsed > 0 && wait > (m.maxElapsed-m.now)/2 || m.deadline > 0 && wait > (m.deadline-m.now)/2 {
+					m.event("refused by retry.Pace")
+					return retry.ReasonGuard
 				}
-				if m.deadline > 0 && wait > (m.deadline-m.now)/2 {
-					return retry.ReasonDeadline
-				}
-				m.event("wait %v", wait)
+				m.event("retry.Pace %v", wait)
 				if _, yes := m.ended(); !yes {
 					m.now += wait
 					m.waited += wait
@@ -417,8 +415,9 @@ func (s setup) policy() (p retry.Policy, v *clockx.Virtual, balance func() float
 		Classify: byClass, Rand: func() float64 { return .5 },
 	}
 	if s.paced {
-		p.Pace = slowPace(v, 3*sec)
-		p.Pace.SetRand(p.Rand)
+		pace := slowPace(v, 3*sec)
+		pace.SetRand(p.Rand)
+		p.Guards = []retry.Guard{pace}
 		_ = retry.Run(context.Background(), p, works)
 		v.Advance(2500 * time.Millisecond)
 	}
@@ -487,6 +486,13 @@ func (s setup) observe(seen *story, cancel context.CancelCauseFunc) retry.Hooks 
 			event("attemptDone %d", a.Number)
 		},
 		Wait: func(_ context.Context, a retry.Attempt) { event("wait %v", a.Delay) },
+		Guard: func(_ context.Context, h retry.Held) {
+			if h.Err != nil {
+				event("refused by %s", h.Guard)
+				return
+			}
+			event("%s %v", h.Guard, h.Delay)
+		},
 		Done: func(_ context.Context, d retry.Summary) {
 			event("done %v", d.Reason)
 			seen.attempts, seen.reason, seen.elapsed, seen.waited = d.Attempts, d.Reason, d.Elapsed, d.Waited
@@ -730,7 +736,7 @@ func setups() (all []setup) {
 	}
 	for _, s := range all[:len(all):len(all)] {
 		if s.hooks == "wait 2s" {
-			s.hooks = "wait 500.000001ms"
+			s.hooks = "retry.Pace 500.000001ms"
 		}
 		if s.paced = !s.nonIdempotent && (s.budget == "" || s.budget == "earned"); s.paced {
 			all = append(all, s)

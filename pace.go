@@ -9,7 +9,6 @@ import (
 
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/internal/pacing"
-	"github.com/goretry/retry/internal/timers"
 )
 
 // Pace holds attempts back while a server refuses them for their number. Share one
@@ -28,17 +27,21 @@ import (
 // and the time of eight attempts more, a Pace is open again. If one is throttled within
 // five minutes, the Pace goes on at once, at the rate that it had.
 //
-// An attempt whose turn would take more than half of the time until the caller's
-// deadline or the end of Policy.MaxElapsed does not wait: its run ends with [ErrPaced].
-// So does one whose turn has not come when MaxElapsed ends.
+// A Pace is a [Guard]: set it in Policy.Guards, before those that hold a place. An attempt
+// whose turn would take more than half of the time until the caller's deadline or the end of
+// Policy.MaxElapsed does not wait: its run ends with [ErrPaced]. So does one whose turn has not
+// come when MaxElapsed ends. While a Pace is open, and no other guard is in the policy, its
+// Enter is not called. A Guard around a Pace costs a little more, and must have the method
+// Paces too.
 //
 // The zero Pace is ready. It must not be copied after the first use. A nil *Pace holds
 // nothing back. A Pace is safe for concurrent use.
 type Pace struct {
-	// Clock measures waits. Nil means clockx.System(). Give it the policies' clock.
+	// Clock measures time. Nil means the clock of the first policy that uses the Pace.
 	Clock clockx.Clock
 
-	active atomic.Bool // the pacer is not open
+	first  atomic.Pointer[clockx.Clock] // of the first policy that had one, if Clock is nil
+	active atomic.Bool                  // the pacer is not open
 	mu     sync.Mutex
 	pacer  pacing.Pacer[chan struct{}]
 }
@@ -85,8 +88,8 @@ func (p *Pace) Hold(d time.Duration) {
 	p.pacer.Hold(now, d)
 }
 
-// ErrPaced is in the [Error] of a run that has ended because its turn under a [Pace]
-// would have come too late. It is Unprocessed: nothing was sent.
+// ErrPaced is the Cause of an [Error] with [ReasonGuard] if a guard, such as a [Pace], would
+// have admitted the next attempt too late. It is Unprocessed: nothing was sent.
 var ErrPaced error = errPaced{}
 
 type errPaced struct{}
@@ -95,7 +98,7 @@ func (errPaced) Error() string     { return "retry: its turn would come too late
 func (errPaced) ErrorType() string { return "retry.paced" } // the error.type of telemetry
 func (errPaced) SafeToRetry() bool { return true }
 
-// latePace is the cause of a run that ended with ErrPaced.
+// latePace is an ErrPaced that says how long the wait would have been.
 type latePace struct {
 	errPaced
 	wait time.Duration // 0: it has waited for as long as it may
@@ -109,12 +112,6 @@ func (e latePace) Error() string {
 }
 func (e latePace) Is(target error) bool { return target == ErrPaced }
 
-// paced reports whether the run ended because its next turn would have come too late.
-func (e *Error) paced() bool {
-	_, ok := e.Cause.(latePace)
-	return ok
-}
-
 type costKey struct{}
 
 // WithCost returns a context whose calls cost so much under a [Pace]: one with twice the
@@ -126,15 +123,33 @@ func WithCost(ctx context.Context, cost float64) context.Context {
 }
 
 func (p *Pace) clock() clockx.Clock {
-	if p.Clock == nil {
-		return clockx.System()
+	if p.Clock != nil {
+		return p.Clock
 	}
-	return p.Clock
+	if first := p.first.Load(); first != nil {
+		return *first
+	}
+	return clockx.System()
+}
+
+// on makes clock, a policy's, the one of p if p has none.
+func (p *Pace) on(clock clockx.Clock) {
+	if p.Clock == nil && clock != clockx.System() && p.first.Load() == nil {
+		p.first.CompareAndSwap(nil, &clock)
+	}
 }
 
 // open reports whether an attempt may start without a turn. It belongs to no round then:
 // what becomes of it says nothing about a later rate.
 func (p *Pace) open() bool { return p == nil || !p.active.Load() }
+
+// openOn is open for a policy on clock, nil for the system's.
+func (p *Pace) openOn(clock clockx.Clock) bool {
+	if clock != nil && p != nil {
+		p.on(clock) // even if it is not entered: it may be held
+	}
+	return p.open()
+}
 
 // unlock publishes whether p is open.
 func (p *Pace) unlock() {
@@ -144,86 +159,84 @@ func (p *Pace) unlock() {
 	p.mu.Unlock()
 }
 
-// enter returns the turn of an attempt, and how long it is expected to wait: if that is
-// not 0, await follows. If it is longer than patience, enter returns no turn. Who has a
-// turn makes the attempt, or calls abandon.
-func (p *Pace) enter(ctx context.Context, retry bool, patience time.Duration) (t *turn, wait time.Duration) {
-	t = &turn{Owner: make(chan struct{}, 1), Retry: retry}
+// Paces reports that p limits the retries that follow a Throttled attempt, so that a
+// Policy.Budget need not.
+func (p *Pace) Paces() bool { return p != nil }
+
+// Enter gives the attempt a turn. See [Guard].
+func (p *Pace) Enter(ctx context.Context, e Entry) (Pass, error) {
+	t, waits := e.Earlier.Held.(*turn)
+	switch {
+	case waits:
+		return p.again(t), nil
+	case p.open():
+		return Pass{}, nil
+	}
+	p.on(e.Clock)
+	patience := e.Patience
+	if patience < math.MaxInt64 {
+		patience /= 2
+	}
+	t = &turn{Owner: make(chan struct{}, 1), Retry: e.Number > 1}
 	t.Cost, _ = ctx.Value(costKey{}).(float64)
 	now := p.clock().Now()
 	p.mu.Lock()
 	defer p.unlock()
 	wait, ok := p.pacer.Enter(now, t, patience)
 	if !ok {
-		return nil, wait
+		return Pass{}, Stop(latePace{wait: wait})
 	}
-	return t, wait
+	if wait > 0 {
+		return p.waiting(now, t, wait), nil
+	}
+	return Pass{Held: t, Round: t.Round}, nil
 }
 
-// await waits until t starts, but not after done is closed, the Done of ctx, and not for
-// longer than rest: then t may still wait. It returns an error if p.Clock cannot sleep.
-// With the system's clock no code of others is called.
-func (p *Pace) await(ctx context.Context, done <-chan struct{}, t *turn, rest time.Duration) error {
-	var late <-chan struct{}
-	if rest < math.MaxInt64 {
-		limit, cancel := p.clock().WithTimeoutCause(context.Background(), rest, nil)
-		defer cancel()
-		late = limit.Done()
-	}
-	end := p.clock().Now().Add(rest)
-	for {
-		rest = end.Sub(p.clock().Now())
-		if rest <= 0 { // before t starts: a turn that nobody takes would delay the others
-			return nil
-		}
-		switch wait := p.ready(t); {
-		case wait == 0:
-			return nil
-		case wait == pacing.Never:
-			select {
-			case <-t.Owner:
-			case <-done:
-			case <-late:
-				return nil
-			}
-		case p.onSystemClock(): // the first sleeps, and only it: the others' waits depend on what it learns
-			timers.Sleep(done, min(wait, rest))
-		default:
-			if err := p.Clock.Sleep(ctx, min(wait, rest)); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-done:
-			return nil
-		default:
-		}
-	}
-}
-
-func (p *Pace) onSystemClock() bool { return p.Clock == nil || p.Clock == clockx.System() }
-
-func (p *Pace) ready(t *turn) time.Duration {
+// again looks whether t, which waits, may start.
+func (p *Pace) again(t *turn) Pass {
 	now := p.clock().Now()
 	p.mu.Lock()
 	defer p.unlock()
-	wait := p.pacer.Ready(now, t)
-	if wait == 0 {
-		p.wakeFirst()
+	if wait := p.pacer.Ready(now, t); wait > 0 {
+		return p.waiting(now, t, wait)
 	}
-	return wait
+	p.wakeFirst()
+	return Pass{Held: t, Round: t.Round}
 }
 
-// abandon ends a turn whose attempt was not made.
-func (p *Pace) abandon(t *turn) {
-	p.mu.Lock()
-	defer p.unlock()
-	if !t.Waits() {
-		p.pacer.Return(t)
+// waiting returns the Pass of a turn that waits. The first of the queue sleeps, and only it:
+// the others' waits depend on what it learns.
+func (p *Pace) waiting(now time.Time, t *turn, wait time.Duration) Pass {
+	pass := Pass{Wait: wait, Again: true, Held: t}
+	if p.pacer.First() != t {
+		pass.wake = t.Owner
+	}
+	if wait == pacing.Never { // it is not known how long
+		pass.Wait = 1
+	}
+	return pass
+}
+
+// Leave learns from what has become of the attempt. See [Guard].
+func (p *Pace) Leave(pass Pass, x Exit) {
+	t, has := pass.Held.(*turn)
+	throttled := x.Ending != NotMade && x.Verdict.Class == Throttled
+	if p == nil || !throttled && (x.Ending != NotMade || !has) {
 		return
 	}
-	p.pacer.Leave(t)
-	p.wakeFirst()
+	p.on(x.Clock)
+	now := p.clock().Now()
+	p.mu.Lock()
+	defer p.unlock()
+	switch {
+	case throttled:
+		p.pacer.Throttled(now, pass.Round, x.Verdict.Hint)
+	case t.Waits():
+		p.pacer.Leave(t)
+		p.wakeFirst()
+	default:
+		p.pacer.Return(t)
+	}
 }
 
 func (p *Pace) wakeFirst() {
@@ -233,13 +246,4 @@ func (p *Pace) wakeFirst() {
 		default: // it has not yet seen that it is the first
 		}
 	}
-}
-
-// throttled notes that an attempt was throttled, with the round of its turn, 0 if it had
-// none.
-func (p *Pace) throttled(round uint64, hint time.Duration) {
-	now := p.clock().Now()
-	p.mu.Lock()
-	defer p.unlock()
-	p.pacer.Throttled(now, round, hint)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/goretry/retry/clockx"
 )
 
 // A lock would make all cores wait for each other, though no server throttles anything.
@@ -13,7 +15,7 @@ func TestOpenPaceTakesNoLock(t *testing.T) {
 	defer pace.mu.Unlock()
 	done := make(chan error, 1)
 	go func() {
-		done <- Run(context.Background(), Policy{Pace: pace}, func(context.Context) error { return nil })
+		done <- Run(context.Background(), Policy{Guards: []Guard{pace}}, func(context.Context) error { return nil })
 	}()
 	select {
 	case err := <-done:
@@ -30,11 +32,12 @@ func TestOpenPaceTakesNoLock(t *testing.T) {
 func TestWhoBecomesTheFirstHearsOfItLater(t *testing.T) {
 	pace := new(Pace)
 	pace.Hold(time.Minute)
-	first, _ := pace.enter(t.Context(), false, time.Hour)
-	second, _ := pace.enter(t.Context(), false, time.Hour)
-	pace.abandon(first)
+	entry := Entry{Number: 1, Patience: time.Hour, Clock: clockx.System()}
+	first, _ := pace.Enter(t.Context(), entry)
+	second, _ := pace.Enter(t.Context(), entry)
+	pace.Leave(first, Exit{Clock: entry.Clock})
 	select {
-	case <-second.Owner:
+	case <-second.wake:
 	default:
 		t.Error("it does not")
 	}

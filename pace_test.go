@@ -35,7 +35,7 @@ func slowPace(clock clockx.Clock, gap time.Duration) *retry.Pace {
 
 // refuse makes an attempt that is throttled.
 func refuse(pace *retry.Pace, err error) {
-	_ = retry.Run(context.Background(), retry.Policy{Pace: pace, Clock: pace.Clock, MaxAttempts: 1}, func(context.Context) error { return err })
+	_ = retry.Run(context.Background(), retry.Policy{Guards: []retry.Guard{pace}, Clock: pace.Clock, MaxAttempts: 1}, func(context.Context) error { return err })
 }
 
 func works(context.Context) error { return nil }
@@ -50,7 +50,7 @@ func TestPaceHoldsFirstAttemptsBack(t *testing.T) {
 	if r := pace.Rate(); r != 1 {
 		t.Fatalf("rate %v, want 1", r)
 	}
-	p := retry.Policy{Pace: pace, Clock: clock, AttemptTimeout: time.Second, Name: "model"}
+	p := retry.Policy{Guards: []retry.Guard{pace}, Clock: clock, AttemptTimeout: time.Second, Name: "model"}
 	seen := record(&p)
 	begin := clock.Now()
 	for n := range 2 {
@@ -70,11 +70,11 @@ func TestPaceHoldsFirstAttemptsBack(t *testing.T) {
 	if d := clock.Now().Sub(begin); d != step {
 		t.Errorf("the second attempt started after %v, want %v", d, step)
 	}
-	want := "start attempt(1) attemptDone(1) done(none) start wait(1.000000001s) attempt(1) attemptDone(1) done(none)"
+	want := "start attempt(1) attemptDone(1) done(none) start guard(1.000000001s) attempt(1) attemptDone(1) done(none)"
 	if seen.String() != want {
 		t.Errorf("events\n%v, want\n%v", seen, want)
 	}
-	if w := seen.waits[0]; w.Number != 0 || !w.Paced || w.Err != nil || w.Delay != step {
+	if w := seen.held[0]; w.Name != "model" || w.Number != 1 || w.Guard != "retry.Pace" || w.Err != nil || w.Delay != step {
 		t.Errorf("the wait was %+v", w)
 	}
 	if s := seen.summary; s.Waited != step || s.Elapsed != step {
@@ -86,7 +86,7 @@ func TestPaceHoldsRetriesBack(t *testing.T) {
 	clock := clockx.NewVirtual(epoch)
 	pace := slowPace(clock, time.Second)
 	budget := &countingBudget{refuse: true}
-	p := retry.Policy{Pace: pace, Clock: clock, Backoff: retry.Constant(300 * time.Millisecond), Budget: budget}
+	p := retry.Policy{Guards: []retry.Guard{pace}, Clock: clock, Backoff: retry.Constant(300 * time.Millisecond), Budget: budget}
 	seen := record(&p)
 	calls := 0
 	err := retry.Run(t.Context(), p, func(context.Context) error {
@@ -101,11 +101,11 @@ func TestPaceHoldsRetriesBack(t *testing.T) {
 	if budget.asked != 0 || budget.begun != 1 || budget.ended != 1 || budget.retried != retry.Unknown {
 		t.Errorf("the budget was asked %d times, and ended %d with %v", budget.asked, budget.ended, budget.retried)
 	}
-	waits := seen.waits
-	if len(waits) != 2 || waits[0].Paced || waits[0].Delay != 300*time.Millisecond || !waits[1].Paced || waits[1].Number != 1 || waits[1].Err == nil {
-		t.Fatalf("waits %+v", waits)
+	waits, held := seen.waits, seen.held
+	if len(waits) != 1 || waits[0].Delay != 300*time.Millisecond || len(held) != 1 || held[0].Number != 2 || held[0].Err != nil {
+		t.Fatalf("waits %+v, held %+v", waits, held)
 	}
-	if s := seen.summary; s.Waited != waits[0].Delay+waits[1].Delay || s.Elapsed != s.Waited || s.Waited <= time.Second {
+	if s := seen.summary; s.Waited != waits[0].Delay+held[0].Delay || s.Elapsed != s.Waited || s.Waited <= time.Second {
 		t.Errorf("waited %v of %v", s.Waited, s.Elapsed)
 	}
 	err = retry.Run(t.Context(), p, func(context.Context) error { return errFlaky })
@@ -114,22 +114,22 @@ func TestPaceHoldsRetriesBack(t *testing.T) {
 	}
 }
 
-// Before a wait for a turn hooks get when it begins, and no attempt's duration.
+// Before a wait for a turn hooks get when it begins.
 func TestPacedWaitBeginsAtStart(t *testing.T) {
 	clock := clockx.NewVirtual(epoch)
 	pace := &retry.Pace{Clock: clock}
 	pace.Hold(10 * time.Second)
-	p := retry.Policy{Pace: pace, Clock: clock}
+	p := retry.Policy{Guards: []retry.Guard{pace}, Clock: clock}
 	seen := record(&p)
 	p.Hooks.Start = func(ctx context.Context, _ retry.Policy) context.Context {
 		_ = clock.Sleep(ctx, time.Second)
 		return ctx
 	}
-	if err := retry.Run(t.Context(), p, works); err != nil || len(seen.waits) != 1 {
-		t.Fatal(err, seen.waits)
+	if err := retry.Run(t.Context(), p, works); err != nil || len(seen.held) != 1 {
+		t.Fatal(err, seen.held)
 	}
-	if w := seen.waits[0]; !w.Start.Equal(epoch.Add(time.Second)) || w.Elapsed != time.Second || w.Duration != 0 {
-		t.Errorf("the wait begins at %v, with %v and a duration of %v", w.Start.Sub(epoch), w.Elapsed, w.Duration)
+	if w := seen.held[0]; !w.Start.Equal(epoch.Add(time.Second)) || w.Elapsed != time.Second {
+		t.Errorf("the wait begins at %v, with %v", w.Start.Sub(epoch), w.Elapsed)
 	}
 }
 
@@ -139,15 +139,15 @@ func TestPaceRefusesWhatComesTooLate(t *testing.T) {
 		deadline, maxElapsed time.Duration
 		reason               retry.Reason
 	}{
-		{2*step - 2, 0, retry.ReasonDeadline},
+		{2*step - 2, 0, retry.ReasonGuard},
 		{2 * step, 0, retry.ReasonNone},
-		{0, 2*step - 2, retry.ReasonMaxElapsed},
+		{0, 2*step - 2, retry.ReasonGuard},
 		{0, 2 * step, retry.ReasonNone},
-		{time.Second, time.Millisecond, retry.ReasonMaxElapsed},
-		{time.Millisecond, time.Second, retry.ReasonDeadline},
+		{time.Second, time.Millisecond, retry.ReasonGuard},
+		{time.Millisecond, time.Second, retry.ReasonGuard},
 	} {
 		pace := slowPace(clock, time.Second)
-		p := retry.Policy{Name: "model", Pace: pace, Clock: clock, MaxElapsed: c.maxElapsed}
+		p := retry.Policy{Name: "model", Guards: []retry.Guard{pace}, Clock: clock, MaxElapsed: c.maxElapsed}
 		ctx := t.Context()
 		if c.deadline > 0 {
 			var cancel context.CancelFunc
@@ -191,7 +191,7 @@ func TestPaceStartsNothingAfterMaxElapsed(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			pace := slowPace(clock, time.Second)
 			pace.SetRand(func() float64 { return 0 })
-			patient := retry.Policy{Name: "model", Pace: pace, Clock: clock}
+			patient := retry.Policy{Name: "model", Guards: []retry.Guard{pace}, Clock: clock}
 			hurried := patient
 			hurried.MaxElapsed = 8 * time.Second
 			_ = retry.Run(t.Context(), patient, works)
@@ -210,7 +210,7 @@ func TestPaceStartsNothingAfterMaxElapsed(t *testing.T) {
 						}
 						return
 					}
-					const want = "model: not attempted (max_elapsed): its turn has not come"
+					const want = "model: not attempted (guard): its turn has not come"
 					if !errors.Is(err, retry.ErrPaced) || err.Error() != want || calls != 0 || took != hurried.MaxElapsed || summary.Waited != took {
 						t.Errorf("%s: %v after %d calls and %v, waited %v, want %q after 8s", name, err, calls, took, summary.Waited, want)
 					}
@@ -233,10 +233,10 @@ func TestPaceStartsWhatComesJustBeforeMaxElapsed(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			pace := slowPace(clockx.System(), time.Second)
 			pace.SetRand(func() float64 { return 0 })
-			_ = retry.Run(t.Context(), retry.Policy{Pace: pace}, works)
+			_ = retry.Run(t.Context(), retry.Policy{Guards: []retry.Guard{pace}}, works)
 			begin, calls := time.Now(), 0
 			time.AfterFunc(1, func() { pace.Hold(20 * time.Second) })
-			err := retry.Run(t.Context(), retry.Policy{Pace: pace, MaxElapsed: limit}, func(context.Context) error { calls++; return nil })
+			err := retry.Run(t.Context(), retry.Policy{Guards: []retry.Guard{pace}, MaxElapsed: limit}, func(context.Context) error { calls++; return nil })
 			if took := time.Since(begin); calls != want || took != late || errors.Is(err, retry.ErrPaced) != (want == 0) {
 				t.Errorf("with MaxElapsed %v: %d calls after %v, %v, want %d after %v", limit, calls, took, err, want, late)
 			}
@@ -252,14 +252,16 @@ func TestPaceSleepsOnItsClock(t *testing.T) {
 		pace.SetRand(func() float64 { return 0 })
 		pace.Hold(time.Second)
 		begin := time.Now()
-		if err := retry.Run(t.Context(), retry.Policy{Pace: pace}, works); err != nil || time.Since(begin) != time.Second {
+		if err := retry.Run(t.Context(), retry.Policy{Guards: []retry.Guard{pace}}, works); err != nil || time.Since(begin) != time.Second {
 			t.Errorf("without a clock: %v after %v, want nil after 1s", err, time.Since(begin))
 		}
 	})
 	errSleep := errors.New("no sleep")
 	p, v := virtual()
-	p.Pace = &retry.Pace{Clock: sleepless{v, errSleep}}
-	p.Pace.Hold(time.Second)
+	p.Clock = sleepless{v, errSleep}
+	pace := &retry.Pace{Clock: p.Clock}
+	pace.Hold(time.Second)
+	p.Guards = []retry.Guard{pace}
 	err := retry.Run(t.Context(), p, works)
 	if wantReason(t, err, retry.ReasonCanceled); !errors.Is(err, errSleep) {
 		t.Errorf("the error is %v, want that of Sleep", err)
@@ -289,7 +291,7 @@ func (c *endsCounted) WithTimeoutCause(ctx context.Context, d time.Duration, cau
 // The timer of a long MaxElapsed does not stay when the turn has come.
 func TestPaceLeavesNoTimerBehind(t *testing.T) {
 	clock := &endsCounted{Clock: clockx.NewVirtual(epoch)}
-	p := retry.Policy{Pace: slowPace(clock, time.Second), Clock: clock, MaxElapsed: 24 * time.Hour}
+	p := retry.Policy{Guards: []retry.Guard{slowPace(clock, time.Second)}, Clock: clock, MaxElapsed: 24 * time.Hour}
 	for range 2 { // the second waits
 		if err := retry.Run(t.Context(), p, works); err != nil {
 			t.Error(err)
@@ -303,7 +305,7 @@ func TestPaceLeavesNoTimerBehind(t *testing.T) {
 func TestPaceLosesNoTurnToTheCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pace := slowPace(clockx.System(), 10*time.Second)
-		_ = retry.Run(t.Context(), retry.Policy{Pace: pace}, works)
+		_ = retry.Run(t.Context(), retry.Policy{Guards: []retry.Guard{pace}}, works)
 		begin := time.Now()
 		canceled, cancel := context.WithCancel(t.Context())
 		var ended [6]time.Duration
@@ -315,7 +317,7 @@ func TestPaceLosesNoTurnToTheCanceled(t *testing.T) {
 				ctx = t.Context()
 			}
 			wg.Go(func() {
-				errs[i] = retry.Run(ctx, retry.Policy{Pace: pace}, works)
+				errs[i] = retry.Run(ctx, retry.Policy{Guards: []retry.Guard{pace}}, works)
 				ended[i] = time.Since(begin)
 			})
 			synctest.Wait()
@@ -346,7 +348,7 @@ func TestPaceTakesRetriesFirst(t *testing.T) {
 		var mu sync.Mutex
 		run := func(i, fails int) {
 			wg.Go(func() {
-				_ = retry.Run(t.Context(), retry.Policy{Pace: pace, Backoff: retry.Constant(0)}, func(context.Context) error {
+				_ = retry.Run(t.Context(), retry.Policy{Guards: []retry.Guard{pace}, Backoff: retry.Constant(0)}, func(context.Context) error {
 					if fails--; fails >= 0 {
 						time.Sleep(100 * time.Millisecond)
 						return errFlaky
@@ -374,7 +376,8 @@ func TestPaceTakesRetriesFirst(t *testing.T) {
 func TestPaceTakesATurnBack(t *testing.T) {
 	clock := clockx.NewVirtual(epoch)
 	for _, how := range []string{"cancel", "panic"} {
-		p := retry.Policy{Pace: slowPace(clock, time.Second), Clock: clock}
+		pace := slowPace(clock, time.Second)
+		p := retry.Policy{Guards: []retry.Guard{pace}, Clock: clock}
 		ctx, cancel := context.WithCancel(t.Context())
 		p.Hooks.Attempt = func(ctx context.Context, _ retry.Attempt) context.Context {
 			if cancel(); how == "panic" {
@@ -386,7 +389,7 @@ func TestPaceTakesATurnBack(t *testing.T) {
 			defer func() { _ = recover() }()
 			_ = retry.Run(ctx, p, func(context.Context) error { t.Error("op was called"); return nil })
 		}()
-		if d := p.Pace.Wait(); d != 0 {
+		if d := pace.Wait(); d != 0 {
 			t.Errorf("after a %s the next attempt waits %v", how, d)
 		}
 	}
@@ -420,7 +423,7 @@ func TestPaceStaysOpen(t *testing.T) {
 func TestPaceSharesTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		p := retry.Policy{Pace: new(retry.Pace), Budget: &retry.EarnedBudget{}, AttemptTimeout: time.Second}
+		p := retry.Policy{Guards: []retry.Guard{new(retry.Pace)}, Budget: &retry.EarnedBudget{}, AttemptTimeout: time.Second}
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		failed, early := 0, 0
@@ -455,7 +458,7 @@ func TestPaceSharesTheWait(t *testing.T) {
 func TestPaceByCost(t *testing.T) {
 	clock := clockx.NewVirtual(epoch)
 	pace := slowPace(clock, time.Second)
-	p := retry.Policy{Pace: pace, Clock: clock}
+	p := retry.Policy{Guards: []retry.Guard{pace}, Clock: clock}
 	run := func(cost float64) time.Duration {
 		begin := clock.Now()
 		if err := retry.Run(retry.WithCost(t.Context(), cost), p, works); err != nil {
@@ -499,7 +502,7 @@ func TestPaceOfOtherRuns(t *testing.T) {
 		},
 	} {
 		clock := clockx.NewVirtual(epoch)
-		p := retry.Policy{Pace: slowPace(clock, time.Second), Clock: clock}
+		p := retry.Policy{Guards: []retry.Guard{slowPace(clock, time.Second)}, Clock: clock}
 		begin := clock.Now()
 		run(t.Context(), p)
 		if d := clock.Now().Sub(begin); d != 0 {
@@ -511,12 +514,13 @@ func TestPaceOfOtherRuns(t *testing.T) {
 		}
 	}
 	clock := clockx.NewVirtual(epoch)
-	p := retry.Policy{Pace: slowPace(clock, time.Second), Clock: clock, Budget: &countingBudget{refuse: true}}
+	pace := slowPace(clock, time.Second)
+	p := retry.Policy{Guards: []retry.Guard{pace}, Clock: clock, Budget: &countingBudget{refuse: true}}
 	loop := p.Start(clock.Now())
 	if _, ok := loop.Next(clock.Now(), errBusy); ok {
 		t.Error("a Loop, which waits for no turn, is not limited by the budget")
 	}
-	p.Pace.Hold(time.Minute)
+	pace.Hold(time.Minute)
 	begin, calls := clock.Now(), 0
 	p.RunPart(t.Context(), retry.Part{Op: func(context.Context) retry.Verdict { calls++; return retry.Verdict{} }})
 	if d := clock.Now().Sub(begin); d != 0 || calls != 1 {
@@ -564,11 +568,15 @@ func TestPaceLosesNoTurn(t *testing.T) {
 				defer func() { _ = recover() }()
 				ctx, cancel := context.WithTimeout(t.Context(), live)
 				defer cancel()
-				p := retry.Policy{Pace: pace, Backoff: retry.Constant(10)}
+				p := retry.Policy{Guards: []retry.Guard{pace}, Backoff: retry.Constant(10)}
+				if x%3 == 0 {
+					p.Clock = clock
+				}
 				if x%2 == 0 {
 					p.Hooks = retry.Hooks{
 						Start:   func(ctx context.Context, _ retry.Policy) context.Context { fault(x / 2); return ctx },
 						Wait:    func(context.Context, retry.Attempt) { fault(x/2 + 10) },
+						Guard:   func(context.Context, retry.Held) { fault(x/2 + 15) },
 						Attempt: func(ctx context.Context, _ retry.Attempt) context.Context { fault(x/2 + 20); return ctx },
 					}
 				}
@@ -631,14 +639,16 @@ func (c leavingClock) Now() time.Time {
 	return c.Virtual.Now()
 }
 
-func TestNoWaitHookForATurnOnceTheContextHasEnded(t *testing.T) {
+func TestNoGuardHookOnceTheContextHasEnded(t *testing.T) {
 	p, v := virtual()
 	ctx, cancel := context.WithCancel(t.Context())
 	leave := func() {}
-	p.Pace = &retry.Pace{Clock: leavingClock{v, func() { leave() }}}
-	p.Pace.Hold(time.Second)
+	p.Clock = leavingClock{v, func() { leave() }}
+	pace := &retry.Pace{Clock: p.Clock}
+	pace.Hold(time.Second)
+	p.Guards = []retry.Guard{pace}
 	leave = cancel
-	p.Hooks.Wait = func(context.Context, retry.Attempt) { t.Error("Hooks.Wait was called") }
+	p.Hooks.Guard = func(context.Context, retry.Held) { t.Error("Hooks.Guard was called") }
 	err := retry.Run(ctx, p, func(context.Context) error { t.Error("op was called"); return nil })
 	if e, ok := err.(*retry.Error); !ok || e.Reason != retry.ReasonCanceled {
 		t.Errorf("error %v, want one with canceled", err)

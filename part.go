@@ -35,7 +35,7 @@ type Part struct {
 // RunPart makes a part of a run. It is what [Do] is for a single attempt: it calls the
 // policy's Hooks in the same order with the same values, makes the same contexts, and
 // reads the policy's Clock. But it decides nothing, so it does not use the policy's
-// limits, Backoff, Budget and Pace: Part.Decide does, for example by a [Loop] that it
+// limits, Backoff, Budget and Guards: Part.Decide does, for example by a [Loop] that it
 // resumes. Times in Hooks are those of the part.
 //
 // A panic or runtime.Goexit in a func of the part passes through, and Hooks.Done gets

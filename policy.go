@@ -79,13 +79,14 @@ type Policy struct {
 	// no limit, and so does a nil pointer to one of this package's budgets.
 	Budget Budget
 
-	// Pace holds back the attempts of all runs that share it, first attempts too, while a
-	// server refuses them for their number. An attempt waits for its turn before its
-	// AttemptTimeout begins. A retry that follows a Throttled attempt takes nothing from
-	// Budget then, because Pace limits it. Share one among the calls that count against
-	// the same quota, and no others. A [Loop] and [Policy.RunPart] do not wait, and ignore
-	// it: in the handler of a message, pace the calls that it makes. Nil means none.
-	Pace *Pace
+	// Guards admit each attempt, first attempts too, in this order, before its AttemptTimeout
+	// begins: a [Pace], a limit, a circuit breaker. They are left in reverse order. Put those
+	// that have attempts wait first, and those that hold a place last, so that no place is
+	// held in a wait. A nil Guard admits all. A retry that follows a Throttled attempt takes
+	// nothing from Budget if one of them is a Pace, because that limits it. A [Loop] and
+	// [Policy.RunPart] ignore guards: in the handler of a message, guard the calls that it
+	// makes. Nil means none.
+	Guards []Guard
 
 	// Hooks are called when something happens in a run. Nil funcs are skipped.
 	Hooks Hooks
@@ -121,8 +122,8 @@ func (p *Policy) attemptLimit() int {
 
 // Longest returns how long a run of [Do] with p lasts at most, so that a program can
 // check at its start that the layer below gives up first. math.MaxInt64 means that there
-// is no bound: without AttemptTimeout, without a limit on attempts or time, or with a Pace
-// and no MaxElapsed.
+// is no bound: without AttemptTimeout, without a limit on attempts or time, or with Guards and no
+// MaxElapsed.
 //
 // Each attempt may take its AttemptTimeout, if op returns when its context ends. Each wait
 // may have the longest delay of the backoffs and the longest hint, since a server may ask
@@ -139,7 +140,7 @@ func (p Policy) Longest() time.Duration {
 	if p.MaxElapsed > 0 {
 		latest = p.MaxElapsed
 	}
-	if p.Pace != nil { // whose waits may be long, but not longer
+	if len(p.Guards) > 0 { // whose waits may be long, but not longer
 		return sum(latest, p.AttemptTimeout)
 	}
 	var starts, prev time.Duration // of the attempt that a retry follows, and of its backoff
@@ -204,8 +205,9 @@ func (p *Policy) random() float64 {
 // closed after it, whatever op does, and op gets ctx unchanged.
 func (p *Policy) plain(ctx context.Context) bool {
 	h := &p.Hooks
-	return p.Pace.open() && p.Budget == nil && p.AttemptTimeout <= 0 && p.Clock == nil &&
-		h.Start == nil && h.Attempt == nil && h.AttemptDone == nil && h.Wait == nil && h.Done == nil &&
+	return p.Budget == nil && p.AttemptTimeout <= 0 && p.Clock == nil &&
+		h.Start == nil && h.Attempt == nil && h.AttemptDone == nil && h.Wait == nil && h.Guard == nil && h.Done == nil &&
+		(len(p.Guards) == 0 || p.unguarded()) &&
 		ctx != nil && ctx.Err() == nil && AttemptNumber(ctx) == 1
 }
 

@@ -30,8 +30,8 @@ func Do[T any](ctx context.Context, p Policy, op func(context.Context) (T, error
 		r = newRun(ctx, &p, 0, each)
 	}
 	for r.asleep() { // finish, without its frame: see type run
-		if r.turn != nil {
-			r.awaitTurn(&p)
+		if wake := r.waker(); wake != nil {
+			r.sleepUntilWoken(&p, wake, r.wake)
 		} else {
 			r.sleep()
 		}

@@ -16,10 +16,12 @@ import (
 //	attempting ── Budget.Withdraw, Hooks.AttemptDone, Hooks.Wait ──▶ waiting ──▶ between, and so on
 //	attempting ── Budget.End, Hooks.AttemptDone, Hooks.Done ──▶ over
 //
-// On the system's clock a run is asleep in place of waiting. An attempt whose turn under
-// Policy.Pace has not come waits once more:
+// On the system's clock a run is asleep in place of waiting. Before an attempt the guards of
+// the policy are asked, and one may have it wait, or refuse it: then all are asked again.
 //
-//	between ── Hooks.Wait ──▶ waiting ──▶ between
+//	between ── Guard.Enter, Hooks.Guard ──▶ waiting ──▶ between
+//
+// They are left at the end of the attempt, before Budget.Withdraw or Budget.End.
 //
 // Supervise goes on after a run in which op was up for long enough, with a pause:
 //
@@ -42,8 +44,7 @@ type run struct {
 	healthy time.Duration      // how long op must be up for its failure to start a new run; 0: it never does
 	number  int                // of the attempt underway or the last one; 0 before the first
 	wake    <-chan struct{}    // ends the sleep early
-	turn    *turn              // under Policy.Pace, of the next attempt: it waits, or has come
-	round   uint64             // of the turn that the attempt underway had
+	gates   *gates             // nil before a guard was asked
 
 	// readings of the stopwatch
 	began  time.Duration // when the attempt underway or the last one began
@@ -51,9 +52,8 @@ type run struct {
 	ended  time.Duration // when it ended, if anybody can see it
 	paused time.Duration // when the pause before the first attempt ended: see renew
 
-	phase    phase
-	untimed  bool // Policy.AttemptTimeout is the caller's
-	answered bool // the latest attempt's error is an Answer
+	phase   phase
+	untimed bool // Policy.AttemptTimeout is the caller's
 }
 
 // phase says what a run still has to call when a panic or Goexit passes through it.
@@ -81,8 +81,8 @@ type home struct {
 // returns its error.
 func (r *run) finish(p *Policy, op func(context.Context) error) error {
 	for r.asleep() {
-		if r.turn != nil {
-			r.awaitTurn(p)
+		if wake := r.waker(); wake != nil {
+			r.sleepUntilWoken(p, wake, r.wake)
 		} else {
 			r.sleep()
 		}
@@ -104,13 +104,6 @@ func (r *run) fallAsleep() {
 
 // sleep sleeps on the system clock. r looks at its context afterwards.
 func (r *run) sleep() { timers.Sleep(r.wake, r.wait) }
-
-// awaitTurn is sleep for an attempt that waits for its turn.
-//
-//go:noinline
-func (r *run) awaitTurn(p *Policy) {
-	_ = p.Pace.await(r.ctx, r.wake, r.turn, r.rest(p, r.ended)) // only another clock returns an error
-}
 
 func (r *run) outcome() error {
 	if r == nil {
@@ -169,10 +162,8 @@ func (r *run) proceed(p *Policy, op func(context.Context) error) {
 		switch {
 		case r.phase == over:
 			return
-		case r.turn != nil && !p.Pace.onSystemClock():
-			slept = p.Pace.await(r.ctx, r.ctx.Done(), r.turn, r.rest(p, r.ended))
-		case r.turn == nil && p.Clock != nil && p.Clock != clockx.System():
-			slept = p.Clock.Sleep(r.ctx, r.wait)
+		case p.Clock != nil && p.Clock != clockx.System():
+			slept = r.sleepOn(p)
 		case r.wait > 0:
 			r.fallAsleep()
 			return
@@ -180,22 +171,26 @@ func (r *run) proceed(p *Policy, op func(context.Context) error) {
 	}
 }
 
+// sleepOn sleeps on the policy's clock, which is not the system's.
+func (r *run) sleepOn(p *Policy) error {
+	if wake := r.waker(); wake != nil {
+		r.sleepUntilWoken(p, wake, r.ctx.Done())
+		return nil
+	}
+	return p.Clock.Sleep(r.ctx, r.wait)
+}
+
 // ready starts the run or ends its wait, and prepares the next attempt. slept is what
 // the clock's Sleep returned. ready reports whether the attempt is to be made. If not,
-// the run is over, or has to wait for the attempt's turn.
+// the run is over, or has to wait for a guard.
 func (r *run) ready(p *Policy, slept error) bool {
 	if r.phase == unbegun {
 		r.begin(p)
 	} else {
 		r.resume(p)
 	}
-	switch waits := r.turn != nil && r.turn.Waits(); {
-	case slept != nil || r.ctx.Err() != nil:
+	if slept != nil || r.ctx.Err() != nil {
 		return r.canceled(p, slept)
-	case waits && r.rest(p, r.began) <= 0:
-		return r.tooLate(p, ReasonMaxElapsed, 0)
-	case waits:
-		return r.canceled(p, nil)
 	}
 	if r.stage == unopened {
 		r.paused, r.errs = r.began, nil // the error of the run before is not this run's
@@ -204,7 +199,7 @@ func (r *run) ready(p *Policy, slept error) bool {
 			return r.canceled(p, nil)
 		}
 	}
-	if p.Pace != nil && r.turn == nil && !r.takeTurn(p) {
+	if len(p.Guards) > 0 && !r.enter(p) {
 		return false
 	}
 	if r.number < math.MaxInt {
@@ -233,70 +228,7 @@ func (r *run) prepare(p *Policy) bool {
 	if (timed || r.healthy > 0) && r.ctx.Err() != nil { // a clock's methods may run any code
 		return false
 	}
-	r.round = 0
-	if r.turn != nil {
-		r.turn, r.round = nil, r.turn.Round
-	}
 	return true
-}
-
-// takeTurn reports whether the attempt may start now. If not, r waits for the attempt's
-// turn, or is over because that would come too late.
-//
-//go:noinline
-func (r *run) takeTurn(p *Policy) bool {
-	if p.Pace.open() {
-		return true
-	}
-	now := r.elapsed(p)
-	patience, reason := left(r.ctx, p.Clock), ReasonDeadline
-	if rest := r.rest(p, now); rest < patience {
-		patience, reason = rest, ReasonMaxElapsed
-	}
-	if patience < math.MaxInt64 {
-		patience /= 2
-	}
-	turn, wait := p.Pace.enter(r.ctx, r.number > 0, patience)
-	r.turn = turn
-	switch {
-	case turn == nil:
-		r.began = now
-		return r.tooLate(p, reason, wait)
-	case wait <= 0:
-		return r.ctx.Err() == nil || r.canceled(p, nil) // a clock's methods may run any code
-	}
-	r.began, r.ended, r.wait, r.waited = now, now, wait, sum(r.waited, wait)
-	r.phase = waiting
-	if p.Hooks.Wait != nil && r.ctx.Err() == nil { // as above
-		r.waitHook(p, r.latest())
-	}
-	return false
-}
-
-// rest returns how long after now an attempt may still start by MaxElapsed, or
-// math.MaxInt64 if there is no limit.
-func (r *run) rest(p *Policy, now time.Duration) time.Duration {
-	if p.MaxElapsed <= 0 {
-		return math.MaxInt64
-	}
-	return p.MaxElapsed - (now - r.paused)
-}
-
-// tooLate ends the run at r.began, because the next turn would come too late, after wait, or
-// has not come in time. It returns false: no attempt follows.
-func (r *run) tooLate(p *Policy, reason Reason, wait time.Duration) bool {
-	r.abandonTurn(p)
-	r.ended = r.began
-	r.stop(p, reason, latePace{wait: wait})
-	return r.done(p)
-}
-
-// abandonTurn ends the turn of an attempt that is not made.
-func (r *run) abandonTurn(p *Policy) {
-	if r.turn != nil {
-		p.Pace.abandon(r.turn)
-		r.turn = nil
-	}
 }
 
 func (r *run) begin(p *Policy) {
@@ -338,8 +270,11 @@ func (r *run) numbered() context.Context {
 // after r.wait. If no verdict is given, the policy judges err.
 func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 	if err == nil {
-		if p.Hooks.timesFirstTry() {
+		if p.Hooks.timesFirstTry() || r.gates != nil {
 			r.ended = r.elapsed(p)
+		}
+		if r.gates != nil {
+			r.leaveAfter(p, nil)
 		}
 		r.succeed(p)
 		r.attemptDone(p, nil)
@@ -349,34 +284,21 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 		r.home = new(home)
 		r.errs = r.home.errs[:0]
 	}
-	needsTime := p.MaxElapsed > 0 || r.healthy > 0 || p.Hooks.timesFirstTry()
+	needsTime := p.MaxElapsed > 0 || r.healthy > 0 || r.gates != nil || p.Hooks.timesFirstTry()
 	if needsTime {
 		r.ended = r.elapsed(p)
 	}
 	r.record(err)
 	more := false
-	if r.ctx.Err() != nil {
-		r.act(given)
+	if !r.judge(p, err, given) {
 		r.stopCanceled(p, r.ctx, nil)
 	} else {
-		if given == nil {
-			v := p.judge(err, r.healthy > 0)
-			given = &v
-		}
-		r.judged(given)
-		r.answered = given.IsAnswer()
-		if r.class == Throttled && p.Pace != nil {
-			p.Pace.throttled(r.round, r.hint)
-		}
-		if r.class == Transient && r.late(p) {
-			r.class = TimedOut // whatever error op returned; it decides as Transient does
-		}
 		healthy := r.healthy > 0 && r.ended-r.up >= r.healthy
 		ctx := r.ctx
 		if healthy {
 			ctx = r.caller // as in renew: the pause is no part of this run
 		}
-		more = r.next(p, given, moment{r.ended - r.paused, left(ctx, p.Clock), healthy})
+		more = r.next(p, moment{elapsed: r.ended - r.paused, left: left(ctx, p.Clock), healthy: healthy})
 	}
 	if !needsTime && (!more || r.wait > 0 || p.Hooks.Wait != nil) {
 		r.ended = r.elapsed(p) // read only now: nobody sees the time of a retry without a wait
@@ -394,10 +316,37 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 	return true
 }
 
+// judge judges the error of an attempt, unless a verdict is given, and tells the guards. It
+// reports false if the caller's context has ended: then the error says nothing.
+//
+//go:noinline
+func (r *run) judge(p *Policy, err error, given *Verdict) bool {
+	if r.ctx.Err() != nil {
+		r.act(given)
+		if len(p.Guards) > 0 {
+			r.leaveAfter(p, &Verdict{Err: unmarked(err)})
+		}
+		return false
+	}
+	v := given
+	if v == nil {
+		v = new(Verdict) // it does not escape
+		v.judge(p, err, r.healthy > 0)
+	}
+	if v.Class == Transient && r.late(p) {
+		v.Class = TimedOut // whatever error op returned; it decides as Transient does
+	}
+	r.judged(p, v)
+	if len(p.Guards) > 0 {
+		r.leaveAfter(p, v)
+	}
+	return true
+}
+
 // canceled ends the run, while op is not running, because the run's context has ended, or
 // because the clock's Sleep returned the error slept. It returns false: no attempt follows.
 func (r *run) canceled(p *Policy, slept error) bool {
-	r.abandonTurn(p)
+	r.leave(p, Exit{})
 	r.ended = r.elapsed(p)
 	r.stopCanceled(p, r.ctx, slept)
 	r.err.InWait = true
@@ -438,6 +387,7 @@ func (r *run) endTimeout() {
 // done ends the run. It returns false: no attempt follows.
 func (r *run) done(p *Policy) bool {
 	r.phase = over
+	r.free()
 	r.fail(p, r.ended)
 	if p.Hooks.Done != nil {
 		r.doneHook(p)
@@ -471,8 +421,11 @@ func (r *run) close(p *Policy) {
 func (r *run) abort(p *Policy) {
 	defer r.done(p)
 	defer r.endTimeout()
-	r.abandonTurn(p)
-	waited := r.phase == waiting
+	waited, ending := r.phase == waiting, NotMade
+	if r.phase == attempting {
+		ending = Panicked
+	}
+	defer r.leave(p, Exit{Ending: ending})
 	if r.phase == attempting {
 		if r.stage != decided && r.attempts < r.number {
 			r.record(errPanic)

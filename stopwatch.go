@@ -13,7 +13,7 @@ type stopwatch struct {
 var epoch = time.Now()
 
 func (s *stopwatch) begin(p *Policy) {
-	s.relative = p.Clock == nil && p.Hooks.Wait == nil && !p.Hooks.timesFirstTry()
+	s.relative = p.Clock == nil && p.Hooks.Wait == nil && p.Hooks.Guard == nil && !p.Hooks.timesFirstTry()
 	if s.relative {
 		s.since = time.Since(epoch)
 	} else {

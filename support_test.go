@@ -19,6 +19,7 @@ type events struct {
 	words    []string
 	attempts []retry.Attempt // as AttemptDone saw them
 	waits    []retry.Attempt
+	held     []retry.Held
 	begun    []retry.Attempt // as Attempt saw them
 	summary  retry.Summary
 }
@@ -51,6 +52,10 @@ func record(p *retry.Policy) *events {
 		Wait: func(_ context.Context, a retry.Attempt) {
 			e.add("wait(%v)", a.Delay)
 			e.waits = append(e.waits, a)
+		},
+		Guard: func(_ context.Context, h retry.Held) {
+			e.add("guard(%v)", h.Delay)
+			e.held = append(e.held, h)
 		},
 		Done: func(_ context.Context, s retry.Summary) {
 			e.add("done(%v)", s.Reason)

@@ -53,27 +53,29 @@ type Verdict struct {
 // Judge returns what err means to a run with this policy. The class comes from a mark
 // of [Stop], [Answer], [Refuse] or [After], from Classify, or from [DefaultClassifier].
 // It is Unknown only for a nil err. Hint is 0 for an error marked by Stop or Answer.
-func (p Policy) Judge(err error) Verdict {
-	if err == nil {
-		return Verdict{}
+func (p Policy) Judge(err error) (v Verdict) {
+	if err != nil {
+		v.judge(&p, err, false)
 	}
-	return p.judge(err, false)
+	return v
 }
 
-// judge says what err means to a run. lasting says that the run goes on until its op is
-// healthy: then a name that is not found is Transient, since it may be found later.
-func (p *Policy) judge(err error, lasting bool) Verdict {
+// judge makes v, which is zero, the verdict on err. lasting says that the run goes on until
+// its op is healthy: then a name that is not found is Transient, since it may be found later.
+// A Verdict that is returned has no room in registers, and would be copied.
+func (v *Verdict) judge(p *Policy, err error, lasting bool) {
 	if reflect.TypeOf(err) != errorString || p.Classify != nil {
-		return p.judgeTree(err, lasting)
+		v.judgeTree(p, err, lasting)
+		return
 	}
 	// An error without a tree, as most are, needs no more.
-	return Verdict{Err: err, Class: cmp.Or(classifySentinel(err), Transient), Answered: err == ErrRejected}
+	v.Err, v.Class, v.Answered = err, cmp.Or(classifySentinel(err), Transient), err == ErrRejected
 }
 
 //go:noinline
-func (p *Policy) judgeTree(err error, lasting bool) Verdict {
+func (v *Verdict) judgeTree(p *Policy, err error, lasting bool) {
 	found := examine(err, scope{class: p.Classify == nil, rest: true, behind: true, fields: true, lasting: lasting})
-	v := Verdict{Err: unmarked(err), Hint: found.hint, Undone: found.undone, Answered: found.answered}
+	v.Err, v.Hint, v.Undone, v.Answered = unmarked(err), found.hint, found.undone, found.answered
 	switch m := found.mark; {
 	case m != nil:
 		v.Class, v.Marked = m.class, true
@@ -92,7 +94,6 @@ func (p *Policy) judgeTree(err error, lasting bool) Verdict {
 		}
 	}
 	v.Refused = v.Class == Permanent && (found.mark == nil && found.refused || found.mark != nil && found.mark.refused)
-	return v
 }
 
 // Ends returns why v ends a run with p, whatever else has happened in the run, or

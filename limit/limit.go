@@ -3,19 +3,14 @@ package limit
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math"
 	"sync"
-	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/clockx"
-	"github.com/goretry/retry/internal/errtree"
 )
 
-// ErrLimited is the error of an attempt that found no place free: op was not called.
-// To [retry.DefaultClassifier] it is Unprocessed. Under Policy.NonIdempotent use [Do]:
-// around an op that has made another call before, ErrLimited proves nothing.
+// ErrLimited is the error with which a [Limit] refuses an attempt that finds no place free. To
+// [retry.DefaultClassifier] it is Unprocessed: nothing was sent.
 var ErrLimited error = limited{}
 
 type limited struct{}
@@ -24,8 +19,9 @@ func (limited) Error() string     { return "limit: too many attempts in flight" 
 func (limited) SafeToRetry() bool { return true }            // nothing was sent
 func (limited) ErrorType() string { return "limit.limited" } // the error.type of telemetry
 
-// Limit limits the attempts in flight to one dependency, including first attempts. It
-// starts with Start places, and never has fewer than Min or more than Max. If these
+// Limit limits the attempts in flight to one dependency, including first attempts. It is a
+// [retry.Guard]: set it in Policy.Guards, after those that have attempts wait. It starts with
+// Start places, and never has fewer than Min or more than Max. If these
 // are zero, they mean 20, 1 and 1000. A Min below 1 counts as 1, and a Max below Min
 // as Min. A Start outside of these two counts as the nearer one. A number above 65 535
 // counts as 65 535.
@@ -44,9 +40,9 @@ type Limit struct {
 // places are taken, an overload takes less than one away, and one from flight.
 type state struct {
 	places uint64 // in units of 1/65536 of a place; 0 in a Limit that was not used yet
-	recent uint64 // attempts that were in flight recently: see Release
+	recent uint64 // attempts that were in flight recently: see Leave
 	flight uint64 // attempts in flight
-	late   int64  // three for each Timeout, less what Answers and Prompts take: see Release
+	late   int64  // three for each Timeout, less what answers take: see Leave
 }
 
 const (
@@ -77,82 +73,117 @@ func (l *Limit) limits() (least, greatest uint64) {
 // units returns n whole places in the units of a state: at least one, at most most.
 func units(n int) uint64 { return uint64(min(max(n, 1), most)) * unit }
 
-// Acquire takes a place, and reports whether one was free. A caller that gets a place
-// must give it back with one call of Release, best in a defer.
-func (l *Limit) Acquire() bool {
+// Enter takes a place for an attempt, or refuses it with [ErrLimited]. It allocates nothing.
+func (l *Limit) Enter(context.Context, retry.Entry) (retry.Pass, error) {
 	if l == nil {
-		return true
+		return retry.Pass{}, nil
 	}
 	l.lock()
 	defer l.mu.Unlock()
 	if l.flight >= l.places/unit {
-		return false
+		return retry.Pass{}, ErrLimited
 	}
 	l.flight++
 	l.recent = max(l.recent, l.flight)
-	return true
+	return retry.Pass{}, nil
 }
 
-// Sign is what the end of an attempt says about the load.
-type Sign uint8
+// sign is what the end of an attempt says about the load.
+type sign uint8
 
 const (
-	NoSign   Sign = iota // nothing: the number of places does not change
-	Answer               // the dependency has answered
-	Prompt               // it has answered within half of the time that the attempt had
-	Overload             // it has said that it is overloaded
-	Timeout              // no answer came in time: it is overloaded, unless that is rare, or others are prompt
+	noSign   sign = iota // nothing: the number of places does not change
+	answer               // the dependency has answered
+	prompt               // it has answered within half of the time that the attempt had
+	overload             // it has said that it is overloaded
+	timeout              // no answer came in time: it is overloaded, unless that is rare, or others are prompt
 )
 
-// Release gives a place back and says how the attempt ended. A number that is no Sign
-// counts as NoSign.
+// signOf returns what an attempt says about the load. One that was not made, that the caller
+// or another copy has ended, or that has panicked, says nothing.
+func signOf(x retry.Exit) sign {
+	v := &x.Verdict
+	switch {
+	case x.Ending == retry.Expired:
+		return timeout
+	case x.Ending != retry.Returned:
+		return noSign
+	case v.Err != nil && !v.IsAnswer() && timedOut(v.Err):
+		return timeout
+	case v.Err == nil, v.Class == retry.Permanent && !v.Refused, v.Answered:
+		if 2*x.Took <= x.Allowed {
+			return prompt
+		}
+		return answer
+	case v.Class == retry.Throttled:
+		return overload
+	case v.Class == retry.TimedOut:
+		return timeout
+	}
+	return noSign
+}
+
+// timedOut reports whether err holds an error that timed out, whatever its class: a dial that
+// timed out is Unprocessed.
+func timedOut(err error) bool {
+	return (&retry.Error{Errs: []error{err}}).Timeout() // Timeout survives nil pointers
+}
+
+// Leave gives the place of an attempt back, and learns from what has become of it:
 //
-// After an Overload the Limit loses a fraction 1/2n of its places, where n is how many
-// attempts were in flight recently. So if all of them end with an Overload, it loses
+//   - A Throttled error is a sign of an overload.
+//   - So is a timeout, if there are many: an attempt whose deadline has passed, and a TimedOut
+//     or any other error that says it timed out.
+//   - A success, [retry.ErrRejected], a [retry.Answer] and any other Permanent error but one of
+//     [retry.Refuse] are answers, prompt ones if half of the attempt's time is left.
+//   - Other errors say nothing. Nor do attempts that the caller has ended, or that panicked.
+//
+// After an overload the Limit loses a fraction 1/2n of its places, where n is how many
+// attempts were in flight recently. So if all of them end with an overload, it loses
 // half of its places, however many they are. n is at least the number in flight now,
 // this attempt included. It remembers a higher number from before, which falls by one
-// with each attempt that ends without an overload. After each Overload n is at most
+// with each attempt that ends without an overload. After each overload n is at most
 // the places that are left.
 //
-// A Timeout is an overload if others have timed out too: if that is more than a quarter
+// A timeout is an overload if others have timed out too: if that is more than a quarter
 // of the last attempts, about as many as there are places, or more than three quarters if
-// all others are Prompt. To tell that, each Timeout adds three to a number, each Answer
-// takes one from it and each Prompt nine. A Timeout does not take it above the places, an
-// Answer not below zero, and a Prompt not below −n: where a replica of two hangs, the
+// all others are prompt. To tell that, each timeout adds three to a number, each answer
+// takes one from it and each prompt one nine. A timeout does not take it above the places, an
+// answer not below zero, and a prompt one not below −n: where a replica of two hangs, the
 // attempts at it end together. Timeouts are overloads while the number is above a quarter
-// of the places. A Timeout that is none changes nothing.
+// of the places. A timeout that is none changes nothing.
 //
-// After an Answer or a Prompt the Limit gains 1/p of a place, where p is how many it has,
+// After an answer the Limit gains 1/p of a place, where p is how many it has,
 // if at least half of them were in use, including this one, or if it has less than at the
 // start. So it gains about one place while p attempts succeed.
 //
-// Release panics without an Acquire.
-func (l *Limit) Release(sign Sign) {
+// Leave panics without an Enter.
+func (l *Limit) Leave(_ retry.Pass, x retry.Exit) {
 	if l == nil {
 		return
 	}
+	sign := signOf(x)
 	l.lock()
 	defer l.mu.Unlock()
 	if l.flight == 0 {
-		panic("limit: Release without Acquire")
+		panic("limit: Leave without Enter")
 	}
 	whole := l.places / unit
-	answered := sign == Answer || sign == Prompt
 	switch sign {
-	case Timeout:
+	case timeout:
 		l.late = min(l.late+3, int64(whole))
-	case Answer:
+	case answer:
 		l.late -= min(max(l.late, 0), 1)
-	case Prompt:
+	case prompt:
 		l.late = max(l.late-9, -int64(l.recent))
 	}
 	least, greatest := l.limits()
-	if sign == Overload || sign == Timeout && 4*l.late > int64(whole) {
+	if sign == overload || sign == timeout && 4*l.late > int64(whole) {
 		l.places = max(l.places-l.places/(2*l.recent), least)
 		l.recent = min(l.recent, l.places/unit)
 	} else {
 		l.recent--
-		if answered && (2*l.flight >= whole || l.places < l.start()) {
+		if (sign == answer || sign == prompt) && (2*l.flight >= whole || l.places < l.start()) {
 			l.places = min(l.places+unit*unit/l.places, greatest)
 		}
 	}
@@ -178,133 +209,4 @@ func (l *Limit) Places() int {
 	l.lock()
 	defer l.mu.Unlock()
 	return int(l.places / unit)
-}
-
-// Op returns op under l: an attempt that finds no place free fails with [ErrLimited],
-// and the place is given back when op returns, panics or exits. [SignOf] its error says
-// what that means for the number of places, and [NoSign] if it panicked. Op returns op
-// itself for a nil Limit, and panics if op is nil. It allocates nothing per call.
-func Op[T any](l *Limit, p retry.Policy, op func(context.Context) (T, error)) func(context.Context) (T, error) {
-	if op == nil {
-		panic("limit: nil op")
-	}
-	if l == nil {
-		return op
-	}
-	return func(ctx context.Context) (v T, err error) {
-		if !l.Acquire() {
-			return v, ErrLimited
-		}
-		sign := NoSign
-		defer func() { l.Release(sign) }()
-		v, err = op(ctx)
-		sign = SignOf(ctx, p, err)
-		return v, err
-	}
-}
-
-// Do is [retry.Do] of op under l, as [Op] describes it. An attempt that finds no place
-// free has done nothing, so it is retried under Policy.NonIdempotent too, and has no
-// value: Do returns the last one that op returned. Do panics if
-// ctx or op is nil.
-func Do[T any](ctx context.Context, p retry.Policy, l *Limit, op func(context.Context) (T, error)) (v T, err error) {
-	if op == nil {
-		panic("limit: nil op")
-	}
-	var called bool // for op itself may return an ErrLimited, after it has done something
-	under := Op(l, p, func(ctx context.Context) (T, error) {
-		called = true
-		return op(ctx)
-	})
-	a := p.Attempts(ctx)
-	defer a.Close()
-	for a.Next() {
-		called = false
-		if value, err := under(a.Context()); called {
-			v = value
-			a.Done(err)
-		} else {
-			a.Done(retry.Undone(err))
-		}
-	}
-	return v, a.Err()
-}
-
-// SignOf returns what the end of an attempt says about the load. ctx is the attempt's. The
-// class of err under p, and ctx, decide:
-//
-//   - [Overload]: a Throttled error
-//   - [Timeout]: a TimedOut error, any other timeout, and any error once the deadline of
-//     ctx has passed, or ctx was canceled with [retry.ErrAttemptTimeout]
-//   - [Prompt]: what else were an Answer, if half of Policy.AttemptTimeout is left until
-//     the deadline of ctx
-//   - [Answer]: no error, [retry.ErrRejected], a [retry.Answer], or another Permanent
-//     error without a mark of [retry.Refuse]
-//   - [NoSign]: [retry.ErrPaced] without an attempt, any other error, and anything once
-//     ctx is canceled, by the caller or because another attempt of a hedged call was faster
-//
-// [Op] and [Do] use it. Call it for what [Limit.Release] gets after an [Limit.Acquire].
-func SignOf(ctx context.Context, p retry.Policy, err error) Sign {
-	end := ctx.Err()
-	if end == context.Canceled && context.Cause(ctx) != retry.ErrAttemptTimeout {
-		return NoSign
-	}
-	if err == nil {
-		return answer(ctx, &p)
-	}
-	switch v := p.Judge(err); {
-	case v.IsAnswer():
-		return answer(ctx, &p)
-	case v.Class == retry.Unprocessed && paced(err):
-		return NoSign
-	case end != nil, passed(ctx, p.Clock), timedOut(err):
-		return Timeout
-	case v.Class == retry.Permanent && !v.Refused, v.Answered:
-		return answer(ctx, &p)
-	case v.Class == retry.Throttled:
-		return Overload
-	case v.Class == retry.TimedOut:
-		return Timeout
-	}
-	return NoSign
-}
-
-// answer returns Prompt for an attempt that ends now if half of its time is left, and
-// else Answer.
-func answer(ctx context.Context, p *retry.Policy) Sign {
-	deadline, ok := ctx.Deadline()
-	if ok && p.AttemptTimeout > 0 && deadline.Sub(now(p.Clock)) >= p.AttemptTimeout/2 {
-		return Prompt
-	}
-	return Answer
-}
-
-func now(c clockx.Clock) time.Time {
-	if c == nil {
-		c = clockx.System()
-	}
-	return c.Now()
-}
-
-// passed reports whether the deadline of ctx has passed on clock. A connection with
-// the same deadline often fails before ctx ends.
-func passed(ctx context.Context, clock clockx.Clock) bool {
-	deadline, ok := ctx.Deadline()
-	return ok && !deadline.After(now(clock))
-}
-
-// timedOut reports whether err holds an error that timed out.
-func timedOut(err error) bool {
-	return (&retry.Error{Errs: []error{err}}).Timeout() // Timeout survives nil pointers
-}
-
-// paced reports whether err holds a run that its pace has ended before an attempt. Its
-// reason may be a deadline, but nothing was sent.
-func paced(err error) bool {
-	return errtree.Walk(err, func(err error) errtree.Next { // which survives nil pointers too
-		if e, ok := err.(*retry.Error); ok && e.Attempts == 0 && errors.Is(e.Cause, retry.ErrPaced) {
-			return errtree.Stop
-		}
-		return errtree.Into
-	})
 }

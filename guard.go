@@ -1,0 +1,421 @@
+package retry
+
+import (
+	"context"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/goretry/retry/clockx"
+)
+
+// Guard admits attempts: a limit on those in flight, a [Pace], a circuit breaker, a rate
+// limiter, a quota of a fleet. Share one among all runs that it is to guard together. It must
+// be safe for concurrent use.
+//
+// A run calls Enter before each attempt, and Leave once for each Pass. A Guard judges
+// nothing: Leave gets what the attempt has come to. This one opens no more than ten
+// connections at a time:
+//
+//	type places chan struct{} // make(places, 10)
+//
+//	func (p places) Enter(ctx context.Context, e retry.Entry) (retry.Pass, error) {
+//		select {
+//		case p <- struct{}{}:
+//			return retry.Pass{}, nil
+//		default:
+//			return retry.Pass{}, errors.New("too many connections")
+//		}
+//	}
+//
+//	func (p places) Leave(retry.Pass, retry.Exit) { <-p }
+type Guard interface {
+	// Enter admits the attempt, tells it to wait, or refuses it by an error. The run sleeps,
+	// not Enter. Enter may talk to others while ctx lasts, for at most Entry.Patience, but
+	// not for a hedge; hooks do not see such a wait.
+	//
+	// The error is judged as one of op is, by its marks, its hint and Policy.Classify, but it
+	// is Undone, and Unprocessed where it would be Transient. [Stop] ends the run, [After]
+	// says how long to wait, and an error without a mark means the backoff. Then all guards
+	// are asked again. A refusal is no attempt, and costs a budget nothing, but counts
+	// against MaxAttempts. A run that ends by it ends with [ReasonGuard].
+	Enter(ctx context.Context, e Entry) (Pass, error)
+
+	// Leave takes a Pass back: once for each that Enter has returned without an error,
+	// whatever panics. Enter with Entry.Earlier replaces that Pass, or by an error ends it.
+	Leave(p Pass, x Exit)
+}
+
+// Entry is what a [Guard] gets before an attempt.
+type Entry struct {
+	Name     string        // the policy's
+	Number   int           // of the attempt: 1 for the first
+	Class    Class         // of the latest error; Unknown if there is none
+	Hedge    bool          // a copy beside an attempt underway: a wait refuses it
+	Patience time.Duration // until the caller's deadline or the end of MaxElapsed; math.MaxInt64: no limit. A wait that is not shorter ends the run
+	Clock    clockx.Clock  // the policy's, never nil
+	Earlier  Pass          // with Again: what Enter has returned for this attempt, whose wait is over
+}
+
+// Pass says when an attempt may start. The zero Pass: now.
+type Pass struct {
+	Wait  time.Duration // the run sleeps for so long first
+	Again bool          // then it asks again, with Entry.Earlier; otherwise the attempt starts
+	Held  any           // the guard's own; a pointer or a func allocates nothing
+	Round uint64        // the guard's own
+
+	wake <-chan struct{} // if not nil, the run waits for it instead of Wait, which is what to expect
+}
+
+// Ending says how an attempt that guards have admitted has ended.
+type Ending uint8
+
+const (
+	NotMade  Ending = iota // nothing was sent: a later guard has refused it, or the run has ended
+	Returned               // it has come to the Verdict
+	Expired                // it has failed, and its deadline has passed
+	Canceled               // the caller has ended it, or another copy was faster
+	Panicked               // it has panicked or called runtime.Goexit
+)
+
+// Exit is what a [Guard] gets when an attempt has ended: facts, and no judgement.
+type Exit struct {
+	Ending  Ending
+	Verdict Verdict       // zero after a success; only Err is set if nobody has judged it, as when the caller's context has ended
+	Took    time.Duration // the attempt
+	Allowed time.Duration // how long it had until its deadline; 0 if it had none
+	Clock   clockx.Clock  // the policy's, never nil
+}
+
+// Held is what Hooks.Guard gets about a guard that has told an attempt to wait, or has
+// refused it.
+type Held struct {
+	Name    string        // the policy's
+	Number  int           // of the attempt that is not made yet: 1 for the first
+	Guard   string        // the type of the guard, such as "limit.Limit"
+	Start   time.Time     // of the wait, on the policy's clock
+	Elapsed time.Duration // since the run began
+	Delay   time.Duration // the wait that follows, as far as it is known; 0: the run ends
+	Err     error         // why the guard has refused; nil if it has told the attempt to wait
+	Class   Class         // what Err means
+}
+
+// gates is where a run stands among the guards with its next attempt, or with the one
+// underway. It is not part of the run, which must be small, and goes from run to run.
+type gates struct {
+	passes []Pass // of the guards that have admitted the attempt, in order
+	asking bool   // the last of them has told it to wait, and has not admitted it yet
+}
+
+var idleGates = sync.Pool{New: func() any { return new(gates) }}
+
+// waker returns the channel that ends the wait for a guard, nil if time alone does.
+func (r *run) waker() <-chan struct{} {
+	if r.gates == nil || !r.gates.asking {
+		return nil
+	}
+	return r.gates.passes[len(r.gates.passes)-1].wake
+}
+
+// unguarded reports whether every guard is nil or an open Pace: Enter has nothing to do.
+func (p *Policy) unguarded() bool {
+	for _, g := range p.Guards {
+		if pace, ok := g.(*Pace); g != nil && !(ok && pace.openOn(p.Clock)) {
+			return false
+		}
+	}
+	return true
+}
+
+// paced reports whether a guard limits the retries that follow a Throttled attempt.
+func (p *Policy) paced() bool {
+	for _, g := range p.Guards {
+		if g, ok := g.(interface{ Paces() bool }); ok && g.Paces() {
+			return true
+		}
+	}
+	return false
+}
+
+// enter asks the guards that have not admitted the next attempt, and reports whether all
+// have. If not, r is to wait, or is over.
+//
+//go:noinline
+func (r *run) enter(p *Policy) bool {
+	if r.gates == nil {
+		if p.unguarded() {
+			return true
+		}
+		r.gates = idleGates.Get().(*gates)
+	}
+	for g := r.gates; ; {
+		next := len(g.passes)
+		if g.asking {
+			next--
+		}
+		if next == len(p.Guards) {
+			break
+		}
+		if !r.ask(p, p.Guards[next]) {
+			return false
+		}
+	}
+	r.lap(p)
+	return r.ctx.Err() == nil || r.canceled(p, nil) // as above
+}
+
+// ask asks one guard, and reports whether it admits the attempt now.
+func (r *run) ask(p *Policy, guard Guard) bool {
+	g := r.gates
+	if guard == nil {
+		g.passes = append(g.passes, Pass{})
+		return true
+	}
+	e := Entry{Name: p.Name, Number: r.number + 1, Class: r.class, Patience: r.patience(p), Clock: p.clock()}
+	first := !g.asking
+	if !first {
+		last := len(g.passes) - 1
+		switch e.Earlier = g.passes[last]; {
+		case !e.Earlier.Again:
+			g.asking = false
+			return true
+		case r.rest(p, r.began) <= 0:
+			return r.refused(p, guard, Stop(latePace{}))
+		}
+	}
+	pass, err := guard.Enter(r.ctx, e)
+	if !first { // the earlier pass is replaced, or has ended by err
+		g.passes, g.asking = g.passes[:len(g.passes)-1], false
+	}
+	if err != nil {
+		return r.refused(p, guard, err)
+	}
+	g.passes = append(g.passes, pass)
+	if pass.Wait <= 0 {
+		return true
+	}
+	g.asking = true
+	if first && pass.Wait >= r.patience(p) {
+		return r.refused(p, guard, Stop(latePace{wait: pass.Wait}))
+	}
+	r.lap(p)
+	r.await(min(pass.Wait, max(r.rest(p, r.began), 0)))
+	if first && p.Hooks.Guard != nil && r.ctx.Err() == nil { // a guard and a clock may run any code
+		r.guardHook(p, Held{Guard: nameOf(guard), Delay: pass.Wait})
+	}
+	return false
+}
+
+// refused ends the try of an attempt that a guard has refused. It returns false: r is to
+// wait before it asks all guards again, or is over.
+//
+//go:noinline
+func (r *run) refused(p *Policy, guard Guard, err error) bool {
+	r.leave(p, Exit{})
+	var v Verdict
+	v.judge(p, err, r.healthy > 0)
+	if v.Class == Transient {
+		v.Class = Unprocessed
+	}
+	v.Undone, v.Partial, v.Answered = true, false, false
+	r.lap(p)
+	r.ended = r.began
+	if r.ctx.Err() != nil {
+		return r.canceled(p, nil)
+	}
+	if r.refusals < math.MaxInt32 {
+		r.refusals++
+	}
+	r.judged(p, &v)
+	more := r.next(p, moment{elapsed: r.ended - r.paused, left: left(r.ctx, p.Clock), refusal: v.Err})
+	if more {
+		r.phase = waiting
+	} else {
+		r.wait = 0
+	}
+	if p.Hooks.Guard != nil {
+		r.guardHook(p, Held{Guard: nameOf(guard), Delay: r.wait, Err: v.Err, Class: v.Class})
+	}
+	if !more {
+		r.done(p)
+	}
+	return false
+}
+
+// nameOf returns what hooks call a guard.
+func nameOf(g Guard) string { return strings.TrimPrefix(reflect.TypeOf(g).String(), "*") }
+
+// patience returns how long the next attempt may wait for a guard.
+func (r *run) patience(p *Policy) time.Duration {
+	patience := left(r.ctx, p.Clock)
+	if p.MaxElapsed > 0 {
+		patience = min(patience, r.rest(p, r.elapsed(p)))
+	}
+	return patience
+}
+
+// rest returns how long after now an attempt may still start by MaxElapsed, or
+// math.MaxInt64 if there is no limit.
+func (r *run) rest(p *Policy, now time.Duration) time.Duration {
+	if p.MaxElapsed <= 0 {
+		return math.MaxInt64
+	}
+	return p.MaxElapsed - (now - r.paused)
+}
+
+// lap counts the time since r.began as waited: no attempt was underway.
+func (r *run) lap(p *Policy) {
+	now := r.elapsed(p)
+	r.waited = sum(r.waited, max(now-r.began, 0))
+	r.began = now
+}
+
+// await prepares a wait for a guard, from r.began on.
+func (r *run) await(d time.Duration) {
+	d = min(d, math.MaxInt64-r.waited)
+	r.ended, r.wait, r.waited = r.began, d, sum(r.waited, d)
+	r.phase = waiting
+}
+
+// sleepUntilWoken sleeps until the guard that an attempt waits for wakes it, the run's context
+// ends, or MaxElapsed has passed. With the system's clock no code of others is called.
+//
+//go:noinline
+func (r *run) sleepUntilWoken(p *Policy, wake, done <-chan struct{}) {
+	var late <-chan struct{}
+	if rest := r.rest(p, r.ended); rest < math.MaxInt64 {
+		limit, cancel := p.clock().WithTimeoutCause(context.Background(), rest, nil)
+		defer cancel()
+		late = limit.Done()
+	}
+	select {
+	case <-wake:
+	case <-done:
+	case <-late:
+	}
+}
+
+// leave gives back what the guards have admitted, in reverse.
+//
+//go:noinline
+func (r *run) leave(p *Policy, x Exit) {
+	if g := r.gates; g != nil {
+		g.asking = false
+		p.leave(&g.passes, x)
+	}
+}
+
+// leave calls Leave for the passes of p.Guards, the last one first, whatever panics.
+func (p *Policy) leave(passes *[]Pass, x Exit) {
+	x.Clock = p.clock()
+	defer func() {
+		if len(*passes) > 0 { // a guard has panicked
+			p.leave(passes, x)
+		}
+	}()
+	for n := len(*passes); n > 0; n-- {
+		pass := (*passes)[n-1]
+		(*passes)[n-1] = Pass{}
+		*passes = (*passes)[:n-1]
+		if g := p.Guards[n-1]; g != nil {
+			g.Leave(pass, x)
+		}
+	}
+}
+
+// leaveAfter tells the guards what an attempt has come to. v is nil after a success, and has
+// only an Err if nobody has judged that.
+//
+//go:noinline
+func (r *run) leaveAfter(p *Policy, v *Verdict) {
+	x := Exit{Ending: Returned, Took: max(r.ended-r.began, 0)}
+	if v != nil {
+		x.Ending, x.Verdict = r.ending(p), *v
+	}
+	if rest := left(r.opCtx, p.Clock); rest < math.MaxInt64 {
+		x.Allowed = max(sum(x.Took, rest), 1)
+	} else if p.AttemptTimeout > 0 {
+		x.Allowed = p.AttemptTimeout
+	}
+	if r.gates != nil {
+		r.leave(p, x)
+	} else if r.class == Throttled { // to open paces, of which no passes are kept
+		passes := make([]Pass, len(p.Guards))
+		p.leave(&passes, x)
+	}
+}
+
+// ending says how an attempt has ended from which op has returned with an error.
+func (r *run) ending(p *Policy) Ending {
+	switch end := r.ctx.Err(); {
+	case end == context.Canceled && context.Cause(r.ctx) != ErrAttemptTimeout:
+		return Canceled
+	case end != nil, left(r.opCtx, p.Clock) <= 0: // a connection with the same deadline often fails before the context ends
+		return Expired
+	}
+	return Returned
+}
+
+// hold takes the passes of the attempt underway from r.
+func (r *run) hold(p *Policy) (leave func(Exit)) {
+	if len(p.Guards) == 0 {
+		return func(Exit) {}
+	}
+	if r.gates == nil { // under open paces
+		r.gates = idleGates.Get().(*gates)
+		return p.leaver(make([]Pass, len(p.Guards)))
+	}
+	passes := slices.Clone(r.gates.passes)
+	clear(r.gates.passes)
+	r.gates.passes = r.gates.passes[:0]
+	return p.leaver(passes)
+}
+
+// leaver returns a func that gives passes back when it is first called.
+func (p Policy) leaver(passes []Pass) func(Exit) {
+	var once sync.Once
+	return func(x Exit) { once.Do(func() { p.leave(&passes, x) }) }
+}
+
+// free lets other runs use the gates of a run that is over.
+func (r *run) free() {
+	if r.gates != nil {
+		idleGates.Put(r.gates)
+		r.gates = nil
+	}
+}
+
+// Admit asks the guards of p for an attempt that no run makes: a copy beside one that is
+// underway, with Entry.Hedge, or the call of a handler. Only Number, Class and Hedge of e count.
+// Admit does not wait: if a guard tells it to, the error is an [ErrPaced], otherwise the
+// guard's. Without an error the caller calls leave when the attempt has ended. A second call
+// does nothing. leave is safe for concurrent use.
+func (p Policy) Admit(ctx context.Context, e Entry) (leave func(Exit), err error) {
+	if len(p.Guards) == 0 {
+		return func(Exit) {}, nil
+	}
+	e.Name, e.Number, e.Patience, e.Clock, e.Earlier = p.Name, max(e.Number, 1), 0, p.clock(), Pass{}
+	passes := make([]Pass, 0, len(p.Guards))
+	admitted := false
+	defer func() {
+		if !admitted { // refused, or a guard has panicked
+			p.leave(&passes, Exit{})
+		}
+	}()
+	for _, g := range p.Guards {
+		var pass Pass
+		if g != nil {
+			if pass, err = g.Enter(ctx, e); err != nil {
+				return nil, err
+			}
+		}
+		if passes = append(passes, pass); pass.Wait > 0 {
+			return nil, latePace{wait: pass.Wait}
+		}
+	}
+	admitted = true
+	return p.leaver(passes), nil
+}
