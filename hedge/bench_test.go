@@ -19,14 +19,14 @@ func ways() map[string]func(context.Context) (int, error) {
 	h := &hedge.Hedge{Delay: time.Hour}
 	measured, never := new(hedge.Hedge), &hedge.Hedge{Delay: hedge.Never}
 	return map[string]func(context.Context) (int, error){
-		"Op":           hedge.Op(p, h, answer, hedge.Value[int]{}),
-		"Op, measured": hedge.Op(p, measured, answer, hedge.Value[int]{}),
-		"Do":           func(ctx context.Context) (int, error) { return hedge.Do(ctx, p, h, answer) },
-		"Never":        hedge.Op(p, never, answer, hedge.Value[int]{}),
+		"Race":           raced(p, h, answer, hedge.Value[int]{}),
+		"Race, measured": raced(p, measured, answer, hedge.Value[int]{}),
+		"Do":             func(ctx context.Context) (int, error) { return hedge.Do(ctx, p, h, answer) },
+		"Never":          raced(p, never, answer, hedge.Value[int]{}),
 		"Do, never": func(ctx context.Context) (int, error) {
 			return hedge.Do(ctx, p, never, answer)
 		},
-		"not idempotent": hedge.Op(retry.Policy{NonIdempotent: true}, h, answer, hedge.Value[int]{}),
+		"not idempotent": raced(retry.Policy{NonIdempotent: true}, h, answer, hedge.Value[int]{}),
 		"Do, not idempotent": func(ctx context.Context) (int, error) {
 			return hedge.Do(ctx, retry.Policy{NonIdempotent: true}, h, answer)
 		},
@@ -66,8 +66,8 @@ func TestFastCallAllocations(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	for name, want := range map[string]struct{ allocs, bytes uint64 }{
-		"Op":                 {6, 512},
-		"Op, measured":       {6, 512},
+		"Race":               {6, 896},
+		"Race, measured":     {6, 896},
 		"Do":                 {7, 1024},
 		"Never":              {0, 0},
 		"Do, never":          {0, 0},
@@ -99,7 +99,7 @@ func cost(f func()) (allocs, bytes uint64) {
 }
 
 func BenchmarkFastCall(b *testing.B) {
-	for _, name := range []string{"Never", "Op", "Op, measured", "Do", "a goroutine"} {
+	for _, name := range []string{"Never", "Race", "Race, measured", "Do", "a goroutine"} {
 		call := ways()[name]
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -122,7 +122,7 @@ func TestWhatBudgetsAreTold(t *testing.T) {
 				h := after100ms()
 				h.Budget, h.MaxInFlight = own, tt.most
 				s := script{steps: tt.steps}
-				_, _ = hedge.Op(retry.Policy{Name: "fetch", Budget: policy}, &h.Hedge, s.op, hedge.Value[int]{})(ctx)
+				_, _ = raced(retry.Policy{Name: "fetch", Budget: policy}, &h.Hedge, s.op, hedge.Value[int]{})(ctx)
 				if !slices.Equal(own.got, tt.own) {
 					t.Errorf("the hedge's budget was told\n%q, want\n%q", own.got, tt.own)
 				}
@@ -170,7 +170,7 @@ func TestTokenBudgetGrantsAHedgeForFourteenCalls(t *testing.T) {
 		h := after100ms()
 		h.Budget = &retry.TokenBudget{}
 		hang := true
-		op := hedge.Op(retry.Policy{}, &h.Hedge, sleepy(&hang), hedge.Value[int]{})
+		op := raced(retry.Policy{}, &h.Hedge, sleepy(&hang), hedge.Value[int]{})
 		if got := slow(t, op, h); got != 500/14 {
 			t.Errorf("a full bucket grants %d hedges, want %d", got, 500/14)
 		}
@@ -201,7 +201,7 @@ func TestEarnedBudgetGrantsAHedgeForTwentyCalls(t *testing.T) {
 		h := after100ms()
 		h.Budget = &retry.EarnedBudget{}
 		hang := true
-		op := hedge.Op(retry.Policy{}, &h.Hedge, sleepy(&hang), hedge.Value[int]{})
+		op := raced(retry.Policy{}, &h.Hedge, sleepy(&hang), hedge.Value[int]{})
 		if got := slow(t, op, h); got != 4 {
 			t.Errorf("a fresh budget grants %d hedges, want 4", got)
 		}
@@ -249,7 +249,7 @@ func TestOwnBudget(t *testing.T) {
 		h := after100ms()
 		h.Budget = nil
 		hang := false
-		op := hedge.Op(retry.Policy{}, &h.Hedge, sleepy(&hang), hedge.Value[int]{})
+		op := raced(retry.Policy{}, &h.Hedge, sleepy(&hang), hedge.Value[int]{})
 		for range 500 {
 			_, _ = op(t.Context())
 		}
@@ -285,7 +285,7 @@ func TestOwnBudgetOfAQuietProcess(t *testing.T) {
 		h := after100ms()
 		h.Budget = nil
 		hang := true
-		op := hedge.Op(retry.Policy{}, &h.Hedge, sleepy(&hang), hedge.Value[int]{})
+		op := raced(retry.Policy{}, &h.Hedge, sleepy(&hang), hedge.Value[int]{})
 		for i, tt := range []struct{ calls, want int }{{0, 1}, {0, 0}, {18, 1}, {18, 0}, {0, 1}} {
 			hang = false
 			for range tt.calls { // beside the one that was refused, which succeeds

@@ -16,8 +16,8 @@
 //   - The first attempt runs on the caller's goroutine. If it ends before the delay,
 //     the call ends with its success or failure, which the retry policy judges.
 //   - After the delay the second attempt starts, unless the caller's context has
-//     ended, a server has asked for a pause, or a budget refuses it. See
-//     [Summary].Refused.
+//     ended, a server has asked for a pause, one of Policy.Guards refuses it or tells it to
+//     wait, or a budget refuses it. See [Summary].Refused.
 //   - The first success is the call's result, and so is the first error that is
 //     Permanent to the policy, unless a server refuses a retry by it ([retry.Refuse]).
 //     The contexts of the other attempts end with the cause [ErrLost], and their values
@@ -27,6 +27,6 @@
 //     refusal of any of them ends the run.
 //   - The call returns when all its attempts have. No goroutine is left.
 //
-// It is a decorator of op: to [retry.Do] a race of attempts is one attempt. So hooks
-// and the retry policy see one attempt after the other, as without hedges.
+// To [retry.Do] a race of attempts is one attempt. So hooks and the retry policy see one
+// attempt after the other, as without hedges. Guards are told what each copy came to.
 package hedge

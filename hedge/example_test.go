@@ -41,7 +41,7 @@ func fetch(ctx context.Context, replica string) (string, error) {
 }
 
 // A value that needs its context takes it along, and ends it when it is closed.
-func ExampleOp() {
+func ExampleDoValue() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, "hello")
 	}))
@@ -49,7 +49,7 @@ func ExampleOp() {
 
 	h := new(hedge.Hedge)
 	policy := retry.Policy{Name: "fetch-greeting"}
-	get := hedge.Op(policy, h, func(ctx context.Context) (io.ReadCloser, error) {
+	body, err := hedge.DoValue(context.Background(), policy, h, func(ctx context.Context) (io.ReadCloser, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
 		if err != nil {
 			return nil, retry.Stop(err)
@@ -62,8 +62,6 @@ func ExampleOp() {
 	}, hedge.Value[io.ReadCloser]{
 		Hold: func(body io.ReadCloser, cancel context.CancelFunc) io.ReadCloser { return held{body, cancel} },
 	})
-
-	body, err := retry.Do(context.Background(), policy, get)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -66,7 +66,8 @@ type Summary struct {
 
 	// Refused is the first reason why a hedge was not started, or "":
 	//   - "pushback": a server's hint asked for a pause, of which at most an hour counts, and it is not
-	//     over, or Policy.Pace lets no attempt start now: a hedge does not wait for its turn
+	//     over
+	//   - "guard": one of Policy.Guards refused, or told the hedge to wait
 	//   - "budget": Hedge.Budget refused
 	//   - "policy_budget": Policy.Budget refused
 	//   - "failed": an attempt failed after the delay, while another ran
@@ -111,22 +112,27 @@ func Number(ctx context.Context) int {
 
 type numberKey struct{}
 
-// Do must not return an *http.Response or *sql.Rows, which are dead by then: use [Op]
+// Do must not return an *http.Response or *sql.Rows, which are dead by then: use [DoValue]
 // with Value.Hold, or retryhttp.Transport.Hedge. The contexts that op gets end before
 // Do returns.
 //
-// Do is [retry.Do] with hedged attempts: each attempt of the run is a race. All values but
-// the one that Do returns are closed as Value.Discard says: those that lose, one beside an
-// error that a retry follows, and the one that wins if a hook or another func of the policy
-// panics after that. Do panics if ctx or op is nil, or if [Op] does.
+// Do is [retry.Do] with hedged attempts: each attempt of the run is a race, see [Race]. All
+// values but the one that Do returns are closed as Value.Discard says: those that lose, one
+// beside an error that a retry follows, and the one that wins if a hook or another func of the
+// policy panics after that. Do panics if ctx or op is nil, or if Race does.
 func Do[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(context.Context) (T, error)) (T, error) {
-	o := newHedged(&p, h, op, Value[T]{})
+	return DoValue(ctx, p, h, op, Value[T]{})
+}
+
+// DoValue is [Do] for values that are treated as v says.
+func DoValue[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(context.Context) (T, error), v Value[T]) (T, error) {
+	o := newHedged(&p, h, op, v)
 	if o == nil {
 		return retry.Do(ctx, p, op)
 	}
 	var value T
-	var failed error
-	owned := false // value is of the latest race, and nobody else has it
+	var failed error // beside value
+	owned := false   // value is not returned yet, so it has to be closed
 	drop := func() {
 		if owned {
 			owned = false
@@ -134,37 +140,42 @@ func Do[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(context.Co
 		}
 	}
 	defer drop()
-	v, err := retry.Do(ctx, p, func(ctx context.Context) (T, error) {
+	got, err := retry.Do(ctx, p, func(ctx context.Context) (T, error) {
 		drop()
 		value, failed = o.call(ctx)
 		owned = true
 		return value, failed
 	})
 	owned = false
-	return v, err
+	return got, err
 }
 
-// Op returns a hedged op, for [retry.Do] with the same policy or to be called by
-// itself. It uses the policy's Name, NonIdempotent, Budget, Clock and Classify. Op
-// returns op itself, at no cost, if the policy is NonIdempotent, or if h starts no
-// hedges: it is nil, its Delay is negative, or its MaxInFlight is 1 or negative. The
-// func is safe for concurrent use if op is.
+// Race makes one attempt of a run as a race of copies. It is for code that makes the attempts
+// of others, such as package retryhttp: everybody else calls [Do]. p is the run's policy, whose
+// guards have admitted the attempt: each hedge enters them too, and does not wait. What becomes
+// of a copy is told to them once: the run tells what the race came to, as if that was the
+// first copy, and Race the rest.
+//
+// Race just calls op if the policy is NonIdempotent, or if h starts no hedges: it is nil, its
+// Delay is negative, or its MaxInFlight is 1 or negative.
 //
 // If the caller's deadline is not after the delay, the call needs no timer. A panic or
 // runtime.Goexit in the first attempt passes through when the others have ended. A
 // panic or Goexit in a hedge is repeated on the caller's goroutine, a panic as a
-// [*PanicValue]. If a budget, Hedged, Discard or Hold panics when the attempts have
+// [*PanicValue]. If a budget, a guard, Hedged, Discard or Hold panics when the attempts have
 // ended, every value is discarded and every context ended.
 //
-// Op panics if op is nil. It also panics if the policy's Clock is a *clockx.Virtual,
+// Race panics if ctx or op is nil. It also panics if the policy's Clock is a *clockx.Virtual,
 // whose time does not move while a goroutine waits for op: test with testing/synctest,
 // or with Never.
-func Op[T any](p retry.Policy, h *Hedge, op func(context.Context) (T, error), v Value[T]) func(context.Context) (T, error) {
-	o := newHedged(&p, h, op, v)
-	if o == nil {
-		return op
+func Race[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(context.Context) (T, error), v Value[T]) (T, error) {
+	if ctx == nil {
+		panic("hedge: nil context")
 	}
-	return o.call
+	if o := newHedged(&p, h, op, v); o != nil {
+		return o.call(ctx)
+	}
+	return op(ctx)
 }
 
 // hedged is an op with the state that its calls share.
@@ -188,7 +199,7 @@ func newHedged[T any](p *retry.Policy, h *Hedge, op func(context.Context) (T, er
 		panic("hedge: Policy.Clock is a *clockx.Virtual, on which no delay passes while op runs: use the system's clock in testing/synctest, or Delay: hedge.Never")
 	}
 	o := &hedged[T]{Hedger: h.rules(), policy: *p, hook: h.Hedged, op: op, value: v}
-	o.Name, o.Policy, o.Pace = p.Name, p.Budget, p.Pace
+	o.Name, o.Policy = p.Name, p.Budget
 	if o.Budget == nil {
 		o.Budget = h.shared.Budget(p.Clock)
 	}

@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -32,6 +31,11 @@ const ms = time.Millisecond
 
 // plenty is a budget of hedges that grants all: for what is not about budgets.
 var plenty = &retry.TokenBudget{Cost: -1}
+
+// raced is Race as an op, of which each call is an attempt.
+func raced[T any](p retry.Policy, h *hedge.Hedge, op func(context.Context) (T, error), v hedge.Value[T]) func(context.Context) (T, error) {
+	return func(ctx context.Context) (T, error) { return hedge.Race(ctx, p, h, op, v) }
+}
 
 // step is what one call of a script's op does.
 type step struct {
@@ -149,10 +153,10 @@ func TestRaces(t *testing.T) {
 				h.MaxInFlight = tt.most
 				s := script{steps: tt.steps}
 				start := time.Now()
-				v, err := hedge.Op(retry.Policy{Name: "fetch"}, &h.Hedge, s.op, hedge.Value[int]{})(t.Context())
+				v, err := raced(retry.Policy{Name: "fetch"}, &h.Hedge, s.op, hedge.Value[int]{})(t.Context())
 				took := time.Since(start)
 				if v != tt.value || !errors.Is(err, tt.err) || took != tt.at {
-					t.Errorf("Op = %d, %v after %v, want %d, %v after %v", v, err, took, tt.value, tt.err, tt.at)
+					t.Errorf("Race = %d, %v after %v, want %d, %v after %v", v, err, took, tt.value, tt.err, tt.at)
 				}
 				if s.calls != len(tt.steps) {
 					t.Errorf("%d calls, want %d", s.calls, len(tt.steps))
@@ -186,7 +190,7 @@ func TestLosersContextEndsWithErrLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3, Budget: plenty}
 		s := script{steps: []step{ok(time.Second), ok(time.Second), ok(50 * ms)}}
-		_, _ = hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{})(t.Context())
+		_, _ = raced(retry.Policy{}, &h, s.op, hedge.Value[int]{})(t.Context())
 		if want := []error{hedge.ErrLost, hedge.ErrLost, nil}; !slices.Equal(s.causes, want) {
 			t.Errorf("causes %v, want %v", s.causes, want)
 		}
@@ -197,9 +201,9 @@ func TestAllErrorsAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := hedge.Hedge{Delay: 100 * ms, Budget: plenty}
 		s := script{steps: []step{fails(120*ms, errHiccup), fails(50*ms, errCough)}}
-		v, err := hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{})(t.Context())
+		v, err := raced(retry.Policy{}, &h, s.op, hedge.Value[int]{})(t.Context())
 		if v != 2 || !errors.Is(err, errHiccup) || !errors.Is(err, errCough) {
-			t.Errorf("Op = %d, %v, want the last value and both errors", v, err)
+			t.Errorf("Race = %d, %v, want the last value and both errors", v, err)
 		}
 		if want := "hedge: 2 attempts failed: cough; hiccup"; err.Error() != want {
 			t.Errorf("Error() = %q, want %q", err, want)
@@ -237,7 +241,7 @@ func TestRefusalOfEitherEndsTheRun(t *testing.T) {
 func TestErrorsCanBeCompared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := script{steps: []step{fails(120*ms, errHiccup), fails(50*ms, errCough)}}
-		_, err := hedge.Op(retry.Policy{}, &after100ms().Hedge, s.op, hedge.Value[int]{})(t.Context())
+		_, err := raced(retry.Policy{}, &after100ms().Hedge, s.op, hedge.Value[int]{})(t.Context())
 		if other := err; err != other { // panics if the type cannot be compared
 			t.Error("an error differs from itself")
 		}
@@ -248,7 +252,7 @@ func TestErrorsCanBeCompared(t *testing.T) {
 func TestPollsAreMeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h hedge.Hedge
-		op := hedge.Op(retry.Policy{}, &h, func(context.Context) (int, error) {
+		op := raced(retry.Policy{}, &h, func(context.Context) (int, error) {
 			time.Sleep(10 * ms)
 			return 0, retry.ErrRejected
 		}, hedge.Value[int]{})
@@ -304,7 +308,7 @@ func TestServersHintKeepsHedgesOff(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := after100ms()
 				s := script{steps: append(first, ok(150*ms), ok(150*ms), ok(time.Second), ok(10*ms))}
-				op := hedge.Op(retry.Policy{}, &h.Hedge, s.op, hedge.Value[int]{})
+				op := raced(retry.Policy{}, &h.Hedge, s.op, hedge.Value[int]{})
 				_, _ = op(t.Context())
 				hinted := time.Now()
 				if len(first) == 2 {
@@ -338,7 +342,7 @@ func TestLongestHintCounts(t *testing.T) {
 		s := script{steps: []step{
 			fails(0, retry.After(errHiccup, time.Minute)), fails(0, retry.After(errHiccup, time.Second)), ok(150 * ms),
 		}}
-		op := hedge.Op(retry.Policy{}, &h.Hedge, s.op, hedge.Value[int]{})
+		op := raced(retry.Policy{}, &h.Hedge, s.op, hedge.Value[int]{})
 		for range 2 {
 			_, _ = op(t.Context())
 		}
@@ -355,7 +359,7 @@ func TestAbsurdHintKeepsHedgesOffForAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := after100ms()
 		s := script{steps: []step{fails(0, retry.After(errHiccup, math.MaxInt64)), ok(150 * ms), ok(150 * ms), ok(time.Second)}}
-		op := hedge.Op(retry.Policy{}, &h.Hedge, s.op, hedge.Value[int]{})
+		op := raced(retry.Policy{}, &h.Hedge, s.op, hedge.Value[int]{})
 		_, _ = op(t.Context())
 		time.Sleep(time.Hour - 100*ms - 1)
 		_, _ = op(t.Context())
@@ -377,7 +381,7 @@ func TestDeadlineWithinTheDelayNeedsNoTimer(t *testing.T) {
 			s := script{steps: []step{{takes: 200 * ms, deaf: true}, ok(0)}}
 			ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
 			defer cancel()
-			_, _ = hedge.Op(retry.Policy{}, &h.Hedge, s.op, hedge.Value[int]{})(ctx)
+			_, _ = raced(retry.Policy{}, &h.Hedge, s.op, hedge.Value[int]{})(ctx)
 			if s.calls != tt.calls || len(h.got) != tt.calls-1 {
 				t.Errorf("deadline after %v: %d calls, told %+v, want %d calls", tt.deadline, s.calls, h.got, tt.calls)
 			}
@@ -391,9 +395,9 @@ func TestNoHedgeOnceTheCallerHasGone(t *testing.T) {
 		s := script{steps: []step{{takes: 200 * ms, deaf: true}}}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(50*ms, cancel)
-		v, err := hedge.Op(retry.Policy{}, &h.Hedge, s.op, hedge.Value[int]{})(ctx)
+		v, err := raced(retry.Policy{}, &h.Hedge, s.op, hedge.Value[int]{})(ctx)
 		if v != 1 || err != nil || s.calls != 1 {
-			t.Errorf("Op = %d, %v with %d calls, want the late success and one call", v, err, s.calls)
+			t.Errorf("Race = %d, %v with %d calls, want the late success and one call", v, err, s.calls)
 		}
 		if len(h.got) != 1 || h.got[0].Started != 1 || h.got[0].Refused != "" {
 			t.Errorf("told %+v, want one attempt, nothing refused", h.got)
@@ -410,9 +414,9 @@ func TestCancelEndsAllAttempts(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(150*ms, func() { cancel(errGone) })
 		start := time.Now()
-		_, err := hedge.Op(retry.Policy{}, &h.Hedge, s.op, hedge.Value[int]{})(ctx)
+		_, err := raced(retry.Policy{}, &h.Hedge, s.op, hedge.Value[int]{})(ctx)
 		if took := time.Since(start); !errors.Is(err, context.Canceled) || took != 150*ms {
-			t.Errorf("Op = %v after %v, want canceled after 150ms", err, took)
+			t.Errorf("Race = %v after %v, want canceled after 150ms", err, took)
 		}
 		if !slices.Equal(s.causes, []error{errGone, errGone}) {
 			t.Errorf("causes %v, want the caller's", s.causes)
@@ -423,11 +427,8 @@ func TestCancelEndsAllAttempts(t *testing.T) {
 	})
 }
 
-func TestOpItselfWhereNothingCanBeHedged(t *testing.T) {
-	op := func(context.Context) (int, error) { return 1, nil }
-	same := func(got func(context.Context) (int, error)) bool {
-		return reflect.ValueOf(got).Pointer() == reflect.ValueOf(op).Pointer()
-	}
+func TestNothingIsMeasuredWhereNothingCanBeHedged(t *testing.T) {
+	type key struct{}
 	virtual := clockx.NewVirtual(time.Now())
 	for name, tt := range map[string]struct {
 		p retry.Policy
@@ -441,15 +442,19 @@ func TestOpItselfWhereNothingCanBeHedged(t *testing.T) {
 		"negative in flight": {retry.Policy{}, &hedge.Hedge{MaxInFlight: -1}},
 		"never, virtual":     {retry.Policy{Clock: virtual}, &hedge.Hedge{Delay: hedge.Never}},
 	} {
-		if !same(hedge.Op(tt.p, tt.h, op, hedge.Value[int]{})) {
-			t.Errorf("%s: not op itself", name)
+		ctx := context.WithValue(t.Context(), key{}, name)
+		op := func(got context.Context) (int, error) {
+			if got != ctx {
+				t.Errorf("%s: op has a context of its own", name)
+			}
+			return 1, nil
 		}
-		if v, err := hedge.Do(t.Context(), tt.p, tt.h, op); v != 1 || err != nil {
+		if v, err := hedge.Race(ctx, tt.p, tt.h, op, hedge.Value[int]{}); v != 1 || err != nil {
+			t.Errorf("%s: Race = %d, %v", name, v, err)
+		}
+		if v, err := hedge.Do(ctx, tt.p, tt.h, op); v != 1 || err != nil {
 			t.Errorf("%s: Do = %d, %v", name, v, err)
 		}
-	}
-	if same(hedge.Op(retry.Policy{}, &hedge.Hedge{}, op, hedge.Value[int]{})) {
-		t.Error("the zero Hedge returns op itself")
 	}
 	if got := (*hedge.Hedge)(nil).Wait(); got != hedge.Never {
 		t.Errorf("Wait() = %v of a nil Hedge, want Never", got)
@@ -463,10 +468,10 @@ func TestWrongUsePanics(t *testing.T) {
 		f    func()
 		want []string
 	}{
-		"nil op":               {func() { hedge.Op[int](retry.Policy{}, nil, nil, hedge.Value[int]{}) }, []string{"hedge: nil op"}},
+		"nil op":               {func() { _, _ = hedge.Race(t.Context(), retry.Policy{}, nil, nil, hedge.Value[int]{}) }, []string{"hedge: nil op"}},
 		"Do, nil op":           {func() { _, _ = hedge.Do[int](t.Context(), retry.Policy{}, nil, nil) }, []string{"hedge: nil op"}},
-		"nil context":          {func() { _, _ = hedge.Op(retry.Policy{}, &hedge.Hedge{}, op, hedge.Value[int]{})(nil) }, []string{"hedge: nil context"}}, //nolint:staticcheck
-		"a virtual clock":      {func() { hedge.Op(virtual, &hedge.Hedge{}, op, hedge.Value[int]{}) }, []string{"testing/synctest", "Never"}},
+		"nil context":          {func() { _, _ = hedge.Race(nil, retry.Policy{}, &hedge.Hedge{}, op, hedge.Value[int]{}) }, []string{"hedge: nil context"}}, //nolint:staticcheck
+		"a virtual clock":      {func() { _, _ = hedge.Race(t.Context(), virtual, &hedge.Hedge{}, op, hedge.Value[int]{}) }, []string{"testing/synctest", "Never"}},
 		"Do, on virtual clock": {func() { _, _ = hedge.Do(t.Context(), virtual, &hedge.Hedge{}, op) }, []string{"testing/synctest", "Never"}},
 	} {
 		func() {
@@ -511,7 +516,7 @@ func TestPanicAndGoexitReachTheCaller(t *testing.T) {
 				h.Budget = own
 				s := script{steps: tt.steps}
 				var discarded []int
-				op := hedge.Op(retry.Policy{Budget: theirs}, &h.Hedge, s.op, hedge.Value[int]{Discard: func(v int) { discarded = append(discarded, v) }})
+				op := raced(retry.Policy{Budget: theirs}, &h.Hedge, s.op, hedge.Value[int]{Discard: func(v int) { discarded = append(discarded, v) }})
 				start := time.Now()
 				var recovered any
 				exited := true
@@ -582,7 +587,7 @@ func TestPanicInTheClassifier(t *testing.T) {
 				t.Errorf("balance %v, discarded %v, want 1 and the value beside the error", own.Balance(), discarded)
 			}
 		}()
-		_, _ = hedge.Op(p, &h, s.op, hedge.Value[int]{Discard: func(v int) { discarded = append(discarded, v) }})(t.Context())
+		_, _ = raced(p, &h, s.op, hedge.Value[int]{Discard: func(v int) { discarded = append(discarded, v) }})(t.Context())
 	})
 }
 
@@ -614,7 +619,7 @@ func TestPanicInABudget(t *testing.T) {
 						t.Errorf("told %+v, want no winner", h.got)
 					}
 				}()
-				_, _ = hedge.Op(retry.Policy{}, &h.Hedge, s.op, hedge.Value[int]{Discard: func(v int) { discarded = append(discarded, v) }})(t.Context())
+				_, _ = raced(retry.Policy{}, &h.Hedge, s.op, hedge.Value[int]{Discard: func(v int) { discarded = append(discarded, v) }})(t.Context())
 			})
 		})
 	}
@@ -636,7 +641,7 @@ func TestPanicWinsOverGoexit(t *testing.T) {
 				var wg sync.WaitGroup
 				wg.Go(func() {
 					defer func() { recovered = recover() }()
-					_, _ = hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{})(t.Context())
+					_, _ = raced(retry.Policy{}, &h, s.op, hedge.Value[int]{})(t.Context())
 				})
 				wg.Wait()
 				if p, ok := recovered.(*hedge.PanicValue); !ok || p.Recovered != errGone {
@@ -656,7 +661,7 @@ func TestNoHedgeAfterAPanic(t *testing.T) {
 				t.Errorf("%d calls, want two and a panic", s.calls)
 			}
 		}()
-		_, _ = hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{})(t.Context())
+		_, _ = raced(retry.Policy{}, &h, s.op, hedge.Value[int]{})(t.Context())
 	})
 }
 
@@ -749,7 +754,7 @@ func TestWhatAPanicLeavesIsFreed(t *testing.T) {
 					h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3, Budget: endingBudget{func() { at("Budget.End") }}}
 					h.Hedged = func(context.Context, hedge.Summary) { at("Hedged") }
 					s := script{steps: []step{{takes: time.Second, deaf: true}, {takes: time.Second, deaf: true}, ok(10 * ms)}}
-					op := hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{
+					op := raced(retry.Policy{}, &h, s.op, hedge.Value[int]{
 						Discard: func(v int) {
 							discarded = append(discarded, v)
 							if len(discarded) == 1 {
@@ -798,9 +803,9 @@ func TestPermanentErrorStandsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3, Budget: plenty}
 		s := script{steps: []step{fails(250*ms, errHiccup), fails(200*ms, errCough), fails(150*ms, retry.Stop(errGone))}}
-		v, err := hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{})(t.Context())
+		v, err := raced(retry.Policy{}, &h, s.op, hedge.Value[int]{})(t.Context())
 		if v != 3 || !errors.Is(err, errGone) || errors.Is(err, errHiccup) || errors.Is(err, errCough) {
-			t.Errorf("Op = %d, %v, want 3 and only the permanent error", v, err)
+			t.Errorf("Race = %d, %v, want 3 and only the permanent error", v, err)
 		}
 	})
 }
@@ -809,7 +814,7 @@ func TestZeroValueOfASuccessIsAValue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := hedge.Hedge{Delay: 100 * ms, Budget: plenty}
 		discarded := 0
-		_, _ = hedge.Op(retry.Policy{}, &h, func(ctx context.Context) (int, error) {
+		_, _ = raced(retry.Policy{}, &h, func(ctx context.Context) (int, error) {
 			if hedge.Number(ctx) == 1 {
 				time.Sleep(time.Second)
 			}
@@ -826,11 +831,11 @@ func TestNumberOfTheInnermostCall(t *testing.T) {
 		var h hedge.Hedge
 		h.Delay = 100 * ms
 		var got []int
-		inner := hedge.Op(retry.Policy{}, &h, func(ctx context.Context) (int, error) {
+		inner := raced(retry.Policy{}, &h, func(ctx context.Context) (int, error) {
 			got = append(got, hedge.Number(ctx))
 			return 0, nil
 		}, hedge.Value[int]{})
-		outer := hedge.Op(retry.Policy{}, &h, func(ctx context.Context) (int, error) {
+		outer := raced(retry.Policy{}, &h, func(ctx context.Context) (int, error) {
 			if n := hedge.Number(ctx); n == 1 {
 				<-ctx.Done()
 				return 0, ctx.Err()
@@ -849,7 +854,7 @@ func TestOtherClocks(t *testing.T) {
 		clock := &countingClock{Clock: clockx.System()}
 		h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3, Budget: plenty}
 		s := script{steps: []step{ok(10 * ms), ok(time.Second), ok(time.Second), ok(10 * ms), ok(time.Second), ok(50 * ms)}}
-		op := hedge.Op(retry.Policy{Clock: clock}, &h, s.op, hedge.Value[int]{})
+		op := raced(retry.Policy{Clock: clock}, &h, s.op, hedge.Value[int]{})
 		start := time.Now()
 		for range 3 {
 			_, _ = op(t.Context())
@@ -898,7 +903,7 @@ func TestPanicInAClockOrContextReachesTheCaller(t *testing.T) {
 					h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3, Budget: plenty}
 					s := script{steps: []step{{takes: time.Second, deaf: true}, ok(150 * ms), {takes: time.Second, deaf: true}}}
 					var discarded []int
-					op := hedge.Op(retry.Policy{Clock: failingClock{clockx.System(), f}, Budget: budget}, &h, s.op, hedge.Value[int]{
+					op := raced(retry.Policy{Clock: failingClock{clockx.System(), f}, Budget: budget}, &h, s.op, hedge.Value[int]{
 						Discard: func(v int) { discarded = append(discarded, v) },
 					})
 					returned := 0
@@ -1071,16 +1076,16 @@ func TestDiscardGetsWhatIsNotReturned(t *testing.T) {
 			ok(time.Hour),                    // canceled: 0 beside an error is no value
 			ok(10 * ms),                      // 3 wins
 		}}
-		got, err := hedge.Op(retry.Policy{}, &h, s.op, v)(t.Context())
+		got, err := raced(retry.Policy{}, &h, s.op, v)(t.Context())
 		if got != 3 || err != nil || !slices.Equal(discarded, []int{1}) {
-			t.Errorf("Op = %d, %v, discarded %v, want 3, nil, [1]", got, err, discarded)
+			t.Errorf("Race = %d, %v, discarded %v, want 3, nil, [1]", got, err, discarded)
 		}
 		if goroutine != here() {
 			t.Errorf("Discard ran on %s, the caller on %s", goroutine, here())
 		}
 		s = script{steps: []step{fails(120*ms, errHiccup), fails(50*ms, errCough)}}
 		discarded = nil
-		got, _ = hedge.Op(retry.Policy{}, &h, s.op, v)(t.Context())
+		got, _ = raced(retry.Policy{}, &h, s.op, v)(t.Context())
 		if got != 2 || !slices.Equal(discarded, []int{1}) {
 			t.Errorf("both failed: Op = %d, discarded %v, want 2 and [1]", got, discarded)
 		}
@@ -1106,13 +1111,13 @@ func TestHoldKeepsTheWinnersContext(t *testing.T) {
 				s := script{steps: steps}
 				var release context.CancelFunc
 				held := 0
-				v, err := hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{Hold: func(v int, cancel context.CancelFunc) int {
+				v, err := raced(retry.Policy{}, &h, s.op, hedge.Value[int]{Hold: func(v int, cancel context.CancelFunc) int {
 					held++
 					release = cancel
 					return v + 10
 				}})(t.Context())
 				if v < 11 || err != nil || held != 1 {
-					t.Fatalf("Op = %d, %v, held %d times, want what Hold returned", v, err, held)
+					t.Fatalf("Race = %d, %v, held %d times, want what Hold returned", v, err, held)
 				}
 				winner := v - 10 - 1
 				for i, ctx := range s.ctxs {
@@ -1134,12 +1139,12 @@ func TestHoldIsForSuccesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := hedge.Hedge{Delay: 100 * ms, Budget: plenty}
 		s := script{steps: []step{fails(10*ms, errHiccup)}}
-		_, err := hedge.Op(retry.Policy{}, &h, s.op, hedge.Value[int]{Hold: func(int, context.CancelFunc) int {
+		_, err := raced(retry.Policy{}, &h, s.op, hedge.Value[int]{Hold: func(int, context.CancelFunc) int {
 			t.Error("Hold was called")
 			return 0
 		}})(t.Context())
 		if err != errHiccup || s.ctxs[0].Err() == nil {
-			t.Errorf("Op = %v, context ended: %v, want hiccup and an end", err, s.ctxs[0].Err() != nil)
+			t.Errorf("Race = %v, context ended: %v, want hiccup and an end", err, s.ctxs[0].Err() != nil)
 		}
 	})
 }
@@ -1156,7 +1161,7 @@ func TestManyCallsLeaveNothing(t *testing.T) {
 		defer mu.Unlock()
 		hedges += s.Started - 1
 	}}
-	op := hedge.Op(retry.Policy{Budget: theirs}, &h, func(context.Context) (*int, error) {
+	op := raced(retry.Policy{Budget: theirs}, &h, func(context.Context) (*int, error) {
 		time.Sleep(time.Duration(rand.IntN(50)) * time.Microsecond)
 		mu.Lock()
 		defer mu.Unlock()

@@ -18,7 +18,7 @@ func TestNoHedgeWaitsForItsTurn(t *testing.T) {
 		var got []hedge.Summary
 		h := &hedge.Hedge{Delay: 10 * time.Millisecond, Hedged: func(_ context.Context, s hedge.Summary) { got = append(got, s) }}
 		call := func() {
-			_, err := hedge.Do(t.Context(), retry.Policy{Pace: pace}, h, func(ctx context.Context) (int, error) {
+			_, err := hedge.Do(t.Context(), retry.Policy{Guards: []retry.Guard{pace}}, h, func(ctx context.Context) (int, error) {
 				select {
 				case <-time.After(time.Second):
 				case <-ctx.Done():
@@ -34,10 +34,10 @@ func TestNoHedgeWaitsForItsTurn(t *testing.T) {
 			if i == 1 {
 				time.Sleep(5 * time.Second)
 			}
-			_ = retry.Run(t.Context(), retry.Policy{Pace: pace, MaxAttempts: 1}, func(context.Context) error { return retry.After(errors.New("429"), 0) })
+			_ = retry.Run(t.Context(), retry.Policy{Guards: []retry.Guard{pace}, MaxAttempts: 1}, func(context.Context) error { return retry.After(errors.New("429"), 0) })
 		}
 		call()
-		if len(got) != 2 || got[0].Started != 2 || got[1].Started != 1 || got[1].Refused != "pushback" {
+		if len(got) != 2 || got[0].Started != 2 || got[1].Started != 1 || got[1].Refused != "guard" {
 			t.Errorf("calls under an open and under a closed pace: %+v", got)
 		}
 	})

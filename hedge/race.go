@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/goretry/retry"
 	"github.com/goretry/retry/internal/hedging"
 )
 
@@ -27,14 +28,23 @@ type race[T any] struct {
 	panicked *PanicValue // of a hedge; with Recovered nil it has called runtime.Goexit
 }
 
+// guarded is what an attempt has to do with the policy's guards.
+type guarded struct {
+	leave func(retry.Exit) // nil for the first attempt, which the run has admitted
+	began time.Time
+	exit  retry.Exit // what the attempt came to
+}
+
 // attempt is one attempt, and the context it gets.
 type attempt[T any] struct {
 	context.Context
 	cancel   context.CancelCauseFunc
 	next     *attempt[T] // of the call, in no order
+	guarded  *guarded    // nil without guards
 	value    T
 	err      error
 	number   int32
+	entering bool // it is not made yet: the guards are asked
 	returned bool // op has, with value and err
 	judged   bool // and all is known that decides what it means to the call: nothing has panicked
 	freed    bool // its value is discarded, or being so
@@ -51,12 +61,12 @@ func (a *attempt[T]) Value(key any) any {
 
 // call makes one call.
 func (o *hedged[T]) call(ctx context.Context) (value T, err error) {
-	if ctx == nil {
-		panic("hedge: nil context")
-	}
 	r := &race[T]{hedged: o, ctx: ctx, call: o.Begin(now(o.policy.Clock))}
 	defer r.settle(&value, &err) // a panic or Goexit in the first attempt comes by here as well
 	r.begin(&r.first, 1)
+	if len(o.policy.Guards) > 0 {
+		r.first.guarded = new(guarded)
+	}
 	if deadline, ok := ctx.Deadline(); !ok || !r.call.Within(deadline) {
 		r.armFirst()
 	}
@@ -99,10 +109,52 @@ func (r *race[T]) hedge() {
 
 // next returns the attempt to make now that the delay has passed, or nil.
 func (r *race[T]) next() *attempt[T] {
+	a, refused := r.passed()
+	if a == nil {
+		return nil
+	}
+	started := false
+	if len(r.policy.Guards) > 0 && refused == hedging.NotRefused {
+		// Without the mutex: guards may take their time, and end with a's context.
+		leave, err := r.policy.Admit(a, retry.Entry{Number: retry.AttemptNumber(r.ctx), Hedge: true})
+		if err != nil {
+			refused = hedging.RefusedGuard
+		} else {
+			a.guarded = &guarded{leave: leave}
+			defer func() {
+				if !started {
+					leave(retry.Exit{})
+				}
+			}()
+		}
+	}
+	if started = r.start(a, refused); started {
+		return a
+	}
+	return nil
+}
+
+// passed returns the attempt that is wanted now that the delay has passed, or nil.
+func (r *race[T]) passed() (*attempt[T], hedging.Refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.timer.Stop() // it has fired; a clock may want to know that it is not needed any more
-	start, again := r.call.Passed(now(r.policy.Clock), r.ctx.Err() != nil)
+	wanted, refused := r.call.Passed(now(r.policy.Clock), r.ctx.Err() != nil)
+	if !wanted {
+		return nil, refused
+	}
+	a := &attempt[T]{entering: true}
+	r.begin(a, r.call.Started+1)
+	a.next, r.first.next = r.first.next, a
+	return a, refused
+}
+
+// start reports whether to make an attempt that is wanted.
+func (r *race[T]) start(a *attempt[T], refused hedging.Refusal) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a.entering = false
+	start, again := r.call.Start(refused, r.ctx.Err() != nil)
 	ready := false
 	defer func() {
 		if start && !ready { // the clock has panicked
@@ -113,13 +165,7 @@ func (r *race[T]) next() *attempt[T] {
 		r.arm()
 	}
 	ready = true
-	if !start {
-		return nil
-	}
-	a := new(attempt[T])
-	r.begin(a, r.call.Started)
-	a.next, r.first.next = r.first.next, a
-	return a
+	return start
 }
 
 // run makes an attempt and takes what it returns.
@@ -129,14 +175,40 @@ func (r *race[T]) run(a *attempt[T]) {
 			r.abort(a)
 		}
 	}()
+	if g := a.guarded; g != nil {
+		g.began, g.exit.Ending = now(r.policy.Clock), retry.Panicked
+	}
 	a.value, a.err = r.op(a)
 	a.returned = true
 	v := r.policy.Judge(a.err)
-	r.done(a, hedging.EndingOf(v), v.Hint)
+	if g := a.guarded; g != nil {
+		g.exit = exitOf(a, v, g.began, now(r.policy.Clock))
+	}
+	if lost := r.done(a, hedging.EndingOf(v), v.Hint); lost && a.number > 1 && a.guarded != nil {
+		a.guarded.leave(a.guarded.exit)
+	}
 }
 
-// done takes what the end of an attempt means.
-func (r *race[T]) done(a *attempt[T], how hedging.Ending, hint time.Duration) {
+// exitOf returns what guards get about an attempt.
+func exitOf(ctx context.Context, v retry.Verdict, began, ended time.Time) retry.Exit {
+	x := retry.Exit{Ending: retry.Returned, Verdict: v, Took: max(ended.Sub(began), 0)}
+	deadline, timed := ctx.Deadline()
+	if timed {
+		x.Allowed = max(deadline.Sub(began), 1)
+	}
+	switch {
+	case v.Err == nil:
+	case ctx.Err() == context.Canceled && context.Cause(ctx) != retry.ErrAttemptTimeout:
+		x.Ending = retry.Canceled
+	case ctx.Err() != nil, timed && !deadline.After(ended):
+		x.Ending = retry.Expired
+	}
+	return x
+}
+
+// done takes what the end of an attempt means. It reports whether the attempt has nothing
+// more to do with what the race comes to.
+func (r *race[T]) done(a *attempt[T], how hedging.Ending, hint time.Duration) (lost bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, canceled := now(r.policy.Clock), r.ctx.Err() != nil
@@ -150,6 +222,18 @@ func (r *race[T]) done(a *attempt[T], how hedging.Ending, hint time.Duration) {
 	case open:
 		r.chosen = a
 		r.errs = append(r.errs, a.err)
+		r.bar()
+	}
+	return !decides && (!open || r.call.Running())
+}
+
+// bar ends the context of an attempt that is not made yet, with the mutex held: none starts
+// after a failure.
+func (r *race[T]) bar() {
+	for a := r.first.next; a != nil; a = a.next {
+		if a.entering {
+			a.cancel(ErrLost)
+		}
 	}
 }
 
@@ -202,6 +286,7 @@ func (r *race[T]) settle(value *T, err *error) {
 			r.free(&r.first)
 		}
 	}()
+	r.leave(r.first.next)
 	r.call.End()
 	r.free(&r.first)
 	if r.call.Hedged && r.hook != nil {
@@ -223,6 +308,23 @@ func (r *race[T]) settle(value *T, err *error) {
 		}
 	}
 	returns = true
+}
+
+// leave tells the guards what the attempts came to from a on, which are hedges, unless they
+// know it. The run tells them what the race came to, which is what the chosen one came to: so
+// if that is a hedge, it speaks for the first attempt.
+func (r *race[T]) leave(a *attempt[T]) {
+	if a == nil {
+		return
+	}
+	defer r.leave(a.next) // whatever panics
+	switch g := a.guarded; {
+	case g == nil:
+	case a == r.chosen:
+		g.leave(r.first.guarded.exit)
+	default:
+		g.leave(g.exit)
+	}
 }
 
 // free frees what the attempts hold that are not chosen, from a on. If one panics the

@@ -79,7 +79,7 @@ func minutes(hedges []*hedge.Hedge, seed uint64) (phases [3]phase) {
 	}
 	var ops []func(context.Context) (int, error)
 	for _, h := range hedges {
-		ops = append(ops, hedge.Op(retry.Policy{}, h, s.serve, hedge.Value[int]{}))
+		ops = append(ops, raced(retry.Policy{}, h, s.serve, hedge.Value[int]{}))
 	}
 	arrivals := rand.New(rand.NewPCG(seed, 2))
 	var wg sync.WaitGroup

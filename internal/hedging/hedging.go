@@ -18,7 +18,6 @@ type Hedger struct {
 	MaxInFlight        int
 	Budget             retry.Budget // of hedges
 	Policy             retry.Budget // of the retry policy; nil: none
-	Pace               *retry.Pace  // of the retry policy
 	Shared             *Shared
 }
 
@@ -91,21 +90,22 @@ type Refusal uint8
 
 const (
 	NotRefused          Refusal = iota
-	RefusedPushback             // a server asked for a pause, and it is not over, or the pace lets nothing start now
+	RefusedPushback             // a server asked for a pause, and it is not over
+	RefusedGuard                // a guard of the retry policy refused it, or told it to wait
 	RefusedBudget               // the budget of hedges
 	RefusedPolicyBudget         // the budget of the retry policy
 	RefusedFailed               // an attempt failed while another ran
 )
 
-var refusals = [...]string{"", "pushback", "budget", "policy_budget", "failed"}
+var refusals = [...]string{"", "pushback", "guard", "budget", "policy_budget", "failed"}
 
 // String returns the reason as a word, "" for none.
 func (r Refusal) String() string { return refusals[r] }
 
 // Call is one call: a race of attempts that are numbered from 1. The code that makes
 // the attempts gets a Call from Begin, calls Passed each time that the delay has
-// passed, Done or Abort when an attempt has ended, and End once. A Call is not safe
-// for concurrent use.
+// passed, and then Start; Done or Abort when an attempt has ended, and End once. A Call is
+// not safe for concurrent use.
 type Call struct {
 	hedger *Hedger
 	start  time.Time
@@ -137,24 +137,34 @@ func (c *Call) Within(deadline time.Time) bool { return deadline.Sub(c.start) <=
 // Elapsed returns how old the call is.
 func (c *Call) Elapsed(now time.Time) time.Duration { return now.Sub(c.start) }
 
-// Passed says that the delay has passed, since the start or since the last time.
-// canceled says that the caller's context has ended. It reports whether to start
-// attempt number Started, which it has counted then, and whether to come back
-// after the same delay.
-func (c *Call) Passed(now time.Time, canceled bool) (start, again bool) {
+// Passed says that the delay has passed, since the start or since the last time. canceled
+// says that the caller's context has ended. It reports whether a hedge is wanted, and why it
+// must not start nevertheless. If it is wanted, Start follows.
+func (c *Call) Passed(now time.Time, canceled bool) (wanted bool, refused Refusal) {
 	if c.Decided || c.running == 0 {
-		return false, false
+		return false, NotRefused
 	}
 	if !c.Hedged {
 		c.Hedged = true
 		c.learn(true, 0)
 	}
-	if canceled || c.failed {
+	if c.hedger.Shared.pushedBack(now) {
+		refused = RefusedPushback
+	}
+	return !canceled && !c.failed, refused
+}
+
+// Start starts a hedge unless it is refused, the budgets refuse it, or it is not wanted any
+// more. It reports whether to make attempt number Started, which it has counted then, and
+// whether to come back after the same delay.
+func (c *Call) Start(refused Refusal, canceled bool) (start, again bool) {
+	if c.Decided || c.running == 0 || c.failed || canceled {
 		return false, false
 	}
 	c.asked++
-	start = c.withdraw(now)
-	if start {
+	if refused != NotRefused {
+		c.refuse(refused)
+	} else if start = c.withdraw(); start {
 		c.Started++
 		c.running++
 	}
@@ -163,30 +173,27 @@ func (c *Call) Passed(now time.Time, canceled bool) (start, again bool) {
 
 // withdraw withdraws a hedge from both budgets. If a budget grants the hedge, its End
 // is called later, even if the next one refuses the hedge.
-func (c *Call) withdraw(now time.Time) bool {
-	switch h := c.hedger; {
-	case h.Shared.pushedBack(now), h.Pace.Wait() > 0: // a hedge that waits for its turn would come too late
-		c.refuse(RefusedPushback)
-	case !h.Budget.Withdraw(retry.Withdrawal{Name: h.Name, Class: retry.Transient, Hedge: true, Retry: int(c.granted) + 1}):
+func (c *Call) withdraw() bool {
+	h := c.hedger
+	if !h.Budget.Withdraw(retry.Withdrawal{Name: h.Name, Class: retry.Transient, Hedge: true, Retry: int(c.granted) + 1}) {
 		c.refuse(RefusedBudget)
-	default:
-		c.granted++
-		if h.Policy == nil {
-			return true
+		return false
+	}
+	c.granted++
+	if h.Policy == nil {
+		return true
+	}
+	h.Policy.Begin(retry.Opening{Name: h.Name, Hedge: true})
+	granted := false
+	defer func() {
+		if !granted { // or Withdraw has panicked
+			h.Policy.End(retry.Outcome{Name: h.Name, Hedge: true})
 		}
-		h.Policy.Begin(retry.Opening{Name: h.Name, Hedge: true})
-		granted := false
-		defer func() {
-			if !granted { // or Withdraw has panicked
-				h.Policy.End(retry.Outcome{Name: h.Name, Hedge: true})
-			}
-		}()
-		if granted = h.Policy.Withdraw(retry.Withdrawal{Name: h.Name, Class: retry.Transient, Hedge: true, Retry: 1}); granted {
-			return true
-		}
+	}()
+	if granted = h.Policy.Withdraw(retry.Withdrawal{Name: h.Name, Class: retry.Transient, Hedge: true, Retry: 1}); !granted {
 		c.refuse(RefusedPolicyBudget)
 	}
-	return false
+	return granted
 }
 
 func (c *Call) refuse(why Refusal) {
@@ -247,6 +254,9 @@ func (c *Call) Done(n int, now time.Time, how Ending, hint time.Duration, cancel
 	}
 	return c.Decided
 }
+
+// Running reports whether an attempt has not ended.
+func (c *Call) Running() bool { return c.running > 0 }
 
 // Abort says that attempt n has ended without an answer: it panicked. The call is
 // over.

@@ -24,7 +24,7 @@ func measured() *Hedger {
 func take(h *Hedger, d time.Duration) bool {
 	c := h.Begin(start)
 	if d >= c.Delay {
-		c.Passed(start.Add(c.Delay), false)
+		pass(&c, start.Add(c.Delay), false)
 	}
 	c.Done(1, start.Add(d), Succeeded, 0, false)
 	return c.Hedged
@@ -256,6 +256,15 @@ func TestCallWithoutATimerIsMeasured(t *testing.T) {
 	}
 }
 
+// pass makes a call's delay pass, where no guard is asked.
+func pass(c *Call, now time.Time, canceled bool) (start, again bool) {
+	wanted, refused := c.Passed(now, canceled)
+	if !wanted {
+		return false, false
+	}
+	return c.Start(refused, canceled)
+}
+
 func TestEndingOf(t *testing.T) {
 	failure := errors.New("failure")
 	for name, tt := range map[string]struct {
@@ -283,7 +292,7 @@ func TestSlowCallCountsOnce(t *testing.T) {
 	take(h, 10*ms)
 	c := h.Begin(start)
 	for i := range 3 {
-		if ask, again := c.Passed(start, false); !ask || again != (i < 2) {
+		if ask, again := pass(&c, start, false); !ask || again != (i < 2) {
 			t.Errorf("Passed() = %v, %v for hedge %d", ask, again, i+1)
 		}
 	}
@@ -303,7 +312,7 @@ func TestNothingStartsOnceTheCallIsOver(t *testing.T) {
 		h := measured()
 		c := h.Begin(start)
 		end(&c)
-		if ask, again := c.Passed(start, false); ask || again || c.Hedged || c.Refused != NotRefused {
+		if ask, again := pass(&c, start, false); ask || again || c.Hedged || c.Refused != NotRefused {
 			t.Errorf("%s: Passed() = %v, %v, %+v, want nothing", name, ask, again, c)
 		}
 	}
@@ -320,12 +329,12 @@ func TestNothingStartsBesideAnAttemptOnceOneHasEnded(t *testing.T) {
 		h.MaxInFlight = 4
 		c := h.Begin(start)
 		for range 2 {
-			if asks, again := c.Passed(start, false); !asks || !again {
+			if asks, again := pass(&c, start, false); !asks || !again {
 				t.Fatalf("Passed() = %v, %v, want a hedge and the next delay", asks, again)
 			}
 		}
 		canceled := end(&c)
-		if asks, again := c.Passed(start, canceled); asks || again || c.Winner != 0 {
+		if asks, again := pass(&c, start, canceled); asks || again || c.Winner != 0 {
 			t.Errorf("%s: Passed() = %v, %v, %+v, want nothing", name, asks, again, c)
 		}
 	}
@@ -339,7 +348,7 @@ func TestPushback(t *testing.T) {
 		c.Done(1, start, Failed, hint, false)
 		for at, kept := range map[time.Duration]bool{0: hint > 0, max(hint-1, 0): hint > 0, max(hint, 0): false} {
 			next := h.Begin(start)
-			if asks, _ := next.Passed(start.Add(at), false); asks == kept || (next.Refused == RefusedPushback) != kept {
+			if asks, _ := pass(&next, start.Add(at), false); asks == kept || (next.Refused == RefusedPushback) != kept {
 				t.Errorf("%v after a hint of %v: asks %v, refused %q", at, hint, asks, next.Refused)
 			}
 		}
@@ -364,7 +373,7 @@ func TestPanicOfThePolicysBudgetEndsTheHedgesRun(t *testing.T) {
 				t.Errorf("panics with %v", got)
 			}
 		}()
-		c.Passed(start, false)
+		pass(&c, start, false)
 	}()
 	if b.begun != 1 || b.ended != 1 {
 		t.Errorf("%d runs begun and %d ended, want 1", b.begun, b.ended)

@@ -1,0 +1,340 @@
+package hedge_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/hedge"
+)
+
+// watched is a guard that writes down what it is told.
+type watched struct {
+	mu      sync.Mutex
+	entries []retry.Entry
+	exits   []retry.Exit
+	held    int
+	hedge   func(context.Context) (retry.Pass, error) // what becomes of a hedge; nil admits it
+	leaving func()
+}
+
+func (w *watched) Enter(ctx context.Context, e retry.Entry) (retry.Pass, error) {
+	var p retry.Pass
+	var err error
+	if e.Hedge && w.hedge != nil {
+		p, err = w.hedge(ctx)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.entries = append(w.entries, e)
+	if err == nil {
+		w.held++
+	}
+	return p, err
+}
+
+func (w *watched) Leave(_ retry.Pass, x retry.Exit) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held--
+	w.exits = append(w.exits, x)
+	if w.leaving != nil {
+		w.leaving()
+	}
+}
+
+func (w *watched) classes() (all []string) {
+	for _, x := range w.exits {
+		how := x.Verdict.Class.String()
+		if x.Ending != retry.Returned {
+			how = [...]string{"not made", "returned", "expired", "canceled", "panicked"}[x.Ending]
+		} else if x.Verdict.Err == nil {
+			how = "success"
+		}
+		all = append(all, how)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (w *watched) InFlight() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.held
+}
+
+// copies makes an op whose copies end as they are told, by number.
+func copies(ends ...step) func(context.Context) (int, error) {
+	return func(ctx context.Context) (int, error) {
+		n := hedge.Number(ctx)
+		s := ends[n-1]
+		select {
+		case <-time.After(s.takes):
+		case <-ctx.Done():
+			if !s.deaf {
+				return 0, context.Cause(ctx)
+			}
+			time.Sleep(s.takes)
+		}
+		return n, s.err
+	}
+}
+
+// The guards get what each copy came to, once.
+func TestGuardsGetTheEndOfEachCopy(t *testing.T) {
+	busy := retry.After(errHiccup, 0)
+	for name, tt := range map[string]struct {
+		first, second step
+		want          []string // in alphabetical order
+	}{
+		"the first is quick":        {step{takes: ms}, step{}, []string{"success"}},
+		"the first wins":            {step{takes: 50 * ms}, step{takes: 100 * ms}, []string{"canceled", "success"}},
+		"the hedge wins":            {step{takes: 100 * ms}, step{takes: 20 * ms}, []string{"canceled", "success"}},
+		"the loser was throttled":   {step{takes: 50 * ms}, step{takes: 20 * ms, err: busy}, []string{"success", "throttled"}},
+		"the first was throttled":   {step{takes: 50 * ms, err: busy}, step{takes: 100 * ms}, []string{"success", "throttled"}},
+		"both, the hedge last":      {step{takes: 50 * ms, err: busy}, step{takes: 100 * ms, err: retry.Stop(errCough)}, []string{"permanent", "throttled"}},
+		"both, the hedge first":     {step{takes: 100 * ms, err: busy}, step{takes: 20 * ms, err: errCough}, []string{"throttled", "transient"}},
+		"the loser, after the race": {step{takes: 50 * ms}, step{takes: 100 * ms, deaf: true, err: busy}, []string{"canceled", "success"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &watched{}
+			h := &hedge.Hedge{Delay: 10 * ms, Budget: plenty}
+			p := retry.Policy{Name: "op", MaxAttempts: 1, Guards: []retry.Guard{w}}
+			_, _ = hedge.Do(t.Context(), p, h, copies(tt.first, tt.second))
+			if got := w.classes(); !slices.Equal(got, tt.want) || w.held != 0 {
+				t.Errorf("%s: the guard got %v, want %v; %d are held", name, got, tt.want, w.held)
+			}
+			for i, e := range w.entries {
+				if e.Hedge != (i > 0) || e.Number != 1 || e.Name != "op" || e.Clock == nil || e.Hedge && e.Patience != 0 {
+					t.Errorf("%s: entry %d is %+v", name, i, e)
+				}
+			}
+		})
+	}
+}
+
+// What a copy took and was allowed is its own.
+func TestGuardsGetTheTimesOfEachCopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &watched{}
+		h := &hedge.Hedge{Delay: 10 * ms, Budget: plenty}
+		p := retry.Policy{MaxAttempts: 1, AttemptTimeout: time.Second, Guards: []retry.Guard{w}}
+		_, _ = hedge.Do(t.Context(), p, h, copies(step{takes: 100 * ms}, step{takes: 20 * ms, err: errHiccup}))
+		if len(w.exits) != 2 || w.exits[0].Took != 20*ms || w.exits[0].Allowed != 990*ms || w.exits[1].Took != 100*ms || w.exits[1].Allowed != time.Second {
+			t.Errorf("exits %+v", w.exits)
+		}
+		w.exits = nil
+		p.AttemptTimeout = 50 * ms
+		_, _ = hedge.Do(t.Context(), p, h, copies(step{takes: time.Hour}, step{takes: time.Hour}))
+		if got := w.classes(); !slices.Equal(got, []string{"expired", "expired"}) {
+			t.Errorf("after the timeout of both the guard got %v", got)
+		}
+	})
+}
+
+func TestNoHedgeThatAGuardRefuses(t *testing.T) {
+	for name, refuse := range map[string]func(context.Context) (retry.Pass, error){
+		"an error": func(context.Context) (retry.Pass, error) { return retry.Pass{}, errGone },
+		"a stop":   func(context.Context) (retry.Pass, error) { return retry.Pass{}, retry.Stop(errGone) },
+		"a wait":   func(context.Context) (retry.Pass, error) { return retry.Pass{Wait: 1}, nil },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			before, w := &watched{}, &watched{hedge: refuse}
+			var got []hedge.Summary
+			budget, policy := &calls{}, &calls{}
+			h := &hedge.Hedge{Delay: 10 * ms, Budget: budget, Hedged: func(_ context.Context, s hedge.Summary) { got = append(got, s) }}
+			p := retry.Policy{Guards: []retry.Guard{before, nil, w}, Budget: policy}
+			v, err := hedge.Do(t.Context(), p, h, copies(step{takes: 100 * ms}))
+			if v != 1 || err != nil || len(got) != 1 || got[0].Started != 1 || got[0].Refused != "guard" {
+				t.Errorf("%s: %d, %v, summary %+v", name, v, err, got)
+			}
+			if budget.withdrawn+policy.withdrawn != 0 {
+				t.Errorf("%s: the budgets paid for a hedge that was not sent", name)
+			}
+			if before.held != 0 || w.held != 0 || !slices.Equal(before.classes(), []string{"not made", "success"}) {
+				t.Errorf("%s: %d and %d are held, the guard before got %v", name, before.held, w.held, before.classes())
+			}
+		})
+	}
+}
+
+// calls is a budget that counts.
+type calls struct {
+	withdrawn int
+	refuse    bool
+}
+
+func (*calls) Begin(retry.Opening) {}
+func (c *calls) Withdraw(retry.Withdrawal) bool {
+	c.withdrawn++
+	return !c.refuse
+}
+func (*calls) End(retry.Outcome) {}
+
+// A place that the guard before has given is given back if a budget refuses the hedge.
+func TestAHedgeThatABudgetRefusesLeavesTheGuards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &watched{}
+		h := &hedge.Hedge{Delay: 10 * ms, Budget: &calls{refuse: true}}
+		_, err := hedge.Do(t.Context(), retry.Policy{Guards: []retry.Guard{w}}, h, copies(step{takes: 100 * ms}))
+		if err != nil || w.held != 0 || !slices.Equal(w.classes(), []string{"not made", "success"}) {
+			t.Errorf("%v, %d held, the guard got %v", err, w.held, w.classes())
+		}
+	})
+}
+
+// A guard that asks another process for a hedge ends with the race, and delays no answer.
+func TestASlowGuardOfAHedgeDelaysNoAnswer(t *testing.T) {
+	for name, first := range map[string]step{"success": {takes: 20 * ms}, "failure": {takes: 20 * ms, err: errHiccup}, "permanent": {takes: 20 * ms, err: retry.Stop(errHiccup)}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &watched{hedge: func(ctx context.Context) (retry.Pass, error) {
+				if n := hedge.Number(ctx); n != 2 {
+					t.Errorf("the guard sees copy %d", n)
+				}
+				select {
+				case <-time.After(time.Minute):
+					return retry.Pass{}, nil
+				case <-ctx.Done():
+					return retry.Pass{}, context.Cause(ctx)
+				}
+			}}
+			begin := time.Now()
+			_, err := hedge.Do(t.Context(), retry.Policy{MaxAttempts: 1, Guards: []retry.Guard{w}}, &hedge.Hedge{Delay: 10 * ms, MaxInFlight: 4}, copies(first))
+			if took := time.Since(begin); took != 20*ms || (err == nil) != (first.err == nil) || w.held != 0 {
+				t.Errorf("%s: %v after %v, %d held", name, err, took, w.held)
+			}
+		})
+	}
+}
+
+// An op that must not run twice does not, whatever is around it.
+func TestNonIdempotentRunsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		p := retry.Policy{NonIdempotent: true}
+		_, _ = hedge.Do(t.Context(), p, &hedge.Hedge{Delay: ms}, func(context.Context) (int, error) {
+			n++
+			time.Sleep(time.Second)
+			return 0, errHiccup
+		})
+		if n != 1 {
+			t.Errorf("op ran %d times", n)
+		}
+	})
+}
+
+// A panic of a guard in Enter or Leave of a hedge is the caller's.
+func TestAGuardThatPanicsForAHedge(t *testing.T) {
+	for name, tt := range map[string]func(*watched){
+		"Enter": func(w *watched) { w.hedge = func(context.Context) (retry.Pass, error) { panic(errGone) } },
+		"Leave": func(w *watched) { w.leaving = func() { panic(errGone) } },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			before, w := &watched{}, &watched{}
+			tt(w)
+			var freed []int
+			h := &hedge.Hedge{Delay: 10 * ms, Budget: plenty}
+			p := retry.Policy{MaxAttempts: 1, Guards: []retry.Guard{before, w}}
+			recovered := func() (r any) {
+				defer func() { r = recover() }()
+				_, _ = hedge.DoValue(t.Context(), p, h, copies(step{takes: 100 * ms}, step{takes: 20 * ms}), hedge.Value[int]{Discard: func(v int) { freed = append(freed, v) }})
+				return nil
+			}()
+			err, _ := recovered.(error)
+			if !errors.Is(err, errGone) || before.held != 0 || w.held != 0 {
+				t.Errorf("%s: panicked with %v, %d and %d are held", name, recovered, before.held, w.held)
+			}
+			if name == "Leave" && !slices.Contains(freed, 2) {
+				t.Errorf("%s: freed %v, want the winner too", name, freed)
+			}
+		})
+	}
+}
+
+// Whatever copies, guards and budgets do, each Enter has one Leave.
+func TestRandomRacesLoseNoPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for i := range 5000 {
+			rng := rand.New(rand.NewPCG(uint64(i), 3))
+			var mu sync.Mutex
+			random := func(n int) int {
+				mu.Lock()
+				defer mu.Unlock()
+				return rng.IntN(n)
+			}
+			fault := func() {
+				switch random(60) {
+				case 0:
+					panic(errGone)
+				case 1:
+					runtime.Goexit()
+				}
+			}
+			guards := []*watched{{}, {}, {}}
+			p := retry.Policy{Backoff: retry.Constant(0), Guards: []retry.Guard{nil, new(retry.Pace)}}
+			for _, w := range guards {
+				w.hedge = func(ctx context.Context) (retry.Pass, error) {
+					fault()
+					switch random(8) {
+					case 0:
+						return retry.Pass{}, errHiccup
+					case 1:
+						return retry.Pass{Wait: ms}, nil
+					case 2:
+						select {
+						case <-time.After(time.Duration(random(50)) * ms):
+						case <-ctx.Done():
+						}
+					}
+					return retry.Pass{}, nil
+				}
+				if random(4) == 0 {
+					w.leaving = fault
+				}
+				p.Guards = append(p.Guards, w)
+			}
+			h := &hedge.Hedge{Delay: 10 * ms, MaxInFlight: 1 + random(4), Budget: &retry.TokenBudget{}}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random(100))*ms)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				defer func() { _ = recover() }()
+				_, _ = hedge.Do(ctx, p, h, func(ctx context.Context) (int, error) {
+					for _, w := range guards {
+						if w.InFlight() < 1 {
+							t.Errorf("%d: a copy runs without a pass", i)
+						}
+					}
+					select {
+					case <-time.After(time.Duration(random(60)) * ms):
+					case <-ctx.Done():
+						return 0, ctx.Err()
+					}
+					fault()
+					switch random(4) {
+					case 0:
+						return 1, nil
+					case 1:
+						return 0, retry.After(errHiccup, 0)
+					}
+					return 0, errCough
+				})
+			}()
+			<-ended
+			cancel()
+			synctest.Wait()
+			for j, w := range guards {
+				if w.held != 0 {
+					t.Fatalf("run %d: guard %d holds %d", i, j, w.held)
+				}
+			}
+		}
+	})
+}
