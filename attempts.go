@@ -142,9 +142,9 @@ func (a *Attempts) settle(err error, given *Verdict) bool {
 }
 
 // Hold keeps what the policy's guards have admitted beyond Done, for an attempt that goes on:
-// a response with a body, a stream. Call leave when it has ended. A second call does nothing.
-// Exit.Clock is set by leave, and all else by the caller. Hold panics if no attempt is
-// underway.
+// a response with a body, a stream. Call leave when it has ended, with its Ending and Verdict:
+// the Exit's times are those of the attempt up to Hold. A second call does nothing. leave is
+// safe for concurrent use. Hold panics if no attempt is underway.
 func (a *Attempts) Hold() (leave func(Exit)) {
 	if a.run.phase != attempting {
 		panic("retry: Hold without Next")

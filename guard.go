@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -335,17 +334,29 @@ func (r *run) leaveAfter(p *Policy, v *Verdict) {
 	if v != nil {
 		x.Ending, x.Verdict = r.ending(p), *v
 	}
-	if rest := left(r.opCtx, p.Clock); rest < math.MaxInt64 {
-		x.Allowed = max(sum(x.Took, rest), 1)
-	} else if p.AttemptTimeout > 0 {
-		x.Allowed = p.AttemptTimeout
-	}
+	x.Allowed = r.allowed(p, x.Took)
 	if r.gates != nil {
 		r.leave(p, x)
 	} else if r.class == Throttled { // to open paces, of which no passes are kept
 		passes := make([]Pass, len(p.Guards))
 		p.leave(&passes, x)
 	}
+}
+
+// allowed returns how long the attempt underway, which has taken so long, had until its
+// deadline: 0 if it had none.
+func (r *run) allowed(p *Policy, took time.Duration) time.Duration {
+	allowed := left(r.opCtx, p.Clock)
+	if allowed < math.MaxInt64 {
+		allowed = max(sum(took, allowed), 1)
+	}
+	if p.AttemptTimeout > 0 {
+		allowed = min(allowed, p.AttemptTimeout) // it is not in the context of an Untimed attempt
+	}
+	if allowed == math.MaxInt64 {
+		return 0
+	}
+	return allowed
 }
 
 // ending says how an attempt has ended from which op has returned with an error.
@@ -364,14 +375,20 @@ func (r *run) hold(p *Policy) (leave func(Exit)) {
 	if len(p.Guards) == 0 {
 		return func(Exit) {}
 	}
-	if r.gates == nil { // under open paces
+	took := max(r.elapsed(p)-r.began, 0)
+	allowed := r.allowed(p, took)
+	passes := make([]Pass, len(p.Guards))
+	if r.gates == nil { // under open paces, of which no passes are kept
 		r.gates = idleGates.Get().(*gates)
-		return p.leaver(make([]Pass, len(p.Guards)))
 	}
-	passes := slices.Clone(r.gates.passes)
+	copy(passes, r.gates.passes)
 	clear(r.gates.passes)
 	r.gates.passes = r.gates.passes[:0]
-	return p.leaver(passes)
+	leave = p.leaver(passes)
+	return func(x Exit) {
+		x.Took, x.Allowed = took, allowed
+		leave(x)
+	}
 }
 
 // leaver returns a func that gives passes back when it is first called.
