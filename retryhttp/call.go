@@ -75,7 +75,9 @@ func (c *call) roundTrip(ctx context.Context, s *settings) (resp *http.Response,
 	var got *http.Response
 	for run.Next() {
 		var v retry.Verdict
-		got, v = c.attempt(run.Context())
+		if got, v = c.attempt(run.Context()); v.Err == nil {
+			c.hold(run, got)
+		}
 		c.settle(run, v)
 	}
 	if err = run.Err(); err != nil {
@@ -163,11 +165,16 @@ func (c *call) attempt(ctx context.Context) (*http.Response, retry.Verdict) {
 	return resp, c.holdBody(v)
 }
 
-// heed holds the pace if the headers of an answer say that the quota is used up.
+// heed holds each pace if the headers of an answer say that the quota is used up.
 func (c *call) heed(resp *http.Response) {
-	if c.PaceByHeaders && c.policy.Pace != nil {
-		wait, _ := hint.ParseLimits(canonical(resp.Header), c.now)
-		c.policy.Pace.Hold(wait)
+	if !c.PaceByHeaders || len(c.policy.Guards) == 0 {
+		return
+	}
+	wait, _ := hint.ParseLimits(canonical(resp.Header), c.now)
+	for _, g := range c.policy.Guards {
+		if pace, ok := g.(interface{ Hold(time.Duration) }); ok {
+			pace.Hold(wait)
+		}
 	}
 }
 

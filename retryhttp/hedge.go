@@ -61,9 +61,10 @@ func (r *race) run(h *hedge.Hedge) (resp *http.Response, err error) {
 			closeBody(r.last)
 		}
 	}()
-	op := hedge.Op(*r.policy, h, r.attempt, hedge.Value[*http.Response]{Discard: r.discard})
-	got, err := op(r.req.Context())
-	if err != nil && r.last != nil && (got != nil || r.policy.Judge(err).Class != retry.Permanent) {
+	p := *r.policy
+	p.Classify = r.classify
+	got, err := hedge.Race(r.req.Context(), p, h, r.attempt, hedge.Value[*http.Response]{Discard: r.discard})
+	if v := p.Judge(err); err != nil && r.last != nil && (got != nil || v.Class != retry.Permanent || v.Refused) {
 		r.discard(got)
 		got = r.last
 	}
@@ -108,8 +109,26 @@ func (r *race) attempt(ctx context.Context) (*http.Response, error) {
 		return resp, nil
 	}
 	r.keep(resp, v.Refused)
-	return resp, retry.After(v.Err, v.Hint) // no answer, whatever it is to the policy
+	if v.Refused {
+		return resp, retry.Refuse(&failedCopy{v})
+	}
+	return resp, &failedCopy{v}
 }
+
+// classify is Policy.Classify for the copies: it knows what a status means.
+func (r *race) classify(err error) retry.Class {
+	if f, ok := err.(*failedCopy); ok {
+		return f.verdict.Class
+	}
+	return r.said(err)
+}
+
+// failedCopy is a response that is worth a retry, as the error of a copy: so it does not beat
+// a later success.
+type failedCopy struct{ verdict retry.Verdict }
+
+func (f *failedCopy) Error() string             { return f.verdict.Err.Error() }
+func (f *failedCopy) RetryAfter() time.Duration { return f.verdict.Hint }
 
 // copy returns the request for one copy, on its context.
 func (r *race) copy(ctx context.Context) *http.Request {

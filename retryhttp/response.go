@@ -75,7 +75,6 @@ type headerLimit struct {
 	caller   context.Context
 	timer    interface{ Stop() bool } // reports whether it has not run out
 	deadline context.Context          // on another clock than the system's, what the timer waits for
-	time     time.Duration            // how long it may take until they have arrived
 	body     io.ReadCloser            // the response's, once it is bound
 }
 
@@ -84,7 +83,7 @@ func limitHeaders(ctx context.Context, clock clockx.Clock, d time.Duration) (con
 	if d <= 0 {
 		return ctx, nil
 	}
-	l := &headerLimit{caller: ctx, time: d}
+	l := &headerLimit{caller: ctx}
 	if clock == nil || clock == clockx.System() {
 		l.Context, l.cancel = context.WithCancelCause(ctx)
 		l.timer = time.AfterFunc(d, l.expire)
@@ -123,16 +122,6 @@ func (l *headerLimit) Err() error {
 	}
 	return l.Context.Err()
 }
-
-// Value tells a [LimitTransport] how long the headers may take.
-func (l *headerLimit) Value(key any) any {
-	if key == (headerTime{}) {
-		return l.time
-	}
-	return l.Context.Value(key)
-}
-
-type headerTime struct{}
 
 // reached takes the result of the exchange.
 func (l *headerLimit) reached(resp *http.Response, err error) (*http.Response, error) {

@@ -3,6 +3,7 @@ package retryhttp
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/goretry/retry"
@@ -66,16 +67,22 @@ type Transport struct {
 	// give the same host the same budget, as the For of [retry.Budgets] does.
 	Budget func(host string) retry.Budget
 
-	// Pace returns the pace of a request: see [retry.Policy].Pace. It must return the same
-	// one for all requests that count against the same quota, such as those with one key
-	// for one model; for all of a host it is mostly wrong. Nil, or nil from it, means
-	// Policy.Pace. It must not change the request, nor read its body.
-	Pace func(*http.Request) *retry.Pace
+	// Guards returns guards of a request, such as the [retry.Pace] of a key and a model, or
+	// the limit of a host. They go before Policy.Guards. It must return the same guards for
+	// all requests that count together, so keep the slices too, since it is called for each
+	// request. Nil, or none from it, means Policy.Guards. It must not change the request, nor
+	// read its body.
+	//
+	// An attempt that has come to an answer is held by its guards until the body has been
+	// read to the end or is closed, or the request's context ends. So a place of a limit is
+	// taken for as long as the server is at work.
+	Guards func(*http.Request) []retry.Guard
 
-	// PaceByHeaders also holds the pace after an answer whose headers say that nothing
-	// remains of a limit until it is reset: RateLimit, and those with Remaining and Reset
-	// of which [ParseRetryAfter] knows the names. Without it only refusals count. Leave it
-	// out if the reset is when the quota is full again, as with OpenAI: that is too long.
+	// PaceByHeaders also holds each Pace among the guards after an answer whose headers say
+	// that nothing remains of a limit until it is reset: RateLimit, and those with Remaining
+	// and Reset of which [ParseRetryAfter] knows the names. Without it only refusals count.
+	// Leave it out if the reset is when the quota is full again, as with OpenAI: that is too
+	// long.
 	PaceByHeaders bool
 
 	// Check is called with every response except a 101, before the status is judged, also
@@ -115,7 +122,7 @@ type Transport struct {
 	// and closed, not drained, which over HTTP/1 costs a connection. Over HTTP/2 two
 	// copies on one connection go to the same server: give the second one a Transport of
 	// its own, by its number. With a *clockx.Virtual in Policy.Clock only hedges with
-	// hedge.Never work, see [hedge.Op].
+	// hedge.Never work, see [hedge.Race].
 	Hedge func(host string) *hedge.Hedge
 
 	// TimeoutHeader names a request header that tells the server how many milliseconds
@@ -128,8 +135,8 @@ type Transport struct {
 
 // RoundTrip sends req until it has an answer or the policy ends the run. It returns
 // the last real response, whatever its status, with its body unread. If the last
-// attempt had no response, the request's context has ended, or the next attempt's turn
-// under a [retry.Pace] would have come too late, it returns a *[retry.Error].
+// attempt had no response, the request's context has ended, or a guard has ended the run, it
+// returns a *[retry.Error].
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := settingsOf(req.Context())
 	if s != nil && s.call != nil { // JSON or Download makes the retries
@@ -180,7 +187,7 @@ func (t *Transport) pass(s *settings, req *http.Request) (*http.Response, error)
 // plan sets the call's policy, its idempotency key, and whether it may run twice.
 func (c *call) plan(s *settings) {
 	c.policy, c.hasSettings = &c.Policy, s != nil
-	if c.Name != nil || c.Budget != nil || c.Pace != nil || s != nil {
+	if c.Name != nil || c.Budget != nil || c.Guards != nil || s != nil {
 		p := c.Policy
 		c.adapt(&p, s)
 		c.policy = &p
@@ -210,12 +217,21 @@ func (c *call) adapt(p *retry.Policy, s *settings) {
 			p.Budget = b
 		}
 	}
-	if c.Pace != nil {
-		if pace := c.Pace(c.req); pace != nil {
-			p.Pace = pace
-		}
+	if c.Guards != nil {
+		p.Guards = join(c.Guards(c.req), p.Guards)
 	}
 	s.apply(p)
+}
+
+// join returns first and then, and allocates nothing if one of them is empty.
+func join(first, then []retry.Guard) []retry.Guard {
+	switch {
+	case len(first) == 0:
+		return then
+	case len(then) == 0:
+		return first
+	}
+	return slices.Concat(first, then)
 }
 
 // idempotent reports whether a method may run twice (RFC 9110, section 9.2.2).

@@ -1,0 +1,85 @@
+package retryhttp
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/goretry/retry"
+)
+
+// hold makes the attempt that came to an answer last as long as its body, for the guards of
+// the policy: until the body has been read to the end or is closed, or until the attempt's
+// context ends. After 101 Switching Protocols only closing the body ends it.
+func (c *call) hold(run *retry.Attempts, resp *http.Response) {
+	if len(c.policy.Guards) == 0 || resp.Body == nil || resp.Body == http.NoBody {
+		return
+	}
+	b := &heldBody{ReadCloser: resp.Body, call: c, ctx: c.ctx, leave: run.Hold()}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		if conn, ok := resp.Body.(io.ReadWriteCloser); ok {
+			resp.Body = &boundConn{conn, b.end}
+			return
+		}
+	}
+	b.unwatch = context.AfterFunc(b.ctx, func() { b.end(b.ctx.Err()) })
+	resp.Body = b
+}
+
+// heldBody is a body that ends its attempt for the guards.
+type heldBody struct {
+	io.ReadCloser
+	call    *call
+	ctx     context.Context // the attempt's
+	leave   func(retry.Exit)
+	unwatch func() bool
+}
+
+func (b *heldBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.unwatch()
+		if err == io.EOF {
+			err = nil
+		}
+		b.end(err)
+		if err == nil {
+			err = io.EOF
+		}
+	}
+	return n, err
+}
+
+func (b *heldBody) Close() error {
+	defer func() {
+		b.unwatch()
+		b.end(b.ctx.Err())
+	}()
+	return b.ReadCloser.Close()
+}
+
+// end tells the guards how the attempt has ended: by err, or as it was to if that is nil.
+// Policy.Classify is not called if the context has ended, since nobody could recover from its
+// panic.
+func (b *heldBody) end(err error) {
+	x := retry.Exit{Ending: retry.Returned}
+	if err != nil {
+		if x.Ending = endingOf(b.ctx); x.Ending == retry.Returned {
+			x.Verdict = b.call.judge(err, retry.Unknown)
+		} else {
+			x.Verdict.Err = err
+		}
+	}
+	b.leave(x)
+}
+
+// endingOf returns how a failed attempt has ended on whose context ctx it was made.
+func endingOf(ctx context.Context) retry.Ending {
+	switch {
+	case ctx.Err() == nil:
+		return retry.Returned
+	case ctx.Err() == context.DeadlineExceeded, context.Cause(ctx) == retry.ErrAttemptTimeout:
+		return retry.Expired
+	}
+	return retry.Canceled
+}
