@@ -1,6 +1,7 @@
 package retrytest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,7 +10,8 @@ import (
 	"github.com/goretry/retry"
 )
 
-// AssertDelays fails the test unless the run's waits were exactly these.
+// AssertDelays fails the test unless the run's waits for retries were exactly these. Waits for
+// guards are not among them: see AssertHeld.
 func (h *Harness) AssertDelays(want ...time.Duration) {
 	h.t.Helper()
 	h.mu.Lock()
@@ -32,7 +34,7 @@ func (h *Harness) AssertAttempts(n int) {
 	h.t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if got := len(h.attempts()); h.hasBegun() && got != n {
+	if got := len(all[retry.Attempt](h.runs...)); h.hasBegun() && got != n {
 		made := fmt.Sprintf("were %d attempts", got)
 		if got == 1 {
 			made = "was 1 attempt"
@@ -55,6 +57,48 @@ func (h *Harness) AssertReason(want retry.Reason) {
 	case r.summary.Reason != want:
 		h.t.Errorf("retrytest: the run ended with %s, want %s\n%s", word(r.summary.Reason), word(want), h.story())
 	}
+}
+
+// AssertHeld fails the test unless the policy's guards have held attempts exactly so, in this
+// order: without an Err an attempt had to wait, with one it was refused. Of each Held only
+// Delay and Err count, and Number and Guard if they are set. Err is compared by [errors.Is].
+//
+//	h.AssertHeld(
+//		retry.Held{Number: 1, Guard: "retry.Pace", Delay: time.Second}, // the first attempt has waited
+//		retry.Held{Number: 2, Err: limit.ErrLimited},                   // the second was refused, and the run has ended
+//	)
+func (h *Harness) AssertHeld(want ...retry.Held) {
+	h.t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if got := all[retry.Held](h.runs...); h.hasBegun() && !slices.EqualFunc(got, want, matches) {
+		h.t.Errorf("retrytest: guards held %s, want %s\n%s", heldText(got), heldText(want), h.story())
+	}
+}
+
+// matches reports whether got is what a test wants.
+func matches(got, want retry.Held) bool {
+	return got.Delay == want.Delay && errors.Is(got.Err, want.Err) &&
+		(want.Number == 0 || got.Number == want.Number) && (want.Guard == "" || got.Guard == want.Guard)
+}
+
+// heldText describes what guards have done, or are to do, in one line.
+func heldText(all []retry.Held) string {
+	texts := make([]string, len(all))
+	for i, h := range all {
+		attempt := "an attempt"
+		if h.Number > 0 {
+			attempt = fmt.Sprintf("attempt %d", h.Number)
+		}
+		if h.Guard != "" {
+			attempt += " by " + h.Guard
+		}
+		texts[i] = fmt.Sprintf("%s for %v", attempt, h.Delay)
+		if h.Err != nil {
+			texts[i] += fmt.Sprintf(" (%v)", h.Err)
+		}
+	}
+	return "[" + strings.Join(texts, ", ") + "]"
 }
 
 const notBegun = "no run has begun: was h.Policy given to Do?"
@@ -100,7 +144,7 @@ func (h *Harness) story() string {
 		case r.done:
 			line(r.summary.Elapsed, "done")
 		case h.watchdog != nil:
-			line(h.Clock.Now().Sub(r.began), "attempt %d is running", len(r.attempts)+1)
+			line(h.Clock.Now().Sub(r.began), "attempt %d is running", len(all[retry.Attempt](r))+1)
 		default:
 			b.WriteString("\n            the run goes on")
 		}
@@ -110,32 +154,32 @@ func (h *Harness) story() string {
 
 // tell describes a run up to its end.
 func (r *run) tell(line func(at time.Duration, format string, args ...any)) {
-	waits := r.waits
-	wait := func(what string) {
-		a := waits[0]
-		asked := ""
-		if a.Hint > 0 {
-			asked = fmt.Sprintf(", of which the server asked for %v", a.Hint)
-		}
-		line(a.Elapsed, "%s %v%s", what, a.Delay, asked)
-		waits = waits[1:]
-	}
-	all := func(number int, what string) {
-		for len(waits) > 0 && waits[0].Number == number {
-			if waits[0].Paced {
-				wait("wait for its turn,")
-			} else {
-				wait(what)
+	for _, event := range r.events {
+		switch e := event.(type) {
+		case retry.Attempt:
+			what := "succeeded"
+			if e.Err != nil {
+				what = fmt.Sprintf("failed, %s: %v", e.Class, e.Err)
+			}
+			line(e.Elapsed-e.Duration, "attempt %d took %v and %s", e.Number, e.Duration, what)
+		case wait:
+			what, asked := "wait", ""
+			if e.Number == 0 {
+				what = "pause"
+			}
+			if e.Hint > 0 {
+				asked = fmt.Sprintf(", of which the server asked for %v", e.Hint)
+			}
+			line(e.Elapsed, "%s %v%s", what, e.Delay, asked)
+		case retry.Held:
+			if e.Err == nil {
+				line(e.Elapsed, "%s tells attempt %d to wait %v", e.Guard, e.Number, e.Delay)
+				break
+			}
+			line(e.Elapsed, "%s refuses attempt %d, %s: %v", e.Guard, e.Number, e.Class, e.Err)
+			if e.Delay > 0 {
+				line(e.Elapsed, "wait %v", e.Delay)
 			}
 		}
-	}
-	all(0, "pause")
-	for _, a := range r.attempts {
-		what := "succeeded"
-		if a.Err != nil {
-			what = fmt.Sprintf("failed, %s: %v", a.Class, a.Err)
-		}
-		line(a.Elapsed-a.Duration, "attempt %d took %v and %s", a.Number, a.Duration, what)
-		all(a.Number, "wait")
 	}
 }

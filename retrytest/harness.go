@@ -30,20 +30,35 @@ type Harness struct {
 
 // run is what one run did.
 type run struct {
-	began    time.Time
-	attempts []retry.Attempt
-	waits    []retry.Attempt // as the hook got them; a pause of Supervise has Number 0
-	done     bool
-	summary  retry.Summary
+	began   time.Time
+	events  []any // in the order of the hooks: a retry.Attempt that has ended, a wait or a retry.Held
+	done    bool
+	summary retry.Summary
+}
+
+// wait is the wait that follows an attempt, or the pause of Supervise, with Number 0.
+type wait retry.Attempt
+
+// all returns the events of one type.
+func all[E any](runs ...*run) (found []E) {
+	for _, r := range runs {
+		for _, e := range r.events {
+			if e, ok := e.(E); ok {
+				found = append(found, e)
+			}
+		}
+	}
+	return found
 }
 
 // goesOn reports whether r is a run of Supervise that another one follows: only there
 // does a run succeed though its last attempt failed, and does not wait.
 func (r *run) goesOn() bool {
-	if !r.done || r.summary.Err != nil || len(r.attempts) == 0 {
+	attempts := all[retry.Attempt](r)
+	if !r.done || r.summary.Err != nil || len(attempts) == 0 {
 		return false
 	}
-	last := r.attempts[len(r.attempts)-1]
+	last := attempts[len(attempts)-1]
 	return last.Err != nil && last.Delay == 0
 }
 
@@ -96,27 +111,40 @@ func New(t testing.TB, p retry.Policy, opts ...Option) *Harness {
 		Attempt:     h.attempt,
 		AttemptDone: h.attemptDone,
 		Wait:        h.wait,
+		Guard:       h.guard,
 		Done:        h.finish,
 	}, p.Hooks)
-	if name, clock := clockOf(p.Budget); clock != h.Clock && name != "" {
-		t.Log("retrytest: the policy's " + name + " counts on another clock:" +
-			" to have it follow the virtual one, set its Clock to h.Clock before the first run")
+	h.checkClock(p.Budget)
+	for _, g := range p.Guards {
+		h.checkClock(g)
 	}
 	t.Cleanup(h.cleanup)
 	return h
 }
 
-// clockOf returns a budget's Clock, nil if it is not set, and the name of the budget's
-// type, "" if it has no Clock.
-func clockOf(b retry.Budget) (name string, clock clockx.Clock) {
-	switch b := b.(type) {
+// checkClock logs that a budget or a guard of the policy has another clock.
+func (h *Harness) checkClock(of any) {
+	if name, clock := clockOf(of); clock != h.Clock && name != "" {
+		h.t.Log("retrytest: the policy's " + name + " counts on another clock:" +
+			" to have it follow the virtual one, set its Clock to h.Clock before the first run")
+	}
+}
+
+// clockOf returns the Clock of a budget or a guard, nil if it is not set, and the name of its
+// type, "" if it has no Clock. A Pace without one is on the policy's.
+func clockOf(x any) (name string, clock clockx.Clock) {
+	switch x := x.(type) {
 	case *retry.EarnedBudget:
-		if b != nil {
-			return "EarnedBudget", b.Clock
+		if x != nil {
+			return "EarnedBudget", x.Clock
 		}
 	case *retry.RatioBudget:
-		if b != nil {
-			return "RatioBudget", b.Clock
+		if x != nil {
+			return "RatioBudget", x.Clock
+		}
+	case *retry.Pace:
+		if x != nil && x.Clock != nil {
+			return "Pace", x.Clock
 		}
 	}
 	return "", nil
@@ -126,11 +154,19 @@ func clockOf(b retry.Budget) (name string, clock clockx.Clock) {
 func (h *Harness) Attempts() []retry.Attempt {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.attempts()
+	return all[retry.Attempt](h.runs...)
 }
 
-// Delays returns the waits started so far, as planned, oldest first. They include the
-// pauses of [retry.Supervise].
+// Held returns what the policy's guards have done so far, oldest first: that one has told an
+// attempt to wait, or has refused it.
+func (h *Harness) Held() []retry.Held {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return all[retry.Held](h.runs...)
+}
+
+// Delays returns the waits for retries started so far, as planned, oldest first. They include
+// the pauses of [retry.Supervise], but not the waits for a guard, which Held returns.
 func (h *Harness) Delays() []time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -145,20 +181,11 @@ func (h *Harness) Summary() retry.Summary {
 	return h.latest().summary
 }
 
-func (h *Harness) attempts() (all []retry.Attempt) {
-	for _, r := range h.runs {
-		all = append(all, r.attempts...)
+func (h *Harness) delays() (delays []time.Duration) {
+	for _, w := range all[wait](h.runs...) {
+		delays = append(delays, w.Delay)
 	}
-	return all
-}
-
-func (h *Harness) delays() (all []time.Duration) {
-	for _, r := range h.runs {
-		for _, a := range r.waits {
-			all = append(all, a.Delay)
-		}
-	}
-	return all
+	return delays
 }
 
 // latest returns the latest run, or an empty one.
@@ -219,15 +246,25 @@ func (h *Harness) attemptDone(_ context.Context, a retry.Attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.unwatch()
-	r := h.latest()
-	r.attempts = append(r.attempts, a)
+	h.record(a)
 }
 
 func (h *Harness) wait(_ context.Context, a retry.Attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.record(wait(a))
+}
+
+func (h *Harness) guard(_ context.Context, held retry.Held) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.record(held)
+}
+
+// record adds an event to the latest run.
+func (h *Harness) record(event any) {
 	r := h.latest()
-	r.waits = append(r.waits, a)
+	r.events = append(r.events, event)
 }
 
 func (h *Harness) finish(_ context.Context, s retry.Summary) {

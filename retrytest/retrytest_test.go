@@ -168,11 +168,98 @@ fetch, in virtual time:
 	}
 }
 
+// turnstile tells the first attempt to wait, and refuses the second once.
+type turnstile struct{ full, late error }
+
+func (g *turnstile) Enter(_ context.Context, e retry.Entry) (retry.Pass, error) {
+	switch {
+	case e.Number == 1:
+		return retry.Pass{Wait: time.Second}, nil
+	case e.Number == 2 && g.full != nil:
+		err := g.full
+		g.full = nil
+		return retry.Pass{}, err
+	case e.Number == 3:
+		return retry.Pass{}, retry.Stop(g.late)
+	}
+	return retry.Pass{}, nil
+}
+
+func (g *turnstile) Leave(retry.Pass, retry.Exit) {}
+
+// What guards do is no wait for a retry, and has an assertion of its own.
+func TestGuardsAreRecorded(t *testing.T) {
+	f := &fake{}
+	full, late := errors.New("full"), errors.New("closed")
+	p := policy()
+	p.Guards = []retry.Guard{&turnstile{full: full, late: late}}
+	h := retrytest.New(f, p)
+	op := retrytest.Script(h, retrytest.Fail[int](errDown).Taking(30*ms), retrytest.Fail[int](errDown))
+	_, err := retry.Do(t.Context(), h.Policy, op)
+	h.AssertHeld(retry.Held{Delay: time.Second}, retry.Held{Number: 2, Err: full, Delay: 200 * ms}, retry.Held{Guard: "retrytest_test.turnstile", Err: late})
+	h.AssertDelays(100*ms, 400*ms)
+	h.AssertAttempts(2)
+	h.AssertReason(retry.ReasonGuard)
+	if held := h.Held(); len(f.failures) != 0 || !errors.Is(err, late) || len(held) != 3 || held[1].Elapsed != 1130*ms || held[1].Class != retry.Unprocessed {
+		t.Errorf("the failures are %q, Do() = %v, Held() = %+v", f.failures, err, held)
+	}
+	const story = `
+fetch, in virtual time:
+        0s  retrytest_test.turnstile tells attempt 1 to wait 1s
+        1s  attempt 1 took 30ms and failed, transient: down
+     1.03s  wait 100ms
+     1.13s  retrytest_test.turnstile refuses attempt 2, unprocessed: full
+     1.13s  wait 200ms
+     1.33s  attempt 2 took 0s and failed, transient: down
+     1.33s  wait 400ms
+     1.73s  retrytest_test.turnstile refuses attempt 3, permanent: closed
+     1.73s  gave up: fetch: gave up after 2 attempts in 1.73s (guard): down; cause: closed`
+	const got = "retrytest: guards held [attempt 1 by retrytest_test.turnstile for 1s, attempt 2 by retrytest_test.turnstile for 200ms (full), attempt 3 by retrytest_test.turnstile for 0s (closed)], want "
+	for _, tt := range []struct {
+		want []retry.Held
+		text string
+	}{
+		{nil, "[]"},
+		{[]retry.Held{{Delay: time.Second}, {Err: full, Delay: 200 * ms}}, "[an attempt for 1s, an attempt for 200ms (full)]"},
+		{[]retry.Held{{Delay: time.Minute}, {Err: full, Delay: 200 * ms}, {Err: late}}, "[an attempt for 1m0s, an attempt for 200ms (full), an attempt for 0s (closed)]"},
+		{[]retry.Held{{Delay: time.Second}, {Delay: 200 * ms}, {Err: late}}, "[an attempt for 1s, an attempt for 200ms, an attempt for 0s (closed)]"},
+		{[]retry.Held{{Delay: time.Second, Err: full}, {Err: full, Delay: 200 * ms}, {Err: late}}, "[an attempt for 1s (full), an attempt for 200ms (full), an attempt for 0s (closed)]"},
+		{[]retry.Held{{Number: 2, Delay: time.Second}, {Err: full, Delay: 200 * ms}, {Err: late}}, "[attempt 2 for 1s, an attempt for 200ms (full), an attempt for 0s (closed)]"},
+		{[]retry.Held{{Guard: "retry.Pace", Delay: time.Second}, {Err: full, Delay: 200 * ms}, {Err: late}}, "[an attempt by retry.Pace for 1s, an attempt for 200ms (full), an attempt for 0s (closed)]"},
+	} {
+		f.failures = nil
+		h.AssertHeld(tt.want...)
+		if want := got + tt.text + story; len(f.failures) != 1 || f.failures[0] != want {
+			t.Errorf("the failures are\n%q, want\n%q", f.failures, want)
+		}
+	}
+}
+
+// The waits under the harness follow a Pace's own clock only if it is the harness's.
+func TestPaceOnAnotherClockIsTold(t *testing.T) {
+	clock := clockx.NewVirtual(time.Now())
+	for _, tt := range []struct {
+		pace *retry.Pace
+		want []string
+	}{
+		{new(retry.Pace), nil}, // it takes the policy's
+		{nil, nil},
+		{&retry.Pace{Clock: clock}, []string{"retrytest: the policy's Pace counts on another clock: to have it follow the virtual one, set its Clock to h.Clock before the first run"}},
+	} {
+		f := &fake{}
+		retrytest.New(f, retry.Policy{Guards: []retry.Guard{nil, tt.pace}})
+		if !slices.Equal(f.logs, tt.want) {
+			t.Errorf("the logs are %q, want %q", f.logs, tt.want)
+		}
+	}
+}
+
 // No attempts and no waits of a policy that was not used prove nothing.
 func TestAssertionsOfAPolicyThatWasNotUsedFail(t *testing.T) {
 	for name, assert := range map[string]func(*retrytest.Harness){
 		"AssertDelays":   func(h *retrytest.Harness) { h.AssertDelays() },
 		"AssertAttempts": func(h *retrytest.Harness) { h.AssertAttempts(0) },
+		"AssertHeld":     func(h *retrytest.Harness) { h.AssertHeld() },
 		"AssertReason":   func(h *retrytest.Harness) { h.AssertReason(retry.ReasonNone) },
 	} {
 		f := &fake{}
@@ -366,6 +453,7 @@ func TestFailuresAreReportedWhereTheTestIs(t *testing.T) {
 		"not begun":      func(_ *fake, h *retrytest.Harness) { h.AssertAttempts(0) },
 		"AssertDelays":   func(_ *fake, h *retrytest.Harness) { run(h); h.AssertDelays(time.Hour) },
 		"AssertAttempts": func(_ *fake, h *retrytest.Harness) { run(h); h.AssertAttempts(9) },
+		"AssertHeld":     func(_ *fake, h *retrytest.Harness) { run(h); h.AssertHeld(retry.Held{}) },
 		"AssertReason":   func(_ *fake, h *retrytest.Harness) { run(h); h.AssertReason(retry.ReasonBudget) },
 		"a long script":  func(f *fake, h *retrytest.Harness) { retrytest.Script(h, retrytest.Return(1)); f.end() },
 		"a short script": func(_ *fake, h *retrytest.Harness) { _, _ = retrytest.Script[int](h)(t.Context()) },
