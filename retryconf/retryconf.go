@@ -33,12 +33,12 @@ func Parse(text string) (retry.Policy, error) {
 // environment variables. The zero value is the zero policy, and the empty text.
 //
 // Parsing a text replaces every field that a text can set, even those that this text
-// leaves out. It keeps Classify, Pace, Hooks, Clock and Rand, which a program may set
+// leaves out. It keeps Classify, Guards, Hooks, Clock and Rand, which a program may set
 // before or after. Do not parse into a Policy while it is in use.
 type Policy struct{ retry.Policy }
 
 // String returns the text from which [Parse] makes an equivalent policy. It leaves out
-// Classify, Pace, Hooks, Clock and Rand, which are code. A Backoff or Budget that is not
+// Classify, Guards, Hooks, Clock and Rand, which are code. A Backoff or Budget that is not
 // package retry's own is written as its type, which Parse refuses.
 func (p Policy) String() string {
 	text, _ := format(p.Policy)
@@ -51,7 +51,7 @@ func (p *Policy) Set(text string) error {
 	if err != nil {
 		return err
 	}
-	q.Classify, q.Pace, q.Hooks, q.Clock, q.Rand = p.Classify, p.Pace, p.Hooks, p.Clock, p.Rand
+	q.Classify, q.Guards, q.Hooks, q.Clock, q.Rand = p.Classify, p.Guards, p.Hooks, p.Clock, p.Rand
 	p.Policy = q
 	return nil
 }

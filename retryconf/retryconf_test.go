@@ -346,7 +346,7 @@ func TestSetKeepsWhatIsCode(t *testing.T) {
 	random := func() float64 { return .25 }
 	p := retryconf.Policy{Policy: retry.Policy{
 		Name: "a", MaxAttempts: 9, NonIdempotent: true, Budget: &retry.TokenBudget{},
-		Classify: retry.AlreadyRetried, Pace: new(retry.Pace), Rand: random, Clock: clockx.System(), Hooks: retry.Hooks{Done: func(context.Context, retry.Summary) {}},
+		Classify: retry.AlreadyRetried, Guards: []retry.Guard{new(retry.Pace)}, Rand: random, Clock: clockx.System(), Hooks: retry.Hooks{Done: func(context.Context, retry.Summary) {}},
 	}}
 	if err := p.Set("attempts=4 backoff=fast"); err == nil || p.Name != "a" || p.MaxAttempts != 9 {
 		t.Errorf("after an error, %v, the policy is %v, want what it was", err, p)
@@ -354,7 +354,7 @@ func TestSetKeepsWhatIsCode(t *testing.T) {
 	if err := p.UnmarshalText([]byte("max_elapsed=1s")); err != nil {
 		t.Fatal(err)
 	}
-	if p.Classify == nil || p.Pace == nil || p.Rand == nil || p.Clock == nil || p.Hooks.Done == nil {
+	if p.Classify == nil || p.Guards == nil || p.Rand == nil || p.Clock == nil || p.Hooks.Done == nil {
 		t.Error("reading a text drops what is code")
 	}
 	if got := p.String(); got != "max_elapsed=1s" {
