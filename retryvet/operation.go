@@ -81,7 +81,7 @@ func nested(p *pass) {
 	runs := p.Runs()
 	for _, outer := range runs {
 		op := p.OpLiteral(outer.Op)
-		if op == nil || outer.Name == "Supervise" || p.InTest(op) || !p.multiplies(outer.Policy) {
+		if op == nil || !repeats(outer) || p.InTest(op) || !p.multiplies(outer.Policy) {
 			continue
 		}
 		ast.Inspect(op.Body, func(n ast.Node) bool {
@@ -93,7 +93,7 @@ func nested(p *pass) {
 				return true
 			}
 			for _, inner := range runs {
-				if inner.Call == call && inner.Op != nil && inner.Name != "Supervise" && p.mayRetry(inner.Policy) {
+				if inner.Call == call && inner.Op != nil && repeats(inner) && p.mayRetry(inner.Policy) {
 					p.report(call, "retries within retries multiply: let one of the two retry, or give the outer policy Classify: retry.AlreadyRetried")
 				}
 			}
@@ -104,6 +104,9 @@ func nested(p *pass) {
 		})
 	}
 }
+
+// repeats reports whether a run may repeat its operation, and is meant to end.
+func repeats(r code.Run) bool { return r.Name != "Supervise" && r.Name != "Race" }
 
 // multiplies reports whether a policy is known to retry what an inner run gave up.
 func (p *pass) multiplies(policy ast.Expr) bool {
@@ -157,8 +160,15 @@ func timeoutbody(p *pass) {
 	for _, r := range p.Runs() {
 		results, _ := p.TypesInfo.TypeOf(r.Call).(*types.Tuple)
 		switch {
-		case r.Pkg == "hedge" && p.OpLiteral(r.Op) != nil: // another may give the value a context of its own
-			flag(r.Call, results, r.Op, "hedge.Do", "read all of it within the operation, or use hedge.Op with Hold")
+		case r.Pkg == "hedge" && r.Name == "Do":
+			if p.OpLiteral(r.Op) != nil { // another may give the value a context of its own
+				flag(r.Call, results, r.Op, "hedge.Do", "read all of it within the operation, or use hedge.DoValue with Hold")
+			}
+		case r.Pkg == "hedge":
+			value := p.Literal(p.Value(r.Call.Args[4]), code.HedgePath, "Value")
+			if value != nil && code.Keyed(value) && code.Field(value, "Hold") == nil && p.OpLiteral(r.Op) != nil {
+				flag(r.Call, results, r.Op, "hedge."+r.Name+" without Hold", "read all of it within the operation, or set Hold")
+			}
 		case r.Name == "Do":
 			lit := p.policyLiteral(r.Policy)
 			if lit == nil {
@@ -168,16 +178,6 @@ func timeoutbody(p *pass) {
 			if n, known := p.Number(timeout); timeout != nil && (!known || n > 0) {
 				flag(r.Call, results, r.Op, "AttemptTimeout", "read all of it within the operation")
 			}
-		}
-	}
-	for c := range p.Root.Preorder((*ast.CallExpr)(nil)) {
-		call := c.Node().(*ast.CallExpr)
-		if !p.IsCall(call, code.HedgePath, "Op") || len(call.Args) != 4 {
-			continue
-		}
-		value := p.Literal(p.Value(call.Args[3]), code.HedgePath, "Value")
-		if sig, ok := p.TypesInfo.TypeOf(call).(*types.Signature); ok && value != nil && code.Keyed(value) && code.Field(value, "Hold") == nil && p.OpLiteral(call.Args[2]) != nil {
-			flag(call, sig.Results(), call.Args[2], "hedge.Op without Hold", "read all of it within the operation, or set Hold")
 		}
 	}
 }

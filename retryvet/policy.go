@@ -102,7 +102,7 @@ func (p *pass) shared(r code.Run, node ast.Node) bool {
 func neverstops(p *pass) {
 	for _, r := range p.Runs() {
 		switch r.Name {
-		case "Do", "Run":
+		case "Do", "DoValue", "Run":
 			if p.unlimited(r.Policy) && p.Endless(r.Ctx) {
 				p.report(r.Call, "nothing ends this run while the operation fails: set MaxAttempts or MaxElapsed, or pass a context that ends")
 			}
@@ -113,6 +113,35 @@ func neverstops(p *pass) {
 			}
 		}
 	}
+}
+
+// guardorder finds guards in the order in which a place is held while an attempt waits. Tests
+// show what that costs.
+func guardorder(p *pass) {
+	for c := range p.Root.Preorder((*ast.CompositeLit)(nil)) {
+		guards := c.Node().(*ast.CompositeLit)
+		list, ok := p.TypesInfo.TypeOf(guards).Underlying().(*types.Slice)
+		if !ok || !code.IsNamed(list.Elem(), code.RetryPath, "Guard") || p.InTest(guards) {
+			continue
+		}
+		var limit ast.Expr // the first one
+		for _, e := range guards.Elts {
+			switch {
+			case p.pointsTo(e, code.LimitPath, "Limit") && limit == nil:
+				limit = e
+			case p.pointsTo(e, code.RetryPath, "Pace") && limit != nil:
+				p.report(limit, "the limit's place is held while the attempt waits for its turn: put the Pace first")
+				limit = nil
+			}
+		}
+	}
+}
+
+// pointsTo reports whether e is known to point to the named type, even if it is a variable of
+// an interface type.
+func (p *pass) pointsTo(e ast.Expr, path, name string) bool {
+	pointer, ok := types.Unalias(p.TypesInfo.TypeOf(p.Value(e))).(*types.Pointer)
+	return ok && code.IsNamed(pointer.Elem(), path, name)
 }
 
 // unlimited reports whether a policy is known to set no limit.

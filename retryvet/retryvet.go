@@ -27,6 +27,7 @@ func checks() []check {
 		{"outerctx", "find operations that use the context around them instead of the one they are given", ours, outerctx},
 		{"timeoutbody", "find values that need the context of an attempt which has ended", ours, timeoutbody},
 		{"freshbudget", "find budgets that are made for one run", ours, freshbudget},
+		{"guardorder", "find limits that hold a place while the attempt waits for its turn", ours, guardorder},
 		{"neverstops", "find runs that nothing ends", ours, neverstops},
 		{"lostmark", "find marks of Stop, Answer, Refuse and After that fmt.Errorf loses", ours, lostmark},
 		{"nanoseconds", "find durations written without a unit", ours, nanoseconds},

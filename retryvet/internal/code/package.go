@@ -91,12 +91,12 @@ func Imports(pkg *types.Package, wanted func(path string) bool) bool {
 	return false
 }
 
-// A Run is a call that runs a policy.
+// A Run is a call that runs a policy, or makes one attempt with it: hedge.Race.
 type Run struct {
 	Cursor inspector.Cursor
 	Call   *ast.CallExpr
 	Pkg    string // retry, retrybatch or hedge
-	Name   string // Do, Run, Supervise, Ticks or NewTicker
+	Name   string // Do, DoValue, Race, Run, Supervise, Ticks or NewTicker
 	Ctx    ast.Expr
 	Policy ast.Expr
 	Op     ast.Expr // nil for Ticks and NewTicker

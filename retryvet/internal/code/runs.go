@@ -31,8 +31,11 @@ func (p *Package) Runs() []Run {
 		r := Run{Cursor: c, Call: call, Pkg: path[strings.LastIndex(path, "/")+1:], Name: name, Ctx: call.Args[0], Policy: call.Args[1]}
 		switch path + "." + name {
 		case RetryPath + ".Do", RetryPath + ".Run", RetryPath + ".Supervise",
-			RetryBatchPath + ".Do", RetryBatchPath + ".Run", HedgePath + ".Do":
+			RetryBatchPath + ".Do", RetryBatchPath + ".Run":
 			r.Op = call.Args[len(call.Args)-1]
+			p.runs = append(p.runs, r)
+		case HedgePath + ".Do", HedgePath + ".DoValue", HedgePath + ".Race":
+			r.Op = call.Args[3]
 			p.runs = append(p.runs, r)
 		case RetryPath + ".Ticks", RetryPath + ".NewTicker":
 			p.runs = append(p.runs, r)
@@ -46,9 +49,6 @@ func (p *Package) OpLiteral(e ast.Expr) *ast.FuncLit {
 	e = p.Value(e)
 	if p.IsCall(e, RetryPath, "Until") {
 		return p.OpLiteral(e.(*ast.CallExpr).Args[0])
-	}
-	if p.IsCall(e, HedgePath, "Op") || p.IsCall(e, LimitPath, "Op") {
-		return p.OpLiteral(e.(*ast.CallExpr).Args[2])
 	}
 	lit, _ := e.(*ast.FuncLit)
 	return lit

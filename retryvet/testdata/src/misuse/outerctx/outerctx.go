@@ -6,16 +6,18 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/hedge"
-	"github.com/goretry/retry/limit"
 )
 
-func decorated(ctx context.Context, p retry.Policy, h *hedge.Hedge, l *limit.Limit) {
+func hedged(ctx context.Context, p retry.Policy, h *hedge.Hedge) {
 	_, _ = hedge.Do(ctx, p, h, func(context.Context) (string, error) {
 		return fetch(ctx) // want `uses ctx from outside`
 	})
-	_, _ = retry.Do(ctx, p, limit.Op(l, p, hedge.Op(p, h, func(context.Context) (string, error) {
+	_, _ = hedge.DoValue(ctx, p, h, func(context.Context) (string, error) {
 		return fetch(ctx) // want `uses ctx from outside`
-	}, hedge.Value[string]{})))
+	}, hedge.Value[string]{})
+	_, _ = hedge.Race(ctx, p, h, func(context.Context) (string, error) {
+		return fetch(ctx) // want `uses ctx from outside`
+	}, hedge.Value[string]{})
 }
 
 func call(context.Context) error             { return nil }

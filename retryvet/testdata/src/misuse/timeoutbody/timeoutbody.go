@@ -14,10 +14,12 @@ import (
 
 func hedged(ctx context.Context, p retry.Policy, h *hedge.Hedge) {
 	ask := func(ctx context.Context) (*http.Response, error) { return get(ctx) }
-	_, _ = hedge.Do(ctx, p, h, ask)                                   // want `hedge.Do ends the context of this \*net/http.Response`
-	_ = hedge.Op(p, h, ask, hedge.Value[*http.Response]{})            // want `hedge.Op without Hold ends the context`
-	_ = hedge.Op(p, h, ask, hedge.Value[*http.Response]{Hold: holds}) // it keeps the context
-	_ = hedge.Op(p, h, get, hedge.Value[*http.Response]{})            // get may see to it itself
+	_, _ = hedge.Do(ctx, p, h, ask)                                                // want `hedge.Do ends the context of this \*net/http.Response`
+	_, _ = hedge.DoValue(ctx, p, h, ask, hedge.Value[*http.Response]{})            // want `hedge.DoValue without Hold ends the context`
+	_, _ = hedge.DoValue(ctx, p, h, ask, hedge.Value[*http.Response]{Hold: holds}) // it keeps the context
+	_, _ = hedge.DoValue(ctx, p, h, get, hedge.Value[*http.Response]{})            // get may see to it itself
+	_, _ = hedge.Race(ctx, p, h, ask, hedge.Value[*http.Response]{})               // want `hedge.Race without Hold ends the context`
+	_, _ = hedge.Race(ctx, p, h, ask, hedge.Value[*http.Response]{Hold: holds})
 	_, _ = hedge.Do(ctx, p, h, func(context.Context) (text, error) { return text{}, nil })
 }
 

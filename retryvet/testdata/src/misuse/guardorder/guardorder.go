@@ -1,0 +1,55 @@
+package guardorder
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/limit"
+)
+
+type client struct {
+	pace  *retry.Pace
+	limit *limit.Limit
+}
+
+type other struct{}
+
+func (other) Enter(context.Context, retry.Entry) (retry.Pass, error) { return retry.Pass{}, nil }
+func (other) Leave(retry.Pass, retry.Exit)                           {}
+
+var (
+	pace   retry.Pace
+	places = &limit.Limit{Start: 5}
+	wrong  = retry.Policy{Guards: []retry.Guard{places, &pace}} // want `the limit's place is held while the attempt waits for its turn: put the Pace first`
+	right  = retry.Policy{Guards: []retry.Guard{&pace, places}}
+)
+
+func assigned(c client) (p retry.Policy) {
+	p.Guards = []retry.Guard{other{}, c.limit, nil, other{}, c.pace} // want `place is held`
+	p.Guards = []retry.Guard{c.pace, other{}, c.limit}
+	p.Guards = []retry.Guard{&limit.Limit{}, new(retry.Pace)} // want `place is held`
+	p.Guards = []retry.Guard{c.pace, c.limit, &pace}          // want `place is held`
+	p.Guards = []retry.Guard{c.limit, other{}}
+	return p
+}
+
+func made(limitOf func(string) *limit.Limit, paceOf func(string) *retry.Pace) func(*http.Request) []retry.Guard {
+	return func(r *http.Request) []retry.Guard {
+		if r.Method == "GET" {
+			return []retry.Guard{paceOf(r.Host), limitOf(r.Host)}
+		}
+		return []retry.Guard{limitOf(r.Host), paceOf(r.Host)} // want `place is held`
+	}
+}
+
+func behindAnInterface() retry.Policy {
+	var first retry.Guard = &limit.Limit{}
+	var second retry.Guard = new(retry.Pace)
+	guards := []retry.Guard{first, second} // want `place is held`
+	return retry.Policy{Guards: guards}
+}
+
+type guards []retry.Guard
+
+var named = guards{places, &pace} // want `place is held`
