@@ -12,7 +12,7 @@ import (
 // Budget limits the retries of all the runs that share it. First attempts are never
 // refused. Share one budget among all calls to the same part of a system, such as a
 // service: a budget made for each call limits nothing, and among parts that fail alone
-// those that are well would earn retries for those that are not. [Budgets] has one for each.
+// those that are well would earn retries for those that are not. [PerKey] has one for each.
 // Implementations must be safe for concurrent use.
 //
 // A run calls Begin once, Withdraw before each retry, and End once, even if op panics.

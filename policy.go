@@ -74,7 +74,7 @@ type Policy struct {
 
 	// Budget limits the retries of all runs that share it, so that retries do not make an
 	// outage worse. Use an [EarnedBudget] unless you know better, one for each part that can
-	// fail alone, such as a service: [Budgets] has one for each shard or host. A budget made
+	// fail alone, such as a service: [PerKey] has one for each shard or host. A budget made
 	// for each call limits nothing, so keep it in a package variable, for example. Nil means
 	// no limit, and so does a nil pointer to one of this package's budgets.
 	Budget Budget

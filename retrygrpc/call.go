@@ -2,6 +2,7 @@ package retrygrpc
 
 import (
 	"context"
+	"reflect"
 	"strings"
 	"time"
 
@@ -32,6 +33,13 @@ type call struct {
 	first    attempt          // with the rest, most calls are one allocation
 }
 
+// absent reports whether b is nil, or a nil pointer: what the For of a nil [retry.PerKey]
+// returns.
+func absent(b retry.Budget) bool {
+	v := reflect.ValueOf(b)
+	return b == nil || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
 // call gathers the facts about a call before its first attempt. The call must be
 // closed.
 func (c *Client) call(ctx context.Context, method string, cc *grpc.ClientConn, opts []grpc.CallOption) *call {
@@ -40,7 +48,7 @@ func (c *Client) call(ctx context.Context, method string, cc *grpc.ClientConn, o
 		p = c.ForMethod(method, p)
 	}
 	if c.Budget != nil {
-		if b := c.Budget(cc.Target()); b != nil {
+		if b := c.Budget(cc.Target()); !absent(b) {
 			p.Budget = b
 		}
 	}

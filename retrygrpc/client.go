@@ -39,9 +39,15 @@ type Client struct {
 	Idempotent func(method string) bool
 
 	// Budget returns the budget that limits the retries to a target, which is
-	// grpc.ClientConn.Target. Nil, or nil from it, means the policy's. It must return the
-	// same budget for the same target, as the For of [retry.Budgets] does. For methods with
-	// pools of their own set Policy.Budget in ForMethod, with the For of others.
+	// grpc.ClientConn.Target. Nil, or nil or a nil pointer from it, means the policy's. It
+	// must return the same budget for the same target, as a [retry.PerKey] does:
+	//
+	//	var targets retry.PerKey[retry.EarnedBudget] // in a package variable
+	//
+	//	Budget: func(target string) retry.Budget { return targets.For(target) },
+	//
+	// For methods with pools of their own set Policy.Budget in ForMethod, with the For of
+	// another one.
 	Budget func(target string) retry.Budget
 
 	// Hedge returns the [hedge.Hedge] for a method, or nil for none: a unary call that takes

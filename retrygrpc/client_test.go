@@ -473,11 +473,17 @@ func TestWhichPolicy(t *testing.T) {
 	if target != cc.Target() {
 		t.Errorf("target = %q, want %q", target, cc.Target())
 	}
-	c.Budget = func(string) retry.Budget { return nil }
+	var none *retry.PerKey[ledger]
 	c.Policy.Budget = own
-	check(get[1:], 4, 0)
-	if own.granted != 5 {
-		t.Errorf("the policy's budget was asked %d times, want 5", own.granted)
+	for i, nothing := range []func(string) retry.Budget{
+		func(string) retry.Budget { return nil },
+		func(target string) retry.Budget { return none.For(target) },
+	} {
+		c.Budget = nothing
+		check(get[1:], 4, 0)
+		if want := 5 + 3*i; own.granted != want {
+			t.Errorf("the policy's budget was asked %d times, want %d", own.granted, want)
+		}
 	}
 }
 

@@ -319,10 +319,10 @@ func ExampleTransport_budget() {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}))
 	defer down.Close()
-	var hosts retry.Budgets // in a package variable
+	var hosts retry.PerKey[retry.EarnedBudget] // in a package variable
 	client := &http.Client{Transport: &retryhttp.Transport{
 		Policy: retry.Policy{Backoff: retry.Constant(time.Millisecond)},
-		Budget: hosts.For,
+		Budget: func(host string) retry.Budget { return hosts.For(host) },
 	}}
 	for range 4 {
 		resp, err := client.Get(down.URL)

@@ -568,16 +568,27 @@ func TestTimeoutHeader(t *testing.T) {
 	})
 }
 
-func TestBudgetPerHost(t *testing.T) {
-	made := 0
-	budget := retryhttp.BudgetPerHost(func() retry.Budget { made++; return &retry.TokenBudget{} })
-	if a, b := budget("a"), budget("b"); a == b || a != budget("a") || made != 2 {
-		t.Errorf("%d budgets for two hosts", made)
-	}
-	if none := retryhttp.BudgetPerHost(func() retry.Budget { return nil }); none("a") != nil {
-		t.Error("a budget from nothing")
+// A nil pointer is no budget: then the policy's counts, which must not be lost because a
+// PerKey is nil or has nothing for a host.
+func TestNilBudgetOfAHostIsThePolicys(t *testing.T) {
+	var none *retry.PerKey[retry.EarnedBudget]
+	for name, hosts := range map[string]func(string) retry.Budget{
+		"nil":                         func(string) retry.Budget { return nil },
+		"a nil PerKey":                func(host string) retry.Budget { return none.For(host) },
+		"a nil budget of the library": func(string) retry.Budget { return (*retry.TokenBudget)(nil) },
+		"a nil budget of others":      func(string) retry.Budget { return (*someBudget)(nil) },
+	} {
+		budget := &retry.TokenBudget{Capacity: 1, Cost: 1}
+		base := &answers{codes: []int{503}}
+		rt := &retryhttp.Transport{Base: base, Policy: retry.Policy{MaxAttempts: 5, Backoff: retry.Constant(0), Budget: budget}, Budget: hosts}
+		if mustDo(t, rt, request(t, "GET", "http://example.com/", nil)); budget.Balance() != 0 {
+			t.Errorf("%s: the policy's budget has %v left, want 0", name, budget.Balance())
+		}
 	}
 }
+
+// someBudget has no methods of its own: a nil one panics.
+type someBudget struct{ retry.Budget }
 
 func TestHostOfABudgetHasOneName(t *testing.T) {
 	for raw, want := range map[string]string{

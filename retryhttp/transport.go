@@ -3,6 +3,7 @@ package retryhttp
 import (
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -63,8 +64,12 @@ type Transport struct {
 
 	// Budget returns the budget that limits the retries to a host: "example.com" or
 	// "example.com:8080", in lower case, without a trailing dot and without the
-	// default port of the scheme. Nil, or nil from it, means Policy.Budget. It must
-	// give the same host the same budget, as the For of [retry.Budgets] does.
+	// default port of the scheme. Nil, or nil or a nil pointer from it, means
+	// Policy.Budget. It must give the same host the same budget, as a [retry.PerKey] does:
+	//
+	//	var hosts retry.PerKey[retry.EarnedBudget] // in a package variable
+	//
+	//	Budget: func(host string) retry.Budget { return hosts.For(host) },
 	Budget func(host string) retry.Budget
 
 	// Guards returns guards of a request, such as the [retry.Pace] of a key and a model, or
@@ -213,7 +218,7 @@ func (c *call) adapt(p *retry.Policy, s *settings) {
 		}
 	}
 	if c.Budget != nil && c.req.URL != nil {
-		if b := c.Budget(host(c.req.URL)); b != nil {
+		if b := c.Budget(host(c.req.URL)); !absent(b) {
 			p.Budget = b
 		}
 	}
@@ -232,6 +237,13 @@ func join(first, then []retry.Guard) []retry.Guard {
 		return first
 	}
 	return slices.Concat(first, then)
+}
+
+// absent reports whether b is nil, or a nil pointer: what the For of a nil [retry.PerKey]
+// returns.
+func absent(b retry.Budget) bool {
+	v := reflect.ValueOf(b)
+	return b == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // idempotent reports whether a method may run twice (RFC 9110, section 9.2.2).

@@ -45,7 +45,7 @@ func freshbudget(p *pass) {
 						e = u.X
 					}
 					if name := p.newBudget(e); name != "" {
-						p.report(e, fmt.Sprintf("Transport.Budget is called for every request, and this %s is new each time: use the For of a retry.Budgets in a variable", name))
+						p.report(e, fmt.Sprintf("Transport.Budget is called for every request, and this %s is new each time: use a retry.PerKey in a variable", name))
 					}
 				}
 			}

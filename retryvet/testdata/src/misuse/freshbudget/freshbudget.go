@@ -34,7 +34,7 @@ func inLoop(ctx context.Context) {
 }
 
 var wrongPerHost = retryhttp.Transport{
-	Budget: func(string) retry.Budget { return &retry.TokenBudget{} }, // want `new each time: use the For of a retry.Budgets`
+	Budget: func(string) retry.Budget { return &retry.TokenBudget{} }, // want `new each time: use a retry.PerKey`
 }
 
 var shared = &retry.TokenBudget{}
@@ -71,4 +71,12 @@ func made() retry.Policy { return retry.Policy{Budget: &retry.TokenBudget{}} }
 
 var rightPerHost = retryhttp.Transport{
 	Budget: func(string) retry.Budget { return shared },
+}
+
+var hosts = retry.PerKey[retry.TokenBudget]{
+	New: func(string) *retry.TokenBudget { return &retry.TokenBudget{Capacity: 10} },
+}
+
+var rightPerKey = retryhttp.Transport{
+	Budget: func(host string) retry.Budget { return hosts.For(host) },
 }
