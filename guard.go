@@ -384,10 +384,10 @@ func (r *run) hold(p *Policy) (leave func(Exit)) {
 	copy(passes, r.gates.passes)
 	clear(r.gates.passes)
 	r.gates.passes = r.gates.passes[:0]
-	leave = p.leaver(passes)
+	back := p.leaver(passes)
 	return func(x Exit) {
 		x.Took, x.Allowed = took, allowed
-		leave(x)
+		back(x)
 	}
 }
 

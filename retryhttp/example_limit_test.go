@@ -12,14 +12,14 @@ import (
 	"github.com/goretry/retry/retryhttp"
 )
 
-// One limit for each host, below the retries: every attempt takes a place.
-func ExampleLimitTransport() {
+// One limit for each host: every attempt takes a place until its body has been read.
+func ExampleTransport_guards() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "Ada") }))
 	defer server.Close()
-	var hosts limit.PerKey
+	var hosts retry.PerKey[limit.Limit]
 	client := &http.Client{Transport: &retryhttp.Transport{
 		Policy: retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(time.Millisecond)},
-		Base:   &retryhttp.LimitTransport{Limit: hosts.For},
+		Guards: func(r *http.Request) []retry.Guard { return []retry.Guard{hosts.For(r.URL.Host)} },
 	}}
 
 	resp, err := client.Get(server.URL)
@@ -41,11 +41,11 @@ func ExampleLimitTransport() {
 
 // A server that takes a second request while it has room for one.
 func ExampleLimitHandler() {
-	places := &limit.Limit{Max: 1}
+	guards := []retry.Guard{&limit.Limit{Max: 1}}
 	entered, leave := make(chan bool), make(chan bool)
 	mux := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { entered <- true; <-leave })
 	server := httptest.NewServer(retryhttp.DeadlineHandler( // whose deadlines tell the limit what is too slow
-		retryhttp.LimitHandler(mux, func(*http.Request) *limit.Limit { return places }), "X-Timeout-Ms", 30*time.Second))
+		retryhttp.LimitHandler(mux, func(*http.Request) []retry.Guard { return guards }), "X-Timeout-Ms", 30*time.Second))
 	defer server.Close()
 
 	first := make(chan string)

@@ -54,12 +54,12 @@ func ExampleTransport_serverSentEvents() {
 
 	client := &http.Client{Transport: &retryhttp.Transport{
 		Check: retryhttp.FirstEvent(overloaded),
-		Pace:  func(*http.Request) *retry.Pace { return &model },
 		Policy: retry.Policy{
 			MaxAttempts:    5,
 			AttemptTimeout: 30 * time.Second, // up to the first event: the stream is not cut
 			MaxRetryAfter:  time.Minute,
 			Budget:         &retry.EarnedBudget{}, // made once, shared by all calls
+			Guards:         []retry.Guard{&model},
 		},
 	}}
 	client.Transport.(*retryhttp.Transport).Policy.Backoff = retry.Constant(time.Millisecond) // not to keep you waiting

@@ -63,14 +63,16 @@ func (b *heldBody) Close() error {
 // panic.
 func (b *heldBody) end(err error) {
 	x := retry.Exit{Ending: retry.Returned}
-	if err != nil {
-		if x.Ending = endingOf(b.ctx); x.Ending == retry.Returned {
-			x.Verdict = b.call.judge(err, retry.Unknown)
-		} else {
-			x.Verdict.Err = err
-		}
+	defer func() { b.leave(x) }() // also if Classify panics
+	if err == nil {
+		return
 	}
-	b.leave(x)
+	x.Verdict.Err = err
+	if x.Ending = endingOf(b.ctx); x.Ending == retry.Returned {
+		x.Ending = retry.Panicked
+		x.Verdict = b.call.judge(err, retry.Unknown)
+		x.Ending = retry.Returned
+	}
 }
 
 // endingOf returns how a failed attempt has ended on whose context ctx it was made.

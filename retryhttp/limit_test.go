@@ -3,7 +3,6 @@ package retryhttp_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -21,10 +20,31 @@ import (
 	"github.com/goretry/retry/retryhttp"
 )
 
-// under is a LimitTransport with one limit for all hosts.
-func under(base http.RoundTripper, l *limit.Limit) *retryhttp.LimitTransport {
-	return &retryhttp.LimitTransport{Base: base, Limit: func(string) *limit.Limit { return l }}
+// under is a Transport that makes one attempt, under l.
+func under(base http.RoundTripper, l *limit.Limit) *retryhttp.Transport {
+	return &retryhttp.Transport{Base: base, Policy: retry.Policy{MaxAttempts: 1, Guards: []retry.Guard{l}}}
 }
+
+// take takes a place of l.
+func take(t testing.TB, l *limit.Limit) {
+	t.Helper()
+	if _, err := l.Enter(t.Context(), retry.Entry{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// give gives a place of l back, with no sign.
+func give(l *limit.Limit) { l.Leave(retry.Pass{}, retry.Exit{}) }
+
+// sign is what an attempt says to a limit.
+type sign string
+
+const (
+	noSign   sign = "no sign"
+	answered sign = "an answer"
+	overload sign = "an overload"
+	timedOut sign = "a timeout"
+)
 
 func wantInFlight(t testing.TB, l *limit.Limit, want int, when string) {
 	t.Helper()
@@ -34,7 +54,7 @@ func wantInFlight(t testing.TB, l *limit.Limit, want int, when string) {
 }
 
 // signOf says by what happens to limits of several sizes which sign a request gave.
-func signOf(t *testing.T, send func(*limit.Limit)) limit.Sign {
+func signOf(t *testing.T, send func(*limit.Limit)) sign {
 	t.Helper()
 	places := func(start int) int {
 		l := &limit.Limit{Start: start}
@@ -44,35 +64,31 @@ func signOf(t *testing.T, send func(*limit.Limit)) limit.Sign {
 	}
 	switch got := [3]int{places(1), places(4), places(100)}; got {
 	case [3]int{2, 4, 100}:
-		return limit.Answer
+		return answered
 	case [3]int{1, 2, 50}:
-		return limit.Overload
+		return overload
 	case [3]int{1, 2, 100}: // with few places each one is an overload, with many one is not
-		return limit.Timeout
+		return timedOut
 	case [3]int{1, 4, 100}:
-		return limit.NoSign
+		return noSign
 	default:
 		t.Fatalf("no sign has this effect: %d", got)
-		return 0
+		return ""
 	}
 }
 
-var signs = map[limit.Sign]string{
-	limit.NoSign: "no sign", limit.Answer: "an Answer", limit.Overload: "an Overload", limit.Timeout: "a Timeout",
-}
-
-func wantSign(t *testing.T, want limit.Sign, send func(*limit.Limit)) {
+func wantSign(t *testing.T, want sign, send func(*limit.Limit)) {
 	t.Helper()
 	if got := signOf(t, send); got != want {
-		t.Errorf("the limit got %s, want %s", signs[got], signs[want])
+		t.Errorf("the limit got %s, want %s", got, want)
 	}
 }
 
 // Without a place nothing is sent, and a Transport above sends even a POST again.
-func TestLimitTransportWithoutAPlace(t *testing.T) {
+func TestLimitWithoutAPlace(t *testing.T) {
 	s := serve(t, statuses(200))
 	l := &limit.Limit{Max: 1}
-	l.Acquire()
+	take(t, l)
 	body := stream("order")
 	resp, err := client(under(s.base, l)).Do(request(t, "POST", s.URL, body))
 	if !errors.Is(err, limit.ErrLimited) || resp != nil {
@@ -82,21 +98,27 @@ func TestLimitTransportWithoutAPlace(t *testing.T) {
 	s.wantRequests(t, 0)
 
 	policy, told := recorded(quick)
-	policy.Hooks.Wait = func(context.Context, retry.Attempt) { l.Release(limit.NoSign) }
-	resp = mustDo(t, &retryhttp.Transport{Base: under(s.base, l), Policy: policy}, request(t, "POST", s.URL, stream("order")))
+	policy.Guards = []retry.Guard{l}
+	policy.Hooks.Guard = func(_ context.Context, h retry.Held) {
+		if h.Class != retry.Unprocessed || h.Err != limit.ErrLimited || h.Guard != "limit.Limit" {
+			t.Errorf("the refusal is %+v", h)
+		}
+		give(l)
+	}
+	resp = mustDo(t, &retryhttp.Transport{Base: s.base, Policy: policy}, request(t, "POST", s.URL, stream("order")))
 	read(t, resp)
 	s.wantRequests(t, 1)
 	if got := s.requests()[0].body; got != "order" {
 		t.Errorf("the server got %q", got)
 	}
-	if first := told.attempts[0]; first.Class != retry.Unprocessed || !errors.Is(first.Err, limit.ErrLimited) {
-		t.Errorf("the first attempt is %v, %v", first.Class, first.Err)
+	if len(told.attempts) != 1 {
+		t.Errorf("%d attempts, want one", len(told.attempts))
 	}
 	wantInFlight(t, l, 0, "after it")
 }
 
 // A place lasts as long as the body, and not longer.
-func TestLimitTransportHoldsThePlaceOfAStream(t *testing.T) {
+func TestLimitHoldsThePlaceOfABody(t *testing.T) {
 	for name, start := range protocols {
 		t.Run(name, func(t *testing.T) {
 			more := make(chan bool)
@@ -145,7 +167,7 @@ func TestLimitTransportHoldsThePlaceOfAStream(t *testing.T) {
 }
 
 // What the end of a request means to the limit.
-func TestLimitTransportSigns(t *testing.T) {
+func TestLimitSigns(t *testing.T) {
 	busy := func(err error) retry.Class {
 		if e, ok := errors.AsType[*retryhttp.StatusError](err); ok && e.Code == 503 && e.Method == "GET" && strings.HasSuffix(e.URL, "/users?key=REDACTED") {
 			return retry.Throttled
@@ -157,18 +179,18 @@ func TestLimitTransportSigns(t *testing.T) {
 		code     int
 		header   string // of a second
 		classify retry.Classifier
-		want     limit.Sign
+		want     sign
 	}{
-		{"200", 200, "", nil, limit.Answer},
-		{"204, without a body", 204, "", nil, limit.Answer},
-		{"404", 404, "", nil, limit.Answer},
-		{"429", 429, "", nil, limit.Overload},
-		{"403", 403, "", nil, limit.Answer},
-		{"403 of a rate limit", 403, "Retry-After", nil, limit.Overload},
-		{"500", 500, "", nil, limit.NoSign},
-		{"503", 503, "", nil, limit.NoSign},
-		{"503, which Classify knows", 503, "", busy, limit.Overload},
-		{"504", 504, "", nil, limit.Timeout},
+		{"200", 200, "", nil, answered},
+		{"204, without a body", 204, "", nil, answered},
+		{"404", 404, "", nil, answered},
+		{"429", 429, "", nil, overload},
+		{"403", 403, "", nil, answered},
+		{"403 of a rate limit", 403, "Retry-After", nil, overload},
+		{"500", 500, "", nil, noSign},
+		{"503", 503, "", nil, noSign},
+		{"503, which Classify knows", 503, "", busy, overload},
+		{"504", 504, "", nil, timedOut},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
@@ -185,12 +207,12 @@ func TestLimitTransportSigns(t *testing.T) {
 			} {
 				if got := signOf(t, func(l *limit.Limit) {
 					rt := under(s.base, l)
-					rt.Classify = test.classify
+					rt.Policy.Classify = test.classify
 					resp := mustDo(t, rt, request(t, "GET", s.URL+"/users?key=1", nil))
 					finish(resp)
 					resp.Body.Close()
 				}); got != test.want {
-					t.Errorf("%s: the limit got %s, want %s", name, signs[got], signs[test.want])
+					t.Errorf("%s: the limit got %s, want %s", name, got, test.want)
 				}
 			}
 		})
@@ -199,7 +221,7 @@ func TestLimitTransportSigns(t *testing.T) {
 
 // One of two backends hangs. The answers of the other excuse its timeouts, if they come
 // within half of the time they have.
-func TestLimitTransportAndPromptAnswers(t *testing.T) {
+func TestLimitAndPromptAnswers(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		timeout  time.Duration // of the Transport's attempts
@@ -217,7 +239,7 @@ func TestLimitTransportAndPromptAnswers(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l := &limit.Limit{Start: 12, Max: 12}
 			for range 11 {
-				l.Acquire() // others are underway
+				take(t, l) // others are underway
 			}
 			took := tt.took
 			base := tripper(func(req *http.Request) (*http.Response, error) {
@@ -228,7 +250,8 @@ func TestLimitTransportAndPromptAnswers(t *testing.T) {
 					return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
 				}
 			})
-			transport := &retryhttp.Transport{Policy: retry.Policy{MaxAttempts: 1, AttemptTimeout: tt.timeout}, Base: under(base, l)}
+			transport := under(base, l)
+			transport.Policy.AttemptTimeout = tt.timeout
 			send := func() {
 				ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
 				defer cancel()
@@ -249,17 +272,18 @@ func TestLimitTransportAndPromptAnswers(t *testing.T) {
 }
 
 // Without a limit on its time an answer is not Prompt, even if it takes no time.
-func TestLimitTransportAndAnswersWithoutALimit(t *testing.T) {
+func TestLimitAndAnswersWithoutADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &limit.Limit{Start: 12, Max: 12}
 		for range 11 {
-			l.Acquire()
+			take(t, l)
 		}
 		mustDo(t, under(tripper(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
 		}), l), request(t, "GET", "http://users/", nil)).Body.Close()
-		l.Release(limit.Timeout)
-		l.Release(limit.Timeout)
+		for range 2 {
+			l.Leave(retry.Pass{}, retry.Exit{Ending: retry.Expired})
+		}
 		if got := l.Places(); got != 11 {
 			t.Errorf("%d places after an answer and two timeouts, want 11", got)
 		}
@@ -267,13 +291,13 @@ func TestLimitTransportAndAnswersWithoutALimit(t *testing.T) {
 }
 
 // Classify judges responses from status 400 on.
-func TestLimitTransportJudgesStatuses(t *testing.T) {
-	for code, want := range map[int]limit.Sign{399: limit.Answer, 400: limit.Overload} {
+func TestLimitJudgesStatuses(t *testing.T) {
+	for code, want := range map[int]sign{399: answered, 400: overload} {
 		wantSign(t, want, func(l *limit.Limit) {
 			rt := under(tripper(func(*http.Request) (*http.Response, error) {
 				return &http.Response{StatusCode: code, Body: http.NoBody}, nil
 			}), l)
-			rt.Classify = func(err error) retry.Class {
+			rt.Policy.Classify = func(err error) retry.Class {
 				if err == nil {
 					return retry.Unknown
 				}
@@ -284,24 +308,8 @@ func TestLimitTransportJudgesStatuses(t *testing.T) {
 	}
 }
 
-// What Base returns is what the caller gets, even if it breaks the rules of a RoundTripper.
-func TestLimitTransportHandsOn(t *testing.T) {
-	response, failure := &http.Response{StatusCode: 200, Body: http.NoBody}, errors.New("no route")
-	for _, tt := range []struct {
-		resp *http.Response
-		err  error
-	}{{response, nil}, {nil, failure}, {response, failure}, {nil, nil}} {
-		var l limit.Limit
-		rt := under(tripper(func(*http.Request) (*http.Response, error) { return tt.resp, tt.err }), &l)
-		if resp, err := rt.RoundTrip(request(t, "GET", "http://users/", nil)); resp != tt.resp || err != tt.err {
-			t.Errorf("got %v, %v, want %v, %v", resp, err, tt.resp, tt.err)
-		}
-		wantInFlight(t, &l, 0, "after it")
-	}
-}
-
 // What breaks off means what it broke off for.
-func TestLimitTransportSignsOfErrors(t *testing.T) {
+func TestLimitSignsOfErrors(t *testing.T) {
 	stuck := func(release <-chan bool, text string) func(int, http.ResponseWriter, *http.Request) {
 		return func(_ int, w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, text)
@@ -332,7 +340,7 @@ func TestLimitTransportSignsOfErrors(t *testing.T) {
 		}
 		t.Run(name+"deadline", func(t *testing.T) {
 			s := serve(t, stuck(nil, text))
-			wantSign(t, limit.Timeout, func(l *limit.Limit) {
+			wantSign(t, timedOut, func(l *limit.Limit) {
 				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 				defer cancel()
 				send(t, l, s, ctx)
@@ -340,7 +348,7 @@ func TestLimitTransportSignsOfErrors(t *testing.T) {
 		})
 		t.Run(name+"cancel", func(t *testing.T) {
 			s := serve(t, stuck(nil, text))
-			wantSign(t, limit.NoSign, func(l *limit.Limit) {
+			wantSign(t, noSign, func(l *limit.Limit) {
 				ctx, cancel := context.WithCancel(t.Context())
 				time.AfterFunc(50*time.Millisecond, cancel)
 				send(t, l, s, ctx)
@@ -354,13 +362,14 @@ func TestLimitTransportSignsOfErrors(t *testing.T) {
 				}
 				panic(http.ErrAbortHandler)
 			})
-			wantSign(t, limit.NoSign, func(l *limit.Limit) { send(t, l, s, t.Context()) })
+			wantSign(t, noSign, func(l *limit.Limit) { send(t, l, s, t.Context()) })
 		})
 	}
 	t.Run("attempt timeout", func(t *testing.T) {
 		s := serve(t, stuck(nil, ""))
-		wantSign(t, limit.Timeout, func(l *limit.Limit) {
-			rt := &retryhttp.Transport{Base: under(s.base, l), Policy: retry.Policy{MaxAttempts: 1, AttemptTimeout: 50 * time.Millisecond}}
+		wantSign(t, timedOut, func(l *limit.Limit) {
+			rt := under(s.base, l)
+			rt.Policy.AttemptTimeout = 50 * time.Millisecond
 			if _, err := client(rt).Do(request(t, "GET", s.URL, nil)); !errors.Is(err, retry.ErrAttemptTimeout) {
 				t.Errorf("error %v", err)
 			}
@@ -369,7 +378,7 @@ func TestLimitTransportSignsOfErrors(t *testing.T) {
 	t.Run("nobody listens", func(t *testing.T) {
 		gone := httptest.NewServer(nil)
 		gone.Close()
-		wantSign(t, limit.NoSign, func(l *limit.Limit) {
+		wantSign(t, noSign, func(l *limit.Limit) {
 			if _, err := client(under(nil, l)).Do(request(t, "GET", gone.URL, nil)); err == nil {
 				t.Error("no error")
 			}
@@ -377,7 +386,7 @@ func TestLimitTransportSignsOfErrors(t *testing.T) {
 	})
 	t.Run("closed after the deadline", func(t *testing.T) {
 		s := serve(t, stuck(nil, "a part"))
-		wantSign(t, limit.Timeout, func(l *limit.Limit) {
+		wantSign(t, timedOut, func(l *limit.Limit) {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
 			resp, err := client(under(s.base, l)).Do(request(t, "GET", s.URL, nil).WithContext(ctx))
@@ -391,7 +400,7 @@ func TestLimitTransportSignsOfErrors(t *testing.T) {
 }
 
 // A connection that has switched protocols holds its place until it is closed.
-func TestLimitTransportAfterAnUpgrade(t *testing.T) {
+func TestLimitAfterAnUpgrade(t *testing.T) {
 	s := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 		conn, buf, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -427,28 +436,30 @@ func TestLimitTransportAfterAnUpgrade(t *testing.T) {
 }
 
 // Whatever panics or exits, the place is given back, with no sign.
-func TestLimitTransportAndPanics(t *testing.T) {
+func TestLimitAndPanics(t *testing.T) {
 	bad := func(error) retry.Class { panic("Classify") }
-	answer := func(code int, body io.ReadCloser) tripper {
+	answers := func(code int, body io.ReadCloser) tripper {
 		return func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: code, Body: body}, nil }
 	}
 	closed := false
-	onClose := func() { closed = true }
-	for name, rt := range map[string]*retryhttp.LimitTransport{
-		"Base panics":                      {Base: tripper(func(*http.Request) (*http.Response, error) { panic("Base") })},
-		"Base exits":                       {Base: tripper(func(*http.Request) (*http.Response, error) { runtime.Goexit(); return nil, nil })},
-		"Classify panics at a response":    {Base: answer(503, http.NoBody), Classify: bad},
-		"Classify panics at an error":      {Base: tripper(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }), Classify: bad},
-		"Classify panics at a body's end":  {Base: answer(503, io.NopCloser(strings.NewReader("x"))), Classify: bad},
-		"Classify panics at Close":         {Base: answer(503, &shut{strings.NewReader("x"), onClose}), Classify: bad},
-		"the body panics in Close":         {Base: answer(200, &shut{strings.NewReader("x"), func() { panic("Close") }})},
-		"Base returns nothing":             {Base: answer(0, nil), Classify: bad},
-		"Base returns nothing at all":      {Base: tripper(func(*http.Request) (*http.Response, error) { return nil, nil })},
-		"the context is done in the midst": {Base: answer(200, io.NopCloser(strings.NewReader("x")))},
+	for name, tt := range map[string]struct {
+		base     tripper
+		classify retry.Classifier
+	}{
+		"Base panics":                      {func(*http.Request) (*http.Response, error) { panic("Base") }, nil},
+		"Base exits":                       {func(*http.Request) (*http.Response, error) { runtime.Goexit(); return nil, nil }, nil},
+		"Classify panics at a response":    {answers(503, http.NoBody), bad},
+		"Classify panics at an error":      {func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }, bad},
+		"Classify panics at a body's end":  {answers(200, io.NopCloser(failing{})), bad},
+		"the body panics in Close":         {answers(200, &shut{strings.NewReader("x"), func() { closed = true; panic("Close") }}), nil},
+		"Base returns nothing":             {answers(0, nil), bad},
+		"Base returns nothing at all":      {func(*http.Request) (*http.Response, error) { return nil, nil }, nil},
+		"the context is done in the midst": {answers(200, io.NopCloser(strings.NewReader("x"))), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &limit.Limit{Start: 4}
-			rt.Limit = func(string) *limit.Limit { return l }
+			rt := under(tt.base, l)
+			rt.Policy.Classify = tt.classify
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			done := make(chan bool)
@@ -460,7 +471,7 @@ func TestLimitTransportAndPanics(t *testing.T) {
 					return
 				}
 				switch name {
-				case "Classify panics at Close", "the body panics in Close":
+				case "the body panics in Close":
 					resp.Body.Close()
 				case "the context is done in the midst":
 					cancel()
@@ -491,39 +502,8 @@ func (s *shut) Close() error {
 	return nil
 }
 
-// Keys are hosts as for Transport.Budget, and a nil limit limits nothing.
-func TestLimitTransportByHost(t *testing.T) {
-	var hosts []string
-	base := tripper(func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
-	})
-	rt := &retryhttp.LimitTransport{Base: base, Limit: func(host string) *limit.Limit {
-		hosts = append(hosts, host)
-		return nil
-	}}
-	for _, url := range []string{"https://Example.com:443/a", "http://example.com.:8080", "http://example.com"} {
-		if _, err := rt.RoundTrip(request(t, "GET", url, nil)); err != nil {
-			t.Error(err)
-		}
-	}
-	if got := fmt.Sprint(hosts); got != "[example.com example.com:8080 example.com]" {
-		t.Errorf("hosts %s", got)
-	}
-	if _, err := (&retryhttp.LimitTransport{Base: base}).RoundTrip(request(t, "GET", "http://example.com", nil)); err != nil {
-		t.Errorf("without Limit: %v", err)
-	}
-	if _, err := rt.RoundTrip(&http.Request{}); err != nil || len(hosts) != 3 {
-		t.Errorf("without a URL: %v, hosts %q", err, hosts)
-	}
-	s := serve(t, statuses(200))
-	read(t, mustDo(t, under(s.base, new(limit.Limit)), request(t, "GET", s.URL, nil)))
-	under(s.base, nil).CloseIdleConnections()
-	eventually(t, "CloseIdleConnections closes nothing", func() bool { return s.connections() == 0 })
-	under(base, nil).CloseIdleConnections() // has none
-}
-
 // A request that is over leaves nothing in a context that lives on.
-func TestLimitTransportLeavesTheContext(t *testing.T) {
+func TestLimitLeavesTheContext(t *testing.T) {
 	for name, end := range map[string]func(io.ReadCloser){
 		"read":   func(b io.ReadCloser) { _, _ = io.ReadAll(b) },
 		"closed": func(b io.ReadCloser) { b.Close() },
@@ -556,8 +536,8 @@ type failing struct{}
 func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // A body that is closed after the deadline came too late, whoever notices that first.
-func TestLimitTransportClosedTooLate(t *testing.T) {
-	wantSign(t, limit.Timeout, func(l *limit.Limit) {
+func TestLimitClosedTooLate(t *testing.T) {
+	wantSign(t, timedOut, func(l *limit.Limit) {
 		ctx := &spied{Context: t.Context(), done: make(chan struct{})}
 		resp, err := under(tripper(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("x"))}, nil
@@ -572,7 +552,7 @@ func TestLimitTransportClosedTooLate(t *testing.T) {
 
 // Classify may panic. On the goroutine that learns that the context has ended nobody could
 // recover, so it is not called there.
-func TestLimitTransportCallsNoClassifyWhenTheContextEnds(t *testing.T) {
+func TestLimitCallsNoClassifyWhenTheContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -580,7 +560,7 @@ func TestLimitTransportCallsNoClassifyWhenTheContextEnds(t *testing.T) {
 		rt := under(tripper(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("x"))}, nil
 		}), l)
-		rt.Classify = func(err error) retry.Class {
+		rt.Policy.Classify = func(err error) retry.Class {
 			t.Errorf("Classify is called with %v", err)
 			return retry.Unknown
 		}
@@ -612,7 +592,7 @@ func (w *spied) AfterFunc(func()) func() bool {
 }
 
 // Each copy of a hedged request takes a place, and the loser gives its own back with no sign.
-func TestLimitTransportAndAHedge(t *testing.T) {
+func TestLimitAndAHedge(t *testing.T) {
 	second := make(chan bool)
 	s := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
 		if n == 1 {
@@ -625,7 +605,7 @@ func TestLimitTransportAndAHedge(t *testing.T) {
 	l := &limit.Limit{Start: 2}
 	h := &hedge.Hedge{Delay: time.Millisecond}
 	rt := s.transport(quick)
-	rt.Base, rt.Hedge = under(s.base, l), func(string) *hedge.Hedge { return h }
+	rt.Policy.Guards, rt.Hedge = []retry.Guard{l}, func(string) *hedge.Hedge { return h }
 	resp := mustDo(t, rt, request(t, "GET", s.URL, nil))
 	if got := read(t, resp); got != "quick" {
 		t.Errorf("body %q", got)
@@ -637,8 +617,8 @@ func TestLimitTransportAndAHedge(t *testing.T) {
 	}
 }
 
-// JSON and Download use a client whose transport is limited as they use any other.
-func TestLimitTransportBelowCalls(t *testing.T) {
+// JSON holds its place until the body is read, and Download until its caller has.
+func TestJSONAndDownloadUnderALimit(t *testing.T) {
 	s := serve(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 		if n%2 == 1 {
 			w.Header().Set("Retry-After-Ms", "1")
@@ -648,13 +628,14 @@ func TestLimitTransportBelowCalls(t *testing.T) {
 		_, _ = io.WriteString(w, `{"Name": "Ada"}`)
 	})
 	l := &limit.Limit{Max: 1} // so an attempt that holds its place too long would be seen
-	c := client(under(s.base, l))
-	u, err := retryhttp.JSON[struct{ Name string }](t.Context(), c, quick, request(t, "GET", s.URL, nil))
+	c, limited := client(s.base), quick
+	limited.Guards = []retry.Guard{l}
+	u, err := retryhttp.JSON[struct{ Name string }](t.Context(), c, limited, request(t, "GET", s.URL, nil))
 	if u.Name != "Ada" || err != nil {
 		t.Errorf("%q, %v", u.Name, err)
 	}
 	wantInFlight(t, l, 0, "after JSON")
-	resp, err := retryhttp.Download(t.Context(), c, quick, request(t, "GET", s.URL, nil))
+	resp, err := retryhttp.Download(t.Context(), c, limited, request(t, "GET", s.URL, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -687,7 +668,7 @@ func TestLimitLosesNoPlace(t *testing.T) {
 		default:
 			_, _ = io.WriteString(w, strings.Repeat("x", 10_000))
 		}
-	}), func(*http.Request) *limit.Limit { return inner })
+	}), func(*http.Request) []retry.Guard { return []retry.Guard{inner} })
 	s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) })
 	c := client(under(s.base, l))
 	var all sync.WaitGroup
@@ -724,12 +705,12 @@ func TestLimitLosesNoPlace(t *testing.T) {
 func TestLimitHandlerWithoutAPlace(t *testing.T) {
 	l := &limit.Limit{Max: 1}
 	calls := 0
-	h := retryhttp.LimitHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls++ }), func(*http.Request) *limit.Limit { return l })
+	h := retryhttp.LimitHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls++ }), func(*http.Request) []retry.Guard { return []retry.Guard{l} })
 	s := httptest.NewServer(h)
 	defer s.Close()
-	l.Acquire()
+	take(t, l)
 	policy, told := recorded(retry.Policy{Backoff: retry.Constant(0), Clock: virtual(), Rand: func() float64 { return 0 }})
-	policy.Hooks.Wait = func(context.Context, retry.Attempt) { l.Release(limit.NoSign) }
+	policy.Hooks.Wait = func(context.Context, retry.Attempt) { give(l) }
 	resp := mustDo(t, &retryhttp.Transport{Policy: policy}, request(t, "POST", s.URL, stream("order")))
 	if read(t, resp); resp.StatusCode != 200 || calls != 1 || len(told.attempts) != 2 {
 		t.Errorf("status %d, %d calls, %d attempts", resp.StatusCode, calls, len(told.attempts))
@@ -738,7 +719,7 @@ func TestLimitHandlerWithoutAPlace(t *testing.T) {
 		t.Errorf("the first attempt is %v, with a hint of %v and a wait of %v", first.Class, first.Hint, first.Delay)
 	}
 
-	l.Acquire()
+	take(t, l)
 	rec := httptest.NewRecorder()
 	r := httptest.NewRequest("POST", "/", unreadable{t})
 	h.ServeHTTP(rec, r)
@@ -761,7 +742,7 @@ func TestLimitHandlerSigns(t *testing.T) {
 	// serve sends a request to a handler under a limit, whose context has that end.
 	serve := func(t *testing.T, l *limit.Limit, ctx context.Context, h http.HandlerFunc) {
 		defer func() { _ = recover() }()
-		retryhttp.LimitHandler(h, func(*http.Request) *limit.Limit { return l }).ServeHTTP(
+		retryhttp.LimitHandler(h, func(*http.Request) []retry.Guard { return []retry.Guard{l} }).ServeHTTP(
 			httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil).WithContext(ctx))
 	}
 	wait := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
@@ -770,24 +751,24 @@ func TestLimitHandlerSigns(t *testing.T) {
 			name string
 			ctx  func() (context.Context, context.CancelFunc)
 			h    http.HandlerFunc
-			want limit.Sign
+			want sign
 		}{
-			{"returns", func() (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) }, func(http.ResponseWriter, *http.Request) {}, limit.Answer},
-			{"refuses its caller", func() (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) }, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, limit.Answer},
-			{"too late", func() (context.Context, context.CancelFunc) { return context.WithTimeout(t.Context(), time.Second) }, wait, limit.Timeout},
+			{"returns", func() (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) }, func(http.ResponseWriter, *http.Request) {}, answered},
+			{"refuses its caller", func() (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) }, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, answered},
+			{"too late", func() (context.Context, context.CancelFunc) { return context.WithTimeout(t.Context(), time.Second) }, wait, timedOut},
 			{"the caller hangs up", func() (context.Context, context.CancelFunc) {
 				ctx, cancel := context.WithCancel(t.Context())
 				time.AfterFunc(time.Second, cancel)
 				return ctx, cancel
-			}, wait, limit.NoSign},
-			{"panics", func() (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) }, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, limit.NoSign},
+			}, wait, noSign},
+			{"panics", func() (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) }, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, noSign},
 		} {
 			if got := signOf(t, func(l *limit.Limit) {
 				ctx, cancel := test.ctx()
 				defer cancel()
 				serve(t, l, ctx, test.h)
 			}); got != test.want {
-				t.Errorf("%s: the limit got %s, want %s", test.name, signs[got], signs[test.want])
+				t.Errorf("%s: the limit got %s, want %s", test.name, got, test.want)
 			}
 		}
 	})
@@ -797,12 +778,12 @@ func TestLimitHandlerSigns(t *testing.T) {
 func TestLimitHandlerHoldsThePlace(t *testing.T) {
 	l := new(limit.Limit)
 	limited := 0
-	limitOf := func(r *http.Request) *limit.Limit {
+	guards := func(r *http.Request) []retry.Guard {
 		if r.URL.Path == "/free" {
 			return nil
 		}
 		limited++
-		return l
+		return []retry.Guard{l}
 	}
 	entered, leave := make(chan int), make(chan bool)
 	s := httptest.NewServer(retryhttp.LimitHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -815,7 +796,7 @@ func TestLimitHandlerHoldsThePlace(t *testing.T) {
 		w.(http.Flusher).Flush()
 		entered <- l.InFlight()
 		<-leave
-	}), limitOf))
+	}), guards))
 	defer s.Close()
 	for _, path := range []string{"/", "/free"} {
 		resp := mustDo(t, http.DefaultTransport, request(t, "GET", s.URL+path, nil))
@@ -831,11 +812,11 @@ func TestLimitHandlerHoldsThePlace(t *testing.T) {
 	}
 	eventually(t, "a place is lost", func() bool { return l.InFlight() == 0 })
 	if limited != 1 {
-		t.Errorf("limitOf was called %d times", limited)
+		t.Errorf("guards was called %d times", limited)
 	}
 	for name, make := range map[string]func(){
-		"handler": func() { retryhttp.LimitHandler(nil, limitOf) },
-		"limitOf": func() { retryhttp.LimitHandler(http.NotFoundHandler(), nil) },
+		"handler": func() { retryhttp.LimitHandler(nil, guards) },
+		"guards":  func() { retryhttp.LimitHandler(http.NotFoundHandler(), nil) },
 	} {
 		func() {
 			defer func() {
@@ -855,7 +836,7 @@ func TestLimitHandlerInADeadlineHandler(t *testing.T) {
 		<-r.Context().Done()
 		w.WriteHeader(http.StatusServiceUnavailable)
 	})
-	s := httptest.NewServer(retryhttp.DeadlineHandler(retryhttp.LimitHandler(slow, func(*http.Request) *limit.Limit { return l }), "X-Timeout-Ms", 20*time.Millisecond))
+	s := httptest.NewServer(retryhttp.DeadlineHandler(retryhttp.LimitHandler(slow, func(*http.Request) []retry.Guard { return []retry.Guard{l} }), "X-Timeout-Ms", 20*time.Millisecond))
 	defer s.Close()
 	read(t, mustDo(t, http.DefaultTransport, request(t, "GET", s.URL, nil)))
 	eventually(t, "a place is lost", func() bool { return l.InFlight() == 0 })

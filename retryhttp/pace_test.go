@@ -36,7 +36,7 @@ func TestPaceLetsAllCallsSucceed(t *testing.T) {
 		var pace retry.Pace
 		client := &http.Client{Transport: &retryhttp.Transport{
 			Policy: retry.Policy{Budget: &retry.EarnedBudget{}, AttemptTimeout: time.Second},
-			Pace:   func(*http.Request) *retry.Pace { return &pace },
+			Guards: func(*http.Request) []retry.Guard { return []retry.Guard{&pace} },
 			Base: tripper(func(req *http.Request) (*http.Response, error) {
 				_, _ = io.Copy(io.Discard, req.Body)
 				req.Body.Close()
@@ -77,18 +77,18 @@ func TestPaceLetsAllCallsSucceed(t *testing.T) {
 	})
 }
 
-// Each request has the pace that Transport.Pace returns, or else the policy's. A 503
-// tells it nothing.
+// Each request has the guards that Transport.Guards returns, and then the policy's. A 503
+// tells a pace nothing.
 func TestPaceOfARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var own, shared retry.Pace
+		var own, other, all retry.Pace
 		transport := &retryhttp.Transport{
-			Policy: retry.Policy{Pace: &shared, MaxAttempts: 1},
-			Pace: func(req *http.Request) *retry.Pace {
+			Policy: retry.Policy{Guards: []retry.Guard{&all}, MaxAttempts: 1},
+			Guards: func(req *http.Request) []retry.Guard {
 				if req.URL.Path == "/own" {
-					return &own
+					return []retry.Guard{&own}
 				}
-				return nil
+				return []retry.Guard{&other}
 			},
 			Base: tripper(func(req *http.Request) (*http.Response, error) {
 				time.Sleep(100 * time.Millisecond)
@@ -109,20 +109,20 @@ func TestPaceOfARequest(t *testing.T) {
 		for range 5 {
 			get("/down")
 		}
-		if r := shared.Rate(); !math.IsInf(r, 1) {
-			t.Errorf("503s made the rate %v", r)
+		if !math.IsInf(other.Rate(), 1) || !math.IsInf(all.Rate(), 1) {
+			t.Errorf("503s made the rates %v and %v", other.Rate(), all.Rate())
 		}
 		for range 3 {
 			get("/own")
 		}
-		if math.IsInf(own.Rate(), 1) || !math.IsInf(shared.Rate(), 1) {
-			t.Errorf("rates %v of the request's pace and %v of the policy's", own.Rate(), shared.Rate())
+		if math.IsInf(own.Rate(), 1) || !math.IsInf(other.Rate(), 1) || math.IsInf(all.Rate(), 1) {
+			t.Errorf("rates %v of the request's pace, %v of another's and %v of the policy's", own.Rate(), other.Rate(), all.Rate())
 		}
 		for range 3 {
 			get("/")
 		}
-		if math.IsInf(shared.Rate(), 1) {
-			t.Error("the policy's pace learned nothing")
+		if math.IsInf(other.Rate(), 1) {
+			t.Error("the other pace learned nothing")
 		}
 	})
 }
@@ -146,7 +146,7 @@ func TestPaceByHeaders(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var pace retry.Pace
 			transport := &retryhttp.Transport{
-				Policy: retry.Policy{Pace: &pace}, PaceByHeaders: tt.by,
+				Policy: retry.Policy{Guards: []retry.Guard{&pace}}, PaceByHeaders: tt.by,
 				Base: tripper(func(req *http.Request) (*http.Response, error) {
 					return response(req, tt.status, "", tt.header...), nil
 				}),
@@ -176,7 +176,7 @@ func TestPaceThatIsTooSlowForARetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pace retry.Pace
 		transport := &retryhttp.Transport{
-			Policy: retry.Policy{Pace: &pace, Backoff: retry.Constant(0), Rand: func() float64 { return 0 }},
+			Policy: retry.Policy{Guards: []retry.Guard{&pace}, Backoff: retry.Constant(0), Rand: func() float64 { return 0 }},
 			Base: tripper(func(req *http.Request) (*http.Response, error) {
 				pace.Hold(time.Minute)
 				return response(req, 429, ""), nil
@@ -223,7 +223,7 @@ func TestPaceByHeadersOfCalls(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var pace retry.Pace
 			client := &http.Client{Transport: &retryhttp.Transport{
-				Pace: func(*http.Request) *retry.Pace { return &pace }, PaceByHeaders: true,
+				Guards: func(*http.Request) []retry.Guard { return []retry.Guard{&pace} }, PaceByHeaders: true,
 				Base: tripper(func(req *http.Request) (*http.Response, error) {
 					status := tt.status[0]
 					if tt.status = tt.status[1:]; len(tt.status) > 0 {
