@@ -178,11 +178,11 @@ func (r *run) ask(p *Policy, guard Guard) bool {
 	if !first {
 		last := len(g.passes) - 1
 		switch e.Earlier = g.passes[last]; {
+		case r.rest(p, r.began) <= 0 && (e.Earlier.Again || r.wait < e.Earlier.Wait): // MaxElapsed has cut the wait short
+			return r.refused(p, guard, Stop(latePace{}))
 		case !e.Earlier.Again:
 			g.asking = false
 			return true
-		case r.rest(p, r.began) <= 0:
-			return r.refused(p, guard, Stop(latePace{}))
 		}
 	}
 	pass, err := guard.Enter(r.ctx, e)

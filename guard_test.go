@@ -1,0 +1,666 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+)
+
+var errFull = errors.New("full")
+
+// enter is what a gate does with one attempt.
+type enter func(context.Context, retry.Entry) (retry.Pass, error)
+
+// gate is a guard that does as its script says, and then admits all.
+type gate struct {
+	name    string
+	log     func(format string, args ...any) // nil: none
+	script  []enter
+	onLeave func() // nil: nothing
+
+	entries []retry.Entry
+	exits   []retry.Exit
+	open    []any // what its passes hold that it has not got back
+	wrong   []string
+}
+
+func (g *gate) Enter(ctx context.Context, e retry.Entry) (pass retry.Pass, err error) {
+	if g.log != nil {
+		g.log("enter %s", g.name)
+	}
+	g.entries = append(g.entries, e)
+	id := len(g.entries)
+	if len(g.script) > 0 {
+		step := g.script[0]
+		g.script = g.script[1:]
+		pass, err = step(ctx, e)
+	}
+	if e.Earlier.Again {
+		g.forget(e.Earlier)
+	}
+	if err == nil {
+		pass.Held = id
+		g.open = append(g.open, id)
+	}
+	return pass, err
+}
+
+func (g *gate) Leave(pass retry.Pass, x retry.Exit) {
+	if g.log != nil {
+		g.log("leave %s %s", g.name, endings[x.Ending])
+	}
+	g.exits = append(g.exits, x)
+	g.forget(pass)
+	if g.onLeave != nil {
+		g.onLeave()
+	}
+}
+
+func (g *gate) forget(pass retry.Pass) {
+	i := slices.Index(g.open, pass.Held)
+	if i < 0 {
+		g.wrong = append(g.wrong, fmt.Sprintf("pass %v, of %v", pass.Held, g.open))
+		return
+	}
+	g.open = slices.Delete(g.open, i, i+1)
+}
+
+// check reports a pass that was not given back, or not once.
+func (g *gate) check(t *testing.T) {
+	t.Helper()
+	if len(g.open) > 0 || len(g.wrong) > 0 {
+		t.Errorf("guard %s: passes %v are open, wrong: %v", g.name, g.open, g.wrong)
+	}
+}
+
+// endings are the words for an Ending.
+var endings = [...]string{"not made", "returned", "expired", "canceled", "panicked"}
+
+func admits(context.Context, retry.Entry) (retry.Pass, error) { return retry.Pass{}, nil }
+
+func sleeps(d time.Duration) enter {
+	return func(context.Context, retry.Entry) (retry.Pass, error) { return retry.Pass{Wait: d}, nil }
+}
+
+func asksAgain(d time.Duration) enter {
+	return func(context.Context, retry.Entry) (retry.Pass, error) {
+		return retry.Pass{Wait: d, Again: true}, nil
+	}
+}
+
+func refuses(err error) enter {
+	return func(context.Context, retry.Entry) (retry.Pass, error) { return retry.Pass{}, err }
+}
+
+// takes has time pass before the step.
+func takes(v *clockx.Virtual, d time.Duration, step enter) enter {
+	return func(ctx context.Context, e retry.Entry) (retry.Pass, error) {
+		v.Advance(d)
+		return step(ctx, e)
+	}
+}
+
+func breaks(how func()) enter {
+	return func(context.Context, retry.Entry) (retry.Pass, error) { how(); return retry.Pass{}, nil }
+}
+
+// departures are the ways in which a func does not return.
+var departures = map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit}
+
+// apart calls f on a goroutine of its own, which f may end, and waits for it.
+func apart(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { _ = recover() }()
+		f()
+	}()
+	<-done
+}
+
+// clocks are the kinds of clocks that a run sleeps on. Each is for a synctest bubble, but
+// Virtual, which is as good there.
+var clocks = map[string]func() clockx.Clock{
+	"none":    func() clockx.Clock { return nil },
+	"system":  clockx.System,
+	"wrapped": func() clockx.Clock { return struct{ clockx.Clock }{clockx.System()} },
+	"virtual": func() clockx.Clock { return clockx.NewVirtual(epoch) },
+}
+
+// doors are the ways into a run that make its attempts with op until it has ended.
+var doors = map[string]func(context.Context, retry.Policy, func(context.Context) error) error{
+	"Run": retry.Run,
+	"Do": func(ctx context.Context, p retry.Policy, op func(context.Context) error) error {
+		_, err := retry.Do(ctx, p, func(ctx context.Context) (row, error) { return row{}, op(ctx) })
+		return err
+	},
+	"Attempts": func(ctx context.Context, p retry.Policy, op func(context.Context) error) error {
+		a := p.Attempts(ctx)
+		defer a.Close()
+		for a.Next() {
+			a.Done(op(a.Context()))
+		}
+		return a.Err()
+	},
+	"Supervise": func(ctx context.Context, p retry.Policy, op func(context.Context) error) error {
+		return retry.Supervise(ctx, p, 1000*time.Hour, op)
+	},
+}
+
+// onEach tests by all doors, on all clocks.
+func onEach(t *testing.T, test func(t *testing.T, p retry.Policy, run func(context.Context, retry.Policy, func(context.Context) error) error)) {
+	for door, run := range doors {
+		for name, clock := range clocks {
+			t.Run(door+"/"+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p, _ := virtual()
+					p.Clock = clock()
+					test(t, p, run)
+					if v, ok := p.Clock.(*clockx.Virtual); ok && v.Pending() != 0 {
+						t.Errorf("%d timers are left", v.Pending())
+					}
+				})
+			})
+		}
+	}
+}
+
+// on returns the clock that p is on.
+func on(p retry.Policy) clockx.Clock {
+	if p.Clock == nil {
+		return clockx.System()
+	}
+	return p.Clock
+}
+
+// loggedBudget is a budget that grants all, and writes down what it is told.
+type loggedBudget struct {
+	log func(format string, args ...any)
+	countingBudget
+	withdrawals []retry.Withdrawal
+	outcome     retry.Outcome
+}
+
+func (b *loggedBudget) Begin(o retry.Opening) {
+	b.log("begin")
+	b.countingBudget.Begin(o)
+}
+
+func (b *loggedBudget) Withdraw(w retry.Withdrawal) bool {
+	b.log("withdraw")
+	b.withdrawals = append(b.withdrawals, w)
+	return b.countingBudget.Withdraw(w)
+}
+
+func (b *loggedBudget) End(o retry.Outcome) {
+	b.log("end")
+	b.outcome = o
+	b.countingBudget.End(o)
+}
+
+func TestOrderOfCallsAroundAGuard(t *testing.T) {
+	p, _ := virtual()
+	seen := record(&p)
+	p.Budget = &loggedBudget{log: seen.add}
+	g := &gate{name: "a", log: seen.add, script: []enter{sleeps(5 * time.Second), asksAgain(7 * time.Second), admits, refuses(errFull)}}
+	p.Guards = []retry.Guard{g}
+	calls := 0
+	err := retry.Run(t.Context(), p, func(context.Context) error {
+		if seen.add("op"); calls < 2 {
+			calls++
+			return errDown
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "start begin" +
+		" enter a guard(5s) attempt(1) op leave a returned withdraw attemptDone(1) wait(1s)" +
+		" enter a guard(7s) enter a attempt(2) op leave a returned withdraw attemptDone(2) wait(2s)" +
+		" enter a guard(4s) enter a attempt(3) op leave a returned end attemptDone(3) done(none)"
+	if got := seen.String(); got != want {
+		t.Errorf("calls\n%s, want\n%s", got, want)
+	}
+	g.check(t)
+}
+
+// A quota that a guard asks somebody else about makes no attempt look slow.
+func TestTimeInEnterIsAWaitAndNoPartOfTheAttempt(t *testing.T) {
+	p, v := virtual()
+	p.AttemptTimeout = 500 * time.Millisecond
+	p.MaxAttempts = 3
+	seen := record(&p)
+	g := &gate{script: []enter{
+		takes(v, time.Second, admits),
+		takes(v, 2*time.Second, refuses(errFull)),
+		takes(v, 3*time.Second, sleeps(4*time.Second)),
+	}}
+	h := &gate{script: []enter{takes(v, 10*time.Second, admits)}}
+	p.Guards = []retry.Guard{g, h}
+	calls := 0
+	err := retry.Run(t.Context(), p, func(ctx context.Context) error {
+		if at, _ := ctx.Deadline(); at.Sub(v.Now()) != p.AttemptTimeout {
+			t.Errorf("the attempt has %v of its %v", at.Sub(v.Now()), p.AttemptTimeout)
+		}
+		v.Advance(10 * time.Millisecond)
+		if calls++; calls == 1 {
+			return errDown
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	op := 10 * time.Millisecond
+	second := 11*time.Second + op + time.Second + 2*time.Second + 2*time.Second + 7*time.Second
+	for i, start := range []time.Duration{11 * time.Second, second} {
+		if begun := seen.begun[i]; !begun.Start.Equal(epoch.Add(start)) || begun.Elapsed != start {
+			t.Errorf("attempt %d starts at %v, after %v, want %v", i+1, begun.Start.Sub(epoch), begun.Elapsed, start)
+		}
+		if a := seen.attempts[i]; !a.Start.Equal(epoch.Add(start)) || a.Duration != op || a.Elapsed != start+op {
+			t.Errorf("attempt %d: %+v", i+1, a)
+		}
+	}
+	if s := seen.summary; s.Elapsed != second+op || s.Waited != second-op {
+		t.Errorf("waited %v of %v, want %v of %v", s.Waited, s.Elapsed, second-op, second+op)
+	}
+	for i, x := range append(g.exits, h.exits...) {
+		if x.Took != op || x.Allowed != p.AttemptTimeout {
+			t.Errorf("exit %d took %v of %v", i, x.Took, x.Allowed)
+		}
+	}
+}
+
+func TestRunSleepsWhenAGuardSaysSo(t *testing.T) {
+	onEach(t, func(t *testing.T, p retry.Policy, run func(context.Context, retry.Policy, func(context.Context) error) error) {
+		seen := record(&p)
+		first, second := &gate{script: []enter{asksAgain(time.Second), asksAgain(2 * time.Second), sleeps(3 * time.Second)}}, &gate{script: []enter{sleeps(4 * time.Second)}}
+		p.Guards = []retry.Guard{first, second}
+		start := on(p).Now()
+		var at time.Duration
+		err := run(t.Context(), p, func(context.Context) error { at = on(p).Now().Sub(start); return nil })
+		if s := seen.summary; err != nil || at != 10*time.Second || s.Elapsed != at || s.Waited != at {
+			t.Errorf("%v; the attempt started after %v, waited %v of %v", err, at, s.Waited, s.Elapsed)
+		}
+		if first.check(t); len(first.entries) != 3 || len(second.entries) != 1 {
+			t.Errorf("guards were asked %d and %d times", len(first.entries), len(second.entries))
+		}
+		for i, e := range first.entries {
+			if again := i > 0; e.Earlier.Again != again || again && (e.Earlier.Held != i || e.Earlier.Wait != time.Duration(i)*time.Second) {
+				t.Errorf("the earlier pass of entry %d is %+v", i+1, e.Earlier)
+			}
+		}
+	})
+}
+
+func TestCallerEndsTheWaitForAGuard(t *testing.T) {
+	onEach(t, func(t *testing.T, p retry.Policy, run func(context.Context, retry.Policy, func(context.Context) error) error) {
+		for _, deadline := range []bool{false, true} {
+			seen := record(&p)
+			first, second := &gate{}, &gate{script: []enter{asksAgain(2 * time.Second), asksAgain(2 * time.Second)}}
+			p.Guards = []retry.Guard{first, second}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			want, cause := retry.ReasonCanceled, errShutdown
+			if deadline {
+				var stop context.CancelFunc
+				ctx, stop = on(p).WithTimeoutCause(ctx, 3*time.Second, errShutdown)
+				defer stop()
+				want = retry.ReasonDeadline
+			} else if v, ok := p.Clock.(*clockx.Virtual); ok {
+				v.AfterFunc(3*time.Second, func() { cancel(errShutdown) })
+			} else {
+				time.AfterFunc(3*time.Second, func() { cancel(errShutdown) })
+			}
+			e := wantReason(t, run(ctx, p, func(context.Context) error { t.Error("op was called"); return nil }), want)
+			if e.Cause != cause || e.Elapsed != 3*time.Second || e.Waited != e.Elapsed || !e.InWait || !e.Undone || e.Attempts != 0 {
+				t.Errorf("%+v", e)
+			}
+			if s := seen.String(); s != "start guard(2s) done("+want.String()+")" {
+				t.Error(s)
+			}
+			for _, g := range []*gate{first, second} {
+				g.check(t)
+				if x := g.exits[0]; x != (retry.Exit{Clock: on(p)}) {
+					t.Errorf("exit %+v", x)
+				}
+			}
+			cancel(nil)
+		}
+	})
+}
+
+// A guard that asks for one more wait each time holds nobody beyond MaxElapsed.
+func TestWaitForAGuardEndsWithMaxElapsed(t *testing.T) {
+	onEach(t, func(t *testing.T, p retry.Policy, run func(context.Context, retry.Policy, func(context.Context) error) error) {
+		for name, last := range map[string]enter{"again": asksAgain(time.Hour), "once": sleeps(time.Hour), "a nanosecond late": sleeps(1500*time.Millisecond + 1)} {
+			p.MaxElapsed = 3500 * time.Millisecond
+			g, h := &gate{}, &gate{script: []enter{asksAgain(time.Second), asksAgain(time.Second), last}}
+			p.Guards = []retry.Guard{g, h}
+			seen := record(&p)
+			e := wantReason(t, run(t.Context(), p, func(context.Context) error { t.Errorf("%s: op was called", name); return nil }), retry.ReasonGuard)
+			if !errors.Is(e.Cause, retry.ErrPaced) || e.Elapsed != p.MaxElapsed || e.Waited != e.Elapsed || !e.Undone {
+				t.Errorf("%s: %+v", name, e)
+			}
+			if s := seen.String(); s != "start guard(1s) guard(0s) done(guard)" {
+				t.Errorf("%s: %s", name, s)
+			}
+			if len(h.entries) != 3 || len(h.exits) != 1 || len(g.exits) != 1 || g.exits[0] != (retry.Exit{Clock: on(p)}) {
+				t.Errorf("%s: asked %d times, exits %v", name, len(h.entries), g.exits)
+			}
+			g.check(t)
+			h.check(t)
+			p.Hooks = retry.Hooks{}
+		}
+	})
+}
+
+// It is no wait that ends just then.
+func TestLastWaitMayEndWithMaxElapsed(t *testing.T) {
+	onEach(t, func(t *testing.T, p retry.Policy, run func(context.Context, retry.Policy, func(context.Context) error) error) {
+		p.MaxElapsed = 3500 * time.Millisecond
+		g := &gate{script: []enter{asksAgain(2 * time.Second), sleeps(1500 * time.Millisecond)}}
+		p.Guards = []retry.Guard{g}
+		if err := run(t.Context(), p, works); err != nil {
+			t.Error(err)
+		}
+		g.check(t)
+	})
+}
+
+func TestWaitNotShorterThanPatienceEndsTheRunAtOnce(t *testing.T) {
+	for _, tt := range []struct {
+		deadline, maxElapsed, patience time.Duration
+	}{
+		{0, 0, math.MaxInt64},
+		{0, -1, math.MaxInt64},
+		{4 * time.Second, 0, 3 * time.Second},
+		{0, 4 * time.Second, 3 * time.Second},
+		{4 * time.Second, 5 * time.Second, 3 * time.Second},
+		{5 * time.Second, 4 * time.Second, 3 * time.Second},
+	} {
+		for _, more := range []time.Duration{-1, 0, 1} {
+			for name, step := range map[string]func(time.Duration) enter{"once": sleeps, "again": asksAgain} {
+				if tt.patience == math.MaxInt64 && more >= 0 {
+					continue
+				}
+				p, v := virtual()
+				p.MaxElapsed = tt.maxElapsed
+				p.Hooks.Start = func(ctx context.Context, _ retry.Policy) context.Context { v.Advance(time.Second); return ctx }
+				seen := record(&p)
+				g := &gate{script: []enter{step(tt.patience + more)}}
+				p.Guards = []retry.Guard{g}
+				ctx, cancel := t.Context(), context.CancelFunc(func() {})
+				if tt.deadline > 0 {
+					ctx, cancel = v.WithTimeoutCause(ctx, tt.deadline, nil)
+				}
+				err := retry.Run(ctx, p, works)
+				cancel()
+				if g.check(t); g.entries[0].Patience != tt.patience {
+					t.Errorf("%+v: patience %v", tt, g.entries[0].Patience)
+				}
+				if more < 0 {
+					if err != nil {
+						t.Errorf("%+v, %v less: %v", tt, more, err)
+					}
+					continue
+				}
+				e := wantReason(t, err, retry.ReasonGuard)
+				if !errors.Is(e.Cause, retry.ErrPaced) || e.Elapsed != time.Second || e.Attempts != 0 || !e.Undone || e.InWait {
+					t.Errorf("%+v, %s, %v more: %+v", tt, name, more, e)
+				}
+				if h := seen.held[0]; len(seen.held) != 1 || h.Err != e.Cause || h.Delay != 0 {
+					t.Errorf("hooks saw %+v", seen.held)
+				}
+			}
+		}
+	}
+}
+
+func TestPatienceOfARetryIsWhatIsLeft(t *testing.T) {
+	p, v := virtual()
+	p.MaxElapsed = 10 * time.Second
+	g := &gate{script: []enter{admits, refuses(errFull), asksAgain(time.Second)}}
+	p.Guards = []retry.Guard{g}
+	ctx, cancel := v.WithTimeoutCause(t.Context(), 9*time.Second, nil)
+	defer cancel()
+	op, _ := failing(1, errDown)
+	if _, err := retry.Do(ctx, p, op); err != nil {
+		t.Fatal(err)
+	}
+	var got []time.Duration
+	for _, e := range g.entries {
+		got = append(got, e.Patience)
+	}
+	if want := []time.Duration{9 * time.Second, 8 * time.Second, 6 * time.Second, 5 * time.Second}; !slices.Equal(got, want) {
+		t.Errorf("patience %v, want %v", got, want)
+	}
+}
+
+// Hooks hear of no wait then. The run's clock is the system's.
+func TestEnterMayBlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		blocks := func(ctx context.Context, e retry.Entry) (retry.Pass, error) {
+			var late <-chan time.Time
+			if e.Patience < math.MaxInt64 {
+				late = time.After(e.Patience + 1) // a nanosecond more, since ctx may end just then
+			}
+			select {
+			case <-time.After(2 * time.Second):
+				return retry.Pass{}, nil
+			case <-late:
+				return retry.Pass{}, errFull
+			case <-ctx.Done():
+				return retry.Pass{}, ctx.Err()
+			}
+		}
+		for name, tt := range map[string]struct {
+			deadline, maxElapsed, elapsed time.Duration
+			cancel                        bool
+			reason                        retry.Reason
+		}{
+			"long enough":   {elapsed: 2 * time.Second},
+			"MaxElapsed":    {maxElapsed: time.Second, elapsed: time.Second + 1, reason: retry.ReasonGuard},
+			"deadline":      {deadline: time.Second, maxElapsed: 5 * time.Second, elapsed: time.Second, reason: retry.ReasonDeadline},
+			"canceled":      {cancel: true, elapsed: time.Second, reason: retry.ReasonCanceled},
+			"two deadlines": {deadline: 2 * time.Second, maxElapsed: time.Second, elapsed: time.Second + 1, reason: retry.ReasonGuard},
+		} {
+			before := &gate{}
+			p := retry.Policy{Guards: []retry.Guard{before, &gate{script: []enter{blocks}}}, MaxElapsed: tt.maxElapsed, MaxAttempts: 1}
+			seen := record(&p)
+			ctx, cancel := context.WithCancel(t.Context())
+			if tt.deadline > 0 {
+				ctx, cancel = context.WithTimeout(ctx, tt.deadline)
+			}
+			if tt.cancel {
+				time.AfterFunc(time.Second, cancel)
+			}
+			_ = retry.Run(ctx, p, works)
+			cancel()
+			synctest.Wait()
+			if s := seen.summary; s.Reason != tt.reason || s.Elapsed != tt.elapsed || s.Waited != tt.elapsed {
+				t.Errorf("%s: %+v", name, s)
+			}
+			for _, h := range seen.held {
+				if h.Err == nil {
+					t.Errorf("%s: hooks heard of a wait: %+v", name, h)
+				}
+			}
+			before.check(t)
+		}
+	})
+}
+
+// Marks, hints and Classify say of a guard's error what they say of op's.
+func TestRefusalIsJudgedAsAnErrorOfOp(t *testing.T) {
+	permanently := func(error) retry.Class { return retry.Permanent }
+	for name, tt := range map[string]struct {
+		err      error
+		classify retry.Classifier
+		class    retry.Class
+		wait     time.Duration // 0: the run ends
+	}{
+		"unmarked":                     {err: errFull, class: retry.Unprocessed, wait: time.Second},
+		"Undone":                       {err: retry.Undone(errFull), class: retry.Unprocessed, wait: time.Second},
+		"not accepted":                 {err: retry.ErrRejected, class: retry.Unprocessed, wait: time.Second},
+		"of another run":               {err: &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{errDown, errDown}}, class: retry.Unprocessed, wait: time.Second},
+		"After":                        {err: retry.After(errFull, 3*time.Second), class: retry.Throttled, wait: 8 * time.Second},
+		"After nothing":                {err: retry.After(errFull, 0), class: retry.Throttled, wait: 5 * time.Second},
+		"wrapped After":                {err: fmt.Errorf("open: %w", retry.After(errFull, 3*time.Second)), class: retry.Throttled, wait: 8 * time.Second},
+		"method RetryAfter":            {err: hinted(3 * time.Second), class: retry.Unprocessed, wait: 4 * time.Second},
+		"longest hint":                 {err: retry.After(errFull, retry.DefaultMaxRetryAfter), class: retry.Throttled, wait: retry.DefaultMaxRetryAfter + 5*time.Second},
+		"hint beyond MaxRetryAfter":    {err: retry.After(errFull, retry.DefaultMaxRetryAfter+1), class: retry.Throttled},
+		"Stop":                         {err: retry.Stop(errFull), class: retry.Permanent},
+		"Refuse":                       {err: retry.Refuse(errFull), class: retry.Permanent},
+		"Answer":                       {err: retry.Answer(errFull), class: retry.Permanent},
+		"timed out":                    {err: context.DeadlineExceeded, class: retry.TimedOut, wait: time.Second},
+		"Classify says Permanent":      {err: errFull, classify: permanently, class: retry.Permanent},
+		"Classify says Throttled":      {err: errFull, classify: func(error) retry.Class { return retry.Throttled }, class: retry.Throttled, wait: 5 * time.Second},
+		"Classify says Transient":      {err: errFull, classify: func(error) retry.Class { return retry.Transient }, class: retry.Unprocessed, wait: time.Second},
+		"Classify says Unprocessed":    {err: errFull, classify: func(error) retry.Class { return retry.Unprocessed }, class: retry.Unprocessed, wait: time.Second},
+		"Classify says TimedOut":       {err: errFull, classify: func(error) retry.Class { return retry.TimedOut }, class: retry.TimedOut, wait: time.Second},
+		"Classify does not see a mark": {err: retry.After(errFull, time.Second), classify: permanently, class: retry.Throttled, wait: 6 * time.Second},
+	} {
+		for door, run := range doors {
+			for _, nonIdempotent := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, "/", door, "/", nonIdempotent), func(t *testing.T) {
+					p, v := virtual()
+					p.Classify, p.ThrottleBackoff, p.NonIdempotent = tt.classify, retry.Constant(5*time.Second), nonIdempotent
+					budget := &loggedBudget{log: func(string, ...any) {}}
+					p.Budget = budget
+					seen := record(&p)
+					g := &gate{script: []enter{refuses(tt.err)}}
+					p.Guards = []retry.Guard{g}
+					err := run(t.Context(), p, works)
+					bare := tt.err
+					if errors.Is(bare, errFull) && !strings.HasPrefix(bare.Error(), "open") {
+						bare = errFull
+					}
+					want := retry.Held{Name: "op", Number: 1, Guard: "retry_test.gate", Start: epoch, Delay: tt.wait, Err: bare, Class: tt.class}
+					if len(seen.held) != 1 || !sameHeld(seen.held[0], want) {
+						t.Errorf("hooks saw %+v, want %+v", seen.held, want)
+					}
+					if g.check(t); tt.wait > 0 {
+						if err != nil || v.Now().Sub(epoch) != tt.wait {
+							t.Errorf("%v after %v, want %v", err, v.Now().Sub(epoch), tt.wait)
+						}
+						if g.entries[1].Class != tt.class {
+							t.Errorf("the latest error is %v to the guard, want %v", g.entries[1].Class, tt.class)
+						}
+						return
+					}
+					e := wantReason(t, err, retry.ReasonGuard)
+					if e.Cause != bare || len(e.Errs) != 0 || e.Attempts != 0 || !e.Undone || e.Answered || e.Elapsed != 0 || e.Waited != 0 {
+						t.Errorf("%+v", e)
+					}
+					if budget.outcome.OK || budget.begun != 1 || budget.ended != 1 || budget.asked != 0 || seen.summary.Answered {
+						t.Errorf("the budget got %+v, and hooks %+v", budget.outcome, seen.summary)
+					}
+				})
+			}
+		}
+	}
+}
+
+// sameHeld is ==, for errors that cannot be compared so.
+func sameHeld(a, b retry.Held) bool {
+	same := fmt.Sprint(a.Err) == fmt.Sprint(b.Err)
+	a.Err, b.Err = nil, nil
+	return same && a == b
+}
+
+// All guards are asked again after the wait, not only the one that refused.
+func TestAllGuardsAreAskedAfterARefusal(t *testing.T) {
+	p, v := virtual()
+	seen := record(&p)
+	a := &gate{name: "a", log: seen.add, script: []enter{sleeps(time.Second)}}
+	b := &gate{name: "b", log: seen.add, script: []enter{refuses(errFull), admits}}
+	c := &gate{name: "c", log: seen.add, script: []enter{refuses(errFull)}}
+	p.Guards = []retry.Guard{a, b, c}
+	if err := retry.Run(t.Context(), p, works); err != nil {
+		t.Fatal(err)
+	}
+	want := "start enter a guard(1s) enter b leave a not made guard(1s) enter a enter b enter c leave b not made leave a not made guard(2s)" +
+		" enter a enter b enter c attempt(1) leave c returned leave b returned leave a returned attemptDone(1) done(none)"
+	if got := seen.String(); got != want || v.Now().Sub(epoch) != 4*time.Second {
+		t.Errorf("after %v\n%s, want\n%s", v.Now().Sub(epoch), got, want)
+	}
+}
+
+func TestRefusalIsNoAttemptButATry(t *testing.T) {
+	for door, run := range doors {
+		p, _ := virtual()
+		p.MaxAttempts = 5
+		var steps []int
+		p.Backoff = retry.BackoffFunc(func(s retry.Step) time.Duration {
+			steps = append(steps, s.Retry)
+			return time.Second
+		})
+		seen := record(&p)
+		g := &gate{script: []enter{refuses(errFull), admits, refuses(errFull), refuses(errFull), admits}}
+		p.Guards = []retry.Guard{g}
+		var numbers []int
+		err := run(t.Context(), p, func(ctx context.Context) error {
+			numbers = append(numbers, retry.AttemptNumber(ctx))
+			return errDown
+		})
+		e := wantReason(t, err, retry.ReasonMaxAttempts)
+		if e.Attempts != 2 || !slices.Equal(e.Errs, []error{errDown, errDown}) || e.Cause != nil || e.Undone {
+			t.Errorf("%s: %+v", door, e)
+		}
+		if !slices.Equal(numbers, []int{1, 2}) || !slices.Equal(steps, []int{1, 2, 3, 4}) {
+			t.Errorf("%s: attempts %v, steps of the backoff %v", door, numbers, steps)
+		}
+		want := "start guard(1s) attempt(1) attemptDone(1) wait(1s) guard(1s) guard(1s) attempt(2) attemptDone(2) done(max_attempts)"
+		if got := seen.String(); got != want {
+			t.Errorf("%s: hooks saw\n%s, want\n%s", door, got, want)
+		}
+		var asked []int
+		var classes []retry.Class
+		for _, e := range g.entries {
+			asked, classes = append(asked, e.Number), append(classes, e.Class)
+		}
+		if !slices.Equal(asked, []int{1, 1, 2, 2, 2}) ||
+			!slices.Equal(classes, []retry.Class{retry.Unknown, retry.Unprocessed, retry.Transient, retry.Unprocessed, retry.Unprocessed}) {
+			t.Errorf("%s: the guard was asked about attempts %v, after %v", door, asked, classes)
+		}
+		if seen.held[2].Number != 2 || seen.summary.Attempts != 2 {
+			t.Errorf("%s: held %+v, summary %+v", door, seen.held, seen.summary)
+		}
+	}
+}
+
+// Nothing else keeps an unlimited run from spinning: no budget is asked.
+func TestRefusalWaitsAtLeastAMillisecond(t *testing.T) {
+	for err, want := range map[error]time.Duration{
+		errFull:                                  time.Millisecond,
+		retry.After(errFull, 0):                  time.Millisecond,
+		retry.After(errFull, 2*time.Millisecond): 2 * time.Millisecond,
+	} {
+		for _, backoff := range []time.Duration{0, -1, 1} {
+			p, v := virtual()
+			p.Backoff = retry.Constant(backoff)
+			p.Guards = []retry.Guard{&gate{script: []enter{refuses(err)}}}
+			if e := retry.Run(t.Context(), p, works); e != nil || v.Now().Sub(epoch)/1000 != want/1000 {
+				t.Errorf("%v, Constant(%v): %v after %v, want %v", err, backoff, e, v.Now().Sub(epoch), want)
+			}
+		}
+	}
+	p, v := virtual()
+	p.Backoff, p.MaxAttempts = retry.Constant(0), 3
+	seen := record(&p)
+	_ = retry.Run(t.Context(), p, func(context.Context) error { return errDown })
+	if v.Now() != epoch || seen.summary.Attempts != 3 {
+		t.Errorf("without a guard %v passed", v.Now().Sub(epoch))
+	}
+}
