@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"runtime"
 	"slices"
@@ -503,7 +504,6 @@ func TestEnterMayBlock(t *testing.T) {
 
 // Marks, hints and Classify say of a guard's error what they say of op's.
 func TestRefusalIsJudgedAsAnErrorOfOp(t *testing.T) {
-	permanently := func(error) retry.Class { return retry.Permanent }
 	for name, tt := range map[string]struct {
 		err      error
 		classify retry.Classifier
@@ -662,5 +662,522 @@ func TestRefusalWaitsAtLeastAMillisecond(t *testing.T) {
 	_ = retry.Run(t.Context(), p, func(context.Context) error { return errDown })
 	if v.Now() != epoch || seen.summary.Attempts != 3 {
 		t.Errorf("without a guard %v passed", v.Now().Sub(epoch))
+	}
+}
+
+func TestRunThatEndsNextToARefusalEndsWithReasonGuard(t *testing.T) {
+	for name, tt := range map[string]struct {
+		edit  func(*retry.Policy)
+		err   error
+		after time.Duration // the refusal
+	}{
+		"MaxAttempts":   {func(p *retry.Policy) { p.MaxAttempts = 1 }, errFull, 0},
+		"MaxElapsed":    {func(p *retry.Policy) { p.MaxElapsed = 3500 * time.Millisecond }, errFull, 0},
+		"deadline":      {func(*retry.Policy) {}, errFull, 0},
+		"passed":        {func(*retry.Policy) {}, errFull, 4 * time.Second},
+		"Stop":          {func(*retry.Policy) {}, retry.Stop(errFull), 0},
+		"Refuse":        {func(*retry.Policy) {}, retry.Refuse(errFull), 0},
+		"MaxRetryAfter": {func(p *retry.Policy) { p.MaxRetryAfter = time.Second }, retry.After(errFull, time.Second+1), 0},
+		"Classify":      {func(p *retry.Policy) { p.Classify = permanently }, errFull, 0},
+	} {
+		for door, run := range doors {
+			for attempts := range 3 {
+				for opErr, outer := range map[error]retry.Class{errDown: retry.Transient, retry.Undone(errDown): retry.Unprocessed, context.DeadlineExceeded: retry.TimedOut} {
+					t.Run(fmt.Sprint(name, "/", door, "/", attempts, "/", outer), func(t *testing.T) {
+						p, v := virtual()
+						p.Backoff = retry.Constant(time.Second)
+						budget := &loggedBudget{log: func(string, ...any) {}}
+						p.Budget = budget
+						ctx := t.Context()
+						if tt.edit(&p); p.MaxAttempts == 1 {
+							p.MaxAttempts = attempts + 1
+						}
+						if classify := p.Classify; classify != nil { // op's errors too
+							p.Classify = func(err error) retry.Class {
+								if err == errFull {
+									return classify(err)
+								}
+								return retry.Unknown
+							}
+						}
+						limit := time.Duration(attempts)*time.Second + time.Second/2
+						if p.MaxElapsed > 0 {
+							p.MaxElapsed = limit
+						}
+						if name == "deadline" || name == "passed" {
+							v2, cancel := v.WithTimeoutCause(ctx, limit, nil)
+							defer cancel()
+							ctx = v2
+						}
+						g := &gate{}
+						for range attempts {
+							g.script = append(g.script, admits)
+						}
+						g.script = append(g.script, takes(v, tt.after, refuses(tt.err)))
+						p.Guards = []retry.Guard{g}
+						seen := record(&p)
+						err := run(ctx, p, func(context.Context) error { return opErr })
+						g.check(t)
+						if name == "passed" { // the context itself has ended
+							wantReason(t, err, retry.ReasonDeadline)
+							if len(seen.held) != 0 {
+								t.Errorf("hooks heard %+v", seen.held)
+							}
+							return
+						}
+						e := wantReason(t, err, retry.ReasonGuard)
+						if e.Cause != errFull || e.Attempts != attempts || len(e.Errs) != attempts || attempts > 0 && !errors.Is(e.Last(), unmarked(opErr)) {
+							t.Errorf("%+v", e)
+						}
+						if e.Timeout() || e.InWait || errors.Is(e, context.Canceled) || !errors.Is(e, errFull) {
+							t.Errorf("%v: timeout %v, in wait %v", e, e.Timeout(), e.InWait)
+						}
+						if opErr == errDown && errors.Is(e, context.DeadlineExceeded) {
+							t.Errorf("%v is a deadline", e)
+						}
+						if attempts == 0 {
+							outer = retry.Unprocessed
+						}
+						if c := retry.DefaultClassifier(fmt.Errorf("call: %w", err)); c != outer || e.Undone != (outer == retry.Unprocessed) {
+							t.Errorf("undone: %v, and %v to an outer run, want %v", e.Undone, c, outer)
+						}
+						if final := retry.Final(err); final != (attempts > 1) {
+							t.Errorf("final: %v after %d attempts", final, attempts)
+						}
+						if at := time.Duration(attempts) * time.Second; e.Elapsed != at || e.Waited != at || v.Now().Sub(epoch) != at {
+							t.Errorf("elapsed %v, waited %v, want %v", e.Elapsed, e.Waited, at)
+						}
+						if budget.asked != attempts || budget.begun != 1 || budget.ended != 1 || budget.outcome.OK || budget.outcome.Retries != attempts {
+							t.Errorf("%+v", budget)
+						}
+						if h := seen.held; len(h) != 1 || h[0].Delay != 0 || h[0].Err != errFull || seen.summary.Reason != retry.ReasonGuard {
+							t.Errorf("hooks saw %+v, and %+v", h, seen.summary)
+						}
+						if e.ErrorType() != "retry.guard" || !strings.Contains(e.Error(), "(guard)") || !strings.Contains(e.Error(), "full") {
+							t.Errorf("text %q, type %q", e, e.ErrorType())
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+func permanently(error) retry.Class { return retry.Permanent }
+
+// unmarked is what a mark marks.
+func unmarked(err error) error {
+	if inner := errors.Unwrap(err); inner != nil {
+		return inner
+	}
+	return err
+}
+
+// Whatever Enter returns then: the caller's end is the reason.
+func TestCallerThatLeavesInEnterIsTheReason(t *testing.T) {
+	for name, step := range map[string]enter{
+		"admits": admits, "waits": sleeps(time.Second), "asks again": asksAgain(time.Second),
+		"refuses": refuses(errFull), "stops": refuses(retry.Stop(errFull)), "the context's error": refuses(context.Canceled),
+	} {
+		for door, run := range doors {
+			for _, attempts := range []int{0, 1} {
+				p, v := virtual()
+				ctx, cancel := context.WithCancelCause(t.Context())
+				leaves := func(ctx context.Context, e retry.Entry) (retry.Pass, error) { cancel(errShutdown); return step(ctx, e) }
+				g := &gate{}
+				h := &gate{script: []enter{leaves}}
+				if attempts == 1 {
+					h.script = []enter{admits, leaves}
+				}
+				later := &gate{}
+				p.Guards = []retry.Guard{g, h, later}
+				seen := record(&p)
+				e := wantReason(t, run(ctx, p, func(context.Context) error { return errDown }), retry.ReasonCanceled)
+				at := time.Duration(attempts) * time.Second
+				if e.Cause != errShutdown || e.Attempts != attempts || !e.InWait || v.Now().Sub(epoch) != at || e.Elapsed != at || len(seen.held) != 0 {
+					t.Errorf("%s, %s: %+v, hooks saw %v", name, door, e, seen)
+				}
+				for _, g := range []*gate{g, h, later} {
+					g.check(t)
+				}
+			}
+		}
+	}
+}
+
+// A budget pays for what is sent.
+func TestBudgetPaysForWhatIsSent(t *testing.T) {
+	throttled := func() error { return retry.After(errFlaky, 0) }
+	down := func() error { return errDown }
+	rejected := func() error { return retry.ErrRejected }
+	for name, tt := range map[string]struct {
+		script  []enter
+		errs    []func() error
+		guard   func(*gate) retry.Guard
+		asked   []retry.Class
+		retried retry.Class
+		reason  retry.Reason
+	}{
+		"a refusal costs nothing":                   {script: []enter{refuses(errFull), refuses(retry.After(errFull, 0)), admits}},
+		"a retry that is refused has paid once":     {script: []enter{admits, refuses(errFull), refuses(errFull), admits}, errs: []func() error{down}, asked: []retry.Class{retry.Transient}, retried: retry.Transient},
+		"a retry that is refused for good has paid": {script: []enter{admits, refuses(retry.Stop(errFull))}, errs: []func() error{down}, asked: []retry.Class{retry.Transient}, retried: retry.Transient, reason: retry.ReasonGuard},
+		"a throttled attempt pays":                  {errs: []func() error{throttled, down}, asked: []retry.Class{retry.Throttled, retry.Transient}, retried: retry.Transient},
+		"not under a guard that paces":              {errs: []func() error{throttled, down}, guard: func(g *gate) retry.Guard { return pacing{g, true} }, asked: []retry.Class{retry.Transient}, retried: retry.Transient},
+		"nor if its turn is refused":                {script: []enter{admits, refuses(errFull)}, errs: []func() error{throttled}, guard: func(g *gate) retry.Guard { return pacing{g, true} }},
+		"under one that says no":                    {errs: []func() error{throttled}, guard: func(g *gate) retry.Guard { return pacing{g, false} }, asked: []retry.Class{retry.Throttled}, retried: retry.Throttled},
+		"a poll pays nothing":                       {script: []enter{admits, refuses(errFull)}, errs: []func() error{rejected}},
+		"a throttled refusal is no throttled op":    {script: []enter{refuses(retry.After(errFull, 0))}, errs: []func() error{down}, guard: func(g *gate) retry.Guard { return pacing{g, true} }, asked: []retry.Class{retry.Transient}, retried: retry.Transient},
+	} {
+		for door, run := range doors {
+			p, _ := virtual()
+			budget := &loggedBudget{log: func(string, ...any) {}}
+			p.Budget = budget
+			g := &gate{script: slices.Clone(tt.script)}
+			p.Guards = []retry.Guard{nil, g}
+			if tt.guard != nil {
+				p.Guards[1] = tt.guard(g)
+			}
+			errs := tt.errs
+			seen := record(&p)
+			_ = run(t.Context(), p, func(context.Context) error {
+				if len(errs) == 0 {
+					return nil
+				}
+				err := errs[0]()
+				errs = errs[1:]
+				return err
+			})
+			var asked []retry.Class
+			for i, w := range budget.withdrawals {
+				if asked = append(asked, w.Class); w.Retry != i+1 {
+					t.Errorf("%s, %s: withdrawal %d for retry %d", name, door, i+1, w.Retry)
+				}
+			}
+			want := retry.Outcome{Name: "op", Retried: tt.retried, Retries: len(tt.asked), OK: tt.reason == retry.ReasonNone}
+			if !slices.Equal(asked, tt.asked) || budget.outcome != want || budget.begun != 1 || budget.ended != 1 || seen.summary.Reason != tt.reason {
+				t.Errorf("%s, %s: asked for %v, want %v; end %+v, want %+v; %v", name, door, asked, tt.asked, budget.outcome, want, seen)
+			}
+			g.check(t)
+		}
+	}
+}
+
+// pacing is a guard that says whether it limits the retries of throttled attempts.
+type pacing struct {
+	*gate
+	paces bool
+}
+
+func (p pacing) Paces() bool { return p.paces }
+
+// A limit of two before a pace holds its places while attempts wait for their turn: at 0 s two
+// take them, and of the others, which come again at 1 s and 2 s, one.
+func TestOrderOfPaceAndLimit(t *testing.T) {
+	for name, want := range map[string]int{"pace, limit": 20, "limit, pace": 3} {
+		synctest.Test(t, func(t *testing.T) {
+			pace := slowPace(clockx.System(), time.Second)
+			limit := make(places, 2)
+			p := retry.Policy{Guards: []retry.Guard{pace, limit}, MaxAttempts: 3, Backoff: retry.Constant(time.Second)}
+			if name == "limit, pace" {
+				slices.Reverse(p.Guards)
+			}
+			served := make(chan bool, 20)
+			for range 20 {
+				go func() {
+					served <- retry.Run(t.Context(), p, func(context.Context) error { time.Sleep(1500 * time.Millisecond); return nil }) == nil
+				}()
+			}
+			got := 0
+			for range 20 {
+				if <-served {
+					got++
+				}
+			}
+			if got != want || len(limit) != 0 {
+				t.Errorf("%s: %d of 20 calls, want %d; %d places are taken", name, got, want, len(limit))
+			}
+		})
+	}
+}
+
+// places are those of a limit.
+type places chan struct{}
+
+func (p places) Enter(context.Context, retry.Entry) (retry.Pass, error) {
+	select {
+	case p <- struct{}{}:
+		return retry.Pass{}, nil
+	default:
+		return retry.Pass{}, errFull
+	}
+}
+
+func (p places) Leave(retry.Pass, retry.Exit) { <-p }
+
+// The engine judges, and no guard.
+func TestErrorIsJudgedOnceWhateverTheGuards(t *testing.T) {
+	p, _ := virtual()
+	var judged []error
+	p.Classify = func(err error) retry.Class { judged = append(judged, err); return retry.Unknown }
+	_ = record(&p)
+	p.Guards = []retry.Guard{&gate{}, new(retry.Pace), &gate{script: []enter{admits, refuses(errFull)}}}
+	op, _ := failing(2, errDown)
+	if _, err := retry.Do(t.Context(), p, op); err != nil || !slices.Equal(judged, []error{errDown, errFull, errDown}) {
+		t.Errorf("%v, judged %v", err, judged)
+	}
+}
+
+func TestNilGuardsAdmitAll(t *testing.T) {
+	for name, guards := range map[string][]retry.Guard{
+		"none":            {},
+		"nil":             {nil, nil},
+		"nil pace":        {(*retry.Pace)(nil)},
+		"open pace":       {nil, new(retry.Pace), (*retry.Pace)(nil), nil},
+		"around a guard":  {nil, (*retry.Pace)(nil), &gate{script: []enter{sleeps(time.Second), refuses(errFull), asksAgain(time.Second)}}, new(retry.Pace), nil},
+		"behind two pace": {new(retry.Pace), (*retry.Pace)(nil), &gate{}},
+	} {
+		for door, run := range doors {
+			p, _ := virtual()
+			p.Guards = guards
+			calls := 0
+			err := run(t.Context(), p, func(context.Context) error {
+				if calls++; calls == 1 {
+					return errDown
+				}
+				return nil
+			})
+			if err != nil || calls != 2 {
+				t.Errorf("%s, %s: %v after %d calls", name, door, err, calls)
+			}
+			for _, g := range guards {
+				if g, ok := g.(*gate); ok {
+					g.check(t)
+				}
+			}
+		}
+	}
+}
+
+// A Pace that hears of throttled attempts while another guard is in the policy, too.
+func TestPaceBesideAnotherGuardHearsOfThrottledAttempts(t *testing.T) {
+	for name, guards := range map[string]func(*retry.Pace) []retry.Guard{
+		"alone":  func(p *retry.Pace) []retry.Guard { return []retry.Guard{p} },
+		"first":  func(p *retry.Pace) []retry.Guard { return []retry.Guard{p, &gate{}} },
+		"second": func(p *retry.Pace) []retry.Guard { return []retry.Guard{nil, &gate{}, p} },
+	} {
+		for door, run := range doors {
+			p, v := virtual()
+			pace := &retry.Pace{Clock: v}
+			p.MaxAttempts, p.Guards = 3, guards(pace)
+			_ = run(t.Context(), p, func(context.Context) error { return retry.After(errDown, 0) })
+			if r := pace.Rate(); math.IsInf(r, 1) {
+				t.Errorf("%s, %s: rate %v after three throttled attempts", name, door, r)
+			}
+		}
+	}
+}
+
+func TestLoopAndPartIgnoreGuards(t *testing.T) {
+	p, v := virtual()
+	budget := &countingBudget{}
+	g := &gate{}
+	p.Guards, p.Budget = []retry.Guard{pacing{g, true}}, budget
+	loop := p.Start(v.Now())
+	if wait, ok := loop.Next(v.Now(), retry.After(errDown, 0)); !ok || wait != time.Second || budget.asked != 1 {
+		t.Errorf("Next() = %v, %v; the budget was asked %d times", wait, ok, budget.asked)
+	}
+	loop.Close()
+	p.RunPart(t.Context(), retry.Part{Op: func(context.Context) retry.Verdict { return p.Judge(retry.After(errDown, 0)) }})
+	if len(g.entries)+len(g.exits) != 0 {
+		t.Errorf("the guard saw %v, %v", g.entries, g.exits)
+	}
+}
+
+// A process that restarts what it supervises asks the guards each time, and a new run counts
+// its refusals from zero.
+func TestSuperviseAsksGuardsAtEachRestart(t *testing.T) {
+	for name, clock := range clocks {
+		synctest.Test(t, func(t *testing.T) {
+			p, _ := virtual()
+			p.Clock, p.MaxAttempts = clock(), 5
+			g := &gate{script: []enter{
+				sleeps(time.Second),
+				refuses(errFull), refuses(errFull), asksAgain(3 * time.Second), admits,
+				refuses(errFull), admits,
+			}}
+			p.Guards = []retry.Guard{g}
+			seen := record(&p)
+			start, lives := on(p).Now(), 0
+			err := retry.Supervise(t.Context(), p, time.Minute, func(context.Context) error {
+				switch lives++; lives {
+				case 1, 3: // healthy
+					_ = on(p).Sleep(t.Context(), time.Hour)
+				case 4:
+					return nil
+				}
+				return errDown
+			})
+			want := "start guard(1s) attempt(1) attemptDone(1) done(none)" +
+				" start wait(1s) guard(1s) guard(2s) guard(3s) attempt(1) attemptDone(1) wait(4s) guard(8s) attempt(2) attemptDone(2) done(none)" +
+				" start wait(1s) attempt(1) attemptDone(1) done(none)"
+			if took := on(p).Now().Sub(start); err != nil || seen.String() != want || took != 21*time.Second+2*time.Hour {
+				t.Errorf("%s: %v after %v, hooks saw\n%s, want\n%s", name, err, took, seen, want)
+			}
+			g.check(t)
+		})
+	}
+}
+
+func TestTickersAskGuards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := virtual()
+		p.Clock, p.MaxAttempts = nil, 3
+		for _, ticker := range []bool{false, true} {
+			g := &gate{script: []enter{sleeps(time.Second), refuses(retry.After(errFull, 3*time.Second)), asksAgain(4 * time.Second)}}
+			p.Guards = []retry.Guard{g}
+			var at []time.Duration
+			start := time.Now()
+			if ticker {
+				for range retry.NewTicker(t.Context(), p).C {
+					at = append(at, time.Since(start))
+				}
+			} else {
+				for range retry.Ticks(t.Context(), p) {
+					at = append(at, time.Since(start))
+				}
+			}
+			if want := []time.Duration{time.Second, 11 * time.Second}; !slices.Equal(at, want) || len(g.entries) != 4 {
+				t.Errorf("ticker %v: ticks at %v, want %v, the guard was asked %d times", ticker, at, want, len(g.entries))
+			}
+			for i, x := range g.exits {
+				if x.Ending != retry.Returned || !errors.Is(x.Verdict.Err, retry.ErrRejected) || x.Verdict.Class != retry.Transient {
+					t.Errorf("ticker %v: exit %d is %+v", ticker, i, x)
+				}
+			}
+			g.check(t)
+		}
+	})
+}
+
+func TestGuardHookGetsAllFacts(t *testing.T) {
+	p, v := virtual()
+	g := &gate{script: []enter{takes(v, time.Second, sleeps(2*time.Second)), refuses(retry.After(errFull, 3*time.Second)), asksAgain(time.Second), asksAgain(time.Second), refuses(retry.Stop(errFull))}}
+	p.Guards = []retry.Guard{g}
+	type run struct{}
+	p.Hooks.Start = func(ctx context.Context, _ retry.Policy) context.Context { return context.WithValue(ctx, run{}, true) }
+	p.Hooks.Guard = func(ctx context.Context, _ retry.Held) {
+		if ctx.Value(run{}) != true {
+			t.Error("not the run's context")
+		}
+	}
+	seen := record(&p)
+	wantReason(t, retry.Run(t.Context(), p, func(context.Context) error { v.Advance(time.Second); return errDown }), retry.ReasonGuard)
+	at := func(d time.Duration) (time.Time, time.Duration) { return epoch.Add(d), d }
+	want := []retry.Held{
+		{Name: "op", Number: 1, Guard: "retry_test.gate", Delay: 2 * time.Second},
+		{Name: "op", Number: 2, Guard: "retry_test.gate", Delay: 5 * time.Second, Err: errFull, Class: retry.Throttled},
+		{Name: "op", Number: 2, Guard: "retry_test.gate", Delay: time.Second},
+		{Name: "op", Number: 2, Guard: "retry_test.gate", Err: errFull, Class: retry.Permanent},
+	}
+	want[0].Start, want[0].Elapsed = at(time.Second)
+	want[1].Start, want[1].Elapsed = at(5 * time.Second)
+	want[2].Start, want[2].Elapsed = at(10 * time.Second)
+	want[3].Start, want[3].Elapsed = at(12 * time.Second)
+	if !slices.Equal(seen.held, want) {
+		t.Errorf("hooks saw\n%+v, want\n%+v", seen.held, want)
+	}
+	if got, want := seen.String(), "start guard(2s) attempt(1) attemptDone(1) wait(1s) guard(5s) guard(1s) guard(0s) done(guard)"; got != want {
+		t.Errorf("events\n%s, want\n%s", got, want)
+	}
+}
+
+// Each guard that has the attempt wait is told of.
+func TestGuardHookForEachGuardThatWaits(t *testing.T) {
+	p, _ := virtual()
+	p.Guards = []retry.Guard{&gate{script: []enter{sleeps(time.Second)}}, pacing{&gate{script: []enter{sleeps(2 * time.Second)}}, true}, places(make(chan struct{}))}
+	p.MaxAttempts = 1
+	seen := record(&p)
+	_ = retry.Run(t.Context(), p, works)
+	var names []string
+	for _, h := range seen.held {
+		names = append(names, h.Guard)
+	}
+	if want := []string{"retry_test.gate", "retry_test.pacing", "retry_test.places"}; !slices.Equal(names, want) {
+		t.Errorf("guards %v, want %v", names, want)
+	}
+}
+
+func TestJoinedGuardHooks(t *testing.T) {
+	for end, leave := range departures {
+		for bad := range 4 { // the last one: none
+			var trail []string
+			hook := func(n int) retry.Hooks {
+				return retry.Hooks{
+					Guard: func(context.Context, retry.Held) {
+						if trail = append(trail, fmt.Sprint("Guard", n+1)); n == bad {
+							leave()
+						}
+					},
+					Done: func(context.Context, retry.Summary) { trail = append(trail, fmt.Sprint("Done", n+1)) },
+				}
+			}
+			for _, step := range []enter{sleeps(time.Second), refuses(errFull)} {
+				trail = nil
+				p, _ := virtual()
+				g := &gate{script: []enter{step}}
+				p.Guards = []retry.Guard{g}
+				p.Hooks = retry.JoinHooks(hook(0), retry.Hooks{}, hook(1), hook(2))
+				apart(func() {
+					_ = retry.Run(t.Context(), p, works)
+					if bad < 3 {
+						t.Error("Run returned")
+					}
+				})
+				if want := []string{"Guard1", "Guard2", "Guard3", "Done3", "Done2", "Done1"}; !slices.Equal(trail, want) {
+					t.Errorf("%s in hook %d: called %v, want %v", end, bad+1, trail, want)
+				}
+				g.check(t)
+			}
+		}
+	}
+}
+
+func TestSlogHooksLogWhatGuardsDo(t *testing.T) {
+	for level, want := range map[slog.Level]string{
+		slog.LevelDebug: `level=DEBUG msg="waiting for a guard" name=op attempt=1 guard=retry_test.gate delay=1s
+level=DEBUG msg=attempt name=op attempt=1 duration=0s class=transient error=down delay=1s
+level=DEBUG msg="waiting for a guard" name=op attempt=2 guard=retry_test.gate delay=1s
+level=DEBUG msg=attempt name=op attempt=2 duration=0s class=transient error=down delay=2s
+level=DEBUG msg="refused by a guard" name=op attempt=3 guard=retry_test.gate error=full delay=5s
+level=DEBUG msg="refused by a guard" name=op attempt=3 guard=retry_test.gate error=full
+level=WARN msg="gave up" name=op reason=guard attempts=2 elapsed=10s waited=10s error="op: gave up after 2 attempts in 10s (guard): down; cause: full"
+`,
+		slog.LevelInfo: `level=WARN msg="gave up" name=op reason=guard attempts=2 elapsed=10s waited=10s error="op: gave up after 2 attempts in 10s (guard): down; cause: full"
+`,
+	} {
+		var out strings.Builder
+		p, _ := virtual()
+		p.Guards = []retry.Guard{&gate{script: []enter{asksAgain(time.Second), admits, sleeps(time.Second), refuses(retry.After(errFull, time.Second)), refuses(retry.Stop(errFull))}}}
+		p.Hooks = retry.SlogHooks(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}})))
+		_ = retry.Run(t.Context(), p, func(context.Context) error { return errDown })
+		if got := out.String(); got != want {
+			t.Errorf("logged\n%s, want\n%s", got, want)
+		}
+	}
+}
+
+func TestLimitsOfAPolicyWithGuards(t *testing.T) {
+	p := retry.Policy{AttemptTimeout: time.Second, Guards: []retry.Guard{nil}}
+	if d := p.Longest(); d != math.MaxInt64 {
+		t.Errorf("Longest() = %v", d)
+	}
+	p.MaxElapsed = time.Minute
+	if d := p.Longest(); d != time.Minute+time.Second {
+		t.Errorf("Longest() = %v", d)
 	}
 }
