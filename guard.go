@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -348,7 +349,7 @@ func (r *run) leaveAfter(p *Policy, v *Verdict) {
 func (r *run) allowed(p *Policy, took time.Duration) time.Duration {
 	allowed := left(r.opCtx, p.Clock)
 	if allowed < math.MaxInt64 {
-		allowed = max(sum(took, allowed), 1)
+		allowed = max(took+min(allowed, math.MaxInt64-took), 1) // it is negative for one that ends late
 	}
 	if p.AttemptTimeout > 0 {
 		allowed = min(allowed, p.AttemptTimeout) // it is not in the context of an Untimed attempt
@@ -377,17 +378,19 @@ func (r *run) hold(p *Policy) (leave func(Exit)) {
 	}
 	took := max(r.elapsed(p)-r.began, 0)
 	allowed := r.allowed(p, took)
-	passes := make([]Pass, len(p.Guards))
+	var passes []Pass
 	if r.gates == nil { // under open paces, of which no passes are kept
 		r.gates = idleGates.Get().(*gates)
+		passes = make([]Pass, len(p.Guards))
+	} else {
+		passes = slices.Clone(r.gates.passes) // none if they are held already
+		clear(r.gates.passes)
+		r.gates.passes = r.gates.passes[:0]
 	}
-	copy(passes, r.gates.passes)
-	clear(r.gates.passes)
-	r.gates.passes = r.gates.passes[:0]
-	back := p.leaver(passes)
+	held := p.leaver(passes)
 	return func(x Exit) {
 		x.Took, x.Allowed = took, allowed
-		back(x)
+		held(x)
 	}
 }
 
