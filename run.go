@@ -421,12 +421,11 @@ func (r *run) close(p *Policy) {
 func (r *run) abort(p *Policy) {
 	defer r.done(p)
 	defer r.endTimeout()
-	waited, ending := r.phase == waiting, NotMade
-	if r.phase == attempting {
-		ending = Panicked
-	}
-	defer r.leave(p, Exit{Ending: ending})
-	if r.phase == attempting {
+	waited, made := r.phase == waiting, r.phase == attempting
+	var x Exit
+	defer func() { r.leave(p, x) }()
+	if made {
+		x.Ending, x.Verdict.Err = Panicked, errPanic
 		if r.stage != decided && r.attempts < r.number {
 			r.record(errPanic)
 		}
@@ -441,4 +440,8 @@ func (r *run) abort(p *Policy) {
 		r.correctWait(now - r.ended)
 	}
 	r.ended = now
+	if made && r.gates != nil {
+		x.Took = max(now-r.began, 0)
+		x.Allowed = r.allowed(p, x.Took)
+	}
 }

@@ -1,0 +1,671 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+)
+
+func TestExitHoldsTheFactsOfTheAttempt(t *testing.T) {
+	const s = time.Second
+	for name, tt := range map[string]struct {
+		timeout, deadline time.Duration
+		op                func(ctx context.Context, v *clockx.Virtual, cancel func()) error
+		edit              func(*retry.Policy)
+		want              retry.Exit
+	}{
+		"success": {
+			op:   func(_ context.Context, v *clockx.Virtual, _ func()) error { v.Advance(s); return nil },
+			want: retry.Exit{Ending: retry.Returned, Took: s},
+		},
+		"success within its timeout": {
+			timeout: 3 * s, deadline: 5 * s,
+			op:   func(_ context.Context, v *clockx.Virtual, _ func()) error { v.Advance(s); return nil },
+			want: retry.Exit{Ending: retry.Returned, Took: s, Allowed: 3 * s},
+		},
+		"success within the caller's deadline": {
+			timeout: 5 * s, deadline: 3 * s,
+			op:   func(_ context.Context, v *clockx.Virtual, _ func()) error { v.Advance(s); return nil },
+			want: retry.Exit{Ending: retry.Returned, Took: s, Allowed: 3 * s},
+		},
+		"success after the deadline": {
+			timeout: s,
+			op:      func(_ context.Context, v *clockx.Virtual, _ func()) error { v.Advance(2 * s); return nil },
+			want:    retry.Exit{Ending: retry.Returned, Took: 2 * s, Allowed: s},
+		},
+		"success after a cancel": {
+			op:   func(_ context.Context, v *clockx.Virtual, cancel func()) error { v.Advance(s); cancel(); return nil },
+			want: retry.Exit{Ending: retry.Returned, Took: s},
+		},
+		"failure": {
+			timeout: 3 * s,
+			op:      func(_ context.Context, v *clockx.Virtual, _ func()) error { v.Advance(s); return errDown },
+			want:    retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Transient}, Took: s, Allowed: 3 * s},
+		},
+		"throttled": {
+			op:   func(_ context.Context, v *clockx.Virtual, _ func()) error { return retry.After(errDown, 2*s) },
+			want: retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Throttled, Hint: 2 * s, Marked: true}},
+		},
+		"answer": {
+			op:   func(_ context.Context, v *clockx.Virtual, _ func()) error { return retry.Answer(errDown) },
+			want: retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Permanent, Answered: true, Marked: true}},
+		},
+		"refused": {
+			op:   func(_ context.Context, v *clockx.Virtual, _ func()) error { return retry.Refuse(errDown) },
+			want: retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Permanent, Refused: true, Marked: true}},
+		},
+		"undone": {
+			op:   func(_ context.Context, v *clockx.Virtual, _ func()) error { return retry.Undone(errDown) },
+			want: retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Transient, Undone: true}},
+		},
+		"not accepted": {
+			op:   func(_ context.Context, v *clockx.Virtual, _ func()) error { return retry.ErrRejected },
+			want: retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: retry.ErrRejected, Class: retry.Transient, Answered: true}},
+		},
+		"by Classify": {
+			edit: func(p *retry.Policy) { p.Classify = func(error) retry.Class { return retry.Unprocessed } },
+			op:   func(_ context.Context, v *clockx.Virtual, _ func()) error { return errDown },
+			want: retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Unprocessed, Undone: true}},
+		},
+		"not idempotent": { // a verdict says facts: what follows for the policy is not there
+			edit: func(p *retry.Policy) { p.NonIdempotent = true },
+			op:   func(_ context.Context, v *clockx.Virtual, _ func()) error { return errDown },
+			want: retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Transient}},
+		},
+		"attempt timeout": {
+			timeout: 2 * s, deadline: 5 * s,
+			op:   func(ctx context.Context, v *clockx.Virtual, _ func()) error { return v.Sleep(ctx, time.Hour) },
+			want: retry.Exit{Ending: retry.Expired, Verdict: retry.Verdict{Err: context.DeadlineExceeded, Class: retry.TimedOut}, Took: 2 * s, Allowed: 2 * s},
+		},
+		"attempt timeout, and the error does not say so": {
+			timeout: 2 * s,
+			op:      func(ctx context.Context, v *clockx.Virtual, _ func()) error { v.Advance(3 * s); return errDown },
+			want:    retry.Exit{Ending: retry.Expired, Verdict: retry.Verdict{Err: errDown, Class: retry.TimedOut}, Took: 3 * s, Allowed: 2 * s},
+		},
+		"permanent after the attempt timeout": {
+			timeout: 2 * s,
+			op: func(ctx context.Context, v *clockx.Virtual, _ func()) error {
+				v.Advance(3 * s)
+				return retry.Stop(errDown)
+			},
+			want: retry.Exit{Ending: retry.Expired, Verdict: retry.Verdict{Err: errDown, Class: retry.Permanent, Marked: true}, Took: 3 * s, Allowed: 2 * s},
+		},
+		"timed out within its time": {
+			timeout: 2 * s,
+			op: func(ctx context.Context, v *clockx.Virtual, _ func()) error {
+				v.Advance(s)
+				return context.DeadlineExceeded
+			},
+			want: retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: context.DeadlineExceeded, Class: retry.TimedOut}, Took: s, Allowed: 2 * s},
+		},
+		"canceled": {
+			timeout: 3 * s,
+			op: func(_ context.Context, v *clockx.Virtual, cancel func()) error {
+				v.Advance(s)
+				cancel()
+				return retry.Stop(errDown)
+			},
+			want: retry.Exit{Ending: retry.Canceled, Verdict: retry.Verdict{Err: errDown}, Took: s, Allowed: 3 * s},
+		},
+		"the caller's deadline": {
+			timeout: 5 * s, deadline: 2 * s,
+			op:   func(ctx context.Context, v *clockx.Virtual, _ func()) error { return v.Sleep(ctx, time.Hour) },
+			want: retry.Exit{Ending: retry.Expired, Verdict: retry.Verdict{Err: context.DeadlineExceeded}, Took: 2 * s, Allowed: 2 * s},
+		},
+		"late after the caller's deadline": {
+			deadline: 2 * s,
+			op:       func(_ context.Context, v *clockx.Virtual, _ func()) error { v.Advance(5 * s); return errDown },
+			want:     retry.Exit{Ending: retry.Expired, Verdict: retry.Verdict{Err: errDown}, Took: 5 * s, Allowed: 2 * s},
+		},
+	} {
+		for door, run := range doors {
+			p, v := virtual()
+			p.MaxAttempts, p.AttemptTimeout = 1, tt.timeout
+			if tt.edit != nil {
+				tt.edit(&p)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			stop := context.CancelFunc(func() {})
+			if tt.deadline > 0 {
+				ctx, stop = v.WithTimeoutCause(ctx, tt.deadline, nil)
+			}
+			g, h := &gate{}, &gate{}
+			p.Guards = []retry.Guard{g, nil, h}
+			if name == "success" { // what guards take is no part of it
+				g.script = []enter{takes(v, s, sleeps(2*s))}
+			}
+			_ = run(ctx, p, func(ctx context.Context) error { return tt.op(ctx, v, cancel) })
+			stop()
+			cancel()
+			tt.want.Clock = v
+			for _, g := range []*gate{g, h} {
+				if g.check(t); len(g.exits) != 1 || g.exits[0] != tt.want {
+					t.Errorf("%s, %s: exits\n%+v, want\n%+v", name, door, g.exits, tt.want)
+				}
+			}
+		}
+	}
+}
+
+// The deadline of a retry is its own, and the caller's is that much nearer.
+func TestExitOfARetry(t *testing.T) {
+	p, v := virtual()
+	g := &gate{}
+	p.Guards = []retry.Guard{g}
+	ctx, cancel := v.WithTimeoutCause(t.Context(), 10*time.Second, nil)
+	defer cancel()
+	_ = retry.Run(ctx, p, func(context.Context) error { v.Advance(time.Second); return errDown })
+	for i, want := range []time.Duration{10 * time.Second, 8 * time.Second, 5 * time.Second} {
+		if x := g.exits[i]; x.Allowed != want || x.Took != time.Second || x.Ending != retry.Returned {
+			t.Errorf("attempt %d: %+v, want %v allowed", i+1, x, want)
+		}
+	}
+}
+
+// A timeout that the caller of Attempts sees to counts as one of the run.
+func TestExitOfAnUntimedAttempt(t *testing.T) {
+	const s = time.Second
+	for _, tt := range []struct{ timeout, deadline, want time.Duration }{
+		{0, 0, 0}, {2 * s, 0, 2 * s}, {2 * s, 5 * s, 2 * s}, {5 * s, 2 * s, 2 * s}, {0, 2 * s, 2 * s},
+	} {
+		p, v := virtual()
+		g := &gate{}
+		p.AttemptTimeout, p.Guards = tt.timeout, []retry.Guard{g}
+		ctx := t.Context()
+		if tt.deadline > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = v.WithTimeoutCause(ctx, tt.deadline, nil)
+			defer cancel()
+		}
+		a := p.Attempts(ctx)
+		a.Untimed()
+		a.Next()
+		v.Advance(s)
+		given := retry.Verdict{Err: errDown, Class: retry.TimedOut, Once: true, End: retry.ReasonBudget, Partial: true, Undone: true}
+		a.Judged(given)
+		if want := (retry.Exit{Ending: retry.Returned, Verdict: given, Took: s, Allowed: tt.want, Clock: v}); g.exits[0] != want {
+			t.Errorf("%+v: exit\n%+v, want\n%+v", tt, g.exits[0], want)
+		}
+	}
+}
+
+// What does not return where, and what the guards hear: each pass comes back once.
+func TestGuardsAreLeftWhateverPanics(t *testing.T) {
+	panicked := retry.Exit{Ending: retry.Panicked, Took: time.Second, Allowed: time.Minute}
+	returned := retry.Exit{Ending: retry.Returned, Took: time.Second, Allowed: time.Minute, Verdict: retry.Verdict{Err: errDown, Class: retry.Transient}}
+	for name, tt := range map[string]struct {
+		edit   func(p *retry.Policy, v *clockx.Virtual, leave func())
+		first  func(leave func()) []enter // of the first of three guards
+		second func(leave func()) []enter
+		want   [3][]retry.Exit
+	}{
+		"op": {want: [3][]retry.Exit{{panicked}, {panicked}, {panicked}}},
+		"Hooks.Start": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
+			p.Hooks.Start = func(context.Context, retry.Policy) context.Context { leave(); return nil }
+		}},
+		"Budget.Begin": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) { p.Budget = badBudget{begin: leave} }},
+		"Hooks.Attempt": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
+			p.Hooks.Attempt = func(context.Context, retry.Attempt) context.Context { leave(); return nil }
+		}, want: [3][]retry.Exit{{{}}, {{}}, {{}}}},
+		"AttemptDone": {edit: func(p *retry.Policy, v *clockx.Virtual, leave func()) {
+			p.Hooks.AttemptDone = func(context.Context, retry.Attempt) { leave() }
+		}, want: [3][]retry.Exit{{returned}, {returned}, {returned}}},
+		"Hooks.Wait": {edit: func(p *retry.Policy, v *clockx.Virtual, leave func()) {
+			p.Hooks.Wait = func(context.Context, retry.Attempt) { leave() }
+		}, want: [3][]retry.Exit{{returned}, {returned}, {returned}}},
+		"Hooks.Done": {edit: func(p *retry.Policy, v *clockx.Virtual, leave func()) {
+			p.MaxAttempts = 1
+			p.Hooks.Done = func(context.Context, retry.Summary) { leave() }
+		}, want: [3][]retry.Exit{{returned}, {returned}, {returned}}},
+		"Budget.Withdraw": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) { p.Budget = badBudget{withdraw: leave} }, want: [3][]retry.Exit{{returned}, {returned}, {returned}}},
+		"Budget.End": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
+			p.MaxAttempts = 1
+			p.Budget = badBudget{end: leave}
+		}, want: [3][]retry.Exit{{returned}, {returned}, {returned}}},
+		"Backoff": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
+			p.Backoff = retry.BackoffFunc(func(retry.Step) time.Duration { leave(); return 0 })
+		}, want: [3][]retry.Exit{{returned}, {returned}, {returned}}},
+		"Classify": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
+			p.Classify = func(error) retry.Class { leave(); return 0 }
+		}, want: [3][]retry.Exit{{panicked}, {panicked}, {panicked}}},
+		"Enter":            {second: func(leave func()) []enter { return []enter{breaks(leave)} }, want: [3][]retry.Exit{{{}}}},
+		"Enter again":      {second: func(leave func()) []enter { return []enter{asksAgain(1), breaks(leave)} }, want: [3][]retry.Exit{{{}}, {{}}}},
+		"Enter of another": {second: func(leave func()) []enter { return []enter{sleeps(1)} }, first: func(leave func()) []enter { return []enter{asksAgain(1), asksAgain(1), breaks(leave)} }, want: [3][]retry.Exit{{{}}}},
+		"Hooks.Guard in a wait": {
+			edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
+				p.Hooks.Guard = func(context.Context, retry.Held) { leave() }
+			},
+			second: func(leave func()) []enter { return []enter{sleeps(time.Second)} }, want: [3][]retry.Exit{{{}}, {{}}},
+		},
+		"Hooks.Guard after a refusal": {
+			edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
+				p.Hooks.Guard = func(context.Context, retry.Held) { leave() }
+			},
+			second: func(leave func()) []enter { return []enter{refuses(errFull)} }, want: [3][]retry.Exit{{{}}},
+		},
+		"Hooks.Guard after the last refusal": {
+			edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
+				p.Hooks.Guard = func(context.Context, retry.Held) { leave() }
+			},
+			second: func(leave func()) []enter { return []enter{refuses(retry.Stop(errFull))} }, want: [3][]retry.Exit{{{}}},
+		},
+		"Backoff after a refusal": {
+			edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
+				p.Backoff = retry.BackoffFunc(func(retry.Step) time.Duration { leave(); return 0 })
+			},
+			second: func(leave func()) []enter { return []enter{refuses(errFull)} }, want: [3][]retry.Exit{{{}}},
+		},
+		"Clock.Sleep in a wait": {
+			edit:   func(p *retry.Policy, v *clockx.Virtual, leave func()) { p.Clock = &awakeClock{v, leave} },
+			second: func(leave func()) []enter { return []enter{sleeps(time.Second)} }, want: [3][]retry.Exit{{{}}, {{}}},
+		},
+	} {
+		for end, leave := range departures {
+			for door, run := range doors {
+				t.Run(fmt.Sprint(name, "/", end, "/", door), func(t *testing.T) {
+					p, v := virtual()
+					p.AttemptTimeout = time.Minute
+					if tt.edit != nil {
+						tt.edit(&p, v, leave)
+					}
+					seen := record(&p)
+					a, b, c := &gate{}, &gate{}, &gate{}
+					if tt.first != nil {
+						a.script = tt.first(leave)
+					}
+					if tt.second != nil {
+						b.script = tt.second(leave)
+					}
+					p.Guards = []retry.Guard{a, nil, b, c}
+					apart(func() {
+						_ = run(t.Context(), p, func(context.Context) error {
+							v.Advance(time.Second)
+							if tt.edit == nil && tt.second == nil {
+								leave()
+							}
+							return errDown
+						})
+						t.Error("it returned")
+					})
+					for i, g := range []*gate{a, b, c} {
+						g.check(t)
+						want := slices.Clone(tt.want[i])
+						for i := range want {
+							want[i].Clock = on(p)
+							if want[i].Ending == retry.Panicked && len(g.exits) > i {
+								want[i].Verdict = g.exits[i].Verdict
+							}
+						}
+						if !slices.Equal(g.exits, want) {
+							t.Errorf("exits of guard %d\n%+v, want\n%+v", i+1, g.exits, want)
+						}
+						for _, x := range g.exits {
+							if x.Ending == retry.Panicked && (x.Verdict.Err == nil || x.Verdict.Class != retry.Unknown) {
+								t.Errorf("the verdict of a panic is %+v", x.Verdict)
+							}
+						}
+					}
+					if seen.summary.Reason != retry.ReasonPanic && name != "Hooks.Start" && name != "Hooks.Done" && name != "Hooks.Guard after the last refusal" && name != "Budget.End" ||
+						v.Pending() != 0 {
+						t.Errorf("%+v, and %d timers", seen.summary, v.Pending())
+					}
+				})
+			}
+		}
+	}
+}
+
+// badBudget is a budget that does not return from one of its methods.
+type badBudget struct{ begin, withdraw, end func() }
+
+func call(f func()) {
+	if f != nil {
+		f()
+	}
+}
+
+func (b badBudget) Begin(retry.Opening)            { call(b.begin) }
+func (b badBudget) Withdraw(retry.Withdrawal) bool { call(b.withdraw); return true }
+func (b badBudget) End(retry.Outcome)              { call(b.end) }
+
+// awakeClock is one that cannot sleep.
+type awakeClock struct {
+	*clockx.Virtual
+	leave func()
+}
+
+func (c *awakeClock) Sleep(context.Context, time.Duration) error { c.leave(); return nil }
+
+// A Leave that does not return keeps no other guard from being left.
+func TestGuardsAreLeftThoughALeavePanics(t *testing.T) {
+	for end, leave := range departures {
+		for door, run := range doors {
+			for bad := range 8 { // a bit for each guard
+				for when, tt := range map[string]struct {
+					script []enter
+					op     func() error
+					ending retry.Ending
+				}{
+					"refused": {[]enter{refuses(retry.Stop(errFull))}, nil, retry.NotMade},
+					"success": {nil, func() error { return nil }, retry.Returned},
+					"failure": {nil, func() error { return errDown }, retry.Returned},
+					"panic":   {nil, func() error { panic("op") }, retry.Panicked},
+				} {
+					p, _ := virtual()
+					seen := record(&p)
+					gates := []*gate{{name: "a", log: seen.add}, {name: "b", log: seen.add}, {name: "c", log: seen.add}, {name: "d", log: seen.add, script: tt.script}}
+					for i, g := range gates {
+						if p.Guards = append(p.Guards, g); bad&(1<<i) != 0 {
+							g.onLeave = leave
+						}
+					}
+					apart(func() { _ = run(t.Context(), p, func(context.Context) error { return tt.op() }) })
+					var left []string
+					for _, word := range seen.words {
+						if len(word) > 6 && word[:6] == "leave " {
+							left = append(left, word[6:])
+						}
+					}
+					want := []string{"d " + endings[tt.ending], "c " + endings[tt.ending], "b " + endings[tt.ending], "a " + endings[tt.ending]}
+					if when == "refused" {
+						want = want[1:]
+					}
+					if when == "failure" && bad == 0 {
+						want = slices.Repeat(want, 5)
+						if door == "Supervise" {
+							want = slices.Repeat(want[:4], 5)
+						}
+					}
+					if !slices.Equal(left, want) {
+						t.Errorf("%s in %03b, %s, %s: left %v, want %v", end, bad, door, when, left, want)
+					}
+					for _, g := range gates {
+						g.check(t)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestHeldPassesOutliveTheAttempt(t *testing.T) {
+	p, v := virtual()
+	p.MaxAttempts, p.AttemptTimeout = 3, time.Minute
+	g, h := &gate{}, &gate{script: []enter{sleeps(time.Second)}}
+	p.Guards = []retry.Guard{g, nil, h}
+	a := p.Attempts(t.Context())
+	defer a.Close()
+	wantPanic(t, "retry: Hold without Next", func() { a.Hold() })
+	a.Next()
+	v.Advance(time.Second)
+	first, again := a.Hold(), a.Hold() // the second one keeps nothing
+	v.Advance(time.Second)
+	if !a.Done(errDown) || len(g.exits)+len(h.exits) != 0 {
+		t.Errorf("left when the attempt was done: %v, %v", g.exits, h.exits)
+	}
+	wantPanic(t, "retry: Hold without Next", func() { a.Hold() })
+	a.Next()
+	if len(g.open) != 2 || len(h.open) != 2 {
+		t.Errorf("open are %v and %v, want two of each", g.open, h.open)
+	}
+	a.Done(errDown) // its passes are not held
+	a.Next()
+	v.Advance(time.Second)
+	last := a.Hold()
+	a.Done(nil)
+	again(retry.Exit{Ending: retry.Canceled})
+	v.Advance(time.Hour)
+	last(retry.Exit{Ending: retry.Returned, Took: time.Hour}) // its times are those up to Hold
+	first(retry.Exit{Ending: retry.Expired, Verdict: retry.Verdict{Err: errDown, Class: retry.TimedOut}, Took: 2, Allowed: 3})
+	for range 2 {
+		first(retry.Exit{})
+		last(retry.Exit{})
+	}
+	want := []retry.Exit{
+		{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Transient}, Allowed: time.Minute, Clock: v},
+		{Ending: retry.Returned, Took: time.Second, Allowed: time.Minute, Clock: v},
+		{Ending: retry.Expired, Verdict: retry.Verdict{Err: errDown, Class: retry.TimedOut}, Took: time.Second, Allowed: time.Minute, Clock: v},
+	}
+	for _, g := range []*gate{g, h} {
+		if g.check(t); !slices.Equal(g.exits, want) {
+			t.Errorf("exits\n%+v, want\n%+v", g.exits, want)
+		}
+	}
+	wantPanic(t, "retry: Hold without Next", func() { a.Hold() })
+}
+
+// A panic in the attempt leaves what is held to who holds it.
+func TestHeldPassesOutliveAPanic(t *testing.T) {
+	p, _ := virtual()
+	g := &gate{}
+	p.Guards = []retry.Guard{g}
+	seen := record(&p)
+	var leave func(retry.Exit)
+	apart(func() {
+		a := p.Attempts(t.Context())
+		defer a.Close()
+		a.Next()
+		leave = a.Hold()
+		panic("boom")
+	})
+	if len(g.exits) != 0 || seen.summary.Reason != retry.ReasonPanic {
+		t.Errorf("%v, %+v", g.exits, seen.summary)
+	}
+	leave(retry.Exit{Ending: retry.Panicked})
+	if g.check(t); len(g.exits) != 1 || g.exits[0].Ending != retry.Panicked {
+		t.Error(g.exits)
+	}
+}
+
+func TestHoldUnderOpenPaces(t *testing.T) {
+	for _, guards := range [][]retry.Guard{nil, {nil}, {(*retry.Pace)(nil)}} {
+		a := retry.Policy{Guards: guards}.Attempts(t.Context())
+		a.Next()
+		leave := a.Hold()
+		a.Done(retry.After(errDown, 0))
+		leave(retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Throttled}})
+		a.Close()
+	}
+	// Each of three throttled streams counts once: when it has ended, and not before.
+	v := clockx.NewVirtual(epoch)
+	pace := &retry.Pace{Clock: v}
+	p := retry.Policy{Guards: []retry.Guard{pace}, Clock: v, MaxAttempts: 1}
+	throttled := retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Throttled}}
+	for i := range 3 {
+		a := p.Attempts(t.Context())
+		if !a.Next() {
+			t.Fatal(a.Err())
+		}
+		leave := a.Hold()
+		a.Done(retry.After(errDown, 0))
+		if open := math.IsInf(pace.Rate(), 1); !open {
+			t.Errorf("after %d streams and one more, which goes on, the rate is %v", i, pace.Rate())
+		}
+		leave(throttled)
+		leave(throttled)
+		leave(throttled)
+		if open := math.IsInf(pace.Rate(), 1); open != (i < 2) {
+			t.Errorf("after %d streams the rate is %v", i+1, pace.Rate())
+		}
+		v.Advance(time.Second)
+	}
+}
+
+func TestAdmit(t *testing.T) {
+	p, v := virtual()
+	p.MaxElapsed = time.Hour
+	seen := record(&p)
+	g, h := &gate{name: "g", log: seen.add}, &gate{name: "h", log: seen.add}
+	p.Guards = []retry.Guard{g, nil, h}
+	given := retry.Entry{Name: "other", Number: 3, Class: retry.Throttled, Hedge: true, Patience: time.Hour, Clock: clockx.System(), Earlier: retry.Pass{Again: true, Held: 1}}
+	leave, err := p.Admit(t.Context(), given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range []*gate{g, h} {
+		if want := (retry.Entry{Name: "op", Number: 3, Class: retry.Throttled, Hedge: true, Clock: v}); g.entries[0] != want {
+			t.Errorf("entry\n%+v, want\n%+v", g.entries[0], want)
+		}
+	}
+	x := retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Permanent}, Took: 1, Allowed: 2}
+	var all sync.WaitGroup
+	for range 8 { // who comes first
+		all.Go(func() { leave(x) })
+	}
+	all.Wait()
+	leave(x)
+	x.Clock = v
+	for _, g := range []*gate{g, h} {
+		if g.check(t); len(g.exits) != 1 || g.exits[0] != x {
+			t.Errorf("exits\n%+v, want\n%+v", g.exits, x)
+		}
+	}
+	if got, want := seen.String(), "enter g enter h leave h returned leave g returned"; got != want {
+		t.Errorf("calls %s, want %s", got, want)
+	}
+	if leave, err = p.Admit(t.Context(), retry.Entry{}); err != nil || g.entries[1].Number != 1 {
+		t.Errorf("%v, entry %+v", err, g.entries[1])
+	}
+	leave(retry.Exit{})
+}
+
+func TestAdmitDoesNotWait(t *testing.T) {
+	for name, tt := range map[string]struct {
+		step  enter
+		want  error // nil: an ErrPaced
+		asked bool  // the pass is left
+	}{
+		"refused": {refuses(errFull), errFull, false}, "stopped": {refuses(retry.Stop(errFull)), errFull, false},
+		"waits": {sleeps(1), nil, true}, "asks again": {asksAgain(time.Hour), nil, true},
+	} {
+		for _, hedge := range []bool{false, true} {
+			p, v := virtual()
+			_ = record(&p)
+			p.Budget = &loggedBudget{log: t.Errorf}
+			g, h, later := &gate{}, &gate{script: []enter{tt.step}}, &gate{}
+			p.Guards = []retry.Guard{g, h, later}
+			leave, err := p.Admit(t.Context(), retry.Entry{Hedge: hedge})
+			if leave != nil || err == nil || !errors.Is(err, cmpOr(tt.want, retry.ErrPaced)) || tt.want == nil == (retry.DefaultClassifier(err) != retry.Unprocessed) {
+				t.Errorf("%s: Admit() = leave is nil: %v, %v", name, leave == nil, err)
+			}
+			if v.Now() != epoch || len(later.entries) != 0 || len(g.exits) != 1 || g.exits[0] != (retry.Exit{Clock: v}) || (len(h.exits) == 1) != tt.asked {
+				t.Errorf("%s: exits %v, %v, after %v", name, g.exits, h.exits, v.Now().Sub(epoch))
+			}
+			g.check(t)
+			h.check(t)
+		}
+	}
+	pace := new(retry.Pace)
+	pace.Hold(time.Second)
+	_, err := retry.Policy{Guards: []retry.Guard{pace}}.Admit(t.Context(), retry.Entry{})
+	if !errors.Is(err, retry.ErrPaced) {
+		t.Errorf("under a pace that holds all: %v", err)
+	}
+}
+
+// cmpOr is cmp.Or for errors.
+func cmpOr(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+func TestAdmitLeavesWhateverPanics(t *testing.T) {
+	for end, leave := range departures {
+		for bad := range 4 {
+			for when, step := range map[string]enter{"Enter": breaks(leave), "a refusal": refuses(errFull), "a wait": sleeps(1)} {
+				p, v := virtual()
+				g, h, last := &gate{}, &gate{}, &gate{script: []enter{step}}
+				if bad&1 != 0 {
+					g.onLeave = leave
+				}
+				if bad&2 != 0 {
+					h.onLeave = leave
+				}
+				p.Guards = []retry.Guard{g, h, last}
+				apart(func() { _, _ = p.Admit(t.Context(), retry.Entry{}) })
+				for _, g := range []*gate{g, h, last} {
+					if g.check(t); len(g.exits) > 1 || len(g.exits) == 1 && g.exits[0] != (retry.Exit{Clock: v}) {
+						t.Errorf("%s in %s: exits %v", end, when, g.exits)
+					}
+				}
+				last.script = nil
+				apart(func() {
+					done, err := p.Admit(t.Context(), retry.Entry{})
+					if err != nil {
+						t.Error(err)
+					}
+					defer done(retry.Exit{Ending: retry.Panicked})
+					done(retry.Exit{Ending: retry.Returned})
+				})
+				for _, g := range []*gate{g, h, last} {
+					if g.check(t); g.exits[len(g.exits)-1].Ending != retry.Returned {
+						t.Errorf("%s: exits %v", end, g.exits)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestAdmitWithoutGuards(t *testing.T) {
+	for _, guards := range [][]retry.Guard{nil, {}, {nil}, {(*retry.Pace)(nil), nil}, {new(retry.Pace)}} {
+		leave, err := retry.Policy{Guards: guards}.Admit(t.Context(), retry.Entry{Hedge: true})
+		if err != nil {
+			t.Fatal(guards, err)
+		}
+		leave(retry.Exit{Ending: retry.Returned})
+		leave(retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Throttled}})
+	}
+}
+
+func TestOpenPaceHearsOfAdmittedAttempts(t *testing.T) {
+	for ending, paced := range map[retry.Ending]bool{retry.Returned: true, retry.Expired: true, retry.NotMade: false} {
+		v := clockx.NewVirtual(epoch)
+		pace := new(retry.Pace)
+		p := retry.Policy{Clock: v, Guards: []retry.Guard{nil, pace}}
+		for range 3 {
+			leave, err := p.Admit(t.Context(), retry.Entry{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			v.Advance(time.Second)
+			leave(retry.Exit{Ending: ending, Verdict: retry.Verdict{Err: errDown, Class: retry.Throttled}})
+		}
+		if r := pace.Rate(); math.IsInf(r, 1) == paced {
+			t.Errorf("%v: rate %v", endings[ending], r)
+		}
+	}
+}
+
+// A pace without a clock is on that of the first policy, by whichever way it is used.
+func TestAdmitOnTheClockOfThePolicy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := clockx.NewVirtual(epoch)
+		pace := new(retry.Pace)
+		pace.SetRand(func() float64 { return 0 })
+		leave, err := retry.Policy{Clock: v, Guards: []retry.Guard{pace}}.Admit(t.Context(), retry.Entry{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave(retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Throttled}})
+		pace.Hold(time.Second)
+		time.Sleep(time.Hour)
+		if d := pace.Wait(); d != time.Second {
+			t.Errorf("an hour of the system's clock later the wait is %v", d)
+		}
+		if v.Advance(time.Second); pace.Wait() != 0 {
+			t.Errorf("a second later the wait is %v", pace.Wait())
+		}
+	})
+}
