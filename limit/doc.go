@@ -3,17 +3,19 @@
 //
 //	var users limit.Limit // one for all calls to one dependency
 //
-//	user, err := retry.Do(ctx, policy, limit.Op(&users, policy, fetchUser))
+//	policy.Guards = []retry.Guard{&users}
+//	user, err := retry.Do(ctx, policy, fetchUser)
 //
 // It ends outages that a retry budget cannot end, in which the wait in the server's
 // queue is longer than the clients' timeout. Then every answer comes too late, even
 // the answers to first attempts. Fewer calls in flight make the queue shorter.
 //
 // A [Limit] has a number of places, and each attempt in flight takes one. An attempt
-// that finds none free fails at once with [ErrLimited], which the policy may retry. Set
-// Start to what one process has in flight at its peak, its attempts per second times
-// their duration in seconds, if that is more than 20. Otherwise attempts fail until
-// successes have added places.
+// that finds none free is refused at once with [ErrLimited], and the run tries again after
+// its backoff. Such a refusal is no attempt, and takes nothing from a budget: see
+// [retry.Guard]. Set Start to what one process has in flight at its peak, its attempts per
+// second times their duration in seconds, if that is more than 20. Otherwise attempts are
+// refused until successes have added places.
 //
 // # How the number changes
 //
@@ -22,14 +24,14 @@
 // sign of an overload takes some away: a Throttled error, or a timeout if more than a
 // quarter of the recent attempts have timed out. A few timeouts among many answers say
 // nothing about the load: answers get lost, and one of ten replicas dies. Nor do more of
-// them, up to three quarters, if the answers come within half of Policy.AttemptTimeout:
-// one of two replicas hangs, and nothing waits in a queue of the other. If everything
-// in flight times out at once, only half of the places go, because this is one event,
-// whether it ends five attempts or five hundred. A single overload among n attempts
-// takes 1/2n of the places. Errors of other kinds say nothing about the load and do not
-// change the number. Both rules are known from networks: TCP halves its window once for
-// all packets lost in a round (RFC 5681), and DCTCP takes 1/2n of it for one marked packet
-// of n (RFC 8257).
+// them, up to three quarters, if the answers come within half of the time that the attempts
+// have, such as Policy.AttemptTimeout: one of two replicas hangs, and nothing waits in a
+// queue of the other. If everything in flight times out at once, only half of the places
+// go, because this is one event, whether it ends five attempts or five hundred. A single
+// overload among n attempts takes 1/2n of the places. Errors of other kinds say nothing
+// about the load and do not change the number. Both rules are known from networks: TCP
+// halves its window once for all packets lost in a round (RFC 5681), and DCTCP takes 1/2n
+// of it for one marked packet of n (RFC 8257).
 //
 // Three consequences:
 //

@@ -2,7 +2,6 @@ package limit_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/goretry/retry"
@@ -10,31 +9,29 @@ import (
 	"github.com/goretry/retry/limit"
 )
 
-// One Limit for all calls to a dependency, around what a run retries.
-func ExampleOp() {
+// One Limit for all calls to a dependency, in the policies of all of them.
+func ExampleLimit() {
 	users := &limit.Limit{}
-	policy := retry.Policy{Name: "fetch-user"}
-
-	fetchUser := limit.Op(users, policy, func(context.Context) (string, error) { return "ada", nil })
+	policy := retry.Policy{Name: "fetch-user", Guards: []retry.Guard{users}}
 
 	user, err := retry.Do(context.Background(), policy, fetchUser)
 	fmt.Println(user, err)
 	// Output: ada <nil>
 }
 
-// Do knows that an attempt without a place has done nothing. So it repeats that even for
-// a call that must not be made twice.
-func ExampleDo() {
+// An attempt without a place has done nothing. So the run tries again even if the call must
+// not be made twice.
+func ExampleLimit_nonIdempotent() {
 	payments := &limit.Limit{Start: 1}
-	payments.Acquire() // by a payment that is underway
-	policy := retry.Policy{Name: "pay", NonIdempotent: true, Hooks: retry.Hooks{
-		Wait: func(_ context.Context, a retry.Attempt) {
-			fmt.Println(a.Err)
-			payments.Release(limit.Answer) // meanwhile it has ended
-		},
-	}}
+	policy := retry.Policy{Name: "pay", NonIdempotent: true, Guards: []retry.Guard{payments}}
 
-	receipt, err := limit.Do(context.Background(), policy, payments, func(context.Context) (string, error) { return "paid", nil })
+	underway, _ := policy.Admit(context.Background(), retry.Entry{}) // another payment
+	policy.Hooks.Guard = func(_ context.Context, h retry.Held) {
+		fmt.Println(h.Err)
+		underway(retry.Exit{Ending: retry.Returned}) // meanwhile it has ended
+	}
+
+	receipt, err := retry.Do(context.Background(), policy, func(context.Context) (string, error) { return "paid", nil })
 	fmt.Println(receipt, err)
 	// Output:
 	// limit: too many attempts in flight
@@ -47,30 +44,33 @@ var (
 )
 
 func user(ctx context.Context) (string, error) {
-	policy := retry.Policy{Name: "fetch-user", MaxAttempts: 3}
-	return hedge.Do(ctx, policy, &users, limit.Op(&places, policy, fetchUser))
+	policy := retry.Policy{Name: "fetch-user", MaxAttempts: 3, Guards: []retry.Guard{&places}}
+	return hedge.Do(ctx, policy, &users, fetchUser)
 }
 
-// With a hedge around it, each attempt needs a place, the hedge's too.
-func ExampleOp_hedge() {
+// With a hedge each copy of an attempt needs a place.
+func ExampleLimit_hedge() {
 	fmt.Println(user(context.Background()))
 	// Output: ada <nil>
 }
 
 func fetchUser(context.Context) (string, error) { return "ada", nil }
 
-// Around code that is no op: take a place, give it back, and say how it went.
-func ExampleLimit_Acquire() {
+// Around code that no run calls: Admit takes a place, and leave gives it back and says how
+// it went.
+func ExampleLimit_admit() {
 	ctx := context.Background()
 	jobs := &limit.Limit{Start: 1}
+	policy := retry.Policy{Guards: []retry.Guard{jobs}}
 	run := func(job func() error) error {
-		if !jobs.Acquire() {
-			return limit.ErrLimited
+		leave, err := policy.Admit(ctx, retry.Entry{})
+		if err != nil {
+			return err
 		}
-		sign := limit.NoSign // if job panics, too
-		defer func() { jobs.Release(sign) }()
-		err := job()
-		sign = limit.SignOf(ctx, retry.Policy{}, err)
+		x := retry.Exit{Ending: retry.Panicked}
+		defer func() { leave(x) }()
+		err = job()
+		x = retry.Exit{Ending: retry.Returned, Verdict: policy.Judge(err)}
 		return err
 	}
 
@@ -82,24 +82,4 @@ func ExampleLimit_Acquire() {
 	// Output:
 	// 1 of 1
 	// limit: too many attempts in flight
-}
-
-// One backend hangs, and its calls hold the places of that backend only.
-func ExamplePerKey() {
-	backends := limit.PerKey{New: func(string) *limit.Limit { return &limit.Limit{Max: 1} }}
-	policy := retry.Policy{Name: "fetch-user", MaxAttempts: 1}
-	backends.For("10.0.0.1").Acquire() // by a call that hangs
-
-	for _, address := range []string{"10.0.0.1", "10.0.0.2"} {
-		_, err := limit.Do(context.Background(), policy, backends.For(address), fetchUser)
-		fmt.Println(address, errors.Is(err, limit.ErrLimited))
-	}
-	for address, l := range backends.All() {
-		fmt.Println(address, l.InFlight(), "of", l.Places())
-	}
-	// Output:
-	// 10.0.0.1 true
-	// 10.0.0.2 false
-	// 10.0.0.1 1 of 1
-	// 10.0.0.2 0 of 1
 }

@@ -148,7 +148,7 @@ func stop(l *limit.Limit, before, lasts time.Duration, frozen bool) (places int,
 	start := time.Now()
 	from := start.Add(before)
 	to := from.Add(lasts)
-	op := limit.Op(l, once, func(ctx context.Context) (int, error) {
+	op := func(ctx context.Context) (int, error) {
 		now := time.Now()
 		done := now.Add(100 * ms)
 		switch {
@@ -164,9 +164,9 @@ func stop(l *limit.Limit, before, lasts time.Duration, frozen bool) (places int,
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
-	})
+	}
 	p := once
-	p.AttemptTimeout = time.Second
+	p.AttemptTimeout, p.Guards = time.Second, []retry.Guard{l}
 	calls, good := 0, 0
 	var wg sync.WaitGroup
 	var mu sync.Mutex

@@ -111,7 +111,7 @@ func signOf(x retry.Exit) sign {
 	case v.Err != nil && !v.IsAnswer() && timedOut(v.Err):
 		return timeout
 	case v.Err == nil, v.Class == retry.Permanent && !v.Refused, v.Answered:
-		if x.Allowed > 0 && 2*x.Took <= x.Allowed {
+		if x.Allowed > 0 && x.Took <= x.Allowed/2 {
 			return prompt
 		}
 		return answer

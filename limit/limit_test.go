@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"net/http"
 	"net/url"
 	"os"
 	"runtime"
@@ -18,10 +17,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
-	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
-	"github.com/goretry/retry/retryhttp"
-	"github.com/goretry/retry/retrytest"
 )
 
 var (
@@ -34,10 +30,31 @@ func returns(err error) func(context.Context) (int, error) {
 	return func(context.Context) (int, error) { return 1, err }
 }
 
+// under is a policy under l that makes one attempt.
+func under(l *limit.Limit) retry.Policy {
+	return retry.Policy{MaxAttempts: 1, Guards: []retry.Guard{l}}
+}
+
+// call makes one attempt under l.
 func call(l *limit.Limit, op func(context.Context) (int, error)) error {
-	_, err := limit.Op(l, retry.Policy{}, op)(context.Background())
+	_, err := retry.Do(context.Background(), under(l), op)
 	return err
 }
+
+// enter takes a place, and reports whether one was free.
+func enter(l *limit.Limit) bool {
+	_, err := l.Enter(context.Background(), retry.Entry{Number: 1})
+	return err == nil
+}
+
+// How an attempt ends, by what that means for the load.
+var (
+	noSign   = retry.Exit{Ending: retry.Returned, Verdict: retry.Policy{}.Judge(errHiccup)}
+	answer   = retry.Exit{Ending: retry.Returned}
+	prompt   = retry.Exit{Ending: retry.Returned, Took: 1, Allowed: 2}
+	overload = retry.Exit{Ending: retry.Returned, Verdict: retry.Policy{}.Judge(errBusy)}
+	timeout  = retry.Exit{Ending: retry.Expired, Verdict: retry.Verdict{Err: errHiccup}}
+)
 
 func TestBoundFollowsTheSigns(t *testing.T) {
 	l := limit.Limit{Start: 10}
@@ -62,30 +79,30 @@ func TestBoundFollowsTheSigns(t *testing.T) {
 		}
 	}
 	for range 3 {
-		if !l.Acquire() {
-			t.Fatalf("Acquire() = false with %d of %d places taken", l.InFlight(), l.Places())
+		if !enter(&l) {
+			t.Fatalf("Enter has refused with %d of %d places taken", l.InFlight(), l.Places())
 		}
 	}
 	called := false
-	v, err := limit.Op(&l, retry.Policy{}, func(context.Context) (int, error) { called = true; return 1, nil })(t.Context())
-	if v != 0 || err != limit.ErrLimited || called {
-		t.Errorf("Op = %d, %v, op called: %v; want 0, ErrLimited, not called", v, err, called)
+	v, err := retry.Do(t.Context(), under(&l), func(context.Context) (int, error) { called = true; return 1, nil })
+	if v != 0 || !errors.Is(err, limit.ErrLimited) || called {
+		t.Errorf("Do = %d, %v, op called: %v; want 0, ErrLimited, not called", v, err, called)
 	}
-	l.Release(limit.NoSign)
+	l.Leave(retry.Pass{}, noSign)
 	if err := call(&l, returns(nil)); err != nil {
-		t.Errorf("Op = %v with a place free, want nil", err)
+		t.Errorf("Do = %v with a place free, want nil", err)
 	}
 }
 
 // signs are how an attempt ends, in one letter.
-var signs = map[rune]limit.Sign{'o': limit.Answer, '!': limit.Overload, 't': limit.Timeout, '-': limit.NoSign}
+var signs = map[rune]retry.Exit{'o': answer, '!': overload, 't': timeout, '-': noSign}
 
 // How many places an overload costs depends on how many attempts were in flight recently.
 func TestFalls(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		start int
-		steps string // 'a' acquires a place; the others are how an attempt ends
+		steps string // 'a' takes a place; the others are how an attempt ends
 		want  int
 	}{
 		{"all of 200", 200, strings.Repeat("a", 200) + strings.Repeat("!", 200), 99}, // 99.65
@@ -105,10 +122,10 @@ func TestFalls(t *testing.T) {
 	} {
 		l := limit.Limit{Start: tt.start}
 		for i, step := range tt.steps {
-			if sign, ends := signs[step]; ends {
-				l.Release(sign)
-			} else if !l.Acquire() {
-				t.Fatalf("%s: Acquire() = false at step %d", tt.name, i)
+			if x, ends := signs[step]; ends {
+				l.Leave(retry.Pass{}, x)
+			} else if !enter(&l) {
+				t.Fatalf("%s: Enter has refused at step %d", tt.name, i)
 			}
 		}
 		if got := l.Places(); got != tt.want {
@@ -141,10 +158,10 @@ func TestRareTimeoutsCostNothing(t *testing.T) {
 	} {
 		l := limit.Limit{Start: tt.start}
 		for i, step := range tt.steps {
-			if sign, ends := signs[step]; ends {
-				l.Release(sign)
-			} else if !l.Acquire() {
-				t.Fatalf("%s: Acquire() = false at step %d", tt.name, i)
+			if x, ends := signs[step]; ends {
+				l.Leave(retry.Pass{}, x)
+			} else if !enter(&l) {
+				t.Fatalf("%s: Enter has refused at step %d", tt.name, i)
 			}
 		}
 		if got := l.Places(); got != tt.want {
@@ -158,22 +175,22 @@ func TestRareTimeoutsCostNothing(t *testing.T) {
 func TestPlacesComeBackAfterAnOutage(t *testing.T) {
 	l := limit.Limit{}
 	for l.Places() > 8 {
-		l.Acquire()
-		l.Release(limit.Overload)
+		enter(&l)
+		l.Leave(retry.Pass{}, overload)
 	}
 	for range 3 { // of four in flight
-		l.Acquire()
+		enter(&l)
 	}
 	for range 200 {
-		l.Acquire()
-		l.Release(limit.Answer)
+		enter(&l)
+		l.Leave(retry.Pass{}, answer)
 	}
 	if got := l.Places(); got != 20 {
 		t.Errorf("Places() = %d, want the 20 of the start", got)
 	}
 	for range 1000 {
-		l.Acquire()
-		l.Release(limit.Answer)
+		enter(&l)
+		l.Leave(retry.Pass{}, answer)
 	}
 	if got := l.Places(); got != 20 {
 		t.Errorf("Places() = %d, want 20: four are in use", got)
@@ -185,13 +202,13 @@ func TestPlacesComeBackAfterAnOutage(t *testing.T) {
 func TestRareTimeoutsLetItGrow(t *testing.T) {
 	l, r := limit.Limit{Max: 200}, rand.New(rand.NewPCG(1, 2))
 	for range 40_000 {
-		for l.Acquire() {
+		for enter(&l) {
 		}
-		sign := limit.Answer
+		x := answer
 		if r.Float64() < .1 {
-			sign = limit.Timeout
+			x = timeout
 		}
-		l.Release(sign)
+		l.Leave(retry.Pass{}, x)
 	}
 	if got := l.Places(); got < 198 {
 		t.Errorf("of .1 that time out: %d places, want the most, 200", got)
@@ -206,13 +223,13 @@ func TestRandomOverloadsSettle(t *testing.T) {
 		sum := 0
 		const settle, steps = 100_000, 1_000_000
 		for i := range settle + steps {
-			for l.Acquire() {
+			for enter(&l) {
 			}
-			sign := limit.Answer
+			x := answer
 			if r.Float64() < p {
-				sign = limit.Overload
+				x = overload
 			}
-			l.Release(sign)
+			l.Leave(retry.Pass{}, x)
 			if i >= settle {
 				sum += l.Places()
 			}
@@ -225,84 +242,130 @@ func TestRandomOverloadsSettle(t *testing.T) {
 	}
 }
 
-// Every ending of an attempt, and what ten places become: with the caller's
-// place five of ten are in use.
+// sign returns what an attempt says about the load: what it changes in Limits that are busy.
+// attempt makes it, with one place of l that is free.
+func sign(t *testing.T, attempt func(l *limit.Limit)) string {
+	t.Helper()
+	l := &limit.Limit{Start: 12, Max: 12}
+	for range 11 {
+		enter(l)
+	}
+	attempt(l)
+	if n := l.InFlight(); n != 11 {
+		t.Errorf("%d in flight, want 11: the place comes back, and no other", n)
+	}
+	if l.Places() < 12 {
+		return "overload"
+	}
+	excused := -1 // timeouts, one after the other, until one is an overload
+	for ; l.Places() == 12; excused++ {
+		enter(l)
+		l.Leave(retry.Pass{}, timeout)
+	}
+	one := &limit.Limit{Start: 1, Max: 2}
+	attempt(one)
+	switch grown := one.Places() == 2; {
+	case excused == 4 && grown:
+		return "prompt"
+	case excused == 1 && grown:
+		return "answer"
+	case excused == 1:
+		return "nothing"
+	case excused == 0 && !grown:
+		return "timeout"
+	}
+	t.Errorf("%d timeouts are excused, and one place became %d", excused, one.Places())
+	return ""
+}
+
+// What may have happened to the caller's context when op returns.
+var (
+	goesOn = func(*testing.T) (context.Context, func()) { return context.Background(), func() {} }
+	late   = func(t *testing.T) (context.Context, func()) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		t.Cleanup(cancel)
+		return ctx, func() { time.Sleep(time.Second) }
+	}
+	canceled = canceledBy(nil)
+	lost     = canceledBy(errors.New("another copy was faster"))
+	silent   = canceledBy(retry.ErrAttemptTimeout)  // as a Transport ends an attempt
+	sibling  = canceledBy(context.DeadlineExceeded) // as an errgroup does after a timeout of another call
+)
+
+func canceledBy(cause error) func(*testing.T) (context.Context, func()) {
+	return func(*testing.T) (context.Context, func()) {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		return ctx, func() { cancel(cause) }
+	}
+}
+
 func TestWhatEndsMean(t *testing.T) {
-	canceled, cancel := context.WithCancel(t.Context())
-	cancel()
-	late, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
-	defer cancel()
-	lost, lose := context.WithCancelCause(t.Context())
-	lose(hedge.ErrLost)
-	silent, giveUp := context.WithCancelCause(t.Context())
-	giveUp(retry.ErrAttemptTimeout)
-	sibling, fail := context.WithCancelCause(t.Context())
-	fail(context.DeadlineExceeded)
-	const down, stay, up = 9, 10, 11 // 10.1 is 10, until ten more
+	pace := new(retry.Pace)
+	pace.Hold(time.Minute)
+	paced := retry.Run(context.Background(), retry.Policy{MaxElapsed: time.Second, Guards: []retry.Guard{pace}}, func(context.Context) error { return nil })
+	if !errors.Is(paced, retry.ErrPaced) {
+		t.Fatal(paced)
+	}
+	full := call(&limit.Limit{Start: 1}, func(context.Context) (int, error) { return 0, limit.ErrLimited })
 	for _, tt := range []struct {
 		name string
-		ctx  context.Context
+		end  func(*testing.T) (context.Context, func())
 		err  error
-		want int
+		want string
 	}{
-		{"success", t.Context(), nil, up},
-		{"permanent", t.Context(), retry.Stop(errHiccup), up},
-		{"an answer", t.Context(), retry.Answer(errBusy), up},
-		{"an answer after the caller's deadline", late, retry.Answer(errBusy), up},
-		{"transient", t.Context(), errHiccup, stay},
-		{"unprocessed", t.Context(), limit.ErrLimited, stay},
-		{"throttled", t.Context(), fmt.Errorf("call: %w", errBusy), down},
-		{"attempt's timeout", t.Context(), retry.ErrAttemptTimeout, down},
-		{"a timeout far below", t.Context(), errors.Join(errHiccup, fmt.Errorf("read: %w", os.ErrDeadlineExceeded)), down},
-		{"a timeout beside what did not", t.Context(), errors.Join(inTime{}, context.DeadlineExceeded), down},
-		{"did not time out", t.Context(), inTime{}, stay},
-		{"a timeout beside what did not, that will not go away", t.Context(), retry.Stop(errors.Join(inTime{}, context.DeadlineExceeded)), down},
-		{"a timeout that will not go away", t.Context(), retry.Stop(context.DeadlineExceeded), down},
-		{"a refused retry", t.Context(), retry.Refuse(errHiccup), stay}, // a failure that says nothing of the load
-		{"a run that was refused", t.Context(), &retry.Error{Reason: retry.ReasonRefused, Attempts: 1}, stay},
-		{"caller's deadline", late, errHiccup, down},
-		{"success after the caller's deadline", late, nil, up},
-		{"canceled", canceled, errHiccup, stay},
-		{"canceled, and timed out", canceled, context.DeadlineExceeded, stay},
-		{"canceled, and success", canceled, nil, stay},
-		{"lost to a hedge", lost, context.Canceled, stay},
-		{"canceled by a timeout of the attempt", silent, context.Canceled, down},
-		{"success after a timeout of the attempt", silent, nil, up},
-		{"canceled since a sibling timed out", sibling, context.Canceled, stay},
-		{"value not accepted", t.Context(), retry.ErrRejected, up},
-		{"value not accepted, and when to ask again", t.Context(), retry.After(retry.ErrRejected, time.Second), up},
-		{"canceled, and value not accepted", canceled, retry.ErrRejected, stay},
+		{"success", goesOn, nil, "answer"},
+		{"permanent", goesOn, retry.Stop(errHiccup), "answer"},
+		{"an answer", goesOn, retry.Answer(errBusy), "answer"},
+		{"an answer after the caller's deadline", late, retry.Answer(errBusy), "answer"},
+		{"an answer within another error, after the caller's deadline", late, fmt.Errorf("get: %w", retry.Answer(errBusy)), "answer"},
+		{"an answer that holds a timeout", goesOn, retry.Answer(context.DeadlineExceeded), "answer"},
+		{"transient", goesOn, errHiccup, "nothing"},
+		{"unprocessed", goesOn, limit.ErrLimited, "nothing"},
+		{"throttled", goesOn, fmt.Errorf("call: %w", errBusy), "overload"},
+		{"attempt's timeout", goesOn, retry.ErrAttemptTimeout, "timeout"},
+		{"a timeout far below", goesOn, errors.Join(errHiccup, fmt.Errorf("read: %w", os.ErrDeadlineExceeded)), "timeout"},
+		{"a timeout beside what did not", goesOn, errors.Join(inTime{}, context.DeadlineExceeded), "timeout"},
+		{"did not time out", goesOn, inTime{}, "nothing"},
+		{"a timeout beside what did not, that will not go away", goesOn, retry.Stop(errors.Join(inTime{}, context.DeadlineExceeded)), "timeout"},
+		{"a timeout that will not go away", goesOn, retry.Stop(context.DeadlineExceeded), "timeout"},
+		{"a refused retry", goesOn, retry.Refuse(errHiccup), "nothing"}, // a failure that says nothing of the load
+		{"a run that was refused", goesOn, &retry.Error{Reason: retry.ReasonRefused, Attempts: 1}, "nothing"},
+		{"a run that its pace has ended", goesOn, paced, "nothing"},
+		{"the same in another error", goesOn, fmt.Errorf("fetch: %w", paced), "nothing"},
+		{"a run that another limit has ended", goesOn, full, "nothing"},
+		{"caller's deadline", late, errHiccup, "timeout"},
+		{"permanent after the caller's deadline", late, retry.Stop(errHiccup), "timeout"},
+		{"throttled after the caller's deadline", late, errBusy, "timeout"},
+		{"success after the caller's deadline", late, nil, "answer"},
+		{"canceled", canceled, errHiccup, "nothing"},
+		{"canceled, and timed out", canceled, context.DeadlineExceeded, "nothing"},
+		{"canceled, and success", canceled, nil, "nothing"},
+		{"canceled, and an answer", canceled, retry.Answer(errHiccup), "nothing"},
+		{"canceled, and throttled", canceled, errBusy, "nothing"},
+		{"lost to a hedge", lost, context.Canceled, "nothing"},
+		{"canceled by a timeout of the attempt", silent, context.Canceled, "timeout"},
+		{"success after a timeout of the attempt", silent, nil, "answer"},
+		{"an answer after a timeout of the attempt", silent, retry.Answer(errHiccup), "answer"},
+		{"canceled since a sibling timed out", sibling, context.Canceled, "nothing"},
+		{"value not accepted", goesOn, retry.ErrRejected, "answer"},
+		{"value not accepted, and when to ask again", goesOn, retry.After(retry.ErrRejected, time.Second), "answer"},
+		{"value not accepted after the caller's deadline", late, retry.ErrRejected, "timeout"},
+		{"canceled, and value not accepted", canceled, retry.ErrRejected, "nothing"},
+		{"a nil pointer", goesOn, fmt.Errorf("fetch: %w", (*url.Error)(nil)), "nothing"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := limit.Limit{Start: 10}
-			for range 4 {
-				l.Acquire()
-			}
-			op := limit.Op(&l, retry.Policy{}, returns(tt.err))
-			v, err := op(tt.ctx)
-			if v != 1 || err != tt.err {
-				t.Errorf("Op = %d, %v, want what op returned", v, err)
-			}
-			if tt.want == up {
-				for range 9 { // up by a tenth, then by a little less
-					if l.Places() != 10 {
-						t.Errorf("Places() = %d too early", l.Places())
+			synctest.Test(t, func(t *testing.T) {
+				got := sign(t, func(l *limit.Limit) {
+					ctx, end := tt.end(t)
+					v, err := retry.Do(ctx, under(l), func(context.Context) (int, error) { end(); return 1, tt.err })
+					if v != 1 || (err == nil) != (tt.err == nil) {
+						t.Errorf("Do = %d, %v", v, err)
 					}
-					_, _ = op(tt.ctx)
+				})
+				if got != tt.want {
+					t.Errorf("%s, want %s", got, tt.want)
 				}
-				_, _ = op(tt.ctx)
-			}
-			if tt.want == stay {
-				for range 20 {
-					_, _ = op(tt.ctx)
-				}
-			}
-			if got := l.Places(); got != tt.want {
-				t.Errorf("Places() = %d, want %d", got, tt.want)
-			}
-			if got := l.InFlight(); got != 4 {
-				t.Errorf("InFlight() = %d, want 4", got)
-			}
+			})
 		})
 	}
 }
@@ -312,13 +375,77 @@ type inTime struct{}
 func (inTime) Error() string { return "a network's error" }
 func (inTime) Timeout() bool { return false }
 
+// Only what an attempt has come to says anything, and not how far it came.
+func TestWhatExitsMean(t *testing.T) {
+	for name, tt := range map[string]struct {
+		exit retry.Exit
+		want [2]string // after a success, and after an error that says that the server is overloaded
+	}{
+		"not made":      {retry.Exit{Ending: retry.NotMade}, [2]string{"nothing", "nothing"}},
+		"returned":      {retry.Exit{Ending: retry.Returned}, [2]string{"answer", "overload"}},
+		"expired":       {retry.Exit{Ending: retry.Expired}, [2]string{"timeout", "timeout"}},
+		"canceled":      {retry.Exit{Ending: retry.Canceled}, [2]string{"nothing", "nothing"}},
+		"panicked":      {retry.Exit{Ending: retry.Panicked}, [2]string{"nothing", "nothing"}},
+		"what is to be": {retry.Exit{Ending: retry.Panicked + 1}, [2]string{"nothing", "nothing"}},
+	} {
+		for i, err := range []error{nil, errBusy} {
+			x := tt.exit
+			if err != nil {
+				x.Verdict = retry.Policy{}.Judge(err)
+			}
+			got := sign(t, func(l *limit.Limit) {
+				enter(l)
+				l.Leave(retry.Pass{}, x)
+			})
+			if got != tt.want[i] {
+				t.Errorf("%s, with %v: %s, want %s", name, err, got, tt.want[i])
+			}
+		}
+	}
+}
+
 func TestPolicySaysWhatAnErrorMeans(t *testing.T) {
-	for _, class := range []retry.Class{retry.Throttled, retry.TimedOut} {
-		l := limit.Limit{Start: 10}
-		p := retry.Policy{Classify: func(error) retry.Class { return class }}
-		_, _ = limit.Op(&l, p, returns(errHiccup))(t.Context())
-		if got := l.Places(); got != 5 {
-			t.Errorf("Places() = %d, want 5: the policy calls it %v", got, class)
+	for _, tt := range []struct {
+		class retry.Class
+		err   error
+		want  string
+	}{
+		{retry.Throttled, errHiccup, "overload"},
+		{retry.TimedOut, errHiccup, "timeout"},
+		{retry.Permanent, errHiccup, "answer"},
+		{retry.Transient, errHiccup, "nothing"},
+		{retry.Unprocessed, errHiccup, "nothing"},
+		{retry.Unknown, errHiccup, "nothing"},
+		{retry.Unprocessed, context.DeadlineExceeded, "timeout"}, // a dial that timed out
+		{retry.Permanent, context.DeadlineExceeded, "timeout"},
+	} {
+		got := sign(t, func(l *limit.Limit) {
+			p := under(l)
+			p.Classify = func(error) retry.Class { return tt.class }
+			_ = retry.Run(t.Context(), p, func(context.Context) error { return tt.err })
+		})
+		if got != tt.want {
+			t.Errorf("%v that the policy calls %v: %s, want %s", tt.err, tt.class, got, tt.want)
+		}
+	}
+}
+
+// What forbids a retry says nothing about the load.
+func TestALoadIsNoMatterOfThePolicysVeto(t *testing.T) {
+	for _, v := range []retry.Verdict{
+		{Err: errHiccup, Class: retry.Throttled, End: retry.ReasonNotIdempotent},
+		{Err: errHiccup, Class: retry.Throttled, Once: true},
+		{Err: errHiccup, Class: retry.Throttled, Hint: time.Hour},
+	} {
+		got := sign(t, func(l *limit.Limit) {
+			a := under(l).Attempts(t.Context())
+			defer a.Close()
+			for a.Next() {
+				a.Judged(v)
+			}
+		})
+		if got != "overload" {
+			t.Errorf("%+v: %s, want overload", v, got)
 		}
 	}
 }
@@ -330,26 +457,40 @@ func TestPromptAnswers(t *testing.T) {
 		timeout        time.Duration // of the policy
 		deadline, took time.Duration
 		err            error
-		want           limit.Sign
+		want           string
 	}{
-		{"half of its time", time.Second, time.Second, 500 * time.Millisecond, nil, limit.Prompt},
-		{"more than half", time.Second, time.Second, 501 * time.Millisecond, nil, limit.Answer},
-		{"a permanent error", time.Second, time.Second, 0, retry.Stop(errHiccup), limit.Prompt},
-		{"an answer that is no value", time.Second, time.Second, 0, retry.Answer(errHiccup), limit.Prompt},
-		{"a failure", time.Second, time.Second, 0, errHiccup, limit.NoSign},
-		{"a rejection", time.Second, time.Second, 0, errBusy, limit.Overload},
-		{"the caller left it less", time.Second, 400 * time.Millisecond, 0, nil, limit.Answer},
-		{"the longest time left", time.Second, math.MaxInt64, 0, nil, limit.Prompt},
-		{"the shortest timeout of the attempt", 1, time.Second, 0, nil, limit.Prompt},
-		{"no timeout of the attempt", 0, time.Second, 0, nil, limit.Answer},
+		{"half of its time", time.Second, time.Second, 500 * time.Millisecond, nil, "prompt"},
+		{"more than half", time.Second, time.Second, 501 * time.Millisecond, nil, "answer"},
+		{"a permanent error", time.Second, time.Second, 0, retry.Stop(errHiccup), "prompt"},
+		{"an answer that is no value", time.Second, time.Second, 0, retry.Answer(errHiccup), "prompt"},
+		{"a value not accepted", time.Second, time.Second, 0, retry.ErrRejected, "prompt"},
+		{"a failure", time.Second, time.Second, 0, errHiccup, "nothing"},
+		{"a rejection", time.Second, time.Second, 0, errBusy, "overload"},
+		{"the caller left it less", time.Second, 400 * time.Millisecond, 200 * time.Millisecond, nil, "prompt"},
+		{"more than half of what the caller left", time.Second, 400 * time.Millisecond, 201 * time.Millisecond, nil, "answer"},
+		{"the longest time left", time.Second, math.MaxInt64, 0, nil, "prompt"},
+		{"the shortest timeout of the attempt", 1, time.Second, 0, nil, "prompt"},
+		{"no timeout of the attempt", 0, time.Second, 500 * time.Millisecond, nil, "prompt"},
+		{"more than half of the caller's time", 0, time.Second, 501 * time.Millisecond, nil, "answer"},
+		{"no timeout at all", 0, 0, 0, nil, "answer"},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
-			defer cancel()
-			time.Sleep(tt.took)
-			if got := limit.SignOf(ctx, retry.Policy{AttemptTimeout: tt.timeout}, tt.err); got != tt.want {
-				t.Errorf("%s: SignOf = %v, want %v", tt.name, got, tt.want)
-			}
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				got := sign(t, func(l *limit.Limit) {
+					ctx := t.Context()
+					if tt.deadline > 0 {
+						var cancel context.CancelFunc
+						ctx, cancel = context.WithTimeout(ctx, tt.deadline)
+						defer cancel()
+					}
+					p := under(l)
+					p.AttemptTimeout = tt.timeout
+					_ = retry.Run(ctx, p, func(context.Context) error { time.Sleep(tt.took); return tt.err })
+				})
+				if got != tt.want {
+					t.Errorf("%s, want %s", got, tt.want)
+				}
+			})
 		})
 	}
 }
@@ -358,30 +499,30 @@ func TestPromptAnswers(t *testing.T) {
 func TestPromptAnswersExcuseTimeouts(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		sign   limit.Sign
+		x      retry.Exit
 		before int
 		want   int
 	}{
-		{"none", limit.Answer, 0, 1},
-		{"answers excuse none that come later", limit.Answer, 100, 1},
-		{"a prompt one excuses three", limit.Prompt, 1, 1 + 3},
-		{"as many as are in flight excuse four", limit.Prompt, 2, 1 + 4},
-		{"and more of them no more", limit.Prompt, 100, 1 + 4},
+		{"none", answer, 0, 1},
+		{"answers excuse none that come later", answer, 100, 1},
+		{"a prompt one excuses three", prompt, 1, 1 + 3},
+		{"as many as are in flight excuse four", prompt, 2, 1 + 4},
+		{"and more of them no more", prompt, 100, 1 + 4},
 	} {
 		l := limit.Limit{Start: 12, Max: 12}
-		for l.Acquire() {
+		for enter(&l) {
 		}
-		end := func(s limit.Sign) {
-			l.Release(s)
-			l.Acquire()
+		end := func(x retry.Exit) {
+			l.Leave(retry.Pass{}, x)
+			enter(&l)
 		}
 		for range tt.before {
-			end(tt.sign)
+			end(tt.x)
 		}
 		free := -1
 		for l.Places() == 12 {
 			free++
-			end(limit.Timeout)
+			end(timeout)
 		}
 		if free != tt.want {
 			t.Errorf("%s: %d timeouts cost nothing, want %d", tt.name, free, tt.want)
@@ -389,26 +530,15 @@ func TestPromptAnswersExcuseTimeouts(t *testing.T) {
 	}
 }
 
-func TestUnknownSignSaysNothing(t *testing.T) {
-	l := limit.Limit{Start: 2}
-	for range 20 {
-		l.Acquire()
-		l.Release(limit.Timeout + 1)
-	}
-	if l.Places() != 2 || l.InFlight() != 0 {
-		t.Errorf("%d places and %d in flight, want 2 and 0", l.Places(), l.InFlight())
-	}
-}
-
 func TestGrowsOnlyWhenHalfOfThePlacesAreInUse(t *testing.T) {
 	for inUse, want := range map[int]int{4: 10, 5: 11} {
 		l := limit.Limit{Start: 10}
 		for range inUse - 1 {
-			l.Acquire()
+			enter(&l)
 		}
 		for range 11 {
-			l.Acquire()
-			l.Release(limit.Answer)
+			enter(&l)
+			l.Leave(retry.Pass{}, answer)
 		}
 		if got := l.Places(); got != want {
 			t.Errorf("%d of 10 in use: Places() = %d, want %d", inUse, got, want)
@@ -434,8 +564,8 @@ func TestZeroAndBadNumbersHaveAMeaning(t *testing.T) {
 			t.Errorf("%+v: Places() = %d, want %d", tt, got, tt.want)
 		}
 		for range 200 {
-			l.Acquire()
-			l.Release(limit.Overload)
+			enter(&l)
+			l.Leave(retry.Pass{}, overload)
 		}
 		if got := l.Places(); got != tt.least {
 			t.Errorf("%+v: Places() = %d after overloads, want %d", tt, got, tt.least)
@@ -444,9 +574,9 @@ func TestZeroAndBadNumbersHaveAMeaning(t *testing.T) {
 			continue
 		}
 		for range tt.great * tt.great { // half as many lead there
-			for l.Acquire() {
+			for enter(&l) {
 			}
-			l.Release(limit.Answer)
+			l.Leave(retry.Pass{}, answer)
 		}
 		if got := l.Places(); got != tt.great {
 			t.Errorf("%+v: Places() = %d after successes, want %d", tt, got, tt.great)
@@ -457,42 +587,28 @@ func TestZeroAndBadNumbersHaveAMeaning(t *testing.T) {
 func TestNilLimitLimitsNothing(t *testing.T) {
 	var l *limit.Limit
 	for range 3 {
-		if !l.Acquire() {
-			t.Error("Acquire() = false")
+		if !enter(l) {
+			t.Error("Enter has refused")
 		}
 	}
 	if l.InFlight() != 0 || l.Places() != math.MaxInt {
 		t.Errorf("InFlight() = %d, Places() = %d, want 0 and no limit", l.InFlight(), l.Places())
 	}
 	for range 5 {
-		l.Release(limit.Overload)
+		l.Leave(retry.Pass{}, overload)
 	}
 	if err := call(l, returns(nil)); err != nil {
-		t.Errorf("Op = %v, want nil", err)
+		t.Errorf("Do = %v, want nil", err)
 	}
 }
 
-func TestWrongUsePanics(t *testing.T) {
-	for want, f := range map[string]func(){
-		"limit: Release without Acquire": func() { new(limit.Limit).Release(limit.Answer) },
-		"limit: nil op":                  func() { limit.Op[int](&limit.Limit{}, retry.Policy{}, nil) },
-		"limit: nil op ":                 func() { _, _ = limit.Do[int](t.Context(), retry.Policy{}, nil, nil) },
-	} {
-		func() {
-			defer func() {
-				if got := recover(); got != strings.TrimSpace(want) {
-					t.Errorf("panicked with %v, want %q", got, want)
-				}
-			}()
-			f()
-		}()
-	}
+func TestLeaveWithoutEnterPanics(t *testing.T) {
 	defer func() {
-		if recover() == nil {
-			t.Error("no panic with a nil op and a nil Limit")
+		if got := recover(); got != "limit: Leave without Enter" {
+			t.Errorf("panicked with %v", got)
 		}
 	}()
-	limit.Op[int](nil, retry.Policy{}, nil)
+	new(limit.Limit).Leave(retry.Pass{}, answer)
 }
 
 func TestPlaceComesBackAfterAPanicAndGoexit(t *testing.T) {
@@ -516,7 +632,7 @@ func TestBoundHoldsUnderContention(t *testing.T) {
 		l := limit.Limit{Start: 7, Max: 7}
 		running, most, refused := 0, 0, 0
 		var mu sync.Mutex
-		op := limit.Op(&l, retry.Policy{}, func(context.Context) (int, error) {
+		op := func(context.Context) (int, error) {
 			mu.Lock()
 			running++
 			most = max(most, running)
@@ -526,12 +642,12 @@ func TestBoundHoldsUnderContention(t *testing.T) {
 			running--
 			mu.Unlock()
 			return 0, nil
-		})
+		}
 		var wg sync.WaitGroup
 		for i := range 1000 {
 			wg.Go(func() {
 				time.Sleep(time.Duration(i%10) * time.Second)
-				if _, err := op(t.Context()); err != nil {
+				if err := call(&l, op); err != nil {
 					mu.Lock()
 					refused++
 					mu.Unlock()
@@ -552,13 +668,17 @@ func TestErrLimitedIsSafeToRetry(t *testing.T) {
 	if c := retry.DefaultClassifier(limit.ErrLimited); c != retry.Unprocessed {
 		t.Errorf("DefaultClassifier(ErrLimited) = %v, want unprocessed", c)
 	}
+}
+
+// An attempt without a place has done nothing, whatever the call may do.
+func TestRefusedAttemptIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limit.Limit{Start: 1}
-		l.Acquire()
-		time.AfterFunc(150*time.Millisecond, func() { l.Release(limit.Answer) })
-		p := retry.Policy{NonIdempotent: true, Backoff: retry.Constant(100 * time.Millisecond)}
+		enter(&l)
+		time.AfterFunc(150*time.Millisecond, func() { l.Leave(retry.Pass{}, answer) })
+		p := retry.Policy{NonIdempotent: true, Backoff: retry.Constant(100 * time.Millisecond), Guards: []retry.Guard{&l}}
 		start := time.Now()
-		v, err := limit.Do(t.Context(), p, &l, returns(nil))
+		v, err := retry.Do(t.Context(), p, returns(nil))
 		if v != 1 || err != nil || time.Since(start) != 200*time.Millisecond {
 			t.Errorf("Do = %d, %v after %v, want 1, nil after 200ms", v, err, time.Since(start))
 		}
@@ -567,11 +687,12 @@ func TestErrLimitedIsSafeToRetry(t *testing.T) {
 
 // An ErrLimited that op returns is another Limit's, and op may have done something
 // before.
-func TestDoKnowsOnlyItsOwnLimit(t *testing.T) {
+func TestErrLimitedOfOpProvesNothing(t *testing.T) {
 	calls := 0
-	_, err := limit.Do(t.Context(), retry.Policy{NonIdempotent: true}, &limit.Limit{}, func(context.Context) (int, error) {
+	p := retry.Policy{NonIdempotent: true, Guards: []retry.Guard{&limit.Limit{}}}
+	err := retry.Run(t.Context(), p, func(context.Context) error {
 		calls++
-		return 0, limit.ErrLimited
+		return limit.ErrLimited
 	})
 	if e, ok := errors.AsType[*retry.Error](err); !ok || e.Reason != retry.ReasonNotIdempotent || e.Undone || calls != 1 {
 		t.Errorf("%d calls, %v, want 1 that must not be repeated", calls, err)
@@ -579,108 +700,128 @@ func TestDoKnowsOnlyItsOwnLimit(t *testing.T) {
 }
 
 // Policy.Classify has a say in what an attempt without a place means.
-func TestDoWithoutAPlace(t *testing.T) {
+func TestRunWithoutAPlace(t *testing.T) {
 	full := &limit.Limit{Start: 1}
-	full.Acquire()
+	enter(full)
 	for _, tt := range []struct {
 		classify retry.Classifier
-		reason   retry.Reason
-		attempts int
+		asked    int
 	}{
-		{nil, retry.ReasonMaxAttempts, 3},
-		{func(error) retry.Class { return retry.Permanent }, retry.ReasonPermanent, 1},
+		{nil, 3},
+		{func(error) retry.Class { return retry.Permanent }, 1},
 	} {
-		v, err := limit.Do(t.Context(), retry.Policy{NonIdempotent: true, Classify: tt.classify, Backoff: retry.Constant(0)}, full, returns(nil))
+		asked := 0
+		p := retry.Policy{NonIdempotent: true, Classify: tt.classify, Backoff: retry.Constant(0), Guards: []retry.Guard{full}}
+		p.Hooks.Guard = func(_ context.Context, h retry.Held) {
+			if asked++; h.Guard != "limit.Limit" || h.Err != limit.ErrLimited || h.Number != 1 {
+				t.Errorf("Hooks.Guard got %+v", h)
+			}
+		}
+		v, err := retry.Do(t.Context(), p, returns(nil))
 		e, ok := errors.AsType[*retry.Error](err)
-		if v != 0 || !ok || e.Reason != tt.reason || e.Attempts != tt.attempts || !e.Undone || !errors.Is(err, limit.ErrLimited) {
-			t.Errorf("Do = %d, %#v, want 0 and %v after %d attempts that did nothing", v, err, tt.reason, tt.attempts)
+		if v != 0 || !ok || e.Reason != retry.ReasonGuard || e.Attempts != 0 || !e.Undone || e.Cause != limit.ErrLimited || asked != tt.asked {
+			t.Errorf("Do = %d, %#v after %d refusals, want 0 and no attempt after %d", v, err, asked, tt.asked)
 		}
 	}
 }
 
 // The second attempt finds no place. It has done nothing, whatever the first one did, and
 // the value is still what op has returned last.
-func TestDoKeepsTheLastValue(t *testing.T) {
+func TestRefusalKeepsTheLastValue(t *testing.T) {
 	l := limit.Limit{Start: 1}
-	waits := 0
-	p := retry.Policy{NonIdempotent: true, Backoff: retry.Constant(0), Hooks: retry.Hooks{Wait: func(context.Context, retry.Attempt) {
-		if waits++; waits == 1 {
-			l.Acquire()
-		}
-	}}}
-	op := returns(retry.Undone(errHiccup))
-	v, err := limit.Do(t.Context(), p, &l, op)
-	if e, ok := errors.AsType[*retry.Error](err); v != 1 || !ok || e.Attempts != 3 || !e.Undone || e.Last() != limit.ErrLimited {
-		t.Errorf("Do = %d, %v, want 1 and ErrLimited after 3 attempts that did nothing", v, err)
+	p := retry.Policy{NonIdempotent: true, Backoff: retry.Constant(0), Guards: []retry.Guard{&l}}
+	p.Hooks.Wait = func(context.Context, retry.Attempt) { enter(&l) }
+	v, err := retry.Do(t.Context(), p, returns(retry.Undone(errHiccup)))
+	e, ok := errors.AsType[*retry.Error](err)
+	if v != 1 || !ok || e.Reason != retry.ReasonGuard || e.Attempts != 1 || !e.Undone || e.Last() != errHiccup || e.Cause != limit.ErrLimited {
+		t.Errorf("Do = %d, %#v, want 1 and ErrLimited after an attempt that did nothing", v, err)
 	}
 }
 
-// Do is retry.Do of Op: for all errors the same attempts, value, error and places.
-func TestDoIsARunOfOp(t *testing.T) {
-	ofOp := func(ctx context.Context, p retry.Policy, l *limit.Limit, op func(context.Context) (int, error)) (int, error) {
-		return retry.Do(ctx, p, limit.Op(l, p, op))
+// A refusal is no load: it takes nothing from the budget that pays for retries of what was
+// sent.
+func TestRefusalsCostABudgetNothing(t *testing.T) {
+	l := &limit.Limit{Start: 1}
+	budget := &retry.EarnedBudget{}
+	p := retry.Policy{Backoff: retry.Constant(0), Budget: budget, Guards: []retry.Guard{l}}
+	enter(l)
+	before := budget.Balance()
+	for range 100 {
+		if err := retry.Run(t.Context(), p, func(context.Context) error { return nil }); !errors.Is(err, limit.ErrLimited) {
+			t.Fatalf("a run without a place ended with %v", err)
+		}
 	}
-	for _, err := range []error{nil, errHiccup, errBusy, context.DeadlineExceeded, retry.Stop(errHiccup), retry.Undone(errHiccup), retry.ErrRejected} {
-		for _, nonIdempotent := range []bool{false, true} {
-			for _, limited := range []bool{false, true} {
-				var got []string
-				for _, do := range []func(context.Context, retry.Policy, *limit.Limit, func(context.Context) (int, error)) (int, error){limit.Do[int], ofOp} {
-					var l *limit.Limit
-					if limited {
-						l = &limit.Limit{Start: 10}
-					}
-					h := retrytest.New(t, retry.Policy{NonIdempotent: nonIdempotent})
-					v, err := do(t.Context(), h.Policy, l, returns(err))
-					got = append(got, fmt.Sprintf("%d, %v after %d attempts, %d in flight of %d", v, err, len(h.Attempts()), l.InFlight(), l.Places()))
-				}
-				if got[0] != got[1] {
-					t.Errorf("Do: %s\nOp: %s", got[0], got[1])
-				}
+	if after := budget.Balance(); after != before {
+		t.Errorf("the balance went from %v to %v", before, after)
+	}
+	l.Leave(retry.Pass{}, answer)
+	for i := range 10 {
+		calls := 0
+		err := retry.Run(t.Context(), p, func(context.Context) error {
+			if calls++; calls == 1 {
+				return errHiccup
 			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("call %d, whose retry would have succeeded: %v", i, err)
 		}
 	}
 }
 
-func TestHooksGetTheUsersPolicy(t *testing.T) {
-	var got string
-	p := retry.Policy{
-		Name: "x", MaxAttempts: 2, AttemptTimeout: time.Second, NonIdempotent: true, Backoff: retry.Constant(0),
-		Classify: retry.DefaultClassifier, Budget: &retry.TokenBudget{}, Clock: clockx.NewVirtual(time.Unix(0, 0)),
+// A place is given back before the backoff, and each attempt takes its own.
+func TestNoPlaceIsHeldWhileARunWaits(t *testing.T) {
+	l := limit.Limit{Start: 3}
+	p := retry.Policy{Backoff: retry.Constant(0), Guards: []retry.Guard{&l}}
+	p.Hooks.Wait = func(context.Context, retry.Attempt) {
+		if n := l.InFlight(); n != 0 {
+			t.Errorf("%d in flight in the wait", n)
+		}
 	}
-	p.Hooks.Start = func(_ context.Context, p retry.Policy) context.Context { got = fmt.Sprintf("%#v", p); return nil }
-	_, _ = limit.Do(t.Context(), p, &limit.Limit{}, returns(errHiccup))
-	if want := fmt.Sprintf("%#v", p); got != want {
-		t.Errorf("Hooks.Start got\n%s\nwant\n%s", got, want)
+	calls := 0
+	_ = retry.Run(t.Context(), p, func(context.Context) error {
+		if calls++; l.InFlight() != 1 {
+			t.Errorf("%d in flight in attempt %d", l.InFlight(), calls)
+		}
+		return errHiccup
+	})
+	if calls != 3 || l.InFlight() != 0 {
+		t.Errorf("%d attempts, and %d in flight then", calls, l.InFlight())
 	}
 }
 
-// hung is a server that does not answer.
-type hung struct{}
-
-func (hung) RoundTrip(req *http.Request) (*http.Response, error) {
-	<-req.Context().Done()
-	return nil, req.Context().Err()
+// An attempt that a guard behind the limit refuses was not made.
+func TestPlaceComesBackIfALaterGuardRefuses(t *testing.T) {
+	l, full := &limit.Limit{Start: 10}, &limit.Limit{Start: 1}
+	enter(full)
+	p := retry.Policy{Backoff: retry.Constant(0), Guards: []retry.Guard{l, full}}
+	if err := retry.Run(t.Context(), p, func(context.Context) error { return nil }); !errors.Is(err, limit.ErrLimited) {
+		t.Errorf("the run ended with %v", err)
+	}
+	if _, err := p.Admit(t.Context(), retry.Entry{}); err != limit.ErrLimited {
+		t.Errorf("Admit = %v", err)
+	}
+	if l.InFlight() != 0 || l.Places() != 10 {
+		t.Errorf("%d in flight of %d, want 0 of 10", l.InFlight(), l.Places())
+	}
 }
 
-// limited is a RoundTripper under a Limit.
-type limited struct{ l *limit.Limit }
-
-func (b limited) RoundTrip(req *http.Request) (*http.Response, error) {
-	return limit.Op(b.l, retry.Policy{}, func(context.Context) (*http.Response, error) { return hung{}.RoundTrip(req) })(req.Context())
+// hung is a server that does not answer. The client before it ends an attempt by canceling
+// its context, as retryhttp.Transport does: the cause says that time has run out.
+func hung(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
 }
 
-// A Transport ends an attempt by canceling its context. The cause tells a limit below
-// it that time has run out.
-func TestTransportsTimeoutIsAnOverload(t *testing.T) {
+func TestCancelForAnAttemptsTimeoutIsAnOverload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limit.Limit{Start: 20}
-		rt := &retryhttp.Transport{Base: limited{&l}, Policy: retry.Policy{MaxAttempts: 3, AttemptTimeout: time.Second}}
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://192.0.2.1/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := rt.RoundTrip(req); err == nil {
-			t.Error("a server that hangs has answered")
+		for range 3 {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { cancel(retry.ErrAttemptTimeout) })
+			if err := retry.Run(ctx, under(&l), hung); err == nil {
+				t.Error("a server that hangs has answered")
+			}
 		}
 		if got := l.Places(); got != 5 {
 			t.Errorf("Places() = %d after three timeouts of one attempt each, want 5", got) // 20, 20 since it may be chance, 10, 5
@@ -690,23 +831,25 @@ func TestTransportsTimeoutIsAnOverload(t *testing.T) {
 
 // A connection with the deadline of ctx often fails before ctx ends.
 func TestErrorAtTheDeadlineIsAnOverload(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := limit.Limit{Start: 10, Max: 10}
-		op := limit.Op(&l, retry.Policy{}, func(ctx context.Context) (int, error) {
-			deadline, _ := ctx.Deadline()
-			time.Sleep(time.Until(deadline))
-			return 0, errHiccup
-		})
-		for range 100 {
-			before := l.Places()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			_, _ = op(ctx)
-			cancel()
-			if after := l.Places(); after >= before && before > 1 {
-				t.Fatalf("%d places before and %d after an overload", before, after)
+	for name, p := range map[string]retry.Policy{"the attempt's": {AttemptTimeout: time.Second}, "the caller's": {}} {
+		synctest.Test(t, func(t *testing.T) {
+			l := limit.Limit{Start: 10, Max: 10}
+			p.MaxAttempts, p.Guards = 1, []retry.Guard{&l}
+			for range 100 {
+				before := l.Places()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				_ = retry.Run(ctx, p, func(ctx context.Context) error {
+					deadline, _ := ctx.Deadline()
+					time.Sleep(time.Until(deadline))
+					return errHiccup
+				})
+				cancel()
+				if after := l.Places(); after >= before && before > 1 {
+					t.Fatalf("%s: %d places before and %d after an overload", name, before, after)
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 // The deadline of ctx is compared with the policy's clock.
@@ -718,7 +861,9 @@ func TestDeadlineIsOnThePolicysClock(t *testing.T) {
 	}{{time.Nanosecond, 10}, {0, 5}} {
 		l := limit.Limit{Start: 10}
 		ctx, cancel := clock.WithTimeoutCause(t.Context(), time.Second, context.DeadlineExceeded)
-		_, _ = limit.Op(&l, retry.Policy{Clock: deadlined{clock, tt.left}}, returns(errHiccup))(ctx)
+		p := under(&l)
+		p.Clock = deadlined{clock, tt.left}
+		_, _ = retry.Do(ctx, p, returns(errHiccup))
 		cancel()
 		if got := l.Places(); got != tt.want {
 			t.Errorf("%v before the deadline: Places() = %d after an error, want %d", tt.left, got, tt.want)
@@ -734,87 +879,56 @@ type deadlined struct {
 
 func (c deadlined) Now() time.Time { return time.Unix(1e9+1, 0).Add(-c.left) }
 
-func TestPanicInDo(t *testing.T) {
-	l := limit.Limit{Start: 10}
-	h := retrytest.New(t, retry.Policy{})
-	func() {
-		defer func() {
-			if got := recover(); got != "boom" {
-				t.Errorf("recovered %v, want boom", got)
-			}
-		}()
-		_, _ = limit.Do(t.Context(), h.Policy, &l, func(context.Context) (int, error) { panic("boom") })
-	}()
-	h.AssertReason(retry.ReasonPanic)
-	if l.InFlight() != 0 || l.Places() != 10 {
-		t.Errorf("%d in flight of %d, want 0 of 10", l.InFlight(), l.Places())
-	}
-}
-
-func TestOpAllocatesNothing(t *testing.T) {
+// A first try under a limit allocates nothing, and a run no more than without one.
+func TestLimitAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	full := &limit.Limit{Start: 1}
-	full.Acquire()
-	p := retry.Policy{Name: "x", Budget: &retry.TokenBudget{}}
-	for name, op := range map[string]func(context.Context) (int, error){
-		"success":   limit.Op(&limit.Limit{}, p, returns(nil)),
-		"transient": limit.Op(&limit.Limit{}, p, returns(errHiccup)),
-		"throttled": limit.Op(&limit.Limit{}, p, returns(errBusy)),
-		"timed out": limit.Op(&limit.Limit{}, p, returns(retry.ErrAttemptTimeout)),
-		"limited":   limit.Op(full, p, returns(nil)),
-	} {
-		if got := testing.AllocsPerRun(1000, func() { _, _ = op(context.Background()) }); got != 0 {
-			t.Errorf("%s: %v allocations, want 0", name, got)
+	allocs := func(p retry.Policy, err error) float64 {
+		op := returns(err)
+		return testing.AllocsPerRun(1000, func() { _, _ = retry.Do(context.Background(), p, op) })
+	}
+	for name, err := range map[string]error{"success": nil, "transient": errHiccup, "throttled": errBusy, "timed out": retry.ErrAttemptTimeout} {
+		p := retry.Policy{Name: "x", Budget: &retry.TokenBudget{Capacity: math.MaxInt}, Backoff: retry.Constant(0), ThrottleBackoff: retry.Constant(0), MaxRetryAfter: 1}
+		want := allocs(p, err)
+		p.Guards = []retry.Guard{&limit.Limit{}}
+		if got := allocs(p, err); got != want || err == nil && got != 0 {
+			t.Errorf("%s: %v allocations, and %v without a limit", name, got, want)
 		}
 	}
-}
-
-func BenchmarkOp(b *testing.B) {
-	l := limit.Limit{Start: 1000}
-	op := limit.Op(&l, retry.Policy{}, returns(nil))
-	b.Run("alone", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			_, _ = op(context.Background())
+	l := &limit.Limit{Start: 1}
+	for _, free := range []bool{true, false} {
+		if !free {
+			enter(l)
 		}
-	})
-	b.Run("parallel", func(b *testing.B) {
-		b.ReportAllocs()
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				_, _ = op(context.Background())
+		got := testing.AllocsPerRun(1000, func() {
+			if pass, err := l.Enter(context.Background(), retry.Entry{}); err == nil {
+				l.Leave(pass, noSign)
 			}
 		})
-	})
-}
-
-func TestNilPointersInErrors(t *testing.T) {
-	op := limit.Op(&limit.Limit{}, retry.Policy{}, func(context.Context) (int, error) {
-		return 0, fmt.Errorf("fetch: %w", (*url.Error)(nil))
-	})
-	if _, err := op(t.Context()); err == nil {
-		t.Error("no error")
+		if got != 0 {
+			t.Errorf("Enter allocates %v times, with a place free: %v", got, free)
+		}
 	}
 }
 
-// An attempt that ended because its turn under a Pace would have come too late did
-// nothing, and says nothing about the load.
-func TestPacedIsNoSign(t *testing.T) {
-	pace := new(retry.Pace)
-	pace.Hold(time.Minute)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	err := retry.Run(ctx, retry.Policy{Pace: pace}, func(context.Context) error { return nil })
-	if got := limit.SignOf(ctx, retry.Policy{}, err); !errors.Is(err, retry.ErrPaced) || got != limit.NoSign {
-		t.Errorf("the sign of %q is %d, want NoSign", err, got)
-	}
-	if got := limit.SignOf(ctx, retry.Policy{}, fmt.Errorf("fetch: %w", err)); got != limit.NoSign {
-		t.Errorf("the sign of it wrapped is %d, want NoSign", got)
-	}
-	undone := retry.Policy{Classify: func(error) retry.Class { return retry.Unprocessed }}
-	if got := limit.SignOf(ctx, undone, context.DeadlineExceeded); got != limit.Timeout {
-		t.Errorf("the sign of a timeout that did nothing is %d, want Timeout", got)
+// The first try of a run without a limit, and under one.
+func BenchmarkFirstTry(b *testing.B) {
+	op := returns(nil)
+	for name, p := range map[string]retry.Policy{"none": {}, "limit": {Guards: []retry.Guard{&limit.Limit{Start: 1000}}}} {
+		b.Run(name+"/alone", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = retry.Do(context.Background(), p, op)
+			}
+		})
+		b.Run(name+"/parallel", func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					_, _ = retry.Do(context.Background(), p, op)
+				}
+			})
+		})
 	}
 }

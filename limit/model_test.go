@@ -1,11 +1,14 @@
 package limit
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/goretry/retry"
 )
 
 // model is a Limit written plainly, from its documentation: no atomic word, and all
@@ -62,36 +65,36 @@ func (m *model) acquire() bool {
 	return true
 }
 
-func (m *model) release(sign Sign) {
+func (m *model) release(sign sign) {
 	busy := 2*m.flight >= m.places/place || m.places < m.start
-	if sign == Timeout {
+	if sign == timeout {
 		m.weight += 3
 		if m.weight > m.places/place {
 			m.weight = m.places / place
 		}
-		sign = NoSign
+		sign = noSign
 		if m.weight*4 > m.places/place {
-			sign = Overload
+			sign = overload
 		}
 	}
-	if sign == Answer && m.weight > 0 {
+	if sign == answer && m.weight > 0 {
 		m.weight--
 	}
-	if sign == Prompt {
+	if sign == prompt {
 		m.weight -= 9
 		if most := m.memory; m.weight < -most {
 			m.weight = -most
 		}
-		sign = Answer
+		sign = answer
 	}
 	switch {
-	case sign == Overload:
+	case sign == overload:
 		m.places -= m.places / (2 * m.memory)
 		m.clamp()
 		if whole := m.places / place; m.memory > whole {
 			m.memory = whole
 		}
-	case sign == Answer && busy:
+	case sign == answer && busy:
 		m.places += place * place / m.places
 		m.clamp()
 		m.memory--
@@ -101,19 +104,34 @@ func (m *model) release(sign Sign) {
 	m.flight--
 }
 
-// step is what a byte makes happen: one of two is an Acquire.
-func step(b byte) (acquire bool, sign Sign) {
+// step is what a byte makes happen: one of two enters.
+func step(b byte) (acquire bool, sign sign) {
 	switch {
 	case b&28 == 28:
-		sign = Timeout
+		sign = timeout
 	case b&12 == 12:
-		sign = Overload
+		sign = overload
 	case b&18 == 18:
-		sign = Prompt
+		sign = prompt
 	case b&2 != 0:
-		sign = Answer
+		sign = answer
 	}
 	return b&1 == 0, sign
+}
+
+// exits has an Exit for each sign.
+var exits = map[sign]retry.Exit{
+	noSign:   {Ending: retry.NotMade},
+	answer:   {Ending: retry.Returned},
+	prompt:   {Ending: retry.Returned, Took: 1, Allowed: 2},
+	overload: {Ending: retry.Returned, Verdict: retry.Verdict{Err: ErrLimited, Class: retry.Throttled}},
+	timeout:  {Ending: retry.Expired},
+}
+
+// enter takes a place of l, and reports whether one was free.
+func enter(l *Limit) bool {
+	_, err := l.Enter(context.Background(), retry.Entry{})
+	return err == nil
 }
 
 // compare reports where a Limit and the model differ.
@@ -147,11 +165,11 @@ func FuzzModel(f *testing.F) {
 			acquire, sign := step(b)
 			switch {
 			case acquire:
-				if got, want := l.Acquire(), m.acquire(); got != want {
-					t.Fatalf("step %d: Acquire() = %v, want %v", i, got, want)
+				if got, want := enter(l), m.acquire(); got != want {
+					t.Fatalf("step %d: Enter admits: %v, want %v", i, got, want)
 				}
 			case m.flight > 0:
-				l.Release(sign)
+				l.Leave(retry.Pass{}, exits[sign])
 				m.release(sign)
 			}
 			compare(t, l, m, "step", i)
@@ -171,14 +189,14 @@ func TestModelUnderContention(t *testing.T) {
 			times := 1 + r.IntN(64)
 			var granted atomic.Int64
 			do := func() {
-				if l.Acquire() {
+				if enter(l) {
 					granted.Add(1)
 				}
 			}
 			want := 0
 			if !acquire {
 				times = min(times, int(m.flight))
-				do = func() { l.Release(sign) }
+				do = func() { l.Leave(retry.Pass{}, exits[sign]) }
 			}
 			for range times {
 				if !acquire {

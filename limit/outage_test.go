@@ -45,11 +45,8 @@ func (s *service) serve(ctx context.Context) (int, error) {
 	}
 }
 
-// guard stands before each attempt, and is told how it went.
-type guard interface {
-	Acquire() bool
-	Release(limit.Sign)
-}
+// errShed is how the guards below refuse an attempt.
+var errShed = errors.New("shed")
 
 // throttling is what Google's SRE book calls client-side throttling ("Handling
 // Overload", K = 2): it refuses with the probability by which requests are more than
@@ -64,7 +61,7 @@ type outcome struct {
 	ok bool
 }
 
-func (g *throttling) Acquire() bool {
+func (g *throttling) Enter(context.Context, retry.Entry) (retry.Pass, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for len(g.calls) > 0 && time.Since(g.calls[0].at) > 2*time.Minute {
@@ -79,15 +76,15 @@ func (g *throttling) Acquire() bool {
 	requests := float64(len(g.calls))
 	if rand.Float64() < max(0, (requests-2*float64(accepted))/(requests+1)) {
 		g.calls = append(g.calls, outcome{time.Now(), false}) // a refused one is a request as well
-		return false
+		return retry.Pass{}, errShed
 	}
-	return true
+	return retry.Pass{}, nil
 }
 
-func (g *throttling) Release(s limit.Sign) {
+func (g *throttling) Leave(_ retry.Pass, x retry.Exit) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.calls = append(g.calls, outcome{time.Now(), s == limit.Answer})
+	g.calls = append(g.calls, outcome{time.Now(), x.Ending == retry.Returned && x.Verdict.Err == nil})
 }
 
 // breaker opens for 10 s after five failures in a row, and then lets one call try.
@@ -98,24 +95,24 @@ type breaker struct {
 	trying bool
 }
 
-func (g *breaker) Acquire() bool {
+func (g *breaker) Enter(context.Context, retry.Entry) (retry.Pass, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.row < 5 {
-		return true
+		return retry.Pass{}, nil
 	}
 	if g.trying || time.Now().Before(g.until) {
-		return false
+		return retry.Pass{}, errShed
 	}
 	g.trying = true
-	return true
+	return retry.Pass{}, nil
 }
 
-func (g *breaker) Release(s limit.Sign) {
+func (g *breaker) Leave(_ retry.Pass, x retry.Exit) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.trying = false
-	if s == limit.Answer {
+	if x.Ending == retry.Returned && x.Verdict.Err == nil {
 		g.row = 0
 		return
 	}
@@ -126,18 +123,11 @@ func (g *breaker) Release(s limit.Sign) {
 // outage is calls a second, for a minute, with a timeout of a second and up to three
 // attempts within a TokenBudget. It returns which of the calls of the last 20 seconds
 // succeeded.
-func outage(g guard, rate float64, hang time.Duration, failure float64) (goodput float64) {
+func outage(g retry.Guard, rate float64, hang time.Duration, failure float64) (goodput float64) {
 	start := time.Now()
 	s := &service{workers: make(chan struct{}, 10), failure: failure}
 	s.hangs = func() bool { d := time.Since(start) - 10*time.Second; return d >= 0 && d < hang }
-	p := retry.Policy{MaxAttempts: 3, AttemptTimeout: time.Second, Budget: &retry.TokenBudget{}}
-	op := s.serve
-	if g != nil {
-		op = guarded(g, s.serve)
-	}
-	if l, ok := g.(*limit.Limit); ok {
-		op = limit.Op(l, p, s.serve)
-	}
+	p := retry.Policy{MaxAttempts: 3, AttemptTimeout: time.Second, Budget: &retry.TokenBudget{}, Guards: []retry.Guard{g}}
 	arrivals := rand.New(rand.NewPCG(1, 2))
 	calls, good := 0, 0
 	var wg sync.WaitGroup
@@ -145,7 +135,7 @@ func outage(g guard, rate float64, hang time.Duration, failure float64) (goodput
 	for time.Since(start) < time.Minute {
 		late := time.Since(start) > 40*time.Second
 		wg.Go(func() {
-			_, err := retry.Do(context.Background(), p, op)
+			_, err := retry.Do(context.Background(), p, s.serve)
 			mu.Lock()
 			defer mu.Unlock()
 			if late {
@@ -162,21 +152,6 @@ func outage(g guard, rate float64, hang time.Duration, failure float64) (goodput
 	return float64(good) / float64(calls)
 }
 
-func guarded(g guard, op func(context.Context) (int, error)) func(context.Context) (int, error) {
-	return func(ctx context.Context) (int, error) {
-		if !g.Acquire() {
-			return 0, limit.ErrLimited
-		}
-		v, err := op(ctx)
-		sign := limit.NoSign
-		if err == nil {
-			sign = limit.Answer
-		}
-		g.Release(sign)
-		return v, err
-	}
-}
-
 // What ends an outage in which the queue is older than the timeout, what is left of a
 // server that gets half more than it can do, and what a guard costs when failures are
 // random. With -v it prints the table of docs/tail.md.
@@ -186,12 +161,12 @@ func TestOutages(t *testing.T) {
 	}
 	guards := []struct {
 		name  string
-		fresh func() guard
+		fresh func() retry.Guard
 	}{
-		{"none", func() guard { return nil }},
-		{"limit", func() guard { return new(limit.Limit) }},
-		{"throttling", func() guard { return new(throttling) }},
-		{"breaker", func() guard { return new(breaker) }},
+		{"none", func() retry.Guard { return nil }},
+		{"limit", func() retry.Guard { return new(limit.Limit) }},
+		{"throttling", func() retry.Guard { return new(throttling) }},
+		{"breaker", func() retry.Guard { return new(breaker) }},
 	}
 	got := make(map[string][3]float64)
 	for _, g := range guards {
