@@ -84,7 +84,7 @@ const (
 // Exit is what a [Guard] gets when an attempt has ended: facts, and no judgement.
 type Exit struct {
 	Ending  Ending
-	Verdict Verdict       // zero after a success; only Err is set if nobody has judged it, as when the caller's context has ended
+	Verdict Verdict       // zero after a success; if the caller's context has ended, nobody has judged Err, but for an Answer
 	Took    time.Duration // the attempt
 	Allowed time.Duration // how long it had until its deadline; 0 if it had none
 	Clock   clockx.Clock  // the policy's, never nil
@@ -326,15 +326,15 @@ func (p *Policy) leave(passes *[]Pass, x Exit) {
 	}
 }
 
-// leaveAfter tells the guards what an attempt has come to. v is nil after a success, and has
-// only an Err if nobody has judged that.
+// leaveAfter tells the guards what an attempt has come to. v is nil after a success.
 //
 //go:noinline
 func (r *run) leaveAfter(p *Policy, v *Verdict) {
-	x := Exit{Ending: Returned, Took: max(r.ended-r.began, 0)}
+	x := Exit{Took: max(r.ended-r.began, 0)}
 	if v != nil {
-		x.Ending, x.Verdict = r.ending(p), *v
+		x.Verdict = *v
 	}
+	x.Ending = r.ending(p, &x.Verdict)
 	x.Allowed = r.allowed(p, x.Took)
 	if r.gates != nil {
 		r.leave(p, x)
@@ -360,15 +360,29 @@ func (r *run) allowed(p *Policy, took time.Duration) time.Duration {
 	return allowed
 }
 
-// ending says how an attempt has ended from which op has returned with an error.
-func (r *run) ending(p *Policy) Ending {
+// ending says how an attempt has ended that came to v. A success and an Answer are what they
+// are after the deadline too. But an op that the caller has ended may return nil for that.
+func (r *run) ending(p *Policy, v *Verdict) Ending {
 	switch end := r.ctx.Err(); {
 	case end == context.Canceled && context.Cause(r.ctx) != ErrAttemptTimeout:
 		return Canceled
+	case v.Err == nil, v.IsAnswer():
+		return Returned
 	case end != nil, left(r.opCtx, p.Clock) <= 0: // a connection with the same deadline often fails before the context ends
 		return Expired
 	}
 	return Returned
+}
+
+// unjudged returns what guards get about err once the caller's context has ended: an Answer
+// is one still.
+func unjudged(err error, given *Verdict) *Verdict {
+	v := &Verdict{Err: unmarked(err)}
+	m := examine(err, scope{rest: true}).mark
+	if given != nil && given.IsAnswer() || given == nil && m != nil && m.answered && m.class == Permanent {
+		v.Class, v.Answered = Permanent, true
+	}
+	return v
 }
 
 // hold takes the passes of the attempt underway from r.

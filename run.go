@@ -324,7 +324,7 @@ func (r *run) judge(p *Policy, err error, given *Verdict) bool {
 	if r.ctx.Err() != nil {
 		r.act(given)
 		if len(p.Guards) > 0 {
-			r.leaveAfter(p, &Verdict{Err: unmarked(err)})
+			r.leaveAfter(p, unjudged(err, given))
 		}
 		return false
 	}

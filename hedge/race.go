@@ -197,9 +197,9 @@ func exitOf(ctx context.Context, v retry.Verdict, began, ended time.Time) retry.
 		x.Allowed = max(deadline.Sub(began), 1)
 	}
 	switch {
-	case v.Err == nil:
 	case ctx.Err() == context.Canceled && context.Cause(ctx) != retry.ErrAttemptTimeout:
 		x.Ending = retry.Canceled
+	case v.Err == nil, v.IsAnswer():
 	case ctx.Err() != nil, timed && !deadline.After(ended):
 		x.Ending = retry.Expired
 	}
