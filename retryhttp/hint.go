@@ -1,12 +1,7 @@
 package retryhttp
 
 import (
-	"bytes"
-	"encoding/json"
-	"io"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/goretry/retry/internal/hint"
@@ -47,97 +42,3 @@ func ParseRetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool)
 type canonical http.Header
 
 func (h canonical) Values(name string) []string { return h[name] }
-
-// BodyHint is a [Transport].Check for servers that name the wait in a JSON body:
-// error.details[].retryDelay of Google's APIs ("30s"), and retry_after or retryAfter, in
-// seconds, as Discord and Telegram have it. If a response is a failure and no header
-// asks to wait, BodyHint reads up to 64 KiB of its body, puts them back, and sets the
-// header Retry-After-Ms of the response, which then counts as if the server had sent it.
-// BodyHint returns nil.
-func BodyHint(resp *http.Response) error {
-	if resp.StatusCode < 400 || resp.Body == nil {
-		return nil
-	}
-	e := StatusError{Code: resp.StatusCode}
-	if e.readHint(resp.Header, time.Now) {
-		return nil
-	}
-	text, rest := peek(resp.Body, maxPeek)
-	resp.Body = rest
-	var doc any
-	if json.Unmarshal(text, &doc) != nil {
-		return nil
-	}
-	if wait, ok := bodyWait(doc, 0); ok {
-		if resp.Header == nil {
-			resp.Header = http.Header{}
-		}
-		resp.Header.Set("Retry-After-Ms", strconv.FormatFloat(float64(wait)/float64(time.Millisecond), 'f', -1, 64))
-	}
-	return nil
-}
-
-// maxPeek is how much of a body a Check reads.
-const maxPeek = 64 << 10
-
-// peek returns the first bytes of a body, and a body that begins with them.
-func peek(body io.ReadCloser, most int64) (text []byte, again io.ReadCloser) {
-	text, err := io.ReadAll(io.LimitReader(body, most))
-	rest := io.Reader(body)
-	if err != nil {
-		rest = failing{err}
-	}
-	return text, putBack(text, rest, body)
-}
-
-// putBack returns a body that begins with text and goes on with rest.
-func putBack(text []byte, rest io.Reader, body io.Closer) io.ReadCloser {
-	return struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(text), rest), body}
-}
-
-// failing is what remains of a body that could not be read.
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
-
-// bodyWait returns the wait that the JSON of a failure names. It looks into the objects
-// in which servers put it, and no deeper.
-func bodyWait(doc any, depth int) (time.Duration, bool) {
-	switch doc := doc.(type) {
-	case []any:
-		for _, x := range doc {
-			if wait, ok := bodyWait(x, depth+1); ok && depth < 4 {
-				return wait, true
-			}
-		}
-	case map[string]any:
-		for _, name := range []string{"retryDelay", "retry_after", "retryAfter"} {
-			if wait, ok := jsonWait(doc[name]); ok {
-				return wait, true
-			}
-		}
-		for _, name := range []string{"error", "details", "parameters"} {
-			if wait, ok := bodyWait(doc[name], depth+1); ok && depth < 4 {
-				return wait, true
-			}
-		}
-	}
-	return 0, false
-}
-
-// jsonWait reads 30, 1.5, "30", "30s" and "1.5s".
-func jsonWait(x any) (time.Duration, bool) {
-	seconds, ok := x.(float64)
-	if text, is := x.(string); is {
-		var err error
-		seconds, err = strconv.ParseFloat(strings.TrimSuffix(text, "s"), 64)
-		ok = err == nil
-	}
-	if !ok || !(seconds >= 0 && seconds < float64(1<<63-1)/1e9) {
-		return 0, false
-	}
-	return time.Duration(seconds * float64(time.Second)), true
-}

@@ -134,7 +134,7 @@ func longest(qs []quota, h Header, now func() time.Time) (wait time.Duration, ok
 			continue
 		}
 		text := get(h, qs[i].reset)
-		d, known := parseDuration(text)
+		d, known := ParseDuration(text)
 		if !known {
 			var at time.Time
 			if at, known = parseTimestamp(text); known {

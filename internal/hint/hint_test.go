@@ -1,6 +1,7 @@
 package hint
 
 import (
+	"encoding/json"
 	"math/big"
 	"net/http"
 	"strings"
@@ -145,24 +146,69 @@ func FuzzTimestamp(f *testing.F) {
 	})
 }
 
+// A number of JSON is read exactly, whatever its exponent, and rounded up.
+func FuzzJSON(f *testing.F) {
+	for _, s := range []string{"0", "12.5", "1e3", "1.5E+1", "1.336e-3", "9223372036854775807e-9", "9223372036854775808e-9", "0.000e400", "1e400", "1e-400", "100e-2",
+		"1e99999999999999999999", "1e-99999999999999999999", "0e99999999999999999999", "1e", "1e+", "1e1.5", "-1e3", "-0", "1e1e1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		var n json.Number
+		if len(s) > 1000 || strings.TrimSpace(s) != s || json.Unmarshal([]byte(s), &n) != nil || n == "" || s[0] == '"' {
+			return
+		}
+		got, ok := ParseJSON(s)
+		if want := s[0] != '-'; ok != want {
+			t.Fatalf("ParseJSON(%q): %v, want %v", s, ok, want)
+		}
+		exact, small := new(big.Rat).SetString(s) // which does not read exponents of any size
+		if _, exponent, _ := strings.Cut(strings.ToLower(s), "e"); !ok || !small || len(exponent) > 5 {
+			return
+		}
+		ns := exact.Mul(exact, big.NewRat(int64(time.Second), 1))
+		up := new(big.Int).Add(ns.Num(), new(big.Int).Sub(ns.Denom(), big.NewInt(1)))
+		want := Longest
+		if up.Quo(up, ns.Denom()); up.IsInt64() {
+			want = time.Duration(up.Int64())
+		}
+		if got != want {
+			t.Fatalf("ParseJSON(%q) = %d, want %d", s, got, want)
+		}
+	})
+}
+
+func TestJSONExponentsOfAnySize(t *testing.T) {
+	for s, want := range map[string]time.Duration{"1e99999999999999999999": Longest, "1e-99999999999999999999": 1, "0e99999999999999999999": 0,
+		"0." + strings.Repeat("0", 500) + "1e501": time.Second, "1" + strings.Repeat("0", 500) + "e-500": time.Second} {
+		if got, ok := ParseJSON(s); got != want || !ok {
+			t.Errorf("ParseJSON(%q) = %v, %v, want %v", s, got, ok, want)
+		}
+	}
+	for _, s := range []string{"1e", "1e+", "1e1.5", "-1e3", "e3", ".5e1"} {
+		if got, ok := ParseJSON(s); ok {
+			t.Errorf("ParseJSON(%q) = %v, want none", s, got)
+		}
+	}
+}
+
 func FuzzDuration(f *testing.F) {
 	for _, s := range []string{"1m30s", "6ms", "1h0m0.5s", "20", "2562047h47m16.854775807s", "1s1s", "s", "1", "", "1.5m", "1us", " 2h\t", "2562048h"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		got, ok := parseDuration(s)
+		got, ok := ParseDuration(s)
 		if got < 0 || !ok && got != 0 {
-			t.Fatalf("parseDuration(%q) = %v, %v", s, got, ok)
+			t.Fatalf("ParseDuration(%q) = %v, %v", s, got, ok)
 		}
 		want, err := time.ParseDuration(strings.TrimSpace(s))
 		if _, number := parseNumber(s); ok && err != nil && !number && got != Longest {
-			t.Fatalf("parseDuration(%q) = %v, time.ParseDuration: %v", s, got, err)
+			t.Fatalf("ParseDuration(%q) = %v, time.ParseDuration: %v", s, got, err)
 		}
 		if ok && err == nil && (got < want || got-want > time.Duration(len(s))) { // each part is rounded up
-			t.Fatalf("parseDuration(%q) = %v, time.ParseDuration: %v", s, got, want)
+			t.Fatalf("ParseDuration(%q) = %v, time.ParseDuration: %v", s, got, want)
 		}
 		if err == nil && want.String() == s && want%time.Millisecond == 0 && want >= 0 && !ok {
-			t.Fatalf("parseDuration(%q): none, time.ParseDuration: %v", s, want)
+			t.Fatalf("ParseDuration(%q): none, time.ParseDuration: %v", s, want)
 		}
 	})
 }

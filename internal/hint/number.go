@@ -1,7 +1,9 @@
 package hint
 
 import (
+	"errors"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -102,9 +104,41 @@ func parseSeconds(s string) (time.Duration, bool) {
 	return n.times(time.Second), ok
 }
 
-// parseDuration reads what time.Duration prints of a time that is not negative, such
+// ParseJSON reads a number of seconds as JSON writes it: with an exponent, maybe.
+func ParseJSON(s string) (time.Duration, bool) {
+	e := strings.IndexAny(s, "eE")
+	if e < 0 {
+		return parseSeconds(s)
+	}
+	if _, ok := parseNumber(s[:e]); !ok {
+		return 0, false
+	}
+	places, err := strconv.Atoi(s[e+1:])
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0, false
+	}
+	return parseSeconds(moveDot(s[:e], places))
+}
+
+// moveDot moves the decimal point of digits to the right, or to the left if places is
+// negative. It adds no more zeros than decide about a Duration.
+func moveDot(digits string, places int) string {
+	const most = 20 // more than a Duration has digits
+	whole, fraction, _ := strings.Cut(digits, ".")
+	digits = whole + fraction
+	dot := len(whole) + max(min(places, len(fraction)+most), -len(whole)-most)
+	switch {
+	case dot <= 0:
+		return "0." + strings.Repeat("0", -dot) + digits
+	case dot >= len(digits):
+		return digits + strings.Repeat("0", dot-len(digits))
+	}
+	return digits[:dot] + "." + digits[dot:]
+}
+
+// ParseDuration reads what time.Duration prints of a time that is not negative, such
 // as 1m30s or 6ms, and a number of seconds.
-func parseDuration(s string) (sum time.Duration, ok bool) {
+func ParseDuration(s string) (sum time.Duration, ok bool) {
 	if d, ok := parseSeconds(s); ok {
 		return d, true
 	}

@@ -1,0 +1,148 @@
+package retryhttp
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goretry/retry/internal/hint"
+)
+
+// BodyHint is a [Transport].Check for servers that name the wait in a JSON body:
+//
+//   - error.details[].retryDelay of Google's APIs ("30s")
+//   - retry_after or retryAfter, in seconds, as Discord and Telegram have it
+//   - backoff_seconds in error.data of JSON-RPC, as Infura has it
+//
+// A wait is rounded up to the nanosecond. One that overflows a [time.Duration] is the
+// longest Duration, which no policy waits for. If error.errors[].reason of a 403 is
+// rateLimitExceeded or userRateLimitExceeded, as Google's APIs have it, and the body names
+// no wait, the wait is 0: such a 403 is Throttled, as a 429 is, and any other is Permanent.
+//
+// If a response is a failure and no header asks to wait, BodyHint reads up to 64 KiB of
+// its body, puts them back, and sets the header Retry-After-Ms of the response, which then
+// counts as if the server had sent it. BodyHint returns nil.
+func BodyHint(resp *http.Response) error {
+	if resp.StatusCode < 400 || resp.Body == nil {
+		return nil
+	}
+	e := StatusError{Code: resp.StatusCode}
+	if e.readHint(resp.Header, time.Now) {
+		return nil
+	}
+	text, rest := peek(resp.Body, maxPeek)
+	resp.Body = rest
+	wait, ok := readBody(text, resp.StatusCode)
+	if !ok {
+		return nil
+	}
+	if resp.Header == nil {
+		resp.Header = http.Header{}
+	}
+	resp.Header.Set("Retry-After-Ms", milliseconds(wait))
+	return nil
+}
+
+// milliseconds returns d exactly, as a header in milliseconds has it.
+func milliseconds(d time.Duration) string {
+	whole := strconv.FormatInt(int64(d/time.Millisecond), 10)
+	if d %= time.Millisecond; d == 0 {
+		return whole
+	}
+	fraction := strconv.FormatInt(int64(time.Millisecond+d), 10)[1:] // six digits
+	return whole + "." + strings.TrimRight(fraction, "0")
+}
+
+// readBody returns how long the body of a failure asks to wait.
+func readBody(text []byte, status int) (time.Duration, bool) {
+	var doc any
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber() // as it is written, since a float64 is inexact, and has no 1e400
+	if d.Decode(&doc) != nil {
+		return 0, false
+	}
+	if wait, ok := bodyWait(doc, 0); ok {
+		return wait, true
+	}
+	return 0, status == http.StatusForbidden && rateLimited(doc)
+}
+
+// bodyWait returns the wait that the JSON of a failure names. It looks into the objects
+// in which servers put it, and no deeper.
+func bodyWait(doc any, depth int) (time.Duration, bool) {
+	if depth > 4 {
+		return 0, false
+	}
+	switch doc := doc.(type) {
+	case []any:
+		for _, x := range doc {
+			if wait, ok := bodyWait(x, depth+1); ok {
+				return wait, true
+			}
+		}
+	case map[string]any:
+		for _, name := range [...]string{"retryDelay", "retry_after", "retryAfter", "backoff_seconds"} {
+			if wait, ok := jsonWait(doc[name]); ok {
+				return wait, true
+			}
+		}
+		for _, name := range [...]string{"error", "details", "parameters"} {
+			if wait, ok := bodyWait(doc[name], depth+1); ok {
+				return wait, true
+			}
+		}
+		if failure, ok := doc["error"].(map[string]any); ok {
+			return dataWait(failure["data"], depth+2)
+		}
+	}
+	return 0, false
+}
+
+// dataWait returns the wait in error.data of JSON-RPC. What is in there is up to the
+// server, so that it may be in an object of any name. The longest wait counts.
+func dataWait(data any, depth int) (wait time.Duration, ok bool) {
+	if wait, ok := bodyWait(data, depth); ok {
+		return wait, true
+	}
+	object, _ := data.(map[string]any)
+	for _, x := range object {
+		if d, named := bodyWait(x, depth+1); named {
+			wait, ok = max(wait, d), true
+		}
+	}
+	return wait, ok
+}
+
+// jsonWait reads the numbers 30 and 1.5e1, and the texts "30", "30s" and "1m1.5s".
+func jsonWait(x any) (time.Duration, bool) {
+	switch x := x.(type) {
+	case json.Number:
+		return hint.ParseJSON(string(x))
+	case string:
+		return hint.ParseDuration(x)
+	}
+	return 0, false
+}
+
+// rateLimited reports whether a failure of Google's APIs is one of a rate limit, which
+// passes. The other limits of a 403 last until a day is over or somebody pays, such as
+// dailyLimitExceeded and quotaExceeded (developers.google.com/workspace/drive/api/guides/handle-errors).
+func rateLimited(doc any) bool {
+	if list, ok := doc.([]any); ok && len(list) == 1 { // of a stream
+		doc = list[0]
+	}
+	object, _ := doc.(map[string]any)
+	failure, _ := object["error"].(map[string]any)
+	reasons, _ := failure["errors"].([]any)
+	for _, x := range reasons {
+		detail, _ := x.(map[string]any)
+		switch detail["reason"] {
+		case "rateLimitExceeded", "userRateLimitExceeded":
+			return true
+		}
+	}
+	return false
+}
