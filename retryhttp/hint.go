@@ -12,24 +12,27 @@ import (
 //
 //   - Retry-After-Ms, X-Ms-Retry-After-Ms (Azure) and X-Amz-Retry-After (AWS), in
 //     milliseconds
-//   - Retry-After, in seconds or as any of the three dates of HTTP
+//   - Retry-After, in seconds, as an epoch (Docker Hub) or as any of the three dates of
+//     HTTP
 //   - RateLimit: the longest t of the policies that have r=0
 //     (draft-ietf-httpapi-ratelimit-headers-10), or reset if remaining=0 (draft 07)
 //   - RateLimit-Reset, X-RateLimit-Reset-After, X-RateLimit-Reset or
 //     X-Rate-Limit-Reset, if the header Remaining beside it is 0. Reset-After is in
-//     seconds. Reset is an epoch, in seconds or in milliseconds, if that is within ten
-//     years of now, else seconds from now
+//     seconds
 //   - X-RateLimit-Reset-Requests and X-RateLimit-Reset-Tokens (OpenAI): "1m30s",
 //     "6ms" or seconds; the longest of those whose Remaining is 0
 //   - Anthropic-Ratelimit-Requests-Reset and the same for Tokens, Input-Tokens and
 //     Output-Tokens, dates of RFC 3339; the longest of those whose Remaining is 0
 //
+// A number of Retry-After or Reset is an epoch, in seconds or in milliseconds, if that is
+// within ten years of now, else seconds from now.
+//
 // A number of seconds or milliseconds may have a fraction, and is rounded up to the
 // nanosecond. Points in time are compared with the response's own Date, or with now if
 // that is missing. A number or a date that overflows a [time.Duration] gives the
 // longest Duration, which no policy waits for. If a value is negative or garbled, or a
-// date of Retry-After has passed, the next header counts. If the reset of a limit has
-// passed, the wait is 0 and ok is true.
+// date of Retry-After has passed, the next header counts. If an epoch or the reset of a
+// limit has passed, the wait is 0 and ok is true.
 //
 // The first two items are requests to wait; the others are limits. A [Transport] reads
 // limits on 429 and 403 only. Servers that limit rates send them with every response,

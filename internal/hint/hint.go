@@ -23,7 +23,7 @@ func Parse(h Header, now func() time.Time, limits bool) (wait time.Duration, ok 
 	}
 	if after := get(h, "Retry-After"); after != "" {
 		if n, ok := parseNumber(after); ok { // Shopify sends 2.0: shopify.dev/docs/api/admin-rest/usage/rate-limits
-			return n.times(time.Second), true
+			return n.secondsOrEpoch(h, now), true // Docker Hub sends an epoch: docs.docker.com/docker-hub/usage/pulls
 		}
 		if at, ok := Date(after); ok {
 			if wait := until(at, h, now); wait >= 0 {
@@ -90,16 +90,22 @@ func (r *reset) wait(h Header, now func() time.Time) (time.Duration, bool) {
 	if !ok {
 		return 0, false
 	}
-	// Servers do not agree on what it is.
+	return n.secondsOrEpoch(h, now), true
+}
+
+// secondsOrEpoch returns the wait of a number that is seconds from now, or an epoch in
+// seconds or in milliseconds: servers do not agree on that. If the epoch has passed, the
+// wait is 0.
+func (n number) secondsOrEpoch(h Header, now func() time.Time) time.Duration {
 	if n.whole < earliest {
-		return n.times(time.Second), true
+		return n.times(time.Second)
 	}
 	for _, at := range [...]time.Time{time.Unix(n.whole, int64(n.part(time.Second))), time.UnixMilli(n.whole).Add(n.part(time.Millisecond))} {
 		if wait := until(at, h, now); wait.Abs() < tenYears {
-			return max(wait, 0), true
+			return max(wait, 0)
 		}
 	}
-	return n.times(time.Second), true
+	return n.times(time.Second)
 }
 
 // earliest is the first number that may be an epoch: in 1985.
