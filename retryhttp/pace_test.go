@@ -273,6 +273,16 @@ func TestFirstEvent(t *testing.T) {
 		{"comments and other fields first", ": processing\n\n:\nid: 7\nretry: 1000\n\ndata:x\n\n", "", "x", 1, ""},
 		{"a name without data is no event", "event: ping\n\ndata: x\n\n", "", "x", 1, ""},
 		{"carriage returns", "event: a\r\ndata: x\r\n\r\ndata: y\r\n\r\n", "a", "x", 1, ""},
+		{"carriage returns alone", "event: a\rdata: x\r\rdata: y\r\r", "a", "x", 1, ""},
+		{"all ends of lines", "id: 1\r\nevent: a\ndata: x\rdata: y\r\n\rdata: z\n\n", "a", "x\ny", 1, ""},
+		{"a line feed after an empty line of CR", "event: a\n\r\ndata: x\n\r\n", "", "x", 1, ""},
+		{"LF CR is two ends", "data: x\n\rdata: y\n\n", "", "x", 1, ""},
+		{"a mark of the byte order in a later line", "event: a\n\ufeffdata: y\ndata: x\n\n", "a", "x", 1, ""},
+		{"no last empty line, with CR", "data: x\r", "", "x", 1, ""},
+		{"a name at the end", "event: error\n", "", "", 0, "retryhttp: before the first event: unexpected EOF"},
+		{"of 64 KiB", "data: " + long[:64<<10-8] + "\n\n", "", long[:64<<10-8], 1, ""},
+		{"of a byte more", "data: " + long[:64<<10-7] + "\n\n", "", "", 0, ""},
+		{"of 64 KiB, with no last empty line", "data: " + long[:64<<10-6], "", long[:64<<10-6], 1, ""},
 		{"several lines", "data: x\ndata\ndata:  y\n\n", "", "x\n\n y", 1, ""},
 		{"a mark of the byte order", "\ufeffdata: x\n\n", "", "x", 1, ""},
 		{"no last empty line", "data: x\n", "", "x", 1, ""},
@@ -319,6 +329,15 @@ func TestFirstEvent(t *testing.T) {
 	}
 	if text, err := io.ReadAll(cut.Body); string(text) != "event: a\ndata: {\"err" || !errors.Is(err, errCut) {
 		t.Errorf("the body of a broken stream is %q, %v", text, err)
+	}
+	for _, end := range []string{"\n\n", "\r\r", "\r\n\r\n", "\r\n\r"} { // which say all, so that no byte is waited for
+		r, w := io.Pipe()
+		go func() { _, _ = io.WriteString(w, "event: a\ndata: x"+end) }()
+		open := response(nil, 200, "", "Content-Type", "text/event-stream")
+		open.Body = r
+		if err := check(open); err != nil || event != "a" || data != "x" {
+			t.Errorf("an open stream with %q: %v, %q, %q", end, err, event, data)
+		}
 	}
 	slow := response(nil, 200, "", "Content-Type", "text/event-stream") // one byte at a time
 	slow.Body = io.NopCloser(iotest.OneByteReader(bytes.NewReader([]byte("data: x\n\nrest"))))
