@@ -13,7 +13,6 @@ import (
 	"os"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -281,15 +280,8 @@ func refusedByClient(err error) bool {
 	if reflect.TypeOf(err) != errorString {
 		return false
 	}
-	text := err.Error()
-	return slices.ContainsFunc(refusals, func(refusal string) bool { return strings.HasPrefix(text, refusal) })
-}
-
-var refusals = []string{
-	"unsupported protocol scheme", "stopped after 10 redirects", "http: no Host in request URL",
-	"net/http: invalid method", "net/http: invalid header", "net/http: invalid trailer",
-	"http: server gave HTTP response to HTTPS client", "failed to parse Location header",
-	"http: nil Request.URL", "http: nil Request.Header", "http: Request.RequestURI can't be set",
+	refused, _ := clienterr.Refused(err.Error())
+	return refused
 }
 
 // classifyMethods judges an error by its methods. It tries one interface after the

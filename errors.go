@@ -100,6 +100,11 @@ type Error struct {
 	// count the run as a success. An outer run does not: see Answer.
 	Answered bool
 
+	// Marked says that a mark of the last attempt's error ended the run: [Stop], [Answer]
+	// or [Refuse]. Otherwise, with ReasonPermanent, Policy.Classify or [DefaultClassifier]
+	// called that error permanent.
+	Marked bool
+
 	// Errs holds the attempts' errors, oldest first, and the final attempt's last. It
 	// holds at most eight: the first, and the latest seven. If [Supervise] ended in the
 	// pause between two runs, it holds the error before the pause. Outermost marks are

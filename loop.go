@@ -53,6 +53,7 @@ type decisions struct {
 	class    Class
 	ends     Reason // why it ends the run by itself
 	answered bool   // it is an Answer
+	marked   bool   // a mark says what it means
 	polled   bool   // it says that the dependency has answered
 }
 
@@ -146,7 +147,7 @@ func (l *Loop) Close() {
 // judged takes what the latest error means.
 func (d *decisions) judged(p *Policy, v *Verdict) {
 	d.class, d.hint = v.Class, v.Hint
-	d.ends, d.answered, d.polled = p.ends(v), v.IsAnswer(), v.Answered
+	d.ends, d.answered, d.polled, d.marked = p.ends(v), v.IsAnswer(), v.Answered, v.Marked
 	d.act(v)
 }
 
@@ -159,7 +160,7 @@ func (d *decisions) act(v *Verdict) {
 // the only place where that is decided.
 func (d *decisions) next(p *Policy, now moment) bool {
 	if d.answered {
-		d.err = &Error{Reason: ReasonPermanent, Answered: true}
+		d.err = &Error{Reason: ReasonPermanent, Answered: true, Marked: d.marked}
 		d.end(p, true)
 		return false
 	}
@@ -297,6 +298,7 @@ func (d *decisions) open(p *Policy) {
 // stop ends the run as one that gives up. It returns false: nothing follows.
 func (d *decisions) stop(p *Policy, reason Reason, cause error) bool {
 	d.err = &Error{Reason: reason, hint: d.hint, Cause: cause}
+	d.err.Marked = d.marked && (reason == ReasonPermanent || reason == ReasonRefused)
 	d.end(p, false)
 	return false
 }

@@ -25,8 +25,9 @@ func judge(p retry.Policy, err error) retry.Verdict {
 // It has no opinion, so that DefaultClassifier decides, on all other errors, on which
 // the message founders again:
 //
-//   - HTTP 400, 404, 409, 410, 412, 413, 414 and 422, also AWS's unless its code is about
+//   - HTTP 400, 404, 409, 410, 412 to 416, 422 and 431, also AWS's unless its code is about
 //     access, keys, signatures or clocks, or is ResourceNotFoundException;
+//   - a request that net/http refuses to send, such as one with a line end in a header;
 //   - INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS and OUT_OF_RANGE of gRPC, Connect, Twirp;
 //   - SQLSTATE classes 22 (data) and 23 (constraint);
 //   - of MySQL and SQL Server null, too long, conversion, duplicate or foreign key: 1048,
@@ -34,7 +35,8 @@ func judge(p retry.Policy, err error) retry.Verdict {
 //   - MongoDB 121 (validation), 11000, 11001, 12582 (duplicate key); Kafka 10, 18 (too
 //     large), 87 (invalid record); SMTP and FTP 550, 551, 553;
 //   - a malformed body or number, of encoding/json, encoding/xml or strconv;
-//   - the error of a run that a mark or its policy has ended, or NonIdempotent.
+//   - the error of a run that a mark has ended, or NonIdempotent, or a Classify that calls
+//     an error permanent which DefaultClassifier does not.
 //
 // A [Delivery] calls Patient for what Policy.Classify does not know. If it is not to
 // do that, set Classify to DefaultClassifier.
@@ -54,8 +56,8 @@ func blamesMessage(err error) (faulty bool) {
 	errtree.Walk(err, func(err error) errtree.Next {
 		var known bool
 		if e, ok := err.(*retry.Error); ok {
-			// An error that is not permanent by itself was made so by a mark or by the run's policy.
-			known = e.Reason == retry.ReasonNotIdempotent || e.Reason == retry.ReasonPermanent && retry.DefaultClassifier(e.Last()) != retry.Permanent
+			// An error that is not permanent by itself was made so by the run's policy, if not by a mark.
+			known = e.Reason == retry.ReasonNotIdempotent || e.Reason == retry.ReasonPermanent && (e.Marked || retry.DefaultClassifier(e.Last()) != retry.Permanent)
 			faulty = known
 		} else {
 			faulty, known = clienterr.Faulty(err)

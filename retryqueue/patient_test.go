@@ -34,6 +34,21 @@ func gaveUp(p retry.Policy, err error) error {
 	return retry.Run(context.Background(), p, func(context.Context) error { return err })
 }
 
+// clientError returns the error of http.Client for a request with a header.
+func clientError(url, name, value string) error {
+	req, _ := http.NewRequest("GET", url, nil)
+	req.Header[name] = []string{value}
+	_, err := http.DefaultClient.Do(req)
+	return err
+}
+
+func jsonError(url, name, value string) error {
+	req, _ := http.NewRequest("GET", url, nil)
+	req.Header[name] = []string{value}
+	_, err := retryhttp.JSON[any](context.Background(), nil, retry.Policy{}, req)
+	return err
+}
+
 func TestPatientEndsWhatTheMessageIsGuiltyOf(t *testing.T) {
 	malformed := json.Unmarshal([]byte("{"), new(any))
 	never := retry.Policy{Classify: func(error) retry.Class { return retry.Permanent }}
@@ -47,6 +62,14 @@ func TestPatientEndsWhatTheMessageIsGuiltyOf(t *testing.T) {
 		"404":                               {status(404), false},
 		"409":                               {status(409), false},
 		"422":                               {status(422), false},
+		"415":                               {status(415), false},
+		"416":                               {status(416), false},
+		"431":                               {status(431), false},
+		"a header with a line end":          {clientError("https://a.example", "X-Name", "a\nb"), false},
+		"a header without a name":           {clientError("https://a.example", "", "a"), false},
+		"a URL without a host":              {clientError("https:///", "X-Name", "a"), false},
+		"a URL of no protocol":              {clientError("gopher://a.example", "X-Name", "a"), false},
+		"a header with a line end, by JSON": {jsonError("https://a.example", "X-Name", "a\nb"), false},
 		"a malformed body":                  {malformed, false},
 		"a duplicate key":                   {state("23505"), false},
 		"wrapped":                           {fmt.Errorf("send: %w", status(422)), false},
@@ -54,6 +77,10 @@ func TestPatientEndsWhatTheMessageIsGuiltyOf(t *testing.T) {
 		"in a run":                          {gaveUp(retry.Policy{}, status(404)), false},
 		"in a run in a run":                 {gaveUp(retry.Policy{}, fmt.Errorf("inner: %w", gaveUp(retry.Policy{}, malformed))), false},
 		"a run that a mark ended":           {gaveUp(retry.Policy{}, retry.Stop(errDown)), false},
+		"a run that a mark on a 403 ended":  {gaveUp(retry.Policy{}, retry.Stop(status(403))), false},
+		"a mark on no such name":            {gaveUp(retry.Policy{}, fmt.Errorf("hook: %w", retry.Stop(unknownName))), false},
+		"a marked 403 in a run in a run":    {gaveUp(retry.Policy{}, gaveUp(retry.Policy{}, retry.Stop(status(403)))), false},
+		"a run with an answer":              {gaveUp(retry.Policy{}, retry.Answer(status(403))), false},
 		"a run that its own policy ended":   {gaveUp(never, errDown), false},
 		"a run that may have done its work": {gaveUp(retry.Policy{NonIdempotent: true}, errDown), false},
 		"a mark":                            {retry.Stop(unknownName), false},
@@ -77,6 +104,8 @@ func TestPatientEndsWhatTheMessageIsGuiltyOf(t *testing.T) {
 		"no name, in a run's run":  {gaveUp(retry.Policy{}, gaveUp(retry.Policy{}, unknownName)), true},
 		"a run that gave up on it": {gaveUp(retry.Policy{Classify: func(error) retry.Class { return retry.Transient }}, unknownName), true},
 		"a nil run":                {none, true},
+		"redirects without end":    {&url.Error{Op: "Get", Err: errors.New("stopped after 10 redirects")}, true},
+		"another protocol":         {&url.Error{Op: "Get", Err: errors.New("http: server gave HTTP response to HTTPS client")}, true},
 		"what waits anyway":        {errDown, true},
 		"503":                      {status(http.StatusServiceUnavailable), true},
 	} {

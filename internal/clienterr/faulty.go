@@ -36,6 +36,9 @@ func Faulty(err error) (faulty, known bool) {
 	if faultyType(t) {
 		return true, true
 	}
+	if t.String() == "*errors.errorString" {
+		return faultyText(err.Error())
+	}
 	if k == nil {
 		return false, false
 	}
@@ -47,10 +50,11 @@ func Faulty(err error) (faulty, known bool) {
 }
 
 // faultyStatus judges an HTTP status: bad request, not found, conflict, gone,
-// precondition failed, content and URI too large, unprocessable content. The others
-// are about rights, routes and versions, which people change.
+// precondition failed, content and URI too large, media type unsupported, range not
+// satisfiable, unprocessable content, header fields too large. The others are about
+// rights, routes and versions, which people change.
 func faultyStatus(status int) bool {
-	return slices.Contains([]int{400, 404, 409, 410, 412, 413, 414, 422}, status)
+	return slices.Contains([]int{400, 404, 409, 410, 412, 413, 414, 415, 416, 422, 431}, status)
 }
 
 // faultySQLState judges a SQLSTATE: class 22 is a data exception, 23 a violated

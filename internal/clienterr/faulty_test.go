@@ -57,7 +57,7 @@ func TestFaulty(t *testing.T) {
 		byStatus(400): "faulty", byStatus(404): "faulty", byStatus(409): "faulty", byStatus(410): "faulty", byStatus(412): "faulty",
 		byStatus(413): "faulty", byStatus(414): "faulty", byHTTPStatus(422): "faulty", &byField{404}: "faulty",
 		byStatus(401): "known", byStatus(402): "known", byStatus(403): "known", byStatus(405): "known", byStatus(407): "known",
-		byStatus(415): "known", byStatus(426): "known", byHTTPStatus(501): "known", byStatus(505): "known", &byField{405}: "known",
+		byStatus(415): "faulty", byStatus(416): "faulty", byStatus(431): "faulty", byStatus(406): "known", byStatus(426): "known", byHTTPStatus(501): "known", byStatus(505): "known", &byField{405}: "known",
 		byStatus(200): "", byStatus(0): "", &byField{0}: "",
 		byAWS{"ValidationException", 400}: "faulty", byAWS{"AccessDeniedException", 400}: "known", byAWS{"ExpiredToken", 400}: "known",
 		byState("23505"): "faulty", byState("22001"): "faulty", byState("42P01"): "known", byState("28P01"): "known", byState("3D000"): "known", byState(""): "",
