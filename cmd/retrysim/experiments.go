@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -190,7 +191,7 @@ func budgets(o *options) job {
 	return func(ctx context.Context) (*report, error) {
 		rows := x.Run(ctx)
 		if rows == nil {
-			return nil, ctx.Err()
+			return nil, errors.New("interrupted before all cells were run")
 		}
 		r := experiment("budgets", fmt.Sprintf("Budgets: %d cells", rows[0].Cells), rows, "policy", "lost", "down", "worse")
 		for _, k := range rows[0].Kinds {

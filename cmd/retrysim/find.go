@@ -109,7 +109,7 @@ func find(o *options) job {
 		}
 		tried, found, err := f.search(steps, func(value float64) (float64, error) { return share(at(value)) })
 		if len(tried) == 0 {
-			return nil, err
+			return nil, interruptedAfter(0, steps+2, "values")
 		}
 		for _, t := range tried {
 			r.add(fmt.Sprintf("%.3g %s", t.Value, f.unit), fmt.Sprintf("%.0f %%", 100*t.Share))
@@ -117,7 +117,7 @@ func find(o *options) job {
 		var answer string
 		switch {
 		case err != nil:
-			answer = fmt.Sprintf("Interrupted: %s that it survives is not known", f.what)
+			answer = fmt.Sprintf("Interrupted after %d of at most %d values: %s that it survives is not known", len(tried), steps+2, f.what)
 		case found == nil:
 			answer = fmt.Sprintf("%s: it survives none between %.3g and %.3g %s", f.what, f.least, f.most, f.unit)
 		default:

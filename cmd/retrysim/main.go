@@ -95,6 +95,12 @@ type usageError struct{ error }
 
 func wrong(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
+// interruptedAfter is the error of a job that an interrupt ended before there was anything
+// to report.
+func interruptedAfter(done, all int, of string) error {
+	return fmt.Errorf("interrupted after %d of %d %s", done, all, of)
+}
+
 // run is the program. It returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
 	example, err := execute(ctx, args, stdout)

@@ -53,7 +53,7 @@ func quotas(o *options) job {
 				all := storm.CompareClients(p, nil, seeds)
 				for _, c := range storm.ProviderClients {
 					if ctx.Err() != nil {
-						return nil, ctx.Err()
+						return nil, interruptedAfter(len(rows), len(processes)*len(loads)*len(storm.ProviderClients), "rows")
 					}
 					x := all[c.Name]
 					rows = append(rows, map[string]any{"processes": n, "load": load, "result": x})

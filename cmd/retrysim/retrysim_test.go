@@ -554,7 +554,7 @@ func TestInterrupt(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "out")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, errs, code := retrysim(ctx, "try", "-seeds", "1000", "-o", file); code != 1 || !strings.Contains(errs, "canceled") {
+	if _, errs, code := retrysim(ctx, "try", "-seeds", "1000", "-o", file); code != 1 || !strings.Contains(errs, "retrysim: interrupted after 0 of ") || strings.Contains(errs, "canceled") {
 		t.Errorf("code %d, %s", code, errs)
 	}
 	if _, err := os.Stat(file); err == nil {
@@ -798,7 +798,7 @@ func TestInterruptedFindClaimsNothing(t *testing.T) {
 					t.Errorf("after %d calls: interrupted %v, value %v, %d tried, %d in the map", calls, doc.Interrupted, doc.Value, len(doc.Tried), len(doc.Map))
 				}
 			case "text":
-				if !strings.Contains(out, "Interrupted: the map has") || strings.Contains(out, "survives none") || calls < 20 && !strings.Contains(out, "the longest outage that it survives is not known") {
+				if !strings.Contains(out, "Interrupted: the map has") || strings.Contains(out, "survives none") || calls < 20 && !strings.Contains(out, " of at most 7 values: the longest outage that it survives is not known") {
 					t.Error(out)
 				}
 			}
@@ -806,8 +806,14 @@ func TestInterruptedFindClaimsNothing(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if out, errs, code := retrysim(ctx, "find"); code != 1 || out != "" || !strings.Contains(errs, "canceled") {
-		t.Errorf("interrupted at once: code %d, %s%s", code, out, errs)
+	for command, want := range map[string]string{
+		"find":                             "interrupted after 0 of 9 values",
+		"run budgets -every 1000 -seeds 1": "interrupted before all cells were run",
+		"run quotas -processes 1 -duration 61s -load 1.5": "interrupted after 0 of 9 rows",
+	} {
+		if out, errs, code := retrysim(ctx, strings.Fields(command)...); code != 1 || out != "" || errs != "retrysim: "+want+"\n" {
+			t.Errorf("%s, interrupted at once: code %d, %s%s, want %s", command, code, out, errs, want)
+		}
 	}
 }
 

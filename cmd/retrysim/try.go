@@ -71,7 +71,7 @@ func (x *scenario) try(ctx context.Context, o *options) (*report, error) {
 		rows = append(rows, y.judge(ctx, policies[:1+len(x.policies)])...)
 	}
 	if len(rows) == 0 {
-		return nil, ctx.Err()
+		return nil, interruptedAfter(0, len(policies)*x.seeds, "runs")
 	}
 	choose, remarks, can := x.choose(rows), x.remarks(rows), "any"
 	if ctx.Err() != nil {
