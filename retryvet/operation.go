@@ -160,16 +160,13 @@ func timeoutbody(p *pass) {
 	for _, r := range p.Runs() {
 		results, _ := p.TypesInfo.TypeOf(r.Call).(*types.Tuple)
 		switch {
-		case r.Pkg == "hedge" && r.Name == "Do":
-			if p.OpLiteral(r.Op) != nil { // another may give the value a context of its own
-				flag(r.Call, results, r.Op, "hedge.Do", "read all of it within the operation, or use hedge.DoValue with Hold")
+		case p.endsWithRace(r):
+			what, instead := "hedge."+r.Name+" without Hold", "read all of it within the operation, or set Hold"
+			if r.Name == "Do" {
+				what, instead = "hedge.Do", "read all of it within the operation, or use hedge.DoValue with Hold"
 			}
-		case r.Pkg == "hedge":
-			value := p.Literal(p.Value(r.Call.Args[4]), code.HedgePath, "Value")
-			if value != nil && code.Keyed(value) && code.Field(value, "Hold") == nil && p.OpLiteral(r.Op) != nil {
-				flag(r.Call, results, r.Op, "hedge."+r.Name+" without Hold", "read all of it within the operation, or set Hold")
-			}
-		case r.Name == "Do":
+			flag(r.Call, results, r.Op, what, instead)
+		case r.Name == "Do", r.Name == "DoValue":
 			lit := p.policyLiteral(r.Policy)
 			if lit == nil {
 				continue
@@ -180,6 +177,19 @@ func timeoutbody(p *pass) {
 			}
 		}
 	}
+}
+
+// endsWithRace reports whether r is a race of attempts whose contexts end with it. An
+// operation that is no literal may give the value a context of its own.
+func (p *pass) endsWithRace(r code.Run) bool {
+	switch {
+	case r.Pkg != "hedge" || p.OpLiteral(r.Op) == nil:
+		return false
+	case r.Name == "Do":
+		return true
+	}
+	value := p.Literal(p.Value(r.Call.Args[4]), code.HedgePath, "Value")
+	return value != nil && code.Keyed(value) && code.Field(value, "Hold") == nil
 }
 
 // holdsContext reports whether a value of type t is of no use after its context.

@@ -20,6 +20,8 @@ func hedged(ctx context.Context, p retry.Policy, h *hedge.Hedge) {
 	_, _ = hedge.DoValue(ctx, p, h, get, hedge.Value[*http.Response]{})            // get may see to it itself
 	_, _ = hedge.Race(ctx, p, h, ask, hedge.Value[*http.Response]{})               // want `hedge.Race without Hold ends the context`
 	_, _ = hedge.Race(ctx, p, h, ask, hedge.Value[*http.Response]{Hold: holds})
+	_, _ = hedge.DoValue(ctx, policy, h, ask, hedge.Value[*http.Response]{Hold: holds}) // want `AttemptTimeout ends the context of this`
+	_, _ = hedge.Race(ctx, policy, h, ask, hedge.Value[*http.Response]{Hold: holds})    // the run's caller has the timeout
 	_, _ = hedge.Do(ctx, p, h, func(context.Context) (text, error) { return text{}, nil })
 }
 
