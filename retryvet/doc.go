@@ -26,7 +26,8 @@
 //   - outerctx: Err and Value of the caller's context; defers; retry.AttemptNumber;
 //   - timeoutbody: an operation that sets a new body;
 //   - freshbudget: a budget that a loop, a literal or other code shares; tests;
-//   - guardorder: guards that are not elements of one literal; types that wrap a Pace or a
+//   - guardorder: guards that are elements of two literals, but for those of a Transport and
+//     of its Policy; types that wrap a Pace or a
 //     Limit; tests;
 //   - neverstops: an Unlimited Ticks, which is meant to go on; ticks in tests;
 //   - nanoseconds: tests;

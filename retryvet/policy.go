@@ -119,22 +119,52 @@ func neverstops(p *pass) {
 // show what that costs.
 func guardorder(p *pass) {
 	for c := range p.Root.Preorder((*ast.CompositeLit)(nil)) {
-		guards := c.Node().(*ast.CompositeLit)
-		list, ok := p.TypesInfo.TypeOf(guards).Underlying().(*types.Slice)
-		if !ok || !code.IsNamed(list.Elem(), code.RetryPath, "Guard") || p.InTest(guards) {
+		lit := c.Node().(*ast.CompositeLit)
+		if p.InTest(lit) {
 			continue
 		}
-		var limit ast.Expr // the first one
-		for _, e := range guards.Elts {
-			switch {
-			case p.pointsTo(e, code.LimitPath, "Limit") && limit == nil:
-				limit = e
-			case p.pointsTo(e, code.RetryPath, "Pace") && limit != nil:
+		if limit := p.guard(lit, code.LimitPath, "Limit"); limit != nil {
+			if pace := p.guard(lit, code.RetryPath, "Pace"); pace != nil && limit.Pos() < pace.Pos() {
 				p.report(limit, "the limit's place is held while the attempt waits for its turn: put the Pace first")
-				limit = nil
 			}
 		}
+		transport := p.Literal(lit, code.RetryHTTPPath, "Transport")
+		if transport == nil {
+			continue
+		}
+		perRequest, ok := p.Value(code.Field(transport, "Guards")).(*ast.FuncLit)
+		policy := p.policyLiteral(code.Field(transport, "Policy"))
+		if !ok || policy == nil || p.guard(p.Value(code.Field(policy, "Guards")), code.RetryPath, "Pace") == nil {
+			continue
+		}
+		ast.Inspect(perRequest.Body, func(n ast.Node) bool {
+			if e, ok := n.(ast.Expr); ok {
+				if limit := p.guard(e, code.LimitPath, "Limit"); limit != nil {
+					p.report(limit, "Transport.Guards go before those of the Policy, so the limit's place is held while the attempt waits for its turn: put the Pace before it")
+				}
+			}
+			return true
+		})
 	}
+}
+
+// guard returns the guard of a type in a literal of guards: the first Limit or the last Pace.
+// It is nil if there is none, or if e is something else.
+func (p *pass) guard(e ast.Expr, path, name string) (found ast.Expr) {
+	lit, ok := e.(*ast.CompositeLit)
+	if !ok {
+		return nil
+	}
+	list, ok := p.TypesInfo.TypeOf(lit).Underlying().(*types.Slice)
+	if !ok || !code.IsNamed(list.Elem(), code.RetryPath, "Guard") {
+		return nil
+	}
+	for _, e := range lit.Elts {
+		if p.pointsTo(e, path, name) && (found == nil || name == "Pace") {
+			found = e
+		}
+	}
+	return found
 }
 
 // pointsTo reports whether e is known to point to the named type, even if it is a variable of

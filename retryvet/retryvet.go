@@ -38,7 +38,7 @@ func checks() []check {
 		{"harness", "find tests that run the policy they gave to retrytest.New", ours, harness},
 		{"severalcalls", "find operations of several calls whose errors are proof for a NonIdempotent policy", ours, severalcalls},
 		{"forgottendone", "find loops that leave an attempt without Done", ours, forgottendone},
-		{"copied", "find copies of a Loop, a Hedge or a Limit", ours, copied},
+		{"copied", "find copies of what has state, such as a Loop or a Limit", ours, copied},
 		{"loopctx", "find retry loops that sleep through the end of their context", contextual, loopctx},
 	}
 }

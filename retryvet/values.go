@@ -66,6 +66,10 @@ func copied(p *pass) {
 		switch {
 		case code.IsNamed(t, code.RetryPath, "Loop"):
 			name = "retry.Loop"
+		case code.IsNamed(t, code.RetryPath, "Pace"):
+			name = "retry.Pace"
+		case code.IsNamed(t, code.RetryPath, "PerKey"):
+			name = "retry.PerKey"
 		case code.IsNamed(t, code.HedgePath, "Hedge"):
 			name = "hedge.Hedge"
 		case code.IsNamed(t, code.LimitPath, "Limit"):

@@ -10,11 +10,16 @@ import (
 
 var slow hedge.Hedge
 var places = limit.Limit{Start: 5}
+var pace retry.Pace
+var hosts retry.PerKey[limit.Limit]
 
 func state() {
 	h := slow   // want `this assignment copies a hedge.Hedge`
 	l := places // want `this assignment copies a limit.Limit`
 	_, _ = &h, &l
+	r := pace     // want `this assignment copies a retry.Pace`
+	each := hosts // want `this assignment copies a retry.PerKey`
+	_, _ = &r, &each
 	p := &slow
 	_ = p.Wait()
 }

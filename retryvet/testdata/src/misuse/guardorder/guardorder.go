@@ -6,6 +6,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/retryhttp"
 )
 
 type client struct {
@@ -53,3 +54,21 @@ func behindAnInterface() retry.Policy {
 type guards []retry.Guard
 
 var named = guards{places, &pace} // want `place is held`
+
+var (
+	hosts   retry.PerKey[limit.Limit]
+	client1 = &retryhttp.Transport{
+		Guards: func(r *http.Request) []retry.Guard {
+			return []retry.Guard{hosts.For(r.Host)} // want `Transport.Guards go before those of the Policy, so the limit's place is held`
+		},
+		Policy: retry.Policy{Guards: []retry.Guard{&pace}},
+	}
+	client2 = &retryhttp.Transport{
+		Guards: func(r *http.Request) []retry.Guard { return []retry.Guard{&pace} },
+		Policy: retry.Policy{Guards: []retry.Guard{places}},
+	}
+	client3 = &retryhttp.Transport{
+		Guards: func(r *http.Request) []retry.Guard { return []retry.Guard{hosts.For(r.Host)} },
+		Policy: retry.Policy{Guards: []retry.Guard{places}},
+	}
+)
