@@ -42,9 +42,40 @@ func TestExitHoldsTheFactsOfTheAttempt(t *testing.T) {
 			op:      func(_ context.Context, v *clockx.Virtual, _ func()) error { v.Advance(2 * s); return nil },
 			want:    retry.Exit{Ending: retry.Returned, Took: 2 * s, Allowed: s},
 		},
-		"success after a cancel": {
+		"success after a cancel": { // op may return nil since it was told to end
 			op:   func(_ context.Context, v *clockx.Virtual, cancel func()) error { v.Advance(s); cancel(); return nil },
-			want: retry.Exit{Ending: retry.Returned, Took: s},
+			want: retry.Exit{Ending: retry.Canceled, Took: s},
+		},
+		"success after the caller's deadline": {
+			deadline: s,
+			op:       func(_ context.Context, v *clockx.Virtual, _ func()) error { v.Advance(2 * s); return nil },
+			want:     retry.Exit{Ending: retry.Returned, Took: 2 * s, Allowed: s},
+		},
+		"answer after the attempt timeout": {
+			timeout: s,
+			op: func(_ context.Context, v *clockx.Virtual, _ func()) error {
+				v.Advance(2 * s)
+				return retry.Answer(errDown)
+			},
+			want: retry.Exit{Ending: retry.Returned, Took: 2 * s, Allowed: s,
+				Verdict: retry.Verdict{Err: errDown, Class: retry.Permanent, Answered: true, Marked: true}},
+		},
+		"answer after the caller's deadline": {
+			deadline: s,
+			op: func(_ context.Context, v *clockx.Virtual, _ func()) error {
+				v.Advance(2 * s)
+				return retry.Answer(errDown)
+			},
+			want: retry.Exit{Ending: retry.Returned, Took: 2 * s, Allowed: s,
+				Verdict: retry.Verdict{Err: errDown, Class: retry.Permanent, Answered: true}},
+		},
+		"answer after a cancel": {
+			op: func(_ context.Context, v *clockx.Virtual, cancel func()) error {
+				v.Advance(s)
+				cancel()
+				return retry.Answer(errDown)
+			},
+			want: retry.Exit{Ending: retry.Canceled, Took: s, Verdict: retry.Verdict{Err: errDown, Class: retry.Permanent, Answered: true}},
 		},
 		"failure": {
 			timeout: 3 * s,
