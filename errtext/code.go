@@ -10,7 +10,7 @@ import (
 
 // Code returns a code that a person can act on, or "" if err has none: what a method
 // ErrorType in its tree says, an SQLSTATE, no_such_host or the status of HTTP. Of an inner
-// run it is that of the last attempt. It is a part of err, as long as its methods make it.
+// run it is that of the last attempt, or of what kept the run from making one. It is a part of err, as long as its methods make it.
 // If a method panics, so does Code.
 func Code(err error) string {
 	if named, ok := errors.AsType[interface {
@@ -18,7 +18,7 @@ func Code(err error) string {
 		ErrorType() string
 	}](err); ok {
 		if run, ok := named.(*retry.Error); ok {
-			if code := Code(run.Last()); code != "" { // what an inner run failed with says more than how it ended
+			if code := Code(toldOf(run)); code != "" { // what an inner run failed with says more than how it ended
 				return code
 			}
 		}

@@ -1,6 +1,7 @@
 package errtext_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -46,6 +47,10 @@ func TestCode(t *testing.T) {
 		{httpError(404), "404"},
 		{&retry.Error{Reason: retry.ReasonBudget, Errs: []error{statusError(429)}}, "429"},
 		{&retry.Error{Reason: retry.ReasonBudget, Errs: []error{errors.New("plain")}}, "retry.budget"},
+		{&retry.Error{Reason: retry.ReasonGuard, Cause: limit.ErrLimited}, "limit.limited"},
+		{&retry.Error{Reason: retry.ReasonGuard, Attempts: 1, Errs: []error{statusError(503)}, Cause: limit.ErrLimited}, "503"},
+		{&retry.Error{Reason: retry.ReasonGuard, Cause: errors.New("open")}, "retry.guard"},
+		{&retry.Error{Reason: retry.ReasonDeadline, Cause: context.DeadlineExceeded}, "retry.deadline"},
 	} {
 		if got := errtext.Code(tt.err); got != tt.want {
 			t.Errorf("Code(%v) = %q, want %q", tt.err, got, tt.want)

@@ -75,6 +75,9 @@ func (d *description) collect(err error, runs bool, r *replacements) {
 	if below(err, func(err error) { d.collect(err, runs, r) }) || errtree.IsNil(err) {
 		return
 	}
+	if e, ok := err.(interface{ Is(error) bool }); ok && e.Is(retry.ErrPaced) {
+		r.add(err.Error(), retry.ErrPaced.Error()) // it says how long the wait would have been
+	}
 	// It may hide more. The method As of what wraps others is not called: if it looks
 	// through these itself, each level would double the work.
 	if e, ok := err.(interface{ As(any) bool }); ok {

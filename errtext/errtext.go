@@ -22,7 +22,8 @@ const (
 //
 // URLs are shown without userinfo, query and fragment: that of a [*url.Error] anywhere
 // in the tree, wherever it is in the text, and every other URL in the text, which is
-// recognized by "://". Inner runs are described as by OfRun. If more than 1 000 errors
+// recognized by "://". Inner runs are described as by OfRun, and an error that is
+// [retry.ErrPaced] without the time that it names. If more than 1 000 errors
 // are in the tree, or if a method of one panics, the text is the type of err.
 func Of(err error) (text string) {
 	if err == nil {

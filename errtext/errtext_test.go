@@ -193,6 +193,35 @@ func TestRunsAreDescribedByReasonAndLastError(t *testing.T) {
 	}
 }
 
+// slow has attempts wait for an hour and some seconds.
+type slow struct{ seconds int }
+
+func (s slow) Enter(context.Context, retry.Entry) (retry.Pass, error) {
+	return retry.Pass{Wait: time.Hour + time.Duration(s.seconds)*time.Second}, nil
+}
+func (slow) Leave(retry.Pass, retry.Exit) {}
+
+// Runs that end because their turns would come too late have one text, however late.
+func TestHowLateATurnWouldComeIsNotShown(t *testing.T) {
+	for seconds := range 2 {
+		err := retry.Run(t.Context(), retry.Policy{MaxElapsed: time.Second, Guards: []retry.Guard{slow{seconds}}}, succeed)
+		e, ok := errors.AsType[*retry.Error](err)
+		if !ok || !errors.Is(err, retry.ErrPaced) || e.Cause.Error() == retry.ErrPaced.Error() {
+			t.Fatalf("%v, want a cause that is ErrPaced and says more", err)
+		}
+		const text = "retry: its turn would come too late"
+		if got, want := errtext.Of(err), "guard: "+text; got != want {
+			t.Errorf("Of = %q, want %q", got, want)
+		}
+		if got, want := errtext.Of(fmt.Errorf("model: %w", e.Cause)), "model: "+text; got != want {
+			t.Errorf("Of = %q, want %q", got, want)
+		}
+		if got, want := errtext.OfRun(retry.ReasonGuard, err), "guard: "+text; got != want {
+			t.Errorf("OfRun = %q, want %q", got, want)
+		}
+	}
+}
+
 func succeed(context.Context) error { return nil }
 
 // counted counts the calls of its methods, and hides nothing but has an As that

@@ -154,7 +154,7 @@ func TestSizes(t *testing.T) {
 				for i := range 257 {
 					name := text(i, 1000)
 					for _, reason := range []retry.Reason{retry.ReasonNone, retry.ReasonMaxAttempts, retry.ReasonPermanent, retry.ReasonNotIdempotent, retry.ReasonMaxElapsed,
-						retry.ReasonDeadline, retry.ReasonRetryAfter, retry.ReasonBudget, retry.ReasonCanceled, retry.ReasonPanic, 10, 11, 12} {
+						retry.ReasonDeadline, retry.ReasonRetryAfter, retry.ReasonBudget, retry.ReasonCanceled, retry.ReasonPanic, retry.ReasonGuard, 12, 13} {
 						ctx := h.Start(t.Context(), retry.Policy{Name: name})
 						if reason == retry.ReasonNone {
 							for _, class := range []retry.Class{retry.Transient, retry.TimedOut, retry.Throttled, retry.Unprocessed, retry.Transient, retry.TimedOut} {
@@ -174,6 +174,13 @@ func TestSizes(t *testing.T) {
 				page.ObserveLimit(name, observed{inFlight: math.MaxInt32, places: math.MaxInt32})
 				page.ObserveHedge(name, observed{wait: 123456789})
 				page.ObservePace(name, observed{balance: 1. / 3, wait: 123456789})
+				if i < 256/5 {
+					keys := &retry.PerKey[paced]{New: func(string) *paced { return &paced{hedging{123456789}, 1. / 3} }}
+					for j := range 5 {
+						keys.For(text(j, 1000))
+					}
+					retrydebug.ObservePerKey(page, name, keys)
+				}
 			}
 			for i := range 200 {
 				ctx := h.Start(t.Context(), retry.Policy{Name: text(i, 1000), MaxAttempts: math.MaxInt32})
@@ -182,6 +189,7 @@ func TestSizes(t *testing.T) {
 					h.Attempt(ctx, a)
 					h.AttemptDone(ctx, a)
 					h.Wait(ctx, a)
+					h.Guard(ctx, retry.Held{Number: a.Number + 1, Guard: text(n, 1000), Start: a.Start, Elapsed: a.Elapsed, Delay: a.Delay, Err: a.Err, Class: a.Class})
 				}
 				if i%2 == 0 {
 					h.Done(ctx, retry.Summary{Attempts: math.MaxInt32 - i%4/2, Elapsed: 987654321, Waited: 123456789, Reason: retry.ReasonNotIdempotent})

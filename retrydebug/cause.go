@@ -17,15 +17,16 @@ const mostCauses = 4
 type failure struct {
 	key   uint64
 	class retry.Class
+	guard string // that has refused the attempt, "" if the attempt was made
 	code  string // "" if there is none
 	text  string
 }
 
 // keyOf returns the key of a failure. FNV-1a of its parts is enough: should two causes ever
 // have one key, they are shown as one.
-func keyOf(class retry.Class, code, text string) uint64 {
+func keyOf(class retry.Class, guard, code, text string) uint64 {
 	h := (uint64(14695981039346656037) ^ uint64(class)) * 1099511628211
-	for _, s := range [...]string{code[:min(len(code), longest)], "\x00", text[:min(len(text), texts)]} {
+	for _, s := range [...]string{guard, "\x00", code[:min(len(code), longest)], "\x00", text[:min(len(text), texts)]} {
 		number := false
 		for i := range len(s) {
 			c := s[i]
@@ -53,9 +54,11 @@ func codeOf(err error) (code string) {
 	return errtext.Code(err)
 }
 
-// refused reports whether an attempt did nothing because something in this process let it
-// not: a limit had no place, a pace no turn. That is a consequence of other failures.
-func (f *failure) refused() bool { return f.code == "limit.limited" || f.code == "retry.paced" }
+// refused reports whether an attempt did nothing because a guard let it not, of its own run
+// or of one within it. That is a consequence of other failures.
+func (f *failure) refused() bool {
+	return f.guard != "" || f.code == "limit.limited" || f.code == "retry.paced"
+}
 
 // tallied is a cause with how many attempts of a second it has made fail.
 type tallied struct {
@@ -114,6 +117,7 @@ func (c *cause) attempts(i int, age time.Duration) (n uint64) {
 
 type causeReport struct {
 	Class    string            `json:"class"`
+	Guard    string            `json:"guard,omitempty"`
 	Code     string            `json:"code,omitempty"`
 	Error    string            `json:"error"`
 	Refused  bool              `json:"refused,omitempty"`
@@ -125,7 +129,7 @@ type causeReport struct {
 func (o *operation) causeReports(age time.Duration, at func(time.Duration) time.Time) []causeReport {
 	reports := []causeReport{}
 	for _, c := range o.causes {
-		r := causeReport{c.class.String(), c.code, c.text, c.refused(), at(c.at), make(map[string]uint64, len(spans))}
+		r := causeReport{c.class.String(), c.guard, c.code, c.text, c.refused(), at(c.at), make(map[string]uint64, len(spans))}
 		for i, s := range spans {
 			r.Attempts[s.name] = c.attempts(i, age)
 		}

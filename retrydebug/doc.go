@@ -8,11 +8,13 @@
 //	http.Handle("/debug/retry", &page)
 //
 // By Policy.Name the page has counts of the last ten seconds, the last minute and the
-// last hour, and of what attempts fail with: class, code and error. An attempt that found no
-// place under a limit is shown last there, because it is a consequence of the others. The page
-// shows which calls wait now, until when, and after which error; the
-// budgets, limits, hedges and paces that it observes; and the last runs that failed,
-// with each attempt and each wait, one for each error and reason.
+// last hour, and of what attempts fail with: class, code and error. Attempts that a guard has
+// refused, such as a full limit, are shown last there, because that is a consequence of the
+// others, and once more below the headline: "limit.Limit refused 312 attempts of pay". They
+// are not counted as attempts. The page shows which calls wait now, until when, for which
+// guard, and after which error; the budgets, limits, hedges and paces that it observes; and
+// the last runs that failed, with each attempt, each wait and each guard that held an attempt
+// back, one for each error and reason.
 //
 // The percentiles p50 and p99 are of whole runs, with their waits, and exact to within a
 // factor of 1.5. A first try that succeeds costs one allocation of 112 bytes. After
@@ -31,7 +33,7 @@
 //
 //	now, since, program, host, pid    since is when the Recorder was first used
 //	operations[]                      by name
-//	  name, live, waiting             live counts runs underway
+//	  name, live, waiting, guarded?   live counts runs underway; guarded are those waiting for a guard
 //	  other?                          true: all further names together
 //	  windows                         by 10s, 1m and 1h
 //	    seconds                       the time that the counts cover: runs/seconds is a rate
@@ -45,30 +47,35 @@
 //	    time, attempt, class, error
 //	  causes[]                        what attempts fail with, at most four, the latest first
 //	    class, code?, error, time     of the latest attempt; code is an SQLSTATE, a status of HTTP, …
-//	    refused?                      true: the attempt did nothing, because a limit had no place or a pace no turn
+//	    refused?                      true: the attempt did nothing, because a guard refused it
+//	    guard?                        the type of that guard; absent if it is one of a run within
 //	    attempts                      how many, by 10s, 1m and 1h
 //	live                              runs underway
-//	  total, waiting
+//	  total, waiting, guarded?
 //	  oldest[]                        at most 100
 //	    name, limit?                  without a limit of attempts there is none
 //	    attempt                       underway or to come
 //	    state                         attempting or waiting
 //	    age, for                      of the run, and how long in this state
 //	    next_in?, hint?               while waiting; hint is what the server asked for
+//	    guard?                        the type of the guard that it waits for
 //	    last_error?
 //	budgets[], limits[]               by name: balance; in_flight and places. null if the method panicked,
 //	                                  or if there is no such number or limit
-//	  parts?, lowest?[]               of a retry.Budgets: how many, and five of them, by key
 //	hedges[], paces[]                 by name: delay; rate, null while it is open, and wait
+//	  parts?, worst?[]                of a retry.PerKey: how many, and the five worst of them, by key; the
+//	                                  other fields are those of the worst
 //	failed[]                          at most 64, latest first
 //	  name, reason, attempts, seconds, waited
 //	  count                           how many runs ended like this one, which is the last of them
 //	  time                            of the end
 //	  trace?, cause?                  cause if no attempt was made
-//	  steps[]                         the first attempt that failed and the latest seven
+//	  steps[]                         what held the run up: the first, and the latest seven
 //	    attempt, seconds, class, error
 //	    start                         since the run began
 //	    wait?, hint?                  the wait that followed, as planned
+//	    guard?                        no attempt failed: a guard of this type had the attempt wait,
+//	    refused?                      or refused it, so many times in a row
 //
 // In a window, failed counts all reasons but permanent errors and cancels, and after_retry
 // counts successes, and deliveries of a queue that failed and will be made again. A value

@@ -2,6 +2,8 @@ package retrydebug
 
 import (
 	"cmp"
+	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -16,29 +18,34 @@ import (
 // names.
 type gauges struct {
 	mu      sync.Mutex
-	budgets map[string]gauge[interface{ Balance() float64 }]
+	budgets map[string]gauge[budget]
 	limits  map[string]gauge[limiter]
-	hedges  map[string]gauge[interface{ Wait() time.Duration }]
+	hedges  map[string]gauge[hedger]
 	paces   map[string]gauge[pacer]
 }
+
+type budget interface{ Balance() float64 }
 
 type limiter interface {
 	InFlight() int
 	Places() int
 }
 
+type hedger interface{ Wait() time.Duration }
+
 type pacer interface {
 	Rate() float64
 	Wait() time.Duration
 }
 
-type gauge[T any] struct {
+type gauge[V any] struct {
 	name  string // as it is shown
-	value T
+	value V
+	parts func() iter.Seq2[string, V] // of a retry.PerKey, else nil
 }
 
 // observe sets, replaces or removes a gauge.
-func observe[T any](g *gauges, in *map[string]gauge[T], name string, value T, remove bool) {
+func observe[V any](g *gauges, in *map[string]gauge[V], name string, observed gauge[V], remove bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	k := key(name)
@@ -50,16 +57,107 @@ func observe[T any](g *gauges, in *map[string]gauge[T], name string, value T, re
 		return
 	}
 	if *in == nil {
-		*in = make(map[string]gauge[T])
+		*in = make(map[string]gauge[V])
 	}
-	(*in)[strings.Clone(k)] = gauge[T]{line(name, longest), value}
+	observed.name = line(name, longest)
+	(*in)[strings.Clone(k)] = observed
 }
 
-// sorted returns them by name.
-func sorted[T any](g *gauges, in *map[string]gauge[T]) []gauge[T] {
+// ObservePerKey is [Recorder.ObserveBudget], ObserveLimit, ObserveHedge or ObservePace for
+// all that keys has, by what a *T is. The page shows how many there are, and the five worst
+// with their keys: the budgets that have least, the fullest limits, the hedges that wait and
+// the paces that hold attempts back for longest. A nil keys removes that name. ObservePerKey
+// panics if a *T is none of these.
+func ObservePerKey[T any](r *Recorder, name string, keys *retry.PerKey[T]) {
+	if r == nil {
+		return
+	}
+	r.begin()
+	g, remove := &r.gauges, keys == nil
+	switch any((*T)(nil)).(type) {
+	case budget:
+		observe(g, &g.budgets, name, gauge[budget]{parts: partsOf[budget](keys)}, remove)
+	case limiter:
+		observe(g, &g.limits, name, gauge[limiter]{parts: partsOf[limiter](keys)}, remove)
+	case pacer: // before hedger, whose method it has
+		observe(g, &g.paces, name, gauge[pacer]{parts: partsOf[pacer](keys)}, remove)
+	case hedger:
+		observe(g, &g.hedges, name, gauge[hedger]{parts: partsOf[hedger](keys)}, remove)
+	default:
+		panic(fmt.Sprintf("retrydebug: %T is no budget, limit, hedge or pace", (*T)(nil)))
+	}
+}
+
+// partsOf returns what keys has but nil, as V.
+func partsOf[V, T any](keys *retry.PerKey[T]) func() iter.Seq2[string, V] {
+	return func() iter.Seq2[string, V] {
+		return func(yield func(string, V) bool) {
+			for key, v := range keys.All() {
+				if v != nil && !yield(key, any(v).(V)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// header is what the reports of all gauges begin with.
+type header[R any] struct {
+	Name  string `json:"name"`
+	Parts int    `json:"parts,omitempty"` // of a retry.PerKey
+	Worst []R    `json:"worst,omitempty"` // of these, by key
+}
+
+func (h *header[R]) head() *header[R] { return h }
+
+// gaugeReport is what a pointer to the report of a gauge has.
+type gaugeReport[R any] interface {
+	*R
+	head() *header[R]
+	badness() float64 // to compare the parts of a PerKey
+}
+
+// worstParts is how many of the parts of a PerKey are shown. All gauges of a kind together
+// show at most as many parts as there may be gauges.
+const worstParts = 5
+
+// reports returns what gauges show, by name.
+func reports[V, R any, P gaugeReport[R]](g *gauges, in *map[string]gauge[V], read func(V) R) []R {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	return slices.SortedFunc(maps.Values(*in), func(a, b gauge[T]) int { return cmp.Compare(a.name, b.name) })
+	sorted := slices.SortedFunc(maps.Values(*in), func(a, b gauge[V]) int { return cmp.Compare(a.name, b.name) })
+	g.mu.Unlock()
+	reports, left := make([]R, len(sorted)), names
+	for i, g := range sorted {
+		rep := P(&reports[i])
+		if g.parts == nil {
+			*rep = read(g.value)
+		} else {
+			readParts(rep, g.parts(), read, min(worstParts, left))
+			left -= len(rep.head().Worst)
+		}
+		rep.head().Name = g.name
+	}
+	return reports
+}
+
+// readParts makes rep the report of the worst of all parts, with at most so many of them.
+func readParts[V, R any, P gaugeReport[R]](rep P, parts iter.Seq2[string, V], read func(V) R, most int) {
+	var all []R
+	for key, v := range parts {
+		part := read(v)
+		P(&part).head().Name = key
+		all = append(all, part)
+	}
+	slices.SortStableFunc(all, func(a, b R) int { return cmp.Compare(P(&b).badness(), P(&a).badness()) })
+	if len(all) > 0 {
+		*rep = all[0]
+	}
+	worst := slices.Clone(all[:min(len(all), most)])
+	for i := range worst {
+		h := P(&worst[i]).head()
+		h.Name = line(h.Name, longest)
+	}
+	rep.head().Parts, rep.head().Worst = len(all), worst
 }
 
 // safely returns what f returns, and nil if f panics or reports that there is
@@ -76,60 +174,86 @@ func safely[T any](f func() (T, bool)) (v *T) {
 	return nil
 }
 
-// lowest is how many of the budgets of a [retry.Budgets] are shown.
-const lowest = 5
-
-func budgetOf(name string, b interface{ Balance() float64 }) budgetReport {
-	rep := budgetReport{Name: name, Balance: balanceOf(b)}
-	parts, ok := b.(*retry.Budgets)
-	if !ok {
-		return rep
+// orLeast returns *v, or less than all numbers if there is none.
+func orLeast(v *float64) float64 {
+	if v == nil {
+		return math.Inf(-1)
 	}
-	all := safely(func() (budgetReport, bool) {
-		all := rep
-		for key, b := range parts.All() {
-			if b, ok := b.(interface{ Balance() float64 }); ok && all.Parts < lowest {
-				all.Lowest = append(all.Lowest, budgetReport{Name: line(key, longest), Balance: balanceOf(b)})
-			}
-			all.Parts++
-		}
-		return all, true
-	})
-	if all == nil {
-		return rep
-	}
-	return *all
+	return *v
 }
 
-func balanceOf(b interface{ Balance() float64 }) *float64 {
-	return safely(func() (float64, bool) {
+type budgetReport struct {
+	header[budgetReport]
+	Balance *float64 `json:"balance"`
+}
+
+func readBudget(b budget) (r budgetReport) {
+	r.Balance = safely(func() (float64, bool) {
 		v := b.Balance()
 		return v, !math.IsNaN(v) && !math.IsInf(v, 0)
 	})
+	return r
 }
 
-// inFlightOf and placesOf are for JSON numbers, which many readers have as floats.
-func inFlightOf(l limiter) *int {
-	return safely(func() (int, bool) { return l.InFlight(), true })
+func (r *budgetReport) badness() float64 {
+	if r.Balance == nil {
+		return math.Inf(-1)
+	}
+	return 1 - *r.Balance
 }
 
-func placesOf(l limiter) *int {
-	return safely(func() (int, bool) {
+type limitReport struct {
+	header[limitReport]
+	InFlight *int `json:"in_flight"` // many readers have JSON numbers as floats
+	Places   *int `json:"places"`
+}
+
+func readLimit(l limiter) (r limitReport) {
+	r.InFlight = safely(func() (int, bool) { return l.InFlight(), true })
+	r.Places = safely(func() (int, bool) {
 		n := l.Places()
 		return n, n < math.MaxInt
 	})
+	return r
 }
 
-// rateOf returns nil for a pace that is open.
-func rateOf(p pacer) *float64 {
-	return safely(func() (float64, bool) {
-		r := p.Rate()
-		return r, !math.IsNaN(r) && !math.IsInf(r, 0)
+func (r *limitReport) badness() float64 {
+	if r.InFlight == nil || r.Places == nil {
+		return math.Inf(-1)
+	}
+	return float64(*r.InFlight) / float64(max(*r.Places, 1))
+}
+
+type hedgeReport struct {
+	header[hedgeReport]
+	Delay *float64 `json:"delay"`
+}
+
+func readHedge(h hedger) (r hedgeReport) {
+	r.Delay = readWait(h)
+	return r
+}
+
+func (r *hedgeReport) badness() float64 { return orLeast(r.Delay) }
+
+type paceReport struct {
+	header[paceReport]
+	Rate *float64 `json:"rate"` // nil while it is open
+	Wait *float64 `json:"wait"`
+}
+
+func readPace(p pacer) (r paceReport) {
+	r.Rate = safely(func() (float64, bool) {
+		v := p.Rate()
+		return v, !math.IsNaN(v) && !math.IsInf(v, 0)
 	})
+	r.Wait = readWait(p)
+	return r
 }
 
-// delayOf is for hedges and paces.
-func delayOf(h interface{ Wait() time.Duration }) *float64 {
+func (r *paceReport) badness() float64 { return orLeast(r.Wait) }
+
+func readWait(h hedger) *float64 {
 	return safely(func() (float64, bool) {
 		d := h.Wait()
 		return d.Seconds(), d >= 0

@@ -148,9 +148,9 @@ type operationRow struct {
 // causeRow is what attempts of an operation fail with.
 type causeRow struct {
 	name
-	Refused                 bool
-	Attempts                uint64
-	Class, Code, Error, Ago string
+	Refused                        bool
+	Attempts                       uint64
+	Class, Guard, Code, Error, Ago string
 }
 
 type lastRow struct{ Ago, Error string }
@@ -159,13 +159,13 @@ type gaugeItem struct{ Kind, Name, Bar, Text string }
 
 type runRow struct {
 	name
-	Age, Attempt, State, Hint, LastError string
+	Age, Attempt, State, Guard, Next, Hint, LastError string
 }
 
 type failedItem struct {
 	name
 	Time, Reason, Summary, Trace, Cause string
-	Last, Count                         string // what the last attempt failed with, and how many runs did
+	Last, Count                         string // what the last step failed with, and how many runs did
 	Bars                                []bar
 	Steps                               []stepText
 }
@@ -176,8 +176,8 @@ type bar struct {
 	From, Width int
 }
 
-// stepText is a step in words, with what stands before and after its error.
-type stepText struct{ Before, Error, After string }
+// stepText is a step in words, with what stands before and after its guard and its error.
+type stepText struct{ Before, Guard, Said, Error, After string }
 
 // render writes the page.
 func (v view) render(b *bytes.Buffer, rep *report) error {
@@ -194,6 +194,9 @@ func (v view) render(b *bytes.Buffer, rep *report) error {
 	d.Underway = "Nothing underway"
 	if n := rep.Live.Total; n > 0 {
 		d.Underway = fmt.Sprintf("Underway: %d, %d of them waiting", n, rep.Live.Waiting)
+		if guarded := rep.Live.Guarded; guarded > 0 {
+			d.Underway += fmt.Sprintf(", %d for a guard", guarded)
+		}
 		if shown := len(rep.Live.Oldest); shown < n {
 			d.Underway += fmt.Sprintf("; the %d oldest", shown)
 		}
@@ -276,7 +279,7 @@ func (v view) causes(d *pageData, rep *report) {
 		all = all[:mostCauseRows]
 	}
 	for _, c := range all {
-		d.Causes = append(d.Causes, causeRow{name{c.of.Name, c.of.Other}, c.Refused, v.attempts(c.causeReport), c.Class, c.Code, c.Error, brief(rep.Now.Sub(c.Time))})
+		d.Causes = append(d.Causes, causeRow{name{c.of.Name, c.of.Other}, c.Refused, v.attempts(c.causeReport), c.Class, c.Guard, c.Code, c.Error, brief(rep.Now.Sub(c.Time))})
 	}
 }
 
@@ -294,7 +297,35 @@ func (v view) cause(o *operationReport) string {
 	return most.Error
 }
 
-// worst is how many operations, budgets and limits are named below the headline.
+// refusals is how many attempts of an operation a guard has refused.
+type refusals struct {
+	guard, operation string
+	attempts         uint64
+}
+
+// refusals returns those of the window, the most first.
+func (v view) refusals(rep *report) (all []refusals) {
+	for i := range rep.Operations {
+		o := &rep.Operations[i]
+		first := len(all)
+		for j := range o.Causes {
+			c := &o.Causes[j]
+			if c.Guard == "" || v.attempts(c) == 0 {
+				continue
+			}
+			k := first + slices.IndexFunc(all[first:], func(g refusals) bool { return g.guard == c.Guard })
+			if k < first {
+				k = len(all)
+				all = append(all, refusals{guard: c.Guard, operation: o.Name})
+			}
+			all[k].attempts += v.attempts(c)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b refusals) int { return cmp.Compare(b.attempts, a.attempts) })
+	return all[:min(len(all), worst)]
+}
+
+// worst is how many operations, guards, budgets and limits are named below the headline.
 const worst = 5
 
 // say fills the headline and what stands below it.
@@ -337,8 +368,17 @@ func (v view) say(d *pageData, rep *report) {
 			d.Said = append(d.Said, said)
 		}
 	}
+	for _, g := range v.refusals(rep) {
+		said := sentence{Bad: true, Named: true, name: name{Name: g.guard}, Text: fmt.Sprintf("refused %s", count(int(g.attempts), "attempt"))}
+		if g.operation != "" {
+			said.Text += " of "
+			said.Cause = g.operation
+		}
+		said.After = " " + in + "."
+		d.Said = append(d.Said, said)
+	}
 	empty := 0
-	for _, b := range partsOf(rep.Budgets) {
+	for _, b := range byPart(rep.Budgets) {
 		if b.Balance == nil || *b.Balance >= .1 || empty == worst {
 			continue
 		}
@@ -350,7 +390,7 @@ func (v view) say(d *pageData, rep *report) {
 		d.Said = append(d.Said, sentence{Bad: true, Named: true, name: name{Name: b.Name}, Text: text})
 	}
 	full := 0
-	for _, l := range rep.Limits {
+	for _, l := range byPart(rep.Limits) {
 		if l.InFlight == nil || l.Places == nil || *l.InFlight < *l.Places || full == worst {
 			continue
 		}
@@ -427,37 +467,42 @@ func chartOf(history [][3]uint64) *chart {
 	return c
 }
 
-// partsOf replaces budgets by part by those of the parts that have least. The first one
-// keeps the number of all.
-func partsOf(budgets []budgetReport) (all []budgetReport) {
-	for _, b := range budgets {
-		if len(b.Lowest) == 0 {
-			all = append(all, b)
+// byPart replaces a gauge that has parts by the worst of these. The first one keeps the
+// number of all.
+func byPart[R any, P gaugeReport[R]](gauges []R) (all []R) {
+	for i := range gauges {
+		whole := P(&gauges[i]).head()
+		if len(whole.Worst) == 0 {
+			all = append(all, gauges[i])
 		}
-		for i, p := range b.Lowest {
-			p.Name = b.Name + ": " + p.Name
-			if i == 0 {
-				p.Parts = b.Parts
+		for j, part := range whole.Worst {
+			h := P(&part).head()
+			h.Name = whole.Name + ": " + h.Name
+			if j == 0 {
+				h.Parts = whole.Parts
 			}
-			all = append(all, p)
+			all = append(all, part)
 		}
 	}
 	return all
 }
 
 func gaugeItems(rep *report) (items []gaugeItem) {
-	for _, b := range partsOf(rep.Budgets) {
+	add := func(item gaugeItem, parts int, superlative string) {
+		if parts > 0 {
+			item.Text += fmt.Sprintf(", the %s of %d", superlative, parts)
+		}
+		items = append(items, item)
+	}
+	for _, b := range byPart(rep.Budgets) {
 		item := gaugeItem{Kind: "budget", Name: b.Name, Text: "–"}
 		if b.Balance != nil {
 			left := min(max(*b.Balance, 0), 1)
 			item.Bar, item.Text = strconv.Itoa(int(100*left)), percent(left)+" left"
 		}
-		if b.Parts > 0 {
-			item.Text += fmt.Sprintf(", the lowest of %d", b.Parts)
-		}
-		items = append(items, item)
+		add(item, b.Parts, "lowest")
 	}
-	for _, l := range rep.Limits {
+	for _, l := range byPart(rep.Limits) {
 		item := gaugeItem{Kind: "limit", Name: l.Name, Text: "–"}
 		switch {
 		case l.InFlight == nil:
@@ -466,16 +511,16 @@ func gaugeItems(rep *report) (items []gaugeItem) {
 		default:
 			item.Text = fmt.Sprintf("%d of %d in flight", *l.InFlight, *l.Places)
 		}
-		items = append(items, item)
+		add(item, l.Parts, "fullest")
 	}
-	for _, h := range rep.Hedges {
+	for _, h := range byPart(rep.Hedges) {
 		item := gaugeItem{Kind: "hedge", Name: h.Name, Text: "–"}
 		if h.Delay != nil {
 			item.Text = "after " + seconds(*h.Delay)
 		}
-		items = append(items, item)
+		add(item, h.Parts, "latest")
 	}
-	for _, p := range rep.Paces {
+	for _, p := range byPart(rep.Paces) {
 		item := gaugeItem{Kind: "pace", Name: p.Name, Text: "–"}
 		switch {
 		case p.Wait == nil:
@@ -486,13 +531,13 @@ func gaugeItems(rep *report) (items []gaugeItem) {
 		default:
 			item.Text = "open"
 		}
-		items = append(items, item)
+		add(item, p.Parts, "slowest")
 	}
 	return items
 }
 
 func runRowOf(n runReport) runRow {
-	row := runRow{name: name{Name: n.Name}, Age: seconds(n.Age), Attempt: strconv.Itoa(n.Attempt), LastError: n.LastError}
+	row := runRow{name: name{Name: n.Name}, Age: seconds(n.Age), Attempt: strconv.Itoa(n.Attempt), State: "waiting", Guard: n.Guard, LastError: n.LastError}
 	if n.Limit > 0 {
 		row.Attempt += " of " + strconv.Itoa(n.Limit)
 	}
@@ -500,9 +545,9 @@ func runRowOf(n runReport) runRow {
 	case n.State != "waiting":
 		row.State = "attempting for " + seconds(n.For)
 	case n.NextIn > 0:
-		row.State = "waiting, next try in " + seconds(n.NextIn)
+		row.Next = ", next try in " + seconds(n.NextIn)
 	default:
-		row.State = "waiting, next try is due"
+		row.Next = ", next try is due"
 	}
 	if n.Hint > 0 {
 		row.Hint = seconds(n.Hint)
@@ -520,13 +565,15 @@ func failedItems(rep *report) (items []failedItem) {
 		longest = max(longest, f.Seconds)
 	}
 	for _, f := range runs {
-		item := failedItem{name: name{Name: f.Name}, Time: f.Time.Format("15:04:05"), Reason: f.Reason, Trace: f.Trace, Cause: f.Cause,
+		item := failedItem{name: name{Name: f.Name}, Time: f.Time.Format("15:04:05"), Reason: f.Reason, Trace: f.Trace,
 			Summary: fmt.Sprintf("%s, %s", seconds(f.Seconds), count(f.Attempts, "attempt"))}
 		if f.Waited > 0 {
 			item.Summary += ", waited " + seconds(f.Waited)
 		}
 		if len(f.Steps) > 0 {
 			item.Last = f.Steps[len(f.Steps)-1].Error
+		} else {
+			item.Cause = f.Cause
 		}
 		if f.Count > 1 {
 			item.Count = fmt.Sprintf("the last of %d like it", f.Count)
@@ -537,15 +584,29 @@ func failedItems(rep *report) (items []failedItem) {
 		}
 		before := 0
 		for i, s := range f.Steps {
-			item.Bars = append(item.Bars, bar{"attempt", scale(s.Start), max(scale(s.Start+s.Seconds)-scale(s.Start), 3)})
 			text := stepText{Before: seconds(s.Seconds) + " ", Error: s.Error}
-			if i > 0 && s.Attempt > before+1 {
-				text.Before = fmt.Sprintf("(%s not kept) · %s", count(s.Attempt-before-1, "attempt"), text.Before)
+			class, took, made := "attempt", s.Seconds, s.Attempt
+			if s.Guard != "" {
+				text = stepText{Guard: s.Guard, Error: s.Error}
+				class, took, made = "guard", s.Wait, s.Attempt-1
+			}
+			item.Bars = append(item.Bars, bar{class, scale(s.Start), max(scale(s.Start+took)-scale(s.Start), 3)})
+			if i > 0 && made > before+1 {
+				text.Before = fmt.Sprintf("(%s not kept) · %s", count(made-before-1, "attempt"), text.Before)
 			}
 			if i > 0 {
 				text.Before = " · " + text.Before
 			}
-			before = s.Attempt
+			before = made
+			switch {
+			case s.Refused > 0:
+				text.Said = fmt.Sprintf(" refused attempt %d: ", s.Attempt)
+				if s.Refused > 1 {
+					text.Said = fmt.Sprintf(" refused attempt %d %d times: ", s.Attempt, s.Refused)
+				}
+			case s.Guard != "":
+				text.Said = fmt.Sprintf(" held attempt %d back", s.Attempt)
+			}
 			if s.Wait > 0 {
 				text.After = " · wait " + seconds(s.Wait)
 			}

@@ -146,7 +146,7 @@ func TestDocument(t *testing.T) {
 		if !slices.Equal(hrefs, want) {
 			t.Errorf("%s: links %q, want %q", query, hrefs, want)
 		}
-		if n := strings.Count(doc.words(), hostile); n < 16 {
+		if n := strings.Count(doc.words(), hostile); n < 24 {
 			t.Errorf("%s: the text is there %d times", query, n)
 		}
 	}
@@ -176,6 +176,16 @@ func fill(t testing.TB, page *retrydebug.Recorder, text string) {
 	a.Err, a.Class, a.Delay, a.Hint = err, retry.Throttled, time.Hour, time.Second
 	h.AttemptDone(ctx, a)
 	h.Wait(ctx, a)
+	for _, refusal := range []error{nil, err} { // a run that waits for a guard, and one that ended because of it
+		ctx := h.Start(t.Context(), p)
+		h.Guard(ctx, retry.Held{Name: text, Number: 1, Guard: text, Start: time.Now(), Delay: time.Hour, Err: refusal})
+		if refusal != nil {
+			h.Done(ctx, retry.Summary{Name: text, Reason: retry.ReasonGuard, Err: &retry.Error{Reason: retry.ReasonGuard, Cause: err}})
+		}
+	}
+	keys := &retry.PerKey[balanced]{}
+	keys.For(text)
+	retrydebug.ObservePerKey(page, text+text, keys)
 }
 
 func TestPage(t *testing.T) {

@@ -62,18 +62,17 @@ func (r *Recorder) Hooks() retry.Hooks {
 		return retry.Hooks{}
 	}
 	r.begin()
-	return retry.Hooks{Start: r.start, Attempt: r.attempt, AttemptDone: r.attemptDone, Wait: r.wait, Done: r.done}
+	return retry.Hooks{Start: r.start, Attempt: r.attempt, AttemptDone: r.attemptDone, Wait: r.wait, Guard: r.guard, Done: r.done}
 }
 
-// ObserveBudget shows the balance of b, such as a [retry.TokenBudget], by that name. Of a
-// [retry.Budgets] it shows how many there are, and the five that have least, by key. A
+// ObserveBudget shows the balance of b, such as a [retry.TokenBudget], by that name. A
 // second call with the same name replaces b, and a nil b removes it. Balance is called
 // when the page is served, and must be safe for concurrent use. 256 names are shown.
-// A nil Recorder ignores it.
+// [ObservePerKey] is for budgets by key. A nil Recorder ignores it.
 func (r *Recorder) ObserveBudget(name string, b interface{ Balance() float64 }) {
 	if r != nil {
 		r.begin()
-		observe(&r.gauges, &r.gauges.budgets, name, b, b == nil)
+		observe(&r.gauges, &r.gauges.budgets, name, gauge[budget]{value: b}, b == nil)
 	}
 }
 
@@ -85,7 +84,7 @@ func (r *Recorder) ObserveLimit(name string, l interface {
 }) {
 	if r != nil {
 		r.begin()
-		observe(&r.gauges, &r.gauges.limits, name, limiter(l), l == nil)
+		observe(&r.gauges, &r.gauges.limits, name, gauge[limiter]{value: l}, l == nil)
 	}
 }
 
@@ -94,7 +93,7 @@ func (r *Recorder) ObserveLimit(name string, l interface {
 func (r *Recorder) ObserveHedge(name string, h interface{ Wait() time.Duration }) {
 	if r != nil {
 		r.begin()
-		observe(&r.gauges, &r.gauges.hedges, name, h, h == nil)
+		observe(&r.gauges, &r.gauges.hedges, name, gauge[hedger]{value: h}, h == nil)
 	}
 }
 
@@ -106,6 +105,6 @@ func (r *Recorder) ObservePace(name string, p interface {
 }) {
 	if r != nil {
 		r.begin()
-		observe(&r.gauges, &r.gauges.paces, name, pacer(p), p == nil)
+		observe(&r.gauges, &r.gauges.paces, name, gauge[pacer]{value: p}, p == nil)
 	}
 }

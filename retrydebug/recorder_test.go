@@ -2,7 +2,6 @@ package retrydebug_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -882,71 +881,21 @@ func TestGauges(t *testing.T) {
 	if len(r.Budgets) != 256 || len(r.Limits) != 256 || len(r.Hedges) != 256 || len(r.Paces) != 256 {
 		t.Errorf("%d, %d, %d, %d gauges, want 256 each", len(r.Budgets), len(r.Limits), len(r.Hedges), len(r.Paces))
 	}
-	if i := slices.IndexFunc(r.Budgets, func(b budget) bool { return b.Name == "c" }); i < 0 || *r.Budgets[i].Balance != 0 {
+	if i := slices.IndexFunc(r.Budgets, func(b gauge) bool { return b.Name == "c" }); i < 0 || *r.Budgets[i].Balance != 0 {
 		t.Error("a budget was not replaced")
-	}
-}
-
-// Of budgets by part the five that have least are shown, and how many there are.
-func TestObserveBudgets(t *testing.T) {
-	var page retrydebug.Recorder
-	shards := &retry.Budgets{New: func(string) retry.Budget { return &retry.TokenBudget{Capacity: 10, Cost: 1} }}
-	page.ObserveBudget("shards", shards)
-	page.ObserveBudget("none", (*retry.Budgets)(nil))
-	bad := &retry.Budgets{New: func(string) retry.Budget {
-		return struct {
-			retry.Budget
-			*awful
-		}{}
-	}}
-	page.ObserveBudget("awful", bad)
-	budgets := func() string {
-		b, err := json.Marshal(read(t, &page).Budgets)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(b)
-	}
-	if got, want := budgets(), `[{"name":"awful","balance":1},{"name":"none","balance":1},{"name":"shards","balance":1}]`; got != want {
-		t.Errorf("without a part: %s\nwant %s", got, want)
-	}
-	if bad.For("part"); !strings.HasPrefix(budgets(), `[{"name":"awful","balance":null},`) {
-		t.Errorf("a budget that panics: %s", budgets())
-	}
-	for i := range 10 {
-		for range 11 - i {
-			shards.For(fmt.Sprintf("s%d\n", i)).Withdraw(retry.Withdrawal{Class: retry.Transient})
-		}
-	}
-	shards.For("well")
-	want := `{"name":"shards","balance":0,"parts":11,"lowest":[{"name":"s0 ","balance":0},{"name":"s1 ","balance":0},` +
-		`{"name":"s2 ","balance":0.1},{"name":"s3 ","balance":0.2},{"name":"s4 ","balance":0.3}]}]`
-	if got := budgets(); !strings.HasSuffix(got, want) {
-		t.Errorf("%s\nwant %s", got, want)
-	}
-	words := parse(t, get(t, &page, "").Body).all("main")[0].words()
-	for _, want := range []string{
-		"shards: s0 has no budget left for retries. shards: s1 has no budget left",
-		"budget shards: s0 0% left, the lowest of 11", "budget shards: s1 0% left ", "budget shards: s4 30% left",
-	} {
-		if !strings.Contains(words, want) {
-			t.Errorf("%q is not in\n%s", want, words)
-		}
-	}
-	if strings.Contains(words, "s5") {
-		t.Errorf("more than five parts in\n%s", words)
 	}
 }
 
 func TestNilRecorder(t *testing.T) {
 	var page *retrydebug.Recorder
-	if h := page.Hooks(); h.Start != nil || h.Attempt != nil || h.AttemptDone != nil || h.Wait != nil || h.Done != nil {
+	if h := page.Hooks(); h.Start != nil || h.Attempt != nil || h.AttemptDone != nil || h.Wait != nil || h.Guard != nil || h.Done != nil {
 		t.Error("a nil Recorder has hooks")
 	}
 	page.ObserveBudget("b", observed{})
 	page.ObserveLimit("l", observed{})
 	page.ObserveHedge("h", observed{})
 	page.ObservePace("p", observed{})
+	retrydebug.ObservePerKey(page, "k", new(retry.PerKey[retry.EarnedBudget]))
 }
 
 // No goroutine and no timer: a bubble of synctest ends only if there are none.

@@ -33,6 +33,7 @@ type operationReport struct {
 	Other     bool                    `json:"other,omitempty"`
 	Live      int                     `json:"live"`
 	Waiting   int                     `json:"waiting"`
+	Guarded   int                     `json:"guarded,omitempty"`
 	LastError *errorReport            `json:"last_error,omitempty"`
 	Causes    []causeReport           `json:"causes"`
 	Windows   map[string]windowReport `json:"windows"`
@@ -63,6 +64,7 @@ type windowReport struct {
 type liveReport struct {
 	Total   int         `json:"total"`
 	Waiting int         `json:"waiting"`
+	Guarded int         `json:"guarded,omitempty"`
 	Oldest  []runReport `json:"oldest"`
 }
 
@@ -75,31 +77,8 @@ type runReport struct {
 	For       float64 `json:"for"`
 	NextIn    float64 `json:"next_in,omitempty"`
 	Hint      float64 `json:"hint,omitempty"`
+	Guard     string  `json:"guard,omitempty"`
 	LastError string  `json:"last_error,omitempty"`
-}
-
-type budgetReport struct {
-	Name    string         `json:"name"`
-	Balance *float64       `json:"balance"`
-	Parts   int            `json:"parts,omitempty"`  // of a retry.Budgets
-	Lowest  []budgetReport `json:"lowest,omitempty"` // of these, by key
-}
-
-type limitReport struct {
-	Name     string `json:"name"`
-	InFlight *int   `json:"in_flight"`
-	Places   *int   `json:"places"`
-}
-
-type hedgeReport struct {
-	Name  string   `json:"name"`
-	Delay *float64 `json:"delay"`
-}
-
-type paceReport struct {
-	Name string   `json:"name"`
-	Rate *float64 `json:"rate"`
-	Wait *float64 `json:"wait"`
 }
 
 type failedReport struct {
@@ -123,6 +102,8 @@ type stepReport struct {
 	Error   string  `json:"error"`
 	Wait    float64 `json:"wait,omitempty"`
 	Hint    float64 `json:"hint,omitempty"`
+	Guard   string  `json:"guard,omitempty"`
+	Refused int     `json:"refused,omitempty"`
 }
 
 // process says which one this is.
@@ -140,15 +121,16 @@ func (r *Recorder) report() *report {
 	// Times of day are relative to the clock's current time, which may have been set
 	// meanwhile.
 	at := func(since time.Duration) time.Time { return now.Add(since - age).Round(0) }
-	var underway [names + 1]struct{ live, waiting int }
+	var underway [names + 1][over]int // by their state
 	var runs []runReport
 	for _, s := range r.shards {
 		s.mu.Lock()
 		s.flush()
 		for i, t := range s.tallies {
 			if t != nil {
-				underway[i].live += t.live
-				underway[i].waiting += t.waiting
+				for state, n := range t.in {
+					underway[i][state] += n
+				}
 			}
 		}
 		runs = append(runs, s.oldest(age)...)
@@ -157,37 +139,30 @@ func (r *Recorder) report() *report {
 
 	rep := &report{
 		Now: now.Round(0), Since: at(0), Program: process().program, Host: process().host, PID: os.Getpid(),
-		Operations: []operationReport{}, Budgets: []budgetReport{}, Limits: []limitReport{}, Hedges: []hedgeReport{}, Paces: []paceReport{}, Failed: []failedReport{},
-		Live: liveReport{Oldest: []runReport{}},
+		Operations: []operationReport{}, Live: liveReport{Oldest: []runReport{}}, Failed: []failedReport{},
+		Budgets: reports(&r.gauges, &r.gauges.budgets, readBudget), Limits: reports(&r.gauges, &r.gauges.limits, readLimit),
+		Hedges: reports(&r.gauges, &r.gauges.hedges, readHedge), Paces: reports(&r.gauges, &r.gauges.paces, readPace),
 	}
 	for i, op := range r.operations.all() {
 		if op == nil {
 			continue
 		}
 		o, used := op.report(age, at)
-		o.Live, o.Waiting = underway[i].live, underway[i].waiting
+		in := &underway[i]
+		o.Guarded = in[guarded]
+		o.Waiting = in[waiting] + in[guarded]
+		o.Live = in[attempting] + o.Waiting
 		if op.other && !used && o.Live == 0 {
 			continue
 		}
 		rep.Live.Total += o.Live
 		rep.Live.Waiting += o.Waiting
+		rep.Live.Guarded += o.Guarded
 		rep.Operations = append(rep.Operations, o)
 	}
 	slices.SortStableFunc(rep.Operations, func(a, b operationReport) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortStableFunc(runs, func(a, b runReport) int { return cmp.Compare(b.Age, a.Age) })
 	rep.Live.Oldest = append(rep.Live.Oldest, runs[:min(len(runs), oldest)]...)
-	for _, b := range sorted(&r.gauges, &r.gauges.budgets) {
-		rep.Budgets = append(rep.Budgets, budgetOf(b.name, b.value))
-	}
-	for _, l := range sorted(&r.gauges, &r.gauges.limits) {
-		rep.Limits = append(rep.Limits, limitReport{l.name, inFlightOf(l.value), placesOf(l.value)})
-	}
-	for _, h := range sorted(&r.gauges, &r.gauges.hedges) {
-		rep.Hedges = append(rep.Hedges, hedgeReport{h.name, delayOf(h.value)})
-	}
-	for _, p := range sorted(&r.gauges, &r.gauges.paces) {
-		rep.Paces = append(rep.Paces, paceReport{p.name, rateOf(p.value), delayOf(p.value)})
-	}
 	for _, s := range r.failures.all() {
 		rep.Failed = append(rep.Failed, s.report(at))
 	}
@@ -210,9 +185,12 @@ func (n *run) report(age time.Duration) runReport {
 	if n.story != nil {
 		rep.LastError = n.story.latest
 	}
-	if n.state == waiting {
+	if n.state != attempting {
 		rep.State = "waiting"
 		rep.NextIn, rep.Hint = max(n.since+n.story.delay-age, 0).Seconds(), n.story.hint.Seconds()
+	}
+	if n.state == guarded {
+		rep.Guard = n.story.guard
 	}
 	return rep
 }
@@ -265,7 +243,7 @@ func (s *story) report(at func(time.Duration) time.Time) failedReport {
 	}
 	for _, n := range s.steps {
 		rep.Steps = append(rep.Steps, stepReport{
-			n.number, n.start.Seconds(), n.took.Seconds(), n.class.String(), n.text, n.wait.Seconds(), n.hint.Seconds(),
+			n.number, n.start.Seconds(), n.took.Seconds(), n.class.String(), n.text, n.wait.Seconds(), n.hint.Seconds(), n.guard, n.refused,
 		})
 	}
 	return rep

@@ -37,7 +37,8 @@ type state uint8
 const (
 	unbegun state = iota
 	attempting
-	waiting
+	waiting // for a retry
+	guarded // waiting for a guard
 	over
 )
 
@@ -89,8 +90,8 @@ func (n *run) attempt(a retry.Attempt) {
 	}
 }
 
-// enter makes n attempting or waiting, and reports whether it can be: not if it is
-// over.
+// enter makes n attempting, waiting or guarded, and reports whether it can be: not if it
+// is over.
 func (n *run) enter(next state, now time.Duration, a retry.Attempt) bool {
 	if n.state == over {
 		return false
@@ -129,17 +130,17 @@ func (n *run) attemptFailed(a retry.Attempt, text, code string, failed bool) {
 	if n.state == over {
 		return
 	}
-	key := keyOf(a.Class, code, text)
+	key := keyOf(a.Class, "", code, text)
 	if !n.listed {
 		text = line(text, texts)
 	} else {
 		text = n.tell(text)
-		n.story.add(step{a.Number, max(a.Elapsed-a.Duration, 0), a.Duration, a.Delay, a.Hint, text, a.Class})
-		n.story.key = key
+		n.story.add(step{number: a.Number, start: max(a.Elapsed-a.Duration, 0), took: a.Duration, wait: a.Delay, hint: a.Hint, text: text, class: a.Class})
+		n.story.key, n.story.refusal = key, 0
 	}
 	if failed {
 		n.retried = true
-		n.shard.failed(n.op, lastError{now, a.Number, a.Class, text}, failure{key, a.Class, code, text})
+		n.shard.failed(n.op, lastError{now, a.Number, a.Class, text}, failure{key: key, class: a.Class, code: code, text: text})
 	}
 }
 
@@ -160,10 +161,7 @@ func (r *Recorder) wait(ctx context.Context, a retry.Attempt) {
 		return
 	}
 	var text string
-	switch {
-	case a.Paced:
-		text = "waiting for its turn"
-	case a.Number == 0: // the pause of Supervise, after an attempt of the run before
+	if a.Number == 0 { // the pause of Supervise, after an attempt of the run before
 		text = errtext.Of(a.Err)
 	}
 	n.wait(a, text)
@@ -180,10 +178,48 @@ func (n *run) wait(a retry.Attempt, text string) {
 	if !n.listed {
 		return
 	}
-	if n.story == nil || a.Paced {
+	if n.story == nil {
 		n.tell(text)
 	}
 	n.story.delay, n.story.hint = a.Delay, a.Hint
+}
+
+func (r *Recorder) guard(ctx context.Context, h retry.Held) {
+	if n := r.runOf(ctx); n != nil {
+		n.guard(h, line(h.Guard, longest), errtext.Of(h.Err), codeOf(h.Err))
+	}
+}
+
+// guard notes that a guard has told the next attempt to wait, or has refused it. An attempt
+// that is refused has not failed.
+func (n *run) guard(h retry.Held, guard, text, code string) {
+	a := retry.Attempt{Number: h.Number, Start: h.Start, Elapsed: h.Elapsed}
+	now := n.now(a)
+	n.shard.mu.Lock()
+	defer n.shard.mu.Unlock()
+	if !n.enter(guarded, now, a) {
+		return
+	}
+	n.number = h.Number
+	key := keyOf(h.Class, guard, code, text)
+	if n.listed {
+		if n.story == nil {
+			n.story = new(story)
+		}
+		s := step{number: h.Number, start: max(h.Elapsed, 0), wait: h.Delay, guard: guard}
+		if h.Err != nil {
+			text = n.tell(text)
+			s.text, s.class, s.refused = text, h.Class, 1
+			n.story.refusal = key
+		}
+		n.story.add(s)
+		n.story.delay, n.story.hint, n.story.guard = h.Delay, 0, guard
+	} else {
+		text = line(text, texts)
+	}
+	if h.Err != nil {
+		n.shard.caused(n.op, now, failure{key: key, class: h.Class, guard: guard, code: code, text: text})
+	}
 }
 
 func (r *Recorder) done(ctx context.Context, s retry.Summary) {

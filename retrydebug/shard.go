@@ -37,12 +37,12 @@ type shard struct {
 
 // tally is what a shard knows of an operation.
 type tally struct {
-	op            *operation
-	live, waiting int
-	counted       bool // there is something for the operation
-	counts        counts
-	last          lastError
-	causes        []tallied // at most mostCauses
+	op      *operation
+	in      [over]int // runs underway, by their state
+	counted bool      // there is something for the operation
+	counts  counts
+	last    lastError
+	causes  []tallied // at most mostCauses
 }
 
 // tally returns that of an operation.
@@ -55,20 +55,16 @@ func (s *shard) tally(op *operation) *tally {
 	return t
 }
 
-// enter makes a run that is not over attempting or waiting, and lists it if it is
-// not yet listed.
+// enter makes a run that is not over attempting, waiting or guarded, and lists it if it
+// is not yet listed.
 func (s *shard) enter(n *run, next state) {
 	t := s.tally(n.op)
 	if n.state == unbegun {
-		t.live++
 		s.list(n)
+	} else {
+		t.in[n.state]--
 	}
-	if n.state == waiting {
-		t.waiting--
-	}
-	if next == waiting {
-		t.waiting++
-	}
+	t.in[next]++
 	n.state = next
 }
 
@@ -76,11 +72,8 @@ func (s *shard) enter(n *run, next state) {
 func (s *shard) end(n *run, at time.Duration, o outcome, sum *retry.Summary) {
 	t := s.tally(n.op)
 	if n.state != unbegun {
-		t.live--
+		t.in[n.state]--
 		s.unlist(n)
-	}
-	if n.state == waiting {
-		t.waiting--
 	}
 	n.state = over
 	s.turn(at)
@@ -90,8 +83,14 @@ func (s *shard) end(n *run, at time.Duration, o outcome, sum *retry.Summary) {
 
 // failed notes what an attempt has failed with.
 func (s *shard) failed(op *operation, e lastError, f failure) {
+	s.caused(op, e.at, f)
+	s.tally(op).last.latest(e)
+}
+
+// caused notes why an attempt has failed, or why a guard has refused it.
+func (s *shard) caused(op *operation, at time.Duration, f failure) {
 	t := s.tally(op)
-	at := min(e.at, time.Since(s.recorder.since)) // hooks may be called with any time
+	at = min(at, time.Since(s.recorder.since)) // hooks may be called with any time
 	s.turn(at)
 	i := slices.IndexFunc(t.causes, func(c tallied) bool { return c.key == f.key })
 	if i < 0 {
@@ -107,7 +106,6 @@ func (s *shard) failed(op *operation, e lastError, f failure) {
 		c.at, c.text = at, f.text
 	}
 	c.n++
-	t.last.latest(e)
 	t.counted = true
 }
 

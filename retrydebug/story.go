@@ -14,32 +14,47 @@ import (
 // story is what is recorded of a run besides its state, once an attempt has failed.
 // Once the run has failed, it is not written to any more.
 type story struct {
-	steps  []step
-	room   [3]step       // for the first of them
-	latest string        // error, as it is shown
-	key    uint64        // of the latest failure
-	delay  time.Duration // of the latest wait, as planned
-	hint   time.Duration // that the server gave before it
-	at     time.Duration // when the run ended, since the Recorder's first use
+	steps   []step
+	room    [3]step       // for the first of them
+	latest  string        // error, as it is shown
+	key     uint64        // of the latest failure
+	refusal uint64        // the key of a guard's since then, or 0
+	delay   time.Duration // of the latest wait, as planned
+	hint    time.Duration // that the server gave before it
+	guard   string        // that the latest wait for a guard was for
+	at      time.Duration // when the run ended, since the Recorder's first use
 	ending
 }
 
-// step is an attempt that failed.
+// step is an attempt that failed, or a guard that has told an attempt to wait, or has
+// refused it.
 type step struct {
-	number int
-	start  time.Duration // since the run began
-	took   time.Duration
-	wait   time.Duration // that followed, as planned
-	hint   time.Duration
-	text   string
-	class  retry.Class
+	number  int
+	start   time.Duration // since the run began
+	took    time.Duration
+	wait    time.Duration // that followed, as planned
+	hint    time.Duration
+	text    string
+	class   retry.Class
+	guard   string // "" for an attempt
+	refused int    // how many times in a row the guard has refused the attempt
 }
 
 // kept is how many steps a story has: the first and the latest, as retry.Error has
 // their errors.
 const kept = 8
 
+// repeated reports whether a guard refuses an attempt again, as it has just done.
+func (s *step) repeated(n step) bool {
+	return s.refused > 0 && n.refused > 0 && s.guard == n.guard && s.number == n.number && s.text == n.text
+}
+
 func (s *story) add(n step) {
+	if last := len(s.steps) - 1; last >= 0 && s.steps[last].repeated(n) {
+		s.steps[last].refused++
+		s.steps[last].wait += n.wait
+		return
+	}
 	switch len(s.steps) {
 	case 0:
 		s.steps = s.room[:0]
@@ -110,10 +125,10 @@ func (f *failures) add(s *story) {
 	kept[oldest] = s
 }
 
-// like reports whether two runs of an operation ended for one reason, after failures with
-// one key.
+// like reports whether two runs of an operation ended for one reason, after failures and
+// refusals with one key.
 func (s *story) like(o *story) bool {
-	return s.op == o.op && s.reason == o.reason && s.key == o.key && s.cause == o.cause
+	return s.op == o.op && s.reason == o.reason && s.key == o.key && s.refusal == o.refusal && s.cause == o.cause
 }
 
 // all returns them, the latest first.

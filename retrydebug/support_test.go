@@ -26,29 +26,17 @@ type report struct {
 	PID           int
 	Operations    []operation
 	Live          struct {
-		Total, Waiting int
-		Oldest         []live
+		Total, Waiting, Guarded int
+		Oldest                  []live
 	}
-	Budgets []budget
-	Limits  []struct {
-		Name     string
-		InFlight *int `json:"in_flight"`
-		Places   *int
-	}
-	Hedges []struct {
-		Name  string
-		Delay *float64
-	}
-	Paces []struct {
-		Name       string
-		Rate, Wait *float64
-	}
-	Failed []failed
+	Budgets, Limits, Hedges, Paces []gauge
+	Failed                         []failed
 }
 
 type operation struct {
 	Name          string
 	Live, Waiting int
+	Guarded       int
 	Windows       map[string]window
 	LastError     *lastError `json:"last_error"`
 	Causes        []cause
@@ -56,10 +44,10 @@ type operation struct {
 }
 
 type cause struct {
-	Class, Code, Error string
-	Refused            bool
-	Time               time.Time
-	Attempts           map[string]int
+	Class, Code, Guard, Error string
+	Refused                   bool
+	Time                      time.Time
+	Attempts                  map[string]int
 }
 
 type lastError struct {
@@ -87,6 +75,7 @@ type live struct {
 	Age, For       float64
 	NextIn         float64 `json:"next_in"`
 	Hint           float64
+	Guard          string
 	LastError      string `json:"last_error"`
 }
 
@@ -106,6 +95,8 @@ type step struct {
 	Start, Seconds float64
 	Class, Error   string
 	Wait, Hint     float64
+	Guard          string
+	Refused        int
 }
 
 // get requests the page from this machine.
@@ -166,9 +157,11 @@ func taking(d time.Duration, errs ...error) func(context.Context) error {
 	}
 }
 
-type budget struct {
-	Name    string   `json:"name"`
-	Balance *float64 `json:"balance"`
-	Parts   int      `json:"parts,omitempty"`
-	Lowest  []budget `json:"lowest,omitempty"`
+type gauge struct {
+	Name                       string
+	Balance, Delay, Rate, Wait *float64
+	InFlight                   *int `json:"in_flight"`
+	Places                     *int
+	Parts                      int
+	Worst                      []gauge
 }

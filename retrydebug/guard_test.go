@@ -1,0 +1,238 @@
+package retrydebug_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/retrydebug"
+)
+
+// full returns a limit without a place.
+func full(t *testing.T) *limit.Limit {
+	t.Helper()
+	l := &limit.Limit{Max: 1}
+	if _, err := (retry.Policy{Guards: []retry.Guard{l}}).Admit(t.Context(), retry.Entry{}); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// plan has attempts wait for so long each, or refuses them by an error.
+type plan []any
+
+func (p *plan) Enter(context.Context, retry.Entry) (pass retry.Pass, err error) {
+	if len(*p) == 0 {
+		return retry.Pass{}, nil
+	}
+	next := (*p)[0]
+	*p = (*p)[1:]
+	if err, ok := next.(error); ok {
+		return retry.Pass{}, err
+	}
+	return retry.Pass{Wait: next.(time.Duration)}, nil
+}
+func (p *plan) Leave(retry.Pass, retry.Exit) {}
+
+// The page says of a call that waits for its turn what it waits for, and until when.
+func TestCallsThatWaitForAGuard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var page retrydebug.Recorder
+		pace := new(retry.Pace)
+		refuse := func() {
+			_ = retry.Run(t.Context(), retry.Policy{Guards: []retry.Guard{pace}, MaxAttempts: 1}, func(context.Context) error { return retry.After(errDown, 0) })
+		}
+		refuse()
+		time.Sleep(10 * time.Second)
+		refuse()
+		refuse() // now one attempt starts every ten seconds
+		p := policy(&page, "model")
+		p.Guards = []retry.Guard{pace}
+		_ = retry.Run(t.Context(), p, func(context.Context) error { return nil })
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _ = retry.Run(ctx, p, func(context.Context) error { return nil }) }()
+		go func() { // waits for a retry
+			_ = retry.Run(ctx, policy(&page, "other"), func(context.Context) error { return retry.After(errDown, time.Minute) })
+		}()
+		time.Sleep(2 * time.Second)
+		words := parse(t, get(t, &page, "").Body).all("main")[0].words()
+		for _, want := range []string{"Underway: 2, 2 of them waiting, 1 for a guard", "2.00s model 1 of 3 waiting for retry.Pace , next try in 8.00s"} {
+			if !strings.Contains(words, want) {
+				t.Errorf("the page does not say %q:\n%s", want, words)
+			}
+		}
+		r := read(t, &page)
+		if o := r.operation(t, "model"); r.Live.Guarded != 1 || r.Live.Waiting != 2 || o.Guarded != 1 || o.Waiting != 1 || r.operation(t, "other").Guarded != 0 {
+			t.Errorf("%+v, %+v", r.Live, o)
+		}
+		for _, n := range r.Live.Oldest {
+			want := live{Name: "model", Attempt: 1, Limit: 3, State: "waiting", Guard: "retry.Pace"}
+			if n.Name == "other" {
+				want = live{Name: "other", Attempt: 2, Limit: 3, State: "waiting", LastError: "connection refused", Hint: 60}
+			}
+			if n.NextIn <= 0 || n.Age != 2 {
+				t.Errorf("%+v", n)
+			}
+			if n.NextIn, n.Age, n.For = 0, 0, 0; n != want {
+				t.Errorf("%+v, want %+v", n, want)
+			}
+		}
+		cancel()
+		synctest.Wait()
+		if r := read(t, &page); r.Live.Total != 0 || r.Live.Guarded != 0 || r.operation(t, "model").Guarded != 0 {
+			t.Errorf("still live: %+v", r.Live)
+		}
+	})
+}
+
+// Whoever looks at the page because a service is broken sees which guard refuses how much.
+func TestRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var page retrydebug.Recorder
+		p := policy(&page, "pay")
+		p.Guards = []retry.Guard{full(t)}
+		for range 104 {
+			run(p)
+		}
+		for range 10 {
+			run(policy(&page, "search"))
+		}
+		words := parse(t, get(t, &page, "").Body).all("main")[0].words()
+		at := 0
+		for _, want := range []string{
+			"pay fails in 100% of its runs: limit: too many attempts in flight . They end with: guard 100%.",
+			"limit.Limit refused 312 attempts of pay in the last ",
+			"What attempts fail with",
+			"pay 312 limit: too many attempts in flight refused by limit.Limit limit.limited",
+			"Last runs that failed",
+			"pay limit: too many attempts in flight guard 200ms, 0 attempts, waited 200ms the last of 104 like it",
+			"limit.Limit refused attempt 1 3 times: limit: too many attempts in flight · wait 200ms",
+		} {
+			i := strings.Index(words[at:], want)
+			if i < 0 {
+				t.Fatalf("%q is not in, or not after the others:\n%s", want, words)
+			}
+			at += i
+		}
+		r := read(t, &page)
+		o := r.operation(t, "pay")
+		if w := o.Windows["1h"]; w.Attempts != 0 || w.Failed != 104 || w.Reasons["guard"] != 104 || o.LastError != nil {
+			t.Errorf("%+v, %+v: a refusal is no attempt", w, o.LastError)
+		}
+		if len(o.Causes) != 1 || o.Causes[0].Guard != "limit.Limit" || !o.Causes[0].Refused || o.Causes[0].Class != "unprocessed" || o.Causes[0].Attempts["1h"] != 312 {
+			t.Errorf("%+v", o.Causes)
+		}
+		if len(r.Failed) != 1 || r.Failed[0].Count != 104 || r.Failed[0].Reason != "guard" || len(r.Failed[0].Steps) != 1 {
+			t.Fatalf("%+v", r.Failed)
+		}
+		want := step{Attempt: 1, Class: "unprocessed", Error: "limit: too many attempts in flight", Wait: .2, Guard: "limit.Limit", Refused: 3}
+		if got := r.Failed[0].Steps[0]; got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	})
+}
+
+// A guard that refuses because attempts have failed does not hide why they fail: that goes
+// before the refusals, though these are more.
+func TestWhatFailsGoesBeforeRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var page retrydebug.Recorder
+		p := policy(&page, "pay")
+		p.MaxAttempts = 4
+		for range 10 {
+			p.Guards = []retry.Guard{&plan{time.Duration(0), limit.ErrLimited, limit.ErrLimited, limit.ErrLimited}}
+			run(p, errDown)
+		}
+		words := parse(t, get(t, &page, "").Body).all("main")[0].words()
+		at := 0
+		for _, want := range []string{
+			"pay fails in 100% of its runs: connection refused . They end with: guard 100%.",
+			"retrydebug_test.plan refused 30 attempts of pay",
+			"pay 10 connection refused", "pay 30 limit: too many attempts in flight refused by retrydebug_test.plan",
+		} {
+			i := strings.Index(words[at:], want)
+			if i < 0 {
+				t.Fatalf("%q is not in, or not after the others:\n%s", want, words)
+			}
+			at += i
+		}
+	})
+}
+
+// Two runs that were refused after different errors are two entries.
+func TestRefusalsAfterDifferentErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var page retrydebug.Recorder
+		p := policy(&page, "pay")
+		p.MaxAttempts = 2
+		for i := range 6 {
+			p.Guards = []retry.Guard{&plan{time.Duration(0), limit.ErrLimited}}
+			run(p, []error{errDown, fmt.Errorf("reset")}[i%2])
+		}
+		if r := read(t, &page); len(r.Failed) != 2 || r.Failed[0].Count != 3 || r.Failed[1].Count != 3 {
+			t.Errorf("%+v, want two entries of three runs", r.Failed)
+		}
+	})
+}
+
+// Waits for a guard and refusals are in the story of a run, in words and on its bar.
+func TestStoryWithGuards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var page retrydebug.Recorder
+		p := policy(&page, "op")
+		p.MaxAttempts = 5
+		// Attempt 1 waits for 300 ms, attempt 2 is refused twice, attempt 3 waits and is the last.
+		p.Guards = []retry.Guard{&plan{300 * ms, limit.ErrLimited, limit.ErrLimited, time.Duration(0), 200 * ms}}
+		run(p, errDown, errDown, errDown)
+		r := read(t, &page)
+		wantSteps := []step{
+			{Attempt: 1, Wait: .3, Guard: "retrydebug_test.plan", Class: "unknown"},
+			{Attempt: 1, Start: .3, Seconds: .01, Class: "transient", Error: "connection refused", Wait: .1},
+			{Attempt: 2, Start: .41, Wait: .2, Guard: "retrydebug_test.plan", Refused: 2, Class: "unprocessed", Error: "limit: too many attempts in flight"},
+			{Attempt: 2, Start: .61, Seconds: .01, Class: "transient", Error: "connection refused", Wait: .1},
+			{Attempt: 3, Start: .72, Wait: .2, Guard: "retrydebug_test.plan", Class: "unknown"},
+			{Attempt: 3, Start: .92, Seconds: .01, Class: "transient", Error: "connection refused"},
+		}
+		if len(r.Failed) != 1 || fmt.Sprint(r.Failed[0].Steps) != fmt.Sprint(wantSteps) {
+			t.Fatalf("%+v\nwant %+v", r.Failed, wantSteps)
+		}
+		doc := parse(t, get(t, &page, "").Body)
+		want := "retrydebug_test.plan held attempt 1 back · wait 300ms · 10ms connection refused · wait 100ms · " +
+			"retrydebug_test.plan refused attempt 2 2 times: limit: too many attempts in flight · wait 200ms · 10ms connection refused · wait 100ms · " +
+			"retrydebug_test.plan held attempt 3 back · wait 200ms · 10ms connection refused"
+		if words := doc.all("main")[0].words(); !strings.Contains(words, want) {
+			t.Errorf("%q\nis not in\n%s", want, words)
+		}
+		var bars []string
+		for _, svg := range doc.all("svg") {
+			if svg.attrs["class"] == "bar" {
+				for _, r := range svg.all("rect")[1:] {
+					bars = append(bars, fmt.Sprintf("%s %s+%s", r.attrs["class"], r.attrs["x"], r.attrs["width"]))
+				}
+			}
+		}
+		if got, want := strings.Join(bars, ", "), "pause 0+1000, guard 0+322, attempt 322+11, guard 440+215, attempt 655+11, guard 774+215, attempt 989+11"; got != want {
+			t.Errorf("bars %s\nwant %s", got, want)
+		}
+	})
+}
+
+// An attempt that a guard holds back or refuses has not failed: a run that succeeds then
+// has succeeded at once.
+func TestGuardsAreNoFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var page retrydebug.Recorder
+		p := policy(&page, "op")
+		p.Guards = []retry.Guard{&plan{limit.ErrLimited, 300 * ms}}
+		run(p)
+		r := read(t, &page)
+		if o := r.operation(t, "op"); o.Windows["1h"].FirstTry != 1 || o.LastError != nil || len(r.Failed) != 0 {
+			t.Errorf("%+v, failed %+v", o, r.Failed)
+		}
+	})
+}
