@@ -13,9 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-	"golang.org/x/time/rate"
-
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/retryconf"
 	"github.com/goretry/retry/retryhttp"
@@ -24,65 +21,6 @@ import (
 type User struct{ Name string }
 
 var errDown = errors.New("down")
-
-var breaker = gobreaker.NewCircuitBreaker[User](gobreaker.Settings{Name: "users"})
-
-// judgeBreaker says that an open breaker did not call the server. A breaker waits
-// for a minute: longer than a run should.
-func judgeBreaker(err error) retry.Class {
-	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-		return retry.Permanent
-	}
-	return retry.Unknown
-}
-
-func userBehindBreaker(ctx context.Context, load func(context.Context) (User, error)) (User, error) {
-	policy := retry.Policy{Name: "load-user", Classify: judgeBreaker}
-	return retry.Do(ctx, policy, func(ctx context.Context) (User, error) {
-		return breaker.Execute(func() (User, error) { return load(ctx) })
-	})
-}
-
-func TestBreaker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		breaker = gobreaker.NewCircuitBreaker[User](gobreaker.Settings{Name: "users"})
-		calls := 0
-		load := func(context.Context) (User, error) {
-			calls++
-			return User{}, errDown
-		}
-		var last error
-		for range 5 {
-			_, last = userBehindBreaker(t.Context(), load)
-		}
-		e, ok := errors.AsType[*retry.Error](last)
-		if !ok || calls != 6 || e.Reason != retry.ReasonPermanent || e.Attempts != 1 || !errors.Is(last, gobreaker.ErrOpenState) {
-			t.Errorf("%d calls, %v; want 6, and an open breaker that ends the run", calls, last)
-		}
-	})
-}
-
-var perSecond = rate.NewLimiter(10, 1) // calls a second, retries included
-
-func limited(ctx context.Context, policy retry.Policy, load func(context.Context) (User, error)) (User, error) {
-	return retry.Do(ctx, policy, func(ctx context.Context) (User, error) {
-		if err := perSecond.Wait(ctx); err != nil {
-			return User{}, err
-		}
-		return load(ctx)
-	})
-}
-
-func TestRateLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		perSecond = rate.NewLimiter(10, 1)
-		start := time.Now()
-		_, err := limited(t.Context(), retry.Policy{Backoff: retry.Constant(0)}, func(context.Context) (User, error) { return User{}, errDown })
-		if took := time.Since(start); took != 200*time.Millisecond || err == nil {
-			t.Errorf("three calls took %v, %v; want 200ms and an error", took, err)
-		}
-	})
-}
 
 var current atomic.Pointer[retry.Policy]
 
@@ -225,32 +163,6 @@ func TestMaxElapsedFromTheFirstFailure(t *testing.T) {
 		})
 		if took := time.Since(start) - time.Hour; err == nil || took < 30*time.Second || took > 90*time.Second {
 			t.Errorf("after an hour of health it failed for %v, %v; want about a minute", took, err)
-		}
-	})
-}
-
-func waitsForBreaker(ctx context.Context, load func(context.Context) (User, error)) (User, error) {
-	u, err := breaker.Execute(func() (User, error) { return load(ctx) })
-	if errors.Is(err, gobreaker.ErrOpenState) {
-		err = retry.After(err, time.Minute) // the breaker's Timeout
-	}
-	return u, err
-}
-
-func TestWaitingForABreaker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		breaker = gobreaker.NewCircuitBreaker[User](gobreaker.Settings{Name: "users"})
-		calls := 0
-		u, err := retry.Do(t.Context(), retry.Policy{MaxAttempts: 9}, func(ctx context.Context) (User, error) {
-			return waitsForBreaker(ctx, func(context.Context) (User, error) {
-				if calls++; calls <= 6 {
-					return User{}, errDown
-				}
-				return User{"ada"}, nil
-			})
-		})
-		if err != nil || u.Name != "ada" || calls != 7 {
-			t.Errorf("%v, %v after %d calls", u, err, calls)
 		}
 	})
 }

@@ -1,0 +1,28 @@
+package guards_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/limit"
+)
+
+var (
+	pace   retry.Pace  // one for all calls that count against a quota
+	places limit.Limit // one for all calls to a server
+)
+
+var policy = retry.Policy{Name: "fetch-user", Guards: []retry.Guard{&pace, &places}}
+
+func TestPolicyOfTheGuide(t *testing.T) {
+	err := retry.Run(t.Context(), policy, func(context.Context) error {
+		if n := places.InFlight(); n != 1 {
+			t.Errorf("%d places are taken during the attempt, want 1", n)
+		}
+		return nil
+	})
+	if n := places.InFlight(); err != nil || n != 0 {
+		t.Errorf("%v, and %d places are taken, want none", err, n)
+	}
+}
