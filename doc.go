@@ -13,7 +13,7 @@
 //	})
 //
 // A [Policy] is a plain struct whose zero value is safe: three attempts, and waits
-// with full jitter. Only its Budget and its Pace hold state. Share it freely.
+// with full jitter. Only its Budget and its Guards hold state. Share it freely.
 //
 // Packages for HTTP, gRPC, transactions, batches and queues know what may be repeated in
 // their protocols: [github.com/goretry/retry/retryhttp] is the one to begin with. The
@@ -43,12 +43,16 @@
 //     it is not checked: the server has answered, so the next poll is no extra load.
 //     A retry that follows a [Throttled] error under a [Pace] takes nothing from it.
 //  7. The run waits for what the server asked for plus the [Backoff], or plus up to a
-//     tenth of it if that is more. It checks the
-//     context again after hooks and after the wait: the operation is never called once
-//     the context is done.
-//  8. Under a [Pace] that is not open each attempt, first ones too, waits for its turn. If
-//     that would come too late for the caller's deadline or for Policy.MaxElapsed, the
-//     run stops, and the operation is not called: see [ErrPaced].
+//     tenth of it if that is more. It checks the context again after hooks and after the
+//     wait: the operation is never called once the context is done.
+//  8. Before each attempt, first ones too, the run asks each [Guard] of Policy.Guards in
+//     turn. It waits as long as a guard says. If that would outlast the caller's deadline
+//     or Policy.MaxElapsed, the run stops: see [ErrPaced].
+//  9. If a guard refuses, the attempt is not made, and those that have admitted it are told
+//     so. Rules 4 to 7 apply to the guard's error, which is proof that nothing was
+//     done. The refusal counts as one of the attempts of rule 6, and costs the Budget
+//     nothing. After the wait all guards are asked again. A run that stops by rules 5 and 6
+//     after a refusal stops with [ReasonGuard].
 //
 // A run that gives up returns the last value the operation returned and an
 // [*Error]. Its [Reason] tells which of these rules ended the run.
@@ -61,6 +65,7 @@
 //     [TimedOut], [Throttled] or [Unprocessed].
 //   - A mark, of [Stop], [Answer], [Refuse], [After] or [Undone], is the operation's own
 //     word on its error.
+//   - A [Guard] admits attempts: a limit, a pace, a breaker.
 //   - A [Verdict] is what one error means to a run: its class and all else.
 //   - A hint is how long a server asks to wait. It is a floor: the backoff is added.
 //   - A [Reason] is why a run gave up.
