@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"context"
 	"math"
 	"time"
 
@@ -24,6 +25,7 @@ type guarded struct {
 	limit  *limit.Limit
 	pacer  *pacing.Pacer[int32]
 	turn   *pacing.Turn[int32]
+	made   bool // an attempt
 	hedger *hedging.Hedger
 	hedging.Call
 	running [2]bool
@@ -67,27 +69,29 @@ func (s *service) guardCall(i int32, process int) {
 		s.guarded[i].limit = s.limits[process]
 	}
 	if s.pacers != nil {
-		s.guarded[i].pacer = s.pacers[process]
+		s.guarded[i].pacer, s.guarded[i].made = s.pacers[process], false
 	}
 	if s.hedgers != nil {
 		s.guarded[i].hedger = s.hedgers[process]
 	}
 }
 
-// takeTurn reports whether a call's next attempt may start now. If not, the call waits
-// for its turn, or is over because that would come too late.
+// admitted reports whether the guards let a call make its next attempt now. If not, the call waits
+// for its turn or for another try, or is over.
+func (s *service) admitted(i int32) bool { return (s.pacers == nil || s.takeTurn(i)) && s.takePlace(i) }
+
+// takeTurn reports whether a call's next attempt may start now.
 func (s *service) takeTurn(i int32) bool {
 	c, g := s.call(i), &s.guarded[i]
 	patience := time.Duration(math.MaxInt64)
 	if most := s.policies[0].MaxElapsed; most > 0 {
 		patience = (most - (s.now - c.began)) / 2
 	}
-	g.turn = &pacing.Turn[int32]{Owner: i, Retry: c.loop.Attempts() > 0}
+	g.turn = &pacing.Turn[int32]{Owner: i, Retry: g.made}
 	wait, ok := g.pacer.Enter(s.Now(), g.turn, patience)
 	switch {
 	case !ok:
-		c.loop.Close()
-		s.conclude(i, retry.ReasonMaxElapsed)
+		s.endLate(i)
 		return false
 	case wait > 0 && g.pacer.First() == g.turn:
 		s.schedule(wait, turns, i, c.try)
@@ -96,6 +100,12 @@ func (s *service) takeTurn(i int32) bool {
 		s.schedule(most-(s.now-c.began), turns, i, c.try)
 	}
 	return wait == 0
+}
+
+// endLate ends a call whose turn comes too late.
+func (s *service) endLate(i int32) {
+	s.call(i).loop.Close()
+	s.conclude(i, retry.ReasonGuard)
 }
 
 // reachTurn makes the attempt of a call that may be the first to wait, or ends a call
@@ -108,15 +118,16 @@ func (s *service) reachTurn(i int32) {
 	if c, most := s.call(i), s.policies[0].MaxElapsed; most > 0 && s.now-c.began >= most {
 		g.pacer.Leave(g.turn)
 		s.wakeFirst(g.pacer)
-		c.loop.Close()
-		s.conclude(i, retry.ReasonMaxElapsed)
+		s.endLate(i)
 		return
 	}
 	switch wait := g.pacer.Ready(s.Now(), g.turn); wait {
 	case pacing.Never: // a retry has gone before it, and wakes it
 	case 0:
 		pacer := g.pacer
-		s.attempt(i)
+		if s.takePlace(i) {
+			s.attempt(i)
+		}
 		s.wakeFirst(pacer)
 	default:
 		s.schedule(wait, turns, i, s.call(i).try)
@@ -129,23 +140,56 @@ func (s *service) wakeFirst(p *pacing.Pacer[int32]) {
 	}
 }
 
+// takePlace reports whether the limit admits a call's next attempt, whose turn it is. If
+// not, the call tries again later, or is over.
+func (s *service) takePlace(i int32) bool {
+	if s.limits == nil {
+		return true
+	}
+	g := &s.guarded[i]
+	_, err := g.limit.Enter(context.Background(), retry.Entry{Clock: s})
+	if err == nil {
+		return true
+	}
+	s.attempts++ // so that a flood of them is given up too
+	if s.pacers != nil {
+		g.pacer.Return(g.turn)
+	}
+	c := s.call(i)
+	c.try = following(c.try)
+	v := s.policies[0].Judge(err)
+	v.Undone = true
+	if wait, more := c.loop.Judged(s.Now(), free(v)); more {
+		s.schedule(max(wait, time.Millisecond), sends, i, c.try)
+	} else {
+		s.conclude(i, retry.ReasonGuard)
+	}
+	return false
+}
+
+// free returns v as a Loop must get it if the retry that follows takes nothing from the
+// budget: a Loop knows of no guards.
+func free(v retry.Verdict) retry.Verdict {
+	v.Answered = true
+	return v
+}
+
 // release gives the place of a request back that has ended so.
 func (s *service) release(i int32, outcome kind) {
-	if s.limits == nil || outcome == limited {
+	if s.limits == nil {
 		return
 	}
-	sign := limit.NoSign
-	switch {
-	case outcome == succeeds && 2*(s.now-s.call(i).sent) <= s.timeout:
-		sign = limit.Prompt
-	case outcome == succeeds:
-		sign = limit.Answer
-	case outcome == timesOut && !s.gateway:
-		sign = limit.Timeout
-	case outcome == tooMany:
-		sign = limit.Overload
+	x := retry.Exit{Ending: retry.Returned, Took: s.now - s.call(i).sent, Allowed: s.timeout, Clock: s}
+	if err := s.errs[outcome]; err != nil {
+		x.Verdict = s.policies[0].Judge(err)
 	}
-	s.guarded[i].limit.Release(sign)
+	switch {
+	case outcome == lost:
+		x.Ending = retry.Canceled
+	case outcome == timesOut && !s.gateway:
+		x.Ending = retry.Expired
+	}
+	s.guarded[i].limit.Leave(retry.Pass{}, x)
 }
 
 // race begins an attempt that may be hedged.
@@ -160,9 +204,22 @@ func (s *service) race(i int32, try uint32) {
 
 // pass starts a hedge, if it may.
 func (s *service) pass(i int32, try uint32) {
-	if start, _ := s.guarded[i].Passed(s.Now(), false); start {
-		s.guarded[i].running[1] = true
+	g := &s.guarded[i]
+	wanted, refused := g.Passed(s.Now(), false)
+	if !wanted {
+		return
+	}
+	entered := s.limits != nil && refused == hedging.NotRefused
+	if entered {
+		if _, err := g.limit.Enter(context.Background(), retry.Entry{Hedge: true, Clock: s}); err != nil {
+			entered, refused = false, hedging.RefusedGuard
+		}
+	}
+	if start, _ := g.Start(refused, false); start {
+		g.running[1] = true
 		s.launch(i, try|1)
+	} else if entered {
+		g.limit.Leave(retry.Pass{}, retry.Exit{Clock: s})
 	}
 }
 

@@ -1,8 +1,13 @@
 package storm_test
 
 import (
+	"context"
+	"errors"
 	"maps"
+	"math/rand/v2"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/goretry/retry"
@@ -13,7 +18,7 @@ import (
 // Ten places for thirty calls that begin together: twenty attempts are not sent.
 func TestLimitBoundsWhatIsSent(t *testing.T) {
 	r := storm.Service{Clients: 30, Latency: s, Limit: &limit.Limit{Start: 10}}.Run(atOnce(1))
-	if want := map[retry.Reason]int{retry.ReasonNone: 10, retry.ReasonMaxAttempts: 20}; r.Sent != 10 || !maps.Equal(r.Ended, want) {
+	if want := map[retry.Reason]int{retry.ReasonNone: 10, retry.ReasonGuard: 20}; r.Sent != 10 || !maps.Equal(r.Ended, want) {
 		t.Errorf("%d sent, ended %v; want 10 and %v", r.Sent, r.Ended, want)
 	}
 	// Each process has its own. A place is free again when an attempt has timed out; all
@@ -35,6 +40,139 @@ func TestQuota(t *testing.T) {
 	r = x.Run(retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(s), ThrottleBackoff: retry.Constant(s)})
 	if r.Sent != 60 || r.Succeeded != 30 { // a second later there are ten more
 		t.Errorf("%d sent, %d succeeded; want 60 and 30", r.Sent, r.Succeeded)
+	}
+}
+
+// A limit's refusals are no attempts: they cost a budget nothing, but count for
+// MaxAttempts and the backoff.
+func TestRefusalsCostABudgetNothing(t *testing.T) {
+	x := storm.Service{Clients: 100, Latency: s, Limit: &limit.Limit{Start: 1, Max: 1}}
+	p := retry.Policy{MaxAttempts: 10, Backoff: retry.Constant(2 * s)}
+	for name, budget := range map[string]retry.Budget{"none": nil, "earned": &retry.EarnedBudget{}, "empty": &retry.TokenBudget{Capacity: -1}} {
+		p.Budget = budget
+		r := x.Run(p)
+		if want := map[retry.Reason]int{retry.ReasonNone: 10, retry.ReasonGuard: 90}; r.Sent != 10 || !maps.Equal(r.Ended, want) {
+			t.Errorf("budget %s: %d sent, ended %v; want 10, one after the other, and %v", name, r.Sent, r.Ended, want)
+		}
+	}
+	// Without a wait a refusal is followed by the next after a millisecond.
+	p.Backoff, p.Budget = retry.Constant(0), nil
+	if r := x.Run(p); r.Sent != 1 || !within(r.Quantile(.5).Seconds(), .009, .01) {
+		t.Errorf("%d sent, and half of the calls end by %v; want 1 and 9ms", r.Sent, r.Quantile(.5))
+	}
+}
+
+// bench is a server with a quota, and what a real run makes of it: the same as a Service.
+type bench struct {
+	storm.Service
+	policy retry.Policy
+
+	start time.Time
+	mu    sync.Mutex
+	level float64
+	at    time.Time
+	sent  int
+	ended map[retry.Reason]int
+	took  []time.Duration
+}
+
+func (b *bench) serve(ctx context.Context) error {
+	if !b.take() {
+		return retry.After(errors.New("429"), 0)
+	}
+	now := time.Since(b.start)
+	end := now + b.Latency
+	for _, o := range b.Outages { // in which it does no work
+		if now < o.To && end > o.From {
+			end += o.To - max(now, o.From)
+		}
+	}
+	time.Sleep(end - now)
+	return nil
+}
+
+func (b *bench) take() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sent++
+	now := time.Now()
+	b.level = min(b.level+now.Sub(b.at).Seconds()*b.Quota.Rate, b.Quota.Burst)
+	b.at = now
+	if b.level < 1 {
+		return false
+	}
+	b.level--
+	return true
+}
+
+func (b *bench) call() {
+	start := time.Now()
+	err := retry.Run(context.Background(), b.policy, b.serve)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	reason := retry.ReasonNone
+	if e, ok := errors.AsType[*retry.Error](err); ok {
+		reason = e.Reason
+	}
+	b.ended[reason]++
+	b.took = append(b.took, time.Since(start))
+}
+
+// run makes the calls at the times at which a Service makes them.
+func (b *bench) run() {
+	b.ended, b.level, b.at = map[retry.Reason]int{}, b.Quota.Burst, time.Now()
+	var calls sync.WaitGroup
+	arrivals := rand.New(rand.NewPCG(b.Seed, 1))
+	wait := func() time.Duration { return time.Duration(float64(s) * (arrivals.ExpFloat64() / b.Rate)) }
+	b.start = time.Now()
+	next := wait()
+	for next < b.Duration {
+		time.Sleep(time.Until(b.start.Add(next)))
+		next += wait()
+		arrivals.IntN(1) // its process
+		calls.Go(b.call)
+	}
+	calls.Wait()
+}
+
+// The simulator's Limits are real, and its paces have the law and the queue of a retry.Pace.
+// How it asks both is written anew, so the same calls are made by real runs. In these few
+// events happen at the same instant, where real runs have no order.
+func TestGuardsAreThoseOfARun(t *testing.T) {
+	for name, change := range map[string]func(x *storm.Service, p *retry.Policy){
+		"none":        func(*storm.Service, *retry.Policy) {},
+		"pace":        func(x *storm.Service, _ *retry.Policy) { x.Pace = true },
+		"pace, late":  func(x *storm.Service, p *retry.Policy) { x.Pace, p.MaxElapsed = true, 5*s },
+		"limit":       func(x *storm.Service, _ *retry.Policy) { x.Limit = &limit.Limit{Start: 2} },
+		"limit, late": func(x *storm.Service, p *retry.Policy) { x.Limit, p.MaxElapsed = &limit.Limit{Start: 2}, s },
+		"both":        func(x *storm.Service, _ *retry.Policy) { x.Pace, x.Limit = true, &limit.Limit{Start: 2, Max: 4} },
+	} {
+		for seed := range uint64(3) {
+			x := storm.Service{
+				Rate: 30, Duration: 60 * s, Latency: 150 * ms, Quota: storm.Quota{Rate: 25, Burst: 50},
+				Outages: []storm.Outage{{From: 20 * s, To: 22 * s}}, Seed: seed + 1,
+			}
+			p := retry.Policy{MaxAttempts: 5, Backoff: retry.Constant(300 * ms), ThrottleBackoff: retry.Constant(700 * ms), Budget: &retry.TokenBudget{Capacity: 100}}
+			change(&x, &p)
+			r := x.Run(p)
+			b := &bench{Service: x, policy: p}
+			b.policy.Budget = &retry.TokenBudget{Capacity: 100}
+			if x.Pace {
+				b.policy.Guards = append(b.policy.Guards, &retry.Pace{})
+			}
+			if x.Limit != nil {
+				b.policy.Guards = append(b.policy.Guards, &limit.Limit{Start: x.Limit.Start, Max: x.Limit.Max})
+			}
+			synctest.Test(t, func(*testing.T) { b.run() })
+			if r.Sent != b.sent || !maps.Equal(r.Ended, b.ended) {
+				t.Errorf("%s, seed %d: %d sent, ended %v; real runs %d, %v", name, x.Seed, r.Sent, r.Ended, b.sent, b.ended)
+			}
+			for _, q := range []float64{.5, .9, 1} {
+				if got, want := r.Quantile(q).Seconds(), storm.Quantile(b.took, q).Seconds(); !within(got, want, .01) {
+					t.Errorf("%s, seed %d: quantile %v is %.3f s, in real runs %.3f s", name, x.Seed, q, got, want)
+				}
+			}
+		}
 	}
 }
 
@@ -73,7 +211,7 @@ func TestPaceWaitsOutASpike(t *testing.T) {
 		x := x
 		change(&x)
 		r := x.Run(p)
-		if n := ended(r); n != r.Asked || r.Ended[retry.ReasonMaxElapsed] == 0 {
+		if n := ended(r); n != r.Asked || r.Ended[retry.ReasonGuard] == 0 {
 			t.Errorf("%s: %d calls began and %d ended: %v", name, r.Asked, n, r.Ended)
 		}
 		if last := r.Quantile(1); last > p.MaxElapsed+100*ms {

@@ -121,8 +121,6 @@ func Fresh(b retry.Budget, clock clockx.Clock) retry.Budget {
 		return &retry.RatioBudget{Ratio: b.Ratio, MinPerSecond: b.MinPerSecond, Window: b.Window, Clock: clock}
 	case *retry.ConcurrencyBudget:
 		return &retry.ConcurrencyBudget{Ratio: b.Ratio, Min: b.Min}
-	case unbilled:
-		return unbilled{Fresh(b.Budget, clock)}
 	case *Law:
 		return b.fresh(clock)
 	case interface{ Fresh() retry.Budget }:

@@ -48,12 +48,13 @@ func each(fresh func(*provision) client) func(*provision) func(int32) client {
 // own is a process with this library's policy for such a server.
 type own struct {
 	*provision
-	policy retry.Policy
+	policy  retry.Policy
+	isPaced bool // a pace limits the retries that follow a 429
 }
 
 func (s *provision) own() *own {
 	p := retry.Policy{MaxAttempts: 5, MaxRetryAfter: time.Minute, Budget: &retry.EarnedBudget{}}
-	return &own{s, s.ready(p)}
+	return &own{provision: s, policy: s.ready(p)}
 }
 
 func (c *own) begin(i int32)   { c.start(i); c.send(i) }
@@ -73,7 +74,11 @@ func (c *own) answered(i int32, answer kind) {
 	if answer == tooMany && call.hint > 0 {
 		err = retry.After(err, call.hint)
 	}
-	if wait, ok := call.loop.Next(c.Now(), err); ok && wait < call.deadline-c.now {
+	v := c.policy.Judge(err)
+	if c.isPaced && answer == tooMany {
+		v = free(v)
+	}
+	if wait, ok := call.loop.Judged(c.Now(), v); ok && wait < call.deadline-c.now {
 		c.again(i, wait)
 	} else {
 		c.give(i)
@@ -124,7 +129,7 @@ type pacedClient struct {
 
 func (s *provision) paced(process int32, byTokens bool) *pacedClient {
 	c := &pacedClient{own: s.own(), process: process, byTokens: byTokens, pacer: pacing.Pacer[int32]{Rand: s.rand.Float64}}
-	c.policy.Budget = unbilled{c.policy.Budget}
+	c.isPaced = true
 	return c
 }
 
@@ -178,21 +183,6 @@ func (c *pacedClient) answered(i int32, answer kind) {
 		c.pacer.Throttled(c.Now(), call.turn.Round, call.hint)
 	}
 	c.own.answered(i, answer)
-}
-
-// unbilled is a budget that takes nothing for a retry after a throttled attempt: the
-// pace limits it.
-type unbilled struct{ retry.Budget }
-
-func (b unbilled) Withdraw(w retry.Withdrawal) bool {
-	return w.Class == retry.Throttled || b.Budget.Withdraw(w)
-}
-
-func (b unbilled) End(o retry.Outcome) {
-	if o.Retried == retry.Throttled {
-		o.Retried = retry.Unknown
-	}
-	b.Budget.End(o)
 }
 
 // knowing is a queue for all processes that knows the quotas: the bound.

@@ -2,23 +2,23 @@ package storm
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net"
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/limit"
 )
 
 // What an attempt returns, by how it ends. It is one request: if that was refused,
 // nothing was done.
-var errs = [...]error{
+var errs = [lost + 1]error{
 	fails:       errors.New("storm: failed"),
 	unavailable: errors.New("storm: 503"),
 	tooMany:     retry.After(errors.New("storm: 429"), 0),
 	refused:     retry.Undone(&net.OpError{Op: "dial", Net: "storm", Err: errors.New("refused")}),
-	limited:     retry.Undone(limit.ErrLimited),
 	timesOut:    retry.ErrAttemptTimeout,
+	lost:        context.Canceled,
 }
 
 // server is the state of one of a Service's servers: the requests that wait, and those

@@ -71,7 +71,7 @@ func TestServersExactly(t *testing.T) {
 		},
 		"a limit for each call": {
 			storm.Service{Clients: 6, Latency: s, CallsPerProcess: 3, Limit: &limit.Limit{Start: 2}}, atOnce(1),
-			4, nil, map[retry.Reason]int{retry.ReasonNone: 4, retry.ReasonMaxAttempts: 2},
+			4, nil, map[retry.Reason]int{retry.ReasonNone: 4, retry.ReasonGuard: 2},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

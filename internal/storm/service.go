@@ -178,7 +178,6 @@ const (
 	unavailable             // that it was answered with a 503
 	tooMany                 // with a 429
 	refused                 // that nobody listens
-	limited                 // that there is no place for it
 	timesOut                // the call waits no longer for an answer
 	lost                    // another request of the attempt was faster; never an event
 	vanishes                // its answer gets lost; never an event
@@ -213,7 +212,7 @@ type service struct {
 	policies []retry.Policy // one for each budget: of each process, and then of each server if they are Apart
 	begun    []int          // calls of each process that is there now
 	timeout  time.Duration
-	errs     [timesOut + 1]error
+	errs     [lost + 1]error
 	gateway  bool // the timeout is that of a gateway
 	calls    []*[chunk]call
 	free     []int32 // indices of calls that are over
@@ -271,9 +270,6 @@ func (s Service) run(ctx context.Context, p retry.Policy) *Result {
 	}
 	for i := range r.policies {
 		r.policies[i] = r.ready(p)
-		if s.Pace && r.policies[i].Budget != nil {
-			r.policies[i].Budget = unbilled{r.policies[i].Budget}
-		}
 	}
 	r.quota = bucket{Quota: s.Quota, level: s.Quota.Burst}
 	r.guard()
@@ -466,9 +462,9 @@ func (s *service) place() int32 {
 
 func (s *service) call(i int32) *call { return &s.calls[i/chunk][i%chunk] }
 
-// send makes a call's next attempt, or lets it wait for its turn.
+// send makes a call's next attempt, if its guards let it.
 func (s *service) send(i int32) {
-	if s.pacers == nil || s.takeTurn(i) {
+	if s.admitted(i) {
 		s.attempt(i)
 	}
 }
@@ -477,6 +473,9 @@ func (s *service) send(i int32) {
 func (s *service) attempt(i int32) {
 	c := s.call(i)
 	c.sent = s.now
+	if s.pacers != nil {
+		s.guarded[i].made = true
+	}
 	if s.hedgers != nil {
 		s.race(i, c.try)
 	}
@@ -486,10 +485,6 @@ func (s *service) attempt(i int32) {
 // launch sends a request on its way.
 func (s *service) launch(i int32, try uint32) {
 	s.attempts++
-	if s.limits != nil && !s.guarded[i].limit.Acquire() {
-		s.schedule(0, limited, i, try)
-		return
-	}
 	out := s.result(s.call(i).server)
 	out.Sent++
 	out.At(s.now).Sent++
@@ -542,10 +537,15 @@ func (s *service) end(i int32, outcome kind) {
 		s.abandon(c.request)
 	}
 	c.request = none
+	var v retry.Verdict
+	if err := s.errs[outcome]; err != nil {
+		v = s.policies[0].Judge(err)
+	}
 	if s.pacers != nil && outcome == tooMany {
 		s.guarded[i].pacer.Throttled(s.Now(), s.guarded[i].turn.Round, 0)
+		v = free(v) // the pace limits the retry
 	}
-	wait, more := c.loop.Next(s.Now(), s.errs[outcome])
+	wait, more := c.loop.Judged(s.Now(), v)
 	if more {
 		s.schedule(wait, sends, i, c.try)
 		return
