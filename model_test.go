@@ -49,6 +49,7 @@ type setup struct {
 	budget        string // "", "earned", "tokens", "ratio" or "places"
 	hooks         string // "", "all", or the event that cancels
 	paced         bool   // under a Pace that lets one attempt start in three seconds, the first one in half a second
+	guard         string // what a guard does each time that it is asked, and then it admits: see guardSteps
 }
 
 // story is what is seen of a run.
@@ -67,7 +68,31 @@ type story struct {
 	undone          bool // Error.Undone
 	answered        bool // Error.Answered
 	inWait          bool // Error.InWait
+	cause           error
+	exits           []exit // what the guard heard
 }
+
+// exit is a retry.Exit without what is the same for all.
+type exit struct {
+	ending        retry.Ending
+	class         retry.Class
+	took, allowed time.Duration
+}
+
+// guardSteps are the letters of setup.guard.
+var guardSteps = map[byte]enter{
+	'.': admits,
+	'w': sleeps(held['w']),
+	'W': sleeps(held['W']),
+	'a': asksAgain(held['a']),
+	'A': asksAgain(held['A']),
+	'f': refuses(errFull),
+	'h': refuses(retry.After(errFull, sec)),
+	's': refuses(retry.Stop(errFull)),
+}
+
+// held is how long a guard has an attempt wait.
+var held = map[byte]time.Duration{'w': sec / 2, 'W': 3 * sec, 'a': sec / 2, 'A': 2 * sec}
 
 const (
 	sec     = time.Second
@@ -88,6 +113,8 @@ type model struct {
 	ticks    bool // made by Ticks, which does not know what rejected a value
 	judged   bool // made by Attempts.Judged, with a verdict even when the caller has gone
 	now      time.Duration
+	asked    int // how often the guard was
+	refused  int // how often it has refused
 	canceled bool
 	story
 }
@@ -129,6 +156,122 @@ func (m *model) left() (retry.Reason, bool) {
 	return why, yes
 }
 
+// exit is that the guard hears of the attempt that began at start.
+func (m *model) exit(ending retry.Ending, class retry.Class, start time.Duration) {
+	if m.guard == "" {
+		return
+	}
+	x := exit{ending: ending, class: class}
+	if ending != retry.NotMade {
+		x.took, x.allowed = m.now-start, m.timeout
+		if left := m.deadline - start; m.deadline > 0 && (x.allowed == 0 || left < x.allowed) {
+			x.allowed = left
+		}
+	}
+	m.exits = append(m.exits, x)
+}
+
+// rest is how long an attempt may wait for a guard.
+func (m *model) rest() time.Duration {
+	rest := hour
+	if m.maxElapsed > 0 {
+		rest = min(rest, m.maxElapsed-m.now)
+	}
+	if m.deadline > 0 {
+		rest = min(rest, m.deadline-m.now)
+	}
+	return rest
+}
+
+// sleep waits for d, unless the caller has gone, and says why the run ends then.
+func (m *model) sleep(d time.Duration) (retry.Reason, bool) {
+	if _, yes := m.ended(); !yes {
+		if m.deadline > 0 {
+			d = min(d, m.deadline-m.now)
+		}
+		m.now += d
+		m.waited += d
+	}
+	return m.left()
+}
+
+// limit is how many attempts and refusals the run may have.
+func (m *model) limit() int {
+	if m.maxAttempts == 0 && m.maxElapsed == 0 {
+		return 3
+	}
+	if m.maxAttempts == 0 {
+		return 1000 // with a MaxElapsed of some seconds, thousands
+	}
+	return m.maxAttempts
+}
+
+// enter asks the guard until it admits an attempt. It says why the run ends before that.
+func (m *model) enter() (retry.Reason, bool) {
+	const name = "retry_test.gate"
+	for again := false; ; {
+		if m.asked == len(m.guard) {
+			return retry.ReasonNone, false
+		}
+		step := m.guard[m.asked]
+		m.asked++
+		var hint time.Duration
+		switch step {
+		case '.':
+			return retry.ReasonNone, false
+		case 'w', 'W', 'a', 'A':
+			held := held[step]
+			if !again && held >= m.rest() {
+				m.exit(retry.NotMade, retry.Unknown, 0)
+				m.event("refused by " + name)
+				m.cause = retry.ErrPaced
+				return retry.ReasonGuard, true
+			}
+			if !again {
+				m.event(name+" %v", held)
+			}
+			wait := held
+			if m.maxElapsed > 0 {
+				wait = min(wait, m.maxElapsed-m.now)
+			}
+			if why, yes := m.sleep(wait); yes {
+				m.exit(retry.NotMade, retry.Unknown, 0)
+				return why, true
+			}
+			switch again = step == 'a' || step == 'A'; {
+			case !again && wait == held:
+				return retry.ReasonNone, false
+			case m.maxElapsed > 0 && m.now >= m.maxElapsed:
+				m.exit(retry.NotMade, retry.Unknown, 0)
+				m.event("refused by " + name)
+				m.cause = retry.ErrPaced
+				return retry.ReasonGuard, true
+			}
+			continue
+		case 'h':
+			hint = sec
+		}
+		again = false
+		m.refused++
+		tries := m.calls + m.refused
+		wait := modelWaits[min(tries, len(modelWaits))-1]
+		if hint > 0 {
+			wait = least + hint
+		}
+		if m.event("refused by " + name); step == 's' || tries >= m.limit() ||
+			m.maxElapsed > 0 && m.now+wait > m.maxElapsed || m.deadline > 0 && m.now+wait >= m.deadline {
+			m.cause = errFull
+			return retry.ReasonGuard, true
+		}
+		if why, yes := m.sleep(wait); yes {
+			return why, true
+		}
+	}
+}
+
+// modelWaits are the waits after an error that asks for none.
+var modelWaits = []time.Duration{sec, 2 * sec, 4 * sec, 8 * sec, 16 * sec, 32 * sec, 60 * sec}
+
 func (m *model) run() {
 	budget := newAccount(m.budget)
 	queue := turns{open: !m.paced, rate: 1. / 3, share: .125 * 15 / 16, debt: 1, at: -2500 * time.Millisecond, hold: -hour, busy: -2500 * time.Millisecond}
@@ -142,22 +285,24 @@ func (m *model) run() {
 			if wait := queue.wait(m.now); wait > 0 {
 				if m.maxElapsed > 0 && wait > (m.maxElapsed-m.now)/2 || m.deadline > 0 && wait > (m.deadline-m.now)/2 {
 					m.event("refused by retry.Pace")
+					m.cause = retry.ErrPaced
 					return retry.ReasonGuard
 				}
 				m.event("retry.Pace %v", wait)
-				if _, yes := m.ended(); !yes {
-					m.now += wait
-					m.waited += wait
-				}
-				if why, yes := m.left(); yes {
+				if why, yes := m.sleep(wait); yes {
 					return why
 				}
 				queue.waited(m.now)
 			}
 			queue.start()
+			if why, yes := m.enter(); yes {
+				return why
+			}
+			start := m.now
 			m.event("attempt %d", n)
 			if why, yes := m.left(); yes {
 				queue.giveBack()
+				m.exit(retry.NotMade, retry.Unknown, start)
 				m.attemptDone(n, retry.Unknown)
 				return why
 			}
@@ -169,11 +314,17 @@ func (m *model) run() {
 			switch did {
 			case succeeds, cancelsSucceeds:
 				m.value, m.canceled = n, m.canceled || did == cancelsSucceeds
+				ending := retry.Returned
+				if m.canceled {
+					ending = retry.Canceled
+				}
+				m.exit(ending, retry.Unknown, start)
 				m.attemptDone(n, retry.Unknown)
 				return retry.ReasonNone
 			case panics:
 				m.panicked, m.value, m.undone = true, 0, false
 				m.errs = append(m.errs, errAny)
+				m.exit(retry.Panicked, retry.Unknown, start)
 				m.attemptDone(n, retry.Unknown)
 				return retry.ReasonPanic
 			case permanent, answers, refused:
@@ -207,17 +358,23 @@ func (m *model) run() {
 			if m.paced && !over && class == retry.Throttled {
 				queue.throttled(m.now, hint)
 			}
+			switch {
+			case m.canceled:
+				m.exit(retry.Canceled, retry.Unknown, start)
+			case over:
+				m.exit(retry.Expired, retry.Unknown, start)
+			case class == retry.TimedOut:
+				m.exit(retry.Expired, class, start)
+			default:
+				m.exit(retry.Returned, class, start)
+			}
 			if !over {
 				why, over = func() (retry.Reason, bool) {
-					wait := []time.Duration{sec, 2 * sec, 4 * sec, 8 * sec}[n-1]
+					wait := modelWaits[min(n+m.refused, len(modelWaits))-1]
 					if class == retry.Throttled {
 						wait = least
 					}
 					wait += hint
-					limit := m.maxAttempts
-					if limit == 0 && m.maxElapsed == 0 {
-						limit = 3 // with a MaxElapsed of some seconds, thousands
-					}
 					switch {
 					case did == refused:
 						return retry.ReasonRefused, true
@@ -228,7 +385,7 @@ func (m *model) run() {
 						return retry.ReasonPermanent, true
 					case m.nonIdempotent && !proof:
 						return retry.ReasonNotIdempotent, true
-					case limit > 0 && n >= limit:
+					case n+m.refused >= m.limit():
 						return retry.ReasonMaxAttempts, true
 					case hint > 5*time.Minute:
 						return retry.ReasonRetryAfter, true
@@ -254,11 +411,7 @@ func (m *model) run() {
 			if _, yes := m.ended(); !yes {
 				m.event("wait %v", wait)
 			}
-			if _, yes := m.ended(); !yes {
-				m.now += wait
-				m.waited += wait
-			}
-			if why, yes := m.left(); yes {
+			if why, yes := m.sleep(wait); yes {
 				return why
 			}
 		}
@@ -421,6 +574,13 @@ func (s setup) policy() (p retry.Policy, v *clockx.Virtual, balance func() float
 		_ = retry.Run(context.Background(), p, works)
 		v.Advance(2500 * time.Millisecond)
 	}
+	if s.guard != "" {
+		g := new(gate)
+		for _, letter := range []byte(s.guard) {
+			g.script = append(g.script, guardSteps[letter])
+		}
+		p.Guards = []retry.Guard{g}
+	}
 	switch s.budget {
 	case "tokens":
 		b := &retry.TokenBudget{Capacity: 30, Cost: 10, ThrottleCost: 20}
@@ -506,6 +666,28 @@ func (seen *story) gaveUp(err error) {
 		seen.attempts, seen.reason, seen.errs = e.Attempts, e.Reason, e.Errs
 		seen.elapsed, seen.waited, seen.told, seen.undone = e.Elapsed, e.Waited, true, e.Undone
 		seen.answered, seen.inWait = e.Answered, e.InWait
+		if seen.reason == retry.ReasonGuard {
+			if seen.cause = e.Cause; errors.Is(e.Cause, retry.ErrPaced) {
+				seen.cause = retry.ErrPaced
+			}
+		}
+	}
+}
+
+// left takes what the guard of p has heard, and whether it has all its passes.
+func (seen *story) left(p retry.Policy) {
+	if len(p.Guards) == 0 {
+		return
+	}
+	g, ok := p.Guards[0].(*gate)
+	if !ok {
+		return
+	}
+	for _, x := range g.exits {
+		seen.exits = append(seen.exits, exit{x.Ending, x.Verdict.Class, x.Took, x.Allowed})
+	}
+	if len(g.open) > 0 || len(g.wrong) > 0 {
+		seen.exits = nil
 	}
 }
 
@@ -545,6 +727,7 @@ func (s setup) done(script []outcome) (seen story) {
 		seen.gaveUp(err)
 	}()
 	seen.balance = balance()
+	seen.left(p)
 	return seen
 }
 
@@ -602,6 +785,7 @@ func (s setup) stepped(script []outcome, judged bool) (seen story) {
 		seen.gaveUp(a.Err())
 	}()
 	seen.balance = balance()
+	seen.left(p)
 	return seen
 }
 
@@ -629,6 +813,7 @@ func (s setup) looped(script []outcome) (seen story) {
 	seen.attempts = loop.Attempts()
 	seen.gaveUp(loop.Err())
 	seen.balance = balance()
+	seen.left(p)
 	return seen
 }
 
@@ -667,6 +852,7 @@ func (s setup) ticked(script []outcome) (seen story) {
 		}
 	}()
 	seen.balance = balance()
+	seen.left(p)
 	return seen
 }
 
@@ -686,6 +872,7 @@ func (m *model) differ(got story) string {
 	check("balance", got.balance-want.balance < 1e-6 && want.balance-got.balance < 1e-6, got.balance, want.balance)
 	check("classes", slices.Equal(got.classes, want.classes), got.classes, want.classes)
 	check("events", slices.Equal(got.events, want.events), got.events, want.events)
+	check("exits", slices.Equal(got.exits, want.exits), got.exits, want.exits)
 	if m.hooks == "" && (want.reason == retry.ReasonNone || want.panicked) {
 		return strings.Join(all, "; ")
 	}
@@ -695,6 +882,7 @@ func (m *model) differ(got story) string {
 	check("waited", got.waited == want.waited, got.waited, want.waited)
 	if got.told {
 		check("errors", slices.Equal(got.errs, want.errs), got.errs, want.errs)
+		check("cause", got.cause == want.cause, got.cause, want.cause)
 		check("undone", got.undone == want.undone, got.undone, want.undone)
 		check("in wait", got.inWait == want.inWait, got.inWait, want.inWait)
 		check("answered", got.answered == want.answered, got.answered, want.answered)
@@ -726,7 +914,7 @@ func setups() (all []setup) {
 					for _, nonIdempotent := range []bool{false, true} {
 						for _, budget := range []string{"", "earned", "tokens", "ratio", "places"} {
 							for _, hooks := range []string{"", "all", "start", "attempt 1", "attempt 2", "attemptDone 1", "attemptDone 2", "wait 1s", "wait 2s"} {
-								all = append(all, setup{attempts, elapsed, deadline, timeout, nonIdempotent, budget, hooks, false})
+								all = append(all, setup{attempts, elapsed, deadline, timeout, nonIdempotent, budget, hooks, false, ""})
 							}
 						}
 					}
@@ -742,7 +930,26 @@ func setups() (all []setup) {
 			all = append(all, s)
 		}
 	}
-	return all
+	return append(all, guarded(all)...)
+}
+
+// guarded are setups with a guard: half of those with the earned budget.
+func guarded(all []setup) (more []setup) {
+	guards := []string{"w", "f", "aW", "h", ".f", "aaaaaaaaaaaw", ".W.s", "ffw", ".hA", "s", ".aaWf", "fwhW", "AAa.AAaW", "fAf", ".awAaf"}
+	for i, s := range all {
+		if s.budget != "earned" || s.paced || i%2 != 0 {
+			continue
+		}
+		if s.hooks == "wait 2s" {
+			s.hooks = "retry_test.gate 500ms"
+		}
+		if s.hooks == "wait 1s" {
+			s.hooks = "refused by retry_test.gate"
+		}
+		s.guard = guards[len(more)%len(guards)]
+		more = append(more, s)
+	}
+	return more
 }
 
 func TestEveryRun(t *testing.T) {
@@ -768,7 +975,7 @@ func TestEveryRun(t *testing.T) {
 				m.run()
 			}
 			fail("Attempts", m.differ(s.stepped(script, judged)))
-			if s.hooks == "" && s.deadline == 0 && s.timeout == 0 && !s.paced &&
+			if s.hooks == "" && s.deadline == 0 && s.timeout == 0 && !s.paced && s.guard == "" &&
 				!slices.ContainsFunc(made, func(o outcome) bool { return o >= panics }) {
 				looped++
 				fail("Loop", m.differ(s.looped(script)))
