@@ -135,7 +135,8 @@ func (p *Pace) clock() clockx.Clock {
 // on makes clock, a policy's, the one of p if p has none.
 func (p *Pace) on(clock clockx.Clock) {
 	if p.Clock == nil && clock != clockx.System() && p.first.Load() == nil {
-		p.first.CompareAndSwap(nil, &clock)
+		first := clock // or each call would allocate
+		p.first.CompareAndSwap(nil, &first)
 	}
 }
 
