@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// distinct is how many names, and how many values of error.type, a process
-	// distinguishes. longest is how many bytes each of them may have.
+	// distinct is how many names, how many values of error.type, and how many types of
+	// guards a process distinguishes. longest is how many bytes each of them may have.
 	distinct = 256
 	longest  = 128
 
@@ -26,8 +26,11 @@ const (
 
 // The values that this process distinguishes. They are copies, since the text that a
 // value was cut from may be large.
-var names, errorTypes = cache[string, string]{most: distinct, own: strings.Clone, build: valid},
-	cache[string, string]{most: distinct, own: strings.Clone, build: valid}
+var names, errorTypes, guardTypes = known(), known(), known()
+
+func known() cache[string, string] {
+	return cache[string, string]{most: distinct, own: strings.Clone, build: valid}
+}
 
 // valid returns s as exporters need it: with a text that is not UTF-8 they lose
 // all that is sent together with it.

@@ -24,6 +24,24 @@ func failureOf(ctx context.Context, a retry.Attempt) failure {
 	return f
 }
 
+// guarded is what an attempt is counted by that a guard had wait, or has refused.
+type guarded struct {
+	guard   string
+	refused bool
+}
+
+func guardedBy(h *retry.Held) guarded {
+	guard, _ := admit(&guardTypes, h.Guard)
+	return guarded{guard, h.Err != nil}
+}
+
+func (g guarded) result() string {
+	if g.refused {
+		return "refused"
+	}
+	return "waited"
+}
+
 // panicType is the error.type of an attempt that did not return.
 var panicType = runErrorType(retry.ReasonPanic)
 
@@ -35,13 +53,16 @@ type ending struct {
 
 func endingOf(s *retry.Summary) ending { return ending{s.Attempts > 1, s.Reason} }
 
+// lastReason is the last that is known.
+const lastReason = retry.ReasonGuard
+
 // endings is how many there are: each reason twice.
-const endings = 2 * (int(retry.ReasonPanic) + 2)
+const endings = 2 * (int(lastReason) + 2)
 
 // number returns one that only this ending has; those of reasons that are not
 // known share one.
 func (e ending) number() int {
-	n := 2 * int(min(e.reason, retry.ReasonPanic+1))
+	n := 2 * int(min(e.reason, lastReason+1))
 	if e.retried {
 		n++
 	}
@@ -75,16 +96,20 @@ func (e ending) errorType() string {
 // givenUp is what a run that gave up is counted by.
 type givenUp struct {
 	reason    retry.Reason
-	errorType string // of its last attempt, empty if that was no fault: see lastFault
+	errorType string // of its last attempt or its guard's refusal, empty if that was no fault: see lastFault
 }
 
-// lastFault returns the error.type of a run's last attempt as its span has it, ""
-// if there was no attempt, or if the caller's cancel ended it.
+// lastFault returns the error.type of the guard's refusal that ended a run, or else of its
+// last attempt as its span has it, "" if there was no attempt, or if the caller's cancel
+// ended it.
 func lastFault(s *retry.Summary) string {
 	if s.Reason == retry.ReasonPanic {
 		return panicType
 	}
 	e, ok := s.Err.(*retry.Error)
+	if ok && s.Reason == retry.ReasonGuard && e.Cause != nil {
+		return errorType(e.Cause)
+	}
 	if !ok || s.Attempts == 0 || e.Last() == nil || s.Reason == retry.ReasonCanceled && !e.InWait {
 		return ""
 	}

@@ -2,9 +2,7 @@ package otelretry
 
 import (
 	"context"
-	"errors"
 
-	"github.com/goretry/retry/errtext"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	"go.opentelemetry.io/otel"
@@ -21,7 +19,6 @@ const (
 	hedgeRefusedKey = attribute.Key("retry.hedge.refused")
 	hedgeDelayKey   = attribute.Key("retry.hedge.delay")
 	hedgeResultKey  = attribute.Key("retry.hedge.result")
-	limitKey        = attribute.Key("retry.limit")
 )
 
 // HedgeHook returns a func for [hedge.Hedge].Hedged. For each call that was still
@@ -94,21 +91,28 @@ func resultOf(s hedge.Summary) string {
 	return ""
 }
 
+var delays = kind[*hedge.Hedge]{"retry.hedge", hedgeNameKey,
+	[]gauge[*hedge.Hedge]{{instrument{"retry.hedge.delay", "s", "How long an attempt runs before it is hedged."},
+		func(h *hedge.Hedge) (float64, bool) { wait := h.Wait(); return wait.Seconds(), wait >= 0 }}},
+	func(h *hedge.Hedge) float64 { return h.Wait().Seconds() },
+}
+
 // ObserveHedge reports the delay of h as the gauge retry.hedge.delay, in seconds, with
 // the attribute retry.hedge.name set to name, until unregister is called. A Hedge that
 // never hedges has no delay and is not reported. Names and errors are as for
 // [ObserveBudget].
 func ObserveHedge(name string, h *hedge.Hedge, opts ...Option) (unregister func() error, err error) {
-	if h == nil {
-		return func() error { return nil }, errors.New("otelretry: nil hedge")
-	}
-	if h.Wait() < 0 {
-		return func() error { return nil }, nil
-	}
-	c := configured(opts)
-	attrs := metric.WithAttributes(c.with(hedgeNameKey.String(errtext.Clip(name, brief)))...)
-	return c.observe([]gauge{{instrument{"retry.hedge.delay", "s", "How long an attempt runs before it is hedged."},
-		func() float64 { return h.Wait().Seconds() }}}, attrs)
+	return delays.observe(name, h, opts)
+}
+
+var limits = kind[*limit.Limit]{"retry.limit", "retry.limit",
+	[]gauge[*limit.Limit]{
+		{instrument{"retry.limit.places", "{attempt}", "Attempts that may be in flight."},
+			func(l *limit.Limit) (float64, bool) { return float64(l.Places()), true }},
+		{instrument{"retry.limit.in_flight", "{attempt}", "Attempts in flight under a limit."},
+			func(l *limit.Limit) (float64, bool) { return float64(l.InFlight()), true }},
+	},
+	func(l *limit.Limit) float64 { return float64(l.InFlight()) / float64(l.Places()) },
 }
 
 // ObserveLimit reports how many places l has, and how many of them are taken, as the
@@ -116,13 +120,5 @@ func ObserveHedge(name string, h *hedge.Hedge, opts ...Option) (unregister func(
 // set to name, until unregister is called. Names and errors are as with
 // [ObserveBudget].
 func ObserveLimit(name string, l *limit.Limit, opts ...Option) (unregister func() error, err error) {
-	if l == nil {
-		return func() error { return nil }, errors.New("otelretry: nil limit")
-	}
-	c := configured(opts)
-	attrs := metric.WithAttributes(c.with(limitKey.String(errtext.Clip(name, brief)))...)
-	return c.observe([]gauge{
-		{instrument{"retry.limit.places", "{attempt}", "Attempts that may be in flight."}, func() float64 { return float64(l.Places()) }},
-		{instrument{"retry.limit.in_flight", "{attempt}", "Attempts in flight under a limit."}, func() float64 { return float64(l.InFlight()) }},
-	}, attrs)
+	return limits.observe(name, l, opts)
 }

@@ -125,7 +125,9 @@ func TestObserveHedgeAndLimit(t *testing.T) {
 	reader := metric.NewManualReader()
 	opt := otelretry.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(reader)))
 	l := &limit.Limit{Start: 7}
-	l.Acquire()
+	if _, err := l.Enter(t.Context(), retry.Entry{}); err != nil {
+		t.Fatal(err)
+	}
 	var unregister []func() error
 	for _, observe := range []func() (func() error, error){
 		func() (func() error, error) { return otelretry.ObserveHedge("users", &hedge.Hedge{}, opt) },

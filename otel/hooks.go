@@ -31,6 +31,7 @@ func Hooks(opts ...Option) retry.Hooks {
 		Attempt:     t.attempt,
 		AttemptDone: t.attemptDone,
 		Wait:        t.wait,
+		Guard:       t.guard,
 		Done:        t.done,
 	}
 }
@@ -54,14 +55,15 @@ type telemetry struct {
 // operation has what the runs of one name have in common, so that it is made only
 // once.
 type operation struct {
-	key      string
-	name     string                    // the key as exporters need it
-	waitName string                    // of the spans of waits
-	attrs    []attribute.KeyValue      // of all spans: those of the options, and the name
-	limited  cache[int, spanStart]     // of runs, by the limit on attempts; 0 for none
-	attempts [numbered]slot[spanStart] // of attempts, by their number
-	measured measured
-	underway underway
+	key       string
+	name      string                    // the key as exporters need it
+	waitName  string                    // of the spans of waits
+	guardName string                    // of those for guards
+	attrs     []attribute.KeyValue      // of all spans: those of the options, and the name
+	limited   cache[int, spanStart]     // of runs, by the limit on attempts; 0 for none
+	attempts  [numbered]slot[spanStart] // of attempts, by their number
+	measured  measured
+	underway  underway
 }
 
 func (t *telemetry) newOperation(name string) *operation {
@@ -69,10 +71,11 @@ func (t *telemetry) newOperation(name string) *operation {
 	if name != "" {
 		o.attrs = t.with(nameKey.String(o.name))
 	}
-	o.waitName = o.start("wait").name
+	o.waitName, o.guardName = o.start("wait").name, o.start("guard").name
 	o.measured.attrs = o.attrs
 	o.measured.failures.most, o.measured.failures.build = cached, o.measured.failure
 	o.measured.gaveUps.most, o.measured.gaveUps.build = cached, o.measured.gaveUp
+	o.measured.guards.most, o.measured.guards.build = cached, o.measured.guarded
 	o.limited.most, o.limited.build = cached, o.runStart
 	return o
 }
@@ -147,6 +150,21 @@ func (t *telemetry) attemptDone(ctx context.Context, a retry.Attempt) {
 func (t *telemetry) wait(ctx context.Context, a retry.Attempt) {
 	if r := t.runOf(ctx); r != nil {
 		r.beginWait(ctx, a)
+	}
+}
+
+func (t *telemetry) guard(ctx context.Context, h retry.Held) {
+	o, r, m := t.operation(h.Name), t.runOf(ctx), t.instruments.get()
+	measured := enabled(ctx, m.guards)
+	if r == nil && !measured {
+		return
+	}
+	g := guardedBy(&h)
+	if measured {
+		m.guards.Add(ctx, 1, o.measured.guards.get(g)...)
+	}
+	if r != nil {
+		r.beginGuard(h, g)
 	}
 }
 

@@ -467,13 +467,14 @@ func TestATurnAfterAPauseLosesNoSpan(t *testing.T) {
 	for _, mode := range []otelretry.Attempts{otelretry.AllAttempts, otelretry.RetriedRuns} {
 		v := view(t, retry.Policy{Name: "feed", MaxAttempts: 5}, otelretry.WithAttempts(mode))
 		p := v.h.Policy
-		p.Pace = &retry.Pace{Clock: p.Clock}
+		pace := &retry.Pace{Clock: p.Clock}
+		p.Guards = []retry.Guard{pace}
 		v.inSpan(t.Context(), func(ctx context.Context) {
 			lives := 0
 			_ = retry.Supervise(ctx, p, time.Minute, func(context.Context) error {
 				if lives++; lives == 1 {
 					v.h.Clock.Advance(time.Minute)
-					p.Pace.Hold(time.Second)
+					pace.Hold(time.Second)
 					return errDown
 				}
 				return nil
@@ -482,8 +483,8 @@ func TestATurnAfterAPauseLosesNoSpan(t *testing.T) {
 		if started, ended := len(v.spans.Started()), len(v.spans.Ended()); started != ended {
 			t.Errorf("%v: %d spans have begun, %d have ended:\n%s", mode, started, ended, v.tree())
 		}
-		if n, paced := strings.Count(v.tree(), "wait feed"), strings.Count(v.tree(), "paced=true"); n != 2 || paced != 1 {
-			t.Errorf("%v: %d spans of waits, want 2, %d of them for a turn, want 1:\n%s", mode, n, paced, v.tree())
+		if waits, turns := strings.Count(v.tree(), "wait feed"), strings.Count(v.tree(), "guard feed"); waits != 1 || turns != 1 {
+			t.Errorf("%v: %d spans of waits and %d of turns, want one each:\n%s", mode, waits, turns, v.tree())
 		}
 	}
 }

@@ -25,6 +25,7 @@ type instruments struct {
 	attempt   metric.Float64Histogram
 	waited    metric.Float64Histogram
 	gaveUp    metric.Int64Counter
+	guards    metric.Int64Counter
 	activity  *activity
 }
 
@@ -41,12 +42,16 @@ func (t *telemetry) newInstruments(p metric.MeterProvider, _ bool) *instruments 
 	attempts = usable[metric.Int64Histogram](attempts, err, noop.Int64Histogram{})
 	gaveUp, err := m.Int64Counter("retry.gave_up", metric.WithUnit("{operation}"),
 		metric.WithDescription("Operations that ended without a success, by why no further retry was made."))
+	gaveUp = usable[metric.Int64Counter](gaveUp, err, noop.Int64Counter{})
+	guards, err := m.Int64Counter("retry.guards", metric.WithUnit("{attempt}"),
+		metric.WithDescription("Times that a guard had an attempt wait, or refused it."))
 	is := &instruments{
 		operation: seconds("retry.operation.duration", "Duration of an operation with all its attempts and waits."),
 		attempts:  attempts,
 		attempt:   seconds("retry.attempt.duration", "Duration of one attempt."),
 		waited:    seconds("retry.operation.waited", "Time of an operation with no attempt underway, of those that waited."),
-		gaveUp:    usable[metric.Int64Counter](gaveUp, err, noop.Int64Counter{}),
+		gaveUp:    gaveUp,
+		guards:    usable[metric.Int64Counter](guards, err, noop.Int64Counter{}),
 		activity:  activityOf(p, m),
 	}
 	is.activity.join(t)
@@ -81,6 +86,7 @@ type measured struct {
 	plain     slot[[]metric.RecordOption]
 	failures  cache[failure, []metric.RecordOption]
 	gaveUps   cache[givenUp, []metric.AddOption]
+	guards    cache[guarded, []metric.AddOption]
 	summaries [endings]slot[summaryOptions]
 }
 
@@ -115,6 +121,10 @@ func (m *measured) gaveUp(g givenUp) []metric.AddOption {
 		kv = kv[:1]
 	}
 	return []metric.AddOption{metric.WithAttributeSet(m.set(kv...))}
+}
+
+func (m *measured) guarded(g guarded) []metric.AddOption {
+	return []metric.AddOption{metric.WithAttributeSet(m.set(guardKey.String(g.guard), guardResultKey.String(g.result())))}
 }
 
 // attempt returns what an attempt is measured with.

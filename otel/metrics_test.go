@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/limit"
 	otelretry "github.com/goretry/retry/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -80,42 +81,6 @@ func TestObserveBudget(t *testing.T) {
 	}
 	compare(t, "metrics", metrics(t, reader), `
 		retry.budget.balance [1] region=eu budget=orders: 1`)
-}
-
-// Of budgets by part the five lowest balances are reported, by rank, and their number.
-func TestObserveBudgets(t *testing.T) {
-	reader := sdkmetric.NewManualReader()
-	opts := []otelretry.Option{
-		otelretry.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))),
-		otelretry.WithAttributes(attribute.String("region", "eu")),
-	}
-	shards := &retry.Budgets{New: func(string) retry.Budget { return &retry.TokenBudget{Capacity: 10, Cost: 1} }}
-	unregister, err := otelretry.ObserveBudget("shards", shards, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	compare(t, "metrics without a part", metrics(t, reader), `
-		retry.budget.parts [{part}] region=eu budget=shards: 0`)
-	shards.For("well")
-	compare(t, "metrics of one part", metrics(t, reader), `
-		retry.budget.balance [1] region=eu budget=shards budget.rank=1: 1
-		retry.budget.parts [{part}] region=eu budget=shards: 1`)
-	for i := range 6 { // none of 0
-		for range i {
-			shards.For(fmt.Sprint(i)).Withdraw(retry.Withdrawal{Class: retry.Transient})
-		}
-	}
-	compare(t, "metrics of six parts", metrics(t, reader), `
-		retry.budget.balance [1] region=eu budget=shards budget.rank=1: 0.5
-		retry.budget.balance [1] region=eu budget=shards budget.rank=2: 0.6
-		retry.budget.balance [1] region=eu budget=shards budget.rank=3: 0.7
-		retry.budget.balance [1] region=eu budget=shards budget.rank=4: 0.8
-		retry.budget.balance [1] region=eu budget=shards budget.rank=5: 0.9
-		retry.budget.parts [{part}] region=eu budget=shards: 6`)
-	if err := unregister(); err != nil {
-		t.Fatal(err)
-	}
-	compare(t, "metrics after unregister", metrics(t, reader), ``)
 }
 
 // failing gives a meter that gives no instruments.
@@ -289,6 +254,11 @@ func TestGivingUpIsCountedByTheLastFault(t *testing.T) {
 		{"retry after", retry.Policy{}, []error{retry.After(busy, time.Hour)}, 0, 0, " error.type=busy reason=retry_after"},
 		{"retry after a refused value", retry.Policy{}, []error{retry.After(retry.ErrRejected, time.Hour)}, 0, 0, " reason=retry_after"},
 		{"budget", retry.Policy{Budget: refuse{}}, []error{busy}, 0, 0, " error.type=busy reason=budget"},
+		{"guard", retry.Policy{MaxAttempts: 2, Guards: []retry.Guard{&plan{limit.ErrLimited, limit.ErrLimited}}}, nil, 0, 0, " error.type=limit.limited reason=guard"},
+		{"guard after a failure", retry.Policy{MaxAttempts: 2, Guards: []retry.Guard{&plan{time.Duration(0), limit.ErrLimited}}}, []error{busy}, 0, 0, " error.type=limit.limited reason=guard"},
+		{"guard after a refused value", retry.Policy{MaxAttempts: 2, Guards: []retry.Guard{&plan{time.Duration(0), limit.ErrLimited}}}, []error{retry.ErrRejected}, 0, 0, " error.type=limit.limited reason=guard"},
+		{"guard, too late", retry.Policy{Guards: []retry.Guard{&plan{time.Hour}}}, nil, time.Minute, 0, " error.type=retry.paced reason=guard"},
+		{"canceled while a guard has it wait", retry.Policy{Guards: []retry.Guard{&plan{time.Hour}}}, nil, 0, 50 * ms, " reason=canceled"},
 		{"canceled in an attempt", retry.Policy{}, []error{nil}, 0, 50 * ms, " reason=canceled"},
 		{"canceled in a wait", retry.Policy{}, []error{busy}, 0, 50 * ms, " error.type=busy reason=canceled"},
 		{"canceled in a poll's wait", retry.Policy{}, []error{retry.ErrRejected}, 0, 50 * ms, " reason=canceled"},
@@ -299,7 +269,12 @@ func TestGivingUpIsCountedByTheLastFault(t *testing.T) {
 	} {
 		for _, opts := range [][]otelretry.Option{nil, {otelretry.WithTracerProvider(tracenoop.NewTracerProvider())}} {
 			t.Run(fmt.Sprint(tt.name, len(opts)), func(t *testing.T) {
-				v := view(t, tt.policy, opts...)
+				p := tt.policy
+				if p.Guards != nil { // of which nothing is left after a run
+					again := slices.Clone(*p.Guards[0].(*plan))
+					p.Guards = []retry.Guard{&again}
+				}
+				v := view(t, p, opts...)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				if tt.limit != 0 {

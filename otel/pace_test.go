@@ -25,7 +25,7 @@ func TestObservePace(t *testing.T) {
 	compare(t, "open", metrics(t, reader), `
 retry.pace.rate [{attempt}/s] pace=model: 0
 retry.pace.wait [s] pace=model: 0`)
-	p := retry.Policy{Pace: pace, Clock: clock, MaxAttempts: 1}
+	p := retry.Policy{Guards: []retry.Guard{pace}, Clock: clock, MaxAttempts: 1}
 	for i := range 3 {
 		if i == 1 {
 			clock.Advance(time.Second)

@@ -100,8 +100,8 @@ func TestProvidersThatFail(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if len(reported) != 6 || reported[0] != errMeter {
-		t.Errorf("reported %v, want 6 times %v", reported, errMeter)
+	if len(reported) != 7 || reported[0] != errMeter {
+		t.Errorf("reported %v, want 7 times %v", reported, errMeter)
 	}
 }
 

@@ -30,7 +30,10 @@ type run struct {
 	began     time.Time                // zero if not known
 	clocked   bool                     // times are those of the policy's own clock, else spans read the system's
 	waitBegan time.Time                // zero if none is underway
+	waitName  string                   // of its span
 	wait      []attribute.KeyValue     // its attributes
+	held      int                      // by guards, so far
+	guard     string                   // that has held the latest back
 	option    [1]trace.EventOption     // of events, and those of waits' spans:
 	options   [2]trace.SpanStartOption // here to save allocations
 	late      *late                    // see RetriedRuns
@@ -189,36 +192,71 @@ func (r *run) beginWait(ctx context.Context, a retry.Attempt) {
 	if r.span == nil || r.made > shown || r.t.silent && r.t.waitless {
 		return
 	}
-	r.endWait(a.Elapsed) // a wait for a turn follows another one
-	o := r.operation
-	kv := make([]attribute.KeyValue, len(o.attrs), len(o.attrs)+6)
-	copy(kv, o.attrs)
-	kv = append(kv, attemptKey.Int(a.Number), delayKey.Float64(a.Delay.Seconds()), classKey.String(a.Class.String()))
-	if a.Paced {
-		kv = append(kv, pacedKey.Bool(true))
-	}
+	kv := r.waitAttributes(attemptKey.Int(a.Number), delayKey.Float64(a.Delay.Seconds()), classKey.String(a.Class.String()))
 	if r.failure.errorType != "" {
 		kv = append(kv, errorTypeKey.String(r.failure.errorType))
 	}
 	if a.Hint > 0 {
 		kv = append(kv, hintKey.Float64(a.Hint.Seconds()))
 	}
-	at := r.at(a.Elapsed)
 	if r.t.waitless {
-		r.event("retry.wait", at, kv[len(o.attrs):])
+		r.event("retry.wait", r.at(a.Elapsed), kv[len(r.operation.attrs):])
 		return
 	}
+	r.await(r.operation.waitName, a.Elapsed, kv)
+}
+
+// waitAttributes returns those of the span of a wait, with room for two more.
+func (r *run) waitAttributes(more ...attribute.KeyValue) []attribute.KeyValue {
+	attrs := r.operation.attrs
+	kv := make([]attribute.KeyValue, 0, len(attrs)+len(more)+2)
+	return append(append(kv, attrs...), more...)
+}
+
+// await notes a wait whose span is to have this name and these attributes.
+func (r *run) await(name string, elapsed time.Duration, kv []attribute.KeyValue) {
+	at := r.at(elapsed)
 	if at.IsZero() {
 		at = time.Now()
 	}
-	r.waitBegan, r.wait = at, kv
+	r.waitBegan, r.waitName, r.wait = at, name, kv
+}
+
+// beginGuard notes what a guard has told the next attempt. The wait that follows has a span.
+// Without spans of waits it is an event, as is a refusal that ends the run.
+func (r *run) beginGuard(h retry.Held, g guarded) {
+	if r.late != nil && !r.late.sampled {
+		if !r.clocked {
+			r.began = time.Now().Add(-h.Elapsed)
+		}
+		r.appear()
+	}
+	r.firstAttempt()
+	if r.span == nil {
+		return
+	}
+	r.endWait(h.Elapsed)
+	r.guard = g.guard
+	if r.held++; r.held > shown {
+		return
+	}
+	kv := r.waitAttributes(attemptKey.Int(h.Number), delayKey.Float64(h.Delay.Seconds()), guardKey.String(g.guard))
+	if g.refused {
+		kv = append(kv, classKey.String(h.Class.String()), errorTypeKey.String(errorType(h.Err)))
+	}
+	switch {
+	case h.Delay > 0 && !r.t.waitless:
+		r.await(r.operation.guardName, h.Elapsed, kv)
+	case !r.t.silent:
+		r.event("retry.guard", r.at(h.Elapsed), kv[len(r.operation.attrs):])
+	}
 }
 
 // beginPause prepares for a wait before the run's first attempt. It follows a failure
 // that ended the run before: a is that run's.
 func (r *run) beginPause(ctx context.Context, a retry.Attempt) {
 	r.failure = failureOf(ctx, a)
-	if r.late == nil || r.late.sampled { // a wait for a turn follows a pause
+	if r.late == nil {
 		return
 	}
 	if !r.clocked {
@@ -233,7 +271,7 @@ func (r *run) endWait(elapsed time.Duration) {
 		return
 	}
 	r.options = [2]trace.SpanStartOption{trace.WithAttributes(r.wait...), trace.WithTimestamp(r.waitBegan)}
-	_, span := spanStart{r.operation.waitName, r.options[:]}.begin(r.below(), r.tracer, time.Time{})
+	_, span := spanStart{r.waitName, r.options[:]}.begin(r.below(), r.tracer, time.Time{})
 	end(span, r.at(elapsed))
 	r.waitBegan = time.Time{}
 }
@@ -310,9 +348,12 @@ func (r *run) end(s retry.Summary) {
 		r.span.SetStatus(codes.Error, describedRun(s))
 	}
 	if s.Err != nil && !r.t.silent {
-		kv := []attribute.KeyValue{reasonKey.String(s.Reason.String()), attemptsKey.Int(s.Attempts), hintKey.Float64(r.hint.Seconds())}
-		if r.hint == 0 {
-			kv = kv[:2]
+		kv := append(make([]attribute.KeyValue, 0, 4), reasonKey.String(s.Reason.String()), attemptsKey.Int(s.Attempts))
+		if s.Reason == retry.ReasonGuard {
+			kv = append(kv, guardKey.String(r.guard))
+		}
+		if r.hint > 0 {
+			kv = append(kv, hintKey.Float64(r.hint.Seconds()))
 		}
 		r.event("retry.gave_up", now, kv)
 	}
@@ -334,6 +375,9 @@ func (r *run) summary(s retry.Summary) []attribute.KeyValue {
 	}
 	if s.Waited > 0 {
 		kv = append(kv[:len(kv):len(kv)], waitedKey.Float64(s.Waited.Seconds()))
+	}
+	if s.Reason == retry.ReasonGuard {
+		kv = append(kv[:len(kv):len(kv)], guardKey.String(r.guard))
 	}
 	return kv
 }

@@ -22,10 +22,10 @@ const (
 	reasonKey      = attribute.Key("retry.reason")
 	classKey       = attribute.Key("retry.class")
 	delayKey       = attribute.Key("retry.delay")
-	pacedKey       = attribute.Key("retry.paced")
+	guardKey       = attribute.Key("retry.guard")
+	guardResultKey = attribute.Key("retry.guard.result")
 	hintKey        = attribute.Key("retry.hint")
 	stateKey       = attribute.Key("retry.state")
-	budgetKey      = attribute.Key("retry.budget")
 )
 
 // errorTypeKey is of OpenTelemetry's semantic conventions, as are its values. Their
@@ -33,8 +33,9 @@ const (
 const errorTypeKey = attribute.Key("error.type")
 
 const (
-	// shown is how many attempts of a run have spans, and how many waits. A poll that
-	// runs for days must not fill the memory of the program that stores its trace.
+	// shown is how many attempts of a run have spans, how many waits, and how many waits for
+	// guards. A poll that runs for days must not fill the memory of the program that stores
+	// its trace.
 	shown = 32
 
 	// numbered is how many attempts have their number in the span's name.
