@@ -52,6 +52,7 @@ func newService(url string, page *retrydebug.Recorder) (*service, error) {
 		AttemptTimeout: 300 * time.Millisecond,
 		Backoff:        retry.Exponential{Base: 100 * time.Millisecond, Max: time.Second},
 		Budget:         budget,
+		Guards:         []retry.Guard{s.places},
 		Hooks:          retry.JoinHooks(otelretry.Hooks(), retry.Hooks{Done: s.count}, page.Hooks()),
 	}
 	return s, nil
@@ -91,22 +92,20 @@ func (s *service) call(ctx context.Context) {
 	switch n := rand.IntN(10); {
 	case n < 3:
 		policy := s.policy.Named("search")
-		_, _ = hedge.Do(ctx, policy, s.slow, s.sending(policy, http.MethodGet))
+		_, _ = hedge.Do(ctx, policy, s.slow, s.sending(http.MethodGet, policy.Name))
 	case n < 4:
 		policy := s.policy.Named("place-order")
 		policy.NonIdempotent = true
-		_, _ = retry.Do(ctx, policy, s.sending(policy, http.MethodPost))
+		_, _ = retry.Do(ctx, policy, s.sending(http.MethodPost, policy.Name))
 	default:
 		policy := s.policy.Named("get-user")
-		_, _ = retry.Do(ctx, policy, s.sending(policy, http.MethodGet))
+		_, _ = retry.Do(ctx, policy, s.sending(http.MethodGet, policy.Name))
 	}
 }
 
-// sending returns what makes one attempt, if the limit has a place for it.
-func (s *service) sending(p retry.Policy, method string) func(context.Context) (int64, error) {
-	return limit.Op(s.places, p, func(ctx context.Context) (int64, error) {
-		return s.send(ctx, method, "/"+p.Name)
-	})
+// sending returns what makes one attempt.
+func (s *service) sending(method, name string) func(context.Context) (int64, error) {
+	return func(ctx context.Context) (int64, error) { return s.send(ctx, method, "/"+name) }
 }
 
 // send makes one attempt.

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"time"
 
 	"google.golang.org/grpc"
@@ -20,12 +19,11 @@ import (
 // place of failing while a ledger restarts. A balance is hedged. Transfers share a limit,
 // for they are what an overload consists of.
 func ledgerOptions(hooks retry.Hooks, page *retrydebug.Recorder) []grpc.DialOption {
-	budget := &retry.EarnedBudget{}
+	budget, places := &retry.EarnedBudget{}, &limit.Limit{Start: 64, Min: 8, Max: 512}
 	transfer := retry.Policy{Name: "transfer", Hooks: hooks, Budget: budget, MaxAttempts: 4, AttemptTimeout: 700 * time.Millisecond,
-		Backoff: retry.Exponential{Base: 20 * time.Millisecond, Max: 300 * time.Millisecond}}
+		Backoff: retry.Exponential{Base: 20 * time.Millisecond, Max: 300 * time.Millisecond}, Guards: []retry.Guard{places}}
 	balance := retry.Policy{Name: "balance", Hooks: hooks, Budget: budget, MaxAttempts: 3, AttemptTimeout: 300 * time.Millisecond,
 		Backoff: retry.Exponential{Base: 10 * time.Millisecond, Max: 100 * time.Millisecond}}
-	places := &limit.Limit{Start: 64, Min: 8, Max: 512}
 	slow := &hedge.Hedge{}
 	page.ObserveBudget("ledger", budget)
 	page.ObserveLimit("ledger", places)
@@ -46,17 +44,5 @@ func ledgerOptions(hooks retry.Hooks, page *retrydebug.Recorder) []grpc.DialOpti
 			return nil
 		},
 	}
-	// After the retries in the chain: so each attempt takes a place.
-	limited := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-		call := func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, invoke(ctx, method, req, reply, cc, append(opts, grpc.WaitForReady(true))...)
-		}
-		if method == ledgerpb.Ledger_Transfer_FullMethodName {
-			call = limit.Op(places, transfer, call)
-		}
-		_, err := call(ctx)
-		return err
-	}
-
-	return append(client.DialOptions(), grpc.WithChainUnaryInterceptor(limited))
+	return append(client.DialOptions(), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 }

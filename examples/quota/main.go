@@ -89,8 +89,7 @@ func load(w io.Writer, pace *retry.Pace) (figures, error) {
 	defer s.Close()
 	transport := &retryhttp.Transport{
 		Base:   s.transport,
-		Pace:   func(*http.Request) *retry.Pace { return pace },
-		Policy: retry.Policy{Name: "complete", MaxAttempts: 10, Budget: &retry.EarnedBudget{}},
+		Policy: retry.Policy{Name: "complete", MaxAttempts: 10, Budget: &retry.EarnedBudget{}, Guards: []retry.Guard{pace}},
 	}
 	client := &http.Client{Transport: transport}
 
