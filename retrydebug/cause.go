@@ -125,7 +125,19 @@ type causeReport struct {
 	Attempts map[string]uint64 `json:"attempts"`
 }
 
-// causeReports returns the causes of o, the latest first. o is locked.
+// refusedLast puts what failed before what was refused in consequence.
+func refusedLast(a, b *causeReport) int {
+	switch {
+	case a.Refused == b.Refused:
+		return 0
+	case a.Refused:
+		return 1
+	}
+	return -1
+}
+
+// causeReports returns the causes of o: refusals last, and of each kind the latest first. o
+// is locked.
 func (o *operation) causeReports(age time.Duration, at func(time.Duration) time.Time) []causeReport {
 	reports := []causeReport{}
 	for _, c := range o.causes {
@@ -135,6 +147,6 @@ func (o *operation) causeReports(age time.Duration, at func(time.Duration) time.
 		}
 		reports = append(reports, r)
 	}
-	slices.SortStableFunc(reports, func(a, b causeReport) int { return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(a.Error, b.Error)) })
+	slices.SortStableFunc(reports, func(a, b causeReport) int { return cmp.Or(refusedLast(&a, &b), b.Time.Compare(a.Time), cmp.Compare(a.Error, b.Error)) })
 	return reports
 }

@@ -33,8 +33,8 @@ func TestCauses(t *testing.T) {
 		want := []cause{
 			{Class: "transient", Error: "connection refused", Attempts: map[string]int{"10s": 1, "1m": 1, "1h": 1}},
 			{Class: "throttled", Error: "connection refused", Attempts: map[string]int{"10s": 1, "1m": 1, "1h": 1}},
-			{Class: "unprocessed", Code: "limit.limited", Refused: true, Error: "limit: too many attempts in flight", Attempts: map[string]int{"10s": 1, "1m": 1, "1h": 1}},
 			{Class: "transient", Code: "40P01", Error: "ERROR: deadlock, process 4711", Attempts: map[string]int{"10s": 2, "1m": 2, "1h": 2}},
+			{Class: "unprocessed", Code: "limit.limited", Refused: true, Error: "limit: too many attempts in flight", Attempts: map[string]int{"10s": 1, "1m": 1, "1h": 1}},
 		}
 		check := func(when string) {
 			t.Helper()
@@ -42,7 +42,7 @@ func TestCauses(t *testing.T) {
 			got := r.operation(t, "op").Causes
 			last := time.Now()
 			for i := range got {
-				if got[i].Time.After(last) {
+				if got[i].Time.After(last) && !got[i].Refused { // refusals come last
 					t.Errorf("%s: the latest is not first", when)
 				}
 				last, got[i].Time = got[i].Time, time.Time{}
@@ -113,7 +113,12 @@ func TestCausesGoFirst(t *testing.T) {
 		if !strings.Contains(text, "limit: too many attempts in flight refused here limit.limited") {
 			t.Errorf("a refusal is not shown as one:\n%s", text)
 		}
-		if r := read(t, &page); len(r.Failed) > 6 {
+		r := read(t, &page)
+		causes := r.operation(t, "pay").Causes
+		if len(causes) != 2 || causes[0].Refused || !causes[1].Refused || !causes[1].Time.After(causes[0].Time) {
+			t.Errorf("in the JSON what failed does not come before later refusals: %+v", causes)
+		}
+		if len(r.Failed) > 6 {
 			t.Errorf("%d failed runs for two errors, by reason and with or without retries", len(r.Failed))
 		}
 	})

@@ -249,13 +249,7 @@ func (v view) attempts(c *causeReport) uint64 { return c.Attempts[spans[v.span].
 // compareCauses puts what failed before what was refused in consequence, and then the
 // more frequent first.
 func (v view) compareCauses(a, b *causeReport) int {
-	if a.Refused != b.Refused {
-		if a.Refused {
-			return 1
-		}
-		return -1
-	}
-	return cmp.Compare(v.attempts(b), v.attempts(a))
+	return cmp.Or(refusedLast(a, b), cmp.Compare(v.attempts(b), v.attempts(a)))
 }
 
 // causes fills the table of what attempts fail with.
