@@ -5,12 +5,16 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"iter"
+
+	"golang.org/x/tools/go/ast/inspector"
+	"golang.org/x/tools/go/types/typeutil"
 
 	"github.com/goretry/retry/retryvet/internal/code"
 )
 
-// harness finds tests that run the policy they gave to retrytest.New: its waits
-// are real, and the harness sees nothing.
+// harness finds tests that run the policy they gave to retrytest.New, or give it to what
+// they test: its waits are real, and the harness sees nothing.
 func harness(p *pass) {
 	type given struct {
 		policy *types.Var
@@ -33,13 +37,104 @@ func harness(p *pass) {
 			all = append(all, given{v, id.Name, call, code.Body(c)})
 		}
 	}
-	for _, g := range all {
-		for _, r := range p.Runs() {
-			if r.Call.Pos() > g.call.End() && code.Body(r.Cursor) == g.body && p.Variable(r.Policy) == g.policy && !p.setBetween(g.policy, g.call.End(), r.Call.Pos()) {
-				p.report(r.Policy, fmt.Sprintf("the harness does not see this run, and its waits are real: run %s.Policy", g.name))
+	if len(all) == 0 {
+		return
+	}
+	for use := range p.handedOnPolicies() {
+		for _, g := range all {
+			if use.policy.Pos() > g.call.End() && code.Body(use.at) == g.body && p.plainPolicy(use.policy) == g.policy && !p.setBetween(g.policy, g.call.End(), use.policy.Pos()) {
+				p.report(use.policy, fmt.Sprintf("the harness does not see %s, and its waits are real: %s", use.what, fmt.Sprintf(use.instead, g.name)))
 			}
 		}
 	}
+}
+
+// A policyUse is a place that keeps a policy, or runs it.
+type policyUse struct {
+	at            inspector.Cursor
+	policy        ast.Expr
+	what, instead string
+}
+
+// handedOnPolicies returns the places that run a policy or give it to what may: runs, calls
+// of others, fields. It leaves out retrytest, which is to get the policy, and calls of
+// retryqueue, which do not wait.
+func (p *pass) handedOnPolicies() iter.Seq[policyUse] {
+	return func(yield func(policyUse) bool) {
+		runs := map[*ast.CallExpr]bool{}
+		for _, r := range p.Runs() {
+			runs[r.Call] = true
+		}
+		for c := range p.Root.Preorder((*ast.CallExpr)(nil), (*ast.CompositeLit)(nil), (*ast.AssignStmt)(nil)) {
+			var values []ast.Expr
+			what, instead := "runs of this policy", "give it %s.Policy"
+			switch n := c.Node().(type) {
+			case *ast.CallExpr:
+				f, ok := typeutil.Callee(p.TypesInfo, n).(*types.Func)
+				if !ok || f.Pkg() == nil || f.Pkg().Path() == code.RetryTestPath || f.Pkg().Path() == code.RetryPath+"/retryqueue" {
+					continue
+				}
+				for i, arg := range n.Args {
+					if takesPolicy(f.Signature(), i) {
+						values = append(values, arg)
+					}
+				}
+				if runs[n] {
+					what, instead = "this run", "run %s.Policy"
+				} else if sel, ok := n.Fun.(*ast.SelectorExpr); ok && f.Pkg().Path() == code.RetryPath && (f.Name() == "Attempts" || f.Name() == "RunPart") {
+					what, instead, values = "this run", "run %s.Policy", []ast.Expr{sel.X}
+				}
+			case *ast.CompositeLit:
+				if _, ok := p.TypesInfo.TypeOf(n).Underlying().(*types.Struct); !ok {
+					continue // a list of policies may be for anything
+				}
+				values = n.Elts
+			case *ast.AssignStmt:
+				for i, left := range n.Lhs {
+					if _, field := left.(*ast.SelectorExpr); field && len(n.Lhs) == len(n.Rhs) {
+						values = append(values, n.Rhs[i])
+					}
+				}
+			}
+			for _, v := range values {
+				if kv, ok := v.(*ast.KeyValueExpr); ok {
+					v = kv.Value
+				}
+				if !yield(policyUse{c, v, what, instead}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// takesPolicy reports whether the parameter that argument i is for is a policy, and not
+// anything.
+func takesPolicy(f *types.Signature, i int) bool {
+	params := f.Params()
+	if i >= params.Len() {
+		return false
+	}
+	t := types.Unalias(params.At(i).Type())
+	if pointer, ok := t.(*types.Pointer); ok {
+		t = pointer.Elem()
+	}
+	return code.IsNamed(t, code.RetryPath, "Policy")
+}
+
+// plainPolicy returns the variable whose policy e is, under another name maybe, or nil.
+func (p *pass) plainPolicy(e ast.Expr) *types.Var {
+	switch e := ast.Unparen(e).(type) {
+	case *ast.UnaryExpr:
+		if e.Op == token.AND {
+			return p.plainPolicy(e.X)
+		}
+	case *ast.CallExpr:
+		if sel, ok := e.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Named" {
+			return p.plainPolicy(sel.X)
+		}
+	}
+	return p.Variable(e)
 }
 
 // setBetween reports whether v gets another value between two places.
