@@ -5,6 +5,7 @@ import (
 	"math"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -74,7 +75,7 @@ func (a *attempt) judge(err error) retry.Verdict {
 		v.Class = a.call.classify(f.error)
 	}
 	if v.Class == retry.Unknown || v.Class > retry.Unprocessed {
-		v.Class = a.classify(st.Code(), f.hint, pushed && wait == 0)
+		v.Class = a.classify(st, f.hint, pushed && wait == 0)
 	}
 	v.Undone = bare.Undone || v.Class == retry.Unprocessed || v.Class == retry.Throttled && f.hint > 0 && mayAsk(st.Code())
 	canceled := st.Code() == codes.Canceled && a.run.Context().Err() != nil
@@ -94,9 +95,18 @@ func mayAsk(c codes.Code) bool {
 	return c == codes.Unavailable || c == codes.ResourceExhausted || c == codes.Aborted
 }
 
-// classify returns the class of an attempt that ended with a code. hint is what
+// unencoded reports whether grpc could not encode the request, so that no server has seen
+// it, and none will. grpc says so by nothing but a text (rpc_util.go, encode and compress).
+// A server that cannot encode its response sends the same text, in an answer.
+func unencoded(st *status.Status) bool {
+	return st.Code() == codes.Internal &&
+		(strings.HasPrefix(st.Message(), "grpc: error while marshaling:") || strings.HasPrefix(st.Message(), "grpc: error while compressing:"))
+}
+
+// classify returns the class of an attempt that ended with a status. hint is what
 // the server asked for; now says that it asked for a retry without a wait.
-func (a *attempt) classify(c codes.Code, hint time.Duration, now bool) retry.Class {
+func (a *attempt) classify(st *status.Status, hint time.Duration, now bool) retry.Class {
+	c := st.Code()
 	class := classOf(c)
 	switch c {
 	case codes.ResourceExhausted: // also grpc's own code for a message that is too large
@@ -104,7 +114,7 @@ func (a *attempt) classify(c codes.Code, hint time.Duration, now bool) retry.Cla
 			class = retry.Permanent
 		}
 	case codes.Internal, codes.Unknown, codes.Canceled: // a broken stream or a proxy's page; without a stream, bad metadata
-		if !a.answered() && (a.sent() || c != codes.Internal) {
+		if !a.answered() && (a.sent() || c != codes.Internal) && !unencoded(st) {
 			class = retry.Transient
 		}
 	}

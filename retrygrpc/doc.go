@@ -69,10 +69,9 @@
 // # Known limits
 //
 // An HTTP/2 stream that is reset with ENHANCE_YOUR_CALM looks like a message that is
-// too large, and is not retried. A request that cannot be marshalled looks like a
-// broken stream, and is retried if the method is idempotent, though that cannot help.
-// So is a request above the server's receive limit, which the server answers with
-// RESOURCE_EXHAUSTED without headers, like a refusal. From the second attempt on a codec
-// other than protobuf's decodes into a new value, so that a reply never mixes two
-// attempts: what the caller had put into the reply is then lost.
+// too large, and is not retried. A request above the server's receive limit is retried,
+// though that cannot help: the server answers it with RESOURCE_EXHAUSTED without headers,
+// like a refusal. From the second attempt on a codec other than protobuf's decodes into a
+// new value, so that a reply never mixes two attempts: what the caller had put into the
+// reply is then lost.
 package retrygrpc
