@@ -74,9 +74,10 @@ func (p *Pace) Wait() time.Duration {
 	return p.pacer.Wait(now)
 }
 
-// Hold lets no attempt start for d, but for at most a minute, and then those that have
-// come meanwhile one by one. Call it if the server says with a success that the quota is
-// used up. Package retryhttp does that for Transport.PaceByHeaders. A nil p ignores it,
+// Hold lets no attempt start for d, or for a minute if d is longer, and for up to a quarter
+// more, at random, so that not all processes go on at once. Then it lets those that have
+// come meanwhile start one by one. Call it if the server says with a success that the quota
+// is used up. Package retryhttp does that for Transport.PaceByHeaders. A nil p ignores it,
 // and so does every Pace if d is zero or negative.
 func (p *Pace) Hold(d time.Duration) {
 	if p == nil {

@@ -654,3 +654,18 @@ func TestNoGuardHookOnceTheContextHasEnded(t *testing.T) {
 		t.Errorf("error %v, want one with canceled", err)
 	}
 }
+
+// A hold has an end that no hint moves: a minute, and up to a quarter at random.
+func TestPaceHoldIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, d := range []time.Duration{time.Minute, time.Hour, math.MaxInt64} {
+			for range 100 {
+				var p retry.Pace
+				p.Hold(d)
+				if wait := p.Wait(); wait < time.Minute || wait >= 75*time.Second {
+					t.Fatalf("Hold(%v): the next attempt waits %v, want a minute and less than a quarter more", d, wait)
+				}
+			}
+		}
+	})
+}

@@ -197,8 +197,9 @@ func (p *Pacer[T]) Throttled(now time.Time, round uint64, hint time.Duration) {
 	}
 }
 
-// Hold lets nothing start for so long, but for at most a minute. After that what came
-// meanwhile starts at twice the rate at which it came.
+// Hold lets nothing start for so long, or for maxHold if that is shorter, and for a random
+// part of spread more. After that what came meanwhile starts at twice the rate at which it
+// came.
 func (p *Pacer[T]) Hold(now time.Time, d time.Duration) {
 	if p.advance(now); d <= 0 {
 		return
