@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"reflect"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -32,20 +30,17 @@ type call struct {
 	refusal     error         // why nothing more is sent
 	prove       bool          // a retry needs proof that nothing was sent
 
-	attempts   int
-	unready    atomic.Bool     // Prepare has failed in the latest attempt
-	handed     atomic.Bool     // a Transport has handed a request of that attempt to its Base
-	late       bool            // its response headers have not come in time
-	redirected bool            // a redirect was followed; only a client does that
-	ctx        context.Context // the latest attempt's
-	wire       *wire           // what it was observed to do, if prove
-	limit      *headerLimit    // of the latest attempt, until its headers are there
-	firstReq   *http.Request   // memory for what the first attempt sends, if that is not the caller's request; nil: not allocated yet
-	sharedReq  *http.Request   // the deep copy that the second attempt has sent and later ones share; nil: none
-	body       body
-	resp       *http.Response // to be discarded if a retry follows
-	draining   *draining      // what the latest drain needed
-	shownURL   string         // the URL for errors, once there was one
+	attempts  int
+	evidence                  // of the latest attempt
+	late      bool            // its response headers have not come in time
+	ctx       context.Context // the latest attempt's
+	limit     *headerLimit    // of the latest attempt, until its headers are there
+	firstReq  *http.Request   // memory for what the first attempt sends, if that is not the caller's request; nil: not allocated yet
+	sharedReq *http.Request   // the deep copy that the second attempt has sent and later ones share; nil: none
+	body      body
+	resp      *http.Response         // to be discarded if a retry follows
+	draining  *draining              // what the latest drain needed
+	shownURL  atomic.Pointer[string] // the URL for errors, once there was one
 }
 
 // roomyCall is a call and its firstReq, in one allocation.
@@ -192,25 +187,28 @@ func (c *call) objection(resp *http.Response) retry.Verdict {
 func (c *call) method() string { return cmp.Or(c.req.Method, http.MethodGet) }
 
 func (c *call) url() string {
-	if c.shownURL == "" && c.req.URL != nil {
-		c.shownURL = redact(c.req.URL)
+	if c.req.URL == nil {
+		return ""
 	}
-	return c.shownURL
+	if shown := c.shownURL.Load(); shown != nil {
+		return *shown
+	}
+	shown := redact(c.req.URL)
+	c.shownURL.Store(&shown) // so may the other attempts of a race
+	return shown
 }
 
 // send makes one attempt, up to the response headers and Check. With an error of Check
 // it returns the response too.
 func (c *call) send(ctx context.Context) (*http.Response, retry.Verdict) {
 	c.attempts++
-	c.ctx, c.redirected, c.resp = ctx, false, nil
-	c.unready.Store(false)
-	c.handed.Store(false)
+	c.ctx, c.resp = ctx, nil
+	c.clear()
 	if c.refusal != nil {
 		return nil, permanent(c.refusal)
 	}
 	if c.prove {
-		c.wire = new(wire)
-		ctx = c.wire.watch(ctx)
+		ctx = c.watch(ctx)
 	}
 	var expires time.Time
 	if c.TimeoutHeader != "" && c.timeout > 0 {
@@ -353,8 +351,7 @@ func (c *call) now() time.Time {
 	return c.policy.Clock.Now()
 }
 
-// explain returns the verdict on an attempt without a response. It saw all that was
-// sent, so that its class Unprocessed is a proof.
+// explain returns the verdict on an attempt without a response.
 func (c *call) explain(err error) retry.Verdict {
 	select {
 	//lint:ignore SA1019 a caller may still use it
@@ -373,19 +370,8 @@ func (c *call) explain(err error) retry.Verdict {
 	if e, ok := err.(*url.Error); ok && c.client {
 		cause = e.Err
 	}
-	class := retry.DefaultClassifier(cause)
-	switch {
-	case refusedByClient(cause):
-		class = retry.Permanent
-	case c.redirected: // a later request does not show that the first one did nothing
-		class = retry.DefaultClassifier(err)
-	case refused(err), c.wire.idle():
-		class = retry.Unprocessed
-	case class == retry.Unprocessed && c.wire.sent(): // a Base that tried twice returns only its last error
-		class = retry.Transient
-	}
-	v := c.judge(err, class)
-	if c.client && !c.redirected { // a mark inside a *url.Error proves nothing to others
+	v := c.judge(err, c.class(err, cause))
+	if c.client && !c.redirected.Load() { // a mark inside a *url.Error proves nothing to others
 		v.Undone = v.Undone || retry.Policy{}.Judge(cause).Undone
 	}
 	return v
@@ -402,24 +388,6 @@ func (c *call) unsent(err error) retry.Verdict {
 		}
 	}
 	return v
-}
-
-// refusedByClient reports whether net/http has rejected the request, or a proxy the
-// client. These errors have nothing but a text; a test makes net/http produce each of
-// them. [retry.DefaultClassifier] knows other texts, and only inside the errors of
-// http.Client.
-func refusedByClient(err error) bool {
-	if retry.DefaultClassifier(&url.Error{Err: err}) == retry.Permanent {
-		return true
-	}
-	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
-		err = next
-	}
-	text := err.Error()
-	return strings.HasPrefix(text, "http: ContentLength=") ||
-		strings.HasPrefix(text, "http: Request.ContentLength=") ||
-		text == "http2: request body larger than specified content length" ||
-		text == http.StatusText(http.StatusProxyAuthRequired) // to CONNECT
 }
 
 // awaitDeadline waits for the context to end if its deadline has passed. The Timeout
@@ -477,39 +445,3 @@ func (c *call) end(returned bool) {
 		c.resp.Body.Close()
 	}
 }
-
-// wire observes an attempt. An attempt that requested a connection and never got one
-// has sent nothing. The absence of events proves nothing, since not every RoundTripper
-// reports them.
-//
-// Headers that were not reported as written prove nothing either: an HTTP/2 attempt
-// that is canceled may return just before it writes them.
-type wire struct{ asked, got atomic.Bool }
-
-func (w *wire) watch(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn:      func(string) { w.asked.Store(true) },
-		GotConn:      func(httptrace.GotConnInfo) { w.got.Store(true) },
-		WroteHeaders: func() { w.got.Store(true) },
-	})
-}
-
-func (w *wire) idle() bool { return w != nil && w.asked.Load() && !w.got.Load() }
-func (w *wire) sent() bool { return w != nil && w.got.Load() }
-
-// refused reports whether an HTTP/2 server has refused the stream: it guarantees that
-// it has not processed the request (RFC 9113, section 8.7). The type in net/http is
-// not exported, but its As method copies it to a type of the same shape.
-func refused(err error) bool {
-	var stream http2StreamError
-	return errors.As(err, &stream) && stream.Code == 7
-}
-
-// http2StreamError has the shape of golang.org/x/net/http2.StreamError.
-type http2StreamError struct {
-	StreamID uint32
-	Code     uint32
-	Cause    error
-}
-
-func (http2StreamError) Error() string { return "http2: stream error" }

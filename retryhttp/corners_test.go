@@ -3,6 +3,7 @@ package retryhttp_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,8 +16,44 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/retryhttp"
 )
+
+func fails(err error) http.RoundTripper {
+	return tripper(func(*http.Request) (*http.Response, error) { return nil, err })
+}
+
+// withStatus is an error with a field, as many clients have one.
+type withStatus struct{ StatusCode int }
+
+func (e *withStatus) Error() string { return fmt.Sprint("status ", e.StatusCode) }
+
+// http3Error has the shape of http3.Error of quic-go, http2Error that of http2.StreamError.
+type http3Error struct {
+	Remote       bool
+	ErrorCode    h3Code
+	ErrorMessage string
+}
+
+type h3Code uint64
+
+func (*http3Error) Error() string { return "H3" }
+
+type http2Error struct {
+	StreamID uint32
+	Code     h2Code
+	Cause    error
+}
+
+type h2Code uint32
+
+func (http2Error) Error() string { return "stream error" }
+
+// gaveUp returns the error of an inner run.
+func gaveUp(err error) error {
+	return retry.Run(context.Background(), retry.Policy{MaxAttempts: 1}, func(context.Context) error { return err })
+}
 
 // What proves that a POST did nothing, and what only looks like it.
 func TestNoProofNoSecondPOST(t *testing.T) {
@@ -58,7 +95,24 @@ func TestNoProofNoSecondPOST(t *testing.T) {
 		{"response without its request", tripper(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 503, Body: http.NoBody}, nil
 		}), 1},
-		{"dead host", tripper(func(*http.Request) (*http.Response, error) { return nil, dead }), 3},
+		{"dead host", &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, dead }}, 3},
+		{"error of a dial that was not seen", fails(dead), 1},
+		{"the same, marked", fails(retry.Undone(dead)), 3},
+		{"error of a dial inside another", fails(fmt.Errorf("region B: %w", dead)), 1},
+		{"error with a status 421", fails(&withStatus{421}), 1},
+		{"error with a status 421, marked", fails(retry.Undone(&withStatus{421})), 3},
+		{"error with a method StatusCode", fails(&retryhttp.StatusError{Code: 421}), 1},
+		{"error that says that it is safe", fails(unlike{}), 1},
+		{"a place that a limit did not have", fails(limit.ErrLimited), 1},
+		{"a run inside that did nothing", fails(gaveUp(retry.Undone(dead))), 1},
+		{"HTTP/3's refusal", fails(&http3Error{true, 0x10b, "busy"}), 3},
+		{"HTTP/3's refusal, wrapped", fails(fmt.Errorf("h3: %w", &http3Error{true, 0x10b, "busy"})), 3},
+		{"HTTP/3's refusal, joined with another error", fails(errors.Join(errors.New("region A: reset"), &http3Error{true, 0x10b, "busy"})), 1},
+		{"HTTP/3's refusal by the client", fails(&http3Error{false, 0x10b, ""}), 1},
+		{"HTTP/3's cancellation by the server", fails(&http3Error{true, 0x10c, ""}), 1},
+		{"HTTP/2's refusal", fails(http2Error{1, 7, nil}), 3},
+		{"HTTP/2's cancellation", fails(http2Error{1, 8, nil}), 1},
+		{"HTTP/2's refusal, joined with another error", fails(errors.Join(errors.New("region A: reset"), http2Error{1, 7, nil})), 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var posts atomic.Int32

@@ -23,7 +23,6 @@ func (c *call) dispatch(t *Transport, req *http.Request, expires time.Time) (*ht
 	if h == nil {
 		return t.base().RoundTrip(req)
 	}
-	c.url() // which attempts that fail would write, at the same time
 	r := &race{call: c, via: t, req: req, expires: expires}
 	return r.run(h)
 }

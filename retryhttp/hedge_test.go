@@ -337,7 +337,7 @@ func TestHedgedOutage(t *testing.T) {
 			})
 		})
 	}
-	rt := &retryhttp.Transport{Base: tripper(func(*http.Request) (*http.Response, error) { return nil, unlike{} }), Policy: quick}
+	rt := &retryhttp.Transport{Base: tripper(func(*http.Request) (*http.Response, error) { return nil, retry.Undone(unlike{}) }), Policy: quick}
 	_, err := rt.RoundTrip(request(t, "POST", "http://example.com/", nil))
 	wantReason(t, err, retry.ReasonMaxAttempts)
 }

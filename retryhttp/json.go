@@ -66,7 +66,7 @@ func newClientCall(c *http.Client, p retry.Policy, req *http.Request) *call {
 	call.client, call.body.req = true, req
 	following := *c
 	following.CheckRedirect = func(next *http.Request, via []*http.Request) error {
-		call.redirected = true
+		call.redirected.Store(true)
 		switch {
 		case c.CheckRedirect != nil:
 			return c.CheckRedirect(next, via)

@@ -67,7 +67,7 @@ func (c *call) failure(resp *http.Response) (v retry.Verdict, answer bool) {
 	keyed := e.Code == http.StatusConflict && (c.key != "" || hasKey(c.req.Header))
 	class := statusClass(e.Code, timed, keyed)
 	rejected := class == retry.Unprocessed || class == retry.Throttled && timed
-	v = retry.Verdict{Err: e, Hint: e.Hint, Undone: rejected && !c.redirected} // a later request proves nothing about the first
+	v = retry.Verdict{Err: e, Hint: e.Hint, Undone: rejected && !c.redirected.Load()} // a later request proves nothing about the first
 	word := shouldRetry(resp.Header)
 	asked := word == yes && class == retry.Permanent
 	if asked {

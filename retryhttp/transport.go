@@ -23,6 +23,14 @@ type Transport struct {
 	// Base sends the requests: one call of its RoundTrip per attempt. Nil means
 	// http.DefaultTransport. A Transport that replaces http.DefaultTransport needs a
 	// Base. The body of a response that is retried may be closed while it is read.
+	//
+	// A request that must not run twice is repeated after an error of Base only with proof:
+	// by what Base reports to [net/http/httptrace], it asked for a connection and got none;
+	// the server refused the stream (HTTP/2's REFUSED_STREAM, HTTP/3's
+	// H3_REQUEST_REJECTED); or the error is marked by [retry.Undone]. Other errors prove
+	// nothing, even one of a dial. So a Base that reports no events, such as HTTP/3's,
+	// marks what it knows. One that tries several servers must report all of its requests,
+	// or mark nothing.
 	Base http.RoundTripper
 
 	// Policy decides; see also [WithPolicy]. Its AttemptTimeout covers an attempt up to
