@@ -25,7 +25,7 @@ func TestFirstTryAllocations(t *testing.T) {
 		"zero value":     {&retryhttp.Transport{Base: canned}, 1},
 		"AttemptTimeout": {&retryhttp.Transport{Base: canned, Policy: retry.Policy{AttemptTimeout: time.Minute}}, 6},
 		"all set": {&retryhttp.Transport{Base: canned, AttemptHeader: "Attempt", Policy: retry.Policy{
-			Name: "x", Budget: &retry.TokenBudget{}, Hooks: retry.SlogHooks(nil)}}, 1},
+			Name: "x", Budget: &retry.TokenBudget{}, Hooks: retry.SlogHooks(nil)}}, 3}, // two are for Hooks.Wait, before which the response is freed
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := request(t, "GET", "http://example.com/", nil)

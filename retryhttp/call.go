@@ -33,6 +33,7 @@ type call struct {
 	attempts  int
 	evidence                  // of the latest attempt
 	late      bool            // its response headers have not come in time
+	freed     bool            // a retry follows: see beforeRetry
 	ctx       context.Context // the latest attempt's
 	limit     *headerLimit    // of the latest attempt, until its headers are there
 	firstReq  *http.Request   // memory for what the first attempt sends, if that is not the caller's request; nil: not allocated yet
@@ -202,7 +203,7 @@ func (c *call) url() string {
 // it returns the response too.
 func (c *call) send(ctx context.Context) (*http.Response, retry.Verdict) {
 	c.attempts++
-	c.ctx, c.resp = ctx, nil
+	c.ctx, c.resp, c.freed = ctx, nil, false
 	c.clear()
 	if c.refusal != nil {
 		return nil, permanent(c.refusal)
@@ -426,8 +427,22 @@ func (c *call) mayFollow(v retry.Verdict) bool {
 	return ok
 }
 
-// beforeRetry frees what the latest attempt holds, before the wait.
+// waitHook returns the Hooks.Wait of a call: a slow hook must not hold the response and its
+// connection. The run calls it before settle learns that an attempt follows.
+func (c *call) waitHook(hook func(context.Context, retry.Attempt)) func(context.Context, retry.Attempt) {
+	return func(ctx context.Context, a retry.Attempt) {
+		c.beforeRetry()
+		hook(ctx, a)
+	}
+}
+
+// beforeRetry frees what the latest attempt holds, before the wait. It does nothing if it
+// has done so, and before the first attempt.
 func (c *call) beforeRetry() {
+	if c.freed || c.attempts == 0 {
+		return
+	}
+	c.freed = true
 	if err := c.body.drop(); err != nil {
 		c.refusal = err
 	}

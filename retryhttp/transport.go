@@ -200,9 +200,12 @@ func (t *Transport) pass(s *settings, req *http.Request) (*http.Response, error)
 // plan sets the call's policy, its idempotency key, and whether it may run twice.
 func (c *call) plan(s *settings) {
 	c.policy, c.hasSettings = &c.Policy, s != nil
-	if c.Name != nil || c.Budget != nil || c.Guards != nil || s != nil {
+	if c.Name != nil || c.Budget != nil || c.Guards != nil || s != nil || c.Policy.Hooks.Wait != nil {
 		p := c.Policy
 		c.adapt(&p, s)
+		if hook := p.Hooks.Wait; hook != nil {
+			p.Hooks.Wait = c.waitHook(hook)
+		}
 		c.policy = &p
 	}
 	switch {
