@@ -87,7 +87,7 @@ func TestRatioOfAnOpenPace(t *testing.T) {
 	} {
 		item := bench.Item{Cases: []bench.Case{
 			{Name: "no pace", Run: run(retry.Policy{})},
-			{Name: "open pace", Run: run(retry.Policy{Pace: new(retry.Pace)})},
+			{Name: "open pace", Run: run(retry.Policy{Guards: []retry.Guard{new(retry.Pace)}})},
 		}}
 		ratio := math.Inf(1)
 		for range tries {

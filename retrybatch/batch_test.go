@@ -620,7 +620,7 @@ func TestHedgedSend(t *testing.T) {
 		users := &hedge.Hedge{Delay: 10 * time.Millisecond, Budget: (*retry.TokenBudget)(nil)} // which grants all
 		p := retry.Policy{Backoff: retry.Constant(0)}
 		err := retrybatch.Run(t.Context(), p, []int{0, 1, 2, 3}, func(ctx context.Context, open []int) error {
-			_, err := hedge.Op(p, users, func(ctx context.Context) (struct{}, error) { return struct{}{}, send(ctx, open) }, hedge.Value[struct{}]{})(ctx)
+			_, err := hedge.Race(ctx, p, users, func(ctx context.Context) (struct{}, error) { return struct{}{}, send(ctx, open) }, hedge.Value[struct{}]{})
 			return err
 		})
 		want := [][]int{{0, 1, 2, 3}, {0, 1, 2, 3}, {1, 2}, {1, 2}}

@@ -143,6 +143,10 @@ func newWorld(seed uint64) *world {
 		if w.draw("held", 3) > 0 {
 			w.pace.Hold(w.odd("hold", 200*time.Millisecond))
 		}
+		w.guards = append(w.guards, w.pace)
+	}
+	if w.draw("limited", 2) == 0 {
+		w.guards = append(w.guards, w.limit)
 	}
 	callers := one(w, "callers", 1, 1, 2, 3)
 	if w.virtual != nil {
@@ -192,7 +196,7 @@ func (w *world) addCaller(name string) {
 			})),
 		NonIdempotent: w.draw("once", 4) == 0,
 		Clock:         w.clock,
-		Pace:          w.pace,
+		Guards:        w.guards,
 	}
 	if c.policy.MaxElapsed > 0 && w.draw("any number", 3) == 0 {
 		c.policy.MaxAttempts = retry.Unlimited

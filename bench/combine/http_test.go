@@ -194,23 +194,6 @@ func init() {
 			_ = c.read(resp)
 			return err
 		}},
-		way{name: "Transport with a limit in Base", http: true, sites: sites, call: func(c *caller) error {
-			req := c.request()
-			t := c.transport()
-			base := limit.Op(c.limit, t.Policy, func(req context.Context) (*http.Response, error) {
-				return server{c}.RoundTrip(req.(request).Request)
-			})
-			t.Base = tripper(func(req *http.Request) (*http.Response, error) {
-				resp, err := base(request{req.Context(), req})
-				if errors.Is(err, limit.ErrLimited) && req.Body != nil {
-					req.Body.Close()
-				}
-				return resp, err
-			})
-			resp, err := t.RoundTrip(req)
-			_ = c.read(resp)
-			return err
-		}},
 		way{name: "JSON", sites: sites, call: func(c *caller) error {
 			req := c.request()
 			v, err := retryhttp.JSON[string](c.ctx, &http.Client{Transport: c.transport()}, c.policy, req)
@@ -237,17 +220,3 @@ func init() {
 		}},
 	)
 }
-
-type tripper func(*http.Request) (*http.Response, error)
-
-func (f tripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
-// request is the context of a request, with the request: limit's operations have nothing
-// else.
-type request struct {
-	context.Context
-	*http.Request
-}
-
-func (r request) Value(key any) any           { return r.Context.Value(key) }
-func (r request) Deadline() (time.Time, bool) { return r.Context.Deadline() }

@@ -319,13 +319,22 @@ func (h watch) hooks(p *retry.Policy) retry.Hooks {
 		},
 		Wait: func(ctx context.Context, a retry.Attempt) {
 			r := h.runOf(ctx, "Wait")
-			if r.attempt != nil && !r.attempt.over || r.waiting && !a.Paced {
+			if r.attempt != nil && !r.attempt.over || r.waiting {
 				r.wrong("Wait %d during an attempt or a wait", a.Number)
 			}
 			if h.label != "last" && ctx.Err() != nil && h.way.solo && !h.way.queue && h.callers[0].syncCanceled() {
 				r.wrong("Wait %d though the context has ended", a.Number)
 			}
 			r.waiting = true
+		},
+		Guard: func(ctx context.Context, g retry.Held) {
+			r := h.runOf(ctx, "Guard")
+			if r.attempt != nil && !r.attempt.over {
+				r.wrong("Guard %d during an attempt", g.Number)
+			}
+			if g.Number != r.number+1 || (g.Err == nil) != (g.Class == retry.Unknown) || g.Err == nil && g.Delay <= 0 {
+				r.wrong("Guard after attempt %d with %+v", r.number, g)
+			}
 		},
 		Done: func(ctx context.Context, s retry.Summary) {
 			r := h.runOf(ctx, "Done")

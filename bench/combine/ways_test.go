@@ -239,7 +239,7 @@ var ways = []way{
 		c.close(v)
 		return err
 	}},
-	{name: "hedge.Op", hedged: true, own: true, sites: []string{"hedged", "discard", "hold"}, call: func(c *caller) error {
+	{name: "hedge.Race", hedged: true, own: true, sites: []string{"hedged", "discard", "hold"}, call: func(c *caller) error {
 		var held []context.CancelFunc
 		var values []*trackedBody
 		defer func() {
@@ -250,36 +250,19 @@ var ways = []way{
 				c.close(v)
 			}
 		}()
-		op := hedge.Op(c.policy, c.hedge, c.op, hedge.Value[*trackedBody]{
+		value := hedge.Value[*trackedBody]{
 			Discard: func(v *trackedBody) { c.close(v); c.at("discard") },
 			Hold: func(v *trackedBody, end context.CancelFunc) *trackedBody {
 				c.at("hold")
 				held = append(held, end)
 				return v
 			},
-		})
+		}
 		_, err := retry.Do(c.ctx, c.policy, func(ctx context.Context) (*trackedBody, error) {
-			v, err := op(ctx)
+			v, err := hedge.Race(ctx, c.policy, c.hedge, c.op, value)
 			values = append(values, v)
 			return v, err
 		})
-		return err
-	}},
-	{name: "hedge.Op of limit.Op", hedged: true, plain: true, own: true, sites: []string{"hedged"}, call: func(c *caller) error {
-		v, err := hedge.Do(c.ctx, c.policy, c.hedge, limit.Op(c.limit, c.policy, c.op))
-		c.close(v)
-		return err
-	}},
-	{name: "limit.Op", solo: true, call: func(c *caller) error {
-		return retry.Run(c.ctx, c.policy, func(ctx context.Context) error {
-			_, err := limit.Op(c.limit, c.policy, func(ctx context.Context) (int, error) { return 0, c.run(ctx) })(ctx)
-			return err
-		})
-	}},
-	{name: "limit.Do", solo: true, call: func(c *caller) error {
-		op, end := c.kept()
-		defer end()
-		_, err := limit.Do(c.ctx, c.policy, c.limit, op)
 		return err
 	}},
 	{name: "retrybatch.Do", solo: true, many: true, sites: []string{"item"}, call: func(c *caller) error {

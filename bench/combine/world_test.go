@@ -31,6 +31,7 @@ type world struct {
 	hedge   *hedge.Hedge
 	limit   *limit.Limit
 	pace    *retry.Pace // nil: none
+	guards  []retry.Guard
 
 	mu       sync.Mutex
 	drawn    map[string]int // by what

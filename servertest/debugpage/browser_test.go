@@ -45,13 +45,13 @@ func outage(t *testing.T, recorder *retrydebug.Recorder) {
 	policy := retry.Policy{MaxAttempts: 4, Budget: budget, Hooks: recorder.Hooks(), Backoff: retry.Exponential{Base: 50 * time.Millisecond}}
 	begin := time.Now()
 	const rest, whole = 5 * time.Second, 9 * time.Second
-	load := func(p retry.Policy, under *limit.Limit, every, takes time.Duration, failing float64, errs ...error) {
+	load := func(p retry.Policy, every, takes time.Duration, failing float64, errs ...error) {
 		running.Go(func() {
 			for n := 0; time.Since(begin) < whole; n++ {
 				time.Sleep(every)
 				running.Go(func() {
 					i := n
-					_, _ = limit.Do(ctx, p, under, func(ctx context.Context) (struct{}, error) {
+					_, _ = retry.Do(ctx, p, func(ctx context.Context) (struct{}, error) {
 						time.Sleep(takes)
 						i++
 						if len(errs) > 0 && (i%50 == 0 || time.Since(begin) > rest && float64(i%10) < 10*failing) {
@@ -66,16 +66,18 @@ func outage(t *testing.T, recorder *retrydebug.Recorder) {
 	full, down := status{429, time.Second}, status{503, 0}
 	broken := errors.New("read tcp 10.1.2.3:41532->10.1.2.9:8443: read: connection reset by peer")
 	dead := errors.New("dial tcp 10.1.2.12:8443: connect: connection refused")
-	load(policy.Named("charge-card"), gateway, 30*time.Millisecond, 90*time.Millisecond, 1, dead)
-	load(policy.Named("get-user"), nil, 25*time.Millisecond, 6*time.Millisecond, .9, full, down, broken)
-	load(policy.Named("search"), nil, 60*time.Millisecond, 35*time.Millisecond, .9, full, down)
+	limited := policy.Named("charge-card")
+	limited.Guards = []retry.Guard{gateway}
+	load(limited, 30*time.Millisecond, 90*time.Millisecond, 1, dead)
+	load(policy.Named("get-user"), 25*time.Millisecond, 6*time.Millisecond, .9, full, down, broken)
+	load(policy.Named("search"), 60*time.Millisecond, 35*time.Millisecond, .9, full, down)
 	once := policy.Named("place-order")
 	once.NonIdempotent = true
-	load(once, nil, 250*time.Millisecond, 19*time.Millisecond, .9, full, down)
+	load(once, 250*time.Millisecond, 19*time.Millisecond, .9, full, down)
 	free := policy.Named("list-invoices")
 	free.Budget = nil
-	load(free, nil, 100*time.Millisecond, 10*time.Millisecond, .2, broken, down)
-	load(policy.Named("render-thumbnail"), nil, 120*time.Millisecond, 65*time.Millisecond, 0)
+	load(free, 100*time.Millisecond, 10*time.Millisecond, .2, broken, down)
+	load(policy.Named("render-thumbnail"), 120*time.Millisecond, 65*time.Millisecond, 0)
 	polls := retry.Policy{Name: "await-export", MaxAttempts: retry.Unlimited, Hooks: recorder.Hooks(), Backoff: retry.Constant(1300 * time.Millisecond)}
 	running.Go(func() { _ = retry.Run(ctx, polls, func(context.Context) error { return retry.ErrRejected }) })
 	running.Go(func() {
