@@ -147,6 +147,8 @@ func (o *operation) causeReports(age time.Duration, at func(time.Duration) time.
 		}
 		reports = append(reports, r)
 	}
-	slices.SortStableFunc(reports, func(a, b causeReport) int { return cmp.Or(refusedLast(&a, &b), b.Time.Compare(a.Time), cmp.Compare(a.Error, b.Error)) })
+	slices.SortStableFunc(reports, func(a, b causeReport) int {
+		return cmp.Or(refusedLast(&a, &b), b.Time.Compare(a.Time), cmp.Compare(a.Error, b.Error))
+	})
 	return reports
 }

@@ -1,0 +1,286 @@
+package retry
+
+import (
+	"context"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// gates is where a run stands among the guards with its next attempt, or with the one
+// underway. It is not part of the run, which must be small, and goes from run to run.
+type gates struct {
+	passes []Pass // of the guards that have admitted the attempt, in order
+	asking bool   // the last of them has told it to wait, and has not admitted it yet
+}
+
+var idleGates = sync.Pool{New: func() any { return new(gates) }}
+
+// waker returns the channel that ends the wait for a guard, nil if time alone does.
+func (r *run) waker() <-chan struct{} {
+	if r.gates == nil || !r.gates.asking {
+		return nil
+	}
+	return r.gates.passes[len(r.gates.passes)-1].wake
+}
+
+// enter asks the guards that have not admitted the next attempt, and reports whether all
+// have. If not, r is to wait, or is over.
+//
+//go:noinline
+func (r *run) enter(p *Policy) bool {
+	if r.gates == nil {
+		if p.unguarded() {
+			return true
+		}
+		r.gates = idleGates.Get().(*gates)
+	}
+	for g := r.gates; ; {
+		next := len(g.passes)
+		if g.asking {
+			next--
+		}
+		if next == len(p.Guards) {
+			break
+		}
+		if !r.ask(p, p.Guards[next]) {
+			return false
+		}
+	}
+	r.lap(p)
+	return r.ctx.Err() == nil || r.canceled(p, nil) // a guard and a clock may run any code
+}
+
+// ask asks one guard, and reports whether it admits the attempt now.
+func (r *run) ask(p *Policy, guard Guard) bool {
+	g := r.gates
+	if guard == nil {
+		g.passes = append(g.passes, Pass{})
+		return true
+	}
+	e := Entry{Name: p.Name, Number: r.number + 1, Class: r.class, Patience: r.patience(p), Clock: p.clock()}
+	first := !g.asking
+	if !first {
+		last := len(g.passes) - 1
+		switch e.Earlier = g.passes[last]; {
+		case r.rest(p, r.began) <= 0 && (e.Earlier.Again || r.wait < e.Earlier.Wait): // MaxElapsed has cut the wait short
+			return r.refused(p, guard, Stop(latePace{}))
+		case !e.Earlier.Again:
+			g.asking = false
+			return true
+		}
+	}
+	pass, err := guard.Enter(r.ctx, e)
+	if !first { // the earlier pass is replaced, or has ended by err
+		g.passes, g.asking = g.passes[:len(g.passes)-1], false
+	}
+	if err != nil {
+		return r.refused(p, guard, err)
+	}
+	g.passes = append(g.passes, pass)
+	if pass.Wait <= 0 {
+		return true
+	}
+	g.asking = true
+	if first && pass.Wait >= r.patience(p) {
+		return r.refused(p, guard, Stop(latePace{wait: pass.Wait}))
+	}
+	r.lap(p)
+	r.await(min(pass.Wait, max(r.rest(p, r.began), 0)))
+	if first && p.Hooks.Guard != nil && r.ctx.Err() == nil { // as in enter
+		r.guardHook(p, Held{Guard: nameOf(guard), Delay: pass.Wait})
+	}
+	return false
+}
+
+// refused ends the try of an attempt that a guard has refused. It returns false: r is to
+// wait before it asks all guards again, or is over.
+//
+//go:noinline
+func (r *run) refused(p *Policy, guard Guard, err error) bool {
+	r.leave(p, Exit{})
+	var v Verdict
+	v.judge(p, err, r.healthy > 0)
+	if v.Class == Transient {
+		v.Class = Unprocessed
+	}
+	v.Undone, v.Partial, v.Answered = true, false, false
+	r.lap(p)
+	r.ended = r.began
+	if r.ctx.Err() != nil {
+		return r.canceled(p, nil)
+	}
+	if r.refusals < math.MaxInt32 {
+		r.refusals++
+	}
+	r.judged(p, &v)
+	more := r.next(p, moment{elapsed: r.ended - r.paused, left: left(r.ctx, p.Clock), refusal: v.Err})
+	if more {
+		r.phase = waiting
+	} else {
+		r.wait = 0
+	}
+	if p.Hooks.Guard != nil {
+		r.guardHook(p, Held{Guard: nameOf(guard), Delay: r.wait, Err: v.Err, Class: v.Class})
+	}
+	if !more {
+		r.done(p)
+	}
+	return false
+}
+
+// nameOf returns what hooks call a guard.
+func nameOf(g Guard) string { return strings.TrimPrefix(reflect.TypeOf(g).String(), "*") }
+
+// patience returns how long the next attempt may wait for a guard.
+func (r *run) patience(p *Policy) time.Duration {
+	patience := left(r.ctx, p.Clock)
+	if p.MaxElapsed > 0 {
+		patience = min(patience, r.rest(p, r.elapsed(p)))
+	}
+	return patience
+}
+
+// rest returns how long after now an attempt may still start by MaxElapsed, or
+// math.MaxInt64 if there is no limit.
+func (r *run) rest(p *Policy, now time.Duration) time.Duration {
+	if p.MaxElapsed <= 0 {
+		return math.MaxInt64
+	}
+	return p.MaxElapsed - (now - r.paused)
+}
+
+// lap counts the time since r.began as waited: no attempt was underway.
+func (r *run) lap(p *Policy) {
+	now := r.elapsed(p)
+	r.waited = sum(r.waited, max(now-r.began, 0))
+	r.began = now
+}
+
+// await prepares a wait for a guard, from r.began on.
+func (r *run) await(d time.Duration) {
+	d = min(d, math.MaxInt64-r.waited)
+	r.ended, r.wait, r.waited = r.began, d, sum(r.waited, d)
+	r.phase = waiting
+}
+
+// sleepUntilWoken sleeps until the guard that an attempt waits for wakes it, the run's context
+// ends, or MaxElapsed has passed. With the system's clock no code of others is called.
+//
+//go:noinline
+func (r *run) sleepUntilWoken(p *Policy, wake, done <-chan struct{}) {
+	var late <-chan struct{}
+	if rest := r.rest(p, r.ended); rest < math.MaxInt64 {
+		limit, cancel := p.clock().WithTimeoutCause(context.Background(), rest, nil)
+		defer cancel()
+		late = limit.Done()
+	}
+	select {
+	case <-wake:
+	case <-done:
+	case <-late:
+	}
+}
+
+// leave gives back what the guards have admitted, in reverse.
+//
+//go:noinline
+func (r *run) leave(p *Policy, x Exit) {
+	if g := r.gates; g != nil {
+		g.asking = false
+		p.leave(&g.passes, x)
+	}
+}
+
+// leaveAfter tells the guards what an attempt has come to. v is nil after a success.
+//
+//go:noinline
+func (r *run) leaveAfter(p *Policy, v *Verdict) {
+	x := Exit{Took: max(r.ended-r.began, 0)}
+	if v != nil {
+		x.Verdict = *v
+	}
+	x.Ending = r.ending(p, &x.Verdict)
+	x.Allowed = r.allowed(p, x.Took)
+	if r.gates != nil {
+		r.leave(p, x)
+	} else if r.class == Throttled { // to open paces, of which no passes are kept
+		passes := make([]Pass, len(p.Guards))
+		p.leave(&passes, x)
+	}
+}
+
+// allowed returns how long the attempt underway, which has taken so long, had until its
+// deadline: 0 if it had none.
+func (r *run) allowed(p *Policy, took time.Duration) time.Duration {
+	allowed := left(r.opCtx, p.Clock)
+	if allowed < math.MaxInt64 {
+		allowed = max(took+min(allowed, math.MaxInt64-took), 1) // it is negative for one that ends late
+	}
+	if p.AttemptTimeout > 0 {
+		allowed = min(allowed, p.AttemptTimeout) // it is not in the context of an Untimed attempt
+	}
+	if allowed == math.MaxInt64 {
+		return 0
+	}
+	return allowed
+}
+
+// ending says how an attempt has ended that came to v. A success and an Answer are what they
+// are after the deadline too. But an op that the caller has ended may return nil for that.
+func (r *run) ending(p *Policy, v *Verdict) Ending {
+	switch end := r.ctx.Err(); {
+	case end == context.Canceled && context.Cause(r.ctx) != ErrAttemptTimeout:
+		return Canceled
+	case v.Err == nil, v.IsAnswer():
+		return Returned
+	case end != nil, left(r.opCtx, p.Clock) <= 0: // a connection with the same deadline often fails before the context ends
+		return Expired
+	}
+	return Returned
+}
+
+// unjudged returns what guards get about err once the caller's context has ended: an Answer
+// is one still.
+func unjudged(err error, given *Verdict) *Verdict {
+	v := &Verdict{Err: unmarked(err)}
+	m := examine(err, scope{rest: true}).mark
+	if given != nil && given.IsAnswer() || given == nil && m != nil && m.answered && m.class == Permanent {
+		v.Class, v.Answered = Permanent, true
+	}
+	return v
+}
+
+// hold takes the passes of the attempt underway from r.
+func (r *run) hold(p *Policy) (leave func(Exit)) {
+	if len(p.Guards) == 0 {
+		return func(Exit) {}
+	}
+	took := max(r.elapsed(p)-r.began, 0)
+	allowed := r.allowed(p, took)
+	var passes []Pass
+	if r.gates == nil { // under open paces, of which no passes are kept
+		r.gates = idleGates.Get().(*gates)
+		passes = make([]Pass, len(p.Guards))
+	} else {
+		passes = slices.Clone(r.gates.passes) // none if they are held already
+		clear(r.gates.passes)
+		r.gates.passes = r.gates.passes[:0]
+	}
+	held := p.leaver(passes)
+	return func(x Exit) {
+		x.Took, x.Allowed = took, allowed
+		held(x)
+	}
+}
+
+// free lets other runs use the gates of a run that is over.
+func (r *run) free() {
+	if r.gates != nil {
+		idleGates.Put(r.gates)
+		r.gates = nil
+	}
+}
