@@ -162,32 +162,35 @@ func (a *Attempts) Delay() time.Duration {
 	return 0
 }
 
-// Cancel ends the run between two attempts, with [ReasonCanceled] and the cause. A nil
-// cause is [context.Canceled]. Cancel does nothing at any other time: an attempt
-// underway has its context.
+// Cancel ends the run between two attempts, or before the first, with [ReasonCanceled] and
+// the cause. A nil cause is [context.Canceled]. Cancel does nothing at any other time: an
+// attempt underway has its context. A run that has not begun ends without a call of hooks or
+// budget.
 func (a *Attempts) Cancel(cause error) {
-	if !a.due {
-		return
-	}
-	a.due = false
 	if cause == nil {
 		cause = context.Canceled
 	}
-	a.run.resume(&a.policy)
-	a.run.canceled(&a.policy, cause)
+	switch {
+	case a.due:
+		a.due = false
+		a.run.resume(&a.policy)
+		a.run.canceled(&a.policy, cause)
+	case a.run.phase == unbegun:
+		a.run.phase = over
+		a.run.err = &Error{Name: a.policy.Name, Reason: ReasonCanceled, InWait: true, Undone: true, Cause: cause}
+	}
 }
 
-// Close ends the run if it is not over. Between two attempts it is Cancel(nil). With an
-// attempt underway it ends the run with [ReasonPanic], since a panic is what usually
-// keeps an attempt from coming to Done. A run that has not begun ends without a call of
-// hooks or budget. Close may be called more than once.
+// Close ends the run if it is not over. Between two attempts, and before the first, it is
+// Cancel(nil). With an attempt underway it ends the run with [ReasonPanic], since a panic is
+// what usually keeps an attempt from coming to Done. Close may be called more than once.
 func (a *Attempts) Close() {
 	switch {
 	case a.due:
 		defer a.run.close(&a.policy) // if the clock panics
 		a.Cancel(nil)
 	case a.run.phase == unbegun:
-		a.run.phase = over
+		a.Cancel(nil)
 	default:
 		a.run.close(&a.policy)
 	}

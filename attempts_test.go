@@ -85,8 +85,11 @@ func TestLeavingAttempts(t *testing.T) {
 		cause  error
 		hooks  string
 	}{
-		"before the first attempt":   {func(a *retry.Attempts) {}, retry.ReasonNone, false, nil, ""},
-		"Cancel before it":           {func(a *retry.Attempts) { a.Cancel(errShut) }, retry.ReasonNone, false, nil, ""},
+		"before the first attempt":   {func(a *retry.Attempts) {}, retry.ReasonCanceled, true, context.Canceled, ""},
+		"Cancel before it":           {func(a *retry.Attempts) { a.Cancel(errShut) }, retry.ReasonCanceled, true, errShut, ""},
+		"Cancel before it, with nil": {func(a *retry.Attempts) { a.Cancel(nil) }, retry.ReasonCanceled, true, context.Canceled, ""},
+		"two Cancels before it":      {func(a *retry.Attempts) { a.Cancel(errShut); a.Cancel(errDown) }, retry.ReasonCanceled, true, errShut, ""},
+		"Next after a Cancel":        {func(a *retry.Attempts) { a.Cancel(errShut); a.Next() }, retry.ReasonCanceled, true, errShut, ""},
 		"in an attempt":              {func(a *retry.Attempts) { a.Next() }, retry.ReasonPanic, false, nil, "start attempt(1) attemptDone(1) done(panic)"},
 		"Cancel in an attempt":       {func(a *retry.Attempts) { a.Next(); a.Cancel(errShut) }, retry.ReasonPanic, false, nil, "start attempt(1) attemptDone(1) done(panic)"},
 		"between two attempts":       {func(a *retry.Attempts) { a.Next(); a.Done(errDown) }, retry.ReasonCanceled, true, context.Canceled, upToWait + "canceled)"},
