@@ -12,6 +12,7 @@
 //	h.AssertDelays(100*time.Millisecond, 1200*time.Millisecond)
 //	h.AssertReason(retry.ReasonNone)
 //
+// What the guards of the policy do has an assertion of its own, [Harness.AssertHeld].
 // A failed assertion prints the run, attempt by attempt, in virtual time. A step that
 // was not reached fails the test, too.
 package retrytest

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/retrytest"
 )
 
@@ -30,5 +31,29 @@ func TestExample(t *testing.T) {
 
 	if user.Name != "ada" || err != nil {
 		t.Errorf("Do() = %v, %v, want ada", user, err)
+	}
+}
+
+// TestExampleOfGuards shows what a full limit does to a run: nothing is sent before the
+// place is free.
+func TestExampleOfGuards(t *testing.T) {
+	h := retrytest.New(t, retry.Policy{
+		Guards:  []retry.Guard{&limit.Limit{Start: 1, Max: 1}},
+		Backoff: retry.Exponential{Base: 100 * time.Millisecond, Jitter: retry.NoJitter},
+	})
+	leave, err := h.Policy.Admit(t.Context(), retry.Entry{}) // another attempt has the place
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Clock.AfterFunc(250*time.Millisecond, func() { leave(retry.Exit{Ending: retry.Returned}) })
+
+	_, err = retry.Do(t.Context(), h.Policy, retrytest.Script(h, retrytest.Return(User{Name: "ada"})))
+	h.AssertHeld(
+		retry.Held{Number: 1, Err: limit.ErrLimited, Delay: 100 * time.Millisecond},
+		retry.Held{Number: 1, Err: limit.ErrLimited, Delay: 200 * time.Millisecond},
+	)
+	h.AssertAttempts(1)
+	if err != nil {
+		t.Error(err)
 	}
 }
