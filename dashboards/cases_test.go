@@ -231,7 +231,7 @@ func outages(t *test) {
 			})
 		}
 	}
-	for i, reason := range []kind{"not_idempotent", "max_elapsed", "deadline", "retry_after", "refused", "panic"} {
+	for i, reason := range []kind{"not_idempotent", "max_elapsed", "deadline", "retry_after", "refused", "panic", "guard", "guard in the end"} {
 		add(string(reason), offsets[i%len(offsets)], func(begin, end float64) caller {
 			return down(begin, end, 0, ok, runs{reason: 10})
 		})

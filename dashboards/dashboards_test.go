@@ -84,8 +84,8 @@ func TestDashboardQueries(t *testing.T) {
 			t.Errorf("variable %s: no label %s in %s", v.Name, m[2], m[1])
 		}
 	}
-	if variables != 3 || len(d.Panels) != 14 {
-		t.Errorf("%d variables and %d panels, want 3 and 14", variables, len(d.Panels))
+	if variables != 3 || len(d.Panels) != 15 {
+		t.Errorf("%d variables and %d panels, want 3 and 15", variables, len(d.Panels))
 	}
 	for _, p := range d.Panels {
 		if len(p.Targets) == 0 || p.Description == "" {
@@ -250,8 +250,8 @@ func TestAlerts(t *testing.T) {
 func TestDocumentedQueries(t *testing.T) {
 	c := checker{t, scrape(t)}
 	found := regexp.MustCompile("(?m)^\\| .*\\? \\| `(.+)` \\|$").FindAllSubmatch(read(t, "../docs/observability.md"), -1)
-	if len(found) != 7 {
-		t.Errorf("%d queries, want 7", len(found))
+	if len(found) != 8 {
+		t.Errorf("%d queries, want 8", len(found))
 	}
 	for _, m := range found {
 		c.labels("observability.md", string(m[1]))
@@ -370,6 +370,18 @@ func (c *checker) mentions(where, text, pattern string, got labelSet) {
 	}
 }
 
+// busy refuses an attempt, and has the next one wait.
+type busy struct{ refused bool }
+
+func (b *busy) Enter(context.Context, retry.Entry) (retry.Pass, error) {
+	if !b.refused {
+		b.refused = true
+		return retry.Pass{}, limit.ErrLimited
+	}
+	return retry.Pass{Wait: time.Second}, nil
+}
+func (*busy) Leave(retry.Pass, retry.Exit) {}
+
 // scrape runs the library until each of its metrics has been made in each way, and
 // returns what Prometheus would then have.
 func scrape(t *testing.T) map[string]labelSet {
@@ -401,6 +413,9 @@ func scrape(t *testing.T) map[string]labelSet {
 	} {
 		_ = retry.Run(t.Context(), policy, op)
 	}
+	guarded := policy
+	guarded.Guards = []retry.Guard{new(busy)}
+	_ = retry.Run(t.Context(), guarded, func(context.Context) error { return nil })
 	hedged := &hedge.Hedge{Delay: 1, Hedged: otelretry.HedgeHook(meters)}
 	slow := retry.Policy{Name: policy.Name} // the policy's clock would not move
 	_, _ = hedge.Do(t.Context(), slow, hedged, func(ctx context.Context) (int, error) {

@@ -49,13 +49,15 @@ var kinds = map[kind]counted{
 		map[string]float64{`retry_class="permanent", error_type="404"`: 1}},
 	"refused": {"failure_first_try", `retry_reason="refused", error_type="503"`,
 		map[string]float64{`retry_class="permanent", error_type="503"`: 1}},
-	"panic":          failure("panic", 1),
-	"not_idempotent": failure("not_idempotent", 1),
-	"retry_after":    failure("retry_after", 1),
-	"budget":         failure("budget", 1),
-	"max_attempts":   failure("max_attempts", 2),
-	"max_elapsed":    failure("max_elapsed", 2),
-	"deadline":       failure("deadline", 2),
+	"guard":            {"failure_first_try", `retry_reason="guard", error_type="limit.limited"`, nil}, // without an attempt
+	"guard in the end": {"failure_after_retry", `retry_reason="guard", error_type="limit.limited"`, map[string]float64{failed: 2}},
+	"panic":            failure("panic", 1),
+	"not_idempotent":   failure("not_idempotent", 1),
+	"retry_after":      failure("retry_after", 1),
+	"budget":           failure("budget", 1),
+	"max_attempts":     failure("max_attempts", 2),
+	"max_elapsed":      failure("max_elapsed", 2),
+	"deadline":         failure("deadline", 2),
 }
 
 func failure(reason string, attempts float64) counted {
