@@ -17,6 +17,7 @@ type attempt struct {
 	*call
 	evidence
 	limit  timeLimit
+	held   *held              // nil without guards, and for a unary call
 	answer error              // the server's
 	ctx    context.Context    // grpc's: derived from the run's for this attempt
 	opts   []grpc.CallOption  // the caller's, and those that gather evidence
@@ -74,6 +75,7 @@ func (a *attempt) failed(err error) retry.Verdict {
 // its limit just now: that has ended the stream.
 func (a *attempt) goOn() retry.Verdict {
 	if a.limit.stop() {
+		a.hold()
 		return retry.Verdict{}
 	}
 	a.close()

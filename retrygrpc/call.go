@@ -3,6 +3,7 @@ package retrygrpc
 import (
 	"context"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ type call struct {
 	classify retry.Classifier // the policy's
 	clock    clockx.Clock     // the policy's; nil is the system's
 	timeout  time.Duration    // the policy's AttemptTimeout
+	guarded  bool             // the policy has guards
 	untimed  bool             // the attempts have to keep it, not the run
 	once     bool             // the method may run twice only if an attempt did nothing; the run knows the policy's NonIdempotent
 	answer   error            // the server's, which the run takes for a success
@@ -40,6 +42,17 @@ func absent(b retry.Budget) bool {
 	return b == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
+// join returns first and then, and allocates nothing if one of them is empty.
+func join(first, then []retry.Guard) []retry.Guard {
+	switch {
+	case len(first) == 0:
+		return then
+	case len(then) == 0:
+		return first
+	}
+	return slices.Concat(first, then)
+}
+
 // call gathers the facts about a call before its first attempt. The call must be
 // closed.
 func (c *Client) call(ctx context.Context, method string, cc *grpc.ClientConn, opts []grpc.CallOption) *call {
@@ -51,6 +64,9 @@ func (c *Client) call(ctx context.Context, method string, cc *grpc.ClientConn, o
 		if b := c.Budget(cc.Target()); !absent(b) {
 			p.Budget = b
 		}
+	}
+	if c.Guards != nil {
+		p.Guards = join(c.Guards(cc.Target()), p.Guards)
 	}
 	if p.Name == "" {
 		p.Name = strings.TrimPrefix(method, "/")
@@ -72,7 +88,7 @@ func (c *Client) call(ctx context.Context, method string, cc *grpc.ClientConn, o
 			k.hedged = &hedged{p, h}
 		}
 	}
-	k.classify, k.clock, k.timeout = p.Classify, p.Clock, p.AttemptTimeout
+	k.classify, k.clock, k.timeout, k.guarded = p.Classify, p.Clock, p.AttemptTimeout, len(p.Guards) > 0
 	k.run = p.Attempts(context.WithValue(ctx, triedKey{}, &k.tried))
 	return k
 }
@@ -143,7 +159,7 @@ func (k *call) closed() bool { return k.cc.GetState() == connectivity.Shutdown }
 // close ends what is open: after a panic, or runtime.Goexit.
 func (k *call) close() {
 	if k.last != nil {
-		k.last.close()
+		k.last.abandon()
 	}
 	k.run.Close()
 }
@@ -170,8 +186,10 @@ func (k *call) result() error {
 			last = f.error
 		}
 		return final(retry.Refuse(last), st)
-	case last == nil: // no attempt was made: its turn would have come too late
-		st = status.New(codes.ResourceExhausted, retry.ErrPaced.Error())
+	case last == nil: // a guard has refused the first attempt, or would have admitted it too late
+		if st, isStatus = statusOf(e.Cause); !isStatus || st.Code() == codes.OK {
+			st = status.New(codes.ResourceExhausted, e.Cause.Error())
+		}
 	case !isStatus:
 		st, _ = status.FromError(last)
 	}

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/limit"
 )
 
 // Classify is a [retry.Classifier] for calls in a plain [retry.Do]. It uses only the
@@ -62,10 +61,9 @@ func statusOf(err error) (*status.Status, bool) {
 func (a *attempt) judge(err error) retry.Verdict {
 	st, ok := statusOf(err)
 	bare := retry.Policy{}.Judge(err)
-	unsent := errors.Is(err, limit.ErrLimited)
-	if !ok || unsent || bare.Marked || bare.Answered { // without a status from grpc, or no classifier sees it
+	if !ok || bare.Marked || bare.Answered { // without a status from grpc, or no classifier sees it
 		v := retry.Policy{Classify: a.call.classify}.Judge(err)
-		v.Undone = v.Undone || unsent || v.Class == retry.Unprocessed // this was one call
+		v.Undone = v.Undone || v.Class == retry.Unprocessed // this was one call
 		return v
 	}
 	wait, pushed, refused := a.pushback()
@@ -136,8 +134,10 @@ func (a *attempt) classify(st *status.Status, hint time.Duration, now bool) retr
 }
 
 // evidence is what grpc reports about an attempt besides its error. It is complete
-// when grpc has returned the error.
+// when grpc has returned the error. In grpc.OnFinish older versions of grpc have not got it
+// yet, 1.63 among them.
 type evidence struct {
+	goesOn          bool // the stream, after its run: no retry depends on the rest
 	header, trailer metadata.MD
 	peer            peer.Peer
 }
@@ -147,15 +147,15 @@ type nobody struct{ net.Addr }
 
 // sent reports whether there was a stream. Without one the server has not seen the
 // attempt.
-func (e *evidence) sent() bool { return e.peer.Addr != nobody{} }
+func (e *evidence) sent() bool { return e.goesOn || e.peer.Addr != nobody{} }
 
 // answered reports whether the server has sent a gRPC response.
-func (e *evidence) answered() bool { return len(e.header) > 0 || len(e.trailer) > 0 }
+func (e *evidence) answered() bool { return e.goesOn || len(e.header) > 0 || len(e.trailer) > 0 }
 
 // trailersOnly reports whether the response had trailers only, and so was an error
 // without headers. Only then are a response's first headers its trailer.
 func (e *evidence) trailersOnly() bool {
-	return len(e.header) == 0 && len(e.trailer["content-type"]) > 0
+	return e.goesOn || len(e.header) == 0 && len(e.trailer["content-type"]) > 0
 }
 
 const pushbackKey = "grpc-retry-pushback-ms"

@@ -50,13 +50,24 @@ type Client struct {
 	// another one.
 	Budget func(target string) retry.Budget
 
+	// Guards returns guards for the calls to a target, which is grpc.ClientConn.Target, such as
+	// the limit of a backend. They go before Policy.Guards. It must return the same guards for
+	// the same target, so keep the slices too, since it is called for each call, maybe
+	// concurrently. Nil, or none from it, means Policy.Guards. Which peer a balancer picks is
+	// not known before: guards for one peer need a connection for that peer alone.
+	//
+	// An attempt with a stream that goes on is held by its guards until the stream ends: see
+	// [grpc.OnFinish]. So a place of a limit is taken for as long as the server is at work.
+	Guards func(target string) []retry.Guard
+
 	// Hedge returns the [hedge.Hedge] for a method, or nil for none: a unary call that takes
 	// too long gets a second copy, and the first reply or answer counts. Return it only for
 	// methods that read: a copy that lost may still have an effect. A method that must not
 	// run twice gets none. Use one Hedge for all calls of a method to a dependency. Policy's
 	// AttemptTimeout covers all copies. They go to different peers with [Balancer].
-	// grpc.OnFinish is called for each copy, maybe concurrently. Nil means no hedges. As [hedge.Op], a call with hedges panics if
-	// Policy.Clock is a *clockx.Virtual.
+	// grpc.OnFinish is called for each copy, maybe concurrently. Each copy enters the guards,
+	// and is not sent if one has it wait. Nil means no hedges. As [hedge.Race], a call with
+	// hedges panics if Policy.Clock is a *clockx.Virtual.
 	Hedge func(method string) *hedge.Hedge
 }
 
@@ -76,9 +87,9 @@ func (c *Client) DialOptions() []grpc.DialOption {
 }
 
 // WithPolicy makes a call with the policy that edit returns. edit gets the policy that
-// the call would use otherwise: the Client's for the method, with its Name and Budget.
-// Use it for a call that must not be retried, or may take longer. Several edits apply
-// in the order of the options. A nil edit changes nothing.
+// the call would use otherwise: the Client's for the method, with its Name, Budget and
+// Guards. Use it for a call that must not be retried, or may take longer. Several edits
+// apply in the order of the options. A nil edit changes nothing.
 func WithPolicy(edit func(retry.Policy) retry.Policy) grpc.CallOption {
 	return policyOption{edit: edit}
 }

@@ -17,21 +17,21 @@ import (
 	"github.com/goretry/retry/retrygrpc"
 )
 
-// One limit for each target, below the retries: every attempt takes a place.
-func ExampleLimitClient() {
-	var targets limit.PerKey
-	c := &retrygrpc.Client{Policy: retry.Policy{MaxAttempts: 1}}
-	cc, err := grpc.NewClient("passthrough:///users:443", append(append(c.DialOptions(), retrygrpc.LimitClient(targets.For)...),
-		grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+// One limit for each target: every attempt takes a place.
+func ExampleClient_guards() {
+	targets := retry.PerKey[limit.Limit]{New: func(string) *limit.Limit { return &limit.Limit{Max: 1} }}
+	underway := targets.For("passthrough:///users:443")
+	_, _ = underway.Enter(context.Background(), retry.Entry{}) // as a call does
+
+	c := &retrygrpc.Client{
+		Policy: retry.Policy{MaxAttempts: 2},
+		Guards: func(target string) []retry.Guard { return []retry.Guard{targets.For(target)} },
+	}
+	cc, err := grpc.NewClient("passthrough:///users:443", append(c.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		panic(err)
 	}
 	defer cc.Close()
-	users := targets.For(cc.Target())
-	for range users.Places() {
-		users.Acquire() // by calls that are underway
-	}
-
 	_, err = grpc_health_v1.NewHealthClient(cc).Check(context.Background(), nil)
 	fmt.Println(status.Code(err), errors.Is(err, limit.ErrLimited))
 	// Output: ResourceExhausted true
@@ -39,10 +39,10 @@ func ExampleLimitClient() {
 
 // A server that gets a second call while it has room for one.
 func ExampleLimitServer() {
-	places := &limit.Limit{Max: 1}
+	guards := []retry.Guard{&limit.Limit{Max: 1}}
 	entered, leave := make(chan bool), make(chan bool)
 	users, stop := startPlain(&room{entered: entered, leave: leave},
-		retrygrpc.LimitServer(func(context.Context, string) *limit.Limit { return places })...)
+		retrygrpc.LimitServer(func(context.Context, string) []retry.Guard { return guards })...)
 	defer stop()
 
 	first := make(chan codes.Code)

@@ -33,12 +33,12 @@ type runner struct {
 }
 
 // run returns the verdict on the whole attempt: that of the copy with the first reply or
-// answer. If there is none, it is that of a copy to which the server refused a retry, or
-// of the one that failed last.
+// answer. If there is none, it is that of the one that failed last, which the guards of a
+// hedge take for granted. But it is refused if one of them was, and undone if all were.
 func (r *race) run(p retry.Policy, h *hedge.Hedge) retry.Verdict {
 	defer r.close()
-	p.Classify = nil // the copies are judged by try
-	first, err := hedge.Op(p, h, r.try, hedge.Value[*runner]{Discard: func(*runner) {}})(r.ctx)
+	p.Classify = classOfCopy
+	first, err := hedge.Race(r.ctx, p, h, r.try, hedge.Value[*runner]{Discard: func(*runner) {}})
 	first.deliver(r.call.opts)
 	switch {
 	case err == nil:
@@ -50,11 +50,7 @@ func (r *race) run(p retry.Policy, h *hedge.Hedge) retry.Verdict {
 	}
 	v := first.verdict
 	for _, c := range r.failures {
-		if c.verdict.Refused {
-			v = c.verdict
-		}
-	}
-	for _, c := range r.failures {
+		v.Refused = v.Refused || c.verdict.Refused
 		v.Undone = v.Undone && c.verdict.Undone
 		v.Hint = max(v.Hint, c.verdict.Hint)
 	}
@@ -104,12 +100,20 @@ func (c *runner) deliver(opts []grpc.CallOption) {
 	}
 }
 
-// failedCopy is an error that is Transient to a hedge, whatever is in it: the other copy
-// goes on.
+// failedCopy is the error of a copy to a hedge: the other copy goes on.
 type failedCopy struct{ v retry.Verdict }
 
 func (f *failedCopy) Error() string             { return f.v.Err.Error() }
+func (f *failedCopy) Unwrap() error             { return f.v.Err }
 func (f *failedCopy) RetryAfter() time.Duration { return f.v.Hint }
+
+// classOfCopy is the Policy.Classify of a race: try has judged the copies.
+func classOfCopy(err error) retry.Class {
+	if f, ok := err.(*failedCopy); ok {
+		return f.v.Class
+	}
+	return retry.Unknown
+}
 
 // blank returns a new reply of the same type, or nil if there can be none.
 func blank(reply any) any {

@@ -3,9 +3,12 @@ package retrygrpc_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,26 +24,38 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/retrygrpc"
 )
 
-// limited are the options of a client with one limit for all targets.
-func limited(l *limit.Limit) []grpc.DialOption {
-	return retrygrpc.LimitClient(func(string) *limit.Limit { return l })
+// under gives all targets the same guards.
+func under(guards ...retry.Guard) func(string) []retry.Guard {
+	return func(string) []retry.Guard { return guards }
 }
 
-// limitedServer are those of a server with one limit for all calls.
+// limitedServer are the options of a server with one limit for all calls.
 func limitedServer(l *limit.Limit) []grpc.ServerOption {
-	return retrygrpc.LimitServer(func(context.Context, string) *limit.Limit { return l })
+	guards := []retry.Guard{l}
+	return retrygrpc.LimitServer(func(context.Context, string) []retry.Guard { return guards })
 }
 
-// limitedCall connects a Client with four attempts, each of which takes a place.
-func limitedCall(t *testing.T, addr string, p retry.Policy, l *limit.Limit) *grpc.ClientConn {
-	c := &retrygrpc.Client{Policy: p}
-	return dial(t, addr, nil, append(c.DialOptions(), limited(l)...)...)
+// limitedCall connects a Client, each of whose attempts takes a place.
+func limitedCall(t testing.TB, addr string, p retry.Policy, l *limit.Limit, opts ...grpc.DialOption) *grpc.ClientConn {
+	return dial(t, addr, nil, append((&retrygrpc.Client{Policy: p, Guards: under(l)}).DialOptions(), opts...)...)
 }
+
+// oneAttempt is a policy of one attempt.
+var oneAttempt = retry.Policy{MaxAttempts: 1}
+
+// take takes a place, as a call that is underway.
+func take(t testing.TB, l *limit.Limit) {
+	t.Helper()
+	if _, err := l.Enter(t.Context(), retry.Entry{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func giveBack(l *limit.Limit) { l.Leave(retry.Pass{}, retry.Exit{}) }
 
 func wantInFlight(t testing.TB, l *limit.Limit, want int, when string) {
 	t.Helper()
@@ -49,8 +64,8 @@ func wantInFlight(t testing.TB, l *limit.Limit, want int, when string) {
 	}
 }
 
-// wantSign says by what happens to limits of several sizes which sign a call gave.
-func wantSign(t *testing.T, want limit.Sign, make func(*limit.Limit)) {
+// wantSign says by what happens to limits of several sizes what a call told them.
+func wantSign(t *testing.T, want string, make func(*limit.Limit)) {
 	t.Helper()
 	places := func(start int) int {
 		l := &limit.Limit{Start: start}
@@ -58,71 +73,142 @@ func wantSign(t *testing.T, want limit.Sign, make func(*limit.Limit)) {
 		eventually(t, "the place is given back", func() bool { return l.InFlight() == 0 })
 		return l.Places()
 	}
-	signs := map[[3]int]limit.Sign{
-		{2, 4, 100}: limit.Answer, {1, 4, 100}: limit.NoSign, {1, 2, 50}: limit.Overload,
-		{1, 2, 100}: limit.Timeout, // with few places each one is an overload, with many one is not
+	signs := map[[3]int]string{
+		{2, 4, 100}: "an answer", {1, 4, 100}: "nothing", {1, 2, 50}: "an overload",
+		{1, 2, 100}: "a timeout", // with few places each one is an overload, with many one is not
 	}
 	effect := [3]int{places(1), places(4), places(100)}
-	if got, ok := signs[effect]; !ok || got != want {
-		t.Errorf("the sign is %d (places %d), want %d", got, effect, want)
+	if got := signs[effect]; got != want {
+		t.Errorf("the limit got %q (places %d), want %q", got, effect, want)
 	}
 }
 
-// Without a place nothing is sent, and a Client repeats any method.
-func TestLimitClientWithoutAPlace(t *testing.T) {
-	s := serve(t, failing(0, nil))
-	for _, classify := range []retry.Classifier{nil, func(error) retry.Class { return retry.Transient }} {
-		l := &limit.Limit{Max: 1}
-		l.Acquire()
-		var hooks told
-		p := four()
-		p.Classify = classify
-		p.Hooks = retry.JoinHooks(hooks.hooks(), retry.Hooks{Wait: func(context.Context, retry.Attempt) { l.Release(limit.NoSign) }})
-		before := s.calls()
-		got, err := call(within(t), limitedCall(t, s.addr, p, l), pay)
-		if got != "hello" || err != nil {
-			t.Errorf("%q, %v", got, err)
+// Without a place nothing is sent, and the call is repeated, whatever the method.
+func TestGuardsWithoutAPlace(t *testing.T) {
+	for _, classify := range []retry.Classifier{nil, retrygrpc.Classify, func(error) retry.Class { return retry.Transient }} {
+		for name, begin := range methods {
+			l := &limit.Limit{Max: 1}
+			take(t, l)
+			var hooks told
+			var refused []retry.Held
+			p := four()
+			p.Classify = classify
+			p.Hooks = retry.JoinHooks(hooks.hooks(), retry.Hooks{Guard: func(_ context.Context, h retry.Held) {
+				refused = append(refused, h)
+				giveBack(l)
+			}})
+			s := serve(t, failing(0, nil))
+			if err := begin(within(t), limitedCall(t, s.addr, p, l)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if len(refused) != 1 || !errors.Is(refused[0].Err, limit.ErrLimited) || refused[0].Class != retry.Unprocessed {
+				t.Errorf("%s: refusals %+v", name, refused)
+			}
+			if len(hooks.attempts) != 1 || len(hooks.waits) != 0 {
+				t.Errorf("%s: attempts %v, waits %v, want one and none", name, hooks.attempts, hooks.waits)
+			}
+			eventually(t, "the call has arrived", func() bool { return s.calls() > 0 })
+			if s.calls() != 1 {
+				t.Errorf("%s: %d calls", name, s.calls())
+			}
 		}
-		if s.calls() != before+1 || len(hooks.attempts) != 2 || !errors.Is(hooks.attempts[0].Err, limit.ErrLimited) {
-			t.Errorf("%d calls, attempts %v", s.calls()-before, hooks.attempts)
-		}
-		wantInFlight(t, l, 0, "after it")
 	}
+}
 
+// A run that a guard has ended before the first attempt has a status. To an outer run it is
+// Unprocessed.
+func TestGuardsEndACall(t *testing.T) {
+	s := serve(t, failing(0, nil))
 	full := &limit.Limit{Max: 1}
-	full.Acquire()
-	before := s.calls()
-	plain := dial(t, s.addr, nil, limited(full)...)
-	for name, make := range map[string]func() error{
-		"unary":       func() error { _, err := call(within(t), plain, pay); return err },
-		"stream":      func() error { _, err := open(within(t), plain, list); return err },
-		"of a Client": func() error { _, err := call(within(t), limitedCall(t, s.addr, four(), full), pay); return err },
+	take(t, full)
+	paced := new(retry.Pace)
+	paced.Hold(time.Minute)
+	broken := errors.New("open")
+	for guardName, tt := range map[string]struct {
+		guard retry.Guard
+		is    error
+		code  codes.Code
+		text  string
+	}{
+		"limit":                          {full, limit.ErrLimited, codes.ResourceExhausted, limit.ErrLimited.Error()},
+		"pace":                           {paced, retry.ErrPaced, codes.ResourceExhausted, "its turn would come in"},
+		"breaker":                        {refusing{retry.Stop(broken)}, broken, codes.ResourceExhausted, "open"},
+		"a status":                       {refusing{fail(codes.Unauthenticated)}, nil, codes.Unauthenticated, "no"},
+		"a status, wrapped":              {refusing{fmt.Errorf("quota: %w", fail(codes.Unavailable))}, nil, codes.Unavailable, "quota: "},
+		"a status that is OK":            {refusing{okStatus{}}, okStatus{}, codes.ResourceExhausted, "fine"},
+		"a run that gave up on a status": {refusing{&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{fail(codes.Unavailable)}}}, nil, codes.ResourceExhausted, "no"},
 	} {
-		err := make()
-		if !errors.Is(err, limit.ErrLimited) || status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), limit.ErrLimited.Error()) {
-			t.Errorf("%s: %v, with %v", name, err, status.Code(err))
+		for name, begin := range methods {
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			err := begin(ctx, dial(t, s.addr, &retrygrpc.Client{Policy: four(), Guards: under(tt.guard)}))
+			cancel()
+			if st, ok := status.FromError(err); !ok || st.Code() != tt.code || !strings.Contains(st.Message(), tt.text) {
+				t.Errorf("%s, %s: the status is %v, want %v with %q", guardName, name, st, tt.code, tt.text)
+			}
+			if tt.is != nil && !errors.Is(err, tt.is) || reason(err) != "guard" {
+				t.Errorf("%s, %s: %v", guardName, name, err)
+			}
+			if c := retry.DefaultClassifier(err); c != retry.Unprocessed {
+				t.Errorf("%s, %s: to an outer run %v is %v, want Unprocessed", guardName, name, err, c)
+			}
 		}
 	}
-	if s.calls() != before {
-		t.Errorf("the server got %d calls", s.calls()-before)
+	if s.calls() != 0 {
+		t.Errorf("the server got %d calls", s.calls())
 	}
 	wantInFlight(t, full, 1, "after refusals")
 }
 
-// A refusal is no proof to those who see only the error: their call may have done more.
-func TestLimitClientsRefusalInAnotherRun(t *testing.T) {
-	full := &limit.Limit{Max: 1}
-	full.Acquire()
-	s := serve(t, failing(0, nil))
-	cc := dial(t, s.addr, nil, limited(full)...)
-	_, err := call(within(t), cc, pay)
-	if v := (retry.Policy{}).Judge(err); v.Class != retry.Unprocessed || v.Undone {
-		t.Errorf("class %v, undone %v", v.Class, v.Undone)
+// After attempts the status is that of the last one.
+func TestGuardsEndACallAfterAnAttempt(t *testing.T) {
+	s := serve(t, always(fail(codes.Unavailable)))
+	l := &limit.Limit{Max: 1}
+	p := retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}
+	p.Hooks.Wait = func(context.Context, retry.Attempt) { take(t, l) }
+	_, err := call(within(t), limitedCall(t, s.addr, p, l), get)
+	if status.Code(err) != codes.Unavailable || reason(err) != "guard" || !errors.Is(err, limit.ErrLimited) || s.calls() != 1 {
+		t.Errorf("%v after %d calls: %v", status.Code(err), s.calls(), err)
 	}
 }
 
+// Refusals are no attempts, and take nothing from a budget.
+func TestRefusalsCostABudgetNothing(t *testing.T) {
+	s := serve(t, failing(0, nil))
+	full := &limit.Limit{Max: 1}
+	take(t, full)
+	budget := new(retry.EarnedBudget)
+	p := four()
+	p.Budget = budget
+	cc := limitedCall(t, s.addr, p, full)
+	before := budget.Balance()
+	for range 100 {
+		if _, err := call(within(t), cc, pay); reason(err) != "guard" {
+			t.Fatal(err)
+		}
+	}
+	if got := budget.Balance(); got != before {
+		t.Errorf("the budget has %v after refusals, want %v", got, before)
+	}
+	giveBack(full)
+	if got, err := call(within(t), cc, pay); got != "hello" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// refusing is a guard that admits nothing.
+type refusing struct{ err error }
+
+func (r refusing) Enter(context.Context, retry.Entry) (retry.Pass, error) { return retry.Pass{}, r.err }
+func (refusing) Leave(retry.Pass, retry.Exit)                             {}
+
+// okStatus is an error that claims the code OK.
+type okStatus struct{}
+
+func (okStatus) Error() string              { return "fine" }
+func (okStatus) GRPCStatus() *status.Status { return status.New(codes.OK, "fine") }
+
 // What the end of a call means to the limit.
-func TestLimitClientSigns(t *testing.T) {
+func TestGuardsLearnFromCalls(t *testing.T) {
 	hang := func(_ int, s grpc.ServerStream, _ string) error {
 		<-s.Context().Done()
 		return status.FromContextError(s.Context().Err()).Err()
@@ -142,16 +228,16 @@ func TestLimitClientSigns(t *testing.T) {
 		name string
 		ctx  func() (context.Context, context.CancelFunc)
 		h    handler
-		want limit.Sign
+		want string
 		code codes.Code
 	}{
-		{"OK", later, failing(0, nil), limit.Answer, codes.OK},
-		{"NOT_FOUND", later, always(fail(codes.NotFound)), limit.Answer, codes.NotFound},
-		{"UNAVAILABLE", later, always(fail(codes.Unavailable)), limit.NoSign, codes.Unavailable},
-		{"RESOURCE_EXHAUSTED", later, always(fail(codes.ResourceExhausted)), limit.Overload, codes.ResourceExhausted},
-		{"DEADLINE_EXCEEDED", later, always(fail(codes.DeadlineExceeded)), limit.Timeout, codes.DeadlineExceeded},
-		{"the caller's deadline", soon, hang, limit.Timeout, codes.DeadlineExceeded},
-		{"the caller's cancel", canceled, hang, limit.NoSign, codes.Canceled},
+		{"OK", later, failing(0, nil), "an answer", codes.OK},
+		{"NOT_FOUND", later, always(fail(codes.NotFound)), "an answer", codes.NotFound},
+		{"UNAVAILABLE", later, always(fail(codes.Unavailable)), "nothing", codes.Unavailable},
+		{"RESOURCE_EXHAUSTED", later, always(fail(codes.ResourceExhausted)), "an overload", codes.ResourceExhausted},
+		{"DEADLINE_EXCEEDED", later, always(fail(codes.DeadlineExceeded)), "a timeout", codes.DeadlineExceeded},
+		{"the caller's deadline", soon, hang, "a timeout", codes.DeadlineExceeded},
+		{"the caller's cancel", canceled, hang, "nothing", codes.Canceled},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := serve(t, test.h)
@@ -159,7 +245,7 @@ func TestLimitClientSigns(t *testing.T) {
 				wantSign(t, test.want, func(l *limit.Limit) {
 					ctx, cancel := test.ctx()
 					defer cancel()
-					if _, err := call(ctx, dial(t, s.addr, nil, limited(l)...), get); status.Code(err) != test.code {
+					if _, err := call(ctx, limitedCall(t, s.addr, oneAttempt, l), get); status.Code(err) != test.code {
 						t.Errorf("error %v, want %v", err, test.code)
 					}
 				})
@@ -168,7 +254,7 @@ func TestLimitClientSigns(t *testing.T) {
 				wantSign(t, test.want, func(l *limit.Limit) {
 					ctx, cancel := test.ctx()
 					defer cancel()
-					cs, err := open(ctx, dial(t, s.addr, nil, limited(l)...), list)
+					cs, err := open(ctx, limitedCall(t, s.addr, oneAttempt, l), list)
 					if err != nil {
 						return // on a slow machine the context ends before the connection is there
 					}
@@ -185,8 +271,8 @@ func TestLimitClientSigns(t *testing.T) {
 	t.Run("nobody listens", func(t *testing.T) {
 		gone := listen(t)
 		gone.Close()
-		wantSign(t, limit.NoSign, func(l *limit.Limit) {
-			_, err := open(within(t), dial(t, gone.Addr().String(), nil, limited(l)...), list)
+		wantSign(t, "nothing", func(l *limit.Limit) {
+			_, err := open(within(t), limitedCall(t, gone.Addr().String(), oneAttempt, l), list)
 			if status.Code(err) != codes.Unavailable {
 				t.Errorf("error %v", err)
 			}
@@ -196,8 +282,8 @@ func TestLimitClientSigns(t *testing.T) {
 		refuse := grpc.WithChainStreamInterceptor(func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, grpc.Streamer, ...grpc.CallOption) (grpc.ClientStream, error) {
 			return nil, fail(codes.ResourceExhausted)
 		})
-		wantSign(t, limit.Overload, func(l *limit.Limit) {
-			_, err := open(within(t), dial(t, "nowhere", nil, append(limited(l), refuse)...), list)
+		wantSign(t, "an answer", func(l *limit.Limit) { // as a message that is too large to be sent
+			_, err := open(within(t), limitedCall(t, "nowhere", oneAttempt, l, refuse), list)
 			if status.Code(err) != codes.ResourceExhausted {
 				t.Errorf("error %v", err)
 			}
@@ -206,10 +292,10 @@ func TestLimitClientSigns(t *testing.T) {
 	t.Run("no connection before the deadline", func(t *testing.T) {
 		gone := listen(t)
 		gone.Close()
-		wantSign(t, limit.Timeout, func(l *limit.Limit) {
+		wantSign(t, "a timeout", func(l *limit.Limit) {
 			ctx, cancel := soon()
 			defer cancel()
-			_, err := open(ctx, dial(t, gone.Addr().String(), nil, limited(l)...), list, grpc.WaitForReady(true))
+			_, err := open(ctx, limitedCall(t, gone.Addr().String(), oneAttempt, l), list, grpc.WaitForReady(true))
 			if status.Code(err) != codes.DeadlineExceeded {
 				t.Errorf("error %v", err)
 			}
@@ -218,8 +304,8 @@ func TestLimitClientSigns(t *testing.T) {
 	t.Run("the attempt's timeout", func(t *testing.T) {
 		s := serve(t, hang)
 		p := retry.Policy{MaxAttempts: 1, AttemptTimeout: 50 * time.Millisecond}
-		wantSign(t, limit.Timeout, func(l *limit.Limit) { _, _ = call(within(t), limitedCall(t, s.addr, p, l), get) })
-		wantSign(t, limit.Timeout, func(l *limit.Limit) {
+		wantSign(t, "a timeout", func(l *limit.Limit) { _, _ = call(within(t), limitedCall(t, s.addr, p, l), get) })
+		wantSign(t, "a timeout", func(l *limit.Limit) {
 			cs, err := open(within(t), limitedCall(t, s.addr, p, l), list)
 			if err == nil {
 				_, err = all(cs)
@@ -232,12 +318,12 @@ func TestLimitClientSigns(t *testing.T) {
 }
 
 // One of two backends hangs. The prompt answers of the other excuse its timeouts.
-func TestLimitClientAndPromptAnswers(t *testing.T) {
+func TestGuardsGetPromptAnswers(t *testing.T) {
 	for took, want := range map[time.Duration]int{500 * time.Millisecond: 12, 501 * time.Millisecond: 11} {
 		synctest.Test(t, func(t *testing.T) {
 			l := &limit.Limit{Start: 12, Max: 12}
 			for range 11 {
-				l.Acquire() // others are underway
+				take(t, l) // others are underway
 			}
 			answer := func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) error {
 				select {
@@ -247,9 +333,8 @@ func TestLimitClientAndPromptAnswers(t *testing.T) {
 					return nil
 				}
 			}
-			c := &retrygrpc.Client{Policy: retry.Policy{MaxAttempts: 1, AttemptTimeout: time.Second}}
-			options := append(append(c.DialOptions(), limited(l)...), grpc.WithChainUnaryInterceptor(answer),
-				grpc.WithTransportCredentials(insecure.NewCredentials()))
+			c := &retrygrpc.Client{Policy: retry.Policy{MaxAttempts: 1, AttemptTimeout: time.Second}, Guards: under(l)}
+			options := append(c.DialOptions(), grpc.WithChainUnaryInterceptor(answer), grpc.WithTransportCredentials(insecure.NewCredentials()))
 			cc, err := grpc.NewClient("passthrough:///users", options...)
 			if err != nil {
 				t.Fatal(err)
@@ -266,7 +351,7 @@ func TestLimitClientAndPromptAnswers(t *testing.T) {
 }
 
 // A stream holds its place until it ends, however it ends.
-func TestLimitClientHoldsThePlaceOfAStream(t *testing.T) {
+func TestGuardsHoldAStream(t *testing.T) {
 	for _, end := range []string{"all is received", "cancel", "the connection is closed", "the server is stopped"} {
 		t.Run(end, func(t *testing.T) {
 			more := make(chan bool)
@@ -313,7 +398,7 @@ func TestLimitClientHoldsThePlaceOfAStream(t *testing.T) {
 
 // A stream that is restarted gives the first one's place back. A bidirectional stream
 // holds its place too.
-func TestLimitClientAndRestartedStreams(t *testing.T) {
+func TestGuardsAndRestartedStreams(t *testing.T) {
 	s := serve(t, func(n int, ss grpc.ServerStream, in string) error {
 		if n <= 2 {
 			return fail(codes.Unavailable)
@@ -341,61 +426,51 @@ func TestLimitClientAndRestartedStreams(t *testing.T) {
 	wantInFlight(t, l, 0, "after it")
 }
 
-// Each copy of a call takes a place, and the loser gives its own back.
-func TestLimitClientAndAHedge(t *testing.T) {
-	s := serve(t, func(n int, ss grpc.ServerStream, in string) error {
-		if n == 1 {
-			<-ss.Context().Done()
-			return nil
-		}
-		return reply(ss, in)
-	})
-	l := &limit.Limit{Start: 2}
-	h := &hedge.Hedge{Delay: time.Millisecond}
-	c := &retrygrpc.Client{Policy: four(), Hedge: func(string) *hedge.Hedge { return h }}
-	cc := ready(t, dial(t, s.addr, nil, append(c.DialOptions(), limited(l)...)...))
-	if got, err := call(within(t), cc, get); got != "hello" || err != nil {
-		t.Errorf("%q, %v", got, err)
-	}
-	wantInFlight(t, l, 0, "after both")
-	if s.calls() != 2 || l.Places() != 2 {
-		t.Errorf("%d calls, %d places", s.calls(), l.Places())
-	}
-}
-
-// Limits are for targets, and without one all is as it was.
-func TestLimitClientByTarget(t *testing.T) {
+// Guards are for targets, and before those of the policy. Without any all is as it was.
+func TestGuardsByTarget(t *testing.T) {
 	s := serve(t, failing(0, nil))
-	var targets limit.PerKey
-	cc := dial(t, s.addr, nil, retrygrpc.LimitClient(targets.For)...)
-	if _, err := call(within(t), cc, get); err != nil {
-		t.Error(err)
-	}
-	for target := range targets.All() {
-		if target != "passthrough:///"+s.addr {
-			t.Errorf("a limit for %q", target)
+	var targets retry.PerKey[limit.Limit]
+	for _, own := range []*limit.Limit{nil, {Max: 1}} {
+		p := four()
+		if own != nil {
+			p.Guards = []retry.Guard{own}
+		}
+		cc := dial(t, s.addr, &retrygrpc.Client{Policy: p, Guards: func(target string) []retry.Guard { return []retry.Guard{targets.For(target)} }})
+		var got []retry.Guard
+		edit := retrygrpc.WithPolicy(func(p retry.Policy) retry.Policy { got = p.Guards; return p })
+		if _, err := call(within(t), cc, get, edit); err != nil {
+			t.Error(err)
+		}
+		want := []retry.Guard{targets.For("passthrough:///" + s.addr)}
+		if own != nil {
+			want = append(want, own)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the guards are %v, want %v", got, want)
 		}
 	}
-	none := dial(t, s.addr, nil, limited(nil)...)
-	if _, err := call(within(t), none, get); err != nil {
-		t.Error(err)
+	if n := len(maps.Collect(targets.All())); n != 1 {
+		t.Errorf("%d targets", n)
 	}
-	if cs, err := open(within(t), none, list); err != nil {
-		t.Error(err)
-	} else if _, err := all(cs); err != nil {
-		t.Error(err)
+	for name, guards := range map[string]func(string) []retry.Guard{"no func": nil, "none": under(), "nil": under(nil), "a nil limit": under((*limit.Limit)(nil))} {
+		cc := dial(t, s.addr, &retrygrpc.Client{Policy: four(), Guards: guards})
+		for method, begin := range methods {
+			if err := begin(within(t), cc); err != nil {
+				t.Errorf("%s, %s: %v", name, method, err)
+			}
+		}
 	}
-	if retrygrpc.LimitClient(nil) != nil || retrygrpc.LimitServer(nil) != nil {
-		t.Error("options without a limit")
+	if retrygrpc.LimitServer(nil) != nil {
+		t.Error("options without guards")
 	}
 }
 
 // Whatever panics or exits below, the place is given back, with no sign.
-func TestLimitClientAndPanics(t *testing.T) {
+func TestGuardsAndPanicsBelow(t *testing.T) {
 	s := serve(t, failing(0, nil))
 	for name, end := range map[string]func(){"panic": func() { panic("below") }, "exit": runtime.Goexit} {
 		l := &limit.Limit{Start: 1}
-		cc := dial(t, s.addr, nil, append(limited(l),
+		cc := limitedCall(t, s.addr, oneAttempt, l,
 			grpc.WithChainUnaryInterceptor(func(context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption) error {
 				end()
 				return nil
@@ -403,9 +478,9 @@ func TestLimitClientAndPanics(t *testing.T) {
 			grpc.WithChainStreamInterceptor(func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, grpc.Streamer, ...grpc.CallOption) (grpc.ClientStream, error) {
 				end()
 				return nil, nil
-			}))...)
-		for _, make := range []func(){func() { _, _ = call(within(t), cc, get) }, func() { _, _ = open(within(t), cc, list) }} {
-			<-aside(make)
+			}))
+		for _, begin := range methods {
+			<-aside(func() { _ = begin(within(t), cc) })
 			if l.InFlight() != 0 || l.Places() != 1 {
 				t.Errorf("%s: %d of %d places are taken", name, l.InFlight(), l.Places())
 			}
@@ -485,7 +560,7 @@ func TestLimitServerWithoutAPlace(t *testing.T) {
 			c := &retrygrpc.Client{Policy: p}
 			cc := dial(t, addr, c)
 			handled = 0
-			l.Acquire()
+			take(t, l)
 			err := call(within(t), cc)
 			e, ok := errors.AsType[*retry.Error](err)
 			if !ok || e.Reason != retry.ReasonRetryAfter || status.Code(err) != codes.ResourceExhausted || handled != 0 {
@@ -494,7 +569,7 @@ func TestLimitServerWithoutAPlace(t *testing.T) {
 			if a := hooks.attempts[0]; a.Class != retry.Throttled || a.Hint != time.Second {
 				t.Errorf("%s, %s: class %v, hint %v", name, kind, a.Class, a.Hint)
 			}
-			l.Release(limit.NoSign)
+			giveBack(l)
 			if err := call(within(t), cc); err != nil || handled != 1 {
 				t.Errorf("%s, %s: with a place: %v, %d handled", name, kind, err, handled)
 			}
@@ -534,19 +609,19 @@ func TestLimitServerSigns(t *testing.T) {
 		name string
 		ctx  func() (context.Context, context.CancelFunc)
 		f    func(context.Context) error
-		want limit.Sign
+		want string
 		code codes.Code // which the caller gets
 	}{
-		{"returns", timeout(time.Minute), func(context.Context) error { return nil }, limit.Answer, codes.OK},
-		{"refuses its caller", timeout(time.Minute), func(context.Context) error { return fail(codes.ResourceExhausted) }, limit.Answer, codes.ResourceExhausted},
-		{"too late", timeout(200 * time.Millisecond), wait, limit.Timeout, codes.DeadlineExceeded},
+		{"returns", timeout(time.Minute), func(context.Context) error { return nil }, "an answer", codes.OK},
+		{"refuses its caller", timeout(time.Minute), func(context.Context) error { return fail(codes.ResourceExhausted) }, "an answer", codes.ResourceExhausted},
+		{"too late", timeout(200 * time.Millisecond), wait, "a timeout", codes.DeadlineExceeded},
 		{"too late, and does not notice", timeout(100 * time.Millisecond), func(ctx context.Context) error {
 			deadline, _ := ctx.Deadline()
-			time.Sleep(time.Until(deadline) + 10*time.Millisecond)
+			time.Sleep(time.Until(deadline) + 100*time.Millisecond) // a busy machine tells the caller late
 			return nil
-		}, limit.Timeout, codes.DeadlineExceeded},
-		{"the caller leaves", leaving, wait, limit.NoSign, codes.Canceled},
-		{"panics", timeout(time.Minute), func(context.Context) error { panic("in the handler") }, limit.NoSign, codes.Internal},
+		}, "a timeout", codes.DeadlineExceeded},
+		{"the caller leaves", leaving, wait, "nothing", codes.Canceled},
+		{"panics", timeout(time.Minute), func(context.Context) error { panic("in the handler") }, "nothing", codes.Internal},
 	} {
 		for _, kind := range []string{"unary", "stream"} {
 			t.Run(test.name+", "+kind, func(t *testing.T) {
@@ -582,14 +657,14 @@ func TestLimitServerAndCallersThatLeave(t *testing.T) {
 		name          string
 		timeout       time.Duration // of the call; 0 for none
 		leaves, takes time.Duration // after which the caller has left, or the handler returns
-		want          limit.Sign
+		want          string
 	}{
-		{"in the last twentieth", time.Second, 950 * time.Millisecond, time.Hour, limit.Timeout},
-		{"before the last twentieth", time.Second, 950*time.Millisecond - 1, time.Hour, limit.NoSign},
-		{"in the last 100 ms", time.Minute, time.Minute - 100*time.Millisecond, time.Hour, limit.Timeout},
-		{"before the last 100 ms", time.Minute, time.Minute - 100*time.Millisecond - 1, time.Hour, limit.NoSign},
-		{"not, and gets a late answer", time.Second, time.Hour, 999 * time.Millisecond, limit.Answer},
-		{"not, and has no deadline", 0, time.Hour, time.Second, limit.Answer},
+		{"in the last twentieth", time.Second, 950 * time.Millisecond, time.Hour, "a timeout"},
+		{"before the last twentieth", time.Second, 950*time.Millisecond - 1, time.Hour, "nothing"},
+		{"in the last 100 ms", time.Minute, time.Minute - 100*time.Millisecond, time.Hour, "a timeout"},
+		{"before the last 100 ms", time.Minute, time.Minute - 100*time.Millisecond - 1, time.Hour, "nothing"},
+		{"not, and gets a late answer", time.Second, time.Hour, 999 * time.Millisecond, "an answer"},
+		{"not, and has no deadline", 0, time.Hour, time.Second, "an answer"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -615,7 +690,7 @@ func TestLimitServerAndCallersThatLeave(t *testing.T) {
 						ctx, cancel = context.WithTimeout(ctx, tt.timeout)
 						defer cancel()
 					}
-					if got, err := call(ctx, cc, get); tt.want == limit.Answer && (got != "hello" || err != nil) {
+					if got, err := call(ctx, cc, get); tt.want == "an answer" && (got != "hello" || err != nil) {
 						t.Errorf("%q, %v", got, err)
 					}
 				})
@@ -624,19 +699,19 @@ func TestLimitServerAndCallersThatLeave(t *testing.T) {
 	}
 }
 
-// limitOf gets the method and what the caller sent with it.
+// The func for guards gets the method and what the caller sent with it.
 func TestLimitServerByCaller(t *testing.T) {
-	callers := limit.PerKey{New: func(string) *limit.Limit { return &limit.Limit{Max: 1} }}
+	callers := retry.PerKey[limit.Limit]{New: func(string) *limit.Limit { return &limit.Limit{Max: 1} }}
 	var methods sync.Map
-	addr, calls := healthServer(t, func(context.Context) error { return nil }, retrygrpc.LimitServer(func(ctx context.Context, method string) *limit.Limit {
+	addr, calls := healthServer(t, func(context.Context) error { return nil }, retrygrpc.LimitServer(func(ctx context.Context, method string) []retry.Guard {
 		methods.Store(method, true)
 		caller := metadata.ValueFromIncomingContext(ctx, "caller")
 		if len(caller) == 0 {
 			return nil
 		}
-		return callers.For(caller[0])
+		return []retry.Guard{callers.For(caller[0])}
 	})...)
-	callers.For("greedy").Acquire()
+	take(t, callers.For("greedy"))
 	cc := dial(t, addr, nil)
 	for _, call := range calls {
 		for caller, want := range map[string]codes.Code{"greedy": codes.ResourceExhausted, "modest": codes.OK} {
@@ -652,7 +727,7 @@ func TestLimitServerByCaller(t *testing.T) {
 	}
 	for _, method := range []string{grpc_health_v1.Health_Check_FullMethodName, grpc_health_v1.Health_Watch_FullMethodName} {
 		if _, ok := methods.Load(method); !ok {
-			t.Errorf("limitOf was not called with %s", method)
+			t.Errorf("it was not called with %s", method)
 		}
 	}
 }
@@ -675,7 +750,7 @@ func TestLimitLosesNoPlace(t *testing.T) {
 		}
 		return reply(ss, in)
 	}, limitedServer(inner)...)
-	cc := dial(t, s.addr, nil, append((&retrygrpc.Client{Policy: retry.Policy{MaxAttempts: 2, MaxRetryAfter: time.Millisecond, Backoff: retry.Constant(0)}}).DialOptions(), limited(client)...)...)
+	cc := limitedCall(t, s.addr, retry.Policy{MaxAttempts: 2, MaxRetryAfter: time.Millisecond, Backoff: retry.Constant(0)}, client)
 	var all sync.WaitGroup
 	for i := range 6 {
 		all.Go(func() {
@@ -700,21 +775,4 @@ func TestLimitLosesNoPlace(t *testing.T) {
 	all.Wait()
 	eventually(t, "the client's places are given back", func() bool { return client.InFlight() == 0 })
 	eventually(t, "the server's places are given back", func() bool { return inner.InFlight() == 0 })
-}
-
-// A run that its pace has ended before the first attempt has a status too.
-func TestPacedCallHasAStatus(t *testing.T) {
-	s := serve(t, failing(0, nil))
-	pace := new(retry.Pace)
-	pace.Hold(time.Minute)
-	cc := dial(t, s.addr, &retrygrpc.Client{Policy: retry.Policy{Pace: pace}})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	_, err := call(ctx, cc, "/test.Test/Do")
-	if st, ok := status.FromError(err); !ok || st.Code() != codes.ResourceExhausted || !errors.Is(err, retry.ErrPaced) || s.calls() != 0 {
-		t.Errorf("%v after %d calls: %v", st, s.calls(), err)
-	}
-	if c := retry.DefaultClassifier(err); c != retry.Unprocessed {
-		t.Errorf("to an outer run %v is %v, want Unprocessed", err, c)
-	}
 }

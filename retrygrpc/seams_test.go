@@ -57,6 +57,7 @@ func TestHooksGetTheUsersPolicy(t *testing.T) {
 			for _, once := range []bool{false, true} {
 				want := four()
 				want.AttemptTimeout, want.Budget, want.Clock, want.NonIdempotent = time.Minute, new(ledger), clock, once
+				want.Guards = []retry.Guard{new(limit.Limit)}
 				want.Classify = func(error) retry.Class { return retry.Unknown }
 				starts := 0
 				want.Hooks.Start = func(ctx context.Context, got retry.Policy) context.Context {
@@ -66,6 +67,10 @@ func TestHooksGetTheUsersPolicy(t *testing.T) {
 						switch {
 						case field.Name == "Name": // the method's
 						case field.Name == "Hooks":
+						case field.Type.Kind() == reflect.Slice:
+							if w.Pointer() != g.Pointer() || w.Len() != g.Len() {
+								t.Errorf("%s: another %s", name, field.Name)
+							}
 						case field.Type.Kind() == reflect.Func:
 							if w.Pointer() != g.Pointer() {
 								t.Errorf("%s: another %s", name, field.Name)
@@ -241,13 +246,13 @@ func TestAnOuterRunMayRepeatAnAnswer(t *testing.T) {
 }
 
 // TestTimeoutIsADeadline: code below that looks at its context sees a timeout and no
-// cancel, so that a limit counts an overload.
+// cancel. A limit counts an overload.
 func TestTimeoutIsADeadline(t *testing.T) {
 	clock := clockx.NewVirtual(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))
 	p := four()
-	p.AttemptTimeout, p.Clock = time.Minute, clock
 	l := &limit.Limit{Start: 10}
-	hang := limit.Op(l, p, func(ctx context.Context) (grpc.ClientStream, error) {
+	p.AttemptTimeout, p.Clock, p.Guards = time.Minute, clock, []retry.Guard{l}
+	hang := func(ctx context.Context) (grpc.ClientStream, error) {
 		if _, ok := ctx.Deadline(); ok {
 			t.Error("grpc would send this deadline, and end the stream")
 		}
@@ -260,7 +265,7 @@ func TestTimeoutIsADeadline(t *testing.T) {
 			t.Errorf("the context ended with %v", err)
 		}
 		return nil, errors.New("hung")
-	})
+	}
 	c := &retrygrpc.Client{Policy: p, Idempotent: func(string) bool { return true }}
 	cc := dial(t, "127.0.0.1:1", nil, append(c.DialOptions(),
 		grpc.WithChainUnaryInterceptor(func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) error {

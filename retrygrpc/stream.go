@@ -29,7 +29,7 @@ func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	var cs grpc.ClientStream
 	for k.run.Next() {
 		a := k.begin()
-		a.opts = append(a.opts, grpc.OnFinish(func(error) { a.limit.release() }))
+		a.onFinish(a.finish)
 		var err error
 		if cs, err = start(a); err == nil {
 			k.settle(a.goOn())
@@ -119,12 +119,12 @@ func (s *serverStream) opened() bool {
 // attempt opens a stream.
 func (s *serverStream) attempt() {
 	a := s.begin()
-	a.opts = append(a.opts, grpc.OnFinish(func(err error) {
-		a.limit.release() // or the context would stay with its parent
+	a.onFinish(func(err error) {
+		a.finish(err)
 		if err != nil && s.closed() {
 			go s.abandon(err) // a closed connection ends a stream, but not its context
 		}
-	}))
+	})
 	s.sendMu.Lock()
 	s.stream = nil
 	s.sendMu.Unlock()

@@ -1,0 +1,103 @@
+package retrygrpc
+
+import (
+	"context"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/goretry/retry"
+)
+
+// held is what the policy's guards have admitted, for a stream that goes on after its run is
+// over. grpc may end the stream on another goroutine, and before the run is over.
+type held struct {
+	mu    sync.Mutex
+	leave func(retry.Exit) // nil until the run has taken the stream for a success
+	ended bool
+	err   error // with which it ended
+}
+
+// onFinish has grpc call f, which calls finish, when the attempt's stream has ended.
+func (a *attempt) onFinish(f func(error)) {
+	if a.guarded {
+		a.held = new(held)
+	}
+	a.opts = append(a.opts, grpc.OnFinish(f))
+}
+
+// hold keeps the attempt for the guards until its stream ends.
+func (a *attempt) hold() {
+	h := a.held
+	if h == nil {
+		return
+	}
+	leave := a.run.Hold()
+	a.goesOn = true
+	h.mu.Lock()
+	h.leave = leave
+	ended := h.ended
+	h.mu.Unlock()
+	if ended {
+		a.leave(h.err)
+	}
+}
+
+// finish ends the attempt whose stream has ended with err.
+func (a *attempt) finish(err error) {
+	a.limit.release() // or the context would stay with its parent
+	h := a.held
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	h.ended, h.err = true, err
+	goesOn := h.leave != nil
+	h.mu.Unlock()
+	if goesOn {
+		a.leave(err)
+	}
+}
+
+// leave tells the guards what the stream of a run that is over has come to.
+func (a *attempt) leave(err error) {
+	x := retry.Exit{Ending: retry.Panicked} // if Classify does
+	defer func() { a.held.leave(x) }()
+	x = a.exit(err)
+}
+
+// exit returns what guards get about a stream that has ended with err. Classify is not called
+// if the caller has ended it: then grpc has a goroutine of its own for that.
+func (a *attempt) exit(err error) retry.Exit {
+	x := retry.Exit{Ending: endingOf(a.run.RunContext())}
+	switch {
+	case err == nil:
+		x.Ending = retry.Returned
+	case x.Ending != retry.Returned:
+		x.Verdict.Err = err
+	case a.closed():
+		x.Ending, x.Verdict.Err = retry.Canceled, err
+	default:
+		x.Verdict = a.judge(err)
+	}
+	return x
+}
+
+// endingOf returns how something has ended that had the context ctx and failed.
+func endingOf(ctx context.Context) retry.Ending {
+	switch {
+	case ctx.Err() == nil:
+		return retry.Returned
+	case ctx.Err() == context.DeadlineExceeded, context.Cause(ctx) == retry.ErrAttemptTimeout:
+		return retry.Expired
+	}
+	return retry.Canceled
+}
+
+// abandon gives back what is held for a stream that nobody gets.
+func (a *attempt) abandon() {
+	a.close()
+	if h := a.held; h != nil && h.leave != nil {
+		h.leave(retry.Exit{Ending: retry.Panicked})
+	}
+}
