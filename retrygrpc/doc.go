@@ -34,9 +34,10 @@
 // [retry.Final] knows. It is not a failure to hooks and budgets, whatever the server says
 // about retries. A run that gave up returns an error in which [errors.As] finds a
 // *[retry.Error]. Its status, and so status.Code, is that of the last attempt. It is
-// CANCELLED or DEADLINE_EXCEEDED if the caller's context has ended, and RESOURCE_EXHAUSTED
-// if Policy.Pace has ended the run before its first attempt. A run ends when the program
-// closes the connection, or if it waits for its turn under Policy.Pace, when that comes.
+// CANCELLED or DEADLINE_EXCEEDED if the caller's context has ended. If a guard has ended the
+// run before its first attempt, it is that of the guard's error, or else RESOURCE_EXHAUSTED.
+// A run ends when the program closes the connection, or if a guard has it wait, when that
+// wait is over.
 // Each attempt gets the caller's call options. They collect values of the last attempt,
 // and a grpc.OnFinish is called for each.
 //
@@ -51,6 +52,10 @@
 //
 // For client and bidirectional streams only the opening is retried, before anything
 // has been sent.
+//
+// The guards of the policy hold a stream that goes on until it ends, and get what its status
+// means then: an answer is a success, and RESOURCE_EXHAUSTED is Throttled even after headers.
+// See [Client].Guards.
 //
 // # Servers that are clients
 //

@@ -3,6 +3,8 @@ package retrygrpc_test
 import (
 	"context"
 	"errors"
+	"math"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/retrygrpc"
 )
 
@@ -190,5 +193,114 @@ func TestHedgedCopiesBelow(t *testing.T) {
 		}))...)
 	if err := cc.Invoke(within(t), get, nil, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// copies serves a call and its hedge. The first copy is answered when the second has come to
+// its end at the client, unless it hangs.
+func copies(t *testing.T, first, second handler) *server {
+	ended := make(chan struct{})
+	return serve(t, func(n int, s grpc.ServerStream, in string) error {
+		switch n {
+		case 1:
+			<-ended
+			time.Sleep(20 * time.Millisecond)
+			return first(n, s, in)
+		case 2:
+			defer close(ended)
+			return second(n, s, in)
+		}
+		return reply(s, in)
+	})
+}
+
+// TestGuardsGetWhatEachCopyCameTo: once each, those that lost as well.
+func TestGuardsGetWhatEachCopyCameTo(t *testing.T) {
+	busy := always(hinted(codes.ResourceExhausted, 5*time.Second))
+	wins := failing(0, nil)
+	hangs := func(_ int, s grpc.ServerStream, _ string) error {
+		<-s.Context().Done()
+		return s.Context().Err()
+	}
+	for name, tt := range map[string]struct {
+		first, second handler
+		want          []string // in alphabetical order
+	}{
+		"the second is throttled": {wins, busy, []string{"returned", "returned, throttled 5s ResourceExhausted"}},
+		"the second is refused":   {wins, pushing(codes.ResourceExhausted, "-1"), []string{"returned", "returned, throttled 0s ResourceExhausted"}},
+		"the second fails":        {wins, always(fail(codes.Unavailable)), []string{"returned", "returned, transient 0s Unavailable"}},
+		"the second times out":    {wins, always(fail(codes.DeadlineExceeded)), []string{"returned", "returned, timed_out 0s DeadlineExceeded"}},
+		"the second wins":         {hangs, wins, []string{"canceled, transient 0s Canceled", "returned"}},
+		"the second is an answer": {hangs, always(fail(codes.NotFound)), []string{"canceled, transient 0s Canceled", "returned"}},
+		"both fail":               {always(fail(codes.Unavailable)), busy, []string{"returned, throttled 5s ResourceExhausted", "returned, transient 5s Unavailable"}},
+		"both, the second is refused": {always(fail(codes.Unavailable)), pushing(codes.ResourceExhausted, "-1"),
+			[]string{"returned, throttled 0s ResourceExhausted", "returned, transient 0s Unavailable"}},
+		"both, the first is refused": {pushing(codes.ResourceExhausted, "-1"), always(fail(codes.Unavailable)),
+			[]string{"returned, throttled 0s ResourceExhausted", "returned, transient 0s Unavailable"}},
+	} {
+		w := new(watched)
+		p := four()
+		p.MaxAttempts = 1
+		h := &hedge.Hedge{Delay: 5 * time.Millisecond, Budget: &once{}}
+		cc := ready(t, dial(t, copies(t, tt.first, tt.second).addr, &retrygrpc.Client{Policy: p, Guards: under(w), Hedge: hedging(h)}))
+		_, _ = call(within(t), cc, get)
+		held, got := w.got()
+		if slices.Sort(got); held != 0 || !slices.Equal(got, tt.want) {
+			t.Errorf("%s: the guard got %q, want %q; %d are held", name, got, tt.want, held)
+		}
+		for i, e := range w.entries {
+			if e.Hedge != (i == 1) || e.Number != 1 || e.Name != "retrygrpc.test.Test/Get" {
+				t.Errorf("%s: entry %d is %+v", name, i, e)
+			}
+		}
+	}
+}
+
+// TestHedgeTakesAPlace: each copy takes one, and gives it back.
+func TestHedgeTakesAPlace(t *testing.T) {
+	for places, want := range map[int]string{1: "guard", 2: ""} {
+		s := serve(t, func(n int, ss grpc.ServerStream, in string) error {
+			switch {
+			case places == 1:
+				time.Sleep(50 * time.Millisecond) // ten times the delay
+			case n == 1:
+				<-ss.Context().Done()
+			}
+			return reply(ss, in)
+		})
+		l := &limit.Limit{Start: places}
+		budget := &once{}
+		var got hedge.Summary
+		h := &hedge.Hedge{Delay: 5 * time.Millisecond, Budget: budget, Hedged: func(_ context.Context, s hedge.Summary) { got = s }}
+		cc := ready(t, dial(t, s.addr, &retrygrpc.Client{Policy: four(), Guards: under(l), Hedge: hedging(h)}))
+		if got, err := call(within(t), cc, get); got != "hello" || err != nil {
+			t.Errorf("%d places: %q, %v", places, got, err)
+		}
+		if got.Refused != want || got.Started != places || s.calls() != places || budget.granted.Load() != (places == 2) {
+			t.Errorf("%d places: %+v after %d calls, the budget was asked: %v", places, got, s.calls(), budget.granted.Load())
+		}
+		wantInFlight(t, l, 0, "after both")
+	}
+}
+
+// TestPaceLearnsFromCopiesThatLose: no caller sees what they were told.
+func TestPaceLearnsFromCopiesThatLose(t *testing.T) {
+	pace, calls := new(retry.Pace), 0
+	for math.IsInf(pace.Rate(), 1) {
+		s := serve(t, func(n int, s grpc.ServerStream, in string) error {
+			if n == 2 {
+				return hinted(codes.ResourceExhausted, 30*time.Second)
+			}
+			time.Sleep(20 * time.Millisecond)
+			return reply(s, in)
+		})
+		h := &hedge.Hedge{Delay: time.Millisecond, Budget: &once{}} // one of its own, since a hint ends hedges
+		cc := ready(t, dial(t, s.addr, &retrygrpc.Client{Policy: retry.Policy{MaxAttempts: 1, Guards: []retry.Guard{pace}}, Hedge: hedging(h)}))
+		if got, err := call(t.Context(), cc, get); got != "hello" || err != nil {
+			t.Fatalf("%q, %v", got, err)
+		}
+		if calls++; calls == 10 {
+			t.Fatal("ten copies were refused, and the Pace is open")
+		}
 	}
 }

@@ -62,6 +62,8 @@ func facts(x retry.Exit) string {
 	case v.Err == nil && v != (retry.Verdict{}):
 		s += ", without an error"
 	case v.Err == nil:
+	case v.Class == retry.Unknown && status.Code(v.Err) == codes.Unknown: // the context's
+		s += ", " + status.FromContextError(v.Err).Code().String()
 	case v.Class == retry.Unknown:
 		s += ", " + status.Code(v.Err).String()
 	default:
@@ -121,7 +123,6 @@ func TestGuardsGetTheEndOfAStream(t *testing.T) {
 		"an answer":                         {end: always(fail(codes.NotFound)), want: "returned"},
 		"RESOURCE_EXHAUSTED":                {end: always(fail(codes.ResourceExhausted)), want: "returned, throttled 0s ResourceExhausted"},
 		"RESOURCE_EXHAUSTED with RetryInfo": {end: always(hinted(codes.ResourceExhausted, 5*time.Second)), want: "returned, throttled 5s ResourceExhausted"},
-		"RESOURCE_EXHAUSTED with pushback":  {end: pushing(codes.ResourceExhausted, "5000"), want: "returned, throttled 5s ResourceExhausted"},
 		"UNAVAILABLE":                       {end: always(fail(codes.Unavailable)), want: "returned, transient 0s Unavailable"},
 		"UNAVAILABLE with RetryInfo":        {end: always(hinted(codes.Unavailable, time.Second)), want: "returned, throttled 1s Unavailable"},
 		"DEADLINE_EXCEEDED":                 {end: always(fail(codes.DeadlineExceeded)), want: "returned, timed_out 0s DeadlineExceeded"},
@@ -167,6 +168,30 @@ func TestGuardsGetTheEndOfAStream(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The hint may be in the trailer, which older versions of grpc have too late.
+func TestGuardsGetThePushbackOfAStream(t *testing.T) {
+	s := serve(t, func(n int, ss grpc.ServerStream, in string) error {
+		_ = reply(ss, in)
+		return pushing(codes.ResourceExhausted, "5000")(n, ss, in)
+	})
+	w := new(watched)
+	var trailer metadata.MD
+	want := "returned, throttled 0s ResourceExhausted"
+	finished := grpc.OnFinish(func(error) {
+		if len(trailer) > 0 {
+			want = "returned, throttled 5s ResourceExhausted"
+		}
+	})
+	cs, err := open(within(t), dial(t, s.addr, &retrygrpc.Client{Policy: four(), Guards: under(w)}), list, grpc.Trailer(&trailer), finished)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := all(cs); status.Code(err) != codes.ResourceExhausted {
+		t.Error(err)
+	}
+	w.want(t, 0, want)
 }
 
 // However a stream goes that the caller has given up, or whose connection is gone, it is not
@@ -224,10 +249,8 @@ func TestGuardsAndBrokenStreams(t *testing.T) {
 				f := serveFrames(t, func(w wire, id uint32, _ int) {
 					w.headers(id, false, ":status", "200", "content-type", "application/grpc")
 					w.message(id, "hello")
-					go func() {
-						<-more
-						tt.end(w, id)
-					}()
+					<-more
+					tt.end(w, id)
 				})
 				w := new(watched)
 				cs, err := begin(within(t), dial(t, f.addr, &retrygrpc.Client{Policy: four(), Guards: under(w)}))
@@ -389,7 +412,7 @@ func TestPaceLearnsFromAStream(t *testing.T) {
 	for kind, begin := range streams {
 		pace := new(retry.Pace)
 		cc := dial(t, s.addr, &retrygrpc.Client{Policy: four(), Guards: under(pace)})
-		for range 5 { // two to count, and a quarter of the recent ones for the hold
+		for range 20 { // until a quarter of the recent ones is refused
 			cs, err := begin(t.Context(), cc)
 			if err != nil {
 				t.Fatal(err)

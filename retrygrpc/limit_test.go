@@ -658,44 +658,88 @@ func TestLimitServerAndCallersThatLeave(t *testing.T) {
 		timeout       time.Duration // of the call; 0 for none
 		leaves, takes time.Duration // after which the caller has left, or the handler returns
 		want          string
+		took          time.Duration
 	}{
-		{"in the last twentieth", time.Second, 950 * time.Millisecond, time.Hour, "a timeout"},
-		{"before the last twentieth", time.Second, 950*time.Millisecond - 1, time.Hour, "nothing"},
-		{"in the last 100 ms", time.Minute, time.Minute - 100*time.Millisecond, time.Hour, "a timeout"},
-		{"before the last 100 ms", time.Minute, time.Minute - 100*time.Millisecond - 1, time.Hour, "nothing"},
-		{"not, and gets a late answer", time.Second, time.Hour, 999 * time.Millisecond, "an answer"},
-		{"not, and has no deadline", 0, time.Hour, time.Second, "an answer"},
+		{"in the last twentieth", time.Second, 950 * time.Millisecond, time.Hour, "expired, Canceled", 950 * time.Millisecond},
+		{"before the last twentieth", time.Second, 950*time.Millisecond - 1, time.Hour, "canceled, Canceled", 950*time.Millisecond - 1},
+		{"in the last 100 ms", time.Minute, time.Minute - 100*time.Millisecond, time.Hour, "expired, Canceled", time.Minute - 100*time.Millisecond},
+		{"before the last 100 ms", time.Minute, time.Minute - 100*time.Millisecond - 1, time.Hour, "canceled, Canceled", time.Minute - 100*time.Millisecond - 1},
+		{"not, and gets a late answer", time.Second, time.Hour, 999 * time.Millisecond, "returned", 999 * time.Millisecond},
+		{"not, and has no deadline", 0, time.Hour, time.Second, "returned", time.Second},
+		{"not, and its deadline passes", time.Second, time.Hour, time.Hour, "expired, DeadlineExceeded", time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				wantSign(t, tt.want, func(l *limit.Limit) {
-					conns := bufconn.Listen(1 << 16)
-					g := grpc.NewServer(limitedServer(l)...)
-					g.RegisterService(unaryService(func(ctx context.Context, _ string) (string, error) {
-						select {
-						case <-ctx.Done():
-							return "", ctx.Err()
-						case <-time.After(tt.takes):
-							return "hello", nil
-						}
-					}), nil)
-					go g.Serve(conns)
-					t.Cleanup(g.Stop)
-					cc := dial(t, "memory", nil, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return conns.DialContext(ctx) }))
-					ctx, leave := context.WithCancel(t.Context())
-					defer leave()
-					time.AfterFunc(tt.leaves, leave)
-					if tt.timeout > 0 {
-						var cancel context.CancelFunc
-						ctx, cancel = context.WithTimeout(ctx, tt.timeout)
-						defer cancel()
+				w := new(watched)
+				conns := bufconn.Listen(1 << 16)
+				guards := []retry.Guard{w}
+				g := grpc.NewServer(retrygrpc.LimitServer(func(context.Context, string) []retry.Guard { return guards })...)
+				g.RegisterService(unaryService(func(ctx context.Context, _ string) (string, error) {
+					select {
+					case <-ctx.Done():
+						return "", ctx.Err()
+					case <-time.After(tt.takes):
+						return "hello", nil
 					}
-					if got, err := call(ctx, cc, get); tt.want == "an answer" && (got != "hello" || err != nil) {
-						t.Errorf("%q, %v", got, err)
-					}
-				})
+				}), nil)
+				go g.Serve(conns)
+				t.Cleanup(g.Stop)
+				cc := dial(t, "memory", nil, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return conns.DialContext(ctx) }))
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				time.AfterFunc(tt.leaves, leave)
+				if tt.timeout > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, tt.timeout)
+					defer cancel()
+				}
+				if got, err := call(ctx, cc, get); tt.want == "returned" && (got != "hello" || err != nil) {
+					t.Errorf("%q, %v", got, err)
+				}
+				synctest.Wait()
+				if w.want(t, 0, tt.want); t.Failed() {
+					return
+				}
+				if x := w.exits[0]; x.Took != tt.took || x.Allowed != tt.timeout {
+					t.Errorf("Took %v of %v, want %v of %v", x.Took, x.Allowed, tt.took, tt.timeout)
+				}
 			})
 		})
+	}
+}
+
+// A refusal asks for the wait for which the guard asks, and gives back what the guards before
+// it have admitted.
+func TestLimitServerRefusals(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  error
+		want time.Duration
+	}{
+		"no wait":           {errors.New("full"), time.Second},
+		"a wait":            {retry.After(errors.New("open"), 3*time.Second), 3 * time.Second},
+		"a short wait":      {retry.After(errors.New("open"), time.Millisecond), time.Millisecond},
+		"stopped":           {retry.Stop(errors.New("open")), time.Second},
+		"a turn, too late":  {retry.ErrPaced, time.Second},
+		"a status":          {fail(codes.Unauthenticated), time.Second},
+		"a run that failed": {&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 3, Errs: []error{errors.New("redis")}}, time.Second},
+	} {
+		w := new(watched)
+		guards := []retry.Guard{w, nil, refusing{tt.err}}
+		addr, calls := healthServer(t, func(context.Context) error { t.Error("the handler was called"); return nil },
+			retrygrpc.LimitServer(func(context.Context, string) []retry.Guard { return guards })...)
+		for kind, call := range calls {
+			var hooks told
+			cc := dial(t, addr, &retrygrpc.Client{Policy: retry.Policy{MaxAttempts: 1, Hooks: hooks.hooks()}})
+			err := call(within(t), cc)
+			e, ok := errors.AsType[*retry.Error](err)
+			if !ok || !e.Undone || status.Code(err) != codes.ResourceExhausted {
+				t.Fatalf("%s, %s: %v, want one that is undone", name, kind, err)
+			}
+			if a := hooks.attempts[0]; a.Class != retry.Throttled || a.Hint != tt.want {
+				t.Errorf("%s, %s: %v with a hint of %v, want %v", name, kind, a.Class, a.Hint, tt.want)
+			}
+		}
+		w.want(t, 0, "not made", "not made")
 	}
 }
 
