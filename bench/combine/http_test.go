@@ -11,10 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/goretry/retry/hedge"
-	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/retryhttp"
 )
 
@@ -220,3 +218,7 @@ func init() {
 		}},
 	)
 }
+
+type tripper func(*http.Request) (*http.Response, error)
+
+func (f tripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
