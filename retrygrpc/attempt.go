@@ -113,10 +113,7 @@ type timeLimit struct {
 }
 
 func (l *timeLimit) start(ctx context.Context, clock clockx.Clock, d time.Duration) context.Context {
-	if clock == nil {
-		clock = clockx.System()
-	}
-	timer, free := clock.WithTimeoutCause(ctx, d, retry.ErrAttemptTimeout) // first: it may panic
+	timer, free := orSystem(clock).WithTimeoutCause(ctx, d, retry.ErrAttemptTimeout) // first: it may panic
 	limited, cancel := context.WithCancelCause(ctx)
 	*l = timeLimit{limited, timer, cancel, context.AfterFunc(timer, func() { cancel(context.Cause(timer)) }), free}
 	return l
@@ -151,4 +148,12 @@ func (l *timeLimit) release() {
 	}
 }
 
-func system(c clockx.Clock) bool { return c == nil || c == clockx.System() }
+func system(c clockx.Clock) bool { return orSystem(c) == clockx.System() }
+
+// orSystem returns a policy's clock, of which nil is the system's.
+func orSystem(c clockx.Clock) clockx.Clock {
+	if c == nil {
+		return clockx.System()
+	}
+	return c
+}

@@ -130,10 +130,6 @@ var errClosing = status.Error(codes.Canceled, "grpc: the client connection is cl
 // the run that ends with the connection would do too, but would cost something in every
 // call. This costs something only in calls that wait.
 func (k *call) wait() {
-	clock := k.clock
-	if clock == nil {
-		clock = clockx.System()
-	}
 	awake, wake := context.WithCancel(k.run.RunContext())
 	watching := make(chan struct{})
 	go func() {
@@ -149,7 +145,7 @@ func (k *call) wait() {
 		wake()
 		<-watching
 	}()
-	_ = clock.Sleep(awake, k.run.Delay()) // Next sleeps for the rest if it fails
+	_ = orSystem(k.clock).Sleep(awake, k.run.Delay()) // Next sleeps for the rest if it fails
 }
 
 // closed reports whether the program has closed the connection: no attempt will ever

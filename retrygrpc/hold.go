@@ -69,7 +69,11 @@ func (a *attempt) leave(err error) {
 // exit returns what guards get about a stream that has ended with err. Classify is not called
 // if the caller has ended it: then grpc has a goroutine of its own for that.
 func (a *attempt) exit(err error) retry.Exit {
-	x := retry.Exit{Ending: endingOf(a.run.RunContext())}
+	ctx := a.run.RunContext()
+	x := retry.Exit{Ending: endingOf(ctx)}
+	if deadline, ok := ctx.Deadline(); ok && x.Ending == retry.Returned && !orSystem(a.clock).Now().Before(deadline) {
+		x.Ending = retry.Expired // a server that got the deadline may notice before the context ends
+	}
 	switch {
 	case err == nil:
 		x.Ending = retry.Returned

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -166,6 +167,45 @@ func TestGuardsGetTheEndOfAStream(t *testing.T) {
 				}
 				w.wantSoon(t, tt.want)
 			})
+		}
+	}
+}
+
+// slow is a context that ends some time after its deadline.
+type slow struct {
+	context.Context
+	passed atomic.Bool
+}
+
+func (s *slow) Deadline() (time.Time, bool) {
+	if s.passed.Load() {
+		return time.Now(), true
+	}
+	return time.Now().Add(time.Hour), true
+}
+
+// A server that got the deadline may notice before the caller's context ends.
+func TestGuardsAndADeadlineThatAServerNotices(t *testing.T) {
+	for kind, begin := range streams {
+		for passed, want := range map[bool]string{false: "returned, timed_out 0s DeadlineExceeded", true: "expired, DeadlineExceeded"} {
+			more := make(chan bool)
+			s := serve(t, func(_ int, ss grpc.ServerStream, in string) error {
+				_ = reply(ss, in)
+				<-more
+				return fail(codes.DeadlineExceeded)
+			})
+			w := new(watched)
+			ctx := &slow{Context: within(t)}
+			cs, err := begin(ctx, dial(t, s.addr, &retrygrpc.Client{Policy: four(), Guards: under(w)}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx.passed.Store(passed)
+			close(more)
+			_, _ = all(cs)
+			if w.want(t, 0, want); t.Failed() {
+				t.Fatal(kind)
+			}
 		}
 	}
 }
