@@ -780,7 +780,8 @@ func TestCallerThatLeavesInEnterIsTheReason(t *testing.T) {
 		"refuses": refuses(errFull), "stops": refuses(retry.Stop(errFull)), "the context's error": refuses(context.Canceled),
 	} {
 		for door, run := range doors {
-			for _, attempts := range []int{0, 1} {
+			for i := range 4 {
+				attempts, hooks := i%2, i > 1
 				p, v := virtual()
 				ctx, cancel := context.WithCancelCause(t.Context())
 				leaves := func(ctx context.Context, e retry.Entry) (retry.Pass, error) { cancel(errShutdown); return step(ctx, e) }
@@ -791,11 +792,16 @@ func TestCallerThatLeavesInEnterIsTheReason(t *testing.T) {
 				}
 				later := &gate{}
 				p.Guards = []retry.Guard{g, h, later}
-				seen := record(&p)
-				e := wantReason(t, run(ctx, p, func(context.Context) error { return errDown }), retry.ReasonCanceled)
+				seen := new(events)
+				if hooks {
+					seen = record(&p)
+				}
+				calls := 0
+				e := wantReason(t, run(ctx, p, func(context.Context) error { calls++; return errDown }), retry.ReasonCanceled)
 				at := time.Duration(attempts) * time.Second
-				if e.Cause != errShutdown || e.Attempts != attempts || !e.InWait || v.Now().Sub(epoch) != at || e.Elapsed != at || len(seen.held) != 0 {
-					t.Errorf("%s, %s: %+v, hooks saw %v", name, door, e, seen)
+				if e.Cause != errShutdown || e.Attempts != attempts || calls != attempts || !e.InWait || v.Now().Sub(epoch) != at || e.Elapsed != at ||
+					len(seen.held) != 0 || hooks && len(seen.begun) != attempts {
+					t.Errorf("%s, %s: %+v after %d calls, hooks saw %v", name, door, e, calls, seen)
 				}
 				for _, g := range []*gate{g, h, later} {
 					g.check(t)
