@@ -45,7 +45,7 @@
 //	                                  after_retry, failed
 //	  last_error?                     of the latest attempt that failed
 //	    time, attempt, class, error
-//	  causes[]                        what attempts fail with, at most four, the latest first
+//	  causes[]                        what attempts fail with, at most four: refusals last, else the latest first
 //	    class, code?, error, time     of the latest attempt; code is an SQLSTATE, a status of HTTP, …
 //	    refused?                      true: the attempt did nothing, because a guard refused it
 //	    guard?                        the type of that guard; absent if it is one of a run within
