@@ -69,7 +69,7 @@ func (h *hedges) hedged(ctx context.Context, s hedge.Summary) {
 		span.AddEvent("retry.hedge", trace.WithAttributes(attrs...))
 	}
 	counter := h.counter.get()
-	if result := resultOf(s); result != "" && enabled(ctx, counter) {
+	if result := resultOf(s); result != "" && enablerOf(counter).Enabled(ctx) {
 		name := s.Name
 		if name != "" {
 			name, _ = admit(&names, name)

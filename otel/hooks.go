@@ -131,7 +131,7 @@ func (t *telemetry) attemptDone(ctx context.Context, a retry.Attempt) {
 		a.Err = nil // a success
 	}
 	m := t.instruments.get()
-	measured := enabled(ctx, m.attempt)
+	measured := m.takesAttempts.Enabled(ctx)
 	var f failure
 	if a.Err != nil && (r != nil || measured) {
 		f = failureOf(ctx, a)
@@ -155,7 +155,7 @@ func (t *telemetry) wait(ctx context.Context, a retry.Attempt) {
 
 func (t *telemetry) guard(ctx context.Context, h retry.Held) {
 	o, r, m := t.operation(h.Name), t.runOf(ctx), t.instruments.get()
-	measured := enabled(ctx, m.guards)
+	measured := m.takesGuards.Enabled(ctx)
 	if r == nil && !measured {
 		return
 	}

@@ -27,7 +27,27 @@ type instruments struct {
 	gaveUp    metric.Int64Counter
 	guards    metric.Int64Counter
 	activity  *activity
+
+	// which of them have a use for what they would record
+	takesAttempts, takesGuards, takesGaveUps enabler
+	takesRuns                                [4]enabler
 }
+
+// enabler is an instrument that knows whether it has a use for what it records.
+type enabler interface{ Enabled(context.Context) bool }
+
+// enablerOf returns what says whether an instrument is enabled. Those of OpenTelemetry
+// before v1.40 cannot say that they are not.
+func enablerOf(instrument any) enabler {
+	if e, ok := instrument.(enabler); ok {
+		return e
+	}
+	return always{}
+}
+
+type always struct{}
+
+func (always) Enabled(context.Context) bool { return true }
 
 func (t *telemetry) newInstruments(p metric.MeterProvider, _ bool) *instruments {
 	m := meter(p)
@@ -54,6 +74,8 @@ func (t *telemetry) newInstruments(p metric.MeterProvider, _ bool) *instruments 
 		guards:    usable[metric.Int64Counter](guards, err, noop.Int64Counter{}),
 		activity:  activityOf(p, m),
 	}
+	is.takesAttempts, is.takesGuards, is.takesGaveUps = enablerOf(is.attempt), enablerOf(is.guards), enablerOf(is.gaveUp)
+	is.takesRuns = [...]enabler{enablerOf(is.operation), enablerOf(is.attempts), enablerOf(is.waited), is.takesGaveUps}
 	is.activity.join(t)
 	return is
 }
@@ -152,19 +174,17 @@ func (t *telemetry) measureRun(ctx context.Context, o *operation, s *retry.Summa
 	if s.Waited > 0 {
 		m.waited.Record(ctx, s.Waited.Seconds(), o.measured.nameOnly()...)
 	}
-	if s.Reason != retry.ReasonNone && enabled(ctx, m.gaveUp) {
+	if s.Reason != retry.ReasonNone && m.takesGaveUps.Enabled(ctx) {
 		m.gaveUp.Add(ctx, 1, o.measured.gaveUps.get(givenUp{s.Reason, lastFault(s)})...)
 	}
 }
 
 // enabled reports whether any instrument for the end of a run is enabled.
 func (m *instruments) enabled(ctx context.Context) bool {
-	return enabled(ctx, m.operation) || enabled(ctx, m.attempts) || enabled(ctx, m.waited) || enabled(ctx, m.gaveUp)
-}
-
-// enabled reports whether an instrument has a use for what it records. Those of
-// OpenTelemetry before v1.40 cannot say that they have none.
-func enabled(ctx context.Context, instrument any) bool {
-	i, ok := instrument.(interface{ Enabled(context.Context) bool })
-	return !ok || i.Enabled(ctx)
+	for _, takes := range m.takesRuns {
+		if takes.Enabled(ctx) {
+			return true
+		}
+	}
+	return false
 }

@@ -14,8 +14,9 @@ type source[P, T any] struct {
 }
 
 type built[P, T any] struct {
-	from  P
-	value T
+	from    P
+	pointer bool // from is one: to compare it cannot panic
+	value   T
 }
 
 func (s *source[P, T]) init(option P, global func() P, build func(p P, global bool) T) {
@@ -24,7 +25,7 @@ func (s *source[P, T]) init(option P, global func() P, build func(p P, global bo
 		s.global = global
 		option = global()
 	}
-	s.latest.Store(&built[P, T]{option, build(option, s.global != nil)})
+	s.renew(option)
 }
 
 func (s *source[P, T]) get() T {
@@ -33,11 +34,19 @@ func (s *source[P, T]) get() T {
 		return b.value
 	}
 	p := s.global()
+	if b.pointer && any(b.from) == any(p) { // mostly
+		return b.value
+	}
 	if equal, _ := same(b.from, p); !equal {
-		b = &built[P, T]{p, s.build(p, true)}
-		s.latest.Store(b)
+		b = s.renew(p)
 	}
 	return b.value
+}
+
+func (s *source[P, T]) renew(p P) *built[P, T] {
+	b := &built[P, T]{p, reflect.ValueOf(p).Kind() == reflect.Pointer, s.build(p, s.global != nil)}
+	s.latest.Store(b)
+	return b
 }
 
 // same compares two providers. Of two that cannot be compared it only knows that
