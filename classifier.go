@@ -54,7 +54,7 @@ func Classifiers(cs ...Classifier) Classifier {
 // Permanent for an error that holds a run which was [Final], else Unknown. With it in
 // Policy.Classify the attempts of the layers add up instead of multiplying.
 func AlreadyRetried(err error) Class {
-	if examine(err, scope{rest: true, behind: true, fields: true}).final {
+	if examine(err).final {
 		return Permanent
 	}
 	return Unknown
@@ -77,7 +77,7 @@ func AlreadyRetried(err error) Class {
 // too long a wait: the caller gets that wait instead. Final(nil) is false. How a server
 // tells its caller is a matter of the protocol: see package retryhttp.
 func Final(err error) bool {
-	f := examine(err, scope{rest: true, behind: true, fields: true})
+	f := examine(err)
 	return f.final || f.mark != nil && f.mark.class == Permanent
 }
 
@@ -120,5 +120,6 @@ func classify(err error, lasting bool) Class {
 	if reflect.TypeOf(err) == errorString {
 		return classifySentinel(err)
 	}
-	return examine(err, scope{class: true, behind: true, fields: true, lasting: lasting}).class
+	j := judge{lasting: lasting}
+	return j.class(err, 0)
 }

@@ -104,10 +104,8 @@ var methods = []reflect.Type{
 // finalMethod is called for Final, and says nothing about a class.
 type finalMethod interface{ Final() bool }
 
-// behindAs are the types with which methods As are called, in this order. A method
-// that calls errors.As finds the first of them; others know some types.
+// behindAs are the types with which methods As are called, in this order, besides error.
 var behindAs = append([]reflect.Type{
-	reflect.TypeFor[error](),
 	reflect.TypeFor[*Error](),
 	reflect.TypeFor[*net.DNSError](),
 	reflect.TypeFor[*net.OpError](),
@@ -146,7 +144,7 @@ func silent(t reflect.Type) bool {
 	if known, ok := silence.Load(t); ok {
 		return known.(bool)
 	}
-	says := slices.ContainsFunc(methods, t.Implements) || t.Implements(reflect.TypeFor[finalMethod]()) || permanentTypes[named(t).PkgPath()] != nil || clienterr.Of(t) != nil
+	says := slices.ContainsFunc(methods, t.Implements) || t.Implements(reflect.TypeFor[finalMethod]()) || permanentTypes[named(t).PkgPath()] != nil || clienterr.Of(t) != nil || t.Kind() == reflect.Slice
 	silence.Store(t, !says)
 	return !says
 }
@@ -166,7 +164,7 @@ func timedOut(err error) bool {
 }
 
 // classifyNode judges one error without what it wraps.
-func classifyNode(err error, says saying, look scope) Class {
+func classifyNode(err error, says saying, lasting bool) Class {
 	if says.known {
 		if c := says.class(err); c != Unknown {
 			return c
@@ -174,7 +172,7 @@ func classifyNode(err error, says saying, look scope) Class {
 	}
 	if e, ok := err.(*net.DNSError); ok {
 		switch {
-		case e.IsNotFound && look.lasting:
+		case e.IsNotFound && lasting:
 			return Transient
 		case e.IsNotFound:
 			return Permanent
@@ -340,12 +338,10 @@ type saying struct {
 	known bool // its type is known, so this decides before its methods
 }
 
-// read reads err, and its fields only if fields is true.
-func read(err error, fields bool) (says saying) {
-	if fields {
-		if t := clienterr.Of(reflect.TypeOf(err)); t != nil {
-			says = saying{t.Read(err), t.Known}
-		}
+// read reads err.
+func read(err error, at place) (says saying) {
+	if t := clienterr.Of(reflect.TypeOf(err)); t != nil && (t.Known || at&system == 0) {
+		says = saying{t.Read(err), t.Known}
 	}
 	says.Hint = cmp.Or(askedWait(err), says.Hint)
 	return says

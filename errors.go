@@ -56,7 +56,7 @@ const (
 )
 
 // reasons are the error.type of each. Others that know all reasons: ends in verdict.go, class
-// in finding.go, and endings in otel, which counts on the order.
+// and ofRun in finding.go, run in class.go, and endings in otel, which counts on the order.
 var reasons = [...]string{
 	"retry.none", "retry.permanent", "retry.refused", "retry.not_idempotent", "retry.max_attempts", "retry.max_elapsed",
 	"retry.deadline", "retry.retry_after", "retry.budget", "retry.canceled", "retry.panic", "retry.guard",
@@ -161,13 +161,19 @@ func (e *Error) Last() error {
 }
 
 // Unwrap returns a new slice with Errs, the newest first, and then Cause if it is not
-// nil. So errors.As finds the latest error of a type.
+// nil. So errors.As finds the latest error of a type. An error that several attempts
+// returned is there once: runs within runs that share their errors would otherwise cost
+// errors.Is a power of their number.
 func (e *Error) Unwrap() []error {
 	if e == nil {
 		return nil
 	}
-	errs := slices.Clone(e.Errs)
-	slices.Reverse(errs)
+	errs := make([]error, 0, len(e.Errs)+1)
+	for i, err := range slices.Backward(e.Errs) {
+		if !slices.ContainsFunc(e.Errs[i+1:], func(later error) bool { return errtree.IDOf(later) == errtree.IDOf(err) }) {
+			errs = append(errs, err)
+		}
+	}
 	if e.Cause != nil {
 		errs = append(errs, e.Cause)
 	}
@@ -198,8 +204,7 @@ func (e *Error) Timeout() bool {
 		return false
 	}
 	return e.Reason == ReasonDeadline || within(e.Last(), func(err error) bool {
-		is, ok := err.(isMethod)
-		return timedOut(err) || ok && is.Is(context.DeadlineExceeded)
+		return timedOut(err) || errtree.Is(err, context.DeadlineExceeded)
 	})
 }
 

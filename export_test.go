@@ -3,7 +3,8 @@ package retry
 // FieldsMatter reports whether the fields of err, or of what it wraps, change what
 // DefaultClassifier says of it.
 func FieldsMatter(err error) bool {
-	return examine(err, scope{class: true, behind: true, fields: true}).class != examine(err, scope{class: true, behind: true}).class
+	var with, without judge
+	return with.class(err, 0) != without.class(err, system)
 }
 
 // SetRand makes p's holds end as if random numbers were f's.

@@ -9,21 +9,19 @@ import (
 	"os"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/goretry/retry/internal/errtree"
 )
 
-// This file walks the trees of errors. What a single error means is in
-// classifier_tables.go.
+// This file walks the trees of errors for marks, inner runs and waits. The walk for the
+// class is in class.go.
 
-// finding is what the tree of an error says.
+// finding is what the tree of an error says about a run, beside its class.
 type finding struct {
-	class    Class         // by the rules of DefaultClassifier, for which there are no marks
 	mark     *mark         // the first one that decides; nothing behind it counts, but for final
 	hint     time.Duration // the first wait that a server asked for
-	undone   bool          // there is a mark of Undone; of joined errors each must have one
+	undone   bool          // each error is inside a mark of Undone
 	rejected bool          // there is an ErrRejected
 	answered bool          // there is ErrRejected itself, and not only an error whose method Is claims to be it
 	run      bool          // there is an inner run
@@ -31,124 +29,139 @@ type finding struct {
 	final    bool          // an inner run or an error says so: see Final
 }
 
-// scope says what to look for, and where.
-type scope struct {
-	class bool // the finding's class; without rest the walk ends with it
-	rest  bool // all other fields
+// place says where in a tree an error is.
+type place uint8
 
-	// behind: through methods As and Is. What they return is judged without this, since
-	// an As may return an error that wraps its own.
-	behind bool
+const (
+	// system: inside an error of net, net/url or os. The fields of an error count there only
+	// if its type is known.
+	system place = 1 << iota
 
-	// fields of errors, which are ignored inside the errors of net, net/url and os.
-	fields bool
+	// behind: in what the methods As and Is of an error show that wraps nothing. That one
+	// is asked about all of it.
+	behind
 
-	lasting bool // a name that is not found is Transient
+	// unproven: in what only a method As shows. It may not show everything, so it proves
+	// nothing.
+	unproven
+)
+
+// spot is an error at a place.
+type spot struct {
+	id errtree.ID
+	at place
 }
 
-// examine walks the tree of err. It goes down a chain in a loop, so that a long one
-// costs no stack.
-func examine(err error, look scope) (f finding) {
-	otherwise := Unknown // the class if no error decides
-	var seen silentTypes
-	for f.class == Unknown || look.rest {
+// examine returns what the tree of err says beside its class.
+func examine(err error) finding {
+	var x examiner
+	return x.examine(err, 0)
+}
+
+// examiner examines an error, with the marks and the runs in it.
+type examiner struct {
+	asking
+	inner   int // marks and runs so far
+	results map[spot]finding
+}
+
+// few is how many inner marks and runs are examined before their findings are kept. Joined errors
+// may hold the same ones, which could cost 2ⁿ.
+const few = 16
+
+func (x *examiner) examine(err error, at place) finding {
+	f := finding{undone: true}
+	var seen errtree.Seen
+	x.walk(&f, err, at, &seen)
+	return f
+}
+
+// walk adds to f what the tree of err says. It goes down a chain in a loop, so that a
+// long one costs no stack.
+func (x *examiner) walk(f *finding, err error, at place, seen *errtree.Seen) {
+	var silent silentTypes
+	for err != nil {
+		x.visits++
 		t := reflect.TypeOf(err)
 		if t == errorString {
-			f.addSentinel(err, look)
+			if err == ErrRejected {
+				f.add(finding{rejected: true, answered: true})
+			}
 			break
 		}
-		if err == nil {
-			break
+		if !seen.First(err, uint8(at)) {
+			return
 		}
-		if f.addKnown(err, look) {
-			break
+		switch e := err.(type) {
+		case errno:
+			err = nil
+			continue
+		case *Error:
+			f.add(x.within(e, at))
+			err = nil
+			continue
+		case *mark:
+			inner := x.within(e, at)
+			if e.class != Unknown && !inner.undone {
+				f.doubt(at)
+			}
+			f.add(inner)
+			return
 		}
 		if errtree.IsNil(err) {
 			break
 		}
-		if inner, ok := systemError(err); ok {
-			err, look.fields = inner, false
+		switch e := err.(type) {
+		case *url.Error: // the client may have sent a request, and then followed a redirect
+			f.doubt(at)
+			err, at = e.Err, at|system
+			continue
+		case *net.OpError:
+			err, at = e.Err, at|system
 			continue
 		}
-		if seen.has(t) {
+		if inner, ok := systemError(err); ok {
+			err, at = inner, at|system
+			continue
+		}
+		if silent.has(t) {
 			err = errors.Unwrap(err)
 			continue
 		}
-		says := read(err, look.fields)
-		if look.class && f.class == Unknown {
-			if says.Hint > 0 {
-				otherwise = cmp.Or(otherwise, Transient)
+		says := read(err, at)
+		final, ok := err.(finalMethod)
+		f.add(finding{hint: says.Hint, final: ok && final.Final()})
+		one, joined := errtree.Below(err)
+		x.behind(f, err, one, joined, at, seen)
+		if slices.ContainsFunc(joined, func(err error) bool { return err != nil }) {
+			for _, err := range joined {
+				if err != nil {
+					seen.Branch()
+					x.walk(f, err, at, seen)
+				}
 			}
-			f.class = classifyNode(err, says, look)
-			if f.class == Unknown && look.behind {
-				f.class = classifyBehind(err, look)
-			}
-			if f.class == Unknown && timedOut(err) {
-				otherwise = TimedOut
-			}
+			return
 		}
-		if look.rest {
-			answer, ok := err.(finalMethod)
-			f.add(finding{hint: says.Hint, final: ok && answer.Final()})
-			f.addBehind(err)
-		}
-		var joined []error
-		err, joined = errtree.Below(err)
-		if joined != nil {
-			f.addJoined(joined, look)
-			break
-		}
+		err = one
 	}
-	f.class = cmp.Or(f.class, otherwise)
-	return f
+	f.doubt(at)
 }
 
-// addSentinel takes an error that errors.New has returned.
-func (f *finding) addSentinel(err error, look scope) {
-	if look.class {
-		f.class = cmp.Or(f.class, classifySentinel(err))
-	}
-	if err == ErrRejected {
-		f.addRejected()
+// doubt says that an error at this place is not marked by Undone.
+func (f *finding) doubt(at place) {
+	if at&unproven == 0 {
+		f.undone = false
 	}
 }
 
-//go:noinline
-func (f *finding) addRejected() { f.add(finding{rejected: true, answered: true}) }
-
-// addKnown takes err and all that is below it, if it is of a type that decides more
-// than its own meaning.
-func (f *finding) addKnown(err error, look scope) bool {
-	look.class = look.class && f.class == Unknown
-	switch e := err.(type) {
-	case errno:
-		if look.class {
-			f.class = classifyErrno(e)
-		}
-	case *Error:
-		f.addBelow(examineRun(e, look))
-	case *mark:
-		f.addBelow(examineMark(e, look))
-	case *url.Error:
-		look.fields = false
-		f.addBelow(examineURL(e, look))
-	case *net.OpError:
-		look.fields = false
-		f.addBelow(examineOp(e, look))
-	default:
-		return false
-	}
-	return true
-}
-
-// add takes what was found beside or behind an error, where no proof counts.
+// add takes what was found in another error, but for undone.
 func (f *finding) add(more finding) {
 	f.final = f.final || more.final
 	switch {
 	case f.mark != nil:
 		return
 	case more.mark != nil:
-		more.class, more.undone, more.final = f.class, f.undone, f.final
+		more.undone, more.final = f.undone, f.final
 		*f = more
 		return
 	}
@@ -159,64 +172,61 @@ func (f *finding) add(more finding) {
 	f.hint = cmp.Or(f.hint, more.hint)
 }
 
-// addBelow takes all that was found below an error.
-func (f *finding) addBelow(more finding) {
-	if f.mark == nil {
-		f.undone = f.undone || more.undone
+// behind adds what only the methods As and Is of err show. A mark counts only if there is
+// no *Error, since the mark may be inside it.
+func (x *examiner) behind(f *finding, err, one error, joined []error, at place, seen *errtree.Seen) {
+	m := x.of(err, one, joined)
+	if m.hidden != nil {
+		seen.Branch()
+		x.walk(f, m.hidden, m.place(at), seen)
 	}
-	f.class = cmp.Or(f.class, more.class)
-	f.add(more)
-}
-
-// addJoined takes joined errors. The first known class counts, but Unprocessed only if
-// everything that is joined is.
-func (f *finding) addJoined(errs []error, look scope) {
-	first, proven, undone := Unknown, true, slices.ContainsFunc(errs, func(err error) bool { return err != nil })
-	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		more := examine(err, look)
-		if first == Unknown || first == Unprocessed && more.class != Unknown {
-			first = more.class
-		}
-		proven, undone = proven && more.class == Unprocessed, undone && more.undone
-		f.add(more)
-	}
-	if f.class == Unknown {
-		f.class = first
-		if !proven {
-			f.class = doubted(first)
-		}
-	}
-	f.undone = f.undone || undone
-}
-
-// addBehind takes what only the method As or Is of err finds. A mark counts only if
-// there is no *Error, since the mark may be inside it.
-func (f *finding) addBehind(err error) {
-	look := scope{rest: true, fields: true}
-	if inner, ok := errtree.As[*Error](err); ok {
-		f.add(examineRun(inner, look))
+	if at&behind != 0 {
 		return
 	}
-	if m, ok := errtree.As[*mark](err); ok {
-		f.add(examineMark(m, look))
-		return
+	if x.mayAsk(m, m.as != nil) {
+		if inner, ok := errtree.As[*Error](err); ok {
+			f.add(x.within(inner, at|behind))
+			return
+		}
+		if inner, ok := errtree.As[*mark](err); ok {
+			f.add(x.within(inner, at|behind))
+			return
+		}
+		if asks, ok := errtree.As[asksWait](err); ok {
+			f.add(finding{hint: askedWait(asks)})
+		}
 	}
-	if asks, ok := errtree.As[asksWait](err); ok {
-		f.add(finding{hint: askedWait(asks)})
-	}
-	if e, ok := err.(isMethod); ok && e.Is(ErrRejected) {
+	if x.mayAsk(m, m.is != nil) && m.is(ErrRejected) {
 		f.add(finding{rejected: true})
 	}
 }
 
-// examineMark returns what a mark says. Undone leaves all else to the error that it
-// marks. The wait in that error also counts if the server refused: the mark only says
-// that this run must not wait for it.
-func examineMark(m *mark, look scope) finding {
-	inner := examine(m.err, look)
+// within returns what a *mark or a *Error says.
+func (x *examiner) within(err error, at place) (f finding) {
+	key := spot{errtree.IDOf(err), at}
+	if x.inner++; x.inner > few {
+		if f, ok := x.results[key]; ok {
+			return f
+		}
+		if x.results == nil {
+			x.results = map[spot]finding{}
+		}
+		defer func() { x.results[key] = f }()
+	}
+	switch e := err.(type) {
+	case *mark:
+		return x.ofMark(e, at)
+	case *Error:
+		return x.ofRun(e, at)
+	}
+	return f
+}
+
+// ofMark returns what a mark says. Undone leaves all else to the error that it marks. The
+// wait in that error also counts if the server refused: the mark only says that this run
+// must not wait for it.
+func (x *examiner) ofMark(m *mark, at place) finding {
+	inner := x.examine(m.err, at)
 	switch {
 	case m.class == Unknown:
 		inner.undone = true
@@ -224,20 +234,18 @@ func examineMark(m *mark, look scope) finding {
 	case !m.refused:
 		inner.hint = m.hint
 	}
-	return finding{class: inner.class, mark: m, hint: inner.hint, undone: inner.undone, answered: inner.answered, final: inner.final}
+	return finding{mark: m, hint: inner.hint, undone: inner.undone, answered: inner.answered, final: inner.final}
 }
 
-// examineRun returns what the error of an inner run says. Only the wait in its last
-// error counts: marks and ErrRejected were for the inner run.
-func examineRun(e *Error, look scope) finding {
+// ofRun returns what the error of an inner run says. Only the wait in its last error
+// counts: marks and ErrRejected were for the inner run.
+func (x *examiner) ofRun(e *Error, at place) finding {
 	if e == nil {
-		return finding{class: Transient}
+		return finding{}
 	}
-	last := examine(e.Last(), look)
+	x.passing++
+	last := x.examine(e.Last(), at)
 	f := finding{run: true, refused: e.Reason == ReasonRefused, hint: cmp.Or(e.hint, last.hint), final: last.final}
-	if look.class {
-		f.class = e.class(last.class, look)
-	}
 	switch e.Reason {
 	case ReasonPermanent, ReasonRefused, ReasonNotIdempotent:
 		f.final = true
@@ -247,79 +255,6 @@ func examineRun(e *Error, look scope) finding {
 		f.final = false
 	}
 	return f
-}
-
-// class returns what the error of an inner run means to an outer run. last is the class
-// of its last error.
-func (e *Error) class(last Class, look scope) Class {
-	switch {
-	case e.Reason == ReasonPermanent, e.Reason == ReasonRefused, e.Reason == ReasonNotIdempotent:
-		return Permanent
-	case e.Attempts == 0 && e.Reason == ReasonGuard: // whoever comes later may come in time
-		return Unprocessed
-	case e.Attempts == 0: // an error that Supervise had before its pause is not this run's
-		return Transient
-	case e.Undone:
-		return Unprocessed
-	case last != Unprocessed:
-		return cmp.Or(last, Transient)
-	case e.Attempts != len(e.Errs):
-		return Transient // Errs does not hold every attempt's error
-	}
-	look.rest = false
-	for _, err := range e.Errs {
-		if examine(err, look).class != Unprocessed {
-			return Transient
-		}
-	}
-	return Unprocessed
-}
-
-// examineURL judges errors of http.Client and url.Parse. They prove nothing, since the
-// client may have sent the request and then followed a redirect.
-func examineURL(e *url.Error, look scope) finding {
-	if e == nil {
-		return finding{}
-	}
-	f := examine(e.Err, look)
-	f.undone = false
-	if look.class && (e.Op == "parse" || refusedByClient(e.Err)) {
-		f.class = Permanent
-	}
-	f.class = doubted(f.class)
-	return f
-}
-
-// examineOp judges errors of packages net and crypto/tls.
-func examineOp(e *net.OpError, look scope) finding {
-	if e == nil {
-		return finding{}
-	}
-	f := examine(e.Err, look)
-	if !look.class {
-		return f
-	}
-	// crypto/tls has no exported name for the alerts that it returns: numbers of one byte.
-	if v := reflect.ValueOf(e.Err); v.Kind() == reflect.Uint8 && strings.HasSuffix(e.Op, " error") {
-		f.class = classifyAlert(v.Uint())
-		return f
-	}
-	switch {
-	case e.Op == "dial" && f.class != Permanent:
-		f.class = Unprocessed
-	case e.Op == "read", e.Op == "write":
-		f.class = doubted(f.class) // "no route to host" on an established connection proves nothing
-	}
-	return f
-}
-
-// doubted returns the class to use instead of c if something else may have happened
-// too.
-func doubted(c Class) Class {
-	if c == Unprocessed {
-		return Transient
-	}
-	return c
 }
 
 // systemError returns what err wraps, if it is one of the types that package os puts
@@ -341,34 +276,62 @@ type (
 	isMethod = interface{ Is(target error) bool }
 )
 
-// classifyBehind judges what only the methods As and Is of err show. They do not show
-// everything, so they prove nothing.
-func classifyBehind(err error, look scope) Class {
-	look.behind = false
-	look.rest = false
-	if e, ok := err.(asMethod); ok {
-		for _, t := range behindAs {
-			target := reflect.New(t)
-			if !e.As(target.Interface()) {
-				continue
-			}
-			found, _ := target.Elem().Interface().(error)
-			if errtree.IsNil(found) {
-				continue // there are methods that return true and set nothing
-			}
-			if c := examine(found, look).class; c != Unknown {
-				return doubted(c)
-			}
+// asking counts what methods As and Is show in a walk, and what it would cost to ask
+// those that are to search it.
+type asking struct {
+	shown   errtree.Hidden
+	visits  int // errors
+	passing int // errors that make a search twice as long: by methods that search what they wrap, too
+}
+
+// shows is what the methods of one error may add to what it wraps.
+type shows struct {
+	hidden error            // what As shows and Unwrap does not
+	as     asMethod         // to be asked for types, if not nil
+	is     func(error) bool // to be asked, if not nil
+	leads  bool             // the error wraps another one
+	before int              // asking.passing, before hidden
+}
+
+// An error that hides others is asked about them only in a small tree. Of the errors that
+// make a search longer each may double its cost.
+const (
+	mostVisits  = 64
+	mostPassing = 3
+)
+
+// of returns what the methods of err may add to what Below returns for it.
+func (a *asking) of(err, one error, joined []error) (s shows) {
+	s.leads = one != nil || len(joined) > 0
+	var shown errtree.Shown
+	if as, ok := err.(asMethod); ok {
+		if s.hidden, shown = a.shown.Below(err, one, joined); s.leads && shown != errtree.ShowsNone {
+			a.passing++
+		} else {
+			s.as = as
 		}
 	}
-	if e, ok := err.(isMethod); ok {
-		for _, known := range behindIs {
-			if e.Is(known.err) {
-				return doubted(known.class)
-			}
+	if _, ok := err.(isMethod); ok {
+		if s.is = errtree.Asks(err, one, joined, shown); s.is == nil {
+			a.passing++
 		}
 	}
-	return Unknown
+	s.before = a.passing
+	return s
+}
+
+// mayAsk reports whether a method may be asked, if there is one. What it hides has been
+// walked through.
+func (a *asking) mayAsk(s shows, has bool) bool {
+	return has && (s.hidden == nil || a.visits <= mostVisits && a.passing-s.before <= mostPassing)
+}
+
+// place returns where hidden is, if the error is at a place.
+func (s shows) place(at place) place {
+	if s.leads {
+		return at | unproven
+	}
+	return at | unproven | behind
 }
 
 // within reports whether is returns true for an error in the tree of err, outside of

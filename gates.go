@@ -247,7 +247,7 @@ func (r *run) ending(p *Policy, v *Verdict) Ending {
 // is one still.
 func unjudged(err error, given *Verdict) *Verdict {
 	v := &Verdict{Err: unmarked(err)}
-	m := examine(err, scope{rest: true}).mark
+	m := examine(err).mark
 	if given != nil && given.IsAnswer() || given == nil && m != nil && m.answered && m.class == Permanent {
 		v.Class, v.Answered = Permanent, true
 	}

@@ -74,7 +74,7 @@ func (v *Verdict) judge(p *Policy, err error, lasting bool) {
 
 //go:noinline
 func (v *Verdict) judgeTree(p *Policy, err error, lasting bool) {
-	found := examine(err, scope{class: p.Classify == nil, rest: true, behind: true, fields: true, lasting: lasting})
+	found := examine(err)
 	v.Err, v.Hint, v.Undone, v.Answered = unmarked(err), found.hint, found.undone, found.answered
 	switch m := found.mark; {
 	case m != nil:
@@ -83,7 +83,7 @@ func (v *Verdict) judgeTree(p *Policy, err error, lasting bool) {
 	case found.rejected:
 		v.Class = Transient
 	case p.Classify == nil:
-		v.Class = cmp.Or(found.class, Transient)
+		v.Class = cmp.Or(classify(err, lasting), Transient)
 	default:
 		v.Class = p.Classify(v.Err)
 		if v.Class == Unprocessed { // it vouches for that; what DefaultClassifier finds is no proof

@@ -4,6 +4,7 @@
 package errtree
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 )
@@ -18,29 +19,51 @@ const (
 )
 
 // Walk calls visit for err and for what it wraps, an error before what it wraps, until
-// visit returns Stop. It reports whether visit has.
+// visit returns Stop. It reports whether visit has. What only a method As shows comes
+// before what err wraps. A small tree may hold an error at
+// several places, and Walk visits it at each of them. In a large tree Walk visits each
+// error about once, see [Seen].
 func Walk(err error, visit func(error) Next) (stopped bool) {
-	for !IsNil(err) { // a chain costs no stack
-		switch visit(err) {
+	w := walk{visit: visit}
+	return w.from(err)
+}
+
+type walk struct {
+	visit  func(error) Next
+	seen   Seen
+	hidden Hidden
+}
+
+func (w *walk) from(err error) (stopped bool) {
+	for !IsNil(err) && w.seen.First(err, 0) { // a chain costs no stack
+		switch w.visit(err) {
 		case Stop:
 			return true
 		case Past:
 			return false
 		}
-		var joined []error
-		err, joined = Below(err)
+		one, joined := Below(err)
+		if hidden, _ := w.hidden.Below(err, one, joined); hidden != nil && w.branch(hidden) {
+			return true
+		}
 		for _, err := range joined {
-			if Walk(err, visit) {
+			if w.branch(err) {
 				return true
 			}
 		}
+		err = one
 	}
 	return false
 }
 
+func (w *walk) branch(err error) (stopped bool) {
+	w.seen.Branch()
+	return w.from(err)
+}
+
 // Below returns what err wraps: one error, or several that are joined, some of which
 // may be nil. Below a run that gave up, a *retry.Error, is the error of its last
-// attempt. err must not be a nil pointer.
+// attempt. A slice of errors joins them. err must not be a nil pointer.
 //
 //lint:ignore ST1008 the errors are what is asked for
 func Below(err error) (one error, joined []error) {
@@ -52,8 +75,32 @@ func Below(err error) (one error, joined []error) {
 	case interface{ Unwrap() []error }:
 		return nil, e.Unwrap()
 	}
-	return nil, nil
+	return nil, listed(err)
 }
+
+// listed returns the errors in err, if it is a slice of errors without methods that show
+// them, such as the WriteErrors of segmentio's kafka-go, or the MultiError of Google's
+// datastore. Their nil errors stand for parts that succeeded, so they prove that
+// something happened.
+func listed(err error) (errs []error) {
+	v := reflect.ValueOf(err)
+	if v.Kind() != reflect.Slice || !v.Type().Elem().Implements(reflect.TypeFor[error]()) {
+		return nil
+	}
+	switch err.(type) {
+	case asMethod, isMethod:
+		return nil
+	}
+	errs = make([]error, v.Len())
+	for i := range errs {
+		if errs[i], _ = v.Index(i).Interface().(error); IsNil(errs[i]) {
+			errs[i] = succeeded
+		}
+	}
+	return errs
+}
+
+var succeeded = errors.New("a part succeeded")
 
 // run is what only a *retry.Error has: package retry cannot be imported here.
 type run interface {
@@ -88,7 +135,7 @@ func reasonOf(e run) string { return strings.TrimPrefix(e.ErrorType(), "retry.")
 // type can show errors that no method Unwrap returns: hashicorp's go-multierror hides
 // all but its first one.
 func As[T error](err error) (found T, ok bool) {
-	e, ok := err.(interface{ As(any) bool })
+	e, ok := err.(asMethod)
 	if !ok {
 		return found, false
 	}
@@ -96,6 +143,11 @@ func As[T error](err error) (found T, ok bool) {
 	ok = e.As(target) && !IsNil(*target) // there are methods that return true and set nothing
 	return *target, ok
 }
+
+type (
+	asMethod = interface{ As(any) bool }
+	isMethod = interface{ Is(error) bool }
+)
 
 // IsNil reports whether err is nil, or a nil pointer.
 func IsNil(err error) bool {

@@ -121,3 +121,53 @@ func TestAs(t *testing.T) {
 		t.Error("a nil pointer was found")
 	}
 }
+
+// positions is kafka-go's WriteErrors: an error for each message, nil for one that was
+// written.
+type positions []error
+
+func (positions) Error() string { return "positions" }
+
+// chain is go-multierror's: As shows the first error, and Unwrap leads to the others.
+type chain []error
+
+func (chain) Error() string        { return "chain" }
+func (c chain) As(target any) bool { return errors.As(c[0], target) }
+func (c chain) Unwrap() error {
+	if len(c) == 1 {
+		return nil
+	}
+	return c[1:]
+}
+
+func TestWalkGoesThroughSlicesAndMethodsAs(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want []string
+	}{
+		{positions{leaf("a"), nil, leaf("b")}, []string{"a", "b"}},
+		{chain{leaf("a"), leaf("b"), fmt.Errorf("x: %w", leaf("c"))}, []string{"a", "b", "c"}},
+		{chain{chain{leaf("a"), leaf("b")}, leaf("c")}, []string{"a", "b", "c"}},
+		{shows{leaf("a")}, []string{"a"}},
+	} {
+		seen, _ := visited(tt.err, func(error) errtree.Next { return errtree.Into })
+		if !slices.Equal(seen, tt.want) {
+			t.Errorf("in %T: visited %v, want %v", tt.err, seen, tt.want)
+		}
+	}
+	if _, joined := errtree.Below(positions{nil}); len(joined) != 1 || joined[0] == nil {
+		t.Errorf("a part that succeeded is %v, want an error that says so", joined)
+	}
+}
+
+func TestWalkVisitsSharedErrorsAboutOnce(t *testing.T) {
+	err := error(leaf("a"))
+	for range 1000 {
+		err = errors.Join(err, fmt.Errorf("x: %w", err))
+	}
+	visits := 0
+	errtree.Walk(err, func(error) errtree.Next { visits++; return errtree.Into })
+	if visits > 3000 {
+		t.Errorf("%d visits of 2001 errors", visits)
+	}
+}
