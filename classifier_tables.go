@@ -19,7 +19,7 @@ import (
 	"github.com/goretry/retry/internal/clienterr"
 )
 
-// What single errors mean. The walk through their trees is in finding.go.
+// What single errors mean. The walks through their trees are in finding.go and class.go.
 
 // errorString is the type of the errors that errors.New returns, which is that of most
 // errors. The known ones are sentinels.

@@ -55,8 +55,8 @@ const (
 	ReasonGuard                       // a guard has refused the next attempt, or would have admitted it too late
 )
 
-// reasons are the error.type of each. Others that know all reasons: ends in verdict.go, class
-// and ofRun in finding.go, run in class.go, and endings in otel, which counts on the order.
+// reasons are the error.type of each. Others that know all reasons: ends in verdict.go, ofRun
+// in finding.go, run in class.go, and endings in otel, which counts on the order.
 var reasons = [...]string{
 	"retry.none", "retry.permanent", "retry.refused", "retry.not_idempotent", "retry.max_attempts", "retry.max_elapsed",
 	"retry.deadline", "retry.retry_after", "retry.budget", "retry.canceled", "retry.panic", "retry.guard",
