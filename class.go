@@ -267,7 +267,7 @@ func (j *judge) behind(err, one error, joined []error, at place) Class {
 	}
 	if j.mayAsk(m, m.is != nil) {
 		for _, known := range behindIs {
-			if m.is(known.err) {
+			if m.is.Is(known.err) {
 				return doubted(known.class)
 			}
 		}

@@ -196,7 +196,7 @@ func (x *examiner) behind(f *finding, err, one error, joined []error, at place, 
 			f.add(finding{hint: askedWait(asks)})
 		}
 	}
-	if x.mayAsk(m, m.is != nil) && m.is(ErrRejected) {
+	if x.mayAsk(m, m.is != nil) && m.is.Is(ErrRejected) {
 		f.add(finding{rejected: true})
 	}
 }
@@ -286,11 +286,11 @@ type asking struct {
 
 // shows is what the methods of one error may add to what it wraps.
 type shows struct {
-	hidden error            // what As shows and Unwrap does not
-	as     asMethod         // to be asked for types, if not nil
-	is     func(error) bool // to be asked, if not nil
-	leads  bool             // the error wraps another one
-	before int              // asking.passing, before hidden
+	hidden error    // what As shows and Unwrap does not
+	as     asMethod // to be asked for types, if not nil
+	is     isMethod // to be asked, if not nil
+	leads  bool     // the error wraps another one
+	before int      // asking.passing, before hidden
 }
 
 // An error that hides others is asked about them only in a small tree. Of the errors that

@@ -49,15 +49,15 @@ func (h *Hidden) Below(err, one error, joined []error) (hidden error, shown Show
 	return found, ShowsOther
 }
 
-// Asks returns err's own method Is, or nil if err has none, or if the method passes the
+// Asks returns err if it has a method Is of its own. It returns nil if the method passes the
 // question on to what err wraps, or may do so. one and joined are what Below returns for
 // err, and shown is what Hidden.Below does.
-func Asks(err, one error, joined []error, shown Shown) func(target error) bool {
+func Asks(err, one error, joined []error, shown Shown) interface{ Is(error) bool } {
 	e, ok := err.(isMethod)
 	if !ok || passesOn(e, one, joined, shown) {
 		return nil
 	}
-	return e.Is
+	return e
 }
 
 // Is reports whether err itself, without what it wraps, claims to be target.
@@ -71,7 +71,7 @@ func Is(err, target error) bool {
 		return false // Walk comes to what As shows, which Is may search
 	}
 	is := Asks(err, one, joined, shown)
-	return is != nil && is(target)
+	return is != nil && is.Is(target)
 }
 
 // passesOn reports whether e finds what it wraps. An error that costs much to compare, or
@@ -84,12 +84,10 @@ func passesOn(e isMethod, one error, joined []error, shown Shown) bool {
 	if shown == ShowsOther {
 		return true
 	}
-	for _, err := range append(slices.Clip(joined), one) {
-		if !IsNil(err) {
-			return !simple(reflect.TypeOf(err)) || e.Is(err)
-		}
+	if i := slices.IndexFunc(joined, func(err error) bool { return !IsNil(err) }); i >= 0 {
+		one = joined[i]
 	}
-	return false
+	return !IsNil(one) && (!simple(reflect.TypeOf(one)) || e.Is(one))
 }
 
 // simple reports whether values of type t are compared without a look at other values.
