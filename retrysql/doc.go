@@ -37,9 +37,10 @@
 //  6. A transaction within the context of another one that is still open makes one
 //     attempt. A savepoint cannot undo a serialization failure, so the outer
 //     transaction is repeated. This rule does not hold for a Tx on another db than that
-//     of the Tx around it; for a TxOf whose transactions have a method Conn, as pgx's
-//     do, if that returns another connection; in a [context.WithoutCancel] of the outer
-//     transaction's context; and in the context that [Outside] returns.
+//     of the Tx around it; for a TxOf in a TxOf if both transactions have a method Conn,
+//     as pgx's do, and the connections differ; in a [context.WithoutCancel] of the outer
+//     transaction's context; and in the context that [Outside] returns. Whether a Tx and
+//     a TxOf are on the same database cannot be seen, so the rule holds for them.
 //  7. Waits, limits, budgets and hooks are those of [retry.Do]. A Transient error of a
 //     transaction that was rolled back is Unprocessed, but for [retry.ErrRejected]. If
 //     it is a conflict, the retry takes nothing from the budget: the database has

@@ -50,14 +50,18 @@ func (in *inside) nested(ctx context.Context) bool {
 	}
 }
 
-// partOf reports whether in may be a savepoint in outer, or is on the same database.
-// Of a transaction that says nothing of its connection nobody knows.
+// partOf reports whether in may be a savepoint in outer, or on the same database. Tx says its
+// db, and some transactions of TxOf their connection. Only two of one kind can be
+// compared: a wrong no could keep outer's locks while in waits for them in vain.
 func (in *inside) partOf(outer *inside) bool {
-	if in.db != nil {
+	if in.db != nil && outer.db != nil {
 		return same(in.db, outer.db)
 	}
-	conn := connection(in.tx)
-	return conn == nil || same(conn, connection(outer.tx))
+	if in.db != nil || outer.db != nil {
+		return true
+	}
+	conn, around := connection(in.tx), connection(outer.tx)
+	return conn == nil || around == nil || same(conn, around)
 }
 
 // connection returns what the method Conn of a transaction such as pgx.Tx returns, nil

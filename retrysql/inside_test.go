@@ -95,6 +95,13 @@ func TestInside(t *testing.T) {
 		})
 		return attempts
 	}
+	onPool := func(ctx context.Context, inner func(context.Context) int) (attempts int) {
+		_, _ = retrysql.TxOf(ctx, retry.Policy{}, pool, func(ctx context.Context, _ connected) (int, error) {
+			attempts = inner(ctx)
+			return 0, nil
+		})
+		return attempts
+	}
 	savepoint := conflicting(func(context.Context) (point, error) { return point{}, nil })
 
 	for name, tt := range map[string]struct {
@@ -110,8 +117,12 @@ func TestInside(t *testing.T) {
 		"a savepoint in any other type": {anyOuter, savepoint, 1},
 		"a Conn with an argument":       {anyOuter, conflicting(func(context.Context) (dialing, error) { return dialing{}, nil }), 1},
 		"a Conn with two results":       {anyOuter, conflicting(func(context.Context) (talking, error) { return talking{}, nil }), 1},
-		"pgx in *sql.Tx":                {onAccounts, conflicting(pool), many},
-		"a *sql.DB in any other type":   {anyOuter, conflictingOn(orders), many},
+		"pgx in *sql.Tx":                {onAccounts, conflicting(pool), 1},
+		"pgx in any other type":         {anyOuter, conflicting(pool), 1},
+		"a *sql.DB in any other type":   {anyOuter, conflictingOn(orders), 1},
+		"a *sql.DB in pgx":              {onPool, conflictingOn(orders), 1},
+		"a *sql.DB in pgx, outside":     {onPool, func(ctx context.Context) int { return conflictingOn(orders)(retrysql.Outside(ctx)) }, many},
+		"any other type in pgx":         {onPool, savepoint, 1},
 		"a *sql.DB around another": {onAccounts, func(ctx context.Context) (attempts int) {
 			_, _ = retrysql.Tx(ctx, orders, retry.Policy{}, nil, func(ctx context.Context, _ *sql.Tx) (int, error) {
 				attempts = conflictingOn(accounts)(ctx)
