@@ -118,18 +118,23 @@ func (c *call) receive(ctx context.Context, value any) retry.Verdict {
 }
 
 // decode decodes the body into value. An error says what the body was instead. It is
-// permanent if the body is complete, and not a T by [json.Unmarshal] or a method of T.
+// permanent if the body is complete, and not a T by [json.Unmarshal] or a method of T. A
+// body of unknown length may have been cut where its JSON ends.
 func (c *call) decode(resp *http.Response, value any) retry.Verdict {
 	b, err := c.readAll(resp)
-	class := retry.Unknown
+	class, misfits := retry.Unknown, false
 	if err == nil {
 		if err = c.unmarshal(resp, b, value); err == nil {
 			return retry.Verdict{}
 		}
 		class = retry.Permanent
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && resp.ContentLength < 0 {
+			class = retry.DefaultClassifier(syntax)
+		}
+		misfits = true
 	}
 	s := c.secrets(resp)
-	if class == retry.Permanent {
+	if misfits {
 		err = misfit(&s, b, err)
 	}
 	kind := cmp.Or(s.hide(resp.Header.Get("Content-Type"), excerpt), "no Content-Type")

@@ -37,6 +37,14 @@ func half(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, `{"Name": "A`)
 }
 
+// streamed sends a body without a Content-Length.
+func streamed(body string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		_, _ = io.WriteString(w, body)
+		w.(http.Flusher).Flush()
+	}
+}
+
 func location(code int, to string) func(http.ResponseWriter) {
 	return func(w http.ResponseWriter) {
 		w.Header().Set("Location", to)
@@ -82,6 +90,9 @@ func TestJSON(t *testing.T) {
 		{name: "not modified", method: "GET", answers: []func(http.ResponseWriter){text(304, "")}, requests: 1, reason: retry.ReasonPermanent, status: 304},
 		{name: "no JSON", method: "GET", answers: []func(http.ResponseWriter){text(200, "<html>")}, requests: 1, reason: retry.ReasonPermanent},
 		{name: "half a JSON", method: "GET", answers: []func(http.ResponseWriter){text(200, `{"Name": "A`)}, requests: 1, reason: retry.ReasonPermanent},
+		{name: "half a JSON of unknown length", method: "GET", answers: []func(http.ResponseWriter){streamed(`{"Name": "A`), streamed(`{"Name": "Ada", "Old": tru`), ada}, want: "Ada", requests: 3},
+		{name: "half a JSON of unknown length, to a POST", method: "POST", answers: []func(http.ResponseWriter){streamed(`{"Name": "A`)}, requests: 1, reason: retry.ReasonNotIdempotent},
+		{name: "no JSON of unknown length", method: "GET", answers: []func(http.ResponseWriter){streamed("<html>")}, requests: 1, reason: retry.ReasonPermanent},
 		{name: "redirect", method: "GET", answers: []func(http.ResponseWriter){location(302, "/b"), text(503, ""), location(302, "/b"), ada}, want: "Ada", requests: 4},
 		{name: "redirect away from a POST", method: "POST", answers: []func(http.ResponseWriter){location(303, "/b"), hinted}, requests: 2, reason: retry.ReasonNotIdempotent, status: 503},
 		{name: "redirect of a POST to nowhere", method: "POST", answers: []func(http.ResponseWriter){location(303, "http://127.0.0.1:1/")}, requests: 1, reason: retry.ReasonNotIdempotent},
