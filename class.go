@@ -5,9 +5,12 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"os"
 	"reflect"
+	"slices"
 	"strings"
 
+	"github.com/goretry/retry/internal/clienterr"
 	"github.com/goretry/retry/internal/errtree"
 )
 
@@ -79,6 +82,9 @@ func (j *judge) opinion(err error, at place) opinion {
 		}
 		says := read(err, at)
 		if end.class = classifyNode(err, says, j.lasting); end.class != Unknown {
+			if end.class == Permanent && j.lasting && aboutTLS(t) && within(err, early) {
+				end.class = Transient
+			}
 			break
 		}
 		one, joined := errtree.Below(err)
@@ -195,16 +201,30 @@ func (j *judge) op(e *net.OpError, at place) Class {
 	}
 	// crypto/tls has no exported name for the alerts that it returns: numbers of one byte.
 	if v := reflect.ValueOf(e.Err); v.Kind() == reflect.Uint8 && strings.HasSuffix(e.Op, " error") {
-		return classifyAlert(v.Uint())
+		return Class(clienterr.Alert(v.Uint()))
 	}
 	c := j.class(e.Err, at)
 	switch {
-	case e.Op == "dial" && c != Permanent:
+	case e.Op == "dial" && (c != Permanent || notYet(e.Err)):
 		return Unprocessed
 	case e.Op == "read", e.Op == "write":
 		return doubted(c) // "no route to host" on an established connection proves nothing
 	}
 	return c
+}
+
+// notYet reports whether connect failed for a reason that may pass: the socket of a server
+// that has not started does not exist, and a service without endpoints is EPERM where
+// the kernel balances connections. A socket that may not be made is another thing.
+func notYet(err error) bool {
+	if e, ok := err.(*os.SyscallError); ok && e != nil {
+		if e.Syscall != "connect" {
+			return false
+		}
+		err = e.Err
+	}
+	number, ok := err.(errno)
+	return ok && slices.Contains(passing, number)
 }
 
 // joined judges joined errors. The first known class counts, but Unprocessed only if

@@ -96,8 +96,9 @@ func Final(err error) bool {
 //
 // An outer status goes before an inner cause.
 //
-// It compares texts in two places only: a few permanent net/http errors have nothing
-// else, and the first word of an error of Redis is its code. Error types of
+// It compares texts in three places only: a few permanent errors of net/http and go-git
+// have nothing else, JSON that was cut has no other mark, and the first word of an error of
+// Redis is its code. Error types of
 // crypto/tls, crypto/x509 and net/http are recognized by their names: they are found
 // by Unwrap, but not through an As method that knows only their types.
 //

@@ -13,6 +13,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,6 +61,9 @@ var lengths = func() (all uint64) {
 	for _, s := range sentinels {
 		all |= length(s.err)
 	}
+	for text := range byText {
+		all |= length(errors.New(text))
+	}
 	return all
 }()
 
@@ -71,7 +75,19 @@ func classifySentinel(err error) Class {
 	if lengths&length(err) == 0 {
 		return Unknown
 	}
-	return bySentinel[err]
+	if c := bySentinel[err]; c != Unknown {
+		return c
+	}
+	return byText[err.Error()]
+}
+
+// byText are errors of go-git, which has them instead of the statuses 401, 403 and 404. It
+// is not imported, so only their texts tell them.
+var byText = map[string]Class{
+	"authentication required": Permanent,
+	"authorization failed":    Permanent,
+	"invalid auth method":     Permanent,
+	"repository not found":    Permanent,
 }
 
 // behindIs are the targets with which methods Is are called, in this order.
@@ -92,6 +108,7 @@ var methods = []reflect.Type{
 	reflect.TypeFor[interface{ Unwrap() []error }](),
 	reflect.TypeFor[interface{ SafeToRetry() bool }](),
 	reflect.TypeFor[interface{ ErrorCode() string }](),
+	reflect.TypeFor[interface{ ErrorCode() int }](),
 	reflect.TypeFor[interface{ SQLState() string }](),
 	reflect.TypeFor[interface{ Retryable() bool }](),
 	reflect.TypeFor[interface{ RetryableError() bool }](),
@@ -251,26 +268,73 @@ func classifyType(err error) Class {
 	case !ok:
 		return Unknown
 	case slices.Contains(names, t.Name()):
+		if cut(t, err) {
+			return Transient
+		}
 		return Permanent
 	case t.Kind() == reflect.Uint8: // AlertError of crypto/tls, or its type without a name for us
-		return classifyAlert(reflect.ValueOf(err).Uint())
+		return Class(clienterr.Alert(reflect.ValueOf(err).Uint()))
 	}
 	return Unknown
 }
 
-// classifyAlert judges the alert with which a peer ended the TLS handshake, by the
-// codes of RFC 8446, section 6.
-func classifyAlert(code uint64) Class {
-	switch code {
-	case 40, 42, 43, 44, 45, 46, 48, 70, 120:
-		// handshake_failure, bad_certificate, unsupported_certificate, certificate_revoked, certificate_expired,
-		// certificate_unknown, unknown_ca, protocol_version, no_application_protocol
-		return Permanent
-	case 80: // internal_error
-		return Transient
+// cut reports whether err, of type t or a pointer to it, says that JSON or XML has ended too
+// early: the connection may have broken. Then a Decoder of encoding/json returns
+// io.ErrUnexpectedEOF. After the end Unmarshal puts a blank, which may be in a literal.
+func cut(t reflect.Type, err error) bool {
+	if t.Name() != "SyntaxError" {
+		return false
 	}
-	return Unknown
+	text := err.Error()
+	if t.PkgPath() == "encoding/xml" {
+		return strings.Contains(text, ": unexpected EOF")
+	}
+	if text == "unexpected end of JSON input" {
+		return true
+	}
+	where, ok := strings.CutPrefix(text, "invalid character ' ' ")
+	return ok && slices.ContainsFunc(inLiteral, func(literal string) bool { return strings.HasPrefix(where, literal) })
 }
+
+// inLiteral is where a blank cannot be in JSON, unless a value ends there too early.
+var inLiteral = []string{
+	"in literal ", "in numeric literal", "after decimal point in numeric literal", "in exponent of numeric literal",
+	"in string escape code", "in \\u hexadecimal character escape",
+}
+
+// aboutTLS reports whether errors of type t may hold that of a certificate.
+func aboutTLS(t reflect.Type) bool {
+	switch pkg := named(t).PkgPath(); pkg {
+	case "crypto/tls", "crypto/x509":
+		return true
+	default:
+		return strings.HasPrefix(pkg, "github.com/quic-go/quic-go/")
+	}
+}
+
+// early reports whether err says that a certificate is not valid yet: a device may start with
+// a clock of 1970. Not every system's verifier says so, but all give the certificate.
+func early(err error) bool {
+	t := reflect.TypeOf(err)
+	if t.PkgPath() != "crypto/x509" || t.Name() != "CertificateInvalidError" {
+		return false
+	}
+	v := reflect.ValueOf(err)
+	if reason := v.FieldByName("Reason"); !reason.CanInt() || reason.Int() != expired {
+		return false
+	}
+	if detail := v.FieldByName("Detail"); detail.Kind() == reflect.String && strings.Contains(detail.String(), " is before ") {
+		return true
+	}
+	cert := v.FieldByName("Cert")
+	if cert.Kind() != reflect.Pointer || cert.IsNil() {
+		return false
+	}
+	from, ok := cert.Elem().FieldByName("NotBefore").Interface().(time.Time)
+	return ok && time.Now().Before(from)
+}
+
+const expired = 1 // x509.Expired: outside of the time of validity
 
 // refusedByClient reports whether net/http refused to send the request at all. These
 // errors have no type, only texts, which a test makes net/http produce.
@@ -297,7 +361,12 @@ func classifyMethods(err error, asks bool) Class {
 		return c
 	}
 	if e, ok := err.(interface{ SQLState() string }); ok {
-		if c := classifySQLState(e.SQLState()); c != Unknown {
+		if c := Class(clienterr.SQLState(e.SQLState(), err)); c != Unknown {
+			return c
+		}
+	}
+	if e, ok := err.(interface{ ErrorCode() int }); ok {
+		if c := Class(clienterr.JSONRPC(e.ErrorCode())); c != Unknown {
 			return c
 		}
 	}
@@ -376,30 +445,6 @@ func retryable(yes bool) Class {
 func classifyErrorCode(err error) Class {
 	if e, ok := err.(interface{ ErrorCode() string }); ok {
 		return Class(clienterr.AWS(e.ErrorCode()))
-	}
-	return Unknown
-}
-
-// classifySQLState judges a five-character SQLSTATE code (ISO/IEC 9075; the
-// PostgreSQL manual, appendix A).
-func classifySQLState(code string) Class {
-	switch code {
-	case "08001", "08004", "57P03":
-		return Unprocessed
-	case "40001", "40P01", "08000", "08003", "08006", "08007", "40003", "57P01", "57P02", "57P05", "55P03", "55006",
-		"25006", "58000", "58030":
-		return Transient
-	case "57P04":
-		return Permanent
-	}
-	if len(code) != 5 {
-		return Unknown
-	}
-	switch code[:2] {
-	case "53":
-		return Throttled
-	case "22", "23", "28", "42", "3D", "0A":
-		return Permanent
 	}
 	return Unknown
 }

@@ -38,6 +38,9 @@ var posix = []errnoClass{
 	{syscall.ENOTSUP, Permanent}, // errors.ErrUnsupported is it, but not on wasip1
 }
 
+// passing are Permanent, but for a failed connect: see notYet.
+var passing = []errno{syscall.ENOENT, syscall.EPERM}
+
 // winsock are the numbers of Windows Sockets. On Windows the names above have invented
 // numbers, which no call returns.
 var winsock = []errnoClass{

@@ -6,6 +6,8 @@ import "syscall"
 // is known by its net.OpError.
 type errno = syscall.ErrorString
 
+var passing []errno // there are no sockets in the file system
+
 var errnos = []errnoClass{
 	{syscall.ETIMEDOUT.(errno), TimedOut},
 	{syscall.EINTR.(errno), Transient},

@@ -19,8 +19,9 @@ import (
 // sooner stays within its run, and the waits grow. So choose a healthy that is longer
 // than a broken op usually stays up.
 //
-// An error is judged as in Do, except that a name which DNS does not find is Transient:
-// a process may start before the service that it needs. The failure of a healthy op is
+// An error is judged as in Do, except that a name which DNS does not find is Transient, and
+// so is a certificate that is not valid yet: a process may start before the service that
+// it needs, and a device before its clock is set. The failure of a healthy op is
 // judged like any other. It ends Supervise if it is
 // [Permanent], if Policy.NonIdempotent forbids a retry, if the server asks for more
 // than Policy.MaxRetryAfter, or if the wait would outlast the caller's deadline.

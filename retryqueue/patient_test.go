@@ -50,7 +50,7 @@ func jsonError(url, name, value string) error {
 }
 
 func TestPatientEndsWhatTheMessageIsGuiltyOf(t *testing.T) {
-	malformed := json.Unmarshal([]byte("{"), new(any))
+	malformed := json.Unmarshal([]byte("{]"), new(any))
 	never := retry.Policy{Classify: func(error) retry.Class { return retry.Permanent }}
 	unknownName := &net.DNSError{Err: "no such host", Name: "hook.example", IsNotFound: true}
 	var none *retry.Error

@@ -2,7 +2,9 @@ package clients_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"net/url"
 	"testing"
 	"time"
 
@@ -12,9 +14,11 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/IBM/sarama"
 	cassandra "github.com/apache/cassandra-gocql-driver/v2"
+	"github.com/aws/smithy-go"
 	"github.com/bwmarrin/discordgo"
 	coder "github.com/coder/websocket"
 	"github.com/elastic/go-elasticsearch/v9/typedapi/types"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	"github.com/go-ldap/ldap/v3"
 	"github.com/go-sql-driver/mysql"
 	"github.com/gocql/gocql"
@@ -31,10 +35,14 @@ import (
 	"github.com/opensearch-project/opensearch-go/v4"
 	"github.com/pkg/sftp"
 	prometheus "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/segmentio/kafka-go"
 	"github.com/twitchtv/twirp"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"golang.org/x/oauth2"
+	"google.golang.org/api/googleapi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -45,6 +53,23 @@ const (
 	unknown, permanent, transient = retry.Unknown, retry.Permanent, retry.Transient
 	timedOut, throttled           = retry.TimedOut, retry.Throttled
 )
+
+func google(code int, reasons ...string) error {
+	e := &googleapi.Error{Code: code}
+	for _, reason := range reasons {
+		e.Errors = append(e.Errors, googleapi.ErrorItem{Reason: reason})
+	}
+	return e
+}
+
+func oauth(code int, word string) error {
+	return &oauth2.RetrieveError{Response: &http.Response{StatusCode: code, Header: http.Header{"Retry-After": {"7"}}}, ErrorCode: word}
+}
+
+// git returns go-git's error for a status.
+func git(code int) error {
+	return githttp.NewErr(&http.Response{StatusCode: code, Request: &http.Request{URL: &url.URL{}}, Body: http.NoBody})
+}
 
 // The types of errors that DefaultClassifier knows by name have the fields by which it
 // knows them.
@@ -73,6 +98,46 @@ func TestTypes(t *testing.T) {
 		{&github.RateLimitError{Response: limited}, throttled, second},
 		{&github.AbuseRateLimitError{Response: &http.Response{StatusCode: 403}, RetryAfter: &second}, throttled, second},
 		{&github.ErrorResponse{Response: &http.Response{StatusCode: 404}}, permanent, 0},
+		{google(403, "rateLimitExceeded"), throttled, 0},
+		{google(403, "userRateLimitExceeded"), throttled, 0},
+		{fmt.Errorf("list: %w", google(403, "rateLimitExceeded")), throttled, 0},
+		{google(403, "dailyLimitExceeded"), permanent, 0},
+		{google(403, "quotaExceeded"), permanent, 0},
+		{google(403, "insufficientPermissions"), permanent, 0},
+		{google(403), permanent, 0},
+		{google(503), transient, 0},
+		{oauth(400, "invalid_grant"), permanent, 0},
+		{&url.Error{Op: "Get", Err: oauth(400, "invalid_grant")}, permanent, 0},
+		{&url.Error{Op: "Get", Err: oauth(200, "invalid_scope")}, permanent, 0},
+		{&url.Error{Op: "Get", Err: oauth(503, "")}, transient, 7 * second},
+		{&url.Error{Op: "Get", Err: oauth(429, "")}, throttled, 7 * second},
+		{oauth(400, "slow_down"), throttled, 7 * second},
+		{oauth(400, "authorization_pending"), transient, 7 * second},
+		{&quic.IdleTimeoutError{}, timedOut, 0},
+		{&url.Error{Op: "Get", Err: &quic.IdleTimeoutError{}}, timedOut, 0},
+		{&quic.HandshakeTimeoutError{}, timedOut, 0},
+		{&quic.VersionNegotiationError{}, permanent, 0},
+		{&quic.TransportError{ErrorCode: 0x100 + 120, Remote: true}, permanent, 0}, // no_application_protocol
+		{&url.Error{Op: "Get", Err: &quic.TransportError{ErrorCode: 0x100 + 48}}, permanent, 0},
+		{&quic.TransportError{ErrorCode: 0x100 + 80}, transient, 0},
+		{&quic.TransportError{ErrorCode: quic.InternalError}, transient, 0},
+		{&quic.StatelessResetError{}, transient, 0},
+		{&http3.Error{ErrorCode: http3.ErrCodeRequestRejected, Remote: true}, transient, 0},
+		{&http3.Error{ErrorCode: http3.ErrCodeExcessiveLoad, Remote: true}, throttled, 0},
+		{&http3.Error{ErrorCode: http3.ErrCodeVersionFallback, Remote: true}, permanent, 0},
+		{git(401), permanent, 0},
+		{git(403), permanent, 0},
+		{git(404), permanent, 0},
+		{git(429), throttled, 0},
+		{git(503), transient, 0},
+		{kafka.WriteErrors{nil, kafka.MessageSizeTooLarge}, permanent, 0},
+		{kafka.WriteErrors{kafka.LeaderNotAvailable, nil}, transient, 0},
+		{&smithy.OperationError{Err: &smithy.GenericAPIError{Code: "OperationAborted"}}, transient, 0},
+		{&smithy.GenericAPIError{Code: "IDPCommunicationError"}, transient, 0},
+		{&smithy.GenericAPIError{Code: "ModelStreamErrorException"}, transient, 0},
+		{&smithy.GenericAPIError{Code: "ConcurrentModification"}, transient, 0},
+		{redis.Error("ERR max number of clients reached"), throttled, 0},
+		{redis.Error("ERR max number of clients + cluster connections reached"), throttled, 0},
 		{minio.ErrorResponse{Code: "SlowDown", StatusCode: 503}, throttled, 0},
 		{minio.ErrorResponse{Code: "NoSuchKey", StatusCode: 404}, permanent, 0},
 		{&prometheus.Error{Type: prometheus.ErrServer}, transient, 0},

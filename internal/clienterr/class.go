@@ -49,6 +49,33 @@ func GRPC(code int64) Class {
 	return Permanent
 }
 
+// Alert judges the alert with which a peer ended the TLS handshake, by the codes of
+// RFC 8446, section 6.
+func Alert(code uint64) Class {
+	switch code {
+	case 40, 42, 43, 44, 45, 46, 48, 70, 120:
+		// handshake_failure, bad_certificate, unsupported_certificate, certificate_revoked, certificate_expired,
+		// certificate_unknown, unknown_ca, protocol_version, no_application_protocol
+		return Permanent
+	case 80: // internal_error
+		return Transient
+	}
+	return Unknown
+}
+
+// JSONRPC judges an error code of JSON-RPC: those of the specification (section 5.1), 3 and
+// -32005 of Ethereum (execution reverted, and limit exceeded by EIP-1474). An internal
+// error, and most codes of servers, say nothing.
+func JSONRPC(code int) Class {
+	switch code {
+	case -32700, -32600, -32601, -32602, 3:
+		return Permanent
+	case -32005:
+		return Throttled
+	}
+	return Unknown
+}
+
 // MySQL judges the number of an error from MySQL or MariaDB.
 func MySQL(number int64) Class { return mysql.class(number) }
 

@@ -56,13 +56,47 @@ func contains(words, word string) bool {
 	}
 }
 
-// aws are the codes that the AWS SDK for Go takes for throttling, and for failures
-// that pass (aws/retry/standard.go).
+// aws are the codes that the AWS SDK for Go takes for throttling, and for failures that
+// pass (aws/retry/standard.go), and those of which the services' own lists of errors say
+// that the same call may succeed later:
+//
+//   - S3: OperationAborted, ConditionalRequestConflict; STS: IDPCommunicationError;
+//   - IAM: ConcurrentModification, EntityTemporarilyUnmodifiable; Organizations, Cognito,
+//     EventBridge and more: ConcurrentModificationException;
+//   - Bedrock: ModelStreamErrorException; Lambda: SnapStartNotReadyException;
+//   - DynamoDB: TransactionConflictException, ReplicatedWriteConflictException;
+//     CloudWatch Logs: OperationAbortedException;
+//   - SNS: Throttled, KMSThrottling; SQS: KmsThrottled; Kinesis and Step Functions: KMSThrottlingException,
+//     KmsThrottlingException; Systems Manager: TooManyUpdates.
 var aws = names{
-	transient: "RequestTimeout RequestTimeoutException TransactionInProgressException PriorRequestNotComplete",
+	transient: "RequestTimeout RequestTimeoutException TransactionInProgressException PriorRequestNotComplete " +
+		"OperationAborted OperationAbortedException ConditionalRequestConflict IDPCommunicationError IDPCommunicationErrorException " +
+		"ConcurrentModification ConcurrentModificationException EntityTemporarilyUnmodifiable EntityTemporarilyUnmodifiableException " +
+		"ModelStreamErrorException SnapStartNotReadyException TransactionConflictException ReplicatedWriteConflictException",
 	throttled: "Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException " +
 		"TooManyRequestsException ProvisionedThroughputExceededException RequestLimitExceeded SlowDown " +
-		"BandwidthLimitExceeded EC2ThrottledException",
+		"BandwidthLimitExceeded EC2ThrottledException Throttled KMSThrottling KMSThrottlingException KmsThrottled KmsThrottlingException TooManyUpdates",
+}
+
+// oauth are error codes of OAuth 2.0: of a token request (RFC 6749, section 5.2; RFC 8707),
+// of an authorization (4.1.2.1), and of a device (RFC 8628, section 3.5).
+var oauth = names{
+	transient: "server_error temporarily_unavailable authorization_pending",
+	throttled: "slow_down",
+	permanent: "invalid_request invalid_client invalid_grant unauthorized_client unsupported_grant_type invalid_scope invalid_target " +
+		"access_denied unsupported_response_type expired_token",
+}
+
+// google are reasons of Google's APIs that say more than their status, which is 403. Those
+// of daily limits, quotas and permissions do not.
+var google = names{throttled: "rateLimitExceeded userRateLimitExceeded"}
+
+// http3 are codes of HTTP/3 (RFC 9114, section 8.1).
+var http3 = codes{
+	// internal error, closed critical stream, rejected, canceled, incomplete request, connect error
+	transient: []int32{0x102, 0x104, 0x10b, 0x10c, 0x10d, 0x10f},
+	throttled: []int32{0x107},        // excessive load
+	permanent: []int32{0x10e, 0x110}, // malformed message, use HTTP/1.1
 }
 
 // mysql are numbers of MySQL and MariaDB (MySQL's Server Error Message Reference;

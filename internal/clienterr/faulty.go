@@ -21,7 +21,12 @@ func Faulty(err error) (faulty, known bool) {
 		return false, true // AWS sends them with status 400
 	}
 	if e, ok := err.(interface{ SQLState() string }); ok {
-		return faultySQLState(e.SQLState())
+		return faultySQLState(e.SQLState(), err)
+	}
+	if e, ok := err.(interface{ ErrorCode() int }); ok {
+		if code := e.ErrorCode(); JSONRPC(code) != Unknown {
+			return slices.Contains(faultyJSONRPC, code), true
+		}
 	}
 	status := 0
 	switch e := err.(type) {
@@ -55,15 +60,6 @@ func Faulty(err error) (faulty, known bool) {
 // rights, routes and versions, which people change.
 func faultyStatus(status int) bool {
 	return slices.Contains([]int{400, 404, 409, 410, 412, 413, 414, 415, 416, 422, 431}, status)
-}
-
-// faultySQLState judges a SQLSTATE: class 22 is a data exception, 23 a violated
-// constraint.
-func faultySQLState(code string) (faulty, known bool) {
-	if len(code) != 5 {
-		return false, false
-	}
-	return code[:2] == "22" || code[:2] == "23", true
 }
 
 // awsRights are codes for keys, rights, clocks and what does not exist yet, all with
@@ -126,6 +122,8 @@ func (k *Type) faulty(v reflect.Value) (faulty, known bool) {
 		return false, openai.class(text(code)) != Unknown
 	case inAWS:
 		return false, contains(awsRights, text(code)) // as above
+	case inOAuth:
+		return false, true // about the caller's own credentials, whatever the status
 	case inConnect:
 		return slices.Contains(faultyNumbers[inGRPC], number(code)), number(code) != 0
 	}
@@ -141,6 +139,10 @@ var faultyNumbers = map[kind][]int64{
 	inKafka: {10, 18, 87},                      // message and batch too large, invalid record
 	inReply: {550, 551, 553},                   // no such mailbox or file, and names that are not allowed
 }
+
+// faultyJSONRPC are a parse error, an invalid request, invalid parameters, and a call that
+// was reverted.
+var faultyJSONRPC = []int{-32700, -32600, -32602, 3}
 
 // faultyMongo are a failed validation, and a duplicate key (three).
 var faultyMongo = []int{121, 11000, 11001, 12582}

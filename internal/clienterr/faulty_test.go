@@ -26,6 +26,8 @@ type (
 	noSuchNow struct{ noSuch }
 	wrapped   struct{ errdef error }
 	byMongo   struct{ code int }
+	byRPC     int
+	byCatalog struct{ Code, SchemaName string }
 )
 
 func (e byStatus) Error() string             { return strconv.Itoa(int(e)) }
@@ -41,6 +43,10 @@ func (e *byField) Error() string             { return "" }
 func (noSuchNow) Unavailable()               {}
 func (noSuch) NotFound()                     {}
 func (forbidden) Forbidden()                 {}
+func (e byRPC) Error() string                { return strconv.Itoa(int(e)) }
+func (e byRPC) ErrorCode() int               { return int(e) }
+func (e byCatalog) Error() string            { return e.Code }
+func (e byCatalog) SQLState() string         { return e.Code }
 func (e byMongo) Error() string              { return "" }
 func (e byMongo) HasErrorLabel(string) bool  { return false }
 func (e byMongo) HasErrorCode(code int) bool { return e.code == code }
@@ -60,7 +66,11 @@ func TestFaulty(t *testing.T) {
 		byStatus(415): "faulty", byStatus(416): "faulty", byStatus(431): "faulty", byStatus(406): "known", byStatus(426): "known", byHTTPStatus(501): "known", byStatus(505): "known", &byField{405}: "known",
 		byStatus(200): "", byStatus(0): "", &byField{0}: "",
 		byAWS{"ValidationException", 400}: "faulty", byAWS{"AccessDeniedException", 400}: "known", byAWS{"ExpiredToken", 400}: "known",
-		byState("23505"): "faulty", byState("22001"): "faulty", byState("42P01"): "known", byState("28P01"): "known", byState("3D000"): "known", byState(""): "",
+		byState("23505"): "faulty", byState("22001"): "faulty", byState("21000"): "faulty", byState("44000"): "faulty", byState("54000"): "faulty", byState("54011"): "faulty",
+		byState("P0001"): "faulty", byState("P0002"): "faulty", byState("P0004"): "known", byState("24000"): "known",
+		byCatalog{"23505", "pg_catalog"}: "known", byCatalog{"23505", "public"}: "faulty",
+		byRPC(-32602): "faulty", byRPC(-32600): "faulty", byRPC(3): "faulty", byRPC(-32601): "known", byRPC(-32005): "known", byRPC(-32000): "",
+		byState("42P01"): "known", byState("28P01"): "known", byState("3D000"): "known", byState(""): "",
 		noSuch{}: "faulty", noSuchNow{}: "", forbidden{}: "known",
 		errors.New("EOF"): "", &net.DNSError{IsNotFound: true}: "", &net.ParseError{}: "",
 		byMongo{11000}: "faulty", byMongo{121}: "faulty", byMongo{13}: "known",
@@ -83,6 +93,10 @@ func answer(faulty, known bool) string {
 	}
 	return ""
 }
+
+type withErrorCode struct{ ErrorCode string }
+
+func (*withErrorCode) Error() string { return "" }
 
 func TestFaultyCodes(t *testing.T) {
 	type reason struct{ Reason string }
@@ -120,6 +134,8 @@ func TestFaultyCodes(t *testing.T) {
 		{&withCode{403}, "google.golang.org/api/googleapi", "Error", ""}, // its status decides
 		{&withString{"AccessDenied"}, "github.com/minio/minio-go", "ErrorResponse", "known"},
 		{&withString{"NoSuchKey"}, "github.com/minio/minio-go", "ErrorResponse", ""},
+		{&withErrorCode{"invalid_grant"}, "golang.org/x/oauth2", "RetrieveError", "known"},
+		{&withErrorCode{""}, "golang.org/x/oauth2", "RetrieveError", "known"}, // its status is about the credentials, too
 		{&withString{"insufficient_quota"}, "github.com/openai/openai-go/internal/apierror", "Error", "known"},
 		{&wrapped{noSuch{}}, "github.com/docker/docker/client", "httpError", "faulty"},
 		{&wrapped{forbidden{}}, "github.com/docker/docker/client", "httpError", "known"},

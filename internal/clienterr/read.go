@@ -78,6 +78,9 @@ func (k *Type) read(v reflect.Value) (a Answer) {
 			a.Class = k.kind.class(code, value(k.also.of(v)))
 		}
 	}
+	if k.kind == inGoogle {
+		a.Class = googleReason(k.also.of(v))
+	}
 	response := k.responseOf(v)
 	a.Status = k.statusOf(v, response)
 	a.Hint = k.waitOf(v)
@@ -91,6 +94,21 @@ func (k *Type) read(v reflect.Value) (a Answer) {
 		a.Class = k.class
 	}
 	return a
+}
+
+// googleReason judges the reasons of a googleapi.Error. The first known one counts.
+func googleReason(items reflect.Value) Class {
+	if items.Kind() != reflect.Slice {
+		return Unknown
+	}
+	for i := range items.Len() {
+		if f, ok := fieldOf(items.Type().Elem(), "Reason"); ok {
+			if c := google.class(text(path(f.Index).of(items.Index(i)))); c != Unknown {
+				return c
+			}
+		}
+	}
+	return Unknown
 }
 
 // responseOf returns the http.Response, or the invalid Value.

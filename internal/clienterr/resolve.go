@@ -34,6 +34,13 @@ func (k *Type) apply(r *rule, t reflect.Type) {
 	switch r.kind {
 	case inHTTP:
 		k.status = []path{p}
+	case inGoogle:
+		k.status, k.also = []path{p}, follow(t, "Errors")
+	case timeout, never:
+		k.class = TimedOut
+		if r.kind == never {
+			k.class = Permanent
+		}
 	case tooMany:
 		k.reset = p
 	case inStripe:

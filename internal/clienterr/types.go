@@ -13,6 +13,9 @@ const (
 	tooMany                  // a time.Time to wait for, of an error that is a 429 by its type
 	inStripe                 // a response's header, in which Stripe-Should-Retry overrules the status
 	inError                  // an error that says it all
+	inGoogle                 // an HTTP status, and reasons that say more
+	timeout                  // nowhere: each error of the type is a timeout
+	never                    // nowhere: each error of the type is permanent
 	inRedis                  // nowhere: the text is judged
 
 	// The next are codes of their own, which say more than a status.
@@ -34,6 +37,9 @@ const (
 	inLDAP
 	inSFTP
 	inWebSocket
+	inOAuth
+	inQUIC
+	inHTTP3
 )
 
 // A rule says what the errors of a type say. A path is names of fields with dots
@@ -53,7 +59,13 @@ var rules = []rule{
 	{"go.etcd.io/etcd/api/v3rpc/rpctypes", "EtcdError", inGRPC, "code"},
 	{"connectrpc.com/connect", "Error", inConnect, "code"},
 	{"github.com/twitchtv/twirp", "twerr", inTwirp, "code"},
-	{"google.golang.org/api/googleapi", "Error", inHTTP, "Code"},
+	{"google.golang.org/api/googleapi", "Error", inGoogle, "Code"},
+	{"golang.org/x/oauth2", "RetrieveError", inOAuth, "ErrorCode"},
+	{"github.com/quic-go/quic-go/internal/qerr", "TransportError", inQUIC, "ErrorCode"},
+	{"github.com/quic-go/quic-go/internal/qerr", "IdleTimeoutError", timeout, ""},
+	{"github.com/quic-go/quic-go/internal/qerr", "HandshakeTimeoutError", timeout, ""},
+	{"github.com/quic-go/quic-go/internal/qerr", "VersionNegotiationError", never, ""},
+	{"github.com/quic-go/quic-go/http3", "Error", inHTTP3, "ErrorCode"},
 	{"google.golang.org/genai", "APIError", inHTTP, "Code"},
 	{"github.com/hashicorp/consul/api", "StatusError", inHTTP, "Code"},
 	{"github.com/nats-io/nats.go", "APIError", inHTTP, "Code"},
@@ -178,6 +190,21 @@ func (k kind) class(code, also reflect.Value) Class {
 		return sftp.class(number(code))
 	case inWebSocket:
 		return websocket.class(number(code))
+	case inOAuth:
+		return oauth.class(text(code))
+	case inQUIC:
+		return quicCode(number(code))
+	case inHTTP3:
+		return http3.class(number(code))
+	}
+	return Unknown
+}
+
+// quicCode judges a transport error of QUIC (RFC 9000, section 20.1). From 0x100 on it is an
+// alert of TLS. Others leave the connection closed, whatever the cause.
+func quicCode(code int64) Class {
+	if 0x100 <= code && code <= 0x1ff {
+		return Alert(uint64(code - 0x100))
 	}
 	return Unknown
 }
@@ -260,8 +287,10 @@ func redisText(text string) Class {
 	case "redis: nil", "redis nil message", "valkey nil message":
 		return Permanent
 	}
-	if strings.HasPrefix(text, "ERR max number of clients reached") {
-		return Throttled
+	for _, full := range [...]string{"ERR max number of clients reached", "ERR max number of clients + cluster connections reached"} {
+		if strings.HasPrefix(text, full) {
+			return Throttled
+		}
 	}
 	word, _, _ := strings.Cut(text, " ")
 	return redis.class(word)
