@@ -330,14 +330,6 @@ func (d *decisions) fail(p *Policy, elapsed time.Duration) {
 	}
 }
 
-// latest returns the error of the latest attempt, nil before the first.
-func (d *decisions) latest() error {
-	if len(d.errs) == 0 {
-		return nil
-	}
-	return d.errs[len(d.errs)-1]
-}
-
 func (d *decisions) result() error {
 	if d.err == nil {
 		return nil

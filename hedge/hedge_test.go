@@ -462,6 +462,7 @@ func TestNothingIsMeasuredWhereNothingCanBeHedged(t *testing.T) {
 }
 
 func TestWrongUsePanics(t *testing.T) {
+	var none context.Context
 	op := func(context.Context) (int, error) { return 1, nil }
 	virtual := retry.Policy{Clock: clockx.NewVirtual(time.Now())}
 	for name, tt := range map[string]struct {
@@ -470,7 +471,7 @@ func TestWrongUsePanics(t *testing.T) {
 	}{
 		"nil op":               {func() { _, _ = hedge.Race(t.Context(), retry.Policy{}, nil, nil, hedge.Value[int]{}) }, []string{"hedge: nil op"}},
 		"Do, nil op":           {func() { _, _ = hedge.Do[int](t.Context(), retry.Policy{}, nil, nil) }, []string{"hedge: nil op"}},
-		"nil context":          {func() { _, _ = hedge.Race(nil, retry.Policy{}, &hedge.Hedge{}, op, hedge.Value[int]{}) }, []string{"hedge: nil context"}}, //nolint:staticcheck
+		"nil context":          {func() { _, _ = hedge.Race(none, retry.Policy{}, &hedge.Hedge{}, op, hedge.Value[int]{}) }, []string{"hedge: nil context"}},
 		"a virtual clock":      {func() { _, _ = hedge.Race(t.Context(), virtual, &hedge.Hedge{}, op, hedge.Value[int]{}) }, []string{"testing/synctest", "Never"}},
 		"Do, on virtual clock": {func() { _, _ = hedge.Do(t.Context(), virtual, &hedge.Hedge{}, op) }, []string{"testing/synctest", "Never"}},
 	} {

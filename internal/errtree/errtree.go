@@ -94,13 +94,13 @@ func listed(err error) (errs []error) {
 	errs = make([]error, v.Len())
 	for i := range errs {
 		if errs[i], _ = v.Index(i).Interface().(error); IsNil(errs[i]) {
-			errs[i] = succeeded
+			errs[i] = errSucceeded
 		}
 	}
 	return errs
 }
 
-var succeeded = errors.New("a part succeeded")
+var errSucceeded = errors.New("a part succeeded")
 
 // run is what only a *retry.Error has: package retry cannot be imported here.
 type run interface {

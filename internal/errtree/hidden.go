@@ -30,6 +30,8 @@ const (
 // Below returns the error that the method As of err shows and Unwrap does not return, or nil
 // if there is none, or if there were too many. one and joined are what Below returns for
 // err.
+//
+//lint:ignore ST1008 the error is what is asked for
 func (h *Hidden) Below(err, one error, joined []error) (hidden error, shown Shown) {
 	found, ok := As[error](err)
 	if !ok {

@@ -129,7 +129,7 @@ func (b *bench) run() {
 	for next < b.Duration {
 		time.Sleep(time.Until(b.start.Add(next)))
 		next += wait()
-		arrivals.IntN(1) // its process
+		arrivals.Uint64() // a Service draws the process with it
 		calls.Go(b.call)
 	}
 	calls.Wait()
