@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -187,12 +188,20 @@ func (s *slow) Deadline() (time.Time, bool) {
 // A server that got the deadline may notice before the caller's context ends.
 func TestGuardsAndADeadlineThatAServerNotices(t *testing.T) {
 	for kind, begin := range streams {
-		for passed, want := range map[bool]string{false: "returned, timed_out 0s DeadlineExceeded", true: "expired, DeadlineExceeded"} {
+		for _, tt := range []struct {
+			passed bool
+			end    error
+			want   string
+		}{
+			{false, fail(codes.DeadlineExceeded), "returned, timed_out 0s DeadlineExceeded"},
+			{true, fail(codes.DeadlineExceeded), "expired, DeadlineExceeded"},
+			{true, nil, "returned"},
+		} {
 			more := make(chan bool)
 			s := serve(t, func(_ int, ss grpc.ServerStream, in string) error {
 				_ = reply(ss, in)
 				<-more
-				return fail(codes.DeadlineExceeded)
+				return tt.end
 			})
 			w := new(watched)
 			ctx := &slow{Context: within(t)}
@@ -200,10 +209,10 @@ func TestGuardsAndADeadlineThatAServerNotices(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx.passed.Store(passed)
+			ctx.passed.Store(tt.passed)
 			close(more)
 			_, _ = all(cs)
-			if w.want(t, 0, want); t.Failed() {
+			if w.want(t, 0, tt.want); t.Failed() {
 				t.Fatal(kind)
 			}
 		}
@@ -490,6 +499,36 @@ func TestGuardsGetTheTimesOfAnAttempt(t *testing.T) {
 		}
 	}
 }
+
+// The context of an attempt with a timeout ends with its stream.
+func TestStreamLeavesNoContext(t *testing.T) {
+	s := serve(t, failing(0, nil))
+	p := four()
+	p.AttemptTimeout = time.Minute
+	cc := ready(t, dial(t, s.addr, &retrygrpc.Client{Policy: p}))
+	before := runtime.NumGoroutine()
+	for kind, begin := range streams {
+		for range 50 {
+			cs, err := begin(foreign{t.Context(), make(chan struct{})}, cc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := all(cs); err != nil {
+				t.Error(err)
+			}
+		}
+		eventually(t, kind+": all contexts have ended", func() bool { return runtime.NumGoroutine() <= before+10 })
+	}
+}
+
+// foreign is a context that package context does not know: each one below it has a goroutine
+// until it ends.
+type foreign struct {
+	context.Context
+	done chan struct{}
+}
+
+func (f foreign) Done() <-chan struct{} { return f.done }
 
 // waits is a guard that has each attempt wait.
 type waits struct{ d time.Duration }

@@ -657,34 +657,26 @@ func TestLimitServerAndCallersThatLeave(t *testing.T) {
 		name          string
 		timeout       time.Duration // of the call; 0 for none
 		leaves, takes time.Duration // after which the caller has left, or the handler returns
-		want          string
+		want          retry.Ending
 		took          time.Duration
 	}{
-		{"in the last twentieth", time.Second, 950 * time.Millisecond, time.Hour, "expired, Canceled", 950 * time.Millisecond},
-		{"before the last twentieth", time.Second, 950*time.Millisecond - 1, time.Hour, "canceled, Canceled", 950*time.Millisecond - 1},
-		{"in the last 100 ms", time.Minute, time.Minute - 100*time.Millisecond, time.Hour, "expired, Canceled", time.Minute - 100*time.Millisecond},
-		{"before the last 100 ms", time.Minute, time.Minute - 100*time.Millisecond - 1, time.Hour, "canceled, Canceled", time.Minute - 100*time.Millisecond - 1},
-		{"not, and gets a late answer", time.Second, time.Hour, 999 * time.Millisecond, "returned", 999 * time.Millisecond},
-		{"not, and has no deadline", 0, time.Hour, time.Second, "returned", time.Second},
-		{"not, and its deadline passes", time.Second, time.Hour, time.Hour, "expired, DeadlineExceeded", time.Second},
+		{"in the last twentieth", time.Second, 950 * time.Millisecond, time.Hour, retry.Expired, 950 * time.Millisecond},
+		{"before the last twentieth", time.Second, 950*time.Millisecond - 1, time.Hour, retry.Canceled, 950*time.Millisecond - 1},
+		{"in the last 100 ms", time.Minute, time.Minute - 100*time.Millisecond, time.Hour, retry.Expired, time.Minute - 100*time.Millisecond},
+		{"before the last 100 ms", time.Minute, time.Minute - 100*time.Millisecond - 1, time.Hour, retry.Canceled, time.Minute - 100*time.Millisecond - 1},
+		{"not, and gets a late answer", time.Second, time.Hour, 999 * time.Millisecond, retry.Returned, 999 * time.Millisecond},
+		{"not, and has no deadline", 0, time.Hour, time.Second, retry.Returned, time.Second},
+		{"not, and its deadline passes", time.Second, time.Hour, time.Hour, retry.Expired, time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := new(watched)
-				conns := bufconn.Listen(1 << 16)
-				guards := []retry.Guard{w}
-				g := grpc.NewServer(retrygrpc.LimitServer(func(context.Context, string) []retry.Guard { return guards })...)
-				g.RegisterService(unaryService(func(ctx context.Context, _ string) (string, error) {
+				cc := memory(t, func(ctx context.Context) {
 					select {
 					case <-ctx.Done():
-						return "", ctx.Err()
 					case <-time.After(tt.takes):
-						return "hello", nil
 					}
-				}), nil)
-				go g.Serve(conns)
-				t.Cleanup(g.Stop)
-				cc := dial(t, "memory", nil, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return conns.DialContext(ctx) }))
+				}, w)
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
 				time.AfterFunc(tt.leaves, leave)
@@ -693,19 +685,65 @@ func TestLimitServerAndCallersThatLeave(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, tt.timeout)
 					defer cancel()
 				}
-				if got, err := call(ctx, cc, get); tt.want == "returned" && (got != "hello" || err != nil) {
+				if got, err := call(ctx, cc, get); tt.want == retry.Returned && (got != "hello" || err != nil) {
 					t.Errorf("%q, %v", got, err)
 				}
 				synctest.Wait()
-				if w.want(t, 0, tt.want); t.Failed() {
-					return
-				}
-				if x := w.exits[0]; x.Took != tt.took || x.Allowed != tt.timeout {
-					t.Errorf("Took %v of %v, want %v of %v", x.Took, x.Allowed, tt.took, tt.timeout)
-				}
+				w.wantExit(t, tt.want, tt.took, tt.timeout)
 			})
 		})
 	}
+}
+
+// memory connects to a server in memory whose calls, under guards, are handled by f.
+func memory(t *testing.T, f func(context.Context), guards ...retry.Guard) *grpc.ClientConn {
+	conns := bufconn.Listen(1 << 16)
+	g := grpc.NewServer(retrygrpc.LimitServer(func(context.Context, string) []retry.Guard { return guards })...)
+	g.RegisterService(unaryService(func(ctx context.Context, in string) (string, error) {
+		f(ctx)
+		return in, ctx.Err()
+	}), nil)
+	go g.Serve(conns)
+	t.Cleanup(g.Stop)
+	return dial(t, "memory", nil, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return conns.DialContext(ctx) }))
+}
+
+// wantExit is want for one attempt, with its times.
+func (w *watched) wantExit(t *testing.T, ending retry.Ending, took, allowed time.Duration) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.held != 0 || len(w.exits) != 1 {
+		t.Fatalf("%d are held, %d have ended", w.held, len(w.exits))
+	}
+	if x := w.exits[0]; x.Ending != ending || x.Took != took || x.Allowed != allowed {
+		t.Errorf("the guard got %s after %v of %v, want %s after %v of %v", facts(x), x.Took, x.Allowed, facts(retry.Exit{Ending: ending}), took, allowed)
+	}
+}
+
+// late is a guard that admits a call when nobody waits for it any more.
+type late struct{}
+
+func (late) Enter(ctx context.Context, _ retry.Entry) (retry.Pass, error) {
+	<-ctx.Done()
+	return retry.Pass{}, nil
+}
+func (late) Leave(retry.Pass, retry.Exit) {}
+
+// A handler that begins after its deadline had some time: none would mean that it has no
+// deadline.
+func TestLimitServerAndAHandlerThatBeginsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := new(watched)
+		cc := memory(t, func(context.Context) {}, late{}, w)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := call(ctx, cc, get); status.Code(err) != codes.DeadlineExceeded {
+			t.Error(err)
+		}
+		synctest.Wait()
+		w.wantExit(t, retry.Expired, 0, 1)
+	})
 }
 
 // A refusal asks for the wait for which the guard asks, and gives back what the guards before
