@@ -830,6 +830,7 @@ func TestBudgetPaysForWhatIsSent(t *testing.T) {
 		"a throttled attempt pays":                  {errs: []func() error{throttled, down}, asked: []retry.Class{retry.Throttled, retry.Transient}, retried: retry.Transient},
 		"not under a guard that paces":              {errs: []func() error{throttled, down}, guard: func(g *gate) retry.Guard { return pacing{g, true} }, asked: []retry.Class{retry.Transient}, retried: retry.Transient},
 		"nor if its turn is refused":                {script: []enter{admits, refuses(errFull)}, errs: []func() error{throttled}, guard: func(g *gate) retry.Guard { return pacing{g, true} }},
+		"nor under a nil pace":                      {errs: []func() error{throttled}, guard: func(*gate) retry.Guard { return (*retry.Pace)(nil) }, asked: []retry.Class{retry.Throttled}, retried: retry.Throttled},
 		"under one that says no":                    {errs: []func() error{throttled}, guard: func(g *gate) retry.Guard { return pacing{g, false} }, asked: []retry.Class{retry.Throttled}, retried: retry.Throttled},
 		"a poll pays nothing":                       {script: []enter{admits, refuses(errFull)}, errs: []func() error{rejected}},
 		"a throttled refusal is no throttled op":    {script: []enter{refuses(retry.After(errFull, 0))}, errs: []func() error{down}, guard: func(g *gate) retry.Guard { return pacing{g, true} }, asked: []retry.Class{retry.Transient}, retried: retry.Transient},
