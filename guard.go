@@ -59,7 +59,7 @@ type Entry struct {
 // Pass says when an attempt may start. The zero Pass: now.
 type Pass struct {
 	Wait  time.Duration // the run sleeps for so long first
-	Again bool          // then it asks again, with Entry.Earlier; otherwise the attempt starts
+	Again bool          // after a Wait it asks again, with Entry.Earlier; otherwise the attempt starts
 	Held  any           // the guard's own; a pointer or a func allocates nothing
 	Round uint64        // the guard's own
 

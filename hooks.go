@@ -33,8 +33,8 @@ type Hooks struct {
 
 	// Guard is called with the run's context when one of Policy.Guards tells an attempt to
 	// wait, before the wait, and when one refuses it, before the wait for the next try or
-	// before the run ends. It is called once for each attempt that waits, even if the guard
-	// is asked again.
+	// before the run ends. It is called once for each guard that has an attempt wait, even
+	// if that is asked again.
 	Guard func(ctx context.Context, h Held)
 
 	// Done is called once, last, with the run's context.
