@@ -716,7 +716,7 @@ func (w *watched) wantExit(t *testing.T, ending retry.Ending, took, allowed time
 	if w.held != 0 || len(w.exits) != 1 {
 		t.Fatalf("%d are held, %d have ended", w.held, len(w.exits))
 	}
-	if x := w.exits[0]; x.Ending != ending || x.Took != took || x.Allowed != allowed {
+	if x := w.exits[0]; x.Ending != ending || x.Took != took || x.Allowed != allowed || (x.Verdict.Err != nil) != (ending != retry.Returned) {
 		t.Errorf("the guard got %s after %v of %v, want %s after %v of %v", facts(x), x.Took, x.Allowed, facts(retry.Exit{Ending: ending}), took, allowed)
 	}
 }
