@@ -139,7 +139,7 @@ func TestDashboardHasData(t *testing.T) {
 		case <-time.After(200 * time.Millisecond):
 		}
 		body := fetch(t, page)
-		if strings.Contains(body, "\nretry_gave_up_total{") && strings.Contains(body, "\nretry_hedges_total{") && strings.Contains(body, "\nretry_operation_waited_seconds_bucket{") {
+		if strings.Contains(body, "\nretry_gave_up_total{") && strings.Contains(body, "\nretry_hedges_total{") && strings.Contains(body, "\nretry_operation_waited_seconds_bucket{") && strings.Contains(body, "\nretry_guards_total{") {
 			full++
 		}
 		for line := range strings.Lines(body) {

@@ -26,6 +26,7 @@ type service struct {
 	policy retry.Policy
 	slow   *hedge.Hedge // searches may run twice at the same time
 	places *limit.Limit
+	orders *limit.Limit   // of them the dependency takes one at a time
 	ended  []func() error // what close calls
 
 	firstTry, afterRetry, failed atomic.Int64
@@ -37,6 +38,7 @@ func newService(url string, page *retrydebug.Recorder) (*service, error) {
 		url:    url,
 		slow:   &hedge.Hedge{Hedged: otelretry.HedgeHook()},
 		places: &limit.Limit{Start: 100, Min: 50},
+		orders: &limit.Limit{Max: 1},
 	}
 	if err := s.observe(budget, page); err != nil {
 		return nil, err
@@ -96,6 +98,7 @@ func (s *service) call(ctx context.Context) {
 	case n < 4:
 		policy := s.policy.Named("place-order")
 		policy.NonIdempotent = true
+		policy.Guards = []retry.Guard{s.places, s.orders}
 		_, _ = retry.Do(ctx, policy, s.sending(http.MethodPost, policy.Name))
 	default:
 		policy := s.policy.Named("get-user")
