@@ -54,7 +54,7 @@ const (
 	timedOut, throttled           = retry.TimedOut, retry.Throttled
 )
 
-func google(code int, reasons ...string) error {
+func byGoogle(code int, reasons ...string) error {
 	e := &googleapi.Error{Code: code}
 	for _, reason := range reasons {
 		e.Errors = append(e.Errors, googleapi.ErrorItem{Reason: reason})
@@ -62,12 +62,12 @@ func google(code int, reasons ...string) error {
 	return e
 }
 
-func oauth(code int, word string) error {
+func byOAuth(code int, word string) error {
 	return &oauth2.RetrieveError{Response: &http.Response{StatusCode: code, Header: http.Header{"Retry-After": {"7"}}}, ErrorCode: word}
 }
 
 // git returns go-git's error for a status.
-func git(code int) error {
+func byGit(code int) error {
 	return githttp.NewErr(&http.Response{StatusCode: code, Request: &http.Request{URL: &url.URL{}}, Body: http.NoBody})
 }
 
@@ -98,21 +98,21 @@ func TestTypes(t *testing.T) {
 		{&github.RateLimitError{Response: limited}, throttled, second},
 		{&github.AbuseRateLimitError{Response: &http.Response{StatusCode: 403}, RetryAfter: &second}, throttled, second},
 		{&github.ErrorResponse{Response: &http.Response{StatusCode: 404}}, permanent, 0},
-		{google(403, "rateLimitExceeded"), throttled, 0},
-		{google(403, "userRateLimitExceeded"), throttled, 0},
-		{fmt.Errorf("list: %w", google(403, "rateLimitExceeded")), throttled, 0},
-		{google(403, "dailyLimitExceeded"), permanent, 0},
-		{google(403, "quotaExceeded"), permanent, 0},
-		{google(403, "insufficientPermissions"), permanent, 0},
-		{google(403), permanent, 0},
-		{google(503), transient, 0},
-		{oauth(400, "invalid_grant"), permanent, 0},
-		{&url.Error{Op: "Get", Err: oauth(400, "invalid_grant")}, permanent, 0},
-		{&url.Error{Op: "Get", Err: oauth(200, "invalid_scope")}, permanent, 0},
-		{&url.Error{Op: "Get", Err: oauth(503, "")}, transient, 7 * second},
-		{&url.Error{Op: "Get", Err: oauth(429, "")}, throttled, 7 * second},
-		{oauth(400, "slow_down"), throttled, 7 * second},
-		{oauth(400, "authorization_pending"), transient, 7 * second},
+		{byGoogle(403, "rateLimitExceeded"), throttled, 0},
+		{byGoogle(403, "userRateLimitExceeded"), throttled, 0},
+		{fmt.Errorf("list: %w", byGoogle(403, "rateLimitExceeded")), throttled, 0},
+		{byGoogle(403, "dailyLimitExceeded"), permanent, 0},
+		{byGoogle(403, "quotaExceeded"), permanent, 0},
+		{byGoogle(403, "insufficientPermissions"), permanent, 0},
+		{byGoogle(403), permanent, 0},
+		{byGoogle(503), transient, 0},
+		{byOAuth(400, "invalid_grant"), permanent, 7 * second},
+		{&url.Error{Op: "Get", Err: byOAuth(400, "invalid_grant")}, permanent, 7 * second},
+		{&url.Error{Op: "Get", Err: byOAuth(200, "invalid_scope")}, permanent, 0},
+		{&url.Error{Op: "Get", Err: byOAuth(503, "")}, transient, 7 * second},
+		{&url.Error{Op: "Get", Err: byOAuth(429, "")}, throttled, 7 * second},
+		{byOAuth(400, "slow_down"), throttled, 7 * second},
+		{byOAuth(400, "authorization_pending"), transient, 7 * second},
 		{&quic.IdleTimeoutError{}, timedOut, 0},
 		{&url.Error{Op: "Get", Err: &quic.IdleTimeoutError{}}, timedOut, 0},
 		{&quic.HandshakeTimeoutError{}, timedOut, 0},
@@ -125,11 +125,11 @@ func TestTypes(t *testing.T) {
 		{&http3.Error{ErrorCode: http3.ErrCodeRequestRejected, Remote: true}, transient, 0},
 		{&http3.Error{ErrorCode: http3.ErrCodeExcessiveLoad, Remote: true}, throttled, 0},
 		{&http3.Error{ErrorCode: http3.ErrCodeVersionFallback, Remote: true}, permanent, 0},
-		{git(401), permanent, 0},
-		{git(403), permanent, 0},
-		{git(404), permanent, 0},
-		{git(429), throttled, 0},
-		{git(503), transient, 0},
+		{byGit(401), permanent, 0},
+		{byGit(403), permanent, 0},
+		{byGit(404), permanent, 0},
+		{byGit(429), throttled, 0},
+		{byGit(503), transient, 0},
 		{kafka.WriteErrors{nil, kafka.MessageSizeTooLarge}, permanent, 0},
 		{kafka.WriteErrors{kafka.LeaderNotAvailable, nil}, transient, 0},
 		{&smithy.OperationError{Err: &smithy.GenericAPIError{Code: "OperationAborted"}}, transient, 0},

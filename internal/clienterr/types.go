@@ -61,6 +61,7 @@ var rules = []rule{
 	{"github.com/twitchtv/twirp", "twerr", inTwirp, "code"},
 	{"google.golang.org/api/googleapi", "Error", inGoogle, "Code"},
 	{"golang.org/x/oauth2", "RetrieveError", inOAuth, "ErrorCode"},
+	{"github.com/go-git/go-git/plumbing", "UnexpectedError", inError, "Err"},
 	{"github.com/quic-go/quic-go/internal/qerr", "TransportError", inQUIC, "ErrorCode"},
 	{"github.com/quic-go/quic-go/internal/qerr", "IdleTimeoutError", timeout, ""},
 	{"github.com/quic-go/quic-go/internal/qerr", "HandshakeTimeoutError", timeout, ""},
