@@ -290,7 +290,7 @@ func TestQuotas(t *testing.T) {
 				own := run(t, s.model, nil, func(ctx context.Context, hc *http.Client) (string, error) { return c.make(ctx, hc, 2) })
 				policy := run(t, s.model, documented(), without)
 				pace, transport := new(retry.Pace), documented()
-				transport.Pace = func(*http.Request) *retry.Pace { return pace }
+				transport.Policy.Guards = []retry.Guard{pace}
 				paced := run(t, s.model, transport, without)
 				t.Logf("\nits own retries: %v\nthe policy:      %v\nwith the pace:   %v", own, policy, paced)
 
