@@ -3,9 +3,6 @@ package retry
 import (
 	"context"
 	"time"
-
-	"github.com/goretry/retry/clockx"
-	"github.com/goretry/retry/internal/timers"
 )
 
 // Attempts is a run whose attempts its caller makes:
@@ -82,16 +79,7 @@ func (a *Attempts) sleep() error {
 	if r.wait <= 0 {
 		return nil
 	}
-	if wake := r.waker(); wake != nil {
-		r.sleepUntilWoken(p, wake, r.ctx.Done())
-		return nil
-	}
-	rest := r.wait - max(r.elapsed(p)-r.ended, 0)
-	if p.Clock != nil && p.Clock != clockx.System() {
-		return p.Clock.Sleep(r.ctx, rest)
-	}
-	timers.Sleep(r.ctx.Done(), rest)
-	return nil
+	return r.sleepFor(p, r.wait-max(r.elapsed(p)-r.ended, 0))
 }
 
 // Context returns the context of the attempt that Next has announced: what Do would
@@ -185,15 +173,8 @@ func (a *Attempts) Cancel(cause error) {
 // Cancel(nil). With an attempt underway it ends the run with [ReasonPanic], since a panic is
 // what usually keeps an attempt from coming to Done. Close may be called more than once.
 func (a *Attempts) Close() {
-	switch {
-	case a.due:
-		defer a.run.close(&a.policy) // if the clock panics
-		a.Cancel(nil)
-	case a.run.phase == unbegun:
-		a.Cancel(nil)
-	default:
-		a.run.close(&a.policy)
-	}
+	defer a.run.close(&a.policy) // also if the clock panics in Cancel
+	a.Cancel(nil)
 }
 
 // Err returns the *[Error] of a run that has given up. It is nil before the end and

@@ -163,7 +163,7 @@ func (r *run) proceed(p *Policy, op func(context.Context) error) {
 		case r.phase == over:
 			return
 		case p.Clock != nil && p.Clock != clockx.System():
-			slept = r.sleepOn(p)
+			slept = r.sleepFor(p, r.wait)
 		case r.wait > 0:
 			r.fallAsleep()
 			return
@@ -171,13 +171,17 @@ func (r *run) proceed(p *Policy, op func(context.Context) error) {
 	}
 }
 
-// sleepOn sleeps on the policy's clock, which is not the system's.
-func (r *run) sleepOn(p *Policy) error {
+// sleepFor sleeps for d on any clock, or until a guard wakes r. It may call code of others.
+func (r *run) sleepFor(p *Policy, d time.Duration) error {
 	if wake := r.waker(); wake != nil {
 		r.sleepUntilWoken(p, wake, r.ctx.Done())
 		return nil
 	}
-	return p.Clock.Sleep(r.ctx, r.wait)
+	if p.Clock != nil && p.Clock != clockx.System() {
+		return p.Clock.Sleep(r.ctx, d)
+	}
+	timers.Sleep(r.ctx.Done(), d)
+	return nil
 }
 
 // ready starts the run or ends its wait, and prepares the next attempt. slept is what
