@@ -42,17 +42,6 @@ func absent(b retry.Budget) bool {
 	return b == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// join returns first and then, and allocates nothing if one of them is empty.
-func join(first, then []retry.Guard) []retry.Guard {
-	switch {
-	case len(first) == 0:
-		return then
-	case len(then) == 0:
-		return first
-	}
-	return slices.Concat(first, then)
-}
-
 // call gathers the facts about a call before its first attempt. The call must be
 // closed.
 func (c *Client) call(ctx context.Context, method string, cc *grpc.ClientConn, opts []grpc.CallOption) *call {
@@ -66,7 +55,9 @@ func (c *Client) call(ctx context.Context, method string, cc *grpc.ClientConn, o
 		}
 	}
 	if c.Guards != nil {
-		p.Guards = join(c.Guards(cc.Target()), p.Guards)
+		if own := c.Guards(cc.Target()); len(own) > 0 {
+			p.Guards = append(slices.Clip(own), p.Guards...)
+		}
 	}
 	if p.Name == "" {
 		p.Name = strings.TrimPrefix(method, "/")

@@ -62,17 +62,20 @@ func (b *heldBody) Close() error {
 // Policy.Classify is not called if the context has ended, since nobody could recover from its
 // panic.
 func (b *heldBody) end(err error) {
-	x := retry.Exit{Ending: retry.Returned}
-	defer func() { b.leave(x) }() // also if Classify panics
+	x := retry.Exit{Ending: retry.Panicked, Verdict: retry.Verdict{Err: err}} // if Classify does
+	defer func() { b.leave(x) }()
+	x = b.exit(err)
+}
+
+// exit returns what the guards get.
+func (b *heldBody) exit(err error) retry.Exit {
 	if err == nil {
-		return
+		return retry.Exit{Ending: retry.Returned}
 	}
-	x.Verdict.Err = err
-	if x.Ending = endingOf(b.ctx); x.Ending == retry.Returned {
-		x.Ending = retry.Panicked
-		x.Verdict = b.call.judge(err, retry.Unknown)
-		x.Ending = retry.Returned
+	if ending := endingOf(b.ctx); ending != retry.Returned {
+		return retry.Exit{Ending: ending, Verdict: retry.Verdict{Err: err}}
 	}
+	return retry.Exit{Ending: retry.Returned, Verdict: b.call.judge(err, retry.Unknown)}
 }
 
 // endingOf returns how a failed attempt has ended on whose context ctx it was made.

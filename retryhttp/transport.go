@@ -234,20 +234,11 @@ func (c *call) adapt(p *retry.Policy, s *settings) {
 		}
 	}
 	if c.Guards != nil {
-		p.Guards = join(c.Guards(c.req), p.Guards)
+		if own := c.Guards(c.req); len(own) > 0 {
+			p.Guards = append(slices.Clip(own), p.Guards...)
+		}
 	}
 	s.apply(p)
-}
-
-// join returns first and then, and allocates nothing if one of them is empty.
-func join(first, then []retry.Guard) []retry.Guard {
-	switch {
-	case len(first) == 0:
-		return then
-	case len(then) == 0:
-		return first
-	}
-	return slices.Concat(first, then)
 }
 
 // absent reports whether b is nil, or a nil pointer: what the For of a nil [retry.PerKey]
