@@ -136,13 +136,13 @@ func TestGuardsGetTheEndOfAStream(t *testing.T) {
 		for kind, begin := range streams {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				more := make(chan bool)
+				goOn := sync.OnceFunc(func() { close(more) })
+				defer goOn()
 				s := serve(t, func(n int, ss grpc.ServerStream, in string) error {
 					_ = reply(ss, in)
-					if tt.end == nil {
-						<-ss.Context().Done()
+					if <-more; tt.end == nil { // its deadline may pass before the caller's: it must not answer then
 						return nil
 					}
-					<-more
 					return tt.end(n, ss, in)
 				})
 				w := new(watched)
@@ -160,7 +160,7 @@ func TestGuardsGetTheEndOfAStream(t *testing.T) {
 				}
 				if tt.end != nil {
 					w.want(t, 1)
-					close(more)
+					goOn()
 				}
 				_, _ = all(cs)
 				if tt.end != nil {
