@@ -221,24 +221,36 @@ func (p *Pace) waiting(now time.Time, t *turn, wait time.Duration) Pass {
 
 // Leave learns from what has become of the attempt. See [Guard].
 func (p *Pace) Leave(pass Pass, x Exit) {
-	t, has := pass.Held.(*turn)
-	throttled := x.Ending != NotMade && x.Verdict.Class == Throttled
-	if p == nil || !throttled && (x.Ending != NotMade || !has) {
+	switch t, has := pass.Held.(*turn); {
+	case p == nil:
+	case x.Ending != NotMade && x.Verdict.Class == Throttled:
+		p.throttled(pass.Round, x)
+	case x.Ending == NotMade && has:
+		p.abandon(t)
+	}
+}
+
+// abandon ends a turn whose attempt was not made. It reads no clock, which may panic: then the
+// turn would be lost.
+func (p *Pace) abandon(t *turn) {
+	p.mu.Lock()
+	defer p.unlock()
+	if !t.Waits() {
+		p.pacer.Return(t)
 		return
 	}
+	p.pacer.Leave(t)
+	p.wakeFirst()
+}
+
+// throttled notes that an attempt was throttled, with the round of its turn, 0 if it had
+// none.
+func (p *Pace) throttled(round uint64, x Exit) {
 	p.on(x.Clock)
 	now := p.clock().Now()
 	p.mu.Lock()
 	defer p.unlock()
-	switch {
-	case throttled:
-		p.pacer.Throttled(now, pass.Round, x.Verdict.Hint)
-	case t.Waits():
-		p.pacer.Leave(t)
-		p.wakeFirst()
-	default:
-		p.pacer.Return(t)
-	}
+	p.pacer.Throttled(now, round, x.Verdict.Hint)
 }
 
 func (p *Pace) wakeFirst() {

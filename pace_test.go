@@ -395,6 +395,51 @@ func TestPaceTakesATurnBack(t *testing.T) {
 	}
 }
 
+// panickyClock panics when it is read, if it is told to.
+type panickyClock struct {
+	*clockx.Virtual
+	panics bool
+}
+
+func (c *panickyClock) Now() time.Time {
+	if c.panics {
+		panic("clock")
+	}
+	return c.Virtual.Now()
+}
+
+// A clock that panics does not keep a turn that is given back.
+func TestPaceTakesATurnBackWithoutAClock(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		clock := &panickyClock{Virtual: clockx.NewVirtual(epoch)}
+		pace := slowPace(clock, time.Second)
+		enter := func() retry.Pass {
+			pass, err := pace.Enter(t.Context(), retry.Entry{Number: 1, Patience: time.Hour, Clock: clock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return pass
+		}
+		var before retry.Pass
+		if waits {
+			before = enter()
+		}
+		pass := enter()
+		if (pass.Wait > 0) != waits {
+			t.Fatalf("the attempt waits %v", pass.Wait)
+		}
+		clock.panics = true
+		pace.Leave(pass, retry.Exit{Clock: clock})
+		clock.panics = false
+		if waits {
+			pace.Leave(before, retry.Exit{Clock: clock})
+		}
+		if d := pace.Wait(); d != 0 {
+			t.Errorf("the next attempt waits %v", d)
+		}
+	}
+}
+
 // What is no Throttled error says nothing about a quota.
 func TestPaceStaysOpen(t *testing.T) {
 	pace := new(retry.Pace)
