@@ -1,12 +1,16 @@
-.PHONY: gate check api page fuzz mutate bench table tail release rehearse
+.PHONY: gate check night api page fuzz mutate bench table tail release rehearse
 
 # What a change must pass before it is merged.
 gate:
 	.ci/gate
 
-# All that CI runs.
+# What CI runs for each change: the gate, and tests on servers, in a browser and with all clients.
 check:
 	.ci/run
+
+# What CI runs at night too: simulations, the lowest versions, other systems.
+night:
+	.ci/night
 
 # Writes down the exported API after a change of it.
 api:
