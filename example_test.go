@@ -578,7 +578,8 @@ func ExamplePolicy_AttemptLimit() {
 }
 
 // A service that gives up later than its callers works for nobody. So its policies are
-// checked when it starts.
+// checked when it starts. Three attempts are not short by themselves, because a server may
+// ask for MaxRetryAfter, five minutes by default, before each retry.
 func ExamplePolicy_Longest() {
 	incoming := 2 * time.Second // the AttemptTimeout of those who call this service
 	policy := retry.Policy{
@@ -591,7 +592,12 @@ func ExamplePolicy_Longest() {
 		log.Fatalf("%s: a run may take %v, but callers wait for %v", policy.Name, policy.Longest(), incoming)
 	}
 	fmt.Println(policy.Longest())
-	// Output: 1.5s
+
+	policy.MaxElapsed = 0
+	fmt.Println("without MaxElapsed:", policy.Longest().Round(time.Minute))
+	// Output:
+	// 1.5s
+	// without MaxElapsed: 11m0s
 }
 
 // A consumer that makes the attempts itself tells its handler which one it is.

@@ -120,14 +120,15 @@ func (p *Policy) attemptLimit() int {
 	return int(min(max(int64(p.MaxElapsed/time.Millisecond), DefaultMaxAttempts), math.MaxInt)) // the default without MaxElapsed
 }
 
-// Longest returns how long a run of [Do] with p lasts at most, so that a program can
-// check at its start that the layer below gives up first. math.MaxInt64 means that there
-// is no bound: without AttemptTimeout, without a limit on attempts or time, or with Guards and no
-// MaxElapsed.
+// Longest returns how long a run of [Do] with p lasts at most. Three attempts may last eleven
+// minutes, because MaxRetryAfter is five minutes unless it is set, and a server may ask for
+// that before each retry. So set MaxRetryAfter or MaxElapsed, and let a program check at its
+// start that it gives up before its callers do. math.MaxInt64 means that there is no bound:
+// without AttemptTimeout, without a limit on attempts or time, or with Guards and no MaxElapsed.
 //
 // Each attempt may take its AttemptTimeout, if op returns when its context ends. Each wait
-// may have the longest delay of the backoffs and the longest hint, since a server may ask
-// for MaxRetryAfter each time. Hooks and timers that are late come on top.
+// may have the longest hint, and the longest delay of the backoffs or a tenth of that hint.
+// Hooks and timers that are late come on top.
 //
 // A [Backoff] that is not of this package is called with the smallest and the largest
 // Rand, Hint and Prev. If values in between give a longer delay, the bound is too low.
