@@ -1,5 +1,3 @@
-//go:build !failsafe
-
 package main
 
 import (
@@ -15,26 +13,34 @@ import (
 	"github.com/goretry/retry/retrygrpc"
 )
 
-// ledgerOptions are how the gateway calls ledgers. A transfer waits for a connection, in
-// place of failing while a ledger restarts. A balance is hedged. Transfers share a limit,
-// for they are what an overload consists of.
-func ledgerOptions(hooks retry.Hooks, page *retrydebug.Recorder) []grpc.DialOption {
-	budget, places := &retry.EarnedBudget{}, &limit.Limit{Start: 64, Min: 8, Max: 512}
+// clients are the ways in which the gateway calls ledgers.
+var clients = map[string]func(retry.Hooks, *retrydebug.Recorder) []grpc.DialOption{"retry": withRetry}
+
+// withRetry retries by this library. A transfer waits for a connection, in place of failing
+// while a ledger restarts. A balance is hedged. Each method has a limit of its own, because
+// what fills the ledgers with transfers must not keep balances out.
+func withRetry(hooks retry.Hooks, page *retrydebug.Recorder) []grpc.DialOption {
+	budget := &retry.EarnedBudget{}
+	places := &retry.PerKey[limit.Limit]{New: func(method string) *limit.Limit {
+		l := &limit.Limit{Start: 64, Min: 8, Max: 512}
+		page.ObserveLimit(method, l)
+		return l
+	}}
 	transfer := retry.Policy{Name: "transfer", Hooks: hooks, Budget: budget, MaxAttempts: 4, AttemptTimeout: 700 * time.Millisecond,
-		Backoff: retry.Exponential{Base: 20 * time.Millisecond, Max: 300 * time.Millisecond}, Guards: []retry.Guard{places}}
+		Backoff: retry.Exponential{Base: 20 * time.Millisecond, Max: 300 * time.Millisecond}}
 	balance := retry.Policy{Name: "balance", Hooks: hooks, Budget: budget, MaxAttempts: 3, AttemptTimeout: 300 * time.Millisecond,
 		Backoff: retry.Exponential{Base: 10 * time.Millisecond, Max: 100 * time.Millisecond}}
 	slow := &hedge.Hedge{}
 	page.ObserveBudget("ledger", budget)
-	page.ObserveLimit("ledger", places)
 	page.ObserveHedge("balance", slow)
 
 	client := &retrygrpc.Client{
 		Policy: transfer,
 		ForMethod: func(method string, p retry.Policy) retry.Policy {
 			if method == ledgerpb.Ledger_Balance_FullMethodName {
-				return balance
+				p = balance
 			}
+			p.Guards = []retry.Guard{places.For(method)}
 			return p
 		},
 		Hedge: func(method string) *hedge.Hedge {

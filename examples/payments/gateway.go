@@ -10,13 +10,17 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	_ "google.golang.org/grpc/health" // clients that watch it
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/grpc/status"
@@ -35,10 +39,11 @@ type gateway struct {
 	redis  retry.Policy // a cache may fail: short, and once more
 }
 
-func runGateway(ctx context.Context, c config, log retry.Hooks) error {
+func runGateway(ctx context.Context, c config, listener net.Listener, log retry.Hooks) error {
 	var page retrydebug.Recorder
+	var sent sent
 	hooks := retry.JoinHooks(log, page.Hooks())
-	conn, err := dialLedgers(c.Ledgers, ledgerOptions(hooks, &page))
+	conn, err := dialLedgers(c.Ledgers, append(sent.dialOptions(), clients[c.Client](hooks, &page)...))
 	if err != nil {
 		return err
 	}
@@ -46,22 +51,24 @@ func runGateway(ctx context.Context, c config, log retry.Hooks) error {
 	g := &gateway{
 		ledger: ledgerpb.NewLedgerClient(conn),
 		// Without ContextTimeoutEnabled the client would ignore the attempt's timeout.
-		cache: redis.NewClient(&redis.Options{Addr: c.Redis, MaxRetries: -1, ContextTimeoutEnabled: true}),
+		cache: redis.NewClient(&redis.Options{Network: "unix", Addr: c.Redis, MaxRetries: -1, ContextTimeoutEnabled: true}),
 		redis: retry.Policy{Name: "redis", Hooks: hooks, Budget: new(retry.EarnedBudget), MaxAttempts: 2, AttemptTimeout: 50 * time.Millisecond,
 			Backoff: retry.Exponential{Base: 5 * time.Millisecond, Max: 20 * time.Millisecond}},
 	}
 	defer g.cache.Close()
+	var leaving atomic.Bool
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /payments", g.pay)
 	mux.HandleFunc("GET /accounts/{id}/balance", g.balance)
 	mux.Handle("GET /debug/retry", &page)
+	mux.Handle("GET /debug/sent", &sent)
+	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) {
+		if leaving.Load() { // and not if ledgers are away: each gateway would be taken out
+			http.Error(w, "leaving", http.StatusServiceUnavailable)
+		}
+	})
 	server := &http.Server{Handler: retryhttp.DeadlineHandler(mux, "X-Timeout-Ms", 3*time.Second)}
-	listener, err := net.Listen("tcp", c.Listen)
-	if err != nil {
-		return err
-	}
-	defer context.AfterFunc(ctx, func() { _ = server.Shutdown(context.Background()) })()
-	return server.Serve(listener)
+	return serve(ctx, server, listener, func() { leaving.Store(true) })
 }
 
 // dialLedgers returns a connection to all ledgers. Retries and second copies go to the
@@ -76,7 +83,9 @@ func dialLedgers(addresses []string, opts []grpc.DialOption) (*grpc.ClientConn, 
 	return grpc.NewClient("ledgers:///", append(opts,
 		grpc.WithResolvers(ledgers),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"`+retrygrpc.Balancer+`": {}}]}`),
+		grpc.WithStatsHandler(otelgrpc.NewClientHandler(otelgrpc.WithPropagators(traces))),
+		// A ledger that is leaving says so by its health.
+		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"`+retrygrpc.Balancer+`": {}}], "healthCheckConfig": {"serviceName": ""}}`),
 		grpc.WithConnectParams(grpc.ConnectParams{ // a second after a ledger is back is late
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: .2, MaxDelay: time.Second},
 			MinConnectTimeout: time.Second,
@@ -101,6 +110,7 @@ func (g *gateway) pay(w http.ResponseWriter, r *http.Request) {
 	// A client that hangs up must not cut a COMMIT.
 	ctx, cancel := retryhttp.Detach(r.Context())
 	defer cancel()
+	ctx = traces.Extract(ctx, propagation.HeaderCarrier(r.Header))
 	// The ledger decides what was applied. The cache only saves it repeats.
 	if saved, err := g.get(ctx, "pay:"+key); err == nil && saved == fmt.Sprint(p) {
 		answer(w, map[string]any{"payment": key, "replayed": true})
@@ -144,7 +154,13 @@ func (g *gateway) balance(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *gateway) get(ctx context.Context, key string) (string, error) {
-	return retry.Do(ctx, g.redis, func(ctx context.Context) (string, error) { return g.cache.Get(ctx, key).Result() })
+	return retry.Do(ctx, g.redis, func(ctx context.Context) (string, error) {
+		value, err := g.cache.Get(ctx, key).Result()
+		if errors.Is(err, redis.Nil) {
+			err = retry.Answer(err) // Redis is well
+		}
+		return value, err
+	})
 }
 
 // fail answers for a ledger that did not do it, and says whether to call again.
@@ -160,11 +176,8 @@ func fail(w http.ResponseWriter, err error) {
 		http.Error(w, s.Message(), code)
 		return
 	}
-	code = retryhttp.Relay(w.Header(), err)
-	if s.Code() == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded) {
-		code = http.StatusGatewayTimeout
-	}
-	http.Error(w, "the ledger is not available: repeat with the same Idempotency-Key", cmp.Or(code, http.StatusServiceUnavailable))
+	code = cmp.Or(retryhttp.Relay(w.Header(), err), http.StatusServiceUnavailable)
+	http.Error(w, "the ledger is not available: repeat with the same Idempotency-Key", code)
 }
 
 func answer(w http.ResponseWriter, v any) {

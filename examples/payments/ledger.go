@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -11,15 +10,19 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/examples/payments/ledgerpb"
+	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/retrygrpc"
+	"github.com/goretry/retry/retrynats"
 	"github.com/goretry/retry/retrysql"
 )
 
@@ -31,7 +34,7 @@ const (
 const schema = `
 CREATE TABLE IF NOT EXISTS accounts (id bigint PRIMARY KEY, balance bigint NOT NULL CHECK (balance >= 0));
 CREATE TABLE IF NOT EXISTS payments (id text PRIMARY KEY, from_acct bigint NOT NULL, to_acct bigint NOT NULL, amount bigint NOT NULL);
-CREATE TABLE IF NOT EXISTS outbox (seq bigserial PRIMARY KEY, payment_id text NOT NULL);
+CREATE TABLE IF NOT EXISTS outbox (seq bigserial PRIMARY KEY, payment_id text NOT NULL, trace text NOT NULL);
 INSERT INTO accounts SELECT i, $1 FROM generate_series(1, $2::bigint) i ON CONFLICT DO NOTHING`
 
 // startup waits for what a service needs: databases and brokers start when they start.
@@ -45,16 +48,21 @@ type ledger struct {
 	ledgerpb.UnimplementedLedgerServer
 	pool           *pgxpool.Pool
 	transfer, read retry.Policy
-	places         chan struct{} // one for each request underway
 }
 
-func runLedger(ctx context.Context, c config, log retry.Hooks) error {
+func runLedger(ctx context.Context, c config, listener net.Listener, log retry.Hooks) error {
 	pools, err := pgxpool.ParseConfig(c.Postgres)
 	if err != nil {
 		return err
 	}
-	pools.MaxConns = 16
+	pools.MaxConns = 8
 	pools.ConnConfig.ConnectTimeout = time.Second
+	if c.Slow > 0 { // a database that can do so much, whatever the machine can
+		pools.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
+			_, err := conn.Exec(ctx, `SELECT pg_sleep($1)`, c.Slow.Seconds())
+			return err == nil, err
+		}
+	}
 	pool, err := pgxpool.NewWithConfig(context.Background(), pools)
 	if err != nil {
 		return err
@@ -72,7 +80,6 @@ func runLedger(ctx context.Context, c config, log retry.Hooks) error {
 		},
 		read: retry.Policy{Name: "read", Hooks: log, Budget: &postgres, AttemptTimeout: 200 * time.Millisecond,
 			Backoff: retry.Exponential{Base: 5 * time.Millisecond, Max: 50 * time.Millisecond}},
-		places: make(chan struct{}, 150),
 	}
 	if err := retry.Run(ctx, startup(log), func(ctx context.Context) error { return create(ctx, pool) }); err != nil {
 		return err
@@ -93,14 +100,22 @@ func runLedger(ctx context.Context, c config, log retry.Hooks) error {
 	}()
 	defer func() { stop(); <-ended }()
 
-	server := grpc.NewServer(grpc.ChainUnaryInterceptor(retrygrpc.UnaryServer, l.shed))
+	// Requests too many are turned away, and the limits say when to come back.
+	places := &retry.PerKey[limit.Limit]{New: func(string) *limit.Limit { return &limit.Limit{Start: 64, Min: 16, Max: 150} }}
+	server := grpc.NewServer(append(
+		retrygrpc.LimitServer(func(_ context.Context, method string) []retry.Guard { return []retry.Guard{places.For(method)} }),
+		grpc.ChainUnaryInterceptor(retrygrpc.UnaryServer),
+		grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithPropagators(traces))))...)
 	ledgerpb.RegisterLedgerServer(server, l)
-	listener, err := net.Listen("tcp", c.Listen)
-	if err != nil {
-		return err
-	}
-	defer context.AfterFunc(ctx, server.GracefulStop)()
-	return server.Serve(listener)
+	checks := health.NewServer()
+	healthpb.RegisterHealthServer(server, checks)
+	defer context.AfterFunc(ctx, func() {
+		checks.Shutdown() // it is not serving, say its checks
+		time.Sleep(notice)
+		time.AfterFunc(grace, server.Stop)
+		server.GracefulStop()
+	})()
+	return server.Serve(listener) // until GracefulStop has returned
 }
 
 // create makes the tables. Both ledgers may do that at once.
@@ -112,19 +127,6 @@ func create(ctx context.Context, pool *pgxpool.Pool) error {
 		_, err := tx.Exec(ctx, schema, pgx.QueryExecModeSimpleProtocol, opening, accounts)
 		return err
 	})
-}
-
-// shed turns requests away when too many are underway, and says when to come back.
-func (l *ledger) shed(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	select {
-	case l.places <- struct{}{}:
-		defer func() { <-l.places }()
-		return handle(ctx, req)
-	default:
-		busy, err := status.New(codes.ResourceExhausted, "too many requests").WithDetails(
-			&errdetails.RetryInfo{RetryDelay: durationpb.New(100 * time.Millisecond)})
-		return nil, cmp.Or(err, busy.Err())
-	}
 }
 
 func (l *ledger) Transfer(ctx context.Context, req *ledgerpb.TransferRequest) (*ledgerpb.TransferReply, error) {
@@ -169,7 +171,9 @@ func apply(ctx context.Context, tx pgx.Tx, req *ledgerpb.TransferRequest) (*ledg
 	if err != nil {
 		return nil, err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO outbox (payment_id) VALUES ($1)`, req.PaymentId)
+	trace := propagation.MapCarrier{}
+	traces.Inject(ctx, trace)
+	_, err = tx.Exec(ctx, `INSERT INTO outbox (payment_id, trace) VALUES ($1, $2)`, req.PaymentId, trace["traceparent"])
 	return &ledgerpb.TransferReply{}, err
 }
 
@@ -212,22 +216,25 @@ func stream(ctx context.Context, js jetstream.JetStream) (jetstream.Stream, erro
 	return js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: "PAYMENTS", Subjects: []string{"payments.>"}, Duplicates: 10 * time.Minute})
 }
 
+// applied is a payment in the outbox.
+type applied struct{ Payment, Trace string }
+
 // publish publishes the outbox, until an error. A crash before COMMIT publishes messages
 // again, and loses none.
 func publish(ctx context.Context, pool *pgxpool.Pool, js jetstream.JetStream) error {
 	for {
 		n := 0
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			rows, err := tx.Query(ctx, `DELETE FROM outbox WHERE seq IN (SELECT seq FROM outbox ORDER BY seq LIMIT 200 FOR UPDATE SKIP LOCKED) RETURNING payment_id`)
+			rows, err := tx.Query(ctx, `DELETE FROM outbox WHERE seq IN (SELECT seq FROM outbox ORDER BY seq LIMIT 200 FOR UPDATE SKIP LOCKED) RETURNING payment_id, trace`)
 			if err != nil {
 				return err
 			}
-			ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			batch, err := pgx.CollectRows(rows, pgx.RowToStructByPos[applied])
 			if err != nil {
 				return err
 			}
-			n = len(ids)
-			return publishAll(ctx, js, ids)
+			n = len(batch)
+			return publishAll(ctx, js, batch)
 		})
 		if err != nil {
 			return err
@@ -242,13 +249,16 @@ func publish(ctx context.Context, pool *pgxpool.Pool, js jetstream.JetStream) er
 	}
 }
 
-func publishAll(ctx context.Context, js jetstream.JetStream, ids []string) error {
+func publishAll(ctx context.Context, js jetstream.JetStream, batch []applied) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	acks := make([]jetstream.PubAckFuture, len(ids))
-	for i, id := range ids {
+	acks := make([]jetstream.PubAckFuture, len(batch))
+	for i, a := range batch {
+		msg := nats.NewMsg("payments.applied")
+		msg.Data = []byte(a.Payment)
+		retrynats.Carrier(msg.Header).Set("traceparent", a.Trace)
 		var err error
-		if acks[i], err = js.PublishAsync("payments.applied", []byte(id), jetstream.WithMsgID(id)); err != nil {
+		if acks[i], err = js.PublishMsgAsync(msg, jetstream.WithMsgID(a.Payment)); err != nil {
 			return err
 		}
 	}

@@ -6,11 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,28 +37,29 @@ func installed() (postgres, redis string, err error) {
 }
 
 // runServers runs PostgreSQL, Redis and NATS until its standard input ends, and so until
-// its parent does, whatever ends that. A line of input restarts PostgreSQL.
+// its parent does, whatever ends that. A line of input is trouble for PostgreSQL. Two of
+// them listen in the folder, and NATS chooses its port, so nobody else has it.
 func runServers(c config) error {
-	postgres, redisServer, err := installed()
+	bin, redisServer, err := installed()
 	if err != nil {
 		return err
 	}
-	ctl, err := newPostgres(postgres, filepath.Join(c.Dir, "postgres"), c.Ports[0])
+	pg, err := newPostgres(bin, c.Dir+"/postgres")
 	if err != nil {
 		return err
 	}
-	if err := ctl.do("start"); err != nil {
+	if err := pg.do("start"); err != nil {
 		return err
 	}
-	defer ctl.do("stop", "-m", "immediate")
+	defer pg.do("stop", "-m", "immediate")
 
-	cache := exec.Command(redisServer, "--port", strconv.Itoa(c.Ports[1]), "--bind", "127.0.0.1", "--save", "", "--dir", c.Dir)
+	cache := exec.Command(redisServer, "--port", "0", "--unixsocket", c.Redis, "--save", "", "--dir", c.Dir)
 	if err := cache.Start(); err != nil {
 		return err
 	}
 	defer func() { _ = cache.Process.Kill(); _ = cache.Wait() }()
 
-	broker, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: c.Ports[2], JetStream: true, StoreDir: c.Dir, NoSigs: true})
+	broker, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, JetStream: true, StoreDir: c.Dir, NoSigs: true})
 	if err != nil {
 		return err
 	}
@@ -68,25 +68,30 @@ func runServers(c config) error {
 	if !broker.ReadyForConnections(time.Minute) {
 		return errors.New("NATS is not ready after a minute")
 	}
-	fmt.Println("ready")
+	fmt.Println(broker.ClientURL())
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		if err := ctl.do("restart", "-m", "fast"); err != nil {
+		var what string
+		var ms time.Duration
+		if _, err := fmt.Sscan(lines.Text(), &what, &ms); err != nil {
 			return err
 		}
-		fmt.Println("restarted")
+		if err := pg.trouble(what, ms*time.Millisecond); err != nil {
+			return err
+		}
+		fmt.Println(what)
 	}
 	return nil
 }
 
 // postgres is a server of Debian's.
 type postgres struct {
-	bin, dir, options string
-	asUser            []string // a command before each other: as root PostgreSQL refuses to run
+	bin, dir string
+	asUser   []string // a command before each other: as root PostgreSQL refuses to run
 }
 
 // newPostgres makes the server's folder.
-func newPostgres(bin, dir string, port int) (*postgres, error) {
-	p := &postgres{bin: bin, dir: dir, options: fmt.Sprintf("-p %d -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off", port)}
+func newPostgres(bin, dir string) (*postgres, error) {
+	p := &postgres{bin: bin, dir: dir}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -103,7 +108,33 @@ func newPostgres(bin, dir string, port int) (*postgres, error) {
 }
 
 func (p *postgres) do(args ...string) error {
-	return p.run(append([]string{p.bin + "/pg_ctl", "-D", p.dir + "/data", "-l", p.dir + "/log", "-o", p.options, "-w"}, args...)...)
+	options := "-c listen_addresses= -c unix_socket_directories=" + p.dir + " -c fsync=off"
+	return p.run(append([]string{p.bin + "/pg_ctl", "-D", p.dir + "/data", "-l", p.dir + "/log", "-o", options, "-w"}, args...)...)
+}
+
+// trouble returns once PostgreSQL is back.
+func (p *postgres) trouble(what string, d time.Duration) error {
+	switch what {
+	case "restart":
+		return p.do("restart", "-m", "fast")
+	case "outage":
+		if err := p.do("stop", "-m", "fast"); err != nil {
+			return err
+		}
+		time.Sleep(d)
+		return p.do("start")
+	default: // a stall: no process of it runs, and all connections stay
+		pid, err := os.ReadFile(p.dir + "/data/postmaster.pid")
+		if err != nil {
+			return err
+		}
+		first, _, _ := strings.Cut(string(pid), "\n")
+		if err := errors.Join(p.run("kill", "-STOP", first), p.run("pkill", "-STOP", "-P", first)); err != nil {
+			return err
+		}
+		time.Sleep(d)
+		return errors.Join(p.run("pkill", "-CONT", "-P", first), p.run("kill", "-CONT", first))
+	}
 }
 
 func (p *postgres) run(args ...string) error {
@@ -116,20 +147,6 @@ func (p *postgres) run(args ...string) error {
 	return nil
 }
 
-// freePorts returns ports that were free a moment ago.
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() // all at the end, or one port might come twice
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
-}
-
 // servers is the process of runServers.
 type servers struct {
 	cmd *exec.Cmd
@@ -137,8 +154,11 @@ type servers struct {
 	out *bufio.Reader
 }
 
-func startServers(ctx context.Context, c config) (*servers, error) {
-	cmd, err := child("servers", c)
+// startServers also sets where they are.
+func startServers(ctx context.Context, c *config) (*servers, error) {
+	c.Redis = c.Dir + "/redis"
+	c.Postgres = "host=" + c.Dir + "/postgres user=pay dbname=postgres"
+	cmd, err := child("servers", *c)
 	if err != nil {
 		return nil, err
 	}
@@ -154,25 +174,23 @@ func startServers(ctx context.Context, c config) (*servers, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	if err := s.hears("ready\n"); err != nil {
-		return nil, errors.Join(err, s.stop())
+	url, err := s.out.ReadString('\n')
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the servers do not start: %w", err), s.stop())
 	}
-	cache := redis.NewClient(&redis.Options{Addr: c.Redis})
+	c.NATS = strings.TrimSpace(url)
+	cache := redis.NewClient(&redis.Options{Network: "unix", Addr: c.Redis})
 	defer cache.Close()
 	return s, retry.Run(ctx, retry.Policy{Name: "redis", MaxElapsed: time.Minute}, func(ctx context.Context) error { return cache.Ping(ctx).Err() })
 }
 
-// restartPostgres returns once PostgreSQL is back.
-func (s *servers) restartPostgres() error {
-	if _, err := fmt.Fprintln(s.in, "restart"); err != nil {
+// postgres makes trouble, and returns once PostgreSQL is back.
+func (s *servers) postgres(what string, d time.Duration) error {
+	if _, err := fmt.Fprintln(s.in, what, d.Milliseconds()); err != nil {
 		return err
 	}
-	return s.hears("restarted\n")
-}
-
-func (s *servers) hears(want string) error {
-	if line, err := s.out.ReadString('\n'); line != want {
-		return fmt.Errorf("the servers say %q, not %q: %w", line, want, err)
+	if line, err := s.out.ReadString('\n'); line != what+"\n" {
+		return fmt.Errorf("the servers say %q, not %q: %w", line, what, err)
 	}
 	return nil
 }
