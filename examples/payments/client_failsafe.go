@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -27,17 +28,50 @@ import (
 	"github.com/goretry/retry/retrygrpc"
 )
 
-// ledgerOptions are those of client.go with failsafe-go, for comparison: the same attempts,
-// waits, timeouts and hedges, and its own budget and limit. What a server says about
-// retries it does not read, so this does. It counts nothing.
-func ledgerOptions(retry.Hooks, *retrydebug.Recorder) []grpc.DialOption {
+// The comparison. Both have attempts, timeouts, hedges, the balancer, and the bounds of the
+// limit as withRetry has, and failsafe-go's own budget and limit. The first also waits as
+// withRetry does. The second has what failsafe-go has for that: its backoff with its
+// jitter, and a limit with a queue.
+func init() {
+	limiter := func() adaptivelimiter.Builder[proto.Message] {
+		return adaptivelimiter.NewBuilder[proto.Message]().WithLimits(8, 512, 64)
+	}
+	clients["failsafe"] = func(retry.Hooks, *retrydebug.Recorder) []grpc.DialOption {
+		return withFailsafe(limiter().Build(), func(b builder, base, most time.Duration) builder {
+			return b.WithDelayFunc(func(e failsafe.ExecutionAttempt[proto.Message]) time.Duration {
+				// Not by WithJitterFactor, which would also make hints shorter.
+				hint := said(e.LastError()).wait
+				return hint + rand.N(max(hint/10, min(most, base<<min(e.Retries(), 10))))
+			})
+		})
+	}
+	clients["failsafe-own"] = func(retry.Hooks, *retrydebug.Recorder) []grpc.DialOption {
+		queue := limiter().WithQueueing(2, 3).WithMaxWaitTime(500 * time.Millisecond)
+		return withFailsafe(queue.Build(), func(b builder, base, most time.Duration) builder {
+			return b.WithBackoff(base, most).WithJitterFactor(.25).WithDelayFunc(func(e failsafe.ExecutionAttempt[proto.Message]) time.Duration {
+				if hint := said(e.LastError()).wait; hint > 0 {
+					return hint
+				}
+				return -1 // the backoff
+			})
+		})
+	}
+}
+
+type builder = retrypolicy.Builder[proto.Message]
+
+func withFailsafe(places adaptivelimiter.AdaptiveLimiter[proto.Message], waits func(b builder, base, most time.Duration) builder) []grpc.DialOption {
 	shared := budget.New() // a fifth of the calls in flight, and at least three
+	retries := func(attempts int, base, most time.Duration) retrypolicy.RetryPolicy[proto.Message] {
+		b := retrypolicy.NewBuilder[proto.Message]().HandleIf(again).WithMaxAttempts(attempts).WithBudget(shared).ReturnLastFailure()
+		return waits(b, base, most).Build()
+	}
 	transfer := failsafe.With(
-		retries(shared, 4, 20*time.Millisecond, 300*time.Millisecond),
-		adaptivelimiter.NewBuilder[proto.Message]().WithLimits(8, 512, 64).Build(),
+		retries(4, 20*time.Millisecond, 300*time.Millisecond),
+		places,
 		timeout.New[proto.Message](700*time.Millisecond))
 	balance := failsafe.With(
-		retries(shared, 3, 10*time.Millisecond, 100*time.Millisecond),
+		retries(3, 10*time.Millisecond, 100*time.Millisecond),
 		timeout.New[proto.Message](300*time.Millisecond),
 		hedgepolicy.NewBuilderWithDelayQuantile[proto.Message](.95, 200, 20).WithBudget(shared).Build())
 
@@ -50,70 +84,61 @@ func ledgerOptions(retry.Hooks, *retrydebug.Recorder) []grpc.DialOption {
 				executor = balance
 			}
 			got, err := executor.WithContext(ctx).GetWithExecution(func(e failsafe.Execution[proto.Message]) (proto.Message, error) {
-				ctx := e.Context()
-				if n := e.Retries(); n > 0 {
-					ctx = metadata.AppendToOutgoingContext(ctx, "grpc-previous-rpc-attempts", strconv.Itoa(n))
-				}
 				var trailer metadata.MD
 				own := reply.(proto.Message).ProtoReflect().New().Interface() // hedges would share one
-				err := invoke(ctx, method, req, own, cc, append(opts, grpc.WaitForReady(true), grpc.Trailer(&trailer))...)
-				return own, heed(ctx, err, trailer)
+				err := invoke(e.Context(), method, req, own, cc, append(opts, grpc.WaitForReady(true), grpc.Trailer(&trailer))...)
+				return own, heed(err, trailer)
 			})
-			if errors.Is(err, timeout.ErrExceeded) {
-				return status.Error(codes.DeadlineExceeded, err.Error())
-			}
 			if err == nil {
 				proto.Merge(reply.(proto.Message), got)
+			} else if _, ok := status.FromError(err); !ok { // a limit or a timeout of its own
+				err = status.Error(codes.Unavailable, err.Error())
 			}
 			return err
 		}))
 }
 
-func retries(shared budget.Budget, attempts int, base, most time.Duration) retrypolicy.RetryPolicy[proto.Message] {
-	return retrypolicy.NewBuilder[proto.Message]().
-		HandleIf(func(_ proto.Message, err error) bool {
-			if errors.Is(err, timeout.ErrExceeded) || errors.Is(err, adaptivelimiter.ErrExceeded) {
-				return true
-			}
-			refused := &refusal{}
-			if errors.As(err, &refused) {
-				return false
-			}
-			switch status.Code(err) {
-			case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted:
-				return true
-			}
-			return false
-		}).
-		WithMaxAttempts(attempts).
-		WithBackoff(base/2, most/2).WithJitterFactor(.99). // which is full jitter of base and most
-		WithBudget(shared).ReturnLastFailure().Build()
+// again reports whether a call that failed is made again.
+func again(_ proto.Message, err error) bool {
+	if errors.Is(err, timeout.ErrExceeded) || errors.Is(err, adaptivelimiter.ErrExceeded) {
+		return true
+	}
+	switch status.Code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted:
+		return !said(err).refused
+	}
+	return false
 }
 
-// refusal is the error of a server that must not be called again.
-type refusal struct{ error }
+// answered is an error with what the server says about retries, which failsafe-go does not
+// read by itself.
+type answered struct {
+	error
+	wait    time.Duration
+	refused bool
+}
 
-func (r *refusal) Unwrap() error { return r.error }
+func (a answered) Unwrap() error { return a.error }
 
-// heed reads what the server says about retries. It waits here, because WithDelayFunc would
-// replace the backoff.
-func heed(ctx context.Context, err error, trailer metadata.MD) error {
-	var wait time.Duration
-	if said := trailer.Get("grpc-retry-pushback-ms"); len(said) > 0 {
-		ms, bad := strconv.Atoi(said[0])
-		if bad != nil || ms < 0 {
-			return &refusal{err}
-		}
-		wait = time.Duration(ms) * time.Millisecond
+func said(err error) answered {
+	a, _ := errors.AsType[answered](err)
+	return a
+}
+
+func heed(err error, trailer metadata.MD) error {
+	if err == nil {
+		return nil
+	}
+	a := answered{error: err}
+	if pushback := trailer.Get("grpc-retry-pushback-ms"); len(pushback) > 0 {
+		ms, bad := strconv.Atoi(pushback[0])
+		a.refused = bad != nil || ms < 0
+		a.wait = time.Duration(max(ms, 0)) * time.Millisecond
 	}
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.RetryInfo); ok {
-			wait = info.RetryDelay.AsDuration()
+			a.wait = max(a.wait, info.RetryDelay.AsDuration())
 		}
 	}
-	select {
-	case <-time.After(wait):
-	case <-ctx.Done():
-	}
-	return err
+	return a
 }
