@@ -143,7 +143,7 @@ func TestThreeRetriesAllocateOnce(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
 	for name, p := range map[string]retry.Policy{
 		"plain":         {Clock: v},
-		"earned budget": {Clock: v, Budget: refilled{&retry.EarnedBudget{Clock: v}}},
+		"earned budget": {Clock: v, Budget: refilled{new(retry.EarnedBudget)}},
 		"token budget":  {Clock: v, Budget: &retry.TokenBudget{Cost: -1}},
 		"hooks":         {Clock: v, Hooks: emptyHooks},
 		"system clock":  {Backoff: retry.Constant(1)},
@@ -179,7 +179,7 @@ func TestThreeRetriesAllocateOnce(t *testing.T) {
 type refilled struct{ *retry.EarnedBudget }
 
 func (b refilled) Withdraw(w retry.Withdrawal) bool {
-	b.EarnedBudget.End(retry.Outcome{Retried: w.Class, OK: true})
+	b.EarnedBudget.End(retry.Outcome{Retried: w.Class, OK: true, Clock: w.Clock})
 	return b.EarnedBudget.Withdraw(w)
 }
 

@@ -46,15 +46,17 @@ type Withdrawal struct {
 	Retry int           // 1 for the first retry that the run asks for, then one more than were granted
 	Hedge bool          // it is no retry but a hedge, and no attempt has failed yet
 	Wait  time.Duration // before the retry
+	Clock clockx.Clock  // the policy's, never nil: a budget that needs the time reads it here
 }
 
 // Outcome is what a [Budget] gets when a run is over.
 type Outcome struct {
-	Name    string // the policy's
-	Retried Class  // of the error that the last granted retry followed; Unknown if none was granted
-	Retries int    // how many were granted
-	Hedge   bool   // the run was the hedges of one call; to the policy's budget each hedge is a run
-	OK      bool   // op succeeded, or failed with an Answer; of a hedge to the policy's budget: as the first to do so
+	Name    string       // the policy's
+	Retried Class        // of the error that the last granted retry followed; Unknown if none was granted
+	Retries int          // how many were granted
+	Hedge   bool         // the run was the hedges of one call; to the policy's budget each hedge is a run
+	OK      bool         // op succeeded, or failed with an Answer; of a hedge to the policy's budget: as the first to do so
+	Clock   clockx.Clock // the policy's, never nil
 }
 
 // EarnedBudget lets calls earn their retries. Use it unless you know better, one for each
@@ -73,12 +75,11 @@ type Outcome struct {
 // has spent its tokens makes no retry until twenty of its calls have succeeded, and a new
 // process none after a timeout until ten have, however many such processes there are.
 //
-// The zero value is ready. A nil *EarnedBudget grants everything. If Clock is set
-// back, no retry is refused because of that: tokens above ten may be lost, or not
-// decay for up to a minute. Do not copy an EarnedBudget after the first use.
+// The zero value is ready. It measures time on the clocks of the policies that share it. If
+// one is behind another, or is set back, no retry is refused because of that: tokens above
+// ten may be lost, or not decay for up to a minute. A nil *EarnedBudget grants everything. Do
+// not copy an EarnedBudget after the first use.
 type EarnedBudget struct {
-	Clock clockx.Clock // nil means clockx.System()
-
 	word atomic.Uint64 // a purse
 }
 
@@ -163,7 +164,7 @@ func (b *EarnedBudget) Withdraw(w Withdrawal) bool {
 	if b == nil {
 		return true
 	}
-	for now := b.tick(); ; {
+	for now := tickOf(w.Clock); ; {
 		word := b.word.Load()
 		p := purse(word).faded(now)
 		left, ok := p.less(p.costOf(w.Class))
@@ -178,7 +179,7 @@ func (b *EarnedBudget) End(o Outcome) {
 	if b == nil || !o.OK && o.Retried != TimedOut {
 		return
 	}
-	for now := b.tick(); ; {
+	for now := tickOf(o.Clock); ; {
 		word := b.word.Load()
 		p := purse(word).faded(now).after(o)
 		if uint64(p) == word || b.word.CompareAndSwap(word, uint64(p)) {
@@ -195,11 +196,11 @@ func (b *EarnedBudget) Balance() float64 {
 	return float64(min(purse(b.word.Load()).tokens(), tenTokens)) / tenTokens
 }
 
-// tick returns the time, in ticks.
-func (b *EarnedBudget) tick() uint32 { return uint32(reading(b.Clock) / tick) }
+// tickOf returns the time on a clock, in ticks.
+func tickOf(c clockx.Clock) uint32 { return uint32(reading(c) / tick) }
 
 // reading returns what a clock shows, to compare with earlier readings. The system's
-// clock is read monotonically, which nobody can set back.
+// clock, which a nil one means here, is read monotonically: nobody can set it back.
 func reading(c clockx.Clock) time.Duration {
 	if c == nil || c == clockx.System() {
 		return time.Since(epoch)
@@ -305,10 +306,11 @@ func tokens(n, byDefault int) int64 {
 //
 // The zero value has Ratio 0.1, MinPerSecond 0 and Window 10 s. A negative Ratio
 // counts as zero, and then a process with few calls gets no retry either. The window
-// moves in tenths. If Clock is set back by more than a minute and a Window, a new
-// Window starts. If it is set back by less, the window stands still until the clock
-// has caught up. A nil *RatioBudget grants everything. Set the fields before the first
-// use and do not copy it after.
+// moves in tenths, on the clocks of the policies that share the budget. If a clock is behind
+// by more than a minute and a Window, because it was set back or is another one, a new
+// Window starts. If it is behind by less, the window stands still until the clock has caught
+// up. A nil *RatioBudget grants everything. Set the fields before the first use and do not
+// copy it after.
 type RatioBudget struct {
 	Ratio float64
 
@@ -318,9 +320,9 @@ type RatioBudget struct {
 	MinPerSecond float64
 
 	Window time.Duration
-	Clock  clockx.Clock // nil means clockx.System()
 
 	mu     sync.Mutex
+	clock  clockx.Clock      // of the latest Withdraw or End, for Balance
 	shift  int64             // added to the clock's tenths to get indices, which never go back
 	newest int64             // the index of the tenth underway; 0 before the first
 	owed   int64             // successes that must follow before a process with few calls gets another retry
@@ -336,13 +338,14 @@ type tenth struct{ successes, retries int64 }
 func (b *RatioBudget) Begin(Opening) {}
 
 // Withdraw counts a retry, if the window has room for it.
-func (b *RatioBudget) Withdraw(Withdrawal) bool {
+func (b *RatioBudget) Withdraw(w Withdrawal) bool {
 	if b == nil {
 		return true
 	}
-	now := b.now()
+	now := b.now(w.Clock)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.clock = w.Clock
 	t := b.current(now)
 	successes, retries := b.sum()
 	if float64(retries+1) > b.allowed(successes) {
@@ -360,9 +363,10 @@ func (b *RatioBudget) End(o Outcome) {
 	if b == nil || !o.OK {
 		return
 	}
-	now := b.now()
+	now := b.now(o.Clock)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.clock = o.Clock
 	b.current(now).successes++
 	b.owed = max(b.owed, 1) - 1
 }
@@ -372,7 +376,10 @@ func (b *RatioBudget) Balance() float64 {
 	if b == nil {
 		return 1
 	}
-	now := b.now()
+	b.mu.Lock()
+	clock := b.clock
+	b.mu.Unlock()
+	now := b.now(clock)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.current(now)
@@ -414,9 +421,9 @@ func (b *RatioBudget) window() time.Duration {
 	return b.Window
 }
 
-// now returns the time in tenths of the window. Call it without the mutex: the clock may
-// run any code.
-func (b *RatioBudget) now() int64 { return int64(reading(b.Clock) / b.length()) }
+// now returns the time on a clock in tenths of the window. Call it without the mutex: the
+// clock may run any code.
+func (b *RatioBudget) now(c clockx.Clock) int64 { return int64(reading(c) / b.length()) }
 
 // length returns that of a tenth.
 func (b *RatioBudget) length() time.Duration { return max(b.window()/tenths, 1) }
@@ -425,11 +432,11 @@ func (b *RatioBudget) length() time.Duration { return max(b.window()/tenths, 1) 
 // in the window. A goroutine that has read the clock before others counts with them.
 func (b *RatioBudget) current(now int64) *tenth {
 	index := now + b.shift
-	if behind := b.newest - index; b.newest == 0 && index <= 0 || behind > tenths+int64(time.Minute/b.length()) {
-		b.shift = b.newest - now + tenths + 1 // the clock was set back: go on after all that was counted
+	if behind := b.newest - index; b.newest == 0 || behind < -tenths || behind > tenths+int64(time.Minute/b.length()) {
+		b.shift = b.newest - now + tenths + 1 // a new window, after all that was counted
 		index = now + b.shift
 	}
-	for i := max(b.newest+1, index-tenths); i <= index; i++ {
+	for i := b.newest + 1; i <= index; i++ {
 		b.ring[i%int64(len(b.ring))] = tenth{}
 	}
 	b.newest = max(b.newest, index)

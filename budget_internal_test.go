@@ -15,16 +15,16 @@ func TestAFullBudgetIsNotWrittenTo(t *testing.T) {
 		most float64 // the share of them that write
 	}{{2500, .81}, {10_000, .21}, {100_000, .021}, {1_000_000, .0021}} {
 		v := clockx.NewVirtual(epoch)
-		b := &EarnedBudget{Clock: v}
+		b := new(EarnedBudget)
 		const fill = 20_000
 		for range fill {
-			b.End(Outcome{OK: true})
+			b.End(Outcome{OK: true, Clock: v})
 		}
 		written := 0
 		for range tt.rate {
 			v.Advance(time.Second / time.Duration(tt.rate))
 			before := b.word.Load()
-			b.End(Outcome{OK: true})
+			b.End(Outcome{OK: true, Clock: v})
 			if b.word.Load() != before {
 				written++
 			}

@@ -3,6 +3,7 @@ package retry_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"runtime"
 	"sync"
@@ -141,7 +142,7 @@ func granted(b retry.Budget, n int, c retry.Class) (got int) {
 
 func TestRatioBudget(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
-	b := &retry.RatioBudget{Ratio: .1, Clock: v}
+	b := timed{&retry.RatioBudget{Ratio: .1}, v}
 	withdraw := func(want int) {
 		t.Helper()
 		if n := granted(b, 100, retry.Transient); n != want {
@@ -184,7 +185,7 @@ func TestRatioBudget(t *testing.T) {
 func TestRatioBudgetsWindow(t *testing.T) {
 	for after, want := range map[time.Duration]int{0: 10, 10 * time.Second: 10, 11 * time.Second: 1} {
 		v := clockx.NewVirtual(time.Unix(1000, 0))
-		b := &retry.RatioBudget{Ratio: 1, Clock: v}
+		b := timed{&retry.RatioBudget{Ratio: 1}, v}
 		succeed(b, 10)
 		v.Advance(after)
 		if got := granted(b, 20, retry.Transient); got != want {
@@ -203,7 +204,7 @@ func TestRatioBudgetOfThoseWithFewCalls(t *testing.T) {
 		{-1, 0, 0}, {-.5, 0, 0}, {math.NaN(), 0, 0}, {math.Inf(1), 0, 1}, {2, 0, 1},
 	} {
 		v := clockx.NewVirtual(epoch)
-		b := &retry.RatioBudget{Ratio: tt.ratio, MinPerSecond: tt.floor, Clock: v}
+		b := timed{&retry.RatioBudget{Ratio: tt.ratio, MinPerSecond: tt.floor}, v}
 		first := min(tt.needs, 1)
 		if left, got := b.Balance(), granted(b, 50, retry.Transient); got != first || left != float64(first) || b.Balance() != 0 {
 			t.Errorf("Ratio %v: at first %d retries are granted, and the balance is %v, then %v, want %d of both, then 0", tt.ratio, got, left, b.Balance(), first)
@@ -231,7 +232,7 @@ func TestRatioBudgetOfThoseWithFewCalls(t *testing.T) {
 // What is granted to those with few calls counts in the window.
 func TestRatioBudgetLendsOnceInAWindow(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
-	b := &retry.RatioBudget{Ratio: .5, Clock: v}
+	b := timed{&retry.RatioBudget{Ratio: .5}, v}
 	if got := granted(b, 9, retry.Transient); got != 1 {
 		t.Errorf("at first %d retries are granted, want 1", got)
 	}
@@ -246,7 +247,7 @@ func TestRatioBudgetLendsOnceInAWindow(t *testing.T) {
 }
 
 func TestWithNoRunsAndNoLimit(t *testing.T) {
-	b := &retry.RatioBudget{Ratio: math.Inf(1), Clock: clockx.NewVirtual(epoch)}
+	b := timed{&retry.RatioBudget{Ratio: math.Inf(1)}, clockx.NewVirtual(epoch)}
 	if left, got := b.Balance(), granted(b, 9, retry.Transient); left != 1 || got != 1 {
 		t.Errorf("no runs have %d retries, and a balance of %v, want 1 and 1", got, left)
 	}
@@ -268,7 +269,7 @@ func TestBalanceIsNotNegative(t *testing.T) {
 		t.Errorf("2 of 1 places are taken: the balance is %v, want 0", got)
 	}
 	v := clockx.NewVirtual(epoch)
-	rate := &retry.RatioBudget{Ratio: 1, Clock: v}
+	rate := timed{&retry.RatioBudget{Ratio: 1}, v}
 	succeed(rate, 4)
 	v.Advance(9 * time.Second)
 	succeed(rate, 1)
@@ -279,7 +280,7 @@ func TestBalanceIsNotNegative(t *testing.T) {
 	if got := rate.Balance(); got != 0 {
 		t.Errorf("5 of 1 retries are made: the balance is %v, want 0", got)
 	}
-	late := &retry.RatioBudget{Clock: v}
+	late := timed{&retry.RatioBudget{}, v}
 	succeed(late, 10)
 	v.Advance(9 * time.Second)
 	late.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1})
@@ -310,18 +311,18 @@ func TestRatioBudgetDefaultsAndOddFields(t *testing.T) {
 		{&retry.RatioBudget{Window: -1}, 20},
 		{&retry.RatioBudget{Window: math.MaxInt64}, 20},
 	} {
-		tt.b.Clock = v
-		succeed(tt.b, 200)
+		b := timed{tt.b, v}
+		succeed(b, 200)
 		n := 0
-		for n < 300 && tt.b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
+		for n < 300 && b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 			n++
-			tt.b.End(retry.Outcome{Retried: retry.Transient})
+			b.End(retry.Outcome{Retried: retry.Transient})
 		}
 		if n != tt.want {
 			t.Errorf("Ratio %v, MinPerSecond %v, Window %v: %d retries are granted, want %d",
 				tt.b.Ratio, tt.b.MinPerSecond, tt.b.Window, n, tt.want)
 		}
-		if got := tt.b.Balance(); !(got >= 0 && got <= 1) {
+		if got := b.Balance(); !(got >= 0 && got <= 1) {
 			t.Errorf("the balance is %v, want it in [0,1]", got)
 		}
 	}
@@ -345,7 +346,7 @@ func TestRatioBudgetOnAClockThatIsSetBack(t *testing.T) {
 		{-10 * time.Second, false}, {-11 * time.Second, true},
 	} {
 		c := &wallClock{now: epoch}
-		b := &retry.RatioBudget{Ratio: 1, Clock: c}
+		b := timed{&retry.RatioBudget{Ratio: 1}, c}
 		succeed(b, 10)
 		if got := granted(b, 6, retry.Transient); got != 6 {
 			t.Errorf("10 runs have %d retries, want 6 of 6", got)
@@ -377,7 +378,7 @@ func TestRatioBudgetOnAnyClock(t *testing.T) {
 	for _, start := range []time.Time{{}, time.Unix(-70, 0), time.Unix(-5, 0), time.Unix(0, 0), time.Unix(1, 0), time.Unix(3, 0), time.Unix(1<<33, 0)} {
 		for _, window := range []time.Duration{0, 1, time.Hour} {
 			v := clockx.NewVirtual(start)
-			b := &retry.RatioBudget{Ratio: 1, Window: window, Clock: v}
+			b := timed{&retry.RatioBudget{Ratio: 1, Window: window}, v}
 			for range 20 {
 				succeed(b, 3)
 				if got := granted(b, 9, retry.Transient); got != 3 {
@@ -395,7 +396,7 @@ func TestRatioBudgetOnAnyClock(t *testing.T) {
 func TestRatioBudgetOnALateClock(t *testing.T) {
 	for late := time.Duration(1); late < 30; late++ {
 		c := &wallClock{now: epoch}
-		b := &retry.RatioBudget{Ratio: 1, Clock: c}
+		b := timed{&retry.RatioBudget{Ratio: 1}, c}
 		b.End(retry.Outcome{OK: true})
 		if !b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 			t.Fatal("the run has no retry")
@@ -416,7 +417,7 @@ func TestRatioBudgetOnALateClock(t *testing.T) {
 // clock, by its name or as nil, is read monotonically.
 func TestRatioBudgetInAndOutOfBubbles(t *testing.T) {
 	for _, clock := range []clockx.Clock{nil, clockx.System()} {
-		b := &retry.RatioBudget{Clock: clock, Ratio: 1}
+		b := timed{&retry.RatioBudget{Ratio: 1}, clock}
 		retried := func(where string) {
 			t.Helper()
 			succeed(b, 1)
@@ -438,9 +439,47 @@ func TestRatioBudgetInAndOutOfBubbles(t *testing.T) {
 	}
 }
 
+// A budget may be shared by policies on different clocks, as in a test of one of them. Each
+// change begins a new window, however often.
+func TestRatioBudgetOnTwoClocks(t *testing.T) {
+	for _, window := range []time.Duration{0, 1, time.Hour} {
+		b := &retry.RatioBudget{Ratio: 1, Window: window}
+		for range 100 {
+			for _, now := range []time.Time{{}, time.Unix(1000, 0), epoch} {
+				b := timed{b, &wallClock{now: now}}
+				succeed(b, 3)
+				if left, got := b.Balance(), granted(b, 9, retry.Transient); left != 1 || got != 3 {
+					t.Fatalf("with a window of %v, at %v, 3 runs have %d retries, and the balance is %v, want 3 and 1", window, now, got, left)
+				}
+			}
+		}
+	}
+}
+
+func TestBudgetsGetThePolicysClock(t *testing.T) {
+	doors := maps.Clone(doors)
+	doors["Loop"] = func(ctx context.Context, p retry.Policy, op func(context.Context) error) error {
+		loop := p.Start(epoch)
+		for ok := true; ok; {
+			_, ok = loop.Next(epoch, op(ctx))
+		}
+		return loop.Err()
+	}
+	v := clockx.NewVirtual(epoch)
+	for given, want := range map[clockx.Clock]clockx.Clock{nil: clockx.System(), clockx.System(): clockx.System(), v: v} {
+		for door, run := range doors {
+			budget := &loggedBudget{log: func(string, ...any) {}}
+			_ = run(t.Context(), retry.Policy{Clock: given, Budget: budget, Backoff: retry.Constant(0), MaxAttempts: 2}, func(context.Context) error { return errDown })
+			if len(budget.withdrawals) != 1 || budget.withdrawals[0].Clock != want || budget.outcome.Clock != want {
+				t.Errorf("%s on %T: Withdraw got %+v, and End %+v, want %T in both", door, given, budget.withdrawals, budget.outcome, want)
+			}
+		}
+	}
+}
+
 func TestRatioBudgetRefills(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
-	b := &retry.RatioBudget{Ratio: -1, MinPerSecond: 10, Clock: v} // for 10 s
+	b := timed{&retry.RatioBudget{Ratio: -1, MinPerSecond: 10}, v} // for 10 s
 	for range 3 {
 		if n := granted(b, 1000, retry.Transient); n != 100 {
 			t.Errorf("%d retries are granted, want 100", n)
@@ -480,13 +519,13 @@ func TestLastRetryOfARatioBudget(t *testing.T) {
 		{&retry.RatioBudget{Ratio: -1, MinPerSecond: 2e9, Window: 1}, 2},
 		{&retry.RatioBudget{Ratio: 3}, 3},
 	} {
-		tt.b.Clock = v
-		succeed(tt.b, 1)
-		if n := granted(tt.b, 100, retry.Transient); n != tt.want {
+		b := timed{tt.b, v}
+		succeed(b, 1)
+		if n := granted(b, 100, retry.Transient); n != tt.want {
 			t.Errorf("RatioBudget%+v grants %d retries, want %d", []any{tt.b.Ratio, tt.b.MinPerSecond, tt.b.Window}, n, tt.want)
 		}
 	}
-	short := &retry.RatioBudget{Ratio: -1, MinPerSecond: 1e9, Window: 1, Clock: v}
+	short := timed{&retry.RatioBudget{Ratio: -1, MinPerSecond: 1e9, Window: 1}, v}
 	for range 3 {
 		if !short.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) || short.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 			t.Error("a window of a nanosecond has not exactly one retry")
@@ -690,7 +729,7 @@ func TestConcurrencyBudgetUnderContention(t *testing.T) {
 
 func TestBudgetsUnderContention(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
-	ratio := &retry.RatioBudget{Ratio: .5, Clock: v}
+	ratio := timed{&retry.RatioBudget{Ratio: .5}, v}
 	token := &retry.TokenBudget{Capacity: 1000, Cost: 1}
 	var ratioGrants, tokenGrants atomic.Int64
 	var wg sync.WaitGroup
@@ -742,7 +781,7 @@ func TestTokensAddUp(t *testing.T) {
 func TestRatioBudgetGrantsTheLastRetryOnce(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
 	for range 5000 {
-		b := &retry.RatioBudget{Ratio: 1, Clock: v}
+		b := timed{&retry.RatioBudget{Ratio: 1}, v}
 		b.End(retry.Outcome{OK: true})
 		var granted atomic.Int64
 		var wg sync.WaitGroup
@@ -768,7 +807,7 @@ func TestRatioBudgetSumsUpAfterItLooks(t *testing.T) {
 	c := &wallClock{now: time.Unix(11, 0)}
 	all := make([]retry.RatioBudget, budgets)
 	for i := range all {
-		all[i].Ratio, all[i].MinPerSecond, all[i].Clock = -1, 1, c
+		all[i].Ratio, all[i].MinPerSecond = -1, 1
 	}
 	var got, met [budgets]atomic.Int64
 	var wg sync.WaitGroup
@@ -779,7 +818,7 @@ func TestRatioBudgetSumsUpAfterItLooks(t *testing.T) {
 				for met[i].Load() < goroutines {
 					runtime.Gosched()
 				}
-				got[i].Add(int64(granted(&all[i], 30, retry.Transient)))
+				got[i].Add(int64(granted(timed{&all[i], c}, 30, retry.Transient)))
 			}
 		})
 	}
@@ -795,10 +834,7 @@ func TestRatioBudgetSumsUpAfterItLooks(t *testing.T) {
 // tenth of the window gives way to the next.
 func TestRatioBudgetLendsToOne(t *testing.T) {
 	const budgets, goroutines = 20_000, 4
-	all := make([]retry.RatioBudget, budgets)
-	for i := range all {
-		all[i].Clock = new(hastyClock)
-	}
+	all, clocks := make([]retry.RatioBudget, budgets), make([]hastyClock, budgets)
 	var got, met [budgets]atomic.Int64
 	var wg sync.WaitGroup
 	for range goroutines {
@@ -808,7 +844,7 @@ func TestRatioBudgetLendsToOne(t *testing.T) {
 				for met[i].Load() < goroutines {
 					runtime.Gosched()
 				}
-				got[i].Add(int64(granted(&all[i], 1, retry.Transient)))
+				got[i].Add(int64(granted(timed{&all[i], &clocks[i]}, 1, retry.Transient)))
 			}
 		})
 	}
@@ -817,9 +853,10 @@ func TestRatioBudgetLendsToOne(t *testing.T) {
 		if n := got[i].Load(); n != 1 {
 			t.Fatalf("%d retries were granted, want 1", n)
 		}
-		all[i].Clock.(*hastyClock).stopped = true
-		succeed(&all[i], 20) // for two retries in this window, of which that is one
-		if n := granted(&all[i], 9, retry.Transient); n != 1 {
+		b := timed{&all[i], &clocks[i]}
+		clocks[i].stopped = true
+		succeed(b, 20) // for two retries in this window, of which that is one
+		if n := granted(b, 9, retry.Transient); n != 1 {
 			t.Fatalf("for twenty successes %d more retries were granted, want 1", n)
 		}
 	}
@@ -847,7 +884,7 @@ func FuzzBudgets(f *testing.F) {
 	f.Fuzz(func(t *testing.T, ops []byte, capacity, cost, throttle, reward int, ratio float64) {
 		v := clockx.NewVirtual(epoch)
 		token := &retry.TokenBudget{Capacity: capacity, Cost: cost, ThrottleCost: throttle, Reward: reward}
-		rate := &retry.RatioBudget{Ratio: ratio, Clock: v}
+		rate := timed{&retry.RatioBudget{Ratio: ratio}, v}
 		places := &retry.ConcurrencyBudget{Ratio: ratio, Min: cost % 8}
 		orDefault := func(n, byDefault int) int64 {
 			if n == 0 {

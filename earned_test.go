@@ -14,7 +14,7 @@ import (
 )
 
 func TestEarnedBudget(t *testing.T) {
-	b := &retry.EarnedBudget{Clock: clockx.NewVirtual(epoch)}
+	b := timed{&retry.EarnedBudget{}, clockx.NewVirtual(epoch)}
 	withdraw := func(c retry.Class) bool { return b.Withdraw(retry.Withdrawal{Class: c, Retry: 1}) }
 	for _, step := range []struct {
 		name string
@@ -56,7 +56,7 @@ func TestEarnedBudget(t *testing.T) {
 // With each run that fails after a retry after a timeout the price of one doubles, four
 // times at most. With each that succeeds it halves.
 func TestPriceAfterATimeoutFollowsItsSuccess(t *testing.T) {
-	b := &retry.EarnedBudget{Clock: clockx.NewVirtual(epoch)}
+	b := timed{&retry.EarnedBudget{}, clockx.NewVirtual(epoch)}
 	succeed(b, 10) // ten tokens: an even number
 	price := func() (tokens int) {
 		granted(b, 2000, retry.Transient)
@@ -89,7 +89,7 @@ func TestPriceAfterATimeoutFollowsItsSuccess(t *testing.T) {
 // one retry does not decay, and all that is beyond does.
 func TestWhatARetryCostsDoesNotFade(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
-	b := &retry.EarnedBudget{Clock: v}
+	b := timed{&retry.EarnedBudget{}, v}
 	b.End(retry.Outcome{Retried: retry.TimedOut})
 	b.End(retry.Outcome{Retried: retry.TimedOut})
 	for range 310 {
@@ -109,7 +109,7 @@ func TestWhatARetryCostsDoesNotFade(t *testing.T) {
 // A new process makes no retry after a timeout before ten of its calls have succeeded: a
 // command that calls once makes none, however many run at the same time.
 func TestANewBudgetGrantsNoRetryAfterATimeout(t *testing.T) {
-	b := &retry.EarnedBudget{Clock: clockx.NewVirtual(epoch)}
+	b := timed{&retry.EarnedBudget{}, clockx.NewVirtual(epoch)}
 	for n := range 11 {
 		if ok := b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1}); ok != (n == 10) {
 			t.Errorf("after %d successes a retry is granted: %v", n, ok)
@@ -121,7 +121,7 @@ func TestANewBudgetGrantsNoRetryAfterATimeout(t *testing.T) {
 // A tenth is no binary fraction: twenty successes are a retry, not nineteen and not
 // twenty-one.
 func TestTwentySuccessesAreARetry(t *testing.T) {
-	b := &retry.EarnedBudget{Clock: clockx.NewVirtual(epoch)}
+	b := timed{&retry.EarnedBudget{}, clockx.NewVirtual(epoch)}
 	if got := granted(b, 100, retry.Transient); got != 4 {
 		t.Errorf("at first %d retries are granted, want 4", got)
 	}
@@ -149,7 +149,7 @@ func TestTwentySuccessesAreARetry(t *testing.T) {
 
 func TestNothingIsEarnedByTime(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
-	b := &retry.EarnedBudget{Clock: v}
+	b := timed{&retry.EarnedBudget{}, v}
 	granted(b, 10, retry.Transient)
 	for range 100 {
 		v.Advance(1000 * time.Hour)
@@ -180,7 +180,7 @@ func TestEarnedTokensFade(t *testing.T) {
 		{876_000 * time.Hour, 10},
 	} {
 		v := clockx.NewVirtual(epoch.Truncate(time.Second))
-		b := &retry.EarnedBudget{Clock: v}
+		b := timed{&retry.EarnedBudget{}, v}
 		succeed(b, 20_000)
 		v.Advance(tt.after)
 		if got := granted(b, 2000, retry.Transient); got != tt.want/2 {
@@ -189,7 +189,7 @@ func TestEarnedTokensFade(t *testing.T) {
 	}
 	// In many steps, which round, as in one.
 	v := clockx.NewVirtual(epoch.Truncate(time.Second))
-	b := &retry.EarnedBudget{Clock: v}
+	b := timed{&retry.EarnedBudget{}, v}
 	succeed(b, 20_000)
 	for range 80 {
 		v.Advance(time.Second / 16)
@@ -200,7 +200,7 @@ func TestEarnedTokensFade(t *testing.T) {
 		t.Errorf("in steps %d retries are left, want 188", got)
 	}
 	// A steady rate of r successes per second holds some r/2 tokens beyond ten.
-	b = &retry.EarnedBudget{Clock: v}
+	b = timed{&retry.EarnedBudget{}, v}
 	for range 60 * 16 {
 		v.Advance(time.Second / 16)
 		succeed(b, 10)
@@ -213,7 +213,7 @@ func TestEarnedTokensFade(t *testing.T) {
 // In any order, nothing is refused that a fresh budget would grant.
 func TestEarnedBudgetInAndOutOfBubbles(t *testing.T) {
 	for _, clock := range []clockx.Clock{nil, clockx.System()} {
-		b := &retry.EarnedBudget{Clock: clock}
+		b := timed{&retry.EarnedBudget{}, clock}
 		succeed(b, 10)
 		try := func(where string) {
 			t.Helper()
@@ -261,7 +261,7 @@ func TestEarnedBudgetOnAClockThatIsSetBack(t *testing.T) {
 	} {
 		for _, after := range []time.Duration{0, time.Minute + 5*time.Second} {
 			c := &wallClock{now: epoch.Truncate(time.Second)}
-			b := &retry.EarnedBudget{Clock: c}
+			b := timed{&retry.EarnedBudget{}, c}
 			succeed(b, 20_000)
 			c.now = c.now.Add(-tt.back)
 			b.End(retry.Outcome{OK: true})
@@ -280,7 +280,7 @@ func TestEarnedBudgetOnAClockThatIsSetBack(t *testing.T) {
 // What is earned after a clock was set back fades on that clock.
 func TestTokensEarnedOnAClockThatIsSetBack(t *testing.T) {
 	c := &wallClock{now: epoch.Truncate(time.Second)}
-	b := &retry.EarnedBudget{Clock: c}
+	b := timed{&retry.EarnedBudget{}, c}
 	succeed(b, 30)
 	b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) // ten tokens are left
 	c.now = c.now.Add(-30 * time.Second)
@@ -325,7 +325,7 @@ func TestEarnedBudgetUnderContention(t *testing.T) {
 
 // What is taken and earned by many at once adds up.
 func TestEarnedTokensAddUp(t *testing.T) {
-	b := &retry.EarnedBudget{Clock: clockx.NewVirtual(epoch)}
+	b := timed{&retry.EarnedBudget{}, clockx.NewVirtual(epoch)}
 	succeed(b, 10)
 	granted(b, 10, retry.Transient)
 	var wg sync.WaitGroup
@@ -416,7 +416,7 @@ func FuzzEarnedBudget(f *testing.F) {
 	f.Add([]byte{6, 6, 6, 6, 7, 0x19, 0, 7, 1, 6, 6, 0x29, 7, 1, 1, 1, 1})
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		c := &wallClock{now: epoch}
-		b, plain := &retry.EarnedBudget{Clock: c}, &plainEarned{tokens: 9e6, price: 10e6}
+		b, plain := timed{&retry.EarnedBudget{}, c}, &plainEarned{tokens: 9e6, price: 10e6}
 		for _, op := range ops[:min(len(ops), 300)] {
 			now := c.now.UnixNano() / int64(time.Second/16)
 			class := []retry.Class{retry.Transient, retry.TimedOut, retry.Throttled, retry.Unprocessed}[op/16%4]

@@ -860,7 +860,7 @@ func TestBudgetPaysForWhatIsSent(t *testing.T) {
 					t.Errorf("%s, %s: withdrawal %d for retry %d", name, door, i+1, w.Retry)
 				}
 			}
-			want := retry.Outcome{Name: "op", Retried: tt.retried, Retries: len(tt.asked), OK: tt.reason == retry.ReasonNone}
+			want := retry.Outcome{Name: "op", Retried: tt.retried, Retries: len(tt.asked), OK: tt.reason == retry.ReasonNone, Clock: p.Clock}
 			if !slices.Equal(asked, tt.asked) || budget.outcome != want || budget.begun != 1 || budget.ended != 1 || seen.summary.Reason != tt.reason {
 				t.Errorf("%s, %s: asked for %v, want %v; end %+v, want %+v; %v", name, door, asked, tt.asked, budget.outcome, want, seen)
 			}

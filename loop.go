@@ -24,10 +24,10 @@ import (
 //		comeBackAfter(wait)
 //	}
 //
-// A Loop ignores Policy.AttemptTimeout, Guards, Hooks and Clock, because it makes no attempts:
-// see [Attempts] for a run that does. Error.Waited counts the waits as Next returned
-// them. A Loop is not safe for concurrent use. With a Policy.Budget, end every Loop, at the
-// latest by Close.
+// A Loop ignores Policy.AttemptTimeout, Guards and Hooks, because it makes no attempts: see
+// [Attempts] for a run that does. Only the Budget reads Policy.Clock. Error.Waited counts the
+// waits as Next returned them. A Loop is not safe for concurrent use. With a Policy.Budget,
+// end every Loop, at the latest by Close.
 type Loop struct {
 	policy Policy
 	start  time.Time
@@ -230,7 +230,7 @@ func (d *decisions) plan(p *Policy, now moment) (delay, wait time.Duration, reas
 
 //go:noinline
 func (d *decisions) withdraw(p *Policy, wait time.Duration) bool {
-	return p.Budget.Withdraw(Withdrawal{Name: p.Name, Class: d.class, Retry: int(d.granted) + 1, Wait: wait})
+	return p.Budget.Withdraw(Withdrawal{Name: p.Name, Class: d.class, Retry: int(d.granted) + 1, Wait: wait, Clock: p.clock()})
 }
 
 // refusedByBudget reports whether the run is over only because its budget refused the
@@ -319,7 +319,7 @@ func (d *decisions) end(p *Policy, ok bool) {
 
 //go:noinline
 func (d *decisions) endBudget(p *Policy, ok bool) {
-	p.Budget.End(Outcome{Name: p.Name, Retried: d.retried, Retries: int(d.granted), OK: ok})
+	p.Budget.End(Outcome{Name: p.Name, Retried: d.retried, Retries: int(d.granted), OK: ok, Clock: p.clock()})
 }
 
 // fail completes the error of a run that gave up when it was elapsed old.

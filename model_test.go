@@ -586,12 +586,12 @@ func (s setup) policy() (p retry.Policy, v *clockx.Virtual, balance func() float
 		b := &retry.TokenBudget{Capacity: 30, Cost: 10, ThrottleCost: 20}
 		p.Budget, balance = b, b.Balance
 	case "ratio":
-		b := &retry.RatioBudget{Ratio: 2, Window: 24 * hour, Clock: v}
+		b := &retry.RatioBudget{Ratio: 2, Window: 24 * hour}
 		p.Budget, balance = b, b.Balance
 	case "earned":
-		b := &retry.EarnedBudget{Clock: v}
+		b := new(retry.EarnedBudget)
 		for range 10 { // enough for a retry after a timeout
-			b.End(retry.Outcome{OK: true})
+			b.End(retry.Outcome{OK: true, Clock: v})
 		}
 		p.Budget, balance = b, b.Balance
 	case "places":

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 )
 
 // longTests says that tests may take minutes: RETRY_LONG is 1, as CI sets it.
@@ -66,6 +67,28 @@ func record(p *retry.Policy) *events {
 }
 
 // countingBudget counts what it is told.
+// timed tells a budget of the clock that its runs are on.
+type timed struct {
+	balanced
+	clock clockx.Clock
+}
+
+// balanced is what each budget of this library is.
+type balanced interface {
+	retry.Budget
+	Balance() float64
+}
+
+func (b timed) Withdraw(w retry.Withdrawal) bool {
+	w.Clock = b.clock
+	return b.balanced.Withdraw(w)
+}
+
+func (b timed) End(o retry.Outcome) {
+	o.Clock = b.clock
+	b.balanced.End(o)
+}
+
 type countingBudget struct {
 	refuse              bool
 	begun, ended, asked int

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/hedge"
 )
 
@@ -38,6 +39,7 @@ func (l *ledger) Begin(o retry.Opening) {
 
 func (l *ledger) End(o retry.Outcome) {
 	l.check(o.Name, o.Hedge)
+	l.checkClock(o.Clock)
 	l.note("end(%v,%v)", o.Retried, o.OK)
 	if granted := o.Retried != retry.Unknown; granted != (o.Retries > 0) || o.Retries > 1 && l.withdrawn != o.Retries {
 		l.note("but %d retries", o.Retries)
@@ -50,8 +52,15 @@ func (l *ledger) check(name string, hedge bool) {
 	}
 }
 
+func (l *ledger) checkClock(clock clockx.Clock) {
+	if clock != clockx.System() {
+		l.note("clock %T", clock)
+	}
+}
+
 func (l *ledger) Withdraw(w retry.Withdrawal) bool {
 	l.check(w.Name, w.Hedge)
+	l.checkClock(w.Clock)
 	l.note("withdraw(%v,%d)", w.Class, w.Retry)
 	l.withdrawn = w.Retry
 	if len(l.refuse) == 0 {

@@ -1,6 +1,7 @@
 package hedge
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -38,11 +39,10 @@ type Hedge struct {
 	MaxInFlight int
 
 	// Budget limits the hedges of all calls that share it. Nil means a budget of this
-	// Hedge's own, on the clock of the first policy it is used with:
-	// retry.RatioBudget{Ratio: .05}. It grants nothing with time, so hedges add at most
-	// about a twentieth to the load, whatever the number of processes. A process with few
-	// calls gets a hedge at once, and then one for each 20 calls that succeed without a
-	// hedge, or end with retry.ErrRejected.
+	// Hedge's own: retry.RatioBudget{Ratio: .05}. It grants nothing with time, so hedges
+	// add at most about a twentieth to the load, whatever the number of processes. A process
+	// with few calls gets a hedge at once, and then one for each 20 calls that succeed
+	// without a hedge, or end with retry.ErrRejected.
 	//
 	// Here a hedge never earns its cost back. A retry.EarnedBudget grants a hedge for twenty
 	// calls that succeed without one, a retry.TokenBudget{} for 14. But in each process
@@ -199,9 +199,9 @@ func newHedged[T any](p *retry.Policy, h *Hedge, op func(context.Context) (T, er
 		panic("hedge: Policy.Clock is a *clockx.Virtual, on which no delay passes while op runs: use the system's clock in testing/synctest, or Delay: hedge.Never")
 	}
 	o := &hedged[T]{Hedger: h.rules(), policy: *p, hook: h.Hedged, op: op, value: v}
-	o.Name, o.Policy = p.Name, p.Budget
+	o.Name, o.Policy, o.Clock = p.Name, p.Budget, cmp.Or(p.Clock, clockx.System())
 	if o.Budget == nil {
-		o.Budget = h.shared.Budget(p.Clock)
+		o.Budget = h.shared.Budget()
 	}
 	return o
 }

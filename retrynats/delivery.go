@@ -107,7 +107,7 @@ func (s *subscription) store(ctx context.Context, msg jetstream.Msg, e *retry.Er
 	if s.handler.Dead == nil {
 		return nil
 	}
-	p := retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(time.Second)}
+	p := retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(time.Second), Clock: s.handler.Policy.Clock}
 	return retry.Run(ctx, p, func(ctx context.Context) error {
 		if s.handler.Dead(ctx, msg, e) != nil {
 			return errNotStored // instead of an error that may be permanent

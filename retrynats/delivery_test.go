@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/retrynats"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -217,6 +218,18 @@ func TestDeadIsAskedEverySecondUntilItHasStored(t *testing.T) {
 	if handled != 1 {
 		t.Errorf("Handle ran %d times, want once", handled)
 	}
+}
+
+func TestDeadIsAskedAgainOnThePolicysClock(t *testing.T) {
+	clock, asked := clockx.NewVirtual(time.Unix(0, 0)), 0
+	j := play(t, fakeMsg{deliveries: 1}, retry.Policy{Clock: clock}, fails(retry.Stop(errDown)), func(j *journal, e *retry.Error) error {
+		j.note("Dead at %d", clock.Now().Unix())
+		if asked++; asked < 3 {
+			return errDown
+		}
+		return nil
+	})
+	j.want(t, "0s Dead at 0", "0s Dead at 1", "0s Dead at 2", "0s term")
 }
 
 func TestMessageOfACrashedHandlerIsDeadWithoutAnotherRun(t *testing.T) {

@@ -1,11 +1,13 @@
 package retryqueue
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 )
 
 // Action is what to do with a message.
@@ -121,7 +123,7 @@ func (m Delivery) Before(p retry.Policy) (d Decision, run bool) {
 // [retry.DefaultClassifier]. The budget holds no place when After returns.
 func (m Delivery) After(p retry.Policy, err error) Decision {
 	if err == nil {
-		return acknowledge(p.Name, p.Budget)
+		return acknowledge(p)
 	}
 	return m.Judged(p, judge(p, err))
 }
@@ -130,16 +132,16 @@ func (m Delivery) After(p retry.Policy, err error) Decision {
 // is a success. Judged panics if v is another one without Err.
 func (m Delivery) Judged(p retry.Policy, v retry.Verdict) Decision {
 	if v == (retry.Verdict{}) {
-		return acknowledge(p.Name, p.Budget)
+		return acknowledge(p)
 	}
 	return m.decide(p, v)
 }
 
 // acknowledge tells the budget of a run that succeeded.
-func acknowledge(name string, b retry.Budget) Decision {
-	if b != nil {
-		b.Begin(retry.Opening{Name: name})
-		b.End(retry.Outcome{Name: name, OK: true})
+func acknowledge(p retry.Policy) Decision {
+	if p.Budget != nil {
+		p.Budget.Begin(retry.Opening{Name: p.Name})
+		p.Budget.End(retry.Outcome{Name: p.Name, OK: true, Clock: cmp.Or(p.Clock, clockx.System())})
 	}
 	return Decision{Action: Ack}
 }

@@ -47,6 +47,7 @@ type ledger struct {
 	retried      retry.Class
 	ok           bool
 	names        string // of each Begin, Withdraw and End
+	clock        clockx.Clock
 }
 
 func (b *ledger) Begin(o retry.Opening) { b.begun, b.names = b.begun+1, b.names+o.Name }
@@ -55,7 +56,7 @@ func (b *ledger) Withdraw(w retry.Withdrawal) bool {
 	return !b.refuse
 }
 func (b *ledger) End(o retry.Outcome) {
-	b.ended, b.retried, b.ok, b.names = b.ended+1, o.Retried, o.OK, b.names+o.Name
+	b.ended, b.retried, b.ok, b.names, b.clock = b.ended+1, o.Retried, o.OK, b.names+o.Name, o.Clock
 }
 
 // Every class of error meets every limit, alone and together. What has to come of
@@ -220,6 +221,19 @@ func TestSuccessIsAckAndTheBudgetIsTold(t *testing.T) {
 	}
 	if d := (retryqueue.Delivery{Number: 1, Stored: now, Now: now}).After(retry.Policy{}, nil); d != (retryqueue.Decision{Action: retryqueue.Ack}) {
 		t.Errorf("without a budget After() = %+v, want Ack alone", d)
+	}
+}
+
+func TestTheBudgetIsOnThePolicysClock(t *testing.T) {
+	v := clockx.NewVirtual(now)
+	for given, want := range map[clockx.Clock]clockx.Clock{nil: clockx.System(), v: v} {
+		for _, err := range []error{nil, errDown, retry.Stop(errDown), retry.Answer(errDown)} {
+			budget := new(ledger)
+			(retryqueue.Delivery{Number: 1, Now: now}).After(retry.Policy{Budget: budget, Clock: given}, err)
+			if budget.clock != want {
+				t.Errorf("after %v the budget of a policy on %T got %T, want %T", err, given, budget.clock, want)
+			}
+		}
 	}
 }
 

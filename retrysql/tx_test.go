@@ -122,7 +122,6 @@ func TestWhatWasRolledBackIsRepeated(t *testing.T) {
 func TestTimeoutIsPaidForAndSafeToRepeat(t *testing.T) {
 	var budget retry.EarnedBudget
 	h := retrytest.New(t, retry.Policy{AttemptTimeout: time.Second, MaxAttempts: 20, Budget: &budget})
-	budget.Clock = h.Clock
 	var f fake
 	_, err := f.tx(t.Context(), h.Policy, context.DeadlineExceeded)
 	h.AssertReason(retry.ReasonBudget)

@@ -90,8 +90,8 @@ func WithSeed(seed uint64) Option {
 	}
 }
 
-// New returns a Harness for p. It replaces Clock and Rand, and calls p's Hooks too. At
-// the end of the test it fails t if a deadline or timer on the clock is still running.
+// New returns a Harness for p. It replaces Clock and Rand, and calls p's Hooks too. Budgets
+// and guards are on the virtual clock, except a Pace with a Clock of its own. At the end of the test it fails t if a deadline or timer on the clock is still running.
 // It also fails t if an attempt blocks for two seconds of real time while the virtual
 // clock stands still. It then cancels the run, which nothing else would end.
 func New(t testing.TB, p retry.Policy, opts ...Option) *Harness {
@@ -114,40 +114,20 @@ func New(t testing.TB, p retry.Policy, opts ...Option) *Harness {
 		Guard:       h.guard,
 		Done:        h.finish,
 	}, p.Hooks)
-	h.checkClock(p.Budget)
-	for _, g := range p.Guards {
-		h.checkClock(g)
-	}
+	h.checkPaces()
 	t.Cleanup(h.cleanup)
 	return h
 }
 
-// checkClock logs that a budget or a guard of the policy has another clock.
-func (h *Harness) checkClock(of any) {
-	if name, clock := clockOf(of); clock != h.Clock && name != "" {
-		h.t.Log("retrytest: the policy's " + name + " counts on another clock:" +
-			" to have it follow the virtual one, set its Clock to h.Clock before the first run")
-	}
-}
-
-// clockOf returns the Clock of a budget or a guard, nil if it is not set, and the name of its
-// type, "" if it has no Clock. A Pace without one is on the policy's.
-func clockOf(x any) (name string, clock clockx.Clock) {
-	switch x := x.(type) {
-	case *retry.EarnedBudget:
-		if x != nil {
-			return "EarnedBudget", x.Clock
-		}
-	case *retry.RatioBudget:
-		if x != nil {
-			return "RatioBudget", x.Clock
-		}
-	case *retry.Pace:
-		if x != nil && x.Clock != nil {
-			return "Pace", x.Clock
+// checkPaces logs that a Pace of the policy has another clock. All else that a policy holds
+// is on the policy's.
+func (h *Harness) checkPaces() {
+	for _, g := range h.Policy.Guards {
+		if pace, ok := g.(*retry.Pace); ok && pace != nil && pace.Clock != nil && pace.Clock != h.Clock {
+			h.t.Log("retrytest: the policy's Pace counts on another clock:" +
+				" to have it follow the virtual one, leave its Clock nil, or set it to h.Clock before the first run")
 		}
 	}
-	return "", nil
 }
 
 // Attempts returns the attempts made so far, oldest first.

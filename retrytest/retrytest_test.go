@@ -14,6 +14,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/retrytest"
 )
 
@@ -235,6 +236,42 @@ fetch, in virtual time:
 	}
 }
 
+// What a policy holds, as its zero value, is on the harness's clock: no real time passes, and
+// a window does on the virtual clock.
+func TestZeroValuesFollowTheVirtualClock(t *testing.T) {
+	for name, p := range map[string]retry.Policy{
+		"nothing":      {},
+		"EarnedBudget": {Budget: new(retry.EarnedBudget)},
+		"TokenBudget":  {Budget: new(retry.TokenBudget)},
+		"RatioBudget":  {Budget: new(retry.RatioBudget)},
+		"Pace":         {Guards: []retry.Guard{new(retry.Pace)}},
+		"Limit":        {Guards: []retry.Guard{new(limit.Limit)}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			p.MaxAttempts = 9
+			h := retrytest.New(t, p)
+			for range 3 {
+				for range 30 {
+					_ = retry.Run(t.Context(), h.Policy, func(context.Context) error { return retry.After(errDown, time.Second) })
+				}
+				h.Clock.Advance(time.Hour)
+			}
+			if p.Budget != nil && name == "RatioBudget" {
+				for range 10 {
+					_ = retry.Run(t.Context(), h.Policy, func(context.Context) error { return nil })
+				}
+				h.Clock.Advance(11 * time.Second)
+				_ = retry.Run(t.Context(), h.Policy, func(context.Context) error { return errDown })
+				h.AssertAttempts(2) // the one retry of a process with few calls
+			}
+			if took := time.Since(began); took != 0 {
+				t.Errorf("%s: %v of real time passed, want none", name, took)
+			}
+		})
+	}
+}
+
 // The waits under the harness follow a Pace's own clock only if it is the harness's.
 func TestPaceOnAnotherClockIsTold(t *testing.T) {
 	clock := clockx.NewVirtual(time.Now())
@@ -244,7 +281,7 @@ func TestPaceOnAnotherClockIsTold(t *testing.T) {
 	}{
 		{new(retry.Pace), nil}, // it takes the policy's
 		{nil, nil},
-		{&retry.Pace{Clock: clock}, []string{"retrytest: the policy's Pace counts on another clock: to have it follow the virtual one, set its Clock to h.Clock before the first run"}},
+		{&retry.Pace{Clock: clock}, []string{"retrytest: the policy's Pace counts on another clock: to have it follow the virtual one, leave its Clock nil, or set it to h.Clock before the first run"}},
 	} {
 		f := &fake{}
 		retrytest.New(f, retry.Policy{Guards: []retry.Guard{nil, tt.pace}})
@@ -757,25 +794,6 @@ func TestWaitsOfZeroAreExplained(t *testing.T) {
 		h.AssertDelays(time.Hour)
 		if len(f.failures) != 1 || strings.Contains(f.failures[0], advice) != tt.want {
 			t.Errorf("with %d options the failures are %q, want advice: %v", len(tt.opts), f.failures, tt.want)
-		}
-	}
-}
-
-func TestBudgetOnAnotherClockIsTold(t *testing.T) {
-	other := clockx.NewVirtual(time.Now())
-	for budget, want := range map[retry.Budget]string{
-		&retry.RatioBudget{}:                        "the policy's RatioBudget counts on another clock",
-		&retry.EarnedBudget{Clock: clockx.System()}: "the policy's EarnedBudget counts on another clock",
-		&retry.RatioBudget{Clock: other}:            "the policy's RatioBudget counts on another clock",
-		&retry.EarnedBudget{}:                       "the policy's EarnedBudget counts on another clock",
-		&retry.TokenBudget{}:                        "",
-		(*retry.RatioBudget)(nil):                   "",
-		(*retry.EarnedBudget)(nil):                  "",
-	} {
-		f := &fake{}
-		retrytest.New(f, retry.Policy{Budget: budget})
-		if got := strings.Join(f.logs, "\n"); !strings.Contains(got, want) || want == "" && got != "" {
-			t.Errorf("%T: the log is %q, want %q", budget, got, want)
 		}
 	}
 }

@@ -111,10 +111,10 @@ func (x *scenario) measure(ctx context.Context, p retry.Policy) *storm.Result {
 		return nil
 	}
 	clients := make([]*http.Client, x.Processes)
-	shared := storm.Fresh(p.Budget, nil)
+	shared := storm.Fresh(p.Budget)
 	for i := range clients {
 		if p.Budget = shared; !x.Shared {
-			p.Budget = storm.Fresh(p.Budget, nil)
+			p.Budget = storm.Fresh(p.Budget)
 		}
 		t := &http.Transport{MaxIdleConnsPerHost: 100}
 		defer t.CloseIdleConnections()

@@ -89,7 +89,6 @@ func TestWhatARefusalDoes(t *testing.T) {
 		Guards:  []retry.Guard{full},
 		Backoff: retry.Exponential{Jitter: retry.NoJitter},
 	})
-	budget.Clock = h.Clock
 	before := budget.Balance()
 	err := retry.Run(t.Context(), h.Policy, func(context.Context) error { return nil })
 	ended(t, err, guards.ErrFull, 0)

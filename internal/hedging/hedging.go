@@ -18,6 +18,7 @@ type Hedger struct {
 	MaxInFlight        int
 	Budget             retry.Budget // of hedges
 	Policy             retry.Budget // of the retry policy; nil: none
+	Clock              clockx.Clock // of the retry policy, for budgets
 	Shared             *Shared
 }
 
@@ -48,13 +49,12 @@ func (h Hedger) Resolve() Hedger {
 	return h
 }
 
-// Budget returns the budget for a Hedge that was given none. It measures time on the
-// clock of the first caller.
-func (s *Shared) Budget(clock clockx.Clock) retry.Budget {
+// Budget returns the budget for a Hedge that was given none.
+func (s *Shared) Budget() retry.Budget {
 	if b := s.budget.Load(); b != nil {
 		return b
 	}
-	s.budget.CompareAndSwap(nil, &retry.RatioBudget{Ratio: .05, Clock: clock})
+	s.budget.CompareAndSwap(nil, &retry.RatioBudget{Ratio: .05})
 	return s.budget.Load()
 }
 
@@ -175,7 +175,7 @@ func (c *Call) Start(refused Refusal, canceled bool) (start, again bool) {
 // is called later, even if the next one refuses the hedge.
 func (c *Call) withdraw() bool {
 	h := c.hedger
-	if !h.Budget.Withdraw(retry.Withdrawal{Name: h.Name, Class: retry.Transient, Hedge: true, Retry: int(c.granted) + 1}) {
+	if !h.Budget.Withdraw(retry.Withdrawal{Name: h.Name, Class: retry.Transient, Hedge: true, Retry: int(c.granted) + 1, Clock: h.Clock}) {
 		c.refuse(RefusedBudget)
 		return false
 	}
@@ -187,10 +187,10 @@ func (c *Call) withdraw() bool {
 	granted := false
 	defer func() {
 		if !granted { // or Withdraw has panicked
-			h.Policy.End(retry.Outcome{Name: h.Name, Hedge: true})
+			h.Policy.End(retry.Outcome{Name: h.Name, Hedge: true, Clock: h.Clock})
 		}
 	}()
-	if granted = h.Policy.Withdraw(retry.Withdrawal{Name: h.Name, Class: retry.Transient, Hedge: true, Retry: 1}); !granted {
+	if granted = h.Policy.Withdraw(retry.Withdrawal{Name: h.Name, Class: retry.Transient, Hedge: true, Retry: 1, Clock: h.Clock}); !granted {
 		c.refuse(RefusedPolicyBudget)
 	}
 	return granted
@@ -270,18 +270,20 @@ func (c *Call) Abort(n int) {
 func (c *Call) ended(n int, won bool) {
 	c.running--
 	if n > 1 && c.hedger.Policy != nil {
-		c.hedger.Policy.End(retry.Outcome{Name: c.hedger.Name, Retried: retry.Transient, Retries: 1, Hedge: true, OK: won})
+		h := c.hedger
+		h.Policy.End(retry.Outcome{Name: h.Name, Retried: retry.Transient, Retries: 1, Hedge: true, OK: won, Clock: h.Clock})
 	}
 }
 
 // End says that all attempts have ended. In the budget of hedges a hedge does not earn
 // its cost back, even if it won.
 func (c *Call) End() {
+	h := c.hedger
+	o := retry.Outcome{Name: h.Name, Hedge: true, OK: c.Winner > 0 || c.awaited, Clock: h.Clock}
 	if c.granted > 0 {
-		c.hedger.Budget.End(retry.Outcome{Name: c.hedger.Name, Retried: retry.Transient, Retries: int(c.granted), Hedge: true})
-		return
+		o.Retried, o.Retries, o.OK = retry.Transient, int(c.granted), false
 	}
-	c.hedger.Budget.End(retry.Outcome{Name: c.hedger.Name, Hedge: true, OK: c.Winner > 0 || c.awaited})
+	h.Budget.End(o)
 }
 
 func (c *Call) learn(slower bool, took time.Duration) {

@@ -56,8 +56,8 @@ func (s *service) guardProcess(process int) {
 		s.pacers[process] = &pacing.Pacer[int32]{Rand: s.rand.Float64}
 	}
 	if s.hedgers != nil {
-		h := hedging.Hedger{Delay: max(s.HedgeDelay, 0), Shared: new(hedging.Shared), Policy: s.policies[s.budget(process, 0)].Budget}.Resolve()
-		h.Budget = h.Shared.Budget(s.kernel)
+		h := hedging.Hedger{Delay: max(s.HedgeDelay, 0), Shared: new(hedging.Shared), Policy: s.policies[s.budget(process, 0)].Budget, Clock: s.kernel}.Resolve()
+		h.Budget = h.Shared.Budget()
 		s.hedgers[process] = &h
 	}
 }

@@ -104,25 +104,24 @@ func (k *kernel) Now() time.Time { return epoch.Add(k.now) }
 // and with a budget of its own that nobody has drawn from.
 func (k *kernel) ready(p retry.Policy) retry.Policy {
 	p.Clock, p.Rand = k, k.rand.Float64
-	p.Budget = Fresh(p.Budget, p.Clock)
+	p.Budget = Fresh(p.Budget)
 	return p
 }
 
-// Fresh returns a budget like b from which nobody has drawn, on a clock. One that is
-// not this library's makes it by its method Fresh; without that it is returned as
-// it is.
-func Fresh(b retry.Budget, clock clockx.Clock) retry.Budget {
+// Fresh returns a budget like b from which nobody has drawn. One that is not this
+// library's makes it by its method Fresh; without that it is returned as it is.
+func Fresh(b retry.Budget) retry.Budget {
 	switch b := b.(type) {
 	case *retry.EarnedBudget:
-		return &retry.EarnedBudget{Clock: clock}
+		return new(retry.EarnedBudget)
 	case *retry.TokenBudget:
 		return &retry.TokenBudget{Capacity: b.Capacity, Cost: b.Cost, ThrottleCost: b.ThrottleCost, Reward: b.Reward}
 	case *retry.RatioBudget:
-		return &retry.RatioBudget{Ratio: b.Ratio, MinPerSecond: b.MinPerSecond, Window: b.Window, Clock: clock}
+		return &retry.RatioBudget{Ratio: b.Ratio, MinPerSecond: b.MinPerSecond, Window: b.Window}
 	case *retry.ConcurrencyBudget:
 		return &retry.ConcurrencyBudget{Ratio: b.Ratio, Min: b.Min}
 	case *Law:
-		return b.fresh(clock)
+		return b.fresh()
 	case interface{ Fresh() retry.Budget }:
 		return b.Fresh()
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/clockx"
 )
 
 // Law is a budget, not a pace, whose tokens are earned by calls, with what such a rule may
@@ -28,10 +27,9 @@ type Law struct {
 	// never pay it.
 	Fading time.Duration
 
-	clock  clockx.Clock
 	tokens float64
-	at     time.Time
-	double [2]int // how often the price has doubled, and the one after a timeout, with those that were spared
+	at     time.Time // when tokens above what a retry costs last faded; zero before the first time
+	double [2]int    // how often the price has doubled, and the one after a timeout, with those that were spared
 }
 
 // Doubling says which price of a Law doubles: the one after a timeout, with runs whose
@@ -48,8 +46,8 @@ const (
 const mostTokens = 1000
 
 // fresh returns a budget of the same law from which nobody has drawn.
-func (l Law) fresh(clock clockx.Clock) *Law {
-	l.clock, l.tokens, l.at, l.double = clock, l.Start, clock.Now(), [2]int{}
+func (l Law) fresh() *Law {
+	l.tokens, l.at, l.double = l.Start, time.Time{}, [2]int{}
 	return &l
 }
 
@@ -58,7 +56,7 @@ func (l *Law) Begin(retry.Opening) {}
 
 // Withdraw takes the price of a retry, if there are enough tokens.
 func (l *Law) Withdraw(w retry.Withdrawal) bool {
-	l.fade()
+	l.fade(w.Clock.Now())
 	price := l.price(w.Class)
 	if double := l.doubles(w.Class); double != nil {
 		price = l.doubled(price, *double)
@@ -72,7 +70,7 @@ func (l *Law) Withdraw(w retry.Withdrawal) bool {
 
 // End adds what a success has earned, and changes the price.
 func (l *Law) End(o retry.Outcome) {
-	l.fade()
+	l.fade(o.Clock.Now())
 	double := l.doubles(o.Retried)
 	switch {
 	case o.OK && o.Retried == retry.Unknown:
@@ -111,13 +109,13 @@ func (l *Law) price(c retry.Class) float64 {
 	return l.Price
 }
 
-func (l *Law) fade() {
-	now, fading := l.clock.Now(), 5*time.Second
+func (l *Law) fade(now time.Time) {
+	fading := 5 * time.Second
 	if l.Fading > 0 {
 		fading = l.Fading
 	}
 	full := max(l.doubled(10, l.double[1]), l.doubled(l.Price, l.double[0]))
-	if above := l.tokens - full; above > 0 {
+	if above := l.tokens - full; above > 0 && !l.at.IsZero() {
 		l.tokens = full + above*math.Exp(-now.Sub(l.at).Seconds()/fading.Seconds())
 	}
 	l.at = now

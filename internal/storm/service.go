@@ -435,7 +435,7 @@ func (s *service) replace(process int) {
 	s.begun[process] = 1
 	if !s.Shared {
 		for i := s.budgets(process); i < s.budgets(process+1); i++ {
-			s.policies[i].Budget = Fresh(s.policies[i].Budget, s.kernel)
+			s.policies[i].Budget = Fresh(s.policies[i].Budget)
 		}
 	}
 	s.guardProcess(process)
