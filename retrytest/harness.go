@@ -91,9 +91,10 @@ func WithSeed(seed uint64) Option {
 }
 
 // New returns a Harness for p. It replaces Clock and Rand, and calls p's Hooks too. Budgets
-// and guards are on the virtual clock, except a Pace with a Clock of its own. At the end of the test it fails t if a deadline or timer on the clock is still running.
-// It also fails t if an attempt blocks for two seconds of real time while the virtual
-// clock stands still. It then cancels the run, which nothing else would end.
+// and guards are on the virtual clock, except a Pace with a Clock of its own. At the end of
+// the test the Harness fails t if a deadline or timer on the clock is still running. It also
+// fails t if an attempt blocks for two seconds of real time while the virtual clock stands
+// still. It then cancels the run, which nothing else would end.
 func New(t testing.TB, p retry.Policy, opts ...Option) *Harness {
 	h := &Harness{
 		Policy: p,
