@@ -32,9 +32,27 @@ func (s *subscription) deliver(msg jetstream.Msg) {
 	}
 	quiet := s.keepAlive(msg)
 	defer quiet()
+	handling := false
+	defer func() {
+		if handling { // a panic, which ends the process: what is in a buffer would be lost
+			s.flush()
+		}
+	}()
 	_ = m.Handle(s.contextOf(msg), s.handler.Policy,
-		func(ctx context.Context) error { return s.handler.Handle(ctx, msg) },
-		func(ctx context.Context, d retryqueue.Decision) error { return s.settle(ctx, msg, d, quiet) })
+		func(ctx context.Context) error {
+			handling = true
+			err := s.handler.Handle(ctx, msg)
+			handling = false
+			return err
+		},
+		func(ctx context.Context, d retryqueue.Decision) error {
+			if handling { // people must see the panic, also if no dead letter can be stored
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, s.ackWait)
+				defer cancel()
+			}
+			return s.settle(ctx, msg, d, quiet)
+		})
 }
 
 // contextOf returns the context of a delivery.
@@ -68,12 +86,19 @@ func (s *subscription) settle(ctx context.Context, msg jetstream.Msg, d retryque
 		s.acknowledge(msg)
 	case d.Action == retryqueue.Retry:
 		_ = msg.NakWithDelay(min(max(d.Delay, 1), longest)) // 0 would be a plain Nak
-	case knowsReasons(s.version()):
+	case knowsReasons(s.conn.ConnectedServerVersion()):
 		_ = msg.TermWithReason(d.Err.Reason.String())
 	default:
 		_ = msg.Term()
 	}
 	return err
+}
+
+// flush sends what was said to the server, and waits for that no longer than AckWait.
+func (s *subscription) flush() {
+	if s.conn.IsConnected() {
+		_ = s.conn.FlushTimeout(s.ackWait)
+	}
 }
 
 // keepAlive tells the server every third of AckWait that msg is in progress, until

@@ -181,8 +181,8 @@ func TestGoexitStopsTheHeartbeatAndClosesTheHooks(t *testing.T) {
 		return nil
 	}
 	told := &journal{}
-	j := playTold(t, told, fakeMsg{deliveries: 2}, retry.Policy{}, exit, nil)
-	j.want(t, "1.3s in progress")
+	j := playTold(t, told, fakeMsg{deliveries: 2}, retry.Policy{Backoff: retry.Constant(time.Second)}, exit, nil)
+	j.want(t, "1.3s in progress", "1.5s nak with delay 1s")
 	told.want(t, "0s Start job", "0s Attempt 2",
 		"1.5s AttemptDone 2 in 1.5s: retry: panic or runtime.Goexit during the run, unknown, delay 0s, hint 0s",
 		"1.5s Done 2 in 1.5s, waited 0s, panic: job: gave up after 2 attempts in 1.5s (panic): retry: panic or runtime.Goexit during the run")
@@ -240,6 +240,19 @@ func TestMessageOfACrashedHandlerIsDeadWithoutAnotherRun(t *testing.T) {
 	j.want(t, "0s Dead: job: gave up after 3 attempts in 0s (max_attempts): retryqueue: a delivery ended without a report", "0s term")
 	told.want(t, "0s Start job",
 		"0s Done 3 in 0s, waited 0s, max_attempts: job: gave up after 3 attempts in 0s (max_attempts): retryqueue: a delivery ended without a report")
+}
+
+// Goexit is a panic that does not end the process of the test.
+func TestMessageWhoseHandlerPanicsIsDeadAtTheFifthDelivery(t *testing.T) {
+	exit := func(*journal, context.Context) error { runtime.Goexit(); return nil }
+	p := retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(time.Second)}
+	store := func(j *journal, e *retry.Error) error { j.note("Dead: %v", e); return nil }
+	play(t, fakeMsg{deliveries: 4}, p, exit, store).want(t, "0s nak with delay 1s")
+	play(t, fakeMsg{deliveries: 5}, p, exit, store).want(t, "0s Dead: job: gave up after 5 attempts in 0s (max_attempts): retryqueue: the handler panicked", "0s term")
+	play(t, fakeMsg{deliveries: 5}, p, fails(errDown), store).want(t, "0s nak with delay 1s")
+	// A panic is not put off for longer than AckWait, also if no dead letter can be stored.
+	play(t, fakeMsg{deliveries: 5}, p, exit, func(j *journal, e *retry.Error) error { j.note("Dead"); return errDown }).want(t,
+		"0s Dead", "1s Dead", "1.3s in progress", "2s Dead", "2.6s in progress", "3s Dead")
 }
 
 func TestHooksSeeEachDelivery(t *testing.T) {

@@ -27,8 +27,9 @@
 //  5. For a dead message Dead is called. If Dead fails, it is called again every
 //     second until it succeeds, or until ctx ends, which hands the message back. Then
 //     the message is terminated on the server, with the reason.
-//  6. A panic in Handle ends the process, as in any goroutine. The message comes back
-//     after AckWait.
+//  6. A panic in Handle ends the process, as in any goroutine. Before that, for at most
+//     AckWait, the message is handed back with the policy's delay, or is dead. A policy
+//     without a limit on attempts delivers such a message five times.
 //
 // # What a handler must know
 //

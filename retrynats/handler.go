@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -70,7 +71,7 @@ func (h *Handler) Consume(ctx context.Context, js jetstream.JetStream, c jetstre
 		handler: h,
 		ctx:     ctx,
 		ackWait: c.CachedInfo().Config.AckWait,
-		version: js.Conn().ConnectedServerVersion,
+		conn:    js.Conn(),
 		drained: make(chan struct{}),
 		closed:  make(chan struct{}),
 	}
@@ -89,7 +90,7 @@ type subscription struct {
 	handler *Handler
 	ctx     context.Context
 	ackWait time.Duration
-	version func() string // of the server
+	conn    *nats.Conn
 
 	running sync.WaitGroup
 	drained chan struct{} // closed once no further message can arrive

@@ -22,9 +22,12 @@ import (
 // If ctx ends and handle fails, or does not run, that says nothing about the message.
 // Then the Action is Undecided: hand the message back, or leave it to the queue.
 //
-// A panic or runtime.Goexit in handle or settle passes through; Hooks get
-// [retry.ReasonPanic], and after one in handle settle is not called. Handle panics if
-// ctx is nil.
+// A panic or runtime.Goexit in handle or settle passes through, and Hooks get
+// [retry.ReasonPanic]. After one in handle the message is delivered again, or it is Dead at
+// the policy's limit, with [ErrPanicked]. A policy without a limit on attempts delivers such
+// a message five times, however the earlier deliveries ended: else it would end process
+// after process. settle is called with ctx then, after Hooks.Done and while the panic goes
+// on. Its error is lost. Handle panics if ctx is nil.
 func (m Delivery) Handle(ctx context.Context, p retry.Policy, handle func(context.Context) error, settle func(context.Context, Decision) error) (err error) {
 	m.Now = time.Time{}
 	d, run := m.Before(p)
@@ -42,7 +45,18 @@ func (m Delivery) Handle(ctx context.Context, p retry.Policy, handle func(contex
 		},
 	}
 	if run {
-		part.Op = func(ctx context.Context) retry.Verdict { return judge(p, handle(ctx)) }
+		handling := false
+		part.Op = func(ctx context.Context) retry.Verdict {
+			handling = true
+			v := judge(p, handle(ctx))
+			handling = false
+			return v
+		}
+		defer func() {
+			if handling {
+				_ = settle(ctx, m.panicked(p))
+			}
+		}()
 	}
 	p.RunPart(ctx, part)
 	return err

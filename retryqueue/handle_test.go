@@ -195,11 +195,11 @@ func TestDeadlineOfTheContextDoesNotLimitTheWait(t *testing.T) {
 	}
 }
 
-func TestPanicInHandleIsNotSettled(t *testing.T) {
+func TestPanicInHandlePassesOnAndIsSettled(t *testing.T) {
 	for name, end := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
 		var reasons []retry.Reason
-		p := retry.Policy{Hooks: retry.Hooks{Done: func(_ context.Context, s retry.Summary) { reasons = append(reasons, s.Reason) }}}
-		settled := 0
+		p := retry.Policy{Backoff: retry.Constant(0), Hooks: retry.Hooks{Done: func(_ context.Context, s retry.Summary) { reasons = append(reasons, s.Reason) }}}
+		var settled []retryqueue.Decision
 		for _, in := range []string{"handle", "settle"} {
 			done := make(chan any)
 			go func() {
@@ -211,9 +211,11 @@ func TestPanicInHandleIsNotSettled(t *testing.T) {
 						}
 						return nil
 					},
-					func(context.Context, retryqueue.Decision) error {
-						settled++
-						end()
+					func(_ context.Context, d retryqueue.Decision) error {
+						settled = append(settled, d)
+						if in == "settle" {
+							end()
+						}
 						return nil
 					})
 			}()
@@ -221,9 +223,49 @@ func TestPanicInHandleIsNotSettled(t *testing.T) {
 				t.Errorf("%s in %s: out comes %v", name, in, got)
 			}
 		}
-		if settled != 1 || !reflect.DeepEqual(reasons, []retry.Reason{retry.ReasonPanic, retry.ReasonPanic}) {
-			t.Errorf("%s: settle was called %d times, and Done with %v", name, settled, reasons)
+		want := []retryqueue.Decision{{Action: retryqueue.Retry}, {Action: retryqueue.Ack}}
+		if !reflect.DeepEqual(settled, want) || !reflect.DeepEqual(reasons, []retry.Reason{retry.ReasonPanic, retry.ReasonPanic}) {
+			t.Errorf("%s: settle got %+v, and Done %v", name, settled, reasons)
 		}
+	}
+}
+
+// A message whose handler panics is delivered as often as the policy says, or five times if
+// it sets no limit: each of these panics may end a process.
+func TestMessageWhoseHandlerPanicsEndsAsADeadLetter(t *testing.T) {
+	for _, tt := range []struct {
+		p    retry.Policy
+		want int
+	}{
+		{retry.Policy{}, 3}, {retry.Policy{MaxAttempts: 9}, 9}, {retry.Policy{MaxAttempts: 1}, 1}, {retry.Policy{MaxAttempts: 9, NonIdempotent: true}, 9},
+		{retry.Policy{MaxAttempts: retry.Unlimited}, 5}, {retry.Policy{MaxAttempts: retry.Unlimited, NonIdempotent: true}, 5},
+		{retry.Policy{MaxAttempts: retry.Unlimited, MaxElapsed: 1}, 1},
+	} {
+		tt.p.Backoff = retry.Constant(time.Second)
+		for n := 1; ; n++ {
+			var d retryqueue.Decision
+			func() {
+				defer func() { _ = recover() }()
+				_ = retryqueue.Delivery{Number: n}.Handle(t.Context(), tt.p,
+					func(context.Context) error { panic("boom") },
+					func(_ context.Context, decided retryqueue.Decision) error { d = decided; return nil })
+			}()
+			if d == (retryqueue.Decision{Action: retryqueue.Retry, Delay: time.Second}) && n < 20 {
+				continue
+			}
+			if d.Action != retryqueue.Dead || n != tt.want || d.Err.Attempts != n || !errors.Is(d.Err, retryqueue.ErrPanicked) {
+				t.Errorf("%+v: delivery %d ends as %+v, want a dead letter after %d that panicked", tt.p, n, d, tt.want)
+			}
+			break
+		}
+	}
+	// One that fails is delivered on.
+	var d retryqueue.Decision
+	_ = retryqueue.Delivery{Number: 1000}.Handle(t.Context(), retry.Policy{MaxAttempts: retry.Unlimited},
+		func(context.Context) error { return errDown },
+		func(_ context.Context, decided retryqueue.Decision) error { d = decided; return nil })
+	if d.Action != retryqueue.Retry {
+		t.Errorf("a delivery without a panic ends as %+v, want a retry", d)
 	}
 }
 

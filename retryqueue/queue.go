@@ -55,6 +55,13 @@ type Decision struct {
 // error of a message that a queue delivers much later than planned, after MaxElapsed.
 var ErrCrashed = errors.New("retryqueue: a delivery ended without a report")
 
+// ErrPanicked is the error of a delivery whose handler panicked or called runtime.Goexit.
+var ErrPanicked = errors.New("retryqueue: the handler panicked")
+
+// mostPanics is the delivery whose panic ends a message, if the policy has no limit: a
+// panic that ends the process cuts all other deliveries too.
+const mostPanics = 5
+
 // Delivery is what a queue says about one delivery of a message. Its methods keep no
 // state, and are safe for concurrent use.
 type Delivery struct {
@@ -135,6 +142,16 @@ func (m Delivery) Judged(p retry.Policy, v retry.Verdict) Decision {
 		return acknowledge(p)
 	}
 	return m.decide(p, v)
+}
+
+// panicked decides what becomes of a message whose handler has panicked, as of one that
+// failed. NonIdempotent does not count, as after any crash.
+func (m Delivery) panicked(p retry.Policy) Decision {
+	p.NonIdempotent = false
+	if p.AttemptLimit() == math.MaxInt {
+		p.MaxAttempts = mostPanics
+	}
+	return m.decide(p, retry.Verdict{Err: ErrPanicked, Class: retry.Transient})
 }
 
 // acknowledge tells the budget of a run that succeeded.

@@ -48,7 +48,7 @@ func (w *RiverWorker[T]) Work(ctx context.Context, job *river.Job[T]) error {
 func (w *RiverWorker[T]) NextRetry(job *river.Job[T]) time.Time {
 	delay, ok := w.delays.LoadAndDelete(job)
 	if !ok {
-		return time.Time{} // Work panicked: River's own policy
+		return time.Time{} // Work panicked, and the job is dead: River's own policy
 	}
 	return time.Now().Add(delay.(time.Duration))
 }

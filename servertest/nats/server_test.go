@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -151,29 +152,44 @@ func TestDeadLetterThatCannotBeStoredIsStoredLater(t *testing.T) {
 	}
 }
 
-// Three processes die of the message; the fourth does not run it.
-func TestHandlerThatPanicsEachTimeEndsAsADeadLetter(t *testing.T) {
-	js, s := single(t)
-	jobs(t, js, 1, 1, time.Second)
-	var said []string
-	for range 5 {
-		_, lines := child(t, "crashing consumer", "RETRYNATS_TEST_URL="+s.ClientURL())
-		for line := range lines {
-			said = append(said, line)
-		}
-		if empty(t, js) {
-			break
-		}
-	}
-	want := []string{"ran 1", "ran 2", "ran 3",
-		"dead: max_attempts after 3: retryqueue: a delivery ended without a report", "closed"}
-	if !slices.Equal(said, want) {
-		t.Errorf("the processes said %q, want %q", said, want)
+// Processes die of the message. By a panic the last of them still reports. Otherwise the next
+// one finds how often the message was delivered, and does not run it.
+func TestMessageThatEndsItsProcessEndsAsADeadLetter(t *testing.T) {
+	for _, tt := range []struct {
+		how   string
+		limit int
+		want  []string
+	}{
+		{"panic", 3, []string{"ran 1", "ran 2", "ran 3", "dead: max_attempts after 3: retryqueue: the handler panicked"}},
+		{"panic", retry.Unlimited, []string{"ran 1", "ran 2", "ran 3", "ran 4", "ran 5", "dead: max_attempts after 5: retryqueue: the handler panicked"}},
+		{"exit", 3, []string{"ran 1", "ran 2", "ran 3", "dead: max_attempts after 3: retryqueue: a delivery ended without a report", "closed"}},
+	} {
+		t.Run(fmt.Sprint(tt.how, tt.limit), func(t *testing.T) {
+			js, s := single(t)
+			jobs(t, js, 1, 1, time.Second)
+			var said []string
+			for range 8 {
+				_, lines := child(t, "crashing consumer", "RETRYNATS_TEST_URL="+s.ClientURL(), "RETRYNATS_TEST_CRASH="+tt.how, "RETRYNATS_TEST_LIMIT="+strconv.Itoa(tt.limit))
+				for line := range lines {
+					said = append(said, line)
+				}
+				if empty(t, js) {
+					break
+				}
+			}
+			if !slices.Equal(said, tt.want) {
+				t.Errorf("the processes said %q, want %q", said, tt.want)
+			}
+		})
 	}
 }
 
 // crash is the process that the message kills.
 func crash() {
+	limit, err := strconv.Atoi(os.Getenv("RETRYNATS_TEST_LIMIT"))
+	if err != nil {
+		panic(err)
+	}
 	nc, err := nats.Connect(os.Getenv("RETRYNATS_TEST_URL"))
 	if err != nil {
 		panic(err)
@@ -188,9 +204,12 @@ func crash() {
 		panic(err)
 	}
 	consuming, err := (&retrynats.Handler{
-		Policy: retry.Policy{MaxAttempts: 3},
+		Policy: retry.Policy{MaxAttempts: limit},
 		Handle: func(_ context.Context, msg jetstream.Msg) error {
 			fmt.Println("ran", number(msg))
+			if os.Getenv("RETRYNATS_TEST_CRASH") == "exit" {
+				os.Exit(1)
+			}
 			panic("boom")
 		},
 		Dead: func(_ context.Context, _ jetstream.Msg, e *retry.Error) error {
