@@ -27,7 +27,7 @@ page:
 # Half an hour of fuzzing; what it finds lands in testdata.
 fuzz:
 	go test -run '^$$' -fuzz FuzzBackoffs -fuzztime 3m .
-	go test -run '^$$' -fuzz FuzzBudgets -fuzztime 3m .
+	go test -run '^$$' -fuzz FuzzBudgets -fuzztime 3m ./budget
 	go test -run '^$$' -fuzz FuzzEarnedBudget -fuzztime 2m .
 	go test -run '^$$' -fuzz FuzzErrorTrees -fuzztime 3m .
 	go test -run '^$$' -fuzz FuzzAfter -fuzztime 1m ./retryqueue
@@ -41,7 +41,7 @@ fuzz:
 	go test -run '^$$' -fuzz FuzzLine -fuzztime 1m ./retrydebug
 	go test -run '^$$' -fuzz FuzzDownload -fuzztime 1m ./retryhttp
 	go test -run '^$$' -fuzz FuzzPushback -fuzztime 1m ./retrygrpc
-	go test -run '^$$' -fuzz FuzzThrottle -fuzztime 1m ./retrygrpc
+	go test -run '^$$' -fuzz FuzzGRPC -fuzztime 1m ./budget
 	go test -run '^$$' -fuzz FuzzParsePolicy -fuzztime 3m ./retryconf
 	go test -run '^$$' -fuzz FuzzReadLink -fuzztime 1m ./cmd/retrysim
 	go test -run '^$$' -fuzz FuzzFormatPolicy -fuzztime 3m ./retryconf
@@ -49,6 +49,7 @@ fuzz:
 # Says which changes of these packages no test notices, in half an hour on two cores.
 mutate:
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retry.txt .
+	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-budget.txt budget
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retrytest.txt retrytest
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retrysql.txt retrysql
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retryqueue.txt retryqueue

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 )
 
@@ -37,9 +38,9 @@ func TestFirstTrySuccessAllocatesNothing(t *testing.T) {
 		"zero policy":        {},
 		"named":              {Name: "x", MaxElapsed: time.Hour, NonIdempotent: true, Backoff: retry.Constant(1)},
 		"earned budget":      {Budget: &retry.EarnedBudget{}},
-		"token budget":       {Budget: &retry.TokenBudget{}},
-		"concurrency budget": {Budget: &retry.ConcurrencyBudget{}},
-		"ratio budget":       {Budget: &retry.RatioBudget{Window: 24 * time.Hour}},
+		"token budget":       {Budget: &budget.Token{}},
+		"concurrency budget": {Budget: &budget.Concurrency{}},
+		"ratio budget":       {Budget: &budget.Ratio{Window: 24 * time.Hour}},
 		"hooks":              {Hooks: emptyHooks},
 		"joined hooks":       {Hooks: retry.JoinHooks(emptyHooks, emptyHooks)},
 		"virtual clock":      {Clock: clockx.NewVirtual(epoch)},
@@ -144,7 +145,7 @@ func TestThreeRetriesAllocateOnce(t *testing.T) {
 	for name, p := range map[string]retry.Policy{
 		"plain":         {Clock: v},
 		"earned budget": {Clock: v, Budget: refilled{new(retry.EarnedBudget)}},
-		"token budget":  {Clock: v, Budget: &retry.TokenBudget{Cost: -1}},
+		"token budget":  {Clock: v, Budget: &budget.Token{Cost: -1}},
 		"hooks":         {Clock: v, Hooks: emptyHooks},
 		"system clock":  {Backoff: retry.Constant(1)},
 	} {

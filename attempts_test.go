@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 )
 
 func wantPanic(t *testing.T, want string, f func()) {
@@ -102,7 +103,7 @@ func TestLeavingAttempts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, v := virtual()
-			places := &retry.ConcurrencyBudget{}
+			places := &budget.Concurrency{}
 			calls := &countingBudget{}
 			p.AttemptTimeout = time.Hour
 			log := record(&p)
@@ -178,7 +179,7 @@ func TestPanicOutsideOfAnAttempt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, v := virtual()
 			p.AttemptTimeout = time.Hour
-			places := &retry.ConcurrencyBudget{}
+			places := &budget.Concurrency{}
 			p.Budget = places
 			tt.edit(&p)
 			log := record(&p)
@@ -226,7 +227,7 @@ func TestNoAttemptFollowsAPanic(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, v := virtual()
-			places := &retry.ConcurrencyBudget{}
+			places := &budget.Concurrency{}
 			p.Budget = places
 			tt.edit(&p.Hooks)
 			log := record(&p)
@@ -373,7 +374,7 @@ func TestContextsOfAttempts(t *testing.T) {
 
 // A Loop that is abandoned gives back its place.
 func TestCloseOfALoop(t *testing.T) {
-	places, calls := &retry.ConcurrencyBudget{Min: 1}, &countingBudget{}
+	places, calls := &budget.Concurrency{Min: 1}, &countingBudget{}
 	for _, budget := range []retry.Budget{places, calls} {
 		loop := retry.Policy{Budget: budget}.Start(epoch)
 		loop.Next(epoch, errDown)
@@ -405,7 +406,7 @@ func TestCloseEndsTheRunThoughTheClockPanics(t *testing.T) {
 	p, v := virtual()
 	panics, dones := false, 0
 	p.Clock = settledClock{v, &panics}
-	budget := new(retry.ConcurrencyBudget)
+	budget := new(budget.Concurrency)
 	p.Budget = budget
 	p.Hooks = retry.Hooks{Done: func(context.Context, retry.Summary) { dones++ }}
 	a := p.Attempts(t.Context())

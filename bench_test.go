@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 )
 
@@ -93,8 +94,8 @@ func BenchmarkFirstTry(b *testing.B) {
 		{"Do, open pace", retry.Policy{Guards: []retry.Guard{new(retry.Pace)}}},
 		{"Do, virtual clock", retry.Policy{Clock: clockx.NewVirtual(epoch)}},
 		{"Do, earned budget", retry.Policy{Budget: &retry.EarnedBudget{}}},
-		{"Do, token budget", retry.Policy{Budget: &retry.TokenBudget{}}},
-		{"Do, ratio budget", retry.Policy{Budget: &retry.RatioBudget{}}},
+		{"Do, token budget", retry.Policy{Budget: &budget.Token{}}},
+		{"Do, ratio budget", retry.Policy{Budget: &budget.Ratio{}}},
 		{"Do, empty hooks", retry.Policy{Hooks: emptyHooks}},
 		{"Do, attempt timeout", retry.Policy{AttemptTimeout: time.Minute}},
 	} {
@@ -132,7 +133,7 @@ func BenchmarkThreeFailures(b *testing.B) {
 // BenchmarkShared has all cores succeed at once on one policy and one budget.
 func BenchmarkShared(b *testing.B) {
 	for name, budget := range map[string]retry.Budget{
-		"no budget": nil, "earned": &retry.EarnedBudget{}, "token": &retry.TokenBudget{}, "ratio": &retry.RatioBudget{}, "concurrency": &retry.ConcurrencyBudget{},
+		"no budget": nil, "earned": &retry.EarnedBudget{}, "token": &budget.Token{}, "ratio": &budget.Ratio{}, "concurrency": &budget.Concurrency{},
 	} {
 		p := retry.Policy{Budget: budget}
 		b.Run(name, func(b *testing.B) {
@@ -167,7 +168,7 @@ func BenchmarkEnd(b *testing.B) {
 	for _, bm := range []struct {
 		name   string
 		budget retry.Budget
-	}{{"earned", &retry.EarnedBudget{}}, {"token", &retry.TokenBudget{}}, {"ratio", &retry.RatioBudget{}}} {
+	}{{"earned", &retry.EarnedBudget{}}, {"token", &budget.Token{}}, {"ratio", &budget.Ratio{}}} {
 		b.Run(bm.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -2,7 +2,6 @@ package retry
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/goretry/retry/clockx"
@@ -32,18 +31,5 @@ func TestAFullBudgetIsNotWrittenTo(t *testing.T) {
 		if share := float64(written) / float64(tt.rate); share > tt.most || b.Balance() != 1 {
 			t.Errorf("of %d successes per second the share %.4f writes, want at most %v", tt.rate, share, tt.most)
 		}
-	}
-}
-
-// By its name or as nil, the system's clock is read monotonically. Others are not:
-// nobody knows what they count from.
-func TestReadingOfAClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // where time stands still
-		if got, want := reading(clockx.System()), time.Since(epoch); got != want || reading(nil) != want {
-			t.Errorf("the system's clock reads %v, nil %v, want %v", got, reading(nil), want)
-		}
-	})
-	if got := reading(clockx.NewVirtual(time.Unix(3, 4))); got != 3*time.Second+4 {
-		t.Errorf("a clock reads %v, want 3.000000004s", got)
 	}
 }

@@ -229,48 +229,6 @@ func ExampleEarnedBudget() {
 	// 6 2 max_attempts
 }
 
-func ExampleTokenBudget() {
-	budget := &retry.TokenBudget{Capacity: 10, Cost: 5, ThrottleCost: 5}
-	policy := retry.Policy{Clock: now(), Budget: budget}
-	for range 3 {
-		calls := 0
-		err := retry.Run(context.Background(), policy, func(context.Context) error { calls++; return errors.New("down") })
-		fmt.Println(calls, err.(*retry.Error).Reason)
-	}
-	// Output:
-	// 3 max_attempts
-	// 1 budget
-	// 1 budget
-}
-
-func ExampleRatioBudget() {
-	// For ten calls that succeed, at most one retry.
-	budget := &retry.RatioBudget{Ratio: .1}
-	policy := retry.Policy{Clock: now(), Budget: budget}
-	for range 1000 {
-		_ = retry.Run(context.Background(), policy, func(context.Context) error { return nil })
-	}
-	calls := 0
-	for range 1000 {
-		_ = retry.Run(context.Background(), policy, func(context.Context) error { calls++; return errors.New("down") })
-	}
-	fmt.Println(calls, "calls of 1000 runs that failed")
-	// Output: 1100 calls of 1000 runs that failed
-}
-
-func ExampleConcurrencyBudget() {
-	// However long the waits get, only one call at once is in retries.
-	policy := retry.Policy{MaxAttempts: 2, Clock: now(), Budget: &retry.ConcurrencyBudget{Ratio: -1, Min: 1}}
-	_ = retry.Run(context.Background(), policy, func(ctx context.Context) error {
-		err := retry.Run(ctx, policy, func(context.Context) error { return errors.New("down") })
-		fmt.Println(retry.AttemptNumber(ctx), err.(*retry.Error).Reason)
-		return err
-	})
-	// Output:
-	// 1 max_attempts
-	// 2 budget
-}
-
 func ExampleExponential() {
 	backoff := retry.Exponential{Base: 100 * time.Millisecond, Max: time.Second, Jitter: retry.EqualJitter}
 	for n := range 5 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 )
 
 func TestLoopDecidesWithoutAClock(t *testing.T) {
@@ -134,7 +135,7 @@ func TestLoopTellsTheBudget(t *testing.T) {
 // A message queue hands the message back between attempts: the loop ends early,
 // and its budget is told.
 func TestLoopGivenUpEarly(t *testing.T) {
-	budget := &retry.ConcurrencyBudget{Ratio: -1, Min: 1}
+	budget := &budget.Concurrency{Ratio: -1, Min: 1}
 	loop := retry.Policy{Budget: budget}.Start(epoch)
 	loop.Next(epoch, errDown)
 	loop.Next(epoch, retry.Stop(errors.New("handed back")))

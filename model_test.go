@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 )
 
@@ -583,10 +584,10 @@ func (s setup) policy() (p retry.Policy, v *clockx.Virtual, balance func() float
 	}
 	switch s.budget {
 	case "tokens":
-		b := &retry.TokenBudget{Capacity: 30, Cost: 10, ThrottleCost: 20}
+		b := &budget.Token{Capacity: 30, Cost: 10, ThrottleCost: 20}
 		p.Budget, balance = b, b.Balance
 	case "ratio":
-		b := &retry.RatioBudget{Ratio: 2, Window: 24 * hour}
+		b := &budget.Ratio{Ratio: 2, Window: 24 * hour}
 		p.Budget, balance = b, b.Balance
 	case "earned":
 		b := new(retry.EarnedBudget)
@@ -595,7 +596,7 @@ func (s setup) policy() (p retry.Policy, v *clockx.Virtual, balance func() float
 		}
 		p.Budget, balance = b, b.Balance
 	case "places":
-		b := &retry.ConcurrencyBudget{Ratio: -1, Min: 1}
+		b := &budget.Concurrency{Ratio: -1, Min: 1}
 		p.Budget, balance = b, b.Balance
 	}
 	return p, v, balance

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 )
 
 // While one shard is down, its budget runs out. The others keep theirs.
@@ -45,9 +46,9 @@ func keysOf[T any](k *retry.PerKey[T]) (keys []string) {
 
 func TestPerKeyHasOneValueForEachKey(t *testing.T) {
 	var made []string
-	budgets := retry.PerKey[retry.TokenBudget]{New: func(key string) *retry.TokenBudget {
+	budgets := retry.PerKey[budget.Token]{New: func(key string) *budget.Token {
 		made = append(made, key)
-		return &retry.TokenBudget{Capacity: len(made)}
+		return &budget.Token{Capacity: len(made)}
 	}}
 	for range 2 {
 		for want, key := range []string{"b", "", "a"} {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 )
 
@@ -1056,7 +1057,7 @@ func TestOddRandomNumbersAndDelays(t *testing.T) {
 
 func TestOnePolicyServesManyAndTwiceTheSame(t *testing.T) {
 	var wg sync.WaitGroup
-	p := retry.Policy{MaxAttempts: 4, Backoff: retry.Decorrelated{Base: 1, Max: 10}, Budget: &retry.TokenBudget{Capacity: 1 << 20}}
+	p := retry.Policy{MaxAttempts: 4, Backoff: retry.Decorrelated{Base: 1, Max: 10}, Budget: &budget.Token{Capacity: 1 << 20}}
 	for range 16 {
 		wg.Go(func() {
 			for range 50 {
@@ -1677,7 +1678,7 @@ func TestContextThatPanicsClosesTheRun(t *testing.T) {
 					defer cancel()
 					for call := range 20 {
 						left := call
-						budget := &retry.ConcurrencyBudget{Ratio: -1, Min: 1}
+						budget := &budget.Concurrency{Ratio: -1, Min: 1}
 						p := retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(time.Second), Budget: budget}
 						log := record(&p)
 						done := make(chan struct{})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 )
 
@@ -139,7 +140,7 @@ func TestWhatEndsSuperviseAfterAHealthyLife(t *testing.T) {
 		{"a pause that ends before the deadline", nil, errDown, retry.ReasonNone, minute + time.Second + 1},
 		{"one attempt", func(p *retry.Policy) { p.MaxAttempts = 1 }, errDown, retry.ReasonNone, 0},
 		{"elapsed time", func(p *retry.Policy) { p.MaxElapsed = time.Second }, errDown, retry.ReasonNone, 0},
-		{"an empty budget", func(p *retry.Policy) { p.Budget = &retry.TokenBudget{Capacity: -1} }, errDown, retry.ReasonNone, 0},
+		{"an empty budget", func(p *retry.Policy) { p.Budget = &budget.Token{Capacity: -1} }, errDown, retry.ReasonNone, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p, v := virtual()

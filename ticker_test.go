@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 )
 
@@ -109,7 +110,7 @@ func TestTicksEndWithTheContext(t *testing.T) {
 
 func TestPanicInTheBodyOfTicks(t *testing.T) {
 	p, _ := virtual()
-	budget := &retry.ConcurrencyBudget{Ratio: -1, Min: 1}
+	budget := &budget.Concurrency{Ratio: -1, Min: 1}
 	p.Budget = budget
 	log := record(&p)
 	func() {

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/failsafe-go/failsafe-go"
-	"github.com/failsafe-go/failsafe-go/budget"
+	failsafebudget "github.com/failsafe-go/failsafe-go/budget"
 	"github.com/failsafe-go/failsafe-go/bulkhead"
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 	"google.golang.org/grpc"
@@ -29,6 +29,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/bench"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/retrygrpc"
 )
 
@@ -334,14 +335,14 @@ func permitAfterPanic(t *testing.T, p bench.Peer) cell {
 	}
 	switch p.Name {
 	case own:
-		b := &retry.ConcurrencyBudget{}
+		b := &budget.Concurrency{}
 		recovered(func() {
 			_, _ = retry.Do(t.Context(), retry.Policy{Backoff: retry.Constant(0), Budget: b},
 				func(context.Context) (bench.Row, error) { return op() })
 		})
 		return yesOr(b.Balance() == 1, "%.2f of the budget is left", b.Balance())
 	case "failsafe-go":
-		b, hold := budget.New(), bulkhead.New[bench.Row](1)
+		b, hold := failsafebudget.New(), bulkhead.New[bench.Row](1)
 		p := retrypolicy.NewBuilder[bench.Row]().WithBudget(b).Build()
 		recovered(func() { _, _ = failsafe.With(p).Compose(hold).Get(op) })
 		var lost []string

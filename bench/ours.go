@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 )
 
 // ours is this library: a policy written once, as the package comment shows it.
@@ -38,9 +39,9 @@ func policy(s Spec) retry.Policy {
 	}
 	switch s.Budget {
 	case Tokens:
-		p.Budget = &retry.TokenBudget{}
+		p.Budget = &budget.Token{}
 	case Concurrency:
-		p.Budget = &retry.ConcurrencyBudget{}
+		p.Budget = &budget.Concurrency{}
 	}
 	if s.Listener != nil {
 		p.Hooks.Wait = func(context.Context, retry.Attempt) { s.Listener() }

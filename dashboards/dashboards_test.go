@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
@@ -391,7 +392,7 @@ func scrape(t *testing.T) map[string]labelSet {
 		t.Fatal(err)
 	}
 	meters := otelretry.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(reader)))
-	budget := &retry.TokenBudget{Capacity: 28}
+	budget := &budget.Token{Capacity: 28}
 	unregister, err := otelretry.ObserveBudget("dependency", budget, meters)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/hedge"
 )
 
@@ -15,7 +16,7 @@ func answer(context.Context) (int, error) { return 1, nil }
 // ways to make a fast call: as it is, hedged, and with a goroutine for each attempt,
 // as hedgers without a timer of their own do.
 func ways() map[string]func(context.Context) (int, error) {
-	p := retry.Policy{Name: "x", Budget: &retry.TokenBudget{}}
+	p := retry.Policy{Name: "x", Budget: &budget.Token{}}
 	h := &hedge.Hedge{Delay: time.Hour}
 	measured, never := new(hedge.Hedge), &hedge.Hedge{Delay: hedge.Never}
 	return map[string]func(context.Context) (int, error){

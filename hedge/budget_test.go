@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/hedge"
 )
@@ -174,10 +175,10 @@ func sleepy(hang *bool) func(context.Context) (int, error) {
 	}
 }
 
-func TestTokenBudgetGrantsAHedgeForFourteenCalls(t *testing.T) {
+func TestTokenGrantsAHedgeForFourteenCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := after100ms()
-		h.Budget = &retry.TokenBudget{}
+		h.Budget = &budget.Token{}
 		hang := true
 		op := raced(retry.Policy{}, &h.Hedge, sleepy(&hang), hedge.Value[int]{})
 		if got := slow(t, op, h); got != 500/14 {

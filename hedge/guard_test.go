@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/hedge"
 )
 
@@ -300,7 +301,7 @@ func TestRandomRacesLoseNoPass(t *testing.T) {
 				}
 				p.Guards = append(p.Guards, w)
 			}
-			h := &hedge.Hedge{Delay: 10 * ms, MaxInFlight: 1 + random(4), Budget: &retry.TokenBudget{}}
+			h := &hedge.Hedge{Delay: 10 * ms, MaxInFlight: 1 + random(4), Budget: &budget.Token{}}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random(100))*ms)
 			ended := make(chan struct{})
 			go func() {

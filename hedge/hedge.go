@@ -39,13 +39,13 @@ type Hedge struct {
 	MaxInFlight int
 
 	// Budget limits the hedges of all calls that share it. Nil means a budget of this
-	// Hedge's own: retry.RatioBudget{Ratio: .05}. It grants nothing with time, so hedges
+	// Hedge's own: budget.Ratio{Ratio: .05}. It grants nothing with time, so hedges
 	// add at most about a twentieth to the load, whatever the number of processes. A process
 	// with few calls gets a hedge at once, and then one for each 20 calls that succeed
 	// without a hedge, or end with retry.ErrRejected.
 	//
 	// Here a hedge never earns its cost back. A retry.EarnedBudget grants a hedge for twenty
-	// calls that succeed without one, a retry.TokenBudget{} for 14. But in each process
+	// calls that succeed without one, a budget.Token{} for 14. But in each process
 	// these start with four and 35 hedges, which in a thousand processes is enough to
 	// overload a server.
 	Budget retry.Budget

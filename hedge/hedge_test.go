@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/hedge"
 )
@@ -30,7 +31,7 @@ var (
 const ms = time.Millisecond
 
 // plenty is a budget of hedges that grants all: for what is not about budgets.
-var plenty = &retry.TokenBudget{Cost: -1}
+var plenty = &budget.Token{Cost: -1}
 
 // raced is Race as an op, of which each call is an attempt.
 func raced[T any](p retry.Policy, h *hedge.Hedge, op func(context.Context) (T, error), v hedge.Value[T]) func(context.Context) (T, error) {
@@ -512,7 +513,7 @@ func TestPanicAndGoexitReachTheCaller(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				own, theirs := &retry.ConcurrencyBudget{}, &retry.ConcurrencyBudget{}
+				own, theirs := &budget.Concurrency{}, &budget.Concurrency{}
 				h := after100ms()
 				h.Budget = own
 				s := script{steps: tt.steps}
@@ -569,7 +570,7 @@ func TestPanicAndGoexitReachTheCaller(t *testing.T) {
 
 func TestPanicInTheClassifier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		own := &retry.ConcurrencyBudget{}
+		own := &budget.Concurrency{}
 		p := retry.Policy{Budget: own, Classify: func(err error) retry.Class {
 			if err == errHiccup {
 				panic("classify")
@@ -593,7 +594,7 @@ func TestPanicInTheClassifier(t *testing.T) {
 }
 
 // panickyBudget panics where a hedge is asked for.
-type panickyBudget struct{ retry.TokenBudget }
+type panickyBudget struct{ budget.Token }
 
 func (*panickyBudget) Withdraw(retry.Withdrawal) bool { panic("no budget") }
 
@@ -899,7 +900,7 @@ func TestPanicInAClockOrContextReachesTheCaller(t *testing.T) {
 		for n := 1; panics; n++ {
 			t.Run(fmt.Sprint(in, " ", n), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					budget := &retry.ConcurrencyBudget{}
+					budget := &budget.Concurrency{}
 					f := &failing{in: in, left: n}
 					h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3, Budget: plenty}
 					s := script{steps: []step{{takes: time.Second, deaf: true}, ok(150 * ms), {takes: time.Second, deaf: true}}}
@@ -1154,7 +1155,7 @@ func TestHoldIsForSuccesses(t *testing.T) {
 // fire while the call ends.
 func TestManyCallsLeaveNothing(t *testing.T) {
 	before := runtime.NumGoroutine()
-	own, theirs := &retry.ConcurrencyBudget{Ratio: 1, Min: 1000}, &retry.ConcurrencyBudget{Ratio: 1, Min: 1000}
+	own, theirs := &budget.Concurrency{Ratio: 1, Min: 1000}, &budget.Concurrency{Ratio: 1, Min: 1000}
 	var mu sync.Mutex
 	opened, closed, hedges := 0, 0, 0
 	h := hedge.Hedge{Delay: 1, MaxInFlight: 3, Budget: own, Hedged: func(_ context.Context, s hedge.Summary) {

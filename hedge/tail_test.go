@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/hedge"
 )
 
@@ -120,7 +121,7 @@ func scenarios() []scenario {
 		{"no hedge", []*hedge.Hedge{nil}},
 		{"hedged", fleet(1)},
 		{"hedged, 1000 processes", fleet(1000)},
-		{"fixed delay, no budget", []*hedge.Hedge{{Delay: 15 * ms, Budget: &retry.TokenBudget{Cost: -1}}}},
+		{"fixed delay, no budget", []*hedge.Hedge{{Delay: 15 * ms, Budget: &budget.Token{Cost: -1}}}},
 	}
 }
 
@@ -206,7 +207,7 @@ func TestTailOfFleets(t *testing.T) {
 	}
 	floors := fleet(250)
 	for _, h := range floors {
-		h.Budget = &retry.RatioBudget{Ratio: .05, MinPerSecond: 1}
+		h.Budget = &budget.Ratio{Ratio: .05, MinPerSecond: 1}
 	}
 	if got := simulate(t, scenario{"250 with one a second", floors}); got[1].failures < 10*none[1].failures {
 		t.Errorf("%d failures with a floor in each process, %d without hedges: the test proves little", got[1].failures, none[1].failures)

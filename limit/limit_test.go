@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/limit"
 )
@@ -889,7 +890,7 @@ func TestLimitAllocatesNothing(t *testing.T) {
 		return testing.AllocsPerRun(1000, func() { _, _ = retry.Do(context.Background(), p, op) })
 	}
 	for name, err := range map[string]error{"success": nil, "transient": errHiccup, "throttled": errBusy, "timed out": retry.ErrAttemptTimeout} {
-		p := retry.Policy{Name: "x", Budget: &retry.TokenBudget{Capacity: math.MaxInt}, Backoff: retry.Constant(0), ThrottleBackoff: retry.Constant(0), MaxRetryAfter: 1}
+		p := retry.Policy{Name: "x", Budget: &budget.Token{Capacity: math.MaxInt}, Backoff: retry.Constant(0), ThrottleBackoff: retry.Constant(0), MaxRetryAfter: 1}
 		want := allocs(p, err)
 		p.Guards = []retry.Guard{&limit.Limit{}}
 		if got := allocs(p, err); got != want || err == nil && got != 0 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/limit"
 )
 
@@ -121,13 +122,13 @@ func (g *breaker) Leave(_ retry.Pass, x retry.Exit) {
 }
 
 // outage is calls a second, for a minute, with a timeout of a second and up to three
-// attempts within a TokenBudget. It returns which of the calls of the last 20 seconds
+// attempts within a budget.Token. It returns which of the calls of the last 20 seconds
 // succeeded.
 func outage(g retry.Guard, rate float64, hang time.Duration, failure float64) (goodput float64) {
 	start := time.Now()
 	s := &service{workers: make(chan struct{}, 10), failure: failure}
 	s.hangs = func() bool { d := time.Since(start) - 10*time.Second; return d >= 0 && d < hang }
-	p := retry.Policy{MaxAttempts: 3, AttemptTimeout: time.Second, Budget: &retry.TokenBudget{}, Guards: []retry.Guard{g}}
+	p := retry.Policy{MaxAttempts: 3, AttemptTimeout: time.Second, Budget: &budget.Token{}, Guards: []retry.Guard{g}}
 	arrivals := rand.New(rand.NewPCG(1, 2))
 	calls, good := 0, 0
 	var wg sync.WaitGroup

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	otelretry "github.com/goretry/retry/otel"
@@ -133,11 +134,11 @@ func TestTypesOfGuardsAreBounded(t *testing.T) {
 func TestObservePerKey(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	opt := otelretry.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
-	budgets := retry.PerKey[retry.TokenBudget]{New: func(key string) *retry.TokenBudget {
+	budgets := retry.PerKey[budget.Token]{New: func(key string) *budget.Token {
 		if key == "none" {
 			return nil
 		}
-		return &retry.TokenBudget{Capacity: 10, Cost: 1}
+		return &budget.Token{Capacity: 10, Cost: 1}
 	}}
 	limits := retry.PerKey[limit.Limit]{New: func(string) *limit.Limit { return &limit.Limit{Start: 10} }}
 	hedges := retry.PerKey[hedge.Hedge]{New: func(key string) *hedge.Hedge {

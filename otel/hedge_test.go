@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	otelretry "github.com/goretry/retry/otel"
@@ -38,7 +39,7 @@ func TestHedgeHookTellsOfSlowCalls(t *testing.T) {
 			otelretry.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(reader))),
 			otelretry.WithAttributes(attribute.String("tier", "gold")),
 		}
-		h := &hedge.Hedge{Delay: 100 * time.Millisecond, Budget: &retry.TokenBudget{Cost: -1}, Hedged: otelretry.HedgeHook(opts...)}
+		h := &hedge.Hedge{Delay: 100 * time.Millisecond, Budget: &budget.Token{Cost: -1}, Hedged: otelretry.HedgeHook(opts...)}
 		p := retry.Policy{Name: "get-user", Hooks: otelretry.Hooks(append(opts, otelretry.WithMeterProvider(metric.NewMeterProvider()))...)}
 		for _, takes := range []time.Duration{10, 120, 1000} { // ms: not slow, lost, won
 			_, _ = hedge.Do(t.Context(), p, h, func(ctx context.Context) (int, error) {

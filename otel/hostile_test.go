@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	otelretry "github.com/goretry/retry/otel"
@@ -175,7 +176,7 @@ func TestNoAttributeIsANamespace(t *testing.T) {
 		otelretry.HedgeHook(opt)(ctx, hedge.Summary{Name: "fetch", Started: 2, Winner: 1, Refused: "budget"})
 	})
 	for _, observe := range []func() (func() error, error){
-		func() (func() error, error) { return otelretry.ObserveBudget("users", &retry.TokenBudget{}, opt) },
+		func() (func() error, error) { return otelretry.ObserveBudget("users", &budget.Token{}, opt) },
 		func() (func() error, error) { return otelretry.ObserveHedge("users", &hedge.Hedge{}, opt) },
 		func() (func() error, error) { return otelretry.ObserveLimit("users", &limit.Limit{}, opt) },
 	} {

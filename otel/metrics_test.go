@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/limit"
 	otelretry "github.com/goretry/retry/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -64,7 +65,7 @@ func TestObserveBudget(t *testing.T) {
 		otelretry.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))),
 		otelretry.WithAttributes(attribute.String("retry.budget", "theirs"), attribute.String("region", "eu")),
 	}
-	users, orders := &retry.TokenBudget{Capacity: 100, Cost: 25}, &retry.ConcurrencyBudget{}
+	users, orders := &budget.Token{Capacity: 100, Cost: 25}, &budget.Concurrency{}
 	unregister, err := otelretry.ObserveBudget("users", users, opts...)
 	if err != nil {
 		t.Fatal(err)
@@ -109,18 +110,18 @@ func (failingMeter) Float64ObservableGauge(string, ...metric.Float64ObservableGa
 }
 
 func TestObserveBudgetSaysWhatFailed(t *testing.T) {
-	for _, none := range []interface{ Balance() float64 }{nil, (*retry.TokenBudget)(nil)} {
+	for _, none := range []interface{ Balance() float64 }{nil, (*budget.Token)(nil)} {
 		unregister, err := otelretry.ObserveBudget("users", none)
 		if err == nil || unregister() != nil {
 			t.Errorf("nil budget: %v", err)
 		}
 	}
-	unregister, err := otelretry.ObserveBudget("users", &retry.TokenBudget{}, otelretry.WithMeterProvider(failing{}))
+	unregister, err := otelretry.ObserveBudget("users", &budget.Token{}, otelretry.WithMeterProvider(failing{}))
 	if !errors.Is(err, errMeter) || unregister() != nil {
 		t.Errorf("failing meter: %v", err)
 	}
 	for _, p := range []metric.MeterProvider{gaugeless{}, deaf{}} {
-		unregister, err = otelretry.ObserveBudget("users", &retry.TokenBudget{}, otelretry.WithMeterProvider(p))
+		unregister, err = otelretry.ObserveBudget("users", &budget.Token{}, otelretry.WithMeterProvider(p))
 		if err == nil || unregister() != nil {
 			t.Errorf("%T: %v", p, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	otelretry "github.com/goretry/retry/otel"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
@@ -56,7 +57,7 @@ func TestGlobalProvidersAreFollowed(t *testing.T) {
 	}
 	reader := sdkmetric.NewManualReader()
 	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
-	if _, err := otelretry.ObserveBudget("b\xff", &retry.TokenBudget{}); err != nil {
+	if _, err := otelretry.ObserveBudget("b\xff", &budget.Token{}); err != nil {
 		t.Error(err)
 	}
 	compare(t, "metrics", metrics(t, reader), "retry.budget.balance [1] budget=b\uFFFD: 1")

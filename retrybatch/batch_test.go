@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/retrybatch"
@@ -448,7 +449,7 @@ func TestAttemptTimeout(t *testing.T) {
 // What passes through send leaves a budget as it was.
 func TestPanicAndGoexit(t *testing.T) {
 	for name, leave := range map[string]func(){"panic": func() { panic("x") }, "Goexit": runtime.Goexit} {
-		budget := &retry.ConcurrencyBudget{Min: 1}
+		budget := &budget.Concurrency{Min: 1}
 		done := make(chan any)
 		go func() {
 			defer func() { done <- recover() }()
@@ -576,7 +577,7 @@ func TestHooksGetTheUsersPolicy(t *testing.T) {
 	var got string
 	p := retry.Policy{
 		Name: "x", MaxAttempts: 2, AttemptTimeout: time.Second, NonIdempotent: true, Backoff: retry.Constant(0),
-		Classify: retry.DefaultClassifier, Budget: &retry.TokenBudget{}, Clock: clockx.NewVirtual(time.Unix(0, 0)),
+		Classify: retry.DefaultClassifier, Budget: &budget.Token{}, Clock: clockx.NewVirtual(time.Unix(0, 0)),
 	}
 	p.Hooks.Start = func(_ context.Context, p retry.Policy) context.Context { got = fmt.Sprintf("%#v", p); return nil }
 	_ = retrybatch.Run(t.Context(), p, []int{0}, func(context.Context, []int) error { return errBusy })
@@ -617,7 +618,7 @@ func TestHedgedSend(t *testing.T) {
 			}
 			return retrybatch.Partial(failed)
 		}
-		users := &hedge.Hedge{Delay: 10 * time.Millisecond, Budget: (*retry.TokenBudget)(nil)} // which grants all
+		users := &hedge.Hedge{Delay: 10 * time.Millisecond, Budget: (*budget.Token)(nil)} // which grants all
 		p := retry.Policy{Backoff: retry.Constant(0)}
 		err := retrybatch.Run(t.Context(), p, []int{0, 1, 2, 3}, func(ctx context.Context, open []int) error {
 			_, err := hedge.Race(ctx, p, users, func(ctx context.Context) (struct{}, error) { return struct{}{}, send(ctx, open) }, hedge.Value[struct{}]{})
@@ -659,7 +660,7 @@ func TestJoinedPartials(t *testing.T) {
 
 // TestSharedPolicy is for the race detector.
 func TestSharedPolicy(t *testing.T) {
-	p := retry.Policy{Backoff: retry.Constant(0), Budget: &retry.TokenBudget{Capacity: 1 << 20}}
+	p := retry.Policy{Backoff: retry.Constant(0), Budget: &budget.Token{Capacity: 1 << 20}}
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

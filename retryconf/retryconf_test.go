@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/retryconf"
 )
@@ -59,14 +60,14 @@ var texts = []struct {
 	{"backoff=linear jitter=between(0.5,1,2s)", retry.Policy{Backoff: retry.Linear{Jitter: retry.Jitter{Low: .5, High: 1, Plus: 2 * s}}}},
 	{"backoff=constant(1s) throttle=exponential throttle_jitter=between(0.25,3)", retry.Policy{Backoff: retry.Constant(s), ThrottleBackoff: retry.Exponential{Jitter: retry.Jitter{Low: .25, High: 3}}}},
 	{"budget=earned", retry.Policy{Budget: &retry.EarnedBudget{}}},
-	{"budget=token", retry.Policy{Budget: &retry.TokenBudget{}}},
-	{"budget=token(500,14,-5,1)", retry.Policy{Budget: &retry.TokenBudget{Capacity: 500, Cost: 14, ThrottleCost: -5, Reward: 1}}},
-	{"budget=ratio(0.1,-1,10s)", retry.Policy{Budget: &retry.RatioBudget{Ratio: .1, MinPerSecond: -1, Window: 10 * s}}},
-	{"budget=concurrency(0.25,7)", retry.Policy{Budget: &retry.ConcurrencyBudget{Ratio: .25, Min: 7}}},
+	{"budget=token", retry.Policy{Budget: &budget.Token{}}},
+	{"budget=token(500,14,-5,1)", retry.Policy{Budget: &budget.Token{Capacity: 500, Cost: 14, ThrottleCost: -5, Reward: 1}}},
+	{"budget=ratio(0.1,-1,10s)", retry.Policy{Budget: &budget.Ratio{Ratio: .1, MinPerSecond: -1, Window: 10 * s}}},
+	{"budget=concurrency(0.25,7)", retry.Policy{Budget: &budget.Concurrency{Ratio: .25, Min: 7}}},
 	{"attempts=4 backoff=exponential(100ms,10s) jitter=full budget=ratio(0.1)", retry.Policy{
 		MaxAttempts: 4,
 		Backoff:     retry.Exponential{Base: 100 * ms, Max: 10 * s, Jitter: retry.FullJitter},
-		Budget:      &retry.RatioBudget{Ratio: .1},
+		Budget:      &budget.Ratio{Ratio: .1},
 	}},
 }
 
@@ -114,7 +115,7 @@ func TestNegativeTimesAreWrittenAsZero(t *testing.T) {
 		"backoff=constant(0)":        {Backoff: retry.Constant(-s)},
 		"backoff=linear":             {Backoff: retry.Linear{Base: -s, Jitter: retry.Jitter{Plus: -s}}},
 		"backoff=linear jitter=full": {Backoff: retry.Linear{Jitter: retry.Jitter{High: 1, Plus: -s}}},
-		"budget=ratio":               {Budget: &retry.RatioBudget{Window: -s}},
+		"budget=ratio":               {Budget: &budget.Ratio{Window: -s}},
 	} {
 		if got := format(p); got != want {
 			t.Errorf("Format(%+v) = %q, want %q", p, got, want)
@@ -260,8 +261,8 @@ func FuzzFormatPolicy(f *testing.F) {
 			Name: name, MaxAttempts: int(next()), MaxElapsed: dur(), AttemptTimeout: dur(), MaxRetryAfter: dur(),
 			NonIdempotent: next()%2 == 1, Backoff: backoff(), ThrottleBackoff: backoff(),
 		}
-		p.Budget = []retry.Budget{nil, &retry.EarnedBudget{}, &retry.TokenBudget{Capacity: int(next()), Cost: int(next()), ThrottleCost: int(next()), Reward: int(next())},
-			&retry.RatioBudget{Ratio: num(), MinPerSecond: num(), Window: dur()}, &retry.ConcurrencyBudget{Ratio: num(), Min: int(next())}}[next()%5]
+		p.Budget = []retry.Budget{nil, &retry.EarnedBudget{}, &budget.Token{Capacity: int(next()), Cost: int(next()), ThrottleCost: int(next()), Reward: int(next())},
+			&budget.Ratio{Ratio: num(), MinPerSecond: num(), Window: dur()}, &budget.Concurrency{Ratio: num(), Min: int(next())}}[next()%5]
 		text := format(p)
 		again, err := retryconf.Parse(text)
 		if err != nil {
@@ -300,7 +301,7 @@ func same(t *testing.T, p, q retry.Policy) {
 	if p.Budget == nil {
 		return
 	}
-	if r, ok := p.Budget.(*retry.RatioBudget); ok && positive(r.Window) != q.Budget.(*retry.RatioBudget).Window {
+	if r, ok := p.Budget.(*budget.Ratio); ok && positive(r.Window) != q.Budget.(*budget.Ratio).Window {
 		t.Fatalf("%+v became %+v", p.Budget, q.Budget)
 	}
 	p.Budget, q.Budget = full(p.Budget), full(q.Budget)
@@ -321,19 +322,19 @@ func same(t *testing.T, p, q retry.Policy) {
 // full returns a new budget like b, whose window does not move while a test looks.
 func full(b retry.Budget) retry.Budget {
 	switch b := b.(type) {
-	case *retry.TokenBudget:
-		return &retry.TokenBudget{Capacity: b.Capacity, Cost: b.Cost, ThrottleCost: b.ThrottleCost, Reward: b.Reward}
-	case *retry.RatioBudget:
-		return &retry.RatioBudget{Ratio: b.Ratio, MinPerSecond: b.MinPerSecond, Window: time.Hour}
-	case *retry.ConcurrencyBudget:
-		return &retry.ConcurrencyBudget{Ratio: b.Ratio, Min: b.Min}
+	case *budget.Token:
+		return &budget.Token{Capacity: b.Capacity, Cost: b.Cost, ThrottleCost: b.ThrottleCost, Reward: b.Reward}
+	case *budget.Ratio:
+		return &budget.Ratio{Ratio: b.Ratio, MinPerSecond: b.MinPerSecond, Window: time.Hour}
+	case *budget.Concurrency:
+		return &budget.Concurrency{Ratio: b.Ratio, Min: b.Min}
 	}
 	return new(retry.EarnedBudget)
 }
 
 // A nil pointer to a budget grants everything, as no budget does, and is written so.
 func TestNilBudgetIsNone(t *testing.T) {
-	for _, b := range []retry.Budget{(*retry.EarnedBudget)(nil), (*retry.TokenBudget)(nil), (*retry.RatioBudget)(nil), (*retry.ConcurrencyBudget)(nil)} {
+	for _, b := range []retry.Budget{(*retry.EarnedBudget)(nil), (*budget.Token)(nil), (*budget.Ratio)(nil), (*budget.Concurrency)(nil)} {
 		p := retryconf.Policy{Policy: retry.Policy{MaxAttempts: 2, Budget: b}}
 		if text, err := p.MarshalText(); string(text) != "attempts=2" || err != nil {
 			t.Errorf("%T: MarshalText() = %q, %v, want attempts=2", b, text, err)
@@ -345,7 +346,7 @@ func TestNilBudgetIsNone(t *testing.T) {
 func TestSetKeepsWhatIsCode(t *testing.T) {
 	random := func() float64 { return .25 }
 	p := retryconf.Policy{Policy: retry.Policy{
-		Name: "a", MaxAttempts: 9, NonIdempotent: true, Budget: &retry.TokenBudget{},
+		Name: "a", MaxAttempts: 9, NonIdempotent: true, Budget: &budget.Token{},
 		Classify: retry.AlreadyRetried, Guards: []retry.Guard{new(retry.Pace)}, Rand: random, Clock: clockx.System(), Hooks: retry.Hooks{Done: func(context.Context, retry.Summary) {}},
 	}}
 	if err := p.Set("attempts=4 backoff=fast"); err == nil || p.Name != "a" || p.MaxAttempts != 9 {
@@ -401,7 +402,7 @@ func TestOneBudgetForEachName(t *testing.T) {
 		t.Errorf("written as %q", got)
 	}
 	for _, name := range []string{"two words", `a"b`, "a(b)", "a@b", "=", "ü"} {
-		p.Name, p.Budget = name, &retry.TokenBudget{Capacity: 20}
+		p.Name, p.Budget = name, &budget.Token{Capacity: 20}
 		made, err := retryconf.Parse(format(p))
 		if err != nil {
 			t.Fatal(err)
@@ -411,7 +412,7 @@ func TestOneBudgetForEachName(t *testing.T) {
 			t.Errorf("%q has another budget: %v", format(made), err)
 		}
 	}
-	p.Name, p.Budget = "ledger", &retry.TokenBudget{Capacity: 20}
+	p.Name, p.Budget = "ledger", &budget.Token{Capacity: 20}
 	if got := format(p); got != "name=ledger budget=token(20)" {
 		t.Errorf("a budget of the program's is written as %q", got)
 	}

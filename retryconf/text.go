@@ -12,12 +12,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 )
 
 // format writes a policy, and returns an error if a part of it has no text.
 func format(p retry.Policy) (text string, err error) {
 	switch p.Budget {
-	case (*retry.EarnedBudget)(nil), (*retry.TokenBudget)(nil), (*retry.RatioBudget)(nil), (*retry.ConcurrencyBudget)(nil):
+	case (*retry.EarnedBudget)(nil), (*budget.Token)(nil), (*budget.Ratio)(nil), (*budget.Concurrency)(nil):
 		p.Budget = nil // which decides the same: it grants everything
 	}
 	l := line{policy: p}
@@ -85,7 +86,7 @@ func (l *line) backoffs() [2]*retry.Backoff {
 // The kinds of backoffs and budgets; parts has their names.
 var (
 	backoffKinds = []any{retry.Exponential{}, retry.Linear{}, retry.Fibonacci{}, retry.Decorrelated{}, retry.Constant(0), retry.Schedule{}}
-	budgetKinds  = []any{retry.EarnedBudget{}, retry.TokenBudget{}, retry.RatioBudget{}, retry.ConcurrencyBudget{}}
+	budgetKinds  = []any{retry.EarnedBudget{}, budget.Token{}, budget.Ratio{}, budget.Concurrency{}}
 )
 
 // parts returns the name of a backoff or budget, given by a pointer, and pointers
@@ -106,11 +107,11 @@ func parts(pointer any) (name string, args []any, jitter *retry.Jitter) {
 		return "schedule", []any{(*[]time.Duration)(b)}, nil
 	case *retry.EarnedBudget:
 		return "earned", nil, nil
-	case *retry.TokenBudget:
+	case *budget.Token:
 		return "token", []any{&b.Capacity, &b.Cost, &b.ThrottleCost, &b.Reward}, nil
-	case *retry.RatioBudget:
+	case *budget.Ratio:
 		return "ratio", []any{&b.Ratio, &b.MinPerSecond, &b.Window}, nil
-	case *retry.ConcurrencyBudget:
+	case *budget.Concurrency:
 		return "concurrency", []any{&b.Ratio, &b.Min}, nil
 	}
 	return "", nil, nil

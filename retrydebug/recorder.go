@@ -65,7 +65,7 @@ func (r *Recorder) Hooks() retry.Hooks {
 	return retry.Hooks{Start: r.start, Attempt: r.attempt, AttemptDone: r.attemptDone, Wait: r.wait, Guard: r.guard, Done: r.done}
 }
 
-// ObserveBudget shows the balance of b, such as a [retry.TokenBudget], by that name. A
+// ObserveBudget shows the balance of b, such as a [budget.Token], by that name. A
 // second call with the same name replaces b, and a nil b removes it. Balance is called
 // when the page is served, and must be safe for concurrent use. 256 names are shown.
 // [ObservePerKey] is for budgets by key. A nil Recorder ignores it.

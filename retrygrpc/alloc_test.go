@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/retrygrpc"
 )
 
@@ -71,7 +72,7 @@ func BenchmarkInterceptor(b *testing.B) {
 		client *retrygrpc.Client
 	}{
 		{"zero", &retrygrpc.Client{}},
-		{"budget", &retrygrpc.Client{Policy: retry.Policy{Budget: new(retrygrpc.Throttle)}}},
+		{"budget", &retrygrpc.Client{Policy: retry.Policy{Budget: new(budget.GRPC)}}},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			call, ctx := bb.client.UnaryInterceptor(), b.Context()

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/retrygrpc"
 	"github.com/goretry/retry/retrytest"
@@ -765,7 +766,7 @@ func TestCloseEndsAWait(t *testing.T) {
 // TestWaitOfAnInterceptor: the call's MaxRetryAfter limits it, and no other.
 func TestWaitOfAnInterceptor(t *testing.T) {
 	p := four()
-	p.MaxRetryAfter, p.Budget = time.Hour, &retrygrpc.Throttle{MaxTokens: -1}
+	p.MaxRetryAfter, p.Budget = time.Hour, &budget.GRPC{MaxTokens: -1}
 	c := &retrygrpc.Client{Policy: p}
 	cc := dial(t, "127.0.0.1:1", nil, append(c.DialOptions(), grpc.WithChainUnaryInterceptor(
 		func(context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption) error {
@@ -780,7 +781,7 @@ func TestWaitOfAnInterceptor(t *testing.T) {
 func TestNoWaitAfterTheBudget(t *testing.T) {
 	s := serve(t, always(fail(codes.Unavailable)))
 	p := four()
-	p.Backoff, p.Budget = retry.Constant(time.Hour), &retrygrpc.Throttle{MaxTokens: -1}
+	p.Backoff, p.Budget = retry.Constant(time.Hour), &budget.GRPC{MaxTokens: -1}
 	for _, method := range []string{get, list} {
 		ctx, cancel := context.WithCancel(t.Context()) // a deadline would forbid the wait before the budget does
 		stop := time.AfterFunc(time.Minute, cancel)

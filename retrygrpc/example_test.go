@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/retrygrpc"
 )
 
@@ -124,8 +125,8 @@ func ExampleClassify() {
 	// Output: 1 NotFound
 }
 
-func ExampleThrottle() {
-	throttle := &retrygrpc.Throttle{MaxTokens: 4} // for all who call this target
+func ExampleClient_budget() {
+	throttle := &budget.GRPC{MaxTokens: 4} // for all who call this target
 	health, stop := connect(10, &retrygrpc.Client{
 		Policy:     retry.Policy{MaxAttempts: 5, Backoff: retry.Constant(time.Millisecond)},
 		Idempotent: func(string) bool { return true },

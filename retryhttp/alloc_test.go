@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/retryhttp"
 )
 
@@ -25,7 +26,7 @@ func TestFirstTryAllocations(t *testing.T) {
 		"zero value":     {&retryhttp.Transport{Base: canned}, 1},
 		"AttemptTimeout": {&retryhttp.Transport{Base: canned, Policy: retry.Policy{AttemptTimeout: time.Minute}}, 6},
 		"all set": {&retryhttp.Transport{Base: canned, AttemptHeader: "Attempt", Policy: retry.Policy{
-			Name: "x", Budget: &retry.TokenBudget{}, Hooks: retry.SlogHooks(nil)}}, 3}, // two are for Hooks.Wait, before which the response is freed
+			Name: "x", Budget: &budget.Token{}, Hooks: retry.SlogHooks(nil)}}, 3}, // two are for Hooks.Wait, before which the response is freed
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := request(t, "GET", "http://example.com/", nil)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/retryhttp"
 )
@@ -226,7 +227,7 @@ func TestPanicsLeaveNoBodyOpen(t *testing.T) {
 
 // spoiled panics when it is asked.
 type spoiled struct {
-	retry.TokenBudget
+	budget.Token
 	boom func()
 }
 

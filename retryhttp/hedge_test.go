@@ -22,13 +22,14 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/retryhttp"
 )
 
 // always is a hedge for every host and after d, which no budget refuses.
 func always(d time.Duration) func(string) *hedge.Hedge {
-	h := &hedge.Hedge{Delay: d, Budget: &retry.TokenBudget{Cost: -1}}
+	h := &hedge.Hedge{Delay: d, Budget: &budget.Token{Cost: -1}}
 	return func(string) *hedge.Hedge { return h }
 }
 
@@ -43,7 +44,7 @@ func TestHedgedBodiesAreWhole(t *testing.T) {
 		_, _ = w.Write(want)
 	})
 	var opened, closed, hedged atomic.Int64
-	h := &hedge.Hedge{Delay: 1, Budget: &retry.TokenBudget{Cost: -1}, Hedged: func(_ context.Context, s hedge.Summary) { hedged.Add(int64(s.Started - 1)) }}
+	h := &hedge.Hedge{Delay: 1, Budget: &budget.Token{Cost: -1}, Hedged: func(_ context.Context, s hedge.Summary) { hedged.Add(int64(s.Started - 1)) }}
 	rt := &retryhttp.Transport{
 		Base: tripper(func(req *http.Request) (*http.Response, error) {
 			resp, err := s.base.RoundTrip(req)

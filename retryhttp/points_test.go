@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/retryhttp"
 	"github.com/goretry/retry/retrytest"
 )
@@ -201,7 +202,7 @@ func TestPoint2BodyIsSentAgain(t *testing.T) {
 		for method, want := range map[string]retry.Reason{"PUT": retry.ReasonPermanent, "POST": retry.ReasonNotIdempotent} {
 			h := retrytest.New(t, retry.Policy{})
 			base := &answers{codes: []int{503}}
-			budget := &retry.TokenBudget{}
+			budget := &budget.Token{}
 			p := h.Policy
 			p.Budget = budget
 			req := request(t, method, "http://example.com/", strings.NewReader("x"))
@@ -227,7 +228,7 @@ func TestPoint2BodyIsSentAgain(t *testing.T) {
 		req := request(t, "PUT", "http://example.com/", strings.NewReader("x"))
 		req.GetBody = func() (io.ReadCloser, error) { return copied, nil }
 		p := quick
-		p.Budget = &retry.TokenBudget{Capacity: -1}
+		p.Budget = &budget.Token{Capacity: -1}
 		resp := mustDo(t, &retryhttp.Transport{Base: &answers{codes: []int{503}}, Policy: p}, req)
 		wantReason(t, retryhttp.GaveUp(resp), retry.ReasonBudget)
 		copied.wantClosedOnce(t)
@@ -280,7 +281,7 @@ func TestPoint2BodyIsSentAgain(t *testing.T) {
 	})
 	t.Run("a file goes on where it was if no retry follows", func(t *testing.T) {
 		p := quick
-		p.Budget = &retry.TokenBudget{Capacity: -1}
+		p.Budget = &budget.Token{Capacity: -1}
 		var rest []byte
 		done := make(chan struct{})
 		returned := make(chan struct{})
@@ -727,7 +728,7 @@ func TestPoint6LastResponseIsReturned(t *testing.T) {
 		{"one attempt", retry.Policy{MaxAttempts: 1}, []int{503}, nil, 1, retry.ReasonMaxAttempts},
 		{"elapsed", retry.Policy{MaxElapsed: 1, Backoff: retry.Constant(time.Hour)}, []int{503}, nil, 1, retry.ReasonMaxElapsed},
 		{"hint too long", quick, []int{429}, hour, 1, retry.ReasonRetryAfter},
-		{"budget", retry.Policy{Budget: &retry.TokenBudget{Capacity: -1}}, []int{503}, nil, 1, retry.ReasonBudget},
+		{"budget", retry.Policy{Budget: &budget.Token{Capacity: -1}}, []int{503}, nil, 1, retry.ReasonBudget},
 		{"deadline in the wait", retry.Policy{Backoff: retry.Constant(2 * time.Hour)}, []int{503}, nil, 1, retry.ReasonDeadline},
 		{"permanent is no failure", quick, []int{404}, nil, 1, retry.ReasonNone},
 		{"so is not implemented", quick, []int{501}, nil, 1, retry.ReasonNone},
@@ -1044,15 +1045,15 @@ func TestPoint10AttemptNumberIsInTheRequestsContext(t *testing.T) {
 
 func TestPoint11BudgetPerHostAndAttemptHeader(t *testing.T) {
 	s := serve(t, statuses(503))
-	budgets := map[string]*retry.TokenBudget{}
-	p, events := recorded(retry.Policy{MaxAttempts: 4, Backoff: retry.Constant(1), Budget: &retry.TokenBudget{Capacity: -1}})
+	budgets := map[string]*budget.Token{}
+	p, events := recorded(retry.Policy{MaxAttempts: 4, Backoff: retry.Constant(1), Budget: &budget.Token{Capacity: -1}})
 	rt := s.transport(p)
 	rt.AttemptHeader = "x-attempt"
 	rt.Budget = func(host string) retry.Budget {
 		if host == "127.0.0.1" {
 			return nil
 		}
-		budgets[host] = &retry.TokenBudget{Capacity: 2, Cost: 1}
+		budgets[host] = &budget.Token{Capacity: 2, Cost: 1}
 		return budgets[host]
 	}
 	read(t, mustDo(t, rt, request(t, "GET", s.URL, nil)))
@@ -1115,7 +1116,7 @@ func TestPollByCheckDiscardsWhatItRejects(t *testing.T) {
 		})
 		p := quick
 		p.MaxAttempts = 5
-		p.Budget = &retry.TokenBudget{Capacity: -1} // grants nothing
+		p.Budget = &budget.Token{Capacity: -1} // grants nothing
 		rt := s.transport(p)
 		rt.Check = func(resp *http.Response) error {
 			if resp.Header.Get("X-State") == "pending" {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/retryhttp"
 	"github.com/goretry/retry/retrytest"
 )
@@ -103,7 +104,7 @@ func TestWithPolicyEditsInOrder(t *testing.T) {
 }
 
 func TestWithPolicyComesAfterTheBudget(t *testing.T) {
-	rt := &retryhttp.Transport{Base: &answers{codes: []int{503}}, Policy: quick, Budget: func(string) retry.Budget { return &retry.TokenBudget{Capacity: -1} }}
+	rt := &retryhttp.Transport{Base: &answers{codes: []int{503}}, Policy: quick, Budget: func(string) retry.Budget { return &budget.Token{Capacity: -1} }}
 	ctx := retryhttp.WithPolicy(t.Context(), func(p retry.Policy) retry.Policy { p.Budget = nil; return p })
 	for want, ctx := range map[retry.Reason]context.Context{retry.ReasonBudget: t.Context(), retry.ReasonMaxAttempts: ctx} {
 		resp := mustDo(t, rt, request(t, "GET", "http://example.com/", nil).WithContext(ctx))
@@ -575,10 +576,10 @@ func TestNilBudgetOfAHostIsThePolicys(t *testing.T) {
 	for name, hosts := range map[string]func(string) retry.Budget{
 		"nil":                         func(string) retry.Budget { return nil },
 		"a nil PerKey":                func(host string) retry.Budget { return none.For(host) },
-		"a nil budget of the library": func(string) retry.Budget { return (*retry.TokenBudget)(nil) },
+		"a nil budget of the library": func(string) retry.Budget { return (*budget.Token)(nil) },
 		"a nil budget of others":      func(string) retry.Budget { return (*someBudget)(nil) },
 	} {
-		budget := &retry.TokenBudget{Capacity: 1, Cost: 1}
+		budget := &budget.Token{Capacity: 1, Cost: 1}
 		base := &answers{codes: []int{503}}
 		rt := &retryhttp.Transport{Base: base, Policy: retry.Policy{MaxAttempts: 5, Backoff: retry.Constant(0), Budget: budget}, Budget: hosts}
 		if mustDo(t, rt, request(t, "GET", "http://example.com/", nil)); budget.Balance() != 0 {

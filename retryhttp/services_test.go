@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/retryhttp"
 )
 
@@ -307,9 +308,9 @@ func TestRetriesOfManyCallsWithBudgets(t *testing.T) {
 		c      http.Handler
 		budget func() retry.Budget
 	}{
-		{"RatioBudget, C hangs", hanging, func() retry.Budget { return &retry.RatioBudget{} }},
+		{"budget.Ratio, C hangs", hanging, func() retry.Budget { return &budget.Ratio{} }},
 		{"EarnedBudget, C hangs", hanging, func() retry.Budget { return &retry.EarnedBudget{} }},
-		{"RatioBudget, C answers 503", down, func() retry.Budget { return &retry.RatioBudget{} }},
+		{"budget.Ratio, C answers 503", down, func() retry.Budget { return &budget.Ratio{} }},
 		{"EarnedBudget, C answers 503", down, func() retry.Budget { return &retry.EarnedBudget{} }},
 	} {
 		for i, way := range ways {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/retryhttp"
 	"github.com/goretry/retry/retrytest"
@@ -107,7 +108,7 @@ func TestServersWordOnARetry(t *testing.T) {
 
 // A refused retry is a failure to budgets and hooks, not a success.
 func TestRefusalIsAFailure(t *testing.T) {
-	budget := &retry.TokenBudget{}
+	budget := &budget.Token{}
 	for budget.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 	}
 	empty := budget.Balance()

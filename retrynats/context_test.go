@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/retrynats"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -90,7 +91,7 @@ func TestDeliveryWhoseOwnContextEnds(t *testing.T) {
 
 func TestStartSeesThePolicyOfTheHandler(t *testing.T) {
 	var seen retry.Policy
-	p := retry.Policy{Name: "job", MaxElapsed: time.Hour, AttemptTimeout: time.Minute, NonIdempotent: true, Budget: &retry.TokenBudget{}}
+	p := retry.Policy{Name: "job", MaxElapsed: time.Hour, AttemptTimeout: time.Minute, NonIdempotent: true, Budget: &budget.Token{}}
 	p.Hooks.Start = func(_ context.Context, p retry.Policy) context.Context { seen = p; return nil }
 	play(t, fakeMsg{deliveries: 2}, p, fails(errDown), nil)
 	seen.Hooks, p.Hooks = retry.Hooks{}, retry.Hooks{}

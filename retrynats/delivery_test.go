@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/retrynats"
 	"github.com/nats-io/nats.go/jetstream"
@@ -276,7 +277,7 @@ func TestHooksSeeEachDelivery(t *testing.T) {
 			"20ms AttemptDone 1 in 20ms: down, throttled, delay 1m1s, hint 1m0s",
 			"20ms Wait 1m1s after 1",
 			"20ms Done 1 in 20ms, waited 0s, none: <nil>"}},
-		{"put off by the budget", 2, retry.Policy{Backoff: retry.Constant(time.Second), Budget: &retry.TokenBudget{Capacity: -1}}, errDown, []string{
+		{"put off by the budget", 2, retry.Policy{Backoff: retry.Constant(time.Second), Budget: &budget.Token{Capacity: -1}}, errDown, []string{
 			"20ms AttemptDone 2 in 20ms: down, transient, delay 3s, hint 0s",
 			"20ms Wait 3s after 2",
 			"20ms Done 2 in 20ms, waited 0s, none: <nil>"}},

@@ -4,11 +4,12 @@ import (
 	"testing"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/retryqueue"
 )
 
 func TestSuccessAllocatesNothing(t *testing.T) {
-	p := retry.Policy{Name: "job", Budget: &retry.TokenBudget{}}
+	p := retry.Policy{Name: "job", Budget: &budget.Token{}}
 	if n := testing.AllocsPerRun(1000, func() { (retryqueue.Delivery{Number: 3, Stored: now, Now: now}).After(p, nil) }); n != 0 {
 		t.Errorf("After(nil) allocates %v times, want 0", n)
 	}
@@ -18,7 +19,7 @@ func TestSuccessAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkAfter(b *testing.B) {
-	budget := &retry.RatioBudget{Ratio: 2}
+	budget := &budget.Ratio{Ratio: 2}
 	for _, bm := range []struct {
 		name      string
 		p         retry.Policy

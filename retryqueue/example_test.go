@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/retryqueue"
 )
 
@@ -60,7 +61,7 @@ func ExampleDelivery_Before() {
 func ExampleDelivery_After_budget() {
 	policy := retry.Policy{
 		Backoff: retry.Constant(time.Minute),
-		Budget:  &retry.TokenBudget{Capacity: -1}, // never has a token
+		Budget:  &budget.Token{Capacity: -1}, // never has a token
 	}
 	now := time.Now()
 	d := retryqueue.Delivery{Number: 1, Stored: now, Now: now}.After(policy, errors.New("connection refused"))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/retryqueue"
 )
@@ -91,7 +92,7 @@ func TestHandle(t *testing.T) {
 1m0s Wait 1h0m0s
 1m0s settle retry in 1h0m0s: <nil>
 1m1s Done 1, none: <nil>`},
-		"postponed": {2, retry.Policy{Backoff: retry.Constant(time.Hour), Budget: &retry.TokenBudget{Capacity: -1}}, takes(errDown), nil, `0s Start
+		"postponed": {2, retry.Policy{Backoff: retry.Constant(time.Hour), Budget: &budget.Token{Capacity: -1}}, takes(errDown), nil, `0s Start
 0s Attempt 2
 1m0s AttemptDone 2: down, transient, delay 2h0m1s
 1m0s Wait 2h0m1s
@@ -272,7 +273,7 @@ func TestMessageWhoseHandlerPanicsEndsAsADeadLetter(t *testing.T) {
 // Hooks see the policy that the user wrote, and the number of the delivery. The
 // handler's attempt is the first one of this process.
 func TestHandleShowsHooksTheUsersPolicy(t *testing.T) {
-	budget, clock := &retry.TokenBudget{}, clockx.NewVirtual(now)
+	budget, clock := &budget.Token{}, clockx.NewVirtual(now)
 	var seen retry.Policy
 	type key struct{}
 	p := retry.Policy{

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/retryqueue"
 	"github.com/goretry/retry/retrytest"
@@ -369,7 +370,7 @@ func TestPutOffWaitSaturates(t *testing.T) {
 }
 
 func TestNoPlaceInABudgetIsHeldBetweenDeliveries(t *testing.T) {
-	budget := &retry.ConcurrencyBudget{Ratio: -1, Min: 1}
+	budget := &budget.Concurrency{Ratio: -1, Min: 1}
 	p := retry.Policy{Budget: budget, MaxAttempts: retry.Unlimited}
 	for i := range 100 {
 		if d := (retryqueue.Delivery{Number: i, Stored: now, Now: now}).After(p, errDown); d.Err != nil || budget.Balance() != 1 {

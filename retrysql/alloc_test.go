@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/retrysql"
 )
 
@@ -37,8 +38,8 @@ func noop(context.Context, noTx) (int, error) { return 7, nil }
 
 var policies = map[string]retry.Policy{
 	"zero policy":     {},
-	"all set":         {Name: "x", Classify: retrysql.Repeatable, Budget: &retry.TokenBudget{}, Hooks: retry.SlogHooks(nil)},
-	"must not repeat": {Name: "x", NonIdempotent: true, Budget: &retry.TokenBudget{}, Hooks: retry.SlogHooks(nil)},
+	"all set":         {Name: "x", Classify: retrysql.Repeatable, Budget: &budget.Token{}, Hooks: retry.SlogHooks(nil)},
+	"must not repeat": {Name: "x", NonIdempotent: true, Budget: &budget.Token{}, Hooks: retry.SlogHooks(nil)},
 }
 
 func TestAllocations(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/retrysql"
 	"github.com/goretry/retry/retrysql/internal/mysql"
@@ -550,7 +551,7 @@ func TestPanicAndGoexitRollBack(t *testing.T) {
 		for _, at := range []string{"fn", "commit"} {
 			t.Run(name+" in "+at, func(t *testing.T) {
 				var rolledBack, attempts, ends int
-				p := retry.Policy{Budget: &retry.ConcurrencyBudget{}, Hooks: retry.Hooks{
+				p := retry.Policy{Budget: &budget.Concurrency{}, Hooks: retry.Hooks{
 					AttemptDone: func(context.Context, retry.Attempt) { attempts++ },
 					Done:        func(context.Context, retry.Summary) { ends++ },
 				}}
@@ -670,7 +671,7 @@ func TestHooksGetTheUsersPolicy(t *testing.T) {
 	var got string
 	p := retry.Policy{
 		Name: "x", MaxAttempts: 2, AttemptTimeout: time.Second, NonIdempotent: true, Backoff: retry.Constant(0),
-		Classify: retry.DefaultClassifier, Budget: &retry.TokenBudget{}, Clock: clockx.NewVirtual(time.Unix(0, 0)),
+		Classify: retry.DefaultClassifier, Budget: &budget.Token{}, Clock: clockx.NewVirtual(time.Unix(0, 0)),
 	}
 	p.Hooks.Start = func(_ context.Context, p retry.Policy) context.Context { got = fmt.Sprintf("%#v", p); return nil }
 	ctx := context.Context(t.Context())
@@ -711,7 +712,7 @@ func TestBudgetLimitsTransactions(t *testing.T) {
 // What the server has rolled back is no extra load for it. A database that is away has
 // said nothing.
 func TestConflictsCostTheBudgetNothing(t *testing.T) {
-	spent := &retry.TokenBudget{Capacity: -1}
+	spent := &budget.Token{Capacity: -1}
 	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 	for name, tt := range map[string]struct {
 		fake fake

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/retrytest"
@@ -240,12 +241,14 @@ fetch, in virtual time:
 // a window does on the virtual clock.
 func TestZeroValuesFollowTheVirtualClock(t *testing.T) {
 	for name, p := range map[string]retry.Policy{
-		"nothing":      {},
-		"EarnedBudget": {Budget: new(retry.EarnedBudget)},
-		"TokenBudget":  {Budget: new(retry.TokenBudget)},
-		"RatioBudget":  {Budget: new(retry.RatioBudget)},
-		"Pace":         {Guards: []retry.Guard{new(retry.Pace)}},
-		"Limit":        {Guards: []retry.Guard{new(limit.Limit)}},
+		"nothing":            {},
+		"EarnedBudget":       {Budget: new(retry.EarnedBudget)},
+		"budget.Token":       {Budget: new(budget.Token)},
+		"budget.Ratio":       {Budget: new(budget.Ratio)},
+		"budget.Concurrency": {Budget: new(budget.Concurrency)},
+		"budget.GRPC":        {Budget: new(budget.GRPC)},
+		"Pace":               {Guards: []retry.Guard{new(retry.Pace)}},
+		"Limit":              {Guards: []retry.Guard{new(limit.Limit)}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
@@ -257,7 +260,7 @@ func TestZeroValuesFollowTheVirtualClock(t *testing.T) {
 				}
 				h.Clock.Advance(time.Hour)
 			}
-			if p.Budget != nil && name == "RatioBudget" {
+			if name == "budget.Ratio" {
 				for range 10 {
 					_ = retry.Run(t.Context(), h.Policy, func(context.Context) error { return nil })
 				}

@@ -66,9 +66,12 @@ func (p *pass) newBudget(e ast.Expr) string {
 			t = pointer.Elem()
 		}
 	}
-	for _, name := range []string{"EarnedBudget", "TokenBudget", "RatioBudget", "ConcurrencyBudget"} {
-		if code.IsNamed(t, code.RetryPath, name) {
-			return name
+	if code.IsNamed(t, code.RetryPath, "EarnedBudget") {
+		return "EarnedBudget"
+	}
+	for _, name := range []string{"Token", "Ratio", "Concurrency", "GRPC"} {
+		if code.IsNamed(t, code.BudgetPath, name) {
+			return "budget." + name
 		}
 	}
 	return ""
@@ -238,7 +241,7 @@ var durations = map[[2]string][]string{
 	{code.RetryPath, "Linear"}:       {"Base", "Max"},
 	{code.RetryPath, "Fibonacci"}:    {"Base", "Max"},
 	{code.RetryPath, "Decorrelated"}: {"Base", "Max"},
-	{code.RetryPath, "RatioBudget"}:  {"Window"},
+	{code.BudgetPath, "Ratio"}:       {"Window"},
 	{code.HedgePath, "Hedge"}:        {"Delay", "MinDelay", "MaxDelay"},
 }
 

@@ -16,12 +16,12 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	otelretry "github.com/goretry/retry/otel"
 	"github.com/goretry/retry/retrydebug"
-	"github.com/goretry/retry/retrygrpc"
 )
 
 var (
@@ -115,9 +115,9 @@ func newWorld(seed uint64) *world {
 		all = slices.DeleteFunc(slices.Clone(ways), func(v way) bool { return !strings.Contains(v.name, *wayFlag) })
 	}
 	w.way = one(w, "way", all...)
-	w.budget = newTally(w, "the budget", one[retry.Budget](w, "budget", generous{}, generous{}, new(retry.EarnedBudget), new(retry.TokenBudget),
-		&retry.RatioBudget{Ratio: .5, MinPerSecond: 1}, &retry.ConcurrencyBudget{Ratio: 1, Min: -1}, &retry.ConcurrencyBudget{Ratio: 1, Min: -1},
-		new(retry.ConcurrencyBudget), new(retrygrpc.Throttle), (*retry.TokenBudget)(nil)))
+	w.budget = newTally(w, "the budget", one[retry.Budget](w, "budget", generous{}, generous{}, new(retry.EarnedBudget), new(budget.Token),
+		&budget.Ratio{Ratio: .5, MinPerSecond: 1}, &budget.Concurrency{Ratio: 1, Min: -1}, &budget.Concurrency{Ratio: 1, Min: -1},
+		new(budget.Concurrency), new(budget.GRPC), (*budget.Token)(nil)))
 	w.hedge = &hedge.Hedge{
 		Delay:       one(w, "delay", 10*time.Millisecond, 25*time.Millisecond, 0),
 		MaxDelay:    50 * time.Millisecond,
@@ -125,7 +125,7 @@ func newWorld(seed uint64) *world {
 		Hedged:      func(context.Context, hedge.Summary) { w.at("hedged") },
 	}
 	if w.draw("hedges", 3) > 0 {
-		w.hedges = newTally(w, "the hedges' budget", one[retry.Budget](w, "hedges' budget", generous{}, generous{}, new(retry.TokenBudget), &retry.ConcurrencyBudget{Ratio: 1, Min: -1}))
+		w.hedges = newTally(w, "the hedges' budget", one[retry.Budget](w, "hedges' budget", generous{}, generous{}, new(budget.Token), &budget.Concurrency{Ratio: 1, Min: -1}))
 		w.hedge.Budget = w.hedges
 	}
 	w.limit = &limit.Limit{Start: one(w, "places", 1, 2, 5)}

@@ -11,6 +11,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 )
 
@@ -236,12 +237,12 @@ func (t *tally) check() {
 			t.report("%s: %v has %d Begin and %d End", t.what, l, a.begun, a.ended)
 		}
 	}
-	if b, ok := t.Budget.(*retry.ConcurrencyBudget); ok && b != nil {
+	if b, ok := t.Budget.(*budget.Concurrency); ok && b != nil {
 		if b.Balance() != 1 {
-			t.report("%s: a place of the ConcurrencyBudget is lost", t.what)
+			t.report("%s: a place of the budget.Concurrency is lost", t.what)
 		}
 		if b.Min < 0 && b.Withdraw(retry.Withdrawal{Retry: 1, Class: retry.Transient}) { // at least one run is counted
-			t.report("%s: a run of the ConcurrencyBudget is lost", t.what)
+			t.report("%s: a run of the budget.Concurrency is lost", t.what)
 		}
 	}
 	if b, ok := t.Budget.(interface{ Balance() float64 }); ok {

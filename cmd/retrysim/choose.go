@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/internal/storm"
 	"github.com/goretry/retry/retryconf"
 )
@@ -233,7 +234,7 @@ func (x *scenario) danger(p retry.Policy) string {
 			}
 			return fmt.Sprintf("it has no budget. While all attempts fail it makes %s, and the server can do %.4g/s: it does not protect the server.", most, x.MaxRate())
 		}
-	case *retry.RatioBudget:
+	case *budget.Ratio:
 		budgets := float64(x.Processes)
 		if x.Shared {
 			budgets = 1

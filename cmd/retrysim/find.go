@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/internal/storm"
 )
 
@@ -28,9 +29,9 @@ var findings = map[string]finding{
 	"spare": {"the smallest spare capacity", "of the capacity", .01, .9, false, func(x *scenario, _ *retry.Policy, v float64) {
 		x.Rate = x.MaxRate() * (1 - v)
 	}},
-	"ratio": {"the largest ratio", "of a RatioBudget", .001, 1, true, func(_ *scenario, p *retry.Policy, v float64) {
-		b := retry.RatioBudget{Ratio: v}
-		if given, ok := p.Budget.(*retry.RatioBudget); ok {
+	"ratio": {"the largest ratio", "of a budget.Ratio", .001, 1, true, func(_ *scenario, p *retry.Policy, v float64) {
+		b := budget.Ratio{Ratio: v}
+		if given, ok := p.Budget.(*budget.Ratio); ok {
 			b.MinPerSecond, b.Window = given.MinPerSecond, given.Window
 		}
 		p.Budget = &b

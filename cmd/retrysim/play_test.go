@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/retryconf"
 )
 
@@ -260,10 +261,10 @@ func TestGoCode(t *testing.T) {
 	if got, want := goCode(retry.Policy{}), "retry.Policy{}"; got != want {
 		t.Errorf("the zero policy is %s, want %s", got, want)
 	}
-	if got := goCode(retry.Policy{MaxAttempts: retry.Unlimited, Budget: &retry.TokenBudget{Cost: -1}}); !strings.Contains(got, "MaxAttempts: retry.Unlimited,") || !strings.Contains(got, "Cost: -1") {
+	if got := goCode(retry.Policy{MaxAttempts: retry.Unlimited, Budget: &budget.Token{Cost: -1}}); !strings.Contains(got, "MaxAttempts: retry.Unlimited,") || !strings.Contains(got, "Cost: -1") {
 		t.Errorf("%s: want Unlimited for the attempts only", got)
 	}
-	if got := goCode(retry.Policy{Backoff: retry.Exponential{Factor: math.NaN()}, Budget: &retry.RatioBudget{Ratio: math.Inf(-1)}}); !strings.Contains(got, "math.NaN()") || !strings.Contains(got, "math.Inf(-1)") {
+	if got := goCode(retry.Policy{Backoff: retry.Exponential{Factor: math.NaN()}, Budget: &budget.Ratio{Ratio: math.Inf(-1)}}); !strings.Contains(got, "math.NaN()") || !strings.Contains(got, "math.Inf(-1)") {
 		t.Errorf("%s", got)
 	}
 	long(t)

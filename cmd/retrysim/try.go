@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/internal/storm"
 	"github.com/goretry/retry/retryconf"
 )
@@ -138,12 +139,12 @@ func implicit(b retry.Budget) retry.Budget {
 	switch b := b.(type) {
 	case *retry.EarnedBudget:
 		return &retry.EarnedBudget{} // without a name of its own
-	case *retry.TokenBudget:
-		return &retry.TokenBudget{Capacity: unless(b.Capacity, 500), Cost: unless(b.Cost, 14), ThrottleCost: unless(b.ThrottleCost, 5), Reward: unless(b.Reward, 1)}
-	case *retry.RatioBudget:
-		return &retry.RatioBudget{Ratio: unless(b.Ratio, .1), MinPerSecond: max(b.MinPerSecond, 0), Window: unless(max(b.Window, 0), 10*time.Second)}
-	case *retry.ConcurrencyBudget:
-		return &retry.ConcurrencyBudget{Ratio: unless(b.Ratio, .2), Min: unless(b.Min, 3)}
+	case *budget.Token:
+		return &budget.Token{Capacity: unless(b.Capacity, 500), Cost: unless(b.Cost, 14), ThrottleCost: unless(b.ThrottleCost, 5), Reward: unless(b.Reward, 1)}
+	case *budget.Ratio:
+		return &budget.Ratio{Ratio: unless(b.Ratio, .1), MinPerSecond: max(b.MinPerSecond, 0), Window: unless(max(b.Window, 0), 10*time.Second)}
+	case *budget.Concurrency:
+		return &budget.Concurrency{Ratio: unless(b.Ratio, .2), Min: unless(b.Min, 3)}
 	}
 	return b
 }

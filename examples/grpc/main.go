@@ -30,6 +30,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/examples/grpc/shop"
 	"github.com/goretry/retry/retrygrpc"
 )
@@ -86,7 +87,7 @@ func watch(ctx context.Context, c shop.ShopClient, p retry.Policy) (any, error) 
 }
 
 func scenarios() []scenario {
-	throttle := &retrygrpc.Throttle{MaxTokens: 4} // two failures, for all who share it
+	throttle := &budget.GRPC{MaxTokens: 4} // two failures, for all who share it
 	throttled := func(ctx context.Context, c shop.ShopClient, p retry.Policy) (any, error) {
 		p.MaxAttempts, p.Budget = 6, throttle
 		return price(ctx, c, p)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/examples/guards"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
@@ -555,7 +556,7 @@ func TestWhatAWrapperAroundAPaceLoses(t *testing.T) {
 		{"embedded", func(p *retry.Pace) retry.Guard { return &named{Pace: p} }, true},
 		{"behind an interface", func(p *retry.Pace) retry.Guard { return hidden{p} }, false},
 	} {
-		budget := new(retry.TokenBudget)
+		budget := new(budget.Token)
 		guard := tt.wrap(new(retry.Pace))
 		h := retrytest.New(t, retry.Policy{MaxAttempts: 2, Budget: budget, Guards: []retry.Guard{guard}})
 		_ = retry.Run(t.Context(), h.Policy, func(context.Context) error { return retry.After(errDown, time.Second) })

@@ -10,6 +10,7 @@ import (
 	avast "github.com/avast/retry-go/v5"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 )
 
 func TestAvastRetryGo(t *testing.T) {
@@ -284,11 +285,11 @@ func TestAvastRetryGo(t *testing.T) {
 		oldErr := retrier.Do(theirs.ping)
 
 		// Their defaults. Ours, those of the AWS SDKs, are 500, 14, 5 and 1.
-		budget := &retry.TokenBudget{Capacity: 100, Cost: 5, ThrottleCost: 5, Reward: 1}
+		tokens := &budget.Token{Capacity: 100, Cost: 5, ThrottleCost: 5, Reward: 1}
 		policy := retry.Policy{
 			MaxAttempts: retry.Unlimited,
 			Backoff:     retry.Constant(0),
-			Budget:      budget,
+			Budget:      tokens,
 		}
 		ping := func(context.Context) error { return ours.ping() }
 		err := retry.Run(t.Context(), policy, ping)
@@ -311,7 +312,7 @@ func TestAvastRetryGo(t *testing.T) {
 		retry.Run(t.Context(), policy, ping)
 		same(t, "calls after five successes", len(theirs.calls), len(ours.calls), 2)
 
-		ours.calls, policy.Budget = nil, &retry.TokenBudget{}
+		ours.calls, policy.Budget = nil, &budget.Token{}
 		retry.Run(t.Context(), policy, ping)
 		equal(t, "our calls with the zero budget", len(ours.calls), 36)
 	})

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/failsafe-go/failsafe-go"
-	"github.com/failsafe-go/failsafe-go/budget"
+	failsafebudget "github.com/failsafe-go/failsafe-go/budget"
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 )
 
 func TestFailsafeGo(t *testing.T) {
@@ -294,20 +295,20 @@ func TestFailsafeGo(t *testing.T) {
 			return calls, found
 		}
 
-		oldPolicy := retrypolicy.NewBuilder[string]().WithMaxAttempts(2).WithBudget(budget.New()).Build()
+		oldPolicy := retrypolicy.NewBuilder[string]().WithMaxAttempts(2).WithBudget(failsafebudget.New()).Build()
 		theirCalls, theirFound := five(func(slow func() (string, error)) error {
 			_, err := failsafe.With(oldPolicy).Get(slow)
 			return err
 		})
 
-		policy := retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0), Budget: &retry.ConcurrencyBudget{}}
+		policy := retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0), Budget: &budget.Concurrency{}}
 		ourCalls, ourFound := five(func(slow func() (string, error)) error {
 			_, err := retry.Do(t.Context(), policy, func(context.Context) (string, error) { return slow() })
 			return err
 		})
 
 		same(t, "calls", theirCalls, ourCalls, 5+3)
-		// Where theirs refuses, budget.ErrExceeded is all that is returned.
+		// Where theirs refuses, its ErrExceeded is all that is returned.
 		equal(t, "their errors in which the service's is found", theirFound, 3)
 		equal(t, "our errors in which the service's is found", ourFound, 5)
 	})

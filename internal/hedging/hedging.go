@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 )
 
@@ -27,7 +28,7 @@ type Hedger struct {
 type Shared struct {
 	estimate estimate
 	quiet    atomic.Pointer[time.Time] // no hedges before; nil: no server asked for that
-	budget   atomic.Pointer[retry.RatioBudget]
+	budget   atomic.Pointer[budget.Ratio]
 }
 
 // Resolve returns h with a meaning for every zero and every bad number. It leaves
@@ -54,7 +55,7 @@ func (s *Shared) Budget() retry.Budget {
 	if b := s.budget.Load(); b != nil {
 		return b
 	}
-	s.budget.CompareAndSwap(nil, &retry.RatioBudget{Ratio: .05})
+	s.budget.CompareAndSwap(nil, &budget.Ratio{Ratio: .05})
 	return s.budget.Load()
 }
 

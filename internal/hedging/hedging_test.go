@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 )
 
 const ms = time.Millisecond
@@ -16,7 +17,7 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // measured returns a Hedger with a measured delay and a budget that grants all.
 func measured() *Hedger {
-	h := Hedger{Budget: &retry.TokenBudget{Cost: -1}, Shared: new(Shared)}.Resolve()
+	h := Hedger{Budget: &budget.Token{Cost: -1}, Shared: new(Shared)}.Resolve()
 	return &h
 }
 
@@ -173,7 +174,7 @@ func TestEstimateStaysWithinTheLimits(t *testing.T) {
 		{Quantile: 1},
 		{MinDelay: math.MaxInt64},
 	} {
-		h.Budget, h.Shared = &retry.TokenBudget{Cost: -1}, new(Shared)
+		h.Budget, h.Shared = &budget.Token{Cost: -1}, new(Shared)
 		*h = h.Resolve()
 		if h.Quantile != .95 || h.MinDelay <= 0 || h.MaxDelay < h.MinDelay || h.MaxInFlight != 2 {
 			t.Errorf("resolved to %+v", h)
@@ -203,7 +204,7 @@ func TestEstimateIsTheOnlyDelayBetweenTwoEqualLimits(t *testing.T) {
 		limits = append(limits, 1<<62+time.Duration(n)<<10-1) // as a float64 one nanosecond longer
 	}
 	for _, limit := range limits {
-		h := Hedger{MinDelay: limit, MaxDelay: limit, Budget: &retry.TokenBudget{Cost: -1}, Shared: new(Shared)}.Resolve()
+		h := Hedger{MinDelay: limit, MaxDelay: limit, Budget: &budget.Token{Cost: -1}, Shared: new(Shared)}.Resolve()
 		for call := range 2 {
 			if got := h.Wait(); got != limit {
 				t.Errorf("after %d calls Wait() = %d, want %d", call, got, limit)

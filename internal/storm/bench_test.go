@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/internal/storm"
 )
 
@@ -32,7 +33,7 @@ func BenchmarkAttempts(b *testing.B) {
 	for _, clients := range []int{1000, 1_000_000} {
 		b.Run(fmt.Sprint(clients, " clients"), func(b *testing.B) {
 			s := crowd(clients)
-			p := retry.Policy{MaxAttempts: 4, Budget: &retry.TokenBudget{Cost: -1}}
+			p := retry.Policy{MaxAttempts: 4, Budget: &budget.Token{Cost: -1}}
 			sent := 0
 			for b.Loop() {
 				sent += s.Run(p).Sent

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 )
 
 // Budgets compares budgets over Cells, or over every so many of them.
@@ -26,8 +27,8 @@ func comparedBudgets() []retry.Policy {
 		name string
 		retry.Budget
 	}{
-		{"`TokenBudget`", &retry.TokenBudget{}},
-		{"`RatioBudget`", &retry.RatioBudget{}},
+		{"`budget.Token`", &budget.Token{}},
+		{"`budget.Ratio`", &budget.Ratio{}},
 		{"before: starts with 10", &Law{Start: 10, Price: 1, TimedOut: 10, First: .1, Back: 2}},
 		{"starts with 9", &Law{Start: 9, Price: 1, TimedOut: 10, First: .1, Back: 2}},
 		{"starts with 0", &Law{Price: 1, TimedOut: 10, First: .1, Back: 2}},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/internal/storm"
 )
 
@@ -21,7 +22,7 @@ func ExampleService() {
 	for _, p := range []retry.Policy{
 		{Name: "no retries", MaxAttempts: 1},
 		{Name: "four attempts", MaxAttempts: 4},
-		{Name: "with a budget", MaxAttempts: 4, Budget: &retry.TokenBudget{}},
+		{Name: "with a budget", MaxAttempts: 4, Budget: &budget.Token{}},
 	} {
 		r := service.Run(p)
 		fmt.Printf("%s: %.2f requests per call, ", p.Name, r.Load())

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 )
 
 // Contention is the experiment of "Exponential Backoff And Jitter" (AWS
@@ -123,12 +124,12 @@ type AmplificationRow struct {
 // Amplification is the experiment of "Fixing retries with token buckets and
 // circuit breakers" (Marc Brooker, 2022): how much load three policies add when a
 // share of all requests fails, whatever the load. They are none, so many attempts,
-// and as many with a RatioBudget.
+// and as many with a budget.Ratio.
 func Amplification(s Service, failures []float64, attempts int, ratio float64) (rows []AmplificationRow) {
 	policies := []retry.Policy{
 		{Name: "none", MaxAttempts: 1},
 		{Name: "unbudgeted", MaxAttempts: attempts},
-		{Name: "ratio", MaxAttempts: attempts, Budget: &retry.RatioBudget{Ratio: ratio}},
+		{Name: "ratio", MaxAttempts: attempts, Budget: &budget.Ratio{Ratio: ratio}},
 	}
 	for _, f := range failures {
 		s.Failure = f
@@ -189,7 +190,7 @@ func (x Collapse) Run() (rows []CollapseRow) {
 	at := retry.Policy{MaxAttempts: x.Attempts, Backoff: retry.Constant(0)}
 	backoff, token := at.Named("backoff"), at.Named("token")
 	backoff.Backoff = retry.Exponential{Base: x.Base, Max: time.Hour}
-	token.Budget = &retry.TokenBudget{}
+	token.Budget = &budget.Token{}
 	policies := []retry.Policy{{Name: "none", MaxAttempts: 1}, at.Named("naive"), backoff, token}
 	for i, trials := range x.Service.Trials(context.Background(), policies, x.Trials) {
 		row := CollapseRow{Policy: policies[i].Name}

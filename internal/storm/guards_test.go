@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/internal/storm"
 	"github.com/goretry/retry/limit"
 )
@@ -48,7 +49,7 @@ func TestQuota(t *testing.T) {
 func TestRefusalsCostABudgetNothing(t *testing.T) {
 	x := storm.Service{Clients: 100, Latency: s, Limit: &limit.Limit{Start: 1, Max: 1}}
 	p := retry.Policy{MaxAttempts: 10, Backoff: retry.Constant(2 * s)}
-	for name, budget := range map[string]retry.Budget{"none": nil, "earned": &retry.EarnedBudget{}, "empty": &retry.TokenBudget{Capacity: -1}} {
+	for name, budget := range map[string]retry.Budget{"none": nil, "earned": &retry.EarnedBudget{}, "empty": &budget.Token{Capacity: -1}} {
 		p.Budget = budget
 		r := x.Run(p)
 		if want := map[retry.Reason]int{retry.ReasonNone: 10, retry.ReasonGuard: 90}; r.Sent != 10 || !maps.Equal(r.Ended, want) {
@@ -152,11 +153,11 @@ func TestGuardsAreThoseOfARun(t *testing.T) {
 				Rate: 30, Duration: 60 * s, Latency: 150 * ms, Quota: storm.Quota{Rate: 25, Burst: 50},
 				Outages: []storm.Outage{{From: 20 * s, To: 22 * s}}, Seed: seed + 1,
 			}
-			p := retry.Policy{MaxAttempts: 5, Backoff: retry.Constant(300 * ms), ThrottleBackoff: retry.Constant(700 * ms), Budget: &retry.TokenBudget{Capacity: 100}}
+			p := retry.Policy{MaxAttempts: 5, Backoff: retry.Constant(300 * ms), ThrottleBackoff: retry.Constant(700 * ms), Budget: &budget.Token{Capacity: 100}}
 			change(&x, &p)
 			r := x.Run(p)
 			b := &bench{Service: x, policy: p}
-			b.policy.Budget = &retry.TokenBudget{Capacity: 100}
+			b.policy.Budget = &budget.Token{Capacity: 100}
 			if x.Pace {
 				b.policy.Guards = append(b.policy.Guards, &retry.Pace{})
 			}
@@ -254,7 +255,7 @@ func TestHedge(t *testing.T) {
 	for _, workers := range []int{0, 3} {
 		for _, drop := range []bool{false, true} {
 			x.Workers, x.Drop, x.Limit = workers, drop, &limit.Limit{}
-			r := x.Run(retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0), Budget: &retry.ConcurrencyBudget{}})
+			r := x.Run(retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0), Budget: &budget.Concurrency{}})
 			if r.Ended[retry.ReasonMaxAttempts] != 20 || r.Sent < 40 || r.Sent > 80 || r.Held(1000*s) != 0 {
 				t.Errorf("%d workers, drop %v: %d sent, ended %v, %v held", workers, drop, r.Sent, r.Ended, r.Held(1000*s))
 			}
@@ -293,7 +294,7 @@ func TestLimitEndsWhatBudgetsCannot(t *testing.T) {
 		Processes: 30, Rate: 150, Workers: 10, Latency: 50 * ms, Timeout: s, Failure: .01, Duration: 60 * s, Seed: 1,
 		Outages: []storm.Outage{{From: 10 * s, To: 13 * s}},
 	}
-	p := retry.Policy{MaxAttempts: 4, Budget: &retry.RatioBudget{MinPerSecond: 10}}
+	p := retry.Policy{MaxAttempts: 4, Budget: &budget.Ratio{MinPerSecond: 10}}
 	down := func(x storm.Service) (n int) {
 		for _, r := range x.Trials(t.Context(), []retry.Policy{p}, 10)[0] {
 			if ending, _ := r.Ending(10*s, 13*s); ending != storm.Recovered {

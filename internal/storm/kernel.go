@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 )
 
@@ -114,12 +115,12 @@ func Fresh(b retry.Budget) retry.Budget {
 	switch b := b.(type) {
 	case *retry.EarnedBudget:
 		return new(retry.EarnedBudget)
-	case *retry.TokenBudget:
-		return &retry.TokenBudget{Capacity: b.Capacity, Cost: b.Cost, ThrottleCost: b.ThrottleCost, Reward: b.Reward}
-	case *retry.RatioBudget:
-		return &retry.RatioBudget{Ratio: b.Ratio, MinPerSecond: b.MinPerSecond, Window: b.Window}
-	case *retry.ConcurrencyBudget:
-		return &retry.ConcurrencyBudget{Ratio: b.Ratio, Min: b.Min}
+	case *budget.Token:
+		return &budget.Token{Capacity: b.Capacity, Cost: b.Cost, ThrottleCost: b.ThrottleCost, Reward: b.Reward}
+	case *budget.Ratio:
+		return &budget.Ratio{Ratio: b.Ratio, MinPerSecond: b.MinPerSecond, Window: b.Window}
+	case *budget.Concurrency:
+		return &budget.Concurrency{Ratio: b.Ratio, Min: b.Min}
 	case *Law:
 		return b.fresh()
 	case interface{ Fresh() retry.Budget }:

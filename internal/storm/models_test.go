@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/internal/storm"
 )
 
@@ -166,7 +167,7 @@ func TestAmplificationFollowsItsFormula(t *testing.T) {
 func TestOneBudgetEach(t *testing.T) {
 	load := func(clients int, each bool, floor float64) float64 {
 		x := storm.Service{Rate: 1000, Processes: clients, Shared: !each, Failure: .5, Duration: 100 * time.Second}
-		return x.Run(retry.Policy{MaxAttempts: 4, Budget: &retry.RatioBudget{MinPerSecond: floor}}).Load()
+		return x.Run(retry.Policy{MaxAttempts: 4, Budget: &budget.Ratio{MinPerSecond: floor}}).Load()
 	}
 	const want = 1 + 1/19.
 	for _, clients := range []int{10, 1000} {

@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/internal/storm"
 )
 
-// What EarnedBudget and RatioBudget promise to fleets of any size, each process with a
+// What EarnedBudget and budget.Ratio promise to fleets of any size, each process with a
 // budget of its own. The server does 200 requests per second, a client waits for one
 // second, and calls make four attempts.
 var fleet = storm.Service{Workers: 10, Latency: 50 * ms, Timeout: s, Failure: .01}
@@ -20,7 +21,7 @@ const capacity = 200
 var (
 	unlimited = retry.Policy{Name: "unlimited", MaxAttempts: 4, Backoff: retry.Exponential{Base: 100 * ms, Max: 10 * s}}
 	earned    = budgeted("earned", &retry.EarnedBudget{})
-	tenth     = budgeted("ratio", &retry.RatioBudget{})
+	tenth     = budgeted("ratio", &budget.Ratio{})
 )
 
 func budgeted(name string, b retry.Budget) retry.Policy {
@@ -83,7 +84,7 @@ func recoveries(results []*storm.Result) (all []time.Duration) {
 func selected(i int) bool { return os.Getenv("RETRY_LONG") == "1" || i%61 == 0 }
 
 // If the server recovers without retries, it recovers with EarnedBudget and with
-// RatioBudget, whatever the fleet, the load, the server and the disturbance.
+// budget.Ratio, whatever the fleet, the load, the server and the disturbance.
 func TestBudgetsLetTheServerRecover(t *testing.T) {
 	notUnderRace(t)
 	i := 0
@@ -115,7 +116,7 @@ func TestBudgetsLetTheServerRecover(t *testing.T) {
 // Each process may make one retry after a timeout that it has not earned. So the median
 // recovery takes longer by processes/(capacity - rate) at most, though single ones take
 // longer than that. No budget does better that grants a process its first retry. Up to 100 processes that is within half of the time
-// without retries and a second, if the server hangs. RatioBudget's retries also take up
+// without retries and a second, if the server hangs. budget.Ratio's retries also take up
 // to a tenth of what the server does: it may take 2.3 times as long, and a second.
 func TestRecoveryTakesAsLongAsTheLawSays(t *testing.T) {
 	notUnderRace(t)
@@ -216,9 +217,9 @@ func TestEarnedBudgetLosesHardlyACall(t *testing.T) {
 	}
 }
 
-// RatioBudget loses what exceeds its ratio, and the fewer the calls of a process are
+// budget.Ratio loses what exceeds its ratio, and the fewer the calls of a process are
 // the more.
-func TestRatioBudgetLosesWhatExceedsTheRatio(t *testing.T) {
+func TestRatioLosesWhatExceedsTheRatio(t *testing.T) {
 	x := fleet
 	x.Processes, x.Rate, x.Duration, x.Failure, x.Seed = 10, 90, 60*s, .3, 1
 	if lost := 1 - x.Run(tenth).Success(); lost < .2 || lost > .3 {

@@ -63,7 +63,7 @@ func TestContentionAsPublished(t *testing.T) {
 	}
 }
 
-// ratioLoad returns the load with a RatioBudget: its retries are a share of the calls
+// ratioLoad returns the load with a budget.Ratio: its retries are a share of the calls
 // that succeed, of which some do so after a retry.
 func ratioLoad(failure, ratio float64) float64 { return 1 / (1 - ratio*(1-failure)) }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/internal/storm"
 )
 
@@ -160,7 +161,7 @@ func TestAFullQueueLosesAsMMcK(t *testing.T) {
 // timeout of 1 s and an outage of 3 s, for 40 s.
 func TestAgainstARealServer(t *testing.T) {
 	notUnderRace(t)
-	token := retry.Policy{MaxAttempts: 4, Budget: &retry.TokenBudget{}}
+	token := retry.Policy{MaxAttempts: 4, Budget: &budget.Token{}}
 	for name, tt := range map[string]struct {
 		edit   func(x *storm.Service)
 		policy retry.Policy
@@ -280,7 +281,7 @@ type fresh struct {
 	made *int
 }
 
-func (f fresh) Fresh() retry.Budget { *f.made++; return &retry.TokenBudget{Capacity: 14} }
+func (f fresh) Fresh() retry.Budget { *f.made++; return &budget.Token{Capacity: 14} }
 
 func TestForeignBudgetIsMadeAnew(t *testing.T) {
 	made := 0

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/internal/storm"
 	"github.com/goretry/retry/limit"
 )
@@ -62,11 +63,11 @@ func TestServersExactly(t *testing.T) {
 			4, []time.Duration{0, 0, s, 2500 * ms}, map[retry.Reason]int{retry.ReasonNone: 2, retry.ReasonMaxAttempts: 2},
 		},
 		"a budget for each of two calls": {
-			storm.Service{Clients: 6, Failure: 1, CallsPerProcess: 2}, retry.Policy{MaxAttempts: 9, Budget: &retry.TokenBudget{Capacity: 30, Cost: 10}},
+			storm.Service{Clients: 6, Failure: 1, CallsPerProcess: 2}, retry.Policy{MaxAttempts: 9, Budget: &budget.Token{Capacity: 30, Cost: 10}},
 			6 + 3*3, nil, map[retry.Reason]int{retry.ReasonBudget: 6},
 		},
 		"a budget for all processes": {
-			storm.Service{Clients: 6, Failure: 1, Shared: true, Processes: 2, CallsPerProcess: 2}, retry.Policy{MaxAttempts: 9, Budget: &retry.TokenBudget{Capacity: 30, Cost: 10}},
+			storm.Service{Clients: 6, Failure: 1, Shared: true, Processes: 2, CallsPerProcess: 2}, retry.Policy{MaxAttempts: 9, Budget: &budget.Token{Capacity: 30, Cost: 10}},
 			6 + 3, nil, map[retry.Reason]int{retry.ReasonBudget: 6},
 		},
 		"a limit for each call": {
@@ -178,7 +179,7 @@ func TestRetriesAndSickServers(t *testing.T) {
 	// Each process has a budget for all of them, or one for each.
 	for apart, want := range map[bool]int{false: 2 * 3, true: 2 * 3 * 10} {
 		x := storm.Service{Clients: 10_000, Processes: 2, Servers: 10, Sharded: true, Apart: apart, Failure: 1}
-		r := x.Run(retry.Policy{MaxAttempts: 9, Budget: &retry.TokenBudget{Capacity: 30, Cost: 10}})
+		r := x.Run(retry.Policy{MaxAttempts: 9, Budget: &budget.Token{Capacity: 30, Cost: 10}})
 		if got := r.Sent - r.Asked; got != want {
 			t.Errorf("apart %v: %d retries, want %d", apart, got, want)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/internal/storm"
 )
 
@@ -117,11 +118,11 @@ func TestServiceExactly(t *testing.T) {
 			storm.Service{Latency: s, Failure: 1}, retry.Policy{MaxAttempts: 9, MaxElapsed: 2500 * ms, Backoff: retry.Constant(0)}, 3, nil, map[retry.Reason]int{retry.ReasonMaxElapsed: 1},
 		},
 		"a budget": {
-			storm.Service{Clients: 10, Failure: 1}, retry.Policy{MaxAttempts: 2, Budget: &retry.TokenBudget{Capacity: 30, Cost: 10}},
+			storm.Service{Clients: 10, Failure: 1}, retry.Policy{MaxAttempts: 2, Budget: &budget.Token{Capacity: 30, Cost: 10}},
 			13, nil, map[retry.Reason]int{retry.ReasonMaxAttempts: 3, retry.ReasonBudget: 7},
 		},
 		"a budget each": {
-			storm.Service{Clients: 10, Processes: 10, Failure: 1}, retry.Policy{MaxAttempts: 9, Budget: &retry.TokenBudget{Capacity: 30, Cost: 10}},
+			storm.Service{Clients: 10, Processes: 10, Failure: 1}, retry.Policy{MaxAttempts: 9, Budget: &budget.Token{Capacity: 30, Cost: 10}},
 			40, nil, map[retry.Reason]int{retry.ReasonBudget: 10},
 		},
 		"a server that never gets there": {
@@ -266,7 +267,7 @@ func TestPolicyIsLeftAsItWas(t *testing.T) {
 	for _, b := range []interface {
 		retry.Budget
 		Balance() float64
-	}{&retry.EarnedBudget{}, &retry.TokenBudget{Capacity: 20}, &retry.RatioBudget{MinPerSecond: -1}, &retry.ConcurrencyBudget{}} {
+	}{&retry.EarnedBudget{}, &budget.Token{Capacity: 20}, &budget.Ratio{MinPerSecond: -1}, &budget.Concurrency{}} {
 		p := retry.Policy{MaxAttempts: 5, Budget: b}
 		full := b.Balance()
 		first := crowd(100).Run(p)
@@ -283,10 +284,10 @@ func TestPolicyIsLeftAsItWas(t *testing.T) {
 }
 
 // A ratio budget must count time as it passes here, or it would see all calls at once.
-func TestRatioBudgetRunsOnSimulatedTime(t *testing.T) {
+func TestRatioRunsOnSimulatedTime(t *testing.T) {
 	// 10 calls per second for 100 s, all failing: windows of 1 s with 1 retry per second each.
 	r := storm.Service{Rate: 10, Failure: 1, Duration: 100 * s}.Run(retry.Policy{
-		MaxAttempts: 2, Backoff: retry.Constant(0), Budget: &retry.RatioBudget{Ratio: -1, MinPerSecond: 1, Window: s},
+		MaxAttempts: 2, Backoff: retry.Constant(0), Budget: &budget.Ratio{Ratio: -1, MinPerSecond: 1, Window: s},
 	})
 	if _, retries := r.Rate(0, 100*s); retries < .8 || retries > 1 {
 		t.Errorf("%.2f retries per second, want almost 1", retries)

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/retrydebug"
@@ -185,7 +186,7 @@ func TestHostileTexts(t *testing.T) {
 	} {
 		var recorder retrydebug.Recorder
 		recorder.Trace = func(context.Context) string { return text }
-		recorder.ObserveBudget(text, &retry.TokenBudget{})
+		recorder.ObserveBudget(text, &budget.Token{})
 		p := retry.Policy{Name: text, Hooks: recorder.Hooks(), MaxAttempts: 1}
 		_ = retry.Run(t.Context(), p, func(context.Context) error { return errors.New(text) })
 		server := httptest.NewServer(&recorder)

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/examples/adapter/journal"
 	"github.com/goretry/retry/examples/adapter/retryjournal"
 	"github.com/goretry/retry/retrytest"
@@ -60,7 +61,7 @@ func TestAppend(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spans := tracetest.NewInMemoryExporter()
 			tracer := trace.NewTracerProvider(trace.WithSyncer(spans))
-			policy := retry.Policy{Name: "append", Backoff: retry.Constant(time.Second), Budget: &retry.TokenBudget{Capacity: 1, ThrottleCost: 1}}
+			policy := retry.Policy{Name: "append", Backoff: retry.Constant(time.Second), Budget: &budget.Token{Capacity: 1, ThrottleCost: 1}}
 			policy.Hooks = retry.JoinHooks(otelretry.Hooks(otelretry.WithTracerProvider(tracer)), retry.Hooks{
 				Start: func(ctx context.Context, p retry.Policy) context.Context {
 					if p.NonIdempotent || p.Classify != nil || p.Budget == nil {

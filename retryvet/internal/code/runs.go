@@ -12,6 +12,7 @@ const (
 	RetryTestPath  = RetryPath + "/retrytest"
 	RetrySQLPath   = RetryPath + "/retrysql"
 	RetryBatchPath = RetryPath + "/retrybatch"
+	BudgetPath     = RetryPath + "/budget"
 	HedgePath      = RetryPath + "/hedge"
 	LimitPath      = RetryPath + "/limit"
 )

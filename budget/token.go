@@ -1,0 +1,93 @@
+package budget
+
+import (
+	"sync/atomic"
+
+	"github.com/goretry/retry"
+)
+
+// Token is a bucket of tokens, as in the standard retry mode of the AWS SDKs. A
+// retry takes Cost tokens, or ThrottleCost after a [retry.Throttled] error. A success gives
+// back what the run's last retry took, or Reward if it had none. So retries stop when
+// too many of them fail, and resume when calls succeed.
+//
+// The zero value is a full bucket: Capacity 500, Cost 14, ThrottleCost 5,
+// Reward 1. A negative field counts as zero tokens, and a negative Capacity grants
+// nothing. A cost above Capacity counts as Capacity, so that a full bucket always
+// grants a retry. A nil *Token grants everything. Set the fields before the
+// first use and do not copy it after.
+type Token struct {
+	Capacity, Cost, ThrottleCost, Reward int
+
+	used atomic.Int64
+}
+
+// Begin does nothing: a first attempt is free.
+func (b *Token) Begin(retry.Opening) {}
+
+// Withdraw takes the cost of a retry, if the bucket holds it.
+func (b *Token) Withdraw(w retry.Withdrawal) bool {
+	if b == nil {
+		return true
+	}
+	cost, capacity := b.cost(w.Class), b.capacity()
+	if capacity == 0 {
+		return false
+	}
+	for {
+		used := b.used.Load()
+		if cost > capacity-used {
+			return false
+		}
+		if b.used.CompareAndSwap(used, used+cost) {
+			return true
+		}
+	}
+}
+
+// End puts tokens back after a success.
+func (b *Token) End(o retry.Outcome) {
+	if b == nil || !o.OK {
+		return
+	}
+	back := tokens(b.Reward, 1)
+	if o.Retried != retry.Unknown {
+		back = b.cost(o.Retried)
+	}
+	for {
+		used := b.used.Load()
+		if used == 0 || b.used.CompareAndSwap(used, max(used-back, 0)) {
+			return // mostly it is full: then nobody writes, and cores do not wait for each other
+		}
+	}
+}
+
+// Balance returns the fraction of Capacity that is left, in [0,1].
+func (b *Token) Balance() float64 {
+	if b == nil {
+		return 1
+	}
+	capacity := b.capacity()
+	if capacity == 0 {
+		return 0
+	}
+	return float64(capacity-b.used.Load()) / float64(capacity)
+}
+
+func (b *Token) capacity() int64 { return tokens(b.Capacity, 500) }
+
+func (b *Token) cost(c retry.Class) int64 {
+	cost := tokens(b.Cost, 14)
+	if c == retry.Throttled {
+		cost = tokens(b.ThrottleCost, 5)
+	}
+	return min(cost, b.capacity())
+}
+
+// tokens returns n, or the default if n is 0, or 0 if n is negative.
+func tokens(n, byDefault int) int64 {
+	if n == 0 {
+		n = byDefault
+	}
+	return int64(max(n, 0))
+}
