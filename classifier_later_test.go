@@ -194,10 +194,27 @@ func TestSQLStateClasses(t *testing.T) {
 // AWS's services say of these that the same call may succeed later, whatever the status.
 func TestAWSWordsGoBeforeTheStatus(t *testing.T) {
 	for want, words := range map[retry.Class]string{
-		retry.Transient: "OperationAborted OperationAbortedException ConditionalRequestConflict IDPCommunicationError ConcurrentModification " +
-			"ConcurrentModificationException EntityTemporarilyUnmodifiable ModelStreamErrorException TransactionConflictException",
-		retry.Throttled: "ThrottlingException Throttled KMSThrottling KmsThrottled KMSThrottlingException TooManyUpdates",
-		retry.Permanent: "NoSuchKey AccessDenied LimitExceededException ConditionalCheckFailedException BucketAlreadyExists",
+		retry.Transient: "OperationAborted OperationAbortedException ConditionalRequestConflict IDPCommunicationError OpenIdIdpCommunicationError " +
+			"ConcurrentModification ConcurrentModificationException ConcurrentReferenceUpdateException ConcurrentOperationException " +
+			"ConcurrentUpdateException ConcurrentTagAccess ConcurrentAccess ResourceConcurrentModificationException EntityTemporarilyUnmodifiable " +
+			"ModelStreamErrorException TransactionConflictException RetryableConflictException ResourceDataSyncConflictException StaleTag " +
+			"AuthorizationPendingException ReportInProgress OperationInProgressException RemediationInProgressException " +
+			"PolicyChangesInProgressException LifecyclePolicyPreviewInProgressException FinalizingOrganizationException " +
+			"SnapStartNotReadyException StatisticsNotReadyYetException WorkUnitsNotReadyYetException NotReadyException DatabaseResumingException " +
+			"ResourcePropagationDelayException QueueDeletedRecently AWS.SimpleQueueService.QueueDeletedRecently InvalidEventSubscriptionState " +
+			"InvalidClusterParameterGroupState CopyToRegionDisabledFault SnapshotCopyDisabledFault DependentServiceUnavailableFault " +
+			"EC2InstanceUnavailableException OutpostOfflineException EndpointTemporarilyUnavailableException RetryLatestCommitFailedException " +
+			"FleetCapacityExceededException GameSessionFullException OutOfCapacityException FederationSourceRetryableException " +
+			"OperationTimeoutException TagOperationException WAFTagOperationException WAFUnavailableEntityException " +
+			"WAFServiceLinkedRoleErrorException InternalErrorException InternalServerException InternalServiceException " +
+			"InternalServiceErrorException ServiceTemporarilyUnavailableException ServiceUnavailableException",
+		retry.Throttled: "ThrottlingException Throttled KMSThrottling KmsThrottled KMSThrottlingException KMS.ThrottlingException TooManyUpdates " +
+			"OpsMetadataTooManyUpdatesException SlowDownException RateLimitExceededException RateExceededException RequestLimitExceededException " +
+			"RequestThrottleException DependencyThrottle DependentServiceRequestThrottlingFault ConcurrentLimitExceededException " +
+			"ConcurrentRunsExceededException MaxConcurrentQueriesException ActiveStatementsExceededException",
+		retry.Permanent: "NoSuchKey AccessDenied LimitExceededException ConditionalCheckFailedException BucketAlreadyExists " +
+			"ConflictException ResourceInUseException ResourceConflictException ResourceNotReadyException InvalidResourceStateException " +
+			"WAFOptimisticLockException BackupInProgress",
 	} {
 		for word := range strings.FieldsSeq(words) {
 			for _, status := range []int{400, 409, 424} {

@@ -58,24 +58,56 @@ func contains(words, word string) bool {
 
 // aws are the codes that the AWS SDK for Go takes for throttling, and for failures that
 // pass (aws/retry/standard.go), and those of which the services' own lists of errors say
-// that the same call may succeed later:
+// that the same call may succeed later, without a change. The lists are the models of the
+// AWS SDK for Go (models/apis/*/*/docs-2.json of github.com/aws/aws-sdk-go v1.55.8), and
+// pages of the services where these say more (S3, EBS, RDS Data API).
 //
-//   - S3: OperationAborted, ConditionalRequestConflict; STS: IDPCommunicationError;
-//   - IAM: ConcurrentModification, EntityTemporarilyUnmodifiable; Organizations, Cognito,
-//     EventBridge and more: ConcurrentModificationException;
-//   - Bedrock: ModelStreamErrorException; Lambda: SnapStartNotReadyException;
-//   - DynamoDB: TransactionConflictException, ReplicatedWriteConflictException;
-//     CloudWatch Logs: OperationAbortedException;
-//   - SNS: Throttled, KMSThrottling; SQS: KmsThrottled; Kinesis and Step Functions: KMSThrottlingException,
-//     KmsThrottlingException; Systems Manager: TooManyUpdates.
+// A word that says so in one service and something else in another is not here:
+// ConflictException, ResourceInUseException, ResourceConflictException,
+// ResourceNotReadyException, InvalidResourceStateException, LimitExceededException,
+// ConditionalCheckFailedException. Neither are words that ask for another request first
+// (WAFOptimisticLockException), or to wait for work of hours (BackupInProgress), nor those
+// of which the status says the same: 429, and 5xx.
 var aws = names{
 	transient: "RequestTimeout RequestTimeoutException TransactionInProgressException PriorRequestNotComplete " +
-		"OperationAborted OperationAbortedException ConditionalRequestConflict IDPCommunicationError IDPCommunicationErrorException " +
-		"ConcurrentModification ConcurrentModificationException EntityTemporarilyUnmodifiable EntityTemporarilyUnmodifiableException " +
-		"ModelStreamErrorException SnapStartNotReadyException TransactionConflictException ReplicatedWriteConflictException",
-	throttled: "Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException " +
-		"TooManyRequestsException ProvisionedThroughputExceededException RequestLimitExceeded SlowDown " +
-		"BandwidthLimitExceeded EC2ThrottledException Throttled KMSThrottling KMSThrottlingException KmsThrottled KmsThrottlingException TooManyUpdates",
+		// S3, STS, IAM, SNS
+		"OperationAborted ConditionalRequestConflict IDPCommunicationError IDPCommunicationErrorException OpenIdIdpCommunicationError " +
+		"ConcurrentModification EntityTemporarilyUnmodifiable EntityTemporarilyUnmodifiableException ReportInProgress StaleTag ConcurrentAccess " +
+		// Organizations, Cognito, EventBridge and more
+		"ConcurrentModificationException FinalizingOrganizationException PolicyChangesInProgressException " +
+		// Bedrock, Lambda, DynamoDB, CloudWatch Logs, SQS
+		"ModelStreamErrorException SnapStartNotReadyException TransactionConflictException ReplicatedWriteConflictException " +
+		"OperationAbortedException QueueDeletedRecently AWS.SimpleQueueService.QueueDeletedRecently " +
+		// IAM Identity Center: a device that waits for its user (RFC 8628)
+		"AuthorizationPendingException " +
+		// RDS, DocumentDB, RDS Data API, Redshift
+		"InvalidEventSubscriptionState DatabaseResumingException DependentServiceUnavailableFault InvalidClusterParameterGroupState " +
+		"CopyToRegionDisabledFault SnapshotCopyDisabledFault " +
+		// Cloud Control, CloudFormation, WorkSpaces, Auto Scaling, EC2, EC2 Instance Connect, EKS
+		"ConcurrentOperationException OperationInProgressException ConcurrentUpdateException ConcurrentTagAccess EC2InstanceUnavailableException " +
+		"ResourcePropagationDelayException " +
+		// CodeCommit, CodeConnections, Config, Cloud Directory, ECR, Systems Manager, Device Farm
+		"ConcurrentReferenceUpdateException RetryLatestCommitFailedException ResourceConcurrentModificationException RemediationInProgressException " +
+		"RetryableConflictException LifecyclePolicyPreviewInProgressException ResourceDataSyncConflictException TagOperationException " +
+		// GameLift
+		"FleetCapacityExceededException GameSessionFullException OutOfCapacityException NotReadyException " +
+		// Glue, Lake Formation, S3 on Outposts, Route 53 ARC
+		"FederationSourceRetryableException OperationTimeoutException StatisticsNotReadyYetException WorkUnitsNotReadyYetException " +
+		"OutpostOfflineException EndpointTemporarilyUnavailableException " +
+		// WAF
+		"WAFTagOperationException WAFUnavailableEntityException WAFServiceLinkedRoleErrorException " +
+		// of services that list them without a status
+		"InternalErrorException InternalServerException InternalServiceException InternalServiceErrorException " +
+		"ServiceTemporarilyUnavailableException ServiceUnavailableException",
+	throttled: "Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException RequestThrottleException " +
+		"TooManyRequestsException ProvisionedThroughputExceededException RequestLimitExceeded RequestLimitExceededException SlowDown " +
+		"BandwidthLimitExceeded EC2ThrottledException Throttled RateLimitExceededException RateExceededException SlowDownException " +
+		// calls of AWS to others of its services: KMS, EC2
+		"KMSThrottling KMSThrottlingException KmsThrottled KmsThrottlingException KMS.ThrottlingException DependencyThrottle " +
+		"DependentServiceRequestThrottlingFault " +
+		// too many at once: Systems Manager, EBS, Glue, CloudTrail, Redshift Data API
+		"TooManyUpdates OpsMetadataTooManyUpdatesException ConcurrentLimitExceededException ConcurrentRunsExceededException " +
+		"MaxConcurrentQueriesException ActiveStatementsExceededException",
 }
 
 // oauth are error codes of OAuth 2.0: of a token request (RFC 6749, section 5.2; RFC 8707),
