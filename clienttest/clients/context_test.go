@@ -138,7 +138,7 @@ func TestClientsHeedTheContext(t *testing.T) {
 			t.Parallel()
 			heeds(t, c.ignores, func(ctx context.Context, addr string) error {
 				transport := &http.Transport{DisableKeepAlives: true}
-				return c.call(ctx, "http://"+addr, &http.Client{Transport: &toServer{addr, transport}})
+				return c.call(ctx, "http://"+addr, &http.Client{Transport: &toServer{addr, transport}}, true)
 			})
 		})
 	}

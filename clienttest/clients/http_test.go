@@ -158,8 +158,36 @@ func (c *client) ask(t *testing.T, a answer) error {
 	t.Helper()
 	over := make(chan struct{})
 	var requests atomic.Int64
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		requests.Add(1)
+	server := httptest.NewServer(c.handler(a, over, func() { requests.Add(1) }))
+	defer server.Close()
+	base := server.URL
+	if a.fault == "refused" {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		base = "http://" + l.Addr().String()
+		l.Close()
+	}
+	hc := &http.Client{Transport: &toServer{strings.TrimPrefix(base, "http://"), &http.Transport{DisableKeepAlives: true}}}
+	if a.fault == "timeout" {
+		hc.Timeout = 100 * time.Millisecond
+	}
+	defer close(over)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Second, errors.New("the client hangs"))
+	defer cancel()
+	err := c.call(ctx, base, hc, true)
+	if got, most := requests.Load(), int64(max(1, c.most)); got > most {
+		t.Errorf("%s: %d requests, want at most %d: its own retries should be off", a.name, got, most)
+	}
+	return err
+}
+
+// handler gives the answer a, after it has called seen. It gives none until over is closed
+// if a says so.
+func (c *client) handler(a answer, over <-chan struct{}, seen func()) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		seen()
 		switch a.fault {
 		case "cut":
 			conn, _, err := http.NewResponseController(w).Hijack()
@@ -188,27 +216,5 @@ func (c *client) ask(t *testing.T, a answer) error {
 		w.Header().Set("Content-Type", kind)
 		w.WriteHeader(a.status)
 		_, _ = w.Write([]byte(body))
-	}))
-	defer server.Close()
-	base := server.URL
-	if a.fault == "refused" {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		base = "http://" + l.Addr().String()
-		l.Close()
 	}
-	hc := &http.Client{Transport: &toServer{strings.TrimPrefix(base, "http://"), &http.Transport{DisableKeepAlives: true}}}
-	if a.fault == "timeout" {
-		hc.Timeout = 100 * time.Millisecond
-	}
-	defer close(over)
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Second, errors.New("the client hangs"))
-	defer cancel()
-	err := c.call(ctx, base, hc)
-	if got, most := requests.Load(), int64(max(1, c.requests)); got > most {
-		t.Errorf("%s: %d requests, want at most %d: its own retries should be off", a.name, got, most)
-	}
-	return err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	openaioption "github.com/openai/openai-go/v3/option"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clienttest/internal/pipes"
 	"github.com/goretry/retry/retryhttp"
 )
 
@@ -183,31 +183,6 @@ func (p *provider) admit() (n int, wait time.Duration) {
 	return p.admitted, 0
 }
 
-// pipes is a network within a bubble: a real server and a real http.Transport, without
-// a socket.
-type pipes chan net.Conn
-
-func (p pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	here, there := net.Pipe()
-	select {
-	case p <- there:
-		return here, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (p pipes) Accept() (net.Conn, error) {
-	c, ok := <-p
-	if !ok {
-		return nil, net.ErrClosed
-	}
-	return c, nil
-}
-
-func (p pipes) Close() error   { close(p); return nil }
-func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "bubble"} }
-
 // result is what became of the calls, and what the server saw.
 type result struct {
 	failed, admitted, throttled, failures int
@@ -222,11 +197,11 @@ func (r result) String() string {
 // run makes the calls of all callers, who come within a second.
 func run(t *testing.T, m model, transport *retryhttp.Transport, complete func(context.Context, *http.Client) (string, error)) (r result) {
 	synctest.Test(t, func(t *testing.T) {
-		p, network := &provider{model: m}, make(pipes)
+		p, network := &provider{model: m}, pipes.New()
 		server := &http.Server{Handler: p}
 		done := make(chan struct{})
 		go func() { defer close(done); _ = server.Serve(network) }()
-		base := &http.Transport{DialContext: network.dial}
+		base := &http.Transport{DialContext: network.Dial}
 		hc := &http.Client{Transport: base}
 		if transport != nil {
 			transport.Base = base

@@ -1,0 +1,655 @@
+package clients_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/IBM/sarama"
+	coder "github.com/coder/websocket"
+	"github.com/gorilla/websocket"
+	influxdb2 "github.com/influxdata/influxdb-client-go/v2"
+	influxlog "github.com/influxdata/influxdb-client-go/v2/log"
+	"github.com/quic-go/quic-go/http3"
+	metrics "github.com/rcrowley/go-metrics"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.temporal.io/api/workflowservice/v1"
+	temporal "go.temporal.io/sdk/client"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/goretry/retry/clienttest/internal/pipes"
+)
+
+// many requests within a day are as good as no end.
+const many = 200
+
+// A service answers all requests on the network with a failure that passes, and calls seen
+// for each. stop ends it.
+type service func(network *pipes.Pipes, seen func()) (stop func())
+
+// requests counts the requests that one call makes of s. It does so in a bubble, where
+// the client's waits take no time.
+func requests(t *testing.T, s service, call func(ctx context.Context, network *pipes.Pipes) error) (n int64) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context()) // without a deadline, which changes what some clients do
+		defer cancel()
+		defer time.AfterFunc(24*time.Hour, cancel).Stop()
+		var seen atomic.Int64
+		network := pipes.New()
+		stop := s(network, func() {
+			if seen.Add(1) == many {
+				cancel()
+			}
+		})
+		if err := call(ctx, network); err == nil {
+			t.Error("no error")
+		}
+		n = seen.Load()
+		stop()
+	})
+	return min(n, many)
+}
+
+// web is a server of HTTP.
+func web(handler func(seen func()) http.Handler) service {
+	return func(network *pipes.Pipes, seen func()) (stop func()) {
+		server, done := &http.Server{Handler: handler(seen)}, make(chan struct{})
+		go func() { defer close(done); _ = server.Serve(network) }()
+		return func() { server.Close(); <-done }
+	}
+}
+
+// webClient returns a client of the server on the network.
+func webClient(network *pipes.Pipes) *http.Client {
+	return &http.Client{Transport: &toServer{"192.0.2.1", &http.Transport{DisableKeepAlives: true, DialContext: network.Dial}}}
+}
+
+// worst counts the requests of one call by c for each answer that is a failure, and
+// returns the most.
+func (c *client) worst(t *testing.T, once bool) (n int64) {
+	for _, a := range answers() {
+		if a.fault == "timeout" || a.fault == "refused" {
+			continue
+		}
+		s := web(func(seen func()) http.Handler { return c.handler(a, nil, seen) })
+		n = max(n, requests(t, s, func(ctx context.Context, network *pipes.Pipes) error {
+			return c.call(ctx, "http://192.0.2.1", webClient(network), once)
+		}))
+	}
+	return n
+}
+
+func unavailable(seen func()) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		seen()
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+}
+
+// firstRecord is unavailable to InfluxDB's clients, and sees only requests to write the first
+// record.
+func firstRecord(seen func()) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if body, err := io.ReadAll(r.Body); err == nil && strings.Contains(string(body), "first") {
+			seen()
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+}
+
+var errAsync = errors.New("the call returns nothing")
+
+// rpc is a server of gRPC that is UNAVAILABLE.
+func rpc(network *pipes.Pipes, seen func()) (stop func()) {
+	server, done := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+		if method, _ := grpc.MethodFromServerStream(stream); strings.HasSuffix(method, "/GetSystemInfo") {
+			_ = stream.RecvMsg(&emptypb.Empty{}) // Temporal's client makes this call first
+			return stream.SendMsg(&emptypb.Empty{})
+		}
+		seen()
+		return status.Error(codes.Unavailable, "x")
+	})), make(chan struct{})
+	go func() { defer close(done); _ = server.Serve(network) }()
+	return func() { server.Stop(); <-done }
+}
+
+func dialer(network *pipes.Pipes) grpc.DialOption {
+	return grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return network.Dial(ctx, "tcp", addr) })
+}
+
+// each serves the connections of a network by serve.
+func each(network *pipes.Pipes, serve func(net.Conn)) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := network.Accept()
+			if err != nil {
+				return
+			}
+			go func() { defer conn.Close(); serve(conn) }()
+		}
+	}()
+	return func() { network.Close(); <-done }
+}
+
+// loadingRedis is a Redis that loads its data: it answers GET with LOADING.
+func loadingRedis(network *pipes.Pipes, seen func()) (stop func()) {
+	return each(network, func(conn net.Conn) {
+		for r := bufio.NewReader(conn); ; {
+			var words int
+			if _, err := fmt.Fscanf(r, "*%d\r\n", &words); err != nil {
+				return
+			}
+			command := make([]string, words)
+			for i := range command {
+				var size int
+				if _, err := fmt.Fscanf(r, "$%d\r\n", &size); err != nil {
+					return
+				}
+				word := make([]byte, size+len("\r\n"))
+				if _, err := io.ReadFull(r, word); err != nil {
+					return
+				}
+				command[i] = strings.ToUpper(string(word[:size]))
+			}
+			reply := "+OK\r\n"
+			switch command[0] {
+			case "GET":
+				seen()
+				reply = "-LOADING Redis is loading the dataset in memory\r\n"
+			case "HELLO":
+				reply = "%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$5\r\nproto\r\n:3\r\n"
+			case "COMMAND":
+				reply = "*0\r\n"
+			case "CLUSTER":
+				reply = "-ERR This instance has cluster support disabled\r\n"
+			}
+			if _, err := io.WriteString(conn, reply); err != nil {
+				return
+			}
+		}
+	})
+}
+
+// failover is a mongos whose primary shuts down: it answers an insert with that.
+func failover(network *pipes.Pipes, seen func()) (stop func()) {
+	const query, reply, msg = 2004, 1, 2013 // codes of MongoDB's wire protocol
+	return each(network, func(conn net.Conn) {
+		for {
+			header := make([]byte, 16) // length, request, response to, code
+			if _, err := io.ReadFull(conn, header); err != nil {
+				return
+			}
+			body := make([]byte, binary.LittleEndian.Uint32(header)-16)
+			if _, err := io.ReadFull(conn, body); err != nil {
+				return
+			}
+			code, rest := binary.LittleEndian.Uint32(header[12:]), body[5:] // flags, kind of the section
+			if code == query {
+				rest = body[4:]                                      // flags
+				rest = rest[strings.IndexByte(string(rest), 0)+1+8:] // name, skip, number
+			}
+			elements, err := bson.Raw(rest[:binary.LittleEndian.Uint32(rest)]).Elements()
+			if err != nil {
+				return
+			}
+			answer := bson.D{{Key: "ok", Value: 1}}
+			switch name := elements[0].Key(); name {
+			case "hello", "ismaster", "isMaster":
+				answer = append(answer, bson.E{Key: "isWritablePrimary", Value: true}, bson.E{Key: "ismaster", Value: true}, bson.E{Key: "helloOk", Value: true},
+					bson.E{Key: "msg", Value: "isdbgrid"}, bson.E{Key: "maxBsonObjectSize", Value: 1 << 24}, bson.E{Key: "maxMessageSizeBytes", Value: 48000000},
+					bson.E{Key: "maxWriteBatchSize", Value: 100000}, bson.E{Key: "minWireVersion", Value: 0}, bson.E{Key: "maxWireVersion", Value: 21},
+					bson.E{Key: "logicalSessionTimeoutMinutes", Value: 30})
+			case "insert":
+				seen()
+				answer = bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 91}, {Key: "errmsg", Value: "x"}, {Key: "errorLabels", Value: bson.A{"RetryableWriteError"}}}
+			}
+			document, err := bson.Marshal(answer)
+			if err != nil {
+				return
+			}
+			head, answerCode := make([]byte, 5), msg // flags, kind of the section
+			if code == query {
+				head, answerCode = make([]byte, 20), reply // flags, cursor, start, number
+				head[16] = 1
+			}
+			out := binary.LittleEndian.AppendUint32(nil, uint32(16+len(head)+len(document)))
+			out = binary.LittleEndian.AppendUint32(out, 0)
+			out = append(out, header[4:8]...)
+			out = binary.LittleEndian.AppendUint32(out, uint32(answerCode))
+			if _, err := conn.Write(append(append(out, head...), document...)); err != nil {
+				return
+			}
+		}
+	})
+}
+
+// fewReplicas is a Kafka whose partition has too few replicas in sync to take a record.
+func fewReplicas(network *pipes.Pipes, seen func()) (stop func()) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "topic"), kfake.ListenFn(func(string, string) (net.Listener, error) { return network, nil }))
+	if err != nil {
+		panic(err)
+	}
+	c.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		seen()
+		response := request.ResponseKind().(*kmsg.ProduceResponse)
+		for _, topic := range request.(*kmsg.ProduceRequest).Topics {
+			failed := kmsg.ProduceResponseTopic{Topic: topic.Topic, TopicID: topic.TopicID}
+			for _, partition := range topic.Partitions {
+				failed.Partitions = append(failed.Partitions, kmsg.ProduceResponseTopicPartition{Partition: partition.Partition, ErrorCode: kerr.NotEnoughReplicas.Code})
+			}
+			response.Topics = append(response.Topics, failed)
+		}
+		return response, nil, true
+	})
+	return c.Close
+}
+
+func insert(ctx context.Context, network *pipes.Pipes, once bool) error {
+	o := options.Client().ApplyURI("mongodb://192.0.2.1:80").SetDialer(contextDialer(network.Dial))
+	if once {
+		o.SetRetryWrites(false).SetRetryReads(false)
+	}
+	c, err := mongo.Connect(o)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Disconnect(context.WithoutCancel(ctx)) }()
+	return last(c.Database("x").Collection("x").InsertOne(ctx, bson.D{}))
+}
+
+func init() {
+	metrics.UseNilMetrics = true // sarama's would start a goroutine for ever, and keep its bubble alive
+	influxlog.Log = nil
+}
+
+// proxied dials for sarama.
+type proxied struct{ *pipes.Pipes }
+
+func (p proxied) Dial(network, addr string) (net.Conn, error) {
+	return p.Pipes.Dial(context.Background(), network, addr)
+}
+
+// notHTTP are clients that do not speak HTTP, or not by an http.Client, and calls that
+// differ from their clients' others.
+var notHTTP = []struct {
+	name, module, off string // as of a client
+	serve             service
+	call              func(ctx context.Context, network *pipes.Pipes, once bool) error
+}{
+	{"gRPC", "google.golang.org/grpc", "", rpc, func(ctx context.Context, network *pipes.Pipes, _ bool) error {
+		cc, err := grpc.NewClient("passthrough:///x", grpc.WithTransportCredentials(insecure.NewCredentials()), dialer(network))
+		if err != nil {
+			return err
+		}
+		defer cc.Close()
+		return cc.Invoke(ctx, "/x.X/X", &emptypb.Empty{}, &emptypb.Empty{})
+	}},
+	{"etcd", "go.etcd.io/etcd/client/v3", "`Config.MaxUnaryRetries: 1`; 0 means 100", rpc, func(ctx context.Context, network *pipes.Pipes, once bool) error {
+		config := clientv3.Config{Endpoints: []string{"192.0.2.1:80"}, DialOptions: []grpc.DialOption{dialer(network)}, Logger: zap.NewNop()}
+		if once {
+			config.MaxUnaryRetries = 1
+		}
+		c, err := clientv3.New(config)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return last(c.Get(ctx, "x"))
+	}},
+	{"Temporal", "go.temporal.io/sdk", "a call of `WorkflowService()`", rpc, func(ctx context.Context, network *pipes.Pipes, once bool) error {
+		c, err := temporal.NewLazyClient(temporal.Options{HostPort: "192.0.2.1:80", Logger: quiet{}, ConnectionOptions: temporal.ConnectionOptions{DialOptions: []grpc.DialOption{dialer(network)}}})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if once {
+			return last(c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{}))
+		}
+		return c.CancelWorkflow(ctx, "x", "")
+	}},
+	{"influxdb-client-go's WriteAPI", "github.com/influxdata/influxdb-client-go/v2", "`SetMaxRetries(0)`", web(firstRecord), func(ctx context.Context, network *pipes.Pipes, once bool) error {
+		options := influxdb2.DefaultOptions().SetHTTPClient(webClient(network))
+		if once {
+			options.SetMaxRetries(0)
+		}
+		c := influxdb2.NewClientWithOptions("http://192.0.2.1", "x", options)
+		defer c.Close()
+		api := c.WriteAPI("x", "x")
+		go func() {
+			for range api.Errors() {
+			}
+		}()
+		api.WriteRecord("first x=1")
+		for range 15 { // it repeats a write when there is another, and keeps few
+			time.Sleep(20 * time.Second)
+			api.WriteRecord("later x=1")
+		}
+		return errAsync
+	}},
+	{"go-redis", "github.com/redis/go-redis/v9", "`Options.MaxRetries: -1`, and `DialerRetries: 1` for its dials", loadingRedis, func(ctx context.Context, network *pipes.Pipes, once bool) error {
+		options := &redis.Options{Addr: "192.0.2.1:80", Dialer: network.Dial}
+		if once {
+			options.MaxRetries, options.DialerRetries = -1, 1
+		}
+		c := redis.NewClient(options)
+		defer c.Close()
+		return c.Get(ctx, "x").Err()
+	}},
+	{"go-redis's ClusterClient", "github.com/redis/go-redis/v9", "`ClusterOptions.MaxRedirects: -1`", loadingRedis, func(ctx context.Context, network *pipes.Pipes, once bool) error {
+		options := &redis.ClusterOptions{Dialer: network.Dial, ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: "192.0.2.1:80"}}}}, nil
+		}}
+		if once {
+			options.MaxRedirects = -1
+		}
+		c := redis.NewClusterClient(options)
+		defer c.Close()
+		return c.Get(ctx, "x").Err()
+	}},
+	{"rueidis", "github.com/redis/rueidis", "`DisableRetry: true`", loadingRedis, func(ctx context.Context, network *pipes.Pipes, once bool) error {
+		c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{"192.0.2.1:80"}, DisableRetry: once,
+			DialCtxFn: func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+				return network.Dial(ctx, "tcp", addr)
+			}})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return c.Do(ctx, c.B().Get().Key("x").Build()).Error()
+	}},
+	{"mongo-driver", "go.mongodb.org/mongo-driver/v2", "`SetRetryWrites(false)`, `SetRetryReads(false)`", failover, insert},
+	{"mongo-driver with a deadline", "go.mongodb.org/mongo-driver/v2", "`SetRetryWrites(false)`, `SetRetryReads(false)`", failover, func(ctx context.Context, network *pipes.Pipes, once bool) error {
+		ctx, cancel := context.WithTimeout(ctx, 24*time.Hour)
+		defer cancel()
+		return insert(ctx, network, once)
+	}},
+	{"franz-go", "github.com/twmb/franz-go", "leave them on", fewReplicas, func(ctx context.Context, network *pipes.Pipes, once bool) error {
+		options := []kgo.Opt{kgo.SeedBrokers("192.0.2.1:80"), kgo.Dialer(network.Dial)}
+		if once {
+			options = append(options, kgo.RecordRetries(0))
+		}
+		c, err := kgo.NewClient(options...)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return c.ProduceSync(ctx, &kgo.Record{Topic: "topic", Value: []byte("x")}).FirstErr()
+	}},
+	{"sarama", "github.com/IBM/sarama", "`Producer.Retry.Max = 0`", fewReplicas, func(_ context.Context, network *pipes.Pipes, once bool) error {
+		config := sarama.NewConfig()
+		config.Net.Proxy.Enable, config.Net.Proxy.Dialer = true, proxied{network}
+		if once {
+			config.Producer.Retry.Max = 0
+		}
+		// A SyncProducer keeps channels for the next one, which is in another bubble.
+		p, err := sarama.NewAsyncProducer([]string{"192.0.2.1:80"}, config)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		p.Input() <- &sarama.ProducerMessage{Topic: "topic", Value: sarama.StringEncoder("x")}
+		return <-p.Errors()
+	}},
+	{"kafka-go's Writer", "github.com/segmentio/kafka-go", "`MaxAttempts: 1`", fewReplicas, func(ctx context.Context, network *pipes.Pipes, once bool) error {
+		tr := &kafka.Transport{Dial: network.Dial}
+		defer tr.CloseIdleConnections()
+		w := &kafka.Writer{Addr: kafka.TCP("192.0.2.1:80"), Topic: "topic", Transport: tr, RequiredAcks: kafka.RequireAll} // else it hears nothing
+		if once {
+			w.MaxAttempts = 1
+		}
+		defer w.Close()
+		return w.WriteMessages(ctx, kafka.Message{Value: []byte("x")})
+	}},
+	{"gorilla/websocket", "github.com/gorilla/websocket", "", web(unavailable), func(ctx context.Context, network *pipes.Pipes, _ bool) error {
+		_, _, err := (&websocket.Dialer{NetDialContext: network.Dial}).DialContext(ctx, "ws://192.0.2.1", nil)
+		return err
+	}},
+	{"coder/websocket", "github.com/coder/websocket", "", web(unavailable), func(ctx context.Context, network *pipes.Pipes, _ bool) error {
+		_, _, err := coder.Dial(ctx, "ws://192.0.2.1", &coder.DialOptions{HTTPClient: webClient(network)})
+		return err
+	}},
+}
+
+type contextDialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+func (d contextDialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	return d(ctx, network, addr)
+}
+
+// overQUIC counts the requests of one call by quic-go's http3. It needs sockets.
+func overQUIC(t *testing.T, _ bool) int64 {
+	certified := httptest.NewTLSServer(nil)
+	defer certified.Close()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	var seen atomic.Int64
+	server := &http3.Server{Handler: unavailable(func() { seen.Add(1) }), TLSConfig: http3.ConfigureTLSConfig(&tls.Config{Certificates: certified.TLS.Certificates})}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = server.Serve(conn) }()
+	defer func() { server.Close(); <-done }()
+	roots := x509.NewCertPool()
+	roots.AddCert(certified.Certificate())
+	tr := &http3.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+	defer tr.Close()
+	resp, err := (&http.Client{Transport: tr}).Get("https://" + conn.LocalAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return seen.Load()
+}
+
+// quiet is a logger of Temporal's client.
+type quiet struct{}
+
+func (quiet) Debug(string, ...any) {}
+func (quiet) Info(string, ...any)  {}
+func (quiet) Warn(string, ...any)  {}
+func (quiet) Error(string, ...any) {}
+
+// A counted is a client, and counts the requests that one failing call of it makes.
+type counted struct {
+	name, module, off string
+	waits             string // what docs/clients.md says of the wait in its errors; "" if it is not known here
+	once              int64  // requests without its own retries
+	count             func(t *testing.T, once bool) int64
+}
+
+// all returns all clients that are counted.
+func all() (all []counted) {
+	for _, c := range clients {
+		if c.module == "" {
+			continue // another row of a client, or none
+		}
+		waits := "no"
+		if c.hearsOnly != 0 {
+			waits = fmt.Sprintf("on %d", c.hearsOnly)
+		} else if c.hears {
+			waits = "yes"
+		}
+		all = append(all, counted{c.name, c.module, c.off, waits, int64(max(1, c.most)), c.worst})
+	}
+	for _, c := range notHTTP {
+		all = append(all, counted{c.name, c.module, c.off, "", 1, func(t *testing.T, once bool) int64 {
+			return requests(t, c.serve, func(ctx context.Context, network *pipes.Pipes) error { return c.call(ctx, network, once) })
+		}})
+	}
+	return append(all, counted{"quic-go's http3", "github.com/quic-go/quic-go", "", "", 1, overQUIC})
+}
+
+// uncounted are clients that are not counted, and why. docs/clients.md says nothing about
+// their retries. CLIENTS.md says what their errors mean.
+var uncounted = map[string]string{
+	"ollama":         "its module requires that of its server, with gin and bubbletea",
+	"containerd":     "its module is that of its daemon, and needs a later Go",
+	"docker":         "v28.5 is the client of moby under its old path, which is counted",
+	"valkey-go":      "a fork of rueidis, which is counted",
+	"amqp091-go":     "needs a broker: it has no call that a listener could fail, but a connection that ends",
+	"gocql":          "needs a cluster, whose nodes it looks up before its first call",
+	"go-mssqldb":     "needs a server that speaks TDS",
+	"clickhouse-go":  "needs a server that speaks its protocol",
+	"neo4j":          "needs a server that speaks Bolt",
+	"go-ldap":        "needs a server that speaks LDAP",
+	"pkg/sftp":       "needs a server that speaks SSH",
+	"nats.go":        "needs a server of NATS: see retrynats",
+	"Google's Drive": "a client of googleapi, which is counted; its uploads of files in chunks are not",
+}
+
+// pageRow is what docs/clients.md says of a client's retries.
+type pageRow struct{ version, requests, off, waits string }
+
+// ofPage returns what docs/clients.md says, by client.
+func ofPage(t *testing.T) map[string]pageRow {
+	b, err := os.ReadFile("../../docs/clients.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]pageRow{}
+	section := ""
+	for line := range strings.Lines(string(b)) {
+		if title, ok := strings.CutPrefix(line, "## "); ok {
+			section = strings.TrimSpace(title)
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		var row pageRow
+		switch {
+		case section == "Clients that retry on their own" && len(cells) == 4:
+			row = pageRow{requests: cells[1], off: cells[2], waits: cells[3]}
+		case section == "Clients that do not retry" && len(cells) == 2:
+			row = pageRow{waits: cells[1]}
+		default:
+			continue
+		}
+		if cells[0] == "client, version" || strings.HasPrefix(cells[0], "-") {
+			continue
+		}
+		for client := range strings.SplitSeq(cells[0], ", ") {
+			name, version, ok := cutLast(client, " v")
+			if _, twice := rows[name]; !ok || twice {
+				t.Errorf("%q has no version, or is listed twice", client)
+			}
+			row.version = "v" + version
+			rows[name] = row
+		}
+	}
+	return rows
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+// agrees reports whether the page's number is n, or a range with n.
+func (r pageRow) agrees(n, once int64) bool {
+	if r.requests == "" {
+		return n == once
+	}
+	if n >= many {
+		return r.requests == fmt.Sprintf("%d or more", many)
+	}
+	low, high, ok := strings.Cut(r.requests, " to ")
+	if !ok {
+		return r.requests == fmt.Sprint(n)
+	}
+	from, _ := strconv.ParseInt(low, 10, 64)
+	to, _ := strconv.ParseInt(high, 10, 64)
+	return from <= n && n <= to
+}
+
+// docs/clients.md says how many requests a failing call makes, what turns the client's own
+// retries off, and of which version that is true. Without its retries a client makes one
+// request, or as few as a call needs that succeeds.
+func TestRetriesOfClients(t *testing.T) {
+	page, needed := ofPage(t), versions(t)
+	for name := range uncounted {
+		if _, ok := page[name]; ok {
+			t.Errorf("the page has %s, which is not counted", name)
+		}
+	}
+	for _, c := range all() {
+		row, ok := page[c.name]
+		if delete(page, c.name); !ok {
+			t.Errorf("the page does not have %s", c.name)
+		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			n, once := c.count(t, false), c.count(t, true)
+			if !row.agrees(n, c.once) {
+				t.Errorf("%d requests by default, the page has %q", n, row.requests)
+			}
+			if once != c.once {
+				t.Errorf("%d requests without its own retries, want %d", once, c.once)
+			}
+			if row.off != c.off {
+				t.Errorf("the page turns its retries off by %q, the test by %q", row.off, c.off)
+			}
+			if c.waits != "" && row.waits != c.waits {
+				t.Errorf("of the wait in its errors the page says %q, want %q", row.waits, c.waits)
+			}
+			if v := needed[c.module]; v == "" || !strings.HasPrefix(v+".", row.version+".") {
+				t.Errorf("the page has version %s, the test %s", row.version, v)
+			}
+		})
+	}
+	for name := range page {
+		t.Errorf("the page has %s, which is not counted", name)
+	}
+}
+
+// versions returns the version of each module that go.mod requires.
+func versions(t *testing.T) map[string]string {
+	b, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for line := range strings.Lines(string(b)) {
+		if words := strings.Fields(line); len(words) >= 2 && strings.HasPrefix(words[1], "v") {
+			found[words[0]] = words[1]
+		}
+	}
+	return found
+}
