@@ -153,7 +153,7 @@ func TestNoHedgeThatAGuardRefuses(t *testing.T) {
 			h := &hedge.Hedge{Delay: 10 * ms, Budget: budget, Hedged: func(_ context.Context, s hedge.Summary) { got = append(got, s) }}
 			p := retry.Policy{Guards: []retry.Guard{before, nil, w}, Budget: policy}
 			v, err := hedge.Do(t.Context(), p, h, copies(step{takes: 100 * ms}))
-			if v != 1 || err != nil || len(got) != 1 || got[0].Started != 1 || got[0].Refused != "guard" {
+			if v != 1 || err != nil || len(got) != 1 || got[0].Started != 1 || got[0].Refused != hedge.RefusedGuard {
 				t.Errorf("%s: %d, %v, summary %+v", name, v, err, got)
 			}
 			if budget.withdrawn+policy.withdrawn != 0 {

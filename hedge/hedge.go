@@ -64,18 +64,27 @@ type Summary struct {
 	Started int    // attempts, including the first
 	Winner  int    // the number of the attempt that succeeded first, from 1; 0 if none did, or after a Permanent error or a panic
 
-	// Refused is the first reason why a hedge was not started, or "":
-	//   - "pushback": a server's hint asked for a pause, of which at most an hour counts, and it is not
-	//     over
-	//   - "guard": one of Policy.Guards refused, or told the hedge to wait
-	//   - "budget": Hedge.Budget refused
-	//   - "policy_budget": Policy.Budget refused
-	//   - "failed": an attempt failed after the delay, while another ran
-	Refused string
+	Refused Refusal // the first reason why a hedge was not started
 
 	Delay   time.Duration // after which the call was hedged
 	Elapsed time.Duration // the whole call, on the policy's clock
 }
+
+// Refusal is why a hedge was not started.
+type Refusal uint8
+
+const (
+	NotRefused          = Refusal(hedging.NotRefused)
+	RefusedPushback     = Refusal(hedging.RefusedPushback)     // a server's hint asked for a pause, of which at most an hour counts, and it is not over
+	RefusedGuard        = Refusal(hedging.RefusedGuard)        // one of Policy.Guards refused, or told the hedge to wait
+	RefusedBudget       = Refusal(hedging.RefusedBudget)       // Hedge.Budget refused
+	RefusedPolicyBudget = Refusal(hedging.RefusedPolicyBudget) // Policy.Budget refused
+	RefusedFailed       = Refusal(hedging.RefusedFailed)       // an attempt failed after the delay, while another ran
+)
+
+// String returns the reason as words joined by _, such as "policy_budget", and "none" for
+// NotRefused.
+func (r Refusal) String() string { return hedging.Refusal(r).String() }
 
 // Wait returns how long a call that starts now runs alone: Delay, or the measured
 // delay. For a nil Hedge it returns Never.

@@ -124,27 +124,27 @@ func TestRaces(t *testing.T) {
 		{name: "a failure before the delay", steps: []step{fails(10*ms, errHiccup)},
 			value: 1, err: errHiccup, at: 10 * ms},
 		{name: "a failure after the delay", steps: []step{fails(110*ms, errHiccup), ok(50 * ms)},
-			value: 2, at: 150 * ms, want: &hedge.Summary{Started: 2, Winner: 2, Refused: "failed"}},
+			value: 2, at: 150 * ms, want: &hedge.Summary{Started: 2, Winner: 2, Refused: hedge.RefusedFailed}},
 		{name: "no hedge after a failure", most: 3, steps: []step{fails(110*ms, errHiccup), ok(500 * ms)},
-			value: 2, at: 600 * ms, want: &hedge.Summary{Started: 2, Winner: 2, Refused: "failed"}},
+			value: 2, at: 600 * ms, want: &hedge.Summary{Started: 2, Winner: 2, Refused: hedge.RefusedFailed}},
 		{name: "a hedge fails, the first is waited for", most: 4, steps: []step{ok(time.Second), fails(50*ms, errHiccup)},
-			value: 1, at: time.Second, want: &hedge.Summary{Started: 2, Winner: 1, Refused: "failed"}},
+			value: 1, at: time.Second, want: &hedge.Summary{Started: 2, Winner: 1, Refused: hedge.RefusedFailed}},
 		{name: "a Permanent error is an answer", steps: []step{ok(time.Second), fails(50*ms, retry.Stop(errGone))},
 			value: 2, err: errGone, at: 150 * ms, want: &hedge.Summary{Started: 2}},
 		{name: "a Permanent error of the first", steps: []step{fails(120*ms, retry.Stop(errGone)), ok(50 * ms)},
 			value: 1, err: errGone, at: 120 * ms, want: &hedge.Summary{Started: 2}},
 		{name: "a Permanent error after a failure", steps: []step{fails(110*ms, errHiccup), fails(50*ms, retry.Stop(errGone))},
-			value: 2, err: errGone, at: 150 * ms, want: &hedge.Summary{Started: 2, Refused: "failed"}},
+			value: 2, err: errGone, at: 150 * ms, want: &hedge.Summary{Started: 2, Refused: hedge.RefusedFailed}},
 		{name: "both fail", steps: []step{fails(120*ms, errHiccup), fails(50*ms, errCough)},
-			value: 2, err: errCough, at: 150 * ms, want: &hedge.Summary{Started: 2, Refused: "failed"}},
+			value: 2, err: errCough, at: 150 * ms, want: &hedge.Summary{Started: 2, Refused: hedge.RefusedFailed}},
 		{name: "both fail, the first last", steps: []step{fails(170*ms, errHiccup), fails(50*ms, errCough)},
-			value: 1, err: errHiccup, at: 170 * ms, want: &hedge.Summary{Started: 2, Refused: "failed"}},
+			value: 1, err: errHiccup, at: 170 * ms, want: &hedge.Summary{Started: 2, Refused: hedge.RefusedFailed}},
 		{name: "a refusal of the hedge", steps: []step{ok(time.Second), fails(50*ms, retry.Refuse(errGone))},
-			value: 1, at: time.Second, want: &hedge.Summary{Started: 2, Winner: 1, Refused: "failed"}},
+			value: 1, at: time.Second, want: &hedge.Summary{Started: 2, Winner: 1, Refused: hedge.RefusedFailed}},
 		{name: "a refusal of the first", steps: []step{fails(120*ms, retry.Refuse(errGone)), ok(50 * ms)},
-			value: 2, at: 150 * ms, want: &hedge.Summary{Started: 2, Winner: 2, Refused: "failed"}},
+			value: 2, at: 150 * ms, want: &hedge.Summary{Started: 2, Winner: 2, Refused: hedge.RefusedFailed}},
 		{name: "not yet", steps: []step{fails(120*ms, retry.ErrRejected), ok(50 * ms)},
-			value: 2, at: 150 * ms, want: &hedge.Summary{Started: 2, Winner: 2, Refused: "failed"}},
+			value: 2, at: 150 * ms, want: &hedge.Summary{Started: 2, Winner: 2, Refused: hedge.RefusedFailed}},
 		{name: "a deaf loser is waited for", steps: []step{{takes: time.Second, deaf: true}, ok(50 * ms)},
 			value: 2, at: time.Second, want: &hedge.Summary{Started: 2, Winner: 2}},
 	} {
@@ -324,11 +324,11 @@ func TestServersHintKeepsHedgesOff(t *testing.T) {
 				_, _ = op(t.Context()) // asks for a hedge at 5 s - 1 ns
 				time.Sleep(time.Until(hinted.Add(5 * time.Second)))
 				_, _ = op(t.Context())
-				var refused []string
+				var refused []hedge.Refusal
 				for _, s := range h.got {
 					refused = append(refused, s.Refused)
 				}
-				if !slices.Equal(refused, []string{"pushback", "pushback", ""}) || s.calls != len(s.steps) {
+				if !slices.Equal(refused, []hedge.Refusal{hedge.RefusedPushback, hedge.RefusedPushback, hedge.NotRefused}) || s.calls != len(s.steps) {
 					t.Errorf("refused %q, %d calls, want pushback twice, then a hedge", refused, s.calls)
 				}
 			})
@@ -349,7 +349,7 @@ func TestLongestHintCounts(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		_, _ = op(t.Context())
-		if len(h.got) != 1 || h.got[0].Refused != "pushback" {
+		if len(h.got) != 1 || h.got[0].Refused != hedge.RefusedPushback {
 			t.Errorf("told %+v, want one pushback", h.got)
 		}
 	})
@@ -366,7 +366,7 @@ func TestAbsurdHintKeepsHedgesOffForAnHour(t *testing.T) {
 		_, _ = op(t.Context())
 		time.Sleep(time.Second)
 		_, _ = op(t.Context())
-		if len(h.got) != 2 || h.got[0].Refused != "pushback" || h.got[1].Started != 2 {
+		if len(h.got) != 2 || h.got[0].Refused != hedge.RefusedPushback || h.got[1].Started != 2 {
 			t.Errorf("told %+v, want a pushback, and a hedge after the hour", h.got)
 		}
 	})
@@ -400,7 +400,7 @@ func TestNoHedgeOnceTheCallerHasGone(t *testing.T) {
 		if v != 1 || err != nil || s.calls != 1 {
 			t.Errorf("Race = %d, %v with %d calls, want the late success and one call", v, err, s.calls)
 		}
-		if len(h.got) != 1 || h.got[0].Started != 1 || h.got[0].Refused != "" {
+		if len(h.got) != 1 || h.got[0].Started != 1 || h.got[0].Refused != hedge.NotRefused {
 			t.Errorf("told %+v, want one attempt, nothing refused", h.got)
 		}
 	})
@@ -422,7 +422,7 @@ func TestCancelEndsAllAttempts(t *testing.T) {
 		if !slices.Equal(s.causes, []error{errGone, errGone}) {
 			t.Errorf("causes %v, want the caller's", s.causes)
 		}
-		if len(h.got) != 1 || h.got[0].Refused != "" || h.got[0].Winner != 0 {
+		if len(h.got) != 1 || h.got[0].Refused != hedge.NotRefused || h.got[0].Winner != 0 {
 			t.Errorf("told %+v, want no winner, nothing refused", h.got)
 		}
 	})
@@ -1200,6 +1200,17 @@ func TestManyCallsLeaveNothing(t *testing.T) {
 	for deadline := time.Now().Add(30 * time.Second); runtime.NumGoroutine() > before; time.Sleep(ms) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		}
+	}
+}
+
+func TestRefusalsHaveWords(t *testing.T) {
+	for refusal, want := range map[hedge.Refusal]string{
+		hedge.NotRefused: "none", hedge.RefusedPushback: "pushback", hedge.RefusedGuard: "guard", hedge.RefusedBudget: "budget",
+		hedge.RefusedPolicyBudget: "policy_budget", hedge.RefusedFailed: "failed", hedge.RefusedFailed + 1: "unknown", 255: "unknown",
+	} {
+		if got := refusal.String(); got != want {
+			t.Errorf("Refusal(%d) = %q, want %q", refusal, got, want)
 		}
 	}
 }

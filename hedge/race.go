@@ -349,7 +349,7 @@ func (r *race[T]) summary() Summary {
 		Name:    r.policy.Name,
 		Started: r.call.Started,
 		Winner:  r.call.Winner,
-		Refused: r.call.Refused.String(),
+		Refused: Refusal(r.call.Refused),
 		Delay:   r.call.Delay,
 		Elapsed: r.call.Elapsed(now(r.policy.Clock)),
 	}

@@ -63,8 +63,8 @@ func (h *hedges) options(c hedged) []metric.AddOption {
 func (h *hedges) hedged(ctx context.Context, s hedge.Summary) {
 	if span := trace.SpanFromContext(ctx); !h.silent && span.IsRecording() {
 		attrs := h.with(hedgeStartedKey.Int(s.Started), hedgeWinnerKey.Int(s.Winner), hedgeDelayKey.Float64(s.Delay.Seconds()))
-		if s.Refused != "" {
-			attrs = append(attrs, hedgeRefusedKey.String(s.Refused))
+		if s.Refused != hedge.NotRefused {
+			attrs = append(attrs, hedgeRefusedKey.String(s.Refused.String()))
 		}
 		span.AddEvent("retry.hedge", trace.WithAttributes(attrs...))
 	}
@@ -85,8 +85,8 @@ func resultOf(s hedge.Summary) string {
 		return "won"
 	case s.Started > 1:
 		return "lost"
-	case s.Refused != "":
-		return "refused_" + s.Refused
+	case s.Refused != hedge.NotRefused:
+		return "refused_" + s.Refused.String()
 	}
 	return ""
 }

@@ -71,14 +71,14 @@ func TestHedgeHookResults(t *testing.T) {
 	hook := otelretry.HedgeHook(otelretry.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(reader))))
 	for _, s := range []hedge.Summary{
 		{Started: 2, Winner: 2},
-		{Started: 3, Winner: 3, Refused: "budget"},
-		{Started: 2, Winner: 1, Refused: "failed"},
+		{Started: 3, Winner: 3, Refused: hedge.RefusedBudget},
+		{Started: 2, Winner: 1, Refused: hedge.RefusedFailed},
 		{Started: 2},
-		{Started: 1, Winner: 1, Refused: "budget"},
-		{Started: 1, Winner: 1, Refused: "policy_budget"},
-		{Started: 1, Winner: 1, Refused: "pushback"},
+		{Started: 1, Winner: 1, Refused: hedge.RefusedBudget},
+		{Started: 1, Winner: 1, Refused: hedge.RefusedPolicyBudget},
+		{Started: 1, Winner: 1, Refused: hedge.RefusedPushback},
 		{Started: 1}, // the caller has gone
-		{Name: "a", Started: 1, Refused: "pushback"},
+		{Name: "a", Started: 1, Refused: hedge.RefusedPushback},
 	} {
 		hook(ctx, s)
 	}

@@ -258,7 +258,7 @@ func TestGuardsGetWhatEachCopyCameTo(t *testing.T) {
 
 // TestHedgeTakesAPlace: each copy takes one, and gives it back.
 func TestHedgeTakesAPlace(t *testing.T) {
-	for places, want := range map[int]string{1: "guard", 2: ""} {
+	for places, want := range map[int]hedge.Refusal{1: hedge.RefusedGuard, 2: hedge.NotRefused} {
 		s := serve(t, func(n int, ss grpc.ServerStream, in string) error {
 			switch {
 			case places == 1:

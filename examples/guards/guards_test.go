@@ -394,14 +394,14 @@ func TestHedgesEnterGuards(t *testing.T) {
 		name    string
 		guard   retry.Guard
 		copies  int
-		refused string
+		refused hedge.Refusal
 	}{
-		{"two places", guards.Bulkhead(make(chan struct{}, 2)), 2, ""},
-		{"one place", guards.Bulkhead(make(chan struct{}, 1)), 1, "guard"},
-		{"a burst of two", limited(2), 2, ""},
-		{"a burst of one", limited(1), 1, "guard"},
-		{"a closed breaker", guards.NewBreaker(tripsAfterTwo()), 2, ""},
-		{"a fleet's quota", &guards.Quota{Client: &http.Client{Transport: answers{"200"}.transport(t)}, URL: "http://quota/take"}, 1, "guard"},
+		{"two places", guards.Bulkhead(make(chan struct{}, 2)), 2, hedge.NotRefused},
+		{"one place", guards.Bulkhead(make(chan struct{}, 1)), 1, hedge.RefusedGuard},
+		{"a burst of two", limited(2), 2, hedge.NotRefused},
+		{"a burst of one", limited(1), 1, hedge.RefusedGuard},
+		{"a closed breaker", guards.NewBreaker(tripsAfterTwo()), 2, hedge.NotRefused},
+		{"a fleet's quota", &guards.Quota{Client: &http.Client{Transport: answers{"200"}.transport(t)}, URL: "http://quota/take"}, 1, hedge.RefusedGuard},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var got hedge.Summary

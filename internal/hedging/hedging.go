@@ -98,10 +98,15 @@ const (
 	RefusedFailed               // an attempt failed while another ran
 )
 
-var refusals = [...]string{"", "pushback", "guard", "budget", "policy_budget", "failed"}
+var refusals = [...]string{"none", "pushback", "guard", "budget", "policy_budget", "failed"}
 
-// String returns the reason as a word, "" for none.
-func (r Refusal) String() string { return refusals[r] }
+// String returns the reason as a word.
+func (r Refusal) String() string {
+	if int(r) < len(refusals) {
+		return refusals[r]
+	}
+	return "unknown"
+}
 
 // Call is one call: a race of attempts that are numbered from 1. The code that makes
 // the attempts gets a Call from Begin, calls Passed each time that the delay has
