@@ -60,9 +60,9 @@
 // # Servers that are clients
 //
 // When several services call each other and each retries, retries multiply: three
-// layers of four attempts make 64 calls. [UnaryServer] and [StreamServer] are
-// interceptors for servers. Once a handler's own retries have failed, they tell its
-// caller not to retry, and 4 calls remain. [Status] makes a status error that says the
+// layers of four attempts make 64 calls. [ServerOptions] are
+// for servers. Once a handler's own retries have failed, they tell its caller not to
+// retry, and 4 calls remain. [Status] makes a status error that says the
 // same.
 //
 // # Beside other layers

@@ -47,16 +47,16 @@ func start(g *grpc.Server, c check) (client grpc_health_v1.HealthClient, stop fu
 	return grpc_health_v1.NewHealthClient(cc), func() { cc.Close(); g.Stop() }
 }
 
-// A service that has made its three attempts tells its caller so. Without UnaryServer
+// A service that has made its three attempts tells its caller so. Without these options
 // the database would get nine calls.
-func ExampleUnaryServer() {
+func ExampleServerOptions() {
 	var calls atomic.Int32
 	database, stop := start(grpc.NewServer(), check{f: func(context.Context) (*grpc_health_v1.HealthCheckResponse, error) {
 		calls.Add(1)
 		return nil, status.Error(codes.Unavailable, "down")
 	}})
 	defer stop()
-	g := grpc.NewServer(grpc.ChainUnaryInterceptor(retrygrpc.UnaryServer), grpc.ChainStreamInterceptor(retrygrpc.StreamServer))
+	g := grpc.NewServer(retrygrpc.ServerOptions()...)
 	orders, stop := start(g, check{f: func(ctx context.Context) (*grpc_health_v1.HealthCheckResponse, error) {
 		resp, err := database.Check(ctx, nil)
 		if err != nil {

@@ -545,11 +545,11 @@ func healthServer(t *testing.T, f func(context.Context) error, opts ...grpc.Serv
 }
 
 // A server without a place says when to call again, whatever the method, and calls no
-// handler. UnaryServer beside it does not say it twice.
+// handler. ServerOptions beside it do not say it twice.
 func TestLimitServerWithoutAPlace(t *testing.T) {
 	l := &limit.Limit{Max: 1}
 	handled := 0
-	relay := []grpc.ServerOption{grpc.ChainUnaryInterceptor(retrygrpc.UnaryServer), grpc.ChainStreamInterceptor(retrygrpc.StreamServer)}
+	relay := retrygrpc.ServerOptions()
 	for name, opts := range map[string][]grpc.ServerOption{
 		"alone": limitedServer(l), "inside": append(relay[:2:2], limitedServer(l)...), "outside": append(limitedServer(l), relay...),
 	} {

@@ -31,7 +31,7 @@ import (
 //     caller a wait means that any method may be called again.
 //
 // Relay is for a handler that does not return err itself, but for example the result
-// of [status.Error]. Otherwise [UnaryServer] calls it. Call it once: gRPC takes two
+// of [status.Error]. Otherwise [ServerOptions] have it called. Call it once: gRPC takes two
 // pushbacks for a refusal. ctx is the handler's. Outside of a handler, once ctx has
 // ended, and for a nil err, Relay does nothing.
 //

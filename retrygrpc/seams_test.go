@@ -372,7 +372,7 @@ func TestStatus(t *testing.T) {
 	} {
 		var trailer metadata.MD
 		b := serve(t, func(_ int, s grpc.ServerStream, _ string) error { return retrygrpc.Status(s.Context(), tt.err, "no") },
-			grpc.ChainStreamInterceptor(retrygrpc.StreamServer))
+			retrygrpc.ServerOptions()...)
 		_, err := call(within(t), dial(t, b.addr, nil), pay, grpc.Trailer(&trailer))
 		st, _ := status.FromError(err)
 		if st.Code() != tt.code || st.Message() != "no" {

@@ -10,20 +10,24 @@ import (
 
 const previousAttempts = "grpc-previous-rpc-attempts"
 
-// UnaryServer is a [grpc.UnaryServerInterceptor] for servers that call other servers.
-// Without it the retries of several services multiply.
+// ServerOptions returns options for a server that calls other servers. Without them the
+// retries of several services multiply.
 //
-//	grpc.NewServer(grpc.ChainUnaryInterceptor(retrygrpc.UnaryServer), grpc.ChainStreamInterceptor(retrygrpc.StreamServer))
+//	grpc.NewServer(retrygrpc.ServerOptions()...)
 //
-// It calls [Relay] for the handler's error, and returns the error unchanged. Return err,
-// or fmt.Errorf("orders: %w", err): status.Error(code, err.Error()) hides what has
-// happened. Use [Status] for that, or call Relay before it.
+// They are interceptors, which call [Relay] for the handler's error, and return the error
+// unchanged. Return err, or fmt.Errorf("orders: %w", err): status.Error(code, err.Error())
+// hides what has happened. Use [Status] for that, or call Relay before it.
 //
 // If the caller says by grpc-previous-rpc-attempts that its call is a retry,
 // [CallerAttempt] of the handler's context is the number of that attempt. The key is
 // removed from the context's metadata, because a handler that forwards its metadata
 // would number its own attempts by it.
-func UnaryServer(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+func ServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(unaryServer), grpc.ChainStreamInterceptor(streamServer)}
+}
+
+func unaryServer(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	if numbered, ok := numbered(ctx); ok {
 		ctx = numbered
 	}
@@ -32,8 +36,7 @@ func UnaryServer(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler 
 	return resp, err
 }
 
-// StreamServer is a [grpc.StreamServerInterceptor] that does what [UnaryServer] does.
-func StreamServer(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+func streamServer(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	if ctx, ok := numbered(ss.Context()); ok {
 		ss = &numberedStream{ss, ctx}
 	}
@@ -51,7 +54,7 @@ func (s *numberedStream) Context() context.Context { return s.ctx }
 
 // CallerAttempt returns which attempt of its caller a handler serves, by the caller's own
 // claim, for logs and metrics: at most 2²⁰+1, and 1 if the caller claims nothing. ctx is
-// the handler's, below [UnaryServer] or [StreamServer].
+// the handler's, below [ServerOptions].
 func CallerAttempt(ctx context.Context) int {
 	n, _ := ctx.Value(callerKey{}).(int)
 	return max(n, 1)

@@ -52,12 +52,12 @@ func unaryService(get func(ctx context.Context, in string) (string, error)) *grp
 	}
 }
 
-// host serves a unary method, with UnaryServer if it relays.
+// host serves a unary method, with ServerOptions if it relays.
 func host(t testing.TB, relays bool, get func(ctx context.Context, in string) (string, error)) (addr string) {
 	t.Helper()
 	var opts []grpc.ServerOption
 	if relays {
-		opts = append(opts, grpc.ChainUnaryInterceptor(retrygrpc.UnaryServer))
+		opts = retrygrpc.ServerOptions()
 	}
 	l := listen(t)
 	g := grpc.NewServer(opts...)
@@ -108,7 +108,7 @@ func TestRetriesDoNotMultiply(t *testing.T) {
 			} else {
 				var opts []grpc.ServerOption
 				if tt.relays {
-					opts = append(opts, grpc.ChainStreamInterceptor(retrygrpc.StreamServer))
+					opts = append(opts, retrygrpc.ServerOptions()...)
 				}
 				addr := serve(t, func(int, grpc.ServerStream, string) error { requests.Add(1); return down }, opts...).addr
 				for range 2 {
@@ -154,7 +154,7 @@ func TestRetriesDoNotMultiplyWhenAServerHangs(t *testing.T) {
 			serve := func(get func(context.Context, string) (string, error)) *bufconn.Listener {
 				var opts []grpc.ServerOption
 				if tt.relays {
-					opts = append(opts, grpc.ChainUnaryInterceptor(retrygrpc.UnaryServer))
+					opts = retrygrpc.ServerOptions()
 				}
 				l := bufconn.Listen(1 << 16)
 				g := grpc.NewServer(opts...)
@@ -267,7 +267,7 @@ func TestServersAttemptNumber(t *testing.T) {
 			md["grpc-previous-rpc-attempts"] = tt.said
 		}
 		sent := maps.Clone(md)
-		ctx := retry.WithAttemptNumber(metadata.NewIncomingContext(t.Context(), md), 1)
+		ctx := metadata.NewIncomingContext(t.Context(), md)
 		check := func(by string, got context.Context) {
 			left, _ := metadata.FromIncomingContext(got)
 			if n := retrygrpc.CallerAttempt(got); n != tt.want || retry.AttemptNumber(got) != 1 || len(left["grpc-previous-rpc-attempts"]) != 0 || !slices.Equal(left["other"], md["other"]) {
@@ -334,11 +334,11 @@ func TestServersInterceptorsAllocateNothing(t *testing.T) {
 	stream := func(any, grpc.ServerStream) error { return nil }
 	for _, ctx := range []context.Context{t.Context(), ctx} {
 		if n := testing.AllocsPerRun(100, func() { _, _ = retrygrpc.UnaryServer(ctx, nil, nil, handle) }); n != 0 {
-			t.Errorf("UnaryServer allocates %v times", n)
+			t.Errorf("the unary one allocates %v times", n)
 		}
 		ss.ctx = ctx
 		if n := testing.AllocsPerRun(100, func() { _ = retrygrpc.StreamServer(nil, ss, nil, stream) }); n != 0 {
-			t.Errorf("StreamServer allocates %v times", n)
+			t.Errorf("that of streams allocates %v times", n)
 		}
 	}
 }

@@ -174,7 +174,7 @@ type network struct {
 	chain  []link
 	policy retry.Policy
 	once   bool // the methods must not run twice
-	wraps  bool // a service returns its error within another one, and leaves the rest to UnaryServer
+	wraps  bool // a service returns its error within another one, and leaves the rest to ServerOptions
 	calls  atomic.Int64
 	stops  []func()
 }
@@ -245,7 +245,7 @@ func (n *network) serveHTTP(l *bufconn.Listener, self link, next client) {
 func (n *network) serveGRPC(l *bufconn.Listener, self link, next client) {
 	var opts []grpc.ServerOption
 	if self.relays && n.wraps {
-		opts = append(opts, grpc.ChainUnaryInterceptor(retrygrpc.UnaryServer))
+		opts = retrygrpc.ServerOptions()
 	}
 	g := grpc.NewServer(opts...)
 	g.RegisterService(&grpc.ServiceDesc{ServiceName: "t.S", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "One",

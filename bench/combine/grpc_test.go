@@ -45,7 +45,7 @@ var replies = []reply{
 // connect starts a server and returns a connection to it.
 func (c *caller) connect() (cc *grpc.ClientConn, stop func()) {
 	l := bufconn.Listen(1 << 12)
-	g := grpc.NewServer(grpc.UnknownServiceHandler(c.serve), grpc.ChainStreamInterceptor(retrygrpc.StreamServer))
+	g := grpc.NewServer(append(retrygrpc.ServerOptions(), grpc.UnknownServiceHandler(c.serve))...)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

@@ -102,9 +102,9 @@ func runLedger(ctx context.Context, c config, listener net.Listener, log retry.H
 
 	// Requests too many are turned away, and the limits say when to come back.
 	places := &retry.PerKey[limit.Limit]{New: func(string) *limit.Limit { return &limit.Limit{Start: 64, Min: 16, Max: 150} }}
-	server := grpc.NewServer(append(
+	server := grpc.NewServer(append(append(
 		retrygrpc.LimitServer(func(_ context.Context, method string) []retry.Guard { return []retry.Guard{places.For(method)} }),
-		grpc.ChainUnaryInterceptor(retrygrpc.UnaryServer),
+		retrygrpc.ServerOptions()...),
 		grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithPropagators(traces))))...)
 	ledgerpb.RegisterLedgerServer(server, l)
 	checks := health.NewServer()
