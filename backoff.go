@@ -62,8 +62,8 @@ type Constant time.Duration
 func (c Constant) Delay(Step) time.Duration { return max(time.Duration(c), 0) }
 
 // Exponential is a [Backoff] with d = min(Max, Base·Factor^(Retry-1)), jittered.
-// A field that is zero or negative takes its default: DefaultBase, DefaultMax, 2. If
-// Max is less than Base, d is Max.
+// A field that is zero or negative takes its default: 100 ms, 20 s, 2. If Max is less
+// than Base, d is Max.
 type Exponential struct {
 	Base, Max time.Duration
 	Factor    float64
@@ -85,8 +85,7 @@ func (e Exponential) Delay(s Step) time.Duration {
 }
 
 // Linear is a [Backoff] with d = min(Max, Base·Retry), jittered. A field that is zero
-// or negative takes its default: DefaultBase, DefaultMax. If Max is
-// less than Base, d is Max.
+// or negative takes its default: 100 ms, 20 s. If Max is less than Base, d is Max.
 type Linear struct {
 	Base, Max time.Duration
 	Jitter    Jitter
@@ -99,8 +98,8 @@ func (l Linear) Delay(s Step) time.Duration {
 }
 
 // Fibonacci is a [Backoff] with d = min(Max, Base·F(Retry)) for F = 1, 1, 2, 3,
-// 5, …, jittered. A field that is zero or negative takes its default: DefaultBase,
-// DefaultMax. If Max is less than Base, d is Max.
+// 5, …, jittered. A field that is zero or negative takes its default: 100 ms, 20 s. If
+// Max is less than Base, d is Max.
 type Fibonacci struct {
 	Base, Max time.Duration
 	Jitter    Jitter
@@ -119,8 +118,8 @@ func (f Fibonacci) Delay(s Step) time.Duration {
 // Decorrelated is a [Backoff] with the delay min(Max, uniform[Base, 3·Prev)): the
 // decorrelated jitter of the AWS article named at [FullJitter]. A Prev of 0 counts as
 // min(Max, Base·3^(Retry-1)), so that a run that is resumed elsewhere does not start
-// over. A field that is zero or negative takes its default: DefaultBase, DefaultMax.
-// Once at Max, two waits of three are exactly Max. If that matters, use [Exponential].
+// over. A field that is zero or negative takes its default: 100 ms, 20 s. Once at Max, two
+// waits of three are exactly Max. If that matters, use [Exponential].
 type Decorrelated struct{ Base, Max time.Duration }
 
 // Delay returns the delay, in [min(Base, Max), Max].
@@ -151,10 +150,10 @@ func (l Schedule) Delay(s Step) time.Duration {
 // nanoseconds.
 func limits(base, top time.Duration) (float64, time.Duration) {
 	if base <= 0 {
-		base = DefaultBase
+		base = 100 * time.Millisecond
 	}
 	if top <= 0 {
-		top = DefaultMax
+		top = 20 * time.Second
 	}
 	return float64(base), top
 }

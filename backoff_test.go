@@ -87,11 +87,11 @@ func TestGoldenSchedules(t *testing.T) {
 func TestRetryBelowOneCountsAsTheFirst(t *testing.T) {
 	for _, b := range []retry.Backoff{
 		retry.Exponential{Jitter: retry.NoJitter}, retry.Linear{Jitter: retry.NoJitter}, retry.Fibonacci{Jitter: retry.NoJitter},
-		retry.Schedule{retry.DefaultBase, 1},
+		retry.Schedule{100 * ms, 1},
 	} {
 		for _, n := range []int{0, -1, math.MinInt} {
-			if got := b.Delay(retry.Step{Retry: n}); got != retry.DefaultBase {
-				t.Errorf("%T.Delay(%d) = %v, want %v", b, n, got, retry.DefaultBase)
+			if got := b.Delay(retry.Step{Retry: n}); got != 100*ms {
+				t.Errorf("%T.Delay(%d) = %v, want %v", b, n, got, 100*ms)
 			}
 		}
 	}
@@ -103,8 +103,8 @@ func TestLateRetriesStayAtTheCap(t *testing.T) {
 		retry.Linear{Jitter: retry.NoJitter}, retry.Fibonacci{Jitter: retry.NoJitter},
 	} {
 		for _, n := range []int{300, 1 << 20, math.MaxInt} {
-			if got := b.Delay(retry.Step{Retry: n}); got != retry.DefaultMax {
-				t.Errorf("%T.Delay(%d) = %v, want %v", b, n, got, retry.DefaultMax)
+			if got := b.Delay(retry.Step{Retry: n}); got != 20*time.Second {
+				t.Errorf("%T.Delay(%d) = %v, want %v", b, n, got, 20*time.Second)
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func TestDeepDelaysAreExact(t *testing.T) {
 	if d := b.Delay(retry.Step{Retry: 61}); d != 1<<60 {
 		t.Errorf("Delay(61) = %d, want 2^60", d)
 	}
-	if d := (retry.Decorrelated{}).Delay(retry.Step{Prev: 1, Rand: .9}); d != retry.DefaultBase {
+	if d := (retry.Decorrelated{}).Delay(retry.Step{Prev: 1, Rand: .9}); d != 100*ms {
 		t.Errorf("after a very short wait the next is %v, want no less than Base", d)
 	}
 	if d := (retry.Decorrelated{Base: 3074457345618258602, Max: 3074457345618258602}).Delay(retry.Step{}); d != 3074457345618258602 {
@@ -209,7 +209,7 @@ func FuzzBackoffs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, base, top int64, factor, low, high float64, plus int64, n int, prev int64, random float64) {
 		limit := time.Duration(top)
 		if limit <= 0 {
-			limit = retry.DefaultMax
+			limit = 20 * time.Second
 		}
 		s := retry.Step{Retry: n, Prev: time.Duration(prev), Rand: random}
 		b, j := time.Duration(base), retry.Jitter{Low: low, High: high, Plus: time.Duration(plus)}

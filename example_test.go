@@ -557,10 +557,3 @@ func ExamplePolicy_Longest() {
 	// 1.5s
 	// without MaxElapsed: 11m0s
 }
-
-// A consumer that makes the attempts itself tells its handler which one it is.
-func ExampleWithAttemptNumber() {
-	handle := func(ctx context.Context) { fmt.Println("delivery", retry.AttemptNumber(ctx)) }
-	handle(retry.WithAttemptNumber(context.Background(), 4))
-	// Output: delivery 4
-}

@@ -122,7 +122,12 @@ func TestPartCountsOnAndOthersWait(t *testing.T) {
 	p.Budget = &countingBudget{refuse: true}
 	log := record(&p)
 	var order []string
-	p.RunPart(retry.WithAttemptNumber(t.Context(), 9), retry.Part{
+	outer := retry.Policy{Backoff: retry.Constant(0)}.Attempts(t.Context()) // whose number does not count
+	defer outer.Close()
+	if !outer.Next() || !outer.Done(errDown) || !outer.Next() {
+		t.Fatal("there is no second attempt")
+	}
+	p.RunPart(outer.Context(), retry.Part{
 		Earlier: 6,
 		Op: func(ctx context.Context) retry.Verdict {
 			v.Advance(time.Second)

@@ -12,11 +12,9 @@ import (
 // Unlimited as [Policy].MaxAttempts sets no limit on attempts.
 const Unlimited = -1
 
-// What the zero values of a [Policy] and of the backoffs stand for.
+// What the zero values of a [Policy] stand for.
 const (
 	DefaultMaxAttempts   = 3
-	DefaultBase          = 100 * time.Millisecond
-	DefaultMax           = 20 * time.Second
 	DefaultMaxRetryAfter = 5 * time.Minute
 )
 

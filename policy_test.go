@@ -78,21 +78,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestWithAttemptNumber(t *testing.T) {
-	for n, want := range map[int]int{-1: 1, 0: 1, 1: 1, 2: 2, 7: 7} {
-		if got := retry.AttemptNumber(retry.WithAttemptNumber(t.Context(), n)); got != want {
-			t.Errorf("AttemptNumber() in attempt %d = %d, want %d", n, got, want)
-		}
-	}
-	defer func() {
-		if got := recover(); got != "retry: nil context" {
-			t.Errorf("a nil context gives %v, want a clear panic", got)
-		}
-	}()
-	var none context.Context
-	retry.WithAttemptNumber(none, 2)
-}
-
 func TestJudgeWithoutClassify(t *testing.T) {
 	for err, want := range map[error]retry.Class{
 		errors.New("never seen"): retry.Transient, sql.ErrNoRows: retry.Permanent, retry.ErrRejected: retry.Transient,

@@ -147,7 +147,7 @@ func TestTermsHaveTheDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	places := (&limit.Limit{}).Places()
+	places, longest := (&limit.Limit{}).Places(), retry.Exponential{Jitter: retry.NoJitter}
 	full := &retry.EarnedBudget{}
 	retries := 0
 	for full.Withdraw(retry.Withdrawal{Class: retry.Transient}) {
@@ -156,7 +156,7 @@ func TestTermsHaveTheDefaults(t *testing.T) {
 	timedOut := new(retry.EarnedBudget).Withdraw(retry.Withdrawal{Class: retry.TimedOut})
 	for _, row := range []string{
 		fmt.Sprintf("| `Policy.MaxAttempts` | %d; with `MaxElapsed`, one per millisecond of it |", retry.Policy{}.AttemptLimit()),
-		fmt.Sprintf("from %v to at most %v, doubling, full jitter", retry.DefaultBase, retry.DefaultMax),
+		fmt.Sprintf("from %v to at most %v, doubling, full jitter", longest.Delay(retry.Step{Retry: 1}), longest.Delay(retry.Step{Retry: 99})),
 		fmt.Sprintf("| `Policy.MaxRetryAfter` | %v |", retry.DefaultMaxRetryAfter),
 		fmt.Sprintf("| `limit.Limit` | starts with %d places,", places),
 		map[bool]string{true: "| `EarnedBudget` | 9 tokens; a retry costs 2, after a timeout 10 |"}[retries == 4 && !timedOut],

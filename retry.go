@@ -96,16 +96,6 @@ func AttemptNumber(ctx context.Context) int {
 	return 1
 }
 
-// WithAttemptNumber returns a context for attempt n, for code that drives a
-// [Loop] itself: [AttemptNumber] returns n for it. An n below 1 counts as 1.
-// WithAttemptNumber panics if ctx is nil.
-func WithAttemptNumber(ctx context.Context, n int) context.Context {
-	if ctx == nil {
-		panic("retry: nil context")
-	}
-	return &attemptContext{ctx, max(n, 1)}
-}
-
 type attemptKey struct{}
 
 type attemptContext struct {

@@ -81,7 +81,12 @@ func (s silent) SetAttributes(kv ...attribute.KeyValue) { *s.set += len(kv) }
 
 func TestResendCountOnASpanOfUnknownKind(t *testing.T) {
 	var set int
-	ctx := trace.ContextWithSpan(retry.WithAttemptNumber(t.Context(), 2), silent{trace.SpanFromContext(t.Context()), &set})
+	a := retry.Policy{Backoff: retry.Constant(0)}.Attempts(t.Context())
+	defer a.Close()
+	if !a.Next() || !a.Done(errDown) || !a.Next() {
+		t.Fatal("there is no second attempt")
+	}
+	ctx := trace.ContextWithSpan(a.Context(), silent{trace.SpanFromContext(t.Context()), &set})
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://host/", nil)
 	if err != nil {
 		t.Fatal(err)

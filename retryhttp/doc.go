@@ -57,8 +57,7 @@
 // When several services call each other and each retries, retries multiply: three
 // layers of three attempts send 27 requests. In a handler, [Relay] tells the caller
 // not to retry once this service has retried. [DeadlineHandler] ends the handler
-// before its caller gives up, so that the caller gets that answer. [Detach] keeps a
-// handler that writes from being cut off when its caller hangs up.
+// before its caller gives up, so that the caller gets that answer.
 //
 // # Beside other layers
 //

@@ -1,8 +1,6 @@
 package retryhttp_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -111,41 +109,4 @@ func ExampleDeadlineHandler() {
 	body, _ := io.ReadAll(resp.Body)
 	fmt.Printf("the handler has 9.9 of 10 seconds: %s\n", body)
 	// Output: the handler has 9.9 of 10 seconds: true
-}
-
-// The caller hangs up while the handler commits.
-func ExampleDetach() {
-	committing, committed := make(chan struct{}), make(chan error)
-	commit := func(ctx context.Context) error { // as a driver does: an end of ctx cuts it off
-		close(committing)
-		select {
-		case <-time.After(50 * time.Millisecond):
-			return nil
-		case <-ctx.Done():
-			return fmt.Errorf("outcome unknown: %w", ctx.Err())
-		}
-	}
-	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		ctx, cancel := retryhttp.Detach(r.Context())
-		defer cancel()
-		committed <- commit(ctx)
-	})
-	server := httptest.NewServer(retryhttp.DeadlineHandler(handler, "X-Timeout-Ms", time.Minute))
-	defer server.Close()
-
-	ctx, hangUp := context.WithCancel(context.Background())
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, nil)
-	if err != nil {
-		panic(err)
-	}
-	go func() {
-		<-committing
-		hangUp()
-	}()
-	_, err = http.DefaultClient.Do(req)
-	fmt.Println("caller:", errors.Is(err, context.Canceled))
-	fmt.Println("commit:", <-committed)
-	// Output:
-	// caller: true
-	// commit: <nil>
 }

@@ -108,7 +108,7 @@ func (g *gateway) pay(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// A client that hangs up must not cut a COMMIT.
-	ctx, cancel := retryhttp.Detach(r.Context())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 3*time.Second)
 	defer cancel()
 	ctx = traces.Extract(ctx, propagation.HeaderCarrier(r.Header))
 	// The ledger decides what was applied. The cache only saves it repeats.
