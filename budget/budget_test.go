@@ -140,11 +140,11 @@ func TestNilBudgetsGrantEverything(t *testing.T) {
 	for _, b := range []balanced{(*retry.EarnedBudget)(nil), (*budget.Token)(nil), (*budget.Ratio)(nil), (*budget.Concurrency)(nil), (*budget.GRPC)(nil)} {
 		p := virtual()
 		p.Budget = b
-		op, calls := failing(0)
-		if err := retry.Run(t.Context(), p, op); err != nil {
+		succeeds, _ := failing(0)
+		if err := retry.Run(t.Context(), p, succeeds); err != nil {
 			t.Errorf("%T: %v", b, err)
 		}
-		op, calls = failing(9)
+		op, calls := failing(9)
 		wantReason(t, retry.Run(t.Context(), p, op), retry.ReasonMaxAttempts)
 		if *calls != 5 || b.Balance() != 1 {
 			t.Errorf("%T: %d calls, balance %v, want 5 and 1", b, *calls, b.Balance())
