@@ -244,7 +244,7 @@ var policies = []string{
 func TestGoCode(t *testing.T) {
 	notUnderRace(t)
 	var texts []string
-	program := "package main\n\nimport (\n\t\"fmt\"\n\t\"math\"\n\t\"time\"\n\n\t\"github.com/goretry/retry\"\n\t\"github.com/goretry/retry/retryconf\"\n)\n\n" +
+	program := "package main\n\nimport (\n\t\"fmt\"\n\t\"math\"\n\t\"time\"\n\n\t\"github.com/goretry/retry\"\n\t\"github.com/goretry/retry/budget\"\n\t\"github.com/goretry/retry/retryconf\"\n)\n\n" +
 		"var _, _ = math.Pi, time.Second\n\nfunc main() {\n"
 	for _, text := range policies {
 		p, err := retryconf.Parse(text)
