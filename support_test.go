@@ -66,29 +66,23 @@ func record(p *retry.Policy) *events {
 	return e
 }
 
-// countingBudget counts what it is told.
-// timed tells a budget of the clock that its runs are on.
+// timed tells an EarnedBudget of the clock that its runs are on.
 type timed struct {
-	balanced
+	*retry.EarnedBudget
 	clock clockx.Clock
-}
-
-// balanced is what each budget of this library is.
-type balanced interface {
-	retry.Budget
-	Balance() float64
 }
 
 func (b timed) Withdraw(w retry.Withdrawal) bool {
 	w.Clock = b.clock
-	return b.balanced.Withdraw(w)
+	return b.EarnedBudget.Withdraw(w)
 }
 
 func (b timed) End(o retry.Outcome) {
 	o.Clock = b.clock
-	b.balanced.End(o)
+	b.EarnedBudget.End(o)
 }
 
+// countingBudget counts what it is told.
 type countingBudget struct {
 	refuse              bool
 	begun, ended, asked int
