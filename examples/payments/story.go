@@ -202,7 +202,7 @@ func (s story) play(w io.Writer) (_ []figure, err error) {
 	fmt.Fprintf(w, "%d payments per second for %v; %s/debug/retry shows the retries\n", s.rate, s.length, on.shops.url)
 
 	began := time.Now()
-	var trouble time.Duration
+	var troubled time.Duration
 	failed := make(chan error, 1)
 	go func() {
 		var err error
@@ -213,7 +213,7 @@ func (s story) play(w io.Writer) (_ []figure, err error) {
 			if err = troubles[name].make(on, lasts[i]); err != nil {
 				break
 			}
-			trouble += time.Since(since)
+			troubled += time.Since(since)
 		}
 		failed <- err
 	}()
@@ -222,7 +222,7 @@ func (s story) play(w io.Writer) (_ []figure, err error) {
 		return nil, err
 	}
 	figures, err := on.shops.check(ctx, c, on.third)
-	figures = append(figures, figure{"seconds of trouble", math.Round(trouble.Seconds()*10) / 10},
+	figures = append(figures, figure{"seconds of trouble", math.Round(troubled.Seconds()*10) / 10},
 		figure{"load average before", before}, figure{"load average after", loadAverage()})
 	fmt.Fprintln(w)
 	for _, f := range figures {

@@ -285,9 +285,11 @@ func (c *Call) ended(n int, won bool) {
 // its cost back, even if it won.
 func (c *Call) End() {
 	h := c.hedger
-	o := retry.Outcome{Name: h.Name, Hedge: true, OK: c.Winner > 0 || c.awaited, Clock: h.Clock}
+	o := retry.Outcome{Name: h.Name, Hedge: true, Clock: h.Clock}
 	if c.granted > 0 {
-		o.Retried, o.Retries, o.OK = retry.Transient, int(c.granted), false
+		o.Retried, o.Retries = retry.Transient, int(c.granted)
+	} else {
+		o.OK = c.Winner > 0 || c.awaited
 	}
 	h.Budget.End(o)
 }
