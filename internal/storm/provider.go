@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -19,7 +20,9 @@ type Provider struct {
 	Counts           bool          // a request that is turned away takes from the quota of requests too
 	NoHints          bool          // a 429 does not say how long to wait
 	Mean             time.Duration // of the time of an answer
+	Fixed            bool          // each answer takes exactly Mean, a refusal too
 	Stray            float64       // the share of requests that gets 429 though there is quota left
+	StrayHint        time.Duration // of such an answer; 0 means a second
 	Calm             bool          // nothing else goes wrong
 
 	Processes int
@@ -339,6 +342,10 @@ func (s *provision) serve(i int32) {
 func (s *provision) admit(tokens float64) (answer kind, after, hint time.Duration) {
 	s.requests.refill(s.now)
 	s.tokens.refill(s.now)
+	refusal := refusal
+	if s.Fixed {
+		refusal = s.Mean
+	}
 	const every, lasts = 2 * time.Minute, 5 * time.Second
 	switch {
 	case s.Calm:
@@ -349,7 +356,7 @@ func (s *provision) admit(tokens float64) (answer kind, after, hint time.Duratio
 	}
 	if s.rand.Float64() < s.Stray {
 		s.out.Throttled++
-		return tooMany, refusal, time.Second
+		return tooMany, refusal, cmp.Or(s.StrayHint, time.Second)
 	}
 	if wait := max(s.requests.wait(1), s.tokens.wait(tokens)); wait > 0 {
 		s.out.Throttled++
@@ -367,6 +374,9 @@ func (s *provision) admit(tokens float64) (answer kind, after, hint time.Duratio
 	const sigma = .8 // of a lognormal time
 	mean := math.Log(s.Mean.Seconds()) - sigma*sigma/2
 	after = inSeconds(min(max(math.Exp(mean+sigma*s.rand.NormFloat64()), 1), 60))
+	if s.Fixed {
+		after = s.Mean
+	}
 	switch x := s.rand.Float64(); {
 	case s.Calm || x > .005:
 		return succeeds, after, 0

@@ -26,7 +26,9 @@ var ProviderClients = []ProviderClient{
 	})},
 	{"openai-go", each(func(s *provision) client { return &simple{s, openaiGo} })},
 	{"go-retryablehttp", each(func(s *provision) client { return &simple{s, retryablehttp} })},
-	{"AWS adaptive", each(func(s *provision) client { return &adaptive{simple: simple{s, awsStandard}, last: s.now, tokens: 500} })},
+	{"AWS adaptive", each(func(s *provision) client {
+		return &adaptive{simple: simple{s, awsStandard}, last: s.now, tokens: 500, paid: map[int32]int{}}
+	})},
 	{"hold only", each(func(s *provision) client { return &holding{own: s.own()} })},
 	{"pace", func(s *provision) func(int32) client {
 		return func(process int32) client { return s.paced(process, false) }
@@ -272,6 +274,7 @@ type adaptive struct {
 	rate, slice, count, maxRate, window float64
 	last, filled                        time.Duration
 	tokens                              int
+	paid                                map[int32]int // by a call for its latest retry
 }
 
 func (c *adaptive) begin(i int32) { c.attempt(i) }
@@ -301,13 +304,17 @@ func (c *adaptive) answered(i int32, answer kind) {
 	c.update(answer == tooMany)
 	call := &c.calls[i]
 	switch cost := cmp.Or(map[kind]int{timesOut: 10}[answer], 5); {
-	case answer == succeeds:
-		c.tokens = min(c.tokens+1, 500)
+	case answer == succeeds: // gets back what its latest retry has cost: RetryCost's release
+		c.tokens = min(c.tokens+1+c.paid[i], 500)
+		delete(c.paid, i)
 	case call.retries < 2 && c.tokens < cost:
 		c.finish(i, false)
 		return
 	case call.retries < 2:
 		c.tokens -= cost
+		c.paid[i] = cost
+	default:
+		delete(c.paid, i)
 	}
 	c.simple.answered(i, answer)
 }
