@@ -8,25 +8,12 @@ import (
 )
 
 const (
-	maxHold = time.Minute      // the longest hold for a hint
-	spread  = .25              // of a hold, by which its end differs from one process to another
-	quiet   = 10 * time.Second // without waits and throttled attempts, before a Pacer is open
-	slow    = 8                // attempts whose time that takes too: at a low rate ten seconds show nothing
-	known   = 5 * time.Minute  // for which an open Pacer remembers its rate
-	lowest  = 1. / 20          // attempts per second
-	highest = 1e9              // which is no limit: but an infinite rate could never fall
-	memory  = 16               // attempts of which share is the throttled part
-	enough  = 1. / 4           // share from which on a hint holds all attempts
-	some    = 1. / 8           // share of the first attempts that ends the counting
-	watched = 32               // attempts that are counted after the first throttled one
-	usual   = 1. / 5           // share at which the rate loses a fifth
-	most    = 1. / 2           // of the rate is lost at a time
-	each    = .0015            // of the rate is gained with each attempt, while others wait
-	fast    = .15              // of the rate is gained so in a second, at most
-	calmly  = 75               // square root of the time in which a gain per second grows by 1
-	fallen  = 1. / 2           // of the rate before its cuts, below which it grows back faster
-	regain  = 30               // seconds in which that gain per second grows by 1, at a rate e times lower
-	forget  = 30               // seconds in which the rate before the cuts falls by the factor e
+	maxHold  = time.Minute           // the longest hold for a hint
+	spread   = .25                   // of a hold, by which its end differs from one process to another
+	lateness = 10 * time.Millisecond // of a timer, that is made up for
+	urgent   = 4 * time.Second       // patience of the most urgent; of the next 16 times, and 256 times that
+	classes  = 4                     // of urgency
+	fifth    = 5                     // every so manieth turn goes to who came first
 )
 
 // Never is the wait of an attempt that is not the first of the queue.
@@ -37,45 +24,30 @@ const Never time.Duration = math.MaxInt64
 type Pacer[T any] struct {
 	Rand func() float64 // uniform in [0,1); nil means math/rand/v2
 
-	state state
-	round uint64    // counts how often the rate was lowered
-	rate  float64   // attempts per second; the last one known while the Pacer is open
-	was   float64   // the highest rate before the recent cuts; 0 before the first
-	share float64   // of the recent attempts, those that were throttled
+	law
 	mean  float64   // cost of an attempt; 0 before the first
 	debt  float64   // attempts, or a part of one, whose time has to pass before the next may start
 	now   time.Time // of debt
 	hold  time.Time // nothing starts before, and debt does not fall
-	calm  float64   // seconds since the last throttled attempt in which attempts waited, and none was held
-	busy  time.Time // when an attempt last had to wait, or was throttled
+	first time.Time // when the queue began that is not empty
 
-	// Since counting began:
-	since  time.Time
-	oldest uint64  // the round then
-	sent   float64 // attempts
-	hits   int     // those that were throttled
-
-	queues [2]queue[T] // of retries, which go first, and of first attempts
+	// The more urgent go first; of as urgent ones retries before first attempts.
+	queues [2 * classes]queue[T]
+	came   uint64 // attempts that have entered a queue
+	served uint64 // attempts that have started from one
 }
-
-type state uint8
-
-const (
-	open     state = iota // nothing waits, and nothing is counted
-	counting              // nothing waits: is it the rate that is throttled, or one attempt in many?
-	held                  // all wait, since a server that throttled nothing said so: the rate is not known
-	paced                 // attempts start one by one, at the rate
-)
 
 // Turn is an attempt that a Pacer has let start, or that waits.
 type Turn[T any] struct {
 	Owner T       // for the caller
 	Cost  float64 // in any unit; one that is not positive, or not finite, counts as the average
-	Retry bool    // goes before first attempts
+	Retry bool    // goes before first attempts that are as urgent
 	Round uint64  // of the Pacer, when the attempt started
 
-	size  float64 // the cost as a multiple of the average
-	place *list.Element
+	class  int     // index of its queue
+	number uint64  // in the order of arrival
+	size   float64 // the cost as a multiple of the average
+	place  *list.Element
 }
 
 // Waits reports whether t is in the queue. Only who owns t may call it.
@@ -86,13 +58,6 @@ type queue[T any] struct {
 	size  float64 // the sum of theirs
 }
 
-func (t *Turn[T]) queue(p *Pacer[T]) *queue[T] {
-	if t.Retry {
-		return &p.queues[0]
-	}
-	return &p.queues[1]
-}
-
 // Open reports whether attempts may start without a Turn: they are in Round.
 func (p *Pacer[T]) Open() bool { return p.state == open }
 
@@ -100,39 +65,68 @@ func (p *Pacer[T]) Open() bool { return p.state == open }
 func (p *Pacer[T]) Round() uint64 { return p.round }
 
 // Len returns how many attempts wait.
-func (p *Pacer[T]) Len() int { return p.queues[0].turns.Len() + p.queues[1].turns.Len() }
-
-// First returns the attempt that is to start next, or nil.
-func (p *Pacer[T]) First() *Turn[T] {
+func (p *Pacer[T]) Len() (n int) {
 	for i := range p.queues {
-		if e := p.queues[i].turns.Front(); e != nil {
-			return e.Value.(*Turn[T])
+		n += p.queues[i].turns.Len()
+	}
+	return n
+}
+
+// First returns the attempt that is to start next, or nil. Most turns go to the most urgent,
+// but every fifth to who came first: so nobody waits for ever.
+func (p *Pacer[T]) First() (first *Turn[T]) {
+	for i := range p.queues {
+		e := p.queues[i].turns.Front()
+		if e == nil {
+			continue
+		}
+		t := e.Value.(*Turn[T])
+		if p.served%fifth != fifth-1 {
+			return t
+		}
+		if first == nil || t.number < first.number {
+			first = t
 		}
 	}
-	return nil
+	return first
 }
 
 // Enter lets t start if it may start now, and returns 0. Otherwise it returns how long t
 // has to wait, as far as that is known, and puts t into the queue; but not if the wait is
-// longer than patience: then Enter reports false.
+// longer than patience: then Enter reports false. The less patience, the more urgent is t.
 func (p *Pacer[T]) Enter(now time.Time, t *Turn[T], patience time.Duration) (wait time.Duration, ok bool) {
 	p.advance(now)
 	p.measure(t)
-	q := t.queue(p)
-	ahead := p.queues[0].size
-	if !t.Retry {
-		ahead += q.size
+	for limit := urgent; t.class < 2*(classes-1) && patience > limit; limit *= 16 {
+		t.class += 2
 	}
-	if wait = p.until(ahead); wait <= 0 {
+	if !t.Retry {
+		t.class++
+	}
+	if wait = p.until(p.ahead(t.class)); wait <= 0 {
 		p.start(t)
 		return 0, true
 	}
 	if wait > patience {
 		return wait, false
 	}
+	if p.Len() == 0 {
+		p.first = p.now
+	}
+	p.came++
+	t.number = p.came
+	q := &p.queues[t.class]
 	q.size += t.size
 	t.place = q.turns.PushBack(t)
 	return wait, true
+}
+
+// ahead returns how many attempts of average cost start before one that comes now.
+func (p *Pacer[T]) ahead(class int) (n float64) {
+	for i := range class + 1 {
+		n += p.queues[i].size
+	}
+	return n + min(n/(fifth-1), p.size()-n) // those that are less urgent have come before
 }
 
 // Ready lets t, which waits, start if it may start now, and returns 0. Otherwise it
@@ -146,6 +140,7 @@ func (p *Pacer[T]) Ready(now time.Time, t *Turn[T]) time.Duration {
 		return wait
 	}
 	p.busy = p.now
+	p.served++
 	p.remove(t)
 	p.start(t)
 	return 0
@@ -154,11 +149,12 @@ func (p *Pacer[T]) Ready(now time.Time, t *Turn[T]) time.Duration {
 // Leave takes t, which waits, from the queue.
 func (p *Pacer[T]) Leave(t *Turn[T]) { p.remove(t) }
 
-// Return takes back that t has started: nothing was sent.
+// Unsent notes that nothing was sent for an attempt that has started.
+func (p *Pacer[T]) Unsent() { p.unstart() }
+
+// Return takes back that t has started: nothing was sent, and the next may start in its place.
 func (p *Pacer[T]) Return(t *Turn[T]) {
-	if p.state == counting {
-		p.sent = max(p.sent-t.size, 0)
-	}
+	p.unstart()
 	p.debt = max(p.debt-t.size, 0)
 }
 
@@ -166,47 +162,24 @@ func (p *Pacer[T]) Return(t *Turn[T]) {
 // server's hint, 0 if there was none.
 func (p *Pacer[T]) Throttled(now time.Time, round uint64, hint time.Duration) {
 	p.advance(now)
-	remembered := p.rate > 0 && p.now.Sub(p.busy) < known
-	p.busy, p.calm = p.now, 0
-	switch {
-	case p.state == open:
-		p.round++
-		p.oldest, p.since, p.sent, p.hits, p.debt = p.round, p.now, 0, 0, 0
-		if p.state, p.share = counting, 0; remembered {
-			p.state, p.share = paced, some
-		}
-		return
-	case round < p.oldest || p.state == held: // it was under way when the counting or the hold began
-		return
-	case p.state == counting:
-		p.share = min(p.share+1./memory, 1)
-		if p.hits++; p.hits < 2 || float64(p.hits) < some*p.sent {
-			return
-		}
-		took := max(p.now.Sub(p.since), time.Millisecond)
-		p.share = max(p.share, some)
-		p.pace(max(p.sent-float64(p.hits), 1) / took.Seconds())
-	default:
-		if round == p.round {
-			p.pace(p.rate * (1 - min(2*p.share*p.share/(p.share+usual), most))) // by little if the rate may not be the reason
-		}
-		p.share = min(p.share+1./memory, 1) // more at once: many were under way
+	if p.state == open {
+		p.debt = 0
 	}
-	if p.share >= enough {
-		p.holdFor(hint)
+	if p.throttled(p.now, round) {
+		p.Hold(now, hint)
 	}
 }
 
 // Hold lets nothing start for so long, or for maxHold if that is shorter, and for a random
 // part of spread more. After that what came meanwhile starts at twice the rate at which it
-// came.
+// came since the first.
 func (p *Pacer[T]) Hold(now time.Time, d time.Duration) {
 	if p.advance(now); d <= 0 {
 		return
 	}
 	if p.state < held {
-		p.round++
-		p.state, p.oldest, p.since, p.share, p.debt = held, p.round, p.now, some, 0
+		p.law.hold(p.now)
+		p.debt = 0
 	}
 	p.busy = p.now
 	p.holdFor(d)
@@ -228,37 +201,11 @@ func (p *Pacer[T]) Wait(now time.Time) time.Duration {
 }
 
 // size returns how many attempts of average cost wait.
-func (p *Pacer[T]) size() float64 { return p.queues[0].size + p.queues[1].size }
-
-// pace lowers the rate, and begins a round.
-func (p *Pacer[T]) pace(rate float64) {
-	if p.state == paced {
-		p.was = max(p.was, p.rate)
+func (p *Pacer[T]) size() (n float64) {
+	for i := range p.queues {
+		n += p.queues[i].size
 	}
-	p.state, p.rate = paced, max(rate, lowest)
-	p.round++
-}
-
-// grow raises the rate after some seconds in which attempts waited. Whether an attempt
-// succeeds is known up to a minute later, so only the time that has passed since one was
-// throttled says that the rate is too low.
-//
-// The first part makes up for what attempts cost that are throttled whatever the rate
-// is, up to one in twenty. The second part lets slow processes and fast ones find the
-// same rate: fast ones are throttled more often.
-//
-// The third part brings a process back that lost nearly all of its rate by chance, when
-// the quota was used up: below half of the rate that it had before its recent cuts it
-// grows the faster the more it has lost. A second without a throttled attempt says less
-// if hardly one started in it, so below one attempt per second it grows by less.
-func (p *Pacer[T]) grow(seconds float64) {
-	p.calm += seconds
-	p.was -= p.was * min(seconds/forget, 1)
-	gain := min(each*p.rate, fast) + p.calm/(calmly*calmly)
-	if lost := p.was * fallen / p.rate; lost > 1 {
-		gain += math.Log(lost) * p.calm / regain * min(p.rate, 1)
-	}
-	p.rate = min(p.rate+p.rate*min(seconds*gain, 1), highest)
+	return n
 }
 
 // holdFor holds all attempts. A random part comes on top: all processes get the same
@@ -280,46 +227,48 @@ func (p *Pacer[T]) advance(now time.Time) {
 	from := p.now
 	p.now = now
 	if now.Before(from) { // the clock was put back: nothing lies further ahead than it can
-		p.busy, p.since, p.hold = earlier(p.busy, now), earlier(p.since, now), earlier(p.hold, now.Add(maxHold))
+		p.busy, p.since, p.first = earlier(p.busy, now), earlier(p.since, now), earlier(p.first, now)
+		p.hold = earlier(p.hold, now.Add(maxHold))
 		return
 	}
 	if p.hold.After(from) {
 		from = p.hold
 	}
 	if p.state == held && !p.hold.After(now) {
-		if p.pace(2 * p.size() / p.hold.Sub(p.since).Seconds()); p.Len() == 0 {
+		if p.Len() > 0 {
+			p.release(p.hold, p.size(), p.first)
+		} else {
 			p.open()
 		}
 	}
-	if d := now.Sub(from).Seconds(); d > 0 && p.state == paced {
-		if p.Len() > 0 {
-			p.grow(d)
-		}
-		p.debt = max(p.debt-d*p.rate, 0)
+	if d := now.Sub(from).Seconds(); d > 0 {
+		p.lapse(d, p.Len() > 0)
+		p.pay(d)
 	}
-	if p.Len() == 0 && p.calmed() {
+	if p.Len() == 0 && !p.hold.After(now) && p.calmed(now) { // however long nothing comes in a hold: what comes next is to be held
 		p.open()
 	}
 }
 
-// calmed reports whether nothing more is to be expected.
-func (p *Pacer[T]) calmed() bool {
-	if p.hold.After(p.now) {
-		return false // however long nothing comes: what comes next is to be held
+// pay lets the time pass that attempts cost. No turn is saved up, but for those that came
+// late because a timer did.
+func (p *Pacer[T]) pay(seconds float64) {
+	if p.state != paced {
+		return
 	}
-	calm := p.now.Sub(p.busy)
-	switch p.state {
-	case counting:
-		return calm > quiet || p.sent > watched
-	case paced:
-		return calm > quiet+inSeconds(slow/p.rate)
+	saved := 0.
+	if p.Len() > 0 {
+		saved = p.rate * lateness.Seconds()
 	}
-	return false
+	p.debt = max(p.debt-seconds*p.rate, -saved)
 }
 
 func inSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-func (p *Pacer[T]) open() { p.state, p.hold, p.was = open, time.Time{}, 0 }
+func (p *Pacer[T]) open() {
+	p.law.open()
+	p.hold = time.Time{}
+}
 
 func earlier(a, b time.Time) time.Time {
 	if a.Before(b) {
@@ -352,16 +301,14 @@ func (p *Pacer[T]) measure(t *Turn[T]) {
 
 func (p *Pacer[T]) start(t *Turn[T]) {
 	t.Round = p.round
-	p.share -= p.share / memory
-	if p.state == counting {
-		p.sent += t.size
-	} else {
+	p.law.start()
+	if p.state != counting {
 		p.debt += t.size
 	}
 }
 
 func (p *Pacer[T]) remove(t *Turn[T]) {
-	q := t.queue(p)
+	q := &p.queues[t.class]
 	q.turns.Remove(t.place)
 	t.place = nil
 	if q.size -= t.size; q.turns.Len() == 0 {

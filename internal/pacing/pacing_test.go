@@ -53,17 +53,29 @@ func (p *pace) drain() {
 // throttle notes that an attempt was throttled which started now.
 func (p *pace) throttle(hint time.Duration) { p.Throttled(p.now, p.Round(), hint) }
 
-// pacedAt returns a pace at a rate, at which nothing has to wait.
+// cut throttles an attempt when the rate may fall again.
+func (p *pace) cut() {
+	p.sleep(100 * time.Millisecond)
+	p.throttle(0)
+}
+
+// pacedAt returns a pace at a rate, at which nothing has to wait, and of whose recent
+// attempts an eighth was throttled: the rate of a hold in which some attempts have come.
 func pacedAt(rate float64) *pace {
 	p := start()
-	p.throttle(0)
-	for range 3 {
-		p.enter(0, false, 0)
+	p.Rand = func() float64 { return 0 }
+	came := make([]*pacing.Turn[int], int(math.Ceil(rate/2)))
+	d := time.Duration(2 * float64(len(came)) / rate * float64(time.Second))
+	p.Hold(p.now, d)
+	for i := range came {
+		came[i] = p.enter(0, false, 0)
 	}
-	p.sleep(time.Duration(float64(time.Second) / rate))
-	p.throttle(0)
-	p.throttle(0)
-	p.started, p.at = nil, nil
+	p.sleep(d)
+	p.Rate(p.now)
+	for _, t := range came {
+		p.Leave(t)
+	}
+	p.Rand = nil
 	return p
 }
 
@@ -97,7 +109,7 @@ func TestCountsBeforeItPaces(t *testing.T) {
 	}{
 		{"none more", nil, 40, math.Inf(1)},
 		{"one more", []int{0}, 40, math.Inf(1)},
-		{"two at once", []int{0, 1}, 2, 5}, // at least one attempt was sent in the 200 ms
+		{"two at once", []int{0, 1}, 2, 5}, // at least one attempt has passed in the 200 ms
 		{"two of sixteen", []int{0, 15}, 16, 14 / 1.6},
 		{"two of seventeen", []int{0, 16}, 17, math.Inf(1)},
 		{"the third decides", []int{0, 16, 17}, 18, 15 / 1.8},
@@ -106,7 +118,7 @@ func TestCountsBeforeItPaces(t *testing.T) {
 		old := p.Round()
 		p.throttle(time.Hour)
 		for range 5 {
-			p.Throttled(p.now, old, time.Hour) // were under way: nothing follows from them
+			p.Throttled(p.now, old, 0) // were under way: nothing follows from them
 		}
 		for i := range c.of {
 			p.enter(i, false, 0)
@@ -118,7 +130,7 @@ func TestCountsBeforeItPaces(t *testing.T) {
 				t.Fatalf("%s: after %d attempts the rate is %v", c.name, i+1, p.Rate(p.now))
 			}
 		}
-		if got := p.Rate(p.now); got != c.rate && !near(got, c.rate, 1e-9) {
+		if got := p.Rate(p.now); got != c.rate && !near(got, c.rate, .03) { // what has come first has faded a little
 			t.Errorf("%s: rate %v, want %v", c.name, got, c.rate)
 		}
 	}
@@ -127,13 +139,9 @@ func TestCountsBeforeItPaces(t *testing.T) {
 func TestCountingEnds(t *testing.T) {
 	p := start()
 	p.throttle(0)
-	for i := range 34 {
-		if p.enter(0, false, 0); p.Open() != (i == 33) {
-			t.Fatalf("after %d attempts open is %v", i+1, p.Open())
-		}
+	for range 1000 {
+		p.enter(0, false, 0)
 	}
-	p = start()
-	p.throttle(0)
 	p.sleep(10 * time.Second)
 	if p.Wait(p.now); p.Open() {
 		t.Error("open after ten quiet seconds, want after more")
@@ -144,23 +152,74 @@ func TestCountingEnds(t *testing.T) {
 	}
 }
 
+// In an open loop answers come late: the share is the same, however late.
+func TestCountsWhateverAnAnswerTakes(t *testing.T) {
+	for _, late := range []int{1, 8, 30, 200} { // attempts that start meanwhile
+		for share, paces := range map[int]bool{4: true, 7: true, 12: false, 20: false} { // one of so many is throttled
+			p := start()
+			p.throttle(0)
+			for i := range 2000 {
+				p.enter(i, false, 0)
+				p.sleep(10 * time.Millisecond)
+				if i >= late && i%share == 0 {
+					p.throttle(0)
+				}
+				if !math.IsInf(p.Rate(p.now), 1) {
+					break
+				}
+			}
+			if paced := !math.IsInf(p.Rate(p.now), 1); paced != paces {
+				t.Errorf("one of %d throttled, %d attempts later: paced %v", share, late, paced)
+			}
+		}
+	}
+}
+
+// A few milliseconds tell no rate, however many attempts were throttled in them.
+func TestCountsLongEnough(t *testing.T) {
+	p := start()
+	p.throttle(0)
+	for i := range 120 {
+		p.enter(i, false, 0)
+		p.sleep(time.Millisecond)
+		if i%2 == 1 {
+			p.throttle(0)
+		}
+		if paced := !math.IsInf(p.Rate(p.now), 1); paced != (i >= 99) {
+			t.Fatalf("throttled %d times in %d ms: paced %v", i/2+1, i+1, paced)
+		}
+	}
+	p = start()
+	p.throttle(0)
+	for i := range 3 {
+		p.enter(i, false, 0)
+		p.sleep(50 * time.Millisecond)
+		p.throttle(0)
+		if paced := !math.IsInf(p.Rate(p.now), 1); paced != (i >= 1) {
+			t.Fatalf("throttled %d times in %d ms: paced %v", i+1, 50*i+50, paced)
+		}
+	}
+}
+
 func TestLosesByTheShare(t *testing.T) {
 	p := pacedAt(4)
 	r := p.Round()
 	before := p.Rate(p.now)
 	share := 1. / 8
-	p.throttle(0)
+	p.cut()
 	if want := before * (1 - 2*share*share/(share+.2)); !near(p.Rate(p.now), want, 1e-9) {
 		t.Errorf("rate %v, want %v", p.Rate(p.now), want)
 	}
 	before = p.Rate(p.now)
+	p.throttle(0) // in a burst
+	p.sleep(100 * time.Millisecond)
 	p.Throttled(p.now, r, 0) // began before the cut
 	if p.Rate(p.now) != before {
-		t.Errorf("an attempt of the round before lowered the rate to %v", p.Rate(p.now))
+		t.Errorf("an attempt of the round before, or of the same moment, lowered the rate to %v", p.Rate(p.now))
 	}
 	for range 40 {
 		before = p.Rate(p.now)
-		p.throttle(0)
+		p.cut()
 		if after := p.Rate(p.now); after < before/2 || after > before {
 			t.Fatalf("rate %v after %v", after, before)
 		}
@@ -225,7 +284,7 @@ func TestGrowsBackFaster(t *testing.T) {
 		p := pacedAt(64)
 		was := p.Rate(p.now)
 		for range c.cuts {
-			p.throttle(0)
+			p.cut()
 		}
 		p.enter(0, false, 0)
 		p.enter(0, false, 1e9)
@@ -245,7 +304,7 @@ func TestGrowsBackFaster(t *testing.T) {
 	}
 	p := pacedAt(64)
 	for range 20 {
-		p.throttle(0)
+		p.cut()
 	}
 	p.sleep(4 * time.Minute)
 	if p.enter(0, false, 0); !p.Open() {
@@ -259,6 +318,77 @@ func TestGrowsBackFaster(t *testing.T) {
 	p.sleep(time.Second)
 	if got, want := p.Rate(p.now)/rate-1, .0015*rate+1./(75*75); !near(got, want, 1e-9) {
 		t.Errorf("after it was open it grows from %v by %v, want %v: what was before is forgotten", rate, got, want)
+	}
+}
+
+// server answers attempts at once: it throttles a share of them whatever their rate is, and
+// those above a quota.
+type server struct {
+	rng         *rand.Rand
+	share       float64
+	quota       float64 // attempts per second; 0: none
+	level       float64
+	at          time.Time
+	sent, saved int // attempts, and those that were not throttled
+}
+
+// throttles takes an attempt.
+func (s *server) throttles(now time.Time) bool {
+	s.sent++
+	s.level = min(s.level+now.Sub(s.at).Seconds()*s.quota, s.quota)
+	s.at = now
+	if s.rng.Float64() < s.share || s.quota > 0 && s.level < 1 {
+		return true
+	}
+	s.level--
+	s.saved++
+	return false
+}
+
+// serve lets so many attempts per second come for some time. What is throttled comes again.
+func (p *pace) serve(s *server, perSecond float64, d time.Duration) {
+	every := time.Duration(float64(time.Second) / perSecond)
+	send := func(t *pacing.Turn[int]) {
+		if s.throttles(p.now) {
+			p.Throttled(p.now, t.Round, 0)
+			again := &pacing.Turn[int]{Retry: true}
+			p.Enter(p.now, again, pacing.Never) // at the next tick, if it may start at once
+		}
+	}
+	for end := p.now.Add(d); p.now.Before(end); p.sleep(every) {
+		t := new(pacing.Turn[int])
+		if wait, ok := p.Enter(p.now, t, time.Minute); ok && wait == 0 {
+			send(t)
+		}
+		for t := p.First(); t != nil && p.Ready(p.now, t) == 0; t = p.First() {
+			send(t)
+		}
+	}
+}
+
+// What is throttled whatever the rate is costs no more than the attempts themselves.
+func TestARateThatIsNotTheReason(t *testing.T) {
+	for _, share := range []float64{.01, .05, .08, .12, .2} {
+		for seed := range uint64(5) {
+			p, s := start(), &server{rng: rand.New(rand.NewPCG(seed, 1)), share: share}
+			p.serve(s, 50, 10*time.Minute)
+			if want := .9 * 50 * 600 * (1 - share); float64(s.saved) < want {
+				t.Errorf("%v throttled, seed %d: %d passed, want %.0f", share, seed, s.saved, want)
+			}
+		}
+	}
+}
+
+// A quota is found, with and without attempts that are throttled for another reason.
+func TestARateThatIsTheReason(t *testing.T) {
+	for _, share := range []float64{0, .03} {
+		for seed := range uint64(5) {
+			p, s := start(), &server{rng: rand.New(rand.NewPCG(seed, 1)), share: share, quota: 30}
+			p.serve(s, 50, 10*time.Minute)
+			if wasted := 1 - float64(s.saved)/float64(s.sent); wasted > .08+2*share || float64(s.saved) < .93*30*600 {
+				t.Errorf("%v throttled, seed %d: %d passed of %d that the quota has, %.3f wasted", share, seed, s.saved, 30*600, wasted)
+			}
+		}
 	}
 }
 
@@ -295,6 +425,67 @@ func TestRetriesGoFirst(t *testing.T) {
 	p.drain()
 	if want := []int{3, 4, 0, 1, 2}; !slices.Equal(p.started, want) {
 		t.Errorf("order %v, want %v", p.started, want)
+	}
+}
+
+// The less time attempts have, the sooner they start; but every fifth turn goes to who came
+// first, so nobody waits for ever.
+func TestUrgentAttemptsGoFirst(t *testing.T) {
+	patience := []time.Duration{pacing.Never, 16 * time.Minute, time.Minute, 4 * time.Second}
+	p := pacedAt(1e3)
+	p.enter(-1, false, 0)
+	for i := range 40 {
+		p.Enter(p.now, &pacing.Turn[int]{Owner: i, Retry: i >= 20}, patience[i%4])
+	}
+	p.started = nil
+	p.drain()
+	want := []int{23, 27, 31, 35, 0, 39, 3, 7, 11, 1, 15, 19, 22, 26, 2, 30, 34, 38, 6, 4, 10, 14, 18, 21, 5, 25, 29, 33, 37, 8, 9, 13, 17, 20, 12, 24, 28, 32, 36, 16}
+	if !slices.Equal(p.started, want) {
+		t.Errorf("order %v,\nwant  %v", p.started, want)
+	}
+}
+
+// An urgent attempt is told its own wait, and not that of the backlog which came before it:
+// a fifth of the turns is the backlog's.
+func TestAnUrgentAttemptKnowsItsWait(t *testing.T) {
+	for urgent, wait := range map[int]time.Duration{0: 1, 4: 5, 40: 50, 400: 500} { // attempts; seconds
+		p := pacedAt(1)
+		for range 1000 {
+			p.enter(0, false, 0)
+		}
+		for range urgent {
+			p.Enter(p.now, &pacing.Turn[int]{}, 15*time.Minute)
+		}
+		got, ok := p.Enter(p.now, &pacing.Turn[int]{}, 15*time.Minute)
+		if want := max(wait, 1)*time.Second + time.Second; !ok || got < want-2*time.Second || got > want+2*time.Second {
+			t.Errorf("behind %d as urgent ones: %v, %v, want about %v", urgent, got, ok, want)
+		}
+	}
+}
+
+// A timer that comes late does not make the rate lower.
+func TestLateTimersAreMadeUpFor(t *testing.T) {
+	for _, tt := range []struct {
+		late   time.Duration
+		starts int // in a second at 100/s
+	}{{0, 101}, {time.Millisecond, 101}, {5 * time.Millisecond, 101}, {10 * time.Millisecond, 101}, {90 * time.Millisecond, 15}} {
+		p := pacedAt(100)
+		p.cut() // now it grows by little
+		rate := p.Rate(p.now)
+		for i := range 1000 {
+			p.enter(i, false, 0)
+		}
+		for end := p.now.Add(time.Second); p.now.Before(end); {
+			if wait := p.Ready(p.now, p.First()); wait > 0 {
+				p.sleep(wait + tt.late)
+			} else {
+				p.started = append(p.started, 0)
+			}
+		}
+		got := float64(len(p.started)) * 100 / rate
+		if !near(got, float64(tt.starts), .12) {
+			t.Errorf("timers %v late: %d started, want %d", tt.late, len(p.started), tt.starts)
+		}
 	}
 }
 
@@ -366,7 +557,7 @@ func TestHoldWithoutAThrottledAttempt(t *testing.T) {
 	if p.at[0] < 10*time.Second || p.at[0] > 13*time.Second {
 		t.Errorf("the hold ended after %v", p.at[0])
 	}
-	if d := p.at[19] - p.at[0]; d < 3*time.Second || d > 7*time.Second {
+	if d := p.at[19] - p.at[0]; d < 7*time.Second || d > 11*time.Second {
 		t.Errorf("what had come in 8 s started in %v", d)
 	}
 	p = start()
@@ -411,8 +602,9 @@ func TestRemembersItsRate(t *testing.T) {
 
 func TestTooLate(t *testing.T) {
 	p := pacedAt(1)
-	for i := range 11 {
-		p.enter(i, false, 0)
+	p.enter(0, false, 0)
+	for range 10 {
+		p.Enter(p.now, &pacing.Turn[int]{}, time.Minute)
 	}
 	late := &pacing.Turn[int]{}
 	if wait, ok := p.Enter(p.now, late, 5*time.Second); ok || wait < 9*time.Second || p.Len() != 10 {
@@ -568,10 +760,13 @@ func TestReturnedTurnsDoNotCount(t *testing.T) {
 	for range 100 {
 		p.Return(p.enter(0, false, 0))
 	}
-	for i := range 34 {
-		if p.enter(0, false, 0); p.Open() != (i == 33) {
-			t.Fatalf("after %d attempts open is %v", i+1, p.Open())
-		}
+	for range 8 {
+		p.enter(0, false, 0)
+	}
+	p.sleep(time.Second)
+	p.throttle(0)
+	if p.throttle(0); math.IsInf(p.Rate(p.now), 1) {
+		t.Error("two of eight were throttled: not paced")
 	}
 
 	p = pacedAt(1)
@@ -596,22 +791,48 @@ func TestHintsCountFromAQuarterOn(t *testing.T) {
 		p.enter(0, false, 0)
 	}
 	p.sleep(time.Second)
-	for i := range 4 {
-		if p.throttle(hint); held(p) != (i == 3) {
+	for i := range 7 {
+		if p.throttle(hint); held(p) != (i >= 6) {
 			t.Errorf("counting, throttled %d times: held %v", i+1, held(p))
 		}
 	}
 
-	p = start() // a pace begins with a share of an eighth at least
+	p = start() // a pace begins with what was counted
 	p.throttle(0)
-	p.throttle(hint)
-	for range 5 {
+	for range 10 {
 		p.enter(0, false, 0)
 	}
 	p.sleep(time.Second)
 	for i := range 3 {
 		if p.throttle(hint); held(p) != (i == 2) {
-			t.Errorf("throttled %d times after the first two: held %v", i+1, held(p))
+			t.Errorf("of ten, throttled %d times: held %v", i+1, held(p))
+		}
+	}
+
+	p = start() // one caller, all of whose attempts are throttled
+	for i := range 4 {
+		p.enter(0, false, 0)
+		p.sleep(time.Second)
+		if p.throttle(hint); held(p) != (i >= 2) {
+			t.Errorf("throttled %d times of as many: held %v", i+1, held(p))
+		}
+	}
+
+	p = start() // a hundred that were under way when the first was throttled
+	for i := range 100 {
+		if p.Throttled(p.now, 0, hint); held(p) != (i >= 16) {
+			t.Errorf("under way, throttled %d times: held %v", i+1, held(p))
+		}
+	}
+
+	p = start() // a few of a hundred that were under way, and of as many that came since
+	for i := range 40 {
+		p.Throttled(p.now, 0, hint)
+		for range 2 {
+			p.enter(0, false, 0)
+		}
+		if p.sleep(50 * time.Millisecond); held(p) {
+			t.Errorf("under way, throttled %d times of many: held", i+1)
 		}
 	}
 
@@ -629,8 +850,31 @@ func TestHintsCountFromAQuarterOn(t *testing.T) {
 	}
 }
 
-// A hold in a hold makes it longer. After it attempts start at twice the rate at which
-// they came, and what was under way before it says nothing.
+// After a hold attempts start at twice the rate at which they came since the first: at once
+// after a short one, within six seconds after a long one.
+func TestRateAfterAHold(t *testing.T) {
+	for seconds, first := range map[int]float64{2: 2, 4: 1, 10: .4, 16: .25, 60: .25} {
+		p := start()
+		p.Rand = func() float64 { return 0 }
+		p.Hold(p.now, time.Duration(seconds)*time.Second)
+		for i := range seconds {
+			p.enter(i, false, 0)
+			p.sleep(time.Second)
+		}
+		if got := p.Rate(p.now); !near(got, first, 1e-6) {
+			t.Errorf("after %d s the rate is %v, want %v", seconds, got, first)
+		}
+		p.sleep(time.Duration(2 * math.Log2(2/first) * float64(time.Second)))
+		if got := p.Rate(p.now); !near(got, 2, .01) {
+			t.Errorf("some seconds after %d s the rate is %v, want 2", seconds, got)
+		}
+		if p.sleep(time.Second); !near(p.Rate(p.now), 2, .02) {
+			t.Errorf("a second later it is %v", p.Rate(p.now))
+		}
+	}
+}
+
+// A hold in a hold makes it longer. What was under way before it says nothing.
 func TestHoldsAreOne(t *testing.T) {
 	p := start()
 	p.Rand = func() float64 { return 0 }
@@ -646,27 +890,29 @@ func TestHoldsAreOne(t *testing.T) {
 	p.Hold(p.now, 5*time.Second)
 	p.sleep(2 * time.Second)
 	p.Hold(p.now, 8*time.Second)
-	for i := range 10 {
+	for i := range 8 {
 		p.enter(i, false, 0)
 	}
 	if first := p.Ready(p.now, p.First()); first != 8*time.Second {
 		t.Errorf("the first waits %v, want 8s", first)
 	}
 	p.sleep(8 * time.Second)
-	if got := p.Rate(p.now); got != 2 {
-		t.Errorf("rate %v after ten attempts in ten seconds, want 2", got)
+	if got := p.Rate(p.now); got != .4 {
+		t.Errorf("rate %v after eight attempts in eight seconds, want a fifth of two", got)
 	}
 	for range 2 {
 		p.Throttled(p.now, before, time.Minute)
 	}
-	if wait := p.Ready(p.now, p.First()); wait != 0 || p.Rate(p.now) != 2 {
+	if wait := p.Ready(p.now, p.First()); wait != 0 || p.Rate(p.now) != .4 {
 		t.Errorf("the first waits %v more, at a rate of %v", wait, p.Rate(p.now))
 	}
-	if wait := p.Ready(p.now, p.First()); wait != 500*time.Millisecond+1 {
-		t.Errorf("the second waits %v more, want 500ms", wait)
+	if wait := p.Ready(p.now, p.First()); wait != 2500*time.Millisecond+1 {
+		t.Errorf("the second waits %v more, want 2.5s", wait)
 	}
-	if p.throttle(0); p.Rate(p.now) >= 2 {
-		t.Errorf("rate %v after one that was throttled since", p.Rate(p.now))
+	p.sleep(100 * time.Millisecond)
+	rate := p.Rate(p.now)
+	if p.throttle(0); p.Rate(p.now) >= rate {
+		t.Errorf("rate %v after one that was throttled since, of %v", p.Rate(p.now), rate)
 	}
 }
 
@@ -769,8 +1015,8 @@ func TestClockJumpsAhead(t *testing.T) {
 		}
 	}
 	rate := p.Rate(p.now)
-	p.throttle(0)
-	p.throttle(0)
+	p.cut()
+	p.cut()
 	if after := p.Rate(p.now); !(after < rate) {
 		t.Errorf("throttled attempts changed the rate from %v to %v", rate, after)
 	}

@@ -1,0 +1,269 @@
+package pacing
+
+import (
+	"math"
+	"time"
+)
+
+// The constants of the law. Those without a reason are fitted: chosen by simulations of
+// quotas on some seeds, and tested on others.
+const (
+	quiet   = 10 * time.Second       // without waits and throttled attempts, before a Pacer is open
+	slow    = 8                      // attempts whose time that takes too: at a low rate ten seconds show nothing
+	known   = 5 * time.Minute        // for which an open Pacer remembers its rate
+	lowest  = 1. / 20                // attempts per second
+	highest = 1e9                    // which is no limit: but an infinite rate could never fall
+	counts  = 10 * time.Second       // in which what is counted fades by the factor e
+	trips   = 1.5                    // throttled attempts that end the counting: two, of which the first has faded by half
+	enough  = .272                   // share of throttled attempts from which on a hint holds all: of 8 % strays one in some 10 000 comes so far
+	some    = 1. / 8                 // share that ends the counting
+	briefly = 100 * time.Millisecond // is too short to tell a rate
+	burst   = 2 * lateness           // is too short to tell what a cut has done: a late timer lets many start at once
+	several = 16                     // throttled attempts that were under way: fewer may be chance
+	flooded = 2. / 5                 // share of several throttled attempts that were under way, and of those since, that holds all; fitted
+	slowest = 8                      // times as slow do attempts start after a hold of so many seconds and as many more
+	memory  = 16                     // attempts of which share is the throttled part
+	usual   = 1. / 5                 // share at which the rate loses a fifth
+	most    = 1. / 2                 // of the rate is lost at a time
+	each    = .0015                  // of the rate is gained with each attempt, while others wait
+	fast    = .15                    // of the rate is gained so in a second, at most
+	calmly  = 75                     // square root of the time in which a gain per second grows by 1
+	fallen  = 1. / 2                 // of the rate before its cuts, below which it grows back faster
+	regain  = 30                     // seconds in which that gain per second grows by 1, at a rate e times lower
+	forget  = 30                     // seconds in which the rate before the cuts falls by the factor e
+)
+
+type state uint8
+
+const (
+	open     state = iota // nothing waits, and nothing is counted
+	counting              // nothing waits: is it the rate that is throttled, or one attempt in many?
+	held                  // all wait, since a server said so before it was known how many are throttled: nor is the rate
+	paced                 // attempts start one by one, at the rate
+)
+
+// law says how fast attempts may start, by what became of others. It is arithmetic: it
+// knows no clock and no queue.
+type law struct {
+	state state
+	round uint64    // counts how often the rate was lowered
+	rate  float64   // attempts per second; the last one known while it is open
+	ramp  float64   // the rate after a hold, to which it doubles each two seconds
+	was   float64   // the highest rate before the recent cuts; 0 before the first
+	share float64   // of the recent attempts, those that were throttled
+	calm  float64   // seconds since the last throttled attempt in which attempts waited, and none was held
+	busy  time.Time // when an attempt last had to wait, or was throttled
+
+	// Since counting or a hold began:
+	since  time.Time // or the latest cut
+	oldest uint64    // the round then
+	recent sample    // attempts of the last seconds; while it is paced, the last ones, a window of them
+	took   float64   // seconds in which they started
+	under  float64   // throttled attempts of the last seconds that were under way before
+
+	// Is the rate the reason?
+	trial    trial
+	passed   float64 // attempts since one was throttled
+	base     float64 // share that does not depend on the rate
+	spare    float64 // seconds for which that is so
+	again    float64 // the rate that came back for that reason
+	verdicts float64 // in a row, that said so: doubled with each
+}
+
+// lapse notes that seconds have passed, in which attempts have waited or not.
+func (l *law) lapse(seconds float64, waited bool) {
+	switch l.state {
+	case counting:
+		l.fade(seconds)
+	case paced:
+		if waited {
+			l.grow(seconds)
+		}
+		l.spare = max(l.spare-seconds, 0)
+	}
+}
+
+// fade lets what was counted fade. Attempts that start, those that come back throttled and
+// the time fade alike: how long an answer takes does not matter.
+func (l *law) fade(seconds float64) {
+	f := math.Exp(-seconds / counts.Seconds())
+	l.recent.sent, l.recent.lost, l.under = l.recent.sent*f, l.recent.lost*f, l.under*f
+	l.took = l.took*f + counts.Seconds()*(1-f)
+}
+
+// start notes that an attempt has started.
+func (l *law) start() {
+	l.share -= l.share / memory
+	l.passed++
+	l.recent.sent++
+	if l.state == counting {
+		return
+	}
+	l.recent.limit(window)
+	if l.trial.round == 0 {
+		l.trial.cuts.sent++
+		return
+	}
+	l.trial.low.sent++
+	l.judge()
+}
+
+// unstart takes back that an attempt has started: nothing was sent.
+func (l *law) unstart() { l.recent.sent = max(l.recent.sent-1, l.recent.lost) }
+
+// throttled notes that an attempt which started in a round was throttled. It reports whether
+// the server's hint holds all attempts.
+func (l *law) throttled(now time.Time, round uint64) (holds bool) {
+	remembered := l.rate > 0 && now.Sub(l.busy) < known
+	l.busy, l.calm = now, 0
+	switch {
+	case l.state == open:
+		l.count(now)
+		if remembered {
+			l.state, l.share = paced, some
+		}
+		return false
+	case l.state == held:
+		return false
+	case round < l.oldest: // it was under way when the counting began
+		return l.state == counting && l.flood()
+	case l.state == counting:
+		l.recent.lost = min(l.recent.lost+1, l.recent.sent)
+		if n := l.recent.lost; n < trips || l.recent.share() < some || now.Sub(l.since) < briefly {
+			return false
+		}
+		l.share = l.recent.share()
+		l.set(now, max(l.recent.sent-l.recent.lost, 1)/max(l.took, .001))
+		l.recent.limit(window)
+	default:
+		l.recent.lost = min(l.recent.lost+1, l.recent.sent)
+		l.refused(now, round)
+		l.share = min(l.share+1./memory, 1) // more at once: many were under way
+	}
+	l.passed = 0
+	return l.share >= enough+l.unrelated()
+}
+
+// count begins to count.
+func (l *law) count(now time.Time) {
+	l.round++
+	l.state, l.oldest, l.since, l.share = counting, l.round, now, 0
+	l.recent, l.took, l.under, l.passed = sample{}, 0, 0, 0
+}
+
+// flood notes that an attempt was throttled which was under way when the counting began, and
+// reports whether a hint is to hold all. How many such there were is not known, but as many
+// end in some time as start, if nothing changes.
+func (l *law) flood() bool {
+	l.under++
+	return l.under >= several && l.under >= flooded*(l.under+l.recent.sent)
+}
+
+// refused lowers the rate after a throttled attempt, unless another one of its round has.
+func (l *law) refused(now time.Time, round uint64) {
+	cut := round == l.round && now.Sub(l.since) >= burst
+	if l.spare > 0 && l.passed*l.base > gap {
+		l.spare, l.verdicts = 0, 0 // the verdict was false
+	}
+	switch {
+	case l.spare > 0:
+		if x := l.excess(); x > 0 && cut {
+			l.set(now, l.rate*(1-loss(x)))
+		}
+		return
+	case l.trial.round > 0:
+		l.trial.note(round)
+		return
+	}
+	l.doubt(round)
+	if !cut {
+		return
+	}
+	if rate := l.rate * (1 - loss(l.share)); l.doubtful(rate) {
+		l.try(now, rate)
+	} else {
+		l.set(now, rate)
+	}
+}
+
+// loss returns the part of the rate that a throttled attempt costs: little, if the rate
+// may not be the reason.
+func loss(share float64) float64 { return min(2*share*share/(share+usual), most) }
+
+// hold begins a hold before the rate is known.
+func (l *law) hold(now time.Time) {
+	l.count(now)
+	l.state, l.share = held, some
+}
+
+// release ends such a hold. Attempts of a size have come since the first: they start at twice
+// the rate at which they came. After a long hold that rate is reached in some seconds: if all
+// are still refused, few have started when that is known.
+func (l *law) release(now time.Time, size float64, first time.Time) {
+	l.busy = now
+	rate := 2 * size / max(now.Sub(first).Seconds(), 1)
+	l.set(now, rate/min(max(now.Sub(l.since).Seconds()/2, 1), slowest))
+	l.ramp = rate
+}
+
+// set changes the rate, and begins a round.
+func (l *law) set(now time.Time, rate float64) {
+	if l.state == paced {
+		l.was = max(l.was, l.rate)
+	}
+	l.state, l.rate, l.ramp = paced, max(rate, lowest), 0
+	l.round++
+	l.since = now
+}
+
+// grow raises the rate after some seconds in which attempts waited. Whether an attempt
+// succeeds is known up to a minute later, so only the time that has passed since one was
+// throttled says that the rate is too low.
+//
+// The first part makes up for what attempts cost that are throttled whatever the rate
+// is, up to one in twenty. The second part lets slow processes and fast ones find the
+// same rate: fast ones are throttled more often.
+//
+// The third part brings a process back that lost nearly all of its rate by chance, when
+// the quota was used up: below half of the rate that it had before its recent cuts it
+// grows the faster the more it has lost. A second without a throttled attempt says less
+// if hardly one started in it, so below one attempt per second it grows by less.
+//
+// The last part is for a rate that is not the reason: it may have been too low for what
+// comes, and calm does not show that.
+func (l *law) grow(seconds float64) {
+	if l.calm += seconds; l.trial.round > 0 {
+		return // its attempts start at one rate
+	}
+	if l.rate < l.ramp {
+		l.rate = min(l.rate*math.Exp2(seconds/2), l.ramp)
+		return
+	}
+	l.was -= l.was * min(seconds/forget, 1)
+	gain := min(each*l.rate, fast) + l.calm/(calmly*calmly)
+	if lost := l.was * fallen / l.rate; lost > 1 {
+		gain += math.Log(lost) * l.calm / regain * min(l.rate, 1)
+	}
+	if l.spare > 0 && l.rate < beyond*l.again {
+		gain += seek
+	}
+	l.rate = min(l.rate+l.rate*min(seconds*gain, 1), highest)
+}
+
+// calmed reports whether nothing more is to be expected, if nothing waits.
+func (l *law) calmed(now time.Time) bool {
+	calm := now.Sub(l.busy)
+	switch l.state {
+	case counting:
+		return calm > quiet
+	case paced:
+		return calm > quiet+inSeconds(slow/l.rate)
+	}
+	return false
+}
+
+// open forgets what is not of use to the next round.
+func (l *law) open() {
+	l.state, l.was = open, 0
+	l.trial, l.spare, l.verdicts = trial{}, 0, 0
+}
