@@ -101,7 +101,7 @@ func (r *run) ask(p *Policy, guard Guard) bool {
 //
 //go:noinline
 func (r *run) refused(p *Policy, guard Guard, err error) bool {
-	r.leave(p, Exit{})
+	r.leave(p, Exit{Verdict: Verdict{Err: unmarked(err)}})
 	var v Verdict
 	v.judge(p, err, r.healthy > 0)
 	if v.Class == Transient {

@@ -80,7 +80,7 @@ const (
 // Exit is what a [Guard] gets when an attempt has ended: facts, and no judgement.
 type Exit struct {
 	Ending  Ending
-	Verdict Verdict       // zero after a success; if the caller's context has ended, nobody has judged Err, but for an Answer
+	Verdict Verdict       // zero after a success; if the caller's context has ended, nobody has judged Err, but for an Answer. NotMade: only Err, the later guard's
 	Took    time.Duration // the attempt
 	Allowed time.Duration // how long it had until its deadline; 0 if it had none
 	Clock   clockx.Clock  // the policy's, never nil
@@ -113,7 +113,7 @@ func (p Policy) Admit(ctx context.Context, e Entry) (leave func(Exit), err error
 	admitted := false
 	defer func() {
 		if !admitted { // refused, or a guard has panicked
-			p.leave(&passes, Exit{})
+			p.leave(&passes, Exit{Verdict: Verdict{Err: unmarked(err)}})
 		}
 	}()
 	for _, g := range p.Guards {
@@ -134,7 +134,7 @@ func (p Policy) Admit(ctx context.Context, e Entry) (leave func(Exit), err error
 // unguarded reports whether every guard is nil or an open Pace: Enter has nothing to do.
 func (p *Policy) unguarded() bool {
 	for _, g := range p.Guards {
-		if pace, ok := g.(*Pace); g != nil && !(ok && pace.openOn(p.Clock)) {
+		if pace, ok := g.(*Pace); g != nil && !(ok && pace.openTo(p)) {
 			return false
 		}
 	}
