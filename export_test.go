@@ -8,4 +8,4 @@ func FieldsMatter(err error) bool {
 }
 
 // SetRand makes p's holds end as if random numbers were f's.
-func (p *Pace) SetRand(f func() float64) { p.pacer.Rand = f }
+func (p *Pace) SetRand(f func() float64) { p.on(nil, f) }

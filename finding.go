@@ -237,8 +237,8 @@ func (x *examiner) ofMark(m *mark, at place) finding {
 	return finding{mark: m, hint: inner.hint, undone: inner.undone, answered: inner.answered, final: inner.final}
 }
 
-// ofRun returns what the error of an inner run says. Only the wait in its last error
-// counts: marks and ErrRejected were for the inner run.
+// ofRun returns what the error of an inner run says. Only the wait in its last error, or in a
+// guard's after that, counts: marks and ErrRejected were for the inner run.
 func (x *examiner) ofRun(e *Error, at place) finding {
 	if e == nil {
 		return finding{}
@@ -246,6 +246,9 @@ func (x *examiner) ofRun(e *Error, at place) finding {
 	x.passing++
 	last := x.examine(e.Last(), at)
 	f := finding{run: true, refused: e.Reason == ReasonRefused, hint: cmp.Or(e.hint, last.hint), final: last.final}
+	if e.Reason == ReasonGuard {
+		f.hint = cmp.Or(x.examine(e.Cause, at).hint, f.hint)
+	}
 	switch e.Reason {
 	case ReasonPermanent, ReasonRefused, ReasonNotIdempotent:
 		f.final = true

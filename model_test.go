@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -275,7 +276,8 @@ var modelWaits = []time.Duration{sec, 2 * sec, 4 * sec, 8 * sec, 16 * sec, 32 * 
 
 func (m *model) run() {
 	budget := newAccount(m.budget)
-	queue := turns{open: !m.paced, rate: 1. / 3, share: .125 * 15 / 16, debt: 1, at: -2500 * time.Millisecond, hold: -hour, busy: -2500 * time.Millisecond}
+	rate := .1 / (1 - math.Exp(-countedFor(3*sec).Seconds()/10)) // a third, nearly
+	queue := turns{open: !m.paced, rate: rate, share: 15. / 16, debt: 1, at: -2500 * time.Millisecond, hold: -hour, busy: -2500 * time.Millisecond}
 	m.undone = true
 	m.reason = func() retry.Reason {
 		m.event("start")
@@ -284,7 +286,17 @@ func (m *model) run() {
 		}
 		for n := 1; ; n++ {
 			if wait := queue.wait(m.now); wait > 0 {
-				if m.maxElapsed > 0 && wait > (m.maxElapsed-m.now)/2 || m.deadline > 0 && wait > (m.deadline-m.now)/2 {
+				patience := time.Duration(math.MaxInt64)
+				if m.maxElapsed > 0 {
+					patience = (m.maxElapsed - m.now) / 2
+				}
+				if m.deadline > 0 {
+					patience = min(patience, (m.deadline-m.now)/2)
+				}
+				if wait > patience {
+					if why, yes := m.sleep(max(min(10*time.Millisecond, patience), 1)); yes {
+						return why
+					}
 					m.event("refused by retry.Pace")
 					m.cause = retry.ErrPaced
 					return retry.ReasonGuard
@@ -427,16 +439,24 @@ type turns struct {
 	open              bool
 	rate, share, debt float64
 	calm              float64       // seconds
+	was               float64       // the rate before the cuts
 	at, hold, busy    time.Duration // hold is never in the future of an open one
 }
 
 func (q *turns) pass(now time.Duration, waiting bool) {
 	if d := (now - max(q.at, q.hold)).Seconds(); d > 0 {
+		saved := 0.
 		if waiting {
+			saved = .01 // seconds that a timer may come too late
 			q.calm += d
-			q.rate *= 1 + d*(q.rate*.0015+q.calm/75/75)
+			q.was *= 1 - d/30
+			gain := q.rate*.0015 + q.calm/75/75
+			if q.was > 2*q.rate {
+				gain += math.Log(q.was/2/q.rate) * q.calm / 30 * q.rate
+			}
+			q.rate *= 1 + d*gain
 		}
-		q.debt = max(q.debt-d*q.rate, 0)
+		q.debt = max(q.debt-d*q.rate, -saved*q.rate)
 	}
 	q.at = now
 	if !waiting && (now-q.busy).Seconds() > 10+8/q.rate {
@@ -480,9 +500,9 @@ func (q *turns) throttled(now, hint time.Duration) {
 		q.throttled(now, hint)
 		return
 	}
-	q.busy, q.calm = now, 0
+	q.busy, q.calm, q.was = now, 0, max(q.was, q.rate)
 	q.rate = max(q.rate*(1-min(2*q.share*q.share/(q.share+.2), .5)), .05)
-	if q.share += 1. / 16; q.share >= .25 && hint > 0 {
+	if q.share = min(q.share+1./16, 1); q.share >= .272 && hint > 0 {
 		hint = min(hint, time.Minute)
 		q.hold = max(q.hold, now+hint+hint/8)
 	}

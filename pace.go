@@ -16,23 +16,36 @@ import (
 // for calls with different quotas is worse than none, since one of them slows down the
 // others.
 //
-// A Pace is open until attempts are [Throttled]: then an attempt costs one atomic load.
-// After the first throttled attempt it counts. If two more, and at least an eighth of
-// all, are throttled, it lets attempts start one by one, retries before first attempts,
-// otherwise in the order in which they came. Its rate falls with the part of the recent
-// attempts that was throttled, and grows while attempts wait, faster if it has lost more
-// than half within the last half minute. If that part is a quarter or more, a server's
-// hint holds all attempts for as long, but for at most a minute, and a random part of up
-// to a quarter longer. After ten seconds in which none waited and none was throttled,
-// and the time of eight attempts more, a Pace is open again. If one is throttled within
-// five minutes, the Pace goes on at once, at the rate that it had.
+// A Pace is open until attempts are [Throttled]: then an attempt costs one atomic load. With the
+// first throttled attempt it begins to count. When two more, and an eighth of those of the last
+// ten seconds, are throttled, it lets attempts start one by one, at the rate at which they
+// passed. The rate falls with the part of the recent attempts that is throttled, and grows while
+// attempts wait, faster if it has lost more than half within the last half minute.
+//
+// Some attempts may be throttled whatever the rate is: one model of ten has no quota left. If
+// cuts do not help, a Pace that lets more than four attempts start per second tries half of the
+// rate. If the same part is throttled there, that part does not count for some time, and the
+// rate comes back.
+//
+// If more than a quarter of the recent attempts is throttled, a server's hint holds all attempts
+// for as long, but for at most a minute, and a random part of up to a quarter longer. After ten
+// seconds in which none waited and none was throttled, and the time of eight attempts more, a
+// Pace is open again. If one is throttled within five minutes, the Pace goes on at once, at the
+// rate that it had.
+//
+// Attempts that have less time until their deadline start first: up to 8 seconds, two minutes,
+// half an hour, or more; of those with as much time, retries before first attempts. But every
+// fifth turn goes to who came first, so a backlog and callers who wait for an answer can share
+// a Pace.
 //
 // A Pace is a [Guard]: set it in Policy.Guards, before those that hold a place. An attempt
 // whose turn would take more than half of the time until the caller's deadline or the end of
-// Policy.MaxElapsed does not wait: its run ends with [ErrPaced]. So does one whose turn has not
-// come when MaxElapsed ends. While a Pace is open, and no other guard is in the policy, its
-// Enter is not called. A Guard around a Pace costs a little more, and must have the method
-// Paces too.
+// Policy.MaxElapsed does not wait: ten milliseconds later its run ends with [ErrPaced]. So does
+// one whose turn has not come when MaxElapsed ends. A turn whose attempt a later guard refuses
+// is used up; one that is not used for another reason goes to the next attempt.
+//
+// While a Pace is open, and no other guard is in the policy, its Enter is not called. A Guard
+// around a Pace costs a little more, and must have the method Paces too.
 //
 // The zero Pace is ready. It must not be copied after the first use. A nil *Pace holds
 // nothing back. A Pace is safe for concurrent use.
@@ -40,10 +53,20 @@ type Pace struct {
 	// Clock measures time. Nil means the clock of the first policy that uses the Pace.
 	Clock clockx.Clock
 
-	first  atomic.Pointer[clockx.Clock] // of the first policy that had one, if Clock is nil
-	active atomic.Bool                  // the pacer is not open
+	first  atomic.Pointer[origin] // of the first policies that had their own
+	active atomic.Bool            // the pacer is not open
 	mu     sync.Mutex
 	pacer  pacing.Pacer[chan struct{}]
+}
+
+// pause is what a refused attempt takes at most, so that a loop of calls which are refused
+// cannot spin.
+const pause = 10 * time.Millisecond
+
+// origin is where the time and the chance of a Pace come from. Nil means the system's.
+type origin struct {
+	clock clockx.Clock
+	rand  func() float64
 }
 
 // turn is an attempt that waits under a Pace, or has started there. Its owner gets an
@@ -76,9 +99,10 @@ func (p *Pace) Wait() time.Duration {
 
 // Hold lets no attempt start for d, or for a minute if d is longer, and for up to a quarter
 // more, at random, so that not all processes go on at once. Then it lets those that have
-// come meanwhile start one by one. Call it if the server says with a success that the quota
-// is used up. Package retryhttp does that for Transport.PaceByHeaders. A nil p ignores it,
-// and so does every Pace if d is zero or negative.
+// come meanwhile start one by one. The random part is Policy.Rand's, of the first policy that
+// has one. Call it if the server says with a success that the quota is used up. Package
+// retryhttp does that for Transport.PaceByHeaders. A nil p ignores it, and so does every Pace
+// if d is zero or negative.
 func (p *Pace) Hold(d time.Duration) {
 	if p == nil {
 		return
@@ -86,11 +110,14 @@ func (p *Pace) Hold(d time.Duration) {
 	now := p.clock().Now()
 	p.mu.Lock()
 	defer p.unlock()
+	p.chance()
 	p.pacer.Hold(now, d)
 }
 
 // ErrPaced is the Cause of an [Error] with [ReasonGuard] if a guard, such as a [Pace], would
-// have admitted the next attempt too late. It is Unprocessed: nothing was sent.
+// have admitted the next attempt too late. It is Unprocessed: nothing was sent. An error that
+// is an ErrPaced may have a method RetryAfter() time.Duration: how long the wait would have
+// been, which a run around this one waits.
 var ErrPaced error = errPaced{}
 
 type errPaced struct{}
@@ -111,7 +138,8 @@ func (e latePace) Error() string {
 	}
 	return "its turn would come in " + brief(e.wait).String()
 }
-func (e latePace) Is(target error) bool { return target == ErrPaced }
+func (e latePace) Is(target error) bool      { return target == ErrPaced }
+func (e latePace) RetryAfter() time.Duration { return e.wait }
 
 type costKey struct{}
 
@@ -127,17 +155,38 @@ func (p *Pace) clock() clockx.Clock {
 	if p.Clock != nil {
 		return p.Clock
 	}
-	if first := p.first.Load(); first != nil {
-		return *first
+	if first := p.first.Load(); first != nil && first.clock != nil {
+		return first.clock
 	}
 	return clockx.System()
 }
 
-// on makes clock, a policy's, the one of p if p has none.
-func (p *Pace) on(clock clockx.Clock) {
-	if p.Clock == nil && clock != clockx.System() && p.first.Load() == nil {
-		first := clock // or each call would allocate
-		p.first.CompareAndSwap(nil, &first)
+// on gives p the clock and the random numbers of a policy, where it has none.
+func (p *Pace) on(clock clockx.Clock, rand func() float64) {
+	if clock == clockx.System() {
+		clock = nil
+	}
+	old := p.first.Load()
+	if old == nil {
+		old = new(origin)
+	}
+	if (clock == nil || old.clock != nil) && (rand == nil || old.rand != nil) {
+		return
+	}
+	first := *old
+	if first.clock == nil {
+		first.clock = clock
+	}
+	if first.rand == nil {
+		first.rand = rand
+	}
+	p.first.Store(&first)
+}
+
+// chance gives the pacer the random numbers of p. The caller has locked p.
+func (p *Pace) chance() {
+	if first := p.first.Load(); first != nil && first.rand != nil {
+		p.pacer.Rand = func() float64 { return clampUnit(first.rand()) }
 	}
 }
 
@@ -145,10 +194,10 @@ func (p *Pace) on(clock clockx.Clock) {
 // what becomes of it says nothing about a later rate.
 func (p *Pace) open() bool { return p == nil || !p.active.Load() }
 
-// openOn is open for a policy on clock, nil for the system's.
-func (p *Pace) openOn(clock clockx.Clock) bool {
-	if clock != nil && p != nil {
-		p.on(clock) // even if it is not entered: it may be held
+// openTo is open for a policy.
+func (p *Pace) openTo(policy *Policy) bool {
+	if p != nil && (policy.Clock != nil || policy.Rand != nil) {
+		p.on(policy.Clock, policy.Rand) // even if it is not entered: it may be held
 	}
 	return p.open()
 }
@@ -174,24 +223,35 @@ func (p *Pace) Enter(ctx context.Context, e Entry) (Pass, error) {
 	case p.open():
 		return Pass{}, nil
 	}
-	p.on(e.Clock)
+	p.on(e.Clock, nil)
 	patience := e.Patience
 	if patience < math.MaxInt64 {
 		patience /= 2
 	}
-	t = &turn{Owner: make(chan struct{}, 1), Retry: e.Number > 1}
+	pass, wait, ok := p.queue(ctx, e, patience)
+	if ok {
+		return pass, nil
+	}
+	if e.Patience > 0 && !e.Hedge {
+		_ = e.Clock.Sleep(ctx, max(min(pause, patience), 1)) // if ctx ends, so does the run
+	}
+	return Pass{}, Stop(latePace{wait: wait})
+}
+
+// queue gives an attempt a turn, unless it would have to wait for longer than patience.
+func (p *Pace) queue(ctx context.Context, e Entry, patience time.Duration) (pass Pass, wait time.Duration, ok bool) {
+	t := &turn{Owner: make(chan struct{}, 1), Retry: e.Number > 1}
 	t.Cost, _ = ctx.Value(costKey{}).(float64)
 	now := p.clock().Now()
 	p.mu.Lock()
 	defer p.unlock()
-	wait, ok := p.pacer.Enter(now, t, patience)
-	if !ok {
-		return Pass{}, Stop(latePace{wait: wait})
+	switch wait, ok = p.pacer.Enter(now, t, patience); {
+	case !ok:
+		return Pass{}, wait, false
+	case wait > 0:
+		return p.waiting(now, t, wait), wait, true
 	}
-	if wait > 0 {
-		return p.waiting(now, t, wait), nil
-	}
-	return Pass{Held: t, Round: t.Round}, nil
+	return Pass{Held: t, Round: t.Round}, 0, true
 }
 
 // again looks whether t, which waits, may start.
@@ -226,30 +286,35 @@ func (p *Pace) Leave(pass Pass, x Exit) {
 	case x.Ending != NotMade && x.Verdict.Class == Throttled:
 		p.throttled(pass.Round, x)
 	case x.Ending == NotMade && has:
-		p.abandon(t)
+		p.abandon(t, x.Verdict.Err != nil)
 	}
 }
 
 // abandon ends a turn whose attempt was not made. It reads no clock, which may panic: then the
-// turn would be lost.
-func (p *Pace) abandon(t *turn) {
+// turn would be lost. A turn that a later guard has refused is over: given to the next, that
+// guard would refuse the whole queue at once.
+func (p *Pace) abandon(t *turn, refused bool) {
 	p.mu.Lock()
 	defer p.unlock()
-	if !t.Waits() {
+	switch {
+	case t.Waits():
+		p.pacer.Leave(t)
+		p.wakeFirst()
+	case refused:
+		p.pacer.Unsent()
+	default:
 		p.pacer.Return(t)
-		return
 	}
-	p.pacer.Leave(t)
-	p.wakeFirst()
 }
 
 // throttled notes that an attempt was throttled, with the round of its turn, 0 if it had
 // none.
 func (p *Pace) throttled(round uint64, x Exit) {
-	p.on(x.Clock)
+	p.on(x.Clock, nil)
 	now := p.clock().Now()
 	p.mu.Lock()
 	defer p.unlock()
+	p.chance()
 	p.pacer.Throttled(now, round, x.Verdict.Hint)
 }
 

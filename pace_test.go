@@ -1,6 +1,7 @@
 package retry_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,17 +21,23 @@ import (
 
 var errBusy = retry.After(errors.New("429"), 0)
 
-// slowPace returns a Pace on which one attempt starts after each gap. The next one
-// starts at once.
+// slowPace returns a Pace on which one attempt starts after each gap, of less than ten
+// seconds. The next one starts at once.
 func slowPace(clock clockx.Clock, gap time.Duration) *retry.Pace {
 	pace := &retry.Pace{Clock: clock}
 	for i := range 3 {
 		if i == 1 {
-			_ = clock.Sleep(context.Background(), gap)
+			_ = clock.Sleep(context.Background(), countedFor(gap))
 		}
 		refuse(pace, errBusy)
 	}
 	return pace
+}
+
+// countedFor is how long one attempt passes in a pace that begins to let one start after each
+// gap: what it counts fades in ten seconds by the factor e.
+func countedFor(gap time.Duration) time.Duration {
+	return time.Duration(math.Ceil(-10e9 * math.Log(1-gap.Seconds()/10)))
 }
 
 // refuse makes an attempt that is throttled.
@@ -40,6 +47,14 @@ func refuse(pace *retry.Pace, err error) {
 
 func works(context.Context) error { return nil }
 
+// failFirst returns an op that fails once.
+func failFirst(err error) func(context.Context) error {
+	return func(context.Context) (now error) {
+		now, err = err, nil
+		return now
+	}
+}
+
 // step is how long an attempt waits that is the next one of a slowPace with a gap of a
 // second. A nanosecond makes up for rounding.
 const step = time.Second + 1
@@ -47,7 +62,7 @@ const step = time.Second + 1
 func TestPaceHoldsFirstAttemptsBack(t *testing.T) {
 	clock := clockx.NewVirtual(epoch)
 	pace := slowPace(clock, time.Second)
-	if r := pace.Rate(); r != 1 {
+	if r := pace.Rate(); math.Abs(r-1) > 1e-8 {
 		t.Fatalf("rate %v, want 1", r)
 	}
 	p := retry.Policy{Guards: []retry.Guard{pace}, Clock: clock, AttemptTimeout: time.Second, Name: "model"}
@@ -166,7 +181,11 @@ func TestPaceRefusesWhatComesTooLate(t *testing.T) {
 			continue
 		}
 		e, ok := errors.AsType[*retry.Error](err)
-		if !ok || e.Reason != c.reason || calls != 0 || clock.Now() != begin {
+		took := 10 * time.Millisecond // so that a loop of calls cannot spin
+		if min(c.deadline, c.maxElapsed) > 0 {
+			took = time.Millisecond / 2 // there is no time for that
+		}
+		if !ok || e.Reason != c.reason || calls != 0 || clock.Now().Sub(begin) != took {
 			t.Errorf("%+v: %v after %d calls and %v", c, err, calls, clock.Now().Sub(begin))
 			continue
 		}
@@ -176,8 +195,16 @@ func TestPaceRefusesWhatComesTooLate(t *testing.T) {
 		if want := fmt.Sprintf("model: not attempted (%v): its turn would come in 1s", c.reason); err.Error() != want {
 			t.Errorf("%q, want %q", err, want)
 		}
-		if d := pace.Wait(); d != step {
-			t.Errorf("%+v: the next attempt waits %v, want %v: the late one is in its way", c, d, step)
+		if d := pace.Wait(); d != step-took {
+			t.Errorf("%+v: the next attempt waits %v, want %v: the late one is in its way", c, d, step-took)
+		}
+		if late, ok := e.Cause.(interface{ RetryAfter() time.Duration }); !ok || late.RetryAfter() != step {
+			t.Errorf("%+v: %v does not say how long it would have to wait", c, e.Cause)
+		}
+		outer := retry.Policy{Clock: clock, MaxAttempts: 2, Backoff: retry.Constant(0)}
+		begin = clock.Now()
+		if got := retry.Run(t.Context(), outer, failFirst(err)); got != nil || clock.Now().Sub(begin) < step {
+			t.Errorf("%+v: a run around it waits %v, want %v: %v", c, clock.Now().Sub(begin), step, got)
 		}
 	}
 	if c := retry.DefaultClassifier(retry.ErrPaced); c != retry.Unprocessed {
@@ -228,7 +255,7 @@ func TestPaceStartsNothingAfterMaxElapsed(t *testing.T) {
 
 // A turn that comes before the end of MaxElapsed is taken, however late it has become.
 func TestPaceStartsWhatComesJustBeforeMaxElapsed(t *testing.T) {
-	const late = 21 * time.Second
+	const late = 21*time.Second + 1 // the pace rounds up
 	for limit, want := range map[time.Duration]int{late: 0, late + 1: 1} {
 		synctest.Test(t, func(t *testing.T) {
 			pace := slowPace(clockx.System(), time.Second)
@@ -304,7 +331,7 @@ func TestPaceLeavesNoTimerBehind(t *testing.T) {
 
 func TestPaceLosesNoTurnToTheCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pace := slowPace(clockx.System(), 10*time.Second)
+		pace := slowPace(clockx.System(), 6*time.Second)
 		_ = retry.Run(t.Context(), retry.Policy{Guards: []retry.Guard{pace}}, works)
 		begin := time.Now()
 		canceled, cancel := context.WithCancel(t.Context())
@@ -334,7 +361,7 @@ func TestPaceLosesNoTurnToTheCanceled(t *testing.T) {
 				t.Errorf("run %d: %v after %v", i, err, ended[i])
 			}
 		}
-		if errs[2] != nil || errs[5] != nil || ended[2] > 10*time.Second+1 || ended[5] > 20*time.Second+1 || ended[5] < 18*time.Second {
+		if errs[2] != nil || errs[5] != nil || ended[2] > 6*time.Second+1 || ended[5] > 12*time.Second+1 || ended[5] < 10*time.Second {
 			t.Errorf("the others started after %v and %v: %v, %v", ended[2], ended[5], errs[2], errs[5])
 		}
 	})
@@ -375,9 +402,12 @@ func TestPaceTakesRetriesFirst(t *testing.T) {
 // An attempt that is not made gives its turn back.
 func TestPaceTakesATurnBack(t *testing.T) {
 	clock := clockx.NewVirtual(epoch)
-	for _, how := range []string{"cancel", "panic"} {
+	for how, want := range map[string]time.Duration{"cancel": 0, "panic": 0, "refuse": step} {
 		pace := slowPace(clock, time.Second)
 		p := retry.Policy{Guards: []retry.Guard{pace}, Clock: clock}
+		if how == "refuse" {
+			p.Guards = append(p.Guards, &gate{script: []enter{refuses(retry.Stop(errFull))}})
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		p.Hooks.Attempt = func(ctx context.Context, _ retry.Attempt) context.Context {
 			if cancel(); how == "panic" {
@@ -389,8 +419,8 @@ func TestPaceTakesATurnBack(t *testing.T) {
 			defer func() { _ = recover() }()
 			_ = retry.Run(ctx, p, func(context.Context) error { t.Error("op was called"); return nil })
 		}()
-		if d := pace.Wait(); d != 0 {
-			t.Errorf("after a %s the next attempt waits %v", how, d)
+		if d := pace.Wait(); d != want {
+			t.Errorf("after a %s the next attempt waits %v, want %v", how, d, want)
 		}
 	}
 }
@@ -711,6 +741,242 @@ func TestPaceHoldIsBounded(t *testing.T) {
 					t.Fatalf("Hold(%v): the next attempt waits %v, want a minute and less than a quarter more", d, wait)
 				}
 			}
+		}
+	})
+}
+
+// quotaOf answers attempts after a tenth of a second, and throttles those above a rate.
+type quotaOf struct {
+	mu    sync.Mutex
+	rate  float64 // attempts per second, and saved up at most
+	level float64
+	at    time.Time
+	err   error // nil means errBusy
+}
+
+func (q *quotaOf) op(context.Context) error {
+	time.Sleep(100 * time.Millisecond)
+	return q.take()
+}
+
+func (q *quotaOf) take() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.level = min(q.level+time.Since(q.at).Seconds()*q.rate, q.rate)
+	q.at = time.Now()
+	if q.level < 1 {
+		return cmp.Or(q.err, errBusy)
+	}
+	q.level--
+	return nil
+}
+
+// offered makes a call each gap, whatever becomes of the others, whose answers take latency. It
+// returns how many of each outcome the server has told until d has passed.
+func offered(t *testing.T, p retry.Policy, gap, d, latency time.Duration, server func() error) (passed, refused int64) {
+	var good, bad atomic.Int64
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range int(d / gap) {
+		wg.Go(func() {
+			_ = retry.Run(ctx, p, func(context.Context) error {
+				err := server()
+				if err == nil {
+					good.Add(1)
+				} else {
+					bad.Add(1)
+				}
+				time.Sleep(latency)
+				return err
+			})
+		})
+		time.Sleep(gap)
+	}
+	passed, refused = good.Load(), bad.Load()
+	stop()
+	wg.Wait()
+	return passed, refused
+}
+
+// A gateway makes a call when one comes, however long the others take.
+func TestPaceInAnOpenLoop(t *testing.T) {
+	for _, tt := range []struct {
+		latency time.Duration
+		passed  int64 // at least
+		refused int64 // at most
+		err     error
+	}{
+		{20 * time.Millisecond, 4000, 350, status(429)},
+		{80 * time.Millisecond, 4000, 400, status(429)},
+		{150 * time.Millisecond, 4000, 500, status(429)},
+		{300 * time.Millisecond, 4000, 600, status(429)},
+		{20 * time.Millisecond, 3500, 150, retry.After(errors.New("429"), time.Second)}, // holds all for a second
+		{80 * time.Millisecond, 3500, 150, retry.After(errors.New("429"), time.Second)},
+		{150 * time.Millisecond, 3500, 250, retry.After(errors.New("429"), time.Second)},
+		{300 * time.Millisecond, 3400, 400, retry.After(errors.New("429"), time.Second)},
+	} {
+		t.Run(fmt.Sprint(tt.latency, tt.err), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				quota := &quotaOf{rate: 200, level: 200, err: tt.err}
+				p := retry.Policy{Guards: []retry.Guard{new(retry.Pace)}, Budget: &retry.EarnedBudget{}}
+				passed, refused := offered(t, p, time.Second/300, 20*time.Second, tt.latency, quota.take)
+				if passed < tt.passed || refused > tt.refused {
+					t.Errorf("%d pass and %d are refused in twenty seconds at 200 in a second, of 300", passed, refused)
+				}
+			})
+		})
+	}
+}
+
+// A server that refuses all, with a hint, is asked now and then. What is under way when the
+// first refusal comes cannot be held.
+func TestPaceIfAllIsRefused(t *testing.T) {
+	for _, tt := range []struct {
+		gap, latency time.Duration
+		sent         int64
+	}{
+		{time.Second / 320, 100 * time.Millisecond, 100},
+		{time.Second / 30, time.Second, 100},
+		{time.Second / 6, 5 * time.Second, 120},
+		{time.Second / 10, 100 * time.Millisecond, 12},
+	} {
+		t.Run(fmt.Sprint(tt.gap, tt.latency), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := retry.Policy{Guards: []retry.Guard{new(retry.Pace)}, Budget: &retry.EarnedBudget{}}
+				refuse := func() error { return retry.After(errors.New("429"), 20*time.Second) }
+				if _, sent := offered(t, p, tt.gap, time.Minute, tt.latency, refuse); sent > tt.sent {
+					t.Errorf("%d sent in a minute, want at most %d", sent, tt.sent)
+				}
+			})
+		})
+	}
+}
+
+// On the system's clock timers come late, and a few milliseconds show no rate.
+func TestPaceOnTheSystemClock(t *testing.T) {
+	if !longTests {
+		t.Skip("a comparison of speeds: RETRY_LONG=1 runs it")
+	}
+	passed := func(p retry.Policy, quota *quotaOf, wait, d time.Duration) float64 {
+		ctx, stop := context.WithCancel(t.Context())
+		var n atomic.Int64
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					_ = retry.Run(ctx, p, func(context.Context) error {
+						err := quota.take()
+						if err == nil {
+							n.Add(1)
+						}
+						return err
+					})
+				}
+			})
+		}
+		time.Sleep(wait)
+		n.Store(0)
+		time.Sleep(d)
+		got := float64(n.Load()) / d.Seconds()
+		stop()
+		wg.Wait()
+		return got
+	}
+	can := passed(retry.Policy{}, &quotaOf{rate: 1e12}, 0, 2*time.Second)
+	rate := min(can/4, 20_000)
+	p := retry.Policy{Guards: []retry.Guard{new(retry.Pace)}, MaxAttempts: retry.Unlimited}
+	got := passed(p, &quotaOf{rate: rate, err: status(429)}, 8*time.Second, 12*time.Second)
+	t.Logf("%.0f of %.0f", got, rate)
+	if got < .8*rate {
+		t.Errorf("%.0f pass in a second, of %.0f; without a pace %.0f", got, rate, can)
+	}
+}
+
+// A backlog whose workers have all the time in the world leaves most turns to callers who have
+// a deadline, and they leave it a fifth.
+func TestBacklogAndCallersShareAPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &quotaOf{rate: 10}
+		p := retry.Policy{Guards: []retry.Guard{new(retry.Pace)}, MaxAttempts: 100}
+		workers, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		var batch, calls atomic.Int64
+		for range 1000 {
+			wg.Go(func() {
+				for workers.Err() == nil {
+					if retry.Run(workers, p, server.op) == nil {
+						batch.Add(1)
+					}
+				}
+			})
+		}
+		for range 540 {
+			time.Sleep(time.Second)
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+				defer cancel()
+				if retry.Run(ctx, p, server.op) == nil {
+					calls.Add(1)
+				}
+			})
+		}
+		stop()
+		wg.Wait()
+		if calls.Load() < 530 || batch.Load() < 3500 {
+			t.Errorf("%d of 540 calls, and %d of the backlog, succeed in nine minutes at 10 in a second", calls.Load(), batch.Load())
+		}
+	})
+}
+
+// Runs whose attempts are throttled again and again leave turns to first attempts.
+func TestEndlessRetriesLeaveTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pace := slowPace(clockx.System(), time.Second)
+		workers, stop := context.WithCancel(t.Context())
+		p := retry.Policy{Guards: []retry.Guard{pace}, MaxAttempts: retry.Unlimited, Backoff: retry.Constant(time.Second)}
+		var wg sync.WaitGroup
+		for range 40 {
+			wg.Go(func() {
+				_ = retry.Run(workers, p, func(context.Context) error { return errors.New("a fault that is not the rate") })
+			})
+		}
+		started := 0
+		for range 100 {
+			ctx, cancel := context.WithCancel(t.Context())
+			timer := time.AfterFunc(10*time.Minute, cancel)
+			if retry.Run(ctx, p, works) == nil {
+				started++
+			}
+			timer.Stop()
+			cancel()
+		}
+		stop()
+		wg.Wait()
+		if started != 100 {
+			t.Errorf("%d of 100 first attempts start within ten minutes each", started)
+		}
+	})
+}
+
+// A loop of calls that are refused at once takes ten milliseconds each.
+func TestARefusedLoopCannotSpin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pace := slowPace(clockx.System(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		p := retry.Policy{Guards: []retry.Guard{pace}}
+		calls, refused := 0, 0
+		for begin := time.Now(); time.Since(begin) < time.Second; { // at the deadline it takes a moment until the context ends
+			calls++
+			if err := retry.Run(ctx, p, works); errors.Is(err, retry.ErrPaced) {
+				refused++
+			}
+			if calls > 1000 {
+				t.Fatal("it spins")
+			}
+		}
+		if refused < 90 || refused > 150 {
+			t.Errorf("%d of %d calls were refused in a second", refused, calls)
 		}
 	})
 }
