@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -225,16 +226,23 @@ func TestPaceWaitsOutASpike(t *testing.T) {
 // lowers the rate, whoever used the quota up. Its rate comes back when the spike is over,
 // before its calls have waited for minutes.
 func TestPaceComesBackAfterASpike(t *testing.T) {
+	var late []time.Duration
 	for _, processes := range []int{2, 3, 5} {
 		for seed := range uint64(10) {
 			r := storm.Service{
 				Processes: processes, Rate: 100, Spikes: []storm.Spike{{From: 10 * s, To: 20 * s, Rate: 300}}, Duration: 80 * s,
-				Latency: 50 * ms, Quota: storm.Quota{Rate: 150, Burst: 150}, Pace: true, Seed: seed + 1,
+				Latency: 50 * ms, Quota: storm.Quota{Rate: 150, Burst: 150}, Pace: true, Seed: seed + 101, // none that the law was chosen on
 			}.Run(retry.Policy{MaxAttempts: 4, Budget: &retry.EarnedBudget{}})
-			if lost := r.Asked - r.Succeeded; lost > r.Asked/1000 || r.Quantile(.99) > 65*s {
-				t.Errorf("%d processes, seed %d: %d of %d calls fail, and one of 100 takes more than %v", processes, seed+1, lost, r.Asked, r.Quantile(.99))
+			q := r.Quantile(.99)
+			if lost := r.Asked - r.Succeeded; lost > r.Asked/1000 || q > 120*s {
+				t.Errorf("%d processes, seed %d: %d of %d calls fail, and one of 100 takes more than %v", processes, seed+101, lost, r.Asked, q)
 			}
+			late = append(late, q)
 		}
+	}
+	slices.Sort(late)
+	if median, most := late[len(late)/2], late[len(late)*9/10]; median > 35*s || most > 75*s {
+		t.Errorf("one of 100 calls takes more than %v in half of the runs, and more than %v in a tenth of them", median, most)
 	}
 }
 
