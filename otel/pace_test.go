@@ -28,7 +28,7 @@ retry.pace.wait [s] pace=model: 0`)
 	p := retry.Policy{Guards: []retry.Guard{pace}, Clock: clock, MaxAttempts: 1}
 	for i := range 3 {
 		if i == 1 {
-			clock.Advance(time.Second)
+			clock.Advance(1053605157) // -10 ln(1 - 1/10) seconds: what is counted fades in ten
 		}
 		_ = retry.Run(t.Context(), p, func(context.Context) error { return retry.After(errors.New("429"), 0) })
 	}

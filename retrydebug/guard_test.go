@@ -50,7 +50,7 @@ func TestCallsThatWaitForAGuard(t *testing.T) {
 		refuse()
 		time.Sleep(10 * time.Second)
 		refuse()
-		refuse() // now one attempt starts every ten seconds
+		refuse() // now one attempt starts every six seconds
 		p := policy(&page, "model")
 		p.Guards = []retry.Guard{pace}
 		_ = retry.Run(t.Context(), p, func(context.Context) error { return nil })
@@ -61,7 +61,7 @@ func TestCallsThatWaitForAGuard(t *testing.T) {
 		}()
 		time.Sleep(2 * time.Second)
 		words := parse(t, get(t, &page, "").Body).all("main")[0].words()
-		for _, want := range []string{"Underway: 2, 2 of them waiting, 1 for a guard", "2.00s model 1 of 3 waiting for retry.Pace , next try in 8.00s"} {
+		for _, want := range []string{"Underway: 2, 2 of them waiting, 1 for a guard", "2.00s model 1 of 3 waiting for retry.Pace , next try in 4.32s"} {
 			if !strings.Contains(words, want) {
 				t.Errorf("the page does not say %q:\n%s", want, words)
 			}
