@@ -8,12 +8,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/retryconf"
 	"github.com/goretry/retry/retryhttp"
 )
@@ -55,6 +57,48 @@ func TestChangeWhileRunning(t *testing.T) {
 	if err := change("attempts=many"); err == nil || current.Load().MaxAttempts != 5 {
 		t.Errorf("error %v, policy %+v; want the last good one", err, current.Load())
 	}
+}
+
+// work makes jobs one after the other, each within a minute. One whose turn would come too
+// late is made again when it may come in time.
+func work(ctx context.Context, policy retry.Policy, jobs []func(context.Context) error) error {
+	for _, job := range jobs {
+		for {
+			inTime, cancel := context.WithTimeout(ctx, time.Minute)
+			err := retry.Run(inTime, policy, job)
+			cancel()
+			var late interface{ RetryAfter() time.Duration }
+			if !errors.Is(err, retry.ErrPaced) || !errors.As(err, &late) {
+				break // made, or given up
+			}
+			if err := clockx.System().Sleep(ctx, late.RetryAfter()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func TestAWorkerWaitsForItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pace := new(retry.Pace)
+		var tries, made atomic.Int64
+		policy := retry.Policy{Guards: []retry.Guard{pace}, Hooks: retry.Hooks{Start: func(ctx context.Context, _ retry.Policy) context.Context { tries.Add(1); return ctx }}}
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				pace.Hold(time.Minute)
+				job := func(context.Context) error { made.Add(1); return nil }
+				if err := work(t.Context(), policy, []func(context.Context) error{job, job}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if made.Load() != 100 || tries.Load() > 400 {
+			t.Errorf("%d of 100 jobs are made in %d tries", made.Load(), tries.Load())
+		}
+	})
 }
 
 // Full jitter draws from zero on.
