@@ -852,6 +852,42 @@ func TestPaceIfAllIsRefused(t *testing.T) {
 	}
 }
 
+// A caller alone is held once three of its calls were refused with a hint, and one that comes
+// after a hundred were refused at once too.
+func TestHintsHoldTheNextCall(t *testing.T) {
+	refuse := func(context.Context) error {
+		time.Sleep(100 * time.Millisecond)
+		return retry.After(errors.New("429"), 20*time.Second)
+	}
+	for name, calls := range map[string]func(retry.Policy){
+		"three": func(p retry.Policy) {
+			for range 3 {
+				_ = retry.Run(t.Context(), p, refuse)
+			}
+		},
+		"a hundred": func(p retry.Policy) {
+			var wg sync.WaitGroup
+			for range 100 {
+				wg.Go(func() { _ = retry.Run(t.Context(), p, refuse) })
+			}
+			wg.Wait()
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			pace := new(retry.Pace)
+			p := retry.Policy{Guards: []retry.Guard{pace}, MaxAttempts: 1}
+			calls(p)
+			if wait := pace.Wait(); wait < 20*time.Second || wait > 25*time.Second {
+				t.Errorf("after %s the next call waits %v", name, wait)
+			}
+			begin := time.Now()
+			if _ = retry.Run(t.Context(), p, refuse); time.Since(begin) < 20*time.Second {
+				t.Errorf("after %s the next call starts after %v", name, time.Since(begin))
+			}
+		})
+	}
+}
+
 // On the system's clock timers come late, and a few milliseconds show no rate.
 func TestPaceOnTheSystemClock(t *testing.T) {
 	if !longTests {

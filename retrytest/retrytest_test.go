@@ -275,6 +275,21 @@ func TestZeroValuesFollowTheVirtualClock(t *testing.T) {
 	}
 }
 
+// A Pace that is new in each test waits exactly, and the same again: its time and its random
+// part are the policy's.
+func TestWaitsForAPaceAreExact(t *testing.T) {
+	for range 3 {
+		pace := new(retry.Pace)
+		h := retrytest.New(t, retry.Policy{Guards: []retry.Guard{pace}})
+		_ = retry.Run(t.Context(), h.Policy, func(context.Context) error { return nil })
+		pace.Hold(20 * time.Second)
+		if err := retry.Run(t.Context(), h.Policy, func(context.Context) error { return nil }); err != nil {
+			t.Error(err)
+		}
+		h.AssertHeld(retry.Held{Number: 1, Delay: 20 * time.Second}) // up to a quarter longer: the harness's Rand is 0
+	}
+}
+
 // The waits under the harness follow a Pace's own clock only if it is the harness's.
 func TestPaceOnAnotherClockIsTold(t *testing.T) {
 	clock := clockx.NewVirtual(time.Now())
