@@ -1,0 +1,214 @@
+package pacing
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+var noon = time.Unix(1e9, 0)
+
+// spared returns a law in a respite: an eighth of the attempts is throttled whatever the rate.
+func spared() law {
+	return law{
+		state: paced, rate: 10, round: 5, since: noon.Add(-time.Second), busy: noon,
+		recent: sample{window, window / 8}, base: 1. / 8, spare: 20, again: 10, verdicts: 4,
+	}
+}
+
+func near(got, want float64) bool { return math.Abs(got-want) <= 1e-9*math.Abs(want) }
+
+// A respite takes time, and ends at once with a gap in which seven throttled attempts were due.
+func TestRespite(t *testing.T) {
+	l := spared()
+	if l.lapse(5, false); l.spare != 15 {
+		t.Errorf("%v s are left of 20 after 5", l.spare)
+	}
+	if l.lapse(1000, false); l.spare != 0 {
+		t.Errorf("%v s are left", l.spare)
+	}
+	for starts, ends := range map[int]bool{40: false, 56: false, 57: true, 200: true} {
+		l := spared()
+		for range starts {
+			l.start()
+		}
+		l.throttled(noon, l.round)
+		if ended := l.spare == 0; ended != ends || ended != (l.verdicts == 0) {
+			t.Errorf("after %d attempts without a throttled one: %v s and %v verdicts", starts, l.spare, l.verdicts)
+		}
+		if l.passed != 0 {
+			t.Errorf("%v passed since one was throttled", l.passed)
+		}
+	}
+	// Without a respite there is no gap.
+	l = law{state: paced, rate: 10, round: 5, base: 1. / 8, verdicts: 2, passed: 1000}
+	if l.throttled(noon, 5); l.verdicts != 2 {
+		t.Errorf("%v verdicts, want 2", l.verdicts)
+	}
+}
+
+// In a respite only what is throttled beyond the share that does not depend on the rate costs
+// rate: one standard deviation does not count.
+func TestCutsInARespite(t *testing.T) {
+	for _, tt := range []struct {
+		lost float64
+		late bool // the cut before was long ago, and the attempt is of this round
+		cuts bool
+	}{
+		{window / 8, true, false}, {18, true, false}, {23, true, true}, {40, true, true}, {40, false, false},
+	} {
+		l := spared()
+		l.recent.lost = tt.lost
+		round := l.round
+		if !tt.late {
+			l.since = noon.Add(-burst + 1)
+		}
+		l.throttled(noon, round)
+		if cut := l.rate < 10; cut != tt.cuts || cut != (l.round > round) || l.rate < 5 || l.trial != (trial{}) {
+			t.Errorf("%v of 128: a rate of %v", tt.lost, l.rate)
+		}
+	}
+	l := spared()
+	l.recent.lost = 40
+	if l.throttled(noon, l.round-1); l.rate != 10 {
+		t.Errorf("an attempt of the round before led to %v", l.rate)
+	}
+}
+
+// A cut has to show what it has done before the next.
+func TestCutsAreApart(t *testing.T) {
+	for since, cuts := range map[time.Duration]bool{0: false, burst - 1: false, burst: true, time.Second: true} {
+		l := law{state: paced, rate: 2, round: 5, since: noon.Add(-since), share: .2}
+		if l.throttled(noon, 5); l.rate < 2 != cuts {
+			t.Errorf("%v after a cut: a rate of %v", since, l.rate)
+		}
+	}
+}
+
+// After a verdict the rate grows up to half more than before the cuts, if attempts wait.
+func TestGrowthInARespite(t *testing.T) {
+	calm := 1. / (calmly * calmly)
+	for _, tt := range []struct {
+		rate, spare, gain float64
+	}{
+		{10, 20, each*10 + calm + seek},
+		{14.9, 20, each*14.9 + calm + seek},
+		{15, 20, each*15 + calm},
+		{10, 0, each*10 + calm},
+	} {
+		l := spared()
+		l.rate, l.spare = tt.rate, tt.spare
+		if l.grow(1); !near(l.rate, tt.rate*(1+tt.gain)) {
+			t.Errorf("%v grows to %v in a second, want to %v", tt.rate, l.rate, tt.rate*(1+tt.gain))
+		}
+	}
+	l := spared()
+	l.trial.round = 5
+	if l.grow(1); l.rate != 10 || l.calm != 1 {
+		t.Errorf("in a trial the rate grows to %v", l.rate)
+	}
+}
+
+// In a respite a hint counts only beyond the share that does not depend on the rate.
+func TestHintsInARespite(t *testing.T) {
+	for share, want := range map[float64]bool{enough - 1./memory - .01: false, enough: false, enough + 1./8: true} {
+		l := spared()
+		l.share = share
+		if holds := l.throttled(noon, l.round); holds != want {
+			t.Errorf("a share of %v, and one more: holds %v", share, holds)
+		}
+	}
+}
+
+// What was learned of a trial is of no use to the next time the pace begins; the rate is.
+func TestOpenForgetsTrials(t *testing.T) {
+	l := spared()
+	l.was, l.trial = 30, trial{top: 3}
+	l.open()
+	if want := (law{state: open, rate: 10, round: 5, since: l.since, busy: noon, recent: l.recent, base: l.base, again: 10}); l != want {
+		t.Errorf("%+v, want %+v", l, want)
+	}
+	l.passed, l.took, l.under, l.share = 4, 3, 2, 1
+	l.count(noon)
+	if want := (law{state: counting, rate: 10, round: 6, oldest: 6, since: noon, busy: noon, base: l.base, again: 10}); l != want {
+		t.Errorf("%+v, want %+v", l, want)
+	}
+}
+
+// All that is counted fades alike.
+func TestCountingFades(t *testing.T) {
+	l := law{state: counting, recent: sample{100, 10}, under: 20}
+	l.lapse(10, false)
+	if f := 1 / math.E; !near(l.recent.sent, 100*f) || !near(l.recent.lost, 10*f) || !near(l.under, 20*f) || !near(l.took, 10*(1-f)) {
+		t.Errorf("%+v", l)
+	}
+	l = law{recent: sample{10, 3}}
+	for range 20 {
+		l.unstart()
+	}
+	if l.recent != (sample{3, 3}) {
+		t.Errorf("%+v of which nothing was sent but what was throttled", l.recent)
+	}
+	l = law{recent: sample{10, 3}}
+	if l.unstart(); l.recent != (sample{9, 3}) {
+		t.Errorf("%+v", l.recent)
+	}
+}
+
+// The counting ends by two throttled attempts since, an eighth, and a tenth of a second.
+func TestCountingEndsExactly(t *testing.T) {
+	for _, tt := range []struct {
+		sent, lost float64
+		after      time.Duration
+		ends       bool
+	}{
+		{8, 1, time.Second, true}, {8, .5, time.Second, true}, {8, .49, time.Second, false}, {16, 1, time.Second, true}, {17, 1, time.Second, false},
+		{8, 1, briefly, true}, {8, 1, briefly - 1, false},
+	} {
+		l := law{state: counting, round: 3, oldest: 3, since: noon.Add(-tt.after), recent: sample{tt.sent, tt.lost}, took: 2}
+		l.throttled(noon, 3)
+		if ended := l.state == paced; ended != tt.ends || ended && (!near(l.rate, max(tt.sent-tt.lost-1, 1)/2) || l.round != 4) {
+			t.Errorf("%v of %v after %v: %+v", tt.lost+1, tt.sent, tt.after, l)
+		}
+	}
+	l := law{state: counting, round: 3, oldest: 3, since: noon.Add(-time.Minute), recent: sample{300, 60}, took: 10}
+	if l.throttled(noon, 3); l.recent.sent != window || !near(l.recent.lost, 61*window/300.) {
+		t.Errorf("%+v are remembered of 300", l.recent)
+	}
+}
+
+// A hint holds if sixteen that were under way are throttled, and two fifths.
+func TestFlood(t *testing.T) {
+	for _, tt := range []struct {
+		under, sent float64
+		holds       bool
+	}{{14, 0, false}, {15, 0, true}, {15, 24, true}, {15, 24.1, false}} {
+		l := law{state: counting, round: 3, oldest: 3, under: tt.under, recent: sample{sent: tt.sent}}
+		if holds := l.throttled(noon, 2); holds != tt.holds || l.under != tt.under+1 {
+			t.Errorf("%v and %v since: holds %v", tt.under+1, tt.sent, holds)
+		}
+	}
+	l := law{state: paced, round: 3, oldest: 3, under: 40}
+	if l.throttled(noon, 2) || l.under != 40 {
+		t.Error("held by attempts of before")
+	}
+}
+
+// A hold that is not of a second counts as one; a rate has no reason to fall with time alone.
+func TestReleaseAndForget(t *testing.T) {
+	l := law{state: held, since: noon}
+	if l.release(noon.Add(time.Second), 3, noon.Add(900*time.Millisecond)); l.rate != 6 || l.ramp != 6 {
+		t.Errorf("three in a tenth of a second start at %v, up to %v", l.rate, l.ramp)
+	}
+	l = law{state: paced, rate: 10, was: 100}
+	if l.grow(forget * 2); l.was != 0 {
+		t.Errorf("%v is remembered after a minute", l.was)
+	}
+	for was, more := range map[float64]bool{20: false, 20. * forget / (forget - 1.): false, 30: true} {
+		l := law{state: paced, rate: 10, was: was}
+		l.grow(1)
+		if want := 10 * (1 + each*10 + 1./(calmly*calmly)); l.rate > want*(1+1e-9) != more {
+			t.Errorf("a rate of 10 that was %v grows to %v, want more than %v: %v", was, l.rate, want, more)
+		}
+	}
+}
