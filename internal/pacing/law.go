@@ -100,12 +100,10 @@ func (l *law) start() {
 		return
 	}
 	l.recent.limit(window)
-	if l.trial.round == 0 {
-		l.trial.cuts.sent++
-		return
+	if l.trial.round > 0 {
+		l.trial.low.sent++
+		l.judge()
 	}
-	l.trial.low.sent++
-	l.judge()
 }
 
 // unstart takes back that an attempt has started: nothing was sent.
@@ -175,7 +173,7 @@ func (l *law) refused(now time.Time, round uint64) {
 		l.trial.note(round)
 		return
 	}
-	l.doubt(round)
+	l.doubt()
 	if !cut {
 		return
 	}

@@ -18,7 +18,6 @@ const (
 	more    = 1.4     // times as many, are too few or too many for chance alone; fitted
 	leap    = 2       // times as many as expected, and
 	luck    = 3       // more, end a trial at once: that is chance in one of some hundred
-	mixed   = .45     // share during the cuts from which on the rate is the reason: half of it would have passed; fitted
 	respite = 20      // seconds for which the first verdict holds, so that a false one costs little; fitted
 	longest = 8       // times as long does one hold after some in a row; fitted
 	seek    = .02     // of the rate is gained in a second meanwhile; fitted
@@ -48,9 +47,7 @@ func (s *sample) limit(n float64) {
 // A process that is one of many sees mostly what the others do. But all of them cut at
 // once if their quota is used up, and where the part rises they do not agree by chance.
 type trial struct {
-	top   float64 // the rate before the cuts; 0 without any
-	since uint64  // the first round after the first of them
-	cuts  sample  // of the rounds since then, before the trial
+	top float64 // the rate before the cuts; 0 without any
 
 	round  uint64 // the first of the trial; 0 before it
 	before float64
@@ -79,7 +76,7 @@ func (t *trial) verdict() verdict {
 		return other
 	case expected < least:
 		return undecided
-	case t.low.lost < fewer*least || t.cuts.lost > 2 && t.cuts.share() >= mixed:
+	case t.low.lost < fewer*least:
 		return other
 	}
 	return same
@@ -96,15 +93,11 @@ func (t *trial) note(round uint64) {
 	}
 }
 
-// doubt counts a throttled attempt before a trial, and begins anew if the cuts so far
-// have led to a gap, or have been made up for.
-func (l *law) doubt(round uint64) {
+// doubt begins to doubt anew if the cuts so far have led to a gap, or have been made up for.
+func (l *law) doubt() {
 	t := &l.trial
-	switch {
-	case t.top == 0 || l.rate > t.top || l.passed*t.share > gap:
-		*t = trial{top: l.rate, since: l.round + 1}
-	case round >= t.since:
-		t.cuts.lost++
+	if t.top == 0 || l.rate > t.top || l.passed*t.share > gap {
+		*t = trial{top: l.rate}
 	}
 	t.share = max(l.recent.share(), shown)
 }
