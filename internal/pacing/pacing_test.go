@@ -864,12 +864,62 @@ func TestRateAfterAHold(t *testing.T) {
 		if got := p.Rate(p.now); !near(got, first, 1e-6) {
 			t.Errorf("after %d s the rate is %v, want %v", seconds, got, first)
 		}
+		if first < 1 {
+			p.sleep(2 * time.Second)
+			if got := p.Rate(p.now); !near(got, 2*first, 1e-6) {
+				t.Errorf("two seconds later it is %v, want twice as much", got)
+			}
+			first *= 2
+		}
 		p.sleep(time.Duration(2 * math.Log2(2/first) * float64(time.Second)))
 		if got := p.Rate(p.now); !near(got, 2, .01) {
 			t.Errorf("some seconds after %d s the rate is %v, want 2", seconds, got)
 		}
 		if p.sleep(time.Second); !near(p.Rate(p.now), 2, .02) {
 			t.Errorf("a second later it is %v", p.Rate(p.now))
+		}
+	}
+}
+
+// Those who have up to 4 s, 64 s or 17 minutes go before those who have more.
+func TestClassesOfPatience(t *testing.T) {
+	for patience, more := range map[time.Duration]bool{
+		2 * time.Second: false, 4 * time.Second: true, 10 * time.Second: false, 64 * time.Second: true,
+		100 * time.Second: false, 1024 * time.Second: true, 1088 * time.Second: false, 5000 * time.Second: false, 20_000 * time.Second: false,
+	} {
+		p := pacedAt(100)
+		p.enter(0, false, 0)
+		p.enter(0, false, 100)
+		first, second := &pacing.Turn[int]{}, &pacing.Turn[int]{}
+		p.Enter(p.now, first, patience+1)
+		p.Enter(p.now, second, patience)
+		for p.First() != first && p.First() != second {
+			p.Leave(p.First())
+		}
+		if got := p.First() == second; got != more {
+			t.Errorf("patience of %v goes before one of a nanosecond more: %v", patience, got)
+		}
+	}
+}
+
+// What was not sent does not count, whether its turn goes to the next or not.
+func TestUnsentAttemptsDoNotCount(t *testing.T) {
+	for _, unsent := range []func(*pace, *pacing.Turn[int]){
+		func(p *pace, t *pacing.Turn[int]) { p.Return(t) },
+		func(p *pace, _ *pacing.Turn[int]) { p.Unsent() },
+	} {
+		p := start()
+		p.throttle(0)
+		for range 100 {
+			unsent(p, p.enter(0, false, 0))
+		}
+		p.sleep(time.Second)
+		for range 2 { // an eighth of 102
+			p.enter(0, false, 0)
+			p.throttle(0)
+		}
+		if math.IsInf(p.Rate(p.now), 1) {
+			t.Error("all of two attempts were throttled, and a hundred were not sent: not paced")
 		}
 	}
 }
