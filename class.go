@@ -217,7 +217,7 @@ func (j *judge) op(e *net.OpError, at place) Class {
 // that has not started does not exist, and a service without endpoints is EPERM where
 // the kernel balances connections. A socket that may not be made is another thing.
 func notYet(err error) bool {
-	if e, ok := err.(*os.SyscallError); ok && e != nil {
+	if e, ok := err.(*os.SyscallError); ok {
 		if e.Syscall != "connect" {
 			return false
 		}
@@ -263,7 +263,7 @@ func (j *judge) behind(err, one error, joined []error, at place) Class {
 	m := j.of(err, one, joined)
 	if m.hidden != nil {
 		j.seen.Branch()
-		if c := j.class(m.hidden, m.place(at)); c != Unknown {
+		if c := j.class(m.hidden, at); c != Unknown {
 			return doubted(c)
 		}
 	}

@@ -37,13 +37,9 @@ const (
 	// if its type is known.
 	system place = 1 << iota
 
-	// behind: in what the methods As and Is of an error show that wraps nothing. That one
-	// is asked about all of it.
+	// behind: in what a method As finds when it is asked for a type. It is asked about all of
+	// that.
 	behind
-
-	// unproven: in what only a method As shows. It may not show everything, so it proves
-	// nothing.
-	unproven
 )
 
 // spot is an error at a place.
@@ -103,7 +99,7 @@ func (x *examiner) walk(f *finding, err error, at place, seen *errtree.Seen) {
 		case *mark:
 			inner := x.within(e, at)
 			if e.class != Unknown && !inner.undone {
-				f.doubt(at)
+				f.undone = false
 			}
 			f.add(inner)
 			return
@@ -113,7 +109,7 @@ func (x *examiner) walk(f *finding, err error, at place, seen *errtree.Seen) {
 		}
 		switch e := err.(type) {
 		case *url.Error: // the client may have sent a request, and then followed a redirect
-			f.doubt(at)
+			f.undone = false
 			err, at = e.Err, at|system
 			continue
 		case *net.OpError:
@@ -144,14 +140,7 @@ func (x *examiner) walk(f *finding, err error, at place, seen *errtree.Seen) {
 		}
 		err = one
 	}
-	f.doubt(at)
-}
-
-// doubt says that an error at this place is not marked by Undone.
-func (f *finding) doubt(at place) {
-	if at&unproven == 0 {
-		f.undone = false
-	}
+	f.undone = false
 }
 
 // add takes what was found in another error, but for undone.
@@ -178,7 +167,7 @@ func (x *examiner) behind(f *finding, err, one error, joined []error, at place, 
 	m := x.of(err, one, joined)
 	if m.hidden != nil {
 		seen.Branch()
-		x.walk(f, m.hidden, m.place(at), seen)
+		x.walk(f, m.hidden, at, seen)
 	}
 	if at&behind != 0 {
 		return
@@ -229,7 +218,6 @@ func (x *examiner) ofMark(m *mark, at place) finding {
 	inner := x.examine(m.err, at)
 	switch {
 	case m.class == Unknown:
-		inner.undone = true
 		return inner
 	case !m.refused:
 		inner.hint = m.hint
@@ -292,7 +280,6 @@ type shows struct {
 	hidden error    // what As shows and Unwrap does not
 	as     asMethod // to be asked for types, if not nil
 	is     isMethod // to be asked, if not nil
-	leads  bool     // the error wraps another one
 	before int      // asking.passing, before hidden
 }
 
@@ -305,10 +292,10 @@ const (
 
 // of returns what the methods of err may add to what Below returns for it.
 func (a *asking) of(err, one error, joined []error) (s shows) {
-	s.leads = one != nil || len(joined) > 0
+	leads := one != nil || len(joined) > 0
 	var shown errtree.Shown
 	if as, ok := err.(asMethod); ok {
-		if s.hidden, shown = a.shown.Below(err, one, joined); s.leads && shown != errtree.ShowsNone {
+		if s.hidden, shown = a.shown.Below(err, one, joined); leads && shown != errtree.ShowsNone {
 			a.passing++
 		} else {
 			s.as = as
@@ -327,14 +314,6 @@ func (a *asking) of(err, one error, joined []error) (s shows) {
 // walked through.
 func (a *asking) mayAsk(s shows, has bool) bool {
 	return has && (s.hidden == nil || a.visits <= mostVisits && a.passing-s.before <= mostPassing)
-}
-
-// place returns where hidden is, if the error is at a place.
-func (s shows) place(at place) place {
-	if s.leads {
-		return at | unproven
-	}
-	return at | unproven | behind
 }
 
 // within reports whether is returns true for an error in the tree of err, outside of

@@ -817,6 +817,7 @@ func TestNonIdempotent(t *testing.T) {
 		{"two errors, marked together", retry.Undone(errors.Join(errDown, errDown)), nil, 3},
 		{"marked for an inner run", &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{retry.Undone(errDown)}}, nil, 1},
 		{"marked, found by As only", hides{retry.Undone(errDown)}, nil, 1},
+		{"marked, and one that is not, found by As only", &skips{new(tally), retry.Undone(errDown), errDown}, nil, 1},
 		{"a wait", retry.After(errDown, time.Second), nil, 1},
 		{"a wait, and marked", retry.After(retry.Undone(errDown), time.Second), nil, 3},
 		{"marked, and a wait", retry.Undone(retry.After(errDown, time.Second)), nil, 3},
