@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -36,6 +37,17 @@ type (
 		*tally
 		errs []error
 	}
+	// searches and matches are passes with one of the two methods.
+	searches struct {
+		*tally
+		err error
+	}
+	matches struct {
+		*tally
+		err error
+	}
+	// alone is passes with a method Unwrap that returns a list of one.
+	alone struct{ passes }
 	// conceals has methods As and Is only.
 	conceals struct {
 		*tally
@@ -61,6 +73,11 @@ type (
 		*tally
 		err, is error
 	}
+	// knows has a method As for single types: it shows no error to those who ask for any.
+	knows struct {
+		*tally
+		err error
+	}
 )
 
 func (unwraps) Error() string    { return "unwraps" }
@@ -72,6 +89,16 @@ func (e passes) As(target any) bool   { e.calls++; return errors.As(e.err, targe
 func (e passes) Is(target error) bool { e.calls++; return errors.Is(e.err, target) }
 
 func (e *passesAsIs) Timeout() bool { e.calls++; return false }
+
+func (searches) Error() string        { return "searches" }
+func (e searches) Unwrap() error      { e.calls++; return e.err }
+func (e searches) As(target any) bool { e.calls++; return errors.As(e.err, target) }
+
+func (matches) Error() string          { return "matches" }
+func (e matches) Unwrap() error        { e.calls++; return e.err }
+func (e matches) Is(target error) bool { e.calls++; return errors.Is(e.err, target) }
+
+func (e alone) Unwrap() []error { e.calls++; return []error{e.err} }
 
 func (joins) Error() string          { return "joins" }
 func (e joins) Unwrap() []error      { e.calls++; return e.errs }
@@ -109,6 +136,13 @@ func (e again) Unwrap() error {
 func (*ownIs) Error() string          { return "own" }
 func (e *ownIs) Unwrap() error        { e.calls++; return e.err }
 func (e *ownIs) Is(target error) bool { e.calls++; return target == e.is }
+
+func (knows) Error() string { return "knows" }
+func (e knows) As(target any) bool {
+	e.calls++
+	_, any := target.(*error)
+	return !any && errors.As(e.err, target)
+}
 
 // wrapped wraps leaf n times.
 func wrapped(n int, leaf error, wrap func(error) error) error {
@@ -152,6 +186,9 @@ func TestJudgingIsLinear(t *testing.T) {
 		"both, around a refused connection": func(c *tally) error {
 			return wrapped(size, refused, func(err error) error { return passes{c, err} })
 		},
+		"both, joined alone": func(c *tally) error {
+			return wrapped(size, errDown, func(err error) error { return alone{passes{c, err}} })
+		},
 		"behind As, with the errors below": func(c *tally) error {
 			all := []error{errDown, &unwraps{c, errDown}}
 			for range size {
@@ -165,6 +202,35 @@ func TestJudgingIsLinear(t *testing.T) {
 		},
 		"hidden, around both": func(c *tally) error {
 			return conceals{c, []error{wrapped(size, errDown, func(err error) error { return passes{c, err} })}}
+		},
+		"hidden, around some with As": func(c *tally) error {
+			return conceals{c, []error{wrapped(40, errDown, func(err error) error { return searches{c, err} })}}
+		},
+		"hidden, around some with Is": func(c *tally) error {
+			return conceals{c, []error{wrapped(40, errDown, func(err error) error { return matches{c, err} })}}
+		},
+		"hidden, around runs of attempts": func(c *tally) error {
+			return conceals{c, []error{wrapped(8, errDown, func(err error) error {
+				var errs []error
+				for range 8 {
+					errs = append(errs, &unwraps{c, err})
+				}
+				return run(errs...)
+			})}}
+		},
+		"hidden, beside others with the same": func(c *tally) error {
+			chain := wrapped(size/10, errDown, func(err error) error { return &unwraps{c, err} })
+			var all []error
+			for range 100 {
+				all = append(all, &conceals{c, []error{chain}})
+			}
+			return errors.Join(all...)
+		},
+		"known to As, in marks": func(c *tally) error {
+			return wrapped(size/2, errDown, func(err error) error { return retry.Undone(knows{c, err}) })
+		},
+		"known to As, in runs": func(c *tally) error {
+			return wrapped(size/2, errDown, func(err error) error { return run(knows{c, err}) })
 		},
 		"go-multierror": func(c *tally) error {
 			errs := make([]error, 500)
@@ -277,6 +343,64 @@ func TestJudgingRandomTreesIsLinear(t *testing.T) {
 				t.Fatalf("%s calls %d methods in a tree of %d errors", how, c.calls, size)
 			}
 		}
+	}
+}
+
+// What a large tree says is what it would say if it were small.
+func TestALargeTreeIsJudgedAsASmallOne(t *testing.T) {
+	undone := retry.Undone(dial(syscall.ECONNREFUSED))
+	few, many := []error{undone}, slices.Repeat([]error{undone}, 100)
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 10_000 {
+		c := new(tally)
+		all := []error{errDown, dial(syscall.ECONNREFUSED), fs.ErrNotExist, timeout(true), hinted(time.Second), asked503{}, retry.ErrRejected}
+		for range 12 {
+			a, b := all[rnd.IntN(len(all))], all[rnd.IntN(len(all))]
+			all = append(all, []func() error{
+				func() error { return &unwraps{c, a} },
+				func() error { return waitsFor{time.Minute, a} },
+				func() error { return &timesOut{a} },
+				func() error { return errors.Join(a) },
+				func() error { return errors.Join(a, b) },
+				func() error { return several{b, a} },
+				func() error { return &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{a, b}} },
+				func() error { return retry.Undone(a) },
+				func() error { return &url.Error{Op: "Get", Err: a} },
+				func() error { return &net.OpError{Op: "dial", Err: a} },
+				func() error { return &fs.PathError{Err: a} },
+			}[rnd.IntN(11)]())
+		}
+		tree := all[len(all)-1]
+		small, large := errors.Join(append(few, tree, tree)...), errors.Join(append(many, tree, tree)...)
+		if got, want := retry.DefaultClassifier(large), retry.DefaultClassifier(small); got != want {
+			t.Fatalf("%v is %v in a large tree, and %v in a small one", tree, got, want)
+		}
+		got, want := retry.Policy{}.Judge(large), retry.Policy{}.Judge(small)
+		if got.Err, want.Err = nil, nil; got != want {
+			t.Fatalf("Judge(%v) = %+v in a large tree, and %+v in a small one", tree, got, want)
+		}
+		if got, want := retry.Final(large), retry.Final(small); got != want {
+			t.Fatalf("Final(%v) = %v in a large tree, and %v in a small one", tree, got, want)
+		}
+	}
+}
+
+// timesOut wraps an error and is a timeout.
+type timesOut struct{ err error }
+
+func (timesOut) Error() string    { return "times out" }
+func (e *timesOut) Unwrap() error { return e.err }
+func (*timesOut) Timeout() bool   { return true }
+
+// An error that holds itself adds nothing to what else it holds.
+func TestAnErrorThatHoldsItselfIsJudged(t *testing.T) {
+	itself := several{nil, status(404)}
+	itself[0] = itself
+	if got := retry.DefaultClassifier(itself); got != retry.Permanent {
+		t.Errorf("DefaultClassifier = %v, want permanent", got)
+	}
+	if got := (retry.Policy{}).Judge(itself).Class; got != retry.Permanent {
+		t.Errorf("Judge = %v, want permanent", got)
 	}
 }
 

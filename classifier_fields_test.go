@@ -247,6 +247,8 @@ func TestFieldsOfErrors(t *testing.T) {
 		{"below a *fs.PathError", &fs.PathError{Op: "read", Err: StatusErr{404}}, unknown, 0},
 		{"below an *os.SyscallError", os.NewSyscallError("read", StatusErr{404}), unknown, 0},
 		{"below a failed dial", &net.OpError{Op: "dial", Err: StatusErr{404}}, unprocessed, 0},
+		{"a hint below a *net.OpError", &net.OpError{Op: "read", Err: Response{resp(429, header)}}, unknown, 0},
+		{"a hint below a *fs.PathError", &fs.PathError{Err: Response{resp(429, header)}}, unknown, 0},
 		{"a reply of SMTP", &textproto.Error{Code: 421}, transient, 0},
 		{"another reply of SMTP", fmt.Errorf("x: %w", &textproto.Error{Code: 550}), permanent, 0},
 		{"joined", errors.Join(StatusErr{404}, syscall.ECONNREFUSED), permanent, 0},

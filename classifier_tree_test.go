@@ -123,6 +123,7 @@ func TestTreesThatOnlyAsAndIsWalk(t *testing.T) {
 		{multi(errDown, &retry.Error{Reason: retry.ReasonPermanent}), permanent},
 		{fmt.Errorf("x: %w", multi(errDown, status(404))), permanent},
 		{errors.Join(syscall.ECONNREFUSED, multi(errDown, errDown)), transient},
+		{errors.Join(status(404)), permanent},
 
 		{aggregate{errDown}, unknown},
 		{aggregate{errDown, fs.ErrNotExist}, permanent},
@@ -150,6 +151,7 @@ func TestTreesThatOnlyAsAndIsWalk(t *testing.T) {
 		{anyOf{errDown, &retry.Error{Reason: retry.ReasonRefused}}, permanent},
 		{anyOf{errDown, errors.Join(errDown, fs.ErrNotExist)}, permanent},
 		{anyOf{errDown, asFS{}}, unknown}, // found by none of the questions
+		{errors.Join(wrapped(4, errDown, func(err error) error { return passes{new(tally), err} }), anyOf{errDown, status(404)}), permanent},
 		{dialer{}, transient},
 		{liar{}, unknown},
 	} {
@@ -188,6 +190,10 @@ func TestMarksBehindAs(t *testing.T) {
 		"a hint in a PathError":             {&fs.PathError{Err: hinted(1)}, retry.Transient, 1},
 		"a hint around a nil pointer":       {waitsFor{1, (*url.Error)(nil)}, retry.Transient, 1},
 		"Stop in a PathError":               {&fs.PathError{Err: stop}, retry.Permanent, 0},
+		"Stop, by its type alone":           {knows{new(tally), stop}, retry.Permanent, 0},
+		"a hint, by its type alone":         {knows{new(tally), hinted(1)}, retry.Transient, 1},
+		"a hint, by its type alone, in As":  {&skips{new(tally), errDown, knows{new(tally), hinted(1)}}, retry.Transient, 1},
+		"an inner run's, by its type alone": {knows{new(tally), &retry.Error{Errs: []error{waitsFor{1, errDown}}}}, retry.Transient, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := retry.Policy{}.Judge(tt.err)
