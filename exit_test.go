@@ -147,6 +147,11 @@ func TestExitHoldsTheFactsOfTheAttempt(t *testing.T) {
 			},
 			want: retry.Exit{Ending: retry.Canceled, Verdict: retry.Verdict{Err: errDown}, Took: s, Allowed: 3 * s},
 		},
+		"failure just before its timeout": {
+			timeout: 2 * s,
+			op:      func(_ context.Context, v *clockx.Virtual, _ func()) error { v.Advance(2*s - 1); return errDown },
+			want:    retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Transient}, Took: 2*s - 1, Allowed: 2 * s},
+		},
 		"the caller's deadline": {
 			timeout: 5 * s, deadline: 2 * s,
 			op:   func(ctx context.Context, v *clockx.Virtual, _ func()) error { return v.Sleep(ctx, time.Hour) },
@@ -199,6 +204,25 @@ func TestExitOfARetry(t *testing.T) {
 		if x := g.exits[i]; x.Allowed != want || x.Took != time.Second || x.Ending != retry.Returned {
 			t.Errorf("attempt %d: %+v, want %v allowed", i+1, x, want)
 		}
+	}
+}
+
+// dated is a context whose deadline passes unnoticed.
+type dated struct {
+	context.Context
+	at time.Time
+}
+
+func (d dated) Deadline() (time.Time, bool) { return d.at, true }
+
+// An attempt that began after its deadline had one, though no time.
+func TestExitOfAnAttemptThatBeganLate(t *testing.T) {
+	p, v := virtual()
+	g := &gate{}
+	p.Guards = []retry.Guard{g}
+	_ = retry.Run(dated{t.Context(), epoch.Add(-time.Hour)}, p, func(context.Context) error { v.Advance(time.Second); return errDown })
+	if x := g.exits[0]; x.Allowed != 1 || x.Took != time.Second || x.Ending != retry.Expired {
+		t.Errorf("exit %+v, want a nanosecond allowed", x)
 	}
 }
 
@@ -512,6 +536,11 @@ func TestHoldUnderOpenPaces(t *testing.T) {
 	pace := &retry.Pace{Clock: v}
 	p := retry.Policy{Guards: []retry.Guard{pace}, Clock: v, MaxAttempts: 1}
 	throttled := retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Throttled}}
+	a := p.Attempts(t.Context())
+	a.Next()
+	leave := a.Hold()
+	a.Done(retry.After(errDown, 0))
+	leave(retry.Exit{Ending: retry.Returned}) // this one counts nothing
 	for i := range 3 {
 		a := p.Attempts(t.Context())
 		if !a.Next() {

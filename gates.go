@@ -137,11 +137,7 @@ func nameOf(g Guard) string { return strings.TrimPrefix(reflect.TypeOf(g).String
 
 // patience returns how long the next attempt may wait for a guard.
 func (r *run) patience(p *Policy) time.Duration {
-	patience := left(r.ctx, p.Clock)
-	if p.MaxElapsed > 0 {
-		patience = min(patience, r.rest(p, r.elapsed(p)))
-	}
-	return patience
+	return min(left(r.ctx, p.Clock), r.rest(p, r.elapsed(p)))
 }
 
 // rest returns how long after now an attempt may still start by MaxElapsed, or
@@ -216,10 +212,7 @@ func (r *run) leaveAfter(p *Policy, v *Verdict) {
 // allowed returns how long the attempt underway, which has taken so long, had until its
 // deadline: 0 if it had none.
 func (r *run) allowed(p *Policy, took time.Duration) time.Duration {
-	allowed := left(r.opCtx, p.Clock)
-	if allowed < math.MaxInt64 {
-		allowed = max(took+min(allowed, math.MaxInt64-took), 1) // it is negative for one that ends late
-	}
+	allowed := max(took+min(left(r.opCtx, p.Clock), math.MaxInt64-took), 1) // what is left is negative for one that ends late
 	if p.AttemptTimeout > 0 {
 		allowed = min(allowed, p.AttemptTimeout) // it is not in the context of an Untimed attempt
 	}

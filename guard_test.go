@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
 	"runtime"
 	"slices"
 	"strings"
@@ -366,6 +367,18 @@ func TestWaitForAGuardEndsWithMaxElapsed(t *testing.T) {
 	})
 }
 
+// A guard that answers too late has no attempt wait any more.
+func TestGuardThatAnswersAfterMaxElapsed(t *testing.T) {
+	p, v := virtual()
+	p.MaxElapsed = 3 * time.Second
+	g := &gate{script: []enter{asksAgain(time.Second), takes(v, 5*time.Second, asksAgain(time.Second))}}
+	p.Guards = []retry.Guard{g}
+	e := wantReason(t, retry.Run(t.Context(), p, works), retry.ReasonGuard)
+	if g.check(t); !errors.Is(e.Cause, retry.ErrPaced) || e.Elapsed != 6*time.Second || e.Waited != e.Elapsed {
+		t.Errorf("%+v", e)
+	}
+}
+
 // It is no wait that ends just then.
 func TestLastWaitMayEndWithMaxElapsed(t *testing.T) {
 	onEach(t, func(t *testing.T, p retry.Policy, run func(context.Context, retry.Policy, func(context.Context) error) error) {
@@ -425,6 +438,19 @@ func TestWaitNotShorterThanPatienceEndsTheRunAtOnce(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Without a limit a guard may name the longest wait there is, and the caller ends it.
+func TestLongestWaitForAGuardCountsAsLongAsItLasts(t *testing.T) {
+	p, v := virtual()
+	p.Guards = []retry.Guard{&gate{script: []enter{sleeps(5 * time.Second), sleeps(math.MaxInt64 - 1)}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	v.AfterFunc(8*time.Second, cancel)
+	e := wantReason(t, retry.Run(ctx, p, func(context.Context) error { return errDown }), retry.ReasonCanceled)
+	if e.Elapsed != 8*time.Second || e.Waited != e.Elapsed {
+		t.Errorf("waited %v of %v", e.Waited, e.Elapsed)
 	}
 }
 
@@ -1041,6 +1067,71 @@ func TestSuperviseAsksGuardsAtEachRestart(t *testing.T) {
 	}
 }
 
+// The time of a run that Supervise starts begins after the pause.
+func TestPatienceAfterARestart(t *testing.T) {
+	p, v := virtual()
+	p.MaxElapsed = 10 * time.Second
+	g := &gate{script: []enter{admits, refuses(errFull), asksAgain(2 * time.Second)}}
+	p.Guards = []retry.Guard{g}
+	lives := 0
+	err := retry.Supervise(t.Context(), p, time.Minute, func(context.Context) error {
+		if lives++; lives == 1 {
+			v.Advance(time.Hour)
+			return errDown
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []time.Duration
+	for _, e := range g.entries {
+		got = append(got, e.Patience)
+	}
+	if want := []time.Duration{10 * time.Second, 10 * time.Second, 9 * time.Second, 7 * time.Second}; !slices.Equal(got, want) {
+		t.Errorf("patience %v, want %v", got, want)
+	}
+	g.check(t)
+}
+
+// A name that a guard does not find may be there later: see Supervise.
+func TestRefusalUnderSuperviseIsJudgedAsAnErrorOfOp(t *testing.T) {
+	for door, ends := range map[string]bool{"Run": true, "Supervise": false} {
+		p, _ := virtual()
+		p.Guards = []retry.Guard{&gate{script: []enter{refuses(&net.DNSError{IsNotFound: true})}}}
+		run := retry.Run
+		if door == "Supervise" {
+			run = func(ctx context.Context, p retry.Policy, op func(context.Context) error) error {
+				return retry.Supervise(ctx, p, 1, op)
+			}
+		}
+		if err := run(t.Context(), p, works); (err != nil) != ends {
+			t.Errorf("%s: %v", door, err)
+		}
+	}
+}
+
+// What one run holds of a guard is not another's, although one is made inside of the other.
+func TestRunInsideOfARestartAsksItsGuards(t *testing.T) {
+	p, v := virtual()
+	g := &gate{}
+	p.Guards = []retry.Guard{g}
+	lives := 0
+	err := retry.Supervise(t.Context(), p, time.Minute, func(ctx context.Context) error {
+		if lives++; lives == 1 {
+			v.Advance(time.Hour)
+			return errDown
+		}
+		return retry.Run(ctx, p, works)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g.check(t); len(g.entries) != 3 || len(g.exits) != 3 {
+		t.Errorf("the guard was asked %d times, and left %d times, want 3", len(g.entries), len(g.exits))
+	}
+}
+
 func TestTickersAskGuards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := virtual()
@@ -1102,6 +1193,30 @@ func TestGuardHookGetsAllFacts(t *testing.T) {
 	if got, want := seen.String(), "start guard(2s) attempt(1) attemptDone(1) wait(1s) guard(5s) guard(1s) guard(0s) done(guard)"; got != want {
 		t.Errorf("events\n%s, want\n%s", got, want)
 	}
+}
+
+// A run whose first attempt nobody sees knows when it began all the same.
+func TestGuardHookIsTheOnlyOneThatSeesTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, pace := time.Now(), new(retry.Pace)
+		var seen []retry.Held
+		p := retry.Policy{Guards: []retry.Guard{pace}, Backoff: retry.Constant(0)}
+		p.Hooks.Guard = func(_ context.Context, h retry.Held) { seen = append(seen, h) }
+		calls := 0
+		err := retry.Run(t.Context(), p, func(context.Context) error {
+			if calls++; calls > 1 {
+				return nil
+			}
+			refuse(pace, errBusy)
+			time.Sleep(time.Second)
+			refuse(pace, errBusy)
+			refuse(pace, errBusy)
+			return retry.Run(t.Context(), retry.Policy{Guards: p.Guards, MaxAttempts: 1}, func(context.Context) error { return errDown }) // takes the turn
+		})
+		if err != nil || len(seen) != 1 || !seen[0].Start.Equal(start.Add(time.Second)) || seen[0].Elapsed != time.Second {
+			t.Errorf("%v; the hook saw %+v", err, seen)
+		}
+	})
 }
 
 // Each guard that has the attempt wait is told of.

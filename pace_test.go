@@ -317,16 +317,23 @@ func (c *endsCounted) WithTimeoutCause(ctx context.Context, d time.Duration, cau
 
 // The timer of a long MaxElapsed does not stay when the turn has come.
 func TestPaceLeavesNoTimerBehind(t *testing.T) {
-	clock := &endsCounted{Clock: clockx.NewVirtual(epoch)}
-	p := retry.Policy{Guards: []retry.Guard{slowPace(clock, time.Second)}, Clock: clock, MaxElapsed: 24 * time.Hour}
-	for range 2 { // the second waits
-		if err := retry.Run(t.Context(), p, works); err != nil {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		clock := &endsCounted{Clock: clockx.System()}
+		p := retry.Policy{Guards: []retry.Guard{slowPace(clock, time.Second)}, Clock: clock, MaxElapsed: 24 * time.Hour}
+		var wg sync.WaitGroup
+		for range 3 { // the third waits for the second
+			wg.Go(func() {
+				if err := retry.Run(t.Context(), p, works); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
 		}
-	}
-	if n := clock.open.Load(); n != 0 {
-		t.Errorf("%d timers are left", n)
-	}
+		wg.Wait()
+		if n := clock.open.Load(); n != 0 {
+			t.Errorf("%d timers are left", n)
+		}
+	})
 }
 
 func TestPaceLosesNoTurnToTheCanceled(t *testing.T) {

@@ -1561,6 +1561,8 @@ func TestHooksSeeNoNegativeTime(t *testing.T) {
 	p, v := virtual()
 	p.Clock = backward{v, new(time.Duration)}
 	log := record(&p)
+	g := &gate{}
+	p.Guards = []retry.Guard{g}
 	_ = retry.Run(t.Context(), p, func(context.Context) error { return errDown })
 	for _, a := range slices.Concat(log.begun, log.attempts, log.waits) {
 		if a.Duration < 0 || a.Elapsed < 0 {
@@ -1569,6 +1571,15 @@ func TestHooksSeeNoNegativeTime(t *testing.T) {
 	}
 	if s := log.summary; s.Elapsed != 0 || s.Elapsed != gaveUp(t, s.Err).Elapsed || s.Waited != 0 {
 		t.Errorf("Done saw %+v, the error says %v", s, gaveUp(t, s.Err).Elapsed)
+	}
+	a := p.Attempts(t.Context())
+	a.Next()
+	a.Hold()(retry.Exit{})
+	a.Close()
+	for i, x := range g.exits {
+		if x.Took != 0 {
+			t.Errorf("a guard saw that attempt %d took %v", i+1, x.Took)
+		}
 	}
 }
 
