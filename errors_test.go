@@ -179,6 +179,35 @@ func TestErrorIsTheContextsErrorOfItsReason(t *testing.T) {
 	}
 }
 
+func TestErrorMarkedSaysThatAMarkEndedTheRun(t *testing.T) {
+	permanent := func(error) retry.Class { return retry.Permanent }
+	for name, tt := range map[string]struct {
+		err      error
+		classify retry.Classifier
+		reason   retry.Reason
+		want     bool
+	}{
+		"Stop":                     {retry.Stop(errDown), nil, retry.ReasonPermanent, true},
+		"Stop, inside":             {fmt.Errorf("x: %w", retry.Stop(errDown)), nil, retry.ReasonPermanent, true},
+		"Answer":                   {retry.Answer(errDown), nil, retry.ReasonPermanent, true},
+		"Refuse":                   {retry.Refuse(errDown), nil, retry.ReasonRefused, true},
+		"Classify":                 {errDown, permanent, retry.ReasonPermanent, false},
+		"DefaultClassifier":        {status(404), nil, retry.ReasonPermanent, false},
+		"an inner run was refused": {&retry.Error{Reason: retry.ReasonRefused, Attempts: 1, Errs: []error{errDown}}, nil, retry.ReasonRefused, false},
+		"After, too often":         {retry.After(errDown, 0), nil, retry.ReasonMaxAttempts, false},
+		"After, too long":          {retry.After(errDown, time.Hour), nil, retry.ReasonRetryAfter, false},
+	} {
+		for door, run := range doors {
+			p, _ := virtual()
+			p.MaxAttempts, p.Classify = 2, tt.classify
+			err := run(t.Context(), p, func(context.Context) error { return tt.err })
+			if got := wantReason(t, err, tt.reason).Marked; got != tt.want {
+				t.Errorf("%s, %s: Marked = %v, want %v", name, door, got, tt.want)
+			}
+		}
+	}
+}
+
 // A mark is not an error of its own kind for those who count by type.
 func TestMarkHasTheErrorTypeOfWhatIsMarked(t *testing.T) {
 	for _, tt := range []struct {

@@ -766,3 +766,15 @@ func TestAttemptDoneGetsTheCauseOfACancelInTheAttemptHook(t *testing.T) {
 		t.Errorf("AttemptDone got %+v, want the cause", log.attempts)
 	}
 }
+
+// Nobody judges what an attempt returns once the caller has left.
+func TestHooksGetNoVerdictOnACanceledAttempt(t *testing.T) {
+	p, _ := virtual()
+	seen := record(&p)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_ = retry.Run(ctx, p, func(context.Context) error { cancel(); return retry.After(errDown, time.Second) })
+	if a := seen.attempts[0]; a.Err != errDown || a.Class != retry.Unknown || a.Hint != 0 || a.Answered {
+		t.Errorf("the hook saw %+v", a)
+	}
+}

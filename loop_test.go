@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"slices"
 	"testing"
 	"time"
@@ -130,6 +131,34 @@ func TestLoopTellsTheBudget(t *testing.T) {
 	if want := (countingBudget{refuse: true, begun: 1, asked: 1, ended: 1}); *budget != want {
 		t.Errorf("the refusing budget saw %+v, want %+v", *budget, want)
 	}
+	*budget = countingBudget{}
+	p.Start(epoch).Close() // no success
+	if want := (countingBudget{begun: 1, ended: 1}); *budget != want {
+		t.Errorf("the budget of a closed Loop saw %+v, want %+v", *budget, want)
+	}
+}
+
+// No classifier gets nil, nor an error that comes after the end.
+func TestLoopJudgesEachFailureOnce(t *testing.T) {
+	var judged []error
+	p := retry.Policy{Classify: func(err error) retry.Class { judged = append(judged, err); return retry.Unknown }}
+	loop := p.Start(epoch)
+	loop.Next(epoch, errDown)
+	loop.Next(epoch, nil)
+	loop.Next(epoch, errDown)
+	loop.Next(epoch, nil)
+	if !slices.Equal(judged, []error{errDown}) {
+		t.Errorf("judged %v, want only the first", judged)
+	}
+}
+
+// Only Supervise goes on when a name is not found.
+func TestLoopEndsIfANameIsNotFound(t *testing.T) {
+	loop := retry.Policy{}.Start(epoch)
+	if _, ok := loop.Next(epoch, &net.DNSError{IsNotFound: true}); ok {
+		t.Error("another attempt follows")
+	}
+	wantReason(t, loop.Err(), retry.ReasonPermanent)
 }
 
 // A message queue hands the message back between attempts: the loop ends early,
@@ -341,6 +370,24 @@ func TestLastNanosecondOfMaxElapsed(t *testing.T) {
 		loop := retry.Policy{MaxElapsed: tt.limit, Backoff: retry.Constant(tt.wait)}.Start(epoch)
 		if _, ok := loop.Next(epoch.Add(tt.elapsed), errDown); ok != tt.want {
 			t.Errorf("of %v %v have passed: a wait of %v is granted: %v, want %v", tt.limit, tt.elapsed, tt.wait, ok, tt.want)
+		}
+	}
+}
+
+// A retry may start as long as there is time before the deadline, if only a nanosecond.
+func TestLastNanosecondBeforeTheDeadline(t *testing.T) {
+	for left, want := range map[time.Duration]int{0: 1, 1: 2} {
+		p, v := virtual()
+		p.Backoff, p.MaxAttempts = retry.Constant(0), 2
+		calls := 0
+		_ = retry.Run(dated{t.Context(), epoch.Add(time.Second)}, p, func(context.Context) error {
+			if calls++; calls == 1 {
+				v.Advance(time.Second - left)
+			}
+			return errDown
+		})
+		if calls != want {
+			t.Errorf("with %v left there are %d calls, want %d", left, calls, want)
 		}
 	}
 }
