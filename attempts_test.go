@@ -329,6 +329,31 @@ func TestErrorUndone(t *testing.T) {
 	}
 }
 
+// Nobody judges an attempt once the caller has left, nor one that does not come to Done.
+func TestErrorUndoneOfAnAttemptThatNobodyJudged(t *testing.T) {
+	undone := retry.Verdict{Err: errDown, Undone: true}
+	for name, tt := range map[string]struct {
+		end  func(a *retry.Attempts, cancel func())
+		want bool
+	}{
+		"canceled":                       {func(a *retry.Attempts, cancel func()) { cancel(); a.Done(retry.Undone(errDown)) }, false},
+		"canceled, but its caller knows": {func(a *retry.Attempts, cancel func()) { cancel(); a.Judged(undone) }, true},
+		"closed":                         {func(a *retry.Attempts, _ func()) { a.Close() }, false},
+	} {
+		p, _ := virtual()
+		ctx, cancel := context.WithCancel(t.Context())
+		a := p.Attempts(ctx)
+		a.Next()
+		a.Judged(undone)
+		a.Next()
+		tt.end(a, cancel)
+		cancel()
+		if got := gaveUp(t, a.Err()).Undone; got != tt.want {
+			t.Errorf("%s: Undone = %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
 // With Untimed an attempt's context outlives Done.
 func TestUntimed(t *testing.T) {
 	p, v := virtual()

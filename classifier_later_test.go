@@ -83,7 +83,7 @@ func TestSuperviseAwaitsAClockThatIsSet(t *testing.T) {
 			calls := 0
 			op := func(context.Context) error { calls++; return tt.err }
 			if lasting {
-				_ = retry.Supervise(t.Context(), p, 0, op)
+				_ = retry.Supervise(t.Context(), p, 1, op)
 			} else {
 				_ = retry.Run(t.Context(), p, op)
 			}

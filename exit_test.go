@@ -253,6 +253,31 @@ func TestExitOfAnUntimedAttempt(t *testing.T) {
 	}
 }
 
+func TestExitOfARetryThatPanics(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		p, v := virtual()
+		want := time.Second
+		if back {
+			p.Clock, want = backward{v, new(time.Duration)}, 0
+		}
+		g := &gate{}
+		p.Guards = []retry.Guard{g}
+		calls := 0
+		apart(func() {
+			_ = retry.Run(t.Context(), p, func(context.Context) error {
+				if calls++; calls == 1 {
+					return errDown
+				}
+				v.Advance(time.Second)
+				panic("boom")
+			})
+		})
+		if x := g.exits[1]; x.Ending != retry.Panicked || x.Took != want {
+			t.Errorf("clock set back: %v; exit %+v, want %v", back, x, want)
+		}
+	}
+}
+
 // What does not return where, and what the guards hear: each pass comes back once.
 func TestGuardsAreLeftWhateverPanics(t *testing.T) {
 	panicked := retry.Exit{Ending: retry.Panicked, Took: time.Second, Allowed: time.Minute}

@@ -154,11 +154,14 @@ func TestLoopJudgesEachFailureOnce(t *testing.T) {
 
 // Only Supervise goes on when a name is not found.
 func TestLoopEndsIfANameIsNotFound(t *testing.T) {
-	loop := retry.Policy{}.Start(epoch)
-	if _, ok := loop.Next(epoch, &net.DNSError{IsNotFound: true}); ok {
+	loop, missing := retry.Policy{}.Start(epoch), &net.DNSError{IsNotFound: true}
+	if _, ok := loop.Next(epoch, missing); ok {
 		t.Error("another attempt follows")
 	}
 	wantReason(t, loop.Err(), retry.ReasonPermanent)
+	if c := (retry.Policy{}).Judge(missing).Class; c != retry.Permanent {
+		t.Errorf("Judge = %v, want permanent", c)
+	}
 }
 
 // A message queue hands the message back between attempts: the loop ends early,
