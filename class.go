@@ -142,7 +142,6 @@ func (j *judge) typed(err error, at place) (c Class, ok bool) {
 	case errno:
 		return classifyErrno(e), true
 	case *Error:
-		j.passing++
 		return j.run(e, at), true
 	case *url.Error:
 		return j.url(e, at|system), true

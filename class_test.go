@@ -73,6 +73,11 @@ type (
 		*tally
 		err, is error
 	}
+	// shows has a method As for those who ask for any error, and a method Is that searches it.
+	shows struct {
+		*tally
+		err error
+	}
 	// knows has a method As for single types: it shows no error to those who ask for any.
 	knows struct {
 		*tally
@@ -136,6 +141,17 @@ func (e again) Unwrap() error {
 func (*ownIs) Error() string          { return "own" }
 func (e *ownIs) Unwrap() error        { e.calls++; return e.err }
 func (e *ownIs) Is(target error) bool { e.calls++; return target == e.is }
+
+func (shows) Error() string { return "shows" }
+func (e shows) As(target any) bool {
+	e.calls++
+	found, ok := target.(*error)
+	if ok {
+		*found = e.err
+	}
+	return ok
+}
+func (e shows) Is(target error) bool { e.calls++; return errors.Is(e.err, target) }
 
 func (knows) Error() string { return "knows" }
 func (e knows) As(target any) bool {
@@ -210,13 +226,13 @@ func TestJudgingIsLinear(t *testing.T) {
 			return conceals{c, []error{wrapped(40, errDown, func(err error) error { return matches{c, err} })}}
 		},
 		"hidden, around runs of attempts": func(c *tally) error {
-			return conceals{c, []error{wrapped(8, errDown, func(err error) error {
+			return shows{c, wrapped(8, errDown, func(err error) error {
 				var errs []error
 				for range 8 {
 					errs = append(errs, &unwraps{c, err})
 				}
 				return run(errs...)
-			})}}
+			})}
 		},
 		"hidden, beside others with the same": func(c *tally) error {
 			chain := wrapped(size/10, errDown, func(err error) error { return &unwraps{c, err} })
@@ -350,6 +366,22 @@ func TestJudgingRandomTreesIsLinear(t *testing.T) {
 func TestALargeTreeIsJudgedAsASmallOne(t *testing.T) {
 	undone := retry.Undone(dial(syscall.ECONNREFUSED))
 	few, many := []error{undone}, slices.Repeat([]error{undone}, 100)
+	same := func(tree error) {
+		t.Helper()
+		small, large := errors.Join(append(few, tree, tree)...), errors.Join(append(many, tree, tree)...)
+		if got, want := retry.DefaultClassifier(large), retry.DefaultClassifier(small); got != want {
+			t.Fatalf("%v is %v in a large tree, and %v in a small one", tree, got, want)
+		}
+		got, want := retry.Policy{}.Judge(large), retry.Policy{}.Judge(small)
+		if got.Err, want.Err = nil, nil; got != want {
+			t.Fatalf("Judge(%v) = %+v in a large tree, and %+v in a small one", tree, got, want)
+		}
+		if got, want := retry.Final(large), retry.Final(small); got != want {
+			t.Fatalf("Final(%v) = %v in a large tree, and %v in a small one", tree, got, want)
+		}
+	}
+	late := &timesOut{errDown} // says that it is late only if no error decides
+	same(errors.Join(dial(late), &url.Error{Op: "Get", Err: late}))
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 10_000 {
 		c := new(tally)
@@ -370,18 +402,7 @@ func TestALargeTreeIsJudgedAsASmallOne(t *testing.T) {
 				func() error { return &fs.PathError{Err: a} },
 			}[rnd.IntN(11)]())
 		}
-		tree := all[len(all)-1]
-		small, large := errors.Join(append(few, tree, tree)...), errors.Join(append(many, tree, tree)...)
-		if got, want := retry.DefaultClassifier(large), retry.DefaultClassifier(small); got != want {
-			t.Fatalf("%v is %v in a large tree, and %v in a small one", tree, got, want)
-		}
-		got, want := retry.Policy{}.Judge(large), retry.Policy{}.Judge(small)
-		if got.Err, want.Err = nil, nil; got != want {
-			t.Fatalf("Judge(%v) = %+v in a large tree, and %+v in a small one", tree, got, want)
-		}
-		if got, want := retry.Final(large), retry.Final(small); got != want {
-			t.Fatalf("Final(%v) = %v in a large tree, and %v in a small one", tree, got, want)
-		}
+		same(all[len(all)-1])
 	}
 }
 

@@ -73,6 +73,18 @@ func (e dialer) As(target any) bool {
 	return ok
 }
 
+// failedRun says that it is a run, whose error is the failedRun.
+type failedRun struct{}
+
+func (failedRun) Error() string { return "failed run" }
+func (e failedRun) As(target any) bool {
+	p, ok := target.(**retry.Error)
+	if ok {
+		*p = &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{e}}
+	}
+	return ok
+}
+
 // liar finds everything and sets nothing.
 type liar struct{}
 
@@ -170,30 +182,31 @@ func TestMarksBehindAs(t *testing.T) {
 		want retry.Class
 		hint time.Duration
 	}{
-		"Stop":                              {multi(errDown, stop), retry.Permanent, 0},
-		"Stop, wrapped":                     {fmt.Errorf("x: %w", multi(errDown, fmt.Errorf("y: %w", stop))), retry.Permanent, 0},
-		"After":                             {multi(errDown, after), retry.Throttled, time.Second},
-		"joined":                            {errors.Join(errDown, multi(errDown, after)), retry.Throttled, time.Second},
-		"for an inner run":                  {multi(errDown, inner), retry.Transient, 0},
-		"for an inner run, and one for us":  {multi(inner, stop), retry.Permanent, 0}, // each has an As method of its own
-		"of which only one As method tells": {anyOf{inner, stop}, retry.Transient, 0},
-		"a hint":                            {multi(errDown, hinted(time.Minute)), retry.Transient, time.Minute},
-		"an inner run's hint":               {multi(errDown, &retry.Error{Errs: []error{errDown, waits{errDown}}}), retry.Transient, time.Second},
-		"an inner run's older hint":         {multi(errDown, &retry.Error{Errs: []error{hinted(time.Hour), errDown}}), retry.Transient, 0},
-		"a negative hint":                   {multi(errDown, hinted(-1)), retry.Transient, 0},
-		"an inner run's hint, deeper":       {multi(errDown, &retry.Error{Errs: []error{fmt.Errorf("x: %w", hinted(1))}}), retry.Transient, 1},
-		"an inner run's hint, around more":  {multi(errDown, &retry.Error{Errs: []error{waitsFor{1, errDown}}}), retry.Transient, 1},
-		"nothing":                           {liar{}, retry.Transient, 0},
-		"a hint in a url.Error":             {&url.Error{Err: hinted(1)}, retry.Transient, 1},
-		"a hint in a net.OpError":           {read(hinted(1)), retry.Transient, 1},
-		"a hint in a SyscallError":          {os.NewSyscallError("x", hinted(1)), retry.Transient, 1},
-		"a hint in a PathError":             {&fs.PathError{Err: hinted(1)}, retry.Transient, 1},
-		"a hint around a nil pointer":       {waitsFor{1, (*url.Error)(nil)}, retry.Transient, 1},
-		"Stop in a PathError":               {&fs.PathError{Err: stop}, retry.Permanent, 0},
-		"Stop, by its type alone":           {knows{new(tally), stop}, retry.Permanent, 0},
-		"a hint, by its type alone":         {knows{new(tally), hinted(1)}, retry.Transient, 1},
-		"a hint, by its type alone, in As":  {&skips{new(tally), errDown, knows{new(tally), hinted(1)}}, retry.Transient, 1},
-		"an inner run's, by its type alone": {knows{new(tally), &retry.Error{Errs: []error{waitsFor{1, errDown}}}}, retry.Transient, 1},
+		"Stop":                               {multi(errDown, stop), retry.Permanent, 0},
+		"Stop, wrapped":                      {fmt.Errorf("x: %w", multi(errDown, fmt.Errorf("y: %w", stop))), retry.Permanent, 0},
+		"After":                              {multi(errDown, after), retry.Throttled, time.Second},
+		"joined":                             {errors.Join(errDown, multi(errDown, after)), retry.Throttled, time.Second},
+		"for an inner run":                   {multi(errDown, inner), retry.Transient, 0},
+		"for an inner run, and one for us":   {multi(inner, stop), retry.Permanent, 0}, // each has an As method of its own
+		"of which only one As method tells":  {anyOf{inner, stop}, retry.Transient, 0},
+		"a hint":                             {multi(errDown, hinted(time.Minute)), retry.Transient, time.Minute},
+		"an inner run's hint":                {multi(errDown, &retry.Error{Errs: []error{errDown, waits{errDown}}}), retry.Transient, time.Second},
+		"an inner run's older hint":          {multi(errDown, &retry.Error{Errs: []error{hinted(time.Hour), errDown}}), retry.Transient, 0},
+		"a negative hint":                    {multi(errDown, hinted(-1)), retry.Transient, 0},
+		"an inner run's hint, deeper":        {multi(errDown, &retry.Error{Errs: []error{fmt.Errorf("x: %w", hinted(1))}}), retry.Transient, 1},
+		"an inner run's hint, around more":   {multi(errDown, &retry.Error{Errs: []error{waitsFor{1, errDown}}}), retry.Transient, 1},
+		"nothing":                            {liar{}, retry.Transient, 0},
+		"a hint in a url.Error":              {&url.Error{Err: hinted(1)}, retry.Transient, 1},
+		"a hint in a net.OpError":            {read(hinted(1)), retry.Transient, 1},
+		"a hint in a SyscallError":           {os.NewSyscallError("x", hinted(1)), retry.Transient, 1},
+		"a hint in a PathError":              {&fs.PathError{Err: hinted(1)}, retry.Transient, 1},
+		"a hint around a nil pointer":        {waitsFor{1, (*url.Error)(nil)}, retry.Transient, 1},
+		"Stop in a PathError":                {&fs.PathError{Err: stop}, retry.Permanent, 0},
+		"Stop, by its type alone":            {knows{new(tally), stop}, retry.Permanent, 0},
+		"a hint, by its type alone":          {knows{new(tally), hinted(1)}, retry.Transient, 1},
+		"a hint, by its type alone, in As":   {&skips{new(tally), errDown, knows{new(tally), hinted(1)}}, retry.Transient, 1},
+		"an inner run's, of which it is one": {failedRun{}, retry.Transient, 0},
+		"an inner run's, by its type alone":  {knows{new(tally), &retry.Error{Errs: []error{waitsFor{1, errDown}}}}, retry.Transient, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := retry.Policy{}.Judge(tt.err)

@@ -272,7 +272,7 @@ type (
 type asking struct {
 	shown   errtree.Hidden
 	visits  int // errors
-	passing int // errors that make a search twice as long: by methods that search what they wrap, too
+	passing int // errors that make a search longer: runs, and those whose methods search what they wrap, too
 }
 
 // shows is what the methods of one error may add to what it wraps.

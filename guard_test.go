@@ -1070,8 +1070,8 @@ func TestSuperviseAsksGuardsAtEachRestart(t *testing.T) {
 // The time of a run that Supervise starts begins after the pause.
 func TestPatienceAfterARestart(t *testing.T) {
 	p, v := virtual()
-	p.MaxElapsed = 10 * time.Second
-	g := &gate{script: []enter{admits, refuses(errFull), asksAgain(2 * time.Second)}}
+	p.MaxElapsed = 2500 * time.Millisecond
+	g := &gate{script: []enter{admits, refuses(errFull), asksAgain(time.Second)}}
 	p.Guards = []retry.Guard{g}
 	lives := 0
 	err := retry.Supervise(t.Context(), p, time.Minute, func(context.Context) error {
@@ -1088,7 +1088,7 @@ func TestPatienceAfterARestart(t *testing.T) {
 	for _, e := range g.entries {
 		got = append(got, e.Patience)
 	}
-	if want := []time.Duration{10 * time.Second, 10 * time.Second, 9 * time.Second, 7 * time.Second}; !slices.Equal(got, want) {
+	if want := []time.Duration{2500 * time.Millisecond, 2500 * time.Millisecond, 1500 * time.Millisecond, 500 * time.Millisecond}; !slices.Equal(got, want) {
 		t.Errorf("patience %v, want %v", got, want)
 	}
 	g.check(t)
@@ -1108,27 +1108,6 @@ func TestRefusalUnderSuperviseIsJudgedAsAnErrorOfOp(t *testing.T) {
 		if err := run(t.Context(), p, works); (err != nil) != ends {
 			t.Errorf("%s: %v", door, err)
 		}
-	}
-}
-
-// What one run holds of a guard is not another's, although one is made inside of the other.
-func TestRunInsideOfARestartAsksItsGuards(t *testing.T) {
-	p, v := virtual()
-	g := &gate{}
-	p.Guards = []retry.Guard{g}
-	lives := 0
-	err := retry.Supervise(t.Context(), p, time.Minute, func(ctx context.Context) error {
-		if lives++; lives == 1 {
-			v.Advance(time.Hour)
-			return errDown
-		}
-		return retry.Run(ctx, p, works)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if g.check(t); len(g.entries) != 3 || len(g.exits) != 3 {
-		t.Errorf("the guard was asked %d times, and left %d times, want 3", len(g.entries), len(g.exits))
 	}
 }
 
