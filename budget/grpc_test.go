@@ -34,6 +34,7 @@ func TestGRPCNumbers(t *testing.T) {
 		{"2", &budget.GRPC{MaxTokens: 2}, 0, .5},
 		{"2.002", &budget.GRPC{MaxTokens: 2.002}, 1, .002 / 2.002},
 		{"negative", &budget.GRPC{MaxTokens: -1}, 0, 0},
+		{"a part of a token, negative", &budget.GRPC{MaxTokens: -.5}, 0, 0},
 		{"NaN", &budget.GRPC{MaxTokens: math.NaN()}, 0, 0},
 		{"infinite", &budget.GRPC{MaxTokens: math.Inf(1)}, 1000, 1},
 		{"nil", none, 1000, 1},
@@ -43,16 +44,16 @@ func TestGRPCNumbers(t *testing.T) {
 			if got := failures(tt.b); got != tt.retried {
 				t.Errorf("%d failures are retried, want %d", got, tt.retried)
 			}
-			if got := tt.b.Balance(); math.Abs(got-tt.balance) > 1e-9 {
+			if got := tt.b.Balance(); !(math.Abs(got-tt.balance) <= 1e-9) { // NaN is as far as can be
 				t.Errorf("Balance() = %v, want %v", got, tt.balance)
 			}
 		})
 	}
-	for ratio, want := range map[float64]float64{0: .51, .5: .55, -1: .5, math.NaN(): .5, 100: 1, math.Inf(1): 1} {
+	for ratio, want := range map[float64]float64{0: .51, .5: .55, -1: .5, -.5: .5, math.NaN(): .5, 100: 1, math.Inf(1): 1} {
 		b := &budget.GRPC{TokenRatio: ratio}
 		failures(b)
 		b.End(retry.Outcome{OK: true})
-		if got := b.Balance(); math.Abs(got-want) > 1e-9 {
+		if got := b.Balance(); !(math.Abs(got-want) <= 1e-9) {
 			t.Errorf("TokenRatio %v: Balance() = %v, want %v", ratio, got, want)
 		}
 	}

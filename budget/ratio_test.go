@@ -133,6 +133,7 @@ func TestRatioDefaultsAndOddFields(t *testing.T) {
 		{&budget.Ratio{Ratio: .29}, 58},
 		{&budget.Ratio{Ratio: -1}, 0},
 		{&budget.Ratio{Ratio: -1, MinPerSecond: 10}, 100},
+		{&budget.Ratio{Ratio: -.001, MinPerSecond: 10}, 100},
 		{&budget.Ratio{Ratio: nan, MinPerSecond: nan}, 0},
 		{&budget.Ratio{Ratio: inf}, 300},
 		{&budget.Ratio{MinPerSecond: inf}, 300},
@@ -284,6 +285,9 @@ func TestRatioRefills(t *testing.T) {
 	for range 3 {
 		if n := granted(b, 1000, retry.Transient); n != 100 {
 			t.Errorf("%d retries are granted, want 100", n)
+		}
+		if b.Balance() != 0 {
+			t.Errorf("then the balance is %v, want 0", b.Balance())
 		}
 		v.Advance(10 * time.Second)
 		if b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
