@@ -64,7 +64,7 @@ mutate:
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-errtext.txt -skip 'Alloc|Leak|TimeDoesNot' errtext
 	go run ./tools/mutate -min 98 hedge
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-hedging.txt -tests hedge internal/hedging
-	go run ./tools/mutate -min 98 internal/errtree
+	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-errtree.txt internal/errtree
 	go run ./tools/mutate -min 98 internal/keyed
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-pacing.txt -skip RandomRuns internal/pacing
 

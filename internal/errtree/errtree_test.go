@@ -155,6 +155,14 @@ func TestWalkGoesThroughSlicesAndMethodsAs(t *testing.T) {
 			t.Errorf("in %T: visited %v, want %v", tt.err, seen, tt.want)
 		}
 	}
+	if seen, stopped := visited(shows{leaf("a")}, func(err error) errtree.Next {
+		if err == leaf("a") {
+			return errtree.Stop
+		}
+		return errtree.Into
+	}); !stopped {
+		t.Errorf("visited %v, and did not stop", seen)
+	}
 	if _, joined := errtree.Below(positions{nil}); len(joined) != 1 || joined[0] == nil {
 		t.Errorf("a part that succeeded is %v, want an error that says so", joined)
 	}
@@ -167,7 +175,172 @@ func TestWalkVisitsSharedErrorsAboutOnce(t *testing.T) {
 	}
 	visits := 0
 	errtree.Walk(err, func(error) errtree.Next { visits++; return errtree.Into })
-	if visits > 3000 {
+	if visits < 2001 || visits > 3000 {
 		t.Errorf("%d visits of 2001 errors", visits)
+	}
+}
+
+// node is an error of which a test says what its methods do.
+type node struct {
+	wraps []error
+	shows error // by As, to those who ask for any error
+	is    error // by Is
+}
+
+func (node) Error() string          { return "node" }
+func (n node) Unwrap() []error      { return n.wraps }
+func (n node) Is(target error) bool { return n.is != nil && target == n.is }
+func (n node) As(target any) bool {
+	p, ok := target.(*error)
+	if ok && n.shows != nil {
+		*p = n.shows
+	}
+	return ok && n.shows != nil
+}
+
+// passes wraps an error, and its method As searches it.
+type passes struct{ err error }
+
+func (passes) Error() string        { return "passes" }
+func (p passes) Unwrap() error      { return p.err }
+func (p passes) As(target any) bool { return errors.As(p.err, target) }
+
+// What a method As shows is of interest only if Unwrap does not lead there.
+func TestHiddenBelow(t *testing.T) {
+	below, other := leaf("below"), leaf("other")
+	for name, tt := range map[string]struct {
+		err    error
+		hidden error
+		shown  errtree.Shown
+	}{
+		"no method As":                  {below, nil, errtree.ShowsNone},
+		"no error":                      {&node{}, nil, errtree.ShowsNone},
+		"no error, though one is below": {&node{wraps: []error{below}}, nil, errtree.ShowsNone},
+		"what it wraps":                 {passes{below}, nil, errtree.ShowsBelow},
+		"one that is joined":            {&node{wraps: []error{nil, other, below}, shows: below}, nil, errtree.ShowsBelow},
+		"another":                       {&node{wraps: []error{nil, below}, shows: other}, other, errtree.ShowsOther},
+		"another, below none":           {&node{shows: other}, other, errtree.ShowsOther},
+		"of a chain, the first":         {chain{below, other}, below, errtree.ShowsOther},
+	} {
+		one, joined := errtree.Below(tt.err)
+		hidden, shown := new(errtree.Hidden).Below(tt.err, one, joined)
+		if hidden != tt.hidden || shown != tt.shown {
+			t.Errorf("%s: %v, %v, want %v, %v", name, hidden, shown, tt.hidden, tt.shown)
+		}
+	}
+	itself := &node{}
+	itself.shows = itself
+	if hidden, shown := new(errtree.Hidden).Below(itself, nil, nil); hidden != nil || shown != errtree.ShowsBelow {
+		t.Errorf("itself: %v, %v", hidden, shown)
+	}
+}
+
+// Methods As may make errors without an end.
+func TestHiddenBelowShowsAThousand(t *testing.T) {
+	var h errtree.Hidden
+	for i := range 1002 {
+		hidden, shown := h.Below(&node{shows: leaf("other")}, nil, nil)
+		if (hidden != nil) != (i < 1000) || shown != errtree.ShowsOther {
+			t.Errorf("%d: %v, %v", i, hidden, shown)
+		}
+	}
+}
+
+// Errors of all kinds.
+type (
+	holds struct {
+		err error
+		n   int
+	}
+	array  [2]int
+	errs   [2]error
+	table  map[string]int
+	action func()
+	long   [100]int
+	count  struct{ n int }
+)
+
+func (holds) Error() string  { return "holds" }
+func (array) Error() string  { return "array" }
+func (errs) Error() string   { return "errs" }
+func (table) Error() string  { return "table" }
+func (action) Error() string { return "action" }
+func (long) Error() string   { return "long" }
+func (count) Error() string  { return "count" }
+
+// A method As may return a copy of what Unwrap returns.
+func TestHiddenBelowComparesValues(t *testing.T) {
+	a, b := leaf("a"), leaf("b")
+	list, numbers := chain{a, b}, table{}
+	first, second := action(func() { t.Log() }), action(func() { t.Fail() })
+	last := long{99: 1}
+	for name, tt := range map[string]struct {
+		wraps, shows error
+		same         bool
+	}{
+		"equal":                        {a, leaf("a"), true},
+		"not equal":                    {a, b, false},
+		"another type":                 {a, array{}, false},
+		"a pointer":                    {&holds{}, &holds{}, false},
+		"equal structs":                {holds{a, 1}, holds{a, 1}, true},
+		"structs, not equal":           {holds{a, 1}, holds{a, 2}, false},
+		"structs with other errors":    {holds{a, 1}, holds{b, 1}, false},
+		"structs without errors":       {holds{}, holds{}, true},
+		"a struct without an error":    {holds{}, holds{a, 0}, false},
+		"equal arrays":                 {array{1, 2}, array{1, 2}, true},
+		"arrays, not equal":            {array{1, 2}, array{1, 3}, false},
+		"one slice":                    {list, list[:2], true},
+		"a part of it":                 {list, list[:1], false},
+		"another slice":                {list, chain{a, b}, false},
+		"one map":                      {numbers, numbers, true},
+		"another map":                  {numbers, table{}, false},
+		"one func":                     {first, first, true},
+		"another func":                 {first, second, false},
+		"not equal, after many values": {last, long{}, true}, // it looks no further
+		"not equal at once":            {last, long{0: 1}, false},
+	} {
+		n := &node{wraps: []error{tt.wraps}, shows: tt.shows}
+		hidden, shown := new(errtree.Hidden).Below(n, nil, n.wraps)
+		if (hidden == nil) != tt.same || (shown == errtree.ShowsBelow) != tt.same {
+			t.Errorf("%s: %v, %v", name, hidden, shown)
+		}
+	}
+}
+
+// A method Is that finds what its error wraps, or that may search what As shows, is not that
+// error's own word.
+func TestIs(t *testing.T) {
+	below, other, claimed := leaf("below"), leaf("other"), leaf("claimed")
+	for name, tt := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"no method":                     {claimed, false},
+		"a claim":                       {&node{is: claimed}, true},
+		"another claim":                 {&node{is: other}, false},
+		"around an error":               {&node{wraps: []error{below}, is: claimed}, true},
+		"around none":                   {&node{wraps: []error{nil}, is: claimed}, true},
+		"around the one it claims":      {&node{wraps: []error{claimed}, is: claimed}, false},
+		"around those it claims":        {&node{wraps: []error{nil, claimed, below}, is: claimed}, false},
+		"around a slice":                {&node{wraps: []error{chain{below}}, is: claimed}, false}, // too much to compare
+		"around a struct with an error": {&node{wraps: []error{holds{}}, is: claimed}, false},
+		"around a struct of numbers":    {&node{wraps: []error{count{}}, is: claimed}, true},
+		"around an array of errors":     {&node{wraps: []error{errs{}}, is: claimed}, false},
+		"around an array of numbers":    {&node{wraps: []error{array{}}, is: claimed}, true},
+		"As shows another":              {&node{shows: other, is: claimed}, false},
+		"As shows what it wraps":        {&node{wraps: []error{below}, shows: below, is: claimed}, true},
+	} {
+		if got := errtree.Is(tt.err, claimed); got != tt.want {
+			t.Errorf("%s: Is = %v, want %v", name, got, tt.want)
+		}
+	}
+	// Walk comes to what As shows. Who does not walk there may ask, if nothing is wrapped.
+	n := &node{shows: other, is: claimed}
+	if is := errtree.Asks(n, nil, nil, errtree.ShowsOther); is == nil {
+		t.Error("an error that wraps none is not asked")
+	}
+	n.wraps = []error{below}
+	if is := errtree.Asks(n, nil, n.wraps, errtree.ShowsOther); is != nil {
+		t.Error("an error is asked that may search what As shows")
 	}
 }
