@@ -729,6 +729,76 @@ func TestLimitHandlerWithoutAPlace(t *testing.T) {
 	wantInFlight(t, l, 1, "after a refusal")
 }
 
+// closedFor is a guard that refuses all, for so long.
+type closedFor time.Duration
+
+func (d closedFor) Enter(context.Context, retry.Entry) (retry.Pass, error) {
+	return retry.Pass{}, retry.After(errors.New("closed"), time.Duration(d))
+}
+func (closedFor) Leave(retry.Pass, retry.Exit) {}
+
+// Retry-After has whole seconds: a caller that comes back earlier comes in vain.
+func TestLimitHandlerSaysWhenToComeBack(t *testing.T) {
+	for wait, want := range map[time.Duration]string{
+		0: "1", time.Millisecond: "1", time.Second: "1", time.Second + 1: "2", 2 * time.Second: "2", 12 * time.Second: "12",
+	} {
+		rec := httptest.NewRecorder()
+		retryhttp.LimitHandler(http.NotFoundHandler(), func(*http.Request) []retry.Guard { return []retry.Guard{closedFor(wait)} }).ServeHTTP(
+			rec, httptest.NewRequest("GET", "/", nil))
+		if got := rec.Header().Get("Retry-After"); got != want {
+			t.Errorf("after a wait of %v Retry-After is %q, want %q", wait, got, want)
+		}
+	}
+}
+
+// hears is a guard that admits all, and keeps what it gets about the last attempt.
+type hears struct{ exit retry.Exit }
+
+func (*hears) Enter(context.Context, retry.Entry) (retry.Pass, error) { return retry.Pass{}, nil }
+func (h *hears) Leave(_ retry.Pass, x retry.Exit)                     { x.Clock = nil; h.exit = x }
+
+// What the guards of a handler get is what a guard of a client would.
+func TestLimitHandlerTellsHowTheHandlerHasEnded(t *testing.T) {
+	const s = time.Second
+	for name, tt := range map[string]struct {
+		deadline, hangsUp time.Duration // 0: never
+		takes             time.Duration
+		want              retry.Exit
+	}{
+		"returns":                {0, 0, s, retry.Exit{Ending: retry.Returned, Took: s}},
+		"returns in time":        {3 * s, 0, s, retry.Exit{Ending: retry.Returned, Took: s, Allowed: 3 * s}},
+		"too late":               {3 * s, 0, 5 * s, retry.Exit{Ending: retry.Expired, Took: 5 * s, Allowed: 3 * s, Verdict: retry.Verdict{Err: context.DeadlineExceeded}}},
+		"begins too late":        {-s, 0, s, retry.Exit{Ending: retry.Expired, Took: s, Allowed: 1, Verdict: retry.Verdict{Err: context.DeadlineExceeded}}},
+		"the caller has hung up": {0, s, 2 * s, retry.Exit{Ending: retry.Canceled, Took: 2 * s, Verdict: retry.Verdict{Err: context.Canceled}}},
+		"panics":                 {3 * s, 0, 0, retry.Exit{Ending: retry.Panicked, Allowed: 3 * s}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if tt.deadline != 0 {
+				ctx, cancel = context.WithTimeout(ctx, tt.deadline)
+				defer cancel()
+			}
+			if tt.hangsUp != 0 {
+				time.AfterFunc(tt.hangsUp, cancel)
+			}
+			g := new(hears)
+			h := retryhttp.LimitHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				if time.Sleep(tt.takes); tt.takes == 0 {
+					panic(http.ErrAbortHandler)
+				}
+			}), func(*http.Request) []retry.Guard { return []retry.Guard{g} })
+			func() {
+				defer func() { _ = recover() }()
+				h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil).WithContext(ctx))
+			}()
+			if g.exit != tt.want {
+				t.Errorf("%s: exit\n%+v, want\n%+v", name, g.exit, tt.want)
+			}
+		})
+	}
+}
+
 // unreadable is a body that nobody may read.
 type unreadable struct{ t *testing.T }
 
