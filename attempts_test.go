@@ -74,6 +74,38 @@ func TestWaitIsCountedFromDone(t *testing.T) {
 	})
 }
 
+// What was waited until the caller gave up counts, and a run that has not begun did nothing.
+func TestCancelSaysWhatHasHappened(t *testing.T) {
+	p, v := virtual()
+	a := p.Attempts(t.Context())
+	a.Next()
+	a.Done(errDown)
+	v.Advance(300 * time.Millisecond)
+	a.Cancel(nil)
+	if e := wantReason(t, a.Err(), retry.ReasonCanceled); e.Waited != 300*time.Millisecond || e.Elapsed != e.Waited || e.Undone {
+		t.Errorf("between two attempts: %+v", e)
+	}
+	a = p.Attempts(t.Context())
+	a.Cancel(nil)
+	if e := wantReason(t, a.Err(), retry.ReasonCanceled); !e.InWait || !e.Undone || e.Waited != 0 {
+		t.Errorf("before the first: %+v", e)
+	}
+}
+
+func TestNextSleepsForTheShortestWait(t *testing.T) {
+	p, v := virtual()
+	p.Backoff = retry.Constant(1)
+	a := p.Attempts(t.Context())
+	defer a.Close()
+	a.Next()
+	a.Done(errDown)
+	a.Next()
+	wantElapsed(t, v, 1)
+	if a.Judged(retry.Verdict{}) {
+		t.Error("another attempt follows a success")
+	}
+}
+
 // Each way to leave a run before its end has one meaning, leaves nothing behind, and
 // calls each hook's counterpart once.
 func TestLeavingAttempts(t *testing.T) {

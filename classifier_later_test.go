@@ -75,6 +75,7 @@ func TestSuperviseAwaitsAClockThatIsSet(t *testing.T) {
 		{verified(x509.CertificateInvalidError{Reason: x509.Expired}), false},
 		{verified(x509.CertificateInvalidError{Cert: future, Reason: x509.NotAuthorizedToSign}), false},
 		{verified(x509.UnknownAuthorityError{}), false},
+		{verified(x509.InsecureAlgorithmError(1)), false},
 		{responded{404, before}, false},
 	} {
 		for lasting, want := range map[bool]bool{true: tt.again, false: false} {

@@ -280,7 +280,7 @@ func classifyType(err error) Class {
 
 // cut reports whether err, of type t or a pointer to it, says that JSON or XML has ended too
 // early: the connection may have broken. Then a Decoder of encoding/json returns
-// io.ErrUnexpectedEOF. After the end Unmarshal puts a blank, which may be in a literal.
+// io.ErrUnexpectedEOF. After the end Unmarshal puts a blank, which is wrong only in a literal.
 func cut(t reflect.Type, err error) bool {
 	if t.Name() != "SyntaxError" {
 		return false
@@ -289,17 +289,7 @@ func cut(t reflect.Type, err error) bool {
 	if t.PkgPath() == "encoding/xml" {
 		return strings.Contains(text, ": unexpected EOF")
 	}
-	if text == "unexpected end of JSON input" {
-		return true
-	}
-	where, ok := strings.CutPrefix(text, "invalid character ' ' ")
-	return ok && slices.ContainsFunc(inLiteral, func(literal string) bool { return strings.HasPrefix(where, literal) })
-}
-
-// inLiteral is where a blank cannot be in JSON, unless a value ends there too early.
-var inLiteral = []string{
-	"in literal ", "in numeric literal", "after decimal point in numeric literal", "in exponent of numeric literal",
-	"in string escape code", "in \\u hexadecimal character escape",
+	return text == "unexpected end of JSON input" || strings.HasPrefix(text, "invalid character ' ' ")
 }
 
 // aboutTLS reports whether errors of type t may hold that of a certificate.

@@ -459,3 +459,14 @@ func FuzzEarnedBudget(f *testing.F) {
 		}
 	})
 }
+
+func TestNilEarnedBudgetGrantsEverything(t *testing.T) {
+	var b *retry.EarnedBudget
+	b.Begin(retry.Opening{})
+	for _, ok := range []bool{true, false} {
+		if !b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1}) || b.Balance() != 1 {
+			t.Errorf("a retry is refused, or the balance is %v, want 1", b.Balance())
+		}
+		b.End(retry.Outcome{Retried: retry.TimedOut, Retries: 1, OK: ok})
+	}
+}

@@ -503,16 +503,18 @@ level=DEBUG msg="gave up" name=op reason=canceled attempts=0 elapsed=0s waited=0
 // A worker that fails for hours gives up nothing: it must not do so unseen.
 func TestSlogHooksWarnOfARunThatKeepsFailing(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		err  error
-		want []string // attempts that are logged at WARN
+		name     string
+		err      error
+		attempts int
+		want     []string // attempts that are logged at WARN
 	}{
-		{"failing", errDown, []string{"16", "32", "64"}},
-		{"polling", fmt.Errorf("x: %w", retry.ErrRejected), nil},
+		{"failing", errDown, 64 + 1, []string{"16", "32", "64"}},
+		{"failing at last", errDown, 64, []string{"16", "32"}}, // the run gives up, and says so
+		{"polling", fmt.Errorf("x: %w", retry.ErrRejected), 64 + 1, nil},
 	} {
 		var out strings.Builder
 		p, _ := virtual()
-		p.MaxAttempts, p.Backoff = 64+1, retry.Constant(time.Second)
+		p.MaxAttempts, p.Backoff = tt.attempts, retry.Constant(time.Second)
 		p.Hooks = retry.SlogHooks(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn})))
 		_ = retry.Run(t.Context(), p, func(context.Context) error { return tt.err })
 		var got []string

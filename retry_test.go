@@ -1561,9 +1561,14 @@ func TestHooksSeeNoNegativeTime(t *testing.T) {
 	p, v := virtual()
 	p.Clock = backward{v, new(time.Duration)}
 	log := record(&p)
-	g := &gate{}
+	g := &gate{script: []enter{sleeps(time.Second)}}
 	p.Guards = []retry.Guard{g}
 	_ = retry.Run(t.Context(), p, func(context.Context) error { return errDown })
+	for _, h := range log.held {
+		if h.Elapsed < 0 {
+			t.Errorf("a hook saw %+v", h)
+		}
+	}
 	for _, a := range slices.Concat(log.begun, log.attempts, log.waits) {
 		if a.Duration < 0 || a.Elapsed < 0 {
 			t.Errorf("a hook saw %+v", a)
