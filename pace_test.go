@@ -895,6 +895,42 @@ func TestHintsHoldTheNextCall(t *testing.T) {
 	}
 }
 
+// A server that has refused all for two minutes has its traffic back a minute and a half after it
+// accepts all: what was refused in a row says nothing about the rate that passes later.
+func TestPaceComesBackAfterAnOutage(t *testing.T) {
+	for _, hint := range []time.Duration{0, time.Second} {
+		t.Run(hint.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pace := new(retry.Pace)
+				p := retry.Policy{Guards: []retry.Guard{pace}, Budget: &retry.EarnedBudget{}, Rand: func() float64 { return .5 }}
+				calls := func(d time.Duration, op func(context.Context) error) (passed int64) {
+					var n atomic.Int64
+					for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second / 16) {
+						go func() {
+							ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+							defer cancel()
+							err := retry.Run(ctx, p, func(ctx context.Context) error {
+								time.Sleep(50 * time.Millisecond)
+								return op(ctx)
+							})
+							if err == nil {
+								n.Add(1)
+							}
+						}()
+					}
+					return n.Load()
+				}
+				calls(2*time.Minute, func(context.Context) error { return retry.After(errors.New("429"), hint) })
+				calls(90*time.Second, works)
+				if got := calls(20*time.Second, works); got < 310 {
+					t.Errorf("%d of 320 calls pass in twenty seconds, a minute and a half after the outage, at a rate of %.2f", got, pace.Rate())
+				}
+				time.Sleep(time.Minute)
+			})
+		})
+	}
+}
+
 // On the system's clock timers come late, and a few milliseconds show no rate.
 func TestPaceOnTheSystemClock(t *testing.T) {
 	if !longTests {

@@ -29,6 +29,7 @@ const (
 	fast    = .15                    // of the rate is gained so in a second, at most
 	calmly  = 75                     // square root of the time in which a gain per second grows by 1
 	fallen  = 1. / 2                 // of the rate before its cuts, below which it grows back faster
+	drought = 8                      // throttled attempts in a row, after which the rate that passes is not known; fitted
 	regain  = 30                     // seconds in which that gain per second grows by 1, at a rate e times lower
 	forget  = 30                     // seconds in which the rate before the cuts falls by the factor e
 )
@@ -51,6 +52,8 @@ type law struct {
 	ramp  float64   // the rate after a hold, to which it doubles each two seconds
 	was   float64   // the highest rate before the recent cuts; 0 before the first
 	share float64   // of the recent attempts, those that were throttled
+	came  float64   // attempts per second when they were counted last
+	row   int       // attempts that were throttled one after another
 	calm  float64   // seconds since the last throttled attempt in which attempts waited, and none was held
 	busy  time.Time // when an attempt last had to wait, or was throttled
 
@@ -131,11 +134,18 @@ func (l *law) throttled(now time.Time, round uint64) (holds bool) {
 			return false
 		}
 		l.share = l.recent.share()
+		l.came = l.recent.sent / max(l.took, briefly.Seconds())
 		l.set(now, max(l.recent.sent-l.recent.lost, 1)/max(l.took, .001))
 		l.recent.limit(window)
 	default:
 		l.recent.lost = min(l.recent.lost+1, l.recent.sent)
 		l.refused(now, round)
+		if l.row++; l.passed > 1 {
+			l.row = 0
+		}
+		if l.row >= drought {
+			l.was = max(l.was, l.came)
+		}
 		l.share = min(l.share+1./memory, 1) // more at once: many were under way
 	}
 	l.passed = 0
@@ -225,7 +235,9 @@ func (l *law) set(now time.Time, rate float64) {
 // The third part brings a process back that lost nearly all of its rate by chance, when
 // the quota was used up: below half of the rate that it had before its recent cuts it
 // grows the faster the more it has lost. A second without a throttled attempt says less
-// if hardly one started in it, so below one attempt per second it grows by less.
+// if hardly one started in it, so below one attempt per second it grows by less. While
+// all attempts are throttled, the server is down or has closed: that says nothing about
+// the rate that it accepts later, and the rate before is not forgotten.
 //
 // The last part is for a rate that is not the reason: it may have been too low for what
 // comes, and calm does not show that.
@@ -237,7 +249,9 @@ func (l *law) grow(seconds float64) {
 		l.rate = min(l.rate*math.Exp2(seconds/2), l.ramp)
 		return
 	}
-	l.was -= l.was * min(seconds/forget, 1)
+	if l.row < drought {
+		l.was -= l.was * min(seconds/forget, 1)
+	}
 	gain := min(each*l.rate, fast) + l.calm/(calmly*calmly)
 	if lost := l.was * fallen / l.rate; lost > 1 {
 		gain += math.Log(lost) * l.calm / regain * min(l.rate, 1)
@@ -262,6 +276,6 @@ func (l *law) calmed(now time.Time) bool {
 
 // open forgets what is not of use to the next round.
 func (l *law) open() {
-	l.state, l.was = open, 0
+	l.state, l.was, l.row = open, 0, 0
 	l.trial, l.spare, l.verdicts = trial{}, 0, 0
 }
