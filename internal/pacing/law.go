@@ -134,8 +134,8 @@ func (l *law) throttled(now time.Time, round uint64) (holds bool) {
 			return false
 		}
 		l.share = l.recent.share()
-		l.came = l.recent.sent / max(l.took, briefly.Seconds())
-		l.set(now, max(l.recent.sent-l.recent.lost, 1)/max(l.took, .001))
+		l.came = l.recent.sent / l.took
+		l.set(now, max(l.recent.sent-l.recent.lost, 1)/l.took)
 		l.recent.limit(window)
 	default:
 		l.recent.lost = min(l.recent.lost+1, l.recent.sent)

@@ -40,6 +40,11 @@ func TestRespite(t *testing.T) {
 			t.Errorf("%v passed since one was throttled", l.passed)
 		}
 	}
+	l = spared()
+	l.passed, l.spare = 57, .5
+	if l.throttled(noon, l.round); l.spare != 0 || l.verdicts != 0 {
+		t.Errorf("a gap in the last second of a respite: %+v", l)
+	}
 	// Without a respite there is no gap.
 	l = law{state: paced, rate: 10, round: 5, base: 1. / 8, verdicts: 2, passed: 1000}
 	if l.throttled(noon, 5); l.verdicts != 2 {
@@ -69,6 +74,11 @@ func TestCutsInARespite(t *testing.T) {
 		}
 	}
 	l := spared()
+	l.recent.lost, l.spare = 40, .5
+	if l.throttled(noon, l.round); l.rate >= 10 || l.trial != (trial{}) {
+		t.Errorf("in the last second of a respite: %+v", l)
+	}
+	l = spared()
 	l.recent.lost = 40
 	if l.throttled(noon, l.round-1); l.rate != 10 {
 		t.Errorf("an attempt of the round before led to %v", l.rate)
@@ -93,6 +103,7 @@ func TestGrowthInARespite(t *testing.T) {
 	}{
 		{10, 20, each*10 + calm + seek},
 		{14.9, 20, each*14.9 + calm + seek},
+		{10, .5, each*10 + calm + seek},
 		{15, 20, each*15 + calm},
 		{10, 0, each*10 + calm},
 	} {
@@ -188,7 +199,11 @@ func TestFlood(t *testing.T) {
 			t.Errorf("%v and %v since: holds %v", tt.under+1, tt.sent, holds)
 		}
 	}
-	l := law{state: paced, round: 3, oldest: 3, under: 40}
+	l := law{state: held, round: 3, oldest: 3}
+	if before := l; l.throttled(noon, 3) || l.round != before.round || l.state != held {
+		t.Errorf("in a hold: %+v", l)
+	}
+	l = law{state: paced, round: 3, oldest: 3, under: 40}
 	if l.throttled(noon, 2) || l.under != 40 {
 		t.Error("held by attempts of before")
 	}
