@@ -227,3 +227,37 @@ func TestReleaseAndForget(t *testing.T) {
 		}
 	}
 }
+
+// Eight throttled attempts in a row say that the server has closed: the rate at which attempts
+// came before is that to which the rate grows back, and is not forgotten meanwhile.
+func TestDrought(t *testing.T) {
+	closed := func() law { return law{state: paced, rate: 1, round: 5, since: noon, came: 16} }
+	for row, want := range map[int]float64{7: 1, 8: 16, 9: 16} {
+		l := closed()
+		for range row {
+			l.start()
+			l.throttled(noon.Add(-time.Hour), l.round) // no cut
+		}
+		l.was = max(l.was, l.rate)
+		if l.was != want || l.row != row {
+			t.Errorf("after %d in a row the rate before is %v, want %v", row, l.was, want)
+		}
+		before := l.was
+		if l.grow(3); (l.was == before) != (row >= 8) {
+			t.Errorf("after %d in a row %v is left of %v", row, l.was, before)
+		}
+	}
+	l := closed()
+	for range 20 { // every second one passes
+		l.start()
+		l.start()
+		l.throttled(noon.Add(-time.Hour), l.round)
+	}
+	if l.row != 0 || l.was != 0 {
+		t.Errorf("%+v though some pass", l)
+	}
+	l = law{state: counting, round: 3, oldest: 3, since: noon.Add(-time.Minute), recent: sample{20, 10}, took: 4}
+	if l.throttled(noon, 3); l.came != 5 {
+		t.Errorf("twenty in four seconds came at %v", l.came)
+	}
+}
