@@ -883,7 +883,7 @@ func TestRateAfterAHold(t *testing.T) {
 	}
 }
 
-// Those who have up to 4 s, 64 s or 17 minutes go before those who have more.
+// Those who have up to 4 s, 64 s or 17 minutes go before those who have more, even retries.
 func TestClassesOfPatience(t *testing.T) {
 	for patience, more := range map[time.Duration]bool{
 		2 * time.Second: false, 4 * time.Second: true, 10 * time.Second: false, 64 * time.Second: true,
@@ -892,7 +892,7 @@ func TestClassesOfPatience(t *testing.T) {
 		p := pacedAt(100)
 		p.enter(0, false, 0)
 		p.enter(0, false, 100)
-		first, second := &pacing.Turn[int]{}, &pacing.Turn[int]{}
+		first, second := &pacing.Turn[int]{Retry: true}, &pacing.Turn[int]{}
 		p.Enter(p.now, first, patience+1)
 		p.Enter(p.now, second, patience)
 		for p.First() != first && p.First() != second {
