@@ -20,7 +20,8 @@ import (
 // first throttled attempt it begins to count. When two more, and an eighth of those of the last
 // ten seconds, are throttled, it lets attempts start one by one, at the rate at which they
 // passed. The rate falls with the part of the recent attempts that is throttled, and grows while
-// attempts wait, faster if it has lost more than half within the last half minute.
+// attempts wait, faster if it has lost more than half within the last half minute, or while the
+// server refused all.
 //
 // Some attempts may be throttled whatever the rate is: one model of ten has no quota left. If
 // cuts do not help, a Pace that lets more than four attempts start per second tries half of the

@@ -184,6 +184,11 @@ func TestAHedgeThatABudgetRefusesLeavesTheGuards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &watched{}
 		h := &hedge.Hedge{Delay: 10 * ms, Budget: &calls{refuse: true}}
+		time.AfterFunc(11*ms, func() {
+			if n := w.InFlight(); n != 1 {
+				t.Errorf("%d held while the first copy goes on, want 1", n)
+			}
+		})
 		_, err := hedge.Do(t.Context(), retry.Policy{Guards: []retry.Guard{w}}, h, copies(step{takes: 100 * ms}))
 		if err != nil || w.held != 0 || !slices.Equal(w.classes(), []string{"not made", "success"}) {
 			t.Errorf("%v, %d held, the guard got %v", err, w.held, w.classes())

@@ -257,7 +257,7 @@ type (
 	table  map[string]int
 	action func()
 	long   [100]int
-	count  struct{ n int }
+	count  struct{ _ int }
 )
 
 func (holds) Error() string  { return "holds" }

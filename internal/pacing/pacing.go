@@ -13,7 +13,7 @@ const (
 	lateness = 10 * time.Millisecond // of a timer, that is made up for
 	urgent   = 4 * time.Second       // patience of the most urgent; of the next 16 times, and 256 times that
 	classes  = 4                     // of urgency
-	fifth    = 5                     // every so manieth turn goes to who came first
+	fifth    = 5                     // one turn in so many goes to who came first
 )
 
 // Never is the wait of an attempt that is not the first of the queue.
