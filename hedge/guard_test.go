@@ -196,6 +196,25 @@ func TestAHedgeThatABudgetRefusesLeavesTheGuards(t *testing.T) {
 	})
 }
 
+// A hedge that has failed frees its place while the first copy goes on.
+func TestAHedgeThatHasFailedFreesItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &watched{}
+		for after, want := range map[time.Duration]int{20 * ms: 2, 50 * ms: 1} {
+			time.AfterFunc(after, func() {
+				if n := w.InFlight(); n != want {
+					t.Errorf("%d held after %v, want %d", n, after, want)
+				}
+			})
+		}
+		p := retry.Policy{MaxAttempts: 1, Guards: []retry.Guard{w}}
+		_, err := hedge.Do(t.Context(), p, &hedge.Hedge{Delay: 10 * ms, MaxInFlight: 2}, copies(step{takes: 100 * ms}, step{takes: 20 * ms, err: errHiccup}))
+		if err != nil || w.held != 0 || !slices.Equal(w.classes(), []string{"success", "transient"}) {
+			t.Errorf("%v, %d held, the guard got %v", err, w.held, w.classes())
+		}
+	})
+}
+
 // A guard that asks another process for a hedge ends with the race, and delays no answer.
 func TestASlowGuardOfAHedgeDelaysNoAnswer(t *testing.T) {
 	for name, first := range map[string]step{"success": {takes: 20 * ms}, "failure": {takes: 20 * ms, err: errHiccup}, "permanent": {takes: 20 * ms, err: retry.Stop(errHiccup)}} {
