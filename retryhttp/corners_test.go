@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -141,6 +142,125 @@ func TestNoProofNoSecondPOST(t *testing.T) {
 		wantReason(t, err, retry.ReasonNotIdempotent)
 		s.wantRequests(t, 1)
 	})
+}
+
+// How sure the class of an error is depends on what else was seen of the attempt.
+func TestClassOfAnErrorWithoutAResponse(t *testing.T) {
+	dead := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	redirected := tripper(func(req *http.Request) (*http.Response, error) {
+		if req.URL.Path == "/next" {
+			return nil, dead
+		}
+		return &http.Response{StatusCode: 302, Header: http.Header{"Location": {"/next"}}, Body: http.NoBody, Request: req}, nil
+	})
+	for _, tt := range []struct {
+		name, method string
+		json         bool
+		base         http.RoundTripper
+		want         retry.Class
+	}{
+		{"dead host", "GET", false, fails(dead), retry.Unprocessed},
+		{"dead host, JSON", "GET", true, fails(dead), retry.Unprocessed},
+		{"dead host after a redirect", "GET", true, redirected, retry.Transient},
+		{"error of a dial that was not seen", "POST", false, fails(dead), retry.Transient},
+		{"error of a dial that was not seen, JSON", "POST", true, fails(dead), retry.Transient},
+		{"no answer in time", "POST", false, fails(os.ErrDeadlineExceeded), retry.TimedOut},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, events := recorded(quick)
+			req := request(t, tt.method, "http://example.com/", nil)
+			var err error
+			if tt.json {
+				_, err = retryhttp.JSON[user](t.Context(), client(tt.base), p, req)
+			} else {
+				_, err = (&retryhttp.Transport{Base: tt.base, Policy: p}).RoundTrip(req)
+			}
+			if got := events.attempts[0].Class; got != tt.want {
+				t.Errorf("class %v, want %v: %v", got, tt.want, err)
+			}
+		})
+	}
+}
+
+// What an earlier attempt has proved, or has not, says nothing about a later one.
+func TestProofIsOfTheSameAttempt(t *testing.T) {
+	errToken := errors.New("no token")
+	t.Run("not sent after a 429", func(t *testing.T) {
+		prepared := 0
+		base := &answers{codes: []int{429, 200}, header: http.Header{"Retry-After-Ms": {"1"}}}
+		rt := &retryhttp.Transport{Base: base, Policy: quick, Prepare: func(*http.Request) error {
+			if prepared++; prepared == 2 {
+				return errToken
+			}
+			return nil
+		}}
+		if resp := mustDo(t, rt, request(t, "POST", "http://example.com/", nil)); resp.StatusCode != 200 || prepared != 3 {
+			t.Errorf("status %d after %d attempts, want 200 after 3", resp.StatusCode, prepared)
+		}
+	})
+	t.Run("broken off after one that was not sent", func(t *testing.T) {
+		rt := &retryhttp.Transport{Base: fails(errors.New("sent")), Prepare: func(*http.Request) error { return errToken }}
+		attempts := 0
+		base := tripper(func(req *http.Request) (*http.Response, error) {
+			if attempts++; attempts == 1 {
+				return rt.RoundTrip(req)
+			}
+			return nil, errReset
+		})
+		_, err := retryhttp.JSON[user](t.Context(), client(base), quick, request(t, "POST", "http://example.com/", nil))
+		wantReason(t, err, retry.ReasonNotIdempotent)
+		if attempts != 2 {
+			t.Errorf("%d attempts, want 2", attempts)
+		}
+	})
+	t.Run("refused after a redirect", func(t *testing.T) {
+		errKnown := errors.New("known to have done nothing")
+		p := quick
+		p.Classify = func(err error) retry.Class {
+			if errors.Is(err, errKnown) {
+				return retry.Unprocessed
+			}
+			return retry.Unknown
+		}
+		posts := 0
+		base := tripper(func(req *http.Request) (*http.Response, error) {
+			if req.URL.Path == "/next" {
+				return nil, errKnown
+			}
+			switch posts++; posts {
+			case 1:
+				return &http.Response{StatusCode: 303, Header: http.Header{"Location": {"/next"}}, Body: http.NoBody, Request: req}, nil
+			case 2:
+				return nil, http2Error{1, 7, nil}
+			}
+			return &http.Response{StatusCode: 204, Body: http.NoBody, Request: req}, nil
+		})
+		if _, err := retryhttp.JSON[user](t.Context(), client(base), p, request(t, "POST", "http://example.com/", nil)); err != nil || posts != 3 {
+			t.Errorf("%v after %d POSTs, want success after 3", err, posts)
+		}
+	})
+}
+
+// The request of a redirect that was not sent does not undo the one before it.
+func TestErrorOfPrepareAfterARedirectProvesNothing(t *testing.T) {
+	posts := 0
+	rt := &retryhttp.Transport{
+		Base: tripper(func(req *http.Request) (*http.Response, error) {
+			posts++
+			return &http.Response{StatusCode: 303, Header: http.Header{"Location": {"/next"}}, Body: http.NoBody, Request: req}, nil
+		}),
+		Prepare: func(req *http.Request) error {
+			if req.URL.Path == "/next" {
+				return errors.New("no token")
+			}
+			return nil
+		},
+	}
+	_, err := retryhttp.JSON[user](t.Context(), client(rt), quick, request(t, "POST", "http://example.com/", nil))
+	wantReason(t, err, retry.ReasonNotIdempotent)
+	if posts != 1 {
+		t.Errorf("%d POSTs, want 1", posts)
+	}
 }
 
 func TestStatusesThatThereAreNot(t *testing.T) {
