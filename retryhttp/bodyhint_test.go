@@ -54,7 +54,19 @@ func TestBodyHint(t *testing.T) {
 		{"of JSON-RPC, a text", `{"jsonrpc": "2.0", "id": 1, "error": {"code": -32005, "data": "retry_after: 3"}}`, 429, nil, -1},
 		{"garbled", `{"retry_after": "soon"}`, 429, nil, -1},
 		{"elsewhere", `{"data": {"retry_after": 1}}`, 429, nil, -1},
-		{"too deep", `[[[[[[[{"retry_after": 1}]]]]]]]`, 429, nil, -1},
+		{"of the lowest status", `{"retry_after": 1}`, 400, nil, time.Second},
+		{"below the lowest status", `{"retry_after": 1}`, 399, nil, -1},
+		{"of a rate limit of Google's, with no wait", `{"error": {"errors": [{"reason": "rateLimitExceeded"}]}}`, 403, nil, 0},
+		{"of two rate limits of Google's", `[{"error": {"errors": [{"reason": "rateLimitExceeded"}]}}, {}]`, 403, nil, -1},
+		{"an empty list", `[]`, 403, nil, -1},
+		{"four lists deep", `[[[[{"retry_after": 1}]]]]`, 429, nil, time.Second},
+		{"five lists deep", `[[[[[{"retry_after": 1}]]]]]`, 429, nil, -1},
+		{"four objects deep", `{"error": {"error": {"error": {"error": {"retry_after": 1}}}}}`, 429, nil, time.Second},
+		{"five objects deep", `{"error": {"error": {"error": {"error": {"error": {"retry_after": 1}}}}}}`, 429, nil, -1},
+		{"of JSON-RPC, two lists deep", `{"error": {"data": [[{"retry_after": 1}]]}}`, 429, nil, time.Second},
+		{"of JSON-RPC, three lists deep", `{"error": {"data": [[[{"retry_after": 1}]]]}}`, 429, nil, -1},
+		{"of JSON-RPC, a list deep below a name", `{"error": {"data": {"rate": [{"retry_after": 1}]}}}`, 429, nil, time.Second},
+		{"of JSON-RPC, two lists deep below a name", `{"error": {"data": {"rate": [[{"retry_after": 1}]]}}}`, 429, nil, -1},
 		{"no JSON", "<html>", 429, nil, -1},
 		{"nothing", "", 429, nil, -1},
 		{"too large", `{"retry_after": 1, "x": "` + strings.Repeat("x", 64<<10) + `"}`, 429, nil, -1},
@@ -72,11 +84,11 @@ func TestBodyHint(t *testing.T) {
 		}
 	}
 	broken := response(nil, 429, "")
-	broken.Body = io.NopCloser(io.MultiReader(strings.NewReader(`{"retry`), iotest.ErrReader(errCut)))
+	broken.Body = io.NopCloser(iotest.TimeoutReader(strings.NewReader(`{"retry`))) // which says so once, and EOF then
 	if err := retryhttp.BodyHint(broken); err != nil {
 		t.Error(err)
 	}
-	if text, err := io.ReadAll(broken.Body); string(text) != `{"retry` || !errors.Is(err, errCut) {
+	if text, err := io.ReadAll(broken.Body); string(text) != `{"retry` || !errors.Is(err, iotest.ErrTimeout) {
 		t.Errorf("a broken body is %q, %v", text, err)
 	}
 	for _, resp := range []*http.Response{{StatusCode: 429}, {StatusCode: 429, Body: io.NopCloser(strings.NewReader(`{"retry_after": 1}`))}} {
