@@ -34,7 +34,7 @@ func FirstEvent(bad func(event, data string) error) func(*http.Response) error {
 		if kind != "text/event-stream" || resp.StatusCode >= 300 || resp.Body == nil {
 			return nil
 		}
-		s := eventStream{r: bufio.NewReaderSize(resp.Body, 4<<10)}
+		s := eventStream{r: bufio.NewReader(resp.Body)}
 		event, data, err := s.first()
 		switch {
 		case err == nil:

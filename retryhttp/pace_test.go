@@ -310,12 +310,16 @@ func TestFirstEvent(t *testing.T) {
 	for _, resp := range []*http.Response{
 		response(nil, 200, "data: x\n\n", "Content-Type", "application/json"),
 		response(nil, 200, "data: x\n\n"),
+		response(nil, 300, "data: x\n\n", "Content-Type", "text/event-stream"),
 		response(nil, 429, "data: x\n\n", "Content-Type", "text/event-stream"),
 		{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}},
 	} {
 		if err := check(resp); err != nil || calls != 0 {
 			t.Errorf("%v: %v, %d calls", resp, err, calls)
 		}
+	}
+	if err := check(response(nil, 299, "data: x\n\n", "Content-Type", "text/event-stream")); err != nil || calls != 1 {
+		t.Errorf("status 299: %v, %d calls, want one", err, calls)
 	}
 	cut := response(nil, 200, "", "Content-Type", "text/event-stream")
 	cut.Body = io.NopCloser(io.MultiReader(strings.NewReader("event: a\n"), iotest.ErrReader(errCut)))
