@@ -398,6 +398,164 @@ func TestCallersCancelEndsAHedgedBody(t *testing.T) {
 	})
 }
 
+// Policy.Classify gets what it gets without hedges, and its word decides the race.
+func TestClassifyDecidesARace(t *testing.T) {
+	errGone := errors.New("gone for good")
+	const ms = time.Millisecond
+	for name, tt := range map[string]struct {
+		plan []copyOf
+		code int
+		at   time.Duration
+	}{
+		"an error that it calls permanent ends the race": {[]copyOf{{time.Hour, 200, "one", nil}, {50 * ms, 0, "", errGone}}, 0, 150 * ms},
+		"a status that it calls transient does not":      {[]copyOf{{300 * ms, 200, "one", nil}, {50 * ms, 404, "two", nil}}, 200, 300 * ms},
+		"a status that it calls permanent does":          {[]copyOf{{300 * ms, 200, "one", nil}, {50 * ms, 500, "two", nil}}, 500, 150 * ms},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &copies{plan: tt.plan}
+				rt := &retryhttp.Transport{Base: c, Hedge: always(100 * ms), Policy: retry.Policy{MaxAttempts: 1, Classify: func(err error) retry.Class {
+					if e, ok := errors.AsType[*retryhttp.StatusError](err); ok && e.Code == 404 {
+						return retry.Transient
+					}
+					return retry.Permanent
+				}}}
+				start := time.Now()
+				resp, err := rt.RoundTrip(request(t, "GET", "http://example.com/", nil))
+				code := 0
+				if err == nil {
+					code = resp.StatusCode
+					read(t, resp)
+				}
+				if took := time.Since(start); code != tt.code || took != tt.at {
+					t.Errorf("status %d, %v after %v, want %d after %v", code, err, took, tt.code, tt.at)
+				}
+			})
+		})
+	}
+}
+
+// exits is a guard that keeps how attempts ended.
+type exits struct {
+	mu   sync.Mutex
+	left []retry.Exit
+}
+
+func (e *exits) Enter(context.Context, retry.Entry) (retry.Pass, error) { return retry.Pass{}, nil }
+
+func (e *exits) Leave(_ retry.Pass, x retry.Exit) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.left = append(e.left, x)
+}
+
+// A guard gets the status of a copy that failed as it gets that of an attempt.
+func TestGuardGetsTheStatusOfAFailedCopy(t *testing.T) {
+	const ms = time.Millisecond
+	for _, tt := range []struct {
+		code  int
+		after string
+		class retry.Class
+		hint  time.Duration
+	}{
+		{503, "", retry.Transient, 0},
+		{503, "2", retry.Transient, 2 * time.Second},
+		{429, "", retry.Throttled, 0},
+		{429, "2", retry.Throttled, 2 * time.Second},
+		{421, "", retry.Unprocessed, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			guard := new(exits)
+			c := &copies{plan: []copyOf{{300 * ms, 200, "one", nil}, {50 * ms, tt.code, "two", nil}}}
+			rt := &retryhttp.Transport{Hedge: always(100 * ms), Policy: retry.Policy{Guards: []retry.Guard{guard}}, Base: tripper(func(req *http.Request) (*http.Response, error) {
+				resp, err := c.RoundTrip(req)
+				if resp.StatusCode == tt.code && tt.after != "" {
+					resp.Header.Set("Retry-After", tt.after)
+				}
+				return resp, err
+			})}
+			read(t, mustDo(t, rt, request(t, "GET", "http://example.com/", nil)))
+			v := guard.left[0].Verdict
+			want := (&retryhttp.StatusError{Code: tt.code, Method: "GET", URL: "http://example.com/", Hint: tt.hint}).Error()
+			if v.Class != tt.class || v.Hint != tt.hint || v.Err == nil || v.Err.Error() != want {
+				t.Errorf("%d, Retry-After %q: %v, %v, %v, want %v, %v, %v", tt.code, tt.after, v.Class, v.Hint, v.Err, tt.class, tt.hint, want)
+			}
+		})
+	}
+}
+
+// A Check sees the attempt's request, whichever copy has won.
+func TestCheckOfAHedgedResponseSeesTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &copies{plan: []copyOf{{time.Hour, 200, "one", nil}, {0, 200, "two", nil}}}
+		checked := 0
+		rt := &retryhttp.Transport{
+			Hedge: always(100 * time.Millisecond),
+			Base: tripper(func(req *http.Request) (*http.Response, error) {
+				resp, err := c.RoundTrip(req)
+				if resp != nil {
+					resp.Request = req
+				}
+				return resp, err
+			}),
+			Check: func(resp *http.Response) error {
+				checked++
+				if n := hedge.Number(resp.Request.Context()); n != 1 {
+					t.Errorf("the request is that of copy %d", n)
+				}
+				return nil
+			},
+		}
+		read(t, mustDo(t, rt, request(t, "GET", "http://example.com/", nil)))
+		if checked != 1 {
+			t.Errorf("Check was called %d times, want once", checked)
+		}
+	})
+}
+
+func TestHedgedBaseThatReturnsNothing(t *testing.T) {
+	rt := &retryhttp.Transport{Hedge: always(time.Hour), Base: tripper(func(*http.Request) (*http.Response, error) { return nil, nil })}
+	_, err := rt.RoundTrip(request(t, "GET", "http://example.com/", nil))
+	if wantReason(t, err, retry.ReasonPermanent); !strings.Contains(err.Error(), "neither a response nor an error") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// The context of a copy ends with its body, and at once if there is none.
+func TestCopyWithoutABodyEnds(t *testing.T) {
+	for name, body := range map[string]io.ReadCloser{"nil": nil, "NoBody": http.NoBody} {
+		t.Run(name, func(t *testing.T) {
+			var sent context.Context
+			rt := &retryhttp.Transport{Hedge: always(time.Hour), Base: tripper(func(req *http.Request) (*http.Response, error) {
+				sent = req.Context()
+				return &http.Response{StatusCode: 200, Body: body}, nil
+			})}
+			resp, err := rt.RoundTrip(request(t, "GET", "http://example.com/", nil))
+			if err != nil || resp.Body != body || sent.Err() == nil {
+				t.Errorf("%v with body %v, context: %v, want the same body and an ended context", err, resp.Body, sent.Err())
+			}
+		})
+	}
+}
+
+// Prepare may sign the TimeoutHeader, so that the copy that was prepared keeps it.
+func TestFirstCopyKeepsWhatPrepareHasSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &copies{plan: []copyOf{{0, 200, "one", nil}}}
+		signed := ""
+		rt := &retryhttp.Transport{Base: c, Policy: retry.Policy{AttemptTimeout: time.Second}, Hedge: always(600 * time.Millisecond), TimeoutHeader: "Timeout-Ms",
+			Prepare: func(req *http.Request) error {
+				signed = req.Header.Get("Timeout-Ms")
+				time.Sleep(100 * time.Millisecond)
+				return nil
+			}}
+		read(t, mustDo(t, rt, request(t, "GET", "http://example.com/", nil)))
+		if got := c.sent[0].Header.Get("Timeout-Ms"); got != signed || signed != "1000" {
+			t.Errorf("sent %q, Prepare saw %q, want 1000", got, signed)
+		}
+	})
+}
+
 func TestPanicInAHedgedBase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body := stream("one")

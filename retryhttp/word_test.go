@@ -229,6 +229,9 @@ func TestRefusalInARace(t *testing.T) {
 				if e != nil && e.Reason != retry.ReasonRefused {
 					t.Errorf("GaveUp: %v, want refused", e)
 				}
+				for _, b := range base.bodies {
+					b.wantClosedOnce(t)
+				}
 			})
 		})
 	}
