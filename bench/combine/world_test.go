@@ -276,6 +276,9 @@ func (c *caller) becomes(o outcome) {
 // finish checks the books. All goroutines of the bubble wait or have ended.
 func (w *world) finish() {
 	synctest.Wait()
+	w.mu.Lock()
+	w.over = true // nothing goes wrong while the books are read
+	w.mu.Unlock()
 	for _, c := range w.callers {
 		if n := c.ctx.children(); n > 0 {
 			w.report("%s: %d contexts below the caller's were not ended", c.name, n)
@@ -323,9 +326,6 @@ func (w *world) checkPace() {
 	if w.pace == nil {
 		return
 	}
-	w.mu.Lock()
-	w.over = true
-	w.mu.Unlock()
 	for range 3 { // it looks at the time only when it is used
 		if w.virtual != nil {
 			w.virtual.Advance(time.Hour)
