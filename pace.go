@@ -168,20 +168,21 @@ func (p *Pace) on(clock clockx.Clock, rand func() float64) {
 		clock = nil
 	}
 	old := p.first.Load()
-	if old == nil {
-		old = new(origin)
+	var has origin
+	if old != nil {
+		has = *old
 	}
-	if (clock == nil || old.clock != nil) && (rand == nil || old.rand != nil) {
+	if (clock == nil || has.clock != nil) && (rand == nil || has.rand != nil) {
 		return
 	}
-	first := *old
+	first := has // or each call would allocate
 	if first.clock == nil {
 		first.clock = clock
 	}
 	if first.rand == nil {
 		first.rand = rand
 	}
-	p.first.Store(&first)
+	p.first.CompareAndSwap(old, &first) // if another policy was faster, it is the first
 }
 
 // chance gives the pacer the random numbers of p. The caller has locked p.
