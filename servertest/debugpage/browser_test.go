@@ -140,7 +140,12 @@ func TestPage(t *testing.T) {
 
 	// The ten seconds' window, in which a reader opens what is folded and scrolls.
 	browser.Do(t, ctx, chromedp.EmulateViewport(390, 844), chromedp.Click(`//a[text()="10s"]`))
-	browser.Eventually(t, ctx, `location.search === "?window=10s" && document.querySelector("details") !== null`)
+	arrived := func(search string) { // an address is there before its page is
+		t.Helper()
+		browser.Eventually(t, ctx, `document.readyState === "complete" && location.search === "`+search+`"`)
+	}
+	arrived("?window=10s")
+	browser.Eventually(t, ctx, `document.querySelector("details") !== null`)
 	now := `document.querySelector("#when").textContent`
 	before := browser.Ask[string](t, ctx, `document.querySelector("summary").focus(), document.querySelector("summary").click(), document.querySelector(".wide").scrollLeft = 50, `+now)
 	browser.Eventually(t, ctx, now+` !== "`+before+`"`)
@@ -158,14 +163,14 @@ func TestPage(t *testing.T) {
 
 	// Paused it stands still for good.
 	browser.Do(t, ctx, chromedp.Click(`//a[text()="pause"]`))
-	browser.Eventually(t, ctx, `location.search === "?window=10s&refresh=off"`)
+	arrived("?window=10s&refresh=off")
 	before = browser.Ask[string](t, ctx, now)
 	time.Sleep(5 * time.Second)
 	if got := browser.Ask[string](t, ctx, now); got != before {
 		t.Errorf("%s became %s on a page that is paused", before, got)
 	}
 	browser.Do(t, ctx, chromedp.Click(`//a[text()="go on"]`))
-	browser.Eventually(t, ctx, `location.search === "?window=10s"`)
+	arrived("?window=10s")
 
 	// A process that does not answer.
 	if browser.Ask[bool](t, ctx, `document.querySelector("#stale").checkVisibility()`) {
