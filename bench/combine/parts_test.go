@@ -216,7 +216,13 @@ func (t *tally) Withdraw(v retry.Withdrawal) bool {
 }
 
 func (t *tally) End(o retry.Outcome) {
+	t.end(o)
+	t.at("end")
+}
+
+func (t *tally) end(o retry.Outcome) {
 	t.mu.Lock()
+	defer t.mu.Unlock() // a budget reads a clock, which may fail
 	a := t.account(o.Name, o.Hedge)
 	if a.begun <= a.ended {
 		t.report("%s: End of %s without Begin", t.what, o.Name)
@@ -226,8 +232,6 @@ func (t *tally) End(o retry.Outcome) {
 	}
 	a.ended++
 	t.Budget.End(o)
-	t.mu.Unlock()
-	t.at("end")
 }
 
 // check is called when all runs have ended.
