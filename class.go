@@ -2,7 +2,6 @@ package retry
 
 import (
 	"cmp"
-	"errors"
 	"net"
 	"net/url"
 	"os"
@@ -14,106 +13,80 @@ import (
 	"github.com/goretry/retry/internal/errtree"
 )
 
-// This file walks the trees of errors for their class. What a single error means is in
+// This file visits the trees of errors for their class. What a single error means is in
 // classifier_tables.go.
+
+// opinion is what an error says, with all that it wraps. The zero opinion is that of no
+// error.
+type opinion struct {
+	class     Class
+	otherwise Class // the class if no error decides
+}
+
+// add returns what two errors say, of which the first wraps the second.
+func (o opinion) add(below opinion) opinion {
+	return opinion{cmp.Or(o.class, below.class), stronger(o.otherwise, below.otherwise)}
+}
 
 // judge judges the errors of one tree by the rules of DefaultClassifier, for which there
 // are no marks.
 type judge struct {
-	asking
-	lasting  bool // what may be there later is Transient: see Supervise
-	seen     errtree.Seen
-	opinions map[spot]opinion // in a large tree
+	errtree.Fold[opinion]
+	lasting bool // what may be there later is Transient: see Supervise
 }
 
-// opinion is what an error says, with all that it wraps.
-type opinion struct {
-	class     Class
-	otherwise Class // the class if no error decides: a timeout goes before a wait
+// class returns the class of an error at a place in its tree. lasting is of the run.
+func class(err error, at place, lasting bool) Class {
+	j := judge{errtree.Fold[opinion]{Add: opinion.add}, lasting}
+	j.Visit = j.visit
+	return j.of(err, at)
 }
 
-// passed is an error on the way down a chain, and what it says if no error decides.
-type passed struct {
-	spot
-	otherwise Class
-}
-
-func (j *judge) class(err error, at place) Class {
-	o := j.opinion(err, at)
+func (j *judge) of(err error, at place) Class {
+	o := j.Of(err, at)
 	return cmp.Or(o.class, o.otherwise)
 }
 
-// opinion returns what the tree of err says. It goes down a chain in a loop, so that a
-// long one costs no stack.
-func (j *judge) opinion(err error, at place) opinion {
-	var (
-		silent silentTypes
-		path   []passed // in a large tree
-		aside  Class    // what was passed says if no error decides
-		end    opinion  // of what decides, or of the last error
-	)
-	for err != nil {
-		j.visits++
-		t := reflect.TypeOf(err)
-		if t == errorString {
-			end.class = classifySentinel(err)
-			break
-		}
-		if j.seen.Full() {
-			here := spot{errtree.IDOf(err), at}
-			if known, ok := j.opinions[here]; ok {
-				end = known
-				break
-			}
-			j.remember(here, opinion{}) // an error that holds itself adds nothing
-			path = append(path, passed{spot: here})
-		}
-		var ok bool
-		if end.class, ok = j.typed(err, at); ok || errtree.IsNil(err) {
-			break
-		}
-		if inner, ok := systemError(err); ok {
-			err, at = inner, at|system
-			continue
-		}
-		if silent.has(t) {
-			err = errors.Unwrap(err)
-			continue
-		}
-		says := read(err, at)
-		if end.class = classifyNode(err, says, j.lasting); end.class != Unknown {
-			if end.class == Permanent && j.lasting && aboutTLS(t) && within(err, early) {
-				end.class = Transient
-			}
-			break
-		}
-		one, joined := errtree.Below(err)
-		if end.class = j.behind(err, one, joined, at); end.class != Unknown {
-			break
-		}
-		its := otherwise(err, says)
-		if aside = stronger(aside, its); len(path) > 0 {
-			path[len(path)-1].otherwise = its
-		}
-		if len(joined) > 0 {
-			end.class = j.joined(joined, at)
-			break
-		}
-		err = one
-	}
-	for below := end; len(path) > 0; path = path[:len(path)-1] {
-		last := path[len(path)-1]
-		below.otherwise = stronger(last.otherwise, below.otherwise)
-		j.remember(last.spot, below)
-	}
-	return opinion{end.class, stronger(aside, end.otherwise)}
+// branch is of for one of several errors in the same place.
+func (j *judge) branch(err error, at place) Class {
+	o := j.Branch(err, at)
+	return cmp.Or(o.class, o.otherwise)
 }
 
-func (j *judge) remember(here spot, o opinion) {
-	if j.opinions == nil {
-		j.opinions = map[spot]opinion{}
+// visit returns what one error says, and where to go on if that does not decide.
+func (j *judge) visit(err error, at place) (o opinion, then place, next error) {
+	if e, ok := err.(*Error); ok {
+		return opinion{class: j.run(e, at)}, at, nil
 	}
-	j.opinions[here] = o
+	switch {
+	case errtree.IsNil(err):
+		return opinion{}, at, nil
+	case reflect.TypeOf(err) == errorString:
+		return opinion{class: classifySentinel(err)}, at, nil
+	}
+	switch e := err.(type) {
+	case errno:
+		return opinion{class: classifyErrno(e)}, at, nil
+	case *url.Error:
+		return opinion{class: j.url(e, at|system)}, at, nil
+	case *net.OpError:
+		return opinion{class: j.op(e, at|system)}, at, nil
+	}
+	if inner, ok := systemError(err); ok {
+		return opinion{}, at | system, inner
+	}
+	says := read(err, at)
+	if c := classifyNode(err, says, j.lasting); c != Unknown {
+		if c == Permanent && j.lasting && aboutTLS(reflect.TypeOf(err)) && within(err, early) {
+			c = Transient
+		}
+		return opinion{class: c}, at, nil
+	}
+	n := j.Look(err)
+	if c := j.behind(n, at); c != Unknown {
+		return opinion{class: c}, at, nil
+	}
+	return opinion{j.joined(n.Joined, at), otherwise(err, says)}, at, n.One
 }
 
 // otherwise returns the class of err if no error decides. says is what err says.
@@ -135,22 +108,6 @@ func stronger(a, b Class) Class {
 	return cmp.Or(a, b)
 }
 
-// typed judges err with all that is below it, if it is of a type that decides more than
-// its own meaning.
-func (j *judge) typed(err error, at place) (c Class, ok bool) {
-	switch e := err.(type) {
-	case errno:
-		return classifyErrno(e), true
-	case *Error:
-		return j.run(e, at), true
-	case *url.Error:
-		return j.url(e, at|system), true
-	case *net.OpError:
-		return j.op(e, at|system), true
-	}
-	return Unknown, false
-}
-
 // run returns what the error of an inner run means to an outer run.
 func (j *judge) run(e *Error, at place) Class {
 	switch {
@@ -165,7 +122,7 @@ func (j *judge) run(e *Error, at place) Class {
 	case e.Undone:
 		return Unprocessed
 	}
-	last := j.class(e.Last(), at)
+	last := j.of(e.Last(), at)
 	switch {
 	case last != Unprocessed:
 		return cmp.Or(last, Transient)
@@ -173,8 +130,7 @@ func (j *judge) run(e *Error, at place) Class {
 		return Transient // Errs does not hold every attempt's error
 	}
 	for _, err := range e.Errs[:len(e.Errs)-1] {
-		j.seen.Branch()
-		if j.class(err, at) != Unprocessed {
+		if j.branch(err, at) != Unprocessed {
 			return Transient
 		}
 	}
@@ -184,25 +140,19 @@ func (j *judge) run(e *Error, at place) Class {
 // url judges errors of http.Client and url.Parse. They prove nothing, since the client
 // may have sent the request and then followed a redirect.
 func (j *judge) url(e *url.Error, at place) Class {
-	switch {
-	case e == nil:
-		return Unknown
-	case e.Op == "parse", refusedByClient(e.Err):
+	if e.Op == "parse" || refusedByClient(e.Err) {
 		return Permanent
 	}
-	return doubted(j.class(e.Err, at))
+	return doubted(j.of(e.Err, at))
 }
 
 // op judges errors of packages net and crypto/tls.
 func (j *judge) op(e *net.OpError, at place) Class {
-	if e == nil {
-		return Unknown
-	}
 	// crypto/tls has no exported name for the alerts that it returns: numbers of one byte.
 	if v := reflect.ValueOf(e.Err); v.Kind() == reflect.Uint8 && strings.HasSuffix(e.Op, " error") {
 		return Class(clienterr.Alert(v.Uint()))
 	}
-	c := j.class(e.Err, at)
+	c := j.of(e.Err, at)
 	switch {
 	case e.Op == "dial" && (c != Permanent || notYet(e.Err)):
 		return Unprocessed
@@ -234,8 +184,7 @@ func (j *judge) joined(errs []error, at place) Class {
 		if err == nil {
 			continue
 		}
-		j.seen.Branch()
-		c := j.class(err, at)
+		c := j.branch(err, at)
 		proven = proven && c == Unprocessed
 		if first == Unknown || first == Unprocessed && c != Unknown {
 			first = c
@@ -256,37 +205,35 @@ func doubted(c Class) Class {
 	return c
 }
 
-// behind judges what only the methods As and Is of err show. They do not show
+// behind judges what only the methods As and Is of an error show. They do not show
 // everything, so they prove nothing.
-func (j *judge) behind(err, one error, joined []error, at place) Class {
-	m := j.of(err, one, joined)
-	if m.hidden != nil {
-		j.seen.Branch()
-		if c := j.class(m.hidden, at); c != Unknown {
+func (j *judge) behind(n errtree.Node, at place) Class {
+	if n.Hidden != nil {
+		if c := j.branch(n.Hidden, at); c != Unknown {
 			return doubted(c)
 		}
 	}
 	if at&behind != 0 {
 		return Unknown
 	}
-	if j.mayAsk(m, m.as != nil) {
+	if as := j.As(n); as != nil {
 		for _, t := range behindAs {
 			target := reflect.New(t)
-			if !m.as.As(target.Interface()) {
+			if !as.As(target.Interface()) {
 				continue
 			}
 			found, _ := target.Elem().Interface().(error)
 			if errtree.IsNil(found) {
 				continue // there are methods that return true and set nothing
 			}
-			if c := j.class(found, at|behind); c != Unknown {
+			if c := j.branch(found, at|behind); c != Unknown {
 				return doubted(c)
 			}
 		}
 	}
-	if j.mayAsk(m, m.is != nil) {
+	if is := j.Is(n); is != nil {
 		for _, known := range behindIs {
-			if m.is.Is(known.err) {
+			if is.Is(known.err) {
 				return doubted(known.class)
 			}
 		}

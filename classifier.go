@@ -1,9 +1,6 @@
 package retry
 
-import (
-	"reflect"
-	"slices"
-)
+import "slices"
 
 // Class says what an error means for a retry.
 type Class uint8
@@ -113,14 +110,5 @@ func Final(err error) bool {
 // A nil pointer in err is Unknown, except that a nil *[Error] is Transient. Methods of
 // nil pointers are not called. A panic in a method of err passes through.
 func DefaultClassifier(err error) Class {
-	return classify(err, false)
-}
-
-// classify is DefaultClassifier, for a run that may be lasting.
-func classify(err error, lasting bool) Class {
-	if reflect.TypeOf(err) == errorString {
-		return classifySentinel(err)
-	}
-	j := judge{lasting: lasting}
-	return j.class(err, 0)
+	return class(err, 0, false)
 }

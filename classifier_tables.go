@@ -14,13 +14,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/goretry/retry/internal/clienterr"
 )
 
-// What single errors mean. The walks through their trees are in finding.go and class.go.
+// What single errors mean. The visitors of their trees are in finding.go and class.go.
 
 // errorString is the type of the errors that errors.New returns, which is that of most
 // errors. The known ones are sentinels.
@@ -45,50 +44,22 @@ var sentinels = []known{
 	{errors.ErrUnsupported, Permanent},
 }
 
-// bySentinel is sentinels as a map: a look-up takes a third of the time of ten
-// comparisons.
-var bySentinel = func() map[error]Class {
-	m := make(map[error]Class, len(sentinels))
-	for _, s := range sentinels {
-		m[s.err] = s.class
-	}
-	return m
-}()
-
-// lengths has the lengths of the sentinels' texts. Most errors have a text of another
-// length, and need no look-up.
-var lengths = func() (all uint64) {
-	for _, s := range sentinels {
-		all |= length(s.err)
-	}
-	for text := range byText {
-		all |= length(errors.New(text))
-	}
-	return all
-}()
-
-// length returns the length of err's text as one of 64 bits.
-func length(err error) uint64 { return 1 << (len(err.Error()) % 64) }
-
 // classifySentinel judges an error that errors.New has returned.
 func classifySentinel(err error) Class {
-	if lengths&length(err) == 0 {
-		return Unknown
+	for i := range sentinels {
+		if sentinels[i].err == err {
+			return sentinels[i].class
+		}
 	}
-	if c := bySentinel[err]; c != Unknown {
-		return c
+	if slices.Contains(permanentTexts, err.Error()) {
+		return Permanent
 	}
-	return byText[err.Error()]
+	return Unknown
 }
 
-// byText are errors of go-git, which has them instead of the statuses 401, 403 and 404. It
-// is not imported, so only their texts tell them.
-var byText = map[string]Class{
-	"authentication required": Permanent,
-	"authorization failed":    Permanent,
-	"invalid auth method":     Permanent,
-	"repository not found":    Permanent,
-}
+// permanentTexts are errors of go-git, which has them instead of the statuses 401, 403 and
+// 404. It is not imported, so only their texts tell them.
+var permanentTexts = []string{"authentication required", "authorization failed", "invalid auth method", "repository not found"}
 
 // behindIs are the targets with which methods Is are called, in this order.
 var behindIs = func() []known {
@@ -100,11 +71,16 @@ var behindIs = func() []known {
 	return all
 }()
 
-// methods are all methods of errors that the classifier calls, except the Unwrap that
-// returns one error.
-var methods = []reflect.Type{
-	reflect.TypeFor[asMethod](),
-	reflect.TypeFor[isMethod](),
+// behindAs are the types with which methods As are called, in this order, besides error.
+var behindAs = []reflect.Type{
+	reflect.TypeFor[*Error](),
+	reflect.TypeFor[*net.DNSError](),
+	reflect.TypeFor[*net.OpError](),
+	reflect.TypeFor[*url.Error](),
+	reflect.TypeFor[errno](),
+
+	reflect.TypeFor[interface{ As(any) bool }](),
+	reflect.TypeFor[interface{ Is(error) bool }](),
 	reflect.TypeFor[interface{ Unwrap() []error }](),
 	reflect.TypeFor[interface{ SafeToRetry() bool }](),
 	reflect.TypeFor[interface{ ErrorCode() string }](),
@@ -116,54 +92,6 @@ var methods = []reflect.Type{
 	reflect.TypeFor[interface{ HTTPStatusCode() int }](),
 	reflect.TypeFor[asksWait](),
 	reflect.TypeFor[interface{ Timeout() bool }](),
-}
-
-// finalMethod is called for Final, and says nothing about a class.
-type finalMethod interface{ Final() bool }
-
-// behindAs are the types with which methods As are called, in this order, besides error.
-var behindAs = append([]reflect.Type{
-	reflect.TypeFor[*Error](),
-	reflect.TypeFor[*net.DNSError](),
-	reflect.TypeFor[*net.OpError](),
-	reflect.TypeFor[*url.Error](),
-	reflect.TypeFor[errno](),
-}, methods...)
-
-// silentTypes are the latest silent types of a chain. Chains seldom have more of them,
-// so a long chain costs little more than walking it.
-type silentTypes struct {
-	types [4]reflect.Type
-	next  uint
-}
-
-// has reports whether t is silent.
-func (s *silentTypes) has(t reflect.Type) bool {
-	for i := range s.types {
-		if s.types[i] == t {
-			return true
-		}
-	}
-	if !silent(t) {
-		return false
-	}
-	s.types[s.next%uint(len(s.types))] = t
-	s.next++
-	return true
-}
-
-// silence caches results of silent.
-var silence sync.Map // reflect.Type → bool
-
-// silent reports whether an error of type t means only what it wraps. A mark does too,
-// to code that does not look for marks.
-func silent(t reflect.Type) bool {
-	if known, ok := silence.Load(t); ok {
-		return known.(bool)
-	}
-	says := slices.ContainsFunc(methods, t.Implements) || t.Implements(reflect.TypeFor[finalMethod]()) || permanentTypes[named(t).PkgPath()] != nil || clienterr.Of(t) != nil || t.Kind() == reflect.Slice
-	silence.Store(t, !says)
-	return !says
 }
 
 // named returns t, or the type that t points to.

@@ -3,8 +3,7 @@ package retry
 // FieldsMatter reports whether the fields of err, or of what it wraps, change what
 // DefaultClassifier says of it.
 func FieldsMatter(err error) bool {
-	var with, without judge
-	return with.class(err, 0) != without.class(err, system)
+	return class(err, 0, false) != class(err, system, false)
 }
 
 // SetRand makes p's holds end as if random numbers were f's.

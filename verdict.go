@@ -75,7 +75,7 @@ func (v *Verdict) judge(p *Policy, err error, lasting bool) {
 //go:noinline
 func (v *Verdict) judgeTree(p *Policy, err error, lasting bool) {
 	found := examine(err)
-	v.Err, v.Hint, v.Undone, v.Answered = unmarked(err), found.hint, found.undone, found.answered
+	v.Err, v.Hint, v.Undone, v.Answered = unmarked(err), found.hint, !found.did, found.answered
 	switch m := found.mark; {
 	case m != nil:
 		v.Class, v.Marked = m.class, true
@@ -83,14 +83,14 @@ func (v *Verdict) judgeTree(p *Policy, err error, lasting bool) {
 	case found.rejected:
 		v.Class = Transient
 	case p.Classify == nil:
-		v.Class = cmp.Or(classify(err, lasting), Transient)
+		v.Class = cmp.Or(class(err, 0, lasting), Transient)
 	default:
 		v.Class = p.Classify(v.Err)
 		if v.Class == Unprocessed { // it vouches for that; what DefaultClassifier finds is no proof
 			v.Undone = true
 		}
 		if v.Class == Unknown || v.Class > Unprocessed {
-			v.Class = cmp.Or(classify(v.Err, lasting), Transient)
+			v.Class = cmp.Or(class(v.Err, 0, lasting), Transient)
 		}
 	}
 	v.Refused = v.Class == Permanent && (found.mark == nil && found.refused || found.mark != nil && found.mark.refused)

@@ -22,7 +22,7 @@ const (
 // visit returns Stop. It reports whether visit has. What only a method As shows comes
 // before what err wraps. A small tree may hold an error at
 // several places, and Walk visits it at each of them. In a large tree Walk visits each
-// error about once, see [Seen].
+// error about once.
 func Walk(err error, visit func(error) Next) (stopped bool) {
 	w := walk{visit: visit}
 	return w.from(err)
@@ -30,12 +30,13 @@ func Walk(err error, visit func(error) Next) (stopped bool) {
 
 type walk struct {
 	visit  func(error) Next
-	seen   Seen
+	seen   seen
+	errs   map[ID]struct{} // of a large tree
 	hidden Hidden
 }
 
 func (w *walk) from(err error) (stopped bool) {
-	for !IsNil(err) && w.seen.First(err, 0) { // a chain costs no stack
+	for !IsNil(err) && w.first(err) { // a chain costs no stack
 		switch w.visit(err) {
 		case Stop:
 			return true
@@ -56,8 +57,24 @@ func (w *walk) from(err error) (stopped bool) {
 	return false
 }
 
+// first reports whether err may be visited for the first time.
+func (w *walk) first(err error) bool {
+	if !w.seen.full() {
+		return true
+	}
+	id := IDOf(err)
+	if _, seen := w.errs[id]; seen {
+		return false
+	}
+	if w.errs == nil {
+		w.errs = map[ID]struct{}{}
+	}
+	w.errs[id] = struct{}{}
+	return true
+}
+
 func (w *walk) branch(err error) (stopped bool) {
-	w.seen.Branch()
+	w.seen.branch()
 	return w.from(err)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/goretry/retry"
@@ -177,6 +178,79 @@ func TestWalkVisitsSharedErrorsAboutOnce(t *testing.T) {
 	errtree.Walk(err, func(error) errtree.Next { visits++; return errtree.Into })
 	if visits < 2001 || visits > 3000 {
 		t.Errorf("%d visits of 2001 errors", visits)
+	}
+}
+
+// folded returns the texts of all leaves of err, and how many errors were visited.
+func folded(err error) (leaves string, visits int) {
+	f := errtree.Fold[string]{}
+	f.Add = func(above, below string) string {
+		for i := range below {
+			if !strings.Contains(above, below[i:i+1]) {
+				above += below[i : i+1]
+			}
+		}
+		return above
+	}
+	f.Visit = func(err error, at uint8) (says string, then uint8, next error) {
+		visits++
+		if leaf, ok := err.(leaf); ok {
+			return string(leaf), at, nil
+		}
+		n := f.Look(err)
+		for _, err := range n.Joined {
+			says = f.Add(says, f.Branch(err, at))
+		}
+		return says, at, n.One
+	}
+	return f.Of(err, 0), visits
+}
+
+func TestFold(t *testing.T) {
+	a, b, c := leaf("a"), leaf("b"), leaf("c")
+	long, large := error(a), errors.Join(b, &unhurt{a})
+	for range 100_000 {
+		long = &unhurt{long}
+	}
+	for range 1000 {
+		large = errors.Join(large, &unhurt{large})
+	}
+	itself := positions{a, nil, b}
+	itself[1] = itself
+	for name, tt := range map[string]struct {
+		err  error
+		want string
+		most int
+	}{
+		"one":                     {a, "a", 1},
+		"none":                    {nil, "", 0},
+		"joined":                  {fmt.Errorf("%w %w %w", b, errors.Join(c, a), a), "bca", 6},
+		"a long chain":            {long, "a", 100_001},
+		"one that holds itself":   {itself, "ab", 200},
+		"the same in many places": {large, "ba", 3000},
+	} {
+		if got, visits := folded(tt.err); got != tt.want || visits > tt.most {
+			t.Errorf("%s: %q in %d visits, want %q in at most %d", name, got, visits, tt.want, tt.most)
+		}
+	}
+}
+
+// The same error may say something else at another place.
+func TestFoldAtPlaces(t *testing.T) {
+	f := errtree.Fold[int]{Add: func(above, below int) int { return max(above, below) }}
+	f.Visit = func(err error, at uint8) (says int, then uint8, next error) {
+		n := f.Look(err)
+		for i, err := range n.Joined {
+			says = max(says, f.Branch(err, at+uint8(i)))
+		}
+		return max(says, int(at)), at, n.One
+	}
+	var err error = leaf("a")
+	for range 20 {
+		err = errors.Join(err, err)
+	}
+	if got := f.Of(err, 0); got != 20 {
+		t.Errorf("the furthest place is %d, want 20", got)
 	}
 }
 

@@ -16,45 +16,23 @@ func IDOf(err error) ID { return *(*ID)(unsafe.Pointer(&err)) } // the two words
 // few is how many errors are visited before a walk begins to remember them.
 const few = 64
 
-// Seen remembers which errors a walk has visited. Without it, a tree whose branches
-// hold the same errors could cost 2ⁿ. It costs nothing for a tree without branches, or
-// with few errors: these may be visited again. The zero Seen is ready to use.
-type Seen struct {
+// seen counts the errors of a walk, and says when it must remember them: without that, a tree
+// whose branches hold the same errors could cost 2ⁿ. A tree without branches needs no memory,
+// nor does one with few errors, some of which may be visited again.
+type seen struct {
 	branched bool
 	visits   int
-	errs     map[visit]struct{}
 }
 
-type visit struct {
-	id  ID
-	how uint8
-}
+// branch says that more than one way goes on from here.
+func (s *seen) branch() { s.branched = true }
 
-// Branch says that more than one way goes on from here.
-func (s *Seen) Branch() { s.branched = true }
-
-// Full reports whether the walk has come to where it must remember.
-func (s *Seen) Full() bool {
+// full counts an error, and reports whether the walk must remember it.
+func (s *seen) full() bool {
 	if s.branched {
 		s.visits++
 	}
 	return s.visits > few
-}
-
-// First reports whether err may be visited for the first time in a certain way.
-func (s *Seen) First(err error, how uint8) bool {
-	if !s.Full() {
-		return true
-	}
-	key := visit{IDOf(err), how}
-	if _, seen := s.errs[key]; seen {
-		return false
-	}
-	if s.errs == nil {
-		s.errs = map[visit]struct{}{}
-	}
-	s.errs[key] = struct{}{}
-	return true
 }
 
 // same reports whether a and b are one error: the same variable, or equal values, as a
