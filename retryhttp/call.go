@@ -3,13 +3,9 @@ package retryhttp
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"reflect"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -21,30 +17,24 @@ import (
 // call is one RoundTrip, one JSON, or the first or a later response of a Download.
 type call struct {
 	*Transport
-	req         *http.Request // the caller's, never written to
 	client      bool          // the base is an http.Client, which follows redirects
 	hasSettings bool          // the request's context has
 	policy      *retry.Policy // the Transport's, for this call; not to be written to
 	timeout     time.Duration // of an attempt, up to its response headers; JSON's is the policy's
-	key         string        // the Idempotency-Key to be added
 	refusal     error         // why nothing more is sent
 	prove       bool          // a retry needs proof that nothing was sent
 
-	attempts  int
-	evidence                  // of the latest attempt
-	late      bool            // its response headers have not come in time
-	freed     bool            // a retry follows: see beforeRetry
-	ctx       context.Context // the latest attempt's
-	limit     *headerLimit    // of the latest attempt, until its headers are there
-	firstReq  *http.Request   // memory for what the first attempt sends, if that is not the caller's request; nil: not allocated yet
-	sharedReq *http.Request   // the deep copy that the second attempt has sent and later ones share; nil: none
-	body      body
-	resp      *http.Response         // to be discarded if a retry follows
-	draining  *draining              // what the latest drain needed
-	shownURL  atomic.Pointer[string] // the URL for errors, once there was one
+	attempts int
+	sending                         // what they send
+	evidence                        // what was seen of the latest
+	ctx      context.Context        // the latest attempt's
+	freed    bool                   // a retry follows: see beforeRetry
+	resp     *http.Response         // to be discarded if a retry follows
+	draining *draining              // what the latest drain needed
+	shownURL atomic.Pointer[string] // the URL for errors, once there was one
 }
 
-// roomyCall is a call and its firstReq, in one allocation.
+// roomyCall is a call and the request that its first attempt sends, in one allocation.
 type roomyCall struct {
 	call
 	request http.Request
@@ -54,16 +44,15 @@ type roomyCall struct {
 // differs from the caller's.
 func newCall(t *Transport, req *http.Request, room bool) *call {
 	if !room {
-		return &call{Transport: t, req: req}
+		return &call{Transport: t, sending: sending{req: req, body: body{req: req}}}
 	}
 	c := new(roomyCall)
-	c.Transport, c.call.req, c.firstReq = t, req, &c.request
+	c.Transport, c.sending = t, sending{req: req, body: body{req: req}, first: &c.request}
 	return &c.call
 }
 
 // roundTrip makes the run of a Transport or a Download.
 func (c *call) roundTrip(ctx context.Context, s *settings) (resp *http.Response, err error) {
-	c.body.req = c.req
 	defer func() { c.end(resp != nil) }()
 	c.plan(s)
 	run := c.untimed(ctx)
@@ -101,31 +90,6 @@ func (c *call) settle(run *retry.Attempts, v retry.Verdict) {
 		c.beforeRetry()
 	}
 }
-
-// judge returns the verdict on an error: by its marks, by Policy.Classify, or else by
-// own, the class that HTTP knows. Unknown leaves the class to [retry.DefaultClassifier],
-// which proves nothing.
-func (c *call) judge(err error, own retry.Class) retry.Verdict {
-	p := retry.Policy{Classify: func(err error) retry.Class { return cmp.Or(c.said(err), own) }}
-	v := p.Judge(err)
-	if c.late && v.Class == retry.Transient {
-		v.Class = retry.TimedOut // the run does not know the limit of the headers
-	}
-	return v
-}
-
-// said returns what Policy.Classify says, Unknown if it has no opinion.
-func (c *call) said(err error) retry.Class {
-	if classify := c.policy.Classify; classify != nil {
-		if class := classify(err); class <= retry.Unprocessed {
-			return class
-		}
-	}
-	return retry.Unknown
-}
-
-// permanent is the verdict on an error that HTTP knows to be permanent.
-func permanent(err error) retry.Verdict { return retry.Verdict{Err: err, Class: retry.Permanent} }
 
 // label sets the request of a response that is returned: the caller's, or the
 // latest of a client's redirects.
@@ -174,17 +138,6 @@ func (c *call) heed(resp *http.Response) {
 	}
 }
 
-// objection returns the verdict on a response that is worth a retry, or the zero
-// Verdict if the response is an answer.
-func (c *call) objection(resp *http.Response) retry.Verdict {
-	if resp.StatusCode >= 400 {
-		if v, answer := c.failure(resp); !answer {
-			return v
-		}
-	}
-	return retry.Verdict{}
-}
-
 func (c *call) method() string { return cmp.Or(c.req.Method, http.MethodGet) }
 
 func (c *call) url() string {
@@ -220,11 +173,7 @@ func (c *call) send(ctx context.Context) (*http.Response, retry.Verdict) {
 	} else if c.hasSettings {
 		ctx = unset(ctx)
 	}
-	ctx, c.limit = limitHeaders(ctx, c.policy.Clock, c.timeout)
-	resp, objection, err := c.exchange(ctx, expires)
-	resp, err = c.limit.reached(resp, err)
-	c.late = c.limit != nil && err == retry.ErrAttemptTimeout
-	c.limit, c.resp = nil, resp
+	resp, objection, err := c.inTime(ctx, expires)
 	switch {
 	case err != nil:
 		return nil, c.explain(err)
@@ -232,6 +181,23 @@ func (c *call) send(ctx context.Context) (*http.Response, retry.Verdict) {
 		return resp, c.judge(objection, retry.Unknown)
 	}
 	return resp, retry.Verdict{}
+}
+
+// inTime is exchange within the time of an attempt.
+func (c *call) inTime(ctx context.Context, expires time.Time) (resp *http.Response, objection, err error) {
+	ctx, limit := limitHeaders(ctx, c.policy.Clock, c.timeout)
+	returned := false
+	defer func() {
+		if !returned { // a func of the Transport has panicked
+			limit.end()
+		}
+	}()
+	resp, objection, err = c.exchange(ctx, expires)
+	returned = true
+	resp, err = limit.reached(resp, err)
+	c.late = limit != nil && err == retry.ErrAttemptTimeout
+	c.resp = resp
+	return resp, objection, err
 }
 
 // exchange sends the request once.
@@ -260,55 +226,19 @@ func (c *call) exchange(ctx context.Context, expires time.Time) (resp *http.Resp
 	return resp, c.Check(resp), nil
 }
 
-// request returns what the attempt sends: the caller's request with as few changes as
-// possible.
+// request returns what the attempt sends.
 func (c *call) request(ctx context.Context, expires time.Time) (*http.Request, error) {
 	prepared := !c.client && (c.Prepare != nil || c.TimeoutHeader != "") // a client's hops are prepared one by one
-	body := c.body.next(c.MaxBuffer)
-	var req *http.Request
-	switch {
-	case prepared, c.attempts > 1 && (c.client || c.AttemptHeader != ""): // with headers of its own
-		req = clone(ctx, c.req)
-	case c.attempts == 1 && c.key == "" && c.body.replay == nil && same(ctx, c.req.Context()):
-		return c.req, nil
-	case c.attempts == 1:
-		if req = c.firstReq; req == nil {
-			req = new(http.Request)
-		}
-		*req = *c.req.WithContext(ctx)
-	case c.sharedReq == nil:
-		req = clone(ctx, c.req)
-		c.sharedReq = req
-	default:
-		req = c.sharedReq.WithContext(ctx)
-	}
-	if c.attempts > 1 && c.AttemptHeader != "" {
+	numbered := c.attempts > 1 && c.AttemptHeader != ""
+	redirected := c.attempts > 1 && c.client // which may change what it gets
+	req := c.next(ctx, c.attempts, prepared || numbered || redirected, c.MaxBuffer)
+	if numbered {
 		setHeader(req, c.AttemptHeader, strconv.Itoa(c.attempts))
 	}
-	if c.key != "" {
-		setKey(req, c.key)
-	}
-	req.Body = body
 	if prepared {
 		return req, c.prepare(c.Transport, req, expires)
 	}
 	return req, nil
-}
-
-// same reports whether two contexts are one, if they can be compared at little cost.
-func same(a, b context.Context) bool {
-	t := reflect.TypeOf(a)
-	return t == reflect.TypeOf(b) && (t.Kind() == reflect.Pointer || t == background) && a == b
-}
-
-var background = reflect.TypeOf(context.Background()) // which is no pointer
-
-// clone returns a deep copy of req.
-func clone(ctx context.Context, req *http.Request) *http.Request {
-	trailer := req.Trailer
-	req = req.Clone(ctx)
-	req.Trailer = trailer // the caller fills it in while the body is read
-	return req
 }
 
 // prepare adds t's TimeoutHeader to a clone of a request, and calls t.Prepare. expires
@@ -352,60 +282,6 @@ func (c *call) now() time.Time {
 	return c.policy.Clock.Now()
 }
 
-// explain returns the verdict on an attempt without a response.
-func (c *call) explain(err error) retry.Verdict {
-	select {
-	//lint:ignore SA1019 a caller may still use it
-	case <-c.req.Cancel:
-		c.awaitDeadline()
-		return permanent(err)
-	default:
-	}
-	if c.unready.Load() && !c.handed.Load() {
-		return c.unsent(err)
-	}
-	if e, ok := err.(tls.RecordHeaderError); ok && string(e.RecordHeader[:]) == "HTTP/" {
-		err = fmt.Errorf("%w: %w", http.ErrSchemeMismatch, err) // http.Client would say so, but sees a *retry.Error
-	}
-	cause := err
-	if e, ok := err.(*url.Error); ok && c.client {
-		cause = e.Err
-	}
-	v := c.judge(err, c.class(err, cause))
-	if c.client && !c.redirected.Load() { // a mark inside a *url.Error proves nothing to others
-		v.Undone = v.Undone || retry.Policy{}.Judge(cause).Undone
-	}
-	return v
-}
-
-// unsent returns the verdict on a request that was not sent. Unless it is permanent, a
-// retry may follow, whatever else Policy.Classify says.
-func (c *call) unsent(err error) retry.Verdict {
-	v := c.judge(err, retry.Unknown)
-	if v.Class != retry.Permanent {
-		v.Undone = true
-		if !v.Marked {
-			v.Class = retry.Unprocessed
-		}
-	}
-	return v
-}
-
-// awaitDeadline waits for the context to end if its deadline has passed. The Timeout
-// of http.Client closes Request.Cancel a moment before it ends the context, which
-// is what the run should see.
-func (c *call) awaitDeadline() {
-	if deadline, ok := c.ctx.Deadline(); !ok || time.Until(deadline) > 0 {
-		return
-	}
-	timer := time.NewTimer(patience) // a deadline of a virtual clock may be long past
-	defer timer.Stop()
-	select {
-	case <-c.ctx.Done():
-	case <-timer.C:
-	}
-}
-
 // holdBody checks, before the run decides, whether the request's body can be sent
 // again, and ends the run if it cannot. It does nothing if no retry can follow.
 func (c *call) holdBody(v retry.Verdict) retry.Verdict {
@@ -416,15 +292,6 @@ func (c *call) holdBody(v retry.Verdict) retry.Verdict {
 		return permanent(&unreplayable{v.Err, lost})
 	}
 	return v
-}
-
-// mayFollow reports whether a retry may follow v. It uses a [retry.Loop] with this
-// call's policy, but without its limits of time and its budget.
-func (c *call) mayFollow(v retry.Verdict) bool {
-	p := retry.Policy{MaxAttempts: c.policy.AttemptLimit(), MaxRetryAfter: c.policy.MaxRetryAfter, NonIdempotent: c.prove, Backoff: retry.Constant(0)}
-	loop := p.Resume(time.Time{}, c.attempts-1, 0)
-	_, ok := loop.Judged(time.Time{}, v)
-	return ok
 }
 
 // waitHook returns the Hooks.Wait of a call: a slow hook must not hold the response and its
@@ -454,7 +321,6 @@ func (c *call) beforeRetry() {
 
 // end frees what the caller does not get.
 func (c *call) end(returned bool) {
-	c.limit.end()
 	c.body.finish(returned)
 	if c.resp != nil && c.resp.Body != nil && !returned {
 		c.resp.Body.Close()

@@ -20,6 +20,7 @@ type evidence struct {
 	unready    atomic.Bool // Prepare has failed
 	handed     atomic.Bool // a Transport has handed a request to its Base
 	redirected atomic.Bool // a redirect was followed; only a client does that
+	late       bool        // the response headers have not come in time
 	wire       *wire       // nil if the attempt is not watched, since no proof is needed
 }
 
@@ -28,7 +29,11 @@ func (e *evidence) clear() {
 	e.unready.Store(false)
 	e.handed.Store(false)
 	e.redirected.Store(false)
+	e.late = false
 }
+
+// unsent reports whether nothing was sent, since Prepare has failed before any request.
+func (e *evidence) unsent() bool { return e.unready.Load() && !e.handed.Load() }
 
 // watch begins to watch the attempt in ctx.
 func (e *evidence) watch(ctx context.Context) context.Context {

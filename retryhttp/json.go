@@ -63,7 +63,7 @@ func newClientCall(c *http.Client, p retry.Policy, req *http.Request) *call {
 		t = *own
 	}
 	call := newCall(&t, req, true)
-	call.client, call.body.req = true, req
+	call.client = true
 	following := *c
 	following.CheckRedirect = func(next *http.Request, via []*http.Request) error {
 		call.redirected.Store(true)
