@@ -228,6 +228,16 @@ var waiting = map[string]func(context.Context) func(){
 			runtime.KeepAlive(&more)
 		}
 	},
+	"Do with 56 bytes, a backoff that grows": func(ctx context.Context) func() {
+		return func() {
+			_, _ = retry.Do(ctx, growing, func(context.Context) (row, error) { return row{}, errFlaky })
+		}
+	},
+	"Do with 56 bytes, the second wait": func(ctx context.Context) func() {
+		return func() {
+			_, _ = retry.Do(ctx, later, func(context.Context) (row, error) { return row{}, errFlaky })
+		}
+	},
 	"Run for a guard": func(ctx context.Context) func() {
 		return func() { _ = retry.Run(ctx, heldForHours, works) }
 	},
@@ -254,13 +264,18 @@ var (
 	fullForHours  = retry.Policy{Guards: []retry.Guard{stubborn(func(retry.Entry) (retry.Pass, error) { return retry.Pass{}, errFull })}, Backoff: retry.Constant(time.Hour)}
 )
 
-var hourly = retry.Policy{Backoff: retry.Constant(time.Hour)}
+var (
+	hourly  = retry.Policy{Backoff: retry.Constant(time.Hour)}
+	growing = retry.Policy{Backoff: retry.Exponential{Base: time.Hour, Max: 2 * time.Hour}}
+	later   = retry.Policy{Backoff: retry.Schedule{1, time.Hour}}
+)
 
-// Calls that wait, 20 000 or with RETRY_LONG=1 100 000, take at most 1.25 times the
+// Calls that wait, 5 000 or with RETRY_LONG=1 100 000, take at most 1.25 times the
 // memory of as many goroutines on a bare timer, and those that wait for a guard 1.9 times.
-// The first fit the stack that a goroutine
-// begins with, also if the caller's frame is 32 bytes larger. An op that does I/O has
-// grown its stack before it fails: what its goroutine takes then is not ours. Each is
+// The first fit the stack that a goroutine begins with, also if the caller's frame is 32 bytes
+// larger. Much more does not fit: a select for a timer and a context takes 400 bytes, and the
+// arguments of Do 232. An op that does I/O has grown its stack before it fails: what its
+// goroutine takes then is not ours. Each is
 // measured in a process of its own, because the runtime learns from the stacks it
 // has seen and keeps the goroutines it has made. The collector runs only when the
 // process says so: at other moments it leaves spans that are half in use.
@@ -302,7 +317,7 @@ func TestMemoryOfWaitingCalls(t *testing.T) {
 // memoryOf returns how many bytes of stack and heap a goroutine takes that is
 // blocked in f.
 func memoryOf(f func()) uint64 {
-	n := uint64(20_000)
+	n := uint64(5_000)
 	if longTests {
 		n = 100_000
 	}

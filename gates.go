@@ -117,7 +117,7 @@ func (r *run) refused(p *Policy, guard Guard, err error) bool {
 		r.refusals++
 	}
 	r.judged(p, &v)
-	more := r.next(p, moment{elapsed: r.ended - r.paused, left: left(r.ctx, p.Clock), refusal: v.Err})
+	more := r.next(p, &moment{elapsed: r.ended - r.paused, left: left(r.ctx, p.Clock), refusal: v.Err})
 	if more {
 		r.phase = waiting
 	} else {

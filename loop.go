@@ -126,7 +126,7 @@ func (l *Loop) settle(now time.Time, v Verdict) (wait time.Duration, ok bool) {
 	}
 	l.record(v.Err)
 	l.judged(&l.policy, &v)
-	ok = l.next(&l.policy, moment{elapsed: elapsed, left: math.MaxInt64})
+	ok = l.next(&l.policy, &moment{elapsed: elapsed, left: math.MaxInt64})
 	if !ok {
 		l.fail(&l.policy, elapsed)
 	}
@@ -158,7 +158,7 @@ func (d *decisions) act(v *Verdict) {
 
 // next reports whether another attempt follows the one that was judged, after d.wait. It is
 // the only place where that is decided.
-func (d *decisions) next(p *Policy, now moment) bool {
+func (d *decisions) next(p *Policy, now *moment) bool {
 	if d.answered {
 		d.err = &Error{Reason: ReasonPermanent, Answered: true, Marked: d.marked}
 		d.end(p, true)
@@ -196,7 +196,7 @@ func (d *decisions) next(p *Policy, now moment) bool {
 
 // plan returns the backoff's part of the wait before another attempt, and the whole wait, or
 // why none may follow, whatever the budget says.
-func (d *decisions) plan(p *Policy, now moment) (delay, wait time.Duration, reason Reason) {
+func (d *decisions) plan(p *Policy, now *moment) (delay, wait time.Duration, reason Reason) {
 	made := min(d.attempts, math.MaxInt-int(d.refusals)) + int(d.refusals)
 	step := Step{Retry: made, Prev: d.prev, Hint: d.hint}
 	limit := p.attemptLimit()

@@ -18,9 +18,11 @@ func Do[T any](ctx context.Context, p Policy, op func(context.Context) (T, error
 	}
 	var r *run
 	if p.plain(ctx) { // no run unless op fails
-		if r = first(ctx, &p, op, &v); r == nil {
+		since, err := first(ctx, op, &v)
+		if err == nil {
 			return v, nil
 		}
+		r = newFailedRun(ctx, &p, since, err)
 	}
 	each := func(ctx context.Context) (failed error) {
 		v, failed = op(ctx)
@@ -40,17 +42,14 @@ func Do[T any](ctx context.Context, p Policy, op func(context.Context) (T, error
 	return v, r.outcome()
 }
 
-// first makes the first attempt under a plain policy, and returns nil if it succeeds. It
-// is apart because it has room for another T: see type run.
+// first makes the first attempt under a plain policy, and returns when it began. It is apart
+// because it has room for another T, and is over before the error is judged: see type run.
 //
 //go:noinline
-func first[T any](ctx context.Context, p *Policy, op func(context.Context) (T, error), v *T) *run {
-	since := time.Since(epoch)
-	var err error
-	if *v, err = op(ctx); err == nil {
-		return nil
-	}
-	return newFailedRun(ctx, p, since, err)
+func first[T any](ctx context.Context, op func(context.Context) (T, error), v *T) (since time.Duration, err error) {
+	since = time.Since(epoch)
+	*v, err = op(ctx)
+	return since, err
 }
 
 // Run is [Do] for an op without a value.

@@ -302,7 +302,7 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 		if healthy {
 			ctx = r.caller // as in renew: the pause is no part of this run
 		}
-		more = r.next(p, moment{elapsed: r.ended - r.paused, left: left(ctx, p.Clock), healthy: healthy})
+		more = r.next(p, &moment{elapsed: r.ended - r.paused, left: left(ctx, p.Clock), healthy: healthy})
 	}
 	if !needsTime && (!more || r.wait > 0 || p.Hooks.Wait != nil) {
 		r.ended = r.elapsed(p) // read only now: nobody sees the time of a retry without a wait
