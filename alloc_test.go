@@ -14,6 +14,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/race"
 )
 
 func wantAllocs(t *testing.T, want float64, f func()) {
@@ -69,7 +70,7 @@ func (k *keeper) Leave(p retry.Pass, _ retry.Exit) { p.Held.(*keeper).id++ }
 
 // Guards add no allocation to an attempt or a run, whatever it comes to.
 func TestGuardsAllocateNothing(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("under the race detector a sync.Pool drops things at random")
 	}
 	ctx := t.Context()
@@ -109,7 +110,7 @@ func TestGuardsAllocateNothing(t *testing.T) {
 
 // A refusal, and a wait, cost what a retry does: the one allocation that a run needs from then on.
 func TestRefusalsAndWaitsAllocateOnce(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("under the race detector a sync.Pool drops things at random")
 	}
 	p := retry.Policy{Clock: clockx.NewVirtual(epoch)}
@@ -149,7 +150,7 @@ func TestThreeRetriesAllocateOnce(t *testing.T) {
 		"hooks":         {Clock: v, Hooks: emptyHooks},
 		"system clock":  {Backoff: retry.Constant(1)},
 	} {
-		if raceEnabled && name == "system clock" {
+		if race.Enabled && name == "system clock" {
 			continue // under the race detector a sync.Pool drops things at random
 		}
 		for _, failures := range []int{1, 3, 20} {
@@ -280,7 +281,7 @@ var (
 // has seen and keeps the goroutines it has made. The collector runs only when the
 // process says so: at other moments it leaves spans that are half in use.
 func TestMemoryOfWaitingCalls(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector makes stack frames larger")
 	}
 	if name := os.Getenv("RETRY_TEST_WAITING"); name != "" {

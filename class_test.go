@@ -180,7 +180,10 @@ var judges = map[string]func(error){
 // To judge an error costs as much as its tree has errors, whatever their methods do and
 // however often the tree holds one of them.
 func TestJudgingIsLinear(t *testing.T) {
-	const size = 10_000
+	size := 2_000
+	if longTests {
+		size = 10_000
+	}
 	refused := dial(syscall.ECONNREFUSED)
 	run := func(errs ...error) error {
 		return &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: len(errs), Errs: errs}

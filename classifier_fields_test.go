@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/race"
 )
 
 // Errors as clients have them: their fields say what they are.
@@ -316,7 +317,7 @@ func TestFieldsAsEvidence(t *testing.T) {
 }
 
 func TestFieldsAllocateNothing(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	for name, err := range map[string]error{
@@ -338,7 +339,7 @@ func TestFieldsAllocateNothing(t *testing.T) {
 // What fields say costs at most five times what a method does, and ten times with a
 // Retry-After to be read.
 func TestFieldsCostLittle(t *testing.T) {
-	if raceEnabled || !longTests {
+	if race.Enabled || !longTests {
 		t.Skip("a comparison of times, which the race detector changes: RETRY_LONG=1 runs it")
 	}
 	cost := func(err error) time.Duration {
@@ -372,8 +373,8 @@ func TestFieldsCostLittle(t *testing.T) {
 // to it, and links neither net/http nor crypto/tls. The program is built a second
 // time with packages that know nothing.
 func TestSmallProgram(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds programs")
+	if !longTests {
+		t.Skip("builds all that a program links, without cgo: RETRY_LONG=1 runs it")
 	}
 	root, err := os.Getwd()
 	if err != nil {

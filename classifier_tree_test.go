@@ -22,6 +22,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/internal/pgconn"
+	"github.com/goretry/retry/internal/race"
 )
 
 // multi is go-multierror of hashicorp: all but the first error are behind the
@@ -481,7 +482,7 @@ func TestJudgingALongChainIsLinear(t *testing.T) {
 
 // To judge a chain takes no more than 40 times what errors.Is takes to walk it.
 func TestLongChainRatio(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector slows the two down unequally")
 	}
 	if !longTests {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/race"
 )
 
 // chaos is one run of which any part may do anything that it is allowed to do.
@@ -342,7 +343,7 @@ func (c *chaos) run(t *testing.T) {
 func TestNoRunLosesAPass(t *testing.T) {
 	runs := 30_000
 	switch {
-	case raceEnabled:
+	case race.Enabled:
 		runs = 3_000
 	case longTests:
 		runs = 500_000

@@ -13,6 +13,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/race"
 )
 
 // This file holds the rules of a run a second time: written from the package
@@ -976,7 +977,7 @@ func guarded(all []setup) (more []setup) {
 func TestEveryRun(t *testing.T) {
 	done, looped, ticked := 0, 0, 0
 	for i, s := range setups() {
-		if raceEnabled && i%16 != 0 || !longTests && i%2 != 0 {
+		if race.Enabled && i%16 != 0 || !longTests && i%4 != 0 {
 			continue // few under the race detector: there is one goroutine
 		}
 		scripts(func(script []outcome) int {
@@ -1012,7 +1013,7 @@ func TestEveryRun(t *testing.T) {
 		})
 	}
 	t.Logf("compared: Do %d times, Loop %d, Ticks %d", done, looped, ticked)
-	if done < 200_000 && !raceEnabled || looped == 0 || ticked == 0 {
+	if done < 100_000 && !race.Enabled || looped == 0 || ticked == 0 {
 		t.Errorf("compared: Do %d times, Loop %d, Ticks %d: too few", done, looped, ticked)
 	}
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/bench"
 	"github.com/goretry/retry/budget"
+	"github.com/goretry/retry/internal/race"
 	"github.com/goretry/retry/retrygrpc"
 )
 
@@ -112,7 +113,7 @@ Each cell is what a library did when ` + "`go test -race -run TestBehaviour ./be
 	table(t, &doc, "gRPC", bench.GRPCPeers[1:], func(p bench.GRPCPeer) string { return p.Name }, grpcScenarios)
 	table(t, &doc, "HTTP", bench.HTTPPeers[1:], func(p bench.HTTPPeer) string { return p.Name }, httpScenarios)
 	switch {
-	case t.Failed() || !raceEnabled: // which finds fewer things
+	case t.Failed() || !race.Enabled: // which finds fewer things
 	case *write:
 		if err := os.WriteFile("BEHAVIOUR.md", []byte(doc.String()), 0o644); err != nil {
 			t.Fatal(err)
@@ -248,7 +249,7 @@ func maximumWait(t *testing.T, p bench.Peer) cell {
 
 // sharedByMany runs a process of its own, because the race detector ends it.
 func sharedByMany(t *testing.T, p bench.Peer) cell {
-	if !raceEnabled {
+	if !race.Enabled {
 		t.Skip("needs -race")
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestShared$")

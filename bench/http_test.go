@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/goretry/retry/bench"
+	"github.com/goretry/retry/internal/race"
 )
 
 // TestHTTPRatiosAndAllocations guards what a request costs beside http.Client and the
 // two other libraries. Allocations are exact; times only tell that something has become slow.
 func TestHTTPRatiosAndAllocations(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector has a price of its own")
 	}
 	limits := []struct {

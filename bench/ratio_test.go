@@ -12,6 +12,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/bench"
+	"github.com/goretry/retry/internal/race"
 )
 
 // Twice what was measured: see RESULTS.md. They tell that something has become
@@ -28,7 +29,7 @@ var ratios = map[string]float64{
 // TestRatiosToTheFloor guards the ratios to the loop by hand. A noisy machine has
 // a second chance.
 func TestRatiosToTheFloor(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector has a price of its own")
 	}
 	guarded := 0
@@ -58,7 +59,7 @@ func TestRatiosToTheFloor(t *testing.T) {
 // It takes the first measurement that is good enough, as TestRatiosOfTelemetry does: a
 // busy machine makes any of them wrong.
 func TestRatioOfAnOpenPace(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector has a price of its own")
 	}
 	const tries, most = 12, 1.4

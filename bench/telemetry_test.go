@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry/bench"
+	"github.com/goretry/retry/internal/race"
 )
 
 func BenchmarkTelemetry(b *testing.B) {
@@ -22,7 +23,7 @@ func BenchmarkTelemetry(b *testing.B) {
 // the same rounds. A busy machine makes any one of them wrong, but not the best of
 // some: it takes the first that is good enough.
 func TestRatiosOfTelemetry(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector costs each differently")
 	}
 	const tries = 12

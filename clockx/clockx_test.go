@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/race"
 )
 
 var (
@@ -544,7 +545,7 @@ func TestTimersDoNotCrossABubblesBorder(t *testing.T) {
 
 func TestSystemSleepAllocatesNothing(t *testing.T) {
 	for name, ctx := range map[string]context.Context{"cancelable": t.Context(), "not": context.Background()} {
-		if got := testing.AllocsPerRun(1000, func() { _ = clockx.System().Sleep(ctx, 1) }); got != 0 && !raceEnabled {
+		if got := testing.AllocsPerRun(1000, func() { _ = clockx.System().Sleep(ctx, 1) }); got != 0 && !race.Enabled {
 			t.Errorf("%s: %v allocations, want 0", name, got)
 		}
 	}

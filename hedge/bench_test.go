@@ -9,6 +9,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/internal/race"
 )
 
 func answer(context.Context) (int, error) { return 1, nil }
@@ -59,7 +60,7 @@ func inGoroutine(ctx context.Context) (int, error) {
 }
 
 func TestFastCallAllocations(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	// A caller's context that can be canceled, as that of a request: it keeps what

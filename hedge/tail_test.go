@@ -14,6 +14,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/internal/race"
 )
 
 // server has 20 workers and a queue. A request takes 10 ms, one in a hundred 50 times
@@ -165,7 +166,7 @@ func harmless(t *testing.T, name string, hedged, none [3]phase) {
 
 // With -v it prints the table of docs/tail.md.
 func TestTail(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("one bubble of the race detector's takes minutes; TestManyCallsLeaveNothing is for it")
 	}
 	s := scenarios()
@@ -197,7 +198,7 @@ func TestTail(t *testing.T) {
 // Whatever the number of processes, they do not hedge a slow server to death. With a
 // budget of one hedge a second in each process 250 of them do: that is the last row.
 func TestTailOfFleets(t *testing.T) {
-	if raceEnabled || os.Getenv("RETRY_LONG") != "1" {
+	if race.Enabled || os.Getenv("RETRY_LONG") != "1" {
 		t.Skip("a long simulation: RETRY_LONG=1 runs it; TestTail has the smallest fleet")
 	}
 	none := simulate(t, scenario{"no hedge", []*hedge.Hedge{nil}})

@@ -18,6 +18,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/race"
 	"github.com/goretry/retry/limit"
 )
 
@@ -882,7 +883,7 @@ func (c deadlined) Now() time.Time { return time.Unix(1e9+1, 0).Add(-c.left) }
 
 // A first try under a limit allocates nothing, and a run no more than without one.
 func TestLimitAllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	allocs := func(p retry.Policy, err error) float64 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
+	"github.com/goretry/retry/internal/race"
 	"github.com/goretry/retry/limit"
 )
 
@@ -157,7 +158,7 @@ func outage(g retry.Guard, rate float64, hang time.Duration, failure float64) (g
 // server that gets half more than it can do, and what a guard costs when failures are
 // random. With -v it prints the table of docs/tail.md.
 func TestOutages(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("simulates minutes, with a goroutine for each request")
 	}
 	guards := []struct {

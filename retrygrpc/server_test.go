@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/race"
 	"github.com/goretry/retry/retrygrpc"
 )
 
@@ -325,7 +326,7 @@ func TestForwardedMetadata(t *testing.T) {
 }
 
 func TestServersInterceptorsAllocateNothing(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("user-agent", "x", "other", "y"))

@@ -20,6 +20,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/race"
 	"github.com/goretry/retry/retrygrpc"
 )
 
@@ -662,7 +663,7 @@ func TestPanicBelowACall(t *testing.T) {
 // TestNoGoroutineIsLeft abandons streams at every stage.
 func TestNoGoroutineIsLeft(t *testing.T) {
 	n := 2000 // of each
-	if testing.Short() || raceEnabled {
+	if testing.Short() || race.Enabled {
 		n = 200
 	}
 	s := serve(t, func(_ int, s grpc.ServerStream, in string) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
+	"github.com/goretry/retry/internal/race"
 	"github.com/goretry/retry/retryhttp"
 )
 
@@ -16,7 +17,7 @@ var canned = tripper(func(req *http.Request) (*http.Response, error) {
 })
 
 func TestFirstTryAllocations(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	for name, tt := range map[string]struct {

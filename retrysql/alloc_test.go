@@ -9,6 +9,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
+	"github.com/goretry/retry/internal/race"
 	"github.com/goretry/retry/retrysql"
 )
 
@@ -43,7 +44,7 @@ var policies = map[string]retry.Policy{
 }
 
 func TestAllocations(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	ctx := t.Context()

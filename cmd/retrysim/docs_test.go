@@ -108,7 +108,7 @@ func recorded(t *testing.T, file string) (command, output string) {
 
 // Each command that storms.md names works. Here it runs once, if it is about chance.
 func TestCommandsOfThePage(t *testing.T) {
-	notUnderRace(t)
+	long(t)
 	text := readPage(t, storms)
 	var log strings.Builder
 	for i := range 20 {

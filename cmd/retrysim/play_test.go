@@ -62,7 +62,7 @@ func TestLimitsOfALink(t *testing.T) {
 func thousands(n int) string { return fmt.Sprintf("%d %03d", n/1000, n%1000) }
 
 func TestPlayTellsWhatTrySays(t *testing.T) {
-	notUnderRace(t)
+	long(t)
 	patient(t)
 	for link, flags := range map[string][]string{
 		"rate=20&seeds=6&outage=2s":                                      {"-rate", "20", "-outage", "2s"},

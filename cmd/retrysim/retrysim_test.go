@@ -689,7 +689,7 @@ func TestChoiceAgreesWithTheTable(t *testing.T) {
 // An outage of which the run shows nothing after its end has no answer; one that is
 // just visible, or that a given duration shows, has one.
 func TestOutagesThatTheRunDoesNotShowAreRefused(t *testing.T) {
-	notUnderRace(t)
+	long(t)
 	for args, want := range map[string]string{
 		"-outage 9m20s -rate 1":                  "9m30s later",
 		"-outage 9m20s -rate 1 -at 11s":          "refused",
@@ -717,7 +717,7 @@ func TestOutagesThatTheRunDoesNotShowAreRefused(t *testing.T) {
 // The last line of the output repeats the run, also where a flag is 0 and its default
 // is not.
 func TestPrintedCommandRepeatsTheRun(t *testing.T) {
-	notUnderRace(t)
+	long(t)
 	for _, args := range []string{
 		"try -seeds 1 -rate 20 -outage 0", "try -seeds 1 -rate 20 -failure 0", "try -seeds 1 -rate 20 -seed 0", "try -seeds 1 -rate 20 -spike 50 -outage 0",
 		"try -seeds 1 -rate 20 -workers 0 -outage 0 -failure 0 -seed 0", "try -seeds 1 -rate 20 -spike 50", "try -seeds 1 -capacity 30 -rate 20",
@@ -833,7 +833,7 @@ func TestInterruptedLiveClaimsNothing(t *testing.T) {
 // What choose recommends is nothing that a remark warns of, and budgets that do not
 // protect the server are warned of.
 func TestChooseDoesNotContradictItsRemarks(t *testing.T) {
-	notUnderRace(t)
+	long(t)
 	for args, want := range map[string]string{ // of the remarks
 		"-failure 0.1 -outage 0 -rate 100 -policy|name=mine attempts=4 budget=ratio(0.1,10)": "mine: its floor of 10 retries per second, times 30 budgets, is 300/s",
 		"-outage 0 -failure 0.3 -policy|name=mine attempts=4":                                "mine: it has no budget. While all attempts fail it makes 600 requests per second, and the server can do 200/s",
@@ -870,7 +870,7 @@ func TestChoosePrefersABudgetAmongEquals(t *testing.T) {
 // A policy is judged by more than the one disturbance: each kind of outage as long,
 // failures at random, lost answers, a gateway, a dead replica, and costly rejections.
 func TestChooseLooksAtOtherDisturbances(t *testing.T) {
-	notUnderRace(t)
+	long(t)
 	const (
 		refused = "an outage of 3s in which it refuses connections; "
 		slow    = "a brown-out of 3s in which work takes 3 times as long; "
@@ -922,7 +922,7 @@ func TestChooseLooksAtOtherDisturbances(t *testing.T) {
 
 // Rows that stay down say why, in numbers of the last quarter; others do not.
 func TestRowsThatStayDownSayWhy(t *testing.T) {
-	notUnderRace(t)
+	long(t)
 	doc := decode[tried](t, "try", "-seeds", "2", "-policy", "attempts=4")
 	for _, row := range doc.Rows {
 		if (row.Why != "") != (row.StaysDown > 0) {
@@ -994,7 +994,7 @@ func TestLongNamesAreCutInPictures(t *testing.T) {
 }
 
 func TestABudgetWithItsDefaultsIsNoSecondRow(t *testing.T) {
-	notUnderRace(t)
+	long(t)
 	for _, tt := range []struct{ budget, is string }{
 		{"earned", "earned"}, {"ratio", "ratio"}, {"ratio(0.1)", "ratio"}, {"ratio(0.1,-1)", "ratio"}, {"ratio(0.1,0,10s)", "ratio"}, {"ratio(0,0,0)", "ratio"}, {"ratio(0.2)", ""}, {"ratio(0.1,1)", ""}, {"ratio(0.1,0,5s)", ""},
 		{"token(500)", "token"}, {"token(500,14,5,1)", "token"}, {"token(0,14)", "token"}, {"token(499)", ""}, {"token(500,14,5,2)", ""}, {"token(500,-1)", ""},

@@ -3,6 +3,8 @@ package storm_test
 import (
 	"os"
 	"testing"
+
+	"github.com/goretry/retry/internal/race"
 )
 
 // long skips a long simulation unless RETRY_LONG is 1. CI sets it.
@@ -17,7 +19,7 @@ func long(t *testing.T) {
 // anything in: a simulation is one goroutine.
 func notUnderRace(t *testing.T) {
 	t.Helper()
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("a simulation is one goroutine")
 	}
 }

@@ -1,5 +1,0 @@
-//go:build race
-
-package clockx_test
-
-const raceEnabled = true

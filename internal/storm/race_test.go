@@ -1,5 +1,0 @@
-//go:build race
-
-package storm_test
-
-const raceEnabled = true

@@ -1,5 +1,0 @@
-//go:build race
-
-package retrysql_test
-
-const raceEnabled = true
