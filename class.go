@@ -11,6 +11,7 @@ import (
 
 	"github.com/goretry/retry/internal/clienterr"
 	"github.com/goretry/retry/internal/errtree"
+	"github.com/goretry/retry/internal/sysno"
 )
 
 // This file visits the trees of errors for their class. What a single error means is in
@@ -65,8 +66,8 @@ func (j *judge) visit(err error, at place) (o opinion, then place, next error) {
 		return opinion{class: classifySentinel(err)}, at, nil
 	}
 	switch e := err.(type) {
-	case errno:
-		return opinion{class: classifyErrno(e)}, at, nil
+	case sysno.Number:
+		return opinion{class: Class(sysno.Class(e))}, at, nil
 	case *url.Error:
 		return opinion{class: j.url(e, at|system)}, at, nil
 	case *net.OpError:
@@ -172,8 +173,8 @@ func notYet(err error) bool {
 		}
 		err = e.Err
 	}
-	number, ok := err.(errno)
-	return ok && slices.Contains(passing, number)
+	number, ok := err.(sysno.Number)
+	return ok && slices.Contains(sysno.Passing, number)
 }
 
 // joined judges joined errors. The first known class counts, but Unprocessed only if

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry/internal/clienterr"
+	"github.com/goretry/retry/internal/sysno"
 )
 
 // What single errors mean. The visitors of their trees are in finding.go and class.go.
@@ -65,8 +66,8 @@ var permanentTexts = []string{"authentication required", "authorization failed",
 var behindIs = func() []known {
 	all := append(slices.Clone(sentinels),
 		known{net.ErrClosed, Transient}, known{context.DeadlineExceeded, TimedOut}, known{os.ErrDeadlineExceeded, TimedOut})
-	for _, e := range errnos {
-		all = append(all, known{e.errno, e.class})
+	for _, n := range sysno.All {
+		all = append(all, known{n.Number, Class(n.Class)})
 	}
 	return all
 }()
@@ -77,7 +78,7 @@ var behindAs = []reflect.Type{
 	reflect.TypeFor[*net.DNSError](),
 	reflect.TypeFor[*net.OpError](),
 	reflect.TypeFor[*url.Error](),
-	reflect.TypeFor[errno](),
+	reflect.TypeFor[sysno.Number](),
 
 	reflect.TypeFor[interface{ As(any) bool }](),
 	reflect.TypeFor[interface{ Is(error) bool }](),
@@ -149,27 +150,6 @@ func askedWait(err error) time.Duration {
 		return max(e.RetryAfter(), 0)
 	}
 	return 0
-}
-
-type errnoClass struct {
-	errno errno
-	class Class
-}
-
-// classifyErrno judges an error number of the system, by errnos or else by its method
-// Is, which knows the numbers that mean "no such file" and the like.
-func classifyErrno(e errno) Class {
-	for i := range errnos {
-		if errnos[i].errno == e {
-			return errnos[i].class
-		}
-	}
-	for _, s := range sentinels {
-		if s.class == Permanent && e.Is(s.err) {
-			return Permanent
-		}
-	}
-	return Unknown
 }
 
 // permanentTypes are types of permanent errors, by package. Names are as exact as

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry/internal/errtree"
+	"github.com/goretry/retry/internal/sysno"
 )
 
 // This file visits the trees of errors for marks, inner runs and waits. The visitor for the
@@ -76,7 +77,7 @@ func (x *examiner) visit(err error, at place) (f finding, then place, next error
 		return x.ofRun(e, at), at, nil
 	case *mark:
 		return x.ofMark(e, at), at, nil
-	case errno:
+	case sysno.Number:
 		return finding{did: true}, at, nil
 	}
 	if errtree.IsNil(err) {

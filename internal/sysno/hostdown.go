@@ -1,6 +1,6 @@
 //go:build !plan9 && !wasip1
 
-package retry
+package sysno
 
 import "syscall"
 
