@@ -9,7 +9,6 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
-	"github.com/goretry/retry/internal/race"
 	"github.com/goretry/retry/retrygrpc"
 )
 
@@ -21,7 +20,7 @@ func echo(tb testing.TB) string {
 // TestAllocs: a call that succeeds at once costs few allocations beside grpc's own,
 // those included that grpc makes to hand over header and trailer.
 func TestAllocs(t *testing.T) {
-	if race.Enabled {
+	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
 	addr := echo(t)

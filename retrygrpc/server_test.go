@@ -24,7 +24,6 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/race"
 	"github.com/goretry/retry/retrygrpc"
 )
 
@@ -326,7 +325,7 @@ func TestForwardedMetadata(t *testing.T) {
 }
 
 func TestServersInterceptorsAllocateNothing(t *testing.T) {
-	if race.Enabled {
+	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
 	ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("user-agent", "x", "other", "y"))

@@ -20,7 +20,6 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
-	"github.com/goretry/retry/internal/race"
 	"github.com/goretry/retry/retrygrpc"
 )
 
@@ -663,7 +662,7 @@ func TestPanicBelowACall(t *testing.T) {
 // TestNoGoroutineIsLeft abandons streams at every stage.
 func TestNoGoroutineIsLeft(t *testing.T) {
 	n := 2000 // of each
-	if testing.Short() || race.Enabled {
+	if testing.Short() || raceEnabled {
 		n = 200
 	}
 	s := serve(t, func(_ int, s grpc.ServerStream, in string) error {
