@@ -164,12 +164,17 @@ func (r *run) await(d time.Duration) {
 }
 
 // sleepUntilWoken sleeps until the guard that an attempt waits for wakes it, the run's context
-// ends, or MaxElapsed has passed. With the system's clock no code of others is called.
+// ends, or MaxElapsed has passed; if the pass is timed, not beyond its Wait. With the system's
+// clock no code of others is called.
 //
 //go:noinline
 func (r *run) sleepUntilWoken(p *Policy, wake, done <-chan struct{}) {
 	var late <-chan struct{}
-	if rest := r.rest(p, r.ended); rest < math.MaxInt64 {
+	rest := r.rest(p, r.ended)
+	if r.gates.passes[len(r.gates.passes)-1].timed {
+		rest = min(rest, r.wait)
+	}
+	if rest < math.MaxInt64 {
 		limit, cancel := p.clock().WithTimeoutCause(context.Background(), rest, nil)
 		defer cancel()
 		late = limit.Done()

@@ -63,7 +63,8 @@ type Pass struct {
 	Held  any           // the guard's own; a pointer or a func allocates nothing
 	Round uint64        // the guard's own
 
-	wake <-chan struct{} // if not nil, the run waits for it instead of Wait, which is what to expect
+	wake  <-chan struct{} // if not nil, the run waits for it instead of Wait, which is what to expect
+	timed bool            // and for Wait at most
 }
 
 // Ending says how an attempt that guards have admitted has ended.

@@ -58,6 +58,7 @@ type Pace struct {
 	active atomic.Bool            // the pacer is not open
 	mu     sync.Mutex
 	pacer  pacing.Pacer[chan struct{}]
+	tell   chan struct{} // gets an element when Share is to look; nil: p is not shared
 }
 
 // pause is what a refused attempt takes at most, so that a loop of calls which are refused
@@ -204,8 +205,12 @@ func (p *Pace) openTo(policy *Policy) bool {
 	return p.open()
 }
 
-// unlock publishes whether p is open.
+// unlock publishes whether p is open, and lets Share look.
 func (p *Pace) unlock() {
+	select {
+	case p.tell <- struct{}{}:
+	default:
+	}
 	if active := !p.pacer.Open(); active != p.active.Load() { // else the cores that only read it go on sharing it
 		p.active.Store(active)
 	}
@@ -221,7 +226,7 @@ func (p *Pace) Enter(ctx context.Context, e Entry) (Pass, error) {
 	t, waits := e.Earlier.Held.(*turn)
 	switch {
 	case waits:
-		return p.again(t), nil
+		return p.again(t)
 	case p.open():
 		return Pass{}, nil
 	}
@@ -257,23 +262,27 @@ func (p *Pace) queue(ctx context.Context, e Entry, patience time.Duration) (pass
 }
 
 // again looks whether t, which waits, may start.
-func (p *Pace) again(t *turn) Pass {
+func (p *Pace) again(t *turn) (Pass, error) {
 	now := p.clock().Now()
 	p.mu.Lock()
 	defer p.unlock()
+	if !t.Waits() { // the fleet has no turn for it in time
+		return Pass{}, Stop(latePace{wait: p.pacer.Wait(now)})
+	}
 	if wait := p.pacer.Ready(now, t); wait > 0 {
-		return p.waiting(now, t, wait)
+		return p.waiting(now, t, wait), nil
 	}
 	p.wakeFirst()
-	return Pass{Held: t, Round: t.Round}
+	return Pass{Held: t, Round: t.Round}, nil
 }
 
 // waiting returns the Pass of a turn that waits. The first of the queue sleeps, and only it:
-// the others' waits depend on what it learns.
+// the others' waits depend on what it learns. In a fleet an answer may end its sleep.
 func (p *Pace) waiting(now time.Time, t *turn, wait time.Duration) Pass {
 	pass := Pass{Wait: wait, Again: true, Held: t}
-	if p.pacer.First() != t {
-		pass.wake = t.Owner
+	first := p.pacer.First() == t && wait < pacing.Never
+	if !first || p.pacer.Joined() {
+		pass.wake, pass.timed = t.Owner, first
 	}
 	if wait == pacing.Never { // it is not known how long
 		pass.Wait = 1
@@ -306,6 +315,7 @@ func (p *Pace) abandon(t *turn, refused bool) {
 		p.pacer.Unsent()
 	default:
 		p.pacer.Return(t)
+		p.wakeFirst()
 	}
 }
 
@@ -322,9 +332,13 @@ func (p *Pace) throttled(round uint64, x Exit) {
 
 func (p *Pace) wakeFirst() {
 	if t := p.pacer.First(); t != nil {
-		select {
-		case t.Owner <- struct{}{}:
-		default: // it has not yet seen that it is the first
-		}
+		wake(t)
+	}
+}
+
+func wake(t *turn) {
+	select {
+	case t.Owner <- struct{}{}:
+	default: // it has not yet seen that it is the first
 	}
 }

@@ -274,6 +274,17 @@ func (l *law) calmed(now time.Time) bool {
 	return false
 }
 
+// resume begins a round in which nothing that has started before counts: at a rate that is
+// known from elsewhere, or without one.
+func (l *law) resume(now time.Time, rate float64, known bool) {
+	l.count(now)
+	l.busy, l.was, l.calm = now, 0, 0
+	if l.state = open; known {
+		l.set(now, rate)
+		l.share = some
+	}
+}
+
 // open forgets what is not of use to the next round.
 func (l *law) open() {
 	l.state, l.was, l.row = open, 0, 0

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"github.com/goretry/retry/fleetpace"
 )
 
 const (
@@ -35,6 +37,8 @@ type Pacer[T any] struct {
 	queues [2 * classes]queue[T]
 	came   uint64 // attempts that have entered a queue
 	served uint64 // attempts that have started from one
+
+	fleet member
 }
 
 // Turn is an attempt that a Pacer has let start, or that waits.
@@ -44,9 +48,10 @@ type Turn[T any] struct {
 	Retry bool    // goes before first attempts that are as urgent
 	Round uint64  // of the Pacer, when the attempt started
 
-	class  int     // index of its queue
-	number uint64  // in the order of arrival
-	size   float64 // the cost as a multiple of the average
+	class  int       // index of its queue
+	number uint64    // in the order of arrival
+	size   float64   // the cost as a multiple of the average
+	until  time.Time // when its patience ends; zero: never
 	place  *list.Element
 }
 
@@ -59,7 +64,12 @@ type queue[T any] struct {
 }
 
 // Open reports whether attempts may start without a Turn: they are in Round.
-func (p *Pacer[T]) Open() bool { return p.state == open }
+func (p *Pacer[T]) Open() bool {
+	if p.fleet.leads() {
+		return p.fleet.passes()
+	}
+	return p.state == open
+}
 
 // Round returns the round of attempts that start now.
 func (p *Pacer[T]) Round() uint64 { return p.round }
@@ -103,12 +113,18 @@ func (p *Pacer[T]) Enter(now time.Time, t *Turn[T], patience time.Duration) (wai
 	if !t.Retry {
 		t.class++
 	}
-	if wait = p.until(p.ahead(t.class)); wait <= 0 {
+	if wait = p.until(p.ahead(t.class), t); wait <= 0 {
 		p.start(t)
 		return 0, true
 	}
+	if p.fleet.asks() { // no answer in time means that t may start
+		wait = max(min(wait, patience), 1)
+	}
 	if wait > patience {
 		return wait, false
+	}
+	if patience < Never {
+		t.until = now.Add(patience)
 	}
 	if p.Len() == 0 {
 		p.first = p.now
@@ -136,7 +152,7 @@ func (p *Pacer[T]) Ready(now time.Time, t *Turn[T]) time.Duration {
 	if p.First() != t {
 		return Never
 	}
-	if wait := p.until(0); wait > 0 {
+	if wait := p.ready(t); wait > 0 {
 		return wait
 	}
 	p.busy = p.now
@@ -150,10 +166,20 @@ func (p *Pacer[T]) Ready(now time.Time, t *Turn[T]) time.Duration {
 func (p *Pacer[T]) Leave(t *Turn[T]) { p.remove(t) }
 
 // Unsent notes that nothing was sent for an attempt that has started.
-func (p *Pacer[T]) Unsent() { p.unstart() }
+func (p *Pacer[T]) Unsent() {
+	if p.fleet.leads() {
+		p.fleet.unsent()
+		return
+	}
+	p.unstart()
+}
 
 // Return takes back that t has started: nothing was sent, and the next may start in its place.
 func (p *Pacer[T]) Return(t *Turn[T]) {
+	if p.fleet.leads() {
+		p.returnShared(t)
+		return
+	}
 	p.unstart()
 	p.debt = max(p.debt-t.size, 0)
 }
@@ -162,6 +188,13 @@ func (p *Pacer[T]) Return(t *Turn[T]) {
 // server's hint, 0 if there was none.
 func (p *Pacer[T]) Throttled(now time.Time, round uint64, hint time.Duration) {
 	p.advance(now)
+	if p.fleet.leads() {
+		p.throttledShared(round, hint)
+		return
+	}
+	if round&shared != 0 {
+		round = 0
+	}
 	if p.state == open {
 		p.debt = 0
 	}
@@ -177,6 +210,11 @@ func (p *Pacer[T]) Hold(now time.Time, d time.Duration) {
 	if p.advance(now); d <= 0 {
 		return
 	}
+	if p.fleet.leads() {
+		p.fleet.held = max(p.fleet.held, min(d, maxHold))
+		p.holdFor(d)
+		return
+	}
 	if p.state < held {
 		p.law.hold(p.now)
 		p.debt = 0
@@ -188,7 +226,10 @@ func (p *Pacer[T]) Hold(now time.Time, d time.Duration) {
 // Rate returns how many attempts of average cost start in a second: +Inf if it is not
 // limited.
 func (p *Pacer[T]) Rate(now time.Time) float64 {
-	if p.advance(now); p.state != paced {
+	switch p.advance(now); {
+	case p.fleet.leads() && p.fleet.mode() == fleetpace.Paced:
+		return p.fleet.last.Rate
+	case p.fleet.leads() || p.state != paced:
 		return math.Inf(1)
 	}
 	return p.rate
@@ -197,7 +238,7 @@ func (p *Pacer[T]) Rate(now time.Time) float64 {
 // Wait returns how long a first attempt that comes now has to wait.
 func (p *Pacer[T]) Wait(now time.Time) time.Duration {
 	p.advance(now)
-	return p.until(p.size())
+	return p.until(p.size(), &Turn[T]{size: 1})
 }
 
 // size returns how many attempts of average cost wait.
@@ -211,15 +252,19 @@ func (p *Pacer[T]) size() (n float64) {
 // holdFor holds all attempts. A random part comes on top: all processes get the same
 // hint, and its end must not be theirs.
 func (p *Pacer[T]) holdFor(d time.Duration) {
-	random := rand.Float64
-	if p.Rand != nil {
-		random = p.Rand
-	}
 	d = min(d, maxHold)
-	d += inSeconds(random() * spread * d.Seconds())
+	d += inSeconds(p.Chance() * spread * d.Seconds())
 	if at := p.now.Add(d); at.After(p.hold) {
 		p.hold = at
 	}
+}
+
+// Chance returns the next of Rand's numbers.
+func (p *Pacer[T]) Chance() float64 {
+	if p.Rand != nil {
+		return p.Rand()
+	}
+	return rand.Float64()
 }
 
 // advance moves the time to now. What time brings happens here alone.
@@ -229,6 +274,9 @@ func (p *Pacer[T]) advance(now time.Time) {
 	if now.Before(from) { // the clock was put back: nothing lies further ahead than it can
 		p.busy, p.since, p.first = earlier(p.busy, now), earlier(p.since, now), earlier(p.first, now)
 		p.hold = earlier(p.hold, now.Add(maxHold))
+		return
+	}
+	if p.fleet.leads() {
 		return
 	}
 	if p.hold.After(from) {
@@ -277,8 +325,22 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// until returns how long an attempt has to wait that has so many others before it.
-func (p *Pacer[T]) until(ahead float64) time.Duration {
+// ready returns how long t, which is the first, has to wait.
+func (p *Pacer[T]) ready(t *Turn[T]) time.Duration {
+	if p.fleet.leads() {
+		return p.readyShared(t)
+	}
+	return p.until(0, t)
+}
+
+// until returns how long t has to wait if it has so many others before it.
+func (p *Pacer[T]) until(ahead float64, t *Turn[T]) time.Duration {
+	if p.fleet.leads() {
+		if p.fleet.startsAtOnce(t.Retry) {
+			return 0
+		}
+		return p.untilShared(ahead + t.size)
+	}
 	wait := max(p.hold.Sub(p.now), 0)
 	if n := p.debt + ahead; p.state == paced && n > 1e-9 {
 		wait += 1 + inSeconds(min(n/p.rate, 1e9))
@@ -289,8 +351,11 @@ func (p *Pacer[T]) until(ahead float64) time.Duration {
 // measure sets the size of t, which takes part in the average.
 func (p *Pacer[T]) measure(t *Turn[T]) {
 	if !(t.Cost > 0) || math.IsInf(t.Cost, 1) {
-		t.size = 1
+		t.Cost, t.size = 0, 1
 		return
+	}
+	if p.fleet.leads() {
+		p.mean = p.fleet.price(t.Cost)
 	}
 	if p.mean == 0 {
 		p.mean = t.Cost
@@ -300,6 +365,10 @@ func (p *Pacer[T]) measure(t *Turn[T]) {
 }
 
 func (p *Pacer[T]) start(t *Turn[T]) {
+	if p.fleet.leads() {
+		p.startShared(t)
+		return
+	}
 	t.Round = p.round
 	p.law.start()
 	if p.state != counting {
