@@ -26,12 +26,17 @@ type Provider struct {
 	Calm             bool          // nothing else goes wrong
 
 	Processes int
-	Load      float64 // calls, as a multiple of the quota; each has two minutes
-	Peaks     bool    // three quarters of the calls come in the first quarter of each minute
+	Life      time.Duration // of a process, on average; then another takes its place. 0 means for ever
+	Each      int           // calls that a process makes at most; 0 means any number
+	Store     Store         // where processes of some clients meet
+	Load      float64       // calls, as a multiple of the quota; each has two minutes
+	Peaks     bool          // three quarters of the calls come in the first quarter of each minute
 	Duration  time.Duration
 	Backlog   int // calls to be finished instead; one that fails is made again
 	Workers   int // of all processes, that make them; at least two in each
 	Seed      uint64
+
+	Watch func(at time.Duration, throttled bool) // if not nil, gets every request
 }
 
 // Quota is a token bucket, or a number that is full again at the end of each window.
@@ -68,6 +73,7 @@ type ProviderResult struct {
 	P99       time.Duration `json:"p99_ns"`
 	Fairness  float64       `json:"fairness"` // Jain's index of the calls that succeeded, by process
 	Took      time.Duration `json:"took_ns"`
+	Store     int           `json:"store"` // requests to one
 }
 
 // Waste returns the share of the requests that were answered with 429.
@@ -77,11 +83,11 @@ func (r ProviderResult) Waste() float64 { return ratio(r.Throttled, r.Sent) }
 func (r ProviderResult) Failing() float64 { return ratio(r.Failed, r.Failed+r.Succeeded) }
 
 // CompareClients returns the mean result of some clients, by name, over so many seeds from
-// p.Seed on. Without names it compares all.
+// p.Seed on. Without names it compares all that meet in no store.
 func CompareClients(p Provider, names []string, seeds int) map[string]ProviderResult {
 	means := map[string]ProviderResult{}
-	for _, c := range ProviderClients {
-		if len(names) > 0 && !slices.Contains(names, c.Name) {
+	for i, c := range slices.Concat(ProviderClients, FleetClients) {
+		if len(names) == 0 && i >= len(ProviderClients) || len(names) > 0 && !slices.Contains(names, c.Name) {
 			continue
 		}
 		var sum ProviderResult
@@ -101,6 +107,7 @@ func (r *ProviderResult) add(o ProviderResult, part float64) {
 	r.Client = o.Client
 	r.Sent, r.Throttled = r.Sent+count(o.Sent), r.Throttled+count(o.Throttled)
 	r.Succeeded, r.Failed = r.Succeeded+count(o.Succeeded), r.Failed+count(o.Failed)
+	r.Store += count(o.Store)
 	r.Goodput, r.Fairness = r.Goodput+o.Goodput*part, r.Fairness+o.Fairness*part
 	r.Median, r.P99, r.Took = r.Median+times(o.Median, part), r.P99+times(o.P99, part), r.Took+times(o.Took, part)
 }
@@ -147,19 +154,30 @@ type provision struct {
 	Provider
 	*kernel
 	requests, tokens bucket
-	clients          []client // by process
+	fresh            func(process int32) client
+	processes        []process
+	places           []int32 // the process that is there now; another takes its place
 	calls            []providerCall
 	backlog          []int32 // calls to be made, the oldest first
-	by               []int   // calls that succeeded, by process
+	by               []int   // calls that succeeded, by place
 	took             []time.Duration
 	inside           int // calls that succeeded while goodput was measured
 	end              time.Duration
 	out              ProviderResult
 }
 
+// process makes calls.
+type process struct {
+	client
+	place  int32
+	ends   time.Duration // when another takes its place; 0: never
+	begun  int           // calls
+	inside int           // of them, those that are not over
+}
+
 // providerCall is a call to a Provider, or one that is made again.
 type providerCall struct {
-	process  int32
+	process  int32  // before it begins, the place of one
 	try      uint32 // counts what the call has waited for: events of another are out of date
 	tokens   float64
 	began    time.Duration
@@ -187,9 +205,9 @@ func (p Provider) Run(c ProviderClient) ProviderResult {
 		requests: bucket{p.Requests, p.Requests.Burst, 0}, tokens: bucket{p.Tokens, p.Tokens.Burst, 0},
 	}
 	s.out.Client = c.Name
-	start := c.start(s)
+	s.fresh = c.start(s)
 	for i := range p.Processes {
-		s.clients = append(s.clients, start(int32(i)))
+		s.places = append(s.places, s.create(int32(i)))
 	}
 	if p.Backlog > 0 {
 		s.finishBacklog()
@@ -203,6 +221,33 @@ func (p Provider) Run(c ProviderClient) ProviderResult {
 		}
 	}
 	return s.result()
+}
+
+// create lets a process begin, and returns its number.
+func (s *provision) create(place int32) int32 {
+	n := int32(len(s.processes))
+	p := process{place: place}
+	if s.Life > 0 {
+		p.ends = s.now + times(s.Life, s.rand.ExpFloat64())
+	}
+	s.processes = append(s.processes, p)
+	s.processes[n].client = s.fresh(n)
+	return n
+}
+
+// at returns the process at a place that makes the next call.
+func (s *provision) at(place int32) int32 {
+	p := &s.processes[s.places[place]]
+	if s.Each > 0 && p.begun >= s.Each || p.ends > 0 && s.now >= p.ends {
+		s.places[place] = s.create(place)
+	}
+	return s.places[place]
+}
+
+// gone reports whether a process has ended.
+func (s *provision) gone(n int32) bool {
+	p := &s.processes[n]
+	return p.inside == 0 && s.places[p.place] != n
 }
 
 // quota returns how many calls per second the quotas allow.
@@ -253,11 +298,16 @@ func (s *provision) take(process int) {
 
 func (s *provision) happen(e event) {
 	if e.kind() == wakes {
-		s.clients[e.index].wake()
+		s.processes[e.index].wake()
 		return
 	}
 	c := &s.calls[e.index]
-	client := s.clients[c.process]
+	if e.kind() == calls {
+		c.process = s.at(c.process)
+		s.processes[c.process].begun++
+		s.processes[c.process].inside++
+	}
+	client := s.processes[c.process].client
 	switch {
 	case e.try() != c.try:
 	case e.kind() == calls:
@@ -309,9 +359,10 @@ func (s *provision) queue(i int32) {
 func (s *provision) finish(i int32, ok bool) {
 	c := &s.calls[i]
 	c.try = following(c.try)
+	s.processes[c.process].inside--
 	if ok {
 		s.out.Succeeded++
-		s.by[c.process]++
+		s.by[s.processes[c.process].place]++
 		s.took = append(s.took, s.now-c.began)
 		if s.now > warmUp && s.now < s.Duration {
 			s.inside++
@@ -323,7 +374,7 @@ func (s *provision) finish(i int32, ok bool) {
 		if !ok {
 			s.backlog = append(s.backlog, i)
 		}
-		s.take(int(c.process))
+		s.take(int(s.processes[c.process].place))
 	}
 }
 
@@ -332,6 +383,9 @@ func (s *provision) serve(i int32) {
 	s.out.Sent++
 	c := &s.calls[i]
 	answer, after, hint := s.admit(c.tokens)
+	if s.Watch != nil {
+		s.Watch(s.now, answer == tooMany)
+	}
 	if left := min(patience-travel, c.deadline-s.now); after >= left {
 		answer, after, hint = timesOut, left, 0
 	}
@@ -388,7 +442,7 @@ func (s *provision) admit(tokens float64) (answer kind, after, hint time.Duratio
 
 func (s *provision) result() ProviderResult {
 	r := s.out
-	r.Took = s.now
+	r.Took = min(s.now, s.end)
 	r.Goodput = float64(s.inside) / (s.quota() * (s.Duration - warmUp).Seconds())
 	if s.Backlog > 0 {
 		r.Goodput = float64(r.Succeeded) / (s.quota() * r.Took.Seconds())
