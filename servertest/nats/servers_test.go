@@ -96,7 +96,7 @@ func single(t *testing.T) (jetstream.JetStream, *server.Server) {
 	return connect(t, s.ClientURL()), s
 }
 
-func startServer(t *testing.T, port int, dir string) *server.Server {
+func startServer(t testing.TB, port int, dir string) *server.Server {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoSigs: true})
 	if err != nil {
@@ -113,7 +113,7 @@ func startServer(t *testing.T, port int, dir string) *server.Server {
 	return s
 }
 
-func connect(t *testing.T, urls ...string) jetstream.JetStream {
+func connect(t testing.TB, urls ...string) jetstream.JetStream {
 	t.Helper()
 	nc, err := nats.Connect(strings.Join(urls, ","), nats.MaxReconnects(-1), nats.ReconnectWait(50*ms), nats.Timeout(time.Minute))
 	if err != nil {
