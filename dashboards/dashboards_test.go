@@ -18,6 +18,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/fleetpace"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	otelretry "github.com/goretry/retry/otel"
@@ -251,8 +252,8 @@ func TestAlerts(t *testing.T) {
 func TestDocumentedQueries(t *testing.T) {
 	c := checker{t, scrape(t)}
 	found := regexp.MustCompile("(?m)^\\| .*\\? \\| `(.+)` \\|$").FindAllSubmatch(read(t, "../docs/observability.md"), -1)
-	if len(found) != 8 {
-		t.Errorf("%d queries, want 8", len(found))
+	if len(found) != 9 {
+		t.Errorf("%d queries, want 9", len(found))
 	}
 	for _, m := range found {
 		c.labels("observability.md", string(m[1]))
@@ -383,6 +384,18 @@ func (b *busy) Enter(context.Context, retry.Entry) (retry.Pass, error) {
 }
 func (*busy) Leave(retry.Pass, retry.Exit) {}
 
+// away is a fleet whose store does not answer.
+type away chan struct{}
+
+func (a away) Exchange(ctx context.Context, _ fleetpace.Report) (fleetpace.Answer, error) {
+	select {
+	case a <- struct{}{}:
+	case <-ctx.Done():
+	}
+	return fleetpace.Answer{}, errors.New("away")
+}
+func (away) News(context.Context) <-chan struct{} { return nil }
+
 // scrape runs the library until each of its metrics has been made in each way, and
 // returns what Prometheus would then have.
 func scrape(t *testing.T) map[string]labelSet {
@@ -425,7 +438,11 @@ func scrape(t *testing.T) map[string]labelSet {
 		}
 		return 0, ctx.Err()
 	})
+	shared, store := new(retry.Pace), make(away)
+	go func() { _ = shared.Share(t.Context(), store) }()
+	<-store
 	for name, observe := range map[string]func() (func() error, error){
+		"pace":  func() (func() error, error) { return otelretry.ObservePace("dependency", shared, meters) },
 		"hedge": func() (func() error, error) { return otelretry.ObserveHedge("dependency", hedged, meters) },
 		"limit": func() (func() error, error) { return otelretry.ObserveLimit("dependency", new(limit.Limit), meters) },
 	} {

@@ -63,6 +63,7 @@
 //	budgets[], limits[]               by name: balance; in_flight and places. null if the method panicked,
 //	                                  or if there is no such number or limit
 //	hedges[], paces[]                 by name: delay; rate, null while it is open, and wait
+//	  shared?, alone?                 of a pace that is shared: for how long its fleet has answered, or has not
 //	  parts?, worst?[]                of a retry.PerKey: how many, and the five worst of them, by key; the
 //	                                  other fields are those of the worst
 //	failed[]                          at most 64, latest first

@@ -98,7 +98,8 @@ func (r *Recorder) ObserveHedge(name string, h interface{ Wait() time.Duration }
 }
 
 // ObservePace is ObserveBudget for the rate of a [retry.Pace], and for how long an
-// attempt that comes now has to wait.
+// attempt that comes now has to wait. If p has the method Shared of a Pace, the page shows for
+// how long its fleet has answered, or has not.
 func (r *Recorder) ObservePace(name string, p interface {
 	Rate() float64
 	Wait() time.Duration
