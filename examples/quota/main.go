@@ -7,15 +7,25 @@
 //	go run ./examples/quota
 //
 // It takes about twelve seconds. It exits with code 1 if the pace did not help.
+//
+// With -processes it starts so many processes for 100 seconds instead, each of which has too few
+// calls to learn the quota alone. With -redis their paces meet in a Redis, which the program
+// starts if redis-server is installed, kills after 40 seconds, and starts again 20 seconds later.
+// It prints every ten seconds what an operator sees:
+//
+//	go run ./examples/quota -processes 20 -redis
+//	go run ./examples/quota -processes 20 -alone
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"os"
+	"os/signal"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,7 +36,21 @@ import (
 )
 
 func main() {
-	if err := run(os.Stdout); err != nil {
+	if asked() {
+		return
+	}
+	processes := flag.Int("processes", 0, "start so many `processes`")
+	shared := flag.Bool("redis", false, "share the pace of all processes by a Redis")
+	alone := flag.Bool("alone", false, "do not, even with -redis")
+	flag.Parse()
+	show := func() error { return run(os.Stdout) }
+	if *processes > 0 {
+		f := fleet{processes: *processes, shared: *shared && !*alone, lasts: 100 * time.Second, dies: 40 * time.Second, back: 60 * time.Second, every: 10 * time.Second}
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		defer stop()
+		show = func() error { return f.run(ctx, os.Stdout) }
+	}
+	if err := show(); err != nil {
 		fmt.Fprintln(os.Stderr, "quota:", err)
 		os.Exit(1)
 	}
