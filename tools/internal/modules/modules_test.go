@@ -43,6 +43,7 @@ func TestLowestVersionsAreDocumented(t *testing.T) {
 		"otel":               "go.opentelemetry.io/otel",
 		"retrygrpc":          "google.golang.org/grpc",
 		"retrynats":          "github.com/nats-io/nats.go",
+		"retryredis":         "github.com/redis/go-redis/v9",
 		"retryvet":           "golang.org/x/tools",
 	} {
 		mod, err := modfile.Parse(folder, read(t, filepath.Join(folder, "go.mod")), nil)
