@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"sync"
+	"time"
 
 	"github.com/goretry/retry"
 )
@@ -42,7 +43,11 @@ type state struct {
 	places uint64 // in units of 1/65536 of a place; 0 in a Limit that was not used yet
 	recent uint64 // attempts that were in flight recently: see Leave
 	flight uint64 // attempts in flight
-	late   int64  // three for each Timeout, less what answers take: see Leave
+	late   int64  // three for each timeout or slow answer, less what others take: see Leave
+
+	usual time.Duration // a quarter of the answers take no longer: see learn
+	calm  float64       // attempts that are in flight while answers take as long as usual
+	slow  bool          // an answer was slow, and none to an attempt that began later was not
 }
 
 const (
@@ -85,8 +90,14 @@ func (l *Limit) Enter(context.Context, retry.Entry) (retry.Pass, error) {
 	}
 	l.flight++
 	l.recent = max(l.recent, l.flight)
+	if l.slow {
+		return retry.Pass{Round: afterSlow}, nil
+	}
 	return retry.Pass{}, nil
 }
+
+// afterSlow is the Round of an attempt that began when answers were slow.
+const afterSlow = 1
 
 // sign is what the end of an attempt says about the load.
 type sign uint8
@@ -95,6 +106,7 @@ const (
 	noSign   sign = iota // nothing: the number of places does not change
 	answer               // the dependency has answered
 	prompt               // it has answered within half of the time that the attempt had
+	slow                 // it has answered late, as before this attempt: it is overloaded, unless that is rare, or others are prompt
 	overload             // it has said that it is overloaded
 	timeout              // no answer came in time: it is overloaded, unless that is rare, or others are prompt
 )
@@ -153,12 +165,21 @@ func timedOut(err error) bool {
 // attempts at it end together. Timeouts are overloads while the number is above a quarter
 // of the places. A timeout that is none changes nothing.
 //
+// A slow answer counts as a timeout: one that took more than a sixth of the time that the
+// attempt had, and a quarter longer than is usual. So places fall before answers come too
+// late. It counts only if more than half of the places were in use recently, and if the
+// attempt began after another slow answer and no quicker one came since from an attempt that
+// began so: after a stop all in flight are slow, but once. Slow answers leave 2c places, where
+// c is how many attempts are in flight while answers take as long as usual. If they are as
+// slow with these, the load is not the reason, and soon that is usual.
+//
 // After an answer the Limit gains 1/p of a place, where p is how many it has,
 // if at least half of them were in use, including this one, or if it has less than at the
-// start. So it gains about one place while p attempts succeed.
+// start. So it gains about one place while p attempts succeed. A slow answer that is no
+// overload is one like others.
 //
 // Leave panics without an Enter.
-func (l *Limit) Leave(_ retry.Pass, x retry.Exit) {
+func (l *Limit) Leave(p retry.Pass, x retry.Exit) {
 	if l == nil {
 		return
 	}
@@ -169,25 +190,69 @@ func (l *Limit) Leave(_ retry.Pass, x retry.Exit) {
 		panic("limit: Leave without Enter")
 	}
 	whole := l.places / unit
+	least, greatest := l.limits()
+	if sign == answer || sign == prompt {
+		tardy, began := x.Allowed > 0 && x.Took > x.Allowed/6 && x.Took > l.usual+l.usual/4, p.Round == afterSlow
+		if tardy && began && 2*l.recent > whole {
+			sign = slow
+		}
+		if tardy || began {
+			l.slow = tardy
+		}
+		l.learn(max(x.Took, 0))
+	}
 	switch sign {
-	case timeout:
+	case timeout, slow:
 		l.late = min(l.late+3, int64(whole))
 	case answer:
 		l.late -= min(max(l.late, 0), 1)
 	case prompt:
 		l.late = max(l.late-9, -int64(l.recent))
 	}
-	least, greatest := l.limits()
-	if sign == overload || sign == timeout && 4*l.late > int64(whole) {
-		l.places = max(l.places-l.places/(2*l.recent), least)
+	if sign == slow {
+		least = l.enough()
+	}
+	if sign == overload || (sign == timeout || sign == slow) && 4*l.late > int64(whole) {
+		l.places = min(l.places, max(l.places-l.places/(2*l.recent), least))
 		l.recent = min(l.recent, l.places/unit)
 	} else {
 		l.recent--
-		if (sign == answer || sign == prompt) && (2*l.flight >= whole || l.places < l.start()) {
+		if sign != noSign && sign != timeout && (2*l.flight >= whole || l.places < l.start()) {
 			l.places = min(l.places+unit*unit/l.places, greatest)
 		}
 	}
 	l.flight--
+}
+
+// enough returns the places below which answers do not become quicker.
+func (l *Limit) enough() uint64 {
+	least, _ := l.limits()
+	return max(least, uint64(2*l.calm*unit))
+}
+
+// learn learns from an answer how long answers usually take, and how many attempts are in
+// flight then. An overload must not become usual: only a load of at most half of the places
+// shows that answers have become slower, or a limit that cannot make them quicker. A step up
+// is a third of one down, so that a quarter of the answers are below.
+func (l *Limit) learn(took time.Duration) {
+	calm, few := 2*l.recent <= l.places/unit, l.places <= l.enough()
+	switch rise := took - l.usual; {
+	case l.usual == 0:
+		l.usual = took
+	case rise < 0:
+		l.usual += max(rise, -3*(l.usual/32))
+	case few:
+		l.usual += min(rise, l.usual/16)
+	case calm:
+		l.usual += min(rise, l.usual/32)
+	}
+	if calm {
+		others := float64(l.flight - 1)
+		if took > l.usual {
+			others *= float64(l.usual) / float64(took) // the rest waits
+		}
+		l.calm += (others - l.calm) / 32
+	}
 }
 
 // InFlight returns how many places are taken; 0 for a nil Limit.

@@ -532,6 +532,102 @@ func TestPromptAnswersExcuseTimeouts(t *testing.T) {
 	}
 }
 
+// took is an answer after so many milliseconds of the second that the attempt had.
+func took(n time.Duration) retry.Exit {
+	return retry.Exit{Ending: retry.Returned, Took: n * time.Millisecond, Allowed: time.Second}
+}
+
+// Forty places, all in use, and answers that have taken 100 ms before: how many answers of
+// another time, one after the other, cost a place.
+func TestSlowAnswersAreOverloads(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		ends  []retry.Exit // in turns
+		stale bool         // their attempts have begun before the first slow one
+		fell  bool
+	}{
+		{"as usual", []retry.Exit{took(100)}, false, false},
+		{"a quarter longer than usual, within a sixth of their time", []retry.Exit{took(166)}, false, false},
+		{"more than that", []retry.Exit{took(167)}, false, true},
+		{"twice as long", []retry.Exit{took(200)}, false, true},
+		{"nearly too late", []retry.Exit{took(999)}, false, true},
+		{"all at once, after a stop", []retry.Exit{took(900)}, true, false},
+		{"every other one is as usual", []retry.Exit{took(900), took(100)}, false, false},
+		{"every fourth one", []retry.Exit{took(900), took(900), took(900), took(100)}, false, false},
+		{"no time was set", []retry.Exit{{Ending: retry.Returned, Took: time.Hour}}, false, false},
+		{"with failures that say nothing", []retry.Exit{took(900), noSign}, false, true},
+		{"slow permanent errors", []retry.Exit{{Ending: retry.Returned, Took: time.Second, Allowed: 2 * time.Second, Verdict: retry.Policy{}.Judge(retry.Stop(errHiccup))}}, false, true},
+		{"slow failures", []retry.Exit{{Ending: retry.Returned, Took: time.Second, Allowed: 2 * time.Second, Verdict: retry.Policy{}.Judge(errHiccup)}}, false, false},
+	} {
+		l := limit.Limit{Start: 40, Max: 40}
+		var passes []retry.Pass
+		fill := func() {
+			for p, err := l.Enter(t.Context(), retry.Entry{}); err == nil; p, err = l.Enter(t.Context(), retry.Entry{}) {
+				passes = append(passes, p)
+			}
+		}
+		next := func(x retry.Exit) {
+			l.Leave(passes[0], x)
+			passes = passes[1:]
+		}
+		fill()
+		for range 100 {
+			next(took(100))
+			fill()
+		}
+		for i := range 39 {
+			next(tt.ends[i%len(tt.ends)])
+			if !tt.stale {
+				fill()
+			}
+		}
+		for i := range 200 {
+			if !tt.stale {
+				next(tt.ends[i%len(tt.ends)])
+				fill()
+			}
+		}
+		if fell := l.Places() < 40; fell != tt.fell {
+			t.Errorf("%s: %d of 40 places are left", tt.name, l.Places())
+		}
+	}
+}
+
+// Slow answers leave twice the places of a load whose answers took as long as usual. If
+// they are as slow with these, that is usual, and the places come back.
+func TestSlowAnswersLeaveWhatTheUsualLoadNeeds(t *testing.T) {
+	l := limit.Limit{Start: 40}
+	var passes []retry.Pass
+	enter := func() bool {
+		p, err := l.Enter(t.Context(), retry.Entry{})
+		if err == nil {
+			passes = append(passes, p)
+		}
+		return err == nil
+	}
+	next := func(x retry.Exit) {
+		l.Leave(passes[0], x)
+		passes = passes[1:]
+	}
+	for range 6 { // one more than are in flight while it ends
+		enter()
+	}
+	for range 1000 {
+		next(took(100))
+		enter()
+	}
+	fewest := l.Places()
+	for range 2000 {
+		for enter() {
+		}
+		next(took(500))
+		fewest = min(fewest, l.Places())
+	}
+	if fewest < 9 || fewest > 10 || l.Places() < 40 {
+		t.Errorf("places fall to %d, and rise to %d; want 10, twice the five others, and 40 or more", fewest, l.Places())
+	}
+}
+
 func TestGrowsOnlyWhenHalfOfThePlacesAreInUse(t *testing.T) {
 	for inUse, want := range map[int]int{4: 10, 5: 11} {
 		l := limit.Limit{Start: 10}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/goretry/retry"
 )
@@ -18,7 +19,10 @@ type model struct {
 	flight                  int64
 	memory                  int64 // of how many were in flight
 	start                   int64
-	weight                  int64 // of the timeouts
+	weight                  int64 // of the timeouts and slow answers
+	usual                   time.Duration
+	calm                    float64 // attempts in flight
+	warned                  bool    // of slow answers
 }
 
 const place int64 = 65536
@@ -54,19 +58,79 @@ func (m *model) clamp() {
 	}
 }
 
-func (m *model) acquire() bool {
+// acquire reports whether a place is free, and whether there was a warning.
+func (m *model) acquire() (ok, warned bool) {
 	if m.flight+1 > m.places/place {
-		return false
+		return false, false
 	}
 	m.flight++
 	if m.flight > m.memory {
 		m.memory = m.flight
 	}
-	return true
+	return true, m.warned
 }
 
-func (m *model) release(sign sign) {
+// floor returns what slow answers leave.
+func (m *model) floor() int64 {
+	if most := int64(2 * m.calm * float64(place)); most > m.least {
+		return most
+	}
+	return m.least
+}
+
+// answered learns from an answer, and returns the sign that it is.
+func (m *model) answered(sign sign, warned bool, took, allowed time.Duration) sign {
+	late := allowed > 0 && took > allowed/6 && took > m.usual+m.usual/4
+	if late {
+		m.warned = true
+	}
+	if !late && warned {
+		m.warned = false
+	}
+	light := m.memory <= m.places/place/2
+	step := m.usual / 32
+	if m.places <= m.floor() {
+		step = m.usual / 16
+	}
+	if m.usual == 0 {
+		m.usual = took
+	} else if took < m.usual {
+		m.usual = max(took, m.usual-3*(m.usual/32))
+	} else if light || m.places <= m.floor() {
+		m.usual = min(took, m.usual+step)
+	}
+	if light {
+		now := float64(m.flight - 1)
+		if took > m.usual {
+			now = now * (float64(m.usual) / float64(took))
+		}
+		m.calm = m.calm + (now-m.calm)/32
+	}
+	if late && warned && !light {
+		return slow
+	}
+	return sign
+}
+
+func (m *model) release(sign sign, warned bool, took, allowed time.Duration) {
+	if sign == answer || sign == prompt {
+		sign = m.answered(sign, warned, took, allowed)
+	}
 	busy := 2*m.flight >= m.places/place || m.places < m.start
+	least := m.least
+	if sign == slow {
+		least = m.floor()
+		m.weight += 3
+		if m.weight > m.places/place {
+			m.weight = m.places / place
+		}
+		sign = answer
+		if m.weight*4 > m.places/place {
+			sign = overload
+		}
+	} else if sign == answer && m.weight > 0 {
+		m.weight--
+	}
 	if sign == timeout {
 		m.weight += 3
 		if m.weight > m.places/place {
@@ -77,9 +141,6 @@ func (m *model) release(sign sign) {
 			sign = overload
 		}
 	}
-	if sign == answer && m.weight > 0 {
-		m.weight--
-	}
 	if sign == prompt {
 		m.weight -= 9
 		if most := m.memory; m.weight < -most {
@@ -89,8 +150,9 @@ func (m *model) release(sign sign) {
 	}
 	switch {
 	case sign == overload:
-		m.places -= m.places / (2 * m.memory)
-		m.clamp()
+		if fewer := max(m.places-m.places/(2*m.memory), least); fewer < m.places {
+			m.places = fewer
+		}
 		if whole := m.places / place; m.memory > whole {
 			m.memory = whole
 		}
@@ -104,34 +166,23 @@ func (m *model) release(sign sign) {
 	m.flight--
 }
 
-// step is what a byte makes happen: one of two enters.
-func step(b byte) (acquire bool, sign sign) {
+// step is what a byte makes happen: one of two enters, the others are how an attempt ends.
+func step(b byte) (acquire bool, x retry.Exit) {
 	switch {
 	case b&28 == 28:
-		sign = timeout
+		x = retry.Exit{Ending: retry.Expired}
 	case b&12 == 12:
-		sign = overload
-	case b&18 == 18:
-		sign = prompt
+		x = retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: ErrLimited, Class: retry.Throttled}}
 	case b&2 != 0:
-		sign = answer
+		x = retry.Exit{Ending: retry.Returned, Took: time.Duration(b & 240), Allowed: 360} // a sixth of it is 60
 	}
-	return b&1 == 0, sign
-}
-
-// exits has an Exit for each sign.
-var exits = map[sign]retry.Exit{
-	noSign:   {Ending: retry.NotMade},
-	answer:   {Ending: retry.Returned},
-	prompt:   {Ending: retry.Returned, Took: 1, Allowed: 2},
-	overload: {Ending: retry.Returned, Verdict: retry.Verdict{Err: ErrLimited, Class: retry.Throttled}},
-	timeout:  {Ending: retry.Expired},
+	return b&1 == 0, x
 }
 
 // enter takes a place of l, and reports whether one was free.
-func enter(l *Limit) bool {
-	_, err := l.Enter(context.Background(), retry.Entry{})
-	return err == nil
+func enter(l *Limit) (retry.Pass, bool) {
+	p, err := l.Enter(context.Background(), retry.Entry{})
+	return p, err == nil
 }
 
 // compare reports where a Limit and the model differ.
@@ -139,6 +190,9 @@ func compare(t *testing.T, l *Limit, m *model, after string, i int) {
 	t.Helper()
 	_ = l.Places()
 	s := l.state
+	if s.usual != m.usual || s.calm != m.calm || s.slow != m.warned {
+		t.Fatalf("after %s %d: usual %v, calm %v, slow %v; want %v, %v, %v", after, i, s.usual, s.calm, s.slow, m.usual, m.calm, m.warned)
+	}
 	if s.late != m.weight {
 		t.Fatalf("after %s %d: late %d, want %d", after, i, s.late, m.weight)
 	}
@@ -161,16 +215,27 @@ func FuzzModel(f *testing.F) {
 	f.Add([]byte("acegikmoqsuwy{}acegacegacegbdfhbdfh"), 65535, 65534, math.MaxInt)
 	f.Fuzz(func(t *testing.T, steps []byte, start, low, high int) {
 		l, m := &Limit{Start: start, Min: low, Max: high}, newModel(start, low, high)
+		var passes []retry.Pass
 		for i, b := range steps {
-			acquire, sign := step(b)
-			switch {
+			switch acquire, x := step(b); {
 			case acquire:
-				if got, want := enter(l), m.acquire(); got != want {
-					t.Fatalf("step %d: Enter admits: %v, want %v", i, got, want)
+				p, got := enter(l)
+				want, warned := m.acquire()
+				if got != want || (p.Round == afterSlow) != warned {
+					t.Fatalf("step %d: Enter admits: %v, %+v; want %v, after slow answers %v", i, got, p, want, warned)
 				}
-			case m.flight > 0:
-				l.Leave(retry.Pass{}, exits[sign])
-				m.release(sign)
+				if got {
+					passes = append(passes, p)
+				}
+			case len(passes) > 0: // the oldest ends, or the newest
+				p := passes[0]
+				if passes = passes[1:]; b&32 != 0 {
+					passes = append([]retry.Pass{p}, passes...)
+					p = passes[len(passes)-1]
+					passes = passes[:len(passes)-1]
+				}
+				l.Leave(p, x)
+				m.release(signOf(x), p.Round == afterSlow, x.Took, x.Allowed)
 			}
 			compare(t, l, m, "step", i)
 		}
@@ -184,34 +249,45 @@ func TestModelUnderContention(t *testing.T) {
 	for range 20 {
 		start, low, high := r.IntN(200), r.IntN(20), r.IntN(300)
 		l, m := &Limit{Start: start, Min: low, Max: high}, newModel(start, low, high)
+		var passes []retry.Pass
 		for i := range 200 {
-			acquire, sign := step(byte(r.Uint32()))
+			acquire, x := step(byte(r.Uint32()))
 			times := 1 + r.IntN(64)
 			var granted atomic.Int64
-			do := func() {
-				if enter(l) {
-					granted.Add(1)
-				}
-			}
-			want := 0
-			if !acquire {
-				times = min(times, int(m.flight))
-				do = func() { l.Leave(retry.Pass{}, exits[sign]) }
-			}
-			for range times {
-				if !acquire {
-					m.release(sign)
-				} else if m.acquire() {
-					want++
-				}
-			}
 			var wg sync.WaitGroup
-			for range times {
-				wg.Go(do)
-			}
-			wg.Wait()
-			if int(granted.Load()) != want {
-				t.Fatalf("round %d: %d of %d got a place, want %d", i, granted.Load(), times, want)
+			if acquire {
+				for range times {
+					wg.Go(func() {
+						if _, ok := enter(l); ok {
+							granted.Add(1)
+						}
+					})
+				}
+				want := 0
+				for range times {
+					if ok, _ := m.acquire(); ok {
+						want++
+					}
+				}
+				wg.Wait()
+				if int(granted.Load()) != want {
+					t.Fatalf("round %d: %d of %d got a place, want %d", i, granted.Load(), times, want)
+				}
+				for range want { // they are all alike
+					passes = append(passes, retry.Pass{Round: map[bool]uint64{true: afterSlow}[m.warned]})
+				}
+			} else {
+				// Only those that began alike end together.
+				n := 0
+				for n < min(times, len(passes)) && passes[n] == passes[0] {
+					n++
+				}
+				for _, p := range passes[:n] {
+					wg.Go(func() { l.Leave(p, x) })
+					m.release(signOf(x), p.Round == afterSlow, x.Took, x.Allowed)
+				}
+				wg.Wait()
+				passes = passes[n:]
 			}
 			compare(t, l, m, "round", i)
 		}

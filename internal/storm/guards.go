@@ -23,6 +23,7 @@ type guards struct {
 // guarded is a call's guards, and what its attempt is, with hedges.
 type guarded struct {
 	limit  *limit.Limit
+	passes [2]retry.Pass // of the limit: the attempt's, and the hedge's
 	pacer  *pacing.Pacer[int32]
 	turn   *pacing.Turn[int32]
 	made   bool // an attempt
@@ -147,8 +148,9 @@ func (s *service) takePlace(i int32) bool {
 		return true
 	}
 	g := &s.guarded[i]
-	_, err := g.limit.Enter(context.Background(), retry.Entry{Clock: s})
+	pass, err := g.limit.Enter(context.Background(), retry.Entry{Clock: s})
 	if err == nil {
+		g.passes[0] = pass
 		return true
 	}
 	s.attempts++ // so that a flood of them is given up too
@@ -174,8 +176,8 @@ func free(v retry.Verdict) retry.Verdict {
 	return v
 }
 
-// release gives the place of a request back that has ended so.
-func (s *service) release(i int32, outcome kind) {
+// release gives the place of a request back that has ended so: n is 1 if it was a hedge.
+func (s *service) release(i int32, n int, outcome kind) {
 	if s.limits == nil {
 		return
 	}
@@ -189,13 +191,13 @@ func (s *service) release(i int32, outcome kind) {
 	case outcome == timesOut && !s.gateway:
 		x.Ending = retry.Expired
 	}
-	s.guarded[i].limit.Leave(retry.Pass{}, x)
+	s.guarded[i].limit.Leave(s.guarded[i].passes[n], x)
 }
 
 // race begins an attempt that may be hedged.
 func (s *service) race(i int32, try uint32) {
 	r := &s.guarded[i]
-	*r = guarded{limit: r.limit, hedger: r.hedger, Call: r.hedger.Begin(s.Now()), running: [2]bool{true}, second: none}
+	*r = guarded{limit: r.limit, passes: r.passes, hedger: r.hedger, Call: r.hedger.Begin(s.Now()), running: [2]bool{true}, second: none}
 	s.schedule(r.Delay, passes, i, try)
 	if s.timeout > 0 {
 		s.schedule(s.timeout, timesOut, i, try)
@@ -211,7 +213,8 @@ func (s *service) pass(i int32, try uint32) {
 	}
 	entered := s.limits != nil && refused == hedging.NotRefused
 	if entered {
-		if _, err := g.limit.Enter(context.Background(), retry.Entry{Hedge: true, Clock: s}); err != nil {
+		var err error
+		if g.passes[1], err = g.limit.Enter(context.Background(), retry.Entry{Hedge: true, Clock: s}); err != nil {
 			entered, refused = false, hedging.RefusedGuard
 		}
 	}
@@ -219,21 +222,22 @@ func (s *service) pass(i int32, try uint32) {
 		g.running[1] = true
 		s.launch(i, try|1)
 	} else if entered {
-		g.limit.Leave(retry.Pass{}, retry.Exit{Clock: s})
+		g.limit.Leave(g.passes[1], retry.Exit{Clock: s})
 	}
 }
 
 // settled takes how a request ended, and reports whether the attempt has ended with
 // it. The other request of the attempt is lost then, if it still runs.
 func (s *service) settled(i int32, try uint32, outcome kind) bool {
-	s.release(i, outcome)
+	n := int(try & 1)
+	if s.hedgers != nil && !s.guarded[i].running[n] {
+		n = 1 // a timeout is the attempt's: of the hedge, if no other request runs
+	}
+	s.release(i, n, outcome)
 	if s.hedgers == nil {
 		return true
 	}
-	r, n, how := &s.guarded[i], int(try&1), hedging.Failed
-	if !r.running[n] {
-		n = 1 // a timeout is the attempt's: of the hedge, if no other request runs
-	}
+	r, how := &s.guarded[i], hedging.Failed
 	if outcome == succeeds {
 		how = hedging.Succeeded
 	}
@@ -247,7 +251,7 @@ func (s *service) settled(i int32, try uint32, outcome kind) bool {
 			outcome = lost
 		}
 		r.Done(other+1, s.Now(), hedging.Failed, 0, outcome == lost)
-		s.release(i, outcome)
+		s.release(i, other, outcome)
 		if other == 0 {
 			s.lose(s.call(i).request)
 		}

@@ -22,8 +22,9 @@ type Result struct {
 	Runs      int                  // that this is the sum of
 	Flooded   bool                 // the run was given up: more than 100 attempts per call, and 200 000 besides
 
-	last  int    // how many buckets there may be
-	late  Bucket // what happened after them, or later than a Duration can tell
+	from  time.Duration // when the first call that Quantile counts began
+	last  int           // how many buckets there may be
+	late  Bucket        // what happened after them, or later than a Duration can tell
 	times quantiles
 }
 
@@ -88,7 +89,7 @@ func (r *Result) Held(at time.Duration) float64 {
 
 // Quantile returns the time within which the share q of the calls had ended, in
 // success or not, to a precision of 1 %. One that still runs counts with its time
-// so far.
+// so far. Calls before Service.Timed do not count.
 func (r *Result) Quantile(q float64) time.Duration { return r.times.at(q) }
 
 // Quantile returns the one of some values that the share q of the others is below.
@@ -176,8 +177,15 @@ func (r *Result) End(began, now time.Duration, reason retry.Reason) {
 		r.At(now).Succeeded++
 		r.At(began).Good++
 	}
-	r.times.add(now - began)
+	r.time(began, now)
 	r.Ended[reason]++
+}
+
+// time counts how long a call has taken.
+func (r *Result) time(began, now time.Duration) {
+	if began >= r.from {
+		r.times.add(now - began)
+	}
 }
 
 // At returns the bucket of an instant, to count in.

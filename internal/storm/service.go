@@ -82,6 +82,7 @@ type Service struct {
 	HedgeDelay time.Duration // 0: measured, so that every twentieth attempt gets one
 
 	Bucket   time.Duration // of the result; 0: 100 ms
+	Timed    time.Duration // when the calls begin whose times count
 	Seed     uint64
 	Parallel int // runs that Trials makes at once, each with memory of its own; 0, and at most: as many as there are processors
 }
@@ -258,6 +259,7 @@ func (s Service) run(ctx context.Context, p retry.Policy) *Result {
 	if s.Sharded {
 		r.others = NewResult(s.Bucket, s.Duration)
 	}
+	r.out.from, r.others.from = s.Timed, s.Timed
 	r.hit = s.hit()
 	end := later(s.Duration, s.Duration)
 	if s.Rate <= 0 {
@@ -338,7 +340,7 @@ func (s *service) close(end time.Duration) {
 	for _, calls := range s.calls {
 		for i := range calls {
 			if c := &calls[i]; c.request != over {
-				s.result(c.server).times.add(end - c.began)
+				s.result(c.server).time(c.began, end)
 			}
 		}
 	}
