@@ -62,16 +62,17 @@ type Outcome struct {
 // EarnedBudget lets calls earn their retries. Use it unless you know better, one for each
 // part of a system that can fail alone.
 //
-// A new one has nine tokens. A retry costs two tokens, and one after a [TimedOut] error
-// ten, since the server may still be at work on that attempt; these ten double with each
-// run that fails after such a retry, up to 160, and halve again with each one that
-// succeeds. A run that succeeds without a retry earns a tenth of a token, and one that
-// succeeds after a retry four tokens, or twenty if its last retry followed a TimedOut error.
+// A new one has nine tokens. A retry costs two tokens, and ten after a [TimedOut] error,
+// since the server may still be at work on that attempt; after TimedOut and [Throttled]
+// errors, which may mean an overload, the price doubles with each run that fails after such
+// a retry, up to sixteen times, and halves again with each one that succeeds. A run that
+// succeeds earns a tenth of a token without a retry, and after retries two for each of them
+// and two more, or four if the last one followed a Throttled error, twenty if a TimedOut one.
 // A hedge costs two tokens, and gets them back if it is the first to succeed.
 //
 // If there are fewer tokens than a retry costs, Withdraw refuses and takes nothing. No
 // token comes with time. Tokens beyond what a retry after a TimedOut error costs decay by
-// the factor e in 5 s, and there are never more than a thousand and ten. So a process that
+// the factor e in 8 s, and there are never more than a thousand and ten. So a process that
 // has spent its tokens makes no retry until twenty of its calls have succeeded, and a new
 // process none after a timeout until ten have, however many such processes there are.
 //
@@ -85,7 +86,7 @@ type EarnedBudget struct {
 
 // purse is what an EarnedBudget holds, in one word. Its upper half is the number of
 // tokens beyond those of a new one, in millionths: negative if there are fewer. Below
-// them is how often the price after a timeout has doubled, in three bits. The rest is
+// them is how often the prices after an overload have doubled, in three bits. The rest is
 // the tick at which the tokens were counted, which matters if some decay.
 type purse uint64
 
@@ -95,11 +96,11 @@ const (
 	tenTokens   = 10 * token
 	mostTokens  = tenTokens + 1000*token
 	price       = 2 * token // of a retry; after a timeout ten
-	doublings   = 4         // of the latter, at most
+	doublings   = 4         // after overloads, at most
 
 	tick       = time.Second / 16 // a purse decays once in this time, and a full one does not change in between
 	ticks      = 1 << 29          // after so many, which is a year, they begin anew
-	fadingTime = 5 * time.Second
+	fadingTime = 8 * time.Second
 	patience   = uint32(time.Minute / tick) // a clock that is behind by at most this may catch up
 )
 
@@ -126,11 +127,18 @@ func (p purse) faded(now uint32) purse {
 
 // costOf returns what a retry after an error of class c costs.
 func (p purse) costOf(c Class) int64 {
-	if c == TimedOut {
+	switch c {
+	case TimedOut:
 		return tenTokens << p.doubled()
+	case Throttled:
+		return price << p.doubled()
 	}
 	return price
 }
+
+// overload reports whether an error of class c may mean that the server is overloaded, so
+// that retries make it worse.
+func overload(c Class) bool { return c == TimedOut || c == Throttled }
 
 // less returns p without n tokens. It reports false if there are not as many.
 func (p purse) less(n int64) (purse, bool) {
@@ -140,17 +148,17 @@ func (p purse) less(n int64) (purse, bool) {
 // after returns p after a run with such an outcome.
 func (p purse) after(o Outcome) purse {
 	earned, doubled := int64(0), p.doubled()
-	switch timedOut := o.Retried == TimedOut; {
+	switch {
 	case o.OK && o.Retried == Unknown:
 		earned = token / 10
 	case o.OK && o.Hedge:
 		earned = price
-	case o.OK && timedOut:
-		earned = 2 * tenTokens
+	case o.OK && overload(o.Retried):
+		earned = 2 * newPurse(0, 0, 0).costOf(o.Retried)
 		doubled = max(doubled, 1) - 1
 	case o.OK:
-		earned = 2 * price
-	case timedOut:
+		earned = (max(int64(o.Retries), 1) + 1) * price
+	case overload(o.Retried):
 		doubled = min(doubled+1, doublings)
 	}
 	return newPurse(min(p.tokens()+earned, mostTokens), doubled, p.at())
@@ -174,9 +182,9 @@ func (b *EarnedBudget) Withdraw(w Withdrawal) bool {
 	}
 }
 
-// End adds what a success has earned, and changes the price after a timeout.
+// End adds what a success has earned, and changes the prices after overloads.
 func (b *EarnedBudget) End(o Outcome) {
-	if b == nil || !o.OK && o.Retried != TimedOut {
+	if b == nil || !o.OK && !overload(o.Retried) {
 		return
 	}
 	for now := tickOf(o.Clock); ; {

@@ -30,11 +30,11 @@ func TestEarnedBudget(t *testing.T) {
 		{"a run that fails earns nothing", func() bool { b.End(retry.Outcome{}); return true }, true, .3},
 		{"nor after a retry", func() bool { b.End(retry.Outcome{Retried: retry.Transient}); return true }, true, .3},
 		{"a success earns a tenth", func() bool { b.End(retry.Outcome{OK: true}); return true }, true, .31},
-		{"after a retry four", func() bool { b.End(retry.Outcome{Retried: retry.Unprocessed, OK: true}); return true }, true, .71},
-		{"throttled, four", func() bool { b.End(retry.Outcome{Retried: retry.Throttled, OK: true}); return true }, true, 1}, // 11.1 tokens
+		{"after a retry four", func() bool { b.End(retry.Outcome{Retried: retry.Unprocessed, Retries: 1, OK: true}); return true }, true, .71},
+		{"throttled, four", func() bool { b.End(retry.Outcome{Retried: retry.Throttled, Retries: 3, OK: true}); return true }, true, 1}, // 11.1 tokens
 		{"a retry after a timeout", func() bool { return withdraw(retry.TimedOut) }, true, .11},
 		{"one token is too little", func() bool { return withdraw(retry.Transient) }, false, .11},
-		{"that retry succeeds: 20", func() bool { b.End(retry.Outcome{Retried: retry.TimedOut, OK: true}); return true }, true, 1},
+		{"that retry succeeds: 20", func() bool { b.End(retry.Outcome{Retried: retry.TimedOut, Retries: 3, OK: true}); return true }, true, 1},
 		{"a retry of that", func() bool { return withdraw(retry.TimedOut) }, true, 1},
 		{"and another", func() bool { return withdraw(retry.TimedOut) }, true, .11},
 		{"a call that was not hedged earns a tenth", func() bool { b.End(retry.Outcome{Hedge: true, OK: true}); return true }, true, .12},
@@ -43,6 +43,8 @@ func TestEarnedBudget(t *testing.T) {
 			return true
 		}, true, .32},
 		{"one that does not nothing", func() bool { b.End(retry.Outcome{Retried: retry.Transient, Retries: 1, Hedge: true}); return true }, true, .32},
+		{"after three retries eight", func() bool { b.End(retry.Outcome{Retried: retry.Transient, Retries: 3, OK: true}); return true }, true, 1},
+		{"which is one of ten and one", func() bool { return withdraw(retry.TimedOut) }, true, .12},
 	} {
 		if ok := step.do(); ok != step.ok {
 			t.Errorf("%s: %v, want %v", step.name, ok, step.ok)
@@ -53,35 +55,37 @@ func TestEarnedBudget(t *testing.T) {
 	}
 }
 
-// With each run that fails after a retry after a timeout the price of one doubles, four
-// times at most. With each that succeeds it halves.
-func TestPriceAfterATimeoutFollowsItsSuccess(t *testing.T) {
-	b := timed{&retry.EarnedBudget{}, clockx.NewVirtual(epoch)}
-	succeed(b, 10) // ten tokens: an even number
-	price := func() (tokens int) {
-		granted(b, 2000, retry.Transient)
-		for !b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1}) {
-			succeed(b, 10)
-			if tokens++; tokens > 200 {
-				t.Fatal("the price is above 200 tokens")
+// With each run that fails after a retry after a timeout or a Throttled error the prices of
+// both double, four times at most. With each that succeeds they halve.
+func TestPricesAfterOverloadsFollowTheirSuccess(t *testing.T) {
+	for _, class := range []retry.Class{retry.TimedOut, retry.Throttled} {
+		b := timed{&retry.EarnedBudget{}, clockx.NewVirtual(epoch)}
+		succeed(b, 10) // ten tokens: an even number
+		price := func(c retry.Class) (tokens int) {
+			granted(b, 2000, retry.Transient)
+			for !b.Withdraw(retry.Withdrawal{Class: c, Retry: 1}) {
+				succeed(b, 10)
+				if tokens++; tokens > 200 {
+					t.Fatal("the price is above 200 tokens")
+				}
 			}
+			return tokens
 		}
-		return tokens
-	}
-	for i, want := range []int{10, 20, 40, 80, 160, 160} {
-		if got := price(); got != want {
-			t.Errorf("after %d runs that failed the price is %d tokens, want %d", i, got, want)
+		for i, want := range []int{1, 2, 4, 8, 16, 16} {
+			if dear, cheap := price(retry.TimedOut), price(retry.Throttled); dear != 10*want || cheap != 2*want {
+				t.Errorf("%v: after %d runs that failed the prices are %d and %d tokens, want %d and %d", class, i, dear, cheap, 10*want, 2*want)
+			}
+			b.End(retry.Outcome{Retried: retry.Transient, Retries: 1}) // says nothing of overloads
+			b.End(retry.Outcome{})
+			b.End(retry.Outcome{Retried: class, Retries: 1})
 		}
-		b.End(retry.Outcome{Retried: retry.Transient}) // says nothing of timeouts
-		b.End(retry.Outcome{})
-		b.End(retry.Outcome{Retried: retry.TimedOut})
-	}
-	for i, want := range []int{160, 80, 40, 20, 10, 10} {
-		if got := price(); got != want {
-			t.Errorf("after %d runs that succeeded the price is %d tokens, want %d", i, got, want)
+		for i, want := range []int{16, 8, 4, 2, 1, 1} {
+			if dear, cheap := price(retry.TimedOut), price(retry.Throttled); dear != 10*want || cheap != 2*want {
+				t.Errorf("%v: after %d runs that succeeded the prices are %d and %d tokens, want %d and %d", class, i, dear, cheap, 10*want, 2*want)
+			}
+			b.End(retry.Outcome{Retried: retry.Transient, Retries: 1, OK: true})
+			b.End(retry.Outcome{Retried: class, Retries: 1, OK: true})
 		}
-		b.End(retry.Outcome{Retried: retry.Transient, OK: true})
-		b.End(retry.Outcome{Retried: retry.TimedOut, OK: true})
 	}
 }
 
@@ -161,7 +165,7 @@ func TestNothingIsEarnedByTime(t *testing.T) {
 	}
 }
 
-// What exceeds ten tokens falls by the factor e in 5 s, in steps of 1/16 s, from a
+// What exceeds ten tokens falls by the factor e in 8 s, in steps of 1/16 s, from a
 // thousand at most. What does not, stays.
 func TestEarnedTokensFade(t *testing.T) {
 	for _, tt := range []struct {
@@ -170,12 +174,12 @@ func TestEarnedTokensFade(t *testing.T) {
 	}{
 		{0, 1010},
 		{time.Second/16 - 1, 1010},
-		{time.Second / 16, 10 + 987},
-		{time.Second, 10 + 818},
-		{5 * time.Second, 10 + 367},
-		{10 * time.Second, 10 + 135},
-		{30 * time.Second, 10 + 2},
-		{60 * time.Second, 10},
+		{time.Second / 16, 10 + 992},
+		{time.Second, 10 + 882},
+		{8 * time.Second, 10 + 367},
+		{16 * time.Second, 10 + 135},
+		{48 * time.Second, 10 + 2},
+		{90 * time.Second, 10},
 		{24 * time.Hour, 10},
 		{876_000 * time.Hour, 10},
 	} {
@@ -191,7 +195,7 @@ func TestEarnedTokensFade(t *testing.T) {
 	v := clockx.NewVirtual(epoch.Truncate(time.Second))
 	b := timed{&retry.EarnedBudget{}, v}
 	succeed(b, 20_000)
-	for range 80 {
+	for range 128 {
 		v.Advance(time.Second / 16)
 		b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1})
 		succeed(b, 20)
@@ -199,14 +203,14 @@ func TestEarnedTokensFade(t *testing.T) {
 	if got := granted(b, 2000, retry.Transient); got != (10+367)/2 {
 		t.Errorf("in steps %d retries are left, want 188", got)
 	}
-	// A steady rate of r successes per second holds some r/2 tokens beyond ten.
+	// A steady rate of r successes per second holds some .8 r tokens beyond ten.
 	b = timed{&retry.EarnedBudget{}, v}
 	for range 60 * 16 {
 		v.Advance(time.Second / 16)
 		succeed(b, 10)
 	}
-	if got := granted(b, 2000, retry.Transient); got != (10+80)/2 {
-		t.Errorf("at 160 successes per second there are %d retries, want 45", got)
+	if got := granted(b, 2000, retry.Transient); got != (10+128)/2 {
+		t.Errorf("at 160 successes per second there are %d retries, want 69", got)
 	}
 }
 
@@ -250,7 +254,7 @@ func TestEarnedBudgetOnAClockThatIsSetBack(t *testing.T) {
 	for _, tt := range []struct {
 		back  time.Duration
 		left  int // at once
-		later int // a minute and five seconds later
+		later int // a minute and eight seconds later
 	}{
 		{0, 1010, 10},
 		{time.Second, 1010, 10},
@@ -259,7 +263,7 @@ func TestEarnedBudgetOnAClockThatIsSetBack(t *testing.T) {
 		{24 * time.Hour, 10, 10},
 		{87_600 * time.Hour, 10, 10},
 	} {
-		for _, after := range []time.Duration{0, time.Minute + 5*time.Second} {
+		for _, after := range []time.Duration{0, time.Minute + 8*time.Second} {
 			c := &wallClock{now: epoch.Truncate(time.Second)}
 			b := timed{&retry.EarnedBudget{}, c}
 			succeed(b, 20_000)
@@ -285,9 +289,9 @@ func TestTokensEarnedOnAClockThatIsSetBack(t *testing.T) {
 	b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) // ten tokens are left
 	c.now = c.now.Add(-30 * time.Second)
 	succeed(b, 20_000)
-	c.now = c.now.Add(5 * time.Second)
+	c.now = c.now.Add(8 * time.Second)
 	if got := granted(b, 2000, retry.Transient); got != (10+367)/2 {
-		t.Errorf("five seconds later there are %d retries, want 188", got)
+		t.Errorf("eight seconds later there are %d retries, want 188", got)
 	}
 }
 
@@ -358,7 +362,7 @@ func TestEarnedBudgetAllocatesNothing(t *testing.T) {
 // plainEarned is an EarnedBudget for one goroutine, written from its rules.
 type plainEarned struct {
 	tokens int64 // in millionths
-	price  int64 // of a retry after a timeout
+	price  int64 // of a retry after a timeout; after a Throttled error a fifth of it
 	at     int64 // the sixteenth of a second when they were counted
 }
 
@@ -367,7 +371,7 @@ func (b *plainEarned) fade(now int64) {
 	switch above := b.tokens - b.price; {
 	case above <= 0:
 	case now >= b.at:
-		b.tokens = b.price + int64(float64(above)*math.Exp(-float64(now-b.at)/(5*16)))
+		b.tokens = b.price + int64(float64(above)*math.Exp(-float64(now-b.at)/(8*16)))
 	case now >= b.at-minute:
 		return // it stands still until the clock has caught up
 	default:
@@ -379,8 +383,11 @@ func (b *plainEarned) fade(now int64) {
 func (b *plainEarned) withdraw(class retry.Class, now int64) bool {
 	b.fade(now)
 	cost := int64(2e6)
-	if class == retry.TimedOut {
+	switch class {
+	case retry.TimedOut:
 		cost = b.price
+	case retry.Throttled:
+		cost = b.price / 5
 	}
 	if b.tokens < cost {
 		return false
@@ -389,8 +396,8 @@ func (b *plainEarned) withdraw(class retry.Class, now int64) bool {
 	return true
 }
 
-func (b *plainEarned) end(retried retry.Class, ok bool, now int64) {
-	if !ok && retried != retry.TimedOut {
+func (b *plainEarned) end(retried retry.Class, retries int, ok bool, now int64) {
+	if !ok && retried != retry.TimedOut && retried != retry.Throttled {
 		return
 	}
 	b.fade(now)
@@ -402,8 +409,11 @@ func (b *plainEarned) end(retried retry.Class, ok bool, now int64) {
 	case retried == retry.TimedOut:
 		b.tokens += 20e6
 		b.price = max(b.price/2, 10e6)
-	default:
+	case retried == retry.Throttled:
 		b.tokens += 4e6
+		b.price = max(b.price/2, 10e6)
+	default:
+		b.tokens += 2e6 + 2e6*int64(retries)
 	}
 	b.tokens = min(b.tokens, 1010e6)
 }
@@ -432,14 +442,15 @@ func FuzzEarnedBudget(f *testing.F) {
 				}
 			case 3, 4, 5:
 				for range 1 + int(op/16)*37 {
-					plain.end(retry.Unknown, true, now)
+					plain.end(retry.Unknown, 0, true, now)
 					b.End(retry.Outcome{OK: true})
 				}
 			case 6, 7:
-				plain.end(class, true, now)
-				b.End(retry.Outcome{Retried: class, OK: true})
+				retries := 1 + int(op/64)
+				plain.end(class, retries, true, now)
+				b.End(retry.Outcome{Retried: class, Retries: retries, OK: true})
 			case 8:
-				plain.end(class, false, now)
+				plain.end(class, 1, false, now)
 				b.Begin(retry.Opening{})
 				b.End(retry.Outcome{Retried: class})
 			case 9:

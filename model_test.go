@@ -515,6 +515,7 @@ type account struct {
 	tokens, most     float64
 	reward, lastCost float64
 	retries          float64
+	last             retry.Class // that a retry followed
 }
 
 func newAccount(kind string) *account {
@@ -548,7 +549,7 @@ func (a *account) withdraw(class retry.Class) bool {
 	if cost > a.tokens {
 		return false
 	}
-	a.tokens, a.lastCost = a.tokens-cost, cost
+	a.tokens, a.lastCost, a.last = a.tokens-cost, cost, class
 	a.retries++
 	return true
 }
@@ -558,8 +559,10 @@ func (a *account) end(ok bool) (balance float64) {
 	earns := a.reward
 	if a.retries > 0 {
 		earns = a.lastCost
-		if a.kind == "earned" {
+		if a.kind == "earned" && (a.last == retry.TimedOut || a.last == retry.Throttled) {
 			earns *= 2
+		} else if a.kind == "earned" {
+			earns *= 1 + a.retries
 		}
 	}
 	if ok {

@@ -41,8 +41,12 @@ func comparedBudgets() []retry.Policy {
 		{"9, up to 8 after timeouts", &Law{Start: 9, Price: 1, TimedOut: 10, First: .1, Back: 2, Doubling: 3}},
 		{"9, up to 16 after timeouts", &Law{Start: 9, Price: 1, TimedOut: 10, First: .1, Back: 2, Doubling: 4}},
 		{"5, up to 16 after timeouts", &Law{Start: 5, Price: 1, TimedOut: 10, First: .1, Back: 2, Doubling: 4}},
-		{"`EarnedBudget`: 9, others cost 2, up to 16 after timeouts", &retry.EarnedBudget{}},
+		{"9, others cost 2, up to 16 after timeouts", &Law{Start: 9, Price: 2, TimedOut: 10, First: .1, Back: 2, Doubling: 4}},
 		{"the same, from the second failure on", &Law{Start: 9, Price: 2, TimedOut: 10, First: .1, Back: 2, Doubling: 4, Spared: 1}},
+		{"9, others cost 2, fades in 8 s", &Law{Start: 9, Price: 2, TimedOut: 10, First: .1, Back: 2, Doubling: 4, Fading: 8 * time.Second}},
+		{"9, others cost 2, gives back all retries", &Law{Start: 9, Price: 2, TimedOut: 10, First: .1, Back: 2, Doubling: 4, All: true}},
+		{"9, others cost 2, up to 16 after throttling too", &Law{Start: 9, Price: 2, TimedOut: 10, First: .1, Back: 2, Doubling: 4, How: AfterOverloads}},
+		{"`EarnedBudget`: these three", &retry.EarnedBudget{}},
 		{"7, others cost 3, both double up to 8", &Law{Start: 7, Price: 3, TimedOut: 10, First: .1, Back: 2, Doubling: 3, How: Both}},
 	} {
 		all = append(all, retry.Policy{Name: b.name, MaxAttempts: 4, Backoff: retry.Exponential{Base: 100 * time.Millisecond, Max: 10 * time.Second}, Budget: b.Budget})

@@ -20,7 +20,8 @@ type Law struct {
 	// retry. A run that succeeds after one halves it again. How says which price.
 	Doubling int
 	How      Doubling
-	Spared   int // runs that fail before it doubles, if none succeeds in between
+	All      bool // a success gives back what the other retries of its run have cost, too, if the last one's price does not double
+	Spared   int  // runs that fail before it doubles, if none succeeds in between
 
 	// Fading is how long it takes what is above ten tokens to fall by the factor e; 0: 5 s.
 	// If the price has doubled, these ten have too: else a process with few calls could
@@ -33,13 +34,15 @@ type Law struct {
 }
 
 // Doubling says which price of a Law doubles: the one after a timeout, with runs whose
-// last retry followed one; both at once, with all runs; or each with its own.
+// last retry followed one; both at once, with all runs; each with its own; or those after
+// a timeout and after a Throttled error at once, with runs whose last retry followed either.
 type Doubling uint8
 
 const (
 	AfterTimeouts Doubling = iota
 	Both
 	Each
+	AfterOverloads
 )
 
 // mostTokens is how many tokens above ten there are at most.
@@ -79,6 +82,8 @@ func (l *Law) End(o retry.Outcome) {
 		l.tokens += l.Back * l.price(o.Retried)
 		if double != nil {
 			*double = max(*double-1, 0)
+		} else if l.All {
+			l.tokens += float64(o.Retries-1) * l.price(o.Retried)
 		}
 	case o.Retried != retry.Unknown && double != nil:
 		*double = min(*double+1, l.Doubling+l.Spared)
@@ -90,7 +95,7 @@ func (l *Law) End(o retry.Outcome) {
 // nil if it never does.
 func (l *Law) doubles(c retry.Class) *int {
 	switch {
-	case c == retry.TimedOut, l.How == Both:
+	case c == retry.TimedOut, l.How == Both, l.How == AfterOverloads && c == retry.Throttled:
 		return &l.double[1]
 	case l.How == Each:
 		return &l.double[0]

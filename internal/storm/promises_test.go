@@ -217,6 +217,39 @@ func TestEarnedBudgetLosesHardlyACall(t *testing.T) {
 	}
 }
 
+// Over ten minutes, when the tokens of the start have long been spent, an EarnedBudget loses
+// less than half of the calls whose answers got lost or that have failed quickly, if the
+// retries of most of them succeed. If the server rejects for its load, it loses no more.
+func TestEarnedBudgetForTenMinutes(t *testing.T) {
+	notUnderRace(t)
+	seeds := 1
+	if os.Getenv("RETRY_LONG") == "1" {
+		seeds = 5
+	}
+	for _, tt := range []struct {
+		name string
+		set  func(x *storm.Service)
+		most float64
+	}{
+		{"a fifth of the answers get lost", func(x *storm.Service) { x.Lost = .2 }, .12},
+		{"half fail quickly", func(x *storm.Service) { x.Failure = .5 }, .2},
+		{"a third fail quickly", func(x *storm.Service) { x.Failure = 1. / 3 }, .02},
+		{"half fail quickly, three hundred processes", func(x *storm.Service) { x.Failure, x.Processes = .5, 300 }, .3},
+		{"rejections that cost as much as the work, load .9", func(x *storm.Service) {
+			x.Rate, x.Queue, x.Full, x.Refusing, x.Exponential = .9*capacity, 20, storm.TooMany, 50*ms, true
+		}, .15},
+	} {
+		x := fleet
+		x.Processes, x.Rate, x.Failure, x.Duration, x.Seed = 30, .45*capacity, 0, 10*time.Minute, 1
+		tt.set(&x)
+		got := 1 - storm.Merge(x.Trials(t.Context(), []retry.Policy{earned}, seeds)[0]).Success()
+		t.Logf("%s: %.3f are lost", tt.name, got)
+		if got > tt.most {
+			t.Errorf("%s: %.3f are lost, want %v at most", tt.name, got, tt.most)
+		}
+	}
+}
+
 // budget.Ratio loses what exceeds its ratio, and the fewer the calls of a process are
 // the more.
 func TestRatioLosesWhatExceedsTheRatio(t *testing.T) {
