@@ -325,21 +325,6 @@ func ExamplePolicy_Resume() {
 	// Output: false retry: gave up after 5 attempts in 4m0s (max_attempts): handler failed
 }
 
-func ExampleTicks() {
-	policy := retry.Policy{MaxAttempts: 5, Clock: now()}
-	for n := range retry.Ticks(context.Background(), policy) {
-		if n == 3 {
-			fmt.Println("found it")
-			break
-		}
-		fmt.Println("nothing yet")
-	}
-	// Output:
-	// nothing yet
-	// nothing yet
-	// found it
-}
-
 func ExampleNewTicker() {
 	ticker := retry.NewTicker(context.Background(), retry.Policy{MaxAttempts: 2, Clock: now()})
 	defer ticker.Stop()

@@ -1111,34 +1111,26 @@ func TestRefusalUnderSuperviseIsJudgedAsAnErrorOfOp(t *testing.T) {
 	}
 }
 
-func TestTickersAskGuards(t *testing.T) {
+func TestTickerAsksGuards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := virtual()
 		p.Clock, p.MaxAttempts = nil, 3
-		for _, ticker := range []bool{false, true} {
-			g := &gate{script: []enter{sleeps(time.Second), refuses(retry.After(errFull, 3*time.Second)), asksAgain(4 * time.Second)}}
-			p.Guards = []retry.Guard{g}
-			var at []time.Duration
-			start := time.Now()
-			if ticker {
-				for range retry.NewTicker(t.Context(), p).C {
-					at = append(at, time.Since(start))
-				}
-			} else {
-				for range retry.Ticks(t.Context(), p) {
-					at = append(at, time.Since(start))
-				}
-			}
-			if want := []time.Duration{time.Second, 11 * time.Second}; !slices.Equal(at, want) || len(g.entries) != 4 {
-				t.Errorf("ticker %v: ticks at %v, want %v, the guard was asked %d times", ticker, at, want, len(g.entries))
-			}
-			for i, x := range g.exits {
-				if x.Ending != retry.Returned || !errors.Is(x.Verdict.Err, retry.ErrRejected) || x.Verdict.Class != retry.Transient {
-					t.Errorf("ticker %v: exit %d is %+v", ticker, i, x)
-				}
-			}
-			g.check(t)
+		g := &gate{script: []enter{sleeps(time.Second), refuses(retry.After(errFull, 3*time.Second)), asksAgain(4 * time.Second)}}
+		p.Guards = []retry.Guard{g}
+		var at []time.Duration
+		start := time.Now()
+		for range retry.NewTicker(t.Context(), p).C {
+			at = append(at, time.Since(start))
 		}
+		if want := []time.Duration{time.Second, 11 * time.Second}; !slices.Equal(at, want) || len(g.entries) != 4 {
+			t.Errorf("ticks at %v, want %v, the guard was asked %d times", at, want, len(g.entries))
+		}
+		for i, x := range g.exits {
+			if x.Ending != retry.Returned || !errors.Is(x.Verdict.Err, retry.ErrRejected) || x.Verdict.Class != retry.Transient {
+				t.Errorf("exit %d is %+v", i, x)
+			}
+		}
+		g.check(t)
 	})
 }
 

@@ -252,9 +252,11 @@ func TestStartThatPanicsClosesTheHooksBeforeIt(t *testing.T) {
 		"Supervise": func(ctx context.Context, p retry.Policy) {
 			_ = retry.Supervise(ctx, p, 0, func(context.Context) error { return nil })
 		},
-		"Ticks": func(ctx context.Context, p retry.Policy) {
-			for range retry.Ticks(ctx, p) {
-				t.Error("an iteration")
+		"Attempts": func(ctx context.Context, p retry.Policy) {
+			a := p.Attempts(ctx)
+			defer a.Close()
+			if a.Next() {
+				t.Error("an attempt")
 			}
 		},
 	}

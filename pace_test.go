@@ -564,14 +564,9 @@ func TestPaceByCost(t *testing.T) {
 	retry.WithCost(none, 1)
 }
 
-// Supervise, Ticks and Attempts take their turns too.
+// Supervise and Attempts take their turns too.
 func TestPaceOfOtherRuns(t *testing.T) {
 	for name, run := range map[string]func(ctx context.Context, p retry.Policy){
-		"Ticks": func(ctx context.Context, p retry.Policy) {
-			for range retry.Ticks(ctx, p) {
-				return
-			}
-		},
 		"Attempts": func(ctx context.Context, p retry.Policy) {
 			a := p.Attempts(ctx)
 			defer a.Close()

@@ -1301,7 +1301,6 @@ func TestBadArgumentsPanicAtOnce(t *testing.T) {
 		"nil context of Do": {func() {
 			_, _ = retry.Do(none, retry.Policy{}, func(context.Context) (int, error) { return 0, nil })
 		}, "retry: nil context"},
-		"Ticks":     {func() { retry.Ticks(none, retry.Policy{}) }, "retry: nil context"},
 		"NewTicker": {func() { retry.NewTicker(none, retry.Policy{}) }, "retry: nil context"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -1689,7 +1688,7 @@ func (h hostile) Deadline() (time.Time, bool) { h.touch("Deadline"); return h.Co
 func TestContextThatPanicsClosesTheRun(t *testing.T) {
 	for _, method := range []string{"Done", "Err", "Value", "Deadline"} {
 		for end, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
-			for _, by := range []string{"Run", "Do", "Supervise", "Ticks"} {
+			for _, by := range []string{"Run", "Do", "Supervise", "Attempts"} {
 				synctest.Test(t, func(t *testing.T) {
 					parent, cancel := context.WithCancel(t.Context())
 					defer cancel()
@@ -1711,8 +1710,11 @@ func TestContextThatPanicsClosesTheRun(t *testing.T) {
 								_, _ = retry.Do(ctx, p, func(context.Context) (int, error) { return 0, errDown })
 							case "Supervise":
 								_ = retry.Supervise(ctx, p, 0, op)
-							case "Ticks":
-								for range retry.Ticks(ctx, p) {
+							case "Attempts":
+								a := p.Attempts(ctx)
+								defer a.Close()
+								for a.Next() {
+									a.Done(errDown)
 								}
 							}
 						}()

@@ -2,58 +2,17 @@ package retry
 
 import (
 	"context"
-	"iter"
 	"time"
 )
 
-// Ticks is a run whose attempts are the iterations of a loop: it yields 1 at
-// once, and 2, 3, … after the waits of p, until p or ctx ends it. Leaving the loop
-// early counts as success.
+// Ticker is a thin layer over [Attempts], for loops that select: it sends the time at
+// which each attempt is due. No tick is dropped: one that is not received delays the
+// next ones.
 //
-//	for n := range retry.Ticks(ctx, policy) {
-//		if err := try(n); err == nil {
-//			break
-//		}
-//	}
-//
-// An iteration that does not leave the loop counts as a Transient failure:
-// Policy.Classify is not called. errors.Is reports it as an [ErrRejected]. But the
-// budget is checked, since the loop may go on because a call has failed.
-// Policy.AttemptTimeout is not used. Each use of the sequence is a run of its own.
-// Ticks panics if ctx is nil.
-func Ticks(ctx context.Context, p Policy) iter.Seq[int] {
-	if ctx == nil {
-		panic("retry: nil context")
-	}
-	return func(yield func(int) bool) {
-		a := p.Attempts(ctx)
-		a.Untimed()
-		defer a.Close()
-		for a.Next() {
-			if !yield(a.Number()) {
-				a.Done(nil)
-				return
-			}
-			a.Judged(goesOnVerdict)
-		}
-	}
-}
-
-// goesOnVerdict is that of an iteration that did not leave the loop.
-var goesOnVerdict = Verdict{Err: errGoesOn, Class: Transient}
-
-// errGoesOn is the error of an iteration that did not leave the loop. It is not
-// ErrRejected itself, which says that the dependency has answered: here the run does
-// not know that.
-var errGoesOn error = goesOn{}
-
-type goesOn struct{}
-
-func (goesOn) Error() string        { return ErrRejected.Error() }
-func (goesOn) Is(target error) bool { return target == ErrRejected }
-
-// Ticker is [Ticks] for loops that select: it sends the time at which each attempt is
-// due. No tick is dropped: one that is not received delays the next ones.
+// A Ticker knows no error, so no tick is a success: to hooks, guards and the budget
+// each is a Transient failure, of which errors.Is reports that it is an [ErrRejected],
+// and Stop cancels the run. Policy.Classify and AttemptTimeout are not used. A loop
+// that does not select uses Attempts, which takes its errors and returns them.
 type Ticker struct {
 	C <-chan time.Time // closed when the policy or the context ends
 
@@ -82,7 +41,7 @@ func NewTicker(ctx context.Context, p Policy) *Ticker {
 			case c <- p.clock().Now():
 			case <-a.RunContext().Done(): // that of an attempt may end sooner or never
 			}
-			a.Judged(goesOnVerdict)
+			a.Judged(tickVerdict)
 		}
 	}()
 	return t
@@ -95,3 +54,15 @@ func (t *Ticker) Stop() {
 	t.cancel()
 	<-t.done
 }
+
+// tickVerdict is that of a tick.
+var tickVerdict = Verdict{Err: errTick, Class: Transient}
+
+// errTick is the error of a tick. It is not ErrRejected itself, which says that the
+// dependency has answered: here the run does not know that.
+var errTick error = ticked{}
+
+type ticked struct{}
+
+func (ticked) Error() string        { return ErrRejected.Error() }
+func (ticked) Is(target error) bool { return target == ErrRejected }

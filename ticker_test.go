@@ -11,118 +11,27 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 )
 
-func TestTicks(t *testing.T) {
-	p, v := virtual()
-	p.MaxAttempts = 4
-	p.AttemptTimeout = time.Millisecond // not for a loop's body
-	p.Classify = func(error) retry.Class { t.Error("Classify was asked"); return 0 }
-	log := record(&p)
-	ticks := retry.Ticks(t.Context(), p)
-	for range 2 { // the sequence can be used again
-		var got []int
-		var at []time.Duration
-		start := v.Now()
-		for n := range ticks {
-			if v.Pending() != 0 {
-				t.Error("the body has a timeout")
-			}
-			got, at = append(got, n), append(at, v.Now().Sub(start))
-		}
-		if want := []int{1, 2, 3, 4}; !slices.Equal(got, want) {
-			t.Errorf("ticks are %v, want %v", got, want)
-		}
-		if want := []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second}; !slices.Equal(at, want) {
-			t.Errorf("they come at %v, want %v", at, want)
-		}
-		if log.summary.Reason != retry.ReasonMaxAttempts {
-			t.Errorf("the run ended with %v", log.summary.Reason)
-		}
-	}
-	if v.Pending() != 0 {
-		t.Errorf("%d timers are left", v.Pending())
-	}
-}
-
-func TestBreakIsTheSuccessOfTicks(t *testing.T) {
-	p, _ := virtual()
-	budget := &countingBudget{}
-	p.Budget = budget
-	log := record(&p)
-	for n := range retry.Ticks(t.Context(), p) {
-		if n == 2 {
-			break
-		}
-	}
-	if got, want := log.String(), "start attempt(1) attemptDone(1) wait(1s) attempt(2) attemptDone(2) done(none)"; got != want {
-		t.Errorf("hooks saw\n%s, want\n%s", got, want)
-	}
-	if want := (countingBudget{begun: 1, asked: 1, ended: 1, retried: retry.Transient, ok: true}); *budget != want {
-		t.Errorf("the budget saw %+v, want %+v", *budget, want)
-	}
-}
-
 // A loop goes on for reasons that nobody knows here: a failed call may be one. So the
 // budget is checked, though the error that hooks see is an ErrRejected.
-func TestTicksAndTickerCheckTheBudget(t *testing.T) {
-	for _, by := range []string{"Ticks", "Ticker"} {
-		budget := &asked{}
-		p, _ := virtual()
-		p.MaxAttempts, p.Budget = 3, budget
-		log := record(&p)
-		if by == "Ticks" {
-			for range retry.Ticks(t.Context(), p) {
-			}
-		} else {
-			ticker := retry.NewTicker(t.Context(), p)
-			for range ticker.C {
-			}
-			ticker.Stop()
-		}
-		if want := []string{"1 transient", "2 transient"}; !slices.Equal(budget.questions, want) || budget.retried != retry.Transient {
-			t.Errorf("%s: the budget saw %q and at the end %v, want %q and transient", by, budget.questions, budget.retried, want)
-		}
-		for _, a := range log.attempts {
-			if !errors.Is(a.Err, retry.ErrRejected) || a.Err == retry.ErrRejected || a.Err.Error() != retry.ErrRejected.Error() || a.Class != retry.Transient {
-				t.Errorf("%s: AttemptDone got %#v, %v, want what is an ErrRejected, but not that value", by, a.Err, a.Class)
-			}
-		}
-	}
-}
-
-func TestTicksEndWithTheContext(t *testing.T) {
-	p, v := virtual()
-	ctx, cancel := context.WithCancel(t.Context())
-	v.AfterFunc(2*time.Second, cancel)
-	n := 0
-	for n = range retry.Ticks(ctx, p) {
-	}
-	if n != 2 {
-		t.Errorf("the last tick was %d, want 2", n)
-	}
-	for range retry.Ticks(ctx, p) {
-		t.Error("a tick on a done context")
-	}
-}
-
-func TestPanicInTheBodyOfTicks(t *testing.T) {
+func TestTickerChecksTheBudget(t *testing.T) {
+	budget := &asked{}
 	p, _ := virtual()
-	budget := &budget.Concurrency{Ratio: -1, Min: 1}
-	p.Budget = budget
+	p.MaxAttempts, p.Budget = 3, budget
 	log := record(&p)
-	func() {
-		defer func() { _ = recover() }()
-		for n := range retry.Ticks(t.Context(), p) {
-			if n == 2 {
-				panic("boom")
-			}
+	ticker := retry.NewTicker(t.Context(), p)
+	for range ticker.C {
+	}
+	ticker.Stop()
+	if want := []string{"1 transient", "2 transient"}; !slices.Equal(budget.questions, want) || budget.retried != retry.Transient {
+		t.Errorf("the budget saw %q and at the end %v, want %q and transient", budget.questions, budget.retried, want)
+	}
+	for _, a := range log.attempts {
+		if !errors.Is(a.Err, retry.ErrRejected) || a.Err == retry.ErrRejected || a.Err.Error() != retry.ErrRejected.Error() || a.Class != retry.Transient {
+			t.Errorf("AttemptDone got %#v, %v, want what is an ErrRejected, but not that value", a.Err, a.Class)
 		}
-	}()
-	if budget.Balance() != 1 || log.summary.Reason != retry.ReasonPanic {
-		t.Errorf("the balance is %v, the run ended with %v", budget.Balance(), log.summary.Reason)
 	}
 }
 
@@ -238,8 +147,8 @@ func TestTickerThatEndsByItsPolicyLeavesItsParent(t *testing.T) {
 	}
 }
 
-// The context of an attempt is for op, and a Ticker has none: as with Ticks, the
-// run's context alone takes a tick away.
+// The context of an attempt is for op, and a Ticker has none: the run's
+// context alone takes a tick away.
 func TestTickerHeedsNoContextOfAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // which fails if Stop hangs
 		ended, cancel := context.WithCancel(t.Context())
@@ -268,17 +177,15 @@ func (c timeless) WithTimeoutCause(ctx context.Context, _ time.Duration, _ error
 	return context.WithCancel(ctx)
 }
 
-func TestTicksUseNoAttemptTimeout(t *testing.T) {
+func TestTickerUsesNoAttemptTimeout(t *testing.T) {
 	p, v := virtual()
+	p.Classify = func(error) retry.Class { t.Error("Classify was called"); return 0 }
 	p.MaxAttempts, p.AttemptTimeout, p.Clock = 2, time.Second, timeless{v, t}
 	n := 0
-	for range retry.Ticks(t.Context(), p) {
-		n++
-	}
 	for range retry.NewTicker(t.Context(), p).C {
 		n++
 	}
-	if n != 4 {
-		t.Errorf("%d ticks, want 2 and 2", n)
+	if n != 2 {
+		t.Errorf("%d ticks, want 2", n)
 	}
 }

@@ -98,7 +98,7 @@ func holdsRejected(err error) bool {
 	}
 	found := false
 	if !below(err, func(err error) { found = found || holdsRejected(err) }) && !errtree.IsNil(err) {
-		e, ok := err.(interface{ Is(error) bool }) // as an iteration of Ticks has it
+		e, ok := err.(interface{ Is(error) bool }) // as a tick of a Ticker has it
 		found = ok && e.Is(retry.ErrRejected)
 	}
 	return found

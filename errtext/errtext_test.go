@@ -448,7 +448,7 @@ func TestPanicsAndNilPointers(t *testing.T) {
 	}
 }
 
-// refused is like the error of an iteration of Ticks.
+// refused is like the error of a tick of a Ticker.
 type refused struct{}
 
 func (refused) Error() string        { return "refused" }

@@ -270,9 +270,9 @@ func TestAPollIsNoOutage(t *testing.T) {
 	}
 }
 
-func TestAnIterationOfTicksIsNoError(t *testing.T) {
+func TestATickIsNoError(t *testing.T) {
 	v := view(t, retry.Policy{MaxAttempts: 2}, otelretry.WithEvents(false), otelretry.WithWaits(false))
-	for range retry.Ticks(t.Context(), v.h.Policy) {
+	for range retry.NewTicker(t.Context(), v.h.Policy).C {
 	}
 	v.wantSpans(`
 		retry 0s-100ms max_attempts=2 attempts=2 outcome=failure_after_retry reason=max_attempts error.type=retry.max_attempts waited=0.1 Error "max_attempts: retry: value not accepted"

@@ -87,13 +87,6 @@ func TestOutcomes(t *testing.T) {
 		{"two lives", func(p retry.Policy) {
 			_ = retry.Supervise(context.Background(), p, time.Second, taking(2*time.Second, errDown))
 		}, window{AfterRetry: 1, FirstTry: 1, Attempts: 2}, "connection refused"},
-		{"ticks", func(p retry.Policy) {
-			for n := range retry.Ticks(context.Background(), p) {
-				if n == 2 {
-					break
-				}
-			}
-		}, window{FirstTry: 1, Attempts: 2}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -380,15 +373,19 @@ func TestNothingStaysLive(t *testing.T) {
 						func() { _ = retry.Run(ctx, p, func(context.Context) error { panic("op") }) },
 						func() { _ = retry.Run(ctx, p, func(context.Context) error { runtime.Goexit(); return nil }) },
 						func() {
-							for range retry.Ticks(ctx, p) {
-								break
-							}
+							a := p.Attempts(ctx)
+							defer a.Close()
+							a.Next()
+							a.Done(nil)
 						},
 						func() {
-							for n := range retry.Ticks(ctx, p) {
-								if n == 2 {
+							a := p.Attempts(ctx)
+							defer a.Close()
+							for a.Next() {
+								if a.Number() == 2 {
 									panic("loop")
 								}
+								a.Done(fails)
 							}
 						},
 						func() { _ = retry.Supervise(ctx, p, ms, taking(2*ms, fails, fails)) },

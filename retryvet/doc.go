@@ -29,7 +29,6 @@
 //   - guardorder: guards that are elements of two literals, but for those of a Transport and
 //     of its Policy; types that wrap a Pace or a
 //     Limit; tests;
-//   - neverstops: an Unlimited Ticks, which is meant to go on; ticks in tests;
 //   - nanoseconds: tests;
 //   - sleepinop: goroutines; tests;
 //   - nested: policies that are not literals; Classify set; one attempt; tests;

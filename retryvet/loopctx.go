@@ -33,7 +33,7 @@ func loopctx(p *pass) {
 		}
 		for _, wait := range p.waits(c, loopBody) {
 			if p.afterFailure(c, wait, loopBody, cond) {
-				p.report(wait.Node(), "this wait goes on after "+ctx+" has ended: let retry.Run or retry.Ticks wait, or select on "+ctx+".Done() as well")
+				p.report(wait.Node(), "this wait goes on after "+ctx+" has ended: let retry.Run or Policy.Attempts wait, or select on "+ctx+".Done() as well")
 			}
 		}
 	}

@@ -101,18 +101,13 @@ func (p *pass) shared(r code.Run, node ast.Node) bool {
 	return lit != nil && p.Uses(code.Field(lit, "Budget")) > 1
 }
 
-// neverstops finds runs that nothing ends. Tests count ticks.
+// neverstops finds runs that nothing ends.
 func neverstops(p *pass) {
 	for _, r := range p.Runs() {
 		switch r.Name {
 		case "Do", "DoValue", "Run":
 			if p.unlimited(r.Policy) && p.Endless(r.Ctx) {
 				p.report(r.Call, "nothing ends this run while the operation fails: set MaxAttempts or MaxElapsed, or pass a context that ends")
-			}
-		case "Ticks":
-			loop, ok := r.Cursor.Parent().Node().(*ast.RangeStmt)
-			if ok && loop.X == r.Call && !p.InTest(loop) && !p.unlimited(r.Policy) && !leaves(p, loop) {
-				p.report(r.Call, "this loop goes on after a success, until the policy gives up: break or return when the work is done")
 			}
 		}
 	}
@@ -185,39 +180,6 @@ func (p *pass) unlimited(policy ast.Expr) bool {
 	}
 	n, known := p.Number(code.Field(lit, "MaxAttempts"))
 	return known && n < 0 && code.Field(lit, "MaxElapsed") == nil
-}
-
-// leaves reports whether something in the loop leaves it: break, return, goto, a
-// continue of a loop around it, a panic, or a call that does not return.
-func leaves(p *pass, loop *ast.RangeStmt) bool {
-	found := false
-	var walk func(n ast.Node, inner bool)
-	walk = func(n ast.Node, inner bool) { // inner: a break without a label leaves something else
-		ast.Inspect(n, func(m ast.Node) bool {
-			if m == n || found {
-				return !found
-			}
-			switch m := m.(type) {
-			case *ast.FuncLit:
-				return false
-			case *ast.ReturnStmt:
-				found = true
-			case *ast.BranchStmt:
-				switch {
-				case m.Label != nil && m.Tok != token.FALLTHROUGH, m.Tok == token.BREAK && !inner:
-					found = true
-				}
-			case *ast.ForStmt, *ast.RangeStmt, *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.SelectStmt:
-				walk(m, true)
-				return false
-			case *ast.CallExpr:
-				found = found || p.exits(m)
-			}
-			return !found
-		})
-	}
-	walk(loop.Body, false)
-	return found
 }
 
 // exits reports whether call is known not to return.

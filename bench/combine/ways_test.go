@@ -164,14 +164,6 @@ var ways = []way{
 	{name: "Supervise", solo: true, most: unlimited, call: func(c *caller) error {
 		return retry.Supervise(c.ctx, c.policy, 40*time.Millisecond, c.run)
 	}},
-	{name: "Ticks", solo: true, many: true, call: func(c *caller) error {
-		for range retry.Ticks(c.ctx, c.policy) {
-			if c.run(c.ctx) == nil {
-				break
-			}
-		}
-		return nil
-	}},
 	{name: "Ticker", many: true, own: true, quiet: true, call: func(c *caller) error {
 		t := retry.NewTicker(c.ctx, c.policy)
 		defer t.Stop()

@@ -263,10 +263,11 @@ func TestCenkaltiBackoff(t *testing.T) {
 
 		// Without select there is no need for a channel.
 		ours.calls = nil
-		for range retry.Ticks(t.Context(), policy) {
-			if err = ours.ping(); err == nil {
-				break
-			}
+		attempts := policy.Attempts(t.Context())
+		defer attempts.Close()
+		for attempts.Next() {
+			err = ours.ping()
+			attempts.Done(err)
 		}
 		equal(t, "our outcome", ours.outcome("ok", err), "ok; calls 4, waits [1s 2s 4s]")
 	})

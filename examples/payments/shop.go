@@ -96,22 +96,28 @@ func (s *shops) pay(ctx context.Context, length time.Duration, rate int) {
 	}
 }
 
+var errNotApplied = errors.New("the payment may not be applied")
+
 // one repeats a payment with its key until there is an answer. The person before the
 // screen is no policy: this loop only stands for them.
 func (s *shops) one(ctx context.Context, id string, at time.Duration) {
 	from := rand.Int64N(accounts)
 	p := payment{From: 1 + from, To: 1 + (from+1+rand.Int64N(accounts-1))%accounts, Amount: 1 + rand.Int64N(20)}
-	for n := range retry.Ticks(ctx, retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Exponential{Base: 200 * time.Millisecond, Max: 2 * time.Second}}) {
+	a := retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Exponential{Base: 200 * time.Millisecond, Max: 2 * time.Second}}.Attempts(ctx)
+	defer a.Close()
+	for a.Next() {
 		began := time.Now()
 		ok, patient := s.ask(ctx, id, p)
-		if n == 1 && patient {
+		if a.Number() == 1 && patient {
 			s.mu.Lock()
 			s.firsts = append(s.firsts, first{at, time.Since(began), ok})
 			s.mu.Unlock()
 		}
 		if ok || s.once {
+			a.Done(nil)
 			return
 		}
+		a.Done(errNotApplied)
 	}
 }
 

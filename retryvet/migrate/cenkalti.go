@@ -52,11 +52,11 @@ func readCenkalti(c *foreignCall) string {
 	switch c.name {
 	case "NextBackOff":
 		for range c.cursor.Enclosing((*ast.ForStmt)(nil)) {
-			return "it is a loop of its own: range over retry.Ticks, or, where something else waits, let a retry.Loop return the waits"
+			return "it is a loop of its own: let Policy.Attempts wait, or, where something else waits, let a retry.Loop return the waits"
 		}
 		return "its waits are taken one by one: Next of a retry.Loop returns them"
 	case "NewTicker", "NewTickerWithTimer":
-		return "a ticker has other rules here: see retry.Ticks"
+		return "a ticker has other rules here: see retry.Ticker"
 	case "RetryNotifyWithTimer", "RetryNotifyWithTimerAndData":
 		return "it has a timer of its own: see Policy.Clock"
 	}

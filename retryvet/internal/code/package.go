@@ -96,10 +96,10 @@ type Run struct {
 	Cursor inspector.Cursor
 	Call   *ast.CallExpr
 	Pkg    string // retry, retrybatch or hedge
-	Name   string // Do, DoValue, Race, Run, Supervise, Ticks or NewTicker
+	Name   string // Do, DoValue, Race, Run, Supervise or NewTicker
 	Ctx    ast.Expr
 	Policy ast.Expr
-	Op     ast.Expr // nil for Ticks and NewTicker
+	Op     ast.Expr // nil for NewTicker
 }
 
 // variables say what is known of the package's variables.

@@ -38,7 +38,7 @@ func (p *Package) Runs() []Run {
 		case HedgePath + ".Do", HedgePath + ".DoValue", HedgePath + ".Race":
 			r.Op = call.Args[3]
 			p.runs = append(p.runs, r)
-		case RetryPath + ".Ticks", RetryPath + ".NewTicker":
+		case RetryPath + ".NewTicker":
 			p.runs = append(p.runs, r)
 		}
 	}

@@ -11,7 +11,7 @@ func ping() error { return nil }
 func loop() {
 	b := backoff.NewExponentialBackOff()
 	for ping() != nil {
-		time.Sleep(b.NextBackOff()) // want `not rewritten: it is a loop of its own: range over retry.Ticks, or, where something else waits, let a retry.Loop return the waits`
+		time.Sleep(b.NextBackOff()) // want `not rewritten: it is a loop of its own: let Policy.Attempts wait, or, where something else waits, let a retry.Loop return the waits`
 	}
 }
 
