@@ -10,6 +10,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/internal/errtree"
+	"github.com/goretry/retry/internal/fault"
 )
 
 // description is what one call of Of knows.
@@ -53,7 +54,7 @@ func (d *description) run(e *retry.Error) string {
 		d.told = make(map[*retry.Error]string)
 	}
 	d.told[e] = text // in case that e is also below itself
-	if told := toldOf(e); told != nil {
+	if told := fault.Told(e); told != nil {
 		text += ": " + d.of(told)
 		d.told[e] = text
 	}

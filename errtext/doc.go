@@ -3,9 +3,8 @@
 //
 // [Of] returns its text without the secrets of URLs, with each inner run described by
 // its reason and its last error. [OfRun] does the same for the error of a run. These
-// texts may be of any length. Cut them afterwards, with [Clip]: a cut before can hide
-// from Of where a secret starts. [Failed] decides whether an attempt's error counts as a
-// failure at all.
+// texts may be of any length. Cut them afterwards: a cut before can hide from Of where a
+// secret starts.
 //
 // The methods of an error are code of others. A panic in one does not leave this
 // package, methods of nil pointers are not called, and the work is linear in the

@@ -1,12 +1,11 @@
 package errtext
 
 import (
-	"context"
-	"errors"
 	"fmt"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/internal/errtree"
+	"github.com/goretry/retry/internal/fault"
 )
 
 const (
@@ -43,75 +42,12 @@ func Of(err error) (text string) {
 // err that is no [*retry.Error] adds nothing to the reason.
 func OfRun(reason retry.Reason, err error) string {
 	if e, ok := err.(*retry.Error); ok {
-		if told := toldOf(e); told != nil {
+		if told := fault.Told(e); told != nil {
 			return reason.String() + ": " + Of(told)
 		}
 	}
 	return reason.String()
 }
-
-// Failed reports whether an attempt failed; ctx is the attempt's, as AttemptDone
-// gets it. Three kinds of errors are no failures of what was called: a [retry.Answer]; a
-// value that Until did not accept, for a poll is no outage; and what an attempt returned
-// because the caller had canceled it.
-func Failed(ctx context.Context, a retry.Attempt) bool {
-	switch {
-	case a.Err == nil, a.Answered:
-		return false
-	case a.Class != retry.Permanent && rejected(a.Err):
-		return false
-	case a.Class == retry.Unknown && !panicked(a.Err):
-		err := ctx.Err()
-		return err == nil || errors.Is(err, context.DeadlineExceeded)
-	}
-	return true
-}
-
-// toldOf returns the error that the description of a run shows besides its reason, or
-// nil.
-func toldOf(e *retry.Error) error {
-	if last := e.Last(); last != nil {
-		return last
-	}
-	if e != nil && e.Attempts == 0 {
-		return e.Cause
-	}
-	return nil
-}
-
-// rejected reports whether ErrRejected is in the tree of err, but not in an inner
-// run.
-func rejected(err error) bool {
-	if err == retry.ErrRejected { // most polls end here
-		return true
-	}
-	defer func() { _ = recover() }() // a tree of which a method panics does not hold it
-	return !large(err) && holdsRejected(err)
-}
-
-func holdsRejected(err error) bool {
-	if err == retry.ErrRejected {
-		return true
-	}
-	if _, ok := err.(*retry.Error); ok {
-		return false
-	}
-	found := false
-	if !below(err, func(err error) { found = found || holdsRejected(err) }) && !errtree.IsNil(err) {
-		e, ok := err.(interface{ Is(error) bool }) // as a tick of a Ticker has it
-		found = ok && e.Is(retry.ErrRejected)
-	}
-	return found
-}
-
-// panicked reports whether err stands for an attempt that did not return.
-func panicked(err error) bool {
-	defer func() { _ = recover() }() // an error whose method panics is another one
-	e, ok := err.(interface{ ErrorType() string })
-	return ok && e.ErrorType() == panicType
-}
-
-var panicType = (&retry.Error{Reason: retry.ReasonPanic}).ErrorType()
 
 // below calls visit for what err wraps, and reports whether it wraps anything. For an
 // inner run it visits the errors that its text shows. A nil pointer wraps nothing.

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/errtext"
@@ -326,9 +324,6 @@ func TestLargeTreesAreShownByTheirType(t *testing.T) {
 	if got, want := errtext.OfRun(retry.ReasonBudget, &retry.Error{Errs: []error{doubled}}), "budget: errtext_test.joined"; got != want {
 		t.Errorf("many ways: %q, want %q", got, want)
 	}
-	if errtext.Failed(t.Context(), retry.Attempt{Err: doubled, Class: retry.Transient}) != true {
-		t.Error("what cannot be looked through is no failure")
-	}
 	c := &cyclic{run: &retry.Error{Reason: retry.ReasonBudget, Attempts: 1}}
 	c.run.Errs = []error{c}
 	if got := errtext.Of(c); got != "cyclic" || c.calls > 4 { // for two types, and once more in the run
@@ -437,134 +432,12 @@ func TestPanicsAndNilPointers(t *testing.T) {
 		if got := errtext.Of(tt.err); got != tt.want {
 			t.Errorf("Of(%T) = %q, want %q", tt.err, got, tt.want)
 		}
-		if tt.err == nil {
-			continue
-		}
-		canceled, cancel := context.WithCancel(t.Context())
-		cancel()
-		if !errtext.Failed(t.Context(), retry.Attempt{Err: tt.err}) || errtext.Failed(canceled, retry.Attempt{Err: tt.err}) {
-			t.Errorf("%T: Failed depends on its methods", tt.err)
-		}
 	}
 }
-
-// refused is like the error of a tick of a Ticker.
-type refused struct{}
-
-func (refused) Error() string        { return "refused" }
-func (refused) Is(target error) bool { return target == retry.ErrRejected }
-
-func TestFailed(t *testing.T) {
-	canceled, cancel := context.WithCancel(t.Context())
-	cancel()
-	expired, cancel := context.WithTimeout(t.Context(), 0)
-	defer cancel()
-	run := func(err error) error { return &retry.Error{Attempts: 1, Errs: []error{err}} }
-	for _, tt := range []struct {
-		name  string
-		ctx   context.Context
-		err   error
-		class retry.Class
-		want  bool
-	}{
-		{"a success", t.Context(), nil, retry.Unknown, false},
-		{"an error", t.Context(), errDown, retry.Transient, true},
-		{"a permanent error", t.Context(), errDown, retry.Permanent, true},
-		{"a value not accepted", t.Context(), retry.ErrRejected, retry.Transient, false},
-		{"with a hint", t.Context(), retry.After(retry.ErrRejected, time.Second), retry.Throttled, false},
-		{"wrapped", t.Context(), fmt.Errorf("poll: %w", retry.After(retry.ErrRejected, 0)), retry.Throttled, false},
-		{"joined", t.Context(), errors.Join(errDown, retry.ErrRejected), retry.Transient, false},
-		{"an error that is like one", t.Context(), fmt.Errorf("a: %w", refused{}), retry.Transient, false},
-		{"and one that is not", t.Context(), retry.ErrAttemptTimeout, retry.Transient, true},
-		{"stopped", t.Context(), retry.Stop(retry.ErrRejected), retry.Permanent, true},
-		{"of an inner run", t.Context(), fmt.Errorf("load: %w", run(retry.ErrRejected)), retry.Transient, true},
-		{"canceled meanwhile", canceled, retry.ErrRejected, retry.Unknown, false},
-		{"at the deadline", expired, retry.ErrRejected, retry.Unknown, false},
-		{"the caller's cancel", canceled, errDown, retry.Unknown, false},
-		{"the caller's deadline", expired, errDown, retry.Unknown, true},
-		{"a cancel after the error", canceled, errDown, retry.Transient, true},
-	} {
-		if got := errtext.Failed(tt.ctx, retry.Attempt{Err: tt.err, Class: tt.class}); got != tt.want {
-			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
-		}
-	}
-	if errtext.Failed(t.Context(), retry.Attempt{Err: errDown, Class: retry.Permanent, Answered: true}) {
-		t.Error("an answer is a failure")
-	}
-
-	// A panic of op, as hooks see it, also after a cancel.
-	ctx, cancel := context.WithCancel(t.Context())
-	var got []bool
-	p := retry.Policy{Hooks: retry.Hooks{AttemptDone: func(ctx context.Context, a retry.Attempt) {
-		got = append(got, errtext.Failed(ctx, a))
-	}}}
-	func() {
-		defer func() { _ = recover() }()
-		_ = retry.Run(ctx, p, func(context.Context) error { cancel(); panic("op") })
-	}()
-	if len(got) != 1 || !got[0] {
-		t.Errorf("a panic: failed %v, want true", got)
-	}
-}
-
-func TestClip(t *testing.T) {
-	for _, tt := range []struct {
-		s    string
-		most int
-		want string
-	}{
-		{"", 4, ""}, {"four", 4, "four"}, {"fives", 4, "five"}, {"abé", 3, "ab"}, {"aé", 3, "aé"}, {"a€", 3, "a"},
-		{"\xff", 4, "\uFFFD"}, {"ab\xff", 4, "ab"}, {"\x80\x80\x80\x80\x80\x80", 4, ""}, {"a\nb", 4, "a\nb"},
-		{"\x80\x80\x80", 2, ""}, {"\x80\x80\x80\x80\x80\x80\x80", 5, "\uFFFD"},
-		{"a", 0, ""}, {"a", -1, ""},
-	} {
-		if got := errtext.Clip(tt.s, tt.most); got != tt.want {
-			t.Errorf("Clip(%q, %d) = %q, want %q", tt.s, tt.most, got, tt.want)
-		}
-	}
-}
-
-// What is kept of a text must not keep the text.
-func TestNothingLargerIsKept(t *testing.T) {
-	for name, cut := range map[string]func(string) string{
-		"Clip":               func(s string) string { return errtext.Clip(s, 8) },
-		"a part within Clip": func(s string) string { return errtext.Clip(s[:4], 8) },
-	} {
-		freed := make(chan bool)
-		large := make([]byte, 1<<20)
-		kept := cut(part(large))
-		runtime.AddCleanup(&large[0], func(c chan bool) { close(c) }, freed)
-		large = nil
-		for range 10 {
-			runtime.GC()
-			select {
-			case <-freed:
-			case <-time.After(2 * time.Second):
-				continue
-			}
-			break
-		}
-		select {
-		case <-freed:
-		default:
-			t.Errorf("%s: %d bytes keep 1 MiB", name, len(kept))
-		}
-		runtime.KeepAlive(kept)
-	}
-}
-
-// part returns the text that b holds, without a copy.
-func part(b []byte) string { return unsafe.String(&b[0], len(b)) }
 
 func TestPlainErrorsCostNoAllocation(t *testing.T) {
 	wrapped := fmt.Errorf("load: %w", errDown)
-	a := retry.Attempt{Err: wrapped, Class: retry.Transient}
-	for name, f := range map[string]func(){
-		"Of":     func() { errtext.Of(wrapped) },
-		"Failed": func() { errtext.Failed(context.Background(), a) },
-	} {
-		if got := testing.AllocsPerRun(100, f); got != 0 {
-			t.Errorf("%s: %v allocations, want 0", name, got)
-		}
+	if got := testing.AllocsPerRun(100, func() { errtext.Of(wrapped) }); got != 0 {
+		t.Errorf("%v allocations, want 0", got)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/goretry/retry/errtext"
+	"github.com/goretry/retry/otel/internal/fault"
 )
 
 const (
@@ -36,15 +36,17 @@ func known() cache[string, string] {
 // all that is sent together with it.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// upTo returns at most so many bytes of s, and no part of a character.
+// upTo returns at most so many bytes of s, and no part of a character. What it
+// returns keeps all of s alive.
 func upTo(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	for !utf8.RuneStart(s[most]) && most > 0 {
-		most--
+	end := most
+	for end > most-utf8.UTFMax && end > 0 && !utf8.RuneStart(s[end]) {
+		end--
 	}
-	return s[:most]
+	return s[:end]
 }
 
 // admit returns value as exporters need it, or other if too many came before it.
@@ -84,7 +86,7 @@ func typeName(err error) (name string) {
 		}
 	}()
 	err = bare(err)
-	if code := errtext.Code(err); code != "" {
+	if code := fault.Code(err); code != "" {
 		return code
 	}
 	t := reflect.TypeOf(err)

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/errtext"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	"go.opentelemetry.io/otel"
@@ -96,7 +95,7 @@ var budgets = kind[budget]{"retry.budget", "retry.budget",
 // config returns what options say about observing something by name.
 func (k *kind[V]) config(name string, opts []Option) (c config, attrs []attribute.KeyValue) {
 	c = configured(opts)
-	return c, c.with(k.key.String(errtext.Clip(name, brief)))
+	return c, c.with(k.key.String(clip(name, brief)))
 }
 
 func (k *kind[V]) instruments() (all []instrument) {

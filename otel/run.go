@@ -178,7 +178,7 @@ func (r *run) fail(span trace.Span, a retry.Attempt) {
 		span.SetAttributes(hintKey.Float64(a.Hint.Seconds()))
 	}
 	if r.failure.errorType != "" {
-		span.SetStatus(codes.Error, errtext.Clip(errtext.Of(a.Err), brief))
+		span.SetStatus(codes.Error, clip(errtext.Of(a.Err), brief))
 	}
 }
 
@@ -361,7 +361,7 @@ func (r *run) end(s retry.Summary) {
 }
 
 func describedRun(s retry.Summary) string {
-	return errtext.Clip(errtext.OfRun(s.Reason, s.Err), brief)
+	return clip(errtext.OfRun(s.Reason, s.Err), brief)
 }
 
 // summary returns the attributes of the run's span at its end.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/errtext"
+	"github.com/goretry/retry/internal/fault"
 )
 
 // mostCauses is how many causes of an operation are distinguished.
@@ -51,7 +51,7 @@ func codeOf(err error) (code string) {
 			code = ""
 		}
 	}()
-	return errtext.Code(err)
+	return fault.Code(err)
 }
 
 // refused reports whether an attempt did nothing because a guard let it not, of its own run

@@ -9,6 +9,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/errtext"
+	"github.com/goretry/retry/internal/fault"
 )
 
 // run is a run's value in its context, and an entry of its shard's list. It is the one
@@ -119,7 +120,7 @@ func (r *Recorder) attemptDone(ctx context.Context, a retry.Attempt) {
 		return
 	}
 	if n := r.runOf(ctx); n != nil {
-		n.attemptFailed(a, errtext.Of(a.Err), codeOf(a.Err), errtext.Failed(ctx, a))
+		n.attemptFailed(a, errtext.Of(a.Err), codeOf(a.Err), fault.Failed(ctx, a))
 	}
 }
 

@@ -1,0 +1,174 @@
+package fault_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/fault"
+	"github.com/goretry/retry/limit"
+)
+
+type sqlError string
+
+func (s sqlError) Error() string    { return "ERROR" }
+func (s sqlError) SQLState() string { return string(s) }
+
+type statusError int
+
+func (s statusError) Error() string   { return "status" }
+func (s statusError) StatusCode() int { return int(s) }
+
+type httpError int
+
+func (s httpError) Error() string       { return "status" }
+func (s httpError) HTTPStatusCode() int { return int(s) }
+
+func TestCode(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{errors.New("plain"), ""},
+		{fmt.Errorf("reserve: %w", limit.ErrLimited), "limit.limited"},
+		{sqlError("40P01"), "40P01"},
+		{sqlError("no"), ""},
+		{&net.DNSError{IsNotFound: true}, "no_such_host"},
+		{&net.DNSError{}, ""},
+		{statusError(503), "503"},
+		{statusError(200), ""},
+		{statusError(399), ""},
+		{statusError(400), "400"},
+		{statusError(599), "599"},
+		{statusError(600), ""},
+		{httpError(404), "404"},
+		{&retry.Error{Reason: retry.ReasonBudget, Errs: []error{statusError(429)}}, "429"},
+		{&retry.Error{Reason: retry.ReasonBudget, Errs: []error{errors.New("plain")}}, "retry.budget"},
+		{&retry.Error{Reason: retry.ReasonGuard, Cause: limit.ErrLimited}, "limit.limited"},
+		{&retry.Error{Reason: retry.ReasonGuard, Attempts: 1, Errs: []error{statusError(503)}, Cause: limit.ErrLimited}, "503"},
+		{&retry.Error{Reason: retry.ReasonGuard, Cause: errors.New("open")}, "retry.guard"},
+		{&retry.Error{Reason: retry.ReasonDeadline, Cause: context.DeadlineExceeded}, "retry.deadline"},
+	} {
+		if got := fault.Code(tt.err); got != tt.want {
+			t.Errorf("Code(%v) = %q, want %q", tt.err, got, tt.want)
+		}
+	}
+}
+
+var errDown = errors.New("connection refused")
+
+// refused is like the error of a tick of a Ticker.
+type refused struct{}
+
+func (refused) Error() string        { return "refused" }
+func (refused) Is(target error) bool { return target == retry.ErrRejected }
+
+func TestFailed(t *testing.T) {
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	expired, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	run := func(err error) error { return &retry.Error{Attempts: 1, Errs: []error{err}} }
+	for _, tt := range []struct {
+		name  string
+		ctx   context.Context
+		err   error
+		class retry.Class
+		want  bool
+	}{
+		{"a success", t.Context(), nil, retry.Unknown, false},
+		{"an error", t.Context(), errDown, retry.Transient, true},
+		{"a permanent error", t.Context(), errDown, retry.Permanent, true},
+		{"a value not accepted", t.Context(), retry.ErrRejected, retry.Transient, false},
+		{"with a hint", t.Context(), retry.After(retry.ErrRejected, time.Second), retry.Throttled, false},
+		{"wrapped", t.Context(), fmt.Errorf("poll: %w", retry.After(retry.ErrRejected, 0)), retry.Throttled, false},
+		{"joined", t.Context(), errors.Join(errDown, retry.ErrRejected), retry.Transient, false},
+		{"an error that is like one", t.Context(), fmt.Errorf("a: %w", refused{}), retry.Transient, false},
+		{"and one that is not", t.Context(), retry.ErrAttemptTimeout, retry.Transient, true},
+		{"stopped", t.Context(), retry.Stop(retry.ErrRejected), retry.Permanent, true},
+		{"of an inner run", t.Context(), fmt.Errorf("load: %w", run(retry.ErrRejected)), retry.Transient, true},
+		{"canceled meanwhile", canceled, retry.ErrRejected, retry.Unknown, false},
+		{"at the deadline", expired, retry.ErrRejected, retry.Unknown, false},
+		{"the caller's cancel", canceled, errDown, retry.Unknown, false},
+		{"the caller's deadline", expired, errDown, retry.Unknown, true},
+		{"a cancel after the error", canceled, errDown, retry.Transient, true},
+	} {
+		if got := fault.Failed(tt.ctx, retry.Attempt{Err: tt.err, Class: tt.class}); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+	if fault.Failed(t.Context(), retry.Attempt{Err: errDown, Class: retry.Permanent, Answered: true}) {
+		t.Error("an answer is a failure")
+	}
+
+	// A panic of op, as hooks see it, also after a cancel.
+	ctx, cancel := context.WithCancel(t.Context())
+	var got []bool
+	p := retry.Policy{Hooks: retry.Hooks{AttemptDone: func(ctx context.Context, a retry.Attempt) {
+		got = append(got, fault.Failed(ctx, a))
+	}}}
+	func() {
+		defer func() { _ = recover() }()
+		_ = retry.Run(ctx, p, func(context.Context) error { cancel(); panic("op") })
+	}()
+	if len(got) != 1 || !got[0] {
+		t.Errorf("a panic: failed %v, want true", got)
+	}
+}
+
+// joined holds several errors.
+type joined []error
+
+func (joined) Error() string     { return "joined" }
+func (j joined) Unwrap() []error { return j }
+
+// looped wraps itself.
+type looped struct{}
+
+func (*looped) Error() string   { return "looped" }
+func (l *looped) Unwrap() error { return l }
+
+// broken panics in all of its methods.
+type broken struct{}
+
+func (*broken) Error() string     { panic("Error") }
+func (*broken) Unwrap() error     { panic("Unwrap") }
+func (*broken) Is(error) bool     { panic("Is") }
+func (*broken) ErrorType() string { panic("ErrorType") }
+
+// strict has methods that panic on a nil pointer.
+type strict struct{ text string }
+
+func (s *strict) Error() string     { return s.text }
+func (s *strict) Unwrap() error     { return errors.New(s.text) }
+func (s *strict) ErrorType() string { return s.text }
+
+// What cannot be looked through is a failure, whose tree never ends or panics.
+func TestFailedWithoutTheHelpOfTheError(t *testing.T) {
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	doubled := errDown // 2^60 ways through 60 errors
+	for range 60 {
+		doubled = joined{doubled, doubled}
+	}
+	for _, err := range []error{doubled, &looped{}, &broken{}, (*strict)(nil), (*retry.Error)(nil), (*url.Error)(nil), fmt.Errorf("a: %w", (*strict)(nil)), errors.Join(errDown, &broken{})} {
+		if !fault.Failed(t.Context(), retry.Attempt{Err: err, Class: retry.Transient}) || !fault.Failed(t.Context(), retry.Attempt{Err: err}) || fault.Failed(canceled, retry.Attempt{Err: err}) {
+			t.Errorf("%T: Failed depends on its methods", err)
+		}
+	}
+	if fault.Failed(t.Context(), retry.Attempt{Err: joined{&broken{}, (*strict)(nil), retry.ErrRejected}, Class: retry.Transient}) {
+		t.Error("an error that panics hides the rejection beside it")
+	}
+}
+
+func TestFailedCostsNoAllocation(t *testing.T) {
+	a := retry.Attempt{Err: fmt.Errorf("load: %w", errDown), Class: retry.Transient}
+	if got := testing.AllocsPerRun(100, func() { fault.Failed(context.Background(), a) }); got != 0 {
+		t.Errorf("%v allocations, want 0", got)
+	}
+}
