@@ -148,7 +148,7 @@ func TestAnswerThroughOtherDoors(t *testing.T) {
 	}
 	a := p.Attempts(t.Context())
 	a.Next()
-	a.Judged(retry.Verdict{Err: errMiss, Class: retry.Permanent, Answered: true})
+	a.Judged(retry.Verdict{Err: errMiss, Class: retry.Permanent, Answered: true, Marked: true})
 	check("Attempts.Judged", a.Err())
 	check("Supervise", retry.Supervise(t.Context(), p, 0, func(context.Context) error { return retry.Answer(errMiss) }))
 
@@ -156,5 +156,22 @@ func TestAnswerThroughOtherDoors(t *testing.T) {
 	p.RunPart(t.Context(), retry.Part{Op: func(context.Context) retry.Verdict { return p.Judge(retry.Answer(errMiss)) }})
 	if !seen.attempts[0].Answered {
 		t.Errorf("RunPart: AttemptDone got %+v", seen.attempts[0])
+	}
+}
+
+// A verdict that is Permanent and Answered by a slip of the code that gives it is a failure.
+func TestOnlyAMarkedVerdictIsAnAnswer(t *testing.T) {
+	slip := retry.Verdict{Err: errMiss, Class: retry.Permanent, Answered: true}
+	if slip.IsAnswer() {
+		t.Error("IsAnswer without Marked")
+	}
+	b := new(countingBudget)
+	p := retry.Policy{Budget: b}
+	seen := record(&p)
+	a := p.Attempts(t.Context())
+	a.Next()
+	again := a.Judged(slip)
+	if e, ok := a.Err().(*retry.Error); again || !ok || e.Reason != retry.ReasonPermanent || e.Answered || b.ended != 1 || b.ok || seen.attempts[0].Answered {
+		t.Errorf("the run ended with %v, the budget saw %+v, hooks %+v", a.Err(), *b, seen.attempts)
 	}
 }

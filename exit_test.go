@@ -67,7 +67,7 @@ func TestExitHoldsTheFactsOfTheAttempt(t *testing.T) {
 				return retry.Answer(errDown)
 			},
 			want: retry.Exit{Ending: retry.Returned, Took: 2 * s, Allowed: s,
-				Verdict: retry.Verdict{Err: errDown, Class: retry.Permanent, Answered: true}},
+				Verdict: retry.Verdict{Err: errDown, Class: retry.Permanent, Answered: true, Marked: true}},
 		},
 		"answer after a cancel": {
 			op: func(_ context.Context, v *clockx.Virtual, cancel func()) error {
@@ -75,7 +75,7 @@ func TestExitHoldsTheFactsOfTheAttempt(t *testing.T) {
 				cancel()
 				return retry.Answer(errDown)
 			},
-			want: retry.Exit{Ending: retry.Canceled, Took: s, Verdict: retry.Verdict{Err: errDown, Class: retry.Permanent, Answered: true}},
+			want: retry.Exit{Ending: retry.Canceled, Took: s, Verdict: retry.Verdict{Err: errDown, Class: retry.Permanent, Answered: true, Marked: true}},
 		},
 		"failure": {
 			timeout: 3 * s,

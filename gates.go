@@ -247,7 +247,7 @@ func unjudged(err error, given *Verdict) *Verdict {
 	v := &Verdict{Err: unmarked(err)}
 	m := examine(err).mark
 	if given != nil && given.IsAnswer() || given == nil && m != nil && m.answered && m.class == Permanent {
-		v.Class, v.Answered = Permanent, true
+		v.Class, v.Answered, v.Marked = Permanent, true, true
 	}
 	return v
 }

@@ -46,7 +46,8 @@ type Verdict struct {
 	// nothing from Policy.Budget.
 	Answered bool
 
-	// Marked says that a mark has decided the class, and no classifier.
+	// Marked says that a mark has decided the class, and no classifier. Code that gives a
+	// verdict sets it for an answer: see IsAnswer.
 	Marked bool
 }
 
@@ -116,9 +117,11 @@ func (p *Policy) ends(v *Verdict) Reason {
 	return ReasonNone
 }
 
-// IsAnswer reports whether Err is an [Answer]: it ends the run, and is no failure.
+// IsAnswer reports whether Err is an [Answer]: it ends the run, and is no failure. It is so
+// only if v is Marked, Answered and Permanent, and nothing has refused a retry: no single
+// field makes a failure a success.
 func (v Verdict) IsAnswer() bool {
-	return v.Answered && v.Class == Permanent && !v.Refused && v.End == ReasonNone
+	return v.Marked && v.Answered && v.Class == Permanent && !v.Refused && v.End == ReasonNone
 }
 
 // checked returns a verdict that the caller of a run gives, as the run takes it.

@@ -180,7 +180,7 @@ func (b *batch[T, R]) outcome() retry.Verdict {
 			shown = max(slices.IndexFunc(b.failed, func(it item) bool { return !it.Answered }), 0)
 		}
 		u.shown = b.failed[shown]
-		v := retry.Verdict{Err: u, Class: u.shown.Class, Hint: u.shown.Hint, Answered: u.shown.Answered}
+		v := retry.Verdict{Err: u, Class: u.shown.Class, Hint: u.shown.Hint, Answered: u.shown.Answered, Marked: u.shown.Marked}
 		if ends := b.policy.Ends(u.shown.Verdict); ends != retry.ReasonPermanent {
 			v.End = ends
 		}

@@ -552,7 +552,8 @@ func TestJudgedTakesTheCallersWord(t *testing.T) {
 		"not proven":    {retry.Verdict{Err: errDown, Class: retry.Throttled, Hint: time.Minute}, retryqueue.Dead, 0, retry.ReasonNotIdempotent},
 		"ended":         {retry.Verdict{Err: errDown, Undone: true, End: retry.ReasonRetryAfter}, retryqueue.Dead, 0, retry.ReasonRetryAfter},
 		"refused":       {retry.Verdict{Err: errDown, Class: retry.Permanent, Undone: true, Refused: true}, retryqueue.Retry, 2 * time.Second, retry.ReasonNone},
-		"an answer":     {retry.Verdict{Err: errDown, Class: retry.Permanent, Answered: true}, retryqueue.Ack, 0, retry.ReasonNone},
+		"an answer":     {retry.Verdict{Err: errDown, Class: retry.Permanent, Answered: true, Marked: true}, retryqueue.Ack, 0, retry.ReasonNone},
+		"a typo":        {retry.Verdict{Err: errDown, Class: retry.Permanent, Answered: true}, retryqueue.Dead, 0, retry.ReasonPermanent},
 		"without class": {retry.Verdict{Err: errDown, Undone: true}, retryqueue.Retry, time.Second, retry.ReasonNone},
 	} {
 		d := m.Judged(p, tt.v)
