@@ -41,12 +41,11 @@ type Opening struct {
 
 // Withdrawal is what a [Budget] gets before a retry.
 type Withdrawal struct {
-	Name  string        // the policy's
-	Class Class         // of the error that the retry follows
-	Retry int           // 1 for the first retry that the run asks for, then one more than were granted
-	Hedge bool          // it is no retry but a hedge, and no attempt has failed yet
-	Wait  time.Duration // before the retry
-	Clock clockx.Clock  // the policy's, never nil: a budget that needs the time reads it here
+	Name  string       // the policy's
+	Class Class        // of the error that the retry follows
+	Retry int          // 1 for the first retry that the run asks for, then one more than were granted
+	Hedge bool         // it is no retry but a hedge, and no attempt has failed yet
+	Clock clockx.Clock // the policy's, never nil: a budget that needs the time reads it here
 }
 
 // Outcome is what a [Budget] gets when a run is over.

@@ -179,7 +179,7 @@ func (d *decisions) next(p *Policy, now *moment) bool {
 	case p.Budget == nil, now.refusal != nil: // the retry, if it is one, has been paid for
 	case d.polled, // the next poll is no extra load
 		d.class == Throttled && p.paced(): // a guard limits it
-	case !d.withdraw(p, wait): // last: a retry that is not made costs nothing
+	case !d.withdraw(p): // last: a retry that is not made costs nothing
 		d.stop(p, ReasonBudget, nil)
 		d.wait = wait
 		return false
@@ -229,8 +229,8 @@ func (d *decisions) plan(p *Policy, now *moment) (delay, wait time.Duration, rea
 }
 
 //go:noinline
-func (d *decisions) withdraw(p *Policy, wait time.Duration) bool {
-	return p.Budget.Withdraw(Withdrawal{Name: p.Name, Class: d.class, Retry: int(d.granted) + 1, Wait: wait, Clock: p.clock()})
+func (d *decisions) withdraw(p *Policy) bool {
+	return p.Budget.Withdraw(Withdrawal{Name: p.Name, Class: d.class, Retry: int(d.granted) + 1, Clock: p.clock()})
 }
 
 // refusedByBudget reports whether the run is over only because its budget refused the

@@ -52,23 +52,22 @@ func ExamplePolicy() {
 }
 
 // A policy as a flag of a command, with a default.
-func ExamplePolicy_Set() {
+func ExamplePolicy_flag() {
 	p := retryconf.Policy{Policy: retry.Policy{MaxAttempts: 3, Classify: retry.AlreadyRetried}}
 	flags := flag.NewFlagSet("fetch", flag.ContinueOnError)
 	flags.SetOutput(os.Stdout)
-	flags.Var(&p, "retry", "retry `policy` of calls to the server")
+	flags.TextVar(&p, "retry", p, "retry `policy` of calls to the server")
 	flags.PrintDefaults()
 	err := flags.Parse([]string{"-retry", "attempts=5 max_elapsed=10s"})
 	fmt.Println(p, err)
 
-	err = p.Set("attempts=many")
-	_, isSyntax := err.(*retryconf.SyntaxError)
-	fmt.Println(err, isSyntax)
+	err = p.UnmarshalText([]byte("attempts=many"))
+	fmt.Println(err)
 	// Output:
 	//   -retry policy
 	//     	retry policy of calls to the server (default attempts=3)
 	// attempts=5 max_elapsed=10s <nil>
-	// column 10: "many": want attempts, 1 or more or unlimited true
+	// column 10: "many": want attempts, 1 or more or unlimited
 }
 
 // What has no text is an error to encoders.

@@ -6,18 +6,17 @@ import (
 	"github.com/goretry/retry"
 )
 
-// SyntaxError says what [Parse] could not parse.
-type SyntaxError struct {
-	Text    string // all of it
-	Column  int    // where, in characters from 1
-	Message string // what was found there, and what was expected
+// syntaxError says what Parse could not parse.
+type syntaxError struct {
+	column  int    // where, in characters from 1
+	message string // what was found there, and what was expected
 }
 
-// Error returns the column and the message, in one line.
-func (e *SyntaxError) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e.Message) }
+func (e *syntaxError) Error() string { return fmt.Sprintf("column %d: %s", e.column, e.message) }
 
-// Parse parses a policy. The package documentation lists the fields. The error is a
-// *[SyntaxError], with which the policy is zero. Parse is safe for concurrent use.
+// Parse parses a policy. The package documentation lists the fields. The error
+// says in one line at which column, in characters from 1, what was found and what was
+// expected; the policy is zero then. Parse is safe for concurrent use.
 func Parse(text string) (retry.Policy, error) {
 	r := reader{text: text}
 	var l line
@@ -45,9 +44,10 @@ func (p Policy) String() string {
 	return text
 }
 
-// Set parses a text, for [flag.Value]. After an error the policy is unchanged.
-func (p *Policy) Set(text string) error {
-	q, err := Parse(text)
+// UnmarshalText parses a text. After an error the policy is unchanged. [flag.TextVar]
+// makes a flag of a Policy.
+func (p *Policy) UnmarshalText(text []byte) error {
+	q, err := Parse(string(text))
 	if err != nil {
 		return err
 	}
@@ -55,9 +55,6 @@ func (p *Policy) Set(text string) error {
 	p.Policy = q
 	return nil
 }
-
-// UnmarshalText parses a text, as Set does.
-func (p *Policy) UnmarshalText(text []byte) error { return p.Set(string(text)) }
 
 // MarshalText returns what String returns. It returns an error for a Backoff or
 // Budget that is not package retry's own, since that has no text.

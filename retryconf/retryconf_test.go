@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"strings"
@@ -177,16 +177,15 @@ func TestPolicyTextErrorsPointAtTheColumn(t *testing.T) {
 	} {
 		before, after, _ := strings.Cut(tt.text, "|")
 		p, err := retryconf.Parse(before + after)
-		e, ok := errors.AsType[*retryconf.SyntaxError](err)
-		if !ok || !reflect.DeepEqual(p, retry.Policy{}) {
+		if err == nil || !reflect.DeepEqual(p, retry.Policy{}) {
 			t.Errorf("Parse(%q) = %v, %v, want an error", before+after, p, err)
 			continue
 		}
-		if column := len([]rune(before)) + 1; e.Column != column || !strings.Contains(e.Message, tt.says) || e.Text != before+after {
-			t.Errorf("Parse(%q): %v, want column %d: %s", before+after, e, column, tt.says)
+		if column := len([]rune(before)) + 1; column != columnOf(err) || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("Parse(%q): %v, want column %d: %s", before+after, err, column, tt.says)
 		}
-		if strings.Contains(e.Error(), "\n") || !strings.HasPrefix(e.Error(), "column ") {
-			t.Errorf("error %q, want one line that begins with the column", e)
+		if strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %q, want one line", err)
 		}
 	}
 }
@@ -212,6 +211,12 @@ func TestCustomPartsHaveNoText(t *testing.T) {
 }
 
 // What can be read is written so that it is read again.
+// columnOf returns the column that the text of err begins with, 0 if there is none.
+func columnOf(err error) (column int) {
+	_, _ = fmt.Sscanf(err.Error(), "column %d: ", &column)
+	return column
+}
+
 func FuzzParsePolicy(f *testing.F) {
 	for _, tt := range texts {
 		f.Add(tt.text)
@@ -220,7 +225,7 @@ func FuzzParsePolicy(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := retryconf.Parse(text)
 		if err != nil {
-			if e, ok := errors.AsType[*retryconf.SyntaxError](err); !ok || e.Column < 1 || e.Column > len([]rune(text))+1 || strings.Contains(err.Error(), "\n") {
+			if column := columnOf(err); column < 1 || column > len([]rune(text))+1 || strings.Contains(err.Error(), "\n") {
 				t.Fatalf("Parse(%q): %v", text, err)
 			}
 			return
@@ -343,13 +348,13 @@ func TestNilBudgetIsNone(t *testing.T) {
 }
 
 // What code sets in a policy is not the text's: it stays. All else is replaced.
-func TestSetKeepsWhatIsCode(t *testing.T) {
+func TestUnmarshalTextKeepsWhatIsCode(t *testing.T) {
 	random := func() float64 { return .25 }
 	p := retryconf.Policy{Policy: retry.Policy{
 		Name: "a", MaxAttempts: 9, NonIdempotent: true, Budget: &budget.Token{},
 		Classify: retry.AlreadyRetried, Guards: []retry.Guard{new(retry.Pace)}, Rand: random, Clock: clockx.System(), Hooks: retry.Hooks{Done: func(context.Context, retry.Summary) {}},
 	}}
-	if err := p.Set("attempts=4 backoff=fast"); err == nil || p.Name != "a" || p.MaxAttempts != 9 {
+	if err := p.UnmarshalText([]byte("attempts=4 backoff=fast")); err == nil || p.Name != "a" || p.MaxAttempts != 9 {
 		t.Errorf("after an error, %v, the policy is %v, want what it was", err, p)
 	}
 	if err := p.UnmarshalText([]byte("max_elapsed=1s")); err != nil {
@@ -430,7 +435,7 @@ func TestPolicyInAMap(t *testing.T) {
 		t.Errorf("%s, %v, want %s", again, err, text)
 	}
 	err := json.Unmarshal([]byte(`{"orders":"attempts=0"}`), &policies)
-	if e, ok := errors.AsType[*retryconf.SyntaxError](err); !ok || e.Column != 10 {
-		t.Errorf("%v, want a *SyntaxError at column 10", err)
+	if err == nil || !strings.Contains(err.Error(), "column 10: ") {
+		t.Errorf("%v, want an error at column 10", err)
 	}
 }

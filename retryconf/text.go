@@ -263,7 +263,7 @@ func writeJitter(set *retry.Jitter) string {
 type reader struct {
 	text  string
 	pos   int
-	err   *SyntaxError
+	err   *syntaxError
 	owner string // what follows the @ after the budget
 }
 
@@ -519,6 +519,6 @@ func (r *reader) take(token string) bool {
 
 func (r *reader) fail(at int, format string, args ...any) {
 	if r.err == nil {
-		r.err = &SyntaxError{r.text, utf8.RuneCountInString(r.text[:at]) + 1, fmt.Sprintf(format, args...)}
+		r.err = &syntaxError{utf8.RuneCountInString(r.text[:at]) + 1, fmt.Sprintf(format, args...)}
 	}
 }

@@ -26,7 +26,7 @@ func (h *Harness) randomness() string {
 	if !h.unset || !slices.Contains(h.delays(), 0) {
 		return ""
 	}
-	return "\nThe random numbers are all 0, with which full jitter does not wait: choose others with WithRand or WithSeed, or a backoff with NoJitter."
+	return "\nThe random numbers are all 0, with which full jitter does not wait: choose others with Policy.Rand, or a backoff with NoJitter."
 }
 
 // AssertAttempts fails the test unless the run made exactly n attempts.

@@ -3,7 +3,6 @@ package retrytest
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -20,7 +19,7 @@ type Harness struct {
 	Clock  *clockx.Virtual // shows 2000-01-01 00:00 UTC at first
 
 	t     testing.TB
-	unset bool // neither WithRand nor WithSeed was given
+	unset bool // the policy had no Rand
 
 	mu       sync.Mutex
 	runs     []*run // of the latest call: one, or those of a Supervise
@@ -62,50 +61,23 @@ func (r *run) goesOn() bool {
 	return last.Err != nil && last.Delay == 0
 }
 
-// Option changes how [New] sets up a Harness.
-type Option func(*Harness)
-
-// WithRand makes every random number r, a number in [0,1). Without an option it is 0.
-// Then the default backoff does not wait at all, because of its full jitter, and
-// backoffs without jitter wait for exactly their delay.
-func WithRand(r float64) Option {
-	return func(h *Harness) {
-		h.Policy.Rand = func() float64 { return r }
-		h.unset = false
-	}
-}
-
-// WithSeed draws the random numbers from a generator with this seed, so that jittered
-// waits are the same in every run of the test.
-func WithSeed(seed uint64) Option {
-	return func(h *Harness) {
-		var mu sync.Mutex
-		source := rand.New(rand.NewPCG(seed, seed))
-		h.Policy.Rand = func() float64 {
-			mu.Lock()
-			defer mu.Unlock()
-			return source.Float64()
-		}
-		h.unset = false
-	}
-}
-
-// New returns a Harness for p. It replaces Clock and Rand, and calls p's Hooks too. Budgets
-// and guards are on the virtual clock, except a Pace with a Clock of its own. At the end of
+// New returns a Harness for p. It replaces Clock, and calls p's Hooks too. Budgets and guards
+// are on the virtual clock, except a Pace with a Clock of its own. If p.Rand is nil, every
+// random number is 0: then the default backoff does not wait at all, because of its full
+// jitter, and backoffs without jitter wait for exactly their delay. At the end of
 // the test the Harness fails t if a deadline or timer on the clock is still running. It also
 // fails t if an attempt blocks for two seconds of real time while the virtual clock stands
 // still. It then cancels the run, which nothing else would end.
-func New(t testing.TB, p retry.Policy, opts ...Option) *Harness {
+func New(t testing.TB, p retry.Policy) *Harness {
 	h := &Harness{
 		Policy: p,
 		Clock:  clockx.NewVirtual(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)),
 		t:      t,
 	}
 	h.Policy.Clock = h.Clock
-	WithRand(0)(h)
-	h.unset = true
-	for _, opt := range opts {
-		opt(h)
+	if p.Rand == nil {
+		h.Policy.Rand = func() float64 { return 0 }
+		h.unset = true
 	}
 	h.Policy.Hooks = retry.JoinHooks(retry.Hooks{
 		Start:       h.start,

@@ -645,22 +645,20 @@ func TestStepRespectsItsContext(t *testing.T) {
 }
 
 func TestRandomNumbers(t *testing.T) {
-	delays := func(opts ...retrytest.Option) []time.Duration {
-		h := retrytest.New(t, retry.Policy{MaxAttempts: 4}, opts...) // full jitter
+	delays := func(random func() float64) []time.Duration {
+		h := retrytest.New(t, retry.Policy{MaxAttempts: 4, Rand: random}) // full jitter
 		_, _ = retry.Do(t.Context(), h.Policy, func(context.Context) (int, error) { return 0, errDown })
 		return h.Delays()
 	}
-	if got, want := delays(), []time.Duration{0, 0, 0}; !slices.Equal(got, want) {
+	if got, want := delays(nil), []time.Duration{0, 0, 0}; !slices.Equal(got, want) {
 		t.Errorf("by default the waits are %v, want %v", got, want)
 	}
-	if got, want := delays(retrytest.WithRand(.5)), []time.Duration{50 * ms, 100 * ms, 200 * ms}; !slices.Equal(got, want) {
-		t.Errorf("WithRand(.5): the waits are %v, want %v", got, want)
-	}
-	first, second, other := delays(retrytest.WithSeed(1)), delays(retrytest.WithSeed(1)), delays(retrytest.WithSeed(2))
-	if !slices.Equal(first, second) || slices.Equal(first, other) || first[0] == first[1] {
-		t.Errorf("WithSeed: the waits are %v, %v, and for another seed %v", first, second, other)
+	if got, want := delays(half), []time.Duration{50 * ms, 100 * ms, 200 * ms}; !slices.Equal(got, want) {
+		t.Errorf("with Rand the waits are %v, want %v", got, want)
 	}
 }
+
+func half() float64 { return .5 }
 
 func TestLeftTimersFailTheTest(t *testing.T) {
 	f := &fake{}
@@ -794,24 +792,22 @@ func TestCancelOfAForeignContext(t *testing.T) {
 }
 
 func TestWaitsOfZeroAreExplained(t *testing.T) {
-	const advice = "choose others with WithRand or WithSeed"
+	const advice = "choose others with Policy.Rand"
 	for _, tt := range []struct {
 		policy retry.Policy
-		opts   []retrytest.Option
 		want   bool
 	}{
-		{retry.Policy{}, nil, true},
-		{retry.Policy{}, []retrytest.Option{retrytest.WithRand(0)}, false},
-		{retry.Policy{}, []retrytest.Option{retrytest.WithSeed(1)}, false},
-		{policy(), nil, false},
-		{retry.Policy{Backoff: retry.Constant(0)}, []retrytest.Option{retrytest.WithSeed(1)}, false},
+		{retry.Policy{}, true},
+		{retry.Policy{Rand: func() float64 { return 0 }}, false},
+		{policy(), false},
+		{retry.Policy{Backoff: retry.Constant(0), Rand: half}, false},
 	} {
 		f := &fake{}
-		h := retrytest.New(f, tt.policy, tt.opts...)
+		h := retrytest.New(f, tt.policy)
 		_ = retry.Run(t.Context(), h.Policy, func(context.Context) error { return errDown })
 		h.AssertDelays(time.Hour)
 		if len(f.failures) != 1 || strings.Contains(f.failures[0], advice) != tt.want {
-			t.Errorf("with %d options the failures are %q, want advice: %v", len(tt.opts), f.failures, tt.want)
+			t.Errorf("Rand set: %v: the failures are %q, want advice: %v", tt.policy.Rand != nil, f.failures, tt.want)
 		}
 	}
 }
