@@ -14,8 +14,8 @@ const Unlimited = -1
 
 // What the zero values of a [Policy] stand for.
 const (
-	DefaultMaxAttempts   = 3
-	DefaultMaxRetryAfter = 5 * time.Minute
+	defaultMaxAttempts   = 3
+	defaultMaxRetryAfter = 5 * time.Minute
 )
 
 // Policy says when a failed call is made again. Write it as a keyed literal and share
@@ -28,7 +28,7 @@ type Policy struct {
 	Name string
 
 	// MaxAttempts limits the attempts, the first included. A negative number means no
-	// limit. 0 means DefaultMaxAttempts. But if MaxElapsed is set, 0 means one attempt
+	// limit. 0 means 3. But if MaxElapsed is set, 0 means one attempt
 	// per millisecond of MaxElapsed, so that time is the limit and no backoff of zero
 	// can make it a busy loop.
 	MaxAttempts int
@@ -54,7 +54,7 @@ type Policy struct {
 
 	// MaxRetryAfter is the longest wait a server may ask for. A longer one ends
 	// the run, since retrying sooner than asked would only add load. Zero means
-	// DefaultMaxRetryAfter.
+	// five minutes.
 	MaxRetryAfter time.Duration
 
 	// Classify returns what an error means. If it is nil or returns Unknown,
@@ -115,7 +115,7 @@ func (p *Policy) attemptLimit() int {
 	case p.MaxAttempts < 0:
 		return math.MaxInt
 	}
-	return int(min(max(int64(p.MaxElapsed/time.Millisecond), DefaultMaxAttempts), math.MaxInt)) // the default without MaxElapsed
+	return int(min(max(int64(p.MaxElapsed/time.Millisecond), defaultMaxAttempts), math.MaxInt)) // the default without MaxElapsed
 }
 
 // Longest returns how long a run of [Do] with p lasts at most. Three attempts may last eleven
@@ -166,7 +166,7 @@ func (p Policy) Longest() time.Duration {
 
 func (p *Policy) maxRetryAfter() time.Duration {
 	if p.MaxRetryAfter <= 0 {
-		return DefaultMaxRetryAfter
+		return defaultMaxRetryAfter
 	}
 	return p.MaxRetryAfter
 }

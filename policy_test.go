@@ -18,9 +18,9 @@ func TestAttemptLimit(t *testing.T) {
 		elapsed  time.Duration
 		want     int
 	}{
-		{0, 0, retry.DefaultMaxAttempts},
-		{0, -time.Second, retry.DefaultMaxAttempts}, // counts as zero
-		{0, time.Nanosecond, retry.DefaultMaxAttempts},
+		{0, 0, 3},
+		{0, -time.Second, 3}, // counts as zero
+		{0, time.Nanosecond, 3},
 		{0, 3 * time.Millisecond, 3},
 		{0, 5*time.Millisecond - 1, 4},
 		{0, time.Minute, 60_000},

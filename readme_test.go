@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/limit"
@@ -157,7 +158,7 @@ func TestTermsHaveTheDefaults(t *testing.T) {
 	for _, row := range []string{
 		fmt.Sprintf("| `Policy.MaxAttempts` | %d; with `MaxElapsed`, one per millisecond of it |", retry.Policy{}.AttemptLimit()),
 		fmt.Sprintf("from %v to at most %v, doubling, full jitter", longest.Delay(retry.Step{Retry: 1}), longest.Delay(retry.Step{Retry: 99})),
-		fmt.Sprintf("| `Policy.MaxRetryAfter` | %v |", retry.DefaultMaxRetryAfter),
+		fmt.Sprintf("| `Policy.MaxRetryAfter` | %v |", 5*time.Minute),
 		fmt.Sprintf("| `limit.Limit` | starts with %d places,", places),
 		map[bool]string{true: "| `EarnedBudget` | 9 tokens; a retry costs 2, after a timeout 10 |"}[retries == 4 && !timedOut],
 	} {

@@ -970,10 +970,10 @@ func TestServerHint(t *testing.T) {
 		{"of an inner run's last error", &retry.Error{Errs: []error{hinted(7), hinted(8)}}, 8 + time.Second},
 		{"negative mark", retry.After(errDown, -time.Second), time.Second},
 		{"negative method", hinted(-time.Second), time.Second},
-		{"longest allowed", hinted(retry.DefaultMaxRetryAfter), retry.DefaultMaxRetryAfter + time.Second},
+		{"longest allowed", hinted(5 * time.Minute), 5*time.Minute + time.Second},
 		{"around an inner run", waits{&retry.Error{Errs: []error{hinted(time.Minute)}}}, time.Second + time.Second},
 		{"of two, the outer one", waits{hinted(time.Minute)}, time.Second + time.Second},
-		{"too long", hinted(retry.DefaultMaxRetryAfter + 1), 0},
+		{"too long", hinted(5*time.Minute + 1), 0},
 		{"overflowing", hinted(math.MaxInt64), 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

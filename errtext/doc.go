@@ -2,7 +2,7 @@
 // error was not made: in a span, in a log, on a page. It is for [retry.Hooks].
 //
 // [Of] returns its text without the secrets of URLs, with each inner run described by
-// its reason and its last error. [OfRun] does the same for the error of a run. These
+// its reason and its last error. These
 // texts may be of any length. Cut them afterwards: a cut before can hide from Of where a
 // secret starts.
 //

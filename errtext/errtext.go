@@ -5,7 +5,6 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/internal/errtree"
-	"github.com/goretry/retry/internal/fault"
 )
 
 const (
@@ -21,9 +20,10 @@ const (
 //
 // URLs are shown without userinfo, query and fragment: that of a [*url.Error] anywhere
 // in the tree, wherever it is in the text, and every other URL in the text, which is
-// recognized by "://". Inner runs are described as by OfRun, and an error that is
-// [retry.ErrPaced] without the time that it names. If more than 1 000 errors
-// are in the tree, or if a method of one panics, the text is the type of err.
+// recognized by "://". A run is described by its reason and what its last attempt failed
+// with: so texts of the same kind are equal, since they have no times and no counts. An
+// error that is [retry.ErrPaced] is shown without the time that it names. If more than
+// 1 000 errors are in the tree, or if a method of one panics, the text is the type of err.
 func Of(err error) (text string) {
 	if err == nil {
 		return ""
@@ -35,18 +35,6 @@ func Of(err error) (text string) {
 	}()
 	d := description{looks: looks}
 	return withoutSecrets(d.of(err))
-}
-
-// OfRun is Of for the error of a run: its reason, and what its last attempt failed
-// with. So texts of the same kind are equal: they have no times and no counts. An
-// err that is no [*retry.Error] adds nothing to the reason.
-func OfRun(reason retry.Reason, err error) string {
-	if e, ok := err.(*retry.Error); ok {
-		if told := fault.Told(e); told != nil {
-			return reason.String() + ": " + Of(told)
-		}
-	}
-	return reason.String()
 }
 
 // below calls visit for what err wraps, and reports whether it wraps anything. For an

@@ -92,8 +92,8 @@ func TestURLsAreShownWithoutSecrets(t *testing.T) {
 			t.Errorf("Of:   %q\nwant  %q", got, tt.want)
 		}
 		of := &retry.Error{Reason: retry.ReasonBudget, Attempts: 1, Errs: []error{errors.New("first"), tt.err}}
-		if got, want := errtext.OfRun(retry.ReasonBudget, of), "budget: "+tt.want; got != want {
-			t.Errorf("OfRun: %q\nwant   %q", got, want)
+		if got, want := ofRun(retry.ReasonBudget, of), "budget: "+tt.want; got != want {
+			t.Errorf("of the run: %q\nwant   %q", got, want)
 		}
 	}
 }
@@ -172,8 +172,8 @@ func TestRunsAreDescribedByReasonAndLastError(t *testing.T) {
 		{&retry.Error{Errs: []error{errDown}, Cause: context.Canceled}, "budget: connection refused"},
 		{&retry.Error{Errs: []error{retry.Run(deadline, retry.Policy{}, succeed)}}, "budget: deadline: too late"},
 	} {
-		if got := errtext.OfRun(retry.ReasonBudget, tt.err); got != tt.want {
-			t.Errorf("OfRun(%v) = %q, want %q", tt.err, got, tt.want)
+		if got := ofRun(retry.ReasonBudget, tt.err); got != tt.want {
+			t.Errorf("of the run %v:  %q, want %q", tt.err, got, tt.want)
 		}
 	}
 	twice := inner(t, func(context.Context) error { return errDown })
@@ -214,8 +214,8 @@ func TestHowLateATurnWouldComeIsNotShown(t *testing.T) {
 		if got, want := errtext.Of(fmt.Errorf("model: %w", e.Cause)), "model: "+text; got != want {
 			t.Errorf("Of = %q, want %q", got, want)
 		}
-		if got, want := errtext.OfRun(retry.ReasonGuard, err), "guard: "+text; got != want {
-			t.Errorf("OfRun = %q, want %q", got, want)
+		if got, want := ofRun(retry.ReasonGuard, err), "guard: "+text; got != want {
+			t.Errorf("of the run: %q, want %q", got, want)
 		}
 	}
 }
@@ -321,7 +321,7 @@ func TestLargeTreesAreShownByTheirType(t *testing.T) {
 	if got, want := errtext.Of(opaque{doubled}), "errtext_test.opaque"; got != want {
 		t.Errorf("many ways: %q, want %q", got, want)
 	}
-	if got, want := errtext.OfRun(retry.ReasonBudget, &retry.Error{Errs: []error{doubled}}), "budget: errtext_test.joined"; got != want {
+	if got, want := ofRun(retry.ReasonBudget, &retry.Error{Errs: []error{doubled}}), "budget: errtext_test.joined"; got != want {
 		t.Errorf("many ways: %q, want %q", got, want)
 	}
 	c := &cyclic{run: &retry.Error{Reason: retry.ReasonBudget, Attempts: 1}}
@@ -440,4 +440,14 @@ func TestPlainErrorsCostNoAllocation(t *testing.T) {
 	if got := testing.AllocsPerRun(100, func() { errtext.Of(wrapped) }); got != 0 {
 		t.Errorf("%v allocations, want 0", got)
 	}
+}
+
+// ofRun returns the text of err, the error of a run, as if that had ended for reason.
+func ofRun(reason retry.Reason, err error) string {
+	if e, ok := err.(*retry.Error); ok && e != nil {
+		run := *e
+		run.Reason = reason
+		return errtext.Of(&run)
+	}
+	return reason.String()
 }

@@ -72,7 +72,7 @@ func FuzzSecrets(f *testing.F) {
 			}
 		}
 		check("Of", errtext.Of(err))
-		check("OfRun", errtext.OfRun(retry.ReasonBudget, &retry.Error{Errs: []error{err}}))
+		check("of a run", ofRun(retry.ReasonBudget, &retry.Error{Errs: []error{err}}))
 
 		// The text of an error that is not known: of a user's name, host and path only what
 		// no white space ends.

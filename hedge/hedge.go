@@ -66,8 +66,7 @@ type Summary struct {
 
 	Refused Refusal // the first reason why a hedge was not started
 
-	Delay   time.Duration // after which the call was hedged
-	Elapsed time.Duration // the whole call, on the policy's clock
+	Delay time.Duration // after which the call was hedged
 }
 
 // Refusal is why a hedge was not started.

@@ -351,6 +351,5 @@ func (r *race[T]) summary() Summary {
 		Winner:  r.call.Winner,
 		Refused: Refusal(r.call.Refused),
 		Delay:   r.call.Delay,
-		Elapsed: r.call.Elapsed(now(r.policy.Clock)),
 	}
 }

@@ -84,7 +84,7 @@ func meter(p metric.MeterProvider) metric.Meter {
 	if absent(p) {
 		return noop.Meter{}
 	}
-	if m := p.Meter(ScopeName, metric.WithInstrumentationVersion(Version())); m != nil {
+	if m := p.Meter(ScopeName, metric.WithInstrumentationVersion(version())); m != nil {
 		return m
 	}
 	return noop.Meter{}

@@ -14,10 +14,8 @@ import (
 // ScopeName is the instrumentation scope of all spans and metrics of this package.
 const ScopeName = "github.com/goretry/retry/otel"
 
-// Version returns the version of this module in the running program, or "(devel)" if
+// version returns the version of this module in the running program, or "(devel)" if
 // that was not built from a release. It is the version of the scope.
-func Version() string { return version() }
-
 var version = sync.OnceValue(func() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {

@@ -122,12 +122,6 @@ func TestTheSDKIsNotImported(t *testing.T) {
 	}
 }
 
-func TestVersion(t *testing.T) {
-	if got := otelretry.Version(); got != "(devel)" {
-		t.Errorf("in its own tests the module has the version %s, want (devel)", got)
-	}
-}
-
 func TestARunKeepsItsTracer(t *testing.T) {
 	p := retry.Policy{Hooks: otelretry.Hooks()}
 	before, after := tracetest.NewSpanRecorder(), tracetest.NewSpanRecorder()

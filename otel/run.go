@@ -361,7 +361,10 @@ func (r *run) end(s retry.Summary) {
 }
 
 func describedRun(s retry.Summary) string {
-	return clip(errtext.OfRun(s.Reason, s.Err), brief)
+	if _, ok := s.Err.(*retry.Error); !ok {
+		return s.Reason.String()
+	}
+	return clip(errtext.Of(s.Err), brief)
 }
 
 // summary returns the attributes of the run's span at its end.

@@ -51,7 +51,7 @@ func newTracer(p trace.TracerProvider, global bool) trace.Tracer {
 	if absent(p) || global && unset(p) {
 		return nil
 	}
-	t := p.Tracer(ScopeName, trace.WithInstrumentationVersion(Version()))
+	t := p.Tracer(ScopeName, trace.WithInstrumentationVersion(version()))
 	if _, ok := t.(noop.Tracer); ok {
 		return nil
 	}

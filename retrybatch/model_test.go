@@ -398,7 +398,7 @@ func foretell(s script) tale {
 			return m.end
 		case s.nonIdempotent && !m.undone:
 			return retry.ReasonNotIdempotent
-		case m.hint > retry.DefaultMaxRetryAfter:
+		case m.hint > 5*time.Minute:
 			return retry.ReasonRetryAfter
 		}
 		return retry.ReasonNone

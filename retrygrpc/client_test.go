@@ -770,7 +770,7 @@ func TestWaitOfAnInterceptor(t *testing.T) {
 	c := &retrygrpc.Client{Policy: p}
 	cc := dial(t, "127.0.0.1:1", nil, append(c.DialOptions(), grpc.WithChainUnaryInterceptor(
 		func(context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption) error {
-			return retry.After(errors.New("oops"), 2*retry.DefaultMaxRetryAfter)
+			return retry.After(errors.New("oops"), 10*time.Minute)
 		}))...)
 	if _, err := call(t.Context(), cc, get); reason(err) != "budget" {
 		t.Errorf("error = %v, want it from the budget, which is checked last", err)

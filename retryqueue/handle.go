@@ -34,7 +34,7 @@ func (m Delivery) Handle(ctx context.Context, p retry.Policy, handle func(contex
 	part := retry.Part{
 		Earlier: max(m.Number, 1) - 1,
 		Decide: func(v retry.Verdict) (time.Duration, bool) {
-			d = m.Judged(p, v)
+			d = m.judged(p, v)
 			return d.Delay, d.Action == Retry
 		},
 		Settle: func(ctx context.Context) *retry.Error {

@@ -132,12 +132,11 @@ func (m Delivery) After(p retry.Policy, err error) Decision {
 	if err == nil {
 		return acknowledge(p)
 	}
-	return m.Judged(p, judge(p, err))
+	return m.judged(p, judge(p, err))
 }
 
-// Judged is After for code that knows what the handler's error means. The zero Verdict
-// is a success. Judged panics if v is another one without Err.
-func (m Delivery) Judged(p retry.Policy, v retry.Verdict) Decision {
+// judged decides by the verdict on what the handler returned.
+func (m Delivery) judged(p retry.Policy, v retry.Verdict) Decision {
 	if v == (retry.Verdict{}) {
 		return acknowledge(p)
 	}

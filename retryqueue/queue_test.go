@@ -96,9 +96,9 @@ func TestAfterOverAllClassesAndLimits(t *testing.T) {
 									most := limit
 									switch {
 									case limit == 0 && elapsed <= 0:
-										most = retry.DefaultMaxAttempts
+										most = 3
 									case limit == 0:
-										most = int(min(max(int64(elapsed/ms), retry.DefaultMaxAttempts), math.MaxInt))
+										most = int(min(max(int64(elapsed/ms), 3), math.MaxInt))
 									case limit < 0:
 										most = math.MaxInt
 									}
@@ -556,7 +556,7 @@ func TestJudgedTakesTheCallersWord(t *testing.T) {
 		"a typo":        {retry.Verdict{Err: errDown, Class: retry.Permanent, Answered: true}, retryqueue.Dead, 0, retry.ReasonPermanent},
 		"without class": {retry.Verdict{Err: errDown, Undone: true}, retryqueue.Retry, time.Second, retry.ReasonNone},
 	} {
-		d := m.Judged(p, tt.v)
+		d := retryqueue.Judged(m, p, tt.v)
 		reason := retry.ReasonNone
 		if d.Err != nil {
 			reason = d.Err.Reason

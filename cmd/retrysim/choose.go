@@ -229,7 +229,7 @@ func (x *scenario) danger(p retry.Policy) string {
 	case nil:
 		if n := p.AttemptLimit(); n > 1 && float64(n)*x.Rate > x.MaxRate() {
 			most := fmt.Sprintf("%.4g requests per second", float64(n)*x.Rate)
-			if p.MaxAttempts <= 0 && n > retry.DefaultMaxAttempts { // only time limits them
+			if p.MaxAttempts <= 0 && n > (retry.Policy{}).AttemptLimit() { // only time limits them
 				most = "requests without end"
 			}
 			return fmt.Sprintf("it has no budget. While all attempts fail it makes %s, and the server can do %.4g/s: it does not protect the server.", most, x.MaxRate())

@@ -117,7 +117,7 @@ func (x *scenario) variants() []retry.Policy {
 	once := retry.Policy{Name: noRetries, MaxAttempts: 1, AttemptTimeout: first.AttemptTimeout}
 	all := append([]retry.Policy{once}, x.policies...)
 	if first.AttemptLimit() == 1 {
-		first.MaxAttempts = retry.DefaultMaxAttempts
+		first.MaxAttempts = retry.Policy{}.AttemptLimit()
 	}
 	for _, budget := range []string{"earned", "token", "ratio", "concurrency"} {
 		defaults, _ := retryconf.Parse("budget=" + budget)

@@ -140,9 +140,6 @@ func (h *Hedger) Begin(now time.Time) Call {
 // it: then the delay needs no timer.
 func (c *Call) Within(deadline time.Time) bool { return deadline.Sub(c.start) <= c.Delay }
 
-// Elapsed returns how old the call is.
-func (c *Call) Elapsed(now time.Time) time.Duration { return now.Sub(c.start) }
-
 // Passed says that the delay has passed, since the start or since the last time. canceled
 // says that the caller's context has ended. It reports whether a hedge is wanted, and why it
 // must not start nevertheless. If it is wanted, Start follows.

@@ -1,0 +1,4 @@
+package retryqueue
+
+// Judged decides by a verdict.
+var Judged = Delivery.judged
