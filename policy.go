@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/goretry/retry/clockx"
+
+	"github.com/goretry/retry/internal/readings"
 )
 
 // Unlimited as [Policy].MaxAttempts sets no limit on attempts.
@@ -210,9 +212,4 @@ func (p *Policy) plain(ctx context.Context) bool {
 		ctx != nil && ctx.Err() == nil && AttemptNumber(ctx) == 1
 }
 
-func (p *Policy) clock() clockx.Clock {
-	if p.Clock == nil {
-		return clockx.System()
-	}
-	return p.Clock
-}
+func (p *Policy) clock() clockx.Clock { return readings.Clock(p.Clock) }

@@ -90,7 +90,7 @@ func (v *Verdict) judgeTree(p *Policy, err error, lasting bool) {
 		if v.Class == Unprocessed { // it vouches for that; what DefaultClassifier finds is no proof
 			v.Undone = true
 		}
-		if v.Class == Unknown || v.Class > Unprocessed {
+		if v.Class = orUnknown(v.Class); v.Class == Unknown {
 			v.Class = cmp.Or(class(v.Err, 0, lasting), Transient)
 		}
 	}
@@ -130,8 +130,14 @@ func (v Verdict) checked() Verdict {
 		panic("retry: a Verdict without Err")
 	}
 	v.Err, v.Hint = unmarked(v.Err), max(v.Hint, 0)
-	if v.Class == Unknown || v.Class > Unprocessed {
-		v.Class = Transient
-	}
+	v.Class = cmp.Or(orUnknown(v.Class), Transient)
 	return v
+}
+
+// orUnknown returns c, or Unknown if it is a number that is no Class.
+func orUnknown(c Class) Class {
+	if c > Unprocessed {
+		return Unknown
+	}
+	return c
 }

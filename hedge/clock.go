@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/goretry/retry/clockx"
+
+	"github.com/goretry/retry/internal/readings"
 )
 
 // timer is what a [*time.Timer] and a clock's timeout have in common. Stop reports
@@ -13,7 +15,7 @@ type timer interface{ Stop() bool }
 
 // after calls f on a goroutine of its own when d has passed on clock.
 func after(clock clockx.Clock, d time.Duration, f func()) timer {
-	if clock == nil || clock == clockx.System() {
+	if readings.System(clock) {
 		return time.AfterFunc(d, f)
 	}
 	ctx, cancel := clock.WithTimeoutCause(context.Background(), d, nil)
@@ -32,9 +34,4 @@ func (t *timeout) Stop() bool {
 	return kept
 }
 
-func now(clock clockx.Clock) time.Time {
-	if clock == nil {
-		return time.Now()
-	}
-	return clock.Now()
-}
+func now(clock clockx.Clock) time.Time { return readings.Clock(clock).Now() }

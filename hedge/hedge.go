@@ -1,13 +1,14 @@
 package hedge
 
 import (
-	"cmp"
 	"context"
 	"time"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/internal/hedging"
+
+	"github.com/goretry/retry/internal/readings"
 )
 
 // Never as [Hedge].Delay starts no hedges.
@@ -207,7 +208,7 @@ func newHedged[T any](p *retry.Policy, h *Hedge, op func(context.Context) (T, er
 		panic("hedge: Policy.Clock is a *clockx.Virtual, on which no delay passes while op runs: use the system's clock in testing/synctest, or Delay: hedge.Never")
 	}
 	o := &hedged[T]{Hedger: h.rules(), policy: *p, hook: h.Hedged, op: op, value: v}
-	o.Name, o.Policy, o.Clock = p.Name, p.Budget, cmp.Or(p.Clock, clockx.System())
+	o.Name, o.Policy, o.Clock = p.Name, p.Budget, readings.Clock(p.Clock)
 	if o.Budget == nil {
 		o.Budget = h.shared.Budget()
 	}

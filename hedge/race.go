@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/ending"
 	"github.com/goretry/retry/internal/hedging"
 )
 
@@ -196,11 +197,11 @@ func exitOf(ctx context.Context, v retry.Verdict, began, ended time.Time) retry.
 	if timed {
 		x.Allowed = max(deadline.Sub(began), 1)
 	}
-	switch {
-	case ctx.Err() == context.Canceled && context.Cause(ctx) != retry.ErrAttemptTimeout:
+	switch how := ending.Of(ctx); {
+	case how == retry.Canceled:
 		x.Ending = retry.Canceled
 	case v.Err == nil, v.IsAnswer():
-	case ctx.Err() != nil, timed && !deadline.After(ended):
+	case how == retry.Expired, timed && !deadline.After(ended):
 		x.Ending = retry.Expired
 	}
 	return x

@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/errtext"
 	"github.com/goretry/retry/internal/fault"
+
+	"github.com/goretry/retry/internal/readings"
 )
 
 // run is a run's value in its context, and an entry of its shard's list. It is the one
@@ -70,7 +71,7 @@ func (r *Recorder) start(ctx context.Context, p retry.Policy) context.Context {
 		Context: ctx,
 		op:      r.operations.find(p.Name),
 		limit:   limit,
-		timed:   p.Clock != nil && p.Clock != clockx.System(),
+		timed:   !readings.System(p.Clock),
 		shard:   r.shards[int(rand.Uint32())&(len(r.shards)-1)],
 	}
 }

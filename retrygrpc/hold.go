@@ -1,12 +1,12 @@
 package retrygrpc
 
 import (
-	"context"
 	"sync"
 
 	"google.golang.org/grpc"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/retrygrpc/internal/ending"
 )
 
 // held is what the policy's guards have admitted, for a stream that goes on after its run is
@@ -70,7 +70,7 @@ func (a *attempt) leave(err error) {
 // if the caller has ended it: then grpc has a goroutine of its own for that.
 func (a *attempt) exit(err error) retry.Exit {
 	ctx := a.run.RunContext()
-	x := retry.Exit{Ending: endingOf(ctx)}
+	x := retry.Exit{Ending: ending.Of(ctx)}
 	if deadline, ok := ctx.Deadline(); ok && x.Ending == retry.Returned && !orSystem(a.clock).Now().Before(deadline) {
 		x.Ending = retry.Expired // a server that got the deadline may notice before the context ends
 	}
@@ -85,17 +85,6 @@ func (a *attempt) exit(err error) retry.Exit {
 		x.Verdict = a.judge(err)
 	}
 	return x
-}
-
-// endingOf returns how something has ended that had the context ctx and failed.
-func endingOf(ctx context.Context) retry.Ending {
-	switch {
-	case ctx.Err() == nil:
-		return retry.Returned
-	case ctx.Err() == context.DeadlineExceeded, context.Cause(ctx) == retry.ErrAttemptTimeout:
-		return retry.Expired
-	}
-	return retry.Canceled
 }
 
 // abandon gives back what is held for a stream that nobody gets.

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/retrygrpc/internal/ending"
 )
 
 // LimitServer returns options for [grpc.NewServer] with which a handler is called only if all
@@ -69,7 +70,7 @@ func serveUnder(guards []retry.Guard, ctx context.Context, handle func() error) 
 		leave(x)
 	}()
 	err = handle()
-	if x.Ending = endingOf(ctx); hasExpired(ctx, began) {
+	if x.Ending = ending.Of(ctx); hasExpired(ctx, began) {
 		x.Ending = retry.Expired
 	}
 	x.Verdict.Err = ctx.Err()

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/ending"
 )
 
 // hold makes the attempt that came to an answer last as long as its body, for the guards of
@@ -72,19 +73,8 @@ func (b *heldBody) exit(err error) retry.Exit {
 	if err == nil {
 		return retry.Exit{Ending: retry.Returned}
 	}
-	if ending := endingOf(b.ctx); ending != retry.Returned {
-		return retry.Exit{Ending: ending, Verdict: retry.Verdict{Err: err}}
+	if how := ending.Of(b.ctx); how != retry.Returned {
+		return retry.Exit{Ending: how, Verdict: retry.Verdict{Err: err}}
 	}
 	return retry.Exit{Ending: retry.Returned, Verdict: b.call.judge(err, retry.Unknown)}
-}
-
-// endingOf returns how a failed attempt has ended on whose context ctx it was made.
-func endingOf(ctx context.Context) retry.Ending {
-	switch {
-	case ctx.Err() == nil:
-		return retry.Returned
-	case ctx.Err() == context.DeadlineExceeded, context.Cause(ctx) == retry.ErrAttemptTimeout:
-		return retry.Expired
-	}
-	return retry.Canceled
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/ending"
 )
 
 // LimitHandler returns a handler that calls h only if all guards of a request admit it, such
@@ -52,7 +53,7 @@ func LimitHandler(h http.Handler, guards func(*http.Request) []retry.Guard) http
 			leave(x)
 		}()
 		h.ServeHTTP(w, r)
-		if x.Ending = endingOf(ctx); x.Ending != retry.Returned {
+		if x.Ending = ending.Of(ctx); x.Ending != retry.Returned {
 			x.Verdict.Err = ctx.Err()
 		}
 	})

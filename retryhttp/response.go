@@ -11,6 +11,8 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
+
+	"github.com/goretry/retry/internal/readings"
 )
 
 // drain reads the rest of a body into w, so that its connection can be used again, and
@@ -84,7 +86,7 @@ func limitHeaders(ctx context.Context, clock clockx.Clock, d time.Duration) (con
 		return ctx, nil
 	}
 	l := &headerLimit{caller: ctx}
-	if clock == nil || clock == clockx.System() {
+	if readings.System(clock) {
 		l.Context, l.cancel = context.WithCancelCause(ctx)
 		l.timer = time.AfterFunc(d, l.expire)
 		return l, l

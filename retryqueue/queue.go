@@ -1,13 +1,13 @@
 package retryqueue
 
 import (
-	"cmp"
 	"errors"
 	"math"
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/clockx"
+
+	"github.com/goretry/retry/internal/readings"
 )
 
 // Action is what to do with a message.
@@ -157,7 +157,7 @@ func (m Delivery) panicked(p retry.Policy) Decision {
 func acknowledge(p retry.Policy) Decision {
 	if p.Budget != nil {
 		p.Budget.Begin(retry.Opening{Name: p.Name})
-		p.Budget.End(retry.Outcome{Name: p.Name, OK: true, Clock: cmp.Or(p.Clock, clockx.System())})
+		p.Budget.End(retry.Outcome{Name: p.Name, OK: true, Clock: readings.Clock(p.Clock)})
 	}
 	return Decision{Action: Ack}
 }
