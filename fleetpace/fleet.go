@@ -10,7 +10,7 @@ import (
 // be safe for concurrent use.
 type Fleet interface {
 	// Exchange applies r to the state, as one atomic step, and returns the answer. An error
-	// means that the store is away.
+	// means that the store is away. It returns when ctx ends: whoever waits for a turn waits for it.
 	Exchange(ctx context.Context, r Report) (Answer, error)
 
 	// News returns a channel that gets an element when all are to exchange soon, until ctx
