@@ -165,23 +165,31 @@ func TestMessageThatEndsItsProcessEndsAsADeadLetter(t *testing.T) {
 		{"exit", 3, []string{"ran 1", "ran 2", "ran 3", "dead: max_attempts after 3: retryqueue: a delivery ended without a report", "closed"}},
 	} {
 		t.Run(fmt.Sprint(tt.how, tt.limit), func(t *testing.T) {
-			js, s := single(t)
-			jobs(t, js, 1, 1, time.Second)
 			var said []string
-			for range 8 {
-				_, lines := child(t, "crashing consumer", "RETRYNATS_TEST_URL="+s.ClientURL(), "RETRYNATS_TEST_CRASH="+tt.how, "RETRYNATS_TEST_LIMIT="+strconv.Itoa(tt.limit))
-				for line := range lines {
-					said = append(said, line)
-				}
-				if empty(t, js) {
-					break
+			for range 3 { // a machine that stalls for longer than AckWait loses a delivery on its way
+				if said = crashes(t, tt.how, tt.limit); slices.Equal(said, tt.want) {
+					return
 				}
 			}
-			if !slices.Equal(said, tt.want) {
-				t.Errorf("the processes said %q, want %q", said, tt.want)
-			}
+			t.Errorf("the processes said %q, want %q", said, tt.want)
 		})
 	}
+}
+
+// crashes returns what processes say that die of a message, until it is gone.
+func crashes(t *testing.T, how string, limit int) (said []string) {
+	js, s := single(t)
+	jobs(t, js, 1, 1, time.Second)
+	for range 8 {
+		_, lines := child(t, "crashing consumer", "RETRYNATS_TEST_URL="+s.ClientURL(), "RETRYNATS_TEST_CRASH="+how, "RETRYNATS_TEST_LIMIT="+strconv.Itoa(limit))
+		for line := range lines {
+			said = append(said, line)
+		}
+		if empty(t, js) {
+			break
+		}
+	}
+	return said
 }
 
 // crash is the process that the message kills.
