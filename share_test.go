@@ -490,9 +490,9 @@ func TestShareOfRubbish(t *testing.T) {
 				m := pacedMeeting(10)
 				p := m.join(t.Context())
 				time.Sleep(time.Second)
-				got := p.calls(t.Context(), 20)
+				p.calls(t.Context(), 20)
 				m.set(func() { m.edit = edit })
-				got = p.calls(t.Context(), 20)
+				got := p.calls(t.Context(), 20)
 				if got[19] > 4*time.Second {
 					t.Errorf("attempts started after %v", got)
 				}
