@@ -9,6 +9,7 @@ import (
 
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/internal/pacing"
+	"github.com/goretry/retry/internal/readings"
 )
 
 // Pace holds attempts back while a server refuses them for their number. Share one
@@ -165,7 +166,7 @@ func (p *Pace) clock() clockx.Clock {
 
 // on gives p the clock and the random numbers of a policy, where it has none.
 func (p *Pace) on(clock clockx.Clock, rand func() float64) {
-	if clock == clockx.System() {
+	if readings.System(clock) {
 		clock = nil
 	}
 	old := p.first.Load()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/readings"
 	"github.com/goretry/retry/internal/timers"
 )
 
@@ -162,7 +163,7 @@ func (r *run) proceed(p *Policy, op func(context.Context) error) {
 		switch {
 		case r.phase == over:
 			return
-		case p.Clock != nil && p.Clock != clockx.System():
+		case !readings.System(p.Clock):
 			slept = r.sleepFor(p, r.wait)
 		case r.wait > 0:
 			r.fallAsleep()
@@ -177,7 +178,7 @@ func (r *run) sleepFor(p *Policy, d time.Duration) error {
 		r.sleepUntilWoken(p, wake, r.ctx.Done())
 		return nil
 	}
-	if p.Clock != nil && p.Clock != clockx.System() {
+	if !readings.System(p.Clock) {
 		return p.Clock.Sleep(r.ctx, d)
 	}
 	timers.Sleep(r.ctx.Done(), d)
