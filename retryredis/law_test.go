@@ -94,6 +94,7 @@ func TestScriptIsTheLaw(t *testing.T) {
 	var refused, hits, started, take, returned, pause float64
 	var served bool       // by a server that throttles
 	var server throttling // which changes now and then
+	var unrelated bool    // as the last trial has just shown
 	oneOf := func(xs ...float64) float64 { return xs[chance.IntN(len(xs))] }
 	for step := range steps {
 		if step%200 == 0 {
@@ -103,13 +104,27 @@ func TestScriptIsTheLaw(t *testing.T) {
 		served = step%1000 >= 500
 		switch {
 		case !served:
-		case step%1000 == 500 || step%200 == 0 || step%100 == 0 && of(kept, "spare_verdicts") == 0:
-			server = throttling{part: oneOf(.05, .1, .1, .1, .2, .6), limit: math.Inf(1)}
+		case step%1000 == 500 || step%100 == 0 && of(kept, "spare_left") == 0:
+			server = throttling{part: oneOf(.05, .1, .1, .15, .2, .6), limit: math.Inf(1)}
 			if chance.IntN(4) == 0 {
 				server = throttling{limit: oneOf(6, 15, 40)}
 			}
-		case of(kept, "trial_round") == last.Round && of(kept, "trial_sent") == 0 && chance.IntN(3) == 0: // a trial begins
-			server.part *= oneOf(0, .3, 3)
+		case of(kept, "trial_round") == last.Round && of(kept, "trial_sent") == 0: // a trial begins
+			server.part *= oneOf(1, 1, 1, 1, 0, .3, 3)
+			// As if it were not the first: it takes long until several in a row have shown the same.
+			text, _ := s.MarshalText()
+			words := strings.Fields(string(text))
+			words[1+slices.Index(names, "spare_verdicts")] = []string{"0", "0", "2", "8", "8"}[chance.IntN(5)]
+			edited := strings.Join(words, " ")
+			if err := s.UnmarshalText([]byte(edited)); err != nil {
+				t.Fatal(err)
+			}
+			if err := client.Set(ctx, f.Key, edited, 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			kept = numbers(t, edited)
+		case unrelated: // a respite begins
+			server.part *= oneOf(1, .1, 5)
 		}
 		old, deleted, idle := kept, false, false
 		event := chance.IntN(500)
@@ -137,7 +152,7 @@ func TestScriptIsTheLaw(t *testing.T) {
 			s, deleted, old = fleetpace.State{}, true, make([]float64, len(names))
 			met["a deleted key"]++
 		case 4, 5, 6, 7, 8, 9: // about as long as the law waits for what it says of an idle quota
-			now = of(kept, "busy") + oneOf(10, 300, 10+8/max(of(kept, "rate"), .02))*(.995+chance.Float64()/100)
+			now = max(of(kept, "busy"), 1.7e9) + oneOf(10, 300, 10+8/max(of(kept, "rate"), .02))*(.995+chance.Float64()/100)
 			idle = true
 			met["a bound"]++
 		case 10, 11:
@@ -233,7 +248,7 @@ func TestScriptIsTheLaw(t *testing.T) {
 		note("growth", last.Mode == want.Mode && want.Round == last.Round && want.Rate > last.Rate)
 		tried := of(old, "trial_round") > 0 && want.Mode == fleetpace.Paced && last.Mode == fleetpace.Paced
 		over := tried && of(kept, "trial_round") == 0
-		unrelated := over && of(kept, "spare_verdicts") > of(old, "spare_verdicts")
+		unrelated = over && of(kept, "spare_verdicts") >= max(of(old, "spare_verdicts"), 1)
 		other, seen, lost := over && !unrelated, of(old, "trial_seen") > 0, of(old, "trial_lost")
 		note("a trial", of(old, "trial_round") == 0 && of(kept, "trial_round") > 0)
 		note("a trial that goes on", tried && !over && of(kept, "trial_sent") > of(old, "trial_sent"))
@@ -241,6 +256,7 @@ func TestScriptIsTheLaw(t *testing.T) {
 		note("more that were throttled in a trial", tried && !over && of(kept, "trial_lost") > lost)
 		note("the verdict Same", unrelated)
 		note("the verdict Same in a row", unrelated && of(kept, "spare_verdicts") > 1)
+		note("the verdict Same after the longest respite", unrelated && of(old, "spare_verdicts") == 8)
 		note("the verdict Other: none was throttled", other && !seen)
 		note("the verdict Other: few were throttled", other && seen && lost <= 3)
 		note("the verdict Other: many were throttled", other && lost >= 17)
@@ -268,7 +284,7 @@ func TestScriptIsTheLaw(t *testing.T) {
 		"a deleted key", "a rate that was brought", "a hold by hint", "the end of a hold", "the end of counting", "a count", "counting in vain",
 		"a remembered rate", "a bound", "a cut", "growth", "returned turns", "a faster head", "turns", "no patience", "costs", "news",
 		"a trial", "a trial that goes on", "the first that was throttled in a trial", "more that were throttled in a trial",
-		"the verdict Same", "the verdict Same in a row", "the verdict Other: none was throttled", "the verdict Other: few were throttled",
+		"the verdict Same", "the verdict Same in a row", "the verdict Same after the longest respite", "the verdict Other: none was throttled", "the verdict Other: few were throttled",
 		"the verdict Other: many were throttled", "the verdict Other: many were throttled at once", "the verdict Other after Same", "doubts anew",
 		"a respite", "the end of a respite", "the end of a respite without throttled attempts",
 		"throttled attempts in a respite without a cut", "a cut in a respite", "growth in a respite",
