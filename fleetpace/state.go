@@ -183,12 +183,12 @@ func (s *State) move(from float64) {
 		s.share *= math.Pow(1-1/memory, n)
 		s.got += n
 		s.clean += n
-		if s.trial.Round > 0 {
-			s.trial.Sent += n
-			defer s.judge()
-		}
 		s.span += n / s.rate
 		s.head, s.gaps = head, min(max(s.gaps-(passed-n), 0), max(s.tail-head, 0))
+		if s.trial.Round > 0 {
+			s.trial.Sent += n
+			s.judge()
+		}
 	}
 	if s.tail <= s.head && s.hold <= s.at && s.at-s.busy > quiet+slow/s.rate {
 		s.mode = open

@@ -10,7 +10,7 @@
 //
 // # What it costs
 //
-// An exchange is one EVALSHA, of about fifty microseconds of the server's time. A fleet to
+// An exchange is one EVALSHA, of about a tenth of a millisecond of the server's time. A fleet to
 // which nothing is refused makes none. Each process holds one more connection, for the news.
 // The key has less than a kilobyte, and expires ten minutes after the last exchange.
 //

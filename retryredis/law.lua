@@ -225,7 +225,7 @@ local function speed()
 end
 
 local function move(from)
-  local d, tried = s.at - from, false
+  local d = s.at - from
   if d > 0 then
     local v = speed()
     local waited = min(d, (s.tail - s.head) / v)
@@ -239,12 +239,14 @@ local function move(from)
     s.share = s.share * (1 - 1 / memory) ^ n
     s.got = s.got + n
     s.clean = s.clean + n
-    if s.trial_round > 0 then s.trial_sent, tried = s.trial_sent + n, true end
     s.span = s.span + n / s.rate
     s.head, s.gaps = head, min(max(s.gaps - (passed - n), 0), max(s.tail - head, 0))
+    if s.trial_round > 0 then
+      s.trial_sent = s.trial_sent + n
+      judge()
+    end
   end
   if s.tail <= s.head and s.hold <= s.at and s.at - s.busy > quiet + slow / s.rate then s.mode = open end
-  if tried then judge() end
 end
 
 local function release()
