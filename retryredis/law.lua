@@ -110,7 +110,7 @@ local function trial_new(top)
 end
 
 local function trial_doubt(rate, passed, share)
-  if s.trial_top == 0 or rate > s.trial_top or passed * s.trial_share > trial_gap then trial_new(rate) end
+  if rate > s.trial_top or passed * s.trial_share > trial_gap then trial_new(rate) end
   s.trial_share = max(share, trial_shown)
 end
 

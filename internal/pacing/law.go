@@ -3,6 +3,8 @@ package pacing
 import (
 	"math"
 	"time"
+
+	"github.com/goretry/retry/internal/trial"
 )
 
 // The constants of the law. Those without a reason are fitted: chosen by simulations of
@@ -32,7 +34,14 @@ const (
 	drought = 8                      // throttled attempts in a row, after which the rate that passes is not known; fitted
 	regain  = 30                     // seconds in which that gain per second grows by 1, at a rate e times lower
 	forget  = 30                     // seconds in which the rate before the cuts falls by the factor e
+	window  = 128                    // attempts of which the longer share is the throttled part
+	lower   = 1. / 2                 // of the rate before the cuts is tried: a quota that is the reason throttles far less, or nothing
+	seek    = .02                    // of the rate is gained in a second in a respite; fitted
 )
+
+// trials of a process are rare: it has fewer attempts than a fleet, and the growth makes up for
+// what is throttled, up to about a twentieth.
+var trials = trial.Law{Ask: 7. / 10, Shown: .08}
 
 type state uint8
 
@@ -64,13 +73,21 @@ type law struct {
 	took   float64   // seconds in which they started
 	under  float64   // throttled attempts of the last seconds that were under way before
 
-	// Is the rate the reason?
-	trial    trial
-	passed   float64 // attempts since one was throttled
-	base     float64 // share that does not depend on the rate
-	spare    float64 // seconds for which that is so
-	again    float64 // the rate that came back for that reason
-	verdicts float64 // in a row, that said so: doubled with each
+	trial  trial.Trial   // is the rate the reason?
+	spare  trial.Respite // if it is not
+	passed float64       // attempts since one was throttled
+}
+
+// sample is some attempts, and how many of them were throttled.
+type sample struct{ sent, lost float64 }
+
+func (s sample) share() float64 { return min(s.lost/max(s.sent, 1), 1) }
+
+// limit keeps the share, but of so many attempts at most.
+func (s *sample) limit(n float64) {
+	if s.sent > n {
+		s.sent, s.lost = n, s.lost*n/s.sent
+	}
 }
 
 // lapse notes that seconds have passed, in which attempts have waited or not.
@@ -82,7 +99,7 @@ func (l *law) lapse(seconds float64, waited bool) {
 		if waited {
 			l.grow(seconds)
 		}
-		l.spare = max(l.spare-seconds, 0)
+		l.spare.Left = max(l.spare.Left-seconds, 0)
 	}
 }
 
@@ -103,8 +120,8 @@ func (l *law) start() {
 		return
 	}
 	l.recent.limit(window)
-	if l.trial.round > 0 {
-		l.trial.low.sent++
+	if l.trial.Round > 0 {
+		l.trial.Sent++
 		l.judge()
 	}
 }
@@ -149,7 +166,7 @@ func (l *law) throttled(now time.Time, round uint64) (holds bool) {
 		l.share = min(l.share+1./memory, 1) // more at once: many were under way
 	}
 	l.passed = 0
-	return l.share >= enough+l.unrelated()
+	return l.share >= enough+l.spare.Unrelated()
 }
 
 // count begins to count.
@@ -170,28 +187,48 @@ func (l *law) flood() bool {
 // refused lowers the rate after a throttled attempt, unless another one of its round has.
 func (l *law) refused(now time.Time, round uint64) {
 	cut := round == l.round && now.Sub(l.since) >= burst
-	if l.spare > 0 && l.passed*l.base > gap {
-		l.spare, l.verdicts = 0, 0 // the verdict was false
-	}
+	l.spare.Doubt(l.passed)
+	share := l.recent.share()
 	switch {
-	case l.spare > 0:
-		if x := l.excess(); x > 0 && cut {
+	case l.spare.Left > 0:
+		if x := l.spare.Excess(share, window); x > 0 && cut {
 			l.set(now, l.rate*(1-loss(x)))
 		}
 		return
-	case l.trial.round > 0:
-		l.trial.note(round)
+	case l.trial.Round > 0:
+		if float64(round) >= l.trial.Round { // it had not started before
+			l.trial.Note(1)
+		}
 		return
 	}
-	l.doubt()
+	l.trial.Doubt(trials, l.rate, l.passed, share)
 	if !cut {
 		return
 	}
-	if rate := l.rate * (1 - loss(l.share)); l.doubtful(rate) {
-		l.try(now, rate)
-	} else {
-		l.set(now, rate)
+	rate := l.rate * (1 - loss(l.share))
+	if l.trial.Due(trials, rate, share) {
+		l.trial.Begin(float64(l.round+1), l.rate, rate, share)
+		rate = min(lower*l.trial.Top, l.rate)
 	}
+	l.set(now, rate)
+}
+
+// judge ends a trial if it shows enough.
+func (l *law) judge() {
+	t := l.trial
+	switch t.Verdict() {
+	case trial.Undecided:
+		return
+	case trial.Same:
+		l.spare.Begin(t)
+		l.rate = t.Top
+		l.recent = sample{window, window * l.spare.Base}
+	case trial.Other:
+		l.spare.Verdicts /= 2
+		l.rate = t.After(l.rate)
+	}
+	l.trial = trial.Trial{}
+	l.round++
 }
 
 // loss returns the part of the rate that a throttled attempt costs: little, if the rate
@@ -242,7 +279,7 @@ func (l *law) set(now time.Time, rate float64) {
 // The last part is for a rate that is not the reason: it may have been too low for what
 // comes, and calm does not show that.
 func (l *law) grow(seconds float64) {
-	if l.calm += seconds; l.trial.round > 0 {
+	if l.calm += seconds; l.trial.Round > 0 {
 		return // its attempts start at one rate
 	}
 	if l.rate < l.ramp {
@@ -256,7 +293,7 @@ func (l *law) grow(seconds float64) {
 	if lost := l.was * fallen / l.rate; lost > 1 {
 		gain += math.Log(lost) * l.calm / regain * min(l.rate, 1)
 	}
-	if l.spare > 0 && l.rate < beyond*l.again {
+	if l.spare.Seeks(l.rate) {
 		gain += seek
 	}
 	l.rate = min(l.rate+l.rate*min(seconds*gain, 1), highest)
@@ -288,5 +325,5 @@ func (l *law) resume(now time.Time, rate float64, known bool) {
 // open forgets what is not of use to the next round.
 func (l *law) open() {
 	l.state, l.was, l.row = open, 0, 0
-	l.trial, l.spare, l.verdicts = trial{}, 0, 0
+	l.trial, l.spare = trial.Trial{}, trial.Respite{}
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/goretry/retry/internal/trial"
 )
 
 var noon = time.Unix(1e9, 0)
@@ -12,7 +14,7 @@ var noon = time.Unix(1e9, 0)
 func spared() law {
 	return law{
 		state: paced, rate: 10, round: 5, since: noon.Add(-time.Second), busy: noon,
-		recent: sample{window, window / 8}, base: 1. / 8, spare: 20, again: 10, verdicts: 4,
+		recent: sample{window, window / 8}, spare: trial.Respite{Left: 20, Base: 1. / 8, Again: 10, Verdicts: 4},
 	}
 }
 
@@ -21,11 +23,11 @@ func near(got, want float64) bool { return math.Abs(got-want) <= 1e-9*math.Abs(w
 // A respite takes time, and ends at once with a gap in which seven throttled attempts were due.
 func TestRespite(t *testing.T) {
 	l := spared()
-	if l.lapse(5, false); l.spare != 15 {
-		t.Errorf("%v s are left of 20 after 5", l.spare)
+	if l.lapse(5, false); l.spare.Left != 15 {
+		t.Errorf("%v s are left of 20 after 5", l.spare.Left)
 	}
-	if l.lapse(1000, false); l.spare != 0 {
-		t.Errorf("%v s are left", l.spare)
+	if l.lapse(1000, false); l.spare.Left != 0 {
+		t.Errorf("%v s are left", l.spare.Left)
 	}
 	for starts, ends := range map[int]bool{40: false, 56: false, 57: true, 200: true} {
 		l := spared()
@@ -33,22 +35,22 @@ func TestRespite(t *testing.T) {
 			l.start()
 		}
 		l.throttled(noon, l.round)
-		if ended := l.spare == 0; ended != ends || ended != (l.verdicts == 0) {
-			t.Errorf("after %d attempts without a throttled one: %v s and %v verdicts", starts, l.spare, l.verdicts)
+		if ended := l.spare.Left == 0; ended != ends || ended != (l.spare.Verdicts == 0) {
+			t.Errorf("after %d attempts without a throttled one: %v s and %v verdicts", starts, l.spare.Left, l.spare.Verdicts)
 		}
 		if l.passed != 0 {
 			t.Errorf("%v passed since one was throttled", l.passed)
 		}
 	}
 	l = spared()
-	l.passed, l.spare = 57, .5
-	if l.throttled(noon, l.round); l.spare != 0 || l.verdicts != 0 {
+	l.passed, l.spare.Left = 57, .5
+	if l.throttled(noon, l.round); l.spare.Left != 0 || l.spare.Verdicts != 0 {
 		t.Errorf("a gap in the last second of a respite: %+v", l)
 	}
 	// Without a respite there is no gap.
-	l = law{state: paced, rate: 10, round: 5, base: 1. / 8, verdicts: 2, passed: 1000}
-	if l.throttled(noon, 5); l.verdicts != 2 {
-		t.Errorf("%v verdicts, want 2", l.verdicts)
+	l = law{state: paced, rate: 10, round: 5, spare: trial.Respite{Base: 1. / 8, Verdicts: 2}, passed: 1000}
+	if l.throttled(noon, 5); l.spare.Verdicts != 2 {
+		t.Errorf("%v verdicts, want 2", l.spare.Verdicts)
 	}
 }
 
@@ -69,13 +71,13 @@ func TestCutsInARespite(t *testing.T) {
 			l.since = noon.Add(-burst + 1)
 		}
 		l.throttled(noon, round)
-		if cut := l.rate < 10; cut != tt.cuts || cut != (l.round > round) || l.rate < 5 || l.trial != (trial{}) {
+		if cut := l.rate < 10; cut != tt.cuts || cut != (l.round > round) || l.rate < 5 || l.trial != (trial.Trial{}) {
 			t.Errorf("%v of 128: a rate of %v", tt.lost, l.rate)
 		}
 	}
 	l := spared()
-	l.recent.lost, l.spare = 40, .5
-	if l.throttled(noon, l.round); l.rate >= 10 || l.trial != (trial{}) {
+	l.recent.lost, l.spare.Left = 40, .5
+	if l.throttled(noon, l.round); l.rate >= 10 || l.trial != (trial.Trial{}) {
 		t.Errorf("in the last second of a respite: %+v", l)
 	}
 	l = spared()
@@ -108,13 +110,13 @@ func TestGrowthInARespite(t *testing.T) {
 		{10, 0, each*10 + calm},
 	} {
 		l := spared()
-		l.rate, l.spare = tt.rate, tt.spare
+		l.rate, l.spare.Left = tt.rate, tt.spare
 		if l.grow(1); !near(l.rate, tt.rate*(1+tt.gain)) {
 			t.Errorf("%v grows to %v in a second, want to %v", tt.rate, l.rate, tt.rate*(1+tt.gain))
 		}
 	}
 	l := spared()
-	l.trial.round = 5
+	l.trial.Round = 5
 	if l.grow(1); l.rate != 10 || l.calm != 1 {
 		t.Errorf("in a trial the rate grows to %v", l.rate)
 	}
@@ -134,14 +136,14 @@ func TestHintsInARespite(t *testing.T) {
 // What was learned of a trial is of no use to the next time the pace begins; the rate is.
 func TestOpenForgetsTrials(t *testing.T) {
 	l := spared()
-	l.was, l.trial = 30, trial{top: 3}
+	l.was, l.trial = 30, trial.Trial{Top: 3}
 	l.open()
-	if want := (law{state: open, rate: 10, round: 5, since: l.since, busy: noon, recent: l.recent, base: l.base, again: 10}); l != want {
+	if want := (law{state: open, rate: 10, round: 5, since: l.since, busy: noon, recent: l.recent}); l != want {
 		t.Errorf("%+v, want %+v", l, want)
 	}
 	l.passed, l.took, l.under, l.share = 4, 3, 2, 1
 	l.count(noon)
-	if want := (law{state: counting, rate: 10, round: 6, oldest: 6, since: noon, busy: noon, base: l.base, again: 10}); l != want {
+	if want := (law{state: counting, rate: 10, round: 6, oldest: 6, since: noon, busy: noon}); l != want {
 		t.Errorf("%+v, want %+v", l, want)
 	}
 }

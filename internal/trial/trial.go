@@ -60,7 +60,7 @@ type Respite struct {
 // last one. It begins to doubt anew if the cuts so far have led to a gap, or have been made up
 // for.
 func (t *Trial) Doubt(l Law, rate, passed, share float64) {
-	if t.Top == 0 || rate > t.Top || passed*t.Share > gap {
+	if rate > t.Top || passed*t.Share > gap {
 		*t = Trial{Top: rate}
 	}
 	t.Share = max(share, l.Shown)
