@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -31,7 +32,18 @@ func start(t testing.TB, args ...string) *server {
 		}
 		t.Skip("redis-server is not installed: apt-get install redis-server")
 	}
-	s := &server{t: t, args: append([]string{"--save", "", "--dir", t.TempDir(), "--bind", "127.0.0.1"}, args...)}
+	return started(t, append([]string{"--save", "", "--dir", t.TempDir(), "--bind", "127.0.0.1"}, args...))
+}
+
+// startSentinel starts a Sentinel that ends with the test.
+func startSentinel(t testing.TB, config string) *server {
+	t.Helper()
+	return started(t, []string{config, "--sentinel", "--bind", "127.0.0.1"})
+}
+
+func started(t testing.TB, args []string) *server {
+	t.Helper()
+	s := &server{t: t, args: args}
 	t.Cleanup(s.kill)
 	for range 10 { // someone else may take the port that was free a moment ago
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -52,7 +64,7 @@ func start(t testing.TB, args ...string) *server {
 func (s *server) run() bool {
 	s.t.Helper()
 	s.out.Reset()
-	s.cmd = exec.Command("redis-server", append([]string{"--port", s.port}, s.args...)...)
+	s.cmd = exec.Command("redis-server", append(slices.Clone(s.args), "--port", s.port)...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.out
 	if err := s.cmd.Start(); err != nil {
