@@ -527,9 +527,9 @@ func TestShareOfAStoreThatHasForgotten(t *testing.T) {
 				forget(m, old)
 				all := append(<-done, <-done...)
 				slices.Sort(all)
-				for i := range all[10:] {
-					if d := all[i+10] - all[i]; d < 500*ms || d > 2*time.Second { // ten attempts of about 10/s
-						t.Errorf("ten attempts in %v, from %v on", d, all[i])
+				for i := range all[20:] { // some may come at once: a process hears late that turns were given back
+					if d := all[i+20] - all[i]; d < time.Second || d > 4*time.Second { // of about 10/s
+						t.Errorf("twenty attempts in %v, from %v on", d, all[i])
 						break
 					}
 				}
