@@ -9,11 +9,6 @@ import (
 	"github.com/goretry/retry/internal/pacing"
 )
 
-const (
-	exchangeGap = 50 * time.Millisecond // between two exchanges of a process
-	probeGap    = time.Second           // and for a random part of twice as long, while the store is away
-)
-
 var errShared = errors.New("retry: the Pace is shared already")
 
 // Share lets p take its turns with all processes that share f, until ctx ends. It returns
@@ -43,7 +38,7 @@ func (p *Pace) Share(ctx context.Context, f fleetpace.Fleet) error {
 	for ctx.Err() == nil {
 		r, due, next := p.report()
 		if due {
-			p.rest(ctx, p.exchange(ctx, f, r))
+			_ = p.clock().Sleep(ctx, p.exchange(ctx, f, r))
 			continue
 		}
 		limit, cancel := p.clock().WithTimeoutCause(ctx, next, nil)
@@ -127,13 +122,10 @@ func (p *Pace) exchange(ctx context.Context, f fleetpace.Fleet, r fleetpace.Repo
 	defer p.wakeFirst()
 	if err != nil {
 		p.pacer.Alone(now)
-		return probeGap + time.Duration(p.pacer.Chance()*float64(2*probeGap))
+		return p.pacer.Probe()
 	}
 	for _, t := range p.pacer.Answered(now, r, a) {
 		wake(t)
 	}
-	return exchangeGap
+	return pacing.Gap
 }
-
-// rest waits between two exchanges.
-func (p *Pace) rest(ctx context.Context, d time.Duration) { _ = p.clock().Sleep(ctx, d) }

@@ -9,6 +9,8 @@ import (
 
 const (
 	Patience = 500 * time.Millisecond // for the store: nobody waits longer for it
+	Gap      = 50 * time.Millisecond  // between two exchanges of a process
+	probing  = time.Second            // and for a random part of twice as long, while the store is away
 	freshFor = time.Second            // an answer may be older when nothing comes of it
 	hearIn   = 15 * time.Second       // all that wait hear of another rate
 	slack    = 2                      // turns too many that are kept
@@ -384,6 +386,11 @@ func (p *Pacer[T]) late() (late []*Turn[T]) {
 		}
 	}
 	return late
+}
+
+// Probe returns how long to wait before the next exchange while the fleet does not answer.
+func (p *Pacer[T]) Probe() time.Duration {
+	return probing + time.Duration(p.Chance()*float64(2*probing))
 }
 
 // Alone notes that the fleet does not answer: p goes on by its own law, from its own rate of

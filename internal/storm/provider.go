@@ -142,6 +142,22 @@ func (b *bucket) wait(n float64) time.Duration {
 
 func inSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
+// buckets are what is left of a provider's quotas.
+type buckets struct{ requests, tokens bucket }
+
+// wait returns how long until a request of so many tokens fits.
+func (b *buckets) wait(now time.Duration, tokens float64) time.Duration {
+	b.requests.refill(now)
+	b.tokens.refill(now)
+	return max(b.requests.wait(1), b.tokens.wait(tokens), 0)
+}
+
+// take takes such a request.
+func (b *buckets) take(tokens float64) {
+	b.requests.level--
+	b.tokens.level -= tokens
+}
+
 // The events of a provision that are none of a service's. The others have its names:
 // calls, sends, arrives, timesOut and how an attempt ends.
 const (
@@ -153,17 +169,17 @@ const (
 type provision struct {
 	Provider
 	*kernel
-	requests, tokens bucket
-	fresh            func(process int32) client
-	processes        []process
-	places           []int32 // the process that is there now; another takes its place
-	calls            []providerCall
-	backlog          []int32 // calls to be made, the oldest first
-	by               []int   // calls that succeeded, by place
-	took             []time.Duration
-	inside           int // calls that succeeded while goodput was measured
-	end              time.Duration
-	out              ProviderResult
+	left      buckets
+	fresh     func(process int32) client
+	processes []process
+	places    []int32 // the process that is there now; another takes its place
+	calls     []providerCall
+	backlog   []int32 // calls to be made, the oldest first
+	by        []int   // calls that succeeded, by place
+	took      []time.Duration
+	inside    int // calls that succeeded while goodput was measured
+	end       time.Duration
+	out       ProviderResult
 }
 
 // process makes calls.
@@ -173,6 +189,7 @@ type process struct {
 	ends   time.Duration // when another takes its place; 0: never
 	begun  int           // calls
 	inside int           // of them, those that are not over
+	woken  time.Duration // when it is to be woken; out of date if that has passed
 }
 
 // providerCall is a call to a Provider, or one that is made again.
@@ -202,7 +219,7 @@ type client interface {
 func (p Provider) Run(c ProviderClient) ProviderResult {
 	s := &provision{
 		Provider: p, kernel: newKernel(p.Seed), by: make([]int, p.Processes),
-		requests: bucket{p.Requests, p.Requests.Burst, 0}, tokens: bucket{p.Tokens, p.Tokens.Burst, 0},
+		left: buckets{bucket{p.Requests, p.Requests.Burst, 0}, bucket{p.Tokens, p.Tokens.Burst, 0}},
 	}
 	s.out.Client = c.Name
 	s.fresh = c.start(s)
@@ -242,6 +259,16 @@ func (s *provision) at(place int32) int32 {
 		s.places[place] = s.create(place)
 	}
 	return s.places[place]
+}
+
+// wakeProcess has a process woken in some time, or earlier.
+func (s *provision) wakeProcess(n int32, wait time.Duration) {
+	wait = min(wait, time.Hour) // it may be pacing.Never
+	p := &s.processes[n]
+	if at := s.now + wait; p.woken <= s.now || at < p.woken {
+		p.woken = at
+		s.schedule(wait, wakes, n, 0)
+	}
 }
 
 // gone reports whether a process has ended.
@@ -394,8 +421,6 @@ func (s *provision) serve(i int32) {
 }
 
 func (s *provision) admit(tokens float64) (answer kind, after, hint time.Duration) {
-	s.requests.refill(s.now)
-	s.tokens.refill(s.now)
 	refusal := refusal
 	if s.Fixed {
 		refusal = s.Mean
@@ -412,19 +437,18 @@ func (s *provision) admit(tokens float64) (answer kind, after, hint time.Duratio
 		s.out.Throttled++
 		return tooMany, refusal, cmp.Or(s.StrayHint, time.Second)
 	}
-	if wait := max(s.requests.wait(1), s.tokens.wait(tokens)); wait > 0 {
+	if wait := s.left.wait(s.now, tokens); wait > 0 {
 		s.out.Throttled++
 		if s.Counts {
-			s.requests.level = max(s.requests.level-1, 0)
-			wait = max(s.requests.wait(1), s.tokens.wait(tokens))
+			s.left.requests.level = max(s.left.requests.level-1, 0)
+			wait = s.left.wait(s.now, tokens)
 		}
 		if s.NoHints {
 			return tooMany, refusal, 0
 		}
 		return tooMany, refusal, wait.Truncate(time.Millisecond) + time.Millisecond
 	}
-	s.requests.level--
-	s.tokens.level -= tokens
+	s.left.take(tokens)
 	const sigma = .8 // of a lognormal time
 	mean := math.Log(s.Mean.Seconds()) - sigma*sigma/2
 	after = inSeconds(min(max(math.Exp(mean+sigma*s.rand.NormFloat64()), 1), 60))

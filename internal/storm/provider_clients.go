@@ -37,7 +37,7 @@ var ProviderClients = []ProviderClient{
 		return func(process int32) client { return s.paced(process, true) }
 	}},
 	{"one queue", func(s *provision) func(int32) client {
-		q := &knowing{own: s.own(), requests: s.requests, tokens: s.tokens}
+		q := &knowing{own: s.own(), quotas: s.left}
 		q.policy.Budget = nil
 		return func(int32) client { return q }
 	}},
@@ -135,7 +135,6 @@ type pacedClient struct {
 	process  int32
 	byTokens bool // a call costs its tokens
 	pacer    pacing.Pacer[int32]
-	woken    time.Duration // when wake is due; out of date if it has passed
 }
 
 func (s *provision) paced(process int32, byTokens bool) *pacedClient {
@@ -182,13 +181,7 @@ func (c *pacedClient) wake() {
 	}
 }
 
-func (c *pacedClient) wakeIn(wait time.Duration) {
-	wait = min(wait, time.Hour) // it may be Never
-	if at := c.now + wait; c.woken <= c.now || at < c.woken {
-		c.woken = at
-		c.schedule(wait, wakes, c.process, 0)
-	}
-}
+func (c *pacedClient) wakeIn(wait time.Duration) { c.wakeProcess(c.process, wait) }
 
 func (c *pacedClient) answered(i int32, answer kind) {
 	if call := &c.calls[i]; answer == tooMany {
@@ -200,22 +193,19 @@ func (c *pacedClient) answered(i int32, answer kind) {
 // knowing is a queue for all processes that knows the quotas: the bound.
 type knowing struct {
 	*own
-	requests, tokens bucket
+	quotas buckets
 }
 
 func (c *knowing) begin(i int32) { c.start(i); c.attempt(i) }
 
 func (c *knowing) attempt(i int32) {
 	call := &c.calls[i]
-	c.requests.refill(c.now)
-	c.tokens.refill(c.now)
-	wait := max(c.requests.wait(1), c.tokens.wait(call.tokens), 0)
+	wait := c.quotas.wait(c.now, call.tokens)
 	if call.deadline < math.MaxInt64 && wait > (call.deadline-c.now)/2 {
 		c.give(i)
 		return
 	}
-	c.requests.level--
-	c.tokens.level -= call.tokens
+	c.quotas.take(call.tokens)
 	call.try = following(call.try)
 	c.schedule(wait+time.Millisecond+travel, arrives, i, call.try)
 }

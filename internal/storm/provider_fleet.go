@@ -40,11 +40,6 @@ type fleetClient struct {
 	hears   time.Duration // of news; 0: there is none
 }
 
-const (
-	exchangeGap = 50 * time.Millisecond
-	storeProbe  = 2 * time.Second // on average, while the store is away
-)
-
 func (s *provision) fleet(byTokens bool) func(int32) client {
 	m := &meeting{provision: s}
 	return func(process int32) client {
@@ -97,13 +92,13 @@ func (c *fleetClient) wake() {
 func (c *fleetClient) land() {
 	if c.flies = false; !c.ok {
 		c.pacer.Alone(c.Now())
-		c.next = c.now + storeProbe/2 + times(storeProbe, c.rand.Float64())
+		c.next = c.now + c.pacer.Probe()
 		return
 	}
 	for _, t := range c.pacer.Answered(c.Now(), c.report, c.answer) {
 		c.give(t.Owner)
 	}
-	c.next = c.now + exchangeGap
+	c.next = c.now + pacing.Gap
 }
 
 // exchange makes an exchange with the store if one is due.

@@ -13,16 +13,13 @@ import (
 // store is away, it sends.
 type asking struct {
 	*own
-	key *key
+	key *buckets // that all such processes share
 }
 
-// key is what such processes share.
-type key struct{ requests, tokens bucket }
-
 func (s *provision) asking() func(int32) client {
-	k := &key{s.requests, s.tokens}
+	k := s.left
 	return func(process int32) client {
-		c := &asking{s.own(), k}
+		c := &asking{s.own(), &k}
 		c.isPaced = true
 		return c
 	}
@@ -36,8 +33,8 @@ func (c *asking) attempt(i int32) {
 	wait, late := time.Duration(0), c.Store.trip()
 	if c.away(call.process) {
 		late = pacing.Patience
-	} else {
-		wait = c.key.take(c.now, call.tokens)
+	} else if wait = c.key.wait(c.now, call.tokens); wait <= 0 {
+		c.key.take(call.tokens)
 	}
 	if wait > 0 {
 		call.retries-- // it is no retry
@@ -46,18 +43,6 @@ func (c *asking) attempt(i int32) {
 	}
 	call.try = following(call.try)
 	c.schedule(late+travel, arrives, i, call.try)
-}
-
-// take takes a request from the quotas, or returns for how long there is none.
-func (k *key) take(now time.Duration, tokens float64) time.Duration {
-	k.requests.refill(now)
-	k.tokens.refill(now)
-	wait := max(k.requests.wait(1), k.tokens.wait(tokens))
-	if wait <= 0 {
-		k.requests.level--
-		k.tokens.level -= tokens
-	}
-	return wait
 }
 
 const (
@@ -77,7 +62,6 @@ type leasing struct {
 	seen    float64 // calls since that was told
 	due     time.Duration
 	queued  []int32
-	woken   time.Duration
 }
 
 func (s *provision) leasing() func(int32) client {
@@ -105,7 +89,7 @@ func (c *leasing) attempt(i int32) {
 	default:
 		c.queue(i)
 		c.queued = append(c.queued, i)
-		c.wakeIn(c.budget.wait(1))
+		c.wakeProcess(c.process, c.budget.wait(1))
 	}
 }
 
@@ -126,7 +110,7 @@ func (c *leasing) wake() {
 		c.send(c.queued[0])
 	}
 	if len(c.queued) > 0 {
-		c.wakeIn(c.budget.wait(1))
+		c.wakeProcess(c.process, c.budget.wait(1))
 	}
 }
 
@@ -136,7 +120,7 @@ func (c *leasing) renew() {
 		return
 	}
 	c.due = c.now + leaseTime
-	c.wakeIn(leaseTime)
+	c.wakeProcess(c.process, leaseTime)
 	if c.out.Store++; c.away(c.process) {
 		return
 	}
@@ -146,12 +130,4 @@ func (c *leasing) renew() {
 	c.budget.refill(c.now)
 	c.budget.Rate = c.quota() * min(1, wants / *c.wanted)
 	c.budget.Burst = max(1, 2*c.budget.Rate)
-}
-
-// wakeIn has the process look again.
-func (c *leasing) wakeIn(wait time.Duration) {
-	if at := c.now + wait; c.woken <= c.now || at < c.woken {
-		c.woken = at
-		c.schedule(wait, wakes, c.process, 0)
-	}
 }
