@@ -9,14 +9,14 @@ import (
 )
 
 // Where budgets lose: what the command shows of each row of the table, as the calls that
-// are lost, in percent, without retries and with an EarnedBudget. storms.md repeats the
-// figures in words.
+// are lost, in percent, without retries and with an EarnedBudget, and a limit if the flags
+// have one. storms.md repeats the figures in words.
 func TestWhereTheBudgetLoses(t *testing.T) {
 	_, table, _ := strings.Cut(readPage(t, experiments), "\n## Where a budget loses\n")
 	table, _, _ = strings.Cut(table, "\n## ")
-	rows := regexp.MustCompile("(?m)^\\| [^|]* \\| `(-[^`]*)` \\| (\\d+) \\| (\\d+) \\| \\d+ \\|$").FindAllStringSubmatch(table, -1)
-	if len(rows) != 9 {
-		t.Fatalf("%s has %d rows, want 9", experiments, len(rows))
+	rows := regexp.MustCompile("(?m)^\\| [^|]* \\| `(-[^`]*)` \\| (\\d+) \\| (\\d+) \\|$").FindAllStringSubmatch(table, -1)
+	if len(rows) != 13 {
+		t.Fatalf("%s has %d rows, want 13", experiments, len(rows))
 	}
 	text := strings.Join(strings.Fields(readPage(t, storms)), " ")
 	for _, row := range rows {
@@ -31,7 +31,11 @@ func TestWhereTheBudgetLoses(t *testing.T) {
 	for _, row := range rows {
 		none, _ := strconv.ParseFloat(row[2], 64)
 		earned, _ := strconv.ParseFloat(row[3], 64)
-		lost(t, row[1], "earned", none, earned)
+		policy := "earned"
+		if strings.Contains(row[1], "-limit") {
+			policy += " + limit"
+		}
+		lost(t, row[1], policy, none, earned)
 	}
 }
 
