@@ -40,6 +40,21 @@ func fetch(ctx context.Context, replica string) (string, error) {
 	return "hello from " + replica, nil
 }
 
+var users hedge.Hedge // one for all calls of a kind to one dependency
+
+func user(ctx context.Context) (string, error) {
+	policy := retry.Policy{Name: "fetch-user", MaxAttempts: 3}
+	return hedge.Do(ctx, policy, &users, fetchUser)
+}
+
+// The zero Hedge measures the calls, and sends no hedge while they are quick.
+func ExampleDo() {
+	fmt.Println(user(context.Background()))
+	// Output: ada <nil>
+}
+
+func fetchUser(context.Context) (string, error) { return "ada", nil }
+
 // A value that needs its context takes it along, and ends it when it is closed.
 func ExampleDoValue() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

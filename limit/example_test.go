@@ -9,15 +9,20 @@ import (
 	"github.com/goretry/retry/limit"
 )
 
-// One Limit for all calls to a dependency, in the policies of all of them.
-func ExampleLimit() {
-	users := &limit.Limit{}
-	policy := retry.Policy{Name: "fetch-user", Guards: []retry.Guard{users}}
+var places limit.Limit // one for all calls to a server
 
-	user, err := retry.Do(context.Background(), policy, fetchUser)
-	fmt.Println(user, err)
+func user(ctx context.Context) (string, error) {
+	policy := retry.Policy{Name: "fetch-user", Guards: []retry.Guard{&places}}
+	return retry.Do(ctx, policy, fetchUser)
+}
+
+// One Limit for all calls to a server, in the policies of all of them.
+func ExampleLimit() {
+	fmt.Println(user(context.Background()))
 	// Output: ada <nil>
 }
+
+func fetchUser(context.Context) (string, error) { return "ada", nil }
 
 // An attempt without a place has done nothing. So the run tries again even if the call must
 // not be made twice.
@@ -38,23 +43,12 @@ func ExampleLimit_nonIdempotent() {
 	// paid <nil>
 }
 
-var (
-	users  hedge.Hedge // one for all calls of a kind to one dependency
-	places limit.Limit // one for all calls to it
-)
-
-func user(ctx context.Context) (string, error) {
-	policy := retry.Policy{Name: "fetch-user", MaxAttempts: 3, Guards: []retry.Guard{&places}}
-	return hedge.Do(ctx, policy, &users, fetchUser)
-}
-
 // With a hedge each copy of an attempt needs a place.
 func ExampleLimit_hedge() {
-	fmt.Println(user(context.Background()))
+	policy := retry.Policy{Name: "fetch-user", Guards: []retry.Guard{&places}}
+	fmt.Println(hedge.Do(context.Background(), policy, &hedge.Hedge{}, fetchUser))
 	// Output: ada <nil>
 }
-
-func fetchUser(context.Context) (string, error) { return "ada", nil }
 
 // Around code that no run calls: Admit takes a place, and leave gives it back and says how
 // it went.

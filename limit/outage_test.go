@@ -156,7 +156,7 @@ func outage(g retry.Guard, rate float64, hang time.Duration, failure float64) (g
 
 // What ends an outage in which the queue is older than the timeout, what is left of a
 // server that gets half more than it can do, and what a guard costs when failures are
-// random. With -v it prints the table of docs/tail.md.
+// random. With -v it prints the table of docs/overload.md.
 func TestOutages(t *testing.T) {
 	if race.Enabled {
 		t.Skip("simulates minutes, with a goroutine for each request")
@@ -196,7 +196,7 @@ func TestOutages(t *testing.T) {
 	}
 	for _, name := range []string{"throttling", "breaker"} {
 		if got[name][random] > .75*none[random] {
-			t.Errorf("%s lets %.2f succeed: docs/tail.md says that it starves the server", name, got[name][random])
+			t.Errorf("%s lets %.2f succeed: docs/overload.md says that it starves the server", name, got[name][random])
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 const (
 	storms      = "../../docs/storms.md"
+	overload    = "../../docs/overload.md"
 	experiments = "../../bench/EXPERIMENTS.md" // not there where only the root module is
 )
 
@@ -68,7 +69,7 @@ func TestShownOutput(t *testing.T) {
 		outputs[command] = output
 	}
 	shown := 0
-	for _, s := range append(sessions(readPage(t, storms)), sessions(readPage(t, experiments))...) {
+	for _, s := range slices.Concat(sessions(readPage(t, storms)), sessions(readPage(t, overload)), sessions(readPage(t, experiments))) {
 		if len(s.shown) == 0 || strings.HasPrefix(s.command, "live ") { // live is not repeatable
 			continue
 		}
@@ -106,10 +107,10 @@ func recorded(t *testing.T, file string) (command, output string) {
 	return command, output
 }
 
-// Each command that storms.md names works. Here it runs once, if it is about chance.
-func TestCommandsOfThePage(t *testing.T) {
+// Each command that the guides name works. Here it runs once, if it is about chance.
+func TestCommandsOfThePages(t *testing.T) {
 	long(t)
-	text := readPage(t, storms)
+	text := readPage(t, storms) + readPage(t, overload)
 	var log strings.Builder
 	for i := range 20 {
 		fmt.Fprintf(&log, "{\"time\":\"2026-01-02T03:04:%02dZ\",\"duration\":0.1,\"status\":200}\n", i)
@@ -138,7 +139,7 @@ func TestCommandsOfThePage(t *testing.T) {
 		}
 	}
 	if named["try"] < 3 || named["find"] < 1 || named["serve"] < 1 || named["fit"] < 1 {
-		t.Errorf("the page names %v", named)
+		t.Errorf("the pages name %v", named)
 	}
 }
 
