@@ -14,13 +14,22 @@ import (
 )
 
 // clients are the ways in which the gateway calls ledgers.
-var clients = map[string]func(retry.Hooks, *retrydebug.Recorder) []grpc.DialOption{"retry": withRetry}
+var clients = map[string]func(retry.Hooks, *retrydebug.Recorder) []grpc.DialOption{
+	"retry": func(hooks retry.Hooks, page *retrydebug.Recorder) []grpc.DialOption {
+		return withRetry(&retry.EarnedBudget{}, hooks, page)
+	},
+}
+
+// observed is a budget that a page shows.
+type observed interface {
+	retry.Budget
+	Balance() float64
+}
 
 // withRetry retries by this library. A transfer waits for a connection, in place of failing
 // while a ledger restarts. A balance is hedged. Each method has a limit of its own, because
 // what fills the ledgers with transfers must not keep balances out.
-func withRetry(hooks retry.Hooks, page *retrydebug.Recorder) []grpc.DialOption {
-	budget := &retry.EarnedBudget{}
+func withRetry(budget observed, hooks retry.Hooks, page *retrydebug.Recorder) []grpc.DialOption {
 	places := &retry.PerKey[limit.Limit]{New: func(method string) *limit.Limit {
 		l := &limit.Limit{Start: 64, Min: 8, Max: 512}
 		page.ObserveLimit(method, l)

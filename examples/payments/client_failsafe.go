@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/goretry/retry"
+	concurrency "github.com/goretry/retry/budget"
 	"github.com/goretry/retry/examples/payments/ledgerpb"
 	"github.com/goretry/retry/retrydebug"
 	"github.com/goretry/retry/retrygrpc"
@@ -31,8 +32,12 @@ import (
 // The comparison. Both have attempts, timeouts, hedges, the balancer, and the bounds of the
 // limit as withRetry has, and failsafe-go's own budget and limit. The first also waits as
 // withRetry does. The second has what failsafe-go has for that: its backoff with its
-// jitter, and a limit with a queue.
+// jitter, and a limit with a queue. retry-concurrency is this library with a budget of the
+// rival's law.
 func init() {
+	clients["retry-concurrency"] = func(hooks retry.Hooks, page *retrydebug.Recorder) []grpc.DialOption {
+		return withRetry(&concurrency.Concurrency{}, hooks, page)
+	}
 	limiter := func() adaptivelimiter.Builder[proto.Message] {
 		return adaptivelimiter.NewBuilder[proto.Message]().WithLimits(8, 512, 64)
 	}

@@ -36,11 +36,13 @@ var stories = []story{
 	{"kill", "ledgers are killed four times", "-trouble kill,kill,kill,kill -rate 100 -for 12s"},
 }
 
-var clients = []string{"retry", "failsafe", "failsafe-own"}
+var clients []string
 
 func main() {
 	runs := flag.Int("runs", 1, "how often each story is played with each client")
+	who := flag.String("clients", "retry,failsafe,failsafe-own", "which play; there is also retry-concurrency")
 	flag.Parse()
+	clients = strings.Split(*who, ",")
 	if err := compare(*runs, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
 		os.Exit(1)
