@@ -1,5 +1,11 @@
 package retry
 
+import (
+	"context"
+
+	"github.com/goretry/retry/internal/part"
+)
+
 // FieldsMatter reports whether the fields of err, or of what it wraps, change what
 // DefaultClassifier says of it.
 func FieldsMatter(err error) bool {
@@ -8,3 +14,9 @@ func FieldsMatter(err error) bool {
 
 // SetRand makes p's holds end as if random numbers were f's.
 func (p *Pace) SetRand(f func() float64) { p.on(nil, f) }
+
+// Part is what package retryqueue makes of a delivery.
+type Part = part.Part[Verdict, *Error]
+
+// RunPart makes a part of a run.
+func (p Policy) RunPart(ctx context.Context, x Part) { runPart(ctx, p, x) }

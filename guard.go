@@ -145,7 +145,7 @@ func (p *Policy) unguarded() bool {
 // paced reports whether a guard limits the retries that follow a Throttled attempt.
 func (p *Policy) paced() bool {
 	for _, g := range p.Guards {
-		if g, ok := g.(interface{ Paces() bool }); ok && g.Paces() {
+		if g, ok := g.(interface{ paces() bool }); ok && g.paces() {
 			return true
 		}
 	}

@@ -860,12 +860,12 @@ func TestBudgetPaysForWhatIsSent(t *testing.T) {
 		"a retry that is refused has paid once":     {script: []enter{admits, refuses(errFull), refuses(errFull), admits}, errs: []func() error{down}, asked: []retry.Class{retry.Transient}, retried: retry.Transient},
 		"a retry that is refused for good has paid": {script: []enter{admits, refuses(retry.Stop(errFull))}, errs: []func() error{down}, asked: []retry.Class{retry.Transient}, retried: retry.Transient, reason: retry.ReasonGuard},
 		"a throttled attempt pays":                  {errs: []func() error{throttled, down}, asked: []retry.Class{retry.Throttled, retry.Transient}, retried: retry.Transient},
-		"not under a guard that paces":              {errs: []func() error{throttled, down}, guard: func(g *gate) retry.Guard { return pacing{g, true} }, asked: []retry.Class{retry.Transient}, retried: retry.Transient},
-		"nor if its turn is refused":                {script: []enter{admits, refuses(errFull)}, errs: []func() error{throttled}, guard: func(g *gate) retry.Guard { return pacing{g, true} }},
+		"not under a guard that paces":              {errs: []func() error{throttled, down}, guard: func(g *gate) retry.Guard { return pacing{g, new(retry.Pace)} }, asked: []retry.Class{retry.Transient}, retried: retry.Transient},
+		"nor if its turn is refused":                {script: []enter{admits, refuses(errFull)}, errs: []func() error{throttled}, guard: func(g *gate) retry.Guard { return pacing{g, new(retry.Pace)} }},
 		"nor under a nil pace":                      {errs: []func() error{throttled}, guard: func(*gate) retry.Guard { return (*retry.Pace)(nil) }, asked: []retry.Class{retry.Throttled}, retried: retry.Throttled},
-		"under one that says no":                    {errs: []func() error{throttled}, guard: func(g *gate) retry.Guard { return pacing{g, false} }, asked: []retry.Class{retry.Throttled}, retried: retry.Throttled},
+		"under one that says no":                    {errs: []func() error{throttled}, guard: func(g *gate) retry.Guard { return pacing{g, nil} }, asked: []retry.Class{retry.Throttled}, retried: retry.Throttled},
 		"a poll pays nothing":                       {script: []enter{admits, refuses(errFull)}, errs: []func() error{rejected}},
-		"a throttled refusal is no throttled op":    {script: []enter{refuses(retry.After(errFull, 0))}, errs: []func() error{down}, guard: func(g *gate) retry.Guard { return pacing{g, true} }, asked: []retry.Class{retry.Transient}, retried: retry.Transient},
+		"a throttled refusal is no throttled op":    {script: []enter{refuses(retry.After(errFull, 0))}, errs: []func() error{down}, guard: func(g *gate) retry.Guard { return pacing{g, new(retry.Pace)} }, asked: []retry.Class{retry.Transient}, retried: retry.Transient},
 	} {
 		for door, run := range doors {
 			p, _ := virtual()
@@ -901,13 +901,17 @@ func TestBudgetPaysForWhatIsSent(t *testing.T) {
 	}
 }
 
-// pacing is a guard that says whether it limits the retries of throttled attempts.
+// pacing is a guard that wraps a Pace, nil if it does not limit the retries of throttled
+// attempts.
 type pacing struct {
 	*gate
-	paces bool
+	*retry.Pace
 }
 
-func (p pacing) Paces() bool { return p.paces }
+func (p pacing) Enter(ctx context.Context, e retry.Entry) (retry.Pass, error) {
+	return p.gate.Enter(ctx, e)
+}
+func (p pacing) Leave(pass retry.Pass, x retry.Exit) { p.gate.Leave(pass, x) }
 
 // A limit of two before a pace holds its places while attempts wait for their turn: at 0 s two
 // take them, and of the others, which come again at 1 s and 2 s, one.
@@ -1020,7 +1024,7 @@ func TestLoopAndPartIgnoreGuards(t *testing.T) {
 	p, v := virtual()
 	budget := &countingBudget{}
 	g := &gate{}
-	p.Guards, p.Budget = []retry.Guard{pacing{g, true}}, budget
+	p.Guards, p.Budget = []retry.Guard{pacing{g, new(retry.Pace)}}, budget
 	loop := p.Start(v.Now())
 	if wait, ok := loop.Next(v.Now(), retry.After(errDown, 0)); !ok || wait != time.Second || budget.asked != 1 {
 		t.Errorf("Next() = %v, %v; the budget was asked %d times", wait, ok, budget.asked)
@@ -1193,7 +1197,7 @@ func TestGuardHookIsTheOnlyOneThatSeesTheRun(t *testing.T) {
 // Each guard that has the attempt wait is told of.
 func TestGuardHookForEachGuardThatWaits(t *testing.T) {
 	p, _ := virtual()
-	p.Guards = []retry.Guard{&gate{script: []enter{sleeps(time.Second)}}, pacing{&gate{script: []enter{sleeps(2 * time.Second)}}, true}, places(make(chan struct{}))}
+	p.Guards = []retry.Guard{&gate{script: []enter{sleeps(time.Second)}}, pacing{&gate{script: []enter{sleeps(2 * time.Second)}}, new(retry.Pace)}, places(make(chan struct{}))}
 	p.MaxAttempts = 1
 	seen := record(&p)
 	_ = retry.Run(t.Context(), p, works)

@@ -218,9 +218,9 @@ func (p *Pace) unlock() {
 	p.mu.Unlock()
 }
 
-// Paces reports that p limits the retries that follow a Throttled attempt, so that a
-// Policy.Budget need not.
-func (p *Pace) Paces() bool { return p != nil }
+// paces reports that p limits the retries that follow a Throttled attempt, so that a
+// Policy.Budget need not. A guard that embeds a *Pace has it too.
+func (p *Pace) paces() bool { return p != nil }
 
 // Enter gives the attempt a turn. See [Guard].
 func (p *Pace) Enter(ctx context.Context, e Entry) (Pass, error) {

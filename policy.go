@@ -83,9 +83,9 @@ type Policy struct {
 	// begins: a [Pace], a limit, a circuit breaker. They are left in reverse order. Put those
 	// that have attempts wait first, and those that hold a place last, so that no place is
 	// held in a wait. A nil Guard admits all. A retry that follows a Throttled attempt takes
-	// nothing from Budget if one of them is a Pace, because that limits it. A [Loop] and
-	// [Policy.RunPart] ignore guards: in the handler of a message, guard the calls that it
-	// makes. Nil means none.
+	// nothing from Budget if one of them is a Pace, or embeds one, because that limits it. A [Loop] and
+	// package retryqueue ignore guards: in the handler of a message, guard the calls that
+	// it makes. Nil means none.
 	Guards []Guard
 
 	// Hooks are called when something happens in a run. Nil funcs are skipped.

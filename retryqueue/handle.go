@@ -5,7 +5,10 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/part"
 )
+
+var runPart = part.Run.(func(context.Context, retry.Policy, part.Part[retry.Verdict, *retry.Error]))
 
 // Handle handles one delivery: it calls [Delivery.Before], then handle if that may run,
 // and [Delivery.After]. At last it calls settle, which tells the queue what was decided,
@@ -31,7 +34,7 @@ import (
 func (m Delivery) Handle(ctx context.Context, p retry.Policy, handle func(context.Context) error, settle func(context.Context, Decision) error) (err error) {
 	m.Now = time.Time{}
 	d, run := m.Before(p)
-	part := retry.Part{
+	x := part.Part[retry.Verdict, *retry.Error]{
 		Earlier: max(m.Number, 1) - 1,
 		Decide: func(v retry.Verdict) (time.Duration, bool) {
 			d = m.judged(p, v)
@@ -46,7 +49,7 @@ func (m Delivery) Handle(ctx context.Context, p retry.Policy, handle func(contex
 	}
 	if run {
 		handling := false
-		part.Op = func(ctx context.Context) retry.Verdict {
+		x.Op = func(ctx context.Context) retry.Verdict {
 			handling = true
 			v := judge(p, handle(ctx))
 			handling = false
@@ -58,6 +61,6 @@ func (m Delivery) Handle(ctx context.Context, p retry.Policy, handle func(contex
 			}
 		}()
 	}
-	p.RunPart(ctx, part)
+	runPart(ctx, p, x)
 	return err
 }
