@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/tools/go/packages"
 
-	"github.com/goretry/retry/retryvet/migrate"
+	"github.com/goretry/retry/retryvet/internal/migrate"
 )
 
 // docs/design.md draws these arrows: which packages of this module may import which.
@@ -50,19 +50,19 @@ func TestPackagesImportDownwards(t *testing.T) {
 // The documentation of package migrate lists its files: each uses only what those before
 // it declare, and the libraries' do not know each other.
 func TestFilesOfMigrateUseThoseBefore(t *testing.T) {
-	text, err := os.ReadFile("migrate/doc.go")
+	text, err := os.ReadFile("internal/migrate/doc.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, list, found := strings.Cut(string(text), "\n// # The files\n")
 	if !found {
-		t.Fatal("migrate/doc.go does not list the files")
+		t.Fatal("internal/migrate/doc.go does not list the files")
 	}
 	file := regexp.MustCompile(`[a-z]+\.go`)
 	order := append([]string{"doc.go"}, file.FindAllString(list, -1)...)
 	_, libraries, _ := strings.Cut(list, "- the libraries,")
 	libraries, _, _ = strings.Cut(libraries, "//   - ")
-	p := load(t, packages.LoadSyntax, "./migrate")[0]
+	p := load(t, packages.LoadSyntax, "./internal/migrate")[0]
 	var names []string
 	for _, file := range p.Syntax {
 		names = append(names, fileOf(p, file))
@@ -138,7 +138,7 @@ func TestOneFileNamesALibrary(t *testing.T) {
 	}
 	owners := map[string]bool{}
 	for _, path := range migrate.Libraries() {
-		if len(files[path]) != 1 || filepath.Dir(files[path][0]) != "migrate" {
+		if len(files[path]) != 1 || filepath.Dir(files[path][0]) != filepath.FromSlash("internal/migrate") {
 			t.Errorf("%s is named in %q, want one file of package migrate", path, files[path])
 			continue
 		}

@@ -33,7 +33,7 @@ import (
 	"github.com/goretry/retry/retryvet/behaviour"
 	"github.com/goretry/retry/retryvet/behaviour/after"
 	"github.com/goretry/retry/retryvet/behaviour/before"
-	"github.com/goretry/retry/retryvet/migrate"
+	"github.com/goretry/retry/retryvet/internal/migrate"
 )
 
 var update = flag.Bool("update", false, "write package after")

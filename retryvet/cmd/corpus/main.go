@@ -37,7 +37,7 @@ import (
 	"golang.org/x/tools/go/packages"
 
 	"github.com/goretry/retry/retryvet"
-	"github.com/goretry/retry/retryvet/migrate"
+	"github.com/goretry/retry/retryvet/internal/migrate"
 )
 
 // A module as go list describes it.

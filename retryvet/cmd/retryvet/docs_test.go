@@ -63,7 +63,7 @@ func TestCommandsInTheGuides(t *testing.T) {
 				continue
 			}
 			seen[line] = true
-			module := samples.Module(t, "../../migrate/testdata/src")
+			module := samples.Module(t, "../../internal/migrate/testdata/src")
 			if err := os.CopyFS(filepath.Join(module, "shop"), os.DirFS("testdata/shop")); err != nil {
 				t.Fatal(err)
 			}

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goretry/retry/retryvet/migrate"
+	"github.com/goretry/retry/retryvet/internal/migrate"
 )
 
 // inner is set in the environment of the runs that fix makes of this command.

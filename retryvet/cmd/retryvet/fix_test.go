@@ -17,7 +17,7 @@ func TestFixSpeaks(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", command, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	module := samples.Module(t, "../../migrate/testdata/src")
+	module := samples.Module(t, "../../internal/migrate/testdata/src")
 	c := exec.Command(command, "-fix", "./foreign/marks", "./foreign/mixed")
 	c.Dir, c.Env = module, samples.Env()
 	out, err := c.CombinedOutput()

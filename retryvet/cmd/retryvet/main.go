@@ -21,7 +21,7 @@ import (
 	"golang.org/x/tools/go/analysis/singlechecker"
 
 	"github.com/goretry/retry/retryvet"
-	"github.com/goretry/retry/retryvet/migrate"
+	"github.com/goretry/retry/retryvet/internal/migrate"
 )
 
 // singlechecker also speaks the protocol of go vet -vettool.

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/tools/go/packages"
 
 	"github.com/goretry/retry/retryvet"
+	"github.com/goretry/retry/retryvet/internal/migrate"
 	"github.com/goretry/retry/retryvet/internal/samples"
-	"github.com/goretry/retry/retryvet/migrate"
 )
 
 const src = "testdata/src"
