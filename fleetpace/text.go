@@ -14,18 +14,15 @@ const version = "1"
 // get so far.
 const exact = 1 << 53
 
-// AppendText appends s to b: numbers with spaces between, less than a kilobyte. It returns no
-// error.
-func (s *State) AppendText(b []byte) ([]byte, error) {
-	b = append(b, version...)
+// MarshalText returns s as text: numbers with spaces between, less than a kilobyte. It returns
+// no error.
+func (s *State) MarshalText() ([]byte, error) {
+	b := []byte(version)
 	for _, x := range s.numbers() {
 		b = strconv.AppendFloat(append(b, ' '), *x, 'g', 17, 64)
 	}
 	return b, nil
 }
-
-// MarshalText returns s as AppendText writes it.
-func (s *State) MarshalText() ([]byte, error) { return s.AppendText(nil) }
 
 // UnmarshalText reads s. A text that is not one of a State, or of one that no reports can
 // bring about, is an error, and leaves s as it was.
