@@ -13,6 +13,7 @@ import (
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/internal/hedging"
 )
 
 // ledger is a budget that writes down what it is told, and refuses what it is told
@@ -79,7 +80,7 @@ func TestWhatBudgetsAreTold(t *testing.T) {
 		most                 int
 		deadline             time.Duration
 		refuse, policyRefuse []bool
-		refused              hedge.Refusal
+		refused              error
 		own, policy          []string
 	}{
 		{name: "no hedge", steps: []step{ok(10 * ms)},
@@ -96,26 +97,26 @@ func TestWhatBudgetsAreTold(t *testing.T) {
 		{name: "the hedge comes second", steps: []step{ok(120 * ms), ok(50 * ms)},
 			own:    []string{"begin 0s", "withdraw(transient,1) 100ms", "end(transient,false) 120ms"},
 			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(transient,false) 120ms"}},
-		{name: "a hedge fails early", steps: []step{ok(time.Second), fails(50*ms, errHiccup)}, refused: hedge.RefusedFailed,
+		{name: "a hedge fails early", steps: []step{ok(time.Second), fails(50*ms, errHiccup)}, refused: hedging.RefusedFailed,
 			own:    []string{"begin 0s", "withdraw(transient,1) 100ms", "end(transient,false) 1s"},
 			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(transient,false) 150ms"}},
 		{name: "two hedges", most: 3, steps: []step{ok(time.Second), ok(time.Second), ok(50 * ms)},
 			own: []string{"begin 0s", "withdraw(transient,1) 100ms", "withdraw(transient,2) 200ms", "end(transient,false) 250ms"},
 			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "begin 200ms", "withdraw(transient,1) 200ms",
 				"end(transient,true) 250ms", "end(transient,false) 250ms"}},
-		{name: "refused", steps: []step{ok(150 * ms)}, refuse: []bool{true}, refused: hedge.RefusedBudget,
+		{name: "refused", steps: []step{ok(150 * ms)}, refuse: []bool{true}, refused: hedging.RefusedBudget,
 			own: []string{"begin 0s", "withdraw(transient,1) 100ms", "end(unknown,true) 150ms"}},
-		{name: "the policy's refuses", steps: []step{ok(150 * ms)}, policyRefuse: []bool{true}, refused: hedge.RefusedPolicyBudget,
+		{name: "the policy's refuses", steps: []step{ok(150 * ms)}, policyRefuse: []bool{true}, refused: hedging.RefusedPolicyBudget,
 			own:    []string{"begin 0s", "withdraw(transient,1) 100ms", "end(transient,false) 150ms"},
 			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(unknown,false) 100ms"}},
-		{name: "refused, then granted", most: 3, steps: []step{ok(time.Second), ok(50 * ms)}, refuse: []bool{true}, refused: hedge.RefusedBudget,
+		{name: "refused, then granted", most: 3, steps: []step{ok(time.Second), ok(50 * ms)}, refuse: []bool{true}, refused: hedging.RefusedBudget,
 			own:    []string{"begin 0s", "withdraw(transient,1) 100ms", "withdraw(transient,1) 200ms", "end(transient,false) 250ms"},
 			policy: []string{"begin 200ms", "withdraw(transient,1) 200ms", "end(transient,true) 250ms"}},
-		{name: "the policy's refuses, then grants", most: 3, steps: []step{ok(time.Second), ok(50 * ms)}, policyRefuse: []bool{true}, refused: hedge.RefusedPolicyBudget,
+		{name: "the policy's refuses, then grants", most: 3, steps: []step{ok(time.Second), ok(50 * ms)}, policyRefuse: []bool{true}, refused: hedging.RefusedPolicyBudget,
 			own: []string{"begin 0s", "withdraw(transient,1) 100ms", "withdraw(transient,2) 200ms", "end(transient,false) 250ms"},
 			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(unknown,false) 100ms",
 				"begin 200ms", "withdraw(transient,1) 200ms", "end(transient,true) 250ms"}},
-		{name: "two are refused, the first reason is told", most: 3, steps: []step{ok(250 * ms)}, refuse: []bool{false, true}, policyRefuse: []bool{true}, refused: hedge.RefusedPolicyBudget,
+		{name: "two are refused, the first reason is told", most: 3, steps: []step{ok(250 * ms)}, refuse: []bool{false, true}, policyRefuse: []bool{true}, refused: hedging.RefusedPolicyBudget,
 			own:    []string{"begin 0s", "withdraw(transient,1) 100ms", "withdraw(transient,2) 200ms", "end(transient,false) 250ms"},
 			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(unknown,false) 100ms"}},
 	} {
@@ -139,7 +140,7 @@ func TestWhatBudgetsAreTold(t *testing.T) {
 				if !slices.Equal(policy.got, tt.policy) {
 					t.Errorf("the policy's budget was told\n%q, want\n%q", policy.got, tt.policy)
 				}
-				if len(h.got) == 1 && h.got[0].Refused != tt.refused || len(h.got) == 0 && tt.refused != hedge.NotRefused {
+				if len(h.got) == 1 && h.got[0].Refused != tt.refused || len(h.got) == 0 && tt.refused != nil {
 					t.Errorf("told %+v, want refused %q", h.got, tt.refused)
 				}
 			})
@@ -267,8 +268,8 @@ func TestOwnBudget(t *testing.T) {
 		if got, want := slow(t, op, h), 25; got != want {
 			t.Errorf("%d hedges, want %d", got, want)
 		}
-		if h.got[0].Refused != hedge.RefusedBudget {
-			t.Errorf("refused %q, want budget", h.got[0].Refused)
+		if h.got[0].Refused != hedging.RefusedBudget {
+			t.Errorf("refused %v, want budget", h.got[0].Refused)
 		}
 	})
 }

@@ -15,22 +15,22 @@ type lost struct{}
 func (lost) Error() string     { return "hedge: another attempt was faster" }
 func (lost) ErrorType() string { return "hedge.lost" } // the error.type of telemetry
 
-// PanicValue is the value with which a panic in a hedge is repeated on the caller's
+// panicValue is the value with which a panic in a hedge is repeated on the caller's
 // goroutine.
-type PanicValue struct {
-	Recovered any    // what the hedge panicked with
-	Stack     []byte // of the hedge's goroutine, as [runtime/debug.Stack] writes it
+type panicValue struct {
+	recovered any    // what the hedge panicked with
+	stack     []byte // of the hedge's goroutine, as [runtime/debug.Stack] writes it
 }
 
 // Error returns what the hedge panicked with, and its stack, which a program that
 // crashes prints.
-func (p *PanicValue) Error() string {
-	return fmt.Sprintf("hedge: panic in a hedge: %v\n\n%s", p.Recovered, p.Stack)
+func (p *panicValue) Error() string {
+	return fmt.Sprintf("hedge: panic in a hedge: %v\n\n%s", p.recovered, p.stack)
 }
 
-// Unwrap returns Recovered if it is an error, else nil.
-func (p *PanicValue) Unwrap() error {
-	err, _ := p.Recovered.(error)
+// Unwrap returns the value if it is an error, else nil.
+func (p *panicValue) Unwrap() error {
+	err, _ := p.recovered.(error)
 	return err
 }
 

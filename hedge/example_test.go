@@ -7,6 +7,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"time"
 
 	"github.com/goretry/retry"
@@ -120,11 +121,11 @@ func ExampleHedge_Wait() {
 	// Output: 1s 20ms true
 }
 
-// A panic in a hedge reaches the caller, with the stack of the hedge.
-func ExamplePanicValue() {
+// A panic in a hedge reaches the caller as an error, with the stack of the hedge.
+func ExampleDo_panic() {
 	defer func() {
-		p := recover().(*hedge.PanicValue)
-		fmt.Println("recovered:", p.Recovered)
+		text, stack, _ := strings.Cut(recover().(error).Error(), "\n\n")
+		fmt.Println(text, strings.HasPrefix(stack, "goroutine"))
 	}()
 	h := &hedge.Hedge{Delay: time.Millisecond}
 	_, _ = hedge.Do(context.Background(), retry.Policy{}, h, func(ctx context.Context) (string, error) {
@@ -133,5 +134,5 @@ func ExamplePanicValue() {
 		}
 		return fetch(ctx, "replica-a")
 	})
-	// Output: recovered: no such replica
+	// Output: hedge: panic in a hedge: no such replica true
 }

@@ -141,20 +141,26 @@ func TestGuardsGetTheTimesOfEachCopy(t *testing.T) {
 }
 
 func TestNoHedgeThatAGuardRefuses(t *testing.T) {
-	for name, refuse := range map[string]func(context.Context) (retry.Pass, error){
-		"an error": func(context.Context) (retry.Pass, error) { return retry.Pass{}, errGone },
-		"a stop":   func(context.Context) (retry.Pass, error) { return retry.Pass{}, retry.Stop(errGone) },
-		"a wait":   func(context.Context) (retry.Pass, error) { return retry.Pass{Wait: 1}, nil },
+	for name, tt := range map[string]struct {
+		refuse func(context.Context) (retry.Pass, error)
+		want   error
+	}{
+		"an error": {func(context.Context) (retry.Pass, error) { return retry.Pass{}, errGone }, errGone},
+		"a stop":   {func(context.Context) (retry.Pass, error) { return retry.Pass{}, retry.Stop(errGone) }, errGone},
+		"a wait":   {func(context.Context) (retry.Pass, error) { return retry.Pass{Wait: 1}, nil }, retry.ErrPaced},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			before, w := &watched{}, &watched{hedge: refuse}
+			before, w := &watched{}, &watched{hedge: tt.refuse}
 			var got []hedge.Summary
 			budget, policy := &calls{}, &calls{}
 			h := &hedge.Hedge{Delay: 10 * ms, Budget: budget, Hedged: func(_ context.Context, s hedge.Summary) { got = append(got, s) }}
 			p := retry.Policy{Guards: []retry.Guard{before, nil, w}, Budget: policy}
 			v, err := hedge.Do(t.Context(), p, h, copies(step{takes: 100 * ms}))
-			if v != 1 || err != nil || len(got) != 1 || got[0].Started != 1 || got[0].Refused != hedge.RefusedGuard {
+			if v != 1 || err != nil || len(got) != 1 || got[0].Started != 1 || !errors.Is(got[0].Refused, tt.want) {
 				t.Errorf("%s: %d, %v, summary %+v", name, v, err, got)
+			}
+			if e, ok := got[0].Refused.(interface{ ErrorType() string }); !ok || e.ErrorType() != "hedge.guard" {
+				t.Errorf("%s: refused by %v, which is no hedge.guard", name, got[0].Refused)
 			}
 			if budget.withdrawn+policy.withdrawn != 0 {
 				t.Errorf("%s: the budgets paid for a hedge that was not sent", name)

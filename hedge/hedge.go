@@ -65,26 +65,16 @@ type Summary struct {
 	Started int    // attempts, including the first
 	Winner  int    // the number of the attempt that succeeded first, from 1; 0 if none did, or after a Permanent error or a panic
 
-	Refused Refusal // the first reason why a hedge was not started
+	// Refused is the first reason why a hedge was not started, nil if there was none. It holds
+	// the guard's error if one of Policy.Guards refused the hedge, or told it to wait. Its method
+	// ErrorType returns hedge.guard then; hedge.pushback if a server's hint asked for a pause, of
+	// which at most an hour counts, and it is not over; hedge.budget if Hedge.Budget refused;
+	// hedge.policy_budget if Policy.Budget did; or hedge.failed if an attempt failed after the
+	// delay, while another ran.
+	Refused error
 
 	Delay time.Duration // after which the call was hedged
 }
-
-// Refusal is why a hedge was not started.
-type Refusal uint8
-
-const (
-	NotRefused          = Refusal(hedging.NotRefused)
-	RefusedPushback     = Refusal(hedging.RefusedPushback)     // a server's hint asked for a pause, of which at most an hour counts, and it is not over
-	RefusedGuard        = Refusal(hedging.RefusedGuard)        // one of Policy.Guards refused, or told the hedge to wait
-	RefusedBudget       = Refusal(hedging.RefusedBudget)       // Hedge.Budget refused
-	RefusedPolicyBudget = Refusal(hedging.RefusedPolicyBudget) // Policy.Budget refused
-	RefusedFailed       = Refusal(hedging.RefusedFailed)       // an attempt failed after the delay, while another ran
-)
-
-// String returns the reason as words joined by _, such as "policy_budget", and "none" for
-// NotRefused.
-func (r Refusal) String() string { return hedging.Refusal(r).String() }
 
 // Wait returns how long a call that starts now runs alone: Delay, or the measured
 // delay. For a nil Hedge it returns Never.
@@ -170,8 +160,8 @@ func DoValue[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(conte
 //
 // If the caller's deadline is not after the delay, the call needs no timer. A panic or
 // runtime.Goexit in the first attempt passes through when the others have ended. A
-// panic or Goexit in a hedge is repeated on the caller's goroutine, a panic as a
-// [*PanicValue]. If a budget, a guard, Hedged, Discard or Hold panics when the attempts have
+// panic or Goexit in a hedge is repeated on the caller's goroutine, a panic as an
+// error with its text and the hedge's stack, which wraps the value if that is an error. If a budget, a guard, Hedged, Discard or Hold panics when the attempts have
 // ended, every value is discarded and every context ended.
 //
 // Race panics if ctx or op is nil. It also panics if the policy's Clock is a *clockx.Virtual,

@@ -20,6 +20,7 @@ import (
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/internal/hedging"
 )
 
 var (
@@ -32,6 +33,15 @@ const ms = time.Millisecond
 
 // plenty is a budget of hedges that grants all: for what is not about budgets.
 var plenty = &budget.Token{Cost: -1}
+
+// repeated returns the text of what a hedge has panicked with, and reports whether recovered
+// is the error with which that is repeated on the caller's goroutine.
+func repeated(recovered any) (text string, ok bool) {
+	err, _ := recovered.(error)
+	text, ok = strings.CutPrefix(fmt.Sprint(err), "hedge: panic in a hedge: ")
+	text, stack, _ := strings.Cut(text, "\n\n")
+	return text, ok && strings.HasPrefix(stack, "goroutine ")
+}
 
 // raced is Race as an op, of which each call is an attempt.
 func raced[T any](p retry.Policy, h *hedge.Hedge, op func(context.Context) (T, error), v hedge.Value[T]) func(context.Context) (T, error) {
@@ -124,27 +134,27 @@ func TestRaces(t *testing.T) {
 		{name: "a failure before the delay", steps: []step{fails(10*ms, errHiccup)},
 			value: 1, err: errHiccup, at: 10 * ms},
 		{name: "a failure after the delay", steps: []step{fails(110*ms, errHiccup), ok(50 * ms)},
-			value: 2, at: 150 * ms, want: &hedge.Summary{Started: 2, Winner: 2, Refused: hedge.RefusedFailed}},
+			value: 2, at: 150 * ms, want: &hedge.Summary{Started: 2, Winner: 2, Refused: hedging.RefusedFailed}},
 		{name: "no hedge after a failure", most: 3, steps: []step{fails(110*ms, errHiccup), ok(500 * ms)},
-			value: 2, at: 600 * ms, want: &hedge.Summary{Started: 2, Winner: 2, Refused: hedge.RefusedFailed}},
+			value: 2, at: 600 * ms, want: &hedge.Summary{Started: 2, Winner: 2, Refused: hedging.RefusedFailed}},
 		{name: "a hedge fails, the first is waited for", most: 4, steps: []step{ok(time.Second), fails(50*ms, errHiccup)},
-			value: 1, at: time.Second, want: &hedge.Summary{Started: 2, Winner: 1, Refused: hedge.RefusedFailed}},
+			value: 1, at: time.Second, want: &hedge.Summary{Started: 2, Winner: 1, Refused: hedging.RefusedFailed}},
 		{name: "a Permanent error is an answer", steps: []step{ok(time.Second), fails(50*ms, retry.Stop(errGone))},
 			value: 2, err: errGone, at: 150 * ms, want: &hedge.Summary{Started: 2}},
 		{name: "a Permanent error of the first", steps: []step{fails(120*ms, retry.Stop(errGone)), ok(50 * ms)},
 			value: 1, err: errGone, at: 120 * ms, want: &hedge.Summary{Started: 2}},
 		{name: "a Permanent error after a failure", steps: []step{fails(110*ms, errHiccup), fails(50*ms, retry.Stop(errGone))},
-			value: 2, err: errGone, at: 150 * ms, want: &hedge.Summary{Started: 2, Refused: hedge.RefusedFailed}},
+			value: 2, err: errGone, at: 150 * ms, want: &hedge.Summary{Started: 2, Refused: hedging.RefusedFailed}},
 		{name: "both fail", steps: []step{fails(120*ms, errHiccup), fails(50*ms, errCough)},
-			value: 2, err: errCough, at: 150 * ms, want: &hedge.Summary{Started: 2, Refused: hedge.RefusedFailed}},
+			value: 2, err: errCough, at: 150 * ms, want: &hedge.Summary{Started: 2, Refused: hedging.RefusedFailed}},
 		{name: "both fail, the first last", steps: []step{fails(170*ms, errHiccup), fails(50*ms, errCough)},
-			value: 1, err: errHiccup, at: 170 * ms, want: &hedge.Summary{Started: 2, Refused: hedge.RefusedFailed}},
+			value: 1, err: errHiccup, at: 170 * ms, want: &hedge.Summary{Started: 2, Refused: hedging.RefusedFailed}},
 		{name: "a refusal of the hedge", steps: []step{ok(time.Second), fails(50*ms, retry.Refuse(errGone))},
-			value: 1, at: time.Second, want: &hedge.Summary{Started: 2, Winner: 1, Refused: hedge.RefusedFailed}},
+			value: 1, at: time.Second, want: &hedge.Summary{Started: 2, Winner: 1, Refused: hedging.RefusedFailed}},
 		{name: "a refusal of the first", steps: []step{fails(120*ms, retry.Refuse(errGone)), ok(50 * ms)},
-			value: 2, at: 150 * ms, want: &hedge.Summary{Started: 2, Winner: 2, Refused: hedge.RefusedFailed}},
+			value: 2, at: 150 * ms, want: &hedge.Summary{Started: 2, Winner: 2, Refused: hedging.RefusedFailed}},
 		{name: "not yet", steps: []step{fails(120*ms, retry.ErrRejected), ok(50 * ms)},
-			value: 2, at: 150 * ms, want: &hedge.Summary{Started: 2, Winner: 2, Refused: hedge.RefusedFailed}},
+			value: 2, at: 150 * ms, want: &hedge.Summary{Started: 2, Winner: 2, Refused: hedging.RefusedFailed}},
 		{name: "a deaf loser is waited for", steps: []step{{takes: time.Second, deaf: true}, ok(50 * ms)},
 			value: 2, at: time.Second, want: &hedge.Summary{Started: 2, Winner: 2}},
 	} {
@@ -324,12 +334,12 @@ func TestServersHintKeepsHedgesOff(t *testing.T) {
 				_, _ = op(t.Context()) // asks for a hedge at 5 s - 1 ns
 				time.Sleep(time.Until(hinted.Add(5 * time.Second)))
 				_, _ = op(t.Context())
-				var refused []hedge.Refusal
+				var refused []error
 				for _, s := range h.got {
 					refused = append(refused, s.Refused)
 				}
-				if !slices.Equal(refused, []hedge.Refusal{hedge.RefusedPushback, hedge.RefusedPushback, hedge.NotRefused}) || s.calls != len(s.steps) {
-					t.Errorf("refused %q, %d calls, want pushback twice, then a hedge", refused, s.calls)
+				if !slices.Equal(refused, []error{hedging.RefusedPushback, hedging.RefusedPushback, nil}) || s.calls != len(s.steps) {
+					t.Errorf("refused %v, %d calls, want pushback twice, then a hedge", refused, s.calls)
 				}
 			})
 		})
@@ -349,7 +359,7 @@ func TestLongestHintCounts(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		_, _ = op(t.Context())
-		if len(h.got) != 1 || h.got[0].Refused != hedge.RefusedPushback {
+		if len(h.got) != 1 || h.got[0].Refused != hedging.RefusedPushback {
 			t.Errorf("told %+v, want one pushback", h.got)
 		}
 	})
@@ -366,7 +376,7 @@ func TestAbsurdHintKeepsHedgesOffForAnHour(t *testing.T) {
 		_, _ = op(t.Context())
 		time.Sleep(time.Second)
 		_, _ = op(t.Context())
-		if len(h.got) != 2 || h.got[0].Refused != hedge.RefusedPushback || h.got[1].Started != 2 {
+		if len(h.got) != 2 || h.got[0].Refused != hedging.RefusedPushback || h.got[1].Started != 2 {
 			t.Errorf("told %+v, want a pushback, and a hedge after the hour", h.got)
 		}
 	})
@@ -400,7 +410,7 @@ func TestNoHedgeOnceTheCallerHasGone(t *testing.T) {
 		if v != 1 || err != nil || s.calls != 1 {
 			t.Errorf("Race = %d, %v with %d calls, want the late success and one call", v, err, s.calls)
 		}
-		if len(h.got) != 1 || h.got[0].Started != 1 || h.got[0].Refused != hedge.NotRefused {
+		if len(h.got) != 1 || h.got[0].Started != 1 || h.got[0].Refused != nil {
 			t.Errorf("told %+v, want one attempt, nothing refused", h.got)
 		}
 	})
@@ -422,7 +432,7 @@ func TestCancelEndsAllAttempts(t *testing.T) {
 		if !slices.Equal(s.causes, []error{errGone, errGone}) {
 			t.Errorf("causes %v, want the caller's", s.causes)
 		}
-		if len(h.got) != 1 || h.got[0].Refused != hedge.NotRefused || h.got[0].Winner != 0 {
+		if len(h.got) != 1 || h.got[0].Refused != nil || h.got[0].Winner != 0 {
 			t.Errorf("told %+v, want no winner, nothing refused", h.got)
 		}
 	})
@@ -498,7 +508,7 @@ func TestPanicAndGoexitReachTheCaller(t *testing.T) {
 		steps  []step
 		at     time.Duration
 		exits  bool
-		bare   bool // the panic's own value, not a PanicValue
+		bare   bool // the panic's own value, not an error with a stack
 		values []int
 	}{
 		{name: "panic in a hedge", steps: []step{ok(time.Hour), {takes: 50 * ms, then: boom}}, at: 150 * ms, values: []int{}},
@@ -536,7 +546,7 @@ func TestPanicAndGoexitReachTheCaller(t *testing.T) {
 				if took := time.Since(start); took != tt.at || exited != tt.exits {
 					t.Errorf("exited: %v, after %v, want %v after %v", exited, took, tt.exits, tt.at)
 				}
-				p, wrapped := recovered.(*hedge.PanicValue)
+				p, wrapped := repeated(recovered)
 				switch {
 				case tt.exits:
 					if recovered != nil {
@@ -546,8 +556,8 @@ func TestPanicAndGoexitReachTheCaller(t *testing.T) {
 					if recovered != errGone {
 						t.Errorf("panicked with %v, want what the first attempt did", recovered)
 					}
-				case !wrapped || p.Recovered != errGone || !errors.Is(p, errGone) || !strings.Contains(string(p.Stack), "script).op"):
-					t.Errorf("panicked with %v, want a PanicValue with the hedge's stack", recovered)
+				case !wrapped || p != "gone" || !errors.Is(recovered.(error), errGone) || !strings.Contains(recovered.(error).Error(), "script).op"):
+					t.Errorf("panicked with %v, want the hedge's panic with its stack", recovered)
 				}
 				if own.Balance() != 1 || theirs.Balance() != 1 {
 					t.Errorf("balances %v and %v, want 1", own.Balance(), theirs.Balance())
@@ -581,8 +591,8 @@ func TestPanicInTheClassifier(t *testing.T) {
 		s := script{steps: []step{ok(time.Second), fails(50*ms, errHiccup)}}
 		var discarded []int
 		defer func() {
-			v, ok := recover().(*hedge.PanicValue)
-			if !ok || v.Recovered != "classify" || v.Unwrap() != nil || !strings.HasPrefix(v.Error(), "hedge: panic in a hedge: classify\n") {
+			v := recover()
+			if text, ok := repeated(v); !ok || text != "classify" || errors.Unwrap(v.(error)) != nil {
 				t.Errorf("recovered %v, want the classifier's panic", v)
 			}
 			if own.Balance() != 1 || !slices.Equal(discarded, []int{2}) {
@@ -608,7 +618,8 @@ func TestPanicInABudget(t *testing.T) {
 				var discarded []int
 				start := time.Now()
 				defer func() {
-					if v, ok := recover().(*hedge.PanicValue); !ok || v.Recovered != "no budget" {
+					v := recover()
+					if text, ok := repeated(v); !ok || text != "no budget" {
 						t.Errorf("recovered %v, want the budget's panic", v)
 					}
 					if want := map[bool]time.Duration{false: 100 * ms, true: 120 * ms}[deaf]; time.Since(start) != want {
@@ -646,7 +657,7 @@ func TestPanicWinsOverGoexit(t *testing.T) {
 					_, _ = raced(retry.Policy{}, &h, s.op, hedge.Value[int]{})(t.Context())
 				})
 				wg.Wait()
-				if p, ok := recovered.(*hedge.PanicValue); !ok || p.Recovered != errGone {
+				if text, ok := repeated(recovered); !ok || text != "gone" {
 					t.Errorf("recovered %v, want the panic", recovered)
 				}
 			})
@@ -911,8 +922,8 @@ func TestPanicInAClockOrContextReachesTheCaller(t *testing.T) {
 					returned := 0
 					defer func() {
 						recovered := recover()
-						if v, ok := recovered.(*hedge.PanicValue); ok {
-							recovered = v.Recovered
+						if _, ok := repeated(recovered); ok {
+							recovered = errors.Unwrap(recovered.(error))
 						}
 						panics = f.left <= 0
 						if want := any(errGone); panics && recovered != want || !panics && (recovered != nil || returned != 2) {
@@ -1204,13 +1215,15 @@ func TestManyCallsLeaveNothing(t *testing.T) {
 	}
 }
 
-func TestRefusalsHaveWords(t *testing.T) {
-	for refusal, want := range map[hedge.Refusal]string{
-		hedge.NotRefused: "none", hedge.RefusedPushback: "pushback", hedge.RefusedGuard: "guard", hedge.RefusedBudget: "budget",
-		hedge.RefusedPolicyBudget: "policy_budget", hedge.RefusedFailed: "failed", hedge.RefusedFailed + 1: "unknown", 255: "unknown",
+func TestRefusalsHaveATypeForMetrics(t *testing.T) {
+	for refusal, want := range map[hedging.Refusal][2]string{
+		hedging.RefusedPushback:     {"hedge.pushback", "hedge: a server has asked for a pause"},
+		hedging.RefusedBudget:       {"hedge.budget", "hedge: Hedge.Budget refused"},
+		hedging.RefusedPolicyBudget: {"hedge.policy_budget", "hedge: Policy.Budget refused"},
+		hedging.RefusedFailed:       {"hedge.failed", "hedge: an attempt has failed"},
 	} {
-		if got := refusal.String(); got != want {
-			t.Errorf("Refusal(%d) = %q, want %q", refusal, got, want)
+		if got := [2]string{refusal.ErrorType(), refusal.Error()}; got != want {
+			t.Errorf("refusal %d is %q, want %q", refusal, got, want)
 		}
 	}
 }

@@ -26,7 +26,7 @@ type race[T any] struct {
 	first    attempt[T]
 	chosen   *attempt[T] // that has decided the call, or else failed last
 	errs     []error     // of those that failed before any decided, in that order
-	panicked *PanicValue // of a hedge; with Recovered nil it has called runtime.Goexit
+	panicked *panicValue // of a hedge; with recovered nil it has called runtime.Goexit
 }
 
 // guarded is what an attempt has to do with the policy's guards.
@@ -115,11 +115,11 @@ func (r *race[T]) next() *attempt[T] {
 		return nil
 	}
 	started := false
-	if len(r.policy.Guards) > 0 && refused == hedging.NotRefused {
+	if len(r.policy.Guards) > 0 && refused == nil {
 		// Without the mutex: guards may take their time, and end with a's context.
 		leave, err := r.policy.Admit(a, retry.Entry{Number: retry.AttemptNumber(r.ctx), Hedge: true})
 		if err != nil {
-			refused = hedging.RefusedGuard
+			refused = &hedging.Guarded{Err: err}
 		} else {
 			a.guarded = &guarded{leave: leave}
 			defer func() {
@@ -136,7 +136,7 @@ func (r *race[T]) next() *attempt[T] {
 }
 
 // passed returns the attempt that is wanted now that the delay has passed, or nil.
-func (r *race[T]) passed() (*attempt[T], hedging.Refusal) {
+func (r *race[T]) passed() (*attempt[T], error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.timer.Stop() // it has fired; a clock may want to know that it is not needed any more
@@ -151,7 +151,7 @@ func (r *race[T]) passed() (*attempt[T], hedging.Refusal) {
 }
 
 // start reports whether to make an attempt that is wanted.
-func (r *race[T]) start(a *attempt[T], refused hedging.Refusal) bool {
+func (r *race[T]) start(a *attempt[T], refused error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a.entering = false
@@ -263,8 +263,8 @@ func (r *race[T]) catch(recovered any) {
 	defer r.mu.Unlock()
 	r.call.Decided, r.call.Winner = true, 0
 	r.end(nil)
-	if r.panicked == nil || r.panicked.Recovered == nil {
-		r.panicked = &PanicValue{recovered, debug.Stack()}
+	if r.panicked == nil || r.panicked.recovered == nil {
+		r.panicked = &panicValue{recovered, debug.Stack()}
 	}
 }
 
@@ -295,7 +295,7 @@ func (r *race[T]) settle(value *T, err *error) {
 	}
 	switch a := r.chosen; {
 	case !r.first.judged:
-	case r.panicked != nil && r.panicked.Recovered == nil:
+	case r.panicked != nil && r.panicked.recovered == nil:
 		runtime.Goexit()
 	case r.panicked != nil:
 		panic(r.panicked)
@@ -350,7 +350,7 @@ func (r *race[T]) summary() Summary {
 		Name:    r.policy.Name,
 		Started: r.call.Started,
 		Winner:  r.call.Winner,
-		Refused: Refusal(r.call.Refused),
+		Refused: r.call.Refused,
 		Delay:   r.call.Delay,
 	}
 }

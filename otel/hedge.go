@@ -2,6 +2,7 @@ package otelretry
 
 import (
 	"context"
+	"strings"
 
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
@@ -26,7 +27,7 @@ const (
 // is the attempt's span if the policy has the [Hooks] of this package. It also counts
 // the call in retry.hedges, by its name and result: won if a hedge succeeded first,
 // lost if not, and refused_ with the reason if there was no hedge. A call whose caller
-// had canceled by then has no result. The options [WithMeterProvider], [WithEvents]
+// had canceled by then has no result. The options [WithMeterProvider]
 // and [WithAttributes] apply. Build it once and share it. It is safe for concurrent
 // use.
 func HedgeHook(opts ...Option) func(context.Context, hedge.Summary) {
@@ -61,10 +62,10 @@ func (h *hedges) options(c hedged) []metric.AddOption {
 }
 
 func (h *hedges) hedged(ctx context.Context, s hedge.Summary) {
-	if span := trace.SpanFromContext(ctx); !h.silent && span.IsRecording() {
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		attrs := h.with(hedgeStartedKey.Int(s.Started), hedgeWinnerKey.Int(s.Winner), hedgeDelayKey.Float64(s.Delay.Seconds()))
-		if s.Refused != hedge.NotRefused {
-			attrs = append(attrs, hedgeRefusedKey.String(s.Refused.String()))
+		if s.Refused != nil {
+			attrs = append(attrs, hedgeRefusedKey.String(refusal(s.Refused)))
 		}
 		span.AddEvent("retry.hedge", trace.WithAttributes(attrs...))
 	}
@@ -85,10 +86,18 @@ func resultOf(s hedge.Summary) string {
 		return "won"
 	case s.Started > 1:
 		return "lost"
-	case s.Refused != hedge.NotRefused:
-		return "refused_" + s.Refused.String()
+	case s.Refused != nil:
+		return "refused_" + refusal(s.Refused)
 	}
 	return ""
+}
+
+// refusal returns the word for what refused a hedge.
+func refusal(err error) string {
+	if e, ok := err.(interface{ ErrorType() string }); ok {
+		return strings.TrimPrefix(e.ErrorType(), "hedge.")
+	}
+	return "unknown"
 }
 
 var delays = kind[*hedge.Hedge]{"retry.hedge", hedgeNameKey,

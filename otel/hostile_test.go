@@ -173,7 +173,7 @@ func TestNoAttributeIsANamespace(t *testing.T) {
 	v.run(t.Context(), retrytest.Fail[int](retry.After(errDown, time.Second)), fails(0))
 	opt := otelretry.WithMeterProvider(v.meters)
 	v.inSpan(t.Context(), func(ctx context.Context) {
-		otelretry.HedgeHook(opt)(ctx, hedge.Summary{Name: "fetch", Started: 2, Winner: 1, Refused: hedge.RefusedBudget})
+		otelretry.HedgeHook(opt)(ctx, hedge.Summary{Name: "fetch", Started: 2, Winner: 1, Refused: errors.New("refused")})
 	})
 	for _, observe := range []func() (func() error, error){
 		func() (func() error, error) { return otelretry.ObserveBudget("users", &budget.Token{}, opt) },

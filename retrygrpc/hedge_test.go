@@ -258,7 +258,7 @@ func TestGuardsGetWhatEachCopyCameTo(t *testing.T) {
 
 // TestHedgeTakesAPlace: each copy takes one, and gives it back.
 func TestHedgeTakesAPlace(t *testing.T) {
-	for places, want := range map[int]hedge.Refusal{1: hedge.RefusedGuard, 2: hedge.NotRefused} {
+	for places, want := range map[int]error{1: limit.ErrLimited, 2: nil} {
 		s := serve(t, func(n int, ss grpc.ServerStream, in string) error {
 			switch {
 			case places == 1:
@@ -276,7 +276,7 @@ func TestHedgeTakesAPlace(t *testing.T) {
 		if got, err := call(within(t), cc, get); got != "hello" || err != nil {
 			t.Errorf("%d places: %q, %v", places, got, err)
 		}
-		if got.Refused != want || got.Started != places || s.calls() != places || budget.granted.Load() != (places == 2) {
+		if !errors.Is(got.Refused, want) || got.Started != places || s.calls() != places || budget.granted.Load() != (places == 2) {
 			t.Errorf("%d places: %+v after %d calls, the budget was asked: %v", places, got, s.calls(), budget.granted.Load())
 		}
 		wantInFlight(t, l, 0, "after both")

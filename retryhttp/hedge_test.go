@@ -568,8 +568,9 @@ func TestPanicInAHedgedBase(t *testing.T) {
 			return &http.Response{StatusCode: 503, Body: body}, nil
 		})}
 		defer func() {
-			if p, ok := recover().(*hedge.PanicValue); !ok || p.Recovered != "base" {
-				t.Errorf("recovered %v, want the hedge's panic", p)
+			v := recover()
+			if err, ok := v.(error); !ok || !strings.HasPrefix(err.Error(), "hedge: panic in a hedge: base\n") {
+				t.Errorf("recovered %v, want the hedge's panic", v)
 			}
 			body.wantClosedOnce(t)
 		}()

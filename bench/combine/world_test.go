@@ -2,6 +2,7 @@ package combine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -68,8 +69,10 @@ type fault struct {
 
 func (f fault) String() string { return fmt.Sprintf("%s %d %v", f.site, f.nth, f.deed) }
 
-// boom is what a fault panics with.
+// boom is what a fault panics with. It is an error, since a hedge's panic comes inside one.
 type boom struct{ fault }
+
+func (b boom) Error() string { return b.String() }
 
 // draw returns a number in [0,n), which depends on the seed, on what it is for, and on
 // how many were drawn for that. So goroutines do not change each other's numbers.
@@ -178,10 +181,8 @@ func (w *world) guard(f func()) (end ending) {
 				return
 			}
 			end = panicked
-			if p, ok := r.(*hedge.PanicValue); ok {
-				r = p.Recovered
-			}
-			if _, ok := r.(boom); !ok {
+			err, _ := r.(error)
+			if _, ok := errors.AsType[boom](err); !ok {
 				buf := make([]byte, 8<<10)
 				w.report("panic: %v\n%s", r, buf[:runtime.Stack(buf, false)])
 			}

@@ -394,14 +394,14 @@ func TestHedgesEnterGuards(t *testing.T) {
 		name    string
 		guard   retry.Guard
 		copies  int
-		refused hedge.Refusal
+		refused bool
 	}{
-		{"two places", guards.Bulkhead(make(chan struct{}, 2)), 2, hedge.NotRefused},
-		{"one place", guards.Bulkhead(make(chan struct{}, 1)), 1, hedge.RefusedGuard},
-		{"a burst of two", limited(2), 2, hedge.NotRefused},
-		{"a burst of one", limited(1), 1, hedge.RefusedGuard},
-		{"a closed breaker", guards.NewBreaker(tripsAfterTwo()), 2, hedge.NotRefused},
-		{"a fleet's quota", &guards.Quota{Client: &http.Client{Transport: answers{"200"}.transport(t)}, URL: "http://quota/take"}, 1, hedge.RefusedGuard},
+		{"two places", guards.Bulkhead(make(chan struct{}, 2)), 2, false},
+		{"one place", guards.Bulkhead(make(chan struct{}, 1)), 1, true},
+		{"a burst of two", limited(2), 2, false},
+		{"a burst of one", limited(1), 1, true},
+		{"a closed breaker", guards.NewBreaker(tripsAfterTwo()), 2, false},
+		{"a fleet's quota", &guards.Quota{Client: &http.Client{Transport: answers{"200"}.transport(t)}, URL: "http://quota/take"}, 1, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var got hedge.Summary
@@ -418,7 +418,7 @@ func TestHedgesEnterGuards(t *testing.T) {
 			if tt.copies == 2 {
 				want = 510 * ms // the second copy is faster
 			}
-			if took := time.Since(start); err != nil || got.Started != tt.copies || got.Refused != tt.refused || took != want {
+			if took := time.Since(start); err != nil || got.Started != tt.copies || (got.Refused != nil) != tt.refused || took != want {
 				t.Errorf("%s: %v after %v, %+v; want %d copies and %v", tt.name, err, took, got, tt.copies, want)
 			}
 			if b, ok := tt.guard.(guards.Bulkhead); ok && len(b) != 0 {

@@ -100,7 +100,7 @@ func (c *hedges) add(_ context.Context, s hedge.Summary) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.started += s.Started - 1
-	if s.Started == 1 && s.Refused != hedge.NotRefused {
+	if s.Started == 1 && s.Refused != nil {
 		c.refused++
 	}
 }

@@ -86,27 +86,32 @@ func (s *Shared) pushedBack(now time.Time) bool {
 	return until != nil && now.Before(*until)
 }
 
-// Refusal is why a hedge was not started.
+// Refusal is why a hedge was not started, as an error.
 type Refusal uint8
 
 const (
-	NotRefused          Refusal = iota
-	RefusedPushback             // a server asked for a pause, and it is not over
-	RefusedGuard                // a guard of the retry policy refused it, or told it to wait
-	RefusedBudget               // the budget of hedges
-	RefusedPolicyBudget         // the budget of the retry policy
-	RefusedFailed               // an attempt failed while another ran
+	RefusedPushback     Refusal = iota // a server asked for a pause, and it is not over
+	RefusedBudget                      // the budget of hedges refused
+	RefusedPolicyBudget                // the budget of the retry policy refused
+	RefusedFailed                      // an attempt failed while another ran
 )
 
-var refusals = [...]string{"none", "pushback", "guard", "budget", "policy_budget", "failed"}
-
-// String returns the reason as a word.
-func (r Refusal) String() string {
-	if int(r) < len(refusals) {
-		return refusals[r]
-	}
-	return "unknown"
+var refusals = [...]struct{ word, text string }{
+	{"pushback", "a server has asked for a pause"},
+	{"budget", "Hedge.Budget refused"},
+	{"policy_budget", "Policy.Budget refused"},
+	{"failed", "an attempt has failed"},
 }
+
+func (r Refusal) Error() string     { return "hedge: " + refusals[r].text }
+func (r Refusal) ErrorType() string { return "hedge." + refusals[r].word }
+
+// Guarded is the refusal of a hedge by a guard of the retry policy, whose error it has.
+type Guarded struct{ Err error }
+
+func (g *Guarded) Error() string     { return "hedge: a guard refused: " + g.Err.Error() }
+func (g *Guarded) Unwrap() error     { return g.Err }
+func (g *Guarded) ErrorType() string { return "hedge.guard" }
 
 // Call is one call: a race of attempts that are numbered from 1. The code that makes
 // the attempts gets a Call from Begin, calls Passed each time that the delay has
@@ -119,7 +124,7 @@ type Call struct {
 	Delay   time.Duration // how long the first attempt runs alone, and as long again before each further one
 	Started int           // attempts so far, the first included
 	Winner  int           // the attempt that succeeded, 0 if none
-	Refused Refusal       // the first reason why a hedge was not started
+	Refused error         // the first reason why a hedge was not started
 	Hedged  bool          // the delay has passed while the call was open
 	Decided bool          // an attempt has decided the call
 	failed  bool          // an attempt has ended without deciding it
@@ -143,9 +148,9 @@ func (c *Call) Within(deadline time.Time) bool { return deadline.Sub(c.start) <=
 // Passed says that the delay has passed, since the start or since the last time. canceled
 // says that the caller's context has ended. It reports whether a hedge is wanted, and why it
 // must not start nevertheless. If it is wanted, Start follows.
-func (c *Call) Passed(now time.Time, canceled bool) (wanted bool, refused Refusal) {
+func (c *Call) Passed(now time.Time, canceled bool) (wanted bool, refused error) {
 	if c.Decided || c.running == 0 {
-		return false, NotRefused
+		return false, nil
 	}
 	if !c.Hedged {
 		c.Hedged = true
@@ -160,12 +165,12 @@ func (c *Call) Passed(now time.Time, canceled bool) (wanted bool, refused Refusa
 // Start starts a hedge unless it is refused, the budgets refuse it, or it is not wanted any
 // more. It reports whether to make attempt number Started, which it has counted then, and
 // whether to come back after the same delay.
-func (c *Call) Start(refused Refusal, canceled bool) (start, again bool) {
+func (c *Call) Start(refused error, canceled bool) (start, again bool) {
 	if c.Decided || c.running == 0 || c.failed || canceled {
 		return false, false
 	}
 	c.asked++
-	if refused != NotRefused {
+	if refused != nil {
 		c.refuse(refused)
 	} else if start = c.withdraw(); start {
 		c.Started++
@@ -199,8 +204,8 @@ func (c *Call) withdraw() bool {
 	return granted
 }
 
-func (c *Call) refuse(why Refusal) {
-	if c.Refused == NotRefused {
+func (c *Call) refuse(why error) {
+	if c.Refused == nil {
 		c.Refused = why
 	}
 }

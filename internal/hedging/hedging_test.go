@@ -313,7 +313,7 @@ func TestNothingStartsOnceTheCallIsOver(t *testing.T) {
 		h := measured()
 		c := h.Begin(start)
 		end(&c)
-		if ask, again := pass(&c, start, false); ask || again || c.Hedged || c.Refused != NotRefused {
+		if ask, again := pass(&c, start, false); ask || again || c.Hedged || c.Refused != nil {
 			t.Errorf("%s: Passed() = %v, %v, %+v, want nothing", name, ask, again, c)
 		}
 	}
@@ -350,7 +350,7 @@ func TestPushback(t *testing.T) {
 		for at, kept := range map[time.Duration]bool{0: hint > 0, max(hint-1, 0): hint > 0, max(hint, 0): false} {
 			next := h.Begin(start)
 			if asks, _ := pass(&next, start.Add(at), false); asks == kept || (next.Refused == RefusedPushback) != kept {
-				t.Errorf("%v after a hint of %v: asks %v, refused %q", at, hint, asks, next.Refused)
+				t.Errorf("%v after a hint of %v: asks %v, refused %v", at, hint, asks, next.Refused)
 			}
 		}
 	}
