@@ -127,7 +127,7 @@ func TestAllocationsOfNamesAboveTheCap(t *testing.T) {
 
 func TestCardinalityIsBounded(t *testing.T) {
 	t.Cleanup(otelretry.Forget)
-	v := view(t, retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}, otelretry.WithEvents(false))
+	v := view(t, retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}).withoutEvents()
 	p := v.h.Policy
 	p.Clock = nil
 	names, types := map[string]bool{}, map[string]bool{}

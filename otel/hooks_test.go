@@ -205,7 +205,7 @@ func TestWhatACancelEndsIsNoError(t *testing.T) {
 		"by another": func(ctx context.Context) context.Context { return stopped{ctx} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := view(t, retry.Policy{AttemptTimeout: time.Second}, otelretry.WithEvents(false))
+			v := view(t, retry.Policy{AttemptTimeout: time.Second}).withoutEvents()
 			ctx, cancel := context.WithCancel(t.Context())
 			_ = retry.Run(cancelled(ctx), v.h.Policy, func(context.Context) error {
 				cancel()
@@ -220,7 +220,7 @@ func TestWhatACancelEndsIsNoError(t *testing.T) {
 		})
 	}
 	t.Run("but not a panic", func(t *testing.T) {
-		v := view(t, retry.Policy{}, otelretry.WithEvents(false))
+		v := view(t, retry.Policy{}).withoutEvents()
 		ctx, cancel := context.WithCancel(t.Context())
 		func() {
 			defer func() { _ = recover() }()
@@ -234,7 +234,7 @@ func TestWhatACancelEndsIsNoError(t *testing.T) {
 			  attempt 1 0s-0s attempt=1 class=unknown error.type=retry.panic Error "retry: panic or runtime.Goexit during the run"`)
 	})
 	t.Run("nor a deadline", func(t *testing.T) {
-		v := view(t, retry.Policy{}, otelretry.WithEvents(false))
+		v := view(t, retry.Policy{}).withoutEvents()
 		ctx, cancel := v.h.Clock.WithTimeoutCause(t.Context(), 10*ms, nil)
 		defer cancel()
 		v.run(ctx, fails(time.Second))
@@ -271,7 +271,7 @@ func TestAPollIsNoOutage(t *testing.T) {
 }
 
 func TestATickIsNoError(t *testing.T) {
-	v := view(t, retry.Policy{MaxAttempts: 2}, otelretry.WithEvents(false), otelretry.WithWaits(false))
+	v := view(t, retry.Policy{MaxAttempts: 2}, otelretry.WithWaits(false)).withoutEvents()
 	for range retry.NewTicker(t.Context(), v.h.Policy).C {
 	}
 	v.wantSpans(`
@@ -282,7 +282,7 @@ func TestATickIsNoError(t *testing.T) {
 
 // Nor is a value that Until did not accept an error if it came too late.
 func TestALatePollIsNoOutage(t *testing.T) {
-	v := view(t, retry.Policy{MaxAttempts: 1, AttemptTimeout: time.Second}, otelretry.WithEvents(false))
+	v := view(t, retry.Policy{MaxAttempts: 1, AttemptTimeout: time.Second}).withoutEvents()
 	_ = retry.Run(t.Context(), v.h.Policy, func(ctx context.Context) error {
 		_ = v.h.Clock.Sleep(ctx, time.Hour)
 		return retry.ErrRejected
@@ -318,7 +318,7 @@ func TestAnAnswerIsNoFailure(t *testing.T) {
 
 // A mark says more: what is stopped is an error, also with a value that was refused.
 func TestAPollThatIsStoppedIsAnError(t *testing.T) {
-	v := view(t, retry.Policy{}, otelretry.WithEvents(false))
+	v := view(t, retry.Policy{}).withoutEvents()
 	v.run(t.Context(), retrytest.Fail[int](retry.Stop(fmt.Errorf("gone: %w", retry.ErrRejected))))
 	v.wantSpans(`
 		retry 0s-0s max_attempts=3 attempts=1 outcome=failure_first_try reason=permanent error.type=retry.permanent Error "permanent: gone: retry: value not accepted"
@@ -518,7 +518,7 @@ func TestAPauseThatIsCutShort(t *testing.T) {
 }
 
 func TestDeadlineBeforeTheRun(t *testing.T) {
-	v := view(t, retry.Policy{}, otelretry.WithEvents(false))
+	v := view(t, retry.Policy{}).withoutEvents()
 	ctx, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
 	defer cancel()
 	v.run(ctx)
@@ -957,14 +957,6 @@ func TestWaitsWithoutSpansAreEvents(t *testing.T) {
 		  attempt 3 610ms-610ms attempt=3`)
 }
 
-func TestNoEvents(t *testing.T) {
-	v := view(t, retry.Policy{MaxAttempts: 2}, otelretry.WithEvents(true), otelretry.WithEvents(false), otelretry.WithAttempts(otelretry.NoAttempts))
-	v.run(t.Context(), fails(0), fails(0))
-	v.wantSpans(`
-		retry 0s-100ms max_attempts=2 attempts=2 outcome=failure_after_retry reason=max_attempts error.type=retry.max_attempts waited=0.1 Error "max_attempts: connection refused"
-		  wait 0s-100ms attempt=1 delay=0.1 class=transient error.type=*errors.errorString`)
-}
-
 func TestUnsampledCaller(t *testing.T) {
 	v := view(t, retry.Policy{})
 	var below oteltrace.SpanContext
@@ -1053,7 +1045,7 @@ func TestErrorType(t *testing.T) {
 		{ended(errDown), "retry.max_attempts"},
 		{ended(), "retry.max_attempts"},
 	} {
-		v := view(t, retry.Policy{MaxAttempts: 1}, otelretry.WithEvents(false))
+		v := view(t, retry.Policy{MaxAttempts: 1}).withoutEvents()
 		v.h.Policy.Classify = func(error) retry.Class { return retry.Transient }
 		func() {
 			defer func() { _ = recover() }() // of the broken error's text, in whoever prints the *Error
@@ -1083,7 +1075,7 @@ func TestAttributesThatCollide(t *testing.T) {
 }
 
 func TestTextsAreWhatExportersTake(t *testing.T) {
-	v := view(t, retry.Policy{Name: "f\xff", MaxAttempts: 1}, otelretry.WithEvents(false))
+	v := view(t, retry.Policy{Name: "f\xff", MaxAttempts: 1}).withoutEvents()
 	v.run(t.Context(), retrytest.Fail[int](errors.New("a\xff"+strings.Repeat("é", 1<<20))))
 	for _, s := range v.spans.Ended() {
 		if text := s.Status().Description; !utf8.ValidString(text) || len(text) > 5000 || !strings.Contains(text, "a\uFFFDé") {
@@ -1100,7 +1092,7 @@ func TestTextsAreWhatExportersTake(t *testing.T) {
 
 func TestLongNamesAreCut(t *testing.T) {
 	t.Cleanup(otelretry.Forget)
-	v := view(t, retry.Policy{Name: strings.Repeat("é", 1<<19) + "x", MaxAttempts: 1}, otelretry.WithEvents(false))
+	v := view(t, retry.Policy{Name: strings.Repeat("é", 1<<19) + "x", MaxAttempts: 1}).withoutEvents()
 	v.run(t.Context(), retrytest.Fail[int](typedError{strings.Repeat("a", 127) + "é" + strings.Repeat("b", 1<<20)}))
 	name, kind := strings.Repeat("é", 64), strings.Repeat("a", 127) // no half a character
 	v.wantSpans(fmt.Sprintf(`

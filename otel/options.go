@@ -34,7 +34,6 @@ type config struct {
 	tracers  trace.TracerProvider // nil: the global one
 	meters   metric.MeterProvider // nil: the global one
 	mode     Attempts
-	silent   bool // no events
 	waitless bool // no spans of waits
 	attrs    []attribute.KeyValue
 }
@@ -108,11 +107,8 @@ const (
 // also stands for unknown values.
 func WithAttempts(a Attempts) Option { return func(c *config) { c.mode = a } }
 
-// WithEvents turns the events of spans on, which is the default, or off.
-func WithEvents(on bool) Option { return func(c *config) { c.silent = !on } }
-
 // WithWaits turns the spans of waits on, which is the default, or off. Without them
-// the start of a wait is an event of the run's span, unless [WithEvents] is off too.
+// the start of a wait is an event of the run's span.
 func WithWaits(on bool) Option { return func(c *config) { c.waitless = !on } }
 
 // WithAttributes adds attributes to every span and every measurement. Use few

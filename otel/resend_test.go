@@ -35,7 +35,7 @@ func TestResendCount(t *testing.T) {
 		{trace.SpanKindClient, "[][http.request.resend_count=1][http.request.resend_count=2]"},
 		{trace.SpanKindInternal, "[][][]"}, // as when otelhttp's filter leaves a request out
 	} {
-		v := view(t, retry.Policy{}, otelretry.WithEvents(false))
+		v := view(t, retry.Policy{}).withoutEvents()
 		sent := errors.New("sent")
 		counting := sending(v, tt.kind, otelretry.ResendCount(tripper(func(*http.Request) (*http.Response, error) { return nil, sent })))
 		err := retry.Run(t.Context(), v.h.Policy, func(ctx context.Context) error {

@@ -189,7 +189,7 @@ func (r *run) beginWait(ctx context.Context, a retry.Attempt) {
 		r.beginPause(ctx, a)
 	}
 	r.firstAttempt()
-	if r.span == nil || r.made > shown || r.t.silent && r.t.waitless {
+	if r.span == nil || r.made > shown {
 		return
 	}
 	kv := r.waitAttributes(attemptKey.Int(a.Number), delayKey.Float64(a.Delay.Seconds()), classKey.String(a.Class.String()))
@@ -247,7 +247,7 @@ func (r *run) beginGuard(h retry.Held, g guarded) {
 	switch {
 	case h.Delay > 0 && !r.t.waitless:
 		r.await(r.operation.guardName, h.Elapsed, kv)
-	case !r.t.silent:
+	default:
 		r.event("retry.guard", r.at(h.Elapsed), kv[len(r.operation.attrs):])
 	}
 }
@@ -347,7 +347,7 @@ func (r *run) end(s retry.Summary) {
 	if failed := endingOf(&s).errorType() != ""; failed {
 		r.span.SetStatus(codes.Error, describedRun(s))
 	}
-	if s.Err != nil && !r.t.silent {
+	if s.Err != nil {
 		kv := append(make([]attribute.KeyValue, 0, 4), reasonKey.String(s.Reason.String()), attemptsKey.Int(s.Attempts))
 		if s.Reason == retry.ReasonGuard {
 			kv = append(kv, guardKey.String(r.guard))

@@ -33,6 +33,8 @@ type viewer struct {
 	meters *metric.MeterProvider
 	hooks  retry.Hooks
 	start  time.Time
+
+	eventless bool // events are not shown
 }
 
 // view puts telemetry into p, which makes up to three attempts with waits of
@@ -53,6 +55,12 @@ func view(t *testing.T, p retry.Policy, opts ...otelretry.Option) *viewer {
 	}
 	v.h = retrytest.New(t, p)
 	v.start = v.h.Clock.Now()
+	return v
+}
+
+// withoutEvents makes v leave out the events of spans.
+func (v *viewer) withoutEvents() *viewer {
+	v.eventless = true
 	return v
 }
 
@@ -100,6 +108,9 @@ func (v *viewer) write(b *strings.Builder, spans []trace.ReadOnlySpan, s trace.R
 	}
 	b.WriteString("\n")
 	for _, e := range s.Events() {
+		if v.eventless {
+			break
+		}
 		fmt.Fprintf(b, "%s  @%v %s%s\n", indent, e.Time.Sub(v.start), e.Name, attributes(e.Attributes))
 	}
 	for _, child := range spans {

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/goretry/retry"
-	otelretry "github.com/goretry/retry/otel"
 	"github.com/goretry/retry/retrytest"
 	"go.opentelemetry.io/otel/codes"
 )
@@ -19,7 +18,7 @@ import (
 // described returns the statuses of an attempt that failed with err and of its run.
 func described(t *testing.T, err error) (attempt, run string) {
 	t.Helper()
-	v := view(t, retry.Policy{MaxAttempts: 1}, otelretry.WithEvents(false))
+	v := view(t, retry.Policy{MaxAttempts: 1}).withoutEvents()
 	v.h.Policy.Classify = func(error) retry.Class { return retry.Transient }
 	v.run(t.Context(), retrytest.Fail[int](err))
 	spans := v.spans.Ended()
@@ -57,7 +56,7 @@ func TestStatusesDoNotLeakWhatURLsHold(t *testing.T) {
 func TestStatusesGroup(t *testing.T) {
 	descriptions := map[string]bool{}
 	for n := range 3 {
-		v := view(t, retry.Policy{MaxAttempts: 2 + n}, otelretry.WithEvents(false))
+		v := view(t, retry.Policy{MaxAttempts: 2 + n}).withoutEvents()
 		for range 2 + n {
 			v.h.Clock.Advance(ms)
 		}
