@@ -37,7 +37,7 @@ func post(ctx context.Context, url string, orders []order) error {
 		if err != nil {
 			return nil, err
 		}
-		statuses, err := retryhttp.JSON[[]int](ctx, nil, once, req)
+		statuses, err := retryhttp.JSON[[]int](ctx, once, nil, req)
 		if err != nil {
 			return nil, err
 		}

@@ -124,7 +124,7 @@ func TestNoProofNoSecondPOST(t *testing.T) {
 				}
 				return tt.base.RoundTrip(req)
 			}))
-			_, err := retryhttp.JSON[user](t.Context(), c, quick, request(t, "POST", "http://example.com/", nil))
+			_, err := retryhttp.JSON[user](t.Context(), quick, c, request(t, "POST", "http://example.com/", nil))
 			if got := posts.Load(); got != tt.want {
 				t.Errorf("JSON sent %d POSTs, want %d: %v", got, tt.want, err)
 			}
@@ -171,7 +171,7 @@ func TestClassOfAnErrorWithoutAResponse(t *testing.T) {
 			req := request(t, tt.method, "http://example.com/", nil)
 			var err error
 			if tt.json {
-				_, err = retryhttp.JSON[user](t.Context(), client(tt.base), p, req)
+				_, err = retryhttp.JSON[user](t.Context(), p, client(tt.base), req)
 			} else {
 				_, err = (&retryhttp.Transport{Base: tt.base, Policy: p}).RoundTrip(req)
 			}
@@ -207,7 +207,7 @@ func TestProofIsOfTheSameAttempt(t *testing.T) {
 			}
 			return nil, errReset
 		})
-		_, err := retryhttp.JSON[user](t.Context(), client(base), quick, request(t, "POST", "http://example.com/", nil))
+		_, err := retryhttp.JSON[user](t.Context(), quick, client(base), request(t, "POST", "http://example.com/", nil))
 		wantReason(t, err, retry.ReasonNotIdempotent)
 		if attempts != 2 {
 			t.Errorf("%d attempts, want 2", attempts)
@@ -235,7 +235,7 @@ func TestProofIsOfTheSameAttempt(t *testing.T) {
 			}
 			return &http.Response{StatusCode: 204, Body: http.NoBody, Request: req}, nil
 		})
-		if _, err := retryhttp.JSON[user](t.Context(), client(base), p, request(t, "POST", "http://example.com/", nil)); err != nil || posts != 3 {
+		if _, err := retryhttp.JSON[user](t.Context(), p, client(base), request(t, "POST", "http://example.com/", nil)); err != nil || posts != 3 {
 			t.Errorf("%v after %d POSTs, want success after 3", err, posts)
 		}
 	})
@@ -256,7 +256,7 @@ func TestErrorOfPrepareAfterARedirectProvesNothing(t *testing.T) {
 			return nil
 		},
 	}
-	_, err := retryhttp.JSON[user](t.Context(), client(rt), quick, request(t, "POST", "http://example.com/", nil))
+	_, err := retryhttp.JSON[user](t.Context(), quick, client(rt), request(t, "POST", "http://example.com/", nil))
 	wantReason(t, err, retry.ReasonNotIdempotent)
 	if posts != 1 {
 		t.Errorf("%d POSTs, want 1", posts)
@@ -291,7 +291,7 @@ func TestHTTPServerOnAnHTTPSPort(t *testing.T) {
 	if _, err := client(s.transport(quick)).Get(target); !errors.Is(err, http.ErrSchemeMismatch) {
 		t.Errorf("Get: %v, want %v", err, http.ErrSchemeMismatch)
 	}
-	if _, err := retryhttp.JSON[user](t.Context(), s.Client(), quick, request(t, "GET", target, nil)); !errors.Is(err, http.ErrSchemeMismatch) {
+	if _, err := retryhttp.JSON[user](t.Context(), quick, s.Client(), request(t, "GET", target, nil)); !errors.Is(err, http.ErrSchemeMismatch) {
 		t.Errorf("JSON: %v, want %v", err, http.ErrSchemeMismatch)
 	}
 }
@@ -364,7 +364,7 @@ func TestPanicInUnmarshalLeavesNoBodyOpen(t *testing.T) {
 	})
 	func() {
 		defer func() { _ = recover() }()
-		_, _ = retryhttp.JSON[explosive](t.Context(), client(base), quick, request(t, "GET", "http://example.com/", nil))
+		_, _ = retryhttp.JSON[explosive](t.Context(), quick, client(base), request(t, "GET", "http://example.com/", nil))
 		t.Error("no panic")
 	}()
 	if closed != 1 {
@@ -394,7 +394,7 @@ func TestJSONWithAJarLeavesTheRequestAlone(t *testing.T) {
 	c := *s.Client()
 	c.Jar = jar
 	req := request(t, "GET", s.URL, nil)
-	if _, err := retryhttp.JSON[user](t.Context(), &c, quick, req); err != nil {
+	if _, err := retryhttp.JSON[user](t.Context(), quick, &c, req); err != nil {
 		t.Error(err)
 	}
 	for i, r := range s.requests() {
@@ -419,7 +419,7 @@ func TestJSONDoesNotWaitForTheBodyOfAnError(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
-	if _, err := retryhttp.JSON[user](t.Context(), s.Client(), quick, request(t, "GET", s.URL, nil)); err != nil {
+	if _, err := retryhttp.JSON[user](t.Context(), quick, s.Client(), request(t, "GET", s.URL, nil)); err != nil {
 		t.Error(err)
 	}
 	s.wantRequests(t, 2)
@@ -430,13 +430,13 @@ func TestJSONTakesCheckRedirectsWord(t *testing.T) {
 	errNo := errors.New("no redirects here")
 	c := *s.Client()
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return errNo }
-	_, err := retryhttp.JSON[user](t.Context(), &c, quick, request(t, "GET", s.URL, nil))
+	_, err := retryhttp.JSON[user](t.Context(), quick, &c, request(t, "GET", s.URL, nil))
 	if wantReason(t, err, retry.ReasonPermanent); !errors.Is(err, errNo) {
 		t.Errorf("error %v, want %v", err, errNo)
 	}
 	s.wantRequests(t, 1)
 	c.CheckRedirect = nil
-	_, err = retryhttp.JSON[user](t.Context(), &c, quick, request(t, "GET", s.URL, nil))
+	_, err = retryhttp.JSON[user](t.Context(), quick, &c, request(t, "GET", s.URL, nil))
 	if wantReason(t, err, retry.ReasonPermanent); !strings.Contains(err.Error(), "stopped after 10 redirects") {
 		t.Errorf("error %v", err)
 	}
@@ -451,7 +451,7 @@ func TestHooksOfJSONRetryByThemselves(t *testing.T) {
 		got = mustDo(t, side.transport(quick), request(t, "GET", side.URL, nil).WithContext(ctx)).StatusCode
 		return ctx
 	}
-	_, err := retryhttp.JSON[user](t.Context(), api.Client(), p, request(t, "GET", api.URL, nil))
+	_, err := retryhttp.JSON[user](t.Context(), p, api.Client(), request(t, "GET", api.URL, nil))
 	if err != nil || got != 200 {
 		t.Errorf("the hook's call got %d, the outer one %v; want 200 and no error", got, err)
 	}

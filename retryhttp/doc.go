@@ -4,8 +4,8 @@
 //
 // It also has a typed call, and a download that continues after a break:
 //
-//	user, err := retryhttp.JSON[User](ctx, http.DefaultClient, policy, req)
-//	resp, err := retryhttp.Download(ctx, http.DefaultClient, policy, req)
+//	user, err := retryhttp.JSON[User](ctx, policy, http.DefaultClient, req)
+//	resp, err := retryhttp.Download(ctx, policy, http.DefaultClient, req)
 //
 // # Which requests are retried
 //

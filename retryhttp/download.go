@@ -38,7 +38,7 @@ import (
 //
 // ctx and c are used as by [JSON]. Always close the Body:
 // that also ends a wait.
-func Download(ctx context.Context, c *http.Client, p retry.Policy, req *http.Request) (*http.Response, error) {
+func Download(ctx context.Context, p retry.Policy, c *http.Client, req *http.Request) (*http.Response, error) {
 	own := req.WithContext(ctx)
 	if _, ok := req.Header["Accept-Encoding"]; !ok {
 		own.Header = req.Header.Clone()

@@ -60,7 +60,7 @@ func tagged() http.Header { return http.Header{"Etag": {`"v1"`}} }
 // download returns what of a file gets through, and how its Body ended.
 func download(t testing.TB, c *http.Client, p retry.Policy, url string) (string, *http.Response, error) {
 	t.Helper()
-	resp, err := retryhttp.Download(t.Context(), c, p, request(t, "GET", url, nil))
+	resp, err := retryhttp.Download(t.Context(), p, c, request(t, "GET", url, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +314,7 @@ func TestDownloadThatIsAPlainGET(t *testing.T) {
 			if tt.change != nil {
 				tt.change(req)
 			}
-			resp, err := retryhttp.Download(t.Context(), client(s.base), quick, req)
+			resp, err := retryhttp.Download(t.Context(), quick, client(s.base), req)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -351,7 +351,7 @@ func TestDownloadsFirstResponseIsATransports(t *testing.T) {
 		statuses(503)(n, w, r)
 	})
 	rt := s.transport(retry.Policy{MaxAttempts: 9})
-	resp, err := retryhttp.Download(t.Context(), client(rt), quick, request(t, "GET", s.URL+"/a", nil))
+	resp, err := retryhttp.Download(t.Context(), quick, client(rt), request(t, "GET", s.URL+"/a", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -367,15 +367,15 @@ func TestDownloadsFirstResponseIsATransports(t *testing.T) {
 	read(t, mustDo(t, s2.transport(quick), request(t, "GET", s2.URL, nil).WithContext(context.WithoutCancel(resp.Request.Context()))))
 	s2.wantRequests(t, 2)
 
-	_, err = retryhttp.Download(t.Context(), client(rt), quick, request(t, "HEAD", s.URL, nil))
+	_, err = retryhttp.Download(t.Context(), quick, client(rt), request(t, "HEAD", s.URL, nil))
 	wantReason(t, err, retry.ReasonPermanent)
 	body := stream("body")
-	_, err = retryhttp.Download(t.Context(), client(rt), quick, request(t, "POST", s.URL, body))
+	_, err = retryhttp.Download(t.Context(), quick, client(rt), request(t, "POST", s.URL, body))
 	wantReason(t, err, retry.ReasonPermanent)
 	body.wantClosedOnce(t)
 	s.wantRequests(t, 6)
 	down := request(t, "", "http://127.0.0.1:1/?key=secret", nil)
-	if _, err = retryhttp.Download(t.Context(), nil, quick, down); err == nil || strings.Contains(err.Error(), "secret") {
+	if _, err = retryhttp.Download(t.Context(), quick, nil, down); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("error %v, want it without the query", err)
 	}
 }
@@ -385,7 +385,7 @@ func TestDownloadEndsWithItsContext(t *testing.T) {
 		rt, requests := files(nil, func(int, *http.Request) (int, http.Header, string) { return 503, nil, "" })
 		ctx, cancel := context.WithCancelCause(t.Context())
 		errBored := errors.New("bored")
-		resp, err := retryhttp.Download(ctx, client(rt), retry.Policy{Backoff: retry.Constant(time.Hour)}, request(t, "GET", "http://example.com/", nil))
+		resp, err := retryhttp.Download(ctx, retry.Policy{Backoff: retry.Constant(time.Hour)}, client(rt), request(t, "GET", "http://example.com/", nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -404,7 +404,7 @@ func TestDownloadEndsWithItsContext(t *testing.T) {
 func TestCloseOfADownloadEndsItsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, requests := files(nil, func(int, *http.Request) (int, http.Header, string) { return 503, nil, "" })
-		resp, err := retryhttp.Download(t.Context(), client(rt), retry.Policy{Backoff: retry.Constant(time.Hour)}, request(t, "GET", "http://example.com/", nil))
+		resp, err := retryhttp.Download(t.Context(), retry.Policy{Backoff: retry.Constant(time.Hour)}, client(rt), request(t, "GET", "http://example.com/", nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -416,7 +416,7 @@ func TestCloseOfADownloadEndsItsWait(t *testing.T) {
 		}
 	})
 	s := serve(t, (&library{"0123456789", tagged(), time.Time{}, []int{4}}).answer)
-	resp, err := retryhttp.Download(t.Context(), client(s.base), quick, request(t, "GET", s.URL, nil))
+	resp, err := retryhttp.Download(t.Context(), quick, client(s.base), request(t, "GET", s.URL, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -477,7 +477,7 @@ func FuzzDownload(f *testing.F) {
 			return code2, http.Header{"Content-Range": {content2}}, body2
 		})
 		p := retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0)}
-		resp, err := retryhttp.Download(t.Context(), client(rt), p, request(t, "GET", "http://example.com/", nil))
+		resp, err := retryhttp.Download(t.Context(), p, client(rt), request(t, "GET", "http://example.com/", nil))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -360,7 +360,7 @@ func ExampleDownload() {
 		panic(err)
 	}
 	p := retry.Policy{Name: "download", Backoff: retry.Constant(time.Millisecond)}
-	resp, err := retryhttp.Download(context.Background(), http.DefaultClient, p, req)
+	resp, err := retryhttp.Download(context.Background(), p, http.DefaultClient, req)
 	if err != nil {
 		panic(err)
 	}
@@ -396,7 +396,7 @@ func ExampleTransport_maxResponse() {
 	if err != nil {
 		panic(err)
 	}
-	_, err = retryhttp.JSON[string](context.Background(), client, retry.Policy{}, req)
+	_, err = retryhttp.JSON[string](context.Background(), retry.Policy{}, client, req)
 	if e, ok := errors.AsType[*retry.Error](err); ok {
 		fmt.Println(e.Reason)
 	}

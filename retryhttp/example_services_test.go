@@ -26,7 +26,7 @@ func ExampleRelay() {
 	policy := retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(time.Millisecond)}
 	orders := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		req, _ := http.NewRequest("GET", database.URL, nil)
-		order, err := retryhttp.JSON[string](r.Context(), nil, policy, req)
+		order, err := retryhttp.JSON[string](r.Context(), policy, nil, req)
 		if err != nil {
 			http.Error(w, "orders are down", retryhttp.Relay(w.Header(), err))
 			return

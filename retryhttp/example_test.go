@@ -55,7 +55,7 @@ func ExampleStatusError() {
 	if err != nil {
 		panic(err)
 	}
-	_, err = retryhttp.JSON[struct{}](req.Context(), server.Client(), retry.Policy{}, req)
+	_, err = retryhttp.JSON[struct{}](req.Context(), retry.Policy{}, server.Client(), req)
 	if e, ok := errors.AsType[*retryhttp.StatusError](err); ok {
 		fmt.Printf("%d: %s", e.Code, e.Body)
 	}
@@ -76,7 +76,7 @@ func ExampleJSON() {
 	if err != nil {
 		panic(err)
 	}
-	u, err := retryhttp.JSON[user](context.Background(), http.DefaultClient, retry.Policy{Name: "get-user"}, req)
+	u, err := retryhttp.JSON[user](context.Background(), retry.Policy{Name: "get-user"}, http.DefaultClient, req)
 	fmt.Println(u.Name, err)
 	// Output: Ada <nil>
 }

@@ -64,10 +64,10 @@ func TestResponseIsClosedBeforeTheWaitHook(t *testing.T) {
 		var err error
 		switch door {
 		case "JSON":
-			_, err = retryhttp.JSON[struct{}](t.Context(), &http.Client{Transport: base}, p, req)
+			_, err = retryhttp.JSON[struct{}](t.Context(), p, &http.Client{Transport: base}, req)
 		case "Download":
 			var resp *http.Response
-			if resp, err = retryhttp.Download(t.Context(), &http.Client{Transport: base}, p, req); err == nil {
+			if resp, err = retryhttp.Download(t.Context(), p, &http.Client{Transport: base}, req); err == nil {
 				resp.Body.Close()
 			}
 		default:
@@ -116,9 +116,9 @@ func TestFanOutAboveHedges(t *testing.T) {
 		return resps[0], nil
 	})
 	for range 20 {
-		_, err := retryhttp.JSON[user](t.Context(), &http.Client{Transport: fanOut}, retry.Policy{Backoff: retry.Constant(0)}, request(t, "GET", "http://example.com/?key=1", nil))
+		_, err := retryhttp.JSON[user](t.Context(), retry.Policy{Backoff: retry.Constant(0)}, &http.Client{Transport: fanOut}, request(t, "GET", "http://example.com/?key=1", nil))
 		wantReason(t, err, retry.ReasonMaxAttempts)
-		if resp, err := retryhttp.Download(t.Context(), &http.Client{Transport: fanOut}, retry.Policy{Backoff: retry.Constant(0)}, request(t, "GET", "http://example.com/?key=1", nil)); err != nil || resp.StatusCode != 503 {
+		if resp, err := retryhttp.Download(t.Context(), retry.Policy{Backoff: retry.Constant(0)}, &http.Client{Transport: fanOut}, request(t, "GET", "http://example.com/?key=1", nil)); err != nil || resp.StatusCode != 503 {
 			t.Errorf("%v, %v", resp, err)
 		} else {
 			resp.Body.Close()

@@ -355,7 +355,7 @@ func TestTimeoutHeaderOfTheSecondCopy(t *testing.T) {
 				req := request(t, "GET", "http://example.com/", nil)
 				if door == "Transport" {
 					read(t, mustDo(t, rt, req))
-				} else if _, err := retryhttp.JSON[user](t.Context(), client(rt), p, req); err != nil {
+				} else if _, err := retryhttp.JSON[user](t.Context(), p, client(rt), req); err != nil {
 					t.Fatal(err)
 				}
 				var got []string
@@ -602,11 +602,11 @@ func hangs(t *testing.T, answer string) (*server, *retryhttp.Transport) {
 // Below JSON and Download the race is at the response headers: one body is read.
 func TestHedgesBelowJSONAndDownload(t *testing.T) {
 	s, rt := hangs(t, `{"Name":"ada"}`)
-	user, err := retryhttp.JSON[struct{ Name string }](t.Context(), client(rt), quick, request(t, "GET", s.URL, nil))
+	user, err := retryhttp.JSON[struct{ Name string }](t.Context(), quick, client(rt), request(t, "GET", s.URL, nil))
 	if err != nil || user.Name != "ada" {
 		t.Errorf("JSON = %v, %v, want ada", user, err)
 	}
-	resp, err := retryhttp.Download(t.Context(), client(rt), quick, request(t, "GET", s.URL, nil))
+	resp, err := retryhttp.Download(t.Context(), quick, client(rt), request(t, "GET", s.URL, nil))
 	if err != nil {
 		t.Fatalf("Download: %v", err)
 	}

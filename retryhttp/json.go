@@ -39,7 +39,7 @@ import (
 // TimeoutHeader. If it is c.Transport itself, its fields other than Policy are used
 // too. A RoundTripper above it that sends requests of its own in ctx gets one attempt
 // for each. Requests that Prepare or Base make in ctx have retries of their own.
-func JSON[T any](ctx context.Context, c *http.Client, p retry.Policy, req *http.Request) (T, error) {
+func JSON[T any](ctx context.Context, p retry.Policy, c *http.Client, req *http.Request) (T, error) {
 	call := newClientCall(c, p, req)
 	defer call.end(false)
 	call.plan(settingsOf(ctx).or(settingsOf(req.Context())))

@@ -102,7 +102,7 @@ func TestJSON(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := serve(t, script(tt.answers...))
-			got, err := retryhttp.JSON[user](t.Context(), s.Client(), quick, request(t, tt.method, s.URL+"/a", nil))
+			got, err := retryhttp.JSON[user](t.Context(), quick, s.Client(), request(t, tt.method, s.URL+"/a", nil))
 			if got.Name != tt.want {
 				t.Errorf("got %+v, want %q", got, tt.want)
 			}
@@ -135,7 +135,7 @@ func TestJSONErrorsTellWhatWasWrong(t *testing.T) {
 		}
 	})
 	get := func(path string) error {
-		_, err := retryhttp.JSON[user](t.Context(), s.Client(), quick, request(t, "", s.URL+path+"?key=secret", nil))
+		_, err := retryhttp.JSON[user](t.Context(), quick, s.Client(), request(t, "", s.URL+path+"?key=secret", nil))
 		if strings.Contains(err.Error(), "secret") {
 			t.Errorf("the error shows the query: %v", err)
 		}
@@ -155,10 +155,10 @@ func TestJSONErrorsTellWhatWasWrong(t *testing.T) {
 		t.Errorf("error %v, want the URL", err)
 	}
 	down := request(t, "GET", "http://127.0.0.1:1/?key=secret", nil)
-	if _, err = retryhttp.JSON[user](t.Context(), nil, quick, down); err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "key=REDACTED") {
+	if _, err = retryhttp.JSON[user](t.Context(), quick, nil, down); err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "key=REDACTED") {
 		t.Errorf("error %v, want it without the query", err)
 	}
-	if _, err = retryhttp.JSON[user](t.Context(), nil, quick, &http.Request{}); err == nil {
+	if _, err = retryhttp.JSON[user](t.Context(), quick, nil, &http.Request{}); err == nil {
 		t.Error("no error for a request without a URL")
 	}
 }
@@ -171,7 +171,7 @@ func TestJSONLeavesChecksErrorAsItIs(t *testing.T) {
 		return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("{}"))}, nil
 	})
 	rt := &retryhttp.Transport{Base: base, Check: func(*http.Response) error { return shared }}
-	_, err := retryhttp.JSON[user](t.Context(), client(rt), quick, request(t, "GET", "http://example.com/", nil))
+	_, err := retryhttp.JSON[user](t.Context(), quick, client(rt), request(t, "GET", "http://example.com/", nil))
 	wantReason(t, err, retry.ReasonMaxAttempts)
 	if string(shared.Body) != "upstream's own" {
 		t.Errorf("its Body is now %q", shared.Body)
@@ -187,7 +187,7 @@ func TestJSONDoesNotMultiply(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, statuses(503))
 			rt := s.transport(fivefold)
-			_, err := retryhttp.JSON[user](t.Context(), client(wrap(rt)), quick, request(t, "GET", s.URL, nil))
+			_, err := retryhttp.JSON[user](t.Context(), quick, client(wrap(rt)), request(t, "GET", s.URL, nil))
 			wantReason(t, err, retry.ReasonMaxAttempts)
 			s.wantRequests(t, 3)
 		})
@@ -201,7 +201,7 @@ func TestJSONDoesNotMultiply(t *testing.T) {
 			hosts++
 			return nil
 		}
-		if _, err := retryhttp.JSON[user](t.Context(), client(rt), quick, request(t, "POST", s.URL, stream("body"))); err != nil {
+		if _, err := retryhttp.JSON[user](t.Context(), quick, client(rt), request(t, "POST", s.URL, stream("body"))); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
@@ -218,7 +218,7 @@ func TestJSONBody(t *testing.T) {
 	t.Run("sent again and closed", func(t *testing.T) {
 		s := serve(t, statuses(503, 204))
 		body := stream("body")
-		if _, err := retryhttp.JSON[user](t.Context(), s.Client(), quick, request(t, "PUT", s.URL, body)); err != nil {
+		if _, err := retryhttp.JSON[user](t.Context(), quick, s.Client(), request(t, "PUT", s.URL, body)); err != nil {
 			t.Fatal(err)
 		}
 		body.wantClosedOnce(t)
@@ -229,7 +229,7 @@ func TestJSONBody(t *testing.T) {
 	t.Run("not replayable", func(t *testing.T) {
 		s := serve(t, statuses(503))
 		body := stream(strings.Repeat("x", 70_000))
-		_, err := retryhttp.JSON[user](t.Context(), s.Client(), quick, request(t, "PUT", s.URL, body))
+		_, err := retryhttp.JSON[user](t.Context(), quick, s.Client(), request(t, "PUT", s.URL, body))
 		if wantReason(t, err, retry.ReasonPermanent); !errors.Is(err, retryhttp.ErrNotReplayable) {
 			t.Errorf("error %v", err)
 		}
@@ -240,7 +240,7 @@ func TestJSONBody(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		body := stream("body")
-		_, err := retryhttp.JSON[user](ctx, nil, quick, request(t, "PUT", "http://127.0.0.1:1/", body))
+		_, err := retryhttp.JSON[user](ctx, quick, nil, request(t, "PUT", "http://127.0.0.1:1/", body))
 		wantReason(t, err, retry.ReasonCanceled)
 		body.wantClosedOnce(t)
 	})
@@ -255,7 +255,7 @@ func TestJSONBody(t *testing.T) {
 				}, protocol)
 				req := request(t, "PUT", s.URL, body)
 				req.Header.Set("Test-Unread", "1")
-				u, err := retryhttp.JSON[user](t.Context(), s.Client(), quick, req)
+				u, err := retryhttp.JSON[user](t.Context(), quick, s.Client(), req)
 				if code == 200 && (err != nil || u.Name != "Ada") {
 					t.Errorf("%+v, %v", u, err)
 				}
@@ -284,7 +284,7 @@ func TestJSONBody(t *testing.T) {
 				closed++
 			})}, nil
 		})
-		_, err := retryhttp.JSON[user](t.Context(), client(base), p, request(t, "PUT", "http://example.com/", stream("body")))
+		_, err := retryhttp.JSON[user](t.Context(), p, client(base), request(t, "PUT", "http://example.com/", stream("body")))
 		if wantReason(t, err, retry.ReasonMaxAttempts); closed != 3 {
 			t.Errorf("%d responses closed, want 3", closed)
 		}
@@ -303,7 +303,7 @@ func TestJSONTimeouts(t *testing.T) {
 		})
 		p := quick
 		p.AttemptTimeout, p.Clock = time.Second, v
-		_, err := retryhttp.JSON[user](t.Context(), s.Client(), p, request(t, "GET", s.URL, nil))
+		_, err := retryhttp.JSON[user](t.Context(), p, s.Client(), request(t, "GET", s.URL, nil))
 		if wantReason(t, err, retry.ReasonMaxAttempts); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
@@ -317,7 +317,7 @@ func TestJSONTimeouts(t *testing.T) {
 				body := io.MultiReader(strings.NewReader(`{"Name": "A`), hangsUntil{req.Context()})
 				return &http.Response{StatusCode: 200, Body: io.NopCloser(body)}, nil
 			})}
-			_, err := retryhttp.JSON[user](t.Context(), c, quick, request(t, "GET", "http://example.com/", nil))
+			_, err := retryhttp.JSON[user](t.Context(), quick, c, request(t, "GET", "http://example.com/", nil))
 			wantReason(t, err, retry.ReasonMaxAttempts)
 			if took := time.Since(start); requests != 3 || took != 3*time.Second+2*time.Millisecond {
 				t.Errorf("%d requests in %v, want 3 of a second each and 2 waits of 1 ms", requests, took)
@@ -348,20 +348,20 @@ func TestJSONOfNothing(t *testing.T) {
 	base := &answers{codes: []int{200}}
 	base.empty = true
 	c, req := client(base), request(t, "GET", "http://example.com/", nil)
-	if l, err := retryhttp.JSON[lenient](t.Context(), c, quick, req); err != nil || l.got == nil || *l.got != "" {
+	if l, err := retryhttp.JSON[lenient](t.Context(), quick, c, req); err != nil || l.got == nil || *l.got != "" {
 		t.Errorf("a method UnmarshalJSON: %v, %v", l, err)
 	}
-	if raw, err := retryhttp.JSON[json.RawMessage](t.Context(), c, quick, req); err != nil || len(raw) != 0 {
+	if raw, err := retryhttp.JSON[json.RawMessage](t.Context(), quick, c, req); err != nil || len(raw) != 0 {
 		t.Errorf("json.RawMessage: %q, %v", raw, err)
 	}
-	if _, err := retryhttp.JSON[struct{}](t.Context(), c, quick, req); err != nil {
+	if _, err := retryhttp.JSON[struct{}](t.Context(), quick, c, req); err != nil {
 		t.Errorf("struct{}: %v", err)
 	}
 	for name, err := range map[string]error{
-		"a struct":                            errorOf(retryhttp.JSON[user](t.Context(), c, quick, req)),
-		"a pointer":                           errorOf(retryhttp.JSON[*user](t.Context(), c, quick, req)),
-		"any":                                 errorOf(retryhttp.JSON[any](t.Context(), c, quick, req)),
-		"a method that refuses an empty body": errorOf(retryhttp.JSON[time.Time](t.Context(), c, quick, req)),
+		"a struct":                            errorOf(retryhttp.JSON[user](t.Context(), quick, c, req)),
+		"a pointer":                           errorOf(retryhttp.JSON[*user](t.Context(), quick, c, req)),
+		"any":                                 errorOf(retryhttp.JSON[any](t.Context(), quick, c, req)),
+		"a method that refuses an empty body": errorOf(retryhttp.JSON[time.Time](t.Context(), quick, c, req)),
 	} {
 		if e := wantReason(t, err, retry.ReasonPermanent); e.Attempts != 1 {
 			t.Errorf("%s: %v", name, e)
@@ -377,7 +377,7 @@ func TestJSONUsesItsOwnContext(t *testing.T) {
 	cancel()
 	traced := 0
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { traced++ }})
-	if _, err := retryhttp.JSON[user](ctx, s.Client(), quick, request(t, "POST", s.URL, nil).WithContext(dead)); err != nil || traced != 1 {
+	if _, err := retryhttp.JSON[user](ctx, quick, s.Client(), request(t, "POST", s.URL, nil).WithContext(dead)); err != nil || traced != 1 {
 		t.Errorf("%v; the caller's trace saw %d connections", err, traced)
 	}
 }

@@ -630,12 +630,12 @@ func TestJSONAndDownloadUnderALimit(t *testing.T) {
 	l := &limit.Limit{Max: 1} // so an attempt that holds its place too long would be seen
 	c, limited := client(s.base), quick
 	limited.Guards = []retry.Guard{l}
-	u, err := retryhttp.JSON[struct{ Name string }](t.Context(), c, limited, request(t, "GET", s.URL, nil))
+	u, err := retryhttp.JSON[struct{ Name string }](t.Context(), limited, c, request(t, "GET", s.URL, nil))
 	if u.Name != "Ada" || err != nil {
 		t.Errorf("%q, %v", u.Name, err)
 	}
 	wantInFlight(t, l, 0, "after JSON")
-	resp, err := retryhttp.Download(t.Context(), c, limited, request(t, "GET", s.URL, nil))
+	resp, err := retryhttp.Download(t.Context(), limited, c, request(t, "GET", s.URL, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -200,17 +200,17 @@ func TestPaceByHeadersOfCalls(t *testing.T) {
 		call   func(*testing.T, *http.Client, *http.Request)
 	}{
 		{"JSON", []int{200}, func(t *testing.T, c *http.Client, req *http.Request) {
-			if _, err := retryhttp.JSON[[]int](t.Context(), c, retry.Policy{}, req); err != nil {
+			if _, err := retryhttp.JSON[[]int](t.Context(), retry.Policy{}, c, req); err != nil {
 				t.Error(err)
 			}
 		}},
 		{"an answer to JSON", []int{404}, func(t *testing.T, c *http.Client, req *http.Request) {
-			if _, err := retryhttp.JSON[[]int](t.Context(), c, retry.Policy{}, req); err == nil {
+			if _, err := retryhttp.JSON[[]int](t.Context(), retry.Policy{}, c, req); err == nil {
 				t.Error("404 is no error")
 			}
 		}},
 		{"the rest of a Download", []int{200, 206}, func(t *testing.T, c *http.Client, req *http.Request) {
-			resp, err := retryhttp.Download(t.Context(), c, retry.Policy{}, req)
+			resp, err := retryhttp.Download(t.Context(), retry.Policy{}, c, req)
 			if err != nil {
 				t.Fatal(err)
 			}

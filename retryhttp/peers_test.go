@@ -42,7 +42,7 @@ func TestPeersRequestsThatCannotBeSent(t *testing.T) {
 			}
 			req = request(t, "PUT", s.URL, strings.NewReader("body"))
 			spoil(req)
-			_, err = retryhttp.JSON[user](t.Context(), s.Client(), quick, req)
+			_, err = retryhttp.JSON[user](t.Context(), quick, s.Client(), req)
 			if e := wantReason(t, err, retry.ReasonPermanent); e.Attempts > 1 {
 				t.Errorf("JSON: %v", err)
 			}

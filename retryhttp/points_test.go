@@ -217,7 +217,7 @@ func TestPoint2BodyIsSentAgain(t *testing.T) {
 			}
 			h.AssertDelays()
 			req.Body = io.NopCloser(strings.NewReader("x"))
-			_, err := retryhttp.JSON[user](t.Context(), client(base), quick, req)
+			_, err := retryhttp.JSON[user](t.Context(), quick, client(base), req)
 			if wantReason(t, err, want); base.open.Load() != 0 {
 				t.Errorf("JSON, %s: %v; %d bodies open", method, err, base.open.Load())
 			}
@@ -1125,7 +1125,7 @@ func TestPollByCheckDiscardsWhatItRejects(t *testing.T) {
 			return nil
 		}
 		if json {
-			got, err := retryhttp.JSON[string](t.Context(), &http.Client{Transport: rt}, p, request(t, "GET", s.URL, nil))
+			got, err := retryhttp.JSON[string](t.Context(), p, &http.Client{Transport: rt}, request(t, "GET", s.URL, nil))
 			if err != nil || len(got) != 5_000 {
 				t.Errorf("JSON() = %d bytes, %v", len(got), err)
 			}

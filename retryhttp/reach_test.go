@@ -61,7 +61,7 @@ func TestNameIsTheRuns(t *testing.T) {
 			t.Errorf("the run for the pattern %q is called %q, want %q", pattern, events.summary.Name, want)
 		}
 	}
-	_, err := retryhttp.JSON[user](t.Context(), client(rt), quick.Named("json"), request(t, "GET", "http://example.com/", nil))
+	_, err := retryhttp.JSON[user](t.Context(), quick.Named("json"), client(rt), request(t, "GET", "http://example.com/", nil))
 	if e := wantReason(t, err, retry.ReasonPermanent); e.Name != "json" {
 		t.Errorf("JSON's run is called %q", e.Name)
 	}
@@ -87,11 +87,11 @@ func TestWithPolicyEditsInOrder(t *testing.T) {
 	if wantReason(t, e, retry.ReasonMaxAttempts); e.Name != "inner" || e.Attempts != 2 {
 		t.Errorf("%v, want two attempts of inner", e)
 	}
-	_, err := retryhttp.JSON[user](ctx, client(base), quick.Named("name"), get())
+	_, err := retryhttp.JSON[user](ctx, quick.Named("name"), client(base), get())
 	if e := wantReason(t, err, retry.ReasonMaxAttempts); e.Name != "inner" || e.Attempts != 2 {
 		t.Errorf("JSON: %v, want two attempts of inner", e)
 	}
-	resp, err := retryhttp.Download(ctx, client(base), quick.Named("name"), get())
+	resp, err := retryhttp.Download(ctx, quick.Named("name"), client(base), get())
 	if err != nil || retryhttp.GaveUp(resp).Name != "inner" {
 		t.Errorf("Download: %v, %v", retryhttp.GaveUp(resp), err)
 	}
@@ -312,7 +312,7 @@ func TestCheckMayReadTheBody(t *testing.T) {
 		t.Errorf("body %q", body)
 	}
 	s.wantRequests(t, 3)
-	got, err := retryhttp.JSON[user](t.Context(), client(rt), quick, request(t, "GET", s.URL, nil))
+	got, err := retryhttp.JSON[user](t.Context(), quick, client(rt), request(t, "GET", s.URL, nil))
 	if wantReason(t, err, retry.ReasonPermanent); asked != 4 {
 		t.Errorf("%v; Check was asked %d times, want once more by JSON", got, asked)
 	}
@@ -358,7 +358,7 @@ func TestPrepareGetsEachAttemptsOwnClone(t *testing.T) {
 			}
 			req := request(t, "POST", s.URL, stream("body"))
 			if json {
-				if _, err := retryhttp.JSON[user](t.Context(), client(rt), quick, req); err != nil {
+				if _, err := retryhttp.JSON[user](t.Context(), quick, client(rt), req); err != nil {
 					t.Fatal(err)
 				}
 			} else {
@@ -391,7 +391,7 @@ func TestPrepareSignsEachHop(t *testing.T) {
 	rt := s.transport(quick)
 	rt.Prepare = func(req *http.Request) error { req.Header.Set("Signed", req.URL.Path); return nil }
 	for _, c := range []*http.Client{client(rt), client(tripper(rt.RoundTrip))} {
-		if _, err := retryhttp.JSON[user](t.Context(), c, quick, request(t, "GET", s.URL+"/a", nil)); err != nil {
+		if _, err := retryhttp.JSON[user](t.Context(), quick, c, request(t, "GET", s.URL+"/a", nil)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -493,7 +493,7 @@ func TestErrorOfPrepareProvesThatNothingWasSent(t *testing.T) {
 				req := request(t, "POST", "http://example.com/", body)
 				var err error
 				if json {
-					_, err = retryhttp.JSON[user](t.Context(), client(rt), p, req)
+					_, err = retryhttp.JSON[user](t.Context(), p, client(rt), req)
 				} else {
 					_, err = rt.RoundTrip(req)
 				}
@@ -536,9 +536,9 @@ func TestTimeoutHeader(t *testing.T) {
 					case "Transport":
 						_, err = rt.RoundTrip(req)
 					case "JSON":
-						_, err = retryhttp.JSON[user](ctx, client(rt), p, req)
+						_, err = retryhttp.JSON[user](ctx, p, client(rt), req)
 					case "Download":
-						_, err = retryhttp.Download(ctx, client(rt), p, req)
+						_, err = retryhttp.Download(ctx, p, client(rt), req)
 					}
 					if err != nil {
 						t.Fatal(err)
@@ -705,7 +705,7 @@ func TestTimedOut(t *testing.T) {
 							resp.Body.Close()
 						}
 					} else {
-						_, _ = retryhttp.JSON[user](t.Context(), client(answer), p, req)
+						_, _ = retryhttp.JSON[user](t.Context(), p, client(answer), req)
 					}
 					if len(events.attempts) != 1 || events.attempts[0].Class != tt.want || events.summary.Reason != retry.ReasonNotIdempotent {
 						t.Errorf("%d attempts, the first is %v; %v", len(events.attempts), events.attempts[0].Class, events.summary.Reason)
@@ -715,7 +715,7 @@ func TestTimedOut(t *testing.T) {
 		}
 	}
 	p, events := recorded(quick)
-	_, _ = retryhttp.JSON[user](t.Context(), client(redirected(refuse)), p, request(t, "POST", "http://example.com/a", strings.NewReader("body")))
+	_, _ = retryhttp.JSON[user](t.Context(), p, client(redirected(refuse)), request(t, "POST", "http://example.com/a", strings.NewReader("body")))
 	if got := events.attempts[0].Class; got != retry.Transient {
 		t.Errorf("a failed dial behind a redirect is %v, want transient", got)
 	}
@@ -745,7 +745,7 @@ func TestProxyThatWantsAPassword(t *testing.T) {
 		if e := wantReason(t, err, retry.ReasonPermanent); e.Attempts != 1 {
 			t.Errorf("%s: %v", method, err)
 		}
-		_, err = retryhttp.JSON[user](t.Context(), client(base), quick, req)
+		_, err = retryhttp.JSON[user](t.Context(), quick, client(base), req)
 		if e := wantReason(t, err, retry.ReasonPermanent); e.Attempts != 1 {
 			t.Errorf("JSON, %s: %v", method, err)
 		}
@@ -765,7 +765,7 @@ func TestBodyOfAnotherLengthIsPermanent(t *testing.T) {
 					req.ContentLength = length
 					var err error
 					if json {
-						_, err = retryhttp.JSON[user](t.Context(), client(s.base), quick, req)
+						_, err = retryhttp.JSON[user](t.Context(), quick, client(s.base), req)
 					} else {
 						_, err = s.transport(quick).RoundTrip(req)
 					}

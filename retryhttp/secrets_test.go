@@ -47,7 +47,7 @@ func TestJSONReadsNoMoreThanMaxResponse(t *testing.T) {
 		{1<<63 - 1, 1001, true},
 	} {
 		rt := &retryhttp.Transport{Base: server.Client().Transport, MaxResponse: tt.limit}
-		got, err := retryhttp.JSON[string](t.Context(), client(rt), quick, request(t, "GET", fmt.Sprint(server.URL, "/", tt.size), nil))
+		got, err := retryhttp.JSON[string](t.Context(), quick, client(rt), request(t, "GET", fmt.Sprint(server.URL, "/", tt.size), nil))
 		if tt.ok {
 			if err != nil || len(got) != tt.size-2 {
 				t.Errorf("MaxResponse %d, a body of %d: %d bytes, %v", tt.limit, tt.size, len(got), err)
@@ -75,7 +75,7 @@ func TestJSONShowsWhatCameInsteadOfJSON(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 		_, _ = fmt.Fprintf(w, "<html>\n<h1>Please log in to see /?%s</h1>%s", r.URL.RawQuery, strings.Repeat("x", 10_000))
 	})
-	_, err := retryhttp.JSON[user](t.Context(), s.Client(), quick, request(t, "GET", s.URL+"/page?token=to%20p&secret", nil))
+	_, err := retryhttp.JSON[user](t.Context(), quick, s.Client(), request(t, "GET", s.URL+"/page?token=to%20p&secret", nil))
 	wantReason(t, err, retry.ReasonPermanent)
 	want := "GET " + s.URL + `/page?token=REDACTED&REDACTED: 202 Accepted, text/html; charset=utf-8: invalid character '<' looking for beginning of value: ` +
 		`"<html>\n<h1>Please log in to see /?token=REDACTED&REDACTED</h1>xxx`
@@ -134,7 +134,7 @@ func TestJSONErrorsKeepSecrets(t *testing.T) {
 				return nil
 			}
 			p, events := recorded(quick)
-			_, err = retryhttp.JSON[user](t.Context(), c, p, request(t, "GET", "http://user:SECRET@"+l.Addr().String()+"/path?q=SECRET", nil))
+			_, err = retryhttp.JSON[user](t.Context(), p, c, request(t, "GET", "http://user:SECRET@"+l.Addr().String()+"/path?q=SECRET", nil))
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -170,7 +170,7 @@ func TestJSONErrorsKeepSecretsThatAreNotQuoted(t *testing.T) {
 			errors.New("net/http: HTTP/1.x transport connection broken: " + text),
 		} {
 			base := tripper(func(*http.Request) (*http.Response, error) { return nil, fails })
-			_, err := retryhttp.JSON[user](t.Context(), client(base), quick, request(t, "GET", "http://example.com/", nil))
+			_, err := retryhttp.JSON[user](t.Context(), quick, client(base), request(t, "GET", "http://example.com/", nil))
 			if err == nil || strings.Contains(err.Error(), "SECRET") || !strings.Contains(err.Error(), "malformed MIME header") {
 				t.Errorf("error %v", err)
 			}
@@ -188,7 +188,7 @@ func TestJSONErrorOfAPageTakesLittleMemory(t *testing.T) {
 		req := request(t, "GET", "http://example.com/?"+strings.Repeat("tag=E&tag=D&", n)+"x=E&y=RED&z=RE", nil)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := retryhttp.JSON[user](t.Context(), client(base), quick, req)
+		_, err := retryhttp.JSON[user](t.Context(), quick, client(base), req)
 		runtime.ReadMemStats(&after)
 		wantReason(t, err, retry.ReasonPermanent)
 		if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20 {
@@ -224,7 +224,7 @@ func TestJSONErrorShowsNoPartOfASecret(t *testing.T) {
 			}
 			return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(tt.page)), Request: req}, nil
 		})
-		_, err := retryhttp.JSON[user](t.Context(), client(base), quick, request(t, "GET", "http://"+tt.userinfo+"example.com/?"+tt.query, nil))
+		_, err := retryhttp.JSON[user](t.Context(), quick, client(base), request(t, "GET", "http://"+tt.userinfo+"example.com/?"+tt.query, nil))
 		wantReason(t, err, retry.ReasonPermanent)
 		if text := err.Error(); strings.Contains(text, "s3c") || strings.Contains(text, "3t") || strings.Contains(text, "cr") || !strings.Contains(text, "RE") {
 			t.Errorf("%s: %s", name, text)
@@ -260,7 +260,7 @@ func TestJSONErrorShowsNothingIfThereAreManySecrets(t *testing.T) {
 			h := http.Header{"Content-Type": {"text/html"}}
 			return &http.Response{StatusCode: 200, Header: h, Body: io.NopCloser(strings.NewReader("<html>zzz")), Request: req}, nil
 		})
-		_, err := retryhttp.JSON[user](t.Context(), client(base), quick, request(t, "GET", "http://example.com/", nil))
+		_, err := retryhttp.JSON[user](t.Context(), quick, client(base), request(t, "GET", "http://example.com/", nil))
 		wantReason(t, err, retry.ReasonPermanent)
 		if _, ok := errors.AsType[*json.SyntaxError](err); !ok {
 			t.Errorf("%s: %v holds no SyntaxError", name, err)
@@ -277,7 +277,7 @@ func TestJSONErrorShowsNoSecretOfAHeader(t *testing.T) {
 		h := http.Header{"Content-Type": {"text/html; " + req.URL.Query().Get("token") + strings.Repeat("x", 5000)}}
 		return &http.Response{StatusCode: 200, Header: h, Body: io.NopCloser(strings.NewReader("<html>")), Request: req}, nil
 	})
-	_, err := retryhttp.JSON[user](t.Context(), client(base), quick, request(t, "GET", "http://example.com/?token=s3cr3t", nil))
+	_, err := retryhttp.JSON[user](t.Context(), quick, client(base), request(t, "GET", "http://example.com/?token=s3cr3t", nil))
 	wantReason(t, err, retry.ReasonPermanent)
 	if want := "200 OK, text/html; REDACTED" + strings.Repeat("x", 256-len("text/html; REDACTED")) + ": "; !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q in it", err, want)
@@ -331,7 +331,7 @@ func TestJSONBodyThatDoesNotFitIsPermanent(t *testing.T) {
 }
 
 func as[T any](ctx context.Context, c *http.Client, p retry.Policy, req *http.Request) error {
-	_, err := retryhttp.JSON[T](ctx, c, p, req)
+	_, err := retryhttp.JSON[T](ctx, p, c, req)
 	return err
 }
 
@@ -369,7 +369,7 @@ func TestJSONReadsNothingOfABodyThatIsTooLong(t *testing.T) {
 		return &http.Response{StatusCode: 200, ContentLength: 1001, Body: body}, nil
 	})
 	rt := &retryhttp.Transport{Base: base, MaxResponse: 1000}
-	_, err := retryhttp.JSON[string](t.Context(), client(rt), quick, request(t, "GET", "http://example.com/", nil))
+	_, err := retryhttp.JSON[string](t.Context(), quick, client(rt), request(t, "GET", "http://example.com/", nil))
 	wantReason(t, err, retry.ReasonPermanent)
 	if !strings.Contains(err.Error(), "longer than Transport.MaxResponse, 1000 bytes") || body.read.Load() || body.closed.Load() == 0 {
 		t.Errorf("%v; read %v, closed %d times", err, body.read.Load(), body.closed.Load())
@@ -377,7 +377,7 @@ func TestJSONReadsNothingOfABodyThatIsTooLong(t *testing.T) {
 
 	s := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "1001") })
 	rt.Base = s.base
-	if _, err := retryhttp.JSON[string](t.Context(), client(rt), quick, request(t, "HEAD", s.URL, nil)); err != nil {
+	if _, err := retryhttp.JSON[string](t.Context(), quick, client(rt), request(t, "HEAD", s.URL, nil)); err != nil {
 		t.Errorf("a HEAD, whose answer has a length and no body: %v", err)
 	}
 }

@@ -114,7 +114,7 @@ func (s *services) handler(layer int, next string) http.Handler {
 	case "JSON":
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			req := forward(r)
-			v, err := retryhttp.JSON[string](req.Context(), &http.Client{Transport: rt}, rt.Policy, req)
+			v, err := retryhttp.JSON[string](req.Context(), rt.Policy, &http.Client{Transport: rt}, req)
 			if err != nil {
 				fail(w, err)
 				return

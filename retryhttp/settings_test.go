@@ -54,9 +54,9 @@ func TestSettingsAreForTheirOwnRequest(t *testing.T) {
 				case "client":
 					_, err = client(rt).Do(req)
 				case "JSON":
-					_, err = retryhttp.JSON[user](ctx, client(rt), quick, req)
+					_, err = retryhttp.JSON[user](ctx, quick, client(rt), req)
 				case "Download":
-					_, err = retryhttp.Download(ctx, client(rt), quick, req)
+					_, err = retryhttp.Download(ctx, quick, client(rt), req)
 				}
 				if err != nil || len(api.sent) != 1 {
 					t.Fatalf("%d requests, %v", len(api.sent), err)
@@ -99,11 +99,11 @@ func TestSettingsOfTheRequestsOwnContext(t *testing.T) {
 				base := &answers{codes: []int{503}}
 				p, events := recorded(quick)
 				if door == "JSON" {
-					_, _ = retryhttp.JSON[user](tt.ctx, client(base), p, request(t, "POST", "http://example.com/", nil).WithContext(tt.own))
+					_, _ = retryhttp.JSON[user](tt.ctx, p, client(base), request(t, "POST", "http://example.com/", nil).WithContext(tt.own))
 				} else {
 					req := request(t, "GET", "http://example.com/", nil).WithContext(tt.own)
 					tt.requests = 3 // a GET needs no leave
-					if resp, err := retryhttp.Download(tt.ctx, client(base), p, req); err == nil {
+					if resp, err := retryhttp.Download(tt.ctx, p, client(base), req); err == nil {
 						resp.Body.Close()
 					}
 				}
@@ -143,11 +143,11 @@ func TestStartGetsTheUsersPolicy(t *testing.T) {
 				case "Transport":
 					read(t, mustDo(t, &retryhttp.Transport{Base: base, Policy: p}, req))
 				case "JSON":
-					if _, err := retryhttp.JSON[user](t.Context(), client(base), p, req); err != nil {
+					if _, err := retryhttp.JSON[user](t.Context(), p, client(base), req); err != nil {
 						t.Fatal(err)
 					}
 				default:
-					resp, err := retryhttp.Download(t.Context(), client(base), p, req)
+					resp, err := retryhttp.Download(t.Context(), p, client(base), req)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -180,7 +180,7 @@ func TestErrorTypeIsTheCode(t *testing.T) {
 		base := &answers{codes: []int{code}, header: http.Header{"X-Should-Retry": {word}}}
 		req := request(t, "GET", "http://example.com/", nil)
 		req.Header.Set("Idempotency-Key", "k")
-		_, err := retryhttp.JSON[user](t.Context(), client(base), quick, req)
+		_, err := retryhttp.JSON[user](t.Context(), quick, client(base), req)
 		e, _ := errors.AsType[*retry.Error](err)
 		typed, ok := e.Last().(interface{ ErrorType() string })
 		if !ok || typed.ErrorType() != strconv.Itoa(code) {
@@ -207,7 +207,7 @@ func TestProofIsInTheError(t *testing.T) {
 		{"a mark of After", tripper(func(*http.Request) (*http.Response, error) { return nil, retry.After(errReset, time.Millisecond) }), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := retryhttp.JSON[user](t.Context(), client(tt.base), quick, request(t, "GET", "http://example.com/", nil))
+			_, err := retryhttp.JSON[user](t.Context(), quick, client(tt.base), request(t, "GET", "http://example.com/", nil))
 			e := wantReason(t, err, retry.ReasonMaxAttempts)
 			if e.Undone != tt.undone {
 				t.Errorf("Undone: %v of %v", e.Undone, e)

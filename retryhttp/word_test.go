@@ -125,7 +125,7 @@ func TestRefusalIsAFailure(t *testing.T) {
 	if got := budget.Balance(); got > empty {
 		t.Errorf("50 refusals have filled the budget from %v to %v", empty, got)
 	}
-	_, err := retryhttp.JSON[user](t.Context(), client(rt.Base), p, request(t, "GET", "http://example.com/", nil))
+	_, err := retryhttp.JSON[user](t.Context(), p, client(rt.Base), request(t, "GET", "http://example.com/", nil))
 	e := wantReason(t, err, retry.ReasonRefused)
 	if want := "GET http://example.com/: 503 Service Unavailable, do not retry"; e.Last().Error() != want || len(e.Errs) != 1 {
 		t.Errorf("JSON's error is %q, want %q", e.Last(), want)
@@ -134,11 +134,11 @@ func TestRefusalIsAFailure(t *testing.T) {
 		t.Errorf("JSON's error is a %T, want a *StatusError without a mark", e.Last())
 	}
 	rt.Base = &answers{codes: []int{404}, header: http.Header{"X-Should-Retry": {"false"}}}
-	_, err = retryhttp.JSON[user](t.Context(), client(rt), quick, request(t, "GET", "http://example.com/", nil))
+	_, err = retryhttp.JSON[user](t.Context(), quick, client(rt), request(t, "GET", "http://example.com/", nil))
 	if wantReason(t, err, retry.ReasonPermanent); strings.Contains(err.Error(), "do not retry") {
 		t.Errorf("JSON's error of a 404 is %v", err)
 	}
-	if resp, err := retryhttp.Download(t.Context(), client(&answers{codes: []int{503}, header: http.Header{"X-Should-Retry": {"false"}}}), quick,
+	if resp, err := retryhttp.Download(t.Context(), quick, client(&answers{codes: []int{503}, header: http.Header{"X-Should-Retry": {"false"}}}),
 		request(t, "GET", "http://example.com/", nil)); err != nil || retryhttp.GaveUp(resp).Reason != retry.ReasonRefused {
 		t.Errorf("Download: %v, %v", resp, err)
 	}
@@ -147,7 +147,7 @@ func TestRefusalIsAFailure(t *testing.T) {
 // JSON takes a redirect that it does not follow for an answer, whatever the server says.
 func TestWordOfARedirectCountsForNothing(t *testing.T) {
 	base := &answers{codes: []int{304}, header: http.Header{"X-Should-Retry": {"true"}}}
-	_, err := retryhttp.JSON[user](t.Context(), client(base), quick, request(t, "GET", "http://example.com/", nil))
+	_, err := retryhttp.JSON[user](t.Context(), quick, client(base), request(t, "GET", "http://example.com/", nil))
 	wantReason(t, err, retry.ReasonPermanent)
 	if len(base.sent) != 1 {
 		t.Errorf("%d requests, want 1", len(base.sent))

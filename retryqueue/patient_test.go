@@ -45,7 +45,7 @@ func clientError(url, name, value string) error {
 func jsonError(url, name, value string) error {
 	req, _ := http.NewRequest("GET", url, nil)
 	req.Header[name] = []string{value}
-	_, err := retryhttp.JSON[any](context.Background(), nil, retry.Policy{}, req)
+	_, err := retryhttp.JSON[any](context.Background(), retry.Policy{}, nil, req)
 	return err
 }
 

@@ -51,7 +51,7 @@ func TestAllocations(t *testing.T) {
 	db := openIdle(t, idle{})
 	bare := allocs(func() { _, _ = byHand(ctx, db, nothing) })
 	for name, p := range policies {
-		if got := allocs(func() { _, _ = retrysql.Tx(ctx, db, p, nil, nothing) }) - bare; math.Round(got) > 1 {
+		if got := allocs(func() { _, _ = retrysql.Tx(ctx, p, db, nil, nothing) }) - bare; math.Round(got) > 1 {
 			t.Errorf("%s: Tx makes %v allocations more than by hand, want at most 1", name, got)
 		}
 		if got := testing.AllocsPerRun(200, func() { _, _ = retrysql.TxOf(ctx, p, begun, noop) }); got != 1 {
@@ -94,7 +94,7 @@ func BenchmarkTransaction(b *testing.B) {
 	b.Run("Tx", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			_, _ = retrysql.Tx(ctx, db, retry.Policy{}, nil, nothing)
+			_, _ = retrysql.Tx(ctx, retry.Policy{}, db, nil, nothing)
 		}
 	})
 	for _, name := range []string{"zero policy", "all set", "must not repeat"} {

@@ -1,6 +1,6 @@
 // Package retrysql repeats database transactions that fail temporarily:
 //
-//	balance, err := retrysql.Tx(ctx, db, policy, &sql.TxOptions{Isolation: sql.LevelSerializable},
+//	balance, err := retrysql.Tx(ctx, policy, db, &sql.TxOptions{Isolation: sql.LevelSerializable},
 //		func(ctx context.Context, tx *sql.Tx) (int, error) {
 //			return withdraw(ctx, tx, account, amount)
 //		})

@@ -24,7 +24,7 @@ var transfers = retry.Policy{
 // The first COMMIT meets a serialization failure, and the transaction runs again.
 func ExampleTx() {
 	ctx, db := context.Background(), openBank(sqlState("40001"))
-	moved, err := retrysql.Tx(ctx, db, transfers, &sql.TxOptions{Isolation: sql.LevelSerializable},
+	moved, err := retrysql.Tx(ctx, transfers, db, &sql.TxOptions{Isolation: sql.LevelSerializable},
 		func(ctx context.Context, tx *sql.Tx) (int, error) {
 			if _, err := tx.ExecContext(ctx, "UPDATE account SET balance = balance - 10 WHERE name = 'ada'"); err != nil {
 				return 0, err
@@ -63,7 +63,7 @@ func ExampleTxOf() {
 func ExampleCommitError() {
 	db := openBank(driver.ErrBadConn) // the connection was lost in COMMIT
 	id := "f3b1"                      // the caller's, one for each payment
-	_, err := retrysql.Tx(context.Background(), db, retry.Policy{}, nil, func(ctx context.Context, tx *sql.Tx) (int, error) {
+	_, err := retrysql.Tx(context.Background(), retry.Policy{}, db, nil, func(ctx context.Context, tx *sql.Tx) (int, error) {
 		res, err := tx.ExecContext(ctx, "INSERT INTO payment (id, amount) VALUES ('f3b1', 10)")
 		if err != nil {
 			return 0, err
@@ -82,7 +82,7 @@ func ExampleCommitError() {
 func ExampleRepeatable() {
 	db := openBank(driver.ErrBadConn)
 	policy := retry.Policy{Classify: retrysql.Repeatable}
-	_, err := retrysql.Tx(context.Background(), db, policy, nil, func(ctx context.Context, tx *sql.Tx) (struct{}, error) {
+	_, err := retrysql.Tx(context.Background(), policy, db, nil, func(ctx context.Context, tx *sql.Tx) (struct{}, error) {
 		_, err := tx.ExecContext(ctx, "UPDATE account SET name = 'ada' WHERE id = 1")
 		return struct{}{}, err
 	})

@@ -58,7 +58,7 @@ func conflicting[X interface {
 func conflictingOn(db beginner) func(context.Context) int {
 	return func(ctx context.Context) (attempts int) {
 		p := retry.Policy{MaxAttempts: many, Backoff: retry.Constant(0)}
-		_, _ = retrysql.Tx(ctx, db, p, nil, func(context.Context, *sql.Tx) (int, error) {
+		_, _ = retrysql.Tx(ctx, p, db, nil, func(context.Context, *sql.Tx) (int, error) {
 			attempts++
 			return 0, state("40001")
 		})
@@ -82,7 +82,7 @@ func TestInside(t *testing.T) {
 	}
 	defer conn.Close()
 	onAccounts := func(ctx context.Context, inner func(context.Context) int) (attempts int) {
-		_, _ = retrysql.Tx(ctx, accounts, retry.Policy{}, nil, func(ctx context.Context, _ *sql.Tx) (int, error) {
+		_, _ = retrysql.Tx(ctx, retry.Policy{}, accounts, nil, func(ctx context.Context, _ *sql.Tx) (int, error) {
 			attempts = inner(ctx)
 			return 0, nil
 		})
@@ -124,7 +124,7 @@ func TestInside(t *testing.T) {
 		"a *sql.DB in pgx, outside":     {onPool, func(ctx context.Context) int { return conflictingOn(orders)(retrysql.Outside(ctx)) }, many},
 		"any other type in pgx":         {onPool, savepoint, 1},
 		"a *sql.DB around another": {onAccounts, func(ctx context.Context) (attempts int) {
-			_, _ = retrysql.Tx(ctx, orders, retry.Policy{}, nil, func(ctx context.Context, _ *sql.Tx) (int, error) {
+			_, _ = retrysql.Tx(ctx, retry.Policy{}, orders, nil, func(ctx context.Context, _ *sql.Tx) (int, error) {
 				attempts = conflictingOn(accounts)(ctx)
 				return 0, nil
 			})

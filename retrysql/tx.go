@@ -22,9 +22,9 @@ import (
 //
 // Tx may be called concurrently if db may. It panics if fn, db, or the *sql.DB or
 // *sql.Conn in db is nil.
-func Tx[T any](ctx context.Context, db interface {
+func Tx[T any](ctx context.Context, p retry.Policy, db interface {
 	BeginTx(context.Context, *sql.TxOptions) (*sql.Tx, error)
-}, p retry.Policy, opts *sql.TxOptions, fn func(context.Context, *sql.Tx) (T, error)) (T, error) {
+}, opts *sql.TxOptions, fn func(context.Context, *sql.Tx) (T, error)) (T, error) {
 	if db == nil || db == (*sql.DB)(nil) || db == (*sql.Conn)(nil) {
 		panic("retrysql: nil db")
 	}

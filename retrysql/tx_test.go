@@ -407,7 +407,7 @@ func TestLostCommitOfAReadOnlyTransactionIsRepeated(t *testing.T) {
 			return nil
 		}})
 		p := retry.Policy{Backoff: retry.Constant(0), NonIdempotent: true}
-		v, err := retrysql.Tx(t.Context(), db, p, opts, func(context.Context, *sql.Tx) (int, error) { return 7, nil })
+		v, err := retrysql.Tx(t.Context(), p, db, opts, func(context.Context, *sql.Tx) (int, error) { return 7, nil })
 		if readOnly := opts != nil && opts.ReadOnly; (v == 7) != readOnly || (err == nil) != readOnly {
 			t.Errorf("%+v: %d, %v, want 7 only if read-only", opts, v, err)
 		}
@@ -420,7 +420,7 @@ func TestLostCommitOfAReadOnlyTransactionIsRepeated(t *testing.T) {
 // A fn that has ended a read-only transaction itself is wrong all the same.
 func TestFnEndsAReadOnlyTransaction(t *testing.T) {
 	runs := 0
-	_, err := retrysql.Tx(t.Context(), openIdle(t, idle{}), retry.Policy{}, &sql.TxOptions{ReadOnly: true}, func(_ context.Context, tx *sql.Tx) (int, error) {
+	_, err := retrysql.Tx(t.Context(), retry.Policy{}, openIdle(t, idle{}), &sql.TxOptions{ReadOnly: true}, func(_ context.Context, tx *sql.Tx) (int, error) {
 		runs++
 		return 7, tx.Commit()
 	})
@@ -442,7 +442,7 @@ func TestClosedPoolEndsTheRun(t *testing.T) {
 		BeginTx(context.Context, *sql.TxOptions) (*sql.Tx, error)
 	}{"sql.DB": closed, "sql.Conn": gone} {
 		h := retrytest.New(t, retry.Policy{})
-		_, err := retrysql.Tx(t.Context(), db, h.Policy, nil, func(context.Context, *sql.Tx) (int, error) { return 7, nil })
+		_, err := retrysql.Tx(t.Context(), h.Policy, db, nil, func(context.Context, *sql.Tx) (int, error) { return 7, nil })
 		if e := end(t, err); e.Reason != retry.ReasonPermanent || e.Attempts != 1 {
 			t.Errorf("%s: %v after %d attempts, want a permanent error after 1", name, err, e.Attempts)
 		}
@@ -794,10 +794,10 @@ func TestNilPanics(t *testing.T) {
 	var f fake
 	var none context.Context
 	for want, call := range map[string]func(){
-		"retrysql: nil db":   func() { _, _ = retrysql.Tx(t.Context(), nil, retry.Policy{}, nil, fn) },
-		"retrysql: nil db ":  func() { _, _ = retrysql.Tx(t.Context(), (*sql.DB)(nil), retry.Policy{}, nil, fn) },
-		"retrysql: nil db  ": func() { _, _ = retrysql.Tx(t.Context(), (*sql.Conn)(nil), retry.Policy{}, nil, fn) },
-		"retrysql: nil fn":   func() { _, _ = retrysql.Tx[int](t.Context(), new(sql.DB), retry.Policy{}, nil, nil) },
+		"retrysql: nil db":   func() { _, _ = retrysql.Tx(t.Context(), retry.Policy{}, nil, nil, fn) },
+		"retrysql: nil db ":  func() { _, _ = retrysql.Tx(t.Context(), retry.Policy{}, (*sql.DB)(nil), nil, fn) },
+		"retrysql: nil db  ": func() { _, _ = retrysql.Tx(t.Context(), retry.Policy{}, (*sql.Conn)(nil), nil, fn) },
+		"retrysql: nil fn":   func() { _, _ = retrysql.Tx[int](t.Context(), retry.Policy{}, new(sql.DB), nil, nil) },
 		"retrysql: nil fn ":  func() { _, _ = retrysql.TxOf[*fake, int](t.Context(), retry.Policy{}, f.Begin, nil) },
 		"retrysql: nil begin": func() {
 			_, _ = retrysql.TxOf(t.Context(), retry.Policy{}, nil, func(context.Context, *fake) (int, error) { return 0, nil })
@@ -839,7 +839,7 @@ func TestTxOnDatabaseSQL(t *testing.T) {
 	}{db, conn} {
 		options = nil
 		p := retry.Policy{Backoff: retry.Constant(0), NonIdempotent: true}
-		v, err := retrysql.Tx(t.Context(), beginner, p, &sql.TxOptions{ReadOnly: true}, func(ctx context.Context, tx *sql.Tx) (int, error) {
+		v, err := retrysql.Tx(t.Context(), p, beginner, &sql.TxOptions{ReadOnly: true}, func(ctx context.Context, tx *sql.Tx) (int, error) {
 			_, err := tx.ExecContext(ctx, "UPDATE")
 			return 7, err
 		})
@@ -859,7 +859,7 @@ func TestFnEndsTheTransaction(t *testing.T) {
 		for _, fails := range []error{nil, errFlaky} {
 			t.Run(fmt.Sprint(name, " then ", fails), func(t *testing.T) {
 				runs := 0
-				v, err := retrysql.Tx(t.Context(), openIdle(t, idle{}), retry.Policy{Classify: always(retry.Transient)}, nil, func(_ context.Context, tx *sql.Tx) (int, error) {
+				v, err := retrysql.Tx(t.Context(), retry.Policy{Classify: always(retry.Transient)}, openIdle(t, idle{}), nil, func(_ context.Context, tx *sql.Tx) (int, error) {
 					runs++
 					return 7, errors.Join(finish(tx), fails)
 				})

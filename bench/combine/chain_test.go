@@ -300,7 +300,7 @@ func (n *network) clientHTTP(l *bufconn.Listener, i int) client {
 			method = http.MethodPost
 		}
 		req, _ := http.NewRequestWithContext(ctx, method, "http://next/", nil)
-		_, err := retryhttp.JSON[string](ctx, c, n.policy, req)
+		_, err := retryhttp.JSON[string](ctx, n.policy, c, req)
 		return err
 	}
 }

@@ -194,7 +194,7 @@ func init() {
 		}},
 		way{name: "JSON", sites: sites, call: func(c *caller) error {
 			req := c.request()
-			v, err := retryhttp.JSON[string](c.ctx, &http.Client{Transport: c.transport()}, c.policy, req)
+			v, err := retryhttp.JSON[string](c.ctx, c.policy, &http.Client{Transport: c.transport()}, req)
 			if err == nil && v != "answer" {
 				c.report("%s: JSON returned %q", c.name, v)
 			}
@@ -202,7 +202,7 @@ func init() {
 		}},
 		way{name: "Download", many: true, sites: sites, most: unlimited, call: func(c *caller) error {
 			req, _ := http.NewRequestWithContext(c.ctx, "GET", "http://example.com/file", nil)
-			resp, err := retryhttp.Download(c.ctx, &http.Client{Transport: server{c}}, c.policy, req)
+			resp, err := retryhttp.Download(c.ctx, c.policy, &http.Client{Transport: server{c}}, req)
 			if err != nil {
 				return err
 			}

@@ -86,15 +86,15 @@ func init() {
 		way{name: "retrysql.Tx", solo: true, many: true, own: true, call: func(c *caller) error {
 			db := sql.OpenDB(database{c})
 			defer db.Close()
-			_, err := retrysql.Tx(c.ctx, db, c.policy, nil, func(ctx context.Context, _ *sql.Tx) (int, error) { return c.inTx(ctx) })
+			_, err := retrysql.Tx(c.ctx, c.policy, db, nil, func(ctx context.Context, _ *sql.Tx) (int, error) { return c.inTx(ctx) })
 			return err
 		}},
 		way{name: "retrysql.Tx in a Tx", many: true, own: true, most: unlimited, call: func(c *caller) error {
 			db := sql.OpenDB(database{c})
 			defer db.Close()
 			inner := c.policy.Named(c.name + " inner")
-			_, err := retrysql.Tx(c.ctx, db, c.policy, nil, func(ctx context.Context, _ *sql.Tx) (int, error) {
-				return retrysql.Tx(ctx, db, inner, nil, func(ctx context.Context, _ *sql.Tx) (int, error) { return c.inTx(ctx) })
+			_, err := retrysql.Tx(c.ctx, c.policy, db, nil, func(ctx context.Context, _ *sql.Tx) (int, error) {
+				return retrysql.Tx(ctx, inner, db, nil, func(ctx context.Context, _ *sql.Tx) (int, error) { return c.inTx(ctx) })
 			})
 			return err
 		}},

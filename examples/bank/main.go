@@ -148,7 +148,7 @@ func (b bank) sum(ctx context.Context) (sum int, err error) {
 // transfer moves amount between two accounts. It is the whole of what a service
 // would write.
 func (b bank) transfer(ctx context.Context, p retry.Policy, from, to, amount int) (balance int, err error) {
-	return retrysql.Tx(ctx, b.db, p, &sql.TxOptions{Isolation: sql.LevelSerializable}, func(ctx context.Context, tx *sql.Tx) (int, error) {
+	return retrysql.Tx(ctx, p, b.db, &sql.TxOptions{Isolation: sql.LevelSerializable}, func(ctx context.Context, tx *sql.Tx) (int, error) {
 		balance, err := change(ctx, tx, from, -amount)
 		if err != nil {
 			return 0, err

@@ -50,7 +50,7 @@ func run(ctx context.Context, out io.Writer, size, every int64) error {
 		Backoff:        retry.Exponential{Base: 10 * time.Millisecond},
 	}
 	start := time.Now()
-	resp, err := retryhttp.Download(ctx, server.Client(), policy, req)
+	resp, err := retryhttp.Download(ctx, policy, server.Client(), req)
 	if err != nil {
 		return err
 	}

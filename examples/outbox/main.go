@@ -105,7 +105,7 @@ func serve(ctx context.Context, path, broker, crash string) error {
 			return retry.Stop(err)
 		}
 		req.Header.Set("Idempotency-Key", fmt.Sprintf("%q", fmt.Sprint("order-", m.id)))
-		_, err = retryhttp.JSON[struct{}](ctx, nil, retry.Policy{MaxAttempts: 1}, req)
+		_, err = retryhttp.JSON[struct{}](ctx, retry.Policy{MaxAttempts: 1}, nil, req)
 		if err == nil {
 			published++
 		}

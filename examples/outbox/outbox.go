@@ -46,7 +46,7 @@ var writing = retry.Policy{
 
 // write runs fn in a transaction.
 func write[T any](ctx context.Context, db *sql.DB, fn func(context.Context, *sql.Tx) (T, error)) (T, error) {
-	return retrysql.Tx(ctx, db, writing, nil, fn)
+	return retrysql.Tx(ctx, writing, db, nil, fn)
 }
 
 // order stores an order and the message that tells of it. An order that is there already

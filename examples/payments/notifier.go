@@ -40,7 +40,7 @@ func runNotifier(ctx context.Context, c config, log retry.Hooks) error {
 			}
 			req.Header.Set("Idempotency-Key", `"`+string(msg.Data())+`"`)
 			traces.Inject(ctx, propagation.HeaderCarrier(req.Header))
-			_, err = retryhttp.JSON[struct{}](ctx, nil, webhook, req)
+			_, err = retryhttp.JSON[struct{}](ctx, webhook, nil, req)
 			return err
 		},
 		Dead: func(ctx context.Context, msg jetstream.Msg, e *retry.Error) error {

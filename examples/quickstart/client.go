@@ -19,7 +19,7 @@ func call[T any](ctx context.Context, t target, method string, body any) (v T, e
 	if err != nil {
 		return v, err
 	}
-	return retryhttp.JSON[T](ctx, t.client, t.policy, req)
+	return retryhttp.JSON[T](ctx, t.policy, t.client, req)
 }
 
 // send makes one attempt at such a call by itself: an op for retry.Do, as one would

@@ -63,7 +63,7 @@ func TestCutInCommitOfAReadOnlyTransaction(t *testing.T) {
 		p := quick
 		p.NonIdempotent = true
 		runs := 0
-		n, err := retrysql.Tx(t.Context(), db.std, p, &sql.TxOptions{ReadOnly: true}, func(ctx context.Context, t *sql.Tx) (int, error) {
+		n, err := retrysql.Tx(t.Context(), p, db.std, &sql.TxOptions{ReadOnly: true}, func(ctx context.Context, t *sql.Tx) (int, error) {
 			n, err := sqlTx{t}.number(ctx, "SELECT count(*) FROM counter")
 			if runs++; runs == 1 {
 				db.proxy.cutNext()
@@ -73,7 +73,7 @@ func TestCutInCommitOfAReadOnlyTransaction(t *testing.T) {
 		if n != 2 || err != nil || runs != 2 || db.proxy.cuts.Load() != 1 {
 			t.Errorf("%d, %v after %d runs and %d cuts, want 2 after 2 and 1", n, err, runs, db.proxy.cuts.Load())
 		}
-		_, err = retrysql.Tx(t.Context(), db.std, p, &sql.TxOptions{ReadOnly: true}, func(ctx context.Context, t *sql.Tx) (int, error) {
+		_, err = retrysql.Tx(t.Context(), p, db.std, &sql.TxOptions{ReadOnly: true}, func(ctx context.Context, t *sql.Tx) (int, error) {
 			return insert(ctx, sqlTx{t})
 		})
 		if err == nil {

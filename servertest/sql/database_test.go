@@ -70,7 +70,7 @@ func standard(t *testing.T, name, driver, source string) *database {
 	db.SetMaxOpenConns(16) // as in pool; to open one takes SQLite long under the race detector
 	return &database{name: name, std: db, close: func() { db.Close() }, inUse: func() int { return db.Stats().InUse },
 		tx: func(ctx context.Context, p retry.Policy, fn func(context.Context, tx) (int, error)) (int, error) {
-			return retrysql.Tx(ctx, db, p, &sql.TxOptions{Isolation: sql.LevelSerializable}, func(ctx context.Context, t *sql.Tx) (int, error) {
+			return retrysql.Tx(ctx, p, db, &sql.TxOptions{Isolation: sql.LevelSerializable}, func(ctx context.Context, t *sql.Tx) (int, error) {
 				return fn(ctx, sqlTx{t})
 			})
 		}}

@@ -263,7 +263,7 @@ func TestRefusedRollback(t *testing.T) {
 		p := quick
 		p.NonIdempotent = true
 		runs, session := 0, 0
-		_, err := retrysql.Tx(t.Context(), db.std, p, nil, func(ctx context.Context, tx *sql.Tx) (v int, err error) {
+		_, err := retrysql.Tx(t.Context(), p, db.std, nil, func(ctx context.Context, tx *sql.Tx) (v int, err error) {
 			t := sqlTx{tx}
 			if runs++; runs > 1 {
 				return insert(ctx, t)

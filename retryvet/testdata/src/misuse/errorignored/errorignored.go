@@ -12,8 +12,8 @@ import (
 
 func hedged(ctx context.Context, p retry.Policy, h *hedge.Hedge, db *sql.DB) {
 	hedge.Do(ctx, p, h, func(context.Context) (int, error) { return 1, nil })                   // want `the error of hedge.Do is ignored`
-	retrysql.Tx(ctx, db, p, nil, func(context.Context, *sql.Tx) (int, error) { return 1, nil }) // want `the error of retrysql.Tx is ignored`
-	_, _ = retrysql.Tx(ctx, db, p, nil, func(context.Context, *sql.Tx) (int, error) { return 1, nil })
+	retrysql.Tx(ctx, p, db, nil, func(context.Context, *sql.Tx) (int, error) { return 1, nil }) // want `the error of retrysql.Tx is ignored`
+	_, _ = retrysql.Tx(ctx, p, db, nil, func(context.Context, *sql.Tx) (int, error) { return 1, nil })
 }
 
 func batch(ctx context.Context, p retry.Policy, items []string, send func(context.Context, []string) error) {
