@@ -1,12 +1,14 @@
 package retry
 
 import (
+	"fmt"
 	"math"
 	"sync/atomic"
 	"time"
 
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/internal/readings"
+	"github.com/goretry/retry/internal/tokens"
 )
 
 // Budget limits the retries of all the runs that share it. First attempts are never
@@ -21,6 +23,14 @@ import (
 // even if the run is canceled in the wait before it.
 //
 // Package hedge calls the same methods for the hedges of a call, with Hedge set.
+//
+// A Budget may have one more method, as those of this library do:
+//
+//	Price(w Withdrawal) (price, left float64)
+//
+// It returns how many tokens w costs now and how many there are, and changes nothing. A run
+// calls it right after Withdraw has refused w, and [Error] then says both. Package retrydebug
+// shows both on its page.
 type Budget interface {
 	// Begin says that a run starts.
 	Begin(Opening)
@@ -56,6 +66,50 @@ type Outcome struct {
 	Hedge   bool         // the run was the hedges of one call; to the policy's budget each hedge is a run
 	OK      bool         // op succeeded, or failed with an Answer; of a hedge to the policy's budget: as the first to do so
 	Clock   clockx.Clock // the policy's, never nil
+}
+
+// pricer is a Budget that says what a retry costs.
+type pricer interface {
+	Price(Withdrawal) (price, left float64)
+}
+
+// shortage is the Cause of a run that its budget has ended.
+type shortage struct {
+	class       Class // of the error that a retry was to follow
+	price, left float64
+}
+
+// shortageOf returns what w costs in a budget that has refused it, or nil if the budget does not
+// know or has enough by now: other runs earn meanwhile, and a type around the budget may have
+// refused for a reason of its own.
+func shortageOf(b Budget, w Withdrawal) error {
+	p, ok := b.(pricer)
+	if !ok {
+		return nil
+	}
+	price, left := p.Price(w)
+	if missing := price - max(left, 0); !(missing > 0) || math.IsInf(missing, 1) {
+		return nil
+	}
+	return &shortage{w.Class, price, left}
+}
+
+func (s *shortage) Error() string {
+	after, unit, are := "", "tokens", "are"
+	switch s.class {
+	case TimedOut:
+		after = " after a timeout"
+	case Throttled:
+		after = " after a throttled error"
+	}
+	price, left := tokens.Price(s.price), tokens.Left(s.left)
+	if price == "1" {
+		unit = "token"
+	}
+	if left == "1" {
+		are = "is"
+	}
+	return fmt.Sprintf("a retry%s costs %s %s, %s %s left", after, price, unit, left, are)
 }
 
 // EarnedBudget lets calls earn their retries. Use it unless you know better, one for each
@@ -193,6 +247,15 @@ func (b *EarnedBudget) End(o Outcome) {
 			return // mostly it is full: then nobody writes, and cores do not wait for each other
 		}
 	}
+}
+
+// Price returns what a retry costs now, and the number of tokens.
+func (b *EarnedBudget) Price(w Withdrawal) (price, left float64) {
+	if b == nil {
+		return 0, math.Inf(1)
+	}
+	p := purse(b.word.Load()).faded(tickOf(w.Clock))
+	return float64(p.costOf(w.Class)) / token, float64(p.tokens()) / token
 }
 
 // Balance returns the number of tokens divided by ten, at most 1.

@@ -117,7 +117,9 @@ type Error struct {
 	// is context.DeadlineExceeded if the run ended because the deadline would have passed
 	// during the next wait. If the clock's Sleep returned an error although the context
 	// had not ended, Cause is that error. With ReasonGuard it is the guard's error, an
-	// [ErrPaced] if the guard would have admitted the attempt too late. Otherwise it is nil.
+	// [ErrPaced] if the guard would have admitted the attempt too late. With ReasonBudget it
+	// says what the retry would have cost and what was left, if the budget has a method Price.
+	// Otherwise it is nil.
 	Cause error
 }
 
@@ -137,7 +139,11 @@ func (e *Error) Error() string {
 	if e.Attempts == 0 && e.Cause != nil {
 		return fmt.Sprintf("%s: not attempted (%s): %v", name, e.Reason, e.Cause)
 	}
-	s := fmt.Sprintf("%s: gave up after %s in %v (%s)", name, attemptsText(e.Attempts), brief(e.Elapsed), errtree.Reason(e))
+	reason := errtree.Reason(e)
+	if e.Reason == ReasonBudget && e.Cause != nil {
+		reason = fmt.Sprintf("%s: %v", reason, e.Cause)
+	}
+	s := fmt.Sprintf("%s: gave up after %s in %v (%s)", name, attemptsText(e.Attempts), brief(e.Elapsed), reason)
 	if e.Answered {
 		s = fmt.Sprintf("%s: answered after %s in %v", name, attemptsText(e.Attempts), brief(e.Elapsed))
 	}

@@ -180,7 +180,7 @@ func (d *decisions) next(p *Policy, now *moment) bool {
 	case d.polled, // the next poll is no extra load
 		d.class == Throttled && p.paced(): // a guard limits it
 	case !d.withdraw(p): // last: a retry that is not made costs nothing
-		d.stop(p, ReasonBudget, nil)
+		d.stop(p, ReasonBudget, d.shortage(p))
 		d.wait = wait
 		return false
 	default:
@@ -229,8 +229,15 @@ func (d *decisions) plan(p *Policy, now *moment) (delay, wait time.Duration, rea
 }
 
 //go:noinline
-func (d *decisions) withdraw(p *Policy) bool {
-	return p.Budget.Withdraw(Withdrawal{Name: p.Name, Class: d.class, Retry: int(d.granted) + 1, Clock: p.clock()})
+func (d *decisions) withdraw(p *Policy) bool { return p.Budget.Withdraw(d.withdrawal(p)) }
+
+// shortage returns why the budget has refused, as far as it says.
+//
+//go:noinline
+func (d *decisions) shortage(p *Policy) error { return shortageOf(p.Budget, d.withdrawal(p)) }
+
+func (d *decisions) withdrawal(p *Policy) Withdrawal {
+	return Withdrawal{Name: p.Name, Class: d.class, Retry: int(d.granted) + 1, Clock: p.clock()}
 }
 
 // refusedByBudget reports whether the run is over only because its budget refused the

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"math"
 	"sync/atomic"
 
 	"github.com/goretry/retry"
@@ -71,6 +72,20 @@ func (b *Concurrency) End(o retry.Outcome) {
 		n++
 	}
 	b.state.Add(-n)
+}
+
+// Price returns one token for a place, and how many places are free. The place that a run
+// holds is free for its own next retry.
+func (b *Concurrency) Price(w retry.Withdrawal) (price, left float64) {
+	if b == nil {
+		return 0, math.Inf(1)
+	}
+	n := inFlight(b.state.Load())
+	free := b.allowed(n) - n.retries()
+	if w.Retry > 1 {
+		free++
+	}
+	return 1, float64(max(free, 0))
 }
 
 // Balance returns which fraction of the places now allowed is free, in [0,1].

@@ -14,7 +14,8 @@
 //
 // [retry.PerKey] has one for each host or shard. The zero values are ready, and a nil pointer
 // grants everything. Set the fields before the first use, and do not copy a budget after it.
-// All are safe for concurrent use. Balance returns what is left, in [0,1].
+// All are safe for concurrent use. Balance returns what is left, in [0,1], and Price what a retry
+// costs and how many tokens are left: see [retry.Budget].
 //
 // docs/storms.md of the repository compares them in simulated outages.
 package budget

@@ -34,9 +34,9 @@ func (b *GRPC) Withdraw(retry.Withdrawal) bool {
 	if b == nil {
 		return true
 	}
-	for full := b.full(); ; {
+	for {
 		missing := b.missing.Load()
-		if left := full - missing - perToken; left <= full/2 {
+		if b.spare(missing) < perToken {
 			return false
 		}
 		if b.missing.CompareAndSwap(missing, missing+perToken) {
@@ -64,6 +64,14 @@ func (b *GRPC) End(o retry.Outcome) {
 	}
 }
 
+// Price returns one token, and how many there are besides the half that must remain.
+func (b *GRPC) Price(retry.Withdrawal) (price, left float64) {
+	if b == nil {
+		return 0, math.Inf(1)
+	}
+	return 1, float64(max(b.spare(b.missing.Load()), 0)) / perToken
+}
+
 // Balance returns the fraction of MaxTokens that is left, in [0,1].
 func (b *GRPC) Balance() float64 {
 	if b == nil {
@@ -74,6 +82,12 @@ func (b *GRPC) Balance() float64 {
 		return 0
 	}
 	return float64(full-b.missing.Load()) / float64(full)
+}
+
+// spare returns how much may be taken, in thousandths: more than half must be left.
+func (b *GRPC) spare(missing int64) int64 {
+	full := b.full()
+	return full - missing - (full/2 + 1)
 }
 
 func (b *GRPC) full() int64 { return thousandths(b.MaxTokens, 10) }

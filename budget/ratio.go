@@ -87,11 +87,30 @@ func (b *Ratio) End(o retry.Outcome) {
 	b.owed = max(b.owed, 1) - 1
 }
 
+// Price returns one token for a retry, and for how many the window has room.
+func (b *Ratio) Price(retry.Withdrawal) (price, left float64) {
+	if b == nil {
+		return 0, math.Inf(1)
+	}
+	allowed, retries := b.count()
+	return 1, max(allowed-retries, 0)
+}
+
 // Balance returns which fraction of the retries now allowed is left, in [0,1].
 func (b *Ratio) Balance() float64 {
 	if b == nil {
 		return 1
 	}
+	allowed, retries := b.count()
+	if retries >= allowed {
+		return 0
+	}
+	return 1 - retries/allowed
+}
+
+// count returns how many whole retries the window allows now, and how many it has had. It reads
+// the clock of the latest Withdraw or End.
+func (b *Ratio) count() (allowed, retries float64) {
 	b.mu.Lock()
 	clock := b.clock
 	b.mu.Unlock()
@@ -99,15 +118,12 @@ func (b *Ratio) Balance() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.current(now)
-	successes, retries := b.sum()
-	allowed := math.Floor(b.allowed(successes))
+	successes, had := b.sum()
+	allowed = math.Floor(b.allowed(successes))
 	if allowed == 0 && b.lends() {
 		allowed = 1
 	}
-	if float64(retries) >= allowed {
-		return 0
-	}
-	return 1 - float64(retries)/allowed
+	return allowed, float64(had)
 }
 
 func (b *Ratio) allowed(successes int64) float64 {

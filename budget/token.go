@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"math"
 	"sync/atomic"
 
 	"github.com/goretry/retry"
@@ -62,6 +63,18 @@ func (b *Token) End(o retry.Outcome) {
 	}
 }
 
+// Price returns what a retry costs, and the number of tokens.
+func (b *Token) Price(w retry.Withdrawal) (price, left float64) {
+	if b == nil {
+		return 0, math.Inf(1)
+	}
+	cost, capacity := b.cost(w.Class), b.capacity()
+	if capacity == 0 { // which grants nothing
+		cost = b.uncapped(w.Class)
+	}
+	return float64(cost), float64(capacity - b.used.Load())
+}
+
 // Balance returns the fraction of Capacity that is left, in [0,1].
 func (b *Token) Balance() float64 {
 	if b == nil {
@@ -76,12 +89,13 @@ func (b *Token) Balance() float64 {
 
 func (b *Token) capacity() int64 { return tokens(b.Capacity, 500) }
 
-func (b *Token) cost(c retry.Class) int64 {
-	cost := tokens(b.Cost, 14)
+func (b *Token) cost(c retry.Class) int64 { return min(b.uncapped(c), b.capacity()) }
+
+func (b *Token) uncapped(c retry.Class) int64 {
 	if c == retry.Throttled {
-		cost = tokens(b.ThrottleCost, 5)
+		return tokens(b.ThrottleCost, 5)
 	}
-	return min(cost, b.capacity())
+	return tokens(b.Cost, 14)
 }
 
 // tokens returns n, or the default if n is 0, or 0 if n is negative.

@@ -96,7 +96,7 @@ func TestHandle(t *testing.T) {
 0s Attempt 2
 1m0s AttemptDone 2: down, transient, delay 2h0m1s
 1m0s Wait 2h0m1s
-1m0s settle retry in 2h0m1s: job: gave up after 2 attempts in 1h1m0s (budget): down
+1m0s settle retry in 2h0m1s: job: gave up after 2 attempts in 1h1m0s (budget: a retry costs 14 tokens, 0 are left): down
 1m1s Done 2, none: <nil>`},
 		"dead": {3, retry.Policy{}, takes(errDown), nil, `0s Start
 0s Attempt 3

@@ -122,6 +122,21 @@ func TestARunIsRecorded(t *testing.T) {
 	}
 }
 
+// It also says what a retry would have cost that the budget has refused.
+func TestFailuresSayWhatTheBudgetRefused(t *testing.T) {
+	f := &fake{}
+	h := retrytest.New(f, retry.Policy{Name: "fetch", Budget: new(retry.EarnedBudget)})
+	_, _ = retry.Do(t.Context(), h.Policy, retrytest.Script(h, retrytest.Fail[int](retry.ErrAttemptTimeout).Taking(time.Second)))
+	h.AssertReason(retry.ReasonNone)
+	want := `retrytest: the run ended with budget, want success
+fetch, in virtual time:
+        0s  attempt 1 took 1s and failed, timed_out: retry: attempt timed out
+        1s  gave up: fetch: gave up after 1 attempt in 1s (budget: a retry after a timeout costs 10 tokens, 9 are left): retry: attempt timed out`
+	if len(f.failures) != 1 || f.failures[0] != want {
+		t.Errorf("%q\nwant %q", f.failures, want)
+	}
+}
+
 // What a failed assertion says is all that its reader has.
 func TestFailuresTellTheStory(t *testing.T) {
 	f := &fake{}

@@ -161,7 +161,7 @@ func (t *timeline) why(s retry.Summary) string {
 	case retry.ReasonRetryAfter:
 		return ": the wait asked for is above Policy.MaxRetryAfter, " + short(p.MaxRetryAfter)
 	case retry.ReasonBudget:
-		return ": Policy.Budget has no retry left"
+		return fmt.Sprintf(": %v", s.Err.(*retry.Error).Cause) // an EarnedBudget says what the retry costs
 	case retry.ReasonCanceled:
 		return ": the caller has left"
 	}
