@@ -62,6 +62,9 @@
 //	    last_error?
 //	budgets[], limits[]               by name: balance; in_flight and places. null if the method panicked,
 //	                                  or if there is no such number or limit
+//	  tokens?, price?                 of a budget that has a method Price: its tokens, and what a retry costs
+//	    transient, throttled          after an error of this class
+//	    timed_out
 //	hedges[], paces[]                 by name: delay; rate, null while it is open, and wait
 //	  shared?, alone?                 of a pace that is shared: for how long its fleet has answered, or has not
 //	  parts?, worst?[]                of a retry.PerKey: how many, and the five worst of them, by key; the
@@ -70,7 +73,7 @@
 //	  name, reason, attempts, seconds, waited
 //	  count                           how many runs ended like this one, which is the last of them
 //	  time                            of the end
-//	  trace?, cause?                  cause if no attempt was made
+//	  trace?, cause?                  cause if no attempt was made, or if the budget says what the retry would have cost
 //	  steps[]                         what held the run up: the first, and the latest seven
 //	    attempt, seconds, class, error
 //	    start                         since the run began

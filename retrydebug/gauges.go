@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 )
 
 // gauges are the budgets, limits, hedges and paces that are observed, by the keys of their
@@ -25,6 +26,11 @@ type gauges struct {
 }
 
 type budget interface{ Balance() float64 }
+
+// pricer is a budget that says what a retry costs: see retry.Budget.
+type pricer interface {
+	Price(retry.Withdrawal) (price, left float64)
+}
 
 type limiter interface {
 	InFlight() int
@@ -185,15 +191,54 @@ func orLeast(v *float64) float64 {
 type budgetReport struct {
 	header[budgetReport]
 	Balance *float64 `json:"balance"`
+	Tokens  *float64 `json:"tokens,omitempty"`
+	Price   *prices  `json:"price,omitempty"`
+}
+
+// prices are what a retry costs, in tokens, by the class of the error that it follows. That of
+// an Unprocessed one is as that of a Transient one.
+type prices struct {
+	Transient float64 `json:"transient"`
+	Throttled float64 `json:"throttled"`
+	TimedOut  float64 `json:"timed_out"`
 }
 
 func readBudget(b budget) (r budgetReport) {
 	r.Balance = safely(func() (float64, bool) {
 		v := b.Balance()
-		return v, !math.IsNaN(v) && !math.IsInf(v, 0)
+		return v, finite(v)
 	})
+	if b, ok := b.(pricer); ok {
+		r.Tokens, r.Price = readPrices(b)
+	}
 	return r
 }
+
+func readPrices(b pricer) (tokens *float64, p *prices) {
+	var left float64
+	p = safely(func() (prices, bool) {
+		price := func(c retry.Class) (price float64) {
+			price, left = b.Price(retry.Withdrawal{Class: c, Retry: 1, Clock: clockx.System()})
+			return price
+		}
+		p := prices{price(retry.Transient), price(retry.Throttled), price(retry.TimedOut)}
+		return p, finite(p.Transient) && finite(p.Throttled) && finite(p.TimedOut) && finite(left)
+	})
+	if p == nil {
+		return nil, nil
+	}
+	return &left, p
+}
+
+// short reports whether there is too little for any retry.
+func (r *budgetReport) short() bool {
+	if r.Price != nil {
+		return *r.Tokens < min(r.Price.Transient, r.Price.Throttled, r.Price.TimedOut)
+	}
+	return *r.Balance <= 0
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 func (r *budgetReport) badness() float64 {
 	if r.Balance == nil {
@@ -253,7 +298,7 @@ type sharer interface {
 func readPace(p pacer) (r paceReport) {
 	r.Rate = safely(func() (float64, bool) {
 		v := p.Rate()
-		return v, !math.IsNaN(v) && !math.IsInf(v, 0)
+		return v, finite(v)
 	})
 	r.Wait = readWait(p)
 	if s, ok := p.(sharer); ok {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/tokens"
 )
 
 //go:embed page.html
@@ -165,6 +166,7 @@ type runRow struct {
 type failedItem struct {
 	name
 	Time, Reason, Summary, Trace, Cause string
+	Refusal                             string // what the budget has said
 	Last, Count                         string // what the last step failed with, and how many runs did
 	Bars                                []bar
 	Steps                               []stepText
@@ -373,12 +375,12 @@ func (v view) say(d *pageData, rep *report) {
 	}
 	empty := 0
 	for _, b := range byPart(rep.Budgets) {
-		if b.Balance == nil || *b.Balance >= .1 || empty == worst {
+		if b.Balance == nil || *b.Balance >= .1 && !b.short() || empty == worst {
 			continue
 		}
 		empty++
 		text := "has almost no budget left for retries."
-		if *b.Balance <= 0 {
+		if b.short() {
 			text = "has no budget left for retries."
 		}
 		d.Said = append(d.Said, sentence{Bad: true, Named: true, name: name{Name: b.Name}, Text: text})
@@ -495,6 +497,7 @@ func gaugeItems(rep *report) (items []gaugeItem) {
 			item.Bar, item.Text = strconv.Itoa(int(100*left)), percent(left)+" left"
 		}
 		add(item, b.Parts, "lowest")
+		items[len(items)-1].Text += pricesText(&b)
 	}
 	for _, l := range byPart(rep.Limits) {
 		item := gaugeItem{Kind: "limit", Name: l.Name, Text: "–"}
@@ -536,6 +539,27 @@ func gaugeItems(rep *report) (items []gaugeItem) {
 	return items
 }
 
+// pricesText says what a retry costs beside what is left. A share of a budget tells nobody
+// whether that is enough.
+func pricesText(r *budgetReport) string {
+	if r.Price == nil {
+		return ""
+	}
+	unit := "tokens"
+	left := tokens.Left(*r.Tokens)
+	if left == "1" {
+		unit = "token"
+	}
+	text := fmt.Sprintf(": %s %s; a retry costs %s", left, unit, tokens.Price(r.Price.Transient))
+	if p := r.Price.Throttled; p != r.Price.Transient {
+		text += ", after a throttled error " + tokens.Price(p)
+	}
+	if p := r.Price.TimedOut; p != r.Price.Transient {
+		text += ", after a timeout " + tokens.Price(p)
+	}
+	return text
+}
+
 func runRowOf(n runReport) runRow {
 	row := runRow{name: name{Name: n.Name}, Age: seconds(n.Age), Attempt: strconv.Itoa(n.Attempt), State: "waiting", Guard: n.Guard, LastError: n.LastError}
 	if n.Limit > 0 {
@@ -574,6 +598,9 @@ func failedItems(rep *report) (items []failedItem) {
 			item.Last = f.Steps[len(f.Steps)-1].Error
 		} else {
 			item.Cause = f.Cause
+		}
+		if f.Attempts > 0 {
+			item.Refusal = f.Cause
 		}
 		if f.Count > 1 {
 			item.Count = fmt.Sprintf("the last of %d like it", f.Count)

@@ -67,7 +67,8 @@ func (r *Recorder) Hooks() retry.Hooks {
 
 // ObserveBudget shows the balance of b, such as a [budget.Token], by that name. A
 // second call with the same name replaces b, and a nil b removes it. Balance is called
-// when the page is served, and must be safe for concurrent use. 256 names are shown.
+// when the page is served, and must be safe for concurrent use. So is Price, if b has that
+// method: see [retry.Budget]. Then the page also shows what a retry costs. 256 names are shown.
 // [ObservePerKey] is for budgets by key. A nil Recorder ignores it.
 func (r *Recorder) ObserveBudget(name string, b interface{ Balance() float64 }) {
 	if r != nil {

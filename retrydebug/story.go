@@ -72,14 +72,15 @@ type ending struct {
 	took     time.Duration
 	waited   time.Duration
 	trace    string
-	cause    string // if no attempt was made
+	cause    string // if no attempt was made, or if the budget has said why it refused one
 	count    int    // runs that ended like this one, itself included, as long as one of them is kept
 }
 
 // endingOf returns how a run ended; ctx is that of its Done.
 func (r *Recorder) endingOf(ctx context.Context, n *run, s retry.Summary) ending {
 	e := ending{op: n.op, reason: s.Reason, attempts: s.Attempts, took: s.Elapsed, waited: s.Waited, trace: r.trace(ctx)}
-	if err, ok := s.Err.(*retry.Error); ok && s.Attempts == 0 && err != nil {
+	err, ok := s.Err.(*retry.Error)
+	if ok && err != nil && (s.Attempts == 0 || s.Reason == retry.ReasonBudget) {
 		e.cause = line(errtext.Of(err.Cause), texts)
 	}
 	return e
@@ -126,9 +127,10 @@ func (f *failures) add(s *story) {
 }
 
 // like reports whether two runs of an operation ended for one reason, after failures and
-// refusals with one key.
+// refusals with one key. What is left of a budget differs.
 func (s *story) like(o *story) bool {
-	return s.op == o.op && s.reason == o.reason && s.key == o.key && s.refusal == o.refusal && s.cause == o.cause
+	return s.op == o.op && s.reason == o.reason && s.key == o.key && s.refusal == o.refusal &&
+		(s.cause == o.cause || s.reason == retry.ReasonBudget)
 }
 
 // all returns them, the latest first.

@@ -159,9 +159,16 @@ func taking(d time.Duration, errs ...error) func(context.Context) error {
 
 type gauge struct {
 	Name                       string
+	Tokens                     *float64
+	Price                      *prices
 	Balance, Delay, Rate, Wait *float64
 	InFlight                   *int `json:"in_flight"`
 	Places                     *int
 	Parts                      int
 	Worst                      []gauge
+}
+
+type prices struct {
+	Transient, Throttled float64
+	TimedOut             float64 `json:"timed_out"`
 }
