@@ -55,6 +55,12 @@ func TestFirstTrySuccessAllocatesNothing(t *testing.T) {
 	}
 }
 
+// The README's own policy has a timeout, so it says what that costs.
+func TestTimeoutAllocatesFourTimes(t *testing.T) {
+	p := retry.Policy{Name: "get-user", MaxAttempts: 4, AttemptTimeout: 2 * time.Second, Budget: &retry.EarnedBudget{}}
+	wantAllocs(t, 4, func() { sink, _ = retry.Do(t.Context(), p, fetch) })
+}
+
 // idle is a guard that holds nothing, and keeper one that holds a pointer.
 type (
 	idle   struct{}

@@ -83,6 +83,38 @@ func TestGuides(t *testing.T) {
 	}
 }
 
+// The programs on these pages are whole: a reader can copy them as they are.
+func TestWholePrograms(t *testing.T) {
+	needRepository(t)
+	files, err := filepath.Glob("examples/start/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var programs []string
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs = append(programs, regexp.MustCompile(`^(//.*\n)*`).ReplaceAllString(string(b), ""))
+	}
+	for page, want := range map[string]int{"docs/start.md": 1, "docs/testing.md": 2} {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(b), -1)
+		if len(code) != want {
+			t.Errorf("%s has %d programs, want %d", page, len(code), want)
+		}
+		for _, m := range code {
+			if !slices.Contains(programs, m[1]) {
+				t.Errorf("%s has a program that is no file of examples/start:\n%s", page, m[1])
+			}
+		}
+	}
+}
+
 // exampleFiles returns what examples are made of: files below examples, what the tests
 // with real clients compile, what retryvet's tests fix, and example tests elsewhere.
 func exampleFiles(t *testing.T) (sources []string) {
@@ -164,6 +196,29 @@ func TestTermsHaveTheDefaults(t *testing.T) {
 	} {
 		if row == "" || !strings.Contains(string(page), row) {
 			t.Errorf("docs/terms.md has not %q", row)
+		}
+	}
+}
+
+// The page explains each class and each reason.
+func TestTermsHaveAllClassesAndReasons(t *testing.T) {
+	page, err := os.ReadFile("docs/terms.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := func(heading, word string) bool {
+		_, section, _ := strings.Cut(string(page), "\n## "+heading+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		return regexp.MustCompile("(?m)^\\| (`\\w+`, )*`" + word + "`[, ]").MatchString(section)
+	}
+	for c := retry.Unknown; c <= retry.Unprocessed; c++ {
+		if !has("Classes", c.String()) {
+			t.Errorf("docs/terms.md has no class %s", c)
+		}
+	}
+	for r := retry.ReasonPermanent; r.String() != "unknown"; r++ {
+		if !has("Reasons", r.String()) {
+			t.Errorf("docs/terms.md has no reason %s", r)
 		}
 	}
 }

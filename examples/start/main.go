@@ -1,0 +1,44 @@
+// Start is the program of docs/start.md. It gets a URL whose answer is a user as JSON, and
+// prints the name:
+//
+//	go run ./examples/start https://api.github.com/users/octocat
+//
+// Its tests are those of docs/testing.md.
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retryhttp"
+)
+
+var users = retry.Policy{
+	Name:           "get-user",
+	MaxAttempts:    4,
+	AttemptTimeout: 2 * time.Second,
+	Budget:         &retry.EarnedBudget{}, // one for all calls to this server
+}
+
+type User struct{ Name string }
+
+func load(ctx context.Context, client *http.Client, policy retry.Policy, url string) (User, error) {
+	req, err := http.NewRequest("GET", url, nil)
+	if err != nil {
+		return User{}, err
+	}
+	return retryhttp.JSON[User](ctx, client, policy, req)
+}
+
+func main() {
+	user, err := load(context.Background(), http.DefaultClient, users, os.Args[1])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println(user.Name)
+}
