@@ -7,7 +7,8 @@ import (
 
 // Backoff returns how long to wait before a retry. It is pure: the same Step gives the
 // same delay, so one Backoff serves any number of runs at once. A negative delay
-// counts as zero. If the server asked for a wait, the run adds that to the delay.
+// counts as zero. If the server asked for a wait, the run waits for that and the delay, or
+// longer: see [After].
 type Backoff interface {
 	Delay(Step) time.Duration
 }

@@ -42,9 +42,10 @@
 //     last, so a retry that another limit refuses costs nothing. After [ErrRejected]
 //     it is not checked: the server has answered, so the next poll is no extra load.
 //     A retry that follows a [Throttled] error under a [Pace] takes nothing from it.
-//  7. The run waits for what the server asked for plus the [Backoff], or plus up to a
-//     tenth of it if that is more. It checks the context again after hooks and after the
-//     wait: the operation is never called once the context is done.
+//  7. The run waits for the [Backoff]. If the server asked for a wait, the run waits for
+//     that plus the Backoff, or plus a random part of a tenth of it if that part is longer
+//     than the Backoff. It checks the context again after hooks and after the wait: the
+//     operation is never called once the context is done.
 //  8. Before each attempt, first ones too, the run asks each [Guard] of Policy.Guards in
 //     turn. It waits as long as a guard says. If that would outlast the caller's deadline
 //     or Policy.MaxElapsed, the run stops: see [ErrPaced].
@@ -67,7 +68,7 @@
 //     word on its error.
 //   - A [Guard] admits attempts: a limit, a pace, a breaker.
 //   - A [Verdict] is what one error means to a run: its class and all else.
-//   - A hint is how long a server asks to wait. It is a floor: the backoff is added.
+//   - A hint is how long a server asks to wait. The run waits longer: see rule 7.
 //   - A [Reason] is why a run gave up.
 //
 // # One engine

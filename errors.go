@@ -322,9 +322,10 @@ func Refuse(err error) error {
 }
 
 // After marks err as Throttled, from a server that asks not to be called again for d.
-// The wait before the retry is d plus the backoff. If d is above Policy.MaxRetryAfter,
-// the run ends. If d is zero or negative, the wait is the backoff alone. The mark is
-// recognized wherever a [Stop] mark is. After(nil, d) is nil.
+// The wait before the retry is d plus the backoff, or plus Policy.Rand times a tenth of d
+// if that is more. If d is above Policy.MaxRetryAfter, the run ends. If d is zero or
+// negative, the wait is the backoff alone. The mark is recognized wherever a [Stop] mark
+// is. After(nil, d) is nil.
 //
 // The hint of an error with a method RetryAfter() time.Duration is obeyed without a
 // mark.

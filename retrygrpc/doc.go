@@ -24,7 +24,7 @@
 //   - Everything else is an answer.
 //   - With a pushback that is negative or not a number there is no retry.
 //
-// The wait is what the server asks for plus the policy's backoff. If the server asks
+// The wait is what the server asks for and a little more: see [retry.After]. If the server asks
 // for more than Policy.MaxRetryAfter, there is no retry. A retry sets
 // grpc-previous-rpc-attempts in its metadata.
 //

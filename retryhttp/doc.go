@@ -35,7 +35,7 @@
 //     status. An error of Check proves that the request did nothing only if it is marked
 //     by [retry.Undone], or Unprocessed to Policy.Classify.
 //
-// The wait is what the server asks for ([ParseRetryAfter]) plus the policy's backoff.
+// The wait is what the server asks for ([ParseRetryAfter]) and a little more: see [retry.After].
 // If the server asks for more than Policy.MaxRetryAfter, there is no retry.
 //
 // # What the caller gets

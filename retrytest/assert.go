@@ -21,12 +21,15 @@ func (h *Harness) AssertDelays(want ...time.Duration) {
 	}
 }
 
-// randomness explains waits of 0 that come from the default random numbers.
-func (h *Harness) randomness() string {
-	if !h.unset || !slices.Contains(h.delays(), 0) {
-		return ""
+// randomness explains what the random numbers have to do with the waits.
+func (h *Harness) randomness() (s string) {
+	if h.unset && slices.Contains(h.delays(), 0) {
+		s += "\nThe random numbers are all 0, with which full jitter does not wait: choose others with Policy.Rand, or a backoff with NoJitter."
 	}
-	return "\nThe random numbers are all 0, with which full jitter does not wait: choose others with Policy.Rand, or a backoff with NoJitter."
+	if slices.ContainsFunc(all[wait](h.runs...), func(w wait) bool { return w.Hint > 0 }) {
+		s += "\nIf the server asks for a wait, the run waits for that plus the backoff, or plus Policy.Rand times a tenth of it if that is more."
+	}
+	return s
 }
 
 // AssertAttempts fails the test unless the run made exactly n attempts.

@@ -167,7 +167,8 @@ fetch, in virtual time:
      1.33s  attempt 3 took 5ms and failed, permanent: no such user
     1.335s  gave up: fetch: gave up after 3 attempts in 1.34s (permanent): no such user`
 	for i, want := range []string{
-		"retrytest: the waits were [100ms 1.2s], want [100ms 200ms]" + story,
+		"retrytest: the waits were [100ms 1.2s], want [100ms 200ms]" +
+			"\nIf the server asks for a wait, the run waits for that plus the backoff, or plus Policy.Rand times a tenth of it if that is more." + story,
 		"retrytest: there were 3 attempts, want 4" + story,
 		"retrytest: the run ended with permanent, want budget" + story,
 	} {

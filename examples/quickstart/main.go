@@ -73,7 +73,7 @@ func scenarios() []scenario {
 		},
 	}, {
 		name:  "get-quote",
-		about: "The server says when to come back. The backoff is added, never subtracted.",
+		about: "The server says when to come back. The wait is longer than that, never shorter.",
 		fails: []step{busy(503, 1), ok(Quote{4250})},
 		call:  getWith[Quote](nil),
 	}, {
@@ -156,7 +156,7 @@ func scenarios() []scenario {
 		}),
 	}, {
 		name:  "get-price",
-		about: "Shares a budget with get-stock, which left too little for a retry after a timeout.",
+		about: "After a 504 a retry costs ten tokens. A new budget has nine, and get-stock used some.",
 		fails: []step{status(504)},
 		ends:  retry.ReasonBudget,
 		call:  getWith[Quote](func(p *retry.Policy) { p.Budget = budget }),
