@@ -31,7 +31,7 @@ func load(ctx context.Context, client *http.Client, policy retry.Policy, url str
 	if err != nil {
 		return User{}, err
 	}
-	return retryhttp.JSON[User](ctx, client, policy, req)
+	return retryhttp.JSON[User](ctx, policy, client, req)
 }
 
 func main() {

@@ -211,11 +211,11 @@ func (s *service) pass(i int32, try uint32) {
 	if !wanted {
 		return
 	}
-	entered := s.limits != nil && refused == hedging.NotRefused
+	entered := s.limits != nil && refused == nil
 	if entered {
 		var err error
 		if g.passes[1], err = g.limit.Enter(context.Background(), retry.Entry{Hedge: true, Clock: s}); err != nil {
-			entered, refused = false, hedging.RefusedGuard
+			entered, refused = false, &hedging.Guarded{Err: err}
 		}
 	}
 	if start, _ := g.Start(refused, false); start {
