@@ -46,7 +46,8 @@ func (k *call) begin() *attempt {
 	return a
 }
 
-// end takes the error of a unary call, and returns the verdict for the run.
+// end ends an attempt of which nothing goes on, a unary call or a stream that has failed or is
+// over, and returns the verdict on its error for the run.
 func (a *attempt) end(err error) retry.Verdict {
 	defer a.close()
 	if err == nil {
