@@ -217,10 +217,10 @@ func (j *judge) behind(n errtree.Node, at place) Class {
 	if at&behind != 0 {
 		return Unknown
 	}
-	if as := j.As(n); as != nil {
+	if n.As != nil && j.MayAsk(n) {
 		for _, t := range behindAs {
 			target := reflect.New(t)
-			if !as.As(target.Interface()) {
+			if !n.As.As(target.Interface()) {
 				continue
 			}
 			found, _ := target.Elem().Interface().(error)
@@ -232,9 +232,9 @@ func (j *judge) behind(n errtree.Node, at place) Class {
 			}
 		}
 	}
-	if is := j.Is(n); is != nil {
+	if n.Is != nil && j.MayAsk(n) {
 		for _, known := range behindIs {
-			if is.Is(known.err) {
+			if n.Is.Is(known.err) {
 				return doubted(known.class)
 			}
 		}

@@ -122,7 +122,7 @@ func (x *examiner) behind(err error, n errtree.Node, at place) (f finding) {
 	if at&behind != 0 {
 		return f
 	}
-	if x.As(n) != nil {
+	if n.As != nil && x.MayAsk(n) {
 		if inner, ok := errtree.As[*Error](err); ok {
 			return f.add(x.Branch(inner, at|behind))
 		}
@@ -133,7 +133,7 @@ func (x *examiner) behind(err error, n errtree.Node, at place) (f finding) {
 			f = f.add(finding{hint: askedWait(asks)})
 		}
 	}
-	if is := x.Is(n); is != nil && is.Is(ErrRejected) {
+	if n.Is != nil && x.MayAsk(n) && n.Is.Is(ErrRejected) {
 		f = f.add(finding{rejected: true})
 	}
 	return f

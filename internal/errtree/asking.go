@@ -13,8 +13,8 @@ type Node struct {
 	One    error    // as of Below
 	Joined []error  // as of Below
 	Hidden error    // what its method As shows and Unwrap does not
-	as     asMethod // to be asked for types, if not nil
-	is     isMethod // to be asked, if not nil
+	As     asMethod // nil if there is nothing to ask it for; MayAsk must allow it
+	Is     isMethod // likewise
 	before int      // Asking.passing, before Hidden
 }
 
@@ -34,11 +34,11 @@ func (a *Asking) Look(err error) (n Node) {
 		if n.Hidden, shown = a.shown.Below(err, n.One, n.Joined); leads && shown != ShowsNone {
 			a.passing++
 		} else {
-			n.as = as
+			n.As = as
 		}
 	}
 	if _, ok := err.(isMethod); ok {
-		if n.is = Asks(err, n.One, n.Joined, shown); n.is == nil {
+		if n.Is = Asks(err, n.One, n.Joined, shown); n.Is == nil {
 			a.passing++
 		}
 	}
@@ -49,23 +49,8 @@ func (a *Asking) Look(err error) (n Node) {
 // Run counts a *retry.Error, whose methods search all of its errors.
 func (a *Asking) Run() { a.passing++ }
 
-// As returns the method As of n's error if it may be asked for types, else nil. Call it after
-// a walk through n.Hidden, which tells what a search would cost.
-func (a *Asking) As(n Node) interface{ As(target any) bool } {
-	if n.as == nil || !a.may(n) {
-		return nil
-	}
-	return n.as
-}
-
-// Is is As for the method Is.
-func (a *Asking) Is(n Node) interface{ Is(target error) bool } {
-	if n.is == nil || !a.may(n) {
-		return nil
-	}
-	return n.is
-}
-
-func (a *Asking) may(n Node) bool {
+// MayAsk reports whether the methods of n's error may be asked: they may search what they hide.
+// Call it after a walk through n.Hidden, which tells what that would cost.
+func (a *Asking) MayAsk(n Node) bool {
 	return n.Hidden == nil || a.visits <= mostVisits && a.passing-n.before <= mostPassing
 }
