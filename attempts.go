@@ -44,6 +44,11 @@ func (p Policy) Attempts(ctx context.Context) *Attempts {
 // out, by a Verdict with the class [TimedOut]. Call Untimed before the first Next.
 func (a *Attempts) Untimed() { a.run.untimed = true }
 
+// Resumed says that the first attempt was made before the run, and that its guards know how it
+// has ended, such as that of a response whose body broke off later. So Next asks no guard for
+// it. The caller says by Done how it has failed. Call Resumed before the first Next.
+func (a *Attempts) Resumed() { a.run.resumed = true }
+
 // Next waits until the next attempt is due, and reports whether to make it. If not, the
 // run is over, and Err says why. The wait is counted from Done: what the caller did
 // since then is part of it. Next panics if the attempt before has not come to Done.

@@ -32,11 +32,15 @@ func (r *run) waker() <-chan struct{} {
 //
 //go:noinline
 func (r *run) enter(p *Policy) bool {
+	resumes := r.resumed && r.number == 0
 	if r.gates == nil {
-		if p.unguarded() {
+		if !resumes && p.unguarded() {
 			return true
 		}
 		r.gates = idleGates.Get().(*gates)
+	}
+	if resumes { // without passes: the guards have admitted this attempt before, and were left
+		return true
 	}
 	for g := r.gates; ; {
 		next := len(g.passes)

@@ -1284,3 +1284,76 @@ func TestLimitsOfAPolicyWithGuards(t *testing.T) {
 		t.Errorf("Longest() = %v", d)
 	}
 }
+
+// A resumed run does not ask for its first attempt, and does not tell how it has ended. It asks
+// for the others as always.
+func TestResumedRunAsksNoGuardForItsFirstAttempt(t *testing.T) {
+	for _, class := range []retry.Class{retry.Transient, retry.Throttled, retry.TimedOut, retry.Unprocessed} {
+		g, numbers := new(gate), []int(nil)
+		a := retry.Policy{Guards: []retry.Guard{nil, g}, Backoff: retry.Constant(0), Hooks: retry.Hooks{
+			AttemptDone: func(_ context.Context, a retry.Attempt) { numbers = append(numbers, a.Number) },
+		}}.Attempts(t.Context())
+		for a.Resumed(); a.Next(); {
+			if a.Number() < 3 {
+				a.Judged(retry.Verdict{Err: errFlaky, Class: class})
+			} else {
+				a.Done(nil)
+			}
+		}
+		if g.check(t); a.Err() != nil || !slices.Equal(numbers, []int{1, 2, 3}) {
+			t.Errorf("%v: attempts %v, %v", class, numbers, a.Err())
+		}
+		if len(g.entries) != 2 || g.entries[0].Number != 2 || g.entries[0].Class != class || len(g.exits) != 2 || g.exits[0].Verdict.Class != class || g.exits[1].Verdict.Err != nil {
+			t.Errorf("%v: entries %+v, exits %+v", class, g.entries, g.exits)
+		}
+	}
+}
+
+// Nor does an open pace learn from that attempt, which the run does not ask at all.
+func TestResumedRunTellsAnOpenPaceNothingOfItsFirstAttempt(t *testing.T) {
+	for _, resumed := range []bool{true, false} { // the first of three runs, which are enough
+		synctest.Test(t, func(t *testing.T) {
+			var pace retry.Pace
+			for i := range 3 {
+				a := retry.Policy{Guards: []retry.Guard{&pace}, MaxAttempts: 1}.Attempts(t.Context())
+				if resumed && i == 0 {
+					a.Resumed()
+				}
+				for a.Next() {
+					a.Judged(retry.Verdict{Err: errFlaky, Class: retry.Throttled})
+				}
+				time.Sleep(time.Second)
+			}
+			if open := math.IsInf(pace.Rate(), 1); open != resumed {
+				t.Errorf("the first run is resumed: %v, and the pace is open: %v", resumed, open)
+			}
+		})
+	}
+}
+
+// Nor is a guard told if that attempt panics, or the run is given up in it.
+func TestResumedRunThatEndsInItsFirstAttempt(t *testing.T) {
+	for name, end := range map[string]func(a *retry.Attempts){
+		"close":   func(a *retry.Attempts) { a.Close() },
+		"success": func(a *retry.Attempts) { a.Done(nil) },
+		"stop":    func(a *retry.Attempts) { a.Done(retry.Stop(errFlaky)) },
+		"hold": func(a *retry.Attempts) {
+			a.Hold()(retry.Exit{Ending: retry.Returned})
+			a.Done(nil)
+		},
+		"cancel": func(a *retry.Attempts) {
+			a.Done(errFlaky)
+			a.Cancel(nil)
+		},
+	} {
+		g := new(gate)
+		a := retry.Policy{Guards: []retry.Guard{g}}.Attempts(t.Context())
+		if a.Resumed(); !a.Next() {
+			t.Fatal(name, ": no attempt")
+		}
+		end(a)
+		if a.Close(); len(g.entries)+len(g.exits) != 0 {
+			t.Errorf("%s: entries %+v, exits %+v", name, g.entries, g.exits)
+		}
+	}
+}

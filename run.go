@@ -55,6 +55,7 @@ type run struct {
 
 	phase   phase
 	untimed bool // Policy.AttemptTimeout is the caller's
+	resumed bool // the first attempt was made before: see Attempts.Resumed
 }
 
 // phase says what a run still has to call when a panic or Goexit passes through it.

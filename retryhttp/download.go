@@ -155,6 +155,7 @@ func (d *download) resume(p []byte) int {
 	defer c.end(false)
 	c.plan(d.settings)
 	run := c.untimed(d.ctx)
+	run.Resumed()
 	defer run.Close()
 	n := 0
 	for run.Next() {
@@ -163,7 +164,7 @@ func (d *download) resume(p []byte) int {
 			c.attempts, c.ctx = 1, run.Context()
 			v = c.judge(d.broken, retry.Unknown)
 		} else {
-			n, v = d.again(run.Context(), c, p)
+			n, v = d.again(run, c, p)
 		}
 		c.settle(run, v)
 	}
@@ -174,8 +175,8 @@ func (d *download) resume(p []byte) int {
 }
 
 // again makes one attempt at the rest.
-func (d *download) again(ctx context.Context, c *call, p []byte) (int, retry.Verdict) {
-	resp, v := c.send(ctx)
+func (d *download) again(run *retry.Attempts, c *call, p []byte) (int, retry.Verdict) {
+	resp, v := c.send(run.Context())
 	if resp == nil {
 		return 0, v
 	}
@@ -190,6 +191,7 @@ func (d *download) again(ctx context.Context, c *call, p []byte) (int, retry.Ver
 		return 0, v // settle drains the response, or end closes it
 	}
 	c.heed(resp)
+	c.hold(run, resp) // whatever Read comes to, the guards get it
 	d.broken = nil
 	n := 0
 	for n == 0 && d.broken == nil {
@@ -317,6 +319,6 @@ func (d *download) Close() error {
 	d.closed = true
 	body := d.body
 	d.mu.Unlock()
-	d.cancel(errors.New("the body was closed"))
+	defer d.cancel(errors.New("the body was closed")) // later: to guards a body that is closed is no canceled one
 	return body.Close()
 }

@@ -219,6 +219,10 @@ func (c *call) plan(s *settings) {
 		}
 		c.prove = c.key == ""
 	}
+	if c.refusal != nil { // nothing will be sent, so no guard need admit it
+		p := *c.policy
+		p.Guards, c.policy = nil, &p
+	}
 }
 
 // adapt makes the Transport's policy this call's.
