@@ -313,7 +313,7 @@ func (p *Pace) abandon(t *turn, refused bool) {
 		p.pacer.Leave(t)
 		p.wakeFirst()
 	case refused:
-		p.pacer.Unsent()
+		p.pacer.Unsent(t)
 	default:
 		p.pacer.Return(t)
 		p.wakeFirst()

@@ -694,6 +694,36 @@ func TestShareOfTheImpatient(t *testing.T) {
 	})
 }
 
+// Calls of a group end with the first that comes too late. None of them has had a turn: there is
+// nothing to give back.
+func TestShareOfACanceledGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := pacedMeeting(1)
+		m.trip = ms
+		p, q := m.join(t.Context()), m.join(t.Context())
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go p.calls(ctx, 200)
+		time.Sleep(100 * ms)
+		group, end := context.WithTimeout(t.Context(), 150*time.Second)
+		defer end()
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				if _, err := q.call(group, works); err == nil {
+					t.Error("a call has had a turn that comes in three minutes")
+				}
+				end()
+			})
+		}
+		wg.Wait()
+		if got := q.calls(t.Context(), 10); got[0] < time.Minute { // the rate grows
+			t.Errorf("attempts started after %v, behind two hundred of another process at one in a second", got)
+		}
+	})
+}
+
 // A call that costs twice the average takes two turns, for the other processes too.
 func TestShareCountsCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -60,6 +60,7 @@ func (m *member) leads() bool { return m.joined && !m.away }
 func (p *Pacer[T]) Join(now time.Time) {
 	p.advance(now)
 	p.fleet = member{joined: true, since: now, turned: now}
+	p.renew()
 }
 
 // Joined reports whether p is a member of a fleet.
@@ -179,14 +180,11 @@ func (m *member) price(cost float64) float64 {
 // unsent takes back that an attempt has started.
 func (m *member) unsent() { m.started, m.recent = max(m.started-1, 0), max(m.recent-1, 0) }
 
-// returnShared takes back that t has started: the next may start in its place.
+// returnShared gives the turns back that t has used up: the next may start in its place.
 func (p *Pacer[T]) returnShared(t *Turn[T]) {
 	m := &p.fleet
-	m.unsent()
-	if m.mode() == fleetpace.Paced {
-		head := m.head(p.now)
-		m.turns = append([]span{{head - t.size, head}}, m.turns...)
-	}
+	head := m.head(p.now)
+	m.turns = append([]span{{head - t.size, head}}, m.turns...)
 }
 
 // readyShared returns how long the first has to wait, Never if only an answer tells.
@@ -220,6 +218,7 @@ func (p *Pacer[T]) startShared(t *Turn[T]) {
 	m.recentAt = p.now
 	if t.Round = shared; m.mode() == fleetpace.Paced {
 		t.Round |= uint64(m.last.Round)
+		t.paid, t.term = true, p.term
 		m.take(t.size)
 	}
 	m.counts(p.now)
@@ -351,11 +350,10 @@ func (p *Pacer[T]) Answered(now time.Time, r fleetpace.Report, a fleetpace.Answe
 		m.recent, m.recentAt, m.recentOf = 0, now, now
 	}
 	if a.Epoch != m.last.Epoch || a.Mode < fleetpace.Held || m.away || m.beyond(a) {
-		m.turns = nil
+		p.renew()
 	}
 	if m.away {
-		p.law.open()
-		p.debt, p.hold = 0, time.Time{}
+		p.open()
 	}
 	m.asked, m.away, m.last, m.at = true, false, a, now
 	if a.Size > 0 {
@@ -405,7 +403,8 @@ func (p *Pacer[T]) Alone(now time.Time) {
 	if !m.at.IsZero() {
 		m.turned = now
 	}
-	m.asked, m.away, m.turns, m.counted = true, true, nil, time.Time{}
+	m.asked, m.away, m.counted = true, true, time.Time{}
 	m.last.Hold = 0
+	p.renew()
 	p.resume(now, own, was == fleetpace.Paced)
 }

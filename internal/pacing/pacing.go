@@ -29,6 +29,7 @@ type Pacer[T any] struct {
 	law
 	mean  float64   // cost of an attempt; 0 before the first
 	debt  float64   // attempts, or a part of one, whose time has to pass before the next may start
+	term  uint64    // counts up when debt, and the turns of the fleet, begin anew
 	now   time.Time // of debt
 	hold  time.Time // nothing starts before, and debt does not fall
 	first time.Time // when the queue began that is not empty
@@ -53,6 +54,8 @@ type Turn[T any] struct {
 	size   float64   // the cost as a multiple of the average
 	until  time.Time // when its patience ends; zero: never
 	place  *list.Element
+	paid   bool   // its start has made debt, or used up turns of the fleet
+	term   uint64 // of the Pacer then
 }
 
 // Waits reports whether t is in the queue. Only who owns t may call it.
@@ -165,23 +168,34 @@ func (p *Pacer[T]) Ready(now time.Time, t *Turn[T]) time.Duration {
 // Leave takes t, which waits, from the queue.
 func (p *Pacer[T]) Leave(t *Turn[T]) { p.remove(t) }
 
-// Unsent notes that nothing was sent for an attempt that has started.
-func (p *Pacer[T]) Unsent() {
-	if p.fleet.leads() {
+// Unsent notes that nothing was sent for t. Nothing changes if t has not started.
+func (p *Pacer[T]) Unsent(t *Turn[T]) {
+	switch ofFleet := t.Round&shared != 0; {
+	case ofFleet != p.fleet.leads(): // what is counted now began later
+	case ofFleet:
 		p.fleet.unsent()
-		return
+	default:
+		p.unstart()
 	}
-	p.unstart()
 }
 
 // Return takes back that t has started: nothing was sent, and the next may start in its place.
+// Who has not started, has not had to pay, or did so before all began anew, leaves no place.
 func (p *Pacer[T]) Return(t *Turn[T]) {
-	if p.fleet.leads() {
+	p.Unsent(t)
+	switch {
+	case !t.paid || t.term != p.term:
+	case p.fleet.leads():
 		p.returnShared(t)
-		return
+	default:
+		p.debt = max(p.debt-t.size, 0)
 	}
-	p.unstart()
-	p.debt = max(p.debt-t.size, 0)
+}
+
+// renew lets debt and turns begin anew: those of before are not given back.
+func (p *Pacer[T]) renew() {
+	p.debt, p.fleet.turns = 0, nil
+	p.term++
 }
 
 // Throttled notes that an attempt which started in a round was throttled, with the
@@ -196,7 +210,7 @@ func (p *Pacer[T]) Throttled(now time.Time, round uint64, hint time.Duration) {
 		round = 0
 	}
 	if p.state == open {
-		p.debt = 0
+		p.renew()
 	}
 	if p.throttled(p.now, round) {
 		p.Hold(now, hint)
@@ -217,7 +231,7 @@ func (p *Pacer[T]) Hold(now time.Time, d time.Duration) {
 	}
 	if p.state < held {
 		p.law.hold(p.now)
-		p.debt = 0
+		p.renew()
 	}
 	p.busy = p.now
 	p.holdFor(d)
@@ -373,6 +387,7 @@ func (p *Pacer[T]) start(t *Turn[T]) {
 	p.law.start()
 	if p.state != counting {
 		p.debt += t.size
+		t.paid, t.term = true, p.term
 	}
 }
 

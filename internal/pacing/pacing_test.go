@@ -908,7 +908,7 @@ func TestClassesOfPatience(t *testing.T) {
 func TestUnsentAttemptsDoNotCount(t *testing.T) {
 	for _, unsent := range []func(*pace, *pacing.Turn[int]){
 		func(p *pace, t *pacing.Turn[int]) { p.Return(t) },
-		func(p *pace, _ *pacing.Turn[int]) { p.Unsent() },
+		func(p *pace, t *pacing.Turn[int]) { p.Unsent(t) },
 	} {
 		p := start()
 		p.throttle(0)

@@ -1,0 +1,180 @@
+package pacing_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/goretry/retry/fleetpace"
+	"github.com/goretry/retry/internal/pacing"
+)
+
+// store is where the paces of a fleet meet.
+type store struct{ fleetpace.State }
+
+// apply lets the store apply a report of a process whose clock is the store's.
+func (s *store) apply(now time.Time, r fleetpace.Report) fleetpace.Answer {
+	return s.Apply(now.Sub(epoch).Seconds()+1e6, .5, r)
+}
+
+// pacedStore returns a store whose turns come at a rate. The first has come.
+func pacedStore(rate float64) *store {
+	s := new(store)
+	s.apply(epoch.Add(-time.Second-time.Duration(float64(time.Second)/rate)), fleetpace.Report{Rate: rate})
+	return s
+}
+
+// join returns a pace that has got its first answer.
+func (s *store) join(now time.Time) *pace {
+	p := &pace{now: now}
+	p.Join(p.now)
+	p.exchange(s)
+	return p
+}
+
+// exchange tells the store what is due, and returns the attempts that wait no more.
+func (p *pace) exchange(s *store) []*pacing.Turn[int] {
+	r, due, _ := p.Report(p.now)
+	if !due {
+		return nil
+	}
+	return p.Answered(p.now, r, s.apply(p.now, r))
+}
+
+// patient lets an attempt enter that waits for so long at most.
+func (p *pace) patient(d time.Duration) *pacing.Turn[int] {
+	t := new(pacing.Turn[int])
+	p.Enter(p.now, t, d)
+	return t
+}
+
+// An attempt for which the fleet has no turn in time has taken none: there is nothing to give
+// back, whether its call ends or a guard refuses it.
+func TestALateAttemptHasTakenNoTurn(t *testing.T) {
+	for name, end := range map[string]func(*pace, *pacing.Turn[int]){
+		"canceled": func(p *pace, t *pacing.Turn[int]) { p.Return(t) },
+		"refused":  func(p *pace, t *pacing.Turn[int]) { p.Unsent(t) },
+	} {
+		s := pacedStore(1)
+		p, other := s.join(epoch), s.join(epoch)
+		for range 20 { // all that come within their patience
+			other.enter(0, false, 0)
+		}
+		other.exchange(s)
+		for range 5 {
+			p.patient(10 * time.Second)
+		}
+		late := p.exchange(s)
+		if len(late) != 5 || p.Len() != 0 {
+			t.Fatalf("%s: %d of five wait no more, want all: twenty others are before them", name, len(late))
+		}
+		for _, t := range late {
+			end(p, t)
+		}
+		for range 5 {
+			p.enter(1, false, 0)
+		}
+		p.drainFor(s, 10*time.Second)
+		if len(p.started) > 0 {
+			t.Errorf("%s: %d attempts have started that have to wait for twenty others", name, len(p.started))
+		}
+	}
+}
+
+// An attempt that has started without a turn, or by one that is worth nothing any more, leaves no
+// place to the next.
+func TestOnlyWhatWasPaidIsGivenBack(t *testing.T) {
+	for name, begin := range map[string]func() (p *pace, s *store, first *pacing.Turn[int]){
+		"started while all count": func() (*pace, *store, *pacing.Turn[int]) {
+			s := new(store)
+			p := s.join(epoch)
+			p.throttle(0)
+			p.exchange(s)
+			first := p.enter(0, false, 0)
+			for range 8 {
+				p.Throttled(p.now, p.enter(0, false, 0).Round, 0)
+			}
+			for range 2 { // then it is decided
+				p.sleep(1250 * time.Millisecond)
+				p.News()
+				p.exchange(s)
+			}
+			return p, s, first
+		},
+		"of a store that was emptied": func() (*pace, *store, *pacing.Turn[int]) {
+			s := pacedStore(1)
+			p := s.join(epoch)
+			p.enter(0, false, 0)
+			p.exchange(s)
+			first := p.First()
+			p.Ready(p.now, first)
+			s.State = fleetpace.State{}
+			s.Apply(1e6, .9, fleetpace.Report{Rate: 1})
+			p.News()
+			p.exchange(s)
+			return p, s, first
+		},
+		"of before it was alone": func() (*pace, *store, *pacing.Turn[int]) {
+			s := pacedStore(1)
+			p := s.join(epoch)
+			p.enter(0, false, 0)
+			p.exchange(s)
+			first := p.First()
+			p.Ready(p.now, first)
+			p.Alone(p.now)
+			p.enter(0, false, 0)
+			return p, s, first
+		},
+		"of when it was alone": func() (*pace, *store, *pacing.Turn[int]) {
+			s := pacedStore(1)
+			p := pacedAt(1)
+			first := p.enter(0, false, 0)
+			p.Join(p.now)
+			p.exchange(s)
+			return p, s, first
+		},
+	} {
+		waits := func(returned bool) time.Duration {
+			p, s, first := begin()
+			if first.Waits() {
+				t.Fatalf("%s: it waits", name)
+			}
+			for range 3 { // more than may have come already
+				p.enter(0, false, 0)
+			}
+			p.exchange(s)
+			if returned {
+				p.Return(first)
+			}
+			began := p.now
+			for p.Len() > 0 {
+				p.drainFor(s, pacing.Gap)
+			}
+			return p.now.Sub(began)
+		}
+		if with, without := waits(true), waits(false); with != without || with < 500*time.Millisecond {
+			t.Errorf("%s: given back, the next attempts start in %v, else in %v", name, with, without)
+		}
+	}
+	p := start() // alone
+	p.throttle(0)
+	first := p.enter(0, false, 0) // nothing is paid while it counts
+	p.enter(0, false, 0)
+	p.sleep(time.Second)
+	p.throttle(0)
+	p.throttle(0)
+	p.enter(0, false, 0)
+	before := p.Wait(p.now)
+	if p.Return(first); before == 0 || p.Wait(p.now) != before {
+		t.Errorf("started while it counts, and given back: %v to wait, else %v", p.Wait(p.now), before)
+	}
+}
+
+// drainFor lets attempts start for some time.
+func (p *pace) drainFor(s *store, d time.Duration) {
+	for end := p.now.Add(d); p.now.Before(end); p.sleep(pacing.Gap) {
+		p.exchange(s)
+		for t := p.First(); t != nil && p.Ready(p.now, t) == 0; t = p.First() {
+			p.note(t)
+		}
+	}
+}
