@@ -126,8 +126,18 @@ func (l *law) start() {
 	}
 }
 
-// unstart takes back that an attempt has started: nothing was sent.
-func (l *law) unstart() { l.recent.sent = max(l.recent.sent-1, l.recent.lost) }
+// unstart takes back that an attempt has started in a round: nothing was sent.
+func (l *law) unstart(round uint64) {
+	if round < l.oldest {
+		return
+	}
+	l.share = min(l.share/(1-1./memory), 1)
+	l.passed = max(l.passed-1, 0)
+	l.recent.sent = max(l.recent.sent-1, l.recent.lost)
+	if l.trial.Round > 0 && float64(round) >= l.trial.Round {
+		l.trial.Sent = max(l.trial.Sent-1, 0)
+	}
+}
 
 // throttled notes that an attempt which started in a round was throttled. It reports whether
 // the server's hint holds all attempts.

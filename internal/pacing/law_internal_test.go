@@ -157,13 +157,13 @@ func TestCountingFades(t *testing.T) {
 	}
 	l = law{recent: sample{10, 3}}
 	for range 20 {
-		l.unstart()
+		l.unstart(0)
 	}
 	if l.recent != (sample{3, 3}) {
 		t.Errorf("%+v of which nothing was sent but what was throttled", l.recent)
 	}
 	l = law{recent: sample{10, 3}}
-	if l.unstart(); l.recent != (sample{9, 3}) {
+	if l.unstart(0); l.recent != (sample{9, 3}) {
 		t.Errorf("%+v", l.recent)
 	}
 }

@@ -175,7 +175,7 @@ func (p *Pacer[T]) Unsent(t *Turn[T]) {
 	case ofFleet:
 		p.fleet.unsent()
 	default:
-		p.unstart()
+		p.unstart(t.Round)
 	}
 }
 

@@ -329,6 +329,7 @@ type server struct {
 	rng         *rand.Rand
 	share       float64
 	quota       float64 // attempts per second; 0: none
+	refused     float64 // share that another guard refuses, before they are sent
 	level       float64
 	at          time.Time
 	sent, saved int // attempts, and those that were not throttled
@@ -351,6 +352,10 @@ func (s *server) throttles(now time.Time) bool {
 func (p *pace) serve(s *server, perSecond float64, d time.Duration) {
 	every := time.Duration(float64(time.Second) / perSecond)
 	send := func(t *pacing.Turn[int]) {
+		if s.refused > 0 && s.rng.Float64() < s.refused {
+			p.Unsent(t)
+			return
+		}
 		if s.throttles(p.now) {
 			p.Throttled(p.now, t.Round, 0)
 			again := &pacing.Turn[int]{Retry: true}
@@ -375,6 +380,19 @@ func TestARateThatIsNotTheReason(t *testing.T) {
 			p, s := start(), &server{rng: rand.New(rand.NewPCG(seed, 1)), share: share}
 			p.serve(s, 50, 10*time.Minute)
 			if want := .9 * 50 * 600 * (1 - share); float64(s.saved) < want {
+				t.Errorf("%v throttled, seed %d: %d passed, want %.0f", share, seed, s.saved, want)
+			}
+		}
+	}
+}
+
+// What a later guard refuses was not sent, and says nothing about the rate.
+func TestARateThatIsNotTheReasonBehindAnotherGuard(t *testing.T) {
+	for _, share := range []float64{.08, .12, .2} {
+		for seed := range uint64(5) {
+			p, s := start(), &server{rng: rand.New(rand.NewPCG(seed, 1)), share: share, refused: .7}
+			p.serve(s, 50, 10*time.Minute)
+			if want := .8 * 50 * 600 * .3 * (1 - share); float64(s.saved) < want {
 				t.Errorf("%v throttled, seed %d: %d passed, want %.0f", share, seed, s.saved, want)
 			}
 		}

@@ -62,6 +62,33 @@ func TestLessAtHalfOfTheRate(t *testing.T) {
 	}
 }
 
+// An attempt that was not sent is none: neither of a trial, nor of the share, nor of those since
+// one was throttled.
+func TestUnsentAttemptsAreNotOfATrial(t *testing.T) {
+	l := tried(10)
+	l.share, l.passed, l.trial.Sent = .3, 5, 20
+	before := l
+	for range 500 {
+		l.start()
+		l.unstart(l.round)
+	}
+	if !near(l.share, before.share) || l.passed != before.passed || l.trial != before.trial || l.state != paced || l.rate != before.rate {
+		t.Errorf("%+v, want %+v", l, before)
+	}
+	l.unstart(l.round - 1) // it had started before the trial
+	if l.trial != before.trial {
+		t.Errorf("%+v, want %+v", l.trial, before.trial)
+	}
+	l = law{state: counting, round: 3, oldest: 3, recent: sample{10, 3}}
+	if l.unstart(2); l.recent != (sample{10, 3}) {
+		t.Errorf("%+v after one was not sent that had started before the counting", l.recent)
+	}
+	l = law{state: paced, round: 3, share: 1, trial: trial.Trial{Round: 3}}
+	if l.unstart(3); l.share != 1 || l.passed != 0 || l.trial.Sent != 0 {
+		t.Errorf("%+v", l)
+	}
+}
+
 func TestShareOfASample(t *testing.T) {
 	for n, want := range map[sample]float64{{0, 0}: 0, {.5, .25}: .25, {10, 5}: .5, {10, 20}: 1} {
 		if got := n.share(); got != want {
