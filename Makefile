@@ -1,4 +1,4 @@
-.PHONY: gate check night api page fuzz mutate bench table tail release rehearse
+.PHONY: gate check night api page pictures fuzz mutate bench table tail release rehearse
 
 # What a change must pass before it is merged.
 gate:
@@ -23,6 +23,13 @@ page:
 	cp cmd/retrysim/page/*.* "$$(go env GOROOT)/lib/wasm/wasm_exec.js" "$(PAGE)"
 	cp cmd/retrysim/page/static/* "$(PAGE)"
 	GOOS=js GOARCH=wasm go build -trimpath -ldflags='-s -w' -o "$(PAGE)/retrysim.wasm" ./cmd/retrysim
+
+# Draws the pictures of the pages anew, but for bench/live.svg and docs/trace.png, which show
+# single runs. Needs Debian's chromium.
+pictures:
+	RETRY_LONG=1 go test -count=1 -run TestCheckedInOutput ./cmd/retrysim -update
+	go run ./dashboards/picture
+	d=$$(mktemp -d) && go test -count=1 -run 'TestPage$$' ./servertest/debugpage -pictures "$$d" && cp "$$d/debug-light.png" docs/debug.png && rm -r "$$d"
 
 # Half an hour of fuzzing; what it finds lands in testdata.
 fuzz:

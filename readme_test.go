@@ -294,9 +294,12 @@ func TestPictures(t *testing.T) {
 		}
 		text.Write(b)
 	}
-	pictures, _ := filepath.Glob("docs/*.[ps][nv]g")
-	drawn, _ := filepath.Glob("bench/*.svg")
-	if pictures = append(pictures, drawn...); len(pictures) < 8 {
+	var pictures []string
+	for _, folder := range []string{"docs", "bench", "dashboards"} {
+		found, _ := filepath.Glob(folder + "/*.[ps][nv]g")
+		pictures = append(pictures, found...)
+	}
+	if len(pictures) < 8 {
 		t.Fatal(pictures)
 	}
 	for _, picture := range pictures {

@@ -14,15 +14,14 @@ import (
 	"github.com/goretry/retry/internal/storm"
 )
 
-// figure is panels in a grid, above each other if it has one column.
+// figure is panels above each other.
 type figure struct {
-	title   string
-	footer  string  // small print
-	columns int     // 0: 1
-	width   float64 // 0: that of a page
-	height  float64
-	legend  []series
-	panels  []panel
+	title  string
+	footer string  // small print
+	width  float64 // 0: that of a page
+	height float64 // of each panel
+	legend []series
+	panels []panel
 }
 
 // panel is lines over the same axes, or a map.
@@ -143,9 +142,9 @@ func write(w io.Writer, attributes string, x, y float64, text string) {
 
 // svg draws the figure. Its colors follow the reader's light or dark scheme.
 func (f *figure) svg(w io.Writer) {
-	columns, width, step, footer := max(f.columns, 1), cmp.Or(f.width, across), above+f.height+below, wrap(f.footer, 128)
+	width, step, footer := cmp.Or(f.width, across), above+f.height+below, wrap(f.footer, 128)
 	head := legend * float64(min(len(f.legend), 1))
-	bottom := head + float64((len(f.panels)+columns-1)/columns)*step
+	bottom := head + float64(len(f.panels))*step
 	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" class="storm" fill="%s" viewBox="0 0 %.0f %.0f" role="img">`+"\n<title>%s</title>\n%s",
 		ink, width, bottom+float64(len(footer))*15+8, html.EscapeString(f.title), style)
 	at := left
@@ -159,9 +158,8 @@ func (f *figure) svg(w io.Writer) {
 		at += 50 + 7*float64(len(s.name))
 	}
 	for i, p := range f.panels {
-		span := width / float64(columns)
-		x0, y0 := float64(i%columns)*span+left, head+float64(i/columns)*step+above
-		p.draw(w, x0, x0+span-left-right, y0, y0+f.height)
+		y0 := head + float64(i)*step + above
+		p.draw(w, left, width-right, y0, y0+f.height)
 	}
 	for i, line := range footer {
 		label(w, "mono", 14, bottom+float64(i)*15+8, line)

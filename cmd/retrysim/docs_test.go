@@ -165,6 +165,7 @@ func TestCheckedInOutput(t *testing.T) {
 		command, _ := recorded(t, file)
 		compare(t, file, "$ retrysim "+command+"\n\n"+output(t, split(command)...))
 	}
+	t.Run("budget.svg", func(t *testing.T) { compare(t, "../../docs/budget.svg", twoPolicies(t)) })
 	for _, file := range []string{"../../docs/outage.svg", "../../docs/survival.svg", "../../bench/collapse.svg"} {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			if strings.Contains(file, "bench") {
@@ -174,6 +175,33 @@ func TestCheckedInOutput(t *testing.T) {
 			compare(t, file, output(t, append(args, "-format", "svg")...))
 		})
 	}
+}
+
+// twoPolicies draws the picture of the README: the outage of storms.md with four attempts,
+// without a budget and with one.
+func twoPolicies(t *testing.T) string {
+	_, x, err := readLink("policy=attempts%3D4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := x.compare(t.Context(), x.variants()[1:3])
+	if len(rows) != 2 || rows[1].Policy != "earned" {
+		t.Fatalf("%d rows: want one without a budget, and one with an EarnedBudget", len(rows))
+	}
+	f := figure{
+		title: "The server hangs for three seconds. Without a budget retries keep it down, with an EarnedBudget it recovers", width: 760, height: 136,
+		legend: []series{{name: "requests to the server", color: 1}, {name: "calls that succeed", color: 2, style: "area"}},
+	}
+	for i, what := range []string{"Without a budget: ", "With an EarnedBudget: "} {
+		r := rows[i].typical()
+		p := x.panel("requests per second", x.limit(), "what the server can do")
+		p.title, p.top, p.band = what+rows[i].Verdict, 5*x.Rate, "it hangs"
+		p.lines = []series{{color: 2, style: "area", points: perSecond(r, successes)}, {color: 1, points: perSecond(r, attempts)}}
+		f.panels = append(f.panels, p)
+	}
+	var b strings.Builder
+	f.svg(&b)
+	return b.String()
 }
 
 // compare reports what is not checked in as it should be, or writes it.

@@ -106,7 +106,7 @@ func playOnce(ctx context.Context, link string, seeds int) (*scene, error) {
 	}
 	s := &scene{Seeds: seeds, Of: x.seeds, Done: seeds == x.seeds, Command: "retrysim try " + o.line(false)}
 	x.seeds = seeds
-	r, err := x.try(ctx, o)
+	r, rows, err := x.try(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +118,8 @@ func playOnce(ctx context.Context, link string, seeds int) (*scene, error) {
 		return nil, err
 	}
 	s.Title, s.Notes, s.Answer = r.title, r.remarks, compact.Bytes()
-	for i := 0; i < len(r.figure.panels); i += 2 { // two of each row; the page has the legend
-		f := figure{title: r.figure.panels[i].title, height: r.figure.height, width: across / 2, panels: r.figure.panels[i : i+2]}
+	for i, work := range x.work(rows) { // the page has the legend
+		f := figure{title: rows[i].Policy, height: r.figure.height, width: across / 2, panels: []panel{work, x.waits(&rows[i])}}
 		var svg bytes.Buffer
 		f.svg(&svg)
 		s.Pictures = append(s.Pictures, svg.String())

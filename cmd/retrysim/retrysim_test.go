@@ -579,7 +579,7 @@ func TestPictures(t *testing.T) {
 	text := regexp.MustCompile(`<text class="name c\d" fill="#\w+" x="[\d.]+" y="([\d.]+)">([^<]*)</text>`)
 	for args, want := range map[string]string{
 		"run collapse -trials 1":                      "no retries retries at once backoff of 20 s at once + budget",
-		"try -seeds 1 -duration 23s -policy name=<&>": ">capacity, timeout<,>useful work<,>work nobody waits for<,>&lt;&amp;&gt;<,>outage<,>timeout<",
+		"try -seeds 1 -duration 23s -policy name=<&>": ">capacity<,>useful work<,>work nobody waits for<,>&lt;&amp;&gt;<,>outage<",
 		"find -seeds 1 -steps 1 -outages 1 -loads .5": "outage 1 s,>0.5<, %<",
 	} {
 		svg := output(t, append(strings.Fields(args), "-format", "svg")...)

@@ -38,6 +38,7 @@ type tryRow struct {
 	Why       string             `json:"why,omitempty"` // it stays down
 	Others    []other            `json:"others"`        // how the policy fares in other disturbances
 
+	added  bool                               // no policy that was given, but the first of them with a budget
 	runs   [storm.Flooded + 1][]*storm.Result // by their ending
 	asked  int                                // calls in all of them
 	budget retry.Budget
@@ -57,12 +58,13 @@ func try(o *options) job {
 		if err := x.check(o); err != nil {
 			return nil, err
 		}
-		return x.try(ctx, o)
+		r, _, err := x.try(ctx, o)
+		return r, err
 	}
 }
 
 // try compares the policies of a scenario whose flags have been checked.
-func (x *scenario) try(ctx context.Context, o *options) (*report, error) {
+func (x *scenario) try(ctx context.Context, o *options) (*report, []tryRow, error) {
 	policies := x.variants()
 	rows := x.judge(ctx, policies)
 	for _, g := range x.guards { // beside each guard: no retries, and the given policies
@@ -72,7 +74,7 @@ func (x *scenario) try(ctx context.Context, o *options) (*report, error) {
 		rows = append(rows, y.judge(ctx, policies[:1+len(x.policies)])...)
 	}
 	if len(rows) == 0 {
-		return nil, interruptedAfter(0, len(policies)*x.seeds, "runs")
+		return nil, nil, interruptedAfter(0, len(policies)*x.seeds, "runs")
 	}
 	choose, remarks, can := x.choose(rows), x.remarks(rows), "any"
 	if ctx.Err() != nil {
@@ -93,7 +95,7 @@ func (x *scenario) try(ctx context.Context, o *options) (*report, error) {
 	for _, row := range rows {
 		r.add(append(row.cells(row.Policy), row.beside())...)
 	}
-	return r, nil
+	return r, rows, nil
 }
 
 // callee returns what the processes call, in words.
@@ -182,6 +184,7 @@ func (x *scenario) compare(ctx context.Context, policies []retry.Policy) []tryRo
 		for i, results := range x.Trials(ctx, policies, x.seeds) {
 			if results = slices.DeleteFunc(results, func(r *storm.Result) bool { return r == nil }); len(results) > 0 {
 				row := x.sum(policies[i], results)
+				row.added = i > len(x.policies)
 				rows, unclear = append(rows, row), unclear+row.ended(storm.Unclear)
 			}
 		}
@@ -271,13 +274,23 @@ func (x *scenario) verdict(row *tryRow) (words string, recovers bool) {
 	return strings.Join(parts, "; "), false
 }
 
-// picture draws each policy apart, so that no line hides another: what the server
-// worked for, and how long it would take for what it holds.
+// picture draws what the server worked for without retries, with the given policies, and
+// with an EarnedBudget. The table has the other budgets too.
 func (x *scenario) picture(rows []tryRow) figure {
-	f := figure{height: 110, columns: 2, legend: []series{
+	rows = slices.DeleteFunc(slices.Clone(rows), func(row tryRow) bool { return row.added && row.Policy != "earned" })
+	f := figure{height: 110, panels: x.work(rows), legend: []series{
 		{name: "useful work", color: 2, style: "area"}, {name: "work nobody waits for", color: 1, style: "area"},
-		{name: "requests sent", color: 6}, {name: "capacity, timeout", style: "dash"}, {name: "backlog", color: 4, style: "area"},
+		{name: "requests sent", color: 6}, {name: "capacity", style: "dash"},
 	}}
+	for i, row := range rows {
+		f.panels[i].y += ": " + row.Verdict
+	}
+	return f
+}
+
+// work returns a panel for each row, so that no line hides another: what the server worked
+// for. All have one scale.
+func (x *scenario) work(rows []tryRow) (panels []panel) {
 	limit, top := x.shown()*x.limit(), 0.0
 	for _, row := range rows {
 		r := row.typical()
@@ -286,19 +299,24 @@ func (x *scenario) picture(rows []tryRow) figure {
 		for i := range wasted {
 			wasted[i].base = useful[i].y
 		}
-		work := x.panel("requests per second", limit, "")
-		work.title = row.Policy
-		work.lines = []series{{color: 2, style: "area", points: useful}, {color: 1, style: "area", points: wasted}, {color: 6, points: perSecond(r, attempts)}}
-		waits := x.panel("backlog in seconds of work (own scale): "+row.Verdict, x.Timeout.Seconds(), "timeout")
-		waits.lines = []series{{color: 4, style: "area", points: backlog(r, cmp.Or(limit, x.shown()*x.Rate))}}
-		_, y := work.extent()
+		p := x.panel("requests per second", limit, "")
+		p.title = row.Policy
+		p.lines = []series{{color: 2, style: "area", points: useful}, {color: 1, style: "area", points: wasted}, {color: 6, points: perSecond(r, attempts)}}
+		_, y := p.extent()
 		top = max(top, y)
-		f.panels = append(f.panels, work, waits)
+		panels = append(panels, p)
 	}
-	for i := 0; i < len(f.panels); i += 2 { // all work on one scale
-		f.panels[i].top = min(top, 5*max(limit, x.shown()*x.Rate))
+	for i := range panels {
+		panels[i].top = min(top, 5*max(limit, x.shown()*x.Rate))
 	}
-	return f
+	return panels
+}
+
+// waits returns a panel of how long the server would take for what it holds.
+func (x *scenario) waits(row *tryRow) panel {
+	p := x.panel("backlog in seconds of work (own scale): "+row.Verdict, x.Timeout.Seconds(), "timeout")
+	p.lines = []series{{color: 4, style: "area", points: backlog(row.typical(), cmp.Or(x.shown()*x.limit(), x.shown()*x.Rate))}}
+	return p
 }
 
 // typical returns the sum of the runs that ended as most did.

@@ -1,4 +1,4 @@
-// Command picture draws docs/metrics.svg: an outage as Prometheus saw it. Without flags
+// Command picture draws dashboards/metrics.svg: an outage as Prometheus saw it. Without flags
 // it draws what outage.json in this folder has. With -prometheus it first reads those
 // series from a Prometheus that has scraped examples/observed. This is how the table in
 // dashboards/README.md was made too, with Debian's prometheus (2.42):
@@ -61,7 +61,7 @@ func main() {
 	begin := flag.String("begin", "", "`time` at which the outage began, as RFC 3339")
 	lasted := flag.Duration("lasted", 5*time.Minute, "of the outage")
 	folder := flag.String("dir", "dashboards/picture", "where outage.json is")
-	out := flag.String("o", "docs/metrics.svg", "the picture")
+	out := flag.String("o", "dashboards/metrics.svg", "the picture")
 	flag.Parse()
 	if err := run(*source, *begin, *lasted, filepath.Join(*folder, "outage.json"), *out); err != nil {
 		log.Fatal(err)

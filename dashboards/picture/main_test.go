@@ -13,7 +13,7 @@ func TestThePictureShowsTheRecording(t *testing.T) {
 	if len(r.Budget) < 50 || len(r.Failed) < 50 || len(r.Retries) < 50 || len(r.Alert) < 10 {
 		t.Errorf("%d, %d, %d and %d points", len(r.Budget), len(r.Failed), len(r.Retries), len(r.Alert))
 	}
-	if svg, err := os.ReadFile("../../docs/metrics.svg"); err != nil || string(svg) != r.svg() {
-		t.Errorf("docs/metrics.svg is not drawn from outage.json (%v): run go run ./dashboards/picture", err)
+	if svg, err := os.ReadFile("../metrics.svg"); err != nil || string(svg) != r.svg() {
+		t.Errorf("dashboards/metrics.svg is not drawn from outage.json (%v): run go run ./dashboards/picture", err)
 	}
 }

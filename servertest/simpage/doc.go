@@ -3,5 +3,5 @@
 //
 //	go test -run FirstSight ./servertest/simpage -pictures "$PWD/pictures"
 //
-// makes playground-light.png, which README.md shows as docs/playground.png.
+// makes pictures of its first screen, light and dark.
 package simpage
