@@ -60,7 +60,7 @@ func TestTableOfQuotas(t *testing.T) {
 	a, b, c, d := outcomes(load), outcomes(peaks), outcomes(counts), outcomes(backlog)
 	for _, client := range storm.ProviderClients {
 		name := client.Name
-		table = append(table, cells(name, tenths(a[name].Waste()), tenths(a[name].Failing()), tenths(b[name].Failing()), tenths(c[name].Goodput), d[name].Sent))
+		table = append(table, cells(name, inPercent(a[name].Waste()), inPercent(a[name].Failing()), inPercent(b[name].Failing()), inPercent(c[name].Goodput), rounded(d[name].Sent)))
 	}
 	const page = "../../docs/llm.md"
 	doc, err := os.ReadFile(page)
@@ -82,4 +82,17 @@ func TestTableOfQuotas(t *testing.T) {
 	}
 }
 
-func tenths(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
+// inPercent and rounded write as many digits as a reader compares.
+func inPercent(share float64) string {
+	if share < .0995 {
+		return fmt.Sprintf("%.1f %%", 100*share)
+	}
+	return fmt.Sprintf("%.0f %%", 100*share)
+}
+
+func rounded(n int) string {
+	if n < 1e6 {
+		return fmt.Sprintf("%.0f 000", float64(n)/1000)
+	}
+	return fmt.Sprintf("%.1f million", float64(n)/1e6)
+}
