@@ -15,5 +15,6 @@
 //	observed    a service with metrics, logs and traces
 //	payments    four services on PostgreSQL, Redis and NATS, parts of which die
 //
-// adapter, faq, guards, migrate, queues, readme and tracedhttp have the code of the guides.
+// adapter, faq, guards, migrate, queues, readme, telemetry and tracedhttp have the code of
+// the guides.
 package examples

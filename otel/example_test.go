@@ -44,14 +44,12 @@ func ExampleHooks() {
 
 func ExampleObserveBudget() {
 	budget := &retry.EarnedBudget{} // shared by all policies for one server
-	unregister, err := otelretry.ObserveBudget("users-api", budget)
-	if err != nil {
+	if _, err := otelretry.ObserveBudget("users-api", budget); err != nil {
 		log.Fatal(err)
 	}
-	defer unregister()
 
 	policy := retry.Policy{Name: "fetch-user", Budget: budget, Hooks: otelretry.Hooks()}
-	err = retry.Run(context.Background(), policy, func(context.Context) error { return nil })
+	err := retry.Run(context.Background(), policy, func(context.Context) error { return nil })
 	fmt.Println(err, budget.Balance())
 	// Output: <nil> 0.91
 }

@@ -23,6 +23,9 @@ const worst = 5
 // retry.budget.balance with the attribute retry.budget set to name, until unregister
 // is called.
 //
+// A provider that exports periodically exports for the last time in its Shutdown. So call
+// unregister after that, or not at all if b lives as long as the process.
+//
 // Balance must be safe for concurrent use. Give each budget of a process a name of its
 // own, and use few names, since their number is not limited here. An error comes from the
 // provider, or says that b is nil. unregister may be called even after an error.
