@@ -3,5 +3,5 @@
 //
 //	go test -run TestPage ./servertest/debugpage -pictures "$PWD/pictures"
 //
-// makes the picture in docs/debug.md.
+// makes debug-light.png, which docs/debug.md shows as debug.png.
 package debugpage
