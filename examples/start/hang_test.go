@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"testing"
@@ -14,7 +15,7 @@ type hanging struct{}
 
 func (hanging) RoundTrip(req *http.Request) (*http.Response, error) {
 	<-req.Context().Done()
-	return nil, req.Context().Err()
+	return nil, context.Cause(req.Context()) // as net/http does
 }
 
 func TestFirstHang(t *testing.T) {
