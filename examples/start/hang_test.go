@@ -23,7 +23,7 @@ func TestFirstHang(t *testing.T) {
 		policy := users
 		policy.Budget = &retry.EarnedBudget{} // tests must not share one
 		start := time.Now()
-		_, err := load(t.Context(), &http.Client{Transport: hanging{}}, policy, "http://server/ada")
+		_, err := load(t.Context(), policy, &http.Client{Transport: hanging{}}, "http://server/ada")
 		e, ok := errors.AsType[*retry.Error](err)
 		if !ok || e.Reason != retry.ReasonBudget {
 			t.Errorf("got %v, want the reason budget", err)

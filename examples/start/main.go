@@ -26,7 +26,7 @@ var users = retry.Policy{
 
 type User struct{ Name string }
 
-func load(ctx context.Context, client *http.Client, policy retry.Policy, url string) (User, error) {
+func load(ctx context.Context, policy retry.Policy, client *http.Client, url string) (User, error) {
 	req, err := http.NewRequest("GET", url, nil)
 	if err != nil {
 		return User{}, err
@@ -35,7 +35,7 @@ func load(ctx context.Context, client *http.Client, policy retry.Policy, url str
 }
 
 func main() {
-	user, err := load(context.Background(), http.DefaultClient, users, os.Args[1])
+	user, err := load(context.Background(), users, http.DefaultClient, os.Args[1])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -19,7 +19,7 @@ func TestPageHasTheErrorOfAFirstHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy := users
 		policy.Budget = &retry.EarnedBudget{}
-		_, err := load(t.Context(), &http.Client{Transport: hanging{}}, policy, "http://server/ada")
+		_, err := load(t.Context(), policy, &http.Client{Transport: hanging{}}, "http://server/ada")
 		before, after, _ := strings.Cut(err.Error(), `Get "http://server/ada"`)
 		if line := "\n    " + before + "…" + after + "\n"; !strings.Contains(string(page), line) {
 			t.Errorf("docs/start.md has not the line %q", strings.TrimSpace(line))
