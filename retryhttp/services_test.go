@@ -299,7 +299,7 @@ func TestRetriesDoNotMultiplyWhenAServerHangs(t *testing.T) {
 }
 
 // With a budget in every layer the word saves little: it is for the first moments of an
-// outage, and for services without budgets. docs/http.md has the figures.
+// outage, and for services without budgets. docs/services.md has the figures.
 func TestRetriesOfManyCallsWithBudgets(t *testing.T) {
 	const calls = 1000
 	down := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
