@@ -13,6 +13,9 @@ type Pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	close  sync.Once
+
+	mu       sync.Mutex
+	accepted []net.Conn // since the latest Cut
 }
 
 // New returns a network.
@@ -34,10 +37,23 @@ func (p *Pipes) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 func (p *Pipes) Accept() (net.Conn, error) {
 	select {
 	case c := <-p.conns:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.accepted = append(p.accepted, c)
 		return c, nil
 	case <-p.closed:
 		return nil, net.ErrClosed
 	}
+}
+
+// Cut ends all connections that the server has accepted.
+func (p *Pipes) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.accepted {
+		c.Close()
+	}
+	p.accepted = nil
 }
 
 func (p *Pipes) Close() error {
