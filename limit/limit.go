@@ -43,7 +43,7 @@ type state struct {
 	places uint64 // in units of 1/65536 of a place; 0 in a Limit that was not used yet
 	recent uint64 // attempts that were in flight recently: see Leave
 	flight uint64 // attempts in flight
-	late   int64  // three for each timeout or slow answer, less what others take: see Leave
+	late   int64  // lateTimeout for each timeout or slow answer, less what others take: see Leave
 
 	usual time.Duration // a quarter of the answers take no longer: see learn
 	calm  float64       // attempts that are in flight while answers take as long as usual
@@ -53,6 +53,24 @@ type state struct {
 const (
 	most = 1<<16 - 1
 	unit = 1 << 16
+)
+
+// What a Limit takes for slow, and how it counts: see Leave. A number is one part of so many.
+const (
+	lateTimeout = 3 // what a timeout or a slow answer adds to state.late
+	lateAnswer  = 1 // what an answer takes from it
+	latePrompt  = 9 // and a prompt one: so three quarters may be late beside prompt ones
+	mostLate    = 4 // part of the places above which late answers are an overload
+
+	slowShare   = 6 // part of its time above which an answer may be slow
+	slowSurplus = 4 // and the part of what is usual by which it takes longer
+)
+
+// How fast a Limit learns: see learn. A number is one part of so many.
+const (
+	stepUp     = 32 // the most that one answer adds to what is usual, or moves state.calm
+	stepUpFew  = 16 // with few places, to which the load is not the reason
+	stepsPerUp = 3  // a step down is so many steps up: a quarter of the answers are below
 )
 
 // lock locks l, which has places then.
@@ -192,27 +210,23 @@ func (l *Limit) Leave(p retry.Pass, x retry.Exit) {
 	whole := l.places / unit
 	least, greatest := l.limits()
 	if sign == answer || sign == prompt {
-		tardy, began := x.Allowed > 0 && x.Took > x.Allowed/6 && x.Took > l.usual+l.usual/4, p.Round == afterSlow
-		if tardy && began && 2*l.recent > whole {
+		if l.tooSlow(p, x) {
 			sign = slow
-		}
-		if tardy || began {
-			l.slow = tardy
 		}
 		l.learn(max(x.Took, 0))
 	}
 	switch sign {
 	case timeout, slow:
-		l.late = min(l.late+3, int64(whole))
+		l.late = min(l.late+lateTimeout, int64(whole))
 	case answer:
-		l.late -= min(max(l.late, 0), 1)
+		l.late -= min(max(l.late, 0), lateAnswer)
 	case prompt:
-		l.late = max(l.late-9, -int64(l.recent))
+		l.late = max(l.late-latePrompt, -int64(l.recent))
 	}
 	if sign == slow {
 		least = l.enough()
 	}
-	if sign == overload || (sign == timeout || sign == slow) && 4*l.late > int64(whole) {
+	if sign == overload || (sign == timeout || sign == slow) && mostLate*l.late > int64(whole) {
 		l.places = min(l.places, max(l.places-l.places/(2*l.recent), least))
 		l.recent = min(l.recent, l.places/unit)
 	} else {
@@ -222,6 +236,17 @@ func (l *Limit) Leave(p retry.Pass, x retry.Exit) {
 		}
 	}
 	l.flight--
+}
+
+// tooSlow reports whether an answer is slow: see Leave. It notes whether those to come are to be
+// taken for slow.
+func (l *Limit) tooSlow(p retry.Pass, x retry.Exit) bool {
+	late := x.Allowed > 0 && x.Took > x.Allowed/slowShare && x.Took > l.usual+l.usual/slowSurplus
+	afterAnother := p.Round == afterSlow
+	if late || afterAnother {
+		l.slow = late
+	}
+	return late && afterAnother && 2*l.recent > l.places/unit
 }
 
 // enough returns the places below which answers do not become quicker.
@@ -240,18 +265,18 @@ func (l *Limit) learn(took time.Duration) {
 	case l.usual == 0:
 		l.usual = took
 	case rise < 0:
-		l.usual += max(rise, -3*(l.usual/32))
+		l.usual += max(rise, -stepsPerUp*(l.usual/stepUp))
 	case few:
-		l.usual += min(rise, l.usual/16)
+		l.usual += min(rise, l.usual/stepUpFew)
 	case calm:
-		l.usual += min(rise, l.usual/32)
+		l.usual += min(rise, l.usual/stepUp)
 	}
 	if calm {
 		others := float64(l.flight - 1)
 		if took > l.usual {
 			others *= float64(l.usual) / float64(took) // the rest waits
 		}
-		l.calm += (others - l.calm) / 32
+		l.calm += (others - l.calm) / stepUp
 	}
 }
 
