@@ -45,7 +45,7 @@ type attempt[T any] struct {
 	value    T
 	err      error
 	number   int32
-	entering bool // it is not made yet: the guards are asked
+	entering bool // the guards are asked for it
 	returned bool // op has, with value and err
 	judged   bool // and all is known that decides what it means to the call: nothing has panicked
 	freed    bool // its value is discarded, or being so
@@ -110,63 +110,57 @@ func (r *race[T]) hedge() {
 
 // next returns the attempt to make now that the delay has passed, or nil.
 func (r *race[T]) next() *attempt[T] {
-	a, refused := r.passed()
-	if a == nil {
-		return nil
-	}
-	started := false
-	if len(r.policy.Guards) > 0 && refused == nil {
-		// Without the mutex: guards may take their time, and end with a's context.
-		leave, err := r.policy.Admit(a, retry.Entry{Number: retry.AttemptNumber(r.ctx), Hedge: true})
-		if err != nil {
-			refused = &hedging.Guarded{Err: err}
-		} else {
-			a.guarded = &guarded{leave: leave}
-			defer func() {
-				if !started {
-					leave(retry.Exit{})
-				}
-			}()
+	a, ready := new(attempt[T]), false
+	defer func() {
+		if a.guarded != nil && !ready { // without the mutex, as in admit
+			a.guarded.leave(retry.Exit{})
 		}
-	}
-	if started = r.start(a, refused); started {
-		return a
-	}
-	return nil
-}
-
-// passed returns the attempt that is wanted now that the delay has passed, or nil.
-func (r *race[T]) passed() (*attempt[T], error) {
+	}()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.timer.Stop() // it has fired; a clock may want to know that it is not needed any more
 	wanted, refused := r.call.Passed(now(r.policy.Clock), r.ctx.Err() != nil)
 	if !wanted {
-		return nil, refused
+		return nil
 	}
-	a := &attempt[T]{entering: true}
 	r.begin(a, r.call.Started+1)
 	a.next, r.first.next = r.first.next, a
-	return a, refused
-}
-
-// start reports whether to make an attempt that is wanted.
-func (r *race[T]) start(a *attempt[T], refused error) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	a.entering = false
-	start, again := r.call.Start(refused, r.ctx.Err() != nil)
-	ready := false
+	if refused == nil {
+		refused = r.admit(a)
+	}
+	starts, again := r.call.Start(refused, r.ctx.Err() != nil)
 	defer func() {
-		if start && !ready { // the clock has panicked
+		if starts && !ready { // the clock has panicked
 			r.call.Abort(r.call.Started)
 		}
 	}()
 	if again {
 		r.arm()
 	}
-	ready = true
-	return start
+	if ready = starts; !ready {
+		return nil
+	}
+	return a
+}
+
+// admit asks the guards for a, and returns why they refuse it. It unlocks the mutex meanwhile:
+// guards may take their time, and end with a's context.
+func (r *race[T]) admit(a *attempt[T]) error {
+	if len(r.policy.Guards) == 0 {
+		return nil
+	}
+	a.entering = true
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		a.entering = false
+	}()
+	leave, err := r.policy.Admit(a, retry.Entry{Number: retry.AttemptNumber(r.ctx), Hedge: true})
+	if err != nil {
+		return &hedging.Guarded{Err: err}
+	}
+	a.guarded = &guarded{leave: leave}
+	return nil
 }
 
 // run makes an attempt and takes what it returns.
