@@ -62,7 +62,7 @@ mutate:
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retryqueue.txt retryqueue
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retrynats.txt retrynats
 	go run ./tools/mutate -min 98 limit
-	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retryhttp.txt -files limit.go,hold.go,evidence.go,hedge.go,bodyhint.go,event.go,hint.go,peek.go retryhttp
+	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retryhttp.txt -files limit.go,guarded.go,evidence.go,hedge.go,bodyhint.go,event.go,hint.go,peek.go retryhttp
 	go run ./tools/mutate -min 98 -files limit.go,hold.go retrygrpc
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-clockx.txt clockx
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retrybatch.txt retrybatch

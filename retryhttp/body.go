@@ -29,19 +29,19 @@ const patience = 50 * time.Millisecond
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
 
 // body is the body of a call's request, which may be sent several times. The call uses
-// next for each attempt; after a failed attempt hold and, if a retry follows, drop;
+// next for each attempt; after a failed attempt rewind and, if a retry follows, drop;
 // and finally finish.
 type body struct {
-	req    *http.Request
-	taken  bool          // by the first attempt, which closes it unless there is a replay
-	held   bool          // hold has succeeded, for the next attempt
-	copied io.ReadCloser // what GetBody returned for it
-	replay *replay       // nil if there is no body, or GetBody
+	req     *http.Request
+	taken   bool          // by the first attempt, which closes it unless there is a replay
+	rewound bool          // rewind has succeeded, for the next attempt
+	copied  io.ReadCloser // what GetBody returned for it
+	replay  *replay       // nil if there is no body, or GetBody
 }
 
 // next returns the body for one more attempt. limit is Transport.MaxBuffer.
 func (b *body) next(limit int64) (body io.ReadCloser) {
-	b.held = false
+	b.rewound = false
 	switch {
 	case !b.taken:
 		b.taken = true
@@ -57,28 +57,28 @@ func (b *body) next(limit int64) (body io.ReadCloser) {
 	return b.replay.next()
 }
 
-// hold prepares the body for another attempt, or returns why there cannot be one. The
+// rewind prepares the body for another attempt, or returns why there cannot be one. The
 // latest attempt reads nothing more until drop or finish.
-func (b *body) hold() (err error) {
+func (b *body) rewind() (err error) {
 	switch {
 	case b.replay != nil:
-		err = b.replay.hold()
+		err = b.replay.rewind()
 	case hasBody(b.req):
 		b.copied, err = b.req.GetBody()
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotReplayable, err)
 	}
-	b.held = true
+	b.rewound = true
 	return nil
 }
 
-// drop ends the latest attempt's reading, since another attempt follows. If hold was
+// drop ends the latest attempt's reading, since another attempt follows. If rewind was
 // not called, because a policy changed its decision, drop calls it and returns its
 // error.
 func (b *body) drop() error {
-	if !b.held {
-		if err := b.hold(); err != nil {
+	if !b.rewound {
+		if err := b.rewind(); err != nil {
 			return err
 		}
 	}
@@ -115,7 +115,7 @@ type replay struct {
 	start  int64     // the seeker's first position
 
 	latest *view
-	held   bool          // the call has the turn
+	paused bool          // the call has the turn, so that no view reads
 	at     int64         // where the latest view had read to when the seeker went back
 	turn   chan struct{} // has a token while src is being read, or must not be
 
@@ -149,14 +149,14 @@ func (b *replay) next() io.ReadCloser {
 	return b.latest
 }
 
-// hold stops the reading until detach or finish, and goes back to the start. It
+// rewind pauses the reading until detach or finish, and goes back to the start. It
 // returns why the body cannot be sent again.
-func (b *replay) hold() error {
+func (b *replay) rewind() error {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case b.turn <- struct{}{}:
-		b.held = true
+		b.paused = true
 	case <-timer.C:
 		b.last()
 		return errors.New("its Read blocks")
@@ -180,14 +180,14 @@ func (b *replay) hold() error {
 
 // detach ends the reading by the latest view.
 func (b *replay) detach() {
-	if b.held {
+	if b.paused {
 		b.latest.dead = true
-		b.release()
+		b.resume()
 	}
 }
 
-func (b *replay) release() {
-	b.held = false
+func (b *replay) resume() {
+	b.paused = false
 	<-b.turn
 }
 
@@ -203,11 +203,11 @@ func (b *replay) last() {
 // finish ends the call. Beside a response that is returned the base transport may
 // still be reading.
 func (b *replay) finish(returned bool) {
-	if b.held {
+	if b.paused {
 		if b.seeker != nil && returned { // the latest view continues where it was
 			_, _ = b.seeker.Seek(b.at, io.SeekStart)
 		}
-		b.release()
+		b.resume()
 	}
 	if returned {
 		b.last()

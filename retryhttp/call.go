@@ -61,7 +61,7 @@ func (c *call) roundTrip(ctx context.Context, s *settings) (resp *http.Response,
 	for run.Next() {
 		var v retry.Verdict
 		if got, v = c.attempt(run.Context()); v.Err == nil {
-			c.hold(run, got)
+			c.guardBody(run, got)
 		}
 		c.settle(run, v)
 	}
@@ -122,7 +122,7 @@ func (c *call) attempt(ctx context.Context) (*http.Response, retry.Verdict) {
 			return resp, v
 		}
 	}
-	return resp, c.holdBody(v)
+	return resp, c.rewindBody(v)
 }
 
 // heed holds each pace if the headers of an answer say that the quota is used up.
@@ -282,13 +282,13 @@ func (c *call) now() time.Time {
 	return c.policy.Clock.Now()
 }
 
-// holdBody checks, before the run decides, whether the request's body can be sent
-// again, and ends the run if it cannot. It does nothing if no retry can follow.
-func (c *call) holdBody(v retry.Verdict) retry.Verdict {
+// rewindBody prepares the request's body for a retry, before the run decides, and ends the
+// run if it cannot be sent again. It does nothing if no retry can follow.
+func (c *call) rewindBody(v retry.Verdict) retry.Verdict {
 	if v.Err == nil || !hasBody(c.req) || !c.mayFollow(v) {
 		return v
 	}
-	if lost := c.body.hold(); lost != nil {
+	if lost := c.body.rewind(); lost != nil {
 		return permanent(&unreplayable{v.Err, lost})
 	}
 	return v

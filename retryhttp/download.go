@@ -191,7 +191,7 @@ func (d *download) again(run *retry.Attempts, c *call, p []byte) (int, retry.Ver
 		return 0, v // settle drains the response, or end closes it
 	}
 	c.heed(resp)
-	c.hold(run, resp) // whatever Read comes to, the guards get it
+	c.guardBody(run, resp) // whatever Read comes to, the guards get it
 	d.broken = nil
 	n := 0
 	for n == 0 && d.broken == nil {

@@ -100,7 +100,7 @@ func (r *race) attempt(ctx context.Context) (*http.Response, error) {
 	}
 	body := resp.Body != nil && resp.Body != http.NoBody
 	if body {
-		resp.Body = &held{resp.Body, cancel}
+		resp.Body = &copyBody{resp.Body, cancel}
 	}
 	v := r.objection(resp)
 	lasts = body
@@ -175,13 +175,13 @@ func (c carried) Value(key any) any { return c.race.Value(key) }
 // looks like a child of the race's context.
 func (c carried) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(c.Context, f) }
 
-// held is a body that keeps its request's context until it is closed.
-type held struct {
+// copyBody is the body of a copy's response. The copy's context lasts until it is closed.
+type copyBody struct {
 	io.ReadCloser
 	cancel context.CancelCauseFunc
 }
 
-func (b *held) Close() error {
+func (b *copyBody) Close() error {
 	defer b.cancel(nil)
 	return b.ReadCloser.Close()
 }

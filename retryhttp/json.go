@@ -83,7 +83,7 @@ func newClientCall(c *http.Client, p retry.Policy, req *http.Request) *call {
 func (c *call) receive(ctx context.Context, value any) retry.Verdict {
 	resp, v := c.send(ctx)
 	if resp == nil {
-		return c.holdBody(v)
+		return c.rewindBody(v)
 	}
 	var status *StatusError
 	switch {
@@ -101,9 +101,9 @@ func (c *call) receive(ctx context.Context, value any) retry.Verdict {
 			v = permanent(v.Err)
 		}
 	}
-	v = c.holdBody(v)
+	v = c.rewindBody(v)
 	// The request's body comes first, since over HTTP/2 a Close waits for it.
-	if c.body.held {
+	if c.body.rewound {
 		_ = c.body.drop()
 	} else {
 		c.body.finish(false)
