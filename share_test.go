@@ -632,17 +632,79 @@ func TestShareCountsTogether(t *testing.T) {
 				started, hits = started+e.Started, hits+e.Hits
 			}
 		}
-		if started != 41 || hits != 7 { // those of a second but the first, which has begun it
-			t.Errorf("%v of %v attempts were counted as throttled, want 7 of 41", hits, started)
+		if started != 42 || hits != 7 { // those of a second but the first, which has begun it, and its retry
+			t.Errorf("%v of %v attempts were counted as throttled, want 7 of 42", hits, started)
 		}
 		a := p.history()[len(p.history())-1].answer
 		if a.Mode != fleetpace.Paced || a.Rate < 20 || a.Rate > 45 {
 			t.Errorf("%+v, want a rate of about 34", a)
 		}
-		if len(retries) != 8 || slices.Min(retries) < 1250*ms {
-			t.Errorf("retries after %v: they wait until all have counted", retries)
+		if slices.Sort(retries); len(retries) != 8 || retries[0] != 10*ms || retries[1] < 1250*ms {
+			t.Errorf("retries after %v: all but the first wait until all have counted", retries)
 		}
 	})
+}
+
+// A few throttled attempts may be chance. One alone costs its call its own backoff or hint, as if
+// the Pace were not shared. Of more the retries wait until all have counted, but not for longer
+// than half of the time that their calls have. First attempts wait for nothing.
+func TestShareOfAFewThrottledAttempts(t *testing.T) {
+	for _, tt := range []struct {
+		throttled   int
+		err         error
+		timeout     time.Duration
+		first, last time.Duration // when the calls end
+	}{
+		{1, errBusy, 5 * time.Second, 100 * ms, 100 * ms},
+		{1, errBusy, 300 * ms, 100 * ms, 100 * ms},
+		{1, retry.After(errBusy, 2*time.Second), 10 * time.Second, 2 * time.Second, 2500 * ms},
+		{2, errBusy, 5 * time.Second, 1250 * ms, 1350 * ms},
+		{3, errBusy, time.Hour, 1250 * ms, 1350 * ms},
+		{3, retry.After(errBusy, 2*time.Second), time.Hour, 2 * time.Second, 2500 * ms},
+		{3, errBusy, 1100 * ms, 600 * ms, 600 * ms}, // half of what is left after the backoff
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := new(meeting)
+			p := m.join(t.Context())
+			p.policy.MaxAttempts, p.policy.Backoff = 2, retry.Constant(100*ms)
+			time.Sleep(time.Minute)
+			begin := time.Now()
+			var ended []time.Duration
+			var mu sync.Mutex
+			var wg sync.WaitGroup
+			for range tt.throttled {
+				wg.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), tt.timeout)
+					defer cancel()
+					if _, err := p.call(ctx, failFirst(tt.err)); err != nil {
+						t.Errorf("%+v: %v", tt, err)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					ended = append(ended, time.Since(begin))
+				})
+			}
+			for range 30 {
+				time.Sleep(100 * ms)
+				if d, err := p.call(t.Context(), works); d != 0 || err != nil {
+					t.Errorf("%+v: a first attempt started after %v, %v", tt, d, err)
+				}
+			}
+			wg.Wait()
+			if slices.Min(ended) < tt.first || slices.Max(ended) > tt.last {
+				t.Errorf("%+v: the calls ended after %v", tt, ended)
+			}
+			time.Sleep(11 * time.Second)
+			before := len(p.history())
+			for range 10 {
+				_, _ = p.call(t.Context(), works)
+				time.Sleep(2 * time.Second)
+			}
+			if n := len(p.history()) - before; n > 1 {
+				t.Errorf("%+v: %d exchanges ten quiet seconds later", tt, n)
+			}
+		})
+	}
 }
 
 // News may be lost: who waits exchanges anyway, and then hears it.

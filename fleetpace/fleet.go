@@ -23,7 +23,7 @@ type Mode uint8
 
 const (
 	Open     Mode = iota // nobody waits, and nothing is counted
-	Counting             // nobody waits but retries, and all count
+	Counting             // first attempts start, and all count
 	Held                 // all wait, and the rate is not known
 	Paced                // whoever comes takes a number
 )

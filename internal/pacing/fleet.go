@@ -14,6 +14,7 @@ const (
 	freshFor = time.Second            // an answer may be older when nothing comes of it
 	hearIn   = 15 * time.Second       // all that wait hear of another rate
 	slack    = 2                      // turns too many that are kept
+	doubtful = 2                      // throttled attempts of a process while all count, from which on its retries wait
 	ownTime  = 30.                    // seconds over which the own rate is averaged
 	reported = .25                    // seconds after counting, until all have reported
 	shared   = 1 << 63                // in the Round of an attempt of a fleet: the fleet's, not the law's
@@ -31,7 +32,8 @@ type member struct {
 	at       time.Time // of last
 	turns    []span    // that were given, and have not been taken
 	counted  time.Time // when what was counted is to be told; zero: nothing is counted
-	settled  time.Time // when counting is over for all
+	settled  time.Time // when all have told what they counted; zero: an answer since then says that they go on
+	struck   int       // attempts that were throttled since all was open
 	told     bool      // there is news
 	stale    bool      // the first waits for a newer answer
 	started  float64   // to be told
@@ -82,8 +84,25 @@ func (p *Pacer[T]) Part(now time.Time) {
 // mode is what the fleet does, as far as p knows.
 func (m *member) mode() fleetpace.Mode { return m.last.Mode }
 
-// passes reports whether attempts start without a turn.
+// passes reports whether attempts start without a Turn.
 func (m *member) passes() bool { return m.asked && m.mode() == fleetpace.Open }
+
+// admits reports whether attempts start at once. While all count, first attempts do, and so do
+// retries, unless this process has seen that several are throttled: one alone may be chance, and
+// costs its call no more than its own backoff.
+func (m *member) admits(retry bool) bool { return m.passes() || m.counting() && !(retry && m.suspects()) }
+
+// counting reports whether all count.
+func (m *member) counting() bool { return m.asked && m.mode() == fleetpace.Counting }
+
+// suspects reports whether retries wait until all have told what they counted.
+func (m *member) suspects() bool {
+	return m.counting() && !m.settled.IsZero() && m.struck >= doubtful
+}
+
+// defers reports whether an attempt waits for no turn, but to learn whether it needs one. It does
+// not wait for longer than its patience.
+func (m *member) defers(retry bool) bool { return m.asks() || m.leads() && retry && m.suspects() }
 
 // head is the number up to which turns have come.
 func (m *member) head(now time.Time) float64 {
@@ -166,11 +185,6 @@ func (p *Pacer[T]) untilShared(size float64) time.Duration {
 	return 1 + hold + inSeconds(min(max(wait, 0)/m.last.Speed, 1e9))
 }
 
-// startsAtOnce reports whether t needs no turn.
-func (m *member) startsAtOnce(retry bool) bool {
-	return m.passes() || m.asked && m.mode() == fleetpace.Counting && !retry
-}
-
 // price notes a cost, and returns the average: the fleet's, if it is known.
 func (m *member) price(cost float64) float64 {
 	m.costs, m.priced = m.costs+cost, m.priced+1
@@ -197,8 +211,10 @@ func (p *Pacer[T]) readyShared(t *Turn[T]) time.Duration {
 			m.asked = true
 		}
 		return max(min(wait, t.left(p.now)), 0)
-	case m.passes():
+	case m.admits(t.Retry):
 		return 0
+	case m.mode() == fleetpace.Counting:
+		return max(t.left(p.now), 0)
 	case m.mode() != fleetpace.Paced, m.size() < t.size-1e-9:
 		return Never
 	}
@@ -249,6 +265,7 @@ func (p *Pacer[T]) throttledShared(round uint64, hint time.Duration) {
 		return // it had started before
 	}
 	m.hits++
+	m.struck++
 	if float64(round&^shared) == m.last.Round {
 		m.fresh++
 	}
@@ -276,7 +293,7 @@ func (p *Pacer[T]) Report(now time.Time) (r fleetpace.Report, due bool, next tim
 	case m.at.IsZero() || m.away, m.told, m.stale, m.held > 0, counted, want > 1e-9, want < -slack-1e-9:
 		due = true
 	case m.mode() == fleetpace.Counting:
-		due = m.counted.IsZero() && m.hits > 0 || waits && until(m.settled)
+		due = m.counted.IsZero() && m.hits > 0 || !m.settled.IsZero() && m.struck > 0 && until(m.settled)
 	case m.hits > 0, m.mode() == fleetpace.Held && until(m.at.Add(inSeconds(m.last.Hold))), waits && until(m.at.Add(hearIn)):
 		due = true
 	}
@@ -337,11 +354,8 @@ func (p *Pacer[T]) Answered(now time.Time, r fleetpace.Report, a fleetpace.Answe
 		m.started, m.hits, m.fresh = 0, 0, 0 // before all began to
 		m.counted = now.Add(inSeconds(a.Count))
 		m.settled = m.counted.Add(inSeconds(reported))
-	} else if a.Mode == fleetpace.Counting && !m.settled.After(now) {
-		m.settled = now.Add(quiet)
-		if p.Len() > 0 {
-			m.settled = now.Add(time.Second)
-		}
+	} else if !m.settled.After(now) {
+		m.settled = time.Time{}
 	}
 	if m.away || m.at.IsZero() {
 		m.turned = now
@@ -360,7 +374,7 @@ func (p *Pacer[T]) Answered(now time.Time, r fleetpace.Report, a fleetpace.Answe
 		m.turns = append(m.turns, span{a.First, a.First + a.Size})
 	}
 	if a.Mode != fleetpace.Counting {
-		m.counted = time.Time{}
+		m.counted, m.settled, m.struck = time.Time{}, time.Time{}, 0
 	}
 	if a.Size < r.Take && a.Mode >= fleetpace.Held {
 		late = p.late()

@@ -120,7 +120,7 @@ func (p *Pacer[T]) Enter(now time.Time, t *Turn[T], patience time.Duration) (wai
 		p.start(t)
 		return 0, true
 	}
-	if p.fleet.asks() { // no answer in time means that t may start
+	if p.fleet.defers(t.Retry) { // no answer in time means that t may start
 		wait = max(min(wait, patience), 1)
 	}
 	if wait > patience {
@@ -350,7 +350,7 @@ func (p *Pacer[T]) ready(t *Turn[T]) time.Duration {
 // until returns how long t has to wait if it has so many others before it.
 func (p *Pacer[T]) until(ahead float64, t *Turn[T]) time.Duration {
 	if p.fleet.leads() {
-		if p.fleet.startsAtOnce(t.Retry) {
+		if p.fleet.admits(t.Retry) {
 			return 0
 		}
 		return p.untilShared(ahead + t.size)
