@@ -285,10 +285,10 @@ func (p *Pacer[T]) Report(now time.Time) (r fleetpace.Report, due bool, next tim
 	}
 	next = time.Hour
 	until := func(t time.Time) bool { next = min(next, t.Sub(now)); return next <= 0 }
-	counted := !m.counted.IsZero() && until(m.counted)
-	if counted && m.started == 0 && m.hits == 0 { // others have counted
-		m.counted, counted = time.Time{}, false
+	if m.started == 0 && m.hits == 0 && !now.Before(m.counted) { // others have counted
+		m.counted = time.Time{}
 	}
+	counted := !m.counted.IsZero() && until(m.counted)
 	switch {
 	case m.at.IsZero() || m.away, m.told, m.stale, m.held > 0, counted, want > 1e-9, want < -slack-1e-9:
 		due = true

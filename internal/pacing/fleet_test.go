@@ -178,3 +178,19 @@ func (p *pace) drainFor(s *store, d time.Duration) {
 		}
 	}
 }
+
+// Who has counted nothing has nothing to tell, and asks again only when the others have told.
+func TestNothingCountedIsNotTold(t *testing.T) {
+	s := new(store)
+	p := s.join(epoch)
+	p.throttle(0)
+	p.exchange(s)
+	p.sleep(time.Second)
+	if r, due, next := p.Report(p.now); due || next != 250*time.Millisecond {
+		t.Errorf("due %v: %+v; the next in %v, want 250ms", due, r, next)
+	}
+	p.sleep(250 * time.Millisecond)
+	if r, due, _ := p.Report(p.now); !due || r.Counted {
+		t.Errorf("due %v: %+v", due, r)
+	}
+}
