@@ -172,18 +172,18 @@ func (s *State) advance(now float64) {
 func (s *State) move(from float64) {
 	d := s.at - from
 	if d > 0 {
-		speed := s.speed()
+		rate, speed := s.rate, s.speed() // both grow only for what comes later
 		if waited := min(d, (s.tail-s.head)/speed); waited > 0 {
 			s.busy = from + waited
 			s.grow(waited)
 		}
 		head := min(s.head+d*speed, s.tail+1) // no turn is saved up, but one
 		passed := max(min(head, s.tail)-min(s.head, s.tail), 0)
-		n := passed * s.rate / speed // without those that were given back
+		n := passed * rate / speed // without those that were given back
 		s.share *= math.Pow(1-1/memory, n)
 		s.got += n
 		s.clean += n
-		s.span += n / s.rate
+		s.span += n / rate
 		s.head, s.gaps = head, min(max(s.gaps-(passed-n), 0), max(s.tail-head, 0))
 		if s.trial.Round > 0 {
 			s.trial.Sent += n

@@ -119,6 +119,20 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// A rate that grows brings no turns back that nobody has returned.
+func TestGrowthReturnsNothing(t *testing.T) {
+	s := pacedAt(t, 10)
+	before := s.tell(fleetpace.Report{Take: 100, Patience: 60})
+	for range 5 {
+		s.now++
+		a := s.tell(fleetpace.Report{})
+		if a.Rate <= before.Rate || a.Speed != a.Rate || !near(a.Head, before.Head+before.Rate, 1e-9) {
+			t.Fatalf("%+v after %+v", a, before)
+		}
+		before = a
+	}
+}
+
 // A cut each second at most, and not below what passes.
 func TestCuts(t *testing.T) {
 	s := pacedAt(t, 100)

@@ -227,7 +227,7 @@ end
 local function move(from)
   local d = s.at - from
   if d > 0 then
-    local v = speed()
+    local rate, v = s.rate, speed()
     local waited = min(d, (s.tail - s.head) / v)
     if waited > 0 then
       s.busy = from + waited
@@ -235,11 +235,11 @@ local function move(from)
     end
     local head = min(s.head + d * v, s.tail + 1)
     local passed = max(min(head, s.tail) - min(s.head, s.tail), 0)
-    local n = passed * s.rate / v
+    local n = passed * rate / v
     s.share = s.share * (1 - 1 / memory) ^ n
     s.got = s.got + n
     s.clean = s.clean + n
-    s.span = s.span + n / s.rate
+    s.span = s.span + n / rate
     s.head, s.gaps = head, min(max(s.gaps - (passed - n), 0), max(s.tail - head, 0))
     if s.trial_round > 0 then
       s.trial_sent = s.trial_sent + n

@@ -90,7 +90,9 @@ func (m *member) passes() bool { return m.asked && m.mode() == fleetpace.Open }
 // admits reports whether attempts start at once. While all count, first attempts do, and so do
 // retries, unless this process has seen that several are throttled: one alone may be chance, and
 // costs its call no more than its own backoff.
-func (m *member) admits(retry bool) bool { return m.passes() || m.counting() && !(retry && m.suspects()) }
+func (m *member) admits(retry bool) bool {
+	return m.passes() || m.counting() && !(retry && m.suspects())
+}
 
 // counting reports whether all count.
 func (m *member) counting() bool { return m.asked && m.mode() == fleetpace.Counting }
