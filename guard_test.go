@@ -1357,3 +1357,57 @@ func TestResumedRunThatEndsInItsFirstAttempt(t *testing.T) {
 		}
 	}
 }
+
+// A Pace that paces from the second attempt on counts its waits, and not the attempts.
+func TestWaitedIsWithoutAttemptsUnderAPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := retry.Policy{Guards: []retry.Guard{new(retry.Pace)}, Backoff: retry.Constant(0), ThrottleBackoff: retry.Constant(0), MaxAttempts: 4}
+		start := time.Now()
+		err := retry.Run(t.Context(), p, func(context.Context) error {
+			time.Sleep(time.Second)
+			return status(429)
+		})
+		e, _ := errors.AsType[*retry.Error](err)
+		if took := time.Since(start); e.Elapsed != took || e.Waited != took-4*time.Second {
+			t.Errorf("4 attempts of a second in %v: elapsed %v, waited %v", took, e.Elapsed, e.Waited)
+		}
+	})
+}
+
+// After a panic too, guards are left before the budget and the hooks hear of the end.
+func TestOrderOfCallsAfterAPanic(t *testing.T) {
+	var calls []string
+	called := func(name string) { calls = append(calls, name) }
+	p := retry.Policy{
+		Guards: []retry.Guard{callback{leave: func(x retry.Exit) {
+			if x.Ending == retry.Panicked {
+				called("Guard.Leave")
+			}
+		}}},
+		Budget: saysEnd{called},
+		Hooks: retry.Hooks{
+			AttemptDone: func(context.Context, retry.Attempt) { called("Hooks.AttemptDone") },
+			Done:        func(context.Context, retry.Summary) { called("Hooks.Done") },
+		},
+	}
+	func() {
+		defer func() { _ = recover() }()
+		_ = retry.Run(t.Context(), p, func(context.Context) error { panic("op") })
+	}()
+	if want := []string{"Guard.Leave", "Budget.End", "Hooks.AttemptDone", "Hooks.Done"}; !slices.Equal(calls, want) {
+		t.Errorf("calls %v, want %v", calls, want)
+	}
+}
+
+// callback is a guard that admits all.
+type callback struct{ leave func(retry.Exit) }
+
+func (callback) Enter(context.Context, retry.Entry) (retry.Pass, error) { return retry.Pass{}, nil }
+func (c callback) Leave(_ retry.Pass, x retry.Exit)                     { c.leave(x) }
+
+// saysEnd is a budget that says when runs end.
+type saysEnd struct{ called func(string) }
+
+func (saysEnd) Begin(retry.Opening)            {}
+func (saysEnd) Withdraw(retry.Withdrawal) bool { return true }
+func (e saysEnd) End(retry.Outcome)            { e.called("Budget.End") }

@@ -290,7 +290,7 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 		r.home = new(home)
 		r.errs = r.home.errs[:0]
 	}
-	needsTime := p.MaxElapsed > 0 || r.healthy > 0 || r.gates != nil || p.Hooks.timesFirstTry()
+	needsTime := p.MaxElapsed > 0 || r.healthy > 0 || len(p.Guards) > 0 || p.Hooks.timesFirstTry()
 	if needsTime {
 		r.ended = r.elapsed(p)
 	}
@@ -423,13 +423,12 @@ func (r *run) close(p *Policy) {
 	}
 }
 
-// abort defers these calls, since the clock, the budget and the hooks may panic again.
+// abort defers these calls, the last first, since each of them may panic again.
 func (r *run) abort(p *Policy) {
 	defer r.done(p)
 	defer r.endTimeout()
 	waited, made := r.phase == waiting, r.phase == attempting
 	var x Exit
-	defer func() { r.leave(p, x) }()
 	if made {
 		x.Ending, x.Verdict.Err = Panicked, errPanic
 		if r.stage != decided && r.attempts < r.number {
@@ -439,8 +438,9 @@ func (r *run) abort(p *Policy) {
 		defer r.attemptDone(p, errPanic)
 	}
 	if r.stage != decided {
-		r.stop(p, ReasonPanic, errPanic)
+		defer r.stop(p, ReasonPanic, errPanic)
 	}
+	defer func() { r.leave(p, x) }()
 	now := r.elapsed(p)
 	if waited {
 		r.correctWait(now - r.ended)
