@@ -19,6 +19,7 @@ import (
 // 200 messages fail three times each. In the middle the consumer's leader is killed, as
 // kill -9 does, and so is the consuming side stopped, and another takes over.
 func TestNothingIsLostOrEarlyWhenServerAndConsumerDie(t *testing.T) {
+	t.Parallel() // it mostly waits
 	const (
 		messages = 200
 		wait     = time.Second

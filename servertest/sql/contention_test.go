@@ -16,16 +16,19 @@ import (
 // stubborn is a policy for transactions that are in each other's way.
 var stubborn = retry.Policy{Name: "test", MaxAttempts: retry.Unlimited, MaxElapsed: 2 * time.Minute, Backoff: retry.Exponential{Base: 2 * time.Millisecond, Max: 100 * time.Millisecond}}
 
-// count has 8 goroutines increment a counter 25 times each, and returns how many of
-// them it has counted, and for how many there was no error. All have read before
-// the first one writes: at least seven are in the way of another.
+// counts is how many increments count makes: ten by each goroutine.
+const counts = 8 * 10
+
+// count has 8 goroutines increment a counter, and returns how many increments it has
+// counted, and for how many there was no error. All have read before the first one
+// writes: at least seven are in the way of another.
 func count(t *testing.T, db *database, p retry.Policy) (counted, succeeded int) {
 	var all sync.WaitGroup
 	var oks atomic.Int32
 	read := newBarrier(8)
 	for range 8 {
 		all.Go(func() {
-			for i := range 25 {
+			for i := range counts / 8 {
 				_, err := db.tx(t.Context(), p, func(ctx context.Context, tx tx) (int, error) {
 					n, err := tx.number(ctx, "SELECT n FROM counter WHERE id = 1")
 					if err != nil {
@@ -50,16 +53,16 @@ func count(t *testing.T, db *database, p retry.Policy) (counted, succeeded int) 
 
 func TestCounterUnderContention(t *testing.T) {
 	onPostgreSQL(t, func(t *testing.T, db *database) {
-		if n, ok := count(t, db, stubborn); n != 200 || ok != 200 {
-			t.Errorf("counted %d of %d, want 200", n, ok)
+		if n, ok := count(t, db, stubborn); n != counts || ok != counts {
+			t.Errorf("counted %d of %d, want %d", n, ok, counts)
 		}
 	})
 }
 
 func TestCounterWithoutRetriesLosesSome(t *testing.T) {
 	onPostgreSQL(t, func(t *testing.T, db *database) {
-		if n, ok := count(t, db, retry.Policy{MaxAttempts: 1}); n != ok || n > 193 {
-			t.Errorf("counted %d of %d, want the same, and at least 7 of 200 lost", n, ok)
+		if n, ok := count(t, db, retry.Policy{MaxAttempts: 1}); n != ok || n > counts-7 {
+			t.Errorf("counted %d of %d, want the same, and at least 7 of %d lost", n, ok, counts)
 		}
 	})
 }
@@ -147,11 +150,15 @@ func TestLockWaitTimeoutAtCommit(t *testing.T) {
 }
 
 func TestSQLiteReadThenWrite(t *testing.T) {
+	const callers = 24 // more than there are connections; one wins at a time, so the time grows with the square
 	onSQLite(t, func(t *testing.T, db *database) {
 		var all sync.WaitGroup
-		for range 80 {
+		var repeated atomic.Int32
+		p := stubborn
+		p.Hooks.Wait = func(context.Context, retry.Attempt) { repeated.Add(1) }
+		for range callers {
 			all.Go(func() {
-				_, err := db.tx(t.Context(), stubborn, func(ctx context.Context, tx tx) (int, error) {
+				_, err := db.tx(t.Context(), p, func(ctx context.Context, tx tx) (int, error) {
 					n, err := tx.number(ctx, "SELECT n FROM counter WHERE id = 1")
 					if err != nil {
 						return 0, err
@@ -164,8 +171,8 @@ func TestSQLiteReadThenWrite(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if n := db.number(t, "SELECT n FROM counter WHERE id = 1"); n != 80 {
-			t.Errorf("counted %d, want 80", n)
+		if n := db.number(t, "SELECT n FROM counter WHERE id = 1"); n != callers || repeated.Load() == 0 {
+			t.Errorf("counted %d with %d retries, want %d, and some", n, repeated.Load(), callers)
 		}
 	})
 }

@@ -106,7 +106,7 @@ func open(t *testing.T, driver, source string) *sql.DB {
 // table t is empty, the table counter has a row 1 and a row 2 with n = 0.
 func onSQLite(t *testing.T, test func(*testing.T, *database)) {
 	t.Run("SQLite", func(t *testing.T) {
-		source := "file:" + filepath.Join(t.TempDir(), "test.db") + "?_pragma=foreign_keys(1)"
+		source := "file:" + filepath.Join(t.TempDir(), "test.db") + "?_pragma=foreign_keys(1)&_pragma=synchronous(0)" // no fsync, as of the servers
 		db := standard(t, "SQLite", "sqlite", source)
 		db.admin = open(t, "sqlite", source)
 		run(t, db, test)
