@@ -2,6 +2,7 @@ package limit_test
 
 import (
 	"context"
+	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -23,6 +24,14 @@ func share(r *storm.Result, from, to time.Duration) float64 {
 	return float64(b.Good) / float64(b.Asked)
 }
 
+// seeds returns with how many seeds a long simulation runs: n with RETRY_LONG=1, else one.
+func seeds(n uint64) uint64 {
+	if os.Getenv("RETRY_LONG") == "1" {
+		return n
+	}
+	return 1
+}
+
 // Timeouts that have nothing to do with the load refuse hardly a call, if answers are
 // prompt and fewer than three quarters of the attempts time out: answers that get lost, or
 // a dead replica of two. It takes most of the first minute until there are as many places
@@ -42,7 +51,7 @@ func TestLostAnswersRefuseFewCalls(t *testing.T) {
 		{"a dead replica of two, thirty processes", storm.Service{Servers: 2, Workers: 1000, Outages: dead, Processes: 30}, .46},
 		{"a dead replica of ten, thirty processes", storm.Service{Servers: 10, Workers: 1000, Outages: dead, Processes: 30}, .85},
 	} {
-		for seed := range uint64(3) {
+		for seed := range seeds(3) {
 			x := tt.Service
 			x.Rate, x.Latency, x.Timeout, x.Duration = 1000, 100*ms, time.Second, 2*time.Minute
 			x.Limit, x.Seed = &limit.Limit{}, seed
@@ -91,7 +100,7 @@ func TestOverloadForLong(t *testing.T) {
 		{"three times, thirty processes, all take equally long", storm.Service{Rate: 600, Processes: 30}},
 		{"three times, thirty processes, after a calm minute", storm.Service{Rate: 600, Processes: 30, Spikes: []storm.Spike{{To: time.Minute, Rate: 100}}}},
 	} {
-		for seed := range uint64(2) {
+		for seed := range seeds(2) {
 			x := tt.Service
 			x.Workers, x.Latency, x.Timeout, x.Duration = 10, 50*ms, time.Second, minutes
 			x.Limit, x.Seed, x.Timed = &limit.Limit{}, seed, minutes/2
