@@ -18,7 +18,7 @@ import (
 	"github.com/goretry/retry/retryvet/internal/migrate"
 )
 
-// docs/design.md draws these arrows: which packages of this module may import which.
+// DESIGN.md draws these arrows: which packages of this module may import which.
 func TestPackagesImportDownwards(t *testing.T) {
 	const module = "github.com/goretry/retry/retryvet"
 	allowed := map[string][]string{
@@ -34,7 +34,7 @@ func TestPackagesImportDownwards(t *testing.T) {
 		folder := strings.TrimPrefix(p.PkgPath, module)
 		may, ok := allowed[folder]
 		if !ok {
-			t.Errorf("%s: say here and in docs/design.md what it may import", p.PkgPath)
+			t.Errorf("%s: say here and in DESIGN.md what it may import", p.PkgPath)
 		}
 		for path := range p.Imports {
 			if imported, ours := strings.CutPrefix(path, module); ours && !slices.Contains(may, imported) {
