@@ -23,11 +23,11 @@ func TestPackagesImportDownwards(t *testing.T) {
 	const module = "github.com/goretry/retry/retryvet"
 	allowed := map[string][]string{
 		"":                  {"/internal/code"},
-		"/migrate":          {"/internal/code"},
+		"/internal/migrate": {"/internal/code"},
 		"/internal/code":    {},
 		"/internal/samples": {},
-		"/cmd/retryvet":     {"", "/migrate"},
-		"/cmd/corpus":       {"", "/migrate"},
+		"/cmd/retryvet":     {"", "/internal/migrate"},
+		"/cmd/corpus":       {"", "/internal/migrate"},
 	}
 	pkgs := load(t, packages.NeedName|packages.NeedImports, "./...")
 	for _, p := range pkgs {
