@@ -45,7 +45,7 @@ type Quota struct {
 	Window      time.Duration
 }
 
-// DocumentedProvider has the quotas of the tables in docs/llm.md: 1500 requests and
+// DocumentedProvider has the quotas of the tables in bench/EXPERIMENTS.md: 1500 requests and
 // three million tokens in a minute. A call needs 1000 tokens on average.
 var DocumentedProvider = Provider{
 	Requests: Quota{Rate: 25, Burst: 250}, Tokens: Quota{Rate: 50_000, Burst: 500_000}, Mean: 5 * time.Second,

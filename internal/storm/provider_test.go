@@ -46,7 +46,7 @@ func TestProviderIsReproducible(t *testing.T) {
 	}
 }
 
-// The table of docs/llm.md is what the model gives: load, peaks, rejected requests that
+// The table of bench/EXPERIMENTS.md is what the model gives: load, peaks, rejected requests that
 // count, and a backlog, each with 12 processes.
 func TestTableOfQuotas(t *testing.T) {
 	notUnderRace(t)
@@ -62,23 +62,18 @@ func TestTableOfQuotas(t *testing.T) {
 		name := client.Name
 		table = append(table, cells(name, inPercent(a[name].Waste()), inPercent(a[name].Failing()), inPercent(b[name].Failing()), inPercent(c[name].Goodput), rounded(d[name].Sent)))
 	}
-	const page = "../../docs/llm.md"
-	doc, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(doc), "<!-- quotas -->\n")
+	before, rest, ok := strings.Cut(readExperiments(t), "<!-- quotas -->\n")
 	old, after, found := strings.Cut(rest, "<!-- end -->")
 	switch {
 	case !ok || !found:
-		t.Fatalf("%s has no place for the table", page)
+		t.Fatalf("%s has no place for the table", experiments)
 	case old == markdown(table):
 	case *update:
-		if err := os.WriteFile(page, []byte(before+"<!-- quotas -->\n"+markdown(table)+"<!-- end -->"+after), 0o644); err != nil {
+		if err := os.WriteFile(experiments, []byte(before+"<!-- quotas -->\n"+markdown(table)+"<!-- end -->"+after), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("%s: the table is not what the model gives: run RETRY_LONG=1 go test ./internal/storm -update", page)
+		t.Errorf("%s: the table is not what the model gives: run RETRY_LONG=1 go test ./internal/storm -update", experiments)
 	}
 }
 
