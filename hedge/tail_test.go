@@ -164,7 +164,7 @@ func harmless(t *testing.T, name string, hedged, none [3]phase) {
 	}
 }
 
-// With -v it prints the table of docs/hedging.md.
+// With -v it prints the table of bench/EXPERIMENTS.md.
 func TestTail(t *testing.T) {
 	if race.Enabled {
 		t.Skip("one bubble of the race detector's takes minutes; TestManyCallsLeaveNothing is for it")
