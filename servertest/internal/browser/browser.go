@@ -160,7 +160,7 @@ func Picture(t *testing.T, ctx context.Context, name string, actions ...chromedp
 	if *pictures == "" {
 		return
 	}
-	for _, scheme := range []string{"dark", "light"} {
+	for _, scheme := range []string{"light", "dark"} {
 		var shot []byte
 		Do(t, ctx, append(actions[:len(actions):len(actions)], Look(scheme), chromedp.CaptureScreenshot(&shot))...)
 		if err := os.WriteFile(filepath.Join(*pictures, name+"-"+scheme+".png"), small(t, shot), 0o644); err != nil {
