@@ -17,75 +17,72 @@ const (
 	doubtful = 2                      // throttled attempts of a process while all count, from which on its retries wait
 	ownTime  = 30.                    // seconds over which the own rate is averaged
 	reported = .25                    // seconds after counting, until all have reported
-	shared   = 1 << 63                // in the Round of an attempt of a fleet: the fleet's, not the law's
+	ofFleet  = 1 << 63                // in the Round of an attempt: the round is the fleet's, not the law's
+)
+
+// part says what a Pacer is in a fleet.
+type part uint8
+
+const (
+	none     part = iota // no member
+	awaiting             // the first answer is awaited, by all attempts
+	led                  // the fleet's law counts. No answer in time means that it is open
+	away                 // the fleet does not answer: the Pacer's own law counts
 )
 
 // member is a Pacer's part in a fleet: what it was told, and what it has to tell. While the
 // fleet answers, its law takes the place of the Pacer's.
 type member struct {
-	joined   bool // Join was called
-	asked    bool // the first answer, or none in time, has come
-	away     bool // the fleet does not answer: the Pacer's own law counts
-	since    time.Time
-	turned   time.Time // when it began to answer, or not to
-	last     fleetpace.Answer
-	at       time.Time // of last
-	turns    []span    // that were given, and have not been taken
-	counted  time.Time // when what was counted is to be told; zero: nothing is counted
-	settled  time.Time // when all have told what they counted; zero: an answer since then says that they go on
-	struck   int       // attempts that were throttled since all was open
-	told     bool      // there is news
-	stale    bool      // the first waits for a newer answer
-	started  float64   // to be told
-	hits     float64
-	fresh    float64
-	hint     time.Duration
-	held     time.Duration
-	costs    float64
-	priced   float64
-	recent   float64 // attempts, that fade in ownTime
-	recentAt time.Time
-	recentOf time.Time // since when they are counted: not while all is open
+	part   part
+	since  time.Time // when Join was called
+	turned time.Time // when the fleet began to answer, or not to
+
+	last  fleetpace.Answer // the latest; the zero Answer is that of an open fleet
+	at    time.Time        // when it came; zero: none has
+	turns turns            // that were given, and have not been used up
+
+	news  bool // all are to exchange soon
+	stale bool // the first attempt waits for a newer answer
+	tell  tell
+	count count
+	own   ownRate
 }
 
-// span is the turns (from, to].
-type span struct{ from, to float64 }
+// tell is what the fleet is to be told, since it was the last time.
+type tell struct {
+	started float64       // attempts
+	hits    float64       // throttled ones
+	fresh   float64       // of them, those of the latest round
+	hint    time.Duration // the longest of theirs
+	hold    time.Duration // for so long nobody is to start
+	costs   float64       // the sum of those of attempts that have come,
+	priced  float64       // and how many had one
+}
 
-// asks reports whether the first answer is awaited.
-func (m *member) asks() bool { return m.leads() && !m.asked }
+// count is how far the process is while all count.
+type count struct {
+	ends     time.Time // the second in which this process counts; zero: none is underway
+	settled  time.Time // when all have told what they counted; zero: an answer since then says that they go on
+	refusals int       // attempts that were throttled since all was open
+}
 
 // leads reports whether the fleet's law counts.
-func (m *member) leads() bool { return m.joined && !m.away }
+func (m *member) leads() bool { return m.part == awaiting || m.part == led }
 
-// Join makes p a member of a fleet. Until the fleet has answered first, or for Patience,
-// attempts wait.
-func (p *Pacer[T]) Join(now time.Time) {
-	p.advance(now)
-	p.fleet = member{joined: true, since: now, turned: now}
-	p.renew()
-}
+// asks reports whether the first answer is awaited.
+func (m *member) asks() bool { return m.part == awaiting }
 
-// Joined reports whether p is a member of a fleet.
-func (p *Pacer[T]) Joined() bool { return p.fleet.joined }
+// answered reports whether the fleet has ever answered.
+func (m *member) answered() bool { return !m.at.IsZero() }
 
-// Shared reports whether p is a member of a fleet that answers, and since when it is or is not;
-// the zero time if p is no member.
-func (p *Pacer[T]) Shared() (shared bool, since time.Time) {
-	m := &p.fleet
-	return m.leads() && !m.at.IsZero(), m.turned
-}
-
-// Part ends p's part in a fleet.
-func (p *Pacer[T]) Part(now time.Time) {
-	p.Alone(now)
-	p.fleet = member{}
-}
-
-// mode is what the fleet does, as far as p knows.
+// mode is what the fleet does, as far as the process knows.
 func (m *member) mode() fleetpace.Mode { return m.last.Mode }
 
 // passes reports whether attempts start without a Turn.
-func (m *member) passes() bool { return m.asked && m.mode() == fleetpace.Open }
+func (m *member) passes() bool { return !m.asks() && m.mode() == fleetpace.Open }
+
+// counting reports whether all count.
+func (m *member) counting() bool { return !m.asks() && m.mode() == fleetpace.Counting }
 
 // admits reports whether attempts start at once. While all count, first attempts do, and so do
 // retries, unless this process has seen that several are throttled: one alone may be chance, and
@@ -94,236 +91,276 @@ func (m *member) admits(retry bool) bool {
 	return m.passes() || m.counting() && !(retry && m.suspects())
 }
 
-// counting reports whether all count.
-func (m *member) counting() bool { return m.asked && m.mode() == fleetpace.Counting }
-
 // suspects reports whether retries wait until all have told what they counted.
 func (m *member) suspects() bool {
-	return m.counting() && !m.settled.IsZero() && m.struck >= doubtful
+	return m.counting() && !m.count.settled.IsZero() && m.count.refusals >= doubtful
 }
 
 // defers reports whether an attempt waits for no turn, but to learn whether it needs one. It does
 // not wait for longer than its patience.
 func (m *member) defers(retry bool) bool { return m.asks() || m.leads() && retry && m.suspects() }
 
+// age is that of the latest answer.
+func (m *member) age(now time.Time) time.Duration { return now.Sub(m.at) }
+
 // head is the number up to which turns have come.
 func (m *member) head(now time.Time) float64 {
-	return m.last.Head + max(now.Sub(m.at).Seconds()-m.last.Hold, 0)*m.last.Speed
+	return m.last.Head + max(m.age(now).Seconds()-m.last.Hold, 0)*m.last.Speed
 }
 
-// size returns how much of the turns has not been taken.
-func (m *member) size() (n float64) {
-	for _, s := range m.turns {
-		n += s.to - s.from
-	}
-	return n
+// holds returns for how long nothing starts, whatever its turn: for the fleet, and until held.
+func (m *member) holds(now, held time.Time) time.Duration {
+	return max(inSeconds(m.last.Hold)-m.age(now), held.Sub(now), 0)
 }
 
-// beyond reports whether m has turns that were never given: the store has come back with an
-// older state.
-func (m *member) beyond(a fleetpace.Answer) bool {
-	n := len(m.turns)
-	return n > 0 && m.turns[n-1].to > (a.Tail-a.Size)*(1+1e-9)+1e-6
+// missing returns how far head is from the end of turns of a size, of those that the process has,
+// and then of the fleet's next.
+func (m *member) missing(now time.Time, size float64) float64 {
+	return m.turns.end(size, m.last.Tail) - m.head(now)
 }
 
-// end returns the number of the turn of the last part of a size, of the turns that p has, and
-// then of the fleet's next.
-func (m *member) end(size float64) float64 {
-	for _, s := range m.turns {
-		if d := s.to - s.from; size <= d+1e-9 {
-			return s.from + size
-		} else {
-			size -= d
-		}
-	}
-	return m.last.Tail + size
+// comesIn returns how long it takes, as far as is known, until such turns have come.
+func (m *member) comesIn(now, held time.Time, size float64) time.Duration {
+	return m.holds(now, held) + inSeconds(min(max(m.missing(now, size), 0)/m.last.Speed, 1e9))
 }
 
-// take uses up turns of a size.
-func (m *member) take(size float64) {
-	for len(m.turns) > 0 && size > 1e-9 {
-		s := &m.turns[0]
-		if d := s.to - s.from; size < d-1e-9 {
-			s.from += size
-			return
-		} else {
-			size -= d
-		}
-		m.turns = m.turns[1:]
-	}
-}
-
-// giveBack takes turns of a size from the last ones.
-func (m *member) giveBack(size float64) {
-	for n := len(m.turns); n > 0 && size > 1e-9; n-- {
-		s := &m.turns[n-1]
-		if d := s.to - s.from; size < d-1e-9 {
-			s.to -= size
-			return
-		} else {
-			size -= d
-		}
-		m.turns = m.turns[:n-1]
-	}
-}
-
-// untilShared returns how long an attempt has to wait, as far as is known, for turns of a size
-// that has those before it.
-func (p *Pacer[T]) untilShared(size float64) time.Duration {
-	m := &p.fleet
-	hold := max(inSeconds(m.last.Hold)-p.now.Sub(m.at), p.hold.Sub(p.now), 0)
+// until returns how long an attempt has to wait, as far as is known, for turns of a size that
+// has those before it. It is 0 only if the attempt may start now.
+func (m *member) until(now, held time.Time, size float64) time.Duration {
 	switch {
-	case !m.asked:
-		return max(m.since.Add(Patience).Sub(p.now), 1)
+	case m.asks():
+		return max(m.since.Add(Patience).Sub(now), 1)
 	case m.mode() == fleetpace.Counting:
-		return max(m.settled.Sub(p.now), 1)
+		return max(m.count.settled.Sub(now), 1)
 	case m.mode() == fleetpace.Held:
-		return hold + 1
+		return m.holds(now, held) + 1
 	}
-	wait := m.end(size) - m.head(p.now)
-	if wait <= 1e-9 && hold <= 0 && m.size() >= size-1e-9 && p.now.Sub(m.at) <= freshFor {
+	hasCome := m.missing(now, size) <= tiny && m.holds(now, held) <= 0
+	if hasCome && m.turns.size() >= size-tiny && m.age(now) <= freshFor {
 		return 0
 	}
-	return 1 + hold + inSeconds(min(max(wait, 0)/m.last.Speed, 1e9))
+	return m.comesIn(now, held, size) + 1
+}
+
+// ready returns how long the first attempt has to wait, which has some time left; Never if only
+// an answer tells.
+func (m *member) ready(now, held time.Time, size float64, retry bool, left time.Duration) time.Duration {
+	if m.asks() && !now.Before(m.since.Add(Patience)) {
+		m.part = led // whatever the store does, nobody waits for longer
+		return 0
+	}
+	switch {
+	case m.asks():
+		return max(min(m.since.Add(Patience).Sub(now), left), 0)
+	case m.admits(retry):
+		return 0
+	case m.mode() == fleetpace.Counting:
+		return max(left, 0)
+	case m.mode() == fleetpace.Held, m.turns.size() < size-tiny:
+		return Never
+	}
+	if m.age(now) >= hearIn || m.age(now) > freshFor && m.comesIn(now, held, size) <= 0 {
+		m.stale = true
+		return Never
+	}
+	return min(m.until(now, held, size), hearIn)
+}
+
+// start notes that an attempt starts. It returns its round, and whether it has used up turns.
+func (m *member) start(now time.Time, size float64) (round uint64, paid bool) {
+	m.own.add(now)
+	m.countFrom(now)
+	m.tell.started++
+	if m.mode() != fleetpace.Paced {
+		return ofFleet, false
+	}
+	m.turns.take(size)
+	return ofFleet | uint64(m.last.Round), true
+}
+
+// unsent takes back that an attempt has started.
+func (m *member) unsent() {
+	m.tell.started = max(m.tell.started-1, 0)
+	m.own.attempts = max(m.own.attempts-1, 0)
+}
+
+// putBack gives turns of a size to the next attempt: they have come.
+func (m *member) putBack(now time.Time, size float64) {
+	head := m.head(now)
+	m.turns.putBack(span{head - size, head})
+}
+
+// throttled notes that an attempt was throttled which had started in a round, of the fleet's
+// or of the law's.
+func (m *member) throttled(now time.Time, round uint64, hint time.Duration) {
+	round &^= ofFleet
+	if m.mode() == fleetpace.Paced && round == 0 {
+		return // it had started before
+	}
+	m.countFrom(now)
+	m.count.refusals++
+	m.tell.hits++
+	if float64(round) == m.last.Round {
+		m.tell.fresh++
+	}
+	m.tell.hint = max(m.tell.hint, hint)
+}
+
+// countFrom begins a second of counting with what comes now, if all count and none is underway.
+func (m *member) countFrom(now time.Time) {
+	idle := m.count.ends.IsZero() || !m.counted() && !now.Before(m.count.ends)
+	if m.mode() == fleetpace.Counting && idle {
+		m.count.ends = now.Add(time.Second)
+	}
+}
+
+// counted reports whether there is anything to tell of a second of counting.
+func (m *member) counted() bool { return m.tell.started > 0 || m.tell.hits > 0 }
+
+// completes reports whether what was counted in a second is to be told now.
+func (m *member) completes(now time.Time) bool {
+	return !m.count.ends.IsZero() && m.counted() && !now.Before(m.count.ends)
 }
 
 // price notes a cost, and returns the average: the fleet's, if it is known.
 func (m *member) price(cost float64) float64 {
-	m.costs, m.priced = m.costs+cost, m.priced+1
+	m.tell.costs, m.tell.priced = m.tell.costs+cost, m.tell.priced+1
 	return m.last.Mean
 }
 
-// unsent takes back that an attempt has started.
-func (m *member) unsent() { m.started, m.recent = max(m.started-1, 0), max(m.recent-1, 0) }
-
-// returnShared gives the turns back that t has used up: the next may start in its place.
-func (p *Pacer[T]) returnShared(t *Turn[T]) {
-	m := &p.fleet
-	head := m.head(p.now)
-	m.turns = append([]span{{head - t.size, head}}, m.turns...)
+// wants returns the size of the turns that are missing for attempts of a size that wait. It is
+// negative if there are too many. The first report may well ask for some.
+func (m *member) wants(waiting float64) float64 {
+	if !m.asks() && m.mode() >= fleetpace.Held || !m.answered() {
+		return waiting - m.turns.size()
+	}
+	return 0
 }
 
-// readyShared returns how long the first has to wait, Never if only an answer tells.
-func (p *Pacer[T]) readyShared(t *Turn[T]) time.Duration {
-	m := &p.fleet
+// due reports whether the fleet is to be asked or told anything now. Otherwise it returns when to
+// look again.
+func (m *member) due(now time.Time, want float64, waits bool) (due bool, next time.Duration) {
 	switch {
-	case !m.asked: // whatever the store does, nobody waits for longer
-		wait := m.since.Add(Patience).Sub(p.now)
-		if wait <= 0 {
-			m.asked = true
-		}
-		return max(min(wait, t.left(p.now)), 0)
-	case m.admits(t.Retry):
-		return 0
-	case m.mode() == fleetpace.Counting:
-		return max(t.left(p.now), 0)
-	case m.mode() != fleetpace.Paced, m.size() < t.size-1e-9:
-		return Never
+	case !m.answered(), m.part == away, m.news, m.stale, m.tell.hold > 0, m.completes(now):
+		return true, 0
+	case want > tiny, want < -slack-tiny:
+		return true, 0
+	case m.mode() != fleetpace.Counting && m.tell.hits > 0:
+		return true, 0
 	}
-	wait, old := p.untilShared(t.size), p.now.Sub(m.at)
-	if wait <= 1 && old > freshFor || old >= hearIn {
-		m.stale = true
-		return Never
+	next = time.Hour
+	look := func(at time.Time) { next = min(next, at.Sub(now)) }
+	if m.count.ends.After(now) {
+		look(m.count.ends)
 	}
-	return min(wait, hearIn)
+	if m.mode() == fleetpace.Counting && !m.count.settled.IsZero() && m.count.refusals > 0 {
+		look(m.count.settled)
+	}
+	if m.mode() == fleetpace.Held {
+		look(m.at.Add(inSeconds(m.last.Hold)))
+	}
+	if m.mode() != fleetpace.Counting && waits {
+		look(m.at.Add(hearIn))
+	}
+	return next <= 0, max(next, time.Millisecond)
 }
 
-// startShared notes that an attempt starts.
-func (p *Pacer[T]) startShared(t *Turn[T]) {
-	m := &p.fleet
-	m.started++
-	m.recent = m.faded(p.now) + 1
-	m.recentAt = p.now
-	if t.Round = shared; m.mode() == fleetpace.Paced {
-		t.Round |= uint64(m.last.Round)
-		t.paid, t.term = true, p.term
-		m.take(t.size)
+// report returns what there is to tell, which is told then. Attempts that want turns wait for
+// patience at most.
+func (m *member) report(now time.Time, want float64, patience time.Duration) fleetpace.Report {
+	r := fleetpace.Report{
+		Epoch: m.last.Epoch, Round: m.last.Round, Counted: m.completes(now),
+		Hint: m.tell.hint.Seconds(), Hold: m.tell.hold.Seconds(), Costs: m.tell.costs, Priced: m.tell.priced,
 	}
-	m.counts(p.now)
+	if m.mode() == fleetpace.Paced && m.age(now) < known {
+		r.Rate = m.last.Rate
+	}
+	switch {
+	case want > 0:
+		r.Take, r.Patience = want, patience.Seconds()
+	case want < 0:
+		r.Returned = -want
+		m.turns.drop(-want)
+	}
+	var later tell
+	if m.counting() && !r.Counted && m.part != away { // all of a second is told at once
+		later = tell{started: m.tell.started, hits: m.tell.hits, fresh: m.tell.fresh}
+	} else {
+		r.Started, r.Hits, r.Fresh = m.tell.started, m.tell.hits, m.tell.fresh
+		m.count.ends = time.Time{}
+	}
+	m.tell, m.news, m.stale = later, false, false
+	return r
 }
 
-// counts lets what has come while the fleet counts be told a second later.
-func (m *member) counts(now time.Time) {
-	if m.mode() == fleetpace.Counting && m.counted.IsZero() {
-		m.counted = now.Add(time.Second)
-	}
+// beginCounting counts from now on, for as long as the fleet says: what was before all began to is
+// not counted.
+func (m *member) beginCounting(now time.Time, a fleetpace.Answer) {
+	m.tell.started, m.tell.hits, m.tell.fresh = 0, 0, 0
+	m.count.ends = now.Add(inSeconds(a.Count))
+	m.count.settled = m.count.ends.Add(inSeconds(reported))
 }
 
-// own is the rate of p's own attempts. They have been counted for less than ownTime if all was
-// open before.
-func (m *member) own(now time.Time) float64 {
-	seconds := max(now.Sub(m.recentOf).Seconds(), 1)
-	return m.faded(now) / (ownTime * (1 - math.Exp(-seconds/ownTime)))
+// forgets reports whether an answer shows that the turns of before are worth nothing: those of a
+// state that was lost, of a time when all waited, or that were never given, because the store has
+// come back with an older state.
+func (m *member) forgets(a fleetpace.Answer) bool {
+	given := a.Tail - a.Size
+	return a.Epoch != m.last.Epoch || a.Mode < fleetpace.Held || m.part == away ||
+		m.turns.last() > given*(1+tiny)+1e-6
 }
 
-func (m *member) faded(now time.Time) float64 {
-	return m.recent * math.Exp(-now.Sub(m.recentAt).Seconds()/ownTime)
+// ownRate is the rate of the process's own attempts.
+type ownRate struct {
+	attempts float64   // that fade in ownTime
+	at       time.Time // of the latest
+	since    time.Time // from when on they are counted: not while all is open
 }
 
-// throttledShared notes that an attempt was throttled.
-func (p *Pacer[T]) throttledShared(round uint64, hint time.Duration) {
-	m := &p.fleet
-	if m.mode() == fleetpace.Paced && round&^shared == 0 {
-		return // it had started before
-	}
-	m.hits++
-	m.struck++
-	if float64(round&^shared) == m.last.Round {
-		m.fresh++
-	}
-	m.hint = max(m.hint, hint)
-	m.counts(p.now)
+func (r *ownRate) faded(now time.Time) float64 {
+	return r.attempts * math.Exp(-now.Sub(r.at).Seconds()/ownTime)
 }
+
+func (r *ownRate) add(now time.Time) {
+	r.attempts = r.faded(now) + 1
+	r.at = now
+}
+
+// perSecond returns the rate. What has been counted for less than ownTime counts for that time.
+func (r *ownRate) perSecond(now time.Time) float64 {
+	seconds := max(now.Sub(r.since).Seconds(), 1)
+	return r.faded(now) / (ownTime * (1 - math.Exp(-seconds/ownTime)))
+}
+
+// Join makes p a member of a fleet. Until the fleet has answered first, or for Patience,
+// attempts wait.
+func (p *Pacer[T]) Join(now time.Time) {
+	p.advance(now)
+	p.fleet = member{part: awaiting, since: now, turned: now}
+	p.renew()
+}
+
+// Joined reports whether p is a member of a fleet.
+func (p *Pacer[T]) Joined() bool { return p.fleet.part != none }
+
+// Shared reports whether p is a member of a fleet that answers, and since when it is or is not;
+// the zero time if p is no member.
+func (p *Pacer[T]) Shared() (shared bool, since time.Time) {
+	return p.fleet.leads() && p.fleet.answered(), p.fleet.turned
+}
+
+// News notes that the fleet has news.
+func (p *Pacer[T]) News() { p.fleet.news = true }
 
 // Report returns what the fleet is to be told, and true, if anything is. Otherwise it returns
 // when to ask again.
 func (p *Pacer[T]) Report(now time.Time) (r fleetpace.Report, due bool, next time.Duration) {
 	p.advance(now)
-	m := &p.fleet
-	waits := p.Len() > 0
-	want := 0.
-	if m.asked && m.mode() >= fleetpace.Held || m.at.IsZero() { // the first report may well ask for turns
-		want = p.size() - m.size()
+	want := p.fleet.wants(p.size())
+	if due, next = p.fleet.due(now, want, p.Len() > 0); !due {
+		return r, false, next
 	}
-	next = time.Hour
-	until := func(t time.Time) bool { next = min(next, t.Sub(now)); return next <= 0 }
-	if m.started == 0 && m.hits == 0 && !now.Before(m.counted) { // others have counted
-		m.counted = time.Time{}
-	}
-	counted := !m.counted.IsZero() && until(m.counted)
-	switch {
-	case m.at.IsZero() || m.away, m.told, m.stale, m.held > 0, counted, want > 1e-9, want < -slack-1e-9:
-		due = true
-	case m.mode() == fleetpace.Counting:
-		due = m.counted.IsZero() && m.hits > 0 || !m.settled.IsZero() && m.struck > 0 && until(m.settled)
-	case m.hits > 0, m.mode() == fleetpace.Held && until(m.at.Add(inSeconds(m.last.Hold))), waits && until(m.at.Add(hearIn)):
-		due = true
-	}
-	if !due {
-		return r, false, max(next, time.Millisecond)
-	}
-	r = fleetpace.Report{
-		Epoch: m.last.Epoch, Round: m.last.Round, Counted: counted, Started: m.started, Hits: m.hits, Fresh: m.fresh,
-		Hint: m.hint.Seconds(), Hold: m.held.Seconds(), Costs: m.costs, Priced: m.priced, Take: max(want, 0),
-	}
-	if m.mode() == fleetpace.Paced && now.Sub(m.at) < known {
-		r.Rate = m.last.Rate
-	}
-	if want < 0 {
-		r.Returned = -want
-		m.giveBack(-want)
-	}
-	if want > 0 {
-		r.Patience = p.longest().Seconds()
-	}
-	if m.mode() == fleetpace.Counting && !counted && !m.away { // all of a second is told at once
-		r.Started, r.Hits, r.Fresh = 0, 0, 0
-	} else {
-		m.started, m.hits, m.fresh, m.counted = 0, 0, 0, time.Time{}
-	}
-	m.hint, m.held, m.costs, m.priced = 0, 0, 0, 0
-	m.told, m.stale = false, false
-	return r, true, 0
+	return p.fleet.report(now, want, p.longest()), true, 0
 }
 
 // longest is the longest time that an attempt which waits still has.
@@ -344,39 +381,36 @@ func (t *Turn[T]) left(now time.Time) time.Duration {
 	return t.until.Sub(now)
 }
 
-// News notes that the fleet has news.
-func (p *Pacer[T]) News() { p.fleet.told = true }
-
 // Answered takes the fleet's answer to a report. It returns the attempts whose turns would
 // come too late: they wait no more.
 func (p *Pacer[T]) Answered(now time.Time, r fleetpace.Report, a fleetpace.Answer) (late []*Turn[T]) {
 	p.advance(now)
 	m := &p.fleet
-	if a.Mode == fleetpace.Counting && (m.mode() != fleetpace.Counting || a.Round != m.last.Round || m.away) {
-		m.started, m.hits, m.fresh = 0, 0, 0 // before all began to
-		m.counted = now.Add(inSeconds(a.Count))
-		m.settled = m.counted.Add(inSeconds(reported))
-	} else if !m.settled.After(now) {
-		m.settled = time.Time{}
-	}
-	if m.away || m.at.IsZero() {
-		m.turned = now
-	}
-	if m.away || m.at.IsZero() || m.passes() {
-		m.recent, m.recentAt, m.recentOf = 0, now, now
-	}
-	if a.Epoch != m.last.Epoch || a.Mode < fleetpace.Held || m.away || m.beyond(a) {
+	wasAway, wasFirst, old := m.part == away, !m.answered(), m.last
+	wasOpen := m.passes()
+	if m.forgets(a) {
 		p.renew()
 	}
-	if m.away {
+	if wasAway {
 		p.open()
 	}
-	m.asked, m.away, m.last, m.at = true, false, a, now
-	if a.Size > 0 {
-		m.turns = append(m.turns, span{a.First, a.First + a.Size})
+	m.part, m.last, m.at = led, a, now
+	if wasAway || wasFirst {
+		m.turned = now
 	}
-	if a.Mode != fleetpace.Counting {
-		m.counted, m.settled, m.struck = time.Time{}, time.Time{}, 0
+	if wasAway || wasFirst || wasOpen {
+		m.own = ownRate{at: now, since: now}
+	}
+	switch {
+	case a.Mode != fleetpace.Counting:
+		m.count = count{}
+	case old.Mode != fleetpace.Counting || a.Round != old.Round || wasAway:
+		m.beginCounting(now, a)
+	case !m.count.settled.After(now):
+		m.count.settled = time.Time{}
+	}
+	if a.Size > 0 {
+		m.turns.add(span{a.First, a.First + a.Size})
 	}
 	if a.Size < r.Take && a.Mode >= fleetpace.Held {
 		late = p.late()
@@ -386,12 +420,13 @@ func (p *Pacer[T]) Answered(now time.Time, r fleetpace.Report, a fleetpace.Answe
 
 // late takes those from the queue that have no turns, and whose turns would come too late.
 func (p *Pacer[T]) late() (late []*Turn[T]) {
-	ahead, has := 0., p.fleet.size()
+	m, ahead := &p.fleet, 0.
+	has := m.turns.size()
 	for i := range p.queues {
 		for e := p.queues[i].turns.Front(); e != nil; {
 			t := e.Value.(*Turn[T])
 			e = e.Next()
-			if ahead+t.size > has+1e-9 && p.untilShared(ahead+t.size) > t.left(p.now) {
+			if ahead+t.size > has+tiny && m.until(p.now, p.hold, ahead+t.size) > t.left(p.now) {
 				p.remove(t)
 				late = append(late, t)
 				continue
@@ -415,12 +450,17 @@ func (p *Pacer[T]) Alone(now time.Time) {
 	if !m.leads() {
 		return
 	}
-	was, own := m.mode(), m.own(now)
-	if !m.at.IsZero() {
+	if m.answered() {
 		m.turned = now
 	}
-	m.asked, m.away, m.counted = true, true, time.Time{}
+	m.part, m.count.ends = away, time.Time{}
 	m.last.Hold = 0
 	p.renew()
-	p.resume(now, own, was == fleetpace.Paced)
+	p.resume(now, m.own.perSecond(now), m.mode() == fleetpace.Paced)
+}
+
+// Part ends p's part in a fleet.
+func (p *Pacer[T]) Part(now time.Time) {
+	p.Alone(now)
+	p.fleet = member{}
 }

@@ -170,9 +170,9 @@ func (p *Pacer[T]) Leave(t *Turn[T]) { p.remove(t) }
 
 // Unsent notes that nothing was sent for t. Nothing changes if t has not started.
 func (p *Pacer[T]) Unsent(t *Turn[T]) {
-	switch ofFleet := t.Round&shared != 0; {
-	case ofFleet != p.fleet.leads(): // what is counted now began later
-	case ofFleet:
+	switch byFleet := t.Round&ofFleet != 0; {
+	case byFleet != p.fleet.leads(): // what is counted now began later
+	case byFleet:
 		p.fleet.unsent()
 	default:
 		p.unstart(t.Round)
@@ -186,7 +186,7 @@ func (p *Pacer[T]) Return(t *Turn[T]) {
 	switch {
 	case !t.paid || t.term != p.term:
 	case p.fleet.leads():
-		p.returnShared(t)
+		p.fleet.putBack(p.now, t.size)
 	default:
 		p.debt = max(p.debt-t.size, 0)
 	}
@@ -203,10 +203,10 @@ func (p *Pacer[T]) renew() {
 func (p *Pacer[T]) Throttled(now time.Time, round uint64, hint time.Duration) {
 	p.advance(now)
 	if p.fleet.leads() {
-		p.throttledShared(round, hint)
+		p.fleet.throttled(p.now, round, hint)
 		return
 	}
-	if round&shared != 0 {
+	if round&ofFleet != 0 {
 		round = 0
 	}
 	if p.state == open {
@@ -225,7 +225,7 @@ func (p *Pacer[T]) Hold(now time.Time, d time.Duration) {
 		return
 	}
 	if p.fleet.leads() {
-		p.fleet.held = max(p.fleet.held, min(d, maxHold))
+		p.fleet.tell.hold = max(p.fleet.tell.hold, min(d, maxHold))
 		p.holdFor(d)
 		return
 	}
@@ -342,7 +342,7 @@ func earlier(a, b time.Time) time.Time {
 // ready returns how long t, which is the first, has to wait.
 func (p *Pacer[T]) ready(t *Turn[T]) time.Duration {
 	if p.fleet.leads() {
-		return p.readyShared(t)
+		return p.fleet.ready(p.now, p.hold, t.size, t.Retry, t.left(p.now))
 	}
 	return p.until(0, t)
 }
@@ -353,7 +353,7 @@ func (p *Pacer[T]) until(ahead float64, t *Turn[T]) time.Duration {
 		if p.fleet.admits(t.Retry) {
 			return 0
 		}
-		return p.untilShared(ahead + t.size)
+		return p.fleet.until(p.now, p.hold, ahead+t.size)
 	}
 	wait := max(p.hold.Sub(p.now), 0)
 	if n := p.debt + ahead; p.state == paced && n > 1e-9 {
@@ -380,7 +380,8 @@ func (p *Pacer[T]) measure(t *Turn[T]) {
 
 func (p *Pacer[T]) start(t *Turn[T]) {
 	if p.fleet.leads() {
-		p.startShared(t)
+		t.Round, t.paid = p.fleet.start(p.now, t.size)
+		t.term = p.term
 		return
 	}
 	t.Round = p.round
