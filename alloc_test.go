@@ -218,6 +218,13 @@ var waiting = map[string]func(context.Context) func(){
 	"Run": func(ctx context.Context) func() {
 		return func() { _ = retry.Run(ctx, hourly, func(context.Context) error { return errFlaky }) }
 	},
+	"Run below a frame that is larger still": func(ctx context.Context) func() {
+		return func() {
+			var more [96]byte
+			_ = retry.Run(ctx, later, func(context.Context) error { return errFlaky })
+			runtime.KeepAlive(&more)
+		}
+	},
 	"Do with a pointer": func(ctx context.Context) func() {
 		return func() {
 			_, _ = retry.Do(ctx, hourly, func(context.Context) (*row, error) { return nil, errFlaky })
@@ -280,7 +287,7 @@ var (
 // Calls that wait, 5 000 or with RETRY_LONG=1 100 000, take at most 1.25 times the
 // memory of as many goroutines on a bare timer, and those that wait for a guard 1.9 times.
 // The first fit the stack that a goroutine begins with, also if the caller's frame is 32 bytes
-// larger. Much more does not fit: a select for a timer and a context takes 400 bytes, and the
+// larger, and 96 around Run. Much more does not fit: a select for a timer and a context takes 400 bytes, and the
 // arguments of Do 232. An op that does I/O has grown its stack before it fails: what its
 // goroutine takes then is not ours. Each is
 // measured in a process of its own, because the runtime learns from the stacks it

@@ -31,15 +31,8 @@ func Do[T any](ctx context.Context, p Policy, op func(context.Context) (T, error
 	if r == nil {
 		r = newRun(ctx, &p, 0, each)
 	}
-	for r.asleep() { // finish, without its frame: see type run
-		if wake := r.waker(); wake != nil {
-			r.sleepUntilWoken(&p, wake, r.wake)
-		} else {
-			r.sleep()
-		}
-		r.proceed(&p, each)
-	}
-	return v, r.outcome()
+	err = r.finish(&p, each)
+	return v, err
 }
 
 // first makes the first attempt under a plain policy, and returns when it began. It is apart

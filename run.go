@@ -79,37 +79,31 @@ type home struct {
 	contexts [3]attemptContext
 }
 
-// finish sleeps on the system clock and makes attempts until the run is over, and
-// returns its error.
+// finish sleeps and makes attempts until the run is over, and returns its error. A nil r is a
+// run that succeeded at once. It sleeps on the system's clock itself, since the frame of a func
+// that did it would be below the select: see type run.
+//
+//go:noinline
 func (r *run) finish(p *Policy, op func(context.Context) error) error {
-	for r.asleep() {
-		if wake := r.waker(); wake != nil {
-			r.sleepUntilWoken(p, wake, r.wake)
-		} else {
-			r.sleep()
-		}
-		r.proceed(p, op)
-	}
-	return r.outcome()
-}
-
-// asleep reports whether r must sleep before it goes on. A nil r is a run that
-// succeeded at once.
-func (r *run) asleep() bool { return r != nil && r.phase == asleep }
-
-// fallAsleep prepares the sleep on the system clock. It calls Done of the caller's
-// context, which may panic: in sleep nothing would close the run.
-func (r *run) fallAsleep() {
-	r.wake = r.ctx.Done()
-	r.phase = asleep
-}
-
-// sleep sleeps on the system clock. r looks at its context afterwards.
-func (r *run) sleep() { timers.Sleep(r.wake, r.wait) }
-
-func (r *run) outcome() error {
 	if r == nil {
 		return nil
+	}
+	for r.phase != over {
+		switch wake := r.waker(); {
+		case wake != nil:
+			r.sleepUntilWoken(p, wake, r.wake)
+		case r.wake == nil || r.wait <= 0:
+			time.Sleep(r.wait)
+		default:
+			t, fired := timers.Start(r.wait), false
+			select {
+			case <-t.C:
+				fired = true
+			case <-r.wake:
+			}
+			timers.Free(t, fired)
+		}
+		r.proceed(p, op)
 	}
 	return r.result()
 }
@@ -138,7 +132,7 @@ func newRun(ctx context.Context, p *Policy, healthy time.Duration, op func(conte
 	var r run
 	r.caller, r.ctx, r.healthy = ctx, ctx, healthy
 	r.proceed(p, op)
-	if r.phase != asleep && r.err == nil {
+	if r.phase == over && r.err == nil {
 		return nil
 	}
 	h := r.home
@@ -171,6 +165,13 @@ func (r *run) proceed(p *Policy, op func(context.Context) error) {
 			return
 		}
 	}
+}
+
+// fallAsleep prepares the sleep on the system clock. It calls Done of the caller's
+// context, which may panic: in sleep nothing would close the run.
+func (r *run) fallAsleep() {
+	r.wake = r.ctx.Done()
+	r.phase = asleep
 }
 
 // sleepFor sleeps for d on any clock, or until a guard wakes r. It may call code of others.

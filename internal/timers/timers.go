@@ -18,17 +18,13 @@ func Sleep(done <-chan struct{}, d time.Duration) {
 		time.Sleep(d)
 		return
 	}
-	t := timer(d)
+	t, fired := Start(d), false
 	select {
 	case <-t.C:
+		fired = true
 	case <-done:
-		if !t.Stop() {
-			return // under GODEBUG=asynctimerchan=1 it may still hold a tick: it is not used again
-		}
 	}
-	if !inBubble() {
-		pool.Put(t)
-	}
+	Free(t, fired)
 }
 
 // pool keeps stopped timers for the next Sleep: a timer and its channel are
@@ -37,8 +33,9 @@ func Sleep(done <-chan struct{}, d time.Duration) {
 // here into a bubble: resetting a timer across that border kills the program.
 var pool sync.Pool
 
-// timer returns a running timer, from the pool where that is allowed.
-func timer(d time.Duration) *time.Timer {
+// Start returns a running timer, from the pool where that is allowed. Who has waited for it
+// calls Free. Sleep does both: this is for those who must not have its frame below them.
+func Start(d time.Duration) *time.Timer {
 	if !inBubble() {
 		if t, ok := pool.Get().(*time.Timer); ok {
 			t.Reset(d)
@@ -46,6 +43,16 @@ func timer(d time.Duration) *time.Timer {
 		}
 	}
 	return time.NewTimer(d)
+}
+
+// Free stops t, and keeps it for another Start. fired says that its tick was received.
+func Free(t *time.Timer, fired bool) {
+	if !fired && !t.Stop() {
+		return // under GODEBUG=asynctimerchan=1 it may still hold a tick: it is not used again
+	}
+	if !inBubble() {
+		pool.Put(t)
+	}
 }
 
 // inBubble reports whether the caller runs in a synctest bubble: there [time.Now]
