@@ -4,37 +4,10 @@ import (
 	"context"
 	"maps"
 	"testing"
-	"time"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
 )
-
-// succeed ends n runs that succeeded.
-func succeed(b retry.Budget, n int) {
-	for range n {
-		b.Begin(retry.Opening{})
-		b.End(retry.Outcome{OK: true})
-	}
-}
-
-// granted returns how many of n retries after an error of class c are granted.
-func granted(b retry.Budget, n int, c retry.Class) (got int) {
-	for range n {
-		if b.Withdraw(retry.Withdrawal{Class: c, Retry: 1}) {
-			got++
-		}
-	}
-	return got
-}
-
-// wallClock is a clock that anybody may set.
-type wallClock struct {
-	clockx.Clock
-	now time.Time
-}
-
-func (c *wallClock) Now() time.Time { return c.now }
 
 func TestBudgetsGetThePolicysClock(t *testing.T) {
 	doors := maps.Clone(doors)

@@ -11,10 +11,11 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/budgettest"
 )
 
 func TestEarnedBudget(t *testing.T) {
-	b := timed{&retry.EarnedBudget{}, clockx.NewVirtual(epoch)}
+	b := budgettest.Timed(&retry.EarnedBudget{}, clockx.NewVirtual(epoch))
 	withdraw := func(c retry.Class) bool { return b.Withdraw(retry.Withdrawal{Class: c, Retry: 1}) }
 	for _, step := range []struct {
 		name string
@@ -59,12 +60,12 @@ func TestEarnedBudget(t *testing.T) {
 // both double, four times at most. With each that succeeds they halve.
 func TestPricesAfterOverloadsFollowTheirSuccess(t *testing.T) {
 	for _, class := range []retry.Class{retry.TimedOut, retry.Throttled} {
-		b := timed{&retry.EarnedBudget{}, clockx.NewVirtual(epoch)}
-		succeed(b, 10) // ten tokens: an even number
+		b := budgettest.Timed(&retry.EarnedBudget{}, clockx.NewVirtual(epoch))
+		budgettest.Succeed(b, 10) // ten tokens: an even number
 		price := func(c retry.Class) (tokens int) {
-			granted(b, 2000, retry.Transient)
+			budgettest.Granted(b, 2000, retry.Transient)
 			for !b.Withdraw(retry.Withdrawal{Class: c, Retry: 1}) {
-				succeed(b, 10)
+				budgettest.Succeed(b, 10)
 				if tokens++; tokens > 200 {
 					t.Fatal("the price is above 200 tokens")
 				}
@@ -93,19 +94,19 @@ func TestPricesAfterOverloadsFollowTheirSuccess(t *testing.T) {
 // one retry does not decay, and all that is beyond does.
 func TestWhatARetryCostsDoesNotFade(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
-	b := timed{&retry.EarnedBudget{}, v}
+	b := budgettest.Timed(&retry.EarnedBudget{}, v)
 	b.End(retry.Outcome{Retried: retry.TimedOut})
 	b.End(retry.Outcome{Retried: retry.TimedOut})
 	for range 310 {
 		v.Advance(time.Hour)
-		succeed(b, 1)
+		budgettest.Succeed(b, 1)
 	}
 	if !b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1}) || b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 		t.Error("310 successes, an hour apart, and the nine tokens at first are not exactly one retry of 40 tokens")
 	}
-	succeed(b, 1000)
+	budgettest.Succeed(b, 1000)
 	v.Advance(time.Minute)
-	if got := granted(b, 2000, retry.Transient); got != 20 {
+	if got := budgettest.Granted(b, 2000, retry.Transient); got != 20 {
 		t.Errorf("a minute after many successes there are %d retries, want 20, for 40 tokens", got)
 	}
 }
@@ -113,39 +114,39 @@ func TestWhatARetryCostsDoesNotFade(t *testing.T) {
 // A new process makes no retry after a timeout before ten of its calls have succeeded: a
 // command that calls once makes none, however many run at the same time.
 func TestANewBudgetGrantsNoRetryAfterATimeout(t *testing.T) {
-	b := timed{&retry.EarnedBudget{}, clockx.NewVirtual(epoch)}
+	b := budgettest.Timed(&retry.EarnedBudget{}, clockx.NewVirtual(epoch))
 	for n := range 11 {
 		if ok := b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1}); ok != (n == 10) {
 			t.Errorf("after %d successes a retry is granted: %v", n, ok)
 		}
-		succeed(b, 1)
+		budgettest.Succeed(b, 1)
 	}
 }
 
 // A tenth is no binary fraction: twenty successes are a retry, not nineteen and not
 // twenty-one.
 func TestTwentySuccessesAreARetry(t *testing.T) {
-	b := timed{&retry.EarnedBudget{}, clockx.NewVirtual(epoch)}
-	if got := granted(b, 100, retry.Transient); got != 4 {
+	b := budgettest.Timed(&retry.EarnedBudget{}, clockx.NewVirtual(epoch))
+	if got := budgettest.Granted(b, 100, retry.Transient); got != 4 {
 		t.Errorf("at first %d retries are granted, want 4", got)
 	}
-	succeed(b, 10) // for one more, together with the token that is left
-	granted(b, 1, retry.Transient)
+	budgettest.Succeed(b, 10) // for one more, together with the token that is left
+	budgettest.Granted(b, 1, retry.Transient)
 	for range 1000 {
-		succeed(b, 19)
+		budgettest.Succeed(b, 19)
 		if b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 			t.Fatal("a retry is granted for nineteen successes")
 		}
-		succeed(b, 1)
-		if got := granted(b, 9, retry.Transient); got != 1 {
+		budgettest.Succeed(b, 1)
+		if got := budgettest.Granted(b, 9, retry.Transient); got != 1 {
 			t.Fatalf("%d retries are granted for twenty successes, want 1", got)
 		}
 	}
-	succeed(b, 99)
+	budgettest.Succeed(b, 99)
 	if b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1}) {
 		t.Error("a retry after a timeout is granted for 99 successes")
 	}
-	succeed(b, 1)
+	budgettest.Succeed(b, 1)
 	if !b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1}) || b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 		t.Error("a hundred successes are not exactly one retry after a timeout")
 	}
@@ -153,8 +154,8 @@ func TestTwentySuccessesAreARetry(t *testing.T) {
 
 func TestNothingIsEarnedByTime(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
-	b := timed{&retry.EarnedBudget{}, v}
-	granted(b, 10, retry.Transient)
+	b := budgettest.Timed(&retry.EarnedBudget{}, v)
+	budgettest.Granted(b, 10, retry.Transient)
 	for range 100 {
 		v.Advance(1000 * time.Hour)
 		b.Begin(retry.Opening{})
@@ -184,32 +185,32 @@ func TestEarnedTokensFade(t *testing.T) {
 		{876_000 * time.Hour, 10},
 	} {
 		v := clockx.NewVirtual(epoch.Truncate(time.Second))
-		b := timed{&retry.EarnedBudget{}, v}
-		succeed(b, 20_000)
+		b := budgettest.Timed(&retry.EarnedBudget{}, v)
+		budgettest.Succeed(b, 20_000)
 		v.Advance(tt.after)
-		if got := granted(b, 2000, retry.Transient); got != tt.want/2 {
+		if got := budgettest.Granted(b, 2000, retry.Transient); got != tt.want/2 {
 			t.Errorf("%v after very many successes %d retries are granted, want %d, for %d tokens", tt.after, got, tt.want/2, tt.want)
 		}
 	}
 	// In many steps, which round, as in one.
 	v := clockx.NewVirtual(epoch.Truncate(time.Second))
-	b := timed{&retry.EarnedBudget{}, v}
-	succeed(b, 20_000)
+	b := budgettest.Timed(&retry.EarnedBudget{}, v)
+	budgettest.Succeed(b, 20_000)
 	for range 128 {
 		v.Advance(time.Second / 16)
 		b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1})
-		succeed(b, 20)
+		budgettest.Succeed(b, 20)
 	}
-	if got := granted(b, 2000, retry.Transient); got != (10+367)/2 {
+	if got := budgettest.Granted(b, 2000, retry.Transient); got != (10+367)/2 {
 		t.Errorf("in steps %d retries are left, want 188", got)
 	}
 	// A steady rate of r successes per second holds some .8 r tokens beyond ten.
-	b = timed{&retry.EarnedBudget{}, v}
+	b = budgettest.Timed(&retry.EarnedBudget{}, v)
 	for range 60 * 16 {
 		v.Advance(time.Second / 16)
-		succeed(b, 10)
+		budgettest.Succeed(b, 10)
 	}
-	if got := granted(b, 2000, retry.Transient); got != (10+128)/2 {
+	if got := budgettest.Granted(b, 2000, retry.Transient); got != (10+128)/2 {
 		t.Errorf("at 160 successes per second there are %d retries, want 69", got)
 	}
 }
@@ -217,14 +218,14 @@ func TestEarnedTokensFade(t *testing.T) {
 // In any order, nothing is refused that a fresh budget would grant.
 func TestEarnedBudgetInAndOutOfBubbles(t *testing.T) {
 	for _, clock := range []clockx.Clock{nil, clockx.System()} {
-		b := timed{&retry.EarnedBudget{}, clock}
-		succeed(b, 10)
+		b := budgettest.Timed(&retry.EarnedBudget{}, clock)
+		budgettest.Succeed(b, 10)
 		try := func(where string) {
 			t.Helper()
-			if got := granted(b, 5, retry.Transient); got != 5 {
+			if got := budgettest.Granted(b, 5, retry.Transient); got != 5 {
 				t.Errorf("%s %d retries of five are granted", where, got)
 			}
-			succeed(b, 500)
+			budgettest.Succeed(b, 500)
 		}
 		try("outside")
 		for _, last := range []time.Duration{30 * time.Second, time.Hour, 5 * time.Second, 0} {
@@ -233,17 +234,17 @@ func TestEarnedBudgetInAndOutOfBubbles(t *testing.T) {
 				time.Sleep(last)
 				try("later in a bubble")
 				time.Sleep(2 * time.Minute) // at most one in which nothing fades
-				if got := granted(b, 1000, retry.Transient); got != 5 {
+				if got := budgettest.Granted(b, 1000, retry.Transient); got != 5 {
 					t.Errorf("after two minutes there are %d retries, want 5: the rest has faded", got)
 				}
-				succeed(b, 20_000)
+				budgettest.Succeed(b, 20_000)
 			})
 			try("outside again")
 			if clock != nil {
 				continue // next from bubble to bubble
 			}
-			granted(b, 2000, retry.Transient)
-			succeed(b, 100)
+			budgettest.Granted(b, 2000, retry.Transient)
+			budgettest.Succeed(b, 100)
 		}
 	}
 }
@@ -264,17 +265,17 @@ func TestEarnedBudgetOnAClockThatIsSetBack(t *testing.T) {
 		{87_600 * time.Hour, 10, 10},
 	} {
 		for _, after := range []time.Duration{0, time.Minute + 8*time.Second} {
-			c := &wallClock{now: epoch.Truncate(time.Second)}
-			b := timed{&retry.EarnedBudget{}, c}
-			succeed(b, 20_000)
-			c.now = c.now.Add(-tt.back)
+			c := &budgettest.WallClock{Time: epoch.Truncate(time.Second)}
+			b := budgettest.Timed(&retry.EarnedBudget{}, c)
+			budgettest.Succeed(b, 20_000)
+			c.Time = c.Time.Add(-tt.back)
 			b.End(retry.Outcome{OK: true})
-			c.now = c.now.Add(after)
+			c.Time = c.Time.Add(after)
 			want := tt.left
 			if after > 0 {
 				want = tt.later
 			}
-			if got := granted(b, 2000, retry.Transient); got != want/2 {
+			if got := budgettest.Granted(b, 2000, retry.Transient); got != want/2 {
 				t.Errorf("set back by %v, %v later %d retries are granted, want %d", tt.back, after, got, want/2)
 			}
 		}
@@ -283,14 +284,14 @@ func TestEarnedBudgetOnAClockThatIsSetBack(t *testing.T) {
 
 // What is earned after a clock was set back fades on that clock.
 func TestTokensEarnedOnAClockThatIsSetBack(t *testing.T) {
-	c := &wallClock{now: epoch.Truncate(time.Second)}
-	b := timed{&retry.EarnedBudget{}, c}
-	succeed(b, 30)
+	c := &budgettest.WallClock{Time: epoch.Truncate(time.Second)}
+	b := budgettest.Timed(&retry.EarnedBudget{}, c)
+	budgettest.Succeed(b, 30)
 	b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) // ten tokens are left
-	c.now = c.now.Add(-30 * time.Second)
-	succeed(b, 20_000)
-	c.now = c.now.Add(8 * time.Second)
-	if got := granted(b, 2000, retry.Transient); got != (10+367)/2 {
+	c.Time = c.Time.Add(-30 * time.Second)
+	budgettest.Succeed(b, 20_000)
+	c.Time = c.Time.Add(8 * time.Second)
+	if got := budgettest.Granted(b, 2000, retry.Transient); got != (10+367)/2 {
 		t.Errorf("eight seconds later there are %d retries, want 188", got)
 	}
 }
@@ -302,7 +303,7 @@ func TestEarnedBudgetUnderContention(t *testing.T) {
 		all := make([]retry.EarnedBudget, budgets)
 		if class == retry.TimedOut {
 			for i := range all {
-				succeed(&all[i], 10)
+				budgettest.Succeed(&all[i], 10)
 			}
 		}
 		var got, met [budgets]atomic.Int64
@@ -314,7 +315,7 @@ func TestEarnedBudgetUnderContention(t *testing.T) {
 					for met[i].Load() < goroutines {
 						runtime.Gosched()
 					}
-					got[i].Add(int64(granted(&all[i], 1, class)))
+					got[i].Add(int64(budgettest.Granted(&all[i], 1, class)))
 				}
 			})
 		}
@@ -329,14 +330,14 @@ func TestEarnedBudgetUnderContention(t *testing.T) {
 
 // What is taken and earned by many at once adds up.
 func TestEarnedTokensAddUp(t *testing.T) {
-	b := timed{&retry.EarnedBudget{}, clockx.NewVirtual(epoch)}
-	succeed(b, 10)
-	granted(b, 10, retry.Transient)
+	b := budgettest.Timed(&retry.EarnedBudget{}, clockx.NewVirtual(epoch))
+	budgettest.Succeed(b, 10)
+	budgettest.Granted(b, 10, retry.Transient)
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
 			for range 1000 {
-				succeed(b, 20)
+				budgettest.Succeed(b, 20)
 				if !b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 					t.Error("what was earned is not granted")
 				}
@@ -425,10 +426,10 @@ func FuzzEarnedBudget(f *testing.F) {
 	f.Add([]byte{0x18, 0x18, 0x18, 0x18, 0x18, 0xF3, 0xF3, 0xF3, 0x10, 0x16, 0x1D, 0x10, 0x16, 0x10, 0xF4, 0x10})
 	f.Add([]byte{6, 6, 6, 6, 7, 0x19, 0, 7, 1, 6, 6, 0x29, 7, 1, 1, 1, 1})
 	f.Fuzz(func(t *testing.T, ops []byte) {
-		c := &wallClock{now: epoch}
-		b, plain := timed{&retry.EarnedBudget{}, c}, &plainEarned{tokens: 9e6, price: 10e6}
+		c := &budgettest.WallClock{Time: epoch}
+		b, plain := budgettest.Timed(&retry.EarnedBudget{}, c), &plainEarned{tokens: 9e6, price: 10e6}
 		for _, op := range ops[:min(len(ops), 300)] {
-			now := c.now.UnixNano() / int64(time.Second/16)
+			now := c.Time.UnixNano() / int64(time.Second/16)
 			class := []retry.Class{retry.Transient, retry.TimedOut, retry.Throttled, retry.Unprocessed}[op/16%4]
 			switch op % 16 {
 			case 0, 1, 2:
@@ -454,15 +455,15 @@ func FuzzEarnedBudget(f *testing.F) {
 				b.Begin(retry.Opening{})
 				b.End(retry.Outcome{Retried: class})
 			case 9:
-				c.now = c.now.Add(-time.Duration(op/16) * 7 * time.Second)
+				c.Time = c.Time.Add(-time.Duration(op/16) * 7 * time.Second)
 			case 10:
-				c.now = c.now.Add(-time.Duration(op/16) * 1000 * time.Hour)
+				c.Time = c.Time.Add(-time.Duration(op/16) * 1000 * time.Hour)
 			case 11:
-				c.now = c.now.Add(time.Duration(op/16) * 1000 * time.Hour)
+				c.Time = c.Time.Add(time.Duration(op/16) * 1000 * time.Hour)
 			case 12, 13:
-				c.now = c.now.Add(time.Duration(op/16) * time.Second)
+				c.Time = c.Time.Add(time.Duration(op/16) * time.Second)
 			default:
-				c.now = c.now.Add(time.Duration(op/16) * 11 * ms)
+				c.Time = c.Time.Add(time.Duration(op/16) * 11 * ms)
 			}
 			if got, want := b.Balance(), min(float64(plain.tokens)/10e6, 1); got != want {
 				t.Fatalf("after %d the balance is %v, want %v", op, got, want)

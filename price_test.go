@@ -16,6 +16,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/budgettest"
 )
 
 // overloads ends n runs that have failed after a retry after a timeout.
@@ -41,7 +42,11 @@ func TestABudgetThatRefusesSaysThePrice(t *testing.T) {
 			"1 attempt in 0s (budget: a retry after a throttled error costs 32 tokens, 9 are left): busy"},
 		"an outage": {func() retry.Budget { return new(retry.EarnedBudget) }, errDown,
 			"5 attempts in 15s (budget: a retry costs 2 tokens, 1 is left): down"},
-		"an outage after three calls": {func() retry.Budget { b := new(retry.EarnedBudget); succeed(timed{b, nil}, 3); return b }, errDown,
+		"an outage after three calls": {func() retry.Budget {
+			b := new(retry.EarnedBudget)
+			budgettest.Succeed(budgettest.Timed(b, nil), 3)
+			return b
+		}, errDown,
 			"5 attempts in 15s (budget: a retry costs 2 tokens, 1.3 are left): down"},
 		"nothing was sent": {func() retry.Budget { return new(retry.EarnedBudget) }, dial(viaSyscall(111)),
 			"5 attempts in 15s (budget: a retry costs 2 tokens, 1 is left): "},
@@ -109,8 +114,8 @@ func TestThePriceInAnErrorIsThatOfTheRefusal(t *testing.T) {
 	p, v := virtual()
 	p.Budget = b
 	err := retry.Run(t.Context(), p, func(context.Context) error { return retry.ErrAttemptTimeout })
-	succeed(timed{b, v}, 100)
-	overloads(timed{b, v}, 4)
+	budgettest.Succeed(budgettest.Timed(b, v), 100)
+	overloads(budgettest.Timed(b, v), 4)
 	if want := "op: gave up after 1 attempt in 0s (budget: a retry after a timeout costs 10 tokens, 9 are left): retry: attempt timed out"; err.Error() != want {
 		t.Errorf("later: %v\nwant %s", err, want)
 	}
@@ -159,7 +164,7 @@ func TestThePriceIsNoErrorOfTheOperation(t *testing.T) {
 func TestPriceAgreesWithWithdraw(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
 	b := new(retry.EarnedBudget)
-	on := timed{b, v}
+	on := budgettest.Timed(b, v)
 	classes := []retry.Class{retry.Transient, retry.Throttled, retry.TimedOut, retry.Unprocessed}
 	for i := range 20_000 {
 		c := classes[i%len(classes)]
@@ -179,7 +184,7 @@ func TestPriceAgreesWithWithdraw(t *testing.T) {
 		case 1:
 			b.End(retry.Outcome{Retried: c, Retries: 1, OK: i%3 == 0, Clock: v})
 		case 2, 3:
-			succeed(on, i%40)
+			budgettest.Succeed(on, i%40)
 		}
 	}
 	var none *retry.EarnedBudget

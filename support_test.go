@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/clockx"
 )
 
 // longTests says that tests may take minutes: RETRY_LONG is 1, as CI sets it.
@@ -64,22 +63,6 @@ func record(p *retry.Policy) *events {
 		},
 	}, p.Hooks)
 	return e
-}
-
-// timed tells an EarnedBudget of the clock that its runs are on.
-type timed struct {
-	*retry.EarnedBudget
-	clock clockx.Clock
-}
-
-func (b timed) Withdraw(w retry.Withdrawal) bool {
-	w.Clock = b.clock
-	return b.EarnedBudget.Withdraw(w)
-}
-
-func (b timed) End(o retry.Outcome) {
-	o.Clock = b.clock
-	b.EarnedBudget.End(o)
 }
 
 // countingBudget counts what it is told.

@@ -12,6 +12,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/budgettest"
 )
 
 const ms = time.Millisecond
@@ -44,49 +45,9 @@ func wantReason(t *testing.T, err error, want retry.Reason) {
 	}
 }
 
-// timed tells a budget of the clock that its runs are on.
-type timed struct {
-	balanced
-	clock clockx.Clock
-}
-
-// balanced is what each budget of this library is.
-type balanced interface {
-	retry.Budget
-	Balance() float64
-}
-
-func (b timed) Withdraw(w retry.Withdrawal) bool {
-	w.Clock = b.clock
-	return b.balanced.Withdraw(w)
-}
-
-func (b timed) End(o retry.Outcome) {
-	o.Clock = b.clock
-	b.balanced.End(o)
-}
-
-// succeed ends n runs that succeeded.
-func succeed(b retry.Budget, n int) {
-	for range n {
-		b.Begin(retry.Opening{})
-		b.End(retry.Outcome{OK: true})
-	}
-}
-
-// granted returns how many of n retries after an error of class c are granted.
-func granted(b retry.Budget, n int, c retry.Class) (got int) {
-	for range n {
-		if b.Withdraw(retry.Withdrawal{Class: c, Retry: 1}) {
-			got++
-		}
-	}
-	return got
-}
-
 func TestWithNoRunsAndNoLimit(t *testing.T) {
-	b := timed{&budget.Ratio{Ratio: math.Inf(1)}, clockx.NewVirtual(epoch)}
-	if left, got := b.Balance(), granted(b, 9, retry.Transient); left != 1 || got != 1 {
+	b := budgettest.Timed(&budget.Ratio{Ratio: math.Inf(1)}, clockx.NewVirtual(epoch))
+	if left, got := b.Balance(), budgettest.Granted(b, 9, retry.Transient); left != 1 || got != 1 {
 		t.Errorf("no runs have %d retries, and a balance of %v, want 1 and 1", got, left)
 	}
 	if b := (&budget.Concurrency{Ratio: math.Inf(1), Min: -1}); b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) || b.Balance() != 1 {
@@ -107,37 +68,29 @@ func TestBalanceIsNotNegative(t *testing.T) {
 		t.Errorf("2 of 1 places are taken: the balance is %v, want 0", got)
 	}
 	v := clockx.NewVirtual(epoch)
-	rate := timed{&budget.Ratio{Ratio: 1}, v}
-	succeed(rate, 4)
+	rate := budgettest.Timed(&budget.Ratio{Ratio: 1}, v)
+	budgettest.Succeed(rate, 4)
 	v.Advance(9 * time.Second)
-	succeed(rate, 1)
-	if got := granted(rate, 9, retry.Transient); got != 5 {
+	budgettest.Succeed(rate, 1)
+	if got := budgettest.Granted(rate, 9, retry.Transient); got != 5 {
 		t.Errorf("%d retries are granted for 5 runs", got)
 	}
 	v.Advance(3 * time.Second)
 	if got := rate.Balance(); got != 0 {
 		t.Errorf("5 of 1 retries are made: the balance is %v, want 0", got)
 	}
-	late := timed{&budget.Ratio{}, v}
-	succeed(late, 10)
+	late := budgettest.Timed(&budget.Ratio{}, v)
+	budgettest.Succeed(late, 10)
 	v.Advance(9 * time.Second)
 	late.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1})
 	v.Advance(3 * time.Second)
-	if left, got := late.Balance(), granted(late, 9, retry.Transient); left != 0 || got != 0 {
+	if left, got := late.Balance(), budgettest.Granted(late, 9, retry.Transient); left != 0 || got != 0 {
 		t.Errorf("no success is left in the window, but a retry: the balance is %v, and %d are granted, want 0", left, got)
 	}
 }
 
-// wallClock is a clock that anybody may set.
-type wallClock struct {
-	clockx.Clock
-	now time.Time
-}
-
-func (c *wallClock) Now() time.Time { return c.now }
-
 func TestNilBudgetsGrantEverything(t *testing.T) {
-	for _, b := range []balanced{(*retry.EarnedBudget)(nil), (*budget.Token)(nil), (*budget.Ratio)(nil), (*budget.Concurrency)(nil), (*budget.GRPC)(nil)} {
+	for _, b := range []budgettest.Budget{(*retry.EarnedBudget)(nil), (*budget.Token)(nil), (*budget.Ratio)(nil), (*budget.Concurrency)(nil), (*budget.GRPC)(nil)} {
 		p := virtual()
 		p.Budget = b
 		succeeds, _ := failing(0)
@@ -154,7 +107,7 @@ func TestNilBudgetsGrantEverything(t *testing.T) {
 
 func TestBudgetsUnderContention(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
-	ratio := timed{&budget.Ratio{Ratio: .5}, v}
+	ratio := budgettest.Timed(&budget.Ratio{Ratio: .5}, v)
 	token := &budget.Token{Capacity: 1000, Cost: 1}
 	var ratioGrants, tokenGrants atomic.Int64
 	var wg sync.WaitGroup
@@ -190,7 +143,7 @@ func FuzzBudgets(f *testing.F) {
 	f.Fuzz(func(t *testing.T, ops []byte, capacity, cost, throttle, reward int, ratio float64) {
 		v := clockx.NewVirtual(epoch)
 		token := &budget.Token{Capacity: capacity, Cost: cost, ThrottleCost: throttle, Reward: reward}
-		rate := timed{&budget.Ratio{Ratio: ratio}, v}
+		rate := budgettest.Timed(&budget.Ratio{Ratio: ratio}, v)
 		places := &budget.Concurrency{Ratio: ratio, Min: cost % 8}
 		orDefault := func(n, byDefault int) int64 {
 			if n == 0 {

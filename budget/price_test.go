@@ -10,11 +10,12 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/budgettest"
 )
 
 // priced is a budget that says what a retry costs, as all of this package do.
 type priced interface {
-	balanced
+	budgettest.Budget
 	Price(retry.Withdrawal) (price, left float64)
 }
 
@@ -30,19 +31,19 @@ func TestPrices(t *testing.T) {
 		"Token, throttled":                {new(budget.Token), nil, retry.Throttled, 1, "5 of 500"},
 		"Token, after a timeout":          {new(budget.Token), nil, retry.TimedOut, 1, "14 of 500"},
 		"Token, a cost above Capacity":    {&budget.Token{Capacity: 10}, nil, retry.Transient, 1, "10 of 10"},
-		"Token, which has been used":      {new(budget.Token), func(b retry.Budget) { granted(b, 3, retry.Transient) }, retry.Transient, 1, "14 of 458"},
+		"Token, which has been used":      {new(budget.Token), func(b retry.Budget) { budgettest.Granted(b, 3, retry.Transient) }, retry.Transient, 1, "14 of 458"},
 		"Token that grants nothing":       {&budget.Token{Capacity: -1}, nil, retry.Throttled, 1, "5 of 0"},
 		"GRPC":                            {new(budget.GRPC), nil, retry.Transient, 1, "1 of 4.999"},
-		"GRPC, which has been used":       {new(budget.GRPC), func(b retry.Budget) { granted(b, 9, retry.Transient) }, retry.Transient, 1, "1 of 0.999"},
+		"GRPC, which has been used":       {new(budget.GRPC), func(b retry.Budget) { budgettest.Granted(b, 9, retry.Transient) }, retry.Transient, 1, "1 of 0.999"},
 		"GRPC, which is empty":            {new(budget.GRPC), func(b retry.Budget) { fail(b, 20) }, retry.TimedOut, 1, "1 of 0"},
 		"Ratio, which lends one":          {new(budget.Ratio), nil, retry.Transient, 1, "1 of 1"},
-		"Ratio, which has lent one":       {new(budget.Ratio), func(b retry.Budget) { granted(b, 1, retry.Transient) }, retry.Transient, 1, "1 of 0"},
-		"Ratio after 39 successes":        {new(budget.Ratio), func(b retry.Budget) { succeed(b, 39) }, retry.Transient, 1, "1 of 3"},
-		"Ratio, two of three are used":    {new(budget.Ratio), func(b retry.Budget) { succeed(b, 39); granted(b, 2, retry.Transient) }, retry.Transient, 1, "1 of 1"},
+		"Ratio, which has lent one":       {new(budget.Ratio), func(b retry.Budget) { budgettest.Granted(b, 1, retry.Transient) }, retry.Transient, 1, "1 of 0"},
+		"Ratio after 39 successes":        {new(budget.Ratio), func(b retry.Budget) { budgettest.Succeed(b, 39) }, retry.Transient, 1, "1 of 3"},
+		"Ratio, two of three are used":    {new(budget.Ratio), func(b retry.Budget) { budgettest.Succeed(b, 39); budgettest.Granted(b, 2, retry.Transient) }, retry.Transient, 1, "1 of 1"},
 		"Concurrency":                     {new(budget.Concurrency), nil, retry.Transient, 1, "1 of 3"},
-		"Concurrency, two places taken":   {new(budget.Concurrency), func(b retry.Budget) { granted(b, 2, retry.Transient) }, retry.Transient, 1, "1 of 1"},
-		"Concurrency, full":               {new(budget.Concurrency), func(b retry.Budget) { granted(b, 3, retry.Transient) }, retry.Transient, 1, "1 of 0"},
-		"Concurrency, full, its own":      {new(budget.Concurrency), func(b retry.Budget) { granted(b, 3, retry.Transient) }, retry.Transient, 2, "1 of 1"},
+		"Concurrency, two places taken":   {new(budget.Concurrency), func(b retry.Budget) { budgettest.Granted(b, 2, retry.Transient) }, retry.Transient, 1, "1 of 1"},
+		"Concurrency, full":               {new(budget.Concurrency), func(b retry.Budget) { budgettest.Granted(b, 3, retry.Transient) }, retry.Transient, 1, "1 of 0"},
+		"Concurrency, full, its own":      {new(budget.Concurrency), func(b retry.Budget) { budgettest.Granted(b, 3, retry.Transient) }, retry.Transient, 2, "1 of 1"},
 		"Concurrency, which has shrunk":   {&budget.Concurrency{Min: 1, Ratio: .5}, shrunk, retry.Transient, 2, "1 of 0"},
 		"a nil Token grants all":          {(*budget.Token)(nil), nil, retry.Transient, 1, "0 of +Inf"},
 		"a nil GRPC grants all":           {(*budget.GRPC)(nil), nil, retry.Transient, 1, "0 of +Inf"},
@@ -52,7 +53,7 @@ func TestPrices(t *testing.T) {
 	} {
 		v := clockx.NewVirtual(epoch)
 		if tt.after != nil {
-			tt.after(timed{tt.b, v})
+			tt.after(budgettest.Timed(tt.b, v))
 		}
 		price, left := tt.b.Price(retry.Withdrawal{Class: tt.class, Retry: tt.retry, Clock: v})
 		if got := fmt.Sprintf("%v of %v", price, left); got != tt.want {
@@ -72,7 +73,7 @@ func shrunk(b retry.Budget) {
 	for range 6 {
 		b.Begin(retry.Opening{})
 	}
-	granted(b, 3, retry.Transient)
+	budgettest.Granted(b, 3, retry.Transient)
 	for range 5 {
 		b.End(retry.Outcome{})
 	}

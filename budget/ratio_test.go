@@ -12,14 +12,15 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/budgettest"
 )
 
 func TestRatio(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
-	b := timed{&budget.Ratio{Ratio: .1}, v}
+	b := budgettest.Timed(&budget.Ratio{Ratio: .1}, v)
 	withdraw := func(want int) {
 		t.Helper()
-		if n := granted(b, 100, retry.Transient); n != want {
+		if n := budgettest.Granted(b, 100, retry.Transient); n != want {
 			t.Errorf("at %v %d retries are granted, want %d", v.Now().Sub(epoch), n, want)
 		}
 	}
@@ -42,7 +43,7 @@ func TestRatio(t *testing.T) {
 	}
 	withdraw(9)
 	v.Advance(10 * time.Second) // the last instant that these are in the window
-	succeed(b, 50)
+	budgettest.Succeed(b, 50)
 	withdraw(5)
 	v.Advance(time.Second) // now the 100 and their 10 are out of it
 	withdraw(0)
@@ -59,10 +60,10 @@ func TestRatio(t *testing.T) {
 func TestRatiosWindow(t *testing.T) {
 	for after, want := range map[time.Duration]int{0: 10, 10 * time.Second: 10, 11 * time.Second: 1} {
 		v := clockx.NewVirtual(time.Unix(1000, 0))
-		b := timed{&budget.Ratio{Ratio: 1}, v}
-		succeed(b, 10)
+		b := budgettest.Timed(&budget.Ratio{Ratio: 1}, v)
+		budgettest.Succeed(b, 10)
 		v.Advance(after)
-		if got := granted(b, 20, retry.Transient); got != want {
+		if got := budgettest.Granted(b, 20, retry.Transient); got != want {
 			t.Errorf("%d retries for runs %v ago are granted, want %d", got, after, want)
 		}
 	}
@@ -78,9 +79,9 @@ func TestRatioOfThoseWithFewCalls(t *testing.T) {
 		{-1, 0, 0}, {-.5, 0, 0}, {math.NaN(), 0, 0}, {math.Inf(1), 0, 1}, {2, 0, 1},
 	} {
 		v := clockx.NewVirtual(epoch)
-		b := timed{&budget.Ratio{Ratio: tt.ratio, MinPerSecond: tt.floor}, v}
+		b := budgettest.Timed(&budget.Ratio{Ratio: tt.ratio, MinPerSecond: tt.floor}, v)
 		first := min(tt.needs, 1)
-		if left, got := b.Balance(), granted(b, 50, retry.Transient); got != first || left != float64(first) || b.Balance() != 0 {
+		if left, got := b.Balance(), budgettest.Granted(b, 50, retry.Transient); got != first || left != float64(first) || b.Balance() != 0 {
 			t.Errorf("Ratio %v: at first %d retries are granted, and the balance is %v, then %v, want %d of both, then 0", tt.ratio, got, left, b.Balance(), first)
 		}
 		if tt.needs == 0 {
@@ -96,7 +97,7 @@ func TestRatioOfThoseWithFewCalls(t *testing.T) {
 				b.End(retry.Outcome{OK: true})
 			}
 			v.Advance(11 * time.Second)
-			if left, got := b.Balance(), granted(b, 50, retry.Transient); got != 1 || left != 1 {
+			if left, got := b.Balance(), budgettest.Granted(b, 50, retry.Transient); got != 1 || left != 1 {
 				t.Errorf("Ratio %v: after %d successes %d retries are granted, and the balance is %v, want 1", tt.ratio, tt.needs, got, left)
 			}
 		}
@@ -106,16 +107,16 @@ func TestRatioOfThoseWithFewCalls(t *testing.T) {
 // What is granted to those with few calls counts in the window.
 func TestRatioLendsOnceInAWindow(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
-	b := timed{&budget.Ratio{Ratio: .5}, v}
-	if got := granted(b, 9, retry.Transient); got != 1 {
+	b := budgettest.Timed(&budget.Ratio{Ratio: .5}, v)
+	if got := budgettest.Granted(b, 9, retry.Transient); got != 1 {
 		t.Errorf("at first %d retries are granted, want 1", got)
 	}
-	succeed(b, 3) // enough for the next one, if the window allowed less than one
-	if got := granted(b, 9, retry.Transient); got != 0 {
+	budgettest.Succeed(b, 3) // enough for the next one, if the window allowed less than one
+	if got := budgettest.Granted(b, 9, retry.Transient); got != 0 {
 		t.Errorf("for 3 successes %d more are granted, want none", got)
 	}
-	succeed(b, 1)
-	if got := granted(b, 9, retry.Transient); got != 1 {
+	budgettest.Succeed(b, 1)
+	if got := budgettest.Granted(b, 9, retry.Transient); got != 1 {
 		t.Errorf("for 4 successes %d more are granted, want 1", got)
 	}
 }
@@ -142,8 +143,8 @@ func TestRatioDefaultsAndOddFields(t *testing.T) {
 		{&budget.Ratio{Window: -1}, 20},
 		{&budget.Ratio{Window: math.MaxInt64}, 20},
 	} {
-		b := timed{tt.b, v}
-		succeed(b, 200)
+		b := budgettest.Timed(tt.b, v)
+		budgettest.Succeed(b, 200)
 		n := 0
 		for n < 300 && b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 			n++
@@ -168,29 +169,29 @@ func TestRatioOnAClockThatIsSetBack(t *testing.T) {
 		{time.Second, false}, {70 * time.Second, false}, {72 * time.Second, true}, {time.Hour, true}, {87_600 * time.Hour, true},
 		{-10 * time.Second, false}, {-11 * time.Second, true},
 	} {
-		c := &wallClock{now: epoch}
-		b := timed{&budget.Ratio{Ratio: 1}, c}
-		succeed(b, 10)
-		if got := granted(b, 6, retry.Transient); got != 6 {
+		c := &budgettest.WallClock{Time: epoch}
+		b := budgettest.Timed(&budget.Ratio{Ratio: 1}, c)
+		budgettest.Succeed(b, 10)
+		if got := budgettest.Granted(b, 6, retry.Transient); got != 6 {
 			t.Errorf("10 runs have %d retries, want 6 of 6", got)
 		}
-		c.now = epoch.Add(-tt.back)
-		succeed(b, 5)
+		c.Time = epoch.Add(-tt.back)
+		budgettest.Succeed(b, 5)
 		want := 10 + 5 - 6
 		if tt.new {
 			want = 5
 		}
-		if got := granted(b, 50, retry.Transient); got != want {
+		if got := budgettest.Granted(b, 50, retry.Transient); got != want {
 			t.Errorf("set back by %v, 5 more runs have %d retries, want %d", tt.back, got, want)
 		}
 		if !tt.new {
 			continue
 		}
 		for range 30 { // it goes on from there
-			c.now = c.now.Add(11 * time.Second)
-			succeed(b, 2)
-			if got := granted(b, 50, retry.Transient); got != 2 {
-				t.Errorf("set back by %v, %v later 2 runs have %d retries", tt.back, c.now.Sub(epoch.Add(-tt.back)), got)
+			c.Time = c.Time.Add(11 * time.Second)
+			budgettest.Succeed(b, 2)
+			if got := budgettest.Granted(b, 50, retry.Transient); got != 2 {
+				t.Errorf("set back by %v, %v later 2 runs have %d retries", tt.back, c.Time.Sub(epoch.Add(-tt.back)), got)
 			}
 		}
 	}
@@ -201,13 +202,13 @@ func TestRatioOnAnyClock(t *testing.T) {
 	for _, start := range []time.Time{{}, time.Unix(-70, 0), time.Unix(-5, 0), time.Unix(0, 0), time.Unix(1, 0), time.Unix(3, 0), time.Unix(1<<33, 0)} {
 		for _, window := range []time.Duration{0, 1, time.Hour} {
 			v := clockx.NewVirtual(start)
-			b := timed{&budget.Ratio{Ratio: 1, Window: window}, v}
+			b := budgettest.Timed(&budget.Ratio{Ratio: 1, Window: window}, v)
 			for range 20 {
-				succeed(b, 3)
-				if got := granted(b, 9, retry.Transient); got != 3 {
+				budgettest.Succeed(b, 3)
+				if got := budgettest.Granted(b, 9, retry.Transient); got != 3 {
 					t.Errorf("at %v, with a window of %v, 3 runs have %d retries", v.Now(), window, got)
 				}
-				succeed(b, 2) // which the window forgets
+				budgettest.Succeed(b, 2) // which the window forgets
 				v.Advance(max(window, 10*time.Second) * 21 / 10)
 			}
 		}
@@ -218,14 +219,14 @@ func TestRatioOnAnyClock(t *testing.T) {
 // the ring where the newest one does.
 func TestRatioOnALateClock(t *testing.T) {
 	for late := time.Duration(1); late < 30; late++ {
-		c := &wallClock{now: epoch}
-		b := timed{&budget.Ratio{Ratio: 1}, c}
+		c := &budgettest.WallClock{Time: epoch}
+		b := budgettest.Timed(&budget.Ratio{Ratio: 1}, c)
 		b.End(retry.Outcome{OK: true})
 		if !b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 			t.Fatal("the run has no retry")
 		}
 		for _, at := range []time.Duration{-late * time.Second, 0} {
-			c.now = epoch.Add(at)
+			c.Time = epoch.Add(at)
 			if b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 				t.Errorf("the retry is granted again at %v, by a clock that was %d s late", at, late)
 			}
@@ -240,10 +241,10 @@ func TestRatioOnALateClock(t *testing.T) {
 // clock, by its name or as nil, is read monotonically.
 func TestRatioInAndOutOfBubbles(t *testing.T) {
 	for _, clock := range []clockx.Clock{nil, clockx.System()} {
-		b := timed{&budget.Ratio{Ratio: 1}, clock}
+		b := budgettest.Timed(&budget.Ratio{Ratio: 1}, clock)
 		retried := func(where string) {
 			t.Helper()
-			succeed(b, 1)
+			budgettest.Succeed(b, 1)
 			if !b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) || b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 				t.Errorf("%s: one success has not exactly one retry", where)
 			}
@@ -269,9 +270,9 @@ func TestRatioOnTwoClocks(t *testing.T) {
 		b := &budget.Ratio{Ratio: 1, Window: window}
 		for range 100 {
 			for _, now := range []time.Time{{}, time.Unix(1000, 0), epoch} {
-				b := timed{b, &wallClock{now: now}}
-				succeed(b, 3)
-				if left, got := b.Balance(), granted(b, 9, retry.Transient); left != 1 || got != 3 {
+				b := budgettest.Timed(b, &budgettest.WallClock{Time: now})
+				budgettest.Succeed(b, 3)
+				if left, got := b.Balance(), budgettest.Granted(b, 9, retry.Transient); left != 1 || got != 3 {
 					t.Fatalf("with a window of %v, at %v, 3 runs have %d retries, and the balance is %v, want 3 and 1", window, now, got, left)
 				}
 			}
@@ -281,9 +282,9 @@ func TestRatioOnTwoClocks(t *testing.T) {
 
 func TestRatioRefills(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
-	b := timed{&budget.Ratio{Ratio: -1, MinPerSecond: 10}, v} // for 10 s
+	b := budgettest.Timed(&budget.Ratio{Ratio: -1, MinPerSecond: 10}, v) // for 10 s
 	for range 3 {
-		if n := granted(b, 1000, retry.Transient); n != 100 {
+		if n := budgettest.Granted(b, 1000, retry.Transient); n != 100 {
 			t.Errorf("%d retries are granted, want 100", n)
 		}
 		if b.Balance() != 0 {
@@ -324,13 +325,13 @@ func TestLastRetryOfARatio(t *testing.T) {
 		{&budget.Ratio{Ratio: -1, MinPerSecond: 2e9, Window: 1}, 2},
 		{&budget.Ratio{Ratio: 3}, 3},
 	} {
-		b := timed{tt.b, v}
-		succeed(b, 1)
-		if n := granted(b, 100, retry.Transient); n != tt.want {
+		b := budgettest.Timed(tt.b, v)
+		budgettest.Succeed(b, 1)
+		if n := budgettest.Granted(b, 100, retry.Transient); n != tt.want {
 			t.Errorf("Ratio%+v grants %d retries, want %d", []any{tt.b.Ratio, tt.b.MinPerSecond, tt.b.Window}, n, tt.want)
 		}
 	}
-	short := timed{&budget.Ratio{Ratio: -1, MinPerSecond: 1e9, Window: 1}, v}
+	short := budgettest.Timed(&budget.Ratio{Ratio: -1, MinPerSecond: 1e9, Window: 1}, v)
 	for range 3 {
 		if !short.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) || short.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 			t.Error("a window of a nanosecond has not exactly one retry")
@@ -341,7 +342,7 @@ func TestLastRetryOfARatio(t *testing.T) {
 
 func TestRatioOnTheSystemClock(t *testing.T) {
 	b := &budget.Ratio{Ratio: .5, Window: time.Hour}
-	succeed(b, 2)
+	budgettest.Succeed(b, 2)
 	if !b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) || b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 		t.Error("two runs have not exactly one retry")
 	}
@@ -351,7 +352,7 @@ func TestRatioOnTheSystemClock(t *testing.T) {
 func TestRatioGrantsTheLastRetryOnce(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
 	for range 5000 {
-		b := timed{&budget.Ratio{Ratio: 1}, v}
+		b := budgettest.Timed(&budget.Ratio{Ratio: 1}, v)
 		b.End(retry.Outcome{OK: true})
 		var granted atomic.Int64
 		var wg sync.WaitGroup
@@ -374,7 +375,7 @@ func TestRatioGrantsTheLastRetryOnce(t *testing.T) {
 // not be missed.
 func TestRatioSumsUpAfterItLooks(t *testing.T) {
 	const budgets, goroutines = 5000, 4
-	c := &wallClock{now: time.Unix(11, 0)}
+	c := &budgettest.WallClock{Time: time.Unix(11, 0)}
 	all := make([]budget.Ratio, budgets)
 	for i := range all {
 		all[i].Ratio, all[i].MinPerSecond = -1, 1
@@ -388,7 +389,7 @@ func TestRatioSumsUpAfterItLooks(t *testing.T) {
 				for met[i].Load() < goroutines {
 					runtime.Gosched()
 				}
-				got[i].Add(int64(granted(timed{&all[i], c}, 30, retry.Transient)))
+				got[i].Add(int64(budgettest.Granted(budgettest.Timed(&all[i], c), 30, retry.Transient)))
 			}
 		})
 	}
@@ -414,7 +415,7 @@ func TestRatioLendsToOne(t *testing.T) {
 				for met[i].Load() < goroutines {
 					runtime.Gosched()
 				}
-				got[i].Add(int64(granted(timed{&all[i], &clocks[i]}, 1, retry.Transient)))
+				got[i].Add(int64(budgettest.Granted(budgettest.Timed(&all[i], &clocks[i]), 1, retry.Transient)))
 			}
 		})
 	}
@@ -423,10 +424,10 @@ func TestRatioLendsToOne(t *testing.T) {
 		if n := got[i].Load(); n != 1 {
 			t.Fatalf("%d retries were granted, want 1", n)
 		}
-		b := timed{&all[i], &clocks[i]}
+		b := budgettest.Timed(&all[i], &clocks[i])
 		clocks[i].stopped = true
-		succeed(b, 20) // for two retries in this window, of which that is one
-		if n := granted(b, 9, retry.Transient); n != 1 {
+		budgettest.Succeed(b, 20) // for two retries in this window, of which that is one
+		if n := budgettest.Granted(b, 9, retry.Transient); n != 1 {
 			t.Fatalf("for twenty successes %d more retries were granted, want 1", n)
 		}
 	}

@@ -1,0 +1,61 @@
+// Package budgettest has what the tests of budgets share, those of the root package and those
+// of package budget.
+package budgettest
+
+import (
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+)
+
+// Budget is what each budget of this library is.
+type Budget interface {
+	retry.Budget
+	Balance() float64
+}
+
+// Timed returns b for runs on a clock, and calls of Withdraw and End that leave it out.
+func Timed(b Budget, clock clockx.Clock) Budget { return timed{b, clock} }
+
+type timed struct {
+	Budget
+	clock clockx.Clock
+}
+
+func (b timed) Withdraw(w retry.Withdrawal) bool {
+	w.Clock = b.clock
+	return b.Budget.Withdraw(w)
+}
+
+func (b timed) End(o retry.Outcome) {
+	o.Clock = b.clock
+	b.Budget.End(o)
+}
+
+// Succeed ends n runs that succeeded.
+func Succeed(b retry.Budget, n int) {
+	for range n {
+		b.Begin(retry.Opening{})
+		b.End(retry.Outcome{OK: true})
+	}
+}
+
+// Granted returns how many of n retries after an error of class c are granted.
+func Granted(b retry.Budget, n int, c retry.Class) (got int) {
+	for range n {
+		if b.Withdraw(retry.Withdrawal{Class: c, Retry: 1}) {
+			got++
+		}
+	}
+	return got
+}
+
+// WallClock is a clock that anybody may set.
+type WallClock struct {
+	clockx.Clock
+	Time time.Time
+}
+
+// Now returns what is set.
+func (c *WallClock) Now() time.Time { return c.Time }
