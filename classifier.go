@@ -31,7 +31,7 @@ func (c Class) String() string {
 type Classifier func(error) Class
 
 // Classifiers calls one classifier after the other and returns the first class that is
-// not Unknown. Nil classifiers are skipped.
+// not Unknown. A number that is no Class counts as Unknown. Nil classifiers are skipped.
 func Classifiers(cs ...Classifier) Classifier {
 	cs = slices.Clone(cs)
 	return func(err error) Class {
@@ -39,7 +39,7 @@ func Classifiers(cs ...Classifier) Classifier {
 			if classify == nil {
 				continue
 			}
-			if c := classify(err); c != Unknown {
+			if c := orUnknown(classify(err)); c != Unknown {
 				return c
 			}
 		}

@@ -639,6 +639,8 @@ func TestClassifiers(t *testing.T) {
 	}{
 		{nil, retry.Unknown},
 		{[]retry.Classifier{nil, say(retry.Unknown)}, retry.Unknown},
+		{[]retry.Classifier{say(retry.Unprocessed + 1), say(255)}, retry.Unknown},
+		{[]retry.Classifier{say(255), say(retry.Throttled)}, retry.Throttled},
 		{[]retry.Classifier{say(retry.Unknown), nil, say(retry.Throttled), say(retry.Permanent)}, retry.Throttled},
 	} {
 		if got := retry.Classifiers(tt.cs...)(errDown); got != tt.want {

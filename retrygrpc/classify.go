@@ -68,11 +68,8 @@ func (a *attempt) judge(err error) retry.Verdict {
 	}
 	wait, pushed, refused := a.pushback()
 	f := &failure{error: bare.Err, status: st, hint: max(wait, retryInfo(st))}
-	v := retry.Verdict{Err: f, Hint: f.hint}
-	if a.call.classify != nil {
-		v.Class = a.call.classify(f.error)
-	}
-	if v.Class == retry.Unknown || v.Class > retry.Unprocessed {
+	v := retry.Verdict{Err: f, Hint: f.hint, Class: retry.Classifiers(a.call.classify)(f.error)}
+	if v.Class == retry.Unknown {
 		v.Class = a.classify(st, f.hint, pushed && wait == 0)
 	}
 	v.Undone = bare.Undone || v.Class == retry.Unprocessed || v.Class == retry.Throttled && f.hint > 0 && mayAsk(st.Code())
