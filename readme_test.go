@@ -42,6 +42,17 @@ func TestREADME(t *testing.T) {
 			t.Errorf("%s has %d words, want at most %d", page, n, most)
 		}
 	}
+	guides, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := len(strings.Fields(readme))
+	for _, page := range guides {
+		words += len(strings.Fields(read(page)))
+	}
+	if words > 21_000 {
+		t.Errorf("the README and the guides have %d words, want at most 21000", words)
+	}
 	for _, command := range []string{"    go run ./examples/quickstart\n", "    go test ./...\n"} {
 		if !strings.Contains(readme, command) {
 			t.Errorf("the README does not say %q", strings.TrimSpace(command))
