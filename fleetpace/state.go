@@ -26,8 +26,6 @@ const (
 
 	memory = 16.    // attempts of which share is the throttled part
 	enough = 1. / 4 // share from which on a hint holds all
-	usual  = 1. / 5 // share at which the rate loses a fifth
-	most   = 1. / 2 // of the rate is lost at a time
 	fallen = 1. / 4 // of the highest of the last minute: late news must not ruin the rate
 	apart  = 1.     // seconds between two cuts: so long it takes until all know of one
 	recent = 4.     // seconds over which starts and throttled attempts are averaged,
@@ -55,18 +53,37 @@ var trials = trial.Law{Ask: .85, Shown: .03}
 // is known, and of one that was lost.
 type State struct {
 	// Numbers alone, so that a script can have them too. Times are seconds of the store's
-	// clock, sizes are attempts of average cost.
-	epoch, mode, round     float64
-	rate, share, calm      float64
-	got, lost, span        float64 // recent starts, those throttled, and the seconds in which attempts waited for them
-	passed, was, cut, sure float64 // per second at the last cut; the highest of late; when; 1: a cut has shown it
-	clean                  float64 // attempts since one was throttled
-	trial                  trial.Trial
-	spare                  trial.Respite
-	head, tail, gaps       float64 // and of the turns between them, those that were given back
-	at, hold, busy, since  float64
-	sent, hits             float64 // since the counting began
-	mean                   float64
+	// clock, sizes are attempts of average cost, rates are per second.
+	epoch float64 // differs if the state was lost
+	mode  float64
+	round float64 // counts the cuts, and all else that begins anew
+
+	rate   float64 // the last one known while it is open
+	share  float64 // of the recent attempts, those that were throttled
+	calm   float64 // seconds of waits since one was throttled
+	got    float64 // recent starts,
+	lost   float64 // those of them that were throttled,
+	span   float64 // and the seconds in which attempts waited for them
+	passed float64 // the rate that passed, at the last cut
+	was    float64 // the highest that passed of late
+	cut    float64 // when the rate was set last
+	sure   float64 // 1: a cut has shown what passes
+	clean  float64 // attempts since one was throttled
+
+	trial trial.Trial   // is the rate the reason?
+	spare trial.Respite // if it is not
+
+	head float64 // the number up to which turns have come
+	tail float64 // that of the last one given
+	gaps float64 // size of the turns between them that were given back
+
+	at    float64 // the time
+	hold  float64 // nothing starts before
+	busy  float64 // when attempts last waited, or one was throttled
+	since float64 // when the counting or the hold began
+	sent  float64 // attempts since the counting began
+	hits  float64 // those of them that were throttled
+	mean  float64 // cost of an attempt; 0 before the first
 }
 
 // numbers are those of s in the order of its text.
@@ -84,6 +101,8 @@ func (s *State) numbers() []*float64 {
 // Apply changes s by a report, and returns the answer to it. now is the time of the store's
 // clock in seconds since any moment; one that goes back by less than a minute counts as
 // standing still. random is uniform in [0,1).
+//
+// The order of the steps is part of the law: the script of package retryredis has the same.
 func (s *State) Apply(now, random float64, r Report) Answer {
 	before := s.mode
 	if s.epoch == 0 {
@@ -91,6 +110,8 @@ func (s *State) Apply(now, random float64, r Report) Answer {
 	}
 	s.advance(now)
 	s.price(r)
+
+	// What was counted and given back is known before what was throttled is judged.
 	same := r.Epoch == s.epoch
 	if s.mode == counting && r.Counted {
 		s.sent += r.Started
@@ -106,10 +127,12 @@ func (s *State) Apply(now, random float64, r Report) Answer {
 		s.decide(r, random)
 	}
 	if r.Hold > 0 {
-		s.stop(r.Hold, random)
+		s.beginHold(r.Hold, random)
 	}
+
+	// Turns are given by the rate and the hold that hold now.
 	a := Answer{Epoch: s.epoch, Round: s.round, Mode: Mode(s.mode), Hold: max(s.hold-s.at, 0), Mean: s.mean}
-	a.First, a.Size = s.take(r, a.Hold)
+	a.First, a.Size = s.give(r, a.Hold)
 	a.Head, a.Tail = s.head, s.tail
 	switch a.Mode {
 	case Counting:
@@ -170,28 +193,33 @@ func (s *State) advance(now float64) {
 
 // move lets turns come from a time on.
 func (s *State) move(from float64) {
-	d := s.at - from
-	if d > 0 {
-		rate, speed := s.rate, s.speed() // both grow only for what comes later
-		if waited := min(d, (s.tail-s.head)/speed); waited > 0 {
-			s.busy = from + waited
-			s.grow(waited)
-		}
-		head := min(s.head+d*speed, s.tail+1) // no turn is saved up, but one
-		passed := max(min(head, s.tail)-min(s.head, s.tail), 0)
-		n := passed * rate / speed // without those that were given back
-		s.share *= math.Pow(1-1/memory, n)
-		s.got += n
-		s.clean += n
-		s.span += n / rate
-		s.head, s.gaps = head, min(max(s.gaps-(passed-n), 0), max(s.tail-head, 0))
-		if s.trial.Round > 0 {
-			s.trial.Sent += n
-			s.judge()
-		}
+	if s.at > from {
+		s.serve(from, s.at-from)
 	}
 	if s.tail <= s.head && s.hold <= s.at && s.at-s.busy > quiet+slow/s.rate {
 		s.mode = open
+	}
+}
+
+// serve moves head for some seconds, and learns from those who have started.
+func (s *State) serve(from, seconds float64) {
+	rate, speed := s.rate, s.speed() // both grow only for what comes later
+	if waited := min(seconds, (s.tail-s.head)/speed); waited > 0 {
+		s.busy = from + waited
+		s.grow(waited)
+	}
+	head := min(s.head+seconds*speed, s.tail+1) // no turn is saved up, but one
+	passed := max(min(head, s.tail)-min(s.head, s.tail), 0)
+	n := passed * rate / speed // without those that were given back
+	s.gaps = min(max(s.gaps-(passed-n), 0), max(s.tail-head, 0))
+	s.head = head
+	s.share *= math.Pow(1-1/memory, n)
+	s.got += n
+	s.clean += n
+	s.span += n / rate
+	if s.trial.Round > 0 {
+		s.trial.Sent += n
+		s.judge()
 	}
 }
 
@@ -208,7 +236,8 @@ func (s *State) speed() float64 {
 // grow raises the rate after some seconds in which attempts waited. A calm second says less if
 // hardly an attempt started in it.
 func (s *State) grow(seconds float64) {
-	if s.calm += seconds; s.trial.Round > 0 {
+	s.calm += seconds
+	if s.trial.Round > 0 {
 		return // its attempts start at one rate
 	}
 	gain := s.calm/calmly + min(each*s.rate, fast)
@@ -243,8 +272,9 @@ func (s *State) throttled(r Report, same bool, random float64) {
 	case open:
 		s.round++
 		s.since, s.sent, s.hits, s.head = s.at, 0, 0, s.tail
-		if s.mode = counting; remembered {
-			s.trust()
+		s.mode = counting
+		if remembered {
+			s.forgetTrials()
 			s.mode, s.share, s.calm = paced, some, 0
 		}
 	case paced:
@@ -256,13 +286,13 @@ func (s *State) throttled(r Report, same bool, random float64) {
 		s.share = min(s.share+r.Fresh/memory, 1)
 		s.refused(r.Fresh)
 		if s.share >= enough+s.spare.Unrelated() {
-			s.wait(r.Hint, random)
+			s.holdFor(r.Hint, random)
 		}
 	}
 }
 
-// part is the share of the recent attempts that was throttled.
-func (s *State) part() float64 { return min(s.lost/max(s.got, 1), 1) }
+// recentShare is the share of the recent attempts that was throttled.
+func (s *State) recentShare() float64 { return min(s.lost/max(s.got, 1), 1) }
 
 // refused lowers the rate after attempts of its round that were throttled, unless it has been
 // lowered just now.
@@ -271,29 +301,25 @@ func (s *State) refused(fresh float64) {
 	s.spare.Doubt(s.clean)
 	switch {
 	case s.spare.Left > 0:
-		if x := s.spare.Excess(s.part(), least); x > 0 && cut {
-			s.pace(s.rate * (1 - loss(x)))
+		if x := s.spare.Excess(s.recentShare(), least); x > 0 && cut {
+			s.setRate(s.rate * (1 - trial.Loss(x)))
 		}
 	case s.trial.Round > 0:
 		s.trial.Note(fresh)
 	default:
-		s.trial.Doubt(trials, s.rate, s.clean, s.part())
+		s.trial.Doubt(trials, s.rate, s.clean, s.recentShare())
 		if cut {
-			s.lower()
+			s.lowerRate()
 		}
 	}
 	s.clean = 0
 }
 
-// loss returns the part of the rate that throttled attempts cost: little, if the rate may not
-// be the reason.
-func loss(share float64) float64 { return min(2*share*share/(share+usual), most) }
-
-// lower cuts the rate, but not below what passed.
-func (s *State) lower() {
-	rate := max(s.rate*(1-loss(s.share)), min(fallen*s.was, s.rate))
+// lowerRate cuts the rate, but not below what passed.
+func (s *State) lowerRate() {
+	rate := max(s.rate*(1-trial.Loss(s.share)), min(fallen*s.was, s.rate))
 	if s.span < shows {
-		s.pace(rate)
+		s.setRate(rate)
 		return
 	}
 	s.passed = min(max(s.got-s.lost, 0)/s.span, s.rate)
@@ -301,11 +327,12 @@ func (s *State) lower() {
 	if s.share >= some {
 		s.sure = 1
 	}
-	if rate = max(rate, s.passed); s.trial.Due(trials, rate, s.part()) {
-		s.trial.Begin(s.round+1, s.rate, rate, s.part())
-		s.pace(min(lower*s.passed, s.rate))
+	rate = max(rate, s.passed)
+	if s.trial.Due(trials, rate, s.recentShare()) {
+		s.trial.Begin(s.round+1, s.rate, rate, s.recentShare())
+		s.setRate(min(lower*s.passed, s.rate))
 	} else {
-		s.pace(rate)
+		s.setRate(rate)
 	}
 }
 
@@ -318,16 +345,16 @@ func (s *State) judge() {
 	case trial.Same:
 		s.spare.Begin(t)
 		s.lost = s.spare.Base * s.got
-		s.pace(t.Top)
+		s.setRate(t.Top)
 	case trial.Other:
 		s.spare.Verdicts /= 2
-		s.pace(t.After(s.rate))
+		s.setRate(t.After(s.rate))
 	}
 	s.trial = trial.Trial{}
 }
 
-// trust forgets all doubts whether the rate is the reason.
-func (s *State) trust() { s.trial, s.spare = trial.Trial{}, trial.Respite{} }
+// forgetTrials forgets all doubts whether the rate is the reason.
+func (s *State) forgetTrials() { s.trial, s.spare = trial.Trial{}, trial.Respite{} }
 
 // decide ends the counting, if enough is known.
 func (s *State) decide(r Report, random float64) {
@@ -335,59 +362,65 @@ func (s *State) decide(r Report, random float64) {
 	switch {
 	case took < window:
 	case s.hits >= trips && s.hits >= some*s.sent:
-		s.share = some
-		s.head, s.gaps, s.calm, s.got, s.lost, s.span, s.sure = s.tail, 0, 0, 0, 0, 0, 0
-		s.trust()
-		s.passed = max(s.sent-s.hits, 1) / took
-		s.was = s.passed
-		s.pace(s.passed)
+		passed := max(s.sent-s.hits, 1) / took
+		s.head, s.gaps = s.tail, 0
+		s.beginPaced(passed)
+		s.passed, s.was = passed, passed
 		if s.hits >= enough*s.sent {
-			s.wait(r.Hint, random)
+			s.holdFor(r.Hint, random)
 		}
 	case s.sent > watched:
 		s.mode = open
 	}
 }
 
-// pace sets the rate, and begins a round.
-func (s *State) pace(rate float64) {
+// beginPaced begins at a rate of which nothing is known but what led to it. A rate that is
+// remembered goes on with what was learned, and so does not begin here.
+func (s *State) beginPaced(rate float64) {
+	s.share, s.calm, s.sure = some, 0, 0
+	s.got, s.lost, s.span, s.passed, s.was = 0, 0, 0, 0, 0
+	s.forgetTrials()
+	s.setRate(rate)
+}
+
+// setRate sets the rate, and begins a round.
+func (s *State) setRate(rate float64) {
 	s.mode, s.rate, s.cut = paced, min(max(rate, lowest), highest), s.at
 	s.round++
 }
 
-// wait lets nothing start for a hint.
-func (s *State) wait(hint, random float64) {
+// holdFor lets nothing start for a hint.
+func (s *State) holdFor(hint, random float64) {
 	d := min(hint, maxHold)
 	s.hold = max(s.hold, s.at+d+random*spread*d)
 }
 
-// stop lets nothing start for so long, though nothing was refused.
-func (s *State) stop(d, random float64) {
+// beginHold lets nothing start for so long, though nothing was refused.
+func (s *State) beginHold(d, random float64) {
 	if s.mode == open || s.mode == counting {
 		s.mode, s.since, s.head = held, s.at, s.tail
 		s.round++
 	}
 	s.busy = s.at
-	s.wait(d, random)
+	s.holdFor(d, random)
 }
 
 // release ends a hold before which the rate was not known: what has come meanwhile starts at
 // twice the rate at which it came.
 func (s *State) release() {
-	if s.mode = open; s.tail > s.head {
-		s.share, s.calm, s.sure = some, 0, 0
-		s.trust()
-		s.got, s.lost, s.span, s.passed, s.was = 0, 0, 0, 0, 0
-		s.pace(2 * (s.tail - s.head) / max(s.hold-s.since, 1))
+	s.mode = open
+	if s.tail > s.head {
+		s.beginPaced(2 * (s.tail - s.head) / max(s.hold-s.since, 1))
 	}
 }
 
-// take gives turns, as many as come within the report's patience.
-func (s *State) take(r Report, hold float64) (first, size float64) {
+// give gives turns, as many as come within the report's patience.
+func (s *State) give(r Report, hold float64) (first, size float64) {
 	if s.mode != paced && s.mode != held {
 		return 0, 0
 	}
-	if size = max(r.Take, 0); s.mode == paced {
+	size = max(r.Take, 0)
+	if s.mode == paced {
 		size = max(min(size, (r.Patience-hold)*s.rate+s.head+s.gaps-s.tail), 0)
 	} else if hold > r.Patience {
 		size = 0

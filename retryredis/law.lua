@@ -21,15 +21,15 @@ local expires = 600 -- seconds
 
 local max_hold, spread, quiet, slow, known, lowest, highest, jumps = 60, .25, 10, 8, 300, 1 / 60, 1e9, 60
 local window, grace, trips, some, watched = 1, .25, 4, 1 / 8, 64
-local memory, enough, usual, most, fallen, apart, recent, least, shows = 16, 1 / 4, 1 / 5, 1 / 2, 1 / 4, 1, 4, 64, 2
+local memory, enough, fallen, apart, recent, least, shows = 16, 1 / 4, 1 / 4, 1, 4, 64, 2
 local calmly, near, half, forget, back, seek, spared, each, fast = 2000, .9, .5, 60, .1, .1, .02, .0002, .02
-local lower_to, skip, prices = .75, 4, 64
+local lower, skip, prices = .75, 4, 64
 local exact = 2 ^ 53
 local open, counting, held, paced = 0, 1, 2, 3
 
 local trial_ask, trial_shown = .85, .03
 local trial_gap, trial_quick, trial_unmoved, trial_least, trial_fewer, trial_more = 7, 4.4, .35, 12, .5, 1.4
-local trial_leap, trial_luck, trial_respite, trial_longest, trial_beyond = 2, 3, 20, 8, 1.5
+local trial_leap, trial_luck, trial_respite, trial_longest, trial_beyond, trial_usual, trial_most = 2, 3, 20, 8, 1.5, .2, .5
 local trial_undecided, trial_other, trial_same = 0, 1, 2
 
 local min, max, exp, floor, sqrt = math.min, math.max, math.exp, math.floor, math.sqrt
@@ -94,15 +94,17 @@ elseif not read(text) then
   return redis.error_reply('ERR retryredis: the key has what is not the text of a State: delete it')
 end
 
-local function pace(rate)
+local function set_rate(rate)
   s.mode, s.rate, s.cut = paced, min(max(rate, lowest), highest), s.at
   s.round = s.round + 1
 end
 
-local function wait(hint)
+local function hold_for(hint)
   local d = min(hint, max_hold)
   s.hold = max(s.hold, s.at + d + r.random * spread * d)
 end
+
+local function trial_loss(share) return min(2 * share * share / (share + trial_usual), trial_most) end
 
 local function trial_new(top)
   s.trial_top, s.trial_round, s.trial_before, s.trial_cut = top, 0, 0, 0
@@ -176,7 +178,7 @@ end
 
 local function spare_seeks(rate) return s.spare_left > 0 and rate < trial_beyond * s.spare_again end
 
-local function trust()
+local function forget_trials()
   trial_new(0)
   spare_new()
 end
@@ -188,10 +190,10 @@ local function judge()
   elseif verdict == trial_same then
     spare_begin()
     s.lost = s.spare_base * s.got
-    pace(s.trial_top)
+    set_rate(s.trial_top)
   elseif verdict == trial_other then
     s.spare_verdicts = s.spare_verdicts / 2
-    pace(trial_after(s.rate))
+    set_rate(trial_after(s.rate))
   end
   trial_new(0)
 end
@@ -224,39 +226,43 @@ local function speed()
   return s.rate * (given / max(given - s.gaps, given / skip))
 end
 
-local function move(from)
-  local d = s.at - from
-  if d > 0 then
-    local rate, v = s.rate, speed()
-    local waited = min(d, (s.tail - s.head) / v)
-    if waited > 0 then
-      s.busy = from + waited
-      grow(waited)
-    end
-    local head = min(s.head + d * v, s.tail + 1)
-    local passed = max(min(head, s.tail) - min(s.head, s.tail), 0)
-    local n = passed * rate / v
-    s.share = s.share * (1 - 1 / memory) ^ n
-    s.got = s.got + n
-    s.clean = s.clean + n
-    s.span = s.span + n / rate
-    s.head, s.gaps = head, min(max(s.gaps - (passed - n), 0), max(s.tail - head, 0))
-    if s.trial_round > 0 then
-      s.trial_sent = s.trial_sent + n
-      judge()
-    end
+local function serve(from, seconds)
+  local rate, v = s.rate, speed()
+  local waited = min(seconds, (s.tail - s.head) / v)
+  if waited > 0 then
+    s.busy = from + waited
+    grow(waited)
   end
+  local head = min(s.head + seconds * v, s.tail + 1)
+  local passed = max(min(head, s.tail) - min(s.head, s.tail), 0)
+  local n = passed * rate / v
+  s.gaps = min(max(s.gaps - (passed - n), 0), max(s.tail - head, 0))
+  s.head = head
+  s.share = s.share * (1 - 1 / memory) ^ n
+  s.got = s.got + n
+  s.clean = s.clean + n
+  s.span = s.span + n / rate
+  if s.trial_round > 0 then
+    s.trial_sent = s.trial_sent + n
+    judge()
+  end
+end
+
+local function move(from)
+  if s.at > from then serve(from, s.at - from) end
   if s.tail <= s.head and s.hold <= s.at and s.at - s.busy > quiet + slow / s.rate then s.mode = open end
+end
+
+local function begin_paced(rate)
+  s.share, s.calm, s.sure = some, 0, 0
+  s.got, s.lost, s.span, s.passed, s.was = 0, 0, 0, 0, 0
+  forget_trials()
+  set_rate(rate)
 end
 
 local function release()
   s.mode = open
-  if s.tail > s.head then
-    s.share, s.calm, s.sure = some, 0, 0
-    trust()
-    s.got, s.lost, s.span, s.passed, s.was = 0, 0, 0, 0, 0
-    pace(2 * (s.tail - s.head) / max(s.hold - s.since, 1))
-  end
+  if s.tail > s.head then begin_paced(2 * (s.tail - s.head) / max(s.hold - s.since, 1)) end
 end
 
 local function advance()
@@ -287,22 +293,20 @@ local function price()
   s.mean = s.mean + (r.costs / r.priced - s.mean) * (1 - exp(-r.priced / prices))
 end
 
-local function part() return min(s.lost / max(s.got, 1), 1) end
+local function recent_share() return min(s.lost / max(s.got, 1), 1) end
 
-local function loss(share) return min(2 * share * share / (share + usual), most) end
-
-local function lower()
-  local rate = max(s.rate * (1 - loss(s.share)), min(fallen * s.was, s.rate))
-  if s.span < shows then return pace(rate) end
+local function lower_rate()
+  local rate = max(s.rate * (1 - trial_loss(s.share)), min(fallen * s.was, s.rate))
+  if s.span < shows then return set_rate(rate) end
   s.passed = min(max(s.got - s.lost, 0) / s.span, s.rate)
   s.was = max(s.was, s.passed)
   if s.share >= some then s.sure = 1 end
   rate = max(rate, s.passed)
-  if trial_due(rate, part()) then
-    trial_begin(s.round + 1, s.rate, rate, part())
-    pace(min(lower_to * s.passed, s.rate))
+  if trial_due(rate, recent_share()) then
+    trial_begin(s.round + 1, s.rate, rate, recent_share())
+    set_rate(min(lower * s.passed, s.rate))
   else
-    pace(rate)
+    set_rate(rate)
   end
 end
 
@@ -310,13 +314,13 @@ local function refused(fresh)
   local cut = s.at - s.cut >= apart
   spare_doubt(s.clean)
   if s.spare_left > 0 then
-    local x = spare_excess(part(), least)
-    if x > 0 and cut then pace(s.rate * (1 - loss(x))) end
+    local x = spare_excess(recent_share(), least)
+    if x > 0 and cut then set_rate(s.rate * (1 - trial_loss(x))) end
   elseif s.trial_round > 0 then
     trial_note(fresh)
   else
-    trial_doubt(s.rate, s.clean, part())
-    if cut then lower() end
+    trial_doubt(s.rate, s.clean, recent_share())
+    if cut then lower_rate() end
   end
   s.clean = 0
 end
@@ -329,7 +333,7 @@ local function throttled(same)
     s.since, s.sent, s.hits, s.head = s.at, 0, 0, s.tail
     s.mode = counting
     if remembered then
-      trust()
+      forget_trials()
       s.mode, s.share, s.calm = paced, some, 0
     end
   elseif s.mode == paced then
@@ -338,7 +342,7 @@ local function throttled(same)
     s.calm = 0
     s.share = min(s.share + r.fresh / memory, 1)
     refused(r.fresh)
-    if s.share >= enough + spare_unrelated() then wait(r.hint) end
+    if s.share >= enough + spare_unrelated() then hold_for(r.hint) end
   end
 end
 
@@ -346,28 +350,26 @@ local function decide()
   local took = s.at - s.since - grace
   if took < window then return end
   if s.hits >= trips and s.hits >= some * s.sent then
-    s.share = some
-    s.head, s.gaps, s.calm, s.got, s.lost, s.span, s.sure = s.tail, 0, 0, 0, 0, 0, 0
-    trust()
-    s.passed = max(s.sent - s.hits, 1) / took
-    s.was = s.passed
-    pace(s.passed)
-    if s.hits >= enough * s.sent then wait(r.hint) end
+    local passed = max(s.sent - s.hits, 1) / took
+    s.head, s.gaps = s.tail, 0
+    begin_paced(passed)
+    s.passed, s.was = passed, passed
+    if s.hits >= enough * s.sent then hold_for(r.hint) end
   elseif s.sent > watched then
     s.mode = open
   end
 end
 
-local function stop()
+local function begin_hold()
   if s.mode == open or s.mode == counting then
     s.mode, s.since, s.head = held, s.at, s.tail
     s.round = s.round + 1
   end
   s.busy = s.at
-  wait(r.hold)
+  hold_for(r.hold)
 end
 
-local function take(hold)
+local function give(hold)
   if s.mode ~= paced and s.mode ~= held then return 0, 0 end
   local size = max(r.take, 0)
   if s.mode == paced then
@@ -393,9 +395,9 @@ end
 if same and r.returned > 0 then s.gaps = min(s.gaps + r.returned, max(s.tail - s.head, 0)) end
 if r.hits > 0 then throttled(same) end
 if s.mode == counting then decide() end
-if r.hold > 0 then stop() end
+if r.hold > 0 then begin_hold() end
 local a = {hold = max(s.hold - s.at, 0), count = 0, rate = 0, speed = 0, news = 0}
-a.first, a.size = take(a.hold)
+a.first, a.size = give(a.hold)
 if s.mode == counting then
   a.count = s.since + window - s.at
   if a.count <= 0 then a.count = window end

@@ -25,8 +25,6 @@ const (
 	flooded = 2. / 5                 // share of several throttled attempts that were under way, and of those since, that holds all; fitted
 	slowest = 8                      // times as slow do attempts start after a hold of so many seconds and as many more
 	memory  = 16                     // attempts of which share is the throttled part
-	usual   = 1. / 5                 // share at which the rate loses a fifth
-	most    = 1. / 2                 // of the rate is lost at a time
 	each    = .0015                  // of the rate is gained with each attempt, while others wait
 	fast    = .15                    // of the rate is gained so in a second, at most
 	calmly  = 75                     // square root of the time in which a gain per second grows by 1
@@ -167,7 +165,8 @@ func (l *law) throttled(now time.Time, round uint64) (holds bool) {
 	default:
 		l.recent.lost = min(l.recent.lost+1, l.recent.sent)
 		l.refused(now, round)
-		if l.row++; l.passed > 1 {
+		l.row++
+		if l.passed > 1 {
 			l.row = 0
 		}
 		if l.row >= drought {
@@ -202,7 +201,7 @@ func (l *law) refused(now time.Time, round uint64) {
 	switch {
 	case l.spare.Left > 0:
 		if x := l.spare.Excess(share, window); x > 0 && cut {
-			l.set(now, l.rate*(1-loss(x)))
+			l.set(now, l.rate*(1-trial.Loss(x)))
 		}
 		return
 	case l.trial.Round > 0:
@@ -215,7 +214,7 @@ func (l *law) refused(now time.Time, round uint64) {
 	if !cut {
 		return
 	}
-	rate := l.rate * (1 - loss(l.share))
+	rate := l.rate * (1 - trial.Loss(l.share))
 	if l.trial.Due(trials, rate, share) {
 		l.trial.Begin(float64(l.round+1), l.rate, rate, share)
 		rate = min(lower*l.trial.Top, l.rate)
@@ -240,10 +239,6 @@ func (l *law) judge() {
 	l.trial = trial.Trial{}
 	l.round++
 }
-
-// loss returns the part of the rate that a throttled attempt costs: little, if the rate
-// may not be the reason.
-func loss(share float64) float64 { return min(2*share*share/(share+usual), most) }
 
 // hold begins a hold before the rate is known.
 func (l *law) hold(now time.Time) {
@@ -289,7 +284,8 @@ func (l *law) set(now time.Time, rate float64) {
 // The last part is for a rate that is not the reason: it may have been too low for what
 // comes, and calm does not show that.
 func (l *law) grow(seconds float64) {
-	if l.calm += seconds; l.trial.Round > 0 {
+	l.calm += seconds
+	if l.trial.Round > 0 {
 		return // its attempts start at one rate
 	}
 	if l.rate < l.ramp {
@@ -323,10 +319,11 @@ func (l *law) calmed(now time.Time) bool {
 
 // resume begins a round in which nothing that has started before counts: at a rate that is
 // known from elsewhere, or without one.
-func (l *law) resume(now time.Time, rate float64, known bool) {
+func (l *law) resume(now time.Time, rate float64, paces bool) {
 	l.count(now)
 	l.busy, l.was, l.calm = now, 0, 0
-	if l.state = open; known {
+	l.state = open
+	if paces {
 		l.set(now, rate)
 		l.share = some
 	}

@@ -221,7 +221,8 @@ func (p *Pacer[T]) Throttled(now time.Time, round uint64, hint time.Duration) {
 // part of spread more. After that what came meanwhile starts at twice the rate at which it
 // came since the first.
 func (p *Pacer[T]) Hold(now time.Time, d time.Duration) {
-	if p.advance(now); d <= 0 {
+	p.advance(now)
+	if d <= 0 {
 		return
 	}
 	if p.fleet.leads() {
@@ -396,7 +397,8 @@ func (p *Pacer[T]) remove(t *Turn[T]) {
 	q := &p.queues[t.class]
 	q.turns.Remove(t.place)
 	t.place = nil
-	if q.size -= t.size; q.turns.Len() == 0 {
+	q.size -= t.size
+	if q.turns.Len() == 0 {
 		q.size = 0 // no rounding errors stay
 	}
 }

@@ -18,7 +18,13 @@ const (
 	respite = 20  // seconds for which the first verdict holds, so that a false one costs little; fitted
 	longest = 8   // times as long does one hold after some in a row; fitted
 	beyond  = 1.5 // times the rate before the cuts, up to which that is sought
+	usual   = .2  // share at which a rate loses a fifth
+	most    = .5  // of a rate is lost at a time
 )
+
+// Loss returns the part of a rate that throttled attempts cost, which are a share of the recent
+// ones: little, if the rate may not be the reason.
+func Loss(share float64) float64 { return min(2*share*share/(share+usual), most) }
 
 // Law is what trials of a law have of their own.
 type Law struct {

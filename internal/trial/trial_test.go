@@ -11,6 +11,14 @@ var law = trial.Law{Ask: .7, Shown: .08}
 
 func near(got, want float64) bool { return math.Abs(got-want) < 1e-9 }
 
+func TestLoss(t *testing.T) {
+	for share, want := range map[float64]float64{0: 0, .05: .02, .2: .2, .5: .5, 1: .5} {
+		if got := trial.Loss(share); !near(got, want) {
+			t.Errorf("a share of %v costs %v of the rate, want %v", share, got, want)
+		}
+	}
+}
+
 func TestVerdict(t *testing.T) {
 	for _, tt := range []struct {
 		seen       float64
