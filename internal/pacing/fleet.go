@@ -456,7 +456,7 @@ func (p *Pacer[T]) Alone(now time.Time) {
 	m.part, m.count.ends = away, time.Time{}
 	m.last.Hold = 0
 	p.renew()
-	p.resume(now, m.own.perSecond(now), m.mode() == fleetpace.Paced)
+	p.law.resume(now, m.own.perSecond(now), m.mode() == fleetpace.Paced)
 }
 
 // Part ends p's part in a fleet.

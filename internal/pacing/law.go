@@ -144,38 +144,58 @@ func (l *law) throttled(now time.Time, round uint64) (holds bool) {
 	l.busy, l.calm = now, 0
 	switch {
 	case l.state == open:
-		l.count(now)
-		if remembered {
-			l.state, l.share = paced, some
-		}
+		l.throttledOpen(now, remembered)
 		return false
 	case l.state == held:
 		return false
 	case round < l.oldest: // it was under way when the counting began
 		return l.state == counting && l.flood()
 	case l.state == counting:
-		l.recent.lost = min(l.recent.lost+1, l.recent.sent)
-		if n := l.recent.lost; n < trips || l.recent.share() < some || now.Sub(l.since) < briefly {
-			return false
-		}
-		l.share = l.recent.share()
-		l.came = l.recent.sent / l.took
-		l.set(now, max(l.recent.sent-l.recent.lost, 1)/l.took)
-		l.recent.limit(window)
-	default:
-		l.recent.lost = min(l.recent.lost+1, l.recent.sent)
-		l.refused(now, round)
-		l.row++
-		if l.passed > 1 {
-			l.row = 0
-		}
-		if l.row >= drought {
-			l.was = max(l.was, l.came)
-		}
-		l.share = min(l.share+1./memory, 1) // more at once: many were under way
+		return l.throttledCounting(now) && l.obeys()
 	}
+	l.throttledPaced(now, round)
+	return l.obeys()
+}
+
+// obeys reports whether so many of the last attempts were throttled that a hint holds all.
+func (l *law) obeys() bool { return l.share >= enough+l.spare.Unrelated() }
+
+// throttledOpen begins to count, or goes on at a rate that is remembered.
+func (l *law) throttledOpen(now time.Time, remembered bool) {
+	l.count(now)
+	if remembered {
+		l.state, l.share = paced, some
+	}
+}
+
+// throttledCounting begins to pace if enough of what was counted is throttled, and reports
+// whether it does.
+func (l *law) throttledCounting(now time.Time) (paces bool) {
+	l.recent.lost = min(l.recent.lost+1, l.recent.sent)
+	if l.recent.lost < trips || l.recent.share() < some || now.Sub(l.since) < briefly {
+		return false
+	}
+	l.share = l.recent.share()
+	l.came = l.recent.sent / l.took
+	l.set(now, max(l.recent.sent-l.recent.lost, 1)/l.took)
+	l.recent.limit(window)
 	l.passed = 0
-	return l.share >= enough+l.spare.Unrelated()
+	return true
+}
+
+// throttledPaced lowers the rate, and then begins anew to count those that pass.
+func (l *law) throttledPaced(now time.Time, round uint64) {
+	l.recent.lost = min(l.recent.lost+1, l.recent.sent)
+	l.refused(now, round)
+	l.row++
+	if l.passed > 1 {
+		l.row = 0
+	}
+	if l.row >= drought {
+		l.was = max(l.was, l.came)
+	}
+	l.share = min(l.share+1./memory, 1) // more at once: many were under way
+	l.passed = 0
 }
 
 // count begins to count.
@@ -269,20 +289,6 @@ func (l *law) set(now time.Time, rate float64) {
 // grow raises the rate after some seconds in which attempts waited. Whether an attempt
 // succeeds is known up to a minute later, so only the time that has passed since one was
 // throttled says that the rate is too low.
-//
-// The first part makes up for what attempts cost that are throttled whatever the rate
-// is, up to one in twenty. The second part lets slow processes and fast ones find the
-// same rate: fast ones are throttled more often.
-//
-// The third part brings a process back that lost nearly all of its rate by chance, when
-// the quota was used up: below half of the rate that it had before its recent cuts it
-// grows the faster the more it has lost. A second without a throttled attempt says less
-// if hardly one started in it, so below one attempt per second it grows by less. While
-// all attempts are throttled, the server is down or has closed: that says nothing about
-// the rate that it accepts later, and the rate before is not forgotten.
-//
-// The last part is for a rate that is not the reason: it may have been too low for what
-// comes, and calm does not show that.
 func (l *law) grow(seconds float64) {
 	l.calm += seconds
 	if l.trial.Round > 0 {
@@ -292,13 +298,24 @@ func (l *law) grow(seconds float64) {
 		l.rate = min(l.rate*math.Exp2(seconds/2), l.ramp)
 		return
 	}
+	// While all attempts are throttled, the server is down or has closed. That says nothing about
+	// the rate that it accepts later, so the rate before is not forgotten.
 	if l.row < drought {
 		l.was -= l.was * min(seconds/forget, 1)
 	}
-	gain := min(each*l.rate, fast) + l.calm/(calmly*calmly)
+	// This makes up for what attempts cost that are throttled whatever the rate is, up to one in
+	// twenty.
+	gain := min(each*l.rate, fast)
+	// This lets slow processes and fast ones find the same rate: fast ones are throttled more often.
+	gain += l.calm / (calmly * calmly)
+	// This brings a process back that lost nearly all of its rate by chance, when the quota was used
+	// up: below half of the rate before its recent cuts it grows the faster the more it has lost. A
+	// second without a throttled attempt says less if hardly one started in it, so below one attempt
+	// per second it grows by less.
 	if lost := l.was * fallen / l.rate; lost > 1 {
 		gain += math.Log(lost) * l.calm / regain * min(l.rate, 1)
 	}
+	// A rate that is not the reason may have been too low for what comes, and calm does not show that.
 	if l.spare.Seeks(l.rate) {
 		gain += seek
 	}

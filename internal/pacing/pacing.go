@@ -26,7 +26,7 @@ const Never time.Duration = math.MaxInt64
 type Pacer[T any] struct {
 	Rand func() float64 // uniform in [0,1); nil means math/rand/v2
 
-	law
+	law   law
 	mean  float64   // cost of an attempt; 0 before the first
 	debt  float64   // attempts, or a part of one, whose time has to pass before the next may start
 	term  uint64    // counts up when debt, and the turns of the fleet, begin anew
@@ -71,11 +71,11 @@ func (p *Pacer[T]) Open() bool {
 	if p.fleet.leads() {
 		return p.fleet.passes()
 	}
-	return p.state == open
+	return p.law.state == open
 }
 
 // Round returns the round of attempts that start now.
-func (p *Pacer[T]) Round() uint64 { return p.round }
+func (p *Pacer[T]) Round() uint64 { return p.law.round }
 
 // Len returns how many attempts wait.
 func (p *Pacer[T]) Len() (n int) {
@@ -158,7 +158,7 @@ func (p *Pacer[T]) Ready(now time.Time, t *Turn[T]) time.Duration {
 	if wait := p.ready(t); wait > 0 {
 		return wait
 	}
-	p.busy = p.now
+	p.law.busy = p.now
 	p.served++
 	p.remove(t)
 	p.start(t)
@@ -175,7 +175,7 @@ func (p *Pacer[T]) Unsent(t *Turn[T]) {
 	case byFleet:
 		p.fleet.unsent()
 	default:
-		p.unstart(t.Round)
+		p.law.unstart(t.Round)
 	}
 }
 
@@ -209,10 +209,10 @@ func (p *Pacer[T]) Throttled(now time.Time, round uint64, hint time.Duration) {
 	if round&ofFleet != 0 {
 		round = 0
 	}
-	if p.state == open {
+	if p.law.state == open {
 		p.renew()
 	}
-	if p.throttled(p.now, round) {
+	if p.law.throttled(p.now, round) {
 		p.Hold(now, hint)
 	}
 }
@@ -230,11 +230,11 @@ func (p *Pacer[T]) Hold(now time.Time, d time.Duration) {
 		p.holdFor(d)
 		return
 	}
-	if p.state < held {
+	if p.law.state < held {
 		p.law.hold(p.now)
 		p.renew()
 	}
-	p.busy = p.now
+	p.law.busy = p.now
 	p.holdFor(d)
 }
 
@@ -244,10 +244,10 @@ func (p *Pacer[T]) Rate(now time.Time) float64 {
 	switch p.advance(now); {
 	case p.fleet.leads() && p.fleet.mode() == fleetpace.Paced:
 		return p.fleet.last.Rate
-	case p.fleet.leads() || p.state != paced:
+	case p.fleet.leads() || p.law.state != paced:
 		return math.Inf(1)
 	}
-	return p.rate
+	return p.law.rate
 }
 
 // Wait returns how long a first attempt that comes now has to wait.
@@ -287,7 +287,7 @@ func (p *Pacer[T]) advance(now time.Time) {
 	from := p.now
 	p.now = now
 	if now.Before(from) { // the clock was put back: nothing lies further ahead than it can
-		p.busy, p.since, p.first = earlier(p.busy, now), earlier(p.since, now), earlier(p.first, now)
+		p.law.busy, p.law.since, p.first = earlier(p.law.busy, now), earlier(p.law.since, now), earlier(p.first, now)
 		p.hold = earlier(p.hold, now.Add(maxHold))
 		return
 	}
@@ -297,18 +297,18 @@ func (p *Pacer[T]) advance(now time.Time) {
 	if p.hold.After(from) {
 		from = p.hold
 	}
-	if p.state == held && !p.hold.After(now) {
+	if p.law.state == held && !p.hold.After(now) {
 		if p.Len() > 0 {
-			p.release(p.hold, p.size(), p.first)
+			p.law.release(p.hold, p.size(), p.first)
 		} else {
 			p.open()
 		}
 	}
 	if d := now.Sub(from).Seconds(); d > 0 {
-		p.lapse(d, p.Len() > 0)
+		p.law.lapse(d, p.Len() > 0)
 		p.pay(d)
 	}
-	if p.Len() == 0 && !p.hold.After(now) && p.calmed(now) { // however long nothing comes in a hold: what comes next is to be held
+	if p.Len() == 0 && !p.hold.After(now) && p.law.calmed(now) { // however long nothing comes in a hold: what comes next is to be held
 		p.open()
 	}
 }
@@ -316,14 +316,14 @@ func (p *Pacer[T]) advance(now time.Time) {
 // pay lets the time pass that attempts cost. No turn is saved up, but for those that came
 // late because a timer did.
 func (p *Pacer[T]) pay(seconds float64) {
-	if p.state != paced {
+	if p.law.state != paced {
 		return
 	}
 	saved := 0.
 	if p.Len() > 0 {
-		saved = p.rate * lateness.Seconds()
+		saved = p.law.rate * lateness.Seconds()
 	}
-	p.debt = max(p.debt-seconds*p.rate, -saved)
+	p.debt = max(p.debt-seconds*p.law.rate, -saved)
 }
 
 func inSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
@@ -357,8 +357,8 @@ func (p *Pacer[T]) until(ahead float64, t *Turn[T]) time.Duration {
 		return p.fleet.until(p.now, p.hold, ahead+t.size)
 	}
 	wait := max(p.hold.Sub(p.now), 0)
-	if n := p.debt + ahead; p.state == paced && n > 1e-9 {
-		wait += 1 + inSeconds(min(n/p.rate, 1e9))
+	if n := p.debt + ahead; p.law.state == paced && n > 1e-9 {
+		wait += 1 + inSeconds(min(n/p.law.rate, 1e9))
 	}
 	return wait
 }
@@ -385,9 +385,9 @@ func (p *Pacer[T]) start(t *Turn[T]) {
 		t.term = p.term
 		return
 	}
-	t.Round = p.round
+	t.Round = p.law.round
 	p.law.start()
-	if p.state != counting {
+	if p.law.state != counting {
 		p.debt += t.size
 		t.paid, t.term = true, p.term
 	}
