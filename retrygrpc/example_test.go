@@ -67,6 +67,7 @@ func ExampleClient() {
 			MaxAttempts:    4,
 			AttemptTimeout: 2 * time.Second,
 			Backoff:        retry.Exponential{Base: 10 * time.Millisecond},
+			Budget:         &retry.EarnedBudget{}, // shared by all calls of this client
 		},
 		// The proto file of the health service has no idempotency_level.
 		Idempotent: func(method string) bool { return method == grpc_health_v1.Health_Check_FullMethodName },

@@ -16,7 +16,7 @@ import (
 // clients are the ways in which the gateway calls ledgers.
 var clients = map[string]func(retry.Hooks, *retrydebug.Recorder) []grpc.DialOption{
 	"retry": func(hooks retry.Hooks, page *retrydebug.Recorder) []grpc.DialOption {
-		return withRetry(&retry.EarnedBudget{}, hooks, page)
+		return withRetry(&retry.EarnedBudget{}, true, hooks, page)
 	},
 }
 
@@ -29,7 +29,7 @@ type observed interface {
 // withRetry retries by this library. A transfer waits for a connection, in place of failing
 // while a ledger restarts. A balance is hedged. Each method has a limit of its own, because
 // what fills the ledgers with transfers must not keep balances out.
-func withRetry(budget observed, hooks retry.Hooks, page *retrydebug.Recorder) []grpc.DialOption {
+func withRetry(budget observed, limited bool, hooks retry.Hooks, page *retrydebug.Recorder) []grpc.DialOption {
 	places := &retry.PerKey[limit.Limit]{New: func(method string) *limit.Limit {
 		l := &limit.Limit{Start: 64, Min: 8, Max: 512}
 		page.ObserveLimit(method, l)
@@ -49,7 +49,9 @@ func withRetry(budget observed, hooks retry.Hooks, page *retrydebug.Recorder) []
 			if method == ledgerpb.Ledger_Balance_FullMethodName {
 				p = balance
 			}
-			p.Guards = []retry.Guard{places.For(method)}
+			if limited {
+				p.Guards = []retry.Guard{places.For(method)}
+			}
 			return p
 		},
 		Hedge: func(method string) *hedge.Hedge {

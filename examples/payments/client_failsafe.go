@@ -33,10 +33,13 @@ import (
 // limit as withRetry has, and failsafe-go's own budget and limit. The first also waits as
 // withRetry does. The second has what failsafe-go has for that: its backoff with its
 // jitter, and a limit with a queue. retry-concurrency is this library with a budget of the
-// rival's law.
+// rival's law, and retry-unlimited without a limit, to tell what costs how much.
 func init() {
 	clients["retry-concurrency"] = func(hooks retry.Hooks, page *retrydebug.Recorder) []grpc.DialOption {
-		return withRetry(&concurrency.Concurrency{}, hooks, page)
+		return withRetry(&concurrency.Concurrency{}, true, hooks, page)
+	}
+	clients["retry-unlimited"] = func(hooks retry.Hooks, page *retrydebug.Recorder) []grpc.DialOption {
+		return withRetry(&retry.EarnedBudget{}, false, hooks, page)
 	}
 	limiter := func() adaptivelimiter.Builder[proto.Message] {
 		return adaptivelimiter.NewBuilder[proto.Message]().WithLimits(8, 512, 64)

@@ -28,7 +28,7 @@ var users = retry.Policy{
 	Budget:         &retry.EarnedBudget{}, // shared by all calls to this API
 }
 
-func user(ctx context.Context, client *github.Client, login string) (*github.User, error) {
+func getUser(ctx context.Context, client *github.Client, login string) (*github.User, error) {
 	return retry.Do(ctx, users, func(ctx context.Context) (*github.User, error) {
 		user, _, err := client.Users.Get(ctx, login)
 		return user, err
@@ -66,7 +66,7 @@ func run(ctx context.Context) error {
 			w.WriteHeader(tt.answers[calls-1])
 		}))
 		began := time.Now()
-		_, err := user(ctx, to(server.URL, http.DefaultClient), "octocat")
+		_, err := getUser(ctx, to(server.URL, http.DefaultClient), "octocat")
 		took := time.Since(began)
 		server.Close()
 		fmt.Printf("%-24s %d calls, %v\n", tt.about, calls, err)
@@ -75,7 +75,7 @@ func run(ctx context.Context) error {
 		}
 	}
 
-	_, err := user(ctx, to("http://127.0.0.1:1", http.DefaultClient), "octocat")
+	_, err := getUser(ctx, to("http://127.0.0.1:1", http.DefaultClient), "octocat")
 	fmt.Println(err)
 	if e, ok := errors.AsType[*retry.Error](err); !ok || e.Attempts != 4 || e.Reason != retry.ReasonMaxAttempts {
 		return fmt.Errorf("a refused connection: %w", err)
