@@ -173,7 +173,11 @@ func (p panel) draw(w io.Writer, x0, x1, y0, y1 float64) {
 	fmt.Fprintf(w, `<text x="%.1f" y="%.1f"><title>%s</title><tspan class="head">%s</tspan>`, x0-38, y0-11, html.EscapeString(p.title), html.EscapeString(heading))
 	beside := p.title == "" || 8.5*float64(utf8.RuneCountInString(heading))+6*float64(utf8.RuneCountInString(p.y)) < x1-x0+38
 	if beside {
-		fmt.Fprintf(w, ` <tspan class="small">%s</tspan>`, html.EscapeString(p.y))
+		unit := p.y
+		if p.title != "" && unit != "" {
+			unit = "(" + unit + ")"
+		}
+		fmt.Fprintf(w, ` <tspan class="small">%s</tspan>`, html.EscapeString(unit))
 	}
 	fmt.Fprintln(w, "</text>")
 	if p.names {
@@ -245,12 +249,12 @@ func (p panel) drawMap(w io.Writer, x0, x1, y0, y1 float64) {
 	wide, high := (x1-x0)/float64(len(p.columns)), (y1-y0)/float64(len(p.rows))
 	for i, value := range p.cells {
 		x, y := x0+float64(i/len(p.rows))*wide, y1-float64(i%len(p.rows)+1)*high
-		color := 2
-		if value < 95 {
-			color = 1
+		color, missing := 2, 1.
+		if value < 95 { // the darker, the worse
+			color, missing = 1, 1-value/100
 		}
 		fmt.Fprintf(w, `<rect %s style="opacity:%.2f" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`,
-			filled("cell", color), .15+.6*math.Abs(value-50)/50, x+1, y+1, wide-2, high-2)
+			filled("cell", color), .15+.6*missing, x+1, y+1, wide-2, high-2)
 		label(w, "middle", x+wide/2, y+high/2+5, fmt.Sprintf("%.0f %%", value))
 	}
 	for i, name := range p.columns {

@@ -104,7 +104,7 @@ func find(o *options) job {
 			}
 		}
 		r := &report{
-			title:  fmt.Sprintf("Which outages %s survives, in %.0f of %d seeds", policy, math.Ceil(survives*float64(x.seeds)-1e-9), x.seeds),
+			title:  fmt.Sprintf("Which outages the policy “%s” survives, in %.0f of %d seeds", policy, math.Ceil(survives*float64(x.seeds)-1e-9), x.seeds),
 			header: []string{"tried", "recovers"},
 			figure: figure{height: 260},
 		}
