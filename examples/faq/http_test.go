@@ -25,6 +25,7 @@ func TestDoAroundAClient(t *testing.T) {
 	defer server.Close()
 	get := func() (*http.Response, error) {
 		policy := retry.Policy{AttemptTimeout: time.Minute}
+		//retryvet:ignore timeoutbody: the mistake that the pages warn of
 		return retry.Do(t.Context(), policy, func(ctx context.Context) (*http.Response, error) {
 			req, err := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
 			if err != nil {
