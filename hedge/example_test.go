@@ -41,16 +41,18 @@ func fetch(ctx context.Context, replica string) (string, error) {
 	return "hello from " + replica, nil
 }
 
-var users hedge.Hedge // one for all calls of a kind to one dependency
+var (
+	userPolicy = retry.Policy{Name: "fetch-user", MaxAttempts: 3, Budget: &retry.EarnedBudget{}}
+	userHedge  hedge.Hedge // one for all calls of a kind to one dependency
+)
 
-func user(ctx context.Context) (string, error) {
-	policy := retry.Policy{Name: "fetch-user", MaxAttempts: 3}
-	return hedge.Do(ctx, policy, &users, fetchUser)
+func getUser(ctx context.Context) (string, error) {
+	return hedge.Do(ctx, userPolicy, &userHedge, fetchUser)
 }
 
 // The zero Hedge measures the calls, and sends no hedge while they are quick.
 func ExampleDo() {
-	fmt.Println(user(context.Background()))
+	fmt.Println(getUser(context.Background()))
 	// Output: ada <nil>
 }
 

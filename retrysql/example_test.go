@@ -18,7 +18,7 @@ var transfers = retry.Policy{
 	MaxAttempts: retry.Unlimited, // each attempt may lose to another transaction
 	MaxElapsed:  5 * time.Second,
 	Backoff:     retry.Exponential{Base: 2 * time.Millisecond, Max: 100 * time.Millisecond},
-	Budget:      &retry.EarnedBudget{}, // for a database that is away: conflicts cost nothing
+	Budget:      &retry.EarnedBudget{}, // limits retries while the database is down; conflicts cost nothing
 }
 
 // The first COMMIT meets a serialization failure, and the transaction runs again.

@@ -33,7 +33,7 @@ func (c *Client) Append(ctx context.Context, record string) (number int, err err
 		number, err = c.connection("").Append(a.Context(), record)
 		again := a.Judged(c.verdict(err))
 		if fault, ok := errors.AsType[*journal.Fault](err); again && ok && fault.Code == journal.Moved {
-			c.connection(fault.Node) // the wait has begun, and this is a part of it
+			c.connection(fault.Node) // Judged has started the wait, which includes this dial
 		}
 	}
 	return number, a.Err()
