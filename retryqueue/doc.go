@@ -36,8 +36,8 @@
 //   - Each failed delivery is a run of its own to the Budget, and withdraws its first
 //     retry. It holds no place while the message waits. A refused retry is postponed,
 //     not given up.
-//   - Pace is ignored: a handler's calls have a quota, and its deliveries have none.
-//     Give those calls a policy with a Pace, and MaxAttempts 1 if the queue is to wait.
+//   - Guards are ignored: a handler's calls have a quota, and its deliveries have none.
+//     Give those calls a policy with Guards, and MaxAttempts 1 if the queue is to wait.
 //   - AttemptTimeout, Hooks and Clock are for the code that runs the handler: only
 //     Handle uses them. A Delivery's times are of the system's clock, because a queue
 //     uses that.
