@@ -19,7 +19,8 @@ import (
 // sends it so, because the status was 200 already.
 func overloaded(event, data string) error {
 	if event == "error" || strings.HasPrefix(data, `{"error"`) {
-		return errors.New("the stream begins with an error") // Transient
+		// Transient, not Throttled: the quota is not used up, so the pace must not slow down.
+		return errors.New("the stream begins with an error")
 	}
 	return nil
 }

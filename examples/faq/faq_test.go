@@ -59,24 +59,21 @@ func TestChangeWhileRunning(t *testing.T) {
 	}
 }
 
-// work makes jobs one after the other, each within a minute. One whose turn would come too
-// late is made again when it may come in time.
-func work(ctx context.Context, policy retry.Policy, jobs []func(context.Context) error) error {
-	for _, job := range jobs {
-		for {
-			inTime, cancel := context.WithTimeout(ctx, time.Minute)
-			err := retry.Run(inTime, policy, job)
-			cancel()
-			var late interface{ RetryAfter() time.Duration }
-			if !errors.Is(err, retry.ErrPaced) || !errors.As(err, &late) {
-				break // made, or given up
-			}
-			if err := clockx.System().Sleep(ctx, late.RetryAfter()); err != nil {
-				return err
-			}
+// work does a job within a minute. If its turn would come too late, work tries again when it
+// may come in time.
+func work(ctx context.Context, policy retry.Policy, job func(context.Context) error) error {
+	for {
+		inTime, cancel := context.WithTimeout(ctx, time.Minute)
+		err := retry.Run(inTime, policy, job)
+		cancel()
+		var late interface{ RetryAfter() time.Duration }
+		if !errors.Is(err, retry.ErrPaced) || !errors.As(err, &late) {
+			return err // nil, or why the job has failed
+		}
+		if err := clockx.System().Sleep(ctx, late.RetryAfter()); err != nil {
+			return err
 		}
 	}
-	return nil
 }
 
 func TestAWorkerWaitsForItsTurn(t *testing.T) {
@@ -88,15 +85,35 @@ func TestAWorkerWaitsForItsTurn(t *testing.T) {
 		for range 50 {
 			wg.Go(func() {
 				pace.Hold(time.Minute)
-				job := func(context.Context) error { made.Add(1); return nil }
-				if err := work(t.Context(), policy, []func(context.Context) error{job, job}); err != nil {
-					t.Error(err)
+				for range 2 {
+					if err := work(t.Context(), policy, func(context.Context) error { made.Add(1); return nil }); err != nil {
+						t.Error(err)
+					}
 				}
 			})
 		}
 		wg.Wait()
 		if made.Load() != 100 || tries.Load() > 400 {
 			t.Errorf("%d of 100 jobs are made in %d tries", made.Load(), tries.Load())
+		}
+	})
+}
+
+// A job that fails, and the end of the worker's own context, are the worker's error: neither
+// counts as done.
+func TestAWorkerReturnsWhyAJobIsNotDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pace := new(retry.Pace)
+		policy := retry.Policy{Guards: []retry.Guard{pace}}
+		if err := work(t.Context(), policy, func(context.Context) error { return retry.Stop(errDown) }); !errors.Is(err, errDown) {
+			t.Errorf("a job that fails: %v, want %v", err, errDown)
+		}
+		pace.Hold(time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		calls := 0
+		if err := work(ctx, policy, func(context.Context) error { calls++; return nil }); err == nil || calls != 0 {
+			t.Errorf("error %v after %d calls, want the deadline's before a call", err, calls)
 		}
 	})
 }
