@@ -70,7 +70,7 @@ func (r *run) ask(p *Policy, guard Guard) bool {
 	if !first {
 		last := len(g.passes) - 1
 		switch e.Earlier = g.passes[last]; {
-		case r.rest(p, r.began) <= 0 && (e.Earlier.Again || r.wait < e.Earlier.Wait): // MaxElapsed has cut the wait short
+		case r.untilMaxElapsed(p, r.began) <= 0 && (e.Earlier.Again || r.wait < e.Earlier.Wait): // MaxElapsed has cut the wait short
 			return r.refused(p, guard, Stop(latePace{}))
 		case !e.Earlier.Again:
 			g.asking = false
@@ -93,7 +93,7 @@ func (r *run) ask(p *Policy, guard Guard) bool {
 		return r.refused(p, guard, Stop(latePace{wait: pass.Wait}))
 	}
 	r.lap(p)
-	r.await(min(pass.Wait, max(r.rest(p, r.began), 0)))
+	r.await(min(pass.Wait, max(r.untilMaxElapsed(p, r.began), 0)))
 	if first && p.Hooks.Guard != nil && r.ctx.Err() == nil { // as in enter
 		r.guardHook(p, Held{Guard: nameOf(guard), Delay: pass.Wait})
 	}
@@ -121,7 +121,7 @@ func (r *run) refused(p *Policy, guard Guard, err error) bool {
 		r.refusals++
 	}
 	r.judged(p, &v)
-	more := r.next(p, &moment{elapsed: r.ended - r.paused, left: left(r.ctx, p.Clock), refusal: v.Err})
+	more := r.next(p, &moment{elapsed: r.ended - r.paused, left: untilDeadline(r.ctx, p.Clock), refusal: v.Err})
 	if more {
 		r.phase = waiting
 	} else {
@@ -139,18 +139,19 @@ func (r *run) refused(p *Policy, guard Guard, err error) bool {
 // nameOf returns what hooks call a guard.
 func nameOf(g Guard) string { return strings.TrimPrefix(reflect.TypeOf(g).String(), "*") }
 
-// patience returns how long the next attempt may wait for a guard.
+// patience returns how long from now the next attempt may wait for a guard: until the caller's
+// deadline or the end of MaxElapsed, whichever is earlier.
 func (r *run) patience(p *Policy) time.Duration {
-	return min(left(r.ctx, p.Clock), r.rest(p, r.elapsed(p)))
+	return min(untilDeadline(r.ctx, p.Clock), r.untilMaxElapsed(p, r.elapsed(p)))
 }
 
-// rest returns how long after now an attempt may still start by MaxElapsed, or
-// math.MaxInt64 if there is no limit.
-func (r *run) rest(p *Policy, now time.Duration) time.Duration {
+// untilMaxElapsed returns how long after the reading at, which need not be now, an attempt may
+// still start by MaxElapsed, or math.MaxInt64 if there is no limit.
+func (r *run) untilMaxElapsed(p *Policy, at time.Duration) time.Duration {
 	if p.MaxElapsed <= 0 {
 		return math.MaxInt64
 	}
-	return p.MaxElapsed - (now - r.paused)
+	return p.MaxElapsed - (at - r.paused)
 }
 
 // lap counts the time since r.began as waited: no attempt was underway.
@@ -174,7 +175,7 @@ func (r *run) await(d time.Duration) {
 //go:noinline
 func (r *run) sleepUntilWoken(p *Policy, wake, done <-chan struct{}) {
 	var late <-chan struct{}
-	rest := r.rest(p, r.ended)
+	rest := r.untilMaxElapsed(p, r.ended)
 	if r.gates.passes[len(r.gates.passes)-1].timed {
 		rest = min(rest, r.wait)
 	}
@@ -209,7 +210,7 @@ func (r *run) leaveAfter(p *Policy, v *Verdict) {
 		x.Verdict = *v
 	}
 	x.Ending = r.ending(p, &x.Verdict)
-	x.Allowed = r.allowed(p, x.Took)
+	x.Allowed = r.attemptTime(p, x.Took)
 	if r.gates != nil {
 		r.leave(p, x)
 	} else if r.class == Throttled { // to open paces, of which no passes are kept
@@ -218,10 +219,10 @@ func (r *run) leaveAfter(p *Policy, v *Verdict) {
 	}
 }
 
-// allowed returns how long the attempt underway, which has taken so long, had until its
-// deadline: 0 if it had none.
-func (r *run) allowed(p *Policy, took time.Duration) time.Duration {
-	allowed := max(took+min(left(r.opCtx, p.Clock), math.MaxInt64-took), 1) // what is left is negative for one that ends late
+// attemptTime returns how long the attempt underway, which has taken so long, had from its
+// start until its deadline: 0 if it had none.
+func (r *run) attemptTime(p *Policy, took time.Duration) time.Duration {
+	allowed := max(took+min(untilDeadline(r.opCtx, p.Clock), math.MaxInt64-took), 1) // what is left is negative for one that ends late
 	if p.AttemptTimeout > 0 {
 		allowed = min(allowed, p.AttemptTimeout) // it is not in the context of an Untimed attempt
 	}
@@ -239,7 +240,7 @@ func (r *run) ending(p *Policy, v *Verdict) Ending {
 		return Canceled
 	case v.Err == nil, v.IsAnswer():
 		return Returned
-	case end != nil, left(r.opCtx, p.Clock) <= 0: // a connection with the same deadline often fails before the context ends
+	case end != nil, untilDeadline(r.opCtx, p.Clock) <= 0: // a connection with the same deadline often fails before the context ends
 		return Expired
 	}
 	return Returned
@@ -262,7 +263,7 @@ func (r *run) hold(p *Policy) (leave func(Exit)) {
 		return func(Exit) {}
 	}
 	took := max(r.elapsed(p)-r.began, 0)
-	allowed := r.allowed(p, took)
+	allowed := r.attemptTime(p, took)
 	var passes []Pass
 	if r.gates == nil { // under open paces, of which no passes are kept
 		r.gates = idleGates.Get().(*gates)

@@ -305,7 +305,7 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 		if healthy {
 			ctx = r.caller // as in renew: the pause is no part of this run
 		}
-		more = r.next(p, &moment{elapsed: r.ended - r.paused, left: left(ctx, p.Clock), healthy: healthy})
+		more = r.next(p, &moment{elapsed: r.ended - r.paused, left: untilDeadline(ctx, p.Clock), healthy: healthy})
 	}
 	if !needsTime && (!more || r.wait > 0 || p.Hooks.Wait != nil) {
 		r.ended = r.elapsed(p) // read only now: nobody sees the time of a retry without a wait
@@ -382,7 +382,7 @@ func (r *run) late(p *Policy) bool {
 		return false
 	}
 	cause := context.Cause(r.opCtx)
-	return cause == ErrAttemptTimeout || cause == nil && left(r.opCtx, p.Clock) <= 0
+	return cause == ErrAttemptTimeout || cause == nil && untilDeadline(r.opCtx, p.Clock) <= 0
 }
 
 func (r *run) endTimeout() {
@@ -402,10 +402,10 @@ func (r *run) done(p *Policy) bool {
 	return false
 }
 
-// left returns the time until the deadline of ctx on clock, or math.MaxInt64 if there
-// is none. A nil clock is the system's. It may be negative before ctx has ended: a
-// connection with the same deadline often fails before the timer of ctx fires.
-func left(ctx context.Context, clock clockx.Clock) time.Duration {
+// untilDeadline returns how long it is until the deadline of ctx on clock, or math.MaxInt64
+// if there is none. A nil clock is the system's. The result may be negative before ctx has
+// ended: a connection with the same deadline often fails before the timer of ctx fires.
+func untilDeadline(ctx context.Context, clock clockx.Clock) time.Duration {
 	deadline, ok := ctx.Deadline()
 	switch {
 	case !ok:
@@ -449,6 +449,6 @@ func (r *run) abort(p *Policy) {
 	r.ended = now
 	if made && r.gates != nil {
 		x.Took = max(now-r.began, 0)
-		x.Allowed = r.allowed(p, x.Took)
+		x.Allowed = r.attemptTime(p, x.Took)
 	}
 }
