@@ -154,14 +154,15 @@ func (r *run) untilMaxElapsed(p *Policy, at time.Duration) time.Duration {
 	return p.MaxElapsed - (at - r.paused)
 }
 
-// lap counts the time since r.began as waited: no attempt was underway.
+// lap counts the time since r.began as waited, since no attempt was underway, and moves r.began on.
 func (r *run) lap(p *Policy) {
 	now := r.elapsed(p)
 	r.waited = sum(r.waited, max(now-r.began, 0))
 	r.began = now
 }
 
-// await prepares a wait for a guard, from r.began on.
+// await prepares a wait for a guard, from r.began on. The time of the wait counts as waited
+// from now on; resume corrects it.
 func (r *run) await(d time.Duration) {
 	d = min(d, math.MaxInt64-r.waited)
 	r.ended, r.wait, r.waited = r.began, d, sum(r.waited, d)

@@ -47,10 +47,12 @@ type run struct {
 	wake    <-chan struct{}    // ends the sleep early
 	gates   *gates             // nil before a guard was asked
 
-	// readings of the stopwatch
+	// Readings of the stopwatch. After a wait, began is the time up to which all time counts as
+	// that of attempts or as waited. It moves on with each guard that is asked, see lap, and the
+	// attempt begins there.
 	began  time.Duration // when the attempt underway or the last one began
 	up     time.Duration // when its op was called, if healthy is set: the hooks before it may be slow
-	ended  time.Duration // when it ended, if anybody can see it
+	ended  time.Duration // when it ended, if anybody can see it, or when a guard had the next one wait: a wait begins there
 	paused time.Duration // when the pause before the first attempt ended: see renew
 
 	phase   phase
