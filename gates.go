@@ -214,11 +214,15 @@ func (r *run) leaveAfter(p *Policy, v *Verdict) {
 	x.Allowed = r.attemptTime(p, x.Took)
 	if r.gates != nil {
 		r.leave(p, x)
-	} else if r.class == Throttled { // to open paces, of which no passes are kept
-		passes := make([]Pass, len(p.Guards))
+	} else if r.class == Throttled { // the only thing that open paces learn from
+		passes := openPasses(p)
 		p.leave(&passes, x)
 	}
 }
+
+// openPasses returns the passes of a run without gates, which has asked no guard because all are
+// open paces: what their Enter would have returned.
+func openPasses(p *Policy) []Pass { return make([]Pass, len(p.Guards)) }
 
 // attemptTime returns how long the attempt underway, which has taken so long, had from its
 // start until its deadline: 0 if it had none.
@@ -266,9 +270,9 @@ func (r *run) hold(p *Policy) (leave func(Exit)) {
 	took := max(r.elapsed(p)-r.began, 0)
 	allowed := r.attemptTime(p, took)
 	var passes []Pass
-	if r.gates == nil { // under open paces, of which no passes are kept
-		r.gates = idleGates.Get().(*gates)
-		passes = make([]Pass, len(p.Guards))
+	if r.gates == nil {
+		r.gates = idleGates.Get().(*gates) // without passes, so that the end of the attempt gives none back
+		passes = openPasses(p)
 	} else {
 		passes = slices.Clone(r.gates.passes) // none if they are held already
 		clear(r.gates.passes)
