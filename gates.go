@@ -13,18 +13,37 @@ import (
 // gates is where a run stands among the guards with its next attempt, or with the one
 // underway. It is not part of the run, which must be small, and goes from run to run.
 type gates struct {
-	passes []Pass // of the guards that have admitted the attempt, in order
-	asking bool   // the last of them has told it to wait, and has not admitted it yet
+	passes   []Pass // passes[i] is that of Policy.Guards[i]
+	admitted int    // how many guards have admitted the attempt; with one pass more, the next one has it wait
 }
 
 var idleGates = sync.Pool{New: func() any { return new(gates) }}
 
-// waker returns the channel that ends the wait for a guard, nil if time alone does.
-func (r *run) waker() <-chan struct{} {
-	if r.gates == nil || !r.gates.asking {
+// add takes the pass that the next guard has returned, and reports whether it admits the attempt
+// now. If not, the pass is pending.
+func (g *gates) add(pass Pass) bool {
+	g.passes = append(g.passes, pass)
+	if pass.Wait > 0 {
+		return false
+	}
+	g.admitted++
+	return true
+}
+
+// pending returns the pass of the guard that has the attempt wait, nil if none has.
+func (g *gates) pending() *Pass {
+	if len(g.passes) == g.admitted {
 		return nil
 	}
-	return r.gates.passes[len(r.gates.passes)-1].wake
+	return &g.passes[g.admitted]
+}
+
+// waker returns the channel that ends the wait for a guard, nil if time alone does.
+func (r *run) waker() <-chan struct{} {
+	if r.gates == nil || r.gates.pending() == nil {
+		return nil
+	}
+	return r.gates.pending().wake
 }
 
 // enter asks the guards that have not admitted the next attempt, and reports whether all
@@ -42,15 +61,8 @@ func (r *run) enter(p *Policy) bool {
 	if resumes { // without passes: the guards have admitted this attempt before, and were left
 		return true
 	}
-	for g := r.gates; ; {
-		next := len(g.passes)
-		if g.asking {
-			next--
-		}
-		if next == len(p.Guards) {
-			break
-		}
-		if !r.ask(p, p.Guards[next]) {
+	for g := r.gates; g.admitted < len(p.Guards); {
+		if !r.ask(p, p.Guards[g.admitted]) {
 			return false
 		}
 	}
@@ -62,33 +74,30 @@ func (r *run) enter(p *Policy) bool {
 func (r *run) ask(p *Policy, guard Guard) bool {
 	g := r.gates
 	if guard == nil {
-		g.passes = append(g.passes, Pass{})
-		return true
+		return g.add(Pass{})
 	}
 	e := Entry{Name: p.Name, Number: r.number + 1, Class: r.class, Patience: r.patience(p), Clock: p.clock()}
-	first := !g.asking
+	pending := g.pending()
+	first := pending == nil
 	if !first {
-		last := len(g.passes) - 1
-		switch e.Earlier = g.passes[last]; {
+		switch e.Earlier = *pending; {
 		case r.untilMaxElapsed(p, r.began) <= 0 && (e.Earlier.Again || r.wait < e.Earlier.Wait): // MaxElapsed has cut the wait short
 			return r.refused(p, guard, Stop(latePace{}))
 		case !e.Earlier.Again:
-			g.asking = false
+			g.admitted++
 			return true
 		}
 	}
 	pass, err := guard.Enter(r.ctx, e)
 	if !first { // the earlier pass is replaced, or has ended by err
-		g.passes, g.asking = g.passes[:len(g.passes)-1], false
+		g.passes = g.passes[:g.admitted]
 	}
 	if err != nil {
 		return r.refused(p, guard, err)
 	}
-	g.passes = append(g.passes, pass)
-	if pass.Wait <= 0 {
+	if g.add(pass) {
 		return true
 	}
-	g.asking = true
 	if first && pass.Wait >= r.patience(p) {
 		return r.refused(p, guard, Stop(latePace{wait: pass.Wait}))
 	}
@@ -177,7 +186,7 @@ func (r *run) await(d time.Duration) {
 func (r *run) sleepUntilWoken(p *Policy, wake, done <-chan struct{}) {
 	var late <-chan struct{}
 	rest := r.untilMaxElapsed(p, r.ended)
-	if r.gates.passes[len(r.gates.passes)-1].timed {
+	if r.gates.pending().timed {
 		rest = min(rest, r.wait)
 	}
 	if rest < math.MaxInt64 {
@@ -197,7 +206,7 @@ func (r *run) sleepUntilWoken(p *Policy, wake, done <-chan struct{}) {
 //go:noinline
 func (r *run) leave(p *Policy, x Exit) {
 	if g := r.gates; g != nil {
-		g.asking = false
+		g.admitted = 0
 		p.leave(&g.passes, x)
 	}
 }
@@ -276,7 +285,7 @@ func (r *run) hold(p *Policy) (leave func(Exit)) {
 	} else {
 		passes = slices.Clone(r.gates.passes) // none if they are held already
 		clear(r.gates.passes)
-		r.gates.passes = r.gates.passes[:0]
+		r.gates.passes, r.gates.admitted = r.gates.passes[:0], 0
 	}
 	held := p.leaver(passes)
 	return func(x Exit) {
