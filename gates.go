@@ -21,6 +21,8 @@ var idleGates = sync.Pool{New: func() any { return new(gates) }}
 
 // add takes the pass that the next guard has returned, and reports whether it admits the attempt
 // now. If not, the pass is pending.
+//
+//go:noinline
 func (g *gates) add(pass Pass) bool {
 	g.passes = append(g.passes, pass)
 	if pass.Wait > 0 {
@@ -62,7 +64,16 @@ func (r *run) enter(p *Policy) bool {
 		return true
 	}
 	for g := r.gates; g.admitted < len(p.Guards); {
-		if !r.ask(p, p.Guards[g.admitted]) {
+		var admits bool
+		switch guard := p.Guards[g.admitted]; {
+		case guard == nil:
+			admits = g.add(Pass{})
+		case g.pending() != nil:
+			admits = r.askAgain(p, guard)
+		default:
+			admits = r.ask(p, guard)
+		}
+		if !admits {
 			return false
 		}
 	}
@@ -70,43 +81,51 @@ func (r *run) enter(p *Policy) bool {
 	return r.ctx.Err() == nil || r.canceled(p, nil) // a guard and a clock may run any code
 }
 
-// ask asks one guard, and reports whether it admits the attempt now.
+// ask asks a guard for the first time about the next attempt, and reports whether it admits
+// the attempt now. If not, r is to wait, or is over.
 func (r *run) ask(p *Policy, guard Guard) bool {
-	g := r.gates
-	if guard == nil {
-		return g.add(Pass{})
-	}
-	e := Entry{Name: p.Name, Number: r.number + 1, Class: r.class, Patience: r.patience(p), Clock: p.clock()}
-	pending := g.pending()
-	first := pending == nil
-	if !first {
-		switch e.Earlier = *pending; {
-		case r.untilMaxElapsed(p, r.began) <= 0 && (e.Earlier.Again || r.wait < e.Earlier.Wait): // MaxElapsed has cut the wait short
-			return r.refused(p, guard, Stop(latePace{}))
-		case !e.Earlier.Again:
-			g.admitted++
-			return true
-		}
-	}
-	pass, err := guard.Enter(r.ctx, e)
-	if !first { // the earlier pass is replaced, or has ended by err
-		g.passes = g.passes[:g.admitted]
-	}
-	if err != nil {
+	pass, err := guard.Enter(r.ctx, r.entry(p))
+	switch {
+	case err != nil:
 		return r.refused(p, guard, err)
-	}
-	if g.add(pass) {
+	case r.gates.add(pass):
 		return true
-	}
-	if first && pass.Wait >= r.patience(p) {
+	case pass.Wait >= r.patience(p):
 		return r.refused(p, guard, Stop(latePace{wait: pass.Wait}))
 	}
-	r.lap(p)
-	r.await(min(pass.Wait, max(r.untilMaxElapsed(p, r.began), 0)))
-	if first && p.Hooks.Guard != nil && r.ctx.Err() == nil { // as in enter
+	r.await(p, pass.Wait)
+	if p.Hooks.Guard != nil && r.ctx.Err() == nil { // else r ends, and does not wait: a guard and a clock may run any code
 		r.guardHook(p, Held{Guard: nameOf(guard), Delay: pass.Wait})
 	}
 	return false
+}
+
+// askAgain is ask for the guard that had the attempt wait, after the wait.
+func (r *run) askAgain(p *Policy, guard Guard) bool {
+	g, e := r.gates, r.entry(p)
+	e.Earlier = *g.pending()
+	switch {
+	case r.untilMaxElapsed(p, r.began) <= 0 && (e.Earlier.Again || r.wait < e.Earlier.Wait): // MaxElapsed has cut the wait short
+		return r.refused(p, guard, Stop(latePace{}))
+	case !e.Earlier.Again: // the wait was all that it asked for
+		g.admitted++
+		return true
+	}
+	pass, err := guard.Enter(r.ctx, e)
+	g.passes = g.passes[:g.admitted] // the earlier pass is replaced, or has ended by err
+	switch {
+	case err != nil:
+		return r.refused(p, guard, err)
+	case g.add(pass):
+		return true
+	}
+	r.await(p, pass.Wait)
+	return false
+}
+
+// entry returns what a guard gets about the next attempt.
+func (r *run) entry(p *Policy) Entry {
+	return Entry{Name: p.Name, Number: r.number + 1, Class: r.class, Patience: r.patience(p), Clock: p.clock()}
 }
 
 // refused ends the try of an attempt that a guard has refused. It returns false: r is to
@@ -170,10 +189,11 @@ func (r *run) lap(p *Policy) {
 	r.began = now
 }
 
-// await prepares a wait for a guard, from r.began on. The time of the wait counts as waited
-// from now on; resume corrects it.
-func (r *run) await(d time.Duration) {
-	d = min(d, math.MaxInt64-r.waited)
+// await prepares a wait for a guard, of d or until MaxElapsed ends. All of it counts as waited
+// already; resume corrects that.
+func (r *run) await(p *Policy, d time.Duration) {
+	r.lap(p)
+	d = min(d, max(r.untilMaxElapsed(p, r.began), 0), math.MaxInt64-r.waited)
 	r.ended, r.wait, r.waited = r.began, d, sum(r.waited, d)
 	r.phase = waiting
 }
