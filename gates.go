@@ -129,10 +129,12 @@ func (r *run) entry(p *Policy) Entry {
 }
 
 // refused ends the try of an attempt that a guard has refused. It returns false: r is to
-// wait before it asks all guards again, or is over.
+// wait before it asks all guards again, or is over. The order counts: each of the calls may
+// panic, and abort must find what is still owed.
 //
 //go:noinline
 func (r *run) refused(p *Policy, guard Guard, err error) bool {
+	// The other guards are left first, with this error. Classify is called after it.
 	r.leave(p, Exit{Verdict: Verdict{Err: unmarked(err)}})
 	var v Verdict
 	v.judge(p, err, r.healthy > 0)
@@ -140,23 +142,28 @@ func (r *run) refused(p *Policy, guard Guard, err error) bool {
 		v.Class = Unprocessed
 	}
 	v.Undone, v.Partial, v.Answered = true, false, false
+
+	// All of that was no attempt. A wait begins after it, unless the run was ended meanwhile.
 	r.lap(p)
 	r.ended = r.began
 	if r.ctx.Err() != nil {
 		return r.canceled(p, nil)
 	}
+
+	// The refusal is counted before the decision, which depends on the count.
 	if r.refusals < math.MaxInt32 {
 		r.refusals++
 	}
 	r.judged(p, &v)
 	more := r.next(p, &moment{elapsed: r.ended - r.paused, left: untilDeadline(r.ctx, p.Clock), refusal: v.Err})
+	var delay time.Duration
 	if more {
-		r.phase = waiting
-	} else {
-		r.wait = 0
+		r.phase, delay = waiting, r.wait
 	}
+
+	// The hook is called last, but for Hooks.Done. If it panics, the phase says whether r waits.
 	if p.Hooks.Guard != nil {
-		r.guardHook(p, Held{Guard: nameOf(guard), Delay: r.wait, Err: v.Err, Class: v.Class})
+		r.guardHook(p, Held{Guard: nameOf(guard), Delay: delay, Err: v.Err, Class: v.Class})
 	}
 	if !more {
 		r.done(p)
