@@ -142,7 +142,7 @@ func (a *Attempts) Hold() (leave func(Exit)) {
 	if a.run.phase != attempting {
 		panic("retry: Hold without Next")
 	}
-	return a.run.hold(&a.policy)
+	return a.run.takePasses(&a.policy)
 }
 
 // Delay returns the wait before the attempt that Done has announced, counted from Done.

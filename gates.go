@@ -135,7 +135,7 @@ func (r *run) entry(p *Policy) Entry {
 //go:noinline
 func (r *run) refused(p *Policy, guard Guard, err error) bool {
 	// The other guards are left first, with this error. Classify is called after it.
-	r.leave(p, Exit{Verdict: Verdict{Err: unmarked(err)}})
+	r.leaveGuards(p, Exit{Verdict: Verdict{Err: unmarked(err)}})
 	var v Verdict
 	v.judge(p, err, r.healthy > 0)
 	if v.Class == Transient {
@@ -228,20 +228,21 @@ func (r *run) sleepUntilWoken(p *Policy, wake, done <-chan struct{}) {
 	}
 }
 
-// leave gives back what the guards have admitted, in reverse.
+// leaveGuards gives back all passes of r, also one that is pending.
 //
 //go:noinline
-func (r *run) leave(p *Policy, x Exit) {
+func (r *run) leaveGuards(p *Policy, x Exit) {
 	if g := r.gates; g != nil {
 		g.admitted = 0
-		p.leave(&g.passes, x)
+		p.giveBack(&g.passes, x)
 	}
 }
 
-// leaveAfter tells the guards what an attempt has come to. v is nil after a success.
+// attemptLeaves gives back the passes of an attempt that was made, and tells the guards what it
+// has come to. v is nil after a success.
 //
 //go:noinline
-func (r *run) leaveAfter(p *Policy, v *Verdict) {
+func (r *run) attemptLeaves(p *Policy, v *Verdict) {
 	x := Exit{Took: max(r.ended-r.began, 0)}
 	if v != nil {
 		x.Verdict = *v
@@ -249,10 +250,10 @@ func (r *run) leaveAfter(p *Policy, v *Verdict) {
 	x.Ending = r.ending(p, &x.Verdict)
 	x.Allowed = r.attemptTime(p, x.Took)
 	if r.gates != nil {
-		r.leave(p, x)
+		r.leaveGuards(p, x)
 	} else if r.class == Throttled { // the only thing that open paces learn from
 		passes := openPasses(p)
-		p.leave(&passes, x)
+		p.giveBack(&passes, x)
 	}
 }
 
@@ -298,8 +299,9 @@ func unjudged(err error, given *Verdict) *Verdict {
 	return v
 }
 
-// hold takes the passes of the attempt underway from r.
-func (r *run) hold(p *Policy) (leave func(Exit)) {
+// takePasses takes the passes of the attempt underway from r, and returns a func that gives them
+// back when it is first called.
+func (r *run) takePasses(p *Policy) (leave func(Exit)) {
 	if len(p.Guards) == 0 {
 		return func(Exit) {}
 	}
@@ -314,15 +316,15 @@ func (r *run) hold(p *Policy) (leave func(Exit)) {
 		clear(r.gates.passes)
 		r.gates.passes, r.gates.admitted = r.gates.passes[:0], 0
 	}
-	held := p.leaver(passes)
+	giveBack := p.giveBackOnce(passes)
 	return func(x Exit) {
 		x.Took, x.Allowed = took, allowed
-		held(x)
+		giveBack(x)
 	}
 }
 
-// free lets other runs use the gates of a run that is over.
-func (r *run) free() {
+// freeGates lets other runs use the gates of a run that is over.
+func (r *run) freeGates() {
 	if r.gates != nil {
 		idleGates.Put(r.gates)
 		r.gates = nil

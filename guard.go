@@ -114,7 +114,7 @@ func (p Policy) Admit(ctx context.Context, e Entry) (leave func(Exit), err error
 	admitted := false
 	defer func() {
 		if !admitted { // refused, or a guard has panicked
-			p.leave(&passes, Exit{Verdict: Verdict{Err: unmarked(err)}})
+			p.giveBack(&passes, Exit{Verdict: Verdict{Err: unmarked(err)}})
 		}
 	}()
 	for _, g := range p.Guards {
@@ -129,7 +129,7 @@ func (p Policy) Admit(ctx context.Context, e Entry) (leave func(Exit), err error
 		}
 	}
 	admitted = true
-	return p.leaver(passes), nil
+	return p.giveBackOnce(passes), nil
 }
 
 // unguarded reports whether every guard is nil or an open Pace: Enter has nothing to do.
@@ -152,12 +152,12 @@ func (p *Policy) paced() bool {
 	return false
 }
 
-// leave calls Leave for the passes of p.Guards, the last one first, whatever panics.
-func (p *Policy) leave(passes *[]Pass, x Exit) {
+// giveBack calls Leave for the passes of p.Guards, the last one first, whatever panics.
+func (p *Policy) giveBack(passes *[]Pass, x Exit) {
 	x.Clock = p.clock()
 	defer func() {
 		if len(*passes) > 0 { // a guard has panicked
-			p.leave(passes, x)
+			p.giveBack(passes, x)
 		}
 	}()
 	for n := len(*passes); n > 0; n-- {
@@ -170,8 +170,8 @@ func (p *Policy) leave(passes *[]Pass, x Exit) {
 	}
 }
 
-// leaver returns a func that gives passes back when it is first called.
-func (p Policy) leaver(passes []Pass) func(Exit) {
+// giveBackOnce returns a func that gives passes back when it is first called.
+func (p Policy) giveBackOnce(passes []Pass) func(Exit) {
 	var once sync.Once
-	return func(x Exit) { once.Do(func() { p.leave(&passes, x) }) }
+	return func(x Exit) { once.Do(func() { p.giveBack(&passes, x) }) }
 }

@@ -283,7 +283,7 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 			r.ended = r.elapsed(p)
 		}
 		if r.gates != nil {
-			r.leaveAfter(p, nil)
+			r.attemptLeaves(p, nil)
 		}
 		r.succeed(p)
 		r.attemptDone(p, nil)
@@ -333,7 +333,7 @@ func (r *run) judge(p *Policy, err error, given *Verdict) bool {
 	if r.ctx.Err() != nil {
 		r.act(given)
 		if len(p.Guards) > 0 {
-			r.leaveAfter(p, unjudged(err, given))
+			r.attemptLeaves(p, unjudged(err, given))
 		}
 		return false
 	}
@@ -347,7 +347,7 @@ func (r *run) judge(p *Policy, err error, given *Verdict) bool {
 	}
 	r.judged(p, v)
 	if len(p.Guards) > 0 {
-		r.leaveAfter(p, v)
+		r.attemptLeaves(p, v)
 	}
 	return true
 }
@@ -355,7 +355,7 @@ func (r *run) judge(p *Policy, err error, given *Verdict) bool {
 // canceled ends the run, while op is not running, because the run's context has ended, or
 // because the clock's Sleep returned the error slept. It returns false: no attempt follows.
 func (r *run) canceled(p *Policy, slept error) bool {
-	r.leave(p, Exit{})
+	r.leaveGuards(p, Exit{})
 	r.ended = r.elapsed(p)
 	r.stopCanceled(p, r.ctx, slept)
 	r.err.InWait = true
@@ -396,7 +396,7 @@ func (r *run) endTimeout() {
 // done ends the run. It returns false: no attempt follows.
 func (r *run) done(p *Policy) bool {
 	r.phase = over
-	r.free()
+	r.freeGates()
 	r.fail(p, r.ended)
 	if p.Hooks.Done != nil {
 		r.doneHook(p)
@@ -443,7 +443,7 @@ func (r *run) abort(p *Policy) {
 	if r.stage != decided {
 		defer r.stop(p, ReasonPanic, errPanic)
 	}
-	defer func() { r.leave(p, x) }()
+	defer func() { r.leaveGuards(p, x) }()
 	now := r.elapsed(p)
 	if waited {
 		r.correctWait(now - r.ended)
