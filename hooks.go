@@ -174,7 +174,6 @@ func (r *run) startHook(p *Policy) { r.ctx = either(p.Hooks.Start(r.ctx, *p), r.
 func (r *run) attemptHook(p *Policy) {
 	a := Attempt{Name: p.Name, Number: r.number, Start: r.start.Add(r.began), Elapsed: max(r.began, 0)}
 	r.opCtx = either(p.Hooks.Attempt(r.opCtx, a), r.opCtx)
-	r.phase = attempting
 }
 
 //go:noinline

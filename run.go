@@ -222,11 +222,12 @@ func (r *run) ready(p *Policy, slept error) bool {
 // call op: not if the run's context has ended meanwhile.
 func (r *run) prepare(p *Policy) bool {
 	if p.Hooks.Attempt != nil {
-		if r.attemptHook(p); r.ctx.Err() != nil {
-			return false
-		}
+		r.attemptHook(p)
 	}
-	r.phase = attempting
+	r.phase = attempting // from here on Hooks.AttemptDone is owed, also if op is not called
+	if p.Hooks.Attempt != nil && r.ctx.Err() != nil {
+		return false
+	}
 	timed := p.AttemptTimeout > 0 && !r.untimed
 	if timed {
 		r.opCtx, r.expire = p.clock().WithTimeoutCause(r.opCtx, p.AttemptTimeout, ErrAttemptTimeout)
