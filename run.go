@@ -427,7 +427,14 @@ func (r *run) close(p *Policy) {
 	}
 }
 
-// abort defers these calls, the last first, since each of them may panic again.
+// abort makes the calls that are still owed. Each of them may panic again, so they are deferred,
+// the last first. This is the order in which they are made:
+//
+//   - Leave of the guards that hold a pass
+//   - Budget.End
+//   - Hooks.AttemptDone, if an attempt is underway
+//   - the end of the attempt's timeout, also if AttemptDone has panicked, now or before
+//   - Hooks.Done
 func (r *run) abort(p *Policy) {
 	defer r.done(p)
 	defer r.endTimeout()
