@@ -299,16 +299,18 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 		r.ended = r.elapsed(p)
 	}
 	r.record(err)
-	more := false
+	// What follows: nothing; more attempts of this run; or, if op was up for long enough, those of
+	// a new one, which renews r.
+	more, renews := false, false
 	if !r.judge(p, err, given) {
 		r.stopCanceled(p, r.ctx, nil)
 	} else {
-		healthy := r.healthy > 0 && r.ended-r.up >= r.healthy
+		renews = r.healthy > 0 && r.ended-r.up >= r.healthy
 		ctx := r.ctx
-		if healthy {
-			ctx = r.caller // as in renew: the pause is no part of this run
+		if renews {
+			ctx = r.caller // the pause is part of the new run, to which the context of this one means nothing
 		}
-		more = r.next(p, &moment{elapsed: r.ended - r.paused, left: untilDeadline(ctx, p.Clock), healthy: healthy})
+		more = r.next(p, &moment{elapsed: r.ended - r.paused, left: untilDeadline(ctx, p.Clock), healthy: renews})
 	}
 	if !needsTime && (!more || r.wait > 0 || p.Hooks.Wait != nil) {
 		r.ended = r.elapsed(p) // read only now: nobody sees the time of a retry without a wait
@@ -317,7 +319,7 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 	switch {
 	case !more:
 		return r.done(p)
-	case r.stage == decided: // op was up for long enough: a new run follows, which starts with a pause
+	case renews: // next has ended this run as a success
 		r.done(p)
 		return r.renew(p, err)
 	case p.Hooks.Wait != nil && r.ctx.Err() == nil:
