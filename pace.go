@@ -47,7 +47,8 @@ import (
 // is used up; one that is not used for another reason goes to the next attempt.
 //
 // While a Pace is open, and no other guard is in the policy, its Enter is not called. A Guard
-// around a Pace costs a little more, and must have the method Paces too.
+// around a Pace costs a little more. It must be a type that embeds the *Pace: else a policy does
+// not know that the retries after a Throttled attempt are limited, and takes them from its Budget.
 //
 // The zero Pace is ready. It must not be copied after the first use. A nil *Pace holds
 // nothing back. A Pace is safe for concurrent use.

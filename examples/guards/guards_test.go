@@ -531,7 +531,7 @@ func TestClassifySeesGuards(t *testing.T) {
 	}
 }
 
-// named is a Pace with something added. It has the Pace's method Paces, too.
+// named is a Pace with something added. It embeds the Pace, so a policy knows that it is one.
 type named struct {
 	*retry.Pace
 	entered int
@@ -542,7 +542,7 @@ func (n *named) Enter(ctx context.Context, e retry.Entry) (retry.Pass, error) {
 	return n.Pace.Enter(ctx, e)
 }
 
-// hidden has not.
+// hidden holds a Pace in an interface, so a policy does not.
 type hidden struct{ retry.Guard }
 
 // A retry after a 429 costs nothing under a Pace, which limits these itself.
