@@ -190,10 +190,9 @@ func (m *member) putBack(now time.Time, size float64) {
 	m.turns.putBack(span{head - size, head})
 }
 
-// throttled notes that an attempt was throttled which had started in a round, of the fleet's
-// or of the law's.
+// throttled notes that an attempt was throttled which had started in a round of the fleet's, 0 if
+// in none.
 func (m *member) throttled(now time.Time, round uint64, hint time.Duration) {
-	round &^= ofFleet
 	if m.mode() == fleetpace.Paced && round == 0 {
 		return // it had started before
 	}

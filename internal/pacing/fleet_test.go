@@ -194,3 +194,38 @@ func TestNothingCountedIsNotTold(t *testing.T) {
 		t.Errorf("due %v: %+v", due, r)
 	}
 }
+
+// An attempt that has started alone belongs to no round of the fleet's, though the fleet's may
+// have the same number.
+func TestRoundsOfAPaceAloneAreNotTheFleets(t *testing.T) {
+	for name, begin := range map[string]func(*store) (*pace, *pacing.Turn[int]){
+		"before it joined": func(s *store) (*pace, *pacing.Turn[int]) {
+			p := pacedAt(1)
+			own := p.enter(0, false, 0)
+			p.Join(p.now)
+			return p, own
+		},
+		"while the store was away": func(s *store) (*pace, *pacing.Turn[int]) {
+			p := s.join(epoch)
+			p.Alone(p.now)
+			return p, p.enter(0, false, 0)
+		},
+	} {
+		p, own := begin(pacedStore(1))
+		if own.Waits() || own.Round == 0 {
+			t.Fatalf("%s: waits %v, round %d", name, own.Waits(), own.Round)
+		}
+		s := new(store)
+		s.apply(p.now, fleetpace.Report{Rate: 1, Round: float64(own.Round) - 1}) // its next is of that number
+		p.exchange(s)
+		p.Throttled(p.now, own.Round, time.Second)
+		p.News()
+		r, _, _ := p.Report(p.now)
+		if r.Round != float64(own.Round) {
+			t.Fatalf("%s: round %v of the fleet, want %d", name, r.Round, own.Round)
+		}
+		if r.Hits != 0 || r.Fresh != 0 {
+			t.Errorf("%s: %v throttled, %v of the fleet's round, want none", name, r.Hits, r.Fresh)
+		}
+	}
+}

@@ -202,12 +202,12 @@ func (p *Pacer[T]) renew() {
 // server's hint, 0 if there was none.
 func (p *Pacer[T]) Throttled(now time.Time, round uint64, hint time.Duration) {
 	p.advance(now)
-	if p.fleet.leads() {
-		p.fleet.throttled(p.now, round, hint)
-		return
+	if byFleet := round&ofFleet != 0; byFleet != p.fleet.leads() {
+		round = 0 // of the other law: it had started before all that counts now
 	}
-	if round&ofFleet != 0 {
-		round = 0
+	if p.fleet.leads() {
+		p.fleet.throttled(p.now, round&^ofFleet, hint)
+		return
 	}
 	if p.law.state == open {
 		p.renew()
