@@ -442,7 +442,8 @@ func (p *Pacer[T]) Probe() time.Duration {
 }
 
 // Alone notes that the fleet does not answer: p goes on by its own law, from its own rate of
-// late.
+// late. A hold goes on too, of the fleet's or of its own: what waits for its end starts at a rate
+// then.
 func (p *Pacer[T]) Alone(now time.Time) {
 	p.advance(now)
 	m := &p.fleet
@@ -452,10 +453,14 @@ func (p *Pacer[T]) Alone(now time.Time) {
 	if m.answered() {
 		m.turned = now
 	}
+	holds := m.holds(now, p.hold)
 	m.part, m.count.ends = away, time.Time{}
-	m.last.Hold = 0
 	p.renew()
 	p.law.resume(now, m.own.perSecond(now), m.mode() == fleetpace.Paced)
+	p.hold = now.Add(holds)
+	if p.law.state == open && (holds > 0 || m.mode() == fleetpace.Held) {
+		p.law.hold(now)
+	}
 }
 
 // Part ends p's part in a fleet.

@@ -229,3 +229,76 @@ func TestRoundsOfAPaceAloneAreNotTheFleets(t *testing.T) {
 		}
 	}
 }
+
+// A hold outlasts the store that was told of it, or was to be: nothing starts before its end,
+// whoever began it, and then what waits starts one by one.
+func TestAHoldOutlastsItsStore(t *testing.T) {
+	const hold = 20 * time.Second
+	for name, begin := range map[string]func() *pace{
+		"of its own, in an open fleet, not told": func() *pace {
+			p := new(store).join(epoch)
+			p.Hold(p.now, hold)
+			return p
+		},
+		"of its own, told": func() *pace {
+			s := new(store)
+			p := s.join(epoch)
+			p.Hold(p.now, hold)
+			p.exchange(s)
+			return p
+		},
+		"of its own, while all count": func() *pace {
+			s := new(store)
+			p := s.join(epoch)
+			p.throttle(0)
+			p.exchange(s)
+			p.Hold(p.now, hold)
+			return p
+		},
+		"of its own, while the fleet paces": func() *pace {
+			p := pacedStore(1).join(epoch)
+			p.Hold(p.now, hold)
+			return p
+		},
+		"of another process": func() *pace {
+			s := new(store)
+			s.apply(epoch, fleetpace.Report{Hold: hold.Seconds()})
+			return s.join(epoch)
+		},
+		"of another process, while the fleet paces": func() *pace {
+			s := pacedStore(1)
+			s.apply(epoch, fleetpace.Report{Hold: hold.Seconds()})
+			return s.join(epoch)
+		},
+	} {
+		p := begin()
+		p.sleep(5 * time.Second)
+		p.Alone(p.now)
+		if p.Open() {
+			t.Errorf("%s: it is open", name)
+		}
+		for range 10 {
+			p.enter(0, false, 0)
+		}
+		p.drain()
+		if p.at[0] < hold {
+			t.Errorf("%s: the first starts after %v, want %v at least", name, p.at[0], hold)
+		}
+		if p.at[9] == p.at[0] {
+			t.Errorf("%s: all start at once", name)
+		}
+	}
+	// The store fails when it is to be asked, at the end of the hold.
+	s := new(store)
+	s.apply(epoch, fleetpace.Report{Hold: hold.Seconds()})
+	p := s.join(epoch)
+	for range 10 {
+		p.enter(0, false, 0)
+	}
+	p.sleep(hold + hold/4)
+	p.Alone(p.now)
+	p.drain()
+	if n := len(p.at); n != 10 || p.at[9] == p.at[0] {
+		t.Errorf("%d have started after the hold: at once", n)
+	}
+}
