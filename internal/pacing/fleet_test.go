@@ -1,6 +1,7 @@
 package pacing_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -300,5 +301,49 @@ func TestAHoldOutlastsItsStore(t *testing.T) {
 	p.drain()
 	if n := len(p.at); n != 10 || p.at[9] == p.at[0] {
 		t.Errorf("%d have started after the hold: at once", n)
+	}
+}
+
+// A rate of its own that is older than five minutes is not known any more, whatever the fleet has
+// done since: the next throttled attempt begins to count.
+func TestAStaleRateIsNotRemembered(t *testing.T) {
+	for name, fleet := range map[string]func(*pace){
+		"an open fleet": func(p *pace) {
+			s := new(store)
+			p.Join(p.now)
+			p.exchange(s)
+		},
+		"a fleet that has paced": func(p *pace) {
+			s := new(store)
+			s.apply(p.now.Add(-2*time.Second), fleetpace.Report{Rate: 1})
+			p.Join(p.now)
+			p.exchange(s)
+			p.enter(0, false, 0)
+			p.enter(0, false, 0)
+			p.drainFor(s, 40*time.Second)
+			p.News()
+			p.exchange(s)
+			if len(p.started) != 2 || !p.Open() {
+				t.Fatalf("%d have started, open %v", len(p.started), p.Open())
+			}
+		},
+	} {
+		for _, tt := range []struct {
+			ago   time.Duration
+			knows bool
+		}{{4 * time.Minute, true}, {24 * time.Hour, false}} {
+			p := pacedAt(3)
+			p.sleep(time.Minute)
+			if p.Rate(p.now); !p.Open() {
+				t.Fatal("the own law is not open")
+			}
+			p.sleep(tt.ago - time.Minute)
+			fleet(p)
+			p.Alone(p.now)
+			p.throttle(0)
+			if got := p.Rate(p.now); math.IsInf(got, 1) == tt.knows {
+				t.Errorf("%s: it goes on at %v, after %v; want at the rate that it had: %v", name, got, tt.ago, tt.knows)
+			}
+		}
 	}
 }

@@ -335,14 +335,14 @@ func (l *law) calmed(now time.Time) bool {
 }
 
 // resume begins a round in which nothing that has started before counts: at a rate that is
-// known from elsewhere, or without one.
+// known from elsewhere, or open. Then the rate is as old as it was.
 func (l *law) resume(now time.Time, rate float64, paces bool) {
 	l.count(now)
-	l.busy, l.was, l.calm = now, 0, 0
+	l.was, l.calm = 0, 0
 	l.state = open
 	if paces {
 		l.set(now, rate)
-		l.share = some
+		l.busy, l.share = now, some
 	}
 }
 

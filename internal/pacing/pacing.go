@@ -158,7 +158,9 @@ func (p *Pacer[T]) Ready(now time.Time, t *Turn[T]) time.Duration {
 	if wait := p.ready(t); wait > 0 {
 		return wait
 	}
-	p.law.busy = p.now
+	if !p.fleet.leads() {
+		p.law.busy = p.now
+	}
 	p.served++
 	p.remove(t)
 	p.start(t)
