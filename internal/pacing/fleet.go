@@ -46,6 +46,9 @@ type member struct {
 	tell  tell
 	count count
 	own   ownRate
+
+	untold  time.Time // nobody is to start before, and the fleet has not been told; zero: it knows all
+	telling time.Time // untold, of the report that has not been answered
 }
 
 // tell is what the fleet is to be told, since it was the last time.
@@ -54,7 +57,6 @@ type tell struct {
 	hits    float64       // throttled ones
 	fresh   float64       // of them, those of the latest round
 	hint    time.Duration // the longest of theirs
-	hold    time.Duration // for so long nobody is to start
 	costs   float64       // the sum of those of attempts that have come,
 	priced  float64       // and how many had one
 }
@@ -240,7 +242,7 @@ func (m *member) wants(waiting float64) float64 {
 // look again.
 func (m *member) due(now time.Time, want float64, waits bool) (due bool, next time.Duration) {
 	switch {
-	case !m.answered(), m.part == away, m.news, m.stale, m.tell.hold > 0, m.completes(now):
+	case !m.answered(), m.part == away, m.news, m.stale, m.untold.After(now), m.completes(now):
 		return true, 0
 	case want > tiny, want < -slack-tiny:
 		return true, 0
@@ -269,7 +271,7 @@ func (m *member) due(now time.Time, want float64, waits bool) (due bool, next ti
 func (m *member) report(now time.Time, want float64, patience time.Duration) fleetpace.Report {
 	r := fleetpace.Report{
 		Epoch: m.last.Epoch, Round: m.last.Round, Counted: m.completes(now),
-		Hint: m.tell.hint.Seconds(), Hold: m.tell.hold.Seconds(), Costs: m.tell.costs, Priced: m.tell.priced,
+		Hint: m.tell.hint.Seconds(), Hold: max(m.untold.Sub(now), 0).Seconds(), Costs: m.tell.costs, Priced: m.tell.priced,
 	}
 	if m.mode() == fleetpace.Paced && m.age(now) < known {
 		r.Rate = m.last.Rate
@@ -281,14 +283,15 @@ func (m *member) report(now time.Time, want float64, patience time.Duration) fle
 		r.Returned = -want
 		m.turns.drop(-want)
 	}
-	var later tell
+	var rest tell
 	if m.counting() && !r.Counted && m.part != away { // all of a second is told at once
-		later = tell{started: m.tell.started, hits: m.tell.hits, fresh: m.tell.fresh}
+		rest = tell{started: m.tell.started, hits: m.tell.hits, fresh: m.tell.fresh}
 	} else {
 		r.Started, r.Hits, r.Fresh = m.tell.started, m.tell.hits, m.tell.fresh
 		m.count.ends = time.Time{}
 	}
-	m.tell, m.news, m.stale = later, false, false
+	m.tell, m.news, m.stale = rest, false, false
+	m.telling, m.untold = m.untold, time.Time{}
 	return r
 }
 
@@ -393,7 +396,7 @@ func (p *Pacer[T]) Answered(now time.Time, r fleetpace.Report, a fleetpace.Answe
 	if wasAway {
 		p.open()
 	}
-	m.part, m.last, m.at = led, a, now
+	m.part, m.last, m.at, m.telling = led, a, now, time.Time{}
 	if wasAway || wasFirst {
 		m.turned = now
 	}
@@ -447,6 +450,7 @@ func (p *Pacer[T]) Probe() time.Duration {
 func (p *Pacer[T]) Alone(now time.Time) {
 	p.advance(now)
 	m := &p.fleet
+	m.untold, m.telling = later(m.untold, m.telling), time.Time{}
 	if !m.leads() {
 		return
 	}

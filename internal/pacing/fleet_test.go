@@ -347,3 +347,64 @@ func TestAStaleRateIsNotRemembered(t *testing.T) {
 		}
 	}
 }
+
+// The fleet hears of a hold when its store is back, if it is not over then. A hint that a process
+// obeyed alone was no word to all.
+func TestAHoldIsToldWhenTheStoreIsBack(t *testing.T) {
+	fail := func(p *pace) {
+		if _, due, _ := p.Report(p.now); !due {
+			t.Fatal("nothing is due")
+		}
+		p.Alone(p.now)
+	}
+	for name, hold := range map[string]func(*pace){
+		"the store fails when it is told": func(p *pace) { p.Hold(p.now, 20*time.Second) },
+		"a hold while it is away": func(p *pace) {
+			p.News()
+			fail(p)
+			p.Hold(p.now, 20*time.Second)
+		},
+		"a shorter one while it is told": func(p *pace) {
+			p.Hold(p.now, 20*time.Second)
+			p.Report(p.now)
+			p.Hold(p.now, time.Second)
+			p.Alone(p.now)
+		},
+	} {
+		s := new(store)
+		p, other := s.join(epoch), s.join(epoch)
+		hold(p)
+		for range 2 {
+			fail(p)
+			p.sleep(2 * time.Second)
+		}
+		p.exchange(s)
+		other.now = p.now
+		other.News()
+		other.exchange(s)
+		if got, want := other.Wait(p.now), 20*time.Second; got < 16*time.Second || got > want {
+			t.Errorf("%s: the others wait for %v, want for the 16 seconds that are left, and a part", name, got)
+		}
+		p.sleep(time.Second)
+		p.News()
+		if r, _, _ := p.Report(p.now); r.Hold != 0 {
+			t.Errorf("%s: told again: %v s", name, r.Hold)
+		}
+	}
+	s := new(store)
+	p := s.join(epoch)
+	p.News()
+	fail(p)
+	p.throttle(0)
+	for range 40 {
+		p.enter(0, false, 0)
+		p.sleep(10 * time.Millisecond)
+		p.throttle(20 * time.Second)
+	}
+	if p.Wait(p.now) < 15*time.Second {
+		t.Fatalf("a wait of %v, want the hint", p.Wait(p.now))
+	}
+	if r, _, _ := p.Report(p.now); r.Hold != 0 {
+		t.Errorf("the fleet is told to hold for %v s", r.Hold)
+	}
+}

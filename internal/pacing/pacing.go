@@ -215,7 +215,7 @@ func (p *Pacer[T]) Throttled(now time.Time, round uint64, hint time.Duration) {
 		p.renew()
 	}
 	if p.law.throttled(p.now, round) {
-		p.Hold(now, hint)
+		p.holdFor(hint)
 	}
 }
 
@@ -224,19 +224,9 @@ func (p *Pacer[T]) Throttled(now time.Time, round uint64, hint time.Duration) {
 // came since the first.
 func (p *Pacer[T]) Hold(now time.Time, d time.Duration) {
 	p.advance(now)
-	if d <= 0 {
-		return
+	if p.Joined() && d > 0 {
+		p.fleet.untold = later(p.fleet.untold, p.now.Add(min(d, maxHold)))
 	}
-	if p.fleet.leads() {
-		p.fleet.tell.hold = max(p.fleet.tell.hold, min(d, maxHold))
-		p.holdFor(d)
-		return
-	}
-	if p.law.state < held {
-		p.law.hold(p.now)
-		p.renew()
-	}
-	p.law.busy = p.now
 	p.holdFor(d)
 }
 
@@ -266,14 +256,22 @@ func (p *Pacer[T]) size() (n float64) {
 	return n
 }
 
-// holdFor holds all attempts. A random part comes on top: all processes get the same
-// hint, and its end must not be theirs.
+// holdFor holds all attempts of this process. A random part comes on top: all processes get the
+// same hint, and its end must not be theirs.
 func (p *Pacer[T]) holdFor(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	if !p.fleet.leads() {
+		if p.law.state < held {
+			p.law.hold(p.now)
+			p.renew()
+		}
+		p.law.busy = p.now
+	}
 	d = min(d, maxHold)
 	d += inSeconds(p.Chance() * spread * d.Seconds())
-	if at := p.now.Add(d); at.After(p.hold) {
-		p.hold = at
-	}
+	p.hold = later(p.hold, p.now.Add(d))
 }
 
 // Chance returns the next of Rand's numbers.
@@ -337,6 +335,13 @@ func (p *Pacer[T]) open() {
 
 func earlier(a, b time.Time) time.Time {
 	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
 		return a
 	}
 	return b
