@@ -102,6 +102,16 @@ func (m *member) suspects() bool {
 // not wait for longer than its patience.
 func (m *member) defers(retry bool) bool { return m.asks() || m.leads() && retry && m.suspects() }
 
+// backTo notes that the clock was put back to now: nothing lies further ahead than it can.
+func (m *member) backTo(now time.Time) {
+	m.since, m.turned, m.at = earlier(m.since, now), earlier(m.turned, now), earlier(m.at, now)
+	m.own.at, m.own.since = earlier(m.own.at, now), earlier(m.own.since, now)
+	m.count.ends = earlier(m.count.ends, now.Add(time.Second))
+	m.count.settled = earlier(m.count.settled, now.Add(time.Second+inSeconds(reported)))
+	m.untold = earlier(m.untold, now.Add(maxHold))
+	m.telling = earlier(m.telling, now.Add(maxHold))
+}
+
 // age is that of the latest answer.
 func (m *member) age(now time.Time) time.Duration { return now.Sub(m.at) }
 

@@ -408,3 +408,64 @@ func TestAHoldIsToldWhenTheStoreIsBack(t *testing.T) {
 		t.Errorf("the fleet is told to hold for %v s", r.Hold)
 	}
 }
+
+// Turns come, counting ends, and the own rate is known, though a process's clock was put back. The
+// store's was not.
+func TestClockOfAMemberGoesBack(t *testing.T) {
+	const back = time.Hour
+	goOn := func(p *pace, s *store, d time.Duration) (told []fleetpace.Report) {
+		for end := p.now.Add(d); p.now.Before(end); p.sleep(pacing.Gap) {
+			if r, due, _ := p.Report(p.now); due {
+				told = append(told, r)
+				p.Answered(p.now, r, s.apply(p.now.Add(back), r))
+			}
+			for t := p.First(); t != nil && p.Ready(p.now, t) == 0; t = p.First() {
+				p.note(t)
+			}
+		}
+		return told
+	}
+	s := pacedStore(1)
+	p := s.join(epoch)
+	for range 4 {
+		p.enter(0, false, 0)
+	}
+	p.exchange(s)
+	p.sleep(-back)
+	if goOn(p, s, 5*time.Second); len(p.started) != 4 {
+		t.Errorf("%d of four turns have come in 5s after the clock went back", len(p.started))
+	}
+	p.sleep(-back)
+	if p.Alone(p.now); p.Rate(p.now) > 4 {
+		t.Errorf("alone it goes on at %v attempts per second", p.Rate(p.now))
+	}
+
+	s = new(store)
+	p = s.join(epoch)
+	p.throttle(0)
+	p.exchange(s)
+	p.throttle(0)
+	p.sleep(-back)
+	retry := &pacing.Turn[int]{Retry: true}
+	if wait, _ := p.Enter(p.now, retry, pacing.Never); wait > 1250*time.Millisecond {
+		t.Errorf("a retry waits for %v until all have counted, want 1.25s at most", wait)
+	}
+	p.Leave(retry)
+	told := goOn(p, s, 2*time.Second)
+	if len(told) == 0 || !told[0].Counted || told[0].Hits != 1 {
+		t.Errorf("told after counting: %+v", told)
+	}
+
+	s = new(store)
+	p = s.join(epoch)
+	p.Hold(p.now, time.Minute)
+	p.sleep(-back)
+	if r, _, _ := p.Report(p.now); r.Hold != 60 {
+		t.Errorf("told to hold for %v s, want 60", r.Hold)
+	}
+	p.sleep(-back)
+	p.Alone(p.now)
+	if r, _, _ := p.Report(p.now); r.Hold != 60 {
+		t.Errorf("told once more to hold for %v s, want 60", r.Hold)
+	}
+}

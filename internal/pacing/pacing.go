@@ -289,6 +289,7 @@ func (p *Pacer[T]) advance(now time.Time) {
 	if now.Before(from) { // the clock was put back: nothing lies further ahead than it can
 		p.law.busy, p.law.since, p.first = earlier(p.law.busy, now), earlier(p.law.since, now), earlier(p.first, now)
 		p.hold = earlier(p.hold, now.Add(maxHold))
+		p.fleet.backTo(now)
 		return
 	}
 	if p.fleet.leads() {
