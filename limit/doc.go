@@ -3,12 +3,15 @@
 //
 //	var users limit.Limit // one for all calls to one dependency
 //
+//	policy.AttemptTimeout = time.Second // or a deadline of ctx
 //	policy.Guards = []retry.Guard{&users}
 //	user, err := retry.Do(ctx, policy, fetchUser)
 //
 // It ends outages that a retry budget cannot end, in which the wait in the server's
 // queue is longer than the clients' timeout. Then every answer comes too late, even
 // the answers to first attempts. Fewer calls in flight make the queue shorter.
+// It compares attempts with their deadline: without one, only a Throttled error, or one that says
+// it timed out, makes it smaller.
 //
 // A [Limit] has a number of places, and each attempt in flight takes one. An attempt
 // that finds none free is refused at once with [ErrLimited], and the run tries again after
@@ -31,8 +34,9 @@
 // the queue stays short: under three times the load that a server can bear, it works all the
 // time, and 99 % of the answers come within half of the timeout. If everything in flight times out at once, only half of the places
 // go, because this is one event, whether it ends five attempts or five hundred. A single
-// overload among n attempts takes 1/2n of the places. Errors of other kinds say nothing
-// about the load and do not change the number. Both rules are known from networks: TCP
+// overload among n attempts takes 1/2n of the places. Permanent errors, such as a 404, are answers,
+// and count like successes, except those that [retry.Refuse] marks. Other errors, such as a 503,
+// say nothing about the load and do not change the number. Both rules are known from networks: TCP
 // halves its window once for all packets lost in a round (RFC 5681), and DCTCP takes 1/2n
 // of it for one marked packet of n (RFC 8257).
 //

@@ -3,6 +3,7 @@ package limit_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/hedge"
@@ -12,7 +13,7 @@ import (
 var places limit.Limit // one for all calls to a server
 
 func user(ctx context.Context) (string, error) {
-	policy := retry.Policy{Name: "fetch-user", Guards: []retry.Guard{&places}}
+	policy := retry.Policy{Name: "fetch-user", AttemptTimeout: time.Second, Guards: []retry.Guard{&places}}
 	return retry.Do(ctx, policy, fetchUser)
 }
 
@@ -45,7 +46,7 @@ func ExampleLimit_nonIdempotent() {
 
 // With a hedge each copy of an attempt needs a place.
 func ExampleLimit_hedge() {
-	policy := retry.Policy{Name: "fetch-user", Guards: []retry.Guard{&places}}
+	policy := retry.Policy{Name: "fetch-user", AttemptTimeout: time.Second, Guards: []retry.Guard{&places}}
 	fmt.Println(hedge.Do(context.Background(), policy, &hedge.Hedge{}, fetchUser))
 	// Output: ada <nil>
 }
