@@ -28,9 +28,10 @@
 //     continues where its body broke off.
 //   - A response that says X-Should-Retry: false, Stripe-Should-Retry: false or
 //     X-Envoy-Overloaded ends the run. If its status would otherwise be retried, the run
-//     has failed, with ReasonRefused. A permanent status is an answer, whatever these
-//     headers say. With X-Should-Retry: true or Stripe-Should-Retry: true any status from
-//     400 on is retried as a 5xx is; that header does not prove that nothing was done.
+//     has failed, with ReasonRefused; a permanent status stays an answer.
+//   - With X-Should-Retry: true or Stripe-Should-Retry: true any status from 400 on is
+//     retried as a 5xx is, even one that would be permanent. That header does not prove
+//     that nothing was done.
 //   - [Transport.Check], and then Policy.Classify, go before these headers and the
 //     status. An error of Check proves that the request did nothing only if it is marked
 //     by [retry.Undone], or Unprocessed to Policy.Classify.
