@@ -66,6 +66,7 @@ type count struct {
 	ends     time.Time // the second in which this process counts; zero: none is underway
 	settled  time.Time // when all have told what they counted; zero: an answer since then says that they go on
 	refusals int       // attempts that were throttled since all was open
+	hinted   time.Time // when the longest wait ends for which the server has asked since then
 }
 
 // leads reports whether the fleet's law counts.
@@ -210,6 +211,7 @@ func (m *member) throttled(now time.Time, round uint64, hint time.Duration) {
 	}
 	m.countFrom(now)
 	m.count.refusals++
+	m.count.hinted = later(m.count.hinted, now.Add(hint))
 	m.tell.hits++
 	if float64(round) == m.last.Round {
 		m.tell.fresh++
@@ -285,6 +287,9 @@ func (m *member) report(now time.Time, want float64, patience time.Duration) fle
 	}
 	if m.mode() == fleetpace.Paced && m.age(now) < known {
 		r.Rate = m.last.Rate
+	}
+	if m.counting() { // whose report decides is not known: each has the hint
+		r.Hint = max(r.Hint, m.count.hinted.Sub(now).Seconds())
 	}
 	switch {
 	case want > 0:

@@ -469,3 +469,43 @@ func TestClockOfAMemberGoesBack(t *testing.T) {
 		t.Errorf("told once more to hold for %v s, want 60", r.Hold)
 	}
 }
+
+// A hint that came while all counted holds all, if so many are throttled: whichever process's
+// report decides, it has the hint, and what is left of it. One process alone has it too.
+func TestAHintOfTheCountingHoldsAll(t *testing.T) {
+	for _, n := range []int{1, 2, 5} {
+		s := new(store)
+		ps := make([]*pace, n)
+		for i := range ps {
+			ps[i] = s.join(epoch)
+		}
+		ps[0].throttle(0)
+		for range 2 { // the first tells, and all hear
+			for _, p := range ps {
+				p.News()
+				p.exchange(s)
+			}
+		}
+		for _, p := range ps {
+			for range 6 {
+				p.Throttled(p.now, p.enter(0, false, 0).Round, 30*time.Second)
+			}
+		}
+		for range 30 {
+			for _, p := range ps {
+				p.exchange(s)
+				p.sleep(pacing.Gap)
+			}
+		}
+		for i, p := range ps {
+			if got := p.Wait(p.now); got < 27*time.Second || got > 40*time.Second {
+				t.Errorf("%d processes: after 1.5s process %d waits for %v, want for the hint of 30s, and a part", n, i, got)
+			}
+		}
+		ps[0].sleep(40 * time.Second)
+		ps[0].enter(0, false, 0)
+		if r, _, _ := ps[0].Report(ps[0].now); r.Hint != 0 {
+			t.Errorf("%d processes: a hint of %v s is told again", n, r.Hint)
+		}
+	}
+}
