@@ -33,7 +33,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("run: %v", err)
 	}
 	for line := range strings.Lines(out.String()) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 110 {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 120 {
 			t.Errorf("a line of %d columns: %s", n, line)
 		}
 	}

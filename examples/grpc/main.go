@@ -165,7 +165,7 @@ func scenarios() []scenario {
 		fails: []step{cut},
 		call:  watch,
 	}, {
-		name:  "price-shed",
+		name:  "shed",
 		about: "retryThrottling as in a service config: of four tokens two must be left.",
 		fails: []step{fail(codes.Unavailable, "down")},
 		ends:  retry.ReasonBudget,
