@@ -21,7 +21,7 @@ func (hanging) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestFirstHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy := users
-		policy.Budget = &retry.EarnedBudget{} // tests must not share one
+		policy.Budget = &retry.EarnedBudget{} // as in a server, but not shared
 		start := time.Now()
 		_, err := load(t.Context(), policy, &http.Client{Transport: hanging{}}, "http://server/ada")
 		e, ok := errors.AsType[*retry.Error](err)

@@ -21,7 +21,6 @@ var users = retry.Policy{
 	Name:           "get-user",
 	MaxAttempts:    4,
 	AttemptTimeout: 2 * time.Second,
-	Budget:         &retry.EarnedBudget{}, // one for all calls to this server
 }
 
 type User struct{ Name string }

@@ -11,7 +11,7 @@ import (
 
 func TestUsersPolicy(t *testing.T) {
 	policy := users
-	policy.Budget = &retry.EarnedBudget{} // tests must not share one
+	policy.Budget = &retry.EarnedBudget{} // as in a server, but not shared
 	policy.Rand = func() float64 { return 0.5 }
 	h := retrytest.New(t, policy)
 	op := retrytest.Script(h,
