@@ -14,24 +14,20 @@ type Code int
 const (
 	Moved   Code = iota // another node leads; nothing was appended
 	Busy                // too many calls; nothing was appended
-	Timeout             // no quorum in time; the record may have been appended
+	Timeout             // the record may have been appended
 	Invalid             // the record is not valid
 )
 
-// Fault is the error of a call that the service answered.
+// Fault is the service's error.
 type Fault struct {
 	Code Code
 	Node string        // the node to ask, if Moved
 	Wait time.Duration // before the next call, if Busy
 }
 
-func (f *Fault) Error() string { return fmt.Sprintf("journal: fault %d", f.Code) }
-
 // Conn is a connection to one node.
 type Conn interface {
-	// Append appends a record, and returns its number.
-	Append(ctx context.Context, record string) (int, error)
+	Append(ctx context.Context, record string) (number int, err error)
 }
 
-// Dial connects to a node.
-type Dial func(node string) Conn
+func (f *Fault) Error() string { return fmt.Sprintf("journal: fault %d", f.Code) }

@@ -14,18 +14,16 @@ import (
 // Client appends records to a journal. It is safe for concurrent use. Set the fields
 // before the first use.
 type Client struct {
-	Dial journal.Dial
-	Node string // to ask first
-
-	// Policy says when to repeat a call. Append is not idempotent, whatever the policy
-	// says: a record that may have been appended is not appended again.
+	Dial   func(node string) journal.Conn
+	Node   string // to ask first
 	Policy retry.Policy
 
 	mu   sync.Mutex
 	conn journal.Conn
 }
 
-// Append appends a record and returns its number. The error is a *[retry.Error].
+// Append appends a record. One that may have been appended is not appended again,
+// whatever Policy says. The error is a *[retry.Error].
 func (c *Client) Append(ctx context.Context, record string) (number int, err error) {
 	a := c.Policy.Attempts(ctx)
 	defer a.Close()
@@ -39,35 +37,7 @@ func (c *Client) Append(ctx context.Context, record string) (number int, err err
 	return number, a.Err()
 }
 
-// verdict says what the error of a single call means, which is all that an attempt makes.
-func (c *Client) verdict(err error) retry.Verdict {
-	p := c.Policy // for this verdict only: hooks see the policy that the user wrote
-	p.Classify = retry.Classifiers(c.Policy.Classify, classify)
-	v := p.Judge(err)
-	v.Once = err != nil // a record must not be appended twice
-	if fault, ok := errors.AsType[*journal.Fault](err); ok && fault.Code == journal.Busy {
-		v.Hint, v.Undone = max(v.Hint, fault.Wait), true // the journal's manual says so
-	}
-	return v
-}
-
-// classify knows the codes. Unprocessed is proof that nothing was appended.
-func classify(err error) retry.Class {
-	fault, ok := errors.AsType[*journal.Fault](err)
-	switch {
-	case !ok:
-		return retry.DefaultClassifier(err) // this adapter vouches that op is one call
-	case fault.Code == journal.Moved:
-		return retry.Unprocessed
-	case fault.Code == journal.Busy:
-		return retry.Throttled
-	case fault.Code == journal.Timeout:
-		return retry.TimedOut
-	}
-	return retry.Permanent
-}
-
-// connection returns the connection in use, or one to the node from now on.
+// connection dials the node, or returns the connection in use if node is empty.
 func (c *Client) connection(node string) journal.Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,4 +48,32 @@ func (c *Client) connection(node string) journal.Conn {
 		c.conn = c.Dial(c.Node)
 	}
 	return c.conn
+}
+
+// verdict says what the error of a single call means, which is all that an attempt makes.
+func (c *Client) verdict(err error) retry.Verdict {
+	p := c.Policy // a copy: the run and its hooks keep the user's policy
+	p.Classify = retry.Classifiers(c.Policy.Classify, classify)
+	v := p.Judge(err)
+	v.Once = err != nil // a record must not be appended twice
+	if fault, ok := errors.AsType[*journal.Fault](err); ok && fault.Code == journal.Busy {
+		v.Hint, v.Undone = max(v.Hint, fault.Wait), true
+	}
+	return v
+}
+
+// classify knows the codes. Unprocessed is proof that nothing was appended.
+func classify(err error) retry.Class {
+	fault, ok := errors.AsType[*journal.Fault](err)
+	switch {
+	case !ok:
+		return retry.DefaultClassifier(err) // proof too, since an attempt is one call
+	case fault.Code == journal.Moved:
+		return retry.Unprocessed
+	case fault.Code == journal.Busy:
+		return retry.Throttled
+	case fault.Code == journal.Timeout:
+		return retry.TimedOut
+	}
+	return retry.Permanent
 }
