@@ -16,7 +16,7 @@ import (
 
 // A server is away for 300 ms, and a hundred calls begin in that time. grpc connects
 // again after a second, and until then calls that do not wait for the connection fail
-// at once: a policy's short waits are over by then. docs/grpc.md has the figures.
+// at once: a policy's short waits are over by then. docs/grpc.md says what helps.
 func TestServerIsAwayForAMoment(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
