@@ -12,10 +12,10 @@ import (
 type Code int
 
 const (
-	Moved   Code = iota // another node leads; nothing was appended
-	Busy                // too many calls; nothing was appended
-	Timeout             // the record may have been appended
-	Invalid             // the record is not valid
+	Moved   Code = iota + 1 // another node leads; nothing was appended
+	Busy                    // too many calls; nothing was appended
+	Timeout                 // the record may have been appended
+	Invalid                 // the record is not valid
 )
 
 // Fault is the service's error.
