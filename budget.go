@@ -95,7 +95,7 @@ func shortageOf(b Budget, w Withdrawal) error {
 }
 
 func (s *shortage) Error() string {
-	after, unit, are := "", "tokens", "are"
+	after, are := "", "are"
 	switch s.class {
 	case TimedOut:
 		after = " after a timeout"
@@ -103,13 +103,10 @@ func (s *shortage) Error() string {
 		after = " after a throttled error"
 	}
 	price, left := tokens.Price(s.price), tokens.Left(s.left)
-	if price == "1" {
-		unit = "token"
-	}
 	if left == "1" {
 		are = "is"
 	}
-	return fmt.Sprintf("a retry%s costs %s %s, %s %s left", after, price, unit, left, are)
+	return fmt.Sprintf("a retry%s costs %s %s, %s %s left", after, price, tokens.Unit(price), left, are)
 }
 
 // EarnedBudget lets calls earn their retries. Use it unless you know better, one for each

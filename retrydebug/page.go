@@ -545,12 +545,8 @@ func pricesText(r *budgetReport) string {
 	if r.Price == nil {
 		return ""
 	}
-	unit := "tokens"
 	left := tokens.Left(*r.Tokens)
-	if left == "1" {
-		unit = "token"
-	}
-	text := fmt.Sprintf(": %s %s; a retry costs %s", left, unit, tokens.Price(r.Price.Transient))
+	text := fmt.Sprintf(": %s %s; a retry costs %s", left, tokens.Unit(left), tokens.Price(r.Price.Transient))
 	if p := r.Price.Throttled; p != r.Price.Transient {
 		text += ", after a throttled error " + tokens.Price(p)
 	}

@@ -19,5 +19,13 @@ func Price(n float64) string { return text(math.Ceil(n*10 - slack)) }
 // Left returns what is left as a text.
 func Left(n float64) string { return text(math.Floor(n*10 + slack)) }
 
+// Unit returns the unit of a number that Price or Left has returned.
+func Unit(n string) string {
+	if n == "1" {
+		return "token"
+	}
+	return "tokens"
+}
+
 // text shows less than nothing as nothing.
 func text(tenths float64) string { return strconv.FormatFloat(max(tenths, 0)/10, 'f', -1, 64) }
