@@ -54,8 +54,7 @@ func (b *guardedBody) Close() error {
 }
 
 // end tells the guards how the attempt has ended: by err, or as it was to if that is nil or
-// [io.EOF].
-// Policy.Classify is not called if the context has ended, since nobody could recover from its
+// [io.EOF]. Policy.Classify is not called if the context has ended, since nobody could recover from its
 // panic.
 func (b *guardedBody) end(err error) {
 	x := retry.Exit{Ending: retry.Panicked, Verdict: retry.Verdict{Err: err}} // if Classify does

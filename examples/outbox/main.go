@@ -8,8 +8,8 @@
 // The service is a process of its own, which dies twice: after the COMMIT of an
 // order and before its message is published, and after a message was published and
 // before that was noted. The broker, in this process, answers every fourth message with
-// 503. The program exits with code 1 unless every stored order was told of at least
-// once, and nothing else was. The second crash has a price: one message comes twice, so
+// 503. The program exits with code 1 unless the broker got every stored order at
+// least once, and nothing else. The second crash has a price: one message comes twice, so
 // whoever gets it must know its key.
 //
 // outbox.go is the part to copy. main.go has the broker, the crashes and the count.

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A service that is told to end says first that it is not ready, and serves as before
-// until those who ask have noticed. Then it takes nothing new, and ends what is underway.
+// A service that gets a signal to end first reports that it is not ready, and serves as before
+// until health checks have noticed. Then it accepts nothing new, and finishes what is underway.
 // A supervisor must have more patience than both of these together.
 const (
 	notice = 300 * time.Millisecond // in production: what the probes of a balancer take

@@ -13,7 +13,7 @@
 // For fifteen seconds, or -for, shops make payments. Each has a key, with which it is
 // repeated until the gateway says what became of it; one request in ten hangs up. Then a
 // ledger is killed, PostgreSQL is restarted, and so on: -trouble names what goes wrong. The
-// program exits with code 1 unless each payment that a shop was told of was applied once,
+// program exits with code 1 unless each payment that was confirmed to a shop was applied once,
 // every account is the sum of its payments, and the third party was notified of each
 // payment, and of no other.
 //
@@ -21,7 +21,7 @@
 //	client.go    how ledgers are called: retries, hedges, limits
 //	ledger.go    transactions that conflict; an outbox; answers that say when to come back
 //	notifier.go  a queue in which a message waits until its webhook is back
-//	leave.go     what a service does when it is told to end
+//	leave.go     how a service shuts down
 //	story.go     the processes, and what goes wrong
 //	shop.go      the load and the count
 //	servers.go   PostgreSQL, Redis and NATS
