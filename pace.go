@@ -60,7 +60,6 @@ type Pace struct {
 	active atomic.Bool            // the pacer is not open
 	mu     sync.Mutex
 	pacer  pacing.Pacer[chan struct{}]
-	tell   chan struct{} // gets an element when Share is to look; nil: p is not shared
 }
 
 // pause is what a refused attempt takes at most, so that a loop of calls which are refused
@@ -207,12 +206,8 @@ func (p *Pace) openTo(policy *Policy) bool {
 	return p.open()
 }
 
-// unlock publishes whether p is open, and lets Share look.
+// unlock publishes whether p is open.
 func (p *Pace) unlock() {
-	select {
-	case p.tell <- struct{}{}:
-	default:
-	}
 	if active := !p.pacer.Open(); active != p.active.Load() { // else the cores that only read it go on sharing it
 		p.active.Store(active)
 	}
@@ -268,9 +263,6 @@ func (p *Pace) again(t *turn) (Pass, error) {
 	now := p.clock().Now()
 	p.mu.Lock()
 	defer p.unlock()
-	if !t.Waits() { // the fleet has no turn for it in time
-		return Pass{}, Stop(latePace{wait: p.pacer.Wait(now)})
-	}
 	if wait := p.pacer.Ready(now, t); wait > 0 {
 		return p.waiting(now, t, wait), nil
 	}
@@ -279,12 +271,11 @@ func (p *Pace) again(t *turn) (Pass, error) {
 }
 
 // waiting returns the Pass of a turn that waits. The first of the queue sleeps, and only it:
-// the others' waits depend on what it learns. In a fleet an answer may end its sleep.
+// the others' waits depend on what it learns.
 func (p *Pace) waiting(now time.Time, t *turn, wait time.Duration) Pass {
 	pass := Pass{Wait: wait, Again: true, Held: t}
-	first := p.pacer.First() == t && wait < pacing.Never
-	if !first || p.pacer.Joined() {
-		pass.wake, pass.timed = t.Owner, first
+	if p.pacer.First() != t || wait == pacing.Never {
+		pass.wake = t.Owner
 	}
 	if wait == pacing.Never { // it is not known how long
 		pass.Wait = 1

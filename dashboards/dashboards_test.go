@@ -18,7 +18,6 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
-	"github.com/goretry/retry/fleetpace"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	otelretry "github.com/goretry/retry/otel"
@@ -384,18 +383,6 @@ func (b *busy) Enter(context.Context, retry.Entry) (retry.Pass, error) {
 }
 func (*busy) Leave(retry.Pass, retry.Exit) {}
 
-// away is a fleet whose store does not answer.
-type away chan struct{}
-
-func (a away) Exchange(ctx context.Context, _ fleetpace.Report) (fleetpace.Answer, error) {
-	select {
-	case a <- struct{}{}:
-	case <-ctx.Done():
-	}
-	return fleetpace.Answer{}, errors.New("away")
-}
-func (away) News(context.Context) <-chan struct{} { return nil }
-
 // scrape runs the library until each of its metrics has been made in each way, and
 // returns what Prometheus would then have.
 func scrape(t *testing.T) map[string]labelSet {
@@ -438,11 +425,8 @@ func scrape(t *testing.T) map[string]labelSet {
 		}
 		return 0, ctx.Err()
 	})
-	shared, store := new(retry.Pace), make(away)
-	go func() { _ = shared.Share(t.Context(), store) }()
-	<-store
 	for name, observe := range map[string]func() (func() error, error){
-		"pace":  func() (func() error, error) { return otelretry.ObservePace("dependency", shared, meters) },
+		"pace":  func() (func() error, error) { return otelretry.ObservePace("dependency", new(retry.Pace), meters) },
 		"hedge": func() (func() error, error) { return otelretry.ObserveHedge("dependency", hedged, meters) },
 		"limit": func() (func() error, error) { return otelretry.ObserveLimit("dependency", new(limit.Limit), meters) },
 	} {

@@ -70,7 +70,6 @@
 //	retry.limit.in_flight     gauge, {attempt}          retry.limit
 //	retry.pace.rate           gauge, {attempt}/s        retry.pace (see ObservePace)
 //	retry.pace.wait           gauge, s                  retry.pace
-//	retry.pace.alone          gauge, s                  retry.pace; of those that are shared
 //	retry.budget.balance      gauge, 1                  retry.budget (see ObserveBudget)
 //	retry.….parts             gauge, {part}             as the gauges of what a retry.PerKey has (see ObservePerKey),
 //	                                                    which have retry.….rank too: budget, limit, hedge or pace

@@ -2,7 +2,6 @@ package otelretry
 
 import (
 	"math"
-	"time"
 
 	"github.com/goretry/retry"
 )
@@ -17,28 +16,14 @@ var paces = kind[*retry.Pace]{"retry.pace", "retry.pace",
 		}},
 		{instrument{"retry.pace.wait", "s", "How long an attempt that comes now waits for its turn."},
 			func(p *retry.Pace) (float64, bool) { return p.Wait().Seconds(), true }},
-		{instrument{"retry.pace.alone", "s", "For how long a shared pace has gone on alone, since its fleet does not answer; 0 while it does."}, alone},
 	},
 	func(p *retry.Pace) float64 { return p.Wait().Seconds() },
-}
-
-// alone has no value for a pace that is not shared.
-func alone(p *retry.Pace) (seconds float64, ok bool) {
-	shared, since := p.Shared()
-	switch {
-	case since.IsZero():
-		return 0, false
-	case shared:
-		return 0, true
-	}
-	return time.Since(since).Seconds(), true
 }
 
 // ObservePace reports how many attempts in a second p lets start, 0 while it is open, and
 // how long one that comes now would wait, as the gauges retry.pace.rate and
 // retry.pace.wait with the attribute retry.pace set to name, until unregister is called.
-// While Pace.Share runs, retry.pace.alone says for how many seconds the fleet has not
-// answered. Names and errors are as with [ObserveBudget].
+// Names and errors are as with [ObserveBudget].
 func ObservePace(name string, p *retry.Pace, opts ...Option) (unregister func() error, err error) {
 	return paces.observe(name, p, opts)
 }

@@ -66,7 +66,6 @@
 //	    transient, throttled          after an error of this class
 //	    timed_out
 //	hedges[], paces[]                 by name: delay; rate, null while it is open, and wait
-//	  shared?, alone?                 of a pace that is shared: for how long its fleet has answered, or has not
 //	  parts?, worst?[]                of a retry.PerKey: how many, and the five worst of them, by key; the
 //	                                  other fields are those of the worst
 //	failed[]                          at most 64, latest first

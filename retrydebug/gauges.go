@@ -285,14 +285,6 @@ type paceReport struct {
 	header[paceReport]
 	Rate *float64 `json:"rate"` // nil while it is open
 	Wait *float64 `json:"wait"`
-
-	Shared *float64 `json:"shared,omitempty"` // for so many seconds its fleet has answered,
-	Alone  *float64 `json:"alone,omitempty"`  // or has not
-}
-
-// sharer is a pacer that may be shared by a fleet.
-type sharer interface {
-	Shared() (shared bool, since time.Time)
 }
 
 func readPace(p pacer) (r paceReport) {
@@ -301,19 +293,6 @@ func readPace(p pacer) (r paceReport) {
 		return v, finite(v)
 	})
 	r.Wait = readWait(p)
-	if s, ok := p.(sharer); ok {
-		shared := false
-		since := safely(func() (float64, bool) {
-			is, since := s.Shared()
-			shared = is
-			return max(time.Since(since).Seconds(), 0), !since.IsZero()
-		})
-		if shared {
-			r.Shared = since
-		} else {
-			r.Alone = since
-		}
-	}
 	return r
 }
 

@@ -528,12 +528,6 @@ func gaugeItems(rep *report) (items []gaugeItem) {
 		default:
 			item.Text = "open"
 		}
-		switch {
-		case p.Shared != nil:
-			item.Text += "; shared for " + seconds(*p.Shared)
-		case p.Alone != nil:
-			item.Text += "; alone for " + seconds(*p.Alone) + ", since its fleet does not answer"
-		}
 		add(item, p.Parts, "slowest")
 	}
 	return items

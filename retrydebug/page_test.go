@@ -235,8 +235,6 @@ func TestPage(t *testing.T) {
 		page.ObservePace("held", observed{balance: math.Inf(1), wait: time.Second})
 		page.ObservePace("model", observed{balance: 4.25, wait: 3 * time.Second})
 		page.ObservePace("open", new(retry.Pace))
-		page.ObservePace("shared", sharedPace{observed{balance: 5}, true, time.Now().Add(-time.Minute)})
-		page.ObservePace("alone", sharedPace{observed{balance: 5}, false, time.Now().Add(-time.Minute)})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer synctest.Wait()
 		defer cancel()
@@ -272,7 +270,7 @@ func TestPage(t *testing.T) {
 			"1 operation without a run in the last minute", "idle",
 			"Budgets, limits, hedges, paces", "budget orders 4% left", "budget rest 60% left", "budget users 0% left",
 			"limit cache 2 in flight, no limit", "limit database 20 of 20 in flight", "hedge search after 80ms",
-			"pace alone 5.00 attempts/s, one that comes now waits <0.1ms; alone for 1m02s, since its fleet does not answer", "pace held holds all attempts for 1.00s", "pace model 4.25 attempts/s, one that comes now waits 3.00s", "pace open open", "pace shared 5.00 attempts/s, one that comes now waits <0.1ms; shared for 1m02s",
+			"pace held holds all attempts for 1.00s", "pace model 4.25 attempts/s, one that comes now waits 3.00s", "pace open open",
 			"Underway: 2, 1 of them waiting",
 			"2.50s hangs 1 of 3 attempting for 2.50s",
 			"500ms asks 2 waiting, next try in 59.6s (the server asked for 1m00s) connection refused",

@@ -99,8 +99,7 @@ func (r *Recorder) ObserveHedge(name string, h interface{ Wait() time.Duration }
 }
 
 // ObservePace is ObserveBudget for the rate of a [retry.Pace], and for how long an
-// attempt that comes now has to wait. If p has the method Shared of a Pace, the page shows for
-// how long its fleet has answered, or has not.
+// attempt that comes now has to wait.
 func (r *Recorder) ObservePace(name string, p interface {
 	Rate() float64
 	Wait() time.Duration

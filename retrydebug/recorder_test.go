@@ -907,12 +907,3 @@ func TestNoGoroutines(t *testing.T) {
 		}
 	})
 }
-
-// sharedPace is a pace of a fleet.
-type sharedPace struct {
-	observed
-	shared bool
-	since  time.Time
-}
-
-func (p sharedPace) Shared() (bool, time.Time) { return p.shared, p.since }

@@ -89,30 +89,3 @@ func ExampleHandler_Check() {
 	// With MaxDeliver 3 it prints:
 	// retrynats: consumer worker of stream JOBS: MaxDeliver is 3, and the policy allows 5 deliveries: set MaxDeliver -1
 }
-
-// Processes that call the same model with the same API key share its quota: each runs this.
-func ExampleFleet() {
-	ctx, cancel := context.WithCancel(context.Background()) // as long as the process runs
-	defer cancel()
-	conn, err := nats.Connect(nats.DefaultURL)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	kv, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: "paces", Storage: jetstream.MemoryStorage, TTL: 10 * time.Minute})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-
-	var model retry.Pace
-	go model.Share(ctx, &retrynats.Fleet{KV: kv, Key: "provider/model/key"})
-	policy := retry.Policy{Name: "complete", Guards: []retry.Guard{&model}}
-	_ = policy // of each call of the model
-}

@@ -11,7 +11,7 @@ import (
 // quotas compares clients of a server with quotas. Loads are those of one row each.
 func quotas(o *options) job {
 	p := storm.DocumentedProvider
-	processes, loads, seeds, fleet := []int{1, 12, 200}, []float64{1.5}, 3, false
+	processes, loads, seeds := []int{1, 12, 200}, []float64{1.5}, 3
 	o.add(
 		param{"processes", &processes, 1, 1e4, "", "`numbers` of processes that share the quotas"},
 		param{"load", &loads, .01, 100, "", "calls offered, as `multiples` of the quota"},
@@ -32,14 +32,6 @@ func quotas(o *options) job {
 		param{"fixed", &p.Fixed, 0, 0, "", "each answer takes exactly that time, a refusal too: an open loop as a gateway has it"},
 		param{"life", &p.Life, 0, forever, "", "mean `time` that a process lives; then another takes its place. 0: for ever"},
 		param{"each", &p.Each, 0, many, "", "`number` of calls that a process makes at most; 0: any"},
-		param{"fleet", &fleet, 0, 0, "", "compare processes that meet in a store with others"},
-		param{"trip", &p.Store.Trip, 0, 60, "", "`time` that a request to the store takes; 0: a millisecond"},
-		param{"away-from", &p.Store.AwayFrom, 0, forever, "", "`time` from which the store answers nobody"},
-		param{"away-to", &p.Store.AwayTo, 0, forever, "", "`time` to which it does not"},
-		param{"half", &p.Store.Half, 0, 0, "", "only every second process does not reach it then"},
-		param{"emptied", &p.Store.Emptied, 0, forever, "", "`time` when it forgets all; 0: never"},
-		param{"skew", &p.Store.Skew, 0, 3600, "", "`time` by which the clocks of the processes differ, if there is none of the store's"},
-		param{"deaf", &p.Store.Deaf, 0, 0, "", "the store's news is lost"},
 		param{"duration", &p.Duration, 61, 3600, "", "`time` simulated, without a backlog"},
 		param{"seeds", &seeds, 1, 1000, "", "`number` of runs to take the mean of"},
 		param{"seed", &p.Seed, 0, 0, "", "`number` that all chance follows from"},
@@ -48,10 +40,6 @@ func quotas(o *options) job {
 		rows := []map[string]any{}
 		title, clients := "Quotas: processes that do not know of each other share them", clientNames(storm.ProviderClients)
 		columns := []string{"processes", "load", "client", "requests", "wasted", "calls that fail", "goodput of quota", "p50", "p99", "fairness"}
-		if fleet {
-			title, clients = "Quotas: processes that meet in a store share them", append([]string{"AWS adaptive", "pace", "one queue"}, clientNames(storm.FleetClients)...)
-			columns = append(columns, "requests to the store, per second")
-		}
 		r := experiment("quotas", title, nil, columns...)
 		if p.Backlog > 0 {
 			loads = loads[:1]
@@ -75,9 +63,6 @@ func quotas(o *options) job {
 					rows = append(rows, map[string]any{"processes": n, "load": load, "result": x})
 					row := []any{n, name, client, x.Sent, percent(x.Waste()), percent(x.Failing()), percent(x.Goodput),
 						x.Median.Round(100 * time.Millisecond), x.P99.Round(100 * time.Millisecond), fmt.Sprintf("%.2f", x.Fairness)}
-					if fleet {
-						row = append(row, fmt.Sprintf("%.1f", float64(x.Store)/x.Took.Seconds()))
-					}
 					r.add(row...)
 				}
 			}

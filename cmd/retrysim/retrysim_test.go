@@ -138,8 +138,7 @@ func TestFlagsHaveAnEffect(t *testing.T) {
 		"run layers":                                  "-attempts 5;-depth 4;-fails 0.5;-fails 0.5 -calls 9;-fails 0.5 -seed 2",
 		"run quotas -seeds 1 -processes 2 -duration 70s": "-processes 3;-load 2;-load 2 -peaks;-load 2 -peaks -seed 2;-load 2 -requests 20;-load 2 -burst 200;-load 3 -window 1m;-tokens 10000;-load 3 -token-burst 9000;" +
 			"-load 3 -counts;-load 3 -no-hints;-stray .1;-calm;-answer 2s;-duration 80s;-seeds 2;-seed 2;-backlog 500;-backlog 500 -workers 9;-load 2 -life 10s;-load 2 -each 2",
-		"run quotas -fleet -seeds 1 -processes 4 -load 3 -duration 70s": "-load 2;-trip 300ms;-away-from 20s -away-to 40s;-away-from 20s -away-to 50s;-away-from 20s -away-to 50s -half;-emptied 30s;-skew 3s;-deaf",
-		"try -duration 23s -seeds 1 -policy attempts=3+non_idempotent":  "-outage-answer 503;-outage-answer refused",
+		"try -duration 23s -seeds 1 -policy attempts=3+non_idempotent": "-outage-answer 503;-outage-answer refused",
 		"try -duration 40s -seeds 1 -policy attempts=3+budget=ratio": "-policy attempts=2;-closed;-closed -clients 9;-rate 140/s;-capacity 210/s;-capacity 210/s -latency 20ms;-queue 20;-queue 20 -full 429;-queue -1;-workers 11;-service 55ms;-slowdown 1ms;-network 5ms;" +
 			"-failure 0.02;-timeout 2s;-outage 1s;-outage 0;-outage-answer 503;-outage-answer 429;-spike 400/s;-spike 400/s -spike-for 3s;-at 9s;-duration 30s;-seed 2;-seeds 2;-processes 2;-shared;" +
 			"-spread exponential;-discipline lifo;-discipline random;-discipline sharing;-abandoned dropped;-lost 0.1;-calls-per-process 3;-gateway 500ms;" +

@@ -9,7 +9,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,17 +18,13 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/retryhttp"
-	"github.com/goretry/retry/retryredis"
-	"github.com/redis/go-redis/v9"
 )
 
 // fleet is a run of several processes of one quota.
 type fleet struct {
-	processes  int
-	shared     bool          // their paces meet in a Redis
-	lasts      time.Duration // the run
-	dies, back time.Duration // of the Redis: when it is killed, and started again
-	every      time.Duration // a line is printed
+	processes int
+	lasts     time.Duration // the run
+	every     time.Duration // a line is printed
 }
 
 const (
@@ -37,7 +32,7 @@ const (
 	patience = 20 * time.Second // of a caller
 )
 
-// run starts the server, the Redis and the processes, and prints what an operator sees.
+// run starts the server and the processes, and prints what an operator sees.
 func (f fleet) run(ctx context.Context, w io.Writer) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -47,30 +42,16 @@ func (f fleet) run(ctx context.Context, w io.Writer) (err error) {
 	}
 	defer s.Close()
 	fmt.Fprintf(w, "%d processes; the server takes %d requests in a second, and they make %.0f calls\n", f.processes, perSecond, offered*perSecond)
-	var store *redisServer
-	if f.shared {
-		if store, err = startRedis(ctx); errors.Is(err, exec.ErrNotFound) {
-			fmt.Fprintln(w, "redis-server is not installed: each process paces alone")
-		} else if err != nil {
-			return err
-		} else {
-			defer store.kill()
-		}
-	}
 	var workers []*worker
 	for range f.processes {
-		o, err := startWorker(ctx, s.url, f.processes, store)
+		o, err := startWorker(ctx, s.url, f.processes)
 		if err != nil {
 			return err
 		}
 		defer o.stop()
 		workers = append(workers, o)
 	}
-	var dies, back <-chan time.Time
-	if store != nil {
-		dies, back = time.After(f.dies), time.After(f.back)
-	}
-	fmt.Fprintf(w, "\n%8s %9s %6s %5s %11s  %s\n", "seconds", "requests", "429", "", "rate", "paces")
+	fmt.Fprintf(w, "\n%8s %9s %6s %5s %11s\n", "seconds", "requests", "429", "", "rate")
 	tick, end, begin := time.NewTicker(f.every), time.After(f.lasts), time.Now()
 	defer tick.Stop()
 	var total, refused int
@@ -78,14 +59,6 @@ func (f fleet) run(ctx context.Context, w io.Writer) (err error) {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-dies:
-			store.kill()
-			fmt.Fprintf(w, "%8.0f the Redis is killed\n", time.Since(begin).Seconds())
-		case <-back:
-			if err := store.run(ctx); err != nil {
-				return err
-			}
-			fmt.Fprintf(w, "%8.0f it is back, and empty\n", time.Since(begin).Seconds())
 		case <-tick.C:
 			requests, throttled := s.counts()
 			n, t := requests-total, throttled-refused
@@ -104,15 +77,12 @@ func (f fleet) run(ctx context.Context, w io.Writer) (err error) {
 
 func percent(part, of int) float64 { return 100 * float64(part) / float64(max(of, 1)) }
 
-// seen returns what an operator sees of all paces.
+// seen returns the median of the paces' rates.
 func seen(workers []*worker) string {
-	counts := make(map[string]int)
 	var rates []float64
 	for _, o := range workers {
-		is := o.latest()
-		counts[is.state]++
-		if is.rate > 0 {
-			rates = append(rates, is.rate)
+		if rate := o.latest(); rate > 0 {
+			rates = append(rates, rate)
 		}
 	}
 	rate := "open"
@@ -120,13 +90,7 @@ func seen(workers []*worker) string {
 		slices.Sort(rates)
 		rate = fmt.Sprintf("%.2f/s", rates[len(rates)/2])
 	}
-	text := fmt.Sprintf("%11s ", rate)
-	for _, state := range []string{"shared", "alone", "own", "?"} {
-		if n := counts[state]; n > 0 {
-			text += fmt.Sprintf(" %d %s", n, state)
-		}
-	}
-	return text
+	return fmt.Sprintf("%11s", rate)
 }
 
 // worker is a process as its parent sees it.
@@ -134,34 +98,23 @@ type worker struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
 
-	mu sync.Mutex
-	is status
-}
-
-// status is what a process says once a second.
-type status struct {
-	rate  float64 // 0: open
-	state string  // of its pace: shared, alone, or own if nothing is to be shared
+	mu   sync.Mutex
+	rate float64 // as the process says once a second; 0: open
 }
 
 // In the environment, these have the program be a worker.
 const (
-	urlOf   = "QUOTA_URL"   // of the server
-	redisOf = "QUOTA_REDIS" // address of the Redis; empty: none
-
+	urlOf       = "QUOTA_URL"       // of the server
 	processesOf = "QUOTA_PROCESSES" // how many there are
 )
 
-func startWorker(ctx context.Context, url string, processes int, store *redisServer) (*worker, error) {
+func startWorker(ctx context.Context, url string, processes int) (*worker, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	o := &worker{cmd: exec.CommandContext(ctx, self), is: status{state: "?"}}
+	o := &worker{cmd: exec.CommandContext(ctx, self)}
 	o.cmd.Env = append(os.Environ(), urlOf+"="+url, fmt.Sprintf("%s=%d", processesOf, processes))
-	if store != nil {
-		o.cmd.Env = append(o.cmd.Env, redisOf+"="+store.addr)
-	}
 	o.cmd.Stderr = os.Stderr
 	if o.stdin, err = o.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -175,10 +128,10 @@ func startWorker(ctx context.Context, url string, processes int, store *redisSer
 	}
 	go func() {
 		for lines := bufio.NewScanner(out); lines.Scan(); {
-			var is status
-			if _, err := fmt.Sscan(lines.Text(), &is.rate, &is.state); err == nil {
+			var rate float64
+			if _, err := fmt.Sscan(lines.Text(), &rate); err == nil {
 				o.mu.Lock()
-				o.is = is
+				o.rate = rate
 				o.mu.Unlock()
 			}
 		}
@@ -186,10 +139,10 @@ func startWorker(ctx context.Context, url string, processes int, store *redisSer
 	return o, nil
 }
 
-func (o *worker) latest() status {
+func (o *worker) latest() float64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.is
+	return o.rate
 }
 
 // stop ends a worker: by the end of its input, which it would see if this process died too.
@@ -200,16 +153,10 @@ func (o *worker) stop() {
 
 // work is what a worker does until its input ends: calls at random times, of which it does not
 // know how many others make.
-func work(url, addr string, processes int, in io.Reader, out io.Writer) {
+func work(url string, processes int, in io.Reader, out io.Writer) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { _, _ = io.Copy(io.Discard, in); cancel() }()
 	var pace retry.Pace
-	if addr != "" {
-		client := redis.NewClient(&redis.Options{Addr: addr})
-		defer client.Close()
-		// The whole of it: one key for all processes whose calls count against the same quota.
-		go pace.Share(ctx, &retryredis.Fleet{Client: client, Key: "provider/model/key"})
-	}
 	transport := &http.Transport{MaxIdleConnsPerHost: callers}
 	client := &http.Client{Timeout: patience, Transport: &retryhttp.Transport{
 		Base:   transport,
@@ -217,7 +164,7 @@ func work(url, addr string, processes int, in io.Reader, out io.Writer) {
 	}}
 	go func() {
 		for clock := time.NewTicker(time.Second); ctx.Err() == nil; <-clock.C {
-			fmt.Fprintln(out, rateOf(&pace), stateOf(&pace))
+			fmt.Fprintln(out, rateOf(&pace))
 		}
 	}()
 	gap := float64(processes) * float64(time.Second) / (offered * perSecond)
@@ -238,56 +185,6 @@ func rateOf(p *retry.Pace) float64 {
 	return 0
 }
 
-func stateOf(p *retry.Pace) string {
-	switch shared, since := p.Shared(); {
-	case since.IsZero():
-		return "own"
-	case shared:
-		return "shared"
-	}
-	return "alone"
-}
-
-// redisServer is a Redis of this program's own, which keeps nothing.
-type redisServer struct {
-	addr, port string
-	cmd        *exec.Cmd
-}
-
-func startRedis(ctx context.Context) (*redisServer, error) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		return nil, err
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	s := &redisServer{addr: l.Addr().String()}
-	_, s.port, _ = net.SplitHostPort(s.addr)
-	_ = l.Close()
-	return s, s.run(ctx)
-}
-
-// run starts the server, and returns when it answers.
-func (s *redisServer) run(ctx context.Context) error {
-	s.cmd = exec.CommandContext(ctx, "redis-server", "--port", s.port, "--bind", "127.0.0.1", "--save", "", "--dir", os.TempDir())
-	if err := s.cmd.Start(); err != nil {
-		return err
-	}
-	client := redis.NewClient(&redis.Options{Addr: s.addr})
-	defer client.Close()
-	starting := retry.Policy{Name: "redis", MaxAttempts: retry.Unlimited, MaxElapsed: 10 * time.Second, Backoff: retry.Constant(20 * time.Millisecond)}
-	return retry.Run(ctx, starting, func(ctx context.Context) error { return client.Ping(ctx).Err() })
-}
-
-func (s *redisServer) kill() {
-	if s.cmd != nil {
-		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait()
-		s.cmd = nil
-	}
-}
-
 // asked reports whether this process is a worker, and works if it is.
 func asked() bool {
 	url := os.Getenv(urlOf)
@@ -296,6 +193,6 @@ func asked() bool {
 	}
 	var processes int
 	_, _ = fmt.Sscan(os.Getenv(processesOf), &processes)
-	work(url, os.Getenv(redisOf), cmp.Or(processes, 1), os.Stdin, os.Stdout)
+	work(url, cmp.Or(processes, 1), os.Stdin, os.Stdout)
 	return true
 }

@@ -9,12 +9,9 @@
 // It takes about twelve seconds. It exits with code 1 if the pace did not help.
 //
 // With -processes it starts so many processes for 100 seconds instead, each of which has too few
-// calls to learn the quota alone. With -redis their paces meet in a Redis, which the program
-// starts if redis-server is installed, kills after 40 seconds, and starts again 20 seconds later.
-// It prints every ten seconds what an operator sees:
+// calls to learn the quota alone. It prints every ten seconds what an operator sees:
 //
-//	go run ./examples/quota -processes 20 -redis
-//	go run ./examples/quota -processes 20 -alone
+//	go run ./examples/quota -processes 20
 package main
 
 import (
@@ -40,12 +37,10 @@ func main() {
 		return
 	}
 	processes := flag.Int("processes", 0, "start so many `processes`")
-	shared := flag.Bool("redis", false, "share the pace of all processes by a Redis")
-	alone := flag.Bool("alone", false, "do not, even with -redis")
 	flag.Parse()
 	show := func() error { return run(os.Stdout) }
 	if *processes > 0 {
-		f := fleet{processes: *processes, shared: *shared && !*alone, lasts: 100 * time.Second, dies: 40 * time.Second, back: 60 * time.Second, every: 10 * time.Second}
+		f := fleet{processes: *processes, lasts: 100 * time.Second, every: 10 * time.Second}
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 		defer stop()
 		show = func() error { return f.run(ctx, os.Stdout) }

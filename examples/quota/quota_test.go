@@ -54,32 +54,16 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// Processes share a pace, go on alone while their Redis is dead, and meet again.
 func TestFleet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds of real time")
 	}
-	for _, f := range []fleet{
-		{processes: 3, shared: true, lasts: 14 * time.Second, dies: 4 * time.Second, back: 8 * time.Second, every: time.Second},
-		{processes: 3, lasts: 3 * time.Second, every: time.Second},
-	} {
-		var out bytes.Buffer
-		if err := f.run(t.Context(), &out); err != nil {
-			t.Errorf("run: %v", err)
-		}
-		text := out.String()
-		want := []string{"3 own", "were answered 429"}
-		if f.shared && !strings.Contains(text, "not installed") {
-			want = []string{"3 shared", "the Redis is killed", "3 alone", "it is back", "3 shared", "were answered 429"}
-		}
-		rest := text
-		for _, w := range want {
-			_, after, found := strings.Cut(rest, w)
-			if !found {
-				t.Errorf("no %q, or not after the others, in\n%s", w, text)
-				break
-			}
-			rest = after
-		}
+	var out bytes.Buffer
+	f := fleet{processes: 3, lasts: 3 * time.Second, every: time.Second}
+	if err := f.run(t.Context(), &out); err != nil {
+		t.Errorf("run: %v", err)
+	}
+	if !strings.Contains(out.String(), "were answered 429") {
+		t.Errorf("no summary in\n%s", out.String())
 	}
 }

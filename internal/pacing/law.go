@@ -37,8 +37,8 @@ const (
 	seek    = .02                    // of the rate is gained in a second in a respite; fitted
 )
 
-// trials of a process are rare: it has fewer attempts than a fleet, and the growth makes up for
-// what is throttled, up to about a twentieth.
+// Trials are rare: a process has few attempts, and the growth makes up for what is throttled, up
+// to about a twentieth.
 var trials = trial.Law{Ask: 7. / 10, Shown: .08}
 
 type state uint8

@@ -5,8 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
-
-	"github.com/goretry/retry/fleetpace"
 )
 
 const (
@@ -29,7 +27,7 @@ type Pacer[T any] struct {
 	law   law
 	mean  float64   // cost of an attempt; 0 before the first
 	debt  float64   // attempts, or a part of one, whose time has to pass before the next may start
-	term  uint64    // counts up when debt, and the turns of the fleet, begin anew
+	term  uint64    // counts up when debt begins anew
 	now   time.Time // of debt
 	hold  time.Time // nothing starts before, and debt does not fall
 	first time.Time // when the queue began that is not empty
@@ -38,8 +36,6 @@ type Pacer[T any] struct {
 	queues [2 * classes]queue[T]
 	came   uint64 // attempts that have entered a queue
 	served uint64 // attempts that have started from one
-
-	fleet member
 }
 
 // Turn is an attempt that a Pacer has let start, or that waits.
@@ -54,7 +50,7 @@ type Turn[T any] struct {
 	size   float64   // the cost as a multiple of the average
 	until  time.Time // when its patience ends; zero: never
 	place  *list.Element
-	paid   bool   // its start has made debt, or used up turns of the fleet
+	paid   bool   // its start has made debt
 	term   uint64 // of the Pacer then
 }
 
@@ -67,12 +63,7 @@ type queue[T any] struct {
 }
 
 // Open reports whether attempts may start without a Turn: they are in Round.
-func (p *Pacer[T]) Open() bool {
-	if p.fleet.leads() {
-		return p.fleet.passes()
-	}
-	return p.law.state == open
-}
+func (p *Pacer[T]) Open() bool { return p.law.state == open }
 
 // Round returns the round of attempts that start now.
 func (p *Pacer[T]) Round() uint64 { return p.law.round }
@@ -120,9 +111,6 @@ func (p *Pacer[T]) Enter(now time.Time, t *Turn[T], patience time.Duration) (wai
 		p.start(t)
 		return 0, true
 	}
-	if p.fleet.defers(t.Retry) { // no answer in time means that t may start
-		wait = max(min(wait, patience), 1)
-	}
 	if wait > patience {
 		return wait, false
 	}
@@ -155,12 +143,10 @@ func (p *Pacer[T]) Ready(now time.Time, t *Turn[T]) time.Duration {
 	if p.First() != t {
 		return Never
 	}
-	if wait := p.ready(t); wait > 0 {
+	if wait := p.until(0, t); wait > 0 {
 		return wait
 	}
-	if !p.fleet.leads() {
-		p.law.busy = p.now
-	}
+	p.law.busy = p.now
 	p.served++
 	p.remove(t)
 	p.start(t)
@@ -171,32 +157,20 @@ func (p *Pacer[T]) Ready(now time.Time, t *Turn[T]) time.Duration {
 func (p *Pacer[T]) Leave(t *Turn[T]) { p.remove(t) }
 
 // Unsent notes that nothing was sent for t. Nothing changes if t has not started.
-func (p *Pacer[T]) Unsent(t *Turn[T]) {
-	switch byFleet := t.Round&ofFleet != 0; {
-	case byFleet != p.fleet.leads(): // what is counted now began later
-	case byFleet:
-		p.fleet.unsent()
-	default:
-		p.law.unstart(t.Round)
-	}
-}
+func (p *Pacer[T]) Unsent(t *Turn[T]) { p.law.unstart(t.Round) }
 
 // Return takes back that t has started: nothing was sent, and the next may start in its place.
 // Who has not started, has not had to pay, or did so before all began anew, leaves no place.
 func (p *Pacer[T]) Return(t *Turn[T]) {
 	p.Unsent(t)
-	switch {
-	case !t.paid || t.term != p.term:
-	case p.fleet.leads():
-		p.fleet.putBack(p.now, t.size)
-	default:
+	if t.paid && t.term == p.term {
 		p.debt = max(p.debt-t.size, 0)
 	}
 }
 
 // renew lets debt and turns begin anew: those of before are not given back.
 func (p *Pacer[T]) renew() {
-	p.debt, p.fleet.turns = 0, nil
+	p.debt = 0
 	p.term++
 }
 
@@ -204,13 +178,6 @@ func (p *Pacer[T]) renew() {
 // server's hint, 0 if there was none.
 func (p *Pacer[T]) Throttled(now time.Time, round uint64, hint time.Duration) {
 	p.advance(now)
-	if byFleet := round&ofFleet != 0; byFleet != p.fleet.leads() {
-		round = 0 // of the other law: it had started before all that counts now
-	}
-	if p.fleet.leads() {
-		p.fleet.throttled(p.now, round&^ofFleet, hint)
-		return
-	}
 	if p.law.state == open {
 		p.renew()
 	}
@@ -224,19 +191,13 @@ func (p *Pacer[T]) Throttled(now time.Time, round uint64, hint time.Duration) {
 // came since the first.
 func (p *Pacer[T]) Hold(now time.Time, d time.Duration) {
 	p.advance(now)
-	if p.Joined() && d > 0 {
-		p.fleet.untold = later(p.fleet.untold, p.now.Add(min(d, maxHold)))
-	}
 	p.holdFor(d)
 }
 
 // Rate returns how many attempts of average cost start in a second: +Inf if it is not
 // limited.
 func (p *Pacer[T]) Rate(now time.Time) float64 {
-	switch p.advance(now); {
-	case p.fleet.leads() && p.fleet.mode() == fleetpace.Paced:
-		return p.fleet.last.Rate
-	case p.fleet.leads() || p.law.state != paced:
+	if p.advance(now); p.law.state != paced {
 		return math.Inf(1)
 	}
 	return p.law.rate
@@ -262,13 +223,11 @@ func (p *Pacer[T]) holdFor(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	if !p.fleet.leads() {
-		if p.law.state < held {
-			p.law.hold(p.now)
-			p.renew()
-		}
-		p.law.busy = p.now
+	if p.law.state < held {
+		p.law.hold(p.now)
+		p.renew()
 	}
+	p.law.busy = p.now
 	d = min(d, maxHold)
 	d += inSeconds(p.Chance() * spread * d.Seconds())
 	p.hold = later(p.hold, p.now.Add(d))
@@ -289,10 +248,6 @@ func (p *Pacer[T]) advance(now time.Time) {
 	if now.Before(from) { // the clock was put back: nothing lies further ahead than it can
 		p.law.busy, p.law.since, p.first = earlier(p.law.busy, now), earlier(p.law.since, now), earlier(p.first, now)
 		p.hold = earlier(p.hold, now.Add(maxHold))
-		p.fleet.backTo(now)
-		return
-	}
-	if p.fleet.leads() {
 		return
 	}
 	if p.hold.After(from) {
@@ -348,22 +303,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// ready returns how long t, which is the first, has to wait.
-func (p *Pacer[T]) ready(t *Turn[T]) time.Duration {
-	if p.fleet.leads() {
-		return p.fleet.ready(p.now, p.hold, t.size, t.Retry, t.left(p.now))
-	}
-	return p.until(0, t)
-}
-
 // until returns how long t has to wait if it has so many others before it.
 func (p *Pacer[T]) until(ahead float64, t *Turn[T]) time.Duration {
-	if p.fleet.leads() {
-		if p.fleet.admits(t.Retry) {
-			return 0
-		}
-		return p.fleet.until(p.now, p.hold, ahead+t.size)
-	}
 	wait := max(p.hold.Sub(p.now), 0)
 	if n := p.debt + ahead; p.law.state == paced && n > 1e-9 {
 		wait += 1 + inSeconds(min(n/p.law.rate, 1e9))
@@ -377,9 +318,6 @@ func (p *Pacer[T]) measure(t *Turn[T]) {
 		t.Cost, t.size = 0, 1
 		return
 	}
-	if p.fleet.leads() {
-		p.mean = p.fleet.price(t.Cost)
-	}
 	if p.mean == 0 {
 		p.mean = t.Cost
 	}
@@ -388,11 +326,6 @@ func (p *Pacer[T]) measure(t *Turn[T]) {
 }
 
 func (p *Pacer[T]) start(t *Turn[T]) {
-	if p.fleet.leads() {
-		t.Round, t.paid = p.fleet.start(p.now, t.size)
-		t.term = p.term
-		return
-	}
 	t.Round = p.law.round
 	p.law.start()
 	if p.law.state != counting {

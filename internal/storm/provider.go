@@ -28,7 +28,6 @@ type Provider struct {
 	Processes int
 	Life      time.Duration // of a process, on average; then another takes its place. 0 means for ever
 	Each      int           // calls that a process makes at most; 0 means any number
-	Store     Store         // where processes of some clients meet
 	Load      float64       // calls, as a multiple of the quota; each has two minutes
 	Peaks     bool          // three quarters of the calls come in the first quarter of each minute
 	Duration  time.Duration
@@ -73,7 +72,6 @@ type ProviderResult struct {
 	P99       time.Duration `json:"p99_ns"`
 	Fairness  float64       `json:"fairness"` // Jain's index of the calls that succeeded, by process
 	Took      time.Duration `json:"took_ns"`
-	Store     int           `json:"store"` // requests to one
 }
 
 // Waste returns the share of the requests that were answered with 429.
@@ -83,11 +81,11 @@ func (r ProviderResult) Waste() float64 { return ratio(r.Throttled, r.Sent) }
 func (r ProviderResult) Failing() float64 { return ratio(r.Failed, r.Failed+r.Succeeded) }
 
 // CompareClients returns the mean result of some clients, by name, over so many seeds from
-// p.Seed on. Without names it compares all that meet in no store.
+// p.Seed on. Without names it compares all.
 func CompareClients(p Provider, names []string, seeds int) map[string]ProviderResult {
 	means := map[string]ProviderResult{}
-	for i, c := range slices.Concat(ProviderClients, FleetClients) {
-		if len(names) == 0 && i >= len(ProviderClients) || len(names) > 0 && !slices.Contains(names, c.Name) {
+	for _, c := range ProviderClients {
+		if len(names) > 0 && !slices.Contains(names, c.Name) {
 			continue
 		}
 		var sum ProviderResult
@@ -107,7 +105,6 @@ func (r *ProviderResult) add(o ProviderResult, part float64) {
 	r.Client = o.Client
 	r.Sent, r.Throttled = r.Sent+count(o.Sent), r.Throttled+count(o.Throttled)
 	r.Succeeded, r.Failed = r.Succeeded+count(o.Succeeded), r.Failed+count(o.Failed)
-	r.Store += count(o.Store)
 	r.Goodput, r.Fairness = r.Goodput+o.Goodput*part, r.Fairness+o.Fairness*part
 	r.Median, r.P99, r.Took = r.Median+times(o.Median, part), r.P99+times(o.P99, part), r.Took+times(o.Took, part)
 }

@@ -43,15 +43,6 @@ var ProviderClients = []ProviderClient{
 	}},
 }
 
-// FleetClients are processes that meet in a store: this library's pace, shared, and what knows
-// the quota and divides it.
-var FleetClients = []ProviderClient{
-	{"fleet", func(s *provision) func(int32) client { return s.fleet(false) }},
-	{"fleet by tokens", func(s *provision) func(int32) client { return s.fleet(true) }},
-	{"GCRA key", (*provision).asking},
-	{"leases", (*provision).leasing},
-}
-
 func each(fresh func(*provision) client) func(*provision) func(int32) client {
 	return func(s *provision) func(int32) client { return func(int32) client { return fresh(s) } }
 }

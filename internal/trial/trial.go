@@ -1,5 +1,5 @@
 // Package trial asks whether the rate of attempts is the reason why a server throttles some
-// of them. It is arithmetic: the laws of package pacing and of package fleetpace use it.
+// of them. It is arithmetic, for the law of package pacing.
 package trial
 
 import "math"
