@@ -334,18 +334,6 @@ func (l *law) calmed(now time.Time) bool {
 	return false
 }
 
-// resume begins a round in which nothing that has started before counts: at a rate that is
-// known from elsewhere, or open. Then the rate is as old as it was.
-func (l *law) resume(now time.Time, rate float64, paces bool) {
-	l.count(now)
-	l.was, l.calm = 0, 0
-	l.state = open
-	if paces {
-		l.set(now, rate)
-		l.busy, l.share = now, some
-	}
-}
-
 // open forgets what is not of use to the next round.
 func (l *law) open() {
 	l.state, l.was, l.row = open, 0, 0

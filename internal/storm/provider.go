@@ -268,12 +268,6 @@ func (s *provision) wakeProcess(n int32, wait time.Duration) {
 	}
 }
 
-// gone reports whether a process has ended.
-func (s *provision) gone(n int32) bool {
-	p := &s.processes[n]
-	return p.inside == 0 && s.places[p.place] != n
-}
-
 // quota returns how many calls per second the quotas allow.
 func (p *Provider) quota() float64 { return min(p.Requests.Rate, p.Tokens.Rate/meanCost) }
 
