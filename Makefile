@@ -20,14 +20,14 @@ api:
 page: PAGE ?= playground
 page:
 	mkdir -p "$(PAGE)"
-	cp cmd/retrysim/page/*.* "$$(go env GOROOT)/lib/wasm/wasm_exec.js" "$(PAGE)"
-	cp cmd/retrysim/page/static/* "$(PAGE)"
-	GOOS=js GOARCH=wasm go build -trimpath -ldflags='-s -w' -o "$(PAGE)/retrysim.wasm" ./cmd/retrysim
+	cp retrysim/page/*.* "$$(go env GOROOT)/lib/wasm/wasm_exec.js" "$(PAGE)"
+	cp retrysim/page/static/* "$(PAGE)"
+	GOOS=js GOARCH=wasm go build -trimpath -ldflags='-s -w' -o "$(PAGE)/retrysim.wasm" ./retrysim
 
 # Draws the pictures of the pages anew, but for bench/live.svg and docs/trace.png, which show
 # single runs. Needs Debian's chromium.
 pictures:
-	RETRY_LONG=1 go test -count=1 -run TestCheckedInOutput ./cmd/retrysim -update
+	RETRY_LONG=1 go test -count=1 -run TestCheckedInOutput ./retrysim -update
 	go run ./dashboards/picture
 	d=$$(mktemp -d) && go test -count=1 -run 'TestPage$$' ./servertest/debugpage -pictures "$$d" && cp "$$d/debug-light.png" docs/debug.png && rm -r "$$d"
 
@@ -50,7 +50,7 @@ fuzz:
 	go test -run '^$$' -fuzz FuzzPushback -fuzztime 1m ./retrygrpc
 	go test -run '^$$' -fuzz FuzzGRPC -fuzztime 1m ./budget
 	go test -run '^$$' -fuzz FuzzParsePolicy -fuzztime 3m ./retryconf
-	go test -run '^$$' -fuzz FuzzReadLink -fuzztime 1m ./cmd/retrysim
+	go test -run '^$$' -fuzz FuzzReadLink -fuzztime 1m ./retrysim
 	go test -run '^$$' -fuzz FuzzFormatPolicy -fuzztime 3m ./retryconf
 
 # Says which changes of these packages no test notices, in half an hour on two cores.

@@ -27,7 +27,7 @@ var command = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	program := filepath.Join(folder, "retrysim")
-	out, err := exec.Command("go", "build", "-o", program, "github.com/goretry/retry/cmd/retrysim").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", program, "github.com/goretry/retry/retrysim").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}

@@ -55,7 +55,7 @@ func link(t *testing.T, ctx context.Context) url.Values {
 // scripted serves the page with an engine that does what a test wants: play is its body.
 func scripted(t *testing.T, play string) (address, host string) {
 	t.Helper()
-	files := http.FileServer(http.Dir("../../cmd/retrysim/page"))
+	files := http.FileServer(http.Dir("../../retrysim/page"))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/engine.js" {
 			w.Header().Set("Content-Type", "text/javascript")

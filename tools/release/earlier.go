@@ -22,6 +22,9 @@ import (
 // it changes api.txt.
 func (r clone) earlier() error {
 	for _, folder := range modules.Nested {
+		if folder == modules.Program {
+			continue // it never meets another root than its own
+		}
 		version, err := r.newest(folder)
 		if err != nil {
 			return err

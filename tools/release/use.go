@@ -50,7 +50,7 @@ func main() { time.Sleep(0) }
 	bin := filepath.Join(r.temp, "bin")
 	retryvet := modules.Path("retryvet") + "/cmd/retryvet@" + version
 	for _, args := range [][]string{
-		{"run", modules.Root + "/cmd/retrysim@" + version, "try", "-rate", "20", "-seeds", "1"},
+		{"run", modules.Path(modules.Program) + "@" + version, "try", "-rate", "20", "-seeds", "1"},
 		{"run", retryvet, "./..."},
 		{"install", retryvet},
 		{"vet", "-vettool=" + filepath.Join(bin, "retryvet"), "./..."},

@@ -20,6 +20,9 @@ import (
 // needs what they need.
 func TestNestedModulesImportNothingInternal(t *testing.T) {
 	for _, module := range modules.Nested {
+		if module == modules.Program {
+			continue
+		}
 		imports := importsOf(t, module)
 		if len(imports) == 0 {
 			t.Errorf("%s imports nothing: is it there?", module)

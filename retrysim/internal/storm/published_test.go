@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/storm"
+	"github.com/goretry/retry/retrysim/internal/storm"
 )
 
 // What was published, and what bench/EXPERIMENTS.md sets beside our numbers.

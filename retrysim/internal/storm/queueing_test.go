@@ -12,7 +12,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
-	"github.com/goretry/retry/internal/storm"
+	"github.com/goretry/retry/retrysim/internal/storm"
 )
 
 // mmc returns how an M/M/c queue does, whose requests take 1 on average: the chance

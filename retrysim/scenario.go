@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/storm"
+	"github.com/goretry/retry/retrysim/internal/storm"
 	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/retryconf"
 )

@@ -10,17 +10,17 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/storm"
+	"github.com/goretry/retry/retrysim/internal/storm"
 )
 
 var update = flag.Bool("update", false, "write the tables of bench/EXPERIMENTS.md")
 
-const experiments = "../../bench/EXPERIMENTS.md"
+const experiments = "../../../bench/EXPERIMENTS.md"
 
 // readExperiments returns the page, which is not there where only the root module is.
 func readExperiments(t *testing.T) string {
 	t.Helper()
-	if _, err := os.Stat("../../bench/go.mod"); err != nil {
+	if _, err := os.Stat("../../../bench/go.mod"); err != nil {
 		t.Skip("without the nested modules")
 	}
 	page, err := os.ReadFile(experiments)
@@ -109,7 +109,7 @@ func TestTablesOfTheDocumentation(t *testing.T) {
 		}
 		if old != markdown(table) {
 			if !*update {
-				t.Errorf("%s: the table %q is not what the experiment gives: run go test ./internal/storm -update", experiments, name)
+				t.Errorf("%s: the table %q is not what the experiment gives: run go test ./retrysim/internal/storm -update", experiments, name)
 			}
 			text = before + "<!-- " + name + " -->\n" + markdown(table) + "<!-- end -->" + after
 		}

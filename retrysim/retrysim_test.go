@@ -942,8 +942,8 @@ func TestRowsThatStayDownSayWhy(t *testing.T) {
 func TestPicturesHavePlainColors(t *testing.T) {
 	notUnderRace(t)
 	pictures := map[string]string{}
-	if _, err := os.Stat("../../bench/go.mod"); err == nil { // else only the root module is there
-		recorded, err := os.ReadFile("../../bench/live.svg")
+	if _, err := os.Stat("../bench/go.mod"); err == nil { // else only the root module is there
+		recorded, err := os.ReadFile("../bench/live.svg")
 		if err != nil {
 			t.Fatal(err)
 		}

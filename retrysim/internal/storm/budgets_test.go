@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/storm"
+	"github.com/goretry/retry/retrysim/internal/storm"
 )
 
 // EarnedBudget is one of the laws, but for a token now and then: its tokens fade in steps.
@@ -112,7 +112,7 @@ func TestTableOfBudgets(t *testing.T) {
 	}
 	for _, p := range storm.DocumentedBudgets.Policies {
 		if !strings.Contains(old, "| "+p.Name+" |") {
-			t.Errorf("%s has no row for %q: run go test ./internal/storm -run TestTableOfBudgets -update", experiments, p.Name)
+			t.Errorf("%s has no row for %q: run go test ./retrysim/internal/storm -run TestTableOfBudgets -update", experiments, p.Name)
 		}
 	}
 	if !*update {

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	storms      = "../../docs/storms.md"
-	overload    = "../../docs/overload.md"
-	experiments = "../../bench/EXPERIMENTS.md" // not there where only the root module is
+	storms      = "../docs/storms.md"
+	overload    = "../docs/overload.md"
+	experiments = "../bench/EXPERIMENTS.md" // not there where only the root module is
 )
 
 // readPage returns a page's text.
@@ -40,7 +40,7 @@ type session struct {
 // sessions returns the commands of a page. Each is a line of indented code, and what it
 // writes is below, also indented.
 func sessions(text string) (all []session) {
-	const command = "    go run ./cmd/retrysim "
+	const command = "    go run ./retrysim "
 	in := false
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
@@ -165,8 +165,8 @@ func TestCheckedInOutput(t *testing.T) {
 		command, _ := recorded(t, file)
 		compare(t, file, "$ retrysim "+command+"\n\n"+output(t, split(command)...))
 	}
-	t.Run("budget.svg", func(t *testing.T) { compare(t, "../../docs/budget.svg", twoPolicies(t)) })
-	for _, file := range []string{"../../docs/outage.svg", "../../docs/survival.svg", "../../bench/collapse.svg"} {
+	t.Run("budget.svg", func(t *testing.T) { compare(t, "../docs/budget.svg", twoPolicies(t)) })
+	for _, file := range []string{"../docs/outage.svg", "../../docs/survival.svg", "../bench/collapse.svg"} {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			if strings.Contains(file, "bench") {
 				readPage(t, experiments) // else only the root module is there
@@ -211,7 +211,7 @@ func compare(t *testing.T, file, want string) {
 		return
 	}
 	if !*update {
-		t.Errorf("%s is not what the command writes: run go test ./cmd/retrysim -update, and correct the page", file)
+		t.Errorf("%s is not what the command writes: run go test ./retrysim -update, and correct the page", file)
 	} else if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 		t.Fatal(err)
 	}

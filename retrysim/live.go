@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/storm"
+	"github.com/goretry/retry/retrysim/internal/storm"
 	"github.com/goretry/retry/retryhttp"
 )
 

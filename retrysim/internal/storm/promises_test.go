@@ -9,7 +9,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
-	"github.com/goretry/retry/internal/storm"
+	"github.com/goretry/retry/retrysim/internal/storm"
 )
 
 // What EarnedBudget and budget.Ratio promise to fleets of any size, each process with a

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goretry/retry/internal/storm"
+	"github.com/goretry/retry/retrysim/internal/storm"
 )
 
 // outcomes runs clients against a provider, and returns the mean of three seeds each.
@@ -73,7 +73,7 @@ func TestTableOfQuotas(t *testing.T) {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("%s: the table is not what the model gives: run RETRY_LONG=1 go test ./internal/storm -update", experiments)
+		t.Errorf("%s: the table is not what the model gives: run RETRY_LONG=1 go test ./retrysim/internal/storm -update", experiments)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
-	"github.com/goretry/retry/internal/storm"
+	"github.com/goretry/retry/retrysim/internal/storm"
 )
 
 // A service at 80 % of its capacity stops for two seconds, and clients wait one.

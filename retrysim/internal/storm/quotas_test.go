@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goretry/retry/internal/storm"
+	"github.com/goretry/retry/retrysim/internal/storm"
 )
 
 // An edit makes a provider, or the processes that share its quota, other than the documented.

@@ -9,7 +9,7 @@
 // The same seed gives the same result.
 //
 // What goes wrong is an [Answer] or a field of Service. The flags for it, and what of it
-// the command's choose tries, are in scenario.go and choose.go of cmd/retrysim.
+// the command's choose tries, are in scenario.go and choose.go of retrysim.
 //
 // [Contention], [Amplification], [Collapse], [Herd] and [Layers] are experiments with
 // known results, with which bench/EXPERIMENTS.md compares.

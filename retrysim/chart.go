@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/goretry/retry/internal/storm"
+	"github.com/goretry/retry/retrysim/internal/storm"
 )
 
 // figure is panels above each other.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/goretry/retry/internal/storm"
+	"github.com/goretry/retry/retrysim/internal/storm"
 )
 
 // quotas compares clients of a server with quotas. Loads are those of one row each.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
-	"github.com/goretry/retry/internal/storm"
+	"github.com/goretry/retry/retrysim/internal/storm"
 	"github.com/goretry/retry/retryconf"
 )
 

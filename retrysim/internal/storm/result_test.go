@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/storm"
+	"github.com/goretry/retry/retrysim/internal/storm"
 )
 
 // history is a result of so many calls in each 100 ms, of which good(i) succeed.

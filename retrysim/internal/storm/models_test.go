@@ -10,7 +10,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
-	"github.com/goretry/retry/internal/storm"
+	"github.com/goretry/retry/retrysim/internal/storm"
 )
 
 // The models of this package are compared with others here: the article's

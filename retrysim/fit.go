@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goretry/retry/internal/storm"
+	"github.com/goretry/retry/retrysim/internal/storm"
 )
 
 // entry is a request in an access log.
