@@ -1,11 +1,15 @@
-.PHONY: gate check night api page pictures fuzz mutate bench table tail release rehearse
+.PHONY: check gate ci night api page pictures fuzz mutate bench table tail release rehearse
+
+# Says within a minute whether a change is fine so far: tests what it may break.
+check:
+	.ci/check
 
 # What a change must pass before it is merged.
 gate:
 	.ci/gate
 
 # What CI runs for each change: the gate, and tests on servers, in a browser and with all clients.
-check:
+ci:
 	.ci/run
 
 # What CI runs at night too: simulations, the lowest versions, other systems.

@@ -1,4 +1,4 @@
-package retry_test
+package pages_test
 
 import (
 	"fmt"
@@ -16,6 +16,14 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/limit"
 )
+
+func TestMain(m *testing.M) {
+	if err := os.Chdir("../.."); err != nil { // the paths below are those of the repository
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
 
 // The README's code stands, whole, in a program that examples' tests run.
 func TestREADME(t *testing.T) {
@@ -60,17 +68,9 @@ func TestREADME(t *testing.T) {
 	}
 }
 
-// needRepository skips the test where only the root module is, as users get it.
-func needRepository(t *testing.T) {
-	if _, err := os.Stat("otel/go.mod"); err != nil {
-		t.Skip("without the nested modules")
-	}
-}
-
 // Each piece of code in a guide stands, whole and but for the indentation around it, in
 // a file that tests compile.
 func TestGuides(t *testing.T) {
-	needRepository(t)
 	sources := exampleFiles(t)
 	pages, err := filepath.Glob("docs/*.md")
 	if err != nil {
@@ -96,7 +96,6 @@ func TestGuides(t *testing.T) {
 
 // The programs on these pages are whole: a reader can copy them as they are.
 func TestWholePrograms(t *testing.T) {
-	needRepository(t)
 	files, err := filepath.Glob("examples/start/*.go")
 	if err != nil {
 		t.Fatal(err)
@@ -237,7 +236,6 @@ func TestTermsHaveAllClassesAndReasons(t *testing.T) {
 // Each test that the README and the promises name exists, and so does each file and
 // heading that a page links to.
 func TestLinks(t *testing.T) {
-	needRepository(t)
 	pages, err := filepath.Glob("docs/*.md")
 	if err != nil || len(pages) < 10 {
 		t.Fatal(pages, err)
@@ -295,7 +293,6 @@ func anchors(t *testing.T, page string) map[string]bool {
 
 // Each picture is on a page, with a text that says what it shows, and loads quickly.
 func TestPictures(t *testing.T) {
-	needRepository(t)
 	pages, _ := filepath.Glob("docs/*.md")
 	var text strings.Builder
 	for _, page := range append(pages, "README.md", "bench/EXPERIMENTS.md", "dashboards/README.md") {
