@@ -13,6 +13,7 @@
 //	outbox      messages about what was stored, by a service that crashes
 //	durable     jobs on NATS that outlive their consumer and a server
 //	observed    a service with metrics, logs and traces
+//	controller  the work queue of a Kubernetes controller
 //	payments    four services on PostgreSQL, Redis and NATS, parts of which die
 //
 // adapter, faq, guards, migrate, queues, readme, telemetry and tracedhttp have the code of
