@@ -1,0 +1,272 @@
+package retryredis_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry/pace"
+	"github.com/goretry/retry/retryredis"
+	"github.com/redis/go-redis/v9"
+)
+
+// patience is how long a test waits for what does not depend on it.
+const patience = 20 * time.Second
+
+func connect(t testing.TB, s *server) *redis.Client {
+	client := redis.NewClient(&redis.Options{Addr: s.addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// state returns what the key has.
+func state(t *testing.T, client *redis.Client, key string) (s pace.State) {
+	t.Helper()
+	all, err := client.HGetAll(t.Context(), key).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, x := range map[string]*float64{"tat": &s.Tat, "at": &s.At, "moved": &s.Moved, "until": &s.Until} {
+		if *x, err = strconv.ParseFloat(all[name], 64); err != nil {
+			t.Fatalf("%s of %v: %v", name, all, err)
+		}
+	}
+	return s
+}
+
+// However Asks come and clocks go, the script answers and keeps what State.Reserve does.
+func TestScriptIsTheLaw(t *testing.T) {
+	client := connect(t, start(t))
+	s := &retryredis.Store{Client: client, Key: "provider/model/key"}
+	chance := rand.New(rand.NewPCG(3, 6))
+	size := func(most float64) float64 { // often small, and a whole number
+		x := math.Pow(chance.Float64(), 3) * most
+		if chance.IntN(3) > 0 {
+			x = math.Floor(x)
+		}
+		return x
+	}
+	var law pace.State
+	now, met := 1.7e9, map[string]int{}
+	rate, burst := 25., 5.
+	for range 20_000 {
+		switch chance.IntN(100) {
+		case 0:
+			rate, burst = .1+size(2e4), 1+size(100)
+		case 1:
+			now += (chance.Float64() - .5) * 100 // the clock is set
+			met["set"]++
+		case 2:
+			now += chance.Float64() * 1e4
+		case 3:
+			law = pace.State{}
+			if err := client.Del(t.Context(), s.Key).Err(); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			now += size(2)
+		}
+		a := pace.Ask{Rate: rate, Burst: burst, Want: size(100), Patience: size(120)}
+		if chance.IntN(2) == 0 {
+			a.Least = min(size(20), a.Want)
+		}
+		if chance.IntN(4) == 0 {
+			a.Unused = size(20)
+		}
+		if chance.IntN(20) == 0 {
+			a.Hold = size(200)
+			met["held"]++
+		}
+		want, err := law.Reserve(now, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.ReserveAt(t.Context(), now, a)
+		if err != nil || got != want {
+			t.Fatalf("%+v at %v: %+v, %v; want %+v", a, now, got, err, want)
+		}
+		if kept := state(t, client, s.Key); kept != law {
+			t.Fatalf("%+v at %v keeps %+v, want %+v", a, now, kept, law)
+		}
+		switch {
+		case got.N > 1:
+			met["several"]++
+		case got.N == 1:
+			met["one"]++
+		case a.Want > 0:
+			met["none"]++
+		}
+	}
+	for _, what := range []string{"set", "held", "several", "one", "none"} {
+		if met[what] < 100 {
+			t.Errorf("%s: %d times", what, met[what])
+		}
+	}
+}
+
+// The server's clock counts, and a key that nobody uses expires.
+func TestTheServersClock(t *testing.T) {
+	client := connect(t, start(t))
+	s := &retryredis.Store{Client: client, Key: "k"}
+	before := float64(time.Now().UnixMicro()) / 1e6
+	got, err := s.Reserve(t.Context(), pace.Ask{Rate: .5, Burst: 1, Want: 3, Least: 1, Patience: 10})
+	after := float64(time.Now().UnixMicro()) / 1e6
+	if err != nil || got != (pace.Slots{N: 1}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if kept := state(t, client, "k"); kept.At < before || kept.At > after || kept.Tat != kept.At {
+		t.Errorf("%+v between %v and %v", kept, before, after)
+	}
+	if ttl := client.PTTL(t.Context(), "k").Val(); ttl <= pace.Forget-time.Minute || ttl > pace.Forget {
+		t.Errorf("it expires in %v", ttl)
+	}
+}
+
+// What is no State is another program's: it stays as it is, and the error says so.
+func TestForeignKeys(t *testing.T) {
+	client := connect(t, start(t))
+	ctx := t.Context()
+	for name, set := range map[string]func(key string) error{
+		"a string":       func(key string) error { return client.Set(ctx, key, "1", 0).Err() },
+		"a list":         func(key string) error { return client.LPush(ctx, key, "1").Err() },
+		"another hash":   func(key string) error { return client.HSet(ctx, key, "name", "x").Err() },
+		"a part of one":  func(key string) error { return client.HSet(ctx, key, "tat", "1", "at", "1").Err() },
+		"more than one":  func(key string) error { return client.HSet(ctx, key, "tat", 1, "at", 1, "moved", 1, "until", 1, "x", 1).Err() },
+		"words":          func(key string) error { return client.HSet(ctx, key, "tat", "a", "at", "b", "moved", "c", "until", "d").Err() },
+		"infinite ones":  func(key string) error { return client.HSet(ctx, key, "tat", "inf", "at", 1, "moved", 1, "until", 1).Err() },
+		"numbers of NaN": func(key string) error { return client.HSet(ctx, key, "tat", "nan", "at", 1, "moved", 1, "until", 1).Err() },
+	} {
+		if err := set(name); err != nil {
+			t.Fatal(err)
+		}
+		before := client.Dump(ctx, name).Val()
+		s := &retryredis.Store{Client: client, Key: name}
+		if got, err := s.Reserve(ctx, pace.Ask{Rate: 1, Burst: 1, Want: 1}); err == nil || got != (pace.Slots{}) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if client.Dump(ctx, name).Val() != before {
+			t.Errorf("%s is changed", name)
+		}
+	}
+}
+
+// An Ask that makes no sense is an error, here as in Go, and leaves the key alone.
+func TestAsksThatMakeNoSense(t *testing.T) {
+	client := connect(t, start(t))
+	s := &retryredis.Store{Client: client, Key: "k"}
+	good := pace.Ask{Rate: 1, Burst: 1, Want: 1}
+	for _, x := range []float64{-1, math.NaN(), math.Inf(1), math.Inf(-1), 1e10} {
+		for i := range 7 {
+			a := good
+			*[]*float64{&a.Rate, &a.Burst, &a.Want, &a.Least, &a.Unused, &a.Hold, &a.Patience}[i] = x
+			if got, err := s.Reserve(t.Context(), a); err == nil {
+				t.Errorf("%+v: %+v", a, got)
+			}
+			if got, err := new(pace.State).Reserve(1, a); err == nil {
+				t.Errorf("%+v: %+v", a, got)
+			}
+		}
+	}
+	for _, a := range []pace.Ask{{Burst: 1}, {Rate: 1}, {Rate: 1e-10, Burst: 1}} {
+		if got, err := s.Reserve(t.Context(), a); err == nil {
+			t.Errorf("%+v: %+v", a, got)
+		}
+	}
+	if n := client.Exists(t.Context(), "k").Val(); n != 0 {
+		t.Error("there is a key")
+	}
+}
+
+// fake is a client whose server replies as a test says.
+type fake struct {
+	redis.UniversalClient
+	reply any
+	err   error
+}
+
+func (f fake) EvalSha(context.Context, string, []string, ...any) *redis.Cmd {
+	return redis.NewCmdResult(f.reply, f.err)
+}
+
+func TestRepliesOfSomethingElse(t *testing.T) {
+	a := pace.Ask{Rate: 1, Burst: 1, Want: 1}
+	reserve := func(reply any, err error) (pace.Slots, error) {
+		return (&retryredis.Store{Client: fake{reply: reply, err: err}, Key: "k"}).Reserve(t.Context(), a)
+	}
+	if got, err := reserve([]any{"1", "2.5", "3"}, nil); err != nil || got != (pace.Slots{N: 1, Wait: 2.5, Moved: 3}) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for _, bad := range []any{"1 2 3", []any{}, []any{"1", "2"}, []any{"1", "2", "3", "4"}, []any{"1", "x", "3"}, []any{"1", "NaN", "3"}, []any{"1", "inf", "3"}, int64(3), nil} {
+		if got, err := reserve(bad, nil); err == nil || got != (pace.Slots{}) {
+			t.Errorf("%v: %+v, %v", bad, got, err)
+		}
+	}
+	down := errors.New("down")
+	if _, err := reserve(nil, down); !errors.Is(err, down) {
+		t.Error(err)
+	}
+	for _, s := range []*retryredis.Store{{Key: "k"}, {Client: fake{}}} {
+		if got, err := s.Reserve(t.Context(), a); err == nil {
+			t.Errorf("%+v of %+v", got, s)
+		}
+		select {
+		case <-s.News(t.Context()):
+			t.Errorf("news of %+v", s)
+		default:
+		}
+	}
+}
+
+// A Redis that is there and says nothing does not hold anybody up.
+func TestAStoreThatIsSilent(t *testing.T) {
+	server := start(t)
+	s := &retryredis.Store{Client: connect(t, server), Key: "k"}
+	a := pace.Ask{Rate: 1, Burst: 1, Want: 1}
+	if _, err := s.Reserve(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	defer server.halt()()
+	why := errors.New("why")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, why)
+	defer cancel()
+	if got, err := s.Reserve(ctx, a); err != why {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// Whoever holds the quota tells all others, and others hear nothing.
+func TestNews(t *testing.T) {
+	client := connect(t, start(t))
+	s, other := &retryredis.Store{Client: client, Key: "k"}, &retryredis.Store{Client: client, Key: "l"}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	news, none := s.News(ctx), other.News(ctx)
+	for end := time.Now().Add(patience); len(client.PubSubChannels(ctx, "*").Val()) < 2; {
+		if time.Now().After(end) {
+			t.Fatal("no subscription")
+		}
+	}
+	a := pace.Ask{Rate: 10, Burst: 1}
+	if _, err := s.Reserve(ctx, a); err != nil {
+		t.Fatal(err)
+	}
+	a.Hold = 2
+	got, err := s.Reserve(ctx, a)
+	if err != nil || got.Moved != 2 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	select {
+	case <-news:
+	case <-time.After(patience):
+		t.Error("no news")
+	}
+	select {
+	case <-none:
+		t.Error("news of another quota")
+	default:
+	}
+}
