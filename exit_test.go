@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -598,8 +599,11 @@ func TestAdmit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, g := range []*gate{g, h} {
-		if want := (retry.Entry{Name: "op", Number: 3, Class: retry.Throttled, Hedge: true, Clock: v}); g.entries[0] != want {
-			t.Errorf("entry\n%+v, want\n%+v", g.entries[0], want)
+		e := g.entries[0]
+		random := e.Rand
+		e.Rand = nil // funcs cannot be compared
+		if want := (retry.Entry{Name: "op", Number: 3, Class: retry.Throttled, Hedge: true, Clock: v}); !reflect.DeepEqual(e, want) || random == nil || random() != p.Rand() {
+			t.Errorf("entry\n%+v, want\n%+v", e, want)
 		}
 	}
 	x := retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Permanent}, Took: 1, Allowed: 2}

@@ -7,45 +7,49 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/goretry/retry/internal/timers"
 )
 
 // gates is where a run stands among the guards with its next attempt, or with the one
 // underway. It is not part of the run, which must be small, and goes from run to run.
 type gates struct {
-	passes   []Pass // passes[i] is that of Policy.Guards[i]
-	admitted int    // how many guards have admitted the attempt; with one pass more, the next one has it wait
+	passes  []admission // of the first guards of Policy.Guards, in order
+	pending bool        // the last of passes says to wait: its guard has not admitted the attempt
+	woken   bool        // that guard has woken the run
+	paces   bool        // one of the passes of the latest attempt has Paces
 }
 
 var idleGates = sync.Pool{New: func() any { return new(gates) }}
 
-// add takes the pass that the next guard has returned, and reports whether it admits the attempt
-// now. If not, the pass is pending.
-//
-//go:noinline
-func (g *gates) add(pass Pass) bool {
-	g.passes = append(g.passes, pass)
-	if pass.Wait > 0 {
-		return false
+// admitted returns how many guards have admitted the attempt.
+func (g *gates) admitted() int {
+	if g.pending {
+		return len(g.passes) - 1
 	}
-	g.admitted++
-	return true
+	return len(g.passes)
 }
 
-// pending returns the pass of the guard that has the attempt wait, nil if none has.
-func (g *gates) pending() *Pass {
-	if len(g.passes) == g.admitted {
-		return nil
-	}
-	return &g.passes[g.admitted]
+// last returns the pass that is pending.
+func (g *gates) last() *Pass { return &g.passes[len(g.passes)-1].pass }
+
+// add takes the pass that the next guard has returned, in place of its earlier one.
+//
+//go:noinline
+func (g *gates) add(guard Guard, pass Pass) {
+	g.passes = append(g.passes[:g.admitted()], admission{guard, pass})
+	g.pending, g.woken = pass.waits(), false
+	g.paces = g.paces || pass.Paces
 }
 
 // waker returns the channel that ends the wait for a guard, nil if time alone does.
 func (r *run) waker() <-chan struct{} {
-	if r.gates == nil || r.gates.pending() == nil {
+	if r.gates == nil || !r.gates.pending {
 		return nil
 	}
-	return r.gates.pending().wake
+	return r.gates.last().Wake
 }
 
 // enter asks the guards that have not admitted the next attempt, and reports whether all
@@ -53,27 +57,19 @@ func (r *run) waker() <-chan struct{} {
 //
 //go:noinline
 func (r *run) enter(p *Policy) bool {
-	resumes := r.resumed && r.number == 0
-	if r.gates == nil {
-		if !resumes && p.unguarded() {
-			return true
-		}
-		r.gates = idleGates.Get().(*gates)
+	g := r.gates
+	if g == nil {
+		g = idleGates.Get().(*gates)
+		r.gates = g
 	}
-	if resumes { // without passes: the guards have admitted this attempt before, and were left
+	if r.resumed && r.number == 0 { // without passes: the guards have admitted this attempt before, and were left
 		return true
 	}
-	for g := r.gates; g.admitted < len(p.Guards); {
-		var admits bool
-		switch guard := p.Guards[g.admitted]; {
-		case guard == nil:
-			admits = g.add(Pass{})
-		case g.pending() != nil:
-			admits = r.askAgain(p, guard)
-		default:
-			admits = r.ask(p, guard)
-		}
-		if !admits {
+	if len(g.passes) == 0 {
+		g.paces = false // those of the attempt before
+	}
+	for n := g.admitted(); n < len(p.Guards); n++ {
+		if !r.ask(p, p.Guards[n]) {
 			return false
 		}
 	}
@@ -81,51 +77,61 @@ func (r *run) enter(p *Policy) bool {
 	return r.ctx.Err() == nil || r.canceled(p, nil) // a guard and a clock may run any code
 }
 
-// ask asks a guard for the first time about the next attempt, and reports whether it admits
-// the attempt now. If not, r is to wait, or is over.
+// ask asks a guard about the next attempt, or asks it again after the wait, and reports
+// whether the guard admits the attempt now. If not, r is to wait, or is over.
 func (r *run) ask(p *Policy, guard Guard) bool {
-	pass, err := guard.Enter(r.ctx, r.entry(p))
-	switch {
-	case err != nil:
+	g, again := r.gates, r.gates.pending
+	var earlier Pass
+	if again {
+		earlier, guard = *g.last(), g.passes[g.admitted()].guard
+		switch {
+		case r.cutShort(p, &earlier):
+			return r.refused(p, guard, Stop(latePace{}))
+		case !earlier.Again: // the wait was all that it asked for
+			g.pending = false
+			return true
+		}
+	} else if guard == nil {
+		g.add(nil, Pass{})
+		return true
+	}
+	pass, err := guard.Enter(r.ctx, r.entry(p, earlier))
+	if err != nil {
+		if again {
+			g.passes, g.pending = g.passes[:g.admitted()], false // err has ended the earlier pass
+		}
 		return r.refused(p, guard, err)
-	case r.gates.add(pass):
+	}
+	pass = pass.checked()
+	g.add(guard, pass)
+	switch {
+	case !g.pending:
 		return true
 	case pass.Wait >= r.patience(p):
 		return r.refused(p, guard, Stop(latePace{wait: pass.Wait}))
 	}
-	r.await(p, pass.Wait)
-	if p.Hooks.Guard != nil && r.ctx.Err() == nil { // else r ends, and does not wait: a guard and a clock may run any code
+	r.await(p, &pass)
+	if p.Hooks.Guard != nil && !again && r.ctx.Err() == nil { // else r ends, and does not wait: a guard and a clock may run any code
 		r.guardHook(p, Held{Guard: nameOf(guard), Delay: pass.Wait})
 	}
 	return false
 }
 
-// askAgain is ask for the guard that had the attempt wait, after the wait.
-func (r *run) askAgain(p *Policy, guard Guard) bool {
-	g, e := r.gates, r.entry(p)
-	e.Earlier = *g.pending()
+// cutShort reports whether the wait for a guard has ended before what ends it came.
+func (r *run) cutShort(p *Policy, pass *Pass) bool {
+	over := p.MaxElapsed > 0 && r.untilMaxElapsed(p, r.began) <= 0
 	switch {
-	case r.untilMaxElapsed(p, r.began) <= 0 && (e.Earlier.Again || r.wait < e.Earlier.Wait): // MaxElapsed has cut the wait short
-		return r.refused(p, guard, Stop(latePace{}))
-	case !e.Earlier.Again: // the wait was all that it asked for
-		g.admitted++
+	case over && pass.Again: // there is no time to ask again
 		return true
+	case r.gates.woken:
+		return false
 	}
-	pass, err := guard.Enter(r.ctx, e)
-	g.passes = g.passes[:g.admitted] // the earlier pass is replaced, or has ended by err
-	switch {
-	case err != nil:
-		return r.refused(p, guard, err)
-	case g.add(pass):
-		return true
-	}
-	r.await(p, pass.Wait)
-	return false
+	return pass.untimed() || over && r.wait < pass.Wait
 }
 
 // entry returns what a guard gets about the next attempt.
-func (r *run) entry(p *Policy) Entry {
-	return Entry{Name: p.Name, Number: r.number + 1, Class: r.class, Patience: r.patience(p), Clock: p.clock()}
+func (r *run) entry(p *Policy, earlier Pass) Entry {
+	return Entry{Name: p.Name, Number: r.number + 1, Class: r.class, Patience: r.patience(p), Clock: p.clock(), Rand: p.Rand, Earlier: earlier}
 }
 
 // refused ends the try of an attempt that a guard has refused. It returns false: r is to
@@ -177,7 +183,11 @@ func nameOf(g Guard) string { return strings.TrimPrefix(reflect.TypeOf(g).String
 // patience returns how long from now the next attempt may wait for a guard: until the caller's
 // deadline or the end of MaxElapsed, whichever is earlier.
 func (r *run) patience(p *Policy) time.Duration {
-	return min(untilDeadline(r.ctx, p.Clock), r.untilMaxElapsed(p, r.elapsed(p)))
+	left := untilDeadline(r.ctx, p.Clock)
+	if p.MaxElapsed > 0 { // else the clock need not be read
+		left = min(left, r.untilMaxElapsed(p, r.elapsed(p)))
+	}
+	return left
 }
 
 // untilMaxElapsed returns how long after the reading at, which need not be now, an attempt may
@@ -196,36 +206,105 @@ func (r *run) lap(p *Policy) {
 	r.began = now
 }
 
-// await prepares a wait for a guard, of d or until MaxElapsed ends. All of it counts as waited
-// already; resume corrects that.
-func (r *run) await(p *Policy, d time.Duration) {
+// await prepares a wait for a guard: for the Wait of the pass, or until MaxElapsed ends, if that
+// comes first or nothing but a Wake ends the wait. All of it counts as waited already; resume
+// corrects that.
+func (r *run) await(p *Policy, pass *Pass) {
 	r.lap(p)
-	d = min(d, max(r.untilMaxElapsed(p, r.began), 0), math.MaxInt64-r.waited)
+	d := max(r.untilMaxElapsed(p, r.began), 0)
+	if !pass.untimed() {
+		d = min(d, pass.Wait)
+	}
+	d = min(d, math.MaxInt64-r.waited)
 	r.ended, r.wait, r.waited = r.began, d, sum(r.waited, d)
 	r.phase = waiting
 }
 
-// sleepUntilWoken sleeps until the guard that an attempt waits for wakes it, the run's context
-// ends, or MaxElapsed has passed; if the pass is timed, not beyond its Wait. With the system's
-// clock no code of others is called.
+// sleepUntilWoken sleeps on the system's clock until the guard that an attempt waits for wakes r,
+// the run's context ends, or the wait does. No code of others is called.
 //
 //go:noinline
 func (r *run) sleepUntilWoken(p *Policy, wake, done <-chan struct{}) {
-	var late <-chan struct{}
-	rest := r.untilMaxElapsed(p, r.ended)
-	if r.gates.pending().timed {
-		rest = min(rest, r.wait)
-	}
-	if rest < math.MaxInt64 {
-		limit, cancel := p.clock().WithTimeoutCause(context.Background(), rest, nil)
-		defer cancel()
-		late = limit.Done()
+	if g := r.gates; p.MaxElapsed > 0 || g.last().Timed {
+		t, fired := timers.Start(r.wait), false
+		select {
+		case <-wake:
+			g.woken = true
+		case <-done:
+		case <-t.C:
+			fired = true
+		}
+		timers.Free(t, fired)
+		return
 	}
 	select {
 	case <-wake:
+		r.gates.woken = true
 	case <-done:
-	case <-late:
 	}
+}
+
+// sleepOrWake sleeps for d on another clock than the system's, until the guard that an attempt
+// waits for wakes r, or the run's context ends.
+func (r *run) sleepOrWake(p *Policy, d time.Duration, wake <-chan struct{}) error {
+	c := &wakeable{Context: r.ctx, wake: wake, over: make(chan struct{})}
+	defer func() { r.gates.woken = c.end() }() // before the guard is asked: what it sends later is for another wait
+	if err := p.Clock.Sleep(c, d); !c.woken.Load() {
+		return err
+	}
+	return nil
+}
+
+// wakeable is a run's context for the time of a wait, which a wake ends. A clock that selects on
+// Done needs a goroutine, which receives the wake then. One that calls Err alone, such as a
+// [clockx.Virtual], receives it there, and so at the instant at which it is sent.
+type wakeable struct {
+	context.Context
+	wake  <-chan struct{}
+	over  chan struct{} // closed by end
+	start sync.Once
+	done  atomic.Pointer[chan struct{}] // what Done returns
+	woken atomic.Bool
+}
+
+func (c *wakeable) Done() <-chan struct{} {
+	c.start.Do(func() {
+		done, parent := make(chan struct{}), c.Context.Done()
+		c.done.Store(&done)
+		go func() {
+			defer close(done)
+			select {
+			case <-c.wake:
+				c.woken.Store(true)
+			case <-parent:
+			case <-c.over:
+			}
+		}()
+	})
+	return *c.done.Load()
+}
+
+func (c *wakeable) Err() error {
+	if c.done.Load() == nil && !c.woken.Load() {
+		select {
+		case <-c.wake:
+			c.woken.Store(true)
+		default:
+		}
+	}
+	if c.woken.Load() {
+		return context.Canceled
+	}
+	return c.Context.Err()
+}
+
+// end ends the wait, and reports whether a wake has come.
+func (c *wakeable) end() (woken bool) {
+	close(c.over)
+	if done := c.done.Load(); done != nil {
+		<-*done
+	}
+	return c.woken.Load()
 }
 
 // leaveGuards gives back all passes of r, also one that is pending.
@@ -233,7 +312,7 @@ func (r *run) sleepUntilWoken(p *Policy, wake, done <-chan struct{}) {
 //go:noinline
 func (r *run) leaveGuards(p *Policy, x Exit) {
 	if g := r.gates; g != nil {
-		g.admitted = 0
+		g.pending = false
 		p.giveBack(&g.passes, x)
 	}
 }
@@ -249,17 +328,8 @@ func (r *run) attemptLeaves(p *Policy, v *Verdict) {
 	}
 	x.Ending = r.ending(p, &x.Verdict)
 	x.Allowed = r.attemptTime(p, x.Took)
-	if r.gates != nil {
-		r.leaveGuards(p, x)
-	} else if r.class == Throttled { // the only thing that open paces learn from
-		passes := openPasses(p)
-		p.giveBack(&passes, x)
-	}
+	r.leaveGuards(p, x)
 }
-
-// openPasses returns the passes of a run without gates, which has asked no guard because all are
-// open paces: what their Enter would have returned.
-func openPasses(p *Policy) []Pass { return make([]Pass, len(p.Guards)) }
 
 // attemptTime returns how long the attempt underway, which has taken so long, had from its
 // start until its deadline: 0 if it had none.
@@ -307,15 +377,9 @@ func (r *run) takePasses(p *Policy) (leave func(Exit)) {
 	}
 	took := max(r.elapsed(p)-r.began, 0)
 	allowed := r.attemptTime(p, took)
-	var passes []Pass
-	if r.gates == nil {
-		r.gates = idleGates.Get().(*gates) // without passes, so that the end of the attempt gives none back
-		passes = openPasses(p)
-	} else {
-		passes = slices.Clone(r.gates.passes) // none if they are held already
-		clear(r.gates.passes)
-		r.gates.passes, r.gates.admitted = r.gates.passes[:0], 0
-	}
+	passes := slices.Clone(r.gates.passes) // none if they are held already
+	clear(r.gates.passes)
+	r.gates.passes = r.gates.passes[:0]
 	giveBack := p.giveBackOnce(passes)
 	return func(x Exit) {
 		x.Took, x.Allowed = took, allowed

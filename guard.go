@@ -47,24 +47,43 @@ type Guard interface {
 
 // Entry is what a [Guard] gets before an attempt.
 type Entry struct {
-	Name     string        // the policy's
-	Number   int           // of the attempt: 1 for the first
-	Class    Class         // of the latest error; Unknown if there is none
-	Hedge    bool          // a copy beside an attempt underway: a wait refuses it
-	Patience time.Duration // until the caller's deadline or the end of MaxElapsed; math.MaxInt64: no limit. A wait that is not shorter ends the run
-	Clock    clockx.Clock  // the policy's, never nil
-	Earlier  Pass          // with Again: what Enter has returned for this attempt, whose wait is over
+	Name     string         // the policy's
+	Number   int            // of the attempt: 1 for the first
+	Class    Class          // of the latest error; Unknown if there is none
+	Hedge    bool           // a copy beside an attempt underway: a wait refuses it
+	Patience time.Duration  // until the caller's deadline or the end of MaxElapsed; math.MaxInt64: no limit. A wait that is not shorter ends the run
+	Clock    clockx.Clock   // the policy's, never nil
+	Rand     func() float64 // Policy.Rand; nil means math/rand/v2
+	Earlier  Pass           // with Again: what Enter has returned for this attempt, whose wait is over
 }
 
-// Pass says when an attempt may start. The zero Pass: now.
+// Pass says when an attempt may start. The zero Pass: now. With Wait, Wake or Again the
+// attempt waits first. The run ends with [ErrPaced] instead if Wait is not shorter than
+// Entry.Patience, and if nothing but a Wake ends the wait and none comes until then.
 type Pass struct {
-	Wait  time.Duration // the run sleeps for so long first
-	Again bool          // after a Wait it asks again, with Entry.Earlier; otherwise the attempt starts
-	Held  any           // the guard's own; a pointer or a func allocates nothing
-	Round uint64        // the guard's own
+	Wait  time.Duration   // the run sleeps for so long; with Wake it is what to expect, 0 if that is not known
+	Wake  <-chan struct{} // if not nil, the run waits until it receives from it
+	Timed bool            // with Wake: the run waits for Wait at most
+	Again bool            // after the wait the run calls Enter again, with Entry.Earlier; without Wake it waits a millisecond at least. Otherwise the attempt starts
+	Paces bool            // the guard limits the retries that follow a Throttled attempt: they take nothing from Policy.Budget
+	Held  any             // the guard's own; a pointer or a func allocates nothing
+	Round uint64          // the guard's own
+}
 
-	wake  <-chan struct{} // if not nil, the run waits for it instead of Wait, which is what to expect
-	timed bool            // and for Wait at most
+// waits reports whether an attempt with the pass p waits.
+func (p *Pass) waits() bool { return p.Wait > 0 || p.Wake != nil || p.Again }
+
+// untimed reports whether nothing but its Wake ends the wait of p.
+func (p *Pass) untimed() bool { return p.Wake != nil && !p.Timed }
+
+// checked returns p with a Wait that is not negative, and long enough for a run that calls
+// Enter after it, so that no guard can make a run spin.
+func (p Pass) checked() Pass {
+	p.Wait = max(p.Wait, 0)
+	if p.Again && !p.untimed() {
+		p.Wait = max(p.Wait, time.Millisecond)
+	}
+	return p
 }
 
 // Ending says how an attempt that guards have admitted has ended.
@@ -102,15 +121,19 @@ type Held struct {
 
 // Admit asks the guards of p for an attempt that no run makes: a copy beside one that is
 // underway, with Entry.Hedge, or the call of a handler. Only Number, Class and Hedge of e count.
-// Admit does not wait: if a guard tells it to, the error is an [ErrPaced], otherwise the
-// guard's. Without an error the caller calls leave when the attempt has ended. A second call
+// Admit does not wait: if a guard says so, the error is an [ErrPaced], otherwise the
+// guard's. Entry.Patience is 0 for a hedge, and for others what is left until ctx's deadline.
+// Without an error the caller calls leave when the attempt has ended. A second call
 // does nothing. leave is safe for concurrent use.
 func (p Policy) Admit(ctx context.Context, e Entry) (leave func(Exit), err error) {
 	if len(p.Guards) == 0 {
 		return func(Exit) {}, nil
 	}
-	e.Name, e.Number, e.Patience, e.Clock, e.Earlier = p.Name, max(e.Number, 1), 0, p.clock(), Pass{}
-	passes := make([]Pass, 0, len(p.Guards))
+	e.Name, e.Number, e.Patience, e.Clock, e.Rand, e.Earlier = p.Name, max(e.Number, 1), 0, p.clock(), p.Rand, Pass{}
+	if !e.Hedge {
+		e.Patience = untilDeadline(ctx, p.Clock)
+	}
+	passes := make([]admission, 0, len(p.Guards))
 	admitted := false
 	defer func() {
 		if !admitted { // refused, or a guard has panicked
@@ -118,42 +141,29 @@ func (p Policy) Admit(ctx context.Context, e Entry) (leave func(Exit), err error
 		}
 	}()
 	for _, g := range p.Guards {
-		var pass Pass
-		if g != nil {
-			if pass, err = g.Enter(ctx, e); err != nil {
-				return nil, err
-			}
+		if g == nil {
+			continue
 		}
-		if passes = append(passes, pass); pass.Wait > 0 {
-			return nil, latePace{wait: pass.Wait}
+		pass, err := g.Enter(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		if passes = append(passes, admission{g, pass}); pass.waits() {
+			return nil, latePace{wait: pass.checked().Wait}
 		}
 	}
 	admitted = true
 	return p.giveBackOnce(passes), nil
 }
 
-// unguarded reports whether every guard is nil or an open Pace: Enter has nothing to do.
-func (p *Policy) unguarded() bool {
-	for _, g := range p.Guards {
-		if pace, ok := g.(*Pace); g != nil && !(ok && pace.openTo(p)) {
-			return false
-		}
-	}
-	return true
+// admission is a pass and the guard that gave it, whatever becomes of Policy.Guards meanwhile.
+type admission struct {
+	guard Guard // nil admits all
+	pass  Pass
 }
 
-// paced reports whether a guard limits the retries that follow a Throttled attempt.
-func (p *Policy) paced() bool {
-	for _, g := range p.Guards {
-		if g, ok := g.(interface{ paces() bool }); ok && g.paces() {
-			return true
-		}
-	}
-	return false
-}
-
-// giveBack calls Leave for the passes of p.Guards, the last one first, whatever panics.
-func (p *Policy) giveBack(passes *[]Pass, x Exit) {
+// giveBack calls Leave for passes, the last one first, whatever panics.
+func (p *Policy) giveBack(passes *[]admission, x Exit) {
 	x.Clock = p.clock()
 	defer func() {
 		if len(*passes) > 0 { // a guard has panicked
@@ -161,17 +171,17 @@ func (p *Policy) giveBack(passes *[]Pass, x Exit) {
 		}
 	}()
 	for n := len(*passes); n > 0; n-- {
-		pass := (*passes)[n-1]
-		(*passes)[n-1] = Pass{}
+		a := (*passes)[n-1]
+		(*passes)[n-1] = admission{}
 		*passes = (*passes)[:n-1]
-		if g := p.Guards[n-1]; g != nil {
-			g.Leave(pass, x)
+		if a.guard != nil {
+			a.guard.Leave(a.pass, x)
 		}
 	}
 }
 
 // giveBackOnce returns a func that gives passes back when it is first called.
-func (p Policy) giveBackOnce(passes []Pass) func(Exit) {
+func (p Policy) giveBackOnce(passes []admission) func(Exit) {
 	var once sync.Once
 	return func(x Exit) { once.Do(func() { p.giveBack(&passes, x) }) }
 }

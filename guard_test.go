@@ -100,6 +100,28 @@ func asksAgain(d time.Duration) enter {
 	}
 }
 
+// wakesAfter returns pass with a Wake that comes after d on the policy's clock, never if d is negative.
+func wakesAfter(d time.Duration, pass retry.Pass) enter {
+	return func(_ context.Context, e retry.Entry) (retry.Pass, error) {
+		wake := make(chan struct{}, 1)
+		after(e.Clock, d, func() { wake <- struct{}{} })
+		pass.Wake = wake
+		return pass, nil
+	}
+}
+
+// after calls f after d on a clock, never if d is negative.
+func after(clock clockx.Clock, d time.Duration, f func()) {
+	if d < 0 {
+		return
+	}
+	if v, ok := clock.(*clockx.Virtual); ok {
+		v.AfterFunc(d, f)
+		return
+	}
+	time.AfterFunc(d, f)
+}
+
 func refuses(err error) enter {
 	return func(context.Context, retry.Entry) (retry.Pass, error) { return retry.Pass{}, err }
 }
@@ -311,6 +333,9 @@ func TestCallerEndsTheWaitForAGuard(t *testing.T) {
 		for _, deadline := range []bool{false, true} {
 			seen := record(&p)
 			first, second := &gate{}, &gate{script: []enter{asksAgain(2 * time.Second), asksAgain(2 * time.Second)}}
+			if deadline {
+				second.script = []enter{asksAgain(2 * time.Second), wakesAfter(-1, retry.Pass{Again: true})}
+			}
 			p.Guards = []retry.Guard{first, second}
 			ctx, cancel := context.WithCancelCause(t.Context())
 			want, cause := retry.ReasonCanceled, errShutdown
@@ -342,29 +367,196 @@ func TestCallerEndsTheWaitForAGuard(t *testing.T) {
 	})
 }
 
-// A guard that asks for one more wait each time holds nobody beyond MaxElapsed.
-func TestWaitForAGuardEndsWithMaxElapsed(t *testing.T) {
+// A guard that asks for one more wait each time holds nobody beyond MaxElapsed or the caller's
+// deadline: once its wait is not shorter than what is left the run ends, and holds no pass.
+func TestWaitForAGuardIsNotLongerThanWhatIsLeft(t *testing.T) {
 	onEach(t, func(t *testing.T, p retry.Policy, run func(context.Context, retry.Policy, func(context.Context) error) error) {
-		for name, last := range map[string]enter{"again": asksAgain(time.Hour), "once": sleeps(time.Hour), "a nanosecond late": sleeps(1500*time.Millisecond + 1)} {
-			p.MaxElapsed = 3500 * time.Millisecond
-			g, h := &gate{}, &gate{script: []enter{asksAgain(time.Second), asksAgain(time.Second), last}}
-			p.Guards = []retry.Guard{g, h}
-			seen := record(&p)
-			e := wantReason(t, run(t.Context(), p, func(context.Context) error { t.Errorf("%s: op was called", name); return nil }), retry.ReasonGuard)
-			if !errors.Is(e.Cause, retry.ErrPaced) || e.Elapsed != p.MaxElapsed || e.Waited != e.Elapsed || !e.Undone {
-				t.Errorf("%s: %+v", name, e)
+		for name, last := range map[string]enter{"again": asksAgain(time.Hour), "once": sleeps(time.Hour), "just too long": sleeps(1500 * time.Millisecond), "with a Wake": func(context.Context, retry.Entry) (retry.Pass, error) {
+			return retry.Pass{Wait: time.Hour, Wake: make(chan struct{})}, nil
+		}} {
+			for _, deadline := range []bool{false, true} {
+				ctx := t.Context()
+				if p.MaxElapsed = 3500 * time.Millisecond; deadline {
+					var cancel context.CancelFunc
+					ctx, cancel = on(p).WithTimeoutCause(ctx, p.MaxElapsed, nil)
+					defer cancel()
+					p.MaxElapsed = 0
+				}
+				g, h := &gate{}, &gate{script: []enter{asksAgain(time.Second), asksAgain(time.Second), last}}
+				p.Guards = []retry.Guard{g, h}
+				seen := record(&p)
+				e := wantReason(t, run(ctx, p, func(context.Context) error { t.Errorf("%s: op was called", name); return nil }), retry.ReasonGuard)
+				if !errors.Is(e.Cause, retry.ErrPaced) || e.Elapsed != 2*time.Second || e.Waited != e.Elapsed || !e.Undone || e.InWait {
+					t.Errorf("%s: %+v", name, e)
+				}
+				if s := seen.String(); s != "start guard(1s) guard(0s) done(guard)" {
+					t.Errorf("%s: %s", name, s)
+				}
+				if len(h.entries) != 3 || len(h.exits) != 1 || len(g.exits) != 1 || !unsent(g.exits[0], retry.ErrPaced) || g.exits[0].Clock != on(p) {
+					t.Errorf("%s: asked %d times, exits %v", name, len(h.entries), g.exits)
+				}
+				g.check(t)
+				h.check(t)
+				p.Hooks = retry.Hooks{}
 			}
-			if s := seen.String(); s != "start guard(1s) guard(0s) done(guard)" {
-				t.Errorf("%s: %s", name, s)
-			}
-			if len(h.entries) != 3 || len(h.exits) != 1 || len(g.exits) != 1 || !unsent(g.exits[0], retry.ErrPaced) || g.exits[0].Clock != on(p) {
-				t.Errorf("%s: asked %d times, exits %v", name, len(h.entries), g.exits)
-			}
-			g.check(t)
-			h.check(t)
-			p.Hooks = retry.Hooks{}
 		}
 	})
+}
+
+// A Wake ends a wait on any clock, and Wait ends it if the pass is Timed.
+func TestWakeEndsTheWait(t *testing.T) {
+	for name, tt := range map[string]struct {
+		pass                 retry.Pass
+		wake                 time.Duration // negative: never
+		maxElapsed, deadline time.Duration
+		took                 time.Duration
+		reason               retry.Reason
+		asked                int
+	}{
+		"of unknown length":        {wake: 3 * time.Second, took: 3 * time.Second, asked: 1},
+		"again":                    {pass: retry.Pass{Again: true}, wake: 3 * time.Second, took: 3 * time.Second, asked: 2},
+		"at once":                  {pass: retry.Pass{Again: true}, wake: 0, took: 0, asked: 2},
+		"earlier than expected":    {pass: retry.Pass{Wait: time.Minute}, wake: 3 * time.Second, took: 3 * time.Second, asked: 1},
+		"later":                    {pass: retry.Pass{Wait: time.Second}, wake: 3 * time.Second, took: 3 * time.Second, asked: 1},
+		"timed, earlier":           {pass: retry.Pass{Wait: time.Minute, Timed: true}, wake: 3 * time.Second, took: 3 * time.Second, asked: 1},
+		"timed, later":             {pass: retry.Pass{Wait: time.Second, Timed: true}, wake: 3 * time.Second, took: time.Second, asked: 1},
+		"timed, never":             {pass: retry.Pass{Wait: time.Second, Timed: true, Again: true}, wake: -1, took: time.Second, asked: 2},
+		"before MaxElapsed":        {pass: retry.Pass{Wait: time.Second}, wake: 3 * time.Second, maxElapsed: 3*time.Second + 1, took: 3 * time.Second, asked: 1},
+		"after MaxElapsed":         {pass: retry.Pass{Wait: time.Second}, wake: 3 * time.Second, maxElapsed: 2 * time.Second, took: 2 * time.Second, reason: retry.ReasonGuard, asked: 1},
+		"again, with MaxElapsed":   {pass: retry.Pass{Again: true}, wake: 2 * time.Second, maxElapsed: 2 * time.Second, took: 2 * time.Second, reason: retry.ReasonGuard, asked: 1},
+		"never, with MaxElapsed":   {wake: -1, maxElapsed: 2 * time.Second, took: 2 * time.Second, reason: retry.ReasonGuard, asked: 1},
+		"never, with a deadline":   {wake: -1, deadline: 2 * time.Second, took: 2 * time.Second, reason: retry.ReasonDeadline, asked: 1},
+		"a negative Wait is none":  {pass: retry.Pass{Wait: -1}, wake: 3 * time.Second, took: 3 * time.Second, asked: 1},
+		"timed, without a Wait":    {pass: retry.Pass{Timed: true}, wake: 3 * time.Second, took: 0, asked: 1},
+		"timed, again at once":     {pass: retry.Pass{Timed: true, Again: true}, wake: 3 * time.Second, took: time.Millisecond, asked: 2},
+		"the longest, with a wake": {pass: retry.Pass{Wait: math.MaxInt64 - 1}, wake: 3 * time.Second, took: 3 * time.Second, asked: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, p retry.Policy, run func(context.Context, retry.Policy, func(context.Context) error) error) {
+				p.MaxElapsed = tt.maxElapsed
+				before, g := &gate{}, &gate{script: []enter{wakesAfter(tt.wake, tt.pass)}}
+				p.Guards = []retry.Guard{before, g}
+				seen := record(&p)
+				ctx := t.Context()
+				if tt.deadline > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = on(p).WithTimeoutCause(ctx, tt.deadline, nil)
+					defer cancel()
+				}
+				start, calls := on(p).Now(), 0
+				err := run(ctx, p, func(context.Context) error { calls++; return nil })
+				s := seen.summary
+				if took := on(p).Now().Sub(start); took != tt.took || s.Elapsed != took || s.Waited != took || s.Reason != tt.reason || (calls == 1) != (tt.reason == retry.ReasonNone) {
+					t.Errorf("%d calls after %v, %+v: %v", calls, took, s, err)
+				}
+				if tt.reason == retry.ReasonGuard && !errors.Is(err, retry.ErrPaced) {
+					t.Errorf("the error is %v", err)
+				}
+				wait := max(tt.pass.Wait, 0)
+				if tt.pass.Timed && tt.pass.Again {
+					wait = max(wait, time.Millisecond)
+				}
+				if len(seen.held) == 0 || seen.held[0].Delay != wait || seen.held[0].Err != nil {
+					t.Errorf("hooks saw %+v", seen.held)
+				}
+				if len(g.entries) != tt.asked {
+					t.Errorf("asked %d times", len(g.entries))
+				}
+				before.check(t)
+				g.check(t)
+				_ = on(p).Sleep(context.Background(), time.Hour) // for the wakes that come later
+			})
+		})
+	}
+}
+
+// A virtual clock that nobody else moves comes to its end, and so does the run.
+func TestWaitForAWakeThatNobodySends(t *testing.T) {
+	for door, run := range doors {
+		p, _ := virtual()
+		g := &gate{script: []enter{wakesAfter(-1, retry.Pass{Wait: time.Second, Again: true})}}
+		p.Guards = []retry.Guard{g}
+		if err := run(t.Context(), p, works); !errors.Is(err, retry.ErrPaced) {
+			t.Errorf("%s: %v", door, err)
+		}
+		g.check(t)
+	}
+}
+
+// What wakes a run again belongs to its next wait.
+func TestARunTakesOneWakeForEachWait(t *testing.T) {
+	onEach(t, func(t *testing.T, p retry.Policy, run func(context.Context, retry.Policy, func(context.Context) error) error) {
+		wake := make(chan struct{}, 3)
+		waits := func(timed bool) enter {
+			return func(_ context.Context, e retry.Entry) (retry.Pass, error) {
+				return retry.Pass{Wait: time.Second, Wake: wake, Timed: timed, Again: true}, nil
+			}
+		}
+		g := &gate{script: []enter{waits(false), waits(true), waits(true), waits(true), waits(true)}}
+		p.Guards = []retry.Guard{g}
+		start := on(p).Now()
+		wake <- struct{}{}
+		after(on(p), time.Second/2, func() { wake <- struct{}{}; wake <- struct{}{} })
+		if err := run(t.Context(), p, works); err != nil {
+			t.Error(err)
+		}
+		if took := on(p).Now().Sub(start); took != 2500*time.Millisecond { // 0, .5, .5, 1.5, 2.5
+			t.Errorf("the attempt started after %v", took)
+		}
+		g.check(t)
+	})
+}
+
+// A clock that cannot sleep ends a wait for a Wake too.
+func TestClockThatFailsInAWaitForAWake(t *testing.T) {
+	errSleep := errors.New("no sleep")
+	p, v := virtual()
+	p.Clock = sleepless{v, errSleep}
+	g := &gate{script: []enter{wakesAfter(-1, retry.Pass{Again: true})}}
+	p.Guards = []retry.Guard{g}
+	if e := wantReason(t, retry.Run(t.Context(), p, works), retry.ReasonCanceled); e.Cause != errSleep {
+		t.Errorf("%+v", e)
+	}
+	g.check(t)
+}
+
+// Again always asks again, and no guard can make a run spin by it.
+func TestAgainWaitsAtLeastAMillisecond(t *testing.T) {
+	for _, wait := range []time.Duration{-1, 0, 1, time.Millisecond} {
+		onEach(t, func(t *testing.T, p retry.Policy, run func(context.Context, retry.Policy, func(context.Context) error) error) {
+			g := &gate{script: []enter{asksAgain(wait), asksAgain(wait), asksAgain(wait)}}
+			p.Guards = []retry.Guard{g}
+			start := on(p).Now()
+			err := run(t.Context(), p, works)
+			if took := on(p).Now().Sub(start); err != nil || len(g.entries) != 4 || took != 3*time.Millisecond || g.entries[1].Earlier.Wait != time.Millisecond {
+				t.Errorf("Wait %v: %v after %d entries and %v", wait, err, len(g.entries), took)
+			}
+			g.check(t)
+		})
+	}
+}
+
+// Hooks and others that append to a policy's guards write to an array of their own, and a pass
+// goes back to the guard that gave it.
+func TestGuardsOfARunAreThoseItBeganWith(t *testing.T) {
+	shared := append(make([]retry.Guard, 0, 8), &gate{})
+	p, _ := virtual()
+	p.Guards = shared
+	p.Hooks.Start = func(ctx context.Context, p retry.Policy) context.Context {
+		_ = append(p.Guards, &gate{})
+		return ctx
+	}
+	if err := retry.Run(t.Context(), p, works); err != nil || shared[:2][1] != nil {
+		t.Errorf("%v; a hook wrote %v behind the guards", err, shared[:2][1])
+	}
+	first, other := &gate{}, &gate{}
+	p, _ = virtual()
+	p.Guards = []retry.Guard{first}
+	if err := retry.Run(t.Context(), p, func(context.Context) error { p.Guards[0] = other; return nil }); err != nil {
+		t.Error(err)
+	}
+	first.check(t)
+	other.check(t)
 }
 
 // A guard that answers too late has no attempt wait any more.
@@ -379,10 +571,10 @@ func TestGuardThatAnswersAfterMaxElapsed(t *testing.T) {
 	}
 }
 
-// It is no wait that ends just then.
-func TestLastWaitMayEndWithMaxElapsed(t *testing.T) {
+// A wait that ends a nanosecond before is taken.
+func TestLastWaitMayEndBeforeMaxElapsed(t *testing.T) {
 	onEach(t, func(t *testing.T, p retry.Policy, run func(context.Context, retry.Policy, func(context.Context) error) error) {
-		p.MaxElapsed = 3500 * time.Millisecond
+		p.MaxElapsed = 3500*time.Millisecond + 1
 		g := &gate{script: []enter{asksAgain(2 * time.Second), sleeps(1500 * time.Millisecond)}}
 		p.Guards = []retry.Guard{g}
 		if err := run(t.Context(), p, works); err != nil {
@@ -860,12 +1052,11 @@ func TestBudgetPaysForWhatIsSent(t *testing.T) {
 		"a retry that is refused has paid once":     {script: []enter{admits, refuses(errFull), refuses(errFull), admits}, errs: []func() error{down}, asked: []retry.Class{retry.Transient}, retried: retry.Transient},
 		"a retry that is refused for good has paid": {script: []enter{admits, refuses(retry.Stop(errFull))}, errs: []func() error{down}, asked: []retry.Class{retry.Transient}, retried: retry.Transient, reason: retry.ReasonGuard},
 		"a throttled attempt pays":                  {errs: []func() error{throttled, down}, asked: []retry.Class{retry.Throttled, retry.Transient}, retried: retry.Transient},
-		"not under a guard that paces":              {errs: []func() error{throttled, down}, guard: func(g *gate) retry.Guard { return pacing{g, new(retry.Pace)} }, asked: []retry.Class{retry.Transient}, retried: retry.Transient},
-		"nor if its turn is refused":                {script: []enter{admits, refuses(errFull)}, errs: []func() error{throttled}, guard: func(g *gate) retry.Guard { return pacing{g, new(retry.Pace)} }},
-		"nor under a nil pace":                      {errs: []func() error{throttled}, guard: func(*gate) retry.Guard { return (*retry.Pace)(nil) }, asked: []retry.Class{retry.Throttled}, retried: retry.Throttled},
-		"under one that says no":                    {errs: []func() error{throttled}, guard: func(g *gate) retry.Guard { return pacing{g, nil} }, asked: []retry.Class{retry.Throttled}, retried: retry.Throttled},
+		"not under a guard that paces":              {errs: []func() error{throttled, down}, guard: func(g *gate) retry.Guard { return pacing{g} }, asked: []retry.Class{retry.Transient}, retried: retry.Transient},
+		"nor if its turn is refused":                {script: []enter{admits, refuses(errFull)}, errs: []func() error{throttled}, guard: func(g *gate) retry.Guard { return pacing{g} }},
+		"under one that says no":                    {errs: []func() error{throttled}, guard: func(g *gate) retry.Guard { return g }, asked: []retry.Class{retry.Throttled}, retried: retry.Throttled},
 		"a poll pays nothing":                       {script: []enter{admits, refuses(errFull)}, errs: []func() error{rejected}},
-		"a throttled refusal is no throttled op":    {script: []enter{refuses(retry.After(errFull, 0))}, errs: []func() error{down}, guard: func(g *gate) retry.Guard { return pacing{g, new(retry.Pace)} }, asked: []retry.Class{retry.Transient}, retried: retry.Transient},
+		"a throttled refusal is no throttled op":    {script: []enter{refuses(retry.After(errFull, 0))}, errs: []func() error{down}, guard: func(g *gate) retry.Guard { return pacing{g} }, asked: []retry.Class{retry.Transient}, retried: retry.Transient},
 	} {
 		for door, run := range doors {
 			p, _ := virtual()
@@ -901,17 +1092,16 @@ func TestBudgetPaysForWhatIsSent(t *testing.T) {
 	}
 }
 
-// pacing is a guard that wraps a Pace, nil if it does not limit the retries of throttled
-// attempts.
+// pacing is a guard that limits the retries of throttled attempts.
 type pacing struct {
 	*gate
-	*retry.Pace
 }
 
 func (p pacing) Enter(ctx context.Context, e retry.Entry) (retry.Pass, error) {
-	return p.gate.Enter(ctx, e)
+	pass, err := p.gate.Enter(ctx, e)
+	pass.Paces = true
+	return pass, err
 }
-func (p pacing) Leave(pass retry.Pass, x retry.Exit) { p.gate.Leave(pass, x) }
 
 // A limit of two before a pace holds its places while attempts wait for their turn: at 0 s two
 // take them, and of the others, which come again at 1 s and 2 s, one.
@@ -1024,7 +1214,7 @@ func TestLoopAndPartIgnoreGuards(t *testing.T) {
 	p, v := virtual()
 	budget := &countingBudget{}
 	g := &gate{}
-	p.Guards, p.Budget = []retry.Guard{pacing{g, new(retry.Pace)}}, budget
+	p.Guards, p.Budget = []retry.Guard{pacing{g}}, budget
 	loop := p.Start(v.Now())
 	if wait, ok := loop.Next(v.Now(), retry.After(errDown, 0)); !ok || wait != time.Second || budget.asked != 1 {
 		t.Errorf("Next() = %v, %v; the budget was asked %d times", wait, ok, budget.asked)
@@ -1197,7 +1387,7 @@ func TestGuardHookIsTheOnlyOneThatSeesTheRun(t *testing.T) {
 // Each guard that has the attempt wait is told of.
 func TestGuardHookForEachGuardThatWaits(t *testing.T) {
 	p, _ := virtual()
-	p.Guards = []retry.Guard{&gate{script: []enter{sleeps(time.Second)}}, pacing{&gate{script: []enter{sleeps(2 * time.Second)}}, new(retry.Pace)}, places(make(chan struct{}))}
+	p.Guards = []retry.Guard{&gate{script: []enter{sleeps(time.Second)}}, pacing{&gate{script: []enter{sleeps(2 * time.Second)}}}, places(make(chan struct{}))}
 	p.MaxAttempts = 1
 	seen := record(&p)
 	_ = retry.Run(t.Context(), p, works)

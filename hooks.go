@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 )
 
@@ -168,7 +169,11 @@ func either(returned, given context.Context) context.Context {
 }
 
 //go:noinline
-func (r *run) startHook(p *Policy) { r.ctx = either(p.Hooks.Start(r.ctx, *p), r.ctx) }
+func (r *run) startHook(p *Policy) {
+	its := *p
+	its.Guards = slices.Clip(its.Guards) // else two hooks that append would write to one array
+	r.ctx = either(p.Hooks.Start(r.ctx, its), r.ctx)
+}
 
 //go:noinline
 func (r *run) attemptHook(p *Policy) {

@@ -72,6 +72,7 @@ type moment struct {
 	left    time.Duration // until the caller's deadline; math.MaxInt64 if there is none
 	healthy bool          // op was up for long enough: the run counts as a success
 	refusal error         // of a guard: the attempt was not made
+	paced   bool          // a guard limits the retries that follow a Throttled attempt
 }
 
 // Start starts a run at now. Make the first attempt before the first call of Next.
@@ -83,7 +84,6 @@ func (p Policy) Start(now time.Time) *Loop { return p.Resume(now, 0, 0) }
 // count as zero.
 func (p Policy) Resume(now time.Time, attempts int, waited time.Duration) *Loop {
 	waited = max(waited, 0)
-	p.Guards = nil // nobody asks them, so nothing but the budget limits retries
 	l := &Loop{p, now.Add(-waited), decisions{waited: waited, attempts: max(attempts, 0), acted: attempts > 0}}
 	l.open(&p)
 	return l
@@ -178,7 +178,7 @@ func (d *decisions) next(p *Policy, now *moment) bool {
 		return true
 	case p.Budget == nil, now.refusal != nil: // the retry, if it is one, has been paid for
 	case d.polled, // the next poll is no extra load
-		d.class == Throttled && p.paced(): // a guard limits it
+		d.class == Throttled && now.paced: // a guard limits it
 	case !d.withdraw(p): // last: a retry that is not made costs nothing
 		d.stop(p, ReasonBudget, d.shortage(p))
 		d.wait = wait

@@ -223,7 +223,7 @@ func (m *model) enter() (retry.Reason, bool) {
 			return retry.ReasonNone, false
 		case 'w', 'W', 'a', 'A':
 			held := held[step]
-			if !again && held >= m.rest() {
+			if held >= m.rest() {
 				m.exit(retry.NotMade, retry.Unknown, 0)
 				m.event("refused by " + name)
 				m.cause = retry.ErrPaced

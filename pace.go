@@ -46,9 +46,8 @@ import (
 // one whose turn has not come when MaxElapsed ends. A turn whose attempt a later guard refuses
 // is used up; one that is not used for another reason goes to the next attempt.
 //
-// While a Pace is open, and no other guard is in the policy, its Enter is not called. A Guard
-// around a Pace costs a little more. It must be a type that embeds the *Pace: else a policy does
-// not know that the retries after a Throttled attempt are limited, and takes them from its Budget.
+// A retry that follows a Throttled attempt under a Pace takes nothing from Policy.Budget. A
+// Guard around a Pace returns its Pass unchanged.
 //
 // The zero Pace is ready. It must not be copied after the first use. A nil *Pace holds
 // nothing back. A Pace is safe for concurrent use.
@@ -198,14 +197,6 @@ func (p *Pace) chance() {
 // what becomes of it says nothing about a later rate.
 func (p *Pace) open() bool { return p == nil || !p.active.Load() }
 
-// openTo is open for a policy.
-func (p *Pace) openTo(policy *Policy) bool {
-	if p != nil && (policy.Clock != nil || policy.Rand != nil) {
-		p.on(policy.Clock, policy.Rand) // even if it is not entered: it may be held
-	}
-	return p.open()
-}
-
 // unlock publishes whether p is open.
 func (p *Pace) unlock() {
 	if active := !p.pacer.Open(); active != p.active.Load() { // else the cores that only read it go on sharing it
@@ -214,20 +205,18 @@ func (p *Pace) unlock() {
 	p.mu.Unlock()
 }
 
-// paces reports that p limits the retries that follow a Throttled attempt, so that a
-// Policy.Budget need not. A guard that embeds a *Pace has it too.
-func (p *Pace) paces() bool { return p != nil }
-
 // Enter gives the attempt a turn. See [Guard].
 func (p *Pace) Enter(ctx context.Context, e Entry) (Pass, error) {
-	t, waits := e.Earlier.Held.(*turn)
-	switch {
-	case waits:
-		return p.again(t)
-	case p.open():
+	if p == nil {
 		return Pass{}, nil
 	}
-	p.on(e.Clock, nil)
+	if t, waits := e.Earlier.Held.(*turn); waits {
+		return p.again(t)
+	}
+	p.on(e.Clock, e.Rand) // also while it is open: it may be held
+	if p.open() {
+		return Pass{Paces: true}, nil
+	}
 	patience := e.Patience
 	if patience < math.MaxInt64 {
 		patience /= 2
@@ -255,7 +244,7 @@ func (p *Pace) queue(ctx context.Context, e Entry, patience time.Duration) (pass
 	case wait > 0:
 		return p.waiting(now, t, wait), wait, true
 	}
-	return Pass{Held: t, Round: t.Round}, 0, true
+	return started(t), 0, true
 }
 
 // again looks whether t, which waits, may start.
@@ -267,18 +256,23 @@ func (p *Pace) again(t *turn) (Pass, error) {
 		return p.waiting(now, t, wait), nil
 	}
 	p.wakeFirst()
-	return Pass{Held: t, Round: t.Round}, nil
+	return started(t), nil
 }
 
+// started returns the Pass of a turn that has come.
+func started(t *turn) Pass { return Pass{Paces: true, Held: t, Round: t.Round} }
+
 // waiting returns the Pass of a turn that waits. The first of the queue sleeps, and only it:
-// the others' waits depend on what it learns.
+// the others' waits depend on what it learns, so it wakes them. Another clock than the system's
+// may stand still while nobody sleeps, so there all do, for as long as they expect.
 func (p *Pace) waiting(now time.Time, t *turn, wait time.Duration) Pass {
-	pass := Pass{Wait: wait, Again: true, Held: t}
-	if p.pacer.First() != t || wait == pacing.Never {
-		pass.wake = t.Owner
+	pass := Pass{Wait: wait, Again: true, Paces: true, Held: t}
+	if p.pacer.First() == t && wait < pacing.Never {
+		return pass
 	}
-	if wait == pacing.Never { // it is not known how long
-		pass.Wait = 1
+	pass.Wake, pass.Timed = t.Owner, !readings.System(p.clock())
+	if wait == pacing.Never { // the pacer has no time for it yet
+		pass.Wait = p.pacer.Wait(now)
 	}
 	return pass
 }

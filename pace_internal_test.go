@@ -37,7 +37,7 @@ func TestWhoBecomesTheFirstHearsOfItLater(t *testing.T) {
 	second, _ := pace.Enter(t.Context(), entry)
 	pace.Leave(first, Exit{Clock: entry.Clock})
 	select {
-	case <-second.wake:
+	case <-second.Wake:
 	default:
 		t.Error("it does not")
 	}

@@ -212,8 +212,9 @@ func TestPaceRefusesWhatComesTooLate(t *testing.T) {
 	}
 }
 
-// A queue may turn out to be slower than a run expected that joined it.
-func TestPaceStartsNothingAfterMaxElapsed(t *testing.T) {
+// A queue may turn out to be slower than a run expected that joined it: the run ends when it
+// learns that.
+func TestPaceRefusesWhoHasBecomeTooLate(t *testing.T) {
 	for name, clock := range map[string]clockx.Clock{"system": clockx.System(), "another": struct{ clockx.Clock }{clockx.System()}} {
 		synctest.Test(t, func(t *testing.T) {
 			pace := slowPace(clock, time.Second)
@@ -237,9 +238,9 @@ func TestPaceStartsNothingAfterMaxElapsed(t *testing.T) {
 						}
 						return
 					}
-					const want = "model: not attempted (guard): its turn has not come"
-					if !errors.Is(err, retry.ErrPaced) || err.Error() != want || calls != 0 || took != hurried.MaxElapsed || summary.Waited != took {
-						t.Errorf("%s: %v after %d calls and %v, waited %v, want %q after 8s", name, err, calls, took, summary.Waited, want)
+					const want = "model: not attempted (guard): its turn would come in 20s"
+					if !errors.Is(err, retry.ErrPaced) || err.Error() != want || calls != 0 || took != step || summary.Waited != took {
+						t.Errorf("%s: %v after %d calls and %v, waited %v, want %q after a step", name, err, calls, took, summary.Waited, want)
 					}
 				})
 				synctest.Wait()
@@ -264,8 +265,12 @@ func TestPaceStartsWhatComesJustBeforeMaxElapsed(t *testing.T) {
 			begin, calls := time.Now(), 0
 			time.AfterFunc(1, func() { pace.Hold(20 * time.Second) })
 			err := retry.Run(t.Context(), retry.Policy{Guards: []retry.Guard{pace}, MaxElapsed: limit}, func(context.Context) error { calls++; return nil })
-			if took := time.Since(begin); calls != want || took != late || errors.Is(err, retry.ErrPaced) != (want == 0) {
-				t.Errorf("with MaxElapsed %v: %d calls after %v, %v, want %d after %v", limit, calls, took, err, want, late)
+			ends := late
+			if want == 0 {
+				ends = step // when it learns that
+			}
+			if took := time.Since(begin); calls != want || took != ends || errors.Is(err, retry.ErrPaced) != (want == 0) {
+				t.Errorf("with MaxElapsed %v: %d calls after %v, %v, want %d after %v", limit, calls, took, err, want, ends)
 			}
 		})
 	}

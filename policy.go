@@ -83,7 +83,7 @@ type Policy struct {
 	// begins: a [Pace], a limit, a circuit breaker. They are left in reverse order. Put those
 	// that have attempts wait first, and those that hold a place last, so that no place is
 	// held in a wait. A nil Guard admits all. A retry that follows a Throttled attempt takes
-	// nothing from Budget if one of them is a Pace, or embeds one, because that limits it. A [Loop] and
+	// nothing from Budget if one of them limits it, as a Pace does: see Pass.Paces. A [Loop] and
 	// package retryqueue ignore guards: in the handler of a message, guard the calls that
 	// it makes. Nil means none.
 	Guards []Guard
@@ -208,7 +208,7 @@ func (p *Policy) plain(ctx context.Context) bool {
 	h := &p.Hooks
 	return p.Budget == nil && p.AttemptTimeout <= 0 && p.Clock == nil &&
 		h.Start == nil && h.Attempt == nil && h.AttemptDone == nil && h.Wait == nil && h.Guard == nil && h.Done == nil &&
-		(len(p.Guards) == 0 || p.unguarded()) &&
+		len(p.Guards) == 0 &&
 		ctx != nil && ctx.Err() == nil && AttemptNumber(ctx) == 1
 }
 

@@ -178,14 +178,16 @@ func (r *run) fallAsleep() {
 
 // sleepFor sleeps for d on any clock, or until a guard wakes r. It may call code of others.
 func (r *run) sleepFor(p *Policy, d time.Duration) error {
-	if wake := r.waker(); wake != nil {
-		r.sleepUntilWoken(p, wake, r.ctx.Done())
-		return nil
-	}
-	if !readings.System(p.Clock) {
+	switch wake, system := r.waker(), readings.System(p.Clock); {
+	case !system && wake == nil:
 		return p.Clock.Sleep(r.ctx, d)
+	case !system:
+		return r.sleepOrWake(p, d, wake)
+	case wake != nil:
+		r.sleepUntilWoken(p, wake, r.ctx.Done())
+	default:
+		timers.Sleep(r.ctx.Done(), d)
 	}
-	timers.Sleep(r.ctx.Done(), d)
 	return nil
 }
 
@@ -310,7 +312,7 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 		if renews {
 			ctx = r.caller // the pause is part of the new run, to which the context of this one means nothing
 		}
-		more = r.next(p, &moment{elapsed: r.ended - r.paused, left: untilDeadline(ctx, p.Clock), healthy: renews})
+		more = r.next(p, &moment{elapsed: r.ended - r.paused, left: untilDeadline(ctx, p.Clock), healthy: renews, paced: r.gates != nil && r.gates.paces})
 	}
 	if !needsTime && (!more || r.wait > 0 || p.Hooks.Wait != nil) {
 		r.ended = r.elapsed(p) // read only now: nobody sees the time of a retry without a wait

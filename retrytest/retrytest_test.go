@@ -827,3 +827,32 @@ func TestWaitsOfZeroAreExplained(t *testing.T) {
 		}
 	}
 }
+
+// waker has attempts wait until somebody wakes them, which nobody does.
+type waker struct{ timed bool }
+
+func (w waker) Enter(_ context.Context, e retry.Entry) (retry.Pass, error) {
+	if e.Earlier.Again && w.timed {
+		return retry.Pass{}, nil
+	}
+	return retry.Pass{Wait: time.Second, Wake: make(chan struct{}), Timed: w.timed, Again: true}, nil
+}
+
+func (waker) Leave(retry.Pass, retry.Exit) {}
+
+// The harness's clock moves while a run waits for a guard to wake it.
+func TestWaitForAWakeEndsUnderTheHarness(t *testing.T) {
+	h := retrytest.New(t, retry.Policy{Guards: []retry.Guard{waker{timed: true}}})
+	if err := retry.Run(t.Context(), h.Policy, func(context.Context) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	h.AssertHeld(retry.Held{Number: 1, Delay: time.Second})
+	h = retrytest.New(t, retry.Policy{Guards: []retry.Guard{waker{}}, MaxElapsed: time.Minute})
+	if err := retry.Run(t.Context(), h.Policy, func(context.Context) error { return nil }); !errors.Is(err, retry.ErrPaced) || h.Summary().Elapsed != time.Minute {
+		t.Errorf("%v after %v, want an ErrPaced after a minute", err, h.Summary().Elapsed)
+	}
+	h = retrytest.New(t, retry.Policy{Guards: []retry.Guard{waker{}}})
+	if err := retry.Run(t.Context(), h.Policy, func(context.Context) error { return nil }); !errors.Is(err, retry.ErrPaced) {
+		t.Errorf("without a limit %v, want an ErrPaced", err)
+	}
+}
