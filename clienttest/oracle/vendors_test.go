@@ -1,0 +1,300 @@
+package oracle_test
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"reflect"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"connectrpc.com/connect"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/go-amqp"
+	"github.com/ClickHouse/ch-go"
+	chproto "github.com/ClickHouse/ch-go/proto"
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/IBM/sarama"
+	cassandra "github.com/apache/cassandra-gocql-driver/v2"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+	coder "github.com/coder/websocket"
+	"github.com/emersion/go-smtp"
+	"github.com/go-ldap/ldap/v3"
+	"github.com/go-sql-driver/mysql"
+	"github.com/gocql/gocql"
+	"github.com/gomodule/redigo/redis"
+	"github.com/google/go-github/v72/github"
+	"github.com/gorilla/websocket"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/lib/pq"
+	mssql "github.com/microsoft/go-mssqldb"
+	"github.com/minio/minio-go/v7"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/neo4j/neo4j-go-driver/v5/neo4j/db"
+	"github.com/openai/openai-go/v3"
+	"github.com/pkg/sftp"
+	prometheus "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/quic-go/quic-go/http3"
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	legacy "github.com/sashabaranov/go-openai"
+	"github.com/segmentio/kafka-go"
+	"github.com/sijms/go-ora/v2/network"
+	"github.com/stripe/stripe-go/v83"
+	"github.com/twitchtv/twirp"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"golang.org/x/oauth2"
+	"golang.org/x/sys/unix"
+	"google.golang.org/api/googleapi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/retryhttp"
+	"github.com/goretry/retry/retrysql"
+)
+
+// A client makes the error of its library for a sample, or nil if it has none. Its library
+// would make the same of such an answer of its server.
+type client struct {
+	name string
+	make func(sample) error
+}
+
+// A vendor is a table with its clients.
+type vendor struct {
+	classify retry.Classifier // as a user of the clients would set it; nil means DefaultClassifier
+	clients  []client
+}
+
+// vendors are the tables that have clients.
+var vendors = map[string]vendor{
+	"amqp091": {clients: []client{
+		{"amqp091-go", func(s sample) error { return &amqp091.Error{Code: s.number, Reason: s.name} }},
+	}},
+	"amqp10": {clients: []client{
+		{"go-amqp", func(s sample) error { return &amqp.Error{Condition: amqp.ErrCond(s.code)} }},
+		{"go-amqp's links", func(s sample) error { return &amqp.LinkError{RemoteErr: &amqp.Error{Condition: amqp.ErrCond(s.code)}} }},
+	}},
+	"aws": {clients: []client{
+		{"AWS SDK", byAWS},
+		{"minio-go", func(s sample) error {
+			if s.word != "" && s.status == 0 {
+				return nil // a service's own
+			}
+			return minio.ErrorResponse{Code: s.code, StatusCode: or(s.status, 400)}
+		}},
+	}},
+	"azure": {clients: []client{
+		{"azcore", func(s sample) error {
+			return &azcore.ResponseError{ErrorCode: s.code, StatusCode: s.status, RawResponse: response(s.status)}
+		}},
+	}},
+	"cassandra": {clients: []client{
+		{"gocql", func(s sample) error {
+			e := &gocql.RequestErrUnprepared{}
+			setHidden(e, "errorFrame", "code", s.number)
+			return e
+		}},
+		{"cassandra-gocql-driver", func(s sample) error {
+			e := &cassandra.RequestErrUnprepared{}
+			setHidden(e, "errorFrame", "code", s.number)
+			return e
+		}},
+	}},
+	"clickhouse": {clients: []client{
+		{"clickhouse-go", func(s sample) error { return &clickhouse.Exception{Code: int32(s.number)} }},
+		{"ch-go", func(s sample) error { return &ch.Exception{Code: chproto.Error(s.number)} }},
+	}},
+	"errno": {clients: []client{
+		{"net", func(s sample) error { return &net.OpError{Op: "read", Net: "tcp", Err: errno(s.code)} }},
+		{"syscall", func(s sample) error { return fmt.Errorf("open: %w", errno(s.code)) }},
+	}},
+	"etcd": {clients: []client{
+		{"etcd", func(s sample) error { return rpctypes.Error(status.Error(grpcCode(s.word), s.code)) }},
+		{"gRPC", func(s sample) error { return status.Error(grpcCode(s.word), s.code) }},
+	}},
+	"google": {clients: []client{
+		{"googleapi", func(s sample) error {
+			return &googleapi.Error{Code: or(s.status, 403), Errors: []googleapi.ErrorItem{{Reason: s.code}}}
+		}},
+	}},
+	"grpc": {clients: []client{
+		{"grpc", func(s sample) error { return status.Error(codes.Code(s.number), "x") }},
+		{"connect", func(s sample) error {
+			if s.number == 0 || s.number > 16 {
+				return nil
+			}
+			return connect.NewWireError(connect.Code(s.number), errors.New("x"))
+		}},
+	}},
+	"http": {clients: []client{
+		{"retryhttp", func(s sample) error { return &retryhttp.StatusError{Code: s.number} }},
+		{"go-github", func(s sample) error { return &github.ErrorResponse{Response: response(s.number)} }},
+		{"azcore", func(s sample) error {
+			return &azcore.ResponseError{StatusCode: s.number, RawResponse: response(s.number)}
+		}},
+		{"googleapi", func(s sample) error { return &googleapi.Error{Code: s.number} }},
+	}},
+	"http3": {clients: []client{
+		{"quic-go", func(s sample) error {
+			return &url.Error{Op: "Get", URL: "https://x", Err: &http3.Error{ErrorCode: http3.ErrCode(s.number), Remote: true}}
+		}},
+	}},
+	"jsonrpc": {clients: []client{
+		{"ErrorCode() int", func(s sample) error { return rpcError(s.number) }},
+	}},
+	"kafka": {clients: []client{
+		{"franz-go", func(s sample) error { return kerr.ErrorForCode(int16(s.number)) }},
+		{"sarama", func(s sample) error { return sarama.KError(s.number) }},
+		{"kafka-go", func(s sample) error { return kafka.Error(s.number) }},
+	}},
+	"kubernetes": {clients: []client{
+		{"apimachinery", func(s sample) error {
+			return &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReason(s.code), Code: int32(or(s.status, 409))}}
+		}},
+	}},
+	"ldap": {clients: []client{
+		{"go-ldap", func(s sample) error { return ldap.NewError(uint16(s.number), errors.New("x")) }},
+	}},
+	"mongo": {clients: []client{
+		{"commands", func(s sample) error { return mongo.CommandError{Code: int32(s.number), Message: "x", Name: s.name} }},
+		{"writes", func(s sample) error {
+			return mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: s.number, Message: "x"}}}
+		}},
+	}},
+	"mssql": {clients: []client{
+		{"go-mssqldb", func(s sample) error { return mssql.Error{Number: int32(s.number), Class: 16, Message: "x"} }},
+	}},
+	"mysql": {classify: retrysql.Classify, clients: []client{
+		{"go-sql-driver", func(s sample) error {
+			e := &mysql.MySQLError{Number: uint16(s.number), Message: "x"}
+			copy(e.SQLState[:], or(s.word, "HY000"))
+			return e
+		}},
+	}},
+	"nats": {clients: []client{
+		{"nats.go", func(s sample) error { return &nats.APIError{Code: s.status, ErrorCode: nats.ErrorCode(s.number)} }},
+		{"jetstream", func(s sample) error {
+			return &jetstream.APIError{Code: s.status, ErrorCode: jetstream.ErrorCode(s.number)}
+		}},
+	}},
+	"neo4j": {clients: []client{
+		{"neo4j-go-driver", func(s sample) error { return &db.Neo4jError{Code: s.code} }},
+	}},
+	"oauth": {clients: []client{
+		{"oauth2", func(s sample) error {
+			return &url.Error{Op: "Get", URL: "https://x", Err: &oauth2.RetrieveError{Response: response(400), ErrorCode: s.code}}
+		}},
+	}},
+	"openai": {clients: []client{
+		{"openai-go", func(s sample) error {
+			return &openai.Error{Code: s.code, StatusCode: s.status, Request: request, Response: response(s.status)}
+		}},
+		{"go-openai", func(s sample) error { return &legacy.APIError{Code: s.code, HTTPStatusCode: s.status} }},
+	}},
+	"oracle": {clients: []client{
+		{"go-ora", func(s sample) error { return &network.OracleError{ErrCode: s.number} }},
+	}},
+	"prometheus": {clients: []client{
+		{"client_golang", func(s sample) error { return &prometheus.Error{Type: prometheus.ErrorType(s.code)} }},
+	}},
+	"redis": {clients: []client{
+		{"redigo", func(s sample) error { return redis.Error(s.code + " x") }},
+	}},
+	"reply": {clients: []client{
+		{"net/smtp", func(s sample) error { return &textproto.Error{Code: s.number, Msg: "x"} }},
+		{"go-smtp", func(s sample) error { return &smtp.SMTPError{Code: s.number, Message: "x"} }},
+	}},
+	"sftp": {clients: []client{
+		{"pkg/sftp", func(s sample) error { return &sftp.StatusError{Code: uint32(s.number)} }},
+	}},
+	"sqlstate": {classify: retrysql.Classify, clients: []client{
+		{"pgx", func(s sample) error { return &pgconn.PgError{Severity: "ERROR", Code: s.code} }},
+		{"pq", func(s sample) error { return &pq.Error{Severity: "ERROR", Code: pq.ErrorCode(s.code)} }},
+	}},
+	"stripe": {clients: []client{
+		{"stripe-go", func(s sample) error {
+			return &stripe.Error{Code: stripe.ErrorCode(s.code), HTTPStatusCode: s.status, Type: stripe.ErrorType(s.code)}
+		}},
+	}},
+	"tlsalert": {clients: []client{
+		{"crypto/tls", func(s sample) error { return &net.OpError{Op: "remote error", Err: tls.AlertError(s.number)} }},
+	}},
+	"twirp": {clients: []client{
+		{"twirp", func(s sample) error { return twirp.NewError(twirp.ErrorCode(s.code), "x") }},
+	}},
+	"websocket": {clients: []client{
+		{"gorilla", func(s sample) error { return &websocket.CloseError{Code: s.number} }},
+		{"coder", func(s sample) error { return coder.CloseError{Code: coder.StatusCode(s.number)} }},
+	}},
+}
+
+var request = &http.Request{Method: "GET", URL: &url.URL{Scheme: "https", Host: "x"}}
+
+func response(status int) *http.Response {
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: request}
+}
+
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+// byAWS returns the error that any of the SDK's clients returns for a code.
+func byAWS(s sample) error {
+	service := s.word
+	if s.status != 0 || service == "" {
+		service = "Any"
+	}
+	return &smithy.OperationError{ServiceID: service, OperationName: "Call", Err: &awshttp.ResponseError{
+		ResponseError: &smithyhttp.ResponseError{
+			Response: &smithyhttp.Response{Response: response(or(s.status, 400))},
+			Err:      &smithy.GenericAPIError{Code: s.code, Message: "x"},
+		},
+	}}
+}
+
+// setHidden sets a field that is not exported, of an embedded struct of what e points to.
+func setHidden(e any, embedded, field string, v int) {
+	f := reflect.ValueOf(e).Elem().FieldByName(embedded).FieldByName(field)
+	reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem().SetInt(int64(v))
+}
+
+func errno(name string) syscall.Errno {
+	for n := syscall.Errno(1); n < 134; n++ {
+		if unix.ErrnoName(n) == name || name == "ENOTSUP" && n == syscall.ENOTSUP || name == "EDEADLOCK" && n == syscall.EDEADLK {
+			return n
+		}
+	}
+	panic("oracle: no such errno: " + name)
+}
+
+func grpcCode(name string) codes.Code {
+	for c := codes.OK; c <= codes.Unauthenticated; c++ {
+		if strings.EqualFold(c.String(), name) {
+			return c
+		}
+	}
+	panic("oracle: no such code: " + name)
+}
+
+// rpcError is an error of JSON-RPC with the method that those of go-ethereum have.
+type rpcError int
+
+func (e rpcError) Error() string  { return fmt.Sprint("rpc error ", int(e)) }
+func (e rpcError) ErrorCode() int { return int(e) }
