@@ -51,6 +51,7 @@ type State struct {
 const (
 	horizon  = .5   // seconds: a process may take half of the slots that are free within it
 	longHold = 75   // seconds that a hold may last
+	still    = 5    // seconds: a clock that was set back by so much stands still instead
 	farAhead = 3600 // seconds without a step after which the clock counts as set
 	kept     = 600  // seconds ahead that a slot may be after the clock was set
 )
@@ -70,10 +71,11 @@ func (s *State) Reserve(now float64, a Ask) (Slots, error) {
 	switch {
 	case s.At == 0: // nothing is known
 		*s = State{Tat: now - bucket}
-	case now < s.At || now > s.At+farAhead: // the clock was set: what lies ahead keeps its distance
-		by := now - s.At
+	case now < s.At-still || now > s.At+farAhead: // the clock was set: what lies ahead keeps its distance
 		s.Tat = now + min(max(s.Tat-s.At, -bucket), kept)
-		s.Until += by
+		s.Until += now - s.At
+	default: // clocks that differ a little must not make time pass twice
+		now = max(now, s.At)
 	}
 	s.At = now
 	s.Tat = max(s.Tat-a.Unused*gap, now-bucket)

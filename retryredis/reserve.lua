@@ -27,8 +27,10 @@ local gap = 1 / rate
 local bucket = burst * gap
 if length == 0 then
   tat, moved, till = now - bucket, 0, 0
-elseif now < at or now > at + 3600 then
+elseif now < at - 5 or now > at + 3600 then
   tat, till = now + math.min(math.max(tat - at, -bucket), 600), till + (now - at)
+else
+  now = math.max(now, at)
 end
 tat = math.max(tat - unused * gap, now - bucket)
 local ends = now + math.min(hold, 75)
