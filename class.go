@@ -14,78 +14,97 @@ import (
 	"github.com/goretry/retry/internal/sysno"
 )
 
-// This file visits the trees of errors for their class. What a single error means is in
+// This file visits the trees of errors for what they mean. What a single error means is in
 // classifier_tables.go.
+
+// facts are a Class, and what else a queue, a database or Supervise wants to know.
+type facts = clienterr.Facts
+
+// classOf returns the class of what f says to a run. lasting says that the run begins a new
+// session with each attempt: see Supervise.
+func classOf(f facts, lasting bool) Class {
+	if lasting && f.Is(clienterr.Renewed) {
+		return Transient
+	}
+	return Class(f.Class())
+}
 
 // opinion is what an error says, with all that it wraps. The zero opinion is that of no
 // error.
 type opinion struct {
-	class     Class
+	facts     facts
 	otherwise Class // the class if no error decides
 }
 
 // add returns what two errors say, of which the first wraps the second.
 func (o opinion) add(below opinion) opinion {
-	return opinion{cmp.Or(o.class, below.class), stronger(o.otherwise, below.otherwise)}
+	return opinion{cmp.Or(o.facts, below.facts), stronger(o.otherwise, below.otherwise)}
 }
 
 // judge judges the errors of one tree by the rules of DefaultClassifier, for which there
 // are no marks.
-type judge struct {
-	errtree.Fold[opinion]
-	lasting bool // what may be there later is Transient: see Supervise
-}
+type judge struct{ errtree.Fold[opinion] }
 
-// class returns the class of an error at a place in its tree. lasting is of the run.
-func class(err error, at place, lasting bool) Class {
-	j := judge{errtree.Fold[opinion]{Add: opinion.add}, lasting}
+// judged returns what an error at a place in its tree means.
+func judged(err error, at place) facts {
+	j := judge{errtree.Fold[opinion]{Add: opinion.add}}
 	j.Visit = j.visit
 	return j.of(err, at)
 }
 
-func (j *judge) of(err error, at place) Class {
+func init() { clienterr.Judge = func(err error) facts { return judged(err, 0) } }
+
+func (j *judge) of(err error, at place) facts {
 	o := j.Of(err, at)
-	return cmp.Or(o.class, o.otherwise)
+	return cmp.Or(o.facts, facts(o.otherwise))
 }
 
 // branch is of for one of several errors in the same place.
-func (j *judge) branch(err error, at place) Class {
+func (j *judge) branch(err error, at place) facts {
 	o := j.Branch(err, at)
-	return cmp.Or(o.class, o.otherwise)
+	return cmp.Or(o.facts, facts(o.otherwise))
 }
 
 // visit returns what one error says, and where to go on if that does not decide.
 func (j *judge) visit(err error, at place) (o opinion, then place, next error) {
 	if e, ok := err.(*Error); ok {
-		return opinion{class: j.run(e, at)}, at, nil
+		return opinion{facts: j.run(e, at)}, at, nil
 	}
 	switch {
 	case errtree.IsNil(err):
 		return opinion{}, at, nil
 	case reflect.TypeOf(err) == errorString:
-		return opinion{class: classifySentinel(err)}, at, nil
+		return opinion{facts: facts(classifySentinel(err))}, at, nil
 	}
 	switch e := err.(type) {
 	case sysno.Number:
-		return opinion{class: Class(sysno.Class(e))}, at, nil
+		return opinion{facts: facts(sysno.Class(e))}, at, nil
 	case *url.Error:
-		return opinion{class: j.url(e, at|system)}, at, nil
+		return opinion{facts: j.url(e, at|system)}, at, nil
 	case *net.OpError:
-		return opinion{class: j.op(e, at|system)}, at, nil
+		return opinion{facts: j.op(e, at|system)}, at, nil
 	}
 	if inner, ok := systemError(err); ok {
 		return opinion{}, at | system, inner
 	}
 	says := read(err, at)
-	if c := classifyNode(err, says, j.lasting); c != Unknown {
-		if c == Permanent && j.lasting && aboutTLS(reflect.TypeOf(err)) && within(err, early) {
-			c = Transient
+	if f := factsOf(err, says); f != 0 {
+		if Class(f.Class()) == Permanent && aboutTLS(reflect.TypeOf(err)) && within(err, early) {
+			f |= clienterr.Renewed
 		}
-		return opinion{class: c}, at, nil
+		return opinion{facts: f}, at, nil
 	}
 	n := j.Look(err)
-	if c := j.behind(n, at); c != Unknown {
-		return opinion{class: c}, at, nil
+	if f := j.behind(n, at); f != 0 {
+		return opinion{facts: f}, at, nil
+	}
+	if says.connects && n.One != nil { // nothing was sent yet
+		f := j.of(n.One, at)
+		switch Class(f.Class()) {
+		case Unknown, Transient, TimedOut:
+			f = facts(Unprocessed)
+		}
+		return opinion{facts: f}, at, nil
 	}
 	return opinion{j.joined(n.Joined, at), otherwise(err, says)}, at, n.One
 }
@@ -110,57 +129,68 @@ func stronger(a, b Class) Class {
 }
 
 // run returns what the error of an inner run means to an outer run.
-func (j *judge) run(e *Error, at place) Class {
+func (j *judge) run(e *Error, at place) facts {
 	switch {
 	case e == nil:
-		return Transient
-	case e.Reason == ReasonPermanent, e.Reason == ReasonRefused, e.Reason == ReasonNotIdempotent:
-		return Permanent
+		return facts(Transient)
+	case e.Reason == ReasonRefused:
+		return facts(Permanent)
+	case e.Reason == ReasonNotIdempotent:
+		return facts(Permanent) | clienterr.Blames
+	case e.Reason == ReasonPermanent:
+		last := j.of(e.Last(), at)
+		if e.Marked || Class(last.Class()) != Permanent { // a mark or the run's policy has made it so
+			return facts(Permanent) | clienterr.Blames
+		}
+		return last
 	case e.Attempts == 0 && e.Reason == ReasonGuard: // whoever comes later may come in time
-		return Unprocessed
+		return facts(Unprocessed)
 	case e.Attempts == 0: // an error that Supervise had before its pause is not this run's
-		return Transient
+		return facts(Transient)
 	case e.Undone:
-		return Unprocessed
+		return facts(Unprocessed)
 	}
 	last := j.of(e.Last(), at)
 	switch {
-	case last != Unprocessed:
-		return cmp.Or(last, Transient)
+	case Class(last.Class()) != Unprocessed:
+		return cmp.Or(last, facts(Transient))
 	case e.Attempts != len(e.Errs):
-		return Transient // Errs does not hold every attempt's error
+		return facts(Transient) // Errs does not hold every attempt's error
 	}
 	for _, err := range e.Errs[:len(e.Errs)-1] {
-		if j.branch(err, at) != Unprocessed {
-			return Transient
+		if f := j.branch(err, at); Class(f.Class()) != Unprocessed {
+			return facts(Transient)
 		}
 	}
-	return Unprocessed
+	return facts(Unprocessed)
 }
 
 // url judges errors of http.Client and url.Parse. They prove nothing, since the client
 // may have sent the request and then followed a redirect.
-func (j *judge) url(e *url.Error, at place) Class {
-	if e.Op == "parse" || refusedByClient(e.Err) {
-		return Permanent
+func (j *judge) url(e *url.Error, at place) facts {
+	if e.Op == "parse" {
+		return facts(Permanent)
+	}
+	if f := refusedByClient(e.Err); f != 0 {
+		return f
 	}
 	return doubted(j.of(e.Err, at))
 }
 
 // op judges errors of packages net and crypto/tls.
-func (j *judge) op(e *net.OpError, at place) Class {
+func (j *judge) op(e *net.OpError, at place) facts {
 	// crypto/tls has no exported name for the alerts that it returns: numbers of one byte.
 	if v := reflect.ValueOf(e.Err); v.Kind() == reflect.Uint8 && strings.HasSuffix(e.Op, " error") {
-		return Class(clienterr.Alert(v.Uint()))
+		return clienterr.Alert(v.Uint())
 	}
-	c := j.of(e.Err, at)
+	f := j.of(e.Err, at)
 	switch {
-	case e.Op == "dial" && (c != Permanent || notYet(e.Err)):
-		return Unprocessed
+	case e.Op == "dial" && (Class(f.Class()) != Permanent || notYet(e.Err)):
+		return facts(Unprocessed)
 	case e.Op == "read", e.Op == "write":
-		return doubted(c) // "no route to host" on an established connection proves nothing
+		return doubted(f) // "no route to host" on an established connection proves nothing
 	}
-	return c
+	return f
 }
 
 // notYet reports whether connect failed for a reason that may pass: the socket of a server
@@ -179,16 +209,16 @@ func notYet(err error) bool {
 
 // joined judges joined errors. The first known class counts, but Unprocessed only if
 // everything that is joined is.
-func (j *judge) joined(errs []error, at place) Class {
-	first, proven := Unknown, true
+func (j *judge) joined(errs []error, at place) facts {
+	first, proven := facts(Unknown), true
 	for _, err := range errs {
 		if err == nil {
 			continue
 		}
-		c := j.branch(err, at)
-		proven = proven && c == Unprocessed
-		if first == Unknown || first == Unprocessed && c != Unknown {
-			first = c
+		f := j.branch(err, at)
+		proven = proven && f == facts(Unprocessed)
+		if first == 0 || first == facts(Unprocessed) && f != 0 {
+			first = f
 		}
 	}
 	if !proven {
@@ -197,25 +227,24 @@ func (j *judge) joined(errs []error, at place) Class {
 	return first
 }
 
-// doubted returns the class to use instead of c if something else may have happened
-// too.
-func doubted(c Class) Class {
-	if c == Unprocessed {
-		return Transient
+// doubted returns what to use instead of f if something else may have happened too.
+func doubted(f facts) facts {
+	if Class(f.Class()) == Unprocessed {
+		return facts(Transient)
 	}
-	return c
+	return f
 }
 
 // behind judges what only the methods As and Is of an error show. They do not show
 // everything, so they prove nothing.
-func (j *judge) behind(n errtree.Node, at place) Class {
+func (j *judge) behind(n errtree.Node, at place) facts {
 	if n.Hidden != nil {
-		if c := j.branch(n.Hidden, at); c != Unknown {
-			return doubted(c)
+		if f := j.branch(n.Hidden, at); f != 0 {
+			return doubted(f)
 		}
 	}
 	if at&behind != 0 {
-		return Unknown
+		return 0
 	}
 	if n.As != nil && j.MayAsk(n) {
 		for _, t := range behindAs {
@@ -227,17 +256,17 @@ func (j *judge) behind(n errtree.Node, at place) Class {
 			if errtree.IsNil(found) {
 				continue // there are methods that return true and set nothing
 			}
-			if c := j.branch(found, at|behind); c != Unknown {
-				return doubted(c)
+			if f := j.branch(found, at|behind); f != 0 {
+				return doubted(f)
 			}
 		}
 	}
 	if n.Is != nil && j.MayAsk(n) {
 		for _, known := range behindIs {
 			if n.Is.Is(known.err) {
-				return doubted(known.class)
+				return doubted(facts(known.class))
 			}
 		}
 	}
-	return Unknown
+	return 0
 }

@@ -110,5 +110,5 @@ func Final(err error) bool {
 // A nil pointer in err is Unknown, except that a nil *[Error] is Transient. Methods of
 // nil pointers are not called. A panic in a method of err passes through.
 func DefaultClassifier(err error) Class {
-	return class(err, 0, false)
+	return classOf(judged(err, 0), false)
 }

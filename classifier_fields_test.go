@@ -195,7 +195,7 @@ func TestFieldsOfErrors(t *testing.T) {
 		{"429", &StatusErr{429}, throttled, 0},
 		{"501", &StatusErr{501}, permanent, 0},
 		{"504", &StatusErr{504}, timedOut, 0},
-		{"599", &StatusErr{599}, unknown, 0},
+		{"590", &StatusErr{590}, unknown, 0},
 		{"200", &StatusErr{200}, unknown, 0},
 		{"600", &StatusErr{600}, unknown, 0},
 		{"a pointer to a status", Pointer{&status}, transient, 0},
@@ -416,36 +416,65 @@ import (
 
 func main() { _ = retry.Run(context.Background(), retry.Policy{}, func(context.Context) error { return nil }) }
 `)
-	replaced := map[string]string{filepath.Join(root, "internal/clienterr/read.go"): write("nothing.txt", `package clienterr
+	files, err := filepath.Glob(filepath.Join(root, "internal/clienterr/*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	replaced := map[string]string{}
+	for _, name := range files {
+		replaced[name] = ""
+	}
+	replaced[filepath.Join(root, "internal/clienterr/class.go")] = write("nothing.txt", `package clienterr
 
 import (
 	"reflect"
 	"time"
 )
 
+type Class uint8
+
+const (
+	Unknown Class = iota
+	Permanent
+	Transient
+	TimedOut
+	Throttled
+	Unprocessed
+)
+
+type Facts uint8
+
+const Renewed, Blames Facts = 8, 16
+
+func (f Facts) Class() Class    { return Class(f & 7) }
+func (f Facts) Is(x Facts) bool { return f&x != 0 }
+
 type Answer struct {
-	Class  Class
+	Facts
 	Status int
 	Hint   time.Duration
 	Timed  bool
 }
 
-type Type struct{ Known bool }
+type Type struct{ Connects, Names bool }
 
-func Of(reflect.Type) *Type { return nil }
+var Judge func(error) Facts
 
-func (*Type) Read(error) (a Answer) { return a }
-`)}
-	for _, name := range []string{"faulty.go", "resolve.go", "types.go"} {
-		replaced[filepath.Join(root, "internal/clienterr", name)] = ""
-	}
+func Of(reflect.Type) *Type                  { return nil }
+func (*Type) Read(error, bool) (a Answer)    { return a }
+func Service(error) string                   { return "" }
+func Code(error, string) Facts               { return 0 }
+func Status(int, bool) Facts                 { return 0 }
+func Alert(uint64) Facts                     { return 0 }
+func Refused(string) Facts                   { return 0 }
+`)
 	overlay, err := json.Marshal(map[string]any{"Replace": replaced})
 	if err != nil {
 		t.Fatal(err)
 	}
 	with, without := size(), size("-overlay="+write("overlay.json", string(overlay)))
-	if t.Logf("%d KiB, %d without", with>>10, without>>10); with-without > 112<<10 {
-		t.Errorf("what is known of clients' errors adds %d KiB to a small program, want at most 112", (with-without)>>10)
+	if t.Logf("%d KiB, %d without", with>>10, without>>10); with-without > 176<<10 {
+		t.Errorf("what is known of clients' errors adds %d KiB to a small program, want at most 176", (with-without)>>10)
 	}
 	for dep := range strings.Lines(run("list", "-deps", ".")) {
 		if dep = strings.TrimSpace(dep); dep == "net/http" || dep == "crypto/tls" {

@@ -109,34 +109,35 @@ func timedOut(err error) bool {
 	return ok && e.Timeout()
 }
 
-// classifyNode judges one error without what it wraps.
-func classifyNode(err error, says saying, lasting bool) Class {
-	if says.known {
-		if c := says.class(err); c != Unknown {
-			return c
-		}
+// factsOf judges one error without what it wraps.
+func factsOf(err error, says saying) facts {
+	if says.Facts != 0 {
+		return says.Facts
 	}
 	if e, ok := err.(*net.DNSError); ok {
 		switch {
-		case e.IsNotFound && lasting:
-			return Transient
 		case e.IsNotFound:
-			return Permanent
+			return facts(Permanent) | clienterr.Renewed
 		case e.IsTimeout, e.IsTemporary:
-			return Unprocessed
+			return facts(Unprocessed)
 		}
-		return Unknown
+		return 0
 	}
 	if err == net.ErrClosed {
-		return Transient
+		return facts(Transient)
 	}
-	if c := classifyMethods(err, says.Hint > 0); c != Unknown {
-		return c
+	if says.Status == 0 && says.service == "" {
+		return 0
 	}
-	if c := classifyType(err); c != Unknown || says.known {
-		return c
+	// An error code inside is more exact than a status: AWS sends ThrottlingException with status 400.
+	var code facts
+	if within(err, func(err error) bool {
+		code = clienterr.Code(err, says.service)
+		return code != 0
+	}) {
+		return code
 	}
-	return says.class(err)
+	return clienterr.Status(says.Status, says.Hint > 0 || says.Timed)
 }
 
 type asksWait interface {
@@ -150,54 +151,6 @@ func askedWait(err error) time.Duration {
 		return max(e.RetryAfter(), 0)
 	}
 	return 0
-}
-
-// permanentTypes are types of permanent errors, by package. Names are as exact as
-// types, and do not link crypto/tls and net/http into a program that does not use
-// them: these make up a third of a small program.
-var permanentTypes = map[string][]string{
-	"crypto/tls":  {"CertificateVerificationError", "RecordHeaderError"},
-	"crypto/x509": {"UnknownAuthorityError", "HostnameError", "CertificateInvalidError"},
-	"encoding/json": {
-		"SyntaxError", "UnmarshalTypeError", "InvalidUnmarshalError", "MarshalerError", "UnsupportedTypeError",
-		"UnsupportedValueError",
-	},
-	"encoding/xml": {"SyntaxError", "TagPathError", "UnsupportedTypeError", "UnmarshalError"},
-	"net":          {"AddrError", "ParseError", "InvalidAddrError", "UnknownNetworkError"},
-	"net/http":     {"MaxBytesError"},
-	"strconv":      {"NumError"},
-}
-
-// classifyType judges err by the name of its type, or of the type that it points to.
-func classifyType(err error) Class {
-	t := named(reflect.TypeOf(err))
-	names, ok := permanentTypes[t.PkgPath()]
-	switch {
-	case !ok:
-		return Unknown
-	case slices.Contains(names, t.Name()):
-		if cut(t, err) {
-			return Transient
-		}
-		return Permanent
-	case t.Kind() == reflect.Uint8: // AlertError of crypto/tls, or its type without a name for us
-		return Class(clienterr.Alert(reflect.ValueOf(err).Uint()))
-	}
-	return Unknown
-}
-
-// cut reports whether err, of type t or a pointer to it, says that JSON or XML has ended too
-// early: the connection may have broken. Then a Decoder of encoding/json returns
-// io.ErrUnexpectedEOF. After the end Unmarshal puts a blank, which is wrong only in a literal.
-func cut(t reflect.Type, err error) bool {
-	if t.Name() != "SyntaxError" {
-		return false
-	}
-	text := err.Error()
-	if t.PkgPath() == "encoding/xml" {
-		return strings.Contains(text, ": unexpected EOF")
-	}
-	return text == "unexpected end of JSON input" || strings.HasPrefix(text, "invalid character ' ' ")
 }
 
 // aboutTLS reports whether errors of type t may hold that of a certificate.
@@ -234,92 +187,32 @@ func early(err error) bool {
 
 const expired = 1 // x509.Expired: outside of the time of validity
 
-// refusedByClient reports whether net/http refused to send the request at all. These
-// errors have no type, only texts, which a test makes net/http produce.
-func refusedByClient(err error) bool {
+// refusedByClient returns what it means that net/http has refused to send the request at all,
+// or 0. These errors have no type, only texts, which a test makes net/http produce.
+func refusedByClient(err error) facts {
 	if reflect.TypeOf(err) != errorString {
-		return false
+		return 0
 	}
-	refused, _ := clienterr.Refused(err.Error())
-	return refused
+	return clienterr.Refused(err.Error())
 }
 
-// classifyMethods judges an error by its methods. It tries one interface after the
-// other: an error may have several, and the first may not decide. asks says that err
-// asks for a wait.
-func classifyMethods(err error, asks bool) Class {
-	if e, ok := err.(interface{ SafeToRetry() bool }); ok && e.SafeToRetry() {
-		// pgx returns this error also after a statement whose answer was lost.
-		if reflect.TypeOf(err).String() == "*pgconn.connLockError" {
-			return Transient
-		}
-		return Unprocessed
-	}
-	if c := classifyErrorCode(err); c != Unknown {
-		return c
-	}
-	if e, ok := err.(interface{ SQLState() string }); ok {
-		if c := Class(clienterr.SQLState(e.SQLState(), err)); c != Unknown {
-			return c
-		}
-	}
-	if e, ok := err.(interface{ ErrorCode() int }); ok {
-		if c := Class(clienterr.JSONRPC(e.ErrorCode())); c != Unknown {
-			return c
-		}
-	}
-	if e, ok := err.(interface{ Retryable() bool }); ok {
-		return retryable(e.Retryable())
-	}
-	if e, ok := err.(interface{ RetryableError() bool }); ok {
-		return retryable(e.RetryableError())
-	}
-	var status int
-	switch e := err.(type) {
-	case interface{ StatusCode() int }:
-		status = e.StatusCode()
-	case interface{ HTTPStatusCode() int }:
-		status = e.HTTPStatusCode()
-	}
-	return classifyStatus(err, status, asks)
-}
-
-// classifyStatus judges the HTTP status of err. asks says that err asks for a wait.
-func classifyStatus(err error, status int, asks bool) Class {
-	c := Class(clienterr.Status(status, asks))
-	if c != Unknown {
-		// An error code inside is more exact: AWS sends ThrottlingException with status 400.
-		within(err, func(err error) bool {
-			code := classifyErrorCode(err)
-			c = cmp.Or(code, c)
-			return code != Unknown
-		})
-	}
-	return c
-}
-
-// A saying is what one error says about itself by its fields, and how long it asks to
-// wait, by a field or a method.
+// A saying is what one error says about itself, and how long it asks to wait.
 type saying struct {
 	clienterr.Answer
-	known bool // its type is known, so this decides before its methods
+	connects bool   // it is that of a connection that did not come about
+	service  string // of AWS that an error within it comes from, or ""
 }
 
 // read reads err.
 func read(err error, at place) (says saying) {
-	if t := clienterr.Of(reflect.TypeOf(err)); t != nil && (t.Known || at&system == 0) {
-		says = saying{t.Read(err), t.Known}
+	if t := clienterr.Of(reflect.TypeOf(err)); t != nil {
+		says = saying{t.Read(err, at&system == 0), t.Connects, ""}
+		if t.Names {
+			says.service = clienterr.Service(err)
+		}
 	}
 	says.Hint = cmp.Or(askedWait(err), says.Hint)
 	return says
-}
-
-// class returns the class of err by its fields.
-func (says saying) class(err error) Class {
-	if says.Class != clienterr.Unknown {
-		return Class(says.Class)
-	}
-	return classifyStatus(err, says.Status, says.Hint > 0 || says.Timed)
 }
 
 // The classes of package clienterr have the same numbers as ours: this does not
@@ -330,19 +223,4 @@ var _ = [...][0]struct{}{
 	[TimedOut - Class(clienterr.TimedOut)]struct{}{},
 	[Throttled - Class(clienterr.Throttled)]struct{}{},
 	[Unprocessed - Class(clienterr.Unprocessed)]struct{}{},
-}
-
-func retryable(yes bool) Class {
-	if yes {
-		return Transient
-	}
-	return Permanent
-}
-
-// classifyErrorCode judges err's own error code of an AWS service.
-func classifyErrorCode(err error) Class {
-	if e, ok := err.(interface{ ErrorCode() string }); ok {
-		return Class(clienterr.AWS(e.ErrorCode()))
-	}
-	return Unknown
 }

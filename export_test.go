@@ -9,7 +9,7 @@ import (
 // FieldsMatter reports whether the fields of err, or of what it wraps, change what
 // DefaultClassifier says of it.
 func FieldsMatter(err error) bool {
-	return class(err, 0, false) != class(err, system, false)
+	return judged(err, 0) != judged(err, system)
 }
 
 // SetRand makes p's holds end as if random numbers were f's.

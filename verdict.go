@@ -84,14 +84,14 @@ func (v *Verdict) judgeTree(p *Policy, err error, lasting bool) {
 	case found.rejected:
 		v.Class = Transient
 	case p.Classify == nil:
-		v.Class = cmp.Or(class(err, 0, lasting), Transient)
+		v.Class = cmp.Or(classOf(judged(err, 0), lasting), Transient)
 	default:
 		v.Class = p.Classify(v.Err)
 		if v.Class == Unprocessed { // it vouches for that; what DefaultClassifier finds is no proof
 			v.Undone = true
 		}
 		if v.Class = orUnknown(v.Class); v.Class == Unknown {
-			v.Class = cmp.Or(class(v.Err, 0, lasting), Transient)
+			v.Class = cmp.Or(classOf(judged(v.Err, 0), lasting), Transient)
 		}
 	}
 	v.Refused = v.Class == Permanent && (found.mark == nil && found.refused || found.mark != nil && found.mark.refused)

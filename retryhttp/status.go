@@ -53,9 +53,14 @@ func (e *StatusError) ErrorType() string { return strconv.Itoa(e.Code) }
 // readHint sets Hint by the response's headers, and reports whether they name a retry time,
 // which may be now.
 func (e *StatusError) readHint(h http.Header, now func() time.Time) (timed bool) {
-	limited := e.Code == http.StatusTooManyRequests || e.Code == http.StatusForbidden
-	e.Hint, timed = hint.Parse(canonical(h), now, limited)
+	e.Hint, timed = hint.Parse(canonical(h), now, limited(e.Code))
 	return timed
+}
+
+// limited reports whether a status is that of a rate limit, if the response names a retry time:
+// then the request did nothing.
+func limited(code int) bool {
+	return code == http.StatusTooManyRequests || code == http.StatusForbidden
 }
 
 // failure returns the verdict on a response whose status is not a success, and reports
@@ -66,7 +71,7 @@ func (c *call) failure(resp *http.Response) (v retry.Verdict, answer bool) {
 	timed := e.readHint(resp.Header, c.now)
 	keyed := e.Code == http.StatusConflict && (c.key != "" || hasKey(c.req.Header))
 	class := statusClass(e.Code, timed, keyed)
-	rejected := class == retry.Unprocessed || class == retry.Throttled && timed
+	rejected := class == retry.Unprocessed || limited(e.Code) && timed
 	v = retry.Verdict{Err: e, Hint: e.Hint, Undone: rejected && !c.redirected.Load()} // a later request proves nothing about the first
 	word := shouldRetry(resp.Header)
 	asked := word == yes && class == retry.Permanent
@@ -94,7 +99,7 @@ func statusClass(code int, timed, keyed bool) retry.Class {
 	if code == http.StatusConflict && keyed { // the first attempt with this key is underway
 		return retry.Transient
 	}
-	if c := retry.Class(clienterr.Status(code, timed)); c != retry.Unknown {
+	if c := retry.Class(clienterr.Status(code, timed).Class()); c != retry.Unknown {
 		return c
 	}
 	if code >= 500 && code <= 599 {

@@ -262,8 +262,8 @@ func TestTimeThatHasComeIsATime(t *testing.T) {
 		{403, http.Header{"Retry-After": {"-1"}}, retry.Permanent, 1},
 		{429, http.Header{"Retry-After": {"-1"}}, retry.Throttled, 1},
 		{503, http.Header{"Retry-After": {"0"}}, retry.Transient, 1},
-		{529, http.Header{"Retry-After": {"0"}}, retry.Transient, 1},
-		{529, http.Header{"Retry-After": {"1"}}, retry.Transient, 1},
+		{529, http.Header{"Retry-After": {"0"}}, retry.Throttled, 1},
+		{529, http.Header{"Retry-After": {"1"}}, retry.Throttled, 1},
 	} {
 		for _, classify := range []retry.Classifier{nil, func(error) retry.Class { return retry.Unknown }} {
 			h := retrytest.New(t, retry.Policy{Backoff: retry.Constant(time.Second), ThrottleBackoff: retry.Constant(time.Minute), Classify: classify})

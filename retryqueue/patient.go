@@ -3,7 +3,6 @@ package retryqueue
 import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/internal/clienterr"
-	"github.com/goretry/retry/internal/errtree"
 )
 
 // judge returns what err means to a message.
@@ -44,31 +43,9 @@ func judge(p retry.Policy, err error) retry.Verdict {
 // A [Delivery] calls Patient for what Policy.Classify does not know. If it is not to
 // do that, set Classify to DefaultClassifier.
 func Patient(err error) retry.Class {
-	if retry.DefaultClassifier(err) != retry.Permanent {
-		return retry.Unknown
-	}
-	if blamesMessage(err) {
+	f := clienterr.Judge(err)
+	if retry.Class(f.Class()) != retry.Permanent || f.Is(clienterr.Blames) {
 		return retry.Unknown
 	}
 	return retry.Transient
-}
-
-// blamesMessage reports whether the first error in the tree of err that says who is to
-// blame says that the message is.
-func blamesMessage(err error) (faulty bool) {
-	errtree.Walk(err, func(err error) errtree.Next {
-		var known bool
-		if e, ok := err.(*retry.Error); ok {
-			// An error that is not permanent by itself was made so by the run's policy, if not by a mark.
-			known = e.Reason == retry.ReasonNotIdempotent || e.Reason == retry.ReasonPermanent && (e.Marked || retry.DefaultClassifier(e.Last()) != retry.Permanent)
-			faulty = known
-		} else {
-			faulty, known = clienterr.Faulty(err)
-		}
-		if known {
-			return errtree.Stop
-		}
-		return errtree.Into
-	})
-	return faulty
 }

@@ -78,14 +78,9 @@ func Classify(err error) (class retry.Class) {
 func classify(err error) retry.Class {
 	switch system, number := code(err); system {
 	case mysql:
-		return retry.Class(clienterr.MySQL(number))
+		return retry.Class(clienterr.MySQL(number).Class())
 	case sqlite:
-		switch number {
-		case 5, 6: // BUSY, LOCKED
-			return retry.Transient
-		case 1, 8, 19, 20: // ERROR, READONLY, CONSTRAINT, MISMATCH
-			return retry.Permanent
-		}
+		return retry.Class(clienterr.SQLite(number).Class())
 	}
 	if closedPool(err) {
 		return retry.Permanent
@@ -118,26 +113,27 @@ func refused(err error) bool {
 // returns nil.
 func rolledBack(err error) (answer error) {
 	doubt := errtree.Walk(err, func(err error) errtree.Next {
-		yes := false
+		var says clienterr.Facts
+		is := true
 		switch system, number := code(err); system {
 		case mysql:
-			yes = number == 1213 || number == 1205
+			says = clienterr.MySQL(number)
 		case sqlite:
-			yes = number == 5 || number == 6 || number == 19
+			says = clienterr.SQLite(number)
 		default:
-			switch e := err.(type) {
+			switch err.(type) {
 			case *retry.Error, *CommitError: // of a COMMIT that is a run of its own
-			case interface{ SQLState() string }:
-				state := e.SQLState()
-				yes = len(state) == 5 && (state[:2] == "40" && state != "40003" || state[:2] == "23" || state == "25P02")
 			default:
-				return errtree.Into
+				says, is = clienterr.Database(err)
 			}
+		}
+		if !is {
+			return errtree.Into
 		}
 		if answer == nil {
 			answer = err
 		}
-		return when(!yes)
+		return when(!says.Is(clienterr.RolledBack))
 	})
 	if doubt {
 		return nil
@@ -163,11 +159,11 @@ func code(err error) (system int, number int64) {
 		}
 	case "sqlite3.Error": // of mattn
 		if v = field(v, "Code"); v.CanInt() {
-			return sqlite, v.Int() & 0xff
+			return sqlite, v.Int()
 		}
 	case "*sqlite.Error": // of modernc
 		if e, ok := err.(interface{ Code() int }); ok {
-			return sqlite, int64(e.Code()) & 0xff
+			return sqlite, int64(e.Code())
 		}
 	}
 	return none, 0

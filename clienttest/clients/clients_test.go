@@ -71,6 +71,8 @@ type client struct {
 	off       string // how docs/clients.md turns its own retries off; "" if it has none
 	hears     bool   // its errors hold the headers, or what they say
 	hearsOnly int    // the one status with which it hears; 0 for all
+
+	statuses map[int]retry.Class // what its vendor says of a status that means something else elsewhere
 	call      func(ctx context.Context, base string, hc *http.Client, once bool) error
 	body      func(answer) string // of the server's answer; nil: one that most understand
 	ignores   bool                // the context, for it takes none
@@ -228,7 +230,7 @@ var clients = []client{
 		config.BaseURL, config.HTTPClient = base, hc
 		return last(goopenai.NewClientWithConfig(config).ListModels(ctx))
 	}, body: func(answer) string { return "<html>" }},
-	{name: "openai-go", module: "github.com/openai/openai-go/v3", off: "`option.WithMaxRetries(0)`", hears: true, call: func(ctx context.Context, base string, hc *http.Client, once bool) error {
+	{name: "openai-go", module: "github.com/openai/openai-go/v3", off: "`option.WithMaxRetries(0)`", hears: true, statuses: map[int]retry.Class{409: transient, 503: throttled}, call: func(ctx context.Context, base string, hc *http.Client, once bool) error {
 		options := []openaioption.RequestOption{openaioption.WithBaseURL(base), openaioption.WithHTTPClient(hc), openaioption.WithAPIKey("x")}
 		if once {
 			options = append(options, openaioption.WithMaxRetries(0))
@@ -253,7 +255,7 @@ var clients = []client{
 		defer cancel()
 		return last(info.New(tp).Do(ctx))
 	}},
-	{name: "stripe-go", module: "github.com/stripe/stripe-go/v83", off: "`BackendConfig.MaxNetworkRetries: stripe.Int64(0)`", hears: true, call: func(ctx context.Context, base string, hc *http.Client, once bool) error {
+	{name: "stripe-go", module: "github.com/stripe/stripe-go/v83", off: "`BackendConfig.MaxNetworkRetries: stripe.Int64(0)`", hears: true, statuses: map[int]retry.Class{409: transient}, call: func(ctx context.Context, base string, hc *http.Client, once bool) error {
 		config := &stripe.BackendConfig{URL: &base, HTTPClient: hc, LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull}}
 		if once {
 			config.MaxNetworkRetries = stripe.Int64(0)

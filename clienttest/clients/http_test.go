@@ -81,6 +81,8 @@ func (c *client) want(a answer) (class retry.Class, hint time.Duration) {
 		return timedOut, 0
 	case a.fault != "":
 		return transient, 0 // nobody can say that a request was not sent: http.Client may have followed a redirect
+	case c.statuses[a.status] != unknown:
+		return c.statuses[a.status], hint
 	case a.status == 429, a.status == 403 && heard:
 		return throttled, hint
 	case a.status == 504:

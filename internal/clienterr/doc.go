@@ -1,10 +1,15 @@
 // Package clienterr knows the meaning of popular client libraries' errors: by fields
-// that many of them have, by marker methods, and by tables of types and codes. It
-// imports none of these libraries, and not net/http.
+// that many of them have, by methods, and by tables of types and codes. It imports none of
+// these libraries, and not net/http.
 //
-// A new client begins with a row of rules in types.go. clienttest/clients calls it for real,
-// and clienttest/CLIENTS.md names it.
+// What a code means stands in oracle, in a table of its vendor, and nowhere else: its class,
+// whether a new session mends it, whether the call's content is to blame, and whether a
+// transaction was rolled back. These are the Facts. Where the errors of a client have a code
+// stands in types.go, in a row of rules. clienttest makes real errors of all codes, and
+// clienttest/CLIENTS.md names the clients.
 //
 // It looks at single errors. Package retry walks their trees, and decides which rule
 // goes first.
 package clienterr
+
+//go:generate go run ./gen

@@ -2,6 +2,7 @@ package clienterr
 
 import (
 	"reflect"
+	"strconv"
 	"sync"
 	"time"
 
@@ -10,22 +11,25 @@ import (
 
 // Answer is what a single error says.
 type Answer struct {
-	Class  Class         // by a code or a method; Unknown if there is none, or it means nothing
-	Status int           // an HTTP status from 400 to 599, 0 if there is none. Class goes before it
+	Facts                // by a code, a method or the type; 0 if there is none, or it means nothing
+	Status int           // an HTTP status from 400 to 599, 0 if there is none. Facts go before it
 	Hint   time.Duration // how long the server asks to wait; 0 if it does not
 	Timed  bool          // a header names the time of a retry, which may be now
 }
 
 // Type says how to read the errors of one type.
 type Type struct {
-	Known bool // by a rule, and not by what errors of any type may have
+	Known    bool // by a rule, and not by what errors of any type may have
+	Connects bool // its errors are those of connections that did not come about
+	Names    bool // it names the service of AWS that an error within it comes from: see Service
 
-	kind  kind  // 0 if no rule applies
-	mongo bool  // its methods are called
-	class Class // by the name of a method, which is not called
+	kind     kind // inError, tooMany, inStripe, inRedis or inToken
+	methods  methods
+	database bool  // its errors are a database's
+	facts    Facts // by its name, or that of a method that is not called
 
-	// Where the rule says.
-	code, also, inner, reset path
+	codes        []coded
+	inner, reset path
 
 	// Of several paths the first with a value counts.
 	status   []path
@@ -34,6 +38,13 @@ type Type struct {
 	after    []path // of a Duration, or of seconds
 
 	responseStatus, responseHeader path // within an http.Response
+}
+
+// A coded is where the errors of a type have a code.
+type coded struct {
+	kind       kind
+	path, also path // also is what the kind needs beside the code
+	table      *table
 }
 
 var types sync.Map // reflect.Type → *Type, nil for a type that says nothing
@@ -48,23 +59,31 @@ func Of(t reflect.Type) *Type {
 	if t.Kind() == reflect.Pointer {
 		named = t.Elem()
 	}
-	known := resolve(t, find(named.PkgPath(), named.Name()))
+	known := resolve(t, rulesFor(named.PkgPath(), named.Name()))
 	types.Store(t, known)
 	return known
 }
 
-// Read returns what err says. err is of type k and not a nil pointer. Read calls only
-// methods of errors of MongoDB and Redis.
-func (k *Type) Read(err error) Answer {
-	if k.kind == inRedis {
-		return Answer{Class: redisText(err.Error())}
+// Read returns what err says. err is of type k and not a nil pointer. What any type may have
+// in fields is read only if fields is true.
+func (k *Type) Read(err error, fields bool) (a Answer) {
+	if k.Known || fields {
+		a = k.read(reflect.ValueOf(err))
 	}
-	if e, ok := err.(mongoError); k.mongo && ok {
-		return Answer{Class: judgeMongo(e)}
+	if k.methods == 0 && k.kind != inRedis || k.Known && (a.Facts != 0 || a.Status != 0) {
+		return a
 	}
-	return k.read(reflect.ValueOf(err))
+	f, status := k.ask(err)
+	switch hinted := a.Hint > 0 || a.Timed; {
+	case f != 0:
+		a.Facts, a.Status = f, 0
+	case Status(status, hinted) != 0:
+		a.Facts, a.Status = 0, status
+	}
+	return a
 }
 
+// read reads the fields of v.
 func (k *Type) read(v reflect.Value) (a Answer) {
 	if inner := k.inner.of(v); inner.Kind() == reflect.Interface && !inner.IsNil() {
 		inner = inner.Elem()
@@ -73,16 +92,13 @@ func (k *Type) read(v reflect.Value) (a Answer) {
 		}
 		return Answer{}
 	}
-	if k.code != nil {
-		if code := value(k.code.of(v)); code.IsValid() {
-			a.Class = k.kind.class(code, value(k.also.of(v)))
-		}
-	}
-	if k.kind == inGoogle {
-		a.Class = googleReason(k.also.of(v))
-	}
 	response := k.responseOf(v)
 	a.Status = k.statusOf(v, response)
+	for i := range k.codes {
+		if a.Facts = k.codes[i].factsOf(v, a.Status); a.Facts != 0 {
+			break
+		}
+	}
 	a.Hint = k.waitOf(v)
 	if a.Status != 0 {
 		k.readHeader(&a, k.headerOf(v, response))
@@ -90,25 +106,121 @@ func (k *Type) read(v reflect.Value) (a Answer) {
 	if a.Hint == 0 && k.reset != nil {
 		a.Hint = untilTime(k.reset.of(v))
 	}
-	if a.Class == Unknown && a.Status == 0 {
-		a.Class = k.class
+	if a.Facts == 0 && a.Status == 0 {
+		a.Facts = k.facts
+	}
+	if k.kind == inToken { // it is about the caller's own credentials, whatever the status
+		if a.Facts == 0 {
+			a.Facts = Status(a.Status, a.Hint > 0 || a.Timed)
+		}
+		a.Facts &^= Blames
+	}
+	if k.kind == malformed && cut(v) {
+		a.Facts = Facts(Transient)
 	}
 	return a
 }
 
-// googleReason judges the reasons of a googleapi.Error. The first known one counts.
-func googleReason(items reflect.Value) Class {
+// factsOf returns what the code of v means. status is what v's error has beside it, or 0.
+func (c *coded) factsOf(v reflect.Value, status int) Facts {
+	code := value(c.path.of(v))
+	switch c.kind {
+	case inConnect: // else the client has made one of them from an error that it wraps, which says more
+		if n := number(code); (n == 1 || n == 2 || n == 13) && !isTrue(value(c.also.of(v))) {
+			return 0
+		}
+	case inGoogle:
+		return c.reasons(c.also.of(v))
+	case inDynamoDB:
+		return canceled(c.path.of(v))
+	case inQUIC: // the others leave the connection closed, whatever the cause (RFC 9000, section 20.1)
+		if n := number(code); 0x100 <= n && n <= 0x1ff {
+			return tlsalertCodes.number(n - 0x100)
+		}
+	}
+	if !code.IsValid() {
+		return 0
+	}
+	if !code.CanInt() && !code.CanUint() {
+		return c.table.besideStatus(status, text(code))
+	}
+	n := number(code)
+	f := c.table.number(n)
+	if f != 0 {
+		return f
+	}
+	switch also := value(c.also.of(v)); c.kind {
+	case inKafka: // newer than the table: an error of franz-go says whether it passes
+		switch {
+		case n <= 0 || !also.IsValid():
+		case isTrue(also):
+			return Facts(Transient)
+		default:
+			return Facts(Permanent)
+		}
+	case inMySQL:
+		if also.Kind() == reflect.Array && also.Len() == 5 {
+			var state [5]byte
+			reflect.Copy(reflect.ValueOf(state[:]), also)
+			return sqlstateCodes.word("", string(state[:]))
+		}
+	case inMSSQL: // errors that the user can correct
+		if class := number(also); 11 <= class && class <= 16 {
+			return Facts(Permanent)
+		}
+	case inSQLite:
+		return SQLite(n)
+	}
+	return 0
+}
+
+// besideStatus is word for a code beside an HTTP status, which may be 0.
+func (t *table) besideStatus(status int, code string) Facts {
+	if status == 0 {
+		return t.word("", code)
+	}
+	var digits [20]byte
+	return t.word(string(strconv.AppendInt(digits[:0], int64(status), 10)), code)
+}
+
+// reasons judges the reasons of a googleapi.Error. The first known one counts.
+func (c *coded) reasons(items reflect.Value) Facts {
 	if items.Kind() != reflect.Slice {
-		return Unknown
+		return 0
 	}
 	for i := range items.Len() {
 		if f, ok := fieldOf(items.Type().Elem(), "Reason"); ok {
-			if c := google.class(text(path(f.Index).of(items.Index(i)))); c != Unknown {
-				return c
+			if f := c.table.word("", text(path(f.Index).of(items.Index(i)))); f != 0 {
+				return f
 			}
 		}
 	}
-	return Unknown
+	return 0
+}
+
+// canceled judges why DynamoDB has canceled a transaction: each of its items has a reason.
+// If all that stood in the way is another transaction or the load, it may work later.
+func canceled(reasons reflect.Value) Facts {
+	class := Permanent
+	if reasons.Kind() != reflect.Slice {
+		return Facts(class)
+	}
+	for i := range reasons.Len() {
+		f, ok := fieldOf(reasons.Type().Elem(), "Code")
+		if !ok {
+			return Facts(Permanent)
+		}
+		switch text(value(path(f.Index).of(reasons.Index(i)))) {
+		case "", "None":
+		case "TransactionConflict":
+			class = max(class, Transient)
+		case "ThrottlingError", "ProvisionedThroughputExceeded":
+			class = Throttled
+		default:
+			return Facts(Permanent) | Blames
+		}
+	}
+	return Facts(class)
 }
 
 // responseOf returns the http.Response, or the invalid Value.
@@ -189,11 +301,15 @@ func (k *Type) readHeader(a *Answer, h hint.Header) {
 		return
 	}
 	if word := h.Values("Stripe-Should-Retry"); len(word) > 0 {
+		f := a.Facts
+		if f == 0 {
+			f = Status(a.Status, a.Hint > 0 || a.Timed)
+		}
 		switch {
-		case word[0] == "false":
-			a.Class = Permanent
-		case word[0] == "true" && Status(a.Status, a.Hint > 0 || a.Timed) == Permanent:
-			a.Class = Transient
+		case word[0] == "false" && f.Class() != Permanent:
+			a.Facts = Facts(Permanent)
+		case word[0] == "true" && f.Class() == Permanent:
+			a.Facts = Facts(Transient)
 		}
 	}
 }

@@ -2,38 +2,32 @@ package clienterr
 
 import "strings"
 
-// Refused reports whether text is that of an error with which net/http refuses to send a
-// request, or to go on with it. faulty says that it is about the request: it fails in the
+// Refused returns what the text of an error means with which net/http refuses to send a
+// request, or to go on with it, and 0 for other texts. Blames says that it fails in the
 // same way whatever the server does. These errors have no type, only texts, which a test
 // makes net/http produce.
-func Refused(text string) (refused, faulty bool) {
+func Refused(text string) Facts {
 	for _, r := range refusals {
 		if strings.HasPrefix(text, r.text) {
-			return true, r.faulty
+			return Facts(Permanent) | r.blames
 		}
 	}
-	return false, false
+	return 0
 }
 
 var refusals = [...]struct {
 	text   string
-	faulty bool
+	blames Facts
 }{
-	{"unsupported protocol scheme", true},
-	{"http: no Host in request URL", true},
-	{"net/http: invalid method", true},
-	{"net/http: invalid header", true},
-	{"net/http: invalid trailer", true},
-	{"http: nil Request.URL", true},
-	{"http: nil Request.Header", true},
-	{"http: Request.RequestURI can't be set", true},
-	{"stopped after 10 redirects", false},
-	{"http: server gave HTTP response to HTTPS client", false},
-	{"failed to parse Location header", false},
-}
-
-// faultyText judges the text of an error without a type.
-func faultyText(text string) (faulty, known bool) {
-	known, faulty = Refused(text)
-	return faulty, known
+	{"unsupported protocol scheme", Blames},
+	{"http: no Host in request URL", Blames},
+	{"net/http: invalid method", Blames},
+	{"net/http: invalid header", Blames},
+	{"net/http: invalid trailer", Blames},
+	{"http: nil Request.URL", Blames},
+	{"http: nil Request.Header", Blames},
+	{"http: Request.RequestURI can't be set", Blames},
+	{"stopped after 10 redirects", 0},
+	{"http: server gave HTTP response to HTTPS client", 0},
+	{"failed to parse Location header", 0},
 }

@@ -6,18 +6,24 @@ import (
 	"time"
 )
 
-// resolve finds out how to read errors of type t. r is the rule for them, or nil.
-func resolve(t reflect.Type, r *rule) *Type {
-	k := &Type{mongo: t.Implements(reflect.TypeFor[mongoError]()), class: classOfMethods(t)}
+// resolve finds out how to read errors of type t, for which there are these rules.
+func resolve(t reflect.Type, rules []*rule) *Type {
+	k := &Type{methods: methodsOf(t)}
+	k.facts = factsOfMethods(t)
 	k.findFields(t)
-	switch {
-	case r != nil:
+	for _, r := range rules {
 		k.apply(r, t)
-	case t.Implements(reflect.TypeFor[interface{ RedisError() }]()):
-		k.kind = inRedis
 	}
-	k.Known = k.kind != 0 || k.mongo
-	if !k.Known && k.status == nil && k.response == nil && k.after == nil && k.class == Unknown {
+	if !k.Known && t.Implements(reflect.TypeFor[interface{ RedisError() }]()) {
+		k.kind, k.Known = inRedis, true
+	}
+	if named := t; named.Kind() == reflect.Uint8 && named.PkgPath() == "crypto/tls" { // AlertError, or its type without a name for us
+		k.codes, k.Known = []coded{{kind: inCode, path: path{}, table: &tlsalertCodes}}, true
+	}
+	k.Known = k.Known || k.methods&hasCode != 0 && k.methods&hasLabel != 0
+	k.Names = k.methods&hasService != 0
+	k.database = k.database || k.methods&hasSQLState != 0
+	if !k.Known && k.methods == 0 && k.status == nil && k.response == nil && k.after == nil && k.facts == 0 {
 		return nil
 	}
 	return k
@@ -30,32 +36,44 @@ func (k *Type) apply(r *rule, t reflect.Type) {
 	if p == nil && r.path != "" {
 		return
 	}
-	k.kind = r.kind
+	k.Known = true
+	code := coded{r.kind, p, nil, r.table}
 	switch r.kind {
 	case inHTTP:
 		k.status = []path{p}
+	case inSeconds:
+		k.after = []path{p}
 	case inGoogle:
-		k.status, k.also = []path{p}, follow(t, "Errors")
-	case timeout, never:
-		k.class = TimedOut
-		if r.kind == never {
-			k.class = Permanent
-		}
+		k.status, code.also = []path{p}, follow(t, "Errors")
+	case timeout:
+		k.facts = Facts(TimedOut)
+	case never:
+		k.facts = Facts(Permanent)
+	case malformed:
+		k.kind, k.facts = malformed, Facts(Permanent)|Blames
+	case connecting:
+		k.Connects = true
 	case tooMany:
-		k.reset = p
+		k.kind, k.reset = tooMany, p
 	case inStripe:
-		k.header = []path{p}
+		k.kind, k.header = inStripe, []path{p}
+	case inToken, inRedis:
+		k.kind = r.kind
 	case inError:
 		k.inner = p
-	case inKubernetes:
-		k.code = p
-		k.status, k.after = []path{follow(t, "ErrStatus.Code")}, []path{follow(t, "ErrStatus.Details.RetryAfterSeconds")}
 	case inConnect:
-		k.code, k.also = p, follow(t, "wireErr")
+		code.also = follow(t, "wireErr")
 	case inKafka:
-		k.code, k.also = p, follow(t, "Retriable")
-	default:
-		k.code = p
+		code.also = follow(t, "Retriable")
+	case inMySQL:
+		k.database, code.also = true, follow(t, "SQLState")
+	case inMSSQL:
+		k.database, code.also = true, follow(t, "Class")
+	case inSQLite:
+		k.database = true
+	}
+	if r.table != nil {
+		k.codes = append(k.codes, code)
 	}
 }
 
@@ -186,30 +204,4 @@ func isHTTP(t reflect.Type, name string) bool {
 
 func isInteger(t reflect.Type) bool {
 	return reflect.Int <= t.Kind() && t.Kind() <= reflect.Uint64
-}
-
-// classOfMethods returns the class that errors have by a marker method, which is not
-// called, as those of Docker and containerd.
-func classOfMethods(t reflect.Type) Class {
-	switch {
-	case t.Implements(reflect.TypeFor[interface{ ResourceExhausted() }]()):
-		return Throttled
-	case t.Implements(reflect.TypeFor[interface{ DeadlineExceeded() }]()):
-		return TimedOut
-	case t.Implements(reflect.TypeFor[interface{ Unavailable() }]()),
-		t.Implements(reflect.TypeFor[interface{ System() }]()):
-		return Transient
-	case t.Implements(reflect.TypeFor[interface{ NotFound() }]()),
-		t.Implements(reflect.TypeFor[interface{ InvalidParameter() }]()),
-		t.Implements(reflect.TypeFor[interface{ Conflict() }]()),
-		t.Implements(reflect.TypeFor[interface{ AlreadyExists() }]()),
-		t.Implements(reflect.TypeFor[interface{ Unauthorized() }]()),
-		t.Implements(reflect.TypeFor[interface{ Forbidden() }]()),
-		t.Implements(reflect.TypeFor[interface{ FailedPrecondition() }]()),
-		t.Implements(reflect.TypeFor[interface{ OutOfRange() }]()),
-		t.Implements(reflect.TypeFor[interface{ NotImplemented() }]()),
-		t.Implements(reflect.TypeFor[interface{ DataLoss() }]()):
-		return Permanent
-	}
-	return Unknown
 }

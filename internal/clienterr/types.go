@@ -1,45 +1,33 @@
 package clienterr
 
-import (
-	"reflect"
-	"strings"
-)
+import "strings"
 
 // A kind says what a path leads to.
 type kind uint8
 
 const (
-	inHTTP   kind = iota + 1 // an HTTP status
-	tooMany                  // a time.Time to wait for, of an error that is a 429 by its type
-	inStripe                 // a response's header, in which Stripe-Should-Retry overrules the status
-	inError                  // an error that says it all
-	inGoogle                 // an HTTP status, and reasons that say more
-	timeout                  // nowhere: each error of the type is a timeout
-	never                    // nowhere: each error of the type is permanent
-	inRedis                  // nowhere: the text is judged
+	inCode     kind = iota + 1 // a code of the rule's table
+	inHTTP                     // an HTTP status
+	inSeconds                  // how many seconds to wait
+	inError                    // an error that says it all
+	tooMany                    // a time.Time to wait for, of an error that is a 429 by its type
+	timeout                    // nowhere: each error of the type is a timeout
+	never                      // nowhere: each error of the type is permanent
+	malformed                  // nowhere: each error of the type is about what was to be read
+	connecting                 // nowhere: the error of a connection that did not come about
 
-	// The next are codes of their own, which say more than a status.
-	inGRPC
-	inConnect
-	inTwirp
-	inOpenAI
-	inAWS
-	inKubernetes
-	inPrometheus
-	inKafka
-	inAMQP
-	inMSSQL
-	inMySQL
-	inCassandra
-	inClickHouse
-	inNeo4j
-	inReply // of SMTP and FTP
-	inLDAP
-	inSFTP
-	inWebSocket
-	inOAuth
-	inQUIC
-	inHTTP3
+	// The next need more than a code.
+	inConnect  // and whether the server said so
+	inKafka    // and whether the error passes
+	inGoogle   // an HTTP status, and reasons that say more
+	inStripe   // a header, in which Stripe-Should-Retry overrules the status
+	inRedis    // nowhere: the text is judged
+	inToken    // nowhere: errors of getting a token, which are about the caller's own credentials
+	inQUIC     // an alert of TLS from 0x100 on
+	inMySQL    // and a SQLSTATE
+	inMSSQL    // and a class of severity
+	inSQLite   // extended codes have the primary one in their lowest byte
+	inDynamoDB // reasons of a transaction that was canceled
 )
 
 // A rule says what the errors of a type say. A path is names of fields with dots
@@ -49,83 +37,132 @@ type rule struct {
 	pkg, name string // of the type; the package's path without major versions. Without a name it is each type of pkg
 	kind      kind
 	path      string // of what kind judges
+	table     *table
 }
 
-// rules are the known types. What a rule does not say is read from them as from any
+// rules are the known types. A type may have several: of codes the first that means
+// something counts. What a rule does not say is read from its errors as from those of any
 // other type.
 var rules = []rule{
-	{"google.golang.org/grpc/internal/status", "Error", inGRPC, "s.s.Code e.Code"},
-	{"go.temporal.io/api/serviceerror", "", inGRPC, "st.s.Code"},
-	{"go.etcd.io/etcd/api/v3rpc/rpctypes", "EtcdError", inGRPC, "code"},
-	{"connectrpc.com/connect", "Error", inConnect, "code"},
-	{"github.com/twitchtv/twirp", "twerr", inTwirp, "code"},
-	{"google.golang.org/api/googleapi", "Error", inGoogle, "Code"},
-	{"golang.org/x/oauth2", "RetrieveError", inOAuth, "ErrorCode"},
-	{"github.com/go-git/go-git/plumbing", "UnexpectedError", inError, "Err"},
-	{"github.com/quic-go/quic-go/internal/qerr", "TransportError", inQUIC, "ErrorCode"},
-	{"github.com/quic-go/quic-go/internal/qerr", "IdleTimeoutError", timeout, ""},
-	{"github.com/quic-go/quic-go/internal/qerr", "HandshakeTimeoutError", timeout, ""},
-	{"github.com/quic-go/quic-go/internal/qerr", "VersionNegotiationError", never, ""},
-	{"github.com/quic-go/quic-go/http3", "Error", inHTTP3, "ErrorCode"},
-	{"google.golang.org/genai", "APIError", inHTTP, "Code"},
-	{"github.com/hashicorp/consul/api", "StatusError", inHTTP, "Code"},
-	{"github.com/nats-io/nats.go", "APIError", inHTTP, "Code"},
-	{"github.com/nats-io/nats.go", "jsError", inHTTP, "apiErr.Code"},
-	{"github.com/nats-io/nats.go/jetstream", "APIError", inHTTP, "Code"},
-	{"github.com/nats-io/nats.go/jetstream", "jsError", inHTTP, "apiErr.Code"},
-	{"github.com/elastic/go-elasticsearch/typedapi/types", "ElasticsearchError", inHTTP, "Status"},
-	{"github.com/opensearch-project/opensearch-go", "", inHTTP, "Status"},
-	{"github.com/opensearch-project/opensearch-go/opensearchapi", "", inHTTP, "Status"},
-	{"github.com/olivere/elastic", "Error", inHTTP, "Status"},
-	{"github.com/twilio/twilio-go/client", "TwilioRestError", inHTTP, "Status"},
-	{"github.com/slack-go/slack", "StatusCodeError", inHTTP, "Code"},
-	{"github.com/slack-go/slack", "RateLimitedError", tooMany, ""},
-	{"github.com/bwmarrin/discordgo", "RateLimitError", tooMany, ""},
-	{"github.com/google/go-github/github", "RateLimitError", tooMany, "Rate.Reset.Time"},
-	{"github.com/google/go-github/github", "AbuseRateLimitError", tooMany, ""},
-	{"github.com/stripe/stripe-go", "Error", inStripe, "LastResponse.Header"},
-	{"github.com/openai/openai-go/internal/apierror", "Error", inOpenAI, "Code"},
-	{"github.com/sashabaranov/go-openai", "APIError", inOpenAI, "Code"},
-	{"github.com/minio/minio-go", "ErrorResponse", inAWS, "Code"},
-	{"k8s.io/apimachinery/pkg/api/errors", "StatusError", inKubernetes, "ErrStatus.Reason"},
-	{"github.com/prometheus/client_golang/api/prometheus/v1", "Error", inPrometheus, "Type"},
-	{"github.com/docker/docker/client", "httpError", inError, "errdef"},
-	{"github.com/moby/moby/client", "httpError", inError, "errdef"},
-	{"github.com/containerd/errdefs/pkg/internal/cause", "ErrUnexpectedStatus", inHTTP, "Status"},
-	{"github.com/twmb/franz-go/pkg/kerr", "Error", inKafka, "Code"},
-	{"github.com/IBM/sarama", "KError", inKafka, "."},
-	{"github.com/Shopify/sarama", "KError", inKafka, "."},
-	{"github.com/segmentio/kafka-go", "Error", inKafka, "."},
-	{"github.com/rabbitmq/amqp091-go", "Error", inAMQP, "Code"},
-	{"github.com/streadway/amqp", "Error", inAMQP, "Code"},
-	{"github.com/gomodule/redigo/redis", "Error", inRedis, ""},
-	{"github.com/redis/rueidis", "RedisError", inRedis, ""},
-	{"github.com/valkey-io/valkey-go", "ValkeyError", inRedis, ""},
-	{"github.com/microsoft/go-mssqldb", "Error", inMSSQL, "Number"},
-	{"github.com/denisenkom/go-mssqldb", "Error", inMSSQL, "Number"},
-	{"github.com/go-sql-driver/mysql", "MySQLError", inMySQL, "Number"},
-	{"github.com/gocql/gocql", "", inCassandra, "errorFrame.code code"},
-	{"github.com/apache/cassandra-gocql-driver", "", inCassandra, "errorFrame.code code"},
-	{"github.com/ClickHouse/clickhouse-go/lib/proto", "Exception", inClickHouse, "Code"},
-	{"github.com/ClickHouse/ch-go", "Exception", inClickHouse, "Code"},
-	{"github.com/neo4j/neo4j-go-driver/neo4j/db", "Neo4jError", inNeo4j, "Code"},
-	{"net/textproto", "Error", inReply, "Code"},
-	{"github.com/go-ldap/ldap", "Error", inLDAP, "ResultCode"},
-	{"github.com/pkg/sftp", "StatusError", inSFTP, "Code"},
-	{"github.com/gorilla/websocket", "CloseError", inWebSocket, "Code"},
-	{"github.com/coder/websocket", "CloseError", inWebSocket, "Code"},
-	{"nhooyr.io/websocket", "CloseError", inWebSocket, "Code"},
+	{"google.golang.org/grpc/internal/status", "Error", inCode, "s.s.Code e.Code", &grpcCodes},
+	{"go.temporal.io/api/serviceerror", "", inCode, "st.s.Code", &grpcCodes},
+	{"go.etcd.io/etcd/api/v3rpc/rpctypes", "EtcdError", inCode, "desc", &etcdCodes},
+	{"go.etcd.io/etcd/api/v3rpc/rpctypes", "EtcdError", inCode, "code", &grpcCodes},
+	{"connectrpc.com/connect", "Error", inConnect, "code", &grpcCodes},
+	{"github.com/twitchtv/twirp", "twerr", inCode, "code", &twirpCodes},
+	{"google.golang.org/api/googleapi", "Error", inGoogle, "Code", &googleCodes},
+	{"golang.org/x/oauth2", "RetrieveError", inCode, "ErrorCode", &oauthCodes},
+	{"golang.org/x/oauth2", "RetrieveError", inToken, "", nil},
+	{"cloud.google.com/go/auth", "Error", inCode, "code", &oauthCodes},
+	{"cloud.google.com/go/auth", "Error", inToken, "", nil},
+	{"github.com/Azure/azure-sdk-for-go/sdk/azidentity", "AuthenticationFailedError", inToken, "", nil},
+	{"github.com/go-git/go-git/plumbing", "UnexpectedError", inError, "Err", nil},
+	{"github.com/quic-go/quic-go/internal/qerr", "TransportError", inQUIC, "ErrorCode", &tlsalertCodes},
+	{"github.com/quic-go/quic-go/internal/qerr", "IdleTimeoutError", timeout, "", nil},
+	{"github.com/quic-go/quic-go/internal/qerr", "HandshakeTimeoutError", timeout, "", nil},
+	{"github.com/quic-go/quic-go/internal/qerr", "VersionNegotiationError", never, "", nil},
+	{"github.com/quic-go/quic-go/http3", "Error", inCode, "ErrorCode", &http3Codes},
+	{"google.golang.org/genai", "APIError", inHTTP, "Code", nil},
+	{"github.com/hashicorp/consul/api", "StatusError", inHTTP, "Code", nil},
+	{"github.com/nats-io/nats.go", "APIError", inCode, "ErrorCode", &natsCodes},
+	{"github.com/nats-io/nats.go", "APIError", inHTTP, "Code", nil},
+	{"github.com/nats-io/nats.go", "jsError", inCode, "apiErr.ErrorCode", &natsCodes},
+	{"github.com/nats-io/nats.go", "jsError", inHTTP, "apiErr.Code", nil},
+	{"github.com/nats-io/nats.go/jetstream", "APIError", inCode, "ErrorCode", &natsCodes},
+	{"github.com/nats-io/nats.go/jetstream", "APIError", inHTTP, "Code", nil},
+	{"github.com/nats-io/nats.go/jetstream", "jsError", inCode, "apiErr.ErrorCode", &natsCodes},
+	{"github.com/nats-io/nats.go/jetstream", "jsError", inHTTP, "apiErr.Code", nil},
+	{"github.com/elastic/go-elasticsearch/typedapi/types", "ElasticsearchError", inHTTP, "Status", nil},
+	{"github.com/opensearch-project/opensearch-go", "", inHTTP, "Status", nil},
+	{"github.com/opensearch-project/opensearch-go/opensearchapi", "", inHTTP, "Status", nil},
+	{"github.com/olivere/elastic", "Error", inHTTP, "Status", nil},
+	{"github.com/twilio/twilio-go/client", "TwilioRestError", inHTTP, "Status", nil},
+	{"github.com/slack-go/slack", "StatusCodeError", inHTTP, "Code", nil},
+	{"github.com/slack-go/slack", "RateLimitedError", tooMany, "", nil},
+	{"github.com/bwmarrin/discordgo", "RateLimitError", tooMany, "", nil},
+	{"github.com/google/go-github/github", "RateLimitError", tooMany, "Rate.Reset.Time", nil},
+	{"github.com/google/go-github/github", "AbuseRateLimitError", tooMany, "", nil},
+	{"github.com/stripe/stripe-go", "Error", inStripe, "LastResponse.Header", nil},
+	{"github.com/stripe/stripe-go", "Error", inCode, "Code", &stripeCodes},
+	{"github.com/stripe/stripe-go", "Error", inCode, "Type", &stripeCodes},
+	{"github.com/openai/openai-go/internal/apierror", "Error", inCode, "Code", &openaiCodes},
+	{"github.com/sashabaranov/go-openai", "APIError", inCode, "Code", &openaiCodes},
+	{"github.com/minio/minio-go", "ErrorResponse", inCode, "Code", &awsCodes},
+	{"github.com/aws/aws-sdk-go-v2/service/dynamodb/types", "TransactionCanceledException", inDynamoDB, "CancellationReasons", &awsCodes},
+	{"github.com/Azure/azure-sdk-for-go/sdk/azcore/internal/exported", "ResponseError", inCode, "ErrorCode", &azureCodes},
+	{"k8s.io/apimachinery/pkg/api/errors", "StatusError", inCode, "ErrStatus.Reason", &kubernetesCodes},
+	{"k8s.io/apimachinery/pkg/api/errors", "StatusError", inHTTP, "ErrStatus.Code", nil},
+	{"k8s.io/apimachinery/pkg/api/errors", "StatusError", inSeconds, "ErrStatus.Details.RetryAfterSeconds", nil},
+	{"github.com/prometheus/client_golang/api/prometheus/v1", "Error", inCode, "Type", &prometheusCodes},
+	{"github.com/docker/docker/client", "httpError", inError, "errdef", nil},
+	{"github.com/moby/moby/client", "httpError", inError, "errdef", nil},
+	{"github.com/containerd/errdefs/pkg/internal/cause", "ErrUnexpectedStatus", inHTTP, "Status", nil},
+	{"github.com/twmb/franz-go/pkg/kerr", "Error", inKafka, "Code", &kafkaCodes},
+	{"github.com/IBM/sarama", "KError", inKafka, ".", &kafkaCodes},
+	{"github.com/Shopify/sarama", "KError", inKafka, ".", &kafkaCodes},
+	{"github.com/segmentio/kafka-go", "Error", inKafka, ".", &kafkaCodes},
+	{"github.com/rabbitmq/amqp091-go", "Error", inCode, "Code", &amqp091Codes},
+	{"github.com/streadway/amqp", "Error", inCode, "Code", &amqp091Codes},
+	{"github.com/Azure/go-amqp", "Error", inCode, "Condition", &amqp10Codes},
+	{"github.com/gomodule/redigo/redis", "Error", inRedis, "", &redisCodes},
+	{"github.com/redis/rueidis", "RedisError", inRedis, "", &redisCodes},
+	{"github.com/valkey-io/valkey-go", "ValkeyError", inRedis, "", &redisCodes},
+	{"github.com/microsoft/go-mssqldb", "Error", inMSSQL, "Number", &mssqlCodes},
+	{"github.com/denisenkom/go-mssqldb", "Error", inMSSQL, "Number", &mssqlCodes},
+	{"github.com/go-sql-driver/mysql", "MySQLError", inMySQL, "Number", &mysqlCodes},
+	{"github.com/mattn/go-sqlite3", "Error", inSQLite, "ExtendedCode", &sqliteCodes},
+	{"github.com/mattn/go-sqlite3", "Error", inSQLite, "Code", &sqliteCodes},
+	{"modernc.org/sqlite", "Error", inSQLite, "code", &sqliteCodes},
+	{"github.com/sijms/go-ora/network", "OracleError", inCode, "ErrCode", &oracleCodes},
+	{"github.com/jackc/pgx/pgconn", "ConnectError", connecting, "", nil},
+	{"github.com/jackc/pgconn", "connectError", connecting, "", nil},
+	{"github.com/gocql/gocql", "", inCode, "errorFrame.code code", &cassandraCodes},
+	{"github.com/apache/cassandra-gocql-driver", "", inCode, "errorFrame.code code", &cassandraCodes},
+	{"github.com/ClickHouse/clickhouse-go/lib/proto", "Exception", inCode, "Code", &clickhouseCodes},
+	{"github.com/ClickHouse/ch-go", "Exception", inCode, "Code", &clickhouseCodes},
+	{"github.com/neo4j/neo4j-go-driver/neo4j/db", "Neo4jError", inCode, "Code", &neo4jCodes},
+	{"net/textproto", "Error", inCode, "Code", &replyCodes},
+	{"github.com/go-ldap/ldap", "Error", inCode, "ResultCode", &ldapCodes},
+	{"github.com/pkg/sftp", "StatusError", inCode, "Code", &sftpCodes},
+	{"github.com/gorilla/websocket", "CloseError", inCode, "Code", &websocketCodes},
+	{"github.com/coder/websocket", "CloseError", inCode, "Code", &websocketCodes},
+	{"nhooyr.io/websocket", "CloseError", inCode, "Code", &websocketCodes},
+
+	// Of the standard library. Names are as exact as types, and do not link crypto/tls and
+	// net/http into a program that does not use them: these make up a third of a small program.
+	{"crypto/tls", "CertificateVerificationError", never, "", nil},
+	{"crypto/tls", "RecordHeaderError", never, "", nil},
+	{"crypto/x509", "UnknownAuthorityError", never, "", nil},
+	{"crypto/x509", "HostnameError", never, "", nil},
+	{"crypto/x509", "CertificateInvalidError", never, "", nil},
+	{"encoding/json", "SyntaxError", malformed, "", nil},
+	{"encoding/json", "UnmarshalTypeError", malformed, "", nil},
+	{"encoding/json", "InvalidUnmarshalError", never, "", nil},
+	{"encoding/json", "MarshalerError", never, "", nil},
+	{"encoding/json", "UnsupportedTypeError", never, "", nil},
+	{"encoding/json", "UnsupportedValueError", never, "", nil},
+	{"encoding/xml", "SyntaxError", malformed, "", nil},
+	{"encoding/xml", "TagPathError", never, "", nil},
+	{"encoding/xml", "UnsupportedTypeError", never, "", nil},
+	{"encoding/xml", "UnmarshalError", malformed, "", nil},
+	{"net", "AddrError", never, "", nil},
+	{"net", "ParseError", never, "", nil},
+	{"net", "InvalidAddrError", never, "", nil},
+	{"net", "UnknownNetworkError", never, "", nil},
+	{"net/http", "MaxBytesError", malformed, "", nil},
+	{"os/exec", "Error", never, "", nil},
+	{"strconv", "NumError", malformed, "", nil},
 }
 
-// find returns the rule for a type, or nil.
-func find(pkg, name string) *rule {
+// rulesFor returns the rules for a type.
+func rulesFor(pkg, name string) (found []*rule) {
 	pkg = withoutVersions(pkg)
 	for i := range rules {
 		if r := &rules[i]; r.pkg == pkg && (r.name == "" || r.name == name) {
-			return r
+			found = append(found, r)
 		}
 	}
-	return nil
+	return found
 }
 
 // withoutVersions returns the path of a package without the parts that name a major
@@ -149,177 +186,4 @@ func withoutVersions(path string) string {
 		}
 		from = end
 	}
-}
-
-// class judges a code. also is what beside it says more: with Connect whether the
-// server said so, with Kafka whether the error passes.
-func (k kind) class(code, also reflect.Value) Class {
-	switch k {
-	case inGRPC:
-		return GRPC(number(code))
-	case inConnect:
-		return connectCode(number(code), isTrue(also))
-	case inTwirp:
-		return twirpCode(text(code))
-	case inOpenAI:
-		return openai.class(text(code))
-	case inAWS:
-		return AWS(text(code))
-	case inKubernetes:
-		return kubernetes.class(text(code))
-	case inPrometheus:
-		return prometheus.class(text(code))
-	case inKafka:
-		return kafkaCode(number(code), also)
-	case inNeo4j:
-		return neo4jCode(text(code))
-	case inReply:
-		return replyCode(number(code))
-	case inMySQL:
-		return MySQL(number(code))
-	case inAMQP:
-		return amqp.class(number(code))
-	case inMSSQL:
-		return mssql.class(number(code))
-	case inCassandra:
-		return cassandra.class(number(code))
-	case inClickHouse:
-		return clickhouse.class(number(code))
-	case inLDAP:
-		return ldap.class(number(code))
-	case inSFTP:
-		return sftp.class(number(code))
-	case inWebSocket:
-		return websocket.class(number(code))
-	case inOAuth:
-		return oauth.class(text(code))
-	case inQUIC:
-		return quicCode(number(code))
-	case inHTTP3:
-		return http3.class(number(code))
-	}
-	return Unknown
-}
-
-// quicCode judges a transport error of QUIC (RFC 9000, section 20.1). From 0x100 on it is an
-// alert of TLS. Others leave the connection closed, whatever the cause.
-func quicCode(code int64) Class {
-	if 0x100 <= code && code <= 0x1ff {
-		return Alert(uint64(code - 0x100))
-	}
-	return Unknown
-}
-
-// connectCode judges a code of Connect. canceled, unknown and internal count only if
-// they came from the server: else the client has made one of them from an error that
-// it wraps, which says more.
-func connectCode(code int64, fromServer bool) Class {
-	if (code == 1 || code == 2 || code == 13) && !fromServer {
-		return Unknown
-	}
-	return GRPC(code)
-}
-
-// twirpCode judges an error of Twirp, whose codes are gRPC's in words.
-func twirpCode(code string) Class {
-	switch code {
-	case "":
-		return Unknown
-	case "deadline_exceeded":
-		return TimedOut
-	case "resource_exhausted":
-		return Throttled
-	case "unavailable":
-		return Transient
-	}
-	return Permanent
-}
-
-// kafkaCode judges a code of Kafka. Of one that is newer than the table, an error of
-// franz-go says whether it passes.
-func kafkaCode(code int64, retriable reflect.Value) Class {
-	if c := kafka.class(code); c != Unknown {
-		return c
-	}
-	switch {
-	case code <= 0, code > kafkaNewest && !retriable.IsValid():
-		return Unknown
-	case code > kafkaNewest && isTrue(retriable):
-		return Transient
-	}
-	return Permanent
-}
-
-// neo4jCode judges a code such as Neo.TransientError.Transaction.DeadlockDetected.
-// Some do not mean what their kind says (github.com/neo4j/neo4j-go-driver,
-// neo4j/db/errors.go).
-func neo4jCode(code string) Class {
-	switch code {
-	case "Neo.TransientError.Transaction.Terminated", "Neo.TransientError.Transaction.LockClientStopped",
-		"Neo.ClientError.Cluster.NotALeader", "Neo.ClientError.General.ForbiddenOnReadOnlyDatabase",
-		"Neo.ClientError.Security.AuthorizationExpired":
-		return Unknown
-	}
-	switch {
-	case strings.HasPrefix(code, "Neo.TransientError."):
-		return Transient
-	case strings.HasPrefix(code, "Neo.ClientError."):
-		return Permanent
-	}
-	return Unknown
-}
-
-// replyCode judges a reply of SMTP or FTP (RFC 5321, section 4.2.1; RFC 959, section
-// 4.2).
-func replyCode(code int64) Class {
-	switch code / 100 {
-	case 4:
-		return Transient
-	case 5:
-		return Permanent
-	}
-	return Unknown
-}
-
-// redisText judges what Redis or Valkey says, or the client for it: three of them
-// have a text for a reply that is nil.
-func redisText(text string) Class {
-	switch text {
-	case "redis: nil", "redis nil message", "valkey nil message":
-		return Permanent
-	}
-	for _, full := range [...]string{"ERR max number of clients reached", "ERR max number of clients + cluster connections reached"} {
-		if strings.HasPrefix(text, full) {
-			return Throttled
-		}
-	}
-	word, _, _ := strings.Cut(text, " ")
-	return redis.class(word)
-}
-
-// A mongoError is one of MongoDB's driver.
-type mongoError interface {
-	HasErrorLabel(string) bool
-	HasErrorCode(int) bool
-}
-
-func judgeMongo(e mongoError) Class {
-	switch {
-	case e.HasErrorLabel("SystemOverloadedError"):
-		return Throttled
-	case e.HasErrorLabel("RetryableWriteError"), e.HasErrorLabel("TransientTransactionError"),
-		e.HasErrorLabel("RetryableError"), e.HasErrorLabel("NetworkError"):
-		return Transient
-	}
-	for _, code := range mongo.transient {
-		if e.HasErrorCode(int(code)) {
-			return Transient
-		}
-	}
-	for _, code := range mongo.permanent {
-		if e.HasErrorCode(int(code)) {
-			return Permanent
-		}
-	}
-	return Unknown
 }

@@ -1,0 +1,131 @@
+package clienterr
+
+// Facts are what a code, or an error, means. The zero Facts say nothing.
+type Facts uint8
+
+// The lowest bits are the Class. The generator of tables.go knows these numbers.
+const (
+	classBits Facts = 7
+
+	// Renewed says that a new session mends a permanent error: a connection, a cursor, a
+	// token, a lease, a member of a group. retry.Supervise begins one.
+	Renewed Facts = 1 << 3
+
+	// Blames says that the content of the call is at fault: it fails in the same way whatever
+	// becomes of the network, of the server and of the caller's rights.
+	Blames Facts = 1 << 4
+
+	// RolledBack says that the server has rolled back the transaction.
+	RolledBack Facts = 1 << 5
+)
+
+// Class returns the class to an operation that is called again.
+func (f Facts) Class() Class { return Class(f & classBits) }
+
+// Is reports whether fact, one of Renewed, Blames and RolledBack, is true.
+func (f Facts) Is(fact Facts) bool { return f&fact != 0 }
+
+// A table has the facts of a vendor's codes, which are numbers, or else texts. The generator
+// writes it: see tables.go.
+type table struct {
+	facts string // of steps or of words, a Facts in a byte
+
+	// Each number has the facts of the last step that is not above it.
+	steps []int32
+
+	// Sorted texts, each after the other, and where each ends. One that ends in a * is for all
+	// that begin so.
+	words      string
+	ends       []uint16
+	beginnings uint64 // bit n: there are beginnings of n bytes
+}
+
+// number returns the facts of a number.
+func (t *table) number(n int64) Facts {
+	if int64(int32(n)) != n {
+		return 0
+	}
+	from, to := 0, len(t.steps)
+	for from < to {
+		if middle := int(uint(from+to) >> 1); t.steps[middle] <= int32(n) {
+			from = middle + 1
+		} else {
+			to = middle
+		}
+	}
+	if from == 0 {
+		return 0
+	}
+	return Facts(t.facts[from-1])
+}
+
+// longest is the longest text that is looked for.
+const longest = 120
+
+// word returns the facts of a text. beside is what has to be known with it, such as a status
+// or a service, or "".
+func (t *table) word(beside, word string) Facts {
+	if word == "" && beside == "" || len(beside)+len(word) > longest {
+		return 0
+	}
+	var with, alone [longest + 2]byte // room for a blank and a *
+	key := append(alone[:0], word...)
+	if beside == "" {
+		f, ok := t.exact(key)
+		if !ok {
+			f, _ = t.beginning(key)
+		}
+		return f
+	}
+	both := append(append(append(with[:0], beside...), ' '), word...)
+	f, ok := t.exact(both)
+	if !ok {
+		f, ok = t.exact(key)
+	}
+	if !ok {
+		f, ok = t.beginning(both)
+	}
+	if !ok {
+		f, _ = t.beginning(key)
+	}
+	return f
+}
+
+// exact looks for key.
+func (t *table) exact(key []byte) (f Facts, ok bool) {
+	from, to := 0, len(t.ends)
+	for from < to {
+		middle := int(uint(from+to) >> 1)
+		switch word := t.at(middle); {
+		case word == string(key):
+			return Facts(t.facts[middle]), true
+		case word < string(key):
+			from = middle + 1
+		default:
+			to = middle
+		}
+	}
+	return 0, false
+}
+
+// beginning looks for the longest beginning of key. It changes key.
+func (t *table) beginning(key []byte) (f Facts, ok bool) {
+	for n := min(len(key), 63); n >= 0 && t.beginnings != 0; n-- {
+		if t.beginnings&(1<<n) == 0 {
+			continue
+		}
+		if f, ok := t.exact(append(key[:n], '*')); ok {
+			return f, true
+		}
+	}
+	return 0, false
+}
+
+// at returns a text.
+func (t *table) at(i int) string {
+	from := uint16(0)
+	if i > 0 {
+		from = t.ends[i-1]
+	}
+	return t.words[from:t.ends[i]]
+}
