@@ -35,8 +35,8 @@ type Ask struct {
 // of the others 1/Rate seconds after the one before.
 type Slots struct {
 	N     float64 // how many there are; 0 if Wait is longer than the patience, or if none is free
-	Wait  float64 // seconds until the first one; if there is none, until Least would have come
-	Moved float64 // seconds by which holds have delayed all slots since the State began
+	Wait  float64 // seconds until the first one, negative if it has come before; if there is none, until Least would have come
+	Moved float64 // grows by the seconds by which holds delay all slots. Less than before: the State was lost, and began anew
 }
 
 // State is what a [Store] keeps of a quota: four numbers of seconds. The zero State is that of a
@@ -44,7 +44,7 @@ type Slots struct {
 type State struct {
 	Tat   float64 `json:"tat"`   // when the last slot is that was given, by the store's clock: the theoretical arrival time of GCRA
 	At    float64 `json:"at"`    // when Reserve was last applied
-	Moved float64 `json:"moved"` // sum of the delays by holds
+	Moved float64 `json:"moved"` // sum of the delays by holds, less the time when the State began
 	Until float64 `json:"until"` // when the last hold ends
 }
 
@@ -70,7 +70,7 @@ func (s *State) Reserve(now float64, a Ask) (Slots, error) {
 	bucket := a.Burst * gap
 	switch {
 	case s.At == 0: // nothing is known
-		*s = State{Tat: now - bucket}
+		*s = State{Tat: now - bucket, Moved: -now}
 	case now < s.At-still || now > s.At+farAhead: // the clock was set: what lies ahead keeps its distance
 		s.Tat = now + min(max(s.Tat-s.At, -bucket), kept)
 		s.Until += now - s.At
@@ -88,11 +88,11 @@ func (s *State) Reserve(now float64, a Ask) (Slots, error) {
 	if n > 0 && ready-now > a.Patience {
 		n = 0
 	}
-	s.Tat += n * gap
 	if n == 0 {
-		first = ready
+		return Slots{Wait: max(ready-now, 0), Moved: s.Moved}, nil
 	}
-	return Slots{N: n, Wait: max(first-now, 0), Moved: s.Moved}, nil
+	s.Tat += n * gap
+	return Slots{N: n, Wait: first - now, Moved: s.Moved}, nil
 }
 
 // check returns an error if a makes no sense.

@@ -17,7 +17,7 @@ end
 local names, kept, s = {'tat', 'at', 'moved', 'until'}, 0, {}
 for i, v in ipairs(redis.call('HMGET', KEYS[1], unpack(names))) do
   s[i] = v and tonumber(v)
-  kept = kept + (s[i] and s[i] >= -most and s[i] <= 1e12 and 1 or 0)
+  kept = kept + (s[i] and s[i] >= -1e12 and s[i] <= 1e12 and 1 or 0)
 end
 local length = redis.call('HLEN', KEYS[1])
 if length > 0 and not (length == 4 and kept == 4) then return redis.error_reply('ERR the key has something else than a quota') end
@@ -26,7 +26,7 @@ local tat, at, moved, till = s[1], s[2], s[3], s[4]
 local gap = 1 / rate
 local bucket = burst * gap
 if length == 0 then
-  tat, moved, till = now - bucket, 0, 0
+  tat, moved, till = now - bucket, -now, 0
 elseif now < at - 5 or now > at + 3600 then
   tat, till = now + math.min(math.max(tat - at, -bucket), 600), till + (now - at)
 else
@@ -42,10 +42,11 @@ end
 local n = math.min(want, math.max(math.floor((now + .5 - tat) * rate / 2), least))
 local first, ready = tat + gap, tat + math.max(least, 1) * gap
 if n > 0 and ready - now > patience then n = 0 end
+local wait = n > 0 and first - now or math.max(ready - now, 0)
 tat = tat + n * gap
 
 local text = {}
 for i, x in ipairs({tat, now, moved, till}) do text[2 * i - 1], text[2 * i] = names[i], string.format('%.17g', x) end
 redis.call('HMSET', KEYS[1], unpack(text))
 redis.call('PEXPIRE', KEYS[1], math.ceil(math.max(tat - now, 0) * 1e3) + 600000)
-return {string.format('%.17g', n), string.format('%.17g', math.max((n > 0 and first or ready) - now, 0)), string.format('%.17g', moved)}
+return {string.format('%.17g', n), string.format('%.17g', wait), string.format('%.17g', moved)}

@@ -25,8 +25,9 @@ type Pacer[T any] struct {
 	Rand func() float64 // uniform in [0,1); nil means math/rand/v2
 
 	law   law
+	told  *told     // nil: the quota is learned, by law
 	mean  float64   // cost of an attempt; 0 before the first
-	debt  float64   // attempts, or a part of one, whose time has to pass before the next may start
+	debt  float64   // attempts, or a part of one, whose time has to pass before the next may start; below 0 what may start at once
 	term  uint64    // counts up when debt begins anew
 	now   time.Time // of debt
 	hold  time.Time // nothing starts before, and debt does not fall
@@ -63,7 +64,7 @@ type queue[T any] struct {
 }
 
 // Open reports whether attempts may start without a Turn: they are in Round.
-func (p *Pacer[T]) Open() bool { return p.law.state == open }
+func (p *Pacer[T]) Open() bool { return p.told == nil && p.law.state == open }
 
 // Round returns the round of attempts that start now.
 func (p *Pacer[T]) Round() uint64 { return p.law.round }
@@ -143,7 +144,7 @@ func (p *Pacer[T]) Ready(now time.Time, t *Turn[T]) time.Duration {
 	if p.First() != t {
 		return Never
 	}
-	if wait := p.until(0, t); wait > 0 {
+	if wait := p.ready(t); wait > 0 {
 		return wait
 	}
 	p.law.busy = p.now
@@ -163,8 +164,14 @@ func (p *Pacer[T]) Unsent(t *Turn[T]) { p.law.unstart(t.Round) }
 // Who has not started, has not had to pay, or did so before all began anew, leaves no place.
 func (p *Pacer[T]) Return(t *Turn[T]) {
 	p.Unsent(t)
-	if t.paid && t.term == p.term {
+	switch {
+	case !t.paid || t.term != p.term:
+	case p.told == nil:
 		p.debt = max(p.debt-t.size, 0)
+	case p.told.reserves():
+		p.told.slots = append([]batch{{p.now, 0, t.size}}, p.told.slots...)
+	default:
+		p.debt -= t.size
 	}
 }
 
@@ -178,6 +185,10 @@ func (p *Pacer[T]) renew() {
 // server's hint, 0 if there was none.
 func (p *Pacer[T]) Throttled(now time.Time, round uint64, hint time.Duration) {
 	p.advance(now)
+	if p.told != nil {
+		p.throttledTold(hint)
+		return
+	}
 	if p.law.state == open {
 		p.renew()
 	}
@@ -191,13 +202,22 @@ func (p *Pacer[T]) Throttled(now time.Time, round uint64, hint time.Duration) {
 // came since the first.
 func (p *Pacer[T]) Hold(now time.Time, d time.Duration) {
 	p.advance(now)
+	if p.told != nil && d > 0 {
+		p.holdTold(d)
+		return
+	}
 	p.holdFor(d)
 }
 
 // Rate returns how many attempts of average cost start in a second: +Inf if it is not
 // limited.
 func (p *Pacer[T]) Rate(now time.Time) float64 {
-	if p.advance(now); p.law.state != paced {
+	switch p.advance(now); {
+	case p.told != nil && p.told.fails:
+		return p.told.own
+	case p.told != nil:
+		return p.told.rate
+	case p.law.state != paced:
 		return math.Inf(1)
 	}
 	return p.law.rate
@@ -250,6 +270,10 @@ func (p *Pacer[T]) advance(now time.Time) {
 		p.hold = earlier(p.hold, now.Add(maxHold))
 		return
 	}
+	if p.told != nil {
+		p.told.tick(now)
+		p.told.lapse(now)
+	}
 	if p.hold.After(from) {
 		from = p.hold
 	}
@@ -264,6 +288,9 @@ func (p *Pacer[T]) advance(now time.Time) {
 		p.law.lapse(d, p.Len() > 0)
 		p.pay(d)
 	}
+	if p.told != nil {
+		return
+	}
 	if p.Len() == 0 && !p.hold.After(now) && p.law.calmed(now) { // however long nothing comes in a hold: what comes next is to be held
 		p.open()
 	}
@@ -272,6 +299,11 @@ func (p *Pacer[T]) advance(now time.Time) {
 // pay lets the time pass that attempts cost. No turn is saved up, but for those that came
 // late because a timer did.
 func (p *Pacer[T]) pay(seconds float64) {
+	if p.told != nil {
+		rate, burst := p.told.pays()
+		p.debt = max(p.debt-seconds*rate, -burst)
+		return
+	}
 	if p.law.state != paced {
 		return
 	}
@@ -303,9 +335,39 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
+// ready returns how long t has to wait, which is the first: Never if the store has to say first.
+func (p *Pacer[T]) ready(t *Turn[T]) time.Duration {
+	k := p.told
+	if k == nil || !k.reserves() {
+		return p.until(0, t)
+	}
+	switch slot, reserved := k.slot(p.now, t.size); {
+	case p.hold.After(p.now):
+		return max(slot, p.hold.Sub(p.now))
+	case !reserved, slot == 0 && p.stale():
+		return Never
+	default:
+		return slot
+	}
+}
+
+// stale reports whether a slot has to be confirmed before it is used: a hold may have moved it.
+func (p *Pacer[T]) stale() bool { return p.now.Sub(p.told.heard) > confirmed }
+
 // until returns how long t has to wait if it has so many others before it.
 func (p *Pacer[T]) until(ahead float64, t *Turn[T]) time.Duration {
 	wait := max(p.hold.Sub(p.now), 0)
+	switch k := p.told; {
+	case k == nil:
+	case k.reserves():
+		slot, _ := k.slot(p.now, ahead+t.size)
+		if slot == 0 && p.stale() {
+			slot = 1
+		}
+		return max(wait, slot)
+	default:
+		return wait + k.until(p.debt+ahead, t.size)
+	}
 	if n := p.debt + ahead; p.law.state == paced && n > 1e-9 {
 		wait += 1 + inSeconds(min(n/p.law.rate, 1e9))
 	}
@@ -318,6 +380,10 @@ func (p *Pacer[T]) measure(t *Turn[T]) {
 		t.Cost, t.size = 0, 1
 		return
 	}
+	if p.told != nil { // in units of the quota
+		t.size = t.Cost
+		return
+	}
 	if p.mean == 0 {
 		p.mean = t.Cost
 	}
@@ -326,6 +392,13 @@ func (p *Pacer[T]) measure(t *Turn[T]) {
 }
 
 func (p *Pacer[T]) start(t *Turn[T]) {
+	if p.told != nil {
+		if p.told.use(p.now, t.size); !p.told.reserves() {
+			p.debt += t.size
+		}
+		t.paid, t.term = true, p.term
+		return
+	}
 	t.Round = p.law.round
 	p.law.start()
 	if p.law.state != counting {

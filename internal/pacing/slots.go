@@ -1,0 +1,317 @@
+package pacing
+
+import (
+	"math"
+	"time"
+)
+
+// sharing is what a process knows of a quota that is told and that others use too. A store gives
+// out slots of it. While it does not answer, the process goes on alone, at the rate of what it has
+// started itself.
+type sharing struct {
+	joined bool
+	asked  time.Time // when the store was asked the last time,
+	heard  time.Time // and when it has answered; zero: it has not yet
+	fails  bool      // it does not answer
+	since  time.Time // when it began to answer, or to fail
+
+	slots []batch // that are reserved and not used up, in order
+	got   float64 // how many came the last time,
+	flow  float64 // and in how many a second that was, with the wait for them
+	spare float64 // slots to give back
+	hold  float64 // seconds for which the store is to hold all
+
+	moved    float64 // Slots.Moved of the latest answer,
+	reported float64 // and of the answer to the last hold of this process
+
+	own    float64   // units in a second of this process, while the store does not answer
+	starts float64   // units that have started, which fade
+	faded  time.Time // up to here
+	began  time.Time // when the first of them may have started
+}
+
+// batch is slots of a store: n of them, the first at a time, each of the others a gap later.
+type batch struct {
+	at  time.Time
+	gap time.Duration
+	n   float64
+}
+
+// Ask is what a store is asked, and Slots are its answer: see package pace.
+type (
+	Ask   struct{ Rate, Burst, Want, Least, Unused, Hold, Patience float64 }
+	Slots struct{ N, Wait, Moved float64 }
+)
+
+const (
+	Gap     = 50 * time.Millisecond  // between two exchanges with a store, at least
+	Timeout = 500 * time.Millisecond // of one
+
+	confirmed = time.Second            // after an answer its slots are used without another one
+	late      = 250 * time.Millisecond // after its time a slot is lost
+	horizon   = 500 * time.Millisecond // for which slots are good after the store has lost its state
+	halfLife  = 30                     // seconds in which the starts of a process fade by the factor e
+	backOff   = .7                     // of the own rate is left after a second in which attempts were throttled
+	backOn    = 1.05                   // times the own rate follows after another second
+	newcomer  = 1                      // a second: the own rate of a process that has not started anything yet
+	ages      = 3600                   // seconds: no number of a store that is larger counts
+)
+
+// Join lets attempts wait for slots of a store, if p is told its quota.
+func (p *Pacer[T]) Join(now time.Time) {
+	p.advance(now)
+	p.told.sharing = sharing{joined: true, since: now, faded: now, began: now}
+	p.renew()
+}
+
+// Part ends that: p keeps its quota alone. It returns how many slots are to be given back.
+func (p *Pacer[T]) Part(now time.Time) (spare float64) {
+	p.advance(now)
+	k := p.told
+	k.release(now, k.have())
+	spare = k.spare
+	k.sharing = sharing{}
+	p.renew()
+	return spare
+}
+
+// Shared reports whether slots come from a store, and since when, or since when it fails. since is
+// the zero time if p was not joined.
+func (p *Pacer[T]) Shared() (ok bool, since time.Time) {
+	if p.told == nil {
+		return false, time.Time{}
+	}
+	return p.told.reserves() && !p.told.heard.IsZero(), p.told.since
+}
+
+// reserves reports whether attempts wait for slots of a store.
+func (k *sharing) reserves() bool { return k.joined && !k.fails }
+
+// reports reports whether a hold is one for all. A process none of whose attempts pass may have a
+// wrong key: it reports no second hold, unless another process has reported one.
+func (k *told) reports() bool {
+	return k.reserves() && (k.lost < nonePass || k.moved > k.reported)
+}
+
+// have returns how many slots are left.
+func (k *sharing) have() (n float64) {
+	for _, b := range k.slots {
+		n += b.n
+	}
+	return n
+}
+
+// slot returns when the n-th slot comes, and whether it is reserved. If not, that is what to expect.
+func (k *told) slot(now time.Time, n float64) (wait time.Duration, reserved bool) {
+	last := now
+	for _, b := range k.slots {
+		if n <= b.n+tiny {
+			return max(b.at.Add(times(b.gap, math.Ceil(n-tiny)-1)).Sub(now), 0), true
+		}
+		n -= b.n
+		last = later(last, b.at.Add(times(b.gap, b.n-1)))
+	}
+	flow := k.flow
+	if flow == 0 {
+		flow = k.rate
+	}
+	return last.Sub(now) + 1 + inSeconds(min(n/flow, ages)), false
+}
+
+func times(d time.Duration, n float64) time.Duration { return time.Duration(float64(d) * max(n, 0)) }
+
+// use uses up n slots, and notes the start.
+func (k *sharing) use(now time.Time, n float64) {
+	k.fade(now)
+	k.starts += n
+	if !k.reserves() {
+		return
+	}
+	for len(k.slots) > 0 && n > tiny {
+		b := &k.slots[0]
+		if n < b.n-tiny {
+			b.n -= n
+			b.at = b.at.Add(times(b.gap, n))
+			return
+		}
+		n -= b.n
+		k.slots = k.slots[1:]
+	}
+}
+
+// lapse drops slots whose time is over.
+func (k *sharing) lapse(now time.Time) {
+	for len(k.slots) > 0 {
+		b := &k.slots[0]
+		over := now.Sub(b.at) - late
+		if over < 0 {
+			return
+		}
+		if n := math.Floor(float64(over)/float64(max(b.gap, 1))) + 1; b.gap > 0 && n < b.n-tiny {
+			b.n -= n
+			b.at = b.at.Add(times(b.gap, n))
+			return
+		}
+		k.slots = k.slots[1:]
+	}
+}
+
+// release takes the last n slots, to give back those that are yet to come.
+func (k *sharing) release(now time.Time, n float64) {
+	for len(k.slots) > 0 && n > tiny {
+		b := &k.slots[len(k.slots)-1]
+		part := min(n, b.n)
+		if last := b.at.Add(times(b.gap, b.n-1)); !last.Before(now) {
+			k.spare += part
+		}
+		n -= part
+		if b.n -= part; b.n <= tiny {
+			k.slots = k.slots[:len(k.slots)-1]
+		}
+	}
+}
+
+func (k *sharing) fade(now time.Time) {
+	if d := now.Sub(k.faded).Seconds(); d > 0 {
+		k.starts *= math.Exp(-d / halfLife)
+		k.faded = now
+	}
+}
+
+// Alone notes that the store does not answer.
+func (p *Pacer[T]) Alone(now time.Time) {
+	p.advance(now)
+	k := p.told
+	if k.fails {
+		return
+	}
+	k.fade(now)
+	age := max(now.Sub(k.began).Seconds(), 1)
+	k.own = min(max(k.starts/(halfLife*(1-math.Exp(-age/halfLife))), 1./halfLife), k.rate)
+	if k.starts < 1 {
+		k.own = min(newcomer, k.rate)
+	}
+	k.fails, k.since, k.hold = true, now, 0
+	p.renew()
+}
+
+// adapt changes the own rate after a second.
+func (k *told) adapt() {
+	switch {
+	case !k.fails || k.ended[0] == 0:
+	case k.refused[0] > 0:
+		k.own *= backOff
+	default:
+		k.own = min(k.own*backOn, k.rate)
+	}
+}
+
+// Ask returns what the store is to be asked, if it is, or when to look again. Slots that nobody
+// waits for are given back.
+func (p *Pacer[T]) Ask(now time.Time) (a Ask, due bool, next time.Duration) {
+	p.advance(now)
+	k := p.told
+	if early := Gap - now.Sub(k.asked); early > 0 && early <= Gap {
+		return Ask{}, false, early
+	}
+	need := p.size()
+	k.release(now, k.have()-need)
+	have := k.have()
+	a = Ask{Rate: k.rate, Burst: k.burst, Hold: k.hold, Unused: k.spare}
+	first := p.First()
+	if first != nil {
+		a.Least = max(first.size-have, 0)
+		if a.Least > tiny || have < k.got/2 {
+			a.Want = need - have
+			a.Patience = p.patience().Seconds()
+		}
+	}
+	stale := first != nil && a.Want <= tiny && p.ready(first) == Never
+	if due = k.heard.IsZero() || k.fails || stale || a.Want > tiny || a.Unused > tiny || a.Hold > 0; !due {
+		return Ask{}, false, ages * time.Second
+	}
+	k.asked = now
+	return a, true, 0
+}
+
+// patience returns for how long the most patient one of those that wait does.
+func (p *Pacer[T]) patience() (longest time.Duration) {
+	for i := range p.queues {
+		for e := p.queues[i].turns.Front(); e != nil; e = e.Next() {
+			longest = max(longest, e.Value.(*Turn[T]).left(p.now))
+		}
+	}
+	return min(longest, ages*time.Second)
+}
+
+// left returns for how long t waits yet: Never if its patience has no end.
+func (t *Turn[T]) left(now time.Time) time.Duration {
+	if t.until.IsZero() {
+		return Never
+	}
+	return max(t.until.Sub(now), 0)
+}
+
+// Answered notes the answer to a. If their turns would come too late for all who wait, they leave
+// the queue, and Answered returns them with what they would have to wait for.
+func (p *Pacer[T]) Answered(now time.Time, a Ask, s Slots) (refused []*Turn[T], wait time.Duration) {
+	p.advance(now)
+	k := p.told
+	if k.fails || k.heard.IsZero() {
+		k.fails, k.since = false, now
+		p.renew()
+	}
+	k.spare -= min(a.Unused, k.spare)
+	k.follow(now, s.Moved)
+	if a.Hold > 0 {
+		k.hold, k.reported = 0, s.Moved
+	}
+	k.heard = now
+	if s.N > tiny {
+		k.add(now, s, a.Rate)
+		return nil, 0
+	}
+	if a.Least <= tiny || a.Want <= tiny {
+		return nil, 0
+	}
+	for t := p.First(); t != nil; t = p.First() {
+		p.remove(t)
+		refused = append(refused, t)
+	}
+	return refused, inSeconds(min(max(s.Wait, 0), ages))
+}
+
+// follow moves the slots that were reserved before as the store has moved all.
+func (k *sharing) follow(now time.Time, moved float64) {
+	switch by := moved - k.moved; {
+	case k.heard.IsZero():
+	case by > 0: // a hold
+		for i := range k.slots {
+			k.slots[i].at = k.slots[i].at.Add(inSeconds(min(by, ages)))
+		}
+	case by < 0: // the store has lost what it knew
+		for i, b := range k.slots {
+			if b.at.Sub(now) > horizon {
+				k.slots = k.slots[:i]
+				break
+			}
+		}
+	}
+	k.moved = moved
+}
+
+// add takes the slots of an answer. Those whose time has come before may be used now.
+func (k *sharing) add(now time.Time, s Slots, rate float64) {
+	gap := inSeconds(min(1/rate, ages))
+	at, n := now.Add(inSeconds(min(max(s.Wait, -ages), ages))), s.N
+	if early := now.Sub(at); early > 0 && gap > 0 {
+		past := min(math.Floor(float64(early)/float64(gap))+1, n)
+		k.slots = append(k.slots, batch{now, 0, past})
+		at, n = at.Add(times(gap, past)), n-past
+	}
+	if n > tiny {
+		k.slots = append(k.slots, batch{at, gap, n})
+	}
+	k.got = s.N
+	k.flow = s.N / (max(s.Wait, 0) + s.N/rate)
+}

@@ -1,0 +1,131 @@
+package pacing
+
+import "time"
+
+// told is a quota that is known. In one process it is GCRA: the debt of a Pacer is that of the
+// attempts that have started. It falls by the rate, to the burst below zero.
+type told struct {
+	rate, burst float64 // units of cost in a second, and how many may start at once after a pause
+
+	second  int64      // the one underway
+	ended   [2]float64 // attempts of it, and of the one before,
+	refused [2]float64 // and of these those that were throttled
+	lost    int        // attempts that were throttled since one has passed
+
+	minute, wasted float64 // attempts, and of them those that were throttled, which fade in a minute
+
+	sharing
+}
+
+const (
+	fewest   = 4                // attempts of two seconds, of which half must be throttled before the server's wait holds all
+	longest  = 75 * time.Second // that such a hold may last
+	nonePass = 8                // attempts in a row: if all are throttled, that may not be the quota
+
+	// A quota seems to be another one if of so many attempts such a part is throttled.
+	judged, tooMany = 20, .05
+)
+
+// tiny is less than any part of a unit that matters: numbers of units are sums.
+const tiny = 1e-9
+
+// Tell lets p keep a quota that is known: so many units of cost in a second, and so many at once
+// after a pause, at least one. A unit is an attempt without a cost.
+func (p *Pacer[T]) Tell(now time.Time, rate, burst float64) {
+	p.advance(now)
+	burst = max(burst, 1)
+	if p.told == nil {
+		p.told = new(told)
+		p.open()
+		p.renew()
+		p.debt = -burst
+	}
+	p.told.rate, p.told.burst = rate, burst
+}
+
+// Quota returns the units in a second that p was told, 0 if it learns, and how many seem to be
+// allowed: less, if a part of the attempts is throttled all the same.
+func (p *Pacer[T]) Quota(now time.Time) (told, seems float64) {
+	k := p.told
+	if k == nil {
+		return 0, 0
+	}
+	p.advance(now)
+	k.tick(now)
+	if k.minute >= judged && k.wasted >= tooMany*k.minute {
+		return k.rate, k.rate * (1 - k.wasted/k.minute)
+	}
+	return k.rate, k.rate
+}
+
+// pays returns the units that may start in a second in this process without slots of a store, and
+// at once.
+func (k *told) pays() (rate, burst float64) {
+	if k.joined {
+		return k.own, 1
+	}
+	return k.rate, k.burst
+}
+
+// until returns how long an attempt of a size has to wait after so much debt. One that is larger
+// than the burst starts when the burst is whole.
+func (k *told) until(debt, size float64) time.Duration {
+	rate, burst := k.pays()
+	if n := debt + min(size, burst); n > tiny {
+		return 1 + inSeconds(min(n/rate, 1e9))
+	}
+	return 0
+}
+
+// Ended notes that an attempt has ended that was sent, and was not throttled. It changes nothing
+// for a quota that is learned.
+func (p *Pacer[T]) Ended(now time.Time) {
+	if k := p.told; k != nil {
+		k.tick(now)
+		k.ended[0]++
+		k.lost = 0
+	}
+}
+
+// throttledTold is Throttled for a quota that is told. One attempt that is throttled says nothing
+// about it: its own run waits. If half of them are, the server's wait is that of all.
+func (p *Pacer[T]) throttledTold(hint time.Duration) {
+	k := p.told
+	k.tick(p.now)
+	k.ended[0]++
+	k.refused[0]++
+	k.lost = min(k.lost+1, nonePass)
+	ended, refused := k.ended[0]+k.ended[1], k.refused[0]+k.refused[1]
+	if hint > 0 && ended >= fewest && 2*refused >= ended {
+		p.holdTold(hint)
+	}
+}
+
+// holdTold holds all who share the quota, or this process alone.
+func (p *Pacer[T]) holdTold(d time.Duration) {
+	d = min(d, longest)
+	if p.told.reports() {
+		p.told.hold = max(p.told.hold, d.Seconds())
+	} else {
+		p.hold = later(p.hold, p.now.Add(d))
+	}
+}
+
+// tick begins the second of now, if it is a new one.
+func (k *told) tick(now time.Time) {
+	second := now.Unix()
+	since := second - k.second
+	if since == 0 {
+		return
+	}
+	k.adapt()
+	for ; since > 0 && k.minute > tiny; since-- {
+		k.minute, k.wasted = k.minute*59/60, k.wasted*59/60
+	}
+	k.minute, k.wasted = k.minute+k.ended[0], k.wasted+k.refused[0]
+	k.ended[1], k.refused[1] = k.ended[0], k.refused[0]
+	if second != k.second+1 {
+		k.ended[1], k.refused[1] = 0, 0
+	}
+	k.second, k.ended[0], k.refused[0] = second, 0, 0
+}

@@ -1,0 +1,345 @@
+package pacing_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/goretry/retry/internal/pacing"
+)
+
+const ms = time.Millisecond
+
+// told returns a Pacer that was told a quota at an instant.
+func told(rate, burst float64) (p *pacing.Pacer[int], now time.Time) {
+	p, now = new(pacing.Pacer[int]), time.Unix(1000, 0)
+	p.Tell(now, rate, burst)
+	return p, now
+}
+
+// waits returns how long each of n attempts of a cost that come now has to wait.
+func waits(p *pacing.Pacer[int], now time.Time, n int, cost float64) (all []time.Duration) {
+	for range n {
+		wait, ok := p.Enter(now, &pacing.Turn[int]{Cost: cost}, pacing.Never)
+		if !ok {
+			wait = -1
+		}
+		all = append(all, wait.Round(time.Millisecond))
+	}
+	return all
+}
+
+func wantWaits(t *testing.T, what string, got []time.Duration, want ...time.Duration) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %v, want %v", what, got, want)
+	}
+	for i := range got {
+		if got[i] != want[i]*ms {
+			t.Errorf("%s: attempt %d waits %v, want %v", what, i+1, got[i], want[i]*ms)
+		}
+	}
+}
+
+func TestToldQuota(t *testing.T) {
+	p, now := told(10, 3)
+	if p.Open() || p.Rate(now) != 10 {
+		t.Errorf("open %t, rate %v", p.Open(), p.Rate(now))
+	}
+	wantWaits(t, "a burst of three", waits(p, now, 5, 0), 0, 0, 0, 100, 200)
+
+	p, now = told(10, 0)
+	wantWaits(t, "no burst", waits(p, now, 3, 0), 0, 100, 200)
+
+	p, now = told(1000, 500) // tokens
+	wantWaits(t, "costs", waits(p, now, 3, 200), 0, 0, 100)
+	p, now = told(1000, 500)
+	wantWaits(t, "more than the burst", waits(p, now, 2, 1500), 0, 1500)
+
+	// Slots that are not used are saved, up to the burst.
+	p, now = told(10, 3)
+	waits(p, now, 3, 0)
+	wantWaits(t, "after 200 ms", waits(p, now.Add(200*ms), 3, 0), 0, 0, 100)
+	p, now = told(10, 3)
+	waits(p, now, 3, 0)
+	wantWaits(t, "after an hour", waits(p, now.Add(time.Hour), 4, 0), 0, 0, 0, 100)
+}
+
+func TestToldQuotaTakesBackTurns(t *testing.T) {
+	p, now := told(10, 1)
+	first := &pacing.Turn[int]{}
+	p.Enter(now, first, pacing.Never)
+	p.Return(first)
+	wantWaits(t, "after a return", waits(p, now, 2, 0), 0, 100)
+}
+
+// One throttled attempt holds its own run alone. Half of four hold all.
+func TestToldQuotaHolds(t *testing.T) {
+	p, now := told(10, 1)
+	for range 2 {
+		p.Ended(now)
+	}
+	p.Throttled(now, 0, 30*time.Second)
+	if w := p.Wait(now); w != 0 {
+		t.Errorf("one of three: %v", w)
+	}
+	p.Throttled(now, 0, 30*time.Second)
+	if w := p.Wait(now); w != 30*time.Second {
+		t.Errorf("two of four: %v, want 30s", w)
+	}
+	p.Throttled(now, 0, time.Hour)
+	if w := p.Wait(now); w != 75*time.Second {
+		t.Errorf("an hour: %v, want 75s", w)
+	}
+	after := now.Add(75 * time.Second)
+	wantWaits(t, "after it", waits(p, after, 2, 0), 0, 100)
+
+	p, now = told(10, 1) // those of two seconds ago do not count
+	p.Throttled(now, 0, time.Second)
+	p.Throttled(now, 0, time.Second)
+	now = now.Add(2 * time.Second)
+	p.Throttled(now, 0, time.Second)
+	p.Throttled(now, 0, time.Second)
+	if w := p.Wait(now); w != 0 {
+		t.Errorf("two of two: %v", w)
+	}
+	p.Hold(now, time.Second)
+	if w := p.Wait(now); w != time.Second {
+		t.Errorf("a hold: %v", w)
+	}
+}
+
+// If a part of the attempts is throttled all the same, the quota seems to be smaller.
+func TestQuotaThatSeemsToBeSmaller(t *testing.T) {
+	p, now := told(25, 1)
+	for i := range 60 {
+		now = now.Add(time.Second)
+		for range 20 {
+			p.Ended(now)
+		}
+		for range 5 {
+			p.Throttled(now, 0, 0)
+		}
+		if _, seems := p.Quota(now.Add(time.Millisecond)); i == 0 && seems != 25 {
+			t.Errorf("it seems to be %v after 25 attempts of this second", seems)
+		}
+	}
+	if told, seems := p.Quota(now.Add(time.Second)); told != 25 || seems < 19.9 || seems > 20.1 {
+		t.Errorf("told %v, seems to be %v; want 25, 20", told, seems)
+	}
+	if _, seems := p.Quota(now.Add(10 * time.Minute)); seems != 25 {
+		t.Errorf("ten minutes later it seems to be %v", seems)
+	}
+}
+
+// step is what is asked of a store, and how p takes an answer.
+func exchange(t *testing.T, p *pacing.Pacer[int], now time.Time, want pacing.Ask, s pacing.Slots) {
+	t.Helper()
+	a, due, _ := p.Ask(now)
+	a.Rate, a.Burst = 0, 0
+	if !due || a != want {
+		t.Errorf("Ask = %+v, %t; want %+v", a, due, want)
+	}
+	a.Rate, a.Burst = 10, 1
+	p.Answered(now, a, s)
+}
+
+func TestSlots(t *testing.T) {
+	p, now := told(10, 1)
+	p.Join(now)
+	exchange(t, p, now, pacing.Ask{}, pacing.Slots{Moved: -7})
+	if _, due, next := p.Ask(now.Add(time.Second)); due || next < time.Minute {
+		t.Errorf("something to ask without callers: %v", next)
+	}
+	now = now.Add(time.Second)
+	turns := []*pacing.Turn[int]{{}, {}, {}, {}}
+	for _, turn := range turns {
+		if wait, ok := p.Enter(now, turn, time.Minute); !ok || wait <= 0 {
+			t.Fatalf("Enter = %v, %t without a slot", wait, ok)
+		}
+	}
+	if w := p.Ready(now, turns[0]); w != pacing.Never {
+		t.Errorf("ready in %v without a slot", w)
+	}
+	exchange(t, p, now, pacing.Ask{Want: 4, Least: 1, Patience: 60}, pacing.Slots{N: 2, Wait: .05, Moved: -7})
+	if w := p.Ready(now, turns[0]); w != 50*ms {
+		t.Errorf("ready in %v, want 50ms", w)
+	}
+	now = now.Add(50 * ms)
+	if w := p.Ready(now, turns[0]); w != 0 {
+		t.Errorf("%v in its slot", w)
+	}
+	if w := p.Ready(now, turns[1]); w != 100*ms {
+		t.Errorf("the second is ready in %v, want 100ms", w)
+	}
+	if _, due, _ := p.Ask(now); due {
+		t.Error("it asks with half of the batch left")
+	}
+
+	// A hold moves slots that were given. An old one is confirmed before it is used.
+	now = now.Add(50 * ms)
+	p.Answered(now, pacing.Ask{Rate: 10}, pacing.Slots{Moved: -5})
+	if w := p.Ready(now, turns[1]); w != 2050*ms {
+		t.Errorf("ready in %v after a hold, want 2.05s", w)
+	}
+	now = now.Add(2050 * ms)
+	if w := p.Ready(now, turns[1]); w != pacing.Never {
+		t.Errorf("an old slot is used: %v", w)
+	}
+	if a, due, _ := p.Ask(now); !due || a.Want != 0 && a.Least != 0 {
+		t.Errorf("it does not ask: %+v", a)
+	}
+	p.Answered(now, pacing.Ask{Rate: 10}, pacing.Slots{Moved: -5})
+	if w := p.Ready(now, turns[1]); w != 0 {
+		t.Errorf("%v though it is confirmed", w)
+	}
+
+	// Who leaves gives back what nobody waits for.
+	now = now.Add(time.Second)
+	exchange(t, p, now, pacing.Ask{Want: 2, Least: 1, Patience: 56.85}, pacing.Slots{N: 2, Wait: .3, Moved: -5})
+	p.Leave(turns[2])
+	p.Leave(turns[3])
+	now = now.Add(60 * ms)
+	exchange(t, p, now, pacing.Ask{Unused: 2}, pacing.Slots{Moved: -5})
+
+	// A slot whose time is over is lost.
+	late := &pacing.Turn[int]{}
+	now = now.Add(60 * ms)
+	p.Enter(now, late, time.Minute)
+	exchange(t, p, now, pacing.Ask{Want: 1, Least: 1, Patience: 60}, pacing.Slots{N: 1, Wait: 0, Moved: -5})
+	if w := p.Ready(now.Add(300*ms), late); w != pacing.Never {
+		t.Errorf("a lost slot is used: %v", w)
+	}
+}
+
+// If a turn would come too late for all, nobody waits.
+func TestTooLateForAll(t *testing.T) {
+	p, now := told(10, 1)
+	p.Join(now)
+	turn := &pacing.Turn[int]{}
+	p.Enter(now, turn, 10*time.Second)
+	a, due, _ := p.Ask(now)
+	if !due || a.Patience != 10 {
+		t.Fatalf("%+v, %t", a, due)
+	}
+	refused, wait := p.Answered(now, a, pacing.Slots{Wait: 60})
+	if len(refused) != 1 || refused[0] != turn || wait != time.Minute || turn.Waits() || p.Len() != 0 {
+		t.Errorf("refused %v, with a wait of %v", refused, wait)
+	}
+}
+
+// While the store is away a process goes on at the rate of its own starts, and slower if they are
+// throttled.
+func TestAlone(t *testing.T) {
+	p, now := told(10, 1)
+	p.Join(now)
+	p.Answered(now, pacing.Ask{Rate: 10}, pacing.Slots{Moved: -1})
+	for range 60 * 2 {
+		now = now.Add(500 * ms)
+		turn := &pacing.Turn[int]{}
+		p.Enter(now, turn, time.Minute)
+		a, _, _ := p.Ask(now)
+		p.Answered(now, a, pacing.Slots{N: 1, Moved: -1})
+		if w := p.Ready(now, turn); w != 0 {
+			t.Fatal(w)
+		}
+	}
+	p.Alone(now)
+	if ok, since := p.Shared(); ok || since != now {
+		t.Errorf("shared %t since %v", ok, since)
+	}
+	if r := p.Rate(now); r < 1.9 || r > 2.1 {
+		t.Errorf("alone at %v in a second, want 2", r)
+	}
+	rate := p.Rate(now)
+	p.Throttled(now, 0, 0)
+	now = now.Add(time.Second)
+	if r := p.Rate(now); r < .69*rate || r > .71*rate {
+		t.Errorf("%v after a second with a refusal, want .7 of %v", r, rate)
+	}
+	p.Answered(now, pacing.Ask{Rate: 10}, pacing.Slots{Moved: -1})
+	if ok, since := p.Shared(); !ok || since != now || p.Rate(now) != 10 {
+		t.Errorf("shared %t since %v, at %v", ok, since, p.Rate(now))
+	}
+}
+
+// Who gets nothing but 429s holds the others once.
+func TestAWrongKeyHoldsTheOthersOnce(t *testing.T) {
+	p, now := told(10, 1)
+	p.Join(now)
+	moved, holds := -1., 0
+	answer := func() {
+		now = now.Add(time.Second)
+		a, _, _ := p.Ask(now)
+		if a.Hold > 0 {
+			holds++
+			moved += a.Hold
+		}
+		p.Answered(now, a, pacing.Slots{Moved: moved})
+	}
+	answer()
+	for range 30 {
+		for range 4 {
+			p.Throttled(now, 0, 2*time.Second)
+		}
+		answer()
+	}
+	if holds < 1 || holds > 2 {
+		t.Errorf("%d holds, want one or two", holds)
+	}
+	moved++ // another process has held all: so this may be the quota
+	answer()
+	for range 4 {
+		p.Throttled(now, 0, 2*time.Second)
+	}
+	before := holds
+	answer()
+	if holds != before+1 {
+		t.Error("no hold though another process has reported one")
+	}
+	p.Ended(now)
+	for range 4 {
+		p.Throttled(now, 0, 2*time.Second)
+	}
+	before = holds
+	answer()
+	if holds != before+1 {
+		t.Error("no hold after an attempt that has passed")
+	}
+}
+
+// A store that has lost what it knew gives out slots anew: of those of before only the next count.
+func TestAStoreThatHasForgotten(t *testing.T) {
+	p, now := told(1, 1)
+	p.Join(now)
+	p.Answered(now, pacing.Ask{Rate: 1}, pacing.Slots{Moved: -1})
+	turns := []*pacing.Turn[int]{{}, {}, {}}
+	for _, turn := range turns {
+		p.Enter(now, turn, time.Minute)
+	}
+	a, _, _ := p.Ask(now)
+	p.Answered(now, a, pacing.Slots{N: 1, Wait: .4, Moved: -1})
+	p.Answered(now, a, pacing.Slots{N: 2, Wait: 30, Moved: -1})
+	p.Answered(now, pacing.Ask{Rate: 1}, pacing.Slots{Moved: -9})
+	if w := p.Ready(now, turns[0]); w != 400*ms {
+		t.Errorf("ready in %v, want 400ms", w)
+	}
+	now = now.Add(400 * ms)
+	p.Ready(now, turns[0])
+	if a, due, _ := p.Ask(now); !due || a.Want != 2 {
+		t.Errorf("%+v, %t; want two anew", a, due)
+	}
+}
+
+func TestPartGivesBack(t *testing.T) {
+	p, now := told(1, 1)
+	p.Join(now)
+	p.Enter(now, &pacing.Turn[int]{}, time.Minute)
+	a, _, _ := p.Ask(now)
+	p.Answered(now, a, pacing.Slots{N: 3, Wait: 1, Moved: -1})
+	if spare := p.Part(now); spare != 3 {
+		t.Errorf("%v to give back, want 3", spare)
+	}
+	if ok, since := p.Shared(); ok || !since.IsZero() || p.Rate(now) != 1 {
+		t.Errorf("shared %t since %v after Part", ok, since)
+	}
+}
