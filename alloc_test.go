@@ -15,6 +15,7 @@ import (
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/internal/race"
+	"github.com/goretry/retry/pace"
 )
 
 func wantAllocs(t *testing.T, want float64, f func()) {
@@ -45,8 +46,8 @@ func TestFirstTrySuccessAllocatesNothing(t *testing.T) {
 		"hooks":              {Hooks: emptyHooks},
 		"joined hooks":       {Hooks: retry.JoinHooks(emptyHooks, emptyHooks)},
 		"virtual clock":      {Clock: clockx.NewVirtual(epoch)},
-		"open pace":          {Guards: []retry.Guard{new(retry.Pace)}},
-		"open pace, clock":   {Guards: []retry.Guard{new(retry.Pace)}, Clock: clockx.NewVirtual(epoch)},
+		"open pace":          {Guards: []retry.Guard{new(pace.Pace)}},
+		"open pace, clock":   {Guards: []retry.Guard{new(pace.Pace)}, Clock: clockx.NewVirtual(epoch)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantAllocs(t, 0, func() { sink, _ = retry.Do(ctx, p, fetch) })
@@ -80,7 +81,7 @@ func TestGuardsAllocateNothing(t *testing.T) {
 		t.Skip("under the race detector a sync.Pool drops things at random")
 	}
 	ctx := t.Context()
-	lists := map[string][]retry.Guard{"idle": {idle{}}, "pointer": {new(keeper)}, "both": {new(keeper), idle{}}, "with a pace": {new(retry.Pace), nil, new(keeper)}}
+	lists := map[string][]retry.Guard{"idle": {idle{}}, "pointer": {new(keeper)}, "both": {new(keeper), idle{}}, "with a pace": {new(pace.Pace), nil, new(keeper)}}
 	v := clockx.NewVirtual(epoch)
 	for name, p := range map[string]retry.Policy{
 		"first try":                      {},
@@ -265,7 +266,7 @@ var waiting = map[string]func(context.Context) func(){
 		return func() { _ = retry.Run(ctx, fullForHours, works) }
 	},
 	"Run for its turn": func(ctx context.Context) func() {
-		pace := new(retry.Pace)
+		pace := new(pace.Pace)
 		pace.Hold(time.Minute)
 		p := retry.Policy{Guards: []retry.Guard{pace}}
 		return func() { _ = retry.Run(ctx, p, works) }

@@ -9,6 +9,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/pace"
 )
 
 // The rows of one benchmark run the same operation and are to be compared with
@@ -91,7 +92,7 @@ func BenchmarkFirstTry(b *testing.B) {
 		policy retry.Policy
 	}{
 		{"Do", retry.Policy{}},
-		{"Do, open pace", retry.Policy{Guards: []retry.Guard{new(retry.Pace)}}},
+		{"Do, open pace", retry.Policy{Guards: []retry.Guard{new(pace.Pace)}}},
 		{"Do, virtual clock", retry.Policy{Clock: clockx.NewVirtual(epoch)}},
 		{"Do, earned budget", retry.Policy{Budget: &retry.EarnedBudget{}}},
 		{"Do, token budget", retry.Policy{Budget: &budget.Token{}}},
@@ -149,7 +150,7 @@ func BenchmarkShared(b *testing.B) {
 
 // BenchmarkSharedPace compares an open Pace with none, on all cores.
 func BenchmarkSharedPace(b *testing.B) {
-	for name, pace := range map[string]*retry.Pace{"none": nil, "open": new(retry.Pace)} {
+	for name, pace := range map[string]*pace.Pace{"none": nil, "open": new(pace.Pace)} {
 		p := retry.Policy{Guards: []retry.Guard{pace}}
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -41,7 +41,7 @@
 //     starts a wait that would outlast the caller's deadline. The Budget is checked
 //     last, so a retry that another limit refuses costs nothing. After [ErrRejected]
 //     it is not checked: the server has answered, so the next poll is no extra load.
-//     A retry that follows a [Throttled] error under a [Pace] takes nothing from it.
+//     A retry that follows a [Throttled] error under a guard that paces takes nothing from it.
 //  7. The run waits for the [Backoff]. If the server asked for a wait, the run waits for
 //     that plus the Backoff, or plus a random part of a tenth of it if that part is longer
 //     than the Backoff. It checks the context again after hooks and after the wait: the

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/goretry/retry"
@@ -548,45 +546,6 @@ func TestHeldPassesOutliveAPanic(t *testing.T) {
 	}
 }
 
-func TestHoldUnderOpenPaces(t *testing.T) {
-	for _, guards := range [][]retry.Guard{nil, {nil}, {(*retry.Pace)(nil)}} {
-		a := retry.Policy{Guards: guards}.Attempts(t.Context())
-		a.Next()
-		leave := a.Hold()
-		a.Done(retry.After(errDown, 0))
-		leave(retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Throttled}})
-		a.Close()
-	}
-	// Each of three throttled streams counts once: when it has ended, and not before.
-	v := clockx.NewVirtual(epoch)
-	pace := &retry.Pace{Clock: v}
-	p := retry.Policy{Guards: []retry.Guard{pace}, Clock: v, MaxAttempts: 1}
-	throttled := retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Throttled}}
-	a := p.Attempts(t.Context())
-	a.Next()
-	leave := a.Hold()
-	a.Done(retry.After(errDown, 0))
-	leave(retry.Exit{Ending: retry.Returned}) // this one counts nothing
-	for i := range 3 {
-		a := p.Attempts(t.Context())
-		if !a.Next() {
-			t.Fatal(a.Err())
-		}
-		leave := a.Hold()
-		a.Done(retry.After(errDown, 0))
-		if open := math.IsInf(pace.Rate(), 1); !open {
-			t.Errorf("after %d streams and one more, which goes on, the rate is %v", i, pace.Rate())
-		}
-		leave(throttled)
-		leave(throttled)
-		leave(throttled)
-		if open := math.IsInf(pace.Rate(), 1); open != (i < 2) {
-			t.Errorf("after %d streams the rate is %v", i+1, pace.Rate())
-		}
-		v.Advance(time.Second)
-	}
-}
-
 func TestAdmit(t *testing.T) {
 	p, v := virtual()
 	p.MaxElapsed = time.Hour
@@ -654,12 +613,6 @@ func TestAdmitDoesNotWait(t *testing.T) {
 			h.check(t)
 		}
 	}
-	pace := new(retry.Pace)
-	pace.Hold(time.Second)
-	_, err := retry.Policy{Guards: []retry.Guard{pace}}.Admit(t.Context(), retry.Entry{})
-	if !errors.Is(err, retry.ErrPaced) {
-		t.Errorf("under a pace that holds all: %v", err)
-	}
 }
 
 // cmpOr is cmp.Or for errors.
@@ -712,7 +665,7 @@ func TestAdmitLeavesWhateverPanics(t *testing.T) {
 }
 
 func TestAdmitWithoutGuards(t *testing.T) {
-	for _, guards := range [][]retry.Guard{nil, {}, {nil}, {(*retry.Pace)(nil), nil}, {new(retry.Pace)}} {
+	for _, guards := range [][]retry.Guard{nil, {}, {nil}, {idle{}}} {
 		leave, err := retry.Policy{Guards: guards}.Admit(t.Context(), retry.Entry{Hedge: true})
 		if err != nil {
 			t.Fatal(guards, err)
@@ -720,45 +673,4 @@ func TestAdmitWithoutGuards(t *testing.T) {
 		leave(retry.Exit{Ending: retry.Returned})
 		leave(retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Throttled}})
 	}
-}
-
-func TestOpenPaceHearsOfAdmittedAttempts(t *testing.T) {
-	for ending, paced := range map[retry.Ending]bool{retry.Returned: true, retry.Expired: true, retry.NotMade: false} {
-		v := clockx.NewVirtual(epoch)
-		pace := new(retry.Pace)
-		p := retry.Policy{Clock: v, Guards: []retry.Guard{nil, pace}}
-		for range 3 {
-			leave, err := p.Admit(t.Context(), retry.Entry{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			v.Advance(time.Second)
-			leave(retry.Exit{Ending: ending, Verdict: retry.Verdict{Err: errDown, Class: retry.Throttled}})
-		}
-		if r := pace.Rate(); math.IsInf(r, 1) == paced {
-			t.Errorf("%v: rate %v", endings[ending], r)
-		}
-	}
-}
-
-// A pace without a clock is on that of the first policy, by whichever way it is used.
-func TestAdmitOnTheClockOfThePolicy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		v := clockx.NewVirtual(epoch)
-		pace := new(retry.Pace)
-		pace.SetRand(func() float64 { return 0 })
-		leave, err := retry.Policy{Clock: v, Guards: []retry.Guard{pace}}.Admit(t.Context(), retry.Entry{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		leave(retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Throttled}})
-		pace.Hold(time.Second)
-		time.Sleep(time.Hour)
-		if d := pace.Wait(); d != time.Second {
-			t.Errorf("an hour of the system's clock later the wait is %v", d)
-		}
-		if v.Advance(time.Second); pace.Wait() != 0 {
-			t.Errorf("a second later the wait is %v", pace.Wait())
-		}
-	})
 }

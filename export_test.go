@@ -12,9 +12,6 @@ func FieldsMatter(err error) bool {
 	return judged(err, 0) != judged(err, system)
 }
 
-// SetRand makes p's holds end as if random numbers were f's.
-func (p *Pace) SetRand(f func() float64) { p.on(nil, f) }
-
 // Part is what package retryqueue makes of a delivery.
 type Part = part.Part[Verdict, *Error]
 

@@ -86,7 +86,7 @@ func (r *run) ask(p *Policy, guard Guard) bool {
 		earlier, guard = *g.last(), g.passes[g.admitted()].guard
 		switch {
 		case r.cutShort(p, &earlier):
-			return r.refused(p, guard, Stop(latePace{}))
+			return r.refused(p, guard, Stop(latePass{}))
 		case !earlier.Again: // the wait was all that it asked for
 			g.pending = false
 			return true
@@ -108,7 +108,7 @@ func (r *run) ask(p *Policy, guard Guard) bool {
 	case !g.pending:
 		return true
 	case pass.Wait >= r.patience(p):
-		return r.refused(p, guard, Stop(latePace{wait: pass.Wait}))
+		return r.refused(p, guard, Stop(latePass{wait: pass.Wait}))
 	}
 	r.await(p, &pass)
 	if p.Hooks.Guard != nil && !again && r.ctx.Err() == nil { // else r ends, and does not wait: a guard and a clock may run any code

@@ -8,7 +8,7 @@ import (
 	"github.com/goretry/retry/clockx"
 )
 
-// Guard admits attempts: a limit on those in flight, a [Pace], a circuit breaker, a rate
+// Guard admits attempts: a limit on those in flight, a pace, a circuit breaker, a rate
 // limiter, a quota of a fleet. Share one among all runs that it is to guard together. It must
 // be safe for concurrent use.
 //
@@ -149,7 +149,7 @@ func (p Policy) Admit(ctx context.Context, e Entry) (leave func(Exit), err error
 			return nil, err
 		}
 		if passes = append(passes, admission{g, pass}); pass.waits() {
-			return nil, latePace{wait: pass.checked().Wait}
+			return nil, latePass{wait: pass.checked().Wait}
 		}
 	}
 	admitted = true

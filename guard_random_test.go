@@ -15,6 +15,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/internal/race"
+	"github.com/goretry/retry/pace"
 )
 
 // chaos is one run of which any part may do anything that it is allowed to do.
@@ -160,7 +161,7 @@ func (c *chaos) policy() retry.Policy {
 		c.guards = append(c.guards, w)
 		switch p.Guards = append(p.Guards, w); rng.IntN(6) {
 		case 0:
-			p.Guards = append(p.Guards, nil, (*retry.Pace)(nil), new(retry.Pace))
+			p.Guards = append(p.Guards, nil, (*pace.Pace)(nil), new(pace.Pace))
 		case 1:
 			p.Guards = append([]retry.Guard{nil}, p.Guards...)
 		}

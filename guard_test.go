@@ -16,6 +16,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/pace"
 )
 
 var errFull = errors.New("full")
@@ -1103,36 +1104,6 @@ func (p pacing) Enter(ctx context.Context, e retry.Entry) (retry.Pass, error) {
 	return pass, err
 }
 
-// A limit of two before a pace holds its places while attempts wait for their turn: at 0 s two
-// take them, and of the others, which come again at 1 s and 2 s, one.
-func TestOrderOfPaceAndLimit(t *testing.T) {
-	for name, want := range map[string]int{"pace, limit": 20, "limit, pace": 3} {
-		synctest.Test(t, func(t *testing.T) {
-			pace := slowPace(clockx.System(), time.Second)
-			limit := make(places, 2)
-			p := retry.Policy{Guards: []retry.Guard{pace, limit}, MaxAttempts: 3, Backoff: retry.Constant(time.Second)}
-			if name == "limit, pace" {
-				slices.Reverse(p.Guards)
-			}
-			served := make(chan bool, 20)
-			for range 20 {
-				go func() {
-					served <- retry.Run(t.Context(), p, func(context.Context) error { time.Sleep(1500 * time.Millisecond); return nil }) == nil
-				}()
-			}
-			got := 0
-			for range 20 {
-				if <-served {
-					got++
-				}
-			}
-			if got != want || len(limit) != 0 {
-				t.Errorf("%s: %d of 20 calls, want %d; %d places are taken", name, got, want, len(limit))
-			}
-		})
-	}
-}
-
 // places are those of a limit.
 type places chan struct{}
 
@@ -1153,7 +1124,7 @@ func TestErrorIsJudgedOnceWhateverTheGuards(t *testing.T) {
 	var judged []error
 	p.Classify = func(err error) retry.Class { judged = append(judged, err); return retry.Unknown }
 	_ = record(&p)
-	p.Guards = []retry.Guard{&gate{}, new(retry.Pace), &gate{script: []enter{admits, refuses(errFull)}}}
+	p.Guards = []retry.Guard{&gate{}, new(pace.Pace), &gate{script: []enter{admits, refuses(errFull)}}}
 	op, _ := failing(2, errDown)
 	if _, err := retry.Do(t.Context(), p, op); err != nil || !slices.Equal(judged, []error{errDown, errFull, errDown}) {
 		t.Errorf("%v, judged %v", err, judged)
@@ -1164,10 +1135,10 @@ func TestNilGuardsAdmitAll(t *testing.T) {
 	for name, guards := range map[string][]retry.Guard{
 		"none":            {},
 		"nil":             {nil, nil},
-		"nil pace":        {(*retry.Pace)(nil)},
-		"open pace":       {nil, new(retry.Pace), (*retry.Pace)(nil), nil},
-		"around a guard":  {nil, (*retry.Pace)(nil), &gate{script: []enter{sleeps(time.Second), refuses(errFull), asksAgain(time.Second)}}, new(retry.Pace), nil},
-		"behind two pace": {new(retry.Pace), (*retry.Pace)(nil), &gate{}},
+		"nil pace":        {(*pace.Pace)(nil)},
+		"open pace":       {nil, new(pace.Pace), (*pace.Pace)(nil), nil},
+		"around a guard":  {nil, (*pace.Pace)(nil), &gate{script: []enter{sleeps(time.Second), refuses(errFull), asksAgain(time.Second)}}, new(pace.Pace), nil},
+		"behind two pace": {new(pace.Pace), (*pace.Pace)(nil), &gate{}},
 	} {
 		for door, run := range doors {
 			p, _ := virtual()
@@ -1186,25 +1157,6 @@ func TestNilGuardsAdmitAll(t *testing.T) {
 				if g, ok := g.(*gate); ok {
 					g.check(t)
 				}
-			}
-		}
-	}
-}
-
-// A Pace that hears of throttled attempts while another guard is in the policy, too.
-func TestPaceBesideAnotherGuardHearsOfThrottledAttempts(t *testing.T) {
-	for name, guards := range map[string]func(*retry.Pace) []retry.Guard{
-		"alone":  func(p *retry.Pace) []retry.Guard { return []retry.Guard{p} },
-		"first":  func(p *retry.Pace) []retry.Guard { return []retry.Guard{p, &gate{}} },
-		"second": func(p *retry.Pace) []retry.Guard { return []retry.Guard{nil, &gate{}, p} },
-	} {
-		for door, run := range doors {
-			p, v := virtual()
-			pace := &retry.Pace{Clock: v}
-			p.MaxAttempts, p.Guards = 3, guards(pace)
-			_ = run(t.Context(), p, func(context.Context) error { return retry.After(errDown, 0) })
-			if r := pace.Rate(); math.IsInf(r, 1) {
-				t.Errorf("%s, %s: rate %v after three throttled attempts", name, door, r)
 			}
 		}
 	}
@@ -1360,24 +1312,15 @@ func TestGuardHookGetsAllFacts(t *testing.T) {
 	}
 }
 
-// A run whose first attempt nobody sees knows when it began all the same.
+// A run whose attempts nobody sees knows when it began all the same.
 func TestGuardHookIsTheOnlyOneThatSeesTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		start, pace := time.Now(), new(retry.Pace)
+		start := time.Now()
 		var seen []retry.Held
-		p := retry.Policy{Guards: []retry.Guard{pace}, Backoff: retry.Constant(0)}
+		p := retry.Policy{Guards: []retry.Guard{&gate{script: []enter{admits, sleeps(time.Minute)}}}, Backoff: retry.Constant(0)}
 		p.Hooks.Guard = func(_ context.Context, h retry.Held) { seen = append(seen, h) }
-		calls := 0
-		err := retry.Run(t.Context(), p, func(context.Context) error {
-			if calls++; calls > 1 {
-				return nil
-			}
-			refuse(pace, errBusy)
-			time.Sleep(time.Second)
-			refuse(pace, errBusy)
-			refuse(pace, errBusy)
-			return retry.Run(t.Context(), retry.Policy{Guards: p.Guards, MaxAttempts: 1}, func(context.Context) error { return errDown }) // takes the turn
-		})
+		op := failFirst(errDown)
+		err := retry.Run(t.Context(), p, func(ctx context.Context) error { time.Sleep(time.Second); return op(ctx) })
 		if err != nil || len(seen) != 1 || !seen[0].Start.Equal(start.Add(time.Second)) || seen[0].Elapsed != time.Second {
 			t.Errorf("%v; the hook saw %+v", err, seen)
 		}
@@ -1499,28 +1442,6 @@ func TestResumedRunAsksNoGuardForItsFirstAttempt(t *testing.T) {
 	}
 }
 
-// Nor does an open pace learn from that attempt, which the run does not ask at all.
-func TestResumedRunTellsAnOpenPaceNothingOfItsFirstAttempt(t *testing.T) {
-	for _, resumed := range []bool{true, false} { // the first of three runs, which are enough
-		synctest.Test(t, func(t *testing.T) {
-			var pace retry.Pace
-			for i := range 3 {
-				a := retry.Policy{Guards: []retry.Guard{&pace}, MaxAttempts: 1}.Attempts(t.Context())
-				if resumed && i == 0 {
-					a.Resumed()
-				}
-				for a.Next() {
-					a.Judged(retry.Verdict{Err: errFlaky, Class: retry.Throttled})
-				}
-				time.Sleep(time.Second)
-			}
-			if open := math.IsInf(pace.Rate(), 1); open != resumed {
-				t.Errorf("the first run is resumed: %v, and the pace is open: %v", resumed, open)
-			}
-		})
-	}
-}
-
 // Nor is a guard told if that attempt panics, or the run is given up in it.
 func TestResumedRunThatEndsInItsFirstAttempt(t *testing.T) {
 	for name, end := range map[string]func(a *retry.Attempts){
@@ -1546,22 +1467,6 @@ func TestResumedRunThatEndsInItsFirstAttempt(t *testing.T) {
 			t.Errorf("%s: entries %+v, exits %+v", name, g.entries, g.exits)
 		}
 	}
-}
-
-// A Pace that paces from the second attempt on counts its waits, and not the attempts.
-func TestWaitedIsWithoutAttemptsUnderAPace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := retry.Policy{Guards: []retry.Guard{new(retry.Pace)}, Backoff: retry.Constant(0), ThrottleBackoff: retry.Constant(0), MaxAttempts: 4}
-		start := time.Now()
-		err := retry.Run(t.Context(), p, func(context.Context) error {
-			time.Sleep(time.Second)
-			return status(429)
-		})
-		e, _ := errors.AsType[*retry.Error](err)
-		if took := time.Since(start); e.Elapsed != took || e.Waited != took-4*time.Second {
-			t.Errorf("4 attempts of a second in %v: elapsed %v, waited %v", took, e.Elapsed, e.Waited)
-		}
-	})
 }
 
 // After a panic too, guards are left before the budget and the hooks hear of the end.

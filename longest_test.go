@@ -11,6 +11,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/pace"
 )
 
 func TestLongest(t *testing.T) {
@@ -33,8 +34,8 @@ func TestLongest(t *testing.T) {
 		{"and on attempts", retry.Policy{AttemptTimeout: sec, MaxElapsed: time.Minute, MaxAttempts: 2, MaxRetryAfter: sec, Backoff: retry.Constant(0)}, 2*sec + 1100*ms - 1},
 		{"the shortest limit on time", retry.Policy{AttemptTimeout: sec, MaxElapsed: 1}, sec + 1},
 		{"no wait fits", retry.Policy{AttemptTimeout: sec, MaxElapsed: time.Minute, Backoff: retry.Constant(2 * time.Minute)}, 61 * sec},
-		{"a pace", retry.Policy{AttemptTimeout: sec, MaxAttempts: 1, Guards: []retry.Guard{new(retry.Pace)}}, never},
-		{"a pace with a limit on time", retry.Policy{AttemptTimeout: sec, MaxElapsed: time.Minute, MaxAttempts: 1, Guards: []retry.Guard{new(retry.Pace)}}, 61 * sec},
+		{"a pace", retry.Policy{AttemptTimeout: sec, MaxAttempts: 1, Guards: []retry.Guard{new(pace.Pace)}}, never},
+		{"a pace with a limit on time", retry.Policy{AttemptTimeout: sec, MaxElapsed: time.Minute, MaxAttempts: 1, Guards: []retry.Guard{new(pace.Pace)}}, 61 * sec},
 		{"too long to count", retry.Policy{AttemptTimeout: never / 2, MaxAttempts: 5}, never},
 		{"as many as it counts", retry.Policy{AttemptTimeout: 1, MaxAttempts: 100_000, MaxRetryAfter: 1, Backoff: retry.Constant(0)}, 199_999},
 		{"one more", retry.Policy{AttemptTimeout: 1, MaxAttempts: 100_001, MaxRetryAfter: 1, Backoff: retry.Constant(0)}, never},
@@ -186,7 +187,7 @@ func TestNoRunIsLongerThanLongest(t *testing.T) {
 			p.MaxElapsed = time.Duration(r.IntN(100))
 		}
 		if r.IntN(8) == 0 {
-			pace := &retry.Pace{Clock: v}
+			pace := &pace.Pace{Clock: v}
 			pace.Hold(time.Duration(r.IntN(60)))
 			p.Guards = []retry.Guard{pace}
 		}

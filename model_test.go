@@ -14,6 +14,7 @@ import (
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/internal/race"
+	"github.com/goretry/retry/pace"
 )
 
 // This file holds the rules of a run a second time: written from the package
@@ -297,11 +298,11 @@ func (m *model) run() {
 					if why, yes := m.sleep(max(min(10*time.Millisecond, patience), 1)); yes {
 						return why
 					}
-					m.event("refused by retry.Pace")
+					m.event("refused by pace.Pace")
 					m.cause = retry.ErrPaced
 					return retry.ReasonGuard
 				}
-				m.event("retry.Pace %v", wait)
+				m.event("pace.Pace %v", wait)
 				if why, yes := m.sleep(wait); yes {
 					return why
 				}
@@ -583,6 +584,25 @@ func (a *account) end(ok bool) (balance float64) {
 
 var errAny = errors.New("any")
 
+// slowPace returns a Pace on which one attempt starts after each gap, of less than ten
+// seconds. The next one starts at once.
+func slowPace(clock clockx.Clock, gap time.Duration) *pace.Pace {
+	slow := &pace.Pace{Clock: clock}
+	for i := range 3 {
+		if i == 1 {
+			_ = clock.Sleep(context.Background(), countedFor(gap))
+		}
+		_ = retry.Run(context.Background(), retry.Policy{Guards: []retry.Guard{slow}, Clock: clock, MaxAttempts: 1}, func(context.Context) error { return retry.After(errModel, 0) })
+	}
+	return slow
+}
+
+// countedFor is how long one attempt passes in a pace that begins to let one start after each
+// gap: what it counts fades in ten seconds by the factor e.
+func countedFor(gap time.Duration) time.Duration {
+	return time.Duration(math.Ceil(-10e9 * math.Log(1-gap.Seconds()/10)))
+}
+
 // policy returns the policy of a run, its clock and the balance of its budget.
 func (s setup) policy() (p retry.Policy, v *clockx.Virtual, balance func() float64) {
 	v, balance = clockx.NewVirtual(epoch), func() float64 { return 1 }
@@ -593,7 +613,6 @@ func (s setup) policy() (p retry.Policy, v *clockx.Virtual, balance func() float
 	}
 	if s.paced {
 		pace := slowPace(v, 3*sec)
-		pace.SetRand(p.Rand)
 		p.Guards = []retry.Guard{pace}
 		_ = retry.Run(context.Background(), p, works)
 		v.Advance(2500 * time.Millisecond)
@@ -909,7 +928,7 @@ func setups() (all []setup) {
 	}
 	for _, s := range all[:len(all):len(all)] {
 		if s.hooks == "wait 2s" {
-			s.hooks = "retry.Pace 500.000001ms"
+			s.hooks = "pace.Pace 500.000001ms"
 		}
 		if s.paced = !s.nonIdempotent && (s.budget == "" || s.budget == "earned"); s.paced {
 			all = append(all, s)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
+	"github.com/goretry/retry/pace"
 )
 
 // While one shard is down, its budget runs out. The others keep theirs.
@@ -74,7 +75,7 @@ func TestPerKeyHasOneValueForEachKey(t *testing.T) {
 
 func TestPerKeyWithoutNew(t *testing.T) {
 	var budgets retry.PerKey[retry.EarnedBudget]
-	var paces retry.PerKey[retry.Pace]
+	var paces retry.PerKey[pace.Pace]
 	if a, b := budgets.For("a"), budgets.For("b"); a == nil || a == b || a != budgets.For("a") || a.Balance() != .9 {
 		t.Errorf("budgets %p and %p, want one for each key", a, b)
 	}
@@ -86,7 +87,7 @@ func TestPerKeyWithoutNew(t *testing.T) {
 // What New returns is kept, also if it is nil.
 func TestPerKeyKeepsNil(t *testing.T) {
 	made := 0
-	paces := retry.PerKey[retry.Pace]{New: func(string) *retry.Pace { made++; return nil }}
+	paces := retry.PerKey[pace.Pace]{New: func(string) *pace.Pace { made++; return nil }}
 	for range 3 {
 		if p := paces.For("a"); p != nil {
 			t.Errorf("For returns %p, want what New returned", p)

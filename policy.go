@@ -80,10 +80,10 @@ type Policy struct {
 	Budget Budget
 
 	// Guards admit each attempt, first attempts too, in this order, before its AttemptTimeout
-	// begins: a [Pace], a limit, a circuit breaker. They are left in reverse order. Put those
+	// begins: a pace, a limit, a circuit breaker. They are left in reverse order. Put those
 	// that have attempts wait first, and those that hold a place last, so that no place is
 	// held in a wait. A nil Guard admits all. A retry that follows a Throttled attempt takes
-	// nothing from Budget if one of them limits it, as a Pace does: see Pass.Paces. A [Loop] and
+	// nothing from Budget if one of them limits it, as a pace.Pace does: see Pass.Paces. A [Loop] and
 	// package retryqueue ignore guards: in the handler of a message, guard the calls that
 	// it makes. Nil means none.
 	Guards []Guard

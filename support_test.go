@@ -6,8 +6,10 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 )
 
 // longTests says that tests may take minutes: RETRY_LONG is 1, as CI sets it.
@@ -84,3 +86,21 @@ func (b *countingBudget) End(o retry.Outcome) {
 	b.ended++
 	b.retried, b.ok = o.Retried, o.OK
 }
+
+func works(context.Context) error { return nil }
+
+// failFirst returns an op that fails once.
+func failFirst(err error) func(context.Context) error {
+	return func(context.Context) (now error) {
+		now, err = err, nil
+		return now
+	}
+}
+
+// sleepless cannot sleep.
+type sleepless struct {
+	clockx.Clock
+	err error
+}
+
+func (s sleepless) Sleep(context.Context, time.Duration) error { return s.err }

@@ -13,6 +13,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/bench"
 	"github.com/goretry/retry/internal/race"
+	"github.com/goretry/retry/pace"
 )
 
 // Twice what was measured: see RESULTS.md. They tell that something has become
@@ -88,7 +89,7 @@ func TestRatioOfAnOpenPace(t *testing.T) {
 	} {
 		item := bench.Item{Cases: []bench.Case{
 			{Name: "no pace", Run: run(retry.Policy{})},
-			{Name: "open pace", Run: run(retry.Policy{Guards: []retry.Guard{new(retry.Pace)}})},
+			{Name: "open pace", Run: run(retry.Policy{Guards: []retry.Guard{new(pace.Pace)}})},
 		}}
 		ratio := math.Inf(1)
 		for range tries {

@@ -21,6 +21,7 @@ import (
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	otelretry "github.com/goretry/retry/otel"
+	"github.com/goretry/retry/pace"
 	"github.com/grafana/grafana-foundation-sdk/go/bargauge"
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
@@ -426,7 +427,7 @@ func scrape(t *testing.T) map[string]labelSet {
 		return 0, ctx.Err()
 	})
 	for name, observe := range map[string]func() (func() error, error){
-		"pace":  func() (func() error, error) { return otelretry.ObservePace("dependency", new(retry.Pace), meters) },
+		"pace":  func() (func() error, error) { return otelretry.ObservePace("dependency", new(pace.Pace), meters) },
 		"hedge": func() (func() error, error) { return otelretry.ObserveHedge("dependency", hedged, meters) },
 		"limit": func() (func() error, error) { return otelretry.ObserveLimit("dependency", new(limit.Limit), meters) },
 	} {

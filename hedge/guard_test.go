@@ -14,6 +14,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/pace"
 )
 
 // watched is a guard that writes down what it is told.
@@ -309,7 +310,7 @@ func TestRandomRacesLoseNoPass(t *testing.T) {
 				}
 			}
 			guards := []*watched{{}, {}, {}}
-			p := retry.Policy{Backoff: retry.Constant(0), Guards: []retry.Guard{nil, new(retry.Pace)}}
+			p := retry.Policy{Backoff: retry.Constant(0), Guards: []retry.Guard{nil, new(pace.Pace)}}
 			for _, w := range guards {
 				w.hedge = func(ctx context.Context) (retry.Pass, error) {
 					fault()

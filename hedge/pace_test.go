@@ -9,12 +9,13 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/pace"
 )
 
 // While a pace makes attempts wait, a hedge is not sent: it does not wait for its turn.
 func TestNoHedgeWaitsForItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pace := new(retry.Pace)
+		pace := new(pace.Pace)
 		var got []hedge.Summary
 		h := &hedge.Hedge{Delay: 10 * time.Millisecond, Hedged: func(_ context.Context, s hedge.Summary) { got = append(got, s) }}
 		call := func() {

@@ -20,6 +20,7 @@ import (
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/internal/race"
 	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/pace"
 )
 
 var (
@@ -302,7 +303,7 @@ func canceledBy(cause error) func(*testing.T) (context.Context, func()) {
 }
 
 func TestWhatEndsMean(t *testing.T) {
-	pace := new(retry.Pace)
+	pace := new(pace.Pace)
 	pace.Hold(time.Minute)
 	paced := retry.Run(context.Background(), retry.Policy{MaxElapsed: time.Second, Guards: []retry.Guard{pace}}, func(context.Context) error { return nil })
 	if !errors.Is(paced, retry.ErrPaced) {

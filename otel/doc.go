@@ -38,7 +38,7 @@
 //	                    retry.hedge.started (attempts), retry.hedge.winner (0: none),
 //	                    retry.hedge.delay, retry.hedge.refused if a hedge was refused
 //
-// retry.guard is the type of the guard, such as limit.Limit or retry.Pace. An attempt that
+// retry.guard is the type of the guard, such as limit.Limit or pace.Pace. An attempt that
 // it refuses is no attempt: it has no number and no span of its own, and does not count as one.
 //
 // retry.class is permanent, transient, timed_out, throttled or unprocessed, and unknown if

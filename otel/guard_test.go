@@ -13,6 +13,7 @@ import (
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	otelretry "github.com/goretry/retry/otel"
+	"github.com/goretry/retry/pace"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 )
 
@@ -143,7 +144,7 @@ func TestObservePerKey(t *testing.T) {
 		}
 		return &hedge.Hedge{Delay: time.Duration(key[0]-'0') * time.Second}
 	}}
-	var paces retry.PerKey[retry.Pace]
+	var paces retry.PerKey[pace.Pace]
 	var unregister []func() error
 	for _, observe := range []func() (func() error, error){
 		func() (func() error, error) { return otelretry.ObservePerKey("shards", &budgets, opt) },

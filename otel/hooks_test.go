@@ -23,6 +23,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
 	otelretry "github.com/goretry/retry/otel"
+	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retrytest"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/trace"
@@ -467,7 +468,7 @@ func TestATurnAfterAPauseLosesNoSpan(t *testing.T) {
 	for _, mode := range []otelretry.Attempts{otelretry.AllAttempts, otelretry.RetriedRuns} {
 		v := view(t, retry.Policy{Name: "feed", MaxAttempts: 5}, otelretry.WithAttempts(mode))
 		p := v.h.Policy
-		pace := &retry.Pace{Clock: p.Clock}
+		pace := &pace.Pace{Clock: p.Clock}
 		p.Guards = []retry.Guard{pace}
 		v.inSpan(t.Context(), func(ctx context.Context) {
 			lives := 0

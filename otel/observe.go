@@ -11,6 +11,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/pace"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -48,8 +49,8 @@ func ObservePerKey[T any](name string, keys *retry.PerKey[T], opts ...Option) (u
 		return limits.observeParts(name, partsOf[*limit.Limit](keys), opts)
 	case *hedge.Hedge:
 		return delays.observeParts(name, partsOf[*hedge.Hedge](keys), opts)
-	case *retry.Pace:
-		return paces.observeParts(name, partsOf[*retry.Pace](keys), opts)
+	case *pace.Pace:
+		return paces.observeParts(name, partsOf[*pace.Pace](keys), opts)
 	}
 	return unregistered, fmt.Errorf("otelretry: %T is no budget, limit, hedge or pace", (*T)(nil))
 }

@@ -11,11 +11,12 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
 	otelretry "github.com/goretry/retry/otel"
+	"github.com/goretry/retry/pace"
 )
 
 func TestObservePace(t *testing.T) {
 	clock := clockx.NewVirtual(time.Unix(0, 0))
-	pace := &retry.Pace{Clock: clock}
+	pace := &pace.Pace{Clock: clock}
 	reader := sdkmetric.NewManualReader()
 	opt := otelretry.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
 	unregister, err := otelretry.ObservePace("model", pace, opt)

@@ -15,6 +15,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retryconf"
 )
 
@@ -352,7 +353,7 @@ func TestUnmarshalTextKeepsWhatIsCode(t *testing.T) {
 	random := func() float64 { return .25 }
 	p := retryconf.Policy{Policy: retry.Policy{
 		Name: "a", MaxAttempts: 9, NonIdempotent: true, Budget: &budget.Token{},
-		Classify: retry.AlreadyRetried, Guards: []retry.Guard{new(retry.Pace)}, Rand: random, Clock: clockx.System(), Hooks: retry.Hooks{Done: func(context.Context, retry.Summary) {}},
+		Classify: retry.AlreadyRetried, Guards: []retry.Guard{new(pace.Pace)}, Rand: random, Clock: clockx.System(), Hooks: retry.Hooks{Done: func(context.Context, retry.Summary) {}},
 	}}
 	if err := p.UnmarshalText([]byte("attempts=4 backoff=fast")); err == nil || p.Name != "a" || p.MaxAttempts != 9 {
 		t.Errorf("after an error, %v, the policy is %v, want what it was", err, p)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retrydebug"
 )
 
@@ -43,7 +44,7 @@ func (p *plan) Leave(retry.Pass, retry.Exit) {}
 func TestCallsThatWaitForAGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var page retrydebug.Recorder
-		pace := new(retry.Pace)
+		pace := new(pace.Pace)
 		refuse := func() {
 			_ = retry.Run(t.Context(), retry.Policy{Guards: []retry.Guard{pace}, MaxAttempts: 1}, func(context.Context) error { return retry.After(errDown, 0) })
 		}
@@ -61,7 +62,7 @@ func TestCallsThatWaitForAGuard(t *testing.T) {
 		}()
 		time.Sleep(2 * time.Second)
 		words := parse(t, get(t, &page, "").Body).all("main")[0].words()
-		for _, want := range []string{"Underway: 2, 2 of them waiting, 1 for a guard", "2.00s model 1 of 3 waiting for retry.Pace , next try in 4.32s"} {
+		for _, want := range []string{"Underway: 2, 2 of them waiting, 1 for a guard", "2.00s model 1 of 3 waiting for pace.Pace , next try in 4.32s"} {
 			if !strings.Contains(words, want) {
 				t.Errorf("the page does not say %q:\n%s", want, words)
 			}
@@ -71,7 +72,7 @@ func TestCallsThatWaitForAGuard(t *testing.T) {
 			t.Errorf("%+v, %+v", r.Live, o)
 		}
 		for _, n := range r.Live.Oldest {
-			want := live{Name: "model", Attempt: 1, Limit: 3, State: "waiting", Guard: "retry.Pace"}
+			want := live{Name: "model", Attempt: 1, Limit: 3, State: "waiting", Guard: "pace.Pace"}
 			if n.Name == "other" {
 				want = live{Name: "other", Attempt: 2, Limit: 3, State: "waiting", LastError: "connection refused", Hint: 60}
 			}

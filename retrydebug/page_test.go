@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retrydebug"
 )
 
@@ -234,7 +235,7 @@ func TestPage(t *testing.T) {
 		page.ObserveHedge("search", full)
 		page.ObservePace("held", observed{balance: math.Inf(1), wait: time.Second})
 		page.ObservePace("model", observed{balance: 4.25, wait: 3 * time.Second})
-		page.ObservePace("open", new(retry.Pace))
+		page.ObservePace("open", new(pace.Pace))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer synctest.Wait()
 		defer cancel()

@@ -10,6 +10,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retrydebug"
 )
 
@@ -134,7 +135,7 @@ func TestWhatObservePerKeyTakes(t *testing.T) {
 	var budgets retry.PerKey[retry.EarnedBudget]
 	var limits retry.PerKey[limit.Limit]
 	var hedges retry.PerKey[hedge.Hedge]
-	var paces retry.PerKey[retry.Pace]
+	var paces retry.PerKey[pace.Pace]
 	retrydebug.ObservePerKey(&page, "a", &budgets)
 	retrydebug.ObservePerKey(&page, "a", &limits)
 	retrydebug.ObservePerKey(&page, "a", &hedges)

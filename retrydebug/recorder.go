@@ -98,7 +98,7 @@ func (r *Recorder) ObserveHedge(name string, h interface{ Wait() time.Duration }
 	}
 }
 
-// ObservePace is ObserveBudget for the rate of a [retry.Pace], and for how long an
+// ObservePace is ObserveBudget for the rate of a [pace.Pace], and for how long an
 // attempt that comes now has to wait.
 func (r *Recorder) ObservePace(name string, p interface {
 	Rate() float64

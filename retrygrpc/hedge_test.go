@@ -21,6 +21,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retrygrpc"
 )
 
@@ -285,7 +286,7 @@ func TestHedgeTakesAPlace(t *testing.T) {
 
 // TestPaceLearnsFromCopiesThatLose: no caller sees what they were told.
 func TestPaceLearnsFromCopiesThatLose(t *testing.T) {
-	pace, calls := new(retry.Pace), 0
+	pace, calls := new(pace.Pace), 0
 	for math.IsInf(pace.Rate(), 1) {
 		s := serve(t, func(n int, s grpc.ServerStream, in string) error {
 			if n == 2 {

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retrygrpc"
 )
 
@@ -460,7 +461,7 @@ func TestPaceLearnsFromAStream(t *testing.T) {
 		return hinted(codes.ResourceExhausted, 30*time.Second)
 	})
 	for kind, begin := range streams {
-		pace := new(retry.Pace)
+		pace := new(pace.Pace)
 		cc := dial(t, s.addr, &retrygrpc.Client{Policy: four(), Guards: under(pace)})
 		for from := time.Now(); time.Since(from) < 10*time.Second; { // a tenth of a second at least, and until a quarter of the recent ones is refused
 			cs, err := begin(t.Context(), cc)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retrygrpc"
 )
 
@@ -121,7 +122,7 @@ func TestGuardsEndACall(t *testing.T) {
 	s := serve(t, failing(0, nil))
 	full := &limit.Limit{Max: 1}
 	take(t, full)
-	paced := new(retry.Pace)
+	paced := new(pace.Pace)
 	paced.Hold(time.Minute)
 	broken := errors.New("open")
 	for guardName, tt := range map[string]struct {

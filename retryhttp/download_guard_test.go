@@ -16,6 +16,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retryhttp"
 )
 
@@ -159,7 +160,7 @@ func TestGuardsOfADownloadsTransport(t *testing.T) {
 // A request takes one turn of a pace: those after a break come a turn apart, and no more.
 func TestDownloadTakesOneTurnForEachRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var pace retry.Pace
+		var pace pace.Pace
 		var requests []time.Time
 		// Three refusals make the pace count, and let one attempt start in some time.
 		refused := retry.Policy{Guards: []retry.Guard{&pace}, MaxAttempts: 1}

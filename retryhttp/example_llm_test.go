@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retryhttp"
 )
 
@@ -27,7 +28,7 @@ func overloaded(event, data string) error {
 
 // model is the pace of all calls that count against one quota: those with this key for
 // this model.
-var model retry.Pace
+var model pace.Pace
 
 // A completion that is streamed as server-sent events. It is asked for again until the
 // first event is there; what comes after that is the caller's.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retryhttp"
 )
 
@@ -33,7 +34,7 @@ func TestPaceLetsAllCallsSucceed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin, requests := time.Now(), 0
 		var mu sync.Mutex
-		var pace retry.Pace
+		var pace pace.Pace
 		client := &http.Client{Transport: &retryhttp.Transport{
 			Policy: retry.Policy{Budget: &retry.EarnedBudget{}, AttemptTimeout: time.Second},
 			Guards: func(*http.Request) []retry.Guard { return []retry.Guard{&pace} },
@@ -81,7 +82,7 @@ func TestPaceLetsAllCallsSucceed(t *testing.T) {
 // tells a pace nothing.
 func TestPaceOfARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var own, other, all retry.Pace
+		var own, other, all pace.Pace
 		transport := &retryhttp.Transport{
 			Policy: retry.Policy{Guards: []retry.Guard{&all}, MaxAttempts: 1},
 			Guards: func(req *http.Request) []retry.Guard {
@@ -144,7 +145,7 @@ func TestPaceByHeaders(t *testing.T) {
 		{[]string{"Retry-After", "20"}, 200, true, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			var pace retry.Pace
+			var pace pace.Pace
 			transport := &retryhttp.Transport{
 				Policy: retry.Policy{Guards: []retry.Guard{&pace}}, PaceByHeaders: tt.by,
 				Base: tripper(func(req *http.Request) (*http.Response, error) {
@@ -174,7 +175,7 @@ func TestPaceByHeaders(t *testing.T) {
 // The response before a retry is closed before the retry's turn is known to come too late.
 func TestPaceThatIsTooSlowForARetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var pace retry.Pace
+		var pace pace.Pace
 		transport := &retryhttp.Transport{
 			Policy: retry.Policy{Guards: []retry.Guard{&pace}, Backoff: retry.Constant(0), Rand: func() float64 { return 0 }},
 			Base: tripper(func(req *http.Request) (*http.Response, error) {
@@ -221,7 +222,7 @@ func TestPaceByHeadersOfCalls(t *testing.T) {
 		}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			var pace retry.Pace
+			var pace pace.Pace
 			client := &http.Client{Transport: &retryhttp.Transport{
 				Guards: func(*http.Request) []retry.Guard { return []retry.Guard{&pace} }, PaceByHeaders: true,
 				Base: tripper(func(req *http.Request) (*http.Response, error) {

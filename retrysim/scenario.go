@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/retrysim/internal/storm"
 	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/retryconf"
+	"github.com/goretry/retry/retrysim/internal/storm"
 )
 
 // scenario is what try, find and live have in common: who calls, which server
@@ -97,7 +97,7 @@ func newScenario(o *options) *scenario {
 		param{"network", &x.Network, 0, 3600, "", "mean `time` of a message, each way"},
 		param{"limit", &x.limits, 1, 65535, "", "each process has a limit.Limit around its attempts: `START,MIN,MAX` places"},
 		param{"quota", &x.Quota.Rate, 0, fast, "", "requests allowed, as many at once as in a second; beyond it 429: a `rate`; 0: no quota"},
-		param{"pace", &x.paced, 0, 0, "", "each process has a retry.Pace around its attempts"},
+		param{"pace", &x.paced, 0, 0, "", "each process has a pace.Pace around its attempts"},
 		param{"hedge", &x.hedge, 0, 0, "", "attempts are hedged after a `delay`, or adaptive"},
 		param{"duration", &x.Duration, 0, 86400, "", "`time` simulated; 0: as long as it takes to tell"},
 		param{"seeds", &x.seeds, 1, 1e6, "", "`number` of runs that chance decides apart"},

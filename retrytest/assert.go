@@ -67,7 +67,7 @@ func (h *Harness) AssertReason(want retry.Reason) {
 // Delay and Err count, and Number and Guard if they are set. Err is compared by [errors.Is].
 //
 //	h.AssertHeld(
-//		retry.Held{Number: 1, Guard: "retry.Pace", Delay: time.Second}, // the first attempt has waited
+//		retry.Held{Number: 1, Guard: "pace.Pace", Delay: time.Second}, // the first attempt has waited
 //		retry.Held{Number: 2, Err: limit.ErrLimited},                   // the second was refused, and the run has ended
 //	)
 func (h *Harness) AssertHeld(want ...retry.Held) {

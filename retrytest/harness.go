@@ -9,6 +9,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/pace"
 )
 
 // Harness makes one policy deterministic and records its runs. It is free of races,
@@ -96,7 +97,7 @@ func New(t testing.TB, p retry.Policy) *Harness {
 // is on the policy's.
 func (h *Harness) checkPaces() {
 	for _, g := range h.Policy.Guards {
-		if pace, ok := g.(*retry.Pace); ok && pace != nil && pace.Clock != nil && pace.Clock != h.Clock {
+		if pace, ok := g.(*pace.Pace); ok && pace != nil && pace.Clock != nil && pace.Clock != h.Clock {
 			h.t.Log("retrytest: the policy's Pace counts on another clock:" +
 				" to have it follow the virtual one, leave its Clock nil, or set it to h.Clock before the first run")
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retrytest"
 )
 
@@ -243,7 +244,7 @@ fetch, in virtual time:
 		{[]retry.Held{{Delay: time.Second}, {Delay: 200 * ms}, {Err: late}}, "[an attempt for 1s, an attempt for 200ms, an attempt for 0s (closed)]"},
 		{[]retry.Held{{Delay: time.Second, Err: full}, {Err: full, Delay: 200 * ms}, {Err: late}}, "[an attempt for 1s (full), an attempt for 200ms (full), an attempt for 0s (closed)]"},
 		{[]retry.Held{{Number: 2, Delay: time.Second}, {Err: full, Delay: 200 * ms}, {Err: late}}, "[attempt 2 for 1s, an attempt for 200ms (full), an attempt for 0s (closed)]"},
-		{[]retry.Held{{Guard: "retry.Pace", Delay: time.Second}, {Err: full, Delay: 200 * ms}, {Err: late}}, "[an attempt by retry.Pace for 1s, an attempt for 200ms (full), an attempt for 0s (closed)]"},
+		{[]retry.Held{{Guard: "pace.Pace", Delay: time.Second}, {Err: full, Delay: 200 * ms}, {Err: late}}, "[an attempt by pace.Pace for 1s, an attempt for 200ms (full), an attempt for 0s (closed)]"},
 	} {
 		f.failures = nil
 		h.AssertHeld(tt.want...)
@@ -263,7 +264,7 @@ func TestZeroValuesFollowTheVirtualClock(t *testing.T) {
 		"budget.Ratio":       {Budget: new(budget.Ratio)},
 		"budget.Concurrency": {Budget: new(budget.Concurrency)},
 		"budget.GRPC":        {Budget: new(budget.GRPC)},
-		"Pace":               {Guards: []retry.Guard{new(retry.Pace)}},
+		"Pace":               {Guards: []retry.Guard{new(pace.Pace)}},
 		"Limit":              {Guards: []retry.Guard{new(limit.Limit)}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -295,7 +296,7 @@ func TestZeroValuesFollowTheVirtualClock(t *testing.T) {
 // part are the policy's.
 func TestWaitsForAPaceAreExact(t *testing.T) {
 	for range 3 {
-		pace := new(retry.Pace)
+		pace := new(pace.Pace)
 		h := retrytest.New(t, retry.Policy{Guards: []retry.Guard{pace}})
 		_ = retry.Run(t.Context(), h.Policy, func(context.Context) error { return nil })
 		pace.Hold(20 * time.Second)
@@ -310,12 +311,12 @@ func TestWaitsForAPaceAreExact(t *testing.T) {
 func TestPaceOnAnotherClockIsTold(t *testing.T) {
 	clock := clockx.NewVirtual(time.Now())
 	for _, tt := range []struct {
-		pace *retry.Pace
+		pace *pace.Pace
 		want []string
 	}{
-		{new(retry.Pace), nil}, // it takes the policy's
+		{new(pace.Pace), nil}, // it takes the policy's
 		{nil, nil},
-		{&retry.Pace{Clock: clock}, []string{"retrytest: the policy's Pace counts on another clock: to have it follow the virtual one, leave its Clock nil, or set it to h.Clock before the first run"}},
+		{&pace.Pace{Clock: clock}, []string{"retrytest: the policy's Pace counts on another clock: to have it follow the virtual one, leave its Clock nil, or set it to h.Clock before the first run"}},
 	} {
 		f := &fake{}
 		retrytest.New(f, retry.Policy{Guards: []retry.Guard{nil, tt.pace}})

@@ -122,7 +122,7 @@ func guardorder(p *pass) {
 			continue
 		}
 		if limit := p.guard(lit, code.LimitPath, "Limit"); limit != nil {
-			if pace := p.guard(lit, code.RetryPath, "Pace"); pace != nil && limit.Pos() < pace.Pos() {
+			if pace := p.guard(lit, code.PacePath, "Pace"); pace != nil && limit.Pos() < pace.Pos() {
 				p.report(limit, "the limit's place is held while the attempt waits for its turn: put the Pace first")
 			}
 		}
@@ -132,7 +132,7 @@ func guardorder(p *pass) {
 		}
 		perRequest, ok := p.Value(code.Field(transport, "Guards")).(*ast.FuncLit)
 		policy := p.policyLiteral(code.Field(transport, "Policy"))
-		if !ok || policy == nil || p.guard(p.Value(code.Field(policy, "Guards")), code.RetryPath, "Pace") == nil {
+		if !ok || policy == nil || p.guard(p.Value(code.Field(policy, "Guards")), code.PacePath, "Pace") == nil {
 			continue
 		}
 		ast.Inspect(perRequest.Body, func(n ast.Node) bool {

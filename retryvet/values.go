@@ -161,8 +161,8 @@ func copied(p *pass) {
 		switch {
 		case code.IsNamed(t, code.RetryPath, "Loop"):
 			name = "retry.Loop"
-		case code.IsNamed(t, code.RetryPath, "Pace"):
-			name = "retry.Pace"
+		case code.IsNamed(t, code.PacePath, "Pace"):
+			name = "pace.Pace"
 		case code.IsNamed(t, code.RetryPath, "PerKey"):
 			name = "retry.PerKey"
 		case code.IsNamed(t, code.HedgePath, "Hedge"):

@@ -21,6 +21,7 @@ import (
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	otelretry "github.com/goretry/retry/otel"
+	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retrydebug"
 )
 
@@ -139,7 +140,7 @@ func newWorld(seed uint64) *world {
 		}
 	}
 	if w.draw("pace", 3) == 0 {
-		w.pace = &retry.Pace{Clock: w.clock}
+		w.pace = &pace.Pace{Clock: w.clock}
 		if w.draw("held", 3) > 0 {
 			w.pace.Hold(w.odd("hold", 200*time.Millisecond))
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/pace"
 )
 
 // world is one run of the test, in a bubble of its own: what its seed has chosen, and
@@ -31,7 +32,7 @@ type world struct {
 	hedges  *tally          // of the hedges, nil for the Hedge's own
 	hedge   *hedge.Hedge
 	limit   *limit.Limit
-	pace    *retry.Pace // nil: none
+	pace    *pace.Pace // nil: none
 	guards  []retry.Guard
 
 	mu       sync.Mutex

@@ -22,6 +22,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clienttest/internal/pipes"
+	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retryhttp"
 )
 
@@ -264,7 +265,7 @@ func TestQuotas(t *testing.T) {
 				without := func(ctx context.Context, hc *http.Client) (string, error) { return c.make(ctx, hc, 0) }
 				own := run(t, s.model, nil, func(ctx context.Context, hc *http.Client) (string, error) { return c.make(ctx, hc, 2) })
 				policy := run(t, s.model, documented(), without)
-				pace, transport := new(retry.Pace), documented()
+				pace, transport := new(pace.Pace), documented()
 				transport.Policy.Guards = []retry.Guard{pace}
 				paced := run(t, s.model, transport, without)
 				t.Logf("\nits own retries: %v\nthe policy:      %v\nwith the pace:   %v", own, policy, paced)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retryconf"
 	"github.com/goretry/retry/retryhttp"
 )
@@ -78,7 +79,7 @@ func work(ctx context.Context, policy retry.Policy, job func(context.Context) er
 
 func TestAWorkerWaitsForItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pace := new(retry.Pace)
+		pace := new(pace.Pace)
 		var tries, made atomic.Int64
 		policy := retry.Policy{Guards: []retry.Guard{pace}, Hooks: retry.Hooks{Start: func(ctx context.Context, _ retry.Policy) context.Context { tries.Add(1); return ctx }}}
 		var wg sync.WaitGroup
@@ -103,7 +104,7 @@ func TestAWorkerWaitsForItsTurn(t *testing.T) {
 // counts as done.
 func TestAWorkerReturnsWhyAJobIsNotDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pace := new(retry.Pace)
+		pace := new(pace.Pace)
 		policy := retry.Policy{Guards: []retry.Guard{pace}}
 		if err := work(t.Context(), policy, func(context.Context) error { return retry.Stop(errDown) }); !errors.Is(err, errDown) {
 			t.Errorf("a job that fails: %v, want %v", err, errDown)

@@ -21,6 +21,7 @@ import (
 	"github.com/goretry/retry/examples/guards"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retrytest"
 )
 
@@ -47,14 +48,14 @@ func tripsAfterTwo() gobreaker.Settings {
 func TestPacesGoBeforeLimits(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		guards func(*retry.Pace, *limit.Limit) []retry.Guard
+		guards func(*pace.Pace, *limit.Limit) []retry.Guard
 		want   int
 	}{
-		{"pace, limit", func(p *retry.Pace, l *limit.Limit) []retry.Guard { return []retry.Guard{p, l} }, 20},
-		{"limit, pace", func(p *retry.Pace, l *limit.Limit) []retry.Guard { return []retry.Guard{l, p} }, 6},
+		{"pace, limit", func(p *pace.Pace, l *limit.Limit) []retry.Guard { return []retry.Guard{p, l} }, 20},
+		{"limit, pace", func(p *pace.Pace, l *limit.Limit) []retry.Guard { return []retry.Guard{l, p} }, 6},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			pace, places := new(retry.Pace), &limit.Limit{Start: 6, Min: 6, Max: 6}
+			pace, places := new(pace.Pace), &limit.Limit{Start: 6, Min: 6, Max: 6}
 			policy := retry.Policy{Guards: tt.guards(pace, places), Backoff: retry.Exponential{Jitter: retry.NoJitter}}
 			pace.Hold(time.Second) // the server has said that the quota is used up
 			var wg sync.WaitGroup
@@ -264,7 +265,7 @@ func TestWhereABreakerGoes(t *testing.T) {
 		{"pace, breaker", false, "9 refused later", "9 succeeded"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			b, pace := guards.NewBreaker(tripsAfterTwo()), new(retry.Pace)
+			b, pace := guards.NewBreaker(tripsAfterTwo()), new(pace.Pace)
 			policy := retry.Policy{MaxAttempts: 1, Guards: []retry.Guard{pace, b}}
 			if tt.breakerFirst {
 				policy.Guards = []retry.Guard{b, pace}
@@ -533,7 +534,7 @@ func TestClassifySeesGuards(t *testing.T) {
 
 // counted has a Pace in a field, and counts its attempts.
 type counted struct {
-	pace    retry.Pace
+	pace    pace.Pace
 	entered int
 }
 
@@ -551,7 +552,7 @@ type hidden struct{ retry.Guard }
 // around the Pace: its Pass says so.
 func TestAWrapperAroundAPaceLosesNothing(t *testing.T) {
 	held := new(counted)
-	for name, guard := range map[string]retry.Guard{"a Pace": new(retry.Pace), "in a field": held, "behind an interface": hidden{new(retry.Pace)}} {
+	for name, guard := range map[string]retry.Guard{"a Pace": new(pace.Pace), "in a field": held, "behind an interface": hidden{new(pace.Pace)}} {
 		budget := new(budget.Token)
 		h := retrytest.New(t, retry.Policy{MaxAttempts: 2, Budget: budget, Guards: []retry.Guard{guard}})
 		_ = retry.Run(t.Context(), h.Policy, func(context.Context) error { return retry.After(errDown, time.Second) })

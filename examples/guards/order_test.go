@@ -6,14 +6,15 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/pace"
 )
 
 var (
-	pace   retry.Pace  // one for all calls that count against a quota
+	model  pace.Pace   // one for all calls that count against a quota
 	places limit.Limit // one for all calls to a server
 )
 
-var policy = retry.Policy{Name: "fetch-user", Guards: []retry.Guard{&pace, &places}}
+var policy = retry.Policy{Name: "fetch-user", Guards: []retry.Guard{&model, &places}}
 
 func TestPolicyOfTheGuide(t *testing.T) {
 	err := retry.Run(t.Context(), policy, func(context.Context) error {

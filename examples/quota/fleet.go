@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retryhttp"
 )
 
@@ -156,7 +157,7 @@ func (o *worker) stop() {
 func work(url string, processes int, in io.Reader, out io.Writer) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { _, _ = io.Copy(io.Discard, in); cancel() }()
-	var pace retry.Pace
+	var pace pace.Pace
 	transport := &http.Transport{MaxIdleConnsPerHost: callers}
 	client := &http.Client{Timeout: patience, Transport: &retryhttp.Transport{
 		Base:   transport,
@@ -178,7 +179,7 @@ func work(url string, processes int, in io.Reader, out io.Writer) {
 	}
 }
 
-func rateOf(p *retry.Pace) float64 {
+func rateOf(p *pace.Pace) float64 {
 	if rate := p.Rate(); !math.IsInf(rate, 1) {
 		return rate
 	}

@@ -1,6 +1,6 @@
 // Quota calls a server that takes 20 requests in a second and answers all others with
 // 429. Fifty goroutines make 200 calls, each a POST that may run twice: first with a
-// policy alone, then with a [retry.Pace] that they share. It shows side by side how many
+// policy alone, then with a [pace.Pace] that they share. It shows side by side how many
 // calls failed, and how many requests were answered with 429. From the root of the
 // repository:
 //
@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retryhttp"
 )
 
@@ -64,7 +65,7 @@ func run(w io.Writer) error {
 		return err
 	}
 	// The whole of it: one Pace for all calls that count against the same quota.
-	with, err := load(w, new(retry.Pace))
+	with, err := load(w, new(pace.Pace))
 	if err != nil {
 		return err
 	}
@@ -100,7 +101,7 @@ type figures struct {
 }
 
 // load makes all calls, under a pace if there is one, and prints what the pace does.
-func load(w io.Writer, pace *retry.Pace) (figures, error) {
+func load(w io.Writer, pace *pace.Pace) (figures, error) {
 	s, err := listen()
 	if err != nil {
 		return figures{}, err
@@ -154,7 +155,7 @@ func post(client *http.Client, url string) error {
 }
 
 // watch prints the pace once a second until done is closed.
-func watch(w io.Writer, pace *retry.Pace, done <-chan struct{}) {
+func watch(w io.Writer, pace *pace.Pace, done <-chan struct{}) {
 	fmt.Fprintf(w, "%6s  the pace\n", "second")
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

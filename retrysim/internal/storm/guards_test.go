@@ -13,8 +13,9 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
-	"github.com/goretry/retry/retrysim/internal/storm"
 	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/pace"
+	"github.com/goretry/retry/retrysim/internal/storm"
 )
 
 // Ten places for thirty calls that begin together: twenty attempts are not sent.
@@ -137,7 +138,7 @@ func (b *bench) run() {
 	calls.Wait()
 }
 
-// The simulator's Limits are real, and its paces have the law and the queue of a retry.Pace.
+// The simulator's Limits are real, and its paces have the law and the queue of a pace.Pace.
 // How it asks both is written anew, so the same calls are made by real runs. In these few
 // events happen at the same instant, where real runs have no order.
 func TestGuardsAreThoseOfARun(t *testing.T) {
@@ -160,7 +161,7 @@ func TestGuardsAreThoseOfARun(t *testing.T) {
 			b := &bench{Service: x, policy: p}
 			b.policy.Budget = &budget.Token{Capacity: 100}
 			if x.Pace {
-				b.policy.Guards = append(b.policy.Guards, &retry.Pace{})
+				b.policy.Guards = append(b.policy.Guards, &pace.Pace{})
 			}
 			if x.Limit != nil {
 				b.policy.Guards = append(b.policy.Guards, &limit.Limit{Start: x.Limit.Start, Max: x.Limit.Max})

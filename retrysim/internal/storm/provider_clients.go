@@ -120,7 +120,7 @@ func (c *holding) answered(i int32, answer kind) {
 	c.own.answered(i, answer)
 }
 
-// pacedClient is a process whose calls share a retry.Pace.
+// pacedClient is a process whose calls share a pace.Pace.
 type pacedClient struct {
 	*own
 	process  int32

@@ -76,7 +76,7 @@ type Service struct {
 	// without a hint. A zero Rate means none.
 	Quota Quota
 
-	Pace       bool          // each process has a retry.Pace; not with Hedge
+	Pace       bool          // each process has a pace.Pace; not with Hedge
 	Limit      *limit.Limit  // each process has one with the same fields around its requests; nil: none
 	Hedge      bool          // an attempt that has taken HedgeDelay gets a second request, as package hedge does
 	HedgeDelay time.Duration // 0: measured, so that every twentieth attempt gets one

@@ -15,6 +15,7 @@ const (
 	BudgetPath     = RetryPath + "/budget"
 	HedgePath      = RetryPath + "/hedge"
 	LimitPath      = RetryPath + "/limit"
+	PacePath       = RetryPath + "/pace"
 )
 
 // Runs returns the calls that run a policy, in the order of the source.

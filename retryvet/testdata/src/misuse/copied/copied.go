@@ -6,18 +6,19 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/pace"
 )
 
 var slow hedge.Hedge
 var places = limit.Limit{Start: 5}
-var pace retry.Pace
+var model pace.Pace
 var hosts retry.PerKey[limit.Limit]
 
 func state() {
 	h := slow   // want `this assignment copies a hedge.Hedge`
 	l := places // want `this assignment copies a limit.Limit`
 	_, _ = &h, &l
-	r := pace     // want `this assignment copies a retry.Pace`
+	r := model    // want `this assignment copies a pace.Pace`
 	each := hosts // want `this assignment copies a retry.PerKey`
 	_, _ = &r, &each
 	p := &slow

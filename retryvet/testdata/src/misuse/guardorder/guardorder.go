@@ -6,11 +6,12 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retryhttp"
 )
 
 type client struct {
-	pace  *retry.Pace
+	pace  *pace.Pace
 	limit *limit.Limit
 }
 
@@ -20,22 +21,22 @@ func (other) Enter(context.Context, retry.Entry) (retry.Pass, error) { return re
 func (other) Leave(retry.Pass, retry.Exit)                           {}
 
 var (
-	pace   retry.Pace
+	model  pace.Pace
 	places = &limit.Limit{Start: 5}
-	wrong  = retry.Policy{Guards: []retry.Guard{places, &pace}} // want `the limit's place is held while the attempt waits for its turn: put the Pace first`
-	right  = retry.Policy{Guards: []retry.Guard{&pace, places}}
+	wrong  = retry.Policy{Guards: []retry.Guard{places, &model}} // want `the limit's place is held while the attempt waits for its turn: put the Pace first`
+	right  = retry.Policy{Guards: []retry.Guard{&model, places}}
 )
 
 func assigned(c client) (p retry.Policy) {
 	p.Guards = []retry.Guard{other{}, c.limit, nil, other{}, c.pace} // want `place is held`
 	p.Guards = []retry.Guard{c.pace, other{}, c.limit}
-	p.Guards = []retry.Guard{&limit.Limit{}, new(retry.Pace)} // want `place is held`
-	p.Guards = []retry.Guard{c.pace, c.limit, &pace}          // want `place is held`
+	p.Guards = []retry.Guard{&limit.Limit{}, new(pace.Pace)} // want `place is held`
+	p.Guards = []retry.Guard{c.pace, c.limit, &model}        // want `place is held`
 	p.Guards = []retry.Guard{c.limit, other{}}
 	return p
 }
 
-func made(limitOf func(string) *limit.Limit, paceOf func(string) *retry.Pace) func(*http.Request) []retry.Guard {
+func made(limitOf func(string) *limit.Limit, paceOf func(string) *pace.Pace) func(*http.Request) []retry.Guard {
 	return func(r *http.Request) []retry.Guard {
 		if r.Method == "GET" {
 			return []retry.Guard{paceOf(r.Host), limitOf(r.Host)}
@@ -46,14 +47,14 @@ func made(limitOf func(string) *limit.Limit, paceOf func(string) *retry.Pace) fu
 
 func behindAnInterface() retry.Policy {
 	var first retry.Guard = &limit.Limit{}
-	var second retry.Guard = new(retry.Pace)
+	var second retry.Guard = new(pace.Pace)
 	guards := []retry.Guard{first, second} // want `place is held`
 	return retry.Policy{Guards: guards}
 }
 
 type guards []retry.Guard
 
-var named = guards{places, &pace} // want `place is held`
+var named = guards{places, &model} // want `place is held`
 
 var (
 	hosts   retry.PerKey[limit.Limit]
@@ -61,10 +62,10 @@ var (
 		Guards: func(r *http.Request) []retry.Guard {
 			return []retry.Guard{hosts.For(r.Host)} // want `Transport.Guards go before those of the Policy, so the limit's place is held`
 		},
-		Policy: retry.Policy{Guards: []retry.Guard{&pace}},
+		Policy: retry.Policy{Guards: []retry.Guard{&model}},
 	}
 	client2 = &retryhttp.Transport{
-		Guards: func(r *http.Request) []retry.Guard { return []retry.Guard{&pace} },
+		Guards: func(r *http.Request) []retry.Guard { return []retry.Guard{&model} },
 		Policy: retry.Policy{Guards: []retry.Guard{places}},
 	}
 	client3 = &retryhttp.Transport{

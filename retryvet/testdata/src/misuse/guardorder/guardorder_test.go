@@ -2,4 +2,4 @@ package guardorder
 
 import "github.com/goretry/retry"
 
-var shows = retry.Policy{Guards: []retry.Guard{places, &pace}}
+var shows = retry.Policy{Guards: []retry.Guard{places, &model}}

@@ -1,10 +1,11 @@
-package retry
+package pace
 
 import (
 	"context"
 	"testing"
 	"time"
 
+	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
 )
 
@@ -15,7 +16,7 @@ func TestOpenPaceTakesNoLock(t *testing.T) {
 	defer pace.mu.Unlock()
 	done := make(chan error, 1)
 	go func() {
-		done <- Run(context.Background(), Policy{Guards: []Guard{pace}}, func(context.Context) error { return nil })
+		done <- retry.Run(context.Background(), retry.Policy{Guards: []retry.Guard{pace}}, func(context.Context) error { return nil })
 	}()
 	select {
 	case err := <-done:
@@ -32,10 +33,10 @@ func TestOpenPaceTakesNoLock(t *testing.T) {
 func TestWhoBecomesTheFirstHearsOfItLater(t *testing.T) {
 	pace := new(Pace)
 	pace.Hold(time.Minute)
-	entry := Entry{Number: 1, Patience: time.Hour, Clock: clockx.System()}
+	entry := retry.Entry{Number: 1, Patience: time.Hour, Clock: clockx.System()}
 	first, _ := pace.Enter(t.Context(), entry)
 	second, _ := pace.Enter(t.Context(), entry)
-	pace.Leave(first, Exit{Clock: entry.Clock})
+	pace.Leave(first, retry.Exit{Clock: entry.Clock})
 	select {
 	case <-second.Wake:
 	default:

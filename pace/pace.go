@@ -1,4 +1,6 @@
-package retry
+// Package pace holds attempts back while a server refuses them for their number: see [Pace], a
+// [retry.Guard] like any other.
+package pace
 
 import (
 	"context"
@@ -7,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/internal/pacing"
 	"github.com/goretry/retry/internal/readings"
@@ -17,7 +20,7 @@ import (
 // for calls with different quotas is worse than none, since one of them slows down the
 // others.
 //
-// A Pace is open until attempts are [Throttled]: then an attempt costs one atomic load. With the
+// A Pace is open until attempts are [retry.Throttled]: then it takes no lock. With the
 // first throttled attempt it begins to count. When two more, and an eighth of those of the last
 // ten seconds, are throttled, it lets attempts start one by one, at the rate at which they
 // passed. The rate falls with the part of the recent attempts that is throttled, and grows while
@@ -40,10 +43,10 @@ import (
 // fifth turn goes to who came first, so a backlog and callers who wait for an answer can share
 // a Pace.
 //
-// A Pace is a [Guard]: set it in Policy.Guards, before those that hold a place. An attempt
+// A Pace is a [retry.Guard]: set it in Policy.Guards, before those that hold a place. An attempt
 // whose turn would take more than half of the time until the caller's deadline or the end of
-// Policy.MaxElapsed does not wait: ten milliseconds later its run ends with [ErrPaced]. So does
-// one whose turn has not come when MaxElapsed ends. A turn whose attempt a later guard refuses
+// Policy.MaxElapsed does not wait: ten milliseconds later its run ends with [retry.ErrPaced]. One
+// that waits ends so when it learns that its turn comes too late. A turn whose attempt a later guard refuses
 // is used up; one that is not used for another reason goes to the next attempt.
 //
 // A retry that follows a Throttled attempt under a Pace takes nothing from Policy.Budget. A
@@ -116,32 +119,16 @@ func (p *Pace) Hold(d time.Duration) {
 	p.pacer.Hold(now, d)
 }
 
-// ErrPaced is the Cause of an [Error] with [ReasonGuard] if a guard, such as a [Pace], would
-// have admitted the next attempt too late. It is Unprocessed: nothing was sent. An error that
-// is an ErrPaced may have a method RetryAfter() time.Duration: how long the wait would have
-// been, which a run around this one waits.
-var ErrPaced error = errPaced{}
+// late is the [retry.ErrPaced] of an attempt whose turn would come too late.
+type late struct{ wait time.Duration }
 
-type errPaced struct{}
-
-func (errPaced) Error() string     { return "retry: its turn would come too late" }
-func (errPaced) ErrorType() string { return "retry.paced" } // the error.type of telemetry
-func (errPaced) SafeToRetry() bool { return true }
-
-// latePace is an ErrPaced that says how long the wait would have been.
-type latePace struct {
-	errPaced
-	wait time.Duration // 0: it has waited for as long as it may
+func (e late) Error() string {
+	return "its turn would come in " + max(e.wait.Round(time.Millisecond), time.Millisecond).String()
 }
-
-func (e latePace) Error() string {
-	if e.wait == 0 {
-		return "its turn has not come"
-	}
-	return "its turn would come in " + brief(e.wait).String()
-}
-func (e latePace) Is(target error) bool      { return target == ErrPaced }
-func (e latePace) RetryAfter() time.Duration { return e.wait }
+func (e late) Is(target error) bool      { return target == retry.ErrPaced }
+func (e late) ErrorType() string         { return "retry.paced" }
+func (e late) SafeToRetry() bool         { return true }
+func (e late) RetryAfter() time.Duration { return e.wait }
 
 type costKey struct{}
 
@@ -189,7 +176,12 @@ func (p *Pace) on(clock clockx.Clock, rand func() float64) {
 // chance gives the pacer the random numbers of p. The caller has locked p.
 func (p *Pace) chance() {
 	if first := p.first.Load(); first != nil && first.rand != nil {
-		p.pacer.Rand = func() float64 { return clampUnit(first.rand()) }
+		p.pacer.Rand = func() float64 {
+			if x := first.rand(); x > 0 { // not NaN
+				return min(x, 1)
+			}
+			return 0
+		}
 	}
 }
 
@@ -205,17 +197,17 @@ func (p *Pace) unlock() {
 	p.mu.Unlock()
 }
 
-// Enter gives the attempt a turn. See [Guard].
-func (p *Pace) Enter(ctx context.Context, e Entry) (Pass, error) {
+// Enter gives the attempt a turn. See [retry.Guard].
+func (p *Pace) Enter(ctx context.Context, e retry.Entry) (retry.Pass, error) {
 	if p == nil {
-		return Pass{}, nil
+		return retry.Pass{}, nil
 	}
 	if t, waits := e.Earlier.Held.(*turn); waits {
 		return p.again(t)
 	}
 	p.on(e.Clock, e.Rand) // also while it is open: it may be held
 	if p.open() {
-		return Pass{Paces: true}, nil
+		return retry.Pass{Paces: true}, nil
 	}
 	patience := e.Patience
 	if patience < math.MaxInt64 {
@@ -228,11 +220,11 @@ func (p *Pace) Enter(ctx context.Context, e Entry) (Pass, error) {
 	if e.Patience > 0 && !e.Hedge {
 		_ = e.Clock.Sleep(ctx, max(min(pause, patience), 1)) // if ctx ends, so does the run
 	}
-	return Pass{}, Stop(latePace{wait: wait})
+	return retry.Pass{}, retry.Stop(late{wait})
 }
 
 // queue gives an attempt a turn, unless it would have to wait for longer than patience.
-func (p *Pace) queue(ctx context.Context, e Entry, patience time.Duration) (pass Pass, wait time.Duration, ok bool) {
+func (p *Pace) queue(ctx context.Context, e retry.Entry, patience time.Duration) (pass retry.Pass, wait time.Duration, ok bool) {
 	t := &turn{Owner: make(chan struct{}, 1), Retry: e.Number > 1}
 	t.Cost, _ = ctx.Value(costKey{}).(float64)
 	now := p.clock().Now()
@@ -240,7 +232,7 @@ func (p *Pace) queue(ctx context.Context, e Entry, patience time.Duration) (pass
 	defer p.unlock()
 	switch wait, ok = p.pacer.Enter(now, t, patience); {
 	case !ok:
-		return Pass{}, wait, false
+		return retry.Pass{}, wait, false
 	case wait > 0:
 		return p.waiting(now, t, wait), wait, true
 	}
@@ -248,7 +240,7 @@ func (p *Pace) queue(ctx context.Context, e Entry, patience time.Duration) (pass
 }
 
 // again looks whether t, which waits, may start.
-func (p *Pace) again(t *turn) (Pass, error) {
+func (p *Pace) again(t *turn) (retry.Pass, error) {
 	now := p.clock().Now()
 	p.mu.Lock()
 	defer p.unlock()
@@ -260,13 +252,13 @@ func (p *Pace) again(t *turn) (Pass, error) {
 }
 
 // started returns the Pass of a turn that has come.
-func started(t *turn) Pass { return Pass{Paces: true, Held: t, Round: t.Round} }
+func started(t *turn) retry.Pass { return retry.Pass{Paces: true, Held: t, Round: t.Round} }
 
 // waiting returns the Pass of a turn that waits. The first of the queue sleeps, and only it:
 // the others' waits depend on what it learns, so it wakes them. Another clock than the system's
 // may stand still while nobody sleeps, so there all do, for as long as they expect.
-func (p *Pace) waiting(now time.Time, t *turn, wait time.Duration) Pass {
-	pass := Pass{Wait: wait, Again: true, Paces: true, Held: t}
+func (p *Pace) waiting(now time.Time, t *turn, wait time.Duration) retry.Pass {
+	pass := retry.Pass{Wait: wait, Again: true, Paces: true, Held: t}
 	if p.pacer.First() == t && wait < pacing.Never {
 		return pass
 	}
@@ -277,13 +269,13 @@ func (p *Pace) waiting(now time.Time, t *turn, wait time.Duration) Pass {
 	return pass
 }
 
-// Leave learns from what has become of the attempt. See [Guard].
-func (p *Pace) Leave(pass Pass, x Exit) {
+// Leave learns from what has become of the attempt. See [retry.Guard].
+func (p *Pace) Leave(pass retry.Pass, x retry.Exit) {
 	switch t, has := pass.Held.(*turn); {
 	case p == nil:
-	case x.Ending != NotMade && x.Verdict.Class == Throttled:
+	case x.Ending != retry.NotMade && x.Verdict.Class == retry.Throttled:
 		p.throttled(pass.Round, x)
-	case x.Ending == NotMade && has:
+	case x.Ending == retry.NotMade && has:
 		p.abandon(t, x.Verdict.Err != nil)
 	}
 }
@@ -308,7 +300,7 @@ func (p *Pace) abandon(t *turn, refused bool) {
 
 // throttled notes that an attempt was throttled, with the round of its turn, 0 if it had
 // none.
-func (p *Pace) throttled(round uint64, x Exit) {
+func (p *Pace) throttled(round uint64, x retry.Exit) {
 	p.on(x.Clock, nil)
 	now := p.clock().Now()
 	p.mu.Lock()

@@ -1,4 +1,4 @@
-package retry_test
+package pace_test
 
 import (
 	"cmp"
@@ -17,14 +17,15 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/pace"
 )
 
 var errBusy = retry.After(errors.New("429"), 0)
 
 // slowPace returns a Pace on which one attempt starts after each gap, of less than ten
 // seconds. The next one starts at once.
-func slowPace(clock clockx.Clock, gap time.Duration) *retry.Pace {
-	pace := &retry.Pace{Clock: clock}
+func slowPace(clock clockx.Clock, gap time.Duration) *pace.Pace {
+	pace := &pace.Pace{Clock: clock}
 	for i := range 3 {
 		if i == 1 {
 			_ = clock.Sleep(context.Background(), countedFor(gap))
@@ -41,7 +42,7 @@ func countedFor(gap time.Duration) time.Duration {
 }
 
 // refuse makes an attempt that is throttled.
-func refuse(pace *retry.Pace, err error) {
+func refuse(pace *pace.Pace, err error) {
 	_ = retry.Run(context.Background(), retry.Policy{Guards: []retry.Guard{pace}, Clock: pace.Clock, MaxAttempts: 1}, func(context.Context) error { return err })
 }
 
@@ -89,7 +90,7 @@ func TestPaceHoldsFirstAttemptsBack(t *testing.T) {
 	if seen.String() != want {
 		t.Errorf("events\n%v, want\n%v", seen, want)
 	}
-	if w := seen.held[0]; w.Name != "model" || w.Number != 1 || w.Guard != "retry.Pace" || w.Err != nil || w.Delay != step {
+	if w := seen.held[0]; w.Name != "model" || w.Number != 1 || w.Guard != "pace.Pace" || w.Err != nil || w.Delay != step {
 		t.Errorf("the wait was %+v", w)
 	}
 	if s := seen.summary; s.Waited != step || s.Elapsed != step {
@@ -100,7 +101,7 @@ func TestPaceHoldsFirstAttemptsBack(t *testing.T) {
 func TestPaceHoldsRetriesBack(t *testing.T) {
 	clock := clockx.NewVirtual(epoch)
 	pace := slowPace(clock, time.Second)
-	budget := &countingBudget{refuse: true}
+	budget := new(strict)
 	p := retry.Policy{Guards: []retry.Guard{pace}, Clock: clock, Backoff: retry.Constant(300 * time.Millisecond), Budget: budget}
 	seen := record(&p)
 	calls := 0
@@ -113,7 +114,7 @@ func TestPaceHoldsRetriesBack(t *testing.T) {
 	if err != nil || calls != 2 {
 		t.Fatal(err, calls)
 	}
-	if budget.asked != 0 || budget.begun != 1 || budget.ended != 1 || budget.retried != retry.Unknown {
+	if budget.asked != 0 || budget.ended != 1 || budget.retried != retry.Unknown {
 		t.Errorf("the budget was asked %d times, and ended %d with %v", budget.asked, budget.ended, budget.retried)
 	}
 	waits, held := seen.waits, seen.held
@@ -132,7 +133,7 @@ func TestPaceHoldsRetriesBack(t *testing.T) {
 // Before a wait for a turn hooks get when it begins.
 func TestPacedWaitBeginsAtStart(t *testing.T) {
 	clock := clockx.NewVirtual(epoch)
-	pace := &retry.Pace{Clock: clock}
+	pace := &pace.Pace{Clock: clock}
 	pace.Hold(10 * time.Second)
 	p := retry.Policy{Guards: []retry.Guard{pace}, Clock: clock}
 	seen := record(&p)
@@ -280,7 +281,7 @@ func TestPaceStartsWhatComesJustBeforeMaxElapsed(t *testing.T) {
 // run with that error.
 func TestPaceSleepsOnItsClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pace := new(retry.Pace)
+		pace := new(pace.Pace)
 		pace.SetRand(func() float64 { return 0 })
 		pace.Hold(time.Second)
 		begin := time.Now()
@@ -291,11 +292,11 @@ func TestPaceSleepsOnItsClock(t *testing.T) {
 	errSleep := errors.New("no sleep")
 	p, v := virtual()
 	p.Clock = sleepless{v, errSleep}
-	pace := &retry.Pace{Clock: p.Clock}
+	pace := &pace.Pace{Clock: p.Clock}
 	pace.Hold(time.Second)
 	p.Guards = []retry.Guard{pace}
 	err := retry.Run(t.Context(), p, works)
-	if wantReason(t, err, retry.ReasonCanceled); !errors.Is(err, errSleep) {
+	if e, ok := errors.AsType[*retry.Error](err); !ok || e.Reason != retry.ReasonCanceled || !errors.Is(err, errSleep) {
 		t.Errorf("the error is %v, want that of Sleep", err)
 	}
 }
@@ -418,7 +419,7 @@ func TestPaceTakesATurnBack(t *testing.T) {
 		pace := slowPace(clock, time.Second)
 		p := retry.Policy{Guards: []retry.Guard{pace}, Clock: clock}
 		if how == "refuse" {
-			p.Guards = append(p.Guards, &gate{script: []enter{refuses(retry.Stop(errFull))}})
+			p.Guards = append(p.Guards, closed{})
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		p.Hooks.Attempt = func(ctx context.Context, _ retry.Attempt) context.Context {
@@ -484,21 +485,21 @@ func TestPaceTakesATurnBackWithoutAClock(t *testing.T) {
 
 // What is no Throttled error says nothing about a quota.
 func TestPaceStaysOpen(t *testing.T) {
-	pace := new(retry.Pace)
-	for _, err := range []error{errFlaky, errDown, status(503), context.DeadlineExceeded, retry.Stop(errFlaky), retry.ErrRejected, classed(retry.Unprocessed)} {
+	model := new(pace.Pace)
+	for _, err := range []error{errFlaky, status(503), context.DeadlineExceeded, retry.Stop(errFlaky), retry.ErrRejected, retry.Undone(errFlaky)} {
 		for range 10 {
-			refuse(pace, err)
+			refuse(model, err)
 		}
-		if r := pace.Rate(); !math.IsInf(r, 1) || pace.Wait() != 0 {
+		if r := model.Rate(); !math.IsInf(r, 1) || model.Wait() != 0 {
 			t.Errorf("after %v the rate is %v", err, r)
 		}
 	}
-	pace.Hold(0)
-	pace.Hold(-time.Hour)
-	if !math.IsInf(pace.Rate(), 1) || pace.Wait() != 0 {
-		t.Errorf("held for no time, it starts one after %v", pace.Wait())
+	model.Hold(0)
+	model.Hold(-time.Hour)
+	if !math.IsInf(model.Rate(), 1) || model.Wait() != 0 {
+		t.Errorf("held for no time, it starts one after %v", model.Wait())
 	}
-	var none *retry.Pace
+	var none *pace.Pace
 	none.Hold(time.Hour)
 	if !math.IsInf(none.Rate(), 1) || none.Wait() != 0 {
 		t.Error("a nil Pace holds attempts back")
@@ -510,7 +511,7 @@ func TestPaceStaysOpen(t *testing.T) {
 func TestPaceSharesTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		p := retry.Policy{Guards: []retry.Guard{new(retry.Pace)}, Budget: &retry.EarnedBudget{}, AttemptTimeout: time.Second}
+		p := retry.Policy{Guards: []retry.Guard{new(pace.Pace)}, Budget: &retry.EarnedBudget{}, AttemptTimeout: time.Second}
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		failed, early := 0, 0
@@ -544,11 +545,11 @@ func TestPaceSharesTheWait(t *testing.T) {
 // The costs of calls are relative to their average.
 func TestPaceByCost(t *testing.T) {
 	clock := clockx.NewVirtual(epoch)
-	pace := slowPace(clock, time.Second)
-	p := retry.Policy{Guards: []retry.Guard{pace}, Clock: clock}
+	model := slowPace(clock, time.Second)
+	p := retry.Policy{Guards: []retry.Guard{model}, Clock: clock}
 	run := func(cost float64) time.Duration {
 		begin := clock.Now()
-		if err := retry.Run(retry.WithCost(t.Context(), cost), p, works); err != nil {
+		if err := retry.Run(pace.WithCost(t.Context(), cost), p, works); err != nil {
 			t.Fatal(err)
 		}
 		return clock.Now().Sub(begin)
@@ -557,7 +558,7 @@ func TestPaceByCost(t *testing.T) {
 		run(500)
 	}
 	run(1000) // waits for the one before, and makes the next one wait twice as long
-	if d := run(500).Seconds() * pace.Rate(); math.Abs(d-2) > .05 {
+	if d := run(500).Seconds() * model.Rate(); math.Abs(d-2) > .05 {
 		t.Errorf("a call of twice the average took the time of %v calls", d)
 	}
 	defer func() {
@@ -566,7 +567,7 @@ func TestPaceByCost(t *testing.T) {
 		}
 	}()
 	var none context.Context
-	retry.WithCost(none, 1)
+	pace.WithCost(none, 1)
 }
 
 // Supervise and Attempts take their turns too.
@@ -596,17 +597,10 @@ func TestPaceOfOtherRuns(t *testing.T) {
 		}
 	}
 	clock := clockx.NewVirtual(epoch)
-	pace := slowPace(clock, time.Second)
-	p := retry.Policy{Guards: []retry.Guard{pace}, Clock: clock, Budget: &countingBudget{refuse: true}}
+	p := retry.Policy{Guards: []retry.Guard{slowPace(clock, time.Second)}, Clock: clock, Budget: new(strict)}
 	loop := p.Start(clock.Now())
 	if _, ok := loop.Next(clock.Now(), errBusy); ok {
 		t.Error("a Loop, which waits for no turn, is not limited by the budget")
-	}
-	pace.Hold(time.Minute)
-	begin, calls := clock.Now(), 0
-	p.RunPart(t.Context(), retry.Part{Op: func(context.Context) retry.Verdict { calls++; return retry.Verdict{} }})
-	if d := clock.Now().Sub(begin); d != 0 || calls != 1 {
-		t.Errorf("a part of a run made %d attempts after %v, want 1 at once", calls, d)
 	}
 }
 
@@ -726,7 +720,7 @@ func TestNoGuardHookOnceTheContextHasEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	leave := func() {}
 	p.Clock = leavingClock{v, func() { leave() }}
-	pace := &retry.Pace{Clock: p.Clock}
+	pace := &pace.Pace{Clock: p.Clock}
 	pace.Hold(time.Second)
 	p.Guards = []retry.Guard{pace}
 	leave = cancel
@@ -742,7 +736,7 @@ func TestPaceHoldIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, d := range []time.Duration{time.Minute, time.Hour, math.MaxInt64} {
 			for range 100 {
-				var p retry.Pace
+				var p pace.Pace
 				p.Hold(d)
 				if wait := p.Wait(); wait < time.Minute || wait >= 75*time.Second {
 					t.Fatalf("Hold(%v): the next attempt waits %v, want a minute and less than a quarter more", d, wait)
@@ -825,7 +819,7 @@ func TestPaceInAnOpenLoop(t *testing.T) {
 		t.Run(fmt.Sprint(tt.latency, tt.err), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				quota := &quotaOf{rate: 200, level: 200, err: tt.err}
-				p := retry.Policy{Guards: []retry.Guard{new(retry.Pace)}, Budget: &retry.EarnedBudget{}}
+				p := retry.Policy{Guards: []retry.Guard{new(pace.Pace)}, Budget: &retry.EarnedBudget{}}
 				passed, refused := offered(t, p, time.Second/300, 20*time.Second, tt.latency, quota.take)
 				if passed < tt.passed || refused > tt.refused {
 					t.Errorf("%d pass and %d are refused in twenty seconds at 200 in a second, of 300", passed, refused)
@@ -849,7 +843,7 @@ func TestPaceIfAllIsRefused(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt.gap, tt.latency), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := retry.Policy{Guards: []retry.Guard{new(retry.Pace)}, Budget: &retry.EarnedBudget{}}
+				p := retry.Policy{Guards: []retry.Guard{new(pace.Pace)}, Budget: &retry.EarnedBudget{}}
 				refuse := func() error { return retry.After(errors.New("429"), 20*time.Second) }
 				if _, sent := offered(t, p, tt.gap, time.Minute, tt.latency, refuse); sent > tt.sent {
 					t.Errorf("%d sent in a minute, want at most %d", sent, tt.sent)
@@ -881,7 +875,7 @@ func TestHintsHoldTheNextCall(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			pace := new(retry.Pace)
+			pace := new(pace.Pace)
 			p := retry.Policy{Guards: []retry.Guard{pace}, MaxAttempts: 1}
 			calls(p)
 			if wait := pace.Wait(); wait < 20*time.Second || wait > 25*time.Second {
@@ -901,7 +895,7 @@ func TestPaceComesBackAfterAnOutage(t *testing.T) {
 	for _, hint := range []time.Duration{0, time.Second} {
 		t.Run(hint.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				pace := new(retry.Pace)
+				pace := new(pace.Pace)
 				p := retry.Policy{Guards: []retry.Guard{pace}, Budget: &retry.EarnedBudget{}, Rand: func() float64 { return .5 }}
 				calls := func(d time.Duration, op func(context.Context) error) (passed int64) {
 					var n atomic.Int64
@@ -963,7 +957,7 @@ func TestPaceOnTheSystemClock(t *testing.T) {
 	}
 	can := passed(retry.Policy{}, &quotaOf{rate: 1e12}, 0, 2*time.Second)
 	rate := min(can/4, 20_000)
-	p := retry.Policy{Guards: []retry.Guard{new(retry.Pace)}, MaxAttempts: retry.Unlimited}
+	p := retry.Policy{Guards: []retry.Guard{new(pace.Pace)}, MaxAttempts: retry.Unlimited}
 	got := passed(p, &quotaOf{rate: rate, err: status(429)}, 8*time.Second, 12*time.Second)
 	t.Logf("%.0f of %.0f", got, rate)
 	if got < .8*rate {
@@ -976,7 +970,7 @@ func TestPaceOnTheSystemClock(t *testing.T) {
 func TestBacklogAndCallersShareAPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &quotaOf{rate: 10}
-		p := retry.Policy{Guards: []retry.Guard{new(retry.Pace)}, MaxAttempts: 100}
+		p := retry.Policy{Guards: []retry.Guard{new(pace.Pace)}, MaxAttempts: 100}
 		workers, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		var batch, calls atomic.Int64
