@@ -29,7 +29,7 @@
 //     the message is terminated on the server, with the reason.
 //  6. A panic in Handle ends the process, as in any goroutine. Before that, for at most
 //     AckWait, the message is handed back with the policy's delay, or is dead. A policy
-//     without a limit on attempts delivers such a message five times.
+//     without MaxAttempts delivers such a message five times at most.
 //
 // # What a handler must know
 //

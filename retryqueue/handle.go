@@ -27,8 +27,8 @@ var runPart = part.Run.(func(context.Context, retry.Policy, part.Part[retry.Verd
 //
 // A panic or runtime.Goexit in handle or settle passes through, and Hooks get
 // [retry.ReasonPanic]. After one in handle the message is delivered again, or it is Dead at
-// the policy's limit, with [ErrPanicked]. A policy without a limit on attempts delivers such
-// a message five times, however the earlier deliveries ended: else it would end process
+// the policy's limit, with [ErrPanicked]. A policy without MaxAttempts delivers such
+// a message five times at most, however the earlier deliveries ended: else it would end process
 // after process. settle is called with ctx then, after Hooks.Done and while the panic goes
 // on. Its error is lost. Handle panics if ctx is nil.
 func (m Delivery) Handle(ctx context.Context, p retry.Policy, handle func(context.Context) error, settle func(context.Context, Decision) error) (err error) {

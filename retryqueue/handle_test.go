@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"runtime"
 	"strings"
@@ -241,8 +242,14 @@ func TestMessageWhoseHandlerPanicsEndsAsADeadLetter(t *testing.T) {
 		{retry.Policy{}, 3}, {retry.Policy{MaxAttempts: 9}, 9}, {retry.Policy{MaxAttempts: 1}, 1}, {retry.Policy{MaxAttempts: 9, NonIdempotent: true}, 9},
 		{retry.Policy{MaxAttempts: retry.Unlimited}, 5}, {retry.Policy{MaxAttempts: retry.Unlimited, NonIdempotent: true}, 5},
 		{retry.Policy{MaxAttempts: retry.Unlimited, MaxElapsed: 1}, 1},
+		{retry.Policy{MaxElapsed: 24 * time.Hour}, 5}, {retry.Policy{MaxElapsed: 24 * time.Hour, NonIdempotent: true}, 5},
+		{retry.Policy{MaxElapsed: time.Hour, MaxAttempts: 9}, 9}, {retry.Policy{MaxElapsed: math.MaxInt64}, 5},
+		{retry.Policy{MaxElapsed: 4 * time.Millisecond}, 4}, {retry.Policy{MaxAttempts: -7, MaxElapsed: time.Hour}, 5},
 	} {
 		tt.p.Backoff = retry.Constant(time.Second)
+		if tt.p.MaxElapsed == 4*time.Millisecond {
+			tt.p.Backoff = retry.Constant(0)
+		}
 		for n := 1; ; n++ {
 			var d retryqueue.Decision
 			func() {
@@ -251,7 +258,7 @@ func TestMessageWhoseHandlerPanicsEndsAsADeadLetter(t *testing.T) {
 					func(context.Context) error { panic("boom") },
 					func(_ context.Context, decided retryqueue.Decision) error { d = decided; return nil })
 			}()
-			if d == (retryqueue.Decision{Action: retryqueue.Retry, Delay: time.Second}) && n < 20 {
+			if d.Action == retryqueue.Retry && d.Delay <= time.Second && d.Err == nil && n < 20 {
 				continue
 			}
 			if d.Action != retryqueue.Dead || n != tt.want || d.Err.Attempts != n || !errors.Is(d.Err, retryqueue.ErrPanicked) {

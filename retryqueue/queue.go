@@ -58,7 +58,7 @@ var ErrCrashed = errors.New("retryqueue: a delivery ended without a report")
 // ErrPanicked is the error of a delivery whose handler panicked or called runtime.Goexit.
 var ErrPanicked = errors.New("retryqueue: the handler panicked")
 
-// mostPanics is the delivery whose panic ends a message, if the policy has no limit: a
+// mostPanics is the delivery whose panic ends a message, if MaxAttempts sets no limit: a
 // panic that ends the process cuts all other deliveries too.
 const mostPanics = 5
 
@@ -147,8 +147,8 @@ func (m Delivery) judged(p retry.Policy, v retry.Verdict) Decision {
 // failed. NonIdempotent does not count, as after any crash.
 func (m Delivery) panicked(p retry.Policy) Decision {
 	p.NonIdempotent = false
-	if p.AttemptLimit() == math.MaxInt {
-		p.MaxAttempts = mostPanics
+	if p.MaxAttempts <= 0 { // MaxElapsed allows an attempt in each millisecond
+		p.MaxAttempts = min(p.AttemptLimit(), mostPanics)
 	}
 	return m.decide(p, retry.Verdict{Err: ErrPanicked, Class: retry.Transient})
 }
