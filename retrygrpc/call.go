@@ -46,6 +46,7 @@ func absent(b retry.Budget) bool {
 // closed.
 func (c *Client) call(ctx context.Context, method string, cc *grpc.ClientConn, opts []grpc.CallOption) *call {
 	p := c.Policy
+	p.Guards = slices.Clip(p.Guards) // who appends to them below writes to an array of its own
 	if c.ForMethod != nil {
 		p = c.ForMethod(method, p)
 	}
@@ -68,6 +69,7 @@ func (c *Client) call(ctx context.Context, method string, cc *grpc.ClientConn, o
 		switch opt := opt.(type) {
 		case policyOption:
 			if opt.edit != nil {
+				p.Guards = slices.Clip(p.Guards)
 				p = opt.edit(p)
 			}
 		case idempotentOption:

@@ -118,6 +118,29 @@ func TestWithPolicyEdits(t *testing.T) {
 	}
 }
 
+// TestEditsMayAppendToTheGuards: they write to arrays of their own, so that two calls share none.
+func TestEditsMayAppendToTheGuards(t *testing.T) {
+	s := serve(t, always(fail(codes.NotFound)))
+	shared := make([]retry.Guard, 0, 8)
+	edit := func(p retry.Policy) retry.Policy { p.Guards = append(p.Guards, new(watched)); return p }
+	for name, tt := range map[string]struct {
+		client *retrygrpc.Client
+		opts   []grpc.CallOption
+	}{
+		"ForMethod":  {client: &retrygrpc.Client{ForMethod: func(_ string, p retry.Policy) retry.Policy { return edit(p) }}},
+		"WithPolicy": {client: &retrygrpc.Client{}, opts: []grpc.CallOption{retrygrpc.WithPolicy(edit)}},
+	} {
+		tt.client.Policy.Guards = shared
+		if _, err := call(within(t), dial(t, s.addr, tt.client), get, tt.opts...); status.Code(err) != codes.NotFound {
+			t.Error(name, err)
+		}
+		if g := shared[:1][0]; g != nil {
+			t.Errorf("%s has written %T behind the Client's guards", name, g)
+			shared[:1][0] = nil
+		}
+	}
+}
+
 // TestUndoneBelow: an interceptor below may know that nothing was done.
 func TestUndoneBelow(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -3,6 +3,7 @@ package retryhttp
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/goretry/retry"
@@ -68,6 +69,7 @@ func (s *settings) apply(p *retry.Policy) {
 	}
 	s.outer.apply(p)
 	if s.edit != nil {
+		p.Guards = slices.Clip(p.Guards) // an edit that appends writes to an array of its own
 		*p = s.edit(*p)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
+	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/retryhttp"
 	"github.com/goretry/retry/retrytest"
 )
@@ -100,6 +101,19 @@ func TestWithPolicyEditsInOrder(t *testing.T) {
 	}
 	if rt.Policy.Name != "" || rt.Policy.MaxAttempts != 0 {
 		t.Errorf("the Transport's policy has become %+v", rt.Policy)
+	}
+}
+
+// Edits that append to the guards write to arrays of their own: two calls share none.
+func TestWithPolicyMayAppendToTheGuards(t *testing.T) {
+	shared := make([]retry.Guard, 0, 8)
+	edit := func(p retry.Policy) retry.Policy { p.Guards = append(p.Guards, new(limit.Limit)); return p }
+	ctx := retryhttp.WithPolicy(retryhttp.WithPolicy(t.Context(), edit), edit)
+	policy := quick
+	policy.Guards = shared
+	_ = mustDo(t, &retryhttp.Transport{Base: &answers{codes: []int{200}}, Policy: policy}, request(t, "GET", "http://example.com/", nil).WithContext(ctx))
+	if g := shared[:1][0]; g != nil {
+		t.Errorf("an edit has written %T behind the Transport's guards", g)
 	}
 }
 
