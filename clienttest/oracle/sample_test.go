@@ -53,10 +53,13 @@ func sampleOf(table *oracle.Table, r oracle.Row, taken map[string]bool) (s sampl
 	} else if table.Under != "" && number(r.Name) {
 		s.word, s.name = r.Name, ""
 	}
-	if before, after, found := strings.Cut(r.Code, " "); found && (number(before) || service(table, before)) {
-		s.word, s.code = before, after
-	}
 	s.status, _ = strconv.Atoi(s.word)
+	if i := strings.LastIndex(r.Code, " "); table.Name == "aws" && i >= 0 {
+		s.word, s.code = r.Code[:i], r.Code[i+1:] // a service, whose name may have blanks
+	} else if before, after, found := strings.Cut(r.Code, " "); found && number(before) {
+		s.word, s.code = before, after
+		s.status, _ = strconv.Atoi(before)
+	}
 	if from, to, ok := r.Numbers(); ok {
 		for n := from; n <= to; n++ {
 			if from == to || !taken[strconv.Itoa(int(n))] {
@@ -82,9 +85,6 @@ func number(s string) bool {
 }
 
 func sqlstate(s string) bool { return len(s) == 5 && strings.ToUpper(s) == s }
-
-// service reports whether word is the name of a service, in a table in which codes may have one.
-func service(table *oracle.Table, word string) bool { return table.Name == "aws" && word != "" }
 
 func (s sample) String() string {
 	if s.pattern {

@@ -90,8 +90,8 @@ var vendors = map[string]vendor{
 	"aws": {clients: []client{
 		{"AWS SDK", byAWS},
 		{"minio-go", func(s sample) error {
-			if s.word != "" && s.status == 0 {
-				return nil // a service's own
+			if strings.Contains(s.row.Code, " ") {
+				return nil // of a service
 			}
 			return minio.ErrorResponse{Code: s.code, StatusCode: or(s.status, 400)}
 		}},
@@ -257,9 +257,9 @@ func or[T comparable](v, otherwise T) T {
 
 // byAWS returns the error that any of the SDK's clients returns for a code.
 func byAWS(s sample) error {
-	service := s.word
-	if s.status != 0 || service == "" {
-		service = "Any"
+	service := "Any"
+	if strings.Contains(s.row.Code, " ") {
+		service = s.word
 	}
 	return &smithy.OperationError{ServiceID: service, OperationName: "Call", Err: &awshttp.ResponseError{
 		ResponseError: &smithyhttp.ResponseError{

@@ -117,7 +117,7 @@ func (v *vendor) leaveOut(part *oracle.Table, vendors map[string]*vendor) error 
 	}
 	for _, r := range part.Rows {
 		status, _, _ := strings.Cut(r.Name, " ")
-		if beside, _, ok := strings.Cut(r.Code, " "); ok && part.Under == "http" {
+		if beside, _, ok := strings.Cut(r.Code, " "); ok && number(beside) {
 			status = beside
 		}
 		f, ok := under.at(status)
@@ -127,6 +127,11 @@ func (v *vendor) leaveOut(part *oracle.Table, vendors map[string]*vendor) error 
 		v.rows = slices.DeleteFunc(v.rows, func(other oracle.Row) bool { return other.Code == r.Code })
 	}
 	return nil
+}
+
+func number(s string) bool {
+	_, err := strconv.Atoi(s)
+	return err == nil
 }
 
 // same reports whether a verdict without facts says what its status says.
