@@ -211,10 +211,10 @@ func TestAWSWordsGoBeforeTheStatus(t *testing.T) {
 			"WAFServiceLinkedRoleErrorException InternalErrorException InternalServerException InternalServiceException " +
 			"InternalServiceErrorException ServiceTemporarilyUnavailableException ServiceUnavailableException",
 		retry.Throttled: "ThrottlingException Throttled KMSThrottling KmsThrottled KMSThrottlingException KMS.ThrottlingException TooManyUpdates " +
-			"OpsMetadataTooManyUpdatesException SlowDownException RateLimitExceededException RateExceededException RequestLimitExceededException " +
+			"LimitExceededException OpsMetadataTooManyUpdatesException SlowDownException RateLimitExceededException RateExceededException RequestLimitExceededException " +
 			"RequestThrottleException DependencyThrottle DependentServiceRequestThrottlingFault ConcurrentLimitExceededException " +
 			"ConcurrentRunsExceededException MaxConcurrentQueriesException ActiveStatementsExceededException",
-		retry.Permanent: "NoSuchKey AccessDenied LimitExceededException ConditionalCheckFailedException BucketAlreadyExists " +
+		retry.Permanent: "NoSuchKey AccessDenied ConditionalCheckFailedException BucketAlreadyExists " +
 			"ConflictException ResourceInUseException ResourceConflictException ResourceNotReadyException InvalidResourceStateException " +
 			"WAFOptimisticLockException BackupInProgress",
 	} {

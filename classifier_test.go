@@ -363,7 +363,7 @@ var classesOf = map[string][]judged{
 		{code("ThrottlingException"), retry.Throttled},
 		{code("SlowDown"), retry.Throttled},
 		{code("RequestTimeout"), retry.Transient},
-		{code("PriorRequestNotComplete"), retry.Transient},
+		{code("PriorRequestNotComplete"), retry.Throttled},
 		{code("AccessDenied"), retry.Permanent},
 		{code("Wrong"), retry.Unknown},
 		{waits{code("Throttling")}, retry.Throttled},
