@@ -98,7 +98,7 @@ func (c *call) receive(ctx context.Context, value any) retry.Verdict {
 		}
 		status, _ = errors.AsType[*StatusError](v.Err)
 		if resp.StatusCode < 400 {
-			v = permanent(v.Err)
+			v = permanent(&unusable{v.Err})
 		}
 	}
 	v = c.rewindBody(v)
@@ -137,6 +137,9 @@ func (c *call) decode(resp *http.Response, value any) retry.Verdict {
 	if misfits {
 		err = misfit(&s, b, err)
 	}
+	if class == retry.Permanent {
+		err = &unusable{err}
+	}
 	kind := cmp.Or(s.hide(resp.Header.Get("Content-Type"), excerpt), "no Content-Type")
 	err = fmt.Errorf("%s %s: %d %s, %s: %w", c.method(), c.url(), resp.StatusCode, http.StatusText(resp.StatusCode), kind, err)
 	return c.judge(err, class)
@@ -165,7 +168,7 @@ func (c *call) unmarshal(resp *http.Response, b []byte, value any) error {
 func (c *call) readAll(resp *http.Response) ([]byte, error) {
 	limit := cmp.Or(c.MaxResponse, 64<<20)
 	tooLong := func() error {
-		return retry.Stop(fmt.Errorf("the body is longer than Transport.MaxResponse, %d bytes", limit))
+		return &unusable{fmt.Errorf("the body is longer than Transport.MaxResponse, %d bytes", limit)}
 	}
 	if limit > 0 && resp.ContentLength > limit && c.method() != http.MethodHead {
 		resp.Body.Close()
@@ -221,9 +224,25 @@ func (c redirecting) RoundTrip(req *http.Request) (*http.Response, error) {
 		e.URL, e.Err = redact(u), unquoted(e.Err)
 	}
 	if resp != nil { // the response is closed, and err is CheckRedirect's
-		err = retry.Stop(err)
+		err = &unusable{err}
 	}
 	return nil, err
+}
+
+// unusable is the error of a complete answer that is of no use: a page of a proxy instead of
+// JSON, or a redirect without end. It is permanent to a run. But it is not about what was
+// sent, so a message that waits in a queue may succeed later.
+type unusable struct{ error }
+
+func (e *unusable) Unwrap() error   { return e.error }
+func (e *unusable) Retryable() bool { return false } // so nothing blames the message: see retryqueue.Patient
+
+// ErrorType returns the error.type of spans and metrics.
+func (e *unusable) ErrorType() string {
+	if status, ok := e.error.(*StatusError); ok {
+		return status.ErrorType()
+	}
+	return "retryhttp.unusable_answer"
 }
 
 // unquoted returns an error of net/http without what it shows of a response, since a

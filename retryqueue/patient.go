@@ -18,7 +18,8 @@ func judge(p retry.Policy, err error) retry.Verdict {
 // Patient is a [retry.Classifier] for work that can wait for hours. Of the errors that
 // [retry.DefaultClassifier] calls permanent it calls those Transient for which the
 // message is not to blame: a name that is not found, a certificate that has expired, a
-// key that was changed (401, 403), a route or a table that is not there yet. People
+// key that was changed (401, 403), a route or a table that is not there yet, an answer
+// that package retryhttp could not use, such as a maintenance page. People
 // mend these, and the message is still there.
 //
 // It has no opinion, so that DefaultClassifier decides, on all other errors, on which

@@ -12,7 +12,9 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -152,6 +154,61 @@ func TestPatientProvesNothing(t *testing.T) {
 		d = retryqueue.Delivery{Number: 1, Stored: now, Now: now}.After(p, retry.Undone(err))
 		if d.Action != retryqueue.Retry {
 			t.Errorf("%s, undone: After() = %+v, want a retry", name, d)
+		}
+	}
+}
+
+// An answer that is of no use says nothing of the message.
+func TestPatientWaitsForAnAnswerThatItCanUse(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/login":
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "<html>Please log in</html>")
+		case "/maintenance":
+			_, _ = io.WriteString(w, `["we are back at noon"]`)
+		case "/loop", "/away":
+			http.Redirect(w, r, r.URL.Path, http.StatusFound)
+		case "/unchanged":
+			w.WriteHeader(http.StatusNotModified)
+		case "/nowhere":
+			w.WriteHeader(http.StatusFound)
+		case "/long":
+			_, _ = io.WriteString(w, `{"Name": "`+strings.Repeat("x", 100)+`"}`)
+		case "/streamed": // of unknown length
+			_, _ = io.WriteString(w, "<html>")
+			_ = http.NewResponseController(w).Flush()
+		case "/wrong":
+			w.WriteHeader(422)
+		}
+	}))
+	defer s.Close()
+	type user struct{ Name string }
+	get := func(path string) error {
+		transport := &retryhttp.Transport{MaxResponse: 64}
+		defer transport.CloseIdleConnections()
+		client := &http.Client{Transport: transport}
+		if path == "/away" {
+			client.CheckRedirect = func(*http.Request, []*http.Request) error { return errors.New("to another host") }
+		}
+		req, err := http.NewRequest("GET", s.URL+path, nil)
+		if err != nil {
+			return err
+		}
+		_, err = retryhttp.JSON[user](t.Context(), retry.Policy{Backoff: retry.Constant(0)}, client, req)
+		return err
+	}
+	m := retryqueue.Delivery{Number: 1, Stored: now, Now: now}
+	for path, want := range map[string]retryqueue.Action{
+		"/login": retryqueue.Retry, "/maintenance": retryqueue.Retry, "/loop": retryqueue.Retry, "/away": retryqueue.Retry, "/unchanged": retryqueue.Retry,
+		"/nowhere": retryqueue.Retry, "/long": retryqueue.Retry, "/streamed": retryqueue.Retry, "/empty": retryqueue.Retry, "/wrong": retryqueue.Dead,
+	} {
+		err := get(path)
+		if e, ok := errors.AsType[*retry.Error](err); !ok || e.Reason != retry.ReasonPermanent || e.Attempts != 1 {
+			t.Errorf("%s: %v, want a permanent error after one attempt", path, err)
+		}
+		if d := m.After(retry.Policy{}, fmt.Errorf("handle: %w", err)); d.Action != want {
+			t.Errorf("%s: %v is %v, want %v", path, err, d.Action, want)
 		}
 	}
 }
