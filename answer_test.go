@@ -11,6 +11,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/retrytest"
 )
 
 // errMiss is what a cache returns for a key that it does not hold.
@@ -102,6 +103,43 @@ func TestOnlyTheMarkIsAnAnswer(t *testing.T) {
 	}
 	if retry.Answer(nil) != nil {
 		t.Error("Answer(nil) is an error")
+	}
+}
+
+// A poll with the server's interval is no 429: not to a guard, not to ThrottleBackoff, and not
+// to whoever gives a verdict.
+func TestAPollWithAnIntervalIsNotThrottled(t *testing.T) {
+	for name, err := range map[string]error{
+		"marked":            retry.After(retry.ErrRejected, time.Second),
+		"wrapped":           fmt.Errorf("job: %w", retry.After(retry.ErrRejected, time.Second)),
+		"wrapped below":     retry.After(fmt.Errorf("job: %w", retry.ErrRejected), time.Second),
+		"joined":            retry.After(errors.Join(errDown, retry.ErrRejected), time.Second),
+		"undone":            retry.Undone(retry.After(retry.ErrRejected, time.Second)),
+		"in a method":       waitsFor{time.Second, retry.ErrRejected},
+		"marked, in a mark": retry.After(retry.After(retry.ErrRejected, time.Minute), time.Second),
+	} {
+		h := retrytest.New(t, retry.Policy{MaxAttempts: 2, ThrottleBackoff: retry.Constant(time.Hour), Backoff: retry.Constant(0)})
+		p := h.Policy
+		var seen []retry.Verdict
+		p.Guards = []retry.Guard{callback{func(x retry.Exit) { seen = append(seen, x.Verdict) }}}
+		_ = retry.Run(t.Context(), p, func(context.Context) error { return err })
+		h.AssertDelays(time.Second)
+		for _, v := range seen {
+			if v.Class != retry.Transient || !v.Answered || v.Hint != time.Second {
+				t.Errorf("%s: a guard heard %+v", name, v)
+			}
+		}
+		if len(seen) != 2 {
+			t.Errorf("%s: a guard heard of %d attempts", name, len(seen))
+		}
+	}
+	p := retry.Policy{Backoff: retry.Constant(0), ThrottleBackoff: retry.Constant(time.Hour)}
+	loop := p.Start(time.Time{})
+	if wait, ok := loop.Judged(time.Time{}, retry.Verdict{Err: errDown, Class: retry.Throttled, Answered: true}); wait != 0 || !ok {
+		t.Errorf("Judged: %v, %v", wait, ok)
+	}
+	if v := p.Judge(retry.After(errDown, time.Second)); v.Class != retry.Throttled {
+		t.Errorf("After: %+v", v)
 	}
 }
 

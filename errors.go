@@ -354,6 +354,9 @@ func Refuse(err error) error {
 // negative, the wait is the backoff alone. The mark is recognized wherever a [Stop] mark
 // is. After(nil, d) is nil.
 //
+// If err is or wraps [ErrRejected], it stays Transient: a poll that the server wants to see
+// again after d has not been throttled.
+//
 // The hint of an error with a method RetryAfter() time.Duration is obeyed without a
 // mark.
 func After(err error, d time.Duration) error {

@@ -43,7 +43,7 @@ type Verdict struct {
 
 	// Answered says that the dependency has answered. If not IsAnswer, the answer is not
 	// yet the one wanted, as with [ErrRejected]: a retry is no extra load, and takes
-	// nothing from Policy.Budget.
+	// nothing from Policy.Budget. Throttled counts as Transient then.
 	Answered bool
 
 	// Marked says that a mark has decided the class, and no classifier. Code that gives a
@@ -81,6 +81,7 @@ func (v *Verdict) judgeTree(p *Policy, err error, lasting bool) {
 	case m != nil:
 		v.Class, v.Marked = m.class, true
 		v.Answered = m.answered || v.Answered && m.class != Permanent
+		v.calm()
 	case found.rejected:
 		v.Class = Transient
 	case p.Classify == nil:
@@ -131,7 +132,16 @@ func (v Verdict) checked() Verdict {
 	}
 	v.Err, v.Hint = unmarked(v.Err), max(v.Hint, 0)
 	v.Class = cmp.Or(orUnknown(v.Class), Transient)
+	v.calm()
 	return v
+}
+
+// calm makes a poll whose value is not yet the one wanted Transient: whoever answers is not
+// too busy, however long it asks to wait.
+func (v *Verdict) calm() {
+	if v.Answered && v.Class == Throttled {
+		v.Class = Transient
+	}
 }
 
 // orUnknown returns c, or Unknown if it is a number that is no Class.

@@ -7,10 +7,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/retryhttp"
 )
 
 // A Do around a client knows nothing of statuses, and the attempt's context ends before the
@@ -49,4 +53,49 @@ func TestDoAroundAClient(t *testing.T) {
 	if n, err := io.Copy(io.Discard, resp.Body); !errors.Is(err, context.Canceled) {
 		t.Errorf("%d bytes and %v, want a body that is cut off", n, err)
 	}
+}
+
+// accepted is a Transport.Check for a job that the server has not done yet.
+func accepted(resp *http.Response) error {
+	if resp.StatusCode == http.StatusAccepted {
+		return retry.ErrRejected // the wait is the response's Retry-After
+	}
+	return nil
+}
+
+// result returns the response of a job, which the server wants to see after first again.
+func result(ctx context.Context, policy retry.Policy, base http.RoundTripper, job string, first time.Duration) (*http.Response, error) {
+	client := &http.Client{Transport: &retryhttp.Transport{Base: base, Policy: policy, Check: accepted}}
+	if err := clockx.System().Sleep(ctx, first); err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, "GET", job, nil)
+	if err != nil {
+		return nil, err
+	}
+	return client.Do(req)
+}
+
+type tripper func(*http.Request) (*http.Response, error)
+
+func (f tripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+func TestPollAtTheServersInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var at []time.Duration
+		base := tripper(func(req *http.Request) (*http.Response, error) {
+			at = append(at, time.Since(start))
+			resp := &http.Response{StatusCode: 202, Header: http.Header{"Retry-After": {"10"}}, Body: http.NoBody, Request: req}
+			if len(at) == 3 {
+				resp.StatusCode = 200
+			}
+			return resp, nil
+		})
+		policy := retry.Policy{MaxElapsed: time.Minute, Backoff: retry.Constant(0), Rand: func() float64 { return 0 }}
+		resp, err := result(t.Context(), policy, base, "http://example.com/jobs/1", 5*time.Second)
+		if err != nil || resp.StatusCode != 200 || !slices.Equal(at, []time.Duration{5 * time.Second, 15 * time.Second, 25 * time.Second}) {
+			t.Errorf("%v, %v; requests after %v", resp, err, at)
+		}
+	})
 }
