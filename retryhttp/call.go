@@ -178,7 +178,7 @@ func (c *call) send(ctx context.Context) (*http.Response, retry.Verdict) {
 	case err != nil:
 		return nil, c.explain(err)
 	case objection != nil:
-		return resp, c.judge(objection, retry.Unknown)
+		return resp, c.objected(resp, objection)
 	}
 	return resp, retry.Verdict{}
 }

@@ -32,9 +32,10 @@
 //   - With X-Should-Retry: true or Stripe-Should-Retry: true any status from 400 on is
 //     retried as a 5xx is, even one that would be permanent. That header does not prove
 //     that nothing was done.
-//   - [Transport.Check], and then Policy.Classify, go before these headers and the
-//     status. An error of Check proves that the request did nothing only if it is marked
-//     by [retry.Undone], or Unprocessed to Policy.Classify.
+//   - An error of [Transport.Check] says by a mark or a wait what it means, and so does
+//     Policy.Classify. Otherwise what these headers and a status to be retried say counts. It
+//     proves nothing by itself: the request did nothing if the response says so, if the error
+//     is marked by [retry.Undone], or if it is Unprocessed to Policy.Classify.
 //
 // The wait is what the server asks for ([ParseRetryAfter]) and a little more: see [retry.After].
 // If the server asks for more than Policy.MaxRetryAfter, there is no retry.

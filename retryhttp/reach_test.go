@@ -2,7 +2,9 @@ package retryhttp_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -301,6 +303,77 @@ func TestCheckDecidesBeforeTheStatus(t *testing.T) {
 			}
 			h.AssertDelays(tt.delays...)
 		})
+	}
+}
+
+// waits is an error that asks for a wait, without a mark.
+type waits time.Duration
+
+func (w waits) Error() string             { return "later" }
+func (w waits) RetryAfter() time.Duration { return time.Duration(w) }
+
+// What the response says counts, unless Check's error says otherwise.
+func TestCheckLosesNothingTheResponseSays(t *testing.T) {
+	errBody, errJSON := errors.New("error: quota"), &json.SyntaxError{}
+	second := http.Header{"Retry-After": {"1"}}
+	for _, tt := range []struct {
+		name, method string
+		code         int
+		header       http.Header
+		err          error
+		classify     retry.Classifier
+		class        retry.Class
+		wait         time.Duration // before the second request, or
+		end          retry.Reason  // why there is none
+	}{
+		{name: "429 with a wait", method: "GET", code: 429, header: second, err: errBody, class: retry.Throttled, wait: time.Second},
+		{name: "of a POST", method: "POST", code: 429, header: second, err: errBody, class: retry.Throttled, wait: time.Second},
+		{name: "now", method: "POST", code: 429, header: http.Header{"Retry-After": {"0"}}, err: errBody, class: retry.Throttled},
+		{name: "without a wait a POST has no proof", method: "POST", code: 429, err: errBody, class: retry.Throttled, end: retry.ReasonNotIdempotent},
+		{name: "the error's wait is one", method: "POST", code: 429, err: retry.After(errBody, time.Second), class: retry.Throttled, wait: time.Second},
+		{name: "an error that is permanent elsewhere", method: "GET", code: 503, header: second, err: errJSON, class: retry.Transient, wait: time.Second},
+		{name: "504", method: "GET", code: 504, err: errBody, class: retry.TimedOut},
+		{name: "421", method: "POST", code: 421, err: errBody, class: retry.Unprocessed},
+		{name: "403 of a rate limit", method: "POST", code: 403, header: http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"2"}}, err: errBody, class: retry.Throttled, wait: 2 * time.Second},
+		{name: "200 with a wait", method: "GET", code: 200, header: second, err: errBody, class: retry.Transient, wait: time.Second},
+		{name: "wrapped by Undone", method: "POST", code: 200, header: second, err: retry.Undone(errBody), class: retry.Transient, wait: time.Second},
+		{name: "too long a wait", method: "GET", code: 429, header: http.Header{"Retry-After": {"3600"}}, err: errBody, class: retry.Throttled, end: retry.ReasonRetryAfter},
+		{name: "a poll", method: "GET", code: 202, header: second, err: retry.ErrRejected, class: retry.Transient, wait: time.Second},
+		{name: "a poll that is throttled", method: "GET", code: 429, header: second, err: retry.ErrRejected, class: retry.Throttled, wait: time.Second},
+		{name: "a stop", method: "GET", code: 429, header: second, err: retry.Stop(errBody), class: retry.Permanent, end: retry.ReasonPermanent},
+		{name: "an answer", method: "GET", code: 503, header: second, err: retry.Answer(errBody), class: retry.Permanent, end: retry.ReasonPermanent},
+		{name: "another wait", method: "GET", code: 429, header: second, err: retry.After(errBody, 2*time.Second), class: retry.Throttled, wait: 2 * time.Second},
+		{name: "another wait without a mark", method: "GET", code: 429, header: second, err: waits(3 * time.Second), class: retry.Throttled, wait: 3 * time.Second},
+		{name: "a wait makes a 400 one of later", method: "GET", code: 400, err: waits(3 * time.Second), class: retry.Transient, wait: 3 * time.Second},
+		{name: "Classify", method: "GET", code: 429, header: second, err: errBody, classify: func(error) retry.Class { return retry.Permanent }, class: retry.Permanent, end: retry.ReasonPermanent},
+		{name: "Classify without an opinion", method: "GET", code: 429, header: second, err: errBody, classify: func(error) retry.Class { return retry.Unknown }, class: retry.Throttled, wait: time.Second},
+	} {
+		for _, door := range []string{"Transport", "JSON"} {
+			t.Run(tt.name+", "+door, func(t *testing.T) {
+				h := retrytest.New(t, retry.Policy{MaxAttempts: 2, Classify: tt.classify})
+				p := h.Policy
+				var got retry.Class
+				p.Hooks.AttemptDone = func(_ context.Context, a retry.Attempt) { got = a.Class }
+				rt := &retryhttp.Transport{Base: &answers{codes: []int{tt.code}, header: tt.header}, Policy: p, Check: func(*http.Response) error { return tt.err }}
+				req := request(t, tt.method, "http://example.com/", nil)
+				var e *retry.Error
+				if door == "JSON" {
+					_, err := retryhttp.JSON[user](t.Context(), p, client(rt), req)
+					e, _ = errors.AsType[*retry.Error](err)
+				} else {
+					e = retryhttp.GaveUp(mustDo(t, rt, req))
+				}
+				want := cmp.Or(tt.end, retry.ReasonMaxAttempts)
+				if e == nil || e.Reason != want || got != tt.class || !errors.Is(e, tt.err) && errors.Unwrap(tt.err) == nil {
+					t.Errorf("%v, %v, want %v and %v", e, got, want, tt.class)
+				}
+				if tt.end == retry.ReasonNone {
+					h.AssertDelays(tt.wait)
+				} else {
+					h.AssertDelays()
+				}
+			})
+		}
 	}
 }
 

@@ -69,7 +69,7 @@ func limited(code int) bool {
 func (c *call) failure(resp *http.Response) (v retry.Verdict, answer bool) {
 	e := &StatusError{Code: resp.StatusCode, Method: c.method(), URL: c.url()}
 	timed := e.readHint(resp.Header, c.now)
-	keyed := e.Code == http.StatusConflict && (c.key != "" || hasKey(c.req.Header))
+	keyed := c.keyed(e.Code)
 	class := statusClass(e.Code, timed, keyed)
 	rejected := class == retry.Unprocessed || limited(e.Code) && timed
 	v = retry.Verdict{Err: e, Hint: e.Hint, Undone: rejected && !c.redirected.Load()} // a later request proves nothing about the first
@@ -90,6 +90,48 @@ func (c *call) failure(resp *http.Response) (v retry.Verdict, answer bool) {
 		return v, false
 	}
 	return v, v.Class == retry.Permanent
+}
+
+// objected returns the verdict on a response with which the attempt has failed, because Check
+// returned err. What the status and the headers say counts, unless err says otherwise by a
+// mark or a wait, or Policy.Classify does. A status that is an answer, such as 200 or 404,
+// says nothing about the failure: the class is that of err.
+func (c *call) objected(resp *http.Response, err error) retry.Verdict {
+	e := &StatusError{Code: resp.StatusCode}
+	timed := e.readHint(resp.Header, c.now)
+	class := retry.Unknown
+	if e.Code >= 400 {
+		class = statusClass(e.Code, timed, c.keyed(e.Code))
+	}
+	word := shouldRetry(resp.Header)
+	switch {
+	case class != retry.Permanent:
+	case word == yes:
+		class = retry.Transient
+	default:
+		class = retry.Unknown
+	}
+	v := c.judge(err, class)
+	if v.Marked && v.Class == retry.Permanent {
+		return v
+	}
+	own := v.Marked || v.Hint > 0 // err speaks for itself
+	v.Hint = cmp.Or(v.Hint, e.Hint)
+	if v.Answered && class != retry.Unknown && !v.Marked { // the status says that it is a failure
+		v.Class, v.Answered = class, false
+	}
+	rejected := class == retry.Unprocessed || class == retry.Throttled && (timed || v.Hint > 0)
+	v.Undone = v.Undone || rejected && !c.redirected.Load()
+	if word == no && !own && c.said(err) == retry.Unknown {
+		v.Class, v.Refused = retry.Permanent, true
+	}
+	return v
+}
+
+// keyed reports whether a status of a request with a key says that the first attempt with that
+// key is underway.
+func (c *call) keyed(code int) bool {
+	return code == http.StatusConflict && (c.key != "" || hasKey(c.req.Header))
 }
 
 // statusClass judges a status that is not a success. Only 421, 429 and the 403 of a

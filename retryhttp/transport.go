@@ -100,8 +100,10 @@ type Transport struct {
 
 	// Check is called with every response except a 101, before the status is judged, also
 	// with a 2xx. It is for servers that report failures in bodies. If it returns an
-	// error, the attempt has failed. The error is judged as any other, by its marks and
-	// hints, and by the rule for requests that are not idempotent. If the run ends with
+	// error, the attempt has failed. What the status and the headers say then counts, such
+	// as 429 and its Retry-After, unless the error says otherwise by a mark or a wait, or
+	// Policy.Classify does. After a status that is an answer, such as 200 or 404, the
+	// error is judged as any other. If the run ends with
 	// it, the caller still gets the response, and [GaveUp] returns the error. If Check is
 	// nil or returns nil, the status decides. Check may read the body if it replaces it
 	// by an equal one. Mark the error by [retry.Undone] if the response proves that the

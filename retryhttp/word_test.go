@@ -1,6 +1,7 @@
 package retryhttp_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -154,7 +155,7 @@ func TestWordOfARedirectCountsForNothing(t *testing.T) {
 	}
 }
 
-// Check and Classify go before the server's word.
+// Marks and Classify go before the server's word, and that before an error of Check without one.
 func TestCheckAndClassifyGoBeforeTheWord(t *testing.T) {
 	says := func(c retry.Class) retry.Classifier { return func(error) retry.Class { return c } }
 	for _, tt := range []struct {
@@ -165,7 +166,11 @@ func TestCheckAndClassifyGoBeforeTheWord(t *testing.T) {
 		want       retry.Reason
 	}{
 		{"Check of a yes", "true", 503, nil, retry.Stop(io.ErrNoProgress), retry.ReasonPermanent},
-		{"Check of a no", "false", 503, nil, io.ErrNoProgress, retry.ReasonMaxAttempts},
+		{"Check of a no", "false", 503, nil, io.ErrNoProgress, retry.ReasonRefused},
+		{"a mark of Check, of a no", "false", 503, nil, retry.After(io.ErrNoProgress, 0), retry.ReasonMaxAttempts},
+		{"Classify of Check's error and a no", "false", 503, says(retry.Transient), io.ErrNoProgress, retry.ReasonMaxAttempts},
+		{"Check of a no for what is no answer", "false", 200, nil, io.ErrNoProgress, retry.ReasonRefused},
+		{"Check of a yes for a bad body", "true", 404, nil, &json.SyntaxError{}, retry.ReasonMaxAttempts},
 		{"Classify of a no", "false", 503, says(retry.Transient), nil, retry.ReasonMaxAttempts},
 		{"Classify of a no, for an answer", "false", 503, says(retry.Permanent), nil, retry.ReasonNone},
 		{"Classify of a yes", "true", 404, says(retry.Permanent), nil, retry.ReasonNone},
