@@ -105,7 +105,7 @@ func TestAPollWithAHintIsNoOutage(t *testing.T) {
 	if got := v.tree(); strings.Contains(got, "error.type") || strings.Contains(got, "Error") || strings.Count(got, "@") != 4 {
 		t.Errorf("spans:\n%swant four events, no error.type and no status", got)
 	}
-	if got, want := metrics(t, v.reader), "retry.attempt.duration [s] class=throttled: 4 runs"; !strings.Contains(got, want) || strings.Contains(got, "error.type") {
+	if got, want := metrics(t, v.reader), "retry.attempt.duration [s] class=transient: 4 runs"; !strings.Contains(got, want) || strings.Contains(got, "error.type") {
 		t.Errorf("metrics:\n%swant %s and no error.type", got, want)
 	}
 }

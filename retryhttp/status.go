@@ -120,7 +120,7 @@ func (c *call) objected(resp *http.Response, err error) retry.Verdict {
 	if v.Answered && class != retry.Unknown && !v.Marked { // the status says that it is a failure
 		v.Class, v.Answered = class, false
 	}
-	rejected := class == retry.Unprocessed || class == retry.Throttled && (timed || v.Hint > 0)
+	rejected := class == retry.Unprocessed || limited(e.Code) && (timed || v.Hint > 0)
 	v.Undone = v.Undone || rejected && !c.redirected.Load()
 	if word == no && !own && c.said(err) == retry.Unknown {
 		v.Class, v.Refused = retry.Permanent, true
