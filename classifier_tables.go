@@ -66,7 +66,7 @@ var permanentTexts = []string{"authentication required", "authorization failed",
 var behindIs = func() []known {
 	all := append(slices.Clone(sentinels),
 		known{net.ErrClosed, Transient}, known{context.DeadlineExceeded, TimedOut}, known{os.ErrDeadlineExceeded, TimedOut})
-	for _, n := range sysno.All {
+	for _, n := range sysno.Asked {
 		all = append(all, known{n.Number, Class(n.Class)})
 	}
 	return all

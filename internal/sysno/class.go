@@ -14,9 +14,9 @@ type Known struct {
 	Class  clienterr.Class
 }
 
-// Class returns the class of a number, by All or else by its method Is, which knows the
+// Class returns the class of a number, by its list or else by its method Is, which knows the
 // numbers that mean "no such file" and the like.
-func Class(n Number) clienterr.Class { return classIn(All, n) }
+func Class(n Number) clienterr.Class { return classIn(all, n) }
 
 func classIn(all []Known, n Number) clienterr.Class {
 	for _, k := range all {

@@ -28,6 +28,17 @@ func TestWindowsSocketErrors(t *testing.T) {
 	}
 }
 
+// A number stands once.
+func TestNumbersAreListedOnce(t *testing.T) {
+	seen := map[Number]bool{}
+	for _, k := range all {
+		if seen[k.Number] {
+			t.Errorf("%d, %v, stands twice", k.Number, k.Number)
+		}
+		seen[k.Number] = true
+	}
+}
+
 // Not every system has a name for it.
 func TestHostIsDown(t *testing.T) {
 	if got := Class(hostDown); got != clienterr.Unprocessed {

@@ -40,6 +40,31 @@ var posix = []Known{
 	{syscall.ENOTSUP, clienterr.Permanent}, // errors.ErrUnsupported is it, but not on wasip1
 }
 
+// others are those which an error is not asked for by its method Is: there are too many.
+var others = []Known{
+	{syscall.EBUSY, clienterr.Transient},
+	{syscall.EDEADLK, clienterr.Transient},
+	{syscall.EADDRINUSE, clienterr.Transient}, // of the process before
+	{syscall.ENETRESET, clienterr.Transient},
+	{syscall.ENOTCONN, clienterr.Transient}, // the peer has closed
+	{syscall.ENOSPC, clienterr.Throttled},
+	{syscall.ENOLCK, clienterr.Throttled},
+	{syscall.EFAULT, clienterr.Permanent},
+	{syscall.ENODEV, clienterr.Permanent},
+	{syscall.ENOTDIR, clienterr.Permanent},
+	{syscall.EISDIR, clienterr.Permanent},
+	{syscall.EFBIG, clienterr.Permanent},
+	{syscall.EROFS, clienterr.Permanent},
+	{syscall.ENAMETOOLONG, clienterr.Permanent},
+	{syscall.ELOOP, clienterr.Permanent},
+	{syscall.EOVERFLOW, clienterr.Permanent},
+	{syscall.EPROTONOSUPPORT, clienterr.Permanent},
+	{syscall.EDQUOT, clienterr.Permanent},
+	{syscall.ENOTSOCK, clienterr.Permanent},
+	{syscall.EDESTADDRREQ, clienterr.Permanent},
+	{syscall.ENOPROTOOPT, clienterr.Permanent},
+}
+
 // Passing are Permanent, but for a failed connect.
 var Passing = []Number{syscall.ENOENT, syscall.EPERM}
 
@@ -66,8 +91,10 @@ var winsock = []Known{
 	{10065, clienterr.Unprocessed}, // WSAEHOSTUNREACH
 }
 
-// All are the numbers of this system.
-var All = of(runtime.GOOS)
+// Asked are the numbers of this system that an error is asked for by its method Is.
+var Asked = of(runtime.GOOS)
+
+var all = slices.Concat(Asked, others, system)
 
 func of(goos string) []Known {
 	if goos == "windows" {

@@ -13,8 +13,8 @@ type Number = syscall.ErrorString
 // Passing is empty: there are no sockets in the file system.
 var Passing []Number
 
-// All are the errors of this system.
-var All = []Known{
+// Asked are the errors of this system.
+var Asked = []Known{
 	{syscall.ETIMEDOUT.(Number), clienterr.TimedOut},
 	{syscall.EINTR.(Number), clienterr.Transient},
 	{syscall.EMFILE.(Number), clienterr.Throttled},
@@ -23,3 +23,5 @@ var All = []Known{
 	{syscall.EINVAL.(Number), clienterr.Permanent},
 	{syscall.EAFNOSUPPORT.(Number), clienterr.Permanent},
 }
+
+var all = Asked

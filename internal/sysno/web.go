@@ -1,6 +1,9 @@
+//go:build js || wasip1
+
 package sysno
 
 import "syscall"
 
-// WASI has no name for a host that is down.
+var system []Known
+
 const hostDown = syscall.EHOSTUNREACH

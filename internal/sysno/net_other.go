@@ -1,0 +1,5 @@
+//go:build !linux
+
+package sysno
+
+var linux []Known
