@@ -76,6 +76,9 @@ func Classify(err error) (class retry.Class) {
 
 // classify is Classify for err itself, without what it wraps.
 func classify(err error) retry.Class {
+	if _, is := clienterr.Database(err); is {
+		return retry.Unknown // DefaultClassifier knows more: whether a queue's message is to blame
+	}
 	switch system, number := code(err); system {
 	case mysql:
 		return retry.Class(clienterr.MySQL(number).Class())

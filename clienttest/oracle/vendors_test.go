@@ -142,9 +142,6 @@ var vendors = map[string]vendor{
 	"http": {clients: []client{
 		{"retryhttp", func(s sample) error { return &retryhttp.StatusError{Code: s.number} }},
 		{"go-github", func(s sample) error { return &github.ErrorResponse{Response: response(s.number)} }},
-		{"azcore", func(s sample) error {
-			return &azcore.ResponseError{StatusCode: s.number, RawResponse: response(s.number)}
-		}},
 		{"googleapi", func(s sample) error { return &googleapi.Error{Code: s.number} }},
 	}},
 	"http3": {clients: []client{

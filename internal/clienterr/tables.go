@@ -34,9 +34,9 @@ var (
 		facts: "\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x02\x00\x01\x00\x01\x00\x04\x00\x02\x00\x02\x00\x04\x02\x00\x04\x00\x02\x00\x02\x00\x01\x00\x01\x00\x02\x00",
 	}
 	etcdCodes = table{
-		words:      "etcdserver: context deadline exceededetcdserver: invalid auth tokenetcdserver: mvcc: database space exceededetcdserver: mvcc: required revision has been compactedetcdserver: requested lease not foundetcdserver: revision of auth store is oldetcdserver: watch canceled",
-		ends:       []uint16{37, 67, 108, 162, 199, 240, 266},
-		facts:      "\x01\t\x01\t\t\t\t",
+		words:      "etcdserver: invalid auth tokenetcdserver: mvcc: database space exceededetcdserver: mvcc: required revision has been compactedetcdserver: requested lease not foundetcdserver: revision of auth store is oldetcdserver: watch canceled",
+		ends:       []uint16{30, 71, 125, 162, 203, 229},
+		facts:      "\t\x01\t\t\t\t",
 		beginnings: 0x0,
 	}
 	googleCodes = table{
@@ -46,8 +46,8 @@ var (
 		beginnings: 0x0,
 	}
 	grpcCodes = table{
-		steps: []int32{0, 1, 3, 4, 5, 7, 8, 9, 11, 12, 14, 15, 1001},
-		facts: "\x00\x01\x11\x03\x11\x01\x04\x01\x11\x01\x02\x01\x00",
+		steps: []int32{1, 3, 4, 5, 7, 8, 9, 11, 12, 14, 15, 1001},
+		facts: "\x01\x11\x03\x11\x01\x04\x01\x11\x01\x02\x01\x00",
 	}
 	httpCodes = table{
 		steps: []int32{400, 401, 404, 405, 408, 409, 411, 412, 417, 418, 420, 421, 422, 423, 424, 425, 426, 429, 431, 432, 440, 441, 444, 445, 449, 450, 460, 461, 499, 501, 502, 504, 505, 507, 508, 509, 510, 512, 520, 524, 525, 526, 527, 528, 529, 530, 561, 562, 598, 600},

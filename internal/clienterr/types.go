@@ -44,6 +44,7 @@ type rule struct {
 // something counts. What a rule does not say is read from its errors as from those of any
 // other type.
 var rules = []rule{
+	{"google.golang.org/grpc/internal/status", "Error", inCode, "s.s.Message e.Message", &etcdCodes}, // its client turns most of these into its own
 	{"google.golang.org/grpc/internal/status", "Error", inCode, "s.s.Code e.Code", &grpcCodes},
 	{"go.temporal.io/api/serviceerror", "", inCode, "st.s.Code", &grpcCodes},
 	{"go.etcd.io/etcd/api/v3rpc/rpctypes", "EtcdError", inCode, "desc", &etcdCodes},
