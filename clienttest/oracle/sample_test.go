@@ -60,7 +60,7 @@ func sampleOf(table *oracle.Table, r oracle.Row, taken map[string]bool) (s sampl
 		s.word, s.code = before, after
 		s.status, _ = strconv.Atoi(before)
 	}
-	if from, to, ok := r.Numbers(); ok {
+	if from, to, ok := r.Numbers(); ok && oracle.OfNumbers(table.Rows) {
 		for n := from; n <= to; n++ {
 			if from == to || !taken[strconv.Itoa(int(n))] {
 				s.number, s.code = int(n), strconv.Itoa(int(n))

@@ -124,6 +124,10 @@ func (v *vendor) leaveOut(part *oracle.Table, vendors map[string]*vendor) error 
 		if !ok || r.Given != "" && v.facts[r.Code] != f || r.Given == "" && !same(v.facts[r.Code], f) {
 			continue
 		}
+		forAll, known := v.facts[r.Code[strings.LastIndexByte(r.Code, ' ')+1:]]
+		if known && forAll != v.facts[r.Code] {
+			continue // without it the row for all services would count
+		}
 		v.rows = slices.DeleteFunc(v.rows, func(other oracle.Row) bool { return other.Code == r.Code })
 	}
 	return nil
