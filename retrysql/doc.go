@@ -26,8 +26,10 @@
 //     the context's cause. A COMMIT underway is not cut by that: [TxOf] gives it 5 s
 //     more.
 //  4. If COMMIT fails, the error decides. These errors say that the server has rolled
-//     back: SQLSTATE classes 40 (without 40003) and 23 and 25P02, MySQL's 1213 and
-//     1205, SQLite's BUSY, LOCKED and CONSTRAINT. Then rule 2 holds. After
+//     back: SQLSTATE classes 40 (without 40003) and 23 and 25P02; of MySQL, MariaDB and TiDB
+//     1020, 1205, 1213, 3101, 8028, 9007 and others; of SQL Server 1205, 3960, 41301,
+//     41302, 41305, 41325 and others; SQLite's BUSY, LOCKED and CONSTRAINT. Then rule 2
+//     holds. After
 //     [database/sql.ErrTxDone] the run stops, since fn has ended the transaction
 //     itself. But if the attempt's context has ended, database/sql has rolled back,
 //     and rule 3 holds. Anything else is a [CommitError]: the transaction may have

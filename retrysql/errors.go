@@ -57,11 +57,11 @@ func when(yes bool) errtree.Next {
 	return errtree.Into
 }
 
-// Classify is a [retry.Classifier] that knows the numbers of
-// github.com/go-sql-driver/mysql, github.com/mattn/go-sqlite3 and modernc.org/sqlite,
-// whose errors it recognizes by the name of their type. It returns Permanent for the
-// errors of a closed *sql.DB or pgxpool.Pool, and Unknown for all others:
-// [retry.DefaultClassifier] knows SQLSTATE. [Tx] and [TxOf] call it after
+// Classify is a [retry.Classifier] that returns Permanent for the errors of a closed
+// *sql.DB or pgxpool.Pool. It also knows the numbers of errors whose types have the names of
+// those of github.com/go-sql-driver/mysql, github.com/mattn/go-sqlite3 and
+// modernc.org/sqlite, such as a copy's. It returns Unknown for all others:
+// [retry.DefaultClassifier] knows the drivers. [Tx] and [TxOf] call it after
 // Policy.Classify. You can use it in any policy.
 func Classify(err error) (class retry.Class) {
 	errtree.Walk(err, func(err error) errtree.Next {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/retrysql"
 )
@@ -63,6 +65,53 @@ func TestCounterWithoutRetriesLosesSome(t *testing.T) {
 	onPostgreSQL(t, func(t *testing.T, db *database) {
 		if n, ok := count(t, db, retry.Policy{MaxAttempts: 1}); n != ok || n > counts-7 {
 			t.Errorf("counted %d of %d, want the same, and at least 7 of %d lost", n, ok, counts)
+		}
+	})
+}
+
+// With its snapshots isolated, as they are by default from 11.6.2 on, MariaDB rolls a transaction
+// back that changes what another one has changed since it began.
+func TestSnapshotConflicts(t *testing.T) {
+	onMariaDB(t, func(t *testing.T, db *database) {
+		if _, err := db.admin.ExecContext(t.Context(), "SET GLOBAL innodb_snapshot_isolation = ON"); err != nil {
+			t.Skip(err) // an older server
+		}
+		t.Cleanup(func() { _, _ = db.admin.Exec("SET GLOBAL innodb_snapshot_isolation = DEFAULT") })
+		var conflicts, others atomic.Int32
+		p := stubborn
+		p.Hooks.Wait = func(_ context.Context, a retry.Attempt) {
+			if e, ok := errors.AsType[*mysql.MySQLError](a.Err); ok && e.Number == 1020 {
+				conflicts.Add(1)
+			} else if !ok || e.Number != 1213 {
+				others.Add(1)
+			}
+		}
+		var all sync.WaitGroup
+		var done atomic.Int32
+		for range 8 {
+			all.Go(func() {
+				for range 25 {
+					_, err := db.tx(t.Context(), p, func(ctx context.Context, tx tx) (int, error) {
+						n, err := tx.number(ctx, "SELECT n FROM counter WHERE id = 1")
+						if err != nil {
+							return 0, err
+						}
+						return n, tx.exec(ctx, fmt.Sprintf("UPDATE counter SET n = %d WHERE id = 1", n+1))
+					})
+					if err != nil {
+						t.Error(err)
+						continue
+					}
+					done.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if n := db.number(t, "SELECT n FROM counter WHERE id = 1"); n != 200 || done.Load() != 200 {
+			t.Errorf("counted %d of %d, want 200", n, done.Load())
+		}
+		if t.Logf("%d snapshot conflicts", conflicts.Load()); conflicts.Load() == 0 || others.Load() > 0 {
+			t.Errorf("%d snapshot conflicts, and %d other errors but deadlocks", conflicts.Load(), others.Load())
 		}
 	})
 }
