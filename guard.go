@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -120,7 +121,8 @@ type Held struct {
 }
 
 // Admit asks the guards of p for an attempt that no run makes: a copy beside one that is
-// underway, with Entry.Hedge, or the call of a handler. Only Number, Class and Hedge of e count.
+// underway, with Entry.Hedge, or the call of a handler. Only Number, Class and Hedge of e count;
+// for a hedge ctx says the first two, if they are zero: that of the attempt, or below it.
 // Admit does not wait: if a guard says so, the error is an [ErrPaced], otherwise the
 // guard's. Entry.Patience is 0 for a hedge, and for others what is left until ctx's deadline.
 // Without an error the caller calls leave when the attempt has ended. A second call
@@ -128,6 +130,9 @@ type Held struct {
 func (p Policy) Admit(ctx context.Context, e Entry) (leave func(Exit), err error) {
 	if len(p.Guards) == 0 {
 		return func(Exit) {}, nil
+	}
+	if c, ok := ctx.Value(attemptKey{}).(*attemptContext); ok && e.Hedge {
+		e.Number, e.Class = cmp.Or(e.Number, c.number), cmp.Or(e.Class, c.class)
 	}
 	e.Name, e.Number, e.Patience, e.Clock, e.Rand, e.Earlier = p.Name, max(e.Number, 1), 0, p.clock(), p.Rand, Pass{}
 	if !e.Hedge {
@@ -165,6 +170,9 @@ type admission struct {
 // giveBack calls Leave for passes, the last one first, whatever panics.
 func (p *Policy) giveBack(passes *[]admission, x Exit) {
 	x.Clock = p.clock()
+	if x.Ending == Panicked && x.Verdict.Err == nil {
+		x.Verdict.Err = errPanic
+	}
 	defer func() {
 		if len(*passes) > 0 { // a guard has panicked
 			p.giveBack(passes, x)

@@ -93,6 +93,7 @@ type attemptKey struct{}
 type attemptContext struct {
 	context.Context
 	number int
+	class  Class // of the latest error before it: see Entry.Class
 }
 
 func (c *attemptContext) Value(key any) any {

@@ -271,10 +271,10 @@ func (r *run) numbered() context.Context {
 	case n == 1 && AttemptNumber(r.ctx) == 1:
 		return r.ctx
 	case n == 1 || n-2 >= len(r.home.contexts):
-		return &attemptContext{r.ctx, n}
+		return &attemptContext{r.ctx, n, r.class}
 	}
 	c := &r.home.contexts[n-2]
-	*c = attemptContext{r.ctx, n}
+	*c = attemptContext{r.ctx, n, r.class}
 	return c
 }
 

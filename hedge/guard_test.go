@@ -1,6 +1,7 @@
 package hedge_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -96,14 +97,16 @@ func TestGuardsGetTheEndOfEachCopy(t *testing.T) {
 		first, second step
 		want          []string // in alphabetical order
 	}{
-		"the first is quick":        {step{takes: ms}, step{}, []string{"success"}},
-		"the first wins":            {step{takes: 50 * ms}, step{takes: 100 * ms}, []string{"canceled", "success"}},
-		"the hedge wins":            {step{takes: 100 * ms}, step{takes: 20 * ms}, []string{"canceled", "success"}},
-		"the loser was throttled":   {step{takes: 50 * ms}, step{takes: 20 * ms, err: busy}, []string{"success", "throttled"}},
-		"the first was throttled":   {step{takes: 50 * ms, err: busy}, step{takes: 100 * ms}, []string{"success", "throttled"}},
-		"both, the hedge last":      {step{takes: 50 * ms, err: busy}, step{takes: 100 * ms, err: retry.Stop(errCough)}, []string{"permanent", "throttled"}},
-		"both, the hedge first":     {step{takes: 100 * ms, err: busy}, step{takes: 20 * ms, err: errCough}, []string{"throttled", "transient"}},
-		"the loser, after the race": {step{takes: 50 * ms}, step{takes: 100 * ms, deaf: true, err: busy}, []string{"canceled", "success"}},
+		"the first is quick":         {step{takes: ms}, step{}, []string{"success"}},
+		"the first wins":             {step{takes: 50 * ms}, step{takes: 100 * ms}, []string{"canceled", "success"}},
+		"the hedge wins":             {step{takes: 100 * ms}, step{takes: 20 * ms}, []string{"canceled", "success"}},
+		"the loser was throttled":    {step{takes: 50 * ms}, step{takes: 20 * ms, err: busy}, []string{"success", "throttled"}},
+		"the first was throttled":    {step{takes: 50 * ms, err: busy}, step{takes: 100 * ms}, []string{"success", "throttled"}},
+		"both, the hedge last":       {step{takes: 50 * ms, err: busy}, step{takes: 100 * ms, err: retry.Stop(errCough)}, []string{"permanent", "throttled"}},
+		"both, the hedge first":      {step{takes: 100 * ms, err: busy}, step{takes: 20 * ms, err: errCough}, []string{"throttled", "transient"}},
+		"both, only the hedge busy":  {step{takes: 100 * ms, err: errCough}, step{takes: 20 * ms, err: busy}, []string{"throttled", "transient"}},
+		"both, the hedge busy, last": {step{takes: 20 * ms, err: errCough}, step{takes: 100 * ms, err: busy}, []string{"throttled", "transient"}},
+		"the loser, after the race":  {step{takes: 50 * ms}, step{takes: 100 * ms, deaf: true, err: busy}, []string{"canceled", "success"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &watched{}
@@ -137,6 +140,119 @@ func TestGuardsGetTheTimesOfEachCopy(t *testing.T) {
 		_, _ = hedge.Do(t.Context(), p, h, copies(step{takes: time.Hour}, step{takes: time.Hour}))
 		if got := w.classes(); !slices.Equal(got, []string{"expired", "expired"}) {
 			t.Errorf("after the timeout of both the guard got %v", got)
+		}
+	})
+}
+
+// Each copy is told once, when it has ended, with its own times and verdict: also one that
+// fails first, or that decides while another does not heed its context.
+func TestEachCopyIsToldWhenItEnds(t *testing.T) {
+	type told struct {
+		at, took, allowed time.Duration
+		ending            retry.Ending
+		class             retry.Class
+		err               error
+	}
+	busy := retry.After(errHiccup, 0)
+	for name, tt := range map[string]struct {
+		steps []step
+		delay time.Duration
+		want  []told
+	}{
+		"the first fails at once, the hedge goes on": {[]step{{takes: 20 * ms, err: busy}, {takes: 500 * ms}}, 10 * ms, []told{
+			{20 * ms, 20 * ms, time.Second, retry.Returned, retry.Throttled, errHiccup},
+			{510 * ms, 500 * ms, 990 * ms, retry.Returned, 0, nil}}},
+		"three fail": {[]step{{takes: 50 * ms, err: errCough}, {takes: 100 * ms, err: busy}, {takes: 60 * ms, err: retry.Undone(errGone)}}, 10 * ms, []told{
+			{50 * ms, 50 * ms, time.Second, retry.Returned, retry.Transient, errCough},
+			{80 * ms, 60 * ms, 980 * ms, retry.Returned, retry.Transient, errGone},
+			{110 * ms, 100 * ms, 990 * ms, retry.Returned, retry.Throttled, errHiccup}}},
+		"the winner is told before a deaf loser ends": {[]step{{takes: 300 * ms, deaf: true, err: busy}, {takes: 10 * ms}}, 100 * ms, []told{
+			{110 * ms, 10 * ms, 900 * ms, retry.Returned, 0, nil},
+			{410 * ms, 410 * ms, time.Second, retry.Canceled, 0, errHiccup}}}, // deaf: it sleeps once more
+		"both expire": {[]step{{takes: time.Hour}, {takes: time.Hour}}, 100 * ms, []told{
+			{time.Second, time.Second, time.Second, retry.Expired, retry.TimedOut, retry.ErrAttemptTimeout},
+			{time.Second, 900 * ms, 900 * ms, retry.Expired, retry.TimedOut, retry.ErrAttemptTimeout}}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var got []told
+			begin, w := time.Now(), &watched{}
+			w.leaving = func() {
+				x := w.exits[len(w.exits)-1]
+				got = append(got, told{time.Since(begin), x.Took, x.Allowed, x.Ending, x.Verdict.Class, x.Verdict.Err})
+			}
+			p := retry.Policy{MaxAttempts: 1, AttemptTimeout: time.Second, Guards: []retry.Guard{w}}
+			_, _ = hedge.Do(t.Context(), p, &hedge.Hedge{Delay: tt.delay, MaxInFlight: len(tt.steps), Budget: plenty}, copies(tt.steps...))
+			slices.SortStableFunc(got, func(a, b told) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(b.took, a.took)) })
+			if !slices.Equal(got, tt.want) || w.held != 0 {
+				t.Errorf("%s: the guard got\n%+v, want\n%+v; %d are held", name, got, tt.want, w.held)
+			}
+		})
+	}
+}
+
+// Nobody judges a copy that its caller has ended, and one that panics has its times.
+func TestEndsOfCopiesThatNobodyJudges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &watched{}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(50*ms, cancel)
+		p := retry.Policy{Guards: []retry.Guard{w}, Classify: func(err error) retry.Class {
+			t.Errorf("Classify is called with %v", err)
+			return retry.Throttled
+		}}
+		_, _ = hedge.Do(ctx, p, &hedge.Hedge{Delay: 10 * ms, Budget: plenty}, copies(step{takes: time.Hour}, step{takes: 60 * ms, deaf: true, err: errHiccup}))
+		if len(w.exits) != 2 || w.held != 0 {
+			t.Fatalf("exits %+v", w.exits)
+		}
+		for _, x := range w.exits {
+			if x.Ending != retry.Canceled || x.Verdict.Class != retry.Unknown || x.Verdict.Err == nil {
+				t.Errorf("a copy that the caller has ended came to %+v", x)
+			}
+		}
+		w.exits, p.Classify, p.AttemptTimeout = nil, nil, time.Second
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = hedge.Do(t.Context(), p, &hedge.Hedge{Delay: 10 * ms, Budget: plenty}, func(ctx context.Context) (int, error) {
+				if hedge.Number(ctx) == 1 {
+					<-ctx.Done()
+					return 0, ctx.Err()
+				}
+				time.Sleep(20 * ms)
+				panic("bug")
+			})
+		}()
+		if len(w.exits) != 2 || w.held != 0 {
+			t.Fatalf("after a panic: exits %+v, %d held", w.exits, w.held)
+		}
+		x := w.exits[0]
+		if w.exits[1].Ending == retry.Panicked {
+			x = w.exits[1]
+		}
+		if x.Ending != retry.Panicked || x.Took != 20*ms || x.Allowed != 990*ms || x.Verdict.Err == nil {
+			t.Errorf("a copy that has panicked came to %+v", x)
+		}
+	})
+}
+
+// A hedge of a retry says to the guards what its run says.
+func TestAHedgesEntryHasTheClassOfItsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, n := &watched{}, 0
+		p := retry.Policy{Guards: []retry.Guard{w}, ThrottleBackoff: retry.Constant(0)}
+		_, _ = hedge.Do(t.Context(), p, &hedge.Hedge{Delay: 10 * ms, Budget: plenty}, func(ctx context.Context) (int, error) {
+			if n++; n == 1 {
+				return 0, retry.After(errHiccup, 0)
+			}
+			time.Sleep(50 * ms)
+			return 1, nil
+		})
+		if len(w.entries) != 3 {
+			t.Fatalf("entries %+v", w.entries)
+		}
+		for i, e := range w.entries[1:] {
+			if e.Class != retry.Throttled || e.Number != 2 || e.Hedge != (i == 1) {
+				t.Errorf("entry %d: %+v, want a Throttled, attempt 2", i+1, e)
+			}
 		}
 	})
 }

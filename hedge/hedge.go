@@ -125,8 +125,8 @@ func Do[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(context.Co
 
 // DoValue is [Do] for values that are treated as v says.
 func DoValue[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(context.Context) (T, error), v Value[T]) (T, error) {
-	o := newHedged(&p, h, op, v)
-	if o == nil {
+	o, ok := newHedged(&p, h, op, v)
+	if !ok {
 		return retry.Do(ctx, p, op)
 	}
 	var value T
@@ -139,21 +139,34 @@ func DoValue[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(conte
 		}
 	}
 	defer drop()
-	got, err := retry.Do(ctx, p, func(ctx context.Context) (T, error) {
+	attempt := func(ctx context.Context) (T, error) {
 		drop()
 		value, failed = o.call(ctx)
 		owned = true
 		return value, failed
-	})
+	}
+	if o.guards == nil { // without an Attempts, which costs an allocation
+		got, err := retry.Do(ctx, p, attempt)
+		owned = false
+		return got, err
+	}
+	a := p.Attempts(ctx)
+	defer a.Close()
+	o.value.Take = a.Hold
+	for a.Next() {
+		_, err := attempt(a.Context())
+		a.Done(err)
+	}
 	owned = false
-	return got, err
+	return value, a.Err()
 }
 
 // Race makes one attempt of a run as a race of copies. It is for code that makes the attempts
 // of others, such as package retryhttp: everybody else calls [Do]. p is the run's policy, whose
-// guards have admitted the attempt: each hedge enters them too, and does not wait. What becomes
-// of a copy is told to them once: the run tells what the race came to, as if that was the
-// first copy, and Race the rest.
+// guards have admitted the attempt: each hedge enters them too, and does not wait. With
+// Value.Take the guards get what each copy has come to, when it has ended. Without it they get
+// that of the hedges, and the run tells them what the race has come to as if that was the first
+// copy.
 //
 // Race just calls op if the policy is NonIdempotent, or if h starts no hedges: it is nil, its
 // Delay is negative, or its MaxInFlight is 1 or negative.
@@ -171,36 +184,41 @@ func Race[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(context.
 	if ctx == nil {
 		panic("hedge: nil context")
 	}
-	if o := newHedged(&p, h, op, v); o != nil {
-		return o.call(ctx)
+	o, ok := newHedged(&p, h, op, v)
+	if !ok {
+		return op(ctx)
 	}
-	return op(ctx)
+	return o.call(ctx)
 }
 
 // hedged is an op with the state that its calls share.
 type hedged[T any] struct {
 	hedging.Hedger
-	policy retry.Policy
-	hook   func(context.Context, Summary)
-	op     func(context.Context) (T, error)
-	value  Value[T]
+	classify retry.Classifier
+	guards   *retry.Policy // nil without guards
+	hook     func(context.Context, Summary)
+	op       func(context.Context) (T, error)
+	value    Value[T]
 }
 
-// newHedged returns nil if op must not be hedged.
-func newHedged[T any](p *retry.Policy, h *Hedge, op func(context.Context) (T, error), v Value[T]) *hedged[T] {
+// newHedged returns false if op must not be hedged.
+func newHedged[T any](p *retry.Policy, h *Hedge, op func(context.Context) (T, error), v Value[T]) (o hedged[T], ok bool) {
 	if op == nil {
 		panic("hedge: nil op")
 	}
 	if p.NonIdempotent || h == nil || h.Delay < 0 || h.MaxInFlight == 1 || h.MaxInFlight < 0 {
-		return nil
+		return o, false
 	}
 	if _, ok := p.Clock.(*clockx.Virtual); ok {
 		panic("hedge: Policy.Clock is a *clockx.Virtual, on which no delay passes while op runs: use the system's clock in testing/synctest, or Delay: hedge.Never")
 	}
-	o := &hedged[T]{Hedger: h.rules(), policy: *p, hook: h.Hedged, op: op, value: v}
+	o = hedged[T]{Hedger: h.rules(), classify: p.Classify, hook: h.Hedged, op: op, value: v}
 	o.Name, o.Policy, o.Clock = p.Name, p.Budget, readings.Clock(p.Clock)
 	if o.Budget == nil {
 		o.Budget = h.shared.Budget()
 	}
-	return o
+	if len(p.Guards) > 0 {
+		o.guards = new(*p)
+	}
+	return o, true
 }

@@ -2,6 +2,7 @@ package hedge
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -15,10 +16,19 @@ import (
 // race is one call. The first attempt runs on the caller's goroutine, each further one
 // on the goroutine of the timer that started it. So no goroutine starts before a delay
 // has passed.
+//
+// This is the rule for the policy's guards. Each copy holds passes of its own: the first one
+// those of the run, which [Value].Take takes from it at the end, a hedge those from
+// [retry.Policy.Admit].
+// What a copy came to is one [retry.Exit], made when op has returned or panicked. The guards
+// get it with the passes of that copy, once, and at that moment, whatever the others do: the run
+// has no passes any more, and tells them nothing. Only the copy whose result is returned may
+// keep its passes, for [Value].Keep. If the first copy panics, the run tells that.
 type race[T any] struct {
-	*hedged[T]
+	hedged[T]
 	ctx  context.Context
 	open sync.WaitGroup // timers that may still fire, and the attempts that they have started
+	calm bool           // the first attempt, and all around it, has not panicked
 
 	mu       sync.Mutex // of what follows
 	call     hedging.Call
@@ -31,9 +41,9 @@ type race[T any] struct {
 
 // guarded is what an attempt has to do with the policy's guards.
 type guarded struct {
-	leave func(retry.Exit) // nil for the first attempt, which the run has admitted
+	leave func(retry.Exit) // nil once they have got exit, or somebody else tells them
 	began time.Time
-	exit  retry.Exit // what the attempt came to
+	exit  retry.Exit // what the attempt has come to
 }
 
 // attempt is one attempt, and the context it gets.
@@ -62,22 +72,28 @@ func (a *attempt[T]) Value(key any) any {
 
 // call makes one call.
 func (o *hedged[T]) call(ctx context.Context) (value T, err error) {
-	r := &race[T]{hedged: o, ctx: ctx, call: o.Begin(now(o.policy.Clock))}
-	defer r.settle(&value, &err) // a panic or Goexit in the first attempt comes by here as well
-	r.begin(&r.first, 1)
-	if len(o.policy.Guards) > 0 {
+	r := &race[T]{hedged: *o, ctx: ctx}
+	if o.guards != nil {
 		r.first.guarded = new(guarded)
 	}
+	defer r.settle(&value, &err) // a panic or Goexit in the first attempt comes by here as well
+	start := now(o.Clock)
+	r.call = r.Begin(start)
+	r.begin(&r.first, 1, start)
 	if deadline, ok := ctx.Deadline(); !ok || !r.call.Within(deadline) {
 		r.armFirst()
 	}
 	r.run(&r.first)
+	r.calm = true
 	return // what settle sets
 }
 
-func (r *race[T]) begin(a *attempt[T], number int) {
+func (r *race[T]) begin(a *attempt[T], number int, at time.Time) {
 	a.Context, a.cancel = context.WithCancelCause(r.ctx)
 	a.number = int32(number)
+	if a.guarded != nil {
+		a.guarded.began = at
+	}
 }
 
 func (r *race[T]) armFirst() {
@@ -89,7 +105,7 @@ func (r *race[T]) armFirst() {
 // arm starts the timer for the next hedge, with the mutex held: one that fires at once
 // waits for it.
 func (r *race[T]) arm() {
-	r.timer = after(r.policy.Clock, r.call.Delay, r.hedge)
+	r.timer = after(r.Clock, r.call.Delay, r.hedge)
 	r.open.Add(1)
 }
 
@@ -112,18 +128,18 @@ func (r *race[T]) hedge() {
 func (r *race[T]) next() *attempt[T] {
 	a, ready := new(attempt[T]), false
 	defer func() {
-		if a.guarded != nil && !ready { // without the mutex, as in admit
-			a.guarded.leave(retry.Exit{})
+		if !ready { // without the mutex, as in admit
+			a.tell()
 		}
 	}()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.timer.Stop() // it has fired; a clock may want to know that it is not needed any more
-	wanted, refused := r.call.Passed(now(r.policy.Clock), r.ctx.Err() != nil)
+	wanted, refused := r.call.Passed(now(r.Clock), r.ctx.Err() != nil)
 	if !wanted {
 		return nil
 	}
-	r.begin(a, r.call.Started+1)
+	r.begin(a, r.call.Started+1, time.Time{})
 	a.next, r.first.next = r.first.next, a
 	if refused == nil {
 		refused = r.admit(a)
@@ -146,7 +162,7 @@ func (r *race[T]) next() *attempt[T] {
 // admit asks the guards for a, and returns why they refuse it. It unlocks the mutex meanwhile:
 // guards may take their time, and end with a's context.
 func (r *race[T]) admit(a *attempt[T]) error {
-	if len(r.policy.Guards) == 0 {
+	if r.guards == nil {
 		return nil
 	}
 	a.entering = true
@@ -155,7 +171,7 @@ func (r *race[T]) admit(a *attempt[T]) error {
 		r.mu.Lock()
 		a.entering = false
 	}()
-	leave, err := r.policy.Admit(a, retry.Entry{Number: retry.AttemptNumber(r.ctx), Hedge: true})
+	leave, err := r.guards.Admit(a, retry.Entry{Hedge: true})
 	if err != nil {
 		return &hedging.Guarded{Err: err}
 	}
@@ -163,50 +179,100 @@ func (r *race[T]) admit(a *attempt[T]) error {
 	return nil
 }
 
-// run makes an attempt and takes what it returns.
+// run makes an attempt and takes what it returns. The guards learn it last.
 func (r *race[T]) run(a *attempt[T]) {
 	defer func() {
 		if !a.judged {
+			defer a.tell()
 			r.abort(a)
+			r.exit(a, retry.Verdict{})
 		}
 	}()
 	if g := a.guarded; g != nil {
-		g.began, g.exit.Ending = now(r.policy.Clock), retry.Panicked
+		if a != &r.first {
+			g.began = now(r.Clock)
+		}
+		g.exit.Ending = retry.Panicked
 	}
 	a.value, a.err = r.op(a)
 	a.returned = true
-	v := r.policy.Judge(a.err)
+	v, hint := r.verdict(a)
 	if g := a.guarded; g != nil {
-		g.exit = exitOf(a, v, g.began, now(r.policy.Clock))
+		g.exit.Ending = retry.Returned
+		r.exit(a, v)
+		if a == &r.first && r.value.Take != nil {
+			g.leave = r.value.Take()
+		}
 	}
-	if lost := r.done(a, hedging.EndingOf(v), v.Hint); lost && a.number > 1 && a.guarded != nil {
-		a.guarded.leave(a.guarded.exit)
+	if chosen := r.done(a, hedging.EndingOf(v), hint); !chosen || r.value.Keep == nil {
+		a.tell()
 	}
 }
 
-// exitOf returns what guards get about an attempt.
-func exitOf(ctx context.Context, v retry.Verdict, began, ended time.Time) retry.Exit {
-	x := retry.Exit{Ending: retry.Returned, Verdict: v, Took: max(ended.Sub(began), 0)}
-	deadline, timed := ctx.Deadline()
-	if timed {
-		x.Allowed = max(deadline.Sub(began), 1)
+// verdict returns what the end of a's op means, and the wait that a server asks for with it.
+// Nobody judges the error of a copy which its caller or a faster copy has ended, unless it is
+// an Answer.
+func (r *race[T]) verdict(a *attempt[T]) (v retry.Verdict, hint time.Duration) {
+	expired := context.Cause(a) == retry.ErrAttemptTimeout
+	if a.err != nil && a.Err() != nil && !expired {
+		if v = (retry.Policy{}).Judge(a.err); v.IsAnswer() {
+			return v, 0
+		}
+		return retry.Verdict{Err: v.Err}, v.Hint
 	}
-	switch how := ending.Of(ctx); {
+	v = retry.Policy{Classify: r.classify}.Judge(a.err)
+	if expired && v.Class == retry.Transient {
+		v.Class = retry.TimedOut
+	}
+	return v, v.Hint
+}
+
+// exit completes what the guards get about a, which has just ended: Ending is Panicked, or
+// Returned.
+func (r *race[T]) exit(a *attempt[T], v retry.Verdict) {
+	g := a.guarded
+	if g == nil {
+		return
+	}
+	x := &g.exit
+	x.Verdict, x.Took = v, max(now(r.Clock).Sub(g.began), 0)
+	left := time.Duration(math.MaxInt64)
+	if t := r.guards.AttemptTimeout; t > 0 { // the context need not have that deadline
+		left = t - g.began.Sub(r.first.guarded.began)
+	}
+	if deadline, ok := a.Deadline(); ok {
+		left = min(left, deadline.Sub(g.began))
+	}
+	if left < math.MaxInt64 {
+		x.Allowed = max(left, 1)
+	}
+	if x.Ending != retry.Returned {
+		return
+	}
+	switch how := ending.Of(a); {
 	case how == retry.Canceled:
 		x.Ending = retry.Canceled
 	case v.Err == nil, v.IsAnswer():
-	case how == retry.Expired, timed && !deadline.After(ended):
+	case how == retry.Expired, x.Allowed > 0 && x.Took >= x.Allowed:
 		x.Ending = retry.Expired
 	}
-	return x
 }
 
-// done takes what the end of an attempt means. It reports whether the attempt has nothing
-// more to do with what the race comes to.
-func (r *race[T]) done(a *attempt[T], how hedging.Ending, hint time.Duration) (lost bool) {
+// tell tells the guards what a has come to, unless they know it.
+func (a *attempt[T]) tell() {
+	if g := a.guarded; g != nil && g.leave != nil {
+		leave := g.leave
+		g.leave = nil
+		leave(g.exit)
+	}
+}
+
+// done takes what the end of an attempt means. It reports whether the call returns what the
+// attempt has come to, if nothing panics.
+func (r *race[T]) done(a *attempt[T], how hedging.Ending, hint time.Duration) (chosen bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at, canceled := now(r.policy.Clock), r.ctx.Err() != nil
+	at, canceled := now(r.Clock), r.ctx.Err() != nil
 	a.judged = true
 	open := !r.call.Decided
 	decides := r.call.Done(int(a.number), at, how, hint, canceled)
@@ -219,7 +285,7 @@ func (r *race[T]) done(a *attempt[T], how hedging.Ending, hint time.Duration) (l
 		r.errs = append(r.errs, a.err)
 		r.bar()
 	}
-	return !decides && (!open || r.call.Running())
+	return decides || open && !r.call.Running()
 }
 
 // bar ends the context of an attempt that is not made yet, with the mutex held: none starts
@@ -264,9 +330,20 @@ func (r *race[T]) catch(recovered any) {
 
 // settle waits for all attempts, closes what the call has opened, and makes its
 // result of what is chosen. The panic of a hedge starts again here; one of the first
-// attempt just goes on. If a budget or a func of the caller's panics here, nothing is
-// returned: the chosen value is freed as the others are.
+// attempt just goes on. If a budget, a guard or a func of the caller's has panicked, nothing
+// is returned: the chosen value is freed as the others are.
 func (r *race[T]) settle(value *T, err *error) {
+	returns := false
+	defer func() {
+		if !returns {
+			r.chosen = nil
+			defer r.tell(&r.first)
+			r.free(&r.first)
+		}
+	}()
+	if r.call.Started == 0 { // the clock or the budget has panicked
+		return
+	}
 	r.mu.Lock()
 	if r.timer != nil && r.timer.Stop() {
 		r.open.Done()
@@ -274,21 +351,15 @@ func (r *race[T]) settle(value *T, err *error) {
 	r.mu.Unlock()
 	r.open.Wait()
 
-	returns := false
-	defer func() {
-		if !returns {
-			r.chosen = nil
-			r.free(&r.first)
-		}
-	}()
-	r.leave(r.first.next)
 	r.call.End()
 	r.free(&r.first)
 	if r.call.Hedged && r.hook != nil {
 		r.hook(r.ctx, r.summary())
 	}
-	switch a := r.chosen; {
-	case !r.first.judged:
+	a := r.chosen
+	switch {
+	case !r.calm:
+		return
 	case r.panicked != nil && r.panicked.recovered == nil:
 		runtime.Goexit()
 	case r.panicked != nil:
@@ -302,23 +373,20 @@ func (r *race[T]) settle(value *T, err *error) {
 			*err = &failures{r.errs}
 		}
 	}
+	if g := a.guarded; g != nil && g.leave != nil { // not told, because there is a Keep
+		leave := g.leave
+		g.leave = nil
+		r.value.Keep(leave, g.exit)
+	}
 	returns = true
 }
 
-// leave tells the guards what the attempts came to from a on, which are hedges, unless they
-// know it. The run tells them what the race came to, which is what the chosen one came to: so
-// if that is a hedge, it speaks for the first attempt.
-func (r *race[T]) leave(a *attempt[T]) {
-	if a == nil {
-		return
-	}
-	defer r.leave(a.next) // whatever panics
-	switch g := a.guarded; {
-	case g == nil:
-	case a == r.chosen:
-		g.leave(r.first.guarded.exit)
-	default:
-		g.leave(g.exit)
+// tell tells the guards what the attempts have come to from a on, if they do not know. If one
+// panics they learn the rest all the same.
+func (r *race[T]) tell(a *attempt[T]) {
+	if a != nil {
+		defer r.tell(a.next)
+		a.tell()
 	}
 }
 
@@ -333,7 +401,9 @@ func (r *race[T]) free(a *attempt[T]) {
 		return
 	}
 	a.freed = true
-	a.cancel(ErrLost)
+	if a.cancel != nil {
+		a.cancel(ErrLost)
+	}
 	if a.returned {
 		r.value.discard(a.value, a.err)
 	}
@@ -341,7 +411,7 @@ func (r *race[T]) free(a *attempt[T]) {
 
 func (r *race[T]) summary() Summary {
 	return Summary{
-		Name:    r.policy.Name,
+		Name:    r.Name,
 		Started: r.call.Started,
 		Winner:  r.call.Winner,
 		Refused: r.call.Refused,

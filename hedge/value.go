@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"reflect"
+
+	"github.com/goretry/retry"
 )
 
 // Value says how to treat the values that attempts return. The zero Value suits
@@ -22,6 +24,16 @@ type Value[T any] struct {
 	// func must be called once the value is done with, and may be called more
 	// often. Nil means that the context ends when the call returns.
 	Hold func(T, context.CancelFunc) T
+
+	// Take is for [Race]: the method Hold of the Attempts whose attempt is made. Race calls it
+	// when the first copy has ended, unless it just calls op. Then Race tells the guards what
+	// that copy has come to, and not the run. Do and DoValue set it themselves.
+	Take func() (leave func(retry.Exit))
+
+	// Keep is for a Race with Take whose value goes on, such as a response with a body. It is
+	// called with the leave of the copy whose result Race returns, and with what that copy has
+	// come to: then Race does not call leave, and Keep has to see to it. Nil means none.
+	Keep func(leave func(retry.Exit), x retry.Exit)
 }
 
 // discard does away with a value that an attempt has returned beside err.
