@@ -158,7 +158,16 @@ func (p Policy) Admit(ctx context.Context, e Entry) (leave func(Exit), err error
 		}
 	}
 	admitted = true
-	return p.giveBackOnce(passes), nil
+	giveBack := p.giveBackOnce(passes)
+	if !e.Hedge {
+		return giveBack, nil
+	}
+	return func(x Exit) {
+		if x.Ending == Panicked && x.Verdict.Err == nil {
+			x.Verdict.Err = errPanic // as the run says of its own copy
+		}
+		giveBack(x)
+	}, nil
 }
 
 // admission is a pass and the guard that gave it, whatever becomes of Policy.Guards meanwhile.
@@ -170,9 +179,6 @@ type admission struct {
 // giveBack calls Leave for passes, the last one first, whatever panics.
 func (p *Policy) giveBack(passes *[]admission, x Exit) {
 	x.Clock = p.clock()
-	if x.Ending == Panicked && x.Verdict.Err == nil {
-		x.Verdict.Err = errPanic
-	}
 	defer func() {
 		if len(*passes) > 0 { // a guard has panicked
 			p.giveBack(passes, x)

@@ -166,7 +166,8 @@ func DoValue[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(conte
 // guards have admitted the attempt: each hedge enters them too, and does not wait. With
 // Value.Take the guards get what each copy has come to, when it has ended. Without it they get
 // that of the hedges, and the run tells them what the race has come to as if that was the first
-// copy.
+// copy. If an error of op has a method Verdict() retry.Verdict, they get that; the zero Verdict
+// says that the copy has come to an answer.
 //
 // Race just calls op if the policy is NonIdempotent, or if h starts no hedges: it is nil, its
 // Delay is negative, or its MaxInFlight is 1 or negative.

@@ -196,35 +196,41 @@ func (r *race[T]) run(a *attempt[T]) {
 	}
 	a.value, a.err = r.op(a)
 	a.returned = true
-	v, hint := r.verdict(a)
+	v, told := r.verdict(a)
 	if g := a.guarded; g != nil {
 		g.exit.Ending = retry.Returned
-		r.exit(a, v)
+		r.exit(a, told)
 		if a == &r.first && r.value.Take != nil {
 			g.leave = r.value.Take()
 		}
 	}
-	if chosen := r.done(a, hedging.EndingOf(v), hint); !chosen || r.value.Keep == nil {
+	if chosen := r.done(a, hedging.EndingOf(v), v.Hint); !chosen || r.value.Keep == nil {
 		a.tell()
 	}
 }
 
-// verdict returns what the end of a's op means, and the wait that a server asks for with it.
-// Nobody judges the error of a copy which its caller or a faster copy has ended, unless it is
-// an Answer.
-func (r *race[T]) verdict(a *attempt[T]) (v retry.Verdict, hint time.Duration) {
+// verdict returns what the end of a's op means, and what the guards get of that. Nobody
+// judges the error of a copy which its caller or a faster copy has ended, unless it is an Answer.
+func (r *race[T]) verdict(a *attempt[T]) (v, told retry.Verdict) {
 	expired := context.Cause(a) == retry.ErrAttemptTimeout
-	if a.err != nil && a.Err() != nil && !expired {
-		if v = (retry.Policy{}).Judge(a.err); v.IsAnswer() {
-			return v, 0
-		}
-		return retry.Verdict{Err: v.Err}, v.Hint
+	unjudged := a.err != nil && a.Err() != nil && !expired
+	p := retry.Policy{Classify: r.classify}
+	if unjudged {
+		p.Classify = nil
 	}
-	v = retry.Policy{Classify: r.classify}.Judge(a.err)
+	v = p.Judge(a.err)
 	if expired && v.Class == retry.Transient {
 		v.Class = retry.TimedOut
 	}
-	return v, v.Hint
+	if told = v; a.guarded != nil {
+		if e, ok := v.Err.(interface{ Verdict() retry.Verdict }); ok {
+			told = e.Verdict()
+		}
+	}
+	if unjudged && !v.IsAnswer() {
+		v, told = retry.Verdict{Err: v.Err, Hint: v.Hint}, retry.Verdict{Err: told.Err}
+	}
+	return v, told
 }
 
 // exit completes what the guards get about a, which has just ended: Ending is Panicked, or

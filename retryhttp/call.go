@@ -24,7 +24,10 @@ type call struct {
 	refusal     error         // why nothing more is sent
 	prove       bool          // a retry needs proof that nothing was sent
 
+	run      *retry.Attempts // set if the policy has guards
+	held     held            // of the latest attempt
 	attempts int
+	refusals int                    // of the policy's guards
 	sending                         // what they send
 	evidence                        // what was seen of the latest
 	ctx      context.Context        // the latest attempt's
@@ -55,36 +58,46 @@ func newCall(t *Transport, req *http.Request, room bool) *call {
 func (c *call) roundTrip(ctx context.Context, s *settings) (resp *http.Response, err error) {
 	defer func() { c.end(resp != nil) }()
 	c.plan(s)
-	run := c.untimed(ctx)
+	if len(c.policy.Guards) > 0 {
+		c.run = c.policy.Attempts(ctx)
+		return c.makeAttempts(c.run)
+	}
+	return c.makeAttempts(c.policy.Attempts(ctx)) // on the stack
+}
+
+// makeAttempts makes the attempts of run, each up to its response headers.
+func (c *call) makeAttempts(run *retry.Attempts) (*http.Response, error) {
+	c.untimed(run)
 	defer run.Close()
 	var got *http.Response
 	for run.Next() {
 		var v retry.Verdict
 		if got, v = c.attempt(run.Context()); v.Err == nil {
-			c.guardBody(run, got)
+			c.guardBody(got)
 		}
 		c.settle(run, v)
 	}
-	if err = run.Err(); err != nil {
+	err := run.Err()
+	if err != nil {
 		if got = c.resp; got == nil || c.ctx.Err() != nil {
 			return nil, err
 		}
+		c.guardBody(got)
 	}
 	c.label(got, err)
 	return got, nil
 }
 
-// untimed returns the run of a call whose attempts last until the response headers: the
-// run's own timeout would end with the attempt, and the body with it.
-func (c *call) untimed(ctx context.Context) *retry.Attempts {
+// untimed makes the attempts of run last until the response headers: the run's own timeout
+// would end with the attempt, and the body with it.
+func (c *call) untimed(run *retry.Attempts) {
 	c.timeout = c.policy.AttemptTimeout
-	run := c.policy.Attempts(ctx)
 	run.Untimed()
-	return run
 }
 
 // settle ends an attempt. If another one follows, it frees what the attempt holds.
 func (c *call) settle(run *retry.Attempts, v retry.Verdict) {
+	c.holdFailure(v)
 	v.Once = c.prove && v.Err != nil
 	if run.Judged(v) {
 		c.beforeRetry()
@@ -303,6 +316,18 @@ func (c *call) waitHook(hook func(context.Context, retry.Attempt)) func(context.
 	}
 }
 
+// guardHook returns the Hooks.Guard of a call with a body, for mayFollow. hook may be nil.
+func (c *call) guardHook(hook func(context.Context, retry.Held)) func(context.Context, retry.Held) {
+	return func(ctx context.Context, h retry.Held) {
+		if h.Err != nil {
+			c.refusals++
+		}
+		if hook != nil {
+			hook(ctx, h)
+		}
+	}
+}
+
 // beforeRetry frees what the latest attempt holds, before the wait. It does nothing if it
 // has done so, and before the first attempt.
 func (c *call) beforeRetry() {
@@ -310,6 +335,7 @@ func (c *call) beforeRetry() {
 		return
 	}
 	c.freed = true
+	c.tell()
 	if err := c.body.drop(); err != nil {
 		c.refusal = err
 	}
@@ -321,6 +347,7 @@ func (c *call) beforeRetry() {
 
 // end frees what the caller does not get.
 func (c *call) end(returned bool) {
+	defer c.tell()
 	c.body.finish(returned)
 	if c.resp != nil && c.resp.Body != nil && !returned {
 		c.resp.Body.Close()

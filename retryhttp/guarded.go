@@ -4,27 +4,97 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/internal/ending"
 )
 
-// guardBody makes the attempt that came to an answer last as long as its body, for the guards
-// of the policy: until the body has been read to the end or is closed, or until the attempt's
-// context ends. After 101 Switching Protocols only closing the body ends it.
-func (c *call) guardBody(run *retry.Attempts, resp *http.Response) {
-	if len(c.policy.Guards) == 0 || resp.Body == nil || resp.Body == http.NoBody {
+// held is what the guards have admitted the latest attempt of a call with, once the call has
+// taken it from the run. They get exit then, and the run tells them nothing.
+type held struct {
+	leave func(retry.Exit) // nil: the run has it, or they have got exit
+	exit  retry.Exit
+}
+
+// take is [retry.Attempts.Hold] for the copies of an attempt. Before the last of a client's
+// redirects the call has it already.
+func (c *call) take() func(retry.Exit) {
+	if leave := c.held.leave; leave != nil {
+		c.held = held{}
+		return leave
+	}
+	return c.run.Hold()
+}
+
+// tell tells the guards what the attempt has come to, if the run does not.
+func (c *call) tell() {
+	if leave := c.held.leave; leave != nil {
+		x := c.held.exit
+		c.held = held{}
+		leave(x)
+	}
+}
+
+// holdFailure keeps the passes of an attempt that has failed with a response: nobody knows
+// yet whether a retry follows, or whether the caller gets the response and reads its body. For
+// other attempts it tells the guards what v says, if a race has taken the passes.
+func (c *call) holdFailure(v retry.Verdict) {
+	if len(c.policy.Guards) == 0 || v.Err == nil && c.held.leave == nil {
 		return
 	}
-	b := &guardedBody{ReadCloser: resp.Body, call: c, ctx: c.ctx, leave: run.Hold()}
-	if resp.StatusCode == http.StatusSwitchingProtocols {
-		if conn, ok := resp.Body.(io.ReadWriteCloser); ok {
-			resp.Body = &boundConn{conn, b.end}
+	goesOn := v.Err != nil && c.resp != nil && goesOnAfter(c.resp)
+	if c.held.leave == nil {
+		if !goesOn {
 			return
 		}
+		c.held = held{c.run.Hold(), retry.Exit{Ending: retry.Returned}}
 	}
-	b.unwatch = context.AfterFunc(b.ctx, func() { b.end(b.ctx.Err()) })
-	resp.Body = b
+	if x := &c.held.exit; v.Err != nil && x.Verdict.Err == nil { // else a race knows what its copy has come to
+		x.Verdict = v
+		if how := ending.Of(c.ctx); how != retry.Returned {
+			x.Ending = how
+			if context.Cause(c.ctx) != retry.ErrAttemptTimeout {
+				x.Verdict = retry.Verdict{Err: v.Err}
+			} else if v.Class == retry.Transient {
+				x.Verdict.Class = retry.TimedOut
+			}
+		}
+	}
+	if !goesOn {
+		c.tell()
+	}
+}
+
+// goesOnAfter reports whether resp has a body that is not over yet.
+func goesOnAfter(resp *http.Response) bool { return resp.Body != nil && resp.Body != http.NoBody }
+
+// guardBody makes an attempt last as long as the body of its response, for the guards of the
+// policy: until the body has been read to the end or is closed, or until the attempt's context
+// ends. After 101 Switching Protocols only closing the body ends it.
+func (c *call) guardBody(resp *http.Response) {
+	if len(c.policy.Guards) == 0 || !goesOnAfter(resp) {
+		return
+	}
+	if c.held.leave == nil {
+		c.held = held{c.run.Hold(), retry.Exit{Ending: retry.Returned}}
+	}
+	resp.Body = c.bound(resp, c.held, c.ctx)
+	c.held = held{}
+}
+
+// bound returns the body of resp for those that have admitted it.
+func (c *call) bound(resp *http.Response, h held, ctx context.Context) io.ReadCloser {
+	b := &guardedBody{ReadCloser: resp.Body, call: c, ctx: ctx, held: h}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		if conn, ok := resp.Body.(io.ReadWriteCloser); ok {
+			return &boundConn{conn, b.end}
+		}
+	}
+	if ctx.Done() != nil {
+		b.unwatch = context.AfterFunc(ctx, b.cut)
+	}
+	return b
 }
 
 // guardedBody is a body that ends its attempt for the guards.
@@ -32,43 +102,68 @@ type guardedBody struct {
 	io.ReadCloser
 	call    *call
 	ctx     context.Context // the attempt's
-	leave   func(retry.Exit)
-	unwatch func() bool
+	held    held            // exit is what the attempt has come to so far
+	unwatch func() bool     // nil if ctx never ends
+	fault   atomic.Value    // what a guard has panicked with when ctx ended, as a fault
 }
+
+// fault is what was recovered.
+type fault struct{ value any }
 
 func (b *guardedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		b.unwatch()
-		b.end(err)
+		b.finish(err)
 	}
 	return n, err
 }
 
 func (b *guardedBody) Close() error {
-	defer func() {
-		b.unwatch()
-		b.end(b.ctx.Err())
-	}()
+	defer func() { b.finish(b.ctx.Err()) }()
 	return b.ReadCloser.Close()
 }
 
+// finish ends the attempt on the caller's goroutine.
+func (b *guardedBody) finish(err error) {
+	if b.unwatch != nil {
+		b.unwatch()
+	}
+	b.end(err)
+	if f, ok := b.fault.Swap(fault{}).(fault); ok && f.value != nil {
+		panic(f.value)
+	}
+}
+
+// cut ends the attempt because ctx has ended, on a goroutine on which nobody could recover from a
+// panic of a guard: the caller's next Read or Close repeats it.
+func (b *guardedBody) cut() {
+	defer func() {
+		if r := recover(); r != nil {
+			b.fault.Store(fault{r})
+		}
+	}()
+	b.end(b.ctx.Err())
+}
+
 // end tells the guards how the attempt has ended: by err, or as it was to if that is nil or
-// [io.EOF]. Policy.Classify is not called if the context has ended, since nobody could recover from its
-// panic.
+// [io.EOF]. Policy.Classify is not called if the context has ended.
 func (b *guardedBody) end(err error) {
-	x := retry.Exit{Ending: retry.Panicked, Verdict: retry.Verdict{Err: err}} // if Classify does
-	defer func() { b.leave(x) }()
+	x := b.held.exit
+	x.Ending, x.Verdict = retry.Panicked, retry.Verdict{Err: err} // if Classify does
+	defer func() { b.held.leave(x) }()
 	x = b.exit(err)
 }
 
 // exit returns what the guards get.
 func (b *guardedBody) exit(err error) retry.Exit {
-	if err == nil || err == io.EOF {
-		return retry.Exit{Ending: retry.Returned}
+	x := b.held.exit
+	if err == nil || err == io.EOF || x.Verdict.Err != nil { // the last, because the response was a failure
+		return x
 	}
 	if how := ending.Of(b.ctx); how != retry.Returned {
-		return retry.Exit{Ending: how, Verdict: retry.Verdict{Err: err}}
+		x.Ending, x.Verdict = how, retry.Verdict{Err: err}
+	} else {
+		x.Verdict = b.call.judge(err, retry.Unknown)
 	}
-	return retry.Exit{Ending: retry.Returned, Verdict: b.call.judge(err, retry.Unknown)}
+	return x
 }

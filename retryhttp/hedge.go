@@ -1,6 +1,7 @@
 package retryhttp
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -62,7 +63,8 @@ func (r *race) run(h *hedge.Hedge) (resp *http.Response, err error) {
 	}()
 	p := *r.policy
 	p.Classify = r.classify
-	got, err := hedge.Race(r.req.Context(), p, h, r.attempt, hedge.Value[*http.Response]{Discard: r.discard})
+	v := hedge.Value[*http.Response]{Discard: r.discard, Take: r.take, Keep: func(leave func(retry.Exit), x retry.Exit) { r.held = held{leave, x} }}
+	got, err := hedge.Race(r.req.Context(), p, h, r.attempt, v)
 	if v := p.Judge(err); err != nil && r.last != nil && (got != nil || v.Class != retry.Permanent || v.Refused) {
 		r.discard(got)
 		got = r.last
@@ -119,7 +121,7 @@ func (r *race) classify(err error) retry.Class {
 	if f, ok := err.(*failedCopy); ok {
 		return f.verdict.Class
 	}
-	return r.said(err)
+	return cmp.Or(r.said(err), r.class(err, err))
 }
 
 // failedCopy is a response that is worth a retry, as the error of a copy: so it does not beat
@@ -127,6 +129,7 @@ func (r *race) classify(err error) retry.Class {
 type failedCopy struct{ verdict retry.Verdict }
 
 func (f *failedCopy) Error() string             { return f.verdict.Err.Error() }
+func (f *failedCopy) Verdict() retry.Verdict    { return f.verdict } // for [hedge.Race]
 func (f *failedCopy) RetryAfter() time.Duration { return f.verdict.Hint }
 
 // copy returns the request for one copy, on its context.

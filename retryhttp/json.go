@@ -44,6 +44,7 @@ func JSON[T any](ctx context.Context, p retry.Policy, c *http.Client, req *http.
 	defer call.end(false)
 	call.plan(settingsOf(ctx).or(settingsOf(req.Context())))
 	run := call.policy.Attempts(ctx)
+	call.run = run
 	defer run.Close()
 	var v T
 	for run.Next() {

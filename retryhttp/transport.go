@@ -202,9 +202,13 @@ func (t *Transport) pass(s *settings, req *http.Request) (*http.Response, error)
 // plan sets the call's policy, its idempotency key, and whether it may run twice.
 func (c *call) plan(s *settings) {
 	c.policy, c.hasSettings = &c.Policy, s != nil
-	if c.Name != nil || c.Budget != nil || c.Guards != nil || s != nil || c.Policy.Hooks.Wait != nil {
+	guarded := c.Guards != nil || len(c.Policy.Guards) > 0
+	if c.Name != nil || c.Budget != nil || guarded || s != nil || c.Policy.Hooks.Wait != nil {
 		p := c.Policy
 		c.adapt(&p, s)
+		if hasBody(c.req) && len(p.Guards) > 0 {
+			p.Hooks.Guard = c.guardHook(p.Hooks.Guard)
+		}
 		if hook := p.Hooks.Wait; hook != nil {
 			p.Hooks.Wait = c.waitHook(hook)
 		}

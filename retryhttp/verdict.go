@@ -104,10 +104,11 @@ func (c *call) awaitDeadline() {
 }
 
 // mayFollow reports whether a retry may follow v. It uses a [retry.Loop] with this
-// call's policy, but without its limits of time and its budget.
+// call's policy, but without its limits of time and its budget. A refusal of a guard has used
+// up an attempt.
 func (c *call) mayFollow(v retry.Verdict) bool {
 	p := retry.Policy{MaxAttempts: c.policy.AttemptLimit(), MaxRetryAfter: c.policy.MaxRetryAfter, NonIdempotent: c.prove, Backoff: retry.Constant(0)}
-	loop := p.Resume(time.Time{}, c.attempts-1, 0)
+	loop := p.Resume(time.Time{}, c.attempts-1+c.refusals, 0)
 	_, ok := loop.Judged(time.Time{}, v)
 	return ok
 }
