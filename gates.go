@@ -326,7 +326,7 @@ func (r *run) attemptLeaves(p *Policy, v *Verdict) {
 	if v != nil {
 		x.Verdict = *v
 	}
-	x.Ending = r.ending(p, &x.Verdict)
+	x.Ending = r.ending(p, &x.Verdict, x.Took)
 	x.Allowed = r.attemptTime(p, x.Took)
 	r.leaveGuards(p, x)
 }
@@ -344,15 +344,17 @@ func (r *run) attemptTime(p *Policy, took time.Duration) time.Duration {
 	return allowed
 }
 
-// ending says how an attempt has ended that came to v. A success and an Answer are what they
+// ending says how an attempt has ended that took so long and came to v. A success and an Answer are what they
 // are after the deadline too. But an op that the caller has ended may return nil for that.
-func (r *run) ending(p *Policy, v *Verdict) Ending {
+func (r *run) ending(p *Policy, v *Verdict, took time.Duration) Ending {
 	switch end := r.ctx.Err(); {
 	case end == context.Canceled && context.Cause(r.ctx) != ErrAttemptTimeout:
 		return Canceled
 	case v.Err == nil, v.IsAnswer():
 		return Returned
 	case end != nil, untilDeadline(r.opCtx, p.Clock) <= 0: // a connection with the same deadline often fails before the context ends
+		return Expired
+	case r.untimed && p.AttemptTimeout > 0 && took >= p.AttemptTimeout: // it is not in the context
 		return Expired
 	}
 	return Returned

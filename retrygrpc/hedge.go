@@ -33,12 +33,12 @@ type runner struct {
 }
 
 // run returns the verdict on the whole attempt: that of the copy with the first reply or
-// answer. If there is none, it is that of the one that failed last, which the guards of a
-// hedge take for granted. But it is refused if one of them was, and undone if all were.
+// answer. If there is none, it is that of the one that failed last, but refused if one of them
+// was, and undone if all were. The guards get those of the copies.
 func (r *race) run(p retry.Policy, h *hedge.Hedge) retry.Verdict {
 	defer r.close()
 	p.Classify = classOfCopy
-	first, err := hedge.Race(r.ctx, p, h, r.try, hedge.Value[*runner]{Discard: func(*runner) {}})
+	first, err := hedge.Race(r.ctx, p, h, r.try, hedge.Value[*runner]{Discard: func(*runner) {}, Take: r.call.run.Hold})
 	first.deliver(r.call.opts)
 	switch {
 	case err == nil:
@@ -74,14 +74,18 @@ func (r *race) try(ctx context.Context) (*runner, error) {
 	if err == nil {
 		return c, nil
 	}
+	if ctx.Err() != nil && context.Cause(ctx) != retry.ErrAttemptTimeout { // nobody judges it
+		c.verdict = retry.Verdict{Err: err, Class: retry.Transient}
+		return c, err
+	}
 	c.verdict = c.failed(err)
 	if c.answer != nil || c.verdict.Class == retry.Permanent {
-		return c, retry.Stop(err)
+		return c, retry.Stop(&failedCopy{err, c.verdict})
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failures = append(r.failures, c)
-	return c, &failedCopy{c.verdict}
+	return c, &failedCopy{err, c.verdict}
 }
 
 // deliver gives the caller what its options ask for.
@@ -100,12 +104,16 @@ func (c *runner) deliver(opts []grpc.CallOption) {
 	}
 }
 
-// failedCopy is the error of a copy to a hedge: the other copy goes on.
-type failedCopy struct{ v retry.Verdict }
+// failedCopy is the error of a copy to a hedge: the other copy goes on unless it is permanent.
+// The guards get v, which says that an answer is none.
+type failedCopy struct {
+	error
+	v retry.Verdict
+}
 
-func (f *failedCopy) Error() string             { return f.v.Err.Error() }
-func (f *failedCopy) Unwrap() error             { return f.v.Err }
+func (f *failedCopy) Unwrap() error             { return f.error }
 func (f *failedCopy) RetryAfter() time.Duration { return f.v.Hint }
+func (f *failedCopy) Verdict() retry.Verdict    { return f.v } // for [hedge.Race]
 
 // classOfCopy is the Policy.Classify of a race: try has judged the copies.
 func classOfCopy(err error) retry.Class {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,8 +18,10 @@ import (
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/pace"
@@ -231,9 +234,9 @@ func TestGuardsGetWhatEachCopyCameTo(t *testing.T) {
 		"the second is refused":   {wins, pushing(codes.ResourceExhausted, "-1"), []string{"returned", "returned, throttled 0s ResourceExhausted"}},
 		"the second fails":        {wins, always(fail(codes.Unavailable)), []string{"returned", "returned, transient 0s Unavailable"}},
 		"the second times out":    {wins, always(fail(codes.DeadlineExceeded)), []string{"returned", "returned, timed_out 0s DeadlineExceeded"}},
-		"the second wins":         {hangs, wins, []string{"canceled, transient 0s Canceled", "returned"}},
-		"the second is an answer": {hangs, always(fail(codes.NotFound)), []string{"canceled, transient 0s Canceled", "returned"}},
-		"both fail":               {always(fail(codes.Unavailable)), busy, []string{"returned, throttled 5s ResourceExhausted", "returned, transient 5s Unavailable"}},
+		"the second wins":         {hangs, wins, []string{"canceled, Canceled", "returned"}},
+		"the second is an answer": {hangs, always(fail(codes.NotFound)), []string{"canceled, Canceled", "returned"}},
+		"both fail":               {always(fail(codes.Unavailable)), busy, []string{"returned, throttled 5s ResourceExhausted", "returned, transient 0s Unavailable"}},
 		"both, the second is refused": {always(fail(codes.Unavailable)), pushing(codes.ResourceExhausted, "-1"),
 			[]string{"returned, throttled 0s ResourceExhausted", "returned, transient 0s Unavailable"}},
 		"both, the first is refused": {pushing(codes.ResourceExhausted, "-1"), always(fail(codes.Unavailable)),
@@ -302,6 +305,41 @@ func TestPaceLearnsFromCopiesThatLose(t *testing.T) {
 		}
 		if calls++; calls == 10 {
 			t.Fatal("ten copies were refused, and the Pace is open")
+		}
+	}
+}
+
+// TestGuardsGetAnAttemptTimeoutAsExpired: each copy of a call with its own times, on each
+// clock, and Expired for a stream that opens too late.
+func TestGuardsGetAnAttemptTimeoutAsExpired(t *testing.T) {
+	hangs := func(_ int, s grpc.ServerStream, _ string) error {
+		<-s.Context().Done()
+		return s.Context().Err()
+	}
+	for _, clock := range []clockx.Clock{nil, struct{ clockx.Clock }{clockx.System()}} {
+		w := new(watched)
+		p := retry.Policy{MaxAttempts: 1, AttemptTimeout: 200 * time.Millisecond, Clock: clock}
+		h := &hedge.Hedge{Delay: 5 * time.Millisecond, Budget: &once{}}
+		cc := ready(t, dial(t, serve(t, hangs).addr, &retrygrpc.Client{Policy: p, Guards: under(w), Hedge: hedging(h)}))
+		_, _ = call(within(t), cc, get)
+		held, got := w.got()
+		if slices.Sort(got); held != 0 || len(got) != 2 || !strings.HasPrefix(got[0], "expired, timed_out") || !strings.HasPrefix(got[1], "expired, timed_out") {
+			t.Errorf("clock %T: the guard got %q; %d are held", clock, got, held)
+		}
+		for i, x := range w.exits {
+			if x.Allowed <= 0 || x.Allowed > 200*time.Millisecond || x.Took < x.Allowed {
+				t.Errorf("clock %T: copy %d took %v of %v", clock, i, x.Took, x.Allowed)
+			}
+		}
+		w = new(watched)
+		cc = ready(t, dial(t, serve(t, hangs).addr, &retrygrpc.Client{Policy: p, Guards: under(w)}))
+		s, err := cc.NewStream(within(t), &grpc.StreamDesc{ServerStreams: true}, get)
+		if err == nil {
+			_ = s.SendMsg(wrapperspb.String("x"))
+			err = s.RecvMsg(new(wrapperspb.StringValue))
+		}
+		if held, got := w.got(); held != 0 || len(got) != 1 || !strings.HasPrefix(got[0], "expired, timed_out") {
+			t.Errorf("clock %T: %v, the guard got %q; %d are held", clock, err, got, held)
 		}
 	}
 }
