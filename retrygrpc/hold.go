@@ -16,6 +16,37 @@ type held struct {
 	leave func(retry.Exit) // nil until the run has taken the stream for a success
 	ended bool
 	err   error // with which it ended
+	fault any   // what a guard has panicked with since, where nobody could recover from it
+}
+
+// repeat repeats the panic of a guard on the caller's goroutine.
+func (h *held) repeat() {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	fault := h.fault
+	h.fault = nil
+	h.mu.Unlock()
+	if fault != nil {
+		panic(fault)
+	}
+}
+
+// heldStream is a stream that goes on for the guards.
+type heldStream struct {
+	grpc.ClientStream
+	held *held
+}
+
+func (s heldStream) RecvMsg(m any) error {
+	defer s.held.repeat()
+	return s.ClientStream.RecvMsg(m)
+}
+
+func (s heldStream) SendMsg(m any) error {
+	defer s.held.repeat()
+	return s.ClientStream.SendMsg(m)
 }
 
 // onFinish has grpc call f, which calls finish, when the attempt's stream has ended.
@@ -55,7 +86,21 @@ func (a *attempt) finish(err error) {
 	goesOn := h.leave != nil
 	h.mu.Unlock()
 	if goesOn {
+		defer a.keepFault()
 		a.leave(err)
+	}
+}
+
+// keepFault recovers from a panic of a guard if grpc may have ended the stream on a goroutine of
+// its own. The caller's next call of the stream repeats it.
+func (a *attempt) keepFault() {
+	if a.ctx.Err() == nil && !a.closed() {
+		return
+	}
+	if fault := recover(); fault != nil {
+		a.held.mu.Lock()
+		defer a.held.mu.Unlock()
+		a.held.fault = fault
 	}
 }
 

@@ -613,3 +613,55 @@ func TestStreamsAreLeftOnce(t *testing.T) {
 	}
 	w.mu.Unlock()
 }
+
+// breaking is a guard whose Leave panics.
+type breaking struct{ watched }
+
+func (b *breaking) Leave(p retry.Pass, x retry.Exit) {
+	b.watched.Leave(p, x)
+	panic("guard")
+}
+
+// TestGuardThatPanicsWhenAStreamIsCanceled: on a goroutine of grpc's that would end the process.
+// The stream's next call has the panic.
+func TestGuardThatPanicsWhenAStreamIsCanceled(t *testing.T) {
+	s := serve(t, func(_ int, s grpc.ServerStream, in string) error {
+		if err := reply(s, in); err != nil {
+			return err
+		}
+		<-s.Context().Done()
+		return s.Context().Err()
+	})
+	for name, desc := range map[string]*grpc.StreamDesc{"server": {ServerStreams: true}, "both": {ServerStreams: true, ClientStreams: true}} {
+		for _, closes := range []bool{false, true} {
+			w := new(breaking)
+			cc := dial(t, s.addr, &retrygrpc.Client{Policy: four(), Guards: under(w)})
+			ctx, cancel := context.WithCancel(t.Context())
+			cs, err := cc.NewStream(ctx, desc, get)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(cs.SendMsg(wrapperspb.String("x")), cs.RecvMsg(new(wrapperspb.StringValue))); err != nil {
+				t.Fatal(err)
+			}
+			if closes {
+				cc.Close()
+			} else {
+				cancel()
+			}
+			eventually(t, "the guard is left", func() bool { held, _ := w.got(); return held == 0 })
+			var recovered any
+			func() {
+				defer func() { recovered = recover() }()
+				for range 100 { // the panic is on its way
+					_ = cs.RecvMsg(new(wrapperspb.StringValue))
+					time.Sleep(time.Millisecond)
+				}
+			}()
+			if recovered != "guard" {
+				t.Errorf("%s, closed: %v: the caller recovered %v", name, closes, recovered)
+			}
+			cancel()
+		}
+	}
+}

@@ -19,7 +19,13 @@ func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	k := c.call(ctx, method, cc, opts)
 	k.limitAttempts() // the run's timeout would end with the attempt, and the stream with it
-	start := func(a *attempt) (grpc.ClientStream, error) { return open(a.ctx, desc, cc, method, a.opts...) }
+	start := func(a *attempt) (grpc.ClientStream, error) {
+		cs, err := open(a.ctx, desc, cc, method, a.opts...)
+		if err == nil && a.held != nil {
+			cs = heldStream{cs, a.held}
+		}
+		return cs, err
+	}
 	if !desc.ClientStreams {
 		s := &serverStream{call: k, ctx: ctx, open: start}
 		return s.start()
