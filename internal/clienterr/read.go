@@ -201,19 +201,17 @@ func (c *coded) reasons(items reflect.Value) Facts {
 // canceled judges why DynamoDB has canceled a transaction: each of its items has a reason.
 // If all that stood in the way is another transaction or the load, it may work later.
 func canceled(reasons reflect.Value) Facts {
-	class := Permanent
-	if reasons.Kind() != reflect.Slice {
-		return Facts(class)
+	if reasons.Kind() != reflect.Slice || reasons.Len() == 0 {
+		return Facts(Permanent)
 	}
+	code, ok := fieldOf(reasons.Type().Elem(), "Code")
+	if !ok {
+		return Facts(Permanent)
+	}
+	class := Transient
 	for i := range reasons.Len() {
-		f, ok := fieldOf(reasons.Type().Elem(), "Code")
-		if !ok {
-			return Facts(Permanent)
-		}
-		switch text(value(path(f.Index).of(reasons.Index(i)))) {
-		case "", "None":
-		case "TransactionConflict":
-			class = max(class, Transient)
+		switch text(value(path(code.Index).of(reasons.Index(i)))) {
+		case "", "None", "TransactionConflict":
 		case "ThrottlingError", "ProvisionedThroughputExceeded":
 			class = Throttled
 		default:

@@ -1,0 +1,2 @@
+// Package queues tests what package retryqueue makes of real clients' errors.
+package queues
