@@ -98,24 +98,6 @@ func (l Linear) Delay(s Step) time.Duration {
 	return l.Jitter.spread(base*float64(max(s.Retry, 1)), top, s.Rand)
 }
 
-// Fibonacci is a [Backoff] with d = min(Max, Base·F(Retry)) for F = 1, 1, 2, 3,
-// 5, …, jittered. A field that is zero or negative takes its default: 100 ms, 20 s. If
-// Max is less than Base, d is Max.
-type Fibonacci struct {
-	Base, Max time.Duration
-	Jitter    Jitter
-}
-
-// Delay returns the jittered delay, in [0, Max].
-func (f Fibonacci) Delay(s Step) time.Duration {
-	base, top := limits(f.Base, f.Max)
-	d, next := base, base
-	for n := 1; n < s.Retry && d < float64(top); n++ {
-		d, next = next, d+next
-	}
-	return f.Jitter.spread(d, top, s.Rand)
-}
-
 // Decorrelated is a [Backoff] with the delay min(Max, uniform[Base, 3·Prev)): the
 // decorrelated jitter of the AWS article named at [FullJitter]. A Prev of 0 counts as
 // min(Max, Base·3^(Retry-1)), so that a run that is resumed elsewhere does not start

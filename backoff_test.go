@@ -66,8 +66,6 @@ func TestGoldenSchedules(t *testing.T) {
 		{"an endless window from 0·∞", retry.Exponential{Base: ms, Max: time.Second, Jitter: retry.Jitter{Low: math.Inf(1), High: math.Inf(1)}}, .5,
 			[]time.Duration{time.Second / 2, time.Second / 2}},
 		{"linear", retry.Linear{Base: 100 * ms, Max: 350 * ms, Jitter: no}, .5, []time.Duration{100 * ms, 200 * ms, 300 * ms, 350 * ms}},
-		{"fibonacci", retry.Fibonacci{Base: 100 * ms, Max: time.Second, Jitter: no}, .5,
-			[]time.Duration{100 * ms, 100 * ms, 200 * ms, 300 * ms, 500 * ms, 800 * ms, time.Second}},
 		{"decorrelated, least", retry.Decorrelated{Base: 100 * ms, Max: time.Second}, 0, []time.Duration{100 * ms, 100 * ms}},
 		{"decorrelated, middle", retry.Decorrelated{Base: 100 * ms, Max: time.Second}, .5, // (100+300)/2, (100+600)/2, …
 			[]time.Duration{200 * ms, 350 * ms, 575 * ms, 912500 * time.Microsecond, time.Second}},
@@ -86,7 +84,7 @@ func TestGoldenSchedules(t *testing.T) {
 
 func TestRetryBelowOneCountsAsTheFirst(t *testing.T) {
 	for _, b := range []retry.Backoff{
-		retry.Exponential{Jitter: retry.NoJitter}, retry.Linear{Jitter: retry.NoJitter}, retry.Fibonacci{Jitter: retry.NoJitter},
+		retry.Exponential{Jitter: retry.NoJitter}, retry.Linear{Jitter: retry.NoJitter},
 		retry.Schedule{100 * ms, 1},
 	} {
 		for _, n := range []int{0, -1, math.MinInt} {
@@ -100,7 +98,7 @@ func TestRetryBelowOneCountsAsTheFirst(t *testing.T) {
 func TestLateRetriesStayAtTheCap(t *testing.T) {
 	for _, b := range []retry.Backoff{
 		retry.Exponential{Jitter: retry.NoJitter}, retry.Exponential{Factor: 1.1, Jitter: retry.NoJitter},
-		retry.Linear{Jitter: retry.NoJitter}, retry.Fibonacci{Jitter: retry.NoJitter},
+		retry.Linear{Jitter: retry.NoJitter},
 	} {
 		for _, n := range []int{300, 1 << 20, math.MaxInt} {
 			if got := b.Delay(retry.Step{Retry: n}); got != 20*time.Second {
@@ -216,7 +214,6 @@ func FuzzBackoffs(f *testing.F) {
 		for _, b := range []retry.Backoff{
 			retry.Exponential{Base: b, Max: time.Duration(top), Factor: factor, Jitter: j},
 			retry.Linear{Base: b, Max: time.Duration(top), Jitter: j},
-			retry.Fibonacci{Base: b, Max: time.Duration(top), Jitter: j},
 			retry.Decorrelated{Base: b, Max: time.Duration(top)},
 		} {
 			d := b.Delay(s)

@@ -134,7 +134,7 @@ func BenchmarkThreeFailures(b *testing.B) {
 // BenchmarkShared has all cores succeed at once on one policy and one budget.
 func BenchmarkShared(b *testing.B) {
 	for name, budget := range map[string]retry.Budget{
-		"no budget": nil, "earned": &retry.EarnedBudget{}, "token": &budget.Token{}, "ratio": &budget.Ratio{}, "concurrency": &budget.Concurrency{},
+		"no budget": nil, "earned": &retry.EarnedBudget{}, "token": &budget.Token{}, "ratio": &budget.Ratio{},
 	} {
 		p := retry.Policy{Budget: budget}
 		b.Run(name, func(b *testing.B) {

@@ -17,10 +17,10 @@ import (
 // those that are well would earn retries for those that are not. [PerKey] has one for each.
 // Implementations must be safe for concurrent use.
 //
-// A run calls Begin once, Withdraw before each retry, and End once, even if op panics.
-// It does not call Withdraw before a retry that follows [ErrRejected]: the dependency
-// has answered, so the next poll is no extra load. A retry that was granted is spent,
-// even if the run is canceled in the wait before it.
+// A run calls Withdraw before each retry, and End once, even if op panics. It does not call
+// Withdraw before a retry that follows [ErrRejected]: the dependency has answered, so the next
+// poll is no extra load. A retry that was granted may not be made: a guard refuses it, or the
+// run is canceled in the wait before it. Outcome.Sent says so.
 //
 // Package hedge calls the same methods for the hedges of a call, with Hedge set.
 //
@@ -32,21 +32,11 @@ import (
 // calls it right after Withdraw has refused w, and [Error] then says both. Package retrydebug
 // shows both on its page.
 type Budget interface {
-	// Begin says that a run starts.
-	Begin(Opening)
-
-	// Withdraw reports whether a retry may follow, and if so takes it from the budget. A
-	// budget in which a run holds one place takes that place when Retry is 1.
+	// Withdraw reports whether a retry may follow, and if so takes it from the budget.
 	Withdraw(Withdrawal) bool
 
 	// End says that a run is over.
 	End(Outcome)
-}
-
-// Opening is what a [Budget] gets when a run starts.
-type Opening struct {
-	Name  string // the policy's
-	Hedge bool   // the run is the hedges of one call
 }
 
 // Withdrawal is what a [Budget] gets before a retry.
@@ -63,10 +53,14 @@ type Outcome struct {
 	Name    string       // the policy's
 	Retried Class        // of the error that the last granted retry followed; Unknown if none was granted
 	Retries int          // how many were granted
+	Sent    int          // how many of them were made: all, or all but the last; of hedges as many as were started
 	Hedge   bool         // the run was the hedges of one call; to the policy's budget each hedge is a run
 	OK      bool         // op succeeded, or failed with an Answer; of a hedge to the policy's budget: as the first to do so
 	Clock   clockx.Clock // the policy's, never nil
 }
+
+// unsent returns how many granted retries were not made.
+func (o *Outcome) unsent() int { return max(o.Retries-max(o.Sent, 0), 0) }
 
 // pricer is a Budget that says what a retry costs.
 type pricer interface {
@@ -118,7 +112,8 @@ func (s *shortage) Error() string {
 // a retry, up to sixteen times, and halves again with each one that succeeds. A run that
 // succeeds earns a tenth of a token without a retry, and after retries two for each of them
 // and two more, or four if the last one followed a Throttled error, twenty if a TimedOut one.
-// A hedge costs two tokens, and gets them back if it is the first to succeed.
+// A hedge costs two tokens, and gets them back if it is the first to succeed. A retry that was
+// not made, since a guard refused it or the run was canceled, gets back what it would cost now.
 //
 // If there are fewer tokens than a retry costs, Withdraw refuses and takes nothing. No
 // token comes with time. Tokens beyond what a retry after a TimedOut error costs decay by
@@ -197,25 +192,22 @@ func (p purse) less(n int64) (purse, bool) {
 
 // after returns p after a run with such an outcome.
 func (p purse) after(o Outcome) purse {
-	earned, doubled := int64(0), p.doubled()
+	earned, doubled := int64(min(o.unsent(), 1<<20))*p.costOf(o.Retried), p.doubled()
 	switch {
-	case o.OK && o.Retried == Unknown:
-		earned = token / 10
+	case o.OK && o.Sent <= 0:
+		earned += token / 10
 	case o.OK && o.Hedge:
-		earned = price
+		earned += price
 	case o.OK && overload(o.Retried):
-		earned = 2 * newPurse(0, 0, 0).costOf(o.Retried)
+		earned += 2 * newPurse(0, 0, 0).costOf(o.Retried)
 		doubled = max(doubled, 1) - 1
 	case o.OK:
-		earned = (max(int64(o.Retries), 1) + 1) * price
-	case overload(o.Retried):
+		earned += (int64(o.Sent) + 1) * price
+	case overload(o.Retried) && o.Sent > 0:
 		doubled = min(doubled+1, doublings)
 	}
 	return newPurse(min(p.tokens()+earned, mostTokens), doubled, p.at())
 }
-
-// Begin does nothing: a first attempt is free.
-func (b *EarnedBudget) Begin(Opening) {}
 
 // Withdraw takes the cost of a retry, if there are enough tokens.
 func (b *EarnedBudget) Withdraw(w Withdrawal) bool {
@@ -234,7 +226,7 @@ func (b *EarnedBudget) Withdraw(w Withdrawal) bool {
 
 // End adds what a success has earned, and changes the prices after overloads.
 func (b *EarnedBudget) End(o Outcome) {
-	if b == nil || !o.OK && !overload(o.Retried) {
+	if b == nil || !o.OK && !overload(o.Retried) && o.unsent() == 0 {
 		return
 	}
 	for now := tickOf(o.Clock); ; {

@@ -33,9 +33,9 @@ func TestBudgetsGetThePolicysClock(t *testing.T) {
 // Also on the system clock and without hooks, where a run is cheapest.
 func TestRunTellsTheBudgetAlone(t *testing.T) {
 	for failures, want := range map[int]countingBudget{
-		0: {begun: 1, ended: 1, ok: true},
-		2: {begun: 1, asked: 2, ended: 1, ok: true, retried: retry.Transient},
-		3: {begun: 1, asked: 2, ended: 1, retried: retry.Transient},
+		0: {ended: 1, ok: true},
+		2: {asked: 2, ended: 1, ok: true, retried: retry.Transient},
+		3: {asked: 2, ended: 1, retried: retry.Transient},
 	} {
 		var budget countingBudget
 		op, _ := failing(failures, errDown)

@@ -1,6 +1,7 @@
 package retry_test
 
 import (
+	"context"
 	"math"
 	"runtime"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/internal/budgettest"
 )
@@ -23,28 +25,40 @@ func TestEarnedBudget(t *testing.T) {
 		ok   bool
 		left float64
 	}{
-		{"nine tokens at first", func() bool { b.Begin(retry.Opening{}); return true }, true, .9},
+		{"nine tokens at first", func() bool { return true }, true, .9},
 		{"a retry after a timeout costs ten, which it has not", func() bool { return withdraw(retry.TimedOut) }, false, .9},
 		{"another one costs two", func() bool { return withdraw(retry.Transient) }, true, .7},
 		{"throttled, two", func() bool { return withdraw(retry.Throttled) }, true, .5},
 		{"unprocessed, two", func() bool { return withdraw(retry.Unprocessed) }, true, .3},
 		{"a run that fails earns nothing", func() bool { b.End(retry.Outcome{}); return true }, true, .3},
-		{"nor after a retry", func() bool { b.End(retry.Outcome{Retried: retry.Transient}); return true }, true, .3},
+		{"nor after a retry", func() bool { b.End(retry.Outcome{Retried: retry.Transient, Retries: 1, Sent: 1}); return true }, true, .3},
 		{"a success earns a tenth", func() bool { b.End(retry.Outcome{OK: true}); return true }, true, .31},
-		{"after a retry four", func() bool { b.End(retry.Outcome{Retried: retry.Unprocessed, Retries: 1, OK: true}); return true }, true, .71},
-		{"throttled, four", func() bool { b.End(retry.Outcome{Retried: retry.Throttled, Retries: 3, OK: true}); return true }, true, 1}, // 11.1 tokens
+		{"after a retry four", func() bool {
+			b.End(retry.Outcome{Retried: retry.Unprocessed, Retries: 1, Sent: 1, OK: true})
+			return true
+		}, true, .71},
+		{"throttled, four", func() bool {
+			b.End(retry.Outcome{Retried: retry.Throttled, Retries: 3, Sent: 3, OK: true})
+			return true
+		}, true, 1}, // 11.1 tokens
 		{"a retry after a timeout", func() bool { return withdraw(retry.TimedOut) }, true, .11},
 		{"one token is too little", func() bool { return withdraw(retry.Transient) }, false, .11},
-		{"that retry succeeds: 20", func() bool { b.End(retry.Outcome{Retried: retry.TimedOut, Retries: 3, OK: true}); return true }, true, 1},
+		{"that retry succeeds: 20", func() bool { b.End(retry.Outcome{Retried: retry.TimedOut, Retries: 3, Sent: 3, OK: true}); return true }, true, 1},
 		{"a retry of that", func() bool { return withdraw(retry.TimedOut) }, true, 1},
 		{"and another", func() bool { return withdraw(retry.TimedOut) }, true, .11},
 		{"a call that was not hedged earns a tenth", func() bool { b.End(retry.Outcome{Hedge: true, OK: true}); return true }, true, .12},
 		{"a hedge that wins two", func() bool {
-			b.End(retry.Outcome{Retried: retry.Transient, Retries: 1, Hedge: true, OK: true})
+			b.End(retry.Outcome{Retried: retry.Transient, Retries: 1, Sent: 1, Hedge: true, OK: true})
 			return true
 		}, true, .32},
-		{"one that does not nothing", func() bool { b.End(retry.Outcome{Retried: retry.Transient, Retries: 1, Hedge: true}); return true }, true, .32},
-		{"after three retries eight", func() bool { b.End(retry.Outcome{Retried: retry.Transient, Retries: 3, OK: true}); return true }, true, 1},
+		{"one that does not nothing", func() bool {
+			b.End(retry.Outcome{Retried: retry.Transient, Retries: 1, Sent: 1, Hedge: true})
+			return true
+		}, true, .32},
+		{"after three retries eight", func() bool {
+			b.End(retry.Outcome{Retried: retry.Transient, Retries: 3, Sent: 3, OK: true})
+			return true
+		}, true, 1},
 		{"which is one of ten and one", func() bool { return withdraw(retry.TimedOut) }, true, .12},
 	} {
 		if ok := step.do(); ok != step.ok {
@@ -76,16 +90,16 @@ func TestPricesAfterOverloadsFollowTheirSuccess(t *testing.T) {
 			if dear, cheap := price(retry.TimedOut), price(retry.Throttled); dear != 10*want || cheap != 2*want {
 				t.Errorf("%v: after %d runs that failed the prices are %d and %d tokens, want %d and %d", class, i, dear, cheap, 10*want, 2*want)
 			}
-			b.End(retry.Outcome{Retried: retry.Transient, Retries: 1}) // says nothing of overloads
+			b.End(retry.Outcome{Retried: retry.Transient, Retries: 1, Sent: 1}) // says nothing of overloads
 			b.End(retry.Outcome{})
-			b.End(retry.Outcome{Retried: class, Retries: 1})
+			b.End(retry.Outcome{Retried: class, Retries: 1, Sent: 1})
 		}
 		for i, want := range []int{16, 8, 4, 2, 1, 1} {
 			if dear, cheap := price(retry.TimedOut), price(retry.Throttled); dear != 10*want || cheap != 2*want {
 				t.Errorf("%v: after %d runs that succeeded the prices are %d and %d tokens, want %d and %d", class, i, dear, cheap, 10*want, 2*want)
 			}
-			b.End(retry.Outcome{Retried: retry.Transient, Retries: 1, OK: true})
-			b.End(retry.Outcome{Retried: class, Retries: 1, OK: true})
+			b.End(retry.Outcome{Retried: retry.Transient, Retries: 1, Sent: 1, OK: true})
+			b.End(retry.Outcome{Retried: class, Retries: 1, Sent: 1, OK: true})
 		}
 	}
 }
@@ -95,8 +109,8 @@ func TestPricesAfterOverloadsFollowTheirSuccess(t *testing.T) {
 func TestWhatARetryCostsDoesNotFade(t *testing.T) {
 	v := clockx.NewVirtual(epoch)
 	b := budgettest.Timed(&retry.EarnedBudget{}, v)
-	b.End(retry.Outcome{Retried: retry.TimedOut})
-	b.End(retry.Outcome{Retried: retry.TimedOut})
+	b.End(retry.Outcome{Retried: retry.TimedOut, Retries: 1, Sent: 1})
+	b.End(retry.Outcome{Retried: retry.TimedOut, Retries: 1, Sent: 1})
 	for range 310 {
 		v.Advance(time.Hour)
 		budgettest.Succeed(b, 1)
@@ -158,7 +172,6 @@ func TestNothingIsEarnedByTime(t *testing.T) {
 	budgettest.Granted(b, 10, retry.Transient)
 	for range 100 {
 		v.Advance(1000 * time.Hour)
-		b.Begin(retry.Opening{})
 		b.End(retry.Outcome{})
 		if b.Withdraw(retry.Withdrawal{Class: retry.Unprocessed, Retry: 1}) || b.Balance() != .1 {
 			t.Fatalf("a retry is granted, and the balance is %v, though no run has succeeded", b.Balance())
@@ -353,9 +366,8 @@ func TestEarnedTokensAddUp(t *testing.T) {
 func TestEarnedBudgetAllocatesNothing(t *testing.T) {
 	b := new(retry.EarnedBudget)
 	wantAllocs(t, 0, func() {
-		b.Begin(retry.Opening{})
 		b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1})
-		b.End(retry.Outcome{Retried: retry.Transient, OK: true})
+		b.End(retry.Outcome{Retried: retry.Transient, Retries: 1, Sent: 1, OK: true})
 		b.End(retry.Outcome{OK: true})
 	})
 }
@@ -449,11 +461,10 @@ func FuzzEarnedBudget(f *testing.F) {
 			case 6, 7:
 				retries := 1 + int(op/64)
 				plain.end(class, retries, true, now)
-				b.End(retry.Outcome{Retried: class, Retries: retries, OK: true})
+				b.End(retry.Outcome{Retried: class, Retries: retries, Sent: retries, OK: true})
 			case 8:
 				plain.end(class, 1, false, now)
-				b.Begin(retry.Opening{})
-				b.End(retry.Outcome{Retried: class})
+				b.End(retry.Outcome{Retried: class, Retries: 1, Sent: 1})
 			case 9:
 				c.Time = c.Time.Add(-time.Duration(op/16) * 7 * time.Second)
 			case 10:
@@ -474,11 +485,97 @@ func FuzzEarnedBudget(f *testing.F) {
 
 func TestNilEarnedBudgetGrantsEverything(t *testing.T) {
 	var b *retry.EarnedBudget
-	b.Begin(retry.Opening{})
 	for _, ok := range []bool{true, false} {
 		if !b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1}) || b.Balance() != 1 {
 			t.Errorf("a retry is refused, or the balance is %v, want 1", b.Balance())
 		}
-		b.End(retry.Outcome{Retried: retry.TimedOut, Retries: 1, OK: ok})
+		b.End(retry.Outcome{Retried: retry.TimedOut, Retries: 1, Sent: 1, OK: ok})
+	}
+}
+
+// A retry that was granted and not made takes nothing, whatever keeps it from being made: a guard,
+// the caller in the wait, or a hook just before it.
+func TestBudgetsGiveBackWhatWasNotSent(t *testing.T) {
+	for name, edit := range map[string]func(p *retry.Policy, cancel func()){
+		"a guard": func(p *retry.Policy, _ func()) {
+			p.Guards = []retry.Guard{stubborn(func(e retry.Entry) (retry.Pass, error) {
+				if e.Number > 1 {
+					return retry.Pass{}, retry.Stop(errFull)
+				}
+				return retry.Pass{}, nil
+			})}
+		},
+		"a guard until MaxAttempts": func(p *retry.Policy, _ func()) {
+			p.Guards = []retry.Guard{stubborn(func(e retry.Entry) (retry.Pass, error) {
+				if e.Number > 1 {
+					return retry.Pass{}, errFull
+				}
+				return retry.Pass{}, nil
+			})}
+		},
+		"the caller, in the wait": func(p *retry.Policy, cancel func()) {
+			p.Hooks.Wait = func(context.Context, retry.Attempt) { cancel() }
+		},
+		"the caller, before the attempt": func(p *retry.Policy, cancel func()) {
+			p.Hooks.Attempt = func(ctx context.Context, a retry.Attempt) context.Context {
+				if a.Number > 1 {
+					cancel()
+				}
+				return ctx
+			}
+		},
+	} {
+		for kind, fresh := range map[string]func() budgettest.Budget{
+			"earned":     func() budgettest.Budget { return new(retry.EarnedBudget) },
+			"overloaded": func() budgettest.Budget { b := new(retry.EarnedBudget); overloads(b, 1); return b },
+			"token":      func() budgettest.Budget { return &budget.Token{Capacity: 30} },
+			"ratio":      func() budgettest.Budget { return new(budget.Ratio) },
+		} {
+			for _, err := range []error{errDown, retry.After(errDown, 0)} {
+				b := fresh()
+				before := b.Balance()
+				for n := range 20 {
+					p, _ := virtual()
+					p.Budget = b
+					ctx, cancel := context.WithCancel(t.Context())
+					edit(&p, cancel)
+					e := gaveUp(t, retry.Run(ctx, p, func(context.Context) error { return err }))
+					cancel()
+					if e.Attempts != 1 || e.Reason == retry.ReasonBudget || b.Balance() != before {
+						t.Fatalf("%s, %s, run %d: %v; the balance is %v, want %v", name, kind, n+1, e, b.Balance(), before)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A run that fails after retries that were made gives back the last one alone.
+func TestOnlyTheLastRetryCanBeUnsent(t *testing.T) {
+	b := new(retry.EarnedBudget)
+	p, _ := virtual()
+	p.Budget = b
+	refused := 0
+	p.Guards = []retry.Guard{stubborn(func(e retry.Entry) (retry.Pass, error) {
+		if e.Number == 3 {
+			refused++
+			return retry.Pass{}, retry.Stop(errFull)
+		}
+		return retry.Pass{}, nil
+	})}
+	if e := wantReason(t, retry.Run(t.Context(), p, func(context.Context) error { return errDown }), retry.ReasonGuard); e.Attempts != 2 || b.Balance() != .7 || refused != 1 {
+		t.Errorf("%v, balance %v, want .7", e, b.Balance())
+	}
+}
+
+// A message may be delivered again by another process: what a Loop has allowed counts as made.
+func TestLoopThatIsClosedHasPaid(t *testing.T) {
+	b := new(retry.EarnedBudget)
+	loop := retry.Policy{Budget: b}.Start(epoch)
+	if _, ok := loop.Next(epoch, errDown); !ok {
+		t.Fatal("no retry")
+	}
+	if loop.Close(); b.Balance() != .7 {
+		t.Errorf("balance %v, want .7", b.Balance())
 	}
 }

@@ -256,6 +256,56 @@ func ExamplePlus() {
 	// 299ms
 }
 
+// inRetries limits how many runs are in retries at a time, waits included: what a process spends on
+// retries. It does not protect a server that hangs, as an EarnedBudget does.
+type inRetries chan struct{}
+
+func (p inRetries) Withdraw(w retry.Withdrawal) bool {
+	if w.Retry > 1 {
+		return true // the run has its place
+	}
+	select {
+	case p <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p inRetries) End(o retry.Outcome) {
+	if o.Retries > 0 {
+		<-p
+	}
+}
+
+// A semaphore around retries.
+func ExampleBudget() {
+	policy := retry.Policy{MaxAttempts: 2, Clock: now(), Budget: make(inRetries, 1)}
+	_ = retry.Run(context.Background(), policy, func(ctx context.Context) error {
+		err := retry.Run(ctx, policy, func(context.Context) error { return errors.New("down") })
+		fmt.Println(retry.AttemptNumber(ctx), err.(*retry.Error).Reason)
+		return err
+	})
+	// Output:
+	// 1 max_attempts
+	// 2 budget
+}
+
+// Waits of 100 ms times 1, 2, 3, 5, 8 and so on, up to ten seconds.
+func ExampleBackoffFunc_fibonacci() {
+	fibonacci := retry.BackoffFunc(func(s retry.Step) time.Duration {
+		wait, next := 100*time.Millisecond, 200*time.Millisecond
+		for n := 1; n < s.Retry && wait < 10*time.Second; n++ {
+			wait, next = next, wait+next
+		}
+		return min(wait, 10*time.Second)
+	})
+	for _, n := range []int{1, 2, 3, 4, 5, 100} {
+		fmt.Print(fibonacci.Delay(retry.Step{Retry: n}), " ")
+	}
+	// Output: 100ms 200ms 300ms 500ms 800ms 10s
+}
+
 func ExampleBackoffFunc() {
 	weekly := retry.BackoffFunc(func(s retry.Step) time.Duration { return time.Duration(s.Retry) * 7 * 24 * time.Hour })
 	fmt.Println(weekly.Delay(retry.Step{Retry: 2}))

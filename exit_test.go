@@ -292,7 +292,6 @@ func TestGuardsAreLeftWhateverPanics(t *testing.T) {
 		"Hooks.Start": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
 			p.Hooks.Start = func(context.Context, retry.Policy) context.Context { leave(); return nil }
 		}},
-		"Budget.Begin": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) { p.Budget = badBudget{begin: leave} }},
 		"Hooks.Attempt": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
 			p.Hooks.Attempt = func(context.Context, retry.Attempt) context.Context { leave(); return nil }
 		}, want: [3][]retry.Exit{{{}}, {{}}, {{}}}},
@@ -405,7 +404,7 @@ func TestGuardsAreLeftWhateverPanics(t *testing.T) {
 }
 
 // badBudget is a budget that does not return from one of its methods.
-type badBudget struct{ begin, withdraw, end func() }
+type badBudget struct{ withdraw, end func() }
 
 func call(f func()) {
 	if f != nil {
@@ -413,7 +412,6 @@ func call(f func()) {
 	}
 }
 
-func (b badBudget) Begin(retry.Opening)            { call(b.begin) }
 func (b badBudget) Withdraw(retry.Withdrawal) bool { call(b.withdraw); return true }
 func (b badBudget) End(retry.Outcome)              { call(b.end) }
 

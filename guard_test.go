@@ -216,11 +216,6 @@ type loggedBudget struct {
 	outcome     retry.Outcome
 }
 
-func (b *loggedBudget) Begin(o retry.Opening) {
-	b.log("begin")
-	b.countingBudget.Begin(o)
-}
-
 func (b *loggedBudget) Withdraw(w retry.Withdrawal) bool {
 	b.log("withdraw")
 	b.withdrawals = append(b.withdrawals, w)
@@ -250,7 +245,7 @@ func TestOrderOfCallsAroundAGuard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "start begin" +
+	want := "start" +
 		" enter a guard(5s) attempt(1) op leave a returned withdraw attemptDone(1) wait(1s)" +
 		" enter a guard(7s) enter a attempt(2) op leave a returned withdraw attemptDone(2) wait(2s)" +
 		" enter a guard(4s) enter a attempt(3) op leave a returned end attemptDone(3) done(none)"
@@ -782,7 +777,7 @@ func TestRefusalIsJudgedAsAnErrorOfOp(t *testing.T) {
 					if e.Cause != bare || len(e.Errs) != 0 || e.Attempts != 0 || !e.Undone || e.Answered || e.Elapsed != 0 || e.Waited != 0 {
 						t.Errorf("%+v", e)
 					}
-					if budget.outcome.OK || budget.begun != 1 || budget.ended != 1 || budget.asked != 0 || seen.summary.Answered {
+					if budget.outcome.OK || budget.ended != 1 || budget.asked != 0 || seen.summary.Answered {
 						t.Errorf("the budget got %+v, and hooks %+v", budget.outcome, seen.summary)
 					}
 				})
@@ -966,7 +961,7 @@ func TestRunThatEndsNextToARefusalEndsWithReasonGuard(t *testing.T) {
 						if at := time.Duration(attempts) * time.Second; e.Elapsed != at || e.Waited != at || v.Now().Sub(epoch) != at {
 							t.Errorf("elapsed %v, waited %v, want %v", e.Elapsed, e.Waited, at)
 						}
-						if budget.asked != attempts || budget.begun != 1 || budget.ended != 1 || budget.outcome.OK || budget.outcome.Retries != attempts {
+						if budget.asked != attempts || budget.ended != 1 || budget.outcome.OK || budget.outcome.Retries != attempts {
 							t.Errorf("%+v", budget)
 						}
 						if h := seen.held; len(h) != 1 || h[0].Delay != 0 || h[0].Err != errFull || seen.summary.Reason != retry.ReasonGuard {
@@ -1047,17 +1042,18 @@ func TestBudgetPaysForWhatIsSent(t *testing.T) {
 		guard   func(*gate) retry.Guard
 		asked   []retry.Class
 		retried retry.Class
+		unsent  int
 		reason  retry.Reason
 	}{
-		"a refusal costs nothing":                   {script: []enter{refuses(errFull), refuses(retry.After(errFull, 0)), admits}},
-		"a retry that is refused has paid once":     {script: []enter{admits, refuses(errFull), refuses(errFull), admits}, errs: []func() error{down}, asked: []retry.Class{retry.Transient}, retried: retry.Transient},
-		"a retry that is refused for good has paid": {script: []enter{admits, refuses(retry.Stop(errFull))}, errs: []func() error{down}, asked: []retry.Class{retry.Transient}, retried: retry.Transient, reason: retry.ReasonGuard},
-		"a throttled attempt pays":                  {errs: []func() error{throttled, down}, asked: []retry.Class{retry.Throttled, retry.Transient}, retried: retry.Transient},
-		"not under a guard that paces":              {errs: []func() error{throttled, down}, guard: func(g *gate) retry.Guard { return pacing{g} }, asked: []retry.Class{retry.Transient}, retried: retry.Transient},
-		"nor if its turn is refused":                {script: []enter{admits, refuses(errFull)}, errs: []func() error{throttled}, guard: func(g *gate) retry.Guard { return pacing{g} }},
-		"under one that says no":                    {errs: []func() error{throttled}, guard: func(g *gate) retry.Guard { return g }, asked: []retry.Class{retry.Throttled}, retried: retry.Throttled},
-		"a poll pays nothing":                       {script: []enter{admits, refuses(errFull)}, errs: []func() error{rejected}},
-		"a throttled refusal is no throttled op":    {script: []enter{refuses(retry.After(errFull, 0))}, errs: []func() error{down}, guard: func(g *gate) retry.Guard { return pacing{g} }, asked: []retry.Class{retry.Transient}, retried: retry.Transient},
+		"a refusal costs nothing":                    {script: []enter{refuses(errFull), refuses(retry.After(errFull, 0)), admits}},
+		"a retry that is refused has paid once":      {script: []enter{admits, refuses(errFull), refuses(errFull), admits}, errs: []func() error{down}, asked: []retry.Class{retry.Transient}, retried: retry.Transient},
+		"a retry that is refused for good is unsent": {script: []enter{admits, refuses(retry.Stop(errFull))}, errs: []func() error{down}, asked: []retry.Class{retry.Transient}, retried: retry.Transient, unsent: 1, reason: retry.ReasonGuard},
+		"a throttled attempt pays":                   {errs: []func() error{throttled, down}, asked: []retry.Class{retry.Throttled, retry.Transient}, retried: retry.Transient},
+		"not under a guard that paces":               {errs: []func() error{throttled, down}, guard: func(g *gate) retry.Guard { return pacing{g} }, asked: []retry.Class{retry.Transient}, retried: retry.Transient},
+		"nor if its turn is refused":                 {script: []enter{admits, refuses(errFull)}, errs: []func() error{throttled}, guard: func(g *gate) retry.Guard { return pacing{g} }},
+		"under one that says no":                     {errs: []func() error{throttled}, guard: func(g *gate) retry.Guard { return g }, asked: []retry.Class{retry.Throttled}, retried: retry.Throttled},
+		"a poll pays nothing":                        {script: []enter{admits, refuses(errFull)}, errs: []func() error{rejected}},
+		"a throttled refusal is no throttled op":     {script: []enter{refuses(retry.After(errFull, 0))}, errs: []func() error{down}, guard: func(g *gate) retry.Guard { return pacing{g} }, asked: []retry.Class{retry.Transient}, retried: retry.Transient},
 	} {
 		for door, run := range doors {
 			p, _ := virtual()
@@ -1084,8 +1080,8 @@ func TestBudgetPaysForWhatIsSent(t *testing.T) {
 					t.Errorf("%s, %s: withdrawal %d for retry %d", name, door, i+1, w.Retry)
 				}
 			}
-			want := retry.Outcome{Name: "op", Retried: tt.retried, Retries: len(tt.asked), OK: tt.reason == retry.ReasonNone, Clock: p.Clock}
-			if !slices.Equal(asked, tt.asked) || budget.outcome != want || budget.begun != 1 || budget.ended != 1 || seen.summary.Reason != tt.reason {
+			want := retry.Outcome{Name: "op", Retried: tt.retried, Retries: len(tt.asked), Sent: len(tt.asked) - tt.unsent, OK: tt.reason == retry.ReasonNone, Clock: p.Clock}
+			if !slices.Equal(asked, tt.asked) || budget.outcome != want || budget.ended != 1 || seen.summary.Reason != tt.reason {
 				t.Errorf("%s, %s: asked for %v, want %v; end %+v, want %+v; %v", name, door, asked, tt.asked, budget.outcome, want, seen)
 			}
 			g.check(t)
@@ -1503,6 +1499,5 @@ func (c callback) Leave(_ retry.Pass, x retry.Exit)                     { c.leav
 // saysEnd is a budget that says when runs end.
 type saysEnd struct{ called func(string) }
 
-func (saysEnd) Begin(retry.Opening)            {}
 func (saysEnd) Withdraw(retry.Withdrawal) bool { return true }
 func (e saysEnd) End(retry.Outcome)            { e.called("Budget.End") }

@@ -68,7 +68,7 @@ func (a asking) RetryAfter() time.Duration { return a.wait }
 var backoffs = []retry.Backoff{
 	nil, retry.Constant(0), retry.Constant(7), retry.Schedule{5, 0, 2}, retry.Schedule{0, 10},
 	retry.Exponential{Base: 2, Max: 9}, retry.Exponential{Base: 3, Max: 40, Factor: 3, Jitter: retry.NoJitter},
-	retry.Linear{Base: 2, Max: 5, Jitter: retry.EqualJitter}, retry.Fibonacci{Base: 1, Max: 20, Jitter: retry.Plus(3)},
+	retry.Linear{Base: 2, Max: 5, Jitter: retry.EqualJitter},
 	retry.Decorrelated{Base: 2, Max: 30},
 }
 

@@ -47,6 +47,7 @@ type decisions struct {
 	refusals int32 // of guards: attempts that were not made
 	retried  Class // the class that the last granted retry followed, Unknown before the first
 	stage    stage
+	unsent   bool // the latest of granted was not made yet
 	acted    bool // an attempt may have done something: see Error.Undone
 
 	// of the latest error, if it was judged
@@ -61,7 +62,7 @@ type decisions struct {
 type stage uint8
 
 const (
-	unopened stage = iota // Budget.Begin has not returned
+	unopened stage = iota // the run has not begun
 	opened                // Budget.End is owed, if there is a budget
 	decided               // the run is over
 )
@@ -85,7 +86,7 @@ func (p Policy) Start(now time.Time) *Loop { return p.Resume(now, 0, 0) }
 func (p Policy) Resume(now time.Time, attempts int, waited time.Duration) *Loop {
 	waited = max(waited, 0)
 	l := &Loop{p, now.Add(-waited), decisions{waited: waited, attempts: max(attempts, 0), acted: attempts > 0}}
-	l.open(&p)
+	l.stage = opened
 	return l
 }
 
@@ -136,10 +137,11 @@ func (l *Loop) settle(now time.Time, v Verdict) (wait time.Duration, ok bool) {
 	return wait, ok
 }
 
-// Close ends a Loop that is not over, and gives back what it holds of the budget. Err
-// is nil then.
+// Close ends a Loop that is not over. Err is nil then. To the budget the retry that Next has
+// allowed last is made: by another process, such as one that gets the message next.
 func (l *Loop) Close() {
 	if l.stage != decided {
+		l.unsent = false
 		l.end(&l.policy, false)
 	}
 }
@@ -184,7 +186,7 @@ func (d *decisions) next(p *Policy, now *moment) bool {
 		d.wait = wait
 		return false
 	default:
-		d.retried = d.class
+		d.retried, d.unsent = d.class, true
 		if d.granted < math.MaxInt32-1 {
 			d.granted++
 		}
@@ -276,6 +278,7 @@ func (d *decisions) record(err error) {
 
 // count counts an attempt.
 func (d *decisions) count() {
+	d.unsent = false
 	if d.attempts < math.MaxInt {
 		d.attempts++
 	}
@@ -292,14 +295,6 @@ func unmarked(err error) error {
 		}
 		err = m.err
 	}
-}
-
-// open calls the budget's Begin.
-func (d *decisions) open(p *Policy) {
-	if p.Budget != nil {
-		p.Budget.Begin(Opening{Name: p.Name})
-	}
-	d.stage = opened
 }
 
 // stop ends the run as one that gives up. It returns false: nothing follows.
@@ -326,7 +321,11 @@ func (d *decisions) end(p *Policy, ok bool) {
 
 //go:noinline
 func (d *decisions) endBudget(p *Policy, ok bool) {
-	p.Budget.End(Outcome{Name: p.Name, Retried: d.retried, Retries: int(d.granted), OK: ok, Clock: p.clock()})
+	o := Outcome{Name: p.Name, Retried: d.retried, Retries: int(d.granted), Sent: int(d.granted), OK: ok, Clock: p.clock()}
+	if d.unsent {
+		o.Sent--
+	}
+	p.Budget.End(o)
 }
 
 // fail completes the error of a run that gave up when it was elapsed old.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/budget"
+	"github.com/goretry/retry/internal/budgettest"
 )
 
 func TestLoopDecidesWithoutAClock(t *testing.T) {
@@ -121,19 +121,19 @@ func TestLoopTellsTheBudget(t *testing.T) {
 	loop.Next(epoch, classed(retry.Unprocessed))
 	loop.Next(epoch, nil)
 	loop.Next(epoch, nil)
-	if want := (countingBudget{begun: 1, asked: 2, ended: 1, retried: retry.Unprocessed, ok: true}); *budget != want {
+	if want := (countingBudget{asked: 2, ended: 1, retried: retry.Unprocessed, ok: true}); *budget != want {
 		t.Errorf("the budget saw %+v, want %+v", *budget, want)
 	}
 	*budget = countingBudget{refuse: true}
 	loop = p.Start(epoch)
 	loop.Next(epoch, errDown)
 	wantReason(t, loop.Err(), retry.ReasonBudget)
-	if want := (countingBudget{refuse: true, begun: 1, asked: 1, ended: 1}); *budget != want {
+	if want := (countingBudget{refuse: true, asked: 1, ended: 1}); *budget != want {
 		t.Errorf("the refusing budget saw %+v, want %+v", *budget, want)
 	}
 	*budget = countingBudget{}
 	p.Start(epoch).Close() // no success
-	if want := (countingBudget{begun: 1, ended: 1}); *budget != want {
+	if want := (countingBudget{ended: 1}); *budget != want {
 		t.Errorf("the budget of a closed Loop saw %+v, want %+v", *budget, want)
 	}
 }
@@ -167,7 +167,7 @@ func TestLoopEndsIfANameIsNotFound(t *testing.T) {
 // A message queue hands the message back between attempts: the loop ends early,
 // and its budget is told.
 func TestLoopGivenUpEarly(t *testing.T) {
-	budget := &budget.Concurrency{Ratio: -1, Min: 1}
+	budget := new(budgettest.Places)
 	loop := retry.Policy{Budget: budget}.Start(epoch)
 	loop.Next(epoch, errDown)
 	loop.Next(epoch, retry.Stop(errors.New("handed back")))

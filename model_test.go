@@ -13,6 +13,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/budgettest"
 	"github.com/goretry/retry/internal/race"
 	"github.com/goretry/retry/pace"
 )
@@ -321,6 +322,7 @@ func (m *model) run() {
 				return why
 			}
 			m.calls++
+			budget.unsent = false
 			m.attempts, m.value = n, -n
 			class, hint, err := retry.Transient, time.Duration(0), errModel
 			did := m.script[n-1]
@@ -516,6 +518,7 @@ type account struct {
 	reward, lastCost float64
 	retries          float64
 	last             retry.Class // that a retry followed
+	unsent           bool        // the last retry was not made
 }
 
 func newAccount(kind string) *account {
@@ -549,7 +552,7 @@ func (a *account) withdraw(class retry.Class) bool {
 	if cost > a.tokens {
 		return false
 	}
-	a.tokens, a.lastCost, a.last = a.tokens-cost, cost, class
+	a.tokens, a.lastCost, a.last, a.unsent = a.tokens-cost, cost, class, true
 	a.retries++
 	return true
 }
@@ -557,6 +560,10 @@ func (a *account) withdraw(class retry.Class) bool {
 // end returns what Balance returns after the run.
 func (a *account) end(ok bool) (balance float64) {
 	earns := a.reward
+	if a.unsent {
+		a.tokens += a.lastCost
+		a.retries--
+	}
 	if a.retries > 0 {
 		earns = a.lastCost
 		if a.kind == "earned" && (a.last == retry.TimedOut || a.last == retry.Throttled) {
@@ -638,7 +645,7 @@ func (s setup) policy() (p retry.Policy, v *clockx.Virtual, balance func() float
 		}
 		p.Budget, balance = b, b.Balance
 	case "places":
-		b := &budget.Concurrency{Ratio: -1, Min: 1}
+		b := new(budgettest.Places)
 		p.Budget, balance = b, b.Balance
 	}
 	return p, v, balance

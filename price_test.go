@@ -22,7 +22,7 @@ import (
 // overloads ends n runs that have failed after a retry after a timeout.
 func overloads(b retry.Budget, n int) {
 	for range n {
-		b.End(retry.Outcome{Retried: retry.TimedOut, Clock: clockx.System()})
+		b.End(retry.Outcome{Retried: retry.TimedOut, Retries: 1, Sent: 1, Clock: clockx.System()})
 	}
 }
 
@@ -58,10 +58,6 @@ func TestABudgetThatRefusesSaysThePrice(t *testing.T) {
 			"1 attempt in 0s (budget: a retry costs 14 tokens, 0 are left): down"},
 		"Ratio": {func() retry.Budget { return new(budget.Ratio) }, errDown,
 			"2 attempts in 1s (budget: a retry costs 1 token, 0 are left): down"},
-		"Concurrency": {func() retry.Budget { return &budget.Concurrency{Min: -1} }, errDown,
-			"1 attempt in 0s (budget: a retry costs 1 token, 0 are left): down"},
-		"GRPC": {func() retry.Budget { return &budget.GRPC{MaxTokens: 4} }, errDown,
-			"2 attempts in 1s (budget: a retry costs 1 token, 0.9 are left): down"},
 		"by key": {func() retry.Budget { return new(retry.PerKey[retry.EarnedBudget]).For("host") }, retry.ErrAttemptTimeout,
 			"1 attempt in 0s (budget: a retry after a timeout costs 10 tokens, 9 are left): retry: attempt timed out"},
 		"one's own":                        {func() retry.Budget { return priced{price: 3, left: .5} }, errDown, "1 attempt in 0s (budget: a retry costs 3 tokens, 0.5 are left): down"},
@@ -96,7 +92,6 @@ func TestABudgetThatRefusesSaysThePrice(t *testing.T) {
 // priced is a budget of one's own that refuses, and says what a retry costs.
 type priced struct{ price, left float64 }
 
-func (priced) Begin(retry.Opening)            {}
 func (priced) Withdraw(retry.Withdrawal) bool { return false }
 func (priced) End(retry.Outcome)              {}
 
@@ -182,7 +177,7 @@ func TestPriceAgreesWithWithdraw(t *testing.T) {
 		case 0:
 			v.Advance(time.Duration(i%50) * 100 * time.Millisecond)
 		case 1:
-			b.End(retry.Outcome{Retried: c, Retries: 1, OK: i%3 == 0, Clock: v})
+			b.End(retry.Outcome{Retried: c, Retries: 1, Sent: 1, OK: i%3 == 0, Clock: v})
 		case 2, 3:
 			budgettest.Succeed(on, i%40)
 		}

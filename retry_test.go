@@ -19,6 +19,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/budgettest"
 )
 
 var (
@@ -308,8 +309,8 @@ func TestCancelInAHookIsSeenBeforeTheNextCall(t *testing.T) {
 			if got := log.String(); got != want.events {
 				t.Errorf("hooks saw\n%s, want\n%s", got, want.events)
 			}
-			if budget.begun != budget.ended || budget.begun > 1 {
-				t.Errorf("the budget saw %d begin and %d end", budget.begun, budget.ended)
+			if budget.ended > 1 {
+				t.Errorf("the budget saw %d ends", budget.ended)
 			}
 			wantElapsed(t, v, want.elapsed)
 		})
@@ -531,7 +532,6 @@ func TestDeadlineThatPassesBeforeTheContextEnds(t *testing.T) {
 // asks is a budget that is one func.
 type asks func(retry.Class) bool
 
-func (asks) Begin(retry.Opening)                {}
 func (a asks) Withdraw(w retry.Withdrawal) bool { return a(w.Class) }
 func (asks) End(retry.Outcome)                  {}
 
@@ -1100,8 +1100,8 @@ func TestPanicPassesThrough(t *testing.T) {
 		if last := log.attempts[fails]; last.Err == nil || log.summary.Err == nil || log.summary.Attempts != fails+1 {
 			t.Errorf("AttemptDone saw error %v, Done saw %+v, want errors", last.Err, log.summary)
 		}
-		if budget.begun != 1 || budget.ended != 1 || budget.ok {
-			t.Errorf("budget = %+v, want one run begun and ended, not ok", budget)
+		if budget.ended != 1 || budget.ok {
+			t.Errorf("budget = %+v, want one run that has ended, not ok", budget)
 		}
 		if n := v.Pending(); n != 0 {
 			t.Errorf("%d timeouts are left on the clock", n)
@@ -1178,7 +1178,7 @@ func TestGoexitPassesThrough(t *testing.T) {
 	if got, want := log.String(), "start attempt(1) attemptDone(1) done(panic)"; got != want {
 		t.Errorf("hooks saw %q, want %q", got, want)
 	}
-	if budget.begun != 1 || budget.ended != 1 {
+	if budget.ended != 1 {
 		t.Errorf("budget = %+v, want the run ended", budget)
 	}
 }
@@ -1220,7 +1220,7 @@ func TestPanicInThePolicyClosesTheRun(t *testing.T) {
 					}()
 					_, _ = retry.Do(t.Context(), p, op)
 				}()
-				if budget.begun != 1 || budget.ended != 1 || v.Pending() != 0 {
+				if budget.ended != 1 || v.Pending() != 0 {
 					t.Errorf("budget %+v, %d timeouts left", budget, v.Pending())
 				}
 				if strings.Count(log.String(), "done(") != 1 || log.summary.Waited > log.summary.Elapsed {
@@ -1534,7 +1534,7 @@ func TestPanicInNowClosesTheRun(t *testing.T) {
 		if readings < 4 && got != "boom" {
 			t.Errorf("after %d readings: recovered %v, want the clock's panic", readings, got)
 		}
-		if budget.begun != budget.ended || v.Pending() != 0 {
+		if budget.ended > 1 || len(log.begun) > 0 && budget.ended == 0 || v.Pending() != 0 {
 			t.Errorf("after %d readings: budget %+v, %d timeouts left", readings, *budget, v.Pending())
 		}
 		for _, pair := range [][2]string{{"start", "done("}, {"attempt(", "attemptDone("}} {
@@ -1595,8 +1595,6 @@ func endsIn(where string, attempt int, end func()) (retry.Policy, *clockx.Virtua
 	p.Budget = budget
 	p.AttemptTimeout = hour
 	switch where {
-	case "Begin":
-		p.Budget = endingBudget{budget, end}
 	case "WithTimeoutCause":
 		calls := 0
 		p.Clock = endingClock{v, func() {
@@ -1606,16 +1604,6 @@ func endsIn(where string, attempt int, end func()) (retry.Policy, *clockx.Virtua
 		}}
 	}
 	return p, v, budget
-}
-
-type endingBudget struct {
-	*countingBudget
-	end func()
-}
-
-func (b endingBudget) Begin(retry.Opening) {
-	b.countingBudget.Begin(retry.Opening{})
-	b.end()
 }
 
 type endingClock struct {
@@ -1635,7 +1623,6 @@ func TestOpIsNotCalledOnAContextThatHasJustEnded(t *testing.T) {
 		attempt int
 		want    string
 	}{
-		{"Begin", 1, "start done(canceled)"},
 		{"WithTimeoutCause", 1, "start attempt(1) attemptDone(1) done(canceled)"},
 		{"WithTimeoutCause", 2, "start attempt(1) attemptDone(1) wait(1s) attempt(2) attemptDone(2) done(canceled)"},
 	} {
@@ -1656,7 +1643,7 @@ func TestOpIsNotCalledOnAContextThatHasJustEnded(t *testing.T) {
 		if n := len(log.attempts); n > 0 && log.attempts[n-1].Err != cause {
 			t.Errorf("%s: AttemptDone got %v, want the cause", tt.where, log.attempts[n-1].Err)
 		}
-		if budget.begun != 1 || budget.ended != 1 || v.Pending() != 0 {
+		if budget.ended != 1 || v.Pending() != 0 {
 			t.Errorf("%s: the budget saw %+v, and %d timeouts are left", tt.where, *budget, v.Pending())
 		}
 	}
@@ -1694,7 +1681,7 @@ func TestContextThatPanicsClosesTheRun(t *testing.T) {
 					defer cancel()
 					for call := range 20 {
 						left := call
-						budget := &budget.Concurrency{Ratio: -1, Min: 1}
+						budget := new(budgettest.Places)
 						p := retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(time.Second), Budget: budget}
 						log := record(&p)
 						done := make(chan struct{})

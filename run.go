@@ -13,7 +13,7 @@ import (
 // run is one run of Do, Run, Supervise or Attempts: its decisions, and the state for
 // attempts and waits. These are its phases, with the calls in between:
 //
-//	unbegun ── Hooks.Start, Budget.Begin ──▶ between ── Hooks.Attempt ──▶ attempting ── op
+//	unbegun ── Hooks.Start ──▶ between ── Hooks.Attempt ──▶ attempting ── op
 //	attempting ── Budget.Withdraw, Hooks.AttemptDone, Hooks.Wait ──▶ waiting ──▶ between, and so on
 //	attempting ── Budget.End, Hooks.AttemptDone, Hooks.Done ──▶ over
 //
@@ -26,7 +26,7 @@ import (
 //
 // Supervise goes on after a run in which op was up for long enough, with a pause:
 //
-//	over ──▶ unbegun ── Hooks.Start, Hooks.Wait ──▶ waiting ── Budget.Begin ──▶ between, and so on
+//	over ──▶ unbegun ── Hooks.Start, Hooks.Wait ──▶ waiting ──▶ between, and so on
 //
 // Three rules keep a run cheap. Each method gets the policy as a parameter, since a
 // pointer to it in a run would move it to the heap. A run is on the stack until an
@@ -205,10 +205,7 @@ func (r *run) ready(p *Policy, slept error) bool {
 	}
 	if r.stage == unopened {
 		r.paused, r.errs = r.began, nil // the error of the run before is not this run's
-		r.open(p)
-		if p.Budget != nil && r.ctx.Err() != nil {
-			return r.canceled(p, nil)
-		}
+		r.stage = opened
 	}
 	if len(p.Guards) > 0 && !r.enter(p) {
 		return false

@@ -88,7 +88,6 @@ func (s supervision) expected() *diary {
 			}
 		}
 		paused := waited
-		d.add("begin")
 		errs = nil
 		again := false
 		for n := 1; !again; n++ {
@@ -192,8 +191,6 @@ type ledger struct {
 	*diary
 	refuse bool
 }
-
-func (l ledger) Begin(retry.Opening) { l.add("begin") }
 
 func (l ledger) Withdraw(w retry.Withdrawal) bool {
 	l.add("withdraw %v", w.Class)

@@ -78,7 +78,7 @@ func TestSuperviseBeginsANewRunAfterAHealthyLife(t *testing.T) {
 	if want := []string{"1 transient", "2 transient", "1 transient"}; !slices.Equal(budget.questions, want) {
 		t.Errorf("the budget was asked %q, want %q: a pause between runs needs no permission", budget.questions, want)
 	}
-	if budget.begun != 2 || budget.ended != 2 || !budget.ok {
+	if budget.ended != 2 || !budget.ok {
 		t.Errorf("the budget saw %+v, want two runs that succeeded", budget.countingBudget)
 	}
 }
@@ -251,7 +251,7 @@ func TestCancelInThePauseOfSupervise(t *testing.T) {
 				if log.String() != want {
 					t.Errorf("hooks saw %s, want %s", log, want)
 				}
-				if budget.begun != 1 || budget.ended != 1 || !budget.ok {
+				if budget.ended != 1 || !budget.ok {
 					t.Errorf("the budget saw %+v, want one run that succeeded", *budget)
 				}
 			})
@@ -291,25 +291,6 @@ func TestPauseOfSuperviseBelongsToTheRunThatFollows(t *testing.T) {
 	}
 }
 
-// The budget's Begin comes after the pause: what waits does not call the dependency.
-func TestBudgetBeginsAfterThePauseOfSupervise(t *testing.T) {
-	p, v := virtual()
-	budget := &countingBudget{}
-	p.Budget = budget
-	var begun []int
-	p.Hooks.Start = func(ctx context.Context, _ retry.Policy) context.Context {
-		v.AfterFunc(time.Millisecond, func() { begun = append(begun, budget.begun) })
-		return ctx
-	}
-	op, _ := lives(v, life{minute, errDown})
-	if err := retry.Supervise(t.Context(), p, minute, op); err != nil {
-		t.Fatal(err)
-	}
-	if want := []int{1, 1}; !slices.Equal(begun, want) || budget.begun != 2 {
-		t.Errorf("a millisecond after Start there were %v calls of Begin, %d in the end, want %v and 2", begun, budget.begun, want)
-	}
-}
-
 // Whatever ends the run that begins with a pause, before its first attempt, its Start
 // has a Done.
 func TestRunOfSuperviseThatEndsBeforeItsFirstAttempt(t *testing.T) {
@@ -334,9 +315,6 @@ func TestRunOfSuperviseThatEndsBeforeItsFirstAttempt(t *testing.T) {
 		"a panic in Start": {func(p *retry.Policy, _ func()) {
 			p.Hooks.Start = second(func(context.Context, retry.Policy) context.Context { panic("boom") })
 		}, "start done(panic)", 0, true},
-		"a panic in Begin": {func(p *retry.Policy, _ func()) {
-			p.Budget = &thatPanics{}
-		}, "start wait(1s) done(panic)", time.Second, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, v := virtual()
@@ -371,15 +349,6 @@ func second(start func(context.Context, retry.Policy) context.Context) func(cont
 			return ctx
 		}
 		return start(ctx, p)
-	}
-}
-
-// thatPanics is a budget whose second Begin does.
-type thatPanics struct{ countingBudget }
-
-func (b *thatPanics) Begin(retry.Opening) {
-	if b.countingBudget.Begin(retry.Opening{}); b.begun == 2 {
-		panic("boom")
 	}
 }
 
@@ -445,7 +414,7 @@ func TestPanicInALaterRunOfSuperviseClosesIt(t *testing.T) {
 			return op(ctx)
 		})
 	}()
-	if want := (countingBudget{begun: 2, ended: 2}); *budget != want || log.summary.Reason != retry.ReasonPanic || log.summary.Attempts != 1 {
+	if want := (countingBudget{ended: 2}); *budget != want || log.summary.Reason != retry.ReasonPanic || log.summary.Attempts != 1 {
 		t.Errorf("the budget saw %+v, Done %+v", *budget, log.summary)
 	}
 	if e := gaveUp(t, log.summary.Err); len(e.Errs) != 1 || e.Last() == errDown {
@@ -463,7 +432,6 @@ func TestSlowHooksAreNoHealthyLife(t *testing.T) {
 		"Attempt": func(p *retry.Policy, v *clockx.Virtual) {
 			p.Hooks.Attempt = func(ctx context.Context, _ retry.Attempt) context.Context { v.Advance(slow); return ctx }
 		},
-		"Begin":            func(p *retry.Policy, v *clockx.Virtual) { p.Budget = slowBudget{begin: func() { v.Advance(slow) }} },
 		"WithTimeoutCause": func(p *retry.Policy, v *clockx.Virtual) { p.Clock, p.AttemptTimeout = slowTimeouts{v, slow}, hour },
 	} {
 		p, v := virtual()
@@ -481,16 +449,6 @@ func TestSlowHooksAreNoHealthyLife(t *testing.T) {
 		}
 	}
 }
-
-// slowBudget is a budget whose Begin does something.
-type slowBudget struct {
-	retry.Budget
-	begin func()
-}
-
-func (b slowBudget) Begin(retry.Opening)            { b.begin() }
-func (b slowBudget) Withdraw(retry.Withdrawal) bool { return true }
-func (b slowBudget) End(retry.Outcome)              {}
 
 // slowTimeouts is a clock on which it takes time to set a timeout.
 type slowTimeouts struct {

@@ -69,13 +69,11 @@ func record(p *retry.Policy) *events {
 
 // countingBudget counts what it is told.
 type countingBudget struct {
-	refuse              bool
-	begun, ended, asked int
-	retried             retry.Class
-	ok                  bool
+	refuse       bool
+	ended, asked int
+	retried      retry.Class
+	ok           bool
 }
-
-func (b *countingBudget) Begin(retry.Opening) { b.begun++ }
 
 func (b *countingBudget) Withdraw(retry.Withdrawal) bool {
 	b.asked++

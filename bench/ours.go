@@ -41,10 +41,31 @@ func policy(s Spec) retry.Policy {
 	case Tokens:
 		p.Budget = &budget.Token{}
 	case Concurrency:
-		p.Budget = &budget.Concurrency{}
+		p.Budget = make(retries, 1)
 	}
 	if s.Listener != nil {
 		p.Hooks.Wait = func(context.Context, retry.Attempt) { s.Listener() }
 	}
 	return p
+}
+
+// retries is a budget of retries in flight.
+type retries chan struct{}
+
+func (r retries) Withdraw(w retry.Withdrawal) bool {
+	if w.Retry > 1 {
+		return true // the run has a place
+	}
+	select {
+	case r <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (r retries) End(o retry.Outcome) {
+	if o.Retries > 0 {
+		<-r
+	}
 }

@@ -50,23 +50,9 @@ func TestWithNoRunsAndNoLimit(t *testing.T) {
 	if left, got := b.Balance(), budgettest.Granted(b, 9, retry.Transient); left != 1 || got != 1 {
 		t.Errorf("no runs have %d retries, and a balance of %v, want 1 and 1", got, left)
 	}
-	if b := (&budget.Concurrency{Ratio: math.Inf(1), Min: -1}); b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) || b.Balance() != 1 {
-		t.Error("no runs have a place")
-	}
 }
 
 func TestBalanceIsNotNegative(t *testing.T) {
-	places := &budget.Concurrency{Ratio: .5, Min: -1}
-	for range 4 {
-		places.Begin(retry.Opening{})
-	}
-	places.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1})
-	places.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1})
-	places.End(retry.Outcome{OK: true})
-	places.End(retry.Outcome{OK: true})
-	if got := places.Balance(); got != 0 {
-		t.Errorf("2 of 1 places are taken: the balance is %v, want 0", got)
-	}
 	v := clockx.NewVirtual(epoch)
 	rate := budgettest.Timed(&budget.Ratio{Ratio: 1}, v)
 	budgettest.Succeed(rate, 4)
@@ -90,7 +76,7 @@ func TestBalanceIsNotNegative(t *testing.T) {
 }
 
 func TestNilBudgetsGrantEverything(t *testing.T) {
-	for _, b := range []budgettest.Budget{(*retry.EarnedBudget)(nil), (*budget.Token)(nil), (*budget.Ratio)(nil), (*budget.Concurrency)(nil), (*budget.GRPC)(nil)} {
+	for _, b := range []budgettest.Budget{(*retry.EarnedBudget)(nil), (*budget.Token)(nil), (*budget.Ratio)(nil)} {
 		p := virtual()
 		p.Budget = b
 		succeeds, _ := failing(0)
@@ -144,7 +130,6 @@ func FuzzBudgets(f *testing.F) {
 		v := clockx.NewVirtual(epoch)
 		token := &budget.Token{Capacity: capacity, Cost: cost, ThrottleCost: throttle, Reward: reward}
 		rate := budgettest.Timed(&budget.Ratio{Ratio: ratio}, v)
-		places := &budget.Concurrency{Ratio: ratio, Min: cost % 8}
 		orDefault := func(n, byDefault int) int64 {
 			if n == 0 {
 				n = byDefault
@@ -160,7 +145,6 @@ func FuzzBudgets(f *testing.F) {
 		}
 		owed := 0.0 // successes that are missing for a retry that the window has no room for
 		var past []instant
-		var open []bool // the runs in flight: whether each holds a place
 		share := func(byDefault float64) float64 {
 			switch {
 			case ratio == 0:
@@ -178,11 +162,6 @@ func FuzzBudgets(f *testing.F) {
 				class = retry.Throttled
 			}
 			switch op % 8 {
-			case 0, 1:
-				token.Begin(retry.Opening{})
-				rate.Begin(retry.Opening{})
-				places.Begin(retry.Opening{})
-				open = append(open, false)
 			case 2, 3, 4:
 				want := costs[throttled] <= tokens && size > 0
 				if got := token.Withdraw(retry.Withdrawal{Class: class, Retry: 1}); got != want {
@@ -209,54 +188,21 @@ func FuzzBudgets(f *testing.F) {
 				if want {
 					past = append(past, instant{tenth, 0, 1})
 				}
-				if len(open) == 0 {
-					continue
-				}
-				held, mine := 0, int(op)/16%len(open)
-				for _, h := range open {
-					if h {
-						held++
-					}
-				}
-				floor := cost % 8
-				if floor == 0 {
-					floor = 3
-				}
-				allowed := max(math.Floor(min(share(.2)*float64(len(open))+1e-9, math.MaxUint32)), float64(floor), 0)
-				if open[mine] {
-					if got, want := places.Withdraw(retry.Withdrawal{Class: class, Retry: 2}), float64(held) <= allowed; got != want {
-						t.Fatalf("Concurrency with %d of %v: Again = %v", held, allowed, got)
-					}
-					continue
-				}
-				want = float64(held+1) <= allowed
-				if got := places.Withdraw(retry.Withdrawal{Class: class, Retry: 1}); got != want {
-					t.Fatalf("Concurrency with %d of %v: Withdraw = %v", held, allowed, got)
-				}
-				open[mine] = want
 			case 5, 6:
 				ok := op%8 == 5
-				token.End(retry.Outcome{Retried: class, OK: ok})
-				rate.End(retry.Outcome{Retried: class, OK: ok})
+				token.End(retry.Outcome{Retried: class, Retries: 1, Sent: 1, OK: ok})
+				rate.End(retry.Outcome{Retried: class, Retries: 1, Sent: 1, OK: ok})
 				if ok {
 					past = append(past, instant{tenth, 1, 0})
 					owed--
 					tokens = min(tokens+costs[throttled], size)
-				}
-				if len(open) > 0 {
-					retried := retry.Unknown
-					if open[0] {
-						retried = class
-					}
-					places.End(retry.Outcome{Retried: retried, OK: ok})
-					open = open[1:]
 				}
 			case 7:
 				token.End(retry.Outcome{OK: true})
 				tokens = min(tokens+back, size)
 				v.Advance(time.Duration(op) * 50 * ms)
 			}
-			for _, b := range []interface{ Balance() float64 }{token, rate, places} {
+			for _, b := range []interface{ Balance() float64 }{token, rate} {
 				if left := b.Balance(); !(left >= 0 && left <= 1) {
 					t.Fatalf("%T: the balance is %v, want it in [0,1]", b, left)
 				}

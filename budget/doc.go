@@ -2,9 +2,7 @@
 // [retry.EarnedBudget]. Use that one unless you know better:
 //
 //   - [Ratio], if you must state a limit on the extra load;
-//   - [Token], if clients must behave like the AWS SDKs;
-//   - [GRPC], if they must behave like gRPC with retryThrottling;
-//   - [Concurrency] protects a process from its own retries, and not a server.
+//   - [Token], if clients must behave like the AWS SDKs.
 //
 // Share one among all calls to the same part of a system:
 //

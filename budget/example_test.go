@@ -42,25 +42,3 @@ func ExampleRatio() {
 	fmt.Println(calls, "calls of 1000 runs that failed")
 	// Output: 1100 calls of 1000 runs that failed
 }
-
-func ExampleConcurrency() {
-	// However long the waits get, only one call at once is in retries.
-	policy := retry.Policy{MaxAttempts: 2, Clock: now, Budget: &budget.Concurrency{Ratio: -1, Min: 1}}
-	_ = retry.Run(context.Background(), policy, func(ctx context.Context) error {
-		err := retry.Run(ctx, policy, func(context.Context) error { return errors.New("down") })
-		fmt.Println(retry.AttemptNumber(ctx), err.(*retry.Error).Reason)
-		return err
-	})
-	// Output:
-	// 1 max_attempts
-	// 2 budget
-}
-
-func ExampleGRPC() {
-	tokens := &budget.GRPC{MaxTokens: 4}
-	policy := retry.Policy{MaxAttempts: 5, Clock: now, Budget: tokens}
-	calls := 0
-	err := retry.Run(context.Background(), policy, func(context.Context) error { calls++; return errors.New("down") })
-	fmt.Println(calls, err.(*retry.Error).Reason, tokens.Balance())
-	// Output: 2 budget 0.5
-}

@@ -33,22 +33,12 @@ func TestPrices(t *testing.T) {
 		"Token, a cost above Capacity":    {&budget.Token{Capacity: 10}, nil, retry.Transient, 1, "10 of 10"},
 		"Token, which has been used":      {new(budget.Token), func(b retry.Budget) { budgettest.Granted(b, 3, retry.Transient) }, retry.Transient, 1, "14 of 458"},
 		"Token that grants nothing":       {&budget.Token{Capacity: -1}, nil, retry.Throttled, 1, "5 of 0"},
-		"GRPC":                            {new(budget.GRPC), nil, retry.Transient, 1, "1 of 4.999"},
-		"GRPC, which has been used":       {new(budget.GRPC), func(b retry.Budget) { budgettest.Granted(b, 9, retry.Transient) }, retry.Transient, 1, "1 of 0.999"},
-		"GRPC, which is empty":            {new(budget.GRPC), func(b retry.Budget) { fail(b, 20) }, retry.TimedOut, 1, "1 of 0"},
 		"Ratio, which lends one":          {new(budget.Ratio), nil, retry.Transient, 1, "1 of 1"},
 		"Ratio, which has lent one":       {new(budget.Ratio), func(b retry.Budget) { budgettest.Granted(b, 1, retry.Transient) }, retry.Transient, 1, "1 of 0"},
 		"Ratio after 39 successes":        {new(budget.Ratio), func(b retry.Budget) { budgettest.Succeed(b, 39) }, retry.Transient, 1, "1 of 3"},
 		"Ratio, two of three are used":    {new(budget.Ratio), func(b retry.Budget) { budgettest.Succeed(b, 39); budgettest.Granted(b, 2, retry.Transient) }, retry.Transient, 1, "1 of 1"},
-		"Concurrency":                     {new(budget.Concurrency), nil, retry.Transient, 1, "1 of 3"},
-		"Concurrency, two places taken":   {new(budget.Concurrency), func(b retry.Budget) { budgettest.Granted(b, 2, retry.Transient) }, retry.Transient, 1, "1 of 1"},
-		"Concurrency, full":               {new(budget.Concurrency), func(b retry.Budget) { budgettest.Granted(b, 3, retry.Transient) }, retry.Transient, 1, "1 of 0"},
-		"Concurrency, full, its own":      {new(budget.Concurrency), func(b retry.Budget) { budgettest.Granted(b, 3, retry.Transient) }, retry.Transient, 2, "1 of 1"},
-		"Concurrency, which has shrunk":   {&budget.Concurrency{Min: 1, Ratio: .5}, shrunk, retry.Transient, 2, "1 of 0"},
 		"a nil Token grants all":          {(*budget.Token)(nil), nil, retry.Transient, 1, "0 of +Inf"},
-		"a nil GRPC grants all":           {(*budget.GRPC)(nil), nil, retry.Transient, 1, "0 of +Inf"},
 		"a nil Ratio grants all":          {(*budget.Ratio)(nil), nil, retry.Transient, 1, "0 of +Inf"},
-		"a nil Concurrency grants all":    {(*budget.Concurrency)(nil), nil, retry.Transient, 1, "0 of +Inf"},
 		"Token, of more than a float has": {&budget.Token{Capacity: math.MaxInt, Cost: 1 << 40}, nil, retry.Transient, 1, fmt.Sprintf("%v of %v", float64(1<<40), float64(math.MaxInt))},
 	} {
 		v := clockx.NewVirtual(epoch)
@@ -68,31 +58,14 @@ func fail(b retry.Budget, n int) {
 	}
 }
 
-// shrunk has three places held of one that is allowed.
-func shrunk(b retry.Budget) {
-	for range 6 {
-		b.Begin(retry.Opening{})
-	}
-	budgettest.Granted(b, 3, retry.Transient)
-	for range 5 {
-		b.End(retry.Outcome{})
-	}
-}
-
 // A retry is granted if what is left is enough for the price, and Price changes nothing.
 func TestPricesAgreeWithWithdraw(t *testing.T) {
 	for name, fresh := range map[string]func() priced{
 		"Token":                       func() priced { return &budget.Token{Capacity: 60} },
 		"Token without a cost":        func() priced { return &budget.Token{Capacity: 9, Cost: -1} },
-		"GRPC":                        func() priced { return new(budget.GRPC) },
-		"GRPC of an odd number":       func() priced { return &budget.GRPC{MaxTokens: 7.777, TokenRatio: .333} },
-		"GRPC without tokens":         func() priced { return &budget.GRPC{MaxTokens: -1} },
 		"Ratio":                       func() priced { return new(budget.Ratio) },
 		"Ratio that grants with time": func() priced { return &budget.Ratio{Ratio: .3, MinPerSecond: .25} },
 		"Ratio that lends nothing":    func() priced { return &budget.Ratio{Ratio: -1, MinPerSecond: .5} },
-		"Concurrency":                 func() priced { return new(budget.Concurrency) },
-		"Concurrency with few places": func() priced { return &budget.Concurrency{Min: -1, Ratio: .4} },
-		"Concurrency without a place": func() priced { return &budget.Concurrency{Min: -1, Ratio: -1} },
 	} {
 		v, rnd := clockx.NewVirtual(epoch), rand.New(rand.NewPCG(1, 2))
 		b := fresh()
@@ -101,7 +74,6 @@ func TestPricesAgreeWithWithdraw(t *testing.T) {
 		for range 20_000 {
 			switch {
 			case len(runs) == 0, len(runs) < 20 && rnd.IntN(5) == 0:
-				b.Begin(retry.Opening{})
 				runs = append(runs, 0)
 			case rnd.IntN(3) == 0:
 				i := rnd.IntN(len(runs))

@@ -50,9 +50,6 @@ const tenths = 10
 // tenth counts what happened in a tenth of a window.
 type tenth struct{ successes, retries int64 }
 
-// Begin does nothing: a first attempt is free.
-func (b *Ratio) Begin(retry.Opening) {}
-
 // Withdraw counts a retry, if the window has room for it.
 func (b *Ratio) Withdraw(w retry.Withdrawal) bool {
 	if b == nil {
@@ -74,17 +71,36 @@ func (b *Ratio) Withdraw(w retry.Withdrawal) bool {
 	return true
 }
 
-// End counts a run that succeeded.
+// End counts a run that succeeded, and no longer counts retries that were not made.
 func (b *Ratio) End(o retry.Outcome) {
-	if b == nil || !o.OK {
+	if b == nil || !o.OK && unsent(o) == 0 {
 		return
 	}
 	now := b.now(o.Clock)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.clock = o.Clock
-	b.current(now).successes++
-	b.owed = max(b.owed, 1) - 1
+	t := b.current(now)
+	if n := unsent(o); n > 0 {
+		b.owed = 0 // it may have been the one that the window had no room for
+		for ; n > 0 && b.forget(); n-- {
+		}
+	}
+	if o.OK {
+		t.successes++
+		b.owed = max(b.owed, 1) - 1
+	}
+}
+
+// forget takes the latest retry of the window back, and reports whether there was one.
+func (b *Ratio) forget() bool {
+	for i := range int64(len(b.ring)) {
+		if t := &b.ring[(b.newest-i+int64(len(b.ring)))%int64(len(b.ring))]; t.retries > 0 {
+			t.retries--
+			return true
+		}
+	}
+	return false
 }
 
 // Price returns one token for a retry, and for how many the window has room.

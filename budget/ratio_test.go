@@ -25,14 +25,13 @@ func TestRatio(t *testing.T) {
 		}
 	}
 	for range 100 {
-		b.Begin(retry.Opening{})
-		b.End(retry.Outcome{Retried: retry.Transient})
+		b.End(retry.Outcome{Retried: retry.Transient, Retries: 1, Sent: 1})
 	}
 	withdraw(1) // for those with few calls: runs that fail earn nothing
 	v.Advance(11 * time.Second)
 	for range 50 {
 		b.End(retry.Outcome{OK: true})
-		b.End(retry.Outcome{Retried: retry.Transient, OK: true}) // after a retry, the same
+		b.End(retry.Outcome{Retried: retry.Transient, Retries: 1, Sent: 1, OK: true}) // after a retry, the same
 	}
 	if got := b.Balance(); got != 1 {
 		t.Errorf("nothing retried: the balance is %v, want 1", got)
@@ -93,7 +92,7 @@ func TestRatioOfThoseWithFewCalls(t *testing.T) {
 				if b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) || b.Balance() != 0 {
 					t.Errorf("Ratio %v: %d successes after the last retry there is another, want it after %d", tt.ratio, i, tt.needs)
 				}
-				b.End(retry.Outcome{Retried: retry.Transient})
+				b.End(retry.Outcome{Retried: retry.Transient, Retries: 1, Sent: 1})
 				b.End(retry.Outcome{OK: true})
 			}
 			v.Advance(11 * time.Second)
@@ -148,7 +147,7 @@ func TestRatioDefaultsAndOddFields(t *testing.T) {
 		n := 0
 		for n < 300 && b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) {
 			n++
-			b.End(retry.Outcome{Retried: retry.Transient})
+			b.End(retry.Outcome{Retried: retry.Transient, Retries: 1, Sent: 1})
 		}
 		if n != tt.want {
 			t.Errorf("Ratio %v, MinPerSecond %v, Window %v: %d retries are granted, want %d",

@@ -10,7 +10,8 @@ import (
 // Token is a bucket of tokens, as in the standard retry mode of the AWS SDKs. A
 // retry takes Cost tokens, or ThrottleCost after a [retry.Throttled] error. A success gives
 // back what the run's last retry took, or Reward if it had none. So retries stop when
-// too many of them fail, and resume when calls succeed.
+// too many of them fail, and resume when calls succeed. A retry that was granted and not made
+// takes nothing.
 //
 // The zero value is a full bucket: Capacity 500, Cost 14, ThrottleCost 5,
 // Reward 1. A negative field counts as zero tokens, and a negative Capacity grants
@@ -22,9 +23,6 @@ type Token struct {
 
 	used atomic.Int64
 }
-
-// Begin does nothing: a first attempt is free.
-func (b *Token) Begin(retry.Opening) {}
 
 // Withdraw takes the cost of a retry, if the bucket holds it.
 func (b *Token) Withdraw(w retry.Withdrawal) bool {
@@ -46,18 +44,21 @@ func (b *Token) Withdraw(w retry.Withdrawal) bool {
 	}
 }
 
-// End puts tokens back after a success.
+// End puts tokens back after a success, and for retries that were not made.
 func (b *Token) End(o retry.Outcome) {
-	if b == nil || !o.OK {
+	if b == nil {
 		return
 	}
-	back := tokens(b.Reward, 1)
-	if o.Retried != retry.Unknown {
-		back = b.cost(o.Retried)
+	back := int64(unsent(o)) * b.cost(o.Retried)
+	switch {
+	case o.OK && o.Sent > 0:
+		back += b.cost(o.Retried)
+	case o.OK:
+		back += tokens(b.Reward, 1)
 	}
 	for {
 		used := b.used.Load()
-		if used == 0 || b.used.CompareAndSwap(used, max(used-back, 0)) {
+		if back == 0 || used == 0 || b.used.CompareAndSwap(used, max(used-back, 0)) {
 			return // mostly it is full: then nobody writes, and cores do not wait for each other
 		}
 	}
@@ -97,6 +98,9 @@ func (b *Token) uncapped(c retry.Class) int64 {
 	}
 	return tokens(b.Cost, 14)
 }
+
+// unsent returns how many of the retries that were granted were not made.
+func unsent(o retry.Outcome) int { return min(max(o.Retries-max(o.Sent, 0), 0), 1<<20) }
 
 // tokens returns n, or the default if n is 0, or 0 if n is negative.
 func tokens(n, byDefault int) int64 {

@@ -19,17 +19,26 @@ func TestToken(t *testing.T) {
 		ok   bool
 		left float64
 	}{
-		{"full at first", func() bool { b.Begin(retry.Opening{}); return true }, true, 1},
+		{"full at first", func() bool { return true }, true, 1},
 		{"a success when full", func() bool { b.End(retry.Outcome{OK: true}); return true }, true, 1},
 		{"a retry", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) }, true, .9},
 		{"a throttled retry", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Throttled, Retry: 1}) }, true, .6},
-		{"a failed run gives nothing back", func() bool { b.End(retry.Outcome{Retried: retry.Throttled}); return true }, true, .6},
+		{"a failed run gives nothing back", func() bool { b.End(retry.Outcome{Retried: retry.Throttled, Retries: 1, Sent: 1}); return true }, true, .6},
 		{"a first-try success", func() bool { b.End(retry.Outcome{OK: true}); return true }, true, .62},
-		{"a success after a retry gives its cost back", func() bool { b.End(retry.Outcome{Retried: retry.Transient, OK: true}); return true }, true, .72},
-		{"after a throttled one", func() bool { b.End(retry.Outcome{Retried: retry.Throttled, OK: true}); return true }, true, 1},
-		{"never above capacity", func() bool { b.End(retry.Outcome{Retried: retry.Throttled, OK: true}); return true }, true, 1},
+		{"a success after a retry gives its cost back", func() bool {
+			b.End(retry.Outcome{Retried: retry.Transient, Retries: 1, Sent: 1, OK: true})
+			return true
+		}, true, .72},
+		{"after a throttled one", func() bool {
+			b.End(retry.Outcome{Retried: retry.Throttled, Retries: 1, Sent: 1, OK: true})
+			return true
+		}, true, 1},
+		{"never above capacity", func() bool {
+			b.End(retry.Outcome{Retried: retry.Throttled, Retries: 1, Sent: 1, OK: true})
+			return true
+		}, true, 1},
 		{"a retry after a timeout costs as any", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.TimedOut, Retry: 1}) }, true, .9},
-		{"and comes back", func() bool { b.End(retry.Outcome{Retried: retry.TimedOut, OK: true}); return true }, true, 1},
+		{"and comes back", func() bool { b.End(retry.Outcome{Retried: retry.TimedOut, Retries: 1, Sent: 1, OK: true}); return true }, true, 1},
 		{"down", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Throttled, Retry: 1}) }, true, .7},
 		{"further", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Throttled, Retry: 1}) }, true, .4},
 		{"and further", func() bool { return b.Withdraw(retry.Withdrawal{Class: retry.Throttled, Retry: 1}) }, true, .1},
@@ -127,7 +136,7 @@ func TestTokensAddUp(t *testing.T) {
 		wg.Go(func() {
 			for range 20_000 {
 				b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1})
-				b.End(retry.Outcome{Retried: retry.Transient, OK: true})
+				b.End(retry.Outcome{Retried: retry.Transient, Retries: 1, Sent: 1, OK: true})
 			}
 		})
 	}

@@ -34,15 +34,13 @@ func (l *ledger) note(format string, args ...any) {
 	l.got = append(l.got, fmt.Sprintf(format, args...)+" "+time.Since(l.start).String())
 }
 
-func (l *ledger) Begin(o retry.Opening) {
-	l.check(o.Name, o.Hedge)
-	l.note("begin")
-}
-
 func (l *ledger) End(o retry.Outcome) {
 	l.check(o.Name, o.Hedge)
 	l.checkClock(o.Clock)
 	l.note("end(%v,%v)", o.Retried, o.OK)
+	if o.Sent != o.Retries {
+		l.note("but %d of %d sent", o.Sent, o.Retries)
+	}
 	if granted := o.Retried != retry.Unknown; granted != (o.Retries > 0) || o.Retries > 1 && l.withdrawn != o.Retries {
 		l.note("but %d retries", o.Retries)
 	}
@@ -84,41 +82,41 @@ func TestWhatBudgetsAreTold(t *testing.T) {
 		own, policy          []string
 	}{
 		{name: "no hedge", steps: []step{ok(10 * ms)},
-			own: []string{"begin 0s", "end(unknown,true) 10ms"}},
+			own: []string{"end(unknown,true) 10ms"}},
 		{name: "no hedge, a failure", steps: []step{fails(10*ms, errHiccup)},
-			own: []string{"begin 0s", "end(unknown,false) 10ms"}},
+			own: []string{"end(unknown,false) 10ms"}},
 		{name: "no hedge, not yet", steps: []step{fails(10*ms, retry.ErrRejected)},
-			own: []string{"begin 0s", "end(unknown,true) 10ms"}},
+			own: []string{"end(unknown,true) 10ms"}},
 		{name: "the deadline comes first", steps: []step{ok(10 * ms)}, deadline: 50 * ms,
-			own: []string{"begin 0s", "end(unknown,true) 10ms"}},
+			own: []string{"end(unknown,true) 10ms"}},
 		{name: "a hedge wins", steps: []step{ok(time.Second), ok(50 * ms)},
-			own:    []string{"begin 0s", "withdraw(transient,1) 100ms", "end(transient,false) 150ms"},
-			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(transient,true) 150ms"}},
+			own:    []string{"withdraw(transient,1) 100ms", "end(transient,false) 150ms"},
+			policy: []string{"withdraw(transient,1) 100ms", "end(transient,true) 150ms"}},
 		{name: "the hedge comes second", steps: []step{ok(120 * ms), ok(50 * ms)},
-			own:    []string{"begin 0s", "withdraw(transient,1) 100ms", "end(transient,false) 120ms"},
-			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(transient,false) 120ms"}},
+			own:    []string{"withdraw(transient,1) 100ms", "end(transient,false) 120ms"},
+			policy: []string{"withdraw(transient,1) 100ms", "end(transient,false) 120ms"}},
 		{name: "a hedge fails early", steps: []step{ok(time.Second), fails(50*ms, errHiccup)}, refused: hedging.RefusedFailed,
-			own:    []string{"begin 0s", "withdraw(transient,1) 100ms", "end(transient,false) 1s"},
-			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(transient,false) 150ms"}},
+			own:    []string{"withdraw(transient,1) 100ms", "end(transient,false) 1s"},
+			policy: []string{"withdraw(transient,1) 100ms", "end(transient,false) 150ms"}},
 		{name: "two hedges", most: 3, steps: []step{ok(time.Second), ok(time.Second), ok(50 * ms)},
-			own: []string{"begin 0s", "withdraw(transient,1) 100ms", "withdraw(transient,2) 200ms", "end(transient,false) 250ms"},
-			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "begin 200ms", "withdraw(transient,1) 200ms",
+			own: []string{"withdraw(transient,1) 100ms", "withdraw(transient,2) 200ms", "end(transient,false) 250ms"},
+			policy: []string{"withdraw(transient,1) 100ms", "withdraw(transient,1) 200ms",
 				"end(transient,true) 250ms", "end(transient,false) 250ms"}},
 		{name: "refused", steps: []step{ok(150 * ms)}, refuse: []bool{true}, refused: hedging.RefusedBudget,
-			own: []string{"begin 0s", "withdraw(transient,1) 100ms", "end(unknown,true) 150ms"}},
+			own: []string{"withdraw(transient,1) 100ms", "end(unknown,true) 150ms"}},
 		{name: "the policy's refuses", steps: []step{ok(150 * ms)}, policyRefuse: []bool{true}, refused: hedging.RefusedPolicyBudget,
-			own:    []string{"begin 0s", "withdraw(transient,1) 100ms", "end(transient,false) 150ms"},
-			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(unknown,false) 100ms"}},
+			own:    []string{"withdraw(transient,1) 100ms", "end(transient,false) 150ms", "but 0 of 1 sent 150ms"},
+			policy: []string{"withdraw(transient,1) 100ms", "end(unknown,false) 100ms"}},
 		{name: "refused, then granted", most: 3, steps: []step{ok(time.Second), ok(50 * ms)}, refuse: []bool{true}, refused: hedging.RefusedBudget,
-			own:    []string{"begin 0s", "withdraw(transient,1) 100ms", "withdraw(transient,1) 200ms", "end(transient,false) 250ms"},
-			policy: []string{"begin 200ms", "withdraw(transient,1) 200ms", "end(transient,true) 250ms"}},
+			own:    []string{"withdraw(transient,1) 100ms", "withdraw(transient,1) 200ms", "end(transient,false) 250ms"},
+			policy: []string{"withdraw(transient,1) 200ms", "end(transient,true) 250ms"}},
 		{name: "the policy's refuses, then grants", most: 3, steps: []step{ok(time.Second), ok(50 * ms)}, policyRefuse: []bool{true}, refused: hedging.RefusedPolicyBudget,
-			own: []string{"begin 0s", "withdraw(transient,1) 100ms", "withdraw(transient,2) 200ms", "end(transient,false) 250ms"},
-			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(unknown,false) 100ms",
-				"begin 200ms", "withdraw(transient,1) 200ms", "end(transient,true) 250ms"}},
+			own: []string{"withdraw(transient,1) 100ms", "withdraw(transient,2) 200ms", "end(transient,false) 250ms", "but 1 of 2 sent 250ms"},
+			policy: []string{"withdraw(transient,1) 100ms", "end(unknown,false) 100ms",
+				"withdraw(transient,1) 200ms", "end(transient,true) 250ms"}},
 		{name: "two are refused, the first reason is told", most: 3, steps: []step{ok(250 * ms)}, refuse: []bool{false, true}, policyRefuse: []bool{true}, refused: hedging.RefusedPolicyBudget,
-			own:    []string{"begin 0s", "withdraw(transient,1) 100ms", "withdraw(transient,2) 200ms", "end(transient,false) 250ms"},
-			policy: []string{"begin 100ms", "withdraw(transient,1) 100ms", "end(unknown,false) 100ms"}},
+			own:    []string{"withdraw(transient,1) 100ms", "withdraw(transient,2) 200ms", "end(transient,false) 250ms", "but 0 of 1 sent 250ms"},
+			policy: []string{"withdraw(transient,1) 100ms", "end(unknown,false) 100ms"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

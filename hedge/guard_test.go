@@ -295,7 +295,6 @@ type calls struct {
 	refuse    bool
 }
 
-func (*calls) Begin(retry.Opening) {}
 func (c *calls) Withdraw(retry.Withdrawal) bool {
 	c.withdrawn++
 	return !c.refuse

@@ -20,6 +20,7 @@ import (
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/internal/budgettest"
 	"github.com/goretry/retry/internal/hedging"
 )
 
@@ -523,7 +524,7 @@ func TestPanicAndGoexitReachTheCaller(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				own, theirs := &budget.Concurrency{}, &budget.Concurrency{}
+				own, theirs := new(budgettest.Places), new(budgettest.Places)
 				h := after100ms()
 				h.Budget = own
 				s := script{steps: tt.steps}
@@ -580,7 +581,7 @@ func TestPanicAndGoexitReachTheCaller(t *testing.T) {
 
 func TestPanicInTheClassifier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		own := &budget.Concurrency{}
+		own := new(budgettest.Places)
 		p := retry.Policy{Budget: own, Classify: func(err error) retry.Class {
 			if err == errHiccup {
 				panic("classify")
@@ -807,7 +808,6 @@ func TestWhatAPanicLeavesIsFreed(t *testing.T) {
 // endingBudget grants everything, and calls a func at the end of a call.
 type endingBudget struct{ end func() }
 
-func (endingBudget) Begin(retry.Opening)            {}
 func (endingBudget) Withdraw(retry.Withdrawal) bool { return true }
 func (b endingBudget) End(retry.Outcome)            { b.end() }
 
@@ -911,7 +911,7 @@ func TestPanicInAClockOrContextReachesTheCaller(t *testing.T) {
 		for n := 1; panics; n++ {
 			t.Run(fmt.Sprint(in, " ", n), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					budget := &budget.Concurrency{}
+					budget := new(budgettest.Places)
 					f := &failing{in: in, left: n}
 					h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3, Budget: plenty}
 					s := script{steps: []step{{takes: time.Second, deaf: true}, ok(150 * ms), {takes: time.Second, deaf: true}}}
@@ -1166,7 +1166,7 @@ func TestHoldIsForSuccesses(t *testing.T) {
 // fire while the call ends.
 func TestManyCallsLeaveNothing(t *testing.T) {
 	before := runtime.NumGoroutine()
-	own, theirs := &budget.Concurrency{Ratio: 1, Min: 1000}, &budget.Concurrency{Ratio: 1, Min: 1000}
+	own, theirs := new(budgettest.Places), new(budgettest.Places)
 	var mu sync.Mutex
 	opened, closed, hedges := 0, 0, 0
 	h := hedge.Hedge{Delay: 1, MaxInFlight: 3, Budget: own, Hedged: func(_ context.Context, s hedge.Summary) {

@@ -72,7 +72,6 @@ func TestSuccessAfterRetries(t *testing.T) {
 
 type refuse struct{}
 
-func (refuse) Begin(retry.Opening)            {}
 func (refuse) Withdraw(retry.Withdrawal) bool { return false }
 func (refuse) End(retry.Outcome)              {}
 

@@ -65,7 +65,7 @@ func TestObserveBudget(t *testing.T) {
 		otelretry.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))),
 		otelretry.WithAttributes(attribute.String("retry.budget", "theirs"), attribute.String("region", "eu")),
 	}
-	users, orders := &budget.Token{Capacity: 100, Cost: 25}, &budget.Concurrency{}
+	users, orders := &budget.Token{Capacity: 100, Cost: 25}, &budget.Token{}
 	unregister, err := otelretry.ObserveBudget("users", users, opts...)
 	if err != nil {
 		t.Fatal(err)

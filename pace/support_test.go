@@ -70,7 +70,6 @@ type strict struct {
 	retried      retry.Class
 }
 
-func (b *strict) Begin(retry.Opening)            {}
 func (b *strict) Withdraw(retry.Withdrawal) bool { b.asked++; return false }
 func (b *strict) End(o retry.Outcome)            { b.ended++; b.retried = o.Retried }
 

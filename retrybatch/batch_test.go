@@ -19,6 +19,7 @@ import (
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/internal/budgettest"
 	"github.com/goretry/retry/retrybatch"
 	"github.com/goretry/retry/retryhttp"
 	"github.com/goretry/retry/retrytest"
@@ -449,7 +450,7 @@ func TestAttemptTimeout(t *testing.T) {
 // What passes through send leaves a budget as it was.
 func TestPanicAndGoexit(t *testing.T) {
 	for name, leave := range map[string]func(){"panic": func() { panic("x") }, "Goexit": runtime.Goexit} {
-		budget := &budget.Concurrency{Min: 1}
+		budget := new(budgettest.Places)
 		done := make(chan any)
 		go func() {
 			defer func() { done <- recover() }()

@@ -225,7 +225,6 @@ type ledger struct {
 	asked  []retry.Class
 }
 
-func (l *ledger) Begin(retry.Opening) {}
 func (l *ledger) Withdraw(w retry.Withdrawal) bool {
 	l.asked = append(l.asked, w.Class)
 	return len(l.asked) <= l.grants

@@ -18,7 +18,7 @@
 //	max_elapsed=10s
 //	attempt_timeout=2s
 //	backoff=exponential(base,max,factor)
-//	        linear(base,max)  fibonacci(base,max)  decorrelated(base,max)
+//	        linear(base,max)  decorrelated(base,max)
 //	        constant(wait)    schedule(wait,wait,…)
 //	jitter=full                or equal, none, plusminus(0.2), plus(100ms), between(low,high,plus)
 //	throttle=…                 the backoff after a Throttled error
@@ -28,7 +28,6 @@
 //	budget=earned
 //	       token(capacity,cost,throttle_cost,reward)
 //	       ratio(ratio,min_per_second,window)
-//	       concurrency(ratio,min)
 //	budget=earned@ledger       the budget named ledger, or @"two words"; without @, that of the policy's name
 //
 // Arguments may be left out from the right, or be 0, for their defaults. Durations

@@ -18,7 +18,7 @@ func ExampleParse() {
 	fmt.Println(err)
 	// Output:
 	// 4 <nil>
-	// column 20: unknown backoff "fast": want one of exponential, linear, fibonacci, decorrelated, constant, schedule
+	// column 20: unknown backoff "fast": want one of exponential, linear, decorrelated, constant, schedule
 }
 
 func ExamplePolicy_String() {

@@ -27,7 +27,6 @@ const (
 // unlimited is a Budget that package retry does not know.
 type unlimited struct{}
 
-func (*unlimited) Begin(retry.Opening)            {}
 func (*unlimited) Withdraw(retry.Withdrawal) bool { return true }
 func (*unlimited) End(retry.Outcome)              {}
 
@@ -54,7 +53,7 @@ var texts = []struct {
 	{"backoff=exponential(100ms,10s) jitter=full", retry.Policy{Backoff: retry.Exponential{Base: 100 * ms, Max: 10 * s, Jitter: retry.FullJitter}}},
 	{"backoff=exponential(0,0,1.5) jitter=equal", retry.Policy{Backoff: retry.Exponential{Factor: 1.5, Jitter: retry.EqualJitter}}},
 	{"backoff=linear(1s) jitter=none", retry.Policy{Backoff: retry.Linear{Base: s, Jitter: retry.NoJitter}}},
-	{"backoff=fibonacci(0,1h1m) jitter=plusminus(0.2)", retry.Policy{Backoff: retry.Fibonacci{Max: time.Hour + time.Minute, Jitter: retry.PlusMinus(.2)}}},
+	{"backoff=linear(0,1h1m) jitter=plusminus(0.2)", retry.Policy{Backoff: retry.Linear{Max: time.Hour + time.Minute, Jitter: retry.PlusMinus(.2)}}},
 	{"backoff=decorrelated(5ms,2s)", retry.Policy{Backoff: retry.Decorrelated{Base: 5 * ms, Max: 2 * s}}},
 	{"backoff=schedule(1s,0,2s,0)", retry.Policy{Backoff: retry.Schedule{s, 0, 2 * s, 0}}},
 	{"backoff=exponential(200ms,1m) jitter=plus(100ms)", retry.Policy{Backoff: retry.Exponential{Base: s / 5, Max: time.Minute, Jitter: retry.Plus(s / 10)}}},
@@ -64,7 +63,6 @@ var texts = []struct {
 	{"budget=token", retry.Policy{Budget: &budget.Token{}}},
 	{"budget=token(500,14,-5,1)", retry.Policy{Budget: &budget.Token{Capacity: 500, Cost: 14, ThrottleCost: -5, Reward: 1}}},
 	{"budget=ratio(0.1,-1,10s)", retry.Policy{Budget: &budget.Ratio{Ratio: .1, MinPerSecond: -1, Window: 10 * s}}},
-	{"budget=concurrency(0.25,7)", retry.Policy{Budget: &budget.Concurrency{Ratio: .25, Min: 7}}},
 	{"attempts=4 backoff=exponential(100ms,10s) jitter=full budget=ratio(0.1)", retry.Policy{
 		MaxAttempts: 4,
 		Backoff:     retry.Exponential{Base: 100 * ms, Max: 10 * s, Jitter: retry.FullJitter},
@@ -143,7 +141,7 @@ func TestPolicyTextErrorsPointAtTheColumn(t *testing.T) {
 		{"attempt_timeout=|-1ns", `"-1ns": want a duration`},
 		{"max_retry_after=|", `"": want a duration`},
 		{"non_idempotent|=true", "want a space here, or the end"},
-		{"backoff=|expo(1s)", `unknown backoff "expo": want one of exponential, linear, fibonacci, decorrelated, constant, schedule`},
+		{"backoff=|expo(1s)", `unknown backoff "expo": want one of exponential, linear, decorrelated, constant, schedule`},
 		{"backoff=exponential(1s,|2)", `"2": want a duration`},
 		{"backoff=exponential(1s,2s,|x)", `"x": want a number`},
 		{"backoff=exponential(1s,2s,|nan)", `"nan": want a number`},
@@ -162,9 +160,9 @@ func TestPolicyTextErrorsPointAtTheColumn(t *testing.T) {
 		{"jitter=plus|", "want ( and a duration after plus"},
 		{"jitter=plus(|0.2)", `"0.2": want a duration`},
 		{"jitter=plusminus(|a)", `"a": want a number`},
-		{"jitter=|equal backoff=constant(1s)", "only exponential, linear and fibonacci backoffs have a jitter"},
+		{"jitter=|equal backoff=constant(1s)", "only exponential and linear backoffs have a jitter"},
 		{"throttle=schedule throttle_jitter=|full", "only exponential"},
-		{"budget=|bucket", `unknown budget "bucket": want one of earned, token, ratio, concurrency`},
+		{"budget=|bucket", `unknown budget "bucket": want one of earned, token, ratio`},
 		{"budget=earned|()", "earned has no arguments"},
 		{"budget=earned|(3)", "earned has no arguments"},
 		{"budget=earned|(", "earned has no arguments"},
@@ -260,7 +258,7 @@ func FuzzFormatPolicy(f *testing.F) {
 		}
 		backoff := func() retry.Backoff {
 			j := jitter()
-			return []retry.Backoff{nil, retry.Exponential{Base: dur(), Max: dur(), Factor: num(), Jitter: j}, retry.Linear{Base: dur(), Max: dur(), Jitter: j}, retry.Fibonacci{Base: dur(), Max: dur(), Jitter: j},
+			return []retry.Backoff{nil, retry.Exponential{Base: dur(), Max: dur(), Factor: num(), Jitter: j}, retry.Linear{Base: dur(), Max: dur(), Jitter: j},
 				retry.Decorrelated{Base: dur(), Max: dur()}, retry.Constant(dur()), retry.Schedule{dur(), dur()}, retry.Schedule{}}[next()%8]
 		}
 		p := retry.Policy{
@@ -268,7 +266,7 @@ func FuzzFormatPolicy(f *testing.F) {
 			NonIdempotent: next()%2 == 1, Backoff: backoff(), ThrottleBackoff: backoff(),
 		}
 		p.Budget = []retry.Budget{nil, &retry.EarnedBudget{}, &budget.Token{Capacity: int(next()), Cost: int(next()), ThrottleCost: int(next()), Reward: int(next())},
-			&budget.Ratio{Ratio: num(), MinPerSecond: num(), Window: dur()}, &budget.Concurrency{Ratio: num(), Min: int(next())}}[next()%5]
+			&budget.Ratio{Ratio: num(), MinPerSecond: num(), Window: dur()}}[next()%4]
 		text := format(p)
 		again, err := retryconf.Parse(text)
 		if err != nil {
@@ -313,8 +311,6 @@ func same(t *testing.T, p, q retry.Policy) {
 	p.Budget, q.Budget = full(p.Budget), full(q.Budget)
 	for i := range 200 {
 		class := []retry.Class{retry.Transient, retry.Throttled}[i%2]
-		p.Budget.Begin(retry.Opening{})
-		q.Budget.Begin(retry.Opening{})
 		if want, got := p.Budget.Withdraw(retry.Withdrawal{Class: class, Retry: 1}), q.Budget.Withdraw(retry.Withdrawal{Class: class, Retry: 1}); got != want {
 			t.Fatalf("%+v became %+v: Withdraw %d is %v, want %v", p.Budget, q.Budget, i, got, want)
 		}
@@ -332,15 +328,13 @@ func full(b retry.Budget) retry.Budget {
 		return &budget.Token{Capacity: b.Capacity, Cost: b.Cost, ThrottleCost: b.ThrottleCost, Reward: b.Reward}
 	case *budget.Ratio:
 		return &budget.Ratio{Ratio: b.Ratio, MinPerSecond: b.MinPerSecond, Window: time.Hour}
-	case *budget.Concurrency:
-		return &budget.Concurrency{Ratio: b.Ratio, Min: b.Min}
 	}
 	return new(retry.EarnedBudget)
 }
 
 // A nil pointer to a budget grants everything, as no budget does, and is written so.
 func TestNilBudgetIsNone(t *testing.T) {
-	for _, b := range []retry.Budget{(*retry.EarnedBudget)(nil), (*budget.Token)(nil), (*budget.Ratio)(nil), (*budget.Concurrency)(nil)} {
+	for _, b := range []retry.Budget{(*retry.EarnedBudget)(nil), (*budget.Token)(nil), (*budget.Ratio)(nil)} {
 		p := retryconf.Policy{Policy: retry.Policy{MaxAttempts: 2, Budget: b}}
 		if text, err := p.MarshalText(); string(text) != "attempts=2" || err != nil {
 			t.Errorf("%T: MarshalText() = %q, %v, want attempts=2", b, text, err)

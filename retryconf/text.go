@@ -18,7 +18,7 @@ import (
 // format writes a policy, and returns an error if a part of it has no text.
 func format(p retry.Policy) (text string, err error) {
 	switch p.Budget {
-	case (*retry.EarnedBudget)(nil), (*budget.Token)(nil), (*budget.Ratio)(nil), (*budget.Concurrency)(nil):
+	case (*retry.EarnedBudget)(nil), (*budget.Token)(nil), (*budget.Ratio)(nil):
 		p.Budget = nil // which decides the same: it grants everything
 	}
 	l := line{policy: p}
@@ -85,8 +85,8 @@ func (l *line) backoffs() [2]*retry.Backoff {
 
 // The kinds of backoffs and budgets; parts has their names.
 var (
-	backoffKinds = []any{retry.Exponential{}, retry.Linear{}, retry.Fibonacci{}, retry.Decorrelated{}, retry.Constant(0), retry.Schedule{}}
-	budgetKinds  = []any{retry.EarnedBudget{}, budget.Token{}, budget.Ratio{}, budget.Concurrency{}}
+	backoffKinds = []any{retry.Exponential{}, retry.Linear{}, retry.Decorrelated{}, retry.Constant(0), retry.Schedule{}}
+	budgetKinds  = []any{retry.EarnedBudget{}, budget.Token{}, budget.Ratio{}}
 )
 
 // parts returns the name of a backoff or budget, given by a pointer, and pointers
@@ -97,8 +97,6 @@ func parts(pointer any) (name string, args []any, jitter *retry.Jitter) {
 		return "exponential", []any{&b.Base, &b.Max, &b.Factor}, &b.Jitter
 	case *retry.Linear:
 		return "linear", []any{&b.Base, &b.Max}, &b.Jitter
-	case *retry.Fibonacci:
-		return "fibonacci", []any{&b.Base, &b.Max}, &b.Jitter
 	case *retry.Decorrelated:
 		return "decorrelated", []any{&b.Base, &b.Max}, nil
 	case *retry.Constant:
@@ -111,8 +109,6 @@ func parts(pointer any) (name string, args []any, jitter *retry.Jitter) {
 		return "token", []any{&b.Capacity, &b.Cost, &b.ThrottleCost, &b.Reward}, nil
 	case *budget.Ratio:
 		return "ratio", []any{&b.Ratio, &b.MinPerSecond, &b.Window}, nil
-	case *budget.Concurrency:
-		return "concurrency", []any{&b.Ratio, &b.Min}, nil
 	}
 	return "", nil, nil
 }
@@ -306,7 +302,7 @@ func (l *line) read(r *reader) {
 		p := pointerTo(*b)
 		_, _, jitter := parts(p)
 		if jitter == nil {
-			r.fail(at[[]string{"jitter", "throttle_jitter"}[i]], "only exponential, linear and fibonacci backoffs have a jitter")
+			r.fail(at[[]string{"jitter", "throttle_jitter"}[i]], "only exponential and linear backoffs have a jitter")
 			return
 		}
 		*jitter = *l.jitter[i]

@@ -39,11 +39,9 @@ func TestPagePrices(t *testing.T) {
 		spent(&seven, 1, retry.Transient)
 		spent(&nearly, 4, retry.Transient)
 		nearly.End(retry.Outcome{OK: true})
-		dear.End(retry.Outcome{Retried: retry.TimedOut})
+		dear.End(retry.Outcome{Retried: retry.TimedOut, Retries: 1, Sent: 1})
 		var bucket rb.Token
 		spent(&bucket, 2, retry.Transient)
-		var grpc rb.GRPC
-		spent(&grpc, 4, retry.Transient)
 		var one rb.Ratio
 		one.End(retry.Outcome{OK: true})
 		for _, tt := range []struct {
@@ -57,9 +55,7 @@ func TestPagePrices(t *testing.T) {
 			{"dear", &dear, "90% left: 9 tokens; a retry costs 2, after a throttled error 4, after a timeout 20", ""},
 			{"nearly", &nearly, "11% left: 1.1 tokens; a retry costs 2, after a timeout 10", "has no budget left for retries."},
 			{"bucket", &bucket, "94% left: 472 tokens; a retry costs 14, after a throttled error 5", ""},
-			{"grpc", &grpc, "60% left: 0.9 tokens; a retry costs 1", "has no budget left for retries."},
 			{"ratio", &one, "100% left: 1 token; a retry costs 1", ""},
-			{"places", new(rb.Concurrency), "100% left: 3 tokens; a retry costs 1", ""},
 			{"fraction", costing{.05, 2.04, map[retry.Class]float64{retry.Transient: 1.01, retry.Throttled: 1.01, retry.TimedOut: 1.01}},
 				"5% left: 2 tokens; a retry costs 1.1", "has almost no budget left for retries."},
 			{"debt", costing{0, -3, nil}, "0% left: 0 tokens; a retry costs 0", "has no budget left for retries."},
@@ -89,7 +85,7 @@ func TestPagePrices(t *testing.T) {
 func TestPricesAsJSON(t *testing.T) {
 	var page retrydebug.Recorder
 	b := new(retry.EarnedBudget)
-	b.End(retry.Outcome{Retried: retry.Throttled})
+	b.End(retry.Outcome{Retried: retry.Throttled, Retries: 1, Sent: 1})
 	page.ObserveBudget("b", b)
 	if r := read(t, &page); *r.Budgets[0].Tokens != 9 || *r.Budgets[0].Price != (prices{2, 4, 20}) {
 		t.Errorf("%v tokens, prices %+v, want 9 and 2, 4, 20", *r.Budgets[0].Tokens, *r.Budgets[0].Price)

@@ -23,7 +23,6 @@ const ms = time.Millisecond
 
 type refuse struct{}
 
-func (refuse) Begin(retry.Opening)            {}
 func (refuse) Withdraw(retry.Withdrawal) bool { return false }
 func (refuse) End(retry.Outcome)              {}
 

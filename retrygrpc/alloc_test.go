@@ -72,7 +72,7 @@ func BenchmarkInterceptor(b *testing.B) {
 		client *retrygrpc.Client
 	}{
 		{"zero", &retrygrpc.Client{}},
-		{"budget", &retrygrpc.Client{Policy: retry.Policy{Budget: new(budget.GRPC)}}},
+		{"budget", &retrygrpc.Client{Policy: retry.Policy{Budget: new(budget.Token)}}},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			call, ctx := bb.client.UnaryInterceptor(), b.Context()

@@ -242,7 +242,7 @@ func TestAnswerIsNoFailure(t *testing.T) {
 			if got := r.attempts; len(got) != 1 || (got[0].Err == nil) != tt.ok {
 				t.Errorf("AttemptDone got %+v", got)
 			}
-			if b.begun != 1 || b.ended != 1 || (b.succeeded == 1) != tt.ok {
+			if b.ended != 1 || (b.succeeded == 1) != tt.ok {
 				t.Errorf("the budget saw %+v", b)
 			}
 		})
@@ -253,9 +253,8 @@ func TestAnswerIsNoFailure(t *testing.T) {
 }
 
 // ledger is a budget that grants everything.
-type ledger struct{ begun, granted, ended, succeeded int }
+type ledger struct{ granted, ended, succeeded int }
 
-func (l *ledger) Begin(retry.Opening)            { l.begun++ }
 func (l *ledger) Withdraw(retry.Withdrawal) bool { l.granted++; return true }
 func (l *ledger) End(o retry.Outcome) {
 	if l.ended++; o.OK {
@@ -766,7 +765,7 @@ func TestCloseEndsAWait(t *testing.T) {
 // TestWaitOfAnInterceptor: the call's MaxRetryAfter limits it, and no other.
 func TestWaitOfAnInterceptor(t *testing.T) {
 	p := four()
-	p.MaxRetryAfter, p.Budget = time.Hour, &budget.GRPC{MaxTokens: -1}
+	p.MaxRetryAfter, p.Budget = time.Hour, &budget.Token{Capacity: -1}
 	c := &retrygrpc.Client{Policy: p}
 	cc := dial(t, "127.0.0.1:1", nil, append(c.DialOptions(), grpc.WithChainUnaryInterceptor(
 		func(context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption) error {
@@ -781,7 +780,7 @@ func TestWaitOfAnInterceptor(t *testing.T) {
 func TestNoWaitAfterTheBudget(t *testing.T) {
 	s := serve(t, always(fail(codes.Unavailable)))
 	p := four()
-	p.Backoff, p.Budget = retry.Constant(time.Hour), &budget.GRPC{MaxTokens: -1}
+	p.Backoff, p.Budget = retry.Constant(time.Hour), &budget.Token{Capacity: -1}
 	for _, method := range []string{get, list} {
 		ctx, cancel := context.WithCancel(t.Context()) // a deadline would forbid the wait before the budget does
 		stop := time.AfterFunc(time.Minute, cancel)

@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/retrygrpc"
 )
 
@@ -127,18 +126,18 @@ func ExampleClassify() {
 }
 
 func ExampleClient_budget() {
-	throttle := &budget.GRPC{MaxTokens: 4} // for all who call this target
+	earned := new(retry.EarnedBudget) // for all who call this target
 	health, stop := connect(10, &retrygrpc.Client{
-		Policy:     retry.Policy{MaxAttempts: 5, Backoff: retry.Constant(time.Millisecond)},
+		Policy:     retry.Policy{MaxAttempts: 9, Backoff: retry.Constant(time.Millisecond)},
 		Idempotent: func(string) bool { return true },
-		Budget:     func(target string) retry.Budget { return throttle },
+		Budget:     func(target string) retry.Budget { return earned },
 	})
 	defer stop()
 	_, err := health.Check(context.Background(), nil)
 	if e, ok := errors.AsType[*retry.Error](err); ok {
-		fmt.Println(e.Attempts, e.Reason, throttle.Balance())
+		fmt.Println(e.Attempts, e.Reason, earned.Balance())
 	}
-	// Output: 2 budget 0.5
+	// Output: 5 budget 0.1
 }
 
 // One of two servers always fails. A call that meets it goes to the other one.

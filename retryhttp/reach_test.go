@@ -526,7 +526,6 @@ func TestBodyIsClosedIfPrepareFails(t *testing.T) {
 // tally is a budget that grants everything and notes its calls.
 type tally struct{ calls []string }
 
-func (b *tally) Begin(retry.Opening) { b.calls = append(b.calls, "Begin") }
 func (b *tally) Withdraw(w retry.Withdrawal) bool {
 	b.calls = append(b.calls, fmt.Sprint("Withdraw ", w.Class, w.Retry))
 	return true
@@ -548,7 +547,7 @@ func TestBudgetGetsEveryCall(t *testing.T) {
 	if _, err := client(rt).Do(request(t, "GET", "http://example.com/", nil)); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"Begin", "Withdraw transient 1", "Withdraw timed_out 2", "End timed_out true"}
+	want := []string{"Withdraw transient 1", "Withdraw timed_out 2", "End timed_out true"}
 	if !slices.Equal(b.calls, want) {
 		t.Errorf("the budget got %q, want %q", b.calls, want)
 	}

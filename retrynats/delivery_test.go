@@ -410,7 +410,6 @@ func TestTimeoutThatHandleHides(t *testing.T) {
 // charges is a budget that grants everything and notes the class.
 type charges struct{ class *retry.Class }
 
-func (charges) Begin(retry.Opening)                {}
 func (c charges) Withdraw(w retry.Withdrawal) bool { *c.class = w.Class; return true }
 func (charges) End(retry.Outcome)                  {}
 

@@ -156,7 +156,6 @@ func (m Delivery) panicked(p retry.Policy) Decision {
 // acknowledge tells the budget of a run that succeeded.
 func acknowledge(p retry.Policy) Decision {
 	if p.Budget != nil {
-		p.Budget.Begin(retry.Opening{Name: p.Name})
 		p.Budget.End(retry.Outcome{Name: p.Name, OK: true, Clock: readings.Clock(p.Clock)})
 	}
 	return Decision{Action: Ack}
@@ -175,7 +174,7 @@ func (m Delivery) decide(p retry.Policy, v retry.Verdict) Decision {
 	}
 	now, age := m.times()
 	loop := p.Resume(now, max(m.Number, 1)-1, age)
-	defer loop.Close() // gives back the budget's place, after a panic too
+	defer loop.Close() // tells the budget, after a panic too
 	wait, again := loop.Judged(now, v)
 	if again {
 		return Decision{Action: Retry, Delay: wait}

@@ -82,7 +82,7 @@ func TestTryTellsAStory(t *testing.T) {
 			t.Errorf("%+v", row)
 		}
 	}
-	if got, want := strings.Join(names, ","), "no retries,mine,attempts=4,earned,ratio,concurrency"; got != want { // mine is the token budget already
+	if got, want := strings.Join(names, ","), "no retries,mine,attempts=4,earned,ratio"; got != want { // mine is the token budget already
 		t.Errorf("rows %s, want %s", got, want)
 	}
 	if r := each.row("no retries"); r.StaysDown != 0 || r.Recovery == nil || math.Abs(r.Recovery["p50"]-5.6) > 1 {
@@ -998,10 +998,9 @@ func TestABudgetWithItsDefaultsIsNoSecondRow(t *testing.T) {
 	for _, tt := range []struct{ budget, is string }{
 		{"earned", "earned"}, {"ratio", "ratio"}, {"ratio(0.1)", "ratio"}, {"ratio(0.1,-1)", "ratio"}, {"ratio(0.1,0,10s)", "ratio"}, {"ratio(0,0,0)", "ratio"}, {"ratio(0.2)", ""}, {"ratio(0.1,1)", ""}, {"ratio(0.1,0,5s)", ""},
 		{"token(500)", "token"}, {"token(500,14,5,1)", "token"}, {"token(0,14)", "token"}, {"token(499)", ""}, {"token(500,14,5,2)", ""}, {"token(500,-1)", ""},
-		{"concurrency(0.2)", "concurrency"}, {"concurrency(0.2,3)", "concurrency"}, {"concurrency(0.2,4)", ""},
 	} {
 		doc := decode[tried](t, "try", "-seeds", "1", "-rate", "20", "-duration", "25s", "-policy", "attempts=3 budget="+tt.budget)
-		for _, kind := range []string{"earned", "token", "ratio", "concurrency"} {
+		for _, kind := range []string{"earned", "token", "ratio"} {
 			if got, want := doc.row(kind).Policy == "", tt.is == kind; got != want {
 				t.Errorf("budget=%s: row %s left out %v, want %v", tt.budget, kind, got, want)
 			}

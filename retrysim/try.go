@@ -11,8 +11,8 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
-	"github.com/goretry/retry/retrysim/internal/storm"
 	"github.com/goretry/retry/retryconf"
+	"github.com/goretry/retry/retrysim/internal/storm"
 )
 
 const (
@@ -121,7 +121,7 @@ func (x *scenario) variants() []retry.Policy {
 	if first.AttemptLimit() == 1 {
 		first.MaxAttempts = retry.Policy{}.AttemptLimit()
 	}
-	for _, budget := range []string{"earned", "token", "ratio", "concurrency"} {
+	for _, budget := range []string{"earned", "token", "ratio"} {
 		defaults, _ := retryconf.Parse("budget=" + budget)
 		p := first.Named(budget)
 		p.Budget = defaults.Budget
@@ -145,8 +145,6 @@ func implicit(b retry.Budget) retry.Budget {
 		return &budget.Token{Capacity: unless(b.Capacity, 500), Cost: unless(b.Cost, 14), ThrottleCost: unless(b.ThrottleCost, 5), Reward: unless(b.Reward, 1)}
 	case *budget.Ratio:
 		return &budget.Ratio{Ratio: unless(b.Ratio, .1), MinPerSecond: max(b.MinPerSecond, 0), Window: unless(max(b.Window, 0), 10*time.Second)}
-	case *budget.Concurrency:
-		return &budget.Concurrency{Ratio: unless(b.Ratio, .2), Min: unless(b.Min, 3)}
 	}
 	return b
 }

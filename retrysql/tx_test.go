@@ -22,6 +22,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/budgettest"
 	"github.com/goretry/retry/retrysql"
 	"github.com/goretry/retry/retrysql/internal/mysql"
 	"github.com/goretry/retry/retrysql/internal/sqlite"
@@ -551,7 +552,7 @@ func TestPanicAndGoexitRollBack(t *testing.T) {
 		for _, at := range []string{"fn", "commit"} {
 			t.Run(name+" in "+at, func(t *testing.T) {
 				var rolledBack, attempts, ends int
-				p := retry.Policy{Budget: &budget.Concurrency{}, Hooks: retry.Hooks{
+				p := retry.Policy{Budget: new(budgettest.Places), Hooks: retry.Hooks{
 					AttemptDone: func(context.Context, retry.Attempt) { attempts++ },
 					Done:        func(context.Context, retry.Summary) { ends++ },
 				}}
@@ -689,7 +690,6 @@ func TestHooksGetTheUsersPolicy(t *testing.T) {
 // witness is a budget that grants all and remembers what it was asked.
 type witness struct{ told []string }
 
-func (w *witness) Begin(retry.Opening) { w.told = append(w.told, "begin") }
 func (w *witness) Withdraw(taken retry.Withdrawal) bool {
 	w.told = append(w.told, fmt.Sprintf("%v %d", taken.Class, taken.Retry))
 	return taken.Retry < 2
@@ -704,7 +704,7 @@ func TestBudgetLimitsTransactions(t *testing.T) {
 	if e := end(t, err); e.Reason != retry.ReasonBudget || e.Attempts != 2 {
 		t.Errorf("ended with %v, want budget after 2 attempts", err)
 	}
-	if want := []string{"begin", "unprocessed 1", "unprocessed 2", "end unprocessed false"}; !slices.Equal(w.told, want) {
+	if want := []string{"unprocessed 1", "unprocessed 2", "end unprocessed false"}; !slices.Equal(w.told, want) {
 		t.Errorf("the budget was told %q, want %q", w.told, want)
 	}
 }

@@ -258,14 +258,12 @@ fetch, in virtual time:
 // a window does on the virtual clock.
 func TestZeroValuesFollowTheVirtualClock(t *testing.T) {
 	for name, p := range map[string]retry.Policy{
-		"nothing":            {},
-		"EarnedBudget":       {Budget: new(retry.EarnedBudget)},
-		"budget.Token":       {Budget: new(budget.Token)},
-		"budget.Ratio":       {Budget: new(budget.Ratio)},
-		"budget.Concurrency": {Budget: new(budget.Concurrency)},
-		"budget.GRPC":        {Budget: new(budget.GRPC)},
-		"Pace":               {Guards: []retry.Guard{new(pace.Pace)}},
-		"Limit":              {Guards: []retry.Guard{new(limit.Limit)}},
+		"nothing":      {},
+		"EarnedBudget": {Budget: new(retry.EarnedBudget)},
+		"budget.Token": {Budget: new(budget.Token)},
+		"budget.Ratio": {Budget: new(budget.Ratio)},
+		"Pace":         {Guards: []retry.Guard{new(pace.Pace)}},
+		"Limit":        {Guards: []retry.Guard{new(limit.Limit)}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()

@@ -69,7 +69,7 @@ func (p *pass) newBudget(e ast.Expr) string {
 	if code.IsNamed(t, code.RetryPath, "EarnedBudget") {
 		return "EarnedBudget"
 	}
-	for _, name := range []string{"Token", "Ratio", "Concurrency", "GRPC"} {
+	for _, name := range []string{"Token", "Ratio"} {
 		if code.IsNamed(t, code.BudgetPath, name) {
 			return "budget." + name
 		}
@@ -201,7 +201,6 @@ var durations = map[[2]string][]string{
 	{code.RetryPath, "Policy"}:       {"MaxElapsed", "AttemptTimeout", "MaxRetryAfter"},
 	{code.RetryPath, "Exponential"}:  {"Base", "Max"},
 	{code.RetryPath, "Linear"}:       {"Base", "Max"},
-	{code.RetryPath, "Fibonacci"}:    {"Base", "Max"},
 	{code.RetryPath, "Decorrelated"}: {"Base", "Max"},
 	{code.BudgetPath, "Ratio"}:       {"Window"},
 	{code.HedgePath, "Hedge"}:        {"Delay", "MinDelay", "MaxDelay"},

@@ -117,8 +117,7 @@ func newWorld(seed uint64) *world {
 	}
 	w.way = one(w, "way", all...)
 	w.budget = newTally(w, "the budget", one[retry.Budget](w, "budget", generous{}, generous{}, new(retry.EarnedBudget), new(budget.Token),
-		&budget.Ratio{Ratio: .5, MinPerSecond: 1}, &budget.Concurrency{Ratio: 1, Min: -1}, &budget.Concurrency{Ratio: 1, Min: -1},
-		new(budget.Concurrency), new(budget.GRPC), (*budget.Token)(nil)))
+		&budget.Ratio{Ratio: .5, MinPerSecond: 1}, &budget.Token{Capacity: 30}, new(retry.EarnedBudget), (*budget.Token)(nil)))
 	w.hedge = &hedge.Hedge{
 		Delay:       one(w, "delay", 10*time.Millisecond, 25*time.Millisecond, 0),
 		MaxDelay:    50 * time.Millisecond,
@@ -126,7 +125,7 @@ func newWorld(seed uint64) *world {
 		Hedged:      func(context.Context, hedge.Summary) { w.at("hedged") },
 	}
 	if w.draw("hedges", 3) > 0 {
-		w.hedges = newTally(w, "the hedges' budget", one[retry.Budget](w, "hedges' budget", generous{}, generous{}, new(budget.Token), &budget.Concurrency{Ratio: 1, Min: -1}))
+		w.hedges = newTally(w, "the hedges' budget", one[retry.Budget](w, "hedges' budget", generous{}, generous{}, new(budget.Token)))
 		w.hedge.Budget = w.hedges
 	}
 	w.limit = &limit.Limit{Start: one(w, "places", 1, 2, 5)}
@@ -163,7 +162,6 @@ func newWorld(seed uint64) *world {
 // generous is a budget that grants everything.
 type generous struct{}
 
-func (generous) Begin(retry.Opening)            {}
 func (generous) Withdraw(retry.Withdrawal) bool { return true }
 func (generous) End(retry.Outcome)              {}
 

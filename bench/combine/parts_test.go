@@ -11,7 +11,6 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/clockx"
 )
 
@@ -165,7 +164,7 @@ type line struct {
 	hedge bool
 }
 
-type account struct{ begun, ended, granted int }
+type account struct{ granted int } // retries of the run underway
 
 func newTally(w *world, what string, b retry.Budget) *tally {
 	return &tally{world: w, Budget: b, what: what, lines: map[line]*account{}}
@@ -179,29 +178,11 @@ func (t *tally) account(name string, hedge bool) *account {
 	return t.lines[l]
 }
 
-func (t *tally) Begin(o retry.Opening) {
-	t.at("begin")
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.Budget.Begin(o)
-	a := t.account(o.Name, o.Hedge)
-	if a.begun > a.ended && !o.Hedge {
-		t.report("%s: two runs named %s at a time", t.what, o.Name)
-	}
-	a.begun++
-	if !o.Hedge {
-		a.granted = 0
-	}
-}
-
 func (t *tally) Withdraw(v retry.Withdrawal) bool {
 	t.at("withdraw")
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a := t.account(v.Name, v.Hedge)
-	if a.begun <= a.ended {
-		t.report("%s: Withdraw of %s outside of a run", t.what, v.Name)
-	}
 	if !v.Hedge && v.Retry != a.granted+1 {
 		t.report("%s: Withdraw of %s for retry %d after %d were granted", t.what, v.Name, v.Retry, a.granted)
 	}
@@ -224,29 +205,23 @@ func (t *tally) end(o retry.Outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock() // a budget reads a clock, which may fail
 	a := t.account(o.Name, o.Hedge)
-	if a.begun <= a.ended {
-		t.report("%s: End of %s without Begin", t.what, o.Name)
+	if o.Sent > o.Retries || o.Sent < o.Retries-1 && !o.Hedge {
+		t.report("%s: End of %s says that %d of %d retries were sent", t.what, o.Name, o.Sent, o.Retries)
 	}
 	if !o.Hedge && (o.Retries != a.granted || (o.Retried == retry.Unknown) != (a.granted == 0)) {
 		t.report("%s: End of %s says %d retries and %v, %d were granted", t.what, o.Name, o.Retries, o.Retried, a.granted)
 	}
-	a.ended++
+	if !o.Hedge {
+		a.granted = 0
+	}
 	t.Budget.End(o)
 }
 
 // check is called when all runs have ended.
 func (t *tally) check() {
 	for l, a := range t.lines {
-		if a.begun != a.ended {
-			t.report("%s: %v has %d Begin and %d End", t.what, l, a.begun, a.ended)
-		}
-	}
-	if b, ok := t.Budget.(*budget.Concurrency); ok && b != nil {
-		if b.Balance() != 1 {
-			t.report("%s: a place of the budget.Concurrency is lost", t.what)
-		}
-		if b.Min < 0 && b.Withdraw(retry.Withdrawal{Retry: 1, Class: retry.Transient}) { // at least one run is counted
-			t.report("%s: a run of the budget.Concurrency is lost", t.what)
+		if !l.hedge && a.granted > 0 {
+			t.report("%s: %v has %d retries and no End", t.what, l, a.granted)
 		}
 	}
 	if b, ok := t.Budget.(interface{ Balance() float64 }); ok {

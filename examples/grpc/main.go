@@ -87,7 +87,7 @@ func watch(ctx context.Context, c shop.ShopClient, p retry.Policy) (any, error) 
 }
 
 func scenarios() []scenario {
-	throttle := &budget.GRPC{MaxTokens: 4} // two failures, for all who share it
+	throttle := &budget.Token{Capacity: 5, Cost: 5} // one retry, for all who share it
 	throttled := func(ctx context.Context, c shop.ShopClient, p retry.Policy) (any, error) {
 		p.MaxAttempts, p.Budget = 6, throttle
 		return price(ctx, c, p)
@@ -166,7 +166,7 @@ func scenarios() []scenario {
 		call:  watch,
 	}, {
 		name:  "shed",
-		about: "retryThrottling as in a service config: of four tokens two must be left.",
+		about: "A budget that all calls share has one retry, for the first of them.",
 		fails: []step{fail(codes.Unavailable, "down")},
 		ends:  retry.ReasonBudget,
 		call:  throttled,

@@ -3,6 +3,7 @@ package migrate_test
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -97,9 +98,10 @@ func TestSethvargoGoRetry(t *testing.T) {
 			delays(retry.Exponential{Base: time.Second, Jitter: retry.NoJitter}, 5),
 			seconds(1, 2, 4, 8, 16))
 
-		fibonacci := retry.Fibonacci{Base: time.Second, Jitter: retry.NoJitter}
-		equal(t, "their Fibonacci waits", steps(sethvargo.NewFibonacci(time.Second), 5), seconds(1, 2, 3, 5, 8))
-		equal(t, "our Fibonacci waits", delays(fibonacci, 6), seconds(1, 1, 2, 3, 5, 8))
+		same(t, "Fibonacci waits",
+			steps(sethvargo.NewFibonacci(time.Second), 5),
+			delays(fibonacci(time.Second, math.MaxInt64), 5),
+			seconds(1, 2, 3, 5, 8))
 
 		// Theirs grow without end. Here Max is 20 s unless set.
 		equal(t, "their exponential waits", steps(sethvargo.NewExponential(10*time.Second), 4), seconds(10, 20, 40, 80))
@@ -136,10 +138,9 @@ func TestSethvargoGoRetry(t *testing.T) {
 			delays(retry.Exponential{Base: time.Second, Max: 5 * time.Second, Jitter: retry.NoJitter}, 5),
 			seconds(1, 2, 4, 5, 5))
 
-		fibonacci := retry.Fibonacci{Base: time.Second, Max: 5 * time.Second, Jitter: retry.NoJitter}
 		same(t, "Fibonacci waits",
 			steps(sethvargo.WithCappedDuration(5*time.Second, sethvargo.NewFibonacci(time.Second)), 5),
-			delays(fibonacci, 6)[1:],
+			delays(fibonacci(time.Second, 5*time.Second), 5),
 			seconds(1, 2, 3, 5, 5))
 	})
 
@@ -208,4 +209,15 @@ func steps(b sethvargo.Backoff, n int) []time.Duration {
 		}
 	}
 	return ds
+}
+
+// fibonacci returns a backoff of base times 1, 2, 3, 5, 8 and so on, but of most at most.
+func fibonacci(base, most time.Duration) retry.BackoffFunc {
+	return func(s retry.Step) time.Duration {
+		wait, next := base, 2*base
+		for n := 1; n < s.Retry && wait < most && next > 0; n++ { // it overflows after ninety retries
+			wait, next = next, wait+next
+		}
+		return min(wait, most)
+	}
 }

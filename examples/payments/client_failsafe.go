@@ -23,7 +23,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/goretry/retry"
-	concurrency "github.com/goretry/retry/budget"
 	"github.com/goretry/retry/examples/payments/ledgerpb"
 	"github.com/goretry/retry/retrydebug"
 	"github.com/goretry/retry/retrygrpc"
@@ -32,12 +31,9 @@ import (
 // The comparison. Both have attempts, timeouts, hedges, the balancer, and the bounds of the
 // limit as withRetry has, and failsafe-go's own budget and limit. The first also waits as
 // withRetry does. The second has what failsafe-go has for that: its backoff with its
-// jitter, and a limit with a queue. retry-concurrency is this library with a budget of the
-// rival's law, and retry-unlimited without a limit, to tell what costs how much.
+// jitter, and a limit with a queue. retry-unlimited is this library without a limit, to tell what
+// that costs.
 func init() {
-	clients["retry-concurrency"] = func(hooks retry.Hooks, page *retrydebug.Recorder) []grpc.DialOption {
-		return withRetry(&concurrency.Concurrency{}, true, hooks, page)
-	}
 	clients["retry-unlimited"] = func(hooks retry.Hooks, page *retrydebug.Recorder) []grpc.DialOption {
 		return withRetry(&retry.EarnedBudget{}, false, hooks, page)
 	}

@@ -3,6 +3,7 @@
 package budgettest
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/goretry/retry"
@@ -36,7 +37,6 @@ func (b timed) End(o retry.Outcome) {
 // Succeed ends n runs that succeeded.
 func Succeed(b retry.Budget, n int) {
 	for range n {
-		b.Begin(retry.Opening{})
 		b.End(retry.Outcome{OK: true})
 	}
 }
@@ -59,3 +59,38 @@ type WallClock struct {
 
 // Now returns what is set.
 func (c *WallClock) Now() time.Time { return c.Time }
+
+// Places is a budget of places, of which a run holds one from its first granted retry until its
+// End. So it shows whether each run calls End once.
+type Places struct {
+	Most int64 // 0: it grants all
+
+	held atomic.Int64
+}
+
+// Withdraw takes a place for the first retry of a run.
+func (p *Places) Withdraw(w retry.Withdrawal) bool {
+	switch {
+	case w.Retry > 1:
+		return true
+	case p.Most > 0 && p.held.Load() >= p.Most:
+		return false
+	}
+	p.held.Add(1)
+	return true
+}
+
+// End gives the place back.
+func (p *Places) End(o retry.Outcome) {
+	if o.Retried != retry.Unknown {
+		p.held.Add(-1)
+	}
+}
+
+// Balance returns 1 if no place is held, else 0.
+func (p *Places) Balance() float64 {
+	if p.held.Load() == 0 {
+		return 1
+	}
+	return 0
+}

@@ -137,7 +137,6 @@ type Call struct {
 
 // Begin starts a call and its first attempt. h must be resolved and have a Budget.
 func (h *Hedger) Begin(now time.Time) Call {
-	h.Budget.Begin(retry.Opening{Name: h.Name, Hedge: true})
 	return Call{hedger: h, start: now, Delay: h.Wait(), Started: 1, running: 1}
 }
 
@@ -191,7 +190,6 @@ func (c *Call) withdraw() bool {
 	if h.Policy == nil {
 		return true
 	}
-	h.Policy.Begin(retry.Opening{Name: h.Name, Hedge: true})
 	granted := false
 	defer func() {
 		if !granted { // or Withdraw has panicked
@@ -279,7 +277,7 @@ func (c *Call) ended(n int, won bool) {
 	c.running--
 	if n > 1 && c.hedger.Policy != nil {
 		h := c.hedger
-		h.Policy.End(retry.Outcome{Name: h.Name, Retried: retry.Transient, Retries: 1, Hedge: true, OK: won, Clock: h.Clock})
+		h.Policy.End(retry.Outcome{Name: h.Name, Retried: retry.Transient, Retries: 1, Sent: 1, Hedge: true, OK: won, Clock: h.Clock})
 	}
 }
 
@@ -289,7 +287,7 @@ func (c *Call) End() {
 	h := c.hedger
 	o := retry.Outcome{Name: h.Name, Hedge: true, Clock: h.Clock}
 	if c.granted > 0 {
-		o.Retried, o.Retries = retry.Transient, int(c.granted)
+		o.Retried, o.Retries, o.Sent = retry.Transient, int(c.granted), c.Started-1
 	} else {
 		o.OK = c.Winner > 0 || c.awaited
 	}

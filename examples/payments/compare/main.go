@@ -40,7 +40,7 @@ var clients []string
 
 func main() {
 	runs := flag.Int("runs", 1, "how often each story is played with each client")
-	who := flag.String("clients", "retry,failsafe,failsafe-own", "which play; there are also retry-concurrency and retry-unlimited")
+	who := flag.String("clients", "retry,failsafe,failsafe-own", "which play; there is also retry-unlimited")
 	flag.Parse()
 	clients = strings.Split(*who, ",")
 	if err := compare(*runs, flag.Args()); err != nil {

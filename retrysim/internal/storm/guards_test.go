@@ -233,7 +233,7 @@ func TestPaceComesBackAfterASpike(t *testing.T) {
 			r := storm.Service{
 				Processes: processes, Rate: 100, Spikes: []storm.Spike{{From: 10 * s, To: 20 * s, Rate: 300}}, Duration: 80 * s,
 				Latency: 50 * ms, Quota: storm.Quota{Rate: 150, Burst: 150}, Pace: true, Seed: seed + 101, // none that the law was chosen on
-			}.Run(retry.Policy{MaxAttempts: 4, Budget: &retry.EarnedBudget{}})
+			}.Run(retry.Policy{MaxAttempts: 4, Budget: &budget.Token{}})
 			q := r.Quantile(.99)
 			if lost := r.Asked - r.Succeeded; lost > r.Asked/1000 || q > 120*s {
 				t.Errorf("%d processes, seed %d: %d of %d calls fail, and one of 100 takes more than %v", processes, seed+101, lost, r.Asked, q)
@@ -264,7 +264,7 @@ func TestHedge(t *testing.T) {
 	for _, workers := range []int{0, 3} {
 		for _, drop := range []bool{false, true} {
 			x.Workers, x.Drop, x.Limit = workers, drop, &limit.Limit{}
-			r := x.Run(retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0), Budget: &budget.Concurrency{}})
+			r := x.Run(retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0), Budget: &budget.Token{}})
 			if r.Ended[retry.ReasonMaxAttempts] != 20 || r.Sent < 40 || r.Sent > 80 || r.Held(1000*s) != 0 {
 				t.Errorf("%d workers, drop %v: %d sent, ended %v, %v held", workers, drop, r.Sent, r.Ended, r.Held(1000*s))
 			}

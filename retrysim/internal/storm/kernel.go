@@ -119,8 +119,6 @@ func Fresh(b retry.Budget) retry.Budget {
 		return &budget.Token{Capacity: b.Capacity, Cost: b.Cost, ThrottleCost: b.ThrottleCost, Reward: b.Reward}
 	case *budget.Ratio:
 		return &budget.Ratio{Ratio: b.Ratio, MinPerSecond: b.MinPerSecond, Window: b.Window}
-	case *budget.Concurrency:
-		return &budget.Concurrency{Ratio: b.Ratio, Min: b.Min}
 	case *Law:
 		return b.fresh()
 	case interface{ Fresh() retry.Budget }:

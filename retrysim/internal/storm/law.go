@@ -54,9 +54,6 @@ func (l Law) fresh() *Law {
 	return &l
 }
 
-// Begin does nothing: a first attempt is free.
-func (l *Law) Begin(retry.Opening) {}
-
 // Withdraw takes the price of a retry, if there are enough tokens.
 func (l *Law) Withdraw(w retry.Withdrawal) bool {
 	l.fade(w.Clock.Now())

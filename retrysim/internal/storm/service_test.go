@@ -207,11 +207,10 @@ func TestAnAnswerInTimeIsAnAnswer(t *testing.T) {
 
 // counting is a Budget, and a Backoff, that this package does not know.
 type counting struct {
-	begun, asked, ended, again, delays int
-	retried                            map[retry.Class]int
+	asked, ended, again, delays int
+	retried                     map[retry.Class]int
 }
 
-func (c *counting) Begin(retry.Opening) { c.begun++ }
 func (c *counting) Withdraw(w retry.Withdrawal) bool {
 	if w.Retry == 1 {
 		c.asked++
@@ -241,7 +240,7 @@ func TestPolicysOwnBackoffAndBudgetAreUsed(t *testing.T) {
 		if want := []int{10, 10, 0, 5, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 1}; !slices.Equal(sent, want) {
 			t.Errorf("sent each second %v, want %v", sent, want)
 		}
-		want := counting{10, 10, 10, 20, 30, map[retry.Class]int{retry.Transient: 10}}
+		want := counting{10, 10, 20, 30, map[retry.Class]int{retry.Transient: 10}}
 		if !reflect.DeepEqual(*c, want) {
 			t.Errorf("budget and backoff saw %+v, want %+v", *c, want)
 		}
@@ -267,7 +266,7 @@ func TestPolicyIsLeftAsItWas(t *testing.T) {
 	for _, b := range []interface {
 		retry.Budget
 		Balance() float64
-	}{&retry.EarnedBudget{}, &budget.Token{Capacity: 20}, &budget.Ratio{MinPerSecond: -1}, &budget.Concurrency{}} {
+	}{&retry.EarnedBudget{}, &budget.Token{Capacity: 20}, &budget.Ratio{MinPerSecond: -1}} {
 		p := retry.Policy{MaxAttempts: 5, Budget: b}
 		full := b.Balance()
 		first := crowd(100).Run(p)
@@ -390,7 +389,7 @@ func (b turns) Fresh() retry.Budget {
 	return b
 }
 
-func (b turns) Begin(retry.Opening) {
+func (b turns) End(retry.Outcome) {
 	b.Lock()
 	if b.run != *b.last {
 		*b.last = b.run
@@ -401,7 +400,6 @@ func (b turns) Begin(retry.Opening) {
 }
 
 func (turns) Withdraw(retry.Withdrawal) bool { return false }
-func (turns) End(retry.Outcome)              {}
 
 // Parallel limits how many runs there are at once, and so their memory.
 func TestParallel(t *testing.T) {

@@ -25,7 +25,7 @@ func alsoWrong(ctx context.Context) error {
 }
 
 func withNew(ctx context.Context) error {
-	return retry.Run(ctx, retry.Policy{Budget: new(budget.Concurrency)}, op) // want `this budget.Concurrency is new for each run`
+	return retry.Run(ctx, retry.Policy{Budget: new(budget.Ratio)}, op) // want `this budget.Ratio is new for each run`
 }
 
 func inLoop(ctx context.Context) {
