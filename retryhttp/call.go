@@ -30,6 +30,7 @@ type call struct {
 	refusals int                    // of the policy's guards
 	sending                         // what they send
 	evidence                        // what was seen of the latest
+	silence  *silence               // of connections; nil as long as no attempt has timed out
 	ctx      context.Context        // the latest attempt's
 	freed    bool                   // a retry follows: see beforeRetry
 	resp     *http.Response         // to be discarded if a retry follows
@@ -220,7 +221,7 @@ func (c *call) exchange(ctx context.Context, expires time.Time) (resp *http.Resp
 		return nil, nil, err
 	}
 	if c.client {
-		resp, err = c.Base.RoundTrip(req)
+		resp, err = c.onLive(c.Base, req)
 	} else {
 		resp, err = c.dispatch(c.Transport, req, expires)
 	}
@@ -335,6 +336,7 @@ func (c *call) beforeRetry() {
 		return
 	}
 	c.freed = true
+	c.suspect()
 	c.tell()
 	if err := c.body.drop(); err != nil {
 		c.refusal = err

@@ -76,4 +76,20 @@
 //
 // Put an otelhttp.Transport below the Transport, as its Base, so that each attempt has
 // a span of its own.
+//
+// # Connections that have gone silent
+//
+// A host that dies, or a NAT that forgets a connection, does not tell the client. net/http
+// keeps such a connection in its pool, with HTTP/2 for a quarter of an hour unless
+// [http.HTTP2Config] has a SendPingTimeout. So after an attempt that ended by AttemptTimeout,
+// the retry does not use a connection of the pool on which nothing has come since that
+// attempt began: before anything is written it is closed, and Base takes another one, or
+// dials, within the same attempt. [Transport.Dropped] reports it. A Base that wraps another
+// RoundTripper has to pass on the request's context, which holds an [httptrace.ClientTrace].
+//
+// While other requests are under way on a connection, it is closed only if the peer's system
+// acknowledges nothing either, so that a slow server loses no stream. Only Linux tells that.
+// On other systems, and with connections that are not TCP, such an HTTP/2 connection is
+// kept, and so is an idle one without TLS. HTTP/3's connections are never closed: set
+// MaxIdleTimeout and KeepAlivePeriod in quic.Config.
 package retryhttp

@@ -18,14 +18,23 @@ import (
 func (c *call) dispatch(t *Transport, req *http.Request, expires time.Time) (*http.Response, error) {
 	c.handed.Store(true)
 	if t.Hedge == nil || c.prove || !raceable(req) {
-		return t.base().RoundTrip(req)
+		return c.toBase(t, req)
 	}
 	h := t.Hedge(host(req.URL))
 	if h == nil {
-		return t.base().RoundTrip(req)
+		return c.toBase(t, req)
 	}
 	r := &race{call: c, via: t, req: req, expires: expires}
 	return r.run(h)
+}
+
+// toBase sends req through t's Base. A client's call looks at the connections itself, since
+// only it can send a request again that the client has taken.
+func (c *call) toBase(t *Transport, req *http.Request) (*http.Response, error) {
+	if c.client {
+		return t.base().RoundTrip(req)
+	}
+	return c.onLive(t.base(), req)
 }
 
 // raceable reports whether copies of req may run at the same time. An idempotent
@@ -96,7 +105,7 @@ func (r *race) attempt(ctx context.Context) (*http.Response, error) {
 			closeBody(resp)
 		}
 	}()
-	resp, err := r.via.base().RoundTrip(r.copy(sent))
+	resp, err := r.toBase(r.via, r.copy(sent))
 	if err != nil || resp == nil {
 		return nil, err
 	}

@@ -1,7 +1,9 @@
 package retryhttp
 
 import (
+	"context"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"reflect"
 	"slices"
@@ -146,6 +148,12 @@ type Transport struct {
 	// reads it. Envoy reads X-Envoy-Upstream-Rq-Timeout-Ms, and sends
 	// X-Envoy-Expected-Rq-Timeout-Ms to the server behind it.
 	TimeoutHeader string
+
+	// Dropped is called for each connection that a retry has closed because it has gone
+	// silent: see the package documentation. It gets the context of the retry's request, and
+	// what [net/http/httptrace] says of the connection. Use it to count and to log them. Nil
+	// means none.
+	Dropped func(context.Context, httptrace.GotConnInfo)
 }
 
 // RoundTrip sends req until it has an answer or the policy ends the run. It returns

@@ -1,0 +1,289 @@
+package retryhttp_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/hedge"
+	"github.com/goretry/retry/internal/proxytest"
+	"github.com/goretry/retry/internal/tcpinfo"
+	"github.com/goretry/retry/retryhttp"
+)
+
+// away is a server behind a proxy, and a client's transport for it.
+type away struct {
+	*proxytest.Proxy
+	base *http.Transport
+	url  string
+}
+
+// startAway starts a server that speaks one of the [protocols].
+func startAway(t *testing.T, proto string, h http.HandlerFunc) *away {
+	t.Helper()
+	s := &server{Server: httptest.NewUnstartedServer(h)}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	protocols[proto](s)
+	if proto != "HTTP/1.1" {
+		needHTTP2(t)
+	}
+	p := startProxy(t, s.Listener.Addr().String())
+	a := &away{Proxy: p, base: s.Client().Transport.(*http.Transport)}
+	a.base.MaxIdleConnsPerHost = 100
+	a.url = strings.Replace(s.URL, s.Listener.Addr().String(), p.Addr(), 1)
+	t.Cleanup(func() {
+		p.Close()
+		a.base.CloseIdleConnections()
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return a
+}
+
+func startProxy(t *testing.T, target string) *proxytest.Proxy {
+	t.Helper()
+	p, err := proxytest.New(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+func (a *away) get(t *testing.T, rt http.RoundTripper, path string) error {
+	resp, err := client(rt).Do(request(t, "GET", a.url+path, nil))
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	return err
+}
+
+// together makes n calls at the same time.
+func together(t *testing.T, n int, call func() error) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			if err := call(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// impatient gives an attempt in these tests the time that a busy machine needs for it. Its
+// waits are long enough for net/http to end a stream: until then its connection is in use.
+var impatient = retry.Policy{MaxAttempts: 3, AttemptTimeout: 500 * time.Millisecond, Backoff: retry.Constant(50 * time.Millisecond)}
+
+// needTCPInfo skips the test where the system does not tell about connections.
+func needTCPInfo(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, ok := tcpinfo.Of(c); !ok {
+		t.Skip("the system does not tell when data came")
+	}
+}
+
+// After a timeout the retry gets a connection that is alive, whatever makes the call, and
+// however many connections of the pool are dead.
+func TestRetryLeavesSilentConnections(t *testing.T) {
+	for _, fault := range []proxytest.Fault{proxytest.Silent, proxytest.Dropped} {
+		for proto := range protocols {
+			calls := []string{"GET", "POST", "stream", "JSON", "JSON by the Transport", "Download", "hedged", "hedged JSON"}
+			if fault == proxytest.Dropped {
+				if calls = calls[:1]; !proxytest.CanDrop {
+					continue
+				}
+			}
+			for _, how := range calls {
+				t.Run(fmt.Sprint(proto, " ", how, " ", fault), func(t *testing.T) {
+					t.Parallel()
+					if proto == "h2c" {
+						needTCPInfo(t)
+					}
+					testSilentConnection(t, proto, how, fault)
+				})
+			}
+		}
+	}
+}
+
+func testSilentConnection(t *testing.T, proto, how string, fault proxytest.Fault) {
+	var waiting sync.WaitGroup
+	waiting.Add(8)
+	a := startAway(t, proto, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.URL.Path == "/first" { // so that there are eight connections
+			waiting.Done()
+			waiting.Wait()
+		}
+		_, _ = io.WriteString(w, "{}")
+	})
+	var attempts, dropped atomic.Int32
+	base := tripper(func(r *http.Request) (*http.Response, error) {
+		attempts.Add(1)
+		return a.base.RoundTrip(r)
+	})
+	rt := &retryhttp.Transport{Policy: impatient, Base: base, Dropped: func(_ context.Context, got httptrace.GotConnInfo) {
+		if got.Conn.RemoteAddr().String() != a.Addr() {
+			t.Error(got.Conn.RemoteAddr())
+		}
+		dropped.Add(1)
+	}}
+	if strings.HasPrefix(how, "hedged") {
+		rt.Hedge = func(string) *hedge.Hedge { return &hedge.Hedge{Delay: 100 * time.Millisecond} }
+	}
+	together(t, 8, func() error { return a.get(t, a.base, "/first") })
+	a.Strike(fault)
+	if err := call(t, how, rt, base, a.url); err != nil {
+		t.Errorf("after %d attempts: %v", attempts.Load(), err)
+	}
+	want := int32(2)
+	if strings.HasPrefix(how, "hedged") {
+		want = 3
+	}
+	if how == "stream" { // net/http cannot send it on another connection
+		want += 8
+	}
+	if n := attempts.Load(); n > want {
+		t.Errorf("%d requests, want %d", n, want)
+	}
+	if n := dropped.Load(); how != "JSON" && n == 0 {
+		t.Error("no connection was reported")
+	}
+}
+
+func call(t *testing.T, how string, rt *retryhttp.Transport, base http.RoundTripper, url string) error {
+	method, body := "GET", io.Reader(nil)
+	switch how {
+	case "POST":
+		method, body = "POST", strings.NewReader("body")
+	case "stream":
+		method, body = "PUT", stream("body")
+	}
+	req := request(t, method, url, body)
+	req.Header.Set("Idempotency-Key", `"a"`)
+	switch how {
+	case "JSON":
+		_, err := retryhttp.JSON[struct{}](t.Context(), rt.Policy, client(base), req)
+		return err
+	case "JSON by the Transport", "hedged JSON":
+		_, err := retryhttp.JSON[struct{}](t.Context(), rt.Policy, client(rt), req)
+		return err
+	case "Download":
+		resp, err := retryhttp.Download(t.Context(), rt.Policy, client(rt), req)
+		if err == nil {
+			read(t, resp)
+		}
+		return err
+	}
+	resp, err := client(rt).Do(req)
+	if err == nil {
+		read(t, resp)
+	}
+	return err
+}
+
+// A server that is slow is not a connection that is silent: its system acknowledges, and its
+// HTTP/2 answers pings. So no other stream is lost, and no connection is made.
+func TestSlowServerKeepsItsConnection(t *testing.T) {
+	needTCPInfo(t)
+	for _, proto := range []string{"HTTP/2", "h2c"} {
+		for _, others := range []int{0, 20} {
+			t.Run(fmt.Sprint(proto, " ", others), func(t *testing.T) {
+				t.Parallel()
+				testSlowServer(t, proto, others)
+			})
+		}
+	}
+}
+
+func testSlowServer(t *testing.T, proto string, others int) {
+	release, polling := make(chan struct{}), make(chan struct{}, others)
+	a := startAway(t, proto, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/poll":
+			polling <- struct{}{}
+			<-release
+		case "/slow":
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		}
+	})
+	if err := a.get(t, a.base, "/quick"); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range others {
+		wg.Go(func() {
+			if err := a.get(t, a.base, "/poll"); err != nil {
+				t.Error("another request was lost: ", err)
+			}
+		})
+	}
+	for range others {
+		<-polling
+	}
+	p := impatient
+	p.MaxAttempts, p.AttemptTimeout = 4, 300*time.Millisecond
+	rt := &retryhttp.Transport{Base: a.base, Policy: p}
+	var slow sync.WaitGroup
+	for range 10 {
+		slow.Go(func() { _ = a.get(t, rt, "/slow") })
+	}
+	slow.Wait()
+	close(release)
+	wg.Wait()
+	if n := a.Accepted(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+}
+
+// What HTTP/3's Transport reports as a connection must not be closed.
+func TestConnectionThatIsNone(t *testing.T) {
+	n := 0
+	rt := &retryhttp.Transport{
+		Policy: retry.Policy{AttemptTimeout: 50 * time.Millisecond, Backoff: retry.Constant(time.Millisecond)},
+		Base: tripper(func(r *http.Request) (*http.Response, error) {
+			if trace := httptrace.ContextClientTrace(r.Context()); trace != nil {
+				trace.GotConn(httptrace.GotConnInfo{Conn: untouchable{}, Reused: true})
+			}
+			if n++; n < 3 {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}
+			return canned(r)
+		}),
+	}
+	if resp := mustDo(t, rt, request(t, "GET", "https://example.com", nil)); resp.StatusCode != 200 || n != 3 {
+		t.Errorf("%d after %d attempts", resp.StatusCode, n)
+	}
+}
+
+type untouchable struct{ net.Conn }
+
+func (untouchable) Close() error { panic("connection operation prohibited") }
