@@ -20,6 +20,12 @@ night:
 api:
 	go run ./tools/api >api.txt
 
+# Writes the tables of vendors' codes anew from their sources that are Go modules, and then
+# the library's. Read the difference before you commit it.
+oracles:
+	cd clienttest && GOWORK=off go run ./oracle/sources
+	go generate ./internal/clienterr
+
 # Writes the page of retrysim serve as static files, for any web server: make page PAGE=folder
 page: PAGE ?= playground
 page:

@@ -86,7 +86,7 @@ func TestVendorsCodes(t *testing.T) {
 					} else {
 						right[name]++
 					}
-					follows := table.Under != "" && s.row.Given == "" || facts.Class == "unknown" // the status decides
+					follows := table.Under != "" && s.row.Given == "" || facts.Class == "unknown"                                        // the status decides
 					if want := facts.Class; class.String() != want && !follows && !(want == "unprocessed" && class == retry.Transient) { // something around it proves nothing
 						t.Errorf("%s %s: %s is %v to Do, want %s", table.Name, s, c.name, class, want)
 					}

@@ -15,16 +15,23 @@ import (
 
 	"connectrpc.com/connect"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azeventhubs/v2"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
 	"github.com/ClickHouse/ch-go"
 	chproto "github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/IBM/sarama"
+	"github.com/anthropics/anthropic-sdk-go"
 	cassandra "github.com/apache/cassandra-gocql-driver/v2"
+	"github.com/apache/pulsar-client-go/pulsar"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+	"github.com/bwmarrin/discordgo"
 	coder "github.com/coder/websocket"
+	"github.com/eclipse/paho.golang/autopaho"
+	"github.com/elastic/go-elasticsearch/v9/typedapi/types"
 	"github.com/emersion/go-smtp"
 	"github.com/go-ldap/ldap/v3"
 	"github.com/go-sql-driver/mysql"
@@ -39,7 +46,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/neo4j/neo4j-go-driver/v5/neo4j/db"
+	"github.com/olivere/elastic/v7"
 	"github.com/openai/openai-go/v3"
+	"github.com/opensearch-project/opensearch-go/v4"
 	"github.com/pkg/sftp"
 	prometheus "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/quic-go/quic-go/http3"
@@ -47,11 +56,14 @@ import (
 	legacy "github.com/sashabaranov/go-openai"
 	"github.com/segmentio/kafka-go"
 	"github.com/sijms/go-ora/v2/network"
+	"github.com/slack-go/slack"
 	"github.com/stripe/stripe-go/v83"
 	"github.com/twitchtv/twirp"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.temporal.io/api/serviceerror"
+	"golang.org/x/net/http2"
 	"golang.org/x/oauth2"
 	"golang.org/x/sys/unix"
 	"google.golang.org/api/googleapi"
@@ -87,6 +99,13 @@ var vendors = map[string]vendor{
 		{"go-amqp", func(s sample) error { return &amqp.Error{Condition: amqp.ErrCond(s.code)} }},
 		{"go-amqp's links", func(s sample) error { return &amqp.LinkError{RemoteErr: &amqp.Error{Condition: amqp.ErrCond(s.code)}} }},
 	}},
+	"anthropic": {clients: []client{
+		{"anthropic-sdk-go", func(s sample) error {
+			e := &anthropic.Error{StatusCode: s.status, Request: request, Response: response(s.status)}
+			setHidden(e, "errorType", s.code)
+			return e
+		}},
+	}},
 	"aws": {clients: []client{
 		{"AWS SDK", byAWS},
 		{"minio-go", func(s sample) error {
@@ -104,18 +123,34 @@ var vendors = map[string]vendor{
 	"cassandra": {clients: []client{
 		{"gocql", func(s sample) error {
 			e := &gocql.RequestErrUnprepared{}
-			setHidden(e, "errorFrame", "code", s.number)
+			setHidden(e, "errorFrame.code", s.number)
 			return e
 		}},
 		{"cassandra-gocql-driver", func(s sample) error {
 			e := &cassandra.RequestErrUnprepared{}
-			setHidden(e, "errorFrame", "code", s.number)
+			setHidden(e, "errorFrame.code", s.number)
 			return e
 		}},
 	}},
 	"clickhouse": {clients: []client{
 		{"clickhouse-go", func(s sample) error { return &clickhouse.Exception{Code: int32(s.number)} }},
 		{"ch-go", func(s sample) error { return &ch.Exception{Code: chproto.Error(s.number)} }},
+	}},
+	"discord": {clients: []client{
+		{"discordgo", func(s sample) error {
+			return &discordgo.RESTError{Request: request, Response: response(or(s.status, 400)), Message: &discordgo.APIErrorMessage{Code: s.number}}
+		}},
+	}},
+	"elasticsearch": {clients: []client{
+		{"go-elasticsearch", func(s sample) error {
+			return &types.ElasticsearchError{Status: s.status, ErrorCause: types.ErrorCause{Type: s.code}}
+		}},
+		{"olivere/elastic", func(s sample) error {
+			return &elastic.Error{Status: s.status, Details: &elastic.ErrorDetails{Type: s.code}}
+		}},
+		{"opensearch-go", func(s sample) error {
+			return &opensearch.StructError{Status: s.status, Err: opensearch.Err{Type: s.code}}
+		}},
 	}},
 	"errno": {clients: []client{
 		{"net", func(s sample) error { return &net.OpError{Op: "read", Net: "tcp", Err: errno(s.code)} }},
@@ -124,6 +159,9 @@ var vendors = map[string]vendor{
 	"etcd": {clients: []client{
 		{"etcd", func(s sample) error { return rpctypes.Error(status.Error(grpcCode(s.word), s.code)) }},
 		{"gRPC", func(s sample) error { return status.Error(grpcCode(s.word), s.code) }},
+	}},
+	"eventhubs": {clients: []client{
+		{"azeventhubs", func(s sample) error { return &azeventhubs.Error{Code: azeventhubs.ErrorCode(s.code)} }},
 	}},
 	"google": {clients: []client{
 		{"googleapi", func(s sample) error {
@@ -143,6 +181,10 @@ var vendors = map[string]vendor{
 		{"retryhttp", func(s sample) error { return &retryhttp.StatusError{Code: s.number} }},
 		{"go-github", func(s sample) error { return &github.ErrorResponse{Response: response(s.number)} }},
 		{"googleapi", func(s sample) error { return &googleapi.Error{Code: s.number} }},
+	}},
+	"http2": {clients: []client{
+		{"streams", func(s sample) error { return http2.StreamError{StreamID: 1, Code: http2.ErrCode(s.number)} }},
+		{"connections", func(s sample) error { return http2.GoAwayError{ErrCode: http2.ErrCode(s.number)} }},
 	}},
 	"http3": {clients: []client{
 		{"quic-go", func(s sample) error {
@@ -170,6 +212,9 @@ var vendors = map[string]vendor{
 		{"writes", func(s sample) error {
 			return mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: s.number, Message: "x"}}}
 		}},
+	}},
+	"mqtt": {clients: []client{
+		{"autopaho", func(s sample) error { return &autopaho.ConnackError{ReasonCode: byte(s.number), Err: errors.New("x")} }},
 	}},
 	"mssql": {clients: []client{
 		{"go-mssqldb", func(s sample) error { return mssql.Error{Number: int32(s.number), Class: 16, Message: "x"} }},
@@ -207,6 +252,13 @@ var vendors = map[string]vendor{
 	"prometheus": {clients: []client{
 		{"client_golang", func(s sample) error { return &prometheus.Error{Type: prometheus.ErrorType(s.code)} }},
 	}},
+	"pulsar": {clients: []client{
+		{"pulsar-client-go", func(s sample) error {
+			e := &pulsar.Error{}
+			setHidden(e, "result", pulsar.Result(s.number))
+			return e
+		}},
+	}},
 	"redis": {clients: []client{
 		{"redigo", func(s sample) error { return redis.Error(s.code + " x") }},
 	}},
@@ -214,8 +266,14 @@ var vendors = map[string]vendor{
 		{"net/smtp", func(s sample) error { return &textproto.Error{Code: s.number, Msg: "x"} }},
 		{"go-smtp", func(s sample) error { return &smtp.SMTPError{Code: s.number, Message: "x"} }},
 	}},
+	"servicebus": {clients: []client{
+		{"azservicebus", func(s sample) error { return &azservicebus.Error{Code: azservicebus.Code(s.code)} }},
+	}},
 	"sftp": {clients: []client{
 		{"pkg/sftp", func(s sample) error { return &sftp.StatusError{Code: uint32(s.number)} }},
+	}},
+	"slack": {clients: []client{
+		{"slack-go", func(s sample) error { return slack.SlackErrorResponse{Err: s.code} }},
 	}},
 	"sqlstate": {classify: retrysql.Classify, clients: []client{
 		{"pgx", func(s sample) error { return &pgconn.PgError{Severity: "ERROR", Code: s.code} }},
@@ -224,6 +282,11 @@ var vendors = map[string]vendor{
 	"stripe": {clients: []client{
 		{"stripe-go", func(s sample) error {
 			return &stripe.Error{Code: stripe.ErrorCode(s.code), HTTPStatusCode: s.status, Type: stripe.ErrorType(s.code)}
+		}},
+	}},
+	"temporal": {clients: []client{
+		{"its API", func(s sample) error {
+			return serviceerror.FromStatus(status.New(codes.Code(s.number), "x"))
 		}},
 	}},
 	"tlsalert": {clients: []client{
@@ -266,10 +329,13 @@ func byAWS(s sample) error {
 	}}
 }
 
-// setHidden sets a field that is not exported, of an embedded struct of what e points to.
-func setHidden(e any, embedded, field string, v int) {
-	f := reflect.ValueOf(e).Elem().FieldByName(embedded).FieldByName(field)
-	reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem().SetInt(int64(v))
+// setHidden sets a field that is not exported, of what e points to.
+func setHidden(e any, path string, v any) {
+	f := reflect.ValueOf(e).Elem()
+	for name := range strings.SplitSeq(path, ".") {
+		f = f.FieldByName(name)
+	}
+	reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem().Set(reflect.ValueOf(v).Convert(f.Type()))
 }
 
 func errno(name string) syscall.Errno {

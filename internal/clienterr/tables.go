@@ -13,6 +13,10 @@ var (
 		facts:      "\t\x01\x01\x01\x01\x01\t\x01\t\x01\x01\x01\t\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x02\x04\x01\x02",
 		beginnings: 0x0,
 	}
+	anthropicCodes = table{
+		steps: []int32{},
+		facts: "",
+	}
 	awsCodes = table{
 		words:      "ACM ConflictExceptionACM PCA RequestInProgressExceptionACM RequestInProgressExceptionAWS.SimpleQueueService.NonExistentQueueAWS.SimpleQueueService.PurgeQueueInProgressAWS.SimpleQueueService.QueueDeletedRecentlyAccessAnalyzer UnprocessableEntityExceptionAccessDeniedAccessDeniedExceptionActiveStatementsExceededExceptionAddFlowOutputs420ExceptionAuthFailureAuthorizationErrorAuthorizationErrorExceptionAuthorizationPendingExceptionBackup ConflictExceptionBackup InvalidResourceStateExceptionBandwidthLimitExceededBedrock Agent Runtime ServiceQuotaExceededExceptionBedrock Agent ServiceQuotaExceededExceptionBedrock Runtime ServiceQuotaExceededExceptionBedrock ServiceQuotaExceededExceptionBulkLoadIdNotFoundExceptionClientLimitExceededExceptionCloudControl ResourceConflictExceptionCloudTrail ConflictExceptionCodeConnections ConditionalCheckFailedExceptionCodePipeline ConflictExceptionCodeStar connections ConditionalCheckFailedExceptionConcurrentAccessConcurrentLimitExceededExceptionConcurrentModificationConcurrentModificationExceptionConcurrentOperationExceptionConcurrentPipelineExecutionsLimitExceededExceptionConcurrentReferenceUpdateExceptionConcurrentRunsExceededExceptionConcurrentTagAccessConcurrentUpdateExceptionConditionalRequestConflictConfig Service ResourceInUseExceptionCopyToRegionDisabledFaultCreateBridge420ExceptionCreateFlow420ExceptionCreateGateway420ExceptionDatabaseResumingExceptionDependencyExceptionDependencyThrottleDependentServiceRequestThrottlingFaultDependentServiceUnavailableFaultDisabledExceptionEC2InstanceUnavailableExceptionEC2ThrottledExceptionEFSMountConnectivityExceptionEFSMountTimeoutExceptionEndpointTemporarilyUnavailableExceptionEntityTemporarilyUnmodifiableEntityTemporarilyUnmodifiableExceptionExpiredIteratorExceptionExpiredNextTokenExceptionExpiredTokenExpiredTokenExceptionFSx BackupInProgressFSx DataRepositoryTaskExecutingFederationSourceRetryableExceptionFinalizingOrganizationExceptionFleetCapacityExceededExceptionForbiddenExceptionGameSessionFullExceptionGrantFlowEntitlements420ExceptionIDPCommunicationErrorIDPCommunicationErrorExceptionIncompleteSignatureInternalDependencyExceptionInternalErrorInternalErrorExceptionInternalFailureInternalServerErrorInternalServerExceptionInternalServiceErrorExceptionInternalServiceExceptionInvalidAccessKeyIdInvalidClientTokenIdInvalidClusterParameterGroupStateInvalidEventSubscriptionStateInvalidIdentityTokenInvalidSecurityInvalidSignatureInvalidSignatureExceptionIoTTwinMaker QueryTimeoutExceptionKMS.AccessDeniedExceptionKMS.DisabledExceptionKMS.InvalidStateExceptionKMS.NotFoundExceptionKMS.OptInRequiredKMS.ThrottlingExceptionKMSAccessDeniedKMSAccessDeniedExceptionKMSDisabledKMSDisabledExceptionKMSInvalidStateKMSInvalidStateExceptionKMSNotFoundKMSNotFoundExceptionKMSOptInRequiredKMSThrottlingKMSThrottlingExceptionKMSThrottlingFaultKmsAccessDeniedKmsDisabledKmsInvalidStateKmsNotFoundKmsOptInRequiredKmsThrottledKmsThrottlingExceptionLex Model Building Service ConflictExceptionLex Models V2 ConflictExceptionLicense Manager ConflictExceptionLifecyclePolicyPreviewInProgressExceptionLimitExceededExceptionLookoutMetrics ConflictExceptionLoopDetectedExceptionMaxConcurrentQueriesExceptionMigrationHubOrchestrator ConflictExceptionMigrationHubOrchestrator ValidationExceptionMissingAuthenticationTokenMissingAuthenticationTokenExceptionModelStreamErrorExceptionModelTimeoutExceptionNoSuchBucketNonExistentQueueNotAuthorizedNotAuthorizedExceptionNotReadyExceptionOmics RangeNotSatisfiableExceptionOpenIdIdpCommunicationErrorOpenSearch DependencyFailureExceptionOperationAbortedOperationAbortedExceptionOperationInProgressExceptionOperationTimeoutExceptionOpsMetadataTooManyUpdatesExceptionOptInRequiredOutOfCapacityExceptionOutpostOfflineExceptionPolicyChangesInProgressExceptionPriorRequestNotCompleteProvisionedThroughputExceededExceptionPurgeQueueInProgressQueueDeletedRecentlyQueueDoesNotExistRateExceededExceptionRateLimitExceededExceptionRedshift InProgressTableRestoreQuotaExceededFaultRedshift Serverless InsufficientCapacityExceptionRemediationInProgressExceptionReplicatedWriteConflictExceptionReportInProgressRequestExpiredRequestLimitExceededRequestLimitExceededExceptionRequestThrottleExceptionRequestThrottledRequestThrottledExceptionRequestTimeoutRequestTimeoutExceptionResourceConcurrentModificationExceptionResourceDataSyncConflictExceptionResourceNotFoundExceptionResourcePropagationDelayExceptionRetryLatestCommitFailedExceptionRetryableConflictExceptionRoute53 Recovery Cluster ConflictExceptionS3ExceptionSSO Admin ConflictExceptionSecurityLake ConflictExceptionServiceFailureServiceTemporarilyUnavailableExceptionServiceUnavailableServiceUnavailableErrorServiceUnavailableExceptionSignatureDoesNotMatchSlowDownSlowDownExceptionSnapStartNotReadyExceptionSnapStartTimeoutExceptionSnapshotCopyDisabledFaultStaleTagStatisticsNotReadyYetExceptionSubscriptionRequiredExceptionTableNotFoundExceptionTagOperationExceptionThrottledThrottledExceptionThrottlingThrottlingExceptionTooManyInvalidationsInProgressTooManyRequestsExceptionTooManyUpdatesTransactionConflictExceptionTransactionInProgressExceptionTranslate ConflictExceptionTrimmedDataAccessExceptionUnauthorizedExceptionUnauthorizedOperationUnrecognizedClientExceptionUpdateOutOfSyncExceptionWAFServiceLinkedRoleErrorExceptionWAFTagOperationExceptionWAFUnavailableEntityExceptionWAFV2 WAFNonexistentItemExceptionWorkUnitsNotReadyYetExceptionimagebuilder ResourceInUseExceptionneptunedata BulkLoadIdNotFoundExceptionneptunedata ConstraintViolationExceptionresiliencehub ConflictException",
 		ends:       []uint16{21, 55, 85, 124, 167, 210, 253, 265, 286, 319, 345, 356, 374, 401, 430, 454, 490, 512, 563, 606, 651, 688, 715, 743, 781, 809, 856, 886, 938, 954, 986, 1008, 1039, 1067, 1117, 1151, 1182, 1201, 1226, 1252, 1289, 1314, 1338, 1360, 1385, 1410, 1429, 1447, 1485, 1517, 1534, 1565, 1586, 1615, 1639, 1678, 1707, 1745, 1769, 1794, 1806, 1827, 1847, 1878, 1912, 1943, 1973, 1991, 2015, 2048, 2069, 2099, 2118, 2145, 2158, 2180, 2195, 2214, 2237, 2266, 2290, 2308, 2328, 2361, 2390, 2410, 2425, 2441, 2466, 2500, 2525, 2546, 2571, 2592, 2609, 2632, 2647, 2671, 2682, 2702, 2717, 2741, 2752, 2772, 2788, 2801, 2823, 2841, 2856, 2867, 2882, 2893, 2909, 2921, 2943, 2987, 3018, 3051, 3092, 3114, 3146, 3167, 3196, 3238, 3282, 3308, 3343, 3368, 3389, 3401, 3417, 3430, 3452, 3469, 3503, 3530, 3567, 3583, 3608, 3636, 3661, 3695, 3708, 3730, 3753, 3785, 3808, 3846, 3866, 3886, 3903, 3924, 3950, 3999, 4048, 4078, 4110, 4126, 4140, 4160, 4189, 4213, 4229, 4254, 4268, 4291, 4330, 4363, 4388, 4421, 4453, 4479, 4521, 4532, 4559, 4589, 4603, 4641, 4659, 4682, 4709, 4730, 4738, 4755, 4781, 4806, 4831, 4839, 4869, 4898, 4920, 4941, 4950, 4968, 4978, 4997, 5027, 5051, 5065, 5093, 5123, 5150, 5176, 5197, 5218, 5245, 5269, 5303, 5327, 5356, 5389, 5418, 5453, 5492, 5532, 5563},
@@ -20,9 +24,9 @@ var (
 		beginnings: 0x0,
 	}
 	azureCodes = table{
-		words:      "401 ExpiredAuthenticationToken409 AnotherOperationInProgress409 ConflictingConcurrentWriteNotAllowed409 ContainerBeingDeleted409 ObjectIsBeingDeleted409 ObjectIsBeingRecovered409 OperationPreempted409 QueueBeingDeleted409 RetryableError409 StorageAccountOperationInProgress409 TableBeingDeleted410 *412 *503 ServerBusy",
-		ends:       []uint16{30, 60, 100, 125, 149, 175, 197, 218, 236, 273, 294, 299, 304, 318},
-		facts:      "\t\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\t\t\x04",
+		words:      "400 PrincipalNotFound401 AuthenticationFailed401 ExpiredAuthenticationToken401 InvalidAuthenticationToken409 AllocationFailed409 AnotherOperationInProgress409 ConflictingConcurrentWriteNotAllowed409 ContainerBeingDeleted409 DeploymentActive409 ObjectIsBeingDeleted409 ObjectIsBeingRecovered409 OperationPreempted409 QueueBeingDeleted409 ReferencedResourceNotProvisioned409 RetryableError409 StorageAccountOperationInProgress409 TableBeingDeleted409 ZonalAllocationFailed410 *412 *503 ServerBusyAccountBeingCreatedAppendPositionConditionNotMetClientCacheFlushDelayConditionNotMetContainerBeingDeletedDestinationPathIsBeingDeletedInfiniteLeaseDurationRequiredInvalidAuthenticationInfoLeaseIdMismatchWithBlobOperationLeaseIdMismatchWithContainerOperationLeaseIdMissingLeaseLostLeaseNotPresentWithBlobOperationLeaseNotPresentWithContainerOperationMaxBlobSizeConditionNotMetSequenceNumberConditionNotMetServerBusyShareBeingDeletedShareSnapshotInProgressSnapshotOperationRateExceededSourceConditionNotMetSourcePathIsBeingDeletedTargetConditionNotMetUpdateConditionNotSatisfied",
+		ends:       []uint16{21, 45, 75, 105, 125, 155, 195, 220, 240, 264, 290, 312, 333, 369, 387, 424, 445, 470, 475, 480, 494, 513, 542, 563, 578, 599, 628, 657, 682, 714, 751, 765, 774, 806, 843, 869, 898, 908, 925, 948, 977, 998, 1022, 1043, 1070},
+		facts:      "\x02\t\t\t\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\t\t\x04\x02\t\x02\t\x02\x02\t\x01\t\t\t\t\t\t\t\t\x04\x02\x02\x04\t\x02\t\t",
 		beginnings: 0x10,
 	}
 	cassandraCodes = table{
@@ -30,8 +34,18 @@ var (
 		facts: "\x02\x00\x01\x00\x01\x00\x02\x04\x02\x00\x02\x00\x02\x00\x02\x00\x01\x00\x02\x00\x02\x00\x02\x00\x01\x00\x01\x00\x11\x00\x01\x00\x01\x00\t\x00",
 	}
 	clickhouseCodes = table{
-		steps: []int32{47, 48, 53, 54, 57, 58, 60, 61, 62, 63, 81, 82, 159, 160, 164, 165, 192, 195, 202, 203, 209, 211, 225, 226, 241, 242, 243, 252, 253, 285, 287, 319, 320, 497, 498, 516, 517, 999, 1000},
-		facts: "\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x02\x00\x01\x00\x01\x00\x04\x00\x02\x00\x02\x00\x04\x02\x00\x04\x00\x02\x00\x02\x00\x01\x00\x01\x00\x02\x00",
+		steps: []int32{1, 3, 4, 6, 7, 26, 28, 32, 33, 38, 39, 41, 42, 48, 50, 53, 54, 70, 71, 72, 73, 86, 87, 95, 97, 107, 108, 117, 118, 120, 121, 130, 132, 159, 160, 173, 174, 190, 191, 198, 199, 201, 204, 209, 211, 225, 226, 234, 235, 236, 237, 241, 242, 243, 244, 245, 252, 253, 254, 256, 265, 266, 278, 280, 285, 287, 289, 290, 292, 293, 297, 298, 305, 306, 319, 320, 321, 322, 335, 336, 349, 350, 364, 365, 367, 368, 369, 370, 373, 374, 375, 384, 385, 394, 395, 410, 411, 416, 417, 425, 426, 439, 440, 473, 474, 499, 501, 529, 530, 571, 572, 574, 575, 614, 615, 650, 651, 659, 660, 667, 668, 692, 693, 733, 734, 735, 736, 738, 739, 745, 746, 748, 900, 904, 999, 1000, 1003, 1005, 2001, 2003},
+		facts: "\x01\x02\x01\x11\x01\x11\x01\x02\x01\x11\x01\x11\x01\x00\x01\x11\x01\x11\x01\x11\x01\x00\x01\x02\x01\x02\x01\x11\x01\x11\x01\x11\x01\x02\x01\x04\x01\x11\x01\x02\x01\x04\x01\x02\x01\x02\x01\x02\x01\x02\x01\x04\x02\x04\x02\x01\x04\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x11\x01\x02\x01\x11\x01\x04\x01\x04\x01\x02\x01\x02\x11\x01\x02\x01\x00\x01\x02\x01\x02\x01\x02\x01\x04\x01\x02\x01\x00\x01\x02\x01\x02\x01\x04\x01\x00\x01\x02\x01\x02\x01\x02\x01\x04\x01\x02\x01\x00\x01\x02\x01\x04\x01\x00\x01\x00\x02\x00\x01\x00\x01\x00",
+	}
+	discordCodes = table{
+		steps: []int32{0, 110001, 110002, 130000, 130001},
+		facts: "\x00\x02\x00\x04\x00",
+	}
+	elasticsearchCodes = table{
+		words:      "search_context_missing_exceptionsnapshot_in_progress_exception",
+		ends:       []uint16{32, 62},
+		facts:      "\t\x02",
+		beginnings: 0x0,
 	}
 	etcdCodes = table{
 		words:      "etcdserver: invalid auth tokenetcdserver: mvcc: database space exceededetcdserver: mvcc: required revision has been compactedetcdserver: requested lease not foundetcdserver: revision of auth store is oldetcdserver: watch canceled",
@@ -39,10 +53,16 @@ var (
 		facts:      "\t\x01\t\t\t\t",
 		beginnings: 0x0,
 	}
+	eventhubsCodes = table{
+		words:      "connlostownershiplostunauthorized",
+		ends:       []uint16{8, 21, 33},
+		facts:      "\x02\t\x01",
+		beginnings: 0x0,
+	}
 	googleCodes = table{
-		words:      "rateLimitExceededuserRateLimitExceeded",
-		ends:       []uint16{17, 38},
-		facts:      "\x04\x04",
+		words:      "authErrorconcurrentLimitExceededexpiredjobBackendErrorjobInternalErrorjobRateLimitExceededoperationInProgressrateLimitExceededrateLimitExceededUnregresourceNotReadyservingLimitExceededstoppedtableUnavailableuserRateLimitExceededuserRateLimitExceededUnreg",
+		ends:       []uint16{9, 32, 39, 54, 70, 90, 109, 126, 148, 164, 184, 191, 207, 228, 254},
+		facts:      "\t\x04\t\x02\x02\x04\x02\x04\x04\x02\x04\x01\x02\x04\x04",
 		beginnings: 0x0,
 	}
 	grpcCodes = table{
@@ -53,13 +73,17 @@ var (
 		steps: []int32{400, 401, 404, 405, 408, 409, 411, 412, 417, 418, 420, 421, 422, 423, 424, 425, 426, 429, 431, 432, 440, 441, 444, 445, 449, 450, 460, 461, 499, 501, 502, 504, 505, 507, 508, 509, 510, 512, 520, 524, 525, 526, 527, 528, 529, 530, 561, 562, 598, 600},
 		facts: "\x11\x01\x11\x01\x02\x11\x01\x11\t\x01\x04\x05\x11\x02\x01\x02\x01\x04\x11\x01\t\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x03\x01\x00\x01\x04\x01\x00\x02\x03\x00\x01\x02\x00\x04\x00\x01\x00\x03\x00",
 	}
+	http2Codes = table{
+		steps: []int32{0, 1, 7, 8, 11, 12, 14},
+		facts: "\x02\x00\x02\x00\x04\x01\x00",
+	}
 	http3Codes = table{
-		steps: []int32{258, 259, 260, 261, 263, 264, 267, 270, 271, 272, 273},
-		facts: "\x02\x00\x02\x00\x04\x00\x02\x01\x02\x01\x00",
+		steps: []int32{51, 258, 259, 260, 261, 263, 264, 267, 270, 271, 272, 273},
+		facts: "\x00\x02\x00\x02\x00\x04\x00\x02\x01\x02\x01\x00",
 	}
 	jsonrpcCodes = table{
-		steps: []int32{-32700, -32699, -32602, -32601, -32600, -32599, -32005, -32004, 3, 4},
-		facts: "\x11\x00\x11\x01\x11\x00\x04\x00\x11\x00",
+		steps: []int32{-32803, -32802, -32801, -32700, -32699, -32602, -32601, -32600, -32599, -32006, -32005, -32004, -32003, -32002, -32001, 3, 4, 4001, 4002, 4100, 4101, 4200, 4201, 4900, 4902},
+		facts: "\x01\x02\x00\x11\x00\x11\x01\x11\x00\x01\x04\x01\x11\x02\x00\x11\x00\x01\x00\x01\x00\x01\x00\x02\x00",
 	}
 	kafkaCodes = table{
 		steps: []int32{-1, 0, 1, 2, 4, 5, 10, 11, 13, 17, 18, 19, 21, 22, 23, 25, 26, 27, 28, 41, 42, 51, 52, 56, 57, 59, 60, 61, 70, 73, 74, 76, 78, 79, 80, 81, 83, 85, 87, 88, 89, 90, 100, 101, 103, 104, 106, 107, 110, 111, 113, 114, 122, 124, 133, 134, 137},
@@ -72,12 +96,16 @@ var (
 		beginnings: 0x0,
 	}
 	ldapCodes = table{
-		steps: []int32{3, 4, 32, 33, 34, 35, 48, 51, 53, 54, 64, 72, 81, 82, 85, 86, 91, 92, 200, 201},
-		facts: "\x02\x00\x01\x00\x01\x00\x01\x02\x01\x00\x01\x00\x02\x00\x02\x00\x02\x00\x02\x00",
+		steps: []int32{0, 1, 3, 4, 5, 7, 10, 11, 14, 15, 16, 18, 19, 22, 32, 33, 34, 35, 51, 53, 64, 70, 71, 72, 80, 81, 82, 83, 84, 85, 86, 90, 91, 92, 100, 102, 113, 114, 118, 119, 120, 121, 122, 123, 124, 200, 201, 208, 4096, 4097},
+		facts: "\x00\x01\x02\x01\x00\x01\x00\x01\x00\x01\x11\x01\x11\x01\x11\x01\x11\x01\x02\x01\x11\x01\x11\x01\x00\x02\x00\x01\x00\x02\x01\x04\x02\x01\x00\x01\x00\x01\x00\x01\x00\x01\x11\x01\x00\x02\x01\x00\t\x00",
 	}
 	mongoCodes = table{
 		steps: []int32{1, 3, 4, 5, 6, 8, 9, 19, 20, 21, 22, 23, 24, 25, 26, 29, 31, 32, 40, 41, 43, 44, 46, 47, 49, 50, 51, 52, 58, 59, 60, 61, 62, 66, 69, 70, 71, 72, 74, 79, 80, 85, 87, 89, 90, 91, 92, 94, 96, 97, 100, 102, 107, 108, 109, 110, 112, 113, 115, 117, 118, 121, 122, 133, 135, 136, 137, 143, 144, 146, 147, 149, 151, 166, 169, 175, 176, 181, 182, 187, 188, 189, 190, 197, 198, 202, 203, 206, 207, 208, 209, 211, 212, 215, 217, 222, 223, 225, 226, 227, 228, 234, 235, 237, 238, 239, 240, 241, 242, 246, 247, 250, 252, 256, 258, 260, 261, 262, 263, 264, 265, 267, 268, 272, 273, 276, 277, 279, 280, 281, 285, 286, 287, 290, 291, 292, 293, 303, 304, 319, 320, 322, 324, 342, 343, 358, 359, 363, 364, 365, 366, 371, 372, 386, 387, 388, 389, 391, 392, 402, 403, 406, 407, 408, 412, 413, 433, 434, 449, 451, 453, 454, 462, 463, 9001, 9002, 10003, 10004, 10058, 10059, 10107, 10108, 10334, 10335, 11000, 11002, 11600, 11601, 11602, 11603, 12582, 12583, 12586, 12588, 13388, 13389, 13435, 13437, 14031, 14032, 28769, 28770, 40413, 40416, 50768, 50769, 50915, 50916, 91331, 91332, 10045600, 10045601},
 		facts: "\x01\x00\x01\x00\x02\x00\x01\x00\x01\x00\x01\x00\x02\x00\x01\x00\x01\x00\x01\x00\t\x00\x02\x01\x00\x02\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x02\x00\x02\x00\x02\t\x00\x01\x00\x02\x00\x02\x00\x02\x00\x01\x02\x00\x11\x00\x02\x00\t\x00\x02\x00\x01\x00\x02\x00\x01\x00\t\x00\x01\x00\x02\x00\x02\x00\x01\x00\x02\x00\t\x00\x04\x00\x02\x00\x02\x00\t\x00\t\x00\x01\x00\t\x00\t\x01\t\x00\x01\x00\t\x00\t\x00\x01\x00\x01\x04\x02\x01\x04\x00\x02\x00\t\x00\x01\x00\x02\x01\x00\x02\x01\x00\t\x00\x01\x00\x02\x00\x02\x00\x01\x00\x02\x00\x02\x00\x02\x00\x02\x00\x02\x00\x01\x00\x01\x00\t\x00\x04\x00\x02\x04\x00\x02\x00\x04\x00\x04\x00\x02\x00\x04\x00\x02\x00\x01\x00\x02\x00\x02\x00\x01\x00\x11\x00\x02\x01\x02\x00\x11\x00\x02\x00\x02\x00\x02\x00\x01\x00\x01\x00\x01\x00\x01\x00\x02\x00\x02\x00\x02\x00",
+	}
+	mqttCodes = table{
+		steps: []int32{128, 129, 131, 132, 136, 137, 138, 139, 140, 141, 142, 144, 145, 147, 148, 149, 150, 152, 153, 154, 156, 157, 159, 160, 161, 163},
+		facts: "\x00\x01\x00\x01\x02\x04\x01\x02\x01\x02\x01\x11\t\x04\x01\x11\x04\x00\x11\x01\x02\x01\x04\x02\x01\x00",
 	}
 	mssqlCodes = table{
 		steps: []int32{20, 21, 64, 65, 102, 103, 121, 122, 137, 138, 156, 157, 201, 202, 203, 204, 207, 209, 229, 231, 233, 234, 241, 242, 245, 246, 515, 516, 539, 540, 547, 548, 601, 602, 615, 616, 617, 618, 669, 670, 701, 702, 911, 912, 921, 922, 926, 928, 941, 942, 952, 953, 982, 983, 988, 989, 997, 998, 1105, 1106, 1203, 1205, 1206, 1215, 1217, 1221, 1223, 1232, 1233, 1404, 1405, 1413, 1414, 1421, 1422, 1438, 1439, 1532, 1536, 1785, 1786, 1807, 1808, 2021, 2022, 2601, 2602, 2627, 2629, 2714, 2715, 2812, 2813, 2816, 2817, 3429, 3430, 3635, 3636, 3701, 3702, 3935, 3936, 3941, 3942, 3947, 3949, 3950, 3951, 3953, 3954, 3957, 3958, 3960, 3962, 3966, 3967, 3980, 3981, 4060, 4061, 4064, 4065, 4117, 4118, 4184, 4185, 4221, 4222, 5280, 5281, 5529, 5530, 6292, 6293, 7951, 7952, 8114, 8116, 8134, 8135, 8152, 8153, 8628, 8629, 8645, 8646, 8651, 8652, 9020, 9021, 9515, 9516, 9985, 9986, 10053, 10055, 10060, 10061, 10922, 10923, 10928, 10930, 10931, 10936, 10937, 11001, 11002, 11539, 11540, 14355, 14356, 14817, 14818, 14868, 14869, 14906, 14907, 16528, 16529, 16554, 16556, 17065, 17068, 17197, 17198, 17889, 17890, 18401, 18402, 18456, 18457, 18858, 18859, 19413, 19414, 19416, 19417, 19494, 19495, 20041, 20042, 21503, 21504, 22225, 22227, 22335, 22336, 22353, 22354, 22355, 22356, 22358, 22359, 22427, 22428, 22430, 22431, 22491, 22492, 22493, 22494, 22498, 22499, 22754, 22755, 22758, 22761, 22984, 22985, 25003, 25004, 25738, 25739, 25740, 25741, 30080, 30081, 30085, 30086, 33123, 33124, 35216, 35217, 35218, 35219, 35256, 35257, 35293, 35294, 37202, 37203, 37327, 37328, 39025, 39026, 39108, 39109, 39110, 39111, 39151, 39153, 40106, 40107, 40143, 40144, 40189, 40190, 40197, 40198, 40501, 40502, 40540, 40541, 40613, 40614, 40623, 40624, 40642, 40643, 40648, 40649, 40671, 40672, 40675, 40676, 40890, 40891, 40903, 40904, 40918, 40919, 40938, 40939, 41301, 41303, 41305, 41306, 41325, 41326, 41339, 41340, 41383, 41384, 41614, 41615, 41619, 41620, 41640, 41641, 41700, 41702, 41823, 41824, 41839, 41840, 41841, 42029, 42030, 42108, 42110, 45153, 45154, 45156, 45158, 45161, 45162, 45179, 45180, 45182, 45183, 45319, 45320, 45547, 45548, 47132, 47133, 47137, 47138, 47139, 47140, 49510, 49511, 49802, 49803, 49918, 49921, 49977, 49978, 49983, 49984, 50000, 50001},
@@ -98,9 +126,9 @@ var (
 		beginnings: 0x90000,
 	}
 	oauthCodes = table{
-		words:      "access_deniedauthorization_pendingexpired_tokeninvalid_clientinvalid_grantinvalid_requestinvalid_scopeinvalid_targetserver_errorslow_downtemporarily_unavailableunauthorized_clientunsupported_grant_typeunsupported_response_type",
-		ends:       []uint16{13, 34, 47, 61, 74, 89, 102, 116, 128, 137, 160, 179, 201, 226},
-		facts:      "\x01\x02\x01\x01\x01\x01\x01\x01\x02\x04\x02\x01\x01\x01",
+		words:      "access_deniedaccount_selection_requiredauthorization_pendingconsent_requiredexpired_tokeninsufficient_scopeinteraction_requiredinternal_failureinvalid_clientinvalid_client_metadatainvalid_dpop_proofinvalid_grantinvalid_redirect_uriinvalid_requestinvalid_scopeinvalid_targetinvalid_tokenlogin_requiredserver_errorslow_downtemporarily_unavailableunauthorized_clientunsupported_grant_typeunsupported_response_typeunsupported_token_typeuse_dpop_nonce",
+		ends:       []uint16{13, 39, 60, 76, 89, 107, 127, 143, 157, 180, 198, 211, 231, 246, 259, 273, 286, 300, 312, 321, 344, 363, 385, 410, 432, 446},
+		facts:      "\x01\x01\x02\x01\x01\x01\x01\x02\x01\x01\x01\x01\x01\x01\x01\x01\t\x01\x02\x04\x02\x01\x01\x01\x01\t",
 		beginnings: 0x0,
 	}
 	openaiCodes = table{
@@ -110,37 +138,53 @@ var (
 		beginnings: 0x10,
 	}
 	oracleCodes = table{
-		steps: []int32{1, 2, 18, 19, 20, 21, 28, 29, 54, 55, 60, 61, 1012, 1013, 1033, 1035, 1089, 1091, 1092, 1093, 1400, 1401, 1438, 1439, 1476, 1477, 1555, 1556, 1722, 1723, 2049, 2050, 2290, 2293, 2391, 2392, 3113, 3115, 3135, 3136, 4020, 4022, 4068, 4069, 6502, 6503, 8177, 8178, 12170, 12171, 12514, 12515, 12516, 12517, 12519, 12521, 12528, 12529, 12537, 12538, 12541, 12542, 12571, 12572, 12899, 12900, 20000, 21000, 25408, 25409, 30006, 30007, 65536},
-		facts: "\x11\x01\x04\x01\x04\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x11\x01\x11\x01\x11\x01\t\x01\x11\x01\x02\x01\x11\x01\x04\x01\x02\x01\x02\x01\x02\x01\x02\x01\x11\x01\x02\x01\x02\x01\x02\x01\x04\x01\x04\x01\x02\x01\x02\x01\x02\x01\x02\x01\x11\x01\x11\x01\x00\x01\x02\x01\x00",
+		steps: []int32{1, 2, 18, 21, 28, 29, 51, 52, 54, 55, 56, 60, 61, 603, 604, 1012, 1013, 1014, 1015, 1033, 1035, 1089, 1091, 1092, 1093, 1094, 1095, 1109, 1110, 1400, 1401, 1426, 1427, 1438, 1439, 1461, 1462, 1476, 1477, 1555, 1556, 1591, 1592, 1652, 1655, 1722, 1723, 1830, 1831, 1843, 1844, 1847, 1848, 1858, 1859, 1861, 1862, 2002, 2003, 2049, 2050, 2290, 2293, 2391, 2392, 2396, 2397, 2399, 2400, 3111, 3112, 3113, 3115, 3135, 3137, 4020, 4022, 4030, 4032, 4061, 4062, 4068, 4069, 6502, 6503, 6508, 6509, 6512, 6513, 8176, 8177, 8178, 12152, 12154, 12157, 12158, 12170, 12171, 12500, 12501, 12505, 12506, 12513, 12515, 12516, 12517, 12518, 12521, 12522, 12523, 12524, 12525, 12526, 12527, 12529, 12535, 12536, 12537, 12538, 12541, 12544, 12545, 12546, 12547, 12548, 12549, 12550, 12560, 12561, 12564, 12565, 12570, 12572, 12583, 12584, 12606, 12607, 12608, 12610, 12637, 12638, 12805, 12806, 12827, 12828, 12899, 12900, 14411, 14412, 14450, 14451, 20000, 21000, 25401, 25402, 25403, 25405, 25406, 25408, 25409, 28002, 28003, 30006, 30007, 30036, 30037, 39776, 39777, 65536},
+		facts: "\x11\x01\x04\x01\x02\x01\x02\x01\x02\x04\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x11\x01\x11\x01\x11\x01\x11\x01\x11\x01\t\x01\x02\x01\x04\x01\x11\x01\x11\x01\x11\x01\x11\x01\x11\x01\x11\x01\x00\x01\x02\x01\x11\x01\x04\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x04\x01\x02\x01\x02\x01\x11\x01\x02\x01\x00\x01\t\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\t\x01\x02\x01\x04\x01\x04\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x04\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x04\x01\x11\x01\x02\x01\x02\x01\x11\x01\t\x02\x01\x00\x01\x00\x01\x00\x01\x02\x01\x04\x01\x00\x01\x00",
 	}
 	prometheusCodes = table{
-		words:      "bad_dataexecutionserver_errortimeout",
-		ends:       []uint16{8, 17, 29, 36},
-		facts:      "\x01\x01\x02\x02",
+		words:      "bad_dataexecutioninternalnot_acceptablenot_foundserver_errortimeoutunavailable",
+		ends:       []uint16{8, 17, 25, 39, 48, 60, 67, 78},
+		facts:      "\x01\x01\x02\x01\x01\x02\x02\x02",
 		beginnings: 0x0,
 	}
+	pulsarCodes = table{
+		steps: []int32{0, 2, 3, 4, 7, 10, 12, 13, 15, 16, 17, 19, 20, 22, 23, 24, 27, 28, 30, 31, 34, 35, 36, 38, 39, 40, 41, 42, 43, 44, 45},
+		facts: "\x00\x01\x03\x02\x01\x02\x00\x02\t\x11\x01\x04\x01\x02\x01\x04\x11\x01\t\x01\t\x01\x00\t\x11\x01\t\x04\t\x04\x00",
+	}
 	redisCodes = table{
-		words:      "ASKBUSYBUSYGROUPBUSYKEYCLUSTERDOWNCROSSSLOTDENIEDERR max number of clients*INPROGIOERRLOADINGMASTERDOWNMISCONFMOVEDNOAUTHNOGROUPNOPERMNOPROTONOREPLICASNOSCRIPTNOTBUSYOOMREADONLYTRYAGAINUNKILLABLEWRONGPASSWRONGTYPE",
-		ends:       []uint16{3, 7, 16, 23, 34, 43, 49, 75, 81, 86, 93, 103, 110, 115, 121, 128, 134, 141, 151, 159, 166, 169, 177, 185, 195, 204, 213},
-		facts:      "\x02\x02\x01\x01\x02\x01\x01\x04\x02\x02\x02\x02\x02\x02\x01\x01\x01\x01\x02\x01\x01\x04\x02\x02\x01\x01\x01",
+		words:      "ASKBADARITYBUSYBUSYGROUPBUSYKEYCLUSTERDOWNCROSSSLOTDENIEDDUPLICATEERR max number of clients*EXECABORTINPROGINVALIDOBJIOERRLOADINGMASTERDOWNMISCONFMOVEDNOAUTHNOGOODSLAVENOGROUPNOMASTERLINKNOPERMNOPROTONOQUORUMNOREPLICASNOSCRIPTNOTBUSYNOTREADYOOMREADONLYREDIRECTSYNTAXTRYAGAINUNBLOCKEDUNKILLABLEWRONGPASSWRONGTYPE",
+		ends:       []uint16{3, 11, 15, 24, 31, 42, 51, 57, 66, 92, 101, 107, 117, 122, 129, 139, 146, 151, 157, 168, 175, 187, 193, 200, 208, 218, 226, 233, 241, 244, 252, 260, 266, 274, 283, 293, 302, 311},
+		facts:      "\x02\x01\x02\x01\x01\x02\x01\x01\x01\x04\x01\x02\x01\x02\x02\x02\x02\x02\x01\x02\x01\x02\x01\x01\x02\x02\t\x01\x02\x04\x02\x02\x01\x02\x02\x01\x01\x01",
 		beginnings: 0x2000000,
 	}
 	replyCodes = table{
-		steps: []int32{400, 432, 433, 452, 453, 500, 550, 552, 553, 554, 600},
-		facts: "\x02\x01\x02\x04\x02\x01\x11\x01\x11\x01\x00",
+		steps: []int32{400, 430, 431, 432, 433, 452, 453, 500, 550, 552, 553, 554, 600},
+		facts: "\x02\x01\x02\x01\x02\x04\x02\x01\x11\x01\x11\x01\x00",
+	}
+	servicebusCodes = table{
+		words:      "closedconnlostlocklostnotfoundtimeoutunauthorized",
+		ends:       []uint16{6, 14, 22, 30, 37, 49},
+		facts:      "\t\x02\t\x01\x03\x01",
+		beginnings: 0x0,
 	}
 	sftpCodes = table{
-		steps: []int32{2, 4, 5, 6, 8, 9},
-		facts: "\x01\x00\x01\x02\x01\x00",
+		steps: []int32{1, 2, 4, 5, 6, 8, 9, 10, 14, 15, 17, 18, 25, 28, 32},
+		facts: "\x00\x01\x00\x01\x02\x01\t\x01\x04\x01\x02\x01\x02\x01\x00",
+	}
+	slackCodes = table{
+		words:      "accesslimitedaccount_inactivealready_archivedalready_in_channelalready_in_teamalready_invitedalready_pinnedalready_reactedapp_missing_action_urlas_user_not_supportedbad_timestampcannot_dm_botcant_archive_generalcant_archive_requiredcant_delete_messagecant_invitecant_invite_selfcant_kick_from_generalcant_kick_selfcant_leave_generalcant_update_messagechannel_is_limited_accesschannel_not_foundchannel_type_not_supportedcompliance_exports_prevent_deletiondeprecated_endpointduplicate_channel_not_foundduplicate_message_not_foundedit_window_closedekm_access_deniedenterprise_is_restrictedexpired_trigger_idexternal_channel_migratingfatal_errorfile_deletedfile_not_foundfree_team_not_allowedhash_conflictinternal_errorinvalid_arg_nameinvalid_argumentsinvalid_array_arginvalid_attachmentsinvalid_authinvalid_blocksinvalid_blocks_formatinvalid_channelinvalid_charsetinvalid_cursorinvalid_form_datainvalid_jsoninvalid_metadata_formatinvalid_metadata_schemainvalid_nameinvalid_name_maxlengthinvalid_name_punctuationinvalid_name_requiredinvalid_name_specialsinvalid_post_typeinvalid_scheduling_windowinvalid_tokeninvalid_trigger_idinvalid_ts_latestinvalid_ts_oldestinvalid_typesinvalid_usersis_archivedlast_membermessage_limit_exceededmessage_not_foundmessages_tab_disabledmetadata_must_be_sent_from_appmethod_deprecatedmethod_not_supported_for_channel_typemissing_channelmissing_file_datamissing_post_typemissing_scopemsg_too_longmust_be_restricted_username_takenno_dual_broadcast_content_updateno_item_specifiedno_permissionno_pinno_reactionno_textno_usernot_adminnot_allowed_token_typenot_app_adminnot_archivednot_authednot_authorizednot_in_channelnot_in_conversationnot_in_groupnot_pinnablenot_pinnednot_reactablenot_reactedoperation_timeoutorg_login_requiredposting_to_general_channel_deniedrate_limitedratelimitedrequest_timeoutrestricted_actionrestricted_action_non_threadable_channelrestricted_action_read_only_channelrestricted_action_thread_lockedrestricted_action_thread_only_channelservice_unavailableslack_connect_blocked_file_typeslack_connect_canvas_sharing_blockedslack_connect_clip_sharing_blockedslack_connect_file_link_sharing_blockedslack_connect_file_upload_sharing_blockedslack_connect_lists_sharing_blockedslackbots_disabledstorage_limit_reachedteam_access_not_grantedteam_added_to_orgteam_not_foundthread_lockedthread_not_foundtime_in_pasttime_too_fartoken_expiredtoken_revokedtoo_longtoo_many_attachmentstoo_many_contact_cardstoo_many_emojitoo_many_memberstoo_many_reactionstoo_many_userstrigger_exchangedtrigger_expiredtwo_factor_setup_requiredunknown_methodunsupported_message_typeura_max_channelsuser_disableduser_is_botuser_is_restricteduser_is_ultra_restricteduser_not_founduser_not_in_channeluser_not_visibleusers_list_not_suppliedusers_not_foundview_too_large",
+		ends:       []uint16{13, 29, 45, 63, 78, 93, 107, 122, 144, 165, 178, 191, 211, 232, 251, 262, 278, 300, 314, 332, 351, 376, 393, 419, 454, 473, 500, 527, 545, 562, 586, 604, 630, 641, 653, 667, 688, 701, 715, 731, 748, 765, 784, 796, 810, 831, 846, 861, 875, 892, 904, 927, 950, 962, 984, 1008, 1029, 1050, 1067, 1092, 1105, 1123, 1140, 1157, 1170, 1183, 1194, 1205, 1227, 1244, 1265, 1295, 1312, 1349, 1364, 1381, 1398, 1411, 1423, 1446, 1456, 1488, 1505, 1518, 1524, 1535, 1542, 1549, 1558, 1580, 1593, 1605, 1615, 1629, 1643, 1662, 1674, 1686, 1696, 1709, 1720, 1737, 1755, 1788, 1800, 1811, 1826, 1843, 1883, 1918, 1949, 1986, 2005, 2036, 2072, 2106, 2145, 2186, 2221, 2239, 2260, 2283, 2300, 2314, 2327, 2343, 2355, 2367, 2380, 2393, 2401, 2421, 2443, 2457, 2473, 2491, 2505, 2522, 2537, 2562, 2576, 2600, 2616, 2629, 2640, 2658, 2682, 2696, 2715, 2731, 2754, 2769, 2783},
+		facts:      "\x01\x01\x01\x01\x01\x01\x01\x11\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x11\x01\x11\x01\x01\x01\x01\x01\x01\x01\x01\t\x02\x02\x11\x11\x01\x01\x02\x01\x11\x01\x11\x01\x11\x11\x01\x01\x01\x01\x11\x01\x01\x11\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x11\x01\x01\x11\x01\x01\x01\x01\x01\x01\x01\x01\x11\x01\x11\x01\x01\x01\x01\x11\x11\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x02\x01\x01\x04\x04\x02\x01\x01\x01\x01\x01\x02\x01\x01\x01\x01\x01\x01\x01\x01\x01\x02\x01\x01\x11\x11\x01\t\x01\x11\x11\x01\x01\x01\x01\x01\x01\t\x01\x01\x01\x01\x01\x01\x01\x01\x11\x01\x01\x01\x11\x11",
+		beginnings: 0x0,
 	}
 	sqliteCodes = table{
-		steps: []int32{1, 2, 5, 7, 8, 9, 19, 20, 21},
-		facts: "\x01\x00\"\x00\x01\x001\x11\x00",
+		steps: []int32{1, 2, 3, 5, 7, 8, 9, 11, 13, 14, 15, 16, 17, 18, 19, 20, 21, 27, 257, 258, 261, 263, 264, 265, 267, 268, 270, 271, 275, 276, 279, 280, 513, 514, 516, 517, 519, 520, 521, 523, 524, 526, 527, 531, 532, 769, 770, 773, 774, 776, 777, 779, 780, 782, 783, 787, 788, 1032, 1033, 1038, 1039, 1043, 1044, 1288, 1289, 1299, 1300, 1544, 1545, 1550, 1551, 1555, 1556, 1811, 1812, 2067, 2068, 2323, 2324, 2579, 2580, 2835, 2836, 3082, 3083, 3091, 3092},
+		facts: "\x01\x00\x01\"\x04\x01\x00\x01\x04\x00\x02\x01\x02\x111\x11\x01\x00\x01\x00\"\x00\x01\x00\x01\x00\x01\x001\x00\x01\x00\x02\x00\t\"\x00\x01\x00\x01\x00\x01\x001\x00\t\x00\"\x00\x01\x00\x01\x00\x01\x001\x00\t\x00\x01\x001\x00\x01\x001\x00\x01\x00\x01\x001\x001\x001\x001\x001\x001\x00\x04\x001\x00",
 	}
 	sqlstateCodes = table{
-		words:      "0300008000080010800308004080060800709*0A*0B*0F*0L*0P*0Z*10*20*21*22*23*24*25*2500625P0225P0325P0427*28*2B*2D*2F*34*38*39*3B*3D*3F*4000040001400024000340P0142*44*53*54*550005500655P0255P0355P0457P0157P0257P0357P0457P05580005803058P0158P0272000CR000F0000F0001HV001HV002HV004HV005HV006HV007HV008HV009HV00AHV00BHV00CHV00DHV00JHV00MHV00NHV00PHV00QHV00RHV010HV014HV021HV024HV090HV091P0000P0001P0002P0003P0004XX001XX002",
-		ends:       []uint16{5, 10, 15, 20, 25, 30, 35, 38, 41, 44, 47, 50, 53, 56, 59, 62, 65, 68, 71, 74, 77, 82, 87, 92, 97, 100, 103, 106, 109, 112, 115, 118, 121, 124, 127, 130, 135, 140, 145, 150, 155, 158, 161, 164, 167, 172, 177, 182, 187, 192, 197, 202, 207, 212, 217, 222, 227, 232, 237, 242, 247, 252, 257, 262, 267, 272, 277, 282, 287, 292, 297, 302, 307, 312, 317, 322, 327, 332, 337, 342, 347, 352, 357, 362, 367, 372, 377, 382, 387, 392, 397, 402, 407, 412},
-		facts:      "\x01\x02\x02\x02\x02\x02\x02\x01\x01\x01\x01\x01\x01\x01\x01\x01\x11\x111\x01\x01\x02 \x02\x02\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\"\"1\x02\"\x01\x11\x04\x11\x02\x02\x01\x02\x01\x02\x02\x05\x01\x02\x02\x02\x01\x01\x02\"\x01\x01\x04\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x02\x01\x01\x01\x01\x04\x01\x01\x01\x01\x01\x11\x11\x11\x01\x01\x01",
+		words:      "0300008000080010800308004080060800708504085060850708S0109*0A*0B*0F*0L*0P*0Z*10*20*21*22*23*24*25*2500625P0225P0325P0427*28*2B*2D*2F*34*38*39*3B*3D*3F*4000040001400024000340504405064050740P0142*44*5102353*54*550005500655C0155C0255P0255P0355P045700757009570115701657017570195703357049570505705557057570615706257P0157P0257P0357P0457P05580005803058C0058C0158P0158P0272000CR000F0000F0001HV001HV002HV004HV005HV006HV007HV008HV009HV00AHV00BHV00CHV00DHV00JHV00MHV00NHV00PHV00QHV00RHV010HV014HV021HV024HV090HV091HY001HY013HY014HYT00HYT01IM002IM003P0000P0001P0002P0003P0004S1T00XX001XX002XXA00XXC01XXC02",
+		ends:       []uint16{5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 58, 61, 64, 67, 70, 73, 76, 79, 82, 85, 88, 91, 94, 97, 102, 107, 112, 117, 120, 123, 126, 129, 132, 135, 138, 141, 144, 147, 150, 155, 160, 165, 170, 175, 180, 185, 190, 193, 196, 201, 204, 207, 212, 217, 222, 227, 232, 237, 242, 247, 252, 257, 262, 267, 272, 277, 282, 287, 292, 297, 302, 307, 312, 317, 322, 327, 332, 337, 342, 347, 352, 357, 362, 367, 372, 377, 382, 387, 392, 397, 402, 407, 412, 417, 422, 427, 432, 437, 442, 447, 452, 457, 462, 467, 472, 477, 482, 487, 492, 497, 502, 507, 512, 517, 522, 527, 532, 537, 542, 547, 552, 557, 562, 567, 572, 577, 582, 587, 592},
+		facts:      "\x01\x02\x02\x02\x02\x02\x02\x02\t\x02\x02\x01\x01\x01\x01\x01\x01\x01\x01\x01\x11\x111\x01\x01\x02 \x02\x02\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\"\"1\x02\"11\"\x01\x11\x02\x04\x11\x02\x02\x02\x01\x01\x02\x01\x01\x04\x04\x01\x01\x02\x02\x04\x02\x02\x01\x02\x01\x02\x02\x05\x01\x02\x02\x02\x02\x02\x01\x01\x02\"\x01\x01\x04\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x02\x01\x01\x01\x01\x04\x01\x01\x01\x01\x04\x04\x04\x03\x03\x01\x01\x01\x11\x11\x11\x01\x03\x01\x01\x01\x01\x01",
 		beginnings: 0x4,
 	}
 	stripeCodes = table{
@@ -148,6 +192,10 @@ var (
 		ends:       []uint16{5, 21},
 		facts:      "\x02\x02",
 		beginnings: 0x10,
+	}
+	temporalCodes = table{
+		steps: []int32{1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13, 15, 1001},
+		facts: "\x01\x00\x11\x03\x11\x01\x04\x01\x02\x11\x01\x02\x01\x00",
 	}
 	tlsalertCodes = table{
 		steps: []int32{0, 1, 10, 11, 20, 21, 22, 23, 40, 41, 42, 45, 46, 52, 70, 72, 80, 81, 86, 87, 90, 91, 109, 111, 112, 114, 115, 117, 120, 121},
@@ -160,7 +208,7 @@ var (
 		beginnings: 0x1,
 	}
 	websocketCodes = table{
-		steps: []int32{1001, 1002, 1004, 1006, 1007, 1011, 1013, 1014, 1015, 1016},
-		facts: "\x02\x01\x00\x02\x01\x02\x04\x02\x01\x00",
+		steps: []int32{1000, 1001, 1002, 1004, 1006, 1007, 1011, 1013, 1014, 1015, 1016, 3000, 3001, 3003, 3004, 3008, 3009},
+		facts: "\x00\x02\x01\x00\x02\x01\x02\x04\x02\x01\x00\x01\x00\x01\x00\x02\x00",
 	}
 )

@@ -85,7 +85,7 @@ func TestCodes(t *testing.T) {
 	}{
 		{"google.golang.org/grpc/internal/status", "Error", func(n int64) any { return grpcErr(int32(n)) }, "grpc"},
 		{"google.golang.org/grpc/internal/status", "Error", func(n int64) any { return &grpcOld{&struct{ Code int32 }{int32(n)}} }, "grpc"},
-		{"go.temporal.io/api/serviceerror", "NotFound", func(n int64) any { return &temporal{grpcErr(int32(n)).s} }, "grpc"},
+		{"go.temporal.io/api/serviceerror", "NotFound", func(n int64) any { return &temporal{grpcErr(int32(n)).s} }, "temporal"},
 		{"go.etcd.io/etcd/api/v3/v3rpc/rpctypes", "EtcdError", func(n int64) any { return byEtcd{uint32(n), ""} }, "grpc"},
 		{"connectrpc.com/connect", "Error", func(n int64) any { return &connectErr{uint32(n), true} }, "grpc"},
 		{"github.com/twmb/franz-go/pkg/kerr", "Error", func(n int64) any { return &kerr{int16(n), false} }, "kafka"},
