@@ -1,4 +1,4 @@
-.PHONY: check gate ci night api page pictures fuzz mutate bench table tail release rehearse
+.PHONY: check gate ci night api oracles page pictures fuzz mutate bench table tail release rehearse
 
 # Says within a minute whether a change is fine so far: tests what it may break.
 check:
