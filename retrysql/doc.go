@@ -37,12 +37,14 @@
 //     [retry.After] in an error of COMMIT are ignored.
 //  5. With an error, the value is zero: what fn returned did not happen.
 //  6. A transaction within the context of another one that is still open makes one
-//     attempt. A savepoint cannot undo a serialization failure, so the outer
-//     transaction is repeated. This rule does not hold for a Tx on another db than that
+//     attempt, and Policy.Guards are not called: they have admitted the outer one. A
+//     savepoint cannot undo a serialization failure, so the outer transaction is
+//     repeated. This rule does not hold for a Tx on another db than that
 //     of the Tx around it; for a TxOf in a TxOf if both transactions have a method Conn,
 //     as pgx's do, and the connections differ; in a [context.WithoutCancel] of the outer
 //     transaction's context; and in the context that [Outside] returns. Whether a Tx and
-//     a TxOf are on the same database cannot be seen, so the rule holds for them.
+//     a TxOf are on the same database cannot be seen, so the rule holds for them. If
+//     it depends on the connection, guards that the outer one does not have are called.
 //  7. Waits, limits, budgets and hooks are those of [retry.Do]. A Transient error of a
 //     transaction that was rolled back is Unprocessed, but for [retry.ErrRejected]. If
 //     it is a conflict, the retry takes nothing from the budget: the database has

@@ -3,15 +3,19 @@ package retrysql
 import (
 	"context"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/goretry/retry"
 )
 
 // inside is the context of an attempt, in which a transaction may be open.
 type inside struct {
 	context.Context
 	db     any         // of Tx; nil: of TxOf
+	guards []retry.Guard
 	tx     any         // nil if BEGIN failed
 	over   atomic.Bool // the transaction has ended
 	commit grace
@@ -34,20 +38,33 @@ func Outside(ctx context.Context) context.Context {
 	return context.WithValue(ctx, insideKey{}, nil)
 }
 
-// nested reports whether in is, or may be, a part of a transaction around ctx, its run's
-// context, that is still open. One from whose end ctx is detached does not count.
-func (in *inside) nested(ctx context.Context) bool {
+// around returns the open transaction around ctx, in's run's context, of which in is, or may
+// be, a part, nil if there is none. One from whose end ctx is detached does not count.
+func (in *inside) around(ctx context.Context) *inside {
 	detached := ctx.Done() == nil
 	for {
 		outer, _ := ctx.Value(insideKey{}).(*inside)
 		switch {
 		case outer == nil, detached && outer.Done() != nil:
-			return false
+			return nil
 		case !outer.over.Load() && in.partOf(outer):
-			return true
+			return outer
 		}
 		ctx = outer.Context
 	}
+}
+
+// admitting returns those guards that are to admit in, whose BEGIN is still to come. What runs in
+// an open transaction was admitted with it: a guard that refused it, or had it wait, would do
+// that while the outer one holds its place, its locks and its connection. If it cannot be known
+// yet that in is a part of outer, the guards that outer does not have are called.
+func (in *inside) admitting(guards []retry.Guard, outer *inside) []retry.Guard {
+	if in.db != nil || outer.db != nil || connection(outer.tx) == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(guards), func(g retry.Guard) bool {
+		return slices.ContainsFunc(outer.guards, func(held retry.Guard) bool { return same(g, held) })
+	})
 }
 
 // partOf reports whether in may be a savepoint in outer, or on the same database. Tx says its
@@ -80,7 +97,7 @@ func connection(tx any) any {
 // same reports whether a and b are equal. Those that cannot be compared are, if they
 // are of one type.
 func same(a, b any) bool {
-	return reflect.TypeOf(a) == reflect.TypeOf(b) && (!reflect.ValueOf(a).Comparable() || a == b)
+	return a != nil && b != nil && reflect.TypeOf(a) == reflect.TypeOf(b) && (!reflect.ValueOf(a).Comparable() || a == b)
 }
 
 // patience is how long a COMMIT may go on after its attempt's context has ended, and

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/retrysql"
 )
 
@@ -299,5 +300,104 @@ func TestContextOfCommitEndsWithIt(t *testing.T) {
 	commit(context.Background())
 	if last.Done() != nil || last.Err() != nil {
 		t.Errorf("COMMIT got %v, want a context that never ends", last)
+	}
+}
+
+// A savepoint was admitted with the transaction around it: as many clients as there are places
+// all commit, and none waits.
+func TestSavepointsEnterNoGuards(t *testing.T) {
+	db := openIdle(t, idle{})
+	tx := func(ctx context.Context, p retry.Policy, fn func(context.Context) error) error {
+		_, err := retrysql.Tx(ctx, p, db, nil, func(ctx context.Context, _ *sql.Tx) (int, error) { return 0, fn(ctx) })
+		return err
+	}
+	txOf := func(ctx context.Context, p retry.Policy, fn func(context.Context) error) error {
+		_, err := retrysql.TxOf(ctx, p, begun, func(ctx context.Context, _ noTx) (int, error) { return 0, fn(ctx) })
+		return err
+	}
+	onPool := func(ctx context.Context, p retry.Policy, fn func(context.Context) error) error {
+		_, err := retrysql.TxOf(ctx, p, pool, func(ctx context.Context, _ connected) (int, error) { return 0, fn(ctx) })
+		return err
+	}
+	type run = func(context.Context, retry.Policy, func(context.Context) error) error
+	for name, tt := range map[string]struct{ outer, inner run }{
+		"Tx in Tx":     {tx, tx},
+		"TxOf in TxOf": {txOf, txOf},
+		"TxOf in Tx":   {tx, txOf},
+		"Tx in TxOf":   {txOf, tx},
+		"pgx in pgx":   {onPool, onPool},
+		"three deep": {tx, func(ctx context.Context, p retry.Policy, fn func(context.Context) error) error {
+			return txOf(ctx, p, func(ctx context.Context) error { return onPool(ctx, p, fn) })
+		}},
+		"three of pools": {onPool, func(ctx context.Context, p retry.Policy, fn func(context.Context) error) error {
+			return onPool(ctx, p, func(ctx context.Context) error { return onPool(ctx, p, fn) })
+		}},
+	} {
+		for _, clients := range []int{1, 20} {
+			synctest.Test(t, func(t *testing.T) {
+				begin, done := time.Now(), make(chan error)
+				p := retry.Policy{Guards: []retry.Guard{&limit.Limit{Start: clients, Max: clients}}, Backoff: retry.Constant(time.Second)}
+				for range clients {
+					go func() {
+						done <- tt.outer(t.Context(), p, func(ctx context.Context) error {
+							time.Sleep(time.Millisecond)
+							return tt.inner(ctx, p, func(context.Context) error { return nil })
+						})
+					}()
+				}
+				for range clients {
+					if err := <-done; err != nil {
+						t.Errorf("%s, %d clients: %v", name, clients, err)
+					}
+				}
+				if took := time.Since(begin); took != time.Millisecond {
+					t.Errorf("%s, %d clients: it took %v, want 1ms", name, clients, took)
+				}
+			})
+		}
+	}
+}
+
+// seen counts the attempts that it admits.
+type seen struct{ entered, left int }
+
+func (s *seen) Enter(context.Context, retry.Entry) (retry.Pass, error) {
+	s.entered++
+	return retry.Pass{}, nil
+}
+func (s *seen) Leave(retry.Pass, retry.Exit) { s.left++ }
+
+// A transaction that is no part of the one around it has guards of its own. Where that depends
+// on the connection, it passes those that the outer one does not have.
+func TestGuardsOfTransactionsInside(t *testing.T) {
+	accounts, orders := openIdle(t, idle{}), openIdle(t, idle{})
+	on := func(db beginner) func(context.Context, retry.Policy, func(context.Context)) {
+		return func(ctx context.Context, p retry.Policy, fn func(context.Context)) {
+			_, _ = retrysql.Tx(ctx, p, db, nil, func(ctx context.Context, _ *sql.Tx) (int, error) { fn(ctx); return 0, nil })
+		}
+	}
+	onPool := func(ctx context.Context, p retry.Policy, fn func(context.Context)) {
+		_, _ = retrysql.TxOf(ctx, p, pool, func(ctx context.Context, _ connected) (int, error) { fn(ctx); return 0, nil })
+	}
+	outside := func(ctx context.Context, p retry.Policy, fn func(context.Context)) {
+		on(accounts)(retrysql.Outside(ctx), p, fn)
+	}
+	for name, tt := range map[string]struct {
+		outer, inner func(context.Context, retry.Policy, func(context.Context))
+		shared, own  int // how often the guards of both and of the inner one admit
+	}{
+		"one db":     {on(accounts), on(accounts), 1, 0},
+		"another db": {on(accounts), on(orders), 2, 1},
+		"outside":    {on(accounts), outside, 2, 1},
+		"pgx in pgx": {onPool, onPool, 1, 1},
+		"pgx in Tx":  {on(accounts), onPool, 1, 0},
+	} {
+		var shared, own seen
+		tt.outer(t.Context(), retry.Policy{Guards: []retry.Guard{&shared}}, func(ctx context.Context) {
+			tt.inner(ctx, retry.Policy{Guards: []retry.Guard{&shared, &own}}, func(context.Context) {})
+		})
+		if shared != (seen{tt.shared, tt.shared}) || own != (seen{tt.own, tt.own}) {
+			t.Errorf("%s: the guards of both admitted %+v, that of the inner one %+v; want %d and %d", name, shared, own, tt.shared, tt.own)
+		}
 	}
 }

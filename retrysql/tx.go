@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/goretry/retry"
 )
@@ -16,7 +17,7 @@ import (
 //
 // fn may run several times, so it must have no effects outside tx. It must not end tx
 // or keep it. Its context is the attempt's. A Tx of the same db in that context makes
-// one attempt, since only the outermost transaction can be repeated. The package
+// one attempt without guards, since only the outermost transaction can be repeated. The package
 // documentation lists the rules. If opts say ReadOnly, there is nothing to commit, so the
 // transaction may be repeated after any error of COMMIT.
 //
@@ -74,17 +75,25 @@ type transaction interface {
 // run makes the attempts of Tx, with its db, and of TxOf. readOnly transactions change
 // nothing.
 func run[X transaction, T any](ctx context.Context, p retry.Policy, db any, readOnly bool, begin func(context.Context) (X, error), fn func(context.Context, X) (T, error)) (T, error) {
+	guards := p.Guards
+	if len(guards) > 0 {
+		in := &inside{db: db}
+		if outer := in.around(ctx); outer != nil {
+			p.Guards = in.admitting(guards, outer)
+			guards = append(slices.Clip(outer.guards), p.Guards...) // those inside in were admitted by all of them
+		}
+	}
 	a := p.Attempts(ctx)
 	defer a.Close()
 	for a.Next() {
-		in := &inside{Context: a.Context(), db: db}
+		in := &inside{Context: a.Context(), db: db, guards: guards}
 		v, err := once(in, readOnly, begin, fn)
 		if err == nil {
 			a.Done(nil)
 			return v, nil
 		}
 		verdict := judge(p, err)
-		if p.Ends(verdict) == retry.ReasonNone && in.nested(ctx) {
+		if p.Ends(verdict) == retry.ReasonNone && in.around(ctx) != nil {
 			verdict.End = retry.ReasonMaxAttempts
 		}
 		a.Judged(verdict)
