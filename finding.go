@@ -21,6 +21,7 @@ import (
 type finding struct {
 	mark     *mark         // the first one that decides; nothing behind it counts, but for final and did
 	hint     time.Duration // the first wait that a server asked for
+	stopped  time.Duration // a wait behind a Stop, of which only Refuse takes note
 	did      bool          // there is an error outside of marks of Undone
 	rejected bool          // there is an ErrRejected
 	answered bool          // there is ErrRejected itself, and not only an error whose method Is claims to be it
@@ -41,7 +42,7 @@ func (f finding) add(more finding) finding {
 			f.run, f.refused = more.run, more.refused
 		}
 		f.rejected, f.answered = f.rejected || more.rejected, f.answered || more.answered
-		f.hint = cmp.Or(f.hint, more.hint)
+		f.hint, f.stopped = cmp.Or(f.hint, more.hint), cmp.Or(f.stopped, more.stopped)
 	}
 	f.did, f.final = did, final
 	return f
@@ -148,10 +149,12 @@ func (x *examiner) ofMark(m *mark, at place) finding {
 	case m.class == Unknown:
 		inner.did = false
 		return inner
-	case !m.refused:
-		inner.hint = m.hint
+	case m.refused:
+		inner.hint = cmp.Or(inner.hint, inner.stopped)
+	default:
+		inner.hint, inner.stopped = m.hint, cmp.Or(inner.hint, inner.stopped)
 	}
-	return finding{mark: m, hint: inner.hint, did: inner.did, answered: inner.answered, final: inner.final}
+	return finding{mark: m, hint: inner.hint, stopped: inner.stopped, did: inner.did, answered: inner.answered, final: inner.final}
 }
 
 // ofRun returns what the error of an inner run says. Only the wait in its last error, or in a

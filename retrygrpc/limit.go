@@ -57,7 +57,7 @@ var errNotAdmitted = errors.New("retrygrpc: too many calls")
 func serveUnder(guards []retry.Guard, ctx context.Context, handle func() error) error {
 	leave, err := retry.Policy{Guards: guards}.Admit(ctx, retry.Entry{})
 	if err != nil {
-		wait := cmp.Or(retry.Policy{}.Judge(err).Hint, time.Second)
+		wait := cmp.Or(retry.Policy{}.Judge(retry.Refuse(err)).Hint, time.Second) // by Refuse also the wait behind a Stop
 		return Status(ctx, retry.Undone(retry.After(errNotAdmitted, wait)), "too many calls")
 	}
 	began := time.Now()

@@ -758,6 +758,7 @@ func TestLimitServerRefusals(t *testing.T) {
 		"a wait":            {retry.After(errors.New("open"), 3*time.Second), 3 * time.Second},
 		"a short wait":      {retry.After(errors.New("open"), time.Millisecond), time.Millisecond},
 		"stopped":           {retry.Stop(errors.New("open")), time.Second},
+		"stopped, a wait":   {retry.Stop(fmt.Errorf("open: %w", retry.After(errors.New("open"), 3*time.Second))), 3 * time.Second},
 		"a turn, too late":  {retry.ErrPaced, time.Second},
 		"a status":          {fail(codes.Unauthenticated), time.Second},
 		"a run that failed": {&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 3, Errs: []error{errors.New("redis")}}, time.Second},

@@ -38,7 +38,7 @@ func LimitHandler(h http.Handler, guards func(*http.Request) []retry.Guard) http
 		ctx := r.Context()
 		leave, err := retry.Policy{Guards: guards(r)}.Admit(ctx, retry.Entry{})
 		if err != nil {
-			wait := max(retry.Policy{}.Judge(err).Hint, time.Second)
+			wait := max(retry.Policy{}.Judge(retry.Refuse(err)).Hint, time.Second) // by Refuse also the wait behind a Stop
 			w.Header().Set("Retry-After", strconv.FormatInt(int64((wait-1)/time.Second)+1, 10))
 			http.Error(w, "too many requests", http.StatusTooManyRequests)
 			return

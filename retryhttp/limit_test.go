@@ -3,10 +3,12 @@ package retryhttp_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +19,7 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retryhttp"
 )
 
@@ -737,7 +740,7 @@ func (d closedFor) Enter(context.Context, retry.Entry) (retry.Pass, error) {
 }
 func (closedFor) Leave(retry.Pass, retry.Exit) {}
 
-// Retry-After has whole seconds: a caller that comes back earlier comes in vain.
+// Retry-After has whole seconds, rounded up: a caller must not come back earlier.
 func TestLimitHandlerSaysWhenToComeBack(t *testing.T) {
 	for wait, want := range map[time.Duration]string{
 		0: "1", time.Millisecond: "1", time.Second: "1", time.Second + 1: "2", 2 * time.Second: "2", 12 * time.Second: "12",
@@ -750,6 +753,58 @@ func TestLimitHandlerSaysWhenToComeBack(t *testing.T) {
 		}
 	}
 }
+
+// A wait that is known is the answer, whatever mark is around it, and however long the request
+// could wait.
+func TestLimitHandlerAnswersAWaitThatIsKnown(t *testing.T) {
+	for name, tt := range map[string]struct {
+		guard       func() retry.Guard
+		least, most int
+	}{
+		"a pace that is held": {func() retry.Guard { p := new(pace.Pace); p.Hold(time.Minute); return p }, 60, 75},
+		"a stop":              {func() retry.Guard { return refusing{retry.Stop(retry.After(errReset, 30*time.Second))} }, 30, 30},
+		"a stop, wrapped": {func() retry.Guard {
+			return refusing{fmt.Errorf("maintenance: %w", retry.Stop(fmt.Errorf("until noon: %w", retry.After(errReset, 90*time.Second))))}
+		}, 90, 90},
+		"a method":          {func() retry.Guard { return refusing{retry.Stop(hinting(20 * time.Second))} }, 20, 20},
+		"undone":            {func() retry.Guard { return refusing{retry.Undone(retry.Stop(retry.After(errReset, 7*time.Second)))} }, 7, 7},
+		"a pass that waits": {func() retry.Guard { return waiting(9 * time.Second) }, 9, 9},
+		"no wait":           {func() retry.Guard { return refusing{retry.Stop(errReset)} }, 1, 1},
+	} {
+		for _, left := range []time.Duration{0, time.Second, time.Hour} {
+			r := httptest.NewRequest("GET", "/", nil)
+			if left > 0 {
+				ctx, cancel := context.WithTimeout(r.Context(), left)
+				defer cancel()
+				r = r.WithContext(ctx)
+			}
+			guard, rec := tt.guard(), httptest.NewRecorder()
+			retryhttp.LimitHandler(http.NotFoundHandler(), func(*http.Request) []retry.Guard { return []retry.Guard{guard} }).ServeHTTP(rec, r)
+			if got, err := strconv.Atoi(rec.Header().Get("Retry-After")); err != nil || rec.Code != 429 || got < tt.least || got > tt.most {
+				t.Errorf("%s, %v left: %d, Retry-After %q, want %d to %d", name, left, rec.Code, rec.Header().Get("Retry-After"), tt.least, tt.most)
+			}
+		}
+	}
+}
+
+// refusing is a guard that refuses all with an error, and waiting one that has all wait.
+type (
+	refusing struct{ err error }
+	waiting  time.Duration
+)
+
+func (f refusing) Enter(context.Context, retry.Entry) (retry.Pass, error) { return retry.Pass{}, f.err }
+func (refusing) Leave(retry.Pass, retry.Exit)                             {}
+func (w waiting) Enter(context.Context, retry.Entry) (retry.Pass, error) {
+	return retry.Pass{Wait: time.Duration(w)}, nil
+}
+func (waiting) Leave(retry.Pass, retry.Exit) {}
+
+// hinting is an error that asks for a wait.
+type hinting time.Duration
+
+func (hinting) Error() string               { return "busy" }
+func (h hinting) RetryAfter() time.Duration { return time.Duration(h) }
 
 // hears is a guard that admits all, and keeps what it gets about the last attempt.
 type hears struct{ exit retry.Exit }
