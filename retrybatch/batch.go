@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -70,12 +71,15 @@ type batch[T, R any] struct {
 	failed []item // permanently, by call and index
 	answer partials
 	whole  bool // the latest call failed as a whole: its error is that of each open item
+	acted  bool // a call that failed as a whole may have done something to each open item
 }
 
 // item is what is known of an item that failed: in its latest call, if it is open.
 type item struct {
-	index, attempts int
-	retry.Verdict   // on its error
+	index         int
+	attempts      int32
+	acted         bool // a call may have done something to it: see retry.Error.Undone
+	retry.Verdict      // on its error
 }
 
 // call is an attempt of the run.
@@ -89,7 +93,9 @@ func (b *batch[T, R]) call(ctx context.Context) retry.Verdict {
 		if len(values) == len(batch) {
 			b.keep(values, false)
 		}
-		return b.policy.Judge(err)
+		v := b.policy.Judge(err)
+		b.acted = b.acted || !v.Undone
+		return v
 	}
 	if len(values) != len(batch) {
 		return b.misfit("retrybatch: send returned %s for %s", count(len(values), "value"), count(len(batch), "item"))
@@ -141,7 +147,7 @@ func (b *batch[T, R]) keep(values []R, last bool) {
 
 // misfit is the verdict on a call whose answer does not fit its items.
 func (b *batch[T, R]) misfit(format string, args ...any) retry.Verdict {
-	b.whole = true
+	b.whole, b.acted = true, true
 	return retry.Verdict{Err: fmt.Errorf(format, args...), Class: retry.Permanent}
 }
 
@@ -157,7 +163,8 @@ func (b *batch[T, R]) sort(n int, outer marks) {
 		if err == nil {
 			continue
 		}
-		it := item{b.index(i), b.calls, outer.judge(&b.policy, err)}
+		it := item{b.index(i), int32(min(b.calls, math.MaxInt32)), b.acted || b.open != nil && b.open[i].acted, outer.judge(&b.policy, err)}
+		it.acted = it.acted || !it.Undone
 		if b.policy.Ends(it.Verdict) == retry.ReasonNone {
 			open = append(open, it)
 		} else {
@@ -213,14 +220,20 @@ func (b *batch[T, R]) failure(run *retry.Error) *Error {
 	}
 	e := &Error{Items: len(b.items), Err: run, Failed: make([]Failure, 0, len(b.failed)+n)}
 	for _, it := range b.failed {
-		e.add(it.index, it.Err, retry.Error{Reason: b.policy.Ends(it.Verdict), Attempts: it.attempts, Answered: it.IsAnswer()})
+		reason := b.policy.Ends(it.Verdict)
+		marked := it.Marked && (reason == retry.ReasonPermanent || reason == retry.ReasonRefused)
+		e.add(it.index, it.Err, retry.Error{Reason: reason, Attempts: int(it.attempts), Answered: it.IsAnswer(), Marked: marked, Undone: !it.acted})
 	}
 	for i := range n {
-		last := run.Last()
-		if !b.whole && b.open != nil {
-			last = b.open[i].Err
+		last, acted := run.Last(), b.acted
+		if b.open != nil {
+			acted = acted || b.open[i].acted
+			if !b.whole {
+				last = b.open[i].Err
+			}
 		}
-		e.add(b.index(i), last, retry.Error{Reason: run.Reason, Attempts: run.Attempts, Cause: run.Cause, Answered: run.Answered})
+		e.add(b.index(i), last, retry.Error{Reason: run.Reason, Attempts: run.Attempts, Cause: run.Cause, Answered: run.Answered,
+			InWait: run.InWait, Marked: run.Marked, Undone: !acted})
 	}
 	slices.SortFunc(e.Failed, func(x, y Failure) int { return cmp.Compare(x.Index, y.Index) })
 	return e

@@ -502,7 +502,7 @@ func TestOuterRuns(t *testing.T) {
 		want   retry.Class
 	}{
 		{"a part done, the rest unprocessed", inner, failing(func(_, item int) error { return []error{nil, errBusy}[item] }), retry.Transient},
-		{"the call refused", inner, func(context.Context, []int) error { return errBusy }, retry.Transient},
+		{"nothing done", inner, func(context.Context, []int) error { return errBusy }, retry.Unprocessed},
 		{"all permanent", retry.Policy{}, failing(func(_, item int) error { return []error{nil, retry.Stop(errBusy)}[item] }), retry.Permanent},
 		{"one permanent", retry.Policy{MaxAttempts: 1}, failing(func(_, item int) error {
 			return []error{retry.Stop(errBusy), retry.After(errBusy, 0)}[item]
@@ -512,6 +512,48 @@ func TestOuterRuns(t *testing.T) {
 		err := retrybatch.Run(t.Context(), tt.policy, []int{0, 1}, tt.send)
 		if got := retry.DefaultClassifier(err); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// An item's error says what calls may have done to that item, and how the run has ended for it.
+func TestFailuresSayWhatWasDone(t *testing.T) {
+	undone := retry.Undone(errBusy)
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	type failure struct {
+		undone, marked, inWait bool
+		reason                 retry.Reason
+	}
+	for name, tt := range map[string]struct {
+		ctx   context.Context
+		calls []error // of three items
+		want  []failure
+	}{
+		"no call": {canceled, nil, []failure{{true, false, true, retry.ReasonCanceled}, {true, false, true, retry.ReasonCanceled}, {true, false, true, retry.ReasonCanceled}}},
+		"each its own": {t.Context(), []error{
+			retrybatch.Partial(map[int]error{0: undone, 1: errBusy, 2: retry.Stop(undone)}),
+			retrybatch.Partial(map[int]error{0: undone, 1: undone}),
+		}, []failure{{true, false, false, retry.ReasonMaxAttempts}, {false, false, false, retry.ReasonMaxAttempts}, {true, true, false, retry.ReasonPermanent}}},
+		"a call that may have done all": {t.Context(), []error{errBusy, retrybatch.Partial(map[int]error{0: undone, 1: retry.Stop(undone)})},
+			[]failure{{false, false, false, retry.ReasonMaxAttempts}, {false, true, false, retry.ReasonPermanent}}},
+		"a call that did nothing": {t.Context(), []error{undone, retrybatch.Partial(map[int]error{0: undone, 1: retry.Refuse(errBusy)})},
+			[]failure{{true, false, false, retry.ReasonMaxAttempts}, {false, true, false, retry.ReasonRefused}}},
+		"all calls did nothing": {t.Context(), []error{retrybatch.Partial(map[int]error{1: undone}), undone},
+			[]failure{{true, false, false, retry.ReasonMaxAttempts}}},
+		"the call stopped": {t.Context(), []error{retry.Stop(undone)}, []failure{{true, true, false, retry.ReasonPermanent}, {true, true, false, retry.ReasonPermanent}, {true, true, false, retry.ReasonPermanent}}},
+	} {
+		n := 0
+		err := retrybatch.Run(tt.ctx, retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}, []int{0, 1, 2}, func(context.Context, []int) error {
+			n++
+			return tt.calls[n-1]
+		})
+		var got []failure
+		for _, f := range batchError(t, err).Failed {
+			got = append(got, failure{f.Err.Undone, f.Err.Marked, f.Err.InWait, f.Err.Reason})
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: undone, marked, in a wait: %v, want %v", name, got, tt.want)
 		}
 	}
 }

@@ -24,10 +24,10 @@ type Error struct {
 type Failure struct {
 	Index int // in the items given to Do
 
-	// Err says why. Its Reason, Attempts and Cause are the item's: an item that failed
-	// permanently has the number of that call, and no Cause. Errs holds only the item's
-	// last error, without outermost marks, and is empty if no call was made. Name,
-	// Elapsed and Waited are the run's.
+	// Err says why. All but its Name, Elapsed and Waited, which are the run's, is about the
+	// item: one that failed permanently has the number of that call, and no Cause. Undone is
+	// true if no call did anything to the item. Errs holds only the item's last error, without
+	// outermost marks, and is empty if no call was made.
 	Err *retry.Error
 }
 
