@@ -30,7 +30,8 @@ type PerKey[T any] struct {
 
 // For returns the value for key, the same one each time. A key may be forgotten after 4096
 // others have been used since: then it gets a new value, as in a new process. There are at
-// most 8192. Call For for each call, because that is a use of the key. For a nil PerKey, or
+// most 8192, of each of which PerKey keeps at most 129 bytes: a longer key has a hash in place
+// of its end. Call For for each call, because that is a use of the key. For a nil PerKey, or
 // if New returned nil, it returns nil: a nil limit, pace or budget limits nothing, and a nil
 // hedge does not hedge.
 func (k *PerKey[T]) For(key string) *T {
@@ -47,7 +48,7 @@ func (k *PerKey[T]) fresh(key string) *T {
 	return k.New(key)
 }
 
-// All returns the values that there are when the loop begins, sorted by key, and nil where
+// All returns the values that there are when the loop begins, sorted by key as it is kept, and nil where
 // New returned nil. It is no use of the keys. A nil PerKey has none.
 func (k *PerKey[T]) All() iter.Seq2[string, *T] {
 	if k == nil {

@@ -3,6 +3,8 @@
 package keyed
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"iter"
 	"maps"
 	"slices"
@@ -10,20 +12,36 @@ import (
 	"sync"
 )
 
-// few is how many keys there may be in each map of a Set.
-const few = 4096
+// few is how many keys there may be in each map of a Set, and long how many bytes of a key it
+// keeps.
+const (
+	few  = 4096
+	long = 128
+)
 
 // Set has one value for each key. A key may be forgotten after 4096 others have been used
-// since, and there are at most 8192. The zero value is ready. A Set is safe for concurrent
-// use, and must not be copied after the first use.
+// since, and there are at most 8192. A key that is longer than 128 bytes is kept as its
+// beginning and a hash. The zero value is ready. A Set is safe for concurrent use, and must
+// not be copied after the first use.
 type Set[V any] struct {
 	mu            sync.RWMutex
 	recent, older map[string]V // a key may be in both, with the same value
 }
 
-// For returns the value for key, which fresh makes if there is none. fresh is called once
+// short returns key if it is not long, else its beginning and a hash, for which nobody finds
+// another key. It is longer than all keys that are not long, and so is none of them.
+func short(key string) string {
+	if len(key) <= long {
+		return key
+	}
+	hash := sha256.Sum256([]byte(key))
+	return key[:long-32] + "~" + hex.EncodeToString(hash[:16])
+}
+
+// For returns the value for whole, which fresh makes if there is none. fresh is called once
 // at a time, and must not use the Set. If it panics, the Set is as before.
-func (s *Set[V]) For(key string, fresh func(key string) V) V {
+func (s *Set[V]) For(whole string, fresh func(key string) V) V {
+	key := short(whole)
 	s.mu.RLock()
 	value, ok := s.recent[key]
 	s.mu.RUnlock()
@@ -36,7 +54,7 @@ func (s *Set[V]) For(key string, fresh func(key string) V) V {
 		return value // another goroutine was quicker
 	}
 	if value, ok = s.older[key]; !ok {
-		value = fresh(key)
+		value = fresh(whole)
 	}
 	if s.recent == nil || len(s.recent) == few {
 		s.recent, s.older = make(map[string]V), s.recent
@@ -45,8 +63,8 @@ func (s *Set[V]) For(key string, fresh func(key string) V) V {
 	return value
 }
 
-// All returns the values that there are when the loop begins, sorted by key. It is no use
-// of the keys. The loop may use the Set.
+// All returns the values that there are when the loop begins, sorted by key as it is kept. It
+// is no use of the keys. The loop may use the Set.
 func (s *Set[V]) All() iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) {
 		all := s.snapshot()

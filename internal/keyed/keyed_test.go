@@ -2,6 +2,7 @@ package keyed_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -83,6 +84,52 @@ func TestSetForgetsWhatIsNotUsed(t *testing.T) {
 	if use(1); len(keys(s)) != 4097 {
 		t.Errorf("%d keys after one more than 8192, want 4097", len(keys(s)))
 	}
+}
+
+// What a Set keeps is bounded in bytes too, since others may choose keys of any length. Long
+// keys have values of their own.
+func TestSetKeepsLittleOfLongKeys(t *testing.T) {
+	var s keyed.Set[*int]
+	values := map[*int]string{}
+	var given []string
+	note := func(key string) *int { given = append(given, key); return new(int) }
+	shared := strings.Repeat("x", 1<<20)
+	for _, key := range []string{shared, shared + "y", "y" + shared, shared[:128], shared[:129], shared[:127] + "y"} {
+		v := s.For(key, note)
+		if other, ok := values[v]; ok {
+			t.Errorf("keys of %d and %d bytes have one value", len(key), len(other))
+		}
+		values[v] = key
+		if s.For(strings.Clone(key), note) != v {
+			t.Errorf("a key of %d bytes has two values", len(key))
+		}
+		if given[len(given)-1] != key {
+			t.Errorf("a value was made for a part of a key of %d bytes", len(key))
+		}
+	}
+	for _, key := range keys(&s) {
+		if len(key) > 129 {
+			t.Errorf("%d bytes of a key are kept, want at most 129", len(key))
+		}
+		if len(key) > 128 { // is it a key of its own?
+			before := len(keys(&s))
+			if s.For(key, fresh); len(keys(&s)) != before+1 {
+				t.Errorf("a key of %d bytes is that of a longer one", len(key))
+			}
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range 8192 {
+		s.For(fmt.Sprint(i)+shared[:16<<10], fresh)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if kept := int64(after.HeapAlloc) - int64(before.HeapAlloc); kept > 8<<20 {
+		t.Errorf("8192 keys of 16 KiB take %d bytes", kept)
+	}
+	runtime.KeepAlive(&s)
 }
 
 // To list a key is not to use it.
