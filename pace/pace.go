@@ -4,6 +4,7 @@ package pace
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -20,7 +21,13 @@ import (
 // for calls with different quotas is worse than none, since one of them slows down the
 // others.
 //
-// A Pace is open until attempts are [retry.Throttled]: then it takes no lock. With the
+// If you know the quota, set Quota, Per and Burst. Attempts then start at that rate, from the first
+// one on. The quota is that of this process alone, unless [Pace.Share] shares it with others. One
+// throttled attempt makes only its own run wait. If half of at least four within two seconds are
+// throttled, the server's hint holds all, for at most 75 seconds. A wrong number is not corrected:
+// [Pace.Status] shows it.
+//
+// Without a Quota a Pace learns. It is open until attempts are [retry.Throttled]: then it takes no lock. With the
 // first throttled attempt it begins to count. When two more, and an eighth of those of the last
 // ten seconds, are throttled, it lets attempts start one by one, at the rate at which they
 // passed. The rate falls with the part of the recent attempts that is throttled, and grows while
@@ -38,7 +45,7 @@ import (
 // Pace is open again. If one is throttled within five minutes, the Pace goes on at once, at the
 // rate that it had.
 //
-// Attempts that have less time until their deadline start first: up to 8 seconds, two minutes,
+// With and without a Quota, attempts that have less time until their deadline start first: up to 8 seconds, two minutes,
 // half an hour, or more; of those with as much time, retries before first attempts. But every
 // fifth turn goes to who came first, so a backlog and callers who wait for an answer can share
 // a Pace.
@@ -55,6 +62,19 @@ import (
 // The zero Pace is ready. It must not be copied after the first use. A nil *Pace holds
 // nothing back. A Pace is safe for concurrent use.
 type Pace struct {
+	// Quota is how many attempts may start in Per, each at its cost: see [WithCost]. Zero means that
+	// the quota is learned. If it is negative or not finite, or less than one in thirty years or more
+	// than 1e9 in a second, no attempt is made: each run ends with an error that says so.
+	Quota float64
+
+	// Per is the time of Quota: a second if it is zero. A negative one is as bad as a negative Quota.
+	Per time.Duration
+
+	// Burst is how many attempts may start at once after a pause. Less than one means one: a server that
+	// counts in a window, or whose bucket you do not know, may refuse more. One that is negative
+	// or not finite is as bad as a negative Quota.
+	Burst float64
+
 	// Clock measures time. Nil means the clock of the first policy that uses the Pace.
 	Clock clockx.Clock
 
@@ -62,6 +82,13 @@ type Pace struct {
 	active atomic.Bool            // the pacer is not open
 	mu     sync.Mutex
 	pacer  pacing.Pacer[chan struct{}]
+	ready  bool  // the pacer knows Quota
+	bad    error // what is wrong with Quota, Per or Burst
+
+	shared    bool          // Share runs
+	tell      chan struct{} // gets an element when Share is to look
+	err       error         // of the latest exchange with the store
+	exchanges uint64
 }
 
 // pause is what a refused attempt takes at most, so that a loop of calls which are refused
@@ -84,9 +111,11 @@ func (p *Pace) Rate() float64 {
 	if p.open() {
 		return math.Inf(1)
 	}
-	now := p.clock().Now()
-	p.mu.Lock()
+	now := p.lock()
 	defer p.unlock()
+	if p.bad != nil {
+		return 0
+	}
 	return p.pacer.Rate(now)
 }
 
@@ -96,8 +125,7 @@ func (p *Pace) Wait() time.Duration {
 	if p.open() {
 		return 0
 	}
-	now := p.clock().Now()
-	p.mu.Lock()
+	now := p.lock()
 	defer p.unlock()
 	return p.pacer.Wait(now)
 }
@@ -112,8 +140,7 @@ func (p *Pace) Hold(d time.Duration) {
 	if p == nil {
 		return
 	}
-	now := p.clock().Now()
-	p.mu.Lock()
+	now := p.lock()
 	defer p.unlock()
 	p.chance()
 	p.pacer.Hold(now, d)
@@ -133,9 +160,10 @@ func (e late) RetryAfter() time.Duration { return e.wait }
 type costKey struct{}
 
 // WithCost returns a context whose calls cost so much under a [Pace]: one with twice the
-// average cost takes twice the time. The unit is any, such as the tokens of a prompt,
-// but must be the same for all calls of a Pace. Calls without a cost, or with one that
-// is not positive or not finite, count as the average. WithCost panics if ctx is nil.
+// average cost takes twice the time. The unit is that of Pace.Quota, or without one any, such as the
+// tokens of a prompt, but the same for all calls of a Pace. Calls without a cost, or with one that
+// is not positive or not finite, count as one unit of Pace.Quota, or without one as the average.
+// WithCost panics if ctx is nil.
 func WithCost(ctx context.Context, cost float64) context.Context {
 	return context.WithValue(ctx, costKey{}, cost)
 }
@@ -187,12 +215,44 @@ func (p *Pace) chance() {
 
 // open reports whether an attempt may start without a turn. It belongs to no round then:
 // what becomes of it says nothing about a later rate.
-func (p *Pace) open() bool { return p == nil || !p.active.Load() }
+func (p *Pace) open() bool { return p == nil || p.Quota == 0 && !p.active.Load() }
 
-// unlock publishes whether p is open.
+// lock returns the time, which it reads first: a clock may panic.
+func (p *Pace) lock() time.Time {
+	now := p.clock().Now()
+	p.mu.Lock()
+	if !p.ready {
+		p.ready = true
+		if p.Quota != 0 {
+			p.bad = p.know(now, p.Quota, p.Per, p.Burst)
+		}
+	}
+	return now
+}
+
+// know tells the pacer a quota. The caller has locked p.
+func (p *Pace) know(now time.Time, quota float64, per time.Duration, burst float64) error {
+	if per == 0 {
+		per = time.Second
+	}
+	rate := quota / per.Seconds()
+	if per < 0 || !(rate >= 1/most && rate <= most) || !(burst >= 0 && burst <= most) {
+		return fmt.Errorf("pace: a Quota of %v per %v with a Burst of %v makes no sense", quota, per, burst)
+	}
+	p.pacer.Tell(now, rate, burst)
+	return nil
+}
+
+// unlock publishes whether p is open, and lets Share look.
 func (p *Pace) unlock() {
 	if active := !p.pacer.Open(); active != p.active.Load() { // else the cores that only read it go on sharing it
 		p.active.Store(active)
+	}
+	if p.shared && p.pacer.Due() {
+		select {
+		case p.tell <- struct{}{}:
+		default:
+		}
 	}
 	p.mu.Unlock()
 }
@@ -213,37 +273,41 @@ func (p *Pace) Enter(ctx context.Context, e retry.Entry) (retry.Pass, error) {
 	if patience < math.MaxInt64 {
 		patience /= 2
 	}
-	pass, wait, ok := p.queue(ctx, e, patience)
-	if ok {
-		return pass, nil
+	pass, wait, err := p.queue(ctx, e, patience)
+	if err == nil || wait == 0 {
+		return pass, err
 	}
 	if e.Patience > 0 && !e.Hedge {
 		_ = e.Clock.Sleep(ctx, max(min(pause, patience), 1)) // if ctx ends, so does the run
 	}
-	return retry.Pass{}, retry.Stop(late{wait})
+	return retry.Pass{}, err
 }
 
 // queue gives an attempt a turn, unless it would have to wait for longer than patience.
-func (p *Pace) queue(ctx context.Context, e retry.Entry, patience time.Duration) (pass retry.Pass, wait time.Duration, ok bool) {
+func (p *Pace) queue(ctx context.Context, e retry.Entry, patience time.Duration) (retry.Pass, time.Duration, error) {
 	t := &turn{Owner: make(chan struct{}, 1), Retry: e.Number > 1}
 	t.Cost, _ = ctx.Value(costKey{}).(float64)
-	now := p.clock().Now()
-	p.mu.Lock()
+	now := p.lock()
 	defer p.unlock()
-	switch wait, ok = p.pacer.Enter(now, t, patience); {
-	case !ok:
-		return retry.Pass{}, wait, false
-	case wait > 0:
-		return p.waiting(now, t, wait), wait, true
+	if p.bad != nil {
+		return retry.Pass{}, 0, retry.Stop(p.bad)
 	}
-	return started(t), 0, true
+	switch wait, ok := p.pacer.Enter(now, t, patience); {
+	case !ok:
+		return retry.Pass{}, wait, retry.Stop(late{wait})
+	case wait > 0:
+		return p.waiting(now, t, wait), wait, nil
+	}
+	return started(t), 0, nil
 }
 
 // again looks whether t, which waits, may start.
 func (p *Pace) again(t *turn) (retry.Pass, error) {
-	now := p.clock().Now()
-	p.mu.Lock()
+	now := p.lock()
 	defer p.unlock()
+	if t.Late > 0 { // it has left the queue
+		return retry.Pass{}, retry.Stop(late{t.Late})
+	}
 	if wait := p.pacer.Ready(now, t); wait > 0 {
 		return p.waiting(now, t, wait), nil
 	}
@@ -255,11 +319,15 @@ func (p *Pace) again(t *turn) (retry.Pass, error) {
 func started(t *turn) retry.Pass { return retry.Pass{Paces: true, Held: t, Round: t.Round} }
 
 // waiting returns the Pass of a turn that waits. The first of the queue sleeps, and only it:
-// the others' waits depend on what it learns, so it wakes them. Another clock than the system's
-// may stand still while nobody sleeps, so there all do, for as long as they expect.
+// the others' waits depend on what it learns, so it wakes them. An answer of a store ends its sleep.
+// Another clock than the system's may stand still while nobody sleeps, so there all do, for as long
+// as they expect.
 func (p *Pace) waiting(now time.Time, t *turn, wait time.Duration) retry.Pass {
 	pass := retry.Pass{Wait: wait, Again: true, Paces: true, Held: t}
 	if p.pacer.First() == t && wait < pacing.Never {
+		if p.shared {
+			pass.Wake, pass.Timed = t.Owner, true
+		}
 		return pass
 	}
 	pass.Wake, pass.Timed = t.Owner, !readings.System(p.clock())
@@ -277,6 +345,10 @@ func (p *Pace) Leave(pass retry.Pass, x retry.Exit) {
 		p.throttled(pass.Round, x)
 	case x.Ending == retry.NotMade && has:
 		p.abandon(t, x.Verdict.Err != nil)
+	case x.Ending == retry.Returned && has:
+		now := p.lock()
+		defer p.unlock()
+		p.pacer.Ended(now)
 	}
 }
 
@@ -290,6 +362,7 @@ func (p *Pace) abandon(t *turn, refused bool) {
 	case t.Waits():
 		p.pacer.Leave(t)
 		p.wakeFirst()
+	case t.Late > 0:
 	case refused:
 		p.pacer.Unsent(t)
 	default:
@@ -302,8 +375,7 @@ func (p *Pace) abandon(t *turn, refused bool) {
 // none.
 func (p *Pace) throttled(round uint64, x retry.Exit) {
 	p.on(x.Clock, nil)
-	now := p.clock().Now()
-	p.mu.Lock()
+	now := p.lock()
 	defer p.unlock()
 	p.chance()
 	p.pacer.Throttled(now, round, x.Verdict.Hint)

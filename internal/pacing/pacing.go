@@ -41,10 +41,11 @@ type Pacer[T any] struct {
 
 // Turn is an attempt that a Pacer has let start, or that waits.
 type Turn[T any] struct {
-	Owner T       // for the caller
-	Cost  float64 // in any unit; one that is not positive, or not finite, counts as the average
-	Retry bool    // goes before first attempts that are as urgent
-	Round uint64  // of the Pacer, when the attempt started
+	Owner T             // for the caller
+	Cost  float64       // in any unit; one that is not positive, or not finite, counts as the average
+	Retry bool          // goes before first attempts that are as urgent
+	Round uint64        // of the Pacer, when the attempt started
+	Late  time.Duration // for which t would have to wait, if it has left the queue since that is too long
 
 	class  int       // index of its queue
 	number uint64    // in the order of arrival
@@ -107,6 +108,9 @@ func (p *Pacer[T]) Enter(now time.Time, t *Turn[T], patience time.Duration) (wai
 	}
 	if !t.Retry {
 		t.class++
+	}
+	if p.told != nil && p.Len() == 0 {
+		p.told.flow = math.Inf(1) // only the store knows: no answer is older than the attempt
 	}
 	if wait = p.until(p.ahead(t.class), t); wait <= 0 {
 		p.start(t)

@@ -12,19 +12,21 @@ type sharing struct {
 	joined bool
 	asked  time.Time // when the store was asked the last time,
 	heard  time.Time // and when it has answered; zero: it has not yet
+	news   bool      // it is to be asked whether there was a hold
 	fails  bool      // it does not answer
 	since  time.Time // when it began to answer, or to fail
 
 	slots []batch // that are reserved and not used up, in order
 	got   float64 // how many came the last time,
-	flow  float64 // and in how many a second that was, with the wait for them
+	flow  float64 // and how many a second that was, with the wait for them; +Inf: nobody has waited since
 	spare float64 // slots to give back
 	hold  float64 // seconds for which the store is to hold all
 
 	moved    float64 // Slots.Moved of the latest answer,
 	reported float64 // and of the answer to the last hold of this process
 
-	own    float64   // units in a second of this process, while the store does not answer
+	own    float64   // units in a second of this process, while the store does not answer,
+	was    float64   // and when it failed
 	starts float64   // units that have started, which fade
 	faded  time.Time // up to here
 	began  time.Time // when the first of them may have started
@@ -52,7 +54,8 @@ const (
 	horizon   = 500 * time.Millisecond // for which slots are good after the store has lost its state
 	halfLife  = 30                     // seconds in which the starts of a process fade by the factor e
 	backOff   = .7                     // of the own rate is left after a second in which attempts were throttled
-	backOn    = 1.05                   // times the own rate follows after another second
+	backOn    = 1.05                   // times the own rate follows after another second, up to what it was at first,
+	upOn      = 1.01                   // and above
 	newcomer  = 1                      // a second: the own rate of a process that has not started anything yet
 	ages      = 3600                   // seconds: no number of a store that is larger counts
 )
@@ -60,28 +63,39 @@ const (
 // Join lets attempts wait for slots of a store, if p is told its quota.
 func (p *Pacer[T]) Join(now time.Time) {
 	p.advance(now)
-	p.told.sharing = sharing{joined: true, since: now, faded: now, began: now}
+	k := &p.told.sharing
+	if !k.joined {
+		k.faded, k.began = now, now
+	}
+	k.joined, k.fails, k.news, k.heard, k.since, k.flow, k.hold = true, false, false, time.Time{}, now, math.Inf(1), 0
 	p.renew()
 }
 
-// Part ends that: p keeps its quota alone. It returns how many slots are to be given back.
-func (p *Pacer[T]) Part(now time.Time) (spare float64) {
+// Part ends that. The store is to be asked a, if there are slots to be given back. The quota is
+// still that of others too, so p goes on at the rate of its own starts.
+func (p *Pacer[T]) Part(now time.Time) (a Ask, spare bool) {
 	p.advance(now)
 	k := p.told
 	k.release(now, k.have())
-	spare = k.spare
-	k.sharing = sharing{}
-	p.renew()
-	return spare
+	a = Ask{Rate: k.rate, Burst: k.burst, Unused: k.spare}
+	k.spare = 0
+	p.Alone(now)
+	return a, a.Unused > tiny
 }
 
-// Shared reports whether slots come from a store, and since when, or since when it fails. since is
-// the zero time if p was not joined.
+// Shared reports whether slots come from a store, and since when, or since when it fails.
 func (p *Pacer[T]) Shared() (ok bool, since time.Time) {
 	if p.told == nil {
 		return false, time.Time{}
 	}
 	return p.told.reserves() && !p.told.heard.IsZero(), p.told.since
+}
+
+// News notes that another process may have held all.
+func (p *Pacer[T]) News() {
+	if p.told != nil {
+		p.told.news = true
+	}
 }
 
 // reserves reports whether attempts wait for slots of a store.
@@ -111,11 +125,7 @@ func (k *told) slot(now time.Time, n float64) (wait time.Duration, reserved bool
 		n -= b.n
 		last = later(last, b.at.Add(times(b.gap, b.n-1)))
 	}
-	flow := k.flow
-	if flow == 0 {
-		flow = k.rate
-	}
-	return last.Sub(now) + 1 + inSeconds(min(n/flow, ages)), false
+	return last.Sub(now) + 1 + inSeconds(min(n/k.flow, ages)), false
 }
 
 func times(d time.Duration, n float64) time.Duration { return time.Duration(float64(d) * max(n, 0)) }
@@ -191,7 +201,7 @@ func (p *Pacer[T]) Alone(now time.Time) {
 	if k.starts < 1 {
 		k.own = min(newcomer, k.rate)
 	}
-	k.fails, k.since, k.hold = true, now, 0
+	k.fails, k.since, k.was, k.hold = true, now, k.own, 0
 	p.renew()
 }
 
@@ -201,37 +211,68 @@ func (k *told) adapt() {
 	case !k.fails || k.ended[0] == 0:
 	case k.refused[0] > 0:
 		k.own *= backOff
+	case k.own < k.was:
+		k.own = min(k.own*backOn, k.was)
 	default:
-		k.own = min(k.own*backOn, k.rate)
+		k.own = min(k.own*upOn, k.rate)
 	}
 }
 
-// Ask returns what the store is to be asked, if it is, or when to look again. Slots that nobody
-// waits for are given back.
+// Ask returns what the store is to be asked, if it is, or when to look again, unless Due reports
+// true before. Slots that nobody waits for are given back.
 func (p *Pacer[T]) Ask(now time.Time) (a Ask, due bool, next time.Duration) {
 	p.advance(now)
 	k := p.told
 	if early := Gap - now.Sub(k.asked); early > 0 && early <= Gap {
 		return Ask{}, false, early
 	}
-	need := p.size()
-	k.release(now, k.have()-need)
-	have := k.have()
-	a = Ask{Rate: k.rate, Burst: k.burst, Hold: k.hold, Unused: k.spare}
-	first := p.First()
-	if first != nil {
-		a.Least = max(first.size-have, 0)
-		if a.Least > tiny || have < k.got/2 {
-			a.Want = need - have
-			a.Patience = p.patience().Seconds()
-		}
-	}
-	stale := first != nil && a.Want <= tiny && p.ready(first) == Never
-	if due = k.heard.IsZero() || k.fails || stale || a.Want > tiny || a.Unused > tiny || a.Hold > 0; !due {
+	if !p.Due() {
 		return Ask{}, false, ages * time.Second
 	}
-	k.asked = now
+	need := p.size()
+	k.release(now, k.have()-need)
+	a = Ask{Rate: k.rate, Burst: k.burst, Hold: k.hold, Unused: k.spare}
+	if a.Want, a.Least = p.wants(); a.Want > 0 {
+		a.Patience = p.patience().Seconds()
+	}
+	k.asked, k.news = now, false
 	return a, true, 0
+}
+
+// Due reports whether there is something to ask the store.
+func (p *Pacer[T]) Due() bool {
+	k := p.told
+	if k == nil || !k.joined {
+		return false
+	}
+	if k.heard.IsZero() || k.fails || k.news || k.spare > tiny || k.hold > 0 || k.have() > p.size()+tiny {
+		return true
+	}
+	if want, _ := p.wants(); want > 0 {
+		return true
+	}
+	first := p.First()
+	return first != nil && p.ready(first) == Never
+}
+
+// wants returns how many slots those that wait need, if it is time to ask for them, and of these
+// how many before any of them can start.
+func (p *Pacer[T]) wants() (want, least float64) {
+	first := p.First()
+	if first == nil {
+		return 0, 0
+	}
+	have := p.told.have()
+	if least = first.size - have; least <= tiny {
+		least = 0
+		if have >= p.told.got/2 {
+			return 0, 0
+		}
+	}
+	if want = p.size() - have; want <= tiny {
+		return 0, 0
+	}
+	return want, least
 }
 
 // patience returns for how long the most patient one of those that wait does.
@@ -252,16 +293,16 @@ func (t *Turn[T]) left(now time.Time) time.Duration {
 	return max(t.until.Sub(now), 0)
 }
 
-// Answered notes the answer to a. If their turns would come too late for all who wait, they leave
-// the queue, and Answered returns them with what they would have to wait for.
-func (p *Pacer[T]) Answered(now time.Time, a Ask, s Slots) (refused []*Turn[T], wait time.Duration) {
+// Answered notes the answer to a. Those whose turns would come too late leave the queue, with
+// Late set: Answered returns them.
+func (p *Pacer[T]) Answered(now time.Time, a Ask, s Slots) (refused []*Turn[T]) {
 	p.advance(now)
 	k := p.told
 	if k.fails || k.heard.IsZero() {
 		k.fails, k.since = false, now
 		p.renew()
 	}
-	k.spare -= min(a.Unused, k.spare)
+	k.spare = max(k.spare-a.Unused, 0)
 	k.follow(now, s.Moved)
 	if a.Hold > 0 {
 		k.hold, k.reported = 0, s.Moved
@@ -269,16 +310,24 @@ func (p *Pacer[T]) Answered(now time.Time, a Ask, s Slots) (refused []*Turn[T], 
 	k.heard = now
 	if s.N > tiny {
 		k.add(now, s, a.Rate)
-		return nil, 0
+		return nil
 	}
 	if a.Least <= tiny || a.Want <= tiny {
-		return nil, 0
+		return nil
 	}
-	for t := p.First(); t != nil; t = p.First() {
-		p.remove(t)
-		refused = append(refused, t)
+	wait := inSeconds(min(max(s.Wait, 0), ages))
+	for i := range p.queues {
+		for e := p.queues[i].turns.Front(); e != nil; {
+			t := e.Value.(*Turn[T])
+			e = e.Next()
+			if t.left(now) < wait { // others have come since
+				p.remove(t)
+				t.Late = wait
+				refused = append(refused, t)
+			}
+		}
 	}
-	return refused, inSeconds(min(max(s.Wait, 0), ages))
+	return refused
 }
 
 // follow moves the slots that were reserved before as the store has moved all.

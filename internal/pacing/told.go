@@ -21,9 +21,7 @@ const (
 	fewest   = 4                // attempts of two seconds, of which half must be throttled before the server's wait holds all
 	longest  = 75 * time.Second // that such a hold may last
 	nonePass = 8                // attempts in a row: if all are throttled, that may not be the quota
-
-	// A quota seems to be another one if of so many attempts such a part is throttled.
-	judged, tooMany = 20, .05
+	judged   = 20               // attempts, before which it is not known which part is throttled
 )
 
 // tiny is less than any part of a unit that matters: numbers of units are sums.
@@ -43,19 +41,18 @@ func (p *Pacer[T]) Tell(now time.Time, rate, burst float64) {
 	p.told.rate, p.told.burst = rate, burst
 }
 
-// Quota returns the units in a second that p was told, 0 if it learns, and how many seem to be
-// allowed: less, if a part of the attempts is throttled all the same.
-func (p *Pacer[T]) Quota(now time.Time) (told, seems float64) {
+// Quota returns the units in a second that p was told, 0 if it learns, and which part of the
+// attempts of the last minute was throttled all the same.
+func (p *Pacer[T]) Quota(now time.Time) (told, throttled float64) {
 	k := p.told
 	if k == nil {
 		return 0, 0
 	}
 	p.advance(now)
-	k.tick(now)
-	if k.minute >= judged && k.wasted >= tooMany*k.minute {
-		return k.rate, k.rate * (1 - k.wasted/k.minute)
+	if k.minute >= judged {
+		throttled = k.wasted / k.minute
 	}
-	return k.rate, k.rate
+	return k.rate, throttled
 }
 
 // pays returns the units that may start in a second in this process without slots of a store, and

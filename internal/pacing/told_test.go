@@ -119,15 +119,15 @@ func TestQuotaThatSeemsToBeSmaller(t *testing.T) {
 		for range 5 {
 			p.Throttled(now, 0, 0)
 		}
-		if _, seems := p.Quota(now.Add(time.Millisecond)); i == 0 && seems != 25 {
-			t.Errorf("it seems to be %v after 25 attempts of this second", seems)
+		if _, part := p.Quota(now.Add(time.Millisecond)); i == 0 && part != 0 {
+			t.Errorf("%v are throttled after 25 attempts of this second", part)
 		}
 	}
-	if told, seems := p.Quota(now.Add(time.Second)); told != 25 || seems < 19.9 || seems > 20.1 {
-		t.Errorf("told %v, seems to be %v; want 25, 20", told, seems)
+	if told, part := p.Quota(now.Add(time.Second)); told != 25 || part < .199 || part > .201 {
+		t.Errorf("told %v, of which %v are throttled; want 25, .2", told, part)
 	}
-	if _, seems := p.Quota(now.Add(10 * time.Minute)); seems != 25 {
-		t.Errorf("ten minutes later it seems to be %v", seems)
+	if _, part := p.Quota(now.Add(10 * time.Minute)); part != 0 {
+		t.Errorf("ten minutes later %v are throttled", part)
 	}
 }
 
@@ -221,9 +221,11 @@ func TestTooLateForAll(t *testing.T) {
 	if !due || a.Patience != 10 {
 		t.Fatalf("%+v, %t", a, due)
 	}
-	refused, wait := p.Answered(now, a, pacing.Slots{Wait: 60})
-	if len(refused) != 1 || refused[0] != turn || wait != time.Minute || turn.Waits() || p.Len() != 0 {
-		t.Errorf("refused %v, with a wait of %v", refused, wait)
+	patient := &pacing.Turn[int]{} // comes while the store is asked
+	p.Enter(now, patient, time.Hour)
+	refused := p.Answered(now, a, pacing.Slots{Wait: 60})
+	if len(refused) != 1 || refused[0] != turn || turn.Late != time.Minute || turn.Waits() || p.First() != patient {
+		t.Errorf("refused %v, with a wait of %v", refused, turn.Late)
 	}
 }
 
@@ -336,10 +338,10 @@ func TestPartGivesBack(t *testing.T) {
 	p.Enter(now, &pacing.Turn[int]{}, time.Minute)
 	a, _, _ := p.Ask(now)
 	p.Answered(now, a, pacing.Slots{N: 3, Wait: 1, Moved: -1})
-	if spare := p.Part(now); spare != 3 {
-		t.Errorf("%v to give back, want 3", spare)
+	if a, spare := p.Part(now); a != (pacing.Ask{Rate: 1, Burst: 1, Unused: 3}) || !spare {
+		t.Errorf("%+v, %t; want 3 to give back", a, spare)
 	}
-	if ok, since := p.Shared(); ok || !since.IsZero() || p.Rate(now) != 1 {
-		t.Errorf("shared %t since %v after Part", ok, since)
+	if ok, _ := p.Shared(); ok || p.Rate(now) != 1 {
+		t.Errorf("shared %t after Part, at %v", ok, p.Rate(now))
 	}
 }

@@ -1,0 +1,416 @@
+package pace_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/pace"
+)
+
+// provider is a server with a quota, which knows nothing of paces.
+type provider struct {
+	rate   float64       // requests in a second
+	window time.Duration // in which they are counted; 0: a bucket
+	bucket float64       // its size, at least 1
+	hint   time.Duration // a wait is rounded up to a multiple of it; 0: a refusal has none
+	late   time.Duration // that a refusal takes
+	took   time.Duration // that an answer takes
+
+	mu              sync.Mutex
+	began           time.Time
+	left            float64
+	at              time.Time
+	passed, refused float64
+}
+
+func (p *provider) call(ctx context.Context) error {
+	ok, wait := p.admit()
+	took := p.took
+	if !ok {
+		took = p.late
+	}
+	if err := clockx.System().Sleep(ctx, took); err != nil {
+		return err
+	}
+	switch {
+	case ok:
+		return nil
+	case p.hint == 0:
+		return status(429)
+	}
+	return retry.After(status(429), (wait + p.hint - 1).Truncate(p.hint))
+}
+
+// admit counts a request, and says after which wait another may pass if it refuses this one.
+func (p *provider) admit() (ok bool, wait time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if p.began.IsZero() {
+		p.began, p.at, p.left = now, now, max(p.bucket, 1)
+		if p.window > 0 {
+			p.left = p.rate * p.window.Seconds()
+		}
+	}
+	if p.window > 0 {
+		start := now.Add(-(now.Sub(p.began) % p.window))
+		if p.at.Before(start) {
+			p.left = math.Round(p.rate * p.window.Seconds())
+		}
+		wait = p.window - now.Sub(start)
+	} else {
+		p.left = min(p.left+p.rate*now.Sub(p.at).Seconds(), max(p.bucket, 1))
+		wait = time.Duration((1 - p.left) / p.rate * 1e9)
+	}
+	p.at = now
+	if p.left < 1-1e-6 {
+		p.refused++
+		return false, wait
+	}
+	p.left--
+	p.passed++
+	return true, 0
+}
+
+// memory is a Store in this process.
+type memory struct {
+	took  time.Duration                  // an exchange
+	ahead func(at time.Duration) float64 // seconds by which its clock is, after so long; nil: none
+	fails func(at time.Duration) error   // nil: never
+
+	mu        sync.Mutex
+	began     time.Time
+	state     pace.State
+	exchanges float64
+	news      []chan struct{}
+}
+
+func (m *memory) Reserve(ctx context.Context, a pace.Ask) (pace.Slots, error) {
+	if err := clockx.System().Sleep(ctx, m.took/2); err != nil {
+		return pace.Slots{}, err
+	}
+	s, err := m.apply(a)
+	if err == errSilent {
+		<-ctx.Done()
+		return pace.Slots{}, context.Cause(ctx)
+	}
+	if e := clockx.System().Sleep(ctx, m.took/2); e != nil {
+		return pace.Slots{}, e
+	}
+	return s, err
+}
+
+var errSilent = errors.New("silent")
+
+func (m *memory) apply(a pace.Ask) (pace.Slots, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	if m.began.IsZero() {
+		m.began = now
+	}
+	if m.fails != nil {
+		if err := m.fails(now.Sub(m.began)); err != nil {
+			return pace.Slots{}, err
+		}
+	}
+	m.exchanges++
+	seconds := float64(now.UnixNano()) / 1e9
+	if m.ahead != nil {
+		seconds += m.ahead(now.Sub(m.began))
+	}
+	moved := m.state.Moved
+	s, err := m.state.Reserve(seconds, a)
+	if err == nil && m.state.Moved > moved {
+		for _, c := range m.news {
+			select {
+			case c <- struct{}{}:
+			default:
+			}
+		}
+	}
+	return s, err
+}
+
+func (m *memory) News(context.Context) <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := make(chan struct{}, 1)
+	m.news = append(m.news, c)
+	return c
+}
+
+// forget empties m.
+func (m *memory) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state = pace.State{}
+}
+
+// offset is a system's clock that is wrong.
+type offset struct {
+	clockx.Clock
+	by time.Duration
+}
+
+func (o offset) Now() time.Time { return o.Clock.Now().Add(o.by) }
+
+// fleet is processes whose calls count against one quota.
+type fleet struct {
+	processes int
+	load      float64 // calls in a second, as a part of the quota; 0: none
+	closed    int     // calls that each process has underway all the time
+	patience  time.Duration
+	lasts     time.Duration
+	told      float64       // the number that the paces have, as a part of the quota; 0: 1
+	alone     bool          // without Share
+	skew      time.Duration // of the processes' clocks, at most
+	provider
+	store memory
+	seed  uint64
+
+	// also is called on a goroutine of its own when all run.
+	also func(f *fleet)
+
+	ctx     context.Context
+	members []*member
+}
+
+// member is a process.
+type member struct {
+	pace.Pace
+	f      *fleet
+	chance *rand.Rand
+	leave  context.CancelFunc // ends Share
+	die    context.CancelFunc // ends its calls
+	ctx    context.Context
+	op     func(context.Context) error
+
+	mu                    sync.Mutex
+	calls, failed, passed float64
+	requests, refused     float64
+	inTurn                []time.Time
+}
+
+func (m *member) policy() retry.Policy {
+	m.mu.Lock()
+	seed := m.chance.Uint64()
+	m.mu.Unlock()
+	return retry.Policy{
+		MaxAttempts: 5, Guards: []retry.Guard{&m.Pace}, Clock: m.Clock, MaxRetryAfter: 2 * time.Minute,
+		Rand: rand.New(rand.NewPCG(seed, 1)).Float64,
+	}
+}
+
+// call makes a call with a patience.
+func (m *member) call(patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(m.ctx, patience)
+	defer cancel()
+	err := retry.Run(ctx, m.policy(), func(ctx context.Context) error {
+		err := m.op(ctx)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.requests++
+		if retry.DefaultClassifier(err) == retry.Throttled {
+			m.refused++
+		}
+		return err
+	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls++
+	if err != nil {
+		m.failed++
+	} else {
+		m.passed++
+	}
+	return err
+}
+
+// offer makes calls at random times, or one after the other.
+func (m *member) offer() {
+	f := m.f
+	for range f.closed {
+		go func() {
+			for m.ctx.Err() == nil {
+				_ = m.call(f.patience)
+				time.Sleep(time.Millisecond)
+			}
+		}()
+	}
+	if f.load == 0 {
+		return
+	}
+	gap := float64(f.processes) / (f.load * f.rate) * 1e9
+	for m.ctx.Err() == nil {
+		m.mu.Lock()
+		d := time.Duration(m.chance.ExpFloat64() * gap)
+		m.mu.Unlock()
+		time.Sleep(d)
+		go m.call(f.patience)
+	}
+}
+
+// figures are what became of a fleet, without its first five seconds.
+type figures struct {
+	wasted    float64 // part of the requests
+	goodput   float64 // what passed, as a part of what could
+	failed    float64 // part of the calls
+	exchanges float64 // for each request
+	jain      float64
+}
+
+func (x figures) String() string {
+	return fmt.Sprintf("wasted %.1f %%, goodput %.1f %%, failed %.1f %%, %.2f exchanges, Jain %.2f", 100*x.wasted, 100*x.goodput, 100*x.failed, x.exchanges, x.jain)
+}
+
+const warm = 5 * time.Second
+
+func (f *fleet) run(t *testing.T) (x figures) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var end context.CancelFunc
+		f.ctx, end = context.WithCancel(t.Context())
+		if f.patience == 0 {
+			f.patience = 30 * time.Second
+		}
+		if f.lasts == 0 {
+			f.lasts = time.Minute
+		}
+		if f.took == 0 {
+			f.took = 200 * time.Millisecond
+		}
+		if f.late == 0 {
+			f.late = 50 * time.Millisecond
+		}
+		for i := range f.processes {
+			f.members = append(f.members, f.start(i))
+		}
+		for _, m := range f.members {
+			go m.offer()
+		}
+		if f.also != nil {
+			go f.also(f)
+		}
+		time.Sleep(warm)
+		began := f.count()
+		time.Sleep(f.lasts)
+		x = f.count().since(began, f)
+		end()
+		synctest.Wait()
+		time.Sleep(2 * time.Minute)
+	})
+	return x
+}
+
+func (f *fleet) start(i int) *member {
+	m := &member{f: f, chance: rand.New(rand.NewPCG(f.seed, uint64(i))), op: f.provider.call}
+	told := f.told
+	if told == 0 {
+		told = 1
+	}
+	m.Quota, m.Burst = told*f.rate, 1
+	if f.skew > 0 {
+		m.Clock = offset{clockx.System(), time.Duration((2*m.chance.Float64() - 1) * float64(f.skew))}
+	}
+	m.ctx, m.die = context.WithCancel(f.ctx)
+	var share context.Context
+	share, m.leave = context.WithCancel(m.ctx)
+	if !f.alone {
+		go m.Share(share, &f.store)
+	}
+	return m
+}
+
+// counts are sums.
+type counts struct {
+	at                                        time.Time
+	passed, refused, calls, failed, exchanges float64
+	each                                      []float64
+}
+
+func (f *fleet) count() (c counts) {
+	c.at = time.Now()
+	f.provider.mu.Lock()
+	c.passed, c.refused = f.passed, f.refused
+	f.provider.mu.Unlock()
+	f.store.mu.Lock()
+	c.exchanges = f.store.exchanges
+	f.store.mu.Unlock()
+	for _, m := range f.members {
+		m.mu.Lock()
+		c.calls += m.calls
+		c.failed += m.failed
+		c.each = append(c.each, m.passed)
+		m.mu.Unlock()
+	}
+	return c
+}
+
+func (c counts) since(b counts, f *fleet) (x figures) {
+	seconds := c.at.Sub(b.at).Seconds()
+	passed, refused := c.passed-b.passed, c.refused-b.refused
+	could := f.rate * seconds
+	if f.closed == 0 && f.load < 1 {
+		could = c.calls - b.calls
+	}
+	x.wasted = refused / max(passed+refused, 1)
+	x.goodput = passed / could
+	x.failed = (c.failed - b.failed) / max(c.calls-b.calls, 1)
+	x.exchanges = (c.exchanges - b.exchanges) / max(passed+refused, 1)
+	var sum, squares float64
+	for i := range c.each {
+		n := c.each[i]
+		if i < len(b.each) {
+			n -= b.each[i]
+		}
+		sum += n
+		squares += n * n
+	}
+	x.jain = sum * sum / (float64(len(c.each)) * squares)
+	return x
+}
+
+// Whatever the server's hints are and however many calls there are, nothing is wasted, and the quota
+// is used.
+func TestAToldQuota(t *testing.T) {
+	sizes, seeds := []int{1, 12}, uint64(1)
+	if longTests {
+		sizes, seeds = []int{1, 12, 50, 200}, 8
+	}
+	for seed := range seeds {
+		for _, n := range sizes {
+			for _, load := range []float64{.5, 1.5, 3} {
+				for _, hint := range []time.Duration{time.Second, time.Nanosecond, 0} {
+					f := fleet{processes: n, load: load, provider: provider{rate: 25, bucket: 5, hint: hint}, store: memory{took: 2 * time.Millisecond}, seed: seed}
+					x := f.run(t)
+					name := fmt.Sprintf("seed %d, %d processes, load %v, hint %v", seed, n, load, hint)
+					x.want(t, name, .01, .95, 2.2)
+					if load > 1 && x.jain < .92 || load < 1 && x.failed > 0 {
+						t.Errorf("%s: %v", name, x)
+					}
+				}
+			}
+		}
+	}
+}
+
+// want reports an error if more is wasted, less passes, or there are more exchanges.
+func (x figures) want(t *testing.T, name string, wasted, goodput, exchanges float64) {
+	t.Helper()
+	if x.wasted > wasted || x.goodput < goodput || x.exchanges > exchanges {
+		t.Errorf("%s: %v", name, x)
+	}
+	if testing.Verbose() {
+		t.Logf("%s: %v", name, x)
+	}
+}

@@ -1,0 +1,194 @@
+package pace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/goretry/retry/internal/pacing"
+)
+
+// Share lets p reserve slots of its quota in s, where other processes do so too, until ctx ends.
+// Then it returns ctx's error. Call it on a goroutine of its own, and let ctx end when the last
+// call has:
+//
+//	go model.Share(ctx, &retryredis.Store{Client: client, Key: "provider/model/key"})
+//
+// All processes that share a Store must have the same Quota, Per and Burst. A call takes one round
+// trip to the store, or less if others wait with it: who waits is given a time, and sleeps. A
+// process is given half of what is free in the next half second at most, so one that dies, or has a
+// thousand calls, takes little from the others. If an attempt would start too late, its run ends
+// with [retry.ErrPaced], whose wait is not older than the call.
+//
+// While s does not answer within half a second, p goes on at the rate of its own starts of the last
+// half minute, lowered by each second with a throttled attempt, and asks again every one or two
+// seconds: [Pace.Status] says why. Once Share has returned, p goes on so, too.
+//
+// Share returns an error at once if p has no quota, or a bad one, if p or s is nil, or p is shared
+// already.
+func (p *Pace) Share(ctx context.Context, s Store) error {
+	if p == nil || s == nil {
+		return errors.New("pace: Share needs a Pace and a Store")
+	}
+	if err := p.join(); err != nil {
+		return err
+	}
+	defer p.part(ctx, s)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	news := s.News(ctx)
+	for ctx.Err() == nil {
+		a, due, next := p.ask()
+		if due {
+			_ = p.clock().Sleep(ctx, p.exchange(ctx, s, a))
+			continue
+		}
+		limit, cancel := p.clock().WithTimeoutCause(ctx, next, nil)
+		select {
+		case <-limit.Done():
+		case <-p.tell:
+			if next < pacing.Gap { // it is too early: there may be more by then
+				<-limit.Done()
+			}
+		case _, more := <-news:
+			if !more {
+				news = nil
+			}
+			p.hear()
+		}
+		cancel()
+	}
+	return context.Cause(ctx)
+}
+
+// join lets p wait for slots of a store.
+func (p *Pace) join() error {
+	now := p.lock()
+	defer p.unlock()
+	switch told, _ := p.pacer.Quota(now); {
+	case p.bad != nil:
+		return p.bad
+	case told == 0:
+		return errors.New("pace: Share needs a Quota: what nobody knows cannot be shared")
+	case p.shared:
+		return errors.New("pace: the Pace is shared already")
+	}
+	if p.tell == nil {
+		p.tell = make(chan struct{}, 1)
+	}
+	p.shared, p.err = true, nil
+	p.pacer.Join(now)
+	return nil
+}
+
+// part ends that, and gives back what is reserved and not used.
+func (p *Pace) part(ctx context.Context, s Store) {
+	now := p.lock()
+	p.shared = false
+	a, spare := p.pacer.Part(now)
+	p.wakeFirst()
+	p.unlock()
+	if spare {
+		ctx, cancel := p.clock().WithTimeoutCause(context.WithoutCancel(ctx), pacing.Timeout, nil)
+		defer cancel()
+		_, _ = s.Reserve(ctx, Ask(a)) // otherwise they are lost: less than half a second of the quota
+	}
+}
+
+// ask returns what to ask the store, if there is anything, or when to look again.
+func (p *Pace) ask() (a Ask, due bool, next time.Duration) {
+	now := p.lock()
+	defer p.mu.Unlock()
+	b, due, next := p.pacer.Ask(now)
+	return Ask(b), due, next
+}
+
+// hear notes that there is news.
+func (p *Pace) hear() {
+	p.lock()
+	defer p.mu.Unlock()
+	p.pacer.News()
+}
+
+// exchange asks the store, and returns how long to wait before it may be asked again.
+func (p *Pace) exchange(ctx context.Context, s Store, a Ask) time.Duration {
+	limit, cancel := p.clock().WithTimeoutCause(ctx, pacing.Timeout, errSilent)
+	slots, err := s.Reserve(limit, a)
+	cancel()
+	if err == nil {
+		err = slots.check(a)
+	}
+	now := p.lock()
+	defer p.unlock()
+	defer p.wakeFirst()
+	p.exchanges++
+	if err != nil && ctx.Err() != nil { // Share ends
+		return 0
+	}
+	if p.err = err; err != nil {
+		p.pacer.Alone(now)
+		return time.Second + rand.N(time.Second) // of real chance: processes must not ask together
+	}
+	for _, t := range p.pacer.Answered(now, pacing.Ask(a), pacing.Slots(slots)) {
+		wake(t)
+	}
+	return pacing.Gap
+}
+
+var errSilent = fmt.Errorf("pace: the store has not answered within %v", pacing.Timeout)
+
+// check returns an error if s is no answer to a.
+func (s Slots) check(a Ask) error {
+	for _, x := range []float64{s.N, s.Wait, s.Moved} {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("pace: the store has answered %v", s)
+		}
+	}
+	if s.N < 0 || s.N > a.Want {
+		return fmt.Errorf("pace: the store has given %v slots of %v", s.N, a.Want)
+	}
+	return nil
+}
+
+// Status is what a [Pace] says of itself, for a page or a metric.
+type Status struct {
+	Waiting   int     // attempts in its queue
+	Quota     float64 // units in a second that it was told, 0 if it learns
+	Seems     float64 // what the quota seems to be: less than Quota if attempts are throttled though they are paced
+	Throttled float64 // the part of the attempts of about the last minute that were throttled; 0 if it learns
+
+	// With Share:
+	Shared    bool      // slots come from the Store
+	Since     time.Time // when that began; if Shared is not set, when p began to go on alone; zero without Share
+	Err       error     // why p goes on alone, nil if it does not. Without Share: what is wrong with Quota, Per or Burst
+	Exchanges uint64    // with the Store
+}
+
+// Status returns the zero Status if p is nil.
+func (p *Pace) Status() (s Status) {
+	if p == nil {
+		return s
+	}
+	now := p.lock()
+	defer p.unlock()
+	s.Waiting = p.pacer.Len()
+	s.Quota, s.Throttled = p.pacer.Quota(now)
+	s.Seems = s.Quota
+	if s.Throttled >= wrong {
+		s.Seems *= 1 - s.Throttled
+	}
+	s.Err, s.Exchanges = p.err, p.exchanges
+	if p.bad != nil {
+		s.Err = p.bad
+	}
+	if p.shared {
+		s.Shared, s.Since = p.pacer.Shared()
+	}
+	return s
+}
+
+// wrong is the part of the attempts from which on the number of the quota seems to be wrong.
+const wrong = .05
