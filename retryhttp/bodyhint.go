@@ -35,7 +35,7 @@ func BodyHint(resp *http.Response) error {
 	}
 	text, rest := peek(resp.Body, maxPeek)
 	resp.Body = rest
-	wait, ok := readBody(text, resp.StatusCode)
+	wait, ok := readBody(text, resp)
 	if !ok {
 		return nil
 	}
@@ -57,72 +57,75 @@ func milliseconds(d time.Duration) string {
 }
 
 // readBody returns how long the body of a failure asks to wait.
-func readBody(text []byte, status int) (time.Duration, bool) {
+func readBody(text []byte, resp *http.Response) (time.Duration, bool) {
 	var doc any
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber() // as it is written, since a float64 is inexact, and has no 1e400
 	if d.Decode(&doc) != nil {
 		return 0, false
 	}
-	if wait, ok := bodyWait(doc, 0); ok {
+	if wait, ok := (bodyReader{canonical(resp.Header)}).wait(doc, 0); ok {
 		return wait, true
 	}
-	return 0, status == http.StatusForbidden && rateLimited(doc)
+	return 0, resp.StatusCode == http.StatusForbidden && rateLimited(doc)
 }
 
-// bodyWait returns the wait that the JSON of a failure names. It looks into the objects
+// bodyReader reads waits in the body of a response that has this header.
+type bodyReader struct{ header canonical }
+
+// wait returns the wait that the JSON of a failure names. It looks into the objects
 // in which servers put it, and no deeper.
-func bodyWait(doc any, depth int) (time.Duration, bool) {
+func (b bodyReader) wait(doc any, depth int) (time.Duration, bool) {
 	if depth > 4 {
 		return 0, false
 	}
 	switch doc := doc.(type) {
 	case []any:
 		for _, x := range doc {
-			if wait, ok := bodyWait(x, depth+1); ok {
+			if wait, ok := b.wait(x, depth+1); ok {
 				return wait, true
 			}
 		}
 	case map[string]any:
 		for _, name := range [...]string{"retryDelay", "retry_after", "retryAfter", "backoff_seconds"} {
-			if wait, ok := jsonWait(doc[name]); ok {
+			if wait, ok := b.read(doc[name]); ok {
 				return wait, true
 			}
 		}
 		for _, name := range [...]string{"error", "details", "parameters"} {
-			if wait, ok := bodyWait(doc[name], depth+1); ok {
+			if wait, ok := b.wait(doc[name], depth+1); ok {
 				return wait, true
 			}
 		}
 		if failure, ok := doc["error"].(map[string]any); ok {
-			return dataWait(failure["data"], depth+2)
+			return b.data(failure["data"], depth+2)
 		}
 	}
 	return 0, false
 }
 
-// dataWait returns the wait in error.data of JSON-RPC. What is in there is up to the
+// data returns the wait in error.data of JSON-RPC. What is in there is up to the
 // server, so that it may be in an object of any name. The longest wait counts.
-func dataWait(data any, depth int) (wait time.Duration, ok bool) {
-	if wait, ok := bodyWait(data, depth); ok {
+func (b bodyReader) data(data any, depth int) (wait time.Duration, ok bool) {
+	if wait, ok := b.wait(data, depth); ok {
 		return wait, true
 	}
 	object, _ := data.(map[string]any)
 	for _, x := range object {
-		if d, named := bodyWait(x, depth+1); named {
+		if d, named := b.wait(x, depth+1); named {
 			wait, ok = max(wait, d), true
 		}
 	}
 	return wait, ok
 }
 
-// jsonWait reads the numbers 30 and 1.5e1, and the texts "30", "30s" and "1m1.5s".
-func jsonWait(x any) (time.Duration, bool) {
+// read reads the numbers 30 and 1.5e1, and texts as of Retry-After, such as "30" and "1m1.5s".
+func (b bodyReader) read(x any) (time.Duration, bool) {
 	switch x := x.(type) {
 	case json.Number:
-		return hint.ParseJSON(string(x))
+		return hint.JSON(string(x), b.header, time.Now)
 	case string:
-		return hint.ParseDuration(x)
+		return hint.Wait(x, b.header, time.Now)
 	}
 	return 0, false
 }

@@ -8,37 +8,81 @@ import (
 // The layouts of dates, as parseLayout reads them. time.Parse reads any, and costs a
 // small program much more.
 const (
-	fixdate = "dd bbb yyyy hh:nn:ss GMT" // behind the day of the week, as the next two
-	rfc850  = "dd-bbb-yy hh:nn:ss GMT"
-	asctime = "bbb ed hh:nn:ss yyyy"
-	rfc3339 = "yyyy-mm-ddThh:nn:ss" // what follows varies
+	fixdate = "dd bbb yyyy hh:nn:ss" // behind the day of the week, and before the zone, as the next three
+	oneDay  = "d bbb yyyy hh:nn:ss"
+	rfc850  = "dd-bbb-yy hh:nn:ss"
+	asctime = "bbb ed hh:nn:ss yyyy" // behind the day of the week
+	rfc3339 = "yyyy-mm-ddThh:nn:ss"  // what follows varies
+	minutes = "yyyy-mm-ddThh:nn"     // likewise
 )
 
-// Date reads a date in one of the three forms of HTTP (RFC 9110, section
-// 5.6.7). It does not look at the day of the week.
+// Date reads a date in one of the three forms of HTTP (RFC 9110, section 5.6.7). Its zone may
+// also be UTC or an offset, and its day may have one digit, as in dates of mails (RFC 5322,
+// section 3.3). It does not look at the day of the week.
 func Date(s string) (time.Time, bool) {
 	weekday, rest, _ := strings.Cut(strings.TrimSpace(s), " ")
 	if !strings.HasSuffix(weekday, ",") {
 		return parseLayout(rest, asctime)
 	}
-	if t, ok := parseLayout(rest, fixdate); ok {
-		return t, true
-	}
-	return parseLayout(rest, rfc850)
-}
-
-// parseTimestamp reads a date of RFC 3339.
-func parseTimestamp(s string) (time.Time, bool) {
-	s = strings.TrimSpace(s)
-	if len(s) <= len(rfc3339) {
+	i := strings.LastIndexByte(rest, ' ')
+	if i < 0 {
 		return time.Time{}, false
 	}
-	t, ok := parseLayout(s[:len(rfc3339)], rfc3339)
+	east, ok := zone(rest[i+1:])
+	for _, layout := range [...]string{fixdate, rfc850, oneDay} {
+		if t, read := parseLayout(rest[:i], layout); read {
+			return t.Add(-east), ok
+		}
+	}
+	return time.Time{}, false
+}
+
+// zone reads how far a zone is ahead of UTC: GMT, UTC, or an offset such as +0100.
+func zone(s string) (east time.Duration, ok bool) {
+	if s == "GMT" || s == "UTC" {
+		return 0, true
+	}
+	if len(s) != len("+0000") {
+		return 0, false
+	}
+	return offset(s[0], s[1:3], s[3:])
+}
+
+// offset reads the parts of an offset.
+func offset(sign byte, hours, minutes string) (east time.Duration, ok bool) {
+	if countDigits(hours) != 2 || countDigits(minutes) != 2 || hours > "23" || minutes > "59" {
+		return 0, false
+	}
+	h, m := hours[0]-'0', minutes[0]-'0'
+	east = time.Duration(h*10+hours[1]-'0')*time.Hour + time.Duration(m*10+minutes[1]-'0')*time.Minute
+	switch sign {
+	case '+':
+		return east, true
+	case '-':
+		return -east, true
+	}
+	return 0, false
+}
+
+// parseTimestamp reads a date of RFC 3339, also one without seconds.
+func parseTimestamp(s string) (time.Time, bool) {
+	s = strings.TrimSpace(s)
+	layout := rfc3339
+	if len(s) <= len(minutes) {
+		return time.Time{}, false
+	}
+	if s[len(minutes)] != ':' {
+		layout = minutes
+	}
+	if len(s) <= len(layout) {
+		return time.Time{}, false
+	}
+	t, ok := parseLayout(s[:len(layout)], layout)
 	if !ok {
 		return time.Time{}, false
 	}
-	zone := s[len(rfc3339):]
-	if digits := zone[1:]; zone[0] == '.' {
+	zone := s[len(layout):]
+	if digits := zone[1:]; zone[0] == '.' && layout == rfc3339 {
 		n := countDigits(digits)
 		if n == 0 {
 			return time.Time{}, false
@@ -48,17 +92,11 @@ func parseTimestamp(s string) (time.Time, bool) {
 	if zone == "Z" {
 		return t, true
 	}
-	if len(zone) != len("+00:00") {
+	if len(zone) != len("+00:00") || zone[3] != ':' {
 		return time.Time{}, false
 	}
-	offset, ok := parseLayout("0001-01-01T"+zone[1:]+":00", rfc3339)
-	switch east := offset.Sub(time.Time{}); zone[0] {
-	case '+':
-		return t.Add(-east), ok
-	case '-':
-		return t.Add(east), ok
-	}
-	return time.Time{}, false
+	east, ok := offset(zone[0], zone[1:3], zone[4:])
+	return t.Add(-east), ok
 }
 
 const months = "JanFebMarAprMayJunJulAugSepOctNovDec"

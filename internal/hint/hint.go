@@ -21,15 +21,8 @@ func Parse(h Header, now func() time.Time, limits bool) (wait time.Duration, ok 
 			return n.times(time.Millisecond), true
 		}
 	}
-	if after := get(h, "Retry-After"); after != "" {
-		if n, ok := parseNumber(after); ok { // Shopify sends 2.0: shopify.dev/docs/api/admin-rest/usage/rate-limits
-			return n.secondsOrEpoch(h, now), true // Docker Hub sends an epoch: docs.docker.com/docker-hub/usage/pulls
-		}
-		if at, ok := Date(after); ok {
-			if wait := until(at, h, now); wait >= 0 {
-				return wait, true
-			}
-		}
+	if wait, ok := Wait(get(h, "Retry-After"), h, now); ok {
+		return wait, true
 	}
 	if !limits {
 		return 0, false
@@ -37,8 +30,40 @@ func Parse(h Header, now func() time.Time, limits bool) (wait time.Duration, ok 
 	return ParseLimits(h, now)
 }
 
+// Wait reads how long a text asks to wait: a number of seconds, which may have a fraction
+// (Shopify: shopify.dev/docs/api/admin-rest/usage/rate-limits), an epoch in seconds or
+// milliseconds (Docker Hub: docs.docker.com/docker-hub/usage/pulls), a Duration such as 1m30s,
+// or a date of HTTP or of RFC 3339. It compares dates with h's Date, or with now. If the time
+// has passed, the wait is 0.
+func Wait(text string, h Header, now func() time.Time) (wait time.Duration, ok bool) {
+	if text == "" {
+		return 0, false
+	}
+	if n, ok := parseNumber(text); ok {
+		return n.secondsOrEpoch(h, now), true
+	}
+	if wait, ok := parseDuration(text); ok {
+		return wait, true
+	}
+	at, ok := parseTimestamp(text)
+	if !ok {
+		at, ok = Date(text)
+	}
+	if !ok {
+		return 0, false
+	}
+	return max(until(at, h, now), 0), true
+}
+
 // ParseLimits returns how long it takes until a limit is reset of which nothing remains.
 func ParseLimits(h Header, now func() time.Time) (wait time.Duration, ok bool) {
+	for _, name := range limited {
+		if text := get(h, name); !exhausted(text) { // they may be in every response
+			if wait, ok := Wait(text, h, now); ok {
+				return wait, true
+			}
+		}
+	}
 	if wait, ok := parseRateLimit(h.Values("Ratelimit")); ok {
 		return wait, true
 	}
@@ -59,6 +84,10 @@ func ParseLimits(h Header, now func() time.Time) (wait time.Duration, ok bool) {
 // for Go, internal/requestconfig, read fractions), Azure's, and that of AWS
 // (aws-sdk-go-v2, aws/retry/middleware.go).
 var milliseconds = [...]string{"Retry-After-Ms", "X-Ms-Retry-After-Ms", "X-Amz-Retry-After"}
+
+// limited are the headers of limits that name the wait itself: of Bucket4j's filters
+// (bucket4j.com), and of others.
+var limited = [...]string{"X-Rate-Limit-Retry-After-Seconds", "X-Ratelimit-Retry-After"}
 
 // A reset is a pair of headers: what remains of a limit, and when the limit is reset.
 type reset struct{ remaining, after, at string }
@@ -86,11 +115,7 @@ func (r *reset) wait(h Header, now func() time.Time) (time.Duration, bool) {
 			return n.times(time.Second), true
 		}
 	}
-	n, ok := parseNumber(get(h, r.at))
-	if !ok {
-		return 0, false
-	}
-	return n.secondsOrEpoch(h, now), true
+	return Wait(get(h, r.at), h, now)
 }
 
 // secondsOrEpoch returns the wait of a number that is seconds from now, or an epoch in
@@ -139,15 +164,7 @@ func longest(qs []quota, h Header, now func() time.Time) (wait time.Duration, ok
 		if !exhausted(get(h, qs[i].remaining)) {
 			continue
 		}
-		text := get(h, qs[i].reset)
-		d, known := ParseDuration(text)
-		if !known {
-			var at time.Time
-			if at, known = parseTimestamp(text); known {
-				d = until(at, h, now)
-			}
-		}
-		if known {
+		if d, known := Wait(get(h, qs[i].reset), h, now); known {
 			wait, ok = max(wait, d), true
 		}
 	}

@@ -11,6 +11,8 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
+func clock() time.Time { return now }
+
 // A limit counts only if the status is one that says that it was exceeded.
 func TestLimitsAreLeftOut(t *testing.T) {
 	clock := func() time.Time { return now }
@@ -55,13 +57,44 @@ func TestClockIsReadWhenNeeded(t *testing.T) {
 	}
 }
 
-// A date is a hint until the very nanosecond that it names.
-func TestDateIsAHintUntilItHasPassed(t *testing.T) {
-	h := http.Header{"Retry-After": {now.Format(http.TimeFormat)}}
-	for late, want := range map[time.Duration]bool{0: true, 1: false} {
-		wait, ok := Parse(h, func() time.Time { return now.Add(late) }, true)
-		if wait != 0 || ok != want {
-			t.Errorf("%v after the date: %v, %v, want 0s, %v", late, wait, ok, want)
+// All ways in which servers write a time, in all headers and bodies that name one.
+func TestWays(t *testing.T) {
+	clock := func() time.Time { return now }
+	for text, want := range map[string]time.Duration{
+		"30": 30 * time.Second, " 30 ": 30 * time.Second, "2.5": 2500 * time.Millisecond, "0": 0,
+		"1772366430": 30 * time.Second, "1772366430000": 30 * time.Second, "1772366370": 0, "1772366430.5": 30500 * time.Millisecond,
+		"30s": 30 * time.Second, "1m0s": time.Minute, "1m30s": 90 * time.Second, "250ms": 250 * time.Millisecond, "1h0m0s": time.Hour, "0s": 0,
+		"2026-03-01T12:00:30Z": 30 * time.Second, "2026-03-01T12:01Z": time.Minute, "2026-03-01T14:01+02:00": time.Minute, "2026-03-01T10:30:30.5-01:30": 30500 * time.Millisecond,
+		"2026-03-01T11:59:59Z": 0, "2026-03-01T11:59Z": 0,
+		"Sun, 01 Mar 2026 12:00:30 GMT": 30 * time.Second, "Sun, 1 Mar 2026 12:00:30 GMT": 30 * time.Second, "Sun, 01 Mar 2026 12:00:30 UTC": 30 * time.Second,
+		"Sun, 01 Mar 2026 12:00:30 +0000": 30 * time.Second, "Sun, 1 Mar 2026 14:00:30 +0200": 30 * time.Second, "Sun, 01 Mar 2026 07:00:30 -0500": 30 * time.Second,
+		"Sunday, 01-Mar-26 12:00:30 GMT": 30 * time.Second, "Sun Mar  1 12:00:30 2026": 30 * time.Second, "Sun, 01 Mar 2026 11:59:00 GMT": 0,
+	} {
+		for _, h := range []http.Header{
+			{"Retry-After": {text}},
+			{"X-Rate-Limit-Retry-After-Seconds": {text}},
+			{"X-Ratelimit-Retry-After": {text}},
+			{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {text}},
+			{"X-Ratelimit-Remaining-Tokens": {"0"}, "X-Ratelimit-Reset-Tokens": {text}},
+			{"Anthropic-Ratelimit-Tokens-Remaining": {"0"}, "Anthropic-Ratelimit-Tokens-Reset": {text}},
+		} {
+			if text == "0" && (h["X-Ratelimit-Retry-After"] != nil || h["X-Rate-Limit-Retry-After-Seconds"] != nil) {
+				continue // in every response, maybe
+			}
+			if wait, ok := Parse(h, clock, true); wait != want || !ok {
+				t.Errorf("%v: %v, %v, want %v", h, wait, ok, want)
+			}
+		}
+		if wait, ok := Wait(text, http.Header{"Date": {"Sun, 01 Mar 2026 11:00:00 GMT"}}, clock); !ok || wait < want {
+			t.Errorf("%q, by the server's clock: %v, %v", text, wait, ok)
+		}
+	}
+	for _, text := range []string{"", " ", "soon", "-1", "-30s", "+30", "1e3", "30 s", "s", "2026-03-01", "2026-03-01T12:01", "2026-03-01T12:60Z", "2026-03-01T25:00Z", "2026-03-01T12:01+0200",
+		"Sun, 01 Mar 2026 12:00:30", "Sun, 01 Mar 2026 12:00:30 CET", "Sun, 01 Mar 2026 12:00:30 +2400", "Sun, 001 Mar 2026 12:00:30 GMT", "Sun, 32 Mar 2026 12:00:30 GMT", "Sun, 1 Mar 2026"} {
+		for _, h := range []http.Header{{"Retry-After": {text}}, {"X-Ratelimit-Retry-After": {text}}, {"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {text}}} {
+			if wait, ok := Parse(h, clock, true); wait != 0 || ok {
+				t.Errorf("%v: %v, %v, want none", h, wait, ok)
+			}
 		}
 	}
 }
@@ -103,11 +136,15 @@ func FuzzDate(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		got, ok := Date(s)
+		s, zoned := plainZone(s)
 		want, err := http.ParseTime(s)
 		for _, layout := range []string{http.TimeFormat, "Monday, 02-Jan-06 15:04:05 GMT", time.ANSIC} {
 			if err == nil && want.Format(layout) == s && !ok {
 				t.Errorf("Date(%q): none, http.ParseTime: %v", s, want)
 			}
+		}
+		if zoned {
+			return // http.ParseTime knows GMT alone
 		}
 		// A wrong day of the week does not matter to Date, nor do blanks around.
 		_, rest, _ := strings.Cut(strings.TrimSpace(s), " ")
@@ -125,6 +162,19 @@ func FuzzDate(f *testing.F) {
 	})
 }
 
+// plainZone returns s with GMT in place of the other zones that Date reads, and reports whether
+// it is not s, or has a day of one digit.
+func plainZone(s string) (plain string, zoned bool) {
+	trimmed := strings.TrimSpace(s)
+	i := strings.LastIndexByte(trimmed, ' ')
+	if i < 0 {
+		return s, false
+	}
+	_, ok := zone(trimmed[i+1:])
+	_, day, _ := strings.Cut(trimmed, ", ")
+	return s, ok && !strings.HasSuffix(trimmed, " GMT") || countDigits(day) == 1
+}
+
 func FuzzTimestamp(f *testing.F) {
 	for _, s := range []string{"2026-03-01T12:00:30Z", "2026-03-01T12:00:30.123456789+02:00", "2024-02-29T00:00:00-11:59", "2026-02-29T00:00:00Z",
 		"2026-03-01T12:00:30.Z", "2026-03-01T12:00:30", "2026-03-01T12:00:30+24:00", "2026-03-01T12:00:30.", "2026-03-01T12:00:30,5Z",
@@ -134,8 +184,12 @@ func FuzzTimestamp(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		got, ok := parseTimestamp(s)
 		want, err := time.Parse(time.RFC3339, strings.TrimSpace(s))
-		if strings.Contains(s, ",") || strings.HasSuffix(s, ":60") || strings.Contains(s, "+24:") || strings.Contains(s, "-24:") {
-			return // RFC 3339 has no such fractions and offsets, but time.Parse reads them
+		if trimmed := strings.TrimSpace(s); err != nil && len(trimmed) > 13 && trimmed[13] == ':' { // time.Parse reads an hour of one digit
+			want, err = time.Parse("2006-01-02T15:04Z07:00", trimmed)
+		}
+		_, hour, _ := strings.Cut(s, "T")
+		if strings.IndexByte(hour, ':') == 1 || strings.Contains(s, ",") || strings.HasSuffix(s, ":60") || strings.Contains(s, "+24:") || strings.Contains(s, "-24:") {
+			return // RFC 3339 has no such hours, fractions and offsets, but time.Parse reads them
 		}
 		if ok != (err == nil) {
 			t.Fatalf("parseTimestamp(%q): %v, time.Parse: %v", s, ok, err)
@@ -157,9 +211,9 @@ func FuzzJSON(f *testing.F) {
 		if len(s) > 1000 || strings.TrimSpace(s) != s || json.Unmarshal([]byte(s), &n) != nil || n == "" || s[0] == '"' {
 			return
 		}
-		got, ok := ParseJSON(s)
+		got, ok := JSON(s, http.Header{}, clock)
 		if want := s[0] != '-'; ok != want {
-			t.Fatalf("ParseJSON(%q): %v, want %v", s, ok, want)
+			t.Fatalf("JSON(%q): %v, want %v", s, ok, want)
 		}
 		exact, small := new(big.Rat).SetString(s) // which does not read exponents of any size
 		if _, exponent, _ := strings.Cut(strings.ToLower(s), "e"); !ok || !small || len(exponent) > 5 {
@@ -171,8 +225,8 @@ func FuzzJSON(f *testing.F) {
 		if up.Quo(up, ns.Denom()); up.IsInt64() {
 			want = time.Duration(up.Int64())
 		}
-		if got != want {
-			t.Fatalf("ParseJSON(%q) = %d, want %d", s, got, want)
+		if got != want && want < earliest*time.Second {
+			t.Fatalf("JSON(%q) = %d, want %d", s, got, want)
 		}
 	})
 }
@@ -180,13 +234,13 @@ func FuzzJSON(f *testing.F) {
 func TestJSONExponentsOfAnySize(t *testing.T) {
 	for s, want := range map[string]time.Duration{"1e99999999999999999999": Longest, "1e-99999999999999999999": 1, "0e99999999999999999999": 0,
 		"0." + strings.Repeat("0", 500) + "1e501": time.Second, "1" + strings.Repeat("0", 500) + "e-500": time.Second} {
-		if got, ok := ParseJSON(s); got != want || !ok {
-			t.Errorf("ParseJSON(%q) = %v, %v, want %v", s, got, ok, want)
+		if got, ok := JSON(s, http.Header{}, clock); got != want || !ok {
+			t.Errorf("JSON(%q) = %v, %v, want %v", s, got, ok, want)
 		}
 	}
 	for _, s := range []string{"1e", "1e+", "1e1.5", "-1e3", "e3", ".5e1"} {
-		if got, ok := ParseJSON(s); ok || got != 0 {
-			t.Errorf("ParseJSON(%q) = %v, %v, want none", s, got, ok)
+		if got, ok := JSON(s, http.Header{}, clock); ok || got != 0 {
+			t.Errorf("JSON(%q) = %v, %v, want none", s, got, ok)
 		}
 	}
 }
@@ -196,19 +250,19 @@ func FuzzDuration(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		got, ok := ParseDuration(s)
+		got, ok := parseDuration(s)
 		if got < 0 || !ok && got != 0 {
-			t.Fatalf("ParseDuration(%q) = %v, %v", s, got, ok)
+			t.Fatalf("parseDuration(%q) = %v, %v", s, got, ok)
 		}
 		want, err := time.ParseDuration(strings.TrimSpace(s))
 		if _, number := parseNumber(s); ok && err != nil && !number && got != Longest {
-			t.Fatalf("ParseDuration(%q) = %v, time.ParseDuration: %v", s, got, err)
+			t.Fatalf("parseDuration(%q) = %v, time.ParseDuration: %v", s, got, err)
 		}
 		if ok && err == nil && (got < want || got-want > time.Duration(len(s))) { // each part is rounded up
-			t.Fatalf("ParseDuration(%q) = %v, time.ParseDuration: %v", s, got, want)
+			t.Fatalf("parseDuration(%q) = %v, time.ParseDuration: %v", s, got, want)
 		}
 		if err == nil && want.String() == s && want%time.Millisecond == 0 && want >= 0 && !ok {
-			t.Fatalf("ParseDuration(%q): none, time.ParseDuration: %v", s, want)
+			t.Fatalf("parseDuration(%q): none, time.ParseDuration: %v", s, want)
 		}
 	})
 }

@@ -104,20 +104,23 @@ func parseSeconds(s string) (time.Duration, bool) {
 	return n.times(time.Second), ok
 }
 
-// ParseJSON reads a number of seconds as JSON writes it: with an exponent, maybe.
-func ParseJSON(s string) (time.Duration, bool) {
-	e := strings.IndexAny(s, "eE")
-	if e < 0 {
-		return parseSeconds(s)
+// JSON reads a number as JSON writes it, maybe with an exponent, as [Wait] does.
+func JSON(s string, h Header, now func() time.Time) (time.Duration, bool) {
+	if e := strings.IndexAny(s, "eE"); e >= 0 {
+		if _, ok := parseNumber(s[:e]); !ok {
+			return 0, false
+		}
+		places, err := strconv.Atoi(s[e+1:])
+		if err != nil && !errors.Is(err, strconv.ErrRange) {
+			return 0, false
+		}
+		s = moveDot(s[:e], places)
 	}
-	if _, ok := parseNumber(s[:e]); !ok {
+	n, ok := parseNumber(s)
+	if !ok {
 		return 0, false
 	}
-	places, err := strconv.Atoi(s[e+1:])
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return 0, false
-	}
-	return parseSeconds(moveDot(s[:e], places))
+	return n.secondsOrEpoch(h, now), true
 }
 
 // moveDot moves the decimal point of digits to the right, or to the left if places is
@@ -136,12 +139,9 @@ func moveDot(digits string, places int) string {
 	return digits[:dot] + "." + digits[dot:]
 }
 
-// ParseDuration reads what time.Duration prints of a time that is not negative, such
-// as 1m30s or 6ms, and a number of seconds.
-func ParseDuration(s string) (sum time.Duration, ok bool) {
-	if d, ok := parseSeconds(s); ok {
-		return d, true
-	}
+// parseDuration reads what time.Duration prints of a time that is not negative, such
+// as 1m30s or 6ms.
+func parseDuration(s string) (sum time.Duration, ok bool) {
 	for s = strings.TrimSpace(s); s != ""; ok = true {
 		n, rest, isNumber := cutNumber(s)
 		if !isNumber {
