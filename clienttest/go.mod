@@ -22,12 +22,14 @@ require (
 	github.com/elastic/go-elasticsearch/v8 v8.18.0
 	github.com/emersion/go-smtp v0.25.1
 	github.com/go-git/go-git/v5 v5.19.3
+	github.com/gophercloud/gophercloud/v2 v2.15.0
 	github.com/goretry/retry v0.0.0
 	github.com/hashicorp/go-retryablehttp v0.7.8
 	github.com/jackc/pgx/v5 v5.13.0
 	github.com/lib/pq v1.12.3
 	github.com/linode/linodego v1.69.1
 	github.com/meilisearch/meilisearch-go v0.36.3
+	github.com/microsoft/kiota-abstractions-go v1.9.3
 	github.com/moby/moby/client v0.6.2
 	github.com/openai/openai-go/v3 v3.96.0
 	github.com/quic-go/quic-go v0.65.0
@@ -209,6 +211,7 @@ require (
 	github.com/sirupsen/logrus v1.10.2 // indirect
 	github.com/spaolacci/murmur3 v1.1.0 // indirect
 	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1 // indirect
+	github.com/std-uritemplate/std-uritemplate/go/v2 v2.0.3 // indirect
 	github.com/stretchr/objx v0.5.3 // indirect
 	github.com/stretchr/testify v1.12.1 // indirect
 	github.com/tidwall/gjson v1.20.0 // indirect

@@ -73,10 +73,10 @@ type client struct {
 	hearsOnly int    // the one status with which it hears; 0 for all
 
 	statuses map[int]retry.Class // what its vendor says of a status that means something else elsewhere
-	call      func(ctx context.Context, base string, hc *http.Client, once bool) error
-	body      func(answer) string // of the server's answer; nil: one that most understand
-	ignores   bool                // the context, for it takes none
-	most      int                 // requests that a call without retries makes at most; 0 for one
+	call     func(ctx context.Context, base string, hc *http.Client, once bool) error
+	body     func(answer) string // of the server's answer; nil: one that most understand
+	ignores  bool                // the context, for it takes none
+	most     int                 // requests that a call without retries makes at most; 0 for one
 	// What its errors cannot say: the classes they have instead, by answer, and why.
 	wrong map[string]retry.Class
 	why   string

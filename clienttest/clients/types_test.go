@@ -24,9 +24,11 @@ import (
 	"github.com/gocql/gocql"
 	"github.com/gomodule/redigo/redis"
 	"github.com/google/go-github/v72/github"
+	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gorilla/websocket"
 	consul "github.com/hashicorp/consul/api"
 	mssql "github.com/microsoft/go-mssqldb"
+	graph "github.com/microsoft/kiota-abstractions-go"
 	"github.com/minio/minio-go/v7"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -64,6 +66,17 @@ func byGoogle(code int, reasons ...string) error {
 
 func byOAuth(code int, word string) error {
 	return &oauth2.RetrieveError{Response: &http.Response{StatusCode: code, Header: http.Header{"Retry-After": {"7"}}}, ErrorCode: word}
+}
+
+// byGraph is the base of each error of Microsoft Graph's SDK, and of any client that kiota has
+// generated.
+func byGraph(code int, after string) error {
+	e := graph.NewApiError()
+	e.SetStatusCode(code)
+	if after != "" {
+		e.ResponseHeaders.Add("Retry-After", after)
+	}
+	return e
 }
 
 // git returns go-git's error for a status.
@@ -179,6 +192,12 @@ func TestTypes(t *testing.T) {
 		{&sftp.StatusError{Code: 2}, permanent, 0},
 		{&websocket.CloseError{Code: websocket.CloseTryAgainLater}, throttled, 0},
 		{coder.CloseError{Code: coder.StatusPolicyViolation}, permanent, 0},
+		{byGraph(404, ""), permanent, 0},
+		{byGraph(429, "7"), throttled, 7 * second},
+		{byGraph(503, "7"), transient, 7 * second},
+		{&graph.ApiError{ResponseStatusCode: 429}, throttled, 0},
+		{gophercloud.ErrUnexpectedResponseCode{Expected: []int{200}, Actual: 404}, permanent, 0},
+		{gophercloud.ErrUnexpectedResponseCode{Actual: 429, ResponseHeader: http.Header{"Retry-After": {"7"}}}, throttled, 7 * second},
 	} {
 		c := retry.DefaultClassifier(tt.err)
 		if c != tt.want {

@@ -79,6 +79,9 @@ func (k *Type) Read(err error, fields bool) (a Answer) {
 		a.Facts, a.Status = f, 0
 	case Status(status, hinted) != 0:
 		a.Facts, a.Status = 0, status
+		if v := reflect.ValueOf(err); a.Hint == 0 && fields {
+			k.readHeader(&a, k.headerOf(v, k.responseOf(v)))
+		}
 	}
 	return a
 }
@@ -248,11 +251,20 @@ func (k *Type) statusOf(v, response reflect.Value) int {
 	return 0
 }
 
-// waitOf returns the wait that a field asks for: a Duration, or a number of seconds.
+// none is a header without a Date.
+type none struct{}
+
+func (none) Values(string) []string { return nil }
+
+// waitOf returns the wait that a field asks for.
 func (k *Type) waitOf(v reflect.Value) time.Duration {
 	for _, p := range k.after {
 		field := value(p.of(v))
 		switch n := number(field); {
+		case field.Kind() == reflect.String:
+			if wait, ok := hint.Wait(field.String(), none{}, time.Now); ok {
+				return wait
+			}
 		case n <= 0:
 		case field.Type() == reflect.TypeFor[time.Duration]():
 			return time.Duration(n)
@@ -282,8 +294,15 @@ func asHeader(v reflect.Value) hint.Header {
 	if !v.IsValid() || !v.CanInterface() {
 		return nil
 	}
-	h, _ := v.Interface().(hint.Header)
-	return h
+	switch h := v.Interface().(type) {
+	case hint.Header:
+		return h
+	case getter:
+		if v.Kind() != reflect.Pointer || !v.IsNil() {
+			return values{h}
+		}
+	}
+	return nil
 }
 
 // readHeader reads how long the server asks to wait, and headers that overrule the

@@ -134,6 +134,10 @@ func (k *Type) findFields(t reflect.Type) {
 	for _, f := range fieldsOf(t) {
 		switch {
 		case !f.IsExported():
+		case f.Name == "Actual" && isInteger(f.Type): // gophercloud's, beside what was expected
+			if h, ok := fieldOf(t, "ResponseHeader"); ok && isHeader(h) {
+				k.status = insert(k.status, f.Index)
+			}
 		case isStatus(f):
 			k.status = insert(k.status, f.Index)
 		case f.Type.Kind() == reflect.Pointer && isHTTP(f.Type.Elem(), "Response"):
@@ -162,7 +166,7 @@ func isStatus(f reflect.StructField) bool {
 		t = t.Elem()
 	}
 	return isInteger(t) && (equalFold(f.Name, "StatusCode") || equalFold(f.Name, "HTTPStatusCode") ||
-		equalFold(f.Name, "HTTPStatus") || equalFold(f.Name, "HTTPCode"))
+		equalFold(f.Name, "HTTPStatus") || equalFold(f.Name, "HTTPCode") || f.Name == "ResponseStatusCode")
 }
 
 // equalFold is strings.EqualFold for ASCII: that one brings the tables of Unicode.
@@ -181,19 +185,30 @@ func equalFold(a, b string) bool {
 func isHeader(f reflect.StructField) bool {
 	switch f.Name {
 	case "Header", "Headers", "ResponseHeader", "ResponseHeaders":
-		return isHTTP(f.Type, "Header")
+		return isHTTP(f.Type, "Header") || f.Type.Implements(reflect.TypeFor[getter]())
 	}
 	return false
 }
 
-// isWait reports whether f is a Duration, a pointer to one, or a number of seconds. A
-// number of another type than a predeclared one may have another unit.
+// getter is a header that is none of net/http, as kiota has it.
+type getter interface{ Get(name string) []string }
+
+// values makes a hint.Header of a getter.
+type values struct{ getter }
+
+func (v values) Values(name string) []string { return v.Get(name) }
+
+// isWait reports whether f is a Duration, a number of seconds, or a text as of Retry-After,
+// or a pointer to one. What has another type than a predeclared one may have another unit.
 func isWait(f reflect.StructField) bool {
 	if f.Name != "RetryAfter" && f.Name != "RetryAfterSeconds" {
 		return false
 	}
-	duration := reflect.TypeFor[time.Duration]()
-	return f.Type == duration || f.Type == reflect.PointerTo(duration) || isInteger(f.Type) && f.Type.PkgPath() == ""
+	t := f.Type
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t == reflect.TypeFor[time.Duration]() || (isInteger(t) || t.Kind() == reflect.String) && t.PkgPath() == ""
 }
 
 // isHTTP reports whether t is a type of net/http, which is known by its name: to import the package
