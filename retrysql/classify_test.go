@@ -5,10 +5,10 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/clienterr"
 	"github.com/goretry/retry/retrysql"
 	"github.com/goretry/retry/retrysql/internal/mysql"
 	odd "github.com/goretry/retry/retrysql/internal/odd"
@@ -38,7 +38,8 @@ func TestClassify(t *testing.T) {
 		{odd.Error(5), retry.Unknown},
 		{&sqlite.Error{Extended: 6 | 1<<8}, retry.Transient},
 		{&sqlite.Error{Extended: 19 | 8<<8}, retry.Permanent},
-		{&sqlite.Error{Extended: 13}, retry.Unknown},
+		{&sqlite.Error{Extended: 13}, retry.Throttled},
+		{&sqlite.Error{Extended: 99}, retry.Unknown},
 		{fmt.Errorf("x: %w", deadlock), retry.Transient},
 		{errors.Join(nil, errFlaky, deadlock, duplicate), retry.Transient}, // the first that is known
 		{errors.Join(duplicate, deadlock), retry.Permanent},
@@ -81,23 +82,12 @@ func TestRepeatable(t *testing.T) {
 	}
 }
 
-// The table of the package documentation.
-var numbers = map[retry.Class]struct{ mysql, sqlite []int }{
-	retry.Transient: {[]int{1053, 1205, 1213, 1290, 1792, 1836, 3572}, []int{5, 6}},
-	retry.Throttled: {[]int{1040, 1203, 1226}, nil},
-	retry.Permanent: {[]int{1062, 1064, 1146, 1451, 1452}, []int{1, 8, 19, 20}},
-}
-
 // FuzzClassify makes errors of drivers, of any number, in trees of any shape.
 func FuzzClassify(f *testing.F) {
-	for _, n := range numbers {
-		for _, number := range n.mysql {
-			f.Add([]byte{0, byte(number >> 8), byte(number), 3, 0, 0, 4, 0, 0})
-		}
-		for _, number := range n.sqlite {
-			f.Add([]byte{1, 3, byte(number), 5, 0, 0, 6, 40001 >> 8, 40001 & 0xff})
-			f.Add([]byte{2, 0, byte(number), 3, 0, 0})
-		}
+	for _, number := range []int{1, 5, 8, 13, 19, 1040, 1062, 1205, 1213, 3101} {
+		f.Add([]byte{0, byte(number >> 8), byte(number), 3, 0, 0, 4, 0, 0})
+		f.Add([]byte{1, 3, byte(number), 5, 0, 0, 6, 40001 >> 8, 40001 & 0xff})
+		f.Add([]byte{2, 0, byte(number), 3, 0, 0})
 	}
 	f.Fuzz(func(t *testing.T, program []byte) {
 		var err error = errFlaky
@@ -108,11 +98,11 @@ func FuzzClassify(f *testing.F) {
 			leaf, class := error(nil), retry.Unknown
 			switch op % 7 {
 			case 0:
-				leaf, class = &mysql.MySQLError{Number: uint16(n)}, listed(n, true)
+				leaf, class = &mysql.MySQLError{Number: uint16(n)}, retry.Class(clienterr.MySQL(int64(n)).Class())
 			case 1:
-				leaf, class = &sqlite.Error{Extended: n - 1<<15}, listed(n&0xff, false)
+				leaf, class = &sqlite.Error{Extended: n - 1<<15}, retry.Class(clienterr.SQLite(int64(n-1<<15)).Class())
 			case 2:
-				leaf, class = sqlite3.Error{Code: sqlite3.ErrNo(n)}, listed(n&0xff, false)
+				leaf, class = sqlite3.Error{Code: sqlite3.ErrNo(n)}, retry.Class(clienterr.SQLite(int64(n)).Class())
 			case 3:
 				err = fmt.Errorf("x: %w", err)
 				continue
@@ -143,18 +133,4 @@ func FuzzClassify(f *testing.F) {
 			t.Fatalf("%v was repeated: %v", err, tx.calls)
 		}
 	})
-}
-
-// listed returns a number's class by the table.
-func listed(number int, ofMySQL bool) retry.Class {
-	for class, n := range numbers {
-		list := n.sqlite
-		if ofMySQL {
-			list = n.mysql
-		}
-		if slices.Contains(list, number) {
-			return class
-		}
-	}
-	return retry.Unknown
 }
