@@ -138,7 +138,7 @@ func (j *judge) run(e *Error, at place) facts {
 	case e.Reason == ReasonNotIdempotent:
 		return facts(Permanent) | clienterr.Blames
 	case e.Reason == ReasonPermanent:
-		last := j.of(e.Last(), at)
+		last := j.of(e.lastAttempt(), at)
 		if e.Marked || Class(last.Class()) != Permanent { // a mark or the run's policy has made it so
 			return facts(Permanent) | clienterr.Blames
 		}
@@ -150,7 +150,7 @@ func (j *judge) run(e *Error, at place) facts {
 	case e.Undone:
 		return facts(Unprocessed)
 	}
-	last := j.of(e.Last(), at)
+	last := j.of(e.lastAttempt(), at)
 	switch {
 	case Class(last.Class()) != Unprocessed:
 		return cmp.Or(last, facts(Transient))

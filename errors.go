@@ -162,7 +162,7 @@ func (e *Error) Error() string {
 	if name == "" {
 		name = "retry"
 	}
-	last := e.Last()
+	last := e.lastAttempt()
 	if e.Attempts == 0 && e.Cause != nil {
 		return fmt.Sprintf("%s: not attempted (%s): %v", name, e.Reason, e.Cause)
 	}
@@ -185,12 +185,31 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Last returns the final attempt's error, or nil if there was none.
+// Last returns the final attempt's error, or the Cause if no attempt was made. It is never nil,
+// so a caller who returns it in place of e reports no success.
 func (e *Error) Last() error {
+	switch last := e.lastAttempt(); {
+	case last != nil:
+		return last
+	case e != nil && e.Cause != nil:
+		return e.Cause
+	}
+	return errNoAttempt
+}
+
+// errNoAttempt is the Last of an Error that no run has made.
+var errNoAttempt = errors.New("retry: no attempt was made")
+
+// lastAttempt returns the final attempt's error, nil if none was made.
+func (e *Error) lastAttempt() error {
 	if e == nil || len(e.Errs) == 0 {
 		return nil
 	}
 	return e.Errs[len(e.Errs)-1]
+}
+
+func init() {
+	errtree.LastAttempt = func(run error) error { return run.(*Error).lastAttempt() }
 }
 
 // Unwrap returns a new slice with Errs, the newest first, and then Cause if it is not
@@ -236,7 +255,7 @@ func (e *Error) Timeout() bool {
 	if e == nil || e.Reason == ReasonCanceled || e.Reason == ReasonGuard {
 		return false
 	}
-	return e.Reason == ReasonDeadline || within(e.Last(), func(err error) bool {
+	return e.Reason == ReasonDeadline || within(e.lastAttempt(), func(err error) bool {
 		return timedOut(err) || errtree.Is(err, context.DeadlineExceeded)
 	})
 }

@@ -165,7 +165,7 @@ func (x *examiner) ofRun(e *Error, at place) finding {
 		return f
 	}
 	x.Run()
-	last := x.Of(e.Last(), at)
+	last := x.Of(e.lastAttempt(), at)
 	f.run, f.refused, f.hint, f.final = true, e.Reason == ReasonRefused, cmp.Or(e.hint, last.hint), last.final
 	if e.Reason == ReasonGuard {
 		f.hint = cmp.Or(x.Branch(e.Cause, at).hint, f.hint)

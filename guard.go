@@ -115,7 +115,7 @@ type Held struct {
 	Guard   string        // the type of the guard, such as "limit.Limit"
 	Start   time.Time     // of the wait, on the policy's clock
 	Elapsed time.Duration // since the run began
-	Delay   time.Duration // the wait that follows, as far as it is known; 0: the run ends
+	Delay   time.Duration // the wait that follows; 0: it is not known, or with Err the run ends
 	Err     error         // why the guard has refused; nil if it has told the attempt to wait
 	Class   Class         // what Err means
 }

@@ -163,7 +163,7 @@ func TestNoCallOnADoneContext(t *testing.T) {
 	op, calls := failing(0, nil)
 	_, err := retry.Do(ctx, p, op)
 	e := wantReason(t, err, retry.ReasonCanceled)
-	if *calls != 0 || e.Attempts != 0 || e.Last() != nil || e.Cause != cause {
+	if *calls != 0 || e.Attempts != 0 || e.Last() != cause || e.Cause != cause {
 		t.Errorf("%d calls, Error = %+v, want no call and the cause", *calls, e)
 	}
 	if !errors.Is(err, cause) || !errors.Is(err, context.Canceled) {

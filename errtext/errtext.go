@@ -45,7 +45,7 @@ func below(err error, visit func(error)) (any bool) {
 	}
 	switch e := err.(type) {
 	case *retry.Error:
-		for _, err := range [...]error{e.Last(), e.Cause} {
+		for _, err := range [...]error{errtree.LastAttempt(e), e.Cause} {
 			if err != nil {
 				any = true
 				visit(err)

@@ -110,7 +110,7 @@ func lastFault(s *retry.Summary) string {
 	if ok && s.Reason == retry.ReasonGuard && e.Cause != nil {
 		return errorType(e.Cause)
 	}
-	if !ok || s.Attempts == 0 || e.Last() == nil || s.Reason == retry.ReasonCanceled && !e.InWait {
+	if !ok || s.Attempts == 0 || len(e.Errs) == 0 || s.Reason == retry.ReasonCanceled && !e.InWait {
 		return ""
 	}
 	last := retry.Attempt{Err: e.Last(), Class: retry.Transient}

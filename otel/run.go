@@ -245,7 +245,7 @@ func (r *run) beginGuard(h retry.Held, g guarded) {
 		kv = append(kv, classKey.String(h.Class.String()), errorTypeKey.String(errorType(h.Err)))
 	}
 	switch {
-	case h.Delay > 0 && !r.t.waitless:
+	case (h.Delay > 0 || !g.refused) && !r.t.waitless:
 		r.await(r.operation.guardName, h.Elapsed, kv)
 	default:
 		r.event("retry.guard", r.at(h.Elapsed), kv[len(r.operation.attrs):])

@@ -225,7 +225,11 @@ func (b *batch[T, R]) failure(run *retry.Error) *Error {
 		e.add(it.index, it.Err, retry.Error{Reason: reason, Attempts: int(it.attempts), Answered: it.IsAnswer(), Marked: marked, Undone: !it.acted})
 	}
 	for i := range n {
-		last, acted := run.Last(), b.acted
+		var last error
+		if len(run.Errs) > 0 {
+			last = run.Last()
+		}
+		acted := b.acted
 		if b.open != nil {
 			acted = acted || b.open[i].acted
 			if !b.whole {

@@ -49,10 +49,8 @@ func (e *Error) Error() string {
 		s += " (" + reasons + ")"
 	}
 	for _, f := range e.Failed[:min(1, len(e.Failed))] {
-		if err := f.Err.Last(); err != nil {
-			s += fmt.Sprintf(": item %d: %v", f.Index, err)
-		} else if f.Err != nil && f.Err.Cause != nil {
-			s += fmt.Sprintf(": item %d: %v", f.Index, f.Err.Cause)
+		if f.Err != nil && (len(f.Err.Errs) > 0 || f.Err.Cause != nil) {
+			s += fmt.Sprintf(": item %d: %v", f.Index, f.Err.Last())
 		}
 	}
 	return s

@@ -159,7 +159,10 @@ func (k *call) result() error {
 	if !ok {
 		return k.answer // nil after a success
 	}
-	last := e.Last()
+	var last error // of the attempts
+	if len(e.Errs) > 0 {
+		last = e.Last()
+	}
 	st, isStatus := statusOf(last)
 	switch {
 	case e.Reason == retry.ReasonCanceled:

@@ -372,7 +372,7 @@ func (b *batch) send(ctx context.Context, items []int) ([]int, error) {
 func (b *batch) check(values []int, err error) {
 	if e, ok := errors.AsType[*retrybatch.Error](err); ok {
 		for _, f := range e.Failed {
-			if f.Err == nil || f.Err.Last() == nil && f.Err.Attempts > 0 {
+			if f.Err == nil || len(f.Err.Errs) == 0 && f.Err.Attempts > 0 {
 				b.report("%s: Failure %+v", b.name, f)
 			}
 		}

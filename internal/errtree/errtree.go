@@ -86,7 +86,7 @@ func (w *walk) branch(err error) (stopped bool) {
 func Below(err error) (one error, joined []error) {
 	switch e := err.(type) {
 	case run:
-		return e.Last(), nil
+		return LastAttempt(e), nil
 	case interface{ Unwrap() error }:
 		return e.Unwrap(), nil
 	case interface{ Unwrap() []error }:
@@ -119,8 +119,13 @@ func listed(err error) (errs []error) {
 
 var errSucceeded = errors.New("a part succeeded")
 
+// LastAttempt returns the error of the last attempt of a run that gave up, nil if it made none.
+// Package retry sets it.
+var LastAttempt func(run error) error
+
 // run is what only a *retry.Error has: package retry cannot be imported here.
 type run interface {
+	error
 	Last() error
 	Timeout() bool
 	ErrorType() string
@@ -134,7 +139,7 @@ func Reason(e run) string {
 	if reason != permanent {
 		return reason
 	}
-	Walk(e.Last(), func(err error) Next {
+	Walk(LastAttempt(e), func(err error) Next {
 		if inner, ok := err.(run); ok && reasonOf(inner) != permanent {
 			reason += ": " + reasonOf(inner) + " inside"
 			return Stop

@@ -125,11 +125,8 @@ func Code(err error) string {
 // Told returns the error that says most about a run: its last attempt's, or that which kept
 // the run from making one, or nil.
 func Told(e *retry.Error) error {
-	if last := e.Last(); last != nil {
-		return last
+	if e == nil || len(e.Errs) == 0 && (e.Attempts > 0 || e.Cause == nil) {
+		return nil
 	}
-	if e != nil && e.Attempts == 0 {
-		return e.Cause
-	}
-	return nil
+	return e.Last()
 }

@@ -231,9 +231,7 @@ func (o *one) RoundTrip(req *http.Request) (*http.Response, error) {
 	requests.Add(1)
 	resp, err := o.Transport.RoundTrip(req)
 	if e, ok := err.(*retry.Error); ok {
-		if err = e.Last(); err == nil {
-			err = e.Cause // nothing was sent
-		}
+		err = e.Last()
 	}
 	return resp, err
 }

@@ -47,7 +47,8 @@
 //   - Waits at the cap of cenkalti/backoff may be shorter: its jitter exceeds the cap.
 //   - A call without a context gets that of its function.
 //   - OnRetry is no longer called for the last failure.
-//   - After LastErrorOnly the error is a *retry.Error, whose method Last returns the last.
+//   - After LastErrorOnly the error is a *retry.Error, whose method Last returns the last, or why no
+//     attempt was made.
 //   - Waits at the MaxDelay of avast/retry-go are spread below it. There they are cut to it
 //     after the jitter.
 //   - After a failure, Do returns the last attempt's value. avast/retry-go and
