@@ -17,10 +17,10 @@ import (
 // Base may keep such a connection in its pool, with HTTP/2 for a quarter of an hour, so that
 // all attempts would wait on it. Connections live in real time, whatever the policy's clock.
 type silence struct {
-	since, end time.Time // of the latest attempt; zero if it did not time out
+	since time.Time // when the latest attempt began; zero if it did not time out
 
 	mu       sync.Mutex
-	answered net.Conn // something came on it after an attempt had timed out, maybe the answer to a ping
+	answered net.Conn // the latest that was seen alive, maybe by its answer to a ping
 }
 
 // suspect notes how the latest attempt has ended, now, before its retry. Calls that need proof
@@ -32,8 +32,7 @@ func (c *call) suspect() {
 		if c.silence == nil {
 			c.silence = new(silence)
 		}
-		c.silence.end = time.Now()
-		c.silence.since = c.silence.end.Add(-c.policy.AttemptTimeout)
+		c.silence.since = time.Now().Add(-c.policy.AttemptTimeout)
 	case c.silence != nil:
 		c.silence.since = time.Time{}
 	}
@@ -118,7 +117,7 @@ func (l *look) silent(got httptrace.GotConnInfo) bool {
 			idle: got.WasIdle, idleFor: got.IdleTime, http2: speaksHTTP2(got.Conn), spared: spared,
 		}
 		state := s.judge()
-		if state == alive && known && info.Received <= now.Sub(l.end)+tick {
+		if state == alive && known {
 			l.spare(got.Conn)
 		}
 		if state != unclear || !wait(l.ctx, 2*time.Millisecond) {
@@ -148,7 +147,7 @@ type sight struct {
 	idle    bool          // no request is under way on it
 	idleFor time.Duration // if idle
 	http2   bool          // it is TLS, and speaks HTTP/2
-	spared  bool          // it has answered after an earlier attempt of this call
+	spared  bool          // it was seen alive after an earlier attempt of this call
 }
 
 type state int
