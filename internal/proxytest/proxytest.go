@@ -19,7 +19,15 @@ const (
 	Frozen                  // nothing is read until the fault is None, as by a process that is stopped
 	Reset                   // both ends get an RST
 	HalfClosed              // the client gets a FIN, and what it sends is lost
+	Cut                     // both ends get a FIN
 )
+
+// Piece says what becomes of bytes that have arrived from one end.
+type Piece struct {
+	On    []byte // goes to the other end
+	Back  []byte // goes to the end that has sent them
+	Fault Fault  // what becomes of the connection after that; None leaves it as it is
+}
 
 // A Proxy passes connections on to one address. All methods are safe for concurrent use.
 type Proxy struct {
@@ -32,8 +40,8 @@ type Proxy struct {
 	accepted int
 	fate     func(n int) Fault
 	delay    time.Duration
-	question func([]byte) ([]byte, Fault)
-	answer   func([]byte) ([]byte, Fault)
+	question func([]byte) Piece
+	answer   func([]byte) Piece
 	closed   bool
 	done     sync.WaitGroup
 }
@@ -91,9 +99,8 @@ func (p *Proxy) Slow(d time.Duration) {
 }
 
 // Look shows what clients send to question, and what servers send to answer, in pieces as
-// they arrive. Each returns what is passed on, and what becomes of the connection after that.
-// A nil func passes everything on.
-func (p *Proxy) Look(question, answer func([]byte) ([]byte, Fault)) {
+// they arrive. A nil func passes everything on.
+func (p *Proxy) Look(question, answer func([]byte) Piece) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.question, p.answer = question, answer
@@ -155,7 +162,7 @@ func (p *Proxy) accept(c *conn) {
 }
 
 // pass copies what it reads. What look points to is guarded by p.mu.
-func (p *Proxy) pass(c *conn, to, from *net.TCPConn, look *func([]byte) ([]byte, Fault)) {
+func (p *Proxy) pass(c *conn, to, from *net.TCPConn, look *func([]byte) Piece) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
@@ -168,8 +175,17 @@ func (p *Proxy) pass(c *conn, to, from *net.TCPConn, look *func([]byte) ([]byte,
 			return
 		}
 		time.Sleep(delay)
-		if b := p.filter(c, buf[:n], look); len(b) > 0 && to != nil {
-			_, _ = to.Write(b)
+		piece := p.look(c, buf[:n], look)
+		if len(piece.On) > 0 && to != nil {
+			_, _ = to.Write(piece.On)
+		}
+		if len(piece.Back) > 0 {
+			_, _ = from.Write(piece.Back)
+		}
+		if piece.Fault != None {
+			p.mu.Lock()
+			c.strike(piece.Fault)
+			p.mu.Unlock()
 		}
 	}
 }
@@ -184,25 +200,17 @@ func (p *Proxy) proceed(c *conn) (delay time.Duration, ok bool) {
 	return p.delay, !p.closed
 }
 
-// filter returns what is passed on.
-func (p *Proxy) filter(c *conn, b []byte, look *func([]byte) ([]byte, Fault)) []byte {
+// look returns what becomes of bytes that have arrived.
+func (p *Proxy) look(c *conn, b []byte, look *func([]byte) Piece) Piece {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c.fault != None {
-		return nil
+	switch {
+	case c.fault != None:
+		return Piece{}
+	case *look == nil:
+		return Piece{On: b}
 	}
-	if *look == nil {
-		return b
-	}
-	b, fault := (*look)(b)
-	if fault == None {
-		return b
-	}
-	if len(b) > 0 && fault != Reset {
-		_, _ = c.client.Write(b)
-	}
-	c.strike(fault)
-	return nil
+	return (*look)(b)
 }
 
 // end is called when one end has closed the connection. The other end learns of it only if
@@ -210,7 +218,7 @@ func (p *Proxy) filter(c *conn, b []byte, look *func([]byte) ([]byte, Fault)) []
 func (p *Proxy) end(c *conn, from *net.TCPConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c.fault == None || c.fault == Reset {
+	if c.fault == None || c.fault == Reset || c.fault == Cut {
 		c.close()
 		return
 	}
@@ -219,7 +227,7 @@ func (p *Proxy) end(c *conn, from *net.TCPConn) {
 
 // strike does f to the connection.
 func (c *conn) strike(f Fault) {
-	if c.fault == Reset || c.fault == Dropped { // there is no way back
+	if c.fault == Reset || c.fault == Cut || c.fault == Dropped { // there is no way back
 		return
 	}
 	c.fault = f
@@ -231,6 +239,8 @@ func (c *conn) strike(f Fault) {
 		c.close()
 	case HalfClosed:
 		_ = c.client.CloseWrite()
+	case Cut:
+		c.close()
 	}
 }
 

@@ -76,6 +76,7 @@ func TestFaults(t *testing.T) {
 		{proxytest.Frozen, os.ErrDeadlineExceeded},
 		{proxytest.Reset, syscall.ECONNRESET},
 		{proxytest.HalfClosed, io.EOF},
+		{proxytest.Cut, io.EOF},
 	} {
 		if tt.fault == proxytest.Dropped && !proxytest.CanDrop {
 			continue
@@ -89,7 +90,7 @@ func TestFaults(t *testing.T) {
 		if tt.fault == proxytest.Reset {
 			_, _ = c.Read(make([]byte, 1)) // it may not have arrived yet
 		}
-		if _, err := exchange("after", tt.err); !errors.Is(err, tt.err) && !errors.Is(err, syscall.EPIPE) {
+		if _, err := exchange("after", tt.err); !errors.Is(err, tt.err) && !(tt.fault > proxytest.Frozen && broken(err)) {
 			t.Errorf("fault %d: error %v, want %v", tt.fault, err, tt.err)
 		}
 		if _, other := dial(t, p); p.Accepted() > 2 {
@@ -101,6 +102,11 @@ func TestFaults(t *testing.T) {
 			t.Errorf("fault %d: %+v", tt.fault, info)
 		}
 	}
+}
+
+// broken reports whether err may be what becomes of a connection that has ended.
+func broken(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
 func TestNewConnections(t *testing.T) {
@@ -139,8 +145,8 @@ func TestThaw(t *testing.T) {
 func TestLook(t *testing.T) {
 	p := start(t)
 	_, exchange := dial(t, p)
-	p.Look(nil, func(b []byte) ([]byte, proxytest.Fault) {
-		return []byte("other\n"), proxytest.HalfClosed
+	p.Look(nil, func([]byte) proxytest.Piece {
+		return proxytest.Piece{On: []byte("other\n"), Fault: proxytest.HalfClosed}
 	})
 	if line, err := exchange("one", nil); line != "other\n" || err != nil {
 		t.Error(line, err)

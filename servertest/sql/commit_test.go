@@ -137,7 +137,7 @@ func onLimited(t *testing.T, test func(*testing.T, *database)) {
 	})
 	t.Run("MariaDB", func(t *testing.T) {
 		p := newProxy(t, mariadb.start(t))
-		driver, source := mariadb.dsn(p.Addr().String())
+		driver, source := mariadb.dsn(p.Addr())
 		db := standard(t, "MariaDB", driver, source+"?readTimeout=2s")
 		db.proxy, db.admin = p, mariadb.admin(t)
 		run(t, db, test)

@@ -121,7 +121,7 @@ func onPostgreSQL(t *testing.T, test func(*testing.T, *database)) {
 	} {
 		t.Run("PostgreSQL/"+name, func(t *testing.T) {
 			p := newProxy(t, postgres.start(t))
-			_, source := postgres.dsn(p.Addr().String())
+			_, source := postgres.dsn(p.Addr())
 			db := open(t, source)
 			db.proxy, db.admin = p, postgres.admin(t)
 			db.begun = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'"
@@ -133,7 +133,7 @@ func onPostgreSQL(t *testing.T, test func(*testing.T, *database)) {
 func onMariaDB(t *testing.T, test func(*testing.T, *database)) {
 	t.Run("MariaDB", func(t *testing.T) {
 		p := newProxy(t, mariadb.start(t))
-		driver, source := mariadb.dsn(p.Addr().String())
+		driver, source := mariadb.dsn(p.Addr())
 		db := standard(t, "MariaDB", driver, source)
 		db.proxy, db.admin = p, mariadb.admin(t)
 		db.begun = "SELECT count(*) FROM information_schema.innodb_trx"

@@ -2,14 +2,15 @@ package sql_test
 
 import (
 	"bytes"
-	"net"
 	"sync/atomic"
 	"testing"
+
+	"github.com/goretry/retry/internal/proxytest"
 )
 
 // proxy stands between a driver and its server, to lose an answer.
 type proxy struct {
-	net.Listener
+	*proxytest.Proxy
 	armed  atomic.Bool
 	silent atomic.Bool
 	refuse atomic.Bool
@@ -19,21 +20,13 @@ type proxy struct {
 // newProxy returns a proxy of the server at addr.
 func newProxy(t *testing.T, addr string) *proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	through, err := proxytest.New(addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
-	p := &proxy{Listener: l}
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go p.serve(client, addr)
-		}
-	}()
+	t.Cleanup(through.Close)
+	p := &proxy{Proxy: through}
+	p.Look(p.question, p.answer)
 	return p
 }
 
@@ -55,48 +48,20 @@ var (
 	refusal  = []byte("\x11\x00\x00\x01\xff\x25\x05#70100refused!")
 )
 
-func (p *proxy) serve(client net.Conn, addr string) {
-	defer client.Close()
-	server, err := net.Dial("tcp", addr)
-	if err != nil {
-		return
+func (p *proxy) question(b []byte) proxytest.Piece {
+	if bytes.Equal(b, rollback) && p.refuse.CompareAndSwap(true, false) {
+		return proxytest.Piece{Back: refusal}
 	}
-	defer server.Close()
-	go func() { // questions
-		defer server.Close()
-		pass(server, client, func(question []byte) (forward, end bool) {
-			if bytes.Equal(question, rollback) && p.refuse.CompareAndSwap(true, false) {
-				_, err := client.Write(refusal)
-				return false, err != nil
-			}
-			return true, false
-		})
-	}()
-	pass(client, server, func([]byte) (forward, end bool) {
-		if p.armed.CompareAndSwap(true, false) {
-			p.cuts.Add(1)
-			return false, true
-		}
-		return !p.silent.CompareAndSwap(true, false), false
-	})
+	return proxytest.Piece{On: b}
 }
 
-// pass copies what it reads, as long as look wants it forwarded and does not end it.
-func pass(to, from net.Conn, look func([]byte) (forward, end bool)) {
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buf)
-		if n > 0 {
-			forward, end := look(buf[:n])
-			if end {
-				return
-			}
-			if !forward {
-				n = 0
-			}
-		}
-		if _, failed := to.Write(buf[:n]); err != nil || failed != nil {
-			return
-		}
+func (p *proxy) answer(b []byte) proxytest.Piece {
+	switch {
+	case p.armed.CompareAndSwap(true, false):
+		p.cuts.Add(1)
+		return proxytest.Piece{Fault: proxytest.Cut}
+	case p.silent.CompareAndSwap(true, false):
+		return proxytest.Piece{}
 	}
+	return proxytest.Piece{On: b}
 }
