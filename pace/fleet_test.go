@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -193,7 +194,8 @@ type member struct {
 	leave  context.CancelFunc // ends Share
 	die    context.CancelFunc // ends its calls
 	ctx    context.Context
-	op     func(context.Context) error
+	op     atomic.Pointer[func(context.Context) error]
+	killed atomic.Bool
 
 	mu                    sync.Mutex
 	calls, failed, passed float64
@@ -216,7 +218,7 @@ func (m *member) call(patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(m.ctx, patience)
 	defer cancel()
 	err := retry.Run(ctx, m.policy(), func(ctx context.Context) error {
-		err := m.op(ctx)
+		err := (*m.op.Load())(ctx)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.requests++
@@ -302,9 +304,9 @@ func (f *fleet) run(t *testing.T) (x figures) {
 			go f.also(f)
 		}
 		time.Sleep(warm)
-		began := f.count()
+		began := f.count(f.members)
 		time.Sleep(f.lasts)
-		x = f.count().since(began, f)
+		x = f.count(f.members).since(began, f)
 		end()
 		synctest.Wait()
 		time.Sleep(2 * time.Minute)
@@ -313,7 +315,8 @@ func (f *fleet) run(t *testing.T) (x figures) {
 }
 
 func (f *fleet) start(i int) *member {
-	m := &member{f: f, chance: rand.New(rand.NewPCG(f.seed, uint64(i))), op: f.provider.call}
+	m := &member{f: f, chance: rand.New(rand.NewPCG(f.seed, uint64(i)))}
+	m.serve(f.provider.call)
 	told := f.told
 	if told == 0 {
 		told = 1
@@ -326,9 +329,39 @@ func (f *fleet) start(i int) *member {
 	var share context.Context
 	share, m.leave = context.WithCancel(m.ctx)
 	if !f.alone {
-		go m.Share(share, &f.store)
+		go m.Share(share, mortal{&f.store, m})
 	}
 	return m
+}
+
+// mortal is the store of a process that may be killed: then it gives nothing back.
+type mortal struct {
+	*memory
+	m *member
+}
+
+func (s mortal) Reserve(ctx context.Context, a pace.Ask) (pace.Slots, error) {
+	if s.m.killed.Load() {
+		return pace.Slots{}, errSilent
+	}
+	return s.memory.Reserve(ctx, a)
+}
+
+// serve makes op what m's calls do.
+func (m *member) serve(op func(context.Context) error) { m.op.Store(&op) }
+
+// backlog makes m have n more calls at once.
+func (m *member) backlog(n int, patience time.Duration) {
+	for range n {
+		go m.call(patience)
+	}
+}
+
+// others returns the figures of all but the first member from now on for so long.
+func (f *fleet) others(d time.Duration) (x figures) {
+	b := f.count(f.members[1:])
+	time.Sleep(d)
+	return f.count(f.members[1:]).since(b, f)
 }
 
 // counts are sums.
@@ -338,7 +371,7 @@ type counts struct {
 	each                                      []float64
 }
 
-func (f *fleet) count() (c counts) {
+func (f *fleet) count(members []*member) (c counts) {
 	c.at = time.Now()
 	f.provider.mu.Lock()
 	c.passed, c.refused = f.passed, f.refused
@@ -346,7 +379,7 @@ func (f *fleet) count() (c counts) {
 	f.store.mu.Lock()
 	c.exchanges = f.store.exchanges
 	f.store.mu.Unlock()
-	for _, m := range f.members {
+	for _, m := range members {
 		m.mu.Lock()
 		c.calls += m.calls
 		c.failed += m.failed
@@ -412,5 +445,158 @@ func (x figures) want(t *testing.T, name string, wasted, goodput, exchanges floa
 	}
 	if testing.Verbose() {
 		t.Logf("%s: %v", name, x)
+	}
+}
+
+// shapes are fleets of which nothing is special but one thing.
+func TestShapesOfAToldQuota(t *testing.T) {
+	const ms = time.Millisecond
+	shapes := map[string]struct {
+		edit              func(*fleet)
+		wasted, goodput   float64
+		exchanges, failed float64
+		long              bool
+	}{
+		"a refusal takes .3 s":    {func(f *fleet) { f.late = 300 * ms }, .01, .97, 2.2, 1, false},
+		"a refusal takes 1.1 s":   {func(f *fleet) { f.late = 1100 * ms }, .01, .97, 2.2, 1, true},
+		"a refusal takes 5 s":     {func(f *fleet) { f.late = 5 * time.Second }, .01, .97, 2.2, 1, true},
+		"a window of a second":    {func(f *fleet) { f.window = time.Second }, .01, .97, 2.2, 1, false},
+		"a window of a minute":    {func(f *fleet) { f.window = time.Minute; f.lasts = 3 * time.Minute }, .01, .97, 2.2, 1, true},
+		"2.5 in a second":         {func(f *fleet) { f.rate = 2.5; f.lasts = 5 * time.Minute }, .01, .97, 4, 1, false},
+		"100 in a second":         {func(f *fleet) { f.rate = 100 }, .01, .97, 2.2, 1, false},
+		"2000 in a second":        {func(f *fleet) { f.rate = 2000; f.bucket = 50; f.lasts = 10 * time.Second }, .01, .97, 2.2, 1, true},
+		"20 000 in a second":      {func(f *fleet) { f.rate = 20000; f.bucket = 500; f.lasts = 5 * time.Second }, .01, .97, 2.2, 1, true},
+		"1000 processes":          {func(f *fleet) { f.processes, f.rate, f.bucket = 1000, 100, 20 }, .01, .97, 2.2, 1, true},
+		"200 at half of it":       {func(f *fleet) { f.processes, f.load = 200, .5 }, .01, .97, 2.2, 0, true},
+		"a store of 100 ms":       {func(f *fleet) { f.store.took = 100 * ms }, .01, .97, 2.2, 1, false},
+		"closed loops":            {func(f *fleet) { f.closed, f.load = 20, 0 }, .01, .97, 2.2, 1, false},
+		"clocks of 20 s":          {func(f *fleet) { f.skew = 20 * time.Second }, .01, .97, 2.2, 1, false},
+		"the number is 1.2 of it": {func(f *fleet) { f.told = 1.2 }, .18, .94, 2.5, 1, false},
+		"the number is 2 of it":   {func(f *fleet) { f.told = 2 }, .43, .43, 2.5, 1, false},
+		"the number is .8 of it":  {func(f *fleet) { f.told = .8 }, .01, .78, 2.2, 1, false},
+		"an emptied store": {func(f *fleet) {
+			f.also = func(f *fleet) { time.Sleep(30 * time.Second); f.store.forget() }
+		}, .01, .97, 2.2, 1, false},
+		"the store's clock goes back by 20 s": {func(f *fleet) {
+			f.store.ahead = func(at time.Duration) float64 { return -20 * math.Floor(min(at.Seconds()/20, 1)) }
+		}, .01, .97, 2.2, 1, false},
+		"the store's clock goes back by 50 s": {func(f *fleet) {
+			f.store.ahead = func(at time.Duration) float64 { return -50 * math.Floor(min(at.Seconds()/20, 1)) }
+		}, .01, .97, 2.2, 1, false},
+		"the store's clock goes back by 4 s": {func(f *fleet) {
+			f.store.ahead = func(at time.Duration) float64 { return -4 * math.Floor(min(at.Seconds()/20, 1)) }
+		}, .01, .92, 2.2, 1, false},
+		"the store's clock jumps by 61 s": {func(f *fleet) {
+			f.store.ahead = func(at time.Duration) float64 { return 61 * math.Floor(min(at.Seconds()/20, 1)) }
+		}, .01, .97, 2.2, 1, false},
+		"one exchange of 600 ms": {func(f *fleet) {
+			var slow atomic.Bool
+			f.store.fails = func(at time.Duration) error {
+				if at > 20*time.Second && slow.CompareAndSwap(false, true) {
+					return errSilent
+				}
+				return nil
+			}
+		}, .01, .97, 2.2, 1, false},
+		"a store that is away for 30 s": {func(f *fleet) {
+			f.store.fails = func(at time.Duration) error {
+				if at > 20*time.Second && at < 50*time.Second {
+					return errSilent
+				}
+				return nil
+			}
+		}, .05, .95, 2.2, 1, false},
+		"a store that is away from the start": {func(f *fleet) {
+			f.store.fails = func(at time.Duration) error { return errSilent }
+		}, .2, .4, 2.2, 1, false},
+		"a store that is there for 2 s of 4": {func(f *fleet) {
+			f.store.fails = func(at time.Duration) error {
+				if at%(4*time.Second) < 2*time.Second {
+					return errSilent
+				}
+				return nil
+			}
+		}, .14, .7, 2.2, 1, false},
+	}
+	seeds := uint64(1)
+	if longTests {
+		seeds = 8
+	}
+	for name, shape := range shapes {
+		if shape.long && !longTests {
+			continue
+		}
+		for seed := range seeds {
+			f := &fleet{processes: 12, load: 1.5, provider: provider{rate: 25, bucket: 5, hint: time.Second}, store: memory{took: 2 * ms}, seed: seed}
+			shape.edit(f)
+			x := f.run(t)
+			x.want(t, fmt.Sprintf("%s, seed %d", name, seed), shape.wasted, shape.goodput, shape.exchanges)
+			if x.failed > shape.failed {
+				t.Errorf("%s, seed %d: %v", name, seed, x)
+			}
+		}
+	}
+}
+
+// What happens to one process takes little from the others.
+func TestOneOfAFleet(t *testing.T) {
+	seeds, sizes := uint64(1), []int{12}
+	if longTests {
+		seeds, sizes = 8, []int{12, 20, 50}
+	}
+	backlog := func(n int, after func(m *member)) func(*fleet, func(*fleet, figures)) {
+		return func(f *fleet, judge func(*fleet, figures)) {
+			time.Sleep(warm)
+			f.members[0].backlog(n, 10*time.Minute)
+			time.Sleep(5 * time.Second)
+			after(f.members[0])
+			judge(f, f.others(10*time.Second))
+		}
+	}
+	stops := func(f *fleet, x figures) bool { return x.goodput < .9 || x.wasted > .01 } // ten seconds later
+	fails := func(f *fleet, x figures) bool { return x.failed > .05 }
+	for name, c := range map[string]struct {
+		load float64
+		also func(*fleet, func(*fleet, figures))
+		bad  func(*fleet, figures) bool
+	}{
+		"killed with 1000 waiting": {1.5, backlog(1000, func(m *member) { m.killed.Store(true); m.leave(); m.die() }), stops},
+		"ends with 1000 waiting":   {1.5, backlog(1000, func(m *member) { m.die(); time.Sleep(time.Millisecond); m.leave() }), stops},
+		"cancels 1000":             {1.5, backlog(1000, func(m *member) { m.die() }), stops},
+		"has 1000":                 {.5, backlog(1000, func(m *member) {}), fails},
+		"has 10 000":               {.5, backlog(10_000, func(m *member) {}), fails},
+		"gets only 429s": {.5, func(f *fleet, judge func(*fleet, figures)) {
+			f.members[0].serve(func(ctx context.Context) error {
+				_ = f.provider.call(ctx)
+				return retry.After(status(429), 20*time.Second)
+			})
+			time.Sleep(warm)
+			judge(f, f.others(time.Minute))
+		}, fails},
+		"gets only 429s, and has 1000": {.5, func(f *fleet, judge func(*fleet, figures)) {
+			f.members[0].serve(func(ctx context.Context) error { return retry.After(status(429), time.Second) })
+			backlog(1000, func(*member) {})(f, judge)
+		}, fails},
+	} {
+		for seed := range seeds {
+			for _, n := range sizes {
+				judged := false
+				f := &fleet{processes: n, load: c.load, lasts: 2 * time.Minute, provider: provider{rate: 25, bucket: 5, hint: time.Second}, store: memory{took: 2 * time.Millisecond}, seed: seed}
+				f.also = func(f *fleet) {
+					c.also(f, func(f *fleet, x figures) {
+						judged = true
+						if c.bad(f, x) {
+							t.Errorf("one of %d %s, seed %d: of the others %v", n, name, seed, x)
+						} else if testing.Verbose() {
+							t.Logf("one of %d %s, seed %d: of the others %v", n, name, seed, x)
+						}
+					})
+				}
+				f.run(t)
+				if !judged {
+					t.Errorf("%s: not judged", name)
+				}
+			}
+		}
 	}
 }
