@@ -3,7 +3,7 @@
 //
 //	attempts=4 backoff=exponential(100ms,10s) jitter=full budget=earned
 //
-// [Parse] parses a text into a policy. [Policy] also formats one, for programs that read
+// A [Policy] is parsed from such a text, and formats one, for programs that read
 // their configuration: it is an [encoding.TextMarshaler] and an
 // [encoding.TextUnmarshaler], so that a field of that type is a string in JSON, in YAML
 // and for loaders of environment variables, and a flag by [flag.TextVar].

@@ -11,10 +11,11 @@ import (
 	"github.com/goretry/retry/retryconf"
 )
 
-func ExampleParse() {
-	p, err := retryconf.Parse("attempts=4 backoff=exponential(100ms,10s) jitter=equal budget=earned")
+func ExamplePolicy_UnmarshalText() {
+	var p retryconf.Policy
+	err := p.UnmarshalText([]byte("attempts=4 backoff=exponential(100ms,10s) jitter=equal budget=earned"))
 	fmt.Println(p.MaxAttempts, err)
-	_, err = retryconf.Parse("attempts=4 backoff=fast")
+	err = p.UnmarshalText([]byte("attempts=4 backoff=fast"))
 	fmt.Println(err)
 	// Output:
 	// 4 <nil>

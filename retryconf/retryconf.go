@@ -6,7 +6,7 @@ import (
 	"github.com/goretry/retry"
 )
 
-// syntaxError says what Parse could not parse.
+// syntaxError says what could not be parsed.
 type syntaxError struct {
 	column  int    // where, in characters from 1
 	message string // what was found there, and what was expected
@@ -14,10 +14,8 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string { return fmt.Sprintf("column %d: %s", e.column, e.message) }
 
-// Parse parses a policy. The package documentation lists the fields. The error
-// says in one line at which column, in characters from 1, what was found and what was
-// expected; the policy is zero then. Parse is safe for concurrent use.
-func Parse(text string) (retry.Policy, error) {
+// parse returns the policy of a text.
+func parse(text string) (retry.Policy, error) {
 	r := reader{text: text}
 	var l line
 	l.read(&r)
@@ -29,25 +27,31 @@ func Parse(text string) (retry.Policy, error) {
 }
 
 // Policy is a [retry.Policy] that is a line of text in flags, JSON, YAML and
-// environment variables. The zero value is the zero policy, and the empty text.
+// environment variables, or of any string:
+//
+//	var p retryconf.Policy
+//	err := p.UnmarshalText([]byte("attempts=4 budget=earned"))
+//
+// The zero value is the zero policy, and the empty text.
 //
 // Parsing a text replaces every field that a text can set, even those that this text
 // leaves out. It keeps Classify, Guards, Hooks, Clock and Rand, which a program may set
 // before or after. Do not parse into a Policy while it is in use.
 type Policy struct{ retry.Policy }
 
-// String returns the text from which [Parse] makes an equivalent policy. It leaves out
+// String returns the text from which UnmarshalText makes an equivalent policy. It leaves out
 // Classify, Guards, Hooks, Clock and Rand, which are code. A Backoff or Budget that is not
-// package retry's own is written as its type, which Parse refuses.
+// package retry's own is written as its type, which UnmarshalText refuses.
 func (p Policy) String() string {
 	text, _ := format(p.Policy)
 	return text
 }
 
-// UnmarshalText parses a text. After an error the policy is unchanged. [flag.TextVar]
-// makes a flag of a Policy.
+// UnmarshalText parses a text. The package documentation lists the fields. The error says in one
+// line at which column, in characters from 1, what was found and what was expected; the policy
+// is unchanged then. [flag.TextVar] makes a flag of a Policy.
 func (p *Policy) UnmarshalText(text []byte) error {
-	q, err := Parse(string(text))
+	q, err := parse(string(text))
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,13 @@ const (
 	s  = time.Second
 )
 
+// parse returns the policy of a text.
+func parse(text string) (retry.Policy, error) {
+	var p retryconf.Policy
+	err := p.UnmarshalText([]byte(text))
+	return p.Policy, err
+}
+
 // unlimited is a Budget that package retry does not know.
 type unlimited struct{}
 
@@ -72,7 +79,7 @@ var texts = []struct {
 
 func TestPolicyText(t *testing.T) {
 	for _, tt := range texts {
-		p, err := retryconf.Parse(tt.text)
+		p, err := parse(tt.text)
 		if err != nil || !reflect.DeepEqual(p, tt.policy) {
 			t.Errorf("Parse(%q) = %+v, %v, want %+v", tt.text, p, err, tt.policy)
 		}
@@ -100,7 +107,7 @@ func TestPolicyTextIsReadAsPeopleWriteIt(t *testing.T) {
 		"backoff=schedule":                    "backoff=schedule",
 		"backoff=constant(0) non_idempotent ": "backoff=constant(0) non_idempotent",
 	} {
-		p, err := retryconf.Parse(text)
+		p, err := parse(text)
 		if got := format(p); err != nil || got != want {
 			t.Errorf("Parse(%q) is %q, %v; want %q", text, got, err, want)
 		}
@@ -175,7 +182,7 @@ func TestPolicyTextErrorsPointAtTheColumn(t *testing.T) {
 		{"name=\"ü ü\" budget=|x", `unknown budget`},
 	} {
 		before, after, _ := strings.Cut(tt.text, "|")
-		p, err := retryconf.Parse(before + after)
+		p, err := parse(before + after)
 		if err == nil || !reflect.DeepEqual(p, retry.Policy{}) {
 			t.Errorf("Parse(%q) = %v, %v, want an error", before+after, p, err)
 			continue
@@ -195,7 +202,7 @@ func TestCustomPartsHaveNoText(t *testing.T) {
 	if want := "name=x backoff=retry.BackoffFunc throttle=*retry.Exponential budget=*retryconf_test.unlimited"; text != want {
 		t.Errorf("Format() = %q, want %q", text, want)
 	}
-	if _, err := retryconf.Parse(text); err == nil {
+	if _, err := parse(text); err == nil {
 		t.Error("Parse takes the names of types")
 	}
 	for want, p := range map[string]retry.Policy{
@@ -222,7 +229,7 @@ func FuzzParsePolicy(f *testing.F) {
 	}
 	f.Add("backoff=exponential( 1s , 0 ) jitter=between(0.1,.2)")
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := retryconf.Parse(text)
+		p, err := parse(text)
 		if err != nil {
 			if column := columnOf(err); column < 1 || column > len([]rune(text))+1 || strings.Contains(err.Error(), "\n") {
 				t.Fatalf("Parse(%q): %v", text, err)
@@ -230,7 +237,7 @@ func FuzzParsePolicy(f *testing.F) {
 			return
 		}
 		written := format(p)
-		again, err := retryconf.Parse(written)
+		again, err := parse(written)
 		if err != nil || format(again) != written {
 			t.Fatalf("%q is written as %q, which is %q, %v", text, written, format(again), err)
 		}
@@ -268,7 +275,7 @@ func FuzzFormatPolicy(f *testing.F) {
 		p.Budget = []retry.Budget{nil, &retry.EarnedBudget{}, &budget.Token{Capacity: int(next()), Cost: int(next()), ThrottleCost: int(next()), Reward: int(next())},
 			&budget.Ratio{Ratio: num(), MinPerSecond: num(), Window: dur()}}[next()%4]
 		text := format(p)
-		again, err := retryconf.Parse(text)
+		again, err := parse(text)
 		if err != nil {
 			t.Fatalf("Format(%+v) = %q: %v", p, text, err)
 		}
@@ -365,14 +372,14 @@ func TestUnmarshalTextKeepsWhatIsCode(t *testing.T) {
 
 // A budget is spent for all policies that name it, and for the texts parsed later.
 func TestOneBudgetForEachName(t *testing.T) {
-	parse := func(text string) retry.Budget {
-		p, err := retryconf.Parse(text)
+	parsed := func(text string) retry.Budget {
+		p, err := parse(text)
 		if err != nil || format(p) != text {
 			t.Errorf("%q is %q, %v", text, format(p), err)
 		}
 		return p.Budget
 	}
-	ledger := parse("name=ledger budget=token(20)")
+	ledger := parsed("name=ledger budget=token(20)")
 	for text, same := range map[string]bool{
 		"name=ledger budget=token(20)":            true,
 		"name=ledger attempts=9 budget=token(20)": true,
@@ -384,31 +391,31 @@ func TestOneBudgetForEachName(t *testing.T) {
 		"name=ledger budget=token(20)@other":      false,
 		"budget=token(20)":                        false,
 	} {
-		if got := parse(text); (got == ledger) != same {
+		if got := parsed(text); (got == ledger) != same {
 			t.Errorf("%q has the budget of ledger: %v, want %v", text, !same, same)
 		}
 	}
-	if parse("budget=earned") == parse("budget=earned") {
+	if parsed("budget=earned") == parsed("budget=earned") {
 		t.Error("two texts without a name share a budget")
 	}
-	if parse("name=old budget=earned@ledger") != parse("name=new budget=earned@ledger") {
+	if parsed("name=old budget=earned@ledger") != parsed("name=new budget=earned@ledger") {
 		t.Error("a text with another name has lost the budget that it names")
 	}
-	if parse("budget=earned@x") != parse("name=y budget=earned@x") {
+	if parsed("budget=earned@x") != parsed("name=y budget=earned@x") {
 		t.Error("the same name has two budgets")
 	}
-	p, _ := retryconf.Parse("name=ledger budget=token(20)@ledger")
+	p, _ := parse("name=ledger budget=token(20)@ledger")
 	if got := format(p); got != "name=ledger budget=token(20)" {
 		t.Errorf("written as %q", got)
 	}
 	for _, name := range []string{"two words", `a"b`, "a(b)", "a@b", "=", "ü"} {
 		p.Name, p.Budget = name, &budget.Token{Capacity: 20}
-		made, err := retryconf.Parse(format(p))
+		made, err := parse(format(p))
 		if err != nil {
 			t.Fatal(err)
 		}
 		made.Name = "new"
-		if again, err := retryconf.Parse(format(made)); err != nil || again.Budget != made.Budget {
+		if again, err := parse(format(made)); err != nil || again.Budget != made.Budget {
 			t.Errorf("%q has another budget: %v", format(made), err)
 		}
 	}

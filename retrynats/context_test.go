@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"reflect"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
 	"github.com/goretry/retry/retrynats"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -112,32 +110,3 @@ type statusError int
 
 func (statusError) Error() string     { return "status" }
 func (e statusError) StatusCode() int { return int(e) }
-
-func TestCarrierFindsAnyCase(t *testing.T) {
-	for name, header := range map[string]nats.Header{
-		"lower case":     {"traceparent": {"00-1"}},
-		"as HTTP has it": {"Traceparent": {"00-1"}},
-		"upper case":     {"TRACEPARENT": {"00-1"}},
-		"two":            {"traceparent": {"00-1"}, "Traceparent": {"00-2"}},
-		"one is empty":   {"traceparent": {}, "Traceparent": {"00-1"}},
-	} {
-		if got := retrynats.Carrier(header).Get("traceparent"); got != "00-1" {
-			t.Errorf("%s: Get() = %q, want 00-1", name, got)
-		}
-	}
-	for _, none := range []retrynats.Carrier{nil, {}, {"tracestate": {"a"}}, {"traceparent": nil}} {
-		if got := none.Get("traceparent"); got != "" {
-			t.Errorf("Get() of %v = %q", none, got)
-		}
-	}
-	msg := nats.NewMsg("jobs")
-	msg.Header["Traceparent"] = []string{"old"}
-	c := retrynats.Carrier(msg.Header)
-	c.Set("traceparent", "00-2")
-	c.Set("tracestate", "a")
-	keys := c.Keys()
-	slices.Sort(keys)
-	if !slices.Equal(keys, []string{"traceparent", "tracestate"}) || msg.Header.Get("traceparent") != "00-2" {
-		t.Errorf("after Set the header is %v", msg.Header)
-	}
-}

@@ -24,8 +24,8 @@ type Handler struct {
 
 	// Context returns the context of a delivery, before Hooks.Start and Handle get it. It
 	// must be derived from ctx, which is that of Consume. So a delivery can be a part of
-	// the trace that the message was published in: see [Carrier]. Nil, and a Context that
-	// returns nil, mean ctx. It is called concurrently.
+	// the trace that the message was published in: examples/queues shows how. Nil, and a
+	// Context that returns nil, mean ctx. It is called concurrently.
 	Context func(ctx context.Context, msg jetstream.Msg) context.Context
 
 	// Handle does the message's work. Its context ends with that of Consume and with

@@ -156,7 +156,7 @@ func readLink(link string) (*options, *scenario, error) {
 		return nil, nil, err
 	}
 	if len(x.texts) == 1 {
-		if p, err := retryconf.Parse(x.texts[0]); err == nil && p.Budget != nil {
+		if p, err := parse(x.texts[0]); err == nil && p.Budget != nil {
 			p.Name, p.Budget = "no budget", nil
 			x.texts = append(x.texts, retryconf.Policy{Policy: p}.String())
 		}

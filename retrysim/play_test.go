@@ -248,7 +248,7 @@ func TestGoCode(t *testing.T) {
 	program := "package main\n\nimport (\n\t\"fmt\"\n\t\"math\"\n\t\"time\"\n\n\t\"github.com/goretry/retry\"\n\t\"github.com/goretry/retry/budget\"\n\t\"github.com/goretry/retry/retryconf\"\n)\n\n" +
 		"var _, _ = math.Pi, time.Second\n\nfunc main() {\n"
 	for _, text := range policies {
-		p, err := retryconf.Parse(text)
+		p, err := parse(text)
 		if err != nil {
 			if strings.HasPrefix(text, "jitter=range") {
 				continue // not a text of this version

@@ -164,7 +164,7 @@ func (x *scenario) check(o *options) error {
 		x.texts = []string{policyDefault}
 	}
 	for _, text := range x.texts {
-		p, err := retryconf.Parse(text)
+		p, err := parse(text)
 		if err != nil {
 			return wrong("-policy: %w", err)
 		}
@@ -272,4 +272,11 @@ func (x *scenario) enough() time.Duration {
 		seconds += 1.5 * (backlog / spare)
 	}
 	return time.Duration(math.Ceil(min(seconds, longest.Seconds())/10)) * 10 * time.Second
+}
+
+// parse returns the policy of a text.
+func parse(text string) (retry.Policy, error) {
+	var p retryconf.Policy
+	err := p.UnmarshalText([]byte(text))
+	return p.Policy, err
 }

@@ -122,7 +122,7 @@ func (x *scenario) variants() []retry.Policy {
 		first.MaxAttempts = retry.Policy{}.AttemptLimit()
 	}
 	for _, budget := range []string{"earned", "token", "ratio"} {
-		defaults, _ := retryconf.Parse("budget=" + budget)
+		defaults, _ := parse("budget=" + budget)
 		p := first.Named(budget)
 		p.Budget = defaults.Budget
 		text := func(p retry.Policy) string {

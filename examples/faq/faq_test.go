@@ -28,9 +28,10 @@ var errDown = errors.New("down")
 var current atomic.Pointer[retry.Policy]
 
 func change(line string) error {
-	p, err := retryconf.Parse(line)
+	var p retryconf.Policy
+	err := p.UnmarshalText([]byte(line))
 	if err == nil {
-		current.Store(&p) // with the same name and budget=earned it has the same budget
+		current.Store(&p.Policy) // with the same name and budget=earned it has the same budget
 	}
 	return err
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/goretry/retry/examples/payments/ledgerpb"
 	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/retrygrpc"
-	"github.com/goretry/retry/retrynats"
 	"github.com/goretry/retry/retrysql"
 )
 
@@ -256,7 +255,7 @@ func publishAll(ctx context.Context, js jetstream.JetStream, batch []applied) er
 	for i, a := range batch {
 		msg := nats.NewMsg("payments.applied")
 		msg.Data = []byte(a.Payment)
-		retrynats.Carrier(msg.Header).Set("traceparent", a.Trace)
+		propagation.HeaderCarrier(msg.Header).Set("traceparent", a.Trace)
 		var err error
 		if acks[i], err = js.PublishMsgAsync(msg, jetstream.WithMsgID(a.Payment)); err != nil {
 			return err

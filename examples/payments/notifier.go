@@ -31,7 +31,7 @@ func runNotifier(ctx context.Context, c config, log retry.Hooks) error {
 		Policy: retry.Policy{Name: "notify", Hooks: log, MaxAttempts: 10_000, MaxRetryAfter: 24 * time.Hour,
 			Backoff: retry.Exponential{Base: 300 * time.Millisecond, Max: 30 * time.Second}},
 		Context: func(ctx context.Context, msg jetstream.Msg) context.Context {
-			return traces.Extract(ctx, retrynats.Carrier(msg.Headers()))
+			return traces.Extract(ctx, propagation.HeaderCarrier(msg.Headers()))
 		},
 		Handle: func(ctx context.Context, msg jetstream.Msg) error {
 			req, err := http.NewRequest(http.MethodPost, c.ThirdParty, nil)

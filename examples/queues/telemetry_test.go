@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/examples/queues"
 	otelretry "github.com/goretry/retry/otel"
 	"github.com/goretry/retry/retrynats"
 	"github.com/nats-io/nats-server/v2/server"
@@ -96,7 +97,7 @@ func TestTelemetryOfDeliveries(t *testing.T) {
 	}
 }
 
-var _ propagation.TextMapCarrier = retrynats.Carrier(nil)
+var _ propagation.TextMapCarrier = queues.Carrier(nil)
 
 // A delivery is a part of the trace in which its message was published, whatever the
 // case of the header.
@@ -111,7 +112,7 @@ func TestDeliveryIsInItsMessagesTrace(t *testing.T) {
 		}
 		published, publish := tracer.Tracer("").Start(t.Context(), "publish")
 		msg := nats.NewMsg("jobs")
-		propagator.Inject(published, retrynats.Carrier(msg.Header))
+		propagator.Inject(published, queues.Carrier(msg.Header))
 		msg.Header[spelled] = msg.Header["traceparent"]
 		if spelled != "traceparent" {
 			delete(msg.Header, "traceparent")
@@ -124,7 +125,7 @@ func TestDeliveryIsInItsMessagesTrace(t *testing.T) {
 		h := &retrynats.Handler{
 			Policy: retry.Policy{Hooks: otelretry.Hooks(otelretry.WithTracerProvider(tracer))},
 			Context: func(ctx context.Context, msg jetstream.Msg) context.Context {
-				return propagator.Extract(ctx, retrynats.Carrier(msg.Headers()))
+				return propagator.Extract(ctx, queues.Carrier(msg.Headers()))
 			},
 			Handle: func(context.Context, jetstream.Msg) error { close(handled); return nil },
 		}
@@ -182,4 +183,32 @@ func oneMessage(t *testing.T) (jetstream.JetStream, jetstream.Consumer) {
 		t.Fatal(err)
 	}
 	return js, c
+}
+
+func TestCarrierFindsAnyCase(t *testing.T) {
+	for name, header := range map[string]nats.Header{
+		"lower case":     {"traceparent": {"00-1"}},
+		"as HTTP has it": {"Traceparent": {"00-1"}},
+		"upper case":     {"TRACEPARENT": {"00-1"}},
+		"one is empty":   {"traceparent": {}, "Traceparent": {"00-1"}},
+	} {
+		if got := queues.Carrier(header).Get("traceparent"); got != "00-1" {
+			t.Errorf("%s: Get() = %q, want 00-1", name, got)
+		}
+	}
+	for _, none := range []queues.Carrier{nil, {}, {"tracestate": {"a"}}, {"traceparent": nil}} {
+		if got := none.Get("traceparent"); got != "" {
+			t.Errorf("Get() of %v = %q", none, got)
+		}
+	}
+	msg := nats.NewMsg("jobs")
+	msg.Header["Traceparent"] = []string{"old"}
+	c := queues.Carrier(msg.Header)
+	c.Set("traceparent", "00-2")
+	c.Set("tracestate", "a")
+	keys := c.Keys()
+	slices.Sort(keys)
+	if !slices.Equal(keys, []string{"traceparent", "tracestate"}) || msg.Header.Get("traceparent") != "00-2" {
+		t.Errorf("after Set the header is %v", msg.Header)
+	}
 }
