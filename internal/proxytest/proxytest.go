@@ -227,7 +227,7 @@ func (p *Proxy) end(c *conn, from *net.TCPConn) {
 
 // strike does f to the connection.
 func (c *conn) strike(f Fault) {
-	if c.fault == Reset || c.fault == Cut || c.fault == Dropped { // there is no way back
+	if c.fault == Reset || c.fault == Cut || c.fault == Dropped && f != Reset && f != Cut { // there is no way back
 		return
 	}
 	c.fault = f

@@ -32,6 +32,7 @@ type database struct {
 	inUse func() int
 	std   *sql.DB // nil for pgxpool
 	close func()
+	empty func() // closes the pool's idle connections
 	begun string // counts the server's open transactions, "" if it cannot
 
 	// tx is retrysql.Tx or TxOf, at the strictest isolation level.
@@ -67,8 +68,9 @@ func (t pgxTx) commit(ctx context.Context) error { return t.Commit(ctx) }
 // standard is a database that is reached by database/sql.
 func standard(t *testing.T, name, driver, source string) *database {
 	db := open(t, driver, source)
+	db.SetMaxIdleConns(16)
 	db.SetMaxOpenConns(16) // as in pool; to open one takes SQLite long under the race detector
-	return &database{name: name, std: db, close: func() { db.Close() }, inUse: func() int { return db.Stats().InUse },
+	return &database{name: name, std: db, close: func() { db.Close() }, empty: func() { emptyPool(db, 16) }, inUse: func() int { return db.Stats().InUse },
 		tx: func(ctx context.Context, p retry.Policy, fn func(context.Context, tx) (int, error)) (int, error) {
 			return retrysql.Tx(ctx, p, db, &sql.TxOptions{Isolation: sql.LevelSerializable}, func(ctx context.Context, t *sql.Tx) (int, error) {
 				return fn(ctx, sqlTx{t})
@@ -86,7 +88,7 @@ func pool(t *testing.T, source string) *database {
 	begin := func(ctx context.Context) (pgx.Tx, error) {
 		return pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.Serializable})
 	}
-	return &database{name: "pgxpool", close: pool.Close, inUse: func() int { return int(pool.Stat().AcquiredConns()) },
+	return &database{name: "pgxpool", close: pool.Close, empty: pool.Reset, inUse: func() int { return int(pool.Stat().AcquiredConns()) },
 		tx: func(ctx context.Context, p retry.Policy, fn func(context.Context, tx) (int, error)) (int, error) {
 			return retrysql.TxOf(ctx, p, begin, func(ctx context.Context, t pgx.Tx) (int, error) { return fn(ctx, pgxTx{t}) })
 		}}
