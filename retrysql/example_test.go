@@ -14,11 +14,12 @@ import (
 
 // transfers is for all transactions on one database, which share its budget.
 var transfers = retry.Policy{
-	Name:        "transfer",
-	MaxAttempts: retry.Unlimited, // each attempt may lose to another transaction
-	MaxElapsed:  5 * time.Second,
-	Backoff:     retry.Exponential{Base: 2 * time.Millisecond, Max: 100 * time.Millisecond},
-	Budget:      &retry.EarnedBudget{}, // limits retries while the database is down; conflicts cost nothing
+	Name:           "transfer",
+	MaxAttempts:    retry.Unlimited, // each attempt may lose to another transaction
+	MaxElapsed:     5 * time.Second,
+	AttemptTimeout: time.Second, // longer than any transaction; a silent server would hold it for ever
+	Backoff:        retry.Exponential{Base: 2 * time.Millisecond, Max: 100 * time.Millisecond},
+	Budget:         &retry.EarnedBudget{}, // limits retries while the database is down; conflicts cost nothing
 }
 
 // The first COMMIT meets a serialization failure, and the transaction runs again.
