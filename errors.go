@@ -113,6 +113,7 @@ type Error struct {
 	Attempts int           // how many times op was called
 	Elapsed  time.Duration // how long the run took, on the policy's clock
 	Waited   time.Duration // the part of Elapsed in which no attempt was running
+	Guard    string        // with ReasonGuard the type of the guard, such as "limit.Limit"; else ""
 	hint     time.Duration // the wait that the last attempt's error asked for, since its After mark is removed
 
 	// InWait says that the caller ended the run between two attempts, or before the first:
@@ -153,7 +154,8 @@ type Error struct {
 // Error returns one line: what gave up, after how many attempts and how long, why, and
 // the last error. With ReasonPermanent it also names the reason of an inner run that made
 // the error permanent. If Answered, it says so in place of the reason. The line ends with
-// the cause, unless the reason or the last error already says it.
+// the cause, unless the reason or the last error already says it. The type of a guard stands
+// before its error.
 func (e *Error) Error() string {
 	if e == nil {
 		return "retry: nil *Error" // a nil *Error that was converted to an error
@@ -163,8 +165,12 @@ func (e *Error) Error() string {
 		name = "retry"
 	}
 	last := e.lastAttempt()
+	by := ""
+	if e.Guard != "" {
+		by = e.Guard + ": "
+	}
 	if e.Attempts == 0 && e.Cause != nil {
-		return fmt.Sprintf("%s: not attempted (%s): %v", name, e.Reason, e.Cause)
+		return fmt.Sprintf("%s: not attempted (%s): %s%v", name, e.Reason, by, e.Cause)
 	}
 	reason := errtree.Reason(e)
 	if e.Reason == ReasonBudget && e.Cause != nil {
@@ -178,8 +184,8 @@ func (e *Error) Error() string {
 		s += ": " + fmt.Sprint(last) // Sprint, because it survives a nil pointer
 	}
 	if e.Cause != nil && !e.Is(e.Cause) {
-		if cause := fmt.Sprint(e.Cause); !strings.Contains(s, cause) {
-			s += "; cause: " + cause
+		if cause := fmt.Sprint(e.Cause); by != "" || !strings.Contains(s, cause) {
+			s += "; cause: " + by + cause
 		}
 	}
 	return s

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -163,8 +162,11 @@ func (r *run) refused(p *Policy, guard Guard, err error) bool {
 	r.judged(p, &v)
 	more := r.next(p, &moment{elapsed: r.ended - r.paused, left: untilDeadline(r.ctx, p.Clock), refusal: v.Err})
 	var delay time.Duration
-	if more {
+	switch {
+	case more:
 		r.phase, delay = waiting, r.wait
+	case r.err.Reason == ReasonGuard:
+		r.err.Guard = nameOf(guard)
 	}
 
 	// The hook is called last, but for Hooks.Done. If it panics, the phase says whether r waits.
@@ -313,7 +315,7 @@ func (c *wakeable) end() (woken bool) {
 func (r *run) leaveGuards(p *Policy, x Exit) {
 	if g := r.gates; g != nil {
 		g.pending = false
-		p.giveBack(&g.passes, x)
+		giveBack(&g.passes, p.clock(), x)
 	}
 }
 
@@ -377,16 +379,12 @@ func (r *run) takePasses(p *Policy) (leave func(Exit)) {
 	if len(p.Guards) == 0 {
 		return func(Exit) {}
 	}
-	took := max(r.elapsed(p)-r.began, 0)
-	allowed := r.attemptTime(p, took)
-	passes := slices.Clone(r.gates.passes) // none if they are held already
+	h := &holding{clock: p.clock(), fixed: true, took: max(r.elapsed(p)-r.began, 0)}
+	h.allowed = r.attemptTime(p, h.took)
+	h.passes = append(h.room[:0], r.gates.passes...) // none if they are held already
 	clear(r.gates.passes)
 	r.gates.passes = r.gates.passes[:0]
-	giveBack := p.giveBackOnce(passes)
-	return func(x Exit) {
-		x.Took, x.Allowed = took, allowed
-		giveBack(x)
-	}
+	return h.leave
 }
 
 // freeGates lets other runs use the gates of a run that is over.

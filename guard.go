@@ -3,7 +3,7 @@ package retry
 import (
 	"cmp"
 	"context"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goretry/retry/clockx"
@@ -142,7 +142,7 @@ func (p Policy) Admit(ctx context.Context, e Entry) (leave func(Exit), err error
 	admitted := false
 	defer func() {
 		if !admitted { // refused, or a guard has panicked
-			p.giveBack(&passes, Exit{Verdict: Verdict{Err: unmarked(err)}})
+			giveBack(&passes, p.clock(), Exit{Verdict: Verdict{Err: unmarked(err)}})
 		}
 	}()
 	for _, g := range p.Guards {
@@ -158,16 +158,7 @@ func (p Policy) Admit(ctx context.Context, e Entry) (leave func(Exit), err error
 		}
 	}
 	admitted = true
-	giveBack := p.giveBackOnce(passes)
-	if !e.Hedge {
-		return giveBack, nil
-	}
-	return func(x Exit) {
-		if x.Ending == Panicked && x.Verdict.Err == nil {
-			x.Verdict.Err = errPanic // as the run says of its own copy
-		}
-		giveBack(x)
-	}, nil
+	return (&holding{clock: e.Clock, passes: passes, hedge: e.Hedge}).leave, nil
 }
 
 // admission is a pass and the guard that gave it, whatever becomes of Policy.Guards meanwhile.
@@ -177,11 +168,11 @@ type admission struct {
 }
 
 // giveBack calls Leave for passes, the last one first, whatever panics.
-func (p *Policy) giveBack(passes *[]admission, x Exit) {
-	x.Clock = p.clock()
+func giveBack(passes *[]admission, clock clockx.Clock, x Exit) {
+	x.Clock = clock
 	defer func() {
 		if len(*passes) > 0 { // a guard has panicked
-			p.giveBack(passes, x)
+			giveBack(passes, clock, x)
 		}
 	}()
 	for n := len(*passes); n > 0; n-- {
@@ -194,8 +185,27 @@ func (p *Policy) giveBack(passes *[]admission, x Exit) {
 	}
 }
 
-// giveBackOnce returns a func that gives passes back when it is first called.
-func (p Policy) giveBackOnce(passes []admission) func(Exit) {
-	var once sync.Once
-	return func(x Exit) { once.Do(func() { p.giveBack(&passes, x) }) }
+// holding is what guards have admitted an attempt with that no run gives back.
+type holding struct {
+	left          atomic.Bool
+	hedge         bool
+	fixed         bool // the Exit's times are these
+	took, allowed time.Duration
+	clock         clockx.Clock
+	passes        []admission
+	room          [2]admission // for passes, mostly
+}
+
+// leave gives the passes back when it is first called.
+func (h *holding) leave(x Exit) {
+	if h.left.Swap(true) {
+		return
+	}
+	if h.fixed {
+		x.Took, x.Allowed = h.took, h.allowed
+	}
+	if h.hedge && x.Ending == Panicked && x.Verdict.Err == nil {
+		x.Verdict.Err = errPanic // as the run says of its own copy
+	}
+	giveBack(&h.passes, h.clock, x)
 }

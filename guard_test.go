@@ -1382,9 +1382,9 @@ level=DEBUG msg="waiting for a guard" name=op attempt=2 guard=retry_test.gate de
 level=DEBUG msg=attempt name=op attempt=2 duration=0s class=transient error=down delay=2s
 level=DEBUG msg="refused by a guard" name=op attempt=3 guard=retry_test.gate error=full delay=5s
 level=DEBUG msg="refused by a guard" name=op attempt=3 guard=retry_test.gate error=full
-level=WARN msg="gave up" name=op reason=guard attempts=2 elapsed=10s waited=10s error="op: gave up after 2 attempts in 10s (guard): down; cause: full"
+level=WARN msg="gave up" name=op reason=guard attempts=2 elapsed=10s waited=10s error="op: gave up after 2 attempts in 10s (guard): down; cause: retry_test.gate: full"
 `,
-		slog.LevelInfo: `level=WARN msg="gave up" name=op reason=guard attempts=2 elapsed=10s waited=10s error="op: gave up after 2 attempts in 10s (guard): down; cause: full"
+		slog.LevelInfo: `level=WARN msg="gave up" name=op reason=guard attempts=2 elapsed=10s waited=10s error="op: gave up after 2 attempts in 10s (guard): down; cause: retry_test.gate: full"
 `,
 	} {
 		var out strings.Builder
@@ -1501,3 +1501,90 @@ type saysEnd struct{ called func(string) }
 
 func (saysEnd) Withdraw(retry.Withdrawal) bool { return true }
 func (e saysEnd) End(retry.Outcome)            { e.called("Budget.End") }
+
+// leavesSlowly is a guard whose Leave takes its time.
+type leavesSlowly struct {
+	clock *clockx.Virtual
+	takes time.Duration
+}
+
+func (leavesSlowly) Enter(context.Context, retry.Entry) (retry.Pass, error) { return retry.Pass{}, nil }
+func (s leavesSlowly) Leave(retry.Pass, retry.Exit)                         { s.clock.Advance(s.takes) }
+
+// The time that guards take in Leave is part of the run, and of MaxElapsed, but of no attempt.
+func TestTheTimeOfLeaveCounts(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		max      time.Duration
+		fails    int
+		attempts int
+		elapsed  time.Duration
+		reason   retry.Reason
+	}{
+		{"a success", 0, 0, 1, 6 * time.Second, retry.ReasonNone},
+		{"the last failure", 0, 3, 3, 20 * time.Second, retry.ReasonMaxAttempts},
+		{"in time", 7 * time.Second, 1, 2, 13 * time.Second, retry.ReasonNone},
+		{"no time left", 7*time.Second - 1, 1, 1, 6 * time.Second, retry.ReasonMaxElapsed},
+	} {
+		clock := clockx.NewVirtual(time.Unix(0, 0))
+		var done retry.Summary
+		var took []time.Duration
+		p := retry.Policy{MaxAttempts: 3, MaxElapsed: tt.max, Clock: clock, Backoff: retry.Constant(time.Second), Guards: []retry.Guard{leavesSlowly{clock, 5 * time.Second}}, Hooks: retry.Hooks{
+			AttemptDone: func(_ context.Context, a retry.Attempt) { took = append(took, a.Duration) },
+			Done:        func(_ context.Context, s retry.Summary) { done = s },
+		}}
+		n := 0
+		err := retry.Run(t.Context(), p, func(context.Context) error {
+			clock.Advance(time.Second)
+			if n++; n <= tt.fails {
+				return errDown
+			}
+			return nil
+		})
+		var reason retry.Reason
+		elapsed := done.Elapsed
+		if e, ok := err.(*retry.Error); ok {
+			reason, elapsed = e.Reason, e.Elapsed
+		}
+		if n != tt.attempts || done.Elapsed != tt.elapsed || elapsed != tt.elapsed || reason != tt.reason {
+			t.Errorf("%s: %d attempts, %v and %v, %v; want %d, %v, %v", tt.name, n, done.Elapsed, elapsed, reason, tt.attempts, tt.elapsed, tt.reason)
+		}
+		for _, d := range took {
+			if d != time.Second {
+				t.Errorf("%s: attempts took %v, want 1s each", tt.name, took)
+			}
+		}
+	}
+}
+
+// An error of a run that a guard has ended says which.
+func TestAnErrorNamesTheGuard(t *testing.T) {
+	for name, tt := range map[string]struct {
+		pass  retry.Pass
+		err   error
+		wants string
+	}{
+		"a refusal":   {retry.Pass{}, retry.Stop(errors.New("full")), "op: not attempted (guard): retry_test.answering: full"},
+		"a long wait": {retry.Pass{Wait: time.Hour}, nil, "op: not attempted (guard): retry_test.answering: its turn would come in 1h0m0s"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		p := retry.Policy{Name: "op", Guards: []retry.Guard{nil, answering{}, answering{tt.pass, tt.err}}}
+		err := retry.Run(ctx, p, func(context.Context) error { return nil })
+		cancel()
+		if e, ok := err.(*retry.Error); !ok || e.Guard != "retry_test.answering" || e.Error() != tt.wants {
+			t.Errorf("%s: %v, want %s", name, err, tt.wants)
+		}
+	}
+	if e := retry.Run(t.Context(), retry.Policy{MaxAttempts: 1}, func(context.Context) error { return errDown }).(*retry.Error); e.Guard != "" {
+		t.Errorf("without guards an error names %q", e.Guard)
+	}
+}
+
+// answering is a guard that answers all with the same.
+type answering struct {
+	pass retry.Pass
+	err  error
+}
+
+func (a answering) Enter(context.Context, retry.Entry) (retry.Pass, error) { return a.pass, a.err }
+func (answering) Leave(retry.Pass, retry.Exit)                             {}

@@ -282,11 +282,16 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 		if p.Hooks.timesFirstTry() || r.gates != nil {
 			r.ended = r.elapsed(p)
 		}
+		left := r.ended
 		if r.gates != nil {
 			r.attemptLeaves(p, nil)
+			if p.Hooks.Done != nil { // which sees the time that the guards have taken
+				left = r.elapsed(p)
+			}
 		}
 		r.succeed(p)
 		r.attemptDone(p, nil)
+		r.ended = left
 		return r.done(p)
 	}
 	if r.home == nil {
@@ -301,7 +306,12 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 	// What follows: nothing; more attempts of this run; or, if op was up for long enough, those of
 	// a new one, which renews r.
 	more, renews := false, false
-	if !r.judge(p, err, given) {
+	judged := r.judge(p, err, given)
+	left := r.ended
+	if len(p.Guards) > 0 {
+		left = r.elapsed(p) // Leave may have taken its time
+	}
+	if !judged {
 		r.stopCanceled(p, r.ctx, nil)
 	} else {
 		renews = r.healthy > 0 && r.ended-r.up >= r.healthy
@@ -309,7 +319,7 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 		if renews {
 			ctx = r.caller // the pause is part of the new run, to which the context of this one means nothing
 		}
-		more = r.next(p, &moment{elapsed: r.ended - r.paused, left: untilDeadline(ctx, p.Clock), healthy: renews, paced: r.gates != nil && r.gates.paces})
+		more = r.next(p, &moment{elapsed: left - r.paused, left: untilDeadline(ctx, p.Clock), healthy: renews, paced: r.gates != nil && r.gates.paces})
 	}
 	if !needsTime && (!more || r.wait > 0 || p.Hooks.Wait != nil) {
 		r.ended = r.elapsed(p) // read only now: nobody sees the time of a retry without a wait
@@ -317,6 +327,7 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 	r.attemptDone(p, err)
 	switch {
 	case !more:
+		r.ended = max(r.ended, left)
 		return r.done(p)
 	case renews: // next has ended this run as a success
 		r.done(p)

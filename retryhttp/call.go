@@ -24,7 +24,7 @@ type call struct {
 	refusal     error         // why nothing more is sent
 	prove       bool          // a retry needs proof that nothing was sent
 
-	run      *retry.Attempts // set if the policy has guards
+	run      *retry.Attempts // set if there may be hedges that pass guards
 	held     held            // of the latest attempt
 	attempts int
 	refusals int                    // of the policy's guards
@@ -59,7 +59,7 @@ func newCall(t *Transport, req *http.Request, room bool) *call {
 func (c *call) roundTrip(ctx context.Context, s *settings) (resp *http.Response, err error) {
 	defer func() { c.end(resp != nil) }()
 	c.plan(s)
-	if len(c.policy.Guards) > 0 {
+	if c.Hedge != nil && len(c.policy.Guards) > 0 {
 		c.run = c.policy.Attempts(ctx)
 		return c.makeAttempts(c.run)
 	}
@@ -74,7 +74,7 @@ func (c *call) makeAttempts(run *retry.Attempts) (*http.Response, error) {
 	for run.Next() {
 		var v retry.Verdict
 		if got, v = c.attempt(run.Context()); v.Err == nil {
-			c.guardBody(got)
+			c.guardBody(run, got)
 		}
 		c.settle(run, v)
 	}
@@ -83,7 +83,9 @@ func (c *call) makeAttempts(run *retry.Attempts) (*http.Response, error) {
 		if got = c.resp; got == nil || c.ctx.Err() != nil {
 			return nil, err
 		}
-		c.guardBody(got)
+		if c.held.leave != nil {
+			c.guardBody(run, got)
+		}
 	}
 	c.label(got, err)
 	return got, nil
@@ -98,7 +100,7 @@ func (c *call) untimed(run *retry.Attempts) {
 
 // settle ends an attempt. If another one follows, it frees what the attempt holds.
 func (c *call) settle(run *retry.Attempts, v retry.Verdict) {
-	c.holdFailure(v)
+	c.holdFailure(run, v)
 	v.Once = c.prove && v.Err != nil
 	if run.Judged(v) {
 		c.beforeRetry()

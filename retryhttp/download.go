@@ -166,7 +166,7 @@ func (d *download) resume(p []byte) int {
 			c.attempts, c.ctx = 1, run.Context()
 			v = c.judge(d.broken, retry.Unknown)
 		} else {
-			n, v = d.again(c, p)
+			n, v = d.again(run, c, p)
 		}
 		c.settle(run, v)
 	}
@@ -177,8 +177,8 @@ func (d *download) resume(p []byte) int {
 }
 
 // again makes one attempt at the rest.
-func (d *download) again(c *call, p []byte) (int, retry.Verdict) {
-	resp, v := c.send(c.run.Context())
+func (d *download) again(run *retry.Attempts, c *call, p []byte) (int, retry.Verdict) {
+	resp, v := c.send(run.Context())
 	if resp == nil {
 		return 0, v
 	}
@@ -193,7 +193,7 @@ func (d *download) again(c *call, p []byte) (int, retry.Verdict) {
 		return 0, v // settle drains the response, or end closes it
 	}
 	c.heed(resp)
-	c.guardBody(resp) // whatever Read comes to, the guards get it
+	c.guardBody(run, resp) // whatever Read comes to, the guards get it
 	d.broken = nil
 	n := 0
 	for n == 0 && d.broken == nil {

@@ -39,7 +39,7 @@ func (c *call) tell() {
 // holdFailure keeps the passes of an attempt that has failed with a response: nobody knows
 // yet whether a retry follows, or whether the caller gets the response and reads its body. For
 // other attempts it tells the guards what v says, if a race has taken the passes.
-func (c *call) holdFailure(v retry.Verdict) {
+func (c *call) holdFailure(run *retry.Attempts, v retry.Verdict) {
 	if len(c.policy.Guards) == 0 || v.Err == nil && c.held.leave == nil {
 		return
 	}
@@ -48,7 +48,7 @@ func (c *call) holdFailure(v retry.Verdict) {
 		if !goesOn {
 			return
 		}
-		c.held = held{c.run.Hold(), retry.Exit{Ending: retry.Returned}}
+		c.held = held{run.Hold(), retry.Exit{Ending: retry.Returned}}
 	}
 	if x := &c.held.exit; v.Err != nil && x.Verdict.Err == nil { // else a race knows what its copy has come to
 		x.Verdict = v
@@ -72,12 +72,12 @@ func goesOnAfter(resp *http.Response) bool { return resp.Body != nil && resp.Bod
 // guardBody makes an attempt last as long as the body of its response, for the guards of the
 // policy: until the body has been read to the end or is closed, or until the attempt's context
 // ends. After 101 Switching Protocols only closing the body ends it.
-func (c *call) guardBody(resp *http.Response) {
+func (c *call) guardBody(run *retry.Attempts, resp *http.Response) {
 	if len(c.policy.Guards) == 0 || !goesOnAfter(resp) {
 		return
 	}
 	if c.held.leave == nil {
-		c.held = held{c.run.Hold(), retry.Exit{Ending: retry.Returned}}
+		c.held = held{run.Hold(), retry.Exit{Ending: retry.Returned}}
 	}
 	resp.Body = c.bound(resp, c.held, c.ctx)
 	c.held = held{}

@@ -210,8 +210,8 @@ func (t *Transport) pass(s *settings, req *http.Request) (*http.Response, error)
 // plan sets the call's policy, its idempotency key, and whether it may run twice.
 func (c *call) plan(s *settings) {
 	c.policy, c.hasSettings = &c.Policy, s != nil
-	guarded := c.Guards != nil || len(c.Policy.Guards) > 0
-	if c.Name != nil || c.Budget != nil || guarded || s != nil || c.Policy.Hooks.Wait != nil {
+	counts := hasBody(c.req) && len(c.Policy.Guards) > 0 // refusals: see guardHook
+	if c.Name != nil || c.Budget != nil || c.Guards != nil || counts || s != nil || c.Policy.Hooks.Wait != nil {
 		p := c.Policy
 		c.adapt(&p, s)
 		if hasBody(c.req) && len(p.Guards) > 0 {

@@ -232,7 +232,7 @@ fetch, in virtual time:
      1.33s  attempt 2 took 0s and failed, transient: down
      1.33s  wait 400ms
      1.73s  retrytest_test.turnstile refuses attempt 3, permanent: closed
-     1.73s  gave up: fetch: gave up after 2 attempts in 1.73s (guard): down; cause: closed`
+     1.73s  gave up: fetch: gave up after 2 attempts in 1.73s (guard): down; cause: retrytest_test.turnstile: closed`
 	const got = "retrytest: guards held [attempt 1 by retrytest_test.turnstile for 1s, attempt 2 by retrytest_test.turnstile for 200ms (full), attempt 3 by retrytest_test.turnstile for 0s (closed)], want "
 	for _, tt := range []struct {
 		want []retry.Held

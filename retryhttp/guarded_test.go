@@ -1,0 +1,228 @@
+package retryhttp_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/budget"
+	"github.com/goretry/retry/internal/race"
+	"github.com/goretry/retry/pace"
+	"github.com/goretry/retry/retryhttp"
+)
+
+// busy answers each request with a status and a body.
+func busy(status int) tripper {
+	return func(req *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("busy")), Request: req}, nil
+	}
+}
+
+// The caller gets the last response even if it is a failure, and its place lasts as long as its
+// body. Guards get it as a failure, once.
+func TestLastFailureHoldsItsPlace(t *testing.T) {
+	for name, tt := range map[string]struct {
+		policy retry.Policy
+		hedged bool
+		left   int // passes that were left when the response is there
+	}{
+		"the only attempt": {retry.Policy{MaxAttempts: 1}, false, 0},
+		"the last of two":  {retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}, false, 1},
+		"no budget":        {retry.Policy{Budget: refusesAll{}}, false, 0},
+		"no time":          {retry.Policy{MaxElapsed: 1, Backoff: retry.Constant(time.Second)}, false, 0},
+		"a race":           {retry.Policy{MaxAttempts: 1}, true, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			guard := new(exits)
+			tt.policy.Guards = []retry.Guard{guard}
+			rt := &retryhttp.Transport{Base: busy(503), Policy: tt.policy}
+			if tt.hedged {
+				rt.Hedge = always(10 * time.Millisecond)
+				rt.Base = tripper(func(req *http.Request) (*http.Response, error) {
+					time.Sleep(20 * time.Millisecond)
+					return busy(503)(req)
+				})
+			}
+			resp := mustDo(t, rt, request(t, "GET", "http://example.com/", nil))
+			if len(guard.left) != tt.left {
+				t.Errorf("%s: %d passes are left before the body ends, want %d", name, len(guard.left), tt.left)
+			}
+			if got, _ := io.ReadAll(resp.Body); string(got) != "busy" || resp.StatusCode != 503 {
+				t.Errorf("%s: %d %q", name, resp.StatusCode, got)
+			}
+			resp.Body.Close()
+			if len(guard.left) != tt.left+1 {
+				t.Errorf("%s: %d passes are left after the body, want %d", name, len(guard.left), tt.left+1)
+			}
+			for _, x := range guard.left {
+				if x.Ending != retry.Returned || x.Verdict.Class != retry.Transient || x.Verdict.Err == nil {
+					t.Errorf("%s: the guard got %+v", name, x)
+				}
+			}
+		})
+	}
+}
+
+// refusesAll is a budget that grants nothing.
+type refusesAll struct{}
+
+func (refusesAll) Withdraw(retry.Withdrawal) bool { return false }
+func (refusesAll) End(retry.Outcome)              {}
+
+// Both copies of a race are told by their own statuses and times, and expire at the attempt's.
+func TestGuardsOfARaceGetEachCopy(t *testing.T) {
+	const ms = time.Millisecond
+	for name, tt := range map[string]struct {
+		plan []copyOf
+		want []retry.Class
+		took []time.Duration
+	}{
+		"429 and 503":         {[]copyOf{{50 * ms, 429, "", nil}, {20 * ms, 503, "", nil}}, []retry.Class{retry.Transient, retry.Throttled}, []time.Duration{20 * ms, 50 * ms}},
+		"503, then 429":       {[]copyOf{{20 * ms, 503, "", nil}, {50 * ms, 429, "", nil}}, []retry.Class{retry.Transient, retry.Throttled}, []time.Duration{20 * ms, 50 * ms}},
+		"an error and a 429":  {[]copyOf{{50 * ms, 429, "", nil}, {20 * ms, 0, "", errReset}}, []retry.Class{retry.Transient, retry.Throttled}, []time.Duration{20 * ms, 50 * ms}},
+		"both take too long":  {[]copyOf{{time.Hour, 200, "", nil}, {time.Hour, 200, "", nil}}, []retry.Class{retry.TimedOut, retry.TimedOut}, []time.Duration{990 * ms, 1000 * ms}},
+		"one is quick enough": {[]copyOf{{time.Hour, 200, "", nil}, {20 * ms, 404, "", nil}}, []retry.Class{retry.Unknown, retry.Unknown}, []time.Duration{20 * ms, 30 * ms}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			guard := new(exits)
+			rt := &retryhttp.Transport{Hedge: always(10 * ms), Base: &copies{plan: tt.plan}, Policy: retry.Policy{MaxAttempts: 1, AttemptTimeout: time.Second, Guards: []retry.Guard{guard}}}
+			resp, err := rt.RoundTrip(request(t, "GET", "http://example.com/", nil))
+			if err == nil {
+				read(t, resp)
+			}
+			slices.SortFunc(guard.left, func(a, b retry.Exit) int { return int(a.Took - b.Took) })
+			var classes []retry.Class
+			var took []time.Duration
+			for i, x := range guard.left {
+				classes, took = append(classes, x.Verdict.Class), append(took, x.Took)
+				if x.Allowed != time.Second && x.Allowed != 990*ms || (x.Ending == retry.Expired) != (tt.want[i] == retry.TimedOut) {
+					t.Errorf("%s: the guard got %+v", name, x)
+				}
+			}
+			if !slices.Equal(classes, tt.want) || !slices.Equal(took, tt.took) {
+				t.Errorf("%s: the guard got %v after %v, want %v after %v", name, classes, took, tt.want, tt.took)
+			}
+		})
+	}
+}
+
+// The headers have a timeout of their own, which no context has: it is Expired all the same.
+func TestGuardsGetAnAttemptTimeoutAsExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guard := new(exits)
+		hangs := tripper(func(req *http.Request) (*http.Response, error) {
+			<-req.Context().Done()
+			return nil, context.Cause(req.Context())
+		})
+		rt := &retryhttp.Transport{Base: hangs, Policy: retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0), AttemptTimeout: time.Second, Guards: []retry.Guard{guard}}}
+		_, err := rt.RoundTrip(request(t, "GET", "http://example.com/", nil))
+		_, err2 := retryhttp.JSON[any](t.Context(), rt.Policy, &http.Client{Transport: hangs}, request(t, "GET", "http://example.com/", nil))
+		if err == nil || err2 == nil || len(guard.left) != 4 {
+			t.Fatalf("%v, %v, the guard got %+v", err, err2, guard.left)
+		}
+		for _, x := range guard.left {
+			if x.Ending != retry.Expired || x.Took != time.Second || x.Allowed != time.Second || x.Verdict.Class != retry.TimedOut {
+				t.Errorf("the guard got %+v", x)
+			}
+		}
+	})
+}
+
+// breaks is a guard whose Leave panics.
+type breaks struct{ exits }
+
+func (b *breaks) Leave(p retry.Pass, x retry.Exit) {
+	b.exits.Leave(p, x)
+	panic("guard")
+}
+
+// A guard that panics when the caller's context ends a body does so on a goroutine on which
+// nobody can recover: the body's next method has the panic.
+func TestGuardThatPanicsWhenABodyIsCanceled(t *testing.T) {
+	for name, use := range map[string]func(io.ReadCloser){
+		"Read":  func(body io.ReadCloser) { _, _ = io.ReadAll(body) },
+		"Close": func(body io.ReadCloser) { body.Close() },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			guard := new(breaks)
+			rt := &retryhttp.Transport{Base: busy(200), Policy: retry.Policy{Guards: []retry.Guard{guard}}}
+			ctx, cancel := context.WithCancel(t.Context())
+			resp, err := rt.RoundTrip(request(t, "GET", "http://example.com/", nil).WithContext(ctx))
+			if err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			synctest.Wait()
+			var recovered any
+			func() {
+				defer func() { recovered = recover() }()
+				use(resp.Body)
+			}()
+			if len(guard.left) != 1 || guard.left[0].Ending != retry.Canceled || recovered != "guard" {
+				t.Errorf("%s: recovered %v, the guard got %+v", name, recovered, guard.left)
+			}
+			resp.Body.Close() // once is enough
+		})
+	}
+}
+
+// A refusal uses up an attempt: then the body is not to blame that no retry follows.
+func TestARefusalBeforeABodyThatCannotBeSentAgain(t *testing.T) {
+	for refusals, want := range map[int]retry.Reason{0: retry.ReasonPermanent, 1: retry.ReasonPermanent, 2: retry.ReasonMaxAttempts} {
+		guard := &refusingFirst{left: refusals}
+		rt := &retryhttp.Transport{Base: busy(503), MaxBuffer: -1, Policy: retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0), Guards: []retry.Guard{guard}}}
+		rt.Base = tripper(func(req *http.Request) (*http.Response, error) {
+			_, _ = io.Copy(io.Discard, req.Body)
+			req.Body.Close()
+			return busy(503)(req)
+		})
+		req := request(t, "PUT", "http://example.com/", io.MultiReader(bytes.NewReader([]byte("x"))))
+		resp, err := rt.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := retryhttp.GaveUp(resp)
+		read(t, resp)
+		if e == nil || e.Reason != want || errors.Is(e, retryhttp.ErrNotReplayable) != (want == retry.ReasonPermanent) {
+			t.Errorf("after %d refusals: %v, want %v", refusals, e, want)
+		}
+	}
+}
+
+// refusingFirst refuses so many attempts.
+type refusingFirst struct{ left int }
+
+func (r *refusingFirst) Enter(context.Context, retry.Entry) (retry.Pass, error) {
+	if r.left > 0 {
+		r.left--
+		return retry.Pass{}, errors.New("full")
+	}
+	return retry.Pass{}, nil
+}
+func (*refusingFirst) Leave(retry.Pass, retry.Exit) {}
+
+// What guards cost a response with a body that is held.
+func TestHeldBodyAllocations(t *testing.T) {
+	if race.Enabled {
+		t.Skip("the race detector allocates")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req := request(t, "GET", "http://example.com/", nil).WithContext(ctx)
+	measure := func(rt http.RoundTripper) float64 {
+		return testing.AllocsPerRun(1000, func() { resp, _ := rt.RoundTrip(req); read(t, resp) })
+	}
+	plain := &retryhttp.Transport{Base: busy(200)}
+	paced := &retryhttp.Transport{Base: busy(200), Policy: retry.Policy{Budget: &budget.Token{}, Guards: []retry.Guard{new(pace.Pace)}}}
+	if got := measure(paced) - measure(plain); got > 6 {
+		t.Errorf("a pace costs %v allocations, want at most 6", got)
+	}
+}
