@@ -24,18 +24,19 @@ type call struct {
 	refusal     error         // why nothing more is sent
 	prove       bool          // a retry needs proof that nothing was sent
 
-	run      *retry.Attempts // set if there may be hedges that pass guards
-	held     held            // of the latest attempt
-	attempts int
-	refusals int                    // of the policy's guards
-	sending                         // what they send
-	evidence                        // what was seen of the latest
-	silence  *silence               // of connections; nil as long as no attempt has timed out
-	ctx      context.Context        // the latest attempt's
-	freed    bool                   // a retry follows: see beforeRetry
-	resp     *http.Response         // to be discarded if a retry follows
-	draining *draining              // what the latest drain needed
-	shownURL atomic.Pointer[string] // the URL for errors, once there was one
+	run       *retry.Attempts // set if there may be hedges that pass guards
+	held      held            // of the latest attempt
+	attempts  int
+	refusals  int                    // of the policy's guards
+	unguarded bool                   // an edit of the policy has taken all guards away
+	sending                          // what they send
+	evidence                         // what was seen of the latest
+	silence   *silence               // of connections; nil as long as no attempt has timed out
+	ctx       context.Context        // the latest attempt's
+	freed     bool                   // a retry follows: see beforeRetry
+	resp      *http.Response         // to be discarded if a retry follows
+	draining  *draining              // what the latest drain needed
+	shownURL  atomic.Pointer[string] // the URL for errors, once there was one
 }
 
 // roomyCall is a call and the request that its first attempt sends, in one allocation.

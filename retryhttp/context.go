@@ -75,8 +75,8 @@ func (s *settings) apply(p *retry.Policy) {
 }
 
 // WithPolicy returns a context whose requests use the policy that edit returns. edit
-// gets the policy that they would use otherwise: that of the [Transport] with its Name
-// and Budget, or that of the [JSON] or [Download] call. Use it for a request that must
+// gets the policy that they would use otherwise: that of the [Transport] with its Name,
+// Budget and Guards, or that of the [JSON] or [Download] call. Use it for a request that must
 // not be retried, or may take longer. Nested edits apply from the outside in. edit is
 // called once per call, maybe concurrently. A nil edit changes nothing.
 func WithPolicy(ctx context.Context, edit func(retry.Policy) retry.Policy) context.Context {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"reflect"
+	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/internal/ending"
@@ -166,4 +169,65 @@ func (b *guardedBody) exit(err error) retry.Exit {
 		x.Verdict = b.call.judge(err, retry.Unknown)
 	}
 	return x
+}
+
+// hop sends a request of JSON or Download. If a redirect has named it, the guards of its host
+// that have not admitted the attempt admit it too, without a wait, and until its body ends.
+func (c *call) hop(t *Transport, req *http.Request, expires time.Time) (resp *http.Response, err error) {
+	p := *c.policy
+	if p.Guards = c.guardsOfHop(req); len(p.Guards) == 0 {
+		return c.dispatch(t, req, expires)
+	}
+	ctx := req.Context()
+	leave, err := p.Admit(ctx, retry.Entry{Number: c.attempts})
+	if err != nil {
+		if req.Body != nil {
+			req.Body.Close() // as a RoundTripper must
+		}
+		return nil, err
+	}
+	began, goesOn := c.now(), false
+	x := retry.Exit{Ending: retry.Panicked}
+	if deadline, ok := ctx.Deadline(); ok {
+		x.Allowed = max(deadline.Sub(began), 1)
+	}
+	defer func() {
+		if !goesOn {
+			leave(x)
+		}
+	}()
+	resp, err = c.dispatch(t, req, expires)
+	x.Took = max(c.now().Sub(began), 0)
+	switch how := ending.Of(ctx); {
+	case err == nil:
+		x.Ending = retry.Returned
+		if resp != nil {
+			x.Verdict = c.objection(resp)
+		}
+	case how != retry.Returned:
+		x.Ending, x.Verdict.Err = how, err
+	default:
+		x.Ending, x.Verdict = retry.Returned, c.judge(err, retry.Unknown)
+	}
+	if goesOn = resp != nil && goesOnAfter(resp); goesOn {
+		resp.Body = c.bound(resp, held{leave, x}, ctx)
+	}
+	return resp, err
+}
+
+// guardsOfHop returns the guards that are to admit req, in addition to those that have admitted
+// the attempt.
+func (c *call) guardsOfHop(req *http.Request) []retry.Guard {
+	if c.Guards == nil || !c.redirected.Load() || c.unguarded {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(c.Guards(req)), func(g retry.Guard) bool {
+		return g == nil || slices.ContainsFunc(c.policy.Guards, func(has retry.Guard) bool { return equal(g, has) })
+	})
+}
+
+// equal reports whether two guards are one. Those that cannot be compared are, if they are of
+// one type.
+func equal(a, b retry.Guard) bool {
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && (!reflect.ValueOf(a).Comparable() || a == b)
 }

@@ -226,3 +226,84 @@ func TestHeldBodyAllocations(t *testing.T) {
 		t.Errorf("a pace costs %v allocations, want at most 6", got)
 	}
 }
+
+// A redirect to another host passes the guards of that host too, once, and each until its body
+// has ended.
+func TestRedirectsPassTheGuardsOfTheirHost(t *testing.T) {
+	type want struct{ first, second, shared int } // how often each admits
+	for name, tt := range map[string]struct {
+		to     string
+		status int // of the redirect's target
+		edit   func(retry.Policy) retry.Policy
+		want   want
+	}{
+		"another host":             {"http://second.example/", 200, nil, want{1, 1, 1}},
+		"the same host":            {"http://first.example/b", 200, nil, want{1, 0, 1}},
+		"a failure":                {"http://second.example/", 503, nil, want{1, 1, 1}},
+		"an edit without guards":   {"http://second.example/", 200, func(p retry.Policy) retry.Policy { p.Guards = nil; return p }, want{0, 0, 0}},
+		"another host, a download": {"http://second.example/", 200, nil, want{1, 1, 1}},
+	} {
+		var first, second, shared porter
+		rt := &retryhttp.Transport{
+			Guards: func(req *http.Request) []retry.Guard {
+				if req.URL.Host == "first.example" {
+					return []retry.Guard{&first, &shared}
+				}
+				return []retry.Guard{&second, &shared}
+			},
+			Base: tripper(func(req *http.Request) (*http.Response, error) {
+				if req.URL.String() == "http://first.example/" {
+					return &http.Response{StatusCode: 302, Header: http.Header{"Location": {tt.to}}, Body: http.NoBody, Request: req}, nil
+				}
+				if strings.Contains(tt.to, "second") && tt.edit == nil {
+					second.wantInside(t, 1, name)
+				}
+				return &http.Response{StatusCode: tt.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}")), Request: req}, nil
+			}),
+		}
+		ctx, c := t.Context(), &http.Client{Transport: rt}
+		if tt.edit != nil {
+			ctx = retryhttp.WithPolicy(ctx, tt.edit)
+		}
+		p, req := retry.Policy{MaxAttempts: 1}, request(t, "GET", "http://first.example/", nil)
+		var err error
+		if strings.Contains(name, "download") {
+			var resp *http.Response
+			if resp, err = retryhttp.Download(ctx, p, c, req); err == nil {
+				read(t, resp)
+			}
+		} else {
+			_, err = retryhttp.JSON[any](ctx, p, c, req)
+		}
+		got := want{len(first.entered), len(second.entered), len(shared.entered)}
+		if (err == nil) != (tt.status == 200) || got != tt.want || first.inside+second.inside+shared.inside != 0 {
+			t.Errorf("%s: %v, the guards admitted %+v, want %+v; inside are %d, %d and %d", name, err, got, tt.want, first.inside, second.inside, shared.inside)
+		}
+		if tt.want.second > 0 {
+			if failed := strings.HasPrefix(second.left[0], "returned transient"); failed != (tt.status == 503) {
+				t.Errorf("%s: the second host's guard got %q", name, second.left)
+			}
+		}
+	}
+}
+
+// A redirect whose guard refuses it is not sent, and the attempt has failed.
+func TestRedirectThatAGuardRefuses(t *testing.T) {
+	sent := 0
+	rt := &retryhttp.Transport{
+		Guards: func(req *http.Request) []retry.Guard {
+			if req.URL.Host == "first.example" {
+				return nil
+			}
+			return []retry.Guard{refusing{retry.After(errReset, time.Hour)}}
+		},
+		Base: tripper(func(req *http.Request) (*http.Response, error) {
+			sent++
+			return &http.Response{StatusCode: 302, Header: http.Header{"Location": {"http://second.example/"}}, Body: http.NoBody, Request: req}, nil
+		}),
+	}
+	_, err := retryhttp.JSON[any](t.Context(), retry.Policy{}, &http.Client{Transport: rt}, request(t, "GET", "http://first.example/", nil))
+	if wantReason(t, err, retry.ReasonRetryAfter); sent != 1 || !errors.Is(err, errReset) {
+		t.Errorf("%v after %d requests", err, sent)
+	}
+}

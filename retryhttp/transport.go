@@ -88,9 +88,11 @@ type Transport struct {
 	// request. Nil, or none from it, means Policy.Guards. It must not change the request, nor
 	// read its body.
 	//
-	// An attempt that has come to an answer is held by its guards until the body has been
-	// read to the end or is closed, or the request's context ends. So a place of a limit is
-	// taken for as long as the server is at work.
+	// An attempt whose response the caller gets is held by its guards until the body has been
+	// read to the end or is closed, or the request's context ends; after a 101 only until the
+	// body is closed. So a place of a limit is taken for as long as the server is at work. A
+	// redirect that [JSON] or [Download] follows also passes those guards of its own request
+	// that have not admitted the attempt, and fails if one has it wait.
 	Guards func(*http.Request) []retry.Guard
 
 	// PaceByHeaders also holds each Pace among the guards after an answer whose headers say
@@ -198,13 +200,13 @@ func closeIdle(base http.RoundTripper) {
 func (t *Transport) pass(s *settings, req *http.Request) (*http.Response, error) {
 	ctx := unset(req.Context())
 	if t.Prepare == nil && t.TimeoutHeader == "" {
-		return s.call.dispatch(t, req.WithContext(ctx), s.expires)
+		return s.call.hop(t, req.WithContext(ctx), s.expires)
 	}
 	req = clone(ctx, req)
 	if err := s.call.prepare(t, req, s.expires); err != nil {
 		return nil, err
 	}
-	return s.call.dispatch(t, req, s.expires)
+	return s.call.hop(t, req, s.expires)
 }
 
 // plan sets the call's policy, its idempotency key, and whether it may run twice.
@@ -257,6 +259,7 @@ func (c *call) adapt(p *retry.Policy, s *settings) {
 		}
 	}
 	s.apply(p)
+	c.unguarded = len(p.Guards) == 0 && s.edits()
 }
 
 // absent reports whether b is nil, or a nil pointer: what the For of a nil [retry.PerKey]
