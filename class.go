@@ -74,7 +74,7 @@ func (j *judge) visit(err error, at place) (o opinion, then place, next error) {
 	case errtree.IsNil(err):
 		return opinion{}, at, nil
 	case reflect.TypeOf(err) == errorString:
-		return opinion{facts: facts(classifySentinel(err))}, at, nil
+		return opinion{facts: factsOfSentinel(err)}, at, nil
 	}
 	switch e := err.(type) {
 	case sysno.Number:

@@ -45,22 +45,16 @@ var sentinels = []known{
 	{errors.ErrUnsupported, Permanent},
 }
 
-// classifySentinel judges an error that errors.New has returned.
-func classifySentinel(err error) Class {
+// factsOfSentinel judges an error that errors.New has returned. Of clients, which are not
+// imported, only the texts tell their errors.
+func factsOfSentinel(err error) facts {
 	for i := range sentinels {
 		if sentinels[i].err == err {
-			return sentinels[i].class
+			return facts(sentinels[i].class)
 		}
 	}
-	if slices.Contains(permanentTexts, err.Error()) {
-		return Permanent
-	}
-	return Unknown
+	return clienterr.Text(err.Error())
 }
-
-// permanentTexts are errors of go-git, which has them instead of the statuses 401, 403 and
-// 404. It is not imported, so only their texts tell them.
-var permanentTexts = []string{"authentication required", "authorization failed", "invalid auth method", "repository not found"}
 
 // behindIs are the targets with which methods Is are called, in this order.
 var behindIs = func() []known {

@@ -70,7 +70,7 @@ func (v *Verdict) judge(p *Policy, err error, lasting bool) {
 		return
 	}
 	// An error without a tree, as most are, needs no more.
-	v.Err, v.Class, v.Answered = err, cmp.Or(classifySentinel(err), Transient), err == ErrRejected
+	v.Err, v.Class, v.Answered = err, cmp.Or(classOf(factsOfSentinel(err), lasting), Transient), err == ErrRejected
 }
 
 //go:noinline

@@ -174,7 +174,7 @@ func TestTypes(t *testing.T) {
 		{&amqp.Error{Code: amqp.NotFound}, permanent, 0},
 		{redis.Error("LOADING Redis is loading the dataset in memory"), transient, 0},
 		{redis.Error("WRONGTYPE Operation against a key"), permanent, 0},
-		{redis.ErrNil, unknown, 0},
+		{redis.ErrNil, permanent, 0},
 		{mssql.Error{Number: 1205}, transient, 0},
 		{mssql.Error{Number: 2627}, permanent, 0},
 		{&mysql.MySQLError{Number: 1213}, transient, 0},
@@ -201,7 +201,7 @@ func TestTypes(t *testing.T) {
 	} {
 		c := retry.DefaultClassifier(tt.err)
 		if c != tt.want {
-			t.Errorf("%d: %T(%+v) is %v, want %v", i, tt.err, tt.want, c, tt.want)
+			t.Errorf("%d: %T(%+v) is %v, want %v", i, tt.err, tt.err, c, tt.want)
 		}
 		if hint := (retry.Policy{}).Judge(tt.err).Hint; hint != tt.hint {
 			t.Errorf("%d: %T asks to wait for %v, want %v", i, tt.err, hint, tt.hint)

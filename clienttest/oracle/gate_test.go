@@ -134,6 +134,8 @@ func TestVendorsCodes(t *testing.T) {
 // elsewhere are tables that other tests are for.
 var elsewhere = map[string]string{
 	"conflicts": "TestConflicts",
+	"snowflake": "TestCodes in internal/clienterr, since its driver takes minutes to build",
+	"ydb":       "TestCodes in internal/clienterr, since its type is internal",
 	"sqlite":    "servertest/sql, since its drivers take a minute to build",
 }
 

@@ -22,14 +22,20 @@ import (
 	chproto "github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/IBM/sarama"
+	"github.com/aerospike/aerospike-client-go/v8"
+	asresults "github.com/aerospike/aerospike-client-go/v8/types"
 	"github.com/anthropics/anthropic-sdk-go"
 	cassandra "github.com/apache/cassandra-gocql-driver/v2"
 	"github.com/apache/pulsar-client-go/pulsar"
+	"github.com/apache/rocketmq-client-go/v2/primitive"
+	"github.com/apache/thrift/lib/go/thrift"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/bwmarrin/discordgo"
 	coder "github.com/coder/websocket"
+	"github.com/couchbase/gocb/v2"
+	"github.com/couchbase/gocbcore/v10/memd"
 	"github.com/eclipse/paho.golang/autopaho"
 	"github.com/elastic/go-elasticsearch/v9/typedapi/types"
 	"github.com/emersion/go-smtp"
@@ -39,6 +45,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/google/go-github/v72/github"
 	"github.com/gorilla/websocket"
+	vault "github.com/hashicorp/vault/api"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/lib/pq"
 	mssql "github.com/microsoft/go-mssqldb"
@@ -58,6 +65,7 @@ import (
 	"github.com/sijms/go-ora/v2/network"
 	"github.com/slack-go/slack"
 	"github.com/stripe/stripe-go/v83"
+	twilio "github.com/twilio/twilio-go/client"
 	"github.com/twitchtv/twirp"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -92,6 +100,9 @@ type vendor struct {
 
 // vendors are the tables that have clients.
 var vendors = map[string]vendor{
+	"aerospike": {clients: []client{
+		{"aerospike-client-go", func(s sample) error { return &aerospike.AerospikeError{ResultCode: asresults.ResultCode(s.number)} }},
+	}},
 	"amqp091": {clients: []client{
 		{"amqp091-go", func(s sample) error { return &amqp091.Error{Code: s.number, Reason: s.name} }},
 	}},
@@ -135,6 +146,11 @@ var vendors = map[string]vendor{
 	"clickhouse": {clients: []client{
 		{"clickhouse-go", func(s sample) error { return &clickhouse.Exception{Code: int32(s.number)} }},
 		{"ch-go", func(s sample) error { return &ch.Exception{Code: chproto.Error(s.number)} }},
+	}},
+	"couchbase": {clients: []client{
+		{"gocb", func(s sample) error {
+			return &gocb.KeyValueError{StatusCode: memd.StatusCode(s.number), InnerError: errors.New("x")}
+		}},
 	}},
 	"discord": {clients: []client{
 		{"discordgo", func(s sample) error {
@@ -266,6 +282,9 @@ var vendors = map[string]vendor{
 		{"net/smtp", func(s sample) error { return &textproto.Error{Code: s.number, Msg: "x"} }},
 		{"go-smtp", func(s sample) error { return &smtp.SMTPError{Code: s.number, Message: "x"} }},
 	}},
+	"rocketmq": {clients: []client{
+		{"rocketmq-client-go", func(s sample) error { return primitive.MQBrokerErr{ResponseCode: int16(s.number)} }},
+	}},
 	"servicebus": {clients: []client{
 		{"azservicebus", func(s sample) error { return &azservicebus.Error{Code: azservicebus.Code(s.code)} }},
 	}},
@@ -289,11 +308,26 @@ var vendors = map[string]vendor{
 			return serviceerror.FromStatus(status.New(codes.Code(s.number), "x"))
 		}},
 	}},
+	"texts": {clients: []client{
+		{"errors.New", func(s sample) error { return fmt.Errorf("call: %w", errors.New(s.code)) }},
+	}},
+	"thrift": {clients: []client{
+		{"thrift", func(s sample) error { return thrift.NewTTransportException(s.number, "x") }},
+	}},
+	"thriftcall": {clients: []client{
+		{"thrift", func(s sample) error { return thrift.NewTApplicationException(int32(s.number), "x") }},
+	}},
 	"tlsalert": {clients: []client{
 		{"crypto/tls", func(s sample) error { return &net.OpError{Op: "remote error", Err: tls.AlertError(s.number)} }},
 	}},
+	"twilio": {clients: []client{
+		{"twilio-go", func(s sample) error { return &twilio.TwilioRestError{Code: s.number, Status: s.status} }},
+	}},
 	"twirp": {clients: []client{
 		{"twirp", func(s sample) error { return twirp.NewError(twirp.ErrorCode(s.code), "x") }},
+	}},
+	"vault": {clients: []client{
+		{"vault api", func(s sample) error { return &vault.ResponseError{StatusCode: s.number} }},
 	}},
 	"websocket": {clients: []client{
 		{"gorilla", func(s sample) error { return &websocket.CloseError{Code: s.number} }},

@@ -40,3 +40,22 @@ func SQLite(code int64) Facts {
 	}
 	return sqliteCodes.number(code & 0xff)
 }
+
+// Text judges the text of an error that errors.New has returned, for clients that have no
+// type for it. It needs little stack: a run that waits keeps what its deepest call has taken.
+func Text(text string) Facts {
+	t := &textsCodes
+	from, to := 0, len(t.ends)
+	for from < to {
+		middle := int(uint(from+to) >> 1)
+		if t.at(middle) < text {
+			from = middle + 1
+		} else {
+			to = middle
+		}
+	}
+	if from < len(t.ends) && t.at(from) == text {
+		return Facts(t.facts[from])
+	}
+	return 0
+}

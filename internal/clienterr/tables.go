@@ -3,6 +3,10 @@
 package clienterr
 
 var (
+	aerospikeCodes = table{
+		steps: []int32{-24, -23, -22, -19, -17, -15, -14, -13, -12, -10, -9, -8, -7, -6, -3, -2, -1, 0, 2, 7, 8, 9, 10, 11, 12, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 25, 26, 28, 32, 33, 51, 57, 60, 66, 67, 70, 76, 80, 81, 83, 84, 100, 101, 120, 121, 123, 125, 126, 128, 150, 152, 153, 160, 161, 200, 202, 203, 204, 205, 207, 210, 211, 212, 213, 214, 215, 216, 1301, 1303},
+		facts: "\t\x01\x00\x02\x00\x04\x00\x01\x02\x01\t\x04\x01\x00\x02\x01\x11\x00\x11\x02\x04\x03\x01\x02\x11\x04\x02\x01\x11\x04\x11\x01\x11\x01\x11\x01\x11\x00\x02\x00\x01\x00\x01\t\x00\x01\x00\t\x01\x04\x00\x01\x00\x02\t\x01\t\x01\x00\x01\x04\x00\x11\x00\x01\x04\x02\x00\x01\x00\x02\x04\x03\x00\x02\x01\x00\x01\x00",
+	}
 	amqp091Codes = table{
 		steps: []int32{311, 313, 314, 320, 321, 402, 405, 406, 407, 501, 502, 504, 505, 506, 507, 530, 531, 540, 541, 542},
 		facts: "\x01\x02\x00\x02\x00\x01\x02\x01\x00\x02\x01\x02\x01\x04\x00\x01\x00\x01\x02\x00",
@@ -36,6 +40,10 @@ var (
 	clickhouseCodes = table{
 		steps: []int32{1, 3, 4, 6, 7, 26, 28, 32, 33, 38, 39, 41, 42, 48, 50, 53, 54, 70, 71, 72, 73, 86, 87, 95, 97, 107, 108, 117, 118, 120, 121, 130, 132, 159, 160, 173, 174, 190, 191, 198, 199, 201, 204, 209, 211, 225, 226, 234, 235, 236, 237, 241, 242, 243, 244, 245, 252, 253, 254, 256, 265, 266, 278, 280, 285, 287, 289, 290, 292, 293, 297, 298, 305, 306, 319, 320, 321, 322, 335, 336, 349, 350, 364, 365, 367, 368, 369, 370, 373, 374, 375, 384, 385, 394, 395, 410, 411, 416, 417, 425, 426, 439, 440, 473, 474, 499, 501, 529, 530, 571, 572, 574, 575, 614, 615, 650, 651, 659, 660, 667, 668, 692, 693, 733, 734, 735, 736, 738, 739, 745, 746, 748, 900, 904, 999, 1000, 1003, 1005, 2001, 2003},
 		facts: "\x01\x02\x01\x11\x01\x11\x01\x02\x01\x11\x01\x11\x01\x00\x01\x11\x01\x11\x01\x11\x01\x00\x01\x02\x01\x02\x01\x11\x01\x11\x01\x11\x01\x02\x01\x04\x01\x11\x01\x02\x01\x04\x01\x02\x01\x02\x01\x02\x01\x02\x01\x04\x02\x04\x02\x01\x04\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x11\x01\x02\x01\x11\x01\x04\x01\x04\x01\x02\x01\x02\x11\x01\x02\x01\x00\x01\x02\x01\x02\x01\x02\x01\x04\x01\x02\x01\x00\x01\x02\x01\x02\x01\x04\x01\x00\x01\x02\x01\x02\x01\x02\x01\x04\x01\x02\x01\x00\x01\x02\x01\x04\x01\x00\x01\x00\x02\x00\x01\x00\x01\x00",
+	}
+	couchbaseCodes = table{
+		steps: []int32{0, 1, 7, 8, 9, 10, 13, 14, 15, 31, 32, 33, 34, 35, 36, 37, 38, 48, 53, 129, 130, 131, 132, 133, 134, 135, 136, 137, 140, 142, 160, 162, 163, 164, 165, 166, 168, 169, 192, 205, 206, 212, 214, 215},
+		facts: "\x00\x11\x02\x01\x02\x00\x02\x01\x00\t\x01\x00\x11\x00\x01\x02\x00\x04\x00\x01\x04\x01\x00\x04\x02\x00\x02\x00\x01\x00\x01\x02\x00\x02\t\x00\t\x00\x11\x00\x11\x00\x11\x00",
 	}
 	discordCodes = table{
 		steps: []int32{0, 110001, 110002, 130000, 130001},
@@ -161,6 +169,10 @@ var (
 		steps: []int32{400, 430, 431, 432, 433, 452, 453, 500, 550, 552, 553, 554, 600},
 		facts: "\x02\x01\x02\x01\x02\x04\x02\x01\x11\x01\x11\x01\x00",
 	}
+	rocketmqCodes = table{
+		steps: []int32{1, 2, 3, 4, 13, 14, 15, 17, 18, 19, 20, 21, 22, 25, 26, 27, 204, 205, 206, 207, 208, 209},
+		facts: "\x02\x04\x01\x00\x11\x02\x01\x02\x01\x00\x02\t\x01\x02\x01\x00\x01\x02\x01\x00\x04\x00",
+	}
 	servicebusCodes = table{
 		words:      "closedconnlostlocklostnotfoundtimeoutunauthorized",
 		ends:       []uint16{6, 14, 22, 30, 37, 49},
@@ -176,6 +188,10 @@ var (
 		ends:       []uint16{13, 29, 45, 63, 78, 93, 107, 122, 144, 165, 178, 191, 211, 232, 251, 262, 278, 300, 314, 332, 351, 376, 393, 419, 454, 473, 500, 527, 545, 562, 586, 604, 630, 641, 653, 667, 688, 701, 715, 731, 748, 765, 784, 796, 810, 831, 846, 861, 875, 892, 904, 927, 950, 962, 984, 1008, 1029, 1050, 1067, 1092, 1105, 1123, 1140, 1157, 1170, 1183, 1194, 1205, 1227, 1244, 1265, 1295, 1312, 1349, 1364, 1381, 1398, 1411, 1423, 1446, 1456, 1488, 1505, 1518, 1524, 1535, 1542, 1549, 1558, 1580, 1593, 1605, 1615, 1629, 1643, 1662, 1674, 1686, 1696, 1709, 1720, 1737, 1755, 1788, 1800, 1811, 1826, 1843, 1883, 1918, 1949, 1986, 2005, 2036, 2072, 2106, 2145, 2186, 2221, 2239, 2260, 2283, 2300, 2314, 2327, 2343, 2355, 2367, 2380, 2393, 2401, 2421, 2443, 2457, 2473, 2491, 2505, 2522, 2537, 2562, 2576, 2600, 2616, 2629, 2640, 2658, 2682, 2696, 2715, 2731, 2754, 2769, 2783},
 		facts:      "\x01\x01\x01\x01\x01\x01\x01\x11\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x11\x01\x11\x01\x01\x01\x01\x01\x01\x01\x01\t\x02\x02\x11\x11\x01\x01\x02\x01\x11\x01\x11\x01\x11\x11\x01\x01\x01\x01\x11\x01\x01\x11\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x11\x01\x01\x11\x01\x01\x01\x01\x01\x01\x01\x01\x11\x01\x11\x01\x01\x01\x01\x11\x11\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x02\x01\x01\x04\x04\x02\x01\x01\x01\x01\x01\x02\x01\x01\x01\x01\x01\x01\x01\x01\x01\x02\x01\x01\x11\x11\x01\t\x01\x11\x11\x01\x01\x01\x01\x01\x01\t\x01\x01\x01\x01\x01\x01\x01\x01\x11\x01\x01\x01\x11\x11",
 		beginnings: 0x0,
+	}
+	snowflakeCodes = table{
+		steps: []int32{603, 625, 626, 904, 905, 1003, 1004, 2003, 2004, 2043, 2044, 100038, 100039, 100072, 100073, 100078, 100079, 100183, 100184, 260000, 260005, 260006, 260007, 260008, 260009, 260018, 262000, 262001, 263000, 263002, 264011, 264012, 390100, 390103, 390105, 390108, 390109, 390110, 390112, 390113, 390116, 390144, 390145, 390189, 390190, 390195, 390196, 390201, 390202, 390303, 390304, 390318, 390319, 390420, 390421, 390422, 390423},
+		facts: "\x00\x02\x00\x01\x00\x01\x00\x01\x00\x01\x00\x11\x00\x11\x00\x11\x00\x11\x00\x01\x00\x01\x02\x00\x01\x00\x02\x00\x01\x00\x01\x00\x01\t\x00\t\x00\t\x02\t\x00\x01\x00\x01\x00\t\x00\x01\x00\t\x00\t\x00\x01\x00\x01\x00",
 	}
 	sqliteCodes = table{
 		steps: []int32{1, 2, 3, 5, 7, 8, 9, 11, 13, 14, 15, 16, 17, 18, 19, 20, 21, 27, 257, 258, 261, 263, 264, 265, 267, 268, 270, 271, 275, 276, 279, 280, 513, 514, 516, 517, 519, 520, 521, 523, 524, 526, 527, 531, 532, 769, 770, 773, 774, 776, 777, 779, 780, 782, 783, 787, 788, 1032, 1033, 1038, 1039, 1043, 1044, 1288, 1289, 1299, 1300, 1544, 1545, 1550, 1551, 1555, 1556, 1811, 1812, 2067, 2068, 2323, 2324, 2579, 2580, 2835, 2836, 3082, 3083, 3091, 3092},
@@ -197,9 +213,27 @@ var (
 		steps: []int32{1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13, 15, 1001},
 		facts: "\x01\x00\x11\x03\x11\x01\x04\x01\x02\x11\x01\x02\x01\x00",
 	}
+	textsCodes = table{
+		words:      "authentication requiredauthorization failedbad user name or passwordclient closedclient is disconnectedidentifier rejectedinvalid auth methodinvalid connectionkafka: broker not connectedkafka: client has run out of available brokers to talk tokafka: insufficient data to decode packet, more bytes expectedkafka: response did not contain all the expected topic/partition blockskafka: tried to use a client that was closedkafka: tried to use a consumer group that was closedmemcache: cache missmemcache: compare-and-swap conflictmemcache: item not storedmemcache: malformed: key is too long or contains invalid charactersmemcache: no servers configured or availablememcache: server errormongo: no documents in resultnats: Stale Connectionnats: account authentication expirednats: argument needs to be a channel typenats: authentication expirednats: authentication revokednats: authorization violationnats: connection closednats: connection drainingnats: connection is not tlsnats: connection reconnectingnats: context requires a deadlinenats: headers not supported by this servernats: heartbeats missednats: illegal call on an async subscriptionnats: invalid argumentnats: invalid connectionnats: invalid contextnats: invalid message or message nilnats: invalid queue namenats: invalid subjectnats: invalid subscriptionnats: invalid subscription typenats: maximum account active connections exceedednats: maximum messages deliverednats: maximum payload exceedednats: message could not decode headersnats: message does not have a replynats: message is not bound to subscription/connectionnats: no responders available for requestnats: no response from streamnats: no servers available for connectionnats: outbound buffer limit exceedednats: permissions violationnats: secure connection not availablenats: secure connection requirednats: server is disconnectednats: server maximum connections exceedednats: server maximum subscriptions exceedednats: timeoutnats: timeout invalidnetwork Errornot Authorizedrecord not foundrecord retries exhaustedrecords have timed out before they were able to be producedredigo: connection closedredigo: connection pool exhaustedredigo: nil returnedredis: all sentinels specified in configuration are unreachableredis: client is closedredis: cluster has no nodesredis: connection pool exhaustedredis: connection pool timeoutrepository not foundserver Unavailablethe maximum amount of records are buffered, cannot buffer moreunable to dialunacceptable protocol versionzk: client authentication failedzk: connection closedzk: could not connect to a serverzk: ephemeral nodes may not have childrenzk: invalid ACL specifiedzk: invalid flags specifiedzk: invalid pathzk: node already existszk: node does not existzk: node has childrenzk: not authenticatedzk: session has been expired by the serverzk: session moved to another server, so operation is ignoredzk: version conflictzk: zookeeper is closing",
+		ends:       []uint16{23, 43, 68, 81, 103, 122, 141, 159, 186, 243, 305, 376, 420, 472, 492, 527, 552, 619, 663, 685, 714, 736, 772, 813, 841, 869, 898, 921, 946, 973, 1002, 1035, 1077, 1100, 1143, 1165, 1189, 1210, 1246, 1270, 1291, 1317, 1348, 1397, 1429, 1459, 1497, 1532, 1585, 1626, 1655, 1696, 1732, 1759, 1796, 1828, 1856, 1897, 1940, 1953, 1974, 1987, 2001, 2017, 2041, 2100, 2125, 2158, 2178, 2241, 2264, 2291, 2323, 2353, 2373, 2391, 2453, 2467, 2496, 2528, 2549, 2582, 2623, 2648, 2675, 2691, 2714, 2737, 2758, 2779, 2821, 2881, 2901, 2925},
+		facts:      "\x01\x01\x01\x01\x01\x01\x01\x02\x02\x02\x02\x02\x01\x01\x11\x11\x11\x11\x02\x02\x01\x02\t\x01\t\x01\x01\t\x01\x01\x02\x01\x01\t\x01\x01\x01\x01\x11\x01\x11\t\x01\x04\x01\x11\x11\x11\x01\x02\x02\x02\x04\x01\x01\x01\x02\x04\x04\x03\x01\x02\x01\x01\x02\x02\t\x04\x01\x02\x01\x02\x04\x04\x01\x02\x04\x02\x01\x01\x02\x02\x11\x01\x01\x11\x11\x11\x11\x01\t\t\x11\x02",
+		beginnings: 0x0,
+	}
+	thriftCodes = table{
+		steps: []int32{0, 1, 2, 3, 4, 5},
+		facts: "\x00\x02\x01\x03\x02\x00",
+	}
+	thriftcallCodes = table{
+		steps: []int32{0, 1, 4, 5, 7, 11, 12},
+		facts: "\x00\x01\t\x00\x01\x11\x00",
+	}
 	tlsalertCodes = table{
 		steps: []int32{0, 1, 10, 11, 20, 21, 22, 23, 40, 41, 42, 45, 46, 52, 70, 72, 80, 81, 86, 87, 90, 91, 109, 111, 112, 114, 115, 117, 120, 121},
 		facts: "\x02\x00\x01\x00\x02\x00\x01\x00\x01\x00\x01\t\x01\x00\x01\x00\x02\x00\x01\x00\x02\x00\x01\x00\x01\x00\x01\x00\x01\x00",
+	}
+	twilioCodes = table{
+		steps: []int32{20409, 21611, 21612},
+		facts: "\x00\x04\x00",
 	}
 	twirpCodes = table{
 		words:      "*already_existsdeadline_exceededinvalid_argumentmalformednot_foundout_of_rangeresource_exhaustedunavailable",
@@ -207,8 +241,16 @@ var (
 		facts:      "\x01\x11\x03\x11\x11\x11\x11\x04\x02",
 		beginnings: 0x1,
 	}
+	vaultCodes = table{
+		steps: []int32{412, 413},
+		facts: "\x02\x00",
+	}
 	websocketCodes = table{
 		steps: []int32{1000, 1001, 1002, 1004, 1006, 1007, 1011, 1013, 1014, 1015, 1016, 3000, 3001, 3003, 3004, 3008, 3009},
 		facts: "\x00\x02\x01\x00\x02\x01\x02\x04\x02\x01\x00\x01\x00\x01\x00\x02\x00",
+	}
+	ydbCodes = table{
+		steps: []int32{400010, 400011, 400020, 400021, 400040, 400041, 400050, 400051, 400060, 400061, 400070, 400071, 400080, 400081, 400090, 400091, 400100, 400101, 400120, 400121, 400130, 400131, 400140, 400141, 400150, 400151, 400170, 400171, 400180, 400181, 400190, 400191},
+		facts: "\x11\x00\x01\x00\"\x00\x02\x00\x04\x00\x01\x00\x01\x00\x03\x00\x02\x00\x11\x00\x11\x00\x01\x00\x02\x00\x02\x00\x01\x00\x02\x00",
 	}
 )

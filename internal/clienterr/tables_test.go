@@ -3,6 +3,7 @@
 package clienterr
 
 var tables = map[string]*table{
+	"aerospike":     &aerospikeCodes,
 	"amqp091":       &amqp091Codes,
 	"amqp10":        &amqp10Codes,
 	"anthropic":     &anthropicCodes,
@@ -10,6 +11,7 @@ var tables = map[string]*table{
 	"azure":         &azureCodes,
 	"cassandra":     &cassandraCodes,
 	"clickhouse":    &clickhouseCodes,
+	"couchbase":     &couchbaseCodes,
 	"discord":       &discordCodes,
 	"elasticsearch": &elasticsearchCodes,
 	"etcd":          &etcdCodes,
@@ -36,14 +38,22 @@ var tables = map[string]*table{
 	"pulsar":        &pulsarCodes,
 	"redis":         &redisCodes,
 	"reply":         &replyCodes,
+	"rocketmq":      &rocketmqCodes,
 	"servicebus":    &servicebusCodes,
 	"sftp":          &sftpCodes,
 	"slack":         &slackCodes,
+	"snowflake":     &snowflakeCodes,
 	"sqlite":        &sqliteCodes,
 	"sqlstate":      &sqlstateCodes,
 	"stripe":        &stripeCodes,
 	"temporal":      &temporalCodes,
+	"texts":         &textsCodes,
+	"thrift":        &thriftCodes,
+	"thriftcall":    &thriftcallCodes,
 	"tlsalert":      &tlsalertCodes,
+	"twilio":        &twilioCodes,
 	"twirp":         &twirpCodes,
+	"vault":         &vaultCodes,
 	"websocket":     &websocketCodes,
+	"ydb":           &ydbCodes,
 }

@@ -107,6 +107,13 @@ func TestCodes(t *testing.T) {
 		{"github.com/nats-io/nats.go", "APIError", func(n int64) any { return &byNATS{0, uint16(n)} }, "nats"},
 		{"github.com/nats-io/nats.go/jetstream", "jsError", func(n int64) any { return &jsError{&byNATS{0, uint16(n)}} }, "nats"},
 		{"modernc.org/sqlite", "Error", func(n int64) any { return &struct{ code int }{int(n)} }, "sqlite"},
+		{"github.com/snowflakedb/gosnowflake", "SnowflakeError", func(n int64) any {
+			return &struct {
+				Number   int
+				SQLState string
+			}{int(n), ""}
+		}, "snowflake"},
+		{"github.com/ydb-platform/ydb-go-sdk/v3/internal/xerrors", "operationError", func(n int64) any { return &struct{ code int32 }{int32(n)} }, "ydb"},
 	} {
 		table, checked := tables[tt.table], 0
 		for _, row := range rowsOf(t, tt.table) {
