@@ -13,6 +13,7 @@ require (
 	github.com/goretry/retry/otel v0.0.0
 	github.com/goretry/retry/retrygrpc v0.0.0
 	github.com/goretry/retry/retrynats v0.0.0
+	github.com/goretry/retry/retryredis v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0

@@ -102,7 +102,7 @@ func refusal(err error) string {
 
 var delays = kind[*hedge.Hedge]{"retry.hedge", hedgeNameKey,
 	[]gauge[*hedge.Hedge]{{instrument{"retry.hedge.delay", "s", "How long an attempt runs before it is hedged."},
-		func(h *hedge.Hedge) (float64, bool) { wait := h.Wait(); return wait.Seconds(), wait >= 0 }}},
+		func(h *hedge.Hedge) (float64, bool) { wait := h.Wait(); return wait.Seconds(), wait >= 0 }, nil}},
 	func(h *hedge.Hedge) float64 { return h.Wait().Seconds() },
 }
 
@@ -117,9 +117,9 @@ func ObserveHedge(name string, h *hedge.Hedge, opts ...Option) (unregister func(
 var limits = kind[*limit.Limit]{"retry.limit", "retry.limit",
 	[]gauge[*limit.Limit]{
 		{instrument{"retry.limit.places", "{attempt}", "Attempts that may be in flight."},
-			func(l *limit.Limit) (float64, bool) { return float64(l.Places()), true }},
+			func(l *limit.Limit) (float64, bool) { return float64(l.Places()), true }, nil},
 		{instrument{"retry.limit.in_flight", "{attempt}", "Attempts in flight under a limit."},
-			func(l *limit.Limit) (float64, bool) { return float64(l.InFlight()), true }},
+			func(l *limit.Limit) (float64, bool) { return float64(l.InFlight()), true }, nil},
 	},
 	func(l *limit.Limit) float64 { return float64(l.InFlight()) / float64(l.Places()) },
 }

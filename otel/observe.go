@@ -78,6 +78,7 @@ type instrument struct{ name, unit, description string }
 type gauge[V any] struct {
 	instrument
 	read func(V) (value float64, ok bool)
+	why  func(V) error // its error.type; nil: it has none
 }
 
 // kind is one of things that can be observed.
@@ -92,7 +93,7 @@ type budget interface{ Balance() float64 }
 
 var budgets = kind[budget]{"retry.budget", "retry.budget",
 	[]gauge[budget]{{instrument{"retry.budget.balance", "1", "Share of a retry budget that is left."},
-		func(b budget) (float64, bool) { return b.Balance(), true }}},
+		func(b budget) (float64, bool) { return b.Balance(), true }, nil}},
 	func(b budget) float64 { return -b.Balance() },
 }
 
@@ -110,11 +111,19 @@ func (k *kind[V]) instruments() (all []instrument) {
 }
 
 // report reports the gauges of v.
-func (k *kind[V]) report(v V, attrs metric.ObserveOption, report func(int, float64, metric.ObserveOption)) {
+func (k *kind[V]) report(v V, attrs metric.ObserveOption, report func(int, float64, ...metric.ObserveOption)) {
 	for i, g := range k.gauges {
-		if value, ok := g.read(v); ok {
-			report(i, value, attrs)
+		value, ok := g.read(v)
+		if !ok {
+			continue
 		}
+		if g.why != nil {
+			if err := g.why(v); err != nil {
+				report(i, value, attrs, metric.WithAttributes(attribute.String("error.type", errorType(err))))
+				continue
+			}
+		}
+		report(i, value, attrs)
 	}
 }
 
@@ -125,7 +134,7 @@ func (k *kind[V]) observe(name string, v V, opts []Option) (unregister func() er
 	}
 	c, attrs := k.config(name, opts)
 	set := metric.WithAttributes(attrs...)
-	return c.register(k.instruments(), func(report func(int, float64, metric.ObserveOption)) { k.report(v, set, report) })
+	return c.register(k.instruments(), func(report func(int, float64, ...metric.ObserveOption)) { k.report(v, set, report) })
 }
 
 // observeParts registers the gauges of the worst parts, and how many there are.
@@ -140,7 +149,7 @@ func (k *kind[V]) observeParts(name string, parts iter.Seq[V], opts []Option) (u
 		ranks[i] = metric.WithAttributes(append(slices.Clip(attrs), attribute.Int(k.prefix+".rank", i+1))...)
 	}
 	count := instrument{k.prefix + ".parts", "{part}", "Parts of a system that are observed one by one."}
-	return c.register(append(k.instruments(), count), func(report func(int, float64, metric.ObserveOption)) {
+	return c.register(append(k.instruments(), count), func(report func(int, float64, ...metric.ObserveOption)) {
 		sorted := k.sorted(parts)
 		for i, v := range sorted[:min(len(sorted), worst)] {
 			k.report(v, ranks[i], report)
@@ -169,7 +178,7 @@ func (k *kind[V]) sorted(parts iter.Seq[V]) []V {
 
 // register registers gauges that read reports, each by its index, when measurements are
 // collected.
-func (c *config) register(gauges []instrument, read func(report func(of int, value float64, attrs metric.ObserveOption))) (unregister func() error, err error) {
+func (c *config) register(gauges []instrument, read func(report func(of int, value float64, attrs ...metric.ObserveOption))) (unregister func() error, err error) {
 	provider := c.meters
 	if provider == nil {
 		provider = otel.GetMeterProvider()
@@ -187,8 +196,8 @@ func (c *config) register(gauges []instrument, read func(report func(of int, val
 		instruments[i], observables[i] = instrument, instrument
 	}
 	registration, err := m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		read(func(of int, value float64, attrs metric.ObserveOption) {
-			o.ObserveFloat64(instruments[of], value, attrs)
+		read(func(of int, value float64, attrs ...metric.ObserveOption) {
+			o.ObserveFloat64(instruments[of], value, attrs...)
 		})
 		return nil
 	}, observables...)

@@ -13,17 +13,32 @@ var paces = kind[*pace.Pace]{"retry.pace", "retry.pace",
 				return rate, true
 			}
 			return 0, true
-		}},
+		}, nil},
 		{instrument{"retry.pace.wait", "s", "How long an attempt that comes now waits for its turn."},
-			func(p *pace.Pace) (float64, bool) { return p.Wait().Seconds(), true }},
+			func(p *pace.Pace) (float64, bool) { return p.Wait().Seconds(), true }, nil},
+		{instrument{"retry.pace.quota", "{attempt}/s", "What the quota of a pace that knows it seems to be: less than the number it has if attempts are throttled all the same."},
+			func(p *pace.Pace) (float64, bool) { s := p.Status(); return s.Seems, s.Quota > 0 }, nil},
+		{instrument{"retry.pace.throttled", "1", "Share of the attempts of the last minute that were throttled under a pace that knows its quota."},
+			func(p *pace.Pace) (float64, bool) { s := p.Status(); return s.Throttled, s.Quota > 0 }, nil},
+		{instrument{"retry.pace.shared", "1", "1 while a store gives out a pace's quota, 0 while the process goes on alone, with error.type."},
+			func(p *pace.Pace) (value float64, ok bool) {
+				s := p.Status()
+				if s.Shared {
+					value = 1
+				}
+				return value, !s.Since.IsZero() || s.Err != nil
+			}, func(p *pace.Pace) error { return p.Status().Err }},
 	},
 	func(p *pace.Pace) float64 { return p.Wait().Seconds() },
 }
 
 // ObservePace reports how many attempts in a second p lets start, 0 while it is open, and
 // how long one that comes now would wait, as the gauges retry.pace.rate and
-// retry.pace.wait with the attribute retry.pace set to name, until unregister is called.
-// Names and errors are as with [ObserveBudget].
+// retry.pace.wait with the attribute retry.pace set to name, until unregister is called. Of a
+// pace with a Quota it also reports what the quota seems to be, and the share of the attempts that is
+// throttled all the same, as retry.pace.quota and retry.pace.throttled; of one that is shared whether its
+// store answers, as retry.pace.shared: if not, it is 0, and has an error.type. Names and errors
+// are as with [ObserveBudget].
 func ObservePace(name string, p *pace.Pace, opts ...Option) (unregister func() error, err error) {
 	return paces.observe(name, p, opts)
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/errtext"
+	"github.com/goretry/retry/pace"
 )
 
 // gauges are the budgets, limits, hedges and paces that are observed, by the keys of their
@@ -285,6 +287,13 @@ type paceReport struct {
 	header[paceReport]
 	Rate *float64 `json:"rate"` // nil while it is open
 	Wait *float64 `json:"wait"`
+
+	// Of a pace that knows its quota:
+	Quota     *float64 `json:"quota,omitempty"`
+	Throttled *float64 `json:"throttled,omitempty"`
+	Seems     *float64 `json:"seems,omitempty"` // nil if it seems to be right
+	Shared    bool     `json:"shared,omitempty"`
+	Alone     string   `json:"alone,omitempty"` // why
 }
 
 func readPace(p pacer) (r paceReport) {
@@ -293,6 +302,24 @@ func readPace(p pacer) (r paceReport) {
 		return v, finite(v)
 	})
 	r.Wait = readWait(p)
+	s := safely(func() (pace.Status, bool) {
+		p, ok := p.(interface{ Status() pace.Status })
+		if !ok {
+			return pace.Status{}, false
+		}
+		s := p.Status()
+		return s, s.Quota > 0 || s.Err != nil
+	})
+	if s == nil {
+		return r
+	}
+	r.Quota, r.Throttled, r.Shared = &s.Quota, &s.Throttled, s.Shared
+	if s.Seems < s.Quota {
+		r.Seems = &s.Seems
+	}
+	if s.Err != nil {
+		r.Alone = line(errtext.Of(s.Err), texts)
+	}
 	return r
 }
 

@@ -394,6 +394,13 @@ func (v view) say(d *pageData, rep *report) {
 		d.Said = append(d.Said, sentence{Bad: true, Named: true, name: name{Name: l.Name},
 			Text: fmt.Sprintf("is full: %d of %d places are taken.", *l.InFlight, *l.Places)})
 	}
+	wrong := 0
+	for _, p := range byPart(rep.Paces) {
+		if text := p.wrong(); text != "" && wrong < worst {
+			wrong++
+			d.Said = append(d.Said, sentence{Bad: true, Named: true, name: name{Name: p.Name}, Text: text})
+		}
+	}
 	if len(rep.Live.Oldest) > 0 {
 		n := rep.Live.Oldest[0]
 		d.Said = append(d.Said, sentence{Named: true, name: name{Name: n.Name}, Text: "has the oldest run underway: " + seconds(n.Age) + "."})
@@ -528,9 +535,31 @@ func gaugeItems(rep *report) (items []gaugeItem) {
 		default:
 			item.Text = "open"
 		}
+		if p.Shared {
+			item.Text += ", shared"
+		}
 		add(item, p.Parts, "slowest")
 	}
 	return items
+}
+
+// wrong says what is wrong with a pace that knows its quota, if anything is.
+func (r *paceReport) wrong() string {
+	switch {
+	case r.Seems != nil:
+		return fmt.Sprintf("is throttled at %s although paced: the quota is about %s a second, not %s.", percent(*r.Throttled), short(*r.Seems), short(*r.Quota))
+	case r.Alone != "" && *r.Quota > 0:
+		return "shares its quota with nobody: " + r.Alone
+	}
+	return r.Alone
+}
+
+// short returns x with three digits.
+func short(x float64) string {
+	if x >= 100 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.3g", x)
 }
 
 // pricesText says what a retry costs beside what is left. A share of a budget tells nobody

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retrydebug"
 )
@@ -236,6 +237,26 @@ func TestPage(t *testing.T) {
 		page.ObservePace("held", observed{balance: math.Inf(1), wait: time.Second})
 		page.ObservePace("model", observed{balance: 4.25, wait: 3 * time.Second})
 		page.ObservePace("open", new(pace.Pace))
+		clock := clockx.NewVirtual(time.Now())
+		known := &pace.Pace{Quota: 25}
+		for i := range 250 {
+			_ = retry.Run(t.Context(), retry.Policy{Clock: clock, Guards: []retry.Guard{known}, MaxAttempts: 1}, func(context.Context) error {
+				if i%6 == 0 {
+					return retry.After(errDown, 0)
+				}
+				return nil
+			})
+		}
+		clock.Advance(time.Second)
+		page.ObservePace("wrong", known)
+		page.ObservePace("none", &pace.Pace{Quota: -1})
+		known = &pace.Pace{Quota: 250}
+		page.ObservePace("alone", known)
+		sharing, end := context.WithCancel(t.Context())
+		defer end()
+		go known.Share(sharing, store{})
+		synctest.Wait()
+		page.ObservePace("right", &pace.Pace{Quota: 250})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer synctest.Wait()
 		defer cancel()
@@ -257,6 +278,9 @@ func TestPage(t *testing.T) {
 			"orders has almost no budget left for retries.",
 			"users has no budget left for retries.",
 			"database is full: 20 of 20 places are taken.",
+			"alone shares its quota with nobody: NOPERM this user has no permissions.",
+			"none pace: a Quota of -1 per 1s with a Burst of 0 makes no sense",
+			"wrong is throttled at 17% although paced: the quota is about 20.8 a second, not 25.",
 			"hangs has the oldest run underway: 2.50s.",
 			"What attempts fail with, last 1m",
 			"worst 6 connection refused transient 2.63s ago",
@@ -271,7 +295,7 @@ func TestPage(t *testing.T) {
 			"1 operation without a run in the last minute", "idle",
 			"Budgets, limits, hedges, paces", "budget orders 4% left", "budget rest 60% left", "budget users 0% left",
 			"limit cache 2 in flight, no limit", "limit database 20 of 20 in flight", "hedge search after 80ms",
-			"pace held holds all attempts for 1.00s", "pace model 4.25 attempts/s, one that comes now waits 3.00s", "pace open open",
+			"pace held holds all attempts for 1.00s", "pace model 4.25 attempts/s, one that comes now waits 3.00s", "pace open open", "pace right 250.00 attempts/s, one that comes now waits",
 			"Underway: 2, 1 of them waiting",
 			"2.50s hangs 1 of 3 attempting for 2.50s",
 			"500ms asks 2 waiting, next try in 59.6s (the server asked for 1m00s) connection refused",
@@ -280,11 +304,20 @@ func TestPage(t *testing.T) {
 			"10ms connection refused · wait 100ms · 10ms connection refused · wait 100ms · 10ms connection refused (the server asked for 1.0ms)",
 			"bad retry: attempt timed out not_idempotent 10ms, 1 attempt",
 		)
-		if got := words(""); strings.Contains(got, "rest has") || strings.Contains(got, "cache is full") {
+		if got := words(""); strings.Contains(got, "rest has") || strings.Contains(got, "cache is full") || strings.Contains(got, "right is") {
 			t.Errorf("what is well is complained about: %s", got)
 		}
 	})
 }
+
+// store is one that answers nothing.
+type store struct{}
+
+func (store) Reserve(context.Context, pace.Ask) (pace.Slots, error) {
+	return pace.Slots{}, errors.New("NOPERM this user has no permissions.")
+}
+
+func (store) News(context.Context) <-chan struct{} { return nil }
 
 // Bars are attempts and waits on one scale of time.
 func TestBars(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/goretry/retry/pace"
 	"github.com/redis/go-redis/v9"
@@ -64,11 +65,26 @@ func (s *Store) reserve(ctx context.Context, now any, a pace.Ask) (pace.Slots, e
 	case <-ctx.Done():
 		return pace.Slots{}, context.Cause(ctx)
 	case got := <-replied:
+		if reply, ok := got.err.(redis.Error); ok {
+			return pace.Slots{}, refused{reply}
+		}
 		if got.err != nil {
 			return pace.Slots{}, got.err
 		}
 		return parse(got.words)
 	}
+}
+
+// refused is an error that Redis has replied. It begins with a word such as WRONGTYPE, NOPERM or
+// READONLY, which metrics show.
+type refused struct{ reply redis.Error }
+
+func (e refused) Error() string { return e.reply.Error() }
+func (e refused) Unwrap() error { return e.reply }
+
+func (e refused) ErrorType() string {
+	word, _, _ := strings.Cut(e.Error(), " ")
+	return word
 }
 
 func (s *Store) set() bool { return s.Client != nil && s.Key != "" }

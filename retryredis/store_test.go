@@ -154,6 +154,29 @@ func TestForeignKeys(t *testing.T) {
 	}
 }
 
+// The error of a server that refuses says why, and its first word is what metrics show.
+func TestRefusals(t *testing.T) {
+	server := start(t)
+	client := connect(t, server)
+	ctx := t.Context()
+	for word, refuse := range map[string]func() *redis.Client{
+		"WRONGTYPE": func() *redis.Client { client.Set(ctx, "k", 1, 0); return client },
+		"NOPERM": func() *redis.Client {
+			client.Do(ctx, "ACL", "SETUSER", "reader", "on", ">x", "~*", "+@read", "+ping", "+hello")
+			return redis.NewClient(&redis.Options{Addr: server.addr(), Username: "reader", Password: "x"})
+		},
+		"READONLY": func() *redis.Client { client.Do(ctx, "REPLICAOF", "127.0.0.1", "1"); return client },
+	} {
+		client.Do(ctx, "REPLICAOF", "NO", "ONE")
+		client.FlushAll(ctx)
+		_, err := (&retryredis.Store{Client: refuse(), Key: "k"}).Reserve(ctx, pace.Ask{Rate: 1, Burst: 1, Want: 1})
+		typed, ok := err.(interface{ ErrorType() string })
+		if !ok || typed.ErrorType() != word {
+			t.Errorf("%s: %v", word, err)
+		}
+	}
+}
+
 // An Ask that makes no sense is an error, here as in Go, and leaves the key alone.
 func TestAsksThatMakeNoSense(t *testing.T) {
 	client := connect(t, start(t))

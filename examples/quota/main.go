@@ -9,9 +9,13 @@
 // It takes about twelve seconds. It exits with code 1 if the pace did not help.
 //
 // With -processes it starts so many processes for 100 seconds instead, each of which has too few
-// calls to learn the quota alone. It prints every ten seconds what an operator sees:
+// calls to learn the quota alone. With -redis they know the quota, and share it by a Redis, which the
+// program starts if redis-server is installed, kills after 40 seconds, and starts again, empty, 20
+// seconds later. -kill kills the first process in between, which has a thousand calls waiting. It
+// prints every ten seconds what an operator sees:
 //
 //	go run ./examples/quota -processes 20
+//	go run ./examples/quota -processes 20 -redis
 package main
 
 import (
@@ -38,10 +42,19 @@ func main() {
 		return
 	}
 	processes := flag.Int("processes", 0, "start so many `processes`")
+	shared := flag.Bool("redis", false, "share the quota by a Redis")
+	steady := flag.Bool("steady", false, "do not kill the Redis")
+	kill := flag.Bool("kill", false, "kill the first process after 20 seconds, which has 1000 more calls")
 	flag.Parse()
 	show := func() error { return run(os.Stdout) }
 	if *processes > 0 {
-		f := fleet{processes: *processes, lasts: 100 * time.Second, every: 10 * time.Second}
+		f := fleet{processes: *processes, shared: *shared, lasts: 100 * time.Second, every: 10 * time.Second}
+		if !*steady {
+			f.dies, f.back = 40*time.Second, 60*time.Second
+		}
+		if *kill {
+			f.kills = 20 * time.Second
+		}
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 		defer stop()
 		show = func() error { return f.run(ctx, os.Stdout) }

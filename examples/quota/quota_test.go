@@ -58,12 +58,22 @@ func TestFleet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds of real time")
 	}
-	var out bytes.Buffer
-	f := fleet{processes: 3, lasts: 3 * time.Second, every: time.Second}
-	if err := f.run(t.Context(), &out); err != nil {
-		t.Errorf("run: %v", err)
-	}
-	if !strings.Contains(out.String(), "were answered 429") {
-		t.Errorf("no summary in\n%s", out.String())
+	for _, f := range []fleet{
+		{processes: 3, lasts: 3 * time.Second, every: time.Second},
+		{processes: 3, shared: true, kills: time.Second, dies: 2 * time.Second, back: 3 * time.Second, lasts: 6 * time.Second, every: time.Second},
+	} {
+		var out bytes.Buffer
+		if err := f.run(t.Context(), &out); err != nil {
+			t.Errorf("run: %v", err)
+		}
+		want := []string{"were answered 429"}
+		if f.shared && !strings.Contains(out.String(), "not installed") {
+			want = append(want, "is killed", "back", "3 shared", "2 alone")
+		}
+		for _, want := range want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("no %q in\n%s", want, out.String())
+			}
+		}
 	}
 }

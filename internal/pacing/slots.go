@@ -65,7 +65,7 @@ func (p *Pacer[T]) Join(now time.Time) {
 	p.advance(now)
 	k := &p.told.sharing
 	if !k.joined {
-		k.faded, k.began = now, now
+		k.faded, k.began, k.starts = now, now, 0
 	}
 	k.joined, k.fails, k.news, k.heard, k.since, k.flow, k.hold = true, false, false, time.Time{}, now, math.Inf(1), 0
 	p.renew()
