@@ -117,7 +117,9 @@ func (s *shortage) Error() string {
 //
 // If there are fewer tokens than a retry costs, Withdraw refuses and takes nothing. No
 // token comes with time. Tokens beyond what a retry after a TimedOut error costs decay by
-// the factor e in 8 s, and there are never more than a thousand and ten. So a process that
+// the factor e in 8 s. Of the first minute of a pause between calls 0.3 s count, and all of what
+// follows: what one retry has earned is there for the next, even if calls are rare, but not after
+// an idle hour. There are never more than a thousand and ten tokens. So a process that
 // has spent its tokens makes no retry until twenty of its calls have succeeded, and a new
 // process none after a timeout until ten have, however many such processes there are.
 //
@@ -143,10 +145,12 @@ const (
 	price       = 2 * token // of a retry; after a timeout ten
 	doublings   = 4         // after overloads, at most
 
-	tick       = time.Second / 16 // a purse decays once in this time, and a full one does not change in between
-	ticks      = 1 << 29          // after so many, which is a year, they begin anew
-	fadingTime = 8 * time.Second
-	patience   = uint32(time.Minute / tick) // a clock that is behind by at most this may catch up
+	tick        = time.Second / 16 // a purse decays once in this time, and a full one does not change in between
+	ticks       = 1 << 29          // after so many, which is a year, they begin anew
+	fadingTime  = 8 * time.Second
+	fadingPause = 5 // ticks that count of a pause, 0.3 s
+	minute      = uint32(time.Minute / tick)
+	patience    = minute // a clock that is behind by at most this may catch up
 )
 
 func newPurse(tokens int64, doubled, at uint32) purse {
@@ -164,11 +168,16 @@ func (p purse) faded(now uint32) purse {
 		if ahead := (p.at() - now) % ticks; ahead <= patience {
 			return p // the clock was set back, or another goroutine has read it later
 		}
-		age := (now - p.at()) % ticks
+		age := fading((now - p.at()) % ticks)
 		tokens = kept + int64(float64(above)*math.Exp(-float64(age)*tick.Seconds()/fadingTime.Seconds()))
 	}
 	return newPurse(tokens, p.doubled(), now)
 }
+
+// fading returns how many ticks count of a pause. With all of them a process that makes few
+// calls would have lost what a retry has earned before the next call fails. Beyond a minute the
+// successes before it say nothing about the server.
+func fading(pause uint32) uint32 { return min(pause, fadingPause) + max(pause, minute) - minute }
 
 // costOf returns what a retry after an error of class c costs.
 func (p purse) costOf(c Class) int64 {

@@ -119,9 +119,9 @@ func TestWhatARetryCostsDoesNotFade(t *testing.T) {
 		t.Error("310 successes, an hour apart, and the nine tokens at first are not exactly one retry of 40 tokens")
 	}
 	budgettest.Succeed(b, 1000)
-	v.Advance(time.Minute)
+	v.Advance(2 * time.Minute)
 	if got := budgettest.Granted(b, 2000, retry.Transient); got != 20 {
-		t.Errorf("a minute after many successes there are %d retries, want 20, for 40 tokens", got)
+		t.Errorf("two minutes after many successes there are %d retries, want 20, for 40 tokens", got)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestNothingIsEarnedByTime(t *testing.T) {
 }
 
 // What exceeds ten tokens falls by the factor e in 8 s, in steps of 1/16 s, from a
-// thousand at most. What does not, stays.
+// thousand at most: but of the first minute of a pause five steps count. What does not, stays.
 func TestEarnedTokensFade(t *testing.T) {
 	for _, tt := range []struct {
 		after time.Duration
@@ -189,11 +189,14 @@ func TestEarnedTokensFade(t *testing.T) {
 		{0, 1010},
 		{time.Second/16 - 1, 1010},
 		{time.Second / 16, 10 + 992},
-		{time.Second, 10 + 882},
-		{8 * time.Second, 10 + 367},
-		{16 * time.Second, 10 + 135},
-		{48 * time.Second, 10 + 2},
-		{90 * time.Second, 10},
+		{4 * time.Second / 16, 10 + 969},
+		{5 * time.Second / 16, 10 + 961},
+		{time.Second, 10 + 961},
+		{time.Minute, 10 + 961},
+		{time.Minute + time.Second/16, 10 + 954},
+		{68 * time.Second, 10 + 353},
+		{90 * time.Second, 10 + 22},
+		{2 * time.Minute, 10},
 		{24 * time.Hour, 10},
 		{876_000 * time.Hour, 10},
 	} {
@@ -268,16 +271,16 @@ func TestEarnedBudgetOnAClockThatIsSetBack(t *testing.T) {
 	for _, tt := range []struct {
 		back  time.Duration
 		left  int // at once
-		later int // a minute and eight seconds later
+		later int // two minutes and eight seconds later
 	}{
 		{0, 1010, 10},
 		{time.Second, 1010, 10},
-		{time.Minute, 1010, 10 + 367},
+		{time.Minute, 1010, 10 + 353},
 		{time.Minute + time.Second/16, 10, 10},
 		{24 * time.Hour, 10, 10},
 		{87_600 * time.Hour, 10, 10},
 	} {
-		for _, after := range []time.Duration{0, time.Minute + 8*time.Second} {
+		for _, after := range []time.Duration{0, 2*time.Minute + 8*time.Second} {
 			c := &budgettest.WallClock{Time: epoch.Truncate(time.Second)}
 			b := budgettest.Timed(&retry.EarnedBudget{}, c)
 			budgettest.Succeed(b, 20_000)
@@ -303,9 +306,9 @@ func TestTokensEarnedOnAClockThatIsSetBack(t *testing.T) {
 	b.Withdraw(retry.Withdrawal{Class: retry.Transient, Retry: 1}) // ten tokens are left
 	c.Time = c.Time.Add(-30 * time.Second)
 	budgettest.Succeed(b, 20_000)
-	c.Time = c.Time.Add(8 * time.Second)
-	if got := budgettest.Granted(b, 2000, retry.Transient); got != (10+367)/2 {
-		t.Errorf("eight seconds later there are %d retries, want 188", got)
+	c.Time = c.Time.Add(68 * time.Second)
+	if got := budgettest.Granted(b, 2000, retry.Transient); got != (10+353)/2 {
+		t.Errorf("68 seconds later there are %d retries, want 181", got)
 	}
 }
 
@@ -384,7 +387,8 @@ func (b *plainEarned) fade(now int64) {
 	switch above := b.tokens - b.price; {
 	case above <= 0:
 	case now >= b.at:
-		b.tokens = b.price + int64(float64(above)*math.Exp(-float64(now-b.at)/(8*16)))
+		pause := now - b.at
+		b.tokens = b.price + int64(float64(above)*math.Exp(-float64(min(pause, 5)+max(pause-minute, 0))/(8*16)))
 	case now >= b.at-minute:
 		return // it stands still until the clock has caught up
 	default:

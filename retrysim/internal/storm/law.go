@@ -27,9 +27,10 @@ type Law struct {
 	// If the price has doubled, these ten have too: else a process with few calls could
 	// never pay it.
 	Fading time.Duration
+	Pause  time.Duration // that counts of the first minute of a pause between calls; 0: all of it
 
 	tokens float64
-	at     time.Time // when tokens above what a retry costs last faded; zero before the first time
+	at     time.Time // when tokens above what a retry costs last faded, in whole ticks; zero before the first time
 	double [2]int    // how often the price has doubled, and the one after a timeout, with those that were spared
 }
 
@@ -111,14 +112,22 @@ func (l *Law) price(c retry.Class) float64 {
 	return l.Price
 }
 
+// tick is how often tokens fade, as those of an EarnedBudget.
+const tick = time.Second / 16
+
 func (l *Law) fade(now time.Time) {
+	now = now.Truncate(tick)
 	fading := 5 * time.Second
 	if l.Fading > 0 {
 		fading = l.Fading
 	}
 	full := max(l.doubled(10, l.double[1]), l.doubled(l.Price, l.double[0]))
 	if above := l.tokens - full; above > 0 && !l.at.IsZero() {
-		l.tokens = full + above*math.Exp(-now.Sub(l.at).Seconds()/fading.Seconds())
+		pause := now.Sub(l.at)
+		if l.Pause > 0 {
+			pause = min(pause, l.Pause) + max(pause-time.Minute, 0)
+		}
+		l.tokens = full + above*math.Exp(-pause.Seconds()/fading.Seconds())
 	}
 	l.at = now
 }

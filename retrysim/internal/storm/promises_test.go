@@ -235,7 +235,9 @@ func TestEarnedBudgetForTenMinutes(t *testing.T) {
 		set  func(x *storm.Service)
 		most float64
 	}{
-		{"a fifth of the answers get lost", func(x *storm.Service) { x.Lost = .2 }, .12},
+		{"a fifth of the answers get lost, .2 calls a second", func(x *storm.Service) { x.Lost, x.Processes = .2, 450 }, .12},
+		{"a fifth of the answers get lost, 3 calls a second", func(x *storm.Service) { x.Lost = .2 }, .08},
+		{"a fifth of the answers get lost, 10 calls a second", func(x *storm.Service) { x.Lost, x.Processes = .2, 9 }, .04},
 		{"half fail quickly", func(x *storm.Service) { x.Failure = .5 }, .2},
 		{"a third fail quickly", func(x *storm.Service) { x.Failure = 1. / 3 }, .02},
 		{"half fail quickly, three hundred processes", func(x *storm.Service) { x.Failure, x.Processes = .5, 300 }, .3},
