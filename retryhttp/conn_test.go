@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -279,3 +280,113 @@ func TestConnectionThatIsNone(t *testing.T) {
 type untouchable struct{ net.Conn }
 
 func (untouchable) Close() error { panic("connection operation prohibited") }
+
+// Other transports have dead connections as well.
+func TestSilentConnectionOfOtherTransports(t *testing.T) {
+	for name, change := range map[string]func(*testing.T, *away){
+		"MaxConnsPerHost": func(_ *testing.T, a *away) { a.base.MaxConnsPerHost = 1 },
+		"a connection that hides its descriptor": func(_ *testing.T, a *away) {
+			a.base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				c, err := new(net.Dialer).DialContext(ctx, network, addr)
+				return struct{ net.Conn }{c}, err
+			}
+		},
+		"a proxy": func(t *testing.T, a *away) {
+			through := startTunnel(t)
+			a.base.Proxy = http.ProxyURL(through)
+		},
+		"the request has a trace": func(*testing.T, *away) {},
+	} {
+		for _, proto := range []string{"HTTP/1.1", "HTTP/2"} {
+			t.Run(name+" "+proto, func(t *testing.T) {
+				t.Parallel()
+				a := startAway(t, proto, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") })
+				change(t, a)
+				if err := a.get(t, a.base, "/"); err != nil {
+					t.Fatal(err)
+				}
+				a.Strike(proxytest.Silent)
+				// By several calls at once, each of which may find the connection of the others.
+				rt := &retryhttp.Transport{Base: a.base, Policy: impatient}
+				var got atomic.Int32
+				together(t, 3, func() error {
+					req := request(t, "GET", a.url, nil)
+					req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { got.Add(1) }}))
+					resp, err := rt.RoundTrip(req)
+					if err == nil {
+						read(t, resp)
+					}
+					return err
+				})
+				if got.Load() < 3 {
+					t.Error("the request's own trace saw", got.Load(), "connections")
+				}
+			})
+		}
+	}
+}
+
+// startTunnel starts a proxy that knows CONNECT, and GET of a whole URL.
+func startTunnel(t *testing.T) *url.URL {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodConnect {
+			r.RequestURI = ""
+			resp, err := http.DefaultTransport.RoundTrip(r)
+			if err != nil {
+				w.WriteHeader(http.StatusBadGateway)
+				return
+			}
+			defer resp.Body.Close()
+			_, _ = io.Copy(w, resp.Body)
+			return
+		}
+		there, err := net.Dial("tcp", r.Host)
+		if err != nil {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		here, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(here, "HTTP/1.1 200 OK\r\n\r\n")
+		go func() {
+			_, _ = io.Copy(there, here)
+			there.Close()
+		}()
+		_, _ = io.Copy(here, there)
+		here.Close()
+	}))
+	t.Cleanup(s.Close)
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// A body that is still being read keeps its connection, though nothing comes for longer than
+// an attempt lasts.
+func TestBodyKeepsItsConnection(t *testing.T) {
+	needTCPInfo(t)
+	release := make(chan struct{})
+	a := startAway(t, "HTTP/2", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			<-r.Context().Done()
+			return
+		}
+		_, _ = io.WriteString(w, "first")
+		_ = http.NewResponseController(w).Flush()
+		<-release
+		_, _ = io.WriteString(w, ", last")
+	})
+	resp := mustDo(t, a.base, request(t, "GET", a.url+"/body", nil))
+	if err := a.get(t, &retryhttp.Transport{Base: a.base, Policy: impatient}, "/slow"); err == nil {
+		t.Error("no error")
+	}
+	close(release)
+	if body := read(t, resp); body != "first, last" || a.Accepted() != 1 {
+		t.Errorf("%q on %d connections", body, a.Accepted())
+	}
+}
