@@ -19,10 +19,10 @@ type call struct {
 	*Transport
 	client      bool          // the base is an http.Client, which follows redirects
 	hasSettings bool          // the request's context has
+	prove       bool          // a retry needs proof that nothing was sent
 	policy      *retry.Policy // the Transport's, for this call; not to be written to
 	timeout     time.Duration // of an attempt, up to its response headers; JSON's is the policy's
 	refusal     error         // why nothing more is sent
-	prove       bool          // a retry needs proof that nothing was sent
 
 	run       *retry.Attempts // set if there may be hedges that pass guards
 	held      held            // of the latest attempt
