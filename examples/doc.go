@@ -14,6 +14,7 @@
 //	durable     jobs on NATS that outlive their consumer and a server
 //	observed    a service with metrics, logs and traces
 //	controller  the work queue of a Kubernetes controller
+//	chaos       faults that are injected into attempts
 //	payments    four services on PostgreSQL, Redis and NATS, parts of which die
 //
 // adapter, faq, guards, migrate, queues, readme, telemetry and tracedhttp have the code of
