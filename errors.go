@@ -12,14 +12,22 @@ import (
 	"github.com/goretry/retry/internal/errtree"
 )
 
-// ErrRejected is the error of an attempt whose value [Until] did not accept.
-// It is Transient, and Policy.Classify never sees it.
-var ErrRejected = errors.New("retry: value not accepted")
+var (
+	// ErrRejected is the error of an attempt whose value [Until] did not accept.
+	// It is Transient, and Policy.Classify never sees it.
+	ErrRejected = errors.New("retry: value not accepted")
 
-// ErrAttemptTimeout is the cause ([context.Cause]) of an attempt's context once
-// Policy.AttemptTimeout has passed. errors.Is says that it is a
-// [context.DeadlineExceeded], and its method Timeout returns true.
-var ErrAttemptTimeout error = attemptTimeout{}
+	// ErrAttemptTimeout is the cause ([context.Cause]) of an attempt's context once
+	// Policy.AttemptTimeout has passed. errors.Is says that it is a
+	// [context.DeadlineExceeded], and its method Timeout returns true.
+	ErrAttemptTimeout error = attemptTimeout{}
+
+	// ErrPaced is the Cause of an [Error] with [ReasonGuard] if a guard would have admitted the
+	// next attempt too late. It is Unprocessed: nothing was sent. An error that is an ErrPaced may
+	// have a method RetryAfter() time.Duration: how long the wait would have been, which a run
+	// around this one waits.
+	ErrPaced error = errPaced{}
+)
 
 type attemptTimeout struct{}
 
@@ -28,12 +36,6 @@ func (attemptTimeout) Timeout() bool        { return true }
 func (attemptTimeout) Temporary() bool      { return true }
 func (attemptTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
 func (attemptTimeout) ErrorType() string    { return "retry.attempt_timeout" } // the error.type of telemetry
-
-// ErrPaced is the Cause of an [Error] with [ReasonGuard] if a guard would have admitted the next
-// attempt too late. It is Unprocessed: nothing was sent. An error that is an ErrPaced may have a
-// method RetryAfter() time.Duration: how long the wait would have been, which a run around this
-// one waits.
-var ErrPaced error = errPaced{}
 
 type errPaced struct{}
 

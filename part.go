@@ -30,7 +30,7 @@ func runPart(ctx context.Context, p Policy, x part.Part[Verdict, *Error]) {
 	}
 }
 
-// part makes the attempt of a part.
+// part makes the attempt of a part, which ends in the order of settle.
 func (r *run) part(p *Policy, x *part.Part[Verdict, *Error]) {
 	r.number = 1
 	r.opCtx = r.numbered()

@@ -6,7 +6,9 @@ import (
 	"math"
 	"reflect"
 	"runtime"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/goretry/retry"
@@ -314,4 +316,97 @@ func TestNegativeWaitOfAPart(t *testing.T) {
 	if got, want := log.String(), "start attempt(1) attemptDone(1) wait(0s) done(none)"; got != want || log.attempts[0].Delay != 0 {
 		t.Errorf("hooks saw %s, want %s; Delay %v", got, want, log.attempts[0].Delay)
 	}
+}
+
+// trace is what a run calls, in order.
+type trace []string
+
+func (t *trace) add(what string) { *t = append(*t, what) }
+
+// traced returns a policy whose funcs write down that they are called: hooks, a budget and a guard
+// too, unless the policy is to be plain.
+func traced(t *trace, plain bool) retry.Policy {
+	p := retry.Policy{
+		MaxAttempts: 3,
+		Classify:    func(error) retry.Class { t.add("classify"); return retry.Unknown },
+		Backoff:     retry.BackoffFunc(func(retry.Step) time.Duration { t.add("backoff"); return time.Second }),
+	}
+	if plain {
+		return p
+	}
+	p.AttemptTimeout = time.Hour
+	p.Budget = &loggedBudget{log: func(format string, args ...any) { t.add(format) }}
+	p.Guards = []retry.Guard{&gate{onLeave: func() { t.add("leave") }}}
+	var last context.Context // the attempt's
+	ended := func() {
+		if last.Err() == nil {
+			t.add("the attempt's context goes on")
+		}
+	}
+	p.Hooks = retry.Hooks{
+		Start:       func(ctx context.Context, _ retry.Policy) context.Context { t.add("start"); return ctx },
+		Attempt:     func(ctx context.Context, _ retry.Attempt) context.Context { t.add("attempt"); return ctx },
+		AttemptDone: func(ctx context.Context, _ retry.Attempt) { t.add("attemptDone"); last = ctx },
+		Wait:        func(context.Context, retry.Attempt) { ended(); t.add("wait") },
+		Done:        func(context.Context, retry.Summary) { ended(); t.add("done") },
+	}
+	return p
+}
+
+// A run exists in several shapes: on the stack until its first failure, on the heap from then on,
+// with a caller that makes the attempts, and as a part that a queue counts. All of them end an
+// attempt in the order that settle names.
+func TestEveryRunEndsAnAttemptInTheSameOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fails := []string{"attempt", "op", "classify", "leave", "backoff", "withdraw", "attemptDone", "wait"}
+		gives := []string{"attempt", "op", "classify", "leave", "end", "attemptDone", "done"}
+		succeeds := []string{"attempt", "op", "leave", "end", "attemptDone", "done"}
+		without := func(calls []string, drop func(string) bool) []string {
+			return slices.DeleteFunc(slices.Clone(calls), drop)
+		}
+		for door, run := range doors {
+			for name, tt := range map[string]struct {
+				failures int
+				want     []string
+			}{
+				"it gives up":                {3, slices.Concat([]string{"start"}, fails, fails, gives)},
+				"the third attempt succeeds": {2, slices.Concat([]string{"start"}, fails, fails, succeeds)},
+				"the first attempt succeeds": {0, slices.Concat([]string{"start"}, succeeds)},
+			} {
+				for _, plain := range []bool{false, true} {
+					var got trace
+					p := traced(&got, plain)
+					failures := tt.failures
+					_ = run(t.Context(), p, func(context.Context) error {
+						got.add("op")
+						if failures--; failures >= 0 {
+							return errDown
+						}
+						return nil
+					})
+					want := tt.want
+					if plain {
+						want = without(want, func(s string) bool { return s != "op" && s != "classify" && s != "backoff" })
+					}
+					if !slices.Equal(got, want) {
+						t.Errorf("%s, plain %v, %s:\n%v, want\n%v", door, plain, name, got, want)
+					}
+				}
+			}
+		}
+		// A part has no guard and no budget, and decides in the place of the backoff.
+		var got trace
+		p := traced(&got, false)
+		p.RunPart(t.Context(), retry.Part{
+			Op: func(context.Context) retry.Verdict {
+				got.add("op")
+				return retry.Verdict{Err: errDown, Class: retry.Transient}
+			},
+			Decide: func(retry.Verdict) (time.Duration, bool) { got.add("backoff"); return time.Second, true },
+		})
+		want := without(slices.Concat([]string{"start"}, fails, []string{"done"}), func(s string) bool { return s == "classify" || s == "leave" || s == "withdraw" })
+		if !slices.Equal(got, want) {
+			t.Errorf("a part:\n%v, want\n%v", got, want)
+		}
+	})
 }

@@ -277,6 +277,17 @@ func (r *run) numbered() context.Context {
 
 // settle takes what op returned, and reports whether another attempt is to follow
 // after r.wait. If no verdict is given, the policy judges err.
+//
+// An attempt ends in this order, in every shape of a run, also where it is written once more for a
+// reason: [run.part], which decides by its caller's funcs, and abort, after a panic.
+//
+//  1. The error is recorded, and judged: Policy.Classify.
+//  2. The guards are left: Guard.Leave, the last one first.
+//  3. What follows is decided: Policy.Backoff, then Budget.Withdraw or Budget.End.
+//  4. Hooks.AttemptDone is called, and the attempt's context ends.
+//  5. Hooks.Wait is called, or Hooks.Done.
+//
+// TestEveryRunEndsAnAttemptInTheSameOrder compares them.
 func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 	if err == nil {
 		if p.Hooks.timesFirstTry() || r.gates != nil {
