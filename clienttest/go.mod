@@ -25,6 +25,7 @@ require (
 	github.com/eclipse/paho.golang v0.23.0
 	github.com/elastic/elastic-transport-go/v8 v8.9.0
 	github.com/elastic/go-elasticsearch/v8 v8.18.0
+	github.com/emersion/go-imap/v2 v2.0.0-beta.8
 	github.com/emersion/go-smtp v0.25.1
 	github.com/go-git/go-git/v5 v5.19.3
 	github.com/gophercloud/gophercloud/v2 v2.15.0
@@ -36,6 +37,7 @@ require (
 	github.com/meilisearch/meilisearch-go v0.36.3
 	github.com/microsoft/kiota-abstractions-go v1.9.3
 	github.com/moby/moby/client v0.6.2
+	github.com/nsqio/go-nsq v1.1.0
 	github.com/openai/openai-go/v3 v3.96.0
 	github.com/quic-go/quic-go v0.65.0
 	github.com/rcrowley/go-metrics v0.0.0-20250401214520-65e299d6c5c9

@@ -38,6 +38,7 @@ import (
 	"github.com/couchbase/gocbcore/v10/memd"
 	"github.com/eclipse/paho.golang/autopaho"
 	"github.com/elastic/go-elasticsearch/v9/typedapi/types"
+	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-smtp"
 	"github.com/go-ldap/ldap/v3"
 	"github.com/go-sql-driver/mysql"
@@ -53,6 +54,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/neo4j/neo4j-go-driver/v5/neo4j/db"
+	"github.com/nsqio/go-nsq"
 	"github.com/olivere/elastic/v7"
 	"github.com/openai/openai-go/v3"
 	"github.com/opensearch-project/opensearch-go/v4"
@@ -207,6 +209,11 @@ var vendors = map[string]vendor{
 			return &url.Error{Op: "Get", URL: "https://x", Err: &http3.Error{ErrorCode: http3.ErrCode(s.number), Remote: true}}
 		}},
 	}},
+	"imap": {clients: []client{
+		{"go-imap", func(s sample) error {
+			return &imap.Error{Type: imap.StatusResponseTypeNo, Code: imap.ResponseCode(s.code)}
+		}},
+	}},
 	"jsonrpc": {clients: []client{
 		{"ErrorCode() int", func(s sample) error { return rpcError(s.number) }},
 	}},
@@ -250,6 +257,9 @@ var vendors = map[string]vendor{
 	}},
 	"neo4j": {clients: []client{
 		{"neo4j-go-driver", func(s sample) error { return &db.Neo4jError{Code: s.code} }},
+	}},
+	"nsq": {clients: []client{
+		{"go-nsq", func(s sample) error { return nsq.ErrProtocol{Reason: strings.TrimSuffix(s.row.Code, "*") + " x"} }},
 	}},
 	"oauth": {clients: []client{
 		{"oauth2", func(s sample) error {

@@ -77,6 +77,10 @@ var (
 		steps: []int32{1, 3, 4, 5, 7, 8, 9, 11, 12, 14, 15, 1001},
 		facts: "\x01\x11\x03\x11\x01\x04\x01\x11\x01\x02\x01\x00",
 	}
+	hanaCodes = table{
+		steps: []int32{4, 5, 10, 11, 129, 130, 131, 132, 133, 134, 138, 139, 146, 147, 257, 263, 264, 265, 266, 267, 268, 270, 271, 272, 274, 275, 287, 288, 289, 301, 302, 303, 305, 306, 313, 314, 315, 328, 329, 332, 333, 339, 340, 362, 363, 397, 398, 414, 415, 461, 463, 677, 678},
+		facts: "\x04\x00\x01\x00\"\x00\"\x00\"\x00\"\x00\x02\x00\x01\x00\x01\x00\x01\x00\x01\x00\x01\x00\x11\x00\x11\x01\x00\x11\x00\x11\x01\x00\x01\x11\x00\x01\x00\x01\x00\x11\x00\x01\x00\x01\x00\x01\x00\x11\x00\x11\x00",
+	}
 	httpCodes = table{
 		steps: []int32{400, 401, 404, 405, 408, 409, 411, 412, 417, 418, 420, 421, 422, 423, 424, 425, 426, 429, 431, 432, 440, 441, 444, 445, 449, 450, 460, 461, 499, 501, 502, 504, 505, 507, 508, 509, 510, 512, 520, 524, 525, 526, 527, 528, 529, 530, 561, 562, 598, 600},
 		facts: "\x11\x01\x11\x01\x02\x11\x01\x11\t\x01\x04\x05\x11\x02\x01\x02\x01\x04\x11\x01\t\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x03\x01\x00\x01\x04\x01\x00\x02\x03\x00\x01\x02\x00\x04\x00\x01\x00\x03\x00",
@@ -88,6 +92,12 @@ var (
 	http3Codes = table{
 		steps: []int32{51, 258, 259, 260, 261, 263, 264, 267, 270, 271, 272, 273},
 		facts: "\x00\x02\x00\x02\x00\x04\x00\x02\x01\x02\x01\x00",
+	}
+	imapCodes = table{
+		words:      "ALREADYEXISTSAUTHENTICATIONFAILEDAUTHORIZATIONFAILEDBADCHARSETCANNOTCLIENTBUGCONTACTADMINEXPIREDEXPUNGEISSUEDHASCHILDRENINUSELIMITNONEXISTENTNOPERMNOPRIVATEOVERQUOTAPARSEPRIVACYREQUIREDTOOBIGTOOMANYTRYCREATEUNAVAILABLEUNKNOWN-CTE",
+		ends:       []uint16{13, 33, 52, 62, 68, 77, 89, 96, 109, 120, 125, 130, 141, 147, 156, 165, 170, 185, 191, 198, 207, 218, 229},
+		facts:      "\x11\x01\x01\x01\x11\x01\x01\x01\t\x11\x02\x01\x11\x01\x01\x01\x11\x01\x11\x11\x11\x02\x11",
+		beginnings: 0x0,
 	}
 	jsonrpcCodes = table{
 		steps: []int32{-32803, -32802, -32801, -32700, -32699, -32602, -32601, -32600, -32599, -32006, -32005, -32004, -32003, -32002, -32001, 3, 4, 4001, 4002, 4100, 4101, 4200, 4201, 4900, 4902},
@@ -132,6 +142,12 @@ var (
 		ends:       []uint16{17, 51, 102, 147, 167, 215, 256},
 		facts:      "\x01\x02\x02\t\x02\x01\x01",
 		beginnings: 0x90000,
+	}
+	nsqCodes = table{
+		words:      "E_AUTH_FIRST*E_BAD_BODY*E_BAD_CHANNEL*E_BAD_MESSAGE*E_BAD_TOPIC*E_DPUB_FAILED*E_FIN_FAILED*E_INVALID*E_MPUB_FAILED*E_PUB_FAILED*E_REQ_FAILED*E_TOO_MANY_CHANNEL_CONSUMERS*E_TOUCH_FAILED*E_UNAUTHORIZED*",
+		ends:       []uint16{13, 24, 38, 52, 64, 78, 91, 101, 115, 128, 141, 170, 185, 200},
+		facts:      "\x01\x11\x01\x11\x01\x02\t\x01\x02\x02\t\x04\t\x01",
+		beginnings: 0x10027e00,
 	}
 	oauthCodes = table{
 		words:      "access_deniedaccount_selection_requiredauthorization_pendingconsent_requiredexpired_tokeninsufficient_scopeinteraction_requiredinternal_failureinvalid_clientinvalid_client_metadatainvalid_dpop_proofinvalid_grantinvalid_redirect_uriinvalid_requestinvalid_scopeinvalid_targetinvalid_tokenlogin_requiredserver_errorslow_downtemporarily_unavailableunauthorized_clientunsupported_grant_typeunsupported_response_typeunsupported_token_typeuse_dpop_nonce",

@@ -113,6 +113,8 @@ func TestCodes(t *testing.T) {
 				SQLState string
 			}{int(n), ""}
 		}, "snowflake"},
+		{"github.com/godror/godror", "OraErr", func(n int64) any { return &struct{ code, offset int }{int(n), 0} }, "oracle"},
+		{"github.com/SAP/go-hdb/driver/internal/protocol", "HdbError", func(n int64) any { return &struct{ errorCode int32 }{int32(n)} }, "hana"},
 		{"github.com/ydb-platform/ydb-go-sdk/v3/internal/xerrors", "operationError", func(n int64) any { return &struct{ code int32 }{int32(n)} }, "ydb"},
 	} {
 		table, checked := tables[tt.table], 0
