@@ -55,7 +55,9 @@ func (c *call) holdFailure(run *retry.Attempts, v retry.Verdict) {
 	}
 	if x := &c.held.exit; v.Err != nil && x.Verdict.Err == nil { // else a race knows what its copy has come to
 		x.Verdict = v
-		if how := ending.Of(c.ctx); how != retry.Returned {
+		if how := ending.Of(c.ctx); c.late {
+			x.Ending = retry.Expired // the headers of the chosen copy came at the last moment, or a moment later
+		} else if how != retry.Returned {
 			x.Ending = how
 			if context.Cause(c.ctx) != retry.ErrAttemptTimeout {
 				x.Verdict = retry.Verdict{Err: v.Err}
