@@ -132,7 +132,7 @@ func (p Policy) Admit(ctx context.Context, e Entry) (leave func(Exit), err error
 		return func(Exit) {}, nil
 	}
 	if c, ok := ctx.Value(attemptKey{}).(*attemptContext); ok && e.Hedge {
-		e.Number, e.Class = cmp.Or(e.Number, c.number), cmp.Or(e.Class, c.class)
+		e.Number, e.Class = cmp.Or(e.Number, int(c.number)), cmp.Or(e.Class, c.class)
 	}
 	e.Name, e.Number, e.Patience, e.Clock, e.Rand, e.Earlier = p.Name, max(e.Number, 1), 0, p.clock(), p.Rand, Pass{}
 	if !e.Hedge {

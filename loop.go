@@ -47,7 +47,6 @@ type decisions struct {
 	refusals int32 // of guards: attempts that were not made
 	retried  Class // the class that the last granted retry followed, Unknown before the first
 	stage    stage
-	unsent   bool // the latest of granted was not made yet
 	acted    bool // an attempt may have done something: see Error.Undone
 
 	// of the latest error, if it was judged
@@ -64,6 +63,7 @@ type stage uint8
 const (
 	unopened stage = iota // the run has not begun
 	opened                // Budget.End is owed, if there is a budget
+	granted               // and the retry that the budget has granted last is not made yet
 	decided               // the run is over
 )
 
@@ -141,7 +141,7 @@ func (l *Loop) settle(now time.Time, v Verdict) (wait time.Duration, ok bool) {
 // allowed last is made: by another process, such as one that gets the message next.
 func (l *Loop) Close() {
 	if l.stage != decided {
-		l.unsent = false
+		l.made()
 		l.end(&l.policy, false)
 	}
 }
@@ -186,7 +186,7 @@ func (d *decisions) next(p *Policy, now *moment) bool {
 		d.wait = wait
 		return false
 	default:
-		d.retried, d.unsent = d.class, true
+		d.retried, d.stage = d.class, granted
 		if d.granted < math.MaxInt32-1 {
 			d.granted++
 		}
@@ -278,9 +278,16 @@ func (d *decisions) record(err error) {
 
 // count counts an attempt.
 func (d *decisions) count() {
-	d.unsent = false
+	d.made()
 	if d.attempts < math.MaxInt {
 		d.attempts++
+	}
+}
+
+// made notes that the retry that was granted last is made.
+func (d *decisions) made() {
+	if d.stage == granted {
+		d.stage = opened
 	}
 }
 
@@ -312,17 +319,17 @@ func (d *decisions) succeed(p *Policy) {
 }
 
 func (d *decisions) end(p *Policy, ok bool) {
-	owed := d.stage == opened && p.Budget != nil
+	was := d.stage
 	d.stage = decided
-	if owed {
-		d.endBudget(p, ok)
+	if p.Budget != nil && (was == opened || was == granted) {
+		d.endBudget(p, ok, was == granted)
 	}
 }
 
 //go:noinline
-func (d *decisions) endBudget(p *Policy, ok bool) {
+func (d *decisions) endBudget(p *Policy, ok, unsent bool) {
 	o := Outcome{Name: p.Name, Retried: d.retried, Retries: int(d.granted), Sent: int(d.granted), OK: ok, Clock: p.clock()}
-	if d.unsent {
+	if unsent {
 		o.Sent--
 	}
 	p.Budget.End(o)

@@ -83,7 +83,7 @@ func Until[T any](op func(context.Context) (T, error), accept func(T) bool) func
 // run.
 func AttemptNumber(ctx context.Context) int {
 	if c, ok := ctx.Value(attemptKey{}).(*attemptContext); ok {
-		return c.number
+		return int(c.number)
 	}
 	return 1
 }
@@ -92,7 +92,7 @@ type attemptKey struct{}
 
 type attemptContext struct {
 	context.Context
-	number int
+	number int32 // at most that many, to be small: a run has room for three of these
 	class  Class // of the latest error before it: see Entry.Class
 }
 

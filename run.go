@@ -263,15 +263,15 @@ func (r *run) resume(p *Policy) {
 
 // numbered returns the context for the attempt underway.
 func (r *run) numbered() context.Context {
-	n := r.number
+	n, number := r.number, int32(min(r.number, math.MaxInt32))
 	switch {
 	case n == 1 && AttemptNumber(r.ctx) == 1:
 		return r.ctx
 	case n == 1 || n-2 >= len(r.home.contexts):
-		return &attemptContext{r.ctx, n, r.class}
+		return &attemptContext{r.ctx, number, r.class}
 	}
 	c := &r.home.contexts[n-2]
-	*c = attemptContext{r.ctx, n, r.class}
+	*c = attemptContext{r.ctx, number, r.class}
 	return c
 }
 
