@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/readings"
 )
 
 // ErrLimited is the error with which a [Limit] refuses an attempt that finds no place free. To
-// [retry.DefaultClassifier] it is Unprocessed: nothing was sent.
+// [retry.DefaultClassifier] it is Unprocessed: nothing was sent. While nothing is answered it has a
+// method RetryAfter() time.Duration: see [Limit.Enter].
 var ErrLimited error = limited{}
 
 type limited struct{}
@@ -19,6 +21,15 @@ type limited struct{}
 func (limited) Error() string     { return "limit: too many attempts in flight" }
 func (limited) SafeToRetry() bool { return true }            // nothing was sent
 func (limited) ErrorType() string { return "limit.limited" } // the error.type of telemetry
+
+// silent is an ErrLimited of a dependency that has answered nothing for so long.
+type silent struct {
+	limited
+	wait time.Duration
+}
+
+func (silent) Is(target error) bool        { return target == ErrLimited }
+func (e silent) RetryAfter() time.Duration { return e.wait }
 
 // Limit limits the attempts in flight to one dependency, including first attempts. It is a
 // [retry.Guard]: set it in Policy.Guards, after those that have attempts wait. It starts with
@@ -44,6 +55,9 @@ type state struct {
 	recent uint64 // attempts that were in flight recently: see Leave
 	flight uint64 // attempts in flight
 	late   int64  // lateTimeout for each timeout or slow answer, less what others take: see Leave
+
+	heard   time.Duration // when something was answered last, or the first of those in flight began, on the clock of its policy
+	allowed time.Duration // that the attempt had which was answered last; 0: none was, or it had no deadline
 
 	usual time.Duration // a quarter of the answers take no longer: see learn
 	calm  float64       // attempts that are in flight while answers take as long as usual
@@ -96,15 +110,22 @@ func (l *Limit) limits() (least, greatest uint64) {
 // units returns n whole places in the units of a state: at least one, at most most.
 func units(n int) uint64 { return uint64(min(max(n, 1), most)) * unit }
 
-// Enter takes a place for an attempt, or refuses it with [ErrLimited]. It allocates nothing.
-func (l *Limit) Enter(context.Context, retry.Entry) (retry.Pass, error) {
+// Enter takes a place for an attempt, or refuses it with [ErrLimited]. A refused attempt is made
+// again after the backoff. But while nothing is answered no place becomes free before attempts time
+// out, and the attempts of a run would be over in a moment. So once nothing has been answered for
+// so long that any answer would be slow (see Leave), a refused attempt waits for as long again, at
+// most one and a half times as long as attempts have. Only such a refusal allocates.
+func (l *Limit) Enter(_ context.Context, e retry.Entry) (retry.Pass, error) {
 	if l == nil {
 		return retry.Pass{}, nil
 	}
 	l.lock()
 	defer l.mu.Unlock()
 	if l.flight >= l.places/unit {
-		return retry.Pass{}, ErrLimited
+		return retry.Pass{}, l.refusal(readings.Of(e.Clock))
+	}
+	if l.flight == 0 {
+		l.heard = readings.Of(e.Clock)
 	}
 	l.flight++
 	l.recent = max(l.recent, l.flight)
@@ -112,6 +133,14 @@ func (l *Limit) Enter(context.Context, retry.Entry) (retry.Pass, error) {
 		return retry.Pass{Round: afterSlow}, nil
 	}
 	return retry.Pass{}, nil
+}
+
+// refusal returns the error of an attempt that finds no place.
+func (l *Limit) refusal(now time.Duration) error {
+	if silence := now - l.heard; isSlow(silence, l.allowed, l.usual) {
+		return silent{wait: min(silence, l.allowed+l.allowed/2)}
+	}
+	return ErrLimited
 }
 
 // afterSlow is the Round of an attempt that began when answers were slow.
@@ -202,10 +231,18 @@ func (l *Limit) Leave(p retry.Pass, x retry.Exit) {
 		return
 	}
 	sign := signOf(x)
+	answered := x.Ending == retry.Returned && sign != timeout
+	var now time.Duration
+	if answered {
+		now = readings.Of(x.Clock)
+	}
 	l.lock()
 	defer l.mu.Unlock()
 	if l.flight == 0 {
 		panic("limit: Leave without Enter")
+	}
+	if answered {
+		l.heard, l.allowed = now, x.Allowed
 	}
 	whole := l.places / unit
 	least, greatest := l.limits()
@@ -241,12 +278,18 @@ func (l *Limit) Leave(p retry.Pass, x retry.Exit) {
 // tooSlow reports whether an answer is slow: see Leave. It notes whether those to come are to be
 // taken for slow.
 func (l *Limit) tooSlow(p retry.Pass, x retry.Exit) bool {
-	late := x.Allowed > 0 && x.Took > x.Allowed/slowShare && x.Took > l.usual+l.usual/slowSurplus
+	late := isSlow(x.Took, x.Allowed, l.usual)
 	afterAnother := p.Round == afterSlow
 	if late || afterAnother {
 		l.slow = late
 	}
 	return late && afterAnother && 2*l.recent > l.places/unit
+}
+
+// isSlow reports whether so long is a long time for an answer to an attempt that was allowed some
+// time, where answers usually take another.
+func isSlow(took, allowed, usual time.Duration) bool {
+	return allowed > 0 && took > allowed/slowShare && took > usual+usual/slowSurplus
 }
 
 // enough returns the places below which answers do not become quicker.
