@@ -110,13 +110,13 @@ const keep = 8
 // ReasonDeadline [context.DeadlineExceeded]. The caller and Hooks.Done get the same
 // *Error: do not change it.
 type Error struct {
-	Name     string // Policy.Name
-	Reason   Reason
+	Name     string        // Policy.Name
 	Attempts int           // how many times op was called
 	Elapsed  time.Duration // how long the run took, on the policy's clock
 	Waited   time.Duration // the part of Elapsed in which no attempt was running
 	Guard    string        // with ReasonGuard the type of the guard, such as "limit.Limit"; else ""
 	hint     time.Duration // the wait that the last attempt's error asked for, since its After mark is removed
+	Reason   Reason
 
 	// InWait says that the caller ended the run between two attempts, or before the first:
 	// the last attempt, if there was one, had ended by itself.

@@ -142,7 +142,9 @@ func (f fault) meaning(a answer) meaning {
 	case a == refuseAround:
 		m = meaning{class: retry.Permanent, hint: m.hint, end: retry.ReasonRefused}
 	case a == afterAround, a == askingAround:
-		m.class, m.hint = retry.Throttled, max(m.hint, time.Second)
+		if m.hint = max(m.hint, time.Second); !m.answered { // a poll whose next time the server knows is not throttled
+			m.class = retry.Throttled
+		}
 	case a == undoneAround:
 		m.undone = true
 	}

@@ -15,8 +15,8 @@ import (
 // LimitServer returns options for [grpc.NewServer] with which a handler is called only if all
 // guards of a call admit it, such as a limit on the calls in flight. Otherwise the caller gets
 // RESOURCE_EXHAUSTED with RetryInfo and grpc-retry-pushback-ms, which says that any method may
-// be called again. They ask for the wait for which the guard's error asks ([retry.After]), or
-// else for one second. The request of a unary call has been read by then.
+// be called again. They ask for the wait for which the guard asks, by its [retry.Pass] or its
+// error ([retry.After], also inside [retry.Stop]), or else for one second. The request of a unary call has been read by then.
 //
 //	var places limit.Limit // one for all that shares a bottleneck
 //

@@ -11,8 +11,9 @@ import (
 
 // LimitHandler returns a handler that calls h only if all guards of a request admit it, such
 // as a limit on the requests in flight. Otherwise it answers 429 with Retry-After and does
-// nothing else, so any request may be sent again. Retry-After is the wait for which the
-// guard's error asks ([retry.After]), or else one second.
+// nothing else, so any request may be sent again. Retry-After is the wait for which the guard
+// asks, by its [retry.Pass] or its error ([retry.After], also inside [retry.Stop]), or else one
+// second.
 //
 //	var places limit.Limit // one for all that shares a bottleneck
 //
