@@ -121,7 +121,7 @@ const (
 	noWaits waitKind = iota
 	constantWaits
 	exponentialWaits
-	fibonacciWaits // 1, 2, 3, 5: only a list has them here
+	fibonacciWaits // 1, 2, 3, 5: only a list has them
 	listedWaits
 )
 

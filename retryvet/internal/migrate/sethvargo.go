@@ -103,7 +103,7 @@ func (c *foreignCall) sethvargoFinish() string {
 	case w.kind == fibonacciWaits:
 		list := w.sethvargoList(c.limit - 1)
 		if list == nil || jittered {
-			return "its waits begin with 1, 2, those of Fibonacci here with 1, 1; only a few whose times are known become a Schedule"
+			return "of Fibonacci waits only a few whose times are known become a Schedule: write a BackoffFunc for others"
 		}
 		w.kind, w.list = listedWaits, list
 		return ""

@@ -34,7 +34,7 @@ func twice(ctx context.Context) error {
 }
 
 func endless(ctx context.Context) error {
-	return retry.Do(ctx, retry.NewFibonacci(time.Second), func(ctx context.Context) error { // want `not rewritten: its waits begin with 1, 2`
+	return retry.Do(ctx, retry.NewFibonacci(time.Second), func(ctx context.Context) error { // want `not rewritten: of Fibonacci waits only a few`
 		return retry.RetryableError(ping(ctx))
 	})
 }
