@@ -131,14 +131,22 @@ func TestForeignKeys(t *testing.T) {
 	client := connect(t, start(t))
 	ctx := t.Context()
 	for name, set := range map[string]func(key string) error{
-		"a string":       func(key string) error { return client.Set(ctx, key, "1", 0).Err() },
-		"a list":         func(key string) error { return client.LPush(ctx, key, "1").Err() },
-		"another hash":   func(key string) error { return client.HSet(ctx, key, "name", "x").Err() },
-		"a part of one":  func(key string) error { return client.HSet(ctx, key, "tat", "1", "at", "1").Err() },
-		"more than one":  func(key string) error { return client.HSet(ctx, key, "tat", 1, "at", 1, "moved", 1, "until", 1, "x", 1).Err() },
-		"words":          func(key string) error { return client.HSet(ctx, key, "tat", "a", "at", "b", "moved", "c", "until", "d").Err() },
-		"infinite ones":  func(key string) error { return client.HSet(ctx, key, "tat", "inf", "at", 1, "moved", 1, "until", 1).Err() },
-		"numbers of NaN": func(key string) error { return client.HSet(ctx, key, "tat", "nan", "at", 1, "moved", 1, "until", 1).Err() },
+		"a string":      func(key string) error { return client.Set(ctx, key, "1", 0).Err() },
+		"a list":        func(key string) error { return client.LPush(ctx, key, "1").Err() },
+		"another hash":  func(key string) error { return client.HSet(ctx, key, "name", "x").Err() },
+		"a part of one": func(key string) error { return client.HSet(ctx, key, "tat", "1", "at", "1").Err() },
+		"more than one": func(key string) error {
+			return client.HSet(ctx, key, "tat", 1, "at", 1, "moved", 1, "until", 1, "x", 1).Err()
+		},
+		"words": func(key string) error {
+			return client.HSet(ctx, key, "tat", "a", "at", "b", "moved", "c", "until", "d").Err()
+		},
+		"infinite ones": func(key string) error {
+			return client.HSet(ctx, key, "tat", "inf", "at", 1, "moved", 1, "until", 1).Err()
+		},
+		"numbers of NaN": func(key string) error {
+			return client.HSet(ctx, key, "tat", "nan", "at", 1, "moved", 1, "until", 1).Err()
+		},
 	} {
 		if err := set(name); err != nil {
 			t.Fatal(err)
