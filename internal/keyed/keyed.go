@@ -3,11 +3,11 @@
 package keyed
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"hash/maphash"
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -28,14 +28,21 @@ type Set[V any] struct {
 	recent, older map[string]V // a key may be in both, with the same value
 }
 
-// short returns key if it is not long, else its beginning and a hash, for which nobody finds
-// another key. It is longer than all keys that are not long, and so is none of them.
+// seeds are of this process: without them nobody finds two keys with the same hashes.
+var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+
+// short returns key if it is not long, else its beginning and two hashes of 64 bits. It is longer
+// than all keys that are not long, and so is none of them.
 func short(key string) string {
 	if len(key) <= long {
 		return key
 	}
-	hash := sha256.Sum256([]byte(key))
-	return key[:long-32] + "~" + hex.EncodeToString(hash[:16])
+	b := append(make([]byte, 0, long+1), key[:long-32]...)
+	b = append(b, '~')
+	for _, seed := range seeds { // with 16 digits each, whatever the hash
+		b = append(b, strconv.FormatUint(maphash.String(seed, key)|1<<63, 16)...)
+	}
+	return string(b)
 }
 
 // For returns the value for whole, which fresh makes if there is none. fresh is called once
