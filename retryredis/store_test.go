@@ -6,9 +6,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/goretry/retry"
 	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retryredis"
 	"github.com/redis/go-redis/v9"
@@ -181,6 +183,64 @@ func TestRefusals(t *testing.T) {
 		typed, ok := err.(interface{ ErrorType() string })
 		if !ok || typed.ErrorType() != word {
 			t.Errorf("%s: %v", word, err)
+		}
+	}
+}
+
+// Processes that share a real Redis go on alone while something is wrong with it, say why, and share
+// the quota again once it is right.
+func TestPacesThatShare(t *testing.T) {
+	server := start(t)
+	client := connect(t, server)
+	models := []*pace.Pace{{Quota: 1000, Burst: 10}, {Quota: 1000, Burst: 10}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, len(models))
+	for _, m := range models {
+		go func() { ended <- m.Share(ctx, &retryredis.Store{Client: client, Key: "quota"}) }()
+	}
+	until := func(what string, is func(pace.Status) bool) {
+		t.Helper()
+		for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+			right := true
+			for _, m := range models {
+				if err := retry.Run(ctx, retry.Policy{Guards: []retry.Guard{m}}, func(context.Context) error { return nil }); err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+				right = right && is(m.Status())
+			}
+			if right {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: %+v", what, models[0].Status())
+			}
+		}
+	}
+	shared := func(s pace.Status) bool { return s.Shared && s.Err == nil }
+	alone := func(word string) func(pace.Status) bool {
+		return func(s pace.Status) bool { return !s.Shared && s.Err != nil && strings.Contains(s.Err.Error(), word) }
+	}
+	until("shared", shared)
+	client.FlushAll(ctx)
+	until("emptied", shared)
+	client.Set(ctx, "quota", "another program's", 0)
+	until("a foreign key", alone("WRONGTYPE"))
+	client.Del(ctx, "quota")
+	until("without it", shared)
+	client.Do(ctx, "REPLICAOF", "127.0.0.1", "1")
+	until("a replica", alone("READONLY"))
+	client.Do(ctx, "REPLICAOF", "NO", "ONE")
+	until("a master", shared)
+	goOn := server.halt()
+	until("a silent server", alone("has not answered"))
+	goOn()
+	until("one that goes on", shared)
+	client.ScriptFlush(ctx)
+	until("without its script", shared)
+	cancel()
+	for range models {
+		if err := <-ended; err != context.Canceled {
+			t.Error(err)
 		}
 	}
 }

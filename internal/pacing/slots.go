@@ -102,10 +102,8 @@ func (p *Pacer[T]) News() {
 func (k *sharing) reserves() bool { return k.joined && !k.fails }
 
 // reports reports whether a hold is one for all. A process none of whose attempts pass may have a
-// wrong key: it reports no second hold, unless another process has reported one.
-func (k *told) reports() bool {
-	return k.reserves() && (k.lost < nonePass || k.moved > k.reported)
-}
+// wrong key: it holds itself, unless another process has reported a hold too.
+func (k *told) reports() bool { return k.reserves() && (k.passed || k.moved > k.reported) }
 
 // have returns how many slots are left.
 func (k *sharing) have() (n float64) {
@@ -305,7 +303,7 @@ func (p *Pacer[T]) Answered(now time.Time, a Ask, s Slots) (refused []*Turn[T]) 
 	k.spare = max(k.spare-a.Unused, 0)
 	k.follow(now, s.Moved)
 	if a.Hold > 0 {
-		k.hold, k.reported = 0, s.Moved
+		k.hold, k.reported, k.passed = 0, s.Moved, false
 	}
 	k.heard = now
 	if s.N > tiny {
@@ -334,11 +332,13 @@ func (p *Pacer[T]) Answered(now time.Time, a Ask, s Slots) (refused []*Turn[T]) 
 func (k *sharing) follow(now time.Time, moved float64) {
 	switch by := moved - k.moved; {
 	case k.heard.IsZero():
+		k.reported = moved
 	case by > 0: // a hold
 		for i := range k.slots {
 			k.slots[i].at = k.slots[i].at.Add(inSeconds(min(by, ages)))
 		}
 	case by < 0: // the store has lost what it knew
+		k.reported = moved
 		for i, b := range k.slots {
 			if b.at.Sub(now) > horizon {
 				k.slots = k.slots[:i]

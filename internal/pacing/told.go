@@ -10,7 +10,7 @@ type told struct {
 	second  int64      // the one underway
 	ended   [2]float64 // attempts of it, and of the one before,
 	refused [2]float64 // and of these those that were throttled
-	lost    int        // attempts that were throttled since one has passed
+	passed  bool       // an attempt has passed since this process has held all
 
 	minute, wasted float64 // attempts, and of them those that were throttled, which fade in a minute
 
@@ -20,7 +20,6 @@ type told struct {
 const (
 	fewest   = 4                // attempts of two seconds, of which half must be throttled before the server's wait holds all
 	longest  = 75 * time.Second // that such a hold may last
-	nonePass = 8                // attempts in a row: if all are throttled, that may not be the quota
 	judged   = 20               // attempts, before which it is not known which part is throttled
 )
 
@@ -80,7 +79,7 @@ func (p *Pacer[T]) Ended(now time.Time) {
 	if k := p.told; k != nil {
 		k.tick(now)
 		k.ended[0]++
-		k.lost = 0
+		k.passed = true
 	}
 }
 
@@ -91,7 +90,6 @@ func (p *Pacer[T]) throttledTold(hint time.Duration) {
 	k.tick(p.now)
 	k.ended[0]++
 	k.refused[0]++
-	k.lost = min(k.lost+1, nonePass)
 	ended, refused := k.ended[0]+k.ended[1], k.refused[0]+k.refused[1]
 	if hint > 0 && ended >= fewest && 2*refused >= ended {
 		p.holdTold(hint)
