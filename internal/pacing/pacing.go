@@ -207,7 +207,7 @@ func (p *Pacer[T]) Throttled(now time.Time, round uint64, hint time.Duration) {
 func (p *Pacer[T]) Hold(now time.Time, d time.Duration) {
 	p.advance(now)
 	if p.told != nil && d > 0 {
-		p.holdTold(d)
+		p.holdTold(d, p.told.reserves()) // the caller knows
 		return
 	}
 	p.holdFor(d)

@@ -92,14 +92,14 @@ func (p *Pacer[T]) throttledTold(hint time.Duration) {
 	k.refused[0]++
 	ended, refused := k.ended[0]+k.ended[1], k.refused[0]+k.refused[1]
 	if hint > 0 && ended >= fewest && 2*refused >= ended {
-		p.holdTold(hint)
+		p.holdTold(hint, k.reports())
 	}
 }
 
 // holdTold holds all who share the quota, or this process alone.
-func (p *Pacer[T]) holdTold(d time.Duration) {
+func (p *Pacer[T]) holdTold(d time.Duration, all bool) {
 	d = min(d, longest)
-	if p.told.reports() {
+	if all {
 		p.told.hold = max(p.told.hold, d.Seconds())
 	} else {
 		p.hold = later(p.hold, p.now.Add(d))
