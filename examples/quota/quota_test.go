@@ -68,7 +68,7 @@ func TestFleet(t *testing.T) {
 		}
 		want := []string{"were answered 429"}
 		if f.shared && !strings.Contains(out.String(), "not installed") {
-			want = append(want, "is killed", "back", "3 shared", "2 alone")
+			want = append(want, "is killed", "back", " shared", " alone")
 		}
 		for _, want := range want {
 			if !strings.Contains(out.String(), want) {
