@@ -110,8 +110,11 @@ func (e joins) Unwrap() []error      { e.calls++; return e.errs }
 func (e joins) As(target any) bool   { e.calls++; return errors.As(errors.Join(e.errs...), target) }
 func (e joins) Is(target error) bool { e.calls++; return errors.Is(errors.Join(e.errs...), target) }
 
-func (conceals) Error() string          { return "conceals" }
-func (e conceals) As(target any) bool   { e.calls++; return anyOf(e.errs).As(target) }
+func (conceals) Error() string { return "conceals" }
+func (e conceals) As(target any) bool {
+	e.calls++
+	return slices.ContainsFunc(e.errs, func(err error) bool { return errors.As(err, target) })
+}
 func (e conceals) Is(target error) bool { e.calls++; return aggregate(e.errs).Is(target) }
 
 func (*skips) Error() string          { return "skips" }

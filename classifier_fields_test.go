@@ -467,6 +467,7 @@ func Code(error, string) Facts               { return 0 }
 func Status(int, bool) Facts                 { return 0 }
 func Alert(uint64) Facts                     { return 0 }
 func Refused(string) Facts                   { return 0 }
+func Text(string) Facts                      { return 0 }
 `)
 	overlay, err := json.Marshal(map[string]any{"Replace": replaced})
 	if err != nil {

@@ -11,8 +11,10 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -50,6 +52,27 @@ func TestDialOfWhatMayComeLater(t *testing.T) {
 	} {
 		if got := retry.DefaultClassifier(tt.err); got != tt.want {
 			t.Errorf("%v is %v, want %v", tt.err, got, tt.want)
+		}
+	}
+}
+
+// A program that is not there does not come, and a server that was closed does not open again.
+func TestSuperviseEndsWithWhatWasEnded(t *testing.T) {
+	server := &http.Server{}
+	if err := server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, op := range map[string]func(context.Context) error{
+		"a closed server": func(context.Context) error { return server.ListenAndServe() },
+		"a wrapped one":   func(context.Context) error { return fmt.Errorf("api: %w", server.ListenAndServe()) },
+		"no program":      func(ctx context.Context) error { return exec.CommandContext(ctx, "no-such-program").Run() },
+		"no file":         func(ctx context.Context) error { return exec.CommandContext(ctx, "/no/such/program").Run() },
+	} {
+		p, _ := virtual()
+		calls := 0
+		err := retry.Supervise(t.Context(), p, 1, func(ctx context.Context) error { calls++; return op(ctx) })
+		if e, ok := errors.AsType[*retry.Error](err); calls != 1 || !ok || e.Reason != retry.ReasonPermanent {
+			t.Errorf("%s: %v after %d calls, want the end after one", name, err, calls)
 		}
 	}
 }

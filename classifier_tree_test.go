@@ -55,11 +55,11 @@ func (e aggregate) Is(target error) bool {
 }
 
 // anyOf has an As method over all of its errors.
-type anyOf []error
+type anyOf [2]error
 
 func (anyOf) Error() string { return "any of" }
 func (e anyOf) As(target any) bool {
-	return slices.ContainsFunc(e, func(err error) bool { return errors.As(err, target) })
+	return slices.ContainsFunc(e[:], func(err error) bool { return errors.As(err, target) })
 }
 
 // dialer says that it is a failed dial, whose cause is the dialer.
@@ -140,6 +140,8 @@ func TestTreesThatOnlyAsAndIsWalk(t *testing.T) {
 
 		{aggregate{errDown}, unknown},
 		{aggregate{errDown, fs.ErrNotExist}, permanent},
+		{aggregate{errDown, status(404)}, permanent},
+		{aggregate{errDown, fmt.Errorf("x: %w", code("Throttling"))}, throttled},
 		{aggregate{errDown, syscall.ECONNREFUSED}, transient},
 		{aggregate{errDown, syscall.EMFILE}, throttled},
 		{aggregate{errDown, context.DeadlineExceeded}, timedOut},

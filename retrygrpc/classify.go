@@ -32,7 +32,7 @@ func Classify(err error) retry.Class {
 }
 
 // classOf returns the class of a code, Permanent for the OK of an error. Without this package
-// internal/clienterr judges codes, by clienterr.GRPC.
+// internal/clienterr judges codes, by its table grpc.
 func classOf(c codes.Code) retry.Class {
 	switch c {
 	case codes.Unavailable:
@@ -98,11 +98,21 @@ func unencoded(st *status.Status) bool {
 		(strings.HasPrefix(st.Message(), "grpc: error while marshaling:") || strings.HasPrefix(st.Message(), "grpc: error while compressing:"))
 }
 
+// tokenless reports whether grpc could not get the credentials of a call, so that no server has
+// seen it. grpc says so by nothing but a text (internal/transport/http2_client.go, getTrAuthData
+// and getCallAuthData), and a server may send that as well.
+func tokenless(st *status.Status) bool {
+	return strings.HasPrefix(st.Message(), "transport: per-RPC creds failed due to error:")
+}
+
 // classify returns the class of an attempt that ended with a status. hint is what
 // the server asked for; now says that it asked for a retry without a wait.
 func (a *attempt) classify(st *status.Status, hint time.Duration, now bool) retry.Class {
 	c := st.Code()
 	class := classOf(c)
+	if !a.sent() && tokenless(st) && !a.closed() {
+		return retry.Unprocessed
+	}
 	switch c {
 	case codes.ResourceExhausted: // also grpc's own code for a message that is too large
 		if !a.trailersOnly() {

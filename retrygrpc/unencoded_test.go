@@ -1,6 +1,7 @@
 package retrygrpc_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -80,5 +82,43 @@ func TestUnencodedAnswerIsAnAnswer(t *testing.T) {
 	cc := dial(t, s.addr, &retrygrpc.Client{Policy: four()})
 	if _, err := call(within(t), cc, get); status.Code(err) != codes.Internal || s.calls() != 1 {
 		t.Errorf("%v after %d calls, want one", err, s.calls())
+	}
+}
+
+// tokens fails as often as it says.
+type tokens struct{ failures int }
+
+func (t *tokens) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	if t.failures--; t.failures >= 0 {
+		return nil, errors.New("token endpoint: 503")
+	}
+	return map[string]string{"authorization": "x"}, nil
+}
+
+func (*tokens) RequireTransportSecurity() bool { return false }
+
+// A call without its token was not made: it is repeated, whatever its method.
+func TestCallWithoutATokenIsRepeated(t *testing.T) {
+	for name, with := range map[string]func(credentials.PerRPCCredentials) ([]grpc.DialOption, []grpc.CallOption){
+		"of the connection": func(c credentials.PerRPCCredentials) ([]grpc.DialOption, []grpc.CallOption) {
+			return []grpc.DialOption{grpc.WithPerRPCCredentials(c)}, nil
+		},
+		"of the call": func(c credentials.PerRPCCredentials) ([]grpc.DialOption, []grpc.CallOption) {
+			return nil, []grpc.CallOption{grpc.PerRPCCredentials(c)}
+		},
+	} {
+		s := serve(t, failing(0, nil))
+		dialing, calling := with(&tokens{failures: 2})
+		cc := dial(t, s.addr, &retrygrpc.Client{Policy: four()}, dialing...)
+		if err := cc.Invoke(within(t), pay, wrapperspb.String("x"), new(wrapperspb.StringValue), calling...); err != nil || s.calls() != 1 {
+			t.Errorf("%s: %v after %d calls, want one that succeeds", name, err, s.calls())
+		}
+	}
+	for _, code := range []codes.Code{codes.Unauthenticated, codes.Internal} { // a server's, which may have done some of the work
+		s := serve(t, failing(9, status.Error(code, "transport: per-RPC creds failed due to error: x")))
+		cc := dial(t, s.addr, &retrygrpc.Client{Policy: four()})
+		if err := cc.Invoke(within(t), pay, wrapperspb.String("x"), new(wrapperspb.StringValue)); status.Code(err) != code || s.calls() != 1 {
+			t.Errorf("from a server: %v after %d calls, want one", err, s.calls())
+		}
 	}
 }

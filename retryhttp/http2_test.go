@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -210,4 +211,30 @@ func TestHTTP2PostThatTimesOut(t *testing.T) {
 		t.Errorf("error %v, want two attempts", err)
 	}
 	s.wantRequests(t, 1)
+}
+
+// A request whose header is larger than the server takes is not sent, however often.
+func TestHeaderThatIsTooLargeIsTriedOnce(t *testing.T) {
+	var served atomic.Int32
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
+	server.EnableHTTP2, server.Config.MaxHeaderBytes = true, 1<<10
+	server.StartTLS()
+	defer server.Close()
+	attempts := 0
+	p := retry.Policy{Backoff: retry.Constant(0), Hooks: retry.Hooks{AttemptDone: func(context.Context, retry.Attempt) { attempts++ }}}
+	client := &http.Client{Transport: &retryhttp.Transport{Policy: p, Base: server.Client().Transport}}
+	for i, size := range []int{1, 1 << 20} { // the server says with its first answer how much it takes
+		req, err := http.NewRequestWithContext(t.Context(), "GET", server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Large", strings.Repeat("x", size))
+		resp, err := client.Do(req)
+		if err == nil {
+			resp.Body.Close()
+		}
+		if (err == nil) != (i == 0) || attempts != i+1 || served.Load() != 1 {
+			t.Errorf("%d bytes: %v, %d attempts, %d served", size, err, attempts, served.Load())
+		}
+	}
 }

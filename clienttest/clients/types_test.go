@@ -3,6 +3,7 @@ package clients_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"testing"
@@ -14,8 +15,12 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/IBM/sarama"
 	cassandra "github.com/apache/cassandra-gocql-driver/v2"
+	avast "github.com/avast/retry-go/v4"
 	"github.com/aws/smithy-go"
 	"github.com/bwmarrin/discordgo"
+	backoff4 "github.com/cenkalti/backoff/v4"
+	backoff5 "github.com/cenkalti/backoff/v5"
+	backoff7 "github.com/cenkalti/backoff/v7"
 	coder "github.com/coder/websocket"
 	"github.com/elastic/go-elasticsearch/v9/typedapi/types"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
@@ -47,6 +52,9 @@ import (
 	"google.golang.org/api/googleapi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"github.com/goretry/retry"
 )
@@ -192,6 +200,16 @@ func TestTypes(t *testing.T) {
 		{&sftp.StatusError{Code: 2}, permanent, 0},
 		{&websocket.CloseError{Code: websocket.CloseTryAgainLater}, throttled, 0},
 		{coder.CloseError{Code: coder.StatusPolicyViolation}, permanent, 0},
+		{backoff4.Permanent(status.Error(codes.Unavailable, "x")), permanent, 0},
+		{backoff5.Permanent(errors.New("x")), permanent, 0},
+		{backoff7.Permanent(fmt.Errorf("x: %w", io.ErrUnexpectedEOF)), permanent, 0},
+		{&backoff7.RetryError{LastErr: errors.New("x"), Cause: backoff7.ErrPermanent}, permanent, 0},
+		{&backoff7.RetryError{LastErr: status.Error(codes.Unavailable, "x"), Cause: backoff7.ErrExhausted}, transient, 0},
+		{backoff5.RetryAfter(7), throttled, 7 * second},
+		{backoff7.RetryAfter(7*second, errors.New("x")), throttled, 7 * second},
+		{fmt.Errorf("x: %w", avast.Unrecoverable(status.Error(codes.Unavailable, "x"))), permanent, 0},
+		{utilerrors.NewAggregate([]error{errors.New("x"), apierrors.NewNotFound(schema.GroupResource{}, "x")}), permanent, 0},
+		{utilerrors.NewAggregate([]error{errors.New("x"), apierrors.NewTooManyRequests("x", 7)}), throttled, 7 * second},
 		{byGraph(404, ""), permanent, 0},
 		{byGraph(429, "7"), throttled, 7 * second},
 		{byGraph(503, "7"), transient, 7 * second},

@@ -195,6 +195,9 @@ var vendors = map[string]vendor{
 			return connect.NewWireError(connect.Code(s.number), errors.New("x"))
 		}},
 	}},
+	"grpctext": {clients: []client{
+		{"grpc", func(s sample) error { return status.Error(grpcCode(or(s.word, "Unauthenticated")), s.code) }},
+	}},
 	"http": {clients: []client{
 		{"retryhttp", func(s sample) error { return &retryhttp.StatusError{Code: s.number} }},
 		{"go-github", func(s sample) error { return &github.ErrorResponse{Response: response(s.number)} }},

@@ -118,7 +118,7 @@ func (k *Type) read(v reflect.Value) (a Answer) {
 		}
 		a.Facts &^= Blames
 	}
-	if k.kind == malformed && cut(v) {
+	if k.kind == blamed && cut(v) {
 		a.Facts = Facts(Transient)
 	}
 	return a

@@ -49,8 +49,8 @@ func (k *Type) apply(r *rule, t reflect.Type) {
 		k.facts = Facts(TimedOut)
 	case never:
 		k.facts = Facts(Permanent)
-	case malformed:
-		k.kind, k.facts = malformed, Facts(Permanent)|Blames
+	case blamed:
+		k.kind, k.facts = blamed, Facts(Permanent)|Blames
 	case connecting:
 		k.Connects = true
 	case tooMany:

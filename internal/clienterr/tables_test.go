@@ -18,6 +18,7 @@ var tables = map[string]*table{
 	"eventhubs":     &eventhubsCodes,
 	"google":        &googleCodes,
 	"grpc":          &grpcCodes,
+	"grpctext":      &grpctextCodes,
 	"hana":          &hanaCodes,
 	"http":          &httpCodes,
 	"http2":         &http2Codes,

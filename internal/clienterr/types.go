@@ -8,12 +8,12 @@ type kind uint8
 const (
 	inCode     kind = iota + 1 // a code of the rule's table
 	inHTTP                     // an HTTP status
-	inSeconds                  // how many seconds to wait
+	inSeconds                  // how long to wait: seconds, or a time.Duration
 	inError                    // an error that says it all
 	tooMany                    // a time.Time to wait for, of an error that is a 429 by its type
 	timeout                    // nowhere: each error of the type is a timeout
 	never                      // nowhere: each error of the type is permanent
-	malformed                  // nowhere: each error of the type is about what was to be read
+	blamed                     // nowhere: likewise, and the content of the call is to blame
 	connecting                 // nowhere: the error of a connection that did not come about
 
 	// The next need more than a code.
@@ -44,6 +44,7 @@ type rule struct {
 // something counts. What a rule does not say is read from its errors as from those of any
 // other type.
 var rules = []rule{
+	{"google.golang.org/grpc/internal/status", "Error", inCode, "s.s.Message e.Message", &grpctextCodes},
 	{"google.golang.org/grpc/internal/status", "Error", inCode, "s.s.Message e.Message", &etcdCodes}, // its client turns most of these into its own
 	{"google.golang.org/grpc/internal/status", "Error", inCode, "s.s.Code e.Code", &grpcCodes},
 	{"go.temporal.io/api/serviceerror", "", inCode, "st.s.Code", &temporalCodes},
@@ -162,6 +163,13 @@ var rules = []rule{
 	{"github.com/coder/websocket", "CloseError", inCode, "Code", &websocketCodes},
 	{"nhooyr.io/websocket", "CloseError", inCode, "Code", &websocketCodes},
 
+	// Marks of the packages that others retry with.
+	{"github.com/cenkalti/backoff", "PermanentError", blamed, "", nil},
+	{"github.com/cenkalti/backoff", "permanent", blamed, "", nil},
+	{"github.com/cenkalti/backoff", "RetryAfterError", tooMany, "", nil},
+	{"github.com/cenkalti/backoff", "RetryAfterError", inSeconds, "Duration", nil},
+	{"github.com/avast/retry-go", "unrecoverableError", blamed, "", nil},
+
 	// Of the standard library. Names are as exact as types, and do not link crypto/tls and
 	// net/http into a program that does not use them: these make up a third of a small program.
 	{"crypto/tls", "CertificateVerificationError", never, "", nil},
@@ -169,23 +177,23 @@ var rules = []rule{
 	{"crypto/x509", "UnknownAuthorityError", never, "", nil},
 	{"crypto/x509", "HostnameError", never, "", nil},
 	{"crypto/x509", "CertificateInvalidError", never, "", nil},
-	{"encoding/json", "SyntaxError", malformed, "", nil},
-	{"encoding/json", "UnmarshalTypeError", malformed, "", nil},
+	{"encoding/json", "SyntaxError", blamed, "", nil},
+	{"encoding/json", "UnmarshalTypeError", blamed, "", nil},
 	{"encoding/json", "InvalidUnmarshalError", never, "", nil},
 	{"encoding/json", "MarshalerError", never, "", nil},
 	{"encoding/json", "UnsupportedTypeError", never, "", nil},
 	{"encoding/json", "UnsupportedValueError", never, "", nil},
-	{"encoding/xml", "SyntaxError", malformed, "", nil},
+	{"encoding/xml", "SyntaxError", blamed, "", nil},
 	{"encoding/xml", "TagPathError", never, "", nil},
 	{"encoding/xml", "UnsupportedTypeError", never, "", nil},
-	{"encoding/xml", "UnmarshalError", malformed, "", nil},
+	{"encoding/xml", "UnmarshalError", blamed, "", nil},
 	{"net", "AddrError", never, "", nil},
 	{"net", "ParseError", never, "", nil},
 	{"net", "InvalidAddrError", never, "", nil},
 	{"net", "UnknownNetworkError", never, "", nil},
-	{"net/http", "MaxBytesError", malformed, "", nil},
+	{"net/http", "MaxBytesError", blamed, "", nil},
 	{"os/exec", "Error", never, "", nil},
-	{"strconv", "NumError", malformed, "", nil},
+	{"strconv", "NumError", blamed, "", nil},
 }
 
 // rulesFor returns the rules for a type.

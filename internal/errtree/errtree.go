@@ -95,17 +95,13 @@ func Below(err error) (one error, joined []error) {
 	return nil, listed(err)
 }
 
-// listed returns the errors in err, if it is a slice of errors without methods that show
-// them, such as the WriteErrors of segmentio's kafka-go, or the MultiError of Google's
-// datastore. Their nil errors stand for parts that succeeded, so they prove that
+// listed returns the errors in err, if it is a slice of errors without a method Unwrap, such
+// as the WriteErrors of segmentio's kafka-go, the MultiError of Google's datastore, or the
+// Aggregate of Kubernetes, whose method Is shows less. Their nil errors stand for parts that succeeded, so they prove that
 // something happened.
 func listed(err error) (errs []error) {
 	v := reflect.ValueOf(err)
 	if v.Kind() != reflect.Slice || !v.Type().Elem().Implements(reflect.TypeFor[error]()) {
-		return nil
-	}
-	switch err.(type) {
-	case asMethod, isMethod:
 		return nil
 	}
 	errs = make([]error, v.Len())
