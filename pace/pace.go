@@ -342,7 +342,7 @@ func (p *Pace) Leave(pass retry.Pass, x retry.Exit) {
 	switch t, has := pass.Held.(*turn); {
 	case p == nil:
 	case x.Ending != retry.NotMade && x.Verdict.Class == retry.Throttled:
-		p.throttled(pass.Round, x)
+		p.throttled(pacing.Refusal{Round: pass.Round, Took: x.Took, Hint: x.Verdict.Hint}, x)
 	case x.Ending == retry.NotMade && has:
 		p.abandon(t, x.Verdict.Err != nil)
 	case x.Ending == retry.Returned && has:
@@ -373,12 +373,12 @@ func (p *Pace) abandon(t *turn, refused bool) {
 
 // throttled notes that an attempt was throttled, with the round of its turn, 0 if it had
 // none.
-func (p *Pace) throttled(round uint64, x retry.Exit) {
+func (p *Pace) throttled(r pacing.Refusal, x retry.Exit) {
 	p.on(x.Clock, nil)
 	now := p.lock()
 	defer p.unlock()
 	p.chance()
-	p.pacer.Throttled(now, round, x.Verdict.Hint)
+	p.pacer.Throttled(now, r)
 }
 
 func (p *Pace) wakeFirst() {

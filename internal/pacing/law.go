@@ -30,6 +30,7 @@ const (
 	calmly  = 75                     // square root of the time in which a gain per second grows by 1
 	fallen  = 1. / 2                 // of the rate before its cuts, below which it grows back faster
 	drought = 8                      // throttled attempts in a row, after which the rate that passes is not known; fitted
+	prompt  = .3                     // seconds: the later refusals come, beyond that, the slower does the rate grow
 	regain  = 30                     // seconds in which that gain per second grows by 1, at a rate e times lower
 	forget  = 30                     // seconds in which the rate before the cuts falls by the factor e
 	window  = 128                    // attempts of which the longer share is the throttled part
@@ -61,6 +62,7 @@ type law struct {
 	share float64   // of the recent attempts, those that were throttled
 	came  float64   // attempts per second when they were counted last
 	row   int       // attempts that were throttled one after another
+	late  float64   // seconds until an attempt was throttled, recently
 	calm  float64   // seconds since the last throttled attempt in which attempts waited, and none was held
 	busy  time.Time // when an attempt last had to wait, or was throttled
 
@@ -137,9 +139,11 @@ func (l *law) unstart(round uint64) {
 	}
 }
 
-// throttled notes that an attempt which started in a round was throttled. It reports whether
-// the server's hint holds all attempts.
-func (l *law) throttled(now time.Time, round uint64) (holds bool) {
+// throttled notes that an attempt was throttled. It reports whether the server's hint holds all
+// attempts.
+func (l *law) throttled(now time.Time, r Refusal) (holds bool) {
+	round := r.Round
+	l.late += (r.Took.Seconds() - l.late) / memory
 	remembered := l.rate > 0 && now.Sub(l.busy) < known
 	l.busy, l.calm = now, 0
 	switch {
@@ -319,6 +323,9 @@ func (l *law) grow(seconds float64) {
 	if l.spare.Seeks(l.rate) {
 		gain += seek
 	}
+	// What the rate gains before its first refusal is known is too much, so the gain in that time stays
+	// the same however late refusals come.
+	gain /= max(l.late/prompt, 1)
 	l.rate = min(l.rate+l.rate*min(seconds*gain, 1), highest)
 }
 

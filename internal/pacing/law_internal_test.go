@@ -34,7 +34,7 @@ func TestRespite(t *testing.T) {
 		for range starts {
 			l.start()
 		}
-		l.throttled(noon, l.round)
+		l.throttled(noon, Refusal{Round: l.round})
 		if ended := l.spare.Left == 0; ended != ends || ended != (l.spare.Verdicts == 0) {
 			t.Errorf("after %d attempts without a throttled one: %v s and %v verdicts", starts, l.spare.Left, l.spare.Verdicts)
 		}
@@ -44,12 +44,12 @@ func TestRespite(t *testing.T) {
 	}
 	l = spared()
 	l.passed, l.spare.Left = 57, .5
-	if l.throttled(noon, l.round); l.spare.Left != 0 || l.spare.Verdicts != 0 {
+	if l.throttled(noon, Refusal{Round: l.round}); l.spare.Left != 0 || l.spare.Verdicts != 0 {
 		t.Errorf("a gap in the last second of a respite: %+v", l)
 	}
 	// Without a respite there is no gap.
 	l = law{state: paced, rate: 10, round: 5, spare: trial.Respite{Base: 1. / 8, Verdicts: 2}, passed: 1000}
-	if l.throttled(noon, 5); l.spare.Verdicts != 2 {
+	if l.throttled(noon, Refusal{Round: 5}); l.spare.Verdicts != 2 {
 		t.Errorf("%v verdicts, want 2", l.spare.Verdicts)
 	}
 }
@@ -70,19 +70,19 @@ func TestCutsInARespite(t *testing.T) {
 		if !tt.late {
 			l.since = noon.Add(-burst + 1)
 		}
-		l.throttled(noon, round)
+		l.throttled(noon, Refusal{Round: round})
 		if cut := l.rate < 10; cut != tt.cuts || cut != (l.round > round) || l.rate < 5 || l.trial != (trial.Trial{}) {
 			t.Errorf("%v of 128: a rate of %v", tt.lost, l.rate)
 		}
 	}
 	l := spared()
 	l.recent.lost, l.spare.Left = 40, .5
-	if l.throttled(noon, l.round); l.rate >= 10 || l.trial != (trial.Trial{}) {
+	if l.throttled(noon, Refusal{Round: l.round}); l.rate >= 10 || l.trial != (trial.Trial{}) {
 		t.Errorf("in the last second of a respite: %+v", l)
 	}
 	l = spared()
 	l.recent.lost = 40
-	if l.throttled(noon, l.round-1); l.rate != 10 {
+	if l.throttled(noon, Refusal{Round: l.round - 1}); l.rate != 10 {
 		t.Errorf("an attempt of the round before led to %v", l.rate)
 	}
 }
@@ -91,7 +91,7 @@ func TestCutsInARespite(t *testing.T) {
 func TestCutsAreApart(t *testing.T) {
 	for since, cuts := range map[time.Duration]bool{0: false, burst - 1: false, burst: true, time.Second: true} {
 		l := law{state: paced, rate: 2, round: 5, since: noon.Add(-since), share: .2}
-		if l.throttled(noon, 5); l.rate < 2 != cuts {
+		if l.throttled(noon, Refusal{Round: 5}); l.rate < 2 != cuts {
 			t.Errorf("%v after a cut: a rate of %v", since, l.rate)
 		}
 	}
@@ -127,7 +127,7 @@ func TestHintsInARespite(t *testing.T) {
 	for share, want := range map[float64]bool{enough - 1./memory - .01: false, enough: false, enough + 1./8: true} {
 		l := spared()
 		l.share = share
-		if holds := l.throttled(noon, l.round); holds != want {
+		if holds := l.throttled(noon, Refusal{Round: l.round}); holds != want {
 			t.Errorf("a share of %v, and one more: holds %v", share, holds)
 		}
 	}
@@ -179,13 +179,13 @@ func TestCountingEndsExactly(t *testing.T) {
 		{8, 1, briefly, true}, {8, 1, briefly - 1, false},
 	} {
 		l := law{state: counting, round: 3, oldest: 3, since: noon.Add(-tt.after), recent: sample{tt.sent, tt.lost}, took: 2}
-		l.throttled(noon, 3)
+		l.throttled(noon, Refusal{Round: 3})
 		if ended := l.state == paced; ended != tt.ends || ended && (!near(l.rate, max(tt.sent-tt.lost-1, 1)/2) || l.round != 4) {
 			t.Errorf("%v of %v after %v: %+v", tt.lost+1, tt.sent, tt.after, l)
 		}
 	}
 	l := law{state: counting, round: 3, oldest: 3, since: noon.Add(-time.Minute), recent: sample{300, 60}, took: 10}
-	if l.throttled(noon, 3); l.recent.sent != window || !near(l.recent.lost, 61*window/300.) {
+	if l.throttled(noon, Refusal{Round: 3}); l.recent.sent != window || !near(l.recent.lost, 61*window/300.) {
 		t.Errorf("%+v are remembered of 300", l.recent)
 	}
 }
@@ -197,16 +197,16 @@ func TestFlood(t *testing.T) {
 		holds       bool
 	}{{14, 0, false}, {15, 0, true}, {15, 24, true}, {15, 24.1, false}} {
 		l := law{state: counting, round: 3, oldest: 3, under: tt.under, recent: sample{sent: tt.sent}}
-		if holds := l.throttled(noon, 2); holds != tt.holds || l.under != tt.under+1 {
+		if holds := l.throttled(noon, Refusal{Round: 2}); holds != tt.holds || l.under != tt.under+1 {
 			t.Errorf("%v and %v since: holds %v", tt.under+1, tt.sent, holds)
 		}
 	}
 	l := law{state: held, round: 3, oldest: 3}
-	if before := l; l.throttled(noon, 3) || l.round != before.round || l.state != held {
+	if before := l; l.throttled(noon, Refusal{Round: 3}) || l.round != before.round || l.state != held {
 		t.Errorf("in a hold: %+v", l)
 	}
 	l = law{state: paced, round: 3, oldest: 3, under: 40}
-	if l.throttled(noon, 2) || l.under != 40 {
+	if l.throttled(noon, Refusal{Round: 2}) || l.under != 40 {
 		t.Error("held by attempts of before")
 	}
 }
@@ -238,7 +238,7 @@ func TestDrought(t *testing.T) {
 		l := closed()
 		for range row {
 			l.start()
-			l.throttled(noon.Add(-time.Hour), l.round) // no cut
+			l.throttled(noon.Add(-time.Hour), Refusal{Round: l.round}) // no cut
 		}
 		l.was = max(l.was, l.rate)
 		if l.was != want || l.row != row {
@@ -253,13 +253,27 @@ func TestDrought(t *testing.T) {
 	for range 20 { // every second one passes
 		l.start()
 		l.start()
-		l.throttled(noon.Add(-time.Hour), l.round)
+		l.throttled(noon.Add(-time.Hour), Refusal{Round: l.round})
 	}
 	if l.row != 0 || l.was != 0 {
 		t.Errorf("%+v though some pass", l)
 	}
 	l = law{state: counting, round: 3, oldest: 3, since: noon.Add(-time.Minute), recent: sample{20, 10}, took: 4}
-	if l.throttled(noon, 3); l.came != 5 {
+	if l.throttled(noon, Refusal{Round: 3}); l.came != 5 {
 		t.Errorf("twenty in four seconds came at %v", l.came)
+	}
+}
+
+// The gain until a refusal is known is the same however late refusals come.
+func TestGrowsByLessIfRefusalsComeLate(t *testing.T) {
+	for late, want := range map[time.Duration]float64{0: .015, 300 * time.Millisecond: .015, 3 * time.Second: .0015} {
+		l := law{state: paced, rate: 10, round: 1, oldest: 1}
+		for range 400 {
+			l.throttled(noon, Refusal{Took: late, Round: 0})
+		}
+		l.calm, l.was, l.rate = -1, 0, 10 // so that calm gains nothing in this second
+		if l.grow(1); math.Abs(l.rate/10-1-want) > 1e-6 {
+			t.Errorf("refusals after %v: it grows by %v in a second, want %v", late, l.rate/10-1, want)
+		}
 	}
 }

@@ -185,19 +185,25 @@ func (p *Pacer[T]) renew() {
 	p.term++
 }
 
-// Throttled notes that an attempt which started in a round was throttled, with the
-// server's hint, 0 if there was none.
-func (p *Pacer[T]) Throttled(now time.Time, round uint64, hint time.Duration) {
+// Refusal is an attempt that was throttled.
+type Refusal struct {
+	Round uint64        // of the Pacer, when it started
+	Took  time.Duration // until it was throttled
+	Hint  time.Duration // the server's; 0 if there was none
+}
+
+// Throttled notes that an attempt was throttled.
+func (p *Pacer[T]) Throttled(now time.Time, r Refusal) {
 	p.advance(now)
 	if p.told != nil {
-		p.throttledTold(hint)
+		p.throttledTold(r.Hint)
 		return
 	}
 	if p.law.state == open {
 		p.renew()
 	}
-	if p.law.throttled(p.now, round) {
-		p.holdFor(hint)
+	if p.law.throttled(p.now, r) {
+		p.holdFor(r.Hint)
 	}
 }
 

@@ -51,7 +51,9 @@ func (p *pace) drain() {
 }
 
 // throttle notes that an attempt was throttled which started now.
-func (p *pace) throttle(hint time.Duration) { p.Throttled(p.now, p.Round(), hint) }
+func (p *pace) throttle(hint time.Duration) {
+	p.Throttled(p.now, pacing.Refusal{Round: p.Round(), Hint: hint})
+}
 
 // cut throttles an attempt when the rate may fall again.
 func (p *pace) cut() {
@@ -118,7 +120,7 @@ func TestCountsBeforeItPaces(t *testing.T) {
 		old := p.Round()
 		p.throttle(time.Hour)
 		for range 5 {
-			p.Throttled(p.now, old, 0) // were under way: nothing follows from them
+			p.Throttled(p.now, pacing.Refusal{Round: old}) // were under way: nothing follows from them
 		}
 		for i := range c.of {
 			p.enter(i, false, 0)
@@ -213,7 +215,7 @@ func TestLosesByTheShare(t *testing.T) {
 	before = p.Rate(p.now)
 	p.throttle(0) // in a burst
 	p.sleep(100 * time.Millisecond)
-	p.Throttled(p.now, r, 0) // began before the cut
+	p.Throttled(p.now, pacing.Refusal{Round: r}) // began before the cut
 	if p.Rate(p.now) != before {
 		t.Errorf("an attempt of the round before, or of the same moment, lowered the rate to %v", p.Rate(p.now))
 	}
@@ -357,7 +359,7 @@ func (p *pace) serve(s *server, perSecond float64, d time.Duration) {
 			return
 		}
 		if s.throttles(p.now) {
-			p.Throttled(p.now, t.Round, 0)
+			p.Throttled(p.now, pacing.Refusal{Round: t.Round})
 			again := &pacing.Turn[int]{Retry: true}
 			p.Enter(p.now, again, pacing.Never) // at the next tick, if it may start at once
 		}
@@ -517,7 +519,7 @@ func TestAHintHoldsAll(t *testing.T) {
 		for range 200 {
 			p := heldFor(100, hint)
 			began := p.now
-			p.Throttled(p.now, p.Round(), time.Millisecond) // does not shorten it
+			p.Throttled(p.now, pacing.Refusal{Round: p.Round(), Hint: time.Millisecond}) // does not shorten it
 			p.enter(0, false, 0)
 			p.drain()
 			d := p.now.Sub(began)
@@ -707,7 +709,7 @@ func TestRandomRuns(t *testing.T) {
 				}
 			}
 		case x < 90:
-			p.Throttled(p.now, p.Round()-uint64(min(rng.IntN(2), int(p.Round()))), time.Duration(rng.Int64N(int64(3*time.Second))))
+			p.Throttled(p.now, pacing.Refusal{Round: p.Round() - uint64(min(rng.IntN(2), int(p.Round()))), Hint: time.Duration(rng.Int64N(int64(3 * time.Second)))})
 		case x < 95:
 			for turn := range waiting {
 				p.Leave(turn)
@@ -840,14 +842,14 @@ func TestHintsCountFromAQuarterOn(t *testing.T) {
 
 	p = start() // a hundred that were under way when the first was throttled
 	for i := range 100 {
-		if p.Throttled(p.now, 0, hint); held(p) != (i >= 16) {
+		if p.Throttled(p.now, pacing.Refusal{Hint: hint}); held(p) != (i >= 16) {
 			t.Errorf("under way, throttled %d times: held %v", i+1, held(p))
 		}
 	}
 
 	p = start() // a few of a hundred that were under way, and of as many that came since
 	for i := range 40 {
-		p.Throttled(p.now, 0, hint)
+		p.Throttled(p.now, pacing.Refusal{Hint: hint})
 		for range 2 {
 			p.enter(0, false, 0)
 		}
@@ -971,7 +973,7 @@ func TestHoldsAreOne(t *testing.T) {
 		t.Errorf("rate %v after eight attempts in eight seconds, want a fifth of two", got)
 	}
 	for range 2 {
-		p.Throttled(p.now, before, time.Minute)
+		p.Throttled(p.now, pacing.Refusal{Round: before, Hint: time.Minute})
 	}
 	if wait := p.Ready(p.now, p.First()); wait != 0 || p.Rate(p.now) != .4 {
 		t.Errorf("the first waits %v more, at a rate of %v", wait, p.Rate(p.now))

@@ -78,15 +78,15 @@ func TestToldQuotaHolds(t *testing.T) {
 	for range 2 {
 		p.Ended(now)
 	}
-	p.Throttled(now, 0, 30*time.Second)
+	p.Throttled(now, pacing.Refusal{Hint: 30*time.Second})
 	if w := p.Wait(now); w != 0 {
 		t.Errorf("one of three: %v", w)
 	}
-	p.Throttled(now, 0, 30*time.Second)
+	p.Throttled(now, pacing.Refusal{Hint: 30*time.Second})
 	if w := p.Wait(now); w != 30*time.Second {
 		t.Errorf("two of four: %v, want 30s", w)
 	}
-	p.Throttled(now, 0, time.Hour)
+	p.Throttled(now, pacing.Refusal{Hint: time.Hour})
 	if w := p.Wait(now); w != 75*time.Second {
 		t.Errorf("an hour: %v, want 75s", w)
 	}
@@ -94,11 +94,11 @@ func TestToldQuotaHolds(t *testing.T) {
 	wantWaits(t, "after it", waits(p, after, 2, 0), 0, 100)
 
 	p, now = told(10, 1) // those of two seconds ago do not count
-	p.Throttled(now, 0, time.Second)
-	p.Throttled(now, 0, time.Second)
+	p.Throttled(now, pacing.Refusal{Hint: time.Second})
+	p.Throttled(now, pacing.Refusal{Hint: time.Second})
 	now = now.Add(2 * time.Second)
-	p.Throttled(now, 0, time.Second)
-	p.Throttled(now, 0, time.Second)
+	p.Throttled(now, pacing.Refusal{Hint: time.Second})
+	p.Throttled(now, pacing.Refusal{Hint: time.Second})
 	if w := p.Wait(now); w != 0 {
 		t.Errorf("two of two: %v", w)
 	}
@@ -117,7 +117,7 @@ func TestQuotaThatSeemsToBeSmaller(t *testing.T) {
 			p.Ended(now)
 		}
 		for range 5 {
-			p.Throttled(now, 0, 0)
+			p.Throttled(now, pacing.Refusal{})
 		}
 		if _, part := p.Quota(now.Add(time.Millisecond)); i == 0 && part != 0 {
 			t.Errorf("%v are throttled after 25 attempts of this second", part)
@@ -253,7 +253,7 @@ func TestAlone(t *testing.T) {
 		t.Errorf("alone at %v in a second, want 2", r)
 	}
 	rate := p.Rate(now)
-	p.Throttled(now, 0, 0)
+	p.Throttled(now, pacing.Refusal{})
 	now = now.Add(time.Second)
 	if r := p.Rate(now); r < .69*rate || r > .71*rate {
 		t.Errorf("%v after a second with a refusal, want .7 of %v", r, rate)
@@ -283,7 +283,7 @@ func TestAWrongKeyHoldsTheOthersOnce(t *testing.T) {
 		t.Helper()
 		for range 30 {
 			for range 4 {
-				p.Throttled(now, 0, 2*time.Second)
+				p.Throttled(now, pacing.Refusal{Hint: 2*time.Second})
 			}
 			answer()
 		}

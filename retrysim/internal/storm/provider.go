@@ -198,6 +198,7 @@ type providerCall struct {
 	deadline time.Duration // of all attempts; the end of time in a backlog
 	hint     time.Duration // of the latest answer
 	retries  int
+	sent     time.Duration       // when its latest attempt started
 	loop     *retry.Loop         // of this library's clients
 	turn     *pacing.Turn[int32] // of the latest attempt
 }
@@ -349,6 +350,7 @@ func (s *provision) happen(e event) {
 func (s *provision) send(i int32) {
 	c := &s.calls[i]
 	c.try = following(c.try)
+	c.sent = s.now
 	s.schedule(travel, arrives, i, c.try)
 }
 

@@ -176,7 +176,7 @@ func (c *pacedClient) wakeIn(wait time.Duration) { c.wakeProcess(c.process, wait
 
 func (c *pacedClient) answered(i int32, answer kind) {
 	if call := &c.calls[i]; answer == tooMany {
-		c.pacer.Throttled(c.Now(), call.turn.Round, call.hint)
+		c.pacer.Throttled(c.Now(), pacing.Refusal{Round: call.turn.Round, Took: c.now - call.sent, Hint: call.hint})
 	}
 	c.own.answered(i, answer)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/pacing"
 	"github.com/goretry/retry/limit"
 )
 
@@ -544,7 +545,7 @@ func (s *service) end(i int32, outcome kind) {
 		v = s.policies[0].Judge(err)
 	}
 	if s.pacers != nil && outcome == tooMany {
-		s.guarded[i].pacer.Throttled(s.Now(), s.guarded[i].turn.Round, 0)
+		s.guarded[i].pacer.Throttled(s.Now(), pacing.Refusal{Round: s.guarded[i].turn.Round, Took: s.now - c.sent})
 		v = free(v) // the pace limits the retry
 	}
 	wait, more := c.loop.Judged(s.Now(), v)
