@@ -52,12 +52,6 @@ func TestPrices(t *testing.T) {
 	}
 }
 
-func fail(b retry.Budget, n int) {
-	for range n {
-		b.End(retry.Outcome{})
-	}
-}
-
 // A retry is granted if what is left is enough for the price, and Price changes nothing.
 func TestPricesAgreeWithWithdraw(t *testing.T) {
 	for name, fresh := range map[string]func() priced{

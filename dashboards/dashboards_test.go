@@ -252,8 +252,8 @@ func TestAlerts(t *testing.T) {
 func TestDocumentedQueries(t *testing.T) {
 	c := checker{t, scrape(t)}
 	found := regexp.MustCompile("(?m)^\\| .*\\? \\| `(.+)` \\|$").FindAllSubmatch(read(t, "../docs/observability.md"), -1)
-	if len(found) != 9 {
-		t.Errorf("%d queries, want 9", len(found))
+	if len(found) != 8 {
+		t.Errorf("%d queries, want 8", len(found))
 	}
 	for _, m := range found {
 		c.labels("observability.md", string(m[1]))

@@ -200,7 +200,6 @@ type member struct {
 	mu                    sync.Mutex
 	calls, failed, passed float64
 	requests, refused     float64
-	inTurn                []time.Time
 }
 
 func (m *member) policy() retry.Policy {

@@ -35,12 +35,6 @@ func start(t testing.TB, args ...string) *server {
 	return started(t, append([]string{"--save", "", "--dir", t.TempDir(), "--bind", "127.0.0.1"}, args...))
 }
 
-// startSentinel starts a Sentinel that ends with the test.
-func startSentinel(t testing.TB, config string) *server {
-	t.Helper()
-	return started(t, []string{config, "--sentinel", "--bind", "127.0.0.1"})
-}
-
 func started(t testing.TB, args []string) *server {
 	t.Helper()
 	s := &server{t: t, args: args}

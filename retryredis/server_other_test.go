@@ -15,5 +15,3 @@ func (s *server) run() bool           { return false }
 func (s *server) addr() string        { return "" }
 func (s *server) kill()               {}
 func (s *server) halt() (goOn func()) { return func() {} }
-
-func startSentinel(t testing.TB, config string) *server { return start(t) }

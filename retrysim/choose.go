@@ -11,8 +11,8 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
-	"github.com/goretry/retry/retrysim/internal/storm"
 	"github.com/goretry/retry/retryconf"
+	"github.com/goretry/retry/retrysim/internal/storm"
 )
 
 // other is a policy's result in another disturbance.

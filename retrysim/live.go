@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/retrysim/internal/storm"
 	"github.com/goretry/retry/retryhttp"
+	"github.com/goretry/retry/retrysim/internal/storm"
 )
 
 func init() { // what needs net/http is left out of a page's program

@@ -14,7 +14,7 @@ import (
 // inside is the context of an attempt, in which a transaction may be open.
 type inside struct {
 	context.Context
-	db     any         // of Tx; nil: of TxOf
+	db     any // of Tx; nil: of TxOf
 	guards []retry.Guard
 	tx     any         // nil if BEGIN failed
 	over   atomic.Bool // the transaction has ended

@@ -22,8 +22,6 @@ type (
 	byField   struct{ StatusCode int }
 	noSuch    struct{ error }
 	forbidden struct{ error }
-	noSuchNow struct{ noSuch }
-	wrapped   struct{ errdef error }
 	byMongo   struct{ code int }
 	byRPC     int
 	byCatalog struct{ Code, SchemaName string }
@@ -39,7 +37,6 @@ func (e byAWS) Error() string                { return e.code }
 func (e byAWS) ErrorCode() string            { return e.code }
 func (e byAWS) HTTPStatusCode() int          { return e.status }
 func (e *byField) Error() string             { return "" }
-func (noSuchNow) Unavailable()               {}
 func (noSuch) NotFound()                     {}
 func (forbidden) Forbidden()                 {}
 func (e byRPC) Error() string                { return strconv.Itoa(int(e)) }

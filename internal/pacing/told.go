@@ -18,9 +18,9 @@ type told struct {
 }
 
 const (
-	fewest   = 4                // attempts of two seconds, of which half must be throttled before the server's wait holds all
-	longest  = 75 * time.Second // that such a hold may last
-	judged   = 20               // attempts, before which it is not known which part is throttled
+	fewest  = 4                // attempts of two seconds, of which half must be throttled before the server's wait holds all
+	longest = 75 * time.Second // that such a hold may last
+	judged  = 20               // attempts, before which it is not known which part is throttled
 )
 
 // tiny is less than any part of a unit that matters: numbers of units are sums.

@@ -78,11 +78,11 @@ func TestToldQuotaHolds(t *testing.T) {
 	for range 2 {
 		p.Ended(now)
 	}
-	p.Throttled(now, pacing.Refusal{Hint: 30*time.Second})
+	p.Throttled(now, pacing.Refusal{Hint: 30 * time.Second})
 	if w := p.Wait(now); w != 0 {
 		t.Errorf("one of three: %v", w)
 	}
-	p.Throttled(now, pacing.Refusal{Hint: 30*time.Second})
+	p.Throttled(now, pacing.Refusal{Hint: 30 * time.Second})
 	if w := p.Wait(now); w != 30*time.Second {
 		t.Errorf("two of four: %v, want 30s", w)
 	}
@@ -283,7 +283,7 @@ func TestAWrongKeyHoldsTheOthersOnce(t *testing.T) {
 		t.Helper()
 		for range 30 {
 			for range 4 {
-				p.Throttled(now, pacing.Refusal{Hint: 2*time.Second})
+				p.Throttled(now, pacing.Refusal{Hint: 2 * time.Second})
 			}
 			answer()
 		}

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/retrysim/internal/storm"
 	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/retrysim/internal/storm"
 )
 
 // once makes one attempt: what a limit does shows best without retries.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
-	"github.com/goretry/retry/retrysim/internal/storm"
 	"github.com/goretry/retry/limit"
+	"github.com/goretry/retry/retrysim/internal/storm"
 )
 
 // What becomes of a few calls, to the nanosecond: as TestServiceExactly, with more than

@@ -1,4 +1,4 @@
-package retrygrpc_test
+package grpc_test
 
 import (
 	"context"
@@ -20,9 +20,9 @@ import (
 	"github.com/goretry/retry/retrygrpc"
 )
 
-func behindProxy(t *testing.T, s *server) *proxytest.Proxy {
+func behindProxy(t *testing.T, addr string) *proxytest.Proxy {
 	t.Helper()
-	p, err := proxytest.New(s.addr)
+	p, err := proxytest.New(addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,14 +30,12 @@ func behindProxy(t *testing.T, s *server) *proxytest.Proxy {
 	return p
 }
 
-// dialOnly connects with these options, in this order.
-func dialOnly(t *testing.T, addr string, opts ...grpc.DialOption) *grpc.ClientConn {
-	return dial(t, addr, nil, opts...)
-}
-
-func sameBack(_ int, stream grpc.ServerStream, in string) error {
+func sameBack(stream grpc.ServerStream, in string) error {
 	return stream.SendMsg(wrapperspb.String(in))
 }
+
+// once makes one attempt.
+var once = retrygrpc.WithPolicy(func(retry.Policy) retry.Policy { return retry.Policy{MaxAttempts: 1} })
 
 // A connection that is dead is ended within an attempt, and a later attempt gets another one.
 // If the peer's system acknowledges, only pings help.
@@ -62,13 +60,13 @@ func TestConnectionThatIsGone(t *testing.T) {
 			policy := retry.Policy{MaxAttempts: 4, AttemptTimeout: time.Second, Backoff: retry.Constant(10 * time.Millisecond)}
 			policy.Hooks.AttemptDone = func(context.Context, retry.Attempt) { attempts.Add(1) }
 			c := &retrygrpc.Client{Policy: policy, Idempotent: func(string) bool { return true }}
-			cc := ready(t, dialOnly(t, p.Addr(), append(c.DialOptions(), tt.opts...)...))
-			if _, err := call(within(t), cc, get); err != nil {
+			cc := dial(t, p.Addr(), append(c.DialOptions(), tt.opts...)...)
+			if err := call(within(t), cc, get); err != nil {
 				t.Fatal(err)
 			}
 			p.Strike(tt.fault)
 			attempts.Store(0)
-			_, err := call(within(t), cc, get, grpc.WaitForReady(true))
+			err := call(within(t), cc, get, grpc.WaitForReady(true))
 			if tt.ok != (err == nil) || tt.ok && attempts.Load() > 3 {
 				t.Errorf("after %d attempts: %v; want success: %v", attempts.Load(), err, tt.ok)
 			}
@@ -79,8 +77,8 @@ func TestConnectionThatIsGone(t *testing.T) {
 // A slow server's system acknowledges: its connection stays, and other streams go on.
 func TestSlowServerKeepsItsConnection(t *testing.T) {
 	release := make(chan struct{})
-	p := behindProxy(t, serve(t, func(_ int, stream grpc.ServerStream, in string) error {
-		if method, _ := grpc.MethodFromServerStream(stream); method == "/test.Service/Slow" {
+	p := behindProxy(t, serve(t, func(stream grpc.ServerStream, in string) error {
+		if method, _ := grpc.MethodFromServerStream(stream); method == slow {
 			<-stream.Context().Done()
 			return stream.Context().Err()
 		}
@@ -88,23 +86,23 @@ func TestSlowServerKeepsItsConnection(t *testing.T) {
 		return stream.SendMsg(wrapperspb.String(in))
 	}))
 	c := &retrygrpc.Client{Policy: retry.Policy{AttemptTimeout: time.Second, Backoff: retry.Constant(0)}, Idempotent: func(string) bool { return true }}
-	cc := ready(t, dialOnly(t, p.Addr(), c.DialOptions()...))
-	var others, slow sync.WaitGroup
+	cc := dial(t, p.Addr(), c.DialOptions()...)
+	var others, timedOut sync.WaitGroup
 	for range 20 {
 		others.Go(func() {
-			if _, err := call(within(t), cc, get, retrygrpc.WithPolicy(with(retry.Policy{MaxAttempts: 1}))); err != nil {
+			if err := call(within(t), cc, get, once); err != nil {
 				t.Error("another call was lost: ", err)
 			}
 		})
 	}
 	for range 10 {
-		slow.Go(func() {
-			if _, err := call(within(t), cc, "/test.Service/Slow"); status.Code(err) != codes.DeadlineExceeded {
+		timedOut.Go(func() {
+			if err := call(within(t), cc, slow); status.Code(err) != codes.DeadlineExceeded {
 				t.Error(err)
 			}
 		})
 	}
-	slow.Wait()
+	timedOut.Wait()
 	close(release)
 	others.Wait()
 	if n := p.Accepted(); n != 1 {
@@ -128,15 +126,15 @@ func TestServersThatObjectToPings(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, func(_ int, stream grpc.ServerStream, in string) error {
+			addr := serve(t, func(stream grpc.ServerStream, in string) error {
 				<-stream.Context().Done()
 				return stream.Context().Err()
 			}, grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: tt.minTime}))
-			cc := ready(t, dialOnly(t, s.addr, append((&retrygrpc.Client{}).DialOptions(), grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: time.Second}))...))
+			cc := dial(t, addr, append((&retrygrpc.Client{}).DialOptions(), grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: time.Second}))...)
 			ctx, cancel := context.WithTimeout(t.Context(), 55*time.Second)
 			defer cancel()
 			began := time.Now()
-			_, err := call(ctx, cc, get, retrygrpc.WithPolicy(with(retry.Policy{MaxAttempts: 1})))
+			err := call(ctx, cc, get, once)
 			t.Log(time.Since(began), err)
 			if objects := status.Code(err) == codes.Unavailable; objects != tt.objects {
 				t.Errorf("error %v, want an objection: %v", err, tt.objects)

@@ -1,0 +1,2 @@
+// Package grpc tests package retrygrpc on connections that go silent or are dropped.
+package grpc
