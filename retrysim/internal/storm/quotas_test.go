@@ -119,9 +119,9 @@ var paced = []struct {
 	{"an open loop, answers in 80 ms", true, []edit{openLoop(80 * time.Millisecond)}, .09, .98, .12},
 	{"an open loop, answers in 150 ms", false, []edit{openLoop(150 * time.Millisecond)}, .109, .98, .11},
 	{"an open loop, answers in 300 ms", false, []edit{openLoop(300 * time.Millisecond)}, .133, .98, .11},
-	{"an open loop, answers in 2 s", false, []edit{openLoop(2 * time.Second)}, .394, .98, .02},
-	{"an open loop, answers in 20 s", false, []edit{openLoop(20 * time.Second)}, .778, .98, .15},
-	{"an open loop, answers in 60 s", false, []edit{openLoop(time.Minute)}, .5, .85, .55},
+	{"an open loop, answers in 2 s", false, []edit{openLoop(2 * time.Second)}, .14, .98, .11},
+	{"an open loop, answers in 20 s", false, []edit{openLoop(20 * time.Second)}, .25, .95, .11},
+	{"an open loop, answers in 60 s", false, []edit{openLoop(time.Minute)}, .4, .85, .45},
 }
 
 // The seeds are none of those by which the law was chosen.
