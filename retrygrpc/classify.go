@@ -1,9 +1,10 @@
 package retrygrpc
 
 import (
-	"errors"
 	"math"
 	"net"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,10 +51,77 @@ func statusOf(err error) (*status.Status, bool) {
 	if err == nil {
 		return nil, false
 	}
-	if _, ok := errors.AsType[*retry.Error](err); ok {
+	left := most
+	run, grpc := search(err, &left)
+	switch {
+	case run != nil, grpc == nil:
 		return nil, false
+	case grpc == err:
+		return status.FromError(err)
 	}
-	return status.FromError(err)
+	return status.FromError(&behind{grpc, err})
+}
+
+// behind is an error with a status that is somewhere in the tree of err.
+type behind struct{ status, err error }
+
+func (b *behind) Error() string { return b.err.Error() }
+func (b *behind) Unwrap() error { return b.status }
+
+// most is how many errors of a tree are visited.
+const most = 1000
+
+// search returns the first run in the tree of err, or else its first error with a status. errors.As
+// calls methods As, which may search what an error wraps, and then searches it: a chain of n such
+// errors costs it 2ⁿ. So such a method is called for an error of any type, which it has at once.
+func search(err error, left *int) (run *retry.Error, grpc error) {
+	for err != nil {
+		if *left--; *left < 0 {
+			return nil, grpc
+		}
+		if e, ok := err.(*retry.Error); ok {
+			return e, grpc
+		}
+		if _, ok := err.(interface{ GRPCStatus() *status.Status }); ok && grpc == nil {
+			grpc = err
+		}
+		also := func(err error) {
+			if run == nil {
+				more := error(nil)
+				if run, more = search(err, left); grpc == nil {
+					grpc = more
+				}
+			}
+		}
+		var next error
+		var joined []error
+		switch e := err.(type) {
+		case interface{ Unwrap() error }:
+			next = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			joined = e.Unwrap()
+		}
+		if e, ok := err.(interface{ As(any) bool }); ok {
+			var shown error
+			var known *retry.Error
+			switch {
+			case e.As(&shown) && shown != nil:
+				if !same(shown, next) && !slices.ContainsFunc(joined, func(err error) bool { return same(shown, err) }) {
+					also(shown)
+				}
+			case e.As(&known):
+				run = known
+			}
+		}
+		for _, err := range joined {
+			also(err)
+		}
+		if run != nil {
+			return run, grpc
+		}
+		err = next
+	}
+	return nil, grpc
 }
 
 // judge returns the verdict on an attempt that ended with err. To the run a Permanent
@@ -138,6 +206,11 @@ func (a *attempt) classify(st *status.Status, hint time.Duration, now bool) retr
 		return retry.Unprocessed
 	}
 	return class
+}
+
+// same reports whether a and b are equal, and can be compared.
+func same(a, b error) bool {
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.ValueOf(a).Comparable() && a == b
 }
 
 // evidence is what grpc reports about an attempt besides its error. It is complete

@@ -2,7 +2,6 @@ package retrygrpc
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"time"
 
@@ -109,7 +108,8 @@ func pushbackFor(method string, err error) pushback {
 		return pushback{}
 	}
 	v := retry.Policy{}.Judge(err)
-	e, _ := errors.AsType[*retry.Error](err)
+	left := most
+	e, _ := search(err, &left)
 	late := e != nil && e.Reason == retry.ReasonRetryAfter && v.Hint > 0
 	switch {
 	case retry.Final(err), late && !v.Undone && !declaredIdempotent(method):

@@ -119,7 +119,7 @@ func (c *call) label(resp *http.Response, err error) {
 		return
 	}
 	var why *gaveUp
-	if e, ok := errors.AsType[*retry.Error](err); ok {
+	if e, ok := err.(*retry.Error); ok {
 		why = &gaveUp{Context: ctx, err: e}
 		ctx = why
 	}

@@ -8,6 +8,8 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+
+	"github.com/goretry/retry/internal/errtree"
 )
 
 // FirstEvent returns a [Transport].Check for streams of server-sent events whose first
@@ -45,7 +47,7 @@ func FirstEvent(bad func(event, data string) error) func(*http.Response) error {
 			return nil
 		}
 		resp.Body = putBack(s.text, failing{err}, resp.Body)
-		if errors.Is(err, io.EOF) {
+		if errtree.Holds(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
 		return fmt.Errorf("retryhttp: before the first event: %w", err)

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/errtree"
 )
 
 // JSON sends req through c until it gets a 2xx, and returns the body decoded into a T.
@@ -97,7 +98,7 @@ func (c *call) receive(ctx context.Context, value any) retry.Verdict {
 		if v, answer = c.failure(resp); answer {
 			c.heed(resp)
 		}
-		status, _ = errors.AsType[*StatusError](v.Err)
+		status, _ = errtree.Find[*StatusError](v.Err)
 		if resp.StatusCode < 400 {
 			v = permanent(&unusable{v.Err})
 		}
@@ -129,7 +130,7 @@ func (c *call) decode(resp *http.Response, value any) retry.Verdict {
 			return retry.Verdict{}
 		}
 		class = retry.Permanent
-		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && resp.ContentLength < 0 {
+		if syntax, ok := errtree.Find[*json.SyntaxError](err); ok && resp.ContentLength < 0 {
 			class = retry.DefaultClassifier(syntax)
 		}
 		misfits = true
@@ -192,7 +193,7 @@ func (c *call) readAll(resp *http.Response) ([]byte, error) {
 
 // misfit returns the error for a complete body that is not a T.
 func misfit(s *secrets, body []byte, err error) error {
-	_, syntax := errors.AsType[*json.SyntaxError](err)
+	_, syntax := errtree.Find[*json.SyntaxError](err)
 	err = s.hideIn(err)
 	if syntax {
 		err = fmt.Errorf("%w: %q", err, s.hide(string(body[:min(len(body), quoted+s.longest())]), excerpt))
@@ -256,7 +257,7 @@ func unquoted(err error) error {
 	if !quotes && !line {
 		return err
 	}
-	_, malformed := errors.AsType[textproto.ProtocolError](err)
+	_, malformed := errtree.Find[textproto.ProtocolError](err)
 	if malformed || strings.HasPrefix(text, "failed to parse Location header") ||
 		strings.HasPrefix(text, "net/http: HTTP/1.x transport connection broken: ") {
 		return errors.New(strings.TrimRight(text, ": ") + ": REDACTED")

@@ -2,7 +2,6 @@ package retrysql
 
 import (
 	"database/sql"
-	"errors"
 	"fmt"
 	"reflect"
 
@@ -29,7 +28,7 @@ func (e *CommitError) Retryable() bool { return false }
 
 // uncertain reports whether err says that a transaction may have happened.
 func uncertain(err error) bool {
-	_, ok := errors.AsType[*CommitError](err)
+	_, ok := errtree.Find[*CommitError](err)
 	return ok
 }
 

@@ -3,11 +3,11 @@ package retrysql
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/errtree"
 )
 
 // Tx runs fn in a transaction of db, which is a *[sql.DB], a *[sql.Conn] or a type
@@ -115,7 +115,7 @@ func once[X transaction, T any](ctx *inside, readOnly bool, begin func(context.C
 			return
 		}
 		switch late := rollback(ctx, tx.Rollback); {
-		case failed && errors.Is(late, sql.ErrTxDone) && ctx.Err() == nil: // maybe by a COMMIT
+		case failed && errtree.Holds(late, sql.ErrTxDone) && ctx.Err() == nil: // maybe by a COMMIT
 			err = retry.Stop(fmt.Errorf("%w (fn ended the transaction: %w)", err, late))
 		case refused(late) && (failed || !uncertain(err)): // the next BEGIN on that connection would commit it
 			err = retry.Stop(fmt.Errorf("%w (the transaction may be open still: ROLLBACK: %w)", err, late))
@@ -139,7 +139,7 @@ func because(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return cause
-	case cause == nil || errors.Is(err, cause):
+	case cause == nil || errtree.Holds(err, cause):
 		return err
 	}
 	return fmt.Errorf("%w: %w", cause, err)
@@ -160,7 +160,7 @@ func rollback(ctx context.Context, end func(context.Context) error) error {
 
 // uncommitted returns what an error of COMMIT means.
 func uncommitted(ctx context.Context, readOnly bool, err error) error {
-	switch done := errors.Is(err, sql.ErrTxDone); {
+	switch done := errtree.Holds(err, sql.ErrTxDone); {
 	case done && ctx.Err() == nil: // fn has ended it
 		return retry.Stop(err)
 	case done, readOnly: // database/sql has ended it with ctx, or there was nothing to commit

@@ -418,3 +418,49 @@ func TestIs(t *testing.T) {
 		t.Error("an error is asked that may search what As shows")
 	}
 }
+
+// relays searches what it wraps by all of its methods, and counts their calls.
+type relays struct {
+	err   error
+	calls *int
+}
+
+func (p *relays) Error() string        { return "relays" }
+func (p *relays) Unwrap() error        { *p.calls++; return p.err }
+func (p *relays) Is(target error) bool { *p.calls++; return errors.Is(p.err, target) }
+func (p *relays) As(target any) bool   { *p.calls++; return errors.As(p.err, target) }
+
+// uncomparable cannot be compared.
+type uncomparable []int
+
+func (uncomparable) Error() string { return "uncomparable" }
+
+func TestFindAndHoldsAreLinear(t *testing.T) {
+	const n = 60
+	calls := 0
+	for _, found := range []bool{true, false} {
+		err := error(leaf("other"))
+		if found {
+			err = errors.Join(leaf("other"), io.EOF, &unhurt{leaf("found")})
+		}
+		for range n {
+			err = &relays{err, &calls}
+		}
+		calls = 0
+		if _, ok := errtree.Find[*unhurt](err); ok != found {
+			t.Errorf("Find: %v, want %v", ok, found)
+		}
+		if ok := errtree.Holds(err, io.EOF); ok != found {
+			t.Errorf("Holds: %v, want %v", ok, found)
+		}
+		if calls > 10*n {
+			t.Errorf("%d calls of methods for %d errors", calls, n)
+		}
+	}
+	if got, ok := errtree.Find[leaf](fmt.Errorf("x: %w", shows{leaf("a"), leaf("b")})); !ok || got != "a" {
+		t.Errorf("Find = %q, %v, want what As shows", got, ok)
+	}
+	if errtree.Holds(uncomparable{1}, uncomparable{1}) || errtree.Holds(nil, io.EOF) {
+		t.Error("Holds finds what it cannot compare")
+	}
+}

@@ -172,3 +172,87 @@ func TestFailedCostsNoAllocation(t *testing.T) {
 		t.Errorf("%v allocations, want 0", got)
 	}
 }
+
+// A passing error searches what it wraps, by all of its methods, and counts their calls. errors.Is
+// and errors.As ask it, and then what it wraps: a chain of n costs them 2ⁿ.
+type passing struct {
+	err   error
+	calls *int
+}
+
+func (p *passing) Error() string        { return "passing" }
+func (p *passing) Unwrap() error        { *p.calls++; return p.err }
+func (p *passing) Is(target error) bool { *p.calls++; return errors.Is(p.err, target) }
+func (p *passing) As(target any) bool   { *p.calls++; return errors.As(p.err, target) }
+
+// passingValue is one that is no pointer, and passingAll one that joins.
+type passingValue struct{ *passing }
+
+type passingAll struct{ *passing }
+
+func (p passingAll) Unwrap() []error { *p.calls++; return []error{p.err, errDown} }
+
+// hider shows what it holds by As alone, as the chains of hashicorp/go-multierror do, beside what
+// it unwraps.
+type hider struct {
+	*passing
+	hidden error
+}
+
+func (h hider) Is(target error) bool { *h.calls++; return errors.Is(h.hidden, target) }
+func (h hider) As(target any) bool   { *h.calls++; return errors.As(h.hidden, target) }
+
+// Hooks look at strangers' errors on op's goroutine.
+func TestNoTreeCostsMoreThanItsErrors(t *testing.T) {
+	const n = 60
+	for name, wrap := range map[string]func(error, *int) error{
+		"pointers": func(err error, calls *int) error { return &passing{err, calls} },
+		"values":   func(err error, calls *int) error { return passingValue{&passing{err, calls}} },
+		"joined":   func(err error, calls *int) error { return passingAll{&passing{err, calls}} },
+		"hidden":   func(err error, calls *int) error { return hider{&passing{errDown, calls}, err} },
+	} {
+		for _, tt := range []struct {
+			err      error
+			code     string
+			rejected bool
+		}{
+			{errDown, "", false}, {statusError(503), "503", false}, {retry.ErrRejected, "", true}, {sqlError("40001"), "40001", false},
+			{&net.DNSError{IsNotFound: true}, "no_such_host", false}, {&retry.Error{Attempts: 1, Errs: []error{httpError(502)}}, "502", false},
+		} {
+			calls := 0
+			err := tt.err
+			for range n {
+				err = wrap(err, &calls)
+			}
+			if got := fault.Code(err); got != tt.code {
+				t.Errorf("%s, %v: Code = %q, want %q", name, tt.err, got, tt.code)
+			}
+			if got := fault.Failed(t.Context(), retry.Attempt{Err: err, Class: retry.Transient}); got == tt.rejected {
+				t.Errorf("%s, %v: Failed = %v", name, tt.err, got)
+			}
+			if calls > 12*n {
+				t.Errorf("%s, %v: %d calls of methods for %d errors", name, tt.err, calls, n)
+			}
+		}
+	}
+}
+
+// An error that is shown only to those who know its type counts too.
+func TestCodeOfAnErrorThatOnlyItsTypeShows(t *testing.T) {
+	for err, want := range map[error]string{&shy{statusError(503)}: "503", &shy{sqlError("40001")}: "40001", &shy{httpError(502)}: "502"} {
+		if got := fault.Code(fmt.Errorf("x: %w", err)); got != want {
+			t.Errorf("Code = %q, want %q", got, want)
+		}
+	}
+}
+
+// shy has no error for whoever asks for any.
+type shy struct{ err error }
+
+func (*shy) Error() string { return "shy" }
+func (s *shy) As(target any) bool {
+	if _, ok := target.(*error); ok {
+		return false
+	}
+	return errors.As(s.err, target)
+}

@@ -4,9 +4,11 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
+	"reflect"
 	"slices"
 	"strconv"
 
@@ -35,36 +37,19 @@ func rejected(err error) bool {
 	if err == retry.ErrRejected { // most polls end here
 		return true
 	}
-	left := most
-	return holds(err, &left)
-}
-
-// most is how many errors rejected looks at.
-const most = 1000
-
-// holds is rejected for a part of a tree, of which left errors may be looked at. An error of
-// which a method panics, as one of a nil pointer may, holds nothing.
-func holds(err error, left *int) bool {
-	defer func() { _ = recover() }()
-	if *left--; *left < 0 {
-		return false
-	}
-	if err == retry.ErrRejected {
-		return true
-	}
-	if _, ok := err.(*retry.Error); ok {
-		return false
-	}
-	if e, ok := err.(interface{ Is(error) bool }); ok && e.Is(retry.ErrRejected) { // as that of a tick of a Ticker
-		return true
-	}
-	switch e := err.(type) {
-	case interface{ Unwrap() error }:
-		return holds(e.Unwrap(), left)
-	case interface{ Unwrap() []error }:
-		return slices.ContainsFunc(e.Unwrap(), func(err error) bool { return holds(err, left) })
-	}
-	return false
+	w := walk{left: most, safe: true}
+	return w.through(err, func(err error, itself bool) next {
+		if err == retry.ErrRejected {
+			return stop
+		}
+		if _, ok := err.(*retry.Error); ok {
+			return past
+		}
+		if e, ok := err.(interface{ Is(error) bool }); ok && itself && e.Is(retry.ErrRejected) { // as that of a tick of a Ticker
+			return stop
+		}
+		return into
+	})
 }
 
 // panicked reports whether err stands for an attempt that did not return.
@@ -82,41 +67,48 @@ var panicType = (&retry.Error{Reason: retry.ReasonPanic}).ErrorType()
 // err, as long as its methods make it.
 // If a method panics, so does Code.
 func Code(err error) string {
-	if named, ok := errors.AsType[interface {
-		error
-		ErrorType() string
-	}](err); ok {
-		if run, ok := named.(*retry.Error); ok {
-			if code := Code(Told(run)); code != "" { // what an inner run failed with says more than how it ended
-				return code
+	var state string
+	status, httpStatus := 0, 0
+	unknownName := false
+	code := ""
+	w := walk{left: most}
+	w.through(err, func(err error, _ bool) next {
+		if run, ok := err.(*retry.Error); ok { // what an inner run failed with says more than how it ended
+			if code = Code(Told(run)); code == "" {
+				code = run.ErrorType()
+			}
+			return stop
+		}
+		if e, ok := err.(interface{ ErrorType() string }); ok {
+			if code = e.ErrorType(); code != "" {
+				return stop
 			}
 		}
-		if name := named.ErrorType(); name != "" {
-			return name
+		if e, ok := err.(interface{ SQLState() string }); ok && state == "" {
+			if s := e.SQLState(); len(s) == 5 {
+				state = s
+			}
 		}
-	}
-	if coded, ok := errors.AsType[interface {
-		error
-		SQLState() string
-	}](err); ok && len(coded.SQLState()) == 5 {
-		return coded.SQLState()
-	}
-	if name, ok := errors.AsType[*net.DNSError](err); ok && name.IsNotFound {
+		if e, ok := err.(*net.DNSError); ok && e.IsNotFound {
+			unknownName = true
+		}
+		if e, ok := err.(interface{ StatusCode() int }); ok && status == 0 {
+			status = e.StatusCode()
+		}
+		if e, ok := err.(interface{ HTTPStatusCode() int }); ok && httpStatus == 0 {
+			httpStatus = e.HTTPStatusCode()
+		}
+		return into
+	})
+	status = cmp.Or(status, httpStatus)
+	switch {
+	case code != "":
+		return code
+	case state != "":
+		return state
+	case unknownName:
 		return "no_such_host"
-	}
-	status := 0
-	if coded, ok := errors.AsType[interface {
-		error
-		StatusCode() int
-	}](err); ok {
-		status = coded.StatusCode()
-	} else if coded, ok := errors.AsType[interface {
-		error
-		HTTPStatusCode() int
-	}](err); ok {
-		status = coded.HTTPStatusCode()
-	}
-	if status >= 400 && status < 600 {
+	case status >= 400 && status < 600:
 		return strconv.Itoa(status)
 	}
 	return ""
@@ -129,4 +121,122 @@ func Told(e *retry.Error) error {
 		return nil
 	}
 	return e.Last()
+}
+
+// A walk goes through the errors of one tree, in the order of errors.As. That calls the methods
+// As and Is of each error: if they search what the error wraps, a chain of n errors costs it 2ⁿ.
+// So a walk calls them only if they do not.
+type walk struct {
+	left int  // how many errors may still be visited
+	safe bool // an error of which a method panics, as one of a nil pointer may, holds nothing
+}
+
+// most is how many errors of a tree are visited.
+const most = 1000
+
+type next uint8
+
+const (
+	into next = iota // to what the error wraps
+	past             // to what follows in the tree
+	stop             // nowhere
+)
+
+// through calls visit for err and what it wraps until visit returns stop, and reports whether it
+// has. itself says that a method Is of the error does not search what the error wraps.
+func (w *walk) through(err error, visit func(err error, itself bool) next) (stopped bool) {
+	if w.safe {
+		defer func() { _ = recover() }()
+	}
+	if w.left--; w.left < 0 || err == nil {
+		return false
+	}
+	if e, ok := err.(*retry.Error); ok {
+		return visit(e, false) == stop // its methods search, and both visits know it
+	}
+	if v := reflect.ValueOf(err); v.Kind() == reflect.Pointer && v.IsNil() && w.safe {
+		return false
+	}
+	var one error
+	var joined []error
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		one = e.Unwrap()
+	case interface{ Unwrap() []error }:
+		joined = e.Unwrap()
+	}
+	hidden, shows := shown(err)
+	switch visit(err, !shows && !searches(err, one, joined)) {
+	case stop:
+		return true
+	case past:
+		return false
+	}
+	switch {
+	case !shows:
+		if w.asked(err, visit) {
+			return true
+		}
+	case same(hidden, one) || same(hidden, err) || slices.ContainsFunc(joined, func(err error) bool { return same(hidden, err) }):
+	default:
+		if w.through(hidden, visit) {
+			return true
+		}
+	}
+	if one != nil {
+		return w.through(one, visit)
+	}
+	return slices.ContainsFunc(joined, func(err error) bool { return w.through(err, visit) })
+}
+
+// shown returns an error that the method As of err shows, whatever its type. Those that search
+// what they wrap answer that at once.
+func shown(err error) (hidden error, ok bool) {
+	e, ok := err.(interface{ As(any) bool })
+	if !ok {
+		return nil, false
+	}
+	var found error // which is on the heap
+	ok = e.As(&found) && found != nil
+	return found, ok
+}
+
+// asked calls visit for what the method As of err shows only to those who know its type.
+func (w *walk) asked(err error, visit func(err error, itself bool) next) (stopped bool) {
+	e, ok := err.(interface{ As(any) bool })
+	if !ok {
+		return false
+	}
+	var (
+		named  interface{ ErrorType() string }
+		state  interface{ SQLState() string }
+		name   *net.DNSError
+		status interface{ StatusCode() int }
+		other  interface{ HTTPStatusCode() int }
+	)
+	for _, target := range [...]any{&named, &state, &name, &status, &other} {
+		if !e.As(target) {
+			continue
+		}
+		found, ok := reflect.ValueOf(target).Elem().Interface().(error)
+		if ok && visit(found, false) == stop {
+			return true
+		}
+	}
+	return false
+}
+
+// searches reports whether the method Is of err, if it has one, searches what err wraps, or may
+// do so: an error that is no pointer may cost much to compare.
+func searches(err, one error, joined []error) bool {
+	e, ok := err.(interface{ Is(error) bool })
+	if i := slices.IndexFunc(joined, func(err error) bool { return err != nil }); i >= 0 {
+		one = joined[i]
+	}
+	return ok && one != nil && (reflect.TypeOf(one).Kind() != reflect.Pointer || e.Is(one))
+}
+
+// same reports whether a and b are equal, and can be compared.
+func same(a, b error) bool {
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.ValueOf(a).Comparable() && a == b
 }
