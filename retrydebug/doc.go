@@ -41,8 +41,9 @@
 //	    first_try, after_retry, failed, permanent, canceled
 //	    attempts, p50, p99
 //	    reasons                       runs by reason
-//	    history[]                     of each 1 s, 5 s or 1 min, oldest first: first_try plus permanent,
-//	                                  after_retry, failed
+//	    history[]                     of each 1 s, 5 s or 1 min, oldest first: first_try, after_retry,
+//	                                  failed; permanent is a part of the last if the page calls it failed,
+//	                                  else of the first
 //	  last_error?                     of the latest attempt that failed
 //	    time, attempt, class, error
 //	  causes[]                        what attempts fail with, at most four: refusals last, else the latest first
@@ -83,7 +84,9 @@
 //	    guard?                        no attempt failed: a guard of this type had the attempt wait,
 //	    refused?                      or refused it, so many times in a row
 //
-// In a window, failed counts all reasons but permanent errors and cancels, and after_retry
+// In a window, failed counts all reasons but permanent errors and cancels. The page calls those
+// with a permanent error failed too if they are more than a tenth of an operation's runs: then it
+// is not what some callers ask for, but an expired certificate, say. after_retry
 // counts successes, and deliveries of a queue that failed and will be made again. A value
 // that retry.Until did not accept is not a failed attempt. A run whose first attempt ended
 // with a permanent error is not in the list failed, because it was an answer. Half of the

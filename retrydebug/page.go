@@ -215,14 +215,14 @@ func (v view) window(o *operationReport) windowReport { return o.Windows[spans[v
 func (v view) operations(d *pageData, rep *report) {
 	slices.SortStableFunc(rep.Operations, func(a, b operationReport) int {
 		x, y := v.window(&a), v.window(&b)
-		return cmp.Or(cmp.Compare(y.Failed, x.Failed), cmp.Compare(y.AfterRetry, x.AfterRetry), cmp.Compare(y.Runs, x.Runs))
+		return cmp.Or(cmp.Compare(y.failing(), x.failing()), cmp.Compare(y.AfterRetry, x.AfterRetry), cmp.Compare(y.Runs, x.Runs))
 	})
 	for i := range rep.Operations {
 		o := &rep.Operations[i]
 		w := v.window(o)
 		row := operationRow{
-			name: name{o.Name, o.Other}, Failed: share(w.Failed, w.Runs), Retried: share(w.AfterRetry, w.Runs), FirstTry: share(w.FirstTry, w.Runs),
-			Failing: w.Failed > 0, Retrying: w.AfterRetry > 0, Live: o.Live, Waiting: o.Waiting,
+			name: name{o.Name, o.Other}, Failed: share(w.failing(), w.Runs), Retried: share(w.AfterRetry, w.Runs), FirstTry: share(w.FirstTry, w.Runs),
+			Failing: w.failing() > 0, Retrying: w.AfterRetry > 0, Live: o.Live, Waiting: o.Waiting,
 			Rate: "0", Attempts: "–", P50: "–", P99: "–", Reasons: reasonsOf(w, true),
 		}
 		if w.Runs > 0 {
@@ -329,7 +329,7 @@ func (v view) say(d *pageData, rep *report) {
 	var runs, failed, retried, attempts uint64
 	for i := range rep.Operations {
 		w := v.window(&rep.Operations[i])
-		runs, failed, retried, attempts = runs+w.Runs, failed+w.Failed, retried+w.AfterRetry, attempts+w.Attempts
+		runs, failed, retried, attempts = runs+w.Runs, failed+w.failing(), retried+w.AfterRetry, attempts+w.Attempts
 	}
 	in := "in the last " + spans[v.span].long
 	if age := rep.Now.Sub(rep.Since); age < time.Duration(spans[v.span].cells)*spans[v.span].second*time.Second {
@@ -355,9 +355,9 @@ func (v view) say(d *pageData, rep *report) {
 	}
 	for i := range rep.Operations[:min(len(rep.Operations), worst)] {
 		o := &rep.Operations[i]
-		if w := v.window(o); w.Failed > 0 {
+		if w := v.window(o); w.failing() > 0 {
 			said := sentence{Bad: true, Named: true, name: name{o.Name, o.Other},
-				Text: fmt.Sprintf("fails in %s of its runs", share(w.Failed, w.Runs)), Cause: v.cause(o), After: ". They end with: " + reasonsOf(w, false) + "."}
+				Text: fmt.Sprintf("fails in %s of its runs", share(w.failing(), w.Runs)), Cause: v.cause(o), After: ". They end with: " + reasonsOf(w, w.failing() > w.Failed) + "."}
 			if said.Cause != "" {
 				said.Text += ": "
 			}

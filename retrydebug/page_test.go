@@ -3,6 +3,7 @@ package retrydebug_test
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/xml"
 	"errors"
@@ -190,6 +191,42 @@ func fill(t testing.TB, page *retrydebug.Recorder, text string) {
 	retrydebug.ObservePerKey(page, text+text, keys)
 }
 
+// An outage of permanent errors is one: a certificate has expired, a token was revoked. A few are
+// what callers ask for.
+func TestAnOutageOfPermanentErrors(t *testing.T) {
+	expired := x509.CertificateInvalidError{Reason: x509.Expired, Detail: "current time is after the certificate's end"}
+	for _, tt := range []struct {
+		permanent, all int
+		want           string
+		bad            bool
+	}{
+		{200, 200, "100% of 200 runs failed in the last 5.00s. 1.00 attempts per run. pay fails in 100% of its runs: " + expired.Error() + " . They end with: permanent 100%.", true},
+		{11, 100, "11% of 100 runs failed", true},
+		{10, 100, "No run failed in the last", false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var page retrydebug.Recorder
+			for i := range tt.all {
+				p, err := policy(&page, "pay"), error(nil)
+				if i < tt.permanent {
+					err = retry.Stop(expired)
+				}
+				run(p, err)
+				time.Sleep(10 * ms)
+			}
+			time.Sleep(time.Second)
+			body := get(t, &page, "").Body.String()
+			if text := parse(t, strings.NewReader(body)).all("main")[0].words(); !strings.Contains(text, tt.want) {
+				t.Errorf("%d of %d: %q is not in\n%s", tt.permanent, tt.all, tt.want, text)
+			}
+			if bad := strings.Contains(body, `class="headline bad"`); bad != tt.bad {
+				t.Errorf("%d of %d: the headline is in colour: %t", tt.permanent, tt.all, bad)
+			}
+		})
+	}
+}
+
+
 func TestPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var page retrydebug.Recorder
@@ -271,7 +308,7 @@ func TestPage(t *testing.T) {
 		}()
 		time.Sleep(500 * ms)
 		has("",
-			"4% of 103 runs failed in the last minute.",
+			"5% of 103 runs failed in the last minute.",
 			"<1% needed retries.",
 			"worst fails in 100% of its runs: connection refused . They end with: max_attempts 100%.",
 			"bad fails in 100% of its runs: retry: attempt timed out . They end with: not_idempotent 100%.",
@@ -289,8 +326,8 @@ func TestPage(t *testing.T) {
 			"Operations, last 1m",
 			"worst 100% 0% 0%", "3.00", "max_attempts 100%", "connection refused",
 			"bad 100% 0% 0%", "1.00", "not_idempotent 100%", "retry: attempt timed out",
+			"gone 100% 0% 0%", "permanent 100%", "404",
 			"well 0% 1% 99%", "1.01",
-			"gone 0% 0% 0%", "permanent 100%", "404",
 			"asks – – – 0", "1 (1 waiting)", "hangs – – – 0",
 			"1 operation without a run in the last minute", "idle",
 			"Budgets, limits, hedges, paces", "budget orders 4% left", "budget rest 60% left", "budget users 0% left",

@@ -157,21 +157,21 @@ func TestWindows(t *testing.T) {
 		until(4989 * ms)
 		run(p, retry.Stop(errDown))
 		end(5500 * ms)
-		check("10s", 5.5, 5, history(10, map[int][3]int{4: {1, 1, 0}, 5: {1, 0, 0}, 8: {1, 0, 0}, 9: {1, 0, 0}}))
-		check("1m", 5.5, 5, history(12, map[int][3]int{10: {3, 1, 0}, 11: {1, 0, 0}}))
+		check("10s", 5.5, 5, history(10, map[int][3]int{4: {1, 1, 0}, 5: {1, 0, 0}, 8: {0, 0, 1}, 9: {1, 0, 0}}))
+		check("1m", 5.5, 5, history(12, map[int][3]int{10: {2, 1, 1}, 11: {1, 0, 0}}))
 		end(9999 * ms)
-		check("10s", 9.999, 6, history(10, map[int][3]int{0: {1, 1, 0}, 1: {1, 0, 0}, 4: {1, 0, 0}, 5: {1, 0, 0}, 9: {1, 0, 0}}))
+		check("10s", 9.999, 6, history(10, map[int][3]int{0: {1, 1, 0}, 1: {1, 0, 0}, 4: {0, 0, 1}, 5: {1, 0, 0}, 9: {1, 0, 0}}))
 		until(10 * time.Second) // the first cell is out, the new one is empty
-		check("10s", 9, 4, history(10, map[int][3]int{0: {1, 0, 0}, 3: {1, 0, 0}, 4: {1, 0, 0}, 8: {1, 0, 0}}))
+		check("10s", 9, 4, history(10, map[int][3]int{0: {1, 0, 0}, 3: {0, 0, 1}, 4: {1, 0, 0}, 8: {1, 0, 0}}))
 		until(10250 * ms)
-		check("10s", 9.25, 4, history(10, map[int][3]int{0: {1, 0, 0}, 3: {1, 0, 0}, 4: {1, 0, 0}, 8: {1, 0, 0}}))
-		check("1m", 10.25, 6, history(12, map[int][3]int{9: {3, 1, 0}, 10: {2, 0, 0}}))
+		check("10s", 9.25, 4, history(10, map[int][3]int{0: {1, 0, 0}, 3: {0, 0, 1}, 4: {1, 0, 0}, 8: {1, 0, 0}}))
+		check("1m", 10.25, 6, history(12, map[int][3]int{9: {2, 1, 1}, 10: {2, 0, 0}}))
 
 		// A cell of the ring is used again a minute later, and runs of before are gone.
 		end(62*time.Second, errDown, errDown, errDown)
 		check("10s", 10-1, 1, history(10, map[int][3]int{9: {0, 0, 1}}))
 		check("1m", 57, 3, history(12, map[int][3]int{0: {2, 0, 0}, 11: {0, 0, 1}}))
-		check("1h", 62, 7, history(60, map[int][3]int{58: {5, 1, 0}, 59: {0, 0, 1}}))
+		check("1h", 62, 7, history(60, map[int][3]int{58: {4, 1, 1}, 59: {0, 0, 1}}))
 
 		// What a shard has kept for an hour, because nobody asked and no run ended, goes to
 		// where it belongs.

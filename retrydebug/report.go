@@ -230,10 +230,27 @@ func windowReportOf(sum counts, history []counts, covered time.Duration) windowR
 			w.Reasons[retry.Reason(reason).String()] += uint64(n)
 		}
 	}
+	few := w.failing() == w.Failed
 	for i, c := range history {
-		w.History[i] = [3]uint64{uint64(c.ended[firstTry]) + uint64(c.ended[permanent]), uint64(c.ended[afterRetry]), uint64(c.ended[failed])}
+		h := [3]uint64{uint64(c.ended[firstTry]), uint64(c.ended[afterRetry]), uint64(c.ended[failed])}
+		if few {
+			h[0] += uint64(c.ended[permanent])
+		} else {
+			h[2] += uint64(c.ended[permanent])
+		}
+		w.History[i] = h
 	}
 	return w
+}
+
+// failing returns how many runs the page calls failed. A permanent error is an answer: a caller
+// has named what is not there. If more than a tenth of an operation's runs end with one, it is an
+// outage, of a certificate that has expired or a password that was changed.
+func (w windowReport) failing() uint64 {
+	if 10*w.Permanent > w.Runs {
+		return w.Failed + w.Permanent
+	}
+	return w.Failed
 }
 
 func (s *story) report(at func(time.Duration) time.Time) failedReport {
