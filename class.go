@@ -67,6 +67,7 @@ func (j *judge) branch(err error, at place) facts {
 
 // visit returns what one error says, and where to go on if that does not decide.
 func (j *judge) visit(err error, at place) (o opinion, then place, next error) {
+	err = unwrapped(err)
 	if e, ok := err.(*Error); ok {
 		return opinion{facts: j.run(e, at)}, at, nil
 	}

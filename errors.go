@@ -318,11 +318,7 @@ func (m *mark) ErrorType() (name string) {
 	}) && name != "" {
 		return name
 	}
-	err := m.err
-	for reflect.TypeOf(err) == wrapError && errors.Unwrap(err) != nil {
-		err = errors.Unwrap(err)
-	}
-	t := reflect.TypeOf(err)
+	t := reflect.TypeOf(unwrapped(m.err))
 	if t.Name() != "" {
 		return t.PkgPath() + "." + t.Name()
 	}
@@ -331,6 +327,18 @@ func (m *mark) ErrorType() (name string) {
 
 // wrapError is the type that fmt.Errorf returns for one %w.
 var wrapError = reflect.TypeOf(fmt.Errorf("%w", context.Canceled))
+
+// unwrapped returns err without what fmt.Errorf has put around it, which says nothing itself.
+func unwrapped(err error) error {
+	for reflect.TypeOf(err) == wrapError {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			break
+		}
+		err = inner
+	}
+	return err
+}
 
 // Stop marks err as permanent: the run that op returns it to ends, with
 // ReasonPermanent. The mark does not change the text of err. It is recognized anywhere

@@ -73,6 +73,7 @@ type examiner struct{ errtree.Fold[finding] }
 
 // visit returns what one error says, and where to go on.
 func (x *examiner) visit(err error, at place) (f finding, then place, next error) {
+	err = unwrapped(err)
 	switch e := err.(type) {
 	case *Error:
 		return x.ofRun(e, at), at, nil
