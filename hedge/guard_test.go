@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -237,10 +238,11 @@ func TestEndsOfCopiesThatNobodyJudges(t *testing.T) {
 // A hedge of a retry says to the guards what its run says.
 func TestAHedgesEntryHasTheClassOfItsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, n := &watched{}, 0
+		w := &watched{}
+		var n atomic.Int32
 		p := retry.Policy{Guards: []retry.Guard{w}, ThrottleBackoff: retry.Constant(0)}
 		_, _ = hedge.Do(t.Context(), p, &hedge.Hedge{Delay: 10 * ms, Budget: plenty}, func(ctx context.Context) (int, error) {
-			if n++; n == 1 {
+			if n.Add(1) == 1 {
 				return 0, retry.After(errHiccup, 0)
 			}
 			time.Sleep(50 * ms)
