@@ -200,6 +200,7 @@ type providerCall struct {
 	retries  int
 	sent     time.Duration       // when its latest attempt started
 	loop     *retry.Loop         // of this library's clients
+	waiver   *waiver             // of those under a pace
 	turn     *pacing.Turn[int32] // of the latest attempt
 }
 

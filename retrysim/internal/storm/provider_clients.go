@@ -60,10 +60,17 @@ func (s *provision) own() *own {
 }
 
 func (c *own) begin(i int32)   { c.start(i); c.send(i) }
-func (c *own) start(i int32)   { c.calls[i].loop = c.policy.Start(c.Now()) }
 func (c *own) attempt(i int32) { c.send(i) }
 func (c *own) wake()           {}
 func (c *own) abandon(int32)   {}
+
+func (c *own) start(i int32) {
+	call, p := &c.calls[i], c.policy
+	if c.isPaced {
+		p, call.waiver = waiving(p)
+	}
+	call.loop = p.Start(c.Now())
+}
 
 func (c *own) answered(i int32, answer kind) {
 	call := &c.calls[i]
@@ -77,9 +84,7 @@ func (c *own) answered(i int32, answer kind) {
 		err = retry.After(err, call.hint)
 	}
 	v := c.policy.Judge(err)
-	if c.isPaced && answer == tooMany {
-		v = free(v)
-	}
+	call.waiver.waive(answer == tooMany)
 	if wait, ok := call.loop.Judged(c.Now(), v); ok && wait < call.deadline-c.now {
 		c.again(i, wait)
 	} else {

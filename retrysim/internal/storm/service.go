@@ -194,6 +194,7 @@ type call struct {
 	request int32         // its latest at a server's workers or queue; none, or over
 	server  int32         // that it goes to, if Sharded
 	loop    *retry.Loop
+	waiver  *waiver // of a call under a pace
 }
 
 // over as a call's request says that the call has ended, or not begun.
@@ -405,7 +406,11 @@ func (s *service) begin(i int32) {
 	if s.Sharded {
 		c.server = int32(s.arrivals.IntN(s.Servers))
 	}
-	c.loop = s.policies[s.budget(process, c.server)].Start(s.Now())
+	p := s.policies[s.budget(process, c.server)]
+	if s.pacers != nil {
+		p, c.waiver = waiving(p)
+	}
+	c.loop = p.Start(s.Now())
 	c.began, c.request = s.now, none
 	s.guardCall(i, process)
 	out := s.result(c.server)
@@ -544,9 +549,9 @@ func (s *service) end(i int32, outcome kind) {
 	if err := s.errs[outcome]; err != nil {
 		v = s.policies[0].Judge(err)
 	}
+	c.waiver.waive(s.pacers != nil && outcome == tooMany)
 	if s.pacers != nil && outcome == tooMany {
 		s.guarded[i].pacer.Throttled(s.Now(), pacing.Refusal{Round: s.guarded[i].turn.Round, Took: s.now - c.sent})
-		v = free(v) // the pace limits the retry
 	}
 	wait, more := c.loop.Judged(s.Now(), v)
 	if more {
