@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goretry/retry"
@@ -46,6 +47,8 @@ type Limit struct {
 
 	mu sync.Mutex
 	state
+
+	heard atomic.Int64 // nanoseconds: when something was answered last, or the first of those in flight began, on the clock of its policy
 }
 
 // state is what a Limit knows. flight is never above recent, nor above places: if all
@@ -56,7 +59,6 @@ type state struct {
 	flight uint64 // attempts in flight
 	late   int64  // lateTimeout for each timeout or slow answer, less what others take: see Leave
 
-	heard   time.Duration // when something was answered last, or the first of those in flight began, on the clock of its policy
 	allowed time.Duration // that the attempt had which was answered last; 0: none was, or it had no deadline
 
 	usual time.Duration // a quarter of the answers take no longer: see learn
@@ -125,7 +127,7 @@ func (l *Limit) Enter(_ context.Context, e retry.Entry) (retry.Pass, error) {
 		return retry.Pass{}, l.refusal(readings.Of(e.Clock))
 	}
 	if l.flight == 0 {
-		l.heard = readings.Of(e.Clock)
+		l.heard.Store(int64(readings.Of(e.Clock)))
 	}
 	l.flight++
 	l.recent = max(l.recent, l.flight)
@@ -137,7 +139,7 @@ func (l *Limit) Enter(_ context.Context, e retry.Entry) (retry.Pass, error) {
 
 // refusal returns the error of an attempt that finds no place.
 func (l *Limit) refusal(now time.Duration) error {
-	if silence := now - l.heard; isSlow(silence, l.allowed, l.usual) {
+	if silence := now - time.Duration(l.heard.Load()); isSlow(silence, l.allowed, l.usual) {
 		return silent{wait: min(silence, l.allowed+l.allowed/2)}
 	}
 	return ErrLimited
@@ -232,17 +234,20 @@ func (l *Limit) Leave(p retry.Pass, x retry.Exit) {
 	}
 	sign := signOf(x)
 	answered := x.Ending == retry.Returned && sign != timeout
-	var now time.Duration
-	if answered {
-		now = readings.Of(x.Clock)
+	l.leave(p, x, sign, answered)
+	if answered { // now that the place is free: a clock may run any code
+		l.heard.Store(int64(readings.Of(x.Clock)))
 	}
+}
+
+func (l *Limit) leave(p retry.Pass, x retry.Exit, sign sign, answered bool) {
 	l.lock()
 	defer l.mu.Unlock()
 	if l.flight == 0 {
 		panic("limit: Leave without Enter")
 	}
 	if answered {
-		l.heard, l.allowed = now, x.Allowed
+		l.allowed = x.Allowed
 	}
 	whole := l.places / unit
 	least, greatest := l.limits()

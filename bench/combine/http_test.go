@@ -139,8 +139,9 @@ func (c *caller) transport() *retryhttp.Transport {
 		t.Check = func(resp *http.Response) error {
 			c.at("check")
 			err := one(c.world, c.name+" check", nil, nil, nil, nil, errDown)
-			if err != nil {
-				c.becomes(outcome{err: err})
+			if err != nil { // what the status and the headers say counts as well
+				proof := resp.StatusCode == http.StatusMisdirectedRequest || resp.StatusCode == http.StatusTooManyRequests && resp.Header.Get("Retry-After") != ""
+				c.becomes(outcome{err: err, undone: proof})
 			}
 			return err
 		}
