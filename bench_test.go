@@ -3,6 +3,7 @@ package retry_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -187,6 +188,13 @@ func BenchmarkEnd(b *testing.B) {
 	}
 }
 
+// awsCode is an error as the AWS SDK has it.
+type awsCode string
+
+func (e awsCode) Error() string        { return string(e) }
+func (e awsCode) ErrorCode() string    { return string(e) }
+func (e awsCode) ErrorMessage() string { return "" }
+
 func BenchmarkDefaultClassifier(b *testing.B) {
 	for _, bm := range []struct {
 		name string
@@ -195,6 +203,9 @@ func BenchmarkDefaultClassifier(b *testing.B) {
 		{"plain", errFlaky},
 		{"refused", dial(viaSyscall(111))},
 		{"status", status(503)},
+		{"wrapped three times", fmt.Errorf("a: %w", fmt.Errorf("b: %w", fmt.Errorf("c: %w", errFlaky)))},
+		{"SQLSTATE", sqlState("40001")},
+		{"AWS's code", awsCode("ThrottlingException")},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
 			b.ReportAllocs()
