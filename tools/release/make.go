@@ -108,6 +108,9 @@ func (r clone) commitAfter(version string) error {
 }
 
 func (r clone) commit(message string) error {
+	if err := do(r.dir, nil, "git", "add", "--all"); err != nil { // a module that required nothing else gets its first go.sum
+		return err
+	}
 	return do(r.dir, nil, "git", "commit", "--quiet", "--allow-empty", "-am", message)
 }
 
