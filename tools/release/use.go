@@ -22,6 +22,9 @@ import (
 // use uses the modules of version, and those of the branch after it, as strangers do.
 func (r clone) use(version string) error {
 	for _, folder := range modules.Public {
+		if folder == modules.Program {
+			continue // commands runs it
+		}
 		if err := r.examples(folder, version); err != nil {
 			return err
 		}
