@@ -109,12 +109,15 @@ func Ask[T any](t *testing.T, ctx context.Context, expression string) (v T) {
 	return v
 }
 
-// Eventually waits until the expression is true.
+// Eventually waits until the expression is true. While another page comes it cannot be evaluated.
 func Eventually(t *testing.T, ctx context.Context, expression string) {
 	t.Helper()
 	for range 300 {
-		if Ask[bool](t, ctx, expression) {
+		var ok bool
+		if err := chromedp.Run(ctx, chromedp.Evaluate(expression, &ok)); err == nil && ok {
 			return
+		} else if ctx.Err() != nil {
+			t.Fatalf("%s: %v", expression, err)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
