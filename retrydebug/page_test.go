@@ -226,7 +226,6 @@ func TestAnOutageOfPermanentErrors(t *testing.T) {
 	}
 }
 
-
 func TestPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var page retrydebug.Recorder
