@@ -1,0 +1,177 @@
+package pace_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/pace"
+)
+
+// usage is how a service is used.
+type usage struct {
+	load      float64 // of the quota, if all calls passed at once
+	processes int
+	closed    bool // callers make a call after the other, and a pause; else calls come at random, for half a minute each
+	paced     bool // each process has a Pace
+}
+
+func (u usage) String() string {
+	loop := "open"
+	if u.closed {
+		loop = "closed"
+	}
+	return fmt.Sprintf("%3.0f %% %-6s %2d", u.load*100, loop, u.processes)
+}
+
+// result is what has become of some minutes of usage, in percent.
+type result struct {
+	refused float64 // of the requests
+	goodput float64 // of the quota
+	failed  float64 // of the calls
+}
+
+func (r result) String() string {
+	return fmt.Sprintf("%5.1f %5.1f %5.1f", r.refused, r.goodput, r.failed)
+}
+
+func (r *result) add(of result, weight float64) {
+	r.refused += of.refused * weight
+	r.goodput += of.goodput * weight
+	r.failed += of.failed * weight
+}
+
+// use calls a service for so long.
+func (u usage) use(t *testing.T, of service, seed uint64, d time.Duration) (r result) {
+	synctest.Test(t, func(t *testing.T) {
+		s := of.serve(seed)
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		if s.users != nil {
+			wg.Go(func() { s.others(ctx) })
+		}
+		var calls, failed float64
+		call := func(p retry.Policy, patience time.Duration) {
+			cost := 1.
+			if s.costs {
+				cost = -math.Log(1 - s.random())
+			}
+			ctx, cancel := ctx, func() {}
+			if patience > 0 {
+				ctx, cancel = context.WithTimeout(ctx, patience)
+			}
+			err := retry.Run(ctx, p, func(ctx context.Context) error { return s.call(ctx, cost) })
+			cancel()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if context.Cause(ctx) == context.Canceled && err != nil && patience == 0 {
+				return // the test is over
+			}
+			calls++
+			if err != nil {
+				failed++
+			}
+		}
+		policies := make([]retry.Policy, u.processes)
+		for i := range policies {
+			policies[i] = retry.Policy{MaxAttempts: 5, Budget: &retry.EarnedBudget{}, Rand: s.random}
+			if u.paced {
+				policies[i].Guards = []retry.Guard{new(pace.Pace)}
+			}
+		}
+		rate := u.load * s.quota // calls in a second
+		end := time.Now().Add(d)
+		pause := func(mean float64) { time.Sleep(time.Duration(-math.Log(1-s.random()) * mean * 1e9)) }
+		if u.closed {
+			callers := max(24, int(math.Ceil(2*rate*s.took.Seconds())))
+			for i := range callers {
+				wg.Go(func() {
+					for ctx.Err() == nil {
+						pause(float64(callers)/rate - s.took.Seconds())
+						call(policies[i%len(policies)], 0)
+					}
+				})
+			}
+			time.Sleep(d)
+		} else {
+			for i := 0; time.Now().Before(end); i++ {
+				pause(1 / rate)
+				wg.Go(func() { call(policies[i%len(policies)], 30*time.Second) })
+			}
+		}
+		s.mu.Lock()
+		r.refused = 100 * s.refused / max(s.requests, 1)
+		r.goodput = 100 * s.passed / (s.quota * d.Seconds())
+		s.mu.Unlock()
+		if u.closed {
+			stop()
+		} else {
+			time.Sleep(time.Minute) // for the last ones
+			stop()
+		}
+		wg.Wait()
+		r.failed = 100 * failed / max(calls, 1)
+	})
+	return r
+}
+
+// A Pace without a Quota meets what providers document: few requests are refused, most of the
+// quota is used, and calls without a deadline pass.
+func TestPaceLearnsFromServices(t *testing.T) {
+	if testing.Short() {
+		t.Skip("seconds of computing")
+	}
+	loads, processes, seeds, d := []float64{.5, 1.5}, []int{1}, 1, 3*time.Minute
+	if longTests {
+		loads, processes, seeds, d = []float64{.5, 1, 1.5, 3}, []int{1, 12}, 8, 10*time.Minute
+	}
+	t.Log("load, loop, processes: refused, goodput, failed with a Pace | without | the worst with a Pace")
+	for _, s := range services {
+		for _, n := range processes {
+			for _, load := range loads {
+				for _, closed := range []bool{false, true} {
+					u := usage{load, n, closed, true}
+					t.Run(fmt.Sprintf("%s/%.0f%%/%v/%d", s.name, load*100, closed, n), func(t *testing.T) { u.compare(t, s, seeds, d) })
+				}
+			}
+		}
+	}
+}
+
+// compare is about what becomes of calls with a Pace and without.
+func (u usage) compare(t *testing.T, s service, seeds int, d time.Duration) {
+	var with, without, worst result
+	worst.goodput = math.Inf(1)
+	for seed := range seeds {
+		r := u.use(t, s, uint64(seed), d)
+		with.add(r, 1/float64(seeds))
+		worst = result{max(worst.refused, r.refused), min(worst.goodput, r.goodput), max(worst.failed, r.failed)}
+		alone := u
+		alone.paced = false
+		without.add(alone.use(t, s, uint64(seed), d), 1/float64(seeds))
+	}
+	t.Logf("%v: %v | %v | %v", u, with, without, worst)
+	if u.load < 1 && s.users == nil && (with.refused > 1 || with.failed > 1) {
+		t.Errorf("%.1f %% are refused and %.1f %% of the calls fail at half of the quota", with.refused, with.failed)
+	}
+	if with.refused > without.refused+1 {
+		t.Errorf("%.1f %% are refused, without a Pace %.1f", with.refused, without.refused)
+	}
+	if u.closed && with.failed > 5 {
+		t.Errorf("%.1f %% of the calls fail that have no deadline", with.failed)
+	}
+	if u.processes > 1 {
+		return // each meets few of its refusals
+	}
+	if with.refused > 10 || worst.refused > 13 {
+		t.Errorf("%.1f %% are refused, at worst %.1f", with.refused, worst.refused)
+	}
+	if u.load > 1 && with.goodput < s.least {
+		t.Errorf("%.1f %% of the quota are used, want %.0f", with.goodput, s.least)
+	}
+}
