@@ -40,8 +40,10 @@
 //   - forgottendone: Attempts that are handed on, or used in a literal; a Close that is
 //     not deferred; calls that do not return;
 //   - copied: a local one that is returned; tests;
-//   - loopctx: waits of at most 100 ms; functions without a context; loops that do not
-//     end with a success, such as a subscription that sleeps after an error.
+//   - loopctx: waits of at most 100 ms; functions that get no context, nor a request or
+//     the like that has one; goroutines of a request's handler, and tests that have only
+//     a *testing.T; loops that do not end with a success, such as a subscription that
+//     sleeps after an error.
 //
 // What may live here: checks that are right in at least nine findings of ten, measured
 // by cmd/corpus on other modules. A check looks only at one package: there are no

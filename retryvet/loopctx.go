@@ -3,6 +3,7 @@ package retryvet
 import (
 	"go/ast"
 	"go/token"
+	"go/types"
 	"time"
 
 	"golang.org/x/tools/go/ast/inspector"
@@ -27,7 +28,7 @@ func loopctx(p *pass) {
 		case *ast.RangeStmt:
 			loopBody = loop.Body
 		}
-		ctx := p.ContextAt(c)
+		ctx := p.endsWith(c)
 		if ctx == "" {
 			continue
 		}
@@ -37,6 +38,52 @@ func loopctx(p *pass) {
 			}
 		}
 	}
+}
+
+// endsWith returns the context whose end should end what happens at c, as an expression:
+// one that a function around c gets, or the one of a request, a stream or the like that it
+// gets. It is "" if there is none.
+func (p *pass) endsWith(c inspector.Cursor) string {
+	carried := ""
+	outlives := false // a request ends when its handler returns, and what that started goes on
+	for f := range c.Enclosing((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
+		if name := p.Parameter(f.Node(), isContext); name != "" {
+			return name
+		}
+		if name := p.Parameter(f.Node(), carriesContext); name != "" && carried == "" && !outlives {
+			carried = name + ".Context()"
+		}
+		_, started := f.Parent().Parent().Node().(*ast.GoStmt)
+		outlives = outlives || started
+	}
+	return carried
+}
+
+// isContext reports whether t is context.Context, or an interface with more methods.
+func isContext(t types.Type) bool {
+	return code.IsContext(t) || types.IsInterface(t) && hasContextMethods(t)
+}
+
+// hasContextMethods reports whether t embeds context.Context.
+func hasContextMethods(t types.Type) bool {
+	for m := range t.Underlying().(*types.Interface).Methods() {
+		if pkg := m.Pkg(); pkg != nil && pkg.Path() == "context" {
+			return true
+		}
+	}
+	return false
+}
+
+// carriesContext reports whether t has a method Context that returns one, as that of an
+// *http.Request does. Those of package testing end after the test.
+func carriesContext(t types.Type) bool {
+	obj, _, _ := types.LookupFieldOrMethod(t, true, nil, "Context")
+	f, ok := obj.(*types.Func)
+	if !ok || f.Pkg().Path() == "testing" {
+		return false
+	}
+	sig := f.Signature()
+	return sig.Params().Len() == 0 && sig.Results().Len() == 1 && code.IsContext(sig.Results().At(0).Type())
 }
 
 // waits returns the statements of a loop's body, but not of loops and literals in

@@ -39,16 +39,15 @@ func checks() []check {
 		{"severalcalls", "find operations of several calls whose errors are proof for a NonIdempotent policy", ours, severalcalls},
 		{"forgottendone", "find loops that leave an attempt without Done", ours, forgottendone},
 		{"copied", "find copies of what has state, such as a Loop or a Limit", ours, copied},
-		{"loopctx", "find retry loops that sleep through the end of their context", contextual, loopctx},
+		{"loopctx", "find retry loops that sleep through the end of their context", waiting, loopctx},
 	}
 }
 
 func ours(path string) bool {
 	return path == code.RetryPath || strings.HasPrefix(path, code.RetryPath+"/")
 }
-func contextual(path string) bool {
-	return path == "context" || path == "net/http" || path == "testing"
-}
+
+func waiting(path string) bool { return path == "time" }
 
 func newAnalyzer() *analysis.Analyzer {
 	a := &analysis.Analyzer{

@@ -274,21 +274,27 @@ func Within(inner, outer ast.Node) bool {
 // there is none.
 func (p *Package) ContextAt(c inspector.Cursor) string {
 	for f := range c.Enclosing((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
-		var params *ast.FieldList
-		switch f := f.Node().(type) {
-		case *ast.FuncDecl:
-			params = f.Type.Params
-		case *ast.FuncLit:
-			params = f.Type.Params
+		if name := p.Parameter(f.Node(), IsContext); name != "" {
+			return name
 		}
-		for _, param := range params.List {
-			if !IsContext(p.TypesInfo.TypeOf(param.Type)) {
-				continue
-			}
-			for _, name := range param.Names {
-				if name.Name != "_" {
-					return name.Name
-				}
+	}
+	return ""
+}
+
+// Parameter returns the name of the first parameter of a function whose type is wanted, ""
+// if there is none. The function is a declaration or a literal.
+func (p *Package) Parameter(f ast.Node, wanted func(types.Type) bool) string {
+	var params *ast.FieldList
+	switch f := f.(type) {
+	case *ast.FuncDecl:
+		params = f.Type.Params
+	case *ast.FuncLit:
+		params = f.Type.Params
+	}
+	for _, param := range params.List {
+		for _, name := range param.Names {
+			if name.Name != "_" && wanted(p.TypesInfo.TypeOf(param.Type)) {
+				return name.Name
 			}
 		}
 	}
