@@ -2,9 +2,9 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"go/token"
 	"io"
 	"maps"
 	"os"
@@ -12,53 +12,47 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/tools/go/analysis/checker"
+
 	"github.com/goretry/retry/retryvet/internal/migrate"
 )
 
-// inner is set in the environment of the runs that fix makes of this command.
-const inner = "RETRYVET_INNER"
-
-// speaks reports whether args ask for fixes to be made: singlechecker makes them
-// without a word.
-func speaks(args []string) bool {
-	asks := false
-	for _, arg := range args {
-		switch strings.TrimLeft(arg, "-") {
-		case "fix", "fix=true":
-			asks = true
-		case "diff", "diff=true", "json", "json=true":
-			return false
+// fix makes the fixes, or prints them as a diff, and says for each call of another library
+// what changes, or why it stays. What it says of a diff goes to stderr, so that stdout has
+// the diff alone. It returns the exit status.
+func fix(o options, actions []*checker.Action, stdout, stderr io.Writer) int {
+	fixable := map[string]bool{} // packages
+	for _, action := range actions {
+		for _, d := range action.Diagnostics {
+			if len(d.SuggestedFixes) > 0 {
+				fixable[action.Package.PkgPath] = true
+			}
 		}
 	}
-	return asks
-}
-
-// fix makes the fixes, and says for each call of another library what changes, or why
-// it stays. It returns the exit code.
-func fix(args []string, stdout, stderr io.Writer) int {
-	report := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return strings.HasPrefix(strings.TrimLeft(arg, "-"), "fix") })
-	var out strings.Builder
-	if code := run(append([]string{"-json"}, report...), &out, stderr); code != 0 {
-		return code
+	if len(fixable) > 0 {
+		if status := apply(o, slices.Sorted(maps.Keys(fixable)), stdout, stderr); status != 0 {
+			return status
+		}
 	}
-	findings, err := foreign(out.String())
-	if err != nil {
-		fmt.Fprintln(stderr, "retryvet:", err)
-		return 1
+	says, now, count := stdout, "now a ", "%s rewritten, %d left as they are\n"
+	if o.diff {
+		says, now, count = stderr, "-fix makes this a ", "%s to rewrite, %d to leave as they are\n"
 	}
-	if code := run(args, stdout, stderr); code != 0 {
-		return code
-	}
+	findings := foreign(actions)
 	rewritten := 0
 	for _, f := range findings {
 		if f.rewritten {
 			rewritten++
 		}
-		fmt.Fprintf(stdout, "%s: %s\n", f.at, f.text)
+		fmt.Fprintf(says, "%s: %s\n", f.at, strings.Replace(f.text, "-fix makes this a ", now, 1))
 	}
-	fmt.Fprintf(stdout, "%s rewritten, %d left as they are\n", calls(rewritten), len(findings)-rewritten)
-	if rewritten > 0 && exec.Command("go", "list", "-m", "github.com/goretry/retry").Run() != nil {
-		fmt.Fprintln(stdout, "next: go get github.com/goretry/retry")
+	if len(findings) == 0 {
+		fmt.Fprintln(says, "nothing to rewrite: no calls of the retry libraries that -fix knows")
+		return 0
+	}
+	fmt.Fprintf(says, count, calls(rewritten), len(findings)-rewritten)
+	if rewritten > 0 && !o.diff && exec.Command("go", "list", "-m", "github.com/goretry/retry").Run() != nil {
+		fmt.Fprintln(says, "next: go get github.com/goretry/retry")
 	}
 	return 0
 }
@@ -70,20 +64,28 @@ func calls(n int) string {
 	return fmt.Sprintf("%d calls", n)
 }
 
-// run runs this command again, and returns its exit code.
-func run(args []string, stdout, stderr io.Writer) int {
+// apply runs this command again on packages that have fixes. It returns the exit status.
+func apply(o options, pkgs []string, stdout, stderr io.Writer) int {
+	if slices.Contains(pkgs, "command-line-arguments") { // the command was given files
+		pkgs = o.patterns
+	}
+	args := []string{"-fix", fmt.Sprintf("-test=%v", o.tests)}
+	if o.diff {
+		args = append(args, "-diff")
+	}
 	self, err := os.Executable()
 	if err != nil {
 		fmt.Fprintln(stderr, "retryvet:", err)
 		return 1
 	}
-	c := exec.Command(self, args...)
+	c := exec.Command(self, slices.Concat(args, o.checks, pkgs)...)
 	c.Stdout, c.Stderr = stdout, stderr
 	c.Env = append(os.Environ(), inner+"=1")
-	if err := c.Run(); err != nil {
-		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			return exit.ExitCode()
-		}
+	err = c.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode()
+	}
+	if err != nil {
 		fmt.Fprintln(stderr, "retryvet:", err)
 		return 1
 	}
@@ -92,40 +94,24 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 // finding is what the report says of one call.
 type finding struct {
-	at, text  string
+	at        token.Position
+	text      string
 	rewritten bool
 }
 
-// foreign returns the findings of the migration in a report as JSON, in the order
-// of the source. A package and its test variant report the same.
-func foreign(report string) ([]finding, error) {
-	var tree map[string]map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(report), &tree); err != nil {
-		return nil, err
-	}
+// foreign returns the findings of the migration, in the order of the source. A package and
+// its test variant report the same.
+func foreign(actions []*checker.Action) []finding {
 	all := map[finding]bool{}
-	for _, pkg := range tree {
-		var diagnostics []struct{ Category, Posn, Message string }
-		if json.Unmarshal(pkg["retryvet"], &diagnostics) != nil {
-			continue // the package has an error, which the run with -fix reports
-		}
-		for _, d := range diagnostics {
+	for _, action := range actions {
+		for _, d := range action.Diagnostics {
 			if d.Category == migrate.Analyzer.Name {
-				text := strings.Replace(d.Message, "-fix makes this a ", "now a ", 1)
-				all[finding{d.Posn, text, text != d.Message}] = true
+				at := action.Package.Fset.Position(d.Pos)
+				all[finding{at, d.Message, strings.Contains(d.Message, ": -fix makes this a ")}] = true
 			}
 		}
 	}
 	return slices.SortedFunc(maps.Keys(all), func(a, b finding) int {
-		fileA, lineA, columnA := place(a.at)
-		fileB, lineB, columnB := place(b.at)
-		return cmp.Or(cmp.Compare(fileA, fileB), cmp.Compare(lineA, lineB), cmp.Compare(columnA, columnB))
-	}), nil
-}
-
-// place divides a position such as dir/name.go:12:3.
-func place(at string) (file string, line, column int) {
-	file, rest, _ := strings.Cut(at, ".go:")
-	_, _ = fmt.Sscanf(rest, "%d:%d", &line, &column)
-	return file, line, column
+		return cmp.Or(cmp.Compare(a.at.Filename, b.at.Filename), cmp.Compare(a.at.Line, b.at.Line), cmp.Compare(a.at.Column, b.at.Column))
+	})
 }

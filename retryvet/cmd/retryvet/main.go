@@ -8,13 +8,15 @@
 //	retryvet -loopctx=false ./...             without one of the checks
 //	go vet -vettool=$(which retryvet) ./...   beside go vet's cache
 //
-// What may live here: a main function, and what -fix says. The checks are in package
-// retryvet, and what rewrites calls is package migrate.
+// What may live here: a main function, and what the command says of its work. The checks
+// are in package retryvet, and what rewrites calls is package migrate.
 package main
 
 import (
 	"flag"
 	"os"
+	"slices"
+	"strings"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/passes/inspect"
@@ -24,12 +26,25 @@ import (
 	"github.com/goretry/retry/retryvet/internal/migrate"
 )
 
-// singlechecker also speaks the protocol of go vet -vettool.
+// inner is set in the environment of the run that this command makes of itself to apply
+// fixes: only singlechecker can merge, format and compare them.
+const inner = "RETRYVET_INNER"
+
 func main() {
-	if args := os.Args[1:]; os.Getenv(inner) == "" && speaks(args) {
-		os.Exit(fix(args, os.Stdout, os.Stderr))
+	args := os.Args[1:]
+	if os.Getenv(inner) != "" || ofVet(args) {
+		singlechecker.Main(both())
 	}
-	singlechecker.Main(both())
+	os.Exit(command(args, os.Stdout, os.Stderr))
+}
+
+// ofVet reports whether args are those of go vet -vettool, whose protocol singlechecker
+// speaks.
+func ofVet(args []string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool {
+		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		return strings.HasPrefix(arg, "-") && (name == "V" || name == "flags") || strings.HasSuffix(arg, ".cfg")
+	})
 }
 
 // both returns the two analyzers as one: each check has a flag of its own name.
