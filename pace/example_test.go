@@ -49,6 +49,58 @@ func ExampleWithCost() {
 	// 2s
 }
 
+// tokens is the pace of the tokens of a model. Its requests have a pace of their own, which must not
+// see how many tokens each of them takes.
+type tokens struct{ pace.Pace }
+
+func (t *tokens) Enter(ctx context.Context, e retry.Entry) (retry.Pass, error) {
+	size, _ := ctx.Value(sizeKey{}).(float64)
+	return t.Pace.Enter(pace.WithCost(ctx, size), e)
+}
+
+type sizeKey struct{}
+
+// The provider allows 120 requests and 30 000 tokens in a minute: two quotas, so two paces.
+func ExamplePace_twoQuotas() {
+	clock := clockx.NewVirtual(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	requests := pace.Pace{Quota: 120, Per: time.Minute}
+	tokens := tokens{pace.Pace{Quota: 30_000, Per: time.Minute, Burst: 2000}}
+	p := retry.Policy{Clock: clock, Guards: []retry.Guard{&requests, &tokens}}
+	begin := clock.Now()
+	for _, size := range []float64{2000, 100, 100, 1500} {
+		ctx := context.WithValue(context.Background(), sizeKey{}, size)
+		_ = retry.Run(ctx, p, func(context.Context) error {
+			fmt.Println(size, "tokens after", clock.Now().Sub(begin).Round(time.Millisecond))
+			return nil
+		})
+	}
+	// Output:
+	// 2000 tokens after 0s
+	// 100 tokens after 500ms
+	// 100 tokens after 1s
+	// 1500 tokens after 3.4s
+}
+
+// A response says: 120 requests in a minute, of which two are left.
+func ExamplePace_Tell() {
+	clock := clockx.NewVirtual(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	model := pace.Pace{Clock: clock}
+	model.Tell(120, time.Minute, 2)
+	p := retry.Policy{Clock: clock, Guards: []retry.Guard{&model}}
+	begin := clock.Now()
+	for range 4 {
+		_ = retry.Run(context.Background(), p, func(context.Context) error {
+			fmt.Println(clock.Now().Sub(begin).Round(time.Millisecond))
+			return nil
+		})
+	}
+	// Output:
+	// 0s
+	// 0s
+	// 500ms
+	// 1s
+}
+
 // unreachable is a Store that is down. Package retryredis and package retrynats have real ones.
 type unreachable struct{}
 

@@ -27,7 +27,7 @@ import (
 // throttled, the server's hint holds all, for at most 75 seconds. A wrong number is not corrected:
 // [Pace.Status] shows it.
 //
-// Without a Quota a Pace learns. It is open until attempts are [retry.Throttled]: then it takes no lock. With the
+// Without a Quota a Pace learns, unless the server states it: see [Pace.Tell]. It is open until attempts are [retry.Throttled]: then it takes no lock. With the
 // first throttled attempt it begins to count. When two more, and an eighth of those of the last
 // ten seconds, are throttled, it lets attempts start one by one, at the rate at which they
 // passed. The rate falls with the part of the recent attempts that is throttled, and grows while
@@ -144,6 +144,22 @@ func (p *Pace) Hold(d time.Duration) {
 	defer p.unlock()
 	p.chance()
 	p.pacer.Hold(now, d)
+}
+
+// Tell says what a server states of its quota with a success: how many attempts may start in per, and
+// how many of them remain now. If p has no Quota, it keeps this one, with what remains as the Burst. If
+// a twentieth of about the last minute's attempts, twenty or more, are throttled all the same, others
+// use the quota too, or it is another one: then p learns from that on, and ignores Tell. It also
+// ignores numbers that make no sense. A nil p ignores all. Package retryhttp calls Tell for
+// Transport.PaceByHeaders.
+func (p *Pace) Tell(quota float64, per time.Duration, remaining float64) {
+	rate := quota / per.Seconds()
+	if p == nil || p.Quota != 0 || per <= 0 || !(rate >= 1/most && rate <= most && quota <= most && remaining >= 0) {
+		return
+	}
+	now := p.lock()
+	defer p.unlock()
+	p.pacer.State(now, rate, quota, remaining)
 }
 
 // late is the [retry.ErrPaced] of an attempt whose turn would come too late.

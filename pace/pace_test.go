@@ -1053,3 +1053,59 @@ func TestARefusedLoopCannotSpin(t *testing.T) {
 		}
 	})
 }
+
+// What a server states is a quota like one that is set, until attempts are throttled all the same.
+func TestPaceThatIsToldByTheServer(t *testing.T) {
+	p, v := virtual()
+	p.MaxAttempts = 1
+	var model pace.Pace
+	model.Tell(25, time.Second, 25) // on the system's clock, which it keeps
+	if s := model.Status(); s.Quota != 25 || model.Rate() != 25 {
+		t.Errorf("%+v", s)
+	}
+
+	set := pace.Pace{Quota: 3, Clock: v}
+	set.Tell(25, time.Second, 25)
+	if s := set.Status(); s.Quota != 3 {
+		t.Errorf("a Quota became %v", s.Quota)
+	}
+	(*pace.Pace)(nil).Tell(25, time.Second, 25)
+	for _, bad := range [][3]float64{{0, 1, 1}, {-1, 1, 1}, {math.NaN(), 1, 1}, {math.Inf(1), 1, 1}, {1, 0, 1}, {1, -1, 1}, {1, 1, -1}, {1, 1, math.NaN()}, {1e10, 1e4, 1}} {
+		odd := pace.Pace{Clock: v}
+		odd.Tell(bad[0], time.Duration(bad[1]*float64(time.Second)), bad[2])
+		if !math.IsInf(odd.Rate(), 1) {
+			t.Errorf("%v: the rate is %v", bad, odd.Rate())
+		}
+	}
+
+	model = pace.Pace{Clock: v}
+	p.Guards = []retry.Guard{&model}
+	model.Tell(10, time.Second, 2)
+	begin := v.Now()
+	for range 4 {
+		_ = retry.Run(pace.WithCost(t.Context(), 700), p, works) // a cost is none of a request's units
+	}
+	if took := v.Now().Sub(begin).Round(time.Millisecond); took != 200*time.Millisecond {
+		t.Errorf("two that remain, and two at ten in a second, take %v", took)
+	}
+	model.Tell(10, time.Second, 0)
+	if wait := model.Wait().Round(time.Millisecond); wait != 100*time.Millisecond {
+		t.Errorf("when none remains, the next waits %v", wait)
+	}
+
+	for i := range 200 { // one in ten: others use the quota too
+		_ = retry.Run(t.Context(), p, func(context.Context) error {
+			if i%10 == 9 {
+				return status(429)
+			}
+			return nil
+		})
+	}
+	if s, rate := model.Status(), model.Rate(); s.Quota != 0 || rate > 10 || rate < 2 {
+		t.Errorf("it goes on at %v in a second: %+v", rate, s)
+	}
+	model.Tell(10, time.Second, 0)
+	if s := model.Status(); s.Quota != 0 {
+		t.Errorf("it is told again: %+v", s)
+	}
+}

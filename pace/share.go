@@ -68,10 +68,10 @@ func (p *Pace) Share(ctx context.Context, s Store) error {
 func (p *Pace) join() error {
 	now := p.lock()
 	defer p.unlock()
-	switch told, _ := p.pacer.Quota(now); {
+	switch {
 	case p.bad != nil:
 		return p.bad
-	case told == 0:
+	case p.Quota == 0:
 		return errors.New("pace: Share needs a Quota: what nobody knows cannot be shared")
 	case p.shared:
 		return errors.New("pace: the Pace is shared already")
@@ -156,7 +156,7 @@ func (s Slots) check(a Ask) error {
 // Status is what a [Pace] says of itself, for a page or a metric.
 type Status struct {
 	Waiting   int     // attempts in its queue
-	Quota     float64 // units in a second that it was told, 0 if it learns
+	Quota     float64 // units in a second that it was told, also by [Pace.Tell]; 0 if it learns
 	Seems     float64 // what the quota seems to be: less than Quota if attempts are throttled though they are paced
 	Throttled float64 // the part of the attempts of about the last minute that were throttled; 0 if it learns
 
@@ -177,7 +177,7 @@ func (p *Pace) Status() (s Status) {
 	s.Waiting = p.pacer.Len()
 	s.Quota, s.Throttled = p.pacer.Quota(now)
 	s.Seems = s.Quota
-	if s.Throttled >= wrong {
+	if s.Throttled >= pacing.Wrong {
 		s.Seems *= 1 - s.Throttled
 	}
 	s.Err, s.Exchanges = p.err, p.exchanges
@@ -189,6 +189,3 @@ func (p *Pace) Status() (s Status) {
 	}
 	return s
 }
-
-// wrong is the part of the attempts from which on the number of the quota seems to be wrong.
-const wrong = .05

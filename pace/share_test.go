@@ -37,15 +37,18 @@ func TestBadQuotas(t *testing.T) {
 func TestSharesThatCannotBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := &pace.Pace{Quota: 1}
+		stated := new(pace.Pace)
+		stated.Tell(25, time.Second, 25)
 		ctx, end := context.WithCancelCause(t.Context())
 		ended := make(chan error)
 		go func() { ended <- model.Share(ctx, new(memory)) }()
 		synctest.Wait()
 		for name, err := range map[string]error{
-			"no Pace":    (*pace.Pace)(nil).Share(t.Context(), new(memory)),
-			"no Store":   new(pace.Pace).Share(t.Context(), nil),
-			"no Quota":   new(pace.Pace).Share(t.Context(), new(memory)),
-			"once again": model.Share(t.Context(), new(memory)),
+			"no Pace":                               (*pace.Pace)(nil).Share(t.Context(), new(memory)),
+			"no Store":                              new(pace.Pace).Share(t.Context(), nil),
+			"no Quota":                              new(pace.Pace).Share(t.Context(), new(memory)),
+			"no Quota but one that a server states": stated.Share(t.Context(), new(memory)),
+			"once again":                            model.Share(t.Context(), new(memory)),
 		} {
 			if err == nil {
 				t.Errorf("%s: no error", name)

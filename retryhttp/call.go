@@ -142,13 +142,23 @@ func (c *call) attempt(ctx context.Context) (*http.Response, retry.Verdict) {
 	return resp, c.rewindBody(v)
 }
 
-// heed holds each pace if the headers of an answer say that the quota is used up.
+// heed tells each pace what the headers of an answer say of a quota, or holds it if that is used up.
 func (c *call) heed(resp *http.Response) {
 	if !c.PaceByHeaders || len(c.policy.Guards) == 0 {
 		return
 	}
-	wait, _ := hint.ParseLimits(canonical(resp.Header), c.now)
+	header := canonical(resp.Header)
+	quota, stated := hint.ParseQuota(header, c.now)
+	var wait time.Duration
+	if !quota.Bucket { // when it is full is too late
+		wait, _ = hint.ParseLimits(header, c.now)
+	}
 	for _, g := range c.policy.Guards {
+		if pace, ok := g.(interface {
+			Tell(float64, time.Duration, float64)
+		}); ok && stated {
+			pace.Tell(quota.Limit, quota.Per, quota.Remaining)
+		}
 		if pace, ok := g.(interface{ Hold(time.Duration) }); ok {
 			pace.Hold(wait)
 		}

@@ -95,11 +95,14 @@ type Transport struct {
 	// that have not admitted the attempt, and fails if one has it wait.
 	Guards func(*http.Request) []retry.Guard
 
-	// PaceByHeaders also holds each Pace among the guards after an answer whose headers say
-	// that nothing remains of a limit until it is reset: RateLimit, and those with Remaining
-	// and Reset of which [ParseRetryAfter] knows the names. Without it only refusals count.
-	// Leave it out if the reset is when the quota is full again, as with OpenAI: that is too
-	// long.
+	// PaceByHeaders lets each Pace among the guards also learn from the headers of answers. It
+	// calls [pace.Pace.Tell] with the quota of requests that OpenAI, Anthropic, GitHub (core and
+	// search), or one policy of RateLimit-Policy states: a Pace without a Quota keeps it. It calls
+	// [pace.Pace.Hold] if nothing remains of a limit until it is reset: RateLimit, and those with
+	// Remaining and Reset of which [ParseRetryAfter] knows the names, but not those of OpenAI or
+	// Anthropic beside a quota that they state, since their reset is when all of it is free again.
+	// Leave it out if several processes use a bucket such as OpenAI's: in their first minutes
+	// more requests are refused. Give them a Quota that they share.
 	PaceByHeaders bool
 
 	// Check is called with every response except a 101, before the status is judged, also

@@ -24,14 +24,15 @@ const Never time.Duration = math.MaxInt64
 type Pacer[T any] struct {
 	Rand func() float64 // uniform in [0,1); nil means math/rand/v2
 
-	law   law
-	told  *told     // nil: the quota is learned, by law
-	mean  float64   // cost of an attempt; 0 before the first
-	debt  float64   // attempts, or a part of one, whose time has to pass before the next may start; below 0 what may start at once
-	term  uint64    // counts up when debt begins anew
-	now   time.Time // of debt
-	hold  time.Time // nothing starts before, and debt does not fall
-	first time.Time // when the queue began that is not empty
+	law    law
+	told   *told     // nil: the quota is learned, by law
+	doubts bool      // what the server states was wrong
+	mean   float64   // cost of an attempt; 0 before the first
+	debt   float64   // attempts, or a part of one, whose time has to pass before the next may start; below 0 what may start at once
+	term   uint64    // counts up when debt begins anew
+	now    time.Time // of debt
+	hold   time.Time // nothing starts before, and debt does not fall
+	first  time.Time // when the queue began that is not empty
 
 	// The more urgent go first; of as urgent ones retries before first attempts.
 	queues [2 * classes]queue[T]
@@ -390,7 +391,7 @@ func (p *Pacer[T]) measure(t *Turn[T]) {
 		t.Cost, t.size = 0, 1
 		return
 	}
-	if p.told != nil { // in units of the quota
+	if p.told != nil && !p.told.stated { // in units of the quota
 		t.size = t.Cost
 		return
 	}

@@ -6,6 +6,7 @@ import "time"
 // attempts that have started. It falls by the rate, to the burst below zero.
 type told struct {
 	rate, burst float64 // units of cost in a second, and how many may start at once after a pause
+	stated      bool    // by the server: the Pacer learns if that turns out to be wrong
 
 	second  int64      // the one underway
 	ended   [2]float64 // attempts of it, and of the one before,
@@ -21,6 +22,7 @@ const (
 	fewest  = 4                // attempts of two seconds, of which half must be throttled before the server's wait holds all
 	longest = 75 * time.Second // that such a hold may last
 	judged  = 20               // attempts, before which it is not known which part is throttled
+	Wrong   = .05              // part of the attempts from which on the number of the quota seems to be wrong
 )
 
 // tiny is less than any part of a unit that matters: numbers of units are sums.
@@ -38,6 +40,26 @@ func (p *Pacer[T]) Tell(now time.Time, rate, burst float64) {
 		p.debt = -burst
 	}
 	p.told.rate, p.told.burst = rate, burst
+}
+
+// State lets p keep a quota that the server states, and of which so much is left, unless p was told
+// one by others. If it turns out to be wrong, since others use it too, p learns from then on.
+func (p *Pacer[T]) State(now time.Time, rate, burst, left float64) {
+	if p.doubts || p.told != nil && !p.told.stated {
+		return
+	}
+	p.Tell(now, rate, burst)
+	p.told.stated = true
+	p.debt = max(p.debt, -left)
+}
+
+// doubt lets p learn, from the rate on that passed in the last two seconds.
+func (p *Pacer[T]) doubt() {
+	k := p.told
+	p.told, p.doubts = nil, true
+	p.law.set(p.now, (k.ended[0]+k.ended[1]-k.refused[0]-k.refused[1])/2)
+	p.law.busy = p.now
+	p.renew()
 }
 
 // Quota returns the units in a second that p was told, 0 if it learns, and which part of the
@@ -62,6 +84,10 @@ func (k *told) pays() (rate, burst float64) {
 	}
 	return k.rate, k.burst
 }
+
+// wrong reports whether so many attempts are throttled though they are paced that the number of the
+// quota seems to be wrong.
+func (k *told) wrong() bool { return k.minute >= judged && k.wasted >= Wrong*k.minute }
 
 // until returns how long an attempt of a size has to wait after so much debt. One that is larger
 // than the burst starts when the burst is whole.
@@ -90,6 +116,10 @@ func (p *Pacer[T]) throttledTold(hint time.Duration) {
 	k.tick(p.now)
 	k.ended[0]++
 	k.refused[0]++
+	if k.stated && k.wrong() {
+		p.doubt()
+		return
+	}
 	ended, refused := k.ended[0]+k.ended[1], k.refused[0]+k.refused[1]
 	if hint > 0 && ended >= fewest && 2*refused >= ended {
 		p.holdTold(hint, k.reports())
