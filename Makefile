@@ -65,7 +65,7 @@ fuzz:
 
 # Says which changes of these packages no test notices, in half an hour on two cores.
 mutate:
-	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retry.txt .
+	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retry.txt -tests internal/model .
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-budget.txt budget
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retrytest.txt retrytest
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-retrysql.txt retrysql

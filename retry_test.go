@@ -23,8 +23,14 @@ import (
 )
 
 var (
-	errDown = errors.New("down")
-	epoch   = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	errDown     = errors.New("down")
+	errShutdown = errors.New("shutdown")
+	epoch       = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+)
+
+const (
+	sec  = time.Second
+	hour = time.Hour
 )
 
 // virtual returns a policy on a virtual clock, without jitter: waits of 1 s, 2 s,

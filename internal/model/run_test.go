@@ -1,4 +1,4 @@
-package retry_test
+package model_test
 
 import (
 	"context"
@@ -17,10 +17,6 @@ import (
 	"github.com/goretry/retry/internal/race"
 	"github.com/goretry/retry/pace"
 )
-
-// This file holds the rules of a run a second time: written from the package
-// documentation, for one goroutine, as plainly as they can be, and sharing nothing
-// with the engine. TestEveryRun compares the two on every run of up to four attempts.
 
 // outcome is what op does in one attempt.
 type outcome int
@@ -54,7 +50,7 @@ type setup struct {
 	budget        string // "", "earned", "tokens", "ratio" or "places"
 	hooks         string // "", "all", or the event that cancels
 	paced         bool   // under a Pace that lets one attempt start in three seconds, the first one in half a second
-	guard         string // what a guard does each time that it is asked, and then it admits: see guardSteps
+	guard         string // what a guard does each time that it is asked, and then it admits: see gate
 }
 
 // story is what is seen of a run.
@@ -84,32 +80,29 @@ type exit struct {
 	took, allowed time.Duration
 }
 
-// guardSteps are the letters of setup.guard.
-var guardSteps = map[byte]enter{
-	'.': admits,
-	'w': sleeps(held['w']),
-	'W': sleeps(held['W']),
-	'a': asksAgain(held['a']),
-	'A': asksAgain(held['A']),
-	'f': refuses(errFull),
-	'h': refuses(retry.After(errFull, sec)),
-	's': refuses(retry.Stop(errFull)),
-}
-
-// held is how long a guard has an attempt wait.
-var held = map[byte]time.Duration{'w': sec / 2, 'W': 3 * sec, 'a': sec / 2, 'A': 2 * sec}
-
 const (
-	sec     = time.Second
-	hour    = time.Hour
 	least   = 2 * sec // the wait after a throttled error
 	slowFor = 5 * sec
 )
 
 var (
-	errModel    = errors.New("model")
-	errShutdown = errors.New("shutdown")
+	errFull        = errors.New("full")
+	errModel       = errors.New("model")
+	errShutdown    = errors.New("shutdown")
+	errThrottled   = errors.New("throttled")
+	errUnprocessed = errors.New("unprocessed")
 )
+
+// classify knows two of these.
+func classify(err error) retry.Class {
+	switch err {
+	case errThrottled:
+		return retry.Throttled
+	case errUnprocessed:
+		return retry.Unprocessed
+	}
+	return retry.Unknown
+}
 
 // model is one run by the rules.
 type model struct {
@@ -212,7 +205,7 @@ func (m *model) limit() int {
 
 // enter asks the guard until it admits an attempt. It says why the run ends before that.
 func (m *model) enter() (retry.Reason, bool) {
-	const name = "retry_test.gate"
+	const name = "model_test.gate"
 	for again := false; ; {
 		if m.asked == len(m.guard) {
 			return retry.ReasonNone, false
@@ -346,9 +339,9 @@ func (m *model) run() {
 			case permanent, answers, refused:
 				class = retry.Permanent
 			case throttled:
-				class, err = retry.Throttled, classed(retry.Throttled)
+				class, err = retry.Throttled, errThrottled
 			case unprocessed:
-				class, err = retry.Unprocessed, classed(retry.Unprocessed)
+				class, err = retry.Unprocessed, errUnprocessed
 			case hintOfOne:
 				class, hint = retry.Throttled, sec
 			case hintOfHour:
@@ -616,20 +609,16 @@ func (s setup) policy() (p retry.Policy, v *clockx.Virtual, balance func() float
 	p = retry.Policy{
 		MaxAttempts: s.maxAttempts, MaxElapsed: s.maxElapsed, AttemptTimeout: s.timeout, NonIdempotent: s.nonIdempotent, Clock: v,
 		Backoff: retry.Exponential{Base: sec, Jitter: retry.NoJitter}, ThrottleBackoff: retry.Constant(least),
-		Classify: byClass, Rand: func() float64 { return .5 },
+		Classify: classify, Rand: func() float64 { return .5 },
 	}
 	if s.paced {
 		pace := slowPace(v, 3*sec)
 		p.Guards = []retry.Guard{pace}
-		_ = retry.Run(context.Background(), p, works)
+		_ = retry.Run(context.Background(), p, func(context.Context) error { return nil })
 		v.Advance(2500 * time.Millisecond)
 	}
 	if s.guard != "" {
-		g := new(gate)
-		for _, letter := range []byte(s.guard) {
-			g.script = append(g.script, guardSteps[letter])
-		}
-		p.Guards = []retry.Guard{g}
+		p.Guards = []retry.Guard{&gate{script: s.guard}}
 	}
 	switch s.budget {
 	case "tokens":
@@ -661,9 +650,9 @@ func (o outcome) failure() error {
 	case refused:
 		return retry.Refuse(errModel)
 	case throttled:
-		return classed(retry.Throttled)
+		return errThrottled
 	case unprocessed:
-		return classed(retry.Unprocessed)
+		return errUnprocessed
 	case hintOfOne:
 		return retry.After(errModel, sec)
 	case hintOfHour:
@@ -733,10 +722,7 @@ func (seen *story) left(p retry.Policy) {
 	if !ok {
 		return
 	}
-	for _, x := range g.exits {
-		seen.exits = append(seen.exits, exit{x.Ending, x.Verdict.Class, x.Took, x.Allowed})
-	}
-	if len(g.open) > 0 || len(g.wrong) > 0 {
+	if seen.exits = g.exits; g.open != 0 || g.wrong {
 		seen.exits = nil
 	}
 }
@@ -952,10 +938,10 @@ func guarded(all []setup) (more []setup) {
 			continue
 		}
 		if s.hooks == "wait 2s" {
-			s.hooks = "retry_test.gate 500ms"
+			s.hooks = "model_test.gate 500ms"
 		}
 		if s.hooks == "wait 1s" {
-			s.hooks = "refused by retry_test.gate"
+			s.hooks = "refused by model_test.gate"
 		}
 		s.guard = guards[len(more)%len(guards)]
 		more = append(more, s)

@@ -1,4 +1,4 @@
-package retry_test
+package model_test
 
 import (
 	"context"
@@ -15,11 +15,14 @@ import (
 	"github.com/goretry/retry/internal/race"
 )
 
-// This file holds the rules of Supervise a second time, as model_test.go does those
-// of a run. TestEverySupervise compares the two.
-
 // healthy is how long an op must be up.
 const healthy = 10 * sec
+
+// life is one call of op: how long it is up, and what it returns.
+type life struct {
+	up  time.Duration
+	err error
+}
 
 // supervision is what one call of Supervise is made with.
 type supervision struct {
@@ -179,6 +182,7 @@ func (s supervision) expected() *diary {
 }
 
 var (
+	errDown     = errors.New("down")
 	errEnded    = errors.New("the context ended")
 	errHint     = errors.New("come back in a second")
 	errLongHint = errors.New("come back in an hour")
