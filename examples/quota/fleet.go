@@ -4,126 +4,185 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"math"
-	"math/rand/v2"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"time"
-
-	"github.com/goretry/retry"
-	"github.com/goretry/retry/pace"
-	"github.com/goretry/retry/retryhttp"
-	"github.com/goretry/retry/retryredis"
-	"github.com/redis/go-redis/v9"
 )
 
 // fleet is a run of several processes of one quota.
 type fleet struct {
+	client     string // the name of one of clients
 	processes  int
-	shared     bool          // by a Redis
+	load       float64       // calls, as a multiple of the quota
+	redis      bool          // there is one
+	sentinel   bool          // with a replica
 	lasts      time.Duration // the run
-	dies, back time.Duration // of the Redis: when it is killed, and started again; 0: never
+	dies, back time.Duration // of the Redis, or its master: when it is killed, and started again; 0: never
+	emptied    time.Duration // how often the Redis is; 0: never
 	kills      time.Duration // when the first process is killed, which has 1000 more calls; 0: never
 	every      time.Duration // a line is printed
 }
 
-const (
-	offered  = 1.5              // calls, as a multiple of the quota
-	patience = 20 * time.Second // of a caller
-)
+const patience = 20 * time.Second // of a caller
+
+// errNoRedis says that a fleet cannot run here.
+var errNoRedis = errors.New("redis-server is not installed")
 
 // run starts the server and the processes, and prints what an operator sees.
-func (f fleet) run(ctx context.Context, w io.Writer) (err error) {
+func (f fleet) run(ctx context.Context, w io.Writer) (out outcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s, err := listen()
 	if err != nil {
-		return err
+		return out, err
 	}
 	defer s.Close()
-	fmt.Fprintf(w, "%d processes; the server takes %d requests in a second, and they make %.0f calls\n", f.processes, perSecond, offered*perSecond)
-	var store *redisServer
-	if f.shared {
-		if store, err = startRedis(ctx); errors.Is(err, exec.ErrNotFound) {
-			fmt.Fprintln(w, "redis-server is not installed: each process learns alone")
+	fmt.Fprintf(w, "%d processes; the server takes %d requests in a second, and they make %.0f calls\n", f.processes, perSecond, f.load*perSecond)
+	j := job{URL: s.url, Client: f.client, Rate: f.load * perSecond / float64(f.processes)}
+	var store *redisServers
+	if f.redis {
+		if store, err = startRedis(ctx, f.sentinel); errors.Is(err, exec.ErrNotFound) {
+			return out, errNoRedis
 		} else if err != nil {
-			return err
-		} else {
-			defer store.kill()
+			return out, err
 		}
+		defer store.close()
+		j.Redis, j.Master = store.addrs, store.master
 	}
 	var workers []*worker
 	for i := range f.processes {
-		more := 0
+		j := j
 		if i == 0 && f.kills > 0 {
-			more = 1000
+			j.More = 1000
 		}
-		o, err := startWorker(ctx, s.url, f.processes, more, store)
+		o, err := startWorker(ctx, j)
 		if err != nil {
-			return err
+			return out, err
 		}
 		defer o.stop()
 		workers = append(workers, o)
 	}
-	var dies, back, kills <-chan time.Time
+	var dies, back, kills, empty <-chan time.Time
 	if store != nil && f.dies > 0 {
 		dies, back = time.After(f.dies), time.After(f.back)
+	}
+	if store != nil && f.emptied > 0 {
+		empty = time.Tick(f.emptied)
 	}
 	if f.kills > 0 {
 		kills = time.After(f.kills)
 	}
-	fmt.Fprintf(w, "\n%8s %9s %6s %5s %11s  %s\n", "seconds", "requests", "429", "", "rate", "paces")
-	tick, end, begin := time.NewTicker(f.every), time.After(f.lasts), time.Now()
+	fmt.Fprintf(w, "\n%8s %9s %6s %5s %6s %6s %11s  %s\n", "seconds", "requests", "429", "", "calls", "failed", "rate", "paces")
+	tick, look, end, begin := time.NewTicker(f.every), time.NewTicker(time.Second/4), time.After(f.lasts), time.Now()
 	defer tick.Stop()
-	var total, refused int
+	defer look.Stop()
+	say := func(format string, args ...any) {
+		fmt.Fprintf(w, "%8.0f %s\n", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
+	}
+	promoted := make(chan error, 1)
+	var died time.Time // the Redis; zero once all share again
+	apart := false     // some have not shared since
+	var before outcome
 	for {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return out, ctx.Err()
 		case <-dies:
 			store.kill()
-			fmt.Fprintf(w, "%8.0f the Redis is killed\n", time.Since(begin).Seconds())
-		case <-back:
-			if err := store.run(ctx); err != nil {
-				return err
+			died, apart = time.Now(), false
+			if f.sentinel {
+				say("the master is killed")
+				go func() { promoted <- store.promoted(ctx) }()
+			} else {
+				say("the Redis is killed")
 			}
-			fmt.Fprintf(w, "%8.0f it is back, and empty\n", time.Since(begin).Seconds())
+		case err := <-promoted:
+			if err != nil {
+				return out, err
+			}
+			say("the Sentinels have a new master, after %.1f s", time.Since(died).Seconds())
+		case <-back:
+			if err := store.run(ctx, store.ports[0]); err != nil {
+				return out, err
+			}
+			say("it is back, and empty")
+		case <-empty:
+			if err := store.empty(ctx); err != nil {
+				return out, err
+			}
+			say("FLUSHALL and SCRIPT FLUSH")
 		case <-kills:
 			_ = workers[0].cmd.Process.Kill()
 			workers = workers[1:]
-			fmt.Fprintf(w, "%8.0f a process with a thousand calls is killed\n", time.Since(begin).Seconds())
-		case <-tick.C:
-			requests, throttled := s.counts()
-			n, t := requests-total, throttled-refused
-			total, refused = requests, throttled
-			fmt.Fprintf(w, "%8.0f %9d %6d %4.1f%% %s\n", time.Since(begin).Seconds(), n, t, percent(t, n), seen(workers))
-		case <-end:
-			requests, throttled := s.counts()
-			fmt.Fprintf(w, "\n%d requests, of which %d were answered 429: %.1f%%\n", requests, throttled, percent(throttled, requests))
-			if requests == 0 {
-				return errors.New("no process made a request")
+			say("a process with a thousand calls is killed")
+		case <-look.C:
+			switch all := !slices.ContainsFunc(workers, func(o *worker) bool { return o.seen().state != "shared" }); {
+			case died.IsZero():
+			case !all:
+				apart = true
+			case apart:
+				say("all share again, %.1f s after it was killed", time.Since(died).Seconds())
+				died = time.Time{}
 			}
-			return nil
+		case <-tick.C:
+			now := sum(s, workers)
+			requests, throttled := now.requests-before.requests, now.throttled-before.throttled
+			fmt.Fprintf(w, "%8.0f %9d %6d %4.1f%% %6d %6d %s\n", time.Since(begin).Seconds(), requests, throttled, percent(throttled, requests),
+				now.calls-before.calls, now.failed-before.failed, paces(workers))
+			before = now
+		case <-end:
+			out = sum(s, workers)
+			if store != nil {
+				out.scripts = store.scripts(ctx)
+			}
+			fmt.Fprintf(w, "\n%d requests, of which %d were answered 429: %.1f%%; %d calls, of which %d failed: %.1f%%\n",
+				out.requests, out.throttled, percent(out.throttled, out.requests), out.calls, out.failed, percent(out.failed, out.calls))
+			if out.requests == 0 {
+				return out, errors.New("no process made a request")
+			}
+			return out, nil
 		}
 	}
 }
 
+// outcome is what became of the calls that have ended, and of all requests.
+type outcome struct {
+	requests, throttled int
+	calls, failed       int
+	waits               []float64 // seconds that the other calls took longer than the server, in order
+	each                []float64 // how many those of each process are
+	scripts             int       // calls of a script of the Redis
+}
+
+func sum(s *server, workers []*worker) (o outcome) {
+	o.requests, o.throttled = s.counts()
+	for _, w := range workers {
+		seen := w.seen()
+		o.failed += seen.failed
+		o.calls += seen.failed + len(seen.waits)
+		o.waits = append(o.waits, seen.waits...)
+		o.each = append(o.each, float64(len(seen.waits)))
+	}
+	slices.Sort(o.waits)
+	return o
+}
+
 func percent(part, of int) float64 { return 100 * float64(part) / float64(max(of, 1)) }
 
-// seen returns what an operator sees of all paces.
-func seen(workers []*worker) string {
+// paces returns what an operator sees of all paces.
+func paces(workers []*worker) string {
 	counts := make(map[string]int)
 	var rates []float64
 	for _, o := range workers {
-		is := o.latest()
+		is := o.seen()
 		counts[is.state]++
 		if is.rate > 0 {
 			rates = append(rates, is.rate)
@@ -136,7 +195,7 @@ func seen(workers []*worker) string {
 	}
 	text := fmt.Sprintf("%11s ", rate)
 	for _, state := range slices.Sorted(maps.Keys(counts)) {
-		text += fmt.Sprintf(" %d %s", counts[state], state)
+		text += fmt.Sprintf(" %d %s", counts[state], cmp.Or(state, "silent"))
 	}
 	return text
 }
@@ -146,34 +205,29 @@ type worker struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
 
-	mu sync.Mutex
-	is said
+	mu   sync.Mutex
+	said said
 }
 
-// said is what a process says once a second.
+// said is what a process has said.
 type said struct {
-	rate  float64 // 0: open
-	state string  // of its pace
+	rate   float64 // of its pace; 0: open
+	state  string  // of its pace
+	failed int     // calls
+	waits  []float64
 }
 
-// In the environment, these have the program be a worker.
-const (
-	urlOf       = "QUOTA_URL"       // of the server
-	redisOf     = "QUOTA_REDIS"     // address of the Redis; empty: none
-	processesOf = "QUOTA_PROCESSES" // how many there are
-	moreOf      = "QUOTA_MORE"      // calls that the process has from the start
-)
-
-func startWorker(ctx context.Context, url string, processes, more int, store *redisServer) (*worker, error) {
+func startWorker(ctx context.Context, j job) (*worker, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	o := &worker{cmd: exec.CommandContext(ctx, self)}
-	o.cmd.Env = append(os.Environ(), urlOf+"="+url, fmt.Sprintf("%s=%d", processesOf, processes), fmt.Sprintf("%s=%d", moreOf, more))
-	if store != nil {
-		o.cmd.Env = append(o.cmd.Env, redisOf+"="+store.addr)
+	text, err := json.Marshal(j)
+	if err != nil {
+		return nil, err
 	}
+	o := &worker{cmd: exec.CommandContext(ctx, self)}
+	o.cmd.Env = append(os.Environ(), jobOf+"="+string(text))
 	o.cmd.Stderr = os.Stderr
 	if o.stdin, err = o.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -187,143 +241,39 @@ func startWorker(ctx context.Context, url string, processes, more int, store *re
 	}
 	go func() {
 		for lines := bufio.NewScanner(out); lines.Scan(); {
-			var is said
-			if _, err := fmt.Sscan(lines.Text(), &is.rate, &is.state); err == nil {
-				o.mu.Lock()
-				o.is = is
-				o.mu.Unlock()
-			}
+			o.hear(lines.Text())
 		}
 	}()
 	return o, nil
 }
 
-func (o *worker) latest() said {
+// hear notes a line of the process.
+func (o *worker) hear(line string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.is
+	what, rest, _ := strings.Cut(line, " ")
+	switch what {
+	case "pace":
+		_, _ = fmt.Sscan(rest, &o.said.rate, &o.said.state)
+	case "call":
+		var ok bool
+		var wait float64
+		if _, _ = fmt.Sscan(rest, &ok, &wait); ok {
+			o.said.waits = append(o.said.waits, wait)
+		} else {
+			o.said.failed++
+		}
+	}
+}
+
+func (o *worker) seen() said {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.said
 }
 
 // stop ends a worker: by the end of its input, which it would see if this process died too.
 func (o *worker) stop() {
 	_ = o.stdin.Close()
 	_ = o.cmd.Wait()
-}
-
-// work is what a worker does until its input ends: calls at random times, of which it does not
-// know how many others make.
-func work(url, addr string, processes, more int, in io.Reader, out io.Writer) {
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { _, _ = io.Copy(io.Discard, in); cancel() }()
-	var model pace.Pace
-	if addr != "" {
-		redis.SetLogger(silent{})
-		store := redis.NewClient(&redis.Options{Addr: addr})
-		defer store.Close()
-		// The whole of it: the quota, and one key for all processes whose calls count against it.
-		model.Quota = perSecond
-		go model.Share(ctx, &retryredis.Store{Client: store, Key: "provider/model/key"})
-	}
-	transport := &http.Transport{MaxIdleConnsPerHost: callers}
-	client := &http.Client{Timeout: patience, Transport: &retryhttp.Transport{
-		Base:   transport,
-		Policy: retry.Policy{Name: "complete", MaxAttempts: 10, Guards: []retry.Guard{&model}},
-	}}
-	go func() {
-		for clock := time.NewTicker(time.Second); ctx.Err() == nil; <-clock.C {
-			fmt.Fprintln(out, rateOf(&model), stateOf(&model))
-		}
-	}()
-	for range more {
-		go func() {
-			for ctx.Err() == nil && post(client, url) != nil {
-			}
-		}()
-	}
-	gap := float64(processes) * float64(time.Second) / (offered * perSecond)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(time.Duration(rand.ExpFloat64() * gap)):
-			go post(client, url) // whose failures the server's figures show
-		}
-	}
-}
-
-// silent is a log that nobody reads: the pace's Status says what the Redis does.
-type silent struct{}
-
-func (silent) Printf(context.Context, string, ...any) {}
-
-func rateOf(p *pace.Pace) float64 {
-	if rate := p.Rate(); !math.IsInf(rate, 1) {
-		return rate
-	}
-	return 0
-}
-
-func stateOf(p *pace.Pace) string {
-	switch s := p.Status(); {
-	case s.Shared:
-		return "shared"
-	case s.Err != nil:
-		return "alone"
-	case s.Quota > 0:
-		return "starting"
-	}
-	return "learning"
-}
-
-// redisServer is a Redis of this program's own, which keeps nothing.
-type redisServer struct {
-	addr, port string
-	cmd        *exec.Cmd
-}
-
-func startRedis(ctx context.Context) (*redisServer, error) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		return nil, err
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	s := &redisServer{addr: l.Addr().String()}
-	_, s.port, _ = net.SplitHostPort(s.addr)
-	_ = l.Close()
-	return s, s.run(ctx)
-}
-
-// run starts the server, and returns when it answers.
-func (s *redisServer) run(ctx context.Context) error {
-	s.cmd = exec.CommandContext(ctx, "redis-server", "--port", s.port, "--bind", "127.0.0.1", "--save", "", "--dir", os.TempDir())
-	if err := s.cmd.Start(); err != nil {
-		return err
-	}
-	client := redis.NewClient(&redis.Options{Addr: s.addr})
-	defer client.Close()
-	starting := retry.Policy{Name: "redis", MaxAttempts: retry.Unlimited, MaxElapsed: 10 * time.Second, Backoff: retry.Constant(20 * time.Millisecond)}
-	return retry.Run(ctx, starting, func(ctx context.Context) error { return client.Ping(ctx).Err() })
-}
-
-func (s *redisServer) kill() {
-	if s.cmd != nil {
-		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait()
-		s.cmd = nil
-	}
-}
-
-// asked reports whether this process is a worker, and works if it is.
-func asked() bool {
-	url := os.Getenv(urlOf)
-	if url == "" {
-		return false
-	}
-	var processes, more int
-	_, _ = fmt.Sscan(os.Getenv(processesOf), &processes)
-	_, _ = fmt.Sscan(os.Getenv(moreOf), &more)
-	work(url, os.Getenv(redisOf), cmp.Or(processes, 1), more, os.Stdin, os.Stdout)
-	return true
 }

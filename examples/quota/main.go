@@ -9,13 +9,19 @@
 // It takes about twelve seconds. It exits with code 1 if the pace did not help.
 //
 // With -processes it starts so many processes for 100 seconds instead, each of which has too few
-// calls to learn the quota alone. With -redis they know the quota, and share it by a Redis, which the
-// program starts if redis-server is installed, kills after 40 seconds, and starts again, empty, 20
-// seconds later. -kill kills the first process in between, which has a thousand calls waiting. It
-// prints every ten seconds what an operator sees:
+// calls to learn the quota alone. With -redis they know the quota, and share it by a Redis that the
+// program starts (redis-server must be installed), kills after 40 seconds, and starts again, empty, 20
+// seconds later; -steady leaves it alone. It prints every ten seconds what an operator sees:
 //
 //	go run ./examples/quota -processes 20
-//	go run ./examples/quota -processes 20 -redis
+//	go run ./examples/quota -processes 20 -redis            # -load 0.8: with fewer calls than the quota allows
+//	go run ./examples/quota -processes 20 -redis -kill      # the first process too, which has a thousand calls
+//	go run ./examples/quota -processes 20 -redis -empty     # the Redis loses all keys and scripts every ten seconds instead
+//	go run ./examples/quota -processes 20 -redis -sentinel  # with a replica and Sentinels: the master is killed
+//
+// With -compare they run with other clients too, each for a minute. That takes twelve minutes:
+//
+//	go run ./examples/quota -processes 20 -compare
 package main
 
 import (
@@ -38,26 +44,39 @@ import (
 )
 
 func main() {
-	if asked() {
+	if employed() {
 		return
 	}
-	processes := flag.Int("processes", 0, "start so many `processes`")
-	shared := flag.Bool("redis", false, "share the quota by a Redis")
+	f := fleet{client: "learning pace", lasts: 100 * time.Second, every: 10 * time.Second}
+	flag.IntVar(&f.processes, "processes", 0, "start so many `processes`")
+	flag.Float64Var(&f.load, "load", 1.5, "the calls, as a `multiple` of the quota")
+	flag.BoolVar(&f.redis, "redis", false, "share the quota by a Redis")
+	flag.BoolVar(&f.sentinel, "sentinel", false, "the Redis has a replica and Sentinels")
 	steady := flag.Bool("steady", false, "do not kill the Redis")
+	empty := flag.Bool("empty", false, "do not kill the Redis, but empty it every ten seconds")
 	kill := flag.Bool("kill", false, "kill the first process after 20 seconds, which has 1000 more calls")
+	compares := flag.Bool("compare", false, "compare with other clients")
 	flag.Parse()
+	if f.redis {
+		f.client = "shared pace"
+	}
+	if !*steady && !*empty {
+		f.dies, f.back = 40*time.Second, 60*time.Second
+	}
+	if *empty {
+		f.emptied = 10 * time.Second
+	}
+	if *kill {
+		f.kills = 20 * time.Second
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	show := func() error { return run(os.Stdout) }
-	if *processes > 0 {
-		f := fleet{processes: *processes, shared: *shared, lasts: 100 * time.Second, every: 10 * time.Second}
-		if !*steady {
-			f.dies, f.back = 40*time.Second, 60*time.Second
-		}
-		if *kill {
-			f.kills = 20 * time.Second
-		}
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-		defer stop()
-		show = func() error { return f.run(ctx, os.Stdout) }
+	switch {
+	case *compares:
+		show = func() error { return compareClients(ctx, os.Stdout, max(f.processes, 1), time.Minute) }
+	case f.processes > 0:
+		show = func() error { _, err := f.run(ctx, os.Stdout); return err }
 	}
 	if err := show(); err != nil {
 		fmt.Fprintln(os.Stderr, "quota:", err)

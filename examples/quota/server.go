@@ -36,10 +36,11 @@ func listen() (*server, error) {
 		if !s.admit() {
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(http.StatusTooManyRequests)
+			fmt.Fprint(w, `{"__type": "ThrottlingException"}`) // as AWS says it
 			return
 		}
 		time.Sleep(answer)
-		fmt.Fprint(w, "Hello")
+		fmt.Fprint(w, `{"QueueUrl": "hello"}`) // as SQS answers GetQueueUrl
 	})
 	go func() { _ = s.Serve(l) }()
 	return s, nil
