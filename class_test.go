@@ -1,453 +1,344 @@
 package retry_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"math/rand/v2"
-	"net"
+	"log/slog"
 	"net/url"
-	"os"
-	"slices"
-	"syscall"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/goretry/retry"
+	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/retrytest"
 )
 
-// tally makes errors whose methods count their calls.
-type tally struct{ calls int }
-
-type (
-	// unwraps wraps an error.
-	unwraps struct {
-		*tally
-		err error
-	}
-	// passes wraps an error, and its methods As and Is search it.
-	passes struct {
-		*tally
-		err error
-	}
-	// passesAsIs is passes, as a pointer and with a method for timeouts.
-	passesAsIs struct{ passes }
-	// joins is passes for several errors.
-	joins struct {
-		*tally
-		errs []error
-	}
-	// searches and matches are passes with one of the two methods.
-	searches struct {
-		*tally
-		err error
-	}
-	matches struct {
-		*tally
-		err error
-	}
-	// alone is passes with a method Unwrap that returns a list of one.
-	alone struct{ passes }
-	// conceals has methods As and Is only.
-	conceals struct {
-		*tally
-		errs []error
-	}
-	// skips unwraps an error, and shows the one below that.
-	skips struct {
-		*tally
-		err, below error
-	}
-	// rest is go-multierror's chain, whose methods show the first error and hide the others.
-	rest struct {
-		*tally
-		errs []error
-	}
-	// again makes new errors each time that it is asked, and shows what it unwraps.
-	again struct {
-		*tally
-		levels int
-	}
-	// ownIs wraps an error and claims to be another one.
-	ownIs struct {
-		*tally
-		err, is error
-	}
-	// shows has a method As for those who ask for any error, and a method Is that searches it.
-	shows struct {
-		*tally
-		err error
-	}
-	// knows has a method As for single types: it shows no error to those who ask for any.
-	knows struct {
-		*tally
-		err error
-	}
-)
-
-func (unwraps) Error() string    { return "unwraps" }
-func (e *unwraps) Unwrap() error { e.calls++; return e.err }
-
-func (passes) Error() string          { return "passes" }
-func (e passes) Unwrap() error        { e.calls++; return e.err }
-func (e passes) As(target any) bool   { e.calls++; return errors.As(e.err, target) }
-func (e passes) Is(target error) bool { e.calls++; return errors.Is(e.err, target) }
-
-func (e *passesAsIs) Timeout() bool { e.calls++; return false }
-
-func (searches) Error() string        { return "searches" }
-func (e searches) Unwrap() error      { e.calls++; return e.err }
-func (e searches) As(target any) bool { e.calls++; return errors.As(e.err, target) }
-
-func (matches) Error() string          { return "matches" }
-func (e matches) Unwrap() error        { e.calls++; return e.err }
-func (e matches) Is(target error) bool { e.calls++; return errors.Is(e.err, target) }
-
-func (e alone) Unwrap() []error { e.calls++; return []error{e.err} }
-
-func (joins) Error() string          { return "joins" }
-func (e joins) Unwrap() []error      { e.calls++; return e.errs }
-func (e joins) As(target any) bool   { e.calls++; return errors.As(errors.Join(e.errs...), target) }
-func (e joins) Is(target error) bool { e.calls++; return errors.Is(errors.Join(e.errs...), target) }
-
-func (conceals) Error() string { return "conceals" }
-func (e conceals) As(target any) bool {
-	e.calls++
-	return slices.ContainsFunc(e.errs, func(err error) bool { return errors.As(err, target) })
-}
-func (e conceals) Is(target error) bool { e.calls++; return aggregate(e.errs).Is(target) }
-
-func (*skips) Error() string          { return "skips" }
-func (e *skips) Unwrap() error        { e.calls++; return e.err }
-func (e *skips) As(target any) bool   { e.calls++; return errors.As(e.below, target) }
-func (e *skips) Is(target error) bool { e.calls++; return errors.Is(e.below, target) }
-
-func (rest) Error() string          { return "rest" }
-func (e rest) As(target any) bool   { e.calls++; return errors.As(e.errs[0], target) }
-func (e rest) Is(target error) bool { e.calls++; return errors.Is(e.errs[0], target) }
-func (e rest) Unwrap() error {
-	if e.calls++; len(e.errs) == 1 {
-		return nil
-	}
-	return rest{e.tally, e.errs[1:]}
+func ended(reason retry.Reason, attempts int, errs ...error) *retry.Error {
+	return &retry.Error{Reason: reason, Attempts: attempts, Errs: errs}
 }
 
-func (again) Error() string        { return "again" }
-func (e again) As(target any) bool { e.calls++; return errors.As(e.Unwrap(), target) }
-func (e again) Unwrap() error {
-	if e.calls++; e.levels == 0 {
-		return errDown
-	}
-	return again{e.tally, e.levels - 1}
-}
-
-func (*ownIs) Error() string          { return "own" }
-func (e *ownIs) Unwrap() error        { e.calls++; return e.err }
-func (e *ownIs) Is(target error) bool { e.calls++; return target == e.is }
-
-func (shows) Error() string { return "shows" }
-func (e shows) As(target any) bool {
-	e.calls++
-	found, ok := target.(*error)
-	if ok {
-		*found = e.err
-	}
-	return ok
-}
-func (e shows) Is(target error) bool { e.calls++; return errors.Is(e.err, target) }
-
-func (knows) Error() string { return "knows" }
-func (e knows) As(target any) bool {
-	e.calls++
-	_, any := target.(*error)
-	return !any && errors.As(e.err, target)
-}
-
-// wrapped wraps leaf n times.
-func wrapped(n int, leaf error, wrap func(error) error) error {
-	for range n {
-		leaf = wrap(leaf)
-	}
-	return leaf
-}
-
-// judges are the ways in which a tree is judged.
-var judges = map[string]func(error){
-	"DefaultClassifier": func(err error) { retry.DefaultClassifier(err) },
-	"Judge":             func(err error) { retry.Policy{}.Judge(err) },
-	"Final":             func(err error) { retry.Final(err) },
-	"Timeout":           func(err error) { (&retry.Error{Errs: []error{err}}).Timeout() },
-	"ErrorType":         func(err error) { retry.Stop(err).(interface{ ErrorType() string }).ErrorType() },
-}
-
-// To judge an error costs as much as its tree has errors, whatever their methods do and
-// however often the tree holds one of them.
-func TestJudgingIsLinear(t *testing.T) {
-	size := 2_000
-	if longTests {
-		size = 10_000
-	}
-	refused := dial(syscall.ECONNREFUSED)
-	run := func(errs ...error) error {
-		return &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: len(errs), Errs: errs}
-	}
-	for name, tree := range map[string]func(c *tally) error{
-		"chain": func(c *tally) error {
-			return wrapped(size, errDown, func(err error) error { return &unwraps{c, err} })
+// Every reason, after no attempt, one and two, alone and in each kind of tree.
+func TestFinalByEveryEndOfARun(t *testing.T) {
+	wrap := map[string]func(error) error{
+		"alone":     func(err error) error { return err },
+		"wrapped":   func(err error) error { return fmt.Errorf("orders: %w", err) },
+		"joined":    func(err error) error { return errors.Join(errDown, err) },
+		"behind As": func(err error) error { return behindAs{err} },
+		"the last error of a run of one attempt": func(err error) error {
+			return ended(retry.ReasonMaxAttempts, 1, err)
 		},
-		"both": func(c *tally) error { return wrapped(size, errDown, func(err error) error { return passes{c, err} }) },
-		"both, pointers": func(c *tally) error {
-			return wrapped(size, errDown, func(err error) error { return &passesAsIs{passes{c, err}} })
-		},
-		"both, alternating": func(c *tally) error {
-			return wrapped(size/2, errDown, func(err error) error { return fmt.Errorf("x: %w", passes{c, err}) })
-		},
-		"both, joined": func(c *tally) error {
-			return wrapped(size/2, errDown, func(err error) error { return joins{c, []error{errDown, err}} })
-		},
-		"both, around a refused connection": func(c *tally) error {
-			return wrapped(size, refused, func(err error) error { return passes{c, err} })
-		},
-		"both, joined alone": func(c *tally) error {
-			return wrapped(size, errDown, func(err error) error { return alone{passes{c, err}} })
-		},
-		"behind As, with the errors below": func(c *tally) error {
-			all := []error{errDown, &unwraps{c, errDown}}
-			for range size {
-				all = append(all, &skips{c, all[len(all)-1], all[len(all)-2]})
+		"the last error of a run that no reason ended": func(err error) error { return ended(retry.ReasonNone, 1, err) },
+	}
+	hide := map[string]func(error) error{
+		"in a canceled run":             func(err error) error { return ended(retry.ReasonCanceled, 3, err) },
+		"in a run that had to wait":     func(err error) error { return ended(retry.ReasonRetryAfter, 3, err) },
+		"in a canceled run behind As":   func(err error) error { return behindAs{ended(retry.ReasonCanceled, 1, err)} },
+		"an older error of another run": func(err error) error { return ended(retry.ReasonMaxAttempts, 1, err, errDown) },
+		"beside nothing, as text":       func(err error) error { return errors.New(err.Error()) },
+	}
+	for reason := retry.ReasonNone; reason <= retry.ReasonGuard+1; reason++ {
+		for attempts := range 4 {
+			want := false
+			switch reason {
+			case retry.ReasonPermanent, retry.ReasonRefused, retry.ReasonNotIdempotent:
+				want = true
+			case retry.ReasonMaxAttempts, retry.ReasonMaxElapsed, retry.ReasonDeadline, retry.ReasonBudget, retry.ReasonGuard:
+				want = attempts > 1
 			}
-			return all[len(all)-1]
-		},
-		"made while it is asked": func(c *tally) error { return again{c, 500} },
-		"hidden": func(c *tally) error {
-			return wrapped(size/10, errDown, func(err error) error { return conceals{c, []error{err}} })
-		},
-		"hidden, around both": func(c *tally) error {
-			return conceals{c, []error{wrapped(size, errDown, func(err error) error { return passes{c, err} })}}
-		},
-		"hidden, around some with As": func(c *tally) error {
-			return conceals{c, []error{wrapped(40, errDown, func(err error) error { return searches{c, err} })}}
-		},
-		"hidden, around some with Is": func(c *tally) error {
-			return conceals{c, []error{wrapped(40, errDown, func(err error) error { return matches{c, err} })}}
-		},
-		"hidden, around runs of attempts": func(c *tally) error {
-			return shows{c, wrapped(8, errDown, func(err error) error {
-				var errs []error
-				for range 8 {
-					errs = append(errs, &unwraps{c, err})
+			run := ended(reason, attempts, errDown)
+			for name, wrap := range wrap {
+				if got := retry.Final(wrap(run)); got != want {
+					t.Errorf("%v after %d attempts, %s: %v, want %v", reason, attempts, name, got, want)
 				}
-				return run(errs...)
-			})}
-		},
-		"hidden, beside others with the same": func(c *tally) error {
-			chain := wrapped(size/10, errDown, func(err error) error { return &unwraps{c, err} })
-			var all []error
-			for range 100 {
-				all = append(all, &conceals{c, []error{chain}})
+				if got := retry.AlreadyRetried(wrap(run)) == retry.Permanent; got != want {
+					t.Errorf("%v after %d attempts, %s: already retried: %v, want %v", reason, attempts, name, got, want)
+				}
 			}
-			return errors.Join(all...)
-		},
-		"known to As, in marks": func(c *tally) error {
-			return wrapped(size/2, errDown, func(err error) error { return retry.Undone(knows{c, err}) })
-		},
-		"known to As, in runs": func(c *tally) error {
-			return wrapped(size/2, errDown, func(err error) error { return run(knows{c, err}) })
-		},
-		"go-multierror": func(c *tally) error {
-			errs := make([]error, 500)
-			for i := range errs {
-				errs[i] = &unwraps{c, errDown}
+			for name, hide := range hide {
+				if retry.Final(hide(run)) {
+					t.Errorf("%v after %d attempts, %s: it says no", reason, attempts, name)
+				}
 			}
-			return rest{c, errs}
-		},
-		"go-multierror, nested": func(c *tally) error {
-			return wrapped(400, errDown, func(err error) error { return rest{c, []error{err, errDown}} })
-		},
-		"joined": func(c *tally) error {
-			return wrapped(size/2, errDown, func(err error) error { return errors.Join(&unwraps{c, errDown}, err) })
-		},
-		"joined with itself": func(c *tally) error {
-			return wrapped(size, errDown, func(err error) error { return &unwraps{c, errors.Join(err, err)} })
-		},
-		"joined with itself, in other errors": func(c *tally) error {
-			return wrapped(size/3, errDown, func(err error) error { return errors.Join(&unwraps{c, err}, &unwraps{c, err}) })
-		},
-		"a slice with itself": func(c *tally) error {
-			return wrapped(size, errDown, func(err error) error { return several{err, &unwraps{c, err}} })
-		},
-		"runs": func(c *tally) error {
-			return wrapped(size/2, refused, func(err error) error { return run(&unwraps{c, err}) })
-		},
-		"runs of equal attempts": func(c *tally) error {
-			return wrapped(size/2, refused, func(err error) error { return run(err, err, &unwraps{c, err}, err) })
-		},
-		"runs of attempts": func(c *tally) error {
-			return wrapped(size/3, refused, func(err error) error { return run(&unwraps{c, err}, &unwraps{c, err}) })
-		},
-		"marks": func(c *tally) error {
-			return wrapped(size/2, errDown, func(err error) error { return retry.Undone(&unwraps{c, err}) })
-		},
-		"marks, joined": func(c *tally) error {
-			all := []error{errDown, errDown}
-			for range size / 3 {
-				all = append(all, retry.After(&unwraps{c, errors.Join(all[len(all)-1], all[len(all)-2])}, time.Second))
-			}
-			return all[len(all)-1]
-		},
-		"of net/url": func(c *tally) error {
-			return wrapped(size/2, errDown, func(err error) error { return &url.Error{Op: "Get", Err: &unwraps{c, err}} })
-		},
-		"of net": func(c *tally) error {
-			return wrapped(size/2, errDown, func(err error) error { return &net.OpError{Op: "read", Err: &unwraps{c, err}} })
-		},
-		"of os": func(c *tally) error {
-			return wrapped(size/3, errDown, func(err error) error {
-				return os.NewSyscallError("x", &fs.PathError{Err: &unwraps{c, err}})
-			})
-		},
-		"claims": func(c *tally) error {
-			return wrapped(size, errDown, func(err error) error { return &ownIs{c, err, errDown} })
-		},
+		}
+	}
+}
+
+func TestFinalByMarks(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"nil":             {nil, false},
+		"a poll":          {ended(retry.ReasonMaxAttempts, 5, retry.ErrRejected), false}, // it may come again
+		"a poll, wrapped": {ended(retry.ReasonMaxElapsed, 5, fmt.Errorf("job: %w", retry.ErrRejected)), false},
+		"after a poll":    {ended(retry.ReasonMaxAttempts, 5, retry.ErrRejected, errDown), true},
+		"a nil *Error":    {(*retry.Error)(nil), false},
+		"plain":           {errDown, false},
+		"permanent":       {context.Canceled, false}, // by itself no verdict of a layer that retries
+		"Stop":            {retry.Stop(errDown), true},
+		"Refuse":          {fmt.Errorf("x: %w", retry.Refuse(errDown)), true},
+		"behind As":       {behindAs{retry.Stop(errDown)}, true},
+		"After":           {retry.After(errDown, time.Second), false},
+		"After first":     {errors.Join(retry.After(errDown, 0), retry.Stop(errDown)), false}, // as a run takes it
+		"Stop in a run":   {ended(retry.ReasonMaxAttempts, 1, fmt.Errorf("x: %w", retry.Stop(errDown))), false},
+		"Stop around one": {retry.Stop(ended(retry.ReasonCanceled, 1, errDown)), true},
+		"After and a run": {errors.Join(ended(retry.ReasonMaxAttempts, 2, errDown), retry.After(errDown, 0)), true},
+		"Stop beside one": {errors.Join(ended(retry.ReasonCanceled, 1, errDown), retry.Stop(errDown)), true},
+		"a run of none":   {errors.Join(ended(retry.ReasonMaxAttempts, 1), errDown), false},
+		"two runs":        {errors.Join(ended(retry.ReasonCanceled, 1, errDown), ended(retry.ReasonBudget, 2, errDown)), true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			for how, judge := range judges {
-				c := new(tally)
-				err := tree(c)
-				c.calls = 0
-				if judge(err); c.calls > 64*size {
-					t.Errorf("%s calls %d methods in a tree of %d errors", how, c.calls, size)
+		if got := retry.Final(tt.err); got != tt.want {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+// behindAs shows an error by its method As alone.
+type behindAs struct{ err error }
+
+func (b behindAs) Error() string      { return b.err.Error() }
+func (b behindAs) As(target any) bool { return errors.As(b.err, target) }
+
+func TestNilPointersSayNothing(t *testing.T) {
+	if retry.Final(fmt.Errorf("orders: %w", (*url.Error)(nil))) {
+		t.Error("a nil pointer refuses a retry")
+	}
+}
+
+// answered is the error of a package that knows whether the error is an answer.
+type answered bool
+
+func (a answered) Error() string { return "answered" }
+func (a answered) Final() bool   { return bool(a) }
+
+// nilAnswered has a method that does not survive a nil pointer.
+type nilAnswered struct{ final bool }
+
+func (a *nilAnswered) Error() string { return "answered" }
+func (a *nilAnswered) Final() bool   { return a.final }
+
+func TestAnErrorMaySayThatItIsFinal(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"yes":                       {answered(true), true},
+		"no":                        {answered(false), false},
+		"wrapped":                   {fmt.Errorf("orders: %w", answered(true)), true},
+		"below one that says no":    {fmt.Errorf("%w, %w", answered(false), answered(true)), true},
+		"joined":                    {errors.Join(errors.New("x"), answered(true)), true},
+		"in a run of one attempt":   {&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{answered(true)}}, true},
+		"in a canceled run":         {&retry.Error{Reason: retry.ReasonCanceled, Attempts: 1, Errs: []error{answered(true)}}, false},
+		"an older error of a run":   {&retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 1, Errs: []error{answered(true), errors.New("x")}}, false},
+		"a nil pointer, which none": {(*nilAnswered)(nil), false},
+	} {
+		if got := retry.Final(tt.err); got != tt.want {
+			t.Errorf("%s: Final = %v, want %v", name, got, tt.want)
+		}
+	}
+	if p := (retry.Policy{}); p.Judge(answered(true)).Class != retry.Transient {
+		t.Error("the method has decided the class")
+	}
+}
+
+// errMiss is what a cache returns for a key that it does not hold.
+var errMiss error = miss{"user:7"}
+
+type miss struct{ key string }
+
+func (m miss) Error() string { return "no " + m.key }
+
+func TestAnswerIsASuccessToAllButTheCaller(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		errs     []error // of the attempts before
+		text     string
+		retried  retry.Class
+		attempts int
+	}{
+		{"at once", nil, "get: answered after 1 attempt in 0s: no user:7", retry.Unknown, 1},
+		{"after a retry", []error{errDown}, "get: answered after 2 attempts in 1s: no user:7", retry.Transient, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var log strings.Builder
+			b := new(countingBudget)
+			p := retry.Policy{
+				Name: "get", NonIdempotent: len(tt.errs) == 0, Budget: b, Backoff: retry.Constant(time.Second), Clock: clockx.NewVirtual(epoch),
+				Hooks: retry.SlogHooks(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo}))),
+			}
+			seen := record(&p)
+			v, err := retry.Do(t.Context(), p, func(ctx context.Context) (int, error) {
+				if n := retry.AttemptNumber(ctx); n <= len(tt.errs) {
+					return 0, tt.errs[n-1]
 				}
+				return 7, fmt.Errorf("get: %w", retry.Answer(errMiss))
+			})
+			e, ok := errors.AsType[*retry.Error](err)
+			if v != 7 || !ok || !e.Answered || e.Reason != retry.ReasonPermanent || e.Attempts != tt.attempts {
+				t.Fatalf("Do = %v, %#v", v, err)
+			}
+			if m, ok := errors.AsType[miss](err); !ok || m.key != "user:7" || !errors.Is(err, errMiss) {
+				t.Errorf("%v does not hold the answer", err)
+			}
+			if got := strings.Replace(err.Error(), "get: no", "no", 1); got != tt.text {
+				t.Errorf("the error is %q, want %q", got, tt.text)
+			}
+			if b.ended != 1 || !b.ok || b.retried != tt.retried {
+				t.Errorf("the budget was told %+v", b)
+			}
+			if s := seen.summary; !s.Answered || !errors.Is(s.Err, err) || s.Reason != retry.ReasonPermanent {
+				t.Errorf("Done got %+v", s)
+			}
+			for i, a := range seen.attempts {
+				if want := i == tt.attempts-1; a.Answered != want {
+					t.Errorf("AttemptDone got %+v, want Answered %v", a, want)
+				}
+			}
+			if log.Len() > 0 {
+				t.Errorf("logged %q", log.String())
 			}
 		})
 	}
 }
 
-// Any tree ends, and costs little.
-func TestJudgingRandomTreesIsLinear(t *testing.T) {
-	const size = 40
-	rnd := rand.New(rand.NewPCG(1, 2))
-	for range 10_000 {
-		c := new(tally)
-		all := []error{errDown, dial(syscall.ECONNREFUSED), fs.ErrNotExist, status(404), retry.ErrRejected, asked503{}}
-		for range size {
-			// Mostly the latest errors, so that trees are deep, and hold errors at several places.
-			pick := func() error {
-				if rnd.IntN(4) == 0 {
-					return all[rnd.IntN(len(all))]
-				}
-				return all[max(0, len(all)-1-rnd.IntN(3))]
-			}
-			a, b := pick(), pick()
-			all = append(all, []func() error{
-				func() error { return &unwraps{c, a} },
-				func() error { return passes{c, a} },
-				func() error { return &passesAsIs{passes{c, a}} },
-				func() error { return joins{c, []error{a, b}} },
-				func() error { return conceals{c, []error{a}} },
-				func() error { return &skips{c, a, b} },
-				func() error { return rest{c, []error{a, b}} },
-				func() error { return &ownIs{c, a, fs.ErrExist} },
-				func() error { return errors.Join(a, b) },
-				func() error { return fmt.Errorf("%w, %w", a, b) },
-				func() error { return several{a, b} },
-				func() error { return &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{a, b}} },
-				func() error { return retry.Undone(a) },
-				func() error { return retry.After(a, time.Second) },
-				func() error { return &url.Error{Op: "Get", Err: a} },
-				func() error { return &net.OpError{Op: "dial", Err: a} },
-			}[rnd.IntN(16)]())
+func TestOnlyTheMarkIsAnAnswer(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err      error
+		end      retry.Reason
+		answered bool
+	}{
+		"marked":                     {retry.Answer(errMiss), retry.ReasonPermanent, true},
+		"wrapped":                    {fmt.Errorf("get: %w", retry.Answer(errMiss)), retry.ReasonPermanent, true},
+		"throttled without the mark": {retry.Answer(retry.After(errMiss, time.Hour)), retry.ReasonPermanent, true},
+		"joined, as the first":       {errors.Join(retry.Answer(errMiss), retry.Stop(errDown)), retry.ReasonPermanent, true},
+		"joined, as the second":      {errors.Join(retry.Stop(errDown), retry.Answer(errMiss)), retry.ReasonPermanent, false},
+		"in another mark":            {retry.Stop(retry.Answer(errMiss)), retry.ReasonPermanent, false},
+		"refused":                    {retry.Refuse(retry.Answer(errMiss)), retry.ReasonRefused, false},
+		"a poll that was stopped":    {retry.Stop(retry.ErrRejected), retry.ReasonPermanent, false},
+		"not marked":                 {errMiss, retry.ReasonNone, false},
+	} {
+		v := retry.Policy{}.Judge(tt.err)
+		if (retry.Policy{}).Ends(v) != tt.end || v.Answered != tt.answered || v.Hint != 0 {
+			t.Errorf("%s: Judge = %+v", name, v)
 		}
-		err := all[len(all)-1]
-		for how, judge := range judges {
-			c.calls = 0
-			if judge(err); c.calls > 500*size {
-				t.Fatalf("%s calls %d methods in a tree of %d errors", how, c.calls, size)
+	}
+	if v := (retry.Policy{}).Judge(retry.After(retry.Answer(errMiss), time.Second)); v.Class != retry.Throttled || v.Answered {
+		t.Errorf("Judge = %+v, want a Throttled error that costs the budget", v)
+	}
+	if !retry.Final(retry.Answer(errMiss)) {
+		t.Error("an answer is not final")
+	}
+	if retry.Answer(nil) != nil {
+		t.Error("Answer(nil) is an error")
+	}
+}
+
+// A poll with the server's interval is no 429: not to a guard, not to ThrottleBackoff, and not
+// to whoever gives a verdict.
+func TestAPollWithAnIntervalIsNotThrottled(t *testing.T) {
+	for name, err := range map[string]error{
+		"marked":            retry.After(retry.ErrRejected, time.Second),
+		"wrapped":           fmt.Errorf("job: %w", retry.After(retry.ErrRejected, time.Second)),
+		"wrapped below":     retry.After(fmt.Errorf("job: %w", retry.ErrRejected), time.Second),
+		"joined":            retry.After(errors.Join(errDown, retry.ErrRejected), time.Second),
+		"undone":            retry.Undone(retry.After(retry.ErrRejected, time.Second)),
+		"in a method":       waitsFor{time.Second, retry.ErrRejected},
+		"marked, in a mark": retry.After(retry.After(retry.ErrRejected, time.Minute), time.Second),
+	} {
+		h := retrytest.New(t, retry.Policy{MaxAttempts: 2, ThrottleBackoff: retry.Constant(time.Hour), Backoff: retry.Constant(0)})
+		p := h.Policy
+		var seen []retry.Verdict
+		p.Guards = []retry.Guard{callback{func(x retry.Exit) { seen = append(seen, x.Verdict) }}}
+		_ = retry.Run(t.Context(), p, func(context.Context) error { return err })
+		h.AssertDelays(time.Second)
+		for _, v := range seen {
+			if v.Class != retry.Transient || !v.Answered || v.Hint != time.Second {
+				t.Errorf("%s: a guard heard %+v", name, v)
 			}
+		}
+		if len(seen) != 2 {
+			t.Errorf("%s: a guard heard of %d attempts", name, len(seen))
+		}
+	}
+	p := retry.Policy{Backoff: retry.Constant(0), ThrottleBackoff: retry.Constant(time.Hour)}
+	loop := p.Start(time.Time{})
+	if wait, ok := loop.Judged(time.Time{}, retry.Verdict{Err: errDown, Class: retry.Throttled, Answered: true}); wait != 0 || !ok {
+		t.Errorf("Judged: %v, %v", wait, ok)
+	}
+	if v := p.Judge(retry.After(errDown, time.Second)); v.Class != retry.Throttled {
+		t.Errorf("After: %+v", v)
+	}
+}
+
+// Whether a miss is an answer to the outer op's caller, only that op knows.
+func TestOuterRunFailsWithAnInnerAnswer(t *testing.T) {
+	inner := func(ctx context.Context) error {
+		return retry.Run(ctx, retry.Policy{}, func(context.Context) error { return retry.Answer(errMiss) })
+	}
+	for _, marked := range []bool{false, true} {
+		b := new(countingBudget)
+		p := retry.Policy{Budget: b}
+		seen := record(&p)
+		err := retry.Run(t.Context(), p, func(ctx context.Context) error {
+			err := inner(ctx)
+			if marked {
+				err = retry.Answer(err)
+			}
+			return err
+		})
+		e, _ := errors.AsType[*retry.Error](err)
+		if e.Reason != retry.ReasonPermanent || e.Attempts != 1 || !errors.Is(err, errMiss) {
+			t.Errorf("marked %v: %v", marked, err)
+		}
+		if e.Answered != marked || b.ok != marked || seen.summary.Answered != marked || seen.attempts[0].Answered != marked {
+			t.Errorf("marked %v: Answered %v, budget %v, Summary %v", marked, e.Answered, b.ok, seen.summary.Answered)
 		}
 	}
 }
 
-// What a large tree says is what it would say if it were small.
-func TestALargeTreeIsJudgedAsASmallOne(t *testing.T) {
-	undone := retry.Undone(dial(syscall.ECONNREFUSED))
-	few, many := []error{undone}, slices.Repeat([]error{undone}, 100)
-	same := func(tree error) {
+func TestAnswerThroughOtherDoors(t *testing.T) {
+	p := retry.Policy{Backoff: retry.Constant(0)}
+	check := func(name string, err error) {
 		t.Helper()
-		small, large := errors.Join(append(few, tree, tree)...), errors.Join(append(many, tree, tree)...)
-		if got, want := retry.DefaultClassifier(large), retry.DefaultClassifier(small); got != want {
-			t.Fatalf("%v is %v in a large tree, and %v in a small one", tree, got, want)
-		}
-		got, want := retry.Policy{}.Judge(large), retry.Policy{}.Judge(small)
-		if got.Err, want.Err = nil, nil; got != want {
-			t.Fatalf("Judge(%v) = %+v in a large tree, and %+v in a small one", tree, got, want)
-		}
-		if got, want := retry.Final(large), retry.Final(small); got != want {
-			t.Fatalf("Final(%v) = %v in a large tree, and %v in a small one", tree, got, want)
+		if e, ok := err.(*retry.Error); !ok || !e.Answered || !errors.Is(err, errMiss) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
-	late := &timesOut{errDown} // says that it is late only if no error decides
-	same(errors.Join(dial(late), &url.Error{Op: "Get", Err: late}))
-	rnd := rand.New(rand.NewPCG(1, 2))
-	for range 10_000 {
-		c := new(tally)
-		all := []error{errDown, dial(syscall.ECONNREFUSED), fs.ErrNotExist, timeout(true), hinted(time.Second), asked503{}, retry.ErrRejected}
-		for range 12 {
-			a, b := all[rnd.IntN(len(all))], all[rnd.IntN(len(all))]
-			all = append(all, []func() error{
-				func() error { return &unwraps{c, a} },
-				func() error { return waitsFor{time.Minute, a} },
-				func() error { return &timesOut{a} },
-				func() error { return errors.Join(a) },
-				func() error { return errors.Join(a, b) },
-				func() error { return several{b, a} },
-				func() error { return &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 2, Errs: []error{a, b}} },
-				func() error { return retry.Undone(a) },
-				func() error { return &url.Error{Op: "Get", Err: a} },
-				func() error { return &net.OpError{Op: "dial", Err: a} },
-				func() error { return &fs.PathError{Err: a} },
-			}[rnd.IntN(11)]())
-		}
-		same(all[len(all)-1])
+	b := new(countingBudget)
+	p.Budget = b
+	loop := p.Start(epoch)
+	loop.Next(epoch, retry.Answer(errMiss))
+	if check("Loop", loop.Err()); !b.ok {
+		t.Error("Loop: the budget was told of a failure")
+	}
+	a := p.Attempts(t.Context())
+	a.Next()
+	a.Judged(retry.Verdict{Err: errMiss, Class: retry.Permanent, Answered: true, Marked: true})
+	check("Attempts.Judged", a.Err())
+	check("Supervise", retry.Supervise(t.Context(), p, 0, func(context.Context) error { return retry.Answer(errMiss) }))
+
+	seen := record(&p)
+	p.RunPart(t.Context(), retry.Part{Op: func(context.Context) retry.Verdict { return p.Judge(retry.Answer(errMiss)) }})
+	if !seen.attempts[0].Answered {
+		t.Errorf("RunPart: AttemptDone got %+v", seen.attempts[0])
 	}
 }
 
-// timesOut wraps an error and is a timeout.
-type timesOut struct{ err error }
-
-func (timesOut) Error() string    { return "times out" }
-func (e *timesOut) Unwrap() error { return e.err }
-func (*timesOut) Timeout() bool   { return true }
-
-// An error that holds itself adds nothing to what else it holds.
-func TestAnErrorThatHoldsItselfIsJudged(t *testing.T) {
-	itself := several{nil, status(404)}
-	itself[0] = itself
-	if got := retry.DefaultClassifier(itself); got != retry.Permanent {
-		t.Errorf("DefaultClassifier = %v, want permanent", got)
+// A verdict that is Permanent and Answered by a slip of the code that gives it is a failure.
+func TestOnlyAMarkedVerdictIsAnAnswer(t *testing.T) {
+	slip := retry.Verdict{Err: errMiss, Class: retry.Permanent, Answered: true}
+	if slip.IsAnswer() {
+		t.Error("IsAnswer without Marked")
 	}
-	if got := (retry.Policy{}).Judge(itself).Class; got != retry.Permanent {
-		t.Errorf("Judge = %v, want permanent", got)
+	b := new(countingBudget)
+	p := retry.Policy{Budget: b}
+	seen := record(&p)
+	a := p.Attempts(t.Context())
+	a.Next()
+	again := a.Judged(slip)
+	if e, ok := a.Err().(*retry.Error); again || !ok || e.Reason != retry.ReasonPermanent || e.Answered || b.ended != 1 || b.ok || seen.attempts[0].Answered {
+		t.Errorf("the run ended with %v, the budget saw %+v, hooks %+v", a.Err(), *b, seen.attempts)
 	}
 }
-
-// errors.Is goes through runs in runs once, if their attempts returned the same errors.
-func TestRunsInRunsAreSearchedOnce(t *testing.T) {
-	c := new(tally)
-	err := wrapped(1000, errDown, func(err error) error {
-		var errs []error
-		for range 8 {
-			errs = append(errs, err)
-		}
-		return &unwraps{c, &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: 8, Errs: errs}}
-	})
-	if errors.Is(err, fs.ErrExist) || !errors.Is(err, errDown) || c.calls != 2000 {
-		t.Errorf("errors.Is goes through %d of 1000 runs, twice", c.calls)
-	}
-}
-
-type asked503 struct{}
-
-func (asked503) Error() string             { return "503" }
-func (asked503) StatusCode() int           { return 503 }
-func (asked503) RetryAfter() time.Duration { return time.Second }
