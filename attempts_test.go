@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -165,14 +164,11 @@ func TestLeavingAttempts(t *testing.T) {
 }
 
 func TestPanicAndGoexitEndAttempts(t *testing.T) {
-	for name, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
+	for name, leave := range departures {
 		p, v := virtual()
 		p.AttemptTimeout = time.Hour
 		log := record(&p)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			defer func() { _ = recover() }()
+		apart(func() {
 			a := p.Attempts(t.Context())
 			defer a.Close()
 			for a.Next() {
@@ -181,8 +177,7 @@ func TestPanicAndGoexitEndAttempts(t *testing.T) {
 				}
 				a.Done(errDown)
 			}
-		}()
-		<-done
+		})
 		if s := log.summary; s.Reason != retry.ReasonPanic || s.Attempts != 2 || v.Pending() != 0 {
 			t.Errorf("%s: the run ended with %+v", name, s)
 		}

@@ -592,10 +592,7 @@ func TestOwnErrorsSayWhatTheyAre(t *testing.T) {
 	}
 	p, _ := virtual()
 	seen := record(&p)
-	func() {
-		defer func() { _ = recover() }()
-		_ = retry.Run(t.Context(), p, func(context.Context) error { panic("x") })
-	}()
+	caught(func() { _ = retry.Run(t.Context(), p, func(context.Context) error { panic("x") }) })
 	if e, ok := seen.attempts[0].Err.(interface{ ErrorType() string }); !ok || e.ErrorType() != "retry.panic" {
 		t.Errorf("the attempt that panicked has the error %v, want one of type retry.panic", seen.attempts[0].Err)
 	}

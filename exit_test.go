@@ -16,151 +16,47 @@ import (
 
 func TestExitHoldsTheFactsOfTheAttempt(t *testing.T) {
 	const s = time.Second
+	after := func(d time.Duration, err error) func(context.Context, *clockx.Virtual, func()) error {
+		return func(_ context.Context, v *clockx.Virtual, _ func()) error { v.Advance(d); return err }
+	}
+	leaves := func(err error) func(context.Context, *clockx.Virtual, func()) error {
+		return func(_ context.Context, v *clockx.Virtual, cancel func()) error { v.Advance(s); cancel(); return err }
+	}
+	hangs := func(ctx context.Context, v *clockx.Virtual, _ func()) error { return v.Sleep(ctx, time.Hour) }
+	type verdict = retry.Verdict
 	for name, tt := range map[string]struct {
 		timeout, deadline time.Duration
-		op                func(ctx context.Context, v *clockx.Virtual, cancel func()) error
 		edit              func(*retry.Policy)
-		want              retry.Exit
+		op                func(ctx context.Context, v *clockx.Virtual, cancel func()) error
+		ending            retry.Ending
+		took, allowed     time.Duration
+		verdict           verdict
 	}{
-		"success": {
-			op:   func(_ context.Context, v *clockx.Virtual, _ func()) error { v.Advance(s); return nil },
-			want: retry.Exit{Ending: retry.Returned, Took: s},
-		},
-		"success within its timeout": {
-			timeout: 3 * s, deadline: 5 * s,
-			op:   func(_ context.Context, v *clockx.Virtual, _ func()) error { v.Advance(s); return nil },
-			want: retry.Exit{Ending: retry.Returned, Took: s, Allowed: 3 * s},
-		},
-		"success within the caller's deadline": {
-			timeout: 5 * s, deadline: 3 * s,
-			op:   func(_ context.Context, v *clockx.Virtual, _ func()) error { v.Advance(s); return nil },
-			want: retry.Exit{Ending: retry.Returned, Took: s, Allowed: 3 * s},
-		},
-		"success after the deadline": {
-			timeout: s,
-			op:      func(_ context.Context, v *clockx.Virtual, _ func()) error { v.Advance(2 * s); return nil },
-			want:    retry.Exit{Ending: retry.Returned, Took: 2 * s, Allowed: s},
-		},
-		"success after a cancel": { // op may return nil since it was told to end
-			op:   func(_ context.Context, v *clockx.Virtual, cancel func()) error { v.Advance(s); cancel(); return nil },
-			want: retry.Exit{Ending: retry.Canceled, Took: s},
-		},
-		"success after the caller's deadline": {
-			deadline: s,
-			op:       func(_ context.Context, v *clockx.Virtual, _ func()) error { v.Advance(2 * s); return nil },
-			want:     retry.Exit{Ending: retry.Returned, Took: 2 * s, Allowed: s},
-		},
-		"answer after the attempt timeout": {
-			timeout: s,
-			op: func(_ context.Context, v *clockx.Virtual, _ func()) error {
-				v.Advance(2 * s)
-				return retry.Answer(errDown)
-			},
-			want: retry.Exit{Ending: retry.Returned, Took: 2 * s, Allowed: s,
-				Verdict: retry.Verdict{Err: errDown, Class: retry.Permanent, Answered: true, Marked: true}},
-		},
-		"answer after the caller's deadline": {
-			deadline: s,
-			op: func(_ context.Context, v *clockx.Virtual, _ func()) error {
-				v.Advance(2 * s)
-				return retry.Answer(errDown)
-			},
-			want: retry.Exit{Ending: retry.Returned, Took: 2 * s, Allowed: s,
-				Verdict: retry.Verdict{Err: errDown, Class: retry.Permanent, Answered: true, Marked: true}},
-		},
-		"answer after a cancel": {
-			op: func(_ context.Context, v *clockx.Virtual, cancel func()) error {
-				v.Advance(s)
-				cancel()
-				return retry.Answer(errDown)
-			},
-			want: retry.Exit{Ending: retry.Canceled, Took: s, Verdict: retry.Verdict{Err: errDown, Class: retry.Permanent, Answered: true, Marked: true}},
-		},
-		"failure": {
-			timeout: 3 * s,
-			op:      func(_ context.Context, v *clockx.Virtual, _ func()) error { v.Advance(s); return errDown },
-			want:    retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Transient}, Took: s, Allowed: 3 * s},
-		},
-		"throttled": {
-			op:   func(_ context.Context, v *clockx.Virtual, _ func()) error { return retry.After(errDown, 2*s) },
-			want: retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Throttled, Hint: 2 * s, Marked: true}},
-		},
-		"answer": {
-			op:   func(_ context.Context, v *clockx.Virtual, _ func()) error { return retry.Answer(errDown) },
-			want: retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Permanent, Answered: true, Marked: true}},
-		},
-		"refused": {
-			op:   func(_ context.Context, v *clockx.Virtual, _ func()) error { return retry.Refuse(errDown) },
-			want: retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Permanent, Refused: true, Marked: true}},
-		},
-		"undone": {
-			op:   func(_ context.Context, v *clockx.Virtual, _ func()) error { return retry.Undone(errDown) },
-			want: retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Transient, Undone: true}},
-		},
-		"not accepted": {
-			op:   func(_ context.Context, v *clockx.Virtual, _ func()) error { return retry.ErrRejected },
-			want: retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: retry.ErrRejected, Class: retry.Transient, Answered: true}},
-		},
-		"by Classify": {
-			edit: func(p *retry.Policy) { p.Classify = func(error) retry.Class { return retry.Unprocessed } },
-			op:   func(_ context.Context, v *clockx.Virtual, _ func()) error { return errDown },
-			want: retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Unprocessed, Undone: true}},
-		},
-		"not idempotent": { // a verdict says facts: what follows for the policy is not there
-			edit: func(p *retry.Policy) { p.NonIdempotent = true },
-			op:   func(_ context.Context, v *clockx.Virtual, _ func()) error { return errDown },
-			want: retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Transient}},
-		},
-		"attempt timeout": {
-			timeout: 2 * s, deadline: 5 * s,
-			op:   func(ctx context.Context, v *clockx.Virtual, _ func()) error { return v.Sleep(ctx, time.Hour) },
-			want: retry.Exit{Ending: retry.Expired, Verdict: retry.Verdict{Err: context.DeadlineExceeded, Class: retry.TimedOut}, Took: 2 * s, Allowed: 2 * s},
-		},
-		"attempt timeout, and the error does not say so": {
-			timeout: 2 * s,
-			op:      func(ctx context.Context, v *clockx.Virtual, _ func()) error { v.Advance(3 * s); return errDown },
-			want:    retry.Exit{Ending: retry.Expired, Verdict: retry.Verdict{Err: errDown, Class: retry.TimedOut}, Took: 3 * s, Allowed: 2 * s},
-		},
-		"permanent after the attempt timeout": {
-			timeout: 2 * s,
-			op: func(ctx context.Context, v *clockx.Virtual, _ func()) error {
-				v.Advance(3 * s)
-				return retry.Stop(errDown)
-			},
-			want: retry.Exit{Ending: retry.Expired, Verdict: retry.Verdict{Err: errDown, Class: retry.Permanent, Marked: true}, Took: 3 * s, Allowed: 2 * s},
-		},
-		"timed out within its time": {
-			timeout: 2 * s,
-			op: func(ctx context.Context, v *clockx.Virtual, _ func()) error {
-				v.Advance(s)
-				return context.DeadlineExceeded
-			},
-			want: retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: context.DeadlineExceeded, Class: retry.TimedOut}, Took: s, Allowed: 2 * s},
-		},
-		"canceled": {
-			timeout: 3 * s,
-			op: func(_ context.Context, v *clockx.Virtual, cancel func()) error {
-				v.Advance(s)
-				cancel()
-				return retry.Stop(errDown)
-			},
-			want: retry.Exit{Ending: retry.Canceled, Verdict: retry.Verdict{Err: errDown}, Took: s, Allowed: 3 * s},
-		},
-		"failure just before its timeout": {
-			timeout: 2 * s,
-			op:      func(_ context.Context, v *clockx.Virtual, _ func()) error { v.Advance(2*s - 1); return errDown },
-			want:    retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errDown, Class: retry.Transient}, Took: 2*s - 1, Allowed: 2 * s},
-		},
-		"the caller's deadline": {
-			timeout: 5 * s, deadline: 2 * s,
-			op:   func(ctx context.Context, v *clockx.Virtual, _ func()) error { return v.Sleep(ctx, time.Hour) },
-			want: retry.Exit{Ending: retry.Expired, Verdict: retry.Verdict{Err: context.DeadlineExceeded}, Took: 2 * s, Allowed: 2 * s},
-		},
-		"late after the caller's deadline": {
-			deadline: 2 * s,
-			op:       func(_ context.Context, v *clockx.Virtual, _ func()) error { v.Advance(5 * s); return errDown },
-			want:     retry.Exit{Ending: retry.Expired, Verdict: retry.Verdict{Err: errDown}, Took: 5 * s, Allowed: 2 * s},
-		},
+		"success":                              {0, 0, nil, after(s, nil), retry.Returned, s, 0, verdict{}},
+		"success within its timeout":           {3 * s, 5 * s, nil, after(s, nil), retry.Returned, s, 3 * s, verdict{}},
+		"success within the caller's deadline": {5 * s, 3 * s, nil, after(s, nil), retry.Returned, s, 3 * s, verdict{}},
+		"success after the deadline":           {s, 0, nil, after(2*s, nil), retry.Returned, 2 * s, s, verdict{}},
+		"success after a cancel":               {0, 0, nil, leaves(nil), retry.Canceled, s, 0, verdict{}}, // op may return nil since it was told to end
+		"success after the caller's deadline":  {0, s, nil, after(2*s, nil), retry.Returned, 2 * s, s, verdict{}},
+		"answer after the attempt timeout":     {s, 0, nil, after(2*s, retry.Answer(errDown)), retry.Returned, 2 * s, s, verdict{Err: errDown, Class: retry.Permanent, Answered: true, Marked: true}},
+		"answer after the caller's deadline":   {0, s, nil, after(2*s, retry.Answer(errDown)), retry.Returned, 2 * s, s, verdict{Err: errDown, Class: retry.Permanent, Answered: true, Marked: true}},
+		"answer after a cancel":                {0, 0, nil, leaves(retry.Answer(errDown)), retry.Canceled, s, 0, verdict{Err: errDown, Class: retry.Permanent, Answered: true, Marked: true}},
+		"failure":                              {3 * s, 0, nil, after(s, errDown), retry.Returned, s, 3 * s, verdict{Err: errDown, Class: retry.Transient}},
+		"throttled":                            {0, 0, nil, after(0, retry.After(errDown, 2*s)), retry.Returned, 0, 0, verdict{Err: errDown, Class: retry.Throttled, Hint: 2 * s, Marked: true}},
+		"answer":                               {0, 0, nil, after(0, retry.Answer(errDown)), retry.Returned, 0, 0, verdict{Err: errDown, Class: retry.Permanent, Answered: true, Marked: true}},
+		"refused":                              {0, 0, nil, after(0, retry.Refuse(errDown)), retry.Returned, 0, 0, verdict{Err: errDown, Class: retry.Permanent, Refused: true, Marked: true}},
+		"undone":                               {0, 0, nil, after(0, retry.Undone(errDown)), retry.Returned, 0, 0, verdict{Err: errDown, Class: retry.Transient, Undone: true}},
+		"not accepted":                         {0, 0, nil, after(0, retry.ErrRejected), retry.Returned, 0, 0, verdict{Err: retry.ErrRejected, Class: retry.Transient, Answered: true}},
+		"by Classify":                          {0, 0, func(p *retry.Policy) { p.Classify = func(error) retry.Class { return retry.Unprocessed } }, after(0, errDown), retry.Returned, 0, 0, verdict{Err: errDown, Class: retry.Unprocessed, Undone: true}},
+		"not idempotent":                       {0, 0, func(p *retry.Policy) { p.NonIdempotent = true }, after(0, errDown), retry.Returned, 0, 0, verdict{Err: errDown, Class: retry.Transient}}, // a verdict says facts: what follows for the policy is not there
+		"attempt timeout":                      {2 * s, 5 * s, nil, hangs, retry.Expired, 2 * s, 2 * s, verdict{Err: context.DeadlineExceeded, Class: retry.TimedOut}},
+		"attempt timeout, and the error does not say so": {2 * s, 0, nil, after(3*s, errDown), retry.Expired, 3 * s, 2 * s, verdict{Err: errDown, Class: retry.TimedOut}},
+		"permanent after the attempt timeout":            {2 * s, 0, nil, after(3*s, retry.Stop(errDown)), retry.Expired, 3 * s, 2 * s, verdict{Err: errDown, Class: retry.Permanent, Marked: true}},
+		"timed out within its time":                      {2 * s, 0, nil, after(s, context.DeadlineExceeded), retry.Returned, s, 2 * s, verdict{Err: context.DeadlineExceeded, Class: retry.TimedOut}},
+		"canceled":                                       {3 * s, 0, nil, leaves(retry.Stop(errDown)), retry.Canceled, s, 3 * s, verdict{Err: errDown}},
+		"failure just before its timeout":                {2 * s, 0, nil, after(2*s-1, errDown), retry.Returned, 2*s - 1, 2 * s, verdict{Err: errDown, Class: retry.Transient}},
+		"the caller's deadline":                          {5 * s, 2 * s, nil, hangs, retry.Expired, 2 * s, 2 * s, verdict{Err: context.DeadlineExceeded}},
+		"late after the caller's deadline":               {0, 2 * s, nil, after(5*s, errDown), retry.Expired, 5 * s, 2 * s, verdict{Err: errDown}},
 	} {
 		for door, run := range doors {
 			p, v := virtual()
@@ -181,10 +77,10 @@ func TestExitHoldsTheFactsOfTheAttempt(t *testing.T) {
 			_ = run(ctx, p, func(ctx context.Context) error { return tt.op(ctx, v, cancel) })
 			stop()
 			cancel()
-			tt.want.Clock = v
+			want := retry.Exit{Ending: tt.ending, Verdict: tt.verdict, Took: tt.took, Allowed: tt.allowed, Clock: v}
 			for _, g := range []*gate{g, h} {
-				if g.check(t); len(g.exits) != 1 || g.exits[0] != tt.want {
-					t.Errorf("%s, %s: exits\n%+v, want\n%+v", name, door, g.exits, tt.want)
+				if g.check(t); len(g.exits) != 1 || g.exits[0] != want {
+					t.Errorf("%s, %s: exits\n%+v, want\n%+v", name, door, g.exits, want)
 				}
 			}
 		}
@@ -194,8 +90,7 @@ func TestExitHoldsTheFactsOfTheAttempt(t *testing.T) {
 // The deadline of a retry is its own, and the caller's is that much nearer.
 func TestExitOfARetry(t *testing.T) {
 	p, v := virtual()
-	g := &gate{}
-	p.Guards = []retry.Guard{g}
+	g := guarded(&p)
 	ctx, cancel := v.WithTimeoutCause(t.Context(), 10*time.Second, nil)
 	defer cancel()
 	_ = retry.Run(ctx, p, func(context.Context) error { v.Advance(time.Second); return errDown })
@@ -217,8 +112,7 @@ func (d dated) Deadline() (time.Time, bool) { return d.at, true }
 // An attempt that began after its deadline had one, though no time.
 func TestExitOfAnAttemptThatBeganLate(t *testing.T) {
 	p, v := virtual()
-	g := &gate{}
-	p.Guards = []retry.Guard{g}
+	g := guarded(&p)
 	_ = retry.Run(dated{t.Context(), epoch.Add(-time.Hour)}, p, func(context.Context) error { v.Advance(time.Second); return errDown })
 	if x := g.exits[0]; x.Allowed != 1 || x.Took != time.Second || x.Ending != retry.Expired {
 		t.Errorf("exit %+v, want a nanosecond allowed", x)
@@ -259,8 +153,7 @@ func TestExitOfARetryThatPanics(t *testing.T) {
 		if back {
 			p.Clock, want = backward{v, new(time.Duration)}, 0
 		}
-		g := &gate{}
-		p.Guards = []retry.Guard{g}
+		g := guarded(&p)
 		calls := 0
 		apart(func() {
 			_ = retry.Run(t.Context(), p, func(context.Context) error {
@@ -524,8 +417,7 @@ func TestHeldPassesOutliveTheAttempt(t *testing.T) {
 // A panic in the attempt leaves what is held to who holds it.
 func TestHeldPassesOutliveAPanic(t *testing.T) {
 	p, _ := virtual()
-	g := &gate{}
-	p.Guards = []retry.Guard{g}
+	g := guarded(&p)
 	seen := record(&p)
 	var leave func(retry.Exit)
 	apart(func() {

@@ -37,6 +37,13 @@ type gate struct {
 	wrong   []string
 }
 
+// guarded gives p a gate as its only guard.
+func guarded(p *retry.Policy, script ...enter) *gate {
+	g := &gate{script: script}
+	p.Guards = []retry.Guard{g}
+	return g
+}
+
 func (g *gate) Enter(ctx context.Context, e retry.Entry) (pass retry.Pass, err error) {
 	if g.log != nil {
 		g.log("enter %s", g.name)
@@ -142,15 +149,22 @@ func breaks(how func()) enter {
 // departures are the ways in which a func does not return.
 var departures = map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit}
 
-// apart calls f on a goroutine of its own, which f may end, and waits for it.
-func apart(f func()) {
+// caught calls f, and returns what f panics with.
+func caught(f func()) (value any) {
+	defer func() { value = recover() }()
+	f()
+	return nil
+}
+
+// apart is caught on a goroutine that f may end.
+func apart(f func()) (value any) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer func() { _ = recover() }()
-		f()
+		value = caught(f)
 	}()
 	<-done
+	return value
 }
 
 // clocks are the kinds of clocks that a run sleeps on. Each is for a synctest bubble, but
@@ -470,8 +484,7 @@ func TestWakeEndsTheWait(t *testing.T) {
 func TestWaitForAWakeThatNobodySends(t *testing.T) {
 	for door, run := range doors {
 		p, _ := virtual()
-		g := &gate{script: []enter{wakesAfter(-1, retry.Pass{Wait: time.Second, Again: true})}}
-		p.Guards = []retry.Guard{g}
+		g := guarded(&p, wakesAfter(-1, retry.Pass{Wait: time.Second, Again: true}))
 		if err := run(t.Context(), p, works); !errors.Is(err, retry.ErrPaced) {
 			t.Errorf("%s: %v", door, err)
 		}
@@ -488,8 +501,7 @@ func TestARunTakesOneWakeForEachWait(t *testing.T) {
 				return retry.Pass{Wait: time.Second, Wake: wake, Timed: timed, Again: true}, nil
 			}
 		}
-		g := &gate{script: []enter{waits(false), waits(true), waits(true), waits(true), waits(true)}}
-		p.Guards = []retry.Guard{g}
+		g := guarded(&p, waits(false), waits(true), waits(true), waits(true), waits(true))
 		start := on(p).Now()
 		wake <- struct{}{}
 		after(on(p), time.Second/2, func() { wake <- struct{}{}; wake <- struct{}{} })
@@ -508,8 +520,7 @@ func TestClockThatFailsInAWaitForAWake(t *testing.T) {
 	errSleep := errors.New("no sleep")
 	p, v := virtual()
 	p.Clock = sleepless{v, errSleep}
-	g := &gate{script: []enter{wakesAfter(-1, retry.Pass{Again: true})}}
-	p.Guards = []retry.Guard{g}
+	g := guarded(&p, wakesAfter(-1, retry.Pass{Again: true}))
 	if e := wantReason(t, retry.Run(t.Context(), p, works), retry.ReasonCanceled); e.Cause != errSleep {
 		t.Errorf("%+v", e)
 	}
@@ -520,8 +531,7 @@ func TestClockThatFailsInAWaitForAWake(t *testing.T) {
 func TestAgainWaitsAtLeastAMillisecond(t *testing.T) {
 	for _, wait := range []time.Duration{-1, 0, 1, time.Millisecond} {
 		onEach(t, func(t *testing.T, p retry.Policy, run func(context.Context, retry.Policy, func(context.Context) error) error) {
-			g := &gate{script: []enter{asksAgain(wait), asksAgain(wait), asksAgain(wait)}}
-			p.Guards = []retry.Guard{g}
+			g := guarded(&p, asksAgain(wait), asksAgain(wait), asksAgain(wait))
 			start := on(p).Now()
 			err := run(t.Context(), p, works)
 			if took := on(p).Now().Sub(start); err != nil || len(g.entries) != 4 || took != 3*time.Millisecond || g.entries[1].Earlier.Wait != time.Millisecond {
@@ -559,8 +569,7 @@ func TestGuardsOfARunAreThoseItBeganWith(t *testing.T) {
 func TestGuardThatAnswersAfterMaxElapsed(t *testing.T) {
 	p, v := virtual()
 	p.MaxElapsed = 3 * time.Second
-	g := &gate{script: []enter{asksAgain(time.Second), takes(v, 5*time.Second, asksAgain(time.Second))}}
-	p.Guards = []retry.Guard{g}
+	g := guarded(&p, asksAgain(time.Second), takes(v, 5*time.Second, asksAgain(time.Second)))
 	e := wantReason(t, retry.Run(t.Context(), p, works), retry.ReasonGuard)
 	if g.check(t); !errors.Is(e.Cause, retry.ErrPaced) || e.Elapsed != 6*time.Second || e.Waited != e.Elapsed {
 		t.Errorf("%+v", e)
@@ -571,8 +580,7 @@ func TestGuardThatAnswersAfterMaxElapsed(t *testing.T) {
 func TestLastWaitMayEndBeforeMaxElapsed(t *testing.T) {
 	onEach(t, func(t *testing.T, p retry.Policy, run func(context.Context, retry.Policy, func(context.Context) error) error) {
 		p.MaxElapsed = 3500*time.Millisecond + 1
-		g := &gate{script: []enter{asksAgain(2 * time.Second), sleeps(1500 * time.Millisecond)}}
-		p.Guards = []retry.Guard{g}
+		g := guarded(&p, asksAgain(2*time.Second), sleeps(1500*time.Millisecond))
 		if err := run(t.Context(), p, works); err != nil {
 			t.Error(err)
 		}
@@ -600,8 +608,7 @@ func TestWaitNotShorterThanPatienceEndsTheRunAtOnce(t *testing.T) {
 				p.MaxElapsed = tt.maxElapsed
 				p.Hooks.Start = func(ctx context.Context, _ retry.Policy) context.Context { v.Advance(time.Second); return ctx }
 				seen := record(&p)
-				g := &gate{script: []enter{step(tt.patience + more)}}
-				p.Guards = []retry.Guard{g}
+				g := guarded(&p, step(tt.patience+more))
 				ctx, cancel := t.Context(), context.CancelFunc(func() {})
 				if tt.deadline > 0 {
 					ctx, cancel = v.WithTimeoutCause(ctx, tt.deadline, nil)
@@ -645,8 +652,7 @@ func TestLongestWaitForAGuardCountsAsLongAsItLasts(t *testing.T) {
 func TestPatienceOfARetryIsWhatIsLeft(t *testing.T) {
 	p, v := virtual()
 	p.MaxElapsed = 10 * time.Second
-	g := &gate{script: []enter{admits, refuses(errFull), asksAgain(time.Second)}}
-	p.Guards = []retry.Guard{g}
+	g := guarded(&p, admits, refuses(errFull), asksAgain(time.Second))
 	ctx, cancel := v.WithTimeoutCause(t.Context(), 9*time.Second, nil)
 	defer cancel()
 	op, _ := failing(1, errDown)
@@ -753,8 +759,7 @@ func TestRefusalIsJudgedAsAnErrorOfOp(t *testing.T) {
 					budget := &loggedBudget{log: func(string, ...any) {}}
 					p.Budget = budget
 					seen := record(&p)
-					g := &gate{script: []enter{refuses(tt.err)}}
-					p.Guards = []retry.Guard{g}
+					g := guarded(&p, refuses(tt.err))
 					err := run(t.Context(), p, works)
 					bare := tt.err
 					if errors.Is(bare, errFull) && !strings.HasPrefix(bare.Error(), "open") {
@@ -821,8 +826,7 @@ func TestRefusalIsNoAttemptButATry(t *testing.T) {
 			return time.Second
 		})
 		seen := record(&p)
-		g := &gate{script: []enter{refuses(errFull), admits, refuses(errFull), refuses(errFull), admits}}
-		p.Guards = []retry.Guard{g}
+		g := guarded(&p, refuses(errFull), admits, refuses(errFull), refuses(errFull), admits)
 		var numbers []int
 		err := run(t.Context(), p, func(ctx context.Context) error {
 			numbers = append(numbers, retry.AttemptNumber(ctx))
@@ -1181,12 +1185,11 @@ func TestSuperviseAsksGuardsAtEachRestart(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p, _ := virtual()
 			p.Clock, p.MaxAttempts = clock(), 5
-			g := &gate{script: []enter{
+			g := guarded(&p,
 				sleeps(time.Second),
-				refuses(errFull), refuses(errFull), asksAgain(3 * time.Second), admits,
+				refuses(errFull), refuses(errFull), asksAgain(3*time.Second), admits,
 				refuses(errFull), admits,
-			}}
-			p.Guards = []retry.Guard{g}
+			)
 			seen := record(&p)
 			start, lives := on(p).Now(), 0
 			err := retry.Supervise(t.Context(), p, time.Minute, func(context.Context) error {
@@ -1213,8 +1216,7 @@ func TestSuperviseAsksGuardsAtEachRestart(t *testing.T) {
 func TestPatienceAfterARestart(t *testing.T) {
 	p, v := virtual()
 	p.MaxElapsed = 2500 * time.Millisecond
-	g := &gate{script: []enter{admits, refuses(errFull), asksAgain(time.Second)}}
-	p.Guards = []retry.Guard{g}
+	g := guarded(&p, admits, refuses(errFull), asksAgain(time.Second))
 	lives := 0
 	err := retry.Supervise(t.Context(), p, time.Minute, func(context.Context) error {
 		if lives++; lives == 1 {
@@ -1257,8 +1259,7 @@ func TestTickerAsksGuards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := virtual()
 		p.Clock, p.MaxAttempts = nil, 3
-		g := &gate{script: []enter{sleeps(time.Second), refuses(retry.After(errFull, 3*time.Second)), asksAgain(4 * time.Second)}}
-		p.Guards = []retry.Guard{g}
+		g := guarded(&p, sleeps(time.Second), refuses(retry.After(errFull, 3*time.Second)), asksAgain(4*time.Second))
 		var at []time.Duration
 		start := time.Now()
 		for range retry.NewTicker(t.Context(), p).C {
@@ -1278,8 +1279,7 @@ func TestTickerAsksGuards(t *testing.T) {
 
 func TestGuardHookGetsAllFacts(t *testing.T) {
 	p, v := virtual()
-	g := &gate{script: []enter{takes(v, time.Second, sleeps(2*time.Second)), refuses(retry.After(errFull, 3*time.Second)), asksAgain(time.Second), asksAgain(time.Second), refuses(retry.Stop(errFull))}}
-	p.Guards = []retry.Guard{g}
+	guarded(&p, takes(v, time.Second, sleeps(2*time.Second)), refuses(retry.After(errFull, 3*time.Second)), asksAgain(time.Second), asksAgain(time.Second), refuses(retry.Stop(errFull)))
 	type run struct{}
 	p.Hooks.Start = func(ctx context.Context, _ retry.Policy) context.Context { return context.WithValue(ctx, run{}, true) }
 	p.Hooks.Guard = func(ctx context.Context, _ retry.Held) {
@@ -1356,8 +1356,7 @@ func TestJoinedGuardHooks(t *testing.T) {
 			for _, step := range []enter{sleeps(time.Second), refuses(errFull)} {
 				trail = nil
 				p, _ := virtual()
-				g := &gate{script: []enter{step}}
-				p.Guards = []retry.Guard{g}
+				g := guarded(&p, step)
 				p.Hooks = retry.JoinHooks(hook(0), retry.Hooks{}, hook(1), hook(2))
 				apart(func() {
 					_ = retry.Run(t.Context(), p, works)
@@ -1389,13 +1388,8 @@ level=WARN msg="gave up" name=op reason=guard attempts=2 elapsed=10s waited=10s 
 	} {
 		var out strings.Builder
 		p, _ := virtual()
-		p.Guards = []retry.Guard{&gate{script: []enter{asksAgain(time.Second), admits, sleeps(time.Second), refuses(retry.After(errFull, time.Second)), refuses(retry.Stop(errFull))}}}
-		p.Hooks = retry.SlogHooks(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return a
-		}})))
+		guarded(&p, asksAgain(time.Second), admits, sleeps(time.Second), refuses(retry.After(errFull, time.Second)), refuses(retry.Stop(errFull)))
+		p.Hooks = retry.SlogHooks(slog.New(timeless(&out, level)))
 		_ = retry.Run(t.Context(), p, func(context.Context) error { return errDown })
 		if got := out.String(); got != want {
 			t.Errorf("logged\n%s, want\n%s", got, want)
@@ -1481,10 +1475,7 @@ func TestOrderOfCallsAfterAPanic(t *testing.T) {
 			Done:        func(context.Context, retry.Summary) { called("Hooks.Done") },
 		},
 	}
-	func() {
-		defer func() { _ = recover() }()
-		_ = retry.Run(t.Context(), p, func(context.Context) error { panic("op") })
-	}()
+	caught(func() { _ = retry.Run(t.Context(), p, func(context.Context) error { panic("op") }) })
 	if want := []string{"Guard.Leave", "Budget.End", "Hooks.AttemptDone", "Hooks.Done"}; !slices.Equal(calls, want) {
 		t.Errorf("calls %v, want %v", calls, want)
 	}

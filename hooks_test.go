@@ -5,11 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -190,10 +189,7 @@ func TestHooksSeeNoOldClass(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		op := end(&p, cancel)
 		log := record(&p)
-		func() {
-			defer func() { _ = recover() }()
-			_ = retry.Run(ctx, p, op)
-		}()
+		caught(func() { _ = retry.Run(ctx, p, op) })
 		if a := log.attempts[1]; a.Class != retry.Unknown || a.Hint != 0 || a.Err == nil {
 			t.Errorf("%s: AttemptDone saw %+v, want no class and no hint", name, a)
 		}
@@ -245,23 +241,8 @@ func TestHooksPassContexts(t *testing.T) {
 // If a Start does not return, what the hooks before it have begun has an end: each of
 // their Dones is called once, in reverse, with a context that one of them returned.
 func TestStartThatPanicsClosesTheHooksBeforeIt(t *testing.T) {
-	do := map[string]func(context.Context, retry.Policy){
-		"Run": func(ctx context.Context, p retry.Policy) {
-			_ = retry.Run(ctx, p, func(context.Context) error { return nil })
-		},
-		"Supervise": func(ctx context.Context, p retry.Policy) {
-			_ = retry.Supervise(ctx, p, 0, func(context.Context) error { return nil })
-		},
-		"Attempts": func(ctx context.Context, p retry.Policy) {
-			a := p.Attempts(ctx)
-			defer a.Close()
-			if a.Next() {
-				t.Error("an attempt")
-			}
-		},
-	}
-	for by, call := range do {
-		for end, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
+	for by, run := range doors {
+		for end, leave := range departures {
 			for _, nested := range []bool{false, true} {
 				t.Run(fmt.Sprint(by, " ", end, " nested:", nested), func(t *testing.T) {
 					var trail []string
@@ -290,14 +271,9 @@ func TestStartThatPanicsClosesTheHooksBeforeIt(t *testing.T) {
 					if p.Hooks = retry.JoinHooks(a, b, c, bad, told("d")); nested {
 						p.Hooks = retry.JoinHooks(retry.JoinHooks(a, b), retry.JoinHooks(c, retry.JoinHooks(bad, told("d"))))
 					}
-					var got any
-					done := make(chan struct{})
-					go func() {
-						defer close(done)
-						defer func() { got = recover() }()
-						call(t.Context(), p)
-					}()
-					<-done
+					got := apart(func() {
+						_ = run(t.Context(), p, func(context.Context) error { t.Error("an attempt"); return nil })
+					})
 					want := []string{"a", "c", "c:ac", "b:ac", "a:ac"}
 					if nested {
 						want = []string{"a", "c", "c:ac", "b:a", "a:a"}
@@ -317,7 +293,7 @@ func TestStartThatPanicsClosesTheHooksBeforeIt(t *testing.T) {
 // The Attempt of one of three joined hooks panics or exits. Those before it learn that
 // there is no attempt, with the contexts that they have made.
 func TestJoinedAttemptThatPanicsIsDoneToTheHooksBeforeIt(t *testing.T) {
-	for end, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
+	for end, leave := range departures {
 		for _, nested := range []bool{false, true} {
 			t.Run(fmt.Sprint(end, " nested:", nested), func(t *testing.T) {
 				var trail []string
@@ -344,13 +320,9 @@ func TestJoinedAttemptThatPanicsIsDoneToTheHooksBeforeIt(t *testing.T) {
 				if p.Hooks = retry.JoinHooks(told("a"), bad, told("b")); nested {
 					p.Hooks = retry.JoinHooks(retry.JoinHooks(told("a"), bad), told("b"))
 				}
-				done := make(chan struct{})
-				go func() {
-					defer close(done)
-					defer func() { _ = recover() }()
+				apart(func() {
 					_ = retry.Run(t.Context(), p, func(context.Context) error { t.Error("op was called"); return nil })
-				}()
-				<-done
+				})
 				if want := []string{"a", "a:a", "b done", "a done"}; !slices.Equal(trail, want) {
 					t.Errorf("the trail is %v, want %v", trail, want)
 				}
@@ -362,7 +334,7 @@ func TestJoinedAttemptThatPanicsIsDoneToTheHooksBeforeIt(t *testing.T) {
 // One of three joined hooks panics or exits. The others are called all the same, each as
 // often as without that, and the panic goes on.
 func TestJoinedHookThatPanicsKeepsNoOtherFromBeingCalled(t *testing.T) {
-	for end, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
+	for end, leave := range departures {
 		for _, event := range []string{"AttemptDone", "Wait", "Done"} {
 			for bad := range 3 {
 				t.Run(fmt.Sprintf("%s in %s of hook %d", end, event, bad+1), func(t *testing.T) {
@@ -383,14 +355,10 @@ func TestJoinedHookThatPanicsKeepsNoOtherFromBeingCalled(t *testing.T) {
 					p, _ := virtual()
 					p.MaxAttempts = 2
 					p.Hooks = retry.JoinHooks(hook(0), retry.Hooks{}, hook(1), hook(2))
-					var got any
-					var wg sync.WaitGroup
-					wg.Go(func() {
-						defer func() { got = recover() }()
+					got := apart(func() {
 						_ = retry.Run(t.Context(), p, func(context.Context) error { return errDown })
 						t.Error("Run returned")
 					})
-					wg.Wait()
 					want := []string{"AttemptDone3", "AttemptDone2", "AttemptDone1"}
 					switch event {
 					case "Wait":
@@ -444,22 +412,12 @@ func TestStartSeesThePolicy(t *testing.T) {
 
 func TestSlogHooks(t *testing.T) {
 	var out bytes.Buffer
-	handler := slog.NewTextHandler(&out, &slog.HandlerOptions{
-		Level: slog.LevelDebug,
-		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return a
-		},
-	})
 	logged := func(level slog.Level, ctx context.Context, op func(context.Context) error) string {
 		t.Helper()
 		out.Reset()
 		p, _ := virtual()
 		p.MaxAttempts = 2
-		l := slog.New(minimum{handler, level})
-		p.Hooks = retry.SlogHooks(l)
+		p.Hooks = retry.SlogHooks(slog.New(timeless(&out, level)))
 		_ = retry.Run(ctx, p, op)
 		return out.String()
 	}
@@ -555,13 +513,15 @@ func TestSlogHooksLogTheShortestWait(t *testing.T) {
 	}
 }
 
-// minimum is a handler with a level of its own.
-type minimum struct {
-	slog.Handler
-	level slog.Level
+// timeless is a handler that leaves out when.
+func timeless(to io.Writer, level slog.Level) slog.Handler {
+	return slog.NewTextHandler(to, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})
 }
-
-func (m minimum) Enabled(_ context.Context, l slog.Level) bool { return l >= m.level }
 
 func TestSlogHooksWithoutALoggerUseTheDefault(t *testing.T) {
 	before := slog.Default()
@@ -595,10 +555,7 @@ func TestWaitBeforeAPanicCountsOnce(t *testing.T) {
 		}
 		return ctx
 	}})
-	func() {
-		defer func() { _ = recover() }()
-		_ = retry.Run(t.Context(), p, func(context.Context) error { return errDown })
-	}()
+	caught(func() { _ = retry.Run(t.Context(), p, func(context.Context) error { return errDown }) })
 	if log.summary.Waited != 3*time.Second || log.summary.Attempts != 1 {
 		t.Errorf("Done saw %v of waits and %d attempts, want 3s and 1", log.summary.Waited, log.summary.Attempts)
 	}
@@ -684,10 +641,7 @@ func TestSummaryAfterAPanicInAttemptDoneCountsTheAttempt(t *testing.T) {
 	log := record(&p)
 	calls := 0
 	p.Hooks = retry.JoinHooks(p.Hooks, retry.Hooks{AttemptDone: func(context.Context, retry.Attempt) { calls++; panic("boom") }})
-	func() {
-		defer func() { _ = recover() }()
-		_ = retry.Run(t.Context(), p, func(context.Context) error { return nil })
-	}()
+	caught(func() { _ = retry.Run(t.Context(), p, func(context.Context) error { return nil }) })
 	if log.summary.Attempts != 1 || calls != 1 {
 		t.Errorf("Done got %+v after %d calls of AttemptDone, want 1 attempt and 1 call", log.summary, calls)
 	}
@@ -701,10 +655,9 @@ func TestSummaryAfterAPanicInWaitCountsTheWaitAsItWas(t *testing.T) {
 		v.Advance(time.Minute)
 		panic("boom")
 	}})
-	func() {
-		defer func() { _ = recover() }()
+	caught(func() {
 		_ = retry.Run(t.Context(), p, func(context.Context) error { v.Advance(time.Hour); return errDown })
-	}()
+	})
 	if log.summary.Waited != time.Minute || log.summary.Elapsed != time.Hour+time.Minute {
 		t.Errorf("Done got %v of waits in %v, want 1m of 1h1m", log.summary.Waited, log.summary.Elapsed)
 	}
@@ -725,10 +678,7 @@ func TestAttemptDoneGetsAContextThatHasNotEnded(t *testing.T) {
 				t.Errorf("%s: AttemptDone got a context that has ended: %v", name, ctx.Err())
 			}
 		}
-		func() {
-			defer func() { _ = recover() }()
-			_ = retry.Run(t.Context(), p, op)
-		}()
+		caught(func() { _ = retry.Run(t.Context(), p, op) })
 		if done == 0 || v.Pending() != 0 {
 			t.Errorf("%s: AttemptDone was called %d times, and %d timeouts are left", name, done, v.Pending())
 		}
@@ -748,10 +698,7 @@ func TestSummaryAfterAPanicInTheLastAttemptDoneHasTheWaitsBefore(t *testing.T) {
 				panic("boom")
 			}
 		}})
-		func() {
-			defer func() { _ = recover() }()
-			_ = retry.Run(t.Context(), p, func(context.Context) error { return errDown })
-		}()
+		caught(func() { _ = retry.Run(t.Context(), p, func(context.Context) error { return errDown }) })
 		if log.summary.Waited != want || log.summary.Attempts != last {
 			t.Errorf("after a panic in AttemptDone %d of 2 Done got %v of waits and %d attempts, want %v", last, log.summary.Waited, log.summary.Attempts, want)
 		}

@@ -163,8 +163,7 @@ func TestNoCallOnADoneContext(t *testing.T) {
 	cause := errors.New("shutting down")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
-	budget := &countingBudget{}
-	p.Budget = budget
+	budget := counting(&p)
 	log := record(&p)
 	op, calls := failing(0, nil)
 	_, err := retry.Do(ctx, p, op)
@@ -275,8 +274,7 @@ func TestCancelInAHookIsSeenBeforeTheNextCall(t *testing.T) {
 		t.Run(hook, func(t *testing.T) {
 			p, v := virtual()
 			ctx, cancel := context.WithCancel(t.Context())
-			budget := &countingBudget{}
-			p.Budget = budget
+			budget := counting(&p)
 			at := func(name string) {
 				if name == hook {
 					cancel()
@@ -1082,16 +1080,10 @@ func TestPanicPassesThrough(t *testing.T) {
 	for _, fails := range []int{0, 2} {
 		p, v := virtual()
 		p.AttemptTimeout = time.Hour
-		budget := &countingBudget{}
-		p.Budget = budget
+		budget := counting(&p)
 		log := record(&p)
 		op, calls := failing(fails, errDown)
-		func() {
-			defer func() {
-				if got := recover(); got != "boom" {
-					t.Errorf("recovered %v, want op's own value", got)
-				}
-			}()
+		if got := caught(func() {
 			_ = retry.Run(t.Context(), p, func(ctx context.Context) error {
 				_, err := op(ctx)
 				if *calls > fails {
@@ -1099,7 +1091,9 @@ func TestPanicPassesThrough(t *testing.T) {
 				}
 				return err
 			})
-		}()
+		}); got != "boom" {
+			t.Errorf("recovered %v, want op's own value", got)
+		}
 		if !strings.HasSuffix(log.String(), fmt.Sprintf("attempt(%d) attemptDone(%d) done(panic)", fails+1, fails+1)) {
 			t.Errorf("hooks saw %q, want the attempt and the run closed", log)
 		}
@@ -1121,15 +1115,14 @@ func TestPanicInARetryOnTheSystemClock(t *testing.T) {
 		budget := &countingBudget{}
 		p := retry.Policy{Backoff: retry.Constant(1), Budget: budget, Clock: clock}
 		log := record(&p)
-		func() {
-			defer func() { _ = recover() }()
+		caught(func() {
 			_ = retry.Run(t.Context(), p, func(ctx context.Context) error {
 				if retry.AttemptNumber(ctx) == 2 {
 					panic("boom")
 				}
 				return errDown
 			})
-		}()
+		})
 		if budget.ended != 1 || log.summary.Reason != retry.ReasonPanic || log.summary.Attempts != 2 {
 			t.Errorf("the budget saw %+v, hooks %q", *budget, log)
 		}
@@ -1139,8 +1132,7 @@ func TestPanicInARetryOnTheSystemClock(t *testing.T) {
 func TestPanicDoesNotChangeWhatWasWaited(t *testing.T) {
 	p, v := virtual()
 	log := record(&p)
-	func() {
-		defer func() { _ = recover() }()
+	caught(func() {
 		_ = retry.Run(t.Context(), p, func(ctx context.Context) error {
 			if retry.AttemptNumber(ctx) == 2 {
 				v.Advance(5 * time.Second)
@@ -1148,7 +1140,7 @@ func TestPanicDoesNotChangeWhatWasWaited(t *testing.T) {
 			}
 			return errDown
 		})
-	}()
+	})
 	if s := log.summary; s.Waited != time.Second || s.Elapsed != 6*time.Second {
 		t.Errorf("Done saw %+v, want 1s of 6s waited", s)
 	}
@@ -1157,13 +1149,9 @@ func TestPanicDoesNotChangeWhatWasWaited(t *testing.T) {
 func TestPanicInTheLastAttemptDoneEndsTheRunOnce(t *testing.T) {
 	p, _ := virtual()
 	p.MaxAttempts = 1
-	budget := &countingBudget{}
-	p.Budget = budget
+	budget := counting(&p)
 	p.Hooks.AttemptDone = func(context.Context, retry.Attempt) { panic("boom") }
-	func() {
-		defer func() { _ = recover() }()
-		_ = retry.Run(t.Context(), p, func(context.Context) error { return errDown })
-	}()
+	caught(func() { _ = retry.Run(t.Context(), p, func(context.Context) error { return errDown }) })
 	if budget.ended != 1 {
 		t.Errorf("the budget was told %d times of the end", budget.ended)
 	}
@@ -1171,16 +1159,12 @@ func TestPanicInTheLastAttemptDoneEndsTheRunOnce(t *testing.T) {
 
 func TestGoexitPassesThrough(t *testing.T) {
 	p, _ := virtual()
-	budget := &countingBudget{}
-	p.Budget = budget
+	budget := counting(&p)
 	log := record(&p)
-	done := make(chan bool)
-	go func() {
-		defer close(done)
+	apart(func() {
 		_, _ = retry.Do(t.Context(), p, func(context.Context) (int, error) { runtime.Goexit(); return 0, nil })
 		t.Error("Do returned")
-	}()
-	<-done
+	})
 	if got, want := log.String(), "start attempt(1) attemptDone(1) done(panic)"; got != want {
 		t.Errorf("hooks saw %q, want %q", got, want)
 	}
@@ -1204,7 +1188,7 @@ func TestPanicInThePolicyClosesTheRun(t *testing.T) {
 		"wait":        func(p *retry.Policy) { p.Hooks.Wait = func(context.Context, retry.Attempt) { boom() } },
 		"random":      func(p *retry.Policy) { p.Rand = func() float64 { boom(); return 0 } },
 		"clock":       func(p *retry.Policy) { p.Clock.(*clockx.Virtual).AfterFunc(time.Millisecond, boom) },
-		"timeout":     func(p *retry.Policy) { p.Clock = noTimeouts{p.Clock, boom} },
+		"timeout":     func(p *retry.Policy) { p.Clock = hookedClock{p.Clock, boom} },
 	} {
 		for _, fails := range []int{0, 9} {
 			if fails == 0 && name != "attempt" && name != "attemptDone" && name != "timeout" {
@@ -1213,19 +1197,13 @@ func TestPanicInThePolicyClosesTheRun(t *testing.T) {
 			t.Run(fmt.Sprint(name, fails), func(t *testing.T) {
 				p, v := virtual()
 				p.AttemptTimeout = time.Hour
-				budget := &countingBudget{}
-				p.Budget = budget
+				budget := counting(&p)
 				change(&p)
 				log := record(&p)
 				op, calls := failing(fails, errDown)
-				func() {
-					defer func() {
-						if recover() != "boom" {
-							t.Error("the panic was swallowed")
-						}
-					}()
-					_, _ = retry.Do(t.Context(), p, op)
-				}()
+				if caught(func() { _, _ = retry.Do(t.Context(), p, op) }) != "boom" {
+					t.Error("the panic was swallowed")
+				}
 				if budget.ended != 1 || v.Pending() != 0 {
 					t.Errorf("budget %+v, %d timeouts left", budget, v.Pending())
 				}
@@ -1310,12 +1288,9 @@ func TestBadArgumentsPanicAtOnce(t *testing.T) {
 		"NewTicker": {func() { retry.NewTicker(none, retry.Policy{}) }, "retry: nil context"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			defer func() {
-				if got := recover(); got != tt.want {
-					t.Errorf("panicked with %v, want %q", got, tt.want)
-				}
-			}()
-			tt.call()
+			if got := caught(tt.call); got != tt.want {
+				t.Errorf("panicked with %v, want %q", got, tt.want)
+			}
 		})
 	}
 }
@@ -1353,22 +1328,22 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// noTimeouts panics where a timeout is wanted.
-type noTimeouts struct {
+// hookedClock calls hook where a timeout is wanted.
+type hookedClock struct {
 	clockx.Clock
-	panic func()
+	hook func()
 }
 
-func (c noTimeouts) WithTimeoutCause(ctx context.Context, _ time.Duration, _ error) (context.Context, context.CancelFunc) {
-	c.panic()
-	return ctx, func() {}
+func (c hookedClock) WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
+	c.hook()
+	return c.Clock.WithTimeoutCause(ctx, d, cause)
 }
 
 // forgetful is a clock that does not say that the context ended.
-type forgetful struct{ *clockx.Virtual }
+type forgetful struct{ clockx.Clock }
 
 func (c forgetful) Sleep(ctx context.Context, d time.Duration) error {
-	_ = c.Virtual.Sleep(ctx, d)
+	_ = c.Clock.Sleep(ctx, d)
 	return nil
 }
 
@@ -1384,14 +1359,9 @@ func TestTheContextIsLookedAtAfterTheSleep(t *testing.T) {
 	}
 }
 
-// brokenClock cannot sleep.
-type brokenClock struct{ clockx.Clock }
-
-func (brokenClock) Sleep(context.Context, time.Duration) error { return errDown }
-
 func TestAClockThatCannotSleepEndsTheRun(t *testing.T) {
 	p, v := virtual()
-	p.Clock = brokenClock{v}
+	p.Clock = sleepless{v, errDown}
 	op, calls := failing(9, errors.New("x"))
 	_, err := retry.Do(t.Context(), p, op)
 	if e := wantReason(t, err, retry.ReasonCanceled); *calls != 1 || e.Cause != errDown {
@@ -1527,16 +1497,11 @@ func TestPanicInNowClosesTheRun(t *testing.T) {
 		p, v := virtual()
 		p.Clock = exhausted{v, &left}
 		p.AttemptTimeout = time.Hour
-		budget := &countingBudget{}
-		p.Budget = budget
+		budget := counting(&p)
 		log := record(&p)
 		readings := left
 		op, _ := failing(1, errDown)
-		var got any
-		func() {
-			defer func() { got = recover() }()
-			_, _ = retry.Do(t.Context(), p, op)
-		}()
+		got := caught(func() { _, _ = retry.Do(t.Context(), p, op) })
 		if readings < 4 && got != "boom" {
 			t.Errorf("after %d readings: recovered %v, want the clock's panic", readings, got)
 		}
@@ -1566,8 +1531,7 @@ func TestHooksSeeNoNegativeTime(t *testing.T) {
 	p, v := virtual()
 	p.Clock = backward{v, new(time.Duration)}
 	log := record(&p)
-	g := &gate{script: []enter{sleeps(time.Second)}}
-	p.Guards = []retry.Guard{g}
+	g := guarded(&p, sleeps(time.Second))
 	_ = retry.Run(t.Context(), p, func(context.Context) error { return errDown })
 	for _, h := range log.held {
 		if h.Elapsed < 0 {
@@ -1593,64 +1557,36 @@ func TestHooksSeeNoNegativeTime(t *testing.T) {
 	}
 }
 
-// endsIn returns a policy that calls end, once, in the named func before its attempt-th
-// attempt, and then passes it on.
-func endsIn(where string, attempt int, end func()) (retry.Policy, *clockx.Virtual, *countingBudget) {
-	p, v := virtual()
-	budget := &countingBudget{}
-	p.Budget = budget
-	p.AttemptTimeout = hour
-	switch where {
-	case "WithTimeoutCause":
-		calls := 0
-		p.Clock = endingClock{v, func() {
-			if calls++; calls == attempt {
-				end()
-			}
-		}}
-	}
-	return p, v, budget
-}
-
-type endingClock struct {
-	*clockx.Virtual
-	end func()
-}
-
-func (c endingClock) WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
-	defer c.end()
-	return c.Virtual.WithTimeoutCause(ctx, d, cause)
-}
-
 // Whatever ends the context just before an attempt, op is not called.
 func TestOpIsNotCalledOnAContextThatHasJustEnded(t *testing.T) {
-	for _, tt := range []struct {
-		where   string
-		attempt int
-		want    string
-	}{
-		{"WithTimeoutCause", 1, "start attempt(1) attemptDone(1) done(canceled)"},
-		{"WithTimeoutCause", 2, "start attempt(1) attemptDone(1) wait(1s) attempt(2) attemptDone(2) done(canceled)"},
+	for i, want := range []string{
+		"start attempt(1) attemptDone(1) done(canceled)",
+		"start attempt(1) attemptDone(1) wait(1s) attempt(2) attemptDone(2) done(canceled)",
 	} {
-		cause := errors.New("shutdown")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		p, v, budget := endsIn(tt.where, tt.attempt, func() { cancel(cause) })
+		p, v := virtual()
+		timeouts, calls := 0, 0
+		p.AttemptTimeout, p.Clock = hour, hookedClock{v, func() {
+			if timeouts++; timeouts > i {
+				cancel(errShutdown)
+			}
+		}}
+		budget := counting(&p)
 		log := record(&p)
-		calls := 0
 		e := wantReason(t, retry.Run(ctx, p, func(ctx context.Context) error {
 			if calls++; ctx.Err() != nil {
-				t.Errorf("%s: op was called on a context that has ended", tt.where)
+				t.Error("op was called on a context that has ended")
 			}
 			return errDown
 		}), retry.ReasonCanceled)
-		if calls != tt.attempt-1 || e.Attempts != calls || e.Cause != cause || log.String() != tt.want {
-			t.Errorf("%s: %d calls, %+v, hooks saw %s, want %s", tt.where, calls, e, log, tt.want)
+		if calls != i || e.Attempts != calls || e.Cause != errShutdown || log.String() != want {
+			t.Errorf("%d calls, %+v, hooks saw %s, want %s", calls, e, log, want)
 		}
-		if n := len(log.attempts); n > 0 && log.attempts[n-1].Err != cause {
-			t.Errorf("%s: AttemptDone got %v, want the cause", tt.where, log.attempts[n-1].Err)
+		if n := len(log.attempts); n > 0 && log.attempts[n-1].Err != errShutdown {
+			t.Errorf("AttemptDone got %v, want the cause", log.attempts[n-1].Err)
 		}
 		if budget.ended != 1 || v.Pending() != 0 {
-			t.Errorf("%s: the budget saw %+v, and %d timeouts are left", tt.where, *budget, v.Pending())
+			t.Errorf("the budget saw %+v, and %d timeouts are left", *budget, v.Pending())
 		}
 	}
 }
@@ -1680,8 +1616,8 @@ func (h hostile) Deadline() (time.Time, bool) { h.touch("Deadline"); return h.Co
 // sleeps, every place of the budget is given back and every hook has its end.
 func TestContextThatPanicsClosesTheRun(t *testing.T) {
 	for _, method := range []string{"Done", "Err", "Value", "Deadline"} {
-		for end, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
-			for _, by := range []string{"Run", "Do", "Supervise", "Attempts"} {
+		for end, leave := range departures {
+			for by, run := range doors {
 				synctest.Test(t, func(t *testing.T) {
 					parent, cancel := context.WithCancel(t.Context())
 					defer cancel()
@@ -1690,28 +1626,9 @@ func TestContextThatPanicsClosesTheRun(t *testing.T) {
 						budget := new(budgettest.Places)
 						p := retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(time.Second), Budget: budget}
 						log := record(&p)
-						done := make(chan struct{})
-						go func() {
-							defer close(done)
-							defer func() { _ = recover() }()
-							ctx := hostile{parent, method, &left, leave}
-							op := func(context.Context) error { return errDown }
-							switch by {
-							case "Run":
-								_ = retry.Run(ctx, p, op)
-							case "Do":
-								_, _ = retry.Do(ctx, p, func(context.Context) (int, error) { return 0, errDown })
-							case "Supervise":
-								_ = retry.Supervise(ctx, p, 0, op)
-							case "Attempts":
-								a := p.Attempts(ctx)
-								defer a.Close()
-								for a.Next() {
-									a.Done(errDown)
-								}
-							}
-						}()
-						<-done
+						apart(func() {
+							_ = run(hostile{parent, method, &left, leave}, p, func(context.Context) error { return errDown })
+						})
 						if left >= 0 { // there are no more calls
 							return
 						}

@@ -227,8 +227,7 @@ func TestCancelInThePauseOfSupervise(t *testing.T) {
 					c, p.Clock = clockx.System(), nil
 				}
 				p.MaxAttempts = 0
-				budget := &countingBudget{}
-				p.Budget = budget
+				budget := counting(&p)
 				log := record(&p)
 				cause := errors.New("shutdown")
 				ctx, cancel := context.WithCancelCause(t.Context())
@@ -396,8 +395,7 @@ func TestRunsOfSuperviseShareNothing(t *testing.T) {
 
 func TestPanicInALaterRunOfSuperviseClosesIt(t *testing.T) {
 	p, v := virtual()
-	budget := &countingBudget{}
-	p.Budget = budget
+	budget := counting(&p)
 	log := record(&p)
 	op, _ := lives(v, life{minute, errDown})
 	calls := 0

@@ -75,6 +75,13 @@ type countingBudget struct {
 	ok           bool
 }
 
+// counting gives p a budget that counts, and grants all.
+func counting(p *retry.Policy) *countingBudget {
+	b := new(countingBudget)
+	p.Budget = b
+	return b
+}
+
 func (b *countingBudget) Withdraw(retry.Withdrawal) bool {
 	b.asked++
 	return !b.refuse

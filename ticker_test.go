@@ -166,13 +166,13 @@ func TestTickerHeedsNoContextOfAnAttempt(t *testing.T) {
 	})
 }
 
-// timeless is a clock that must not be asked for a timeout.
-type timeless struct {
+// deadlineless is a clock that must not be asked for a timeout.
+type deadlineless struct {
 	clockx.Clock
 	t *testing.T
 }
 
-func (c timeless) WithTimeoutCause(ctx context.Context, _ time.Duration, _ error) (context.Context, context.CancelFunc) {
+func (c deadlineless) WithTimeoutCause(ctx context.Context, _ time.Duration, _ error) (context.Context, context.CancelFunc) {
 	c.t.Error("asked for a timeout")
 	return context.WithCancel(ctx)
 }
@@ -180,7 +180,7 @@ func (c timeless) WithTimeoutCause(ctx context.Context, _ time.Duration, _ error
 func TestTickerUsesNoAttemptTimeout(t *testing.T) {
 	p, v := virtual()
 	p.Classify = func(error) retry.Class { t.Error("Classify was called"); return 0 }
-	p.MaxAttempts, p.AttemptTimeout, p.Clock = 2, time.Second, timeless{v, t}
+	p.MaxAttempts, p.AttemptTimeout, p.Clock = 2, time.Second, deadlineless{v, t}
 	n := 0
 	for range retry.NewTicker(t.Context(), p).C {
 		n++
