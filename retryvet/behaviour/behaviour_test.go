@@ -66,6 +66,8 @@ func TestSameCallsAtTheSameTimes(t *testing.T) {
 		"Avast4Shared":         {before.Avast4Shared, after.Avast4Shared},
 		"Avast4SharedToo":      {before.Avast4SharedToo, after.Avast4SharedToo},
 		"Avast4Fields":         {before.Avast4Fields, after.Avast4Fields},
+		"Backoff4Helper":       {before.Backoff4Helper, after.Backoff4Helper},
+		"Avast4Helper":         {before.Avast4Helper, after.Avast4Helper},
 		"Avast4RetryIf":        {before.Avast4RetryIf, after.Avast4RetryIf},
 		"SethvargoExponential": {before.SethvargoExponential, after.SethvargoExponential},
 		"SethvargoFibonacci":   {before.SethvargoFibonacci, after.SethvargoFibonacci},

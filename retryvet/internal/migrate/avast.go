@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"go/ast"
+	"go/constant"
 	"go/types"
 
 	"golang.org/x/tools/go/types/typeutil"
@@ -65,7 +66,7 @@ func readAvast(c *foreignCall) string {
 		c.origin.option(c, option, call, name, before)
 	}
 	if c.retries != nil && c.opMarks() {
-		return "its operation marks errors, and its RetryIf overrules the marks"
+		return "its operation marks errors with Unrecoverable, and its RetryIf may repeat them: here a mark overrules Classify"
 	}
 	if c.retries != nil && c.mayBeZero {
 		c.told = append(c.told, "with Attempts(0) a marked error ended it, whatever RetryIf said")
@@ -76,7 +77,7 @@ func readAvast(c *foreignCall) string {
 // avastOptions finds the operation, and returns the options of the call, or of the
 // retrier that version 5 makes first.
 func (c *foreignCall) avastOptions() (options []ast.Expr, reason string) {
-	const elsewhere, unwritten = "the retrier is made elsewhere", "its options are not written in the call"
+	const elsewhere = "the retrier is made elsewhere"
 	c.op = c.call.Args[0]
 	options, spread := c.call.Args[1:], c.call.Ellipsis.IsValid()
 	if c.lib.version == 5 {
@@ -96,11 +97,14 @@ func (c *foreignCall) avastOptions() (options []ast.Expr, reason string) {
 	if !spread {
 		return options, ""
 	}
-	options, ok := c.spread(options)
-	if !ok {
-		return nil, unwritten
+	last := options[len(options)-1]
+	if options, ok := c.spread(options); ok {
+		return options, ""
 	}
-	return options, ""
+	if v := c.Variable(last); v != nil && v.Kind() == types.ParamVar {
+		return nil, "its options are passed in, as the parameter " + v.Name() + ": let callers pass a retry.Policy"
+	}
+	return nil, "not all of its options are written in the call, or in a literal that nothing changes"
 }
 
 // avastOption understands one option.
@@ -129,7 +133,9 @@ func (c *foreignCall) avastOption(name string, call *ast.CallExpr, delays *avast
 	case "RetryIf":
 		reason = c.repeatsIf(call.Args[0], name)
 	case "LastErrorOnly":
-		c.told = append(c.told, "the error is a *retry.Error, whose method Last returns the last error")
+		if v := c.TypesInfo.Types[call.Args[0]].Value; v == nil || constant.BoolVal(v) {
+			c.told = append(c.told, "the error is a *retry.Error, whose method Last returns the last error")
+		}
 	default:
 		reason = name + " has no exact counterpart"
 	}
@@ -166,7 +172,7 @@ func (c *foreignCall) avastWaits(d avastDelays) string {
 	case jittered:
 		w.jitter = jitter{text: qualifier + ".Plus(" + d.jitter.text + ")", adds: d.jitter}
 		if d.most.is != unset {
-			w.told = append(w.told, "waits at MaxDelay are spread below it: theirs are cut to it")
+			w.told = append(w.told, "waits at MaxDelay are now spread below it: they were cut to it")
 		}
 	case d.kind == "default" && c.lib.version == 4:
 		return "its MaxJitter is zero, which panics there"

@@ -46,6 +46,7 @@ type library struct {
 	marks    []string // functions that mark an error, which have a counterpart here
 	markType string   // of marked errors, if its name is exported
 	marked   string   // a condition that says that err is marked, with %s for the library's name
+	delays   string   // sets the next wait in an error, without a counterpart; "": nothing
 	errors   []string // what tells its errors apart, without a counterpart
 
 	inverse bool   // it repeats marked errors only

@@ -40,7 +40,7 @@ func (c *foreignCall) hears(f ast.Expr, given ...heard) (reason string) {
 		return "what it notifies uses " + c.lib.title
 	}
 	if c.elsewhere(f) {
-		return "what it notifies is written elsewhere"
+		return "the function that it notifies is made elsewhere"
 	}
 	if !c.readable(f) {
 		return "what it notifies has names that mean something else where the call stands"
@@ -68,9 +68,12 @@ func (c *foreignCall) hears(f ast.Expr, given ...heard) (reason string) {
 		}
 		text, reason := c.sourceOf(f)
 		c.hook.body = "{ " + text + "(" + strings.Join(values, ", ") + ") }"
+		if v := c.Variable(f); v != nil && v.Kind() == types.ParamVar { // the libraries let it be nil
+			c.hook.body = "{\nif " + text + " != nil {\n" + text + "(" + strings.Join(values, ", ") + ")\n}\n}"
+		}
 		return reason
 	}
-	return "what it notifies is not understood"
+	return "the function that it notifies is not understood"
 }
 
 // isNamed reports whether something that the package declares has the name where the call

@@ -37,6 +37,9 @@ var cenkalti = family{"github.com/cenkalti/backoff", func(version int) *library 
 	}
 	l.marks = []string{"Permanent"}
 	l.errors = []string{"PermanentError", "RetryError", "AsRetryError", "RetryAfterError", "RetryAfter", "ErrPermanent", "ErrExhausted", "ErrMaxElapsedTime"}
+	if version >= 5 {
+		l.delays = "RetryAfter"
+	}
 	l.marked = errorsQualifier + ".Is(err, %s.ErrPermanent)"
 	if version < 6 {
 		l.markType, l.marked = "PermanentError", "_, ok := "+errorsQualifier+".AsType[*%s.PermanentError](err); ok"
@@ -47,18 +50,18 @@ var cenkalti = family{"github.com/cenkalti/backoff", func(version int) *library 
 func readCenkalti(c *foreignCall) string {
 	args := c.call.Args
 	if c.call.Ellipsis.IsValid() {
-		return "its options are not written in the call"
+		return "its options are made elsewhere"
 	}
 	switch c.name {
 	case "NextBackOff":
 		for range c.cursor.Enclosing((*ast.ForStmt)(nil)) {
-			return "it is a loop of its own: let Policy.Attempts wait, or, where something else waits, let a retry.Loop return the waits"
+			return "it is in a loop written by hand: let Policy.Attempts wait or, if something else waits, get the waits from Next of a retry.Loop"
 		}
-		return "its waits are taken one by one: Next of a retry.Loop returns them"
+		return "its waits are taken one by one: get them from Next of a retry.Loop"
 	case "NewTicker", "NewTickerWithTimer":
-		return "a ticker has other rules here: see retry.Ticker"
+		return "retry.Ticker has other rules: https://pkg.go.dev/github.com/goretry/retry#Ticker"
 	case "RetryNotifyWithTimer", "RetryNotifyWithTimerAndData":
-		return "it has a timer of its own: see Policy.Clock"
+		return "it is given a timer: set Policy.Clock, https://pkg.go.dev/github.com/goretry/retry#Policy"
 	}
 	if c.lib.version == 4 {
 		c.op = args[0]
@@ -273,7 +276,7 @@ func (c *foreignCall) cenkaltiExponential(fields map[string]ast.Expr, zero bool)
 		}
 	}
 	if w.jitter.text != "" {
-		w.told = append(w.told, "waits at the cap may be shorter: theirs exceed it")
+		w.told = append(w.told, "waits at the cap may be shorter: their jitter exceeded it")
 	}
 	for _, name := range []string{"InitialInterval", "MaxInterval"} {
 		if e := fields[name]; e != nil && !c.isConstant(e) {

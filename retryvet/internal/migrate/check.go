@@ -28,7 +28,7 @@ func (m *migration) check(all []*migration) string {
 	}
 	switch m.cursor.Parent().Node().(type) {
 	case *ast.GoStmt, *ast.DeferStmt:
-		return "go and defer drop its error"
+		return "it is a go or defer statement, which drops its error"
 	}
 	if reason := m.comparesError(); reason != "" {
 		return reason
@@ -38,7 +38,7 @@ func (m *migration) check(all []*migration) string {
 			_, obj := p.Pkg.Scope().Innermost(m.call.Pos()).LookupParent(name, m.call.Pos())
 			if v, ok := obj.(*types.Var); ok && code.IsContext(v.Type()) {
 				m.ctx = &ast.Ident{NamePos: token.NoPos, Name: name}
-				m.told = append(m.told, "it ends with "+name+" now")
+				m.told = append(m.told, "it now ends when "+name+" does")
 			}
 		}
 	}
@@ -53,11 +53,11 @@ func (m *migration) check(all []*migration) string {
 		return reason
 	}
 	if m.lib.zero && m.verb() == "Do" && m.mayReturnBoth() {
-		m.told = append(m.told, "after a failure its value is the last attempt's: it was none")
+		m.told = append(m.told, "after a failure its value is that of the last attempt: there was none")
 	}
 	switch {
 	case m.retries != nil && m.attempts == "" && m.mayReturnMarks(all):
-		return "without a limit marks end it beside its " + m.retries.option + ", and may be made elsewhere"
+		return "without a limit on attempts a mark ends it whatever its " + m.retries.option + " says, and its operation may return a marked error"
 	case m.attempts == "1", m.retries != nil:
 	case m.lib.inverse:
 		return m.turnMarks()
@@ -118,7 +118,7 @@ func (m *migration) checkOp() string {
 	if v := m.Variable(e); v != nil {
 		lit, isLiteral = m.Value(e).(*ast.FuncLit)
 		if !isLiteral {
-			return "the operation cannot be read"
+			return m.checkPassed(v)
 		}
 		if v.Parent() == m.Pkg.Scope() || m.Uses(e) > 1 || !m.defined(lit) {
 			m.kept = append(m.kept, e)
@@ -136,14 +136,34 @@ func (m *migration) checkOp() string {
 	return m.checkContexts(lit)
 }
 
+// checkPassed looks at an operation that is a variable: only one that is passed to the
+// function is known to be the same for all attempts.
+func (m *migration) checkPassed(v *types.Var) string {
+	switch {
+	case v.Kind() != types.ParamVar || m.Changes(v):
+		return "its operation is a variable that may change: " + v.Name()
+	case m.lib.inverse:
+		return "its operation is passed in, as the parameter " + v.Name() + ", and only its callers could mark the other errors instead"
+	}
+	m.kept = append(m.kept, m.op)
+	m.told = append(m.told, "its error is now a *retry.Error, which callers must not compare with ==")
+	if m.lib.delays != "" {
+		m.told = append(m.told, m.lib.delays+" of an error that "+v.Name()+" returns no longer sets the wait")
+	}
+	return ""
+}
+
 // checkNamed looks at an operation that is a function or a method, which is wrapped.
 func (m *migration) checkNamed(op ast.Expr) string {
+	if sel, ok := op.(*ast.SelectorExpr); ok && m.Variable(sel.Sel) != nil {
+		return "its operation is a field that may change: " + types.ExprString(op)
+	}
 	f := m.declared(op)
 	if f == nil || f.Pkg() != m.Pkg {
-		return "the operation cannot be read"
+		return "its operation is not written in this package: " + types.ExprString(op)
 	}
 	if recv := f.Signature().Recv(); recv != nil && types.IsInterface(recv.Type()) {
-		return "the operation cannot be read"
+		return "its operation is a method of an interface: " + types.ExprString(op)
 	}
 	m.kept = append(m.kept, op)
 	return ""

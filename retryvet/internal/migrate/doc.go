@@ -53,11 +53,16 @@
 //     after the jitter.
 //   - After a failure, Do returns the last attempt's value. avast/retry-go and
 //     sethvargo/go-retry return none.
+//   - The error of a helper that is passed its operation is a *retry.Error. This holds for
+//     all calls, but nobody sees it in the helper's callers.
+//   - From cenkalti/backoff v5 on, RetryAfter of such an operation no longer sets the wait.
 //   - A variable that is zero means the default if it is the first or longest wait.
 //
 // # What is understood
 //
-//   - operations that are literals, local literals or functions of the package;
+//   - operations that are literals, local literals or functions of the package, and those
+//     that a helper is passed: its body is rewritten, and its signature and its callers
+//     stay as they are;
 //   - options in the call, in a local slice that is only spread, or in variables of the
 //     package;
 //   - a backoff made in the call, in a local variable that nothing else uses, or by a
@@ -77,7 +82,8 @@
 //   - a context, a wait or a hook that is written before the call, if its variables change
 //     meanwhile or their names mean something else there;
 //   - clocks and timers;
-//   - an operation that cannot be read, sleeps, or uses another context;
+//   - an operation that is a field, a method of an interface or a function of another
+//     package, sleeps, or uses another context;
 //   - options without an exact counterpart, such as sethvargo's WithMaxDuration, which cuts
 //     the last wait short for one more call;
 //   - sethvargo's NewFibonacci, unless its waits are known and at most eight, which become a

@@ -43,7 +43,7 @@ func (c *foreignCall) backOff(e ast.Expr) string {
 			return c.backOffCall(x)
 		}
 	}
-	return "the backoff is not made here"
+	return "the backoff is made elsewhere"
 }
 
 // backOffCall understands a call of the library, or of a helper of the package.
@@ -62,9 +62,13 @@ func (c *foreignCall) backOffCall(call *ast.CallExpr) string {
 // assignments to it and its fields. All of it goes with the call.
 func (c *foreignCall) backOffVariable(e ast.Expr) string {
 	v := c.Variable(e)
-	const passed = "the backoff is used elsewhere too, or comes from there"
-	if v.Kind() != types.LocalVar {
-		return passed
+	const passed = "other code uses its backoff, too"
+	switch v.Kind() {
+	case types.LocalVar:
+	case types.ParamVar:
+		return "its backoff is passed in, as the parameter " + v.Name() + ": let callers pass a retry.Policy"
+	default:
+		return "its backoff is a variable that calls may share: " + v.Name()
 	}
 	for at := range c.Root.Preorder((*ast.AssignStmt)(nil)) {
 		block, ok := at.Parent().Node().(*ast.BlockStmt)
@@ -72,7 +76,7 @@ func (c *foreignCall) backOffVariable(e ast.Expr) string {
 			continue
 		}
 		if c.lib.resumes && c.repeated(at) {
-			return "the backoff goes on where the call before stopped"
+			return "each call goes on with the backoff where the call before stopped"
 		}
 		for _, stmt := range block.List {
 			if stmt.Pos() < c.call.Pos() && !code.Within(c.call, stmt) && c.step(stmt, v) {
@@ -109,7 +113,7 @@ func (c *foreignCall) making(made ast.Expr, fields map[string]ast.Expr) string {
 	}
 	call, ok := ast.Unparen(made).(*ast.CallExpr)
 	if !ok {
-		return "the backoff is not made here"
+		return "the backoff is made elsewhere"
 	}
 	path, name := c.Callee(call)
 	if path != c.lib.path || c.lib.sets == nil {

@@ -104,7 +104,7 @@ func (m *migration) hasOperation(id *ast.Ident) bool {
 // marked, here unless it is.
 func (m *migration) turnMarks() string {
 	if m.literal == nil {
-		return "its marks are not in the call, where they could be turned round"
+		return "its operation is not a literal in the call, in which -fix could mark the other errors instead"
 	}
 	count := m.TypesInfo.TypeOf(m.literal).(*types.Signature).Results().Len()
 	turned := map[*ast.Ident]bool{}
@@ -138,7 +138,7 @@ func (m *migration) turnMarks() string {
 	ast.Inspect(m.literal.Body, func(n ast.Node) bool {
 		if id, ok := n.(*ast.Ident); ok && reason == "" && !turned[id] {
 			if lib, _ := m.of(id); lib == m.lib {
-				reason = "a mark in its operation is not returned at once"
+				reason = "its operation does not return a RetryableError at once"
 			}
 		}
 		return true
@@ -147,7 +147,7 @@ func (m *migration) turnMarks() string {
 	case reason != "":
 		return reason
 	case unmarked && m.mayBeMarked():
-		return "an error that its operation returns may have been marked elsewhere"
+		return "its operation may return an error that other code marked with RetryableError"
 	}
 	if !known && m.attempts != "1" {
 		m.repeats = more
@@ -207,7 +207,7 @@ func (m *migration) blocked(all []*migration) string {
 	}
 	for _, decl := range m.callers(m.call) {
 		if name := m.namesError(decl, func(id *ast.Ident, _ string) bool { return !inOperation(id, all) }); name != "" {
-			return name + ", which has no exact counterpart, is used where its error may come"
+			return "code that its error may reach uses " + name + ", which has no exact counterpart"
 		}
 	}
 	return ""

@@ -16,7 +16,7 @@ import (
 
 // opBody returns the body of the operation, nil if this package does not have it.
 func (c *foreignCall) opBody() ast.Node {
-	switch e := ast.Unparen(c.Value(c.op)).(type) {
+	switch e := c.Value(c.unconverted(c.op)).(type) {
 	case *ast.FuncLit:
 		return e.Body
 	case *ast.Ident, *ast.SelectorExpr:
@@ -36,13 +36,10 @@ func (c *foreignCall) takesContext() bool {
 }
 
 // opMarks reports whether the operation, or a function of the package that it reaches,
-// marks an error.
+// is seen to mark an error.
 func (c *foreignCall) opMarks() bool {
 	body := c.opBody()
-	if body == nil {
-		return true
-	}
-	return slices.ContainsFunc(c.reachable(body), func(n ast.Node) bool {
+	return body != nil && slices.ContainsFunc(c.reachable(body), func(n ast.Node) bool {
 		found := false
 		ast.Inspect(n, func(n ast.Node) bool {
 			if id, ok := n.(*ast.Ident); ok {

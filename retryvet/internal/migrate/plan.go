@@ -101,10 +101,10 @@ func (pl *plan) told(m *migration) []string {
 		}
 	}
 	if len(left) > 0 {
-		all = append(all, "its package no longer uses "+strings.Join(left, ", "))
+		all = append(all, "nothing in its package uses these any more: "+strings.Join(left, ", "))
 	}
 	if len(tested) > 0 {
-		all = append(all, "only its package's tests name "+strings.Join(tested, ", ")+" now")
+		all = append(all, "only tests of its package still use "+strings.Join(tested, ", "))
 	}
 	return all
 }

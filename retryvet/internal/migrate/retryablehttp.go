@@ -6,6 +6,6 @@ var retryablehttp = family{"github.com/hashicorp/go-retryablehttp", func(int) *l
 		title:   "hashicorp/go-retryablehttp",
 		entries: []string{"NewClient", "Get", "Head", "Post", "PostForm"},
 		clients: []string{"Client", "RoundTripper"},
-		instead: "use an http.Client whose Transport is a retryhttp.Transport; examples/migrate/README.md says what becomes of each field",
+		instead: "use an http.Client whose Transport is a retryhttp.Transport; what becomes of each field: https://github.com/goretry/retry/blob/main/examples/migrate/README.md#hashicorpgo-retryablehttp",
 	}
 }}

@@ -66,7 +66,7 @@ func sethvargoMakes(c *foreignCall, name string, made *ast.CallExpr) (reason str
 		}
 		w.jitter.text = qualifier + ".PlusMinus(" + strconv.FormatFloat(float64(percent)/100, 'g', -1, 64) + ")"
 		if w.most.is != unset {
-			w.told = append(w.told, "waits at the cap may be shorter: theirs exceed it")
+			w.told = append(w.told, "waits at the cap may be shorter: their jitter exceeded it")
 		}
 	case "WithFullJitter":
 		w.jitter.text = fullJitter
@@ -103,7 +103,7 @@ func (c *foreignCall) sethvargoFinish() string {
 	case w.kind == fibonacciWaits:
 		list := w.sethvargoList(c.limit - 1)
 		if list == nil || jittered {
-			return "of Fibonacci waits only a few whose times are known become a Schedule: write a BackoffFunc for others"
+			return "Fibonacci waits become a Schedule only if they are at most eight, with known times: write a BackoffFunc for others"
 		}
 		w.kind, w.list = listedWaits, list
 		return ""

@@ -12,7 +12,7 @@ func load(context.Context) (string, error) { return "", nil }
 func told(uint, error)                     {}
 
 func plain(ctx context.Context) error {
-	return retry.Do(func() error { // want `avast/retry-go v4: -fix makes this a retry.Run; it ends with ctx now`
+	return retry.Do(func() error { // want `avast/retry-go v4: -fix makes this a retry.Run; it now ends when ctx does`
 		if err := call(ctx); err != nil {
 			return retry.Unrecoverable(err)
 		}

@@ -31,7 +31,7 @@ func literal(ctx context.Context) error {
 	bo.MaxElapsedTime = time.Minute
 	bo.RandomizationFactor = 0
 	bo.Multiplier = 2
-	err := backoff.Retry(func() error { // want `-fix makes this a retry.Run; it ends with ctx now`
+	err := backoff.Retry(func() error { // want `-fix makes this a retry.Run; it now ends when ctx does`
 		// The first line stays.
 		if err := call(ctx); gone(err) {
 			return backoff.Permanent(err)

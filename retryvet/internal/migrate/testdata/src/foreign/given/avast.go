@@ -28,7 +28,7 @@ func local(ctx context.Context) error {
 func longer(more ...retry.Option) error {
 	options := []retry.Option{attempts}
 	options = append(options, more...)
-	return retry.Do(func() error { return errNotYet }, options...) // want `not rewritten: its options are not written in the call`
+	return retry.Do(func() error { return errNotYet }, options...) // want `not rewritten: not all of its options are written in the call`
 }
 
 var (

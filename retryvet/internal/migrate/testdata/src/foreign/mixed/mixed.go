@@ -11,7 +11,7 @@ func ping() error { return nil }
 
 // What blocks one library does not block the other.
 func refused() bool {
-	err := backoff.Retry(ping, &backoff.StopBackOff{}) // want `not rewritten: PermanentError, which has no exact counterpart, is used where its error may come`
+	err := backoff.Retry(ping, &backoff.StopBackOff{}) // want `not rewritten: code that its error may reach uses PermanentError, which has no exact counterpart`
 	var permanent *backoff.PermanentError
 	return errors.As(err, &permanent)
 }

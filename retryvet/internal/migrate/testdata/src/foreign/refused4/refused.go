@@ -24,41 +24,43 @@ func (clock) Now() time.Time { return time.Time{} }
 type pinger interface{ ping() error }
 
 func refused(ctx context.Context, given backoff.BackOff, op func() error, p pinger, timer backoff.Timer, done context.Context) {
+	changing := ping
+	changing = op
 	two := backoff.WithMaxRetries(&backoff.ZeroBackOff{}, 2)
 	use(two)
-	_ = backoff.Retry(ping, two)    // want `not rewritten: the backoff is used elsewhere too`
-	_ = backoff.Retry(ping, given)  // want `not rewritten: the backoff is used elsewhere too, or comes from there`
+	_ = backoff.Retry(ping, two)    // want `not rewritten: other code uses its backoff, too`
+	_ = backoff.Retry(ping, given)  // want `not rewritten: its backoff is passed in, as the parameter given: let callers pass a retry.Policy`
 	_ = backoff.Retry(ping, made()) // want `not rewritten: the backoff comes from another function`
 
 	own := backoff.NewExponentialBackOff()
 	own.MaxInterval = 2 * own.InitialInterval
-	_ = backoff.Retry(ping, own) // want `not rewritten: the backoff is used elsewhere too`
+	_ = backoff.Retry(ping, own) // want `not rewritten: other code uses its backoff, too`
 
 	clocked := backoff.NewExponentialBackOff()
 	clocked.Clock = clock{}
 	_ = backoff.Retry(ping, clocked)                                                                                                             // want `not rewritten: the backoff has a Clock of its own`
 	_ = backoff.Retry(ping, backoff.NewExponentialBackOff(backoff.WithClockProvider(backoff.SystemClock)))                                       // want `not rewritten: clocks and timers`
-	_ = backoff.RetryNotifyWithTimer(ping, &backoff.StopBackOff{}, nil, timer)                                                                   // want `not rewritten: it has a timer of its own`
-	_ = backoff.NewTicker(&backoff.StopBackOff{})                                                                                                // want `not rewritten: a ticker`
+	_ = backoff.RetryNotifyWithTimer(ping, &backoff.StopBackOff{}, nil, timer)                                                                   // want `not rewritten: it is given a timer`
+	_ = backoff.NewTicker(&backoff.StopBackOff{})                                                                                                // want `not rewritten: retry.Ticker has other rules`
 	_ = backoff.Retry(ping, &backoff.ExponentialBackOff{InitialInterval: time.Second})                                                           // want `not rewritten: the backoff is a literal that leaves MaxInterval zero`
 	_ = backoff.Retry(ping, backoff.NewConstantBackOff(now()))                                                                                   // want `not rewritten: a duration is neither a constant`
 	_ = backoff.Retry(ping, backoff.NewConstantBackOff(-1))                                                                                      // want `not rewritten: a duration is negative`
 	_ = backoff.Retry(ping, backoff.WithMaxRetries(&backoff.StopBackOff{}, 1))                                                                   // want `not rewritten: it limits retries twice`
-	_ = backoff.Retry(op, &backoff.StopBackOff{})                                                                                                // want `not rewritten: the operation cannot be read`
-	_ = backoff.Retry(p.ping, &backoff.StopBackOff{})                                                                                            // want `not rewritten: the operation cannot be read`
-	_ = backoff.Retry(io.NopCloser(nil).Close, &backoff.StopBackOff{})                                                                           // want `not rewritten: the operation cannot be read`
+	_ = backoff.Retry(changing, &backoff.StopBackOff{})                                                                                          // want `not rewritten: its operation is a variable that may change: changing`
+	_ = backoff.Retry(p.ping, &backoff.StopBackOff{})                                                                                            // want `not rewritten: its operation is a method of an interface: p.ping`
+	_ = backoff.Retry(io.NopCloser(nil).Close, &backoff.StopBackOff{})                                                                           // want `not rewritten: its operation is not written in this package: io.NopCloser`
 	_ = backoff.Retry(func() error { return call(done) }, backoff.WithContext(&backoff.StopBackOff{}, ctx))                                      // want `not rewritten: the operation uses done, which is not the context of the run`
 	_ = backoff.Retry(func() error { _ = call(ctx); ctx := context.TODO(); return call(ctx) }, backoff.WithContext(&backoff.StopBackOff{}, ctx)) // want `not rewritten: the operation declares a ctx of its own`
 	_ = backoff.Retry(func() error { ctx = context.TODO(); return nil }, &backoff.StopBackOff{})                                                 // want `not rewritten: the operation sets ctx`
 	_ = backoff.Retry(func() error { time.Sleep(1); return nil }, &backoff.StopBackOff{})                                                        // want `not rewritten: the operation sleeps`
-	go backoff.Retry(ping, &backoff.StopBackOff{})                                                                                               // want `not rewritten: go and defer drop its error`
+	go backoff.Retry(ping, &backoff.StopBackOff{})                                                                                               // want `not rewritten: it is a go or defer statement, which drops its error`
 	_ = backoff.Retry(func() error {                                                                                                             // want `not rewritten: it is within another retry`
 		return backoff.Retry(ping, &backoff.StopBackOff{}) // want `not rewritten: it is within another retry`
 	}, &backoff.StopBackOff{})
 	_ = retry.Run(ctx, retry.Policy{}, func(context.Context) error {
 		return backoff.Retry(ping, &backoff.StopBackOff{}) // want `not rewritten: it is within a run of package retry`
 	})
-	_ = backoff.RetryNotify(ping, &backoff.StopBackOff{}, notify()) // want `not rewritten: what it notifies is not understood`
+	_ = backoff.RetryNotify(ping, &backoff.StopBackOff{}, notify()) // want `not rewritten: the function that it notifies is not understood`
 }
 
 func notify() backoff.Notify { return nil }

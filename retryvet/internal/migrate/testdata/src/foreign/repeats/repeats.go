@@ -15,7 +15,7 @@ type store interface{ load() error }
 
 // The old library waits until the file is there.
 func file(name string) error {
-	return backoff.Retry(func() error { // want `-fix makes this a retry.Run; waits at the cap may be shorter: theirs exceed it; Classify repeats every error, as before: delete it`
+	return backoff.Retry(func() error { // want `-fix makes this a retry.Run; waits at the cap may be shorter: their jitter exceeded it; Classify repeats every error, as before: delete it`
 		_, err := os.Stat(name)
 		return err
 	}, backoff.NewExponentialBackOff())
@@ -23,7 +23,7 @@ func file(name string) error {
 
 // Both libraries repeat these errors.
 func plain(ready func() bool) error {
-	return backoff.Retry(func() error { // want `-fix makes this a retry.Run; waits at the cap may be shorter: theirs exceed it$`
+	return backoff.Retry(func() error { // want `-fix makes this a retry.Run; waits at the cap may be shorter: their jitter exceeded it$`
 		if !ready() {
 			return errNotYet
 		}
@@ -32,7 +32,7 @@ func plain(ready func() bool) error {
 }
 
 func texts(n int) error {
-	return backoff.Retry(func() error { // want `-fix makes this a retry.Run; waits at the cap may be shorter: theirs exceed it$`
+	return backoff.Retry(func() error { // want `-fix makes this a retry.Run; waits at the cap may be shorter: their jitter exceeded it$`
 		if n == 0 {
 			return backoff.Permanent(errNotYet)
 		}

@@ -16,7 +16,7 @@ func retryAfter(ctx context.Context) error {
 }
 
 func timer(ctx context.Context, bo backoff.BackOff) error {
-	_, err := backoff.Retry(ctx, func() (int, error) { // want `not rewritten: the backoff is used elsewhere too, or comes from there`
+	_, err := backoff.Retry(ctx, func() (int, error) { // want `not rewritten: its backoff is passed in, as the parameter bo`
 		return 0, backoff.Permanent(errNotYet)
 	}, backoff.WithBackOff(bo))
 	return err

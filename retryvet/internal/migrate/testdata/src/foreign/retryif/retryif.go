@@ -36,7 +36,7 @@ func literal(ctx context.Context) error {
 }
 
 func endless(ctx context.Context, c interface{ Ping() error }) error {
-	return retry.Do(func() error { return c.Ping() }, retry.Context(ctx), retry.Attempts(0), retry.DelayType(retry.FixedDelay), retry.RetryIf(temporary)) // want `not rewritten: without a limit marks end it beside its RetryIf`
+	return retry.Do(func() error { return c.Ping() }, retry.Context(ctx), retry.Attempts(0), retry.DelayType(retry.FixedDelay), retry.RetryIf(temporary)) // want `not rewritten: without a limit on attempts a mark ends it whatever its RetryIf says`
 }
 
 func counts(ctx context.Context, log func(uint, error)) error {

@@ -26,7 +26,7 @@ func twice(ctx context.Context) error {
 	b := retry.NewConstant(time.Second)
 	b = retry.WithMaxRetries(3, b)
 	for range 2 {
-		if err := retry.Do(ctx, b, func(ctx context.Context) error { return retry.RetryableError(ping(ctx)) }); err != nil { // want `not rewritten: the backoff goes on where the call before stopped`
+		if err := retry.Do(ctx, b, func(ctx context.Context) error { return retry.RetryableError(ping(ctx)) }); err != nil { // want `not rewritten: each call goes on with the backoff where the call before stopped`
 			return err
 		}
 	}
@@ -34,13 +34,13 @@ func twice(ctx context.Context) error {
 }
 
 func endless(ctx context.Context) error {
-	return retry.Do(ctx, retry.NewFibonacci(time.Second), func(ctx context.Context) error { // want `not rewritten: of Fibonacci waits only a few`
+	return retry.Do(ctx, retry.NewFibonacci(time.Second), func(ctx context.Context) error { // want `not rewritten: Fibonacci waits become a Schedule only if`
 		return retry.RetryableError(ping(ctx))
 	})
 }
 
 func unknown(ctx context.Context, c client) error {
-	return retry.Do(ctx, retry.NewConstant(time.Second), func(ctx context.Context) error { // want `not rewritten: an error that its operation returns may have been marked elsewhere`
+	return retry.Do(ctx, retry.NewConstant(time.Second), func(ctx context.Context) error { // want `not rewritten: its operation may return an error that other code marked with RetryableError`
 		err := c.Ping(ctx)
 		if errors.Is(err, context.DeadlineExceeded) {
 			return retry.RetryableError(err)
@@ -57,17 +57,17 @@ func temporary(ctx context.Context) error {
 }
 
 func elsewhere(ctx context.Context) error {
-	return retry.Do(ctx, retry.NewConstant(time.Second), func(ctx context.Context) error { // want `not rewritten: an error that its operation returns may have been marked elsewhere`
+	return retry.Do(ctx, retry.NewConstant(time.Second), func(ctx context.Context) error { // want `not rewritten: its operation may return an error that other code marked with RetryableError`
 		return temporary(ctx)
 	})
 }
 
 func function(ctx context.Context) error {
-	return retry.Do(ctx, retry.NewConstant(time.Second), temporary) // want `not rewritten: its marks are not in the call`
+	return retry.Do(ctx, retry.NewConstant(time.Second), temporary) // want `not rewritten: its operation is not a literal in the call`
 }
 
 func late(ctx context.Context) error {
-	return retry.Do(ctx, retry.NewConstant(time.Second), func(ctx context.Context) error { // want `not rewritten: a mark in its operation is not returned at once`
+	return retry.Do(ctx, retry.NewConstant(time.Second), func(ctx context.Context) error { // want `not rewritten: its operation does not return a RetryableError at once`
 		err := ping(ctx)
 		if err != nil {
 			err = retry.RetryableError(err)

@@ -50,7 +50,7 @@ func some(ctx context.Context) (string, error) {
 }
 
 func both(ctx context.Context) (string, error) {
-	return retry.DoValue(ctx, retry.WithMaxRetries(2, retry.NewConstant(time.Second)), func(ctx context.Context) (string, error) { // want `after a failure its value is the last attempt's: it was none`
+	return retry.DoValue(ctx, retry.WithMaxRetries(2, retry.NewConstant(time.Second)), func(ctx context.Context) (string, error) { // want `after a failure its value is that of the last attempt: there was none`
 		s, err := load(ctx)
 		return s, retry.RetryableError(err)
 	})

@@ -23,5 +23,5 @@ func second(ctx context.Context) error {
 }
 
 func third(ctx context.Context) error {
-	return retry.Do(func() error { return errNotYet }, retry.Context(ctx), Att, Del, lastOnly) // want `-fix makes this a retry.Run; .*; its package no longer uses lastOnly, Att, Del$`
+	return retry.Do(func() error { return errNotYet }, retry.Context(ctx), Att, Del, lastOnly) // want `-fix makes this a retry.Run; .*; nothing in its package uses these any more: lastOnly, Att, Del$`
 }

@@ -55,7 +55,7 @@ func two() backoff.BackOff {
 }
 
 func once() error {
-	return backoff.Retry(func() error { return errNotYet }, Once()) // want `-fix makes this a retry.Run; its package no longer uses Once$`
+	return backoff.Retry(func() error { return errNotYet }, Once()) // want `-fix makes this a retry.Run; nothing in its package uses these any more: Once$`
 }
 
 func attempts(n uint64) backoff.BackOff {

@@ -19,7 +19,7 @@ func newOther() backoff.BackOff {
 }
 
 func first() error {
-	return backoff.Retry(func() error { return errNotYet }, newBackOff()) // want `-fix makes this a retry.Run; its policy is retryPolicy; only its package's tests name newBackOff now$`
+	return backoff.Retry(func() error { return errNotYet }, newBackOff()) // want `-fix makes this a retry.Run; its policy is retryPolicy; only tests of its package still use newBackOff$`
 }
 
 func second() error {
@@ -28,5 +28,5 @@ func second() error {
 
 // A test has the other call.
 func third() error {
-	return backoff.Retry(func() error { return errNotYet }, newOther()) // want `-fix makes this a retry.Run; only its package's tests name newOther now$`
+	return backoff.Retry(func() error { return errNotYet }, newOther()) // want `-fix makes this a retry.Run; only tests of its package still use newOther$`
 }

@@ -10,7 +10,7 @@ func (a *client) first() error {
 }
 
 func (a *client) second() error {
-	return retry.Do(a.get, retry.OnRetry(func(n uint, err error) { println(n, err) })) // want `not rewritten: the operation cannot be read`
+	return retry.Do(a.get, retry.OnRetry(func(n uint, err error) { println(n, err) })) // want `not rewritten: its operation is a field that may change: a.get`
 }
 
 func (a *client) third() error {

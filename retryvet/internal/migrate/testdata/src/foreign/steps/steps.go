@@ -39,13 +39,13 @@ func chain(ctx context.Context) error {
 func again(ctx context.Context) error {
 	var b backoff.BackOff
 	b = backoff.NewConstantBackOff(time.Second)
-	return backoff.Retry(func() error { return errors.New("not yet") }, backoff.WithContext(b, ctx)) // want `not rewritten: the backoff is used elsewhere too`
+	return backoff.Retry(func() error { return errors.New("not yet") }, backoff.WithContext(b, ctx)) // want `not rewritten: other code uses its backoff, too`
 }
 
 func itself(ctx context.Context) error {
 	b := backoff.NewExponentialBackOff()
 	b.MaxInterval = 10 * b.InitialInterval
-	return backoff.Retry(func() error { return errors.New("not yet") }, backoff.WithContext(b, ctx)) // want `not rewritten: the backoff is used elsewhere too`
+	return backoff.Retry(func() error { return errors.New("not yet") }, backoff.WithContext(b, ctx)) // want `not rewritten: other code uses its backoff, too`
 }
 
 func noJitter(ctx context.Context) error {

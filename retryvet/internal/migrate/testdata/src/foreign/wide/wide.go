@@ -9,7 +9,7 @@ import (
 func ping() error { return nil }
 
 func refused() bool {
-	err := backoff.Retry(ping, &backoff.StopBackOff{}) // want `not rewritten: PermanentError, which has no exact counterpart, is used where its error may come`
+	err := backoff.Retry(ping, &backoff.StopBackOff{}) // want `not rewritten: code that its error may reach uses PermanentError, which has no exact counterpart`
 	var permanent *backoff.PermanentError
 	return errors.As(err, &permanent)
 }
