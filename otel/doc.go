@@ -37,6 +37,8 @@
 //	retry.hedge         of an attempt that still ran at the hedge delay, with HedgeHook:
 //	                    retry.hedge.started (attempts), retry.hedge.winner (0: none),
 //	                    retry.hedge.delay, retry.hedge.refused if a hedge was refused
+//	retry.connection_dropped  of an attempt that has closed a connection that had gone silent, with
+//	                    DropHook: network.peer.address
 //
 // retry.guard is the type of the guard, such as limit.Limit or pace.Pace. An attempt that
 // it refuses is no attempt: it has no number and no span of its own, and does not count as one.
@@ -65,11 +67,15 @@
 //	                                                    the refusal if the reason is guard
 //	retry.guards              counter, {attempt}        retry.name, retry.guard, retry.guard.result: waited, refused
 //	retry.hedges              counter, {call}           retry.name, retry.hedge.result (see HedgeHook)
+//	retry.connections_dropped  counter, {connection}    (see DropHook)
 //	retry.hedge.delay         gauge, s                  retry.hedge.name (see ObserveHedge)
 //	retry.limit.places        gauge, {attempt}          retry.limit (see ObserveLimit)
 //	retry.limit.in_flight     gauge, {attempt}          retry.limit
 //	retry.pace.rate           gauge, {attempt}/s        retry.pace (see ObservePace)
 //	retry.pace.wait           gauge, s                  retry.pace
+//	retry.pace.quota          gauge, {attempt}/s        retry.pace; of a pace that knows its quota
+//	retry.pace.throttled      gauge, 1                  retry.pace; as well
+//	retry.pace.shared         gauge, 1                  retry.pace; with Share, error.type of the store's error
 //	retry.budget.balance      gauge, 1                  retry.budget (see ObserveBudget)
 //	retry.….parts             gauge, {part}             as the gauges of what a retry.PerKey has (see ObservePerKey),
 //	                                                    which have retry.….rank too: budget, limit, hedge or pace

@@ -3,6 +3,9 @@ package otelretry_test
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +16,7 @@ import (
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	otelretry "github.com/goretry/retry/otel"
+	"github.com/goretry/retry/retryhttp"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/trace"
@@ -162,6 +166,36 @@ retry.limit.places [{attempt}] limit=users: 7`)
 	if u, err := otelretry.ObserveLimit("x", nil); err == nil || u() != nil {
 		t.Errorf("a nil Limit: %v", err)
 	}
+}
+
+func TestDropHook(t *testing.T) {
+	reader := metric.NewManualReader()
+	spans := tracetest.NewSpanRecorder()
+	ctx, span := trace.NewTracerProvider(trace.WithSpanProcessor(spans)).Tracer("t").Start(t.Context(), "s")
+	hook := otelretry.DropHook(otelretry.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(reader))),
+		otelretry.WithAttributes(attribute.String("tier", "gold")))
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	hook(ctx, httptrace.GotConnInfo{Conn: near})
+	hook(ctx, httptrace.GotConnInfo{})
+	hook(t.Context(), httptrace.GotConnInfo{Conn: far})
+	span.End()
+	compare(t, "metrics", metrics(t, reader), `
+retry.connections_dropped [{connection}] tier=gold: 3`)
+	events := spans.Ended()[0].Events()
+	if len(events) != 2 || events[0].Name != "retry.connection_dropped" || attributes(events[0].Attributes) != " tier=gold network.peer.address=pipe" {
+		t.Errorf("events %+v", events)
+	}
+	otelretry.DropHook()(t.Context(), httptrace.GotConnInfo{}) // no provider
+}
+
+func ExampleDropHook() {
+	client := &http.Client{Transport: &retryhttp.Transport{
+		Policy:  retry.Policy{AttemptTimeout: time.Second, Hooks: otelretry.Hooks()},
+		Dropped: otelretry.DropHook(),
+	}}
+	_ = client
 }
 
 func ExampleHedgeHook() {
