@@ -21,7 +21,8 @@ import (
 // Reserve reads the entry, and replaces it if nobody else has done so meanwhile. Otherwise it
 // begins again. That is for quotas of which all processes together reserve up to about 50 times a
 // second: with more, conflicts take most of the time. Package retryredis does thousands. A bucket
-// that is held in memory is fast enough:
+// that is held in memory is fast enough. That of a single server is gone when the server restarts:
+// use FileStorage there. For a cluster:
 //
 //	kv, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
 //		Bucket: "paces", Storage: jetstream.MemoryStorage, Replicas: 3, TTL: pace.Forget,

@@ -2,6 +2,7 @@ package retrynats_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/goretry/retry"
 	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retrynats"
 	"github.com/nats-io/nats.go/jetstream"
@@ -227,6 +229,106 @@ func TestTheServersClockIsSet(t *testing.T) {
 		}
 	})
 }
+
+// skewed is a bucket as a process sees it whose clock is ahead of all others: for it the server and
+// what the others have written are behind.
+type skewed struct {
+	*bucket
+	by float64 // seconds
+}
+
+// shift moves all times of a State.
+func shift(text []byte, by float64) []byte {
+	var s pace.State
+	if err := json.Unmarshal(text, &s); err != nil {
+		panic(err)
+	}
+	s.Tat, s.At, s.Moved, s.Until = s.Tat+by, s.At+by, s.Moved-by, s.Until+by
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+func (b skewed) Get(ctx context.Context, key string) (jetstream.KeyValueEntry, error) {
+	got, err := b.bucket.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	e := *got.(*fakeEntry)
+	e.value, e.created = shift(e.value, -b.by), e.created.Add(-time.Duration(b.by*1e9))
+	return &e, nil
+}
+
+func (b skewed) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	return b.bucket.Update(ctx, key, shift(value, b.by), revision)
+}
+
+type tooMany struct{}
+
+func (tooMany) Error() string   { return "status 429" }
+func (tooMany) StatusCode() int { return 429 }
+
+// One process of 200 has a clock that is ahead, or behind. It may be the first, and then it has
+// written its own time into the entry: nobody knew the server's.
+func TestOneClockOfManyIsWrong(t *testing.T) {
+	const processes, rate, seconds = 200, 25, 30
+	const gap = 2 * processes * time.Second / (3 * rate) // between two calls of a process
+	for _, by := range []float64{4, 10, 61, -61} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			first, _ := json.Marshal(pace.State{Tat: unix() + by - 1, At: unix() + by, Moved: -unix() - by})
+			b := with(string(first))
+			left, at, passed, refused := 5., time.Now(), 0., 0.
+			request := func(context.Context) error { // to a server with a bucket of five
+				now := time.Now()
+				left, at = min(5, left+rate*now.Sub(at).Seconds()), now
+				if left < 1-1e-6 {
+					refused++
+					return tooMany{}
+				}
+				left--
+				passed++
+				return nil
+			}
+			var mu sync.Mutex
+			for i := range processes {
+				var kv jetstream.KeyValue = b
+				if i == 0 {
+					kv = skewed{b, by}
+				}
+				model := &pace.Pace{Quota: rate}
+				go model.Share(ctx, &retrynats.Store{KV: kv, Key: "k"})
+				policy := retry.Policy{MaxElapsed: 20 * time.Second, Guards: []retry.Guard{model}}
+				go func() {
+					for time.Sleep(time.Duration(i) * gap / processes); ctx.Err() == nil; time.Sleep(gap) {
+						go retry.Run(ctx, policy, func(ctx context.Context) error {
+							mu.Lock()
+							defer mu.Unlock()
+							return request(ctx)
+						})
+					}
+				}()
+			}
+			time.Sleep(seconds * time.Second)
+			cancel()
+			time.Sleep(gap) // until all have ended
+			mu.Lock()
+			defer mu.Unlock()
+			lost := 0. // seconds for which a clock that is set back a little stands still
+			if by > 0 && by < 5 {
+				lost = by
+			}
+			if refused > .01*passed || passed < .99*rate*(seconds-lost) {
+				t.Errorf("one clock %v s ahead: %v requests pass, %v are refused", by, passed, refused)
+			}
+		})
+	}
+}
+
+func unix() float64 { return float64(time.Now().UnixNano()) / 1e9 }
 
 func TestConflictIsTriedAgain(t *testing.T) {
 	for name, code := range map[string]jetstream.ErrorCode{"of one server": 10071, "of a cluster": 10164} {

@@ -50,6 +50,8 @@ func TestMain(m *testing.M) {
 		serve()
 	case "crashing consumer":
 		crash()
+	case "quota caller":
+		callQuota()
 	}
 }
 
@@ -225,9 +227,24 @@ func (c *cluster) ready(t *testing.T, name string) {
 	}
 }
 
+// kill ends a server as kill -9 does.
+func (c *cluster) kill(t *testing.T, name string) {
+	t.Helper()
+	if err := c.servers[name].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for range c.lines[name] { // until it has ended
+	}
+}
+
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
-	const size = 3
+	return startServers(t, 3)
+}
+
+// startServers starts a cluster, or one server, which needs no others.
+func startServers(t *testing.T, size int) *cluster {
+	t.Helper()
 	free := make([]net.Listener, 2*size)
 	for i := range free {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -243,9 +260,12 @@ func startCluster(t *testing.T) *cluster {
 	}
 	c := &cluster{servers: map[string]*os.Process{}, configs: map[string]serverConfig{}, lines: map[string]<-chan string{}}
 	for i := range size {
-		conf := serverConfig{Name: fmt.Sprint("server-", i), Port: ports[i], RoutePort: ports[size+i], Dir: t.TempDir()}
-		for _, port := range ports[size:] {
-			conf.Routes = append(conf.Routes, fmt.Sprint("nats://127.0.0.1:", port))
+		conf := serverConfig{Name: fmt.Sprint("server-", i), Port: ports[i], Dir: t.TempDir()}
+		if size > 1 {
+			conf.RoutePort = ports[size+i]
+			for _, port := range ports[size:] {
+				conf.Routes = append(conf.Routes, fmt.Sprint("nats://127.0.0.1:", port))
+			}
 		}
 		c.start(t, conf)
 		c.urls = append(c.urls, fmt.Sprint("nats://127.0.0.1:", conf.Port))
@@ -269,7 +289,9 @@ func serve() {
 	err := json.Unmarshal([]byte(os.Getenv("RETRYNATS_TEST_SERVER")), &conf)
 	opts := &server.Options{
 		ServerName: conf.Name, Host: "127.0.0.1", Port: conf.Port, JetStream: true, StoreDir: conf.Dir, NoSigs: true,
-		Cluster: server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: conf.RoutePort},
+	}
+	if conf.RoutePort > 0 {
+		opts.Cluster = server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: conf.RoutePort}
 	}
 	for _, route := range conf.Routes {
 		u, e := url.Parse(route)
