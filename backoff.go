@@ -8,7 +8,7 @@ import (
 // Backoff returns how long to wait before a retry. It is pure: the same Step gives the
 // same delay, so one Backoff serves any number of runs at once. A negative delay
 // counts as zero. If the server asked for a wait, the run waits for that and the delay, or
-// longer: see [After].
+// longer: see [After]. If it asked for a retry at once, the run does not wait.
 type Backoff interface {
 	Delay(Step) time.Duration
 }
@@ -19,6 +19,7 @@ type Step struct {
 	Prev  time.Duration // what Delay returned for the previous retry; 0 before the first
 	Rand  float64       // uniform in [0,1); other values are clamped to it, NaN counts as 0
 	Hint  time.Duration // what the server asked for, which the run adds to the delay; 0 if nothing
+	Now   bool          // the server asked for a retry at once: the delay is only the next Prev
 }
 
 // BackoffFunc makes a function a [Backoff].

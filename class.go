@@ -115,7 +115,7 @@ func otherwise(err error, says saying) Class {
 	switch {
 	case timedOut(err):
 		return TimedOut
-	case says.Hint > 0:
+	case says.Hint != 0:
 		return Transient
 	}
 	return Unknown

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry/internal/clienterr"
+	"github.com/goretry/retry/internal/hint"
 	"github.com/goretry/retry/internal/sysno"
 )
 
@@ -131,7 +132,7 @@ func factsOf(err error, says saying) facts {
 	}) {
 		return code
 	}
-	return clienterr.Status(says.Status, says.Hint > 0 || says.Timed)
+	return clienterr.Status(says.Status, says.Hint != 0 || says.Timed)
 }
 
 type asksWait interface {
@@ -139,12 +140,18 @@ type asksWait interface {
 	RetryAfter() time.Duration
 }
 
-// askedWait returns the wait that err itself says the server asked for, or 0.
+// askedWait returns the wait that err itself says the server asked for, hint.Now for a retry at
+// once, or 0.
 func askedWait(err error) time.Duration {
-	if e, ok := err.(asksWait); ok {
-		return max(e.RetryAfter(), 0)
+	e, ok := err.(asksWait)
+	if !ok {
+		return 0
 	}
-	return 0
+	wait := max(e.RetryAfter(), 0)
+	if e, ok := err.(interface{ RetryNow() bool }); ok && wait == 0 && e.RetryNow() {
+		return hint.Now
+	}
+	return wait
 }
 
 // aboutTLS reports whether errors of type t may hold that of a certificate.

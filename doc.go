@@ -44,7 +44,8 @@
 //     A retry that follows a [Throttled] error under a guard that paces takes nothing from it.
 //  7. The run waits for the [Backoff]. If the server asked for a wait, the run waits for
 //     that plus the Backoff, or plus a random part of a tenth of it if that part is longer
-//     than the Backoff. It checks the context again after hooks and after the wait: the
+//     than the Backoff. If it asked for a retry at once (a Retry-After of 0), the run does not
+//     wait. It checks the context again after hooks and after the wait: the
 //     operation is never called once the context is done.
 //  8. Before each attempt, first ones too, the run asks each [Guard] of Policy.Guards in
 //     turn. It waits as long as a guard says. If that would outlast the caller's deadline

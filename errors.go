@@ -115,7 +115,7 @@ type Error struct {
 	Elapsed  time.Duration // how long the run took, on the policy's clock
 	Waited   time.Duration // the part of Elapsed in which no attempt was running
 	Guard    string        // with ReasonGuard the type of the guard, such as "limit.Limit"; else ""
-	hint     time.Duration // the wait that the last attempt's error asked for, since its After mark is removed
+	hint     time.Duration // the wait that the last attempt's error asked for, since its After mark is removed; see finding
 	Reason   Reason
 
 	// InWait says that the caller ended the run between two attempts, or before the first:
@@ -386,14 +386,15 @@ func Refuse(err error) error {
 // After marks err as Throttled, from a server that asks not to be called again for d.
 // The wait before the retry is d plus the backoff, or plus Policy.Rand times a tenth of d
 // if that is more. If d is above Policy.MaxRetryAfter, the run ends. If d is zero or
-// negative, the wait is the backoff alone. The mark is recognized wherever a [Stop] mark
-// is. After(nil, d) is nil.
+// negative, the wait is not known: it is the backoff alone. The mark is recognized wherever
+// a [Stop] mark is. After(nil, d) is nil.
 //
 // If err is or wraps [ErrRejected], it stays Transient: a poll that the server wants to see
 // again after d has not been throttled.
 //
 // The hint of an error with a method RetryAfter() time.Duration is obeyed without a
-// mark.
+// mark. If it is 0, and a method RetryNow() bool returns true, the server asks for a retry at
+// once, and the run does not wait.
 func After(err error, d time.Duration) error {
 	if err == nil {
 		return nil

@@ -20,7 +20,7 @@ import (
 // is that of no error.
 type finding struct {
 	mark     *mark         // the first one that decides; nothing behind it counts, but for final and did
-	hint     time.Duration // the first wait that a server asked for
+	hint     time.Duration // the first wait that a server asked for; hint.Now for a retry at once, if none asked for a wait
 	stopped  time.Duration // a wait behind a Stop, of which only Refuse takes note
 	did      bool          // there is an error outside of marks of Undone
 	rejected bool          // there is an ErrRejected
@@ -42,7 +42,10 @@ func (f finding) add(more finding) finding {
 			f.run, f.refused = more.run, more.refused
 		}
 		f.rejected, f.answered = f.rejected || more.rejected, f.answered || more.answered
-		f.hint, f.stopped = cmp.Or(f.hint, more.hint), cmp.Or(f.stopped, more.stopped)
+		if f.hint <= 0 {
+			f.hint = cmp.Or(max(more.hint, 0), f.hint, more.hint)
+		}
+		f.stopped = cmp.Or(f.stopped, more.stopped)
 	}
 	f.did, f.final = did, final
 	return f
@@ -170,6 +173,9 @@ func (x *examiner) ofRun(e *Error, at place) finding {
 	f.run, f.refused, f.hint, f.final = true, e.Reason == ReasonRefused, cmp.Or(e.hint, last.hint), last.final
 	if e.Reason == ReasonGuard {
 		f.hint = cmp.Or(x.Branch(e.Cause, at).hint, f.hint)
+	}
+	if e.Attempts > 1 { // it has retried at once, and failed again
+		f.hint = max(f.hint, 0)
 	}
 	switch e.Reason {
 	case ReasonPermanent, ReasonRefused, ReasonNotIdempotent:

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/goretry/retry/internal/hint"
 )
 
 // Hooks are called when something happens in a run, on its goroutine. They decide
@@ -53,6 +55,7 @@ type Attempt struct {
 	Class    Class         // what Err means; Unknown after a success, or if the caller's context has ended
 	Delay    time.Duration // the wait that is to follow, including Hint; 0 if no retry follows
 	Hint     time.Duration // the wait the server asked for; 0 if none
+	Now      bool          // the server asked for a retry at once, without backoff
 	Answered bool          // Err is an Answer: no failure
 }
 
@@ -215,7 +218,7 @@ func (r *run) describe(p *Policy, err error) Attempt {
 		Duration: max(r.ended-r.began, 0), Elapsed: max(r.ended, 0), Err: unmarked(err), // the clock may have been set back
 	}
 	if err != nil {
-		a.Class, a.Hint, a.Answered = r.class, r.hint, r.answered
+		a.Class, a.Hint, a.Now, a.Answered = r.class, max(r.hint, 0), r.hint == hint.Now, r.answered
 	}
 	if r.stage != decided {
 		a.Delay = r.wait
@@ -261,7 +264,7 @@ func SlogHooks(l *slog.Logger) Hooks {
 			if a.Delay > 0 {
 				attrs = append(attrs, slog.Duration("delay", a.Delay))
 			}
-			if a.Hint > 0 {
+			if a.Hint > 0 || a.Now {
 				attrs = append(attrs, slog.Duration("hint", a.Hint))
 			}
 			l.LogAttrs(ctx, level, text, attrs...)

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/goretry/retry/internal/hint"
 )
 
 // Loop makes one run's decisions, and is the engine of this package. Its method Next
@@ -39,7 +41,7 @@ type decisions struct {
 	waited   time.Duration // with no attempt running
 	wait     time.Duration // the latest that Next returned
 	prev     time.Duration // the backoff's part of it
-	hint     time.Duration // what the server asked for with the latest error
+	hint     time.Duration // what the server asked for with the latest error; hint.Now for a retry at once
 	errs     []error       // see Error.Errs
 	err      *Error        // set once the run gives up; fail completes it
 	attempts int
@@ -148,7 +150,7 @@ func (l *Loop) Close() {
 
 // judged takes what the latest error means.
 func (d *decisions) judged(p *Policy, v *Verdict) {
-	d.class, d.hint = v.Class, v.Hint
+	d.class, d.hint = v.Class, v.asked()
 	d.ends, d.answered, d.polled, d.marked = p.ends(v), v.IsAnswer(), v.Answered, v.Marked
 	d.act(v)
 }
@@ -200,7 +202,7 @@ func (d *decisions) next(p *Policy, now *moment) bool {
 // why none may follow, whatever the budget says.
 func (d *decisions) plan(p *Policy, now *moment) (delay, wait time.Duration, reason Reason) {
 	made := min(d.attempts, math.MaxInt-int(d.refusals)) + int(d.refusals)
-	step := Step{Retry: made, Prev: d.prev, Hint: d.hint}
+	step := Step{Retry: made, Prev: d.prev, Hint: max(d.hint, 0), Now: d.hint == hint.Now}
 	limit := p.attemptLimit()
 	switch {
 	case d.ends != ReasonNone && d.ends != ReasonRetryAfter:

@@ -50,7 +50,7 @@ func (r *run) part(p *Policy, x *part.Part[Verdict, *Error]) {
 		if v.Class == Transient && r.late(p) {
 			v.Class = TimedOut
 		}
-		r.class, r.hint, r.answered = v.Class, v.Hint, v.IsAnswer()
+		r.class, r.hint, r.answered = v.Class, v.asked(), v.IsAnswer()
 		if x.Decide != nil {
 			r.wait, again = x.Decide(v)
 		}

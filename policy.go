@@ -188,6 +188,9 @@ func (p *Policy) backoff(c Class) Backoff {
 // class c, and the whole wait.
 func (p *Policy) delay(c Class, s Step) (delay, wait time.Duration) {
 	delay = max(p.backoff(c).Delay(s), 0)
+	if s.Now {
+		return delay, 0
+	}
 	// Added, so that jitter never shortens what the server asked for. It may have asked
 	// many callers for the same wait, so a long one spreads them further.
 	return delay, sum(s.Hint, max(delay, time.Duration(s.Rand/10*float64(s.Hint))))

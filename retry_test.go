@@ -960,6 +960,63 @@ type hinted time.Duration
 func (h hinted) Error() string             { return "busy" }
 func (h hinted) RetryAfter() time.Duration { return time.Duration(h) }
 
+// promptly is an error by whose method the server asks for a retry at once, if it is true.
+type promptly bool
+
+const atOnce = promptly(true)
+
+func (promptly) Error() string             { return "not this one" }
+func (promptly) RetryAfter() time.Duration { return 0 }
+func (p promptly) RetryNow() bool          { return bool(p) }
+
+// A retry at once has no wait at all, which backoffs and hooks can tell from silence. But a guard
+// is not asked again without a wait.
+func TestServerAsksForARetryAtOnce(t *testing.T) {
+	err := func(err error) retry.Verdict { return retry.Policy{}.Judge(err) }
+	for _, tt := range []struct {
+		name   string
+		v      retry.Verdict
+		atOnce bool
+		want   time.Duration
+	}{
+		{"an error", err(atOnce), true, 0},
+		{"wrapped", err(fmt.Errorf("x: %w", atOnce)), true, 0},
+		{"behind As", err(shows{&tally{}, atOnce}), true, 0},
+		{"undone", err(retry.Undone(atOnce)), true, 0},
+		{"of a run that has not retried", err(&retry.Error{Attempts: 1, Errs: []error{atOnce}}), true, 0},
+		{"a verdict", retry.Verdict{Err: errDown, Now: true}, true, 0},
+		{"a verdict on a busy server", retry.Verdict{Err: errDown, Class: retry.Throttled, Now: true}, true, 0},
+		{"beside a hint", retry.Verdict{Err: errDown, Now: true, Hint: 3 * time.Second}, false, 4 * time.Second},
+		{"silence", retry.Verdict{Err: errDown}, false, time.Second},
+		{"a negative hint", retry.Verdict{Err: errDown, Hint: -1}, false, time.Second},
+	} {
+		var steps []retry.Step
+		p, v := virtual()
+		p.MaxAttempts = 3
+		p.Backoff = retry.BackoffFunc(func(s retry.Step) time.Duration {
+			steps = append(steps, s)
+			return time.Second
+		})
+		var hooked []bool
+		p.Hooks.AttemptDone = func(_ context.Context, a retry.Attempt) { hooked = append(hooked, a.Now) }
+		a := p.Attempts(t.Context())
+		for a.Next() {
+			a.Judged(tt.v)
+		}
+		if got := v.Now().Sub(epoch); got != 2*tt.want || !slices.Equal(hooked, []bool{tt.atOnce, tt.atOnce, tt.atOnce}) {
+			t.Errorf("%s: two waits took %v, want %v; hooks: %v, want %v", tt.name, got, 2*tt.want, hooked, tt.atOnce)
+		}
+		if len(steps) != 2 || steps[1].Now != tt.atOnce || steps[1].Prev != time.Second {
+			t.Errorf("%s: the steps are %+v", tt.name, steps)
+		}
+	}
+	p, v := virtual()
+	p.MaxAttempts, p.Guards = 2, []retry.Guard{&gate{script: []enter{refuses(atOnce)}}}
+	if err := retry.Run(t.Context(), p, func(context.Context) error { return nil }); err != nil || v.Now().Sub(epoch) != time.Millisecond {
+		t.Errorf("after a guard's refusal: %v, %v", err, v.Now().Sub(epoch))
+	}
+}
+
 func TestServerHint(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -977,6 +1034,11 @@ func TestServerHint(t *testing.T) {
 		{"longest allowed", hinted(5 * time.Minute), 5*time.Minute + time.Second},
 		{"around an inner run", waits{&retry.Error{Errs: []error{hinted(time.Minute)}}}, time.Second + time.Second},
 		{"of two, the outer one", waits{hinted(time.Minute)}, time.Second + time.Second},
+		{"none, by a mark", retry.After(atOnce, 0), time.Second},
+		{"none, by a method", promptly(false), time.Second},
+		{"atOnce, then a wait", errors.Join(atOnce, hinted(2*time.Second)), 2*time.Second + time.Second},
+		{"a wait, then at once", errors.Join(hinted(2*time.Second), atOnce), 2*time.Second + time.Second},
+		{"a run has retried at once", &retry.Error{Attempts: 2, Errs: []error{atOnce, atOnce}}, time.Second},
 		{"too long", hinted(5*time.Minute + 1), 0},
 		{"overflowing", hinted(math.MaxInt64), 0},
 	} {
@@ -1037,7 +1099,7 @@ func TestBackoffSeesTheSteps(t *testing.T) {
 	})
 	op, _ := failing(9, errDown)
 	_, _ = retry.Do(t.Context(), p, op)
-	want := []retry.Step{{1, 0, .25, 0}, {2, time.Second, .25, 0}, {3, 2 * time.Second, .25, 0}}
+	want := []retry.Step{{Retry: 1, Rand: .25}, {Retry: 2, Prev: time.Second, Rand: .25}, {Retry: 3, Prev: 2 * time.Second, Rand: .25}}
 	if !slices.Equal(got, want) {
 		t.Errorf("Delay saw %v, want %v", got, want)
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"reflect"
 	"time"
+
+	"github.com/goretry/retry/internal/hint"
 )
 
 // Verdict is what one error means to a run, whatever else has happened in the run: facts,
@@ -21,6 +23,10 @@ type Verdict struct {
 	// Hint is how long a server asked to wait, 0 if it did not. It may exceed
 	// Policy.MaxRetryAfter.
 	Hint time.Duration
+
+	// Now says that a server asked for a retry at once: the run does not wait for the
+	// backoff either. It means nothing beside a Hint.
+	Now bool
 
 	// Refused says that the server asked for no retry, as [Refuse] does.
 	Refused bool
@@ -76,7 +82,7 @@ func (v *Verdict) judge(p *Policy, err error, lasting bool) {
 //go:noinline
 func (v *Verdict) judgeTree(p *Policy, err error, lasting bool) {
 	found := examine(err)
-	v.Err, v.Hint, v.Undone, v.Answered = unmarked(err), found.hint, !found.did, found.answered
+	v.Err, v.Hint, v.Now, v.Undone, v.Answered = unmarked(err), max(found.hint, 0), found.hint == hint.Now, !found.did, found.answered
 	switch m := found.mark; {
 	case m != nil:
 		v.Class, v.Marked = m.class, true
@@ -132,8 +138,17 @@ func (v Verdict) checked() Verdict {
 	}
 	v.Err, v.Hint = unmarked(v.Err), max(v.Hint, 0)
 	v.Class = cmp.Or(orUnknown(v.Class), Transient)
+	v.Now = v.Now && v.Hint == 0
 	v.calm()
 	return v
+}
+
+// asked returns the hint as decisions and findings have it.
+func (v *Verdict) asked() time.Duration {
+	if v.Now && v.Hint <= 0 {
+		return hint.Now
+	}
+	return v.Hint
 }
 
 // calm makes a poll whose value is not yet the one wanted Transient: whoever answers is not

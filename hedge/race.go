@@ -228,7 +228,7 @@ func (r *race[T]) verdict(a *attempt[T]) (v, told retry.Verdict) {
 		}
 	}
 	if unjudged && !v.IsAnswer() {
-		v, told = retry.Verdict{Err: v.Err, Hint: v.Hint}, retry.Verdict{Err: told.Err}
+		v, told = retry.Verdict{Err: v.Err, Hint: v.Hint, Now: v.Now}, retry.Verdict{Err: told.Err}
 	}
 	return v, told
 }

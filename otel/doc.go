@@ -21,7 +21,7 @@
 //	                    limit, retry.waited if it waited, retry.reason and error.type of a failure,
 //	                    retry.guard if the reason is guard
 //	attempt {n} {name}  retry.name, retry.attempt from 1; of a failure retry.class, error.type, and
-//	                    retry.hint if the server asked for a wait
+//	                    retry.hint if the server asked for a wait; 0: for none
 //	wait {name}         retry.name, retry.attempt before it (0: the pause of retry.Supervise between
 //	                    two runs), the planned retry.delay, retry.hint, retry.class, error.type
 //	guard {name}        retry.name, retry.attempt after it, the planned retry.delay, retry.guard;

@@ -174,7 +174,7 @@ func (r *run) fail(span trace.Span, a retry.Attempt) {
 		return
 	}
 	span.SetAttributes(r.t.failures.get(r.failure)...)
-	if a.Hint > 0 {
+	if a.Hint > 0 || a.Now {
 		span.SetAttributes(hintKey.Float64(a.Hint.Seconds()))
 	}
 	if r.failure.errorType != "" {
@@ -196,7 +196,7 @@ func (r *run) beginWait(ctx context.Context, a retry.Attempt) {
 	if r.failure.errorType != "" {
 		kv = append(kv, errorTypeKey.String(r.failure.errorType))
 	}
-	if a.Hint > 0 {
+	if a.Hint > 0 || a.Now {
 		kv = append(kv, hintKey.Float64(a.Hint.Seconds()))
 	}
 	if r.t.waitless {

@@ -187,19 +187,19 @@ func (b *batch[T, R]) outcome() retry.Verdict {
 			shown = max(slices.IndexFunc(b.failed, func(it item) bool { return !it.Answered }), 0)
 		}
 		u.shown = b.failed[shown]
-		v := retry.Verdict{Err: u, Class: u.shown.Class, Hint: u.shown.Hint, Answered: u.shown.Answered, Marked: u.shown.Marked}
+		v := retry.Verdict{Err: u, Class: u.shown.Class, Hint: u.shown.Hint, Now: u.shown.Now, Answered: u.shown.Answered, Marked: u.shown.Marked}
 		if ends := b.policy.Ends(u.shown.Verdict); ends != retry.ReasonPermanent {
 			v.End = ends
 		}
 		return v
 	}
 	u.shown = b.open[0]
-	v := retry.Verdict{Err: u, Undone: true, Answered: true, Partial: len(b.open) < len(b.items)}
+	v := retry.Verdict{Err: u, Now: true, Undone: true, Answered: true, Partial: len(b.open) < len(b.items)}
 	for _, it := range b.open {
 		if rank(it.Class) > rank(v.Class) {
 			v.Class = it.Class
 		}
-		v.Hint = max(v.Hint, it.Hint)
+		v.Hint, v.Now = max(v.Hint, it.Hint), v.Now && it.Now
 		v.Undone, v.Answered = v.Undone && it.Undone, v.Answered && it.Answered
 	}
 	return v
@@ -257,13 +257,14 @@ type marks struct {
 	stop   func(error) error // Stop, Answer or Refuse, nil for none
 	after  bool
 	hint   time.Duration
+	now    bool // beside a hint of 0
 	undone bool
 }
 
 // around returns what is around the Partials in err.
 func around(err error) marks {
 	v := unopinionated.Judge(err)
-	m := marks{after: v.Marked || v.Hint > 0, hint: v.Hint, undone: v.Undone}
+	m := marks{after: v.Marked || v.Hint > 0 || v.Now, hint: v.Hint, now: v.Now, undone: v.Undone}
 	switch {
 	case v.Refused:
 		m.stop = retry.Refuse
@@ -292,6 +293,10 @@ func (m marks) judge(p *retry.Policy, err error) retry.Verdict {
 		err = m.stop(err)
 	case m.after:
 		err = retry.After(err, max(v.Hint, m.hint))
+		now := v.Now || m.now
+		v = p.Judge(err)
+		v.Now = now && v.Hint == 0
+		return v
 	}
 	return p.Judge(err)
 }

@@ -723,6 +723,46 @@ func TestSharedPolicy(t *testing.T) {
 	wg.Wait()
 }
 
+// atOnce is an error by which the server asks for a retry at once.
+type atOnce struct{ error }
+
+func (atOnce) RetryAfter() time.Duration { return 0 }
+func (atOnce) RetryNow() bool            { return true }
+
+// A call is repeated at once if the server asks for that for all of its open items.
+func TestRetryAtOnce(t *testing.T) {
+	now := atOnce{errBusy}
+	for _, tt := range []struct {
+		name string
+		errs []error
+		all  func(error) error
+		want time.Duration
+	}{
+		{"all", []error{now, now}, nil, 0},
+		{"all that are open", []error{now, nil}, nil, 0},
+		{"one", []error{now, errBusy}, nil, time.Second},
+		{"the other one has a wait", []error{now, retry.After(errBusy, 2*time.Second)}, nil, 3 * time.Second},
+		{"the whole call", []error{errBusy, errBusy}, func(err error) error { return errors.Join(err, now) }, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := retrytest.New(t, retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Second)})
+			_ = retrybatch.Run(t.Context(), h.Policy, []int{0, 1}, func(_ context.Context, open []int) error {
+				failed := map[int]error{}
+				for i, item := range open {
+					if err := tt.errs[item]; err != nil {
+						failed[i] = err
+					}
+				}
+				if tt.all == nil {
+					return retrybatch.Partial(failed)
+				}
+				return tt.all(retrybatch.Partial(failed))
+			})
+			h.AssertDelays(tt.want)
+		})
+	}
+}
+
 // A server that turned the item away, and may be asked again at once, processed
 // nothing: a call that must not run twice is repeated, as without a batch.
 func TestTurnedAwayIsRepeated(t *testing.T) {

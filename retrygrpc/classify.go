@@ -135,8 +135,10 @@ func (a *attempt) judge(err error) retry.Verdict {
 		return v
 	}
 	wait, pushed, refused := a.pushback()
-	f := &failure{error: bare.Err, status: st, hint: max(wait, retryInfo(st))}
-	v := retry.Verdict{Err: f, Hint: f.hint, Class: retry.Classifiers(a.call.classify)(f.error)}
+	info, timed := retryInfo(st)
+	f := &failure{error: bare.Err, status: st, hint: max(wait, info)}
+	f.now = f.hint == 0 && (pushed || timed)
+	v := retry.Verdict{Err: f, Hint: f.hint, Now: f.now, Class: retry.Classifiers(a.call.classify)(f.error)}
 	if v.Class == retry.Unknown {
 		v.Class = a.classify(st, f.hint, pushed && wait == 0)
 	}
@@ -258,12 +260,14 @@ func (e *evidence) pushback() (wait time.Duration, ok, refused bool) {
 	return time.Duration(ms) * time.Millisecond, true, false
 }
 
-// retryInfo returns the longest wait that the details of a status ask for.
-func retryInfo(st *status.Status) (wait time.Duration) {
+// retryInfo returns the longest wait that the details of a status ask for, and whether they ask
+// for one at all, which may be 0.
+func retryInfo(st *status.Status) (wait time.Duration, ok bool) {
 	for _, detail := range st.Details() {
-		if info, ok := detail.(*errdetails.RetryInfo); ok {
-			wait = max(wait, info.GetRetryDelay().AsDuration())
+		info, _ := detail.(*errdetails.RetryInfo)
+		if delay := info.GetRetryDelay(); delay != nil && delay.AsDuration() >= 0 {
+			wait, ok = max(wait, delay.AsDuration()), true
 		}
 	}
-	return wait
+	return wait, ok
 }

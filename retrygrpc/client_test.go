@@ -106,18 +106,24 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestHints: what the server asks for is what is waited, the larger of two hints.
+// TestHints: what the server asks for is what is waited, the larger of two hints. After 0 the
+// backoff does not count either.
 func TestHints(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		answer handler
 		method string
 		class  retry.Class
-		hint   time.Duration
+		hint   time.Duration // −1: at once
 	}{
+		{"none", always(fail(codes.Unavailable)), get, retry.Transient, 0},
 		{"RetryInfo", always(hinted(codes.Unavailable, 3*time.Second)), pay, retry.Throttled, 3 * time.Second},
+		{"RetryInfo of 0", always(hinted(codes.Unavailable, 0)), get, retry.Transient, -1},
+		{"RetryInfo below 0", always(hinted(codes.Unavailable, -1)), get, retry.Transient, 0},
+		{"RetryInfo of 0 with DEADLINE_EXCEEDED", always(hinted(codes.DeadlineExceeded, 0)), get, retry.TimedOut, -1},
+		{"RetryInfo that is empty", always(emptyInfo(codes.Unavailable)), get, retry.Transient, 0},
 		{"pushback", pushing(codes.Unavailable, "1500"), pay, retry.Throttled, 1500 * time.Millisecond},
-		{"pushback of 0", pushing(codes.Unavailable, "0"), pay, retry.Unprocessed, 0},
+		{"pushback of 0", pushing(codes.Unavailable, "0"), pay, retry.Unprocessed, -1},
 		{"pushback of 0 with INTERNAL and RetryInfo", func(_ int, s grpc.ServerStream, _ string) error {
 			s.SetTrailer(metadata.Pairs("grpc-retry-pushback-ms", "0"))
 			return hinted(codes.Internal, time.Second)
@@ -140,9 +146,15 @@ func TestHints(t *testing.T) {
 			if _, err := call(within(t), cc, tt.method); reason(err) != "max_attempts" {
 				t.Errorf("error = %v", err)
 			}
-			h.AssertDelays(tt.hint + time.Second)
-			if a := h.Attempts()[0]; a.Class != tt.class || a.Hint != tt.hint {
-				t.Errorf("class %v, hint %v, want %v, %v", a.Class, a.Hint, tt.class, tt.hint)
+			now := tt.hint < 0
+			if now {
+				tt.hint = 0
+				h.AssertDelays(0)
+			} else {
+				h.AssertDelays(tt.hint + time.Second)
+			}
+			if a := h.Attempts()[0]; a.Class != tt.class || a.Hint != tt.hint || a.Now != now {
+				t.Errorf("class %v, hint %v, now: %v, want %v, %v, %v", a.Class, a.Hint, a.Now, tt.class, tt.hint, now)
 			}
 		})
 	}

@@ -15,11 +15,13 @@ type failure struct {
 	error
 	status *status.Status
 	hint   time.Duration
+	now    bool // the server asks for a retry at once
 }
 
 func (f *failure) Unwrap() error              { return f.error }
 func (f *failure) GRPCStatus() *status.Status { return f.status }
 func (f *failure) RetryAfter() time.Duration  { return f.hint }
+func (f *failure) RetryNow() bool             { return f.now }
 
 func (f *failure) ErrorType() string { return errorType(f.status) }
 

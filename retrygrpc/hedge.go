@@ -52,7 +52,7 @@ func (r *race) run(p retry.Policy, h *hedge.Hedge) retry.Verdict {
 	for _, c := range r.failures {
 		v.Refused = v.Refused || c.verdict.Refused
 		v.Undone = v.Undone && c.verdict.Undone
-		v.Hint = max(v.Hint, c.verdict.Hint)
+		v.Hint, v.Now = max(v.Hint, c.verdict.Hint), v.Now || c.verdict.Now
 	}
 	return v
 }
@@ -113,6 +113,7 @@ type failedCopy struct {
 
 func (f *failedCopy) Unwrap() error             { return f.error }
 func (f *failedCopy) RetryAfter() time.Duration { return f.v.Hint }
+func (f *failedCopy) RetryNow() bool            { return f.v.Now }
 func (f *failedCopy) Verdict() retry.Verdict    { return f.v } // for [hedge.Race]
 
 // classOfCopy is the Policy.Classify of a race: try has judged the copies.

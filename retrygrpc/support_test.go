@@ -235,7 +235,14 @@ func failing(times int, err error) handler {
 
 // hinted is a status error with RetryInfo.
 func hinted(c codes.Code, wait time.Duration) error {
-	st, err := status.New(c, "no").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+	return informed(c, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+}
+
+// emptyInfo is a status whose RetryInfo asks for nothing.
+func emptyInfo(c codes.Code) error { return informed(c, &errdetails.RetryInfo{}) }
+
+func informed(c codes.Code, info *errdetails.RetryInfo) error {
+	st, err := status.New(c, "no").WithDetails(info)
 	if err != nil {
 		panic(err)
 	}

@@ -19,12 +19,13 @@ import (
 //
 // A wait is rounded up to the nanosecond. One that overflows a [time.Duration] is the
 // longest Duration, which no policy waits for. If error.errors[].reason of a 403 is
-// rateLimitExceeded or userRateLimitExceeded, as Google's APIs have it, and the body names
-// no wait, the wait is 0: such a 403 is Throttled, as a 429 is, and any other is Permanent.
+// rateLimitExceeded or userRateLimitExceeded, as Google's APIs have it, such a 403 is
+// Throttled, as a 429 is, and any other is Permanent.
 //
 // If a response is a failure and no header asks to wait, BodyHint reads up to 64 KiB of
-// its body, puts them back, and sets the header Retry-After-Ms of the response, which then
-// counts as if the server had sent it. BodyHint returns nil.
+// its body, puts them back, and sets a header of the response, which then counts as if the
+// server had sent it: Retry-After-Ms, or RateLimit for such a 403 whose body names no wait.
+// BodyHint returns nil.
 func BodyHint(resp *http.Response) error {
 	if resp.StatusCode < 400 || resp.Body == nil {
 		return nil
@@ -35,14 +36,14 @@ func BodyHint(resp *http.Response) error {
 	}
 	text, rest := peek(resp.Body, maxPeek)
 	resp.Body = rest
-	wait, ok := readBody(text, resp)
-	if !ok {
+	name, value := readBody(text, resp)
+	if name == "" {
 		return nil
 	}
 	if resp.Header == nil {
 		resp.Header = http.Header{}
 	}
-	resp.Header.Set("Retry-After-Ms", milliseconds(wait))
+	resp.Header.Set(name, value)
 	return nil
 }
 
@@ -56,18 +57,21 @@ func milliseconds(d time.Duration) string {
 	return whole + "." + strings.TrimRight(fraction, "0")
 }
 
-// readBody returns how long the body of a failure asks to wait.
-func readBody(text []byte, resp *http.Response) (time.Duration, bool) {
+// readBody returns what the body of a failure asks for, as a header, or "".
+func readBody(text []byte, resp *http.Response) (name, value string) {
 	var doc any
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber() // as it is written, since a float64 is inexact, and has no 1e400
 	if d.Decode(&doc) != nil {
-		return 0, false
+		return "", ""
 	}
 	if wait, ok := (bodyReader{canonical(resp.Header)}).wait(doc, 0); ok {
-		return wait, true
+		return "Retry-After-Ms", milliseconds(wait)
 	}
-	return 0, resp.StatusCode == http.StatusForbidden && rateLimited(doc)
+	if resp.StatusCode == http.StatusForbidden && rateLimited(doc) {
+		return "RateLimit", `"unnamed";r=0;t=0` // used up, and nobody knows until when: no request to come back at once
+	}
+	return "", ""
 }
 
 // bodyReader reads waits in the body of a response that has this header.

@@ -145,7 +145,12 @@ func TestBodyHintOfGooglesReasons(t *testing.T) {
 			requests := 0
 			var classes []retry.Class
 			client := &http.Client{Transport: &retryhttp.Transport{Check: retryhttp.BodyHint,
-				Policy: retry.Policy{Backoff: retry.Constant(0), Hooks: retry.Hooks{Wait: func(_ context.Context, a retry.Attempt) { classes = append(classes, a.Class) }}},
+				Policy: retry.Policy{Backoff: retry.Constant(0), Hooks: retry.Hooks{Wait: func(_ context.Context, a retry.Attempt) {
+					classes = append(classes, a.Class)
+					if a.Now { // nobody has said so
+						t.Errorf("%s: a retry at once", reason)
+					}
+				}}},
 				Base: tripper(func(req *http.Request) (*http.Response, error) {
 					requests++
 					req.Body.Close()

@@ -140,6 +140,7 @@ type failedCopy struct{ verdict retry.Verdict }
 func (f *failedCopy) Error() string             { return f.verdict.Err.Error() }
 func (f *failedCopy) Verdict() retry.Verdict    { return f.verdict } // for [hedge.Race]
 func (f *failedCopy) RetryAfter() time.Duration { return f.verdict.Hint }
+func (f *failedCopy) RetryNow() bool            { return f.verdict.Now }
 
 // copy returns the request for one copy, on its context.
 func (r *race) copy(ctx context.Context) *http.Request {

@@ -36,9 +36,11 @@ import (
 //
 // The first two items are requests to wait; the others are limits. A [Transport] reads
 // limits on 429 and 403 only. Servers that limit rates send them with every response,
-// so they say nothing about a 503.
+// so they say nothing about a 503. A request to wait for 0 asks for a retry at once, without
+// backoff; a limit's reset that has passed does not.
 func ParseRetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
-	return hint.Parse(canonical(h), func() time.Time { return now }, true)
+	wait, ok = hint.Parse(canonical(h), func() time.Time { return now }, true)
+	return max(wait, 0), ok
 }
 
 // canonical is a header that is read by names in the canonical form only.

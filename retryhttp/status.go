@@ -23,6 +23,7 @@ type StatusError struct {
 	Body   []byte        // its first bytes, at most 4 KiB; only from [JSON]: with a [Transport], read the response
 	Hint   time.Duration // how long the server asked to wait, as a Transport reads it (see ParseRetryAfter); 0 if it did not
 
+	now     bool // the server asked for a retry at once
 	refused bool // the server asked for no retry, and that decided
 }
 
@@ -34,6 +35,9 @@ func (e *StatusError) Error() string {
 	}
 	if e.Hint > 0 {
 		s += fmt.Sprintf(", retry after %v", e.Hint)
+	}
+	if e.now {
+		s += ", retry at once"
 	}
 	if e.refused {
 		s += ", do not retry"
@@ -47,13 +51,18 @@ func (e *StatusError) StatusCode() int { return e.Code }
 // RetryAfter returns Hint.
 func (e *StatusError) RetryAfter() time.Duration { return e.Hint }
 
+// RetryNow reports whether the server asked for a retry at once, by a wait of 0 or a time that
+// has passed. It is false for a StatusError that was not made by this package.
+func (e *StatusError) RetryNow() bool { return e.now }
+
 // ErrorType returns the code as the error.type of spans and metrics: "503".
 func (e *StatusError) ErrorType() string { return strconv.Itoa(e.Code) }
 
 // readHint sets Hint by the response's headers, and reports whether they name a retry time,
 // which may be now.
 func (e *StatusError) readHint(h http.Header, now func() time.Time) (timed bool) {
-	e.Hint, timed = hint.Parse(canonical(h), now, limited(e.Code))
+	wait, timed := hint.Parse(canonical(h), now, limited(e.Code))
+	e.Hint, e.now = max(wait, 0), wait == hint.Now
 	return timed
 }
 
@@ -72,7 +81,7 @@ func (c *call) failure(resp *http.Response) (v retry.Verdict, answer bool) {
 	keyed := c.keyed(e.Code)
 	class := statusClass(e.Code, timed, keyed)
 	rejected := class == retry.Unprocessed || limited(e.Code) && timed
-	v = retry.Verdict{Err: e, Hint: e.Hint, Undone: rejected && !c.redirected.Load()} // a later request proves nothing about the first
+	v = retry.Verdict{Err: e, Hint: e.Hint, Now: e.now, Undone: rejected && !c.redirected.Load()} // a later request proves nothing about the first
 	word := shouldRetry(resp.Header)
 	asked := word == yes && class == retry.Permanent
 	if asked {
@@ -115,12 +124,14 @@ func (c *call) objected(resp *http.Response, err error) retry.Verdict {
 	if v.Marked && v.Class == retry.Permanent {
 		return v
 	}
-	own := v.Marked || v.Hint > 0 // err speaks for itself
-	v.Hint = cmp.Or(v.Hint, e.Hint)
+	own := v.Marked || v.Hint > 0 || v.Now // err speaks for itself
+	if v.Hint == 0 && !v.Now {
+		v.Hint, v.Now = e.Hint, e.now
+	}
 	if v.Answered && class != retry.Unknown && !v.Marked { // the status says that it is a failure
 		v.Class, v.Answered = class, false
 	}
-	rejected := class == retry.Unprocessed || limited(e.Code) && (timed || v.Hint > 0)
+	rejected := class == retry.Unprocessed || limited(e.Code) && (timed || v.Hint > 0 || v.Now)
 	v.Undone = v.Undone || rejected && !c.redirected.Load()
 	if word == no && !own && c.said(err) == retry.Unknown {
 		v.Class, v.Refused = retry.Permanent, true

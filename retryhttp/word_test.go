@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -242,7 +241,8 @@ func TestRefusalInARace(t *testing.T) {
 	}
 }
 
-// A server that names a time has done nothing, also if that time is now.
+// A server that names a time has done nothing, also if that time is now. If it asks for that time,
+// the run does not wait. The reset of a limit asks for nothing.
 func TestTimeThatHasComeIsATime(t *testing.T) {
 	date := "Sun, 01 Mar 2026 12:00:00 GMT" // 1772366400
 	reset := func(at string) http.Header {
@@ -253,38 +253,42 @@ func TestTimeThatHasComeIsATime(t *testing.T) {
 		header http.Header
 		class  retry.Class
 		want   int // requests, of a POST
+		now    bool
 	}{
-		{429, http.Header{"Retry-After": {"0"}}, retry.Throttled, 3},
-		{429, http.Header{"Retry-After-Ms": {"0.0"}}, retry.Throttled, 3},
-		{429, http.Header{"Date": {date}, "Retry-After": {date}}, retry.Throttled, 3},
-		{403, http.Header{"Retry-After": {"0"}}, retry.Throttled, 3},
-		{403, reset("1772366400"), retry.Throttled, 3},
-		{403, reset("1772366399"), retry.Throttled, 3},
-		{403, reset("1772366399"), retry.Throttled, 3},
-		{429, reset("1772366399"), retry.Throttled, 3},
-		{403, http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"soon"}}, retry.Permanent, 1},
-		{403, http.Header{"X-Ratelimit-Remaining": {"1"}, "X-Ratelimit-Reset": {"0"}}, retry.Permanent, 1},
-		{403, http.Header{"Retry-After": {"-1"}}, retry.Permanent, 1},
-		{429, http.Header{"Retry-After": {"-1"}}, retry.Throttled, 1},
-		{503, http.Header{"Retry-After": {"0"}}, retry.Transient, 1},
-		{529, http.Header{"Retry-After": {"0"}}, retry.Throttled, 1},
-		{529, http.Header{"Retry-After": {"1"}}, retry.Throttled, 1},
+		{429, http.Header{"Retry-After": {"0"}}, retry.Throttled, 3, true},
+		{429, http.Header{"Retry-After-Ms": {"0.0"}}, retry.Throttled, 3, true},
+		{429, http.Header{"Date": {date}, "Retry-After": {date}}, retry.Throttled, 3, true},
+		{403, http.Header{"Retry-After": {"0"}}, retry.Throttled, 3, true},
+		{403, reset("1772366400"), retry.Throttled, 3, false},
+		{403, reset("1772366399"), retry.Throttled, 3, false},
+		{403, reset("1772366399"), retry.Throttled, 3, false},
+		{429, reset("1772366399"), retry.Throttled, 3, false},
+		{403, http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"soon"}}, retry.Permanent, 1, false},
+		{403, http.Header{"X-Ratelimit-Remaining": {"1"}, "X-Ratelimit-Reset": {"0"}}, retry.Permanent, 1, false},
+		{403, http.Header{"Retry-After": {"-1"}}, retry.Permanent, 1, false},
+		{429, http.Header{"Retry-After": {"-1"}}, retry.Throttled, 1, false},
+		{503, http.Header{"Retry-After": {"0"}}, retry.Transient, 1, true},
+		{529, http.Header{"Retry-After": {"0"}}, retry.Throttled, 1, true},
+		{529, http.Header{"Retry-After": {"1"}}, retry.Throttled, 1, false},
 	} {
 		for _, classify := range []retry.Classifier{nil, func(error) retry.Class { return retry.Unknown }} {
 			h := retrytest.New(t, retry.Policy{Backoff: retry.Constant(time.Second), ThrottleBackoff: retry.Constant(time.Minute), Classify: classify})
 			rt := &retryhttp.Transport{Policy: h.Policy, Base: &answers{codes: []int{tt.code}, header: tt.header}}
 			mustDo(t, rt, request(t, "POST", "http://example.com/", nil))
 			var delays []time.Duration
-			if tt.want == 3 {
-				delays = slices.Repeat([]time.Duration{time.Minute}, 2) // the backoff alone
+			switch {
+			case tt.want == 3 && tt.now:
+				delays = []time.Duration{0, 0}
+			case tt.want == 3:
+				delays = []time.Duration{time.Minute, time.Minute} // the backoff alone
 			}
 			h.AssertDelays(delays...)
 			a := h.Attempts()[0]
 			if a.Err == nil && tt.class == retry.Permanent {
 				continue // an answer
 			}
-			if a.Class != tt.class || a.Hint != 0 && tt.code != 529 || len(h.Attempts()) != tt.want {
-				t.Errorf("%d %v: %v with a hint of %v, %d attempts, want %v and %d", tt.code, tt.header, a.Class, a.Hint, len(h.Attempts()), tt.class, tt.want)
+			if a.Class != tt.class || a.Hint != 0 && tt.code != 529 || a.Now != tt.now || len(h.Attempts()) != tt.want {
+				t.Errorf("%d %v: %v with a hint of %v, now: %v, %d attempts, want %v and %d", tt.code, tt.header, a.Class, a.Hint, a.Now, len(h.Attempts()), tt.class, tt.want)
 			}
 		}
 	}

@@ -164,7 +164,7 @@ func acknowledge(p retry.Policy) Decision {
 // decide lets a Loop decide that is resumed for this delivery and ends with it.
 func (m Delivery) decide(p retry.Policy, v retry.Verdict) Decision {
 	if v.Refused {
-		v.Class, v.Refused = retry.Throttled, false
+		v.Class, v.Refused, v.Now = retry.Throttled, false, false
 		if v.Hint == 0 {
 			v.Hint = time.Second
 			if p.MaxRetryAfter > 0 {

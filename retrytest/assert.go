@@ -170,6 +170,9 @@ func (r *run) tell(line func(at time.Duration, format string, args ...any)) {
 			if e.Number == 0 {
 				what = "pause"
 			}
+			if e.Now {
+				asked = ", since the server asked for a retry at once"
+			}
 			if e.Hint > 0 {
 				asked = fmt.Sprintf(", of which the server asked for %v", e.Hint)
 			}

@@ -13,7 +13,7 @@ import (
 type Answer struct {
 	Facts                // by a code, a method or the type; 0 if there is none, or it means nothing
 	Status int           // an HTTP status from 400 to 599, 0 if there is none. Facts go before it
-	Hint   time.Duration // how long the server asks to wait; 0 if it does not
+	Hint   time.Duration // how long the server asks to wait; hint.Now for a retry at once; 0 if it does not ask
 	Timed  bool          // a header names the time of a retry, which may be now
 }
 
@@ -74,7 +74,7 @@ func (k *Type) Read(err error, fields bool) (a Answer) {
 		return a
 	}
 	f, status := k.ask(err)
-	switch hinted := a.Hint > 0 || a.Timed; {
+	switch hinted := a.Hint != 0 || a.Timed; {
 	case f != 0:
 		a.Facts, a.Status = f, 0
 	case Status(status, hinted) != 0:
@@ -114,7 +114,7 @@ func (k *Type) read(v reflect.Value) (a Answer) {
 	}
 	if k.kind == inToken { // it is about the caller's own credentials, whatever the status
 		if a.Facts == 0 {
-			a.Facts = Status(a.Status, a.Hint > 0 || a.Timed)
+			a.Facts = Status(a.Status, a.Hint != 0 || a.Timed)
 		}
 		a.Facts &^= Blames
 	}
@@ -263,7 +263,7 @@ func (k *Type) waitOf(v reflect.Value) time.Duration {
 		switch n := number(field); {
 		case field.Kind() == reflect.String:
 			if wait, ok := hint.Wait(field.String(), none{}, time.Now); ok {
-				return wait
+				return hint.Asked(wait)
 			}
 		case n <= 0:
 		case field.Type() == reflect.TypeFor[time.Duration]():
@@ -320,7 +320,7 @@ func (k *Type) readHeader(a *Answer, h hint.Header) {
 	if word := h.Values("Stripe-Should-Retry"); len(word) > 0 {
 		f := a.Facts
 		if f == 0 {
-			f = Status(a.Status, a.Hint > 0 || a.Timed)
+			f = Status(a.Status, a.Hint != 0 || a.Timed)
 		}
 		switch {
 		case word[0] == "false" && f.Class() != Permanent:

@@ -14,20 +14,32 @@ type Header interface{ Values(name string) []string }
 // headers of rate limits: some servers send them with every response, but they matter
 // only with 429 and 403.
 //
-// A wait of 0 with ok means that the server allows a retry at once.
+// The wait is Now if the server asks for a retry at once. It is 0 with ok if a limit is used up,
+// and its reset has come by the server's clock, which may count in whole seconds.
 func Parse(h Header, now func() time.Time, limits bool) (wait time.Duration, ok bool) {
 	for _, name := range milliseconds {
 		if n, ok := parseNumber(get(h, name)); ok {
-			return n.times(time.Millisecond), true
+			return Asked(n.times(time.Millisecond)), true
 		}
 	}
 	if wait, ok := Wait(get(h, "Retry-After"), h, now); ok {
-		return wait, true
+		return Asked(wait), true
 	}
 	if !limits {
 		return 0, false
 	}
 	return ParseLimits(h, now)
+}
+
+// Now is in the place of a wait if the server asks for a retry at once. A wait of 0 is none.
+const Now time.Duration = -1
+
+// Asked returns the wait that a server asks for by name: Now for 0.
+func Asked(wait time.Duration) time.Duration {
+	if wait == 0 {
+		return Now
+	}
+	return wait
 }
 
 // Wait reads how long a text asks to wait: a number of seconds, which may have a fraction
