@@ -1,5 +1,7 @@
 package retry
 
+// May call: run.go, end.go, stopwatch.go, loop.go, verdict.go.
+
 import (
 	"context"
 	"time"

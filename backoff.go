@@ -1,5 +1,7 @@
 package retry
 
+// May call: none of its neighbours.
+
 import (
 	"math"
 	"time"

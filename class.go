@@ -1,5 +1,7 @@
 package retry
 
+// May call: finding.go, classifier_tables.go, errors.go.
+
 import (
 	"cmp"
 	"net"

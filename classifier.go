@@ -1,5 +1,7 @@
 package retry
 
+// May call: class.go, finding.go.
+
 import "slices"
 
 // Class says what an error means for a retry.
@@ -45,6 +47,14 @@ func Classifiers(cs ...Classifier) Classifier {
 		}
 		return Unknown
 	}
+}
+
+// orUnknown returns c, or Unknown if it is a number that is no Class.
+func orUnknown(c Class) Class {
+	if c > Unprocessed {
+		return Unknown
+	}
+	return c
 }
 
 // AlreadyRetried is a [Classifier] for the outer of two layers that both retry:

@@ -1,5 +1,7 @@
 package retry
 
+// May call: errors.go.
+
 import (
 	"cmp"
 	"context"
@@ -96,12 +98,6 @@ func named(t reflect.Type) reflect.Type {
 		return t.Elem()
 	}
 	return t
-}
-
-// timedOut reports whether err itself, without what it wraps, is a timeout.
-func timedOut(err error) bool {
-	e, ok := err.(interface{ Timeout() bool })
-	return ok && e.Timeout()
 }
 
 // factsOf judges one error without what it wraps.

@@ -1,5 +1,7 @@
 package retry
 
+// May call: none of its neighbours.
+
 import (
 	"context"
 	"errors"
@@ -268,6 +270,12 @@ func (e *Error) Timeout() bool {
 	})
 }
 
+// timedOut reports whether err itself, without what it wraps, is a timeout.
+func timedOut(err error) bool {
+	e, ok := err.(interface{ Timeout() bool })
+	return ok && e.Timeout()
+}
+
 // ErrorType returns the reason as an error.type for spans and metrics, such as
 // "retry.max_attempts". There are as many values as reasons.
 func (e *Error) ErrorType() string {
@@ -338,6 +346,30 @@ func unwrapped(err error) error {
 		err = inner
 	}
 	return err
+}
+
+// within reports whether is returns true for an error in the tree of err, outside of
+// inner runs.
+func within(err error, is func(error) bool) bool {
+	return errtree.Walk(err, func(err error) errtree.Next {
+		if is(err) {
+			return errtree.Stop
+		}
+		if _, ok := err.(*Error); ok {
+			return errtree.Past
+		}
+		return errtree.Into
+	})
+}
+
+func unmarked(err error) error {
+	for {
+		m, ok := err.(*mark)
+		if !ok {
+			return err
+		}
+		err = m.err
+	}
 }
 
 // Stop marks err as permanent: the run that op returns it to ends, with

@@ -1,5 +1,7 @@
 package retry
 
+// May call: classifier_tables.go, errors.go.
+
 import (
 	"cmp"
 	"io/fs"
@@ -199,18 +201,4 @@ func systemError(err error) (inner error, ok bool) {
 		return e.Err, true
 	}
 	return nil, false
-}
-
-// within reports whether is returns true for an error in the tree of err, outside of
-// inner runs.
-func within(err error, is func(error) bool) bool {
-	return errtree.Walk(err, func(err error) errtree.Next {
-		if is(err) {
-			return errtree.Stop
-		}
-		if _, ok := err.(*Error); ok {
-			return errtree.Past
-		}
-		return errtree.Into
-	})
 }

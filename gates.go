@@ -1,5 +1,7 @@
 package retry
 
+// May call: end.go, guard.go, stopwatch.go, hooks.go, loop.go, verdict.go, policy.go, backoff.go, errors.go.
+
 import (
 	"context"
 	"math"
@@ -307,90 +309,4 @@ func (c *wakeable) end() (woken bool) {
 		<-*done
 	}
 	return c.woken.Load()
-}
-
-// leaveGuards gives back all passes of r, also one that is pending.
-//
-//go:noinline
-func (r *run) leaveGuards(p *Policy, x Exit) {
-	if g := r.gates; g != nil {
-		g.pending = false
-		giveBack(&g.passes, p.clock(), x)
-	}
-}
-
-// attemptLeaves gives back the passes of an attempt that was made, and tells the guards what it
-// has come to. v is nil after a success.
-//
-//go:noinline
-func (r *run) attemptLeaves(p *Policy, v *Verdict) {
-	x := Exit{Took: max(r.ended-r.began, 0)}
-	if v != nil {
-		x.Verdict = *v
-	}
-	x.Ending = r.ending(p, &x.Verdict, x.Took)
-	x.Allowed = r.attemptTime(p, x.Took)
-	r.leaveGuards(p, x)
-}
-
-// attemptTime returns how long the attempt underway, which has taken so long, had from its
-// start until its deadline: 0 if it had none.
-func (r *run) attemptTime(p *Policy, took time.Duration) time.Duration {
-	allowed := max(took+min(untilDeadline(r.opCtx, p.Clock), math.MaxInt64-took), 1) // what is left is negative for one that ends late
-	if p.AttemptTimeout > 0 {
-		allowed = min(allowed, p.AttemptTimeout) // it is not in the context of an Untimed attempt
-	}
-	if allowed == math.MaxInt64 {
-		return 0
-	}
-	return allowed
-}
-
-// ending says how an attempt has ended that took so long and came to v. A success and an Answer are what they
-// are after the deadline too. But an op that the caller has ended may return nil for that.
-func (r *run) ending(p *Policy, v *Verdict, took time.Duration) Ending {
-	switch end := r.ctx.Err(); {
-	case end == context.Canceled && context.Cause(r.ctx) != ErrAttemptTimeout:
-		return Canceled
-	case v.Err == nil, v.IsAnswer():
-		return Returned
-	case end != nil, untilDeadline(r.opCtx, p.Clock) <= 0: // a connection with the same deadline often fails before the context ends
-		return Expired
-	case r.untimed && p.AttemptTimeout > 0 && took >= p.AttemptTimeout: // it is not in the context
-		return Expired
-	}
-	return Returned
-}
-
-// unjudged returns what guards get about err once the caller's context has ended: an Answer
-// is one still.
-func unjudged(err error, given *Verdict) *Verdict {
-	v := &Verdict{Err: unmarked(err)}
-	m := examine(err).mark
-	if given != nil && given.IsAnswer() || given == nil && m != nil && m.answered && m.class == Permanent {
-		v.Class, v.Answered, v.Marked = Permanent, true, true
-	}
-	return v
-}
-
-// takePasses takes the passes of the attempt underway from r, and returns a func that gives them
-// back when it is first called.
-func (r *run) takePasses(p *Policy) (leave func(Exit)) {
-	if len(p.Guards) == 0 {
-		return func(Exit) {}
-	}
-	h := &holding{clock: p.clock(), fixed: true, took: max(r.elapsed(p)-r.began, 0)}
-	h.allowed = r.attemptTime(p, h.took)
-	h.passes = append(h.room[:0], r.gates.passes...) // none if they are held already
-	clear(r.gates.passes)
-	r.gates.passes = r.gates.passes[:0]
-	return h.leave
-}
-
-// freeGates lets other runs use the gates of a run that is over.
-func (r *run) freeGates() {
-	if r.gates != nil {
-		idleGates.Put(r.gates)
-		r.gates = nil
-	}
 }

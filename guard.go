@@ -1,5 +1,7 @@
 package retry
 
+// May call: stopwatch.go, policy.go, errors.go.
+
 import (
 	"cmp"
 	"context"

@@ -1,5 +1,7 @@
 package retry
 
+// May call: loop.go, classifier.go, errors.go.
+
 import (
 	"context"
 	"log/slog"

@@ -1,5 +1,7 @@
 package retry
 
+// May call: verdict.go, policy.go, budget.go, backoff.go, errors.go.
+
 import (
 	"context"
 	"errors"
@@ -295,16 +297,6 @@ func (d *decisions) made() {
 
 // correctWait replaces the planned wait by the time that it took.
 func (d *decisions) correctWait(took time.Duration) { d.waited = sum(d.waited-d.wait, max(took, 0)) }
-
-func unmarked(err error) error {
-	for {
-		m, ok := err.(*mark)
-		if !ok {
-			return err
-		}
-		err = m.err
-	}
-}
 
 // stop ends the run as one that gives up. It returns false: nothing follows.
 func (d *decisions) stop(p *Policy, reason Reason, cause error) bool {

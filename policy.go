@@ -1,13 +1,13 @@
 package retry
 
+// May call: backoff.go.
+
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 	"time"
 
 	"github.com/goretry/retry/clockx"
-
 	"github.com/goretry/retry/internal/readings"
 )
 
@@ -203,16 +203,6 @@ func (p *Policy) random() float64 {
 		return rand.Float64()
 	}
 	return clampUnit(p.Rand())
-}
-
-// plain reports whether a first attempt needs no run: nothing is called before it or
-// closed after it, whatever op does, and op gets ctx unchanged.
-func (p *Policy) plain(ctx context.Context) bool {
-	h := &p.Hooks
-	return p.Budget == nil && p.AttemptTimeout <= 0 && p.Clock == nil &&
-		h.Start == nil && h.Attempt == nil && h.AttemptDone == nil && h.Wait == nil && h.Guard == nil && h.Done == nil &&
-		len(p.Guards) == 0 &&
-		ctx != nil && ctx.Err() == nil && AttemptNumber(ctx) == 1
 }
 
 func (p *Policy) clock() clockx.Clock { return readings.Clock(p.Clock) }

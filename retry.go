@@ -1,5 +1,7 @@
 package retry
 
+// May call: run.go.
+
 import (
 	"context"
 	"time"
@@ -45,6 +47,16 @@ func first[T any](ctx context.Context, op func(context.Context) (T, error), v *T
 	return since, err
 }
 
+// plain reports whether a first attempt needs no run: nothing is called before it or
+// closed after it, whatever op does, and op gets ctx unchanged.
+func (p *Policy) plain(ctx context.Context) bool {
+	h := &p.Hooks
+	return p.Budget == nil && p.AttemptTimeout <= 0 && p.Clock == nil &&
+		h.Start == nil && h.Attempt == nil && h.AttemptDone == nil && h.Wait == nil && h.Guard == nil && h.Done == nil &&
+		len(p.Guards) == 0 &&
+		ctx != nil && ctx.Err() == nil && AttemptNumber(ctx) == 1
+}
+
 // Run is [Do] for an op without a value.
 func Run(ctx context.Context, p Policy, op func(context.Context) error) error {
 	if op == nil {
@@ -76,29 +88,4 @@ func Until[T any](op func(context.Context) (T, error), accept func(T) bool) func
 		}
 		return v, err
 	}
-}
-
-// AttemptNumber returns the number of the attempt that ctx belongs to: 1 for a run's
-// first attempt, 2 for the first retry. It returns 1 for a context that belongs to no
-// run.
-func AttemptNumber(ctx context.Context) int {
-	if c, ok := ctx.Value(attemptKey{}).(*attemptContext); ok {
-		return int(c.number)
-	}
-	return 1
-}
-
-type attemptKey struct{}
-
-type attemptContext struct {
-	context.Context
-	number int32 // at most that many, to be small: a run has room for three of these
-	class  Class // of the latest error before it: see Entry.Class
-}
-
-func (c *attemptContext) Value(key any) any {
-	if _, ok := key.(attemptKey); ok {
-		return c
-	}
-	return c.Context.Value(key)
 }

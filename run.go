@@ -1,11 +1,12 @@
 package retry
 
+// May call: gates.go, end.go, stopwatch.go, hooks.go, loop.go, verdict.go, policy.go, errors.go.
+
 import (
 	"context"
 	"math"
 	"time"
 
-	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/internal/readings"
 	"github.com/goretry/retry/internal/timers"
 )
@@ -376,112 +377,49 @@ func (r *run) judge(p *Policy, err error, given *Verdict) bool {
 	return true
 }
 
-// canceled ends the run, while op is not running, because the run's context has ended, or
-// because the clock's Sleep returned the error slept. It returns false: no attempt follows.
-func (r *run) canceled(p *Policy, slept error) bool {
-	r.leaveGuards(p, Exit{})
-	r.ended = r.elapsed(p)
-	r.stopCanceled(p, r.ctx, slept)
-	r.err.InWait = true
-	if r.phase == attempting {
-		r.attemptDone(p, context.Cause(r.ctx))
-		r.number = r.attempts // the one that Hooks.Attempt got was not made
-	}
-	return r.done(p)
-}
-
-// attemptDone closes the attempt that ended with err.
-func (r *run) attemptDone(p *Policy, err error) {
-	r.phase = between
-	if r.stage != decided {
-		r.phase = waiting
-	}
-	if p.Hooks.AttemptDone != nil {
-		r.attemptDoneHook(p, err)
-	}
-	r.endTimeout()
-}
-
-// late reports whether the attempt's own deadline has passed.
-func (r *run) late(p *Policy) bool {
-	if r.expire == nil {
-		return false
-	}
-	cause := context.Cause(r.opCtx)
-	return cause == ErrAttemptTimeout || cause == nil && untilDeadline(r.opCtx, p.Clock) <= 0
-}
-
-func (r *run) endTimeout() {
-	if r.expire != nil {
-		r.expire()
-	}
-}
-
-// done ends the run. It returns false: no attempt follows.
-func (r *run) done(p *Policy) bool {
-	r.phase = over
-	r.freeGates()
-	r.fail(p, r.ended)
-	if p.Hooks.Done != nil {
-		r.doneHook(p)
-	}
-	return false
-}
-
-// untilDeadline returns how long it is until the deadline of ctx on clock, or math.MaxInt64
-// if there is none. A nil clock is the system's. The result may be negative before ctx has
-// ended: a connection with the same deadline often fails before the timer of ctx fires.
-func untilDeadline(ctx context.Context, clock clockx.Clock) time.Duration {
-	deadline, ok := ctx.Deadline()
-	switch {
-	case !ok:
-		return math.MaxInt64
-	case clock == nil:
-		return time.Until(deadline)
-	}
-	return deadline.Sub(clock.Now())
-}
-
-// close makes the calls that a panic or Goexit in op, in a hook or in another func of
-// the policy has skipped.
-func (r *run) close(p *Policy) {
-	if r.phase > unbegun && r.phase < asleep {
-		r.abort(p)
-	}
-}
-
-// abort makes the calls that are still owed. Each of them may panic again, so they are deferred,
-// the last first. This is the order in which they are made:
+// renew makes r the run that follows the one that err has ended, and starts it. It
+// reports whether its pause is to follow. Until the pause is over, err is all that is
+// known about the run.
 //
-//   - Leave of the guards that hold a pass
-//   - Budget.End
-//   - Hooks.AttemptDone, if an attempt is underway
-//   - the end of the attempt's timeout, also if AttemptDone has panicked, now or before
-//   - Hooks.Done
-func (r *run) abort(p *Policy) {
-	defer r.done(p)
-	defer r.endTimeout()
-	waited, made := r.phase == waiting, r.phase == attempting
-	var x Exit
-	if made {
-		x.Ending, x.Verdict.Err = Panicked, errPanic
-		if r.stage != decided && r.attempts < r.number {
-			r.record(errPanic)
-		}
-		r.act(nil)
-		defer r.attemptDone(p, errPanic)
+//go:noinline
+func (r *run) renew(p *Policy, err error) bool {
+	before := r.decisions
+	*r = run{caller: r.caller, ctx: r.caller, healthy: r.healthy}
+	r.errs = []error{unmarked(err)}
+	r.begin(p)
+	if r.ctx.Err() != nil {
+		return r.canceled(p, nil)
 	}
-	if r.stage != decided {
-		defer r.stop(p, ReasonPanic, errPanic)
+	r.class, r.hint = before.class, before.hint
+	r.wait, r.waited = before.wait, before.wait
+	r.phase = waiting
+	if p.Hooks.Wait != nil {
+		r.waitHook(p, err)
 	}
-	defer func() { r.leaveGuards(p, x) }()
-	now := r.elapsed(p)
-	if waited {
-		r.correctWait(now - r.ended)
+	return true
+}
+
+// AttemptNumber returns the number of the attempt that ctx belongs to: 1 for a run's
+// first attempt, 2 for the first retry. It returns 1 for a context that belongs to no
+// run.
+func AttemptNumber(ctx context.Context) int {
+	if c, ok := ctx.Value(attemptKey{}).(*attemptContext); ok {
+		return int(c.number)
 	}
-	r.ended = now
-	if made && r.gates != nil {
-		x.Took = max(now-r.began, 0)
-		x.Allowed = r.attemptTime(p, x.Took)
+	return 1
+}
+
+type attemptKey struct{}
+
+type attemptContext struct {
+	context.Context
+	number int32 // at most that many, to be small: a run has room for three of these
+	class  Class // of the latest error before it: see Entry.Class
+}
+
+func (c *attemptContext) Value(key any) any {
+	if _, ok := key.(attemptKey); ok {
+		return c
 	}
+	return c.Context.Value(key)
 }

@@ -1,6 +1,14 @@
 package retry
 
-import "time"
+// May call: hooks.go, policy.go.
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/goretry/retry/clockx"
+)
 
 // stopwatch measures the age of a run. If nobody can see when the run began, it counts
 // from epoch, which costs half as much as time.Now.
@@ -29,4 +37,18 @@ func (s *stopwatch) elapsed(p *Policy) time.Duration {
 		return time.Since(s.start)
 	}
 	return p.Clock.Now().Sub(s.start)
+}
+
+// untilDeadline returns how long it is until the deadline of ctx on clock, or math.MaxInt64
+// if there is none. A nil clock is the system's. The result may be negative before ctx has
+// ended: a connection with the same deadline often fails before the timer of ctx fires.
+func untilDeadline(ctx context.Context, clock clockx.Clock) time.Duration {
+	deadline, ok := ctx.Deadline()
+	switch {
+	case !ok:
+		return math.MaxInt64
+	case clock == nil:
+		return time.Until(deadline)
+	}
+	return deadline.Sub(clock.Now())
 }

@@ -1,5 +1,7 @@
 package retry
 
+// May call: run.go.
+
 import (
 	"context"
 	"time"
@@ -38,26 +40,4 @@ func Supervise(ctx context.Context, p Policy, healthy time.Duration, op func(con
 		healthy = time.Minute
 	}
 	return newRun(ctx, &p, healthy, op).finish(&p, op)
-}
-
-// renew makes r the run that follows the one that err has ended, and starts it. It
-// reports whether its pause is to follow. Until the pause is over, err is all that is
-// known about the run.
-//
-//go:noinline
-func (r *run) renew(p *Policy, err error) bool {
-	before := r.decisions
-	*r = run{caller: r.caller, ctx: r.caller, healthy: r.healthy}
-	r.errs = []error{unmarked(err)}
-	r.begin(p)
-	if r.ctx.Err() != nil {
-		return r.canceled(p, nil)
-	}
-	r.class, r.hint = before.class, before.hint
-	r.wait, r.waited = before.wait, before.wait
-	r.phase = waiting
-	if p.Hooks.Wait != nil {
-		r.waitHook(p, err)
-	}
-	return true
 }

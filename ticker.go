@@ -1,5 +1,7 @@
 package retry
 
+// May call: attempts.go, policy.go.
+
 import (
 	"context"
 	"time"

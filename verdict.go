@@ -1,5 +1,7 @@
 package retry
 
+// May call: policy.go, classifier.go, class.go, finding.go, classifier_tables.go, errors.go.
+
 import (
 	"cmp"
 	"reflect"
@@ -157,12 +159,4 @@ func (v *Verdict) calm() {
 	if v.Answered && v.Class == Throttled {
 		v.Class = Transient
 	}
-}
-
-// orUnknown returns c, or Unknown if it is a number that is no Class.
-func orUnknown(c Class) Class {
-	if c > Unprocessed {
-		return Unknown
-	}
-	return c
 }

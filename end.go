@@ -1,0 +1,194 @@
+package retry
+
+// May call: guard.go, stopwatch.go, hooks.go, loop.go, verdict.go, policy.go, finding.go, errors.go.
+
+import (
+	"context"
+	"math"
+	"time"
+)
+
+// This file has how an attempt and a run end: by themselves, because the caller leaves, or by a
+// panic. How the guards are left belongs to it, since each end leaves them.
+
+// canceled ends the run, while op is not running, because the run's context has ended, or
+// because the clock's Sleep returned the error slept. It returns false: no attempt follows.
+func (r *run) canceled(p *Policy, slept error) bool {
+	r.leaveGuards(p, Exit{})
+	r.ended = r.elapsed(p)
+	r.stopCanceled(p, r.ctx, slept)
+	r.err.InWait = true
+	if r.phase == attempting {
+		r.attemptDone(p, context.Cause(r.ctx))
+		r.number = r.attempts // the one that Hooks.Attempt got was not made
+	}
+	return r.done(p)
+}
+
+// done ends the run. It returns false: no attempt follows.
+func (r *run) done(p *Policy) bool {
+	r.phase = over
+	r.freeGates()
+	r.fail(p, r.ended)
+	if p.Hooks.Done != nil {
+		r.doneHook(p)
+	}
+	return false
+}
+
+// attemptDone closes the attempt that ended with err.
+func (r *run) attemptDone(p *Policy, err error) {
+	r.phase = between
+	if r.stage != decided {
+		r.phase = waiting
+	}
+	if p.Hooks.AttemptDone != nil {
+		r.attemptDoneHook(p, err)
+	}
+	r.endTimeout()
+}
+
+// late reports whether the attempt's own deadline has passed.
+func (r *run) late(p *Policy) bool {
+	if r.expire == nil {
+		return false
+	}
+	cause := context.Cause(r.opCtx)
+	return cause == ErrAttemptTimeout || cause == nil && untilDeadline(r.opCtx, p.Clock) <= 0
+}
+
+func (r *run) endTimeout() {
+	if r.expire != nil {
+		r.expire()
+	}
+}
+
+// close makes the calls that a panic or Goexit in op, in a hook or in another func of
+// the policy has skipped.
+func (r *run) close(p *Policy) {
+	if r.phase > unbegun && r.phase < asleep {
+		r.abort(p)
+	}
+}
+
+// abort makes the calls that are still owed. Each of them may panic again, so they are deferred,
+// the last first. This is the order in which they are made:
+//
+//   - Leave of the guards that hold a pass
+//   - Budget.End
+//   - Hooks.AttemptDone, if an attempt is underway
+//   - the end of the attempt's timeout, also if AttemptDone has panicked, now or before
+//   - Hooks.Done
+func (r *run) abort(p *Policy) {
+	defer r.done(p)
+	defer r.endTimeout()
+	waited, made := r.phase == waiting, r.phase == attempting
+	var x Exit
+	if made {
+		x.Ending, x.Verdict.Err = Panicked, errPanic
+		if r.stage != decided && r.attempts < r.number {
+			r.record(errPanic)
+		}
+		r.act(nil)
+		defer r.attemptDone(p, errPanic)
+	}
+	if r.stage != decided {
+		defer r.stop(p, ReasonPanic, errPanic)
+	}
+	defer func() { r.leaveGuards(p, x) }()
+	now := r.elapsed(p)
+	if waited {
+		r.correctWait(now - r.ended)
+	}
+	r.ended = now
+	if made && r.gates != nil {
+		x.Took = max(now-r.began, 0)
+		x.Allowed = r.attemptTime(p, x.Took)
+	}
+}
+
+// attemptLeaves gives back the passes of an attempt that was made, and tells the guards what it
+// has come to. v is nil after a success.
+//
+//go:noinline
+func (r *run) attemptLeaves(p *Policy, v *Verdict) {
+	x := Exit{Took: max(r.ended-r.began, 0)}
+	if v != nil {
+		x.Verdict = *v
+	}
+	x.Ending = r.ending(p, &x.Verdict, x.Took)
+	x.Allowed = r.attemptTime(p, x.Took)
+	r.leaveGuards(p, x)
+}
+
+// attemptTime returns how long the attempt underway, which has taken so long, had from its
+// start until its deadline: 0 if it had none.
+func (r *run) attemptTime(p *Policy, took time.Duration) time.Duration {
+	allowed := max(took+min(untilDeadline(r.opCtx, p.Clock), math.MaxInt64-took), 1) // what is left is negative for one that ends late
+	if p.AttemptTimeout > 0 {
+		allowed = min(allowed, p.AttemptTimeout) // it is not in the context of an Untimed attempt
+	}
+	if allowed == math.MaxInt64 {
+		return 0
+	}
+	return allowed
+}
+
+// ending says how an attempt has ended that took so long and came to v. A success and an Answer are what they
+// are after the deadline too. But an op that the caller has ended may return nil for that.
+func (r *run) ending(p *Policy, v *Verdict, took time.Duration) Ending {
+	switch end := r.ctx.Err(); {
+	case end == context.Canceled && context.Cause(r.ctx) != ErrAttemptTimeout:
+		return Canceled
+	case v.Err == nil, v.IsAnswer():
+		return Returned
+	case end != nil, untilDeadline(r.opCtx, p.Clock) <= 0: // a connection with the same deadline often fails before the context ends
+		return Expired
+	case r.untimed && p.AttemptTimeout > 0 && took >= p.AttemptTimeout: // it is not in the context
+		return Expired
+	}
+	return Returned
+}
+
+// unjudged returns what guards get about err once the caller's context has ended: an Answer
+// is one still.
+func unjudged(err error, given *Verdict) *Verdict {
+	v := &Verdict{Err: unmarked(err)}
+	m := examine(err).mark
+	if given != nil && given.IsAnswer() || given == nil && m != nil && m.answered && m.class == Permanent {
+		v.Class, v.Answered, v.Marked = Permanent, true, true
+	}
+	return v
+}
+
+// leaveGuards gives back all passes of r, also one that is pending.
+//
+//go:noinline
+func (r *run) leaveGuards(p *Policy, x Exit) {
+	if g := r.gates; g != nil {
+		g.pending = false
+		giveBack(&g.passes, p.clock(), x)
+	}
+}
+
+// takePasses takes the passes of the attempt underway from r, and returns a func that gives them
+// back when it is first called.
+func (r *run) takePasses(p *Policy) (leave func(Exit)) {
+	if len(p.Guards) == 0 {
+		return func(Exit) {}
+	}
+	h := &holding{clock: p.clock(), fixed: true, took: max(r.elapsed(p)-r.began, 0)}
+	h.allowed = r.attemptTime(p, h.took)
+	h.passes = append(h.room[:0], r.gates.passes...) // none if they are held already
+	clear(r.gates.passes)
+	r.gates.passes = r.gates.passes[:0]
+	return h.leave
+}
+
+// freeGates lets other runs use the gates of a run that is over.
+func (r *run) freeGates() {
+	if r.gates != nil {
+		idleGates.Put(r.gates)
+		r.gates = nil
+	}
+}
