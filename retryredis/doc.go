@@ -22,7 +22,8 @@
 // of the metric retry.pace.shared say why:
 //
 //   - WRONGTYPE, or ERR with "something else than a quota": another program has the key;
-//   - NOPERM: the user may not do one of the above;
+//   - NOPERM, or ERR with "can't run this command": the user may not do one of the above;
 //   - READONLY: the client talks to a replica, as in a failover;
+//   - OOM: Redis is full, and may remove nothing;
 //   - no answer within half a second: Redis is slow, or away.
 package retryredis

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -235,8 +236,16 @@ func TestPacesThatShare(t *testing.T) {
 	until("a silent server", alone("has not answered"))
 	goOn()
 	until("one that goes on", shared)
-	client.ScriptFlush(ctx)
-	until("without its script", shared)
+	for rights, why := range map[string]string{"-evalsha": "NOPERM", "-hmset": "can't run this command", "resetkeys": "NOPERM"} {
+		client.Do(ctx, "ACL", "SETUSER", "default", rights)
+		until("a user without rights: "+rights, alone(why))
+		client.Do(ctx, "ACL", "SETUSER", "default", "+@all", "~*")
+		until("with all rights", shared)
+	}
+	client.ConfigSet(ctx, "maxmemory", "1")
+	until("a server that is full", alone("OOM"))
+	client.ConfigSet(ctx, "maxmemory", "0")
+	until("one with room", shared)
 	cancel()
 	for range models {
 		if err := <-ended; err != context.Canceled {
@@ -244,6 +253,83 @@ func TestPacesThatShare(t *testing.T) {
 		}
 	}
 }
+
+// Under load, whatever removes the key or the script makes no process go on alone, and gives away at
+// most a burst and the turns of half a second each time.
+func TestEmptiedUnderLoad(t *testing.T) {
+	client := connect(t, start(t))
+	const rate, burst = 200, 20
+	var mu sync.Mutex
+	left, at, passed, refused := float64(burst), time.Now(), 0, 0
+	request := func(context.Context) error {
+		mu.Lock()
+		defer mu.Unlock()
+		now := time.Now()
+		left, at = min(burst, left+rate*now.Sub(at).Seconds()), now
+		if left < 1 {
+			refused++
+			return tooMany{}
+		}
+		left--
+		passed++
+		return nil
+	}
+	counts := func() (int, int) { mu.Lock(); defer mu.Unlock(); return passed, refused }
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	models := []*pace.Pace{{Quota: rate}, {Quota: rate}, {Quota: rate}}
+	for _, m := range models {
+		wg.Go(func() { _ = m.Share(ctx, &retryredis.Store{Client: client, Key: "quota"}) })
+		for range 20 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					_ = retry.Run(ctx, retry.Policy{Guards: []retry.Guard{m}}, request)
+				}
+			})
+		}
+	}
+	pass := func(n int) {
+		t.Helper()
+		before, _ := counts()
+		for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+			for _, m := range models {
+				if s := m.Status(); s.Err != nil {
+					t.Fatalf("%+v", s)
+				}
+			}
+			if now, _ := counts(); now >= before+n {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatal("attempts stand still")
+			}
+		}
+	}
+	pass(rate)
+	for name, empty := range map[string]func() error{
+		"DEL":          func() error { return client.Del(ctx, "quota").Err() },
+		"FLUSHALL":     func() error { return client.FlushAll(ctx).Err() },
+		"SCRIPT FLUSH": func() error { return client.ScriptFlush(ctx).Err() },
+	} {
+		_, before := counts()
+		if err := empty(); err != nil {
+			t.Fatal(err)
+		}
+		pass(rate)
+		if _, now := counts(); now-before > burst+rate/2 {
+			t.Errorf("%s: %d attempts are refused", name, now-before)
+		} else {
+			t.Logf("%s: %d attempts are refused", name, now-before)
+		}
+	}
+}
+
+type tooMany struct{}
+
+func (tooMany) Error() string   { return "status 429" }
+func (tooMany) StatusCode() int { return 429 }
 
 // An Ask that makes no sense is an error, here as in Go, and leaves the key alone.
 func TestAsksThatMakeNoSense(t *testing.T) {

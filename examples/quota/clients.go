@@ -24,7 +24,8 @@ var clients = []struct {
 	name    string
 	connect connector
 }{
-	{"shared pace", shared},
+	{"shared pace", shared(0)},
+	{"shared pace, Burst 20", shared(perSecond)},
 	{"redis_rate", asking(false)},
 	{"redis_rate, one asks", asking(true)},
 	{"learning pace", learning},
@@ -49,11 +50,13 @@ func connect(name string) connector {
 }
 
 // shared shares the quota by a Store.
-func shared(ctx context.Context, url string, model *pace.Pace, store redis.UniversalClient) func() error {
-	// The whole of it: the quota, and one key for all processes whose calls count against it.
-	model.Quota = perSecond
-	go model.Share(ctx, &retryredis.Store{Client: store, Key: key})
-	return posting(url, nil, model)
+func shared(burst float64) connector {
+	return func(ctx context.Context, url string, model *pace.Pace, store redis.UniversalClient) func() error {
+		// The whole of it: the quota, and one key for all processes whose calls count against it.
+		model.Quota, model.Burst = perSecond, burst
+		go model.Share(ctx, &retryredis.Store{Client: store, Key: key})
+		return posting(url, nil, model)
+	}
 }
 
 // learning learns the quota, in this process alone.
@@ -104,8 +107,7 @@ func wait(ctx context.Context, limiter *redis_rate.Limiter, places chan struct{}
 		return ctx.Err()
 	}
 	for {
-		// The burst is that of the pace.
-		got, err := limiter.Allow(ctx, key, redis_rate.Limit{Rate: perSecond, Period: time.Second, Burst: 1})
+		got, err := limiter.Allow(ctx, key, redis_rate.PerSecond(perSecond)) // with a burst of as many
 		if err != nil || got.Allowed > 0 {
 			return err
 		}

@@ -19,7 +19,7 @@
 //	go run ./examples/quota -processes 20 -redis -empty     # the Redis loses all keys and scripts every ten seconds instead
 //	go run ./examples/quota -processes 20 -redis -sentinel  # with a replica and Sentinels: the master is killed
 //
-// With -compare they run with other clients too, each for a minute. That takes twelve minutes:
+// With -compare they run with other clients too, each for a minute. That takes a quarter of an hour:
 //
 //	go run ./examples/quota -processes 20 -compare
 package main
