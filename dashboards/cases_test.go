@@ -3,6 +3,7 @@ package dashboards
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -190,7 +191,7 @@ func outages(t *test) {
 			return c
 		})
 		add("permanent answers beside", offset, func(begin, end float64) caller {
-			return down(begin, end, 0, runs{succeeds: 7, "permanent": 3}, runs{"budget": 7, "permanent": 3})
+			return down(begin, end, 0, runs{succeeds: 7, "404": 3}, runs{"budget": 7, "404": 3})
 		})
 		add("timeouts of a minute", offset, func(begin, end float64) caller {
 			return down(begin, end, minute, ok, runs{"deadline": 10})
@@ -231,11 +232,21 @@ func outages(t *test) {
 			})
 		}
 	}
-	for i, reason := range []kind{"not_idempotent", "max_elapsed", "deadline", "retry_after", "refused", "panic", "guard", "guard in the end"} {
+	for i, reason := range []kind{"not_idempotent", "max_elapsed", "deadline", "retry_after", "refused", "panic", "guard", "guard in the end",
+		"401", "403", "certificate", "password", "name", "without code"} {
 		add(string(reason), offsets[i%len(offsets)], func(begin, end float64) caller {
 			return down(begin, end, 0, ok, runs{reason: 10})
 		})
 	}
+	add("most tokens", 9, func(begin, end float64) caller { return down(begin, end, 0, ok, runs{succeeds: 4, "401": 6}) })
+	add("a token, and 404s of one caller", 23, func(begin, end float64) caller {
+		return down(begin, end, 0, runs{succeeds: 8, "404": 2}, runs{"401": 8, "404": 2})
+	})
+	add("started with a wrong password", 42, func(begin, end float64) caller {
+		c := down(begin, end, 0, ok, runs{"password": 10})
+		c.begins = begin
+		return c
+	})
 }
 
 // outagesLeftOut has what every alert fires for elsewhere.
@@ -296,11 +307,25 @@ func quiet(t *test) {
 	only("polls", runs{accepted: 5})
 	only("polls given up", runs{polled: 5})
 	only("polls stopped at their deadline", runs{polledTooLong: 5})
-	only("permanent errors", runs{"permanent": 10})
-	only("permanent errors beside", runs{succeeds: 5, "permanent": 5})
+	only("permanent errors", runs{"404": 10})
+	only("permanent errors beside", runs{succeeds: 5, "404": 5})
 	only("cancels", runs{succeeds: .5, "canceled": 9.5})
 	only("a tenth of a call a minute", runs{succeeds: .9 / minute, "max_attempts": .1 / minute})
-	t.quiet("permanent errors all at once", down(20*minute, 40*minute, 0, ok, runs{"permanent": 10}))
+	t.quiet("permanent errors all at once", down(20*minute, 40*minute, 0, ok, runs{"404": 10}))
+	one := func(job string, often, one runs) { // caller, for ten minutes
+		all := maps.Clone(often)
+		maps.Copy(all, one)
+		t.quiet(job, down(20*minute, 30*minute, 0, often, all))
+	}
+	for _, k := range []kind{"401", "403", "without code", "name"} {
+		one("one caller: "+string(k), ok, runs{k: 8})
+	}
+	few := runs{succeeds: 1 / minute}
+	one("404s of one caller among few calls", few, runs{"404": 5})
+	one("errors of one caller without a code among few calls", few, runs{"without code": 5})
+	gone := down(20*minute, 23*minute, 0, ok, runs{"canceled": 10, "without code": .05})
+	gone.restarts = []float64{23 * minute}
+	t.quiet("a canceled deployment", gone)
 	t.quiet("six of a call a minute", down(20*minute, 26*minute, 0, runs{succeeds: 1 / minute}, runs{"max_attempts": 1 / minute}))
 	t.quiet("the first failure of its kind", caller{instance: "a", spans: []span{{0, always, ok}, {20 * minute, 20*minute + 1, runs{"budget": 1}}}})
 	t.quiet("no traffic", caller{instance: "a", known: []kind{succeeds, "max_attempts"}})

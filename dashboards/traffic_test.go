@@ -39,14 +39,19 @@ const (
 )
 
 var kinds = map[kind]counted{
-	succeeds:      {"success_first_try", "", map[string]float64{good: 1}},
-	retried:       {"success_after_retry", "", map[string]float64{failed: 1, good: 1}},
-	accepted:      {"success_after_retry", "", map[string]float64{rejected: 2, good: 1}},
-	polled:        {"failure_after_retry", `retry_reason="max_attempts"`, map[string]float64{rejected: 3}},
-	polledTooLong: {"failure_after_retry", `retry_reason="deadline"`, map[string]float64{rejected: 3}},
-	"canceled":    {"canceled", `retry_reason="canceled"`, map[string]float64{`retry_class="unknown"`: 1}},
-	"permanent": {"failure_first_try", `retry_reason="permanent", error_type="404"`,
-		map[string]float64{`retry_class="permanent", error_type="404"`: 1}},
+	succeeds:       {"success_first_try", "", map[string]float64{good: 1}},
+	retried:        {"success_after_retry", "", map[string]float64{failed: 1, good: 1}},
+	accepted:       {"success_after_retry", "", map[string]float64{rejected: 2, good: 1}},
+	polled:         {"failure_after_retry", `retry_reason="max_attempts"`, map[string]float64{rejected: 3}},
+	polledTooLong:  {"failure_after_retry", `retry_reason="deadline"`, map[string]float64{rejected: 3}},
+	"canceled":     {"canceled", `retry_reason="canceled"`, map[string]float64{`retry_class="unknown"`: 1}},
+	"404":          permanently("404"),
+	"401":          permanently("401"),
+	"403":          permanently("403"),
+	"certificate":  permanently("*tls.CertificateVerificationError"),
+	"password":     permanently("28P01"),
+	"name":         permanently("no_such_host"),
+	"without code": permanently("*errors.errorString"),
 	"refused": {"failure_first_try", `retry_reason="refused", error_type="503"`,
 		map[string]float64{`retry_class="permanent", error_type="503"`: 1}},
 	"guard":            {"failure_first_try", `retry_reason="guard", error_type="limit.limited"`, nil}, // without an attempt
@@ -58,6 +63,11 @@ var kinds = map[kind]counted{
 	"max_attempts":     failure("max_attempts", 2),
 	"max_elapsed":      failure("max_elapsed", 2),
 	"deadline":         failure("deadline", 2),
+}
+
+func permanently(errorType string) counted {
+	return counted{"failure_first_try", fmt.Sprintf(`retry_reason="permanent", error_type=%q`, errorType),
+		map[string]float64{fmt.Sprintf(`retry_class="permanent", error_type=%q`, errorType): 1}}
 }
 
 func failure(reason string, attempts float64) counted {
