@@ -55,6 +55,13 @@ func TestFirstTrySuccessAllocatesNothing(t *testing.T) {
 	}
 }
 
+// A Loop that does not leave its function is on the stack: Start and Resume are inlined.
+func TestLoopAllocatesNothing(t *testing.T) {
+	p := retry.Policy{MaxAttempts: 3, Budget: &retry.EarnedBudget{}}
+	wantAllocs(t, 0, func() { _, _ = p.Start(epoch).Next(epoch, nil) })
+	wantAllocs(t, 0, func() { _, _ = p.Resume(epoch, 1, time.Second).Next(epoch, nil) })
+}
+
 // The README's own policy has a timeout, so it says what that costs.
 func TestTimeoutAllocatesFourTimes(t *testing.T) {
 	p := retry.Policy{Name: "get-user", MaxAttempts: 4, AttemptTimeout: 2 * time.Second, Budget: &retry.EarnedBudget{}}

@@ -88,10 +88,14 @@ func (p Policy) Start(now time.Time) *Loop { return p.Resume(now, 0, 0) }
 // time. The attempts' own time is not known, and does not count. Negative numbers
 // count as zero.
 func (p Policy) Resume(now time.Time, attempts int, waited time.Duration) *Loop {
-	waited = max(waited, 0)
-	l := &Loop{p, now.Add(-waited), decisions{waited: waited, attempts: max(attempts, 0), acted: attempts > 0}}
-	l.stage = opened
+	l := new(Loop) // on the stack of a caller that keeps it there: Start and Resume are inlined
+	l.resume(&p, now, attempts, max(waited, 0))
 	return l
+}
+
+func (l *Loop) resume(p *Policy, now time.Time, attempts int, waited time.Duration) {
+	l.policy, l.start = *p, now.Add(-waited)
+	l.waited, l.attempts, l.acted, l.stage = waited, max(attempts, 0), attempts > 0, opened
 }
 
 // Attempts returns how many attempts have been made.
