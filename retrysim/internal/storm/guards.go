@@ -181,10 +181,7 @@ func (s *service) release(i int32, n int, outcome kind) {
 	if s.limits == nil {
 		return
 	}
-	x := retry.Exit{Ending: retry.Returned, Took: s.now - s.call(i).sent, Allowed: s.timeout, Clock: s}
-	if err := s.errs[outcome]; err != nil {
-		x.Verdict = s.policies[0].Judge(err)
-	}
+	x := retry.Exit{Ending: retry.Returned, Took: s.now - s.call(i).sent, Allowed: s.timeout, Clock: s, Verdict: s.means[outcome]}
 	switch {
 	case outcome == lost:
 		x.Ending = retry.Canceled

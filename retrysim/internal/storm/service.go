@@ -200,7 +200,7 @@ type call struct {
 // over as a call's request says that the call has ended, or not begun.
 const over = -2
 
-// chunk is how many calls are allocated at once: a Loop must not be moved.
+// chunk is how many calls are allocated at once: one slice that grows would copy them all.
 const chunk = 1024
 
 // A run of more attempts is given up, see Result.Flooded.
@@ -215,10 +215,11 @@ type service struct {
 	policies []retry.Policy // one for each budget: of each process, and then of each server if they are Apart
 	begun    []int          // calls of each process that is there now
 	timeout  time.Duration
-	errs     [lost + 1]error
-	gateway  bool // the timeout is that of a gateway
+	means    [lost + 1]retry.Verdict // what each outcome means to the policies; zero for succeeds
+	gateway  bool                    // the timeout is that of a gateway
 	calls    []*[chunk]call
-	free     []int32 // indices of calls that are over
+	free     []int32       // indices of calls that are over
+	loops    []*retry.Loop // of calls that are over
 	attempts int
 	out      *Result
 	others   *Result // of the servers that no outage hits; out if all are counted
@@ -250,11 +251,11 @@ func (s Service) run(ctx context.Context, p retry.Policy) *Result {
 	if s.Workers <= 0 && s.Discipline == Sharing {
 		s.Discipline = FIFO
 	}
-	r := &service{Service: s, kernel: newKernel(s.Seed), servers: make([]server, s.Servers), errs: errs}
+	r := &service{Service: s, kernel: newKernel(s.Seed), servers: make([]server, s.Servers)}
 	r.open()
 	r.timeout = cmp.Or(max(p.AttemptTimeout, 0), max(s.Timeout, 0))
 	if s.Gateway > 0 && (r.timeout <= 0 || s.Gateway < r.timeout) {
-		r.timeout, r.gateway, r.errs[timesOut] = s.Gateway, true, errs[unavailable]
+		r.timeout, r.gateway = s.Gateway, true
 	}
 	r.out = NewResult(s.Bucket, s.Duration)
 	r.others = r.out
@@ -274,6 +275,14 @@ func (s Service) run(ctx context.Context, p retry.Policy) *Result {
 	}
 	for i := range r.policies {
 		r.policies[i] = r.ready(p)
+	}
+	for outcome, err := range errs {
+		if kind(outcome) == timesOut && r.gateway {
+			err = errs[unavailable]
+		}
+		if err != nil {
+			r.means[outcome] = r.policies[0].Judge(err) // once: the policies differ only in their budgets
+		}
 	}
 	r.quota = bucket{Quota: s.Quota, level: s.Quota.Burst}
 	r.guard()
@@ -410,13 +419,26 @@ func (s *service) begin(i int32) {
 	if s.pacers != nil {
 		p, c.waiver = waiving(p)
 	}
-	c.loop = p.Start(s.Now())
+	c.loop = s.newLoop(p)
 	c.began, c.request = s.now, none
 	s.guardCall(i, process)
 	out := s.result(c.server)
 	out.Asked++
 	out.At(s.now).Asked++
 	s.send(i)
+}
+
+// newLoop starts a run, in the place of a Loop that is over: one for each call on the heap
+// is a third more processor time.
+func (s *service) newLoop(p retry.Policy) (l *retry.Loop) {
+	last := len(s.loops) - 1
+	if last < 0 {
+		return p.Start(s.Now())
+	}
+	l, s.loops = s.loops[last], s.loops[:last]
+	//retryvet:ignore copied: it is new, and nobody has another
+	*l = *p.Start(s.Now())
+	return l
 }
 
 // budgets returns how many budgets so many processes have.
@@ -545,15 +567,11 @@ func (s *service) end(i int32, outcome kind) {
 		s.abandon(c.request)
 	}
 	c.request = none
-	var v retry.Verdict
-	if err := s.errs[outcome]; err != nil {
-		v = s.policies[0].Judge(err)
-	}
 	c.waiver.waive(s.pacers != nil && outcome == tooMany)
 	if s.pacers != nil && outcome == tooMany {
 		s.guarded[i].pacer.Throttled(s.Now(), pacing.Refusal{Round: s.guarded[i].turn.Round, Took: s.now - c.sent})
 	}
-	wait, more := c.loop.Judged(s.Now(), v)
+	wait, more := c.loop.Judged(s.Now(), s.means[outcome])
 	if more {
 		s.schedule(wait, sends, i, c.try)
 		return
@@ -569,7 +587,9 @@ func (s *service) end(i int32, outcome kind) {
 func (s *service) conclude(i int32, reason retry.Reason) {
 	c := s.call(i)
 	s.result(c.server).End(c.began, s.now, reason)
-	c.loop, c.request = nil, over // a Loop holds on to its errors
+	*c.loop = retry.Loop{} // it holds on to its errors
+	s.loops = append(s.loops, c.loop)
+	c.loop, c.request = nil, over
 	if s.Closed {
 		s.think(i)
 	} else {

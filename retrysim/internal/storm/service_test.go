@@ -417,3 +417,21 @@ func TestParallel(t *testing.T) {
 		t.Errorf("as many as processors: %d runs in %d turns, want 8 in more", runs, turn)
 	}
 }
+
+// What a run costs is the calls' own work: nothing is allocated for a call that succeeds,
+// and what an outcome means to the policy is judged once.
+func TestCallsCostNoAllocations(t *testing.T) {
+	s, judged := crowd(1000), 0
+	p := retry.Policy{MaxAttempts: 4, Budget: &budget.Token{Cost: -1}, Classify: func(error) retry.Class {
+		judged++
+		return retry.Unknown
+	}}
+	if s.Run(p); judged > 10 {
+		t.Errorf("%d errors are judged in a run, want one for each outcome", judged)
+	}
+	s.Failure = 0
+	calls := s.Run(p).Asked
+	if n := testing.AllocsPerRun(1, func() { s.Run(p) }); n > float64(calls)/10 {
+		t.Errorf("%.0f allocations in %d calls", n, calls)
+	}
+}
