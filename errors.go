@@ -270,6 +270,21 @@ func (e *Error) Timeout() bool {
 	})
 }
 
+// Temporary reports whether the same call may succeed later, as package net means it: the run
+// came to a limit of time, attempts, a budget or a guard, or the server asked for a longer wait
+// than allowed. It is false if the error is permanent, if the call must not be repeated, also
+// after a timeout, and if the caller canceled. [net/url.Error] calls it.
+func (e *Error) Temporary() bool {
+	if e == nil {
+		return false
+	}
+	switch e.Reason {
+	case ReasonMaxAttempts, ReasonMaxElapsed, ReasonDeadline, ReasonRetryAfter, ReasonBudget, ReasonGuard:
+		return true
+	}
+	return false
+}
+
 // timedOut reports whether err itself, without what it wraps, is a timeout.
 func timedOut(err error) bool {
 	e, ok := err.(interface{ Timeout() bool })

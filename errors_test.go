@@ -629,3 +629,20 @@ func TestTextOfANilPointerAsCause(t *testing.T) {
 		t.Errorf("text %q has no cause", got)
 	}
 }
+
+// As users of package net mean it: the same call may succeed later.
+func TestErrorIsTemporary(t *testing.T) {
+	late := &url.Error{Op: "Get", Err: context.DeadlineExceeded}
+	temporary := []retry.Reason{retry.ReasonMaxAttempts, retry.ReasonMaxElapsed, retry.ReasonDeadline, retry.ReasonRetryAfter, retry.ReasonBudget, retry.ReasonGuard}
+	for reason := retry.ReasonNone; reason <= retry.ReasonGuard+1; reason++ {
+		e := &retry.Error{Reason: reason, Attempts: 1, Errs: []error{late}}
+		want := slices.Contains(temporary, reason)
+		var ne net.Error = e
+		if got := ne.Temporary(); got != want || (&url.Error{Err: e}).Temporary() != want {
+			t.Errorf("%v: Temporary() = %v, want %v", reason, got, want)
+		}
+	}
+	if (*retry.Error)(nil).Temporary() {
+		t.Error("a nil *Error is temporary")
+	}
+}
