@@ -492,6 +492,22 @@ func TestWaitForAWakeThatNobodySends(t *testing.T) {
 	}
 }
 
+// Hooks and errors know no wait if the guard knows none.
+func TestHooksOfAWaitThatIsNotKnown(t *testing.T) {
+	p, _ := virtual()
+	p.MaxElapsed = time.Minute
+	var held []retry.Held
+	p.Hooks.Guard = func(_ context.Context, h retry.Held) { held = append(held, h) }
+	guarded(&p, wakesAfter(time.Second, retry.Pass{Again: true}), wakesAfter(-1, retry.Pass{}))
+	err := retry.Run(t.Context(), p, func(context.Context) error { return nil })
+	if len(held) != 2 || held[0].Delay != 0 || held[0].Err != nil || held[1].Err == nil || held[1].Delay != 0 || retry.DefaultClassifier(err) != retry.Unprocessed {
+		t.Errorf("the hooks got %+v; the run ended with %v", held, err)
+	}
+	if hint := (retry.Policy{}).Judge(err).Hint; hint != 0 {
+		t.Errorf("a run around it waits %v", hint)
+	}
+}
+
 // What wakes a run again belongs to its next wait.
 func TestARunTakesOneWakeForEachWait(t *testing.T) {
 	onEach(t, func(t *testing.T, p retry.Policy, run func(context.Context, retry.Policy, func(context.Context) error) error) {

@@ -20,7 +20,7 @@ type StatusError struct {
 	Code   int
 	Method string
 	URL    string        // without userinfo and fragment, and REDACTED for each query value
-	Body   []byte        // its first bytes, at most 4 KiB; only from [JSON]: with a [Transport], read the response
+	Body   []byte        // its first bytes, at most 4 KiB, only from [JSON]: with a [Transport], read the response. Policy.Classify does not see it: use Check
 	Hint   time.Duration // how long the server asked to wait, as a Transport reads it (see ParseRetryAfter); 0 if it did not
 
 	now     bool // the server asked for a retry at once
