@@ -13,7 +13,8 @@ import (
 //
 // A Ticker knows no error, so no tick is a success: to hooks, guards and the budget
 // each is a Transient failure, of which errors.Is reports that it is an [ErrRejected],
-// and Stop cancels the run. Policy.Classify and AttemptTimeout are not used. A loop
+// and Stop cancels the run. Its attempt ends when the tick is received: guards are left then,
+// so a limit does not hold a place for the work that follows. Policy.Classify and AttemptTimeout are not used. A loop
 // that does not select uses Attempts, which takes its errors and returns them.
 type Ticker struct {
 	C <-chan time.Time // closed when the policy or the context ends

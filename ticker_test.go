@@ -51,6 +51,24 @@ func TestTicker(t *testing.T) {
 	})
 }
 
+// A tick that nobody has received holds its place. The work that follows holds none.
+func TestTickHoldsItsPlaceUntilItIsReceived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{}
+		ticker := retry.NewTicker(t.Context(), retry.Policy{Backoff: retry.Constant(time.Hour), Guards: []retry.Guard{g}})
+		defer ticker.Stop()
+		synctest.Wait()
+		if n := len(g.open); n != 1 {
+			t.Errorf("before the tick is received: %d places", n)
+		}
+		<-ticker.C
+		synctest.Wait()
+		if n := len(g.open); n != 0 {
+			t.Errorf("after it: %d places", n)
+		}
+	})
+}
+
 func TestNoTickAfterStop(t *testing.T) {
 	for range 200 {
 		ticker := retry.NewTicker(t.Context(), retry.Policy{MaxAttempts: retry.Unlimited, Backoff: retry.Constant(0)})
