@@ -40,8 +40,8 @@ func parse(text string) (retry.Policy, error) {
 type Policy struct{ retry.Policy }
 
 // String returns the text from which UnmarshalText makes an equivalent policy. It leaves out
-// Classify, Guards, Hooks, Clock and Rand, which are code. A Backoff or Budget that is not
-// package retry's own is written as its type, which UnmarshalText refuses.
+// Classify, Guards, Hooks, Clock and Rand, which are code. A Backoff or Budget without a text,
+// such as a [retry.BackoffFunc], is written as its type, which UnmarshalText refuses.
 func (p Policy) String() string {
 	text, _ := format(p.Policy)
 	return text
@@ -60,8 +60,8 @@ func (p *Policy) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText returns what String returns. It returns an error for a Backoff or
-// Budget that is not package retry's own, since that has no text.
+// MarshalText returns what String returns. It returns an error for a Backoff or Budget that
+// has no text.
 func (p Policy) MarshalText() ([]byte, error) {
 	text, err := format(p.Policy)
 	if err != nil {
