@@ -187,8 +187,9 @@ func (r *run) takePasses(p *Policy) (leave func(Exit)) {
 
 // freeGates lets other runs use the gates of a run that is over.
 func (r *run) freeGates() {
-	if r.gates != nil {
-		idleGates.Put(r.gates)
+	if g := r.gates; g != nil {
+		*g = gates{passes: g.passes}
+		idleGates.Put(g)
 		r.gates = nil
 	}
 }

@@ -1475,6 +1475,29 @@ func TestResumedRunThatEndsInItsFirstAttempt(t *testing.T) {
 	}
 }
 
+// What an earlier run's guards have said of its budget says nothing about a resumed one.
+func TestResumedRunForgetsTheGuardsOfOthers(t *testing.T) {
+	for range 5 { // runs share some of their memory
+		paced := retry.Policy{Guards: []retry.Guard{&gate{script: []enter{func(context.Context, retry.Entry) (retry.Pass, error) { return retry.Pass{Paces: true}, nil }}}}}
+		if err := retry.Run(t.Context(), paced, works); err != nil {
+			t.Fatal(err)
+		}
+		grants := new(recorder)
+		a := retry.Policy{Guards: []retry.Guard{new(gate)}, Budget: grants, Backoff: retry.Constant(0)}.Attempts(t.Context())
+		a.Resumed()
+		a.Next()
+		a.Judged(retry.Verdict{Err: errFlaky, Class: retry.Throttled})
+		if a.Close(); grants.withdrawals != 1 {
+			t.Fatalf("%d withdrawals", grants.withdrawals)
+		}
+	}
+}
+
+type recorder struct{ withdrawals int }
+
+func (r *recorder) Withdraw(retry.Withdrawal) bool { r.withdrawals++; return true }
+func (r *recorder) End(retry.Outcome)              {}
+
 // After a panic too, guards are left before the budget and the hooks hear of the end.
 func TestOrderOfCallsAfterAPanic(t *testing.T) {
 	var calls []string

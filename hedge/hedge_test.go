@@ -22,6 +22,7 @@ import (
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/internal/budgettest"
 	"github.com/goretry/retry/internal/hedging"
+	"github.com/goretry/retry/limit"
 )
 
 var (
@@ -1225,5 +1226,26 @@ func TestRefusalsHaveATypeForMetrics(t *testing.T) {
 		if got := [2]string{refusal.ErrorType(), refusal.Error()}; got != want {
 			t.Errorf("refusal %d is %q, want %q", refusal, got, want)
 		}
+	}
+}
+
+// Guards are left once if the func that is to keep a winner's places panics.
+func TestKeepThatPanicsLeavesTheGuards(t *testing.T) {
+	l := &limit.Limit{Start: 1, Max: 1}
+	p := retry.Policy{Guards: []retry.Guard{l}}
+	a := p.Attempts(t.Context())
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("Keep's panic is lost")
+			}
+		}()
+		defer a.Close()
+		a.Next()
+		_, _ = hedge.Race(a.Context(), p, new(hedge.Hedge), func(context.Context) (int, error) { return 1, nil },
+			hedge.Value[int]{Take: a.Hold, Keep: func(func(retry.Exit), retry.Exit) { panic("keep") }})
+	}()
+	if n := l.InFlight(); n != 0 {
+		t.Errorf("%v places are taken", n)
 	}
 }

@@ -380,9 +380,8 @@ func (r *race[T]) settle(value *T, err *error) {
 		}
 	}
 	if g := a.guarded; g != nil && g.leave != nil { // not told, because there is a Keep
-		leave := g.leave
+		r.value.Keep(g.leave, g.exit) // if it panics, tell leaves
 		g.leave = nil
-		r.value.Keep(leave, g.exit)
 	}
 	returns = true
 }

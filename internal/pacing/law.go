@@ -290,6 +290,12 @@ func (l *law) set(now time.Time, rate float64) {
 	l.since = now
 }
 
+// begin begins to pace at a rate. What has become of earlier attempts says nothing about it.
+func (l *law) begin(now time.Time, rate float64) {
+	l.set(now, rate)
+	l.oldest, l.busy, l.share, l.recent, l.passed = l.round, now, 0, sample{}, 0
+}
+
 // grow raises the rate after some seconds in which attempts waited. Whether an attempt
 // succeeds is known up to a minute later, so only the time that has passed since one was
 // throttled says that the rate is too low.

@@ -176,7 +176,8 @@ func (p *Pacer[T]) Return(t *Turn[T]) {
 	case p.told.reserves():
 		p.told.slots = append([]batch{{p.now, 0, t.size}}, p.told.slots...)
 	default:
-		p.debt -= t.size
+		_, burst := p.told.pays()
+		p.debt = max(p.debt-t.size, -burst)
 	}
 }
 
@@ -279,6 +280,9 @@ func (p *Pacer[T]) advance(now time.Time) {
 	if now.Before(from) { // the clock was put back: nothing lies further ahead than it can
 		p.law.busy, p.law.since, p.first = earlier(p.law.busy, now), earlier(p.law.since, now), earlier(p.first, now)
 		p.hold = earlier(p.hold, now.Add(maxHold))
+		if p.told != nil {
+			p.told.shift(now.Sub(from))
+		}
 		return
 	}
 	if p.told != nil {

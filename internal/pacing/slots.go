@@ -164,6 +164,18 @@ func (k *sharing) lapse(now time.Time) {
 	}
 }
 
+// shift moves all times, since the clock was set back.
+func (k *sharing) shift(by time.Duration) {
+	for _, t := range []*time.Time{&k.asked, &k.heard, &k.since, &k.faded, &k.began} {
+		if !t.IsZero() {
+			*t = t.Add(by)
+		}
+	}
+	for i := range k.slots {
+		k.slots[i].at = k.slots[i].at.Add(by)
+	}
+}
+
 // release takes the last n slots, to give back those that are yet to come.
 func (k *sharing) release(now time.Time, n float64) {
 	for len(k.slots) > 0 && n > tiny {
@@ -303,7 +315,10 @@ func (p *Pacer[T]) Answered(now time.Time, a Ask, s Slots) (refused []*Turn[T]) 
 	k.spare = max(k.spare-a.Unused, 0)
 	k.follow(now, s.Moved)
 	if a.Hold > 0 {
-		k.hold, k.reported, k.passed = 0, s.Moved, false
+		k.reported, k.passed = s.Moved, false
+		if k.hold <= a.Hold { // otherwise a longer one has begun meanwhile
+			k.hold = 0
+		}
 	}
 	k.heard = now
 	if s.N > tiny {

@@ -35,7 +35,7 @@ func (p *Pacer[T]) Tell(now time.Time, rate, burst float64) {
 	burst = max(burst, 1)
 	if p.told == nil {
 		p.told = new(told)
-		p.open()
+		p.law.open() // a hold goes on
 		p.renew()
 		p.debt = -burst
 	}
@@ -43,9 +43,10 @@ func (p *Pacer[T]) Tell(now time.Time, rate, burst float64) {
 }
 
 // State lets p keep a quota that the server states, and of which so much is left, unless p was told
-// one by others. If it turns out to be wrong, since others use it too, p learns from then on.
+// one by others. Those that wait already do so by what p has learned: then State changes nothing. If
+// the quota turns out to be wrong, since others use it too, p learns from then on.
 func (p *Pacer[T]) State(now time.Time, rate, burst, left float64) {
-	if p.doubts || p.told != nil && !p.told.stated {
+	if p.doubts || p.told == nil && p.Len() > 0 || p.told != nil && !p.told.stated {
 		return
 	}
 	p.Tell(now, rate, burst)
@@ -57,8 +58,7 @@ func (p *Pacer[T]) State(now time.Time, rate, burst, left float64) {
 func (p *Pacer[T]) doubt() {
 	k := p.told
 	p.told, p.doubts = nil, true
-	p.law.set(p.now, (k.ended[0]+k.ended[1]-k.refused[0]-k.refused[1])/2)
-	p.law.busy = p.now
+	p.law.begin(p.now, (k.ended[0]+k.ended[1]-k.refused[0]-k.refused[1])/2)
 	p.renew()
 }
 

@@ -72,6 +72,107 @@ func TestToldQuotaTakesBackTurns(t *testing.T) {
 	wantWaits(t, "after a return", waits(p, now, 2, 0), 0, 100)
 }
 
+// However many turns come back at one instant, no more than the burst starts.
+func TestToldQuotaTakesBackNoMoreThanTheBurst(t *testing.T) {
+	p, now := told(1, 1)
+	var turns []*pacing.Turn[int]
+	for range 10 {
+		turns = append(turns, &pacing.Turn[int]{})
+		p.Enter(now, turns[len(turns)-1], pacing.Never)
+		now = now.Add(time.Second)
+	}
+	now = now.Add(10 * time.Second)
+	p.Wait(now)
+	for _, turn := range turns {
+		p.Return(turn)
+	}
+	wantWaits(t, "after ten returns", waits(p, now, 2, 0), 0, 1000)
+}
+
+// A hold that begins while the store is asked for another one is asked for next.
+func TestAHoldDuringAnExchangeIsNotLost(t *testing.T) {
+	p, now := told(10, 1)
+	p.Join(now)
+	p.Hold(now, time.Second)
+	a, due, _ := p.Ask(now)
+	if !due || a.Hold != 1 {
+		t.Fatalf("the store is asked %+v", a)
+	}
+	p.Answered(now, a, pacing.Slots{})
+	p.Hold(now, time.Second) // with an answer, a hold is the store's
+	now = now.Add(time.Second)
+	a, _, _ = p.Ask(now)
+	p.Hold(now, time.Minute)
+	p.Answered(now, a, pacing.Slots{Moved: a.Hold})
+	now = now.Add(time.Second)
+	if a, due, _ = p.Ask(now); !due || a.Hold != 60 {
+		t.Errorf("the store is asked %+v, %t: want a hold of 60 s", a, due)
+	}
+	p.Answered(now, a, pacing.Slots{Moved: 61})
+	if a, due, _ = p.Ask(now.Add(time.Second)); due {
+		t.Errorf("the store is asked again: %+v", a)
+	}
+}
+
+// What the server states ends no hold, and changes nothing for those that wait.
+func TestAStatedQuotaEndsNoHold(t *testing.T) {
+	p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
+	p.Rand = func() float64 { return 0 }
+	p.Hold(now, time.Minute)
+	p.State(now, 10, 5, 5)
+	if w := p.Wait(now); w != time.Minute {
+		t.Errorf("a hold of a minute: %v", w)
+	}
+	p = new(pacing.Pacer[int])
+	p.Hold(now, time.Minute)
+	waits(p, now, 1, 0)
+	p.State(now, 10, 5, 5)
+	if stated, _ := p.Quota(now); stated != 0 {
+		t.Errorf("while an attempt waits: %v", stated)
+	}
+}
+
+// If a stated quota is wrong, what started under it says nothing about the rate that follows.
+func TestStragglersOfAStatedQuota(t *testing.T) {
+	p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
+	p.State(now, 100, 200, 200)
+	waits(p, now, 120, 0)
+	for range 90 {
+		p.Ended(now)
+	}
+	stated := 100.
+	for range 10 { // a tick makes the minute
+		p.Throttled(now, pacing.Refusal{Hint: 30 * time.Second})
+		now = now.Add(time.Second)
+		if stated, _ = p.Quota(now); stated == 0 {
+			break
+		}
+	}
+	if stated != 0 {
+		t.Fatal("it is not doubted")
+	}
+	before := p.Wait(now)
+	for range 20 {
+		p.Throttled(now, pacing.Refusal{Hint: 30 * time.Second})
+	}
+	if after := p.Wait(now); after != before {
+		t.Errorf("stragglers make the next wait %v, not %v", after, before)
+	}
+}
+
+// Slots of a store keep their distance if the clock of the process is set back.
+func TestSlotsWhenTheClockIsSetBack(t *testing.T) {
+	p, now := told(10, 1)
+	p.Join(now)
+	turn := new(pacing.Turn[int])
+	p.Enter(now, turn, pacing.Never)
+	a, _, _ := p.Ask(now)
+	p.Answered(now, a, pacing.Slots{N: 1, Wait: .2})
+	if w := p.Ready(now.Add(-time.Hour), turn).Round(ms); w != 200*ms {
+		t.Errorf("a slot in 200ms: %v after the clock was set back", w)
+	}
+}
+
 // One throttled attempt holds its own run alone. Half of four hold all.
 func TestToldQuotaHolds(t *testing.T) {
 	p, now := told(10, 1)
