@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +24,7 @@ import (
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/limit"
 	"github.com/goretry/retry/pace"
+	"github.com/goretry/retry/retryhttp"
 	"github.com/goretry/retry/retrytest"
 )
 
@@ -483,6 +486,67 @@ func TestQuotaIsAskedAgain(t *testing.T) {
 	err = retry.Run(t.Context(), h.Policy, func(context.Context) error { return nil })
 	if held := h.Held(); err != nil || len(held) != 1 || held[0].Class != retry.Unprocessed || held[0].Delay != time.Minute {
 		t.Errorf("%v, %+v; want one try more after a broken quota", err, held)
+	}
+}
+
+// A handler's request waits for no guard, but a guard may talk to others until its deadline: the
+// Quota to its server, over a socket.
+func TestQuotaOfAHandler(t *testing.T) {
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked++; asked%2 == 0 {
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	defer server.Close()
+	quota := &guards.Quota{Client: server.Client(), URL: server.URL}
+	handler := retryhttp.LimitHandler(http.NotFoundHandler(), func(*http.Request) []retry.Guard { return []retry.Guard{quota} })
+	for n, want := range []string{"404 ", "429 7", "404 ", "429 7"} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		if got := fmt.Sprint(w.Code, " ", w.Header().Get("Retry-After")); got != want {
+			t.Errorf("request %d: %q, want %q", n+1, got, want)
+		}
+	}
+	if asked != 4 {
+		t.Errorf("the quota was asked %d times", asked)
+	}
+}
+
+// patient is a guard that takes as long as it may, less a nanosecond.
+type patient struct{ had *time.Duration }
+
+func (p patient) Enter(ctx context.Context, e retry.Entry) (retry.Pass, error) {
+	*p.had = e.Patience
+	if e.Patience < time.Hour {
+		time.Sleep(e.Patience - 1)
+	}
+	return retry.Pass{}, ctx.Err()
+}
+
+func (patient) Leave(retry.Pass, retry.Exit) {}
+
+func TestPatienceOfAHandler(t *testing.T) {
+	for _, deadline := range []time.Duration{0, 3 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			var had time.Duration
+			handler := retryhttp.LimitHandler(http.NotFoundHandler(), func(*http.Request) []retry.Guard { return []retry.Guard{patient{&had}} })
+			r, want := httptest.NewRequest(http.MethodGet, "/", nil), time.Duration(math.MaxInt64)
+			if deadline > 0 {
+				ctx, cancel := context.WithTimeout(r.Context(), deadline)
+				defer cancel()
+				r, want = r.WithContext(ctx), deadline
+			}
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			if had != want || w.Code != http.StatusNotFound {
+				t.Errorf("with a deadline of %v: patience %v, want %v; status %d", deadline, had, want, w.Code)
+			}
+			if _, err := (retry.Policy{Guards: []retry.Guard{patient{&had}}}).Admit(r.Context(), retry.Entry{Hedge: true}); err != nil || had != 0 {
+				t.Errorf("a hedge: patience %v, %v", had, err)
+			}
+		})
 	}
 }
 
