@@ -93,6 +93,7 @@ type foreignCall struct {
 	retries *condition // which errors are repeated; nil: those that are not marked
 	hook    hook
 	told    []string // what is different after the fix
+	judge   []string // why only the user can say whether the new call will do
 
 	// Where all that stands.
 	origin  origin     // of the policy

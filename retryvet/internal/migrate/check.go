@@ -139,11 +139,8 @@ func (m *migration) checkOp() string {
 // checkPassed looks at an operation that is a variable: only one that is passed to the
 // function is known to be the same for all attempts.
 func (m *migration) checkPassed(v *types.Var) string {
-	switch {
-	case v.Kind() != types.ParamVar || m.Changes(v):
+	if v.Kind() != types.ParamVar || m.Changes(v) {
 		return "its operation is a variable that may change: " + v.Name()
-	case m.lib.inverse:
-		return "its operation is passed in, as the parameter " + v.Name() + ", and only its callers could mark the other errors instead"
 	}
 	m.kept = append(m.kept, m.op)
 	m.told = append(m.told, "its error is now a *retry.Error, which callers must not compare with ==")

@@ -24,8 +24,10 @@
 // one, or the same RetryIf, it is declared once, in the first file that needs it.
 //
 // No Classify can find a mark of sethvargo/go-retry, whose type has no exported name: if
-// an error that the operation does not mark may have been marked elsewhere, the call
-// stays as it is.
+// an error that the operation does not mark may have been marked elsewhere, or the operation
+// is not in the call, the call stays as it is. The same holds for WithMaxDuration, which
+// cuts the last wait short for one more call. The finding of such a call has the new call,
+// and what the user has to judge.
 //
 // Several calls may get their backoff from one function of the package, or their options
 // from variables of the package. The policy is then declared there, once. It is a
@@ -65,8 +67,9 @@
 //     stay as they are;
 //   - options in the call, in a local slice that is only spread, or in variables of the
 //     package;
-//   - a backoff made in the call, in a local variable that nothing else uses, or by a
-//     function of the package that makes it, sets its fields and returns it;
+//   - a backoff made in the call, in a local variable that nothing else uses, in a variable
+//     of the package that only such calls use, or by a function of the package that makes
+//     it, sets its fields and returns it;
 //   - an ExponentialBackOff literal that sets all fields a run needs;
 //   - durations and limits that are constants, or variables, parameters and fields that keep
 //     their values. If zero means no limit in the old library, the new code has
@@ -84,8 +87,7 @@
 //   - clocks and timers;
 //   - an operation that is a field, a method of an interface or a function of another
 //     package, sleeps, or uses another context;
-//   - options without an exact counterpart, such as sethvargo's WithMaxDuration, which cuts
-//     the last wait short for one more call;
+//   - options without an exact counterpart;
 //   - sethvargo's NewFibonacci, unless its waits are known and at most eight, which become a
 //     Schedule;
 //   - RetryAfter and the like in the operation, or PermanentError where the call's error

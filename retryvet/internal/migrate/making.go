@@ -6,6 +6,7 @@ import (
 	"go/types"
 	"slices"
 
+	"golang.org/x/tools/go/ast/inspector"
 	"golang.org/x/tools/go/types/typeutil"
 
 	"github.com/goretry/retry/retryvet/internal/code"
@@ -62,9 +63,17 @@ func (c *foreignCall) backOffCall(call *ast.CallExpr) string {
 // assignments to it and its fields. All of it goes with the call.
 func (c *foreignCall) backOffVariable(e ast.Expr) string {
 	v := c.Variable(e)
-	const passed = "other code uses its backoff, too"
+	passed := "other code uses its backoff, too"
+	if c.resetInOperation(v) {
+		passed = "its operation resets the backoff: retry.Supervise begins with short waits again after a healthy run"
+	}
 	switch v.Kind() {
 	case types.LocalVar:
+	case types.PackageVar:
+		if v.Pkg() == c.Pkg {
+			return c.backOffOfPackage(v)
+		}
+		return "its backoff is a variable of another package: " + types.ExprString(e)
 	case types.ParamVar:
 		return "its backoff is passed in, as the parameter " + v.Name() + ": let callers pass a retry.Policy"
 	default:
@@ -93,6 +102,59 @@ func (c *foreignCall) backOffVariable(e ast.Expr) string {
 		return passed
 	}
 	return c.madeBefore(v, c.made[v])
+}
+
+// backOffOfPackage understands a backoff in a variable of the package that keeps its first
+// value. Calls begin with it anew, as each resets it.
+func (c *foreignCall) backOffOfPackage(v *types.Var) string {
+	made := c.First(v)
+	switch {
+	case made == nil || c.Changes(v):
+		return "its backoff is a variable that may change: " + v.Name()
+	case c.lib.resumes:
+		return "each call goes on with the backoff where the call before stopped"
+	}
+	for at := range c.Root.Preorder((*ast.Ident)(nil)) {
+		if id := at.Node().(*ast.Ident); c.TypesInfo.Uses[id] == v && !c.isArgument(at) {
+			return "other code uses its backoff, too"
+		}
+	}
+	before := len(c.origin.reads)
+	if reason := c.backOff(made); reason != "" {
+		return reason
+	}
+	if len(c.origin.reads) > before {
+		return "its backoff was made with the first value of " + c.origin.reads[before].Name()
+	}
+	c.origin.add(v)
+	c.origin.options = append(c.origin.options, v)
+	return ""
+}
+
+// isArgument reports whether the library is given what stands at, and nobody else.
+func (c *foreignCall) isArgument(at inspector.Cursor) bool {
+	call, ok := at.Parent().Node().(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	path, _ := c.Callee(call)
+	return c.libraryOf(path) == c.lib
+}
+
+// resetInOperation reports whether the operation resets the backoff v.
+func (c *foreignCall) resetInOperation(v *types.Var) bool {
+	body := c.opBody()
+	if body == nil {
+		return false
+	}
+	found := false
+	ast.Inspect(body, func(n ast.Node) bool {
+		if stmt, ok := n.(ast.Stmt); ok {
+			found = found || c.resets(stmt, v)
+		}
+		return !found
+	})
+	return found
 }
 
 // madeBefore understands the last of the values that v got. Where it is made of v, that

@@ -100,11 +100,16 @@ func (m *migration) hasOperation(id *ast.Ident) bool {
 	return ok && code.Within(id, lit)
 }
 
+// turnElsewhere says what is to be done where -fix cannot turn the marks round.
+const turnElsewhere = "there RetryableError(err) must become err, and each other error retry.Stop(err)"
+
 // turnMarks turns the marks of the operation round: there an error is repeated if it is
 // marked, here unless it is.
 func (m *migration) turnMarks() string {
 	if m.literal == nil {
-		return "its operation is not a literal in the call, in which -fix could mark the other errors instead"
+		m.judge = append(m.judge, "its operation is not a literal in the call, and "+turnElsewhere)
+		m.repeatsMarked(false)
+		return ""
 	}
 	count := m.TypesInfo.TypeOf(m.literal).(*types.Signature).Results().Len()
 	turned := map[*ast.Ident]bool{}
@@ -147,13 +152,20 @@ func (m *migration) turnMarks() string {
 	case reason != "":
 		return reason
 	case unmarked && m.mayBeMarked():
-		return "its operation may return an error that other code marked with RetryableError"
+		m.judge = append(m.judge, "its operation may return an error that other code marks, and "+turnElsewhere)
+		known = false
 	}
-	if !known && m.attempts != "1" {
-		m.repeats = more
-		m.told = append(m.told, "Classify repeats every error, as before those that were marked: delete it to let retry.DefaultClassifier decide")
-	}
+	m.repeatsMarked(known)
 	return ""
+}
+
+// repeatsMarked repeats what was marked before, unless DefaultClassifier is known to do so.
+func (m *migration) repeatsMarked(known bool) {
+	if known || m.attempts == "1" {
+		return
+	}
+	m.repeats = more
+	m.told = append(m.told, "Classify repeats every error, as before those that were marked: delete it to let retry.DefaultClassifier decide")
 }
 
 // marked returns the call that marks the error e, and what it marks: e is that call, or

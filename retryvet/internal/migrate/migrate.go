@@ -58,6 +58,8 @@ func (p *pass) run() {
 		}
 		switch {
 		case m.refusal != "":
+		case len(m.judge) > 0:
+			m.refusal = strings.Join(m.judge, "; ") + ". By hand: " + strings.Join(append([]string{m.byHand()}, m.told...), "; ")
 		case ast.IsGenerated(m.file):
 			m.refusal = "its file is generated"
 		case p.Ignores(check, m.call.Pos()):

@@ -71,7 +71,8 @@ func sethvargoMakes(c *foreignCall, name string, made *ast.CallExpr) (reason str
 	case "WithFullJitter":
 		w.jitter.text = fullJitter
 	case "WithMaxDuration":
-		return "WithMaxDuration cuts the last wait short for one more call, which MaxElapsed does not"
+		c.judge = append(c.judge, "WithMaxDuration cuts the last wait short for one more call, and MaxElapsed does not")
+		return c.limitElapsed(made.Args[0])
 	default:
 		return name + " has no exact counterpart"
 	}

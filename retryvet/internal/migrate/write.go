@@ -3,6 +3,7 @@ package migrate
 import (
 	"fmt"
 	"go/ast"
+	"go/types"
 	"slices"
 	"strings"
 
@@ -145,6 +146,24 @@ func (m *migration) text(im *importer, s *sources) (string, string) {
 		}
 	}
 	return text, reason
+}
+
+// byHand returns the call that takes the place of the old one on one line, for the user to
+// judge: with the usual names of packages, and a literal operation as op.
+func (m *migration) byHand() string {
+	im := &importer{pass: m.pass, plan: &plan{}, retry: "retry", context: "context", std: map[string]string{}, needs: map[string]bool{}}
+	for _, s := range standard {
+		im.std[s.path] = s.path
+	}
+	ctx, op := "context.Background()", "op"
+	if m.ctx != nil {
+		ctx = types.ExprString(m.ctx)
+	}
+	if m.literal == nil {
+		op = types.ExprString(m.op)
+	}
+	text, _ := im.resolve(fmt.Sprintf("%s.%s(%s, %s, %s)", qualifier, m.verb(), ctx, inline(m.fields(im, m.repeats)), op))
+	return strings.ReplaceAll(text, qualifier, im.retry)
 }
 
 // policyField is one field of the policy's literal.

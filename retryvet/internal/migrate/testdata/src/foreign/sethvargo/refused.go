@@ -40,7 +40,7 @@ func endless(ctx context.Context) error {
 }
 
 func unknown(ctx context.Context, c client) error {
-	return retry.Do(ctx, retry.NewConstant(time.Second), func(ctx context.Context) error { // want `not rewritten: its operation may return an error that other code marked with RetryableError`
+	return retry.Do(ctx, retry.NewConstant(time.Second), func(ctx context.Context) error { // want `not rewritten: its operation may return an error that other code marks, and there RetryableError\(err\) must become err`
 		err := c.Ping(ctx)
 		if errors.Is(err, context.DeadlineExceeded) {
 			return retry.RetryableError(err)
@@ -57,7 +57,7 @@ func temporary(ctx context.Context) error {
 }
 
 func elsewhere(ctx context.Context) error {
-	return retry.Do(ctx, retry.NewConstant(time.Second), func(ctx context.Context) error { // want `not rewritten: its operation may return an error that other code marked with RetryableError`
+	return retry.Do(ctx, retry.NewConstant(time.Second), func(ctx context.Context) error { // want `not rewritten: its operation may return an error that other code marks, and there RetryableError\(err\) must become err`
 		return temporary(ctx)
 	})
 }

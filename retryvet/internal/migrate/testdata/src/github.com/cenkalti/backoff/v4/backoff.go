@@ -40,8 +40,10 @@ func (*ExponentialBackOff) Reset()                     {}
 func (*ExponentialBackOff) NextBackOff() time.Duration { return 0 }
 
 const (
-	DefaultMaxInterval = 60 * time.Second
-	Stop               = time.Duration(-1)
+	DefaultRandomizationFactor = 0.5
+	DefaultMultiplier          = 1.5
+	DefaultMaxInterval         = 60 * time.Second
+	Stop                       = time.Duration(-1)
 )
 
 type ExponentialBackOff struct {
