@@ -30,6 +30,10 @@ type library struct {
 	clients []string // types that do, whose literals are reported
 	instead string   // what to do by hand, since no call can be rewritten; "": read understands some
 
+	// write returns what to write by hand in place of a call, and what is different then,
+	// or nil. Only one with instead has it; nil: there is nothing for any call.
+	write func(c *foreignCall) []string
+
 	// read fills in what is understood of a call, or says why it cannot be rewritten.
 	read func(c *foreignCall) (reason string)
 

@@ -95,7 +95,8 @@
 //   - an error that the caller compares or asserts;
 //   - a run that nothing would end, or a call within another retry.
 //
-// Of hashicorp/go-retryablehttp, NewClient, Get, Head, Post and PostForm are reported.
+// Of hashicorp/go-retryablehttp, NewClient, Get, Head, Post and PostForm are reported, and
+// for a NewClient whose fields are set beside it the client to write instead.
 //
 // # To add a library
 //

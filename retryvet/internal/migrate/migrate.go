@@ -125,6 +125,11 @@ func (p *pass) reportClient(lit *ast.CompositeLit) {
 // understand reads the call, or says why it cannot be rewritten.
 func (c *foreignCall) understand() (reason string) {
 	if c.lib.instead != "" {
+		if c.lib.write != nil {
+			if texts := c.lib.write(c); texts != nil {
+				return "other code may know its type. By hand: " + strings.Join(texts, "; ")
+			}
+		}
 		return c.lib.instead
 	}
 	reason = c.lib.read(c)
