@@ -13,6 +13,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
+	"github.com/goretry/retry/internal/nearest"
 )
 
 // format writes a policy, and returns an error if a part of it has no text.
@@ -276,7 +277,7 @@ func (l *line) read(r *reader) {
 			for _, f := range l.fields() {
 				known = append(known, f.name)
 			}
-			r.fail(start, "unknown field %q: want one of %s", name, strings.Join(known, ", "))
+			r.fail(start, "unknown field %q: want one of %s%s", name, strings.Join(known, ", "), nearest.Hint(name, "", known...))
 			return
 		}
 		if _, twice := at[name]; twice {
@@ -404,7 +405,7 @@ func (r *reader) kind(what string, known []any) any {
 		}
 		names = append(names, name)
 	}
-	r.fail(start, "unknown %s %q: want one of %s", what, word, strings.Join(names, ", "))
+	r.fail(start, "unknown %s %q: want one of %s%s", what, word, strings.Join(names, ", "), nearest.Hint(word, "", names...))
 	return nil
 }
 
@@ -438,7 +439,8 @@ func (r *reader) jitter() *retry.Jitter {
 	case "between":
 		r.arguments(&j.Low, &j.High, &j.Plus)
 	default:
-		r.fail(start, "unknown jitter %q: want full, equal, none, plusminus(0.2), plus(100ms) or between(0.5,1.5)", word)
+		r.fail(start, "unknown jitter %q: want full, equal, none, plusminus(0.2), plus(100ms) or between(0.5,1.5)%s", word,
+			nearest.Hint(word, "", "full", "equal", "none", "plusminus", "plus", "between"))
 	}
 	return &j
 }
