@@ -4,12 +4,15 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/goretry/retry/internal/nearest"
 )
 
 // param is a line of a command's table of flags, and the flag's value. What value
@@ -27,6 +30,51 @@ type param struct {
 type options struct {
 	*flag.FlagSet
 	params []param
+	groups []group // of the flags, as help writes them; nil: all in one
+}
+
+// group is flags that belong together.
+type group struct{ title, flags string }
+
+// printFlags writes what the flags mean, those of no group first.
+func (o *options) printFlags(w io.Writer) {
+	rest, grouped := "", " "
+	for _, g := range o.groups {
+		grouped += g.flags + " "
+	}
+	o.VisitAll(func(f *flag.Flag) {
+		if !strings.Contains(grouped, " "+f.Name+" ") {
+			rest += f.Name + " "
+		}
+	})
+	for _, g := range append([]group{{"Flags", rest}}, o.groups...) {
+		names := slices.DeleteFunc(strings.Fields(g.flags), func(name string) bool { return o.Lookup(name) == nil })
+		if len(names) > 0 {
+			fmt.Fprintf(w, "\n%s:\n", g.title)
+		}
+		for _, name := range names {
+			f, one := o.Lookup(name), flag.NewFlagSet("", flag.ContinueOnError) // which would sort them
+			one.SetOutput(w)
+			one.Var(f.Value, f.Name, f.Usage)
+			one.Lookup(name).DefValue = f.DefValue
+			one.PrintDefaults()
+		}
+	}
+}
+
+// explained is the error of parsing the flags, with what an unknown one may have meant.
+func (o *options) explained(err error) error {
+	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
+		return o.noFlag(name)
+	}
+	return err
+}
+
+// noFlag is the error of a flag that is none.
+func (o *options) noFlag(name string) error {
+	var names []string
+	o.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
+	return fmt.Errorf("-%s: no such flag%s", name, nearest.Hint(name, "-", names...))
 }
 
 // The most of something, which is what a machine holds, the most per second, and the
@@ -84,7 +132,7 @@ func (p param) Set(text string) (err error) {
 		*x = append(*x, text)
 	case *string:
 		if *x = text; p.words != "" && !slices.Contains(strings.Fields(p.words), text) {
-			return fmt.Errorf("want one of %s", strings.ReplaceAll(p.words, " ", ", "))
+			return fmt.Errorf("want one of %s%s", strings.ReplaceAll(p.words, " ", ", "), nearest.Hint(text, "", strings.Fields(p.words)...))
 		}
 	case *uint64:
 		if *x, err = strconv.ParseUint(text, 10, 64); err != nil {

@@ -20,7 +20,8 @@ import (
 )
 
 func init() { // what needs net/http is left out of a page's program
-	commands["live"] = command{reported(live), "live -policy 'attempts=4 budget=earned' -processes 10 -rate 150/s -workers 10 -service 50ms -outage 3s -duration 40s"}
+	commands["live"] = command{reported(live), "do in real time, with a real server on this machine, what try simulates; draw both",
+		"live -policy 'attempts=4 budget=earned' -processes 10 -rate 150/s -workers 10 -service 50ms -outage 3s -duration 40s"}
 }
 
 func live(o *options) job {

@@ -53,6 +53,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -63,12 +64,16 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/tabwriter"
+
+	"github.com/goretry/retry/internal/nearest"
 )
 
 // command is a thing to run: define adds its flags to a set, and returns what to do
 // once they are read. live and serve add themselves.
 type command struct {
 	define  func(o *options) action
+	does    string // in a line
 	example string
 }
 
@@ -80,16 +85,23 @@ type action func(ctx context.Context, stdout io.Writer) error
 type job func(ctx context.Context) (*report, error)
 
 var commands = map[string]command{
-	"try":               {reported(try), "try -policy '" + policyExample + "' -processes 30 -rate 150/s -workers 10 -service 50ms -outage 3s"},
-	"find":              {reported(find), "find -for outage -policy 'attempts=4 budget=earned' -rate 150/s -workers 10 -service 50ms"},
-	"fit":               {reported(fit), "fit -log access.log"},
-	"run contention":    {reported(contention), "run contention -clients 10,100 -trials 100 -seed 1"},
-	"run amplification": {reported(amplification), "run amplification -failure 0.1,0.5 -clients 100 -rate 10"},
-	"run budgets":       {reported(budgets), "run budgets -every 7"},
-	"run collapse":      {reported(collapse), "run collapse -spike 80/s -format svg -o collapse.svg"},
-	"run herd":          {reported(herd), "run herd -clients 1000 -base 100ms"},
-	"run layers":        {reported(layers), "run layers -attempts 3,4 -depth 1,2,3"},
-	"run quotas":        {reported(quotas), "run quotas -processes 1,12,200 -load 1.5"},
+	"try": {reported(try), "simulate an outage or a spike, with your policies and with each budget; say which to choose",
+		"try -policy '" + policyExample + "' -processes 30 -rate 150/s -workers 10 -service 50ms -outage 3s"},
+	"find": {reported(find), "search for the longest outage, the least spare capacity or the largest ratio that a policy survives",
+		"find -for outage -policy 'attempts=4 budget=earned' -rate 150/s -workers 10 -service 50ms"},
+	"fit": {reported(fit), "derive the flags of try from an access log", "fit -log access.log"},
+	"run contention": {reported(contention), "clients update the same row: which backoff ends that soonest, and with the fewest calls?",
+		"run contention -clients 10,100 -trials 100 -seed 1"},
+	"run amplification": {reported(amplification), "a share of the requests fails: how many more do retries send?",
+		"run amplification -failure 0.1,0.5 -clients 100 -rate 10"},
+	"run budgets": {reported(budgets), "rules of budgets in many set-ups; -every 7: in a seventh of them", "run budgets -every 7"},
+	"run collapse": {reported(collapse), "a spike overloads a server, and retries keep it down",
+		"run collapse -spike 80/s -format svg -o collapse.svg"},
+	"run herd": {reported(herd), "all clients fail at once: how many retry at once?", "run herd -clients 1000 -base 100ms"},
+	"run layers": {reported(layers), "each layer of services retries: how many requests reach the last?",
+		"run layers -attempts 3,4 -depth 1,2,3"},
+	"run quotas": {reported(quotas), "a server with quotas, and what clients of several kinds get from it",
+		"run quotas -processes 1,12,200 -load 1.5"},
 }
 
 // usageError says what is wrong with an argument.
@@ -111,7 +123,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	}
 	code = 1
 	if _, ok := errors.AsType[usageError](err); ok {
-		code, err = 2, fmt.Errorf("%w; for example: retrysim %s", err, example)
+		code, err = 2, fmt.Errorf("%w\nfor example: retrysim %s", err, example)
 	}
 	fmt.Fprintln(stderr, "retrysim:", err)
 	return code
@@ -131,13 +143,9 @@ func execute(ctx context.Context, args []string, stdout io.Writer) (example stri
 	c, known := commands[name]
 	switch args = slices.Clone(args[n:]); {
 	case name == "run" || isHelp(strings.TrimPrefix(name, "run ")):
-		for _, name := range slices.Sorted(maps.Keys(commands)) {
-			fmt.Fprintln(stdout, "retrysim", commands[name].example)
-		}
-		_, err = io.WriteString(stdout, "add -help for the flags of each\n")
-		return "", err
+		return "", help(stdout)
 	case !known:
-		return commands["try"].example, wrong("want try, find, live, serve, fit, or run and an experiment, not %q", name)
+		return commands["try"].example, unknown(name)
 	case len(args) > 0 && isHelp(args[0]):
 		args = []string{"-help"}
 	}
@@ -146,16 +154,54 @@ func execute(ctx context.Context, args []string, stdout io.Writer) (example stri
 	do := c.define(o)
 	switch err := o.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(stdout, "for example: retrysim %s\n", c.example)
-		o.SetOutput(stdout)
-		o.PrintDefaults()
+		fmt.Fprintf(stdout, "retrysim %s: %s\n\nfor example: retrysim %s\n", name, c.does, c.example)
+		o.printFlags(stdout)
 		return "", nil
 	case err != nil:
-		return c.example, usageError{err}
+		return c.example, usageError{o.explained(err)}
 	case o.NArg() > 0:
 		return c.example, wrong("want flags only, not %q", o.Arg(0))
 	}
 	return c.example, do(ctx, stdout)
+}
+
+// help writes what each command does, with an example.
+func help(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("retrysim simulates what a retry policy does to a service, in virtual time. Begin with:\n\n  retrysim try\n\nThe commands:\n\n")
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	names := slices.SortedFunc(maps.Keys(commands), func(a, b string) int {
+		return cmp.Or(strings.Count(a, " ")-strings.Count(b, " "), strings.Compare(a, b)) // experiments last
+	})
+	for _, name := range names {
+		fmt.Fprintf(t, "  %s\t%s\n", name, commands[name].does)
+	}
+	_ = t.Flush()
+	b.WriteString("\nFor example:\n\n")
+	for _, name := range names {
+		fmt.Fprintf(&b, "  retrysim %s\n", commands[name].example)
+	}
+	b.WriteString("\nretrysim help try explains the flags of try, and so on.\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// unknown is the error of a command that is none. An experiment may stand without run.
+func unknown(name string) error {
+	var names []string
+	for _, known := range slices.Sorted(maps.Keys(commands)) {
+		if experiment, ok := strings.CutPrefix(known, "run "); ok && experiment == strings.TrimPrefix(name, "run ") {
+			return wrong("no command %q; did you mean %s?", name, known)
+		}
+		names = append(names, known)
+	}
+	if name == "" {
+		return wrong("want a command: see retrysim help")
+	}
+	if strings.HasPrefix(name, "run ") {
+		return wrong("no experiment %q: see retrysim help%s", name, nearest.Hint(name, "", names...))
+	}
+	return wrong("no command %q: see retrysim help%s", name, nearest.Hint(name, "", append(names, "help")...))
 }
 
 // reported makes a job an action, which has flags for its report, and writes it.

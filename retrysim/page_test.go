@@ -107,3 +107,38 @@ func TestThePageIsSmall(t *testing.T) {
 		t.Errorf("the page has %d lines, want at most 500", lines)
 	}
 }
+
+// What a control of the policy offers is a word that a policy may have.
+func TestChoicesArePolicies(t *testing.T) {
+	page, err := os.ReadFile("page/index.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	choices := 0
+	try := func(field, value string) {
+		if value == "" || value == "none" || value == "default" {
+			return
+		}
+		choices++
+		if _, err := parse(field + "=" + value); err != nil {
+			t.Errorf("%s=%s: %v", field, value, err)
+		}
+	}
+	for _, control := range regexp.MustCompile(`(?s)<select data-field="(\w+)">(.*?)</select>`).FindAllStringSubmatch(string(page), -1) {
+		for _, option := range regexp.MustCompile(`(<option[^>]*>)([^<]*)</option>`).FindAllStringSubmatch(control[2], -1) {
+			value, ok := attribute(option[1], "value")
+			if !ok {
+				value = option[2]
+			}
+			try(control[1], value)
+		}
+	}
+	for _, control := range regexp.MustCompile(`<input data-field="(\w+)" data-steps="([^"]*)">`).FindAllStringSubmatch(string(page), -1) {
+		for value := range strings.FieldsSeq(control[2]) {
+			try(control[1], value)
+		}
+	}
+	if choices < 15 {
+		t.Errorf("the page has %d choices", choices)
+	}
+}

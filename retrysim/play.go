@@ -144,7 +144,7 @@ func readLink(link string) (*options, *scenario, error) {
 	x := newScenario(o)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if o.Lookup(name) == nil {
-			return nil, nil, fmt.Errorf("-%s: no such flag", name)
+			return nil, nil, o.noFlag(name)
 		}
 		for _, text := range values[name] {
 			if err := o.Set(name, text); err != nil {

@@ -361,18 +361,18 @@ func TestLivePicturesBothOnOneAxis(t *testing.T) {
 	}
 }
 
-func TestBadArgumentsGetOneLineAndAnExample(t *testing.T) {
+func TestBadArgumentsGetALineAndAnExample(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                                           `want try, find, live, serve, fit, or run and an experiment, not ""; for example: retrysim try -policy 'attempts=4`,
-		"walk":                                       `not "walk"`,
-		"run -clients 5":                             `not "run -clients"`,
-		"run storms":                                 `not "run storms"`,
-		"run herd -clients 5000001":                  `want a whole number from 1 to 5000000; for example: retrysim run herd -clients 1000 -base 100ms`,
+		"":                                           "retrysim: want a command: see retrysim help\nfor example: retrysim try -policy 'attempts=4",
+		"walk":                                       "retrysim: no command \"walk\": see retrysim help\n",
+		"run -clients 5":                             "no experiment \"run -clients\": see retrysim help\n",
+		"run storms":                                 "no experiment \"run storms\": see retrysim help\n",
+		"run herd -clients 5000001":                  "want a whole number from 1 to 5000000\nfor example: retrysim run herd -clients 1000 -base 100ms",
 		"run herd -clients x":                        `invalid value "x" for flag -clients: want a whole number from 1 to 5000000`,
 		"run herd -clients 1.5":                      `want a whole number from 1`,
 		"run herd -base 0":                           `want a time of 1µs or more, such as`,
 		"run herd -base -5s":                         `want a time of`,
-		"run herd -speed 5":                          `flag provided but not defined: -speed`,
+		"run herd -velocity 5":                       "retrysim: -velocity: no such flag\n",
 		"run herd 1000":                              `want flags only, not "1000"`,
 		"run herd -seed -1":                          `want a whole number, such as 1`,
 		"run herd -format pdf":                       `want one of text, json, svg, html`,
@@ -426,12 +426,48 @@ func TestBadArgumentsGetOneLineAndAnExample(t *testing.T) {
 		"live -capacity 100":                         `-capacity: live has an open load`,
 		"live -outage-answer refused":                `live can hang, or answer 503 or 429`,
 		"live -workers 0":                            `want one policy, and a worker or more`,
-		"fit":                                        `-log: want a file; for example: retrysim fit -log access.log`,
+		"fit":                                        "-log: want a file\nfor example: retrysim fit -log access.log",
 	} {
 		out, errs, code := retrysim(t.Context(), strings.Fields(args)...)
-		if code != 2 || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, want) || !strings.Contains(errs, "; for example: retrysim ") {
+		if code != 2 || out != "" || strings.Count(errs, "\n") != 2 || !strings.Contains(errs, want) || !strings.Contains(errs, "\nfor example: retrysim ") {
 			t.Errorf("retrysim %s: code %d, %q, want 2 and %s", args, code, errs, want)
 		}
+	}
+}
+
+// A word that is none gets the nearest one, wherever it stands.
+func TestDidYouMean(t *testing.T) {
+	for args, want := range map[string]string{
+		"tri":                              "try",
+		"hepl":                             "help",
+		"help finf":                        "find",
+		"Serve":                            "serve",
+		"herd":                             "run herd",
+		"run hird":                         "run herd",
+		"run ampl":                         "run amplification",
+		"try -prosesses 3":                 "-processes",
+		"find -polcy attempts=4":           "-policy",
+		"run herd --client 5":              "-clients",
+		"try -discipline lfio":             "lifo",
+		"find -for outages":                "outage",
+		"run herd -format SVG":             "svg",
+		"try -policy atempts=4":            "attempts",
+		"try -policy backoff=exponental":   "exponential",
+		"try -policy attempts=4,budget=ok": "",
+		"try -policy budget=earnd":         "earned",
+		"live -policy jitter=equals":       "equal",
+	} {
+		_, errs, code := retrysim(t.Context(), strings.Fields(args)...)
+		if want != "" {
+			want = "; did you mean " + want + "?\n"
+		}
+		if code != 2 || !strings.Contains(errs, want) || want == "" && strings.Contains(errs, "did you mean") {
+			t.Errorf("retrysim %s: code %d, %q, want %q", args, code, errs, want)
+		}
+	}
+	_, _, err := readLink("rats=4")
+	if err == nil || err.Error() != "-rats: no such flag; did you mean -rate?" {
+		t.Errorf("a link: %v", err)
 	}
 }
 
@@ -442,13 +478,59 @@ func TestHelp(t *testing.T) {
 			if !strings.HasPrefix(c.example, name+" ") || !strings.Contains(out, "retrysim "+c.example+"\n") {
 				t.Errorf("retrysim %q does not show an example of %s: %s", args, name, out)
 			}
+			line := regexp.MustCompile(`(?m)^  ` + name + ` +` + regexp.QuoteMeta(c.does) + `$`).FindString(out)
+			if c.does == "" || line == "" || len(line) > 120 {
+				t.Errorf("retrysim %q does not say in a line what %s does: %s", args, name, out)
+			}
 		}
 	}
 	for _, args := range []string{"try -help", "try help", "help try", "run herd -h", "help run herd", "find -help", "live help", "help fit"} {
 		words := strings.Fields(args)
-		if out := output(t, words...); !strings.HasPrefix(out, "for example: retrysim ") || !strings.Contains(out, "\n  -format kind\n") {
+		if out := output(t, words...); !strings.HasPrefix(out, "retrysim ") || !strings.Contains(out, "\nfor example: retrysim ") || !strings.Contains(out, "\n  -format kind\n") {
 			t.Errorf("retrysim %s: %s", args, out)
 		}
+	}
+}
+
+// Help has the flags of a scenario in groups, those of the page in the same, and each once,
+// with the default that it has without the other arguments.
+func TestHelpGroupsFlagsAsThePage(t *testing.T) {
+	page, err := os.ReadFile("page/index.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := &options{FlagSet: flag.NewFlagSet("", flag.ContinueOnError)}
+	reported(try)(all)
+	out := output(t, "try", "-rate", "7", "-h")
+	sections := map[string]string{}
+	for _, g := range groups {
+		_, rest, _ := strings.Cut(out, "\n\n"+g.title+":\n")
+		sections[g.title], _, _ = strings.Cut(rest, "\n\n")
+	}
+	all.VisitAll(func(f *flag.Flag) {
+		if n := strings.Count(out, "\n  -"+f.Name+" ") + strings.Count(out, "\n  -"+f.Name+"\n"); n != 1 {
+			t.Errorf("-%s is there %d times: %s", f.Name, n, out)
+		}
+	})
+	if strings.Contains(out, "\nFlags:") {
+		t.Errorf("some flags of try are in no group: %s", out)
+	}
+	if !strings.Contains(out, "(default 150)") || strings.Contains(out, "(default 7)") {
+		t.Errorf("-rate has another default: %s", out)
+	}
+	named := 0
+	for _, set := range regexp.MustCompile(`(?s)<fieldset[^>]*><legend>([^<]*)</legend>(.*?)</fieldset>`).FindAllStringSubmatch(string(page), -1) {
+		for _, control := range regexp.MustCompile(` name="([^"]*)"`).FindAllStringSubmatch(set[2], -1) {
+			if named++; !strings.Contains("\n"+sections[set[1]], "\n  -"+control[1]) {
+				t.Errorf("-%s is under %q on the page, and not in help", control[1], set[1])
+			}
+		}
+	}
+	if named < 15 {
+		t.Errorf("the page has %d controls", named)
+	}
+	if found := output(t, "find", "-h"); !strings.Contains(found, "\nFlags:\n  -for word\n") || !strings.Contains(found, "\nYour fleet:\n") {
+		t.Errorf("find -h: %s", found)
 	}
 }
 

@@ -52,6 +52,16 @@ var answers = map[string]storm.Answer{"hang": storm.Hang, "503": storm.Unavailab
 
 var disciplines = map[string]storm.Discipline{"fifo": storm.FIFO, "lifo": storm.LIFO, "random": storm.Random, "sharing": storm.Sharing}
 
+// groups are the flags of a scenario. The page of serve has the same.
+var groups = []group{
+	{"Your policy", "policy limit pace hedge"},
+	{"What goes wrong", "outage outage-answer outage-factor at spike spike-for failure lost gateway sick"},
+	{"Your fleet", "processes calls-per-process rate timeout shared budget-per-shard closed clients network"},
+	{"Your server", "workers service queue full refusing abandoned discipline spread slowdown capacity latency quota shards replicas"},
+	{"The simulation", "duration seeds seed"},
+	{"Output", "format o"},
+}
+
 // newScenario adds the flags of a scenario, which has outages like this one.
 func newScenario(o *options) *scenario {
 	x := &scenario{
@@ -61,47 +71,48 @@ func newScenario(o *options) *scenario {
 		spread: "fixed", discipline: "fifo", abandoned: "served", full: "503", answer: "hang", factor: 3,
 		seeds: 20, most: many,
 	}
+	o.groups = groups
 	o.add(
-		param{"policy", &x.texts, 0, 0, "", "a `policy`, such as '" + policyExample + "'; may be repeated"},
+		param{"policy", &x.texts, 0, 0, "", "a `policy`, such as '" + policyExample + "'; repeat the flag to compare several"},
 		param{"processes", &x.Processes, 1, 1e6, "", "`number` of processes that call, with a budget each"},
 		param{"shared", &x.Shared, 0, 0, "", "all processes share one budget"},
 		param{"calls-per-process", &x.CallsPerProcess, 0, many, "", "`number` of calls after which a process ends, and a new one takes its place; 0: never"},
-		param{"rate", &x.Rate, 1e-3, fast, "", "calls per second of all processes, a `rate`"},
-		param{"closed", &x.Closed, 0, 0, "", "clients make one call at a time and think in between"},
+		param{"rate", &x.Rate, 1e-3, fast, "", "calls of all processes together, a `rate`: 150/s or 150"},
+		param{"closed", &x.Closed, 0, 0, "", "clients make one call at a time and think in between; they would make -rate calls if every answer came at once"},
 		param{"clients", &x.Clients, 1, many, "", "`number` of clients, with -closed"},
 		param{"failure", &x.Failure, 0, 1, "", "`share` of requests that fail at any time"},
-		param{"lost", &x.Lost, 0, 1, "", "`share` of the other requests whose answer gets lost at any time"},
-		param{"shards", &x.shards, 0, 1e4, "", "`number` of servers, each as below, to one of which a call belongs"},
-		param{"replicas", &x.replicas, 0, 1e4, "", "in place of shards: `number` of servers behind a balancer, which sends each request to any of them"},
-		param{"sick", &x.sick, 0, 1e4, "", "`number` of the servers that have the outage; 0: all"},
+		param{"lost", &x.Lost, 0, 1, "", "`share` of the other requests that the server does, but whose answer gets lost"},
+		param{"shards", &x.shards, 0, 1e4, "", "`number` of servers, each with these workers or this capacity; a call belongs to one of them"},
+		param{"replicas", &x.replicas, 0, 1e4, "", "in place of -shards: `number` of servers behind a balancer, which sends each request to any of them"},
+		param{"sick", &x.sick, 0, 1e4, "", "`number` of the shards or replicas that have the outage; 0: all"},
 		param{"budget-per-shard", &x.Apart, 0, 0, "", "each process has a budget for each shard"},
 		param{"workers", &x.Workers, 0, 1e6, "", "`number` of requests that the server works on at once"},
-		param{"service", &x.service, 0, 3600, "", "`time` that a worker takes for one"},
-		param{"capacity", &x.Capacity, 0, fast, "", "in place of workers: requests that the server can do, a `rate`"},
+		param{"service", &x.service, 0, 3600, "", "`time` that a worker takes for a request"},
+		param{"capacity", &x.Capacity, 0, fast, "", "in place of -workers and -service: requests that the server can do, a `rate`"},
 		param{"latency", &x.latency, 0, 3600, "", "with -capacity: `time` that a request takes besides"},
-		param{"spread", &x.spread, 0, 0, "fixed exponential", "`kind` of the server's times"},
+		param{"spread", &x.spread, 0, 0, "fixed exponential", "`kind` of random times that the server takes for requests"},
 		param{"slowdown", &x.Slowdown, 0, 3600, "", "`time` added for each request that the server works on"},
 		param{"discipline", &x.discipline, 0, 0, "fifo lifo random sharing", "which of the waiting requests is next, or that all share the workers, a `word`"},
 		param{"abandoned", &x.abandoned, 0, 0, "served dropped", "what becomes of requests that nobody waits for, a `word`"},
 		param{"queue", &x.Queue, -1, many, "", "`number` of requests that may wait; 0: no limit; -1: none may"},
 		param{"full", &x.full, 0, 0, "503 429 refused", "`answer` of a full queue"},
-		param{"refusing", &x.Refusing, 0, 3600, "", "`time` of a worker that such an answer costs"},
+		param{"refusing", &x.Refusing, 0, 3600, "", "`time` of a worker that the answer of a full queue costs"},
 		param{"outage", &x.outage, 0, 86400, "", "`time` for which the server does no work, or works slowly; 0: none"},
 		param{"outage-answer", &x.answer, 0, 0, "hang 503 429 refused slow", "`answer` in the outage"},
 		param{"outage-factor", &x.factor, 1, 1e6, "", "how many `times` as long work takes in a brown-out, which is -outage-answer slow"},
 		param{"at", &x.at, 2, 86400, "", "`time` at which outage and spike begin"},
-		param{"spike", &x.spike, 0, fast, "", "calls in a spike, a `rate`; 0: no spike"},
-		param{"spike-for", &x.spikeFor, 1e-3, 86400, "", "`time` that it lasts"},
+		param{"spike", &x.spike, 0, fast, "", "calls of all processes in a spike, a `rate`; then no outage unless -outage is given; 0: no spike"},
+		param{"spike-for", &x.spikeFor, 1e-3, 86400, "", "`time` that the spike lasts"},
 		param{"timeout", &x.Timeout, 1e-6, 86400, "", "`time` that a client waits if its policy has no attempt_timeout"},
 		param{"gateway", &x.Gateway, 0, 86400, "", "`time` after which a gateway before the server answers 503; 0: there is none"},
 		param{"network", &x.Network, 0, 3600, "", "mean `time` of a message, each way"},
 		param{"limit", &x.limits, 1, 65535, "", "each process has a limit.Limit around its attempts: `START,MIN,MAX` places"},
 		param{"quota", &x.Quota.Rate, 0, fast, "", "requests allowed, as many at once as in a second; beyond it 429: a `rate`; 0: no quota"},
 		param{"pace", &x.paced, 0, 0, "", "each process has a pace.Pace around its attempts"},
-		param{"hedge", &x.hedge, 0, 0, "", "attempts are hedged after a `delay`, or adaptive"},
+		param{"hedge", &x.hedge, 0, 0, "", "a second request runs beside one that takes longer than a `delay`, or than most: adaptive"},
 		param{"duration", &x.Duration, 0, 86400, "", "`time` simulated; 0: as long as it takes to tell"},
-		param{"seeds", &x.seeds, 1, 1e6, "", "`number` of runs that chance decides apart"},
-		param{"seed", &x.Seed, 0, 0, "", "`number` of the first of them"},
+		param{"seeds", &x.seeds, 1, 1e6, "", "`number` of runs, each with other random numbers"},
+		param{"seed", &x.Seed, 0, 0, "", "`number` that the random numbers of the first run follow from"},
 	)
 	return x
 }

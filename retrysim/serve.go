@@ -21,7 +21,7 @@ import (
 )
 
 func init() {
-	commands["serve"] = command{serve, "serve -listen 127.0.0.1:8080"}
+	commands["serve"] = command{serve, "try on a page with sliders, for a browser on this machine", "serve -listen 127.0.0.1:8080"}
 }
 
 //go:embed page/index.html page/page.css page/page.js page/engine.js
