@@ -21,6 +21,7 @@ import (
 type provider struct {
 	rate   float64       // requests in a second
 	window time.Duration // in which they are counted; 0: a bucket
+	slides bool          // any second counts
 	bucket float64       // its size, at least 1
 	hint   time.Duration // a wait is rounded up to a multiple of it; 0: a refusal has none
 	late   time.Duration // that a refusal takes
@@ -31,6 +32,7 @@ type provider struct {
 	left            float64
 	at              time.Time
 	passed, refused float64
+	recent          []time.Time // what passed, if any second counts
 }
 
 func (p *provider) call(ctx context.Context) error {
@@ -62,13 +64,23 @@ func (p *provider) admit() (ok bool, wait time.Duration) {
 			p.left = p.rate * p.window.Seconds()
 		}
 	}
-	if p.window > 0 {
+	switch {
+	case p.slides:
+		for len(p.recent) > 0 && now.Sub(p.recent[0]) >= time.Second {
+			p.recent = p.recent[1:]
+		}
+		if p.left = p.rate - float64(len(p.recent)); p.left < 1 {
+			wait = time.Second - now.Sub(p.recent[0])
+			break
+		}
+		p.recent = append(p.recent, now)
+	case p.window > 0:
 		start := now.Add(-(now.Sub(p.began) % p.window))
 		if p.at.Before(start) {
 			p.left = math.Round(p.rate * p.window.Seconds())
 		}
 		wait = p.window - now.Sub(start)
-	} else {
+	default:
 		p.left = min(p.left+p.rate*now.Sub(p.at).Seconds(), max(p.bucket, 1))
 		wait = time.Duration((1 - p.left) / p.rate * 1e9)
 	}
@@ -256,8 +268,9 @@ func (m *member) offer() {
 		m.mu.Lock()
 		d := time.Duration(m.chance.ExpFloat64() * gap)
 		m.mu.Unlock()
-		time.Sleep(d)
-		go m.call(f.patience)
+		if clockx.System().Sleep(m.ctx, d) == nil {
+			go m.call(f.patience)
+		}
 	}
 }
 
@@ -456,23 +469,28 @@ func TestShapesOfAToldQuota(t *testing.T) {
 		exchanges, failed float64
 		long              bool
 	}{
-		"a refusal takes .3 s":    {func(f *fleet) { f.late = 300 * ms }, .01, .97, 2.2, 1, false},
-		"a refusal takes 1.1 s":   {func(f *fleet) { f.late = 1100 * ms }, .01, .97, 2.2, 1, true},
-		"a refusal takes 5 s":     {func(f *fleet) { f.late = 5 * time.Second }, .01, .97, 2.2, 1, true},
-		"a window of a second":    {func(f *fleet) { f.window = time.Second }, .01, .97, 2.2, 1, false},
-		"a window of a minute":    {func(f *fleet) { f.window = time.Minute; f.lasts = 3 * time.Minute }, .01, .97, 2.2, 1, true},
-		"2.5 in a second":         {func(f *fleet) { f.rate = 2.5; f.lasts = 5 * time.Minute }, .01, .97, 4, 1, false},
-		"100 in a second":         {func(f *fleet) { f.rate = 100 }, .01, .97, 2.2, 1, false},
-		"2000 in a second":        {func(f *fleet) { f.rate = 2000; f.bucket = 50; f.lasts = 10 * time.Second }, .01, .97, 2.2, 1, true},
-		"20 000 in a second":      {func(f *fleet) { f.rate = 20000; f.bucket = 500; f.lasts = 5 * time.Second }, .01, .97, 2.2, 1, true},
-		"1000 processes":          {func(f *fleet) { f.processes, f.rate, f.bucket = 1000, 100, 20 }, .01, .97, 2.2, 1, true},
-		"200 at half of it":       {func(f *fleet) { f.processes, f.load = 200, .5 }, .01, .97, 2.2, 0, true},
-		"a store of 100 ms":       {func(f *fleet) { f.store.took = 100 * ms }, .01, .97, 2.2, 1, false},
-		"closed loops":            {func(f *fleet) { f.closed, f.load = 20, 0 }, .01, .97, 2.2, 1, false},
-		"clocks of 20 s":          {func(f *fleet) { f.skew = 20 * time.Second }, .01, .97, 2.2, 1, false},
-		"the number is 1.2 of it": {func(f *fleet) { f.told = 1.2 }, .18, .94, 2.5, 1, false},
-		"the number is 2 of it":   {func(f *fleet) { f.told = 2 }, .43, .43, 2.5, 1, false},
-		"the number is .8 of it":  {func(f *fleet) { f.told = .8 }, .01, .78, 2.2, 1, false},
+		"a refusal takes .3 s":           {func(f *fleet) { f.late = 300 * ms }, .01, .97, 2.2, 1, false},
+		"a refusal takes 1.1 s":          {func(f *fleet) { f.late = 1100 * ms }, .01, .97, 2.2, 1, true},
+		"a refusal takes 5 s":            {func(f *fleet) { f.late = 5 * time.Second }, .01, .97, 2.2, 1, true},
+		"a window of a second":           {func(f *fleet) { f.window = time.Second }, .01, .97, 2.2, 1, false},
+		"a window of a minute":           {func(f *fleet) { f.window = time.Minute; f.lasts = 3 * time.Minute }, .01, .97, 2.2, 1, true},
+		"a bucket of one":                {func(f *fleet) { f.bucket = 1 }, .36, .4, 2.2, 1, false},
+		"a bucket of one, and 5 % less":  {func(f *fleet) { f.bucket, f.told = 1, .95 }, .01, .93, 2.2, 1, false},
+		"a sliding second":               {func(f *fleet) { f.slides = true }, .06, .93, 2.2, 1, false},
+		"a sliding second, and 5 % less": {func(f *fleet) { f.slides, f.told = true, .95 }, .01, .93, 2.2, 1, false},
+		"1000 of them":                   {func(f *fleet) { f.processes = 1000 }, .01, .97, 2.3, 1, true},
+		"2.5 in a second":                {func(f *fleet) { f.rate = 2.5; f.lasts = 5 * time.Minute }, .01, .97, 4, 1, false},
+		"100 in a second":                {func(f *fleet) { f.rate = 100 }, .01, .97, 2.2, 1, false},
+		"2000 in a second":               {func(f *fleet) { f.rate = 2000; f.bucket = 50; f.lasts = 10 * time.Second }, .01, .97, 2.2, 1, true},
+		"20 000 in a second":             {func(f *fleet) { f.rate = 20000; f.bucket = 500; f.lasts = 5 * time.Second }, .01, .97, 2.2, 1, true},
+		"1000 processes":                 {func(f *fleet) { f.processes, f.rate, f.bucket = 1000, 100, 20 }, .01, .97, 2.2, 1, true},
+		"200 at half of it":              {func(f *fleet) { f.processes, f.load = 200, .5 }, .01, .97, 2.2, 0, true},
+		"a store of 100 ms":              {func(f *fleet) { f.store.took = 100 * ms }, .01, .97, 2.2, 1, false},
+		"closed loops":                   {func(f *fleet) { f.closed, f.load = 20, 0 }, .01, .97, 2.2, 1, false},
+		"clocks of 20 s":                 {func(f *fleet) { f.skew = 20 * time.Second }, .01, .97, 2.2, 1, false},
+		"the number is 1.2 of it":        {func(f *fleet) { f.told = 1.2 }, .18, .94, 2.5, 1, false},
+		"the number is 2 of it":          {func(f *fleet) { f.told = 2 }, .43, .43, 2.5, 1, false},
+		"the number is .8 of it":         {func(f *fleet) { f.told = .8 }, .01, .78, 2.2, 1, false},
 		"an emptied store": {func(f *fleet) {
 			f.also = func(f *fleet) { time.Sleep(30 * time.Second); f.store.forget() }
 		}, .01, .97, 2.2, 1, false},

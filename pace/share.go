@@ -17,11 +17,12 @@ import (
 //
 //	go model.Share(ctx, &retryredis.Store{Client: client, Key: "provider/model/key"})
 //
-// All processes that share a Store must have the same Quota, Per and Burst. A call takes one round
-// trip to the store, or less if others wait with it: who waits is given a time, and sleeps. A
-// process is given half of what is free in the next half second at most, so one that dies, or has a
-// thousand calls, takes little from the others. If an attempt would start too late, its run ends
-// with [retry.ErrPaced], whose wait is not older than the call.
+// All processes that share a Store must have the same Quota, Per and Burst. A call takes about one
+// round trip to the store: less if others wait with it, since who waits is given a time, and sleeps,
+// and two to three among a thousand processes with more calls than the quota allows. A process is
+// given half of what is free in the next half second at most, so one that dies, or has a thousand
+// calls, takes little from the others. If an attempt would start too late, its run ends with
+// [retry.ErrPaced], whose wait is not older than the call.
 //
 // While s does not answer within half a second, p goes on at the rate of its own starts of the last
 // half minute, lowered by each second with a throttled attempt, and asks again every one or two

@@ -13,8 +13,9 @@
 // twice. It expires ten minutes after its last use. Processes of different versions may share it, if
 // their Quota, Per and Burst are the same.
 //
-// An attempt costs up to two calls of the script, which take Redis some 20 µs each, fewer if several
-// attempts of a process wait, and a process without attempts makes none. Each process has one
+// An attempt costs one call of the script, which takes Redis some 20 µs, or less if several attempts of
+// a process wait. It costs two to three if a thousand processes have more calls than the quota
+// allows. A process without attempts makes none. Each process has one
 // subscription, to a channel with the key's name. A user of Redis needs EVALSHA, EVAL, SUBSCRIBE, the
 // key and the channel, and what the script calls: TIME, HMGET, HLEN, HMSET, PEXPIRE, PUBLISH.
 //
