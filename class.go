@@ -98,7 +98,7 @@ func (j *judge) visit(err error, at place) (o opinion, then place, next error) {
 		return opinion{facts: f}, at, nil
 	}
 	n := j.Look(err)
-	if f := j.behind(n, at); f != 0 {
+	if f := j.shown(n, at); f != 0 {
 		return opinion{facts: f}, at, nil
 	}
 	if says.connects && n.One != nil { // nothing was sent yet
@@ -238,19 +238,19 @@ func doubted(f facts) facts {
 	return f
 }
 
-// behind judges what only the methods As and Is of an error show. They do not show
+// shown judges what only the methods As and Is of an error show. They do not show
 // everything, so they prove nothing.
-func (j *judge) behind(n errtree.Node, at place) facts {
+func (j *judge) shown(n errtree.Node, at place) facts {
 	if n.Hidden != nil {
 		if f := j.branch(n.Hidden, at); f != 0 {
 			return doubted(f)
 		}
 	}
-	if at&behind != 0 {
+	if at&shownByAs != 0 {
 		return 0
 	}
 	if n.As != nil && j.MayAsk(n) {
-		for _, t := range behindAs {
+		for _, t := range shownAs {
 			target := reflect.New(t)
 			if !n.As.As(target.Interface()) {
 				continue
@@ -259,13 +259,13 @@ func (j *judge) behind(n errtree.Node, at place) facts {
 			if errtree.IsNil(found) {
 				continue // there are methods that return true and set nothing
 			}
-			if f := j.branch(found, at|behind); f != 0 {
+			if f := j.branch(found, at|shownByAs); f != 0 {
 				return doubted(f)
 			}
 		}
 	}
 	if n.Is != nil && j.MayAsk(n) {
-		for _, known := range behindIs {
+		for _, known := range shownIs {
 			if n.Is.Is(known.err) {
 				return doubted(facts(known.class))
 			}

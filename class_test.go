@@ -25,7 +25,7 @@ func TestFinalByEveryEndOfARun(t *testing.T) {
 		"alone":     func(err error) error { return err },
 		"wrapped":   func(err error) error { return fmt.Errorf("orders: %w", err) },
 		"joined":    func(err error) error { return errors.Join(errDown, err) },
-		"behind As": func(err error) error { return behindAs{err} },
+		"behind As": func(err error) error { return shownAs{err} },
 		"the last error of a run of one attempt": func(err error) error {
 			return ended(retry.ReasonMaxAttempts, 1, err)
 		},
@@ -34,7 +34,7 @@ func TestFinalByEveryEndOfARun(t *testing.T) {
 	hide := map[string]func(error) error{
 		"in a canceled run":             func(err error) error { return ended(retry.ReasonCanceled, 3, err) },
 		"in a run that had to wait":     func(err error) error { return ended(retry.ReasonRetryAfter, 3, err) },
-		"in a canceled run behind As":   func(err error) error { return behindAs{ended(retry.ReasonCanceled, 1, err)} },
+		"in a canceled run behind As":   func(err error) error { return shownAs{ended(retry.ReasonCanceled, 1, err)} },
 		"an older error of another run": func(err error) error { return ended(retry.ReasonMaxAttempts, 1, err, errDown) },
 		"beside nothing, as text":       func(err error) error { return errors.New(err.Error()) },
 	}
@@ -79,7 +79,7 @@ func TestFinalByMarks(t *testing.T) {
 		"permanent":       {context.Canceled, false}, // by itself no verdict of a layer that retries
 		"Stop":            {retry.Stop(errDown), true},
 		"Refuse":          {fmt.Errorf("x: %w", retry.Refuse(errDown)), true},
-		"behind As":       {behindAs{retry.Stop(errDown)}, true},
+		"behind As":       {shownAs{retry.Stop(errDown)}, true},
 		"After":           {retry.After(errDown, time.Second), false},
 		"After first":     {errors.Join(retry.After(errDown, 0), retry.Stop(errDown)), false}, // as a run takes it
 		"Stop in a run":   {ended(retry.ReasonMaxAttempts, 1, fmt.Errorf("x: %w", retry.Stop(errDown))), false},
@@ -95,11 +95,11 @@ func TestFinalByMarks(t *testing.T) {
 	}
 }
 
-// behindAs shows an error by its method As alone.
-type behindAs struct{ err error }
+// shownAs shows an error by its method As alone.
+type shownAs struct{ err error }
 
-func (b behindAs) Error() string      { return b.err.Error() }
-func (b behindAs) As(target any) bool { return errors.As(b.err, target) }
+func (b shownAs) Error() string      { return b.err.Error() }
+func (b shownAs) As(target any) bool { return errors.As(b.err, target) }
 
 func TestNilPointersSayNothing(t *testing.T) {
 	if retry.Final(fmt.Errorf("orders: %w", (*url.Error)(nil))) {

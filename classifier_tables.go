@@ -59,8 +59,8 @@ func factsOfSentinel(err error) facts {
 	return clienterr.Text(err.Error())
 }
 
-// behindIs are the targets with which methods Is are called, in this order.
-var behindIs = func() []known {
+// shownIs are the targets with which methods Is are called, in this order.
+var shownIs = func() []known {
 	all := append(slices.Clone(sentinels),
 		known{net.ErrClosed, Transient}, known{context.DeadlineExceeded, TimedOut}, known{os.ErrDeadlineExceeded, TimedOut})
 	for _, n := range sysno.Asked {
@@ -69,8 +69,8 @@ var behindIs = func() []known {
 	return all
 }()
 
-// behindAs are the types with which methods As are called, in this order, besides error.
-var behindAs = []reflect.Type{
+// shownAs are the types with which methods As are called, in this order, besides error.
+var shownAs = []reflect.Type{
 	reflect.TypeFor[*Error](),
 	reflect.TypeFor[*net.DNSError](),
 	reflect.TypeFor[*net.OpError](),

@@ -21,35 +21,37 @@ import (
 // finding is what the tree of an error says about a run, beside its class. The zero finding
 // is that of no error.
 type finding struct {
-	mark     *mark         // the first one that decides; nothing behind it counts, but for final and did
-	hint     time.Duration // the first wait that a server asked for; hint.Now for a retry at once, if none asked for a wait
-	stopped  time.Duration // a wait behind a Stop, of which only Refuse takes note
-	did      bool          // there is an error outside of marks of Undone
-	rejected bool          // there is an ErrRejected
-	answered bool          // there is ErrRejected itself, and not only an error whose method Is claims to be it
-	run      bool          // there is an inner run
-	refused  bool          // the first inner run ended with ReasonRefused
-	final    bool          // an inner run or an error says so: see Final
+	mark    *mark         // the first one that decides; nothing else in the tree counts, but for final and did
+	hint    time.Duration // the first wait that a server asked for; hint.Now for a retry at once, if none asked for a wait
+	stopped time.Duration // a wait inside a Stop, of which only Refuse takes note
+	did     bool          // there is an error outside of marks of Undone
+	run     bool          // there is an inner run
+	refused bool          // the first inner run ended with ReasonRefused
+	final   bool          // an inner run or an error says so: see Final
+
+	rejected bool // there is an ErrRejected, or an error whose method Is claims to be it
+	rejects  bool // there is ErrRejected itself
 }
 
-// add returns what two errors say.
-func (f finding) add(more finding) finding {
-	did, final := f.did || more.did, f.final || more.final
+// add returns what two errors say, of which one is above the other in the tree, or before it. A
+// mark below hides what is above it, too: the wait, the rejection and the run.
+func (above finding) add(below finding) finding {
+	f := above
 	switch {
-	case f.mark != nil:
-	case more.mark != nil:
-		f = more
+	case above.mark != nil:
+	case below.mark != nil:
+		f = below
 	default:
 		if !f.run {
-			f.run, f.refused = more.run, more.refused
+			f.run, f.refused = below.run, below.refused
 		}
-		f.rejected, f.answered = f.rejected || more.rejected, f.answered || more.answered
+		f.rejected, f.rejects = f.rejected || below.rejected, f.rejects || below.rejects
 		if f.hint <= 0 {
-			f.hint = cmp.Or(max(more.hint, 0), f.hint, more.hint)
+			f.hint = cmp.Or(max(below.hint, 0), f.hint, below.hint)
 		}
-		f.stopped = cmp.Or(f.stopped, more.stopped)
+		f.stopped = cmp.Or(f.stopped, below.stopped)
 	}
-	f.did, f.final = did, final
+	f.did, f.final = above.did || below.did, above.final || below.final
 	return f
 }
 
@@ -61,9 +63,9 @@ const (
 	// if its type is known.
 	system place = 1 << iota
 
-	// behind: in what a method As finds when it is asked for a type. It is asked about all of
-	// that.
-	behind
+	// shownByAs: in what a method As has found when it was asked for a type. That method is not
+	// asked again about what is inside.
+	shownByAs
 )
 
 // examine returns what the tree of err says beside its class.
@@ -101,14 +103,14 @@ func (x *examiner) visit(err error, at place) (f finding, then place, next error
 	}
 	if reflect.TypeOf(err) == errorString {
 		rejected := err == ErrRejected
-		return finding{did: true, rejected: rejected, answered: rejected}, at, nil
+		return finding{did: true, rejected: rejected, rejects: rejected}, at, nil
 	}
 	f.hint = read(err, at).Hint
 	if e, ok := err.(interface{ Final() bool }); ok {
 		f.final = e.Final()
 	}
 	n := x.Look(err)
-	f = f.add(x.behind(err, n, at))
+	f = f.add(x.shown(err, n, at))
 	leaf := n.One == nil
 	for _, err := range n.Joined {
 		if err != nil {
@@ -120,21 +122,21 @@ func (x *examiner) visit(err error, at place) (f finding, then place, next error
 	return f, at, n.One
 }
 
-// behind returns what only the methods As and Is of err show. A mark counts only if there is
+// shown returns what only the methods As and Is of err show. A mark counts only if there is
 // no *Error, since the mark may be inside it.
-func (x *examiner) behind(err error, n errtree.Node, at place) (f finding) {
+func (x *examiner) shown(err error, n errtree.Node, at place) (f finding) {
 	if n.Hidden != nil {
 		f = x.Branch(n.Hidden, at)
 	}
-	if at&behind != 0 {
+	if at&shownByAs != 0 {
 		return f
 	}
 	if n.As != nil && x.MayAsk(n) {
 		if inner, ok := errtree.As[*Error](err); ok {
-			return f.add(x.Branch(inner, at|behind))
+			return f.add(x.Branch(inner, at|shownByAs))
 		}
 		if inner, ok := errtree.As[*mark](err); ok {
-			return f.add(x.Branch(inner, at|behind))
+			return f.add(x.Branch(inner, at|shownByAs))
 		}
 		if asks, ok := errtree.As[asksWait](err); ok {
 			f = f.add(finding{hint: askedWait(asks)})
@@ -160,7 +162,7 @@ func (x *examiner) ofMark(m *mark, at place) finding {
 	default:
 		inner.hint, inner.stopped = m.hint, cmp.Or(inner.hint, inner.stopped)
 	}
-	return finding{mark: m, hint: inner.hint, stopped: inner.stopped, did: inner.did, answered: inner.answered, final: inner.final}
+	return finding{mark: m, hint: inner.hint, stopped: inner.stopped, did: inner.did, rejects: inner.rejects, final: inner.final}
 }
 
 // ofRun returns what the error of an inner run says. Only the wait in its last error, or in a
@@ -180,11 +182,11 @@ func (x *examiner) ofRun(e *Error, at place) finding {
 		f.hint = max(f.hint, 0)
 	}
 	switch e.Reason {
-	case ReasonPermanent, ReasonRefused, ReasonNotIdempotent:
+	case ReasonPermanent, ReasonRefused, ReasonNotIdempotent: // another run would end so, too
 		f.final = true
-	case ReasonMaxAttempts, ReasonMaxElapsed, ReasonDeadline, ReasonBudget, ReasonGuard:
-		f.final = f.final || e.Attempts > 1 && !last.answered
-	case ReasonCanceled, ReasonRetryAfter:
+	case ReasonMaxAttempts, ReasonMaxElapsed, ReasonDeadline, ReasonBudget, ReasonGuard: // retries have not helped; a poll has only to go on
+		f.final = f.final || e.Attempts > 1 && !last.rejects
+	case ReasonCanceled, ReasonRetryAfter: // a caller that waits may succeed
 		f.final = false
 	}
 	return f

@@ -18,7 +18,7 @@ import (
 // underway. It is not part of the run, which must be small, and goes from run to run.
 type gates struct {
 	passes  []admission // of the first guards of Policy.Guards, in order
-	pending bool        // the last of passes says to wait: its guard has not admitted the attempt
+	pending bool        // the last of passes says to wait: its guard is to be asked again, or to admit the attempt after that
 	woken   bool        // that guard has woken the run
 	paces   bool        // one of the passes of the latest attempt has Paces
 }
@@ -69,7 +69,10 @@ func (r *run) enter(p *Policy) bool {
 	if len(g.passes) == 0 {
 		g.paces = false // those of the attempt before
 	}
-	for n := g.admitted(); n < len(p.Guards); n++ {
+	if g.pending && !r.askAgain(p) {
+		return false
+	}
+	for n := len(g.passes); n < len(p.Guards); n++ {
 		if !r.ask(p, p.Guards[n]) {
 			return false
 		}
@@ -78,56 +81,78 @@ func (r *run) enter(p *Policy) bool {
 	return r.ctx.Err() == nil || r.canceled(p, nil) // a guard and a clock may run any code
 }
 
-// ask asks a guard about the next attempt, or asks it again after the wait, and reports
-// whether the guard admits the attempt now. If not, r is to wait, or is over.
+// ask asks the next guard about the next attempt, and reports whether the guard admits it now. If
+// not, r is to wait, or is over.
 func (r *run) ask(p *Policy, guard Guard) bool {
-	g, again := r.gates, r.gates.pending
-	var earlier Pass
-	if again {
-		earlier, guard = *g.last(), g.passes[g.admitted()].guard
-		switch {
-		case r.cutShort(p, &earlier):
-			return r.refused(p, guard, Stop(latePass{}))
-		case !earlier.Again: // the wait was all that it asked for
-			g.pending = false
-			return true
-		}
-	} else if guard == nil {
-		g.add(nil, Pass{})
+	if guard == nil {
+		r.gates.add(nil, Pass{})
 		return true
 	}
-	pass, err := guard.Enter(r.ctx, r.entry(p, earlier))
+	pass, err := guard.Enter(r.ctx, r.entry(p, Pass{}))
 	if err != nil {
-		if again {
-			g.passes, g.pending = g.passes[:g.admitted()], false // err has ended the earlier pass
-		}
 		return r.refused(p, guard, err)
 	}
-	pass = pass.checked()
-	g.add(guard, pass)
+	return r.take(p, guard, pass, true)
+}
+
+// askAgain does so after a wait, with the guard that r has waited for.
+func (r *run) askAgain(p *Policy) bool {
+	g := r.gates
+	waiter := g.passes[len(g.passes)-1]
 	switch {
-	case !g.pending:
+	case r.cutShort(p, &waiter.pass):
+		return r.refused(p, waiter.guard, Stop(latePass{}))
+	case !waiter.pass.Again: // the wait was all that it asked for
+		g.pending = false
+		return true
+	}
+	pass, err := waiter.guard.Enter(r.ctx, r.entry(p, waiter.pass))
+	if err != nil {
+		g.passes, g.pending = g.passes[:g.admitted()], false // err has ended the earlier pass
+		return r.refused(p, waiter.guard, err)
+	}
+	return r.take(p, waiter.guard, pass, false)
+}
+
+// take takes the pass that a guard has returned, the first one for this attempt or a later one.
+func (r *run) take(p *Policy, guard Guard, pass Pass, first bool) bool {
+	pass = pass.checked()
+	r.gates.add(guard, pass)
+	switch {
+	case !r.gates.pending:
 		return true
 	case pass.Wait >= r.patience(p):
 		return r.refused(p, guard, Stop(latePass{wait: pass.Wait}))
 	}
 	r.await(p, &pass)
-	if p.Hooks.Guard != nil && !again && r.ctx.Err() == nil { // else r ends, and does not wait: a guard and a clock may run any code
+	if first && p.Hooks.Guard != nil && r.ctx.Err() == nil { // else r ends, and does not wait: a guard and a clock may run any code
 		r.guardHook(p, Held{Guard: nameOf(guard), Delay: pass.Wait})
 	}
 	return false
 }
 
+// await prepares a wait for a guard: for the Wait of the pass, or until MaxElapsed ends, if that
+// comes first or nothing but a Wake ends the wait. All of it counts as waited already; resume
+// corrects that.
+func (r *run) await(p *Policy, pass *Pass) {
+	r.ended = r.lap(p)
+	d := max(r.untilMaxElapsed(p, r.ended), 0)
+	if !pass.untimed() {
+		d = min(d, pass.Wait)
+	}
+	d = min(d, math.MaxInt64-r.waited)
+	r.wait, r.waited = d, sum(r.waited, d)
+	r.phase = waiting
+}
+
 // cutShort reports whether the wait for a guard has ended before what ends it came.
 func (r *run) cutShort(p *Policy, pass *Pass) bool {
 	over := p.MaxElapsed > 0 && r.untilMaxElapsed(p, r.began) <= 0
-	switch {
-	case over && pass.Again: // there is no time to ask again
+	if over && pass.Again { // there is no time to ask again
 		return true
-	case r.gates.woken:
-		return false
 	}
-	return pass.untimed() || over && r.wait < pass.Wait
+	truncated := pass.untimed() || over && r.wait < pass.Wait // by await
+	return truncated && !r.gates.woken
 }
 
 // entry returns what a guard gets about the next attempt.
@@ -151,8 +176,7 @@ func (r *run) refused(p *Policy, guard Guard, err error) bool {
 	v.Undone, v.Partial, v.Answered = true, false, false
 
 	// All of that was no attempt. A wait begins after it, unless the run was ended meanwhile.
-	r.lap(p)
-	r.ended = r.began
+	r.ended = r.lap(p)
 	if r.ctx.Err() != nil {
 		return r.canceled(p, nil)
 	}
@@ -203,34 +227,22 @@ func (r *run) untilMaxElapsed(p *Policy, at time.Duration) time.Duration {
 	return p.MaxElapsed - (at - r.paused)
 }
 
-// lap counts the time since r.began as waited, since no attempt was underway, and moves r.began on.
-func (r *run) lap(p *Policy) {
-	now := r.elapsed(p)
+// lap counts the time since r.began as waited, since no attempt was underway, and moves r.began on
+// to now, which it returns.
+func (r *run) lap(p *Policy) (now time.Duration) {
+	now = r.elapsed(p)
 	r.waited = sum(r.waited, max(now-r.began, 0))
 	r.began = now
-}
-
-// await prepares a wait for a guard: for the Wait of the pass, or until MaxElapsed ends, if that
-// comes first or nothing but a Wake ends the wait. All of it counts as waited already; resume
-// corrects that.
-func (r *run) await(p *Policy, pass *Pass) {
-	r.lap(p)
-	d := max(r.untilMaxElapsed(p, r.began), 0)
-	if !pass.untimed() {
-		d = min(d, pass.Wait)
-	}
-	d = min(d, math.MaxInt64-r.waited)
-	r.ended, r.wait, r.waited = r.began, d, sum(r.waited, d)
-	r.phase = waiting
+	return now
 }
 
 // sleepUntilWoken sleeps on the system's clock until the guard that an attempt waits for wakes r,
-// the run's context ends, or the wait does. No code of others is called.
+// the run's context ends, or d is over, if the wait has an end. No code of others is called.
 //
 //go:noinline
-func (r *run) sleepUntilWoken(p *Policy, wake, done <-chan struct{}) {
+func (r *run) sleepUntilWoken(p *Policy, d time.Duration, wake, done <-chan struct{}) {
 	if g := r.gates; p.MaxElapsed > 0 || g.last().Timed {
-		t, fired := timers.Start(r.wait), false
+		t, fired := timers.Start(d), false
 		select {
 		case <-wake:
 			g.woken = true

@@ -94,7 +94,7 @@ func (r *run) finish(p *Policy, op func(context.Context) error) error {
 	for r.phase != over {
 		switch wake := r.waker(); {
 		case wake != nil:
-			r.sleepUntilWoken(p, wake, r.wake)
+			r.sleepUntilWoken(p, r.wait, wake, r.wake)
 		case r.wake == nil || r.wait <= 0:
 			time.Sleep(r.wait)
 		default:
@@ -185,7 +185,7 @@ func (r *run) sleepFor(p *Policy, d time.Duration) error {
 	case !system:
 		return r.sleepOrWake(p, d, wake)
 	case wake != nil:
-		r.sleepUntilWoken(p, wake, r.ctx.Done())
+		r.sleepUntilWoken(p, d, wake, r.ctx.Done())
 	default:
 		timers.Sleep(r.ctx.Done(), d)
 	}
@@ -294,16 +294,16 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 		if p.Hooks.timesFirstTry() || r.gates != nil {
 			r.ended = r.elapsed(p)
 		}
-		left := r.ended
+		guardsLeft := r.ended
 		if r.gates != nil {
 			r.attemptLeaves(p, nil)
 			if p.Hooks.Done != nil { // which sees the time that the guards have taken
-				left = r.elapsed(p)
+				guardsLeft = r.elapsed(p)
 			}
 		}
 		r.succeed(p)
 		r.attemptDone(p, nil)
-		r.ended = left
+		r.ended = guardsLeft
 		return r.done(p)
 	}
 	if r.home == nil {
@@ -319,9 +319,9 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 	// a new one, which renews r.
 	more, renews := false, false
 	judged := r.judge(p, err, given)
-	left := r.ended
+	guardsLeft := r.ended
 	if len(p.Guards) > 0 {
-		left = r.elapsed(p) // Leave may have taken its time
+		guardsLeft = r.elapsed(p) // Leave may have taken its time
 	}
 	if !judged {
 		r.stopCanceled(p, r.ctx, nil)
@@ -331,7 +331,7 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 		if renews {
 			ctx = r.caller // the pause is part of the new run, to which the context of this one means nothing
 		}
-		more = r.next(p, &moment{elapsed: left - r.paused, left: untilDeadline(ctx, p.Clock), healthy: renews, paced: r.gates != nil && r.gates.paces})
+		more = r.next(p, &moment{elapsed: guardsLeft - r.paused, left: untilDeadline(ctx, p.Clock), healthy: renews, paced: r.gates != nil && r.gates.paces})
 	}
 	if !needsTime && (!more || r.wait > 0 || p.Hooks.Wait != nil) {
 		r.ended = r.elapsed(p) // read only now: nobody sees the time of a retry without a wait
@@ -339,7 +339,7 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 	r.attemptDone(p, err)
 	switch {
 	case !more:
-		r.ended = max(r.ended, left)
+		r.ended = max(r.ended, guardsLeft)
 		return r.done(p)
 	case renews: // next has ended this run as a success
 		r.done(p)

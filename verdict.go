@@ -84,7 +84,7 @@ func (v *Verdict) judge(p *Policy, err error, lasting bool) {
 //go:noinline
 func (v *Verdict) judgeTree(p *Policy, err error, lasting bool) {
 	found := examine(err)
-	v.Err, v.Hint, v.Now, v.Undone, v.Answered = unmarked(err), max(found.hint, 0), found.hint == hint.Now, !found.did, found.answered
+	v.Err, v.Hint, v.Now, v.Undone, v.Answered = unmarked(err), max(found.hint, 0), found.hint == hint.Now, !found.did, found.rejects
 	switch m := found.mark; {
 	case m != nil:
 		v.Class, v.Marked = m.class, true

@@ -126,9 +126,9 @@ func (r *race[T]) hedge() {
 
 // next returns the attempt to make now that the delay has passed, or nil.
 func (r *race[T]) next() *attempt[T] {
-	a, ready := new(attempt[T]), false
+	a, handedOver := new(attempt[T]), false
 	defer func() {
-		if !ready { // without the mutex, as in admit
+		if !handedOver { // without the mutex, as in admit
 			a.tell()
 		}
 	}()
@@ -142,18 +142,18 @@ func (r *race[T]) next() *attempt[T] {
 	r.begin(a, r.call.Started+1, time.Time{})
 	a.next, r.first.next = r.first.next, a
 	if refused == nil {
-		refused = r.admit(a)
+		refused = r.admit(a) // without the mutex: the call may be over now, which Start sees
 	}
 	starts, again := r.call.Start(refused, r.ctx.Err() != nil)
 	defer func() {
-		if starts && !ready { // the clock has panicked
+		if starts && !handedOver { // the clock has panicked
 			r.call.Abort(r.call.Started)
 		}
 	}()
 	if again {
 		r.arm()
 	}
-	if ready = starts; !ready {
+	if handedOver = starts; !handedOver {
 		return nil
 	}
 	return a
@@ -185,7 +185,7 @@ func (r *race[T]) run(a *attempt[T]) {
 		if !a.judged {
 			defer a.tell()
 			r.abort(a)
-			r.exit(a, retry.Verdict{})
+			r.recordExit(a, retry.Verdict{})
 		}
 	}()
 	if g := a.guarded; g != nil {
@@ -199,12 +199,12 @@ func (r *race[T]) run(a *attempt[T]) {
 	v, told := r.verdict(a)
 	if g := a.guarded; g != nil {
 		g.exit.Ending = retry.Returned
-		r.exit(a, told)
+		r.recordExit(a, told)
 		if a == &r.first && r.value.Take != nil {
-			g.leave = r.value.Take()
+			g.leave = r.value.Take() // the run's own passes: they end with this copy, or with its value
 		}
 	}
-	if chosen := r.done(a, hedging.EndingOf(v), v.Hint); !chosen || r.value.Keep == nil {
+	if result := r.done(a, hedging.EndingOf(v), v.Hint); !result || r.value.Keep == nil {
 		a.tell()
 	}
 }
@@ -233,9 +233,9 @@ func (r *race[T]) verdict(a *attempt[T]) (v, told retry.Verdict) {
 	return v, told
 }
 
-// exit completes what the guards get about a, which has just ended: Ending is Panicked, or
+// recordExit completes what the guards get about a, which has just ended: Ending is Panicked, or
 // Returned.
-func (r *race[T]) exit(a *attempt[T], v retry.Verdict) {
+func (r *race[T]) recordExit(a *attempt[T], v retry.Verdict) {
 	g := a.guarded
 	if g == nil {
 		return
@@ -275,7 +275,7 @@ func (a *attempt[T]) tell() {
 
 // done takes what the end of an attempt means. It reports whether the call returns what the
 // attempt has come to, if nothing panics.
-func (r *race[T]) done(a *attempt[T], how hedging.Ending, hint time.Duration) (chosen bool) {
+func (r *race[T]) done(a *attempt[T], how hedging.Ending, hint time.Duration) (result bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, canceled := now(r.Clock), r.ctx.Err() != nil
@@ -343,7 +343,7 @@ func (r *race[T]) settle(value *T, err *error) {
 	defer func() {
 		if !returns {
 			r.chosen = nil
-			defer r.tell(&r.first)
+			defer r.tellAll(&r.first)
 			r.free(&r.first)
 		}
 	}()
@@ -386,11 +386,11 @@ func (r *race[T]) settle(value *T, err *error) {
 	returns = true
 }
 
-// tell tells the guards what the attempts have come to from a on, if they do not know. If one
+// tellAll tells the guards what the attempts have come to from a on, if they do not know. If one
 // panics they learn the rest all the same.
-func (r *race[T]) tell(a *attempt[T]) {
+func (r *race[T]) tellAll(a *attempt[T]) {
 	if a != nil {
-		defer r.tell(a.next)
+		defer r.tellAll(a.next)
 		a.tell()
 	}
 }

@@ -16,11 +16,22 @@ const (
 	fifth    = 5                     // one turn in so many goes to who came first
 )
 
-// Never is the wait of an attempt that is not the first of the queue.
+// Never is a wait of which only another attempt, or a store, knows the end: that of an attempt which
+// is not the first of the queue, or waits for an answer.
 const Never time.Duration = math.MaxInt64
 
 // Pacer is the state of one pace. The zero value is open. Its time is what its methods
 // are given. It is not safe for concurrent use.
+//
+// It works in one of three ways. In all of them attempts wait in the same queues, and nothing starts
+// before hold.
+//
+//	told is nil       the law learns a rate. An attempt waits until debt is paid, at that rate. It
+//	                  belongs to a round of the law, which wants to hear what became of it.
+//	told              the rate is known. As before, but debt may go below zero: the burst. Throttled
+//	                  attempts change no rate, and make a hold only if they are many.
+//	told.reserves()   a store gives out slots, and says when all are delayed. There is no debt: an
+//	                  attempt waits for the time of its slot, or for an answer of the store.
 type Pacer[T any] struct {
 	Rand func() float64 // uniform in [0,1); nil means math/rand/v2
 
@@ -48,13 +59,13 @@ type Turn[T any] struct {
 	Round uint64        // of the Pacer, when the attempt started
 	Late  time.Duration // for which t would have to wait, if it has left the queue since that is too long
 
-	class  int       // index of its queue
-	number uint64    // in the order of arrival
-	size   float64   // the cost as a multiple of the average
-	until  time.Time // when its patience ends; zero: never
-	place  *list.Element
-	paid   bool   // its start has made debt
-	term   uint64 // of the Pacer then
+	class    int       // index of its queue
+	number   uint64    // in the order of arrival
+	size     float64   // the cost as a multiple of the average
+	deadline time.Time // when its patience ends; zero: never
+	place    *list.Element
+	paid     bool   // its start has made debt
+	term     uint64 // of the Pacer then
 }
 
 // Waits reports whether t is in the queue. Only who owns t may call it.
@@ -121,7 +132,7 @@ func (p *Pacer[T]) Enter(now time.Time, t *Turn[T], patience time.Duration) (wai
 		return wait, false
 	}
 	if patience < Never {
-		t.until = now.Add(patience)
+		t.deadline = now.Add(patience)
 	}
 	if p.Len() == 0 {
 		p.first = p.now
@@ -143,7 +154,7 @@ func (p *Pacer[T]) ahead(class int) (n float64) {
 }
 
 // Ready lets t, which waits, start if it may start now, and returns 0. Otherwise it
-// returns how long t has to wait if it is the first, and Never if it is not.
+// returns how long t has to wait: Never if it is not the first, or a store has to say.
 func (p *Pacer[T]) Ready(now time.Time, t *Turn[T]) time.Duration {
 	p.advance(now)
 	if p.First() != t {
@@ -381,7 +392,7 @@ func (p *Pacer[T]) until(ahead float64, t *Turn[T]) time.Duration {
 		}
 		return max(wait, slot)
 	default:
-		return wait + k.until(p.debt+ahead, t.size)
+		return wait + k.wait(p.debt+ahead, t.size)
 	}
 	if n := p.debt + ahead; p.law.state == paced && n > 1e-9 {
 		wait += 1 + inSeconds(min(n/p.law.rate, 1e9))

@@ -16,11 +16,11 @@ type sharing struct {
 	fails  bool      // it does not answer
 	since  time.Time // when it began to answer, or to fail
 
-	slots []batch // that are reserved and not used up, in order
-	got   float64 // how many came the last time,
-	flow  float64 // and how many a second that was, with the wait for them; +Inf: nobody has waited since
-	spare float64 // slots to give back
-	hold  float64 // seconds for which the store is to hold all
+	slots    []batch // that are reserved and not used up, in order
+	got      float64 // how many came the last time,
+	flow     float64 // and how many a second that was, with the wait for them; +Inf: nobody has waited since
+	spare    float64 // slots to give back
+	toReport float64 // seconds for which the store is to hold all
 
 	moved    float64 // Slots.Moved of the latest answer,
 	reported float64 // and of the answer to the last hold of this process
@@ -32,7 +32,9 @@ type sharing struct {
 	began  time.Time // when the first of them may have started
 }
 
-// batch is slots of a store: n of them, the first at a time, each of the others a gap later.
+// batch is slots of a store: n of them, the first at a time, each of the others a gap later. Of
+// {12:00:00, 100ms, 3} the second unit may start 100 ms after noon: an attempt of size 2 that is next
+// starts then.
 type batch struct {
 	at  time.Time
 	gap time.Duration
@@ -67,7 +69,7 @@ func (p *Pacer[T]) Join(now time.Time) {
 	if !k.joined {
 		k.faded, k.began, k.starts = now, now, 0
 	}
-	k.joined, k.fails, k.news, k.heard, k.since, k.flow, k.hold = true, false, false, time.Time{}, now, math.Inf(1), 0
+	k.joined, k.fails, k.news, k.heard, k.since, k.flow, k.toReport = true, false, false, time.Time{}, now, math.Inf(1), 0
 	p.renew()
 }
 
@@ -103,7 +105,7 @@ func (k *sharing) reserves() bool { return k.joined && !k.fails }
 
 // reports reports whether a hold is one for all. A process none of whose attempts pass may have a
 // wrong key: it holds itself, unless another process has reported a hold too.
-func (k *told) reports() bool { return k.reserves() && (k.passed || k.moved > k.reported) }
+func (k *told) reports() bool { return k.reserves() && (k.passedSince || k.moved > k.reported) }
 
 // have returns how many slots are left.
 func (k *sharing) have() (n float64) {
@@ -113,7 +115,8 @@ func (k *sharing) have() (n float64) {
 	return n
 }
 
-// slot returns when the n-th slot comes, and whether it is reserved. If not, that is what to expect.
+// slot returns when n more units may have started, which is when the n-th slot comes, and whether
+// it is reserved. If not, the wait is what to expect.
 func (k *told) slot(now time.Time, n float64) (wait time.Duration, reserved bool) {
 	last := now
 	for _, b := range k.slots {
@@ -211,7 +214,7 @@ func (p *Pacer[T]) Alone(now time.Time) {
 	if k.starts < 1 {
 		k.own = min(newcomer, k.rate)
 	}
-	k.fails, k.since, k.was, k.hold = true, now, k.own, 0
+	k.fails, k.since, k.was, k.toReport = true, now, k.own, 0
 	p.renew()
 }
 
@@ -241,7 +244,7 @@ func (p *Pacer[T]) Ask(now time.Time) (a Ask, due bool, next time.Duration) {
 	}
 	need := p.size()
 	k.release(now, k.have()-need)
-	a = Ask{Rate: k.rate, Burst: k.burst, Hold: k.hold, Unused: k.spare}
+	a = Ask{Rate: k.rate, Burst: k.burst, Hold: k.toReport, Unused: k.spare}
 	if a.Want, a.Least = p.wants(); a.Want > 0 {
 		a.Patience = p.patience().Seconds()
 	}
@@ -255,7 +258,7 @@ func (p *Pacer[T]) Due() bool {
 	if k == nil || !k.joined {
 		return false
 	}
-	if k.heard.IsZero() || k.fails || k.news || k.spare > tiny || k.hold > 0 || k.have() > p.size()+tiny {
+	if k.heard.IsZero() || k.fails || k.news || k.spare > tiny || k.toReport > 0 || k.have() > p.size()+tiny {
 		return true
 	}
 	if want, _ := p.wants(); want > 0 {
@@ -297,10 +300,10 @@ func (p *Pacer[T]) patience() (longest time.Duration) {
 
 // left returns for how long t waits yet: Never if its patience has no end.
 func (t *Turn[T]) left(now time.Time) time.Duration {
-	if t.until.IsZero() {
+	if t.deadline.IsZero() {
 		return Never
 	}
-	return max(t.until.Sub(now), 0)
+	return max(t.deadline.Sub(now), 0)
 }
 
 // Answered notes the answer to a. Those whose turns would come too late leave the queue, with
@@ -315,9 +318,9 @@ func (p *Pacer[T]) Answered(now time.Time, a Ask, s Slots) (refused []*Turn[T]) 
 	k.spare = max(k.spare-a.Unused, 0)
 	k.follow(now, s.Moved)
 	if a.Hold > 0 {
-		k.reported, k.passed = s.Moved, false
-		if k.hold <= a.Hold { // otherwise a longer one has begun meanwhile
-			k.hold = 0
+		k.reported, k.passedSince = s.Moved, false
+		if k.toReport <= a.Hold { // otherwise a longer one has begun meanwhile
+			k.toReport = 0
 		}
 	}
 	k.heard = now

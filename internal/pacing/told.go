@@ -8,10 +8,10 @@ type told struct {
 	rate, burst float64 // units of cost in a second, and how many may start at once after a pause
 	stated      bool    // by the server: the Pacer learns if that turns out to be wrong
 
-	second  int64      // the one underway
-	ended   [2]float64 // attempts of it, and of the one before,
-	refused [2]float64 // and of these those that were throttled
-	passed  bool       // an attempt has passed since this process has held all
+	second      int64      // the one underway
+	ended       [2]float64 // attempts of it, and of the one before,
+	refused     [2]float64 // and of these those that were throttled
+	passedSince bool       // an attempt has passed since this process has held all
 
 	minute, wasted float64 // attempts, and of them those that were throttled, which fade in a minute
 
@@ -19,10 +19,10 @@ type told struct {
 }
 
 const (
-	fewest  = 4                // attempts of two seconds, of which half must be throttled before the server's wait holds all
-	longest = 75 * time.Second // that such a hold may last
-	judged  = 20               // attempts, before which it is not known which part is throttled
-	Wrong   = .05              // part of the attempts from which on the number of the quota seems to be wrong
+	fewest      = 4                // attempts of two seconds, of which half must be throttled before the server's wait holds all
+	maxToldHold = 75 * time.Second // that such a hold may last
+	enoughEnded = 20               // attempts, before which it is not known which part is throttled
+	Wrong       = .05              // part of the attempts from which on the number of the quota seems to be wrong
 )
 
 // tiny is less than any part of a unit that matters: numbers of units are sums.
@@ -70,7 +70,7 @@ func (p *Pacer[T]) Quota(now time.Time) (told, throttled float64) {
 		return 0, 0
 	}
 	p.advance(now)
-	if k.minute >= judged {
+	if k.minute >= enoughEnded {
 		throttled = k.wasted / k.minute
 	}
 	return k.rate, throttled
@@ -87,11 +87,11 @@ func (k *told) pays() (rate, burst float64) {
 
 // wrong reports whether so many attempts are throttled though they are paced that the number of the
 // quota seems to be wrong.
-func (k *told) wrong() bool { return k.minute >= judged && k.wasted >= Wrong*k.minute }
+func (k *told) wrong() bool { return k.minute >= enoughEnded && k.wasted >= Wrong*k.minute }
 
-// until returns how long an attempt of a size has to wait after so much debt. One that is larger
+// wait returns how long an attempt of a size has to wait after so much debt. One that is larger
 // than the burst starts when the burst is whole.
-func (k *told) until(debt, size float64) time.Duration {
+func (k *told) wait(debt, size float64) time.Duration {
 	rate, burst := k.pays()
 	if n := debt + min(size, burst); n > tiny {
 		return 1 + inSeconds(min(n/rate, 1e9))
@@ -105,7 +105,7 @@ func (p *Pacer[T]) Ended(now time.Time) {
 	if k := p.told; k != nil {
 		k.tick(now)
 		k.ended[0]++
-		k.passed = true
+		k.passedSince = true
 	}
 }
 
@@ -128,9 +128,9 @@ func (p *Pacer[T]) throttledTold(hint time.Duration) {
 
 // holdTold holds all who share the quota, or this process alone.
 func (p *Pacer[T]) holdTold(d time.Duration, all bool) {
-	d = min(d, longest)
+	d = min(d, maxToldHold)
 	if all {
-		p.told.hold = max(p.told.hold, d.Seconds())
+		p.told.toReport = max(p.told.toReport, d.Seconds())
 	} else {
 		p.hold = later(p.hold, p.now.Add(d))
 	}
