@@ -210,6 +210,9 @@ func TestLongestIsExact(t *testing.T) {
 				if i == len(backoffs)-2 && throttled != nil { // Decorrelated, with another
 					continue
 				}
+				if compared++; !longTests && compared%3 != 0 {
+					continue
+				}
 				p := retry.Policy{
 					MaxAttempts: 3, AttemptTimeout: 2, MaxElapsed: elapsed, MaxRetryAfter: 3, Backoff: backoff, ThrottleBackoff: throttled,
 					Rand: func() float64 { return random },
@@ -217,7 +220,6 @@ func TestLongestIsExact(t *testing.T) {
 				if longest, got := longestOf(p, &random), p.Longest(); got < longest || elapsed == 0 && got > longest || elapsed > 0 && got > elapsed+p.AttemptTimeout {
 					t.Errorf("%#v, then %#v, at most %d: Longest() = %d, and the longest run takes %d", backoff, throttled, elapsed, got, longest)
 				}
-				compared++
 			}
 		}
 	}

@@ -39,7 +39,7 @@ func TestPrices(t *testing.T) {
 		"Ratio, two of three are used":    {new(budget.Ratio), func(b retry.Budget) { budgettest.Succeed(b, 39); budgettest.Granted(b, 2, retry.Transient) }, retry.Transient, 1, "1 of 1"},
 		"a nil Token grants all":          {(*budget.Token)(nil), nil, retry.Transient, 1, "0 of +Inf"},
 		"a nil Ratio grants all":          {(*budget.Ratio)(nil), nil, retry.Transient, 1, "0 of +Inf"},
-		"Token, of more than a float has": {&budget.Token{Capacity: math.MaxInt, Cost: 1 << 40}, nil, retry.Transient, 1, fmt.Sprintf("%v of %v", float64(1<<40), float64(math.MaxInt))},
+		"Token, of more than a float has": {&budget.Token{Capacity: math.MaxInt, Cost: math.MaxInt32}, nil, retry.Transient, 1, fmt.Sprintf("%v of %v", float64(math.MaxInt32), float64(math.MaxInt))},
 	} {
 		v := clockx.NewVirtual(epoch)
 		if tt.after != nil {

@@ -952,7 +952,7 @@ func guarded(all []setup) (more []setup) {
 func TestEveryRun(t *testing.T) {
 	done, looped := 0, 0
 	for i, s := range setups() {
-		if race.Enabled && i%16 != 0 || !longTests && i%4 != 0 {
+		if race.Enabled && i%16 != 0 || !longTests && i%8 != 0 {
 			continue // few under the race detector: there is one goroutine
 		}
 		scripts(func(script []outcome) int {
@@ -981,7 +981,7 @@ func TestEveryRun(t *testing.T) {
 		})
 	}
 	t.Logf("compared: Do %d times, Loop %d", done, looped)
-	if done < 100_000 && !race.Enabled || looped == 0 {
+	if done < 70_000 && !race.Enabled || looped == 0 {
 		t.Errorf("compared: Do %d times, Loop %d: too few", done, looped)
 	}
 }
