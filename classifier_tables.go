@@ -70,27 +70,19 @@ var shownIs = func() []known {
 }()
 
 // shownAs are the types with which methods As are called, in this order, besides error.
-var shownAs = []reflect.Type{
+var shownAs = slices.Concat([]reflect.Type{
 	reflect.TypeFor[*Error](),
 	reflect.TypeFor[*net.DNSError](),
 	reflect.TypeFor[*net.OpError](),
 	reflect.TypeFor[*url.Error](),
 	reflect.TypeFor[sysno.Number](),
-
 	reflect.TypeFor[interface{ As(any) bool }](),
 	reflect.TypeFor[interface{ Is(error) bool }](),
 	reflect.TypeFor[interface{ Unwrap() []error }](),
-	reflect.TypeFor[interface{ SafeToRetry() bool }](),
-	reflect.TypeFor[interface{ ErrorCode() string }](),
-	reflect.TypeFor[interface{ ErrorCode() int }](),
-	reflect.TypeFor[interface{ SQLState() string }](),
-	reflect.TypeFor[interface{ Retryable() bool }](),
-	reflect.TypeFor[interface{ RetryableError() bool }](),
-	reflect.TypeFor[interface{ StatusCode() int }](),
-	reflect.TypeFor[interface{ HTTPStatusCode() int }](),
+}, clienterr.Methods[:], []reflect.Type{
 	reflect.TypeFor[asksWait](),
 	reflect.TypeFor[interface{ Timeout() bool }](),
-}
+})
 
 // named returns t, or the type that t points to.
 func named(t reflect.Type) reflect.Type {

@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"syscall"
@@ -957,3 +958,44 @@ type asked503 struct{}
 func (asked503) Error() string             { return "503" }
 func (asked503) StatusCode() int           { return 503 }
 func (asked503) RetryAfter() time.Duration { return time.Second }
+
+// single shows its error by a method As that knows single types, and not the type error.
+type single struct{ inner error }
+
+func (single) Error() string { return "single" }
+func (s single) As(target any) bool {
+	v, inner := reflect.ValueOf(target).Elem(), reflect.ValueOf(s.inner)
+	if v.Type() == reflect.TypeFor[error]() || !inner.Type().AssignableTo(v.Type()) {
+		return false
+	}
+	v.Set(inner)
+	return true
+}
+
+type (
+	getsStatus int
+	labeled    string
+)
+
+func (getsStatus) Error() string              { return "status" }
+func (s getsStatus) GetStatusCode() int       { return int(s) }
+func (labeled) Error() string                 { return "labeled" }
+func (l labeled) HasErrorLabel(s string) bool { return s == string(l) }
+func (labeled) HasErrorCode(int) bool         { return false }
+
+// An error that has one of the methods that count is known also where only such an As shows it.
+// What it proves of itself does not count there.
+func TestMethodsOfAnErrorThatOnlyAsShows(t *testing.T) {
+	for _, err := range []error{
+		safe(true), code("ThrottlingException"), sqlState("40001"), retryable(true), retryable2(false), status(429), awsStatus(404),
+		getsStatus(429), labeled("SystemOverloadedError"), hinted(1), timeout(true),
+	} {
+		want := retry.DefaultClassifier(err)
+		if want == retry.Unprocessed {
+			want = retry.Transient
+		}
+		if got := retry.DefaultClassifier(single{err}); got != want || want == retry.Unknown {
+			t.Errorf("%T behind As is %v, want %v", err, got, want)
+		}
+	}
+}

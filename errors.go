@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry/internal/errtree"
+	"github.com/goretry/retry/internal/paced"
 )
 
 var (
@@ -28,7 +29,7 @@ var (
 	// next attempt too late. It is Unprocessed: nothing was sent. An error that is an ErrPaced may
 	// have a method RetryAfter() time.Duration: how long the wait would have been, which a run
 	// around this one waits.
-	ErrPaced error = errPaced{}
+	ErrPaced error = paced.Err{}
 )
 
 type attemptTimeout struct{}
@@ -38,27 +39,6 @@ func (attemptTimeout) Timeout() bool        { return true }
 func (attemptTimeout) Temporary() bool      { return true }
 func (attemptTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
 func (attemptTimeout) ErrorType() string    { return "retry.attempt_timeout" } // the error.type of telemetry
-
-type errPaced struct{}
-
-func (errPaced) Error() string     { return "retry: its turn would come too late" }
-func (errPaced) ErrorType() string { return "retry.paced" } // the error.type of telemetry
-func (errPaced) SafeToRetry() bool { return true }
-
-// latePass is the ErrPaced of a run that does not wait for a guard.
-type latePass struct {
-	errPaced
-	wait time.Duration // that the guard wants; 0: the run has waited for as long as it may
-}
-
-func (e latePass) Error() string {
-	if e.wait == 0 {
-		return "its turn has not come"
-	}
-	return "its turn would come in " + brief(e.wait).String()
-}
-func (e latePass) Is(target error) bool      { return target == ErrPaced }
-func (e latePass) RetryAfter() time.Duration { return e.wait }
 
 // errPanic is the error of an attempt that did not return.
 var errPanic error = panicked{}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/goretry/retry/internal/paced"
 	"github.com/goretry/retry/internal/timers"
 )
 
@@ -101,7 +102,7 @@ func (r *run) askAgain(p *Policy) bool {
 	waiter := g.passes[len(g.passes)-1]
 	switch {
 	case r.cutShort(p, &waiter.pass):
-		return r.refused(p, waiter.guard, Stop(latePass{}))
+		return r.refused(p, waiter.guard, Stop(paced.Late(0)))
 	case !waiter.pass.Again: // the wait was all that it asked for
 		g.pending = false
 		return true
@@ -122,7 +123,7 @@ func (r *run) take(p *Policy, guard Guard, pass Pass, first bool) bool {
 	case !r.gates.pending:
 		return true
 	case pass.Wait >= r.patience(p):
-		return r.refused(p, guard, Stop(latePass{wait: pass.Wait}))
+		return r.refused(p, guard, Stop(paced.Late(pass.Wait)))
 	}
 	r.await(p, &pass)
 	if first && p.Hooks.Guard != nil && r.ctx.Err() == nil { // else r ends, and does not wait: a guard and a clock may run any code

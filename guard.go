@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/paced"
 )
 
 // Guard admits attempts: a limit on those in flight, a pace, a circuit breaker, a rate
@@ -156,7 +157,7 @@ func (p Policy) Admit(ctx context.Context, e Entry) (leave func(Exit), err error
 			return nil, err
 		}
 		if passes = append(passes, admission{g, pass}); pass.waits() {
-			return nil, latePass{wait: pass.checked().Wait}
+			return nil, paced.Late(pass.checked().Wait)
 		}
 	}
 	admitted = true

@@ -12,6 +12,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
+	"github.com/goretry/retry/internal/paced"
 	"github.com/goretry/retry/internal/pacing"
 	"github.com/goretry/retry/internal/readings"
 )
@@ -162,17 +163,6 @@ func (p *Pace) Tell(quota float64, per time.Duration, remaining float64) {
 	p.pacer.State(now, rate, quota, remaining)
 }
 
-// late is the [retry.ErrPaced] of an attempt whose turn would come too late.
-type late struct{ wait time.Duration }
-
-func (e late) Error() string {
-	return "its turn would come in " + max(e.wait.Round(time.Millisecond), time.Millisecond).String()
-}
-func (e late) Is(target error) bool      { return target == retry.ErrPaced }
-func (e late) ErrorType() string         { return "retry.paced" }
-func (e late) SafeToRetry() bool         { return true }
-func (e late) RetryAfter() time.Duration { return e.wait }
-
 type costKey struct{}
 
 // WithCost returns a context whose calls cost so much under a [Pace]: one with twice the
@@ -310,7 +300,7 @@ func (p *Pace) queue(ctx context.Context, e retry.Entry, patience time.Duration)
 	}
 	switch wait, ok := p.pacer.Enter(now, t, patience); {
 	case !ok:
-		return retry.Pass{}, wait, retry.Stop(late{wait})
+		return retry.Pass{}, wait, retry.Stop(paced.Late(wait))
 	case wait > 0:
 		return p.waiting(now, t, wait), wait, nil
 	}
@@ -322,7 +312,7 @@ func (p *Pace) again(t *turn) (retry.Pass, error) {
 	now := p.lock()
 	defer p.unlock()
 	if t.Late > 0 { // it has left the queue
-		return retry.Pass{}, retry.Stop(late{t.Late})
+		return retry.Pass{}, retry.Stop(paced.Late(t.Late))
 	}
 	if wait := p.pacer.Ready(now, t); wait > 0 {
 		return p.waiting(now, t, wait), nil

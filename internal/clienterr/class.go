@@ -48,19 +48,8 @@ func Text(text string) Facts {
 	if len(text) == 0 || !texts.may(text) { // nearly all: it saves a failed attempt 50 ns
 		return 0
 	}
-	from, to := 0, len(t.ends)
-	for from < to {
-		middle := int(uint(from+to) >> 1)
-		if t.at(middle) < text {
-			from = middle + 1
-		} else {
-			to = middle
-		}
-	}
-	if from < len(t.ends) && t.at(from) == text {
-		return Facts(t.facts[from])
-	}
-	return 0
+	f, _ := exact(t, text)
+	return f
 }
 
 // filter is a set of lengths with first and last letters, as a Bloom filter has it.

@@ -71,16 +71,16 @@ func (t *table) word(beside, word string) Facts {
 	var with, alone [longest + 2]byte // room for a blank and a *
 	key := append(alone[:0], word...)
 	if beside == "" {
-		f, ok := t.exact(key)
+		f, ok := exact(t, key)
 		if !ok {
 			f, _ = t.beginning(key)
 		}
 		return f
 	}
 	both := append(append(append(with[:0], beside...), ' '), word...)
-	f, ok := t.exact(both)
+	f, ok := exact(t, both)
 	if !ok {
-		f, ok = t.exact(key)
+		f, ok = exact(t, key)
 	}
 	if !ok {
 		f, ok = t.beginning(both)
@@ -92,7 +92,7 @@ func (t *table) word(beside, word string) Facts {
 }
 
 // exact looks for key.
-func (t *table) exact(key []byte) (f Facts, ok bool) {
+func exact[K string | []byte](t *table, key K) (f Facts, ok bool) {
 	from, to := 0, len(t.ends)
 	for from < to {
 		middle := int(uint(from+to) >> 1)
@@ -114,7 +114,7 @@ func (t *table) beginning(key []byte) (f Facts, ok bool) {
 		if t.beginnings&(1<<n) == 0 {
 			continue
 		}
-		if f, ok := t.exact(append(key[:n], '*')); ok {
+		if f, ok := exact(t, append(key[:n], '*')); ok {
 			return f, true
 		}
 	}

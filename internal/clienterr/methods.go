@@ -24,8 +24,8 @@ const (
 	hasService
 )
 
-// methodTypes are in the order of the bits.
-var methodTypes = [...]reflect.Type{
+// Methods are the types with these methods, in the order of the bits. An error may show them by its method As.
+var Methods = [...]reflect.Type{
 	reflect.TypeFor[interface{ SafeToRetry() bool }](),
 	reflect.TypeFor[interface{ ErrorCode() string }](),
 	reflect.TypeFor[interface{ ErrorCode() int }](),
@@ -41,7 +41,7 @@ var methodTypes = [...]reflect.Type{
 }
 
 func methodsOf(t reflect.Type) (m methods) {
-	for i, method := range methodTypes {
+	for i, method := range Methods {
 		if t.Implements(method) {
 			m |= 1 << i
 		}
