@@ -14,7 +14,8 @@
 // are not counted as attempts. The page shows which calls wait now, until when, for which
 // guard, and after which error; the budgets, limits, hedges and paces that it observes; and
 // the last runs that failed, with each attempt, each wait and each guard that held an attempt
-// back, one for each error and reason.
+// back, one for each error and reason. If no run has ended in the chosen time, the page shows the
+// next longer one in which one has, and says so. A URL in the errors of an operation is shown once.
 //
 // The percentiles p50 and p99 are of whole runs, with their waits, and exact to within a
 // factor of 1.5. A first try that succeeds costs one allocation of 112 bytes. After

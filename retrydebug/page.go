@@ -10,6 +10,7 @@ import (
 	"html/template"
 	"math"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,12 +111,14 @@ type pageData struct {
 	Causes      []causeRow
 	MoreCauses  string
 	Operations  []operationRow
+	BarTime     string // of a chart's bar
 	Idle        []operationRow
 	IdleSummary string
 	Gauges      []gaugeItem
 	Underway    string
 	Live        []runRow
 	Failed      []failedItem
+	Longest     string // of the failed runs, the width of their bars
 }
 
 // sentence is a line below the headline.
@@ -156,6 +159,12 @@ type causeRow struct {
 
 type lastRow struct{ Ago, Error string }
 
+func (l *lastRow) tell(operation string, told told) {
+	if l != nil {
+		l.Error = told.error(operation, l.Error)
+	}
+}
+
 type gaugeItem struct{ Kind, Name, Bar, Text string }
 
 type runRow struct {
@@ -181,18 +190,32 @@ type bar struct {
 // stepText is a step in words, with what stands before and after its guard and its error.
 type stepText struct{ Before, Guard, Said, Error, After string }
 
+// widened returns v, or if no run ended in its window the shortest longer one in which one
+// did: the page does not say that all is quiet while its last runs have failed.
+func (v view) widened(rep *report) view {
+	for w := v; w.span < len(spans); w.span++ {
+		if slices.ContainsFunc(rep.Operations, func(o operationReport) bool { return w.window(&o).Runs > 0 }) {
+			return w
+		}
+	}
+	return v
+}
+
 // render writes the page.
 func (v view) render(b *bytes.Buffer, rep *report) error {
+	chosen, told := v, told{}
+	v = v.widened(rep)
 	d := pageData{
 		Style: template.CSS(pageCSS), Script: template.JS(pageJS), Refresh: !v.paused,
 		Program: rep.Program, Host: rep.Host, PID: rep.PID,
 		Now: rep.Now.Format("15:04:05 MST"), Age: brief(rep.Now.Sub(rep.Since)),
-		Links: v.links(), Window: "last " + spans[v.span].name,
-		Gauges: gaugeItems(rep), Failed: failedItems(rep),
+		Links: chosen.links(), Window: "last " + spans[v.span].name, BarTime: spans[v.span].bar,
+		Gauges: gaugeItems(rep),
 	}
-	v.operations(&d, rep)
-	v.causes(&d, rep)
-	v.say(&d, rep)
+	v.sort(rep)
+	v.say(&d, rep, chosen, told) // in the order of the page, for told
+	v.causes(&d, rep, told)
+	v.operations(&d, rep, told)
 	d.Underway = "Nothing underway"
 	if n := rep.Live.Total; n > 0 {
 		d.Underway = fmt.Sprintf("Underway: %d, %d of them waiting", n, rep.Live.Waiting)
@@ -204,19 +227,47 @@ func (v view) render(b *bytes.Buffer, rep *report) error {
 		}
 	}
 	for _, n := range rep.Live.Oldest {
-		d.Live = append(d.Live, runRowOf(n))
+		row := runRowOf(n)
+		row.LastError = told.error(n.Name, n.LastError)
+		d.Live = append(d.Live, row)
+	}
+	d.Failed, d.Longest = failedItems(rep, told)
+	for _, row := range d.Idle {
+		row.LastError.tell(row.Name, told)
 	}
 	return page().Execute(b, &d)
 }
 
 func (v view) window(o *operationReport) windowReport { return o.Windows[spans[v.span].name] }
 
-// operations fills the tables of operations, most failures first.
-func (v view) operations(d *pageData, rep *report) {
+// told has the URLs that the page has shown, by operation.
+type told map[[2]string]bool
+
+var requestLine = regexp.MustCompile(`[A-Z][A-Za-z]* "?[a-z][a-z0-9+.-]*://[^\s"]+"?: `)
+
+// error returns an error's text without the request that stands above already: a URL is long,
+// and what went wrong is behind it.
+func (t told) error(operation, text string) string {
+	return requestLine.ReplaceAllStringFunc(text, func(request string) string {
+		key := [2]string{operation, request}
+		if t[key] {
+			return ""
+		}
+		t[key] = true
+		return request
+	})
+}
+
+// sort puts operations with most failures first.
+func (v view) sort(rep *report) {
 	slices.SortStableFunc(rep.Operations, func(a, b operationReport) int {
 		x, y := v.window(&a), v.window(&b)
 		return cmp.Or(cmp.Compare(y.failing(), x.failing()), cmp.Compare(y.AfterRetry, x.AfterRetry), cmp.Compare(y.Runs, x.Runs))
 	})
+}
+
+// operations fills the tables of operations.
+func (v view) operations(d *pageData, rep *report, told told) {
 	for i := range rep.Operations {
 		o := &rep.Operations[i]
 		w := v.window(o)
@@ -234,6 +285,7 @@ func (v view) operations(d *pageData, rep *report) {
 			row.LastError = &lastRow{brief(rep.Now.Sub(e.Time)), e.Error}
 		}
 		if w.Runs > 0 || o.Live > 0 {
+			row.LastError.tell(o.Name, told)
 			d.Operations = append(d.Operations, row)
 		} else {
 			d.Idle = append(d.Idle, row)
@@ -255,7 +307,7 @@ func (v view) compareCauses(a, b *causeReport) int {
 }
 
 // causes fills the table of what attempts fail with.
-func (v view) causes(d *pageData, rep *report) {
+func (v view) causes(d *pageData, rep *report, told told) {
 	type found struct {
 		of *operationReport
 		*causeReport
@@ -275,7 +327,7 @@ func (v view) causes(d *pageData, rep *report) {
 		all = all[:mostCauseRows]
 	}
 	for _, c := range all {
-		d.Causes = append(d.Causes, causeRow{name{c.of.Name, c.of.Other}, c.Refused, v.attempts(c.causeReport), c.Class, c.Guard, c.Code, c.Error, brief(rep.Now.Sub(c.Time))})
+		d.Causes = append(d.Causes, causeRow{name{c.of.Name, c.of.Other}, c.Refused, v.attempts(c.causeReport), c.Class, c.Guard, c.Code, told.error(c.of.Name, c.Error), brief(rep.Now.Sub(c.Time))})
 	}
 }
 
@@ -324,8 +376,8 @@ func (v view) refusals(rep *report) (all []refusals) {
 // worst is how many operations, guards, budgets and limits are named below the headline.
 const worst = 5
 
-// say fills the headline and what stands below it.
-func (v view) say(d *pageData, rep *report) {
+// say fills the headline and what stands below it. chosen is what the reader has asked for.
+func (v view) say(d *pageData, rep *report, chosen view, told told) {
 	var runs, failed, retried, attempts uint64
 	for i := range rep.Operations {
 		w := v.window(&rep.Operations[i])
@@ -346,6 +398,9 @@ func (v view) say(d *pageData, rep *report) {
 		d.Bad = true
 		d.Headline = share(failed, runs) + " of " + count(int(runs), "run") + " failed " + in + "."
 	}
+	if v != chosen {
+		d.Said = append(d.Said, sentence{Text: "No run ended in the last " + spans[chosen.span].long + "."})
+	}
 	if runs > 0 {
 		text := fmt.Sprintf("%.2f attempts per run.", float64(attempts)/float64(runs))
 		if retried > 0 {
@@ -357,7 +412,7 @@ func (v view) say(d *pageData, rep *report) {
 		o := &rep.Operations[i]
 		if w := v.window(o); w.failing() > 0 {
 			said := sentence{Bad: true, Named: true, name: name{o.Name, o.Other},
-				Text: fmt.Sprintf("fails in %s of its runs", share(w.failing(), w.Runs)), Cause: v.cause(o), After: ". They end with: " + reasonsOf(w, w.failing() > w.Failed) + "."}
+				Text: fmt.Sprintf("fails in %s of its runs", share(w.failing(), w.Runs)), Cause: told.error(o.Name, v.cause(o)), After: ". They end with: " + reasonsOf(w, w.failing() > w.Failed) + "."}
 			if said.Cause != "" {
 				said.Text += ": "
 			}
@@ -438,7 +493,8 @@ func reasonsOf(w windowReport, all bool) string {
 // chart is the history of an operation: three paths of bars that stand on each
 // other.
 type chart struct {
-	Bar                    int // its width
+	Bar                    int    // its width
+	Most                   uint64 // runs, of the highest bar
 	First, Retried, Failed string
 }
 
@@ -453,7 +509,7 @@ func chartOf(history [][3]uint64) *chart {
 		return nil
 	}
 	step := width / len(history)
-	c := &chart{Bar: max(step-2, 1)}
+	c := &chart{Bar: max(step-2, 1), Most: most}
 	var paths [3][]byte
 	for i, h := range history {
 		x, y := i*step+step/2, height+2
@@ -599,8 +655,8 @@ func runRowOf(n runReport) runRow {
 }
 
 // failedItems are the runs that failed, those with retries first, drawn on one scale
-// of time.
-func failedItems(rep *report) (items []failedItem) {
+// of time, whose end is width.
+func failedItems(rep *report, told told) (items []failedItem, width string) {
 	runs := slices.Clone(rep.Failed)
 	slices.SortStableFunc(runs, func(a, b failedReport) int { return cmp.Compare(min(b.Attempts, 2), min(a.Attempts, 2)) })
 	longest := math.SmallestNonzeroFloat64
@@ -614,9 +670,9 @@ func failedItems(rep *report) (items []failedItem) {
 			item.Summary += ", waited " + seconds(f.Waited)
 		}
 		if len(f.Steps) > 0 {
-			item.Last = f.Steps[len(f.Steps)-1].Error
+			item.Last = told.error(f.Name, f.Steps[len(f.Steps)-1].Error)
 		} else {
-			item.Cause = f.Cause
+			item.Cause = told.error(f.Name, f.Cause)
 		}
 		if f.Attempts > 0 {
 			item.Refusal = f.Cause
@@ -630,10 +686,10 @@ func failedItems(rep *report) (items []failedItem) {
 		}
 		before := 0
 		for i, s := range f.Steps {
-			text := stepText{Before: seconds(s.Seconds) + " ", Error: s.Error}
+			text := stepText{Before: seconds(s.Seconds) + " ", Error: told.error(f.Name, s.Error)}
 			class, took, made := "attempt", s.Seconds, s.Attempt
 			if s.Guard != "" {
-				text = stepText{Guard: s.Guard, Error: s.Error}
+				text = stepText{Guard: s.Guard, Error: text.Error}
 				class, took, made = "guard", s.Wait, s.Attempt-1
 			}
 			item.Bars = append(item.Bars, bar{class, scale(s.Start), max(scale(s.Start+took)-scale(s.Start), 3)})
@@ -663,7 +719,7 @@ func failedItems(rep *report) (items []failedItem) {
 		}
 		items = append(items, item)
 	}
-	return items
+	return items, seconds(longest)
 }
 
 func count(n int, what string) string {

@@ -1,6 +1,7 @@
 package retrydebug_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
@@ -10,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +22,7 @@ import (
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/pace"
 	"github.com/goretry/retry/retrydebug"
+	"github.com/goretry/retry/retryhttp"
 )
 
 // element is a node of the document: an element, or a text if it has no name.
@@ -226,6 +229,77 @@ func TestAnOutageOfPermanentErrors(t *testing.T) {
 	}
 }
 
+// Failures stay the headline when no run has ended since: the page takes a longer window.
+func TestWindowWithoutRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var page retrydebug.Recorder
+		for range 3 {
+			run(policy(&page, "pay"), errDown, errDown, errDown)
+		}
+		time.Sleep(5 * time.Second)
+		run(policy(&page, "well"))
+		for _, tt := range []struct {
+			after            time.Duration
+			query, want, not string
+		}{
+			{0, "?window=10s", "75% of 4 runs failed in the last 5.70s. 2.50 attempts per run.", "No run ended"},
+			{11 * time.Second, "?window=10s", "75% of 4 runs failed in the last 16.7s. No run ended in the last ten seconds. 2.50 attempts per run. pay fails in 100% of its runs: connection refused", "No run failed"},
+			{0, "", "75% of 4 runs failed in the last 16.7s. 2.50 attempts per run.", "No run ended"},
+			{time.Minute, "", "75% of 4 runs failed in the last 1m16s. No run ended in the last minute.", "without a run"},
+			{0, "?window=10s", "75% of 4 runs failed in the last 1m16s. No run ended in the last ten seconds.", "without a run"},
+			{time.Hour, "", "No run ended in the last minute.", "failed in"},
+		} {
+			time.Sleep(tt.after)
+			body := get(t, &page, tt.query).Body.String()
+			doc := parse(t, strings.NewReader(body))
+			text := doc.all("main")[0].words()
+			if !strings.HasPrefix(text, tt.want) || strings.Contains(text, tt.not) {
+				t.Errorf("%s: want %q first, and no %q:\n%s", tt.query, tt.want, tt.not, text)
+			}
+			if bad := strings.Contains(body, `class="headline bad"`); bad != strings.Contains(tt.want, "failed in") {
+				t.Errorf("%s: the headline %q is in colour: %t", tt.query, tt.want, bad)
+			}
+			if b := doc.all("nav")[0].all("b")[0].words(); b != strings.TrimPrefix(cmp.Or(tt.query, "1m"), "?window=") {
+				t.Errorf("%s: the chosen window is %s", tt.query, b)
+			}
+		}
+	})
+}
+
+// A URL stands once for each operation, and what went wrong behind it each time.
+func TestURLs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var page retrydebug.Recorder
+		const users, orders = "https://shop.example/v1/users", "https://shop.example/v1/orders"
+		down := &retryhttp.StatusError{Code: 503, Method: "GET", URL: users}
+		reset := fmt.Errorf("load: %w", &url.Error{Op: "Get", URL: users, Err: errors.New("EOF")})
+		other := &url.Error{Op: "Post", URL: orders, Err: errDown}
+		run(policy(&page, "one"), down, down, down)
+		run(policy(&page, "two"), other, reset, reset)
+		run(policy(&page, "two"), reset, reset, reset)
+		ctx, cancel := context.WithCancel(t.Context())
+		p := policy(&page, "one")
+		p.MaxAttempts = retry.Unlimited
+		go func() { _ = retry.Run(ctx, p, func(context.Context) error { return down }) }()
+		time.Sleep(time.Second)
+		defer synctest.Wait()
+		defer cancel()
+		text := parse(t, get(t, &page, "").Body).all("main")[0].words()
+		for want, n := range map[string]int{
+			"GET " + users + ": 503 Service Unavailable": 1,
+			`load: Get "` + users + `": EOF`:             1,
+			`Post "` + orders + `": connection refused`:  1,
+			users:                     2,
+			orders:                    1,
+			"503 Service Unavailable": 8, // below the headline, in both tables, of what waits, and four times in the run that failed
+		} {
+			if got := strings.Count(text, want); got != n {
+				t.Errorf("%q is there %d times, want %d:\n%s", want, got, n, text)
+			}
+		}
+	})
+}
+
 func TestPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var page retrydebug.Recorder
@@ -250,7 +324,7 @@ func TestPage(t *testing.T) {
 		p := policy(&page, "")
 		run(p.Named("idle"), errDown)
 		time.Sleep(2 * time.Minute)
-		has("", "No run ended in the last minute.", "1 operation without a run in the last minute", "idle", "2m00s ago", "connection refused", "Nothing underway")
+		has("", "No run failed in the last 2m00s. No run ended in the last minute. 100% needed retries.", "last 1h", "idle", "2m00s ago", "connection refused", "Nothing underway")
 		for range 97 {
 			run(p.Named("well"))
 		}
@@ -328,7 +402,6 @@ func TestPage(t *testing.T) {
 			"gone 100% 0% 0%", "permanent 100%", "404",
 			"well 0% 1% 99%", "1.01",
 			"asks – – – 0", "1 (1 waiting)", "hangs – – – 0",
-			"1 operation without a run in the last minute", "idle",
 			"Budgets, limits, hedges, paces", "budget orders 4% left", "budget rest 60% left", "budget users 0% left",
 			"limit cache 2 in flight, no limit", "limit database 20 of 20 in flight", "hedge search after 80ms",
 			"pace held holds all attempts for 1.00s", "pace model 4.25 attempts/s, one that comes now waits 3.00s", "pace open open", "pace right 250.00 attempts/s, one that comes now waits",
@@ -339,6 +412,7 @@ func TestPage(t *testing.T) {
 			"worst connection refused max_attempts 230ms, 3 attempts, waited 200ms the last of 3 like it",
 			"10ms connection refused · wait 100ms · 10ms connection refused · wait 100ms · 10ms connection refused (the server asked for 1.0ms)",
 			"bad retry: attempt timed out not_idempotent 10ms, 1 attempt",
+			"1 operation without a run in the last minute", "idle",
 		)
 		if got := words(""); strings.Contains(got, "rest has") || strings.Contains(got, "cache is full") || strings.Contains(got, "right is") {
 			t.Errorf("what is well is complained about: %s", got)
@@ -385,6 +459,22 @@ func TestBars(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%q\nwant %q", got, want)
 		}
+		const legend = "Last runs that failed attempt that failed wait held back by a guard the whole width is 1.00s"
+		doc := parse(t, get(t, &page, "").Body)
+		if text := doc.all("main")[0].words(); !strings.Contains(text, legend) {
+			t.Errorf("%q is not in\n%s", legend, text)
+		}
+		kinds := map[string]bool{}
+		for _, ul := range doc.all("ul") {
+			for _, r := range ul.all("rect") {
+				kinds[r.attrs["class"]] = true
+			}
+		}
+		for _, kind := range []string{"attempt", "pause", "guard"} {
+			if !kinds[kind] {
+				t.Errorf("the legend has no %s", kind)
+			}
+		}
 	})
 }
 
@@ -410,6 +500,21 @@ func TestChart(t *testing.T) {
 		want := []string{"first M78 22v-15M114 22v-1", "retried M78 7v-1", "failed M78 6v-5"}
 		if !slices.Equal(got, want) {
 			t.Errorf("%q\nwant %q", got, want)
+		}
+		for query, bar := range map[string]string{"?window=10s": "1s", "": "5s", "?window=1h": "1m"} {
+			doc := parse(t, get(t, &page, query).Body)
+			text, most, scale := doc.all("main")[0].words(), "42", ""
+			if bar == "1s" {
+				most = "41"
+			}
+			for _, span := range doc.all("span") {
+				if span.attrs["class"] == "scale" {
+					scale += span.words()
+				}
+			}
+			if want := "a bar is " + bar + ", the newest at the right"; !strings.Contains(text, want) || scale != most {
+				t.Errorf("%s: the scale is %q, want %s and %q in\n%s", query, scale, most, want, text)
+			}
 		}
 	})
 }

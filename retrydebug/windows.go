@@ -11,6 +11,7 @@ import (
 type span struct {
 	name   string
 	long   string        // in a sentence
+	bar    string        // how long each cell is, on the page
 	cells  int           // how many
 	second time.Duration // how long each is, in seconds
 	from   int           // where they begin in operation.cells
@@ -18,9 +19,9 @@ type span struct {
 
 // spans are the windows of time that the page shows, each in cells.
 var spans = [...]span{
-	{"10s", "ten seconds", 10, 1, 0},
-	{"1m", "minute", 12, 5, 10},
-	{"1h", "hour", 60, 60, 22},
+	{"10s", "ten seconds", "1s", 10, 1, 0},
+	{"1m", "minute", "5s", 12, 5, 10},
+	{"1h", "hour", "1m", 60, 60, 22},
 }
 
 const allCells = 10 + 12 + 60

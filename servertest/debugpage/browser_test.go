@@ -110,18 +110,32 @@ func TestPage(t *testing.T) {
 	browser.Picture(t, ctx, "debug", chromedp.EmulateViewport(1200, 1600))
 	browser.Do(t, ctx, chromedp.Navigate(server.URL), chromedp.WaitReady("main"))
 	browser.Picture(t, ctx, "wide", chromedp.EmulateViewport(1280, 1500))
-	browser.Do(t, ctx, chromedp.EmulateViewport(390, 844))
-	browser.Picture(t, ctx, "phone", chromedp.EmulateViewport(390, 844))
+	browser.Do(t, ctx, chromedp.EmulateViewport(375, 812))
+	browser.Picture(t, ctx, "phone", chromedp.EmulateViewport(375, 812))
 
 	// On a phone nothing but tables is wider than the screen, and of those the first columns
 	// are seen.
-	if got := browser.Ask[int](t, ctx, `document.documentElement.scrollWidth`); got > 390 {
-		t.Errorf("the page is %d pixels wide on a screen of 390", got)
+	if got := browser.Ask[int](t, ctx, `document.documentElement.scrollWidth`); got > 375 {
+		t.Errorf("the page is %d pixels wide on a screen of 375", got)
 	}
 	seen := browser.Ask[[]string](t, ctx, `[...document.querySelectorAll(".wide")].map(w => [...w.querySelectorAll("th")].filter(
-		e => e.getBoundingClientRect().right <= 390).map(e => e.textContent).join(", "))`)
+		e => e.getBoundingClientRect().right <= 375).map(e => e.textContent).join(", "))`)
 	if len(seen) != 3 || !strings.HasPrefix(seen[0], "operation, attempts") || !strings.HasPrefix(seen[1], "operation, failed, retried") || !strings.HasPrefix(seen[2], "age, operation, attempt") {
 		t.Errorf("columns that are seen: %q", seen)
+	}
+	// The legend has the colors of the bars, and the scale of a chart is beside it.
+	for _, class := range []string{"attempt", "pause", "guard"} {
+		color := `getComputedStyle(document.querySelector("%s .` + class + `")).fill`
+		legend, bars := browser.Ask[string](t, ctx, fmt.Sprintf(color, ".legend")), browser.Ask[string](t, ctx, fmt.Sprintf(color, ".bar"))
+		if legend != bars {
+			t.Errorf("%s is %s in the legend and %s in the bars", class, legend, bars)
+		}
+	}
+	if !browser.Ask[bool](t, ctx, `[...document.querySelectorAll(".over")].every(e => {
+		const scale = e.querySelector(".scale").getBoundingClientRect(), chart = e.querySelector(".chart").getBoundingClientRect();
+		return scale.right <= chart.left && scale.top < chart.bottom && scale.bottom > chart.top;
+	})`) {
+		t.Error("a scale is not beside its chart")
 	}
 	browser.Do(t, ctx, chromedp.EmulateViewport(1280, 900))
 	if got := browser.Ask[int](t, ctx, `document.documentElement.scrollWidth`); got > 1280 {
@@ -139,7 +153,13 @@ func TestPage(t *testing.T) {
 	}
 
 	// The ten seconds' window, in which a reader opens what is folded and scrolls.
-	browser.Do(t, ctx, chromedp.EmulateViewport(390, 844), chromedp.Click(`//a[text()="10s"]`))
+	go func() { // or the page would take a longer window than the chosen one
+		for t.Context().Err() == nil {
+			_ = retry.Run(t.Context(), retry.Policy{Name: "heartbeat", Hooks: recorder.Hooks()}, func(context.Context) error { return nil })
+			time.Sleep(time.Second)
+		}
+	}()
+	browser.Do(t, ctx, chromedp.EmulateViewport(375, 812), chromedp.Click(`//a[text()="10s"]`))
 	arrived := func(search string) { // an address is there before its page is
 		t.Helper()
 		browser.Eventually(t, ctx, `document.readyState === "complete" && location.search === "`+search+`"`)
