@@ -74,3 +74,50 @@ func TestFilesOfTheRootCallThoseBelow(t *testing.T) {
 		t.Errorf("the root package has the files %q, and CONTRIBUTING.md lists %q", names, order)
 	}
 }
+
+// Below them it lists the folders. What internal has is listed one by one, and a star stands
+// behind each module, but not behind those within one that is listed.
+func TestMapHasAllFolders(t *testing.T) {
+	text, err := os.ReadFile("CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(text), "\n    errors.go")
+	_, list, _ = strings.Cut(list, "\n\n")
+	list, _, _ = strings.Cut(list, "\n\n")
+	listed := map[string]bool{} // whether it is a module
+	name := regexp.MustCompile(`^    [a-z/{},*]*[a-z}*](, [a-z/{},*]*[a-z}*])*`)
+	for line := range strings.Lines(list) {
+		for folder := range strings.SplitSeq(name.FindString(line), ", ") {
+			folder, module := strings.CutSuffix(strings.TrimSpace(folder), "*")
+			before, rest, _ := strings.Cut(folder, "{")
+			for part := range strings.SplitSeq(strings.TrimSuffix(rest, "}"), ",") {
+				listed[before+part] = module
+			}
+		}
+	}
+	for folder, module := range listed {
+		if _, err := os.Stat(folder); err != nil {
+			t.Errorf("CONTRIBUTING.md lists %q: %v", folder, err)
+		}
+		if _, err := os.Stat(filepath.Join(folder, "go.mod")); (err == nil) != module {
+			t.Errorf("CONTRIBUTING.md says of %s that it is a module: %v", folder, module)
+		}
+	}
+	files, err := filepath.Glob("*/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside, err := filepath.Glob("internal/*/*.go")
+	if err != nil || len(files) == 0 || len(inside) == 0 {
+		t.Fatal(len(files), len(inside), err)
+	}
+	missing := map[string]bool{}
+	for _, file := range append(files, inside...) {
+		folder := filepath.ToSlash(filepath.Dir(file))
+		if _, ok := listed[folder]; !ok && !missing[folder] {
+			missing[folder] = true
+			t.Errorf("CONTRIBUTING.md does not list %s", folder)
+		}
+	}
+}
