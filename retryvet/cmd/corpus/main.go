@@ -54,7 +54,7 @@ type result struct {
 	partly             int // of those looked at: an import is missing
 	findings           map[string]int
 	lines              []string
-	rewritten          int
+	rewritten, byHand  int
 	refused            map[string]int // calls that stay, by reason
 }
 
@@ -163,7 +163,7 @@ func look(m module) (result, error) {
 			if err != nil {
 				name = at.Filename
 			}
-			line := fmt.Sprintf("%s@%s/%s:%d: %s: %s", m.Path, m.Version, name, at.Line, d.Category, d.Message)
+			line := fmt.Sprintf("%s@%s/%s:%d: %s: %s", m.Path, m.Version, name, at.Line, d.Category, strings.Join(strings.Fields(d.Message), " "))
 			if place := at.String() + d.Category; seen[place] {
 				continue
 			}
@@ -172,6 +172,10 @@ func look(m module) (result, error) {
 			r.findings[d.Category]++
 			if d.Category == migrate.Analyzer.Name {
 				if _, reason, ok := strings.Cut(d.Message, ": not rewritten: "); ok {
+					reason, _, written := strings.Cut(reason, ". By hand:\n")
+					if written {
+						r.byHand++
+					}
 					r.refused[reason]++
 				} else {
 					r.rewritten++
@@ -261,13 +265,14 @@ func write(w io.Writer, all []result) {
 // writeCalls prints what became of the calls of other retry libraries.
 func writeCalls(w io.Writer, all []result) {
 	reasons := map[string]int{}
-	calls, rewritten := 0, 0
+	calls, rewritten, byHand := 0, 0, 0
 	var rows strings.Builder
 	for _, r := range all {
 		if n := r.findings[migrate.Analyzer.Name]; n > 0 {
-			fmt.Fprintf(&rows, "| %s | %d | %d |\n", r.Path, n, r.rewritten)
+			fmt.Fprintf(&rows, "| %s | %d | %d | %d |\n", r.Path, n, r.rewritten, r.byHand)
 			calls += n
 			rewritten += r.rewritten
+			byHand += r.byHand
 		}
 		for reason, n := range r.refused {
 			reasons[reason] += n
@@ -276,7 +281,7 @@ func writeCalls(w io.Writer, all []result) {
 	if calls == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\n| module | calls | rewritten |\n|---|--:|--:|\n%s| all | %d | %d |\n", &rows, calls, rewritten)
+	fmt.Fprintf(w, "\n| module | calls | rewritten | by hand |\n|---|--:|--:|--:|\n%s| all | %d | %d | %d |\n", &rows, calls, rewritten, byHand)
 	fmt.Fprint(w, "\n| calls | why they stay |\n|--:|---|\n")
 	sorted := slices.SortedFunc(maps.Keys(reasons), func(a, b string) int {
 		return cmp.Or(cmp.Compare(reasons[b], reasons[a]), cmp.Compare(a, b))

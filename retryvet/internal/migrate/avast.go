@@ -134,7 +134,7 @@ func (c *foreignCall) avastOption(name string, call *ast.CallExpr, delays *avast
 		reason = c.repeatsIf(call.Args[0], name)
 	case "LastErrorOnly":
 		if v := c.TypesInfo.Types[call.Args[0]].Value; v == nil || constant.BoolVal(v) {
-			c.told = append(c.told, "the error is a *retry.Error, whose method Last returns the last error")
+			c.told = append(c.told, wrapsError+": its method Last returns the last one")
 		}
 	default:
 		reason = name + " has no exact counterpart"
@@ -180,7 +180,7 @@ func (c *foreignCall) avastWaits(d avastDelays) string {
 	case d.kind == "FullJitterBackoffDelay":
 		w.jitter.text = fullJitter
 	default:
-		return "its DelayType is not understood"
+		return "its DelayType has no counterpart: write a retry.BackoffFunc"
 	}
 	c.waits = w
 	return ""

@@ -30,9 +30,9 @@ type library struct {
 	clients []string // types that do, whose literals are reported
 	instead string   // what to do by hand, since no call can be rewritten; "": read understands some
 
-	// write returns what to write by hand in place of a call, and what is different then,
-	// or nil. Only one with instead has it; nil: there is nothing for any call.
-	write func(c *foreignCall) []string
+	// write returns the statement to write by hand in place of a call, "" for none, and what
+	// is different then. Only one with instead has it; nil: there is none for any call.
+	write func(c *foreignCall) (stmt string, told []string)
 
 	// read fills in what is understood of a call, or says why it cannot be rewritten.
 	read func(c *foreignCall) (reason string)
@@ -67,6 +67,9 @@ type pass struct {
 	funcs    *functions
 	tests    *[]*ast.File // of the folder, nil until they are read
 }
+
+// wrapsError is said of a call whose error was the operation's own as far as callers know.
+const wrapsError = "its error is now a *retry.Error, which callers must not compare with =="
 
 // A foreignCall is one call of another library, and what is understood of it, in the
 // same words for all libraries. Texts use qualifier for the name of package retry, and

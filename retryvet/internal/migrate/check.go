@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"go/types"
 	"slices"
+	"strings"
 
 	"github.com/goretry/retry/retryvet/internal/code"
 )
@@ -31,7 +32,7 @@ func (m *migration) check(all []*migration) string {
 		return "it is a go or defer statement, which drops its error"
 	}
 	if reason := m.comparesError(); reason != "" {
-		return reason
+		m.judge = append(m.judge, reason)
 	}
 	if m.ctx == nil {
 		if name := p.ContextAt(m.cursor); name != "" {
@@ -100,7 +101,7 @@ func (m *migration) comparesError() string {
 				m.IsCall(n, "errors", "Unwrap") && is(n.Args[0])
 		}
 		if found {
-			reason = fmt.Sprintf("the caller compares or asserts %s, which will wrap the operation's error", v.Name())
+			reason = fmt.Sprintf("the caller compares or asserts %s, which is then a *retry.Error: use errors.Is and errors.As", v.Name())
 		}
 		return reason == ""
 	})
@@ -143,7 +144,9 @@ func (m *migration) checkPassed(v *types.Var) string {
 		return "its operation is a variable that may change: " + v.Name()
 	}
 	m.kept = append(m.kept, m.op)
-	m.told = append(m.told, "its error is now a *retry.Error, which callers must not compare with ==")
+	if !slices.ContainsFunc(m.told, func(text string) bool { return strings.HasPrefix(text, wrapsError) }) {
+		m.told = append(m.told, wrapsError)
+	}
 	if m.lib.delays != "" {
 		m.told = append(m.told, m.lib.delays+" of an error that "+v.Name()+" returns no longer sets the wait")
 	}

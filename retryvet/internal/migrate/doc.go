@@ -26,8 +26,8 @@
 // No Classify can find a mark of sethvargo/go-retry, whose type has no exported name: if
 // an error that the operation does not mark may have been marked elsewhere, or the operation
 // is not in the call, the call stays as it is. The same holds for WithMaxDuration, which
-// cuts the last wait short for one more call. The finding of such a call has the new call,
-// and what the user has to judge.
+// cuts the last wait short for one more call, and for an error that the caller compares or
+// asserts. The finding of such a call has the new call, and what the user has to judge.
 //
 // Several calls may get their backoff from one function of the package, or their options
 // from variables of the package. The policy is then declared there, once. It is a
@@ -49,8 +49,8 @@
 //   - Waits at the cap of cenkalti/backoff may be shorter: its jitter exceeds the cap.
 //   - A call without a context gets that of its function.
 //   - OnRetry is no longer called for the last failure.
-//   - After LastErrorOnly the error is a *retry.Error, whose method Last returns the last, or why no
-//     attempt was made.
+//   - After LastErrorOnly the error is a *retry.Error, whose method Last returns the last, or
+//     why no attempt was made.
 //   - Waits at the MaxDelay of avast/retry-go are spread below it. There they are cut to it
 //     after the jitter.
 //   - After a failure, Do returns the last attempt's value. avast/retry-go and
@@ -92,7 +92,6 @@
 //     Schedule;
 //   - RetryAfter and the like in the operation, or PermanentError where the call's error
 //     may come;
-//   - an error that the caller compares or asserts;
 //   - a run that nothing would end, or a call within another retry.
 //
 // Of hashicorp/go-retryablehttp, NewClient, Get, Head, Post and PostForm are reported, and

@@ -58,12 +58,12 @@ func (p *pass) run() {
 		}
 		switch {
 		case m.refusal != "":
-		case len(m.judge) > 0:
-			m.refusal = strings.Join(m.judge, "; ") + ". By hand: " + strings.Join(append([]string{m.byHand()}, m.told...), "; ")
 		case ast.IsGenerated(m.file):
 			m.refusal = "its file is generated"
 		case p.Ignores(check, m.call.Pos()):
 			m.refusal = "ignored"
+		case len(m.judge) > 0:
+			m.refusal = byHand(append(m.judge, m.told...), m.byHand())
 		}
 	}
 	fixes, plan := p.fixes(all)
@@ -126,8 +126,8 @@ func (p *pass) reportClient(lit *ast.CompositeLit) {
 func (c *foreignCall) understand() (reason string) {
 	if c.lib.instead != "" {
 		if c.lib.write != nil {
-			if texts := c.lib.write(c); texts != nil {
-				return "other code may know its type. By hand: " + strings.Join(texts, "; ")
+			if stmt, told := c.lib.write(c); stmt != "" {
+				return byHand(append([]string{"other code may know its type"}, told...), formatted(stmt))
 			}
 		}
 		return c.lib.instead

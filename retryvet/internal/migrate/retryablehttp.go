@@ -28,17 +28,17 @@ const retryablehttpTable = "https://github.com/goretry/retry/blob/main/examples/
 
 // writeRetryablehttp returns the client that takes the place of one that NewClient makes,
 // and what is different about it.
-func writeRetryablehttp(c *foreignCall) []string {
-	set, other := c.clientFields()
+func writeRetryablehttp(c *foreignCall) (stmt string, told []string) {
+	name, set, other := c.clientFields()
 	if set == nil {
-		return nil
+		return "", nil
 	}
 	take := func(field string) ast.Expr {
 		e := set[field]
 		delete(set, field)
 		return e
 	}
-	told := []string{"POST and PATCH are sent again only on proof that they did nothing, or with an idempotency key"}
+	told = []string{"POST and PATCH are sent again only on proof that they did nothing, or with an idempotency key"}
 
 	attempts := "5"
 	if e := take("RetryMax"); e != nil {
@@ -58,16 +58,16 @@ func writeRetryablehttp(c *foreignCall) []string {
 	if first == "0" {
 		backoff = "retry.Constant(0)"
 	}
-	policy := "MaxAttempts: " + attempts + ", Backoff: " + backoff
+	policy := "MaxAttempts: " + attempts + ",\nBackoff: " + backoff
 	if e := take("HTTPClient.Timeout"); e != nil {
-		policy += ", AttemptTimeout: " + types.ExprString(e)
+		policy += ",\nAttemptTimeout: " + types.ExprString(e)
 	}
 
 	base := ""
 	if e := set["HTTPClient"]; e != nil && c.RootVariable(e) != nil {
-		name := types.ExprString(take("HTTPClient"))
-		base = "Base: " + name + ".Transport, "
-		told = append(told, "the new client needs the other fields of "+name)
+		old := types.ExprString(take("HTTPClient"))
+		base = "Base: " + old + ".Transport, "
+		told = append(told, "the new client needs the other fields of "+old)
 	}
 	if e := take("HTTPClient.Transport"); e != nil {
 		base = "Base: " + types.ExprString(e) + ", "
@@ -91,21 +91,21 @@ func writeRetryablehttp(c *foreignCall) []string {
 		slices.Sort(other)
 		told = append(told, "what becomes of "+strings.Join(slices.Compact(other), ", ")+": "+retryablehttpTable)
 	}
-	return append([]string{"&http.Client{Transport: &retryhttp.Transport{" + base + "Policy: retry.Policy{" + policy + "}}}"}, told...)
+	return name + " := &http.Client{Transport: &retryhttp.Transport{" + base + "Policy: retry.Policy{\n" + policy + ",\n}}}", told
 }
 
-// clientFields returns what the fields of a new client are set to in the block that makes
-// it, and the names of those that are set in another way; nil if no variable holds the
-// client.
-func (c *foreignCall) clientFields() (set map[string]ast.Expr, other []string) {
+// clientFields returns the name of the variable that holds a new client, what its fields are
+// set to in the block that makes it, and the names of those that are set in another way. set
+// is nil if no variable holds the client.
+func (c *foreignCall) clientFields() (name string, set map[string]ast.Expr, other []string) {
 	assign, ok := c.cursor.Parent().Node().(*ast.AssignStmt)
 	if !ok || c.name != "NewClient" || len(assign.Lhs) != 1 {
-		return nil, nil
+		return "", nil, nil
 	}
 	block, ok := c.cursor.Parent().Parent().Node().(*ast.BlockStmt)
 	v := c.Variable(assign.Lhs[0])
 	if !ok || v == nil {
-		return nil, nil
+		return "", nil, nil
 	}
 	set = map[string]ast.Expr{}
 	for at := range c.Root.Preorder((*ast.AssignStmt)(nil)) {
@@ -124,7 +124,7 @@ func (c *foreignCall) clientFields() (set map[string]ast.Expr, other []string) {
 			}
 		}
 	}
-	return set, other
+	return v.Name(), set, other
 }
 
 // fieldOf returns the path of the field of v that e is, such as HTTPClient.Timeout, "" if it

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"go/ast"
+	"go/format"
 	"go/token"
 	"slices"
 	"strings"
@@ -140,6 +141,19 @@ func duration(d time.Duration) string {
 		return fmt.Sprintf("%d * %s.%s", d/unit.d, timeQualifier, unit.name)
 	}
 	panic("unreachable: every duration is so many nanoseconds")
+}
+
+// formatted returns a statement as gofmt has it, with its lines indented.
+func formatted(stmt string) string {
+	if text, err := format.Source([]byte(stmt)); err == nil {
+		stmt = string(text)
+	}
+	return "\t" + strings.ReplaceAll(stmt, "\n", "\n\t")
+}
+
+// byHand is the text of a finding that has what to write.
+func byHand(reasons []string, stmt string) string {
+	return strings.Join(reasons, "; ") + ". By hand:\n" + stmt
 }
 
 // plusOne returns the text of a sum of a number and 1.

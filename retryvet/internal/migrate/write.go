@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/types"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/types/typeutil"
 )
 
 // This file writes what takes the place of a call that is understood.
@@ -148,10 +150,11 @@ func (m *migration) text(im *importer, s *sources) (string, string) {
 	return text, reason
 }
 
-// byHand returns the call that takes the place of the old one on one line, for the user to
-// judge: with the usual names of packages, and a literal operation as op.
+// byHand returns the call that takes the place of the old one, for the user to judge: with
+// the usual names of packages, and a literal operation as op.
 func (m *migration) byHand() string {
-	im := &importer{pass: m.pass, plan: &plan{}, retry: "retry", context: "context", std: map[string]string{}, needs: map[string]bool{}}
+	im := &importer{pass: m.pass, file: m.file, plan: &plan{}, retry: "retry", context: "context", std: map[string]string{}, needs: map[string]bool{},
+		names: map[string]string{m.lib.path: cmp.Or(m.lib.alias, m.usualName())}}
 	for _, s := range standard {
 		im.std[s.path] = s.path
 	}
@@ -161,9 +164,27 @@ func (m *migration) byHand() string {
 	}
 	if m.literal == nil {
 		op = types.ExprString(m.op)
+		if !m.takesContext() {
+			results, _ := im.results(m.TypesInfo.TypeOf(m.op))
+			op = fmt.Sprintf("func(context.Context) %s { return %s() }", results, op)
+		}
 	}
-	text, _ := im.resolve(fmt.Sprintf("%s.%s(%s, %s, %s)", qualifier, m.verb(), ctx, inline(m.fields(im, m.repeats)), op))
-	return strings.ReplaceAll(text, qualifier, im.retry)
+	fields := m.fields(im, m.repeats)
+	if m.hook.body != "" {
+		fields = append(fields, policyField{"Hooks", fmt.Sprintf("%s.Hooks{Wait: %s}", qualifier, m.hookLiteral(im))})
+	}
+	policy := inline(fields)
+	if len(policy) > 60 || strings.Contains(policy, "\n") {
+		policy = broken(fields, nil)
+	}
+	text, _ := im.resolve(fmt.Sprintf("%s.%s(%s, %s, %s)", qualifier, m.verb(), ctx, policy, op))
+	return formatted(strings.ReplaceAll(text, qualifier, im.retry))
+}
+
+// usualName returns the name of the library's package.
+func (m *migration) usualName() string {
+	f, _ := typeutil.Callee(m.TypesInfo, m.call).(*types.Func)
+	return f.Pkg().Name()
 }
 
 // policyField is one field of the policy's literal.

@@ -21,7 +21,7 @@ func plain(ctx context.Context) error {
 }
 
 func options(ctx context.Context) (string, error) {
-	return retry.DoWithData(func() (string, error) { // want `-fix makes this a retry.Do; OnRetry is no longer called for the last failure; the error is a \*retry.Error`
+	return retry.DoWithData(func() (string, error) { // want `-fix makes this a retry.Do; OnRetry is no longer called for the last failure; its error is now a \*retry.Error`
 		return load(ctx)
 	}, retry.Context(ctx), retry.Attempts(3), retry.Delay(time.Second), retry.MaxDelay(3*time.Second), retry.OnRetry(told), retry.LastErrorOnly(true))
 }

@@ -14,7 +14,7 @@ type limits struct {
 }
 
 func client(l limits, c *http.Client, verbose bool) *http.Client {
-	rc := retryablehttp.NewClient() // want `By hand: &http.Client{Transport: &retryhttp.Transport{Base: c.Transport, Policy: retry.Policy{MaxAttempts: l.tries \+ 1, Backoff: retry.Exponential{Base: l.shortest, Max: l.limit, Jitter: retry.NoJitter}, AttemptTimeout: time.Minute}}}; POST and PATCH are sent again only on proof that they did nothing, or with an idempotency key; the new client needs the other fields of c; what becomes of CheckRetry, Logger: https://github.com/goretry/retry/blob/main/examples/migrate/README.md#hashicorpgo-retryablehttp$`
+	rc := retryablehttp.NewClient() // want `other code may know its type; POST and PATCH are sent again only on proof that they did nothing, or with an idempotency key; the new client needs the other fields of c; what becomes of CheckRetry, Logger: https://github.com/goretry/retry/blob/main/examples/migrate/README.md#hashicorpgo-retryablehttp. By hand:\n\trc := &http.Client{Transport: &retryhttp.Transport{Base: c.Transport, Policy: retry.Policy{\n\t\tMaxAttempts:    l.tries \+ 1,\n\t\tBackoff:        retry.Exponential{Base: l.shortest, Max: l.limit, Jitter: retry.NoJitter},\n\t\tAttemptTimeout: time.Minute,\n\t}}}$`
 	rc.HTTPClient = c
 	rc.RetryMax = l.tries
 	rc.RetryWaitMin, rc.RetryWaitMax = l.shortest, l.limit
@@ -30,7 +30,7 @@ func client(l limits, c *http.Client, verbose bool) *http.Client {
 }
 
 func atOnce() *http.Client {
-	rc := retryablehttp.NewClient() // want `By hand: &http.Client{Transport: &retryhttp.Transport{Policy: retry.Policy{MaxAttempts: 1, Backoff: retry.Constant\(0\)}}}; POST`
+	rc := retryablehttp.NewClient() // want `they got an error. By hand:\n\trc := &http.Client{Transport: &retryhttp.Transport{Policy: retry.Policy{\n\t\tMaxAttempts: 1,\n\t\tBackoff:     retry.Constant\(0\),\n`
 	rc.RetryMax = 0
 	rc.RetryWaitMin = 0
 	rc.RetryWaitMax = 0

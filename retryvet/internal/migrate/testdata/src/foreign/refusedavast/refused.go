@@ -19,6 +19,6 @@ func refused(made *retry.Retrier, one retry.Option) {
 	_ = retry.New(retry.RetryIf(retry.IsRecoverable)).Do(ping)                                      // want `not rewritten: its RetryIf uses avast/retry-go`
 	_ = retry.New(retry.RetryIf(temporary)).Do(func() error { return retry.Unrecoverable(ping()) }) // want `not rewritten: its operation marks errors with Unrecoverable, and`
 	_ = retry.New(retry.MaxDelay(wait())).Do(ping)                                                  // want `not rewritten: a duration is neither`
-	_ = retry.New(retry.DelayType(retry.RandomDelay)).Do(ping)                                      // want `not rewritten: its DelayType is not understood`
+	_ = retry.New(retry.DelayType(retry.RandomDelay)).Do(ping)                                      // want `not rewritten: its DelayType has no counterpart`
 	_ = retry.New(retry.UntilSucceeded()).Do(ping)                                                  // want `not rewritten: nothing would end it`
 }

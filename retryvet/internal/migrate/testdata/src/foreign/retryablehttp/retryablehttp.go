@@ -7,7 +7,7 @@ import (
 )
 
 func calls() {
-	client := retryablehttp.NewClient() // want `hashicorp/go-retryablehttp: not rewritten: other code may know its type. By hand: &http.Client{Transport: &retryhttp.Transport{Policy: retry.Policy{MaxAttempts: 4, Backoff: retry.Exponential{Base: time.Second, Max: 30 \* time.Second, Jitter: retry.NoJitter}}}}; POST and PATCH are sent again only on proof that they did nothing, or with an idempotency key; after the last attempt callers get its response: they got an error$`
+	client := retryablehttp.NewClient() // want `hashicorp/go-retryablehttp: not rewritten: other code may know its type; POST .*; after the last attempt callers get its response: they got an error. By hand:\n\tclient := &http.Client{Transport: &retryhttp.Transport{Policy: retry.Policy{\n\t\tMaxAttempts: 4,\n\t\tBackoff:     retry.Exponential{Base: time.Second, Max: 30 \* time.Second, Jitter: retry.NoJitter},\n\t}}}$`
 	client.RetryMax = 3
 	_, _ = client.Get("http://localhost")
 	_, _ = retryablehttp.Get("http://localhost") // want `hashicorp/go-retryablehttp: not rewritten: use an http.Client whose Transport is a retryhttp.Transport`
