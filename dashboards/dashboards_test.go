@@ -230,7 +230,7 @@ func anchors(t *testing.T, name string) map[string]bool {
 }
 
 // TestAlerts runs the cases of the rules, and with RETRY_LONG=1 those at any distance
-// and phase of scrapes as well, which takes a minute.
+// and phase of scrapes as well, which takes minutes.
 func TestAlerts(t *testing.T) {
 	if _, err := exec.LookPath("promtool"); err != nil {
 		t.Skip("promtool is not installed")
