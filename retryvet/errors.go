@@ -40,7 +40,7 @@ func lostmark(p *pass) {
 			}
 			if mark := p.Value(e); p.IsCall(mark, code.RetryPath, "Stop", "Answer", "Refuse", "After") {
 				_, name := p.Callee(mark.(*ast.CallExpr))
-				p.report(e, fmt.Sprintf("%%%s formats what retry.%s marked as text, so the mark is lost: use %%w", m[1], name))
+				p.report(e, fmt.Sprintf("%%%s turns the error that retry.%s marked into text, so the mark is lost: use %%w", m[1], name))
 			}
 		}
 	}

@@ -123,7 +123,7 @@ func guardorder(p *pass) {
 		}
 		if limit := p.guard(lit, code.LimitPath, "Limit"); limit != nil {
 			if pace := p.guard(lit, code.PacePath, "Pace"); pace != nil && limit.Pos() < pace.Pos() {
-				p.report(limit, "the limit's place is held while the attempt waits for its turn: put the Pace first")
+				p.report(limit, "each attempt holds a place of this Limit while it waits for its turn at the Pace: put the Pace first")
 			}
 		}
 		transport := p.Literal(lit, code.RetryHTTPPath, "Transport")
@@ -138,7 +138,7 @@ func guardorder(p *pass) {
 		ast.Inspect(perRequest.Body, func(n ast.Node) bool {
 			if e, ok := n.(ast.Expr); ok {
 				if limit := p.guard(e, code.LimitPath, "Limit"); limit != nil {
-					p.report(limit, "Transport.Guards go before those of the Policy, so the limit's place is held while the attempt waits for its turn: put the Pace before it")
+					p.report(limit, "Transport.Guards come before Policy.Guards, so each attempt holds a place of this Limit while it waits for its turn at the Pace: put the Pace before it")
 				}
 			}
 			return true

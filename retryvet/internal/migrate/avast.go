@@ -69,7 +69,7 @@ func readAvast(c *foreignCall) string {
 		return "its operation marks errors with Unrecoverable, and its RetryIf may repeat them: here a mark overrules Classify"
 	}
 	if c.retries != nil && c.mayBeZero {
-		c.told = append(c.told, "with Attempts(0) a marked error ended it, whatever RetryIf said")
+		c.told = append(c.told, "RetryIf now decides about marked errors with Attempts(0), too: they ended it")
 	}
 	return c.avastWaits(delays)
 }
@@ -146,7 +146,7 @@ func (c *foreignCall) avastOption(name string, call *ast.CallExpr, delays *avast
 // it doubles.
 func (c *foreignCall) avastWaits(d avastDelays) string {
 	if d.most.is != unset && d.most.d == 0 {
-		return "its MaxDelay is zero, or only the program knows it"
+		return "its MaxDelay is zero, or a variable that may be"
 	}
 	w := waits{kind: exponentialWaits, base: d.delay, most: d.most}
 	if d.kind == "FixedDelay" {
@@ -157,13 +157,13 @@ func (c *foreignCall) avastWaits(d avastDelays) string {
 	jittered := d.kind == "default" && (d.jitter.is == varies || d.jitter.d > 0)
 	if d.delay.isZero() {
 		if d.kind != "default" || jittered || c.lib.version == 4 {
-			return "its delay is zero"
+			return "its Delay is zero, which has no exact counterpart"
 		}
 		c.waits = waits{kind: constantWaits, base: d.delay}
 		return ""
 	}
 	if d.delay.is == varies {
-		w.told = append(w.told, "a zero Delay would mean the default")
+		w.told = append(w.told, "a zero Delay would now mean the default")
 	}
 	if c.avastBeginsWithTwice() || d.kind == "FullJitterBackoffDelay" {
 		w.base = d.delay.twice()
@@ -175,7 +175,7 @@ func (c *foreignCall) avastWaits(d avastDelays) string {
 			w.told = append(w.told, "waits at MaxDelay are now spread below it: they were cut to it")
 		}
 	case d.kind == "default" && c.lib.version == 4:
-		return "its MaxJitter is zero, which panics there"
+		return "its MaxJitter is zero, which panics in that library"
 	case d.kind == "default", d.kind == "BackOffDelay":
 	case d.kind == "FullJitterBackoffDelay":
 		w.jitter.text = fullJitter

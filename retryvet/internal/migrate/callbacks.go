@@ -37,20 +37,20 @@ func (h heard) text(attempt string) string {
 func (c *foreignCall) hears(f ast.Expr, given ...heard) (reason string) {
 	f = ast.Unparen(f)
 	if c.mentionsLibrary(f) {
-		return "what it notifies uses " + c.lib.title
+		return "the function that it notifies uses " + c.lib.title
 	}
 	if c.elsewhere(f) {
 		return "the function that it notifies is made elsewhere"
 	}
 	if !c.readable(f) {
-		return "what it notifies has names that mean something else where the call stands"
+		return "the function that it notifies has names that mean something else where the call stands"
 	}
 	attempt := freeName(f, "a", "attempt", "retried")
 	if attempt == "a" && c.isNamed("a") {
 		attempt = cmp.Or(freeName(f, "attempt"), "a")
 	}
 	if attempt == "" {
-		return "what it notifies uses variables named a, attempt and retried"
+		return "the function that it notifies uses variables named a, attempt and retried"
 	}
 	c.hook.attempt = attempt
 	c.kept = append(c.kept, f)

@@ -186,7 +186,7 @@ func (c *foreignCall) cenkaltiOptions(options []ast.Expr) string {
 		}
 		_, name := c.Callee(with)
 		if sets[name] == "" {
-			return "clocks and timers, and other options of the backoff, are not understood"
+			return "its backoff has an option without a counterpart: " + types.ExprString(with.Fun)
 		}
 		fields[sets[name]] = with.Args[0]
 	}
@@ -280,7 +280,7 @@ func (c *foreignCall) cenkaltiExponential(fields map[string]ast.Expr, zero bool)
 	}
 	for _, name := range []string{"InitialInterval", "MaxInterval"} {
 		if e := fields[name]; e != nil && !c.isConstant(e) {
-			w.told = append(w.told, "a zero "+name+" would mean the default")
+			w.told = append(w.told, "a zero "+name+" would now mean the default")
 		}
 	}
 	c.waits = w

@@ -207,14 +207,14 @@ func (m *migration) checkContexts(lit *ast.FuncLit) (reason string) {
 		case *ast.AssignStmt:
 			for _, left := range n.Lhs {
 				if n.Tok != token.DEFINE && given != nil && m.Variable(left) == given {
-					reason = "the operation sets " + given.Name()
+					reason = "the operation assigns to " + given.Name()
 				}
 			}
 		}
 		return reason == ""
 	})
 	if name := lit.Type.Params; m.takesContext() && m.renamed && len(name.List[0].Names) == 1 && name.List[0].Names[0].Name != "_" {
-		return "the operation uses " + given.Name() + " beside its own context"
+		return "the operation is given a context, and uses " + given.Name() + " from outside as well"
 	}
 	if own != nil && m.renamed && reason == "" && (captured || !m.redeclares(own)) {
 		return "the operation declares a " + own.Name + " of its own"

@@ -44,7 +44,7 @@ func (c *foreignCall) backOff(e ast.Expr) string {
 			return c.backOffCall(x)
 		}
 	}
-	return "the backoff is made elsewhere"
+	return "the backoff is made elsewhere: " + types.ExprString(e)
 }
 
 // backOffCall understands a call of the library, or of a helper of the package.

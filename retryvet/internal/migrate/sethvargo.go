@@ -88,7 +88,7 @@ func (c *foreignCall) sethvargoWaits(kind string, base ast.Expr) (reason string)
 	c.waits.kind = kinds[kind]
 	c.waits.base, reason = c.amount(base)
 	if reason == "" && c.waits.base.isZero() {
-		reason = "its first wait is zero, which panics there"
+		reason = "its first wait is zero, which panics in that library"
 	}
 	return reason
 }
@@ -98,7 +98,7 @@ func (c *foreignCall) sethvargoFinish() string {
 	w := &c.waits
 	jittered := w.jitter.text != ""
 	if (w.base.is == varies || w.most.is == varies) && (w.kind != constantWaits || jittered) {
-		w.told = append(w.told, "a zero wait would mean the default")
+		w.told = append(w.told, "a zero wait would now mean the default")
 	}
 	switch {
 	case w.kind == fibonacciWaits:

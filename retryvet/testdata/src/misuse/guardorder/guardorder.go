@@ -23,15 +23,15 @@ func (other) Leave(retry.Pass, retry.Exit)                           {}
 var (
 	model  pace.Pace
 	places = &limit.Limit{Start: 5}
-	wrong  = retry.Policy{Guards: []retry.Guard{places, &model}} // want `the limit's place is held while the attempt waits for its turn: put the Pace first`
+	wrong  = retry.Policy{Guards: []retry.Guard{places, &model}} // want `each attempt holds a place of this Limit while it waits for its turn at the Pace: put the Pace first`
 	right  = retry.Policy{Guards: []retry.Guard{&model, places}}
 )
 
 func assigned(c client) (p retry.Policy) {
-	p.Guards = []retry.Guard{other{}, c.limit, nil, other{}, c.pace} // want `place is held`
+	p.Guards = []retry.Guard{other{}, c.limit, nil, other{}, c.pace} // want `holds a place of this Limit`
 	p.Guards = []retry.Guard{c.pace, other{}, c.limit}
-	p.Guards = []retry.Guard{&limit.Limit{}, new(pace.Pace)} // want `place is held`
-	p.Guards = []retry.Guard{c.pace, c.limit, &model}        // want `place is held`
+	p.Guards = []retry.Guard{&limit.Limit{}, new(pace.Pace)} // want `holds a place of this Limit`
+	p.Guards = []retry.Guard{c.pace, c.limit, &model}        // want `holds a place of this Limit`
 	p.Guards = []retry.Guard{c.limit, other{}}
 	return p
 }
@@ -41,26 +41,26 @@ func made(limitOf func(string) *limit.Limit, paceOf func(string) *pace.Pace) fun
 		if r.Method == "GET" {
 			return []retry.Guard{paceOf(r.Host), limitOf(r.Host)}
 		}
-		return []retry.Guard{limitOf(r.Host), paceOf(r.Host)} // want `place is held`
+		return []retry.Guard{limitOf(r.Host), paceOf(r.Host)} // want `holds a place of this Limit`
 	}
 }
 
 func behindAnInterface() retry.Policy {
 	var first retry.Guard = &limit.Limit{}
 	var second retry.Guard = new(pace.Pace)
-	guards := []retry.Guard{first, second} // want `place is held`
+	guards := []retry.Guard{first, second} // want `holds a place of this Limit`
 	return retry.Policy{Guards: guards}
 }
 
 type guards []retry.Guard
 
-var named = guards{places, &model} // want `place is held`
+var named = guards{places, &model} // want `holds a place of this Limit`
 
 var (
 	hosts   retry.PerKey[limit.Limit]
 	client1 = &retryhttp.Transport{
 		Guards: func(r *http.Request) []retry.Guard {
-			return []retry.Guard{hosts.For(r.Host)} // want `Transport.Guards go before those of the Policy, so the limit's place is held`
+			return []retry.Guard{hosts.For(r.Host)} // want `Transport.Guards come before Policy.Guards, so each attempt holds a place of this Limit`
 		},
 		Policy: retry.Policy{Guards: []retry.Guard{&model}},
 	}

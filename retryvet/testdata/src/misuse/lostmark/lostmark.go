@@ -13,11 +13,11 @@ var errGone = errors.New("gone")
 func wrong() []error {
 	mark := retry.Stop(errGone)
 	return []error{
-		fmt.Errorf("load: %v", retry.Stop(errGone)),                       // want `%v formats what retry.Stop marked as text`
-		fmt.Errorf("load: %v", retry.Answer(errGone)),                     // want `%v formats what retry.Answer marked as text`
-		fmt.Errorf("load: %v", retry.Refuse(errGone)),                     // want `%v formats what retry.Refuse marked as text`
-		fmt.Errorf("load %d%%: %s", 1, retry.After(errGone, time.Second)), // want `%s formats what retry.After marked as text`
-		fmt.Errorf("load: %-10v", mark),                                   // want `%v formats what`
+		fmt.Errorf("load: %v", retry.Stop(errGone)),                       // want `%v turns the error that retry.Stop marked into text`
+		fmt.Errorf("load: %v", retry.Answer(errGone)),                     // want `%v turns the error that retry.Answer marked into text`
+		fmt.Errorf("load: %v", retry.Refuse(errGone)),                     // want `%v turns the error that retry.Refuse marked into text`
+		fmt.Errorf("load %d%%: %s", 1, retry.After(errGone, time.Second)), // want `%s turns the error that retry.After marked into text`
+		fmt.Errorf("load: %-10v", mark),                                   // want `%v turns the error that`
 	}
 }
 

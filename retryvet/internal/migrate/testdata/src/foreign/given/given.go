@@ -92,14 +92,14 @@ func fields(c config) error {
 	bo := backoff.NewExponentialBackOff()
 	bo.InitialInterval = c.Wait
 	bo.MaxElapsedTime = c.Limit
-	return backoff.Retry(func() error { return errNotYet }, bo) // want `-fix makes this a retry.Run; waits at the cap may be shorter: their jitter exceeded it; a zero InitialInterval would mean the default`
+	return backoff.Retry(func() error { return errNotYet }, bo) // want `-fix makes this a retry.Run; waits at the cap may be shorter: their jitter exceeded it; a zero InitialInterval would now mean the default`
 }
 
 func computed(seconds int, c config) error {
 	bo := backoff.NewExponentialBackOff()
 	bo.InitialInterval = time.Duration(seconds) * time.Second
 	bo.MaxInterval = c.Wait / 2
-	return backoff.Retry(func() error { return errNotYet }, bo) // want `-fix makes this a retry.Run; waits at the cap may be shorter: their jitter exceeded it; a zero InitialInterval would mean the default`
+	return backoff.Retry(func() error { return errNotYet }, bo) // want `-fix makes this a retry.Run; waits at the cap may be shorter: their jitter exceeded it; a zero InitialInterval would now mean the default`
 }
 
 func libraries(n time.Duration) error {

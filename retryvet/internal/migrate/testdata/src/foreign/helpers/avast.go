@@ -15,7 +15,7 @@ type config struct {
 }
 
 func configured(ctx context.Context, cfg config, f func() error) error {
-	return retry.Do( // want `-fix makes this a retry.Run; a zero Delay would mean the default; its error is now a \*retry.Error, which callers must not compare with ==; Classify repeats every error that Unrecoverable has not marked, as before`
+	return retry.Do( // want `-fix makes this a retry.Run; a zero Delay would now mean the default; its error is now a \*retry.Error, which callers must not compare with ==; Classify repeats every error that Unrecoverable has not marked, as before`
 		f,
 		retry.Attempts(cfg.Tries),
 		retry.Delay(cfg.Delay),

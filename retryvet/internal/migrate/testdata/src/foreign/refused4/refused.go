@@ -39,7 +39,7 @@ func refused(ctx context.Context, given backoff.BackOff, op func() error, p ping
 	clocked := backoff.NewExponentialBackOff()
 	clocked.Clock = clock{}
 	_ = backoff.Retry(ping, clocked)                                                                                                             // want `not rewritten: the backoff has a Clock of its own`
-	_ = backoff.Retry(ping, backoff.NewExponentialBackOff(backoff.WithClockProvider(backoff.SystemClock)))                                       // want `not rewritten: clocks and timers`
+	_ = backoff.Retry(ping, backoff.NewExponentialBackOff(backoff.WithClockProvider(backoff.SystemClock)))                                       // want `not rewritten: its backoff has an option without a counterpart: backoff.WithClockProvider`
 	_ = backoff.RetryNotifyWithTimer(ping, &backoff.StopBackOff{}, nil, timer)                                                                   // want `not rewritten: it is given a timer`
 	_ = backoff.NewTicker(&backoff.StopBackOff{})                                                                                                // want `not rewritten: retry.Ticker has other rules`
 	_ = backoff.Retry(ping, &backoff.ExponentialBackOff{InitialInterval: time.Second})                                                           // want `not rewritten: the backoff is a literal that leaves MaxInterval zero`
@@ -51,7 +51,7 @@ func refused(ctx context.Context, given backoff.BackOff, op func() error, p ping
 	_ = backoff.Retry(io.NopCloser(nil).Close, &backoff.StopBackOff{})                                                                           // want `not rewritten: its operation is not written in this package: io.NopCloser`
 	_ = backoff.Retry(func() error { return call(done) }, backoff.WithContext(&backoff.StopBackOff{}, ctx))                                      // want `not rewritten: the operation uses done, which is not the context of the run`
 	_ = backoff.Retry(func() error { _ = call(ctx); ctx := context.TODO(); return call(ctx) }, backoff.WithContext(&backoff.StopBackOff{}, ctx)) // want `not rewritten: the operation declares a ctx of its own`
-	_ = backoff.Retry(func() error { ctx = context.TODO(); return nil }, &backoff.StopBackOff{})                                                 // want `not rewritten: the operation sets ctx`
+	_ = backoff.Retry(func() error { ctx = context.TODO(); return nil }, &backoff.StopBackOff{})                                                 // want `not rewritten: the operation assigns to ctx`
 	_ = backoff.Retry(func() error { time.Sleep(1); return nil }, &backoff.StopBackOff{})                                                        // want `not rewritten: the operation sleeps`
 	go backoff.Retry(ping, &backoff.StopBackOff{})                                                                                               // want `not rewritten: it is a go or defer statement, which drops its error`
 	_ = backoff.Retry(func() error {                                                                                                             // want `not rewritten: it is within another retry`

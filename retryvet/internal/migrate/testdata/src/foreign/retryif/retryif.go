@@ -18,7 +18,7 @@ func call(context.Context) error { return nil }
 func temporary(err error) bool   { return errors.Is(err, io.ErrUnexpectedEOF) }
 
 func (d *deployment) named(ctx context.Context) error {
-	return retry.Do( // want `-fix makes this a retry.Run; with Attempts\(0\) a marked error ended it, whatever RetryIf said; a zero Delay would mean the default$`
+	return retry.Do( // want `-fix makes this a retry.Run; RetryIf now decides about marked errors with Attempts\(0\), too: they ended it; a zero Delay would now mean the default$`
 		func() error { return call(ctx) },
 		retry.Context(ctx),
 		retry.Attempts(d.attempts),
