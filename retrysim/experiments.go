@@ -189,6 +189,8 @@ func budgets(o *options) job {
 		param{"seed", &x.Seed, 0, 0, "", "`number` that all chance follows from"},
 	)
 	return func(ctx context.Context) (*report, error) {
+		o.progress.left((len(storm.Cells())-1)/x.Every + 1)
+		x.Met = o.progress.step
 		rows := x.Run(ctx)
 		if rows == nil {
 			return nil, errors.New("interrupted before all cells were run")

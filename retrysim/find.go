@@ -108,6 +108,7 @@ func find(o *options) job {
 			header: []string{"tried", "recovers"},
 			figure: figure{height: 260},
 		}
+		o.progress.left((steps + 2) * x.seeds)
 		tried, found, err := f.search(steps, func(value float64) (float64, error) { return share(at(value)) })
 		if len(tried) == 0 {
 			return nil, interruptedAfter(0, steps+2, "values")
@@ -124,6 +125,7 @@ func find(o *options) job {
 		default:
 			answer = fmt.Sprintf("%s that it survives: %.3g %s", f.what, *found, f.unit)
 		}
+		o.progress.left(len(loads) * len(outages) * x.seeds)
 		cells := []map[string]any{}
 		p := panel{title: "runs that recover", y: "policy: " + policy, x: "load, as a share of the capacity", cells: []float64{}}
 		for _, outage := range outages {

@@ -31,6 +31,8 @@ type options struct {
 	*flag.FlagSet
 	params []param
 	groups []group // of the flags, as help writes them; nil: all in one
+	progress
+	stderr io.Writer
 }
 
 // group is flags that belong together.

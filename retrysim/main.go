@@ -20,7 +20,8 @@
 //
 // All but serve write a table, JSON, a picture (SVG) or a page (HTML), to -o or to
 // standard output, always with all inputs. The same seed gives the same output, except
-// for live. An interrupt ends serve. It ends try, find and live early: they write what
+// for live. While a command works, a line on a terminal's standard error says how far it
+// is. An interrupt ends serve. It ends try, find and live early: they write what
 // is done by then. A second interrupt ends the program. The exit code is 2 if the
 // arguments are invalid.
 //
@@ -117,7 +118,7 @@ func interruptedAfter(done, all int, of string) error {
 
 // run is the program. It returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
-	example, err := execute(ctx, args, stdout)
+	example, err := execute(ctx, args, stdout, stderr)
 	if err == nil {
 		return 0
 	}
@@ -130,7 +131,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 }
 
 // execute runs one command, and returns an example of it.
-func execute(ctx context.Context, args []string, stdout io.Writer) (example string, err error) {
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) (example string, err error) {
 	isHelp := func(word string) bool { return strings.TrimLeft(word, "-") == "help" || word == "-h" }
 	if len(args) > 1 && isHelp(args[0]) { // help try
 		args = append(slices.Clone(args[1:]), "-help")
@@ -149,7 +150,7 @@ func execute(ctx context.Context, args []string, stdout io.Writer) (example stri
 	case len(args) > 0 && isHelp(args[0]):
 		args = []string{"-help"}
 	}
-	o := &options{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError)}
+	o := &options{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError), stderr: stderr}
 	o.SetOutput(io.Discard)
 	do := c.define(o)
 	switch err := o.Parse(args); {
@@ -218,7 +219,9 @@ func reported(define func(o *options) job) func(o *options) action {
 			} else if !folder.IsDir() {
 				return fmt.Errorf("-o %s: not in a folder", file)
 			}
+			hide := o.progress.show(o.stderr, o.Name())
 			r, err := do(ctx)
+			hide() // before anything is written
 			if err != nil {
 				return err
 			}

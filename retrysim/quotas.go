@@ -44,6 +44,7 @@ func quotas(o *options) job {
 		if p.Backlog > 0 {
 			loads = loads[:1]
 		}
+		o.progress.left(len(processes) * len(loads) * len(clients))
 		for _, n := range processes {
 			for _, load := range loads {
 				p.Processes, p.Load = n, load
@@ -60,6 +61,7 @@ func quotas(o *options) job {
 						return nil, interruptedAfter(len(rows), len(processes)*len(loads)*len(clients), "rows")
 					}
 					x := storm.CompareClients(p, []string{client}, seeds)[client]
+					o.progress.step()
 					rows = append(rows, map[string]any{"processes": n, "load": load, "result": x})
 					row := []any{n, name, client, x.Sent, percent(x.Waste()), percent(x.Failing()), percent(x.Goodput),
 						x.Median.Round(100 * time.Millisecond), x.P99.Round(100 * time.Millisecond), fmt.Sprintf("%.2f", x.Fairness)}

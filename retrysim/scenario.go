@@ -36,6 +36,7 @@ type scenario struct {
 	hedge                   string        // a time, or adaptive
 	paced                   bool
 	guards                  []guard
+	progress                *progress
 	beside                  string // a guard's name behind the rows', if there is one
 }
 
@@ -69,8 +70,9 @@ func newScenario(o *options) *scenario {
 		service: 50 * time.Millisecond,
 		outage:  3 * time.Second, at: 10 * time.Second, spikeFor: 2 * time.Second,
 		spread: "fixed", discipline: "fifo", abandoned: "served", full: "503", answer: "hang", factor: 3,
-		seeds: 20, most: many,
+		seeds: 20, most: many, progress: &o.progress,
 	}
+	x.Ran = o.progress.step
 	o.groups = groups
 	o.add(
 		param{"policy", &x.texts, 0, 0, "", "a `policy`, such as '" + policyExample + "'; repeat the flag to compare several"},

@@ -66,6 +66,11 @@ func try(o *options) job {
 // try compares the policies of a scenario whose flags have been checked.
 func (x *scenario) try(ctx context.Context, o *options) (*report, []tryRow, error) {
 	policies := x.variants()
+	runs := x.seeds // of a policy
+	for _, y := range x.others() {
+		runs += y.seeds
+	}
+	x.progress.left(runs * (len(policies) + len(x.guards)*(1+len(x.policies))))
 	rows := x.judge(ctx, policies)
 	for _, g := range x.guards { // beside each guard: no retries, and the given policies
 		y := *x
@@ -191,6 +196,7 @@ func (x *scenario) compare(ctx context.Context, policies []retry.Policy) []tryRo
 			return rows
 		}
 		x.Duration *= 2
+		x.progress.more(x.seeds * len(policies))
 	}
 }
 

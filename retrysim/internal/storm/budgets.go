@@ -15,6 +15,7 @@ type Budgets struct {
 	Every    int            // 0: 1
 	Seeds    int            // of a contested cell; others have one
 	Seed     uint64
+	Met      func() // is called after each cell; may be nil
 }
 
 // DocumentedBudgets is the experiment of bench/EXPERIMENTS.md: rules by which calls might
@@ -116,6 +117,9 @@ func (x Budgets) Run(ctx context.Context) []*BudgetRow {
 		}
 		if ctx.Err() != nil {
 			return nil
+		}
+		if x.Met != nil {
+			x.Met()
 		}
 		for j, row := range rows {
 			row.add(fates[j])

@@ -85,7 +85,8 @@ type Service struct {
 	Bucket   time.Duration // of the result; 0: 100 ms
 	Timed    time.Duration // when the calls begin whose times count
 	Seed     uint64
-	Parallel int // runs that Trials makes at once, each with memory of its own; 0, and at most: as many as there are processors
+	Parallel int    // runs that Trials makes at once, each with memory of its own; 0, and at most: as many as there are processors
+	Ran      func() // is called after each of these runs, by the goroutine that called Trials; may be nil
 }
 
 // Spike is a time in which clients call at another rate.

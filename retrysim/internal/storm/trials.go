@@ -40,6 +40,9 @@ func (s Service) Trials(ctx context.Context, policies []retry.Policy, seeds int)
 		select {
 		case o := <-outcomes:
 			all[o.of%len(policies)][o.of/len(policies)] = o.Result
+			if s.Ran != nil {
+				s.Ran()
+			}
 		case <-ctx.Done():
 			return all
 		}
