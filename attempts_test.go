@@ -231,27 +231,18 @@ func TestPanicOutsideOfAnAttempt(t *testing.T) {
 // A caller may recover the panic of a hook around each attempt. No attempt follows, least
 // of all after a success.
 func TestNoAttemptFollowsAPanic(t *testing.T) {
+	breaks := func(context.Context, retry.Attempt) { panic("boom") }
 	for name, tt := range map[string]struct {
 		err    error
 		edit   func(*retry.Hooks)
 		reason retry.Reason
 		hooks  string
 	}{
-		"AttemptDone after a success": {nil, func(h *retry.Hooks) {
-			h.AttemptDone = func(context.Context, retry.Attempt) { panic("boom") }
-		}, retry.ReasonNone, "start attempt(1) attemptDone(1) done(none)"},
-		"AttemptDone at the end": {retry.Stop(errDown), func(h *retry.Hooks) {
-			h.AttemptDone = func(context.Context, retry.Attempt) { panic("boom") }
-		}, retry.ReasonPermanent, "start attempt(1) attemptDone(1) done(permanent)"},
-		"AttemptDone before a retry": {errDown, func(h *retry.Hooks) {
-			h.AttemptDone = func(context.Context, retry.Attempt) { panic("boom") }
-		}, retry.ReasonPanic, "start attempt(1) attemptDone(1) done(panic)"},
-		"Wait": {errDown, func(h *retry.Hooks) {
-			h.Wait = func(context.Context, retry.Attempt) { panic("boom") }
-		}, retry.ReasonPanic, "start attempt(1) attemptDone(1) wait(1s) done(panic)"},
-		"Done": {nil, func(h *retry.Hooks) {
-			h.Done = func(context.Context, retry.Summary) { panic("boom") }
-		}, retry.ReasonNone, "start attempt(1) attemptDone(1) done(none)"},
+		"AttemptDone after a success": {nil, func(h *retry.Hooks) { h.AttemptDone = breaks }, retry.ReasonNone, "start attempt(1) attemptDone(1) done(none)"},
+		"AttemptDone at the end":      {retry.Stop(errDown), func(h *retry.Hooks) { h.AttemptDone = breaks }, retry.ReasonPermanent, "start attempt(1) attemptDone(1) done(permanent)"},
+		"AttemptDone before a retry":  {errDown, func(h *retry.Hooks) { h.AttemptDone = breaks }, retry.ReasonPanic, "start attempt(1) attemptDone(1) done(panic)"},
+		"Wait":                        {errDown, func(h *retry.Hooks) { h.Wait = breaks }, retry.ReasonPanic, "start attempt(1) attemptDone(1) wait(1s) done(panic)"},
+		"Done":                        {nil, func(h *retry.Hooks) { h.Done = func(context.Context, retry.Summary) { panic("boom") } }, retry.ReasonNone, "start attempt(1) attemptDone(1) done(none)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, v := virtual()
@@ -458,7 +449,7 @@ func TestPlannedWaitAfterTheBudgetsRefusal(t *testing.T) {
 func TestCloseEndsTheRunThoughTheClockPanics(t *testing.T) {
 	p, v := virtual()
 	panics, dones := false, 0
-	p.Clock = settledClock{v, &panics}
+	p.Clock = breaksOnce(v, &panics)
 	budget := new(budgettest.Places)
 	p.Budget = budget
 	p.Hooks = retry.Hooks{Done: func(context.Context, retry.Summary) { dones++ }}
@@ -467,14 +458,7 @@ func TestCloseEndsTheRunThoughTheClockPanics(t *testing.T) {
 		t.Fatal("no retry follows")
 	}
 	panics = true
-	func() {
-		defer func() {
-			if got := recover(); got != "boom" {
-				t.Errorf("recovered %v, want boom", got)
-			}
-		}()
-		a.Close()
-	}()
+	wantPanic(t, "boom", a.Close)
 	if dones != 1 || budget.Balance() != 1 {
 		t.Errorf("Done was called %d times, and the budget's balance is %v; want once, and 1", dones, budget.Balance())
 	}

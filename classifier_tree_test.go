@@ -698,26 +698,17 @@ func TestJudgingIsLinear(t *testing.T) {
 	run := func(errs ...error) error {
 		return &retry.Error{Reason: retry.ReasonMaxAttempts, Attempts: len(errs), Errs: errs}
 	}
+	chain := func(n int, leaf error, wrap func(*tally, error) error) func(*tally) error {
+		return func(c *tally) error { return wrapped(n, leaf, func(err error) error { return wrap(c, err) }) }
+	}
 	for name, tree := range map[string]func(c *tally) error{
-		"chain": func(c *tally) error {
-			return wrapped(size, errDown, func(err error) error { return &unwraps{c, err} })
-		},
-		"both": func(c *tally) error { return wrapped(size, errDown, func(err error) error { return passes{c, err} }) },
-		"both, pointers": func(c *tally) error {
-			return wrapped(size, errDown, func(err error) error { return &passesAsIs{passes{c, err}} })
-		},
-		"both, alternating": func(c *tally) error {
-			return wrapped(size/2, errDown, func(err error) error { return fmt.Errorf("x: %w", passes{c, err}) })
-		},
-		"both, joined": func(c *tally) error {
-			return wrapped(size/2, errDown, func(err error) error { return joins{c, []error{errDown, err}} })
-		},
-		"both, around a refused connection": func(c *tally) error {
-			return wrapped(size, refused, func(err error) error { return passes{c, err} })
-		},
-		"both, joined alone": func(c *tally) error {
-			return wrapped(size, errDown, func(err error) error { return alone{passes{c, err}} })
-		},
+		"chain":                             chain(size, errDown, func(c *tally, err error) error { return &unwraps{c, err} }),
+		"both":                              chain(size, errDown, func(c *tally, err error) error { return passes{c, err} }),
+		"both, pointers":                    chain(size, errDown, func(c *tally, err error) error { return &passesAsIs{passes{c, err}} }),
+		"both, alternating":                 chain(size/2, errDown, func(c *tally, err error) error { return fmt.Errorf("x: %w", passes{c, err}) }),
+		"both, joined":                      chain(size/2, errDown, func(c *tally, err error) error { return joins{c, []error{errDown, err}} }),
+		"both, around a refused connection": chain(size, refused, func(c *tally, err error) error { return passes{c, err} }),
+		"both, joined alone":                chain(size, errDown, func(c *tally, err error) error { return alone{passes{c, err}} }),
 		"behind As, with the errors below": func(c *tally) error {
 			all := []error{errDown, &unwraps{c, errDown}}
 			for range size {
@@ -726,9 +717,7 @@ func TestJudgingIsLinear(t *testing.T) {
 			return all[len(all)-1]
 		},
 		"made while it is asked": func(c *tally) error { return again{c, 500} },
-		"hidden": func(c *tally) error {
-			return wrapped(size/10, errDown, func(err error) error { return conceals{c, []error{err}} })
-		},
+		"hidden":                 chain(size/10, errDown, func(c *tally, err error) error { return conceals{c, []error{err}} }),
 		"hidden, around both": func(c *tally) error {
 			return conceals{c, []error{wrapped(size, errDown, func(err error) error { return passes{c, err} })}}
 		},
@@ -748,19 +737,15 @@ func TestJudgingIsLinear(t *testing.T) {
 			})}
 		},
 		"hidden, beside others with the same": func(c *tally) error {
-			chain := wrapped(size/10, errDown, func(err error) error { return &unwraps{c, err} })
+			shared := wrapped(size/10, errDown, func(err error) error { return &unwraps{c, err} })
 			var all []error
 			for range 100 {
-				all = append(all, &conceals{c, []error{chain}})
+				all = append(all, &conceals{c, []error{shared}})
 			}
 			return errors.Join(all...)
 		},
-		"known to As, in marks": func(c *tally) error {
-			return wrapped(size/2, errDown, func(err error) error { return retry.Undone(knows{c, err}) })
-		},
-		"known to As, in runs": func(c *tally) error {
-			return wrapped(size/2, errDown, func(err error) error { return run(knows{c, err}) })
-		},
+		"known to As, in marks": chain(size/2, errDown, func(c *tally, err error) error { return retry.Undone(knows{c, err}) }),
+		"known to As, in runs":  chain(size/2, errDown, func(c *tally, err error) error { return run(knows{c, err}) }),
 		"go-multierror": func(c *tally) error {
 			errs := make([]error, 500)
 			for i := range errs {
@@ -768,33 +753,15 @@ func TestJudgingIsLinear(t *testing.T) {
 			}
 			return rest{c, errs}
 		},
-		"go-multierror, nested": func(c *tally) error {
-			return wrapped(400, errDown, func(err error) error { return rest{c, []error{err, errDown}} })
-		},
-		"joined": func(c *tally) error {
-			return wrapped(size/2, errDown, func(err error) error { return errors.Join(&unwraps{c, errDown}, err) })
-		},
-		"joined with itself": func(c *tally) error {
-			return wrapped(size, errDown, func(err error) error { return &unwraps{c, errors.Join(err, err)} })
-		},
-		"joined with itself, in other errors": func(c *tally) error {
-			return wrapped(size/3, errDown, func(err error) error { return errors.Join(&unwraps{c, err}, &unwraps{c, err}) })
-		},
-		"a slice with itself": func(c *tally) error {
-			return wrapped(size, errDown, func(err error) error { return several{err, &unwraps{c, err}} })
-		},
-		"runs": func(c *tally) error {
-			return wrapped(size/2, refused, func(err error) error { return run(&unwraps{c, err}) })
-		},
-		"runs of equal attempts": func(c *tally) error {
-			return wrapped(size/2, refused, func(err error) error { return run(err, err, &unwraps{c, err}, err) })
-		},
-		"runs of attempts": func(c *tally) error {
-			return wrapped(size/3, refused, func(err error) error { return run(&unwraps{c, err}, &unwraps{c, err}) })
-		},
-		"marks": func(c *tally) error {
-			return wrapped(size/2, errDown, func(err error) error { return retry.Undone(&unwraps{c, err}) })
-		},
+		"go-multierror, nested":               chain(400, errDown, func(c *tally, err error) error { return rest{c, []error{err, errDown}} }),
+		"joined":                              chain(size/2, errDown, func(c *tally, err error) error { return errors.Join(&unwraps{c, errDown}, err) }),
+		"joined with itself":                  chain(size, errDown, func(c *tally, err error) error { return &unwraps{c, errors.Join(err, err)} }),
+		"joined with itself, in other errors": chain(size/3, errDown, func(c *tally, err error) error { return errors.Join(&unwraps{c, err}, &unwraps{c, err}) }),
+		"a slice with itself":                 chain(size, errDown, func(c *tally, err error) error { return several{err, &unwraps{c, err}} }),
+		"runs":                                chain(size/2, refused, func(c *tally, err error) error { return run(&unwraps{c, err}) }),
+		"runs of equal attempts":              chain(size/2, refused, func(c *tally, err error) error { return run(err, err, &unwraps{c, err}, err) }),
+		"runs of attempts":                    chain(size/3, refused, func(c *tally, err error) error { return run(&unwraps{c, err}, &unwraps{c, err}) }),
+		"marks":                               chain(size/2, errDown, func(c *tally, err error) error { return retry.Undone(&unwraps{c, err}) }),
 		"marks, joined": func(c *tally) error {
 			all := []error{errDown, errDown}
 			for range size / 3 {
@@ -802,20 +769,14 @@ func TestJudgingIsLinear(t *testing.T) {
 			}
 			return all[len(all)-1]
 		},
-		"of net/url": func(c *tally) error {
-			return wrapped(size/2, errDown, func(err error) error { return &url.Error{Op: "Get", Err: &unwraps{c, err}} })
-		},
-		"of net": func(c *tally) error {
-			return wrapped(size/2, errDown, func(err error) error { return &net.OpError{Op: "read", Err: &unwraps{c, err}} })
-		},
+		"of net/url": chain(size/2, errDown, func(c *tally, err error) error { return &url.Error{Op: "Get", Err: &unwraps{c, err}} }),
+		"of net":     chain(size/2, errDown, func(c *tally, err error) error { return &net.OpError{Op: "read", Err: &unwraps{c, err}} }),
 		"of os": func(c *tally) error {
 			return wrapped(size/3, errDown, func(err error) error {
 				return os.NewSyscallError("x", &fs.PathError{Err: &unwraps{c, err}})
 			})
 		},
-		"claims": func(c *tally) error {
-			return wrapped(size, errDown, func(err error) error { return &ownIs{c, err, errDown} })
-		},
+		"claims": chain(size, errDown, func(c *tally, err error) error { return &ownIs{c, err, errDown} }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for how, judge := range judges {

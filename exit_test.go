@@ -91,9 +91,7 @@ func TestExitHoldsTheFactsOfTheAttempt(t *testing.T) {
 func TestExitOfARetry(t *testing.T) {
 	p, v := virtual()
 	g := guarded(&p)
-	ctx, cancel := v.WithTimeoutCause(t.Context(), 10*time.Second, nil)
-	defer cancel()
-	_ = retry.Run(ctx, p, func(context.Context) error { v.Advance(time.Second); return errDown })
+	_ = retry.Run(limited(t, v, 10*time.Second), p, func(context.Context) error { v.Advance(time.Second); return errDown })
 	for i, want := range []time.Duration{10 * time.Second, 8 * time.Second, 5 * time.Second} {
 		if x := g.exits[i]; x.Allowed != want || x.Took != time.Second || x.Ending != retry.Returned {
 			t.Errorf("attempt %d: %+v, want %v allowed", i+1, x, want)
@@ -128,13 +126,7 @@ func TestExitOfAnUntimedAttempt(t *testing.T) {
 		p, v := virtual()
 		g := &gate{}
 		p.AttemptTimeout, p.Guards = tt.timeout, []retry.Guard{g}
-		ctx := t.Context()
-		if tt.deadline > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = v.WithTimeoutCause(ctx, tt.deadline, nil)
-			defer cancel()
-		}
-		a := p.Attempts(ctx)
+		a := p.Attempts(limited(t, v, tt.deadline))
 		a.Untimed()
 		a.Next()
 		v.Advance(s)
@@ -175,71 +167,58 @@ func TestGuardsAreLeftWhateverPanics(t *testing.T) {
 	panicked := retry.Exit{Ending: retry.Panicked, Took: time.Second, Allowed: time.Minute}
 	returned := retry.Exit{Ending: retry.Returned, Took: time.Second, Allowed: time.Minute, Verdict: retry.Verdict{Err: errDown, Class: retry.Transient}}
 	full := retry.Exit{Verdict: retry.Verdict{Err: errFull}}
+	all := func(x retry.Exit) [3][]retry.Exit { return [3][]retry.Exit{{x}, {x}, {x}} }
+	always := func(step enter) func(func()) []enter { return func(func()) []enter { return []enter{step} } }
 	for name, tt := range map[string]struct {
 		edit   func(p *retry.Policy, v *clockx.Virtual, leave func())
 		first  func(leave func()) []enter // of the first of three guards
 		second func(leave func()) []enter
 		want   [3][]retry.Exit
 	}{
-		"op": {want: [3][]retry.Exit{{panicked}, {panicked}, {panicked}}},
+		"op": {want: all(panicked)},
 		"Hooks.Start": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
 			p.Hooks.Start = func(context.Context, retry.Policy) context.Context { leave(); return nil }
 		}},
 		"Hooks.Attempt": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
 			p.Hooks.Attempt = func(context.Context, retry.Attempt) context.Context { leave(); return nil }
-		}, want: [3][]retry.Exit{{{}}, {{}}, {{}}}},
+		}, want: all(retry.Exit{})},
 		"AttemptDone": {edit: func(p *retry.Policy, v *clockx.Virtual, leave func()) {
 			p.Hooks.AttemptDone = func(context.Context, retry.Attempt) { leave() }
-		}, want: [3][]retry.Exit{{returned}, {returned}, {returned}}},
+		}, want: all(returned)},
 		"Hooks.Wait": {edit: func(p *retry.Policy, v *clockx.Virtual, leave func()) {
 			p.Hooks.Wait = func(context.Context, retry.Attempt) { leave() }
-		}, want: [3][]retry.Exit{{returned}, {returned}, {returned}}},
+		}, want: all(returned)},
 		"Hooks.Done": {edit: func(p *retry.Policy, v *clockx.Virtual, leave func()) {
 			p.MaxAttempts = 1
 			p.Hooks.Done = func(context.Context, retry.Summary) { leave() }
-		}, want: [3][]retry.Exit{{returned}, {returned}, {returned}}},
-		"Budget.Withdraw": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) { p.Budget = badBudget{withdraw: leave} }, want: [3][]retry.Exit{{returned}, {returned}, {returned}}},
+		}, want: all(returned)},
+		"Budget.Withdraw": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) { p.Budget = badBudget{withdraw: leave} }, want: all(returned)},
 		"Budget.End": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
 			p.MaxAttempts = 1
 			p.Budget = badBudget{end: leave}
-		}, want: [3][]retry.Exit{{returned}, {returned}, {returned}}},
+		}, want: all(returned)},
 		"Backoff": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
 			p.Backoff = retry.BackoffFunc(func(retry.Step) time.Duration { leave(); return 0 })
-		}, want: [3][]retry.Exit{{returned}, {returned}, {returned}}},
+		}, want: all(returned)},
 		"Classify": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
 			p.Classify = func(error) retry.Class { leave(); return 0 }
-		}, want: [3][]retry.Exit{{panicked}, {panicked}, {panicked}}},
+		}, want: all(panicked)},
 		"Enter":            {second: func(leave func()) []enter { return []enter{breaks(leave)} }, want: [3][]retry.Exit{{{}}}},
 		"Enter again":      {second: func(leave func()) []enter { return []enter{asksAgain(1), breaks(leave)} }, want: [3][]retry.Exit{{{}}, {{}}}},
-		"Enter of another": {second: func(leave func()) []enter { return []enter{sleeps(1)} }, first: func(leave func()) []enter { return []enter{asksAgain(1), asksAgain(1), breaks(leave)} }, want: [3][]retry.Exit{{{}}}},
-		"Hooks.Guard in a wait": {
-			edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
-				p.Hooks.Guard = func(context.Context, retry.Held) { leave() }
-			},
-			second: func(leave func()) []enter { return []enter{sleeps(time.Second)} }, want: [3][]retry.Exit{{{}}, {{}}},
-		},
-		"Hooks.Guard after a refusal": {
-			edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
-				p.Hooks.Guard = func(context.Context, retry.Held) { leave() }
-			},
-			second: func(leave func()) []enter { return []enter{refuses(errFull)} }, want: [3][]retry.Exit{{full}},
-		},
-		"Hooks.Guard after the last refusal": {
-			edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
-				p.Hooks.Guard = func(context.Context, retry.Held) { leave() }
-			},
-			second: func(leave func()) []enter { return []enter{refuses(retry.Stop(errFull))} }, want: [3][]retry.Exit{{full}},
-		},
-		"Backoff after a refusal": {
-			edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
-				p.Backoff = retry.BackoffFunc(func(retry.Step) time.Duration { leave(); return 0 })
-			},
-			second: func(leave func()) []enter { return []enter{refuses(errFull)} }, want: [3][]retry.Exit{{full}},
-		},
-		"Clock.Sleep in a wait": {
-			edit:   func(p *retry.Policy, v *clockx.Virtual, leave func()) { p.Clock = &awakeClock{v, leave} },
-			second: func(leave func()) []enter { return []enter{sleeps(time.Second)} }, want: [3][]retry.Exit{{{}}, {{}}},
-		},
+		"Enter of another": {second: always(sleeps(1)), first: func(leave func()) []enter { return []enter{asksAgain(1), asksAgain(1), breaks(leave)} }, want: [3][]retry.Exit{{{}}}},
+		"Hooks.Guard in a wait": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
+			p.Hooks.Guard = func(context.Context, retry.Held) { leave() }
+		}, second: always(sleeps(time.Second)), want: [3][]retry.Exit{{{}}, {{}}}},
+		"Hooks.Guard after a refusal": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
+			p.Hooks.Guard = func(context.Context, retry.Held) { leave() }
+		}, second: always(refuses(errFull)), want: [3][]retry.Exit{{full}}},
+		"Hooks.Guard after the last refusal": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
+			p.Hooks.Guard = func(context.Context, retry.Held) { leave() }
+		}, second: always(refuses(retry.Stop(errFull))), want: [3][]retry.Exit{{full}}},
+		"Backoff after a refusal": {edit: func(p *retry.Policy, _ *clockx.Virtual, leave func()) {
+			p.Backoff = retry.BackoffFunc(func(retry.Step) time.Duration { leave(); return 0 })
+		}, second: always(refuses(errFull)), want: [3][]retry.Exit{{full}}},
+		"Clock.Sleep in a wait": {edit: func(p *retry.Policy, v *clockx.Virtual, leave func()) { p.Clock = &awakeClock{v, leave} }, second: always(sleeps(time.Second)), want: [3][]retry.Exit{{{}}, {{}}}},
 	} {
 		for end, leave := range departures {
 			for door, run := range doors {

@@ -625,12 +625,7 @@ func TestWaitNotShorterThanPatienceEndsTheRunAtOnce(t *testing.T) {
 				p.Hooks.Start = func(ctx context.Context, _ retry.Policy) context.Context { v.Advance(time.Second); return ctx }
 				seen := record(&p)
 				g := guarded(&p, step(tt.patience+more))
-				ctx, cancel := t.Context(), context.CancelFunc(func() {})
-				if tt.deadline > 0 {
-					ctx, cancel = v.WithTimeoutCause(ctx, tt.deadline, nil)
-				}
-				err := retry.Run(ctx, p, works)
-				cancel()
+				err := retry.Run(limited(t, v, tt.deadline), p, works)
 				if g.check(t); g.entries[0].Patience != tt.patience {
 					t.Errorf("%+v: patience %v", tt, g.entries[0].Patience)
 				}
@@ -669,10 +664,8 @@ func TestPatienceOfARetryIsWhatIsLeft(t *testing.T) {
 	p, v := virtual()
 	p.MaxElapsed = 10 * time.Second
 	g := guarded(&p, admits, refuses(errFull), asksAgain(time.Second))
-	ctx, cancel := v.WithTimeoutCause(t.Context(), 9*time.Second, nil)
-	defer cancel()
 	op, _ := failing(1, errDown)
-	if _, err := retry.Do(ctx, p, op); err != nil {
+	if _, err := retry.Do(limited(t, v, 9*time.Second), p, op); err != nil {
 		t.Fatal(err)
 	}
 	var got []time.Duration
@@ -939,9 +932,7 @@ func TestRunThatEndsNextToARefusalEndsWithReasonGuard(t *testing.T) {
 							p.MaxElapsed = limit
 						}
 						if name == "deadline" || name == "passed" {
-							v2, cancel := v.WithTimeoutCause(ctx, limit, nil)
-							defer cancel()
-							ctx = v2
+							ctx = limited(t, v, limit)
 						}
 						g := &gate{}
 						for range attempts {

@@ -88,10 +88,7 @@ func TestRunPartIsToHooksWhatDoIs(t *testing.T) {
 						note("Done", ctx, s)
 					},
 				}
-				done := make(chan struct{})
-				go func() {
-					defer close(done)
-					defer func() { told = append(told, fmt.Sprint("out comes ", recover())) }()
+				out := apart(func() {
 					run(ctx, p, func(ctx context.Context) error {
 						note("op", ctx, "")
 						if tt.op == nil {
@@ -99,9 +96,8 @@ func TestRunPartIsToHooksWhatDoIs(t *testing.T) {
 						}
 						return tt.op(ctx, func(d time.Duration) { v.Advance(d) })
 					})
-				}()
-				<-done
-				return told
+				})
+				return append(told, fmt.Sprint("out comes ", out))
 			}
 			want := play(func(ctx context.Context, p retry.Policy, op func(context.Context) error) { _ = retry.Run(ctx, p, op) })
 			got := play(func(ctx context.Context, p retry.Policy, op func(context.Context) error) { p.RunPart(ctx, one(p, op)) })
@@ -211,10 +207,8 @@ func TestPanicAfterThePartsAttempt(t *testing.T) {
 	}{
 		"AttemptDone": {retry.Part{}, "start attempt(3) attemptDone(3) done(panic)"},
 		"Wait":        {retry.Part{Decide: func(retry.Verdict) (time.Duration, bool) { return time.Second, true }}, "start attempt(3) attemptDone(3) wait(1s) done(panic)"},
-		"Decide": {retry.Part{Decide: func(retry.Verdict) (time.Duration, bool) { boom(); return 0, false }},
-			"start attempt(3) attemptDone(3) done(panic)"},
-		"Settle": {retry.Part{Settle: func(context.Context) *retry.Error { boom(); return nil }},
-			"start attempt(3) attemptDone(3) done(panic)"},
+		"Decide":      {retry.Part{Decide: func(retry.Verdict) (time.Duration, bool) { boom(); return 0, false }}, "start attempt(3) attemptDone(3) done(panic)"},
+		"Settle":      {retry.Part{Settle: func(context.Context) *retry.Error { boom(); return nil }}, "start attempt(3) attemptDone(3) done(panic)"},
 		"Settle before a wait": {retry.Part{Decide: func(retry.Verdict) (time.Duration, bool) { return time.Second, true },
 			Settle: func(context.Context) *retry.Error { boom(); return nil }},
 			"start attempt(3) attemptDone(3) wait(1s) done(panic)"},
@@ -232,14 +226,9 @@ func TestPanicAfterThePartsAttempt(t *testing.T) {
 			v.Advance(time.Minute)
 			return retry.Verdict{Err: errDown, Class: retry.Permanent}
 		}
-		func() {
-			defer func() {
-				if got := recover(); got != "boom" {
-					t.Errorf("%s: out comes %v", name, got)
-				}
-			}()
-			p.RunPart(t.Context(), tt.part)
-		}()
+		if got := caught(func() { p.RunPart(t.Context(), tt.part) }); got != "boom" {
+			t.Errorf("%s: out comes %v", name, got)
+		}
 		if s := log.summary; log.String() != tt.want || s.Attempts != 3 || s.Waited != 0 || s.Elapsed != time.Minute {
 			t.Errorf("%s: hooks saw %v and %+v, want %s", name, log, s, tt.want)
 		}
@@ -272,38 +261,34 @@ func TestPartOfAVeryLongRun(t *testing.T) {
 	}
 }
 
-// settledClock panics when it is next read after settled was set.
-type settledClock struct {
-	*clockx.Virtual
-	settled *bool
-}
-
-func (c settledClock) Now() time.Time {
-	if *c.settled {
-		*c.settled = false
-		panic("boom")
-	}
-	return c.Virtual.Now()
+// breaksOnce returns a clock that panics once, when it is next read after set is.
+func breaksOnce(v *clockx.Virtual, set *bool) clockx.Clock {
+	return readClock{v, func() {
+		if *set {
+			*set = false
+			panic("boom")
+		}
+	}}
 }
 
 func TestPartIsDoneThoughItsClockPanicsAtTheEnd(t *testing.T) {
 	p, v := virtual()
 	settled, dones := false, 0
-	p.Clock = settledClock{v, &settled}
+	p.Clock = breaksOnce(v, &settled)
 	p.Hooks = retry.Hooks{Done: func(_ context.Context, s retry.Summary) {
 		if dones++; s.Reason != retry.ReasonPanic {
 			t.Errorf("reason %v, want panic", s.Reason)
 		}
 	}}
-	defer func() {
-		if got := recover(); got != "boom" || dones != 1 {
-			t.Errorf("recovered %v, and Done was called %d times; want boom, once", got, dones)
-		}
-	}()
-	p.RunPart(t.Context(), retry.Part{
-		Op:     func(context.Context) retry.Verdict { return retry.Verdict{} },
-		Settle: func(context.Context) *retry.Error { settled = true; return nil },
+	wantPanic(t, "boom", func() {
+		p.RunPart(t.Context(), retry.Part{
+			Op:     func(context.Context) retry.Verdict { return retry.Verdict{} },
+			Settle: func(context.Context) *retry.Error { settled = true; return nil },
+		})
 	})
+	if dones != 1 {
+		t.Errorf("Done was called %d times, want once", dones)
+	}
 }
 
 func TestNegativeWaitOfAPart(t *testing.T) {

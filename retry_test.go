@@ -228,10 +228,8 @@ func TestCancelDuringAttempt(t *testing.T) {
 func TestDeadContextStopsWhateverTheClassifierSays(t *testing.T) {
 	p, v := virtual()
 	p.Classify = func(error) retry.Class { return retry.Transient }
-	ctx, cancel := v.WithTimeoutCause(context.Background(), time.Second, nil)
-	defer cancel()
 	calls := 0
-	_, err := retry.Do(ctx, p, func(ctx context.Context) (int, error) {
+	_, err := retry.Do(limited(t, v, time.Second), p, func(ctx context.Context) (int, error) {
 		calls++
 		return 0, v.Sleep(ctx, time.Minute)
 	})
@@ -590,23 +588,17 @@ func TestInnerRunCountsItsOwnAttempts(t *testing.T) {
 func TestUnwatchedRuns(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	p := retry.Policy{Backoff: retry.Constant(0)}
+	p := retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0)}
 	errs := []error{errors.New("first"), errors.New("second"), errors.New("third")}
-	for name, run := range map[string]func(context.Context, func(context.Context) error) error{
-		"Run": func(ctx context.Context, op func(context.Context) error) error { return retry.Run(ctx, p, op) },
-		"Do": func(ctx context.Context, op func(context.Context) error) error {
-			_, err := retry.Do(ctx, p, func(ctx context.Context) (int, error) { return 0, op(ctx) })
-			return err
-		},
-	} {
-		err := run(over, func(context.Context) error {
+	for name, run := range doors {
+		err := run(over, p, func(context.Context) error {
 			t.Errorf("%s calls op though its context has ended", name)
 			return nil
 		})
 		wantReason(t, err, retry.ReasonCanceled)
 
 		var numbers []int
-		err = run(t.Context(), func(ctx context.Context) error {
+		err = run(t.Context(), p, func(ctx context.Context) error {
 			numbers = append(numbers, retry.AttemptNumber(ctx))
 			return errs[len(numbers)-1]
 		})
@@ -938,9 +930,7 @@ func TestOrderOfLimits(t *testing.T) {
 			ctx := t.Context()
 			if tt.change != nil {
 				tt.change(&p)
-				var cancel context.CancelFunc
-				ctx, cancel = v.WithTimeoutCause(ctx, time.Second, nil)
-				defer cancel()
+				ctx = limited(t, v, time.Second)
 			}
 			err := retry.Run(ctx, p, func(context.Context) error { return hinted(time.Minute) })
 			wantReason(t, err, tt.want)
@@ -1510,54 +1500,42 @@ func TestCanceledWaitsLeaveNothing(t *testing.T) {
 	}
 }
 
-// Run, Do and Supervise sleep on the system clock, and all of it.
+// All doors sleep on the system clock, and all of it.
 func TestRunSleepsOnTheSystemClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := retry.Policy{Backoff: retry.Constant(time.Hour)}
-		for name, run := range map[string]func() error{
-			"Run": func() error { return retry.Run(t.Context(), p, func(context.Context) error { return errDown }) },
-			"Run with hooks": func() error {
-				p := p
-				record(&p)
-				return retry.Run(t.Context(), p, func(context.Context) error { return errDown })
-			},
-			"Do": func() error {
-				_, err := retry.Do(t.Context(), p, func(context.Context) (int, error) { return 0, errDown })
-				return err
-			},
-			"Supervise": func() error {
-				p := p
-				p.MaxAttempts = 3
-				return retry.Supervise(t.Context(), p, 0, func(context.Context) error { return errDown })
-			},
-		} {
-			start := time.Now()
-			e := wantReason(t, run(), retry.ReasonMaxAttempts)
-			if took := time.Since(start); took != 2*time.Hour || e.Waited != took || e.Elapsed != took {
-				t.Errorf("%s took %v, its error says %v with %v of waits, want 2h", name, took, e.Elapsed, e.Waited)
+		for name, run := range doors {
+			for _, hooked := range []bool{false, true} {
+				p := retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(time.Hour)}
+				if hooked {
+					record(&p)
+				}
+				start := time.Now()
+				e := wantReason(t, run(t.Context(), p, func(context.Context) error { return errDown }), retry.ReasonMaxAttempts)
+				if took := time.Since(start); took != 2*time.Hour || e.Waited != took || e.Elapsed != took {
+					t.Errorf("%s, with hooks %v, took %v, its error says %v with %v of waits, want 2h", name, hooked, took, e.Elapsed, e.Waited)
+				}
 			}
 		}
 	})
 }
 
-// exhausted is a clock that tells the time so many times, and then panics.
-type exhausted struct {
+// readClock calls hook each time that it is read.
+type readClock struct {
 	*clockx.Virtual
-	left *int
+	hook func()
 }
 
-func (c exhausted) Now() time.Time {
-	if *c.left--; *c.left < 0 {
-		panic("boom")
-	}
-	return c.Virtual.Now()
-}
+func (c readClock) Now() time.Time { c.hook(); return c.Virtual.Now() }
 
 // Wherever a clock panics that cannot tell the time, the run is closed.
 func TestPanicInNowClosesTheRun(t *testing.T) {
 	for left := range 12 {
 		p, v := virtual()
-		p.Clock = exhausted{v, &left}
+		p.Clock = readClock{v, func() {
+			if left--; left < 0 {
+				panic("boom")
+			}
+		}}
 		p.AttemptTimeout = time.Hour
 		budget := counting(&p)
 		log := record(&p)

@@ -149,14 +149,8 @@ func TestWhatEndsSuperviseAfterAHealthyLife(t *testing.T) {
 				tt.edit(&p)
 			}
 			log := record(&p)
-			ctx := t.Context()
-			if tt.before > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = v.WithTimeoutCause(ctx, tt.before, nil)
-				defer cancel()
-			}
 			op, at := lives(v, life{minute, tt.err})
-			err := retry.Supervise(ctx, p, minute, op)
+			err := retry.Supervise(limited(t, v, tt.before), p, minute, op)
 			if tt.want == retry.ReasonNone {
 				if err != nil || len(*at) != 2 {
 					t.Errorf("%v after %d calls, want a second life", err, len(*at))
@@ -322,14 +316,9 @@ func TestRunOfSuperviseThatEndsBeforeItsFirstAttempt(t *testing.T) {
 			tt.edit(&p, cancel)
 			log := record(&p)
 			op, at := lives(v, life{minute, errDown})
-			func() {
-				defer func() {
-					if panicked := recover() != nil; panicked != tt.panics {
-						t.Errorf("panicked: %v, want %v", panicked, tt.panics)
-					}
-				}()
-				_ = retry.Supervise(ctx, p, minute, op)
-			}()
+			if panicked := caught(func() { _ = retry.Supervise(ctx, p, minute, op) }) != nil; panicked != tt.panics {
+				t.Errorf("panicked: %v, want %v", panicked, tt.panics)
+			}
 			if want := "start attempt(1) attemptDone(1) done(none) " + tt.want; log.String() != want {
 				t.Errorf("hooks saw %s, want %s", log, want)
 			}
@@ -399,19 +388,14 @@ func TestPanicInALaterRunOfSuperviseClosesIt(t *testing.T) {
 	log := record(&p)
 	op, _ := lives(v, life{minute, errDown})
 	calls := 0
-	func() {
-		defer func() {
-			if got := recover(); got != "boom" {
-				t.Errorf("recovered %v, want boom", got)
-			}
-		}()
+	wantPanic(t, "boom", func() {
 		_ = retry.Supervise(t.Context(), p, minute, func(ctx context.Context) error {
 			if calls++; calls == 2 {
 				panic("boom")
 			}
 			return op(ctx)
 		})
-	}()
+	})
 	if want := (countingBudget{ended: 2}); *budget != want || log.summary.Reason != retry.ReasonPanic || log.summary.Attempts != 1 {
 		t.Errorf("the budget saw %+v, Done %+v", *budget, log.summary)
 	}
@@ -430,7 +414,9 @@ func TestSlowHooksAreNoHealthyLife(t *testing.T) {
 		"Attempt": func(p *retry.Policy, v *clockx.Virtual) {
 			p.Hooks.Attempt = func(ctx context.Context, _ retry.Attempt) context.Context { v.Advance(slow); return ctx }
 		},
-		"WithTimeoutCause": func(p *retry.Policy, v *clockx.Virtual) { p.Clock, p.AttemptTimeout = slowTimeouts{v, slow}, hour },
+		"WithTimeoutCause": func(p *retry.Policy, v *clockx.Virtual) {
+			p.Clock, p.AttemptTimeout = hookedClock{v, func() { v.Advance(slow) }}, hour
+		},
 	} {
 		p, v := virtual()
 		p.MaxAttempts = 4
@@ -448,31 +434,13 @@ func TestSlowHooksAreNoHealthyLife(t *testing.T) {
 	}
 }
 
-// slowTimeouts is a clock on which it takes time to set a timeout.
-type slowTimeouts struct {
-	*clockx.Virtual
-	takes time.Duration
-}
-
-func (c slowTimeouts) WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
-	c.Advance(c.takes)
-	return c.Virtual.WithTimeoutCause(ctx, d, cause)
-}
-
 func TestSupervisePanicsForNil(t *testing.T) {
 	var none context.Context
 	for want, f := range map[string]func(){
 		"retry: nil op":      func() { _ = retry.Supervise(t.Context(), retry.Policy{}, 0, nil) },
 		"retry: nil context": func() { _ = retry.Supervise(none, retry.Policy{}, 0, func(context.Context) error { return nil }) },
 	} {
-		func() {
-			defer func() {
-				if got := recover(); got != want {
-					t.Errorf("recovered %v, want %s", got, want)
-				}
-			}()
-			f()
-		}()
+		wantPanic(t, want, f)
 	}
 }
 
@@ -481,7 +449,12 @@ func TestSuperviseCallsNothingAfterItsClockHasCanceled(t *testing.T) {
 	for nth := 1; nth <= 4; nth++ {
 		p, v := virtual()
 		ctx, cancel := context.WithCancel(t.Context())
-		p.Clock = &cancelsAt{Virtual: v, cancel: cancel, at: nth}
+		left := nth
+		p.Clock = readClock{v, func() {
+			if left--; left == 0 {
+				cancel()
+			}
+		}}
 		_ = retry.Supervise(ctx, p, time.Minute, func(ctx context.Context) error {
 			if ctx.Err() != nil {
 				t.Errorf("called after reading %d of the clock had canceled", nth)
@@ -490,20 +463,6 @@ func TestSuperviseCallsNothingAfterItsClockHasCanceled(t *testing.T) {
 			return errDown
 		})
 	}
-}
-
-// cancelsAt is a clock that cancels at one of its readings.
-type cancelsAt struct {
-	*clockx.Virtual
-	cancel func()
-	at, n  int
-}
-
-func (c *cancelsAt) Now() time.Time {
-	if c.n++; c.n == c.at {
-		c.cancel()
-	}
-	return c.Virtual.Now()
 }
 
 // A consumer that starts before its service has a name must outlive DNS.

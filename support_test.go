@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/goretry/retry"
@@ -109,3 +110,13 @@ type sleepless struct {
 }
 
 func (s sleepless) Sleep(context.Context, time.Duration) error { return s.err }
+
+// limited returns a context that ends after limit on a clock, or with the test. Zero is no limit.
+func limited(t *testing.T, clock clockx.Clock, limit time.Duration) context.Context {
+	if limit == 0 {
+		return t.Context()
+	}
+	ctx, cancel := clock.WithTimeoutCause(t.Context(), limit, nil)
+	t.Cleanup(cancel)
+	return ctx
+}
