@@ -97,6 +97,9 @@ func (j *judge) visit(err error, at place) (o opinion, then place, next error) {
 		}
 		return opinion{facts: f}, at, nil
 	}
+	if says.alone {
+		return opinion{otherwise: otherwise(err, says)}, at, nil
+	}
 	n := j.Look(err)
 	if f := j.shown(n, at); f != 0 {
 		return opinion{facts: f}, at, nil

@@ -114,7 +114,7 @@ func factsOf(err error, says saying) facts {
 	}
 	// An error code inside is more exact than a status: AWS sends ThrottlingException with status 400.
 	var code facts
-	if within(err, func(err error) bool {
+	if !says.alone && within(err, func(err error) bool {
 		code = clienterr.Code(err, says.service)
 		return code != 0
 	}) {
@@ -189,13 +189,14 @@ func refusedByClient(err error) facts {
 type saying struct {
 	clienterr.Answer
 	connects bool   // it is that of a connection that did not come about
+	alone    bool   // it holds no other
 	service  string // of AWS that an error within it comes from, or ""
 }
 
 // read reads err.
 func read(err error, at place) (says saying) {
 	if t := clienterr.Of(reflect.TypeOf(err)); t != nil {
-		says = saying{t.Read(err, at&system == 0), t.Connects, ""}
+		says = saying{t.Read(err, at&system == 0), t.Connects, t.Alone, ""}
 		if t.Names {
 			says.service = clienterr.Service(err)
 		}

@@ -105,9 +105,14 @@ func (x *examiner) visit(err error, at place) (f finding, then place, next error
 		rejected := err == ErrRejected
 		return finding{did: true, rejected: rejected, rejects: rejected}, at, nil
 	}
-	f.hint = read(err, at).Hint
+	says := read(err, at)
+	f.hint = says.Hint
 	if e, ok := err.(interface{ Final() bool }); ok {
 		f.final = e.Final()
+	}
+	if says.alone {
+		f.did = true
+		return f, at, nil
 	}
 	n := x.Look(err)
 	f = f.add(x.shown(err, n, at))

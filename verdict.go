@@ -73,12 +73,13 @@ func (p Policy) Judge(err error) (v Verdict) {
 // its op is healthy: then a name that is not found is Transient, since it may be found later.
 // A Verdict that is returned has no room in registers, and would be copied.
 func (v *Verdict) judge(p *Policy, err error, lasting bool) {
-	if reflect.TypeOf(err) != errorString || p.Classify != nil {
+	only := unwrapped(err)
+	if reflect.TypeOf(only) != errorString || p.Classify != nil {
 		v.judgeTree(p, err, lasting)
 		return
 	}
 	// An error without a tree, as most are, needs no more.
-	v.Err, v.Class, v.Answered = err, cmp.Or(classOf(factsOfSentinel(err), lasting), Transient), err == ErrRejected
+	v.Err, v.Class, v.Answered = err, cmp.Or(classOf(factsOfSentinel(only), lasting), Transient), only == ErrRejected
 }
 
 //go:noinline

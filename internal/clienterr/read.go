@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goretry/retry/internal/hint"
@@ -22,6 +23,7 @@ type Type struct {
 	Known    bool // by a rule, and not by what errors of any type may have
 	Connects bool // its errors are those of connections that did not come about
 	Names    bool // it names the service of AWS that an error within it comes from: see Service
+	Alone    bool // its errors hold no others: see errtree.Alone
 
 	kind     kind // inError, tooMany, inStripe, inRedis or inToken
 	methods  methods
@@ -49,9 +51,30 @@ type coded struct {
 
 var types sync.Map // reflect.Type → *Type, nil for a type that says nothing
 
+// recent has some of types, by their addresses: a look into a sync.Map takes longer than all
+// else about an error with a status.
+var recent [1 << 8]atomic.Pointer[struct {
+	of    reflect.Type
+	known *Type
+}]
+
 // Of returns how to read errors of type t, or nil if nothing is known about them. It
 // is safe for concurrent use.
 func Of(t reflect.Type) *Type {
+	at := reflect.ValueOf(t).Pointer()
+	slot := &recent[(at>>5^at>>13)%uintptr(len(recent))]
+	if here := slot.Load(); here != nil && here.of == t {
+		return here.known
+	}
+	known := lookUp(t)
+	slot.Store(&struct {
+		of    reflect.Type
+		known *Type
+	}{t, known})
+	return known
+}
+
+func lookUp(t reflect.Type) *Type {
 	if known, ok := types.Load(t); ok {
 		return known.(*Type)
 	}

@@ -4,11 +4,13 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"github.com/goretry/retry/internal/errtree"
 )
 
 // resolve finds out how to read errors of type t, for which there are these rules.
 func resolve(t reflect.Type, rules []*rule) *Type {
-	k := &Type{methods: methodsOf(t)}
+	k := &Type{methods: methodsOf(t), Alone: errtree.Alone(t)}
 	k.facts = factsOfMethods(t)
 	k.findFields(t)
 	for _, r := range rules {

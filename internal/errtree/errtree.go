@@ -95,6 +95,22 @@ func Below(err error) (one error, joined []error) {
 	return nil, listed(err)
 }
 
+// Alone reports whether no error of type t leads to another one, by Unwrap, As or Is.
+func Alone(t reflect.Type) bool {
+	if t.Kind() == reflect.Slice && t.Elem().Implements(reflect.TypeFor[error]()) {
+		return false
+	}
+	for _, method := range [...]reflect.Type{
+		reflect.TypeFor[interface{ Unwrap() error }](), reflect.TypeFor[interface{ Unwrap() []error }](),
+		reflect.TypeFor[asMethod](), reflect.TypeFor[isMethod](),
+	} {
+		if t.Implements(method) {
+			return false
+		}
+	}
+	return true
+}
+
 // listed returns the errors in err, if it is a slice of errors without a method Unwrap, such
 // as the WriteErrors of segmentio's kafka-go, the MultiError of Google's datastore, or the
 // Aggregate of Kubernetes, whose method Is shows less. Their nil errors stand for parts that succeeded, so they prove that

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/goretry/retry"
@@ -462,5 +464,21 @@ func TestFindAndHoldsAreLinear(t *testing.T) {
 	}
 	if errtree.Holds(uncomparable{1}, uncomparable{1}) || errtree.Holds(nil, io.EOF) {
 		t.Error("Holds finds what it cannot compare")
+	}
+}
+
+// What Alone says of a type holds for Below, Hidden and Asks.
+func TestAlone(t *testing.T) {
+	for err, want := range map[error]bool{
+		leaf("a"): true, io.EOF: true, &unhurt{}: false, &node{}: false, fmt.Errorf("x: %w", io.EOF): false, errors.Join(io.EOF): false, liar{}: false, syscall.EIO: false,
+	} {
+		if got := errtree.Alone(reflect.TypeOf(err)); got != want {
+			t.Errorf("%T: %v, want %v", err, got, want)
+		}
+	}
+	for _, err := range []error{positions{}, shows{}, chain{}, (*retry.Error)(nil)} {
+		if errtree.Alone(reflect.TypeOf(err)) {
+			t.Errorf("%T is alone", err)
+		}
 	}
 }

@@ -42,13 +42,13 @@ func (f *Fold[T]) Branch(err error, at uint8) T {
 func (f *Fold[T]) Of(err error, at uint8) (says T) {
 	var below T
 	var path []passed[T] // in a large tree
-	for err != nil {
+	known := false       // likewise: below has been visited before
+	for first := true; err != nil; first = false {
 		f.visits++
 		full := f.seen.full()
 		if full {
 			here := visit{IDOf(err), at}
-			if known, ok := f.said[here]; ok {
-				below = known
+			if below, known = f.said[here]; known {
 				break
 			}
 			f.remember(passed[T]{visit: here})
@@ -56,11 +56,17 @@ func (f *Fold[T]) Of(err error, at uint8) (says T) {
 		}
 		var own T
 		own, at, err = f.Visit(err, at)
-		if full {
+		switch {
+		case full:
 			path[len(path)-1].says = own
-		} else {
+		case first: // alone, mostly
+			says = own
+		default:
 			says = f.Add(says, own)
 		}
+	}
+	if path == nil && !known {
+		return says
 	}
 	for _, p := range slices.Backward(path) {
 		below = f.Add(p.says, below)
