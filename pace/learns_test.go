@@ -175,3 +175,56 @@ func (u usage) compare(t *testing.T, s service, seeds int, d time.Duration) {
 		t.Errorf("%.1f %% of the quota are used, want %.0f", with.goodput, s.least)
 	}
 }
+
+// A provider that refuses late does not make a Pace of an open loop go far beyond the quota, nor
+// stand: what starts before the first refusal is known cannot be held.
+func TestPaceWithLateRefusals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("seconds of computing")
+	}
+	quotas, seeds := []float64{20}, 1
+	if longTests {
+		quotas, seeds = []float64{20, 200, 400}, 4
+	}
+	none := func(time.Duration) error { return status(429) }
+	for _, quota := range quotas {
+		for late, most := range map[time.Duration]float64{2 * time.Second: 15, 5 * time.Second: 20, 10 * time.Second: 25} {
+			for hint, says := range map[string]func(time.Duration) error{"no hint": none, "seconds": seconds} {
+				t.Run(fmt.Sprintf("%.0f/%v/%s", quota, late, hint), func(t *testing.T) {
+					var gap time.Duration // without an attempt that passes
+					s := service{
+						quota: quota, took: late, late: [2]time.Duration{late, late + 1}, says: says,
+						count: func(func() float64) counter {
+							return &gaps{counter: &bucket{rate: quota, size: quota}, longest: &gap}
+						},
+					}
+					for seed := range seeds {
+						r := usage{1.5, 1, false, true}.use(t, s, uint64(seed), 3*time.Minute)
+						t.Logf("%v, at most %v without one that passes", r, gap)
+						if r.refused > most || gap > late+3*time.Second {
+							t.Errorf("%.1f %% are refused, and for %v none passes; want at most %.0f %% and %v", r.refused, gap, most, late+3*time.Second)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// gaps measures how long its counter lets nothing pass.
+type gaps struct {
+	counter
+	last    time.Time
+	longest *time.Duration
+}
+
+func (g *gaps) admit(now time.Time, cost float64) time.Duration {
+	wait := g.counter.admit(now, cost)
+	if wait == 0 {
+		if !g.last.IsZero() {
+			*g.longest = max(*g.longest, now.Sub(g.last))
+		}
+		g.last = now
+	}
+	return wait
+}

@@ -276,7 +276,8 @@ func (l *law) hold(now time.Time) {
 func (l *law) release(now time.Time, size float64, first time.Time) {
 	l.busy = now
 	rate := 2 * size / max(now.Sub(first).Seconds(), 1)
-	l.set(now, rate/min(max(now.Sub(l.since).Seconds()/2, 1), slowest))
+	unknown := max(now.Sub(l.since).Seconds(), l.late)
+	l.set(now, rate/min(max(unknown/2, 1), slowest))
 	l.ramp = rate
 }
 
@@ -305,7 +306,7 @@ func (l *law) grow(seconds float64) {
 		return // its attempts start at one rate
 	}
 	if l.rate < l.ramp {
-		l.rate = min(l.rate*math.Exp2(seconds/2), l.ramp)
+		l.rate = min(l.rate*math.Exp2(seconds/max(2, l.late)), l.ramp)
 		return
 	}
 	// While all attempts are throttled, the server is down or has closed. That says nothing about
