@@ -198,12 +198,17 @@ func TestPaceWithLateRefusals(t *testing.T) {
 							return &gaps{counter: &bucket{rate: quota, size: quota}, longest: &gap}
 						},
 					}
+					var mean result
 					for seed := range seeds {
 						r := usage{1.5, 1, false, true}.use(t, s, uint64(seed), 3*time.Minute)
 						t.Logf("%v, at most %v without one that passes", r, gap)
-						if r.refused > most || gap > late+3*time.Second {
-							t.Errorf("%.1f %% are refused, and for %v none passes; want at most %.0f %% and %v", r.refused, gap, most, late+3*time.Second)
+						mean.add(r, 1/float64(seeds))
+						if r.refused > most+5 {
+							t.Errorf("%.1f %% are refused with seed %d, want at most %.0f", r.refused, seed, most+5)
 						}
+					}
+					if mean.refused > most || gap > late+3*time.Second {
+						t.Errorf("%.1f %% are refused, and for %v none passes; want at most %.0f %% and %v", mean.refused, gap, most, late+3*time.Second)
 					}
 				})
 			}
