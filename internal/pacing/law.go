@@ -57,7 +57,7 @@ type law struct {
 	state state
 	round uint64    // counts how often the rate was lowered
 	rate  float64   // attempts per second; the last one known while it is open
-	ramp  float64   // the rate after a hold, to which it doubles each two seconds
+	ramp  float64   // the rate after a hold, to which it doubles each two seconds, or in late if that is more
 	was   float64   // the highest rate before the recent cuts; 0 before the first
 	share float64   // of the recent attempts, those that were throttled
 	came  float64   // attempts per second when they were counted last
@@ -271,8 +271,8 @@ func (l *law) hold(now time.Time) {
 }
 
 // release ends such a hold. Attempts of a size have come since the first: they start at twice
-// the rate at which they came. After a long hold that rate is reached in some seconds: if all
-// are still refused, few have started when that is known.
+// the rate at which they came. After a long hold, or if refusals come late, that rate is reached in
+// some seconds: if all are still refused, few have started when that is known.
 func (l *law) release(now time.Time, size float64, first time.Time) {
 	l.busy = now
 	rate := 2 * size / max(now.Sub(first).Seconds(), 1)

@@ -217,6 +217,14 @@ func TestReleaseAndForget(t *testing.T) {
 	if l.release(noon.Add(time.Second), 3, noon.Add(900*time.Millisecond)); l.rate != 6 || l.ramp != 6 {
 		t.Errorf("three in a tenth of a second start at %v, up to %v", l.rate, l.ramp)
 	}
+	// Refusals that come late count as a long hold does: what starts before is too much.
+	l = law{state: held, since: noon, late: 10}
+	if l.release(noon.Add(time.Second), 3, noon.Add(900*time.Millisecond)); !near(l.rate, 6./5) || l.ramp != 6 {
+		t.Errorf("if refusals take ten seconds, three start at %v, up to %v", l.rate, l.ramp)
+	}
+	if l.grow(10); !near(l.rate, 12./5) {
+		t.Errorf("ten seconds later the rate is %v, want twice as much", l.rate)
+	}
 	l = law{state: paced, rate: 10, was: 100}
 	if l.grow(forget * 2); l.was != 0 {
 		t.Errorf("%v is remembered after a minute", l.was)
