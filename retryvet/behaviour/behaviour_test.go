@@ -67,6 +67,7 @@ func TestSameCallsAtTheSameTimes(t *testing.T) {
 		"Avast4SharedToo":      {before.Avast4SharedToo, after.Avast4SharedToo},
 		"Avast4Fields":         {before.Avast4Fields, after.Avast4Fields},
 		"Backoff4Helper":       {before.Backoff4Helper, after.Backoff4Helper},
+		"Backoff4Method":       {before.Backoff4Method, after.Backoff4Method},
 		"Avast4Helper":         {before.Avast4Helper, after.Avast4Helper},
 		"Avast4RetryIf":        {before.Avast4RetryIf, after.Avast4RetryIf},
 		"SethvargoExponential": {before.SethvargoExponential, after.SethvargoExponential},

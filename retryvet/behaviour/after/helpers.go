@@ -38,3 +38,12 @@ func tried[T any](ctx context.Context, f func() (T, error), attempts uint) (T, e
 		Classify:    unlessUnrecoverable,
 	}, func(context.Context) (T, error) { return f() })
 }
+
+// Backoff4Method is given a method of another package's type.
+func Backoff4Method(ctx context.Context, s *behaviour.Service) error {
+	return retry.Run(ctx, retry.Policy{
+		MaxAttempts: 6,
+		Backoff:     retry.Constant(300 * time.Millisecond),
+		Classify:    unlessPermanent,
+	}, func(context.Context) error { return s.Ping() })
+}

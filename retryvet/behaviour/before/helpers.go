@@ -37,3 +37,8 @@ func tried[T any](ctx context.Context, f func() (T, error), attempts uint) (T, e
 		retry.DelayType(retry.BackOffDelay),
 	)
 }
+
+// Backoff4Method is given a method of another package's type.
+func Backoff4Method(ctx context.Context, s *behaviour.Service) error {
+	return backoff.Retry(s.Ping, backoff.WithContext(backoff.WithMaxRetries(backoff.NewConstantBackOff(300*time.Millisecond), 5), ctx))
+}

@@ -153,20 +153,42 @@ func (m *migration) checkPassed(v *types.Var) string {
 	return ""
 }
 
-// checkNamed looks at an operation that is a function or a method, which is wrapped.
+// checkNamed looks at an operation that is a function, a method or a field, which is
+// wrapped.
 func (m *migration) checkNamed(op ast.Expr) string {
-	if sel, ok := op.(*ast.SelectorExpr); ok && m.Variable(sel.Sel) != nil {
-		return "its operation is a field that may change: " + types.ExprString(op)
-	}
-	f := m.declared(op)
-	if f == nil || f.Pkg() != m.Pkg {
-		return "its operation is not written in this package: " + types.ExprString(op)
-	}
-	if recv := f.Signature().Recv(); recv != nil && types.IsInterface(recv.Type()) {
-		return "its operation is a method of an interface: " + types.ExprString(op)
+	if !isPath(op) {
+		return "its operation is made by a call: " + types.ExprString(op)
 	}
 	m.kept = append(m.kept, op)
+	f := m.declared(op)
+	if f != nil && f.Pkg() == m.Pkg && !isOfInterface(f) {
+		return ""
+	}
+	if sel, ok := op.(*ast.SelectorExpr); ok && m.TypesInfo.Selections[sel] != nil {
+		if v := m.Variable(sel.X); f == nil || v == nil || m.Changes(v) || v.Kind() == types.PackageVar {
+			m.told = append(m.told, types.ExprString(op)+" is now read before each attempt: it was read once")
+		}
+	}
+	if m.lib.delays != "" && m.callsUnknown() {
+		m.told = append(m.told, m.lib.delays+" of an error that "+types.ExprString(op)+" returns no longer sets the wait")
+	}
 	return ""
+}
+
+// isPath reports whether e is a name, or a field or a method of what is one.
+func isPath(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return true
+	case *ast.SelectorExpr:
+		return isPath(e.X)
+	}
+	return false
+}
+
+func isOfInterface(f *types.Func) bool {
+	recv := f.Signature().Recv()
+	return recv != nil && types.IsInterface(recv.Type())
 }
 
 func (p *pass) sleeps(lit *ast.FuncLit) string {

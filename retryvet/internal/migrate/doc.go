@@ -57,12 +57,15 @@
 //     sethvargo/go-retry return none.
 //   - The error of a helper that is passed its operation is a *retry.Error. This holds for
 //     all calls, but nobody sees it in the helper's callers.
-//   - From cenkalti/backoff v5 on, RetryAfter of such an operation no longer sets the wait.
+//   - From cenkalti/backoff v5 on, RetryAfter of an operation that cannot be read no longer
+//     sets the wait.
+//   - An operation such as s.db.Ping, or a field, is read before each attempt: it was read
+//     once.
 //   - A variable that is zero means the default if it is the first or longest wait.
 //
 // # What is understood
 //
-//   - operations that are literals, local literals or functions of the package, and those
+//   - operations that are literals, local literals, functions, methods or fields, and those
 //     that a helper is passed: its body is rewritten, and its signature and its callers
 //     stay as they are;
 //   - options in the call, in a local slice that is only spread, or in variables of the
@@ -85,8 +88,7 @@
 //   - a context, a wait or a hook that is written before the call, if its variables change
 //     meanwhile or their names mean something else there;
 //   - clocks and timers;
-//   - an operation that is a field, a method of an interface or a function of another
-//     package, sleeps, or uses another context;
+//   - an operation that a call makes, that sleeps, or that uses another context;
 //   - options without an exact counterpart;
 //   - sethvargo's NewFibonacci, unless its waits are known and at most eight, which become a
 //     Schedule;

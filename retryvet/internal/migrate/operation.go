@@ -123,12 +123,13 @@ func (c *foreignCall) dependencyImports() bool {
 }
 
 // callsUnknown reports whether the operation, or a function of the package that it
-// reaches, calls what may be anybody's: a func value, a method of an interface, or a
-// method of a type of another module. The standard library's are nobody's.
+// reaches, calls what may be anybody's, or is that: a func value, a method of an interface,
+// or a method of a type of another module. The standard library's are nobody's.
 func (c *foreignCall) callsUnknown() bool {
 	body := c.opBody()
 	if body == nil {
-		return true
+		f := c.declared(c.unconverted(c.op))
+		return f == nil || f.Pkg() == nil || isOfInterface(f) || !isStandard(f.Pkg().Path())
 	}
 	unknown := false
 	for _, n := range c.reachable(body) {

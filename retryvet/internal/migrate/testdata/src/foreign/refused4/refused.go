@@ -21,9 +21,9 @@ type clock struct{}
 
 func (clock) Now() time.Time { return time.Time{} }
 
-type pinger interface{ ping() error }
+func other() func() error { return nil }
 
-func refused(ctx context.Context, given backoff.BackOff, op func() error, p pinger, timer backoff.Timer, done context.Context) {
+func refused(ctx context.Context, given backoff.BackOff, op func() error, timer backoff.Timer, done context.Context) {
 	changing := ping
 	changing = op
 	two := backoff.WithMaxRetries(&backoff.ZeroBackOff{}, 2)
@@ -47,8 +47,8 @@ func refused(ctx context.Context, given backoff.BackOff, op func() error, p ping
 	_ = backoff.Retry(ping, backoff.NewConstantBackOff(-1))                                                                                      // want `not rewritten: a duration is negative`
 	_ = backoff.Retry(ping, backoff.WithMaxRetries(&backoff.StopBackOff{}, 1))                                                                   // want `not rewritten: it limits retries twice`
 	_ = backoff.Retry(changing, &backoff.StopBackOff{})                                                                                          // want `not rewritten: its operation is a variable that may change: changing`
-	_ = backoff.Retry(p.ping, &backoff.StopBackOff{})                                                                                            // want `not rewritten: its operation is a method of an interface: p.ping`
-	_ = backoff.Retry(io.NopCloser(nil).Close, &backoff.StopBackOff{})                                                                           // want `not rewritten: its operation is not written in this package: io.NopCloser`
+	_ = backoff.Retry(other(), &backoff.StopBackOff{})                                                                                           // want `not rewritten: its operation is made by a call: other`
+	_ = backoff.Retry(io.NopCloser(nil).Close, &backoff.StopBackOff{})                                                                           // want `not rewritten: its operation is made by a call: io.NopCloser`
 	_ = backoff.Retry(func() error { return call(done) }, backoff.WithContext(&backoff.StopBackOff{}, ctx))                                      // want `not rewritten: the operation uses done, which is not the context of the run`
 	_ = backoff.Retry(func() error { _ = call(ctx); ctx := context.TODO(); return call(ctx) }, backoff.WithContext(&backoff.StopBackOff{}, ctx)) // want `not rewritten: the operation declares a ctx of its own`
 	_ = backoff.Retry(func() error { ctx = context.TODO(); return nil }, &backoff.StopBackOff{})                                                 // want `not rewritten: the operation assigns to ctx`
