@@ -638,6 +638,7 @@ func TestErrorIsTemporary(t *testing.T) {
 		e := &retry.Error{Reason: reason, Attempts: 1, Errs: []error{late}}
 		want := slices.Contains(temporary, reason)
 		var ne net.Error = e
+		//lint:ignore SA1019 there are callers who ask
 		if got := ne.Temporary(); got != want || (&url.Error{Err: e}).Temporary() != want {
 			t.Errorf("%v: Temporary() = %v, want %v", reason, got, want)
 		}
