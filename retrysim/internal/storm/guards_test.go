@@ -227,6 +227,7 @@ func TestPaceWaitsOutASpike(t *testing.T) {
 // lowers the rate, whoever used the quota up. Its rate comes back when the spike is over,
 // before its calls have waited for minutes.
 func TestPaceComesBackAfterASpike(t *testing.T) {
+	notUnderRace(t)
 	var late []time.Duration
 	for _, processes := range []int{2, 3, 5} {
 		for seed := range uint64(10) {

@@ -32,6 +32,7 @@ func seeds(n uint64) uint64 {
 // a dead replica of two. It takes most of the first minute until there are as many places
 // as calls in flight.
 func TestLostAnswersRefuseFewCalls(t *testing.T) {
+	notUnderRace(t)
 	dead := []storm.Outage{{From: 10 * time.Second, To: time.Hour, Servers: 1}}
 	for _, tt := range []struct {
 		name string
@@ -64,6 +65,7 @@ func TestLostAnswersRefuseFewCalls(t *testing.T) {
 // of .9 it holds thirty at times, for which slow answers leave no place: there one call of
 // two hundred is refused.
 func TestLimitOfAQueue(t *testing.T) {
+	notUnderRace(t)
 	for _, tt := range []struct{ load, want float64 }{{.9, .99}, {1.5, .65}, {3, .325}} {
 		for seed := range uint64(3) {
 			r := storm.Service{
@@ -82,6 +84,7 @@ func TestLimitOfAQueue(t *testing.T) {
 // are still there, and these wait for no more than half of their timeout, whether it comes
 // with the start of the processes or later. It can do 200 requests per second.
 func TestOverloadForLong(t *testing.T) {
+	notUnderRace(t)
 	const minutes = 10 * time.Minute
 	for _, tt := range []struct {
 		name string
@@ -115,6 +118,7 @@ func TestOverloadForLong(t *testing.T) {
 // the time: its answers are slow, but no load is the reason. The limit holds calls back
 // until it has learned that.
 func TestSlowServerWithoutAQueue(t *testing.T) {
+	notUnderRace(t)
 	for _, tt := range []struct {
 		slower    float64
 		processes int
@@ -136,6 +140,7 @@ func TestSlowServerWithoutAQueue(t *testing.T) {
 // A server at 90 % of what it can do hangs for ten seconds. Of the calls in the twenty
 // seconds after it the more fail the more processes there are: each has a place.
 func TestFleetAfterAHang(t *testing.T) {
+	notUnderRace(t)
 	for _, tt := range []struct {
 		processes int
 		want      float64

@@ -165,6 +165,7 @@ func TestAmplificationFollowsItsFormula(t *testing.T) {
 // of the time that is 1/19 of all. A fresh budget has one retry besides, and floors add
 // up.
 func TestOneBudgetEach(t *testing.T) {
+	notUnderRace(t)
 	load := func(clients int, each bool, floor float64) float64 {
 		x := storm.Service{Rate: 1000, Processes: clients, Shared: !each, Failure: .5, Duration: 100 * time.Second}
 		return x.Run(retry.Policy{MaxAttempts: 4, Budget: &budget.Ratio{MinPerSecond: floor}}).Load()
@@ -199,6 +200,7 @@ func TestSlowdownHoldsWhatLittlesLawSays(t *testing.T) {
 // A queue with random arrivals and equal requests (M/D/1) is ρ²/2(1-ρ) long, and
 // as many are being served as the server's share of the time, ρ.
 func TestCapacityHoldsWhatQueueingTheorySays(t *testing.T) {
+	notUnderRace(t)
 	for _, load := range []float64{.3, .6, .8} {
 		r := storm.Service{Rate: 100 * load, Capacity: 100, Duration: 1000 * time.Second, Seed: 3}.Run(retry.Policy{})
 		want := load*load/(2*(1-load)) + load

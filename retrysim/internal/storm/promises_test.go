@@ -165,6 +165,7 @@ func TestRecoveryTakesAsLongAsTheLawSays(t *testing.T) {
 // since it started, else none, and no more until calls succeed again. Here it had ten
 // seconds for that.
 func TestOneUnearnedRetryAfterATimeout(t *testing.T) {
+	notUnderRace(t)
 	for processes, want := range map[int][2]int{30: {29, 30}, 100: {90, 100}, 300: {0, 30}, 1000: {0, 0}} {
 		x := outage(processes, .9*capacity, storm.Outage{})
 		x.Failure = 0
