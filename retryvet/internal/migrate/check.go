@@ -186,11 +186,6 @@ func isPath(e ast.Expr) bool {
 	return false
 }
 
-func isOfInterface(f *types.Func) bool {
-	recv := f.Signature().Recv()
-	return recv != nil && types.IsInterface(recv.Type())
-}
-
 func (p *pass) sleeps(lit *ast.FuncLit) string {
 	reason := ""
 	ast.Inspect(lit.Body, func(n ast.Node) bool {

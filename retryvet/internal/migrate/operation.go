@@ -143,6 +143,11 @@ func (c *foreignCall) callsUnknown() bool {
 	return unknown
 }
 
+func isOfInterface(f *types.Func) bool {
+	recv := f.Signature().Recv()
+	return recv != nil && types.IsInterface(recv.Type())
+}
+
 func (c *foreignCall) isUnknown(call *ast.CallExpr) bool {
 	if c.TypesInfo.Types[call.Fun].IsType() || !returnsError(c.TypesInfo.TypeOf(call)) {
 		return false
