@@ -338,7 +338,7 @@ func (p *Pace) waiting(now time.Time, t *turn, wait time.Duration) retry.Pass {
 	}
 	pass.Wake, pass.Timed = t.Owner, !readings.System(p.clock())
 	if wait == pacing.Never { // the pacer has no time for it yet
-		pass.Wait = p.pacer.Wait(now)
+		pass.Wait = p.pacer.Expect(now, t)
 	}
 	return pass
 }

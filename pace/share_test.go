@@ -216,6 +216,27 @@ func TestTooLateForTheFleet(t *testing.T) {
 	})
 }
 
+// A call whose turn comes in time starts then, though another one would have to wait for as long as
+// it has waited, and it has not so much time left.
+func TestATurnThatComesInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &memory{took: 2 * time.Millisecond}
+		if _, err := store.Reserve(t.Context(), pace.Ask{Rate: 10, Burst: 1, Want: 99.8, Least: 99.8, Patience: 60}); err != nil {
+			t.Fatal(err)
+		}
+		model := &pace.Pace{Quota: 10}
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		go model.Share(ctx, store)
+		synctest.Wait()
+		begin := time.Now()
+		err := retry.Run(ctx, retry.Policy{Guards: []retry.Guard{model}, MaxElapsed: 20 * time.Second}, works)
+		if took := time.Since(begin); err != nil || took < 9900*time.Millisecond || took > 10*time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+}
+
 // The number is wrong if attempts are throttled though they are paced.
 func TestStatusSaysThatTheNumberIsWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -153,6 +153,18 @@ func (p *Pacer[T]) ahead(class int) (n float64) {
 	return n + min(n/(fifth-1), p.size()-n) // those that are less urgent have come before
 }
 
+// Expect returns how long t, whose Ready returns Never, is to expect to wait: for those before it,
+// not those behind, and not for longer than its patience. If it would come too late, the answer of
+// the store says so, as Late.
+func (p *Pacer[T]) Expect(now time.Time, t *Turn[T]) time.Duration {
+	p.advance(now)
+	ahead := 0.
+	if p.First() != t {
+		ahead = p.ahead(t.class) - t.size
+	}
+	return max(min(p.until(ahead, t), t.left(p.now)), Gap)
+}
+
 // Ready lets t, which waits, start if it may start now, and returns 0. Otherwise it
 // returns how long t has to wait: Never if it is not the first, or a store has to say.
 func (p *Pacer[T]) Ready(now time.Time, t *Turn[T]) time.Duration {
