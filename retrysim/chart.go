@@ -82,13 +82,14 @@ func backlog(r *storm.Result, capacity float64) (points []point) {
 }
 
 const (
-	across = 860.0 // a page
-	left   = 52.0
-	right  = 20.0
-	names  = 130.0 // beside lines
-	above  = 34.0
-	below  = 40.0
-	legend = 26.0
+	across  = 860.0 // a page
+	left    = 52.0
+	right   = 20.0
+	names   = 130.0 // beside lines
+	above   = 34.0
+	below   = 40.0
+	between = 16.0 // lines of a heading
+	legend  = 26.0
 )
 
 const style = `<style>
@@ -142,9 +143,13 @@ func write(w io.Writer, attributes string, x, y float64, text string) {
 
 // svg draws the figure. Its colors follow the reader's light or dark scheme.
 func (f *figure) svg(w io.Writer) {
-	width, step, footer := cmp.Or(f.width, across), above+f.height+below, wrap(f.footer, 128)
-	head := legend * float64(min(len(f.legend), 1))
-	bottom := head + float64(len(f.panels))*step
+	width, footer := cmp.Or(f.width, across), wrap(f.footer, 128)
+	bottom := legend * float64(min(len(f.legend), 1))
+	var tops []float64 // of the panels, below their headings
+	for _, p := range f.panels {
+		tops = append(tops, bottom+above+between*float64(len(p.heading(width-right-left))-1))
+		bottom = tops[len(tops)-1] + f.height + below
+	}
 	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" class="storm" fill="%s" viewBox="0 0 %.0f %.0f" role="img">`+"\n<title>%s</title>\n%s",
 		ink, width, bottom+float64(len(footer))*15+8, html.EscapeString(f.title), style)
 	at := left
@@ -158,8 +163,7 @@ func (f *figure) svg(w io.Writer) {
 		at += 50 + 7*float64(len(s.name))
 	}
 	for i, p := range f.panels {
-		y0 := head + float64(i)*step + above
-		p.draw(w, left, width-right, y0, y0+f.height)
+		p.draw(w, left, width-right, tops[i], tops[i]+f.height)
 	}
 	for i, line := range footer {
 		label(w, "mono", 14, bottom+float64(i)*15+8, line)
@@ -169,9 +173,13 @@ func (f *figure) svg(w io.Writer) {
 
 // draw draws between x0 and x1, and between y0, the top, and y1.
 func (p panel) draw(w io.Writer, x0, x1, y0, y1 float64) {
-	heading := cut(p.title)
-	fmt.Fprintf(w, `<text x="%.1f" y="%.1f"><title>%s</title><tspan class="head">%s</tspan>`, x0-38, y0-11, html.EscapeString(p.title), html.EscapeString(heading))
-	beside := p.title == "" || 8.5*float64(utf8.RuneCountInString(heading))+6*float64(utf8.RuneCountInString(p.y)) < x1-x0+38
+	heading := p.heading(x1 - x0)
+	last := heading[len(heading)-1]
+	for i, line := range heading[:len(heading)-1] {
+		label(w, "head", x0-38, y0-11-between*float64(len(heading)-1-i), line)
+	}
+	fmt.Fprintf(w, `<text x="%.1f" y="%.1f"><tspan class="head">%s</tspan>`, x0-38, y0-11, html.EscapeString(last))
+	beside := p.title == "" || letter*float64(utf8.RuneCountInString(last))+6*float64(utf8.RuneCountInString(p.y)) < x1-x0+38
 	if beside {
 		unit := p.y
 		if p.title != "" && unit != "" {
@@ -265,14 +273,11 @@ func (p panel) drawMap(w io.Writer, x0, x1, y0, y1 float64) {
 	}
 }
 
-// cut shortens a heading that would run into the next panel's.
-func cut(heading string) string {
-	const most = 40
-	if runes := []rune(heading); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return heading
-}
+// letter is how wide a letter of a heading is, about.
+const letter = 8.5
+
+// heading returns the lines of the title, which may be a policy's text, over axes of a width.
+func (p panel) heading(width float64) []string { return wrap(p.title, int((width+38)/letter)) }
 
 // step returns a round number that fits at most n times into a length.
 func step(length float64, n int) float64 {
@@ -285,14 +290,20 @@ func step(length float64, n int) float64 {
 	return 10 * unit
 }
 
-// wrap breaks a text into lines.
+// wrap breaks a text into lines of so many letters, between words where it can.
 func wrap(text string, columns int) (lines []string) {
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && len(line)+1+len(word) > columns {
-			lines, line = append(lines, line), "   "
+	var line []rune
+	for _, field := range strings.Fields(text) {
+		word := []rune(field)
+		if len(line) > 0 && len(line)+1+len(word) > columns {
+			lines, line = append(lines, string(line)), nil
 		}
-		line = strings.TrimPrefix(line+" "+word, " ")
+		if len(line) > 0 {
+			line = append(line, ' ')
+		}
+		for line = append(line, word...); len(line) > columns; line = line[columns:] {
+			lines = append(lines, string(line[:columns]))
+		}
 	}
-	return append(lines, line)
+	return append(lines, string(line))
 }

@@ -166,7 +166,7 @@ func TestCheckedInOutput(t *testing.T) {
 		compare(t, file, "$ retrysim "+command+"\n\n"+output(t, split(command)...))
 	}
 	t.Run("budget.svg", func(t *testing.T) { compare(t, "../docs/budget.svg", twoPolicies(t)) })
-	for _, file := range []string{"../docs/outage.svg", "../../docs/survival.svg", "../bench/collapse.svg"} {
+	for _, file := range []string{"../docs/outage.svg", "../docs/survival.svg", "../bench/collapse.svg"} {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			if strings.Contains(file, "bench") {
 				readPage(t, experiments) // else only the root module is there

@@ -127,7 +127,7 @@ func find(o *options) job {
 		}
 		o.progress.left(len(loads) * len(outages) * x.seeds)
 		cells := []map[string]any{}
-		p := panel{title: "runs that recover", y: "policy: " + policy, x: "load, as a share of the capacity", cells: []float64{}}
+		p := panel{title: "runs that recover, with “" + policy + "”", x: "load, as a share of the capacity", cells: []float64{}}
 		for _, outage := range outages {
 			p.rows = append(p.rows, fmt.Sprintf("outage %g s", outage))
 		}

@@ -100,6 +100,7 @@ const pageHead = `<!DOCTYPE html>
 :root { color-scheme: light dark } body { font: 16px/1.5 system-ui, sans-serif; max-width: 900px; margin: 2em auto; padding: 0 1em }
 svg { width: 100%%; height: auto } code { overflow-wrap: anywhere }
 table { border-collapse: collapse } th, td { text-align: left; padding: .2em 1.2em .2em 0; border-bottom: 1px solid #8884; vertical-align: top }
+td:first-child { min-width: 9rem; overflow-wrap: anywhere }
 </style>
 <h1>%s</h1>
 `

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"encoding/xml"
@@ -10,11 +11,13 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -1066,12 +1069,50 @@ func TestPicturesHavePlainColors(t *testing.T) {
 	}
 }
 
-// A long name does not run into the next panel, and can be read in full.
-func TestLongNamesAreCutInPictures(t *testing.T) {
-	const policy = "attempts=4 backoff=exponential(100ms,10s) budget=token"
-	svg := output(t, "try", "-seeds", "1", "-rate", "20", "-policy", policy, "-format", "svg")
-	if !strings.Contains(svg, `<title>`+policy+`</title><tspan class="head">attempts=4 backoff=exponential(100ms,10…</tspan>`) {
-		t.Errorf("%.3000s", svg)
+// A long name is there in full, in lines that fit beside each other and above the axes, in
+// each picture of panels: on a page, in a figure, and in the map of find.
+func TestLongNamesAreWholeInPictures(t *testing.T) {
+	const text = "attempts=4 max_elapsed=30s attempt_timeout=900ms backoff=exponential(100ms,10s) budget=token"
+	played, err := playOnce(t.Context(), "policy="+url.QueryEscape(text)+"&rate=20&duration=23s&seeds=1", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, svg := range map[string]string{
+		"try":  output(t, "try", "-seeds", "1", "-rate", "20", "-duration", "23s", "-policy", text, "-format", "svg"),
+		"find": output(t, "find", "-seeds", "1", "-steps", "1", "-loads", ".1", "-outages", "1", "-policy", text, "-format", "svg"),
+		"page": played.Pictures[1],
+	} {
+		var title []string
+		wide, above := map[string]int{"page": 430}[name], 0.0
+		for _, line := range regexp.MustCompile(`(?:class="head" [^>]*y="([0-9.]+)">|y="([0-9.]+)"><tspan class="head">)([^<]*)<`).FindAllStringSubmatch(svg, -1) {
+			y, _ := strconv.ParseFloat(line[1]+line[2], 64)
+			if y < above+between || len(line[3])*7 > cmp.Or(wide, 860) {
+				t.Errorf("%s: lines at %v and %v: %s", name, above, y, line[3])
+			}
+			title, above = append(title, line[3]), y
+		}
+		all := strings.Join(title, " ")
+		if !strings.Contains(all, text) || strings.Contains(svg, "…") {
+			t.Errorf("%s: want all of %q in %q", name, text, title)
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want []string
+	}{
+		{"", []string{""}},
+		{"a b", []string{"a b"}},
+		{"four four four", []string{"four", "four", "four"}},
+		{"abcdefghijk lm", []string{"abcdefg", "hijk lm"}},
+		{"a abcdefghijklmn o", []string{"a", "abcdefg", "hijklmn", "o"}},
+		{"äöüäöüä ä", []string{"äöüäöüä", "ä"}},
+	} {
+		if got := wrap(tt.text, 7); !slices.Equal(got, tt.want) {
+			t.Errorf("wrap(%q) = %q, want %q", tt.text, got, tt.want)
+		}
 	}
 }
 
