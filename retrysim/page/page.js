@@ -174,6 +174,8 @@ function line(row, yours) {
 	return tr;
 }
 
+byId("change").addEventListener("click", () => form.scrollIntoView()); // on a phone the results come first
+
 for (const button of document.querySelectorAll("[data-copy]")) {
 	button.addEventListener("click", async () => {
 		const text = byId(button.dataset.copy);

@@ -371,8 +371,35 @@ func TestAccess(t *testing.T) {
 		browser.Do(t, ctx, chromedp.KeyEvent(kb.Tab))
 		reached += browser.Ask[int](t, ctx, `(e => e.seen ? 0 : (e.seen = true, e.matches("input, select, textarea, button") ? 1 : 0))(document.activeElement)`)
 	}
-	if n := browser.Ask[int](t, ctx, `document.querySelectorAll("input, select, textarea, button").length`); reached != n {
+	if n := browser.Ask[int](t, ctx, `[...document.querySelectorAll("input, select, textarea, button")].filter(e => e.checkVisibility()).length`); reached != n {
 		t.Errorf("the tab key reaches %d of %d controls", reached, n)
+	}
+}
+
+// On a phone the results come before all sliders, and a button leads to these.
+func TestPhone(t *testing.T) {
+	address, host := serve(t)
+	ctx := browser.Start(t, host)
+	browser.Do(t, ctx, chromedp.EmulateViewport(375, 800))
+	open(t, ctx, address, "seeds=1")
+	settled(t, ctx)
+	browser.Picture(t, ctx, "phone")
+	const below = `(id => document.getElementById(id).getBoundingClientRect().bottom)`
+	first := browser.Ask[float64](t, ctx, `document.querySelector("[type=range]").getBoundingClientRect().top`)
+	for _, id := range []string{"state", "why", "title", "table", "choose", "pictures", "notes"} {
+		if bottom := browser.Ask[float64](t, ctx, below+`("`+id+`")`); bottom <= 0 || bottom > first {
+			t.Errorf("#%s ends at %v, and the first slider is at %v", id, bottom, first)
+		}
+	}
+	if bottom := browser.Ask[float64](t, ctx, below+`("table")`); bottom > 800 {
+		t.Errorf("the table ends at %v, and 800 pixels are seen", bottom)
+	}
+	browser.Do(t, ctx, chromedp.Click("#change"))
+	browser.Eventually(t, ctx, `(top => top > document.querySelector("#verdict").getBoundingClientRect().bottom && top < 500)(document.querySelector("[type=range]").getBoundingClientRect().top)`)
+	browser.Picture(t, ctx, "phone-sliders")
+	browser.Do(t, ctx, chromedp.EmulateViewport(1280, 900))
+	if browser.Ask[bool](t, ctx, `document.querySelector("#change").checkVisibility()`) {
+		t.Error("beside the sliders there is a button that leads to them")
 	}
 }
 
