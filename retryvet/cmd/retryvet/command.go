@@ -18,6 +18,7 @@ type options struct {
 	context                int // lines around a finding, less than 0 for none
 	patterns               []string
 	checks                 []string // the flags that turn checks on or off
+	partly                 bool     // some packages are not checked
 }
 
 // parse reads a command line. The flags of the checks set those of a.
@@ -73,7 +74,7 @@ func command(args []string, stdout, stderr io.Writer) int {
 	status := 0
 	for _, line := range unchecked(pkgs) {
 		fmt.Fprintln(stderr, "retryvet:", line)
-		status = 1
+		status, o.partly = 1, true
 	}
 	if !o.json { // which has an entry for each package that is not checked
 		pkgs = compiling(pkgs)

@@ -64,7 +64,8 @@ func calls(n int) string {
 	return fmt.Sprintf("%d calls", n)
 }
 
-// apply runs this command again on packages that have fixes. It returns the exit status.
+// apply runs this command again on packages that have fixes. It returns the exit status. What
+// the run says of tests that do not compile has been said.
 func apply(o options, pkgs []string, stdout, stderr io.Writer) int {
 	if slices.Contains(pkgs, "command-line-arguments") { // the command was given files
 		pkgs = o.patterns
@@ -79,14 +80,22 @@ func apply(o options, pkgs []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	c := exec.Command(self, slices.Concat(args, o.checks, pkgs)...)
-	c.Stdout, c.Stderr = stdout, stderr
+	var said strings.Builder
+	c.Stdout, c.Stderr = stdout, &said
 	c.Env = append(os.Environ(), inner+"=1")
 	err = c.Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return exit.ExitCode()
-	}
-	if err != nil {
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		fmt.Fprintln(stderr, "retryvet:", err)
+		return 1
+	}
+	failed := err != nil && !o.partly || strings.Contains(said.String(), "panic: ")
+	for line := range strings.Lines(said.String()) {
+		failed = failed || strings.HasPrefix(line, "retryvet: ") // a fix could not be made
+		if failed {
+			fmt.Fprint(stderr, line)
+		}
+	}
+	if failed {
 		return 1
 	}
 	return 0

@@ -58,6 +58,22 @@ func TestNothingToFix(t *testing.T) {
 	}
 }
 
+// A package is rewritten although its tests do not compile, and all is said once.
+func TestFixBesideBrokenTests(t *testing.T) {
+	command := build(t)
+	module := samples.Module(t, "../../internal/migrate/testdata/src")
+	write(t, module, "foreign/marks/broken_test.go", "package marks_test\n\nimport _ \"github.com/other/thing\"\n")
+	stdout, stderr, status := run(command, module, "-fix ./foreign/marks")
+	const broken = "retryvet: not checked: the tests of samples/foreign/marks: "
+	if status != 1 || !strings.HasPrefix(stderr, broken) || strings.Count(stderr, "\n") != 1 || !strings.Contains(stdout, "1 call rewritten, 0 left as they are\n") {
+		t.Errorf("status %d, want 1\n%s-- stderr:\n%s", status, stdout, stderr)
+	}
+	source, err := os.ReadFile(filepath.Join(module, "foreign", "marks", "marks.go"))
+	if err != nil || !strings.Contains(string(source), "retry.Policy{") {
+		t.Errorf("marks.go is not rewritten: %v\n%s", err, source)
+	}
+}
+
 // What is not checked is named, with the reason: one line for a missing module, and one for
 // a package that does not compile.
 func TestNotChecked(t *testing.T) {

@@ -3,6 +3,7 @@ package migrate_test
 import (
 	"cmp"
 	"go/ast"
+	"go/format"
 	"go/parser"
 	"go/token"
 	"go/types"
@@ -126,6 +127,35 @@ func TestEachFixCompiles(t *testing.T) {
 	}
 	if seen < 20 || several < 3 {
 		t.Errorf("%d fixes, %d of them of several files: these samples show little", seen, several)
+	}
+}
+
+// What a finding tells the user to write is Go, and formatted.
+func TestWrittenByHand(t *testing.T) {
+	pkgs, err := packages.Load(&packages.Config{Mode: packages.LoadSyntax, Dir: samples.Module(t, src), Env: samples.Env()}, "./foreign/...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	graph, err := checker.Analyze([]*analysis.Analyzer{migrate.Analyzer}, pkgs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, action := range graph.Roots {
+		for _, d := range action.Diagnostics {
+			_, stmt, ok := strings.Cut(d.Message, ". By hand:\n")
+			if !ok {
+				continue
+			}
+			seen++
+			file := "package p\n\nfunc f() {\n" + stmt + "\n}\n"
+			if text, err := format.Source([]byte(file)); err != nil || string(text) != file {
+				t.Errorf("%v: %v\n%s", action.Package.Fset.Position(d.Pos), err, stmt)
+			}
+		}
+	}
+	if seen < 8 {
+		t.Errorf("%d statements: these samples show little", seen)
 	}
 }
 
