@@ -233,3 +233,65 @@ func (g *gaps) admit(now time.Time, cost float64) time.Duration {
 	}
 	return wait
 }
+
+// One model of ten has no quota left, at half of the quota that all ten share. Under one Pace most calls
+// for the nine others fail too: their retries and first attempts wait for turns that the calls in vain
+// take. With a Pace for each model they pass.
+func TestPaceOfTenModels(t *testing.T) {
+	for name, one := range map[string]bool{"one pace": true, "a pace for each": false} {
+		t.Run(name, func(t *testing.T) {
+			seeds := 1
+			if longTests {
+				seeds = 8
+			}
+			for seed := range seeds {
+				others, all := tenModels(t, one, uint64(seed))
+				t.Logf("%.1f %% of the calls for the nine others fail, %.1f %% of all", others, all)
+				if !one && others > 1 {
+					t.Errorf("%.1f %% of the calls for the others fail", others)
+				}
+			}
+		})
+	}
+}
+
+// tenModels makes 25 calls a second for four minutes, for any of ten models of which the first answers
+// all with a 429. It returns which part of those for the others fails, and of all, in percent.
+func tenModels(t *testing.T, one bool, seed uint64) (others, all float64) {
+	synctest.Test(t, func(t *testing.T) {
+		s := service{quota: 50, took: 200 * time.Millisecond, says: seconds, count: func(func() float64) counter { return &bucket{rate: 50, size: 50} }}.serve(seed)
+		var paces retry.PerKey[pace.Pace]
+		var calls, failed [2]float64 // for the first model, and for the others
+		var wg sync.WaitGroup
+		const d = 4 * time.Minute
+		for begin := time.Now(); time.Since(begin) < d; {
+			time.Sleep(time.Duration(-math.Log(1-s.random()) / 25 * 1e9))
+			model := int(10 * s.random())
+			key := fmt.Sprint(model)
+			if one {
+				key = "all"
+			}
+			p := retry.Policy{MaxAttempts: 5, Rand: s.random, Guards: []retry.Guard{paces.For(key)}}
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				err := retry.Run(ctx, p, func(ctx context.Context) error {
+					if model > 0 {
+						return s.call(ctx, 1)
+					}
+					time.Sleep(50 * time.Millisecond)
+					return seconds(time.Second)
+				})
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				i := min(model, 1)
+				if calls[i]++; err != nil {
+					failed[i]++
+				}
+			})
+		}
+		wg.Wait()
+		others, all = 100*failed[1]/calls[1], 100*(failed[0]+failed[1])/(calls[0]+calls[1])
+	})
+	return others, all
+}

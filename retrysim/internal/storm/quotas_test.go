@@ -102,7 +102,7 @@ var paced = []struct {
 	{"8 % strays, 1 at 100 of 200", false, []edit{processes(1), quota(200), load(.5), strays(.08)}, .094, .47, .03},
 	{"8 % strays, 12 at 100 of 200", false, []edit{quota(200), load(.5), strays(.08)}, .094, .43, .14},
 	{"20 % strays, 1 at 25 of 50", false, []edit{processes(1), quota(50), load(.5), strays(.2)}, .228, .47, .08},
-	{"20 % strays, 1 at 100 of 200", false, []edit{processes(1), quota(200), load(.5), strays(.2)}, .227, .41, .16},
+	{"20 % strays, 1 at 100 of 200", false, []edit{processes(1), quota(200), load(.5), strays(.2)}, .227, .4, .17},
 	{"20 % strays, 12 at 100 of 200", false, []edit{quota(200), load(.5), strays(.2)}, .227, .24, .3},
 	{"5 % strays, 1 at 150 % of 50", false, []edit{processes(1), quota(50), load(1.5), strays(.05)}, .126, .97, .3},
 	{"5 % strays, 12 at 150 % of 50", false, []edit{quota(50), load(1.5), strays(.05)}, .102, .95, .39},
@@ -120,6 +120,8 @@ var paced = []struct {
 	{"an open loop, answers in 150 ms", false, []edit{openLoop(150 * time.Millisecond)}, .109, .98, .11},
 	{"an open loop, answers in 300 ms", false, []edit{openLoop(300 * time.Millisecond)}, .133, .98, .11},
 	{"an open loop, answers in 2 s", false, []edit{openLoop(2 * time.Second)}, .14, .98, .11},
+	{"an open loop, answers in 5 s", false, []edit{openLoop(5 * time.Second)}, .16, .98, .11},
+	{"an open loop, answers in 10 s", false, []edit{openLoop(10 * time.Second)}, .2, .98, .11},
 	{"an open loop, answers in 20 s", false, []edit{openLoop(20 * time.Second)}, .25, .95, .11},
 	{"an open loop, answers in 60 s", false, []edit{openLoop(time.Minute)}, .4, .85, .45},
 }
