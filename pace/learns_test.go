@@ -235,8 +235,8 @@ func (g *gaps) admit(now time.Time, cost float64) time.Duration {
 }
 
 // One model of ten has no quota left, at half of the quota that all ten share. Under one Pace most calls
-// for the nine others fail too: their retries and first attempts wait for turns that the calls in vain
-// take. With a Pace for each model they pass.
+// for the nine others fail too, which is only printed: the refused retries lower the rate and take
+// turns. With a Pace for each model none of them fails.
 func TestPaceOfTenModels(t *testing.T) {
 	for name, one := range map[string]bool{"one pace": true, "a pace for each": false} {
 		t.Run(name, func(t *testing.T) {

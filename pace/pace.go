@@ -20,7 +20,8 @@ import (
 // Pace holds attempts back while a server refuses them for their number. Share one
 // among all calls that count against the same quota: a key, an account, a model. A Pace
 // for calls with different quotas is worse than none, since one of them slows down the
-// others.
+// others. If one model of ten has no quota left, most calls for the others fail under one Pace that
+// learns, and none if each model has its own: see [retry.PerKey].
 //
 // If you know the quota, set Quota, Per and Burst. Attempts then start at that rate, from the first
 // one on. The quota is that of this process alone, unless [Pace.Share] shares it with others. One
@@ -35,8 +36,8 @@ import (
 // attempts wait, faster if it has lost more than half within the last half minute, or while the
 // server refused all.
 //
-// Some attempts may be throttled whatever the rate is: one model of ten has no quota left. If
-// cuts do not help, a Pace that lets more than four attempts start per second tries half of the
+// Some attempts may be throttled whatever the rate is, say one in ten, and their retries no more
+// often than others. If cuts do not help, a Pace that lets more than four attempts start per second tries half of the
 // rate. If the same part is throttled there, that part does not count for some time, and the
 // rate comes back.
 //

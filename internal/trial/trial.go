@@ -33,8 +33,7 @@ type Law struct {
 }
 
 // Trial asks whether the rate is the reason why attempts are throttled: some are whatever it
-// is, because one model or tenant of many has no quota left. Cuts would then end at the lowest
-// rate. So after some cuts, without a gap between them in which several throttled attempts
+// is, at random. Cuts would then end at the lowest rate. So after some cuts, without a gap between them in which several throttled attempts
 // were to be expected, a lower rate is tried. A server that throttles for the rate throttles
 // a smaller part of the attempts then. If the part is the same, the rate comes back, and for
 // a respite only what is throttled beyond that part lowers it.
