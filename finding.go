@@ -81,25 +81,26 @@ type examiner struct{ errtree.Fold[finding] }
 // visit returns what one error says, and where to go on.
 func (x *examiner) visit(err error, at place) (f finding, then place, next error) {
 	err = unwrapped(err)
+	for { // in one step through what says nothing itself, as most errors of a network are
+		inner := inSystem(err)
+		if inner == nil {
+			break
+		}
+		if _, ok := err.(*url.Error); ok { // the client may have sent a request, and then followed a redirect
+			f.did = true
+		}
+		err, at = unwrapped(inner), at|system
+	}
 	switch e := err.(type) {
 	case *Error:
-		return x.ofRun(e, at), at, nil
+		return f.add(x.ofRun(e, at)), at, nil
 	case *mark:
-		return x.ofMark(e, at), at, nil
-	case sysno.Number:
+		return f.add(x.ofMark(e, at)), at, nil
+	case sysno.Number, *url.Error, *net.OpError, *os.SyscallError, *fs.PathError: // the last four without an error in them
 		return finding{did: true}, at, nil
 	}
 	if errtree.IsNil(err) {
 		return finding{did: true}, at, nil
-	}
-	switch e := err.(type) {
-	case *url.Error: // the client may have sent a request, and then followed a redirect
-		return finding{did: true}, at | system, e.Err
-	case *net.OpError:
-		return finding{did: e.Err == nil}, at | system, e.Err
-	}
-	if inner, ok := systemError(err); ok {
-		return finding{did: inner == nil}, at | system, inner
 	}
 	if reflect.TypeOf(err) == errorString {
 		rejected := err == ErrRejected
@@ -195,6 +196,30 @@ func (x *examiner) ofRun(e *Error, at place) finding {
 		f.final = false
 	}
 	return f
+}
+
+// inSystem returns the error in one of packages net, net/url and os; nil if err is none of these,
+// or has none.
+func inSystem(err error) error {
+	switch e := err.(type) {
+	case *url.Error:
+		if e != nil {
+			return e.Err
+		}
+	case *net.OpError:
+		if e != nil {
+			return e.Err
+		}
+	case *os.SyscallError:
+		if e != nil {
+			return e.Err
+		}
+	case *fs.PathError:
+		if e != nil {
+			return e.Err
+		}
+	}
+	return nil
 }
 
 // systemError returns what err wraps, if it is one of the types that package os puts
