@@ -212,6 +212,9 @@ func (x *scenario) choose(rows []tryRow) string {
 		}
 	}
 	why := fmt.Sprintf("%s: it recovers in %d of %d runs, and loses %.2f %% of the calls", best.Policy, best.all.runs-best.all.bad, best.all.runs, 100*best.all.lost)
+	if len(best.Others) > 0 {
+		why += ", in the mean of this disturbance and the others"
+	}
 	if len(beside) > 0 {
 		why += " (" + strings.Join(beside, "; ") + ")"
 	}
@@ -261,7 +264,7 @@ func (x *scenario) remarks(rows []tryRow) (all []string) {
 	if simulated := fmt.Sprintf("Simulated %v", x.Duration); unclear == 0 {
 		all = append(all, simulated+", enough to settle the outcome.")
 	} else {
-		all = append(all, fmt.Sprintf("%s, too short to settle the outcome of %d runs.", simulated, unclear))
+		all = append(all, fmt.Sprintf("%s, too short to settle the outcome of %d of the runs.", simulated, unclear))
 	}
 	if others := rows[0].Others; len(others) > 0 {
 		var what []string

@@ -12,9 +12,9 @@ import (
 	"github.com/goretry/retry/retrysim/internal/storm"
 )
 
-// experiment returns the report of an experiment.
-func experiment(name, title string, rows any, header ...string) *report {
-	return &report{title: title, header: header, doc: map[string]any{"experiment": name, "rows": rows}, figure: figure{height: 230}}
+// experiment returns the report of an experiment. The legend says what its columns mean.
+func experiment(name, title, legend string, rows any, header ...string) *report {
+	return &report{title: title, legend: legend, header: header, doc: map[string]any{"experiment": name, "rows": rows}, figure: figure{height: 230}}
 }
 
 func contention(o *options) job {
@@ -30,7 +30,8 @@ func contention(o *options) job {
 	)
 	return func(context.Context) (*report, error) {
 		rows := x.Run()
-		r := experiment("contention", "Contention: N clients update the same row", rows, "clients", "policy", "calls", "time")
+		r := experiment("contention", "Contention: N clients update the same row",
+			"policy: the wait before another try; none: there is none, exponential: without jitter, the rest: with that jitter. calls: writes until each client has had one succeed. time: until the last of them knows that.", rows, "clients", "policy", "calls", "time")
 		for _, row := range rows {
 			r.add(row.Clients, row.Policy, fmt.Sprintf("%.1f", row.Calls), fmt.Sprintf("%.0f ms", row.TimeMS))
 		}
@@ -57,7 +58,8 @@ func amplification(o *options) job {
 			return nil, err
 		}
 		rows := storm.Amplification(s, failures, attempts, ratio)
-		r := experiment("amplification", "Amplification: a share of all requests fails", rows, "failure", "policy", "load", "success")
+		r := experiment("amplification", "Amplification: a share of all requests fails",
+			fmt.Sprintf("failure: that share. policy: none makes no retries, unbudgeted up to %d attempts, ratio as many within a budget.Ratio. load: requests per call. success: the share of the calls that succeed.", attempts), rows, "failure", "policy", "load", "success")
 		for _, row := range rows {
 			r.add(row.Failure, row.Policy, fmt.Sprintf("%.3f", row.Load), fmt.Sprintf("%.3f", row.Success))
 		}
@@ -99,7 +101,8 @@ func collapse(o *options) job {
 		x.Windows = slices.DeleteFunc(slices.Clone(x.Windows), func(d time.Duration) bool { return d >= x.Duration })
 		x.Windows = append(x.Windows, x.Duration)
 		rows := x.Run()
-		r := experiment("collapse", "Collapse: a spike, and what retries make of it", rows, "goodput")
+		r := experiment("collapse", "Collapse: a spike, and what retries make of it",
+			"goodput: calls that succeed in these seconds, as a share of those that begin in them. none: no retries. naive: retries at once. backoff: retries after a wait. token: retries at once with a budget.Token.", rows, "goodput")
 		for _, w := range rows[0].Windows {
 			r.header = append(r.header, fmt.Sprintf("%g–%g s", w.FromS, w.ToS))
 		}
@@ -134,7 +137,8 @@ func herd(o *options) job {
 	)
 	return func(context.Context) (*report, error) {
 		rows := x.Run()
-		r := experiment("herd", "Herd: all clients fail at the same instant", rows, "policy", "retry", "peak")
+		r := experiment("herd", "Herd: all clients fail at the same instant",
+			"policy: the jitter of the waits. retry: the first, the second, and so on. peak: the most of these retries that arrive within one -bucket.", rows, "policy", "retry", "peak")
 		for _, row := range rows {
 			r.add(row.Policy, row.Retry, fmt.Sprintf("%.1f", row.Peak))
 		}
@@ -161,7 +165,8 @@ func layers(o *options) job {
 			return nil, wrong("-depth: %d layers of %d attempts are up to %.2g requests for %d calls, want at most %.0e", deepest, most, requests, x.Calls, many)
 		}
 		rows := []map[string]any{}
-		r := experiment("layers", "Layers: every one of them retries", nil, "attempts", "layers", "guarded", "relayed", "requests per call", "succeed")
+		r := experiment("layers", "Layers: every one of them retries",
+			"attempts: of each layer. guarded: a layer does not retry what the one below it has retried (retry.AlreadyRetried). relayed: a layer that gives up tells its caller not to retry (retryhttp.Relay). succeed: the share of the calls.", nil, "attempts", "layers", "guarded", "relayed", "requests per call", "succeed")
 		for _, k := range attempts {
 			for _, n := range depths {
 				for _, how := range []struct{ guarded, relayed bool }{{}, {guarded: true}, {relayed: true}} {
@@ -195,7 +200,9 @@ func budgets(o *options) job {
 		if rows == nil {
 			return nil, errors.New("interrupted before all cells were run")
 		}
-		r := experiment("budgets", fmt.Sprintf("Budgets: %d cells", rows[0].Cells), rows, "policy", "lost", "down", "worse")
+		r := experiment("budgets", fmt.Sprintf("Budgets in %d cells, each a server with some trouble", rows[0].Cells),
+			"lost: the share of the calls in the mean cell. down: cells in whose last quarter most calls fail, though not without retries. "+
+				"worse: cells that lose more than a hundredth of the calls more than without retries. Behind that the three figures for each kind of cell.", rows, "policy", "lost", "down", "worse")
 		for _, k := range rows[0].Kinds {
 			r.header = append(r.header, fmt.Sprintf("%s (%d)", k.Kind, k.Cells))
 		}

@@ -16,6 +16,7 @@ import (
 // finding is a search: value is what is tried, and set puts it into a scenario.
 type finding struct {
 	what        string
+	all         string // of these
 	unit        string
 	least, most float64 // between which to search
 	rising      bool    // the policy survives what is below; else what is above
@@ -23,13 +24,13 @@ type finding struct {
 }
 
 var findings = map[string]finding{
-	"outage": {"the longest outage", "s", .1, 60, true, func(x *scenario, _ *retry.Policy, v float64) {
+	"outage": {"the longest outage", "outages", "s", .1, 60, true, func(x *scenario, _ *retry.Policy, v float64) {
 		x.disturb(time.Duration(v * float64(time.Second)))
 	}},
-	"spare": {"the smallest spare capacity", "of the capacity", .01, .9, false, func(x *scenario, _ *retry.Policy, v float64) {
+	"spare": {"the smallest spare capacity", "spare capacities", "of the capacity", .01, .9, false, func(x *scenario, _ *retry.Policy, v float64) {
 		x.Rate = x.MaxRate() * (1 - v)
 	}},
-	"ratio": {"the largest ratio", "of a budget.Ratio", .001, 1, true, func(_ *scenario, p *retry.Policy, v float64) {
+	"ratio": {"the largest ratio", "ratios of a budget", "of a budget.Ratio", .001, 1, true, func(_ *scenario, p *retry.Policy, v float64) {
 		b := budget.Ratio{Ratio: v}
 		if given, ok := p.Budget.(*budget.Ratio); ok {
 			b.MinPerSecond, b.Window = given.MinPerSecond, given.Window
@@ -104,7 +105,7 @@ func find(o *options) job {
 			}
 		}
 		r := &report{
-			title:  fmt.Sprintf("Which outages the policy “%s” survives, in %.0f of %d seeds", policy, math.Ceil(survives*float64(x.seeds)-1e-9), x.seeds),
+			title:  fmt.Sprintf("Which %s the policy “%s” survives, in %.0f of %d seeds", f.all, policy, math.Ceil(survives*float64(x.seeds)-1e-9), x.seeds),
 			header: []string{"tried", "recovers"},
 			figure: figure{height: 260},
 		}

@@ -56,6 +56,7 @@ func live(o *options) job {
 		r := &report{
 			title:  fmt.Sprintf("A real server and %d real clients meet %s, with %s; and the simulation of it", x.Processes, x.what, name(p)),
 			header: append([]string{""}, measures...),
+			legend: legendOfRows,
 			doc:    map[string]any{"measured": rows[0], "simulated": rows[1]},
 			figure: figure{height: 150, legend: []series{
 				{name: "measured", color: 1}, {name: "simulated", color: 2, style: "wide"}, {name: "capacity, timeout", style: "dash"},

@@ -39,8 +39,10 @@ func quotas(o *options) job {
 	return func(ctx context.Context) (*report, error) {
 		rows := []map[string]any{}
 		title, clients := "Quotas: processes that do not know of each other share them", clientNames(storm.ProviderClients)
+		legend := "wasted: the share of the requests that are answered 429. goodput of quota: calls that succeed, as a share of what the quota lets through, from the second minute on. " +
+			"p50, p99: how long calls take that succeed. fairness: 1 if as many calls succeed in each process (Jain's index)."
 		columns := []string{"processes", "load", "client", "requests", "wasted", "calls that fail", "goodput of quota", "p50", "p99", "fairness"}
-		r := experiment("quotas", title, nil, columns...)
+		r := experiment("quotas", title, legend, nil, columns...)
 		if p.Backlog > 0 {
 			loads = loads[:1]
 		}

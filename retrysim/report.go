@@ -14,6 +14,7 @@ type report struct {
 	title   string
 	header  []string
 	table   [][]any
+	legend  string   // what its columns mean
 	notes   []string // below the table
 	remarks []string // the notes of try, without its choice
 	figure  figure
@@ -54,6 +55,9 @@ func (r *report) write(w io.Writer, format string) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if r.legend != "" {
+		fmt.Fprintf(w, "\n%s\n", r.legend)
+	}
 	for _, note := range r.notes {
 		fmt.Fprintf(w, "\n%s\n", note)
 	}
@@ -86,6 +90,9 @@ func (r *report) html(w io.Writer) error {
 		cells("td", line...)
 	}
 	b.WriteString("</table>\n")
+	if r.legend != "" {
+		fmt.Fprintf(&b, "<p><small>%s</small></p>\n", html.EscapeString(r.legend))
+	}
 	for _, note := range r.notes {
 		fmt.Fprintf(&b, "<p>%s</p>\n", html.EscapeString(note))
 	}

@@ -565,6 +565,8 @@ attempts   layers   guarded   relayed   requests per call   succeed
 3          3        true      false     3                   0.00 %
 3          3        false     true      3                   0.00 %
 
+attempts: of each layer. guarded: a layer does not retry what the one below it has retried (retry.AlreadyRetried). relayed: a layer that gives up tells its caller not to retry (retryhttp.Relay). succeed: the share of the calls.
+
 retrysim run layers -attempts 3 -depth 1,2,3 -fails 1 -calls 1 -seed 1
 `
 	if out := output(t, "run", "layers", "-attempts", "3"); out != table {
@@ -1127,6 +1129,39 @@ func TestABudgetWithItsDefaultsIsNoSecondRow(t *testing.T) {
 			if got, want := doc.row(kind).Policy == "", tt.is == kind; got != want {
 				t.Errorf("budget=%s: row %s left out %v, want %v", tt.budget, kind, got, want)
 			}
+		}
+	}
+}
+
+// Who sees a table for the first time finds what its columns mean below it.
+func TestColumnsAreExplained(t *testing.T) {
+	notUnderRace(t)
+	for args, columns := range map[string]string{
+		"try -seeds 1 -duration 23s":                     "lost load peak p99 others",
+		"run contention -clients 6 -trials 1":            "policy calls time",
+		"run amplification -duration 2s":                 "failure policy load success",
+		"run collapse -trials 1":                         "goodput none naive backoff token",
+		"run herd -trials 1":                             "policy retry peak",
+		"run layers":                                     "attempts guarded relayed succeed",
+		"run budgets -every 1500 -seeds 1":               "lost down worse",
+		"run quotas -processes 2 -duration 61s -seeds 1": "wasted quota p99 fairness",
+	} {
+		for _, format := range []string{"text", "html"} {
+			out := output(t, append(strings.Fields(args), "-format", format)...)
+			for _, column := range strings.Fields(columns) {
+				if !regexp.MustCompile(`[\s>]` + column + `: `).MatchString(out) {
+					t.Errorf("retrysim %s -format %s does not explain %q", args, format, column)
+				}
+			}
+		}
+	}
+}
+
+// The title of a search is about what is searched.
+func TestFindNamesWhatItSearches(t *testing.T) {
+	for what, want := range map[string]string{"outage": "Which outages the", "spare": "Which spare capacities the", "ratio": "Which ratios of a budget the"} {
+		if out := output(t, "find", "-for", what, "-seeds", "1", "-steps", "1", "-loads", ".1", "-outages", ".1", "-rate", "10", "-outage", "100ms"); !strings.HasPrefix(out, want+" policy “") {
+			t.Errorf("find -for %s: %.100s", what, out)
 		}
 	}
 }

@@ -91,6 +91,7 @@ func (x *scenario) try(ctx context.Context, o *options) (*report, []tryRow, erro
 		notes:   append(slices.Clip(remarks), "choose "+choose),
 		remarks: remarks,
 		figure:  x.picture(rows),
+		legend:  legendOfRows + " others: the same policy in other disturbances, named below.",
 		inputs:  o.inputs(),
 	}
 	if limit := x.limit(); limit > 0 {
@@ -163,7 +164,11 @@ func unless[T comparable](value, but T) (v T) {
 }
 
 // measures are the columns of a row in a table, behind its name.
-var measures = []string{"stays down", "recovery", "lost", "load", "peak", "p50", "p99", ""}
+var measures = []string{"stays down", "recovery", "lost", "load", "peak", "p50", "p99", "verdict"}
+
+// legendOfRows explains them.
+const legendOfRows = "lost: calls that fail in a run. load: requests per call. peak: requests in the busiest second, as a multiple of the calls in a normal one. " +
+	"p50, p99: how long calls take."
 
 // cells returns the row's line in a table.
 func (row *tryRow) cells(name string) []any {
