@@ -791,11 +791,19 @@ func TestJudgingIsLinear(t *testing.T) {
 	}
 }
 
+// manyTrees is how many random trees are judged: few under the race detector, for there is one goroutine.
+func manyTrees() int {
+	if race.Enabled {
+		return 1_000
+	}
+	return 10_000
+}
+
 // Any tree ends, and costs little.
 func TestJudgingRandomTreesIsLinear(t *testing.T) {
 	const size = 40
 	rnd := rand.New(rand.NewPCG(1, 2))
-	for range 10_000 {
+	for range manyTrees() {
 		c := new(tally)
 		all := []error{errDown, dial(syscall.ECONNREFUSED), fs.ErrNotExist, status(404), retry.ErrRejected, asked503{}}
 		for range size {
@@ -857,7 +865,7 @@ func TestALargeTreeIsJudgedAsASmallOne(t *testing.T) {
 	late := &timesOut{errDown} // says that it is late only if no error decides
 	same(errors.Join(dial(late), &url.Error{Op: "Get", Err: late}))
 	rnd := rand.New(rand.NewPCG(1, 2))
-	for range 10_000 {
+	for range manyTrees() {
 		c := new(tally)
 		all := []error{errDown, dial(syscall.ECONNREFUSED), fs.ErrNotExist, timeout(true), hinted(time.Second), asked503{}, retry.ErrRejected}
 		for range 12 {
