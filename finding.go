@@ -29,8 +29,8 @@ type finding struct {
 	refused bool          // the first inner run ended with ReasonRefused
 	final   bool          // an inner run or an error says so: see Final
 
-	rejected bool // there is an ErrRejected, or an error whose method Is claims to be it
-	rejects  bool // there is ErrRejected itself
+	claimsRejected bool // there is an ErrRejected, or an error whose method Is claims to be it
+	isRejected     bool // there is ErrRejected itself
 }
 
 // add returns what two errors say, of which one is above the other in the tree, or before it. A
@@ -45,7 +45,7 @@ func (above finding) add(below finding) finding {
 		if !f.run {
 			f.run, f.refused = below.run, below.refused
 		}
-		f.rejected, f.rejects = f.rejected || below.rejected, f.rejects || below.rejects
+		f.claimsRejected, f.isRejected = f.claimsRejected || below.claimsRejected, f.isRejected || below.isRejected
 		if f.hint <= 0 {
 			f.hint = cmp.Or(max(below.hint, 0), f.hint, below.hint)
 		}
@@ -103,8 +103,8 @@ func (x *examiner) visit(err error, at place) (f finding, then place, next error
 		return finding{did: true}, at, nil
 	}
 	if reflect.TypeOf(err) == errorString {
-		rejected := err == ErrRejected
-		return finding{did: true, rejected: rejected, rejects: rejected}, at, nil
+		is := err == ErrRejected
+		return finding{did: true, claimsRejected: is, isRejected: is}, at, nil
 	}
 	says := read(err, at)
 	f.hint = says.Hint
@@ -149,7 +149,7 @@ func (x *examiner) shown(err error, n errtree.Node, at place) (f finding) {
 		}
 	}
 	if n.Is != nil && x.MayAsk(n) && n.Is.Is(ErrRejected) {
-		f = f.add(finding{rejected: true})
+		f = f.add(finding{claimsRejected: true})
 	}
 	return f
 }
@@ -159,16 +159,15 @@ func (x *examiner) shown(err error, n errtree.Node, at place) (f finding) {
 // must not wait for it.
 func (x *examiner) ofMark(m *mark, at place) finding {
 	inner := x.Of(m.err, at)
-	switch {
-	case m.class == Unknown:
+	if m.class == Unknown {
 		inner.did = false
 		return inner
-	case m.refused:
-		inner.hint = cmp.Or(inner.hint, inner.stopped)
-	default:
-		inner.hint, inner.stopped = m.hint, cmp.Or(inner.hint, inner.stopped)
 	}
-	return finding{mark: m, hint: inner.hint, stopped: inner.stopped, did: inner.did, rejects: inner.rejects, final: inner.final}
+	f := finding{mark: m, hint: m.hint, stopped: cmp.Or(inner.hint, inner.stopped), did: inner.did, isRejected: inner.isRejected, final: inner.final}
+	if m.refused {
+		f.hint, f.stopped = f.stopped, inner.stopped
+	}
+	return f
 }
 
 // ofRun returns what the error of an inner run says. Only the wait in its last error, or in a
@@ -191,7 +190,7 @@ func (x *examiner) ofRun(e *Error, at place) finding {
 	case ReasonPermanent, ReasonRefused, ReasonNotIdempotent: // another run would end so, too
 		f.final = true
 	case ReasonMaxAttempts, ReasonMaxElapsed, ReasonDeadline, ReasonBudget, ReasonGuard: // retries have not helped; a poll has only to go on
-		f.final = f.final || e.Attempts > 1 && !last.rejects
+		f.final = f.final || e.Attempts > 1 && !last.isRejected
 	case ReasonCanceled, ReasonRetryAfter: // a caller that waits may succeed
 		f.final = false
 	}

@@ -46,6 +46,13 @@ func (g *gates) add(guard Guard, pass Pass) {
 	g.paces = g.paces || pass.Paces
 }
 
+// drop forgets the pass that is pending.
+func (g *gates) drop() {
+	n := g.admitted()
+	clear(g.passes[n:])
+	g.passes, g.pending = g.passes[:n], false
+}
+
 // waker returns the channel that ends the wait for a guard, nil if time alone does.
 func (r *run) waker() <-chan struct{} {
 	if r.gates == nil || !r.gates.pending {
@@ -109,7 +116,7 @@ func (r *run) askAgain(p *Policy) bool {
 	}
 	pass, err := waiter.guard.Enter(r.ctx, r.entry(p, waiter.pass))
 	if err != nil {
-		g.passes, g.pending = g.passes[:g.admitted()], false // err has ended the earlier pass
+		g.drop() // err has ended the earlier pass
 		return r.refused(p, waiter.guard, err)
 	}
 	return r.take(p, waiter.guard, pass, false)

@@ -85,13 +85,13 @@ func (v *Verdict) judge(p *Policy, err error, lasting bool) {
 //go:noinline
 func (v *Verdict) judgeTree(p *Policy, err error, lasting bool) {
 	found := examine(err)
-	v.Err, v.Hint, v.Now, v.Undone, v.Answered = unmarked(err), max(found.hint, 0), found.hint == hint.Now, !found.did, found.rejects
+	v.Err, v.Hint, v.Now, v.Undone, v.Answered = unmarked(err), max(found.hint, 0), found.hint == hint.Now, !found.did, found.isRejected
 	switch m := found.mark; {
 	case m != nil:
 		v.Class, v.Marked = m.class, true
 		v.Answered = m.answered || v.Answered && m.class != Permanent
 		v.calm()
-	case found.rejected:
+	case found.claimsRejected:
 		v.Class = Transient
 	case p.Classify == nil:
 		v.Class = cmp.Or(classOf(judged(err, 0), lasting), Transient)

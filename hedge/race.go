@@ -109,6 +109,15 @@ func (r *race[T]) arm() {
 	r.open.Add(1)
 }
 
+// disarm stops the timer, if there is one.
+func (r *race[T]) disarm() {
+	r.mu.Lock()
+	defer r.mu.Unlock() // also if a clock panics
+	if r.timer != nil && r.timer.Stop() {
+		r.open.Done()
+	}
+}
+
 // hedge is what the timer calls. A panic in here becomes the caller's.
 func (r *race[T]) hedge() {
 	ended := false
@@ -185,7 +194,9 @@ func (r *race[T]) run(a *attempt[T]) {
 		if !a.judged {
 			defer a.tell()
 			r.abort(a)
-			r.recordExit(a, retry.Verdict{})
+			if !a.returned { // otherwise what it came to is known: a func of the caller's has panicked after it
+				r.recordExit(a, retry.Verdict{})
+			}
 		}
 	}()
 	if g := a.guarded; g != nil {
@@ -350,11 +361,7 @@ func (r *race[T]) settle(value *T, err *error) {
 	if r.call.Started == 0 { // the clock or the budget has panicked
 		return
 	}
-	r.mu.Lock()
-	if r.timer != nil && r.timer.Stop() {
-		r.open.Done()
-	}
-	r.mu.Unlock()
+	r.disarm()
 	r.open.Wait()
 
 	r.call.End()

@@ -534,7 +534,7 @@ func TestShapesOfAToldQuota(t *testing.T) {
 				}
 				return nil
 			}
-		}, .14, .7, 2.2, 1, false},
+		}, .14, .6, 2.2, 1, false},
 	}
 	seeds := uint64(1)
 	if longTests {

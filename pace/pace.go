@@ -134,7 +134,8 @@ func (p *Pace) Wait() time.Duration {
 
 // Hold lets no attempt start for d, or for a minute if d is longer, and for up to a quarter
 // more, at random, so that not all processes go on at once. Then it lets those that have
-// come meanwhile start one by one. The random part is Policy.Rand's, of the first policy that
+// come meanwhile start one by one. With a Quota it is 75 seconds at most, without a random part, and with
+// [Pace.Share] the store delays the slots of all. The random part is Policy.Rand's, of the first policy that
 // has one. Call it if the server says with a success that the quota is used up. Package
 // retryhttp does that for Transport.PaceByHeaders. A nil p ignores it, and so does every Pace
 // if d is zero or negative.
@@ -149,7 +150,7 @@ func (p *Pace) Hold(d time.Duration) {
 }
 
 // Tell says what a server states of its quota with a success: how many attempts may start in per, and
-// how many of them remain now. If p has no Quota, it keeps this one, with what remains as the Burst. If
+// how many of them remain now, which may start at once. If p has no Quota, it keeps this one. If
 // a twentieth of about the last minute's attempts, twenty or more, are throttled all the same, others
 // use the quota too, or it is another one: then p learns from that on, and ignores Tell. It also
 // ignores numbers that make no sense. A nil p ignores all. Package retryhttp calls Tell for
@@ -162,6 +163,7 @@ func (p *Pace) Tell(quota float64, per time.Duration, remaining float64) {
 	now := p.lock()
 	defer p.unlock()
 	p.pacer.State(now, rate, quota, remaining)
+	p.wakeFirst()
 }
 
 type costKey struct{}
@@ -325,16 +327,14 @@ func (p *Pace) again(t *turn) (retry.Pass, error) {
 // started returns the Pass of a turn that has come.
 func started(t *turn) retry.Pass { return retry.Pass{Paces: true, Held: t, Round: t.Round} }
 
-// waiting returns the Pass of a turn that waits. The first of the queue sleeps, and only it:
-// the others' waits depend on what it learns, so it wakes them. An answer of a store ends its sleep.
-// Another clock than the system's may stand still while nobody sleeps, so there all do, for as long
+// waiting returns the Pass of a turn that waits. The first of the queue sleeps, and only it: the
+// others' waits depend on what it learns, so it wakes them. An answer of a store, a turn that comes
+// back, or another quota ends its sleep. Another clock than the system's may stand still while nobody sleeps, so there all do, for as long
 // as they expect.
 func (p *Pace) waiting(now time.Time, t *turn, wait time.Duration) retry.Pass {
 	pass := retry.Pass{Wait: wait, Again: true, Paces: true, Held: t}
 	if p.pacer.First() == t && wait < pacing.Never {
-		if p.shared {
-			pass.Wake, pass.Timed = t.Owner, true
-		}
+		pass.Wake, pass.Timed = t.Owner, true
 		return pass
 	}
 	pass.Wake, pass.Timed = t.Owner, !readings.System(p.clock())
@@ -349,7 +349,7 @@ func (p *Pace) Leave(pass retry.Pass, x retry.Exit) {
 	switch t, has := pass.Held.(*turn); {
 	case p == nil:
 	case x.Ending != retry.NotMade && x.Verdict.Class == retry.Throttled:
-		p.throttled(pacing.Refusal{Round: pass.Round, Took: x.Took, Hint: x.Verdict.Hint}, x)
+		p.throttled(pacing.Refusal{Open: !has, Round: pass.Round, Took: x.Took, Hint: x.Verdict.Hint}, x)
 	case x.Ending == retry.NotMade && has:
 		p.abandon(t, x.Verdict.Err != nil)
 	case x.Ending == retry.Returned && has:
@@ -385,7 +385,10 @@ func (p *Pace) throttled(r pacing.Refusal, x retry.Exit) {
 	now := p.lock()
 	defer p.unlock()
 	p.chance()
-	p.pacer.Throttled(now, r)
+	told := p.pacer.Told()
+	if p.pacer.Throttled(now, r); told != p.pacer.Told() { // it learns from now on
+		p.wakeFirst()
+	}
 }
 
 func (p *Pace) wakeFirst() {

@@ -1109,3 +1109,70 @@ func TestPaceThatIsToldByTheServer(t *testing.T) {
 		t.Errorf("it is told again: %+v", s)
 	}
 }
+
+// The first of the queue starts earlier if a turn comes back, or the server states another quota.
+func TestTheFirstOfTheQueueIsWoken(t *testing.T) {
+	for name, edit := range map[string]func(p *pace.Pace, pass retry.Pass, clock clockx.Clock){
+		"a turn that comes back": func(p *pace.Pace, pass retry.Pass, clock clockx.Clock) { p.Leave(pass, retry.Exit{Clock: clock}) },
+		"another quota":          func(p *pace.Pace, _ retry.Pass, _ clockx.Clock) { p.Tell(1000, time.Second, 1000) },
+		"a quota that is wrong": func(p *pace.Pace, pass retry.Pass, clock clockx.Clock) {
+			for i := range 60 {
+				p.Leave(pass, retry.Exit{Ending: retry.Returned, Clock: clock})
+				if i%20 == 19 {
+					time.Sleep(time.Second)
+				}
+			}
+			for range 30 {
+				p.Leave(pass, retry.Exit{Ending: retry.Returned, Clock: clock, Verdict: retry.Verdict{Err: status(429), Class: retry.Throttled}})
+				time.Sleep(time.Second / 10)
+			}
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			clock := clockx.System()
+			p := new(pace.Pace)
+			p.Tell(1, time.Hour, 1)
+			pass, err := p.Enter(t.Context(), retry.Entry{Number: 1, Patience: math.MaxInt64, Clock: clock})
+			if err != nil || pass.Wait > 0 {
+				t.Fatal(pass, err)
+			}
+			begin, waited := time.Now(), make(chan time.Duration)
+			go func() {
+				_ = retry.Run(t.Context(), retry.Policy{Guards: []retry.Guard{p}}, works)
+				waited <- time.Since(begin)
+			}()
+			time.Sleep(time.Second)
+			edit(p, pass, clock)
+			if d := <-waited; d > time.Minute {
+				t.Errorf("%s: the first waits %v", name, d)
+			}
+		})
+	}
+}
+
+// Attempts that were under way when the server stated its quota say nothing about it.
+func TestAttemptsBeforeAQuotaWasStated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := clockx.System()
+		p := new(pace.Pace)
+		var passes []retry.Pass
+		for range 100 {
+			pass, err := p.Enter(t.Context(), retry.Entry{Number: 1, Patience: math.MaxInt64, Clock: clock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			passes = append(passes, pass)
+		}
+		p.Tell(1000, time.Second, 900)
+		for i, pass := range passes {
+			x := retry.Exit{Ending: retry.Returned, Clock: clock}
+			if i >= 96 {
+				x.Verdict = retry.Verdict{Err: status(429), Class: retry.Throttled, Hint: time.Minute}
+			}
+			p.Leave(pass, x)
+		}
+		if d := p.Wait(); d != 0 {
+			t.Errorf("four of a hundred hold all for %v", d)
+		}
+	})
+}

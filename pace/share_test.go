@@ -256,3 +256,48 @@ func TestStatusSaysThatTheNumberIsWrong(t *testing.T) {
 		}
 	})
 }
+
+// An attempt starts with its last slot, however many it needs.
+func TestCostsUnderShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := &pace.Pace{Quota: 10, Burst: 10}
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		go model.Share(ctx, new(memory))
+		begin := time.Now()
+		for i, cost := range []float64{10, 1, 3, 4, 5, 10, 25} {
+			if err := retry.Run(pace.WithCost(t.Context(), cost), retry.Policy{Guards: []retry.Guard{model}}, works); err != nil {
+				t.Fatalf("a cost of %v: %v", cost, err)
+			}
+			if took := time.Since(begin); took > time.Duration(i+1)*500*time.Millisecond+time.Duration(cost/10*2*float64(time.Second))+4*time.Second {
+				t.Errorf("a cost of %v starts after %v", cost, took)
+			}
+		}
+		if n := model.Status().Exchanges; n > 40 {
+			t.Errorf("%d exchanges", n)
+		}
+	})
+}
+
+// A hold that the store has not heard of holds the process itself.
+func TestHoldWhileTheStoreIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := false
+		model := &pace.Pace{Quota: 10}
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		go model.Share(ctx, &memory{fails: func(time.Duration) error {
+			if away {
+				return errFlaky
+			}
+			return nil
+		}})
+		time.Sleep(2 * time.Second)
+		away = true
+		model.Hold(30 * time.Second)
+		time.Sleep(time.Second)
+		if d := model.Wait(); d < 28*time.Second || d > 31*time.Second {
+			t.Errorf("after a hold of 30 s that was not reported, the next waits %v", d)
+		}
+	})
+}

@@ -146,8 +146,8 @@ func TestQuotasOfHeaders(t *testing.T) {
 		{"Anthropic", provides{limit: 50, per: time.Minute, says: saysAnthropic}, 1, 1.2},
 		{"GitHub", provides{limit: 500, per: time.Hour, window: true, says: saysGitHub}, 1, 4},
 		{"the draft", provides{limit: 100, per: time.Minute, window: true, says: saysDraft}, 1, 1},
-		{"OpenAI, ten", provides{limit: 500, per: time.Minute, says: saysOpenAI}, 10, 18},
-		{"the draft, ten", provides{limit: 500, per: time.Minute, window: true, says: saysDraft}, 10, 8},
+		{"OpenAI, ten", provides{limit: 500, per: time.Minute, says: saysOpenAI}, 10, 25},
+		{"the draft, ten", provides{limit: 500, per: time.Minute, window: true, says: saysDraft}, 10, 15},
 	} {
 		refused, used := tt.p.use(t, tt.processes, 8*time.Minute, true)
 		if tt.processes > 1 {
@@ -155,7 +155,7 @@ func TestQuotasOfHeaders(t *testing.T) {
 			t.Logf("%s: %.1f %% without", tt.name, without)
 			refused -= without
 		}
-		if refused > tt.most || used < 96 {
+		if refused > tt.most || used < 90 {
 			t.Errorf("%s: %.1f %% refused, %.0f %% of the quota used", tt.name, refused, used)
 		}
 	}

@@ -79,6 +79,9 @@ type queue[T any] struct {
 // Open reports whether attempts may start without a Turn: they are in Round.
 func (p *Pacer[T]) Open() bool { return p.told == nil && p.law.state == open }
 
+// Told reports whether p keeps a quota that it was told.
+func (p *Pacer[T]) Told() bool { return p.told != nil }
+
 // Round returns the round of attempts that start now.
 func (p *Pacer[T]) Round() uint64 { return p.law.round }
 
@@ -212,6 +215,7 @@ func (p *Pacer[T]) renew() {
 
 // Refusal is an attempt that was throttled.
 type Refusal struct {
+	Open  bool          // it had no Turn: if the Pacer is told a quota by now, that says nothing about it
 	Round uint64        // of the Pacer, when it started
 	Took  time.Duration // until it was throttled
 	Hint  time.Duration // the server's; 0 if there was none
@@ -221,7 +225,9 @@ type Refusal struct {
 func (p *Pacer[T]) Throttled(now time.Time, r Refusal) {
 	p.advance(now)
 	if p.told != nil {
-		p.throttledTold(r.Hint)
+		if !r.Open {
+			p.throttledTold(r.Hint)
+		}
 		return
 	}
 	if p.law.state == open {
@@ -310,7 +316,11 @@ func (p *Pacer[T]) advance(now time.Time) {
 	}
 	if p.told != nil {
 		p.told.tick(now)
-		p.told.lapse(now)
+		collects := 0. // slots that come before the last one that it needs
+		if first := p.First(); first != nil {
+			collects = max(first.size-1, 0)
+		}
+		p.told.lapse(now, collects)
 	}
 	if p.hold.After(from) {
 		from = p.hold

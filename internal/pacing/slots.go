@@ -55,6 +55,7 @@ const (
 	late      = 250 * time.Millisecond // after its time a slot is lost
 	horizon   = 500 * time.Millisecond // for which slots are good after the store has lost its state
 	halfLife  = 30                     // seconds in which the starts of a process fade by the factor e
+	lowestOwn = 1. / 20                // a second: the own rate does not fall below
 	backOff   = .7                     // of the own rate is left after a second in which attempts were throttled
 	backOn    = 1.05                   // times the own rate follows after another second, up to what it was at first,
 	upOn      = 1.01                   // and above
@@ -135,9 +136,13 @@ func times(d time.Duration, n float64) time.Duration { return time.Duration(floa
 func (k *sharing) use(now time.Time, n float64) {
 	k.fade(now)
 	k.starts += n
-	if !k.reserves() {
-		return
+	if k.reserves() {
+		k.drop(n)
 	}
+}
+
+// drop takes the first n slots away.
+func (k *sharing) drop(n float64) {
 	for len(k.slots) > 0 && n > tiny {
 		b := &k.slots[0]
 		if n < b.n-tiny {
@@ -150,21 +155,22 @@ func (k *sharing) use(now time.Time, n float64) {
 	}
 }
 
-// lapse drops slots whose time is over.
-func (k *sharing) lapse(now time.Time) {
-	for len(k.slots) > 0 {
-		b := &k.slots[0]
-		over := now.Sub(b.at) - late
-		if over < 0 {
-			return
+// lapse drops slots whose time is over, but for those that the next attempt collects: one that is
+// larger than a slot starts when its last slot comes.
+func (k *sharing) lapse(now time.Time, collects float64) {
+	over := -collects
+	for _, b := range k.slots {
+		past := now.Sub(b.at) - late
+		if past < 0 {
+			break
 		}
-		if n := math.Floor(float64(over)/float64(max(b.gap, 1))) + 1; b.gap > 0 && n < b.n-tiny {
-			b.n -= n
-			b.at = b.at.Add(times(b.gap, n))
-			return
+		n := b.n
+		if b.gap > 0 {
+			n = min(math.Floor(float64(past)/float64(b.gap))+1, b.n)
 		}
-		k.slots = k.slots[1:]
+		over += n
 	}
+	k.drop(over)
 }
 
 // shift moves all times, since the clock was set back.
@@ -205,9 +211,11 @@ func (k *sharing) fade(now time.Time) {
 func (p *Pacer[T]) Alone(now time.Time) {
 	p.advance(now)
 	k := p.told
+	k.spare = 0 // nobody knows whether they were given back
 	if k.fails {
 		return
 	}
+	p.hold = later(p.hold, now.Add(inSeconds(k.toReport)))
 	k.fade(now)
 	age := max(now.Sub(k.began).Seconds(), 1)
 	k.own = min(max(k.starts/(halfLife*(1-math.Exp(-age/halfLife))), 1./halfLife), k.rate)
@@ -218,14 +226,14 @@ func (p *Pacer[T]) Alone(now time.Time) {
 	p.renew()
 }
 
-// adapt changes the own rate after a second.
-func (k *told) adapt() {
+// adapt changes the own rate after a second in which attempts have ended, and some without any.
+func (k *told) adapt(seconds float64) {
 	switch {
 	case !k.fails || k.ended[0] == 0:
 	case k.refused[0] > 0:
-		k.own *= backOff
-	case k.own < k.was:
-		k.own = min(k.own*backOn, k.was)
+		k.own = max(k.own*backOff, min(lowestOwn, k.rate))
+	case k.own < k.was: // by time: at a low rate few attempts end
+		k.own = min(k.own*math.Pow(backOn, seconds), k.was)
 	default:
 		k.own = min(k.own*upOn, k.rate)
 	}

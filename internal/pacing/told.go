@@ -143,7 +143,7 @@ func (k *told) tick(now time.Time) {
 	if since == 0 {
 		return
 	}
-	k.adapt()
+	k.adapt(float64(max(since, 1)))
 	for ; since > 0 && k.minute > tiny; since-- {
 		k.minute, k.wasted = k.minute*59/60, k.wasted*59/60
 	}

@@ -437,3 +437,49 @@ func TestPartGivesBack(t *testing.T) {
 		t.Errorf("shared %t after Part, at %v", ok, p.Rate(now))
 	}
 }
+
+// The rate of a process that is alone does not fall for ever, and comes back by time.
+func TestOwnRateComesBack(t *testing.T) {
+	p, now := told(10, 1)
+	p.Join(now)
+	for range 100 { // it has started ten in a second
+		p.Wait(now)
+		now = now.Add(100 * ms)
+	}
+	p.Alone(now)
+	for range 600 {
+		p.Throttled(now, pacing.Refusal{})
+		now = now.Add(time.Second)
+	}
+	if r := p.Rate(now); r < .04 {
+		t.Errorf("after ten minutes of refusals: %v in a second", r)
+	}
+	begin := now
+	for p.Rate(now) < .9 && now.Sub(begin) < time.Hour {
+		p.Ended(now)
+		now = now.Add(time.Duration(float64(time.Second) / p.Rate(now)))
+		p.Wait(now)
+	}
+	if took := now.Sub(begin); took > 5*time.Minute {
+		t.Errorf("the own rate comes back in %v", took)
+	}
+}
+
+// What could not be given back is not given back later.
+func TestSlotsThatWereNotGivenBack(t *testing.T) {
+	p, now := told(10, 1)
+	p.Join(now)
+	turn := new(pacing.Turn[int])
+	p.Enter(now, turn, pacing.Never)
+	a, _, _ := p.Ask(now)
+	p.Answered(now, a, pacing.Slots{N: 1, Wait: .2})
+	p.Leave(turn)
+	now = now.Add(100 * ms)
+	if a, _, _ = p.Ask(now); a.Unused != 1 {
+		t.Fatalf("%+v", a)
+	}
+	p.Alone(now)
+	if a, _, _ = p.Ask(now.Add(time.Minute)); a.Unused != 0 {
+		t.Errorf("a minute later: %+v", a)
+	}
+}
