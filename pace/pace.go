@@ -333,13 +333,16 @@ func started(t *turn) retry.Pass { return retry.Pass{Paces: true, Held: t, Round
 // as they expect.
 func (p *Pace) waiting(now time.Time, t *turn, wait time.Duration) retry.Pass {
 	pass := retry.Pass{Wait: wait, Again: true, Paces: true, Held: t}
-	if p.pacer.First() == t && wait < pacing.Never {
+	if p.pacer.First() == t && wait < pacing.Never && !(p.shared && wait <= pacing.Soon) {
 		pass.Wake, pass.Timed = t.Owner, true
 		return pass
 	}
 	pass.Wake, pass.Timed = t.Owner, !readings.System(p.clock())
 	if wait == pacing.Never { // the pacer has no time for it yet
 		pass.Wait = p.pacer.Expect(now, t)
+	}
+	if pass.Wait <= pacing.Soon && !pass.Timed { // nobody knows
+		pass.Wait = 0
 	}
 	return pass
 }

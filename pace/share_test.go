@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -282,22 +284,70 @@ func TestCostsUnderShare(t *testing.T) {
 // A hold that the store has not heard of holds the process itself.
 func TestHoldWhileTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		away := false
+		var away atomic.Bool
 		model := &pace.Pace{Quota: 10}
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
 		go model.Share(ctx, &memory{fails: func(time.Duration) error {
-			if away {
+			if away.Load() {
 				return errFlaky
 			}
 			return nil
 		}})
 		time.Sleep(2 * time.Second)
-		away = true
+		away.Store(true)
 		model.Hold(30 * time.Second)
 		time.Sleep(time.Second)
 		if d := model.Wait(); d < 28*time.Second || d > 31*time.Second {
 			t.Errorf("after a hold of 30 s that was not reported, the next waits %v", d)
+		}
+	})
+}
+
+// Calls that come together may use the whole burst, also through a store.
+func TestBurstUnderShare(t *testing.T) {
+	for _, gap := range []time.Duration{0, time.Millisecond, 20 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			model := &pace.Pace{Quota: 60, Per: time.Minute, Burst: 10}
+			share, end := context.WithCancel(t.Context())
+			defer end()
+			go model.Share(share, &memory{took: 2 * time.Millisecond})
+			time.Sleep(200 * time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 800*time.Millisecond)
+			defer cancel()
+			var calls sync.WaitGroup
+			for range 5 {
+				time.Sleep(gap)
+				calls.Go(func() {
+					if err := retry.Run(ctx, retry.Policy{Guards: []retry.Guard{model}}, works); err != nil {
+						t.Errorf("%v apart: %v", gap, err)
+					}
+				})
+			}
+			calls.Wait()
+		})
+	}
+}
+
+// A wait for an answer of the store is one that is not known.
+func TestWaitForTheStoreIsNotKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := &pace.Pace{Quota: 1}
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		go model.Share(ctx, &memory{took: 2 * time.Millisecond})
+		synctest.Wait()
+		var delays []time.Duration
+		p := retry.Policy{Guards: []retry.Guard{model}, Hooks: retry.Hooks{Guard: func(_ context.Context, h retry.Held) { delays = append(delays, h.Delay) }}}
+		for range 2 {
+			if err := retry.Run(t.Context(), p, works); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, d := range delays {
+			if d != 0 && d < time.Second/10 {
+				t.Errorf("waits %v", delays)
+			}
 		}
 	})
 }

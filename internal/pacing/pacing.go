@@ -20,6 +20,9 @@ const (
 // is not the first of the queue, or waits for an answer.
 const Never time.Duration = math.MaxInt64
 
+// Soon is the wait of an attempt that nothing delays, as far as is known, but an answer of a store.
+const Soon time.Duration = 1
+
 // Pacer is the state of one pace. The zero value is open. Its time is what its methods
 // are given. It is not safe for concurrent use.
 //
@@ -410,7 +413,7 @@ func (p *Pacer[T]) until(ahead float64, t *Turn[T]) time.Duration {
 	case k.reserves():
 		slot, _ := k.slot(p.now, ahead+t.size)
 		if slot == 0 && p.stale() {
-			slot = 1
+			slot = Soon
 		}
 		return max(wait, slot)
 	default:

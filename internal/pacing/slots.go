@@ -127,7 +127,7 @@ func (k *told) slot(now time.Time, n float64) (wait time.Duration, reserved bool
 		n -= b.n
 		last = later(last, b.at.Add(times(b.gap, b.n-1)))
 	}
-	return last.Sub(now) + 1 + inSeconds(min(n/k.flow, ages)), false
+	return last.Sub(now) + Soon + inSeconds(min(n/k.flow, ages)), false
 }
 
 func times(d time.Duration, n float64) time.Duration { return time.Duration(float64(d) * max(n, 0)) }
@@ -388,5 +388,8 @@ func (k *sharing) add(now time.Time, s Slots, rate float64) {
 		k.slots = append(k.slots, batch{at, gap, n})
 	}
 	k.got = s.N
-	k.flow = s.N / (max(s.Wait, 0) + s.N/rate)
+	k.flow = math.Inf(1) // more slots of before are free
+	if until := s.Wait + s.N/rate; until > 0 {
+		k.flow = s.N / until
+	}
 }
