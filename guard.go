@@ -120,7 +120,7 @@ type Held struct {
 	Elapsed time.Duration // since the run began
 	Delay   time.Duration // the wait that follows; 0: it is not known, or with Err the run ends
 	Err     error         // why the guard has refused; nil if it has told the attempt to wait
-	Class   Class         // what Err means
+	Class   Class         // what Err means: Permanent if it ends the run, as an ErrPaced does
 }
 
 // Admit asks the guards of p for an attempt that no run makes: a copy beside one that is

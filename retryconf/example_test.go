@@ -68,7 +68,7 @@ func ExamplePolicy_flag() {
 	//   -retry policy
 	//     	retry policy of calls to the server (default attempts=3)
 	// attempts=5 max_elapsed=10s <nil>
-	// column 10: "many": want attempts, 1 or more or unlimited
+	// column 10: "many": want attempts, 1 or more or unlimited; without it 3
 }
 
 // What has no text is an error to encoders.

@@ -353,7 +353,7 @@ func (r *reader) read(pointer any) {
 			err = strconv.ErrSyntax
 		}
 	case *attempts:
-		want = "attempts, 1 or more or unlimited"
+		want = "attempts, 1 or more or unlimited; without it 3"
 		n := retry.Unlimited
 		if word != "unlimited" {
 			if n, err = strconv.Atoi(word); n < 1 {

@@ -98,7 +98,8 @@ func Idempotent(ctx context.Context, yes bool) context.Context {
 // GaveUp returns why no further attempt followed the one that got resp. It returns nil
 // for an answer, which is a response that the policy would not retry and for which
 // [Transport.Check] returned no error. It also returns nil if resp is not from a
-// [Transport] or [Download].
+// [Transport] or [Download]. Compare it with nil before you return it as an error: a nil
+// *[retry.Error] in an error is not nil.
 func GaveUp(resp *http.Response) *retry.Error {
 	if resp == nil || resp.Request == nil {
 		return nil

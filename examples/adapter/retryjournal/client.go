@@ -31,7 +31,7 @@ func (c *Client) Append(ctx context.Context, record string) (number int, err err
 		number, err = c.connection("").Append(a.Context(), record)
 		again := a.Judged(c.verdict(err))
 		if fault, ok := errors.AsType[*journal.Fault](err); again && ok && fault.Code == journal.Moved {
-			c.connection(fault.Node) // Judged has started the wait, which includes this dial
+			c.connection(fault.Node) // this dial is part of the wait, which Judged has started
 		}
 	}
 	return number, a.Err()
