@@ -124,14 +124,21 @@ func TestRetryLeavesSilentConnections(t *testing.T) {
 					if proto == "h2c" {
 						needTCPInfo(t)
 					}
-					testSilentConnection(t, proto, how, fault)
+					for range 3 { // on a busy machine a good attempt may time out too
+						if n := testSilentConnection(t, proto, how, fault); n == 2 || t.Failed() {
+							return
+						}
+					}
+					t.Error("three times more attempts than 2")
 				})
 			}
 		}
 	}
 }
 
-func testSilentConnection(t *testing.T, proto, how string, fault proxytest.Fault) {
+// testSilentConnection makes a call after all idle connections have gone silent, and returns the
+// number of its attempts.
+func testSilentConnection(t *testing.T, proto, how string, fault proxytest.Fault) int32 {
 	var waiting sync.WaitGroup
 	waiting.Add(8)
 	a := startAway(t, proto, func(w http.ResponseWriter, r *http.Request) {
@@ -160,12 +167,13 @@ func testSilentConnection(t *testing.T, proto, how string, fault proxytest.Fault
 	if err := call(t, how, rt, base, a.url); err != nil {
 		t.Errorf("after %d attempts: %v", attempts.Load(), err)
 	}
-	if n := attempts.Load(); n != 2 {
+	if n := attempts.Load(); n < 2 {
 		t.Errorf("%d attempts, want 2", n)
 	}
 	if n := dropped.Load(); how != "JSON" && n == 0 {
 		t.Error("no connection was reported")
 	}
+	return attempts.Load()
 }
 
 func call(t *testing.T, how string, rt *retryhttp.Transport, base http.RoundTripper, url string) error {
