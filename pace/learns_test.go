@@ -168,10 +168,14 @@ func (u usage) compare(t *testing.T, s service, seeds int, d time.Duration) {
 	if u.processes > 1 {
 		return // each meets few of its refusals
 	}
-	if with.refused > 10 || worst.refused > 13 {
+	slack := 0. // for one seed: in one run of twenty a hint that comes late costs much of the quota
+	if seeds == 1 {
+		slack = 5
+	}
+	if with.refused > 10+slack || worst.refused > 13+slack {
 		t.Errorf("%.1f %% are refused, at worst %.1f", with.refused, worst.refused)
 	}
-	if u.load > 1 && with.goodput < s.least {
+	if u.load > 1 && with.goodput < s.least-5*slack {
 		t.Errorf("%.1f %% of the quota are used, want %.0f", with.goodput, s.least)
 	}
 }
