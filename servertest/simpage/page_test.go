@@ -306,7 +306,7 @@ func TestHostileTexts(t *testing.T) {
 	open(t, ctx, address, url.Values{"policy": {`name="` + long + `"`}, "rate": {"20"}, "seeds": {"1"}}.Encode())
 	settled(t, ctx)
 	heading := browser.Ask[string](t, ctx, `document.querySelectorAll("#pictures svg")[1].querySelector("text .head").textContent`)
-	if title := browser.Ask[string](t, ctx, `document.querySelectorAll("#pictures svg")[1].querySelector("title").textContent`); heading != strings.Repeat("é", 39)+"…" || title != long {
+	if title := browser.Ask[string](t, ctx, `document.querySelectorAll("#pictures svg")[1].querySelector("title").textContent`); heading != long || title != long {
 		t.Errorf("the picture's heading is %q, and its title %q", heading, title)
 	}
 }
