@@ -28,7 +28,7 @@ var errDown = errors.New("down")
 var current atomic.Pointer[retry.Policy]
 
 func change(line string) error {
-	var p retryconf.Policy
+	p := retryconf.Policy{Policy: *current.Load()} // with its guards, hooks and Classify
 	err := p.UnmarshalText([]byte(line))
 	if err == nil {
 		current.Store(&p.Policy) // with the same name and budget=earned it has the same budget
@@ -37,6 +37,7 @@ func change(line string) error {
 }
 
 func TestChangeWhileRunning(t *testing.T) {
+	current.Store(new(retry.Policy))
 	if err := change("attempts=2 backoff=constant(1ms)"); err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +69,9 @@ func work(ctx context.Context, policy retry.Policy, job func(context.Context) er
 		inTime, cancel := context.WithTimeout(ctx, time.Minute)
 		err := retry.Run(inTime, policy, job)
 		cancel()
+		e, ok := errors.AsType[*retry.Error](err)
 		var late interface{ RetryAfter() time.Duration }
-		if !errors.Is(err, retry.ErrPaced) || !errors.As(err, &late) {
+		if !ok || !errors.Is(e.Cause, retry.ErrPaced) || !errors.As(e.Cause, &late) {
 			return err // nil, or why the job has failed
 		}
 		if err := clockx.System().Sleep(ctx, late.RetryAfter()); err != nil {
