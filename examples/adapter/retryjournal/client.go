@@ -23,7 +23,7 @@ type Client struct {
 }
 
 // Append appends a record. One that may have been appended is not appended again,
-// whatever Policy says. The error is a *[retry.Error].
+// even without Policy.NonIdempotent. The error is a *[retry.Error].
 func (c *Client) Append(ctx context.Context, record string) (number int, err error) {
 	a := c.Policy.Attempts(ctx)
 	defer a.Close()
