@@ -1,6 +1,7 @@
 package hint
 
 import (
+	"iter"
 	"strings"
 	"time"
 )
@@ -193,12 +194,8 @@ func longest(qs []quota, h Header, now func() time.Time) (wait time.Duration, ok
 //	limit=100, remaining=0, reset=30
 func parseRateLimit(lines []string) (wait time.Duration, ok bool) {
 	var l limit
-	for _, line := range lines {
-		line = unquote(line)
-		for item, more := "", true; more; {
-			item, line, more = strings.Cut(line, ",")
-			l.add(item)
-		}
+	for item := range items(lines) {
+		l.add(item)
 	}
 	if !l.ok && l.none && l.known {
 		return l.reset, true
@@ -219,9 +216,8 @@ type limit struct {
 func (l *limit) add(item string) {
 	var empty, timed bool
 	var wait time.Duration
-	for param, more := "", true; more; {
-		param, item, more = strings.Cut(item, ";")
-		switch name, value, _ := strings.Cut(strings.TrimSpace(param), "="); name {
+	for name, value := range params(item) {
+		switch name {
 		case "r":
 			empty = exhausted(value)
 		case "t":
@@ -234,6 +230,32 @@ func (l *limit) add(item string) {
 	}
 	if empty && timed {
 		l.wait, l.ok = max(l.wait, wait), true
+	}
+}
+
+// items yields what stands between the commas of some lines of a header.
+func items(lines []string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, line := range lines {
+			for item := range strings.SplitSeq(unquote(line), ",") {
+				if !yield(item) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// params yields the names and values between the semicolons of an item. A name may have no value,
+// and a quoted one is empty.
+func params(item string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for param := range strings.SplitSeq(item, ";") {
+			name, value, _ := strings.Cut(strings.TrimSpace(param), "=")
+			if !yield(name, value) {
+				return
+			}
+		}
 	}
 }
 

@@ -1,9 +1,6 @@
 package hint
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
 // Quota is what the headers of a response state of a limit of requests.
 type Quota struct {
@@ -19,7 +16,7 @@ func ParseQuota(h Header, now func() time.Time) (q Quota, ok bool) {
 	if q, ok = ofDraft(h); ok {
 		return q, true
 	}
-	if per := ofGitHub[get(h, "X-Ratelimit-Resource")]; per > 0 {
+	if per := ofGitHub(get(h, "X-Ratelimit-Resource")); per > 0 {
 		return stated(h, "X-Ratelimit-Limit", "X-Ratelimit-Remaining", per)
 	}
 	if q, ok = stated(h, "Anthropic-Ratelimit-Requests-Limit", "Anthropic-Ratelimit-Requests-Remaining", time.Minute); ok {
@@ -29,9 +26,17 @@ func ParseQuota(h Header, now func() time.Time) (q Quota, ok bool) {
 	return ofOpenAI(h, now)
 }
 
-// ofGitHub are the resources of GitHub of which each request takes one
-// (docs.github.com/rest/rate-limit).
-var ofGitHub = map[string]time.Duration{"core": time.Hour, "search": time.Minute, "code_search": time.Minute}
+// ofGitHub returns the time of a resource of GitHub of which each request takes one
+// (docs.github.com/rest/rate-limit), or 0.
+func ofGitHub(resource string) time.Duration {
+	switch resource {
+	case "core":
+		return time.Hour
+	case "search", "code_search":
+		return time.Minute
+	}
+	return 0
+}
 
 // stated reads a limit and what remains of it.
 func stated(h Header, limit, remaining string, per time.Duration) (Quota, bool) {
@@ -67,32 +72,31 @@ func ofDraft(h Header) (q Quota, ok bool) {
 	if len(lines) == 0 {
 		lines = h.Values("Ratelimit-Limit")
 	}
-	for _, line := range lines {
-		for item := range strings.SplitSeq(unquote(line), ",") {
-			var l, w string
-			special := false
-			for i, param := range strings.Split(item, ";") {
-				switch name, value, pair := strings.Cut(strings.TrimSpace(param), "="); {
-				case i == 0 && !pair:
-					l = name
-				case name == "q":
-					l = value
-				case name == "w":
-					w = value
-				case name == "qu" || name == "pk": // another unit, or one of several shares
-					special = true
-				}
+	for item := range items(lines) {
+		limit, window := "", ""
+		special, first := false, true
+		for name, value := range params(item) {
+			switch {
+			case first && value == "":
+				limit = name
+			case name == "q":
+				limit = value
+			case name == "w":
+				window = value
+			case name == "qu", name == "pk": // another unit, or one of several shares
+				special = true
 			}
-			per, timed := parseSeconds(w)
-			if !timed || per <= 0 {
-				continue // draft 06: the first is the limit itself
-			}
-			if ok || special {
-				return Quota{}, false // which of them counts is not known
-			}
-			q.Limit, ok = amount(l)
-			q.Per = per
+			first = false
 		}
+		per, timed := parseSeconds(window)
+		if !timed || per <= 0 {
+			continue // draft 06: the first is the limit itself
+		}
+		if ok || special {
+			return Quota{}, false // which of them counts is not known
+		}
+		q.Limit, ok = amount(limit)
+		q.Per = per
 	}
 	if !ok || q.Limit <= 0 {
 		return Quota{}, false
@@ -107,14 +111,15 @@ func remaining(h Header) (n float64, ok bool) {
 	if text := get(h, "Ratelimit-Remaining"); text != "" {
 		return amount(text)
 	}
-	for _, line := range h.Values("Ratelimit") {
-		for param := range strings.FieldsFuncSeq(unquote(line), func(r rune) bool { return r == ';' || r == ',' }) {
-			if name, value, _ := strings.Cut(strings.TrimSpace(param), "="); name == "r" || name == "remaining" {
-				if ok {
-					return 0, false
-				}
-				n, ok = amount(value)
+	for item := range items(h.Values("Ratelimit")) {
+		for name, value := range params(item) {
+			if name != "r" && name != "remaining" {
+				continue
 			}
+			if ok {
+				return 0, false
+			}
+			n, ok = amount(value)
 		}
 	}
 	return n, ok
