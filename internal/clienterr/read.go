@@ -49,14 +49,17 @@ type coded struct {
 	table      *table
 }
 
-var types sync.Map // reflect.Type → *Type, nil for a type that says nothing
+// entry is what is known about errors of a type: nil if that says nothing.
+type entry struct {
+	of    reflect.Type
+	known *Type
+}
+
+var types sync.Map // reflect.Type → *entry
 
 // recent has some of types, by their addresses: a look into a sync.Map takes longer than all
 // else about an error with a status.
-var recent [1 << 8]atomic.Pointer[struct {
-	of    reflect.Type
-	known *Type
-}]
+var recent [1 << 8]atomic.Pointer[entry]
 
 // Of returns how to read errors of type t, or nil if nothing is known about them. It
 // is safe for concurrent use.
@@ -66,25 +69,21 @@ func Of(t reflect.Type) *Type {
 	if here := slot.Load(); here != nil && here.of == t {
 		return here.known
 	}
-	known := lookUp(t)
-	slot.Store(&struct {
-		of    reflect.Type
-		known *Type
-	}{t, known})
-	return known
+	e := lookUp(t)
+	slot.Store(e)
+	return e.known
 }
 
-func lookUp(t reflect.Type) *Type {
-	if known, ok := types.Load(t); ok {
-		return known.(*Type)
+func lookUp(t reflect.Type) *entry {
+	if e, ok := types.Load(t); ok {
+		return e.(*entry)
 	}
 	named := t
 	if t.Kind() == reflect.Pointer {
 		named = t.Elem()
 	}
-	known := resolve(t, rulesFor(named.PkgPath(), named.Name()))
-	types.Store(t, known)
-	return known
+	e, _ := types.LoadOrStore(t, &entry{t, resolve(t, rulesFor(named.PkgPath(), named.Name()))})
+	return e.(*entry)
 }
 
 // Read returns what err says. err is of type k and not a nil pointer. What any type may have
