@@ -176,11 +176,7 @@ func (p *Pace) Status() (s Status) {
 	now := p.lock()
 	defer p.unlock()
 	s.Waiting = p.pacer.Len()
-	s.Quota, s.Throttled = p.pacer.Quota(now)
-	s.Seems = s.Quota
-	if s.Throttled >= pacing.Wrong {
-		s.Seems *= 1 - s.Throttled
-	}
+	s.Quota, s.Throttled, s.Seems = p.pacer.Quota(now)
 	s.Err, s.Exchanges = p.err, p.exchanges
 	if p.bad != nil {
 		s.Err = p.bad

@@ -419,7 +419,7 @@ func (p *Pacer[T]) until(ahead float64, t *Turn[T]) time.Duration {
 	default:
 		return wait + k.wait(p.debt+ahead, t.size)
 	}
-	if n := p.debt + ahead; p.law.state == paced && n > 1e-9 {
+	if n := p.debt + ahead; p.law.state == paced && n > tiny {
 		wait += 1 + inSeconds(min(n/p.law.rate, 1e9))
 	}
 	return wait

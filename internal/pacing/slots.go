@@ -55,7 +55,6 @@ const (
 	late      = 250 * time.Millisecond // after its time a slot is lost
 	horizon   = 500 * time.Millisecond // for which slots are good after the store has lost its state
 	halfLife  = 30                     // seconds in which the starts of a process fade by the factor e
-	lowestOwn = 1. / 20                // a second: the own rate does not fall below
 	backOff   = .7                     // of the own rate is left after a second in which attempts were throttled
 	backOn    = 1.05                   // times the own rate follows after another second, up to what it was at first,
 	upOn      = 1.01                   // and above
@@ -81,7 +80,6 @@ func (p *Pacer[T]) Part(now time.Time) (a Ask, spare bool) {
 	k := p.told
 	k.release(now, k.have())
 	a = Ask{Rate: k.rate, Burst: k.burst, Unused: k.spare}
-	k.spare = 0
 	p.Alone(now)
 	return a, a.Unused > tiny
 }
@@ -231,7 +229,7 @@ func (k *told) adapt(seconds float64) {
 	switch {
 	case !k.fails || k.ended[0] == 0:
 	case k.refused[0] > 0:
-		k.own = max(k.own*backOff, min(lowestOwn, k.rate))
+		k.own = max(k.own*backOff, min(k.own, lowest))
 	case k.own < k.was: // by time: at a low rate few attempts end
 		k.own = min(k.own*math.Pow(backOn, seconds), k.was)
 	default:

@@ -22,7 +22,7 @@ const (
 	fewest      = 4                // attempts of two seconds, of which half must be throttled before the server's wait holds all
 	maxToldHold = 75 * time.Second // that such a hold may last
 	enoughEnded = 20               // attempts, before which it is not known which part is throttled
-	Wrong       = .05              // part of the attempts from which on the number of the quota seems to be wrong
+	isWrong     = .05              // part of the attempts from which on the number of the quota seems to be wrong
 )
 
 // tiny is less than any part of a unit that matters: numbers of units are sums.
@@ -62,18 +62,28 @@ func (p *Pacer[T]) doubt() {
 	p.renew()
 }
 
-// Quota returns the units in a second that p was told, 0 if it learns, and which part of the
-// attempts of the last minute was throttled all the same.
-func (p *Pacer[T]) Quota(now time.Time) (told, throttled float64) {
+// Quota returns the units in a second that p was told, 0 if it learns, which part of the attempts of
+// the last minute was throttled all the same, and what the quota seems to be.
+func (p *Pacer[T]) Quota(now time.Time) (told, throttled, seems float64) {
 	k := p.told
 	if k == nil {
-		return 0, 0
+		return 0, 0, 0
 	}
 	p.advance(now)
-	if k.minute >= enoughEnded {
-		throttled = k.wasted / k.minute
+	throttled, seems = k.throttled(), k.rate
+	if throttled >= isWrong {
+		seems *= 1 - throttled
 	}
-	return k.rate, throttled
+	return k.rate, throttled, seems
+}
+
+// throttled returns the part of the attempts of the last minute that was throttled: 0 if these are
+// too few to know it.
+func (k *told) throttled() float64 {
+	if k.minute < enoughEnded {
+		return 0
+	}
+	return k.wasted / k.minute
 }
 
 // pays returns the units that may start in a second in this process without slots of a store, and
@@ -84,10 +94,6 @@ func (k *told) pays() (rate, burst float64) {
 	}
 	return k.rate, k.burst
 }
-
-// wrong reports whether so many attempts are throttled though they are paced that the number of the
-// quota seems to be wrong.
-func (k *told) wrong() bool { return k.minute >= enoughEnded && k.wasted >= Wrong*k.minute }
 
 // wait returns how long an attempt of a size has to wait after so much debt. One that is larger
 // than the burst starts when the burst is whole.
@@ -116,7 +122,7 @@ func (p *Pacer[T]) throttledTold(hint time.Duration) {
 	k.tick(p.now)
 	k.ended[0]++
 	k.refused[0]++
-	if k.stated && k.wrong() {
+	if k.stated && k.throttled() >= isWrong {
 		p.doubt()
 		return
 	}

@@ -16,6 +16,17 @@ func told(rate, burst float64) (p *pacing.Pacer[int], now time.Time) {
 	return p, now
 }
 
+// reserved returns a Pacer that shares a quota, with an attempt whose slot comes in 200 ms.
+func reserved() (p *pacing.Pacer[int], now time.Time, turn *pacing.Turn[int]) {
+	p, now = told(10, 1)
+	turn = new(pacing.Turn[int])
+	p.Join(now)
+	p.Enter(now, turn, pacing.Never)
+	a, _, _ := p.Ask(now)
+	p.Answered(now, a, pacing.Slots{N: 1, Wait: .2})
+	return p, now, turn
+}
+
 // waits returns how long each of n attempts of a cost that come now has to wait.
 func waits(p *pacing.Pacer[int], now time.Time, n int, cost float64) (all []time.Duration) {
 	for range n {
@@ -127,7 +138,7 @@ func TestAStatedQuotaEndsNoHold(t *testing.T) {
 	p.Hold(now, time.Minute)
 	waits(p, now, 1, 0)
 	p.State(now, 10, 5, 5)
-	if stated, _ := p.Quota(now); stated != 0 {
+	if stated, _, _ := p.Quota(now); stated != 0 {
 		t.Errorf("while an attempt waits: %v", stated)
 	}
 }
@@ -144,7 +155,7 @@ func TestStragglersOfAStatedQuota(t *testing.T) {
 	for range 10 { // a tick makes the minute
 		p.Throttled(now, pacing.Refusal{Hint: 30 * time.Second})
 		now = now.Add(time.Second)
-		if stated, _ = p.Quota(now); stated == 0 {
+		if stated, _, _ = p.Quota(now); stated == 0 {
 			break
 		}
 	}
@@ -162,12 +173,7 @@ func TestStragglersOfAStatedQuota(t *testing.T) {
 
 // Slots of a store keep their distance if the clock of the process is set back.
 func TestSlotsWhenTheClockIsSetBack(t *testing.T) {
-	p, now := told(10, 1)
-	p.Join(now)
-	turn := new(pacing.Turn[int])
-	p.Enter(now, turn, pacing.Never)
-	a, _, _ := p.Ask(now)
-	p.Answered(now, a, pacing.Slots{N: 1, Wait: .2})
+	p, now, turn := reserved()
 	if w := p.Ready(now.Add(-time.Hour), turn).Round(ms); w != 200*ms {
 		t.Errorf("a slot in 200ms: %v after the clock was set back", w)
 	}
@@ -220,14 +226,14 @@ func TestQuotaThatSeemsToBeSmaller(t *testing.T) {
 		for range 5 {
 			p.Throttled(now, pacing.Refusal{})
 		}
-		if _, part := p.Quota(now.Add(time.Millisecond)); i == 0 && part != 0 {
+		if _, part, _ := p.Quota(now.Add(time.Millisecond)); i == 0 && part != 0 {
 			t.Errorf("%v are throttled after 25 attempts of this second", part)
 		}
 	}
-	if told, part := p.Quota(now.Add(time.Second)); told != 25 || part < .199 || part > .201 {
+	if told, part, _ := p.Quota(now.Add(time.Second)); told != 25 || part < .199 || part > .201 {
 		t.Errorf("told %v, of which %v are throttled; want 25, .2", told, part)
 	}
-	if _, part := p.Quota(now.Add(10 * time.Minute)); part != 0 {
+	if _, part, _ := p.Quota(now.Add(10 * time.Minute)); part != 0 {
 		t.Errorf("ten minutes later %v are throttled", part)
 	}
 }
@@ -465,21 +471,40 @@ func TestOwnRateComesBack(t *testing.T) {
 	}
 }
 
-// What could not be given back is not given back later.
-func TestSlotsThatWereNotGivenBack(t *testing.T) {
+// A refusal never raises the own rate, however low that is.
+func TestARefusalRaisesNoOwnRate(t *testing.T) {
 	p, now := told(10, 1)
 	p.Join(now)
-	turn := new(pacing.Turn[int])
+	turn := &pacing.Turn[int]{Cost: 2}
 	p.Enter(now, turn, pacing.Never)
+	now = now.Add(10 * time.Minute)
 	a, _, _ := p.Ask(now)
-	p.Answered(now, a, pacing.Slots{N: 1, Wait: .2})
+	p.Answered(now, a, pacing.Slots{N: 2, Wait: -1})
+	if wait := p.Ready(now, turn); wait != 0 {
+		t.Fatalf("the attempt waits %v", wait)
+	}
+	now = now.Add(15 * time.Second)
+	p.Alone(now)
+	before := p.Rate(now)
+	for range 3 {
+		p.Throttled(now, pacing.Refusal{})
+		now = now.Add(time.Second)
+	}
+	if after := p.Rate(now); before >= .05 || after > before {
+		t.Errorf("%v, and %v after three refusals", before, after)
+	}
+}
+
+// What could not be given back is not given back later.
+func TestSlotsThatWereNotGivenBack(t *testing.T) {
+	p, now, turn := reserved()
 	p.Leave(turn)
 	now = now.Add(100 * ms)
-	if a, _, _ = p.Ask(now); a.Unused != 1 {
+	if a, _, _ := p.Ask(now); a.Unused != 1 {
 		t.Fatalf("%+v", a)
 	}
 	p.Alone(now)
-	if a, _, _ = p.Ask(now.Add(time.Minute)); a.Unused != 0 {
+	if a, _, _ := p.Ask(now.Add(time.Minute)); a.Unused != 0 {
 		t.Errorf("a minute later: %+v", a)
 	}
 }
