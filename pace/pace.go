@@ -29,17 +29,17 @@ import (
 // throttled, the server's hint holds all, for at most 75 seconds. A wrong number is not corrected:
 // [Pace.Status] shows it.
 //
-// Without a Quota a Pace learns, unless the server states it: see [Pace.Tell]. It is open until attempts are [retry.Throttled]: then it takes no lock. With the
-// first throttled attempt it begins to count. When two more, and an eighth of those of the last
-// ten seconds, are throttled, it lets attempts start one by one, at the rate at which they
-// passed. The rate falls with the part of the recent attempts that is throttled, and grows while
-// attempts wait, faster if it has lost more than half within the last half minute, or while the
-// server refused all.
+// Without a Quota a Pace learns, unless the server states it: see [Pace.Tell]. It is open until
+// attempts are [retry.Throttled]: then it takes no lock. With the first throttled attempt it begins
+// to count. When two more, and an eighth of those of the last ten seconds, are throttled, it lets
+// attempts start one by one, at the rate at which they passed. The rate falls with the part of the
+// recent attempts that is throttled, and grows while attempts wait, faster if it has lost more than
+// half within the last half minute, or while the server refused all.
 //
 // Some attempts may be throttled whatever the rate is, say one in ten, and their retries no more
-// often than others. If cuts do not help, a Pace that lets more than four attempts start per second tries half of the
-// rate. If the same part is throttled there, that part does not count for some time, and the
-// rate comes back.
+// often than others. If cuts do not help, a Pace that lets more than four attempts start per second
+// tries half of the rate. If the same part is throttled there, that part does not count for some
+// time, and the rate comes back.
 //
 // If more than a quarter of the recent attempts is throttled, a server's hint holds all attempts
 // for as long, but for at most a minute, and a random part of up to a quarter longer. After ten
@@ -134,11 +134,11 @@ func (p *Pace) Wait() time.Duration {
 
 // Hold lets no attempt start for d, or for a minute if d is longer, and for up to a quarter
 // more, at random, so that not all processes go on at once. Then it lets those that have
-// come meanwhile start one by one. With a Quota it is 75 seconds at most, without a random part, and with
-// [Pace.Share] the store delays the slots of all. The random part is Policy.Rand's, of the first policy that
-// has one. Call it if the server says with a success that the quota is used up. Package
-// retryhttp does that for Transport.PaceByHeaders. A nil p ignores it, and so does every Pace
-// if d is zero or negative.
+// come meanwhile start one by one. With a Quota it is 75 seconds at most, without a random part, and
+// with [Pace.Share] the store delays the slots of all. The random part is Policy.Rand's, of the first
+// policy that has one. Call it if the server says with a success that the quota is used up. Package
+// retryhttp does that for Transport.PaceByHeaders. A nil p ignores it, and so does every Pace if d is
+// zero or negative.
 func (p *Pace) Hold(d time.Duration) {
 	if p == nil {
 		return
@@ -329,19 +329,19 @@ func started(t *turn) retry.Pass { return retry.Pass{Paces: true, Held: t, Round
 
 // waiting returns the Pass of a turn that waits. The first of the queue sleeps, and only it: the
 // others' waits depend on what it learns, so it wakes them. An answer of a store, a turn that comes
-// back, or another quota ends its sleep. Another clock than the system's may stand still while nobody sleeps, so there all do, for as long
-// as they expect.
+// back, or another quota ends its sleep. Another clock than the system's may stand still while nobody
+// sleeps, so there all do, for as long as they expect.
 func (p *Pace) waiting(now time.Time, t *turn, wait time.Duration) retry.Pass {
-	pass := retry.Pass{Wait: wait, Again: true, Paces: true, Held: t}
-	if p.pacer.First() == t && wait < pacing.Never && !(p.shared && wait <= pacing.Soon) {
-		pass.Wake, pass.Timed = t.Owner, true
+	pass := retry.Pass{Wait: wait, Wake: t.Owner, Timed: true, Again: true, Paces: true, Held: t}
+	asksStore := p.shared && wait <= pacing.Soon
+	if p.pacer.First() == t && wait < pacing.Never && !asksStore {
 		return pass
 	}
-	pass.Wake, pass.Timed = t.Owner, !readings.System(p.clock())
-	if wait == pacing.Never { // the pacer has no time for it yet
+	pass.Timed = !readings.System(p.clock())
+	switch {
+	case wait == pacing.Never: // the pacer has no time for it yet
 		pass.Wait = p.pacer.Expect(now, t)
-	}
-	if pass.Wait <= pacing.Soon && !pass.Timed { // nobody knows
+	case wait <= pacing.Soon && !pass.Timed: // nobody knows
 		pass.Wait = 0
 	}
 	return pass
