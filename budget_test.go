@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"math"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -374,22 +373,9 @@ func TestEarnedBudgetUnderContention(t *testing.T) {
 				budgettest.Succeed(&all[i], 10)
 			}
 		}
-		var got, met [budgets]atomic.Int64
-		var wg sync.WaitGroup
-		for range goroutines {
-			wg.Go(func() {
-				for i := range all {
-					met[i].Add(1)
-					for met[i].Load() < goroutines {
-						runtime.Gosched()
-					}
-					got[i].Add(int64(budgettest.Granted(&all[i], 1, class)))
-				}
-			})
-		}
-		wg.Wait()
-		for i := range got {
-			if n := got[i].Load(); n != want {
+		got := budgettest.Together(goroutines, budgets, func(i int) int { return budgettest.Granted(&all[i], 1, class) })
+		for _, n := range got {
+			if n != want {
 				t.Fatalf("after a %v error %d of %d are granted a retry, want %d", class, n, goroutines, want)
 			}
 		}

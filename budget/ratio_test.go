@@ -2,7 +2,6 @@ package budget_test
 
 import (
 	"math"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -379,22 +378,11 @@ func TestRatioSumsUpAfterItLooks(t *testing.T) {
 	for i := range all {
 		all[i].Ratio, all[i].MinPerSecond = -1, 1
 	}
-	var got, met [budgets]atomic.Int64
-	var wg sync.WaitGroup
-	for range goroutines {
-		wg.Go(func() {
-			for i := range all {
-				met[i].Add(1)
-				for met[i].Load() < goroutines {
-					runtime.Gosched()
-				}
-				got[i].Add(int64(budgettest.Granted(budgettest.Timed(&all[i], c), 30, retry.Transient)))
-			}
-		})
-	}
-	wg.Wait()
-	for i := range got {
-		if n := got[i].Load(); n != 10 {
+	got := budgettest.Together(goroutines, budgets, func(i int) int {
+		return budgettest.Granted(budgettest.Timed(&all[i], c), 30, retry.Transient)
+	})
+	for _, n := range got {
+		if n != 10 {
 			t.Fatalf("%d retries were granted, want 10", n)
 		}
 	}
@@ -405,22 +393,11 @@ func TestRatioSumsUpAfterItLooks(t *testing.T) {
 func TestRatioLendsToOne(t *testing.T) {
 	const budgets, goroutines = 20_000, 4
 	all, clocks := make([]budget.Ratio, budgets), make([]hastyClock, budgets)
-	var got, met [budgets]atomic.Int64
-	var wg sync.WaitGroup
-	for range goroutines {
-		wg.Go(func() {
-			for i := range all {
-				met[i].Add(1)
-				for met[i].Load() < goroutines {
-					runtime.Gosched()
-				}
-				got[i].Add(int64(budgettest.Granted(budgettest.Timed(&all[i], &clocks[i]), 1, retry.Transient)))
-			}
-		})
-	}
-	wg.Wait()
-	for i := range got {
-		if n := got[i].Load(); n != 1 {
+	got := budgettest.Together(goroutines, budgets, func(i int) int {
+		return budgettest.Granted(budgettest.Timed(&all[i], &clocks[i]), 1, retry.Transient)
+	})
+	for i, n := range got {
+		if n != 1 {
 			t.Fatalf("%d retries were granted, want 1", n)
 		}
 		b := budgettest.Timed(&all[i], &clocks[i])

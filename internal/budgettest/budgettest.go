@@ -3,6 +3,8 @@
 package budgettest
 
 import (
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -49,6 +51,30 @@ func Granted(b retry.Budget, n int, c retry.Class) (got int) {
 		}
 	}
 	return got
+}
+
+// Together calls take for each of n budgets on each of some goroutines, which meet at each budget
+// first, and returns the sum of what take returned for it.
+func Together(goroutines, n int, take func(i int) int) []int64 {
+	got, met := make([]atomic.Int64, n), make([]atomic.Int64, n)
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for i := range n {
+				met[i].Add(1)
+				for met[i].Load() < int64(goroutines) {
+					runtime.Gosched()
+				}
+				got[i].Add(int64(take(i)))
+			}
+		})
+	}
+	wg.Wait()
+	sums := make([]int64, n)
+	for i := range got {
+		sums[i] = got[i].Load()
+	}
+	return sums
 }
 
 // WallClock is a clock that anybody may set.

@@ -727,16 +727,24 @@ func (seen *story) left(p retry.Policy) {
 	}
 }
 
+// caller returns the context of a caller, with its deadline on v.
+func (s setup) caller(v *clockx.Virtual) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	if s.deadline <= 0 {
+		return ctx, cancel
+	}
+	ctx, stop := v.WithTimeoutCause(ctx, s.deadline, nil)
+	return ctx, func(cause error) {
+		cancel(cause)
+		stop()
+	}
+}
+
 // done is the same run made by Do.
 func (s setup) done(script []outcome) (seen story) {
 	p, v, balance := s.policy()
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := s.caller(v)
 	defer cancel(nil)
-	if s.deadline > 0 {
-		var stop context.CancelFunc
-		ctx, stop = v.WithTimeoutCause(ctx, s.deadline, nil)
-		defer stop()
-	}
 	p.Hooks = s.observe(&seen, cancel)
 	op := func(ctx context.Context) (int, error) {
 		seen.calls++
@@ -770,13 +778,8 @@ func (s setup) done(script []outcome) (seen story) {
 // stepped is the same run made by Attempts, with Judged in place of Done if judged is set.
 func (s setup) stepped(script []outcome, judged bool) (seen story) {
 	p, v, balance := s.policy()
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := s.caller(v)
 	defer cancel(nil)
-	if s.deadline > 0 {
-		var stop context.CancelFunc
-		ctx, stop = v.WithTimeoutCause(ctx, s.deadline, nil)
-		defer stop()
-	}
 	p.Hooks = s.observe(&seen, cancel)
 	func() {
 		defer func() { seen.panicked = recover() != nil }()
