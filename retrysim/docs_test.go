@@ -138,7 +138,7 @@ func TestCommandsOfThePages(t *testing.T) {
 			t.Errorf("retrysim %s: exit code %d: %s", s.command, code, errs)
 		}
 	}
-	if named["try"] < 3 || named["find"] < 1 || named["serve"] < 1 || named["fit"] < 1 {
+	if named["try"] < 2 || named["find"] < 1 || named["serve"] < 1 || named["fit"] < 1 {
 		t.Errorf("the pages name %v", named)
 	}
 }
