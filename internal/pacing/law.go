@@ -10,32 +10,42 @@ import (
 // The constants of the law. Those without a reason are fitted: chosen by simulations of
 // quotas on some seeds, and tested on others.
 const (
-	quiet   = 10 * time.Second       // without waits and throttled attempts, before a Pacer is open
-	slow    = 8                      // attempts whose time that takes too: at a low rate ten seconds show nothing
-	known   = 5 * time.Minute        // for which an open Pacer remembers its rate
-	lowest  = 1. / 20                // attempts per second
-	highest = 1e9                    // which is no limit: but an infinite rate could never fall
-	counts  = 10 * time.Second       // in which what is counted fades by the factor e
-	trips   = 1.5                    // throttled attempts that end the counting: two, of which the first has faded by half
-	enough  = .272                   // share of throttled attempts from which on a hint holds all: of 8 % strays one in some 10 000 comes so far
-	some    = 1. / 8                 // share that ends the counting
-	briefly = 100 * time.Millisecond // is too short to tell a rate
-	burst   = 2 * lateness           // is too short to tell what a cut has done: a late timer lets many start at once
-	several = 16                     // throttled attempts that were under way: fewer may be chance
-	flooded = 2. / 5                 // share of several throttled attempts that were under way, and of those since, that holds all; fitted
-	slowest = 8                      // times as slow do attempts start after a hold of so many seconds and as many more
-	memory  = 16                     // attempts of which share is the throttled part
-	each    = .0015                  // of the rate is gained with each attempt, while others wait
-	fast    = .15                    // of the rate is gained so in a second, at most
-	calmly  = 75                     // square root of the time in which a gain per second grows by 1
-	fallen  = 1. / 2                 // of the rate before its cuts, below which it grows back faster
-	drought = 8                      // throttled attempts in a row, after which the rate that passes is not known; fitted
-	prompt  = .3                     // seconds: the later refusals come, beyond that, the slower does the rate grow
-	regain  = 30                     // seconds in which that gain per second grows by 1, at a rate e times lower
-	forget  = 30                     // seconds in which the rate before the cuts falls by the factor e
-	window  = 128                    // attempts of which the longer share is the throttled part
-	lower   = 1. / 2                 // of the rate before the cuts is tried: a quota that is the reason throttles far less, or nothing
-	seek    = .02                    // of the rate is gained in a second in a respite; fitted
+	lowestRate  = 1. / 20 // attempts per second
+	highestRate = 1e9     // which is no limit: but an infinite rate could never fall
+
+	// While it counts:
+	countFade   = 10 * time.Second       // in which what is counted fades by the factor e
+	countLosses = 1.5                    // throttled attempts that end the counting: two, of which the first has faded by half
+	countShare  = 1. / 8                 // share that ends the counting
+	countLeast  = 100 * time.Millisecond // is too short to tell a rate
+	floodLosses = 16                     // throttled attempts that were under way: fewer may be chance
+	floodShare  = 2. / 5                 // share of so many that were under way, and of those since, that holds all; fitted
+
+	// After a hold, for which all wait:
+	hintShare      = .272 // share of throttled attempts from which on a hint holds all: of 8 % strays one in some 10 000 comes so far
+	releaseSlowest = 8    // times as slow do attempts start after a hold of so many seconds and as many more
+
+	// For a cut of the rate:
+	shareMemory  = 16           // attempts of which law.share is the throttled part,
+	recentMemory = 128          // and law.recent, the longer one
+	cutApart     = 2 * timerLag // is too short to tell what a cut has done: a late timer lets many start at once
+	trialPart    = 1. / 2       // of the rate before the cuts is tried: a quota that is the reason throttles far less, or nothing
+	droughtRow   = 8            // throttled attempts in a row, after which the rate that passes is not known; fitted
+
+	// For the gain of the rate while attempts wait:
+	gainPerStart = .0015  // of the rate, with each attempt,
+	gainMost     = .15    // but in a second no more than this
+	gainCalm     = 75     // square root of the seconds in which the gain per second grows by 1
+	gainBack     = 30     // seconds in which the gain per second grows by 1, at a rate e times lower than deepCut
+	gainRespite  = .02    // of the rate, in a second of a respite; fitted
+	deepCut      = 1. / 2 // of the rate before its cuts, below which it grows back faster
+	peakFade     = 30     // seconds in which the rate before the cuts falls by the factor e
+	promptDelay  = .3     // seconds: the later refusals come, beyond that, the slower does the rate grow
+
+	// For its end:
+	openAfter  = 10 * time.Second // without waits and throttled attempts, before a Pacer is open
+	openStarts = 8                // attempts whose time that takes too: at a low rate ten seconds show nothing
+	rateMemory = 5 * time.Minute  // for which an open Pacer remembers its rate
 )
 
 // Trials are rare: a process has few attempts, and the growth makes up for what is throttled, up
@@ -54,28 +64,38 @@ const (
 // law says how fast attempts may start, by what became of others. It is arithmetic: it
 // knows no clock and no queue.
 type law struct {
-	state state
-	round uint64    // counts how often the rate was lowered
-	rate  float64   // attempts per second; the last one known while it is open
-	ramp  float64   // the rate after a hold, to which it doubles each two seconds, or in late if that is more
-	was   float64   // the highest rate before the recent cuts; 0 before the first
-	share float64   // of the recent attempts, those that were throttled
-	came  float64   // attempts per second when they were counted last
-	row   int       // attempts that were throttled one after another
-	late  float64   // seconds until an attempt was throttled, recently
-	calm  float64   // seconds since the last throttled attempt in which attempts waited, and none was held
-	busy  time.Time // when an attempt last had to wait, or was throttled
+	state  state
+	since  time.Time // when counting or a hold began, or of the latest cut
+	busy   time.Time // when an attempt last had to wait, or was throttled
+	round  uint64    // counts how often the rate was lowered
+	oldest uint64    // the round when counting or a hold began: attempts of earlier ones were under way
 
-	// Since counting or a hold began:
-	since  time.Time // or the latest cut
-	oldest uint64    // the round then
-	recent sample    // attempts of the last seconds; while it is paced, the last ones, a window of them
-	took   float64   // seconds in which they started
-	under  float64   // throttled attempts of the last seconds that were under way before
+	rate     float64 // attempts per second; the last one known while it is open
+	ramp     float64 // the rate after a hold, to which it doubles each two seconds, or in delay if that is more
+	calm     float64 // seconds since the last throttled attempt in which attempts waited, and none was held
+	arrivals float64 // attempts per second when they were counted last
+	delay    float64 // seconds until an attempt was throttled, recently
 
-	trial  trial.Trial   // is the rate the reason?
-	spare  trial.Respite // if it is not
-	passed float64       // attempts since one was throttled
+	share  float64 // of the latest attempts, those that were throttled
+	recent sample  // attempts of the last seconds; while it is paced, the last ones, more than of share
+	passed float64 // attempts since one was throttled
+
+	census census // while it is counting
+	cuts   cuts   // while it is paced
+}
+
+// census is what is counted, but for law.recent, before there is a rate. All of it fades.
+type census struct {
+	seconds    float64 // in which the attempts of law.recent started
+	stragglers float64 // throttled attempts that were under way before
+}
+
+// cuts is what was seen of the rate while it was lowered.
+type cuts struct {
+	peak    float64       // the highest rate before the recent cuts; 0 before the first
+	row     int           // attempts that were throttled one after another
+	trial   trial.Trial   // is the rate the reason?
+	respite trial.Respite // if it is not
 }
 
 // sample is some attempts, and how many of them were throttled.
@@ -83,8 +103,11 @@ type sample struct{ sent, lost float64 }
 
 func (s sample) share() float64 { return min(s.lost/max(s.sent, 1), 1) }
 
-// limit keeps the share, but of so many attempts at most.
-func (s *sample) limit(n float64) {
+// lose notes that one of them was throttled.
+func (s *sample) lose() { s.lost = min(s.lost+1, s.sent) }
+
+// shorten keeps the share, but of so many attempts at most.
+func (s *sample) shorten(n float64) {
 	if s.sent > n {
 		s.sent, s.lost = n, s.lost*n/s.sent
 	}
@@ -99,29 +122,29 @@ func (l *law) lapse(seconds float64, waited bool) {
 		if waited {
 			l.grow(seconds)
 		}
-		l.spare.Left = max(l.spare.Left-seconds, 0)
+		l.cuts.respite.Left = max(l.cuts.respite.Left-seconds, 0)
 	}
 }
 
 // fade lets what was counted fade. Attempts that start, those that come back throttled and
 // the time fade alike: how long an answer takes does not matter.
 func (l *law) fade(seconds float64) {
-	f := math.Exp(-seconds / counts.Seconds())
-	l.recent.sent, l.recent.lost, l.under = l.recent.sent*f, l.recent.lost*f, l.under*f
-	l.took = l.took*f + counts.Seconds()*(1-f)
+	f := math.Exp(-seconds / countFade.Seconds())
+	l.recent.sent, l.recent.lost, l.census.stragglers = l.recent.sent*f, l.recent.lost*f, l.census.stragglers*f
+	l.census.seconds = l.census.seconds*f + countFade.Seconds()*(1-f)
 }
 
 // start notes that an attempt has started.
 func (l *law) start() {
-	l.share -= l.share / memory
+	l.share -= l.share / shareMemory
 	l.passed++
 	l.recent.sent++
 	if l.state == counting {
 		return
 	}
-	l.recent.limit(window)
-	if l.trial.Round > 0 {
-		l.trial.Sent++
+	l.recent.shorten(recentMemory)
+	if l.cuts.trial.Round > 0 {
+		l.cuts.trial.Sent++
 		l.judge()
 	}
 }
@@ -131,11 +154,11 @@ func (l *law) unstart(round uint64) {
 	if round < l.oldest {
 		return
 	}
-	l.share = min(l.share/(1-1./memory), 1)
+	l.share = min(l.share/(1-1./shareMemory), 1)
 	l.passed = max(l.passed-1, 0)
 	l.recent.sent = max(l.recent.sent-1, l.recent.lost)
-	if l.trial.Round > 0 && float64(round) >= l.trial.Round {
-		l.trial.Sent = max(l.trial.Sent-1, 0)
+	if l.cuts.trial.Round > 0 && float64(round) >= l.cuts.trial.Round {
+		l.cuts.trial.Sent = max(l.cuts.trial.Sent-1, 0)
 	}
 }
 
@@ -143,8 +166,8 @@ func (l *law) unstart(round uint64) {
 // attempts.
 func (l *law) throttled(now time.Time, r Refusal) (holds bool) {
 	round := r.Round
-	l.late += (r.Took.Seconds() - l.late) / memory
-	remembered := l.rate > 0 && now.Sub(l.busy) < known
+	l.delay += (r.Took.Seconds() - l.delay) / shareMemory
+	remembered := l.rate > 0 && now.Sub(l.busy) < rateMemory
 	l.busy, l.calm = now, 0
 	switch {
 	case l.state == open:
@@ -162,43 +185,43 @@ func (l *law) throttled(now time.Time, r Refusal) (holds bool) {
 }
 
 // obeys reports whether so many of the last attempts were throttled that a hint holds all.
-func (l *law) obeys() bool { return l.share >= enough+l.spare.Unrelated() }
+func (l *law) obeys() bool { return l.share >= hintShare+l.cuts.respite.Unrelated() }
 
 // throttledOpen begins to count, or goes on at a rate that is remembered.
 func (l *law) throttledOpen(now time.Time, remembered bool) {
 	l.count(now)
 	if remembered {
-		l.state, l.share = paced, some
+		l.state, l.share = paced, countShare
 	}
 }
 
 // throttledCounting begins to pace if enough of what was counted is throttled, and reports
 // whether it does.
 func (l *law) throttledCounting(now time.Time) (paces bool) {
-	l.recent.lost = min(l.recent.lost+1, l.recent.sent)
-	if l.recent.lost < trips || l.recent.share() < some || now.Sub(l.since) < briefly {
+	l.recent.lose()
+	if l.recent.lost < countLosses || l.recent.share() < countShare || now.Sub(l.since) < countLeast {
 		return false
 	}
 	l.share = l.recent.share()
-	l.came = l.recent.sent / l.took
-	l.set(now, max(l.recent.sent-l.recent.lost, 1)/l.took)
-	l.recent.limit(window)
+	l.arrivals = l.recent.sent / l.census.seconds
+	l.set(now, max(l.recent.sent-l.recent.lost, 1)/l.census.seconds)
+	l.recent.shorten(recentMemory)
 	l.passed = 0
 	return true
 }
 
 // throttledPaced lowers the rate, and then begins anew to count those that pass.
 func (l *law) throttledPaced(now time.Time, round uint64) {
-	l.recent.lost = min(l.recent.lost+1, l.recent.sent)
-	l.refused(now, round)
-	l.row++
+	l.recent.lose()
+	l.cut(now, round)
+	l.cuts.row++
 	if l.passed > 1 {
-		l.row = 0
+		l.cuts.row = 0
 	}
-	if l.row >= drought {
-		l.was = max(l.was, l.came)
+	if l.cuts.row >= droughtRow {
+		l.cuts.peak = max(l.cuts.peak, l.arrivals)
 	}
-	l.share = min(l.share+1./memory, 1) // more at once: many were under way
+	l.share = min(l.share+1./shareMemory, 1) // more at once: many were under way
 	l.passed = 0
 }
 
@@ -206,68 +229,69 @@ func (l *law) throttledPaced(now time.Time, round uint64) {
 func (l *law) count(now time.Time) {
 	l.round++
 	l.state, l.oldest, l.since, l.share = counting, l.round, now, 0
-	l.recent, l.took, l.under, l.passed = sample{}, 0, 0, 0
+	l.recent, l.census, l.passed = sample{}, census{}, 0
 }
 
 // flood notes that an attempt was throttled which was under way when the counting began, and
 // reports whether a hint is to hold all. How many such there were is not known, but as many
 // end in some time as start, if nothing changes.
 func (l *law) flood() bool {
-	l.under++
-	return l.under >= several && l.under >= flooded*(l.under+l.recent.sent)
+	l.census.stragglers++
+	return l.census.stragglers >= floodLosses && l.census.stragglers >= floodShare*(l.census.stragglers+l.recent.sent)
 }
 
-// refused lowers the rate after a throttled attempt, unless another one of its round has.
-func (l *law) refused(now time.Time, round uint64) {
-	cut := round == l.round && now.Sub(l.since) >= burst
-	l.spare.Doubt(l.passed)
+// cut lowers the rate after a throttled attempt, unless another one of its round has, or a trial or
+// a respite says otherwise.
+func (l *law) cut(now time.Time, round uint64) {
+	due := round == l.round && now.Sub(l.since) >= cutApart
+	l.cuts.respite.Doubt(l.passed)
 	share := l.recent.share()
 	switch {
-	case l.spare.Left > 0:
-		if x := l.spare.Excess(share, window); x > 0 && cut {
+	case l.cuts.respite.Left > 0:
+		if x := l.cuts.respite.Excess(share, recentMemory); x > 0 && due {
 			l.set(now, l.rate*(1-trial.Loss(x)))
 		}
 		return
-	case l.trial.Round > 0:
-		if float64(round) >= l.trial.Round { // it had not started before
-			l.trial.Note(1)
+	case l.cuts.trial.Round > 0:
+		if float64(round) >= l.cuts.trial.Round { // it had not started before
+			l.cuts.trial.Note(1)
 		}
 		return
 	}
-	l.trial.Doubt(trials, l.rate, l.passed, share)
-	if !cut {
+	l.cuts.trial.Doubt(trials, l.rate, l.passed, share)
+	if !due {
 		return
 	}
 	rate := l.rate * (1 - trial.Loss(l.share))
-	if l.trial.Due(trials, rate, share) {
-		l.trial.Begin(float64(l.round+1), l.rate, rate, share)
-		rate = min(lower*l.trial.Top, l.rate)
+	if l.cuts.trial.Due(trials, rate, share) {
+		l.cuts.trial.Begin(float64(l.round+1), l.rate, rate, share)
+		rate = min(trialPart*l.cuts.trial.Top, l.rate)
 	}
 	l.set(now, rate)
 }
 
 // judge ends a trial if it shows enough.
 func (l *law) judge() {
-	t := l.trial
+	t := l.cuts.trial
 	switch t.Verdict() {
 	case trial.Undecided:
 		return
 	case trial.Same:
-		l.spare.Begin(t)
+		l.cuts.respite.Begin(t)
 		l.rate = t.Top
-		l.recent = sample{window, window * l.spare.Base}
+		l.recent = sample{recentMemory, recentMemory * l.cuts.respite.Base}
 	case trial.Other:
-		l.spare.Verdicts /= 2
+		l.cuts.respite.Verdicts /= 2
 		l.rate = t.After(l.rate)
 	}
-	l.trial = trial.Trial{}
+	l.cuts.trial = trial.Trial{}
 	l.round++
 }
 
 // hold begins a hold before the rate is known.
 func (l *law) hold(now time.Time) {
 	l.count(now)
-	l.state, l.share = held, some
+	l.state, l.share = held, countShare
 }
 
 // release ends such a hold. Attempts of a size have come since the first: they start at twice
@@ -276,17 +300,17 @@ func (l *law) hold(now time.Time) {
 func (l *law) release(now time.Time, size float64, first time.Time) {
 	l.busy = now
 	rate := 2 * size / max(now.Sub(first).Seconds(), 1)
-	unknown := max(now.Sub(l.since).Seconds(), l.late)
-	l.set(now, rate/min(max(unknown/2, 1), slowest))
+	unknown := max(now.Sub(l.since).Seconds(), l.delay)
+	l.set(now, rate/min(max(unknown/2, 1), releaseSlowest))
 	l.ramp = rate
 }
 
 // set changes the rate, and begins a round.
 func (l *law) set(now time.Time, rate float64) {
 	if l.state == paced {
-		l.was = max(l.was, l.rate)
+		l.cuts.peak = max(l.cuts.peak, l.rate)
 	}
-	l.state, l.rate, l.ramp = paced, max(rate, lowest), 0
+	l.state, l.rate, l.ramp = paced, max(rate, lowestRate), 0
 	l.round++
 	l.since = now
 }
@@ -302,38 +326,38 @@ func (l *law) begin(now time.Time, rate float64) {
 // throttled says that the rate is too low.
 func (l *law) grow(seconds float64) {
 	l.calm += seconds
-	if l.trial.Round > 0 {
+	if l.cuts.trial.Round > 0 {
 		return // its attempts start at one rate
 	}
 	if l.rate < l.ramp {
-		l.rate = min(l.rate*math.Exp2(seconds/max(2, l.late)), l.ramp)
+		l.rate = min(l.rate*math.Exp2(seconds/max(2, l.delay)), l.ramp)
 		return
 	}
 	// While all attempts are throttled, the server is down or has closed. That says nothing about
 	// the rate that it accepts later, so the rate before is not forgotten.
-	if l.row < drought {
-		l.was -= l.was * min(seconds/forget, 1)
+	if l.cuts.row < droughtRow {
+		l.cuts.peak -= l.cuts.peak * min(seconds/peakFade, 1)
 	}
 	// This makes up for what attempts cost that are throttled whatever the rate is, up to one in
 	// twenty.
-	gain := min(each*l.rate, fast)
+	gain := min(gainPerStart*l.rate, gainMost)
 	// This lets slow processes and fast ones find the same rate: fast ones are throttled more often.
-	gain += l.calm / (calmly * calmly)
+	gain += l.calm / (gainCalm * gainCalm)
 	// This brings a process back that lost nearly all of its rate by chance, when the quota was used
 	// up: below half of the rate before its recent cuts it grows the faster the more it has lost. A
 	// second without a throttled attempt says less if hardly one started in it, so below one attempt
 	// per second it grows by less.
-	if lost := l.was * fallen / l.rate; lost > 1 {
-		gain += math.Log(lost) * l.calm / regain * min(l.rate, 1)
+	if lost := l.cuts.peak * deepCut / l.rate; lost > 1 {
+		gain += math.Log(lost) * l.calm / gainBack * min(l.rate, 1)
 	}
 	// A rate that is not the reason may have been too low for what comes, and calm does not show that.
-	if l.spare.Seeks(l.rate) {
-		gain += seek
+	if l.cuts.respite.Seeks(l.rate) {
+		gain += gainRespite
 	}
 	// What the rate gains before its first refusal is known is too much, so the gain in that time stays
 	// the same however late refusals come.
-	gain /= max(l.late/prompt, 1)
-	l.rate = min(l.rate+l.rate*min(seconds*gain, 1), highest)
+	gain /= max(l.delay/promptDelay, 1)
+	l.rate = min(l.rate+l.rate*min(seconds*gain, 1), highestRate)
 }
 
 // calmed reports whether nothing more is to be expected, if nothing waits.
@@ -341,15 +365,12 @@ func (l *law) calmed(now time.Time) bool {
 	calm := now.Sub(l.busy)
 	switch l.state {
 	case counting:
-		return calm > quiet
+		return calm > openAfter
 	case paced:
-		return calm > quiet+inSeconds(slow/l.rate)
+		return calm > openAfter+inSeconds(openStarts/l.rate)
 	}
 	return false
 }
 
 // open forgets what is not of use to the next round.
-func (l *law) open() {
-	l.state, l.was, l.row = open, 0, 0
-	l.trial, l.spare = trial.Trial{}, trial.Respite{}
-}
+func (l *law) open() { l.state, l.cuts = open, cuts{} }

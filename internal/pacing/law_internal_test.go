@@ -14,7 +14,7 @@ var noon = time.Unix(1e9, 0)
 func spared() law {
 	return law{
 		state: paced, rate: 10, round: 5, since: noon.Add(-time.Second), busy: noon,
-		recent: sample{window, window / 8}, spare: trial.Respite{Left: 20, Base: 1. / 8, Again: 10, Verdicts: 4},
+		recent: sample{recentMemory, recentMemory / 8}, cuts: cuts{respite: trial.Respite{Left: 20, Base: 1. / 8, Again: 10, Verdicts: 4}},
 	}
 }
 
@@ -23,11 +23,11 @@ func near(got, want float64) bool { return math.Abs(got-want) <= 1e-9*math.Abs(w
 // A respite takes time, and ends at once with a gap in which seven throttled attempts were due.
 func TestRespite(t *testing.T) {
 	l := spared()
-	if l.lapse(5, false); l.spare.Left != 15 {
-		t.Errorf("%v s are left of 20 after 5", l.spare.Left)
+	if l.lapse(5, false); l.cuts.respite.Left != 15 {
+		t.Errorf("%v s are left of 20 after 5", l.cuts.respite.Left)
 	}
-	if l.lapse(1000, false); l.spare.Left != 0 {
-		t.Errorf("%v s are left", l.spare.Left)
+	if l.lapse(1000, false); l.cuts.respite.Left != 0 {
+		t.Errorf("%v s are left", l.cuts.respite.Left)
 	}
 	for starts, ends := range map[int]bool{40: false, 56: false, 57: true, 200: true} {
 		l := spared()
@@ -35,22 +35,22 @@ func TestRespite(t *testing.T) {
 			l.start()
 		}
 		l.throttled(noon, Refusal{Round: l.round})
-		if ended := l.spare.Left == 0; ended != ends || ended != (l.spare.Verdicts == 0) {
-			t.Errorf("after %d attempts without a throttled one: %v s and %v verdicts", starts, l.spare.Left, l.spare.Verdicts)
+		if ended := l.cuts.respite.Left == 0; ended != ends || ended != (l.cuts.respite.Verdicts == 0) {
+			t.Errorf("after %d attempts without a throttled one: %v s and %v verdicts", starts, l.cuts.respite.Left, l.cuts.respite.Verdicts)
 		}
 		if l.passed != 0 {
 			t.Errorf("%v passed since one was throttled", l.passed)
 		}
 	}
 	l = spared()
-	l.passed, l.spare.Left = 57, .5
-	if l.throttled(noon, Refusal{Round: l.round}); l.spare.Left != 0 || l.spare.Verdicts != 0 {
+	l.passed, l.cuts.respite.Left = 57, .5
+	if l.throttled(noon, Refusal{Round: l.round}); l.cuts.respite.Left != 0 || l.cuts.respite.Verdicts != 0 {
 		t.Errorf("a gap in the last second of a respite: %+v", l)
 	}
 	// Without a respite there is no gap.
-	l = law{state: paced, rate: 10, round: 5, spare: trial.Respite{Base: 1. / 8, Verdicts: 2}, passed: 1000}
-	if l.throttled(noon, Refusal{Round: 5}); l.spare.Verdicts != 2 {
-		t.Errorf("%v verdicts, want 2", l.spare.Verdicts)
+	l = law{state: paced, rate: 10, round: 5, cuts: cuts{respite: trial.Respite{Base: 1. / 8, Verdicts: 2}}, passed: 1000}
+	if l.throttled(noon, Refusal{Round: 5}); l.cuts.respite.Verdicts != 2 {
+		t.Errorf("%v verdicts, want 2", l.cuts.respite.Verdicts)
 	}
 }
 
@@ -62,22 +62,22 @@ func TestCutsInARespite(t *testing.T) {
 		late bool // the cut before was long ago, and the attempt is of this round
 		cuts bool
 	}{
-		{window / 8, true, false}, {18, true, false}, {23, true, true}, {40, true, true}, {40, false, false},
+		{recentMemory / 8, true, false}, {18, true, false}, {23, true, true}, {40, true, true}, {40, false, false},
 	} {
 		l := spared()
 		l.recent.lost = tt.lost
 		round := l.round
 		if !tt.late {
-			l.since = noon.Add(-burst + 1)
+			l.since = noon.Add(-cutApart + 1)
 		}
 		l.throttled(noon, Refusal{Round: round})
-		if cut := l.rate < 10; cut != tt.cuts || cut != (l.round > round) || l.rate < 5 || l.trial != (trial.Trial{}) {
+		if cut := l.rate < 10; cut != tt.cuts || cut != (l.round > round) || l.rate < 5 || l.cuts.trial != (trial.Trial{}) {
 			t.Errorf("%v of 128: a rate of %v", tt.lost, l.rate)
 		}
 	}
 	l := spared()
-	l.recent.lost, l.spare.Left = 40, .5
-	if l.throttled(noon, Refusal{Round: l.round}); l.rate >= 10 || l.trial != (trial.Trial{}) {
+	l.recent.lost, l.cuts.respite.Left = 40, .5
+	if l.throttled(noon, Refusal{Round: l.round}); l.rate >= 10 || l.cuts.trial != (trial.Trial{}) {
 		t.Errorf("in the last second of a respite: %+v", l)
 	}
 	l = spared()
@@ -89,7 +89,7 @@ func TestCutsInARespite(t *testing.T) {
 
 // A cut has to show what it has done before the next.
 func TestCutsAreApart(t *testing.T) {
-	for since, cuts := range map[time.Duration]bool{0: false, burst - 1: false, burst: true, time.Second: true} {
+	for since, cuts := range map[time.Duration]bool{0: false, cutApart - 1: false, cutApart: true, time.Second: true} {
 		l := law{state: paced, rate: 2, round: 5, since: noon.Add(-since), share: .2}
 		if l.throttled(noon, Refusal{Round: 5}); l.rate < 2 != cuts {
 			t.Errorf("%v after a cut: a rate of %v", since, l.rate)
@@ -99,24 +99,24 @@ func TestCutsAreApart(t *testing.T) {
 
 // After a verdict the rate grows up to half more than before the cuts, if attempts wait.
 func TestGrowthInARespite(t *testing.T) {
-	calm := 1. / (calmly * calmly)
+	calm := 1. / (gainCalm * gainCalm)
 	for _, tt := range []struct {
 		rate, spare, gain float64
 	}{
-		{10, 20, each*10 + calm + seek},
-		{14.9, 20, each*14.9 + calm + seek},
-		{10, .5, each*10 + calm + seek},
-		{15, 20, each*15 + calm},
-		{10, 0, each*10 + calm},
+		{10, 20, gainPerStart*10 + calm + gainRespite},
+		{14.9, 20, gainPerStart*14.9 + calm + gainRespite},
+		{10, .5, gainPerStart*10 + calm + gainRespite},
+		{15, 20, gainPerStart*15 + calm},
+		{10, 0, gainPerStart*10 + calm},
 	} {
 		l := spared()
-		l.rate, l.spare.Left = tt.rate, tt.spare
+		l.rate, l.cuts.respite.Left = tt.rate, tt.spare
 		if l.grow(1); !near(l.rate, tt.rate*(1+tt.gain)) {
 			t.Errorf("%v grows to %v in a second, want to %v", tt.rate, l.rate, tt.rate*(1+tt.gain))
 		}
 	}
 	l := spared()
-	l.trial.Round = 5
+	l.cuts.trial.Round = 5
 	if l.grow(1); l.rate != 10 || l.calm != 1 {
 		t.Errorf("in a trial the rate grows to %v", l.rate)
 	}
@@ -124,7 +124,7 @@ func TestGrowthInARespite(t *testing.T) {
 
 // In a respite a hint counts only beyond the share that does not depend on the rate.
 func TestHintsInARespite(t *testing.T) {
-	for share, want := range map[float64]bool{enough - 1./memory - .01: false, enough: false, enough + 1./8: true} {
+	for share, want := range map[float64]bool{hintShare - 1./shareMemory - .01: false, hintShare: false, hintShare + 1./8: true} {
 		l := spared()
 		l.share = share
 		if holds := l.throttled(noon, Refusal{Round: l.round}); holds != want {
@@ -136,12 +136,12 @@ func TestHintsInARespite(t *testing.T) {
 // What was learned of a trial is of no use to the next time the pace begins; the rate is.
 func TestOpenForgetsTrials(t *testing.T) {
 	l := spared()
-	l.was, l.trial = 30, trial.Trial{Top: 3}
+	l.cuts.peak, l.cuts.trial = 30, trial.Trial{Top: 3}
 	l.open()
 	if want := (law{state: open, rate: 10, round: 5, since: l.since, busy: noon, recent: l.recent}); l != want {
 		t.Errorf("%+v, want %+v", l, want)
 	}
-	l.passed, l.took, l.under, l.share = 4, 3, 2, 1
+	l.passed, l.census.seconds, l.census.stragglers, l.share = 4, 3, 2, 1
 	l.count(noon)
 	if want := (law{state: counting, rate: 10, round: 6, oldest: 6, since: noon, busy: noon}); l != want {
 		t.Errorf("%+v, want %+v", l, want)
@@ -150,9 +150,9 @@ func TestOpenForgetsTrials(t *testing.T) {
 
 // All that is counted fades alike.
 func TestCountingFades(t *testing.T) {
-	l := law{state: counting, recent: sample{100, 10}, under: 20}
+	l := law{state: counting, recent: sample{100, 10}, census: census{stragglers: 20}}
 	l.lapse(10, false)
-	if f := 1 / math.E; !near(l.recent.sent, 100*f) || !near(l.recent.lost, 10*f) || !near(l.under, 20*f) || !near(l.took, 10*(1-f)) {
+	if f := 1 / math.E; !near(l.recent.sent, 100*f) || !near(l.recent.lost, 10*f) || !near(l.census.stragglers, 20*f) || !near(l.census.seconds, 10*(1-f)) {
 		t.Errorf("%+v", l)
 	}
 	l = law{recent: sample{10, 3}}
@@ -176,16 +176,16 @@ func TestCountingEndsExactly(t *testing.T) {
 		ends       bool
 	}{
 		{8, 1, time.Second, true}, {8, .5, time.Second, true}, {8, .49, time.Second, false}, {16, 1, time.Second, true}, {17, 1, time.Second, false},
-		{8, 1, briefly, true}, {8, 1, briefly - 1, false},
+		{8, 1, countLeast, true}, {8, 1, countLeast - 1, false},
 	} {
-		l := law{state: counting, round: 3, oldest: 3, since: noon.Add(-tt.after), recent: sample{tt.sent, tt.lost}, took: 2}
+		l := law{state: counting, round: 3, oldest: 3, since: noon.Add(-tt.after), recent: sample{tt.sent, tt.lost}, census: census{seconds: 2}}
 		l.throttled(noon, Refusal{Round: 3})
 		if ended := l.state == paced; ended != tt.ends || ended && (!near(l.rate, max(tt.sent-tt.lost-1, 1)/2) || l.round != 4) {
 			t.Errorf("%v of %v after %v: %+v", tt.lost+1, tt.sent, tt.after, l)
 		}
 	}
-	l := law{state: counting, round: 3, oldest: 3, since: noon.Add(-time.Minute), recent: sample{300, 60}, took: 10}
-	if l.throttled(noon, Refusal{Round: 3}); l.recent.sent != window || !near(l.recent.lost, 61*window/300.) {
+	l := law{state: counting, round: 3, oldest: 3, since: noon.Add(-time.Minute), recent: sample{300, 60}, census: census{seconds: 10}}
+	if l.throttled(noon, Refusal{Round: 3}); l.recent.sent != recentMemory || !near(l.recent.lost, 61*recentMemory/300.) {
 		t.Errorf("%+v are remembered of 300", l.recent)
 	}
 }
@@ -196,8 +196,8 @@ func TestFlood(t *testing.T) {
 		under, sent float64
 		holds       bool
 	}{{14, 0, false}, {15, 0, true}, {15, 24, true}, {15, 24.1, false}} {
-		l := law{state: counting, round: 3, oldest: 3, under: tt.under, recent: sample{sent: tt.sent}}
-		if holds := l.throttled(noon, Refusal{Round: 2}); holds != tt.holds || l.under != tt.under+1 {
+		l := law{state: counting, round: 3, oldest: 3, census: census{stragglers: tt.under}, recent: sample{sent: tt.sent}}
+		if holds := l.throttled(noon, Refusal{Round: 2}); holds != tt.holds || l.census.stragglers != tt.under+1 {
 			t.Errorf("%v and %v since: holds %v", tt.under+1, tt.sent, holds)
 		}
 	}
@@ -205,8 +205,8 @@ func TestFlood(t *testing.T) {
 	if before := l; l.throttled(noon, Refusal{Round: 3}) || l.round != before.round || l.state != held {
 		t.Errorf("in a hold: %+v", l)
 	}
-	l = law{state: paced, round: 3, oldest: 3, under: 40}
-	if l.throttled(noon, Refusal{Round: 2}) || l.under != 40 {
+	l = law{state: paced, round: 3, oldest: 3, census: census{stragglers: 40}}
+	if l.throttled(noon, Refusal{Round: 2}) || l.census.stragglers != 40 {
 		t.Error("held by attempts of before")
 	}
 }
@@ -218,21 +218,21 @@ func TestReleaseAndForget(t *testing.T) {
 		t.Errorf("three in a tenth of a second start at %v, up to %v", l.rate, l.ramp)
 	}
 	// Refusals that come late count as a long hold does: what starts before is too much.
-	l = law{state: held, since: noon, late: 10}
+	l = law{state: held, since: noon, delay: 10}
 	if l.release(noon.Add(time.Second), 3, noon.Add(900*time.Millisecond)); !near(l.rate, 6./5) || l.ramp != 6 {
 		t.Errorf("if refusals take ten seconds, three start at %v, up to %v", l.rate, l.ramp)
 	}
 	if l.grow(10); !near(l.rate, 12./5) {
 		t.Errorf("ten seconds later the rate is %v, want twice as much", l.rate)
 	}
-	l = law{state: paced, rate: 10, was: 100}
-	if l.grow(forget * 2); l.was != 0 {
-		t.Errorf("%v is remembered after a minute", l.was)
+	l = law{state: paced, rate: 10, cuts: cuts{peak: 100}}
+	if l.grow(peakFade * 2); l.cuts.peak != 0 {
+		t.Errorf("%v is remembered after a minute", l.cuts.peak)
 	}
-	for was, more := range map[float64]bool{20: false, 20. * forget / (forget - 1.): false, 30: true} {
-		l := law{state: paced, rate: 10, was: was}
+	for was, more := range map[float64]bool{20: false, 20. * peakFade / (peakFade - 1.): false, 30: true} {
+		l := law{state: paced, rate: 10, cuts: cuts{peak: was}}
 		l.grow(1)
-		if want := 10 * (1 + each*10 + 1./(calmly*calmly)); l.rate > want*(1+1e-9) != more {
+		if want := 10 * (1 + gainPerStart*10 + 1./(gainCalm*gainCalm)); l.rate > want*(1+1e-9) != more {
 			t.Errorf("a rate of 10 that was %v grows to %v, want more than %v: %v", was, l.rate, want, more)
 		}
 	}
@@ -241,20 +241,20 @@ func TestReleaseAndForget(t *testing.T) {
 // Eight throttled attempts in a row say that the server has closed: the rate at which attempts
 // came before is that to which the rate grows back, and is not forgotten meanwhile.
 func TestDrought(t *testing.T) {
-	closed := func() law { return law{state: paced, rate: 1, round: 5, since: noon, came: 16} }
+	closed := func() law { return law{state: paced, rate: 1, round: 5, since: noon, arrivals: 16} }
 	for row, want := range map[int]float64{7: 1, 8: 16, 9: 16} {
 		l := closed()
 		for range row {
 			l.start()
 			l.throttled(noon.Add(-time.Hour), Refusal{Round: l.round}) // no cut
 		}
-		l.was = max(l.was, l.rate)
-		if l.was != want || l.row != row {
-			t.Errorf("after %d in a row the rate before is %v, want %v", row, l.was, want)
+		l.cuts.peak = max(l.cuts.peak, l.rate)
+		if l.cuts.peak != want || l.cuts.row != row {
+			t.Errorf("after %d in a row the rate before is %v, want %v", row, l.cuts.peak, want)
 		}
-		before := l.was
-		if l.grow(3); (l.was == before) != (row >= 8) {
-			t.Errorf("after %d in a row %v is left of %v", row, l.was, before)
+		before := l.cuts.peak
+		if l.grow(3); (l.cuts.peak == before) != (row >= 8) {
+			t.Errorf("after %d in a row %v is left of %v", row, l.cuts.peak, before)
 		}
 	}
 	l := closed()
@@ -263,12 +263,12 @@ func TestDrought(t *testing.T) {
 		l.start()
 		l.throttled(noon.Add(-time.Hour), Refusal{Round: l.round})
 	}
-	if l.row != 0 || l.was != 0 {
+	if l.cuts.row != 0 || l.cuts.peak != 0 {
 		t.Errorf("%+v though some pass", l)
 	}
-	l = law{state: counting, round: 3, oldest: 3, since: noon.Add(-time.Minute), recent: sample{20, 10}, took: 4}
-	if l.throttled(noon, Refusal{Round: 3}); l.came != 5 {
-		t.Errorf("twenty in four seconds came at %v", l.came)
+	l = law{state: counting, round: 3, oldest: 3, since: noon.Add(-time.Minute), recent: sample{20, 10}, census: census{seconds: 4}}
+	if l.throttled(noon, Refusal{Round: 3}); l.arrivals != 5 {
+		t.Errorf("twenty in four seconds came at %v", l.arrivals)
 	}
 }
 
@@ -279,7 +279,7 @@ func TestGrowsByLessIfRefusalsComeLate(t *testing.T) {
 		for range 400 {
 			l.throttled(noon, Refusal{Took: late, Round: 0})
 		}
-		l.calm, l.was, l.rate = -1, 0, 10 // so that calm gains nothing in this second
+		l.calm, l.cuts.peak, l.rate = -1, 0, 10 // so that calm gains nothing in this second
 		if l.grow(1); math.Abs(l.rate/10-1-want) > 1e-6 {
 			t.Errorf("refusals after %v: it grows by %v in a second, want %v", late, l.rate/10-1, want)
 		}

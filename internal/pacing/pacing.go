@@ -10,7 +10,7 @@ import (
 const (
 	maxHold  = time.Minute           // the longest hold for a hint
 	spread   = .25                   // of a hold, by which its end differs from one process to another
-	lateness = 10 * time.Millisecond // of a timer, that is made up for
+	timerLag = 10 * time.Millisecond // of a timer, that is made up for
 	urgent   = 4 * time.Second       // patience of the most urgent; of the next 16 times, and 256 times that
 	classes  = 4                     // of urgency
 	fifth    = 5                     // one turn in so many goes to who came first
@@ -360,7 +360,7 @@ func (p *Pacer[T]) pay(seconds float64) {
 	}
 	saved := 0.
 	if p.Len() > 0 {
-		saved = p.law.rate * lateness.Seconds()
+		saved = p.law.rate * timerLag.Seconds()
 	}
 	p.debt = max(p.debt-seconds*p.law.rate, -saved)
 }

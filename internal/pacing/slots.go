@@ -229,7 +229,7 @@ func (k *told) adapt(seconds float64) {
 	switch {
 	case !k.fails || k.ended[0] == 0:
 	case k.refused[0] > 0:
-		k.own = max(k.own*backOff, min(k.own, lowest))
+		k.own = max(k.own*backOff, min(k.own, lowestRate))
 	case k.own < k.was: // by time: at a low rate few attempts end
 		k.own = min(k.own*math.Pow(backOn, seconds), k.was)
 	default:

@@ -10,9 +10,9 @@ import (
 // A trial is of half of the rate before the first cut, or of that after the cuts.
 func TestATrialBegins(t *testing.T) {
 	for rate, want := range map[float64]float64{9: 5, 4: 4} {
-		l := law{state: paced, rate: rate, round: 3, share: 1, trial: trial.Trial{Top: 10, Share: .2}, recent: sample{100, 20}}
-		l.refused(noon, 3)
-		if l.rate != want || l.round != 4 || l.trial != (trial.Trial{Top: 10, Before: rate, Cut: rate / 2, Share: .2, Round: 4}) {
+		l := law{state: paced, rate: rate, round: 3, share: 1, cuts: cuts{trial: trial.Trial{Top: 10, Share: .2}}, recent: sample{100, 20}}
+		l.cut(noon, 3)
+		if l.rate != want || l.round != 4 || l.cuts.trial != (trial.Trial{Top: 10, Before: rate, Cut: rate / 2, Share: .2, Round: 4}) {
 			t.Errorf("%+v", l)
 		}
 	}
@@ -23,7 +23,7 @@ func TestATrialBegins(t *testing.T) {
 func tried(lost float64) law {
 	return law{
 		state: paced, rate: 5, round: 4, since: noon.Add(-time.Second), recent: sample{100, 25},
-		trial: trial.Trial{Top: 10, Before: 9, Cut: 7, Share: .25, Round: 4, Seen: 1, Sent: 47, Lost: lost},
+		cuts: cuts{trial: trial.Trial{Top: 10, Before: 9, Cut: 7, Share: .25, Round: 4, Seen: 1, Sent: 47, Lost: lost}},
 	}
 }
 
@@ -32,11 +32,11 @@ func TestTheSameAtHalfOfTheRate(t *testing.T) {
 	for i, spare := range []float64{20, 40, 80, 160, 160} {
 		l.start() // twelve were due
 		base := (.25 + 10./48) / 2
-		if l.rate != 10 || l.spare.Again != 10 || !near(l.spare.Base, base) || l.spare.Left != spare || l.round != 5 || l.trial != (trial.Trial{}) || !near(l.recent.share(), base) || l.recent.sent != window {
+		if l.rate != 10 || l.cuts.respite.Again != 10 || !near(l.cuts.respite.Base, base) || l.cuts.respite.Left != spare || l.round != 5 || l.cuts.trial != (trial.Trial{}) || !near(l.recent.share(), base) || l.recent.sent != recentMemory {
 			t.Fatalf("verdict %d: %+v", i+1, l)
 		}
 		next := tried(10)
-		next.spare.Verdicts = l.spare.Verdicts
+		next.cuts.respite.Verdicts = l.cuts.respite.Verdicts
 		l = next
 	}
 }
@@ -49,15 +49,15 @@ func TestLessAtHalfOfTheRate(t *testing.T) {
 		17: 10 * (1 - 17./48), 30: 5,
 	} {
 		l := tried(lost)
-		l.spare.Verdicts = 4
+		l.cuts.respite.Verdicts = 4
 		l.start()
-		if !near(l.rate, want) || l.spare.Left != 0 || l.spare.Verdicts != 2 || l.round != 5 || l.trial != (trial.Trial{}) {
+		if !near(l.rate, want) || l.cuts.respite.Left != 0 || l.cuts.respite.Verdicts != 2 || l.round != 5 || l.cuts.trial != (trial.Trial{}) {
 			t.Errorf("%v of 48 throttled: %+v, want a rate of %v", lost, l, want)
 		}
 	}
 	l := tried(3)
-	l.trial.Sent = 40
-	if l.start(); l.trial.Sent != 41 || l.rate != 5 || l.round != 4 {
+	l.cuts.trial.Sent = 40
+	if l.start(); l.cuts.trial.Sent != 41 || l.rate != 5 || l.round != 4 {
 		t.Errorf("undecided: %+v", l)
 	}
 }
@@ -66,25 +66,25 @@ func TestLessAtHalfOfTheRate(t *testing.T) {
 // one was throttled.
 func TestUnsentAttemptsAreNotOfATrial(t *testing.T) {
 	l := tried(10)
-	l.share, l.passed, l.trial.Sent = .3, 5, 20
+	l.share, l.passed, l.cuts.trial.Sent = .3, 5, 20
 	before := l
 	for range 500 {
 		l.start()
 		l.unstart(l.round)
 	}
-	if !near(l.share, before.share) || l.passed != before.passed || l.trial != before.trial || l.state != paced || l.rate != before.rate {
+	if !near(l.share, before.share) || l.passed != before.passed || l.cuts.trial != before.cuts.trial || l.state != paced || l.rate != before.rate {
 		t.Errorf("%+v, want %+v", l, before)
 	}
 	l.unstart(l.round - 1) // it had started before the trial
-	if l.trial != before.trial {
-		t.Errorf("%+v, want %+v", l.trial, before.trial)
+	if l.cuts.trial != before.cuts.trial {
+		t.Errorf("%+v, want %+v", l.cuts.trial, before.cuts.trial)
 	}
 	l = law{state: counting, round: 3, oldest: 3, recent: sample{10, 3}}
 	if l.unstart(2); l.recent != (sample{10, 3}) {
 		t.Errorf("%+v after one was not sent that had started before the counting", l.recent)
 	}
-	l = law{state: paced, round: 3, share: 1, trial: trial.Trial{Round: 3}}
-	if l.unstart(3); l.share != 1 || l.passed != 0 || l.trial.Sent != 0 {
+	l = law{state: paced, round: 3, share: 1, cuts: cuts{trial: trial.Trial{Round: 3}}}
+	if l.unstart(3); l.share != 1 || l.passed != 0 || l.cuts.trial.Sent != 0 {
 		t.Errorf("%+v", l)
 	}
 }
