@@ -254,16 +254,10 @@ func (j *judge) shown(n errtree.Node, at place) facts {
 	}
 	if n.As != nil && j.MayAsk(n) {
 		for _, t := range shownAs {
-			target := reflect.New(t)
-			if !n.As.As(target.Interface()) {
-				continue
-			}
-			found, _ := target.Elem().Interface().(error)
-			if errtree.IsNil(found) {
-				continue // there are methods that return true and set nothing
-			}
-			if f := j.branch(found, at|shownByAs); f != 0 {
-				return doubted(f)
+			if found := errtree.Ask(n.As, t); found != nil {
+				if f := j.branch(found, at|shownByAs); f != 0 {
+					return doubted(f)
+				}
 			}
 		}
 	}

@@ -282,42 +282,39 @@ func (p passes) Unwrap() error      { return p.err }
 func (p passes) As(target any) bool { return errors.As(p.err, target) }
 
 // What a method As shows is of interest only if Unwrap does not lead there.
-func TestHiddenBelow(t *testing.T) {
+func TestLookFindsWhatOnlyAsShows(t *testing.T) {
 	below, other := leaf("below"), leaf("other")
 	for name, tt := range map[string]struct {
 		err    error
 		hidden error
-		shown  errtree.Shown
+		asked  bool // whether As may show more
 	}{
-		"no method As":                  {below, nil, errtree.ShowsNone},
-		"no error":                      {&node{}, nil, errtree.ShowsNone},
-		"no error, though one is below": {&node{wraps: []error{below}}, nil, errtree.ShowsNone},
-		"what it wraps":                 {passes{below}, nil, errtree.ShowsBelow},
-		"one that is joined":            {&node{wraps: []error{nil, other, below}, shows: below}, nil, errtree.ShowsBelow},
-		"another":                       {&node{wraps: []error{nil, below}, shows: other}, other, errtree.ShowsOther},
-		"another, below none":           {&node{shows: other}, other, errtree.ShowsOther},
-		"of a chain, the first":         {chain{below, other}, below, errtree.ShowsOther},
+		"no method As":                  {below, nil, false},
+		"no error":                      {&node{}, nil, true},
+		"no error, though one is below": {&node{wraps: []error{below}}, nil, true},
+		"what it wraps":                 {passes{below}, nil, false},
+		"one that is joined":            {&node{wraps: []error{nil, other, below}, shows: below}, nil, false},
+		"another":                       {&node{wraps: []error{nil, below}, shows: other}, other, false},
+		"another, below none":           {&node{shows: other}, other, true},
+		"of a chain, the first":         {chain{below, other}, below, false},
 	} {
-		one, joined := errtree.Below(tt.err)
-		hidden, shown := new(errtree.Hidden).Below(tt.err, one, joined)
-		if hidden != tt.hidden || shown != tt.shown {
-			t.Errorf("%s: %v, %v, want %v, %v", name, hidden, shown, tt.hidden, tt.shown)
+		if n := new(errtree.Asking).Look(tt.err); n.Hidden != tt.hidden || (n.As != nil) != tt.asked {
+			t.Errorf("%s: %+v, want %v, asked: %v", name, n, tt.hidden, tt.asked)
 		}
 	}
 	itself := &node{}
 	itself.shows = itself
-	if hidden, shown := new(errtree.Hidden).Below(itself, nil, nil); hidden != nil || shown != errtree.ShowsBelow {
-		t.Errorf("itself: %v, %v", hidden, shown)
+	if n := new(errtree.Asking).Look(itself); n.Hidden != nil {
+		t.Errorf("itself: %v", n.Hidden)
 	}
 }
 
 // Methods As may make errors without an end.
-func TestHiddenBelowShowsAThousand(t *testing.T) {
-	var h errtree.Hidden
+func TestLookFindsAThousand(t *testing.T) {
+	var a errtree.Asking
 	for i := range 1002 {
-		hidden, shown := h.Below(&node{shows: leaf("other")}, nil, nil)
-		if (hidden != nil) != (i < 1000) || shown != errtree.ShowsOther {
-			t.Errorf("%d: %v, %v", i, hidden, shown)
+		if n := a.Look(&node{wraps: []error{leaf("below")}, shows: leaf("other")}); (n.Hidden != nil) != (i < 1000) || n.As != nil || n.Is != nil {
+			t.Errorf("%d: %+v", i, n)
 		}
 	}
 }
@@ -345,7 +342,7 @@ func (long) Error() string   { return "long" }
 func (count) Error() string  { return "count" }
 
 // A method As may return a copy of what Unwrap returns.
-func TestHiddenBelowComparesValues(t *testing.T) {
+func TestLookComparesValues(t *testing.T) {
 	a, b := leaf("a"), leaf("b")
 	list, numbers := chain{a, b}, table{}
 	first, second := action(func() { t.Log() }), action(func() { t.Fail() })
@@ -376,9 +373,8 @@ func TestHiddenBelowComparesValues(t *testing.T) {
 		"not equal at once":            {last, long{0: 1}, false},
 	} {
 		n := &node{wraps: []error{tt.wraps}, shows: tt.shows}
-		hidden, shown := new(errtree.Hidden).Below(n, nil, n.wraps)
-		if (hidden == nil) != tt.same || (shown == errtree.ShowsBelow) != tt.same {
-			t.Errorf("%s: %v, %v", name, hidden, shown)
+		if hidden := new(errtree.Asking).Look(n).Hidden; (hidden == nil) != tt.same {
+			t.Errorf("%s: %v", name, hidden)
 		}
 	}
 }
@@ -412,11 +408,11 @@ func TestIs(t *testing.T) {
 	}
 	// Walk comes to what As shows. Who does not walk there may ask, if nothing is wrapped.
 	n := &node{shows: other, is: claimed}
-	if is := errtree.Asks(n, nil, nil, errtree.ShowsOther); is == nil {
+	if new(errtree.Asking).Look(n).Is == nil {
 		t.Error("an error that wraps none is not asked")
 	}
 	n.wraps = []error{below}
-	if is := errtree.Asks(n, nil, n.wraps, errtree.ShowsOther); is != nil {
+	if new(errtree.Asking).Look(n).Is != nil {
 		t.Error("an error is asked that may search what As shows")
 	}
 }
@@ -467,7 +463,7 @@ func TestFindAndHoldsAreLinear(t *testing.T) {
 	}
 }
 
-// What Alone says of a type holds for Below, Hidden and Asks.
+// What Alone says of a type holds for Look.
 func TestAlone(t *testing.T) {
 	for err, want := range map[error]bool{
 		leaf("a"): true, io.EOF: true, &unhurt{}: false, &node{}: false, fmt.Errorf("x: %w", io.EOF): false, errors.Join(io.EOF): false, liar{}: false, syscall.EIO: false,

@@ -16,8 +16,8 @@ type Fold[T any] struct {
 	Add func(above, below T) T
 
 	Asking
-	seen seen
-	said map[visit]T // in a large tree
+	branched bool
+	said     map[visit]T // in a large tree
 }
 
 // visit is an error at a place.
@@ -32,9 +32,10 @@ type passed[T any] struct {
 	says T
 }
 
-// Branch is Of for one of several ways that go on from an error.
+// Branch is Of for one of several ways that go on from an error. If these lead to the same
+// errors, a tree could cost 2ⁿ, so Of remembers those of a large tree.
 func (f *Fold[T]) Branch(err error, at uint8) T {
-	f.seen.branch()
+	f.branched = true
 	return f.Of(err, at)
 }
 
@@ -45,8 +46,8 @@ func (f *Fold[T]) Of(err error, at uint8) (says T) {
 	known := false       // likewise: below has been visited before
 	for first := true; err != nil; first = false {
 		f.visits++
-		full := f.seen.full()
-		if full {
+		remembers := f.branched && f.visits > few
+		if remembers {
 			here := visit{IDOf(err), at}
 			if below, known = f.said[here]; known {
 				break
@@ -57,7 +58,7 @@ func (f *Fold[T]) Of(err error, at uint8) (says T) {
 		var own T
 		own, at, err = f.Visit(err, at)
 		switch {
-		case full:
+		case remembers:
 			path[len(path)-1].says = own
 		case first: // alone, mostly
 			says = own

@@ -13,28 +13,6 @@ type ID struct{ kind, value unsafe.Pointer }
 // IDOf returns the ID of err.
 func IDOf(err error) ID { return *(*ID)(unsafe.Pointer(&err)) } // the two words of an interface
 
-// few is how many errors are visited before a walk begins to remember them.
-const few = 64
-
-// seen counts the errors of a walk, and says when it must remember them: without that, a tree
-// whose branches hold the same errors could cost 2ⁿ. A tree without branches needs no memory,
-// nor does one with few errors, some of which may be visited again.
-type seen struct {
-	branched bool
-	visits   int
-}
-
-// branch says that more than one way goes on from here.
-func (s *seen) branch() { s.branched = true }
-
-// full counts an error, and reports whether the walk must remember it.
-func (s *seen) full() bool {
-	if s.branched {
-		s.visits++
-	}
-	return s.visits > few
-}
-
 // same reports whether a and b are one error: the same variable, or equal values, as a
 // method that returns a part of a slice makes them. It goes no deeper than a few values,
 // below which they count as equal.
@@ -79,4 +57,21 @@ func equal(a, b reflect.Value, looks *int) bool {
 		return true
 	}
 	return a.Equal(b)
+}
+
+// simple reports whether values of type t are compared without a look at other values.
+func simple(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Interface, reflect.Slice, reflect.Map, reflect.Func:
+		return false
+	case reflect.Array:
+		return simple(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if !simple(t.Field(i).Type) {
+				return false
+			}
+		}
+	}
+	return true
 }
