@@ -10,7 +10,6 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/internal/errtree"
-	"github.com/goretry/retry/internal/fault"
 )
 
 // description is what one call of Of knows.
@@ -54,7 +53,7 @@ func (d *description) run(e *retry.Error) string {
 		d.told = make(map[*retry.Error]string)
 	}
 	d.told[e] = text // in case that e is also below itself
-	if told := fault.Told(e); told != nil {
+	if told := told(e); told != nil {
 		text += ": " + d.of(told)
 		d.told[e] = text
 	}

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/goretry/retry/otel/internal/fault"
+	"github.com/goretry/retry/errtext"
 )
 
 const (
@@ -86,7 +86,7 @@ func typeName(err error) (name string) {
 		}
 	}()
 	err = bare(err)
-	if code := fault.Code(err); code != "" {
+	if code := errtext.Code(err); code != "" {
 		return code
 	}
 	t := reflect.TypeOf(err)

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/otel/internal/fault"
+	"github.com/goretry/retry/errtext"
 )
 
 // This file decides what the end of an attempt and of a run means in telemetry.
@@ -12,13 +12,13 @@ import (
 // failure is what spans and measurements show of an attempt that returned an error.
 type failure struct {
 	class     retry.Class
-	errorType string // empty if it is no fault of what was called: see fault.Failed
+	errorType string // empty if it is no fault of what was called: see errtext.Failed
 }
 
 // failureOf judges a failed attempt; ctx is the attempt's.
 func failureOf(ctx context.Context, a retry.Attempt) failure {
 	f := failure{class: a.Class}
-	if fault.Failed(ctx, a) {
+	if errtext.Failed(ctx, a) {
 		f.errorType = errorType(a.Err)
 	}
 	return f

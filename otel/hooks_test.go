@@ -1026,7 +1026,7 @@ func TestErrorType(t *testing.T) {
 		{fmt.Errorf("get: %w", retry.Stop(fmt.Errorf("get: %w", retry.Stop(context.DeadlineExceeded)))), "context.deadlineExceededError"},
 		{typedError{""}, "github.com/goretry/retry/otel_test.typedError"},
 		{context.DeadlineExceeded, "context.deadlineExceededError"},
-		{none, "retry.unknown"},
+		{none, "*retry.Error"},
 		{errors.Join(errDown, typedError{"first"}), "first"},
 		{errors.Join(errDown, typedError{"second"}), "second"},
 		{&brokenError{}, "*otelretry_test.brokenError"},

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/fault"
 )
 
 // mostCauses is how many causes of an operation are distinguished.
@@ -42,16 +41,6 @@ func keyOf(class retry.Class, guard, code, text string) uint64 {
 		}
 	}
 	return h
-}
-
-// codeOf returns the code of err as it is shown.
-func codeOf(err error) (code string) {
-	defer func() {
-		if recover() != nil {
-			code = ""
-		}
-	}()
-	return fault.Code(err)
 }
 
 // refused reports whether an attempt did nothing because a guard let it not, of its own run

@@ -8,7 +8,6 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/errtext"
-	"github.com/goretry/retry/internal/fault"
 
 	"github.com/goretry/retry/internal/readings"
 )
@@ -121,7 +120,7 @@ func (r *Recorder) attemptDone(ctx context.Context, a retry.Attempt) {
 		return
 	}
 	if n := r.runOf(ctx); n != nil {
-		n.attemptFailed(a, errtext.Of(a.Err), codeOf(a.Err), fault.Failed(ctx, a))
+		n.attemptFailed(a, errtext.Of(a.Err), errtext.Code(a.Err), errtext.Failed(ctx, a))
 	}
 }
 
@@ -188,7 +187,7 @@ func (n *run) wait(a retry.Attempt, text string) {
 
 func (r *Recorder) guard(ctx context.Context, h retry.Held) {
 	if n := r.runOf(ctx); n != nil {
-		n.guard(h, line(h.Guard, longest), errtext.Of(h.Err), codeOf(h.Err))
+		n.guard(h, line(h.Guard, longest), errtext.Of(h.Err), errtext.Code(h.Err))
 	}
 }
 

@@ -1,4 +1,4 @@
-package fault_test
+package errtext_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/fault"
+	"github.com/goretry/retry/errtext"
 	"github.com/goretry/retry/limit"
 )
 
@@ -54,13 +54,11 @@ func TestCode(t *testing.T) {
 		{&retry.Error{Reason: retry.ReasonGuard, Cause: errors.New("open")}, "retry.guard"},
 		{&retry.Error{Reason: retry.ReasonDeadline, Cause: context.DeadlineExceeded}, "retry.deadline"},
 	} {
-		if got := fault.Code(tt.err); got != tt.want {
+		if got := errtext.Code(tt.err); got != tt.want {
 			t.Errorf("Code(%v) = %q, want %q", tt.err, got, tt.want)
 		}
 	}
 }
-
-var errDown = errors.New("connection refused")
 
 // refused is like the error of a tick of a Ticker.
 type refused struct{}
@@ -98,11 +96,11 @@ func TestFailed(t *testing.T) {
 		{"the caller's deadline", expired, errDown, retry.Unknown, true},
 		{"a cancel after the error", canceled, errDown, retry.Transient, true},
 	} {
-		if got := fault.Failed(tt.ctx, retry.Attempt{Err: tt.err, Class: tt.class}); got != tt.want {
+		if got := errtext.Failed(tt.ctx, retry.Attempt{Err: tt.err, Class: tt.class}); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
 	}
-	if fault.Failed(t.Context(), retry.Attempt{Err: errDown, Class: retry.Permanent, Answered: true}) {
+	if errtext.Failed(t.Context(), retry.Attempt{Err: errDown, Class: retry.Permanent, Answered: true}) {
 		t.Error("an answer is a failure")
 	}
 
@@ -110,7 +108,7 @@ func TestFailed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var got []bool
 	p := retry.Policy{Hooks: retry.Hooks{AttemptDone: func(ctx context.Context, a retry.Attempt) {
-		got = append(got, fault.Failed(ctx, a))
+		got = append(got, errtext.Failed(ctx, a))
 	}}}
 	func() {
 		defer func() { _ = recover() }()
@@ -121,33 +119,6 @@ func TestFailed(t *testing.T) {
 	}
 }
 
-// joined holds several errors.
-type joined []error
-
-func (joined) Error() string     { return "joined" }
-func (j joined) Unwrap() []error { return j }
-
-// looped wraps itself.
-type looped struct{}
-
-func (*looped) Error() string   { return "looped" }
-func (l *looped) Unwrap() error { return l }
-
-// broken panics in all of its methods.
-type broken struct{}
-
-func (*broken) Error() string     { panic("Error") }
-func (*broken) Unwrap() error     { panic("Unwrap") }
-func (*broken) Is(error) bool     { panic("Is") }
-func (*broken) ErrorType() string { panic("ErrorType") }
-
-// strict has methods that panic on a nil pointer.
-type strict struct{ text string }
-
-func (s *strict) Error() string     { return s.text }
-func (s *strict) Unwrap() error     { return errors.New(s.text) }
-func (s *strict) ErrorType() string { return s.text }
-
 // What cannot be looked through is a failure, whose tree never ends or panics.
 func TestFailedWithoutTheHelpOfTheError(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
@@ -157,18 +128,40 @@ func TestFailedWithoutTheHelpOfTheError(t *testing.T) {
 		doubled = joined{doubled, doubled}
 	}
 	for _, err := range []error{doubled, &looped{}, &broken{}, (*strict)(nil), (*retry.Error)(nil), (*url.Error)(nil), fmt.Errorf("a: %w", (*strict)(nil)), errors.Join(errDown, &broken{})} {
-		if !fault.Failed(t.Context(), retry.Attempt{Err: err, Class: retry.Transient}) || !fault.Failed(t.Context(), retry.Attempt{Err: err}) || fault.Failed(canceled, retry.Attempt{Err: err}) {
+		if !errtext.Failed(t.Context(), retry.Attempt{Err: err, Class: retry.Transient}) || !errtext.Failed(t.Context(), retry.Attempt{Err: err}) || errtext.Failed(canceled, retry.Attempt{Err: err}) {
 			t.Errorf("%T: Failed depends on its methods", err)
 		}
 	}
-	if fault.Failed(t.Context(), retry.Attempt{Err: joined{&broken{}, (*strict)(nil), retry.ErrRejected}, Class: retry.Transient}) {
+	if errtext.Failed(t.Context(), retry.Attempt{Err: joined{&broken{}, (*strict)(nil), retry.ErrRejected}, Class: retry.Transient}) {
 		t.Error("an error that panics hides the rejection beside it")
+	}
+}
+
+// A code is found beside an error that panics, and in a tree without an end.
+func TestCodeWithoutTheHelpOfTheError(t *testing.T) {
+	run := &retry.Error{Reason: retry.ReasonBudget, Attempts: 1}
+	run.Errs = []error{run}
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""},
+		{&broken{}, ""},
+		{(*strict)(nil), ""},
+		{&looped{}, ""},
+		{joined{&broken{}, (*strict)(nil), &looped{}, statusError(503)}, "503"},
+		{opaque{joined{statusError(503), &broken{}}}, "503"},
+		{run, "retry.budget"},
+	} {
+		if got := errtext.Code(tt.err); got != tt.want {
+			t.Errorf("Code(%T) = %q, want %q", tt.err, got, tt.want)
+		}
 	}
 }
 
 func TestFailedCostsNoAllocation(t *testing.T) {
 	a := retry.Attempt{Err: fmt.Errorf("load: %w", errDown), Class: retry.Transient}
-	if got := testing.AllocsPerRun(100, func() { fault.Failed(context.Background(), a) }); got != 0 {
+	if got := testing.AllocsPerRun(100, func() { errtext.Failed(context.Background(), a) }); got != 0 {
 		t.Errorf("%v allocations, want 0", got)
 	}
 }
@@ -224,10 +217,10 @@ func TestNoTreeCostsMoreThanItsErrors(t *testing.T) {
 			for range n {
 				err = wrap(err, &calls)
 			}
-			if got := fault.Code(err); got != tt.code {
+			if got := errtext.Code(err); got != tt.code {
 				t.Errorf("%s, %v: Code = %q, want %q", name, tt.err, got, tt.code)
 			}
-			if got := fault.Failed(t.Context(), retry.Attempt{Err: err, Class: retry.Transient}); got == tt.rejected {
+			if got := errtext.Failed(t.Context(), retry.Attempt{Err: err, Class: retry.Transient}); got == tt.rejected {
 				t.Errorf("%s, %v: Failed = %v", name, tt.err, got)
 			}
 			if calls > 12*n {
@@ -240,7 +233,7 @@ func TestNoTreeCostsMoreThanItsErrors(t *testing.T) {
 // An error that is shown only to those who know its type counts too.
 func TestCodeOfAnErrorThatOnlyItsTypeShows(t *testing.T) {
 	for err, want := range map[error]string{&shy{statusError(503)}: "503", &shy{sqlError("40001")}: "40001", &shy{httpError(502)}: "502"} {
-		if got := fault.Code(fmt.Errorf("x: %w", err)); got != want {
+		if got := errtext.Code(fmt.Errorf("x: %w", err)); got != want {
 			t.Errorf("Code = %q, want %q", got, want)
 		}
 	}
