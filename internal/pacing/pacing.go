@@ -1,20 +1,27 @@
+// Package pacing decides when attempts that share a quota start. It has no clock, no lock and no
+// goroutine: package pace waits by it, and package storm simulates processes that do.
+//
+// A [Pacer] keeps the attempts that wait in a queue, and lets them start in one of four modes: by a
+// rate that it learns (law.go), by a quota that is known (quota.go), when the slots come that a store
+// gives out (store.go), or, while the store does not answer, by a rate of its own (own.go).
 package pacing
 
 import (
-	"container/list"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
 const (
-	maxHold  = time.Minute           // the longest hold for a hint
-	spread   = .25                   // of a hold, by which its end differs from one process to another
-	timerLag = 10 * time.Millisecond // of a timer, that is made up for
-	urgent   = 4 * time.Second       // patience of the most urgent; of the next 16 times, and 256 times that
-	classes  = 4                     // of urgency
-	fifth    = 5                     // one turn in so many goes to who came first
+	maxHold  = time.Minute           // the longest hold for a hint, while p learns
+	spread   = .25                   // of such a hold, by which its end differs from one process to another
+	timerLag = 10 * time.Millisecond // by which a timer is late, that is made up for
+	mostDebt = 1e9                   // seconds in which it is paid
 )
+
+// tiny is less than any part of a unit that matters: numbers of units are sums.
+const tiny = 1e-9
 
 // Never is a wait of which only another attempt, or a store, knows the end: that of an attempt which
 // is not the first of the queue, or waits for an answer.
@@ -23,96 +30,78 @@ const Never time.Duration = math.MaxInt64
 // Soon is the wait of an attempt that nothing delays, as far as is known, but an answer of a store.
 const Soon time.Duration = 1
 
+// mode says what decides when an attempt starts.
+type mode uint8
+
+const (
+	learning  mode = iota // law, which wants to hear what became of each attempt, to find the rate
+	limited               // quota
+	reserving             // store, which gives out slots of quota
+	alone                 // own, while the store does not answer, or p has left it
+)
+
 // Pacer is the state of one pace. The zero value is open. Its time is what its methods
 // are given. It is not safe for concurrent use.
 //
-// It works in one of three ways. In all of them attempts wait in the same queues, and nothing starts
-// before hold.
-//
-//	told is nil       the law learns a rate. An attempt waits until debt is paid, at that rate. It
-//	                  belongs to a round of the law, which wants to hear what became of it.
-//	told              the rate is known. As before, but debt may go below zero: the burst. Throttled
-//	                  attempts change no rate, and make a hold only if they are many.
-//	told.reserves()   a store gives out slots, and says when all are delayed. There is no debt: an
-//	                  attempt waits for the time of its slot, or for an answer of the store.
+// Whatever the mode, nothing starts before hold. While it is reserving, an attempt then waits for the
+// time of its slot. In the other modes it waits until debt is paid, and makes debt when it starts.
 type Pacer[T any] struct {
 	Rand func() float64 // uniform in [0,1); nil means math/rand/v2
 
+	mode   mode
 	law    law
-	told   *told     // nil: the quota is learned, by law
-	doubts bool      // what the server states was wrong
-	mean   float64   // cost of an attempt; 0 before the first
-	debt   float64   // attempts, or a part of one, whose time has to pass before the next may start; below 0 what may start at once
-	term   uint64    // counts up when debt begins anew
-	now    time.Time // of debt
-	hold   time.Time // nothing starts before, and debt does not fall
-	first  time.Time // when the queue began that is not empty
+	quota  quota
+	store  store
+	own    ownRate
+	doubts bool // what the server stated was wrong: p does not believe it again
 
-	// The more urgent go first; of as urgent ones retries before first attempts.
-	queues [2 * classes]queue[T]
-	came   uint64 // attempts that have entered a queue
-	served uint64 // attempts that have started from one
+	queue queue[T]
+	mean  float64   // cost of an attempt; 0 before the first
+	now   time.Time // of all that is here
+	hold  time.Time // nothing starts before, and debt does not fall
+	debt  float64   // units whose time has to pass before the next may start; below 0 what may start at once
+	term  uint64    // counts up when debt begins anew
 }
 
-// Turn is an attempt that a Pacer has let start, or that waits.
-type Turn[T any] struct {
-	Owner T             // for the caller
-	Cost  float64       // in any unit; one that is not positive, or not finite, counts as the average
-	Retry bool          // goes before first attempts that are as urgent
-	Round uint64        // of the Pacer, when the attempt started
-	Late  time.Duration // for which t would have to wait, if it has left the queue since that is too long
-
-	class    int       // index of its queue
-	number   uint64    // in the order of arrival
-	size     float64   // the cost as a multiple of the average
-	deadline time.Time // when its patience ends; zero: never
-	place    *list.Element
-	paid     bool   // its start has made debt
-	term     uint64 // of the Pacer then
-}
-
-// Waits reports whether t is in the queue. Only who owns t may call it.
-func (t *Turn[T]) Waits() bool { return t.place != nil }
-
-type queue[T any] struct {
-	turns list.List
-	size  float64 // the sum of theirs
-}
-
-// Open reports whether attempts may start without a Turn: they are in Round.
-func (p *Pacer[T]) Open() bool { return p.told == nil && p.law.state == open }
+// Open reports whether attempts may start without a Turn: they are in round 0.
+func (p *Pacer[T]) Open() bool { return p.mode == learning && p.law.state == open }
 
 // Told reports whether p keeps a quota that it was told.
-func (p *Pacer[T]) Told() bool { return p.told != nil }
-
-// Round returns the round of attempts that start now.
-func (p *Pacer[T]) Round() uint64 { return p.law.round }
+func (p *Pacer[T]) Told() bool { return p.mode != learning }
 
 // Len returns how many attempts wait.
-func (p *Pacer[T]) Len() (n int) {
-	for i := range p.queues {
-		n += p.queues[i].turns.Len()
-	}
-	return n
-}
+func (p *Pacer[T]) Len() (n int) { return p.queue.len() }
 
 // First returns the attempt that is to start next, or nil. Most turns go to the most urgent,
 // but every fifth to who came first: so nobody waits for ever.
-func (p *Pacer[T]) First() (first *Turn[T]) {
-	for i := range p.queues {
-		e := p.queues[i].turns.Front()
-		if e == nil {
-			continue
-		}
-		t := e.Value.(*Turn[T])
-		if p.served%fifth != fifth-1 {
-			return t
-		}
-		if first == nil || t.number < first.number {
-			first = t
-		}
+func (p *Pacer[T]) First() *Turn[T] { return p.queue.first() }
+
+// Rate returns how many attempts of average cost start in a second: +Inf if it is not
+// limited.
+func (p *Pacer[T]) Rate(now time.Time) float64 {
+	p.advance(now)
+	rate, _ := p.bucket()
+	return rate
+}
+
+// Wait returns how long a first attempt that comes now has to wait.
+func (p *Pacer[T]) Wait(now time.Time) time.Duration {
+	p.advance(now)
+	return p.until(p.queue.size(), 1)
+}
+
+// Quota returns the units in a second that p was told, 0 if it learns, which part of the attempts of
+// the last minute was throttled all the same, and what the quota seems to be.
+func (p *Pacer[T]) Quota(now time.Time) (told, throttled, seems float64) {
+	if p.mode == learning {
+		return 0, 0, 0
 	}
-	return first
+	p.advance(now)
+	throttled, seems = p.quota.tally.throttled(), p.quota.rate
+	if p.quota.wrong() {
+		seems *= 1 - throttled
+	}
+	return p.quota.rate, throttled, seems
 }
 
 // Enter lets t start if it may start now, and returns 0. Otherwise it returns how long t
@@ -121,16 +110,11 @@ func (p *Pacer[T]) First() (first *Turn[T]) {
 func (p *Pacer[T]) Enter(now time.Time, t *Turn[T], patience time.Duration) (wait time.Duration, ok bool) {
 	p.advance(now)
 	p.measure(t)
-	for limit := urgent; t.class < 2*(classes-1) && patience > limit; limit *= 16 {
-		t.class += 2
+	t.line = lineOf(patience, t.Retry)
+	if p.Len() == 0 {
+		p.store.flow = math.Inf(1) // only the store knows: no answer is older than the attempt
 	}
-	if !t.Retry {
-		t.class++
-	}
-	if p.told != nil && p.Len() == 0 {
-		p.told.flow = math.Inf(1) // only the store knows: no answer is older than the attempt
-	}
-	if wait = p.until(p.ahead(t.class), t); wait <= 0 {
+	if wait = p.until(p.queue.ahead(t.line), t.size); wait <= 0 {
 		p.start(t)
 		return 0, true
 	}
@@ -140,23 +124,8 @@ func (p *Pacer[T]) Enter(now time.Time, t *Turn[T], patience time.Duration) (wai
 	if patience < Never {
 		t.deadline = now.Add(patience)
 	}
-	if p.Len() == 0 {
-		p.first = p.now
-	}
-	p.came++
-	t.number = p.came
-	q := &p.queues[t.class]
-	q.size += t.size
-	t.place = q.turns.PushBack(t)
+	p.queue.push(now, t)
 	return wait, true
-}
-
-// ahead returns how many attempts of average cost start before one that comes now.
-func (p *Pacer[T]) ahead(class int) (n float64) {
-	for i := range class + 1 {
-		n += p.queues[i].size
-	}
-	return n + min(n/(fifth-1), p.size()-n) // those that are less urgent have come before
 }
 
 // Expect returns how long t, whose Ready returns Never, is to expect to wait: for those before it,
@@ -166,9 +135,9 @@ func (p *Pacer[T]) Expect(now time.Time, t *Turn[T]) time.Duration {
 	p.advance(now)
 	ahead := 0.
 	if p.First() != t {
-		ahead = p.ahead(t.class) - t.size
+		ahead = p.queue.ahead(t.line) - t.size
 	}
-	return max(min(p.until(ahead, t), t.left(p.now)), Gap)
+	return max(min(p.until(ahead, t.size), t.left(now)), Gap)
 }
 
 // Ready lets t, which waits, start if it may start now, and returns 0. Otherwise it
@@ -181,15 +150,15 @@ func (p *Pacer[T]) Ready(now time.Time, t *Turn[T]) time.Duration {
 	if wait := p.ready(t); wait > 0 {
 		return wait
 	}
-	p.law.busy = p.now
-	p.served++
-	p.remove(t)
+	p.law.busy = now
+	p.queue.served++
+	p.queue.remove(t)
 	p.start(t)
 	return 0
 }
 
 // Leave takes t, which waits, from the queue.
-func (p *Pacer[T]) Leave(t *Turn[T]) { p.remove(t) }
+func (p *Pacer[T]) Leave(t *Turn[T]) { p.queue.remove(t) }
 
 // Unsent notes that nothing was sent for t. Nothing changes if t has not started.
 func (p *Pacer[T]) Unsent(t *Turn[T]) { p.law.unstart(t.Round) }
@@ -200,20 +169,12 @@ func (p *Pacer[T]) Return(t *Turn[T]) {
 	p.Unsent(t)
 	switch {
 	case !t.paid || t.term != p.term:
-	case p.told == nil:
-		p.debt = max(p.debt-t.size, 0)
-	case p.told.reserves():
-		p.told.slots = append([]batch{{p.now, 0, t.size}}, p.told.slots...)
+	case p.mode == reserving:
+		p.store.slots = slices.Insert(p.store.slots, 0, batch{p.now, 0, t.size})
 	default:
-		_, burst := p.told.pays()
+		_, burst := p.bucket()
 		p.debt = max(p.debt-t.size, -burst)
 	}
-}
-
-// renew lets debt and turns begin anew: those of before are not given back.
-func (p *Pacer[T]) renew() {
-	p.debt = 0
-	p.term++
 }
 
 // Refusal is an attempt that was throttled.
@@ -224,153 +185,372 @@ type Refusal struct {
 	Hint  time.Duration // the server's; 0 if there was none
 }
 
-// Throttled notes that an attempt was throttled.
+// Throttled notes that an attempt was throttled. One that is throttled under a quota says nothing
+// about that: its own run waits. If half of them are, the server's hint holds all.
 func (p *Pacer[T]) Throttled(now time.Time, r Refusal) {
 	p.advance(now)
-	if p.told != nil {
-		if !r.Open {
-			p.throttledTold(r.Hint)
+	switch {
+	case p.mode == learning:
+		if p.law.state == open {
+			p.renew()
 		}
-		return
-	}
-	if p.law.state == open {
-		p.renew()
-	}
-	if p.law.throttled(p.now, r) {
-		p.holdFor(r.Hint)
+		if p.law.throttled(now, r) {
+			p.holdFor(r.Hint, true)
+		}
+	case !r.Open:
+		p.tick(now)
+		p.quota.tally.add(1)
+		switch {
+		case p.quota.stated && p.quota.wrong():
+			p.doubt()
+		case p.quota.tally.holds():
+			p.holdFor(r.Hint, p.store.reports())
+		}
 	}
 }
 
-// Hold lets nothing start for so long, or for maxHold if that is shorter, and for a random
-// part of spread more. After that what came meanwhile starts at twice the rate at which it
-// came since the first.
+// Ended notes that an attempt has ended that was sent, and was not throttled. It changes nothing
+// while p learns.
+func (p *Pacer[T]) Ended(now time.Time) {
+	if p.mode == learning {
+		return
+	}
+	p.tick(now)
+	p.quota.tally.add(0)
+	p.store.report.passed = true
+}
+
+// Hold lets nothing start for d. While p learns, that is maxHold at most, and a random part of spread
+// more; after it what came meanwhile starts at twice the rate at which it came since the first.
 func (p *Pacer[T]) Hold(now time.Time, d time.Duration) {
 	p.advance(now)
-	if p.told != nil && d > 0 {
-		p.holdTold(d, p.told.reserves()) // the caller knows
-		return
-	}
-	p.holdFor(d)
+	p.holdFor(d, true) // the caller knows
 }
 
-// Rate returns how many attempts of average cost start in a second: +Inf if it is not
-// limited.
-func (p *Pacer[T]) Rate(now time.Time) float64 {
-	switch p.advance(now); {
-	case p.told != nil && p.told.fails:
-		return p.told.own
-	case p.told != nil:
-		return p.told.rate
-	case p.law.state != paced:
-		return math.Inf(1)
-	}
-	return p.law.rate
-}
-
-// Wait returns how long a first attempt that comes now has to wait.
-func (p *Pacer[T]) Wait(now time.Time) time.Duration {
+// Tell lets p keep a quota that is known: so many units of cost in a second, and so many at once
+// after a pause, at least one. A unit is an attempt without a cost.
+func (p *Pacer[T]) Tell(now time.Time, rate, burst float64) {
 	p.advance(now)
-	return p.until(p.size(), &Turn[T]{size: 1})
-}
-
-// size returns how many attempts of average cost wait.
-func (p *Pacer[T]) size() (n float64) {
-	for i := range p.queues {
-		n += p.queues[i].size
+	burst = max(burst, 1)
+	if p.mode == learning {
+		p.law.open() // a hold goes on
+		p.become(limited)
+		p.debt = -burst
 	}
-	return n
+	p.quota.rate, p.quota.burst = rate, burst
 }
 
-// holdFor holds all attempts of this process. A random part comes on top: all processes get the
-// same hint, and its end must not be theirs.
-func (p *Pacer[T]) holdFor(d time.Duration) {
-	if d <= 0 {
+// State lets p keep a quota that the server states, and of which so much is left, unless p was told
+// one by others. Those that wait already do so by what p has learned: then State changes nothing. If
+// the quota turns out to be wrong, since others use it too, p learns from then on.
+func (p *Pacer[T]) State(now time.Time, rate, burst, left float64) {
+	if p.doubts || p.mode == learning && p.Len() > 0 || p.mode != learning && !p.quota.stated {
 		return
 	}
-	if p.law.state < held {
-		p.law.hold(p.now)
-		p.renew()
-	}
-	p.law.busy = p.now
-	d = min(d, maxHold)
-	d += inSeconds(p.Chance() * spread * d.Seconds())
-	p.hold = later(p.hold, p.now.Add(d))
+	p.Tell(now, rate, burst)
+	p.quota.stated = true
+	p.debt = max(p.debt, -left)
 }
 
-// Chance returns the next of Rand's numbers.
-func (p *Pacer[T]) Chance() float64 {
-	if p.Rand != nil {
-		return p.Rand()
+// doubt lets p learn, from the rate on that passed in the last two seconds.
+func (p *Pacer[T]) doubt() {
+	latest := p.quota.tally.latest()
+	p.law.begin(p.now, (latest.sent-latest.lost)/2)
+	p.quota, p.store, p.doubts = quota{}, store{}, true
+	p.become(learning)
+}
+
+// Join lets attempts wait for slots of a store. Tell has told p its quota.
+func (p *Pacer[T]) Join(now time.Time) {
+	p.advance(now)
+	if p.mode == limited {
+		p.own = ownRate{counted: now, began: now}
 	}
-	return rand.Float64()
+	k := &p.store
+	k.heard, k.changed, k.news, k.flow, k.report.hold = time.Time{}, now, false, math.Inf(1), 0
+	p.become(reserving)
+}
+
+// Part ends that. The store is to be asked a, if there are slots to be given back. The quota is
+// still that of others too, so p goes on at the rate of its own starts.
+func (p *Pacer[T]) Part(now time.Time) (a Ask, spare bool) {
+	p.advance(now)
+	p.store.release(now, p.store.have())
+	a = Ask{Rate: p.quota.rate, Burst: p.quota.burst, Unused: p.store.unused}
+	p.Alone(now)
+	return a, a.Unused > tiny
+}
+
+// Alone notes that the store does not answer.
+func (p *Pacer[T]) Alone(now time.Time) {
+	p.advance(now)
+	p.store.unused = 0 // nobody knows whether they were given back
+	if p.mode == alone {
+		return
+	}
+	p.hold = later(p.hold, now.Add(inSeconds(p.store.report.hold)))
+	p.own.set(now, p.quota.rate)
+	p.store.changed, p.store.report.hold = now, 0
+	p.become(alone)
+}
+
+// Shared reports whether slots come from a store, and since when, or since when it fails.
+func (p *Pacer[T]) Shared() (ok bool, since time.Time) {
+	return p.mode == reserving && !p.store.heard.IsZero(), p.store.changed
+}
+
+// News notes that another process may have held all.
+func (p *Pacer[T]) News() { p.store.news = true }
+
+// Due reports whether there is something to ask the store.
+func (p *Pacer[T]) Due() bool {
+	switch p.mode {
+	case alone:
+		return true
+	case reserving:
+		first := p.First()
+		return p.store.due(p.need()) || first != nil && p.ready(first) == Never
+	}
+	return false
+}
+
+// Ask returns what the store is to be asked, if it is, or when to look again, unless Due reports
+// true before.
+func (p *Pacer[T]) Ask(now time.Time) (a Ask, due bool, next time.Duration) {
+	p.advance(now)
+	if early := Gap - now.Sub(p.store.asked); early > 0 && early <= Gap {
+		return Ask{}, false, early
+	}
+	if !p.Due() {
+		return Ask{}, false, mostWait * time.Second
+	}
+	a = p.store.ask(now, p.quota, p.need())
+	if a.Want > 0 {
+		a.Patience = min(p.queue.patience(now).Seconds(), mostWait)
+	}
+	return a, true, 0
+}
+
+// need returns what those that wait need of a store.
+func (p *Pacer[T]) need() need {
+	if first := p.First(); first != nil {
+		return need{first.size, p.queue.size()}
+	}
+	return need{}
+}
+
+// Answered notes the answer to a. Those whose turns would come too late leave the queue, with
+// Late set: Answered returns them.
+func (p *Pacer[T]) Answered(now time.Time, a Ask, s Slots) (refused []*Turn[T]) {
+	p.advance(now)
+	if p.mode == alone || p.store.heard.IsZero() {
+		p.store.changed = now
+		p.become(reserving)
+	}
+	p.store.answered(now, a, s)
+	if s.N > tiny || a.Least <= tiny || a.Want <= tiny {
+		return nil
+	}
+	return p.queue.removeLate(now, inSeconds(min(max(s.Wait, 0), mostWait)))
 }
 
 // advance moves the time to now. What time brings happens here alone.
 func (p *Pacer[T]) advance(now time.Time) {
 	from := p.now
 	p.now = now
-	if now.Before(from) { // the clock was put back: nothing lies further ahead than it can
-		p.law.busy, p.law.since, p.first = earlier(p.law.busy, now), earlier(p.law.since, now), earlier(p.first, now)
-		p.hold = earlier(p.hold, now.Add(maxHold))
-		if p.told != nil {
-			p.told.shift(now.Sub(from))
-		}
+	if now.Before(from) {
+		p.setBack(now.Sub(from))
 		return
 	}
-	if p.told != nil {
-		p.told.tick(now)
-		collects := 0. // slots that come before the last one that it needs
-		if first := p.First(); first != nil {
-			collects = max(first.size-1, 0)
-		}
-		p.told.lapse(now, collects)
-	}
-	if p.hold.After(from) {
-		from = p.hold
-	}
-	if p.law.state == held && !p.hold.After(now) {
-		if p.Len() > 0 {
-			p.law.release(p.hold, p.size(), p.first)
-		} else {
-			p.open()
-		}
-	}
-	if d := now.Sub(from).Seconds(); d > 0 {
-		p.law.lapse(d, p.Len() > 0)
-		p.pay(d)
-	}
-	if p.told != nil {
+	seconds := now.Sub(later(from, p.hold)).Seconds() // that were not in a hold
+	if p.mode != learning {
+		p.tick(now)
+		p.store.expire(now, p.need().first)
+		p.pay(seconds)
 		return
 	}
+	p.endHold()
+	if seconds > 0 {
+		p.law.lapse(seconds, p.Len() > 0)
+	}
+	p.pay(seconds)
 	if p.Len() == 0 && !p.hold.After(now) && p.law.calmed(now) { // however long nothing comes in a hold: what comes next is to be held
 		p.open()
 	}
 }
 
-// pay lets the time pass that attempts cost. No turn is saved up, but for those that came
-// late because a timer did.
-func (p *Pacer[T]) pay(seconds float64) {
-	if p.told != nil {
-		rate, burst := p.told.pays()
-		p.debt = max(p.debt-seconds*rate, -burst)
-		return
+// setBack moves what was ahead, since the clock was put back: nothing lies further ahead than it can.
+func (p *Pacer[T]) setBack(by time.Duration) {
+	p.law.busy, p.law.since = earlier(p.law.busy, p.now), earlier(p.law.since, p.now)
+	p.queue.began = earlier(p.queue.began, p.now)
+	p.hold = earlier(p.hold, p.now.Add(maxHold))
+	if p.mode == reserving || p.mode == alone {
+		p.store.shift(by)
+		p.own.counted, p.own.began = p.own.counted.Add(by), p.own.began.Add(by)
 	}
-	if p.law.state != paced {
-		return
-	}
-	saved := 0.
-	if p.Len() > 0 {
-		saved = p.law.rate * timerLag.Seconds()
-	}
-	p.debt = max(p.debt-seconds*p.law.rate, -saved)
 }
 
-func inSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+// tick lets the second end that was underway.
+func (p *Pacer[T]) tick(now time.Time) {
+	ended, seconds := p.quota.tally.tick(now)
+	if p.mode == alone && ended.sent > 0 {
+		p.own.adapt(ended, seconds, p.quota.rate)
+	}
+}
+
+// endHold lets those go that waited in a hold which began before the rate was known.
+func (p *Pacer[T]) endHold() {
+	switch {
+	case p.law.state != held || p.hold.After(p.now):
+	case p.Len() > 0:
+		p.law.release(p.hold, p.queue.size(), p.queue.began)
+	default:
+		p.open()
+	}
+}
+
+// pay lets the time pass that attempts cost.
+func (p *Pacer[T]) pay(seconds float64) {
+	rate, saved := p.bucket()
+	if seconds <= 0 || math.IsInf(rate, 1) {
+		return
+	}
+	if p.mode == learning && p.Len() > 0 { // no turn is saved up, but for those that came late because a timer did
+		saved = rate * timerLag.Seconds()
+	}
+	p.debt = max(p.debt-seconds*rate, -saved)
+}
+
+// bucket returns by how much debt falls in a second, +Inf if there is no limit, and how far below
+// zero.
+func (p *Pacer[T]) bucket() (rate, burst float64) {
+	switch p.mode {
+	case limited, reserving:
+		return p.quota.rate, p.quota.burst
+	case alone:
+		return p.own.rate, 1
+	}
+	if p.law.state != paced {
+		return math.Inf(1), 0
+	}
+	return p.law.rate, 0
+}
+
+// until returns how long an attempt of a size has to wait if so much starts before it. One that is
+// larger than the burst starts when the burst is whole.
+func (p *Pacer[T]) until(ahead, size float64) time.Duration {
+	held := max(p.hold.Sub(p.now), 0)
+	if p.mode == reserving {
+		slot, _ := p.store.slot(p.now, ahead+size)
+		return max(held, slot)
+	}
+	rate, burst := p.bucket()
+	if n := p.debt + ahead + min(size, burst); n > tiny && !math.IsInf(rate, 1) {
+		return held + 1 + inSeconds(min(n/rate, mostDebt))
+	}
+	return held
+}
+
+// ready returns how long t has to wait, which is the first: Never if the store has to say first.
+func (p *Pacer[T]) ready(t *Turn[T]) time.Duration {
+	if p.mode != reserving {
+		return p.until(0, t.size)
+	}
+	switch slot, sure := p.store.slot(p.now, t.size); {
+	case p.hold.After(p.now):
+		return max(slot, p.hold.Sub(p.now))
+	case sure:
+		return slot
+	}
+	return Never
+}
+
+// start lets t start: it pays with a slot, or makes debt.
+func (p *Pacer[T]) start(t *Turn[T]) {
+	switch p.mode {
+	case learning:
+		t.Round = p.law.round
+		if p.law.start(); p.law.state == counting {
+			return
+		}
+		p.debt += t.size
+	case limited:
+		p.debt += t.size
+	case reserving:
+		p.own.start(p.now, t.size)
+		p.store.use(t.size)
+	case alone:
+		p.own.start(p.now, t.size)
+		p.debt += t.size
+	}
+	t.paid, t.term = true, p.term
+}
+
+// measure sets the size of t, which takes part in the average.
+func (p *Pacer[T]) measure(t *Turn[T]) {
+	if !(t.Cost > 0) || math.IsInf(t.Cost, 1) {
+		t.Cost, t.size = 0, 1
+		return
+	}
+	if p.mode != learning && !p.quota.stated { // in units of the quota
+		t.size = t.Cost
+		return
+	}
+	if p.mean == 0 {
+		p.mean = t.Cost
+	}
+	p.mean += (t.Cost - p.mean) / 64
+	t.size = t.Cost / p.mean
+}
+
+// holdFor holds all attempts of this process, or, if reports, of all processes that share a store.
+// While p learns, a random part comes on top: all processes get the same hint, and its end must not
+// be theirs.
+func (p *Pacer[T]) holdFor(d time.Duration, reports bool) {
+	switch {
+	case d <= 0:
+	case p.mode == learning:
+		if p.law.state < held {
+			p.law.hold(p.now)
+			p.renew()
+		}
+		p.law.busy = p.now
+		d = min(d, maxHold)
+		d += inSeconds(p.chance() * spread * d.Seconds())
+		p.hold = later(p.hold, p.now.Add(d))
+	case p.mode == reserving && reports:
+		p.store.report.hold = max(p.store.report.hold, min(d, mostQuotaHold).Seconds())
+	default:
+		p.hold = later(p.hold, p.now.Add(min(d, mostQuotaHold)))
+	}
+}
+
+// become changes the mode.
+func (p *Pacer[T]) become(m mode) {
+	p.mode = m
+	p.renew()
+}
+
+// renew lets debt and turns begin anew: those of before are not given back.
+func (p *Pacer[T]) renew() {
+	p.debt = 0
+	p.term++
+}
 
 func (p *Pacer[T]) open() {
 	p.law.open()
 	p.hold = time.Time{}
 }
+
+// chance returns the next of Rand's numbers.
+func (p *Pacer[T]) chance() float64 {
+	if p.Rand != nil {
+		return p.Rand()
+	}
+	return rand.Float64()
+}
+
+func inSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 func earlier(a, b time.Time) time.Time {
 	if a.Before(b) {
@@ -384,86 +564,4 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// ready returns how long t has to wait, which is the first: Never if the store has to say first.
-func (p *Pacer[T]) ready(t *Turn[T]) time.Duration {
-	k := p.told
-	if k == nil || !k.reserves() {
-		return p.until(0, t)
-	}
-	switch slot, reserved := k.slot(p.now, t.size); {
-	case p.hold.After(p.now):
-		return max(slot, p.hold.Sub(p.now))
-	case !reserved, slot == 0 && p.stale():
-		return Never
-	default:
-		return slot
-	}
-}
-
-// stale reports whether a slot has to be confirmed before it is used: a hold may have moved it.
-func (p *Pacer[T]) stale() bool { return p.now.Sub(p.told.heard) > confirmed }
-
-// until returns how long t has to wait if it has so many others before it.
-func (p *Pacer[T]) until(ahead float64, t *Turn[T]) time.Duration {
-	wait := max(p.hold.Sub(p.now), 0)
-	switch k := p.told; {
-	case k == nil:
-	case k.reserves():
-		slot, _ := k.slot(p.now, ahead+t.size)
-		if slot == 0 && p.stale() {
-			slot = Soon
-		}
-		return max(wait, slot)
-	default:
-		return wait + k.wait(p.debt+ahead, t.size)
-	}
-	if n := p.debt + ahead; p.law.state == paced && n > tiny {
-		wait += 1 + inSeconds(min(n/p.law.rate, 1e9))
-	}
-	return wait
-}
-
-// measure sets the size of t, which takes part in the average.
-func (p *Pacer[T]) measure(t *Turn[T]) {
-	if !(t.Cost > 0) || math.IsInf(t.Cost, 1) {
-		t.Cost, t.size = 0, 1
-		return
-	}
-	if p.told != nil && !p.told.stated { // in units of the quota
-		t.size = t.Cost
-		return
-	}
-	if p.mean == 0 {
-		p.mean = t.Cost
-	}
-	p.mean += (t.Cost - p.mean) / 64
-	t.size = t.Cost / p.mean
-}
-
-func (p *Pacer[T]) start(t *Turn[T]) {
-	if p.told != nil {
-		if p.told.use(p.now, t.size); !p.told.reserves() {
-			p.debt += t.size
-		}
-		t.paid, t.term = true, p.term
-		return
-	}
-	t.Round = p.law.round
-	p.law.start()
-	if p.law.state != counting {
-		p.debt += t.size
-		t.paid, t.term = true, p.term
-	}
-}
-
-func (p *Pacer[T]) remove(t *Turn[T]) {
-	q := &p.queues[t.class]
-	q.turns.Remove(t.place)
-	t.place = nil
-	q.size -= t.size
-	if q.turns.Len() == 0 {
-		q.size = 0 // no rounding errors stay
-	}
 }

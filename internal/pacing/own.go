@@ -1,0 +1,60 @@
+package pacing
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	startsFade = 30   // seconds in which the starts of a process fade by the factor e
+	ownCut     = .7   // of the own rate is left after a second in which attempts were throttled
+	ownBack    = 1.05 // times the own rate follows after another second, up to what it was at first,
+	ownUp      = 1.01 // and above
+	newcomer   = 1    // a second: the own rate of a process that has hardly started anything yet
+)
+
+// ownRate is the rate of a process that goes on alone while the store does not answer: the rate at
+// which it has started attempts until then.
+type ownRate struct {
+	rate, first float64 // units in a second, and how many it was at first
+
+	starts  float64   // units that have started, which fade
+	counted time.Time // up to here
+	began   time.Time // when the first of them may have started
+}
+
+// start notes that so many units start.
+func (o *ownRate) start(now time.Time, n float64) {
+	o.fade(now)
+	o.starts += n
+}
+
+func (o *ownRate) fade(now time.Time) {
+	if d := now.Sub(o.counted).Seconds(); d > 0 {
+		o.starts *= math.Exp(-d / startsFade)
+		o.counted = now
+	}
+}
+
+// set sets the rate from the starts until now: most at most.
+func (o *ownRate) set(now time.Time, most float64) {
+	o.fade(now)
+	age := max(now.Sub(o.began).Seconds(), 1)
+	o.rate = min(max(o.starts/(startsFade*(1-math.Exp(-age/startsFade))), 1./startsFade), most)
+	if o.starts < 1 {
+		o.rate = min(newcomer, most)
+	}
+	o.first = o.rate
+}
+
+// adapt changes the rate after a second in which attempts have ended, and some without any.
+func (o *ownRate) adapt(ended sample, seconds, most float64) {
+	switch {
+	case ended.lost > 0:
+		o.rate = max(o.rate*ownCut, min(o.rate, lowestRate))
+	case o.rate < o.first: // by time: at a low rate few attempts end
+		o.rate = min(o.rate*math.Pow(ownBack, seconds), o.first)
+	default:
+		o.rate = min(o.rate*ownUp, most)
+	}
+}

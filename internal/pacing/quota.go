@@ -1,0 +1,76 @@
+package pacing
+
+import "time"
+
+const (
+	mostQuotaHold = 75 * time.Second // that a hold under a quota may last
+	holdAttempts  = 4                // of two seconds, of which half must be throttled before the server's hint holds all
+	wrongPart     = .05              // of the attempts that are throttled, from which on the quota seems to be wrong
+	wrongAttempts = 20               // before which that part is not known
+)
+
+// quota is a quota that is known. In one process it is GCRA: the debt of a Pacer is that of the
+// attempts that have started. It falls by the rate, to the burst below zero.
+type quota struct {
+	rate, burst float64 // units of cost in a second, and how many may start at once after a pause
+	stated      bool    // by the server: the Pacer learns if that turns out to be wrong
+	tally       tally   // what became of the attempts
+}
+
+// wrong reports whether so much is throttled that the quota must be another one.
+func (q *quota) wrong() bool { return q.tally.throttled() >= wrongPart }
+
+// tally counts attempts that have ended, and those of them that were throttled.
+type tally struct {
+	second  int64     // the one underway
+	seconds [2]sample // those of it, and of the one before
+	minute  sample    // those before it, which fade in a minute
+}
+
+// add counts an attempt of the second underway, of which lost is 1 if it was throttled, and else 0.
+func (c *tally) add(lost float64) {
+	c.seconds[0].sent++
+	c.seconds[0].lost += lost
+}
+
+// tick begins the second of now, if it is a new one. It returns the attempts of the one that has
+// ended, and the seconds since.
+func (c *tally) tick(now time.Time) (ended sample, seconds float64) {
+	second := now.Unix()
+	passed := second - c.second
+	if passed == 0 {
+		return sample{}, 0
+	}
+	ended, seconds = c.seconds[0], float64(max(passed, 1))
+	for ; passed > 0 && c.minute.sent > tiny; passed-- {
+		c.minute = sample{c.minute.sent * 59 / 60, c.minute.lost * 59 / 60}
+	}
+	c.minute.sent += ended.sent
+	c.minute.lost += ended.lost
+	c.seconds = [2]sample{{}, ended}
+	if second != c.second+1 {
+		c.seconds[1] = sample{}
+	}
+	c.second = second
+	return ended, seconds
+}
+
+// latest returns the attempts of the second underway and of the one before.
+func (c *tally) latest() sample {
+	return sample{c.seconds[0].sent + c.seconds[1].sent, c.seconds[0].lost + c.seconds[1].lost}
+}
+
+// holds reports whether so many were throttled of late that the server's hint holds all.
+func (c *tally) holds() bool {
+	latest := c.latest()
+	return latest.sent >= holdAttempts && 2*latest.lost >= latest.sent
+}
+
+// throttled returns the part of the attempts of the last minute that was throttled: 0 if these are
+// too few to know it.
+func (c *tally) throttled() float64 {
+	if c.minute.sent < wrongAttempts {
+		return 0
+	}
+	return c.minute.lost / c.minute.sent
+}
