@@ -1,7 +1,6 @@
 package hint
 
 import (
-	"iter"
 	"strings"
 	"time"
 )
@@ -49,19 +48,18 @@ func Asked(wait time.Duration) time.Duration {
 // or a date of HTTP or of RFC 3339. It compares dates with h's Date, or with now. If the time
 // has passed, the wait is 0.
 func Wait(text string, h Header, now func() time.Time) (wait time.Duration, ok bool) {
-	if text == "" {
-		return 0, false
-	}
+	text = strings.TrimSpace(text)
 	if n, ok := parseNumber(text); ok {
 		return n.secondsOrEpoch(h, now), true
 	}
-	if wait, ok := parseDuration(text); ok {
-		return wait, true
+	parse := Date
+	if text != "" && isDigits(text[:1]) {
+		if !strings.Contains(text, "-") {
+			return parseDuration(text)
+		}
+		parse = parseTimestamp
 	}
-	at, ok := parseTimestamp(text)
-	if !ok {
-		at, ok = Date(text)
-	}
+	at, ok := parse(text)
 	if !ok {
 		return 0, false
 	}
@@ -80,13 +78,8 @@ func ParseLimits(h Header, now func() time.Time) (wait time.Duration, ok bool) {
 	if wait, ok := parseRateLimit(h.Values("Ratelimit")); ok {
 		return wait, true
 	}
-	for i := range resets {
-		if wait, ok := resets[i].wait(h, now); ok {
-			return wait, true
-		}
-	}
-	for i := range quotas {
-		if wait, ok := longest(quotas[i], h, now); ok {
+	for _, limits := range quotas {
+		if wait, ok := longest(limits, h, now); ok {
 			return wait, true
 		}
 	}
@@ -101,35 +94,6 @@ var milliseconds = [...]string{"Retry-After-Ms", "X-Ms-Retry-After-Ms", "X-Amz-R
 // limited are the headers of limits that name the wait itself: of Bucket4j's filters
 // (bucket4j.com), and of others.
 var limited = [...]string{"X-Rate-Limit-Retry-After-Seconds", "X-Ratelimit-Retry-After"}
-
-// A reset is a pair of headers: what remains of a limit, and when the limit is reset.
-type reset struct{ remaining, after, at string }
-
-var resets = [...]reset{
-	// draft-ietf-httpapi-ratelimit-headers-06: seconds. GitLab
-	// (docs.gitlab.com/administration/settings/user_and_ip_rate_limits): an epoch.
-	{"Ratelimit-Remaining", "", "Ratelimit-Reset"},
-	// GitHub (docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api): an
-	// epoch. Discord (docs.discord.com/developers/topics/rate-limits): both, with
-	// fractions.
-	{"X-Ratelimit-Remaining", "X-Ratelimit-Reset-After", "X-Ratelimit-Reset"},
-	// X (docs.x.com/fundamentals/rate-limits) and Okta
-	// (developer.okta.com/docs/reference/rl-best-practices): an epoch.
-	{"X-Rate-Limit-Remaining", "", "X-Rate-Limit-Reset"},
-}
-
-// wait returns the time until r, if nothing remains.
-func (r *reset) wait(h Header, now func() time.Time) (time.Duration, bool) {
-	if !exhausted(get(h, r.remaining)) {
-		return 0, false
-	}
-	if r.after != "" {
-		if n, ok := parseNumber(get(h, r.after)); ok {
-			return n.times(time.Second), true
-		}
-	}
-	return Wait(get(h, r.at), h, now)
-}
 
 // secondsOrEpoch returns the wait of a number that is seconds from now, or an epoch in
 // seconds or in milliseconds: servers do not agree on that. If the epoch has passed, the
@@ -152,11 +116,22 @@ const earliest = 5e8
 // tenYears is how far an epoch is from now, at most.
 const tenYears = 10 * 365 * 24 * time.Hour
 
-// A quota is one of several limits of a server. The longest wait of the exhausted ones
-// counts.
+// A quota is a pair of headers: what remains of a limit, and when the limit is reset.
 type quota struct{ remaining, reset string }
 
+// quotas are the limits of some servers. Of several limits of one server the longest wait of the
+// exhausted ones counts.
 var quotas = [...][]quota{
+	// draft-ietf-httpapi-ratelimit-headers-06: seconds. GitLab
+	// (docs.gitlab.com/administration/settings/user_and_ip_rate_limits): an epoch.
+	{{"Ratelimit-Remaining", "Ratelimit-Reset"}},
+	// Discord (docs.discord.com/developers/topics/rate-limits): seconds and an epoch, with fractions.
+	{{"X-Ratelimit-Remaining", "X-Ratelimit-Reset-After"}},
+	// GitHub (docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api): an epoch.
+	{{"X-Ratelimit-Remaining", "X-Ratelimit-Reset"}},
+	// X (docs.x.com/fundamentals/rate-limits) and Okta
+	// (developer.okta.com/docs/reference/rl-best-practices): an epoch.
+	{{"X-Rate-Limit-Remaining", "X-Rate-Limit-Reset"}},
 	// OpenAI: platform.openai.com/docs/guides/rate-limits. A reset is 1m30s, or 6ms; Azure sends seconds.
 	{
 		{"X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"},
@@ -193,98 +168,56 @@ func longest(qs []quota, h Header, now func() time.Time) (wait time.Duration, ok
 //
 //	limit=100, remaining=0, reset=30
 func parseRateLimit(lines []string) (wait time.Duration, ok bool) {
-	var l limit
-	for item := range items(lines) {
-		l.add(item)
-	}
-	if !l.ok && l.none && l.known {
-		return l.reset, true
-	}
-	return l.wait, l.ok
-}
-
-// A limit is what the items of a RateLimit have said so far.
-type limit struct {
-	wait time.Duration // the longest of draft 10
-	ok   bool
-
-	// Of draft 07, whose parts are items of their own.
-	reset       time.Duration
-	none, known bool
-}
-
-func (l *limit) add(item string) {
-	var empty, timed bool
-	var wait time.Duration
-	for name, value := range params(item) {
-		switch name {
-		case "r":
-			empty = exhausted(value)
-		case "t":
-			wait, timed = parseSeconds(value)
-		case "remaining":
-			l.none = exhausted(value)
-		case "reset":
-			l.reset, l.known = parseSeconds(value)
+	var reset time.Duration // of draft 07, whose parts are items of their own
+	var none, known bool
+	for item := range strings.SplitSeq(list(lines), ",") {
+		if after, timed := parseSeconds(param(item, "t")); timed && exhausted(param(item, "r")) {
+			wait, ok = max(wait, after), true
+		}
+		none = none || exhausted(param(item, "remaining"))
+		if after, timed := parseSeconds(param(item, "reset")); timed {
+			reset, known = after, true
 		}
 	}
-	if empty && timed {
-		l.wait, l.ok = max(l.wait, wait), true
+	if !ok && none && known {
+		return reset, true
 	}
+	return wait, ok
 }
 
-// items yields what stands between the commas of some lines of a header.
-func items(lines []string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, line := range lines {
-			for item := range strings.SplitSeq(unquote(line), ",") {
-				if !yield(item) {
-					return
-				}
-			}
-		}
+// list returns the lines of a header that is a list as one line, without what stands between
+// quotes: a policy's name may hold anything.
+func list(lines []string) (all string) {
+	line := strings.Join(lines, ",")
+	if !strings.Contains(line, `"`) {
+		return line
 	}
+	line = strings.ReplaceAll(strings.ReplaceAll(line, `\\`, ""), `\"`, "")
+	quoted := false
+	for part := range strings.SplitSeq(line, `"`) {
+		if quoted {
+			part = `""`
+		}
+		all += part
+		quoted = !quoted
+	}
+	return all
 }
 
-// params yields the names and values between the semicolons of an item. A name may have no value,
-// and a quoted one is empty.
-func params(item string) iter.Seq2[string, string] {
-	return func(yield func(string, string) bool) {
-		for param := range strings.SplitSeq(item, ";") {
-			name, value, _ := strings.Cut(strings.TrimSpace(param), "=")
-			if !yield(name, value) {
-				return
-			}
+// param returns the value of a parameter of an item of a list, "" without one.
+func param(item, name string) string {
+	for p := range strings.SplitSeq(item, ";") {
+		if key, value, _ := strings.Cut(strings.TrimSpace(p), "="); key == name {
+			return strings.TrimSpace(value)
 		}
 	}
-}
-
-// unquote drops quoted strings: a policy's name may hold anything.
-func unquote(s string) string {
-	if !strings.Contains(s, `"`) {
-		return s
-	}
-	var b strings.Builder
-	quoted, escaped := false, false
-	for i := range len(s) {
-		switch {
-		case escaped:
-			escaped = false
-		case quoted && s[i] == '\\':
-			escaped = true
-		case s[i] == '"':
-			quoted = !quoted
-		case !quoted:
-			b.WriteByte(s[i])
-		}
-	}
-	return b.String()
+	return ""
 }
 
 // get returns the first value of a header.
 func get(h Header, name string) string {
 	if v := h.Values(name); len(v) > 0 {
-		return v[0]
+		return strings.TrimSpace(v[0])
 	}
 	return ""
 }

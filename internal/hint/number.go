@@ -27,41 +27,23 @@ type number struct {
 
 const tooLarge = math.MaxInt64
 
-// parseNumber reads digits, or digits, a dot and digits, with blanks around them.
+// parseNumber reads digits, or digits, a dot and digits.
 func parseNumber(s string) (number, bool) {
-	s = strings.TrimSpace(s)
-	n, rest, ok := cutNumber(s)
-	return n, ok && rest == ""
+	whole, fraction, dot := strings.Cut(s, ".")
+	if !isDigits(whole) || dot && !isDigits(fraction) {
+		return number{}, false
+	}
+	n, _ := strconv.ParseUint(whole, 10, 63) // it returns tooLarge for more
+	return number{int64(n), fraction}, true
 }
 
-// cutNumber reads the number that s begins with.
-func cutNumber(s string) (n number, rest string, ok bool) {
-	digits := countDigits(s)
-	if digits == 0 {
-		return number{}, s, false
-	}
-	for i := range digits {
-		d := int64(s[i] - '0')
-		if n.whole > (tooLarge-d)/10 {
-			n.whole = tooLarge
-			break
+func isDigits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
 		}
-		n.whole = n.whole*10 + d
 	}
-	s = s[digits:]
-	if s == "" || s[0] != '.' {
-		return n, s, true
-	}
-	digits = countDigits(s[1:])
-	n.fraction = s[1 : 1+digits]
-	return n, s[1+digits:], digits > 0
-}
-
-func countDigits(s string) (n int) {
-	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
-		n++
-	}
-	return n
+	return s != ""
 }
 
 // times returns n units, rounded up to the nanosecond, or Longest. If n has a
@@ -104,69 +86,30 @@ func parseSeconds(s string) (time.Duration, bool) {
 	return n.times(time.Second), ok
 }
 
+// parseDuration reads what time.Duration prints, such as 1m30s or 6ms. Of seconds alone it reads
+// any number: Google's Durations have up to 10 000 years.
+func parseDuration(s string) (time.Duration, bool) {
+	if seconds, ok := strings.CutSuffix(s, "s"); ok {
+		if wait, ok := parseSeconds(seconds); ok {
+			return wait, true
+		}
+	}
+	wait, err := time.ParseDuration(s)
+	return wait, err == nil
+}
+
 // JSON reads a number as JSON writes it, maybe with an exponent, as [Wait] does.
 func JSON(s string, h Header, now func() time.Time) (time.Duration, bool) {
-	if e := strings.IndexAny(s, "eE"); e >= 0 {
-		if _, ok := parseNumber(s[:e]); !ok {
-			return 0, false
-		}
-		places, err := strconv.Atoi(s[e+1:])
+	if strings.ContainsAny(s, "eE") {
+		f, err := strconv.ParseFloat(s, 64)
 		if err != nil && !errors.Is(err, strconv.ErrRange) {
 			return 0, false
 		}
-		s = moveDot(s[:e], places)
+		s = strconv.FormatFloat(min(f, math.MaxFloat64), 'f', -1, 64)
 	}
 	n, ok := parseNumber(s)
 	if !ok {
 		return 0, false
 	}
 	return n.secondsOrEpoch(h, now), true
-}
-
-// moveDot moves the decimal point of digits to the right, or to the left if places is
-// negative. It adds no more zeros than decide about a Duration.
-func moveDot(digits string, places int) string {
-	const most = 20 // more than a Duration has digits
-	whole, fraction, _ := strings.Cut(digits, ".")
-	digits = whole + fraction
-	dot := len(whole) + max(min(places, len(fraction)+most), -len(whole)-most)
-	switch {
-	case dot <= 0:
-		return "0." + strings.Repeat("0", -dot) + digits
-	case dot >= len(digits):
-		return digits + strings.Repeat("0", dot-len(digits))
-	}
-	return digits[:dot] + "." + digits[dot:]
-}
-
-// parseDuration reads what time.Duration prints of a time that is not negative, such
-// as 1m30s or 6ms.
-func parseDuration(s string) (sum time.Duration, ok bool) {
-	for s = strings.TrimSpace(s); s != ""; ok = true {
-		n, rest, isNumber := cutNumber(s)
-		if !isNumber {
-			return 0, false
-		}
-		var d time.Duration
-		switch {
-		case strings.HasPrefix(rest, "ms"):
-			d, s = n.times(time.Millisecond), rest[2:]
-		case strings.HasPrefix(rest, "s"):
-			d, s = n.times(time.Second), rest[1:]
-		case n.fraction != "": // of the larger units Duration prints no fractions
-			return 0, false
-		case strings.HasPrefix(rest, "m"):
-			d, s = n.times(time.Minute), rest[1:]
-		case strings.HasPrefix(rest, "h"):
-			d, s = n.times(time.Hour), rest[1:]
-		default:
-			return 0, false
-		}
-		if d > Longest-sum {
-			sum = Longest
-			continue
-		}
-		sum += d
-	}
-	return sum, ok
 }

@@ -1,6 +1,10 @@
 package hint
 
-import "time"
+import (
+	"cmp"
+	"strings"
+	"time"
+)
 
 // Quota is what the headers of a response state of a limit of requests.
 type Quota struct {
@@ -72,30 +76,16 @@ func ofDraft(h Header) (q Quota, ok bool) {
 	if len(lines) == 0 {
 		lines = h.Values("Ratelimit-Limit")
 	}
-	for item := range items(lines) {
-		limit, window := "", ""
-		special, first := false, true
-		for name, value := range params(item) {
-			switch {
-			case first && value == "":
-				limit = name
-			case name == "q":
-				limit = value
-			case name == "w":
-				window = value
-			case name == "qu", name == "pk": // another unit, or one of several shares
-				special = true
-			}
-			first = false
-		}
-		per, timed := parseSeconds(window)
+	for item := range strings.SplitSeq(list(lines), ",") {
+		per, timed := parseSeconds(param(item, "w"))
 		if !timed || per <= 0 {
 			continue // draft 06: the first is the limit itself
 		}
-		if ok || special {
-			return Quota{}, false // which of them counts is not known
+		if ok || param(item, "qu") != "" || param(item, "pk") != "" {
+			return Quota{}, false // which of them counts is not known, or it has another unit, or is one of several shares
 		}
-		q.Limit, ok = amount(limit)
+		limit, _, _ := strings.Cut(item, ";") // of the drafts up to 07
+		q.Limit, ok = amount(cmp.Or(param(item, "q"), strings.TrimSpace(limit)))
 		q.Per = per
 	}
 	if !ok || q.Limit <= 0 {
@@ -111,16 +101,15 @@ func remaining(h Header) (n float64, ok bool) {
 	if text := get(h, "Ratelimit-Remaining"); text != "" {
 		return amount(text)
 	}
-	for item := range items(h.Values("Ratelimit")) {
-		for name, value := range params(item) {
-			if name != "r" && name != "remaining" {
-				continue
-			}
-			if ok {
-				return 0, false
-			}
-			n, ok = amount(value)
+	for item := range strings.SplitSeq(list(h.Values("Ratelimit")), ",") {
+		text := cmp.Or(param(item, "r"), param(item, "remaining"))
+		if text == "" {
+			continue
 		}
+		if ok {
+			return 0, false
+		}
+		n, ok = amount(text)
 	}
 	return n, ok
 }
