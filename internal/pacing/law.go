@@ -48,10 +48,6 @@ const (
 	rateMemory = 5 * time.Minute  // for which an open Pacer remembers its rate
 )
 
-// Trials are rare: a process has few attempts, and the growth makes up for what is throttled, up
-// to about a twentieth.
-var trials = trial.Law{Ask: 7. / 10, Shown: .08}
-
 type state uint8
 
 const (
@@ -157,7 +153,7 @@ func (l *law) unstart(round uint64) {
 	l.share = min(l.share/(1-1./shareMemory), 1)
 	l.passed = max(l.passed-1, 0)
 	l.recent.sent = max(l.recent.sent-1, l.recent.lost)
-	if l.cuts.trial.Round > 0 && float64(round) >= l.cuts.trial.Round {
+	if l.cuts.trial.Round > 0 && round >= l.cuts.trial.Round {
 		l.cuts.trial.Sent = max(l.cuts.trial.Sent-1, 0)
 	}
 }
@@ -253,18 +249,18 @@ func (l *law) cut(now time.Time, round uint64) {
 		}
 		return
 	case l.cuts.trial.Round > 0:
-		if float64(round) >= l.cuts.trial.Round { // it had not started before
-			l.cuts.trial.Note(1)
+		if round >= l.cuts.trial.Round { // it had not started before
+			l.cuts.trial.Note()
 		}
 		return
 	}
-	l.cuts.trial.Doubt(trials, l.rate, l.passed, share)
+	l.cuts.trial.Doubt(l.rate, l.passed, share)
 	if !due {
 		return
 	}
 	rate := l.rate * (1 - trial.Loss(l.share))
-	if l.cuts.trial.Due(trials, rate, share) {
-		l.cuts.trial.Begin(float64(l.round+1), l.rate, rate, share)
+	if l.cuts.trial.Due(rate, share) {
+		l.cuts.trial.Begin(l.round+1, l.rate, rate, share)
 		rate = min(trialPart*l.cuts.trial.Top, l.rate)
 	}
 	l.set(now, rate)

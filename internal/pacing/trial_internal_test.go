@@ -23,7 +23,7 @@ func TestATrialBegins(t *testing.T) {
 func tried(lost float64) law {
 	return law{
 		state: paced, rate: 5, round: 4, since: noon.Add(-time.Second), recent: sample{100, 25},
-		cuts: cuts{trial: trial.Trial{Top: 10, Before: 9, Cut: 7, Share: .25, Round: 4, Seen: 1, Sent: 47, Lost: lost}},
+		cuts: cuts{trial: trial.Trial{Top: 10, Before: 9, Cut: 7, Share: .25, Round: 4, Seen: true, Sent: 47, Lost: lost}},
 	}
 }
 

@@ -4,12 +4,14 @@ package trial
 
 import "math"
 
-// The constants of all trials. Those without a reason are fitted: chosen by simulations of
+// The constants of trials. Those without a reason are fitted: chosen by simulations of
 // quotas on some seeds, and tested on others.
 const (
 	gap     = 7   // throttled attempts were to be expected: that none came is chance once in e⁷ times
 	quick   = 4.4 // attempts per second, below which a trial takes longer than most quotas stay as they are; fitted
+	shown   = .08 // share from which on a trial begins: the growth of the rate makes up for what is less, up to about a twentieth
 	unmoved = .35 // share above which none begins: a quota that ran out looks like that; fitted
+	deep    = .7  // of the rate before the cuts: a trial begins where a cut would go lower. They are rare: a process has few attempts
 	least   = 12  // throttled attempts to be expected in a trial: their number scatters by less than a third
 	fewer   = .5  // times as many as expected, or
 	more    = 1.4 // times as many, are too few or too many for chance alone; fitted
@@ -26,29 +28,23 @@ const (
 // ones: little, if the rate may not be the reason.
 func Loss(share float64) float64 { return min(2*share*share/(share+usual), most) }
 
-// Law is what trials of a law have of their own.
-type Law struct {
-	Ask   float64 // of the rate before some cuts: a trial begins where a cut would go lower
-	Shown float64 // share from which on a trial begins: what is less the growth makes up for
-}
-
 // Trial asks whether the rate is the reason why attempts are throttled: some are whatever it
-// is, at random. Cuts would then end at the lowest rate. So after some cuts, without a gap between them in which several throttled attempts
-// were to be expected, a lower rate is tried. A server that throttles for the rate throttles
-// a smaller part of the attempts then. If the part is the same, the rate comes back, and for
-// a respite only what is throttled beyond that part lowers it.
+// is, at random. Cuts would then end at the lowest rate. So after some cuts, without a gap between
+// them in which several throttled attempts were to be expected, a lower rate is tried. A server that
+// throttles for the rate throttles a smaller part of the attempts then. If the part is the same, the
+// rate comes back, and for a respite only what is throttled beyond that part lowers it.
 //
 // A process that is one of many sees mostly what the others do. But all of them cut at once
 // if their quota is used up, and where the part rises they do not agree by chance.
 //
-// The zero value is no trial. All fields are numbers, so that a script can have them too.
+// The zero value is no trial.
 type Trial struct {
 	Top    float64 // the rate before the cuts; 0 without any
-	Round  float64 // the first of the trial; 0 before it
+	Round  uint64  // the first of the trial; 0 before it
 	Before float64 // the rate before the trial
 	Cut    float64 // the rate if there had been a cut instead
 	Share  float64 // that was throttled
-	Seen   float64 // 1: one of its attempts was throttled. Sent and Lost count from there on, and so latency cancels out
+	Seen   bool    // one of its attempts was throttled. Sent and Lost count from there on, and so latency cancels out
 	Sent   float64
 	Lost   float64
 }
@@ -64,44 +60,34 @@ type Respite struct {
 // Doubt notes that an attempt was throttled at a rate, after so many that were not since the
 // last one. It begins to doubt anew if the cuts so far have led to a gap, or have been made up
 // for.
-func (t *Trial) Doubt(l Law, rate, passed, share float64) {
+func (t *Trial) Doubt(rate, passed, share float64) {
 	if rate > t.Top || passed*t.Share > gap {
 		*t = Trial{Top: rate}
 	}
-	t.Share = max(share, l.Shown)
+	t.Share = max(share, shown)
 }
 
 // Due reports whether a trial is due instead of a cut to rate.
-func (t *Trial) Due(l Law, rate, share float64) bool {
-	return t.Top >= quick && rate <= l.Ask*t.Top && l.Shown <= share && share <= unmoved
+func (t *Trial) Due(rate, share float64) bool {
+	return t.Top >= quick && rate <= deep*t.Top && shown <= share && share <= unmoved
 }
 
 // Begin begins a trial in a round, instead of a cut of a rate.
-func (t *Trial) Begin(round, rate, cut, share float64) {
+func (t *Trial) Begin(round uint64, rate, cut, share float64) {
 	t.Round, t.Before, t.Cut, t.Share = round, rate, cut, share
 }
 
-// Note counts throttled attempts of the trial.
-func (t *Trial) Note(n float64) {
-	if t.Seen == 0 {
-		t.Seen, t.Sent, t.Lost = 1, 0, 0
+// Note counts a throttled attempt of the trial.
+func (t *Trial) Note() {
+	if !t.Seen {
+		t.Seen, t.Sent, t.Lost = true, 0, 0
 		return
 	}
-	t.Lost += n
+	t.Lost++
 }
 
 // share is the part of the trial's attempts that was throttled.
 func (t *Trial) share() float64 { return min(t.Lost/max(t.Sent, 1), 1) }
-
-// Possible reports whether throttled attempts can lead to t. Its numbers are not negative.
-func (t *Trial) Possible() bool {
-	return t.Share <= 1 && (t.Seen == 0 || t.Seen == 1) && t.Round == math.Trunc(t.Round) && (t.Round == 0 || t.Top > 0 && t.Share > 0)
-}
-
-// Possible reports whether trials can lead to r. Its numbers are not negative.
-func (r *Respite) Possible() bool {
-	return r.Base <= 1 && r.Verdicts <= longest && r.Left <= respite*longest
-}
 
 // A Verdict is what a trial has shown.
 type Verdict int
@@ -116,9 +102,9 @@ const (
 func (t *Trial) Verdict() Verdict {
 	expected := t.Sent * t.Share
 	switch {
-	case t.Seen == 0 && expected < gap:
+	case !t.Seen && expected < gap:
 		return Undecided
-	case t.Seen == 0:
+	case !t.Seen:
 		return Other
 	case t.Lost > leap*expected+luck || t.Lost >= more*least:
 		return Other

@@ -7,8 +7,6 @@ import (
 	"github.com/goretry/retry/internal/trial"
 )
 
-var law = trial.Law{Ask: .7, Shown: .08}
-
 func near(got, want float64) bool { return math.Abs(got-want) < 1e-9 }
 
 func TestLoss(t *testing.T) {
@@ -21,14 +19,14 @@ func TestLoss(t *testing.T) {
 
 func TestVerdict(t *testing.T) {
 	for _, tt := range []struct {
-		seen       float64
+		seen       bool
 		sent, lost float64 // at a rate below one at which a quarter was throttled
 		want       trial.Verdict
 	}{
-		{0, 27, 0, trial.Undecided}, {0, 28, 0, trial.Other}, // seven were due
-		{1, 47, 5, trial.Undecided}, {1, 48, 5, trial.Other}, {1, 48, 6, trial.Same}, {1, 48, 16, trial.Same}, {1, 48, 17, trial.Other}, // twelve were due
-		{1, 0, 3, trial.Undecided}, {1, 0, 4, trial.Other}, {1, 8, 7, trial.Undecided}, {1, 8, 8, trial.Other}, // at once, if it is far more
-		{1, 60, 30, trial.Other}, {1, 60, 16.8, trial.Other}, {1, 60, 16.7, trial.Same},
+		{false, 27, 0, trial.Undecided}, {false, 28, 0, trial.Other}, // seven were due
+		{true, 47, 5, trial.Undecided}, {true, 48, 5, trial.Other}, {true, 48, 6, trial.Same}, {true, 48, 16, trial.Same}, {true, 48, 17, trial.Other}, // twelve were due
+		{true, 0, 3, trial.Undecided}, {true, 0, 4, trial.Other}, {true, 8, 7, trial.Undecided}, {true, 8, 8, trial.Other}, // at once, if it is far more
+		{true, 60, 30, trial.Other}, {true, 60, 16.8, trial.Other}, {true, 60, 16.7, trial.Same},
 	} {
 		x := trial.Trial{Share: .25, Seen: tt.seen, Sent: tt.sent, Lost: tt.lost}
 		if got := x.Verdict(); got != tt.want {
@@ -41,10 +39,11 @@ func TestVerdict(t *testing.T) {
 // begun to come.
 func TestNote(t *testing.T) {
 	x := trial.Trial{Round: 7, Sent: 30}
-	if x.Note(3); x != (trial.Trial{Round: 7, Seen: 1}) {
+	if x.Note(); x != (trial.Trial{Round: 7, Seen: true}) {
 		t.Errorf("%+v", x)
 	}
-	if x.Note(2); x.Lost != 2 {
+	x.Note()
+	if x.Note(); x.Lost != 2 {
 		t.Errorf("%+v", x)
 	}
 }
@@ -62,13 +61,13 @@ func TestDoubt(t *testing.T) {
 		{10, 10.1, 0, .25, true}, // the cuts have been made up for
 	} {
 		x := trial.Trial{Top: tt.top, Share: tt.share, Cut: 1}
-		x.Doubt(law, tt.rate, tt.passed, .2)
+		x.Doubt(tt.rate, tt.passed, .2)
 		if anew := x.Cut == 0; anew != tt.anew || anew && x.Top != tt.rate || x.Share != .2 {
 			t.Errorf("%+v: %+v", tt, x)
 		}
 	}
 	var x trial.Trial
-	if x.Doubt(law, 5, 0, .01); x.Share != law.Shown {
+	if x.Doubt(5, 0, .01); x.Share != .08 {
 		t.Errorf("%+v", x)
 	}
 }
@@ -84,11 +83,11 @@ func TestDue(t *testing.T) {
 		{10, 7, .08, true}, {10, 7, .0799, false}, {10, 7, .35, true}, {10, 7, .3501, false},
 	} {
 		x := trial.Trial{Top: tt.top}
-		if got := x.Due(law, tt.to, tt.share); got != tt.due {
+		if got := x.Due(tt.to, tt.share); got != tt.due {
 			t.Errorf("%+v: due %v", tt, got)
 		}
 	}
-	x := trial.Trial{Top: 10, Seen: 0}
+	x := trial.Trial{Top: 10}
 	if x.Begin(4, 9, 7, .2); x != (trial.Trial{Top: 10, Round: 4, Before: 9, Cut: 7, Share: .2}) {
 		t.Errorf("%+v", x)
 	}
@@ -154,23 +153,5 @@ func TestRespite(t *testing.T) {
 	r = trial.Respite{Base: 1. / 8, Verdicts: 2}
 	if r.Doubt(1e6); r.Verdicts != 2 {
 		t.Errorf("%+v", r)
-	}
-}
-
-func TestPossible(t *testing.T) {
-	for _, x := range []trial.Trial{{}, {Top: 10}, {Top: 10, Round: 3, Share: .2, Seen: 1, Sent: 9, Lost: 3}, {Share: 1}, {Top: 1, Round: 3, Share: .2}} {
-		if !x.Possible() {
-			t.Errorf("%+v is impossible", x)
-		}
-	}
-	for _, x := range []trial.Trial{{Share: 1.1}, {Seen: .5}, {Seen: 2}, {Round: .5, Top: 1, Share: 1}, {Round: 3, Share: .2}, {Round: 3, Top: 1}, {Round: 1}} {
-		if x.Possible() {
-			t.Errorf("%+v is possible", x)
-		}
-	}
-	for r, want := range map[trial.Respite]bool{{}: true, {Left: 160, Base: 1, Verdicts: 8}: true, {Left: 160.1}: false, {Base: 1.1}: false, {Verdicts: 9}: false} {
-		if r.Possible() != want {
-			t.Errorf("%+v", r)
-		}
 	}
 }
