@@ -16,55 +16,58 @@ const (
 	// While it counts:
 	countFade   = 10 * time.Second       // in which what is counted fades by the factor e
 	countLosses = 1.5                    // throttled attempts that end the counting: two, of which the first has faded by half
-	countShare  = 1. / 8                 // share that ends the counting
+	countShare  = 1. / 8                 // share of throttled attempts that ends the counting
 	countLeast  = 100 * time.Millisecond // is too short to tell a rate
 	floodLosses = 16                     // throttled attempts that were under way: fewer may be chance
-	floodShare  = 2. / 5                 // share of so many that were under way, and of those since, that holds all; fitted
+	floodShare  = 2. / 5                 // share of these, and of the attempts since, from which on a hint holds all; fitted
 
-	// After a hold, for which all wait:
+	// For holds:
 	hintShare      = .272 // share of throttled attempts from which on a hint holds all: of 8 % strays one in some 10 000 comes so far
 	releaseSlowest = 8    // times as slow do attempts start after a hold of so many seconds and as many more
 
-	// For a cut of the rate:
+	// For cuts of the rate:
 	shareMemory  = 16           // attempts of which law.share is the throttled part,
-	recentMemory = 128          // and law.recent, the longer one
+	recentMemory = 128          // and attempts of law.recent
 	cutApart     = 2 * timerLag // is too short to tell what a cut has done: a late timer lets many start at once
 	trialPart    = 1. / 2       // of the rate before the cuts is tried: a quota that is the reason throttles far less, or nothing
 	droughtRow   = 8            // throttled attempts in a row, after which the rate that passes is not known; fitted
 
-	// For the gain of the rate while attempts wait:
+	// For the gain of the rate, while attempts wait:
 	gainPerStart = .0015  // of the rate, with each attempt,
-	gainMost     = .15    // but in a second no more than this
+	gainMost     = .15    // but no more than this in a second
 	gainCalm     = 75     // square root of the seconds in which the gain per second grows by 1
-	gainBack     = 30     // seconds in which the gain per second grows by 1, at a rate e times lower than deepCut
+	gainBack     = 30     // seconds in which it also grows by 1, at a rate e times lower than deepCut allows
 	gainRespite  = .02    // of the rate, in a second of a respite; fitted
-	deepCut      = 1. / 2 // of the rate before its cuts, below which it grows back faster
-	peakFade     = 30     // seconds in which the rate before the cuts falls by the factor e
+	deepCut      = 1. / 2 // of the rate before the cuts: below that the rate grows back faster
+	peakFade     = 30     // seconds in which the rate before the cuts is forgotten
 	promptDelay  = .3     // seconds: the later refusals come, beyond that, the slower does the rate grow
 
-	// For its end:
-	openAfter  = 10 * time.Second // without waits and throttled attempts, before a Pacer is open
-	openStarts = 8                // attempts whose time that takes too: at a low rate ten seconds show nothing
-	rateMemory = 5 * time.Minute  // for which an open Pacer remembers its rate
+	// For the end:
+	openAfter  = 10 * time.Second // without waits and throttled attempts, before the law is open,
+	openStarts = 8                // and the time of so many attempts: at a low rate ten seconds show nothing
+	rateMemory = 5 * time.Minute  // for which an open law remembers its rate
 )
 
+// state is what the law does. The first throttled attempt ends open: the law counts, or is paced at
+// once if it remembers a rate. A hold makes it held, unless it is paced. Enough throttled attempts,
+// or the end of the hold, make it paced. It is open again when nothing waits, after some calm.
 type state uint8
 
 const (
 	open     state = iota // nothing waits, and nothing is counted
 	counting              // nothing waits: is it the rate that is throttled, or one attempt in many?
-	held                  // all wait, since a server said so before it was known how many are throttled: nor is the rate
+	held                  // all wait, and how many are throttled is not known yet: nor is the rate
 	paced                 // attempts start one by one, at the rate
 )
 
-// law says how fast attempts may start, by what became of others. It is arithmetic: it
+// law finds the rate at which attempts may start, by what became of others. It is arithmetic: it
 // knows no clock and no queue.
 type law struct {
 	state  state
-	since  time.Time // when counting or a hold began, or of the latest cut
+	since  time.Time // when counting or the hold began, or of the latest cut
 	busy   time.Time // when an attempt last had to wait, or was throttled
-	round  uint64    // counts how often the rate was lowered
-	oldest uint64    // the round when counting or a hold began: attempts of earlier ones were under way
+	round  uint64    // of the attempts that start now: each change of the rate begins one
+	oldest uint64    // the round when counting or the hold began: attempts of earlier ones were under way
 
 	rate     float64 // attempts per second; the last one known while it is open
 	ramp     float64 // the rate after a hold, to which it doubles each two seconds, or in delay if that is more
@@ -72,21 +75,21 @@ type law struct {
 	arrivals float64 // attempts per second when they were counted last
 	delay    float64 // seconds until an attempt was throttled, recently
 
+	passed float64 // attempts that have started since one was throttled
 	share  float64 // of the latest attempts, those that were throttled
-	recent sample  // attempts of the last seconds; while it is paced, the last ones, more than of share
-	passed float64 // attempts since one was throttled
+	recent sample  // more of the latest attempts; while it is counting, those of the last seconds
 
 	census census // while it is counting
 	cuts   cuts   // while it is paced
 }
 
-// census is what is counted, but for law.recent, before there is a rate. All of it fades.
+// census is what is counted besides law.recent. It fades, too.
 type census struct {
-	seconds    float64 // in which the attempts of law.recent started
+	seconds    float64 // in which the attempts of law.recent have started
 	stragglers float64 // throttled attempts that were under way before
 }
 
-// cuts is what was seen of the rate while it was lowered.
+// cuts is what was seen while the rate was lowered.
 type cuts struct {
 	peak    float64       // the highest rate before the recent cuts; 0 before the first
 	row     int           // attempts that were throttled one after another
@@ -99,7 +102,7 @@ type sample struct{ sent, lost float64 }
 
 func (s sample) share() float64 { return min(s.lost/max(s.sent, 1), 1) }
 
-// lose notes that one of them was throttled.
+// lose notes that one more of them was throttled.
 func (s *sample) lose() { s.lost = min(s.lost+1, s.sent) }
 
 // shorten keeps the share, but of so many attempts at most.
@@ -107,27 +110,6 @@ func (s *sample) shorten(n float64) {
 	if s.sent > n {
 		s.sent, s.lost = n, s.lost*n/s.sent
 	}
-}
-
-// lapse notes that seconds have passed, in which attempts have waited or not.
-func (l *law) lapse(seconds float64, waited bool) {
-	switch l.state {
-	case counting:
-		l.fade(seconds)
-	case paced:
-		if waited {
-			l.grow(seconds)
-		}
-		l.cuts.respite.Left = max(l.cuts.respite.Left-seconds, 0)
-	}
-}
-
-// fade lets what was counted fade. Attempts that start, those that come back throttled and
-// the time fade alike: how long an answer takes does not matter.
-func (l *law) fade(seconds float64) {
-	f := math.Exp(-seconds / countFade.Seconds())
-	l.recent.sent, l.recent.lost, l.census.stragglers = l.recent.sent*f, l.recent.lost*f, l.census.stragglers*f
-	l.census.seconds = l.census.seconds*f + countFade.Seconds()*(1-f)
 }
 
 // start notes that an attempt has started.
@@ -161,34 +143,37 @@ func (l *law) unstart(round uint64) {
 // throttled notes that an attempt was throttled. It reports whether the server's hint holds all
 // attempts.
 func (l *law) throttled(now time.Time, r Refusal) (holds bool) {
-	round := r.Round
 	l.delay += (r.Took.Seconds() - l.delay) / shareMemory
 	remembered := l.rate > 0 && now.Sub(l.busy) < rateMemory
 	l.busy, l.calm = now, 0
 	switch {
 	case l.state == open:
-		l.throttledOpen(now, remembered)
+		l.count(now)
+		if remembered {
+			l.state, l.share = paced, countShare
+		}
 		return false
 	case l.state == held:
 		return false
-	case round < l.oldest: // it was under way when the counting began
+	case r.Round < l.oldest: // it was under way when the counting began
 		return l.state == counting && l.flood()
 	case l.state == counting:
 		return l.throttledCounting(now) && l.obeys()
 	}
-	l.throttledPaced(now, round)
+	l.throttledPaced(now, r.Round)
 	return l.obeys()
 }
 
-// obeys reports whether so many of the last attempts were throttled that a hint holds all.
+// obeys reports whether so many of the latest attempts were throttled that a hint holds all.
 func (l *law) obeys() bool { return l.share >= hintShare+l.cuts.respite.Unrelated() }
 
-// throttledOpen begins to count, or goes on at a rate that is remembered.
-func (l *law) throttledOpen(now time.Time, remembered bool) {
-	l.count(now)
-	if remembered {
-		l.state, l.share = paced, countShare
-	}
+// flood notes that an attempt was throttled which was under way when the counting began, and
+// reports whether a hint holds all. How many such there were is not known, but as many
+// end in some time as start, if nothing changes.
+func (l *law) flood() bool {
+	l.census.stragglers++
+	n := l.census.stragglers
+	return n >= floodLosses && n >= floodShare*(n+l.recent.sent)
 }
 
 // throttledCounting begins to pace if enough of what was counted is throttled, and reports
@@ -206,7 +191,7 @@ func (l *law) throttledCounting(now time.Time) (paces bool) {
 	return true
 }
 
-// throttledPaced lowers the rate, and then begins anew to count those that pass.
+// throttledPaced lowers the rate, and begins anew to count the attempts that pass.
 func (l *law) throttledPaced(now time.Time, round uint64) {
 	l.recent.lose()
 	l.cut(now, round)
@@ -221,47 +206,33 @@ func (l *law) throttledPaced(now time.Time, round uint64) {
 	l.passed = 0
 }
 
-// count begins to count.
-func (l *law) count(now time.Time) {
-	l.round++
-	l.state, l.oldest, l.since, l.share = counting, l.round, now, 0
-	l.recent, l.census, l.passed = sample{}, census{}, 0
-}
-
-// flood notes that an attempt was throttled which was under way when the counting began, and
-// reports whether a hint is to hold all. How many such there were is not known, but as many
-// end in some time as start, if nothing changes.
-func (l *law) flood() bool {
-	l.census.stragglers++
-	return l.census.stragglers >= floodLosses && l.census.stragglers >= floodShare*(l.census.stragglers+l.recent.sent)
-}
-
-// cut lowers the rate after a throttled attempt, unless another one of its round has, or a trial or
-// a respite says otherwise.
+// cut lowers the rate after a throttled attempt, unless another one of its round has, or the rate
+// is on trial, or not the reason.
 func (l *law) cut(now time.Time, round uint64) {
+	c := &l.cuts
 	due := round == l.round && now.Sub(l.since) >= cutApart
-	l.cuts.respite.Doubt(l.passed)
+	c.respite.Doubt(l.passed)
 	share := l.recent.share()
 	switch {
-	case l.cuts.respite.Left > 0:
-		if x := l.cuts.respite.Excess(share, recentMemory); x > 0 && due {
+	case c.respite.Left > 0:
+		if x := c.respite.Excess(share, recentMemory); x > 0 && due {
 			l.set(now, l.rate*(1-trial.Loss(x)))
 		}
 		return
-	case l.cuts.trial.Round > 0:
-		if round >= l.cuts.trial.Round { // it had not started before
-			l.cuts.trial.Note()
+	case c.trial.Round > 0:
+		if round >= c.trial.Round { // it had not started before
+			c.trial.Note()
 		}
 		return
 	}
-	l.cuts.trial.Doubt(l.rate, l.passed, share)
+	c.trial.Doubt(l.rate, l.passed, share)
 	if !due {
 		return
 	}
 	rate := l.rate * (1 - trial.Loss(l.share))
-	if l.cuts.trial.Due(rate, share) {
-		l.cuts.trial.Begin(l.round+1, l.rate, rate, share)
-		rate = min(trialPart*l.cuts.trial.Top, l.rate)
+	if c.trial.Due(rate, share) {
+		c.trial.Begin(l.round+1, l.rate, rate, share)
+		rate = min(trialPart*c.trial.Top, l.rate)
 	}
 	l.set(now, rate)
 }
@@ -284,6 +255,13 @@ func (l *law) judge() {
 	l.round++
 }
 
+// count begins to count.
+func (l *law) count(now time.Time) {
+	l.round++
+	l.state, l.oldest, l.since, l.share = counting, l.round, now, 0
+	l.recent, l.census, l.passed = sample{}, census{}, 0
+}
+
 // hold begins a hold before the rate is known.
 func (l *law) hold(now time.Time) {
 	l.count(now)
@@ -301,6 +279,12 @@ func (l *law) release(now time.Time, size float64, first time.Time) {
 	l.ramp = rate
 }
 
+// begin begins to pace at a rate. What has become of earlier attempts says nothing about it.
+func (l *law) begin(now time.Time, rate float64) {
+	l.set(now, rate)
+	l.oldest, l.busy, l.share, l.recent, l.passed = l.round, now, 0, sample{}, 0
+}
+
 // set changes the rate, and begins a round.
 func (l *law) set(now time.Time, rate float64) {
 	if l.state == paced {
@@ -311,10 +295,41 @@ func (l *law) set(now time.Time, rate float64) {
 	l.since = now
 }
 
-// begin begins to pace at a rate. What has become of earlier attempts says nothing about it.
-func (l *law) begin(now time.Time, rate float64) {
-	l.set(now, rate)
-	l.oldest, l.busy, l.share, l.recent, l.passed = l.round, now, 0, sample{}, 0
+// calmed reports whether the law is to open, if nothing waits and no hold is on.
+func (l *law) calmed(now time.Time) bool {
+	calm := now.Sub(l.busy)
+	switch l.state {
+	case counting:
+		return calm > openAfter
+	case paced:
+		return calm > openAfter+inSeconds(openStarts/l.rate)
+	}
+	return l.state == held
+}
+
+// open forgets what is of no use when it counts again.
+func (l *law) open() { l.state, l.cuts = open, cuts{} }
+
+// lapse notes that seconds have passed, in which attempts have waited or not.
+func (l *law) lapse(seconds float64, waited bool) {
+	switch l.state {
+	case counting:
+		l.fade(seconds)
+	case paced:
+		if waited {
+			l.grow(seconds)
+		}
+		l.cuts.respite.Left = max(l.cuts.respite.Left-seconds, 0)
+	}
+}
+
+// fade lets what was counted fade. Attempts that start, those that come back throttled and
+// the time fade alike: how long an answer takes does not matter.
+func (l *law) fade(seconds float64) {
+	f := math.Exp(-seconds / countFade.Seconds())
+	l.recent = sample{l.recent.sent * f, l.recent.lost * f}
+	l.census.stragglers *= f
+	l.census.seconds = l.census.seconds*f + countFade.Seconds()*(1-f)
 }
 
 // grow raises the rate after some seconds in which attempts waited. Whether an attempt
@@ -355,18 +370,3 @@ func (l *law) grow(seconds float64) {
 	gain /= max(l.delay/promptDelay, 1)
 	l.rate = min(l.rate+l.rate*min(seconds*gain, 1), highestRate)
 }
-
-// calmed reports whether nothing more is to be expected, if nothing waits.
-func (l *law) calmed(now time.Time) bool {
-	calm := now.Sub(l.busy)
-	switch l.state {
-	case counting:
-		return calm > openAfter
-	case paced:
-		return calm > openAfter+inSeconds(openStarts/l.rate)
-	}
-	return false
-}
-
-// open forgets what is not of use to the next round.
-func (l *law) open() { l.state, l.cuts = open, cuts{} }

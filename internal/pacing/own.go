@@ -16,7 +16,7 @@ const (
 // ownRate is the rate of a process that goes on alone while the store does not answer: the rate at
 // which it has started attempts until then.
 type ownRate struct {
-	rate, first float64 // units in a second, and how many it was at first
+	rate, initial float64 // units in a second, and what that was at first
 
 	starts  float64   // units that have started, which fade
 	counted time.Time // up to here
@@ -44,7 +44,7 @@ func (o *ownRate) set(now time.Time, most float64) {
 	if o.starts < 1 {
 		o.rate = min(newcomer, most)
 	}
-	o.first = o.rate
+	o.initial = o.rate
 }
 
 // adapt changes the rate after a second in which attempts have ended, and some without any.
@@ -52,8 +52,8 @@ func (o *ownRate) adapt(ended sample, seconds, most float64) {
 	switch {
 	case ended.lost > 0:
 		o.rate = max(o.rate*ownCut, min(o.rate, lowestRate))
-	case o.rate < o.first: // by time: at a low rate few attempts end
-		o.rate = min(o.rate*math.Pow(ownBack, seconds), o.first)
+	case o.rate < o.initial: // by time: at a low rate few attempts end
+		o.rate = min(o.rate*math.Pow(ownBack, seconds), o.initial)
 	default:
 		o.rate = min(o.rate*ownUp, most)
 	}

@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	maxHold  = time.Minute           // the longest hold for a hint, while p learns
-	spread   = .25                   // of such a hold, by which its end differs from one process to another
-	timerLag = 10 * time.Millisecond // by which a timer is late, that is made up for
-	mostDebt = 1e9                   // seconds in which it is paid
+	mostHold      = time.Minute           // the longest hold while a Pacer learns,
+	holdSpread    = .25                   // and the part of it by which its end differs from one process to another
+	mostQuotaHold = 75 * time.Second      // the longest hold under a quota
+	timerLag      = 10 * time.Millisecond // by which a timer may be late, so that it is made up for
+	mostDebt      = 1e9                   // seconds of a wait until debt is paid
 )
 
-// tiny is less than any part of a unit that matters: numbers of units are sums.
+// tiny is less than any part of a unit that matters: numbers of units are sums, which are rounded.
 const tiny = 1e-9
 
 // Never is a wait of which only another attempt, or a store, knows the end: that of an attempt which
@@ -30,21 +31,25 @@ const Never time.Duration = math.MaxInt64
 // Soon is the wait of an attempt that nothing delays, as far as is known, but an answer of a store.
 const Soon time.Duration = 1
 
-// mode says what decides when an attempt starts.
+// mode says which part of a Pacer decides when an attempt starts.
+//
+// Tell makes it limited, and a quota that the server stated and that turns out to be wrong makes it
+// learn again. Join makes it reserve. Alone and Part leave it alone, until the store has Answered, or
+// the next Join.
 type mode uint8
 
 const (
-	learning  mode = iota // law, which wants to hear what became of each attempt, to find the rate
-	limited               // quota
-	reserving             // store, which gives out slots of quota
-	alone                 // own, while the store does not answer, or p has left it
+	learning  mode = iota // law finds the rate
+	limited               // quota is known, and this process has it for itself
+	reserving             // store gives out slots of quota, which others use too
+	alone                 // own is the rate, while the store does not answer, or after Part
 )
 
 // Pacer is the state of one pace. The zero value is open. Its time is what its methods
 // are given. It is not safe for concurrent use.
 //
-// Whatever the mode, nothing starts before hold. While it is reserving, an attempt then waits for the
-// time of its slot. In the other modes it waits until debt is paid, and makes debt when it starts.
+// In each mode nothing starts before hold. Then an attempt waits for its slot while p is reserving.
+// In the other modes it waits until debt is paid, and makes debt when it starts.
 type Pacer[T any] struct {
 	Rand func() float64 // uniform in [0,1); nil means math/rand/v2
 
@@ -53,27 +58,26 @@ type Pacer[T any] struct {
 	quota  quota
 	store  store
 	own    ownRate
-	doubts bool // what the server stated was wrong: p does not believe it again
+	doubts bool // a quota that the server stated was wrong: p ignores the next
 
 	queue queue[T]
 	mean  float64   // cost of an attempt; 0 before the first
-	now   time.Time // of all that is here
+	now   time.Time // as of which all this is
 	hold  time.Time // nothing starts before, and debt does not fall
 	debt  float64   // units whose time has to pass before the next may start; below 0 what may start at once
 	term  uint64    // counts up when debt begins anew
 }
 
-// Open reports whether attempts may start without a Turn: they are in round 0.
+// Open reports whether attempts may start without a Turn. Their round is 0.
 func (p *Pacer[T]) Open() bool { return p.mode == learning && p.law.state == open }
 
 // Told reports whether p keeps a quota that it was told.
 func (p *Pacer[T]) Told() bool { return p.mode != learning }
 
 // Len returns how many attempts wait.
-func (p *Pacer[T]) Len() (n int) { return p.queue.len() }
+func (p *Pacer[T]) Len() int { return p.queue.len() }
 
-// First returns the attempt that is to start next, or nil. Most turns go to the most urgent,
-// but every fifth to who came first: so nobody waits for ever.
+// First returns the attempt that is to start next, or nil.
 func (p *Pacer[T]) First() *Turn[T] { return p.queue.first() }
 
 // Rate returns how many attempts of average cost start in a second: +Inf if it is not
@@ -87,7 +91,8 @@ func (p *Pacer[T]) Rate(now time.Time) float64 {
 // Wait returns how long a first attempt that comes now has to wait.
 func (p *Pacer[T]) Wait(now time.Time) time.Duration {
 	p.advance(now)
-	return p.until(p.queue.size(), 1)
+	wait, _ := p.until(p.queue.size(), 1)
+	return wait
 }
 
 // Quota returns the units in a second that p was told, 0 if it learns, which part of the attempts of
@@ -112,9 +117,9 @@ func (p *Pacer[T]) Enter(now time.Time, t *Turn[T], patience time.Duration) (wai
 	p.measure(t)
 	t.line = lineOf(patience, t.Retry)
 	if p.Len() == 0 {
-		p.store.flow = math.Inf(1) // only the store knows: no answer is older than the attempt
+		p.store.flow = math.Inf(1) // what the store has answered to others is too old to refuse t
 	}
-	if wait = p.until(p.queue.ahead(t.line), t.size); wait <= 0 {
+	if wait, _ = p.until(p.queue.ahead(t.line), t.size); wait <= 0 {
 		p.start(t)
 		return 0, true
 	}
@@ -128,16 +133,16 @@ func (p *Pacer[T]) Enter(now time.Time, t *Turn[T], patience time.Duration) (wai
 	return wait, true
 }
 
-// Expect returns how long t, whose Ready returns Never, is to expect to wait: for those before it,
-// not those behind, and not for longer than its patience. If it would come too late, the answer of
-// the store says so, as Late.
+// Expect returns how long t, whose Ready returns Never, may have to wait: for those before it, but not
+// for longer than its patience. If its turn would come too late, Answered sets Late.
 func (p *Pacer[T]) Expect(now time.Time, t *Turn[T]) time.Duration {
 	p.advance(now)
 	ahead := 0.
 	if p.First() != t {
 		ahead = p.queue.ahead(t.line) - t.size
 	}
-	return max(min(p.until(ahead, t.size), t.left(now)), Gap)
+	wait, _ := p.until(ahead, t.size)
+	return max(min(wait, t.left(now)), Gap)
 }
 
 // Ready lets t, which waits, start if it may start now, and returns 0. Otherwise it
@@ -163,8 +168,8 @@ func (p *Pacer[T]) Leave(t *Turn[T]) { p.queue.remove(t) }
 // Unsent notes that nothing was sent for t. Nothing changes if t has not started.
 func (p *Pacer[T]) Unsent(t *Turn[T]) { p.law.unstart(t.Round) }
 
-// Return takes back that t has started: nothing was sent, and the next may start in its place.
-// Who has not started, has not had to pay, or did so before all began anew, leaves no place.
+// Return takes back that t has started: nothing was sent, and the next may start in its place, if t
+// has paid for its start, and debt has not begun anew since.
 func (p *Pacer[T]) Return(t *Turn[T]) {
 	p.Unsent(t)
 	switch {
@@ -185,8 +190,8 @@ type Refusal struct {
 	Hint  time.Duration // the server's; 0 if there was none
 }
 
-// Throttled notes that an attempt was throttled. One that is throttled under a quota says nothing
-// about that: its own run waits. If half of them are, the server's hint holds all.
+// Throttled notes that an attempt was throttled. Under a quota a single one says nothing: its own run
+// waits. If half of them are throttled, the server's hint holds all.
 func (p *Pacer[T]) Throttled(now time.Time, r Refusal) {
 	p.advance(now)
 	switch {
@@ -217,10 +222,10 @@ func (p *Pacer[T]) Ended(now time.Time) {
 	}
 	p.tick(now)
 	p.quota.tally.add(0)
-	p.store.report.passed = true
+	p.store.report.works = true
 }
 
-// Hold lets nothing start for d. While p learns, that is maxHold at most, and a random part of spread
+// Hold lets nothing start for d. While p learns, that is mostHold at most, and a random part of spread
 // more; after it what came meanwhile starts at twice the rate at which it came since the first.
 func (p *Pacer[T]) Hold(now time.Time, d time.Duration) {
 	p.advance(now)
@@ -240,9 +245,9 @@ func (p *Pacer[T]) Tell(now time.Time, rate, burst float64) {
 	p.quota.rate, p.quota.burst = rate, burst
 }
 
-// State lets p keep a quota that the server states, and of which so much is left, unless p was told
-// one by others. Those that wait already do so by what p has learned: then State changes nothing. If
-// the quota turns out to be wrong, since others use it too, p learns from then on.
+// State lets p keep a quota that the server states, and of which so much is left. If the quota turns
+// out to be wrong, since others use it too, p learns from then on. State changes nothing after that,
+// after Tell, and while attempts wait at a rate that p has learned.
 func (p *Pacer[T]) State(now time.Time, rate, burst, left float64) {
 	if p.doubts || p.mode == learning && p.Len() > 0 || p.mode != learning && !p.quota.stated {
 		return
@@ -252,7 +257,7 @@ func (p *Pacer[T]) State(now time.Time, rate, burst, left float64) {
 	p.debt = max(p.debt, -left)
 }
 
-// doubt lets p learn, from the rate on that passed in the last two seconds.
+// doubt lets p learn, and begins with the rate at which attempts passed in the latest two seconds.
 func (p *Pacer[T]) doubt() {
 	latest := p.quota.tally.latest()
 	p.law.begin(p.now, (latest.sent-latest.lost)/2)
@@ -266,13 +271,12 @@ func (p *Pacer[T]) Join(now time.Time) {
 	if p.mode == limited {
 		p.own = ownRate{counted: now, began: now}
 	}
-	k := &p.store
-	k.heard, k.changed, k.news, k.flow, k.report.hold = time.Time{}, now, false, math.Inf(1), 0
+	p.store.join(now)
 	p.become(reserving)
 }
 
-// Part ends that. The store is to be asked a, if there are slots to be given back. The quota is
-// still that of others too, so p goes on at the rate of its own starts.
+// Part ends that. If there are slots to give back, a is what the store is to be asked. Others still
+// use the quota, so p goes on at the rate of its own starts.
 func (p *Pacer[T]) Part(now time.Time) (a Ask, spare bool) {
 	p.advance(now)
 	p.store.release(now, p.store.have())
@@ -314,11 +318,11 @@ func (p *Pacer[T]) Due() bool {
 	return false
 }
 
-// Ask returns what the store is to be asked, if it is, or when to look again, unless Due reports
-// true before.
+// Ask returns what the store is to be asked now, if anything is due. Otherwise it returns when to look
+// again, unless Due reports true before.
 func (p *Pacer[T]) Ask(now time.Time) (a Ask, due bool, next time.Duration) {
 	p.advance(now)
-	if early := Gap - now.Sub(p.store.asked); early > 0 && early <= Gap {
+	if early := Gap - now.Sub(p.store.asked); early > 0 && early <= Gap { // more than Gap: the clock was set back
 		return Ask{}, false, early
 	}
 	if !p.Due() {
@@ -354,75 +358,8 @@ func (p *Pacer[T]) Answered(now time.Time, a Ask, s Slots) (refused []*Turn[T]) 
 	return p.queue.removeLate(now, inSeconds(min(max(s.Wait, 0), mostWait)))
 }
 
-// advance moves the time to now. What time brings happens here alone.
-func (p *Pacer[T]) advance(now time.Time) {
-	from := p.now
-	p.now = now
-	if now.Before(from) {
-		p.setBack(now.Sub(from))
-		return
-	}
-	seconds := now.Sub(later(from, p.hold)).Seconds() // that were not in a hold
-	if p.mode != learning {
-		p.tick(now)
-		p.store.expire(now, p.need().first)
-		p.pay(seconds)
-		return
-	}
-	p.endHold()
-	if seconds > 0 {
-		p.law.lapse(seconds, p.Len() > 0)
-	}
-	p.pay(seconds)
-	if p.Len() == 0 && !p.hold.After(now) && p.law.calmed(now) { // however long nothing comes in a hold: what comes next is to be held
-		p.open()
-	}
-}
-
-// setBack moves what was ahead, since the clock was put back: nothing lies further ahead than it can.
-func (p *Pacer[T]) setBack(by time.Duration) {
-	p.law.busy, p.law.since = earlier(p.law.busy, p.now), earlier(p.law.since, p.now)
-	p.queue.began = earlier(p.queue.began, p.now)
-	p.hold = earlier(p.hold, p.now.Add(maxHold))
-	if p.mode == reserving || p.mode == alone {
-		p.store.shift(by)
-		p.own.counted, p.own.began = p.own.counted.Add(by), p.own.began.Add(by)
-	}
-}
-
-// tick lets the second end that was underway.
-func (p *Pacer[T]) tick(now time.Time) {
-	ended, seconds := p.quota.tally.tick(now)
-	if p.mode == alone && ended.sent > 0 {
-		p.own.adapt(ended, seconds, p.quota.rate)
-	}
-}
-
-// endHold lets those go that waited in a hold which began before the rate was known.
-func (p *Pacer[T]) endHold() {
-	switch {
-	case p.law.state != held || p.hold.After(p.now):
-	case p.Len() > 0:
-		p.law.release(p.hold, p.queue.size(), p.queue.began)
-	default:
-		p.open()
-	}
-}
-
-// pay lets the time pass that attempts cost.
-func (p *Pacer[T]) pay(seconds float64) {
-	rate, saved := p.bucket()
-	if seconds <= 0 || math.IsInf(rate, 1) {
-		return
-	}
-	if p.mode == learning && p.Len() > 0 { // no turn is saved up, but for those that came late because a timer did
-		saved = rate * timerLag.Seconds()
-	}
-	p.debt = max(p.debt-seconds*rate, -saved)
-}
-
-// bucket returns by how much debt falls in a second, +Inf if there is no limit, and how far below
-// zero.
+// bucket returns by how much debt falls in a second, and how far below zero. The rate is +Inf if
+// nothing limits it.
 func (p *Pacer[T]) bucket() (rate, burst float64) {
 	switch p.mode {
 	case limited, reserving:
@@ -436,31 +373,26 @@ func (p *Pacer[T]) bucket() (rate, burst float64) {
 	return p.law.rate, 0
 }
 
-// until returns how long an attempt of a size has to wait if so much starts before it. One that is
-// larger than the burst starts when the burst is whole.
-func (p *Pacer[T]) until(ahead, size float64) time.Duration {
-	held := max(p.hold.Sub(p.now), 0)
+// until returns how long an attempt of a size has to wait if so many units start before it, and
+// whether that is sure, or only what to expect until the store says more. An attempt that is larger
+// than the burst starts when the burst is whole.
+func (p *Pacer[T]) until(ahead, size float64) (wait time.Duration, sure bool) {
+	wait = max(p.hold.Sub(p.now), 0)
 	if p.mode == reserving {
-		slot, _ := p.store.slot(p.now, ahead+size)
-		return max(held, slot)
+		slot, sure := p.store.slot(p.now, ahead+size)
+		return max(wait, slot), sure || wait > 0
 	}
 	rate, burst := p.bucket()
 	if n := p.debt + ahead + min(size, burst); n > tiny && !math.IsInf(rate, 1) {
-		return held + 1 + inSeconds(min(n/rate, mostDebt))
+		wait += 1 + inSeconds(min(n/rate, mostDebt))
 	}
-	return held
+	return wait, true
 }
 
 // ready returns how long t has to wait, which is the first: Never if the store has to say first.
 func (p *Pacer[T]) ready(t *Turn[T]) time.Duration {
-	if p.mode != reserving {
-		return p.until(0, t.size)
-	}
-	switch slot, sure := p.store.slot(p.now, t.size); {
-	case p.hold.After(p.now):
-		return max(slot, p.hold.Sub(p.now))
-	case sure:
-		return slot
+	if wait, sure := p.until(0, t.size); sure {
+		return wait
 	}
 	return Never
 }
@@ -503,9 +435,9 @@ func (p *Pacer[T]) measure(t *Turn[T]) {
 	t.size = t.Cost / p.mean
 }
 
-// holdFor holds all attempts of this process, or, if reports, of all processes that share a store.
-// While p learns, a random part comes on top: all processes get the same hint, and its end must not
-// be theirs.
+// holdFor lets nothing start for d, in this process, or in all that use the store if reports is set.
+// While p learns, a random part comes on top: all processes get the same hint, and must not go on at
+// the same time.
 func (p *Pacer[T]) holdFor(d time.Duration, reports bool) {
 	switch {
 	case d <= 0:
@@ -515,8 +447,8 @@ func (p *Pacer[T]) holdFor(d time.Duration, reports bool) {
 			p.renew()
 		}
 		p.law.busy = p.now
-		d = min(d, maxHold)
-		d += inSeconds(p.chance() * spread * d.Seconds())
+		d = min(d, mostHold)
+		d += inSeconds(p.chance() * holdSpread * d.Seconds())
 		p.hold = later(p.hold, p.now.Add(d))
 	case p.mode == reserving && reports:
 		p.store.report.hold = max(p.store.report.hold, min(d, mostQuotaHold).Seconds())
@@ -531,15 +463,10 @@ func (p *Pacer[T]) become(m mode) {
 	p.renew()
 }
 
-// renew lets debt and turns begin anew: those of before are not given back.
+// renew lets debt begin anew: Return gives nothing back for starts of before.
 func (p *Pacer[T]) renew() {
 	p.debt = 0
 	p.term++
-}
-
-func (p *Pacer[T]) open() {
-	p.law.open()
-	p.hold = time.Time{}
 }
 
 // chance returns the next of Rand's numbers.
@@ -548,6 +475,66 @@ func (p *Pacer[T]) chance() float64 {
 		return p.Rand()
 	}
 	return rand.Float64()
+}
+
+// advance moves the time to now. What time brings happens here alone.
+func (p *Pacer[T]) advance(now time.Time) {
+	from := p.now
+	p.now = now
+	if now.Before(from) {
+		p.setBack(now.Sub(from))
+		return
+	}
+	seconds := now.Sub(later(from, p.hold)).Seconds() // that were not in a hold
+	if p.mode != learning {
+		p.tick(now)
+		p.store.expire(now, p.need().first)
+		p.pay(seconds)
+		return
+	}
+	if p.law.state == held && p.Len() > 0 && !p.hold.After(now) {
+		p.law.release(p.hold, p.queue.size(), p.queue.began)
+	}
+	if seconds > 0 {
+		p.law.lapse(seconds, p.Len() > 0)
+	}
+	p.pay(seconds)
+	if p.Len() == 0 && !p.hold.After(now) && p.law.calmed(now) { // not in a hold, however long nothing comes
+		p.law.open()
+		p.hold = time.Time{}
+	}
+}
+
+// setBack moves what lies ahead of now by more than it can, since the clock was set back.
+func (p *Pacer[T]) setBack(by time.Duration) {
+	p.law.busy, p.law.since = earlier(p.law.busy, p.now), earlier(p.law.since, p.now)
+	p.queue.began = earlier(p.queue.began, p.now)
+	p.hold = earlier(p.hold, p.now.Add(mostHold))
+	if p.mode == reserving || p.mode == alone {
+		p.store.shift(by)
+		p.own.counted, p.own.began = p.own.counted.Add(by), p.own.began.Add(by)
+	}
+}
+
+// tick ends the second that was underway, if now is not in it.
+func (p *Pacer[T]) tick(now time.Time) {
+	ended, seconds := p.quota.tally.tick(now)
+	if p.mode == alone && ended.sent > 0 {
+		p.own.adapt(ended, seconds, p.quota.rate)
+	}
+}
+
+// pay lets debt fall for some seconds. While p learns, no turn is saved up, but for those that came
+// late because a timer did.
+func (p *Pacer[T]) pay(seconds float64) {
+	rate, saved := p.bucket()
+	if seconds <= 0 || math.IsInf(rate, 1) {
+		return
+	}
+	if p.mode == learning && p.Len() > 0 {
+		saved = rate * timerLag.Seconds()
+	}
+	p.debt = max(p.debt-seconds*rate, -saved)
 }
 
 func inSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -3,10 +3,9 @@ package pacing
 import "time"
 
 const (
-	mostQuotaHold = 75 * time.Second // that a hold under a quota may last
-	holdAttempts  = 4                // of two seconds, of which half must be throttled before the server's hint holds all
-	wrongPart     = .05              // of the attempts that are throttled, from which on the quota seems to be wrong
-	wrongAttempts = 20               // before which that part is not known
+	holdAttempts  = 4   // of two seconds, of which half must be throttled before the server's hint holds all
+	wrongPart     = .05 // of the attempts that are throttled, from which on the quota seems to be wrong
+	wrongAttempts = 20  // before which that part is not known
 )
 
 // quota is a quota that is known. In one process it is GCRA: the debt of a Pacer is that of the

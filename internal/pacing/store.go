@@ -39,9 +39,9 @@ type store struct {
 
 // report is the part of a process in the holds of all.
 type report struct {
-	hold   float64 // seconds for which the store is to hold all; 0: none
-	moved  float64 // Slots.Moved of the answer to the latest hold
-	passed bool    // an attempt of this process has passed since
+	hold  float64 // seconds for which the store is to hold all; 0: none
+	moved float64 // Slots.Moved of the answer to the latest hold
+	works bool    // an attempt of this process has passed since
 }
 
 // batch is slots of a store: n of them, the first at a time, each of the others a gap later. Of
@@ -164,7 +164,7 @@ func (s *store) shift(by time.Duration) {
 
 // reports reports whether a hold is one for all. A process none of whose attempts pass may have a
 // wrong key: it holds itself, unless another process has reported a hold too.
-func (s *store) reports() bool { return s.report.passed || s.moved > s.report.moved }
+func (s *store) reports() bool { return s.report.works || s.moved > s.report.moved }
 
 // due reports whether there is something to ask the store, for those that wait or without any.
 func (s *store) due(n need) bool {
@@ -194,6 +194,12 @@ func (s *store) wants(n need) (want, least float64) {
 	return want, least
 }
 
+// join begins to use the store.
+func (s *store) join(now time.Time) {
+	s.heard, s.changed, s.news = time.Time{}, now, false
+	s.flow, s.report.hold = math.Inf(1), 0
+}
+
 // ask returns what the store is asked now. Slots that nobody waits for are given back.
 func (s *store) ask(now time.Time, q quota, n need) (a Ask) {
 	s.release(now, s.have()-n.all)
@@ -208,7 +214,7 @@ func (s *store) answered(now time.Time, a Ask, answer Slots) {
 	s.unused = max(s.unused-a.Unused, 0)
 	s.follow(now, answer.Moved)
 	if a.Hold > 0 {
-		s.report.moved, s.report.passed = answer.Moved, false
+		s.report.moved, s.report.works = answer.Moved, false
 		if s.report.hold <= a.Hold { // otherwise a longer one has begun meanwhile
 			s.report.hold = 0
 		}
