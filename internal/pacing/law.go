@@ -62,6 +62,10 @@ const (
 
 // law finds the rate at which attempts may start, by what became of others. It is arithmetic: it
 // knows no clock and no queue.
+//
+// A throttled attempt cuts the rate, once a round, by the more the larger a share is throttled. While
+// attempts wait, the rate grows with the time since then. If cuts do not help, a trial shows whether
+// the rate is the reason; if it is not, that share costs no rate for a respite.
 type law struct {
 	state  state
 	since  time.Time // when counting or the hold began, or of the latest cut

@@ -15,7 +15,7 @@ import (
 
 const (
 	mostHold      = time.Minute           // the longest hold while a Pacer learns,
-	holdSpread    = .25                   // and the part of it by which its end differs from one process to another
+	holdSpread    = .25                   // and the part of it by which ends differ at random
 	mostQuotaHold = 75 * time.Second      // the longest hold under a quota
 	timerLag      = 10 * time.Millisecond // by which a timer may be late, so that it is made up for
 	mostDebt      = 1e9                   // seconds of a wait until debt is paid
@@ -48,8 +48,13 @@ const (
 // Pacer is the state of one pace. The zero value is open. Its time is what its methods
 // are given. It is not safe for concurrent use.
 //
-// In each mode nothing starts before hold. Then an attempt waits for its slot while p is reserving.
-// In the other modes it waits until debt is paid, and makes debt when it starts.
+// Whatever the mode, nothing starts before hold, and no debt is paid until then.
+//
+//	            an attempt waits for   debt falls at   a throttled attempt      a hold is of
+//	learning    debt to be paid        law.rate        changes law.rate         this process
+//	limited     debt to be paid        quota.rate      may lead to a hold       this process
+//	reserving   its slot               none            may lead to a hold       all processes
+//	alone       debt to be paid        own.rate        as limited; lowers own   this process
 type Pacer[T any] struct {
 	Rand func() float64 // uniform in [0,1); nil means math/rand/v2
 
@@ -63,8 +68,8 @@ type Pacer[T any] struct {
 	queue queue[T]
 	mean  float64   // cost of an attempt; 0 before the first
 	now   time.Time // as of which all this is
-	hold  time.Time // nothing starts before, and debt does not fall
-	debt  float64   // units whose time has to pass before the next may start; below 0 what may start at once
+	hold  time.Time // nothing starts before
+	debt  float64   // units whose time has to pass before the next may start; below 0 what may start now
 	term  uint64    // counts up when debt begins anew
 }
 
@@ -322,7 +327,7 @@ func (p *Pacer[T]) Due() bool {
 // again, unless Due reports true before.
 func (p *Pacer[T]) Ask(now time.Time) (a Ask, due bool, next time.Duration) {
 	p.advance(now)
-	if early := Gap - now.Sub(p.store.asked); early > 0 && early <= Gap { // more than Gap: the clock was set back
+	if early := Gap - now.Sub(p.store.asked); early > 0 && early <= Gap { // more: the clock was set back
 		return Ask{}, false, early
 	}
 	if !p.Due() {
@@ -361,16 +366,15 @@ func (p *Pacer[T]) Answered(now time.Time, a Ask, s Slots) (refused []*Turn[T]) 
 // bucket returns by how much debt falls in a second, and how far below zero. The rate is +Inf if
 // nothing limits it.
 func (p *Pacer[T]) bucket() (rate, burst float64) {
-	switch p.mode {
-	case limited, reserving:
-		return p.quota.rate, p.quota.burst
-	case alone:
+	switch {
+	case p.mode == alone:
 		return p.own.rate, 1
+	case p.mode != learning:
+		return p.quota.rate, p.quota.burst
+	case p.law.state == paced:
+		return p.law.rate, 0
 	}
-	if p.law.state != paced {
-		return math.Inf(1), 0
-	}
-	return p.law.rate, 0
+	return math.Inf(1), 0
 }
 
 // until returns how long an attempt of a size has to wait if so many units start before it, and
@@ -380,7 +384,7 @@ func (p *Pacer[T]) until(ahead, size float64) (wait time.Duration, sure bool) {
 	wait = max(p.hold.Sub(p.now), 0)
 	if p.mode == reserving {
 		slot, sure := p.store.slot(p.now, ahead+size)
-		return max(wait, slot), sure || wait > 0
+		return max(wait, slot), sure || wait > 0 // in a hold there is time to ask the store
 	}
 	rate, burst := p.bucket()
 	if n := p.debt + ahead + min(size, burst); n > tiny && !math.IsInf(rate, 1) {
@@ -485,24 +489,19 @@ func (p *Pacer[T]) advance(now time.Time) {
 		p.setBack(now.Sub(from))
 		return
 	}
-	seconds := now.Sub(later(from, p.hold)).Seconds() // that were not in a hold
-	if p.mode != learning {
-		p.tick(now)
-		p.store.expire(now, p.need().first)
+	seconds := now.Sub(later(from, p.hold)).Seconds() // without those of a hold
+	if p.mode == learning {
+		p.release()
+		if seconds > 0 {
+			p.law.lapse(seconds, p.Len() > 0)
+		}
 		p.pay(seconds)
+		p.openIfCalm()
 		return
 	}
-	if p.law.state == held && p.Len() > 0 && !p.hold.After(now) {
-		p.law.release(p.hold, p.queue.size(), p.queue.began)
-	}
-	if seconds > 0 {
-		p.law.lapse(seconds, p.Len() > 0)
-	}
+	p.tick(now)
+	p.store.expire(now, p.need().first)
 	p.pay(seconds)
-	if p.Len() == 0 && !p.hold.After(now) && p.law.calmed(now) { // not in a hold, however long nothing comes
-		p.law.open()
-		p.hold = time.Time{}
-	}
 }
 
 // setBack moves what lies ahead of now by more than it can, since the clock was set back.
@@ -516,6 +515,21 @@ func (p *Pacer[T]) setBack(by time.Duration) {
 	}
 }
 
+// release ends a hold that began before the law knew a rate, for those that wait.
+func (p *Pacer[T]) release() {
+	if p.law.state == held && p.Len() > 0 && !p.hold.After(p.now) {
+		p.law.release(p.hold, p.queue.size(), p.queue.began)
+	}
+}
+
+// openIfCalm opens p if nothing more is to be expected: not in a hold, since what comes is to be held.
+func (p *Pacer[T]) openIfCalm() {
+	if p.Len() == 0 && !p.hold.After(p.now) && p.law.calmed(p.now) {
+		p.law.open()
+		p.hold = time.Time{}
+	}
+}
+
 // tick ends the second that was underway, if now is not in it.
 func (p *Pacer[T]) tick(now time.Time) {
 	ended, seconds := p.quota.tally.tick(now)
@@ -524,8 +538,8 @@ func (p *Pacer[T]) tick(now time.Time) {
 	}
 }
 
-// pay lets debt fall for some seconds. While p learns, no turn is saved up, but for those that came
-// late because a timer did.
+// pay lets debt fall for some seconds, if any. While p learns, no turn is saved up, but for those that
+// came late because a timer did.
 func (p *Pacer[T]) pay(seconds float64) {
 	rate, saved := p.bucket()
 	if seconds <= 0 || math.IsInf(rate, 1) {

@@ -8,8 +8,8 @@ const (
 	wrongAttempts = 20  // before which that part is not known
 )
 
-// quota is a quota that is known. In one process it is GCRA: the debt of a Pacer is that of the
-// attempts that have started. It falls by the rate, to the burst below zero.
+// quota is a quota that is known. In one process it is GCRA (ITU-T I.371): attempts that start make
+// debt, which falls by the rate, to the burst below zero.
 type quota struct {
 	rate, burst float64 // units of cost in a second, and how many may start at once after a pause
 	stated      bool    // by the server: the Pacer learns if that turns out to be wrong

@@ -21,7 +21,9 @@ const (
 	mostWait = 3600                   // seconds: no number of a store that is larger counts
 )
 
-// store is what a process knows of a store, which gives out slots of a quota that others use too.
+// store is what a process knows of a store, which gives out slots of a quota that others use too: units
+// that may start at a time. The process asks for what those that wait need, and tells the store of the
+// server's holds. The store delays the slots of all processes then, also those that are reserved.
 type store struct {
 	asked   time.Time // the last time; zero: not yet
 	heard   time.Time // when it has answered the last time; zero: not yet
