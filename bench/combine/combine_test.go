@@ -77,7 +77,7 @@ func expected() []string {
 }
 
 // sites are those of all ways in.
-var sites = []string{"op", "start", "attempt", "attemptDone", "wait", "done", "begin", "withdraw", "end", "now", "sleep", "timeout", "classify", "backoff", "rand"}
+var sites = []string{"op", "start", "attempt", "attemptDone", "wait", "done", "withdraw", "end", "now", "sleep", "timeout", "classify", "backoff", "rand"}
 
 // play makes the run of a seed.
 func play(t *testing.T, seed uint64) (w *world) {
