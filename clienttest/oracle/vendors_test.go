@@ -49,6 +49,7 @@ import (
 	vault "github.com/hashicorp/vault/api"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 	mssql "github.com/microsoft/go-mssqldb"
 	"github.com/minio/minio-go/v7"
 	"github.com/nats-io/nats.go"
@@ -205,6 +206,7 @@ var vendors = map[string]vendor{
 	}},
 	"http2": {clients: []client{
 		{"streams", func(s sample) error { return http2.StreamError{StreamID: 1, Code: http2.ErrCode(s.number)} }},
+		//lint:ignore SA1019 a client with this package's Transport gets it
 		{"connections", func(s sample) error { return http2.GoAwayError{ErrCode: http2.ErrCode(s.number)} }},
 	}},
 	"http3": {clients: []client{
@@ -309,7 +311,7 @@ var vendors = map[string]vendor{
 	}},
 	"sqlstate": {classify: retrysql.Classify, clients: []client{
 		{"pgx", func(s sample) error { return &pgconn.PgError{Severity: "ERROR", Code: s.code} }},
-		{"pq", func(s sample) error { return &pq.Error{Severity: "ERROR", Code: pq.ErrorCode(s.code)} }},
+		{"pq", func(s sample) error { return &pq.Error{Severity: "ERROR", Code: pqerror.Code(s.code)} }},
 	}},
 	"stripe": {clients: []client{
 		{"stripe-go", func(s sample) error {
