@@ -17,20 +17,20 @@ const (
 	countFade   = 10 * time.Second       // in which what is counted fades by the factor e
 	countLosses = 1.5                    // throttled attempts that end the counting: two, of which the first has faded by half
 	countShare  = 1. / 8                 // share of throttled attempts that ends the counting
-	countLeast  = 100 * time.Millisecond // is too short to tell a rate
+	countLeast  = 100 * time.Millisecond // least time of counting: less tells no rate
 	floodLosses = 16                     // throttled attempts that were under way: fewer may be chance
 	floodShare  = 2. / 5                 // share of these, and of the attempts since, from which on a hint holds all; fitted
 
 	// For holds:
-	hintShare      = .272 // share of throttled attempts from which on a hint holds all: of 8 % strays one in some 10 000 comes so far
-	releaseSlowest = 8    // times as slow do attempts start after a hold of so many seconds and as many more
+	hintShare      = .272 // share of throttled attempts from which on a hint holds all: 8 % by chance come so far once in 10 000 times
+	releaseSlowest = 8    // what the rate after a hold is divided by at most: half of the seconds that it took
 
 	// For cuts of the rate:
 	shareMemory  = 16           // attempts of which law.share is the throttled part,
 	recentMemory = 128          // and attempts of law.recent
-	cutApart     = 2 * timerLag // is too short to tell what a cut has done: a late timer lets many start at once
-	trialPart    = 1. / 2       // of the rate before the cuts is tried: a quota that is the reason throttles far less, or nothing
-	droughtRow   = 8            // throttled attempts in a row, after which the rate that passes is not known; fitted
+	cutApart     = 2 * timerLag // least time between two cuts: a late timer lets many attempts start at once
+	trialPart    = 1. / 2       // of the rate before the cuts is tried: if the rate is the reason, far less is throttled, or nothing
+	droughtRow   = 8            // throttled attempts in a row from which on the server refuses all, whatever the rate; fitted
 
 	// For the gain of the rate, while attempts wait:
 	gainPerStart = .0015  // of the rate, with each attempt,
@@ -40,7 +40,7 @@ const (
 	gainRespite  = .02    // of the rate, in a second of a respite; fitted
 	deepCut      = 1. / 2 // of the rate before the cuts: below that the rate grows back faster
 	peakFade     = 30     // seconds in which the rate before the cuts is forgotten
-	promptDelay  = .3     // seconds: the later refusals come, beyond that, the slower does the rate grow
+	promptDelay  = .3     // seconds: if refusals take longer, the rate grows by as much less
 
 	// For the end:
 	openAfter  = 10 * time.Second // without waits and throttled attempts, before the law is open,
@@ -63,9 +63,10 @@ const (
 // law finds the rate at which attempts may start, by what became of others. It is arithmetic: it
 // knows no clock and no queue.
 //
-// A throttled attempt cuts the rate, once a round, by the more the larger a share is throttled. While
-// attempts wait, the rate grows with the time since then. If cuts do not help, a trial shows whether
-// the rate is the reason; if it is not, that share costs no rate for a respite.
+// A throttled attempt cuts the rate, at most once a round: the larger the share of throttled attempts,
+// the deeper the cut. While attempts wait, the rate grows, the faster the longer none was throttled. If
+// cuts do not help, a trial shows whether the rate is the reason. If it is not, that share cuts no rate
+// for a respite.
 type law struct {
 	state  state
 	since  time.Time // when counting or the hold began, or of the latest cut

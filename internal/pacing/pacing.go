@@ -76,7 +76,7 @@ type Pacer[T any] struct {
 // Open reports whether attempts may start without a Turn. Their round is 0.
 func (p *Pacer[T]) Open() bool { return p.mode == learning && p.law.state == open }
 
-// Told reports whether p keeps a quota that it was told.
+// Told reports whether p keeps a quota, so that it does not learn.
 func (p *Pacer[T]) Told() bool { return p.mode != learning }
 
 // Len returns how many attempts wait.
@@ -100,9 +100,9 @@ func (p *Pacer[T]) Wait(now time.Time) time.Duration {
 	return wait
 }
 
-// Quota returns the units in a second that p was told, 0 if it learns, which part of the attempts of
-// the last minute was throttled all the same, and what the quota seems to be.
-func (p *Pacer[T]) Quota(now time.Time) (told, throttled, seems float64) {
+// Quota returns the quota that p keeps, in units per second, which part of the attempts of about the
+// last minute was throttled all the same, and what the quota seems to be. While p learns, all are 0.
+func (p *Pacer[T]) Quota(now time.Time) (rate, throttled, seems float64) {
 	if p.mode == learning {
 		return 0, 0, 0
 	}
@@ -189,7 +189,7 @@ func (p *Pacer[T]) Return(t *Turn[T]) {
 
 // Refusal is an attempt that was throttled.
 type Refusal struct {
-	Open  bool          // it had no Turn: if the Pacer is told a quota by now, that says nothing about it
+	Open  bool          // it had no Turn: it says nothing about a quota that the Pacer has known since
 	Round uint64        // of the Pacer, when it started
 	Took  time.Duration // until it was throttled
 	Hint  time.Duration // the server's; 0 if there was none
@@ -262,7 +262,7 @@ func (p *Pacer[T]) State(now time.Time, rate, burst, left float64) {
 	p.debt = max(p.debt, -left)
 }
 
-// doubt lets p learn, and begins with the rate at which attempts passed in the latest two seconds.
+// doubt lets p learn, from the rate on at which attempts passed in the last two seconds.
 func (p *Pacer[T]) doubt() {
 	latest := p.quota.tally.latest()
 	p.law.begin(p.now, (latest.sent-latest.lost)/2)
@@ -280,8 +280,8 @@ func (p *Pacer[T]) Join(now time.Time) {
 	p.become(reserving)
 }
 
-// Part ends that. If there are slots to give back, a is what the store is to be asked. Others still
-// use the quota, so p goes on at the rate of its own starts.
+// Part ends that. If p has spare slots, a gives them back to the store. Others still use the quota, so p
+// goes on at the rate of its own starts.
 func (p *Pacer[T]) Part(now time.Time) (a Ask, spare bool) {
 	p.advance(now)
 	p.store.release(now, p.store.have())
@@ -323,8 +323,8 @@ func (p *Pacer[T]) Due() bool {
 	return false
 }
 
-// Ask returns what the store is to be asked now, if anything is due. Otherwise it returns when to look
-// again, unless Due reports true before.
+// Ask returns what to ask the store now, if anything is due. Otherwise it returns when to look again,
+// unless Due reports true before.
 func (p *Pacer[T]) Ask(now time.Time) (a Ask, due bool, next time.Duration) {
 	p.advance(now)
 	if early := Gap - now.Sub(p.store.asked); early > 0 && early <= Gap { // more: the clock was set back

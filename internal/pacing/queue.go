@@ -43,16 +43,16 @@ func (t *Turn[T]) left(now time.Time) time.Duration {
 	return max(t.deadline.Sub(now), 0)
 }
 
-// queue is the turns that wait, in lines: the more urgent go first; of as urgent ones retries before
-// first attempts. The zero value is empty.
+// queue is the turns that wait. There is a line for each class of urgency and, before it, one for the
+// retries of that class. The zero value is empty.
 type queue[T any] struct {
 	lines  [2 * classes]line[T]
 	came   uint64    // turns that have entered
-	served uint64    // turns that have left since they started
-	began  time.Time // when the first one came that found it empty, the last time
+	served uint64    // turns that have started from it
+	began  time.Time // when it was last empty, and a turn came
 }
 
-// line is turns that are as urgent, in the order of arrival.
+// line is turns in the order of arrival.
 type line[T any] struct {
 	turns list.List
 	size  float64 // the sum of theirs
@@ -76,10 +76,10 @@ func (q *queue[T]) len() (n int) {
 	return n
 }
 
-// size returns the sum of the sizes.
+// size returns the sum of the sizes of all turns.
 func (q *queue[T]) size() float64 { return q.upTo(len(q.lines)) }
 
-// upTo returns the size of the first lines, so many.
+// upTo returns the size of so many first lines.
 func (q *queue[T]) upTo(lines int) (n float64) {
 	for i := range lines {
 		n += q.lines[i].size
@@ -87,14 +87,14 @@ func (q *queue[T]) upTo(lines int) (n float64) {
 	return n
 }
 
-// ahead returns the size of what starts before a turn that comes now, to the end of a line.
+// ahead returns the size of the turns that start before one that comes now, to the end of a line.
 func (q *queue[T]) ahead(line int) float64 {
 	n := q.upTo(line + 1)
 	return n + min(n/(fifth-1), q.size()-n) // those that are less urgent have come before
 }
 
-// first returns the turn that is to start next, or nil. Most times that is the most urgent one, but
-// every fifth time the one that came first: so nobody waits for ever.
+// first returns the turn that is to start next, or nil: the most urgent one, but every fifth time the
+// one that came first, so that nobody waits for ever.
 func (q *queue[T]) first() (first *Turn[T]) {
 	for i := range q.lines {
 		e := q.lines[i].turns.Front()
@@ -143,7 +143,7 @@ func (q *queue[T]) remove(t *Turn[T]) {
 	}
 }
 
-// removeLate removes the turns that do not wait for so long, sets their Late, and returns them.
+// removeLate removes the turns that do not wait for so long, and returns them, with Late set.
 func (q *queue[T]) removeLate(now time.Time, wait time.Duration) (late []*Turn[T]) {
 	for i := range q.lines {
 		for e := q.lines[i].turns.Front(); e != nil; {

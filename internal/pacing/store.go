@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Ask is what a store is asked, and Slots are its answer: see package pace.
+// Ask is a question to a store, and Slots are its answer: see package pace.
 type (
 	Ask   struct{ Rate, Burst, Want, Least, Unused, Hold, Patience float64 }
 	Slots struct{ N, Wait, Moved float64 }
@@ -15,9 +15,9 @@ const (
 	Gap     = 50 * time.Millisecond  // between two exchanges with a store, at least
 	Timeout = 500 * time.Millisecond // of one
 
-	fresh    = time.Second            // after an answer slots are used without another one
-	grace    = 250 * time.Millisecond // after its time a slot is lost
-	orphaned = 500 * time.Millisecond // for which slots are good after the store has lost its state
+	fresh    = time.Second            // for which an answer is good: slots that are used later need another one
+	grace    = 250 * time.Millisecond // after its time, in which a slot can still be used
+	orphaned = 500 * time.Millisecond // for which slots are still good when the store has lost its state
 	mostWait = 3600                   // seconds: no number of a store that is larger counts
 )
 
@@ -25,24 +25,24 @@ const (
 // that may start at a time. The process asks for what those that wait need, and tells the store of the
 // server's holds. The store delays the slots of all processes then, also those that are reserved.
 type store struct {
-	asked   time.Time // the last time; zero: not yet
-	heard   time.Time // when it has answered the last time; zero: not yet
-	changed time.Time // when it began to answer, or to fail
-	news    bool      // it is to be asked whether there was a hold
+	asked   time.Time // when the latest Ask went out
+	heard   time.Time // when the latest answer came; zero: none yet
+	changed time.Time // when the store began to answer, or to fail
+	news    bool      // another process may have held all since
 
 	slots  []batch // that are reserved and not used up, in order
 	unused float64 // slots to give back
-	got    float64 // how many came the last time,
-	flow   float64 // and how many a second that was, with the wait for them; +Inf: nobody has waited since
+	got    float64 // slots that came with the latest answer that had some,
+	flow   float64 // and how many a second that was, with the wait for them; +Inf: nothing is known
 
 	moved  float64 // Slots.Moved of the latest answer
 	report report
 }
 
-// report is the part of a process in the holds of all.
+// report is what this process has to do with holds of all.
 type report struct {
-	hold  float64 // seconds for which the store is to hold all; 0: none
-	moved float64 // Slots.Moved of the answer to the latest hold
+	hold  float64 // seconds of the hold to report; 0: none
+	moved float64 // Slots.Moved of the answer to the latest report
 	works bool    // an attempt of this process has passed since
 }
 
@@ -92,8 +92,8 @@ func (s *store) have() (n float64) {
 	return n
 }
 
-// slot returns how long it takes until n more units may have started, which is when the n-th slot
-// comes. It is not sure if that slot is not reserved, or is to be used now although the latest
+// slot returns how long it takes until the n-th slot comes, which is when n more units may have
+// started. It is sure if that slot is reserved, but not if the slot could be used now and the latest
 // answer is old: a hold may have moved it.
 func (s *store) slot(now time.Time, n float64) (wait time.Duration, sure bool) {
 	last := now
@@ -168,7 +168,7 @@ func (s *store) shift(by time.Duration) {
 // wrong key: it holds itself, unless another process has reported a hold too.
 func (s *store) reports() bool { return s.report.works || s.moved > s.report.moved }
 
-// due reports whether there is something to ask the store, for those that wait or without any.
+// due reports whether there is something to ask the store.
 func (s *store) due(n need) bool {
 	if s.heard.IsZero() || s.news || s.unused > tiny || s.report.hold > 0 || s.have() > n.all+tiny {
 		return true
@@ -177,8 +177,8 @@ func (s *store) due(n need) bool {
 	return want > 0
 }
 
-// wants returns how many slots those that wait need, if it is time to ask for them, and of these
-// how many before any of them can start.
+// wants returns how many more slots those that wait need, if it is time to ask for them, and how many
+// of these before any of them can start: 0 if one can already.
 func (s *store) wants(n need) (want, least float64) {
 	if n.first == 0 {
 		return 0, 0
@@ -202,7 +202,7 @@ func (s *store) join(now time.Time) {
 	s.flow, s.report.hold = math.Inf(1), 0
 }
 
-// ask returns what the store is asked now. Slots that nobody waits for are given back.
+// ask returns the Ask of now, which gives back slots that nobody waits for.
 func (s *store) ask(now time.Time, q quota, n need) (a Ask) {
 	s.release(now, s.have()-n.all)
 	a = Ask{Rate: q.rate, Burst: q.burst, Hold: s.report.hold, Unused: s.unused}
