@@ -191,7 +191,7 @@ func TestEachCopyIsToldWhenItEnds(t *testing.T) {
 	}
 }
 
-// Nobody judges a copy that its caller has ended, and one that panics has its times.
+// Nobody judges a copy that its caller has ended.
 func TestEndsOfCopiesThatNobodyJudges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &watched{}
@@ -210,29 +210,40 @@ func TestEndsOfCopiesThatNobodyJudges(t *testing.T) {
 				t.Errorf("a copy that the caller has ended came to %+v", x)
 			}
 		}
-		w.exits, p.Classify, p.AttemptTimeout = nil, nil, time.Second
-		func() {
-			defer func() { _ = recover() }()
-			_, _ = hedge.Do(t.Context(), p, &hedge.Hedge{Delay: 10 * ms, Budget: plenty}, func(ctx context.Context) (int, error) {
-				if hedge.Number(ctx) == 1 {
-					<-ctx.Done()
-					return 0, ctx.Err()
-				}
-				time.Sleep(20 * ms)
-				panic("bug")
-			})
-		}()
-		if len(w.exits) != 2 || w.held != 0 {
-			t.Fatalf("after a panic: exits %+v, %d held", w.exits, w.held)
-		}
-		x := w.exits[0]
-		if w.exits[1].Ending == retry.Panicked {
-			x = w.exits[1]
-		}
-		if x.Ending != retry.Panicked || x.Took != 20*ms || x.Allowed != 990*ms || x.Verdict.Err == nil {
-			t.Errorf("a copy that has panicked came to %+v", x)
-		}
 	})
+}
+
+// A copy whose op panics has its times, and so has one whose error Classify panics over.
+func TestACopyThatPanicsHasItsTimes(t *testing.T) {
+	bug := func() { panic("bug") }
+	for in, op := range map[string]func(){"op": bug, "Classify": func() {}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &watched{}
+			p := retry.Policy{Guards: []retry.Guard{w}, AttemptTimeout: time.Second, Classify: func(error) retry.Class { panic("bug") }}
+			func() {
+				defer func() { _ = recover() }()
+				_, _ = hedge.Do(t.Context(), p, &hedge.Hedge{Delay: 10 * ms, Budget: plenty}, func(ctx context.Context) (int, error) {
+					if hedge.Number(ctx) == 1 {
+						<-ctx.Done()
+						return 0, ctx.Err()
+					}
+					time.Sleep(20 * ms)
+					op()
+					return 0, errHiccup
+				})
+			}()
+			if len(w.exits) != 2 || w.held != 0 {
+				t.Fatalf("%s: exits %+v, %d held", in, w.exits, w.held)
+			}
+			x := w.exits[0]
+			if w.exits[1].Ending == retry.Panicked {
+				x = w.exits[1]
+			}
+			if x.Ending != retry.Panicked || x.Took != 20*ms || x.Allowed != 990*ms || x.Verdict.Err == nil {
+				t.Errorf("%s: a copy that has panicked came to %+v", in, x)
+			}
+		})
+	}
 }
 
 // A hedge of a retry says to the guards what its run says.

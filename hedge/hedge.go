@@ -7,8 +7,6 @@ import (
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/internal/hedging"
-
-	"github.com/goretry/retry/internal/readings"
 )
 
 // Never as [Hedge].Delay starts no hedges.
@@ -86,9 +84,9 @@ func (h *Hedge) Wait() time.Duration {
 	return rules.Wait()
 }
 
-// rules returns the settings for internal/hedging.
-func (h *Hedge) rules() hedging.Hedger {
-	return hedging.Hedger{
+// rules returns h with a meaning for each zero.
+func (h *Hedge) rules() hedging.Rules {
+	return hedging.Rules{
 		Delay:       h.Delay,
 		Quantile:    h.Quantile,
 		MinDelay:    h.MinDelay,
@@ -125,8 +123,10 @@ func Do[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(context.Co
 
 // DoValue is [Do] for values that are treated as v says.
 func DoValue[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(context.Context) (T, error), v Value[T]) (T, error) {
-	o, ok := newHedged(&p, h, op, v)
-	if !ok {
+	if op == nil {
+		panic("hedge: nil op")
+	}
+	if !h.hedges(&p) {
 		return retry.Do(ctx, p, op)
 	}
 	var value T
@@ -135,24 +135,24 @@ func DoValue[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(conte
 	drop := func() {
 		if owned {
 			owned = false
-			o.value.discard(value, failed)
+			v.discard(value, failed)
 		}
 	}
 	defer drop()
 	attempt := func(ctx context.Context) (T, error) {
 		drop()
-		value, failed = o.call(ctx)
+		value, failed = newRace(ctx, &p, h, op, v).result()
 		owned = true
 		return value, failed
 	}
-	if o.guards == nil { // without an Attempts, which costs an allocation
+	if len(p.Guards) == 0 { // without an Attempts, which costs an allocation
 		got, err := retry.Do(ctx, p, attempt)
 		owned = false
 		return got, err
 	}
 	a := p.Attempts(ctx)
 	defer a.Close()
-	o.value.Take = a.Hold
+	v.Take = a.Hold
 	for a.Next() {
 		_, err := attempt(a.Context())
 		a.Done(err)
@@ -175,8 +175,9 @@ func DoValue[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(conte
 // If the caller's deadline is not after the delay, the call needs no timer. A panic or
 // runtime.Goexit in the first attempt passes through when the others have ended. A
 // panic or Goexit in a hedge is repeated on the caller's goroutine, a panic as an
-// error with its text and the hedge's stack, which wraps the value if that is an error. If a budget, a guard, Hedged, Discard or Hold panics when the attempts have
-// ended, every value is discarded and every context ended.
+// error with its text and the hedge's stack, which wraps the value if that is an error.
+// If a budget, a guard, Hedged, Discard or Hold panics when the attempts have ended,
+// every value is discarded and every context ended.
 //
 // Race panics if ctx or op is nil. It also panics if the policy's Clock is a *clockx.Virtual,
 // whose time does not move while a goroutine waits for op: test with testing/synctest,
@@ -185,41 +186,22 @@ func Race[T any](ctx context.Context, p retry.Policy, h *Hedge, op func(context.
 	if ctx == nil {
 		panic("hedge: nil context")
 	}
-	o, ok := newHedged(&p, h, op, v)
-	if !ok {
-		return op(ctx)
-	}
-	return o.call(ctx)
-}
-
-// hedged is an op with the state that its calls share.
-type hedged[T any] struct {
-	hedging.Hedger
-	classify retry.Classifier
-	guards   *retry.Policy // nil without guards
-	hook     func(context.Context, Summary)
-	op       func(context.Context) (T, error)
-	value    Value[T]
-}
-
-// newHedged returns false if op must not be hedged.
-func newHedged[T any](p *retry.Policy, h *Hedge, op func(context.Context) (T, error), v Value[T]) (o hedged[T], ok bool) {
 	if op == nil {
 		panic("hedge: nil op")
 	}
+	if !h.hedges(&p) {
+		return op(ctx)
+	}
+	return newRace(ctx, &p, h, op, v).result()
+}
+
+// hedges reports whether an op may get a hedge.
+func (h *Hedge) hedges(p *retry.Policy) bool {
 	if p.NonIdempotent || h == nil || h.Delay < 0 || h.MaxInFlight == 1 || h.MaxInFlight < 0 {
-		return o, false
+		return false
 	}
 	if _, ok := p.Clock.(*clockx.Virtual); ok {
 		panic("hedge: Policy.Clock is a *clockx.Virtual, on which no delay passes while op runs: use the system's clock in testing/synctest, or Delay: hedge.Never")
 	}
-	o = hedged[T]{Hedger: h.rules(), classify: p.Classify, hook: h.Hedged, op: op, value: v}
-	o.Name, o.Policy, o.Clock = p.Name, p.Budget, readings.Clock(p.Clock)
-	if o.Budget == nil {
-		o.Budget = h.shared.Budget()
-	}
-	if len(p.Guards) > 0 {
-		o.guards = new(*p)
-	}
-	return o, true
+	return true
 }

@@ -904,20 +904,20 @@ func (c *countingClock) WithTimeoutCause(ctx context.Context, d time.Duration, c
 }
 
 // Three attempts run, and the second succeeds. Whichever use of its clock or of its
-// context panics: the caller gets the panic, no goroutine waits, the policy's budget
-// holds no place, and what the attempts hold is freed.
+// context panics: the caller gets the panic, no goroutine waits, neither the policy's
+// budget nor its guard holds a place, and what the attempts hold is freed.
 func TestPanicInAClockOrContextReachesTheCaller(t *testing.T) {
 	for _, in := range []string{"Now", "WithTimeoutCause", "Err"} {
 		panics := true
 		for n := 1; panics; n++ {
 			t.Run(fmt.Sprint(in, " ", n), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					budget := new(budgettest.Places)
+					budget, guard := new(budgettest.Places), new(watched)
 					f := &failing{in: in, left: n}
 					h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 3, Budget: plenty}
 					s := script{steps: []step{{takes: time.Second, deaf: true}, ok(150 * ms), {takes: time.Second, deaf: true}}}
 					var discarded []int
-					op := raced(retry.Policy{Clock: failingClock{clockx.System(), f}, Budget: budget}, &h, s.op, hedge.Value[int]{
+					op := raced(retry.Policy{Clock: failingClock{clockx.System(), f}, Budget: budget, Guards: []retry.Guard{guard}}, &h, s.op, hedge.Value[int]{
 						Discard: func(v int) { discarded = append(discarded, v) },
 					})
 					returned := 0
@@ -932,6 +932,14 @@ func TestPanicInAClockOrContextReachesTheCaller(t *testing.T) {
 						}
 						if budget.Balance() != 1 {
 							t.Errorf("the policy's budget has the balance %v, want 1", budget.Balance())
+						}
+						if guard.held != 0 {
+							t.Errorf("the guard holds %d places", guard.held)
+						}
+						for _, x := range guard.exits {
+							if x.Took > time.Second || x.Ending == retry.NotMade && x.Took != 0 {
+								t.Errorf("the guard got %+v", x)
+							}
 						}
 						for i, ctx := range s.ctxs {
 							if ctx.Err() == nil {

@@ -25,29 +25,29 @@ const (
 	scale     = float64(1 << 48) // of the logarithm of nanoseconds, so that it is an integer
 )
 
-// delay returns the estimate within the limits of h, and MaxDelay before the first
+// delay returns the estimate within the limits of r, and MaxDelay before the first
 // sample.
-func (e *estimate) delay(h *Hedger) time.Duration {
+func (e *estimate) delay(r *Rules) time.Duration {
 	word := e.word.Load()
 	if word == 0 {
-		return h.MaxDelay
+		return r.MaxDelay
 	}
 	d := math.Round(math.Exp(float64(word>>countBits) / scale))
-	if d >= float64(h.MaxDelay) { // which may be more than a Duration holds
-		return h.MaxDelay
+	if d >= float64(r.MaxDelay) { // which may be more than a Duration holds
+		return r.MaxDelay
 	}
-	return max(time.Duration(d), h.MinDelay)
+	return max(time.Duration(d), r.MinDelay)
 }
 
 // learn takes a sample: a call that was slower than the delay it was given, or one
 // that took less. Only a fast one can be the first.
-func (e *estimate) learn(h *Hedger, slower bool, took time.Duration) {
+func (e *estimate) learn(r *Rules, slower bool, took time.Duration) {
 	for {
 		old := e.word.Load()
 		if old == 0 && slower {
 			return
 		}
-		if e.word.CompareAndSwap(old, next(h, old, slower, took)) {
+		if e.word.CompareAndSwap(old, next(r, old, slower, took)) {
 			return
 		}
 	}
@@ -55,18 +55,18 @@ func (e *estimate) learn(h *Hedger, slower bool, took time.Duration) {
 
 // next returns the word after a sample. The estimate stays within the limits of
 // the delay: beyond them it would take long to come back.
-func next(h *Hedger, word uint64, slower bool, took time.Duration) uint64 {
+func next(r *Rules, word uint64, slower bool, took time.Duration) uint64 {
 	var ln float64
 	n := min(word&(1<<countBits-1)+1, settled)
 	switch {
 	case word == 0:
 		ln = math.Log(2 * float64(took))
 	case slower:
-		ln = float64(word>>countBits)/scale + gain(n)*h.Quantile
+		ln = float64(word>>countBits)/scale + gain(n)*r.Quantile
 	default:
-		ln = float64(word>>countBits)/scale - gain(n)*(1-h.Quantile)
+		ln = float64(word>>countBits)/scale - gain(n)*(1-r.Quantile)
 	}
-	ln = min(max(ln, math.Log(float64(h.MinDelay))), math.Log(float64(h.MaxDelay)))
+	ln = min(max(ln, math.Log(float64(r.MinDelay))), math.Log(float64(r.MaxDelay)))
 	return uint64(math.Round(ln*scale))<<countBits | n
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/goretry/retry/clockx"
 )
 
-// Hedger is what all calls of one op have in common: the settings of a hedge.Hedge,
+// Rules are what all calls of one op have in common: the settings of a hedge.Hedge,
 // which its fields document, and what its calls share.
-type Hedger struct {
+type Rules struct {
 	Name               string // the retry policy's, for budgets
 	Delay              time.Duration
 	Quantile           float64
@@ -31,27 +31,29 @@ type Shared struct {
 	budget   atomic.Pointer[budget.Ratio]
 }
 
-// Resolve returns h with a meaning for every zero and every bad number. It leaves
-// Budget as it is: see [Shared.Budget].
-func (h Hedger) Resolve() Hedger {
-	if !(h.Quantile > 0 && h.Quantile < 1) {
-		h.Quantile = .95
+// Resolve returns r with a meaning for every zero and every bad number.
+func (r Rules) Resolve() Rules {
+	if !(r.Quantile > 0 && r.Quantile < 1) {
+		r.Quantile = .95
 	}
-	if h.MinDelay <= 0 {
-		h.MinDelay = time.Millisecond
+	if r.MinDelay <= 0 {
+		r.MinDelay = time.Millisecond
 	}
-	if h.MaxDelay <= 0 {
-		h.MaxDelay = 10 * time.Second
+	if r.MaxDelay <= 0 {
+		r.MaxDelay = 10 * time.Second
 	}
-	h.MaxDelay = max(h.MaxDelay, h.MinDelay)
-	if h.MaxInFlight == 0 {
-		h.MaxInFlight = 2
+	r.MaxDelay = max(r.MaxDelay, r.MinDelay)
+	if r.MaxInFlight == 0 {
+		r.MaxInFlight = 2
 	}
-	return h
+	if r.Budget == nil {
+		r.Budget = r.Shared.ownBudget()
+	}
+	return r
 }
 
-// Budget returns the budget for a Hedge that was given none.
-func (s *Shared) Budget() retry.Budget {
+// ownBudget returns the budget for a Hedge that was given none.
+func (s *Shared) ownBudget() retry.Budget {
 	if b := s.budget.Load(); b != nil {
 		return b
 	}
@@ -59,12 +61,12 @@ func (s *Shared) Budget() retry.Budget {
 	return s.budget.Load()
 }
 
-// Wait returns how long a call that starts now runs alone. h must be resolved.
-func (h *Hedger) Wait() time.Duration {
-	if h.Delay != 0 {
-		return h.Delay
+// Wait returns how long a call that starts now runs alone. r must be resolved.
+func (r *Rules) Wait() time.Duration {
+	if r.Delay != 0 {
+		return r.Delay
 	}
-	return h.Shared.estimate.delay(h)
+	return r.Shared.estimate.delay(r)
 }
 
 // longestPause is how long a hint keeps hedges off at the most. A longer one may be an
@@ -113,13 +115,13 @@ func (g *Guarded) Error() string     { return "hedge: a guard refused: " + g.Err
 func (g *Guarded) Unwrap() error     { return g.Err }
 func (g *Guarded) ErrorType() string { return "hedge.guard" }
 
-// Call is one call: a race of attempts that are numbered from 1. The code that makes
+// Call decides about one race of attempts, which are numbered from 1. The code that makes
 // the attempts gets a Call from Begin, calls Passed each time that the delay has
 // passed, and then Start; Done or Abort when an attempt has ended, and End once. A Call is
 // not safe for concurrent use.
 type Call struct {
-	hedger *Hedger
-	start  time.Time
+	rules *Rules
+	start time.Time
 
 	Delay   time.Duration // how long the first attempt runs alone, and as long again before each further one
 	Started int           // attempts so far, the first included
@@ -135,9 +137,9 @@ type Call struct {
 	granted int32 // hedges by the budget of hedges
 }
 
-// Begin starts a call and its first attempt. h must be resolved and have a Budget.
-func (h *Hedger) Begin(now time.Time) Call {
-	return Call{hedger: h, start: now, Delay: h.Wait(), Started: 1, running: 1}
+// Begin starts a call and its first attempt. r must be resolved.
+func (r *Rules) Begin(now time.Time) Call {
+	return Call{rules: r, start: now, Delay: r.Wait(), Started: 1, running: 1}
 }
 
 // Within reports whether the deadline comes before the first hedge could, or with
@@ -155,7 +157,7 @@ func (c *Call) Passed(now time.Time, canceled bool) (wanted bool, refused error)
 		c.Hedged = true
 		c.learn(true, 0)
 	}
-	if c.hedger.Shared.pushedBack(now) {
+	if c.rules.Shared.pushedBack(now) {
 		refused = RefusedPushback
 	}
 	return !canceled && !c.failed, refused
@@ -175,28 +177,28 @@ func (c *Call) Start(refused error, canceled bool) (start, again bool) {
 		c.Started++
 		c.running++
 	}
-	return start, int(c.asked) < c.hedger.MaxInFlight-1
+	return start, int(c.asked) < c.rules.MaxInFlight-1
 }
 
 // withdraw withdraws a hedge from both budgets. If a budget grants the hedge, its End
 // is called later, even if the next one refuses the hedge.
 func (c *Call) withdraw() bool {
-	h := c.hedger
-	if !h.Budget.Withdraw(retry.Withdrawal{Name: h.Name, Class: retry.Transient, Hedge: true, Retry: int(c.granted) + 1, Clock: h.Clock}) {
+	r := c.rules
+	if !r.Budget.Withdraw(retry.Withdrawal{Name: r.Name, Class: retry.Transient, Hedge: true, Retry: int(c.granted) + 1, Clock: r.Clock}) {
 		c.refuse(RefusedBudget)
 		return false
 	}
 	c.granted++
-	if h.Policy == nil {
+	if r.Policy == nil {
 		return true
 	}
 	granted := false
 	defer func() {
 		if !granted { // or Withdraw has panicked
-			h.Policy.End(retry.Outcome{Name: h.Name, Hedge: true, Clock: h.Clock})
+			r.Policy.End(retry.Outcome{Name: r.Name, Hedge: true, Clock: r.Clock})
 		}
 	}()
-	if granted = h.Policy.Withdraw(retry.Withdrawal{Name: h.Name, Class: retry.Transient, Hedge: true, Retry: 1, Clock: h.Clock}); !granted {
+	if granted = r.Policy.Withdraw(retry.Withdrawal{Name: r.Name, Class: retry.Transient, Hedge: true, Retry: 1, Clock: r.Clock}); !granted {
 		c.refuse(RefusedPolicyBudget)
 	}
 	return granted
@@ -239,7 +241,7 @@ func EndingOf(v retry.Verdict) Ending {
 func (c *Call) Done(n int, now time.Time, how Ending, hint time.Duration, canceled bool) bool {
 	c.ended(n, how == Succeeded && !c.Decided)
 	if hint > 0 {
-		c.hedger.Shared.pushback(now.Add(min(hint, longestPause)))
+		c.rules.Shared.pushback(now.Add(min(hint, longestPause)))
 	}
 	if c.Decided {
 		return false
@@ -267,35 +269,38 @@ func (c *Call) Running() bool { return c.running > 0 }
 // Abort says that attempt n has ended without an answer: it panicked. The call is
 // over.
 func (c *Call) Abort(n int) {
+	c.Over()
 	c.ended(n, false)
-	c.Decided, c.Winner = true, 0
 }
+
+// Over ends the call without a result, because something has panicked.
+func (c *Call) Over() { c.Decided, c.Winner = true, 0 }
 
 // ended takes attempt n off the count, and out of the policy's budget, where each
 // hedge is a run of its own, which is OK if it won.
 func (c *Call) ended(n int, won bool) {
 	c.running--
-	if n > 1 && c.hedger.Policy != nil {
-		h := c.hedger
-		h.Policy.End(retry.Outcome{Name: h.Name, Retried: retry.Transient, Retries: 1, Sent: 1, Hedge: true, OK: won, Clock: h.Clock})
+	if n > 1 && c.rules.Policy != nil {
+		r := c.rules
+		r.Policy.End(retry.Outcome{Name: r.Name, Retried: retry.Transient, Retries: 1, Sent: 1, Hedge: true, OK: won, Clock: r.Clock})
 	}
 }
 
 // End says that all attempts have ended. In the budget of hedges a hedge does not earn
 // its cost back, even if it won.
 func (c *Call) End() {
-	h := c.hedger
-	o := retry.Outcome{Name: h.Name, Hedge: true, Clock: h.Clock}
+	r := c.rules
+	o := retry.Outcome{Name: r.Name, Hedge: true, Clock: r.Clock}
 	if c.granted > 0 {
 		o.Retried, o.Retries, o.Sent = retry.Transient, int(c.granted), c.Started-1
 	} else {
 		o.OK = c.Winner > 0 || c.awaited
 	}
-	h.Budget.End(o)
+	r.Budget.End(o)
 }
 
 func (c *Call) learn(slower bool, took time.Duration) {
-	if c.hedger.Delay == 0 {
-		c.hedger.Shared.estimate.learn(c.hedger, slower, took)
+	if c.rules.Delay == 0 {
+		c.rules.Shared.estimate.learn(c.rules, slower, took)
 	}
 }

@@ -15,14 +15,14 @@ const ms = time.Millisecond
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// measured returns a Hedger with a measured delay and a budget that grants all.
-func measured() *Hedger {
-	h := Hedger{Budget: &budget.Token{Cost: -1}, Shared: new(Shared)}.Resolve()
+// measured returns a Rules with a measured delay and a budget that grants all.
+func measured() *Rules {
+	h := Rules{Budget: &budget.Token{Cost: -1}, Shared: new(Shared)}.Resolve()
 	return &h
 }
 
 // take makes a call that takes so long, and reports whether it was hedged.
-func take(h *Hedger, d time.Duration) bool {
+func take(h *Rules, d time.Duration) bool {
 	c := h.Begin(start)
 	if d >= c.Delay {
 		pass(&c, start.Add(c.Delay), false)
@@ -166,7 +166,7 @@ func TestStepsOfTheEstimate(t *testing.T) {
 }
 
 func TestEstimateStaysWithinTheLimits(t *testing.T) {
-	for _, h := range []*Hedger{
+	for _, h := range []*Rules{
 		{MinDelay: 5 * ms, MaxDelay: 50 * ms},
 		{MinDelay: 5 * ms, MaxDelay: 1},
 		{MinDelay: -1, MaxDelay: -1},
@@ -204,7 +204,7 @@ func TestEstimateIsTheOnlyDelayBetweenTwoEqualLimits(t *testing.T) {
 		limits = append(limits, 1<<62+time.Duration(n)<<10-1) // as a float64 one nanosecond longer
 	}
 	for _, limit := range limits {
-		h := Hedger{MinDelay: limit, MaxDelay: limit, Budget: &budget.Token{Cost: -1}, Shared: new(Shared)}.Resolve()
+		h := Rules{MinDelay: limit, MaxDelay: limit, Budget: &budget.Token{Cost: -1}, Shared: new(Shared)}.Resolve()
 		for call := range 2 {
 			if got := h.Wait(); got != limit {
 				t.Errorf("after %d calls Wait() = %d, want %d", call, got, limit)
@@ -386,7 +386,7 @@ func FuzzEstimate(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3}, 0., int64(0), int64(0))
 	f.Add([]byte{255, 254, 255}, .5, int64(1), int64(math.MaxInt64))
 	f.Fuzz(func(t *testing.T, samples []byte, q float64, low, high int64) {
-		h := Hedger{Quantile: q, MinDelay: time.Duration(low), MaxDelay: time.Duration(high), Shared: new(Shared)}.Resolve()
+		h := Rules{Quantile: q, MinDelay: time.Duration(low), MaxDelay: time.Duration(high), Shared: new(Shared)}.Resolve()
 		for _, sample := range samples {
 			slower, took := sample&1 == 1, time.Duration(math.MaxInt64)>>(sample>>2)
 			before, first := h.Wait(), h.Shared.estimate.word.Load() == 0

@@ -15,7 +15,7 @@ import (
 // must remember of it: beside the calls, since most runs have none.
 type guards struct {
 	limits  []*limit.Limit
-	hedgers []*hedging.Hedger
+	hedgers []*hedging.Rules
 	pacers  []*pacing.Pacer[int32]
 	guarded []guarded // the calls; nil without guards
 }
@@ -27,7 +27,7 @@ type guarded struct {
 	pacer  *pacing.Pacer[int32]
 	turn   *pacing.Turn[int32]
 	made   bool // an attempt
-	hedger *hedging.Hedger
+	hedger *hedging.Rules
 	hedging.Call
 	running [2]bool
 	second  int32 // the hedge's request at the server, or none
@@ -38,7 +38,7 @@ func (s *service) guard() {
 		s.limits = make([]*limit.Limit, s.Processes)
 	}
 	if s.Hedge {
-		s.hedgers = make([]*hedging.Hedger, s.Processes)
+		s.hedgers = make([]*hedging.Rules, s.Processes)
 	}
 	if s.Pace {
 		s.pacers = make([]*pacing.Pacer[int32], s.Processes)
@@ -57,8 +57,7 @@ func (s *service) guardProcess(process int) {
 		s.pacers[process] = &pacing.Pacer[int32]{Rand: s.rand.Float64}
 	}
 	if s.hedgers != nil {
-		h := hedging.Hedger{Delay: max(s.HedgeDelay, 0), Shared: new(hedging.Shared), Policy: s.policies[s.budget(process, 0)].Budget, Clock: s.kernel}.Resolve()
-		h.Budget = h.Shared.Budget()
+		h := hedging.Rules{Delay: max(s.HedgeDelay, 0), Shared: new(hedging.Shared), Policy: s.policies[s.budget(process, 0)].Budget, Clock: s.kernel}.Resolve()
 		s.hedgers[process] = &h
 	}
 }

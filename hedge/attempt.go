@@ -1,0 +1,68 @@
+package hedge
+
+import (
+	"context"
+
+	"github.com/goretry/retry"
+)
+
+// attempt is one attempt of a race, and the context it gets. Its next is of the list, which the
+// race's mutex guards. All else is of the goroutine that makes the attempt, until that has ended.
+type attempt[T any] struct {
+	context.Context
+	cancel context.CancelCauseFunc
+	next   *attempt[T]
+	passes *passes // nil without guards, and before they have admitted it
+	value  T
+	err    error
+	number int32
+	stage  stage
+}
+
+// stage says how far an attempt has come. A panic may end it at any stage before counted.
+//
+//	wanted ── race.start ──▶ started ── race.run ──▶ returned ── race.count ──▶ counted, or won
+//
+// After the race those that do not leave it with the call's result come to freed.
+type stage uint8
+
+const (
+	wanted   stage = iota // it has a context, and no place in the race yet: guards or a budget may refuse it
+	started               // the race counts it as one that runs: its end is owed to hedging.Call
+	returned              // op has returned value and err, which may have to be discarded
+	counted               // the race has counted its end, and does not return it
+	won                   // the race has counted its end, and returns it unless something panics
+	freed                 // its context has ended, and its value is discarded
+)
+
+func (a *attempt[T]) attemptNumber() int { return int(a.number) }
+
+func (a *attempt[T]) Value(key any) any {
+	if _, ok := key.(numberKey); ok {
+		return a
+	}
+	return a.Context.Value(key)
+}
+
+// judge returns what the end of a's op means to the race, and what it means to the guards.
+// Nobody judges the error of a copy which its caller or a faster copy has ended, unless it is an
+// Answer.
+func (a *attempt[T]) judge(classify retry.Classifier) (v, told retry.Verdict) {
+	expired := context.Cause(a) == retry.ErrAttemptTimeout
+	unjudged := a.err != nil && a.Err() != nil && !expired
+	if unjudged {
+		classify = nil
+	}
+	v = retry.Policy{Classify: classify}.Judge(a.err)
+	if expired && v.Class == retry.Transient {
+		v.Class = retry.TimedOut
+	}
+	told = v
+	if e, ok := v.Err.(interface{ Verdict() retry.Verdict }); ok && a.passes != nil {
+		told = e.Verdict()
+	}
+	if unjudged && !v.IsAnswer() {
+		v, told = retry.Verdict{Err: v.Err, Hint: v.Hint, Now: v.Now}, retry.Verdict{Err: told.Err}
+	}
+	return v, told
+}
