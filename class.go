@@ -43,6 +43,9 @@ func (o opinion) add(below opinion) opinion {
 	return opinion{cmp.Or(o.facts, below.facts), stronger(o.otherwise, below.otherwise)}
 }
 
+// decided returns the facts of all errors that have been visited.
+func (o opinion) decided() facts { return cmp.Or(o.facts, facts(o.otherwise)) }
+
 // judge judges the errors of one tree by the rules of DefaultClassifier, for which there
 // are no marks.
 type judge struct{ errtree.Fold[opinion] }
@@ -51,21 +54,10 @@ type judge struct{ errtree.Fold[opinion] }
 func judged(err error, at place) facts {
 	j := judge{errtree.Fold[opinion]{Add: opinion.add}}
 	j.Visit = j.visit
-	return j.of(err, at)
+	return j.Of(err, at).decided()
 }
 
 func init() { clienterr.Judge = func(err error) facts { return judged(err, 0) } }
-
-func (j *judge) of(err error, at place) facts {
-	o := j.Of(err, at)
-	return cmp.Or(o.facts, facts(o.otherwise))
-}
-
-// branch is of for one of several errors in the same place.
-func (j *judge) branch(err error, at place) facts {
-	o := j.Branch(err, at)
-	return cmp.Or(o.facts, facts(o.otherwise))
-}
 
 // visit returns what one error says, and where to go on if that does not decide.
 func (j *judge) visit(err error, at place) (o opinion, then place, next error) {
@@ -87,7 +79,7 @@ func (j *judge) visit(err error, at place) (o opinion, then place, next error) {
 	case *net.OpError:
 		return opinion{facts: j.op(e, at|system)}, at, nil
 	}
-	if inner, ok := systemError(err); ok {
+	if inner := inSystem(err); inner != nil { // whose own Timeout method only calls that of inner
 		return opinion{}, at | system, inner
 	}
 	says := read(err, at)
@@ -105,7 +97,7 @@ func (j *judge) visit(err error, at place) (o opinion, then place, next error) {
 		return opinion{facts: f}, at, nil
 	}
 	if says.connects && n.One != nil { // nothing was sent yet
-		f := j.of(n.One, at)
+		f := j.Of(n.One, at).decided()
 		switch Class(f.Class()) {
 		case Unknown, Transient, TimedOut:
 			f = facts(Unprocessed)
@@ -144,7 +136,7 @@ func (j *judge) run(e *Error, at place) facts {
 	case e.Reason == ReasonNotIdempotent:
 		return facts(Permanent) | clienterr.Blames
 	case e.Reason == ReasonPermanent:
-		last := j.of(e.lastAttempt(), at)
+		last := j.Of(e.lastAttempt(), at).decided()
 		if e.Marked || Class(last.Class()) != Permanent { // a mark or the run's policy has made it so
 			return facts(Permanent) | clienterr.Blames
 		}
@@ -156,7 +148,7 @@ func (j *judge) run(e *Error, at place) facts {
 	case e.Undone:
 		return facts(Unprocessed)
 	}
-	last := j.of(e.lastAttempt(), at)
+	last := j.Of(e.lastAttempt(), at).decided()
 	switch {
 	case Class(last.Class()) != Unprocessed:
 		return cmp.Or(last, facts(Transient))
@@ -164,7 +156,7 @@ func (j *judge) run(e *Error, at place) facts {
 		return facts(Transient) // Errs does not hold every attempt's error
 	}
 	for _, err := range e.Errs[:len(e.Errs)-1] {
-		if f := j.branch(err, at); Class(f.Class()) != Unprocessed {
+		if f := j.Branch(err, at).decided(); Class(f.Class()) != Unprocessed {
 			return facts(Transient)
 		}
 	}
@@ -180,7 +172,7 @@ func (j *judge) url(e *url.Error, at place) facts {
 	if f := refusedByClient(e.Err); f != 0 {
 		return f
 	}
-	return doubted(j.of(e.Err, at))
+	return doubted(j.Of(e.Err, at).decided())
 }
 
 // op judges errors of packages net and crypto/tls.
@@ -189,7 +181,7 @@ func (j *judge) op(e *net.OpError, at place) facts {
 	if v := reflect.ValueOf(e.Err); v.Kind() == reflect.Uint8 && strings.HasSuffix(e.Op, " error") {
 		return clienterr.Alert(v.Uint())
 	}
-	f := j.of(e.Err, at)
+	f := j.Of(e.Err, at).decided()
 	switch {
 	case e.Op == "dial" && (Class(f.Class()) != Permanent || notYet(e.Err)):
 		return facts(Unprocessed)
@@ -221,7 +213,7 @@ func (j *judge) joined(errs []error, at place) facts {
 		if err == nil {
 			continue
 		}
-		f := j.branch(err, at)
+		f := j.Branch(err, at).decided()
 		proven = proven && f == facts(Unprocessed)
 		if first == 0 || first == facts(Unprocessed) && f != 0 {
 			first = f
@@ -244,24 +236,22 @@ func doubted(f facts) facts {
 // shown judges what only the methods As and Is of an error show. They do not show
 // everything, so they prove nothing.
 func (j *judge) shown(n errtree.Node, at place) facts {
-	if n.Hidden != nil {
-		if f := j.branch(n.Hidden, at); f != 0 {
-			return doubted(f)
-		}
+	if f := j.Hidden(&n, at).decided(); f != 0 {
+		return doubted(f)
 	}
 	if at&shownByAs != 0 {
 		return 0
 	}
-	if n.As != nil && j.MayAsk(n) {
+	if n.As != nil {
 		for _, t := range shownAs {
 			if found := errtree.Ask(n.As, t); found != nil {
-				if f := j.branch(found, at|shownByAs); f != 0 {
+				if f := j.Branch(found, at|shownByAs).decided(); f != 0 {
 					return doubted(f)
 				}
 			}
 		}
 	}
-	if n.Is != nil && j.MayAsk(n) {
+	if n.Is != nil {
 		for _, known := range shownIs {
 			if n.Is.Is(known.err) {
 				return doubted(facts(known.class))

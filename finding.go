@@ -21,17 +21,23 @@ import (
 // finding is what the tree of an error says about a run, beside its class. The zero finding
 // is that of no error.
 type finding struct {
-	mark    *mark         // the first one that decides; nothing else in the tree counts, but for final and did
-	hint    time.Duration // the first wait that a server asked for; hint.Now for a retry at once, if none asked for a wait
-	stopped time.Duration // a wait inside a Stop, of which only Refuse takes note
-	did     bool          // there is an error outside of marks of Undone
-	run     bool          // there is an inner run
-	refused bool          // the first inner run ended with ReasonRefused
-	final   bool          // an inner run or an error says so: see Final
-
-	claimsRejected bool // there is an ErrRejected, or an error whose method Is claims to be it
-	isRejected     bool // there is ErrRejected itself
+	mark     *mark         // the first one that decides: it hides all else in the tree, but for did and final
+	run      *Error        // of the first inner run
+	hint     time.Duration // the first wait that a server asked for; hint.Now for a retry at once, if none asked for a wait
+	stopped  time.Duration // a wait inside a Stop, of which only Refuse takes note
+	rejected rejection
+	did      bool // the call may have done something: there is an error outside of marks of Undone
+	final    bool // an inner run or an error says so: see Final
 }
+
+// rejection says whether ErrRejected is in a tree.
+type rejection uint8
+
+const (
+	absent  rejection = iota
+	claimed           // an error is it by its method Is only
+	itself
+)
 
 // add returns what two errors say, of which one is above the other in the tree, or before it. A
 // mark below hides what is above it, too: the wait, the rejection and the run.
@@ -42,17 +48,23 @@ func (above finding) add(below finding) finding {
 	case below.mark != nil:
 		f = below
 	default:
-		if !f.run {
-			f.run, f.refused = below.run, below.refused
-		}
-		f.claimsRejected, f.isRejected = f.claimsRejected || below.claimsRejected, f.isRejected || below.isRejected
+		f.run = cmp.Or(above.run, below.run)
+		f.rejected = max(above.rejected, below.rejected)
+		f.stopped = cmp.Or(above.stopped, below.stopped)
 		if f.hint <= 0 {
 			f.hint = cmp.Or(max(below.hint, 0), f.hint, below.hint)
 		}
-		f.stopped = cmp.Or(f.stopped, below.stopped)
 	}
 	f.did, f.final = above.did || below.did, above.final || below.final
 	return f
+}
+
+// refused reports whether a server refused a retry, of this run or of the first inner one.
+func (f finding) refused() bool {
+	if f.mark != nil {
+		return f.mark.refused
+	}
+	return f.run != nil && f.run.Reason == ReasonRefused
 }
 
 // A place says where in a tree an error is.
@@ -80,31 +92,19 @@ type examiner struct{ errtree.Fold[finding] }
 
 // visit returns what one error says, and where to go on.
 func (x *examiner) visit(err error, at place) (f finding, then place, next error) {
-	err = unwrapped(err)
-	for { // in one step through what says nothing itself, as most errors of a network are
-		inner := inSystem(err)
-		if inner == nil {
-			break
-		}
-		if _, ok := err.(*url.Error); ok { // the client may have sent a request, and then followed a redirect
-			f.did = true
-		}
-		err, at = unwrapped(inner), at|system
-	}
+	err, at, f.did = throughSystem(err, at)
 	switch e := err.(type) {
 	case *Error:
 		return f.add(x.ofRun(e, at)), at, nil
 	case *mark:
 		return f.add(x.ofMark(e, at)), at, nil
-	case sysno.Number, *url.Error, *net.OpError, *os.SyscallError, *fs.PathError: // the last four without an error in them
-		return finding{did: true}, at, nil
 	}
-	if errtree.IsNil(err) {
-		return finding{did: true}, at, nil
-	}
-	if reflect.TypeOf(err) == errorString {
-		is := err == ErrRejected
-		return finding{did: true, claimsRejected: is, isRejected: is}, at, nil
+	if bare(err) {
+		f.did = true
+		if err == ErrRejected {
+			f.rejected = itself
+		}
+		return f, at, nil
 	}
 	says := read(err, at)
 	f.hint = says.Hint
@@ -117,84 +117,24 @@ func (x *examiner) visit(err error, at place) (f finding, then place, next error
 	}
 	n := x.Look(err)
 	f = f.add(x.shown(err, n, at))
-	leaf := n.One == nil
-	for _, err := range n.Joined {
-		if err != nil {
-			leaf = false
-			f = f.add(x.Branch(err, at))
-		}
+	if n.One == nil {
+		f = f.add(x.joined(n.Joined, at))
 	}
-	f.did = f.did || leaf
 	return f, at, n.One
 }
 
-// shown returns what only the methods As and Is of err show. A mark counts only if there is
-// no *Error, since the mark may be inside it.
-func (x *examiner) shown(err error, n errtree.Node, at place) (f finding) {
-	if n.Hidden != nil {
-		f = x.Branch(n.Hidden, at)
-	}
-	if at&shownByAs != 0 {
-		return f
-	}
-	if n.As != nil && x.MayAsk(n) {
-		if inner, ok := errtree.As[*Error](err); ok {
-			return f.add(x.Branch(inner, at|shownByAs))
+// throughSystem goes in one step through what fmt.Errorf and the packages net, net/url and os
+// have put around an error, which says nothing itself. It returns that error and its place.
+// sent says that a client may have sent a request, and then followed a redirect.
+func throughSystem(err error, at place) (_ error, _ place, sent bool) {
+	err = unwrapped(err)
+	for inner := inSystem(err); inner != nil; inner = inSystem(err) {
+		if _, ok := err.(*url.Error); ok {
+			sent = true
 		}
-		if inner, ok := errtree.As[*mark](err); ok {
-			return f.add(x.Branch(inner, at|shownByAs))
-		}
-		if asks, ok := errtree.As[asksWait](err); ok {
-			f = f.add(finding{hint: askedWait(asks)})
-		}
+		err, at = unwrapped(inner), at|system
 	}
-	if n.Is != nil && x.MayAsk(n) && n.Is.Is(ErrRejected) {
-		f = f.add(finding{claimsRejected: true})
-	}
-	return f
-}
-
-// ofMark returns what a mark says. Undone leaves all else to the error that it marks. The
-// wait in that error also counts if the server refused: the mark only says that this run
-// must not wait for it.
-func (x *examiner) ofMark(m *mark, at place) finding {
-	inner := x.Of(m.err, at)
-	if m.class == Unknown {
-		inner.did = false
-		return inner
-	}
-	f := finding{mark: m, hint: m.hint, stopped: cmp.Or(inner.hint, inner.stopped), did: inner.did, isRejected: inner.isRejected, final: inner.final}
-	if m.refused {
-		f.hint, f.stopped = f.stopped, inner.stopped
-	}
-	return f
-}
-
-// ofRun returns what the error of an inner run says. Only the wait in its last error, or in a
-// guard's after that, counts: marks and ErrRejected were for the inner run.
-func (x *examiner) ofRun(e *Error, at place) finding {
-	f := finding{did: true}
-	if e == nil {
-		return f
-	}
-	x.Run()
-	last := x.Of(e.lastAttempt(), at)
-	f.run, f.refused, f.hint, f.final = true, e.Reason == ReasonRefused, cmp.Or(e.hint, last.hint), last.final
-	if e.Reason == ReasonGuard {
-		f.hint = cmp.Or(x.Branch(e.Cause, at).hint, f.hint)
-	}
-	if e.Attempts > 1 { // it has retried at once, and failed again
-		f.hint = max(f.hint, 0)
-	}
-	switch e.Reason {
-	case ReasonPermanent, ReasonRefused, ReasonNotIdempotent: // another run would end so, too
-		f.final = true
-	case ReasonMaxAttempts, ReasonMaxElapsed, ReasonDeadline, ReasonBudget, ReasonGuard: // retries have not helped; a poll has only to go on
-		f.final = f.final || e.Attempts > 1 && !last.isRejected
-	case ReasonCanceled, ReasonRetryAfter: // a caller that waits may succeed
-		f.final = false
-	}
-	return f
+	return err, at, sent
 }
 
 // inSystem returns the error in one of packages net, net/url and os; nil if err is none of these,
@@ -221,15 +161,93 @@ func inSystem(err error) error {
 	return nil
 }
 
-// systemError returns what err wraps, if it is one of the types that package os puts
-// around other errors. These types ask for no wait, and their Timeout methods only call
-// that of the inner error.
-func systemError(err error) (inner error, ok bool) {
-	switch e := err.(type) {
-	case *os.SyscallError:
-		return e.Err, true
-	case *fs.PathError:
-		return e.Err, true
+// bare reports whether err says nothing but which error it is, or is a nil pointer.
+func bare(err error) bool {
+	if reflect.TypeOf(err) == errorString {
+		return true
 	}
-	return nil, false
+	switch err.(type) {
+	case sysno.Number, *url.Error, *net.OpError, *os.SyscallError, *fs.PathError: // the last four without an error in them
+		return true
+	}
+	return errtree.IsNil(err)
+}
+
+// joined returns what errors say that another one joins. If it joins none, no mark is below it.
+func (x *examiner) joined(errs []error, at place) (f finding) {
+	none := true
+	for _, err := range errs {
+		if err != nil {
+			none = false
+			f = f.add(x.Branch(err, at))
+		}
+	}
+	f.did = f.did || none
+	return f
+}
+
+// shown returns what only the methods As and Is of err show. A mark counts only if there is
+// no *Error, since the mark may be inside it.
+func (x *examiner) shown(err error, n errtree.Node, at place) finding {
+	f := x.Hidden(&n, at)
+	if at&shownByAs != 0 {
+		return f
+	}
+	if n.As != nil {
+		if inner, ok := errtree.As[*Error](err); ok {
+			return f.add(x.Branch(inner, at|shownByAs))
+		}
+		if inner, ok := errtree.As[*mark](err); ok {
+			return f.add(x.Branch(inner, at|shownByAs))
+		}
+		if asks, ok := errtree.As[asksWait](err); ok {
+			f = f.add(finding{hint: askedWait(asks)})
+		}
+	}
+	if n.Is != nil && n.Is.Is(ErrRejected) {
+		f = f.add(finding{rejected: claimed})
+	}
+	return f
+}
+
+// ofMark returns what a mark says. Undone leaves all else to the error that it marks. The
+// wait in that error also counts if the server refused: the mark only says that this run
+// must not wait for it.
+func (x *examiner) ofMark(m *mark, at place) finding {
+	f := x.Of(m.err, at)
+	switch {
+	case m.class == Unknown:
+		f.did = false
+	case m.refused:
+		f.mark, f.hint = m, cmp.Or(f.hint, f.stopped)
+	default:
+		f.mark, f.hint, f.stopped = m, m.hint, cmp.Or(f.hint, f.stopped)
+	}
+	return f
+}
+
+// ofRun returns what the error of an inner run says. Only the wait in its last error, or in a
+// guard's after that, counts: marks and ErrRejected were for the inner run.
+func (x *examiner) ofRun(e *Error, at place) finding {
+	if e == nil {
+		return finding{did: true}
+	}
+	x.Run()
+	last := x.Of(e.lastAttempt(), at)
+	f := finding{run: e, hint: cmp.Or(e.hint, last.hint), did: true, final: last.final}
+	if e.Reason == ReasonGuard {
+		f.hint = cmp.Or(x.Branch(e.Cause, at).hint, f.hint)
+	}
+	if e.Attempts > 1 { // it has retried at once, and failed again
+		f.hint = max(f.hint, 0)
+	}
+	switch e.Reason {
+	case ReasonPermanent, ReasonRefused, ReasonNotIdempotent: // another run would end so, too
+		f.final = true
+	case ReasonMaxAttempts, ReasonMaxElapsed, ReasonDeadline, ReasonBudget, ReasonGuard: // retries have not helped; a poll has only to go on
+		f.final = f.final || e.Attempts > 1 && last.rejected != itself
+	case ReasonCanceled, ReasonRetryAfter: // a caller that waits may succeed
+		f.final = false
+	}
+	return f
 }

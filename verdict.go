@@ -85,13 +85,13 @@ func (v *Verdict) judge(p *Policy, err error, lasting bool) {
 //go:noinline
 func (v *Verdict) judgeTree(p *Policy, err error, lasting bool) {
 	found := examine(err)
-	v.Err, v.Hint, v.Now, v.Undone, v.Answered = unmarked(err), max(found.hint, 0), found.hint == hint.Now, !found.did, found.isRejected
+	v.Err, v.Hint, v.Now, v.Undone, v.Answered = unmarked(err), max(found.hint, 0), found.hint == hint.Now, !found.did, found.rejected == itself
 	switch m := found.mark; {
 	case m != nil:
 		v.Class, v.Marked = m.class, true
 		v.Answered = m.answered || v.Answered && m.class != Permanent
 		v.calm()
-	case found.claimsRejected:
+	case found.rejected != absent:
 		v.Class = Transient
 	case p.Classify == nil:
 		v.Class = cmp.Or(classOf(judged(err, 0), lasting), Transient)
@@ -104,7 +104,7 @@ func (v *Verdict) judgeTree(p *Policy, err error, lasting bool) {
 			v.Class = cmp.Or(classOf(judged(v.Err, 0), lasting), Transient)
 		}
 	}
-	v.Refused = v.Class == Permanent && (found.mark == nil && found.refused || found.mark != nil && found.mark.refused)
+	v.Refused = v.Class == Permanent && found.refused()
 }
 
 // Ends returns why v ends a run with p, whatever else has happened in the run, or

@@ -4,7 +4,7 @@
 // WalkSafely.
 //
 // errors.As and errors.Is call methods As and Is of errors. If these search what their error
-// wraps, a chain of n such errors costs 2ⁿ. Nothing here costs more than a tree has errors.
+// wraps, a chain of n such errors costs 2ⁿ. Here the work grows with the number of errors.
 package errtree
 
 import (
@@ -31,13 +31,12 @@ func Below(err error) (one error, joined []error) {
 	return nil, listed(err)
 }
 
-// listed returns the errors in err, if it is a slice of errors without a method Unwrap, such
-// as the WriteErrors of segmentio's kafka-go, the MultiError of Google's datastore, or the
-// Aggregate of Kubernetes, whose method Is shows less. Their nil errors stand for parts that
-// succeeded, so they prove that something happened.
+// listed returns the errors in err, if it is a slice of errors without a method Unwrap: the
+// WriteErrors of segmentio's kafka-go, the MultiError of Google's datastore, or the Aggregate of
+// Kubernetes. A nil error is a part that succeeded, which proves that something happened.
 func listed(err error) (errs []error) {
 	v := reflect.ValueOf(err)
-	if v.Kind() != reflect.Slice || !v.Type().Elem().Implements(errorType) {
+	if v.Kind() != reflect.Slice || !v.Type().Elem().Implements(reflect.TypeFor[error]()) {
 		return nil
 	}
 	errs = make([]error, v.Len())
@@ -56,33 +55,37 @@ type (
 	isMethod = interface{ Is(error) bool }
 )
 
-var errorType = reflect.TypeFor[error]()
-
-// leading are the methods by which an error leads to others.
-var leading = [...]reflect.Type{
-	reflect.TypeFor[interface{ Unwrap() error }](), reflect.TypeFor[interface{ Unwrap() []error }](),
-	reflect.TypeFor[asMethod](), reflect.TypeFor[isMethod](),
-}
-
 // Alone reports whether no error of type t leads to another one.
 func Alone(t reflect.Type) bool {
-	if t.Kind() == reflect.Slice && t.Elem().Implements(errorType) {
-		return false
+	list := t.Kind() == reflect.Slice && t.Elem().Implements(reflect.TypeFor[error]())
+	methods := []reflect.Type{
+		reflect.TypeFor[interface{ Unwrap() error }](), reflect.TypeFor[interface{ Unwrap() []error }](),
+		reflect.TypeFor[asMethod](), reflect.TypeFor[isMethod](),
 	}
-	return !slices.ContainsFunc(leading[:], t.Implements)
+	return !list && !slices.ContainsFunc(methods, t.Implements)
 }
 
 // As returns what err's own method As finds, without a look at what err wraps. So a
 // type can show errors that no method Unwrap returns: hashicorp's go-multierror hides
 // all but its first one.
 func As[T error](err error) (found T, ok bool) {
-	e, ok := err.(asMethod)
-	if !ok {
-		return found, false
+	if e, is := err.(asMethod); is {
+		found, ok = Ask(e, reflect.TypeFor[T]()).(T)
 	}
-	target := new(T)
-	ok = e.As(target) && !IsNil(*target) // there are methods that return true and set nothing
-	return *target, ok
+	return found, ok
+}
+
+// Ask returns the error that e shows to those who ask for type t, or nil.
+func Ask(e asMethod, t reflect.Type) error {
+	target := reflect.New(t)
+	if !e.As(target.Interface()) {
+		return nil
+	}
+	found, _ := target.Elem().Interface().(error)
+	if IsNil(found) { // there are methods that return true and set nothing
+		return nil
+	}
+	return found
 }
 
 // IsNil reports whether err is nil, or a nil pointer.
@@ -108,19 +111,16 @@ type run interface {
 // only another run in it has made permanent, that one's too.
 func Reason(e run) string {
 	reason := reasonOf(e)
-	if reason != permanent {
-		return reason
+	if reason == "permanent" {
+		Walk(LastAttempt(e), func(err error) Next {
+			if inner, ok := err.(run); ok && reasonOf(inner) != reason {
+				reason += ": " + reasonOf(inner) + " inside"
+				return Stop
+			}
+			return Into
+		})
 	}
-	Walk(LastAttempt(e), func(err error) Next {
-		if inner, ok := err.(run); ok && reasonOf(inner) != permanent {
-			reason += ": " + reasonOf(inner) + " inside"
-			return Stop
-		}
-		return Into
-	})
 	return reason
 }
-
-const permanent = "permanent"
 
 func reasonOf(e run) string { return strings.TrimPrefix(e.ErrorType(), "retry.") }

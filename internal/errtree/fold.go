@@ -7,8 +7,8 @@ import "slices"
 // about once at each place, wherever the tree holds it.
 type Fold[T any] struct {
 	// Visit returns what err says itself, and where to go on: nil is nowhere. It adds what else
-	// is below err by Of and Branch. at is whatever else makes a difference to Visit: it says
-	// the same of one error at one place.
+	// is below err by Of, Branch and Hidden. at is whatever else makes a difference to Visit: it
+	// says the same of one error at one place.
 	Visit func(err error, at uint8) (says T, then uint8, next error)
 
 	// Add returns what two errors say, of which the first wraps the second. It is associative.
@@ -26,12 +26,6 @@ type visit struct {
 	at uint8
 }
 
-// passed is an error on the way down a chain, and what it says itself.
-type passed[T any] struct {
-	visit
-	says T
-}
-
 // Branch is Of for one of several ways that go on from an error. If these lead to the same
 // errors, a tree could cost 2ⁿ, so Of remembers those of a large tree.
 func (f *Fold[T]) Branch(err error, at uint8) T {
@@ -39,46 +33,61 @@ func (f *Fold[T]) Branch(err error, at uint8) T {
 	return f.Of(err, at)
 }
 
+// Hidden is Branch for n.Hidden. It sets n.As and n.Is to nil if they may search that, and
+// would take long.
+func (f *Fold[T]) Hidden(n *Node, at uint8) (says T) {
+	if n.Hidden == nil {
+		return says
+	}
+	passing := f.passing
+	says = f.Branch(n.Hidden, at)
+	if f.visits > few || f.passing-passing > mostPassing {
+		n.As, n.Is = nil, nil
+	}
+	return says
+}
+
 // Of returns what the tree of err says.
 func (f *Fold[T]) Of(err error, at uint8) (says T) {
-	var below T
-	var path []passed[T] // in a large tree
-	known := false       // likewise: below has been visited before
 	for first := true; err != nil; first = false {
-		f.visits++
-		remembers := f.branched && f.visits > few
-		if remembers {
-			here := visit{IDOf(err), at}
-			if below, known = f.said[here]; known {
-				break
-			}
-			f.remember(passed[T]{visit: here})
-			path = append(path, passed[T]{visit: here})
+		if f.visits++; f.branched && f.visits > few {
+			return f.Add(says, f.remembered(err, at))
 		}
 		var own T
-		own, at, err = f.Visit(err, at)
-		switch {
-		case remembers:
-			path[len(path)-1].says = own
-		case first: // alone, mostly
+		if own, at, err = f.Visit(err, at); first { // alone, mostly
 			says = own
-		default:
+		} else {
 			says = f.Add(says, own)
 		}
 	}
-	if path == nil && !known {
-		return says
-	}
-	for _, p := range slices.Backward(path) {
-		below = f.Add(p.says, below)
-		f.remember(passed[T]{p.visit, below})
-	}
-	return f.Add(says, below)
+	return says
 }
 
-func (f *Fold[T]) remember(p passed[T]) {
+// remembered is Of in a large tree.
+func (f *Fold[T]) remembered(err error, at uint8) (says T) {
 	if f.said == nil {
 		f.said = map[visit]T{}
 	}
-	f.said[p.visit] = p.says
+	type passed struct {
+		visit
+		says T // the error itself
+	}
+	var path []passed
+	for err != nil {
+		here := visit{IDOf(err), at}
+		said, known := f.said[here]
+		if known {
+			says = said
+			break
+		}
+		f.said[here] = says // nothing yet
+		var own T
+		own, at, err = f.Visit(err, at)
+		path = append(path, passed{here, own})
+	}
+	for _, p := range slices.Backward(path) {
+		says = f.Add(p.says, says)
+		f.said[p.visit] = says
+	}
+	return says
 }

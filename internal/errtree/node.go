@@ -10,9 +10,8 @@ type Node struct {
 	One    error    // as of Below
 	Joined []error  // as of Below
 	Hidden error    // what its method As shows and Unwrap does not
-	As     asMethod // nil if there is nothing to ask it for; MayAsk must allow it
+	As     asMethod // nil if there is nothing to ask it for
 	Is     isMethod // likewise
-	before int      // Asking.passing, before Hidden
 }
 
 // Asking counts the errors of a walk, and what it would cost to ask their methods As and Is,
@@ -24,15 +23,9 @@ type Asking struct {
 }
 
 const (
-	// few is how many errors are a small tree.
-	few = 64
-
-	// mostPassing is how many errors may make a search longer. Each of them may double its cost.
-	mostPassing = 3
-
-	// mostHidden limits a walk through a tree that methods As make while they are called: it
-	// might have no end.
-	mostHidden = 1000
+	few         = 64   // errors are a small tree
+	mostPassing = 3    // each of these may double the cost of a search
+	mostHidden  = 1000 // methods As may make errors while they are called, without an end
 )
 
 // Look returns what err leads to. err must not be a nil pointer.
@@ -53,7 +46,6 @@ func (a *Asking) Look(err error) Node {
 			n.Is = e
 		}
 	}
-	n.before = a.passing
 	return n
 }
 
@@ -62,9 +54,12 @@ func (a *Asking) Look(err error) Node {
 func (a *Asking) lead(err error) (n Node, shows bool) {
 	n.One, n.Joined = Below(err)
 	found, shows := As[error](err)
+	if !shows {
+		return n, false
+	}
 	isFound := func(err error) bool { return err != nil && same(found, err) }
-	if !shows || isFound(err) || isFound(n.One) || slices.ContainsFunc(n.Joined, isFound) {
-		return n, shows
+	if isFound(err) || isFound(n.One) || slices.ContainsFunc(n.Joined, isFound) {
+		return n, true
 	}
 	if a.hidden++; a.hidden <= mostHidden {
 		n.Hidden = found
@@ -84,23 +79,3 @@ func finds(e isMethod, n Node) bool {
 
 // Run counts a *retry.Error, whose methods search all of its errors.
 func (a *Asking) Run() { a.passing++ }
-
-// MayAsk reports whether the methods of n's error may be asked. If they may search what they
-// hide, that is so in a small tree only. Call it after a walk through n.Hidden, which tells what
-// that would cost.
-func (a *Asking) MayAsk(n Node) bool {
-	return n.Hidden == nil || a.visits <= few && a.passing-n.before <= mostPassing
-}
-
-// Ask returns the error that e shows to those who ask for type t, or nil.
-func Ask(e asMethod, t reflect.Type) error {
-	target := reflect.New(t)
-	if !e.As(target.Interface()) {
-		return nil
-	}
-	found, _ := target.Elem().Interface().(error)
-	if IsNil(found) { // there are methods that return true and set nothing
-		return nil
-	}
-	return found
-}

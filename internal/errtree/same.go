@@ -17,11 +17,8 @@ func IDOf(err error) ID { return *(*ID)(unsafe.Pointer(&err)) } // the two words
 // method that returns a part of a slice makes them. It goes no deeper than a few values,
 // below which they count as equal.
 func same(a, b error) bool {
-	if IDOf(a) == IDOf(b) {
-		return true
-	}
 	looks := 32
-	return equal(reflect.ValueOf(a), reflect.ValueOf(b), &looks)
+	return IDOf(a) == IDOf(b) || equal(reflect.ValueOf(a), reflect.ValueOf(b), &looks)
 }
 
 func equal(a, b reflect.Value, looks *int) bool {

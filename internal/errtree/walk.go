@@ -44,11 +44,8 @@ func (w *walk) at(err error, _ uint8) (stopped bool, _ uint8, next error) {
 	if IsNil(err) {
 		return false, 0, nil
 	}
-	switch w.visit(err) {
-	case Stop:
-		return true, 0, nil
-	case Past:
-		return false, 0, nil
+	if where := w.visit(err); where != Into {
+		return where == Stop, 0, nil
 	}
 	n, _ := w.lead(err)
 	if n.Hidden != nil && w.branch(n.Hidden) || slices.ContainsFunc(n.Joined, w.branch) {
@@ -68,13 +65,11 @@ func (w *walk) branch(err error) (stopped bool) {
 // that methods As are to find must have the method Error.
 func Find[T error](err error) (found T, ok bool) {
 	ok = Walk(err, func(err error) Next {
-		if found, ok = err.(T); ok {
-			return Stop
+		if found, ok = err.(T); !ok && Shy(err) != nil {
+			found, ok = As[T](err)
 		}
-		if Shy(err) != nil {
-			if found, ok = As[T](err); ok {
-				return Stop
-			}
+		if ok {
+			return Stop
 		}
 		return Into
 	})
@@ -84,11 +79,10 @@ func Find[T error](err error) (found T, ok bool) {
 // Shy returns the method As of err, if it shows no error to whoever asks for any. Walk goes
 // past what it may show to those who ask for a type.
 func Shy(err error) asMethod {
-	e, ok := err.(asMethod)
-	if _, shows := As[error](err); !ok || shows {
-		return nil
+	if e, ok := err.(asMethod); ok && Ask(e, reflect.TypeFor[error]()) == nil {
+		return e
 	}
-	return e
+	return nil
 }
 
 // Holds reports whether target is in the tree of err, as errors.Is does.
