@@ -163,9 +163,10 @@ func (l *law) throttled(now time.Time, r Refusal) (holds bool) {
 	case r.Round < l.oldest: // it was under way when the counting began
 		return l.state == counting && l.flood()
 	case l.state == counting:
-		return l.throttledCounting(now) && l.obeys()
+		l.throttledCounting(now)
+	case l.state == paced:
+		l.throttledPaced(now, r.Round)
 	}
-	l.throttledPaced(now, r.Round)
 	return l.obeys()
 }
 
@@ -181,19 +182,17 @@ func (l *law) flood() bool {
 	return n >= floodLosses && n >= floodShare*(n+l.recent.sent)
 }
 
-// throttledCounting begins to pace if enough of what was counted is throttled, and reports
-// whether it does.
-func (l *law) throttledCounting(now time.Time) (paces bool) {
+// throttledCounting begins to pace if enough of what was counted is throttled. Until then share is 0.
+func (l *law) throttledCounting(now time.Time) {
 	l.recent.lose()
 	if l.recent.lost < countLosses || l.recent.share() < countShare || now.Sub(l.since) < countLeast {
-		return false
+		return
 	}
 	l.share = l.recent.share()
 	l.arrivals = l.recent.sent / l.census.seconds
 	l.set(now, max(l.recent.sent-l.recent.lost, 1)/l.census.seconds)
 	l.recent.shorten(recentMemory)
 	l.passed = 0
-	return true
 }
 
 // throttledPaced lowers the rate, and begins anew to count the attempts that pass.
