@@ -164,12 +164,12 @@ func unjudged(err error, given *Verdict) *Verdict {
 	return v
 }
 
-// leaveGuards gives back all passes of r, also one that is pending.
+// leaveGuards gives back all passes of r, also one for which it waits.
 //
 //go:noinline
 func (r *run) leaveGuards(p *Policy, x Exit) {
 	if g := r.gates; g != nil {
-		g.pending = false
+		g.state = passed
 		giveBack(&g.passes, p.clock(), x)
 	}
 }

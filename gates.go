@@ -18,51 +18,57 @@ import (
 // gates is where a run stands among the guards with its next attempt, or with the one
 // underway. It is not part of the run, which must be small, and goes from run to run.
 type gates struct {
-	passes  []admission // of the first guards of Policy.Guards, in order
-	pending bool        // the last of passes says to wait: its guard is to be asked again, or to admit the attempt after that
-	woken   bool        // that guard has woken the run
-	paces   bool        // one of the passes of the latest attempt has Paces
+	passes []admission // of the first guards of Policy.Guards, in order
+	state  gatesState
+	paces  bool // one of the passes of the latest attempt has Paces
 }
+
+// gatesState says what has come of the last of the passes. Those before it admit the attempt.
+type gatesState uint8
+
+const (
+	passed    gatesState = iota // it admits the attempt too, or there is none
+	held                        // it has the attempt wait
+	heldShort                   // and the wait ends before the guard wants, unless the guard wakes the run
+	woken                       // the guard has woken the run
+)
 
 var idleGates = sync.Pool{New: func() any { return new(gates) }}
 
-// admitted returns how many guards have admitted the attempt.
-func (g *gates) admitted() int {
-	if g.pending {
-		return len(g.passes) - 1
-	}
-	return len(g.passes)
-}
+// last returns the latest pass and its guard.
+func (g *gates) last() *admission { return &g.passes[len(g.passes)-1] }
 
-// last returns the pass that is pending.
-func (g *gates) last() *Pass { return &g.passes[len(g.passes)-1].pass }
-
-// add takes the pass that the next guard has returned, in place of its earlier one.
+// add takes the pass that a guard has returned, in place of its earlier one.
 //
 //go:noinline
 func (g *gates) add(guard Guard, pass Pass) {
-	g.passes = append(g.passes[:g.admitted()], admission{guard, pass})
-	g.pending, g.woken = pass.waits(), false
+	g.drop()
+	g.passes = append(g.passes, admission{guard, pass})
+	if pass.waits() {
+		g.state = held
+	}
 	g.paces = g.paces || pass.Paces
 }
 
-// drop forgets the pass that is pending.
+// drop forgets the pass for which the attempt waits, if there is one.
 func (g *gates) drop() {
-	n := g.admitted()
-	clear(g.passes[n:])
-	g.passes, g.pending = g.passes[:n], false
+	if g.state != passed {
+		*g.last() = admission{}
+		g.passes, g.state = g.passes[:len(g.passes)-1], passed
+	}
 }
 
 // waker returns the channel that ends the wait for a guard, nil if time alone does.
 func (r *run) waker() <-chan struct{} {
-	if r.gates == nil || !r.gates.pending {
+	if r.gates == nil || r.gates.state == passed {
 		return nil
 	}
-	return r.gates.last().Wake
+	return r.gates.last().pass.Wake
 }
 
 // enter asks the guards that have not admitted the next attempt, and reports whether all
-// have. If not, r is to wait, or is over.
+// have. If not, r is to wait, which ask decides for a pass and refused for an error, or r is over:
+// its phase says which.
 //
 //go:noinline
 func (r *run) enter(p *Policy) bool {
@@ -77,11 +83,11 @@ func (r *run) enter(p *Policy) bool {
 	if len(g.passes) == 0 {
 		g.paces = false // those of the attempt before
 	}
-	if g.pending && !r.askAgain(p) {
+	if g.state != passed && !r.goOn(p, *g.last()) {
 		return false
 	}
 	for n := len(g.passes); n < len(p.Guards); n++ {
-		if !r.ask(p, p.Guards[n]) {
+		if !r.ask(p, p.Guards[n], Pass{}) {
 			return false
 		}
 	}
@@ -89,45 +95,37 @@ func (r *run) enter(p *Policy) bool {
 	return r.ctx.Err() == nil || r.canceled(p, nil) // a guard and a clock may run any code
 }
 
-// ask asks the next guard about the next attempt, and reports whether the guard admits it now. If
-// not, r is to wait, or is over.
-func (r *run) ask(p *Policy, guard Guard) bool {
-	if guard == nil {
-		r.gates.add(nil, Pass{})
-		return true
+// goOn ends the wait for a guard, and reports whether the guard admits the attempt now.
+func (r *run) goOn(p *Policy, waiter admission) bool {
+	again := waiter.pass.Again
+	switch {
+	case r.gates.state == heldShort, again && r.untilMaxElapsed(p, r.began) <= 0: // or there is no time to ask again
+		return r.refused(p, waiter.guard, Stop(paced.Late(0)))
+	case again:
+		return r.ask(p, waiter.guard, waiter.pass)
 	}
-	pass, err := guard.Enter(r.ctx, r.entry(p, Pass{}))
-	if err != nil {
-		return r.refused(p, guard, err)
-	}
-	return r.take(p, guard, pass, true)
+	r.gates.state = passed // the wait was all that it asked for
+	return true
 }
 
-// askAgain does so after a wait, with the guard that r has waited for.
-func (r *run) askAgain(p *Policy) bool {
+// ask asks a guard about the next attempt, and reports whether the guard admits it now. earlier is
+// the pass for which r has waited, if it has.
+func (r *run) ask(p *Policy, guard Guard, earlier Pass) bool {
 	g := r.gates
-	waiter := g.passes[len(g.passes)-1]
-	switch {
-	case r.cutShort(p, &waiter.pass):
-		return r.refused(p, waiter.guard, Stop(paced.Late(0)))
-	case !waiter.pass.Again: // the wait was all that it asked for
-		g.pending = false
+	if guard == nil {
+		g.add(nil, Pass{})
 		return true
 	}
-	pass, err := waiter.guard.Enter(r.ctx, r.entry(p, waiter.pass))
+	first := g.state == passed
+	pass, err := guard.Enter(r.ctx, r.entry(p, earlier))
 	if err != nil {
 		g.drop() // err has ended the earlier pass
-		return r.refused(p, waiter.guard, err)
+		return r.refused(p, guard, err)
 	}
-	return r.take(p, waiter.guard, pass, false)
-}
-
-// take takes the pass that a guard has returned, the first one for this attempt or a later one.
-func (r *run) take(p *Policy, guard Guard, pass Pass, first bool) bool {
 	pass = pass.checked()
-	r.gates.add(guard, pass)
+	g.add(guard, pass)
 	switch {
-	case !r.gates.pending:
+	case g.state == passed:
 		return true
 	case pass.Wait >= r.patience(p):
 		return r.refused(p, guard, Stop(paced.Late(pass.Wait)))
@@ -144,23 +142,13 @@ func (r *run) take(p *Policy, guard Guard, pass Pass, first bool) bool {
 // corrects that.
 func (r *run) await(p *Policy, pass *Pass) {
 	r.ended = r.lap(p)
-	d := max(r.untilMaxElapsed(p, r.ended), 0)
-	if !pass.untimed() {
-		d = min(d, pass.Wait)
+	d := pass.Wait
+	if left := max(r.untilMaxElapsed(p, r.ended), 0); pass.untimed() || left < d {
+		d, r.gates.state = left, heldShort
 	}
-	d = min(d, math.MaxInt64-r.waited)
-	r.wait, r.waited = d, sum(r.waited, d)
+	r.wait = min(d, math.MaxInt64-r.waited)
+	r.waited = sum(r.waited, r.wait)
 	r.phase = waiting
-}
-
-// cutShort reports whether the wait for a guard has ended before what ends it came.
-func (r *run) cutShort(p *Policy, pass *Pass) bool {
-	over := p.MaxElapsed > 0 && r.untilMaxElapsed(p, r.began) <= 0
-	if over && pass.Again { // there is no time to ask again
-		return true
-	}
-	truncated := pass.untimed() || over && r.wait < pass.Wait // by await
-	return truncated && !r.gates.woken
 }
 
 // entry returns what a guard gets about the next attempt.
@@ -249,11 +237,11 @@ func (r *run) lap(p *Policy) (now time.Duration) {
 //
 //go:noinline
 func (r *run) sleepUntilWoken(p *Policy, d time.Duration, wake, done <-chan struct{}) {
-	if g := r.gates; p.MaxElapsed > 0 || g.last().Timed {
+	if g := r.gates; p.MaxElapsed > 0 || g.last().pass.Timed {
 		t, fired := timers.Start(d), false
 		select {
 		case <-wake:
-			g.woken = true
+			g.state = woken
 		case <-done:
 		case <-t.C:
 			fired = true
@@ -263,7 +251,7 @@ func (r *run) sleepUntilWoken(p *Policy, d time.Duration, wake, done <-chan stru
 	}
 	select {
 	case <-wake:
-		r.gates.woken = true
+		r.gates.state = woken
 	case <-done:
 	}
 }
@@ -272,7 +260,11 @@ func (r *run) sleepUntilWoken(p *Policy, d time.Duration, wake, done <-chan stru
 // waits for wakes r, or the run's context ends.
 func (r *run) sleepOrWake(p *Policy, d time.Duration, wake <-chan struct{}) error {
 	c := &wakeable{Context: r.ctx, wake: wake, over: make(chan struct{})}
-	defer func() { r.gates.woken = c.end() }() // before the guard is asked: what it sends later is for another wait
+	defer func() {
+		if c.end() { // before the guard is asked: what it sends later is for another wait
+			r.gates.state = woken
+		}
+	}()
 	if err := p.Clock.Sleep(c, d); !c.woken.Load() {
 		return err
 	}
