@@ -182,7 +182,7 @@ func (r *run) refused(p *Policy, guard Guard, err error) bool {
 		r.refusals++
 	}
 	r.judged(p, &v)
-	more := r.next(p, &moment{elapsed: r.ended - r.paused, left: untilDeadline(r.ctx, p.Clock), refusal: v.Err})
+	more := r.next(p, &moment{elapsed: r.ended - r.origin, left: untilDeadline(r.ctx, p.Clock), refusal: v.Err})
 	var delay time.Duration
 	switch {
 	case more:
@@ -220,7 +220,7 @@ func (r *run) untilMaxElapsed(p *Policy, at time.Duration) time.Duration {
 	if p.MaxElapsed <= 0 {
 		return math.MaxInt64
 	}
-	return p.MaxElapsed - (at - r.paused)
+	return p.MaxElapsed - (at - r.origin)
 }
 
 // lap counts the time since r.began as waited, since no attempt was underway, and moves r.began on
@@ -232,33 +232,32 @@ func (r *run) lap(p *Policy) (now time.Duration) {
 	return now
 }
 
-// sleepUntilWoken sleeps on the system's clock until the guard that an attempt waits for wakes r,
-// the run's context ends, or d is over, if the wait has an end. No code of others is called.
+// sleepOrWake sleeps on the system's clock until the guard that an attempt waits for wakes r, the
+// run's context ends, or d is over, if the wait has an end. No code of others is called.
 //
 //go:noinline
-func (r *run) sleepUntilWoken(p *Policy, d time.Duration, wake, done <-chan struct{}) {
-	if g := r.gates; p.MaxElapsed > 0 || g.last().pass.Timed {
-		t, fired := timers.Start(d), false
-		select {
-		case <-wake:
-			g.state = woken
-		case <-done:
-		case <-t.C:
-			fired = true
-		}
-		timers.Free(t, fired)
-		return
+func (r *run) sleepOrWake(p *Policy, d time.Duration, wake, done <-chan struct{}) {
+	var t *time.Timer
+	var tick <-chan time.Time
+	if p.MaxElapsed > 0 || !r.gates.last().pass.untimed() {
+		t = timers.Start(d)
+		tick = t.C
 	}
+	fired := false
 	select {
 	case <-wake:
 		r.gates.state = woken
 	case <-done:
+	case <-tick:
+		fired = true
+	}
+	if t != nil {
+		timers.Free(t, fired)
 	}
 }
 
-// sleepOrWake sleeps for d on another clock than the system's, until the guard that an attempt
-// waits for wakes r, or the run's context ends.
-func (r *run) sleepOrWake(p *Policy, d time.Duration, wake <-chan struct{}) error {
+// sleepOrWakeOn does so on another clock than the system's.
+func (r *run) sleepOrWakeOn(p *Policy, d time.Duration, wake <-chan struct{}) error {
 	c := &wakeable{Context: r.ctx, wake: wake, over: make(chan struct{})}
 	defer func() {
 		if c.end() { // before the guard is asked: what it sends later is for another wait

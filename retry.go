@@ -1,6 +1,6 @@
 package retry
 
-// May call: run.go.
+// May call: run.go, number.go.
 
 import (
 	"context"

@@ -1,6 +1,6 @@
 package retry
 
-// May call: gates.go, end.go, stopwatch.go, hooks.go, loop.go, verdict.go, policy.go, errors.go.
+// May call: gates.go, end.go, number.go, stopwatch.go, hooks.go, loop.go, verdict.go, policy.go, errors.go.
 
 import (
 	"context"
@@ -45,17 +45,8 @@ type run struct {
 	home    *home              // nil before the first failure
 	healthy time.Duration      // how long op must be up for its failure to start a new run; 0: it never does
 	number  int                // of the attempt underway or the last one; 0 before the first
-	wake    <-chan struct{}    // ends the sleep early
+	ctxDone <-chan struct{}    // of ctx, while the run is asleep
 	gates   *gates             // nil before a guard was asked
-
-	// Readings of the stopwatch. After a wait, began is the time up to which all time counts as
-	// that of attempts or as waited. It moves on with each guard that is asked, see lap, and the
-	// attempt begins there.
-	began  time.Duration // when the attempt underway or the last one began
-	up     time.Duration // when its op was called, if healthy is set: the hooks before it may be slow
-	ended  time.Duration // when it ended, if anybody can see it, or when a guard had the next one wait: a wait begins there
-	paused time.Duration // when the pause before the first attempt ended: see renew
-
 	phase   phase
 	untimed bool // Policy.AttemptTimeout is the caller's
 	resumed bool // the first attempt was made before: see Attempts.Resumed
@@ -82,51 +73,6 @@ type home struct {
 	contexts [3]attemptContext
 }
 
-// finish sleeps and makes attempts until the run is over, and returns its error. A nil r is a
-// run that succeeded at once. It sleeps on the system's clock itself, since the frame of a func
-// that did it would be below the select: see type run.
-//
-//go:noinline
-func (r *run) finish(p *Policy, op func(context.Context) error) error {
-	if r == nil {
-		return nil
-	}
-	for r.phase != over {
-		switch wake := r.waker(); {
-		case wake != nil:
-			r.sleepUntilWoken(p, r.wait, wake, r.wake)
-		case r.wake == nil || r.wait <= 0:
-			time.Sleep(r.wait)
-		default:
-			t, fired := timers.Start(r.wait), false
-			select {
-			case <-t.C:
-				fired = true
-			case <-r.wake:
-			}
-			timers.Free(t, fired)
-		}
-		r.proceed(p, op)
-	}
-	return r.result()
-}
-
-// newFailedRun returns the run whose first attempt, a plain one, has failed with err.
-//
-//go:noinline
-func newFailedRun(ctx context.Context, p *Policy, since time.Duration, err error) *run {
-	h := new(home)
-	r := &h.run
-	r.home, r.caller, r.ctx, r.opCtx = h, ctx, ctx, ctx
-	r.stopwatch = stopwatch{since: since, relative: true}
-	r.number, r.stage, r.phase = 1, opened, attempting
-	r.errs = h.errs[:0]
-	if r.settle(p, err, nil) {
-		r.fallAsleep()
-	}
-	return r
-}
-
 // newRun starts a run and makes attempts until the run must sleep or is over. It
 // returns nil for a run that has succeeded.
 //
@@ -146,7 +92,52 @@ func newRun(ctx context.Context, p *Policy, healthy time.Duration, op func(conte
 	return &h.run
 }
 
-// proceed makes attempts until the run is over or must sleep on the system clock. All
+// newFailedRun returns the run whose first attempt, a plain one, has failed with err.
+//
+//go:noinline
+func newFailedRun(ctx context.Context, p *Policy, since time.Duration, err error) *run {
+	h := new(home)
+	r := &h.run
+	r.home, r.caller, r.ctx, r.opCtx = h, ctx, ctx, ctx
+	r.stopwatch = stopwatch{since: since, relative: true}
+	r.number, r.stage, r.phase = 1, opened, attempting
+	r.errs = h.errs[:0]
+	if r.settle(p, err, nil) {
+		r.fallAsleep()
+	}
+	return r
+}
+
+// finish sleeps on the system's clock and makes attempts until the run is over, and returns its
+// error. A nil r is a run that succeeded at once. The select for a sleep without a guard is
+// written out, since the frame of timers.Sleep would be below it: see type run.
+//
+//go:noinline
+func (r *run) finish(p *Policy, op func(context.Context) error) error {
+	if r == nil {
+		return nil
+	}
+	for r.phase != over {
+		switch wake := r.waker(); {
+		case wake != nil:
+			r.sleepOrWake(p, r.wait, wake, r.ctxDone)
+		case r.ctxDone == nil || r.wait <= 0:
+			time.Sleep(r.wait)
+		default:
+			t, fired := timers.Start(r.wait), false
+			select {
+			case <-t.C:
+				fired = true
+			case <-r.ctxDone:
+			}
+			timers.Free(t, fired)
+		}
+		r.proceed(p, op)
+	}
+	return r.result()
+}
+
+// proceed makes attempts until the run is over or must sleep on the system's clock. All
 // code that may panic is called below it. So it also sleeps on other clocks, whose
 // methods may run any code.
 //
@@ -170,31 +161,33 @@ func (r *run) proceed(p *Policy, op func(context.Context) error) {
 	}
 }
 
-// fallAsleep prepares the sleep on the system clock. It calls Done of the caller's
+// fallAsleep prepares the sleep on the system's clock. It calls Done of the caller's
 // context, which may panic: in sleep nothing would close the run.
 func (r *run) fallAsleep() {
-	r.wake = r.ctx.Done()
+	r.ctxDone = r.ctx.Done()
 	r.phase = asleep
 }
 
-// sleepFor sleeps for d on any clock, or until a guard wakes r. It may call code of others.
+// sleepFor sleeps for d on any clock, or until a guard wakes r or the run's context ends. It may
+// call code of others.
 func (r *run) sleepFor(p *Policy, d time.Duration) error {
-	switch wake, system := r.waker(), readings.System(p.Clock); {
-	case !system && wake == nil:
-		return p.Clock.Sleep(r.ctx, d)
-	case !system:
-		return r.sleepOrWake(p, d, wake)
-	case wake != nil:
-		r.sleepUntilWoken(p, d, wake, r.ctx.Done())
-	default:
+	wake := r.waker()
+	switch system := readings.System(p.Clock); {
+	case system && wake == nil:
 		timers.Sleep(r.ctx.Done(), d)
+	case system:
+		r.sleepOrWake(p, d, wake, r.ctx.Done())
+	case wake == nil:
+		return p.Clock.Sleep(r.ctx, d)
+	default:
+		return r.sleepOrWakeOn(p, d, wake)
 	}
 	return nil
 }
 
 // ready starts the run or ends its wait, and prepares the next attempt. slept is what
-// the clock's Sleep returned. ready reports whether the attempt is to be made. If not,
-// the run is over, or has to wait for a guard.
+// the clock's Sleep returned. ready reports whether the attempt is to be made. If not, the
+// phase says whether the run has to wait for a guard or is over.
 func (r *run) ready(p *Policy, slept error) bool {
 	if r.phase == unbegun {
 		r.begin(p)
@@ -205,7 +198,7 @@ func (r *run) ready(p *Policy, slept error) bool {
 		return r.canceled(p, slept)
 	}
 	if r.stage == unopened {
-		r.paused, r.errs = r.began, nil // the error of the run before is not this run's
+		r.origin, r.errs = r.began, nil // the error of the run before is not this run's
 		r.stage = opened
 	}
 	if len(p.Guards) > 0 && !r.enter(p) {
@@ -218,29 +211,7 @@ func (r *run) ready(p *Policy, slept error) bool {
 	return r.prepare(p) || r.canceled(p, nil)
 }
 
-// prepare calls Hooks.Attempt and starts the attempt's timeout. It reports whether to
-// call op: not if the run's context has ended meanwhile.
-func (r *run) prepare(p *Policy) bool {
-	if p.Hooks.Attempt != nil {
-		r.attemptHook(p)
-	}
-	r.phase = attempting // from here on Hooks.AttemptDone is owed, also if op is not called
-	if p.Hooks.Attempt != nil && r.ctx.Err() != nil {
-		return false
-	}
-	timed := p.AttemptTimeout > 0 && !r.untimed
-	if timed {
-		r.opCtx, r.expire = p.clock().WithTimeoutCause(r.opCtx, p.AttemptTimeout, ErrAttemptTimeout)
-	}
-	if r.healthy > 0 {
-		r.up = r.elapsed(p)
-	}
-	if (timed || r.healthy > 0) && r.ctx.Err() != nil { // a clock's methods may run any code
-		return false
-	}
-	return true
-}
-
+// begin starts a run.
 func (r *run) begin(p *Policy) {
 	if r.ctx == nil {
 		panic("retry: nil context")
@@ -276,11 +247,34 @@ func (r *run) numbered() context.Context {
 	return c
 }
 
+// prepare calls Hooks.Attempt and starts the attempt's timeout. It reports whether to
+// call op: not if the run's context has ended meanwhile.
+func (r *run) prepare(p *Policy) bool {
+	if p.Hooks.Attempt != nil {
+		r.attemptHook(p)
+	}
+	r.phase = attempting // from here on Hooks.AttemptDone is owed, also if op is not called
+	if p.Hooks.Attempt != nil && r.ctx.Err() != nil {
+		return false
+	}
+	timed := p.AttemptTimeout > 0 && !r.untimed
+	if timed {
+		r.opCtx, r.expire = p.clock().WithTimeoutCause(r.opCtx, p.AttemptTimeout, ErrAttemptTimeout)
+	}
+	if r.healthy > 0 {
+		r.up = r.elapsed(p)
+	}
+	if (timed || r.healthy > 0) && r.ctx.Err() != nil { // a clock's methods may run any code
+		return false
+	}
+	return true
+}
+
 // settle takes what op returned, and reports whether another attempt is to follow
 // after r.wait. If no verdict is given, the policy judges err.
 //
-// An attempt ends in this order, in every shape of a run, also where it is written once more for a
-// reason: [run.part], which decides by its caller's funcs, and abort, after a panic.
+// An attempt ends in these steps, in every shape of a run. Those of a success, of an attempt that
+// panics and of a part that a queue counts are in settleSuccess, abort and part.
 //
 //  1. The error is recorded, and judged: Policy.Classify.
 //  2. The guards are left: Guard.Leave, the last one first.
@@ -291,55 +285,42 @@ func (r *run) numbered() context.Context {
 // TestEveryRunEndsAnAttemptInTheSameOrder compares them.
 func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 	if err == nil {
-		if p.Hooks.timesFirstTry() || r.gates != nil {
-			r.ended = r.elapsed(p)
-		}
-		guardsLeft := r.ended
-		if r.gates != nil {
-			r.attemptLeaves(p, nil)
-			if p.Hooks.Done != nil { // which sees the time that the guards have taken
-				guardsLeft = r.elapsed(p)
-			}
-		}
-		r.succeed(p)
-		r.attemptDone(p, nil)
-		r.ended = guardsLeft
-		return r.done(p)
+		return r.settleSuccess(p)
 	}
 	if r.home == nil {
 		r.home = new(home)
 		r.errs = r.home.errs[:0]
 	}
-	needsTime := p.MaxElapsed > 0 || r.healthy > 0 || len(p.Guards) > 0 || p.Hooks.timesFirstTry()
-	if needsTime {
+	// If nothing that follows depends on when op ended, and no hook sees it, the clock is read
+	// after step 3, and not at all for a retry without a wait.
+	early := p.MaxElapsed > 0 || r.healthy > 0 || len(p.Guards) > 0 || p.Hooks.timesFirstTry()
+	if early {
 		r.ended = r.elapsed(p)
 	}
-	r.record(err)
-	// What follows: nothing; more attempts of this run; or, if op was up for long enough, those of
-	// a new one, which renews r.
-	more, renews := false, false
-	judged := r.judge(p, err, given)
-	guardsLeft := r.ended
+	r.record(err)                    // 1
+	judged := r.judge(p, err, given) // 1, 2
+	now := r.ended
 	if len(p.Guards) > 0 {
-		guardsLeft = r.elapsed(p) // Leave may have taken its time
+		now = r.elapsed(p) // Leave may have taken its time
 	}
-	if !judged {
-		r.stopCanceled(p, r.ctx, nil)
-	} else {
+	more, renews := false, false // renews: what follows is a new run, since op was up for long enough
+	if judged {                  // 3
 		renews = r.healthy > 0 && r.ended-r.up >= r.healthy
 		ctx := r.ctx
 		if renews {
 			ctx = r.caller // the pause is part of the new run, to which the context of this one means nothing
 		}
-		more = r.next(p, &moment{elapsed: guardsLeft - r.paused, left: untilDeadline(ctx, p.Clock), healthy: renews, paced: r.gates != nil && r.gates.paces})
+		more = r.next(p, &moment{elapsed: now - r.origin, left: untilDeadline(ctx, p.Clock), healthy: renews, paced: r.gates != nil && r.gates.paces})
+	} else {
+		r.stopCanceled(p, r.ctx, nil)
 	}
-	if !needsTime && (!more || r.wait > 0 || p.Hooks.Wait != nil) {
-		r.ended = r.elapsed(p) // read only now: nobody sees the time of a retry without a wait
+	if !early && (!more || r.wait > 0 || p.Hooks.Wait != nil) {
+		r.ended = r.elapsed(p)
 	}
-	r.attemptDone(p, err)
-	switch {
+	r.attemptDone(p, err) // 4
+	switch {              // 5
 	case !more:
-		r.ended = max(r.ended, guardsLeft)
+		r.ended = max(r.ended, now)
 		return r.done(p)
 	case renews: // next has ended this run as a success
 		r.done(p)
@@ -348,6 +329,24 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 		r.waitHook(p, err)
 	}
 	return true
+}
+
+// settleSuccess takes the success of op. It returns false: no attempt follows.
+func (r *run) settleSuccess(p *Policy) bool {
+	if p.Hooks.timesFirstTry() || r.gates != nil {
+		r.ended = r.elapsed(p)
+	}
+	now := r.ended
+	if r.gates != nil { // 2
+		r.attemptLeaves(p, nil)
+		if p.Hooks.Done != nil { // which sees the time that Leave has taken
+			now = r.elapsed(p)
+		}
+	}
+	r.succeed(p)          // 3
+	r.attemptDone(p, nil) // 4
+	r.ended = now
+	return r.done(p) // 5
 }
 
 // judge judges the error of an attempt, unless a verdict is given, and tells the guards. It
@@ -397,29 +396,4 @@ func (r *run) renew(p *Policy, err error) bool {
 		r.waitHook(p, err)
 	}
 	return true
-}
-
-// AttemptNumber returns the number of the attempt that ctx belongs to: 1 for a run's
-// first attempt, 2 for the first retry. It returns 1 for a context that belongs to no
-// run.
-func AttemptNumber(ctx context.Context) int {
-	if c, ok := ctx.Value(attemptKey{}).(*attemptContext); ok {
-		return int(c.number)
-	}
-	return 1
-}
-
-type attemptKey struct{}
-
-type attemptContext struct {
-	context.Context
-	number int32 // at most that many, to be small: a run has room for three of these
-	class  Class // of the latest error before it: see Entry.Class
-}
-
-func (c *attemptContext) Value(key any) any {
-	if _, ok := key.(attemptKey); ok {
-		return c
-	}
-	return c.Context.Value(key)
 }
