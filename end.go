@@ -74,39 +74,50 @@ func (r *run) close(p *Policy) {
 	}
 }
 
-// abort makes the calls that are still owed. Each of them may panic again, so they are deferred,
-// the last first. This is the order in which they are made:
-//
-//   - Leave of the guards that hold a pass
-//   - Budget.End
-//   - Hooks.AttemptDone, if an attempt is underway
-//   - the end of the attempt's timeout, also if AttemptDone has panicked, now or before
-//   - Hooks.Done
+// abort makes the calls that are still owed after a panic, in the steps of settle.
 func (r *run) abort(p *Policy) {
-	defer r.done(p)
-	defer r.endTimeout()
 	waited, made := r.phase == waiting, r.phase == attempting
 	var x Exit
-	if made {
+	if made { // 1
 		x.Ending, x.Verdict.Err = Panicked, errPanic
 		if r.stage != decided && r.attempts < r.number {
 			r.record(errPanic)
 		}
 		r.act(nil)
-		defer r.attemptDone(p, errPanic)
 	}
-	if r.stage != decided {
-		defer r.stop(p, ReasonPanic, errPanic)
-	}
-	defer func() { r.leaveGuards(p, x) }()
-	now := r.elapsed(p)
-	if waited {
-		r.correctWait(now - r.ended)
-	}
-	r.ended = now
-	if made && r.gates != nil {
-		x.Took = max(now-r.began, 0)
-		x.Allowed = r.attemptTime(p, x.Took)
+	inTurn(
+		func() { // first the clock, whose methods may run any code
+			now := r.elapsed(p)
+			if waited {
+				r.correctWait(now - r.ended)
+			}
+			r.ended = now
+			if made && r.gates != nil {
+				x.Took = max(now-r.began, 0)
+				x.Allowed = r.attemptTime(p, x.Took)
+			}
+		},
+		func() { r.leaveGuards(p, x) }, // 2
+		func() { // 3
+			if r.stage != decided {
+				r.stop(p, ReasonPanic, errPanic)
+			}
+		},
+		func() { // 4
+			if made {
+				r.attemptDone(p, errPanic)
+			}
+		},
+		func() { r.endTimeout() }, // 4, also if AttemptDone has panicked, now or before
+		func() { r.done(p) },      // 5
+	)
+}
+
+// inTurn calls the first of steps, and then the others, whatever panics.
+func inTurn(steps ...func()) {
+	if len(steps) > 0 {
+		defer inTurn(steps[1:]...)
+		steps[0]()
 	}
 }
 
