@@ -9,10 +9,10 @@ import (
 )
 
 // This file has how an attempt and a run end: by themselves, because the caller leaves, or by a
-// panic. How the guards are left belongs to it, since each end leaves them. Each run ends in two steps.
-// The decision why no attempt follows also ends the budget's part: stop, stopCanceled or succeed, in
-// loop.go. Then done makes the run's error and calls Hooks.Done. settle calls both after an attempt,
-// canceled between attempts, and abort after a panic, by close.
+// panic. How the guards are left belongs to it, since each end leaves them. A run ends in two
+// steps. The decision why no attempt follows also ends the budget's part: stop, stopCanceled or
+// succeed, in loop.go. Then done makes the run's error and calls Hooks.Done. settle takes both
+// steps after an attempt, canceled between attempts, and abort after a panic.
 
 // canceled ends the run, while op is not running, because the run's context has ended, or
 // because the clock's Sleep returned the error slept. It returns false: no attempt follows.

@@ -30,7 +30,7 @@ const (
 	passed    gatesState = iota // it admits the attempt too, or there is none
 	held                        // it has the attempt wait
 	heldShort                   // and the wait ends before the guard wants, unless the guard wakes the run
-	woken                       // the guard has woken the run
+	woken                       // the guard has ended the wait
 )
 
 var idleGates = sync.Pool{New: func() any { return new(gates) }}
@@ -58,17 +58,9 @@ func (g *gates) drop() {
 	}
 }
 
-// waker returns the channel that ends the wait for a guard, nil if time alone does.
-func (r *run) waker() <-chan struct{} {
-	if r.gates == nil || r.gates.state == passed {
-		return nil
-	}
-	return r.gates.last().pass.Wake
-}
-
 // enter asks the guards that have not admitted the next attempt, and reports whether all
-// have. If not, r is to wait, which ask decides for a pass and refused for an error, or r is over:
-// its phase says which.
+// have. If not, the phase says whether r is to wait or is over: ask decides that for a pass,
+// refused for an error.
 //
 //go:noinline
 func (r *run) enter(p *Policy) bool {
@@ -83,7 +75,7 @@ func (r *run) enter(p *Policy) bool {
 	if len(g.passes) == 0 {
 		g.paces = false // those of the attempt before
 	}
-	if g.state != passed && !r.goOn(p, *g.last()) {
+	if g.state != passed && !r.afterWait(p, *g.last()) {
 		return false
 	}
 	for n := len(g.passes); n < len(p.Guards); n++ {
@@ -95,8 +87,9 @@ func (r *run) enter(p *Policy) bool {
 	return r.ctx.Err() == nil || r.canceled(p, nil) // a guard and a clock may run any code
 }
 
-// goOn ends the wait for a guard, and reports whether the guard admits the attempt now.
-func (r *run) goOn(p *Policy, waiter admission) bool {
+// afterWait decides after a wait for a guard whether to ask it again, and reports whether it admits
+// the attempt now.
+func (r *run) afterWait(p *Policy, waiter admission) bool {
 	again := waiter.pass.Again
 	switch {
 	case r.gates.state == heldShort, again && r.untilMaxElapsed(p, r.began) <= 0: // or there is no time to ask again
@@ -230,6 +223,14 @@ func (r *run) lap(p *Policy) (now time.Duration) {
 	r.waited = sum(r.waited, max(now-r.began, 0))
 	r.began = now
 	return now
+}
+
+// waker returns the channel that ends the wait for a guard, nil if time alone does.
+func (r *run) waker() <-chan struct{} {
+	if r.gates == nil || r.gates.state == passed {
+		return nil
+	}
+	return r.gates.last().pass.Wake
 }
 
 // sleepOrWake sleeps on the system's clock until the guard that an attempt waits for wakes r, the

@@ -32,7 +32,7 @@ func runPart(ctx context.Context, p Policy, x part.Part[Verdict, *Error]) {
 	}
 }
 
-// part makes the attempt of a part, which ends in the order of settle.
+// part makes the attempt of a part, which ends in the steps of settle, without guards.
 func (r *run) part(p *Policy, x *part.Part[Verdict, *Error]) {
 	r.number = 1
 	r.opCtx = r.numbered()
@@ -40,7 +40,7 @@ func (r *run) part(p *Policy, x *part.Part[Verdict, *Error]) {
 	var v Verdict
 	if !r.prepare(p) {
 		v.Err = context.Cause(r.ctx)
-	} else if v = x.Op(r.opCtx); v == (Verdict{}) {
+	} else if v = x.Op(r.opCtx); v == (Verdict{}) { // 1
 		r.count()
 	} else {
 		v = v.checked()
@@ -53,7 +53,7 @@ func (r *run) part(p *Policy, x *part.Part[Verdict, *Error]) {
 			v.Class = TimedOut
 		}
 		r.class, r.hint, r.answered = v.Class, v.asked(), v.IsAnswer()
-		if x.Decide != nil {
+		if x.Decide != nil { // 3
 			r.wait, again = x.Decide(v)
 		}
 	}
@@ -61,8 +61,8 @@ func (r *run) part(p *Policy, x *part.Part[Verdict, *Error]) {
 		r.wait = 0
 	}
 	r.waited = r.wait
-	r.attemptDone(p, v.Err)
-	if again && p.Hooks.Wait != nil {
+	r.attemptDone(p, v.Err)           // 4
+	if again && p.Hooks.Wait != nil { // 5
 		r.waitHook(p, v.Err)
 	}
 	r.waited, r.phase = 0, between // others wait

@@ -12,19 +12,21 @@ import (
 
 // stopwatch measures the age of a run, and keeps the readings that are needed again:
 //
-//	0 ── pause ── origin ── asking guards ── began ── hooks ── up ── op ── ended ── Leave, hooks, wait ──▶ began ...
+//	0 ── pause ── origin ── guards ── began ── hooks ── up ── op ── ended ── Leave, hooks, wait ──▶ began ...
 //
-// If nobody can see when the run began, it counts from epoch, which costs half as much as
-// time.Now. For the same reason a reading that nobody sees is not made.
+//	origin  MaxElapsed counts from it; 0 but for a run of Supervise that began with a pause
+//	began   when the attempt began; while guards are asked, it moves on with each of them: see lap
+//	up      when op was called; only if run.healthy is set
+//	ended   when op, or asking a guard, ended, and a wait begins; in the end, when the run ended
+//
+// began holds until the wait after the attempt is over, and ended until the next attempt is. A
+// reading that nobody sees is not made. If nobody can see when the run began, it counts from
+// epoch, which costs half as much as time.Now.
 type stopwatch struct {
-	start    time.Time
-	since    time.Duration // since epoch, if relative
-	relative bool
-
-	origin time.Duration // holds from the first attempt on: the end of the pause before it, or 0. MaxElapsed counts from here
-	began  time.Duration // holds from the end of a wait to that of the next one: when the attempt began. Until then it moves on with each guard, see lap
-	up     time.Duration // holds while op runs, if run.healthy is set: when op was called, since the hooks before it may be slow
-	ended  time.Duration // holds from the end of an attempt, or of asking a guard, to the next one: a wait counts from here. Then it is the end of the run
+	start                    time.Time
+	since                    time.Duration // since epoch, if relative
+	relative                 bool
+	origin, began, up, ended time.Duration
 }
 
 var epoch = time.Now()
