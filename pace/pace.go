@@ -47,10 +47,10 @@ import (
 // Pace is open again. If one is throttled within five minutes, the Pace goes on at once, at the
 // rate that it had.
 //
-// With and without a Quota, attempts that have less time until their deadline start first: up to 8 seconds, two minutes,
-// half an hour, or more; of those with as much time, retries before first attempts. But every
-// fifth turn goes to who came first, so a backlog and callers who wait for an answer can share
-// a Pace.
+// With and without a Quota, attempts that have less time until their deadline start first: up to 8
+// seconds, two minutes, half an hour, or more; of those with as much time, retries before first
+// attempts. But every fifth turn goes to who came first, so a backlog and callers who wait for an
+// answer can share a Pace.
 //
 // A Pace is a [retry.Guard]: set it in Policy.Guards, before those that hold a place. An attempt
 // whose turn would take more than half of the time until the caller's deadline or the end of

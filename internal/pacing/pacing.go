@@ -406,7 +406,7 @@ func (p *Pacer[T]) start(t *Turn[T]) {
 	switch p.mode {
 	case learning:
 		t.Round = p.law.round
-		if p.law.start(); p.law.state == counting {
+		if p.law.start(); p.law.state == counting { // there is no rate yet
 			return
 		}
 		p.debt += t.size
