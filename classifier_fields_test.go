@@ -459,7 +459,7 @@ type Answer struct {
 type Type struct{ Connects, Names, Alone bool }
 
 var (
-	Methods [0]reflect.Type
+	Methods []reflect.Type
 	Judge   func(error) Facts
 )
 

@@ -89,7 +89,7 @@ var shownAs = slices.Concat([]reflect.Type{
 	reflect.TypeFor[interface{ As(any) bool }](),
 	reflect.TypeFor[interface{ Is(error) bool }](),
 	reflect.TypeFor[interface{ Unwrap() []error }](),
-}, clienterr.Methods[:], []reflect.Type{
+}, clienterr.Methods, []reflect.Type{
 	reflect.TypeFor[asksWait](),
 	reflect.TypeFor[interface{ Timeout() bool }](),
 })

@@ -1,5 +1,7 @@
 package clienterr
 
+import "slices"
+
 // Facts are what a code, or an error, means. The zero Facts say nothing.
 type Facts uint8
 
@@ -45,18 +47,14 @@ func (t *table) number(n int64) Facts {
 	if int64(int32(n)) != n {
 		return 0
 	}
-	from, to := 0, len(t.steps)
-	for from < to {
-		if middle := int(uint(from+to) >> 1); t.steps[middle] <= int32(n) {
-			from = middle + 1
-		} else {
-			to = middle
-		}
+	i, exact := slices.BinarySearch(t.steps, int32(n))
+	if !exact {
+		i--
 	}
-	if from == 0 {
+	if i < 0 {
 		return 0
 	}
-	return Facts(t.facts[from-1])
+	return Facts(t.facts[i])
 }
 
 // longest is the longest text that is looked for.
@@ -69,26 +67,21 @@ func (t *table) word(beside, word string) Facts {
 		return 0
 	}
 	var with, alone [longest + 2]byte // room for a blank and a *
-	key := append(alone[:0], word...)
-	if beside == "" {
-		f, ok := exact(t, key)
-		if !ok {
-			f, _ = t.beginning(key)
+	keys, first := [...][]byte{nil, append(alone[:0], word...)}, 1
+	if beside != "" {
+		keys[0], first = append(append(append(with[:0], beside...), ' '), word...), 0
+	}
+	for _, key := range keys[first:] {
+		if f, ok := exact(t, key); ok {
+			return f
 		}
-		return f
 	}
-	both := append(append(append(with[:0], beside...), ' '), word...)
-	f, ok := exact(t, both)
-	if !ok {
-		f, ok = exact(t, key)
+	for _, key := range keys[first:] {
+		if f, ok := t.beginning(key); ok {
+			return f
+		}
 	}
-	if !ok {
-		f, ok = t.beginning(both)
-	}
-	if !ok {
-		f, _ = t.beginning(key)
-	}
-	return f
+	return 0
 }
 
 // exact looks for key.
@@ -110,15 +103,12 @@ func exact[K string | []byte](t *table, key K) (f Facts, ok bool) {
 
 // beginning looks for the longest beginning of key. It changes key.
 func (t *table) beginning(key []byte) (f Facts, ok bool) {
-	for n := min(len(key), 63); n >= 0 && t.beginnings != 0; n-- {
-		if t.beginnings&(1<<n) == 0 {
-			continue
-		}
-		if f, ok := exact(t, append(key[:n], '*')); ok {
-			return f, true
+	for n := min(len(key), 63); n >= 0 && !ok && t.beginnings != 0; n-- {
+		if t.beginnings&(1<<n) != 0 {
+			f, ok = exact(t, append(key[:n], '*'))
 		}
 	}
-	return 0, false
+	return f, ok
 }
 
 // at returns a text.

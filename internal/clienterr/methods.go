@@ -5,106 +5,72 @@ import (
 	"strings"
 )
 
-// methods says which methods a type has that are called, so that the others need not be
-// looked for.
-type methods uint16
+// A method is one, or several, that say what an error means.
+type method struct {
+	of   reflect.Type
+	read func(error) (f Facts, status int) // both 0 if it does not decide
+}
 
-const (
-	hasSafeToRetry methods = 1 << iota
-	hasErrorCode
-	hasErrorNumber
-	hasSQLState
-	hasRetryable
-	hasRetryableError
-	hasStatusCode
-	hasHTTPStatusCode
-	hasGetStatusCode
-	hasCode  // of MongoDB
-	hasLabel // likewise
-	hasService
+// methods are in the order in which they are called: an error may have several.
+var methods = [...]method{
+	{reflect.TypeFor[mongoError](), func(err error) (Facts, int) { return judgeMongo(err.(mongoError)), 0 }},
+	{reflect.TypeFor[interface{ SafeToRetry() bool }](), func(err error) (f Facts, status int) {
+		switch {
+		case !err.(interface{ SafeToRetry() bool }).SafeToRetry():
+		case reflect.TypeOf(err).String() == "*pgconn.connLockError":
+			f = Facts(Transient) // pgx returns this error also after a statement whose answer was lost
+		default:
+			f = Facts(Unprocessed)
+		}
+		return f, 0
+	}},
+	{reflect.TypeFor[coder](), func(err error) (Facts, int) { return awsCodes.word("", err.(coder).ErrorCode()), 0 }},
+	{reflect.TypeFor[sqlStater](), func(err error) (Facts, int) { return SQLState(err.(sqlStater).SQLState(), err), 0 }},
+	{reflect.TypeFor[interface{ ErrorCode() int }](), func(err error) (Facts, int) {
+		return jsonrpcCodes.number(int64(err.(interface{ ErrorCode() int }).ErrorCode())), 0
+	}},
+	{reflect.TypeFor[interface{ Retryable() bool }](), func(err error) (Facts, int) {
+		return retryable(err.(interface{ Retryable() bool }).Retryable()), 0
+	}},
+	{reflect.TypeFor[interface{ RetryableError() bool }](), func(err error) (Facts, int) {
+		return retryable(err.(interface{ RetryableError() bool }).RetryableError()), 0
+	}},
+	{reflect.TypeFor[interface{ StatusCode() int }](), func(err error) (Facts, int) {
+		return 0, err.(interface{ StatusCode() int }).StatusCode()
+	}},
+	{reflect.TypeFor[interface{ HTTPStatusCode() int }](), func(err error) (Facts, int) {
+		return 0, err.(interface{ HTTPStatusCode() int }).HTTPStatusCode()
+	}},
+	{reflect.TypeFor[interface{ GetStatusCode() int }](), func(err error) (Facts, int) {
+		return 0, err.(interface{ GetStatusCode() int }).GetStatusCode()
+	}},
+}
+
+type (
+	coder     = interface{ ErrorCode() string }
+	sqlStater = interface{ SQLState() string }
+
+	// operation is what smithy's OperationError has: the name of an AWS service.
+	operation = interface {
+		error
+		Service() string
+		Operation() string
+	}
 )
 
-// Methods are the types with these methods, in the order of the bits. An error may show them by its method As.
-var Methods = [...]reflect.Type{
-	reflect.TypeFor[interface{ SafeToRetry() bool }](),
-	reflect.TypeFor[interface{ ErrorCode() string }](),
-	reflect.TypeFor[interface{ ErrorCode() int }](),
-	reflect.TypeFor[interface{ SQLState() string }](),
-	reflect.TypeFor[interface{ Retryable() bool }](),
-	reflect.TypeFor[interface{ RetryableError() bool }](),
-	reflect.TypeFor[interface{ StatusCode() int }](),
-	reflect.TypeFor[interface{ HTTPStatusCode() int }](),
-	reflect.TypeFor[interface{ GetStatusCode() int }](),
-	reflect.TypeFor[interface{ HasErrorCode(int) bool }](),
-	reflect.TypeFor[interface{ HasErrorLabel(string) bool }](),
-	reflect.TypeFor[operation](),
-}
-
-func methodsOf(t reflect.Type) (m methods) {
-	for i, method := range Methods {
-		if t.Implements(method) {
-			m |= 1 << i
-		}
+// Methods are the types with methods that are called. An error may show them by its method As.
+var Methods = func() (all []reflect.Type) {
+	for _, m := range methods {
+		all = append(all, m.of)
 	}
-	return m
-}
-
-// ask judges an error by its methods, one after the other: an error may have several, and the
-// first may not decide. If none of those that say it all does, it returns a status, or 0.
-func (k *Type) ask(err error) (f Facts, status int) {
-	switch {
-	case k.kind == inRedis:
-		return redisText(err.Error()), 0
-	case k.methods&hasCode != 0 && k.methods&hasLabel != 0:
-		return judgeMongo(err.(mongoError)), 0
-	}
-	if k.methods&hasSafeToRetry != 0 && err.(interface{ SafeToRetry() bool }).SafeToRetry() {
-		// pgx returns this error also after a statement whose answer was lost.
-		if reflect.TypeOf(err).String() == "*pgconn.connLockError" {
-			return Facts(Transient), 0
-		}
-		return Facts(Unprocessed), 0
-	}
-	if f = k.code(err, ""); f != 0 {
-		return f, 0
-	}
-	if k.methods&hasSQLState != 0 {
-		if f = SQLState(err.(interface{ SQLState() string }).SQLState(), err); f != 0 {
-			return f, 0
-		}
-	}
-	if k.methods&hasErrorNumber != 0 {
-		if f = jsonrpcCodes.number(int64(err.(interface{ ErrorCode() int }).ErrorCode())); f != 0 {
-			return f, 0
-		}
-	}
-	switch {
-	case k.methods&hasRetryable != 0:
-		return retryable(err.(interface{ Retryable() bool }).Retryable()), 0
-	case k.methods&hasRetryableError != 0:
-		return retryable(err.(interface{ RetryableError() bool }).RetryableError()), 0
-	case k.methods&hasStatusCode != 0:
-		return 0, err.(interface{ StatusCode() int }).StatusCode()
-	case k.methods&hasHTTPStatusCode != 0:
-		return 0, err.(interface{ HTTPStatusCode() int }).HTTPStatusCode()
-	case k.methods&hasGetStatusCode != 0:
-		return 0, err.(interface{ GetStatusCode() int }).GetStatusCode()
-	}
-	return 0, 0
-}
+	return append(all, reflect.TypeFor[operation]())
+}()
 
 func retryable(yes bool) Facts {
 	if yes {
 		return Facts(Transient)
 	}
 	return Facts(Permanent)
-}
-
-// operation is what smithy's OperationError has: the name of an AWS service.
-type operation interface {
-	error
-	Service() string
-	Operation() string
 }
 
 // Service returns the service of AWS that err, whose type Names it, comes from.
@@ -114,22 +80,14 @@ func Service(err error) string { return err.(operation).Service() }
 // more exact: AWS sends ThrottlingException with status 400. service is "" if nothing names
 // it. err must not be a nil pointer.
 func Code(err error, service string) Facts {
-	if k := Of(reflect.TypeOf(err)); k != nil {
-		return k.code(err, service)
-	}
-	return 0
-}
-
-func (k *Type) code(err error, service string) Facts {
-	if k.methods&hasErrorCode == 0 {
+	e, ok := err.(coder)
+	if !ok {
 		return 0
 	}
-	for i := range k.codes {
-		if c := &k.codes[i]; c.kind == inDynamoDB {
-			return c.factsOf(reflect.ValueOf(err), 0)
-		}
+	if k := Of(reflect.TypeOf(err)); k.kind == inDynamoDB {
+		return k.Read(err, true).Facts
 	}
-	return awsCodes.word(service, err.(interface{ ErrorCode() string }).ErrorCode())
+	return awsCodes.word(service, e.ErrorCode())
 }
 
 // Judge returns what an error means, with all that it wraps. Package retry sets it: the
@@ -146,18 +104,8 @@ func Database(err error) (f Facts, is bool) {
 	return k.Read(err, true).Facts, true
 }
 
-// factsOfMethods returns what errors of a type mean by a marker method, which is not called, as
-// those of Docker and containerd.
-func factsOfMethods(t reflect.Type) Facts {
-	for _, m := range markers {
-		if t.Implements(m.method) {
-			return m.facts
-		}
-	}
-	return 0
-}
-
-// markers are in the order in which they count.
+// markers are methods that are not called, as errors of Docker and containerd have them: to have
+// one says it all. They are in the order in which they count.
 var markers = [...]struct {
 	method reflect.Type
 	facts  Facts
@@ -193,7 +141,7 @@ func redisText(text string) Facts {
 }
 
 // A mongoError is one of MongoDB's driver.
-type mongoError interface {
+type mongoError = interface {
 	HasErrorLabel(string) bool
 	HasErrorCode(int) bool
 }
@@ -207,26 +155,13 @@ func judgeMongo(e mongoError) (f Facts) {
 		e.HasErrorLabel("RetryableError"), e.HasErrorLabel("NetworkError"):
 		return Facts(Transient)
 	}
-	if e, ok := e.(interface{ ErrorCodes() []int }); ok {
-		for _, code := range e.ErrorCodes() {
-			f = stronger(f, mongoCodes.number(int64(code)))
-		}
-		return f
-	}
-	for i, from := range mongoCodes.steps[:len(mongoCodes.steps)-1] { // version 1 of the driver says only which it has
-		for code := from; mongoCodes.facts[i] != 0 && code < mongoCodes.steps[i+1]; code++ {
-			if more := stronger(f, Facts(mongoCodes.facts[i])); more != f && e.HasErrorCode(int(code)) {
-				f = more
+	for i, from := range mongoCodes.steps[:len(mongoCodes.steps)-1] { // not all versions of the driver say which codes it has
+		facts := Facts(mongoCodes.facts[i])
+		for code := from; f.Class() < facts.Class() && code < mongoCodes.steps[i+1]; code++ {
+			if e.HasErrorCode(int(code)) {
+				f = facts
 			}
 		}
-	}
-	return f
-}
-
-// stronger returns which of two errors' facts count for both: those of what passes.
-func stronger(f, more Facts) Facts {
-	if f.Class() < more.Class() {
-		return more
 	}
 	return f
 }
@@ -235,10 +170,7 @@ func stronger(f, more Facts) Facts {
 // early: the connection may have broken. Then a Decoder of encoding/json returns
 // io.ErrUnexpectedEOF. After the end Unmarshal puts a blank, which is wrong only in a literal.
 func cut(v reflect.Value) bool {
-	t := v.Type()
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
+	t := pointed(v.Type())
 	if t.Name() != "SyntaxError" {
 		return false
 	}

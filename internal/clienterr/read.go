@@ -1,6 +1,7 @@
 package clienterr
 
 import (
+	"iter"
 	"reflect"
 	"strconv"
 	"sync"
@@ -25,10 +26,10 @@ type Type struct {
 	Names    bool // it names the service of AWS that an error within it comes from: see Service
 	Alone    bool // its errors hold no others: see errtree.Alone
 
-	kind     kind // inError, tooMany, inStripe, inRedis or inToken
-	methods  methods
-	database bool  // its errors are a database's
-	facts    Facts // by its name, or that of a method that is not called
+	kind     kind      // tooMany, blamed, inStripe, inRedis, inToken or inDynamoDB
+	methods  []*method // that are called
+	database bool      // its errors are a database's
+	facts    Facts     // by its name, or that of a method that is not called
 
 	codes        []coded
 	inner, reset path
@@ -69,21 +70,13 @@ func Of(t reflect.Type) *Type {
 	if here := slot.Load(); here != nil && here.of == t {
 		return here.known
 	}
-	e := lookUp(t)
-	slot.Store(e)
-	return e.known
-}
-
-func lookUp(t reflect.Type) *entry {
-	if e, ok := types.Load(t); ok {
-		return e.(*entry)
+	e, ok := types.Load(t)
+	if !ok {
+		named := pointed(t)
+		e, _ = types.LoadOrStore(t, &entry{t, resolve(t, rulesFor(named.PkgPath(), named.Name()))})
 	}
-	named := t
-	if t.Kind() == reflect.Pointer {
-		named = t.Elem()
-	}
-	e, _ := types.LoadOrStore(t, &entry{t, resolve(t, rulesFor(named.PkgPath(), named.Name()))})
-	return e.(*entry)
+	slot.Store(e.(*entry))
+	return e.(*entry).known
 }
 
 // Read returns what err says. err is of type k and not a nil pointer. What any type may have
@@ -92,7 +85,7 @@ func (k *Type) Read(err error, fields bool) (a Answer) {
 	if k.Known || fields {
 		a = k.read(reflect.ValueOf(err))
 	}
-	if k.methods == 0 && k.kind != inRedis || k.Known && (a.Facts != 0 || a.Status != 0) {
+	if k.Known && (a.Facts != 0 || a.Status != 0) {
 		return a
 	}
 	f, status := k.ask(err)
@@ -106,6 +99,19 @@ func (k *Type) Read(err error, fields bool) (a Answer) {
 		}
 	}
 	return a
+}
+
+// ask judges an error by its methods, one after the other: the first may not decide.
+func (k *Type) ask(err error) (f Facts, status int) {
+	if k.kind == inRedis {
+		return redisText(err.Error()), 0
+	}
+	for _, m := range k.methods {
+		if f, status = m.read(err); f != 0 || status != 0 {
+			break
+		}
+	}
+	return f, status
 }
 
 // read reads the fields of v.
@@ -210,14 +216,9 @@ func (t *table) besideStatus(status int, code string) Facts {
 
 // reasons judges the reasons of a googleapi.Error. The first known one counts.
 func (c *coded) reasons(items reflect.Value) Facts {
-	if items.Kind() != reflect.Slice {
-		return 0
-	}
-	for i := range items.Len() {
-		if f, ok := fieldOf(items.Type().Elem(), "Reason"); ok {
-			if f := c.table.word("", text(path(f.Index).of(items.Index(i)))); f != 0 {
-				return f
-			}
+	for reason := range texts(items, "Reason") {
+		if f := c.table.word("", reason); f != 0 {
+			return f
 		}
 	}
 	return 0
@@ -226,17 +227,11 @@ func (c *coded) reasons(items reflect.Value) Facts {
 // canceled judges why DynamoDB has canceled a transaction: each of its items has a reason.
 // If all that stood in the way is another transaction or the load, it may work later.
 func canceled(reasons reflect.Value) Facts {
-	if reasons.Kind() != reflect.Slice || reasons.Len() == 0 {
-		return Facts(Permanent)
-	}
-	code, ok := fieldOf(reasons.Type().Elem(), "Code")
-	if !ok {
-		return Facts(Permanent)
-	}
-	class := Transient
-	for i := range reasons.Len() {
-		switch text(value(path(code.Index).of(reasons.Index(i)))) {
+	class := Permanent
+	for code := range texts(reasons, "Code") {
+		switch code {
 		case "", "None", "TransactionConflict":
+			class = max(class, Transient)
 		case "ThrottlingError", "ProvisionedThroughputExceeded":
 			class = Throttled
 		default:
@@ -244,6 +239,21 @@ func canceled(reasons reflect.Value) Facts {
 		}
 	}
 	return Facts(class)
+}
+
+// texts yields a field of each struct in a slice.
+func texts(structs reflect.Value, name string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if structs.Kind() != reflect.Slice {
+			return
+		}
+		f, ok := fieldOf(structs.Type().Elem(), name)
+		for i := 0; ok && i < structs.Len(); i++ {
+			if !yield(text(value(path(f.Index).of(structs.Index(i))))) {
+				return
+			}
+		}
+	}
 }
 
 // responseOf returns the http.Response, or the invalid Value.
@@ -273,18 +283,13 @@ func (k *Type) statusOf(v, response reflect.Value) int {
 	return 0
 }
 
-// none is a header without a Date.
-type none struct{}
-
-func (none) Values(string) []string { return nil }
-
 // waitOf returns the wait that a field asks for.
 func (k *Type) waitOf(v reflect.Value) time.Duration {
 	for _, p := range k.after {
 		field := value(p.of(v))
 		switch n := number(field); {
 		case field.Kind() == reflect.String:
-			if wait, ok := hint.Wait(field.String(), none{}, time.Now); ok {
+			if wait, ok := hint.Wait(field.String(), nil, time.Now); ok {
 				return hint.Asked(wait)
 			}
 		case n <= 0:

@@ -10,26 +10,32 @@ import (
 
 // resolve finds out how to read errors of type t, for which there are these rules.
 func resolve(t reflect.Type, rules []*rule) *Type {
-	k := &Type{methods: methodsOf(t), Alone: errtree.Alone(t)}
-	k.facts = factsOfMethods(t)
+	k := &Type{Alone: errtree.Alone(t), Names: t.Implements(reflect.TypeFor[operation]()), database: t.Implements(reflect.TypeFor[sqlStater]())}
+	if t.Implements(reflect.TypeFor[interface{ RedisError() }]()) {
+		k.kind = inRedis
+	}
+	for i := range methods {
+		if t.Implements(methods[i].of) {
+			k.methods = append(k.methods, &methods[i])
+		}
+	}
+	for _, m := range markers {
+		if k.facts == 0 && t.Implements(m.method) {
+			k.facts = m.facts
+		}
+	}
 	k.findFields(t)
 	for _, r := range rules {
 		k.apply(r, t)
 	}
-	if !k.Known && t.Implements(reflect.TypeFor[interface{ RedisError() }]()) {
-		k.kind, k.Known = inRedis, true
-	}
-	if named := t; named.Kind() == reflect.Uint8 && named.PkgPath() == "crypto/tls" { // AlertError, or its type without a name for us
-		k.codes, k.Known = []coded{{kind: inCode, path: path{}, table: &tlsalertCodes}}, true
-	}
-	k.Known = k.Known || k.methods&hasCode != 0 && k.methods&hasLabel != 0
-	k.Names = k.methods&hasService != 0
-	k.database = k.database || k.methods&hasSQLState != 0
-	if !k.Known && k.methods == 0 && k.status == nil && k.response == nil && k.after == nil && k.facts == 0 {
+	if !k.Known && !k.Names && k.kind == 0 && k.methods == nil && k.status == nil && k.response == nil && k.after == nil && k.facts == 0 {
 		return nil
 	}
 	return k
 }
+
+// also are the fields that a kind needs beside that of the code.
+var also = [...]string{inConnect: "wireErr", inKafka: "Retriable", inGoogle: "Errors", inMySQL: "SQLState", inMSSQL: "Class", inDynamoDB: ""}
 
 // apply replaces what any type may have by what r says. If r's path does not exist in
 // t, apply changes nothing.
@@ -39,14 +45,11 @@ func (k *Type) apply(r *rule, t reflect.Type) {
 		return
 	}
 	k.Known = true
-	code := coded{r.kind, p, nil, r.table}
 	switch r.kind {
-	case inHTTP:
+	case inHTTP, inGoogle:
 		k.status = []path{p}
 	case inSeconds:
 		k.after = []path{p}
-	case inGoogle:
-		k.status, code.also = []path{p}, follow(t, "Errors")
 	case timeout:
 		k.facts = Facts(TimedOut)
 	case never:
@@ -59,34 +62,23 @@ func (k *Type) apply(r *rule, t reflect.Type) {
 		k.kind, k.reset = tooMany, p
 	case inStripe:
 		k.kind, k.header = inStripe, []path{p}
-	case inToken, inRedis:
+	case inToken, inRedis, inDynamoDB:
 		k.kind = r.kind
 	case inError:
 		k.inner = p
-	case inConnect:
-		code.also = follow(t, "wireErr")
-	case inKafka:
-		code.also = follow(t, "Retriable")
-	case inMySQL:
-		k.database, code.also = true, follow(t, "SQLState")
-	case inMSSQL:
-		k.database, code.also = true, follow(t, "Class")
-	case inSQLite:
+	case inMySQL, inMSSQL, inSQLite:
 		k.database = true
 	}
 	if r.table != nil {
-		k.codes = append(k.codes, code)
+		k.codes = append(k.codes, coded{r.kind, p, follow(t, also[r.kind]), r.table})
 	}
 }
 
 // firstPath returns the first of several paths that exists in t.
 func firstPath(t reflect.Type, paths string) path {
-	for paths != "" {
-		var names string
-		if names, paths, _ = strings.Cut(paths, " "); names != "" {
-			if p := follow(t, names); p != nil {
-				return p
-			}
+	for names := range strings.SplitSeq(paths, " ") {
+		if p := follow(t, names); p != nil {
+			return p
 		}
 	}
 	return nil
@@ -98,9 +90,7 @@ func follow(t reflect.Type, names string) path {
 	if names == "." {
 		return p
 	}
-	for more := true; more; {
-		var name string
-		name, names, more = strings.Cut(names, ".")
+	for name := range strings.SplitSeq(names, ".") {
 		f, ok := fieldOf(t, name)
 		if !ok {
 			return nil
@@ -112,28 +102,26 @@ func follow(t reflect.Type, names string) path {
 
 // fieldOf returns a field of the struct that t is or points to.
 func fieldOf(t reflect.Type, name string) (field reflect.StructField, ok bool) {
-	for _, f := range fieldsOf(t) {
-		if f.Name == name {
-			return f, true
-		}
+	if t = pointed(t); t.Kind() != reflect.Struct {
+		return field, false
 	}
-	return field, false
+	return t.FieldByName(name)
 }
 
-// fieldsOf returns the fields of the struct that t is or points to, those of embedded structs as well.
-func fieldsOf(t reflect.Type) []reflect.StructField {
+// pointed returns t, or the type that t points to.
+func pointed(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
+		return t.Elem()
 	}
-	if t.Kind() != reflect.Struct {
-		return nil
-	}
-	return reflect.VisibleFields(t)
+	return t
 }
 
-// findFields finds what errors of any type may have.
+// findFields finds what errors of any type may have in fields, those of embedded structs as well.
 func (k *Type) findFields(t reflect.Type) {
-	for _, f := range fieldsOf(t) {
+	if t = pointed(t); t.Kind() != reflect.Struct {
+		return
+	}
+	for _, f := range reflect.VisibleFields(t) {
 		switch {
 		case !f.IsExported():
 		case f.Name == "Actual" && isInteger(f.Type): // gophercloud's, beside what was expected
@@ -163,25 +151,11 @@ func insert(ps []path, p path) []path {
 }
 
 func isStatus(f reflect.StructField) bool {
-	t := f.Type
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
+	switch f.Name {
+	case "StatusCode", "Statuscode", "HTTPStatusCode", "HttpStatusCode", "HTTPStatus", "HttpStatus", "HTTPCode", "HttpCode", "ResponseStatusCode":
+		return isInteger(pointed(f.Type))
 	}
-	return isInteger(t) && (equalFold(f.Name, "StatusCode") || equalFold(f.Name, "HTTPStatusCode") ||
-		equalFold(f.Name, "HTTPStatus") || equalFold(f.Name, "HTTPCode") || f.Name == "ResponseStatusCode")
-}
-
-// equalFold is strings.EqualFold for ASCII: that one brings the tables of Unicode.
-func equalFold(a, b string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range len(a) {
-		if a[i]|0x20 != b[i]|0x20 { // names have letters, and nothing else for which it matters
-			return false
-		}
-	}
-	return true
+	return false
 }
 
 func isHeader(f reflect.StructField) bool {
@@ -206,10 +180,7 @@ func isWait(f reflect.StructField) bool {
 	if f.Name != "RetryAfter" && f.Name != "RetryAfterSeconds" {
 		return false
 	}
-	t := f.Type
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
+	t := pointed(f.Type)
 	return t == reflect.TypeFor[time.Duration]() || (isInteger(t) || t.Kind() == reflect.String) && t.PkgPath() == ""
 }
 

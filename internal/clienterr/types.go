@@ -34,7 +34,7 @@ const (
 // between them, which may be unexported; of several paths, with a blank between
 // them, the first that exists counts.
 type rule struct {
-	pkg, name string // of the type; the package's path without major versions. Without a name it is each type of pkg
+	pkg, name string // of the types: one or several with blanks between them. A path of a package is without major versions; no name is each type
 	kind      kind
 	path      string // of what kind judges
 	table     *table
@@ -61,25 +61,17 @@ var rules = []rule{
 	{"github.com/Azure/azure-sdk-for-go/sdk/azidentity", "AuthenticationFailedError", inToken, "", nil},
 	{"github.com/go-git/go-git/plumbing", "UnexpectedError", inError, "Err", nil},
 	{"github.com/quic-go/quic-go/internal/qerr", "TransportError", inQUIC, "ErrorCode", &tlsalertCodes},
-	{"github.com/quic-go/quic-go/internal/qerr", "IdleTimeoutError", timeout, "", nil},
-	{"github.com/quic-go/quic-go/internal/qerr", "HandshakeTimeoutError", timeout, "", nil},
+	{"github.com/quic-go/quic-go/internal/qerr", "IdleTimeoutError HandshakeTimeoutError", timeout, "", nil},
 	{"github.com/quic-go/quic-go/internal/qerr", "VersionNegotiationError", never, "", nil},
 	{"github.com/quic-go/quic-go/http3", "Error", inCode, "ErrorCode", &http3Codes},
 	{"google.golang.org/genai", "APIError", inHTTP, "Code", nil},
 	{"github.com/hashicorp/consul/api", "StatusError", inHTTP, "Code", nil},
-	{"github.com/nats-io/nats.go", "APIError", inCode, "ErrorCode", &natsCodes},
-	{"github.com/nats-io/nats.go", "APIError", inHTTP, "Code", nil},
-	{"github.com/nats-io/nats.go", "jsError", inCode, "apiErr.ErrorCode", &natsCodes},
-	{"github.com/nats-io/nats.go", "jsError", inHTTP, "apiErr.Code", nil},
-	{"github.com/nats-io/nats.go/jetstream", "APIError", inCode, "ErrorCode", &natsCodes},
-	{"github.com/nats-io/nats.go/jetstream", "APIError", inHTTP, "Code", nil},
-	{"github.com/nats-io/nats.go/jetstream", "jsError", inCode, "apiErr.ErrorCode", &natsCodes},
-	{"github.com/nats-io/nats.go/jetstream", "jsError", inHTTP, "apiErr.Code", nil},
+	{"github.com/nats-io/nats.go github.com/nats-io/nats.go/jetstream", "APIError jsError", inCode, "ErrorCode apiErr.ErrorCode", &natsCodes},
+	{"github.com/nats-io/nats.go github.com/nats-io/nats.go/jetstream", "APIError jsError", inHTTP, "Code apiErr.Code", nil},
 	{"github.com/elastic/go-elasticsearch/typedapi/types", "ElasticsearchError", inCode, "ErrorCause.Type", &elasticsearchCodes},
 	{"github.com/elastic/go-elasticsearch/typedapi/types", "ElasticsearchError", inHTTP, "Status", nil},
 	{"github.com/opensearch-project/opensearch-go", "StructError", inCode, "Err.Type", &elasticsearchCodes},
-	{"github.com/opensearch-project/opensearch-go", "", inHTTP, "Status", nil},
-	{"github.com/opensearch-project/opensearch-go/opensearchapi", "", inHTTP, "Status", nil},
+	{"github.com/opensearch-project/opensearch-go github.com/opensearch-project/opensearch-go/opensearchapi", "", inHTTP, "Status", nil},
 	{"github.com/olivere/elastic", "Error", inCode, "Details.Type", &elasticsearchCodes},
 	{"github.com/olivere/elastic", "Error", inHTTP, "Status", nil},
 	{"github.com/twilio/twilio-go/client", "TwilioRestError", inCode, "Code", &twilioCodes},
@@ -104,28 +96,21 @@ var rules = []rule{
 	{"k8s.io/apimachinery/pkg/api/errors", "StatusError", inHTTP, "ErrStatus.Code", nil},
 	{"k8s.io/apimachinery/pkg/api/errors", "StatusError", inSeconds, "ErrStatus.Details.RetryAfterSeconds", nil},
 	{"github.com/prometheus/client_golang/api/prometheus/v1", "Error", inCode, "Type", &prometheusCodes},
-	{"github.com/docker/docker/client", "httpError", inError, "errdef", nil},
-	{"github.com/moby/moby/client", "httpError", inError, "errdef", nil},
+	{"github.com/docker/docker/client github.com/moby/moby/client", "httpError", inError, "errdef", nil},
 	{"github.com/containerd/errdefs/pkg/internal/cause", "ErrUnexpectedStatus", inHTTP, "Status", nil},
 	{"github.com/twmb/franz-go/pkg/kerr", "Error", inKafka, "Code", &kafkaCodes},
-	{"github.com/IBM/sarama", "KError", inKafka, ".", &kafkaCodes},
-	{"github.com/Shopify/sarama", "KError", inKafka, ".", &kafkaCodes},
-	{"github.com/segmentio/kafka-go", "Error", inKafka, ".", &kafkaCodes},
-	{"github.com/rabbitmq/amqp091-go", "Error", inCode, "Code", &amqp091Codes},
-	{"github.com/streadway/amqp", "Error", inCode, "Code", &amqp091Codes},
+	{"github.com/IBM/sarama github.com/Shopify/sarama github.com/segmentio/kafka-go", "KError Error", inKafka, ".", &kafkaCodes},
+	{"github.com/rabbitmq/amqp091-go github.com/streadway/amqp", "Error", inCode, "Code", &amqp091Codes},
 	{"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/internal/exported", "Error", inCode, "Code", &servicebusCodes},
 	{"github.com/Azure/azure-sdk-for-go/sdk/messaging/azeventhubs/internal/exported", "Error", inCode, "Code", &eventhubsCodes},
 	{"github.com/apache/pulsar-client-go/pulsar", "Error", inCode, "result", &pulsarCodes},
 	{"github.com/apache/rocketmq-client-go/primitive", "MQBrokerErr", inCode, "ResponseCode", &rocketmqCodes},
-	{"github.com/nsqio/go-nsq", "ErrProtocol", inCode, "Reason", &nsqCodes},
-	{"github.com/nsqio/go-nsq", "ErrIdentify", inCode, "Reason", &nsqCodes},
+	{"github.com/nsqio/go-nsq", "ErrProtocol ErrIdentify", inCode, "Reason", &nsqCodes},
 	{"github.com/eclipse/paho.golang/autopaho", "ConnackError", inCode, "ReasonCode", &mqttCodes},
 	{"github.com/Azure/go-amqp/internal/encoding", "Error", inCode, "Condition", &amqp10Codes},
-	{"github.com/gomodule/redigo/redis", "Error", inRedis, "", &redisCodes},
-	{"github.com/redis/rueidis", "RedisError", inRedis, "", &redisCodes},
-	{"github.com/valkey-io/valkey-go", "ValkeyError", inRedis, "", &redisCodes},
-	{"github.com/microsoft/go-mssqldb", "Error", inMSSQL, "Number", &mssqlCodes},
-	{"github.com/denisenkom/go-mssqldb", "Error", inMSSQL, "Number", &mssqlCodes},
+	{"github.com/gomodule/redigo/redis", "Error", inRedis, "", nil},
+	{"github.com/redis/rueidis github.com/valkey-io/valkey-go", "RedisError ValkeyError", inRedis, "", nil},
+	{"github.com/microsoft/go-mssqldb github.com/denisenkom/go-mssqldb", "Error", inMSSQL, "Number", &mssqlCodes},
 	{"github.com/go-sql-driver/mysql", "MySQLError", inMySQL, "Number", &mysqlCodes},
 	{"github.com/mattn/go-sqlite3", "Error", inSQLite, "ExtendedCode", &sqliteCodes},
 	{"github.com/mattn/go-sqlite3", "Error", inSQLite, "Code", &sqliteCodes},
@@ -135,62 +120,41 @@ var rules = []rule{
 	{"github.com/snowflakedb/gosnowflake", "SnowflakeError", inCode, "SQLState", &sqlstateCodes},
 	{"github.com/nakagami/firebirdsql", "FbError", inCode, "SQLState", &sqlstateCodes},
 	{"github.com/vertica/vertica-sql-go", "VError", inCode, "SQLState", &sqlstateCodes},
-	{"github.com/couchbase/gocb", "KeyValueError", inCode, "StatusCode", &couchbaseCodes},
-	{"github.com/couchbase/gocbcore", "KeyValueError", inCode, "StatusCode", &couchbaseCodes},
+	{"github.com/couchbase/gocb github.com/couchbase/gocbcore", "KeyValueError", inCode, "StatusCode", &couchbaseCodes},
 	{"github.com/aerospike/aerospike-client-go", "AerospikeError", inCode, "ResultCode", &aerospikeCodes},
 	{"github.com/ydb-platform/ydb-go-sdk/internal/xerrors", "operationError", inCode, "code", &ydbCodes},
 	{"github.com/godror/godror", "OraErr", inCode, "code", &oracleCodes},
 	{"github.com/SAP/go-hdb/driver/internal/protocol", "HdbError", inCode, "errorCode", &hanaCodes},
-	{"github.com/jackc/pgx/pgconn", "ConnectError", connecting, "", nil},
-	{"github.com/jackc/pgconn", "connectError", connecting, "", nil},
-	{"github.com/gocql/gocql", "", inCode, "errorFrame.code code", &cassandraCodes},
-	{"github.com/apache/cassandra-gocql-driver", "", inCode, "errorFrame.code code", &cassandraCodes},
-	{"github.com/ClickHouse/clickhouse-go/lib/proto", "Exception", inCode, "Code", &clickhouseCodes},
-	{"github.com/ClickHouse/ch-go", "Exception", inCode, "Code", &clickhouseCodes},
+	{"github.com/jackc/pgx/pgconn github.com/jackc/pgconn", "ConnectError connectError", connecting, "", nil},
+	{"github.com/gocql/gocql github.com/apache/cassandra-gocql-driver", "", inCode, "errorFrame.code code", &cassandraCodes},
+	{"github.com/ClickHouse/clickhouse-go/lib/proto github.com/ClickHouse/ch-go", "Exception", inCode, "Code", &clickhouseCodes},
 	{"github.com/neo4j/neo4j-go-driver/neo4j/db", "Neo4jError", inCode, "Code", &neo4jCodes},
 	{"net/textproto", "Error", inCode, "Code", &replyCodes},
 	{"github.com/emersion/go-imap", "Error", inCode, "Code", &imapCodes},
 	{"github.com/emersion/go-smtp", "SMTPError", inCode, "Code", &replyCodes},
 	{"github.com/go-ldap/ldap", "Error", inCode, "ResultCode", &ldapCodes},
-	{"net/http", "http2StreamError", inCode, "Code", &http2Codes},
-	{"net/http", "http2GoAwayError", inCode, "ErrCode", &http2Codes},
-	{"golang.org/x/net/http2", "StreamError", inCode, "Code", &http2Codes},
-	{"golang.org/x/net/http2", "GoAwayError", inCode, "ErrCode", &http2Codes},
+	{"net/http golang.org/x/net/http2", "http2StreamError http2GoAwayError StreamError GoAwayError", inCode, "Code ErrCode", &http2Codes},
 	{"github.com/apache/thrift/lib/go/thrift", "tTransportException", inCode, "typeId", &thriftCodes},
 	{"github.com/apache/thrift/lib/go/thrift", "tApplicationException", inCode, "type_", &thriftcallCodes},
 	{"github.com/pkg/sftp", "StatusError", inCode, "Code", &sftpCodes},
-	{"github.com/gorilla/websocket", "CloseError", inCode, "Code", &websocketCodes},
-	{"github.com/coder/websocket", "CloseError", inCode, "Code", &websocketCodes},
-	{"nhooyr.io/websocket", "CloseError", inCode, "Code", &websocketCodes},
+	{"github.com/gorilla/websocket github.com/coder/websocket nhooyr.io/websocket", "CloseError", inCode, "Code", &websocketCodes},
 
 	// Marks of the packages that others retry with.
-	{"github.com/cenkalti/backoff", "PermanentError", blamed, "", nil},
-	{"github.com/cenkalti/backoff", "permanent", blamed, "", nil},
+	{"github.com/cenkalti/backoff", "PermanentError permanent", blamed, "", nil},
 	{"github.com/cenkalti/backoff", "RetryAfterError", tooMany, "", nil},
 	{"github.com/cenkalti/backoff", "RetryAfterError", inSeconds, "Duration", nil},
 	{"github.com/avast/retry-go", "unrecoverableError", blamed, "", nil},
 
 	// Of the standard library. Names are as exact as types, and do not link crypto/tls and
 	// net/http into a program that does not use them: these make up a third of a small program.
-	{"crypto/tls", "CertificateVerificationError", never, "", nil},
-	{"crypto/tls", "RecordHeaderError", never, "", nil},
-	{"crypto/x509", "UnknownAuthorityError", never, "", nil},
-	{"crypto/x509", "HostnameError", never, "", nil},
-	{"crypto/x509", "CertificateInvalidError", never, "", nil},
-	{"encoding/json", "SyntaxError", blamed, "", nil},
-	{"encoding/json", "UnmarshalTypeError", blamed, "", nil},
-	{"encoding/json", "InvalidUnmarshalError", never, "", nil},
-	{"encoding/json", "MarshalerError", never, "", nil},
-	{"encoding/json", "UnsupportedTypeError", never, "", nil},
-	{"encoding/json", "UnsupportedValueError", never, "", nil},
-	{"encoding/xml", "SyntaxError", blamed, "", nil},
-	{"encoding/xml", "TagPathError", never, "", nil},
-	{"encoding/xml", "UnsupportedTypeError", never, "", nil},
-	{"encoding/xml", "UnmarshalError", blamed, "", nil},
-	{"net", "AddrError", never, "", nil},
-	{"net", "ParseError", never, "", nil},
-	{"net", "InvalidAddrError", never, "", nil},
-	{"net", "UnknownNetworkError", never, "", nil},
+	{"crypto/tls", "alert AlertError", inCode, ".", &tlsalertCodes},
+	{"crypto/tls", "CertificateVerificationError RecordHeaderError", never, "", nil},
+	{"crypto/x509", "UnknownAuthorityError HostnameError CertificateInvalidError", never, "", nil},
+	{"encoding/json", "SyntaxError UnmarshalTypeError", blamed, "", nil},
+	{"encoding/json", "InvalidUnmarshalError MarshalerError UnsupportedTypeError UnsupportedValueError", never, "", nil},
+	{"encoding/xml", "SyntaxError UnmarshalError", blamed, "", nil},
+	{"encoding/xml", "TagPathError UnsupportedTypeError", never, "", nil},
+	{"net", "AddrError ParseError InvalidAddrError UnknownNetworkError", never, "", nil},
 	{"net/http", "MaxBytesError", blamed, "", nil},
 	{"os/exec", "Error", never, "", nil},
 	{"strconv", "NumError", blamed, "", nil},
@@ -200,32 +164,33 @@ var rules = []rule{
 func rulesFor(pkg, name string) (found []*rule) {
 	pkg = withoutVersions(pkg)
 	for i := range rules {
-		if r := &rules[i]; r.pkg == pkg && (r.name == "" || r.name == name) {
+		if r := &rules[i]; oneOf(r.pkg, pkg) && (r.name == "" || oneOf(r.name, name)) {
 			found = append(found, r)
 		}
 	}
 	return found
 }
 
+// oneOf reports whether word is one of several words with blanks between them.
+func oneOf(words, word string) bool {
+	for w := range strings.SplitSeq(words, " ") {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}
+
 // withoutVersions returns the path of a package without the parts that name a major
 // version, such as the v5 in github.com/neo4j/neo4j-go-driver/v5/neo4j/db. There is
 // no v1 in such a path, unless it has another meaning.
 func withoutVersions(path string) string {
-	for from := 0; ; {
-		i := strings.Index(path[from:], "/v")
-		if i < 0 {
-			return path
+	var parts []string
+	for part := range strings.SplitSeq(path, "/") {
+		version, ok := strings.CutPrefix(part, "v")
+		if !ok || version == "" || version == "1" || strings.Trim(version, "0123456789") != "" {
+			parts = append(parts, part)
 		}
-		begin := from + i
-		end := begin + len("/v")
-		for end < len(path) && '0' <= path[end] && path[end] <= '9' {
-			end++
-		}
-		version := path[begin+len("/v") : end]
-		if version != "" && version != "1" && (end == len(path) || path[end] == '/') {
-			path, from = path[:begin]+path[end:], begin
-			continue
-		}
-		from = end
 	}
+	return strings.Join(parts, "/")
 }

@@ -45,8 +45,8 @@ func Asked(wait time.Duration) time.Duration {
 // Wait reads how long a text asks to wait: a number of seconds, which may have a fraction
 // (Shopify: shopify.dev/docs/api/admin-rest/usage/rate-limits), an epoch in seconds or
 // milliseconds (Docker Hub: docs.docker.com/docker-hub/usage/pulls), a Duration such as 1m30s,
-// or a date of HTTP or of RFC 3339. It compares dates with h's Date, or with now. If the time
-// has passed, the wait is 0.
+// or a date of HTTP or of RFC 3339. It compares dates with h's Date, or with now if it has none or h
+// is nil. If the time has passed, the wait is 0.
 func Wait(text string, h Header, now func() time.Time) (wait time.Duration, ok bool) {
 	text = strings.TrimSpace(text)
 	if n, ok := parseNumber(text); ok {
@@ -216,6 +216,9 @@ func param(item, name string) string {
 
 // get returns the first value of a header.
 func get(h Header, name string) string {
+	if h == nil {
+		return ""
+	}
 	if v := h.Values(name); len(v) > 0 {
 		return strings.TrimSpace(v[0])
 	}
