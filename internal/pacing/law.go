@@ -90,7 +90,7 @@ type law struct {
 
 // census is what is counted besides law.recent. It fades, too.
 type census struct {
-	seconds    float64 // in which the attempts of law.recent have started
+	took       float64 // seconds in which the attempts of law.recent have started
 	stragglers float64 // throttled attempts that were under way before
 }
 
@@ -189,8 +189,8 @@ func (l *law) throttledCounting(now time.Time) {
 		return
 	}
 	l.share = l.recent.share()
-	l.arrivals = l.recent.sent / l.census.seconds
-	l.set(now, max(l.recent.sent-l.recent.lost, 1)/l.census.seconds)
+	l.arrivals = l.recent.sent / l.census.took
+	l.set(now, max(l.recent.sent-l.recent.lost, 1)/l.census.took)
 	l.recent.shorten(recentMemory)
 	l.passed = 0
 }
@@ -272,12 +272,12 @@ func (l *law) hold(now time.Time) {
 	l.state, l.share = held, countShare
 }
 
-// release ends such a hold. Attempts of a size have come since the first: they start at twice
-// the rate at which they came. After a long hold, or if refusals come late, that rate is reached in
+// release ends such a hold. Attempts of a size have come since the first began to wait: they start at
+// twice the rate at which they came. After a long hold, or if refusals come late, that rate is reached in
 // some seconds: if all are still refused, few have started when that is known.
-func (l *law) release(now time.Time, size float64, first time.Time) {
+func (l *law) release(now time.Time, size float64, began time.Time) {
 	l.busy = now
-	rate := 2 * size / max(now.Sub(first).Seconds(), 1)
+	rate := 2 * size / max(now.Sub(began).Seconds(), 1)
 	unknown := max(now.Sub(l.since).Seconds(), l.delay)
 	l.set(now, rate/min(max(unknown/2, 1), releaseSlowest))
 	l.ramp = rate
@@ -333,7 +333,7 @@ func (l *law) fade(seconds float64) {
 	f := math.Exp(-seconds / countFade.Seconds())
 	l.recent = sample{l.recent.sent * f, l.recent.lost * f}
 	l.census.stragglers *= f
-	l.census.seconds = l.census.seconds*f + countFade.Seconds()*(1-f)
+	l.census.took = l.census.took*f + countFade.Seconds()*(1-f)
 }
 
 // grow raises the rate after some seconds in which attempts waited. Whether an attempt

@@ -141,7 +141,7 @@ func TestOpenForgetsTrials(t *testing.T) {
 	if want := (law{state: open, rate: 10, round: 5, since: l.since, busy: noon, recent: l.recent}); l != want {
 		t.Errorf("%+v, want %+v", l, want)
 	}
-	l.passed, l.census.seconds, l.census.stragglers, l.share = 4, 3, 2, 1
+	l.passed, l.census.took, l.census.stragglers, l.share = 4, 3, 2, 1
 	l.count(noon)
 	if want := (law{state: counting, rate: 10, round: 6, oldest: 6, since: noon, busy: noon}); l != want {
 		t.Errorf("%+v, want %+v", l, want)
@@ -152,7 +152,7 @@ func TestOpenForgetsTrials(t *testing.T) {
 func TestCountingFades(t *testing.T) {
 	l := law{state: counting, recent: sample{100, 10}, census: census{stragglers: 20}}
 	l.lapse(10, false)
-	if f := 1 / math.E; !near(l.recent.sent, 100*f) || !near(l.recent.lost, 10*f) || !near(l.census.stragglers, 20*f) || !near(l.census.seconds, 10*(1-f)) {
+	if f := 1 / math.E; !near(l.recent.sent, 100*f) || !near(l.recent.lost, 10*f) || !near(l.census.stragglers, 20*f) || !near(l.census.took, 10*(1-f)) {
 		t.Errorf("%+v", l)
 	}
 	l = law{recent: sample{10, 3}}
@@ -178,13 +178,13 @@ func TestCountingEndsExactly(t *testing.T) {
 		{8, 1, time.Second, true}, {8, .5, time.Second, true}, {8, .49, time.Second, false}, {16, 1, time.Second, true}, {17, 1, time.Second, false},
 		{8, 1, countLeast, true}, {8, 1, countLeast - 1, false},
 	} {
-		l := law{state: counting, round: 3, oldest: 3, since: noon.Add(-tt.after), recent: sample{tt.sent, tt.lost}, census: census{seconds: 2}}
+		l := law{state: counting, round: 3, oldest: 3, since: noon.Add(-tt.after), recent: sample{tt.sent, tt.lost}, census: census{took: 2}}
 		l.throttled(noon, Refusal{Round: 3})
 		if ended := l.state == paced; ended != tt.ends || ended && (!near(l.rate, max(tt.sent-tt.lost-1, 1)/2) || l.round != 4) {
 			t.Errorf("%v of %v after %v: %+v", tt.lost+1, tt.sent, tt.after, l)
 		}
 	}
-	l := law{state: counting, round: 3, oldest: 3, since: noon.Add(-time.Minute), recent: sample{300, 60}, census: census{seconds: 10}}
+	l := law{state: counting, round: 3, oldest: 3, since: noon.Add(-time.Minute), recent: sample{300, 60}, census: census{took: 10}}
 	if l.throttled(noon, Refusal{Round: 3}); l.recent.sent != recentMemory || !near(l.recent.lost, 61*recentMemory/300.) {
 		t.Errorf("%+v are remembered of 300", l.recent)
 	}
@@ -266,7 +266,7 @@ func TestDrought(t *testing.T) {
 	if l.cuts.row != 0 || l.cuts.peak != 0 {
 		t.Errorf("%+v though some pass", l)
 	}
-	l = law{state: counting, round: 3, oldest: 3, since: noon.Add(-time.Minute), recent: sample{20, 10}, census: census{seconds: 4}}
+	l = law{state: counting, round: 3, oldest: 3, since: noon.Add(-time.Minute), recent: sample{20, 10}, census: census{took: 4}}
 	if l.throttled(noon, Refusal{Round: 3}); l.arrivals != 5 {
 		t.Errorf("twenty in four seconds came at %v", l.arrivals)
 	}

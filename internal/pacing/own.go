@@ -18,9 +18,9 @@ const (
 type ownRate struct {
 	rate, initial float64 // units in a second, and what that was at first
 
-	starts  float64   // units that have started, which fade
-	counted time.Time // up to here
-	began   time.Time // when the first of them may have started
+	starts float64   // units that have started, which fade
+	asOf   time.Time // when starts was that
+	began  time.Time // when the first of them may have started
 }
 
 // start notes that so many units start.
@@ -30,9 +30,9 @@ func (o *ownRate) start(now time.Time, n float64) {
 }
 
 func (o *ownRate) fade(now time.Time) {
-	if d := now.Sub(o.counted).Seconds(); d > 0 {
+	if d := now.Sub(o.asOf).Seconds(); d > 0 {
 		o.starts *= math.Exp(-d / startsFade)
-		o.counted = now
+		o.asOf = now
 	}
 }
 

@@ -274,7 +274,7 @@ func (p *Pacer[T]) doubt() {
 func (p *Pacer[T]) Join(now time.Time) {
 	p.advance(now)
 	if p.mode == limited {
-		p.own = ownRate{counted: now, began: now}
+		p.own = ownRate{asOf: now, began: now}
 	}
 	p.store.join(now)
 	p.become(reserving)
@@ -511,7 +511,7 @@ func (p *Pacer[T]) setBack(by time.Duration) {
 	p.hold = earlier(p.hold, p.now.Add(mostHold))
 	if p.mode == reserving || p.mode == alone {
 		p.store.shift(by)
-		p.own.counted, p.own.began = p.own.counted.Add(by), p.own.began.Add(by)
+		p.own.asOf, p.own.began = p.own.asOf.Add(by), p.own.began.Add(by)
 	}
 }
 

@@ -36,12 +36,12 @@ func (c *tally) add(lost float64) {
 // ended, and the seconds since.
 func (c *tally) tick(now time.Time) (ended sample, seconds float64) {
 	second := now.Unix()
-	passed := second - c.second
-	if passed == 0 {
+	elapsed := second - c.second
+	if elapsed == 0 {
 		return sample{}, 0
 	}
-	ended, seconds = c.seconds[0], float64(max(passed, 1))
-	for ; passed > 0 && c.minute.sent > tiny; passed-- {
+	ended, seconds = c.seconds[0], float64(max(elapsed, 1))
+	for ; elapsed > 0 && c.minute.sent > tiny; elapsed-- {
 		c.minute = sample{c.minute.sent * 59 / 60, c.minute.lost * 59 / 60}
 	}
 	c.minute.sent += ended.sent
