@@ -86,6 +86,21 @@ func together(t *testing.T, n int, call func() error) {
 	wg.Wait()
 }
 
+// atOnce runs tests that mostly wait, eight at a time: t.Parallel would take as many as there
+// are processors.
+func atOnce(t *testing.T, tests map[string]func(*testing.T)) {
+	var wg sync.WaitGroup
+	places := make(chan struct{}, 8)
+	for name, test := range tests {
+		places <- struct{}{}
+		wg.Go(func() {
+			t.Run(name, test)
+			<-places
+		})
+	}
+	wg.Wait()
+}
+
 // impatient gives an attempt in these tests the time that a busy machine needs for it. Its
 // waits are long enough for net/http to end a stream: until then its connection is in use.
 var impatient = retry.Policy{MaxAttempts: 3, AttemptTimeout: 500 * time.Millisecond, Backoff: retry.Constant(50 * time.Millisecond)}
@@ -110,6 +125,8 @@ func needTCPInfo(t *testing.T) {
 // After a timeout the retry gets a connection that is alive, whatever makes the call, and
 // however many connections of the pool are dead.
 func TestRetryLeavesSilentConnections(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(*testing.T){}
 	for _, fault := range []proxytest.Fault{proxytest.Silent, proxytest.Dropped} {
 		for proto := range protocols {
 			calls := []string{"GET", "POST", "stream", "JSON", "JSON by the Transport", "Download", "hedged", "hedged JSON"}
@@ -119,8 +136,7 @@ func TestRetryLeavesSilentConnections(t *testing.T) {
 				}
 			}
 			for _, how := range calls {
-				t.Run(fmt.Sprint(proto, " ", how, " ", fault), func(t *testing.T) {
-					t.Parallel()
+				tests[fmt.Sprint(proto, " ", how, " ", fault)] = func(t *testing.T) {
 					if proto == "h2c" {
 						needTCPInfo(t)
 					}
@@ -130,10 +146,11 @@ func TestRetryLeavesSilentConnections(t *testing.T) {
 						}
 					}
 					t.Error("three times more attempts than 2")
-				})
+				}
 			}
 		}
 	}
+	atOnce(t, tests)
 }
 
 // testSilentConnection makes a call after all idle connections have gone silent, and returns the
@@ -210,15 +227,17 @@ func call(t *testing.T, how string, rt *retryhttp.Transport, base http.RoundTrip
 // A server that is slow is not a connection that is silent: its system acknowledges, and its
 // HTTP/2 answers pings. So no other stream is lost, and no connection is made.
 func TestSlowServerKeepsItsConnection(t *testing.T) {
+	t.Parallel()
 	needTCPInfo(t)
+	tests := map[string]func(*testing.T){}
 	for _, proto := range []string{"HTTP/2", "h2c"} {
 		for _, others := range []int{0, 20} {
-			t.Run(fmt.Sprint(proto, " ", others), func(t *testing.T) {
-				t.Parallel()
+			tests[fmt.Sprint(proto, " ", others)] = func(t *testing.T) {
 				testSlowServer(t, proto, others)
-			})
+			}
 		}
 	}
+	atOnce(t, tests)
 }
 
 func testSlowServer(t *testing.T, proto string, others int) {
@@ -291,6 +310,8 @@ func (untouchable) Close() error { panic("connection operation prohibited") }
 
 // Other transports have dead connections as well.
 func TestSilentConnectionOfOtherTransports(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(*testing.T){}
 	for name, change := range map[string]func(*testing.T, *away){
 		"MaxConnsPerHost": func(_ *testing.T, a *away) { a.base.MaxConnsPerHost = 1 },
 		"a connection that hides its descriptor": func(_ *testing.T, a *away) {
@@ -306,8 +327,7 @@ func TestSilentConnectionOfOtherTransports(t *testing.T) {
 		"the request has a trace": func(*testing.T, *away) {},
 	} {
 		for _, proto := range []string{"HTTP/1.1", "HTTP/2"} {
-			t.Run(name+" "+proto, func(t *testing.T) {
-				t.Parallel()
+			tests[name+" "+proto] = func(t *testing.T) {
 				a := startAway(t, proto, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") })
 				change(t, a)
 				if err := a.get(t, a.base, "/"); err != nil {
@@ -329,9 +349,10 @@ func TestSilentConnectionOfOtherTransports(t *testing.T) {
 				if got.Load() < 3 {
 					t.Error("the request's own trace saw", got.Load(), "connections")
 				}
-			})
+			}
 		}
 	}
+	atOnce(t, tests)
 }
 
 // startTunnel starts a proxy that knows CONNECT, and GET of a whole URL.
@@ -377,6 +398,7 @@ func startTunnel(t *testing.T) *url.URL {
 // A body that is still being read keeps its connection, though nothing comes for longer than
 // an attempt lasts.
 func TestBodyKeepsItsConnection(t *testing.T) {
+	t.Parallel()
 	needTCPInfo(t)
 	release := make(chan struct{})
 	a := startAway(t, "HTTP/2", func(w http.ResponseWriter, r *http.Request) {

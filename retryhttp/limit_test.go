@@ -388,16 +388,22 @@ func TestLimitSignsOfErrors(t *testing.T) {
 		})
 	})
 	t.Run("closed after the deadline", func(t *testing.T) {
-		s := serve(t, stuck(nil, "a part"))
-		wantSign(t, timedOut, func(l *limit.Limit) {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // the response is to come before
-			defer cancel()
-			resp, err := client(under(s.base, l)).Do(request(t, "GET", s.URL, nil).WithContext(ctx))
-			if err != nil {
-				t.Fatal(err)
-			}
-			<-ctx.Done()
-			resp.Body.Close()
+		synctest.Test(t, func(t *testing.T) {
+			network := &pipes{}
+			base := &http.Transport{DialContext: network.dial}
+			defer base.CloseIdleConnections()
+			handler := stuck(nil, "a part")
+			url := network.start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler(1, w, r) }))
+			wantSign(t, timedOut, func(l *limit.Limit) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				resp, err := client(under(base, l)).Do(request(t, "GET", url, nil).WithContext(ctx))
+				if err != nil {
+					t.Fatal(err)
+				}
+				<-ctx.Done()
+				resp.Body.Close()
+			})
 		})
 	})
 }
