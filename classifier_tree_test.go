@@ -793,10 +793,13 @@ func TestJudgingIsLinear(t *testing.T) {
 
 // manyTrees is how many random trees are judged: few under the race detector, for there is one goroutine.
 func manyTrees() int {
-	if race.Enabled {
+	switch {
+	case race.Enabled:
 		return 1_000
+	case longTests:
+		return 10_000
 	}
-	return 10_000
+	return 3_000
 }
 
 // Any tree ends, and costs little.

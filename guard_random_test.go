@@ -342,7 +342,7 @@ func (c *chaos) run(t *testing.T) {
 // without all of them or too early, and nothing is left of a run. Eight runs are underway at a
 // time, since what a run keeps of its guards goes from one to the other.
 func TestNoRunLosesAPass(t *testing.T) {
-	runs := 30_000
+	runs := 15_000
 	switch {
 	case race.Enabled:
 		runs = 3_000

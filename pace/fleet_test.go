@@ -428,15 +428,15 @@ func (c counts) since(b counts, f *fleet) (x figures) {
 // Whatever the server's hints are and however many calls there are, nothing is wasted, and the quota
 // is used.
 func TestAToldQuota(t *testing.T) {
-	sizes, seeds := []int{1, 12}, uint64(1)
+	sizes, seeds, lasts := []int{1, 12}, uint64(1), 30*time.Second
 	if longTests {
-		sizes, seeds = []int{1, 12, 50, 200}, 8
+		sizes, seeds, lasts = []int{1, 12, 50, 200}, 8, time.Minute
 	}
 	for seed := range seeds {
 		for _, n := range sizes {
 			for _, load := range []float64{.5, 1.5, 3} {
 				for _, hint := range []time.Duration{time.Second, time.Nanosecond, 0} {
-					f := fleet{processes: n, load: load, provider: provider{rate: 25, bucket: 5, hint: hint}, store: memory{took: 2 * time.Millisecond}, seed: seed}
+					f := fleet{processes: n, load: load, lasts: lasts, provider: provider{rate: 25, bucket: 5, hint: hint}, store: memory{took: 2 * time.Millisecond}, seed: seed}
 					x := f.run(t)
 					name := fmt.Sprintf("seed %d, %d processes, load %v, hint %v", seed, n, load, hint)
 					x.want(t, name, .01, .95, 2.2)

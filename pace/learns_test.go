@@ -126,7 +126,7 @@ func TestPaceLearnsFromServices(t *testing.T) {
 	if testing.Short() {
 		t.Skip("seconds of computing")
 	}
-	loads, processes, seeds, d := []float64{.5, 1.5}, []int{1}, 1, 3*time.Minute
+	loads, processes, seeds, d := []float64{.5, 1.5}, []int{1}, 1, 2*time.Minute
 	if longTests {
 		loads, processes, seeds, d = []float64{.5, 1, 1.5, 3}, []int{1, 12}, 8, 10*time.Minute
 	}
