@@ -140,6 +140,7 @@ func TestTreesThatOnlyAsAndIsWalk(t *testing.T) {
 		{errors.Join(syscall.ECONNREFUSED, multi(errDown, errDown)), transient},
 		{errors.Join(status(404)), permanent},
 
+		{conceals{new(tally), []error{passes{new(tally), errDown}, fs.ErrNotExist}}, permanent},
 		{aggregate{errDown}, unknown},
 		{aggregate{errDown, fs.ErrNotExist}, permanent},
 		{aggregate{errDown, status(404)}, permanent},

@@ -53,6 +53,10 @@ func TestCode(t *testing.T) {
 		{&retry.Error{Reason: retry.ReasonGuard, Attempts: 1, Errs: []error{statusError(503)}, Cause: limit.ErrLimited}, "503"},
 		{&retry.Error{Reason: retry.ReasonGuard, Cause: errors.New("open")}, "retry.guard"},
 		{&retry.Error{Reason: retry.ReasonDeadline, Cause: context.DeadlineExceeded}, "retry.deadline"},
+		{&retry.Error{Reason: retry.ReasonDeadline, Attempts: 1, Cause: limit.ErrLimited}, "retry.deadline"}, // its error is not known
+		{errors.Join(limit.ErrLimited, &retry.Error{Reason: retry.ReasonBudget}), "limit.limited"},           // the first
+		{errors.Join(&shy{limit.ErrLimited}, &retry.Error{Reason: retry.ReasonBudget}), "limit.limited"},
+		{errors.Join(statusError(503), sqlError("40001")), "40001"}, // the more exact one
 	} {
 		if got := errtext.Code(tt.err); got != tt.want {
 			t.Errorf("Code(%v) = %q, want %q", tt.err, got, tt.want)
@@ -90,6 +94,7 @@ func TestFailed(t *testing.T) {
 		{"and one that is not", t.Context(), retry.ErrAttemptTimeout, retry.Transient, true},
 		{"stopped", t.Context(), retry.Stop(retry.ErrRejected), retry.Permanent, true},
 		{"of an inner run", t.Context(), fmt.Errorf("load: %w", run(retry.ErrRejected)), retry.Transient, true},
+		{"beside an inner run", t.Context(), errors.Join(run(errDown), retry.ErrRejected), retry.Transient, false},
 		{"canceled meanwhile", canceled, retry.ErrRejected, retry.Unknown, false},
 		{"at the deadline", expired, retry.ErrRejected, retry.Unknown, false},
 		{"the caller's cancel", canceled, errDown, retry.Unknown, false},
@@ -155,6 +160,18 @@ func TestCodeWithoutTheHelpOfTheError(t *testing.T) {
 	} {
 		if got := errtext.Code(tt.err); got != tt.want {
 			t.Errorf("Code(%T) = %q, want %q", tt.err, got, tt.want)
+		}
+	}
+}
+
+func TestCodeReadsAThousandErrors(t *testing.T) {
+	for wrapped, want := range map[int]string{999: "503", 1000: ""} {
+		var err error = statusError(503)
+		for range wrapped {
+			err = opaque{err}
+		}
+		if got := errtext.Code(err); got != want {
+			t.Errorf("below %d errors: Code = %q, want %q", wrapped, got, want)
 		}
 	}
 }

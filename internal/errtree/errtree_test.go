@@ -1,6 +1,7 @@
 package errtree_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -30,6 +31,18 @@ type shows []error
 func (shows) Error() string { return "shows" }
 func (s shows) As(target any) bool {
 	return slices.ContainsFunc(s, func(err error) bool { return errors.As(err, target) })
+}
+
+// shy shows an error to those who ask for its type.
+type shy struct{ leaf leaf }
+
+func (shy) Error() string { return "shy" }
+func (s shy) As(target any) bool {
+	p, ok := target.(*leaf)
+	if ok {
+		*p = s.leaf
+	}
+	return ok
 }
 
 // liar finds everything and sets nothing.
@@ -87,6 +100,43 @@ func TestWalk(t *testing.T) {
 	if errtree.IsNil(leaf("")) || errtree.IsNil(&unhurt{}) {
 		t.Error("an error is nil")
 	}
+}
+
+// broken panics in its method Unwrap, and in the other one if it is called.
+type broken struct{}
+
+func (broken) Error() string { return "broken" }
+func (broken) Unwrap() error { panic("Unwrap") }
+func (broken) Broken() bool  { panic("Broken") }
+
+func TestWalkSafely(t *testing.T) {
+	tree := errors.Join(leaf("a"), broken{}, &unhurt{broken{}}, leaf("b"), leaf("c"))
+	var seen []string
+	stopped := errtree.WalkSafely(tree, func(err error) errtree.Next {
+		switch e := err.(type) {
+		case leaf:
+			seen = append(seen, string(e))
+		case interface{ Broken() bool }:
+			e.Broken()
+		}
+		if err == leaf("b") {
+			return errtree.Stop
+		}
+		return errtree.Into
+	})
+	if !stopped || !slices.Equal(seen, []string{"a", "b"}) {
+		t.Errorf("visited %v, stopped: %v", seen, stopped)
+	}
+	into := func(error) errtree.Next { return errtree.Into }
+	if errtree.WalkSafely(tree, into) || errtree.WalkSafely(broken{}, into) {
+		t.Error("stopped")
+	}
+	defer func() {
+		if recover() != "Unwrap" {
+			t.Error("Walk hides a panic")
+		}
+	}()
+	errtree.Walk(tree, into)
 }
 
 // A run that ended with a run says why the inner one ended, for "permanent" says nothing.
@@ -176,6 +226,9 @@ func TestWalkVisitsSharedErrorsAboutOnce(t *testing.T) {
 	for range 1000 {
 		err = errors.Join(err, &unhurt{err}) // fmt.Errorf would make a text of all
 	}
+	if seen, _ := visited(errors.Join(leaf("a"), leaf("a")), func(error) errtree.Next { return errtree.Into }); len(seen) != 2 {
+		t.Errorf("in a small tree an error is visited %d times, want at both its places", len(seen))
+	}
 	visits := 0
 	errtree.Walk(err, func(error) errtree.Next { visits++; return errtree.Into })
 	if visits < 2001 || visits > 3000 {
@@ -237,6 +290,41 @@ func TestFold(t *testing.T) {
 	}
 }
 
+// says wraps an error and says something itself.
+type says struct {
+	err  error
+	text string
+}
+
+func (says) Error() string    { return "says" }
+func (s *says) Unwrap() error { return s.err }
+
+// What an error says counts at each of its places, in a large tree too.
+func TestFoldAddsUp(t *testing.T) {
+	f := errtree.Fold[string]{Add: func(above, below string) string { return above + below }}
+	f.Visit = func(err error, at uint8) (own string, then uint8, next error) {
+		switch e := err.(type) {
+		case leaf:
+			own = string(e)
+		case *says:
+			own = e.text
+		}
+		n := f.Look(err)
+		for _, err := range n.Joined {
+			own += f.Branch(err, at)
+		}
+		return own, at, n.One
+	}
+	tree := error(&says{&says{&says{leaf("d"), "c"}, "b"}, "a"})
+	if got := f.Of(tree, 0); got != "abcd" {
+		t.Errorf("a small tree says %q", got)
+	}
+	tree = errors.Join(append(slices.Repeat([]error{leaf("")}, 100), tree, &says{tree, "e"}, tree)...)
+	if got, want := f.Of(tree, 0), "abcd"+"eabcd"+"abcd"; got != want {
+		t.Errorf("a large tree says %q, want %q", got, want)
+	}
+}
+
 // The same error may say something else at another place.
 func TestFoldAtPlaces(t *testing.T) {
 	f := errtree.Fold[int]{Add: func(above, below int) int { return max(above, below) }}
@@ -281,6 +369,13 @@ func (passes) Error() string        { return "passes" }
 func (p passes) Unwrap() error      { return p.err }
 func (p passes) As(target any) bool { return errors.As(p.err, target) }
 
+// passesIs wraps an error, and its method Is searches it.
+type passesIs struct{ err error }
+
+func (passesIs) Error() string          { return "passes" }
+func (p passesIs) Unwrap() error        { return p.err }
+func (p passesIs) Is(target error) bool { return errors.Is(p.err, target) }
+
 // What a method As shows is of interest only if Unwrap does not lead there.
 func TestLookFindsWhatOnlyAsShows(t *testing.T) {
 	below, other := leaf("below"), leaf("other")
@@ -310,6 +405,63 @@ func TestLookFindsWhatOnlyAsShows(t *testing.T) {
 }
 
 // Methods As may make errors without an end.
+// What may search a hidden tree is called only if that is small, and few of its errors search on.
+func TestHiddenSaysWhatMayBeCalled(t *testing.T) {
+	large := make([]error, 64)
+	for i := range large {
+		large[i] = leaf("a")
+	}
+	deep := func(n int, wrap func(error) error) (err error) {
+		err = leaf("a")
+		for range n {
+			err = wrap(err)
+		}
+		return err
+	}
+	as := func(err error) error { return passes{err} }
+	is := func(err error) error { return passesIs{err} }
+	run := func(err error) error { return &retry.Error{Errs: []error{err}} }
+	for name, tt := range map[string]struct {
+		hidden error
+		says   string
+		calls  bool
+	}{
+		"none":                {nil, "", true},
+		"one":                 {leaf("a"), "a", true},
+		"three that search":   {deep(3, as), "a", true},
+		"four that search":    {deep(4, as), "a", false},
+		"three, by Is":        {deep(3, is), "a", true},
+		"four, by Is":         {deep(4, is), "a", false},
+		"three runs":          {deep(3, run), "a", true},
+		"four runs":           {deep(4, run), "a", false},
+		"64 errors":           {errors.Join(large[1:]...), "a", true},
+		"more than 64 errors": {errors.Join(large...), "a", false},
+	} {
+		var f errtree.Fold[string]
+		f.Add = func(above, below string) string { return cmp.Or(above, below) }
+		f.Visit = func(err error, at uint8) (says string, then uint8, next error) {
+			switch e := err.(type) {
+			case leaf:
+				return string(e), at, nil
+			case *retry.Error:
+				f.Run()
+				return "", at, e.Last()
+			}
+			n := f.Look(err)
+			for _, err := range n.Joined {
+				says = cmp.Or(says, f.Branch(err, at))
+			}
+			return says, at, n.One
+		}
+		f.Look(deep(1, as))
+		f.Look(deep(1, is)) // before
+		n := f.Look(&node{shows: tt.hidden})
+		if says := f.Hidden(&n, 0); says != tt.says || (n.As != nil) != tt.calls || (n.Is != nil) != tt.calls {
+			t.Errorf("%s: %q, %+v, want %q, calls: %v", name, says, n, tt.says, tt.calls)
+		}
+	}
+}
+
 func TestLookFindsAThousand(t *testing.T) {
 	var a errtree.Asking
 	for i := range 1002 {
@@ -457,6 +609,12 @@ func TestFindAndHoldsAreLinear(t *testing.T) {
 	}
 	if got, ok := errtree.Find[leaf](fmt.Errorf("x: %w", shows{leaf("a"), leaf("b")})); !ok || got != "a" {
 		t.Errorf("Find = %q, %v, want what As shows", got, ok)
+	}
+	if got, ok := errtree.Find[leaf](errors.Join(io.EOF, shy{leaf("a")})); !ok || got != "a" {
+		t.Errorf("Find = %q, %v, want what As shows to who asks for its type", got, ok)
+	}
+	if errtree.Shy(shows{leaf("a")}) != nil || errtree.Shy(leaf("a")) != nil || errtree.Shy(shy{}) == nil {
+		t.Error("Shy is of those that show no error to who asks for any")
 	}
 	if errtree.Holds(uncomparable{1}, uncomparable{1}) || errtree.Holds(nil, io.EOF) {
 		t.Error("Holds finds what it cannot compare")

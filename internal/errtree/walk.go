@@ -40,18 +40,18 @@ type walk struct {
 
 func either(above, below bool) bool { return above || below }
 
-func (w *walk) at(err error, _ uint8) (stopped bool, _ uint8, next error) {
+func (w *walk) at(err error, at uint8) (stopped bool, then uint8, next error) {
 	if IsNil(err) {
-		return false, 0, nil
+		return false, at, nil
 	}
 	if where := w.visit(err); where != Into {
-		return where == Stop, 0, nil
+		return where == Stop, at, nil
 	}
 	n, _ := w.lead(err)
 	if n.Hidden != nil && w.branch(n.Hidden) || slices.ContainsFunc(n.Joined, w.branch) {
-		return true, 0, nil
+		return true, at, nil
 	}
-	return false, 0, n.One
+	return false, at, n.One
 }
 
 func (w *walk) branch(err error) (stopped bool) {
