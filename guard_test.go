@@ -592,6 +592,20 @@ func TestGuardThatAnswersAfterMaxElapsed(t *testing.T) {
 	}
 }
 
+// MaxElapsed cuts a wait if time passes before it begins. Then the guard has not admitted the attempt.
+func TestWaitThatMaxElapsedCuts(t *testing.T) {
+	p, v := virtual()
+	p.Clock = readClock{v, func() { v.Advance(time.Second) }}
+	p.MaxElapsed = time.Minute
+	g := guarded(&p, func(_ context.Context, e retry.Entry) (retry.Pass, error) {
+		return retry.Pass{Wait: e.Patience - 1500*time.Millisecond}, nil
+	})
+	e := wantReason(t, retry.Run(t.Context(), p, works), retry.ReasonGuard)
+	if g.check(t); !errors.Is(e.Cause, retry.ErrPaced) || e.Attempts != 0 {
+		t.Errorf("%+v", e)
+	}
+}
+
 // A wait that ends a nanosecond before is taken.
 func TestLastWaitMayEndBeforeMaxElapsed(t *testing.T) {
 	onEach(t, func(t *testing.T, p retry.Policy, run func(context.Context, retry.Policy, func(context.Context) error) error) {
