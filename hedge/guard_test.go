@@ -498,3 +498,39 @@ func TestRandomRacesLoseNoPass(t *testing.T) {
 		}
 	})
 }
+
+// With Keep the passes of the copy whose result Race returns go on, and no others, also if all fail.
+func TestKeepGetsThePassesOfTheResult(t *testing.T) {
+	for name, tt := range map[string]struct {
+		first, second step
+		before        []string // what the guards get until Race returns
+		kept          string   // and then
+	}{
+		"the first is quick": {step{takes: ms}, step{}, nil, "success"},
+		"the first wins":     {step{takes: 50 * ms}, step{takes: 100 * ms}, []string{"canceled"}, "success"},
+		"the hedge wins":     {step{takes: 100 * ms}, step{takes: 20 * ms}, []string{"canceled"}, "success"},
+		"both fail":          {step{takes: 50 * ms, err: errCough}, step{takes: 100 * ms, err: retry.After(errHiccup, 0)}, []string{"transient"}, "throttled"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &watched{}
+			p := retry.Policy{MaxAttempts: 1, Guards: []retry.Guard{w}}
+			a := p.Attempts(t.Context())
+			defer a.Close()
+			a.Next()
+			var leaves []func()
+			v := hedge.Value[int]{Take: a.Hold, Keep: func(leave func(retry.Exit), x retry.Exit) {
+				leaves = append(leaves, func() { leave(x) })
+			}}
+			_, err := hedge.Race(a.Context(), p, &hedge.Hedge{Delay: 10 * ms, Budget: plenty}, copies(tt.first, tt.second), v)
+			a.Done(err)
+			if got := w.classes(); !slices.Equal(got, tt.before) || w.held != 1 || len(leaves) != 1 {
+				t.Fatalf("%s: before its end the guard got %v, want %v; %d held, %d kept", name, got, tt.before, w.held, len(leaves))
+			}
+			w.exits = nil
+			leaves[0]()
+			if got := w.classes(); !slices.Equal(got, []string{tt.kept}) || w.held != 0 {
+				t.Errorf("%s: at the end the guard got %v, want %s; %d held", name, got, tt.kept, w.held)
+			}
+		})
+	}
+}
