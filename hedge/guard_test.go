@@ -15,6 +15,7 @@ import (
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/budget"
+	"github.com/goretry/retry/clockx"
 	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/pace"
 )
@@ -533,4 +534,45 @@ func TestKeepGetsThePassesOfTheResult(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An AttemptTimeout that the context does not have counts from the first copy on.
+func TestAHedgeIsAllowedWhatIsLeftOfTheTimeout(t *testing.T) {
+	for delay, want := range map[time.Duration]time.Duration{10 * ms: 40 * ms, 60 * ms: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &watched{}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			p := retry.Policy{AttemptTimeout: 50 * ms, Guards: []retry.Guard{w}}
+			_, _ = hedge.Race(ctx, p, &hedge.Hedge{Delay: delay, Budget: plenty}, copies(step{takes: 100 * ms}, step{takes: 5 * ms}), hedge.Value[int]{})
+			if len(w.exits) != 1 || w.exits[0].Allowed != want {
+				t.Errorf("after %v a hedge came to %+v, want %v allowed", delay, w.exits, want)
+			}
+		})
+	}
+}
+
+// A clock that panics when a copy has panicked keeps no place.
+func TestAPanicWithoutATimeLeavesTheGuards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &watched{}
+		broken := &failing{in: "Now", left: 1 << 30}
+		p := retry.Policy{Clock: failingClock{clockx.System(), broken}, Guards: []retry.Guard{w}}
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = hedge.Race(t.Context(), p, &hedge.Hedge{Delay: 10 * ms, Budget: plenty}, func(ctx context.Context) (int, error) {
+				if hedge.Number(ctx) == 1 {
+					time.Sleep(100 * ms)
+					return 1, nil
+				}
+				broken.mu.Lock()
+				broken.left = 1
+				broken.mu.Unlock()
+				panic("bug")
+			}, hedge.Value[int]{})
+		}()
+		if len(w.exits) != 1 || w.held > 0 || w.exits[0].Ending != retry.Panicked {
+			t.Errorf("the guard got %+v", w.exits)
+		}
+	})
 }
