@@ -92,7 +92,7 @@ type examiner struct{ errtree.Fold[finding] }
 
 // visit returns what one error says, and where to go on.
 func (x *examiner) visit(err error, at place) (f finding, then place, next error) {
-	err, at, f.did = throughSystem(err, at)
+	at, f.did, err = throughSystem(err, at)
 	switch e := err.(type) {
 	case *Error:
 		return f.add(x.ofRun(e, at)), at, nil
@@ -124,9 +124,9 @@ func (x *examiner) visit(err error, at place) (f finding, then place, next error
 }
 
 // throughSystem goes in one step through what fmt.Errorf and the packages net, net/url and os
-// have put around an error, which says nothing itself. It returns that error and its place.
-// sent says that a client may have sent a request, and then followed a redirect.
-func throughSystem(err error, at place) (_ error, _ place, sent bool) {
+// have put around an error, which says nothing itself. It returns that error with its
+// place. sent says that a client may have sent a request, and then followed a redirect.
+func throughSystem(err error, at place) (_ place, sent bool, _ error) {
 	err = unwrapped(err)
 	for inner := inSystem(err); inner != nil; inner = inSystem(err) {
 		if _, ok := err.(*url.Error); ok {
@@ -134,7 +134,7 @@ func throughSystem(err error, at place) (_ error, _ place, sent bool) {
 		}
 		err, at = unwrapped(inner), at|system
 	}
-	return err, at, sent
+	return at, sent, err
 }
 
 // inSystem returns the error in one of packages net, net/url and os; nil if err is none of these,
