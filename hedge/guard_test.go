@@ -536,6 +536,14 @@ func TestKeepGetsThePassesOfTheResult(t *testing.T) {
 	}
 }
 
+// Without Take the run has the passes of the first copy: there is nothing to keep.
+func TestNoKeepWithoutTake(t *testing.T) {
+	p := retry.Policy{Guards: []retry.Guard{&watched{}}}
+	_, _ = hedge.Race(t.Context(), p, new(hedge.Hedge), copies(step{}), hedge.Value[int]{
+		Keep: func(func(retry.Exit), retry.Exit) { t.Error("Keep is called") },
+	})
+}
+
 // An AttemptTimeout that the context does not have counts from the first copy on.
 func TestAHedgeIsAllowedWhatIsLeftOfTheTimeout(t *testing.T) {
 	for delay, want := range map[time.Duration]time.Duration{10 * ms: 40 * ms, 60 * ms: 1} {
