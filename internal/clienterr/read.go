@@ -35,12 +35,9 @@ type Type struct {
 	inner, reset path
 
 	// Of several paths the first with a value counts.
-	status   []path
-	response []path // of an *http.Response
-	header   []path // of an http.Header
-	after    []path // of a Duration, or of seconds
-
-	responseStatus, responseHeader path // within an http.Response
+	status []path
+	header []path // of an http.Header
+	after  []path // of a Duration, or of seconds
 }
 
 // A coded is where the errors of a type have a code.
@@ -94,8 +91,8 @@ func (k *Type) Read(err error, fields bool) (a Answer) {
 		a.Facts, a.Status = f, 0
 	case Status(status, hinted) != 0:
 		a.Facts, a.Status = 0, status
-		if v := reflect.ValueOf(err); a.Hint == 0 && fields {
-			k.readHeader(&a, k.headerOf(v, k.responseOf(v)))
+		if a.Hint == 0 && fields {
+			k.readHeader(&a, reflect.ValueOf(err))
 		}
 	}
 	return a
@@ -123,8 +120,7 @@ func (k *Type) read(v reflect.Value) (a Answer) {
 		}
 		return Answer{}
 	}
-	response := k.responseOf(v)
-	a.Status = k.statusOf(v, response)
+	a.Status = k.statusOf(v)
 	for i := range k.codes {
 		if a.Facts = k.codes[i].factsOf(v, a.Status); a.Facts != 0 {
 			break
@@ -132,7 +128,7 @@ func (k *Type) read(v reflect.Value) (a Answer) {
 	}
 	a.Hint = k.waitOf(v)
 	if a.Status != 0 {
-		k.readHeader(&a, k.headerOf(v, response))
+		k.readHeader(&a, v)
 	}
 	if a.Hint == 0 && k.reset != nil {
 		a.Hint = untilTime(k.reset.of(v))
@@ -256,27 +252,12 @@ func texts(structs reflect.Value, name string) iter.Seq[string] {
 	}
 }
 
-// responseOf returns the http.Response, or the invalid Value.
-func (k *Type) responseOf(v reflect.Value) (response reflect.Value) {
-	for _, p := range k.response {
-		if response = value(p.of(v)); response.IsValid() {
-			break
-		}
-	}
-	return response
-}
-
-func (k *Type) statusOf(v, response reflect.Value) int {
+func (k *Type) statusOf(v reflect.Value) int {
 	if k.kind == tooMany {
 		return 429
 	}
 	for _, p := range k.status {
 		if n := number(value(p.of(v))); n >= 400 && n <= 599 {
-			return int(n)
-		}
-	}
-	if response.IsValid() {
-		if n := number(k.responseStatus.of(response)); n >= 400 && n <= 599 {
 			return int(n)
 		}
 	}
@@ -302,30 +283,17 @@ func (k *Type) waitOf(v reflect.Value) time.Duration {
 	return 0
 }
 
-// headerOf returns the header of the response, or else that of the error, or nil.
-func (k *Type) headerOf(v, response reflect.Value) hint.Header {
-	if response.IsValid() {
-		if h := asHeader(k.responseHeader.of(response)); h != nil {
-			return h
-		}
-	}
+// headerOf returns the first header that is not empty, or nil.
+func (k *Type) headerOf(v reflect.Value) hint.Header {
 	for _, p := range k.header {
-		if h := asHeader(p.of(v)); h != nil {
-			return h
+		field := p.of(v)
+		if !field.IsValid() || !field.CanInterface() || field.IsZero() {
+			continue
 		}
-	}
-	return nil
-}
-
-func asHeader(v reflect.Value) hint.Header {
-	if !v.IsValid() || !v.CanInterface() {
-		return nil
-	}
-	switch h := v.Interface().(type) {
-	case hint.Header:
-		return h
-	case getter:
-		if v.Kind() != reflect.Pointer || !v.IsNil() {
+		switch h := field.Interface().(type) {
+		case hint.Header:
+			return h
+		case getter:
 			return values{h}
 		}
 	}
@@ -334,7 +302,8 @@ func asHeader(v reflect.Value) hint.Header {
 
 // readHeader reads how long the server asks to wait, and headers that overrule the
 // status.
-func (k *Type) readHeader(a *Answer, h hint.Header) {
+func (k *Type) readHeader(a *Answer, v reflect.Value) {
+	h := k.headerOf(v)
 	if h == nil {
 		return
 	}

@@ -2,6 +2,7 @@ package clienterr
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +29,7 @@ func resolve(t reflect.Type, rules []*rule) *Type {
 	for _, r := range rules {
 		k.apply(r, t)
 	}
-	if !k.Known && !k.Names && k.kind == 0 && k.methods == nil && k.status == nil && k.response == nil && k.after == nil && k.facts == 0 {
+	if !k.Known && !k.Names && k.kind == 0 && k.methods == nil && k.status == nil && k.after == nil && k.facts == 0 {
 		return nil
 	}
 	return k
@@ -47,7 +48,7 @@ func (k *Type) apply(r *rule, t reflect.Type) {
 	k.Known = true
 	switch r.kind {
 	case inHTTP, inGoogle:
-		k.status = []path{p}
+		k.status = slices.Insert(k.status, 0, p)
 	case inSeconds:
 		k.after = []path{p}
 	case timeout:
@@ -131,8 +132,8 @@ func (k *Type) findFields(t reflect.Type) {
 		case isStatus(f):
 			k.status = insert(k.status, f.Index)
 		case f.Type.Kind() == reflect.Pointer && isHTTP(f.Type.Elem(), "Response"):
-			k.response = insert(k.response, f.Index)
-			k.responseStatus, k.responseHeader = follow(f.Type, "StatusCode"), follow(f.Type, "Header")
+			k.status = insert(k.status, slices.Concat(f.Index, follow(f.Type, "StatusCode")))
+			k.header = slices.Insert(k.header, 0, slices.Concat(f.Index, follow(f.Type, "Header")))
 		case isHeader(f):
 			k.header = insert(k.header, f.Index)
 		case isWait(f):

@@ -7,7 +7,6 @@ import (
 )
 
 // Other systems have no names for these.
-var linux = []Known{
-	{syscall.ENONET, clienterr.Transient},
-	{syscall.ECOMM, clienterr.Transient},
+func init() {
+	all = append(all, Known{syscall.ENONET, clienterr.Transient}, Known{syscall.ECOMM, clienterr.Transient})
 }

@@ -94,7 +94,7 @@ var winsock = []Known{
 // Asked are the numbers of this system that an error is asked for by its method Is.
 var Asked = of(runtime.GOOS)
 
-var all = slices.Concat(Asked, others, system)
+var all = slices.Concat(Asked, others)
 
 func of(goos string) []Known {
 	if goos == "windows" {

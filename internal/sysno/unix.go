@@ -9,9 +9,8 @@ import (
 )
 
 // WASI and JavaScript have no names for these.
-var system = append(linux,
-	Known{syscall.ETXTBSY, clienterr.Transient},
-	Known{syscall.EUSERS, clienterr.Throttled},
-)
+func init() {
+	all = append(all, Known{syscall.ETXTBSY, clienterr.Transient}, Known{syscall.EUSERS, clienterr.Throttled})
+}
 
 const hostDown = syscall.EHOSTDOWN

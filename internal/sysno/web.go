@@ -4,6 +4,4 @@ package sysno
 
 import "syscall"
 
-var system []Known
-
 const hostDown = syscall.EHOSTUNREACH
