@@ -48,7 +48,7 @@ func (k *Type) apply(r *rule, t reflect.Type) {
 	k.Known = true
 	switch r.kind {
 	case inHTTP, inGoogle:
-		k.status = slices.Insert(k.status, 0, p)
+		k.status = append([]path{p}, k.status...)
 	case inSeconds:
 		k.after = []path{p}
 	case timeout:
@@ -132,8 +132,8 @@ func (k *Type) findFields(t reflect.Type) {
 		case isStatus(f):
 			k.status = insert(k.status, f.Index)
 		case f.Type.Kind() == reflect.Pointer && isHTTP(f.Type.Elem(), "Response"):
-			k.status = insert(k.status, slices.Concat(f.Index, follow(f.Type, "StatusCode")))
-			k.header = slices.Insert(k.header, 0, slices.Concat(f.Index, follow(f.Type, "Header")))
+			k.status = insert(k.status, append(slices.Clone(path(f.Index)), follow(f.Type, "StatusCode")...))
+			k.header = append([]path{append(slices.Clone(path(f.Index)), follow(f.Type, "Header")...)}, k.header...)
 		case isHeader(f):
 			k.header = insert(k.header, f.Index)
 		case isWait(f):
