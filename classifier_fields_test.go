@@ -370,7 +370,7 @@ func TestFieldsCostLittle(t *testing.T) {
 	}
 }
 
-// A small program stays small: what is known of clients' errors adds at most 176 KiB
+// A small program stays small: what is known of clients' errors adds at most 208 KiB
 // to it, and links neither net/http nor crypto/tls. The program is built a second
 // time with packages that know nothing.
 func TestSmallProgram(t *testing.T) {
