@@ -86,11 +86,11 @@ func together(t *testing.T, n int, call func() error) {
 	wg.Wait()
 }
 
-// atOnce runs tests that mostly wait, eight at a time: t.Parallel would take as many as there
+// atOnce runs tests that mostly wait, four at a time: t.Parallel would take as many as there
 // are processors.
 func atOnce(t *testing.T, tests map[string]func(*testing.T)) {
 	var wg sync.WaitGroup
-	places := make(chan struct{}, 8)
+	places := make(chan struct{}, 4)
 	for name, test := range tests {
 		places <- struct{}{}
 		wg.Go(func() {
@@ -145,7 +145,7 @@ func TestRetryLeavesSilentConnections(t *testing.T) {
 							return
 						}
 					}
-					t.Error("three times more attempts than 2")
+					t.Error("three times more attempts than 2, or an error")
 				}
 			}
 		}
@@ -154,7 +154,7 @@ func TestRetryLeavesSilentConnections(t *testing.T) {
 }
 
 // testSilentConnection makes a call after all idle connections have gone silent, and returns the
-// number of its attempts.
+// number of its attempts, or 0 if it failed.
 func testSilentConnection(t *testing.T, proto, how string, fault proxytest.Fault) int32 {
 	var waiting sync.WaitGroup
 	waiting.Add(8)
@@ -182,7 +182,8 @@ func testSilentConnection(t *testing.T, proto, how string, fault proxytest.Fault
 	together(t, 8, func() error { return a.get(t, a.base, "/first") })
 	a.Strike(fault)
 	if err := call(t, how, rt, base, a.url); err != nil {
-		t.Errorf("after %d attempts: %v", attempts.Load(), err)
+		t.Logf("after %d attempts: %v", attempts.Load(), err)
+		return 0
 	}
 	if n := attempts.Load(); n < 2 {
 		t.Errorf("%d attempts, want 2", n)
