@@ -71,7 +71,7 @@ func (a *Attempts) Next() bool {
 		a.due = false
 		slept = a.sleep()
 	}
-	for !r.ready(p, slept) {
+	for !r.startAttempt(p, slept) {
 		if r.phase == over {
 			return false
 		}

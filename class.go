@@ -236,10 +236,11 @@ func doubted(f facts) facts {
 // shown judges what only the methods As and Is of an error show. They do not show
 // everything, so they prove nothing.
 func (j *judge) shown(n errtree.Node, at place) facts {
-	if f := j.Hidden(&n, at).decided(); f != 0 {
+	o, ask := j.Hidden(n.Hidden, at)
+	if f := o.decided(); f != 0 {
 		return doubted(f)
 	}
-	if at&shownByAs != 0 {
+	if !ask || at&shownByAs != 0 {
 		return 0
 	}
 	if n.As != nil {

@@ -15,28 +15,28 @@ import (
 // steps after an attempt, canceled between attempts, and abort after a panic.
 
 // canceled ends the run, while op is not running, because the run's context has ended, or
-// because the clock's Sleep returned the error slept. It returns false: no attempt follows.
-func (r *run) canceled(p *Policy, slept error) bool {
-	r.leaveGuards(p, Exit{})
+// because the clock's Sleep returned the error slept.
+func (r *run) canceled(p *Policy, slept error) {
 	r.ended = r.elapsed(p)
+	r.leaveGuards(p, Exit{})
+	left := r.leftAt(p)
 	r.stopCanceled(p, r.ctx, slept)
 	r.err.InWait = true
 	if r.phase == attempting {
 		r.attemptDone(p, context.Cause(r.ctx))
 		r.number = r.attempts // the one that Hooks.Attempt got was not made
 	}
-	return r.done(p)
+	r.done(p, left)
 }
 
-// done ends the run. It returns false: no attempt follows.
-func (r *run) done(p *Policy) bool {
-	r.phase = over
+// done ends the run, whose guards were left at the reading left.
+func (r *run) done(p *Policy, left time.Duration) {
+	r.phase, r.ended = over, max(r.ended, left)
 	r.freeGates()
 	r.fail(p, r.ended)
 	if p.Hooks.Done != nil {
 		r.doneHook(p)
 	}
-	return false
 }
 
 // attemptDone closes the attempt that ended with err.
@@ -69,7 +69,8 @@ func (r *run) endTimeout() {
 // close makes the calls that a panic or Goexit in op, in a hook or in another func of
 // the policy has skipped.
 func (r *run) close(p *Policy) {
-	if r.phase > unbegun && r.phase < asleep {
+	switch r.phase {
+	case between, attempting, waiting:
 		r.abort(p)
 	}
 }
@@ -85,19 +86,21 @@ func (r *run) abort(p *Policy) {
 		}
 		r.act(nil)
 	}
+	var left time.Duration
 	inTurn(
 		func() { // first the clock, whose methods may run any code
 			now := r.elapsed(p)
 			if waited {
 				r.correctWait(now - r.ended)
 			}
-			r.ended = now
+			r.ended, left = now, now
 			if made && r.gates != nil {
 				x.Took = max(now-r.began, 0)
 				x.Allowed = r.attemptTime(p, x.Took)
 			}
 		},
 		func() { r.leaveGuards(p, x) }, // 2
+		func() { left = r.leftAt(p) },
 		func() { // 3
 			if r.stage != decided {
 				r.stop(p, ReasonPanic, errPanic)
@@ -108,8 +111,8 @@ func (r *run) abort(p *Policy) {
 				r.attemptDone(p, errPanic)
 			}
 		},
-		func() { r.endTimeout() }, // 4, also if AttemptDone has panicked, now or before
-		func() { r.done(p) },      // 5
+		func() { r.endTimeout() },  // 4, also if AttemptDone has panicked, now or before
+		func() { r.done(p, left) }, // 5
 	)
 }
 
@@ -185,10 +188,18 @@ func (r *run) leaveGuards(p *Policy, x Exit) {
 	}
 }
 
+// leftAt returns when the guards were left, now that they are: Leave may have taken its time.
+func (r *run) leftAt(p *Policy) time.Duration {
+	if r.gates == nil {
+		return r.ended
+	}
+	return r.elapsed(p)
+}
+
 // takePasses takes the passes of the attempt underway from r, and returns a func that gives them
 // back when it is first called.
 func (r *run) takePasses(p *Policy) (leave func(Exit)) {
-	if len(p.Guards) == 0 {
+	if r.gates == nil { // no guard was asked
 		return func(Exit) {}
 	}
 	h := &holding{clock: p.clock(), fixed: true, took: max(r.elapsed(p)-r.began, 0)}

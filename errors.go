@@ -305,6 +305,7 @@ type mark struct {
 	hint     time.Duration
 }
 
+func (m *mark) undone() bool  { return m.class == Unknown }
 func (m *mark) Error() string { return m.err.Error() }
 func (m *mark) Unwrap() error { return m.err }
 

@@ -24,7 +24,7 @@ type finding struct {
 	mark     *mark         // the first one that decides: it hides all else in the tree, but for did and final
 	run      *Error        // of the first inner run
 	hint     time.Duration // the first wait that a server asked for; hint.Now for a retry at once, if none asked for a wait
-	stopped  time.Duration // a wait inside a Stop, of which only Refuse takes note
+	marked   time.Duration // a wait inside the mark, which hides it from all but a Refuse around that
 	rejected rejection
 	did      bool // the call may have done something: there is an error outside of marks of Undone
 	final    bool // an inner run or an error says so: see Final
@@ -50,7 +50,7 @@ func (above finding) add(below finding) finding {
 	default:
 		f.run = cmp.Or(above.run, below.run)
 		f.rejected = max(above.rejected, below.rejected)
-		f.stopped = cmp.Or(above.stopped, below.stopped)
+		f.marked = cmp.Or(above.marked, below.marked)
 		if f.hint <= 0 {
 			f.hint = cmp.Or(max(below.hint, 0), f.hint, below.hint)
 		}
@@ -83,58 +83,64 @@ const (
 // examine returns what the tree of err says beside its class.
 func examine(err error) finding {
 	x := examiner{errtree.Fold[finding]{Add: finding.add}}
-	x.Visit = x.visit
-	return x.Of(err, 0)
+	x.tree.Visit = x.visit
+	return x.tree.Of(err, 0)
 }
 
 // examiner visits the errors of a tree.
-type examiner struct{ errtree.Fold[finding] }
+type examiner struct{ tree errtree.Fold[finding] }
 
 // visit returns what one error says, and where to go on.
 func (x *examiner) visit(err error, at place) (f finding, then place, next error) {
-	at, f.did, err = throughSystem(err, at)
-	switch e := err.(type) {
+	inner, where, sent := throughSystem(err, at)
+	f.did = sent
+	switch e := inner.(type) {
 	case *Error:
-		return f.add(x.ofRun(e, at)), at, nil
+		return f.add(x.ofRun(e, where)), where, nil
 	case *mark:
-		return f.add(x.ofMark(e, at)), at, nil
+		return f.add(x.ofMark(e, where)), where, nil
 	}
-	if bare(err) {
+	if bare(inner) {
 		f.did = true
-		if err == ErrRejected {
+		if inner == ErrRejected {
 			f.rejected = itself
 		}
-		return f, at, nil
+		return f, where, nil
 	}
-	says := read(err, at)
+	says := read(inner, where)
 	f.hint = says.Hint
-	if e, ok := err.(interface{ Final() bool }); ok {
+	if e, ok := inner.(interface{ Final() bool }); ok {
 		f.final = e.Final()
 	}
 	if says.alone {
 		f.did = true
-		return f, at, nil
+		return f, where, nil
 	}
-	n := x.Look(err)
-	f = f.add(x.shown(err, n, at))
-	if n.One == nil {
-		f = f.add(x.joined(n.Joined, at))
+	n := x.tree.Look(inner)
+	f = f.add(x.shown(inner, n, where))
+	leaf := n.One == nil
+	for _, part := range n.Joined {
+		if part != nil {
+			leaf = false
+			f = f.add(x.tree.Branch(part, where))
+		}
 	}
-	return f, at, n.One
+	f.did = f.did || leaf // no mark is below it
+	return f, where, n.One
 }
 
 // throughSystem goes in one step through what fmt.Errorf and the packages net, net/url and os
 // have put around an error, which says nothing itself. It returns that error with its
 // place. sent says that a client may have sent a request, and then followed a redirect.
-func throughSystem(err error, at place) (_ place, sent bool, _ error) {
-	err = unwrapped(err)
-	for inner := inSystem(err); inner != nil; inner = inSystem(err) {
-		if _, ok := err.(*url.Error); ok {
+func throughSystem(err error, at place) (inner error, where place, sent bool) {
+	inner, where = unwrapped(err), at
+	for below := inSystem(inner); below != nil; below = inSystem(inner) {
+		if _, ok := inner.(*url.Error); ok {
 			sent = true
 		}
-		err, at = unwrapped(inner), at|system
+		inner, where = unwrapped(below), where|system
 	}
-	return at, sent, err
+	return inner, where, sent
 }
 
 // inSystem returns the error in one of packages net, net/url and os; nil if err is none of these,
@@ -167,38 +173,27 @@ func bare(err error) bool {
 		return true
 	}
 	switch err.(type) {
-	case sysno.Number, *url.Error, *net.OpError, *os.SyscallError, *fs.PathError: // the last four without an error in them
+	case sysno.Number:
 		return true
+	case *url.Error, *net.OpError, *os.SyscallError, *fs.PathError:
+		return inSystem(err) == nil
 	}
 	return errtree.IsNil(err)
-}
-
-// joined returns what errors say that another one joins. If it joins none, no mark is below it.
-func (x *examiner) joined(errs []error, at place) (f finding) {
-	none := true
-	for _, err := range errs {
-		if err != nil {
-			none = false
-			f = f.add(x.Branch(err, at))
-		}
-	}
-	f.did = f.did || none
-	return f
 }
 
 // shown returns what only the methods As and Is of err show. A mark counts only if there is
 // no *Error, since the mark may be inside it.
 func (x *examiner) shown(err error, n errtree.Node, at place) finding {
-	f := x.Hidden(&n, at)
-	if at&shownByAs != 0 {
+	f, ask := x.tree.Hidden(n.Hidden, at)
+	if !ask || at&shownByAs != 0 {
 		return f
 	}
 	if n.As != nil {
 		if inner, ok := errtree.As[*Error](err); ok {
-			return f.add(x.Branch(inner, at|shownByAs))
+			return f.add(x.tree.Branch(inner, at|shownByAs))
 		}
 		if inner, ok := errtree.As[*mark](err); ok {
-			return f.add(x.Branch(inner, at|shownByAs))
+			return f.add(x.tree.Branch(inner, at|shownByAs))
 		}
 		if asks, ok := errtree.As[asksWait](err); ok {
 			f = f.add(finding{hint: askedWait(asks)})
@@ -214,40 +209,51 @@ func (x *examiner) shown(err error, n errtree.Node, at place) finding {
 // wait in that error also counts if the server refused: the mark only says that this run
 // must not wait for it.
 func (x *examiner) ofMark(m *mark, at place) finding {
-	f := x.Of(m.err, at)
-	switch {
-	case m.class == Unknown:
+	f := x.tree.Of(m.err, at)
+	if m.undone() {
 		f.did = false
-	case m.refused:
-		f.mark, f.hint = m, cmp.Or(f.hint, f.stopped)
-	default:
-		f.mark, f.hint, f.stopped = m, m.hint, cmp.Or(f.hint, f.stopped)
+		return f
+	}
+	inner := cmp.Or(f.hint, f.marked)
+	f.mark, f.hint = m, inner
+	if !m.refused {
+		f.hint, f.marked = m.hint, inner
 	}
 	return f
 }
 
-// ofRun returns what the error of an inner run says. Only the wait in its last error, or in a
-// guard's after that, counts: marks and ErrRejected were for the inner run.
+// ofRun returns what the error of an inner run says. Marks and ErrRejected were for that run.
 func (x *examiner) ofRun(e *Error, at place) finding {
 	if e == nil {
 		return finding{did: true}
 	}
-	x.Run()
-	last := x.Of(e.lastAttempt(), at)
-	f := finding{run: e, hint: cmp.Or(e.hint, last.hint), did: true, final: last.final}
+	x.tree.CountRun()
+	last := x.tree.Of(e.lastAttempt(), at)
+	return finding{run: e, hint: x.hintOfRun(e, last, at), did: true, final: finalRun(e, last)}
+}
+
+// hintOfRun returns the wait in a run's last error, or in a guard's after that.
+func (x *examiner) hintOfRun(e *Error, last finding, at place) time.Duration {
+	asked := cmp.Or(e.hint, last.hint)
 	if e.Reason == ReasonGuard {
-		f.hint = cmp.Or(x.Branch(e.Cause, at).hint, f.hint)
+		asked = cmp.Or(x.tree.Branch(e.Cause, at).hint, asked)
 	}
 	if e.Attempts > 1 { // it has retried at once, and failed again
-		f.hint = max(f.hint, 0)
+		asked = max(asked, 0)
 	}
+	return asked
+}
+
+// finalRun reports whether another run would end as e did, whose last attempt has come to last.
+func finalRun(e *Error, last finding) bool {
 	switch e.Reason {
-	case ReasonPermanent, ReasonRefused, ReasonNotIdempotent: // another run would end so, too
-		f.final = true
+	case ReasonPermanent, ReasonRefused, ReasonNotIdempotent:
+		return true
 	case ReasonMaxAttempts, ReasonMaxElapsed, ReasonDeadline, ReasonBudget, ReasonGuard: // retries have not helped; a poll has only to go on
-		f.final = f.final || e.Attempts > 1 && last.rejected != itself
+		return last.final || e.Attempts > 1 && last.rejected != itself
 	case ReasonCanceled, ReasonRetryAfter: // a caller that waits may succeed
-		f.final = false
+		return false
+	default:
+		return last.final
 	}
-	return f
 }

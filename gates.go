@@ -1,14 +1,12 @@
 package retry
 
-// May call: end.go, guard.go, stopwatch.go, hooks.go, loop.go, verdict.go, policy.go, backoff.go, errors.go.
+// May call: wakeable.go, end.go, guard.go, stopwatch.go, hooks.go, loop.go, verdict.go, policy.go, backoff.go, errors.go.
 
 import (
-	"context"
 	"math"
 	"reflect"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/goretry/retry/internal/paced"
@@ -27,10 +25,10 @@ type gates struct {
 type gatesState uint8
 
 const (
-	passed    gatesState = iota // it admits the attempt too, or there is none
-	held                        // it has the attempt wait
-	heldShort                   // and the wait ends before the guard wants, unless the guard wakes the run
-	woken                       // the guard has ended the wait
+	passed   gatesState = iota // it admits the attempt too, or there is none
+	held                       // it has the attempt wait
+	mustWake                   // it does, and time that runs out refuses it: only a Wake admits it
+	woken                      // the guard has ended the wait
 )
 
 var idleGates = sync.Pool{New: func() any { return new(gates) }}
@@ -64,16 +62,15 @@ func (g *gates) drop() {
 //
 //go:noinline
 func (r *run) enter(p *Policy) bool {
-	g := r.gates
-	if g == nil {
-		g = idleGates.Get().(*gates)
-		r.gates = g
-	}
-	if r.resumed && r.number == 0 { // without passes: the guards have admitted this attempt before, and were left
+	if r.resumed && r.number == 0 { // the guards have admitted this attempt before, and were left
 		return true
 	}
+	if r.gates == nil {
+		r.gates = idleGates.Get().(*gates)
+	}
+	g := r.gates
 	if len(g.passes) == 0 {
-		g.paces = false // those of the attempt before
+		g.paces = false // those of the attempt before had it
 	}
 	if g.state != passed && !r.afterWait(p, *g.last()) {
 		return false
@@ -84,7 +81,11 @@ func (r *run) enter(p *Policy) bool {
 		}
 	}
 	r.lap(p)
-	return r.ctx.Err() == nil || r.canceled(p, nil) // a guard and a clock may run any code
+	if r.ctx.Err() != nil { // a guard and a clock may run any code
+		r.canceled(p, nil)
+		return false
+	}
+	return true
 }
 
 // afterWait decides after a wait for a guard whether to ask it again, and reports whether it admits
@@ -92,8 +93,9 @@ func (r *run) enter(p *Policy) bool {
 func (r *run) afterWait(p *Policy, waiter admission) bool {
 	again := waiter.pass.Again
 	switch {
-	case r.gates.state == heldShort, again && r.untilMaxElapsed(p, r.began) <= 0: // or there is no time to ask again
-		return r.refused(p, waiter.guard, Stop(paced.Late(0)))
+	case r.gates.state == mustWake, again && r.untilMaxElapsed(p, r.began) <= 0: // no Wake has come, or there is no time to ask again
+		r.refused(p, waiter.guard, Stop(paced.Late(0)))
+		return false
 	case again:
 		return r.ask(p, waiter.guard, waiter.pass)
 	}
@@ -113,7 +115,8 @@ func (r *run) ask(p *Policy, guard Guard, earlier Pass) bool {
 	pass, err := guard.Enter(r.ctx, r.entry(p, earlier))
 	if err != nil {
 		g.drop() // err has ended the earlier pass
-		return r.refused(p, guard, err)
+		r.refused(p, guard, err)
+		return false
 	}
 	pass = pass.checked()
 	g.add(guard, pass)
@@ -121,7 +124,8 @@ func (r *run) ask(p *Policy, guard Guard, earlier Pass) bool {
 	case g.state == passed:
 		return true
 	case pass.Wait >= r.patience(p):
-		return r.refused(p, guard, Stop(paced.Late(pass.Wait)))
+		r.refused(p, guard, Stop(paced.Late(pass.Wait)))
+		return false
 	}
 	r.await(p, &pass)
 	if first && p.Hooks.Guard != nil && r.ctx.Err() == nil { // else r ends, and does not wait: a guard and a clock may run any code
@@ -136,8 +140,12 @@ func (r *run) ask(p *Policy, guard Guard, earlier Pass) bool {
 func (r *run) await(p *Policy, pass *Pass) {
 	r.ended = r.lap(p)
 	d := pass.Wait
-	if left := max(r.untilMaxElapsed(p, r.ended), 0); pass.untimed() || left < d {
-		d, r.gates.state = left, heldShort
+	left := max(r.untilMaxElapsed(p, r.ended), 0)
+	if pass.untimed() {
+		d, r.gates.state = left, mustWake
+	}
+	if left < d {
+		d, r.gates.state = left, mustWake
 	}
 	r.wait = min(d, math.MaxInt64-r.waited)
 	r.waited = sum(r.waited, r.wait)
@@ -149,12 +157,12 @@ func (r *run) entry(p *Policy, earlier Pass) Entry {
 	return Entry{Name: p.Name, Number: r.number + 1, Class: r.class, Patience: r.patience(p), Clock: p.clock(), Rand: p.Rand, Earlier: earlier}
 }
 
-// refused ends the try of an attempt that a guard has refused. It returns false: r is to
-// wait before it asks all guards again, or is over. The order counts: each of the calls may
-// panic, and abort must find what is still owed.
+// refused ends the try of an attempt that a guard has refused. Then r is to wait before it asks
+// all guards again, or is over. The order counts: each of the calls may panic, and abort must
+// find what is still owed.
 //
 //go:noinline
-func (r *run) refused(p *Policy, guard Guard, err error) bool {
+func (r *run) refused(p *Policy, guard Guard, err error) {
 	// The other guards are left first, with this error. Classify is called after it.
 	r.leaveGuards(p, Exit{Verdict: Verdict{Err: unmarked(err)}})
 	var v Verdict
@@ -167,7 +175,8 @@ func (r *run) refused(p *Policy, guard Guard, err error) bool {
 	// All of that was no attempt. A wait begins after it, unless the run was ended meanwhile.
 	r.ended = r.lap(p)
 	if r.ctx.Err() != nil {
-		return r.canceled(p, nil)
+		r.canceled(p, nil)
+		return
 	}
 
 	// The refusal is counted before the decision, which depends on the count.
@@ -189,9 +198,8 @@ func (r *run) refused(p *Policy, guard Guard, err error) bool {
 		r.guardHook(p, Held{Guard: nameOf(guard), Delay: delay, Err: v.Err, Class: v.Class})
 	}
 	if !more {
-		r.done(p)
+		r.done(p, r.ended)
 	}
-	return false
 }
 
 // nameOf returns what hooks call a guard.
@@ -259,66 +267,12 @@ func (r *run) sleepOrWake(p *Policy, d time.Duration, wake, done <-chan struct{}
 
 // sleepOrWakeOn does so on another clock than the system's.
 func (r *run) sleepOrWakeOn(p *Policy, d time.Duration, wake <-chan struct{}) error {
-	c := &wakeable{Context: r.ctx, wake: wake, over: make(chan struct{})}
-	defer func() {
-		if c.end() { // before the guard is asked: what it sends later is for another wait
-			r.gates.state = woken
-		}
-	}()
-	if err := p.Clock.Sleep(c, d); !c.woken.Load() {
-		return err
+	c := newWakeable(r.ctx, wake)
+	defer c.end() // also if the clock panics
+	err := p.Clock.Sleep(c, d)
+	if c.end() { // before the guard is asked: what it sends later is for another wait
+		r.gates.state = woken
+		return nil
 	}
-	return nil
-}
-
-// wakeable is a run's context for the time of a wait, which a wake ends. A clock that selects on
-// Done needs a goroutine, which receives the wake then. One that calls Err alone, such as a
-// [clockx.Virtual], receives it there, and so at the instant at which it is sent.
-type wakeable struct {
-	context.Context
-	wake  <-chan struct{}
-	over  chan struct{} // closed by end
-	start sync.Once
-	done  atomic.Pointer[chan struct{}] // what Done returns
-	woken atomic.Bool
-}
-
-func (c *wakeable) Done() <-chan struct{} {
-	c.start.Do(func() {
-		done, parent := make(chan struct{}), c.Context.Done()
-		c.done.Store(&done)
-		go func() {
-			defer close(done)
-			select {
-			case <-c.wake:
-				c.woken.Store(true)
-			case <-parent:
-			case <-c.over:
-			}
-		}()
-	})
-	return *c.done.Load()
-}
-
-func (c *wakeable) Err() error {
-	if c.done.Load() == nil && !c.woken.Load() {
-		select {
-		case <-c.wake:
-			c.woken.Store(true)
-		default:
-		}
-	}
-	if c.woken.Load() {
-		return context.Canceled
-	}
-	return c.Context.Err()
-}
-
-// end ends the wait, and reports whether a wake has come.
-func (c *wakeable) end() (woken bool) {
-	close(c.over)
-	if done := c.done.Load(); done != nil {
-		<-*done
-	}
-	return c.woken.Load()
+	return err
 }

@@ -170,10 +170,24 @@ func apart(f func()) (value any) {
 // clocks are the kinds of clocks that a run sleeps on. Each is for a synctest bubble, but
 // Virtual, which is as good there.
 var clocks = map[string]func() clockx.Clock{
-	"none":    func() clockx.Clock { return nil },
-	"system":  clockx.System,
-	"wrapped": func() clockx.Clock { return struct{ clockx.Clock }{clockx.System()} },
-	"virtual": func() clockx.Clock { return clockx.NewVirtual(epoch) },
+	"none":     func() clockx.Clock { return nil },
+	"system":   clockx.System,
+	"wrapped":  func() clockx.Clock { return struct{ clockx.Clock }{clockx.System()} },
+	"virtual":  func() clockx.Clock { return clockx.NewVirtual(epoch) },
+	"heedless": func() clockx.Clock { return heedless{clockx.System()} },
+}
+
+// heedless is a clock that takes no note of a context's error, but only of Done.
+type heedless struct{ clockx.Clock }
+
+func (heedless) Sleep(ctx context.Context, d time.Duration) error {
+	_ = ctx.Err()
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+	time.AfterFunc(1, func() { _ = ctx.Err() }) // also of another wait
+	return ctx.Err()
 }
 
 // doors are the ways into a run that make its attempts with op until it has ended.
@@ -529,6 +543,70 @@ func TestARunTakesOneWakeForEachWait(t *testing.T) {
 		}
 		g.check(t)
 	})
+}
+
+// A run lasts until its last pass is given back, however it ends, also for MaxElapsed. An attempt
+// ends before.
+func TestEveryEndCountsTheTimeOfLeave(t *testing.T) {
+	down := func(func()) error { return errDown }
+	boom := func(func()) error { panic("boom") }
+	cancels := func(cancel func()) error { cancel(); return nil }
+	for name, tt := range map[string]struct {
+		op, hook, enter func(cancel func()) error // enter is of another guard; nil: it does nothing
+		healthy         bool
+		maxElapsed      time.Duration
+		reason          retry.Reason // ReasonNone: any
+	}{
+		"in time":      {op: down, maxElapsed: 3 * time.Second, reason: retry.ReasonMaxAttempts},
+		"no time left": {op: down, maxElapsed: 3*time.Second - 1, reason: retry.ReasonMaxElapsed},
+		"success":      {}, "failure": {op: down}, "healthy": {op: down, healthy: true},
+		"permanent":      {op: func(func()) error { return retry.Stop(errDown) }},
+		"answer":         {op: func(func()) error { return retry.Answer(errDown) }},
+		"panic":          {op: boom},
+		"Goexit":         {op: func(func()) error { runtime.Goexit(); return nil }},
+		"canceled":       {op: func(cancel func()) error { cancel(); return errDown }},
+		"canceled, hook": {hook: cancels}, "panic, hook": {hook: boom},
+		"canceled, guard": {enter: cancels}, "panic, guard": {enter: boom}, "refused": {enter: down},
+	} {
+		onEach(t, func(t *testing.T, p retry.Policy, run func(context.Context, retry.Policy, func(context.Context) error) error) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			call := func(f func(func()) error) error {
+				if f == nil {
+					return nil
+				}
+				return f(cancel)
+			}
+			sleep := func() { _ = on(p).Sleep(context.Background(), time.Second) }
+			p.Guards = []retry.Guard{&gate{onLeave: sleep}, &gate{script: []enter{func(context.Context, retry.Entry) (retry.Pass, error) {
+				return retry.Pass{}, call(tt.enter)
+			}}}}
+			p.MaxAttempts, p.MaxElapsed = 2, tt.maxElapsed
+			if tt.healthy {
+				run = func(ctx context.Context, p retry.Policy, op func(context.Context) error) error {
+					return retry.Supervise(ctx, p, time.Second, op)
+				}
+			}
+			p.Hooks.Attempt = func(ctx context.Context, _ retry.Attempt) context.Context { _ = call(tt.hook); return ctx }
+			p.Hooks.AttemptDone = func(_ context.Context, a retry.Attempt) {
+				if a.Duration > time.Second {
+					t.Errorf("%s: an attempt of a second took %v", name, a.Duration)
+				}
+			}
+			start := on(p).Now()
+			p.Hooks.Done = func(_ context.Context, s retry.Summary) {
+				took := on(p).Now().Sub(start)
+				start = on(p).Now() // of the run that follows
+				if e, _ := s.Err.(*retry.Error); s.Elapsed != took || e != nil && e.Elapsed != took || tt.reason != 0 && s.Reason != tt.reason {
+					t.Errorf("%s: took %v, the hook got %+v", name, took, s)
+				}
+				if tt.healthy {
+					cancel()
+				}
+			}
+			apart(func() { _ = run(ctx, p, func(context.Context) error { sleep(); return call(tt.op) }) })
+		})
+	}
 }
 
 // A clock that cannot sleep ends a wait for a Wake too.
@@ -1536,61 +1614,6 @@ type saysEnd struct{ called func(string) }
 
 func (saysEnd) Withdraw(retry.Withdrawal) bool { return true }
 func (e saysEnd) End(retry.Outcome)            { e.called("Budget.End") }
-
-// leavesSlowly is a guard whose Leave takes its time.
-type leavesSlowly struct {
-	clock *clockx.Virtual
-	takes time.Duration
-}
-
-func (leavesSlowly) Enter(context.Context, retry.Entry) (retry.Pass, error) { return retry.Pass{}, nil }
-func (s leavesSlowly) Leave(retry.Pass, retry.Exit)                         { s.clock.Advance(s.takes) }
-
-// The time that guards take in Leave is part of the run, and of MaxElapsed, but of no attempt.
-func TestTheTimeOfLeaveCounts(t *testing.T) {
-	for _, tt := range []struct {
-		name     string
-		max      time.Duration
-		fails    int
-		attempts int
-		elapsed  time.Duration
-		reason   retry.Reason
-	}{
-		{"a success", 0, 0, 1, 6 * time.Second, retry.ReasonNone},
-		{"the last failure", 0, 3, 3, 20 * time.Second, retry.ReasonMaxAttempts},
-		{"in time", 7 * time.Second, 1, 2, 13 * time.Second, retry.ReasonNone},
-		{"no time left", 7*time.Second - 1, 1, 1, 6 * time.Second, retry.ReasonMaxElapsed},
-	} {
-		clock := clockx.NewVirtual(time.Unix(0, 0))
-		var done retry.Summary
-		var took []time.Duration
-		p := retry.Policy{MaxAttempts: 3, MaxElapsed: tt.max, Clock: clock, Backoff: retry.Constant(time.Second), Guards: []retry.Guard{leavesSlowly{clock, 5 * time.Second}}, Hooks: retry.Hooks{
-			AttemptDone: func(_ context.Context, a retry.Attempt) { took = append(took, a.Duration) },
-			Done:        func(_ context.Context, s retry.Summary) { done = s },
-		}}
-		n := 0
-		err := retry.Run(t.Context(), p, func(context.Context) error {
-			clock.Advance(time.Second)
-			if n++; n <= tt.fails {
-				return errDown
-			}
-			return nil
-		})
-		var reason retry.Reason
-		elapsed := done.Elapsed
-		if e, ok := err.(*retry.Error); ok {
-			reason, elapsed = e.Reason, e.Elapsed
-		}
-		if n != tt.attempts || done.Elapsed != tt.elapsed || elapsed != tt.elapsed || reason != tt.reason {
-			t.Errorf("%s: %d attempts, %v and %v, %v; want %d, %v, %v", tt.name, n, done.Elapsed, elapsed, reason, tt.attempts, tt.elapsed, tt.reason)
-		}
-		for _, d := range took {
-			if d != time.Second {
-				t.Errorf("%s: attempts took %v, want 1s each", tt.name, took)
-			}
-		}
-	}
-}
 
 // An error of a run that a guard has ended says which.
 func TestAnErrorNamesTheGuard(t *testing.T) {

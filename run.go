@@ -14,20 +14,21 @@ import (
 // run is one run of Do, Run, Supervise or Attempts: its decisions, and the state for
 // attempts and waits. These are its phases, with the calls in between:
 //
-//	unbegun ── Hooks.Start ──▶ between ── Hooks.Attempt ──▶ attempting ── op
-//	attempting ── Budget.Withdraw, Hooks.AttemptDone, Hooks.Wait ──▶ waiting ──▶ between, and so on
-//	attempting ── Budget.End, Hooks.AttemptDone, Hooks.Done ──▶ over
+//	unbegun ── Hooks.Start ──▶ between ── Hooks.Attempt ──▶ attempting
+//	attempting ── op, Budget.Withdraw ──▶ waiting ── Hooks.AttemptDone, Hooks.Wait, sleep ──▶ between, and so on
+//	attempting ── op, Budget.End ──▶ between ── Hooks.AttemptDone ──▶ over ── Hooks.Done
 //
-// On the system's clock a run is asleep in place of waiting. Before an attempt the guards of
-// the policy are asked, and one may have it wait, or refuse it: then all are asked again.
+// On the system's clock a run goes from waiting to asleep, and sleeps there. Before an attempt
+// the guards of the policy are asked, and one may have it wait, or refuse it: then all are asked
+// again.
 //
-//	between ── Guard.Enter, Hooks.Guard ──▶ waiting ──▶ between
+//	between ── Guard.Enter ──▶ waiting ── Hooks.Guard, sleep ──▶ between
 //
 // They are left at the end of the attempt, before Budget.Withdraw or Budget.End.
 //
 // Supervise goes on after a run in which op was up for long enough, with a pause:
 //
-//	over ──▶ unbegun ── Hooks.Start, Hooks.Wait ──▶ waiting ──▶ between, and so on
+//	over ──▶ unbegun ── Hooks.Start ──▶ between ──▶ waiting ── Hooks.Wait, sleep ──▶ between, and so on
 //
 // Three rules keep a run cheap. Each method gets the policy as a parameter, since a
 // pointer to it in a run would move it to the heap. A run is on the stack until an
@@ -110,7 +111,7 @@ func newFailedRun(ctx context.Context, p *Policy, since time.Duration, err error
 
 // finish sleeps on the system's clock and makes attempts until the run is over, and returns its
 // error. A nil r is a run that succeeded at once. The select for a sleep without a guard is
-// written out, since the frame of timers.Sleep would be below it: see type run.
+// written out, as in timers.Sleep, since the frame of timers.Sleep would be below it: see type run.
 //
 //go:noinline
 func (r *run) finish(p *Policy, op func(context.Context) error) error {
@@ -146,7 +147,7 @@ func (r *run) proceed(p *Policy, op func(context.Context) error) {
 	defer r.close(p)
 	var slept error // ends the run
 	for {
-		if r.ready(p, slept) {
+		if r.startAttempt(p, slept) {
 			r.settle(p, op(r.opCtx), nil)
 		}
 		switch {
@@ -157,7 +158,7 @@ func (r *run) proceed(p *Policy, op func(context.Context) error) {
 		case r.wait > 0:
 			r.fallAsleep()
 			return
-		}
+		} // else the next attempt follows at once
 	}
 }
 
@@ -185,17 +186,18 @@ func (r *run) sleepFor(p *Policy, d time.Duration) error {
 	return nil
 }
 
-// ready starts the run or ends its wait, and prepares the next attempt. slept is what
-// the clock's Sleep returned. ready reports whether the attempt is to be made. If not, the
-// phase says whether the run has to wait for a guard or is over.
-func (r *run) ready(p *Policy, slept error) bool {
+// startAttempt begins the run or ends its wait, and starts the next attempt. slept is what the
+// clock's Sleep returned. It reports whether to call op. If not, the phase says whether the run
+// has to wait for a guard or is over.
+func (r *run) startAttempt(p *Policy, slept error) bool {
 	if r.phase == unbegun {
 		r.begin(p)
 	} else {
 		r.resume(p)
 	}
 	if slept != nil || r.ctx.Err() != nil {
-		return r.canceled(p, slept)
+		r.canceled(p, slept)
+		return false
 	}
 	if r.stage == unopened {
 		r.origin, r.errs = r.began, nil // the error of the run before is not this run's
@@ -208,7 +210,11 @@ func (r *run) ready(p *Policy, slept error) bool {
 		r.number++
 	}
 	r.opCtx = r.numbered()
-	return r.prepare(p) || r.canceled(p, nil)
+	if !r.prepare(p) {
+		r.canceled(p, nil)
+		return false
+	}
+	return true
 }
 
 // begin starts a run.
@@ -235,16 +241,16 @@ func (r *run) resume(p *Policy) {
 
 // numbered returns the context for the attempt underway.
 func (r *run) numbered() context.Context {
-	n, number := r.number, int32(min(r.number, math.MaxInt32))
-	switch {
-	case n == 1 && AttemptNumber(r.ctx) == 1:
+	if r.number == 1 && AttemptNumber(r.ctx) == 1 {
 		return r.ctx
-	case n == 1 || n-2 >= len(r.home.contexts):
-		return &attemptContext{r.ctx, number, r.class}
 	}
-	c := &r.home.contexts[n-2]
-	*c = attemptContext{r.ctx, number, r.class}
-	return c
+	number := int32(min(r.number, math.MaxInt32))
+	if i := r.number - 2; i >= 0 && i < len(r.home.contexts) { // there is a home, since an attempt has failed
+		c := &r.home.contexts[i]
+		*c = attemptContext{r.ctx, number, r.class}
+		return c
+	}
+	return &attemptContext{r.ctx, number, r.class}
 }
 
 // prepare calls Hooks.Attempt and starts the attempt's timeout. It reports whether to
@@ -291,44 +297,36 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 		r.home = new(home)
 		r.errs = r.home.errs[:0]
 	}
-	// If nothing that follows depends on when op ended, and no hook sees it, the clock is read
-	// after step 3, and not at all for a retry without a wait.
-	early := p.MaxElapsed > 0 || r.healthy > 0 || len(p.Guards) > 0 || p.Hooks.timesFirstTry()
+	early := r.endSeen(p)
 	if early {
 		r.ended = r.elapsed(p)
 	}
-	r.record(err)                    // 1
-	judged := r.judge(p, err, given) // 1, 2
-	now := r.ended
-	if len(p.Guards) > 0 {
-		now = r.elapsed(p) // Leave may have taken its time
-	}
-	more, renews := false, false // renews: what follows is a new run, since op was up for long enough
-	if judged {                  // 3
-		renews = r.healthy > 0 && r.ended-r.up >= r.healthy
-		ctx := r.ctx
-		if renews {
-			ctx = r.caller // the pause is part of the new run, to which the context of this one means nothing
-		}
-		more = r.next(p, &moment{elapsed: now - r.origin, left: untilDeadline(ctx, p.Clock), healthy: renews, paced: r.gates != nil && r.gates.paces})
-	} else {
-		r.stopCanceled(p, r.ctx, nil)
-	}
-	if !early && (!more || r.wait > 0 || p.Hooks.Wait != nil) {
+	r.record(err)                            // 1
+	judged := r.judgeAndLeave(p, err, given) // 1, 2
+	left := r.leftAt(p)
+	what := r.follow(p, judged, left) // 3
+	if !early && (what == giveUp || r.wait > 0 || p.Hooks.Wait != nil) {
 		r.ended = r.elapsed(p)
 	}
 	r.attemptDone(p, err) // 4
-	switch {              // 5
-	case !more:
-		r.ended = max(r.ended, now)
-		return r.done(p)
-	case renews: // next has ended this run as a success
-		r.done(p)
+	switch what {         // 5
+	case giveUp:
+		r.done(p, left)
+	case renewRun: // follow has ended this run as a success
+		r.done(p, left)
 		return r.renew(p, err)
-	case p.Hooks.Wait != nil && r.ctx.Err() == nil:
-		r.waitHook(p, err)
+	case retryNext:
+		if p.Hooks.Wait != nil && r.ctx.Err() == nil {
+			r.waitHook(p, err)
+		}
 	}
-	return true
+	return what == retryNext
+}
+
+// endSeen reports whether what follows an attempt depends on when op ended, or a hook sees it. If
+// not, the clock is read after step 3 of settle, and not at all for a retry without a wait.
+func (r *run) endSeen(p *Policy) bool {
+	return p.MaxElapsed > 0 || r.healthy > 0 || len(p.Guards) > 0 || p.Hooks.timesFirstTry()
 }
 
 // settleSuccess takes the success of op. It returns false: no attempt follows.
@@ -336,24 +334,21 @@ func (r *run) settleSuccess(p *Policy) bool {
 	if p.Hooks.timesFirstTry() || r.gates != nil {
 		r.ended = r.elapsed(p)
 	}
-	now := r.ended
 	if r.gates != nil { // 2
 		r.attemptLeaves(p, nil)
-		if p.Hooks.Done != nil { // which sees the time that Leave has taken
-			now = r.elapsed(p)
-		}
 	}
+	left := r.leftAt(p)
 	r.succeed(p)          // 3
 	r.attemptDone(p, nil) // 4
-	r.ended = now
-	return r.done(p) // 5
+	r.done(p, left)       // 5
+	return false
 }
 
-// judge judges the error of an attempt, unless a verdict is given, and tells the guards. It
-// reports false if the caller's context has ended: then the error says nothing.
+// judgeAndLeave judges the error of an attempt, unless a verdict is given, and leaves the guards.
+// It reports false if the run's context has ended: then the error says nothing.
 //
 //go:noinline
-func (r *run) judge(p *Policy, err error, given *Verdict) bool {
+func (r *run) judgeAndLeave(p *Policy, err error, given *Verdict) (judged bool) {
 	if r.ctx.Err() != nil {
 		r.act(given)
 		if len(p.Guards) > 0 {
@@ -376,6 +371,39 @@ func (r *run) judge(p *Policy, err error, given *Verdict) bool {
 	return true
 }
 
+// sequel is what follows an attempt that failed.
+type sequel uint8
+
+const (
+	giveUp    sequel = iota // nothing
+	retryNext               // another attempt, after r.wait
+	renewRun                // a new run, after r.wait: op was up for long enough
+)
+
+// follow decides what follows an attempt that failed, and whose guards were left at the reading
+// left. After one that nobody has judged, the run's context has ended.
+func (r *run) follow(p *Policy, judged bool, left time.Duration) sequel {
+	if !judged {
+		r.stopCanceled(p, r.ctx, nil)
+		return giveUp
+	}
+	ctx, healthy := r.ctx, r.healthy > 0 && r.ended-r.up >= r.healthy
+	if healthy {
+		ctx = r.caller // the pause is part of the new run, to which the context of this one means nothing
+	}
+	m := moment{left: untilDeadline(ctx, p.Clock), healthy: healthy, paced: r.gates != nil && r.gates.paces}
+	if p.MaxElapsed > 0 { // else left may be an old reading
+		m.elapsed = left - r.origin
+	}
+	switch {
+	case !r.next(p, &m):
+		return giveUp
+	case healthy:
+		return renewRun
+	}
+	return retryNext
+}
+
 // renew makes r the run that follows the one that err has ended, and starts it. It
 // reports whether its pause is to follow. Until the pause is over, err is all that is
 // known about the run.
@@ -387,7 +415,8 @@ func (r *run) renew(p *Policy, err error) bool {
 	r.errs = []error{unmarked(err)}
 	r.begin(p)
 	if r.ctx.Err() != nil {
-		return r.canceled(p, nil)
+		r.canceled(p, nil)
+		return false
 	}
 	r.class, r.hint = before.class, before.hint
 	r.wait, r.waited = before.wait, before.wait

@@ -33,18 +33,15 @@ func (f *Fold[T]) Branch(err error, at uint8) T {
 	return f.Of(err, at)
 }
 
-// Hidden is Branch for n.Hidden. It sets n.As and n.Is to nil if they may search that, and
-// would take long.
-func (f *Fold[T]) Hidden(n *Node, at uint8) (says T) {
-	if n.Hidden == nil {
-		return says
+// Hidden is Branch for the Hidden of a Node, which may be nil. ask says whether to ask the As and
+// the Is of that Node: not if they may search what is hidden, and would take long.
+func (f *Fold[T]) Hidden(hidden error, at uint8) (says T, ask bool) {
+	if hidden == nil {
+		return says, true
 	}
 	passing := f.passing
-	says = f.Branch(n.Hidden, at)
-	if f.visits > few || f.passing-passing > mostPassing {
-		n.As, n.Is = nil, nil
-	}
-	return says
+	says = f.Branch(hidden, at)
+	return says, f.visits <= few && f.passing-passing <= mostPassing
 }
 
 // Of returns what the tree of err says.
