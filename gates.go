@@ -141,10 +141,7 @@ func (r *run) await(p *Policy, pass *Pass) {
 	r.ended = r.lap(p)
 	d := pass.Wait
 	left := max(r.untilMaxElapsed(p, r.ended), 0)
-	if pass.untimed() {
-		d, r.gates.state = left, mustWake
-	}
-	if left < d {
+	if pass.untimed() || left < d {
 		d, r.gates.state = left, mustWake
 	}
 	r.wait = min(d, math.MaxInt64-r.waited)

@@ -545,6 +545,31 @@ func TestARunTakesOneWakeForEachWait(t *testing.T) {
 	})
 }
 
+// What a clock does with the context of a wait that is over takes no wake.
+func TestAWaitThatIsOverTakesNoWake(t *testing.T) {
+	late := &hasty{Clock: clockx.System()}
+	wake := make(chan struct{}, 1)
+	p := retry.Policy{Clock: late}
+	guarded(&p, func(context.Context, retry.Entry) (retry.Pass, error) {
+		return retry.Pass{Wait: time.Second, Wake: wake, Timed: true}, nil
+	})
+	err := retry.Run(t.Context(), p, works)
+	wake <- struct{}{}
+	_ = late.ctx.Err()
+	<-late.ctx.Done()
+	if _ = late.ctx.Err(); err != nil || len(wake) != 1 {
+		t.Errorf("%v, %d wakes are left", err, len(wake))
+	}
+}
+
+// hasty is a clock that does not sleep, and keeps the context.
+type hasty struct {
+	clockx.Clock
+	ctx context.Context
+}
+
+func (h *hasty) Sleep(ctx context.Context, _ time.Duration) error { h.ctx = ctx; return nil }
+
 // A run lasts until its last pass is given back, however it ends, also for MaxElapsed. An attempt
 // ends before.
 func TestEveryEndCountsTheTimeOfLeave(t *testing.T) {
