@@ -8,7 +8,7 @@ import (
 
 var paces = kind[*pace.Pace]{"retry.pace", "retry.pace",
 	[]gauge[*pace.Pace]{
-		{instrument{"retry.pace.rate", "{attempt}/s", "Attempts that start in a second under a pace, 0 while it is open."}, func(p *pace.Pace) (float64, bool) {
+		{instrument{"retry.pace.rate", "{attempt}/s", "Attempts, or units of a quota, that start in a second under a pace, 0 while it is open."}, func(p *pace.Pace) (float64, bool) {
 			if rate := p.Rate(); !math.IsInf(rate, 1) { // which not every exporter can write
 				return rate, true
 			}

@@ -107,8 +107,8 @@ type origin struct {
 // element when it has become the first of the queue.
 type turn = pacing.Turn[chan struct{}]
 
-// Rate returns how many attempts of average cost start in a second: +Inf while p is
-// open or nil.
+// Rate returns how many attempts of average cost, or units of Quota, start in a second: +Inf while
+// p is open or nil.
 func (p *Pace) Rate() float64 {
 	if p.open() {
 		return math.Inf(1)

@@ -286,7 +286,7 @@ func (l *law) release(now time.Time, size float64, began time.Time) {
 // begin begins to pace at a rate. What has become of earlier attempts says nothing about it.
 func (l *law) begin(now time.Time, rate float64) {
 	l.set(now, rate)
-	l.oldest, l.busy, l.share, l.recent, l.passed = l.round, now, 0, sample{}, 0
+	l.oldest, l.busy, l.calm, l.share, l.recent, l.passed = l.round, now, 0, 0, sample{}, 0
 }
 
 // set changes the rate, and begins a round.
@@ -312,7 +312,7 @@ func (l *law) calmed(now time.Time) bool {
 }
 
 // open forgets what is of no use when it counts again.
-func (l *law) open() { l.state, l.cuts = open, cuts{} }
+func (l *law) open() { l.state, l.cuts, l.ramp, l.calm = open, cuts{}, 0, 0 }
 
 // lapse notes that seconds have passed, in which attempts have waited or not.
 func (l *law) lapse(seconds float64, waited bool) {

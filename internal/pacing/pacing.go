@@ -85,8 +85,8 @@ func (p *Pacer[T]) Len() int { return p.queue.len() }
 // First returns the attempt that is to start next, or nil.
 func (p *Pacer[T]) First() *Turn[T] { return p.queue.first() }
 
-// Rate returns how many attempts of average cost start in a second: +Inf if it is not
-// limited.
+// Rate returns how many attempts of average cost, or units of a quota, start in a second: +Inf if
+// that is not limited.
 func (p *Pacer[T]) Rate(now time.Time) float64 {
 	p.advance(now)
 	rate, _ := p.bucket()
@@ -247,7 +247,7 @@ func (p *Pacer[T]) Tell(now time.Time, rate, burst float64) {
 		p.become(limited)
 		p.debt = -burst
 	}
-	p.quota.rate, p.quota.burst = rate, burst
+	p.quota.rate, p.quota.burst, p.quota.stated = rate, burst, false
 }
 
 // State lets p keep a quota that the server states, and of which so much is left. If the quota turns
@@ -504,11 +504,12 @@ func (p *Pacer[T]) advance(now time.Time) {
 	p.pay(seconds)
 }
 
-// setBack moves what lies ahead of now by more than it can, since the clock was set back.
+// setBack keeps what lies ahead of now as far ahead as it was, since the clock was set back, and lets
+// nothing that is past lie ahead.
 func (p *Pacer[T]) setBack(by time.Duration) {
 	p.law.busy, p.law.since = earlier(p.law.busy, p.now), earlier(p.law.since, p.now)
 	p.queue.began = earlier(p.queue.began, p.now)
-	p.hold = earlier(p.hold, p.now.Add(mostHold))
+	p.hold = p.hold.Add(by)
 	if p.mode == reserving || p.mode == alone {
 		p.store.shift(by)
 		p.own.asOf, p.own.began = p.own.asOf.Add(by), p.own.began.Add(by)

@@ -2,6 +2,7 @@ package pacing
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -238,12 +239,10 @@ func (s *store) follow(now time.Time, moved float64) {
 		}
 	case by < 0: // the store has lost what it knew
 		s.report.moved = moved
-		for i, b := range s.slots {
-			if b.at.Sub(now) > orphaned {
-				s.slots = s.slots[:i]
-				break
-			}
+		for i := range s.slots {
+			s.slots[i].n = s.slots[i].come(now.Add(orphaned))
 		}
+		s.slots = slices.DeleteFunc(s.slots, func(b batch) bool { return b.n <= tiny })
 	}
 	s.moved = moved
 }

@@ -508,3 +508,93 @@ func TestSlotsThatWereNotGivenBack(t *testing.T) {
 		t.Errorf("a minute later: %+v", a)
 	}
 }
+
+// Once Tell has said what the quota is, the server does not change it, nor does what is throttled.
+func TestAToldQuotaIsNotStated(t *testing.T) {
+	p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
+	p.State(now, 100, 1, 1)
+	p.Tell(now, 50, 1)
+	p.State(now, 200, 1, 1)
+	if rate := p.Rate(now); rate != 50 {
+		t.Errorf("%v, want 50", rate)
+	}
+	for range 60 {
+		p.Throttled(now, pacing.Refusal{})
+		now = now.Add(time.Second)
+	}
+	if rate := p.Rate(now); rate != 50 {
+		t.Errorf("%v after 60 throttled attempts, want 50", rate)
+	}
+}
+
+// When a store has lost its state, slots are good for half a second, each by its own time.
+func TestSlotsOfALostState(t *testing.T) {
+	p, now := told(10, 1)
+	p.Join(now)
+	waits(p, now, 100, 0)
+	a, _, _ := p.Ask(now)
+	p.Answered(now, a, pacing.Slots{N: 50, Wait: .1, Moved: 7})
+	now = now.Add(pacing.Gap)
+	a, _, _ = p.Ask(now)
+	p.Answered(now, a, pacing.Slots{Moved: -3})
+	started := 0
+	for range 100 {
+		now = now.Add(10 * ms)
+		for first := p.First(); p.Ready(now, first) == 0; first = p.First() {
+			started++
+		}
+	}
+	if started != 5 { // 100, 200, ... and 500 ms after the first answer
+		t.Errorf("%d attempts have started, want 5", started)
+	}
+}
+
+// A hold lasts as long as it was to last, however the clock is set back.
+func TestAHoldWhenTheClockIsSetBack(t *testing.T) {
+	for _, back := range []time.Duration{time.Second, time.Hour} {
+		p, now := told(10, 1)
+		p.Hold(now, 75*time.Second)
+		now = now.Add(5 * time.Second)
+		p.Wait(now)
+		if w := p.Wait(now.Add(-back)); w != 70*time.Second {
+			t.Errorf("set back by %v: a hold of 70 s more lasts %v", back, w)
+		}
+	}
+}
+
+// A rate that follows a wrong quota does not grow by the calm of before.
+func TestTheCalmOfBeforeAQuotaDoesNotCount(t *testing.T) {
+	rate := func(calm time.Duration) float64 {
+		p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
+		p.Rand = func() float64 { return 0 }
+		for range 40 { // it learns a rate, at which attempts wait
+			waits(p, now, 1, 0)
+			p.Throttled(now, pacing.Refusal{Open: p.Open(), Round: p.Round()})
+			now = now.Add(200 * ms)
+		}
+		waits(p, now, 1000, 0)
+		for end := now.Add(calm); now.Before(end); now = now.Add(100 * ms) {
+			if first := p.First(); first != nil {
+				p.Ready(now, first)
+			}
+		}
+		for first := p.First(); first != nil; first = p.First() {
+			p.Leave(first)
+		}
+		p.State(now, 100, 200, 200)
+		for range 30 {
+			p.Ended(now)
+		}
+		for told := 100.; told > 0; told, _, _ = p.Quota(now) {
+			p.Throttled(now, pacing.Refusal{})
+			now = now.Add(time.Second)
+		}
+		before := p.Rate(now)
+		waits(p, now, 1000, 0)
+		return p.Rate(now.Add(time.Second)) / before
+	}
+	short, long := rate(time.Second), rate(5*time.Minute)
+	if long > short*1.001 {
+		t.Errorf("in its first second the rate grows by %v after five minutes of calm, by %v after a second", long, short)
+	}
+}
