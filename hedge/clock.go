@@ -9,18 +9,26 @@ import (
 	"github.com/goretry/retry/internal/readings"
 )
 
-// timer is what a [*time.Timer] and a clock's timeout have in common. Stop reports
-// whether it kept the func from being called.
-type timer interface{ Stop() bool }
+// timer calls a func later, unless stop keeps it from doing so, which stop reports. After that, or
+// in the func, free gives back what the timer holds. It may run code of the clock.
+type timer interface {
+	stop() bool
+	free()
+}
 
 // after calls f on a goroutine of its own when d has passed on clock.
 func after(clock clockx.Clock, d time.Duration, f func()) timer {
 	if readings.System(clock) {
-		return time.AfterFunc(d, f)
+		return systemTimer{time.AfterFunc(d, f)}
 	}
 	ctx, cancel := clock.WithTimeoutCause(context.Background(), d, nil)
 	return &timeout{context.AfterFunc(ctx, f), cancel}
 }
+
+type systemTimer struct{ *time.Timer }
+
+func (t systemTimer) stop() bool { return t.Stop() }
+func (t systemTimer) free()      {}
 
 // timeout is a timer on a clock that only ends contexts.
 type timeout struct {
@@ -28,10 +36,7 @@ type timeout struct {
 	cancel context.CancelFunc
 }
 
-func (t *timeout) Stop() bool {
-	kept := t.keep() // first: the cancel would have the func called
-	t.cancel()
-	return kept
-}
+func (t *timeout) stop() bool { return t.keep() }
+func (t *timeout) free()      { t.cancel() }
 
 func now(clock clockx.Clock) time.Time { return readings.Clock(clock).Now() }

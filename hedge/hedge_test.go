@@ -907,7 +907,7 @@ func (c *countingClock) WithTimeoutCause(ctx context.Context, d time.Duration, c
 // context panics: the caller gets the panic, no goroutine waits, neither the policy's
 // budget nor its guard holds a place, and what the attempts hold is freed.
 func TestPanicInAClockOrContextReachesTheCaller(t *testing.T) {
-	for _, in := range []string{"Now", "WithTimeoutCause", "Err"} {
+	for _, in := range []string{"Now", "WithTimeoutCause", "cancel", "Err"} {
 		panics := true
 		for n := 1; panics; n++ {
 			t.Run(fmt.Sprint(in, " ", n), func(t *testing.T) {
@@ -987,7 +987,11 @@ func (c failingClock) Now() time.Time {
 
 func (c failingClock) WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
 	c.call("WithTimeoutCause")
-	return c.Clock.WithTimeoutCause(ctx, d, cause)
+	ctx, cancel := c.Clock.WithTimeoutCause(ctx, d, cause)
+	return ctx, func() {
+		cancel()
+		c.call("cancel")
+	}
 }
 
 type failingContext struct {

@@ -84,9 +84,14 @@ func (r *race[T]) makeAttempts() {
 	r.run(&r.first)
 }
 
-// conclude waits for all attempts, and closes what the call has opened.
+// conclude ends the race, also if a clock panics when its timer is freed.
 func (r *race[T]) conclude() {
+	defer r.closeUp()
 	r.disarm()
+}
+
+// closeUp waits for all attempts, and closes what the call has opened.
+func (r *race[T]) closeUp() {
 	r.open.Wait()
 	r.call.End()
 	r.free(&r.first, r.winner)
@@ -160,9 +165,13 @@ func (r *race[T]) arm() {
 func (r *race[T]) disarm() {
 	r.mu.Lock()
 	defer r.mu.Unlock() // also if a clock panics
-	if r.timer != nil && r.timer.Stop() {
+	if r.timer == nil {
+		return
+	}
+	if r.timer.stop() {
 		r.open.Done()
 	}
+	r.timer.free()
 }
 
 // passed is what the timer calls when the delay has passed. A panic in here becomes the caller's.
@@ -198,7 +207,7 @@ func (r *race[T]) hedge() {
 func (r *race[T]) want() (a *attempt[T], refused error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.timer.Stop() // it has fired; a clock may want to know that it is not needed any more
+	r.timer.free()
 	wanted, refused := r.call.Passed(now(r.rules.Clock), r.ctx.Err() != nil)
 	if !wanted {
 		return nil, nil
