@@ -7,7 +7,8 @@ import (
 )
 
 // attempt is one attempt of a race, and the context it gets. Its next is of the list, which the
-// race's mutex guards. All else is of the goroutine that makes the attempt, until that has ended.
+// race's mutex guards, and its context may be ended by all who hold that. The rest is of the goroutine
+// that makes the attempt, until that has ended.
 type attempt[T any] struct {
 	context.Context
 	cancel context.CancelCauseFunc

@@ -30,10 +30,10 @@ type passes struct {
 // admit has the guards admit a, or returns why they refuse it. They may take their time, and end
 // with a's context.
 func (r *race[T]) admit(a *attempt[T]) (refused error) {
-	if r.guards == nil {
+	if r.policy == nil {
 		return nil
 	}
-	leave, err := r.guards.Admit(a, retry.Entry{Hedge: true})
+	leave, err := r.policy.Admit(a, retry.Entry{Hedge: true})
 	if err != nil {
 		return &hedging.Guarded{Err: err}
 	}
@@ -67,7 +67,7 @@ func (r *race[T]) record(a *attempt[T], v retry.Verdict) {
 	x := &p.exit
 	x.Verdict, x.Took = v, max(now(r.rules.Clock).Sub(p.began), 0)
 	left := time.Duration(math.MaxInt64)
-	if t := r.guards.AttemptTimeout; t > 0 { // the context need not have that deadline
+	if t := r.policy.AttemptTimeout; t > 0 { // the context need not have that deadline
 		left = t - p.began.Sub(r.first.passes.began)
 	}
 	if deadline, ok := a.Deadline(); ok {

@@ -32,7 +32,7 @@ type race[T any] struct {
 	op       func(context.Context) (T, error)
 	value    Value[T]
 	classify retry.Classifier
-	guards   *retry.Policy // nil without guards
+	policy   *retry.Policy // with the guards; nil if there are none
 	hedged   func(context.Context, Summary)
 	rules    hedging.Rules
 	ctx      context.Context
@@ -51,9 +51,9 @@ type race[T any] struct {
 
 func newRace[T any](ctx context.Context, p *retry.Policy, h *Hedge, op func(context.Context) (T, error), v Value[T]) *race[T] {
 	r := &race[T]{ctx: ctx, op: op, value: v, classify: p.Classify, hedged: h.Hedged, rules: h.rules()}
-	r.rules.Name, r.rules.Policy, r.rules.Clock = p.Name, p.Budget, readings.Clock(p.Clock)
+	r.rules.Name, r.rules.PolicyBudget, r.rules.Clock = p.Name, p.Budget, readings.Clock(p.Clock)
 	if len(p.Guards) > 0 {
-		r.guards = new(*p)
+		r.policy = new(*p)
 		r.first.passes = new(passes)
 	}
 	return r
@@ -157,7 +157,7 @@ func (r *race[T]) armFirst() {
 // arm starts the timer for the next hedge, with the mutex held: one that fires at once
 // waits for it.
 func (r *race[T]) arm() {
-	r.timer = after(r.rules.Clock, r.call.Delay, r.passed)
+	r.timer = after(r.rules.Clock, r.call.Delay, r.delayOver)
 	r.open.Add(1)
 }
 
@@ -174,8 +174,8 @@ func (r *race[T]) disarm() {
 	r.timer.free()
 }
 
-// passed is what the timer calls when the delay has passed. A panic in here becomes the caller's.
-func (r *race[T]) passed() {
+// delayOver is what the timer calls when the delay has passed. A panic in here becomes the caller's.
+func (r *race[T]) delayOver() {
 	ended := false
 	defer r.open.Done()
 	defer func() {
@@ -208,7 +208,7 @@ func (r *race[T]) want() (a *attempt[T], refused error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.timer.free()
-	wanted, refused := r.call.Passed(now(r.rules.Clock), r.ctx.Err() != nil)
+	wanted, refused := r.call.DelayOver(now(r.rules.Clock), r.ctx.Err() != nil)
 	if !wanted {
 		return nil, nil
 	}

@@ -18,7 +18,7 @@ type Rules struct {
 	MinDelay, MaxDelay time.Duration
 	MaxInFlight        int
 	Budget             retry.Budget // of hedges
-	Policy             retry.Budget // of the retry policy; nil: none
+	PolicyBudget       retry.Budget // of the retry policy; nil: none
 	Clock              clockx.Clock // of the retry policy, for budgets
 	Shared             *Shared
 }
@@ -116,7 +116,7 @@ func (g *Guarded) Unwrap() error     { return g.Err }
 func (g *Guarded) ErrorType() string { return "hedge.guard" }
 
 // Call decides about one race of attempts, which are numbered from 1. The code that makes
-// the attempts gets a Call from Begin, calls Passed each time that the delay has
+// the attempts gets a Call from Begin, calls DelayOver each time that the delay has
 // passed, and then Start; Done or Abort when an attempt has ended, and End once. A Call is
 // not safe for concurrent use.
 type Call struct {
@@ -146,10 +146,10 @@ func (r *Rules) Begin(now time.Time) Call {
 // it: then the delay needs no timer.
 func (c *Call) Within(deadline time.Time) bool { return deadline.Sub(c.start) <= c.Delay }
 
-// Passed says that the delay has passed, since the start or since the last time. canceled
+// DelayOver says that the delay has passed, since the start or since the last time. canceled
 // says that the caller's context has ended. It reports whether a hedge is wanted, and why it
 // must not start nevertheless. If it is wanted, Start follows.
-func (c *Call) Passed(now time.Time, canceled bool) (wanted bool, refused error) {
+func (c *Call) DelayOver(now time.Time, canceled bool) (wanted bool, refused error) {
 	if c.Decided || c.running == 0 {
 		return false, nil
 	}
@@ -189,16 +189,16 @@ func (c *Call) withdraw() bool {
 		return false
 	}
 	c.granted++
-	if r.Policy == nil {
+	if r.PolicyBudget == nil {
 		return true
 	}
 	granted := false
 	defer func() {
 		if !granted { // or Withdraw has panicked
-			r.Policy.End(retry.Outcome{Name: r.Name, Hedge: true, Clock: r.Clock})
+			r.PolicyBudget.End(retry.Outcome{Name: r.Name, Hedge: true, Clock: r.Clock})
 		}
 	}()
-	if granted = r.Policy.Withdraw(retry.Withdrawal{Name: r.Name, Class: retry.Transient, Hedge: true, Retry: 1, Clock: r.Clock}); !granted {
+	if granted = r.PolicyBudget.Withdraw(retry.Withdrawal{Name: r.Name, Class: retry.Transient, Hedge: true, Retry: 1, Clock: r.Clock}); !granted {
 		c.refuse(RefusedPolicyBudget)
 	}
 	return granted
@@ -280,9 +280,9 @@ func (c *Call) Over() { c.Decided, c.Winner = true, 0 }
 // hedge is a run of its own, which is OK if it won.
 func (c *Call) ended(n int, won bool) {
 	c.running--
-	if n > 1 && c.rules.Policy != nil {
+	if n > 1 && c.rules.PolicyBudget != nil {
 		r := c.rules
-		r.Policy.End(retry.Outcome{Name: r.Name, Retried: retry.Transient, Retries: 1, Sent: 1, Hedge: true, OK: won, Clock: r.Clock})
+		r.PolicyBudget.End(retry.Outcome{Name: r.Name, Retried: retry.Transient, Retries: 1, Sent: 1, Hedge: true, OK: won, Clock: r.Clock})
 	}
 }
 

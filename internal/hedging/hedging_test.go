@@ -259,7 +259,7 @@ func TestCallWithoutATimerIsMeasured(t *testing.T) {
 
 // pass makes a call's delay pass, where no guard is asked.
 func pass(c *Call, now time.Time, canceled bool) (start, again bool) {
-	wanted, refused := c.Passed(now, canceled)
+	wanted, refused := c.DelayOver(now, canceled)
 	if !wanted {
 		return false, false
 	}
@@ -294,7 +294,7 @@ func TestSlowCallCountsOnce(t *testing.T) {
 	c := h.Begin(start)
 	for i := range 3 {
 		if ask, again := pass(&c, start, false); !ask || again != (i < 2) {
-			t.Errorf("Passed() = %v, %v for hedge %d", ask, again, i+1)
+			t.Errorf("DelayOver() = %v, %v for hedge %d", ask, again, i+1)
 		}
 	}
 	c.Done(2, start.Add(time.Second), Succeeded, 0, false)
@@ -314,7 +314,7 @@ func TestNothingStartsOnceTheCallIsOver(t *testing.T) {
 		c := h.Begin(start)
 		end(&c)
 		if ask, again := pass(&c, start, false); ask || again || c.Hedged || c.Refused != nil {
-			t.Errorf("%s: Passed() = %v, %v, %+v, want nothing", name, ask, again, c)
+			t.Errorf("%s: DelayOver() = %v, %v, %+v, want nothing", name, ask, again, c)
 		}
 	}
 }
@@ -331,12 +331,12 @@ func TestNothingStartsBesideAnAttemptOnceOneHasEnded(t *testing.T) {
 		c := h.Begin(start)
 		for range 2 {
 			if asks, again := pass(&c, start, false); !asks || !again {
-				t.Fatalf("Passed() = %v, %v, want a hedge and the next delay", asks, again)
+				t.Fatalf("DelayOver() = %v, %v, want a hedge and the next delay", asks, again)
 			}
 		}
 		canceled := end(&c)
 		if asks, again := pass(&c, start, canceled); asks || again || c.Winner != 0 {
-			t.Errorf("%s: Passed() = %v, %v, %+v, want nothing", name, asks, again, c)
+			t.Errorf("%s: DelayOver() = %v, %v, %+v, want nothing", name, asks, again, c)
 		}
 	}
 }
@@ -365,7 +365,7 @@ func (b *fails) End(retry.Outcome)              { b.ended++ }
 func TestPanicOfThePolicysBudgetEndsTheHedgesRun(t *testing.T) {
 	var b fails
 	h := measured()
-	h.Policy = &b
+	h.PolicyBudget = &b
 	c := h.Begin(start)
 	func() {
 		defer func() {

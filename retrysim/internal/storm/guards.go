@@ -57,7 +57,7 @@ func (s *service) guardProcess(process int) {
 		s.pacers[process] = &pacing.Pacer[int32]{Rand: s.rand.Float64}
 	}
 	if s.hedgers != nil {
-		h := hedging.Rules{Delay: max(s.HedgeDelay, 0), Shared: new(hedging.Shared), Policy: s.policies[s.budget(process, 0)].Budget, Clock: s.kernel}.Resolve()
+		h := hedging.Rules{Delay: max(s.HedgeDelay, 0), Shared: new(hedging.Shared), PolicyBudget: s.policies[s.budget(process, 0)].Budget, Clock: s.kernel}.Resolve()
 		s.hedgers[process] = &h
 	}
 }
@@ -203,7 +203,7 @@ func (s *service) race(i int32, try uint32) {
 // pass starts a hedge, if it may.
 func (s *service) pass(i int32, try uint32) {
 	g := &s.guarded[i]
-	wanted, refused := g.Passed(s.Now(), false)
+	wanted, refused := g.DelayOver(s.Now(), false)
 	if !wanted {
 		return
 	}
