@@ -162,7 +162,7 @@ func (p *Pace) Tell(quota float64, per time.Duration, remaining float64) {
 	}
 	now := p.lock()
 	defer p.unlock()
-	p.pacer.State(now, rate, quota, remaining)
+	p.pacer.Tell(now, rate, quota, remaining)
 	p.wakeFirst()
 }
 
@@ -248,7 +248,7 @@ func (p *Pace) know(now time.Time, quota float64, per time.Duration, burst float
 	if per < 0 || !(rate >= 1/most && rate <= most) || !(burst >= 0 && burst <= most) {
 		return fmt.Errorf("pace: a Quota of %v per %v with a Burst of %v makes no sense", quota, per, burst)
 	}
-	p.pacer.Tell(now, rate, burst)
+	p.pacer.Know(now, rate, burst)
 	return nil
 }
 
@@ -317,7 +317,7 @@ func (p *Pace) again(t *turn) (retry.Pass, error) {
 	if t.Late > 0 { // it has left the queue
 		return retry.Pass{}, retry.Stop(paced.Late(t.Late))
 	}
-	if wait := p.pacer.Ready(now, t); wait > 0 {
+	if wait := p.pacer.TryStart(now, t); wait > 0 {
 		return p.waiting(now, t, wait), nil
 	}
 	p.wakeFirst()
@@ -388,8 +388,8 @@ func (p *Pace) throttled(r pacing.Refusal, x retry.Exit) {
 	now := p.lock()
 	defer p.unlock()
 	p.chance()
-	told := p.pacer.Told()
-	if p.pacer.Throttled(now, r); told != p.pacer.Told() { // it learns from now on
+	told := p.pacer.Knows()
+	if p.pacer.Throttled(now, r); told != p.pacer.Knows() { // it learns from now on
 		p.wakeFirst()
 	}
 }

@@ -14,19 +14,20 @@ const (
 	highestRate = 1e9     // which is no limit: but an infinite rate could never fall
 
 	// While it counts:
-	countFade   = 10 * time.Second       // in which what is counted fades by the factor e
-	countLosses = 1.5                    // throttled attempts that end the counting: two, of which the first has faded by half
-	countShare  = 1. / 8                 // share of throttled attempts that ends the counting
-	countLeast  = 100 * time.Millisecond // least time of counting: less tells no rate
-	floodLosses = 16                     // throttled attempts that were under way: fewer may be chance
-	floodShare  = 2. / 5                 // share of these, and of the attempts since, from which on a hint holds all; fitted
+	countFade    = 10 * time.Second       // in which what is counted fades by the factor e
+	countLosses  = 1.5                    // throttled attempts that end the counting: two, of which the first has faded by half
+	countShare   = 1. / 8                 // share of throttled attempts that ends the counting
+	assumedShare = countShare             // share that is assumed if a law did not count
+	countLeast   = 100 * time.Millisecond // least time of counting: less tells no rate
+	floodLosses  = 16                     // throttled attempts that were under way: fewer may be chance
+	floodShare   = 2. / 5                 // share of these, and of the attempts since, from which on a hint holds all; fitted
 
 	// For holds:
 	hintShare      = .272 // share of throttled attempts from which on a hint holds all: 8 % by chance come so far once in 10 000 times
 	releaseSlowest = 8    // what the rate after a hold is divided by at most: half of the seconds that it took
 
 	// For cuts of the rate:
-	shareMemory  = 16           // attempts of which law.share is the throttled part,
+	shareMemory  = 16           // attempts of which law.lately is the throttled part,
 	recentMemory = 128          // and attempts of law.recent
 	cutApart     = 2 * timerLag // least time between two cuts: a late timer lets many attempts start at once
 	trialPart    = 1. / 2       // of the rate before the cuts is tried: if the rate is the reason, far less is throttled, or nothing
@@ -35,7 +36,7 @@ const (
 	// For the gain of the rate, while attempts wait:
 	gainPerStart = .0015  // of the rate, with each attempt,
 	gainMost     = .15    // but no more than this in a second
-	gainCalm     = 75     // square root of the seconds in which the gain per second grows by 1
+	gainCalm     = 5625   // seconds in which the gain per second grows by 1
 	gainBack     = 30     // seconds in which it also grows by 1, at a rate e times lower than deepCut allows
 	gainRespite  = .02    // of the rate, in a second of a respite; fitted
 	deepCut      = 1. / 2 // of the rate before the cuts: below that the rate grows back faster
@@ -71,7 +72,7 @@ type law struct {
 	state  state
 	since  time.Time // when counting or the hold began, or of the latest cut
 	busy   time.Time // when an attempt last had to wait, or was throttled
-	round  uint64    // of the attempts that start now: each change of the rate begins one
+	round  uint64    // of the attempts that start now: each cut and each verdict begins one
 	oldest uint64    // the round when counting or the hold began: attempts of earlier ones were under way
 
 	rate     float64 // attempts per second; the last one known while it is open
@@ -81,8 +82,8 @@ type law struct {
 	delay    float64 // seconds until an attempt was throttled, recently
 
 	passed float64 // attempts that have started since one was throttled
-	share  float64 // of the latest attempts, those that were throttled
-	recent sample  // more of the latest attempts; while it is counting, those of the last seconds
+	lately float64 // share of the latest few attempts that was throttled: says how deep to cut, and whether a hint holds
+	recent sample  // the latest many, which say whether the rate is the reason; while it is counting, those of the last seconds
 
 	census census // while it is counting
 	cuts   cuts   // while it is paced
@@ -119,7 +120,7 @@ func (s *sample) shorten(n float64) {
 
 // start notes that an attempt has started.
 func (l *law) start() {
-	l.share -= l.share / shareMemory
+	l.lately -= l.lately / shareMemory
 	l.passed++
 	l.recent.sent++
 	if l.state == counting {
@@ -137,7 +138,7 @@ func (l *law) unstart(round uint64) {
 	if round < l.oldest {
 		return
 	}
-	l.share = min(l.share/(1-1./shareMemory), 1)
+	l.lately = min(l.lately/(1-1./shareMemory), 1)
 	l.passed = max(l.passed-1, 0)
 	l.recent.sent = max(l.recent.sent-1, l.recent.lost)
 	if l.cuts.trial.Round > 0 && round >= l.cuts.trial.Round {
@@ -155,7 +156,7 @@ func (l *law) throttled(now time.Time, r Refusal) (holds bool) {
 	case l.state == open:
 		l.count(now)
 		if remembered {
-			l.state, l.share = paced, countShare
+			l.state, l.lately = paced, assumedShare
 		}
 		return false
 	case l.state == held:
@@ -171,7 +172,7 @@ func (l *law) throttled(now time.Time, r Refusal) (holds bool) {
 }
 
 // obeys reports whether so many of the latest attempts were throttled that a hint holds all.
-func (l *law) obeys() bool { return l.share >= hintShare+l.cuts.respite.Unrelated() }
+func (l *law) obeys() bool { return l.lately >= hintShare+l.cuts.respite.Unrelated() }
 
 // flood notes that an attempt was throttled which was under way when the counting began, and
 // reports whether a hint holds all. How many such there were is not known, but as many
@@ -188,9 +189,9 @@ func (l *law) throttledCounting(now time.Time) {
 	if l.recent.lost < countLosses || l.recent.share() < countShare || now.Sub(l.since) < countLeast {
 		return
 	}
-	l.share = l.recent.share()
+	l.lately = l.recent.share()
 	l.arrivals = l.recent.sent / l.census.took
-	l.set(now, max(l.recent.sent-l.recent.lost, 1)/l.census.took)
+	l.paceAt(now, max(l.recent.sent-l.recent.lost, 1)/l.census.took)
 	l.recent.shorten(recentMemory)
 	l.passed = 0
 }
@@ -199,14 +200,13 @@ func (l *law) throttledCounting(now time.Time) {
 func (l *law) throttledPaced(now time.Time, round uint64) {
 	l.recent.lose()
 	l.cut(now, round)
-	l.cuts.row++
-	if l.passed > 1 {
+	if l.cuts.row++; l.passed > 1 { // others have started since
 		l.cuts.row = 0
 	}
 	if l.cuts.row >= droughtRow {
 		l.cuts.peak = max(l.cuts.peak, l.arrivals)
 	}
-	l.share = min(l.share+1./shareMemory, 1) // more at once: many were under way
+	l.lately = min(l.lately+1./shareMemory, 1) // more at once: many were under way
 	l.passed = 0
 }
 
@@ -220,25 +220,29 @@ func (l *law) cut(now time.Time, round uint64) {
 	switch {
 	case c.respite.Left > 0:
 		if x := c.respite.Excess(share, recentMemory); x > 0 && due {
-			l.set(now, l.rate*(1-trial.Loss(x)))
+			l.paceAt(now, l.rate*(1-trial.Loss(x)))
 		}
-		return
 	case c.trial.Round > 0:
 		if round >= c.trial.Round { // it had not started before
 			c.trial.Note()
 		}
-		return
+	default:
+		c.trial.Doubt(l.rate, l.passed, share)
+		if due {
+			l.paceAt(now, l.cutOrTry(share))
+		}
 	}
-	c.trial.Doubt(l.rate, l.passed, share)
-	if !due {
-		return
+}
+
+// cutOrTry returns the rate after a cut, which may begin a trial.
+func (l *law) cutOrTry(share float64) float64 {
+	c := &l.cuts
+	rate := l.rate * (1 - trial.Loss(l.lately))
+	if !c.trial.Due(rate, share) {
+		return rate
 	}
-	rate := l.rate * (1 - trial.Loss(l.share))
-	if c.trial.Due(rate, share) {
-		c.trial.Begin(l.round+1, l.rate, rate, share)
-		rate = min(trialPart*c.trial.Top, l.rate)
-	}
-	l.set(now, rate)
+	c.trial.Begin(l.round+1, l.rate, rate, share)
+	return min(trialPart*c.trial.Top, l.rate)
 }
 
 // judge ends a trial if it shows enough.
@@ -262,35 +266,35 @@ func (l *law) judge() {
 // count begins to count.
 func (l *law) count(now time.Time) {
 	l.round++
-	l.state, l.oldest, l.since, l.share = counting, l.round, now, 0
+	l.state, l.oldest, l.since, l.lately = counting, l.round, now, 0
 	l.recent, l.census, l.passed = sample{}, census{}, 0
 }
 
-// hold begins a hold before the rate is known.
-func (l *law) hold(now time.Time) {
+// startHold begins a hold before the rate is known.
+func (l *law) startHold(now time.Time) {
 	l.count(now)
-	l.state, l.share = held, countShare
+	l.state, l.lately = held, assumedShare
 }
 
-// release ends such a hold. Attempts of a size have come since the first began to wait: they start at
+// endHold ends such a hold. Attempts of a size have come since the first began to wait: they start at
 // twice the rate at which they came. After a long hold, or if refusals come late, that rate is reached in
 // some seconds: if all are still refused, few have started when that is known.
-func (l *law) release(now time.Time, size float64, began time.Time) {
+func (l *law) endHold(now time.Time, size float64, began time.Time) {
 	l.busy = now
 	rate := 2 * size / max(now.Sub(began).Seconds(), 1)
 	unknown := max(now.Sub(l.since).Seconds(), l.delay)
-	l.set(now, rate/min(max(unknown/2, 1), releaseSlowest))
+	l.paceAt(now, rate/min(max(unknown/2, 1), releaseSlowest))
 	l.ramp = rate
 }
 
-// begin begins to pace at a rate. What has become of earlier attempts says nothing about it.
-func (l *law) begin(now time.Time, rate float64) {
-	l.set(now, rate)
-	l.oldest, l.busy, l.calm, l.share, l.recent, l.passed = l.round, now, 0, 0, sample{}, 0
+// paceAfresh does so, though what has become of earlier attempts says nothing about the rate.
+func (l *law) paceAfresh(now time.Time, rate float64) {
+	l.paceAt(now, rate)
+	l.oldest, l.busy, l.calm, l.lately, l.recent, l.passed = l.round, now, 0, 0, sample{}, 0
 }
 
-// set changes the rate, and begins a round.
-func (l *law) set(now time.Time, rate float64) {
+// paceAt lets attempts start at a rate, and begins a round.
+func (l *law) paceAt(now time.Time, rate float64) {
 	if l.state == paced {
 		l.cuts.peak = max(l.cuts.peak, l.rate)
 	}
@@ -311,8 +315,8 @@ func (l *law) calmed(now time.Time) bool {
 	return l.state == held
 }
 
-// open forgets what is of no use when it counts again.
-func (l *law) open() { l.state, l.cuts, l.ramp, l.calm = open, cuts{}, 0, 0 }
+// reopen forgets what is of no use when it counts again.
+func (l *law) reopen() { l.state, l.cuts, l.ramp, l.calm = open, cuts{}, 0, 0 }
 
 // lapse notes that seconds have passed, in which attempts have waited or not.
 func (l *law) lapse(seconds float64, waited bool) {
@@ -353,24 +357,34 @@ func (l *law) grow(seconds float64) {
 	if l.cuts.row < droughtRow {
 		l.cuts.peak -= l.cuts.peak * min(seconds/peakFade, 1)
 	}
+	l.rate = min(l.rate+l.rate*min(seconds*l.gain(), 1), highestRate)
+}
+
+// gain returns the part of the rate that is gained in a second.
+func (l *law) gain() float64 {
 	// This makes up for what attempts cost that are throttled whatever the rate is, up to one in
 	// twenty.
 	gain := min(gainPerStart*l.rate, gainMost)
 	// This lets slow processes and fast ones find the same rate: fast ones are throttled more often.
-	gain += l.calm / (gainCalm * gainCalm)
-	// This brings a process back that lost nearly all of its rate by chance, when the quota was used
-	// up: below half of the rate before its recent cuts it grows the faster the more it has lost. A
-	// second without a throttled attempt says less if hardly one started in it, so below one attempt
-	// per second it grows by less.
-	if lost := l.cuts.peak * deepCut / l.rate; lost > 1 {
-		gain += math.Log(lost) * l.calm / gainBack * min(l.rate, 1)
-	}
+	gain += l.calm / gainCalm
+	gain += l.comeback()
 	// A rate that is not the reason may have been too low for what comes, and calm does not show that.
 	if l.cuts.respite.Seeks(l.rate) {
 		gain += gainRespite
 	}
 	// What the rate gains before its first refusal is known is too much, so the gain in that time stays
 	// the same however late refusals come.
-	gain /= max(l.delay/promptDelay, 1)
-	l.rate = min(l.rate+l.rate*min(seconds*gain, 1), highestRate)
+	return gain / max(l.delay/promptDelay, 1)
+}
+
+// comeback returns the gain that brings a process back which lost nearly all of its rate by chance,
+// when the quota was used up: below half of the rate before its recent cuts it grows the faster the
+// more it has lost. A second without a throttled attempt says less if hardly one started in it, so
+// below one attempt per second it grows by less.
+func (l *law) comeback() float64 {
+	lost := l.cuts.peak * deepCut / l.rate
+	if lost <= 1 {
+		return 0
+	}
+	return math.Log(lost) * l.calm / gainBack * min(l.rate, 1)
 }

@@ -90,7 +90,7 @@ func TestCutsInARespite(t *testing.T) {
 // A cut has to show what it has done before the next.
 func TestCutsAreApart(t *testing.T) {
 	for since, cuts := range map[time.Duration]bool{0: false, cutApart - 1: false, cutApart: true, time.Second: true} {
-		l := law{state: paced, rate: 2, round: 5, since: noon.Add(-since), share: .2}
+		l := law{state: paced, rate: 2, round: 5, since: noon.Add(-since), lately: .2}
 		if l.throttled(noon, Refusal{Round: 5}); l.rate < 2 != cuts {
 			t.Errorf("%v after a cut: a rate of %v", since, l.rate)
 		}
@@ -99,7 +99,7 @@ func TestCutsAreApart(t *testing.T) {
 
 // After a verdict the rate grows up to half more than before the cuts, if attempts wait.
 func TestGrowthInARespite(t *testing.T) {
-	calm := 1. / (gainCalm * gainCalm)
+	calm := 1. / gainCalm
 	for _, tt := range []struct {
 		rate, spare, gain float64
 	}{
@@ -126,7 +126,7 @@ func TestGrowthInARespite(t *testing.T) {
 func TestHintsInARespite(t *testing.T) {
 	for share, want := range map[float64]bool{hintShare - 1./shareMemory - .01: false, hintShare: false, hintShare + 1./8: true} {
 		l := spared()
-		l.share = share
+		l.lately = share
 		if holds := l.throttled(noon, Refusal{Round: l.round}); holds != want {
 			t.Errorf("a share of %v, and one more: holds %v", share, holds)
 		}
@@ -137,11 +137,11 @@ func TestHintsInARespite(t *testing.T) {
 func TestOpenForgetsTrials(t *testing.T) {
 	l := spared()
 	l.cuts.peak, l.cuts.trial = 30, trial.Trial{Top: 3}
-	l.open()
+	l.reopen()
 	if want := (law{state: open, rate: 10, round: 5, since: l.since, busy: noon, recent: l.recent}); l != want {
 		t.Errorf("%+v, want %+v", l, want)
 	}
-	l.passed, l.census.took, l.census.stragglers, l.share = 4, 3, 2, 1
+	l.passed, l.census.took, l.census.stragglers, l.lately = 4, 3, 2, 1
 	l.count(noon)
 	if want := (law{state: counting, rate: 10, round: 6, oldest: 6, since: noon, busy: noon}); l != want {
 		t.Errorf("%+v, want %+v", l, want)
@@ -214,12 +214,12 @@ func TestFlood(t *testing.T) {
 // A hold that is not of a second counts as one; a rate has no reason to fall with time alone.
 func TestReleaseAndForget(t *testing.T) {
 	l := law{state: held, since: noon}
-	if l.release(noon.Add(time.Second), 3, noon.Add(900*time.Millisecond)); l.rate != 6 || l.ramp != 6 {
+	if l.endHold(noon.Add(time.Second), 3, noon.Add(900*time.Millisecond)); l.rate != 6 || l.ramp != 6 {
 		t.Errorf("three in a tenth of a second start at %v, up to %v", l.rate, l.ramp)
 	}
 	// Refusals that come late count as a long hold does: what starts before is too much.
 	l = law{state: held, since: noon, delay: 10}
-	if l.release(noon.Add(time.Second), 3, noon.Add(900*time.Millisecond)); !near(l.rate, 6./5) || l.ramp != 6 {
+	if l.endHold(noon.Add(time.Second), 3, noon.Add(900*time.Millisecond)); !near(l.rate, 6./5) || l.ramp != 6 {
 		t.Errorf("if refusals take ten seconds, three start at %v, up to %v", l.rate, l.ramp)
 	}
 	if l.grow(10); !near(l.rate, 12./5) {
@@ -232,7 +232,7 @@ func TestReleaseAndForget(t *testing.T) {
 	for was, more := range map[float64]bool{20: false, 20. * peakFade / (peakFade - 1.): false, 30: true} {
 		l := law{state: paced, rate: 10, cuts: cuts{peak: was}}
 		l.grow(1)
-		if want := 10 * (1 + gainPerStart*10 + 1./(gainCalm*gainCalm)); l.rate > want*(1+1e-9) != more {
+		if want := 10 * (1 + gainPerStart*10 + 1./gainCalm); l.rate > want*(1+1e-9) != more {
 			t.Errorf("a rate of 10 that was %v grows to %v, want more than %v: %v", was, l.rate, want, more)
 		}
 	}

@@ -24,6 +24,9 @@ const (
 // tiny is less than any part of a unit that matters: numbers of units are sums, which are rounded.
 const tiny = 1e-9
 
+// roundUp makes up for what inSeconds cuts off: nothing starts a nanosecond early.
+const roundUp time.Duration = 1
+
 // Never is a wait of which only another attempt, or a store, knows the end: that of an attempt which
 // is not the first of the queue, or waits for an answer.
 const Never time.Duration = math.MaxInt64
@@ -33,8 +36,8 @@ const Soon time.Duration = 1
 
 // mode says which part of a Pacer decides when an attempt starts.
 //
-// Tell makes it limited, and a quota that the server stated and that turns out to be wrong makes it
-// learn again. Join makes it reserve. Alone and Part leave it alone, until the store has Answered, or
+// Know and Tell make it limited, and a quota that the server stated and that turns out to be wrong
+// makes it learn again. Join makes it reserve. Alone and Part leave it alone, until the store has Answered, or
 // the next Join.
 type mode uint8
 
@@ -76,8 +79,8 @@ type Pacer[T any] struct {
 // Open reports whether attempts may start without a Turn. Their round is 0.
 func (p *Pacer[T]) Open() bool { return p.mode == learning && p.law.state == open }
 
-// Told reports whether p keeps a quota, so that it does not learn.
-func (p *Pacer[T]) Told() bool { return p.mode != learning }
+// Knows reports whether p keeps a quota, so that it does not learn.
+func (p *Pacer[T]) Knows() bool { return p.mode != learning }
 
 // Len returns how many attempts wait.
 func (p *Pacer[T]) Len() int { return p.queue.len() }
@@ -96,7 +99,7 @@ func (p *Pacer[T]) Rate(now time.Time) float64 {
 // Wait returns how long a first attempt that comes now has to wait.
 func (p *Pacer[T]) Wait(now time.Time) time.Duration {
 	p.advance(now)
-	wait, _ := p.until(p.queue.size(), 1)
+	wait, _ := p.forecast(p.queue.size(), 1)
 	return wait
 }
 
@@ -124,7 +127,7 @@ func (p *Pacer[T]) Enter(now time.Time, t *Turn[T], patience time.Duration) (wai
 	if p.Len() == 0 {
 		p.store.flow = math.Inf(1) // what the store has answered to others is too old to refuse t
 	}
-	if wait, _ = p.until(p.queue.ahead(t.line), t.size); wait <= 0 {
+	if wait, _ = p.forecast(p.queue.ahead(t.line), t.size); wait <= 0 {
 		p.start(t)
 		return 0, true
 	}
@@ -138,7 +141,7 @@ func (p *Pacer[T]) Enter(now time.Time, t *Turn[T], patience time.Duration) (wai
 	return wait, true
 }
 
-// Expect returns how long t, whose Ready returns Never, may have to wait: for those before it, but not
+// Expect returns how long t, whose TryStart returns Never, may have to wait: for those before it, but not
 // for longer than its patience. If its turn would come too late, Answered sets Late.
 func (p *Pacer[T]) Expect(now time.Time, t *Turn[T]) time.Duration {
 	p.advance(now)
@@ -146,18 +149,18 @@ func (p *Pacer[T]) Expect(now time.Time, t *Turn[T]) time.Duration {
 	if p.First() != t {
 		ahead = p.queue.ahead(t.line) - t.size
 	}
-	wait, _ := p.until(ahead, t.size)
+	wait, _ := p.forecast(ahead, t.size)
 	return max(min(wait, t.left(now)), Gap)
 }
 
-// Ready lets t, which waits, start if it may start now, and returns 0. Otherwise it
+// TryStart lets t, which waits, start if it may start now, and returns 0. Otherwise it
 // returns how long t has to wait: Never if it is not the first, or a store has to say.
-func (p *Pacer[T]) Ready(now time.Time, t *Turn[T]) time.Duration {
+func (p *Pacer[T]) TryStart(now time.Time, t *Turn[T]) time.Duration {
 	p.advance(now)
 	if p.First() != t {
 		return Never
 	}
-	if wait := p.ready(t); wait > 0 {
+	if wait := p.firstWait(t); wait > 0 {
 		return wait
 	}
 	p.law.busy = now
@@ -180,7 +183,7 @@ func (p *Pacer[T]) Return(t *Turn[T]) {
 	switch {
 	case !t.paid || t.term != p.term:
 	case p.mode == reserving:
-		p.store.slots = slices.Insert(p.store.slots, 0, batch{p.now, 0, t.size})
+		p.store.slots = slices.Insert(p.store.slots, 0, batch{at: p.now, n: t.size})
 	default:
 		_, burst := p.bucket()
 		p.debt = max(p.debt-t.size, -burst)
@@ -237,27 +240,28 @@ func (p *Pacer[T]) Hold(now time.Time, d time.Duration) {
 	p.holdFor(d, true) // the caller knows
 }
 
-// Tell lets p keep a quota that is known: so many units of cost in a second, and so many at once
+// Know lets p keep a quota that is known: so many units of cost in a second, and so many at once
 // after a pause, at least one. A unit is an attempt without a cost.
-func (p *Pacer[T]) Tell(now time.Time, rate, burst float64) {
+func (p *Pacer[T]) Know(now time.Time, rate, burst float64) {
 	p.advance(now)
 	burst = max(burst, 1)
 	if p.mode == learning {
-		p.law.open() // a hold goes on
+		p.law.reopen() // a hold goes on
 		p.become(limited)
 		p.debt = -burst
 	}
 	p.quota.rate, p.quota.burst, p.quota.stated = rate, burst, false
 }
 
-// State lets p keep a quota that the server states, and of which so much is left. If the quota turns
-// out to be wrong, since others use it too, p learns from then on. State changes nothing after that,
-// after Tell, and while attempts wait at a rate that p has learned.
-func (p *Pacer[T]) State(now time.Time, rate, burst, left float64) {
-	if p.doubts || p.mode == learning && p.Len() > 0 || p.mode != learning && !p.quota.stated {
+// Tell lets p keep a quota that the server states, and of which so much is left. If the quota turns
+// out to be wrong, since others use it too, p learns from then on. Tell changes nothing after that,
+// after Know, and while attempts wait at a rate that p has learned.
+func (p *Pacer[T]) Tell(now time.Time, rate, burst, left float64) {
+	switch {
+	case p.doubts, p.mode == learning && p.Len() > 0, p.inUnits():
 		return
 	}
-	p.Tell(now, rate, burst)
+	p.Know(now, rate, burst)
 	p.quota.stated = true
 	p.debt = max(p.debt, -left)
 }
@@ -265,12 +269,12 @@ func (p *Pacer[T]) State(now time.Time, rate, burst, left float64) {
 // doubt lets p learn, from the rate on at which attempts passed in the last two seconds.
 func (p *Pacer[T]) doubt() {
 	latest := p.quota.tally.latest()
-	p.law.begin(p.now, (latest.sent-latest.lost)/2)
+	p.law.paceAfresh(p.now, (latest.sent-latest.lost)/2)
 	p.quota, p.store, p.doubts = quota{}, store{}, true
 	p.become(learning)
 }
 
-// Join lets attempts wait for slots of a store. Tell has told p its quota.
+// Join lets attempts wait for slots of a store. Know has said what the quota is.
 func (p *Pacer[T]) Join(now time.Time) {
 	p.advance(now)
 	if p.mode == limited {
@@ -284,7 +288,7 @@ func (p *Pacer[T]) Join(now time.Time) {
 // goes on at the rate of its own starts.
 func (p *Pacer[T]) Part(now time.Time) (a Ask, spare bool) {
 	p.advance(now)
-	p.store.release(now, p.store.have())
+	p.store.giveBack(now, p.store.have())
 	a = Ask{Rate: p.quota.rate, Burst: p.quota.burst, Unused: p.store.unused}
 	p.Alone(now)
 	return a, a.Unused > tiny
@@ -318,7 +322,7 @@ func (p *Pacer[T]) Due() bool {
 		return true
 	case reserving:
 		first := p.First()
-		return p.store.due(p.need()) || first != nil && p.ready(first) == Never
+		return p.store.due(p.need()) || first != nil && p.firstWait(first) == Never
 	}
 	return false
 }
@@ -377,25 +381,25 @@ func (p *Pacer[T]) bucket() (rate, burst float64) {
 	return math.Inf(1), 0
 }
 
-// until returns how long an attempt of a size has to wait if so many units start before it, and
+// forecast returns how long an attempt of a size has to wait if so many units start before it, and
 // whether that is sure, or only what to expect until the store says more. An attempt that is larger
 // than the burst starts when the burst is whole.
-func (p *Pacer[T]) until(ahead, size float64) (wait time.Duration, sure bool) {
+func (p *Pacer[T]) forecast(ahead, size float64) (wait time.Duration, sure bool) {
 	wait = max(p.hold.Sub(p.now), 0)
 	if p.mode == reserving {
-		slot, sure := p.store.slot(p.now, ahead+size)
-		return max(wait, slot), sure || wait > 0 // in a hold there is time to ask the store
+		slot, reserved := p.store.slot(p.now, ahead+size)
+		return max(wait, slot), reserved || wait > 0 // in a hold there is time to ask the store
 	}
 	rate, burst := p.bucket()
 	if n := p.debt + ahead + min(size, burst); n > tiny && !math.IsInf(rate, 1) {
-		wait += 1 + inSeconds(min(n/rate, mostDebt))
+		wait += roundUp + inSeconds(min(n/rate, mostDebt))
 	}
 	return wait, true
 }
 
-// ready returns how long t has to wait, which is the first: Never if the store has to say first.
-func (p *Pacer[T]) ready(t *Turn[T]) time.Duration {
-	if wait, sure := p.until(0, t.size); sure {
+// firstWait returns how long t has to wait, which is the first: Never if the store has to say first.
+func (p *Pacer[T]) firstWait(t *Turn[T]) time.Duration {
+	if wait, sure := p.forecast(0, t.size); sure {
 		return wait
 	}
 	return Never
@@ -422,13 +426,17 @@ func (p *Pacer[T]) start(t *Turn[T]) {
 	t.paid, t.term = true, p.term
 }
 
+// inUnits reports whether p keeps a quota of units of cost, which Know has given it: one that the
+// server states is of attempts.
+func (p *Pacer[T]) inUnits() bool { return p.mode != learning && !p.quota.stated }
+
 // measure sets the size of t, which takes part in the average.
 func (p *Pacer[T]) measure(t *Turn[T]) {
 	if !(t.Cost > 0) || math.IsInf(t.Cost, 1) {
 		t.Cost, t.size = 0, 1
 		return
 	}
-	if p.mode != learning && !p.quota.stated { // in units of the quota
+	if p.inUnits() {
 		t.size = t.Cost
 		return
 	}
@@ -447,7 +455,7 @@ func (p *Pacer[T]) holdFor(d time.Duration, reports bool) {
 	case d <= 0:
 	case p.mode == learning:
 		if p.law.state < held {
-			p.law.hold(p.now)
+			p.law.startHold(p.now)
 			p.renew()
 		}
 		p.law.busy = p.now
@@ -491,7 +499,7 @@ func (p *Pacer[T]) advance(now time.Time) {
 	}
 	seconds := now.Sub(later(from, p.hold)).Seconds() // without those of a hold
 	if p.mode == learning {
-		p.release()
+		p.endHold()
 		if seconds > 0 {
 			p.law.lapse(seconds, p.Len() > 0)
 		}
@@ -516,17 +524,17 @@ func (p *Pacer[T]) setBack(by time.Duration) {
 	}
 }
 
-// release ends a hold that began before the law knew a rate, for those that wait.
-func (p *Pacer[T]) release() {
+// endHold ends a hold that began before the law knew a rate, for those that wait.
+func (p *Pacer[T]) endHold() {
 	if p.law.state == held && p.Len() > 0 && !p.hold.After(p.now) {
-		p.law.release(p.hold, p.queue.size(), p.queue.began)
+		p.law.endHold(p.hold, p.queue.size(), p.queue.began)
 	}
 }
 
 // openIfCalm opens p if nothing more is to be expected: not in a hold, since what comes is to be held.
 func (p *Pacer[T]) openIfCalm() {
 	if p.Len() == 0 && !p.hold.After(p.now) && p.law.calmed(p.now) {
-		p.law.open()
+		p.law.reopen()
 		p.hold = time.Time{}
 	}
 }

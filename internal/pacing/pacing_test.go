@@ -41,7 +41,7 @@ func (p *pace) note(t *pacing.Turn[int]) {
 // drain waits until nothing waits.
 func (p *pace) drain() {
 	for t := p.First(); t != nil; t = p.First() {
-		wait := p.Ready(p.now, t)
+		wait := p.TryStart(p.now, t)
 		if wait > 0 {
 			p.sleep(wait)
 			continue
@@ -369,7 +369,7 @@ func (p *pace) serve(s *server, perSecond float64, d time.Duration) {
 		if wait, ok := p.Enter(p.now, t, time.Minute); ok && wait == 0 {
 			send(t)
 		}
-		for t := p.First(); t != nil && p.Ready(p.now, t) == 0; t = p.First() {
+		for t := p.First(); t != nil && p.TryStart(p.now, t) == 0; t = p.First() {
 			send(t)
 		}
 	}
@@ -498,7 +498,7 @@ func TestLateTimersAreMadeUpFor(t *testing.T) {
 			p.enter(i, false, 0)
 		}
 		for end := p.now.Add(time.Second); p.now.Before(end); {
-			if wait := p.Ready(p.now, p.First()); wait > 0 {
+			if wait := p.TryStart(p.now, p.First()); wait > 0 {
 				p.sleep(wait + tt.late)
 			} else {
 				p.started = append(p.started, 0)
@@ -673,7 +673,7 @@ func TestClockGoesBack(t *testing.T) {
 	p.enter(0, false, 0)
 	p.sleep(-24 * time.Hour)
 	began := p.now
-	p.Ready(p.now, p.First())
+	p.TryStart(p.now, p.First())
 	p.drain()
 	if d := p.now.Sub(began); d > 90*time.Second {
 		t.Errorf("held for %v after the clock went back", d)
@@ -699,7 +699,7 @@ func TestRandomRuns(t *testing.T) {
 		case x < 60:
 			p.sleep(time.Duration(rng.ExpFloat64() * float64(time.Second)))
 		case x < 80:
-			if turn := p.First(); turn != nil && p.Ready(p.now, turn) == 0 {
+			if turn := p.First(); turn != nil && p.TryStart(p.now, turn) == 0 {
 				if !waiting[turn] {
 					t.Fatal("an attempt started twice")
 				}
@@ -747,11 +747,11 @@ func TestOnlyTheFirstIsReady(t *testing.T) {
 		t.Error("nobody waits")
 	}
 	p.sleep(time.Second - 1)
-	if a, b := p.Ready(p.now, first), p.Ready(p.now, second); a != 1 || b != pacing.Never {
+	if a, b := p.TryStart(p.now, first), p.TryStart(p.now, second); a != 1 || b != pacing.Never {
 		t.Errorf("a nanosecond too early the first waits %v and the second %v, want 1ns and Never", a, b)
 	}
 	p.sleep(1)
-	if wait := p.Ready(p.now, first); wait != 0 || first.Waits() || first.Round != p.Round() {
+	if wait := p.TryStart(p.now, first); wait != 0 || first.Waits() || first.Round != p.Round() {
 		t.Errorf("the first waits %v, in the queue: %v, round %d, want %d", wait, first.Waits(), first.Round, p.Round())
 	}
 	p.Leave(second)
@@ -965,7 +965,7 @@ func TestHoldsAreOne(t *testing.T) {
 	for i := range 8 {
 		p.enter(i, false, 0)
 	}
-	if first := p.Ready(p.now, p.First()); first != 8*time.Second {
+	if first := p.TryStart(p.now, p.First()); first != 8*time.Second {
 		t.Errorf("the first waits %v, want 8s", first)
 	}
 	p.sleep(8 * time.Second)
@@ -975,10 +975,10 @@ func TestHoldsAreOne(t *testing.T) {
 	for range 2 {
 		p.Throttled(p.now, pacing.Refusal{Round: before, Hint: time.Minute})
 	}
-	if wait := p.Ready(p.now, p.First()); wait != 0 || p.Rate(p.now) != .4 {
+	if wait := p.TryStart(p.now, p.First()); wait != 0 || p.Rate(p.now) != .4 {
 		t.Errorf("the first waits %v more, at a rate of %v", wait, p.Rate(p.now))
 	}
-	if wait := p.Ready(p.now, p.First()); wait != 2500*time.Millisecond+1 {
+	if wait := p.TryStart(p.now, p.First()); wait != 2500*time.Millisecond+1 {
 		t.Errorf("the second waits %v more, want 2.5s", wait)
 	}
 	p.sleep(100 * time.Millisecond)
@@ -1082,7 +1082,7 @@ func TestClockJumpsAhead(t *testing.T) {
 	p.sleep(math.MaxInt64)
 	for range 1900 {
 		p.sleep(10 * time.Microsecond)
-		if first := p.First(); p.Ready(p.now, first) == 0 {
+		if first := p.First(); p.TryStart(p.now, first) == 0 {
 			p.note(first)
 		}
 	}

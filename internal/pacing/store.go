@@ -139,8 +139,8 @@ func (s *store) expire(now time.Time, next float64) {
 	s.use(over)
 }
 
-// release gives back the last n slots, if they are yet to come.
-func (s *store) release(now time.Time, n float64) {
+// giveBack gives back the last n slots, if they are yet to come.
+func (s *store) giveBack(now time.Time, n float64) {
 	for len(s.slots) > 0 && n > tiny {
 		b := &s.slots[len(s.slots)-1]
 		part := min(n, b.n)
@@ -205,7 +205,7 @@ func (s *store) join(now time.Time) {
 
 // ask returns the Ask of now, which gives back slots that nobody waits for.
 func (s *store) ask(now time.Time, q quota, n need) (a Ask) {
-	s.release(now, s.have()-n.all)
+	s.giveBack(now, s.have()-n.all)
 	a = Ask{Rate: q.rate, Burst: q.burst, Hold: s.report.hold, Unused: s.unused}
 	a.Want, a.Least = s.wants(n)
 	s.asked, s.news = now, false
@@ -256,7 +256,7 @@ func (s *store) add(now time.Time, answer Slots, rate float64) {
 	}
 	if b.at.Before(now) {
 		come := b.come(now)
-		s.slots = append(s.slots, batch{now, 0, come})
+		s.slots = append(s.slots, batch{at: now, n: come})
 		b.skip(come)
 	}
 	if b.n > tiny {

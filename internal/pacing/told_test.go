@@ -12,7 +12,7 @@ const ms = time.Millisecond
 // told returns a Pacer that was told a quota at an instant.
 func told(rate, burst float64) (p *pacing.Pacer[int], now time.Time) {
 	p, now = new(pacing.Pacer[int]), time.Unix(1000, 0)
-	p.Tell(now, rate, burst)
+	p.Know(now, rate, burst)
 	return p, now
 }
 
@@ -130,14 +130,14 @@ func TestAStatedQuotaEndsNoHold(t *testing.T) {
 	p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
 	p.Rand = func() float64 { return 0 }
 	p.Hold(now, time.Minute)
-	p.State(now, 10, 5, 5)
+	p.Tell(now, 10, 5, 5)
 	if w := p.Wait(now); w != time.Minute {
 		t.Errorf("a hold of a minute: %v", w)
 	}
 	p = new(pacing.Pacer[int])
 	p.Hold(now, time.Minute)
 	waits(p, now, 1, 0)
-	p.State(now, 10, 5, 5)
+	p.Tell(now, 10, 5, 5)
 	if stated, _, _ := p.Quota(now); stated != 0 {
 		t.Errorf("while an attempt waits: %v", stated)
 	}
@@ -146,7 +146,7 @@ func TestAStatedQuotaEndsNoHold(t *testing.T) {
 // If a stated quota is wrong, what started under it says nothing about the rate that follows.
 func TestStragglersOfAStatedQuota(t *testing.T) {
 	p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
-	p.State(now, 100, 200, 200)
+	p.Tell(now, 100, 200, 200)
 	waits(p, now, 120, 0)
 	for range 90 {
 		p.Ended(now)
@@ -174,7 +174,7 @@ func TestStragglersOfAStatedQuota(t *testing.T) {
 // Slots of a store keep their distance if the clock of the process is set back.
 func TestSlotsWhenTheClockIsSetBack(t *testing.T) {
 	p, now, turn := reserved()
-	if w := p.Ready(now.Add(-time.Hour), turn).Round(ms); w != 200*ms {
+	if w := p.TryStart(now.Add(-time.Hour), turn).Round(ms); w != 200*ms {
 		t.Errorf("a slot in 200ms: %v after the clock was set back", w)
 	}
 }
@@ -264,18 +264,18 @@ func TestSlots(t *testing.T) {
 			t.Fatalf("Enter = %v, %t without a slot", wait, ok)
 		}
 	}
-	if w := p.Ready(now, turns[0]); w != pacing.Never {
+	if w := p.TryStart(now, turns[0]); w != pacing.Never {
 		t.Errorf("ready in %v without a slot", w)
 	}
 	exchange(t, p, now, pacing.Ask{Want: 4, Least: 1, Patience: 60}, pacing.Slots{N: 2, Wait: .05, Moved: -7})
-	if w := p.Ready(now, turns[0]); w != 50*ms {
+	if w := p.TryStart(now, turns[0]); w != 50*ms {
 		t.Errorf("ready in %v, want 50ms", w)
 	}
 	now = now.Add(50 * ms)
-	if w := p.Ready(now, turns[0]); w != 0 {
+	if w := p.TryStart(now, turns[0]); w != 0 {
 		t.Errorf("%v in its slot", w)
 	}
-	if w := p.Ready(now, turns[1]); w != 100*ms {
+	if w := p.TryStart(now, turns[1]); w != 100*ms {
 		t.Errorf("the second is ready in %v, want 100ms", w)
 	}
 	if _, due, _ := p.Ask(now); due {
@@ -285,18 +285,18 @@ func TestSlots(t *testing.T) {
 	// A hold moves slots that were given. An old one is confirmed before it is used.
 	now = now.Add(50 * ms)
 	p.Answered(now, pacing.Ask{Rate: 10}, pacing.Slots{Moved: -5})
-	if w := p.Ready(now, turns[1]); w != 2050*ms {
+	if w := p.TryStart(now, turns[1]); w != 2050*ms {
 		t.Errorf("ready in %v after a hold, want 2.05s", w)
 	}
 	now = now.Add(2050 * ms)
-	if w := p.Ready(now, turns[1]); w != pacing.Never {
+	if w := p.TryStart(now, turns[1]); w != pacing.Never {
 		t.Errorf("an old slot is used: %v", w)
 	}
 	if a, due, _ := p.Ask(now); !due || a.Want != 0 && a.Least != 0 {
 		t.Errorf("it does not ask: %+v", a)
 	}
 	p.Answered(now, pacing.Ask{Rate: 10}, pacing.Slots{Moved: -5})
-	if w := p.Ready(now, turns[1]); w != 0 {
+	if w := p.TryStart(now, turns[1]); w != 0 {
 		t.Errorf("%v though it is confirmed", w)
 	}
 
@@ -313,7 +313,7 @@ func TestSlots(t *testing.T) {
 	now = now.Add(60 * ms)
 	p.Enter(now, late, time.Minute)
 	exchange(t, p, now, pacing.Ask{Want: 1, Least: 1, Patience: 60}, pacing.Slots{N: 1, Wait: 0, Moved: -5})
-	if w := p.Ready(now.Add(300*ms), late); w != pacing.Never {
+	if w := p.TryStart(now.Add(300*ms), late); w != pacing.Never {
 		t.Errorf("a lost slot is used: %v", w)
 	}
 }
@@ -348,7 +348,7 @@ func TestAlone(t *testing.T) {
 		p.Enter(now, turn, time.Minute)
 		a, _, _ := p.Ask(now)
 		p.Answered(now, a, pacing.Slots{N: 1, Moved: -1})
-		if w := p.Ready(now, turn); w != 0 {
+		if w := p.TryStart(now, turn); w != 0 {
 			t.Fatal(w)
 		}
 	}
@@ -420,11 +420,11 @@ func TestAStoreThatHasForgotten(t *testing.T) {
 	p.Answered(now, a, pacing.Slots{N: 1, Wait: .4, Moved: -1})
 	p.Answered(now, a, pacing.Slots{N: 2, Wait: 30, Moved: -1})
 	p.Answered(now, pacing.Ask{Rate: 1}, pacing.Slots{Moved: -9})
-	if w := p.Ready(now, turns[0]); w != 400*ms {
+	if w := p.TryStart(now, turns[0]); w != 400*ms {
 		t.Errorf("ready in %v, want 400ms", w)
 	}
 	now = now.Add(400 * ms)
-	p.Ready(now, turns[0])
+	p.TryStart(now, turns[0])
 	if a, due, _ := p.Ask(now); !due || a.Want != 2 {
 		t.Errorf("%+v, %t; want two anew", a, due)
 	}
@@ -480,7 +480,7 @@ func TestARefusalRaisesNoOwnRate(t *testing.T) {
 	now = now.Add(10 * time.Minute)
 	a, _, _ := p.Ask(now)
 	p.Answered(now, a, pacing.Slots{N: 2, Wait: -1})
-	if wait := p.Ready(now, turn); wait != 0 {
+	if wait := p.TryStart(now, turn); wait != 0 {
 		t.Fatalf("the attempt waits %v", wait)
 	}
 	now = now.Add(15 * time.Second)
@@ -512,9 +512,9 @@ func TestSlotsThatWereNotGivenBack(t *testing.T) {
 // Once Tell has said what the quota is, the server does not change it, nor does what is throttled.
 func TestAToldQuotaIsNotStated(t *testing.T) {
 	p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
-	p.State(now, 100, 1, 1)
-	p.Tell(now, 50, 1)
-	p.State(now, 200, 1, 1)
+	p.Tell(now, 100, 1, 1)
+	p.Know(now, 50, 1)
+	p.Tell(now, 200, 1, 1)
 	if rate := p.Rate(now); rate != 50 {
 		t.Errorf("%v, want 50", rate)
 	}
@@ -540,7 +540,7 @@ func TestSlotsOfALostState(t *testing.T) {
 	started := 0
 	for range 100 {
 		now = now.Add(10 * ms)
-		for first := p.First(); p.Ready(now, first) == 0; first = p.First() {
+		for first := p.First(); p.TryStart(now, first) == 0; first = p.First() {
 			started++
 		}
 	}
@@ -575,13 +575,13 @@ func TestTheCalmOfBeforeAQuotaDoesNotCount(t *testing.T) {
 		waits(p, now, 1000, 0)
 		for end := now.Add(calm); now.Before(end); now = now.Add(100 * ms) {
 			if first := p.First(); first != nil {
-				p.Ready(now, first)
+				p.TryStart(now, first)
 			}
 		}
 		for first := p.First(); first != nil; first = p.First() {
 			p.Leave(first)
 		}
-		p.State(now, 100, 200, 200)
+		p.Tell(now, 100, 200, 200)
 		for range 30 {
 			p.Ended(now)
 		}

@@ -10,7 +10,7 @@ import (
 // A trial is of half of the rate before the first cut, or of that after the cuts.
 func TestATrialBegins(t *testing.T) {
 	for rate, want := range map[float64]float64{9: 5, 4: 4} {
-		l := law{state: paced, rate: rate, round: 3, share: 1, cuts: cuts{trial: trial.Trial{Top: 10, Share: .2}}, recent: sample{100, 20}}
+		l := law{state: paced, rate: rate, round: 3, lately: 1, cuts: cuts{trial: trial.Trial{Top: 10, Share: .2}}, recent: sample{100, 20}}
 		l.cut(noon, 3)
 		if l.rate != want || l.round != 4 || l.cuts.trial != (trial.Trial{Top: 10, Before: rate, Cut: rate / 2, Share: .2, Round: 4}) {
 			t.Errorf("%+v", l)
@@ -66,13 +66,13 @@ func TestLessAtHalfOfTheRate(t *testing.T) {
 // one was throttled.
 func TestUnsentAttemptsAreNotOfATrial(t *testing.T) {
 	l := tried(10)
-	l.share, l.passed, l.cuts.trial.Sent = .3, 5, 20
+	l.lately, l.passed, l.cuts.trial.Sent = .3, 5, 20
 	before := l
 	for range 500 {
 		l.start()
 		l.unstart(l.round)
 	}
-	if !near(l.share, before.share) || l.passed != before.passed || l.cuts.trial != before.cuts.trial || l.state != paced || l.rate != before.rate {
+	if !near(l.lately, before.lately) || l.passed != before.passed || l.cuts.trial != before.cuts.trial || l.state != paced || l.rate != before.rate {
 		t.Errorf("%+v, want %+v", l, before)
 	}
 	l.unstart(l.round - 1) // it had started before the trial
@@ -83,8 +83,8 @@ func TestUnsentAttemptsAreNotOfATrial(t *testing.T) {
 	if l.unstart(2); l.recent != (sample{10, 3}) {
 		t.Errorf("%+v after one was not sent that had started before the counting", l.recent)
 	}
-	l = law{state: paced, round: 3, share: 1, cuts: cuts{trial: trial.Trial{Round: 3}}}
-	if l.unstart(3); l.share != 1 || l.passed != 0 || l.cuts.trial.Sent != 0 {
+	l = law{state: paced, round: 3, lately: 1, cuts: cuts{trial: trial.Trial{Round: 3}}}
+	if l.unstart(3); l.lately != 1 || l.passed != 0 || l.cuts.trial.Sent != 0 {
 		t.Errorf("%+v", l)
 	}
 }

@@ -121,7 +121,7 @@ func (s *service) reachTurn(i int32) {
 		s.endLate(i)
 		return
 	}
-	switch wait := g.pacer.Ready(s.Now(), g.turn); wait {
+	switch wait := g.pacer.TryStart(s.Now(), g.turn); wait {
 	case pacing.Never: // a retry has gone before it, and wakes it
 	case 0:
 		pacer := g.pacer

@@ -169,7 +169,7 @@ func (c *pacedClient) abandon(i int32) {
 
 func (c *pacedClient) wake() {
 	for t := c.pacer.First(); t != nil; t = c.pacer.First() {
-		if wait := c.pacer.Ready(c.Now(), t); wait > 0 {
+		if wait := c.pacer.TryStart(c.Now(), t); wait > 0 {
 			c.wakeIn(wait)
 			return
 		}
