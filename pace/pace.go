@@ -121,8 +121,8 @@ func (p *Pace) Rate() float64 {
 	return p.pacer.Rate(now)
 }
 
-// Wait returns how long a first attempt that comes now has to wait, as far as that is
-// known: 0 while p is open or nil.
+// Wait returns how long a first attempt of average cost, or of one unit of Quota, that comes now has
+// to wait, as far as that is known: 0 while p is open or nil.
 func (p *Pace) Wait() time.Duration {
 	if p.open() {
 		return 0

@@ -200,7 +200,8 @@ func (l *law) throttledCounting(now time.Time) {
 func (l *law) throttledPaced(now time.Time, round uint64) {
 	l.recent.lose()
 	l.cut(now, round)
-	if l.cuts.row++; l.passed > 1 { // others have started since
+	l.cuts.row++
+	if l.passed > 1 { // others have passed since the last one
 		l.cuts.row = 0
 	}
 	if l.cuts.row >= droughtRow {
@@ -287,7 +288,7 @@ func (l *law) endHold(now time.Time, size float64, began time.Time) {
 	l.ramp = rate
 }
 
-// paceAfresh does so, though what has become of earlier attempts says nothing about the rate.
+// paceAfresh begins to pace at a rate, whatever has become of earlier attempts.
 func (l *law) paceAfresh(now time.Time, rate float64) {
 	l.paceAt(now, rate)
 	l.oldest, l.busy, l.calm, l.lately, l.recent, l.passed = l.round, now, 0, 0, sample{}, 0

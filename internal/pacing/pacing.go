@@ -37,8 +37,8 @@ const Soon time.Duration = 1
 // mode says which part of a Pacer decides when an attempt starts.
 //
 // Know and Tell make it limited, and a quota that the server stated and that turns out to be wrong
-// makes it learn again. Join makes it reserve. Alone and Part leave it alone, until the store has Answered, or
-// the next Join.
+// makes it learn again. Join makes it reserve. Alone and Part leave it alone, until the store has
+// Answered, or the next Join.
 type mode uint8
 
 const (
@@ -96,7 +96,8 @@ func (p *Pacer[T]) Rate(now time.Time) float64 {
 	return rate
 }
 
-// Wait returns how long a first attempt that comes now has to wait.
+// Wait returns how long a first attempt of average cost, or of one unit of a quota, that comes now has
+// to wait.
 func (p *Pacer[T]) Wait(now time.Time) time.Duration {
 	p.advance(now)
 	wait, _ := p.forecast(p.queue.size(), 1)
@@ -211,7 +212,6 @@ func (p *Pacer[T]) Throttled(now time.Time, r Refusal) {
 			p.holdFor(r.Hint, true)
 		}
 	case !r.Open:
-		p.tick(now)
 		p.quota.tally.add(1)
 		switch {
 		case p.quota.stated && p.quota.wrong():
@@ -489,7 +489,7 @@ func (p *Pacer[T]) chance() float64 {
 	return rand.Float64()
 }
 
-// advance moves the time to now. What time brings happens here alone.
+// advance moves the time to now. What time brings happens here, but for the second that Ended ends.
 func (p *Pacer[T]) advance(now time.Time) {
 	from := p.now
 	p.now = now
@@ -512,16 +512,15 @@ func (p *Pacer[T]) advance(now time.Time) {
 	p.pay(seconds)
 }
 
-// setBack keeps what lies ahead of now as far ahead as it was, since the clock was set back, and lets
-// nothing that is past lie ahead.
+// setBack moves every time that p keeps as the clock was set back, so that what is past stays as long
+// ago, and what is to come as far ahead.
 func (p *Pacer[T]) setBack(by time.Duration) {
-	p.law.busy, p.law.since = earlier(p.law.busy, p.now), earlier(p.law.since, p.now)
-	p.queue.began = earlier(p.queue.began, p.now)
 	p.hold = p.hold.Add(by)
-	if p.mode == reserving || p.mode == alone {
-		p.store.shift(by)
-		p.own.asOf, p.own.began = p.own.asOf.Add(by), p.own.began.Add(by)
-	}
+	p.law.busy, p.law.since = p.law.busy.Add(by), p.law.since.Add(by)
+	p.own.asOf, p.own.began = p.own.asOf.Add(by), p.own.began.Add(by)
+	p.quota.tally.second = p.now.Unix() // it goes on
+	p.queue.shift(by)
+	p.store.shift(by)
 }
 
 // endHold ends a hold that began before the law knew a rate, for those that wait.
@@ -561,13 +560,6 @@ func (p *Pacer[T]) pay(seconds float64) {
 }
 
 func inSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {

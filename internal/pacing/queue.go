@@ -122,6 +122,18 @@ func (q *queue[T]) patience(now time.Time) (longest time.Duration) {
 	return longest
 }
 
+// shift moves all times, since the clock was set back.
+func (q *queue[T]) shift(by time.Duration) {
+	q.began = q.began.Add(by)
+	for i := range q.lines {
+		for e := q.lines[i].turns.Front(); e != nil; e = e.Next() {
+			if t := e.Value.(*Turn[T]); !t.deadline.IsZero() {
+				t.deadline = t.deadline.Add(by)
+			}
+		}
+	}
+}
+
 func (q *queue[T]) push(now time.Time, t *Turn[T]) {
 	if q.len() == 0 {
 		q.began = now

@@ -598,3 +598,68 @@ func TestTheCalmOfBeforeAQuotaDoesNotCount(t *testing.T) {
 		t.Errorf("in its first second the rate grows by %v after five minutes of calm, by %v after a second", long, short)
 	}
 }
+
+// What a Pacer does depends on the time that has passed: a clock that is set back changes nothing.
+func TestWhatAClockThatIsSetBackChanges(t *testing.T) {
+	for name, after := range map[string]func(back func(*pacing.Pacer[int], time.Time) time.Time) any{
+		"the rate after a hold": func(back func(*pacing.Pacer[int], time.Time) time.Time) any {
+			p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
+			p.Rand = func() float64 { return 0 }
+			p.Hold(now, 20*time.Second)
+			waits(p, now, 100, 0)
+			now = back(p, now.Add(5*time.Second))
+			return p.Rate(now.Add(15 * time.Second))
+		},
+		"the time until it is open": func(back func(*pacing.Pacer[int], time.Time) time.Time) any {
+			p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
+			p.Throttled(now, pacing.Refusal{Open: true})
+			now = back(p, now.Add(8*time.Second))
+			p.Rate(now.Add(2001 * ms))
+			return p.Open()
+		},
+		"what was throttled of late": func(back func(*pacing.Pacer[int], time.Time) time.Time) any {
+			p, now := told(10, 1)
+			for range 2 {
+				p.Throttled(now, pacing.Refusal{})
+				p.Ended(now)
+				now = now.Add(time.Second)
+			}
+			now = back(p, now.Add(-500*ms))
+			p.Throttled(now, pacing.Refusal{Hint: 9 * time.Second})
+			return p.Wait(now)
+		},
+		"the end of a patience": func(back func(*pacing.Pacer[int], time.Time) time.Time) any {
+			p, now := told(1, 1)
+			p.Join(now)
+			p.Enter(now, new(pacing.Turn[int]), 40*time.Second)
+			now = back(p, now.Add(5*time.Second))
+			a, _, _ := p.Ask(now)
+			return a.Patience
+		},
+		"the rate of a process that goes on alone": func(back func(*pacing.Pacer[int], time.Time) time.Time) any {
+			p, now := told(10, 1)
+			p.Join(now)
+			waits(p, now, 40, 0)
+			a, _, _ := p.Ask(now)
+			p.Answered(now, a, pacing.Slots{N: 40, Wait: -10})
+			for first := p.First(); first != nil; first = p.First() {
+				p.TryStart(now, first)
+			}
+			now = back(p, now.Add(10*time.Second)).Add(10 * time.Second)
+			p.Alone(now)
+			return p.Rate(now)
+		},
+	} {
+		want := after(func(p *pacing.Pacer[int], now time.Time) time.Time { return now })
+		for _, by := range []time.Duration{time.Second, time.Hour} {
+			got := after(func(p *pacing.Pacer[int], now time.Time) time.Time {
+				p.Wait(now)
+				p.Wait(now.Add(-by))
+				return now.Add(-by)
+			})
+			if got != want {
+				t.Errorf("%s: %v if the clock is set back by %v, want %v", name, got, by, want)
+			}
+		}
+	}
+}
