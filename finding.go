@@ -92,7 +92,7 @@ type examiner struct{ tree errtree.Fold[finding] }
 
 // visit returns what one error says, and where to go on.
 func (x *examiner) visit(err error, at place) (f finding, then place, next error) {
-	inner, where, sent := throughSystem(err, at)
+	where, sent, inner := throughSystem(err, at)
 	f.did = sent
 	switch e := inner.(type) {
 	case *Error:
@@ -132,7 +132,7 @@ func (x *examiner) visit(err error, at place) (f finding, then place, next error
 // throughSystem goes in one step through what fmt.Errorf and the packages net, net/url and os
 // have put around an error, which says nothing itself. It returns that error with its
 // place. sent says that a client may have sent a request, and then followed a redirect.
-func throughSystem(err error, at place) (inner error, where place, sent bool) {
+func throughSystem(err error, at place) (where place, sent bool, inner error) {
 	inner, where = unwrapped(err), at
 	for below := inSystem(inner); below != nil; below = inSystem(inner) {
 		if _, ok := inner.(*url.Error); ok {
@@ -140,7 +140,7 @@ func throughSystem(err error, at place) (inner error, where place, sent bool) {
 		}
 		inner, where = unwrapped(below), where|system
 	}
-	return inner, where, sent
+	return where, sent, inner
 }
 
 // inSystem returns the error in one of packages net, net/url and os; nil if err is none of these,

@@ -149,6 +149,10 @@ func (c *codes) read(err error) (decided bool) {
 
 // search calls visit for at most *left errors in the tree of err, until visit returns Stop.
 func search(err error, left *int, visit func(error) errtree.Next) {
+	if reflect.TypeOf(err) == plain { // a walk takes longer than all else about it
+		visit(err)
+		return
+	}
 	errtree.WalkSafely(err, func(err error) errtree.Next {
 		if *left--; *left < 0 {
 			return errtree.Stop
@@ -156,6 +160,9 @@ func search(err error, left *int, visit func(error) errtree.Next) {
 		return visit(err)
 	})
 }
+
+// plain is the type of an error that wraps nothing, and says nothing but its text.
+var plain = reflect.TypeOf(errors.New(""))
 
 // told returns the error that says most about a run: its last attempt's, or that which kept
 // the run from making one, or nil.
