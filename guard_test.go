@@ -557,8 +557,8 @@ func TestAWaitThatIsOverTakesNoWake(t *testing.T) {
 	wake <- struct{}{}
 	_ = late.ctx.Err()
 	<-late.ctx.Done()
-	if _ = late.ctx.Err(); err != nil || len(wake) != 1 {
-		t.Errorf("%v, %d wakes are left", err, len(wake))
+	if ended := late.ctx.Err(); err != nil || len(wake) != 1 || ended != context.Canceled {
+		t.Errorf("%v, %d wakes are left, the context's error is %v", err, len(wake), ended)
 	}
 }
 

@@ -55,10 +55,15 @@ func (c *wakeable) Err() error {
 		c.stop()
 	default:
 	}
-	if c.woken.Load() {
-		return context.Canceled
+	if err := c.Context.Err(); err != nil {
+		return err
 	}
-	return c.Context.Err()
+	select {
+	case <-c.done: // also after the wait, as for any context whose Done is closed
+		return context.Canceled
+	default:
+		return nil
+	}
 }
 
 // end ends the wait, and reports whether the wake has come. From then on nobody receives it.
