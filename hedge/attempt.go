@@ -6,9 +6,9 @@ import (
 	"github.com/goretry/retry"
 )
 
-// attempt is one attempt of a race, and the context it gets. Its next is of the list, which the
-// race's mutex guards, and its context may be ended by all who hold that. The rest is of the goroutine
-// that makes the attempt, until that has ended.
+// attempt is one attempt of a race, and the context it gets. The race's mutex guards next, which
+// makes the list, and whoever holds it may call cancel. The rest is of the goroutine that makes
+// the attempt, until that has ended.
 type attempt[T any] struct {
 	context.Context
 	cancel context.CancelCauseFunc
@@ -24,16 +24,16 @@ type attempt[T any] struct {
 //
 //	wanted ── race.start ──▶ started ── race.run ──▶ returned ── race.count ──▶ counted, or won
 //
-// After the race those that do not leave it with the call's result come to freed.
+// After the race those that do not leave it with the call's result come to discarded.
 type stage uint8
 
 const (
-	wanted   stage = iota // it has a context, and no place in the race yet: guards or a budget may refuse it
-	started               // the race counts it as one that runs: its end is owed to hedging.Call
-	returned              // op has returned value and err, which may have to be discarded
-	counted               // the race has counted its end, and does not return it
-	won                   // the race has counted its end, and returns it unless something panics
-	freed                 // its context has ended, and its value is discarded
+	wanted    stage = iota // it has a context, and no place in the race yet: guards or a budget may refuse it
+	started                // the race counts it as one that runs: its end is owed to hedging.Call
+	returned               // op has returned value and err, which may have to be discarded
+	counted                // the race has counted its end, and does not return it
+	won                    // the race has counted its end, and returns it unless something panics
+	discarded              // its context has ended, and its value is discarded
 )
 
 func (a *attempt[T]) attemptNumber() int { return int(a.number) }
@@ -45,13 +45,14 @@ func (a *attempt[T]) Value(key any) any {
 	return a.Context.Value(key)
 }
 
-// judge returns what the end of a's op means to the race, and what it means to the guards.
-// Nobody judges the error of a copy which its caller or a faster copy has ended, unless it is an
-// Answer.
+// judge returns what the end of a's op means to the race, and what it means to the guards. If the
+// caller or a faster copy has ended the context, an error that is no Answer means nothing about
+// the copy: Classify does not see it, and its class counts for nobody. A server's hint in it still
+// keeps hedges off, but is none for the guards, to whom the copy was canceled.
 func (a *attempt[T]) judge(classify retry.Classifier) (v, told retry.Verdict) {
 	expired := context.Cause(a) == retry.ErrAttemptTimeout
-	unjudged := a.err != nil && a.Err() != nil && !expired
-	if unjudged {
+	cutShort := a.err != nil && a.Err() != nil && !expired
+	if cutShort {
 		classify = nil
 	}
 	v = retry.Policy{Classify: classify}.Judge(a.err)
@@ -62,8 +63,8 @@ func (a *attempt[T]) judge(classify retry.Classifier) (v, told retry.Verdict) {
 	if e, ok := v.Err.(interface{ Verdict() retry.Verdict }); ok && a.passes != nil {
 		told = e.Verdict()
 	}
-	if unjudged && !v.IsAnswer() {
-		v, told = retry.Verdict{Err: v.Err, Hint: v.Hint, Now: v.Now}, retry.Verdict{Err: told.Err}
+	if cutShort && !v.IsAnswer() {
+		v, told = retry.Verdict{Err: v.Err, Hint: v.Hint}, retry.Verdict{Err: told.Err}
 	}
 	return v, told
 }

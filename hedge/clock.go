@@ -38,5 +38,3 @@ type timeout struct {
 
 func (t *timeout) stop() bool { return t.keep() }
 func (t *timeout) free()      { t.cancel() }
-
-func now(clock clockx.Clock) time.Time { return readings.Clock(clock).Now() }

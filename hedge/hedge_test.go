@@ -957,9 +957,117 @@ func TestPanicInAClockOrContextReachesTheCaller(t *testing.T) {
 	}
 }
 
-// failing panics when its method of that name is called for the left-th time.
+// Five attempts run, and end as the script says. Whichever time the caller's context, or that of a
+// clock, panics when it lets go of a func, once or ever after: the caller gets the panic as soon as
+// no attempt runs, and every value is freed once.
+func TestPanicInAStopReachesTheCallerAtOnce(t *testing.T) {
+	late := step{takes: 460 * ms, deaf: true} // has a value when the call is over
+	waits := ok(time.Hour)
+	failing5 := make([]step, 5)
+	for i := range failing5 {
+		failing5[i] = fails(time.Duration(460-100*i)*ms, errHiccup)
+	}
+	for name, steps := range map[string][]step{
+		"the first wins": {ok(450 * ms), waits, waits, waits, waits},
+		"a hedge wins":   {waits, ok(350 * ms), waits, waits, waits},
+		"two have ended": {late, ok(350 * ms), waits, waits, waits},
+		"panics":         {waits, {takes: 350 * ms, then: func() { panic("op") }}, waits, waits, waits},
+		"exits":          {waits, {takes: 350 * ms, then: runtime.Goexit}, waits, waits, waits},
+		"all fail":       failing5,
+	} {
+		for _, in := range []string{"context", "clock"} {
+			for _, ever := range []bool{false, true} {
+				panics := true
+				for n := 1; panics; n++ {
+					name := fmt.Sprint(name, ", ", in, " ", n, ", ever ", ever)
+					synctest.Test(t, func(t *testing.T) {
+						panics = panicInAStop(t, name, steps, &failing{in: in, ever: ever, left: n})
+					})
+				}
+			}
+		}
+	}
+}
+
+func panicInAStop(t *testing.T, name string, steps []step, f *failing) (panics bool) {
+	h := hedge.Hedge{Delay: 100 * ms, MaxInFlight: 6, Budget: plenty}
+	s := script{steps: steps}
+	var discarded []int
+	op := raced(retry.Policy{Clock: stoppingClock{clockx.System(), f}}, &h, s.op, hedge.Value[int]{
+		Discard: func(v int) { discarded = append(discarded, v) },
+	})
+	begun, returned := time.Now(), 0
+	var recovered any
+	done := make(chan struct{})
+	go func() { // runtime.Goexit ends it
+		defer close(done)
+		defer func() { recovered = recover() }()
+		returned, _ = op(stoppingContext{t.Context(), f, "context"})
+	}()
+	<-done
+	panics = f.left <= 0
+	if took := time.Since(begun); took > 460*ms {
+		t.Errorf("%s: the call took %v", name, took)
+	}
+	if panics && !strings.Contains(fmt.Sprint(recovered), errGone.Error()) {
+		t.Errorf("%s: recovered %v", name, recovered)
+	}
+	for i, ctx := range s.ctxs {
+		if ctx.Err() == nil {
+			t.Errorf("%s: the context of attempt %d is open", name, i+1)
+		}
+		owed := 0
+		if s.causes[i] == nil && i+1 != returned && steps[i].then == nil {
+			owed = 1
+		}
+		if got := times(discarded, i+1); got != owed {
+			t.Errorf("%s: value %d was discarded %d times, want %d", name, i+1, got, owed)
+		}
+	}
+	return panics
+}
+
+func times(all []int, one int) (n int) {
+	for _, v := range all {
+		if v == one {
+			n++
+		}
+	}
+	return n
+}
+
+// stoppingContext is a context with an AfterFunc of its own, whose stop may panic.
+type stoppingContext struct {
+	context.Context
+	*failing
+	name string
+}
+
+func (c stoppingContext) Value(any) any { return nil } // hides that it is one of package context
+
+func (c stoppingContext) AfterFunc(f func()) (stop func() bool) {
+	released := context.AfterFunc(c.Context, f)
+	return func() bool {
+		defer c.call(c.name)
+		return released()
+	}
+}
+
+type stoppingClock struct {
+	clockx.Clock
+	*failing
+}
+
+func (c stoppingClock) WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
+	ctx, cancel := c.Clock.WithTimeoutCause(ctx, d, cause)
+	return stoppingContext{ctx, c.failing, "clock"}, cancel
+}
+
+// failing panics when its method of that name is called for the left-th time, and ever after if
+// it says so.
 type failing struct {
 	in   string
+	ever bool
 	mu   sync.Mutex
 	left int
 }
@@ -970,7 +1078,7 @@ func (f *failing) call(method string) {
 	if f.in != method {
 		return
 	}
-	if f.left--; f.left == 0 {
+	if f.left--; f.left == 0 || f.ever && f.left < 0 {
 		panic(errGone)
 	}
 }

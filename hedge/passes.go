@@ -22,9 +22,9 @@ import (
 
 // passes are those of one attempt.
 type passes struct {
-	leave func(retry.Exit) // gives them back when it is first called; nil if the run owes that
-	began time.Time        // op
-	exit  retry.Exit       // what the attempt has come to; NotMade until op is called
+	giveBack func(retry.Exit) // does so when it is first called; nil if the run owes that
+	began    time.Time        // op
+	exit     retry.Exit       // what the attempt has come to; NotMade until op is called
 }
 
 // admit has the guards admit a, or returns why they refuse it. They may take their time, and end
@@ -33,11 +33,11 @@ func (r *race[T]) admit(a *attempt[T]) (refused error) {
 	if r.policy == nil {
 		return nil
 	}
-	leave, err := r.policy.Admit(a, retry.Entry{Hedge: true})
+	giveBack, err := r.policy.Admit(a, retry.Entry{Hedge: true})
 	if err != nil {
 		return &hedging.Guarded{Err: err}
 	}
-	a.passes = &passes{leave: leave}
+	a.passes = &passes{giveBack: giveBack}
 	return nil
 }
 
@@ -57,25 +57,15 @@ func (r *race[T]) endPasses(a *attempt[T], v retry.Verdict) {
 	p.exit.Ending = retry.Returned
 	r.record(a, v)
 	if a == &r.first && r.value.Take != nil {
-		p.leave = r.value.Take()
+		p.giveBack = r.value.Take()
 	}
 }
 
 // record completes the Exit of an attempt that has just returned, or panicked.
 func (r *race[T]) record(a *attempt[T], v retry.Verdict) {
-	p := a.passes
-	x := &p.exit
-	x.Verdict, x.Took = v, max(now(r.rules.Clock).Sub(p.began), 0)
-	left := time.Duration(math.MaxInt64)
-	if t := r.policy.AttemptTimeout; t > 0 { // the context need not have that deadline
-		left = t - p.began.Sub(r.first.passes.began)
-	}
-	if deadline, ok := a.Deadline(); ok {
-		left = min(left, deadline.Sub(p.began))
-	}
-	if left < math.MaxInt64 {
-		x.Allowed = max(left, 1)
-	}
+	x := &a.passes.exit
+	x.Verdict, x.Took = v, max(r.rules.Clock.Now().Sub(a.passes.began), 0)
+	x.Allowed = r.allowed(a)
 	if x.Ending != retry.Returned {
 		return
 	}
@@ -88,8 +78,24 @@ func (r *race[T]) record(a *attempt[T], v retry.Verdict) {
 	}
 }
 
-// leave tells the guards what a has come to, unless it has won and Value.Keep decides about that.
-func (r *race[T]) leave(a *attempt[T]) {
+// allowed returns how long op might have taken from its begin on, at least 1, or 0 without a limit.
+func (r *race[T]) allowed(a *attempt[T]) time.Duration {
+	began := a.passes.began
+	left := time.Duration(math.MaxInt64)
+	if t := r.policy.AttemptTimeout; t > 0 { // the context need not have that deadline
+		left = t - began.Sub(r.first.passes.began)
+	}
+	if deadline, ok := a.Deadline(); ok {
+		left = min(left, deadline.Sub(began))
+	}
+	if left == math.MaxInt64 {
+		return 0
+	}
+	return max(left, 1)
+}
+
+// tellUnlessKept tells the guards what a has come to, unless it has won and Value.Keep decides about that.
+func (r *race[T]) tellUnlessKept(a *attempt[T]) {
 	if a.stage == won && r.value.Keep != nil {
 		return
 	}
@@ -101,14 +107,14 @@ func (r *race[T]) leave(a *attempt[T]) {
 
 // tell tells the guards what the attempt has come to, unless they know it or the run tells them.
 func (p *passes) tell() {
-	if p != nil && p.leave != nil {
-		p.leave(p.exit)
+	if p != nil && p.giveBack != nil {
+		p.giveBack(p.exit)
 	}
 }
 
 // keep hands the passes over to keep, which has to tell the guards then.
 func (p *passes) keep(keep func(leave func(retry.Exit), x retry.Exit)) {
-	if p != nil && p.leave != nil && keep != nil {
-		keep(p.leave, p.exit)
+	if p != nil && p.giveBack != nil && keep != nil {
+		keep(p.giveBack, p.exit)
 	}
 }

@@ -27,7 +27,8 @@ import (
 //  4. The guards get what was recorded, unless Value.Keep may want the passes of the winner.
 //
 // If anything panics or exits before the end is counted, the call is over without a result, and
-// all contexts end. Then step 4 follows just the same.
+// all contexts end. Then step 4 follows just the same. A clock, a context or a budget may panic at
+// any of these steps, and when the race ends: what must follow is deferred.
 type race[T any] struct {
 	op       func(context.Context) (T, error)
 	value    Value[T]
@@ -37,7 +38,7 @@ type race[T any] struct {
 	rules    hedging.Rules
 	ctx      context.Context
 	open     sync.WaitGroup // timers that may still fire, and the attempts that they have started
-	returns  bool           // the result is handed over
+	returned bool           // the caller owns the result
 
 	mu       sync.Mutex // of what follows
 	call     hedging.Call
@@ -62,7 +63,7 @@ func newRace[T any](ctx context.Context, p *retry.Policy, h *Hedge, op func(cont
 // result makes the call. If it does not return, because something panics or exits, every value is
 // discarded and every context ended.
 func (r *race[T]) result() (T, error) {
-	defer r.drop()
+	defer r.discardUnlessReturned()
 	r.makeAttempts()
 	r.repeatPanic()
 	return r.handOver()
@@ -71,30 +72,25 @@ func (r *race[T]) result() (T, error) {
 // makeAttempts makes the first attempt, and returns when all have ended. A panic or Goexit of the
 // first one passes through.
 func (r *race[T]) makeAttempts() {
-	begun := now(r.rules.Clock)
+	begun := r.rules.Clock.Now()
 	r.call = r.rules.Begin(begun)
-	defer r.conclude()
+	defer r.endRace()
+	defer r.disarm()
 	r.add(&r.first, 1)
 	r.first.stage = started
 	r.first.passes.begin(begun)
-	defer r.finish(&r.first)
+	defer r.endAttempt(&r.first)
 	if deadline, ok := r.ctx.Deadline(); !ok || !r.call.Within(deadline) {
 		r.armFirst()
 	}
 	r.run(&r.first)
 }
 
-// conclude ends the race, also if a clock panics when its timer is freed.
-func (r *race[T]) conclude() {
-	defer r.closeUp()
-	r.disarm()
-}
-
-// closeUp waits for all attempts, and closes what the call has opened.
-func (r *race[T]) closeUp() {
+// endRace waits for all attempts, ends the call, and discards what lost.
+func (r *race[T]) endRace() {
 	r.open.Wait()
 	r.call.End()
-	r.free(&r.first, r.winner)
+	r.discardFrom(&r.first, r.winner)
 	if r.call.Hedged && r.hedged != nil {
 		r.hedged(r.ctx, r.summary())
 	}
@@ -124,19 +120,19 @@ func (r *race[T]) handOver() (value T, err error) {
 		err = &failures{r.errs}
 	}
 	a.passes.keep(r.value.Keep)
-	r.returns = true
+	r.returned = true
 	return value, err
 }
 
-// drop does away with what is left if nothing is returned.
-func (r *race[T]) drop() {
-	if r.returns {
+// discardUnlessReturned discards all that is left of a race which something has ended by a panic.
+func (r *race[T]) discardUnlessReturned() {
+	if r.returned {
 		return
 	}
 	if r.winner != nil {
-		defer r.winner.passes.tell()
+		defer r.winner.passes.tell() // if the guards know already, this does nothing
 	}
-	r.free(&r.first, nil)
+	r.discardFrom(&r.first, nil)
 }
 
 // add makes a's context, and takes a into the race.
@@ -168,23 +164,32 @@ func (r *race[T]) disarm() {
 	if r.timer == nil {
 		return
 	}
-	if r.timer.stop() {
-		r.open.Done()
-	}
-	r.timer.free()
+	defer r.timer.free()
+	stopped := true // if stop panics it has stopped the timer
+	defer func() {
+		if stopped {
+			r.open.Done()
+		}
+	}()
+	stopped = r.timer.stop()
 }
 
 // delayOver is what the timer calls when the delay has passed. A panic in here becomes the caller's.
 func (r *race[T]) delayOver() {
-	ended := false
+	returns := false
 	defer r.open.Done()
 	defer func() {
-		if !ended {
-			r.catch(recover())
+		if !returns {
+			r.keepPanic(recover())
+		}
+	}()
+	defer func() { // this may panic too, so it comes before recover
+		if !returns {
+			r.abort(nil)
 		}
 	}()
 	r.hedge()
-	ended = true
+	returns = true
 }
 
 // hedge makes an attempt beside those that run, if one is wanted and nobody refuses it.
@@ -193,12 +198,12 @@ func (r *race[T]) hedge() {
 	if a == nil {
 		return
 	}
-	defer r.finish(a)
+	defer r.endAttempt(a)
 	if refused == nil {
 		refused = r.admit(a) // without the mutex: the call may be over after it, which start sees
 	}
 	if r.start(a, refused) {
-		a.passes.begin(now(r.rules.Clock))
+		a.passes.begin(r.rules.Clock.Now())
 		r.run(a)
 	}
 }
@@ -208,7 +213,7 @@ func (r *race[T]) want() (a *attempt[T], refused error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.timer.free()
-	wanted, refused := r.call.DelayOver(now(r.rules.Clock), r.ctx.Err() != nil)
+	wanted, refused := r.call.DelayOver(r.rules.Clock.Now(), r.ctx.Err() != nil)
 	if !wanted {
 		return nil, nil
 	}
@@ -247,78 +252,79 @@ func (r *race[T]) run(a *attempt[T]) {
 func (r *race[T]) count(a *attempt[T], v retry.Verdict) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at, canceled := now(r.rules.Clock), r.ctx.Err() != nil
-	a.stage = counted
-	over := r.call.Decided
-	decides := r.call.Done(int(a.number), at, hedging.EndingOf(v), v.Hint, canceled)
-	switch {
-	case decides:
+	at, canceled := r.rules.Clock.Now(), r.ctx.Err() != nil
+	a.stage = counted // also if the policy's budget panics in Done
+	switch r.call.Done(int(a.number), at, hedging.EndingOf(v), v.Hint, canceled) {
+	case hedging.Decides:
+		a.stage, r.winner = won, a
 		r.endOthers(a)
-	case !over:
+	case hedging.FailsLast:
+		a.stage, r.winner = won, a
+		fallthrough
+	case hedging.FailsBesideOthers:
 		r.errs = append(r.errs, a.err)
 		if r.asking != nil { // none starts after a failure
 			r.asking.cancel(ErrLost)
 		}
 	}
-	if decides || !over && !r.call.Running() {
-		a.stage, r.winner = won, a
-	}
 }
 
-// finish makes the calls that are owed at the end of an attempt, also of one that did not start.
-func (r *race[T]) finish(a *attempt[T]) {
-	defer r.leave(a)
+// endAttempt makes the calls that are owed at the end of an attempt, also of one that did not start.
+func (r *race[T]) endAttempt(a *attempt[T]) {
+	defer r.tellUnlessKept(a)
 	if a.stage == started || a.stage == returned { // op or another func of the caller's has panicked or exited
 		r.abort(a)
 	}
 }
 
-// abort ends the call because an attempt has panicked or exited.
+// abort ends the call without a result, because a has panicked or exited: a hedge if a is nil,
+// whose end the call does not count, or has counted.
 func (r *race[T]) abort(a *attempt[T]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.endOthers(nil)
-	r.call.Abort(int(a.number))
+	defer r.endOthers(nil)
+	r.call.Over()
+	if a != nil {
+		r.call.Abort(int(a.number))
+	}
 }
 
-// catch ends the call because of what the goroutine of a hedge has panicked with, and keeps that
-// for the caller's goroutine; nil stands for runtime.Goexit.
-func (r *race[T]) catch(recovered any) {
+// keepPanic keeps what the goroutine of a hedge has panicked with for the caller's goroutine; nil
+// stands for runtime.Goexit.
+func (r *race[T]) keepPanic(recovered any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.endOthers(nil)
-	r.call.Over()
 	if r.panicked == nil || r.panicked.recovered == nil {
 		r.panicked = &panicValue{recovered, debug.Stack()}
 	}
 }
 
-// endOthers ends the contexts of all attempts but one, with the mutex held.
+// endOthers ends the contexts of all attempts but one, with the mutex held. If one panics the rest
+// end all the same.
 func (r *race[T]) endOthers(winner *attempt[T]) {
 	for a := &r.first; a != nil; a = a.next {
 		if a != winner {
-			a.cancel(ErrLost)
+			defer a.cancel(ErrLost)
 		}
 	}
 }
 
-// free frees what the attempts hold, all from a on but one. If one panics the rest are freed all
-// the same.
-func (r *race[T]) free(a, but *attempt[T]) {
+// discardFrom ends the contexts and discards the values of all attempts from a on but one. If one
+// panics the rest follow all the same.
+func (r *race[T]) discardFrom(a, but *attempt[T]) {
 	if a == nil {
 		return
 	}
-	defer r.free(a.next, but)
-	if a == but || a.stage == freed {
+	defer r.discardFrom(a.next, but)
+	if a == but || a.stage == discarded {
 		return
 	}
-	has := a.stage >= returned
-	a.stage = freed
+	if a.stage >= returned {
+		defer r.value.discard(a.value, a.err)
+	}
+	a.stage = discarded
 	if a.cancel != nil { // nil if making the context has panicked
 		a.cancel(ErrLost)
-	}
-	if has {
-		r.value.discard(a.value, a.err)
 	}
 }
 

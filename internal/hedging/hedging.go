@@ -235,16 +235,25 @@ func EndingOf(v retry.Verdict) Ending {
 	return Failed
 }
 
+// Effect is what the end of an attempt does to its call.
+type Effect uint8
+
+const (
+	Ignored           Effect = iota // the call was decided already
+	Decides                         // the others have to end
+	FailsBesideOthers               // the call goes on with those that run
+	FailsLast                       // none runs any more, and none has decided
+)
+
 // Done says that attempt n has ended, and the wait that a server asked for. canceled
-// says that the caller's context has ended. It reports whether this attempt decides the
-// call. Then end the others.
-func (c *Call) Done(n int, now time.Time, how Ending, hint time.Duration, canceled bool) bool {
+// says that the caller's context has ended.
+func (c *Call) Done(n int, now time.Time, how Ending, hint time.Duration, canceled bool) Effect {
 	c.ended(n, how == Succeeded && !c.Decided)
 	if hint > 0 {
 		c.rules.Shared.pushback(now.Add(min(hint, longestPause)))
 	}
 	if c.Decided {
-		return false
+		return Ignored
 	}
 	if took := now.Sub(c.start); !c.Hedged && (took >= c.Delay || how == Succeeded || how == NotYet) {
 		c.learn(took >= c.Delay, took)
@@ -252,19 +261,20 @@ func (c *Call) Done(n int, now time.Time, how Ending, hint time.Duration, cancel
 	switch how {
 	case Succeeded:
 		c.Decided, c.Winner = true, n
+		return Decides
 	case Answered:
 		c.Decided = true
-	default:
-		c.failed, c.awaited = true, c.awaited || how == NotYet
-		if c.running > 0 && !canceled {
-			c.refuse(RefusedFailed)
-		}
+		return Decides
 	}
-	return c.Decided
+	c.failed, c.awaited = true, c.awaited || how == NotYet
+	if c.running == 0 {
+		return FailsLast
+	}
+	if !canceled {
+		c.refuse(RefusedFailed)
+	}
+	return FailsBesideOthers
 }
-
-// Running reports whether an attempt has not ended.
-func (c *Call) Running() bool { return c.running > 0 }
 
 // Abort says that attempt n has ended without an answer: it panicked. The call is
 // over.

@@ -322,8 +322,8 @@ func TestNothingStartsOnceTheCallIsOver(t *testing.T) {
 // Another attempt is still running then.
 func TestNothingStartsBesideAnAttemptOnceOneHasEnded(t *testing.T) {
 	for name, end := range map[string]func(*Call) (canceled bool){
-		"failed":   func(c *Call) bool { return c.Done(1, start, Failed, 0, false) },
-		"panicked": func(c *Call) bool { c.Abort(1); return c.Done(2, start, Succeeded, 0, false) },
+		"failed":   func(c *Call) bool { return c.Done(1, start, Failed, 0, false) != FailsBesideOthers },
+		"panicked": func(c *Call) bool { c.Abort(1); return c.Done(2, start, Succeeded, 0, false) != Ignored },
 		"canceled": func(c *Call) bool { return true },
 	} {
 		h := measured()

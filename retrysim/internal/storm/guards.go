@@ -238,7 +238,7 @@ func (s *service) settled(i int32, try uint32, outcome kind) bool {
 		how = hedging.Succeeded
 	}
 	r.running[n] = false
-	decided := r.Done(n+1, s.Now(), how, 0, false) || outcome == timesOut
+	decided := r.Done(n+1, s.Now(), how, 0, false) == hedging.Decides || outcome == timesOut
 	if other := 1 - n; r.running[other] {
 		if !decided {
 			return false
