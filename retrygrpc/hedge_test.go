@@ -181,7 +181,7 @@ func TestHedgedCopiesBelow(t *testing.T) {
 					return tt.second
 				}
 				<-second
-				time.Sleep(20 * time.Millisecond)
+				time.Sleep(200 * time.Millisecond)
 				return tt.first
 			}))...)
 		_, err := call(within(t), cc, get)
@@ -208,7 +208,7 @@ func copies(t *testing.T, first, second handler) *server {
 		switch n {
 		case 1:
 			<-ended
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(200 * time.Millisecond) // on a busy machine the client takes long to see it
 			return first(n, s, in)
 		case 2:
 			defer close(ended)
