@@ -23,8 +23,7 @@ import (
 type finding struct {
 	mark     *mark         // the first one that decides: it hides all else in the tree, but for did and final
 	run      *Error        // of the first inner run
-	hint     time.Duration // the first wait that a server asked for; hint.Now for a retry at once, if none asked for a wait
-	marked   time.Duration // a wait inside the mark, which hides it from all but a Refuse around that
+	hint     time.Duration // the first wait in the tree, also of a mark: see wait. hint.Now for a retry at once, if there is none
 	rejected rejection
 	did      bool // the call may have done something: there is an error outside of marks of Undone
 	final    bool // an inner run or an error says so: see Final
@@ -50,13 +49,21 @@ func (above finding) add(below finding) finding {
 	default:
 		f.run = cmp.Or(above.run, below.run)
 		f.rejected = max(above.rejected, below.rejected)
-		f.marked = cmp.Or(above.marked, below.marked)
 		if f.hint <= 0 {
 			f.hint = cmp.Or(max(below.hint, 0), f.hint, below.hint)
 		}
 	}
 	f.did, f.final = above.did || below.did, above.final || below.final
 	return f
+}
+
+// wait returns how long a server asked to wait: what the mark says of that, if one decides. But Refuse
+// says only that this run must not wait for it.
+func (f finding) wait() time.Duration {
+	if f.mark != nil && !f.mark.refused {
+		return f.mark.hint
+	}
+	return f.hint
 }
 
 // refused reports whether a server refused a retry, of this run or of the first inner one.
@@ -205,20 +212,14 @@ func (x *examiner) shown(err error, n errtree.Node, at place) finding {
 	return f
 }
 
-// ofMark returns what a mark says. Undone leaves all else to the error that it marks. The
-// wait in that error also counts if the server refused: the mark only says that this run
-// must not wait for it.
+// ofMark returns what a mark says. Undone leaves all else to the error that it marks.
 func (x *examiner) ofMark(m *mark, at place) finding {
 	f := x.tree.Of(m.err, at)
 	if m.undone() {
 		f.did = false
 		return f
 	}
-	inner := cmp.Or(f.hint, f.marked)
-	f.mark, f.hint = m, inner
-	if !m.refused {
-		f.hint, f.marked = m.hint, inner
-	}
+	f.mark, f.hint = m, cmp.Or(m.hint, f.hint)
 	return f
 }
 
@@ -234,9 +235,9 @@ func (x *examiner) ofRun(e *Error, at place) finding {
 
 // hintOfRun returns the wait in a run's last error, or in a guard's after that.
 func (x *examiner) hintOfRun(e *Error, last finding, at place) time.Duration {
-	asked := cmp.Or(e.hint, last.hint)
+	asked := cmp.Or(e.hint, last.wait())
 	if e.Reason == ReasonGuard {
-		asked = cmp.Or(x.tree.Branch(e.Cause, at).hint, asked)
+		asked = cmp.Or(x.tree.Branch(e.Cause, at).wait(), asked)
 	}
 	if e.Attempts > 1 { // it has retried at once, and failed again
 		asked = max(asked, 0)

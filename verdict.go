@@ -85,7 +85,8 @@ func (v *Verdict) judge(p *Policy, err error, lasting bool) {
 //go:noinline
 func (v *Verdict) judgeTree(p *Policy, err error, lasting bool) {
 	found := examine(err)
-	v.Err, v.Hint, v.Now, v.Undone, v.Answered = unmarked(err), max(found.hint, 0), found.hint == hint.Now, !found.did, found.rejected == itself
+	asked := found.wait()
+	v.Err, v.Hint, v.Now, v.Undone, v.Answered = unmarked(err), max(asked, 0), asked == hint.Now, !found.did, found.rejected == itself
 	switch m := found.mark; {
 	case m != nil:
 		v.Class, v.Marked = m.class, true
