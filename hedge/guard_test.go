@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
@@ -583,4 +585,101 @@ func TestAPanicWithoutATimeLeavesTheGuards(t *testing.T) {
 			t.Errorf("the guard got %+v", w.exits)
 		}
 	})
+}
+
+// lateClock has contexts that end a minute after their deadline, as on a busy machine.
+type lateClock struct{ clockx.Clock }
+
+type lateContext struct {
+	context.Context
+	deadline time.Time
+}
+
+func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+func (lateClock) WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
+	deadline := time.Now().Add(d)
+	ctx, cancel := context.WithTimeoutCause(ctx, d+time.Minute, cause)
+	return lateContext{ctx, deadline}, cancel
+}
+
+// A race in which no hedge starts is a run: its guards and its caller get the same, whatever op comes
+// to, at whatever moment, under whatever limit.
+func TestGuardsHearTheSameOfARaceAsOfARun(t *testing.T) {
+	results := map[string]func() error{
+		"success":  func() error { return nil },
+		"error":    func() error { return errHiccup },
+		"stop":     func() error { return retry.Stop(errHiccup) },
+		"answer":   func() error { return retry.Answer(errHiccup) },
+		"after":    func() error { return retry.After(errHiccup, 2500*ms) },
+		"undone":   func() error { return retry.Undone(errHiccup) },
+		"rejected": func() error { return retry.ErrRejected },
+		"refuse":   func() error { return retry.Refuse(retry.After(errHiccup, 3*time.Second)) },
+		"deadline": func() error { return context.DeadlineExceeded },
+		"canceled": func() error { return context.Canceled },
+		"panic":    func() error { panic("boom") },
+		"goexit":   func() error { runtime.Goexit(); return nil },
+	}
+	moments := map[string]func(ctx context.Context, cancel func()){
+		"at once":        func(context.Context, func()) {},
+		"after 1s":       func(context.Context, func()) { time.Sleep(time.Second) },
+		"at the end":     func(ctx context.Context, _ func()) { <-ctx.Done() },
+		"after the end":  func(ctx context.Context, _ func()) { <-ctx.Done(); time.Sleep(time.Second) },
+		"after a cancel": func(_ context.Context, cancel func()) { time.Sleep(time.Second); cancel() },
+		"after 4.5s":     func(context.Context, func()) { time.Sleep(4500 * ms) },
+	}
+	type limits struct {
+		deadline, timeout time.Duration
+		clock             clockx.Clock
+	}
+	for name, limit := range map[string]limits{
+		"a deadline":      {deadline: 5 * time.Second},
+		"a timeout":       {timeout: 4 * time.Second},
+		"both":            {deadline: 6 * time.Second, timeout: 4 * time.Second},
+		"a late timeout":  {timeout: 4 * time.Second, clock: lateClock{clockx.System()}},
+		"a late deadline": {deadline: 4 * time.Second, timeout: 5 * time.Second, clock: lateClock{clockx.System()}},
+	} {
+		for result, end := range results {
+			for moment, pass := range moments {
+				var told [2]watched
+				var errs [2]string
+				for i := range told {
+					synctest.Test(t, func(t *testing.T) {
+						p := retry.Policy{MaxAttempts: 2, AttemptTimeout: limit.timeout, Clock: limit.clock, Backoff: retry.Constant(time.Second),
+							Guards: []retry.Guard{&told[i]}}
+						ctx, cancel := context.WithCancel(t.Context())
+						defer cancel()
+						if limit.deadline > 0 {
+							ctx, cancel = context.WithTimeout(ctx, limit.deadline)
+							defer cancel()
+						}
+						op := func(ctx context.Context) (int, error) { pass(ctx, cancel); return 1, end() }
+						ended := make(chan struct{})
+						go func() {
+							defer close(ended)
+							defer func() { _ = recover() }()
+							var err error
+							if i == 0 {
+								_, err = retry.Do(ctx, p, op)
+							} else {
+								_, err = hedge.Do(ctx, p, &hedge.Hedge{Delay: time.Hour}, op)
+							}
+							errs[i] = fmt.Sprint(err)
+						}()
+						<-ended
+						for j := range told[i].exits {
+							told[i].exits[j].Clock = nil
+						}
+						for j := range told[i].entries {
+							told[i].entries[j].Clock = nil
+						}
+					})
+				}
+				run, race := &told[0], &told[1]
+				if errs[0] != errs[1] || !reflect.DeepEqual(run.entries, race.entries) || !reflect.DeepEqual(run.exits, race.exits) {
+					t.Errorf("%s, %s, %s:\n run  %+v %+v %s\n race %+v %+v %s", name, result, moment, run.entries, run.exits, errs[0], race.entries, race.exits, errs[1])
+				}
+			}
+		}
+	}
 }

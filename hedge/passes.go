@@ -75,6 +75,9 @@ func (r *race[T]) record(a *attempt[T], v retry.Verdict) {
 	case v.Err == nil, v.IsAnswer():
 	case how == retry.Expired, x.Allowed > 0 && x.Took >= x.Allowed:
 		x.Ending = retry.Expired
+		if v.Class == retry.Transient && r.policy.AttemptTimeout > 0 { // its context has not ended yet: as in a run
+			x.Verdict.Class = retry.TimedOut
+		}
 	}
 }
 
