@@ -29,6 +29,7 @@ import (
 type Attempts struct {
 	policy Policy
 	run    run
+	begun  bool // Next was called
 	due    bool // an attempt is to follow, and Next has not waited for it
 }
 
@@ -62,10 +63,11 @@ func (a *Attempts) Next() bool {
 	case over:
 		return false
 	}
-	if !a.due && r.phase != unbegun { // a panic that was recovered has passed through a method
+	if a.begun && !a.due { // a panic that was recovered has passed through a method
 		a.Close()
 		return false
 	}
+	a.begun = true
 	var slept error
 	if a.due {
 		a.due = false
@@ -86,7 +88,7 @@ func (a *Attempts) sleep() error {
 	if r.wait <= 0 {
 		return nil
 	}
-	return r.sleepFor(p, r.wait-max(r.elapsed(p)-r.ended, 0))
+	return r.sleepFor(p, r.wait-max(r.elapsed(p)-r.idle, 0))
 }
 
 // Context returns the context of the attempt that Next has announced: what Do would
@@ -168,7 +170,6 @@ func (a *Attempts) Cancel(cause error) {
 	switch {
 	case a.due:
 		a.due = false
-		a.run.resume(&a.policy)
 		a.run.canceled(&a.policy, cause)
 	case a.run.phase == unbegun:
 		a.run.phase = over

@@ -482,3 +482,22 @@ func TestAttemptsCanceledInAHookHaveTheNumberOfTheLast(t *testing.T) {
 		t.Errorf("Number() = %d after %v, want 1", a.Number(), a.Err())
 	}
 }
+
+// A panic in Hooks.Start that was recovered ends the run before it has begun.
+func TestNoAttemptFollowsAPanicInStart(t *testing.T) {
+	starts := 0
+	p := retry.Policy{Hooks: retry.Hooks{Start: func(ctx context.Context, _ retry.Policy) context.Context {
+		if starts++; starts == 1 {
+			panic("start")
+		}
+		return ctx
+	}}}
+	a := p.Attempts(t.Context())
+	func() {
+		defer func() { _ = recover() }()
+		a.Next()
+	}()
+	if a.Next() || starts != 1 {
+		t.Errorf("Next announced an attempt, and Hooks.Start was called %d times", starts)
+	}
+}

@@ -17,23 +17,27 @@ import (
 // canceled ends the run, while op is not running, because the run's context has ended, or
 // because the clock's Sleep returned the error slept.
 func (r *run) canceled(p *Policy, slept error) {
-	r.ended = r.elapsed(p)
+	announced := r.phase == attempting
+	if announced {
+		r.endAttempt(p)
+	} else {
+		r.lap(p)
+	}
 	r.leaveGuards(p, Exit{})
-	left := r.leftAt(p)
 	r.stopCanceled(p, r.ctx, slept)
 	r.err.InWait = true
-	if r.phase == attempting {
+	if announced {
 		r.attemptDone(p, context.Cause(r.ctx))
 		r.number = r.attempts // the one that Hooks.Attempt got was not made
 	}
-	r.done(p, left)
+	r.done(p)
 }
 
-// done ends the run, whose guards were left at the reading left.
-func (r *run) done(p *Policy, left time.Duration) {
-	r.phase, r.ended = over, max(r.ended, left)
+// done ends the run.
+func (r *run) done(p *Policy) {
+	r.phase = over
 	r.freeGates()
-	r.fail(p, r.ended)
+	r.fail(p, r.idle, r.waited)
 	if p.Hooks.Done != nil {
 		r.doneHook(p)
 	}
@@ -42,9 +46,6 @@ func (r *run) done(p *Policy, left time.Duration) {
 // attemptDone closes the attempt that ended with err.
 func (r *run) attemptDone(p *Policy, err error) {
 	r.phase = between
-	if r.stage != decided {
-		r.phase = waiting
-	}
 	if p.Hooks.AttemptDone != nil {
 		r.attemptDoneHook(p, err)
 	}
@@ -69,15 +70,14 @@ func (r *run) endTimeout() {
 // close makes the calls that a panic or Goexit in op, in a hook or in another func of
 // the policy has skipped.
 func (r *run) close(p *Policy) {
-	switch r.phase {
-	case between, attempting, waiting:
+	if r.phase == between || r.phase == attempting {
 		r.abort(p)
 	}
 }
 
 // abort makes the calls that are still owed after a panic, in the steps of settle.
 func (r *run) abort(p *Policy) {
-	waited, made := r.phase == waiting, r.phase == attempting
+	made := r.phase == attempting
 	var x Exit
 	if made { // 1
 		x.Ending, x.Verdict.Err = Panicked, errPanic
@@ -86,21 +86,20 @@ func (r *run) abort(p *Policy) {
 		}
 		r.act(nil)
 	}
-	var left time.Duration
 	inTurn(
 		func() { // first the clock, whose methods may run any code
-			now := r.elapsed(p)
-			if waited {
-				r.correctWait(now - r.ended)
+			switch {
+			case made:
+				r.endAttempt(p)
+			case r.stage != decided: // else it waits for nothing
+				r.lap(p)
 			}
-			r.ended, left = now, now
 			if made && r.gates != nil {
-				x.Took = max(now-r.began, 0)
+				x.Took = max(r.ended-r.began, 0)
 				x.Allowed = r.attemptTime(p, x.Took)
 			}
 		},
 		func() { r.leaveGuards(p, x) }, // 2
-		func() { left = r.leftAt(p) },
 		func() { // 3
 			if r.stage != decided {
 				r.stop(p, ReasonPanic, errPanic)
@@ -111,8 +110,8 @@ func (r *run) abort(p *Policy) {
 				r.attemptDone(p, errPanic)
 			}
 		},
-		func() { r.endTimeout() },  // 4, also if AttemptDone has panicked, now or before
-		func() { r.done(p, left) }, // 5
+		func() { r.endTimeout() }, // 4, also if AttemptDone has panicked, now or before
+		func() { r.done(p) },      // 5
 	)
 }
 
@@ -178,22 +177,15 @@ func unjudged(err error, given *Verdict) *Verdict {
 	return v
 }
 
-// leaveGuards gives back all passes of r, also one for which it waits.
+// leaveGuards gives back all passes of r, also one for which it waits. Leave may take its time.
 //
 //go:noinline
 func (r *run) leaveGuards(p *Policy, x Exit) {
-	if g := r.gates; g != nil {
+	if g := r.gates; g != nil && len(g.passes) > 0 {
+		defer r.lap(p) // also if Leave panics
 		g.state = passed
 		giveBack(&g.passes, p.clock(), x)
 	}
-}
-
-// leftAt returns when the guards were left, now that they are: Leave may have taken its time.
-func (r *run) leftAt(p *Policy) time.Duration {
-	if r.gates == nil {
-		return r.ended
-	}
-	return r.elapsed(p)
 }
 
 // takePasses takes the passes of the attempt underway from r, and returns a func that gives them

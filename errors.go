@@ -93,7 +93,7 @@ const keep = 8
 // *Error: do not change it.
 type Error struct {
 	Name     string        // Policy.Name
-	Attempts int           // how many times op was called
+	Attempts int           // how many attempts were made; one counts whose Policy.Clock panicked before op was called
 	Elapsed  time.Duration // how long the run took, on the policy's clock
 	Waited   time.Duration // the part of Elapsed in which no attempt was running
 	Guard    string        // with ReasonGuard the type of the guard, such as "limit.Limit"; else ""

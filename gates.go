@@ -1,6 +1,6 @@
 package retry
 
-// May call: wakeable.go, end.go, guard.go, stopwatch.go, hooks.go, loop.go, verdict.go, policy.go, backoff.go, errors.go.
+// May call: wakeable.go, end.go, guard.go, stopwatch.go, hooks.go, loop.go, verdict.go, policy.go, errors.go.
 
 import (
 	"math"
@@ -93,7 +93,7 @@ func (r *run) enter(p *Policy) bool {
 func (r *run) afterWait(p *Policy, waiter admission) bool {
 	again := waiter.pass.Again
 	switch {
-	case r.gates.state == mustWake, again && r.untilMaxElapsed(p, r.began) <= 0: // no Wake has come, or there is no time to ask again
+	case r.gates.state == mustWake, again && r.untilMaxElapsed(p) <= 0: // no Wake has come, or there is no time to ask again
 		r.refused(p, waiter.guard, Stop(paced.Late(0)))
 		return false
 	case again:
@@ -135,18 +135,13 @@ func (r *run) ask(p *Policy, guard Guard, earlier Pass) bool {
 }
 
 // await prepares a wait for a guard: for the Wait of the pass, or until MaxElapsed ends, if that
-// comes first or nothing but a Wake ends the wait. All of it counts as waited already; resume
-// corrects that.
+// comes first or nothing but a Wake ends the wait.
 func (r *run) await(p *Policy, pass *Pass) {
-	r.ended = r.lap(p)
-	d := pass.Wait
-	left := max(r.untilMaxElapsed(p, r.ended), 0)
-	if pass.untimed() || left < d {
-		d, r.gates.state = left, mustWake
+	r.lap(p)
+	r.wait = pass.Wait
+	if left := max(r.untilMaxElapsed(p), 0); pass.untimed() || left < r.wait {
+		r.wait, r.gates.state = left, mustWake
 	}
-	r.wait = min(d, math.MaxInt64-r.waited)
-	r.waited = sum(r.waited, r.wait)
-	r.phase = waiting
 }
 
 // entry returns what a guard gets about the next attempt.
@@ -169,8 +164,8 @@ func (r *run) refused(p *Policy, guard Guard, err error) {
 	}
 	v.Undone, v.Partial, v.Answered = true, false, false
 
-	// All of that was no attempt. A wait begins after it, unless the run was ended meanwhile.
-	r.ended = r.lap(p)
+	// A wait begins now, unless the run was ended meanwhile.
+	r.lap(p)
 	if r.ctx.Err() != nil {
 		r.canceled(p, nil)
 		return
@@ -181,21 +176,21 @@ func (r *run) refused(p *Policy, guard Guard, err error) {
 		r.refusals++
 	}
 	r.judged(p, &v)
-	more := r.next(p, &moment{elapsed: r.ended - r.origin, left: untilDeadline(r.ctx, p.Clock), refusal: v.Err})
+	more := r.next(p, &moment{elapsed: r.idle - r.origin, left: untilDeadline(r.ctx, p.Clock), refusal: v.Err})
 	var delay time.Duration
 	switch {
 	case more:
-		r.phase, delay = waiting, r.wait
+		delay = r.wait
 	case r.err.Reason == ReasonGuard:
 		r.err.Guard = nameOf(guard)
 	}
 
-	// The hook is called last, but for Hooks.Done. If it panics, the phase says whether r waits.
+	// The hook is called last, but for Hooks.Done.
 	if p.Hooks.Guard != nil {
 		r.guardHook(p, Held{Guard: nameOf(guard), Delay: delay, Err: v.Err, Class: v.Class})
 	}
 	if !more {
-		r.done(p, r.ended)
+		r.done(p)
 	}
 }
 
@@ -207,27 +202,10 @@ func nameOf(g Guard) string { return strings.TrimPrefix(reflect.TypeOf(g).String
 func (r *run) patience(p *Policy) time.Duration {
 	left := untilDeadline(r.ctx, p.Clock)
 	if p.MaxElapsed > 0 { // else the clock need not be read
-		left = min(left, r.untilMaxElapsed(p, r.elapsed(p)))
+		r.lap(p)
+		left = min(left, r.untilMaxElapsed(p))
 	}
 	return left
-}
-
-// untilMaxElapsed returns how long after the reading at, which need not be now, an attempt may
-// still start by MaxElapsed, or math.MaxInt64 if there is no limit.
-func (r *run) untilMaxElapsed(p *Policy, at time.Duration) time.Duration {
-	if p.MaxElapsed <= 0 {
-		return math.MaxInt64
-	}
-	return p.MaxElapsed - (at - r.origin)
-}
-
-// lap counts the time since r.began as waited, since no attempt was underway, and moves r.began on
-// to now, which it returns.
-func (r *run) lap(p *Policy) (now time.Duration) {
-	now = r.elapsed(p)
-	r.waited = sum(r.waited, max(now-r.began, 0))
-	r.began = now
-	return now
 }
 
 // waker returns the channel that ends the wait for a guard, nil if time alone does.

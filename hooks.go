@@ -72,9 +72,9 @@ type Summary struct {
 	Answered bool          // Err holds an Answer: all but the caller count the run as a success
 }
 
-// timesFirstTry reports whether a hook gets the duration of a first try.
-func (h *Hooks) timesFirstTry() bool {
-	return h.Attempt != nil || h.AttemptDone != nil || h.Done != nil
+// timed reports whether a hook gets a time.
+func (h *Hooks) timed() bool {
+	return h.Attempt != nil || h.AttemptDone != nil || h.Wait != nil || h.Guard != nil || h.Done != nil
 }
 
 // JoinHooks calls several hooks for each event, in order. It calls Done and
@@ -196,17 +196,17 @@ func (r *run) waitHook(p *Policy, err error) {
 	p.Hooks.Wait(r.ctx, r.describe(p, err))
 }
 
-// guardHook completes h, which a guard has caused at r.began.
+// guardHook completes h, which a guard has caused at the latest reading.
 //
 //go:noinline
 func (r *run) guardHook(p *Policy, h Held) {
-	h.Name, h.Number, h.Start, h.Elapsed = p.Name, r.number+1, r.start.Add(r.began), max(r.began, 0)
+	h.Name, h.Number, h.Start, h.Elapsed = p.Name, r.number+1, r.start.Add(r.idle), max(r.idle, 0)
 	p.Hooks.Guard(r.ctx, h)
 }
 
 //go:noinline
 func (r *run) doneHook(p *Policy) {
-	s := Summary{Name: p.Name, Attempts: r.attempts, Elapsed: max(r.ended, 0), Waited: r.waited, Err: r.result()}
+	s := Summary{Name: p.Name, Attempts: r.attempts, Elapsed: max(r.idle, 0), Waited: r.waited, Err: r.result()}
 	if r.err != nil {
 		s.Reason, s.Answered = r.err.Reason, r.err.Answered
 	}

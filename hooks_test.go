@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -729,3 +730,152 @@ func TestHooksGetNoVerdictOnACanceledAttempt(t *testing.T) {
 		t.Errorf("the hook saw %+v", a)
 	}
 }
+
+// An attempt starts when the one before is over, with its hooks, also if no wait is between them.
+func TestStartOfARetryWithoutAWait(t *testing.T) {
+	for _, waitHook := range []bool{false, true} {
+		p, v := virtual()
+		p.MaxAttempts, p.Backoff = 2, retry.Constant(0)
+		seen := record(&p)
+		if !waitHook {
+			p.Hooks.Wait = nil
+		}
+		p.Hooks = retry.JoinHooks(p.Hooks, retry.Hooks{AttemptDone: func(context.Context, retry.Attempt) { v.Advance(time.Second) }})
+		_ = retry.Run(t.Context(), p, func(context.Context) error { return errDown })
+		second, done := seen.begun[1], seen.attempts[1]
+		if at := second.Start.Sub(epoch); at != time.Second || second.Elapsed != time.Second || done.Duration != 0 {
+			t.Errorf("Hooks.Wait %v: the retry began at %v, Elapsed %v, and took %v; want 1s, 1s, 0s", waitHook, at, second.Elapsed, done.Duration)
+		}
+		if seen.summary.Waited != time.Second {
+			t.Errorf("Hooks.Wait %v: Waited = %v, want 1s", waitHook, seen.summary.Waited)
+		}
+	}
+}
+
+// An attempt lasts until op returns: what the policy's funcs take comes after it.
+func TestDurationIsThatOfOp(t *testing.T) {
+	for _, doneHook := range []bool{false, true} {
+		p, v := virtual()
+		p.MaxAttempts, p.Backoff = 2, retry.Constant(time.Minute)
+		p.Classify = func(error) retry.Class { v.Advance(time.Second); return retry.Transient }
+		seen := record(&p)
+		p.Hooks = retry.Hooks{Wait: p.Hooks.Wait}
+		if doneHook {
+			p.Hooks.Done = func(context.Context, retry.Summary) {}
+		}
+		_ = retry.Run(t.Context(), p, func(context.Context) error { return errDown })
+		if got := seen.waits[0].Duration; got != 0 {
+			t.Errorf("Hooks.Done %v: Duration = %v, want 0s", doneHook, got)
+		}
+	}
+}
+
+// randomTimes is a guard that takes its time, and has some attempts wait or refuses them.
+type randomTimes struct {
+	random *rand.Rand
+	takes  func()
+}
+
+func (g *randomTimes) Enter(context.Context, retry.Entry) (retry.Pass, error) {
+	g.takes()
+	switch g.random.IntN(6) {
+	case 0:
+		return retry.Pass{Wait: time.Second}, nil
+	case 1:
+		return retry.Pass{Wait: time.Second, Again: true}, nil
+	case 2:
+		return retry.Pass{}, errors.New("full")
+	}
+	return retry.Pass{}, nil
+}
+
+func (g *randomTimes) Leave(retry.Pass, retry.Exit) { g.takes() }
+
+// What a run does and returns, and when, does not depend on which hooks watch it: random runs, whose
+// own funcs all take their time, with each set of hooks, on a virtual clock and on the system's.
+func TestHooksChangeNothing(t *testing.T) {
+	seeds := uint64(1500)
+	if longTests {
+		seeds = 20_000
+	}
+	run := func(ctx context.Context, seed uint64, hooks int, clock clockx.Clock, start time.Time, sleep func(time.Duration)) string {
+		r := rand.New(rand.NewPCG(seed, 7))
+		some := func() time.Duration { return time.Duration(r.IntN(3)) * time.Second }
+		taking := func(d time.Duration) func() { return func() { sleep(d) } }
+		p := retry.Policy{Clock: clock, MaxAttempts: 1 + r.IntN(4), MaxElapsed: 4 * some(), NonIdempotent: r.IntN(8) == 0, Rand: r.Float64}
+		classify, backoff, leave, wait := taking(some()), taking(some()), taking(some()), some()
+		p.Classify = func(error) retry.Class { classify(); return retry.Class(1 + r.IntN(5)) }
+		p.Backoff = retry.BackoffFunc(func(retry.Step) time.Duration { backoff(); return wait })
+		p.ThrottleBackoff = p.Backoff
+		if r.IntN(2) == 0 {
+			p.AttemptTimeout = 2 * time.Second
+		}
+		if r.IntN(2) == 0 {
+			p.Guards = []retry.Guard{&randomTimes{r, leave}}
+		}
+		if r.IntN(2) == 0 {
+			p.Budget = &grants{r, leave}
+		}
+		for i, set := range []func(*retry.Hooks){
+			func(h *retry.Hooks) {
+				h.Attempt = func(ctx context.Context, _ retry.Attempt) context.Context { return ctx }
+			},
+			func(h *retry.Hooks) { h.AttemptDone = func(context.Context, retry.Attempt) {} },
+			func(h *retry.Hooks) { h.Wait = func(context.Context, retry.Attempt) {} },
+			func(h *retry.Hooks) { h.Guard = func(context.Context, retry.Held) {} },
+			func(h *retry.Hooks) { h.Done = func(context.Context, retry.Summary) {} },
+			func(h *retry.Hooks) {
+				h.Start = func(ctx context.Context, _ retry.Policy) context.Context { return ctx }
+			},
+		} {
+			if hooks>>i&1 != 0 {
+				set(&p.Hooks)
+			}
+		}
+		op, succeeds, n := taking(some()), r.IntN(6), 0
+		err := retry.Run(ctx, p, func(context.Context) error {
+			op()
+			if n++; n == succeeds {
+				return nil
+			}
+			return retry.After(errDown, some())
+		})
+		now := time.Now()
+		if clock != nil {
+			now = clock.Now()
+		}
+		what := fmt.Sprintf("%d calls in %v", n, now.Sub(start))
+		if e, ok := errors.AsType[*retry.Error](err); ok {
+			what += fmt.Sprintf(": %v, Attempts %d, Elapsed %v, Waited %v, Undone %v", e.Reason, e.Attempts, e.Elapsed, e.Waited, e.Undone)
+		}
+		return what
+	}
+	for seed := range seeds {
+		onVirtual := func(hooks int) string {
+			v := clockx.NewVirtual(epoch)
+			return run(t.Context(), seed, hooks, v, epoch, v.Advance)
+		}
+		want := onVirtual(0)
+		for hooks := range 64 {
+			if got := onVirtual(hooks); got != want {
+				t.Fatalf("seed %d, hooks %06b: %s; without: %s", seed, hooks, got, want)
+			}
+		}
+		for _, hooks := range []int{0, int(seed % 64), 63} {
+			synctest.Test(t, func(t *testing.T) {
+				if got := run(t.Context(), seed, hooks, nil, time.Now(), time.Sleep); got != want {
+					t.Fatalf("seed %d, hooks %06b, the system's clock: %s; on a virtual one: %s", seed, hooks, got, want)
+				}
+			})
+		}
+	}
+}
+
+// grants is a budget that takes its time, and refuses a fifth of the retries.
+type grants struct {
+	random *rand.Rand
+	takes  func()
+}
+
+func (g *grants) Withdraw(retry.Withdrawal) bool { g.takes(); return g.random.IntN(5) > 0 }
+func (g *grants) End(retry.Outcome)              { g.takes() }

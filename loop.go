@@ -35,12 +35,12 @@ import (
 type Loop struct {
 	policy Policy
 	start  time.Time
+	waited time.Duration
 	decisions
 }
 
 // decisions is a Loop without its policy, which each method gets as a parameter.
 type decisions struct {
-	waited   time.Duration // with no attempt running
 	wait     time.Duration // the latest that Next returned
 	prev     time.Duration // the backoff's part of it
 	hint     time.Duration // what the server asked for with the latest error; hint.Now for a retry at once
@@ -73,7 +73,7 @@ const (
 
 // moment is when an attempt failed.
 type moment struct {
-	elapsed time.Duration // since the run began; not needed without Policy.MaxElapsed
+	elapsed time.Duration // since the run began
 	left    time.Duration // until the caller's deadline; math.MaxInt64 if there is none
 	healthy bool          // op was up for long enough: the run counts as a success
 	refusal error         // of a guard: the attempt was not made
@@ -136,8 +136,10 @@ func (l *Loop) settle(now time.Time, v Verdict) (wait time.Duration, ok bool) {
 	l.record(v.Err)
 	l.judged(&l.policy, &v)
 	ok = l.next(&l.policy, &moment{elapsed: elapsed, left: math.MaxInt64})
-	if !ok {
-		l.fail(&l.policy, elapsed)
+	if ok {
+		l.waited = sum(l.waited, l.wait)
+	} else {
+		l.fail(&l.policy, elapsed, l.waited)
 	}
 	if ok || l.refusedByBudget() {
 		wait = l.wait
@@ -200,7 +202,6 @@ func (d *decisions) next(p *Policy, now *moment) bool {
 		}
 	}
 	d.prev, d.wait = delay, wait
-	d.waited = sum(d.waited, wait)
 	return true
 }
 
@@ -299,9 +300,6 @@ func (d *decisions) made() {
 	}
 }
 
-// correctWait replaces the planned wait by the time that it took.
-func (d *decisions) correctWait(took time.Duration) { d.waited = sum(d.waited-d.wait, max(took, 0)) }
-
 // stop ends the run as one that gives up. It returns false: nothing follows.
 func (d *decisions) stop(p *Policy, reason Reason, cause error) bool {
 	d.err = &Error{Reason: reason, hint: d.hint, Cause: cause}
@@ -333,10 +331,10 @@ func (d *decisions) endBudget(p *Policy, ok, unsent bool) {
 	p.Budget.End(o)
 }
 
-// fail completes the error of a run that gave up when it was elapsed old.
-func (d *decisions) fail(p *Policy, elapsed time.Duration) {
+// fail completes the error of a run that gave up when it was elapsed old, and had waited for so long.
+func (d *decisions) fail(p *Policy, elapsed, waited time.Duration) {
 	if e := d.err; e != nil {
-		e.Name, e.Attempts, e.Elapsed, e.Waited, e.Undone = p.Name, d.attempts, max(elapsed, 0), d.waited, !d.acted
+		e.Name, e.Attempts, e.Elapsed, e.Waited, e.Undone = p.Name, d.attempts, max(elapsed, 0), waited, !d.acted
 		e.Errs = slices.Clone(d.errs) // a copy: d.errs may be part of a larger object, and an error can live long
 	}
 }

@@ -24,7 +24,7 @@ func runPart(ctx context.Context, p Policy, x part.Part[Verdict, *Error]) {
 		r.err = x.Settle(r.ctx)
 	}
 	if p.Hooks.Done != nil {
-		r.ended = r.elapsed(&p) // before the run is over: if the clock panics, Done is owed
+		r.idle = r.elapsed(&p) // before the run is over: if the clock panics, Done is owed
 	}
 	r.phase = over
 	if p.Hooks.Done != nil {
@@ -46,7 +46,7 @@ func (r *run) part(p *Policy, x *part.Part[Verdict, *Error]) {
 		v = v.checked()
 		r.record(v.Err)
 	}
-	r.ended = r.elapsed(p)
+	r.endAttempt(p)
 	again := false
 	if v.Err == nil || r.ctx.Err() == nil {
 		if v.Class == Transient && r.late(p) {
@@ -60,10 +60,8 @@ func (r *run) part(p *Policy, x *part.Part[Verdict, *Error]) {
 	if !again || r.wait < 0 {
 		r.wait = 0
 	}
-	r.waited = r.wait
 	r.attemptDone(p, v.Err)           // 4
 	if again && p.Hooks.Wait != nil { // 5
 		r.waitHook(p, v.Err)
 	}
-	r.waited, r.phase = 0, between // others wait
 }

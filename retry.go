@@ -1,6 +1,6 @@
 package retry
 
-// May call: run.go, number.go.
+// May call: run.go, number.go, hooks.go.
 
 import (
 	"context"
@@ -52,7 +52,7 @@ func first[T any](ctx context.Context, op func(context.Context) (T, error), v *T
 func (p *Policy) plain(ctx context.Context) bool {
 	h := &p.Hooks
 	return p.Budget == nil && p.AttemptTimeout <= 0 && p.Clock == nil &&
-		h.Start == nil && h.Attempt == nil && h.AttemptDone == nil && h.Wait == nil && h.Guard == nil && h.Done == nil &&
+		h.Start == nil && !h.timed() &&
 		len(p.Guards) == 0 &&
 		ctx != nil && ctx.Err() == nil && AttemptNumber(ctx) == 1
 }

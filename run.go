@@ -14,21 +14,15 @@ import (
 // run is one run of Do, Run, Supervise or Attempts: its decisions, and the state for
 // attempts and waits. These are its phases, with the calls in between:
 //
-//	unbegun ── Hooks.Start ──▶ between ── Hooks.Attempt ──▶ attempting
-//	attempting ── op, Budget.Withdraw ──▶ waiting ── Hooks.AttemptDone, Hooks.Wait, sleep ──▶ between, and so on
-//	attempting ── op, Budget.End ──▶ between ── Hooks.AttemptDone ──▶ over ── Hooks.Done
+//	unbegun ── Hooks.Start ──▶ between ── Guard.Enter, Hooks.Attempt ──▶ attempting
+//	attempting ── op, Guard.Leave, Budget.Withdraw, Hooks.AttemptDone ──▶ between ── Hooks.Wait, sleep, and so on
+//	attempting ── op, Guard.Leave, Budget.End, Hooks.AttemptDone ──▶ between ──▶ over ── Hooks.Done
 //
-// On the system's clock a run goes from waiting to asleep, and sleeps there. Before an attempt
-// the guards of the policy are asked, and one may have it wait, or refuse it: then all are asked
-// again.
+// A guard may have the attempt wait, or refuse it, in which case all are asked again after the wait.
+// So every wait is between two attempts. Supervise goes on after a run in which op was up for long
+// enough, with a pause:
 //
-//	between ── Guard.Enter ──▶ waiting ── Hooks.Guard, sleep ──▶ between
-//
-// They are left at the end of the attempt, before Budget.Withdraw or Budget.End.
-//
-// Supervise goes on after a run in which op was up for long enough, with a pause:
-//
-//	over ──▶ unbegun ── Hooks.Start ──▶ between ──▶ waiting ── Hooks.Wait, sleep ──▶ between, and so on
+//	over ──▶ unbegun ── Hooks.Start ──▶ between ── Hooks.Wait, sleep, and so on
 //
 // Three rules keep a run cheap. Each method gets the policy as a parameter, since a
 // pointer to it in a run would move it to the heap. A run is on the stack until an
@@ -46,7 +40,7 @@ type run struct {
 	home    *home              // nil before the first failure
 	healthy time.Duration      // how long op must be up for its failure to start a new run; 0: it never does
 	number  int                // of the attempt underway or the last one; 0 before the first
-	ctxDone <-chan struct{}    // of ctx, while the run is asleep
+	ctxDone <-chan struct{}    // of ctx, for the sleep in finish
 	gates   *gates             // nil before a guard was asked
 	phase   phase
 	untimed bool // Policy.AttemptTimeout is the caller's
@@ -58,11 +52,9 @@ type phase uint8
 
 const (
 	unbegun    phase = iota // nothing
-	between                 // Hooks.Done, Budget.End
+	between                 // Guard.Leave, Budget.End, Hooks.Done
 	attempting              // and Hooks.AttemptDone
-	waiting                 // Hooks.Done, Budget.End, and the wait has to be counted as it was
-	asleep                  // nothing: it waits on the system's clock, where no code of others is called
-	over
+	over                    // nothing
 )
 
 // home is what outlives the stack frame of a run once an attempt has failed: one
@@ -100,11 +92,11 @@ func newFailedRun(ctx context.Context, p *Policy, since time.Duration, err error
 	h := new(home)
 	r := &h.run
 	r.home, r.caller, r.ctx, r.opCtx = h, ctx, ctx, ctx
-	r.stopwatch = stopwatch{since: since, relative: true}
+	r.stopwatch = stopwatch{since: since, unseen: true}
 	r.number, r.stage, r.phase = 1, opened, attempting
 	r.errs = h.errs[:0]
 	if r.settle(p, err, nil) {
-		r.fallAsleep()
+		r.ctxDone = ctx.Done()
 	}
 	return r
 }
@@ -144,7 +136,12 @@ func (r *run) finish(p *Policy, op func(context.Context) error) error {
 //
 //go:noinline
 func (r *run) proceed(p *Policy, op func(context.Context) error) {
-	defer r.close(p)
+	returns := false
+	defer func() {
+		if !returns {
+			r.close(p)
+		}
+	}()
 	var slept error // ends the run
 	for {
 		if r.startAttempt(p, slept) {
@@ -152,21 +149,16 @@ func (r *run) proceed(p *Policy, op func(context.Context) error) {
 		}
 		switch {
 		case r.phase == over:
+			returns = true
 			return
 		case !readings.System(p.Clock):
 			slept = r.sleepFor(p, r.wait)
 		case r.wait > 0:
-			r.fallAsleep()
+			r.ctxDone = r.ctx.Done()
+			returns = true
 			return
 		} // else the next attempt follows at once
 	}
-}
-
-// fallAsleep prepares the sleep on the system's clock. It calls Done of the caller's
-// context, which may panic: in sleep nothing would close the run.
-func (r *run) fallAsleep() {
-	r.ctxDone = r.ctx.Done()
-	r.phase = asleep
 }
 
 // sleepFor sleeps for d on any clock, or until a guard wakes r or the run's context ends. It may
@@ -193,14 +185,14 @@ func (r *run) startAttempt(p *Policy, slept error) bool {
 	if r.phase == unbegun {
 		r.begin(p)
 	} else {
-		r.resume(p)
+		r.lap(p)
 	}
 	if slept != nil || r.ctx.Err() != nil {
 		r.canceled(p, slept)
 		return false
 	}
 	if r.stage == unopened {
-		r.origin, r.errs = r.began, nil // the error of the run before is not this run's
+		r.origin, r.errs = r.idle, nil // the error of the run before is not this run's
 		r.stage = opened
 	}
 	if len(p.Guards) > 0 && !r.enter(p) {
@@ -209,6 +201,7 @@ func (r *run) startAttempt(p *Policy, slept error) bool {
 	if r.number < math.MaxInt {
 		r.number++
 	}
+	r.began = r.idle
 	r.opCtx = r.numbered()
 	if !r.prepare(p) {
 		r.canceled(p, nil)
@@ -226,16 +219,6 @@ func (r *run) begin(p *Policy) {
 	if p.Hooks.Start != nil {
 		r.startHook(p)
 	}
-	r.phase = between
-}
-
-// resume ends a wait, and counts the time that it took.
-func (r *run) resume(p *Policy) {
-	r.began = r.ended
-	if r.wait > 0 || p.Hooks.Wait != nil { // else no time has passed
-		r.began = r.elapsed(p)
-	}
-	r.correctWait(r.began - r.ended)
 	r.phase = between
 }
 
@@ -297,23 +280,16 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 		r.home = new(home)
 		r.errs = r.home.errs[:0]
 	}
-	early := r.endSeen(p)
-	if early {
-		r.ended = r.elapsed(p)
-	}
+	r.endAttempt(p)
 	r.record(err)                            // 1
 	judged := r.judgeAndLeave(p, err, given) // 1, 2
-	left := r.leftAt(p)
-	what := r.follow(p, judged, left) // 3
-	if !early && (what == giveUp || r.wait > 0 || p.Hooks.Wait != nil) {
-		r.ended = r.elapsed(p)
-	}
-	r.attemptDone(p, err) // 4
-	switch what {         // 5
+	what := r.follow(p, judged)              // 3
+	r.attemptDone(p, err)                    // 4
+	switch what {                            // 5
 	case giveUp:
-		r.done(p, left)
+		r.done(p)
 	case renewRun: // follow has ended this run as a success
-		r.done(p, left)
+		r.done(p)
 		return r.renew(p, err)
 	case retryNext:
 		if p.Hooks.Wait != nil && r.ctx.Err() == nil {
@@ -323,24 +299,17 @@ func (r *run) settle(p *Policy, err error, given *Verdict) bool {
 	return what == retryNext
 }
 
-// endSeen reports whether what follows an attempt depends on when op ended, or a hook sees it. If
-// not, the clock is read after step 3 of settle, and not at all for a retry without a wait.
-func (r *run) endSeen(p *Policy) bool {
-	return p.MaxElapsed > 0 || r.healthy > 0 || len(p.Guards) > 0 || p.Hooks.timesFirstTry()
-}
-
 // settleSuccess takes the success of op. It returns false: no attempt follows.
 func (r *run) settleSuccess(p *Policy) bool {
-	if p.Hooks.timesFirstTry() || r.gates != nil {
-		r.ended = r.elapsed(p)
+	if !r.unseen || r.gates != nil { // else the clock is not read: most calls are such
+		r.endAttempt(p)
 	}
 	if r.gates != nil { // 2
 		r.attemptLeaves(p, nil)
 	}
-	left := r.leftAt(p)
 	r.succeed(p)          // 3
 	r.attemptDone(p, nil) // 4
-	r.done(p, left)       // 5
+	r.done(p)             // 5
 	return false
 }
 
@@ -380,9 +349,9 @@ const (
 	renewRun                // a new run, after r.wait: op was up for long enough
 )
 
-// follow decides what follows an attempt that failed, and whose guards were left at the reading
-// left. After one that nobody has judged, the run's context has ended.
-func (r *run) follow(p *Policy, judged bool, left time.Duration) sequel {
+// follow decides what follows an attempt that failed. After one that nobody has judged, the run's
+// context has ended.
+func (r *run) follow(p *Policy, judged bool) sequel {
 	if !judged {
 		r.stopCanceled(p, r.ctx, nil)
 		return giveUp
@@ -391,10 +360,7 @@ func (r *run) follow(p *Policy, judged bool, left time.Duration) sequel {
 	if healthy {
 		ctx = r.caller // the pause is part of the new run, to which the context of this one means nothing
 	}
-	m := moment{left: untilDeadline(ctx, p.Clock), healthy: healthy, paced: r.gates != nil && r.gates.paces}
-	if p.MaxElapsed > 0 { // else left may be an old reading
-		m.elapsed = left - r.origin
-	}
+	m := moment{elapsed: r.idle - r.origin, left: untilDeadline(ctx, p.Clock), healthy: healthy, paced: r.gates != nil && r.gates.paces}
 	switch {
 	case !r.next(p, &m):
 		return giveUp
@@ -419,8 +385,7 @@ func (r *run) renew(p *Policy, err error) bool {
 		return false
 	}
 	r.class, r.hint = before.class, before.hint
-	r.wait, r.waited = before.wait, before.wait
-	r.phase = waiting
+	r.wait = before.wait
 	if p.Hooks.Wait != nil {
 		r.waitHook(p, err)
 	}
