@@ -60,7 +60,7 @@ func newCall(t *Transport, req *http.Request, room bool) *call {
 func (c *call) roundTrip(ctx context.Context, s *settings) (resp *http.Response, err error) {
 	defer func() { c.end(resp != nil) }()
 	c.plan(s)
-	if c.Hedge != nil && len(c.policy.Guards) > 0 {
+	if len(c.policy.Guards) > 0 && (c.Hedge != nil || c.client) { // a Transport below the client may have a Hedge
 		c.run = c.policy.Attempts(ctx)
 		return c.makeAttempts(c.run)
 	}
