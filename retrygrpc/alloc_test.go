@@ -18,7 +18,7 @@ func echo(tb testing.TB) string {
 }
 
 // TestAllocs: a call that succeeds at once costs few allocations beside grpc's own,
-// those included that grpc makes to hand over header and trailer.
+// those included that grpc makes to hand over header and trailer, and two to tell whether it was asked.
 func TestAllocs(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -38,8 +38,8 @@ func TestAllocs(t *testing.T) {
 	}
 	without := least(dial(t, addr, nil))
 	with := least(dial(t, addr, &retrygrpc.Client{}))
-	if with-without > 8 {
-		t.Errorf("%v allocations with retries, %v without: want at most 8 more", with, without)
+	if with-without > 10 {
+		t.Errorf("%v allocations with retries, %v without: want at most 10 more", with, without)
 	}
 }
 

@@ -21,7 +21,7 @@ type attempt struct {
 	answer error              // the server's
 	ctx    context.Context    // grpc's: derived from the run's for this attempt
 	opts   []grpc.CallOption  // the caller's, and those that gather evidence
-	room   [6]grpc.CallOption // for opts, mostly
+	room   [7]grpc.CallOption // for opts, mostly
 }
 
 // begin prepares the attempt that the run has announced.
@@ -38,13 +38,21 @@ func (k *call) begin() *attempt {
 	}
 	k.last = a
 	a.call, a.ctx = k, ctx
-	a.peer.Addr = nobody{}
 	if k.untimed && k.timeout > 0 {
 		a.ctx = a.limit.start(ctx, k.clock, k.timeout)
 	}
-	a.opts = append(append(a.room[:0], k.opts...), grpc.Header(&a.header), grpc.Trailer(&a.trailer), grpc.Peer(&a.peer))
+	a.gather(append(a.room[:0], k.opts...))
 	return a
 }
+
+// gather makes the options of an attempt that is about to begin: the caller's, and those that gather
+// evidence.
+func (a *attempt) gather(callers []grpc.CallOption) {
+	a.before, a.peer.Addr = a.cc.GetState(), nobody{}
+	a.opts = append(callers, grpc.Header(&a.header), grpc.Trailer(&a.trailer), grpc.Peer(&a.peer), grpc.OnFinish(a.finished))
+}
+
+func (a *attempt) finished(error) { a.asked.Store(true) }
 
 // end ends an attempt of which nothing goes on, a unary call or a stream that has failed or is
 // over, and returns the verdict on its error for the run.

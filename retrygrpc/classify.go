@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -137,6 +139,9 @@ func (a *attempt) judge(err error) retry.Verdict {
 	wait, pushed, refused := a.pushback()
 	info, timed := retryInfo(st)
 	f := &failure{error: bare.Err, status: st, hint: max(wait, info)}
+	if a.dropped(st) {
+		return retry.Verdict{Err: f, Class: retry.Unprocessed, Undone: true, Refused: true}
+	}
 	f.now = f.hint == 0 && (pushed || timed)
 	v := retry.Verdict{Err: f, Hint: f.hint, Now: f.now, Class: retry.Classifiers(a.call.classify)(f.error)}
 	if v.Class == retry.Unknown {
@@ -173,6 +178,30 @@ func unencoded(st *status.Status) bool {
 // and getCallAuthData), and a server may send that as well.
 func tokenless(st *status.Status) bool {
 	return strings.HasPrefix(st.Message(), "transport: per-RPC creds failed due to error:")
+}
+
+// dropped reports whether the load balancing policy of the connection has dropped the attempt,
+// by which a control plane sheds load. grpc does not repeat that either (stream.go, shouldRetry),
+// but tells nobody: to a caller it is an attempt that was not sent. A policy that has a server
+// ends an attempt in no other way. One that has none fails it in TRANSIENT_FAILURE, and has it
+// wait in other states. So only credentials that fail with a status look the same.
+func (a *attempt) dropped(st *status.Status) bool {
+	switch c := st.Code(); {
+	case a.sent(), !a.asked.Load(): // if grpc was not asked, an interceptor has failed it
+		return false
+	case c == codes.Canceled, c == codes.DeadlineExceeded: // it has waited until its context ended, or that of the service config
+		return false
+	case tokenless(st), unencoded(st), unconnected(st):
+		return false
+	}
+	return a.before != connectivity.TransientFailure && a.cc.GetState() == connectivity.Ready
+}
+
+// unconnected reports whether grpc could not connect. The connection may be there by now (balancer's
+// pickers of pick_first and base; internal/transport, ConnectionError).
+func unconnected(st *status.Status) bool {
+	return st.Code() == codes.Unavailable &&
+		(strings.HasPrefix(st.Message(), "connection error: desc = ") || strings.HasPrefix(st.Message(), "last connection error: "))
 }
 
 // classify returns the class of an attempt that ended with a status. hint is what
@@ -222,6 +251,8 @@ type evidence struct {
 	goesOn          bool // the stream, after its run: no retry depends on the rest
 	header, trailer metadata.MD
 	peer            peer.Peer
+	before          connectivity.State // of the connection when the attempt began
+	asked           atomic.Bool        // grpc has made the attempt, and it is over
 }
 
 // nobody is the address of the peer until grpc has created a stream.

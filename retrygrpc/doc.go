@@ -21,6 +21,10 @@
 //     grpc-retry-pushback-ms.
 //   - An attempt that never reached a server, for lack of a connection, is retried for
 //     any method.
+//   - An attempt that a load balancing policy has dropped is not repeated, whatever the policy
+//     says: a control plane sheds load so. grpc tells nobody but by leaving the attempt unsent
+//     while the connection is ready. Credentials that fail with a status error of their own look
+//     the same. A plain error of credentials is repeated. With grpc before 1.78, drops are, too.
 //   - Everything else is an answer.
 //   - With a pushback that is negative or not a number there is no retry.
 //

@@ -61,15 +61,15 @@ func (r *race) run(p retry.Policy, h *hedge.Hedge) retry.Verdict {
 func (r *race) try(ctx context.Context) (*runner, error) {
 	c := &runner{reply: blank(r.reply)}
 	c.call, c.ctx = r.call, ctx
-	c.peer.Addr = nobody{}
+	opts := c.room[:0]
 	for _, opt := range r.call.opts {
 		switch opt.(type) {
 		case grpc.HeaderCallOption, grpc.TrailerCallOption, grpc.PeerCallOption: // see deliver
 		default:
-			c.opts = append(c.opts, opt)
+			opts = append(opts, opt)
 		}
 	}
-	c.opts = append(c.opts, grpc.Header(&c.header), grpc.Trailer(&c.trailer), grpc.Peer(&c.peer))
+	c.gather(opts)
 	err := r.invoke(ctx, r.method, r.req, c.reply, r.cc, c.opts...)
 	if err == nil {
 		return c, nil
