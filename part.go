@@ -16,10 +16,17 @@ func runPart(ctx context.Context, p Policy, x part.Part[Verdict, *Error]) {
 	r := run{caller: ctx, ctx: ctx}
 	r.attempts = max(x.Earlier, 0)
 	defer r.close(&p)
+	settling := false
+	defer func() {
+		if settling && r.phase == between { // a panic: what it has taken so far is no wait
+			r.idle = r.elapsed(&p)
+		}
+	}()
 	r.begin(&p)
 	if x.Op != nil && r.ctx.Err() == nil {
 		r.part(&p, &x)
 	}
+	settling = true
 	if x.Settle != nil {
 		r.err = x.Settle(r.ctx)
 	}
