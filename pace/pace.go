@@ -226,10 +226,17 @@ func (p *Pace) chance() {
 // what becomes of it says nothing about a later rate.
 func (p *Pace) open() bool { return p == nil || p.Quota == 0 && !p.active.Load() }
 
-// lock returns the time, which it reads first: a clock may panic.
-func (p *Pace) lock() time.Time {
-	now := p.clock().Now()
+// lock returns the time. It is read under the lock, so that nobody comes with an older reading than the
+// one before. If the clock panics, p is not locked.
+func (p *Pace) lock() (now time.Time) {
 	p.mu.Lock()
+	read := false
+	defer func() {
+		if !read {
+			p.mu.Unlock()
+		}
+	}()
+	now, read = p.clock().Now(), true
 	if !p.ready {
 		p.ready = true
 		if p.Quota != 0 {

@@ -19,6 +19,7 @@ const (
 	mostQuotaHold = 75 * time.Second      // the longest hold under a quota
 	timerLag      = 10 * time.Millisecond // by which a timer may be late, so that it is made up for
 	mostDebt      = 1e9                   // seconds of a wait until debt is paid
+	still         = 5 * time.Second       // time stands still for an older reading than the latest; one that is older by so much means that the clock was set back
 )
 
 // tiny is less than any part of a unit that matters: numbers of units are sums, which are rounded.
@@ -492,11 +493,15 @@ func (p *Pacer[T]) chance() float64 {
 // advance moves the time to now. What time brings happens here, but for the second that Ended ends.
 func (p *Pacer[T]) advance(now time.Time) {
 	from := p.now
-	p.now = now
-	if now.Before(from) {
-		p.setBack(now.Sub(from))
+	switch back := from.Sub(now); {
+	case back >= still:
+		p.now = now
+		p.setBack(-back)
+		return
+	case back > 0:
 		return
 	}
+	p.now = now
 	seconds := now.Sub(later(from, p.hold)).Seconds() // without those of a hold
 	if p.mode == learning {
 		p.endHold()
