@@ -1,6 +1,9 @@
 package pacing
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 const (
 	holdAttempts  = 4   // of two seconds, of which half must be throttled before the server's hint holds all
@@ -41,11 +44,8 @@ func (c *tally) tick(now time.Time) (ended sample, seconds float64) {
 		return sample{}, 0
 	}
 	ended, seconds = c.seconds[0], float64(max(elapsed, 1))
-	for ; elapsed > 0 && c.minute.sent > tiny; elapsed-- {
-		c.minute = sample{c.minute.sent * 59 / 60, c.minute.lost * 59 / 60}
-	}
-	c.minute.sent += ended.sent
-	c.minute.lost += ended.lost
+	kept := math.Pow(59./60, seconds-1) // in the seconds since the one that has ended
+	c.minute = sample{(c.minute.sent*59/60 + ended.sent) * kept, (c.minute.lost*59/60 + ended.lost) * kept}
 	c.seconds = [2]sample{{}, ended}
 	if second != c.second+1 {
 		c.seconds[1] = sample{}

@@ -663,3 +663,17 @@ func TestWhatAClockThatIsSetBackChanges(t *testing.T) {
 		}
 	}
 }
+
+// What was throttled in the last second before a pause fades in it.
+func TestThrottledOfTheLastMinute(t *testing.T) {
+	p, now := told(100, 100)
+	for range 30 {
+		p.Throttled(now, pacing.Refusal{})
+	}
+	if _, part, seems := p.Quota(now.Add(time.Second)); part != 1 || seems != 0 {
+		t.Errorf("a second later %v were throttled, and the quota seems to be %v; want all, and 0", part, seems)
+	}
+	if _, part, seems := p.Quota(now.Add(time.Hour)); part != 0 || seems != 100 {
+		t.Errorf("an hour later %v were throttled, and the quota seems to be %v; want 0, and 100", part, seems)
+	}
+}
