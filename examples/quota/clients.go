@@ -17,7 +17,7 @@ import (
 )
 
 // A connector returns how a process makes a call.
-type connector func(ctx context.Context, url string, model *pace.Pace, store redis.UniversalClient) (call func() error)
+type connector func(ctx context.Context, j job, model *pace.Pace, store redis.UniversalClient) (call func() error)
 
 // clients are what -compare compares. All make up to attempts requests for a call.
 var clients = []struct {
@@ -28,10 +28,10 @@ var clients = []struct {
 	{"shared pace, Burst 20", shared(perSecond)},
 	{"redis_rate", asking(false)},
 	{"redis_rate, one asks", asking(true)},
-	{"learning pace", learning},
+	{"pace of its share", apart},
 	{"AWS adaptive", adaptive},
-	{"no pace", func(_ context.Context, url string, _ *pace.Pace, _ redis.UniversalClient) func() error {
-		return posting(url, nil, nil)
+	{"no pace", func(_ context.Context, j job, _ *pace.Pace, _ redis.UniversalClient) func() error {
+		return posting(j.URL, nil, nil)
 	}},
 }
 
@@ -51,17 +51,18 @@ func connect(name string) connector {
 
 // shared shares the quota by a Store.
 func shared(burst float64) connector {
-	return func(ctx context.Context, url string, model *pace.Pace, store redis.UniversalClient) func() error {
+	return func(ctx context.Context, j job, model *pace.Pace, store redis.UniversalClient) func() error {
 		// The whole of it: the quota, and one key for all processes whose calls count against it.
 		model.Quota, model.Burst = perSecond, burst
 		go model.Share(ctx, &retryredis.Store{Client: store, Key: key})
-		return posting(url, nil, model)
+		return posting(j.URL, nil, model)
 	}
 }
 
-// learning learns the quota, in this process alone.
-func learning(_ context.Context, url string, model *pace.Pace, _ redis.UniversalClient) func() error {
-	return posting(url, nil, model)
+// apart gives each process as large a part of the quota as any other, whichever has the calls.
+func apart(_ context.Context, j job, model *pace.Pace, _ redis.UniversalClient) func() error {
+	model.Quota = j.Share
+	return posting(j.URL, nil, model)
 }
 
 // posting makes POSTs by the policy that all clients but that of AWS have.
@@ -81,13 +82,13 @@ func posting(url string, wrap func(http.RoundTripper) http.RoundTripper, model *
 // asking asks redis_rate, which is GCRA on Redis too, before each request, and sleeps for as long as
 // it says. If one is set, only one call of a process does so at a time.
 func asking(one bool) connector {
-	return func(_ context.Context, url string, _ *pace.Pace, store redis.UniversalClient) func() error {
+	return func(_ context.Context, j job, _ *pace.Pace, store redis.UniversalClient) func() error {
 		places := make(chan struct{}, callers*perSecond)
 		if one {
 			places = make(chan struct{}, 1)
 		}
 		limiter := redis_rate.NewLimiter(store)
-		return posting(url, func(base http.RoundTripper) http.RoundTripper {
+		return posting(j.URL, func(base http.RoundTripper) http.RoundTripper {
 			return roundTripper(func(req *http.Request) (*http.Response, error) {
 				if err := wait(req.Context(), limiter, places); err != nil {
 					req.Body.Close()
@@ -125,10 +126,10 @@ func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { ret
 
 // adaptive is the SDK of AWS in the mode that learns how fast to send, which is what
 // config.WithRetryMode(aws.RetryModeAdaptive) sets.
-func adaptive(_ context.Context, url string, _ *pace.Pace, _ redis.UniversalClient) func() error {
+func adaptive(_ context.Context, j job, _ *pace.Pace, _ redis.UniversalClient) func() error {
 	client := sqs.New(sqs.Options{
 		Region:       "local",
-		BaseEndpoint: &url,
+		BaseEndpoint: &j.URL,
 		Credentials:  aws.AnonymousCredentials{},
 		HTTPClient:   &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}},
 		Retryer: awsretry.NewAdaptiveMode(func(o *awsretry.AdaptiveModeOptions) {

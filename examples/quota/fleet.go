@@ -46,7 +46,8 @@ func (f fleet) run(ctx context.Context, w io.Writer) (out outcome, err error) {
 	}
 	defer s.Close()
 	fmt.Fprintf(w, "%d processes; the server takes %d requests in a second, and they make %.0f calls\n", f.processes, perSecond, f.load*perSecond)
-	j := job{URL: s.url, Client: f.client, Rate: f.load * perSecond / float64(f.processes)}
+	share := perSecond / float64(f.processes)
+	j := job{URL: s.url, Client: f.client, Rate: f.load * share, Share: share}
 	var store *redisServers
 	if f.redis {
 		if store, err = startRedis(ctx, f.sentinel); errors.Is(err, exec.ErrNotFound) {
@@ -188,7 +189,7 @@ func paces(workers []*worker) string {
 			rates = append(rates, is.rate)
 		}
 	}
-	rate := "open"
+	rate := "no pace"
 	if len(rates) > 0 {
 		slices.Sort(rates)
 		rate = fmt.Sprintf("%.2f/s", rates[len(rates)/2])
@@ -211,7 +212,7 @@ type worker struct {
 
 // said is what a process has said.
 type said struct {
-	rate   float64 // of its pace; 0: open
+	rate   float64 // of its pace; 0: none
 	state  string  // of its pace
 	failed int     // calls
 	waits  []float64

@@ -21,6 +21,7 @@ type job struct {
 	Redis  []string // addresses, of Sentinels if there is a Master; empty: none
 	Master string   // the name that the Sentinels know it by
 	Rate   float64  // calls in a second
+	Share  float64  // of the quota, in a second
 	More   int      // calls that the process has from the start
 }
 
@@ -53,7 +54,7 @@ func (j job) work(in io.Reader, out io.Writer) {
 		defer store.Close()
 	}
 	var model pace.Pace
-	call := connect(j.Client)(ctx, j.URL, &model, store)
+	call := connect(j.Client)(ctx, j, &model, store)
 	go func() {
 		for clock := time.NewTicker(time.Second / 4); ctx.Err() == nil; <-clock.C {
 			fmt.Fprintln(out, "pace", rateOf(&model), stateOf(&model))
@@ -99,8 +100,6 @@ func stateOf(p *pace.Pace) string {
 		return "shared"
 	case s.Err != nil:
 		return "alone"
-	case s.Quota > 0:
-		return "starting"
 	}
-	return "learning"
+	return "apart"
 }
