@@ -83,7 +83,6 @@ mutate:
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-hedging.txt -tests hedge internal/hedging
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-errtree.txt internal/errtree
 	go run ./tools/mutate -min 98 internal/keyed
-	go run ./tools/mutate -min 98 internal/trial
 	go run ./tools/mutate -min 98 -known tools/mutate/equivalent-pacing.txt -skip RandomRuns internal/pacing
 
 # Makes a release up to its tags: make release VERSION=v0.2.0

@@ -31,12 +31,7 @@ func TestNoHedgeWaitsForItsTurn(t *testing.T) {
 			}
 		}
 		call()
-		for i := range 3 {
-			if i == 1 {
-				time.Sleep(5 * time.Second)
-			}
-			_ = retry.Run(t.Context(), retry.Policy{Guards: []retry.Guard{pace}, MaxAttempts: 1}, func(context.Context) error { return retry.After(errors.New("429"), 0) })
-		}
+		pace.Tell(1, time.Minute, 1, pace.Started())
 		call()
 		if len(got) != 2 || got[0].Started != 2 || got[1].Started != 1 || !errors.Is(got[1].Refused, retry.ErrPaced) {
 			t.Errorf("calls under an open and under a closed pace: %+v", got)

@@ -73,7 +73,7 @@
 //	retry.limit.in_flight     gauge, {attempt}          retry.limit
 //	retry.pace.rate           gauge, {attempt}/s        retry.pace (see ObservePace)
 //	retry.pace.wait           gauge, s                  retry.pace
-//	retry.pace.quota          gauge, {attempt}/s        retry.pace; of a pace that knows its quota
+//	retry.pace.quota          gauge, {attempt}/s        retry.pace; of a pace with a quota
 //	retry.pace.throttled      gauge, 1                  retry.pace; as well
 //	retry.pace.shared         gauge, 1                  retry.pace; with Share, error.type of the store's error
 //	retry.budget.balance      gauge, 1                  retry.budget (see ObserveBudget)

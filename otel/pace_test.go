@@ -71,16 +71,10 @@ func TestObservePace(t *testing.T) {
 	compare(t, "open", metrics(t, reader), `
 retry.pace.rate [{attempt}/s] pace=model: 0
 retry.pace.wait [s] pace=model: 0`)
-	p := retry.Policy{Guards: []retry.Guard{pace}, Clock: clock, MaxAttempts: 1}
-	for i := range 3 {
-		if i == 1 {
-			clock.Advance(1053605157) // -10 ln(1 - 1/10) seconds: what is counted fades in ten
-		}
-		_ = retry.Run(t.Context(), p, func(context.Context) error { return retry.After(errors.New("429"), 0) })
-	}
-	compare(t, "paced", metrics(t, reader), `
-retry.pace.rate [{attempt}/s] pace=model: 1
-retry.pace.wait [s] pace=model: 0`)
+	pace.Hold(20 * time.Second)
+	compare(t, "held", metrics(t, reader), `
+retry.pace.rate [{attempt}/s] pace=model: 0
+retry.pace.wait [s] pace=model: 20`)
 	if err := unregister(); err != nil {
 		t.Error(err)
 	}

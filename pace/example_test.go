@@ -85,7 +85,7 @@ func ExamplePace_twoQuotas() {
 func ExamplePace_Tell() {
 	clock := clockx.NewVirtual(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	model := pace.Pace{Clock: clock}
-	model.Tell(120, time.Minute, 2)
+	model.Tell(120, time.Minute, 2, model.Started())
 	p := retry.Policy{Clock: clock, Guards: []retry.Guard{&model}}
 	begin := clock.Now()
 	for range 4 {

@@ -3,7 +3,6 @@ package pace_test
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -44,100 +43,6 @@ func TestOrderOfPaceAndLimit(t *testing.T) {
 	}
 }
 
-// A Pace that hears of throttled attempts while another guard is in the policy, too.
-func TestPaceBesideAnotherGuardHearsOfThrottledAttempts(t *testing.T) {
-	for name, guards := range map[string]func(*pace.Pace) []retry.Guard{
-		"alone":  func(p *pace.Pace) []retry.Guard { return []retry.Guard{p} },
-		"first":  func(p *pace.Pace) []retry.Guard { return []retry.Guard{p, make(places, 1)} },
-		"second": func(p *pace.Pace) []retry.Guard { return []retry.Guard{nil, make(places, 1), p} },
-	} {
-		p, v := virtual()
-		pace := &pace.Pace{Clock: v}
-		p.MaxAttempts, p.Guards = 3, guards(pace)
-		_ = retry.Run(t.Context(), p, func(context.Context) error { return retry.After(errFlaky, 0) })
-		if r := pace.Rate(); math.IsInf(r, 1) {
-			t.Errorf("%s: rate %v after three throttled attempts", name, r)
-		}
-	}
-}
-
-// Nor does an open pace learn from that attempt, which the run does not ask at all.
-func TestResumedRunTellsAnOpenPaceNothingOfItsFirstAttempt(t *testing.T) {
-	for _, resumed := range []bool{true, false} { // the first of three runs, which are enough
-		synctest.Test(t, func(t *testing.T) {
-			var pace pace.Pace
-			for i := range 3 {
-				a := retry.Policy{Guards: []retry.Guard{&pace}, MaxAttempts: 1}.Attempts(t.Context())
-				if resumed && i == 0 {
-					a.Resumed()
-				}
-				for a.Next() {
-					a.Judged(retry.Verdict{Err: errFlaky, Class: retry.Throttled})
-				}
-				time.Sleep(time.Second)
-			}
-			if open := math.IsInf(pace.Rate(), 1); open != resumed {
-				t.Errorf("the first run is resumed: %v, and the pace is open: %v", resumed, open)
-			}
-		})
-	}
-}
-
-// A Pace that paces from the second attempt on counts its waits, and not the attempts.
-func TestWaitedIsWithoutAttemptsUnderAPace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := retry.Policy{Guards: []retry.Guard{new(pace.Pace)}, Backoff: retry.Constant(0), ThrottleBackoff: retry.Constant(0), MaxAttempts: 4}
-		start := time.Now()
-		err := retry.Run(t.Context(), p, func(context.Context) error {
-			time.Sleep(time.Second)
-			return status(429)
-		})
-		e, _ := errors.AsType[*retry.Error](err)
-		if took := time.Since(start); e.Elapsed != took || e.Waited != took-4*time.Second {
-			t.Errorf("4 attempts of a second in %v: elapsed %v, waited %v", took, e.Elapsed, e.Waited)
-		}
-	})
-}
-
-func TestHoldUnderOpenPaces(t *testing.T) {
-	for _, guards := range [][]retry.Guard{nil, {nil}, {(*pace.Pace)(nil)}} {
-		a := retry.Policy{Guards: guards}.Attempts(t.Context())
-		a.Next()
-		leave := a.Hold()
-		a.Done(retry.After(errFlaky, 0))
-		leave(retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errFlaky, Class: retry.Throttled}})
-		a.Close()
-	}
-	// Each of three throttled streams counts once: when it has ended, and not before.
-	v := clockx.NewVirtual(epoch)
-	pace := &pace.Pace{Clock: v}
-	p := retry.Policy{Guards: []retry.Guard{pace}, Clock: v, MaxAttempts: 1}
-	throttled := retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errFlaky, Class: retry.Throttled}}
-	a := p.Attempts(t.Context())
-	a.Next()
-	leave := a.Hold()
-	a.Done(retry.After(errFlaky, 0))
-	leave(retry.Exit{Ending: retry.Returned}) // this one counts nothing
-	for i := range 3 {
-		a := p.Attempts(t.Context())
-		if !a.Next() {
-			t.Fatal(a.Err())
-		}
-		leave := a.Hold()
-		a.Done(retry.After(errFlaky, 0))
-		if open := math.IsInf(pace.Rate(), 1); !open {
-			t.Errorf("after %d streams and one more, which goes on, the rate is %v", i, pace.Rate())
-		}
-		leave(throttled)
-		leave(throttled)
-		leave(throttled)
-		if open := math.IsInf(pace.Rate(), 1); open != (i < 2) {
-			t.Errorf("after %d streams the rate is %v", i+1, pace.Rate())
-		}
-		v.Advance(time.Second)
-	}
-}
-
 func TestAdmitDoesNotWaitForATurn(t *testing.T) {
 	pace := new(pace.Pace)
 	pace.Hold(time.Second)
@@ -147,21 +52,112 @@ func TestAdmitDoesNotWaitForATurn(t *testing.T) {
 	}
 }
 
-func TestOpenPaceHearsOfAdmittedAttempts(t *testing.T) {
-	for ending, paced := range map[retry.Ending]bool{retry.Returned: true, retry.Expired: true, retry.NotMade: false} {
-		v := clockx.NewVirtual(epoch)
-		pace := new(pace.Pace)
-		p := retry.Policy{Clock: v, Guards: []retry.Guard{nil, pace}}
+// hint is a throttled attempt's.
+func hint(d time.Duration) retry.Exit {
+	return retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errFlaky, Class: retry.Throttled, Hint: d}}
+}
+
+// A Pace hears of throttled attempts while another guard is in the policy, too: four hold all.
+func TestPaceBesideAnotherGuardHearsOfThrottledAttempts(t *testing.T) {
+	for name, guards := range map[string]func(*pace.Pace) []retry.Guard{
+		"alone":  func(p *pace.Pace) []retry.Guard { return []retry.Guard{p} },
+		"first":  func(p *pace.Pace) []retry.Guard { return []retry.Guard{p, make(places, 1)} },
+		"second": func(p *pace.Pace) []retry.Guard { return []retry.Guard{nil, make(places, 1), p} },
+	} {
+		p, v := virtual()
+		pace := &pace.Pace{Quota: 1000, Burst: 10, Clock: v}
+		p.MaxAttempts, p.Guards = 1, guards(pace)
+		for range 4 {
+			_ = retry.Run(t.Context(), p, func(context.Context) error { return retry.After(errFlaky, 20*time.Second) })
+		}
+		if d := pace.Wait(); d != 20*time.Second {
+			t.Errorf("%s: after four throttled attempts the next waits %v", name, d)
+		}
+	}
+}
+
+// A Pace counts its waits, and not the attempts.
+func TestWaitedIsWithoutAttemptsUnderAPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := retry.Policy{Guards: []retry.Guard{&pace.Pace{Quota: 1, Per: 3 * time.Second}}, Backoff: retry.Constant(0), ThrottleBackoff: retry.Constant(0), MaxAttempts: 4}
+		start := time.Now()
+		err := retry.Run(t.Context(), p, func(context.Context) error {
+			time.Sleep(time.Second)
+			return status(429)
+		})
+		e, _ := errors.AsType[*retry.Error](err)
+		if took := time.Since(start); e.Elapsed != took || e.Waited != took-4*time.Second || took < 10*time.Second {
+			t.Errorf("4 attempts of a second in %v: elapsed %v, waited %v", took, e.Elapsed, e.Waited)
+		}
+	})
+}
+
+// Each of four throttled streams counts once: when it has ended, and not before.
+func TestStreamsUnderAPace(t *testing.T) {
+	for _, guards := range [][]retry.Guard{nil, {nil}, {(*pace.Pace)(nil)}, {new(pace.Pace)}} {
+		a := retry.Policy{Guards: guards}.Attempts(t.Context())
+		a.Next()
+		leave := a.Hold()
+		a.Done(retry.After(errFlaky, 0))
+		leave(hint(0))
+		a.Close()
+	}
+	v := clockx.NewVirtual(epoch)
+	pace := &pace.Pace{Quota: 1000, Burst: 10, Clock: v}
+	p := retry.Policy{Guards: []retry.Guard{pace}, Clock: v, MaxAttempts: 1}
+	for i := range 4 {
+		a := p.Attempts(t.Context())
+		if !a.Next() {
+			t.Fatal(a.Err())
+		}
+		leave := a.Hold()
+		a.Done(retry.After(errFlaky, 0))
+		if d := pace.Wait(); d != 0 {
+			t.Errorf("after %d streams and one more, which goes on, the next waits %v", i, d)
+		}
 		for range 3 {
+			leave(hint(time.Minute))
+		}
+		if d := pace.Wait(); (d > 0) != (i == 3) {
+			t.Errorf("after %d streams the next waits %v", i+1, d)
+		}
+	}
+}
+
+// An attempt that was not made, or was there before the quota, says nothing about it.
+func TestAdmittedAttemptsUnderAPace(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ending retry.Ending
+		before bool
+		held   bool
+	}{
+		"returned": {retry.Returned, false, true}, "expired": {retry.Expired, false, true}, "not made": {retry.NotMade, false, false},
+		"before the quota": {retry.Returned, true, false},
+	} {
+		v := clockx.NewVirtual(epoch)
+		pace := &pace.Pace{Clock: v}
+		p := retry.Policy{Clock: v, Guards: []retry.Guard{nil, pace}}
+		if !tt.before {
+			pace.Tell(1000, time.Second, 1000, 0)
+		}
+		var leaves []func(retry.Exit)
+		for range 4 {
 			leave, err := p.Admit(t.Context(), retry.Entry{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			v.Advance(time.Second)
-			leave(retry.Exit{Ending: ending, Verdict: retry.Verdict{Err: errFlaky, Class: retry.Throttled}})
+			leaves = append(leaves, leave)
 		}
-		if r := pace.Rate(); math.IsInf(r, 1) == paced {
-			t.Errorf("%v: rate %v", ending, r)
+		if tt.before {
+			pace.Tell(1000, time.Second, 1000, 4)
+		}
+		for _, leave := range leaves {
+			x := hint(20 * time.Second)
+			x.Ending = tt.ending
+			leave(x)
+		}
+		if d := pace.Wait(); (d > 0) != tt.held {
+			t.Errorf("%s: the next waits %v", name, d)
 		}
 	}
 }
@@ -171,12 +167,9 @@ func TestAdmitOnTheClockOfThePolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := clockx.NewVirtual(epoch)
 		pace := new(pace.Pace)
-		pace.SetRand(func() float64 { return 0 })
-		leave, err := retry.Policy{Clock: v, Guards: []retry.Guard{pace}}.Admit(t.Context(), retry.Entry{})
-		if err != nil {
+		if _, err := (retry.Policy{Clock: v, Guards: []retry.Guard{pace}}).Admit(t.Context(), retry.Entry{}); err != nil {
 			t.Fatal(err)
 		}
-		leave(retry.Exit{Ending: retry.Returned, Verdict: retry.Verdict{Err: errFlaky, Class: retry.Throttled}})
 		pace.Hold(time.Second)
 		time.Sleep(time.Hour)
 		if d := pace.Wait(); d != time.Second {

@@ -1,5 +1,4 @@
-// Package pace holds attempts back while a server refuses them for their number: see [Pace], a
-// [retry.Guard] like any other.
+// Package pace lets attempts start at the rate of a quota: see [Pace], a [retry.Guard] like any other.
 package pace
 
 import (
@@ -17,40 +16,22 @@ import (
 	"github.com/goretry/retry/internal/readings"
 )
 
-// Pace holds attempts back while a server refuses them for their number. Share one
-// among all calls that count against the same quota: a key, an account, a model. A Pace
-// for calls with different quotas is worse than none, since one of them slows down the
-// others. If one model of ten has no quota left, most calls for the others fail under one Pace that
-// learns, and none if each model has its own: see [retry.PerKey].
+// Pace lets attempts start at the rate of a quota. Share one among all calls that count against the
+// same quota: a key, an account, a model. For calls with different quotas use a Pace each: see
+// [retry.PerKey].
 //
-// If you know the quota, set Quota, Per and Burst. Attempts then start at that rate, from the first
-// one on. The quota is that of this process alone, unless [Pace.Share] shares it with others. One
-// throttled attempt makes only its own run wait. If half of at least four within two seconds are
-// throttled, the server's hint holds all, for at most 75 seconds. A wrong number is not corrected:
-// [Pace.Status] shows it.
+// It has to be told the quota: by Quota, Per and Burst, or by the server, see [Pace.Tell]. Attempts then
+// start at that rate, from the first one on. The quota is that of this process alone, unless
+// [Pace.Share] shares it with others. A Pace that was told nothing is open: it admits attempts at once,
+// limits nothing, and only [Pace.Hold] closes it for a time.
 //
-// Without a Quota a Pace learns, unless the server states it: see [Pace.Tell]. It is open until
-// attempts are [retry.Throttled]: then it takes no lock. With the first throttled attempt it begins
-// to count. When two more, and an eighth of those of the last ten seconds, are throttled, it lets
-// attempts start one by one, at the rate at which they passed. The rate falls with the part of the
-// recent attempts that is throttled, and grows while attempts wait, faster if it has lost more than
-// half within the last half minute, or while the server refused all.
+// One throttled attempt makes only its own run wait. If half of at least four within two seconds are
+// [retry.Throttled], the server's hint holds all, for at most 75 seconds. A wrong number is not
+// corrected: [Pace.Status] shows it.
 //
-// Some attempts may be throttled whatever the rate is, say one in ten, and their retries no more
-// often than others. If cuts do not help, a Pace that lets more than four attempts start per second
-// tries half of the rate. If the same part is throttled there, that part does not count for some
-// time, and the rate comes back.
-//
-// If more than a quarter of the recent attempts is throttled, a server's hint holds all attempts
-// for as long, but for at most a minute, and a random part of up to a quarter longer. After ten
-// seconds in which none waited and none was throttled, and the time of eight attempts more, a
-// Pace is open again. If one is throttled within five minutes, the Pace goes on at once, at the
-// rate that it had.
-//
-// With and without a Quota, attempts that have less time until their deadline start first: up to 8
-// seconds, two minutes, half an hour, or more; of those with as much time, retries before first
-// attempts. But every fifth turn goes to who came first, so a backlog and callers who wait for an
-// answer can share a Pace.
+// Attempts that have less time until their deadline start first: up to 8 seconds, two minutes, half an
+// hour, or more; of those with as much time, retries before first attempts. But every fifth turn goes to
+// who came first, so a backlog and callers who wait for an answer can share a Pace.
 //
 // A Pace is a [retry.Guard]: set it in Policy.Guards, before those that hold a place. An attempt
 // whose turn would take more than half of the time until the caller's deadline or the end of
@@ -58,15 +39,15 @@ import (
 // that waits ends so when it learns that its turn comes too late. A turn whose attempt a later guard refuses
 // is used up; one that is not used for another reason goes to the next attempt.
 //
-// A retry that follows a Throttled attempt under a Pace takes nothing from Policy.Budget. A
-// Guard around a Pace returns its Pass unchanged.
+// A retry that follows a Throttled attempt takes nothing from Policy.Budget if that attempt had a turn by
+// a quota: the Pace limits such retries itself. A Guard around a Pace returns its Pass unchanged.
 //
-// The zero Pace is ready. It must not be copied after the first use. A nil *Pace holds
+// The zero Pace is ready, and open. It must not be copied after the first use. A nil *Pace holds
 // nothing back. A Pace is safe for concurrent use.
 type Pace struct {
-	// Quota is how many attempts may start in Per, each at its cost: see [WithCost]. Zero means that
-	// the quota is learned. If it is negative or not finite, or less than one in thirty years or more
-	// than 1e9 in a second, no attempt is made: each run ends with an error that says so.
+	// Quota is how many attempts may start in Per, each at its cost: see [WithCost]. Zero means that only
+	// the server says it: see [Pace.Tell]. If it is negative or not finite, or less than one in thirty
+	// years or more than 1e9 in a second, no attempt is made: each run ends with an error that says so.
 	Quota float64
 
 	// Per is the time of Quota: a second if it is zero. A negative one is as bad as a negative Quota.
@@ -80,12 +61,13 @@ type Pace struct {
 	// Clock measures time. Nil means the clock of the first policy that uses the Pace.
 	Clock clockx.Clock
 
-	first  atomic.Pointer[origin] // of the first policies that had their own
-	active atomic.Bool            // the pacer is not open
-	mu     sync.Mutex
-	pacer  pacing.Pacer[chan struct{}]
-	ready  bool  // the pacer knows Quota
-	bad    error // what is wrong with Quota, Per or Burst
+	first   atomic.Pointer[clockx.Clock] // of the first policy that has another than the system's
+	active  atomic.Bool                  // the pacer is not open
+	started atomic.Uint64                // attempts
+	mu      sync.Mutex
+	pacer   pacing.Pacer[chan struct{}]
+	ready   bool  // the pacer knows Quota
+	bad     error // what is wrong with Quota, Per or Burst
 
 	shared    bool          // Share runs
 	tell      chan struct{} // gets an element when Share is to look
@@ -97,18 +79,12 @@ type Pace struct {
 // cannot spin.
 const pause = 10 * time.Millisecond
 
-// origin is where the time and the chance of a Pace come from. Nil means the system's.
-type origin struct {
-	clock clockx.Clock
-	rand  func() float64
-}
-
 // turn is an attempt that waits under a Pace, or has started there. Its owner gets an
 // element when it has become the first of the queue.
 type turn = pacing.Turn[chan struct{}]
 
-// Rate returns how many attempts of average cost, or units of Quota, start in a second: +Inf while
-// p is open or nil.
+// Rate returns how many units of the quota start in a second: +Inf if p has no quota or is nil, and 0 if
+// Quota, Per or Burst make no sense.
 func (p *Pace) Rate() float64 {
 	if p.open() {
 		return math.Inf(1)
@@ -121,8 +97,8 @@ func (p *Pace) Rate() float64 {
 	return p.pacer.Rate(now)
 }
 
-// Wait returns how long a first attempt of average cost, or of one unit of Quota, that comes now has
-// to wait, as far as that is known: 0 while p is open or nil.
+// Wait returns how long an attempt of one unit that comes now, and is no more urgent than those that wait,
+// has to wait, as far as that is known: 0 while p is open or nil.
 func (p *Pace) Wait() time.Duration {
 	if p.open() {
 		return 0
@@ -132,47 +108,60 @@ func (p *Pace) Wait() time.Duration {
 	return p.pacer.Wait(now)
 }
 
-// Hold lets no attempt start for d, or for a minute if d is longer, and for up to a quarter
-// more, at random, so that not all processes go on at once. Then it lets those that have
-// come meanwhile start one by one. With a Quota it is 75 seconds at most, without a random part, and
-// with [Pace.Share] the store delays the slots of all. The random part is Policy.Rand's, of the first
-// policy that has one. Call it if the server says with a success that the quota is used up. Package
-// retryhttp does that for Transport.PaceByHeaders. A nil p ignores it, and so does every Pace if d is
-// zero or negative.
+// Hold lets no attempt start for d, or for 75 seconds if d is longer. Then those that have come meanwhile
+// start as the quota allows, and if p has none all at once. With [Pace.Share] the store delays the slots of
+// all processes. Call it if the server says with a success that the quota is used up. Package retryhttp
+// does that for Transport.PaceByHeaders. A nil p ignores it, and so does every Pace if d is zero or
+// negative.
 func (p *Pace) Hold(d time.Duration) {
 	if p == nil {
 		return
 	}
 	now := p.lock()
 	defer p.unlock()
-	p.chance()
 	p.pacer.Hold(now, d)
 }
 
-// Tell says what a server states of its quota with a success: how many attempts may start in per, and
-// how many of them remain now, which may start at once. If p has no Quota, it keeps this one. If
-// a twentieth of about the last minute's attempts, twenty or more, are throttled all the same, others
-// use the quota too, or it is another one: then p learns from that on, and ignores Tell. It also
-// ignores numbers that make no sense. A nil p ignores all. Package retryhttp calls Tell for
+// Started returns how many attempts have started under p. See [Pace.Tell]. It is 0 if p is nil.
+func (p *Pace) Started() uint64 {
+	if p == nil {
+		return 0
+	}
+	return p.started.Load()
+}
+
+// Tell says what a server states of its quota with an answer: how many attempts may start in per, and
+// how many of them remain. If p has no Quota, it keeps this one: started is what [Pace.Started] has
+// returned when the attempt of that answer began, and what has started since takes from what remains.
+//
+//	started := model.Started()
+//	resp, err := send(req)
+//	...
+//	model.Tell(limit, time.Minute, remaining, started)
+//
+// If less may start than by p's own count, that is what may start. More may start only if so much more
+// remains than by the answer before that a new window must have begun. Tell ignores the answer to an
+// attempt that began before that of an answer which it has heard, and numbers that make no sense.
+// A nil p ignores all, and so does one with a Quota. Package retryhttp calls Tell for
 // Transport.PaceByHeaders.
-func (p *Pace) Tell(quota float64, per time.Duration, remaining float64) {
+func (p *Pace) Tell(quota float64, per time.Duration, remaining float64, started uint64) {
 	rate := quota / per.Seconds()
-	if p == nil || p.Quota != 0 || per <= 0 || !(rate >= 1/most && rate <= most && quota <= most && remaining >= 0) {
+	if p == nil || p.Quota != 0 || per <= 0 || !(rate >= 1/most && rate <= most && quota <= most && remaining >= 0 && remaining <= most) {
 		return
 	}
 	now := p.lock()
 	defer p.unlock()
-	p.pacer.Tell(now, rate, quota, remaining)
+	since := float64(p.started.Load()) - float64(started)
+	p.pacer.Tell(now, pacing.Stated{Rate: rate, Burst: quota, Remaining: remaining}, started, max(since, 0))
 	p.wakeFirst()
 }
 
 type costKey struct{}
 
-// WithCost returns a context whose calls cost so much under a [Pace]: one with twice the
-// average cost takes twice the time. The unit is that of Pace.Quota, or without one any, such as the
-// tokens of a prompt, but the same for all calls of a Pace. Calls without a cost, or with one that
-// is not positive or not finite, count as one unit of Pace.Quota, or without one as the average.
-// WithCost panics if ctx is nil.
+// WithCost returns a context whose calls cost so many units of Pace.Quota, such as the tokens of a
+// prompt: one that costs twice as much takes twice the time. Calls without a cost, or with one
+// that is not positive or not finite, cost one unit. Without a Quota a cost has no effect: a server states
+// how many attempts may start. WithCost panics if ctx is nil.
 func WithCost(ctx context.Context, cost float64) context.Context {
 	return context.WithValue(ctx, costKey{}, cost)
 }
@@ -181,49 +170,21 @@ func (p *Pace) clock() clockx.Clock {
 	if p.Clock != nil {
 		return p.Clock
 	}
-	if first := p.first.Load(); first != nil && first.clock != nil {
-		return first.clock
+	if first := p.first.Load(); first != nil {
+		return *first
 	}
 	return clockx.System()
 }
 
-// on gives p the clock and the random numbers of a policy, where it has none.
-func (p *Pace) on(clock clockx.Clock, rand func() float64) {
-	if readings.System(clock) {
-		clock = nil
-	}
-	old := p.first.Load()
-	var has origin
-	if old != nil {
-		has = *old
-	}
-	if (clock == nil || has.clock != nil) && (rand == nil || has.rand != nil) {
-		return
-	}
-	first := has // or each call would allocate
-	if first.clock == nil {
-		first.clock = clock
-	}
-	if first.rand == nil {
-		first.rand = rand
-	}
-	p.first.CompareAndSwap(old, &first) // if another policy was faster, it is the first
-}
-
-// chance gives the pacer the random numbers of p. The caller has locked p.
-func (p *Pace) chance() {
-	if first := p.first.Load(); first != nil && first.rand != nil {
-		p.pacer.Rand = func() float64 {
-			if x := first.rand(); x > 0 { // not NaN
-				return min(x, 1)
-			}
-			return 0
-		}
+// on gives p the clock of a policy, if it has none.
+func (p *Pace) on(clock clockx.Clock) {
+	if p.first.Load() == nil && !readings.System(clock) {
+		first := clock // or each call would allocate
+		p.first.CompareAndSwap(nil, &first)
 	}
 }
 
-// open reports whether an attempt may start without a turn. It belongs to no round then:
-// what becomes of it says nothing about a later rate.
+// open reports whether an attempt may start without a turn.
 func (p *Pace) open() bool { return p == nil || p.Quota == 0 && !p.active.Load() }
 
 // lock returns the time. It is read under the lock, so that nobody comes with an older reading than the
@@ -281,9 +242,10 @@ func (p *Pace) Enter(ctx context.Context, e retry.Entry) (retry.Pass, error) {
 	if t, waits := e.Earlier.Held.(*turn); waits {
 		return p.again(t)
 	}
-	p.on(e.Clock, e.Rand) // also while it is open: it may be held
+	p.on(e.Clock) // also while it is open: it may be held
 	if p.open() {
-		return retry.Pass{Paces: true}, nil
+		p.started.Add(1)
+		return retry.Pass{}, nil
 	}
 	patience := e.Patience
 	if patience < math.MaxInt64 {
@@ -314,7 +276,7 @@ func (p *Pace) queue(ctx context.Context, e retry.Entry, patience time.Duration)
 	case wait > 0:
 		return p.waiting(now, t, wait), wait, nil
 	}
-	return started(t), 0, nil
+	return p.start(t), 0, nil
 }
 
 // again looks whether t, which waits, may start.
@@ -328,18 +290,21 @@ func (p *Pace) again(t *turn) (retry.Pass, error) {
 		return p.waiting(now, t, wait), nil
 	}
 	p.wakeFirst()
-	return started(t), nil
+	return p.start(t), nil
 }
 
-// started returns the Pass of a turn that has come.
-func started(t *turn) retry.Pass { return retry.Pass{Paces: true, Held: t, Round: t.Round} }
+// start returns the Pass of a turn that has come. The caller has locked p.
+func (p *Pace) start(t *turn) retry.Pass {
+	p.started.Add(1)
+	return retry.Pass{Paces: p.pacer.Paces(), Held: t}
+}
 
 // waiting returns the Pass of a turn that waits. The first of the queue sleeps, and only it: the
 // others' waits depend on what it learns, so it wakes them. An answer of a store, a turn that comes
 // back, or another quota ends its sleep. Another clock than the system's may stand still while nobody
 // sleeps, so there all do, for as long as they expect.
 func (p *Pace) waiting(now time.Time, t *turn, wait time.Duration) retry.Pass {
-	pass := retry.Pass{Wait: wait, Wake: t.Owner, Timed: true, Again: true, Paces: true, Held: t}
+	pass := retry.Pass{Wait: wait, Wake: t.Owner, Timed: true, Again: true, Held: t}
 	asksStore := p.shared && wait <= pacing.Soon
 	if p.pacer.First() == t && wait < pacing.Never && !asksStore {
 		return pass
@@ -348,29 +313,26 @@ func (p *Pace) waiting(now time.Time, t *turn, wait time.Duration) retry.Pass {
 	switch {
 	case wait == pacing.Never: // the pacer has no time for it yet
 		pass.Wait = p.pacer.Expect(now, t)
-	case wait <= pacing.Soon && !pass.Timed: // nobody knows
+	case asksStore && !pass.Timed: // nobody knows
 		pass.Wait = 0
 	}
 	return pass
 }
 
-// Leave learns from what has become of the attempt. See [retry.Guard].
+// Leave notes what has become of an attempt that had a turn. See [retry.Guard].
 func (p *Pace) Leave(pass retry.Pass, x retry.Exit) {
-	switch t, has := pass.Held.(*turn); {
-	case p == nil:
-	case x.Ending != retry.NotMade && x.Verdict.Class == retry.Throttled:
-		p.throttled(pacing.Refusal{Open: !has, Round: pass.Round, Took: x.Took, Hint: x.Verdict.Hint}, x)
-	case x.Ending == retry.NotMade && has:
+	t, has := pass.Held.(*turn)
+	switch {
+	case p == nil || !has:
+	case x.Ending == retry.NotMade:
 		p.abandon(t, x.Verdict.Err != nil)
-	case x.Ending == retry.Returned && has:
-		now := p.lock()
-		defer p.unlock()
-		p.pacer.Ended(now)
+	case pass.Paces && (x.Ending == retry.Returned || x.Verdict.Class == retry.Throttled):
+		p.ended(x.Verdict)
 	}
 }
 
 // abandon ends a turn whose attempt was not made. It reads no clock, which may panic: then the
-// turn would be lost. A turn that a later guard has refused is over: given to the next, that
+// turn would be lost. A turn that a later guard has refused is used up: given to the next, that
 // guard would refuse the whole queue at once.
 func (p *Pace) abandon(t *turn, refused bool) {
 	p.mu.Lock()
@@ -379,25 +341,20 @@ func (p *Pace) abandon(t *turn, refused bool) {
 	case t.Waits():
 		p.pacer.Leave(t)
 		p.wakeFirst()
-	case t.Late > 0:
-	case refused:
-		p.pacer.Unsent(t)
-	default:
+	case t.Late == 0 && !refused:
 		p.pacer.Return(t)
 		p.wakeFirst()
 	}
 }
 
-// throttled notes that an attempt was throttled, with the round of its turn, 0 if it had
-// none.
-func (p *Pace) throttled(r pacing.Refusal, x retry.Exit) {
-	p.on(x.Clock, nil)
+// ended notes what an attempt has come to that has started by the quota.
+func (p *Pace) ended(v retry.Verdict) {
 	now := p.lock()
 	defer p.unlock()
-	p.chance()
-	told := p.pacer.Knows()
-	if p.pacer.Throttled(now, r); told != p.pacer.Knows() { // it learns from now on
-		p.wakeFirst()
+	if v.Class == retry.Throttled {
+		p.pacer.Throttled(now, v.Hint)
+	} else {
+		p.pacer.Ended(now)
 	}
 }
 

@@ -22,23 +22,9 @@ import (
 
 var errBusy = retry.After(errors.New("429"), 0)
 
-// slowPace returns a Pace on which one attempt starts after each gap, of less than ten
-// seconds. The next one starts at once.
+// slowPace returns a Pace on which one attempt starts after each gap. The next one starts at once.
 func slowPace(clock clockx.Clock, gap time.Duration) *pace.Pace {
-	pace := &pace.Pace{Clock: clock}
-	for i := range 3 {
-		if i == 1 {
-			_ = clock.Sleep(context.Background(), countedFor(gap))
-		}
-		refuse(pace, errBusy)
-	}
-	return pace
-}
-
-// countedFor is how long one attempt passes in a pace that begins to let one start after each
-// gap: what it counts fades in ten seconds by the factor e.
-func countedFor(gap time.Duration) time.Duration {
-	return time.Duration(math.Ceil(-10e9 * math.Log(1-gap.Seconds()/10)))
+	return &pace.Pace{Quota: 1, Per: gap, Clock: clock}
 }
 
 // refuse makes an attempt that is throttled.
@@ -219,7 +205,6 @@ func TestPaceRefusesWhoHasBecomeTooLate(t *testing.T) {
 	for name, clock := range map[string]clockx.Clock{"system": clockx.System(), "another": struct{ clockx.Clock }{clockx.System()}} {
 		synctest.Test(t, func(t *testing.T) {
 			pace := slowPace(clock, time.Second)
-			pace.SetRand(func() float64 { return 0 })
 			patient := retry.Policy{Name: "model", Guards: []retry.Guard{pace}, Clock: clock}
 			hurried := patient
 			hurried.MaxElapsed = 8 * time.Second
@@ -261,7 +246,6 @@ func TestPaceStartsWhatComesJustBeforeMaxElapsed(t *testing.T) {
 	for limit, want := range map[time.Duration]int{late: 0, late + 1: 1} {
 		synctest.Test(t, func(t *testing.T) {
 			pace := slowPace(clockx.System(), time.Second)
-			pace.SetRand(func() float64 { return 0 })
 			_ = retry.Run(t.Context(), retry.Policy{Guards: []retry.Guard{pace}}, works)
 			begin, calls := time.Now(), 0
 			time.AfterFunc(1, func() { pace.Hold(20 * time.Second) })
@@ -282,7 +266,6 @@ func TestPaceStartsWhatComesJustBeforeMaxElapsed(t *testing.T) {
 func TestPaceSleepsOnItsClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pace := new(pace.Pace)
-		pace.SetRand(func() float64 { return 0 })
 		pace.Hold(time.Second)
 		begin := time.Now()
 		if err := retry.Run(t.Context(), retry.Policy{Guards: []retry.Guard{pace}}, works); err != nil || time.Since(begin) != time.Second {
@@ -374,7 +357,7 @@ func TestPaceLosesNoTurnToTheCanceled(t *testing.T) {
 				t.Errorf("run %d: %v after %v", i, err, ended[i])
 			}
 		}
-		if errs[2] != nil || errs[5] != nil || ended[2] > 6*time.Second+1 || ended[5] > 12*time.Second+1 || ended[5] < 10*time.Second {
+		if errs[2] != nil || errs[5] != nil || ended[2] > 6*time.Second+1 || ended[5] > 12*time.Second+2 || ended[5] < 10*time.Second {
 			t.Errorf("the others started after %v and %v: %v, %v", ended[2], ended[5], errs[2], errs[5])
 		}
 	})
@@ -483,16 +466,19 @@ func TestPaceTakesATurnBackWithoutAClock(t *testing.T) {
 	}
 }
 
-// What is no Throttled error says nothing about a quota.
+// Nothing but Hold closes a Pace that was told no quota.
 func TestPaceStaysOpen(t *testing.T) {
 	model := new(pace.Pace)
-	for _, err := range []error{errFlaky, status(503), context.DeadlineExceeded, retry.Stop(errFlaky), retry.ErrRejected, retry.Undone(errFlaky)} {
+	for _, err := range []error{errFlaky, status(503), context.DeadlineExceeded, retry.Stop(errFlaky), retry.ErrRejected, retry.Undone(errFlaky), errBusy, retry.After(errFlaky, time.Minute)} {
 		for range 10 {
 			refuse(model, err)
 		}
 		if r := model.Rate(); !math.IsInf(r, 1) || model.Wait() != 0 {
 			t.Errorf("after %v the rate is %v", err, r)
 		}
+	}
+	if s := model.Status(); s != (pace.Status{}) {
+		t.Errorf("its status is %+v", s)
 	}
 	model.Hold(0)
 	model.Hold(-time.Hour)
@@ -511,7 +497,7 @@ func TestPaceStaysOpen(t *testing.T) {
 func TestPaceSharesTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		p := retry.Policy{Guards: []retry.Guard{new(pace.Pace)}, Budget: &retry.EarnedBudget{}, AttemptTimeout: time.Second}
+		p := retry.Policy{Guards: []retry.Guard{&pace.Pace{Quota: 100, Burst: 100}}, Budget: &retry.EarnedBudget{}, AttemptTimeout: time.Second}
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		failed, early := 0, 0
@@ -540,34 +526,6 @@ func TestPaceSharesTheWait(t *testing.T) {
 			t.Errorf("%d of 100 failed, and %d requests came early", failed, early)
 		}
 	})
-}
-
-// The costs of calls are relative to their average.
-func TestPaceByCost(t *testing.T) {
-	clock := clockx.NewVirtual(epoch)
-	model := slowPace(clock, time.Second)
-	p := retry.Policy{Guards: []retry.Guard{model}, Clock: clock}
-	run := func(cost float64) time.Duration {
-		begin := clock.Now()
-		if err := retry.Run(pace.WithCost(t.Context(), cost), p, works); err != nil {
-			t.Fatal(err)
-		}
-		return clock.Now().Sub(begin)
-	}
-	for range 20 {
-		run(500)
-	}
-	run(1000) // waits for the one before, and makes the next one wait twice as long
-	if d := run(500).Seconds() * model.Rate(); math.Abs(d-2) > .05 {
-		t.Errorf("a call of twice the average took the time of %v calls", d)
-	}
-	defer func() {
-		if recover() == nil {
-			t.Error("WithCost takes a nil context")
-		}
-	}()
-	var none context.Context
-	pace.WithCost(none, 1)
 }
 
 // Supervise and Attempts take their turns too.
@@ -605,7 +563,7 @@ func TestPaceOfOtherRuns(t *testing.T) {
 }
 
 // Runs that are canceled, come too late, panic or exit anywhere leave nothing in the
-// queue: three quiet minutes later the Pace is open.
+// queue: three quiet minutes later nobody waits, and the next attempt starts at once.
 func TestPaceLosesNoTurn(t *testing.T) {
 	runs := 20_000
 	if longTests {
@@ -674,8 +632,8 @@ func TestPaceLosesNoTurn(t *testing.T) {
 		}
 		wg.Wait()
 		time.Sleep(3 * time.Minute)
-		if r := pace.Rate(); !math.IsInf(r, 1) {
-			t.Errorf("rate %v, wait %v: not open", r, pace.Wait())
+		if s := pace.Status(); s.Waiting != 0 || pace.Wait() != 0 {
+			t.Errorf("%d wait, and the next %v", s.Waiting, pace.Wait())
 		}
 		if slices.Contains(counts[:], 0) {
 			t.Errorf("panics, exits, failing sleeps, refusals: %v", counts)
@@ -731,15 +689,14 @@ func TestNoGuardHookOnceTheContextHasEnded(t *testing.T) {
 	}
 }
 
-// A hold has an end that no hint moves: a minute, and up to a quarter at random.
+// A hold has an end that no hint moves.
 func TestPaceHoldIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, d := range []time.Duration{time.Minute, time.Hour, math.MaxInt64} {
-			for range 100 {
-				var p pace.Pace
+		for _, d := range []time.Duration{75 * time.Second, time.Hour, math.MaxInt64} {
+			for _, p := range []*pace.Pace{{}, {Quota: 1}} {
 				p.Hold(d)
-				if wait := p.Wait(); wait < time.Minute || wait >= 75*time.Second {
-					t.Fatalf("Hold(%v): the next attempt waits %v, want a minute and less than a quarter more", d, wait)
+				if wait := p.Wait(); wait != 75*time.Second {
+					t.Errorf("Hold(%v): the next attempt waits %v, want 75s", d, wait)
 				}
 			}
 		}
@@ -772,205 +729,12 @@ func (q *quotaOf) take() error {
 	return nil
 }
 
-// offered makes a call each gap, whatever becomes of the others, whose answers take latency. It
-// returns how many of each outcome the server has told until d has passed.
-func offered(t *testing.T, p retry.Policy, gap, d, latency time.Duration, server func() error) (passed, refused int64) {
-	var good, bad atomic.Int64
-	ctx, stop := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	for range int(d / gap) {
-		wg.Go(func() {
-			_ = retry.Run(ctx, p, func(context.Context) error {
-				err := server()
-				if err == nil {
-					good.Add(1)
-				} else {
-					bad.Add(1)
-				}
-				time.Sleep(latency)
-				return err
-			})
-		})
-		time.Sleep(gap)
-	}
-	passed, refused = good.Load(), bad.Load()
-	stop()
-	wg.Wait()
-	return passed, refused
-}
-
-// A gateway makes a call when one comes, however long the others take.
-func TestPaceInAnOpenLoop(t *testing.T) {
-	for _, tt := range []struct {
-		latency time.Duration
-		passed  int64 // at least
-		refused int64 // at most
-		err     error
-	}{
-		{20 * time.Millisecond, 3600, 350, status(429)}, // 4000 but in one run of fifteen
-		{80 * time.Millisecond, 4000, 400, status(429)},
-		{150 * time.Millisecond, 4000, 500, status(429)},
-		{300 * time.Millisecond, 4000, 600, status(429)},
-		{20 * time.Millisecond, 3500, 150, retry.After(errors.New("429"), time.Second)}, // holds all for a second
-		{80 * time.Millisecond, 3500, 150, retry.After(errors.New("429"), time.Second)},
-		{150 * time.Millisecond, 3500, 250, retry.After(errors.New("429"), time.Second)},
-		{300 * time.Millisecond, 3400, 400, retry.After(errors.New("429"), time.Second)},
-	} {
-		t.Run(fmt.Sprint(tt.latency, tt.err), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				quota := &quotaOf{rate: 200, level: 200, err: tt.err}
-				p := retry.Policy{Guards: []retry.Guard{new(pace.Pace)}, Budget: &retry.EarnedBudget{}}
-				passed, refused := offered(t, p, time.Second/300, 20*time.Second, tt.latency, quota.take)
-				if passed < tt.passed || refused > tt.refused {
-					t.Errorf("%d pass and %d are refused in twenty seconds at 200 in a second, of 300", passed, refused)
-				}
-			})
-		})
-	}
-}
-
-// A server that refuses all, with a hint, is asked now and then. What is under way when the
-// first refusal comes cannot be held.
-func TestPaceIfAllIsRefused(t *testing.T) {
-	for _, tt := range []struct {
-		gap, latency time.Duration
-		sent         int64
-	}{
-		{time.Second / 320, 100 * time.Millisecond, 100},
-		{time.Second / 30, time.Second, 100},
-		{time.Second / 6, 5 * time.Second, 120},
-		{time.Second / 10, 100 * time.Millisecond, 12},
-	} {
-		t.Run(fmt.Sprint(tt.gap, tt.latency), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := retry.Policy{Guards: []retry.Guard{new(pace.Pace)}, Budget: &retry.EarnedBudget{}}
-				refuse := func() error { return retry.After(errors.New("429"), 20*time.Second) }
-				if _, sent := offered(t, p, tt.gap, time.Minute, tt.latency, refuse); sent > tt.sent {
-					t.Errorf("%d sent in a minute, want at most %d", sent, tt.sent)
-				}
-			})
-		})
-	}
-}
-
-// A caller alone is held once three of its calls were refused with a hint, and one that comes
-// after a hundred were refused at once too.
-func TestHintsHoldTheNextCall(t *testing.T) {
-	refuse := func(context.Context) error {
-		time.Sleep(100 * time.Millisecond)
-		return retry.After(errors.New("429"), 20*time.Second)
-	}
-	for name, calls := range map[string]func(retry.Policy){
-		"three": func(p retry.Policy) {
-			for range 3 {
-				_ = retry.Run(t.Context(), p, refuse)
-			}
-		},
-		"a hundred": func(p retry.Policy) {
-			var wg sync.WaitGroup
-			for range 100 {
-				wg.Go(func() { _ = retry.Run(t.Context(), p, refuse) })
-			}
-			wg.Wait()
-		},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			pace := new(pace.Pace)
-			p := retry.Policy{Guards: []retry.Guard{pace}, MaxAttempts: 1}
-			calls(p)
-			if wait := pace.Wait(); wait < 20*time.Second || wait > 25*time.Second {
-				t.Errorf("after %s the next call waits %v", name, wait)
-			}
-			begin := time.Now()
-			if _ = retry.Run(t.Context(), p, refuse); time.Since(begin) < 20*time.Second {
-				t.Errorf("after %s the next call starts after %v", name, time.Since(begin))
-			}
-		})
-	}
-}
-
-// A server that has refused all for two minutes has its traffic back a minute and a half after it
-// accepts all: what was refused in a row says nothing about the rate that passes later.
-func TestPaceComesBackAfterAnOutage(t *testing.T) {
-	for _, hint := range []time.Duration{0, time.Second} {
-		t.Run(hint.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				pace := new(pace.Pace)
-				p := retry.Policy{Guards: []retry.Guard{pace}, Budget: &retry.EarnedBudget{}, Rand: func() float64 { return .5 }}
-				calls := func(d time.Duration, op func(context.Context) error) (passed int64) {
-					var n atomic.Int64
-					for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second / 16) {
-						go func() {
-							ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-							defer cancel()
-							err := retry.Run(ctx, p, func(ctx context.Context) error {
-								time.Sleep(50 * time.Millisecond)
-								return op(ctx)
-							})
-							if err == nil {
-								n.Add(1)
-							}
-						}()
-					}
-					return n.Load()
-				}
-				calls(2*time.Minute, func(context.Context) error { return retry.After(errors.New("429"), hint) })
-				calls(90*time.Second, works)
-				if got := calls(20*time.Second, works); got < 310 {
-					t.Errorf("%d of 320 calls pass in twenty seconds, a minute and a half after the outage, at a rate of %.2f", got, pace.Rate())
-				}
-				time.Sleep(time.Minute)
-			})
-		})
-	}
-}
-
-// On the system's clock timers come late, and a few milliseconds show no rate.
-func TestPaceOnTheSystemClock(t *testing.T) {
-	if !longTests {
-		t.Skip("a comparison of speeds: RETRY_LONG=1 runs it")
-	}
-	passed := func(p retry.Policy, quota *quotaOf, wait, d time.Duration) float64 {
-		ctx, stop := context.WithCancel(t.Context())
-		var n atomic.Int64
-		var wg sync.WaitGroup
-		for range 100 {
-			wg.Go(func() {
-				for ctx.Err() == nil {
-					_ = retry.Run(ctx, p, func(context.Context) error {
-						err := quota.take()
-						if err == nil {
-							n.Add(1)
-						}
-						return err
-					})
-				}
-			})
-		}
-		time.Sleep(wait)
-		n.Store(0)
-		time.Sleep(d)
-		got := float64(n.Load()) / d.Seconds()
-		stop()
-		wg.Wait()
-		return got
-	}
-	can := passed(retry.Policy{}, &quotaOf{rate: 1e12}, 0, 2*time.Second)
-	rate := min(can/4, 20_000)
-	p := retry.Policy{Guards: []retry.Guard{new(pace.Pace)}, MaxAttempts: retry.Unlimited}
-	got := passed(p, &quotaOf{rate: rate, err: status(429)}, 8*time.Second, 12*time.Second)
-	t.Logf("%.0f of %.0f", got, rate)
-	if got < .8*rate {
-		t.Errorf("%.0f pass in a second, of %.0f; without a pace %.0f", got, rate, can)
-	}
-}
-
 // A backlog whose workers have all the time in the world leaves most turns to callers who have
 // a deadline, and they leave it a fifth.
 func TestBacklogAndCallersShareAPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &quotaOf{rate: 10}
-		p := retry.Policy{Guards: []retry.Guard{new(pace.Pace)}, MaxAttempts: 100}
+		p := retry.Policy{Guards: []retry.Guard{&pace.Pace{Quota: 10}}, MaxAttempts: 100}
 		workers, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		var batch, calls atomic.Int64
@@ -1054,84 +818,94 @@ func TestARefusedLoopCannotSpin(t *testing.T) {
 	})
 }
 
-// What a server states is a quota like one that is set, until attempts are throttled all the same.
+// What a server states is a quota, which each answer counts again.
 func TestPaceThatIsToldByTheServer(t *testing.T) {
-	p, v := virtual()
-	p.MaxAttempts = 1
-	var model pace.Pace
-	model.Tell(25, time.Second, 25) // on the system's clock, which it keeps
-	if s := model.Status(); s.Quota != 25 || model.Rate() != 25 {
-		t.Errorf("%+v", s)
-	}
-
-	set := pace.Pace{Quota: 3, Clock: v}
-	set.Tell(25, time.Second, 25)
+	set := pace.Pace{Quota: 3}
+	set.Tell(25, time.Second, 25, 0)
 	if s := set.Status(); s.Quota != 3 {
 		t.Errorf("a Quota became %v", s.Quota)
 	}
-	(*pace.Pace)(nil).Tell(25, time.Second, 25)
-	for _, bad := range [][3]float64{{0, 1, 1}, {-1, 1, 1}, {math.NaN(), 1, 1}, {math.Inf(1), 1, 1}, {1, 0, 1}, {1, -1, 1}, {1, 1, -1}, {1, 1, math.NaN()}, {1e10, 1e4, 1}} {
-		odd := pace.Pace{Clock: v}
-		odd.Tell(bad[0], time.Duration(bad[1]*float64(time.Second)), bad[2])
+	(*pace.Pace)(nil).Tell(25, time.Second, 25, 0)
+	if n := (*pace.Pace)(nil).Started(); n != 0 {
+		t.Errorf("%d have started under no Pace", n)
+	}
+	for _, bad := range [][3]float64{{0, 1, 1}, {-1, 1, 1}, {math.NaN(), 1, 1}, {math.Inf(1), 1, 1}, {1, 0, 1}, {1, -1, 1}, {1, 1, -1}, {1, 1, math.NaN()}, {1, 1, math.Inf(1)}, {1e10, 1e4, 1}} {
+		odd := new(pace.Pace)
+		odd.Tell(bad[0], time.Duration(bad[1]*float64(time.Second)), bad[2], 0)
 		if !math.IsInf(odd.Rate(), 1) {
 			t.Errorf("%v: the rate is %v", bad, odd.Rate())
 		}
 	}
 
-	model = pace.Pace{Clock: v}
-	p.Guards = []retry.Guard{&model}
-	model.Tell(10, time.Second, 2)
+	p, v := virtual()
+	model := &pace.Pace{Clock: v}
+	p.Guards = []retry.Guard{model}
 	begin := v.Now()
-	for range 4 {
-		_ = retry.Run(pace.WithCost(t.Context(), 700), p, works) // a cost is none of a request's units
-	}
-	if took := v.Now().Sub(begin).Round(time.Millisecond); took != 200*time.Millisecond {
-		t.Errorf("two that remain, and two at ten in a second, take %v", took)
-	}
-	model.Tell(10, time.Second, 0)
-	if wait := model.Wait().Round(time.Millisecond); wait != 100*time.Millisecond {
-		t.Errorf("when none remains, the next waits %v", wait)
-	}
-
-	for i := range 200 { // one in ten: others use the quota too
-		_ = retry.Run(t.Context(), p, func(context.Context) error {
-			if i%10 == 9 {
-				return status(429)
-			}
+	remaining := 3.
+	for range 5 {
+		_ = retry.Run(pace.WithCost(t.Context(), 700), p, func(context.Context) error { // a cost is none of a request's units
+			remaining--
+			model.Tell(10, time.Second, max(remaining, 0), model.Started())
 			return nil
 		})
 	}
-	if s, rate := model.Status(), model.Rate(); s.Quota != 0 || rate > 10 || rate < 2 {
-		t.Errorf("it goes on at %v in a second: %+v", rate, s)
+	if s := model.Status(); s.Quota != 10 || model.Rate() != 10 || model.Started() != 5 {
+		t.Errorf("%+v, at a rate of %v, and %d have started", s, model.Rate(), model.Started())
 	}
-	model.Tell(10, time.Second, 0)
-	if s := model.Status(); s.Quota != 0 {
-		t.Errorf("it is told again: %+v", s)
+	if took := v.Now().Sub(begin).Round(time.Millisecond); took != 200*time.Millisecond {
+		t.Errorf("three that remain, and two at ten in a second, take %v", took)
 	}
+	if wait := model.Wait().Round(time.Millisecond); wait != 100*time.Millisecond {
+		t.Errorf("when none remains, the next waits %v", wait)
+	}
+	model.Tell(10, time.Second, 9, 4) // the answer to an earlier attempt
+	if wait := model.Wait().Round(time.Millisecond); wait != 100*time.Millisecond {
+		t.Errorf("after an answer that is late, the next waits %v", wait)
+	}
+}
+
+// The budget pays for a retry after a 429 unless the attempt had a turn by a quota.
+func TestWhatABudgetPaysFor(t *testing.T) {
+	told := new(pace.Pace)
+	told.Tell(1000, time.Second, 1000, 0)
+	held := new(pace.Pace)
+	held.Hold(time.Second)
+	for name, tt := range map[string]struct {
+		pace  *pace.Pace
+		asked int
+	}{
+		"open": {new(pace.Pace), 1}, "open, after a hold": {held, 1}, "a Quota": {&pace.Pace{Quota: 1000}, 0}, "a quota of the server": {told, 0}, "nil": {nil, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			budget := new(strict)
+			_ = retry.Run(t.Context(), retry.Policy{Guards: []retry.Guard{tt.pace}, Budget: budget, MaxAttempts: 2}, func(context.Context) error { return errBusy })
+			if budget.asked != tt.asked {
+				t.Errorf("%s: the budget is asked %d times, want %d", name, budget.asked, tt.asked)
+			}
+		})
+	}
+}
+
+func TestWithCostOfNoContext(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("WithCost takes a nil context")
+		}
+	}()
+	var none context.Context
+	pace.WithCost(none, 1)
 }
 
 // The first of the queue starts earlier if a turn comes back, or the server states another quota.
 func TestTheFirstOfTheQueueIsWoken(t *testing.T) {
 	for name, edit := range map[string]func(p *pace.Pace, pass retry.Pass, clock clockx.Clock){
 		"a turn that comes back": func(p *pace.Pace, pass retry.Pass, clock clockx.Clock) { p.Leave(pass, retry.Exit{Clock: clock}) },
-		"another quota":          func(p *pace.Pace, _ retry.Pass, _ clockx.Clock) { p.Tell(1000, time.Second, 1000) },
-		"a quota that is wrong": func(p *pace.Pace, pass retry.Pass, clock clockx.Clock) {
-			for i := range 60 {
-				p.Leave(pass, retry.Exit{Ending: retry.Returned, Clock: clock})
-				if i%20 == 19 {
-					time.Sleep(time.Second)
-				}
-			}
-			for range 30 {
-				p.Leave(pass, retry.Exit{Ending: retry.Returned, Clock: clock, Verdict: retry.Verdict{Err: status(429), Class: retry.Throttled}})
-				time.Sleep(time.Second / 10)
-			}
-		},
+		"another quota":          func(p *pace.Pace, _ retry.Pass, _ clockx.Clock) { p.Tell(1000, time.Second, 1000, p.Started()) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			clock := clockx.System()
 			p := new(pace.Pace)
-			p.Tell(1, time.Hour, 1)
+			p.Tell(1, time.Hour, 1, 0)
 			pass, err := p.Enter(t.Context(), retry.Entry{Number: 1, Patience: math.MaxInt64, Clock: clock})
 			if err != nil || pass.Wait > 0 {
 				t.Fatal(pass, err)
@@ -1163,7 +937,7 @@ func TestAttemptsBeforeAQuotaWasStated(t *testing.T) {
 			}
 			passes = append(passes, pass)
 		}
-		p.Tell(1000, time.Second, 900)
+		p.Tell(1000, time.Second, 900, 100)
 		for i, pass := range passes {
 			x := retry.Exit{Ending: retry.Returned, Clock: clock}
 			if i >= 96 {

@@ -40,7 +40,7 @@ func TestSharesThatCannotBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := &pace.Pace{Quota: 1}
 		stated := new(pace.Pace)
-		stated.Tell(25, time.Second, 25)
+		stated.Tell(25, time.Second, 25, 0)
 		ctx, end := context.WithCancelCause(t.Context())
 		ended := make(chan error)
 		go func() { ended <- model.Share(ctx, new(memory)) }()

@@ -68,7 +68,7 @@
 //	    transient, throttled          after an error of this class
 //	    timed_out
 //	hedges[], paces[]                 by name: delay; rate, null while it is open, and wait
-//	  quota?, throttled?, seems?      of a pace that knows its quota: units in a second; the part of the attempts
+//	  quota?, throttled?, seems?      of a pace with a quota: units in a second; the part of the attempts
 //	                                  that is throttled; and if that is not what it should be, what the quota seems to be
 //	  shared?, alone?                 whether a store gives out its quota, or why not
 //	  parts?, worst?[]                of a retry.PerKey: how many, and the five worst of them, by key; the

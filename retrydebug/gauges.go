@@ -288,7 +288,7 @@ type paceReport struct {
 	Rate *float64 `json:"rate"` // nil while it is open
 	Wait *float64 `json:"wait"`
 
-	// Of a pace that knows its quota:
+	// Of a pace with a quota:
 	Quota     *float64 `json:"quota,omitempty"`
 	Throttled *float64 `json:"throttled,omitempty"`
 	Seems     *float64 `json:"seems,omitempty"` // nil if it seems to be right

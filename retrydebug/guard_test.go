@@ -44,14 +44,7 @@ func (p *plan) Leave(retry.Pass, retry.Exit) {}
 func TestCallsThatWaitForAGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var page retrydebug.Recorder
-		pace := new(pace.Pace)
-		refuse := func() {
-			_ = retry.Run(t.Context(), retry.Policy{Guards: []retry.Guard{pace}, MaxAttempts: 1}, func(context.Context) error { return retry.After(errDown, 0) })
-		}
-		refuse()
-		time.Sleep(10 * time.Second)
-		refuse()
-		refuse() // now one attempt starts every six seconds
+		pace := &pace.Pace{Quota: 1, Per: 6 * time.Second}
 		p := policy(&page, "model")
 		p.Guards = []retry.Guard{pace}
 		_ = retry.Run(t.Context(), p, func(context.Context) error { return nil })
@@ -62,7 +55,7 @@ func TestCallsThatWaitForAGuard(t *testing.T) {
 		}()
 		time.Sleep(2 * time.Second)
 		words := parse(t, get(t, &page, "").Body).all("main")[0].words()
-		for _, want := range []string{"Underway: 2, 2 of them waiting, 1 for a guard", "2.00s model 1 of 3 waiting for pace.Pace , next try in 4.32s"} {
+		for _, want := range []string{"Underway: 2, 2 of them waiting, 1 for a guard", "2.00s model 1 of 3 waiting for pace.Pace , next try in 4.00s"} {
 			if !strings.Contains(words, want) {
 				t.Errorf("the page does not say %q:\n%s", want, words)
 			}

@@ -599,7 +599,7 @@ func gaugeItems(rep *report) (items []gaugeItem) {
 	return items
 }
 
-// wrong says what is wrong with a pace that knows its quota, if anything is.
+// wrong says what is wrong with the quota of a pace, if anything is.
 func (r *paceReport) wrong() string {
 	switch {
 	case r.Seems != nil:

@@ -3,7 +3,6 @@ package retrygrpc_test
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -287,25 +286,26 @@ func TestHedgeTakesAPlace(t *testing.T) {
 	}
 }
 
-// TestPaceLearnsFromCopiesThatLose: no caller sees what they were told.
-func TestPaceLearnsFromCopiesThatLose(t *testing.T) {
-	pace, calls := new(pace.Pace), 0
-	for math.IsInf(pace.Rate(), 1) {
+// TestPaceHearsOfCopiesThatLose: no caller sees what they were told.
+func TestPaceHearsOfCopiesThatLose(t *testing.T) {
+	pace := &pace.Pace{Quota: 1e6, Burst: 1000}
+	for range 12 { // Status counts from twenty attempts on
 		s := serve(t, func(n int, s grpc.ServerStream, in string) error {
 			if n == 2 {
-				return hinted(codes.ResourceExhausted, 30*time.Second)
+				return status.Error(codes.ResourceExhausted, "quota") // a hint would hold the others
 			}
 			time.Sleep(20 * time.Millisecond)
 			return reply(s, in)
 		})
-		h := &hedge.Hedge{Delay: time.Millisecond, Budget: &once{}} // one of its own, since a hint ends hedges
+		h := &hedge.Hedge{Delay: time.Millisecond, Budget: &once{}} // one of its own: a refusal ends hedges
 		cc := ready(t, dial(t, s.addr, &retrygrpc.Client{Policy: retry.Policy{MaxAttempts: 1, Guards: []retry.Guard{pace}}, Hedge: hedging(h)}))
 		if got, err := call(t.Context(), cc, get); got != "hello" || err != nil {
 			t.Fatalf("%q, %v", got, err)
 		}
-		if calls++; calls == 10 {
-			t.Fatal("ten copies were refused, and the Pace is open")
-		}
+	}
+	time.Sleep(2 * time.Second) // and whole seconds
+	if s := pace.Status(); s.Throttled < .4 || s.Throttled > .6 {
+		t.Errorf("%v of the attempts were throttled, want one copy of two", s.Throttled)
 	}
 }
 

@@ -34,6 +34,7 @@ type call struct {
 	silence   *silence               // of connections; nil as long as no attempt has timed out
 	ctx       context.Context        // the latest attempt's
 	freed     bool                   // a retry follows: see beforeRetry
+	started   []uint64               // attempts under each pace of the policy, when the latest began; empty without PaceByHeaders
 	resp      *http.Response         // to be discarded if a retry follows
 	draining  *draining              // what the latest drain needed
 	shownURL  atomic.Pointer[string] // the URL for errors, once there was one
@@ -135,29 +136,50 @@ func (c *call) attempt(ctx context.Context) (*http.Response, retry.Verdict) {
 	resp, v := c.send(ctx)
 	if resp != nil && v.Err == nil {
 		if v = c.objection(resp); v.Err == nil {
-			c.heed(resp)
 			return resp, v
 		}
 	}
 	return resp, c.rewindBody(v)
 }
 
-// heed tells each pace what the headers of an answer say of a quota, or holds it if that is used up.
+// toldPace is a Pace that takes its quota from a server.
+type toldPace interface {
+	Started() uint64
+	Tell(quota float64, per time.Duration, remaining float64, started uint64)
+}
+
+// beginTold notes how many attempts have started under each pace among the guards, before one is sent whose
+// answer may say what remains.
+func (c *call) beginTold() {
+	c.started = c.started[:0]
+	if !c.PaceByHeaders {
+		return
+	}
+	for _, g := range c.policy.Guards {
+		n := uint64(0)
+		if pace, ok := g.(toldPace); ok {
+			n = pace.Started()
+		}
+		c.started = append(c.started, n)
+	}
+}
+
+// heed tells each pace what the headers of an answer state of a quota. If that is used up until it is reset,
+// heed holds the pace. So it does for other limits, but not by a refusal, which may be of this request alone.
 func (c *call) heed(resp *http.Response) {
-	if !c.PaceByHeaders || len(c.policy.Guards) == 0 {
+	if resp == nil || len(c.started) == 0 {
 		return
 	}
 	header := canonical(resp.Header)
 	quota, stated := hint.ParseQuota(header, c.now)
 	var wait time.Duration
-	if !quota.Bucket { // when it is full is too late
+	refused := resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusForbidden
+	if (stated || !refused) && !quota.Bucket { // when it is full is too late
 		wait, _ = hint.ParseLimits(header, c.now)
 	}
-	for _, g := range c.policy.Guards {
-		if pace, ok := g.(interface {
-			Tell(float64, time.Duration, float64)
-		}); ok && stated {
-			pace.Tell(quota.Limit, quota.Per, quota.Remaining)
+	for i, g := range c.policy.Guards {
+		if pace, ok := g.(toldPace); ok && stated {
+			pace.Tell(quota.Limit, quota.Per, quota.Remaining, c.started[i])
 		}
 		if pace, ok := g.(interface{ Hold(time.Duration) }); ok {
 			pace.Hold(wait)
@@ -200,7 +222,9 @@ func (c *call) send(ctx context.Context) (*http.Response, retry.Verdict) {
 	} else if c.hasSettings {
 		ctx = unset(ctx)
 	}
+	c.beginTold()
 	resp, objection, err := c.inTime(ctx, expires)
+	c.heed(resp)
 	switch {
 	case err != nil:
 		return nil, c.explain(err)

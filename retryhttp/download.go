@@ -192,7 +192,6 @@ func (d *download) again(run *retry.Attempts, c *call, p []byte) (int, retry.Ver
 	if v.Err != nil {
 		return 0, v // settle drains the response, or end closes it
 	}
-	c.heed(resp)
 	c.guardBody(run, resp) // whatever Read comes to, the guards get it
 	d.broken = nil
 	n := 0

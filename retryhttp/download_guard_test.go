@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -160,31 +159,18 @@ func TestGuardsOfADownloadsTransport(t *testing.T) {
 // A request takes one turn of a pace: those after a break come a turn apart, and no more.
 func TestDownloadTakesOneTurnForEachRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var pace pace.Pace
+		pace := &pace.Pace{Quota: 1, Per: 3 * time.Second}
 		var requests []time.Time
-		// Three refusals make the pace count, and let one attempt start in some time.
-		refused := retry.Policy{Guards: []retry.Guard{&pace}, MaxAttempts: 1}
-		throttled := tripper(func(req *http.Request) (*http.Response, error) { return response(req, 429, ""), nil })
-		for range 3 {
-			resp := mustDo(t, &retryhttp.Transport{Base: throttled, Policy: refused}, request(t, "GET", "http://example.com/", nil))
-			resp.Body.Close()
-			time.Sleep(time.Second)
-		}
-		if math.IsInf(pace.Rate(), 1) {
-			t.Fatal("the pace is open")
-		}
 		guard := new(porter)
-		p := retry.Policy{Backoff: retry.Constant(0), Guards: []retry.Guard{&pace, guard}}
+		p := retry.Policy{Backoff: retry.Constant(0), Guards: []retry.Guard{pace, guard}}
 		rt := chunks(func(int) { requests = append(requests, time.Now()) }, 3, 3, 3)
 		begin := time.Now()
-		rate := pace.Rate()
 		got, _, err := download(t, client(rt), p, "http://example.com/")
 		if len(got) != 20 || err != nil || len(requests) != 4 {
 			t.Fatalf("%q, %v, %d requests", got, err, len(requests))
 		}
-		turn := time.Duration(float64(time.Second) / rate)
-		if took := requests[3].Sub(begin); took > 4*turn {
-			t.Errorf("four requests took %v at a rate of %v, want at most four turns", took, rate)
+		if took := requests[3].Sub(begin); took < 9*time.Second || took > 9*time.Second+3 { // a turn is rounded up
+			t.Errorf("four requests took %v, want three turns of three seconds", took)
 		}
 		guard.wantSeen(t, []int{1, 2, 2, 2}, "returned transient", "returned transient", "returned transient", "returned")
 	})

@@ -20,15 +20,15 @@ import (
 // sends it so, because the status was 200 already.
 func overloaded(event, data string) error {
 	if event == "error" || strings.HasPrefix(data, `{"error"`) {
-		// Transient, not Throttled: the quota is not used up, so the pace must not slow down.
+		// Transient, not Throttled: it says nothing about the quota.
 		return errors.New("the stream begins with an error")
 	}
 	return nil
 }
 
 // model is the pace of all calls that count against one quota: those with this key for
-// this model.
-var model pace.Pace
+// this model, which its provider allows 500 times in a minute.
+var model = pace.Pace{Quota: 500, Per: time.Minute, Burst: 20}
 
 // A completion that is streamed as server-sent events. It is asked for again until the
 // first event is there; what comes after that is the caller's.

@@ -91,13 +91,9 @@ func (c *call) receive(ctx context.Context, value any) retry.Verdict {
 	switch {
 	case v.Err != nil: // Check's
 	case resp.StatusCode >= 200 && resp.StatusCode <= 299:
-		c.heed(resp)
 		v = c.decode(resp, value)
 	default:
-		var answer bool
-		if v, answer = c.failure(resp); answer {
-			c.heed(resp)
-		}
+		v, _ = c.failure(resp)
 		status, _ = errtree.Find[*StatusError](v.Err)
 		if resp.StatusCode < 400 {
 			v = permanent(&unusable{v.Err})

@@ -95,14 +95,14 @@ type Transport struct {
 	// that have not admitted the attempt, and fails if one has it wait.
 	Guards func(*http.Request) []retry.Guard
 
-	// PaceByHeaders lets each Pace among the guards also learn from the headers of answers. It
+	// PaceByHeaders tells each Pace among the guards what the headers of answers say. It
 	// calls [pace.Pace.Tell] with the quota of requests that OpenAI, Anthropic, GitHub (core and
 	// search), or one policy of RateLimit-Policy states: a Pace without a Quota keeps it. It calls
 	// [pace.Pace.Hold] if nothing remains of a limit until it is reset: RateLimit, and those with
 	// Remaining and Reset of which [ParseRetryAfter] knows the names, but not those of OpenAI or
 	// Anthropic beside a quota that they state, since their reset is when all of it is free again.
-	// Leave it out if several processes use a bucket such as OpenAI's: in their first minutes
-	// more requests are refused. Give them a Quota that they share.
+	// A refusal (429, 403, 5xx) holds only a quota that it states. If several processes use the
+	// quota, give them a Quota that they share: each would take what remains for its own.
 	PaceByHeaders bool
 
 	// Check is called with every response except a 101, before the status is judged, also

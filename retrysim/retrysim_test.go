@@ -406,7 +406,8 @@ func TestBadArgumentsGetALineAndAnExample(t *testing.T) {
 		"try -limit 5,10,1":                          `-limit: want START,MIN,MAX places, with MIN ≤ START ≤ MAX`,
 		"try -limit 5,1":                             `-limit: want START,MIN,MAX places`,
 		"try -limit 5,1,65536":                       `want a whole number from 1 to 65535`,
-		"try -pace -hedge 10ms":                      `-pace: want it or -hedge`,
+		"try -pace":                                  `-pace: wants -quota`,
+		"try -pace -quota 5 -hedge 10ms":             `-pace: want it or -hedge`,
 		"try -outage-factor 0.5":                     `want a number from 1`,
 		"try -outage 20m -rate 20":                   `-outage: it is over after 20m10s, and without a -duration it must be by 9m30s`,
 		"try -outage 24h -rate 1":                    `-outage: it is over after 24h0m10s`,
@@ -896,7 +897,7 @@ func TestInterruptedFindClaimsNothing(t *testing.T) {
 	for command, want := range map[string]string{
 		"find":                             "interrupted after 0 of 9 values",
 		"run budgets -every 1000 -seeds 1": "interrupted before all cells were run",
-		"run quotas -processes 1 -duration 61s -load 1.5": "interrupted after 0 of 9 rows",
+		"run quotas -processes 1 -duration 61s -load 1.5": "interrupted after 0 of 8 rows",
 	} {
 		if out, errs, code := retrysim(ctx, strings.Fields(command)...); code != 1 || out != "" || errs != "retrysim: "+want+"\n" {
 			t.Errorf("%s, interrupted at once: code %d, %s%s, want %s", command, code, out, errs, want)

@@ -110,7 +110,7 @@ func newScenario(o *options) *scenario {
 		param{"network", &x.Network, 0, 3600, "", "mean `time` of a message, each way"},
 		param{"limit", &x.limits, 1, 65535, "", "each process has a limit.Limit around its attempts: `START,MIN,MAX` places"},
 		param{"quota", &x.Quota.Rate, 0, fast, "", "requests allowed, as many at once as in a second; beyond it 429: a `rate`; 0: no quota"},
-		param{"pace", &x.paced, 0, 0, "", "each process has a pace.Pace around its attempts"},
+		param{"pace", &x.paced, 0, 0, "", "each process has a pace.Pace around its attempts, which is told its part of -quota"},
 		param{"hedge", &x.hedge, 0, 0, "", "a second request runs beside one that takes longer than a `delay`, or than most: adaptive"},
 		param{"duration", &x.Duration, 0, 86400, "", "`time` simulated; 0: as long as it takes to tell"},
 		param{"seeds", &x.seeds, 1, 1e6, "", "`number` of runs, each with other random numbers"},
@@ -140,6 +140,8 @@ func (x *scenario) check(o *options) error {
 		return wrong("-shared: a budget that outlives its process is none of -calls-per-process")
 	case x.discipline == "sharing" && (x.Capacity > 0 || x.Workers == 0):
 		return wrong("-discipline: sharing wants -workers")
+	case x.paced && x.Quota.Rate == 0:
+		return wrong("-pace: wants -quota, of which each process is told its part")
 	case x.paced && x.hedge != "":
 		return wrong("-pace: want it or -hedge")
 	case x.spike > 0 && !o.given("outage"):

@@ -58,7 +58,7 @@ func TestPacesGoBeforeLimits(t *testing.T) {
 		{"limit, pace", func(p *pace.Pace, l *limit.Limit) []retry.Guard { return []retry.Guard{l, p} }, 6},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			pace, places := new(pace.Pace), &limit.Limit{Start: 6, Min: 6, Max: 6}
+			pace, places := &pace.Pace{Quota: 20}, &limit.Limit{Start: 6, Min: 6, Max: 6}
 			policy := retry.Policy{Guards: tt.guards(pace, places), Backoff: retry.Exponential{Jitter: retry.NoJitter}}
 			pace.Hold(time.Second) // the server has said that the quota is used up
 			var wg sync.WaitGroup
@@ -612,11 +612,11 @@ func (c *counted) Leave(p retry.Pass, x retry.Exit) { c.pace.Leave(p, x) }
 // hidden holds a Guard in an interface.
 type hidden struct{ retry.Guard }
 
-// A retry after a 429 costs nothing under a Pace, which limits these itself, whatever is
+// A retry after a 429 costs nothing under a Pace with a quota, which limits these itself, whatever is
 // around the Pace: its Pass says so.
 func TestAWrapperAroundAPaceLosesNothing(t *testing.T) {
-	held := new(counted)
-	for name, guard := range map[string]retry.Guard{"a Pace": new(pace.Pace), "in a field": held, "behind an interface": hidden{new(pace.Pace)}} {
+	held := &counted{pace: pace.Pace{Quota: 10}}
+	for name, guard := range map[string]retry.Guard{"a Pace": &pace.Pace{Quota: 10}, "in a field": held, "behind an interface": hidden{&pace.Pace{Quota: 10}}} {
 		budget := new(budget.Token)
 		h := retrytest.New(t, retry.Policy{MaxAttempts: 2, Budget: budget, Guards: []retry.Guard{guard}})
 		_ = retry.Run(t.Context(), h.Policy, func(context.Context) error { return retry.After(errDown, time.Second) })

@@ -3,6 +3,7 @@ package guards_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/goretry/retry"
 	"github.com/goretry/retry/limit"
@@ -10,8 +11,8 @@ import (
 )
 
 var (
-	model  pace.Pace   // one for all calls that count against a quota
-	places limit.Limit // one for all calls to a server
+	model  = pace.Pace{Quota: 500, Per: time.Minute} // one for all calls that count against this quota
+	places limit.Limit                               // one for all calls to a server
 )
 
 var policy = retry.Policy{Name: "fetch-user", Guards: []retry.Guard{&model, &places}}

@@ -271,8 +271,7 @@ var modelWaits = []time.Duration{sec, 2 * sec, 4 * sec, 8 * sec, 16 * sec, 32 * 
 
 func (m *model) run() {
 	budget := newAccount(m.budget)
-	rate := .1 / (1 - math.Exp(-countedFor(3*sec).Seconds()/10)) // a third, nearly
-	queue := turns{open: !m.paced, rate: rate, share: 15. / 16, debt: 1, at: -2500 * time.Millisecond, hold: -hour, busy: -2500 * time.Millisecond}
+	queue := turns{paced: m.paced, at: -2500 * time.Millisecond}
 	m.undone = true
 	m.reason = func() retry.Reason {
 		m.event("start")
@@ -300,9 +299,8 @@ func (m *model) run() {
 				if why, yes := m.sleep(wait); yes {
 					return why
 				}
-				queue.waited(m.now)
 			}
-			queue.start()
+			queue.start(m.now)
 			if why, yes := m.enter(); yes {
 				return why
 			}
@@ -364,9 +362,6 @@ func (m *model) run() {
 			why, over := m.ended()
 			proof := did == undone || did == unprocessed
 			m.undone = m.undone && proof && (!over || m.judged)
-			if m.paced && !over && class == retry.Throttled {
-				queue.throttled(m.now, hint)
-			}
 			switch {
 			case m.canceled:
 				m.exit(retry.Canceled, retry.Unknown, start)
@@ -430,79 +425,34 @@ func (m *model) run() {
 	m.balance = budget.end(m.reason == retry.ReasonNone || m.answered)
 }
 
-// turns is a Pace by its rules, as far as one run that nobody else meets can see it.
+// turns is a Pace with a quota of one in three seconds, as far as one run that nobody else meets can see it.
 type turns struct {
-	open              bool
-	rate, share, debt float64
-	calm              float64       // seconds
-	was               float64       // the rate before the cuts
-	at, hold, busy    time.Duration // hold is never in the future of an open one
+	paced bool
+	debt  float64 // attempts whose time has to pass; -1: the next may start
+	at    time.Duration
 }
 
-func (q *turns) pass(now time.Duration, waiting bool) {
-	if d := (now - max(q.at, q.hold)).Seconds(); d > 0 {
-		saved := 0.
-		if waiting {
-			saved = .01 // seconds that a timer may come too late
-			q.calm += d
-			q.was *= 1 - d/30
-			gain := q.rate*.0015 + q.calm/75/75
-			if q.was > 2*q.rate {
-				gain += math.Log(q.was/2/q.rate) * q.calm / 30 * q.rate
-			}
-			q.rate *= 1 + d*gain
-		}
-		q.debt = max(q.debt-d*q.rate, -saved*q.rate)
-	}
+const third = 1. / 3
+
+func (q *turns) pass(now time.Duration) {
+	q.debt = max(q.debt-(now-q.at).Seconds()*third, -1)
 	q.at = now
-	if !waiting && (now-q.busy).Seconds() > 10+8/q.rate {
-		q.open = true
-	}
 }
 
 // wait is how long an attempt has to wait.
 func (q *turns) wait(now time.Duration) time.Duration {
-	if q.open {
+	if q.pass(now); !q.paced || q.debt+1 <= 1e-9 {
 		return 0
 	}
-	q.pass(now, false)
-	wait := max(q.hold-now, 0)
-	if q.debt > 1e-9 && !q.open {
-		wait += 1 + time.Duration(q.debt/q.rate*float64(sec))
-	}
-	return wait
+	return 1 + time.Duration((q.debt+1)/third*float64(sec))
 }
 
-// waited says that an attempt has waited until now.
-func (q *turns) waited(now time.Duration) {
-	q.pass(now, true)
-	q.busy = now
-}
-
-func (q *turns) start() {
-	q.share *= 15. / 16
+func (q *turns) start(now time.Duration) {
+	q.pass(now)
 	q.debt++
 }
 
 func (q *turns) giveBack() { q.debt-- }
-
-func (q *turns) throttled(now, hint time.Duration) {
-	if q.open { // it remembers the rate
-		*q = turns{rate: q.rate, share: .125, busy: now, at: now, hold: -hour}
-		return
-	}
-	q.pass(now, false)
-	if q.open {
-		q.throttled(now, hint)
-		return
-	}
-	q.busy, q.calm, q.was = now, 0, max(q.was, q.rate)
-	q.rate = max(q.rate*(1-min(2*q.share*q.share/(q.share+.2), .5)), .05)
-	if q.share = min(q.share+1./16, 1); q.share >= .272 && hint > 0 {
-		hint = min(hint, time.Minute)
-		q.hold = max(q.hold, now+hint+hint/8)
-	}
-}
 
 // account is a budget by its rules, as far as one run can see them.
 type account struct {
@@ -584,25 +534,6 @@ func (a *account) end(ok bool) (balance float64) {
 
 var errAny = errors.New("any")
 
-// slowPace returns a Pace on which one attempt starts after each gap, of less than ten
-// seconds. The next one starts at once.
-func slowPace(clock clockx.Clock, gap time.Duration) *pace.Pace {
-	slow := &pace.Pace{Clock: clock}
-	for i := range 3 {
-		if i == 1 {
-			_ = clock.Sleep(context.Background(), countedFor(gap))
-		}
-		_ = retry.Run(context.Background(), retry.Policy{Guards: []retry.Guard{slow}, Clock: clock, MaxAttempts: 1}, func(context.Context) error { return retry.After(errModel, 0) })
-	}
-	return slow
-}
-
-// countedFor is how long one attempt passes in a pace that begins to let one start after each
-// gap: what it counts fades in ten seconds by the factor e.
-func countedFor(gap time.Duration) time.Duration {
-	return time.Duration(math.Ceil(-10e9 * math.Log(1-gap.Seconds()/10)))
-}
-
 // policy returns the policy of a run, its clock and the balance of its budget.
 func (s setup) policy() (p retry.Policy, v *clockx.Virtual, balance func() float64) {
 	v, balance = clockx.NewVirtual(epoch), func() float64 { return 1 }
@@ -612,8 +543,7 @@ func (s setup) policy() (p retry.Policy, v *clockx.Virtual, balance func() float
 		Classify: classify, Rand: func() float64 { return .5 },
 	}
 	if s.paced {
-		pace := slowPace(v, 3*sec)
-		p.Guards = []retry.Guard{pace}
+		p.Guards = []retry.Guard{&pace.Pace{Quota: 1, Per: 3 * sec}}
 		_ = retry.Run(context.Background(), p, func(context.Context) error { return nil })
 		v.Advance(2500 * time.Millisecond)
 	}

@@ -11,6 +11,7 @@ const (
 	ownBack    = 1.05 // times the own rate follows after another second, up to what it was at first,
 	ownUp      = 1.01 // and above
 	newcomer   = 1    // a second: the own rate of a process that has hardly started anything yet
+	lowestRate = .05  // a second: no refusal lowers the own rate below that
 )
 
 // ownRate is the rate of a process that goes on alone while the store does not answer: the rate at

@@ -1,25 +1,20 @@
 // Package pacing decides when attempts that share a quota start. It has no clock, no lock and no
 // goroutine: package pace waits by it, and package storm simulates processes that do.
 //
-// A [Pacer] keeps the attempts that wait in a queue, and lets them start in one of four modes: by a
-// rate that it learns (law.go), by a quota that is known (quota.go), when the slots come that a store
-// gives out (store.go), or, while the store does not answer, by a rate of its own (own.go).
+// A [Pacer] keeps the attempts that wait in a queue. It lets them start by a quota that it was told
+// (quota.go), when the slots come that a store gives out (store.go), or, while the store does not
+// answer, by a rate of its own (own.go).
 package pacing
 
 import (
 	"math"
-	"math/rand/v2"
-	"slices"
 	"time"
 )
 
 const (
-	mostHold      = time.Minute           // the longest hold while a Pacer learns,
-	holdSpread    = .25                   // and the part of it by which ends differ at random
-	mostQuotaHold = 75 * time.Second      // the longest hold under a quota
-	timerLag      = 10 * time.Millisecond // by which a timer may be late, so that it is made up for
-	mostDebt      = 1e9                   // seconds of a wait until debt is paid
-	still         = 5 * time.Second       // time stands still for an older reading than the latest; one that is older by so much means that the clock was set back
+	mostHold = 75 * time.Second // the longest hold
+	mostDebt = 1e9              // seconds of a wait until debt is paid
+	still    = 5 * time.Second  // time stands still for an older reading than the latest; one that is older by so much means that the clock was set back
 )
 
 // tiny is less than any part of a unit that matters: numbers of units are sums, which are rounded.
@@ -37,13 +32,12 @@ const Soon time.Duration = 1
 
 // mode says which part of a Pacer decides when an attempt starts.
 //
-// Know and Tell make it limited, and a quota that the server stated and that turns out to be wrong
-// makes it learn again. Join makes it reserve. Alone and Part leave it alone, until the store has
+// Know and Tell make it limited. Join makes it reserve. Alone and Part leave it alone, until the store has
 // Answered, or the next Join.
 type mode uint8
 
 const (
-	learning  mode = iota // law finds the rate
+	open      mode = iota // nothing limits the rate
 	limited               // quota is known, and this process has it for itself
 	reserving             // store gives out slots of quota, which others use too
 	alone                 // own is the rate, while the store does not answer, or after Part
@@ -54,34 +48,28 @@ const (
 //
 // Whatever the mode, nothing starts before hold, and no debt is paid until then.
 //
-//	            an attempt waits for   debt falls at   a throttled attempt      a hold is of
-//	learning    debt to be paid        law.rate        changes law.rate         this process
-//	limited     debt to be paid        quota.rate      may lead to a hold       this process
-//	reserving   its slot               none            may lead to a hold       all processes
-//	alone       debt to be paid        own.rate        as limited; lowers own   this process
+//	            an attempt waits for   debt falls at   a hold is of
+//	open        nothing                –               this process
+//	limited     debt to be paid        quota.rate      this process
+//	reserving   its slot               none            all processes
+//	alone       debt to be paid        own.rate        this process
 type Pacer[T any] struct {
-	Rand func() float64 // uniform in [0,1); nil means math/rand/v2
-
-	mode   mode
-	law    law
-	quota  quota
-	store  store
-	own    ownRate
-	doubts bool // a quota that the server stated was wrong: p ignores the next
+	mode  mode
+	quota quota
+	store store
+	own   ownRate
 
 	queue queue[T]
-	mean  float64   // cost of an attempt; 0 before the first
 	now   time.Time // as of which all this is
 	hold  time.Time // nothing starts before
 	debt  float64   // units whose time has to pass before the next may start; below 0 what may start now
 	term  uint64    // counts up when debt begins anew
 }
 
-// Open reports whether attempts may start without a Turn. Their round is 0.
-func (p *Pacer[T]) Open() bool { return p.mode == learning && p.law.state == open }
-
-// Knows reports whether p keeps a quota, so that it does not learn.
-func (p *Pacer[T]) Knows() bool { return p.mode != learning }
+// Open reports whether attempts may start without a Turn.
+func (p *Pacer[T]) Open() bool {
+	return p.mode == open && p.Len() == 0 && !p.hold.After(p.now)
+}
 
 // Len returns how many attempts wait.
 func (p *Pacer[T]) Len() int { return p.queue.len() }
@@ -89,16 +77,14 @@ func (p *Pacer[T]) Len() int { return p.queue.len() }
 // First returns the attempt that is to start next, or nil.
 func (p *Pacer[T]) First() *Turn[T] { return p.queue.first() }
 
-// Rate returns how many attempts of average cost, or units of a quota, start in a second: +Inf if
-// that is not limited.
+// Rate returns how many units start in a second: +Inf if nothing limits that.
 func (p *Pacer[T]) Rate(now time.Time) float64 {
 	p.advance(now)
 	rate, _ := p.bucket()
 	return rate
 }
 
-// Wait returns how long a first attempt of average cost, or of one unit of a quota, that comes now has
-// to wait.
+// Wait returns how long an attempt of one unit that comes now has to wait.
 func (p *Pacer[T]) Wait(now time.Time) time.Duration {
 	p.advance(now)
 	wait, _ := p.forecast(p.queue.size(), 1)
@@ -106,40 +92,41 @@ func (p *Pacer[T]) Wait(now time.Time) time.Duration {
 }
 
 // Quota returns the quota that p keeps, in units per second, which part of the attempts of about the
-// last minute was throttled all the same, and what the quota seems to be. While p learns, all are 0.
+// last minute was throttled all the same, and what the quota seems to be. Without one all are 0.
 func (p *Pacer[T]) Quota(now time.Time) (rate, throttled, seems float64) {
-	if p.mode == learning {
-		return 0, 0, 0
-	}
 	p.advance(now)
-	throttled, seems = p.quota.tally.throttled(), p.quota.rate
-	if p.quota.wrong() {
-		seems *= 1 - throttled
-	}
-	return p.quota.rate, throttled, seems
+	return p.quota.rate, p.quota.tally.throttled(), p.quota.seems()
 }
+
+// Paces reports whether a turn that starts now does so by a quota.
+func (p *Pacer[T]) Paces() bool { return p.mode != open }
 
 // Enter lets t start if it may start now, and returns 0. Otherwise it returns how long t
 // has to wait, as far as that is known, and puts t into the queue; but not if the wait is
 // longer than patience: then Enter reports false. The less patience, the more urgent is t.
 func (p *Pacer[T]) Enter(now time.Time, t *Turn[T], patience time.Duration) (wait time.Duration, ok bool) {
 	p.advance(now)
-	p.measure(t)
+	t.size = 1
+	if p.quota.inUnits && t.Cost > 0 && !math.IsInf(t.Cost, 1) {
+		t.size = t.Cost
+	}
 	t.line = lineOf(patience, t.Retry)
 	if p.Len() == 0 {
-		p.store.flow = math.Inf(1) // what the store has answered to others is too old to refuse t
-	}
-	if wait, _ = p.forecast(p.queue.ahead(t.line), t.size); wait <= 0 {
-		p.start(t)
-		return 0, true
-	}
-	if wait > patience {
-		return wait, false
+		p.store.forgetFlow() // what the store has answered to others is too old to refuse t
 	}
 	if patience < Never {
-		t.deadline = now.Add(patience)
+		t.deadline = p.now.Add(patience)
 	}
-	p.queue.push(now, t)
+	wait, _ = p.forecast(p.queue.ahead(t.line), t.size)
+	p.queue.push(t)
+	if wait <= 0 && p.First() == t { // else the first is late, and goes before t
+		p.take(t)
+		return 0, true
+	}
+	if wait = max(wait, Soon); wait > patience {
+		p.queue.remove(t)
+		return wait, false
+	}
 	return wait, true
 }
 
@@ -152,7 +139,7 @@ func (p *Pacer[T]) Expect(now time.Time, t *Turn[T]) time.Duration {
 		ahead = p.queue.ahead(t.line) - t.size
 	}
 	wait, _ := p.forecast(ahead, t.size)
-	return max(min(wait, t.left(now)), Gap)
+	return max(min(wait, t.left(p.now)), Gap)
 }
 
 // TryStart lets t, which waits, start if it may start now, and returns 0. Otherwise it
@@ -165,123 +152,91 @@ func (p *Pacer[T]) TryStart(now time.Time, t *Turn[T]) time.Duration {
 	if wait := p.firstWait(t); wait > 0 {
 		return wait
 	}
-	p.law.busy = now
+	p.take(t)
+	return 0
+}
+
+// take lets t start, which is the first.
+func (p *Pacer[T]) take(t *Turn[T]) {
 	p.queue.served++
 	p.queue.remove(t)
 	p.start(t)
-	return 0
 }
 
 // Leave takes t, which waits, from the queue.
 func (p *Pacer[T]) Leave(t *Turn[T]) { p.queue.remove(t) }
 
-// Unsent notes that nothing was sent for t. Nothing changes if t has not started.
-func (p *Pacer[T]) Unsent(t *Turn[T]) { p.law.unstart(t.Round) }
-
 // Return takes back that t has started: nothing was sent, and the next may start in its place, if t
 // has paid for its start, and debt has not begun anew since.
 func (p *Pacer[T]) Return(t *Turn[T]) {
-	p.Unsent(t)
 	switch {
 	case !t.paid || t.term != p.term:
 	case p.mode == reserving:
-		p.store.slots = slices.Insert(p.store.slots, 0, batch{at: p.now, n: t.size})
+		p.store.putBack(p.now, t.size)
 	default:
 		_, burst := p.bucket()
 		p.debt = max(p.debt-t.size, -burst)
 	}
 }
 
-// Refusal is an attempt that was throttled.
-type Refusal struct {
-	Open  bool          // it had no Turn: it says nothing about a quota that the Pacer has known since
-	Round uint64        // of the Pacer, when it started
-	Took  time.Duration // until it was throttled
-	Hint  time.Duration // the server's; 0 if there was none
-}
-
-// Throttled notes that an attempt was throttled. Under a quota a single one says nothing: its own run
-// waits. If half of them are throttled, the server's hint holds all.
-func (p *Pacer[T]) Throttled(now time.Time, r Refusal) {
+// Throttled notes that an attempt was throttled that has started by a quota. A single one says nothing:
+// its own run waits. If half of them are throttled, the server's hint, 0 if there was none, holds all.
+func (p *Pacer[T]) Throttled(now time.Time, hint time.Duration) {
 	p.advance(now)
-	switch {
-	case p.mode == learning:
-		if p.law.state == open {
-			p.renew()
-		}
-		if p.law.throttled(now, r) {
-			p.holdFor(r.Hint, true)
-		}
-	case !r.Open:
-		p.quota.tally.add(1)
-		switch {
-		case p.quota.stated && p.quota.wrong():
-			p.doubt()
-		case p.quota.tally.holds():
-			p.holdFor(r.Hint, p.store.reports())
-		}
+	p.quota.tally.add(1)
+	if p.quota.tally.holds() {
+		p.holdFor(hint, p.store.reports())
 	}
 }
 
-// Ended notes that an attempt has ended that was sent, and was not throttled. It changes nothing
-// while p learns.
+// Ended notes that an attempt has ended that has started by a quota, and was not throttled.
 func (p *Pacer[T]) Ended(now time.Time) {
-	if p.mode == learning {
-		return
-	}
-	p.tick(now)
+	p.advance(now)
 	p.quota.tally.add(0)
 	p.store.report.works = true
 }
 
-// Hold lets nothing start for d. While p learns, that is mostHold at most, and a random part of spread
-// more; after it what came meanwhile starts at twice the rate at which it came since the first.
+// Hold lets nothing start for d, mostHold at most.
 func (p *Pacer[T]) Hold(now time.Time, d time.Duration) {
 	p.advance(now)
 	p.holdFor(d, true) // the caller knows
 }
 
 // Know lets p keep a quota that is known: so many units of cost in a second, and so many at once
-// after a pause, at least one. A unit is an attempt without a cost.
+// after a pause, at least one. A unit is an attempt without a cost. It is for a Pacer that nobody has used.
 func (p *Pacer[T]) Know(now time.Time, rate, burst float64) {
 	p.advance(now)
-	burst = max(burst, 1)
-	if p.mode == learning {
-		p.law.reopen() // a hold goes on
-		p.become(limited)
-		p.debt = -burst
-	}
-	p.quota.rate, p.quota.burst, p.quota.stated = rate, burst, false
+	p.quota = quota{rate: rate, burst: max(burst, 1), inUnits: true}
+	p.become(limited)
+	p.debt = -p.quota.burst
 }
 
-// Tell lets p keep a quota that the server states, and of which so much is left. If the quota turns
-// out to be wrong, since others use it too, p learns from then on. Tell changes nothing after that,
-// after Know, and while attempts wait at a rate that p has learned.
-func (p *Pacer[T]) Tell(now time.Time, rate, burst, left float64) {
-	switch {
-	case p.doubts, p.mode == learning && p.Len() > 0, p.inUnits():
+// Tell lets p keep a quota that a server states, in the answer to an attempt before which so many attempts
+// had started as before says, and after which so many have started as since says. It changes nothing after
+// Know, nor if the answer to a later attempt has come before.
+func (p *Pacer[T]) Tell(now time.Time, s Stated, before uint64, since float64) {
+	p.advance(now)
+	if p.quota.inUnits || !p.quota.told.latest(before) {
 		return
 	}
-	p.Know(now, rate, burst)
-	p.quota.stated = true
-	p.debt = max(p.debt, -left)
-}
-
-// doubt lets p learn, from the rate on at which attempts passed in the last two seconds.
-func (p *Pacer[T]) doubt() {
-	latest := p.quota.tally.latest()
-	p.law.paceAfresh(p.now, (latest.sent-latest.lost)/2)
-	p.quota, p.store, p.doubts = quota{}, store{}, true
-	p.become(learning)
+	renewed := p.quota.told.renewed(s.Remaining)
+	p.quota.rate, p.quota.burst = s.Rate, s.Burst
+	if p.mode == open {
+		p.become(limited)
+		renewed = true
+	}
+	if debt := since - s.Remaining; renewed || debt > p.debt {
+		p.debt = debt
+	}
 }
 
 // Join lets attempts wait for slots of a store. Know has said what the quota is.
 func (p *Pacer[T]) Join(now time.Time) {
 	p.advance(now)
 	if p.mode == limited {
-		p.own = ownRate{asOf: now, began: now}
+		p.own = ownRate{asOf: p.now, began: p.now}
 	}
-	p.store.join(now)
+	p.store.join(p.now)
 	p.become(reserving)
 }
 
@@ -289,7 +244,7 @@ func (p *Pacer[T]) Join(now time.Time) {
 // goes on at the rate of its own starts.
 func (p *Pacer[T]) Part(now time.Time) (a Ask, spare bool) {
 	p.advance(now)
-	p.store.giveBack(now, p.store.have())
+	p.store.giveBack(p.now, p.store.have())
 	a = Ask{Rate: p.quota.rate, Burst: p.quota.burst, Unused: p.store.unused}
 	p.Alone(now)
 	return a, a.Unused > tiny
@@ -298,13 +253,12 @@ func (p *Pacer[T]) Part(now time.Time) (a Ask, spare bool) {
 // Alone notes that the store does not answer.
 func (p *Pacer[T]) Alone(now time.Time) {
 	p.advance(now)
-	p.store.unused = 0 // nobody knows whether they were given back
+	hold := p.store.fails(p.now)
 	if p.mode == alone {
 		return
 	}
-	p.hold = later(p.hold, now.Add(inSeconds(p.store.report.hold)))
-	p.own.set(now, p.quota.rate)
-	p.store.changed, p.store.report.hold = now, 0
+	p.hold = later(p.hold, p.now.Add(hold))
+	p.own.set(p.now, p.quota.rate)
 	p.become(alone)
 }
 
@@ -332,15 +286,15 @@ func (p *Pacer[T]) Due() bool {
 // unless Due reports true before.
 func (p *Pacer[T]) Ask(now time.Time) (a Ask, due bool, next time.Duration) {
 	p.advance(now)
-	if early := Gap - now.Sub(p.store.asked); early > 0 && early <= Gap { // more: the clock was set back
+	if early := Gap - p.now.Sub(p.store.asked); early > 0 && early <= Gap { // more: the clock was set back
 		return Ask{}, false, early
 	}
 	if !p.Due() {
 		return Ask{}, false, mostWait * time.Second
 	}
-	a = p.store.ask(now, p.quota, p.need())
+	a = p.store.ask(p.now, p.quota, p.need())
 	if a.Want > 0 {
-		a.Patience = min(p.queue.patience(now).Seconds(), mostWait)
+		a.Patience = min(p.queue.patience(p.now).Seconds(), mostWait)
 	}
 	return a, true, 0
 }
@@ -357,29 +311,25 @@ func (p *Pacer[T]) need() need {
 // Late set: Answered returns them.
 func (p *Pacer[T]) Answered(now time.Time, a Ask, s Slots) (refused []*Turn[T]) {
 	p.advance(now)
-	if p.mode == alone || p.store.heard.IsZero() {
-		p.store.changed = now
+	if p.store.answered(p.now, a, s) {
 		p.become(reserving)
 	}
-	p.store.answered(now, a, s)
 	if s.N > tiny || a.Least <= tiny || a.Want <= tiny {
 		return nil
 	}
-	return p.queue.removeLate(now, inSeconds(min(max(s.Wait, 0), mostWait)))
+	return p.queue.removeLate(p.now, inSeconds(min(max(s.Wait, 0), mostWait)))
 }
 
 // bucket returns by how much debt falls in a second, and how far below zero. The rate is +Inf if
 // nothing limits it.
 func (p *Pacer[T]) bucket() (rate, burst float64) {
-	switch {
-	case p.mode == alone:
+	switch p.mode {
+	case open:
+		return math.Inf(1), 0
+	case alone:
 		return p.own.rate, 1
-	case p.mode != learning:
-		return p.quota.rate, p.quota.burst
-	case p.law.state == paced:
-		return p.law.rate, 0
 	}
-	return math.Inf(1), 0
+	return p.quota.rate, p.quota.burst
 }
 
 // forecast returns how long an attempt of a size has to wait if so many units start before it, and
@@ -409,12 +359,8 @@ func (p *Pacer[T]) firstWait(t *Turn[T]) time.Duration {
 // start lets t start: it pays with a slot, or makes debt.
 func (p *Pacer[T]) start(t *Turn[T]) {
 	switch p.mode {
-	case learning:
-		t.Round = p.law.round
-		if p.law.start(); p.law.state == counting { // there is no rate yet
-			return
-		}
-		p.debt += t.size
+	case open:
+		return
 	case limited:
 		p.debt += t.size
 	case reserving:
@@ -427,46 +373,14 @@ func (p *Pacer[T]) start(t *Turn[T]) {
 	t.paid, t.term = true, p.term
 }
 
-// inUnits reports whether p keeps a quota of units of cost, which Know has given it: one that the
-// server states is of attempts.
-func (p *Pacer[T]) inUnits() bool { return p.mode != learning && !p.quota.stated }
-
-// measure sets the size of t, which takes part in the average.
-func (p *Pacer[T]) measure(t *Turn[T]) {
-	if !(t.Cost > 0) || math.IsInf(t.Cost, 1) {
-		t.Cost, t.size = 0, 1
-		return
-	}
-	if p.inUnits() {
-		t.size = t.Cost
-		return
-	}
-	if p.mean == 0 {
-		p.mean = t.Cost
-	}
-	p.mean += (t.Cost - p.mean) / 64
-	t.size = t.Cost / p.mean
-}
-
 // holdFor lets nothing start for d, in this process, or in all that use the store if reports is set.
-// While p learns, a random part comes on top: all processes get the same hint, and must not go on at
-// the same time.
 func (p *Pacer[T]) holdFor(d time.Duration, reports bool) {
-	switch {
+	switch d = min(d, mostHold); {
 	case d <= 0:
-	case p.mode == learning:
-		if p.law.state < held {
-			p.law.startHold(p.now)
-			p.renew()
-		}
-		p.law.busy = p.now
-		d = min(d, mostHold)
-		d += inSeconds(p.chance() * holdSpread * d.Seconds())
-		p.hold = later(p.hold, p.now.Add(d))
 	case p.mode == reserving && reports:
-		p.store.report.hold = max(p.store.report.hold, min(d, mostQuotaHold).Seconds())
+		p.store.report.holdFor(d)
 	default:
-		p.hold = later(p.hold, p.now.Add(min(d, mostQuotaHold)))
+		p.hold = later(p.hold, p.now.Add(d))
 	}
 }
 
@@ -482,15 +396,7 @@ func (p *Pacer[T]) renew() {
 	p.term++
 }
 
-// chance returns the next of Rand's numbers.
-func (p *Pacer[T]) chance() float64 {
-	if p.Rand != nil {
-		return p.Rand()
-	}
-	return rand.Float64()
-}
-
-// advance moves the time to now. What time brings happens here, but for the second that Ended ends.
+// advance moves the time to now. What time brings happens here.
 func (p *Pacer[T]) advance(now time.Time) {
 	from := p.now
 	switch back := from.Sub(now); {
@@ -502,66 +408,32 @@ func (p *Pacer[T]) advance(now time.Time) {
 		return
 	}
 	p.now = now
-	seconds := now.Sub(later(from, p.hold)).Seconds() // without those of a hold
-	if p.mode == learning {
-		p.endHold()
-		if seconds > 0 {
-			p.law.lapse(seconds, p.Len() > 0)
-		}
-		p.pay(seconds)
-		p.openIfCalm()
+	if p.mode == open {
 		return
 	}
-	p.tick(now)
+	ended, seconds := p.quota.tally.tick(now)
+	if p.mode == alone && ended.sent > 0 {
+		p.own.adapt(ended, seconds, p.quota.rate)
+	}
 	p.store.expire(now, p.need().first)
-	p.pay(seconds)
+	p.pay(now.Sub(later(from, p.hold)).Seconds()) // without those of a hold
 }
 
 // setBack moves every time that p keeps as the clock was set back, so that what is past stays as long
 // ago, and what is to come as far ahead.
 func (p *Pacer[T]) setBack(by time.Duration) {
 	p.hold = p.hold.Add(by)
-	p.law.busy, p.law.since = p.law.busy.Add(by), p.law.since.Add(by)
 	p.own.asOf, p.own.began = p.own.asOf.Add(by), p.own.began.Add(by)
 	p.quota.tally.second = p.now.Unix() // it goes on
 	p.queue.shift(by)
 	p.store.shift(by)
 }
 
-// endHold ends a hold that began before the law knew a rate, for those that wait.
-func (p *Pacer[T]) endHold() {
-	if p.law.state == held && p.Len() > 0 && !p.hold.After(p.now) {
-		p.law.endHold(p.hold, p.queue.size(), p.queue.began)
-	}
-}
-
-// openIfCalm opens p if nothing more is to be expected: not in a hold, since what comes is to be held.
-func (p *Pacer[T]) openIfCalm() {
-	if p.Len() == 0 && !p.hold.After(p.now) && p.law.calmed(p.now) {
-		p.law.reopen()
-		p.hold = time.Time{}
-	}
-}
-
-// tick ends the second that was underway, if now is not in it.
-func (p *Pacer[T]) tick(now time.Time) {
-	ended, seconds := p.quota.tally.tick(now)
-	if p.mode == alone && ended.sent > 0 {
-		p.own.adapt(ended, seconds, p.quota.rate)
-	}
-}
-
-// pay lets debt fall for some seconds, if any. While p learns, no turn is saved up, but for those that
-// came late because a timer did.
+// pay lets debt fall for some seconds, if any.
 func (p *Pacer[T]) pay(seconds float64) {
-	rate, saved := p.bucket()
-	if seconds <= 0 || math.IsInf(rate, 1) {
-		return
+	if rate, burst := p.bucket(); seconds > 0 {
+		p.debt = max(p.debt-seconds*rate, -burst)
 	}
-	if p.mode == learning && p.Len() > 0 {
-		saved = rate * timerLag.Seconds()
-	}
-	p.debt = max(p.debt-seconds*rate, -saved)
 }
 
 func inSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -14,12 +14,11 @@ const (
 // Turn is an attempt that a Pacer has let start, or that waits.
 type Turn[T any] struct {
 	Owner T             // for the caller
-	Cost  float64       // in any unit; one that is not positive, or not finite, counts as the average
+	Cost  float64       // in units of a quota that was told by Know; one that is not positive, or not finite, counts as 1
 	Retry bool          // goes before first attempts that are as urgent
-	Round uint64        // of the Pacer, when the attempt started
 	Late  time.Duration // for which t would have to wait, if it has left the queue since that is too long
 
-	size float64 // the cost as a multiple of the average, or in units of the quota
+	size float64 // units that it takes
 
 	// While it waits:
 	line     int       // of the queue
@@ -47,9 +46,8 @@ func (t *Turn[T]) left(now time.Time) time.Duration {
 // retries of that class. The zero value is empty.
 type queue[T any] struct {
 	lines  [2 * classes]line[T]
-	came   uint64    // turns that have entered
-	served uint64    // turns that have started from it
-	began  time.Time // when it was last empty, and a turn came
+	came   uint64 // turns that have entered
+	served uint64 // turns that have started from it
 }
 
 // line is turns in the order of arrival.
@@ -124,7 +122,6 @@ func (q *queue[T]) patience(now time.Time) (longest time.Duration) {
 
 // shift moves all times, since the clock was set back.
 func (q *queue[T]) shift(by time.Duration) {
-	q.began = q.began.Add(by)
 	for i := range q.lines {
 		for e := q.lines[i].turns.Front(); e != nil; e = e.Next() {
 			if t := e.Value.(*Turn[T]); !t.deadline.IsZero() {
@@ -134,10 +131,7 @@ func (q *queue[T]) shift(by time.Duration) {
 	}
 }
 
-func (q *queue[T]) push(now time.Time, t *Turn[T]) {
-	if q.len() == 0 {
-		q.began = now
-	}
+func (q *queue[T]) push(t *Turn[T]) {
 	q.came++
 	t.number = q.came
 	l := &q.lines[t.line]

@@ -29,6 +29,7 @@ type store struct {
 	asked   time.Time // when the latest Ask went out
 	heard   time.Time // when the latest answer came; zero: none yet
 	changed time.Time // when the store began to answer, or to fail
+	failing bool      // it does not answer
 	news    bool      // another process may have held all since
 
 	slots  []batch // that are reserved and not used up, in order
@@ -165,6 +166,9 @@ func (s *store) shift(by time.Duration) {
 	}
 }
 
+// holdFor has the next Ask report a hold.
+func (r *report) holdFor(d time.Duration) { r.hold = max(r.hold, d.Seconds()) }
+
 // reports reports whether a hold is one for all. A process none of whose attempts pass may have a
 // wrong key: it holds itself, unless another process has reported a hold too.
 func (s *store) reports() bool { return s.report.works || s.moved > s.report.moved }
@@ -199,8 +203,28 @@ func (s *store) wants(n need) (want, least float64) {
 
 // join begins to use the store.
 func (s *store) join(now time.Time) {
-	s.heard, s.changed, s.news = time.Time{}, now, false
-	s.flow, s.report.hold = math.Inf(1), 0
+	s.heard, s.changed, s.failing, s.news = time.Time{}, now, false, false
+	s.report.hold = 0
+	s.forgetFlow()
+}
+
+// forgetFlow forgets how fast slots come.
+func (s *store) forgetFlow() { s.flow = math.Inf(1) }
+
+// putBack lets the next attempt use n slots, which were not used.
+func (s *store) putBack(now time.Time, n float64) {
+	s.slots = slices.Insert(s.slots, 0, batch{at: now, n: n})
+}
+
+// fails notes that the store does not answer. It returns the hold that was to be reported, which this
+// process has to keep alone now.
+func (s *store) fails(now time.Time) (hold time.Duration) {
+	s.unused = 0 // nobody knows whether they were given back
+	if !s.failing {
+		hold = inSeconds(s.report.hold)
+		s.failing, s.changed, s.report.hold = true, now, 0
+	}
+	return hold
 }
 
 // ask returns the Ask of now, which gives back slots that nobody waits for.
@@ -212,8 +236,11 @@ func (s *store) ask(now time.Time, q quota, n need) (a Ask) {
 	return a
 }
 
-// answered notes the answer to a.
-func (s *store) answered(now time.Time, a Ask, answer Slots) {
+// answered notes the answer to a, and reports whether the store has begun to answer.
+func (s *store) answered(now time.Time, a Ask, answer Slots) (begins bool) {
+	if begins = s.failing || s.heard.IsZero(); begins {
+		s.failing, s.changed = false, now
+	}
 	s.unused = max(s.unused-a.Unused, 0)
 	s.follow(now, answer.Moved)
 	if a.Hold > 0 {
@@ -226,6 +253,7 @@ func (s *store) answered(now time.Time, a Ask, answer Slots) {
 	if answer.N > tiny {
 		s.add(now, answer, a.Rate)
 	}
+	return begins
 }
 
 // follow moves the slots that were reserved before as the store has moved all.

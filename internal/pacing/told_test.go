@@ -125,52 +125,6 @@ func TestAHoldDuringAnExchangeIsNotLost(t *testing.T) {
 	}
 }
 
-// What the server states ends no hold, and changes nothing for those that wait.
-func TestAStatedQuotaEndsNoHold(t *testing.T) {
-	p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
-	p.Rand = func() float64 { return 0 }
-	p.Hold(now, time.Minute)
-	p.Tell(now, 10, 5, 5)
-	if w := p.Wait(now); w != time.Minute {
-		t.Errorf("a hold of a minute: %v", w)
-	}
-	p = new(pacing.Pacer[int])
-	p.Hold(now, time.Minute)
-	waits(p, now, 1, 0)
-	p.Tell(now, 10, 5, 5)
-	if stated, _, _ := p.Quota(now); stated != 0 {
-		t.Errorf("while an attempt waits: %v", stated)
-	}
-}
-
-// If a stated quota is wrong, what started under it says nothing about the rate that follows.
-func TestStragglersOfAStatedQuota(t *testing.T) {
-	p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
-	p.Tell(now, 100, 200, 200)
-	waits(p, now, 120, 0)
-	for range 90 {
-		p.Ended(now)
-	}
-	stated := 100.
-	for range 10 { // a tick makes the minute
-		p.Throttled(now, pacing.Refusal{Hint: 30 * time.Second})
-		now = now.Add(time.Second)
-		if stated, _, _ = p.Quota(now); stated == 0 {
-			break
-		}
-	}
-	if stated != 0 {
-		t.Fatal("it is not doubted")
-	}
-	before := p.Wait(now)
-	for range 20 {
-		p.Throttled(now, pacing.Refusal{Hint: 30 * time.Second})
-	}
-	if after := p.Wait(now); after != before {
-		t.Errorf("stragglers make the next wait %v, not %v", after, before)
-	}
-}
-
 // Slots of a store keep their distance if the clock of the process is set back.
 func TestSlotsWhenTheClockIsSetBack(t *testing.T) {
 	p, now, turn := reserved()
@@ -185,15 +139,15 @@ func TestToldQuotaHolds(t *testing.T) {
 	for range 2 {
 		p.Ended(now)
 	}
-	p.Throttled(now, pacing.Refusal{Hint: 30 * time.Second})
+	p.Throttled(now, 30*time.Second)
 	if w := p.Wait(now); w != 0 {
 		t.Errorf("one of three: %v", w)
 	}
-	p.Throttled(now, pacing.Refusal{Hint: 30 * time.Second})
+	p.Throttled(now, 30*time.Second)
 	if w := p.Wait(now); w != 30*time.Second {
 		t.Errorf("two of four: %v, want 30s", w)
 	}
-	p.Throttled(now, pacing.Refusal{Hint: time.Hour})
+	p.Throttled(now, time.Hour)
 	if w := p.Wait(now); w != 75*time.Second {
 		t.Errorf("an hour: %v, want 75s", w)
 	}
@@ -201,11 +155,11 @@ func TestToldQuotaHolds(t *testing.T) {
 	wantWaits(t, "after it", waits(p, after, 2, 0), 0, 100)
 
 	p, now = told(10, 1) // those of two seconds ago do not count
-	p.Throttled(now, pacing.Refusal{Hint: time.Second})
-	p.Throttled(now, pacing.Refusal{Hint: time.Second})
+	p.Throttled(now, time.Second)
+	p.Throttled(now, time.Second)
 	now = now.Add(2 * time.Second)
-	p.Throttled(now, pacing.Refusal{Hint: time.Second})
-	p.Throttled(now, pacing.Refusal{Hint: time.Second})
+	p.Throttled(now, time.Second)
+	p.Throttled(now, time.Second)
 	if w := p.Wait(now); w != 0 {
 		t.Errorf("two of two: %v", w)
 	}
@@ -224,7 +178,7 @@ func TestQuotaThatSeemsToBeSmaller(t *testing.T) {
 			p.Ended(now)
 		}
 		for range 5 {
-			p.Throttled(now, pacing.Refusal{})
+			p.Throttled(now, 0)
 		}
 		if _, part, _ := p.Quota(now.Add(time.Millisecond)); i == 0 && part != 0 {
 			t.Errorf("%v are throttled after 25 attempts of this second", part)
@@ -360,7 +314,7 @@ func TestAlone(t *testing.T) {
 		t.Errorf("alone at %v in a second, want 2", r)
 	}
 	rate := p.Rate(now)
-	p.Throttled(now, pacing.Refusal{})
+	p.Throttled(now, 0)
 	now = now.Add(time.Second)
 	if r := p.Rate(now); r < .69*rate || r > .71*rate {
 		t.Errorf("%v after a second with a refusal, want .7 of %v", r, rate)
@@ -390,7 +344,7 @@ func TestAWrongKeyHoldsTheOthersOnce(t *testing.T) {
 		t.Helper()
 		for range 30 {
 			for range 4 {
-				p.Throttled(now, pacing.Refusal{Hint: 2 * time.Second})
+				p.Throttled(now, 2*time.Second)
 			}
 			answer()
 		}
@@ -454,7 +408,7 @@ func TestOwnRateComesBack(t *testing.T) {
 	}
 	p.Alone(now)
 	for range 600 {
-		p.Throttled(now, pacing.Refusal{})
+		p.Throttled(now, 0)
 		now = now.Add(time.Second)
 	}
 	if r := p.Rate(now); r < .04 {
@@ -487,7 +441,7 @@ func TestARefusalRaisesNoOwnRate(t *testing.T) {
 	p.Alone(now)
 	before := p.Rate(now)
 	for range 3 {
-		p.Throttled(now, pacing.Refusal{})
+		p.Throttled(now, 0)
 		now = now.Add(time.Second)
 	}
 	if after := p.Rate(now); before >= .05 || after > before {
@@ -506,24 +460,6 @@ func TestSlotsThatWereNotGivenBack(t *testing.T) {
 	p.Alone(now)
 	if a, _, _ := p.Ask(now.Add(time.Minute)); a.Unused != 0 {
 		t.Errorf("a minute later: %+v", a)
-	}
-}
-
-// Once Tell has said what the quota is, the server does not change it, nor does what is throttled.
-func TestAToldQuotaIsNotStated(t *testing.T) {
-	p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
-	p.Tell(now, 100, 1, 1)
-	p.Know(now, 50, 1)
-	p.Tell(now, 200, 1, 1)
-	if rate := p.Rate(now); rate != 50 {
-		t.Errorf("%v, want 50", rate)
-	}
-	for range 60 {
-		p.Throttled(now, pacing.Refusal{})
-		now = now.Add(time.Second)
-	}
-	if rate := p.Rate(now); rate != 50 {
-		t.Errorf("%v after 60 throttled attempts, want 50", rate)
 	}
 }
 
@@ -562,70 +498,18 @@ func TestAHoldWhenTheClockIsSetBack(t *testing.T) {
 	}
 }
 
-// A rate that follows a wrong quota does not grow by the calm of before.
-func TestTheCalmOfBeforeAQuotaDoesNotCount(t *testing.T) {
-	rate := func(calm time.Duration) float64 {
-		p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
-		p.Rand = func() float64 { return 0 }
-		for range 40 { // it learns a rate, at which attempts wait
-			waits(p, now, 1, 0)
-			p.Throttled(now, pacing.Refusal{Open: p.Open(), Round: p.Round()})
-			now = now.Add(200 * ms)
-		}
-		waits(p, now, 1000, 0)
-		for end := now.Add(calm); now.Before(end); now = now.Add(100 * ms) {
-			if first := p.First(); first != nil {
-				p.TryStart(now, first)
-			}
-		}
-		for first := p.First(); first != nil; first = p.First() {
-			p.Leave(first)
-		}
-		p.Tell(now, 100, 200, 200)
-		for range 30 {
-			p.Ended(now)
-		}
-		for told := 100.; told > 0; told, _, _ = p.Quota(now) {
-			p.Throttled(now, pacing.Refusal{})
-			now = now.Add(time.Second)
-		}
-		before := p.Rate(now)
-		waits(p, now, 1000, 0)
-		return p.Rate(now.Add(time.Second)) / before
-	}
-	short, long := rate(time.Second), rate(5*time.Minute)
-	if long > short*1.001 {
-		t.Errorf("in its first second the rate grows by %v after five minutes of calm, by %v after a second", long, short)
-	}
-}
-
 // What a Pacer does depends on the time that has passed: a clock that is set back changes nothing.
 func TestWhatAClockThatIsSetBackChanges(t *testing.T) {
 	for name, after := range map[string]func(back func(*pacing.Pacer[int], time.Time) time.Time) any{
-		"the rate after a hold": func(back func(*pacing.Pacer[int], time.Time) time.Time) any {
-			p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
-			p.Rand = func() float64 { return 0 }
-			p.Hold(now, 20*time.Second)
-			waits(p, now, 100, 0)
-			now = back(p, now.Add(5*time.Second))
-			return p.Rate(now.Add(15 * time.Second))
-		},
-		"the time until it is open": func(back func(*pacing.Pacer[int], time.Time) time.Time) any {
-			p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
-			p.Throttled(now, pacing.Refusal{Open: true})
-			now = back(p, now.Add(8*time.Second))
-			p.Rate(now.Add(2001 * ms))
-			return p.Open()
-		},
 		"what was throttled of late": func(back func(*pacing.Pacer[int], time.Time) time.Time) any {
 			p, now := told(10, 1)
 			for range 2 {
-				p.Throttled(now, pacing.Refusal{})
+				p.Throttled(now, 0)
 				p.Ended(now)
 				now = now.Add(time.Second)
 			}
 			now = back(p, now.Add(-500*ms))
-			p.Throttled(now, pacing.Refusal{Hint: 9 * time.Second})
+			p.Throttled(now, 9*time.Second)
 			return p.Wait(now)
 		},
 		"the end of a patience": func(back func(*pacing.Pacer[int], time.Time) time.Time) any {
@@ -668,7 +552,7 @@ func TestWhatAClockThatIsSetBackChanges(t *testing.T) {
 func TestThrottledOfTheLastMinute(t *testing.T) {
 	p, now := told(100, 100)
 	for range 30 {
-		p.Throttled(now, pacing.Refusal{})
+		p.Throttled(now, 0)
 	}
 	if _, part, seems := p.Quota(now.Add(time.Second)); part != 1 || seems != 0 {
 		t.Errorf("a second later %v were throttled, and the quota seems to be %v; want all, and 0", part, seems)

@@ -54,7 +54,9 @@ func (s *service) guardProcess(process int) {
 		s.limits[process] = &limit.Limit{Start: s.Limit.Start, Min: s.Limit.Min, Max: s.Limit.Max}
 	}
 	if s.pacers != nil {
-		s.pacers[process] = &pacing.Pacer[int32]{Rand: s.rand.Float64}
+		s.pacers[process] = new(pacing.Pacer[int32])
+		part := 1 / float64(s.Processes)
+		s.pacers[process].Know(s.Now(), part*s.Quota.Rate, part*s.Quota.Burst)
 	}
 	if s.hedgers != nil {
 		h := hedging.Rules{Delay: max(s.HedgeDelay, 0), Shared: new(hedging.Shared), PolicyBudget: s.policies[s.budget(process, 0)].Budget, Clock: s.kernel}.Resolve()
@@ -153,9 +155,6 @@ func (s *service) takePlace(i int32) bool {
 		return true
 	}
 	s.attempts++ // so that a flood of them is given up too
-	if s.pacers != nil {
-		g.pacer.Return(g.turn)
-	}
 	c := s.call(i)
 	c.try = following(c.try)
 	v := s.policies[0].Judge(err)

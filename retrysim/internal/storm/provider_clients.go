@@ -15,8 +15,8 @@ type ProviderClient struct {
 	start func(s *provision) func(process int32) client
 }
 
-// ProviderClients are this library's policy for such a server without and with a pace,
-// the rules of other clients, and one queue of all processes that knows the quotas.
+// ProviderClients are this library's policy for such a server without and with paces, each of which was told
+// an equal part of the quota of requests, the rules of other clients, and one queue of all processes that knows the quotas.
 var ProviderClients = []ProviderClient{
 	{"policy", each(func(s *provision) client { return s.own() })},
 	{"policy without a budget", each(func(s *provision) client {
@@ -30,11 +30,8 @@ var ProviderClients = []ProviderClient{
 		return &adaptive{simple: simple{s, awsStandard}, last: s.now, tokens: 500, paid: map[int32]int{}}
 	})},
 	{"hold only", each(func(s *provision) client { return &holding{own: s.own()} })},
-	{"pace", func(s *provision) func(int32) client {
-		return func(process int32) client { return s.paced(process, false) }
-	}},
-	{"pace by tokens", func(s *provision) func(int32) client {
-		return func(process int32) client { return s.paced(process, true) }
+	{"pace of its part", func(s *provision) func(int32) client {
+		return func(process int32) client { return s.paced(process) }
 	}},
 	{"one queue", func(s *provision) func(int32) client {
 		q := &knowing{own: s.own(), quotas: s.left}
@@ -128,14 +125,15 @@ func (c *holding) answered(i int32, answer kind) {
 // pacedClient is a process whose calls share a pace.Pace.
 type pacedClient struct {
 	*own
-	process  int32
-	byTokens bool // a call costs its tokens
-	pacer    pacing.Pacer[int32]
+	process int32
+	pacer   pacing.Pacer[int32]
 }
 
-func (s *provision) paced(process int32, byTokens bool) *pacedClient {
-	c := &pacedClient{own: s.own(), process: process, byTokens: byTokens, pacer: pacing.Pacer[int32]{Rand: s.rand.Float64}}
+func (s *provision) paced(process int32) *pacedClient {
+	c := &pacedClient{own: s.own(), process: process}
 	c.isPaced = true
+	part := 1 / float64(s.Processes)
+	c.pacer.Know(s.Now(), part*s.Requests.Rate, part*s.Requests.Burst)
 	return c
 }
 
@@ -144,9 +142,6 @@ func (c *pacedClient) begin(i int32) { c.start(i); c.attempt(i) }
 func (c *pacedClient) attempt(i int32) {
 	call := &c.calls[i]
 	call.turn = &pacing.Turn[int32]{Owner: i, Retry: call.retries > 0}
-	if c.byTokens {
-		call.turn.Cost = call.tokens
-	}
 	left := call.deadline - c.now
 	if call.deadline < math.MaxInt64 {
 		left /= 2
@@ -180,8 +175,12 @@ func (c *pacedClient) wake() {
 func (c *pacedClient) wakeIn(wait time.Duration) { c.wakeProcess(c.process, wait) }
 
 func (c *pacedClient) answered(i int32, answer kind) {
-	if call := &c.calls[i]; answer == tooMany {
-		c.pacer.Throttled(c.Now(), pacing.Refusal{Round: call.turn.Round, Took: c.now - call.sent, Hint: call.hint})
+	switch call := &c.calls[i]; answer {
+	case tooMany:
+		c.pacer.Throttled(c.Now(), call.hint)
+	case timesOut:
+	default:
+		c.pacer.Ended(c.Now())
 	}
 	c.own.answered(i, answer)
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/goretry/retry"
-	"github.com/goretry/retry/internal/pacing"
 	"github.com/goretry/retry/limit"
 )
 
@@ -77,7 +76,7 @@ type Service struct {
 	// without a hint. A zero Rate means none.
 	Quota Quota
 
-	Pace       bool          // each process has a pace.Pace; not with Hedge
+	Pace       bool          // each process has a pace.Pace that was told its part of the Quota; not with Hedge
 	Limit      *limit.Limit  // each process has one with the same fields around its requests; nil: none
 	Hedge      bool          // an attempt that has taken HedgeDelay gets a second request, as package hedge does
 	HedgeDelay time.Duration // 0: measured, so that every twentieth attempt gets one
@@ -569,8 +568,12 @@ func (s *service) end(i int32, outcome kind) {
 	}
 	c.request = none
 	c.waiver.waive(s.pacers != nil && outcome == tooMany)
-	if s.pacers != nil && outcome == tooMany {
-		s.guarded[i].pacer.Throttled(s.Now(), pacing.Refusal{Round: s.guarded[i].turn.Round, Took: s.now - c.sent})
+	switch {
+	case s.pacers == nil:
+	case outcome == tooMany:
+		s.guarded[i].pacer.Throttled(s.Now(), 0)
+	case outcome != timesOut || s.gateway:
+		s.guarded[i].pacer.Ended(s.Now())
 	}
 	wait, more := c.loop.Judged(s.Now(), s.means[outcome])
 	if more {

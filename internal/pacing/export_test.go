@@ -1,4 +1,0 @@
-package pacing
-
-// Round returns the round of attempts that start now.
-func (p *Pacer[T]) Round() uint64 { return p.law.round }

@@ -1,0 +1,97 @@
+package pacing_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/goretry/retry/internal/pacing"
+)
+
+// stated is what a server says of a quota of ten in a second, a hundred at once.
+func stated(remaining float64) pacing.Stated {
+	return pacing.Stated{Rate: 10, Burst: 100, Remaining: remaining}
+}
+
+// wantFree fails unless so many may start now. They do not.
+func wantFree(t *testing.T, what string, p *pacing.Pacer[int], now time.Time, want int) {
+	t.Helper()
+	var turns []*pacing.Turn[int]
+	for wait, ok := time.Duration(0), true; ok; {
+		turn := new(pacing.Turn[int])
+		if wait, ok = p.Enter(now, turn, 0); ok && wait == 0 {
+			turns = append(turns, turn)
+		}
+	}
+	for _, turn := range turns {
+		p.Return(turn)
+	}
+	if len(turns) != want {
+		t.Errorf("%s: %d may start, want %d", what, len(turns), want)
+	}
+}
+
+func TestStatedQuota(t *testing.T) {
+	for _, tt := range []struct {
+		what string
+		tell func(p *pacing.Pacer[int], now time.Time)
+		free int
+	}{
+		{"what remains", func(p *pacing.Pacer[int], now time.Time) { p.Tell(now, stated(7), 1, 0) }, 7},
+		{"but for what has started since", func(p *pacing.Pacer[int], now time.Time) { p.Tell(now, stated(7), 1, 5) }, 2},
+		{"more has started than remains", func(p *pacing.Pacer[int], now time.Time) { p.Tell(now, stated(1), 1, 5) }, 0},
+		{"less than by the own count", func(p *pacing.Pacer[int], now time.Time) {
+			p.Tell(now, stated(50), 1, 0)
+			p.Tell(now, stated(20), 2, 3)
+		}, 17},
+		{"more than by the own count", func(p *pacing.Pacer[int], now time.Time) {
+			p.Tell(now, stated(50), 1, 40)
+			p.Tell(now, stated(49), 2, 0)
+		}, 10},
+		{"as much more as attempts have ended", func(p *pacing.Pacer[int], now time.Time) {
+			p.Tell(now, stated(50), 3, 40)
+			p.Tell(now, stated(51), 4, 0) // it was counted before the one above
+		}, 10},
+		{"also if they are ignored", func(p *pacing.Pacer[int], now time.Time) {
+			p.Tell(now, stated(50), 3, 40)
+			p.Tell(now, stated(52), 2, 0)
+			p.Tell(now, stated(52), 4, 0)
+		}, 10},
+		{"a new window", func(p *pacing.Pacer[int], now time.Time) {
+			p.Tell(now, stated(50), 1, 40)
+			p.Tell(now, stated(99), 2, 20)
+		}, 79},
+		{"an earlier attempt", func(p *pacing.Pacer[int], now time.Time) {
+			p.Tell(now, stated(50), 2, 0)
+			p.Tell(now, stated(3), 1, 0)
+		}, 50},
+		{"time passes", func(p *pacing.Pacer[int], now time.Time) { p.Tell(now.Add(-2*time.Second), stated(7), 1, 0) }, 27},
+		{"a hold goes on", func(p *pacing.Pacer[int], now time.Time) {
+			p.Hold(now, time.Second)
+			p.Tell(now, stated(7), 1, 0)
+		}, 0},
+		{"a quota of its own", func(p *pacing.Pacer[int], now time.Time) {
+			p.Know(now, 1, 2)
+			p.Tell(now, stated(7), 1, 0)
+		}, 2},
+	} {
+		p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
+		tt.tell(p, now)
+		wantFree(t, tt.what, p, now, tt.free)
+	}
+}
+
+// Nothing is doubted: whatever is throttled, the rate is what the server states last.
+func TestAStatedQuotaIsNotDoubted(t *testing.T) {
+	p, now := new(pacing.Pacer[int]), time.Unix(1000, 0)
+	p.Tell(now, stated(100), 1, 0)
+	for range 60 {
+		p.Throttled(now, 0)
+		now = now.Add(time.Second)
+	}
+	if rate, part, seems := p.Quota(now); rate != 10 || p.Rate(now) != 10 || part != 1 || seems != 0 {
+		t.Errorf("a rate of %v, of which %v were throttled, and that seems to be %v", rate, part, seems)
+	}
+	if p.Tell(now, pacing.Stated{Rate: 5, Burst: 100}, 2, 0); p.Rate(now) != 5 {
+		t.Errorf("the server states five in a second, and the rate is %v", p.Rate(now))
+	}
+}
