@@ -161,12 +161,12 @@ func TestQuotasOfHeaders(t *testing.T) {
 		p    provides
 		most float64 // of the requests of one process, in percent, that may be refused
 	}{
-		{"OpenAI, 60", provides{limit: 60, per: minute, says: saysOpenAI}, 0},
-		{"OpenAI, 500", provides{limit: 500, per: minute, says: saysOpenAI}, 0},
-		{"a day", provides{limit: 1440, per: 24 * time.Hour, says: saysOpenAI}, 0},
-		{"Anthropic", provides{limit: 50, per: minute, says: saysAnthropic}, 0},
-		{"GitHub", provides{limit: 500, per: time.Hour, window: true, says: saysGitHub}, 1.1},
-		{"the draft", provides{limit: 500, per: minute, window: true, says: saysDraft}, .6},
+		{"OpenAI, 60", provides{limit: 60, per: minute, says: saysOpenAI}, .5},
+		{"OpenAI, 500", provides{limit: 500, per: minute, says: saysOpenAI}, .5},
+		{"a day", provides{limit: 1440, per: 24 * time.Hour, says: saysOpenAI}, .5},
+		{"Anthropic", provides{limit: 50, per: minute, says: saysAnthropic}, .5},
+		{"GitHub", provides{limit: 500, per: time.Hour, window: true, says: saysGitHub}, 2},
+		{"the draft", provides{limit: 500, per: minute, window: true, says: saysDraft}, 1},
 	} {
 		one := tt.p.use(t, 1, 8*minute, true)
 		t.Logf("%s, one process: %v", tt.name, one)
