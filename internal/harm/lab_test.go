@@ -1,0 +1,81 @@
+package harm_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/goretry/retry"
+	"github.com/goretry/retry/internal/harm"
+)
+
+// idle is a guard that does nothing.
+type idle struct{}
+
+func (idle) Enter(context.Context, retry.Entry) (retry.Pass, error) { return retry.Pass{}, nil }
+func (idle) Leave(retry.Pass, retry.Exit)                           {}
+
+// refusing ends one run of so many.
+type refusing struct {
+	idle
+	every, calls int
+}
+
+func (g *refusing) Enter(context.Context, retry.Entry) (retry.Pass, error) {
+	if g.calls++; g.calls%g.every == 0 {
+		return retry.Pass{}, retry.Stop(errors.New("refused"))
+	}
+	return retry.Pass{}, nil
+}
+
+// delaying has each attempt wait.
+type delaying struct {
+	idle
+	d time.Duration
+}
+
+func (g delaying) Enter(context.Context, retry.Entry) (retry.Pass, error) {
+	return retry.Pass{Wait: g.d}, nil
+}
+
+func world(t *testing.T, id string) harm.World {
+	t.Helper()
+	for _, w := range harm.Worlds() {
+		if w.ID() == id {
+			return w
+		}
+	}
+	t.Fatalf("no world %q", id)
+	return harm.World{}
+}
+
+// The lab finds a guard that harms, and says what it does. It finds nothing where nothing is done.
+func TestLab(t *testing.T) {
+	for _, tt := range []struct {
+		world string
+		guard retry.Guard
+		want  string
+	}{
+		{"base: 50 ms, 20/s, 30 s", idle{}, ""},
+		{"failures: 20 % resets", idle{}, ""},
+		{"base: 50 ms, 20/s, 30 s", &refusing{every: 20}, "lost, early"},
+		{"failures: 20 % resets", &refusing{every: 20}, "lost, early"},
+		{"base: 50 ms, 20/s, 30 s", &refusing{every: 200}, ""},
+		{"deadline: none", &refusing{every: 200}, "lost, early"},
+		{"base: 50 ms, 20/s, 30 s", delaying{d: 4 * time.Second}, "p99"},
+		{"base: 50 ms, 20/s, 30 s", delaying{d: 2 * time.Second}, ""},
+		{"deadline: none", delaying{d: 10 * time.Millisecond}, "p99"},
+		{"deadline: 1 s", delaying{d: 90 * time.Millisecond}, ""},
+		{"deadline: 1 s", delaying{d: 110 * time.Millisecond}, "p99"},
+	} {
+		s := harm.Guarded("guard", func(*harm.Process) retry.Guard { return tt.guard })
+		f := harm.NewTable(t).Measure(world(t, tt.world), s)
+		if got := f.Harm(); got != tt.want {
+			t.Errorf("%s, %T%+v: out of bound in %q, want %q: %v", tt.world, tt.guard, tt.guard, got, tt.want, f)
+		}
+		if _, ok := tt.guard.(idle); ok && f.With != f.Without {
+			t.Errorf("%s: a guard that does nothing changes %+v to %+v", tt.world, f.Without, f.With)
+		}
+	}
+}
