@@ -1,11 +1,13 @@
 package harm_test
 
 import (
+	"flag"
 	"os"
 	"runtime"
 	"testing"
 
 	"github.com/goretry/retry/internal/harm"
+	"github.com/goretry/retry/internal/race"
 )
 
 func TestMain(m *testing.M) {
@@ -13,17 +15,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestTable(t *testing.T) {
-	table := harm.NewTable(t)
-	for _, w := range harm.Worlds() {
-		for _, s := range subjects {
-			f := table.Measure(w, s)
-			if os.Getenv("RETRY_LONG") != "" || f.Harm() != "" {
-				t.Log(w.ID(), "|", s.Name, "|", f, f.Harm())
-			}
-		}
-		if os.Getenv("RETRY_LONG") == "" {
-			break
-		}
+var update = flag.Bool("update", false, "write owed.txt and the section of bench/EXPERIMENTS.md")
+
+// Whatever of ours may delay, refuse or withhold does no harm where there is nothing to gain by it. What does
+// is in owed.txt. With -v it prints the whole table:
+//
+//	RETRY_LONG=1 go test -count=1 -run TestHarm -v ./internal/harm
+//
+// With -update it writes owed.txt and bench/EXPERIMENTS.md.
+func TestHarm(t *testing.T) {
+	if race.Enabled {
+		t.Skip("simulations, which other tests of these packages make with the race detector")
 	}
+	harm.Check(t, subjects, os.Getenv("RETRY_LONG") == "1", *update, "owed.txt", "../../bench/EXPERIMENTS.md", "harm")
 }

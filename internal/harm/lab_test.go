@@ -70,12 +70,26 @@ func TestLab(t *testing.T) {
 		{"deadline: 1 s", delaying{d: 110 * time.Millisecond}, "p99"},
 	} {
 		s := harm.Guarded("guard", func(*harm.Process) retry.Guard { return tt.guard })
-		f := harm.NewTable(t).Measure(world(t, tt.world), s)
-		if got := f.Harm(); got != tt.want {
+		f := harm.NewLab(t, true).Measure(world(t, tt.world), s)
+		if got := f.Harm(false); got != tt.want {
 			t.Errorf("%s, %T%+v: out of bound in %q, want %q: %v", tt.world, tt.guard, tt.guard, got, tt.want, f)
 		}
 		if _, ok := tt.guard.(idle); ok && f.With != f.Without {
 			t.Errorf("%s: a guard that does nothing changes %+v to %+v", tt.world, f.Without, f.With)
+		}
+	}
+}
+
+// A row has the same figures each time.
+func TestFiguresAreExact(t *testing.T) {
+	for _, id := range []string{"calls: 200 at once after an idle hour", "failures: 20 % 429", "parts: one of 3 replicas hangs from the start"} {
+		for _, s := range subjects {
+			w := world(t, id)
+			first := harm.NewLab(t, true).Measure(w, s)
+			again := harm.NewLab(t, true).Measure(w, s)
+			if first != again {
+				t.Errorf("%s, %s: %v, and the next time %v", id, s.Name, first, again)
+			}
 		}
 	}
 }

@@ -3,8 +3,6 @@ package harm
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,8 +21,9 @@ type outcome struct {
 // history is what has become of the calls of a world: of each process, or of each worker.
 type history [][]outcome
 
-// run plays a world with one seed. peak is [Process].Peak.
-func run(t *testing.T, w *World, seed, peak int, newClient func(*Process) Client) (h history, inFlight int) {
+// run plays a world with one seed. peak is [Process].Peak. It returns the most requests that a process had in
+// flight, and how many were refused for their number.
+func run(t *testing.T, w *World, seed, peak int, newClient func(*Process) Client) (h history, inFlight, refused int) {
 	synctest.Test(t, func(t *testing.T) {
 		until, end := context.WithCancel(t.Context())
 		defer synctest.Wait() // what the clients have started
@@ -58,8 +57,9 @@ func run(t *testing.T, w *World, seed, peak int, newClient func(*Process) Client
 		for i := range gauges {
 			inFlight = max(inFlight, int(gauges[i].peak.Load()))
 		}
+		refused = s.refused
 	})
-	return h, inFlight
+	return h, inFlight, refused
 }
 
 // gauge counts what a process has in flight.
@@ -142,122 +142,51 @@ func (s *source) call(c *Call) outcome {
 	return outcome{now.Sub(s.server.began), time.Since(now), err == nil}
 }
 
-// Figures say what a subject has cost.
-type Figures struct {
-	Deadline      time.Duration // of a call, 0 if it has none
-	With, Without struct {
-		Calls, Lost           int
-		EarlyCalls, EarlyLost int           // of the first half minute
-		P50, P99              time.Duration // of the calls that succeeded both with and without
-	}
-}
-
-// Table measures subjects in worlds.
-type Table struct {
+// Lab runs worlds. It keeps what it has measured without a subject.
+type Lab struct {
 	t       *testing.T
-	without map[string][]history // by world and Against
-	peaks   map[string]int       // by world
+	sample  bool // only the first seed of each world
+	without map[string]history
+	peaks   map[string]int
 }
 
-// NewTable returns an empty one.
-func NewTable(t *testing.T) *Table {
-	return &Table{t, map[string][]history{}, map[string]int{}}
+// NewLab returns a lab. A sample runs only the first seed of each world.
+func NewLab(t *testing.T, sample bool) *Lab {
+	return &Lab{t, sample, map[string]history{}, map[string]int{}}
 }
 
 // Measure runs a world with and without a subject.
-func (b *Table) Measure(w World, s Subject) Figures {
-	peak, ok := b.peaks[w.ID()]
-	if !ok {
-		_, peak = run(b.t, &w, -1, 0, Plain)
-		b.peaks[w.ID()] = peak
+func (l *Lab) Measure(w World, s Subject) Figures {
+	if l.sample {
+		w.seeds = 1
 	}
-	key := w.ID() + "|" + s.Against
-	without, ok := b.without[key]
+	peak, ok := l.peaks[w.ID()]
 	if !ok {
-		for seed := range w.seeds {
-			h, _ := run(b.t, &w, seed, peak, s.Without)
-			without = append(without, h)
-		}
-		b.without[key] = without
+		_, peak, _ = run(l.t, &w, -1, 0, Plain)
+		l.peaks[w.ID()] = peak
 	}
 	f := Figures{Deadline: w.deadline}
-	var tookWith, tookWithout []time.Duration
+	var both times
 	for seed := range w.seeds {
-		h, _ := run(b.t, &w, seed, peak, s.With)
-		for i := range h {
-			for _, o := range h[i] {
-				count(o, &f.With.Calls, &f.With.Lost, &f.With.EarlyCalls, &f.With.EarlyLost)
+		key := fmt.Sprint(w.ID(), seed, s.Against)
+		without, ok := l.without[key]
+		if !ok {
+			var refused int
+			without, _, refused = run(l.t, &w, seed, peak, s.Without)
+			if refused > 0 {
+				l.t.Errorf("%s: %d requests are refused for their number: that is the trouble which no world has", w.ID(), refused)
 			}
-			for _, o := range without[seed][i] {
-				count(o, &f.Without.Calls, &f.Without.Lost, &f.Without.EarlyCalls, &f.Without.EarlyLost)
-			}
-			for j := range min(len(h[i]), len(without[seed][i])) {
-				if a, b := h[i][j], without[seed][i][j]; a.ok && b.ok {
-					tookWith, tookWithout = append(tookWith, a.took), append(tookWithout, b.took)
-				}
-			}
+			l.without[key] = without
 		}
+		with, _, _ := run(l.t, &w, seed, peak, s.With)
+		f.With.add(with)
+		f.Without.add(without)
+		both.add(with, without)
 	}
-	slices.Sort(tookWith)
-	slices.Sort(tookWithout)
-	f.With.P50, f.With.P99 = quantile(tookWith, .5), quantile(tookWith, .99)
-	f.Without.P50, f.Without.P99 = quantile(tookWithout, .5), quantile(tookWithout, .99)
+	f.With.P50, f.With.P99 = quantile(both.with, .5), quantile(both.with, .99)
+	f.Without.P50, f.Without.P99 = quantile(both.without, .5), quantile(both.without, .99)
 	return f
-}
-
-func count(o outcome, calls, lost, earlyCalls, earlyLost *int) {
-	add := 0
-	if !o.ok {
-		add = 1
-	}
-	*calls++
-	*lost += add
-	if o.start < early {
-		*earlyCalls++
-		*earlyLost += add
-	}
-}
-
-// quantile returns that of sorted times.
-func quantile(ts []time.Duration, q float64) time.Duration {
-	if len(ts) == 0 {
-		return 0
-	}
-	return ts[int(q*float64(len(ts)-1)+.5)]
 }
 
 // ID is the name of a world among all.
 func (w *World) ID() string { return w.Axis + ": " + w.Name }
-
-func percent(part, of int) float64 { return 100 * float64(part) / float64(max(of, 1)) }
-
-// Harm says by how much f is out of bound, "" if it is not: more than a point of the calls is lost,
-// of all or of those of the first half minute, or the 99th percentile is longer by more than a tenth
-// of the deadline. Without a deadline nothing may be lost, and a tenth of the percentile is the bound.
-func (f Figures) Harm() string {
-	point := 1.
-	slack := f.Deadline / 10
-	if f.Deadline == 0 {
-		point, slack = 0, f.Without.P99/10
-	}
-	var out []string
-	if d := percent(f.With.Lost, f.With.Calls) - percent(f.Without.Lost, f.Without.Calls); d > point+1e-9 {
-		out = append(out, "lost")
-	}
-	if d := percent(f.With.EarlyLost, f.With.EarlyCalls) - percent(f.Without.EarlyLost, f.Without.EarlyCalls); d > point+1e-9 {
-		out = append(out, "early")
-	}
-	if f.With.P99-f.Without.P99 > slack {
-		out = append(out, "p99")
-	}
-	return strings.Join(out, ", ")
-}
-
-// String has all figures: with / without.
-func (f Figures) String() string {
-	a, b := f.With, f.Without
-	ms := func(d time.Duration) string { return fmt.Sprintf("%.4g", float64(d)/1e6) }
-	return fmt.Sprintf("lost %.1f / %.1f %%, first 30 s %.1f / %.1f %%, p50 %s / %s ms, p99 %s / %s ms",
-		percent(a.Lost, a.Calls), percent(b.Lost, b.Calls), percent(a.EarlyLost, a.EarlyCalls), percent(b.EarlyLost, b.EarlyCalls),
-		ms(a.P50), ms(b.P50), ms(a.P99), ms(b.P99))
-}

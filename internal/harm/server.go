@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/goretry/retry/hedge"
 	"github.com/goretry/retry/retryhttp"
 )
 
@@ -28,12 +29,13 @@ type server struct {
 type request struct {
 	call   *Call
 	number int // within the call: 1 for the first
+	copy   int // beside it: 0 for itself
 	target int
 	at     time.Duration // since the world began
 }
 
 func (r request) uniform(p purpose) float64 {
-	return uniform(r.call.key+uint64(r.target)<<32, r.number, p)
+	return uniform(r.call.key^uint64(r.target)<<32^uint64(r.copy)<<48, r.number, p)
 }
 
 // Reply is what an answer says of the provider's quota.
@@ -74,10 +76,14 @@ func (s *server) take(now time.Time) (left float64) {
 // send returns how a request ends. It takes the time that the request does, or until ctx ends.
 func (s *server) send(ctx context.Context, c *Call, target int) (Reply, error) {
 	w, now := s.world, time.Now()
-	r := request{call: c, number: int(c.sent.Add(1)), target: target, at: now.Sub(s.began)}
+	r := request{call: c, copy: hedge.Number(ctx) - 1, target: target, at: now.Sub(s.began)}
+	if r.copy == 0 { // so that the retry that follows is the second request, with and without a hedge
+		c.sent.Add(1)
+	}
+	r.number = int(c.sent.Load())
 	left := s.take(now)
 	if left < 0 {
-		return Reply{}, s.wait(ctx, 10*time.Millisecond, status(http.StatusTooManyRequests, time.Second))
+		return Reply{}, s.wait(ctx, r, 2*time.Millisecond, status(http.StatusTooManyRequests, time.Second))
 	}
 	f := none
 	switch {
@@ -85,42 +91,49 @@ func (s *server) send(ctx context.Context, c *Call, target int) (Reply, error) {
 		f = w.refusal
 	case w.part > 0 && r.uniform(fate) < w.part:
 		f = w.failure
-	case w.replicas > 0 && r.at >= sickFrom && int(r.uniform(replica)*float64(w.replicas)) == 0:
+	case w.replicas > 0 && r.at >= w.sickFrom && int(r.uniform(replica)*float64(w.replicas)) == 0:
 		f = w.sick
 	}
 	answer := w.answer(r)
 	const quick = 2 * time.Millisecond // a refusal
 	switch f {
 	case throttle:
-		return Reply{}, s.wait(ctx, quick, status(http.StatusTooManyRequests, w.hint))
+		return Reply{}, s.wait(ctx, r, quick, status(http.StatusTooManyRequests, w.hint))
 	case forbid:
-		return Reply{}, s.wait(ctx, quick, status(http.StatusForbidden, 0))
+		return Reply{}, s.wait(ctx, r, quick, status(http.StatusForbidden, 0))
 	case busy:
-		return Reply{}, s.wait(ctx, quick, status(http.StatusServiceUnavailable, 0))
+		return Reply{}, s.wait(ctx, r, quick, status(http.StatusServiceUnavailable, 0))
 	case refuse:
-		return Reply{}, s.wait(ctx, time.Millisecond, errRefused)
+		return Reply{}, s.wait(ctx, r, time.Millisecond, errRefused)
 	case reset:
-		return Reply{}, s.wait(ctx, time.Duration(r.uniform(broke)*float64(answer)), errReset)
+		return Reply{}, s.wait(ctx, r, time.Duration(r.uniform(broke)*float64(answer)), errReset)
 	case hang:
-		<-ctx.Done()
-		return Reply{}, ctx.Err()
+		return Reply{}, s.ended(ctx, r)
 	case slow:
 		answer *= 10
 	}
 	rate, _ := w.quota()
-	return Reply{Quota: 60 * rate, Remaining: left}, s.wait(ctx, answer, nil)
+	return Reply{Quota: 60 * rate, Remaining: left}, s.wait(ctx, r, answer, nil)
 }
 
 // wait returns err after d, or ctx's when it ends.
-func (s *server) wait(ctx context.Context, d time.Duration, err error) error {
+func (s *server) wait(ctx context.Context, r request, d time.Duration, err error) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return err
 	case <-ctx.Done():
-		return ctx.Err()
+		return s.ended(ctx, r)
 	}
+}
+
+// ended returns ctx's error when it has ended. The copies of an attempt, whose contexts end at the same
+// instant, return one after the other, so that no scheduler decides who is first.
+func (s *server) ended(ctx context.Context, r request) error {
+	<-ctx.Done()
+	time.Sleep(time.Duration(1+r.copy) * time.Microsecond)
+	return ctx.Err()
 }
 
 func status(code int, hint time.Duration) error {
@@ -140,7 +153,7 @@ type Call struct {
 	key    uint64
 	server *server
 	gauge  *gauge
-	sent   atomic.Int32 // requests
+	sent   atomic.Int32 // requests, without copies
 	drawn  atomic.Int32 // random numbers
 }
 

@@ -18,7 +18,8 @@ type World struct {
 	part     float64
 	hint     time.Duration // in each 429; 0: none
 	replicas int           // 0: one
-	sick     failure       // what the first of the replicas does from sickFrom on
+	sick     failure       // what the first of the replicas does
+	sickFrom time.Duration // since when
 	tenants  int           // the calls of the first of them fail; 0: there are none
 	refusal  failure       // how
 
@@ -32,7 +33,7 @@ type World struct {
 
 	length time.Duration
 	seeds  int
-	long   bool // only run with RETRY_LONG=1
+	quick  bool // not only with RETRY_LONG=1
 }
 
 // failure is how a request fails.
@@ -54,9 +55,9 @@ func (f failure) String() string {
 }
 
 const (
-	sickFrom = 10 * time.Second // is one of the replicas
-	think    = 100 * time.Millisecond
-	early    = 30 * time.Second // the first of a run, of which figures are apart
+	illness = 10 * time.Second // passes before a replica is sick
+	think   = 100 * time.Millisecond
+	early   = 30 * time.Second // the first of a run, of which figures are apart
 )
 
 // base is what all worlds are but for one thing or two.
@@ -64,7 +65,7 @@ func base() World {
 	return World{
 		answer: about(50 * time.Millisecond), timeout: time.Second,
 		rate: 20, processes: 1, deadline: 30 * time.Second,
-		length: time.Minute, seeds: 1,
+		length: time.Minute, seeds: 3,
 	}
 }
 
@@ -125,14 +126,14 @@ func calls(perSecond float64, length time.Duration, seeds int) value {
 // Calls.
 var (
 	rare     = calls(.1, 10*time.Minute, 34)
-	few      = calls(1, 2*time.Minute, 5)
+	few      = calls(1, 2*time.Minute, 12)
 	many     = calls(100, time.Minute, 1)
 	verymany = calls(1000, 35*time.Second, 1)
-	atOnce   = value{"calls", "200 at once after an idle hour", func(w *World) { w.batch, w.length = 200, 8 * time.Hour }}
-	one      = value{"calls", "1 worker", func(w *World) { w.workers, w.seeds = 1, 3 }}
-	twenty   = value{"calls", "20 workers", func(w *World) { w.workers = 20 }}
-	crowd    = value{"calls", "500 workers", func(w *World) { w.workers, w.length = 500, 35*time.Second }}
-	dozen    = value{"calls", "12 processes", func(w *World) { w.processes = 12 }}
+	atOnce   = value{"calls", "200 at once after an idle hour", func(w *World) { w.batch, w.length = 200, 8*time.Hour }}
+	one      = value{"calls", "1 worker", func(w *World) { w.workers, w.seeds = 1, 5 }}
+	twenty   = value{"calls", "20 workers", func(w *World) { w.workers, w.seeds = 20, 1 }}
+	crowd    = value{"calls", "500 workers", func(w *World) { w.workers, w.length, w.seeds = 500, 35*time.Second, 1 }}
+	dozen    = value{"calls", "12 processes", func(w *World) { w.processes, w.seeds = 12, 1 }}
 )
 
 func fails(f failure, hint time.Duration, part float64) value {
@@ -141,14 +142,17 @@ func fails(f failure, hint time.Duration, part float64) value {
 		name = fmt.Sprintf("%.0f %% timeouts", 100*part)
 	}
 	if hint > 0 {
-		name += fmt.Sprintf(" with hints of %v", hint)
+		name += fmt.Sprintf(" with hints of %.0f s", hint.Seconds())
 	}
 	return value{"failures", name, func(w *World) { w.failure, w.hint, w.part = f, hint, part }}
 }
 
 func oneOf(n int, f failure) value {
-	return value{"parts", fmt.Sprintf("one of %d replicas %v", n, f), func(w *World) { w.replicas, w.sick = n, f }}
+	return value{"parts", fmt.Sprintf("one of %d replicas %v", n, f), func(w *World) { w.replicas, w.sick, w.sickFrom = n, f, illness }}
 }
+
+// oneOfThree is what a process meets that starts in the middle of it.
+var oneOfThree = value{"parts", "one of 3 replicas hangs from the start", func(w *World) { w.replicas, w.sick = 3, hang }}
 
 func tenant(f failure) value {
 	return value{"parts", fmt.Sprintf("one tenant of ten gets %v", f), func(w *World) { w.tenants, w.refusal = 10, f }}
@@ -176,25 +180,36 @@ func axes() []value {
 	for _, n := range []int{2, 3, 10} {
 		vs = append(vs, oneOf(n, hang), oneOf(n, slow), oneOf(n, refuse))
 	}
-	return append(vs, tenant(throttle), tenant(forbid), hasty, patient)
+	return append(vs, oneOfThree, tenant(throttle), tenant(forbid), hasty, patient)
 }
 
 // pairs were picked before any figure was seen.
 var pairs = [][2]value{
-	{at2s, many},                      // two hundred in flight, and all is well
-	{at2s, atOnce},                    // a job that starts
-	{at20s, dozen},                    // completions of a model, by a service
-	{twoKinds, many},                  // a cache before a database
-	{heavyTail, crowd},                // a batch
-	{many, slower},                    // a deploy
-	{throttle20, few},                 // a shared pool of a provider
-	{throttle20hint20, dozen},         // that names a time
-	{fails(hang, 0, .1), patient},     // a NAT that forgets connections
-	{oneOf(3, hang), many},            // a host that dies
+	{at2s, many},                  // two hundred in flight, and all is well
+	{at2s, atOnce},                // a job that starts
+	{at20s, dozen},                // completions of a model, by a service
+	{twoKinds, many},              // a cache before a database
+	{heavyTail, crowd},            // a batch
+	{many, slower},                // a deploy
+	{throttle20, few},             // a shared pool of a provider
+	{throttle20hint20, dozen},     // that names a time
+	{fails(hang, 0, .1), patient}, // a NAT that forgets connections
+	{oneOf(3, hang), many},        // a host that dies
 }
 
-// quick names the worlds that are run without RETRY_LONG.
-var quick = []string{"50 ms, 20/s, 30 s"}
+// quick are the worlds that are run without RETRY_LONG=1, with their first seed.
+var quick = []string{
+	"base: 50 ms, 20/s, 30 s",
+	"answers: 2 s",
+	"answers: 5 ms, and 20 s for one of ten",
+	"calls: 200 at once after an idle hour",
+	"failures: 10 % 429 with hints of 20 s",
+	"failures: 20 % 429",
+	"failures: 20 % timeouts",
+	"parts: one of 3 replicas hangs from the start",
+	"parts: one tenant of ten gets 429",
+	"deadline: none",
+}
 
 // Worlds returns all worlds, the base first.
 func Worlds() []World {
@@ -215,7 +230,7 @@ func Worlds() []World {
 		ws = append(ws, w)
 	}
 	for i := range ws {
-		ws[i].long = !slices.Contains(quick, ws[i].Name)
+		ws[i].quick = slices.Contains(quick, ws[i].ID())
 	}
 	return ws
 }
