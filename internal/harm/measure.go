@@ -145,12 +145,12 @@ func (s *source) call(c *Call) outcome {
 // Lab runs worlds. It keeps what it has measured without a subject.
 type Lab struct {
 	t       *testing.T
-	sample  bool // only the first seed of each world
+	sample  bool
 	without map[string]history
 	peaks   map[string]int
 }
 
-// NewLab returns a lab. A sample runs only the first seed of each world.
+// NewLab returns a lab. That of a sample runs the first seed of a world, and not for its whole time.
 func NewLab(t *testing.T, sample bool) *Lab {
 	return &Lab{t, sample, map[string]history{}, map[string]int{}}
 }
@@ -158,7 +158,10 @@ func NewLab(t *testing.T, sample bool) *Lab {
 // Measure runs a world with and without a subject.
 func (l *Lab) Measure(w World, s Subject) Figures {
 	if l.sample {
-		w.seeds = 1
+		w.seeds, w.length = 1, min(w.length, 40*time.Second)
+		if w.batch > 0 {
+			w.length = 3 * time.Hour
+		}
 	}
 	peak, ok := l.peaks[w.ID()]
 	if !ok {
