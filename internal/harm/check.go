@@ -10,16 +10,21 @@ import (
 	"testing"
 )
 
-// Check measures the subjects in all worlds, or without long a sample of them. It fails the test if
-// one is out of bound and the file of what is owed does not have the row, or if it has one that is within.
-// With update it writes the file instead, and the summary into page, between the marks of that
-// name. It logs the whole table.
-func Check(t *testing.T, subjects []Subject, long, update bool, file, page, mark string) {
-	owed, err := readOwed(file)
+// Table has the figures of subjects in worlds, ordered by subject.
+type Table struct {
+	Long     bool // all seeds of all worlds, and not a sample
+	subjects []Subject
+	rows     []row
+}
+
+// Measure measures the subjects, and logs the rows of the table. If it is not Long it has ten worlds, and not
+// what is owed by the file, if one is named.
+func Measure(t *testing.T, subjects []Subject, long bool, owed string) *Table {
+	table := &Table{Long: long, subjects: subjects}
+	known, err := readOwed(owed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rows []row
 	lab := NewLab(t, !long)
 	for _, w := range Worlds() {
 		if !long && !w.quick {
@@ -27,39 +32,29 @@ func Check(t *testing.T, subjects []Subject, long, update bool, file, page, mark
 		}
 		for _, s := range subjects {
 			r := row{world: w.ID(), subject: s.Name}
-			if _, ok := owed[r.key()]; ok && !long {
-				delete(owed, r.key())
+			if _, ok := known[r.key()]; ok && !long {
 				continue
 			}
 			r.figures = lab.Measure(w, s)
 			r.harm = r.figures.Harm(!long)
 			t.Log(r)
-			rows = append(rows, r)
+			table.rows = append(table.rows, r)
 		}
 		clear(lab.without)
 	}
-	slices.SortStableFunc(rows, func(a, b row) int {
+	slices.SortStableFunc(table.rows, func(a, b row) int {
 		return cmp.Compare(slices.IndexFunc(subjects, a.of), slices.IndexFunc(subjects, b.of))
 	})
-	if update {
-		if !long {
-			t.Fatal("only all worlds say what is owed: set RETRY_LONG=1")
-		}
-		var text strings.Builder
-		for _, r := range rows {
-			if r.harm != "" {
-				fmt.Fprintln(&text, r)
-			}
-		}
-		if err := os.WriteFile(file, []byte(text.String()), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		if err := replace(page, mark, summary(subjects, rows)); err != nil {
-			t.Fatal(err)
-		}
-		return
+	return table
+}
+
+// Check fails the test if a row is out of bound and not in the file of what is owed, or if one is within and there.
+func (b *Table) Check(t *testing.T, file string) {
+	owed, err := readOwed(file)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, r := range rows {
+	for _, r := range b.rows {
 		_, ok := owed[r.key()]
 		switch delete(owed, r.key()); {
 		case r.harm != "" && !ok:
@@ -69,9 +64,25 @@ func Check(t *testing.T, subjects []Subject, long, update bool, file, page, mark
 		}
 	}
 	for _, line := range owed {
-		if long {
+		if b.Long {
 			t.Errorf("%s has a row that is not measured: %s", file, line)
 		}
+	}
+}
+
+// Update writes what is out of bound into the file of what is owed.
+func (b *Table) Update(t *testing.T, file string) {
+	if !b.Long {
+		t.Fatal("only the whole table says what is owed: set RETRY_LONG=1")
+	}
+	var text strings.Builder
+	for _, r := range b.rows {
+		if r.harm != "" {
+			fmt.Fprintln(&text, r)
+		}
+	}
+	if err := os.WriteFile(file, []byte(text.String()), 0o666); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -95,6 +106,9 @@ func (r row) String() string {
 
 // readOwed returns the lines of a file by their first two columns, the subject and the world.
 func readOwed(file string) (map[string]string, error) {
+	if file == "" {
+		return nil, nil
+	}
 	text, err := os.ReadFile(file)
 	owed := map[string]string{}
 	for line := range strings.Lines(string(text)) {
@@ -107,14 +121,14 @@ func readOwed(file string) (map[string]string, error) {
 	return owed, err
 }
 
-// summary is a table for a page: of each subject, how many rows are out of bound, and the three in which most
-// calls are lost.
-func summary(subjects []Subject, rows []row) string {
+// Summarize writes onto a page, between <!-- mark --> and <!-- end -->, how many rows of each subject are
+// out of bound, and the three in which most calls are lost.
+func (b *Table) Summarize(t *testing.T, page, mark string) {
 	var text strings.Builder
-	text.WriteString("| | out of bound | calls lost with and without, first 30 s, p99, in the three worst worlds |\n|---|--:|---|\n")
-	for _, s := range subjects {
+	text.WriteString("| | out of bound | calls lost with and without, of them in the first 30 s, and p99, in the three worst worlds |\n|---|--:|---|\n")
+	for _, s := range b.subjects {
 		var of, bad []row
-		for _, r := range rows {
+		for _, r := range b.rows {
 			if r.of(s) {
 				of = append(of, r)
 			}
@@ -134,18 +148,16 @@ func summary(subjects []Subject, rows []row) string {
 		}
 		fmt.Fprintf(&text, "| %s | %d of %d | %s |\n", s.Name, len(bad), len(of), cmp.Or(strings.Join(cells, "<br>"), "none"))
 	}
-	return text.String()
-}
-
-// replace replaces what stands on a page between <!-- mark --> and <!-- end -->.
-func replace(page, mark, with string) error {
-	text, err := os.ReadFile(page)
+	old, err := os.ReadFile(page)
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
 	between := regexp.MustCompile(`(?s)(<!-- ` + mark + ` -->\n).*?(<!-- end -->\n)`)
-	if !between.Match(text) {
-		return fmt.Errorf("%s has no <!-- %s -->", page, mark)
+	if !between.Match(old) {
+		t.Fatalf("%s has no <!-- %s -->", page, mark)
 	}
-	return os.WriteFile(page, between.ReplaceAll(text, []byte("${1}"+strings.ReplaceAll(with, "$", "$$")+"${2}")), 0o666)
+	with := strings.ReplaceAll(text.String(), "$", "$$")
+	if err := os.WriteFile(page, between.ReplaceAll(old, []byte("${1}"+with+"${2}")), 0o666); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -27,5 +27,10 @@ func TestHarm(t *testing.T) {
 	if race.Enabled {
 		t.Skip("simulations, which other tests of these packages make with the race detector")
 	}
-	harm.Check(t, subjects, os.Getenv("RETRY_LONG") == "1", *update, "owed.txt", "../../bench/EXPERIMENTS.md", "harm")
+	table := harm.Measure(t, subjects, os.Getenv("RETRY_LONG") == "1", "owed.txt")
+	if *update {
+		table.Update(t, "owed.txt")
+		table.Summarize(t, "../../bench/EXPERIMENTS.md", "harm")
+	}
+	table.Check(t, "owed.txt")
 }

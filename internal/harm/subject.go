@@ -86,12 +86,16 @@ func Once(p *Process) Client {
 	return Plain(p)
 }
 
-// HTTP calls by a Transport. It replaces its Base.
-func HTTP(p *Process, t *retryhttp.Transport, method string) Client {
-	t.Base = wire{}
-	client := &http.Client{Transport: t}
+// HTTP calls by a Transport. It sets its Base.
+func HTTP(t *retryhttp.Transport, method string) Client {
+	t.Base = Wire
+	return Over(&http.Client{Transport: t}, method)
+}
+
+// Over calls by an http.Client, whose requests come to Wire.
+func Over(client *http.Client, method string) Client {
 	return func(ctx context.Context, c *Call) error {
-		ctx = context.WithValue(retryhttp.Idempotent(ctx, true), callKey{}, c)
+		ctx = c.With(retryhttp.Idempotent(ctx, true))
 		ctx = retryhttp.WithPolicy(ctx, c.Of)
 		var body io.Reader
 		if method == http.MethodPost {
@@ -120,11 +124,19 @@ var errStatus = errors.New("the status is not 200")
 
 type callKey struct{}
 
-// wire brings requests to the server of a world.
+// With returns a context of the call.
+func (c *Call) With(ctx context.Context) context.Context { return context.WithValue(ctx, callKey{}, c) }
+
+// CallOf returns the call of a context.
+func CallOf(ctx context.Context) *Call { return ctx.Value(callKey{}).(*Call) }
+
+// Wire brings requests of a call to its server.
+var Wire http.RoundTripper = wire{}
+
 type wire struct{}
 
 func (wire) RoundTrip(req *http.Request) (*http.Response, error) {
-	c := req.Context().Value(callKey{}).(*Call)
+	c := CallOf(req.Context())
 	if req.Body != nil {
 		req.Body.Close()
 	}

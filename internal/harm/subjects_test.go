@@ -30,7 +30,7 @@ var subjects = []harm.Subject{
 	{Name: "retry.EarnedBudget{}", With: earned, Against: "one attempt", Without: harm.Once},
 	{Name: "retryhttp.Transport", With: transport, Against: "Transport with a budget", Without: func(p *harm.Process) harm.Client {
 		p.Policy.Budget = new(retry.EarnedBudget)
-		return harm.HTTP(p, &retryhttp.Transport{Policy: p.Policy}, http.MethodGet)
+		return harm.HTTP(&retryhttp.Transport{Policy: p.Policy}, http.MethodGet)
 	}},
 }
 
@@ -72,7 +72,7 @@ func transport(p *harm.Process) harm.Client {
 	h := new(hedge.Hedge)
 	p.Policy.Budget = new(retry.EarnedBudget)
 	p.Policy.Guards = []retry.Guard{paced(p, 1), &limit.Limit{Start: p.Peak}}
-	return harm.HTTP(p, &retryhttp.Transport{
+	return harm.HTTP(&retryhttp.Transport{
 		Policy: p.Policy, PaceByHeaders: true,
 		Hedge: func(string) *hedge.Hedge { return h },
 	}, http.MethodGet)
