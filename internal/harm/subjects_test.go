@@ -45,9 +45,10 @@ func told(p *harm.Process) harm.Client {
 	p.Policy.Guards = []retry.Guard{model}
 	return func(ctx context.Context, c *harm.Call) error {
 		return retry.Run(ctx, c.Of(p.Policy), func(ctx context.Context) error {
+			started := model.Started()
 			reply, err := c.Send(ctx, 0)
 			if err == nil {
-				model.Tell(reply.Quota, time.Minute, reply.Remaining)
+				model.Tell(reply.Quota, time.Minute, reply.Remaining, started)
 			}
 			return err
 		})
